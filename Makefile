@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The only build file. Targets: all demo check check-unit check-kernel check-trace check-vm
+# bench fuzz deps fmt fmt-check lint install clean.
+# Knobs: V=1 (commands), ARCH=arm64|x86_64, SAN=1 (ASan+UBSan), BTF_DIR=...
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+SHELL := /bin/bash
+
+HOST_ARCH := $(patsubst aarch64,arm64,$(shell uname -m))
+ARCH ?= $(HOST_ARCH)
+ifeq ($(filter $(ARCH),arm64 x86_64),)
+$(error ARCH=$(ARCH) is not supported: use arm64 or x86_64)
+endif
+
+V ?= 0
+ifeq ($(V),0)
+Q := @
+msg = @printf '  %-7s %s\n' '$(1)' '$(patsubst $(BUILD)/%,%,$(2))';
+else
+Q :=
+msg =
+endif
+
+BUILD := build
+ifneq ($(ARCH),$(HOST_ARCH))
+BUILD := build/$(ARCH)
+endif
+ifeq ($(SAN),1)
+BUILD := $(BUILD)/san
+endif
+
+CROSS_arm64  := aarch64-linux-gnu-
+CROSS_x86_64 := x86_64-linux-gnu-
+ifneq ($(ARCH),$(HOST_ARCH))
+CROSS := $(CROSS_$(ARCH))
+endif
+CC      := $(CROSS)gcc
+AR      := $(CROSS)ar
+STRIP   := $(CROSS)strip
+CLANG   ?= clang
+BPFTOOL ?= /usr/sbin/bpftool
+
+VERSION := 0.1.0
+VMLINUX_DIR := vmlinux/$(if $(filter arm64,$(ARCH)),arm64,x86)
+BPF_ARCH    := $(if $(filter arm64,$(ARCH)),arm64,x86)
+
+WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+	-Wno-unused-parameter -Wno-missing-field-initializers
+CPPFLAGS := -D_GNU_SOURCE -DJANKSCOPE_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(BUILD)/skel
+CFLAGS := -std=gnu11 -O2 -g -fno-omit-frame-pointer -ffunction-sections -fdata-sections $(WARN)
+# 16 KiB pages: Android 15 devices and the arm64-16k kernels refuse less.
+LDFLAGS := -static -Wl,--gc-sections -Wl,-z,max-page-size=16384 -Wl,-z,noexecstack
+LIBS := -lbpf -ldw -lelf -ljansson -lzstd -llzma -lbz2 -lz -pthread
+# The allocator of the sanitizers does not work in a static program.
+ifeq ($(SAN),1)
+CFLAGS := $(filter-out -O2,$(CFLAGS)) -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
+LDFLAGS := -fsanitize=address,undefined
+endif
+BPF_CFLAGS := -O2 -g -target bpf -mcpu=v3 -D__TARGET_ARCH_$(BPF_ARCH) -Wall -Wextra -Werror \
+	-Wno-unused-parameter -Wno-missing-declarations -Ibpf -Iinclude -I$(VMLINUX_DIR)
+
+BPF_SRC  := $(wildcard bpf/*.bpf.c)
+BPF_OBJ  := $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/bpf/%.bpf.o)
+SKEL     := $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/skel/%.skel.h)
+USER_SRC := $(sort $(wildcard user/*/*.c))
+USER_OBJ := $(USER_SRC:%.c=$(BUILD)/%.o)
+LIB      := $(BUILD)/libjankscope.a
+BIN      := $(BUILD)/jankscope
+
+# Every tests/DIR/*.c of these folders is a program of its own, static like the tool,
+# so that the QEMU guests run the very same files.
+APP_SRC  := $(wildcard tests/apps/*.c)
+APP_BIN  := $(APP_SRC:tests/%.c=$(BUILD)/tests/%)
+KTEST_SRC := $(wildcard tests/kernel/*.c)
+KTEST_BIN := $(KTEST_SRC:tests/%.c=$(BUILD)/tests/%)
+UNIT_SRC := $(wildcard tests/unit/*.c)
+UNIT_OBJ := $(UNIT_SRC:%.c=$(BUILD)/%.o)
+BENCH_SRC := $(wildcard tests/bench/*.c)
+BENCH_BPF_SRC := $(wildcard tests/bench/*.bpf.c)
+BENCH_BIN := $(filter-out %.bpf,$(BENCH_SRC:tests/%.c=$(BUILD)/tests/%))
+-include $(wildcard tests/*/*.mk)
+
+.PHONY: all
+all: $(BIN)
+
+$(sort $(BUILD)/bpf $(BUILD)/skel $(dir $(USER_OBJ) $(UNIT_OBJ)) $(BUILD)/user $(BUILD)/tests \
+	$(addprefix $(BUILD)/tests/,apps kernel unit bench fault fuzz vm trace)):
+	$(Q)mkdir -p $@
+
+$(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c | $(BUILD)/bpf
+	$(call msg,BPF,$@)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -c $< -o $@.tmp
+	$(Q)$(BPFTOOL) gen object $@ $@.tmp && rm $@.tmp
+
+$(BUILD)/skel/%.skel.h: $(BUILD)/bpf/%.bpf.o | $(BUILD)/skel
+	$(call msg,SKEL,$@)
+	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf > $@
+
+$(BUILD)/user/%.o: user/%.c | $(SKEL)
+	$(call msg,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+
+$(LIB): $(USER_OBJ)
+	$(call msg,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+# The unstripped twin stays beside the binary for debuggers and for the tests of the unwinder.
+$(BIN): $(BUILD)/user/main.o $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@.debug $^ $(LIBS) 2> >(grep -v 'dlopen\|debuginfod\|getaddrinfo\|statically linked' >&2)
+	$(Q)$(STRIP) -o $@ $@.debug
+
+$(BUILD)/tests/apps/%: tests/apps/%.c | $(BUILD)/tests/apps
+	$(call msg,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -Itests -MMD -MP -o $@ $< -static -pthread -lm
+
+$(BUILD)/tests/kernel/%: tests/kernel/%.c $(LIB) | $(BUILD)/tests/kernel $(SKEL)
+	$(call msg,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -Itests -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(LIBS) 2> >(grep -v 'dlopen\|debuginfod\|getaddrinfo\|statically linked' >&2)
+
+$(BUILD)/tests/bench/%: tests/bench/%.c $(LIB) | $(BUILD)/tests/bench $(SKEL)
+	$(call msg,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -Itests -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(LIBS) 2> >(grep -v 'dlopen\|debuginfod\|getaddrinfo\|statically linked' >&2)
+
+$(BUILD)/tests/unit/%.o: tests/unit/%.c | $(BUILD)/tests/unit $(SKEL)
+	$(call msg,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -Itests -MMD -MP -c $< -o $@
+
+# Criterion is a shared library; only the unit tests link it.
+$(BUILD)/tests/unit/all: $(UNIT_OBJ) $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(filter-out -static,$(LDFLAGS)) -o $@ $^ -lcriterion $(LIBS)
+
+.PHONY: unit-tests kernel-tests apps
+unit-tests: $(BUILD)/tests/unit/all
+kernel-tests: $(KTEST_BIN)
+apps: $(APP_BIN)
+
+.PHONY: deps demo check check-unit check-kernel check-trace check-vm check-fault bench fuzz
+deps:
+	$(Q)tests/deps.sh $(ARCH)
+
+demo: deps
+	$(Q)$(MAKE) --no-print-directory all apps
+	$(Q)tests/demo.sh $(BUILD)
+
+# One runner prints every result as TAP, counts, and ends with "N passed, N failed, N skipped".
+check: deps
+	$(Q)$(MAKE) --no-print-directory all apps unit-tests kernel-tests $(EXTRA_TESTS)
+	$(Q)tests/run.sh $(BUILD)
+
+check-unit: unit-tests
+	$(Q)tests/run.sh $(BUILD) unit
+check-kernel: all apps kernel-tests
+	$(Q)tests/run.sh $(BUILD) kernel
+check-trace: all apps
+	$(Q)tests/run.sh $(BUILD) trace
+check-fault: all apps
+	$(Q)tests/run.sh $(BUILD) fault
+check-vm: deps
+	$(Q)tests/run.sh $(BUILD) vm
+
+bench: deps
+	$(Q)$(MAKE) --no-print-directory all apps $(BENCH_BIN) $(EXTRA_BENCH)
+	$(Q)tests/bench/run.sh $(BUILD)
+
+.PHONY: fmt fmt-check lint install clean
+FMT_SRC = $(shell git ls-files --cached --others --exclude-standard 'bpf/*.[ch]' 'user/*.[ch]' 'include/*.h' 'tests/*.[ch]')
+fmt:
+	$(Q)clang-format -i $(FMT_SRC)
+fmt-check:
+	$(Q)clang-format --dry-run -Werror $(FMT_SRC)
+lint: fmt-check
+	$(Q)cppcheck --quiet --enable=warning,portability --error-exitcode=1 --inline-suppr \
+		--suppress=missingIncludeSystem -D_GNU_SOURCE -Iinclude -Iuser user
+
+PREFIX ?= /usr/local
+install: all
+	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/jankscope
+	$(Q)mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1
+	$(BIN) man > $(DESTDIR)$(PREFIX)/share/man/man1/jankscope.1
+
+clean:
+	$(Q)rm -rf build
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

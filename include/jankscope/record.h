@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The currency of the house: what sources produce and sinks consume. It mirrors records.md: one
+ * struct per record type, the unit in the name, times in integer nanoseconds. A value that could
+ * not be read is absent, never 0; why is said in the record's `missing` list. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define RECORD_SCHEMA   1
+#define RECORD_COMM_LEN 16 /* TASK_COMM_LEN of the kernel */
+
+struct opt_u64 {
+	bool present;
+	uint64_t value;
+};
+
+struct opt_i64 {
+	bool present;
+	int64_t value;
+};
+
+#define SOME_U64(v) ((struct opt_u64){true, (v)})
+#define SOME_I64(v) ((struct opt_i64){true, (v)})
+
+/* Named counters: losses by reason. The list owns its names. Order is that of first use. */
+struct counter_list {
+	struct counter {
+		char *name;
+		uint64_t value;
+	} * items;
+	size_t count;
+};
+
+/* Add value to the counter of that name; a value of 0 creates nothing. 0, or -ENOMEM. */
+int counter_list_add(struct counter_list *list, const char *name, uint64_t value);
+/* The counter's value, 0 when it was never touched. */
+uint64_t counter_list_get(const struct counter_list *list, const char *name);
+/* Sum of all counters. */
+uint64_t counter_list_total(const struct counter_list *list);
+int counter_list_merge(struct counter_list *to, const struct counter_list *from);
+void counter_list_free(struct counter_list *list);
+
+/* Keys that are absent from this record, each with its reason. The list owns both strings. */
+struct missing_list {
+	struct missing {
+		char *key, *reason;
+	} * items;
+	size_t count;
+};
+
+/* Say that key is absent and why; a second reason for the same key replaces the first. 0, -ENOMEM. */
+int missing_list_set(struct missing_list *list, const char *key, const char *reason);
+void missing_list_free(struct missing_list *list);
+
+/* ---- header ---- */
+struct record_header {
+	char session[37], boot_id[37]; /* UUIDs as text */
+	const char *kernel, *arch, *device;
+	struct {
+		uint64_t boot_ns, mono_ns, unix_ns;
+	} clock;
+	uint64_t interval_ns, block_ns;
+	struct header_target {
+		const char *package; /* NULL for a bare pid or uid */
+		struct opt_u64 uid, pid;
+	} * targets;
+	size_t target_count;
+	struct header_source {
+		const char *name, *state; /* state: ok, degraded, absent */
+		const char *variant;      /* which of the twins runs, or NULL */
+		const char *reason;       /* why not ok, or NULL */
+	} * sources;
+	size_t source_count;
+};
+
+/* ---- interval: cpu ---- */
+/* The strings of a row belong to the source and live until its next sample. */
+struct record_task {
+	pid_t tid, pid;
+	uid_t uid;
+	uint64_t start_boot_ns;
+	char thread[RECORD_COMM_LEN];
+	const char *process, *package; /* NULL: unknown */
+	uint64_t cpu_ns;
+	struct opt_u64 runnable_ns; /* waited on a run queue */
+	struct opt_u64 sleeping_ns, uninterruptible_ns, stopped_ns; /* off CPU, by its state */
+	struct opt_u64 switches_voluntary, switches_involuntary;
+	bool exited; /* died in this interval */
+};
+
+struct record_uid_cpu {
+	uid_t uid;
+	uint64_t cpu_ns;
+};
+
+struct record_process_cpu {
+	pid_t pid;
+	uid_t uid;
+	const char *process, *package;
+	uint64_t cpu_ns;
+	struct opt_u64 runnable_ns;
+	unsigned threads; /* that ran in the interval */
+};
+
+struct record_cpu {
+	bool present;
+	unsigned online_cpus;
+	uint64_t busy_ns; /* tasks + other + overflow */
+	struct opt_u64 idle_ns; /* measured on its own, not derived */
+	/* online_cpus x dur - busy - idle: interrupts, steal, read-out skew. The check of the sums. */
+	struct opt_i64 unaccounted_ns;
+	uint64_t other_ns;    /* tasks that the record does not list */
+	uint64_t overflow_ns; /* tasks that found no room in a map; their uids are right */
+	struct record_task *tasks;
+	size_t task_count;
+	struct record_uid_cpu *uids;
+	size_t uid_count;
+	struct record_process_cpu *processes;
+	size_t process_count;
+};
+
+/* ---- interval: net ---- */
+struct record_bytes {
+	uint64_t rx_bytes, rx_packets, tx_bytes, tx_packets;
+};
+
+struct record_uid_net {
+	uid_t uid;
+	const char *package;
+	struct record_bytes bytes;
+};
+
+struct record_net {
+	bool present;
+	struct record_uid_net *uids;
+	size_t uid_count;
+	struct record_bytes loopback, unattributed;
+	/* parts of unattributed: forwarded, the kernel's own, no socket known */
+	struct record_bytes forwarded, kernel, no_socket;
+};
+
+/* ---- interval: frames (memory and power follow with their issues) ---- */
+struct record_layer {
+	pid_t pid;
+	const char *package, *layer;
+	struct opt_u64 period_ns;
+	uint64_t shown, dropped, janky;
+	double fps_active;
+	struct {
+		uint64_t app, sf, hw, stuffing, dropped, unknown;
+	} jank;
+	const struct histogram *interval_hist; /* of present-to-present times in ns; NULL: none */
+};
+
+struct record_frames {
+	bool present;
+	struct record_layer *layers;
+	size_t layer_count;
+};
+
+struct record_self {
+	uint64_t cpu_ns; /* of jankscope and of its helpers */
+	struct opt_u64 anon_bytes;
+	uint64_t stops, stop_max_ns; /* ptrace stops of targets */
+};
+
+struct record_interval {
+	uint64_t dur_ns;
+	bool last; /* cut short by the end of the run */
+	struct record_cpu cpu;
+	struct record_net net;
+	struct record_frames frames;
+	struct counter_list lost;
+	struct missing_list missing;
+	struct record_self self;
+};
+
+/* ---- block ---- */
+enum block_state { BLOCK_OPEN = 0, BLOCK_CLOSED = 1, BLOCK_EXITED = 2 };
+enum block_class { BLOCK_SHORT = 0, BLOCK_LONG = 1, BLOCK_ANR = 2 };
+enum capture_kind {
+	CAPTURE_SNAPSHOT = 0,
+	CAPTURE_PERF = 1,
+	CAPTURE_PTRACE = 2,
+	CAPTURE_KERNEL = 3,
+};
+enum frame_kind {
+	FRAME_NATIVE = 0,
+	FRAME_JIT = 1,
+	FRAME_DEX = 2,
+	FRAME_KERNEL = 3,
+	FRAME_VDSO = 4,
+};
+
+struct record_frame {
+	const char *module;   /* path of the mapping, or NULL */
+	const char *build_id; /* hex, or NULL */
+	uint64_t offset;      /* in the module's file; the address where there is no module */
+	const char *symbol;   /* demangled, or NULL: unresolved */
+	enum frame_kind kind;
+};
+
+struct record_stack {
+	uint64_t t_boot_ns, weight_ns;
+	enum capture_kind capture;
+	bool complete;
+	const char *end_reason;
+	struct record_frame *frames; /* innermost first */
+	size_t frame_count;
+};
+
+struct record_block {
+	pid_t pid, tid;
+	const char *package, *process;
+	uint64_t start_boot_ns, wall_ns;
+	enum block_state state;
+	enum block_class class;
+	bool merged; /* the detector could not tell neighbouring messages apart */
+	const char *detector;
+	struct {
+		uint64_t running_ns, runnable_ns, sleeping_ns, uninterruptible_ns, stopped_ns;
+	} ledger;
+	struct block_reason {
+		const char *reason;
+		uint64_t ns;
+	} * reasons;
+	size_t reason_count;
+	struct {
+		bool present;
+		pid_t pid, tid;
+		char thread[RECORD_COMM_LEN];
+		const char *process;
+	} waker, owner; /* owner: who held the lock that the main thread waited for */
+	struct block_preemptor {
+		pid_t tid;
+		char thread[RECORD_COMM_LEN];
+		const char *process;
+		uint64_t ns;
+	} * preemptors;
+	size_t preemptor_count;
+	struct opt_u64 faults_minor, faults_major;
+	struct opt_u64 machine_busy_ns, app_cpu_ns, app_rss_bytes; /* while the block lasted */
+	struct record_stack *stacks;
+	size_t stack_count;
+	struct opt_u64 top; /* index of the path with most weight */
+	struct counter_list lost;
+	struct missing_list missing;
+};
+
+/* ---- event ---- */
+/* Own keys of an event: at most a few, either a number or a text. */
+struct event_key {
+	const char *name;
+	const char *text; /* NULL: value counts */
+	int64_t value;
+};
+
+struct record_event {
+	const char *event; /* start target_start target_exit suspend clock_jump gap degraded mark ... */
+	struct event_key keys[8];
+	size_t key_count;
+};
+
+/* ---- footer ---- */
+struct record_distribution {
+	const char *name; /* key path below summary, e.g. "blocks.wall_ns" */
+	uint64_t n;
+	double min, max, mean, p50, p90, p95, p99;
+};
+
+/* Totals over the run by key path ("cpu.busy_ns"); a sink nests them at the dots. */
+struct record_footer {
+	struct summary_total {
+		char *key;
+		double value;
+	} * totals;
+	size_t total_count;
+	struct record_distribution *distributions;
+	size_t distribution_count;
+	struct counter_list lost;
+	struct missing_list missing;
+};
+
+enum record_type {
+	RECORD_HEADER = 0,
+	RECORD_INTERVAL = 1,
+	RECORD_BLOCK = 2,
+	RECORD_EVENT = 3,
+	RECORD_FOOTER = 4,
+};
+
+/* seq and t_boot_ns are stamped by the session when the record is emitted. */
+struct record {
+	enum record_type type;
+	uint64_t seq, t_boot_ns;
+	union {
+		const struct record_header *header;
+		const struct record_interval *interval;
+		const struct record_block *block;
+		const struct record_event *event;
+		const struct record_footer *footer;
+	};
+};

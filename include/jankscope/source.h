@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The seam between what measures and what runs it. A source fills its part of each interval and
+ * may emit blocks and events at any time; it never prints and knows no sink. */
+#pragma once
+#include "jankscope/record.h"
+
+struct loop;
+struct target_set;
+
+/* What the session lends to every source, valid from open to close. */
+struct source_context {
+	struct loop *loop; /* core/loop.h: file descriptors and timers of the one epoll loop */
+	struct target_set *targets;
+	uint64_t interval_ns, block_ns;
+	/* Hand a block or an event to the sinks; the record is only read during the call. */
+	void (*emit)(void *emit_ctx, struct record *record);
+	void *emit_ctx;
+};
+
+enum source_state { SOURCE_OK = 0, SOURCE_DEGRADED = 1, SOURCE_ABSENT = 2 };
+
+struct source;
+
+struct source_ops {
+	const char *name; /* as in the header's sources list */
+	/* Attach and take the baseline. 0, or a negative errno after reason[] was filled. */
+	int (*open)(struct source *source, const struct source_context *context);
+	/* Add everything since the last call to the interval. What the interval points to stays
+	 * valid until the next call. A failed part becomes a `missing` entry, not an error. */
+	int (*sample)(struct source *source, struct record_interval *interval);
+	/* Add totals and distributions of the whole run. May be NULL. */
+	int (*summarise)(struct source *source, struct record_footer *footer);
+	/* Detach and free; safe after a failed open and when called twice. */
+	void (*close)(struct source *source);
+};
+
+struct source {
+	const struct source_ops *ops;
+	enum source_state state;
+	const char *variant;
+	char reason[160];
+};

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Who is watched: names, pids and uids become process identities (pid + start time), restarts are
+ * followed, and uids and pids get their names. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum target_kind { TARGET_NAME = 0, TARGET_PID = 1, TARGET_UID = 2 };
+
+struct target_spec {
+	enum target_kind kind;
+	char name[256]; /* package or process name; its ":suffix" processes belong to it */
+	pid_t pid;
+	uid_t uid;
+};
+
+/* One watched process. start_boot_ns is from /proc/PID/stat field 22: truncated to 10 ms ticks. */
+struct target_process {
+	pid_t pid;
+	uint64_t start_boot_ns;
+	uid_t uid;
+	char process[256];   /* argv[0] as the process names itself, or comm */
+	const char *package; /* by uid or by name; NULL: none */
+	int pidfd;           /* -1 where pidfd_open is missing; readable when the process died */
+};
+
+enum target_change { TARGET_STARTED = 0, TARGET_EXITED = 1 };
+typedef void (*target_change_fn)(void *ctx, enum target_change change,
+				 const struct target_process *process);
+
+struct target_set;
+
+/* A set for these specs; none means the whole device (nothing is "watched", names still resolve).
+ * root is "" on a device, or the folder of a fixture that holds proc/ and data/ (tests). The
+ * packages list is read once and again when it changes. NULL with errno on failure. */
+struct target_set *target_set_new(const struct target_spec *specs, size_t count, const char *root);
+void target_set_free(struct target_set *set);
+
+/* Look for processes that came or went since the last call; on_change is called for each. Costs
+ * one readdir of /proc and reads only of pids not seen before (and of young ones, because zygote
+ * children and exec change names). Returns the number of live watched processes or -errno. */
+int target_set_scan(struct target_set *set, target_change_fn on_change, void *ctx);
+
+/* The whole device is the target. */
+bool target_set_is_all(const struct target_set *set);
+/* The watched process of that pid, NULL if it is not watched. Valid until the next scan. */
+const struct target_process *target_set_find(const struct target_set *set, pid_t pid);
+/* The n-th live watched process, NULL past the end. */
+const struct target_process *target_set_at(const struct target_set *set, size_t n);
+
+/* Package of a uid (user part removed: uid modulo 100000), NULL if unknown or shared by several
+ * (then the shared one that sorts first). Owned by the set, valid until target_set_free. */
+const char *target_package_of_uid(struct target_set *set, uid_t uid);
+/* Name of a process: its argv[0], or comm for kernel threads; cached by pid + start time (10 ms
+ * ticks); NULL when it is gone and was never seen. Owned by the set, valid until the next scan. */
+const char *target_process_name(struct target_set *set, pid_t pid, uint64_t start_boot_ns);

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Install what is missing by apt. Says what; asks nothing as root; tells anyone else the command.
+# usage: deps.sh [ARCH]
+set -u
+arch=${1:-$(uname -m)}
+host=$(uname -m | sed s/aarch64/arm64/)
+packages="clang llvm bpftool libbpf-dev libelf-dev libdw-dev libjansson-dev uthash-dev
+	libzstd-dev liblzma-dev zlib1g-dev libbz2-dev libcriterion-dev pkg-config gcc make
+	clang-format iproute2 jq xz-utils zstd"
+# Lists of further packages live beside the tests that need them.
+for list in "$(dirname "$0")"/*/deps.txt; do
+	[ -f "$list" ] && packages="$packages $(sed 's/#.*//' "$list")"
+done
+if [ "$arch" = arm64 ] && [ "$host" != arm64 ]; then
+	packages="$packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross libbpf-dev:arm64
+	libelf-dev:arm64 libdw-dev:arm64 zlib1g-dev:arm64 liblzma-dev:arm64 libbz2-dev:arm64
+	libzstd-dev:arm64 libjansson-dev:arm64"
+fi
+missing=
+for p in $packages; do
+	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
+done
+[ -z "$missing" ] && exit 0
+case "$missing" in *:arm64*) foreign=1 ;; *) foreign=0 ;; esac
+if [ "$(id -u)" != 0 ]; then
+	echo "deps: missing packages; run as root:" >&2
+	[ $foreign = 1 ] && echo "  dpkg --add-architecture arm64" >&2
+	echo "  apt-get update && apt-get install -y --no-install-recommends$missing" >&2
+	exit 1
+fi
+echo "deps: installing$missing"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+export DEBIAN_FRONTEND=noninteractive
+{
+	if [ $foreign = 1 ]; then dpkg --add-architecture arm64; fi
+	apt-get update && apt-get install -y --no-install-recommends $missing
+} >"$log" 2>&1 || { tail -20 "$log" >&2; echo "deps: apt-get failed" >&2; exit 1; }
