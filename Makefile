@@ -3,6 +3,7 @@
 # bench fuzz deps fmt fmt-check lint install clean.
 # Knobs: V=1 (commands), ARCH=arm64|x86_64, SAN=1 (ASan+UBSan), BTF_DIR=...
 .DELETE_ON_ERROR:
+.SECONDARY:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
 SHELL := /bin/bash

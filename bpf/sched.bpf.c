@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* CPU time and run-queue wait per task, copied at each switch from the kernel's own sums of the
+ * task that leaves: put_prev_task brought them up to date before the tracepoint fires, so there is
+ * no clock call, no atomic and, below pid_max 131072, no hash. */
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "abi/sched.h"
+#include "compat.bpf.h"
+#include "loss.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Set before load; what is false vanishes from the program. */
+const volatile bool use_hash;       /* pid_max is too large for the array */
+const volatile bool has_prev_state; /* 9c2136be0878 (5.18): sched_switch's fourth argument */
+const volatile __u32 cpu_count = 1;
+const volatile __u32 death_wakeup_bytes; /* wake the reader when the ring holds more */
+const volatile __u32 test_skip_every;    /* tests only: pretend that every n-th switch was missed */
+
+/* The way from a task to its run queue, and so to the scheduler's own clock, needs
+ * CONFIG_FAIR_GROUP_SCHED; without it the clock helper is called. */
+#define HAS_RQ_CLOCK bpf_core_field_exists(((struct sched_entity *)0)->cfs_rq)
+
+/* Counts read-outs; the reader increments it before it scans. */
+__u32 read_epoch;
+__u32 test_skip_count;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* pid_max, set before load */
+	__type(key, __u32);
+	__type(value, struct task_slot);
+} tasks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct task_slot);
+} tasks_hash SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SCHED_MAX_CPUS);
+	__type(key, __u32);
+	__type(value, struct cpu_slot);
+} cpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SCHED_MAX_CPUS);
+	__type(key, __u32);
+	__type(value, struct running_task);
+} running SEC(".maps");
+
+/* CPU time by uid of tasks that found no room, so that totals stay right. Never LRU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u64);
+} overflow SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} deaths SEC(".maps");
+
+DEFINE_LOSSES(losses, SCHED_LOSS_MAX);
+
+/* A zeroed slot to insert into the hash: 128 bytes are too many for some verifiers' stack budget
+ * together with the rest, and memset of a per-CPU scratch costs less than a copy from the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct task_slot);
+} empty_slot SEC(".maps");
+
+static __always_inline void book_overflow(__u32 uid, __u64 cpu_ns, __u32 reason)
+{
+	__u64 *sum;
+
+	loss_add(&losses, reason, 1);
+	sum = bpf_map_lookup_elem(&overflow, &uid);
+	if (sum) {
+		*sum += cpu_ns;
+		return;
+	}
+	if (bpf_map_update_elem(&overflow, &uid, &cpu_ns, BPF_NOEXIST))
+		loss_add(&losses, SCHED_LOSS_OVERFLOW_MAP_FULL, cpu_ns);
+}
+
+static __always_inline struct task_slot *find_slot(__u32 tid)
+{
+	if (!use_hash)
+		return bpf_map_lookup_elem(&tasks, &tid);
+
+	struct task_slot *slot = bpf_map_lookup_elem(&tasks_hash, &tid);
+	__u32 zero = 0;
+
+	if (slot)
+		return slot;
+	slot = bpf_map_lookup_elem(&empty_slot, &zero);
+	if (!slot || bpf_map_update_elem(&tasks_hash, &tid, slot, BPF_NOEXIST))
+		return NULL;
+	return bpf_map_lookup_elem(&tasks_hash, &tid);
+}
+
+static __always_inline __u32 off_state_of(__u32 state, bool preempted)
+{
+	if (preempted || state == 0)
+		return OFF_CPU_RUNNABLE;
+	if (state & TASK_DEAD_BIT)
+		return OFF_CPU_DEAD;
+	if (state & (TASK_STOPPED_BIT | TASK_TRACED_BIT | TASK_PARKED_BIT | TASK_FROZEN_BIT))
+		return OFF_CPU_STOPPED;
+	/* TASK_IDLE is how kernel threads sleep without counting as load. */
+	if ((state & (TASK_UNINTERRUPTIBLE_BIT | TASK_RTLOCK_WAIT_BIT)) &&
+	    !(state & TASK_NOLOAD_BIT))
+		return OFF_CPU_UNINTERRUPTIBLE;
+	return OFF_CPU_SLEEPING;
+}
+
+static __always_inline __u64 rq_clock_of(struct task_struct *task, bool direct)
+{
+	if (!HAS_RQ_CLOCK)
+		return bpf_ktime_get_ns();
+	return direct ? task->se.cfs_rq->rq->clock : BPF_CORE_READ(task, se.cfs_rq, rq, clock);
+}
+
+/* False: the ring is full, and the loss is counted. */
+static __always_inline bool report_death(const struct task_slot *slot, __u32 tid)
+{
+	struct task_death *death = bpf_ringbuf_reserve(&deaths, sizeof(*death), 0);
+
+	if (!death) {
+		loss_add(&losses, SCHED_LOSS_DEATH_RING_FULL, 1);
+		return false;
+	}
+	death->start_boot_ns = slot->start_boot_ns;
+	death->end_boot_ns = bpf_ktime_get_boot_ns();
+	death->cpu_ns = slot->cpu_ns;
+	death->runnable_ns = slot->runnable_ns;
+	death->uninterruptible_ns = slot->uninterruptible_ns;
+	death->stopped_ns = slot->stopped_ns;
+	death->switches_voluntary = slot->switches_voluntary;
+	death->switches_involuntary = slot->switches_involuntary;
+	death->tid = tid;
+	death->tgid = slot->tgid;
+	death->uid = slot->uid;
+	death->reserved = 0;
+	__builtin_memcpy(death->comm, slot->comm, SCHED_COMM_LEN);
+	/* A wake-up per death would cost more than the accounting. */
+	bpf_ringbuf_submit(death, bpf_ringbuf_query(&deaths, BPF_RB_AVAIL_DATA) > death_wakeup_bytes
+					  ? BPF_RB_FORCE_WAKEUP
+					  : BPF_RB_NO_WAKEUP);
+	return true;
+}
+
+static __always_inline void copy_comm(char *to, struct task_struct *task, bool direct)
+{
+	if (direct) {
+		const __u64 *comm = (const void *)&task->comm;
+
+		((__u64 *)to)[0] = comm[0];
+		((__u64 *)to)[1] = comm[1];
+	} else {
+		bpf_probe_read_kernel(to, SCHED_COMM_LEN, &task->comm);
+	}
+}
+
+/* A dead task whose record found no room is about to be overwritten: what no read-out has seen of
+ * it goes to the overflow row of its uid. */
+static __always_inline void retire_slot(const struct task_slot *slot)
+{
+	if ((slot->flags & TASK_SLOT_UNREPORTED) && slot->epoch == read_epoch)
+		book_overflow(slot->uid, slot->cpu_ns - slot->epoch_cpu_ns, SCHED_LOSS_SLOT_REUSED);
+}
+
+/* since_ns: when prev came to this CPU; in_cpu_ns: its sum then. 0 and the present sum where the
+ * switch that brought it was not seen. */
+static __always_inline void book_slice(struct task_struct *prev, __u32 tid, __u32 off_state,
+				       __u64 now_ns, __u64 since_ns, __u64 in_cpu_ns, bool direct)
+{
+	__u64 start_boot_ns = TASK_FIELD(direct, prev, start_boottime);
+	__u64 cpu_ns = TASK_FIELD(direct, prev, se.sum_exec_runtime);
+	__u64 runnable_ns = TASK_FIELD(direct, prev, sched_info.run_delay);
+	__u32 uid = task_uid(prev, direct);
+	struct task_slot *slot = find_slot(tid);
+	__u32 sequence;
+
+	if (!slot) {
+		book_overflow(uid, cpu_ns - in_cpu_ns, SCHED_LOSS_TASK_MAP_FULL);
+		return;
+	}
+	sequence = slot->sequence + 1;
+	*(volatile __u32 *)&slot->sequence = sequence;
+	if (slot->start_boot_ns != start_boot_ns) {
+		retire_slot(slot);
+		slot->start_boot_ns = start_boot_ns;
+		slot->cpu_ns = in_cpu_ns;
+		slot->epoch = read_epoch;
+		slot->epoch_cpu_ns = in_cpu_ns;
+		slot->uninterruptible_ns = 0;
+		slot->stopped_ns = 0;
+		slot->off_since_ns = 0;
+		slot->flags = 0;
+		slot->watch = 0;
+	} else if (slot->epoch != read_epoch) {
+		slot->epoch = read_epoch;
+		slot->epoch_cpu_ns = slot->cpu_ns;
+	}
+	if (slot->off_since_ns && since_ns > slot->off_since_ns) {
+		/* The wait for a CPU after the wake-up is run_delay's, not the sleep's. */
+		__u64 off_ns = since_ns - slot->off_since_ns;
+		__u64 wait_ns = runnable_ns - slot->runnable_ns;
+
+		off_ns = off_ns > wait_ns ? off_ns - wait_ns : 0;
+		if (slot->off_state == OFF_CPU_UNINTERRUPTIBLE)
+			slot->uninterruptible_ns += off_ns;
+		else if (slot->off_state == OFF_CPU_STOPPED)
+			slot->stopped_ns += off_ns;
+	}
+	slot->cpu_ns = cpu_ns;
+	slot->runnable_ns = runnable_ns;
+	slot->off_since_ns = now_ns;
+	slot->off_state = off_state;
+	slot->tgid = TASK_FIELD(direct, prev, tgid);
+	slot->uid = uid;
+	slot->switches_voluntary = TASK_FIELD(direct, prev, nvcsw);
+	slot->switches_involuntary = TASK_FIELD(direct, prev, nivcsw);
+	copy_comm(slot->comm, prev, direct);
+	if (off_state == OFF_CPU_DEAD) {
+		/* Not sched_process_exit: 94 % of a short thread's time comes after it. */
+		slot->flags = TASK_SLOT_DEAD;
+		if (!report_death(slot, tid))
+			slot->flags |= TASK_SLOT_UNREPORTED;
+	}
+	*(volatile __u32 *)&slot->sequence_end = sequence;
+	if (use_hash && slot->flags == TASK_SLOT_DEAD)
+		bpf_map_delete_elem(&tasks_hash, &tid);
+}
+
+static __always_inline int on_switch(bool preempted, struct task_struct *prev,
+				     struct task_struct *next, __u32 prev_state, bool direct)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
+	__u32 prev_tid, off_state;
+	__u64 now_ns, since_ns, in_cpu_ns;
+	bool idle_before;
+
+	if (!slot)
+		return 0;
+	if (test_skip_every && ++test_skip_count % test_skip_every == 0)
+		return 0;
+	prev_tid = TASK_FIELD(direct, prev, pid);
+	now_ns = rq_clock_of(prev, direct);
+	since_ns = slot->since_ns;
+	in_cpu_ns = slot->in_cpu_ns;
+	idle_before = since_ns && slot->tid == 0;
+	if (slot->tid != prev_tid) {
+		/* First sight of this CPU, or a switch that the tracepoint did not show us. */
+		if (since_ns)
+			loss_add(&losses, SCHED_LOSS_MISSED_SWITCH, 1);
+		since_ns = 0;
+		in_cpu_ns = prev_tid ? TASK_FIELD(direct, prev, se.sum_exec_runtime) : 0;
+	}
+
+	*(volatile __u32 *)&slot->sequence += 1; /* odd: being written */
+	if (prev_tid == 0 && idle_before)
+		slot->idle_ns += now_ns - since_ns;
+	slot->since_ns = now_ns;
+	slot->tid = TASK_FIELD(direct, next, pid);
+	slot->in_cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
+	slot->task = (__u64)next;
+	*(volatile __u32 *)&slot->sequence += 1;
+
+	if (prev_tid == 0)
+		return 0;
+	off_state = off_state_of(has_prev_state ? prev_state : task_state(prev, direct), preempted);
+	book_slice(prev, prev_tid, off_state, now_ns, since_ns, in_cpu_ns, direct);
+	return 0;
+}
+
+SEC("?tp_btf/sched_switch")
+int sched_switch_btf(__u64 *ctx)
+{
+	return on_switch(ctx[0], (struct task_struct *)ctx[1], (struct task_struct *)ctx[2],
+			 has_prev_state ? ctx[3] : 0, true);
+}
+
+SEC("?raw_tp/sched_switch")
+int sched_switch_raw(struct bpf_raw_tracepoint_args *ctx)
+{
+	return on_switch(ctx->args[0], (struct task_struct *)ctx->args[1],
+			 (struct task_struct *)ctx->args[2], has_prev_state ? ctx->args[3] : 0,
+			 false);
+}
+
+/* Without the switch hook (--cpu iter) the dead are reported when the kernel frees them; their sums
+ * are final then, some 12 ms of RCU after the last switch. */
+static __always_inline int on_free(struct task_struct *task, bool direct)
+{
+	struct task_slot final = {};
+
+	final.start_boot_ns = TASK_FIELD(direct, task, start_boottime);
+	final.cpu_ns = TASK_FIELD(direct, task, se.sum_exec_runtime);
+	final.runnable_ns = TASK_FIELD(direct, task, sched_info.run_delay);
+	final.switches_voluntary = TASK_FIELD(direct, task, nvcsw);
+	final.switches_involuntary = TASK_FIELD(direct, task, nivcsw);
+	final.tgid = TASK_FIELD(direct, task, tgid);
+	final.uid = task_uid(task, direct);
+	copy_comm(final.comm, task, direct);
+	if (!report_death(&final, TASK_FIELD(direct, task, pid)))
+		book_overflow(final.uid, final.cpu_ns, SCHED_LOSS_SLOT_REUSED);
+	return 0;
+}
+
+SEC("?tp_btf/sched_process_free")
+int sched_free_btf(__u64 *ctx)
+{
+	return on_free((struct task_struct *)ctx[0], true);
+}
+
+SEC("?raw_tp/sched_process_free")
+int sched_free_raw(struct bpf_raw_tracepoint_args *ctx)
+{
+	return on_free((struct task_struct *)ctx->args[0], false);
+}
+
+/* The baseline at start, and the whole read-out of --cpu iter. */
+SEC("?iter/task")
+int sched_iterate(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct task_line line = {};
+
+	if (!task)
+		return 0;
+	line.start_boot_ns = task->start_boottime;
+	line.cpu_ns = task->se.sum_exec_runtime;
+	line.runnable_ns = task->sched_info.run_delay;
+	line.switches_voluntary = task->nvcsw;
+	line.switches_involuntary = task->nivcsw;
+	line.tid = task->pid;
+	line.tgid = task->tgid;
+	line.uid = task_uid(task, true);
+	line.state = off_state_of(task_state(task, true), false);
+	line.on_cpu = task->on_cpu;
+	if (line.on_cpu && HAS_RQ_CLOCK) {
+		line.now_ns = bpf_ktime_get_ns();
+		line.rq_clock = task->se.cfs_rq->rq->clock;
+		line.rq_clock_task = task->se.cfs_rq->rq->clock_task;
+		line.exec_start = task->se.exec_start;
+	}
+	copy_comm(line.comm, task, true);
+	bpf_seq_write(ctx->meta->seq, &line, sizeof(line));
+	return 0;
+}
+
+/* run-queue clock - CLOCK_MONOTONIC as of the last sched_read_running */
+__s64 rq_clock_offset_ns;
+__u64 read_mono_ns;
+
+/* One CPU's running task, its unfinished slice included. The address comes from the switch program;
+ * it is only read through fault-proof probes, and believed only if no switch came between. */
+static __always_inline void read_one(__u32 cpu, __s64 offset_ns)
+{
+	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
+	struct running_task *out = bpf_map_lookup_elem(&running, &cpu);
+	struct task_struct *task;
+	__u64 clock, clock_task, exec_start, cpu_ns, now_ns;
+	__u32 sequence;
+
+	if (!slot || !out)
+		return;
+	out->valid = 0;
+	sequence = *(volatile __u32 *)&slot->sequence;
+	if ((sequence & 1) || !slot->tid || !slot->task)
+		return;
+	task = (struct task_struct *)slot->task;
+	out->tid = slot->tid;
+	out->tgid = BPF_CORE_READ(task, tgid);
+	out->uid = task_uid(task, false);
+	out->start_boot_ns = BPF_CORE_READ(task, start_boottime);
+	out->runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	out->switches_voluntary = BPF_CORE_READ(task, nvcsw);
+	out->switches_involuntary = BPF_CORE_READ(task, nivcsw);
+	bpf_probe_read_kernel(out->comm, SCHED_COMM_LEN, &task->comm);
+	if (HAS_RQ_CLOCK) {
+		cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+		exec_start = BPF_CORE_READ(task, se.exec_start);
+		clock = BPF_CORE_READ(task, se.cfs_rq, rq, clock);
+		clock_task = BPF_CORE_READ(task, se.cfs_rq, rq, clock_task);
+		/* The tick may have come between the reads: then they do not belong together. */
+		if (BPF_CORE_READ(task, se.sum_exec_runtime) != cpu_ns) {
+			cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+			exec_start = BPF_CORE_READ(task, se.exec_start);
+			clock = BPF_CORE_READ(task, se.cfs_rq, rq, clock);
+			clock_task = BPF_CORE_READ(task, se.cfs_rq, rq, clock_task);
+		}
+		now_ns = bpf_ktime_get_ns() + offset_ns;
+		if (now_ns > clock)
+			clock_task += now_ns - clock;
+		if (clock_task > exec_start)
+			cpu_ns += clock_task - exec_start;
+	} else {
+		cpu_ns = slot->in_cpu_ns + (bpf_ktime_get_ns() - slot->since_ns);
+	}
+	out->cpu_ns = cpu_ns;
+	if (*(volatile __u32 *)&slot->sequence == sequence)
+		out->valid = 1;
+}
+
+/* Run by BPF_PROG_TEST_RUN (5.10) at each read-out, after the caller's own run-queue clock was made
+ * fresh by clock_gettime(CLOCK_THREAD_CPUTIME_ID). */
+SEC("?raw_tp")
+int sched_read_running(void *ctx)
+{
+	struct task_struct *self = (struct task_struct *)bpf_get_current_task();
+	__s64 offset_ns = 0;
+	__u32 cpu;
+
+	if (HAS_RQ_CLOCK)
+		offset_ns = BPF_CORE_READ(self, se.cfs_rq, rq, clock) - bpf_ktime_get_ns();
+	rq_clock_offset_ns = offset_ns;
+	read_mono_ns = bpf_ktime_get_ns();
+	for (cpu = 0; cpu < SCHED_MAX_CPUS; cpu++) {
+		if (cpu >= cpu_count)
+			break;
+		read_one(cpu, offset_ns);
+	}
+	return 0;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What bpf/sched.bpf.c and its reader share. Fixed width, no pointers, sizes asserted. */
+#pragma once
+#ifndef __VMLINUX_H__
+#include <stdint.h>
+typedef uint64_t __u64;
+typedef int64_t __s64;
+typedef uint32_t __u32;
+typedef int32_t __s32;
+#endif
+
+#define SCHED_COMM_LEN 16
+#define SCHED_MAX_CPUS 512
+
+/* Why a task is off its CPU. */
+enum off_cpu_state {
+	OFF_CPU_UNKNOWN = 0,
+	OFF_CPU_RUNNABLE = 1, /* preempted, or yielded */
+	OFF_CPU_SLEEPING = 2,
+	OFF_CPU_UNINTERRUPTIBLE = 3,
+	OFF_CPU_STOPPED = 4, /* stopped, traced, frozen, parked */
+	OFF_CPU_DEAD = 5,
+};
+
+enum task_slot_flag {
+	TASK_SLOT_DEAD = 1,       /* these are the final values */
+	TASK_SLOT_UNREPORTED = 2, /* dead, and the ring had no room to say so */
+};
+
+/* The last known sums of one task, cumulative since its birth; one writer at a time, because a
+ * task is on one CPU. A reader takes `sequence_end`, the fields, then `sequence`, and tries again
+ * where they differ. Two cache lines; memory: pid_max x 128 bytes. */
+struct task_slot {
+	__u64 start_boot_ns; /* identity, together with the index (tid) */
+	__u64 cpu_ns;        /* se.sum_exec_runtime at the last switch-out */
+	__u64 runnable_ns;   /* sched_info.run_delay, true for prev only */
+	__u64 uninterruptible_ns, stopped_ns;
+	__u64 off_since_ns; /* run-queue clock of the last switch-out */
+	__u64 epoch_cpu_ns; /* cpu_ns as of the last read-out, for the overflow row */
+	__u32 sequence;
+	__u32 epoch;
+	/* second line */
+	__u32 tgid, uid;
+	__u64 switches_voluntary, switches_involuntary;
+	char comm[SCHED_COMM_LEN];
+	__u32 off_state; /* enum off_cpu_state */
+	__u32 flags;     /* enum task_slot_flag */
+	__u32 watch;     /* written by the reader: a watched main thread, index + 1 of its row */
+	__u32 sequence_end;
+	__u64 reserved;
+};
+
+/* Who runs on a CPU, and how long it has idled. */
+struct cpu_slot {
+	__u32 sequence;
+	__u32 tid; /* 0: idle */
+	__u64 start_boot_ns;
+	__u64 since_ns;  /* run-queue clock of the last switch; 0: none seen */
+	__u64 in_cpu_ns; /* sum_exec_runtime of the running task when it came */
+	__u64 idle_ns;
+	__u64 task;     /* kernel address, for sched_read_running only */
+	__u32 tgid, uid;
+	__u64 reserved;
+};
+
+/* One live reading of what runs on a CPU now, made by sched_read_running. */
+struct running_task {
+	__u32 valid;
+	__u32 tid, tgid, uid;
+	__u64 start_boot_ns;
+	__u64 cpu_ns; /* with the slice that is not over yet */
+	__u64 runnable_ns;
+	__u64 switches_voluntary, switches_involuntary;
+	char comm[SCHED_COMM_LEN];
+};
+
+/* A task that died: its final sums. */
+struct task_death {
+	__u64 start_boot_ns, end_boot_ns;
+	__u64 cpu_ns, runnable_ns, uninterruptible_ns, stopped_ns;
+	__u64 switches_voluntary, switches_involuntary;
+	__u32 tid, tgid, uid;
+	__u32 reserved;
+	char comm[SCHED_COMM_LEN];
+};
+
+/* One line of the task iterator. The running slice, where on_cpu: cpu_ns + (now + offset -
+ * rq_clock) + rq_clock_task - exec_start (bpf-accounting.md A2). */
+struct task_line {
+	__u64 start_boot_ns;
+	__u64 cpu_ns, runnable_ns;
+	__u64 switches_voluntary, switches_involuntary;
+	__u64 now_ns, rq_clock, rq_clock_task, exec_start;
+	__u32 tid, tgid, uid;
+	__u32 state; /* enum off_cpu_state */
+	__u32 on_cpu;
+	__u32 reserved;
+	char comm[SCHED_COMM_LEN];
+};
+
+/* Losses counted by the kernel side; the index into sched's `losses` map. */
+enum sched_loss {
+	SCHED_LOSS_TASK_MAP_FULL = 0, /* slices booked to the overflow row of their uid */
+	SCHED_LOSS_DEATH_RING_FULL = 1,
+	SCHED_LOSS_SLOT_REUSED = 2, /* a dead task's tail went to the overflow row */
+	SCHED_LOSS_OVERFLOW_MAP_FULL = 3, /* ns that even the overflow rows could not take */
+	SCHED_LOSS_MISSED_SWITCH = 4,
+	SCHED_LOSS_MAX = 8,
+};
+
+_Static_assert(sizeof(struct task_slot) == 128, "task_slot is two cache lines");
+_Static_assert(sizeof(struct cpu_slot) == 64, "cpu_slot is one cache line");
+_Static_assert(sizeof(struct running_task) == 72, "running_task");
+_Static_assert(sizeof(struct task_death) == 96, "task_death");
+_Static_assert(sizeof(struct task_line) == 112, "task_line");
