@@ -23,6 +23,8 @@ Q :=
 msg =
 endif
 
+comma := ,
+
 BUILD := build
 ifneq ($(ARCH),$(HOST_ARCH))
 BUILD := build/$(ARCH)
@@ -129,10 +131,11 @@ $(BUILD)/tests/unit/%.o: tests/unit/%.c | $(BUILD)/tests/unit $(SKEL)
 	$(call msg,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -Itests -MMD -MP -c $< -o $@
 
-# Criterion is a shared library; only the unit tests link it.
+# Criterion is a shared library; only the unit tests link it. It finds its tests in sections that
+# nothing refers to.
 $(BUILD)/tests/unit/all: $(UNIT_OBJ) $(LIB)
 	$(call msg,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(filter-out -static,$(LDFLAGS)) -o $@ $^ -lcriterion $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(filter-out -static -Wl$(comma)--gc-sections,$(LDFLAGS)) -o $@ $^ -lcriterion $(LIBS)
 
 .PHONY: unit-tests kernel-tests apps
 unit-tests: $(BUILD)/tests/unit/all
