@@ -56,3 +56,18 @@ const char *target_package_of_uid(struct target_set *set, uid_t uid);
 /* Name of a process: its argv[0], or comm for kernel threads; cached by pid + start time (10 ms
  * ticks); NULL when it is gone and was never seen. Owned by the set, valid until the next scan. */
 const char *target_process_name(struct target_set *set, pid_t pid, uint64_t start_boot_ns);
+
+/* Where the names of packages come from: "packages.list", "cmd package", or NULL (no Android). */
+const char *target_packages_origin(const struct target_set *set);
+/* Lines of it that could not be understood. */
+size_t target_packages_rejected(const struct target_set *set);
+
+/* Shown to the user now: in cpuset top-app with oom_score_adj 0 (helpers of the launcher and the
+ * keyboard are in top-app too, with other scores). 1 yes, 0 no, -ENOTSUP where there is no Android
+ * cpuset layout, another negative errno when the process is gone or unreadable. */
+int target_is_foreground(const struct target_set *set, pid_t pid);
+/* Frozen by its cgroup (cgroup.events), as cached apps are: such a process gives no samples, which
+ * is not 0 %. 1 yes, 0 no, -ENOTSUP without a v2 hierarchy, another negative errno as above. */
+int target_is_frozen(const struct target_set *set, pid_t pid);
+/* oom_score_adj: -1000 native ... 0 foreground ... 999 cached. 0 or a negative errno. */
+int target_oom_score_adj(const struct target_set *set, pid_t pid, int *score);

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Targets against a made-up Android: folders with the files of /proc, /data, /dev and /sys. */
+#include "jankscope/target.h"
+#include "target/packages.h"
+#include "target/procfs.h"
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <ftw.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static char root[64];
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	return remove(path);
+}
+
+static void setup(void)
+{
+	strcpy(root, "/tmp/jankscope-target-XXXXXX");
+	cr_assert(mkdtemp(root));
+}
+
+static void teardown(void)
+{
+	nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Write len bytes to ROOT/path, making the folders. */
+static void put_bytes(const char *path, const void *bytes, size_t len)
+{
+	char full[512], *slash;
+	FILE *file;
+
+	snprintf(full, sizeof(full), "%s/%s", root, path);
+	for (slash = full + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
+		*slash = '\0';
+		mkdir(full, 0755);
+		*slash = '/';
+	}
+	file = fopen(full, "w");
+	cr_assert(file, "%s", full);
+	cr_assert_eq(fwrite(bytes, 1, len, file), len);
+	fclose(file);
+}
+
+static void put(const char *path, const char *text)
+{
+	put_bytes(path, text, strlen(text));
+}
+
+struct fake {
+	pid_t pid;
+	uid_t uid;
+	const char *argv0, *comm, *cgroup;
+	uint64_t start_ticks;
+	char state;
+};
+
+static void fake_process(struct fake fake)
+{
+	char path[64], text[512];
+	size_t len = fake.argv0 ? strlen(fake.argv0) + 1 : 0;
+
+	if (!fake.comm)
+		fake.comm = "main";
+	snprintf(path, sizeof(path), "proc/%d/stat", fake.pid);
+	snprintf(text, sizeof(text),
+		 "%d (%s) %c 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 %llu 99 88\n", fake.pid,
+		 fake.comm, fake.state ? fake.state : 'S',
+		 (unsigned long long)(fake.start_ticks ? fake.start_ticks : 100));
+	put(path, text);
+	snprintf(path, sizeof(path), "proc/%d/status", fake.pid);
+	snprintf(text, sizeof(text), "Name:\t%s\nTgid:\t%d\nPid:\t%d\nUid:\t%u\t%u\t%u\t%u\n",
+		 fake.comm, fake.pid, fake.pid, fake.uid, fake.uid, fake.uid, fake.uid);
+	put(path, text);
+	snprintf(path, sizeof(path), "proc/%d/cmdline", fake.pid);
+	memset(text, 0, sizeof(text));
+	if (len)
+		memcpy(text, fake.argv0, len);
+	put_bytes(path, text, len);
+	if (fake.cgroup) {
+		snprintf(path, sizeof(path), "proc/%d/cgroup", fake.pid);
+		put(path, fake.cgroup);
+	}
+}
+
+static void remove_process(pid_t pid)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/proc/%d", root, pid);
+	nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static const char packages_list[] =
+	"com.example.shop 10123 0 /data/user/0/com.example.shop default:targetSdkVersion=33 "
+	"3003,1065 0 42 1 @system\n"
+	"com.example.shop.helper 10124 1 /data/user/0/h default none\n"
+	"com.shared.a 10200 0 /data/user/0/a default none 0\n"
+	"com.shared.b 10200 0 /data/user/0/b default none 0\n"
+	"android.sys 1000 0 /data/system platform none\n"
+	"com.short 10300 0\n"
+	"com.nouid x 0 /d default none\n";
+
+static struct target_spec name_spec(const char *name)
+{
+	struct target_spec spec = {.kind = TARGET_NAME};
+
+	snprintf(spec.name, sizeof(spec.name), "%s", name);
+	return spec;
+}
+
+struct changes {
+	int started, exited;
+	pid_t last;
+};
+
+static void note_change(void *ctx, enum target_change change, const struct target_process *process)
+{
+	struct changes *changes = ctx;
+
+	changes->started += change == TARGET_STARTED;
+	changes->exited += change == TARGET_EXITED;
+	changes->last = process->pid;
+}
+
+TestSuite(target_fixture, .init = setup, .fini = teardown);
+
+Test(target_fixture, stat_parsed_from_last_parenthesis)
+{
+	struct procfs_stat stat;
+
+	cr_assert_eq(procfs_parse_stat("7 (a) R 1 2) S 3 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 9 0 "
+				       "12345 99\n",
+				       &stat),
+		     0);
+	cr_assert_eq(stat.state, 'S');
+	cr_assert_eq(stat.ppid, 3);
+	cr_assert_eq(stat.threads, 9);
+	cr_assert_eq(stat.start_ticks, 12345);
+	cr_assert_str_eq(stat.comm, "a) R 1 2");
+	cr_assert_eq(procfs_parse_stat("7 (a) S 3", &stat), -EINVAL);
+	cr_assert_eq(procfs_parse_stat("7 )a( S 3", &stat), -EINVAL);
+	cr_assert_eq(procfs_parse_stat("", &stat), -EINVAL);
+}
+
+Test(target_fixture, packages_list_rows)
+{
+	struct packages packages = {0};
+	const struct package_row *row;
+
+	put("data/system/packages.list", packages_list);
+	cr_assert_eq(packages_refresh(&packages, root), 1);
+	cr_assert_eq(packages.origin, PACKAGES_LIST);
+	cr_assert_eq(packages.count, 5);
+	cr_assert_eq(packages.rejected, 2); /* three fields; a uid that is no number */
+	row = packages_of_uid(&packages, 10123);
+	cr_assert(row && !row->shared);
+	cr_assert_str_eq(row->name, "com.example.shop");
+	row = packages_of_uid(&packages, 10 * 100000 + 10123); /* user 10 */
+	cr_assert(row);
+	cr_assert_str_eq(row->name, "com.example.shop");
+	row = packages_of_uid(&packages, 10200);
+	cr_assert(row && row->shared);
+	cr_assert_str_eq(row->name, "com.shared.a");
+	cr_assert_null(packages_of_uid(&packages, 10125));
+	cr_assert_eq(packages_of_name(&packages, "com.shared.b")->app_id, 10200);
+	cr_assert_null(packages_of_name(&packages, "com.example"));
+	cr_assert_eq(packages_refresh(&packages, root), 0); /* unchanged: not read again */
+	packages_free(&packages);
+}
+
+Test(target_fixture, packages_by_cmd_only_where_the_list_is_missing)
+{
+	struct packages packages = {0};
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/system/bin/cmd", root);
+	put("system/bin/cmd", "#!/bin/sh\n[ \"$*\" = 'package list packages -U' ] || exit 1\n"
+			      "echo package:com.example.shop uid:10123\n"
+			      "echo package:com.two.users uid:10140,1010140\n"
+			      "echo Warning: something\n");
+	chmod(path, 0755);
+	cr_assert_eq(packages_refresh(&packages, root), 1);
+	cr_assert_eq(packages.origin, PACKAGES_CMD);
+	cr_assert_eq(packages.count, 2);
+	cr_assert_eq(packages.rejected, 1);
+	cr_assert_str_eq(packages_of_uid(&packages, 10140)->name, "com.two.users");
+	cr_assert_eq(packages_refresh(&packages, root), 0); /* asked once */
+	put("data/system/packages.list", packages_list);    /* readable now: it is the better one */
+	cr_assert_eq(packages_refresh(&packages, root), 1);
+	cr_assert_eq(packages.origin, PACKAGES_LIST);
+	packages_free(&packages);
+}
+
+Test(target_fixture, no_android_means_no_packages)
+{
+	struct target_set *set;
+
+	put("proc/version", "x");
+	set = target_set_new(NULL, 0, root);
+	cr_assert(set);
+	cr_assert(target_set_is_all(set));
+	cr_assert_null(target_packages_origin(set));
+	cr_assert_null(target_package_of_uid(set, 10123));
+	target_set_free(set);
+}
+
+Test(target_fixture, hostile_list_is_survived)
+{
+	struct packages packages = {0};
+	char *junk = malloc(1 << 16);
+	size_t i;
+
+	srand(5);
+	for (i = 0; i < 1 << 16; i++)
+		junk[i] = (char)(i % 7 ? rand() : " \n1:"[rand() % 4]);
+	put_bytes("data/system/packages.list", junk, 1 << 16);
+	cr_assert_geq(packages_refresh(&packages, root), 0);
+	cr_assert_null(packages_of_name(&packages, "com.example.shop"));
+	packages_free(&packages);
+	free(junk);
+}
+
+Test(target_fixture, package_matches_by_cmdline_uid_and_cgroup_never_by_comm)
+{
+	struct target_spec spec = name_spec("com.example.shop");
+	struct target_set *set;
+	struct changes changes = {0};
+	const struct target_process *process;
+
+	put("data/system/packages.list", packages_list);
+	fake_process((struct fake){.pid = 10, .uid = 10123, .argv0 = "com.example.shop"});
+	fake_process((struct fake){.pid = 11, .uid = 10123, .argv0 = "com.example.shop:remote"});
+	/* a process name of its own choice: by uid */
+	fake_process((struct fake){.pid = 12, .uid = 10123, .argv0 = "their.own.name"});
+	/* isolated: by the name's prefix, or by the cgroup of the app */
+	fake_process((struct fake){.pid = 13, .uid = 99005, .argv0 = "com.example.shop:iso"});
+	fake_process((struct fake){.pid = 14,
+				   .uid = 99006,
+				   .argv0 = "odd",
+				   .cgroup = "5:cpuset:/\n0::/apps/uid_10123/pid_10\n"});
+	/* another user of the same device */
+	fake_process((struct fake){.pid = 15, .uid = 1010123, .argv0 = "zzz"});
+	/* none of these: other package with the same beginning, same comm, kernel thread, zombie */
+	fake_process((struct fake){.pid = 20, .uid = 10124, .argv0 = "com.example.shop.helper"});
+	fake_process(
+		(struct fake){.pid = 21, .uid = 10130, .argv0 = "x", .comm = "om.example.shop"});
+	fake_process((struct fake){.pid = 22, .uid = 0, .comm = "om.example.shop"});
+	fake_process((struct fake){.pid = 23, .uid = 10123, .comm = "m", .state = 'Z'});
+	set = target_set_new(&spec, 1, root);
+	cr_assert_eq(target_set_scan(set, note_change, &changes), 6);
+	cr_assert_eq(changes.started, 6);
+	process = target_set_find(set, 11);
+	cr_assert(process);
+	cr_assert_str_eq(process->process, "com.example.shop:remote");
+	cr_assert_str_eq(process->package, "com.example.shop");
+	cr_assert_eq(process->start_boot_ns, 100 * 10000000ull);
+	cr_assert_eq(process->uid, 10123);
+	cr_assert_str_eq(target_set_find(set, 14)->package, "com.example.shop");
+	cr_assert_str_eq(target_set_find(set, 13)->package, "com.example.shop");
+	cr_assert_null(target_set_find(set, 20));
+	cr_assert_not_null(target_set_at(set, 5));
+	cr_assert_null(target_set_at(set, 6));
+	cr_assert_str_eq(target_process_name(set, 20, 100 * 10000000ull + 9999999),
+			 "com.example.shop.helper");
+	cr_assert_str_eq(target_process_name(set, 22, 100 * 10000000ull), "om.example.shop");
+	cr_assert_null(target_process_name(set, 20, 101 * 10000000ull)); /* another life */
+	cr_assert_null(target_process_name(set, 4000, 0));
+	target_set_free(set);
+}
+
+Test(target_fixture, shared_uid_matches_by_name_only)
+{
+	struct target_spec spec = name_spec("com.shared.b");
+	struct target_set *set;
+
+	put("data/system/packages.list", packages_list);
+	fake_process((struct fake){.pid = 10, .uid = 10200, .argv0 = "com.shared.a"});
+	fake_process((struct fake){.pid = 11, .uid = 10200, .argv0 = "com.shared.b:x"});
+	fake_process((struct fake){.pid = 12, .uid = 10200, .argv0 = "custom"});
+	set = target_set_new(&spec, 1, root);
+	cr_assert_eq(target_set_scan(set, NULL, NULL), 1);
+	cr_assert_str_eq(target_set_find(set, 11)->package, "com.shared.b");
+	cr_assert_str_eq(target_package_of_uid(set, 10200), "com.shared.a");
+	target_set_free(set);
+}
+
+Test(target_fixture, zygote_child_is_found_when_it_specialises)
+{
+	struct target_spec spec = name_spec("com.example.shop");
+	struct target_set *set;
+	struct changes changes = {0};
+
+	put("data/system/packages.list", packages_list);
+	/* old start times: only the zygote rule reads these again */
+	fake_process((struct fake){.pid = 5, .argv0 = "zygote64"});
+	fake_process((struct fake){.pid = 30, .argv0 = "zygote64"});
+	fake_process((struct fake){.pid = 31, .argv0 = "usap64"});
+	fake_process((struct fake){.pid = 32, .argv0 = "<pre-initialized>"});
+	fake_process((struct fake){.pid = 33, .argv0 = "com.browser_zygote"});
+	fake_process((struct fake){.pid = 34, .uid = 10130, .argv0 = "settled"});
+	set = target_set_new(&spec, 1, root);
+	cr_assert_eq(target_set_scan(set, note_change, &changes), 0);
+	fake_process((struct fake){.pid = 30, .uid = 10123, .argv0 = "com.example.shop"});
+	cr_assert_eq(target_set_scan(set, note_change, &changes), 1);
+	fake_process((struct fake){.pid = 31, .uid = 10123, .argv0 = "com.example.shop:a"});
+	cr_assert_eq(target_set_scan(set, note_change, &changes), 2);
+	fake_process((struct fake){.pid = 32, .uid = 10123, .argv0 = "com.example.shop:b"});
+	/* specialised by uid first, named a moment later */
+	fake_process((struct fake){.pid = 33, .uid = 10123, .argv0 = "com.browser_zygote"});
+	cr_assert_eq(target_set_scan(set, note_change, &changes), 4);
+	fake_process((struct fake){.pid = 33, .uid = 10123, .argv0 = "com.example.shop:c"});
+	/* an old, settled process costs no read: its change is not seen at once */
+	fake_process((struct fake){.pid = 34, .uid = 10123, .argv0 = "com.example.shop:d"});
+	cr_assert_eq(target_set_scan(set, note_change, &changes), 4);
+	cr_assert_str_eq(target_set_find(set, 33)->process, "com.example.shop:c");
+	cr_assert_eq(changes.started, 4);
+	cr_assert_eq(changes.exited, 0);
+	target_set_free(set);
+}
+
+Test(target_fixture, young_process_is_read_again_and_dropped_when_it_becomes_another)
+{
+	struct target_spec spec = name_spec("loader");
+	struct target_set *set;
+	struct changes changes = {0};
+	struct timespec now;
+	uint64_t ticks;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	ticks = now.tv_sec * 100ull + now.tv_nsec / 10000000;
+	fake_process((struct fake){.pid = 40, .argv0 = "sh", .start_ticks = ticks});
+	fake_process((struct fake){.pid = 41, .argv0 = "/usr/bin/loader", .start_ticks = ticks});
+	set = target_set_new(&spec, 1, root);
+	cr_assert_eq(target_set_scan(set, note_change, &changes), 1);
+	fake_process((struct fake){.pid = 40, .argv0 = "bin/loader", .start_ticks = ticks});
+	fake_process((struct fake){.pid = 41, .argv0 = "ls", .start_ticks = ticks});
+	cr_assert_eq(target_set_scan(set, note_change, &changes), 1);
+	cr_assert_not_null(target_set_find(set, 40));
+	cr_assert_eq(changes.started, 2);
+	cr_assert_eq(changes.exited, 1);
+	target_set_free(set);
+}
+
+Test(target_fixture, restart_is_an_exit_and_a_start)
+{
+	struct target_spec spec = name_spec("com.example.shop");
+	struct target_set *set;
+	struct changes changes = {0};
+
+	put("data/system/packages.list", packages_list);
+	put("proc/version", "x");
+	set = target_set_new(&spec, 1, root);
+	cr_assert_eq(target_set_scan(set, note_change, &changes), 0); /* not there yet */
+	fake_process((struct fake){.pid = 50, .uid = 10123, .argv0 = "com.example.shop"});
+	cr_assert_eq(target_set_scan(set, note_change, &changes), 1);
+	remove_process(50);
+	cr_assert_eq(target_set_scan(set, note_change, &changes), 0);
+	cr_assert_eq(changes.exited, 1);
+	/* its last samples still get their name */
+	cr_assert_str_eq(target_process_name(set, 50, 100 * 10000000ull), "com.example.shop");
+	fake_process((struct fake){
+		.pid = 51, .uid = 10123, .argv0 = "com.example.shop", .start_ticks = 200});
+	cr_assert_eq(target_set_scan(set, note_change, &changes), 1);
+	/* the same pid used again, seen by its start time: fixtures have no pidfd */
+	fake_process((struct fake){
+		.pid = 51, .uid = 10123, .argv0 = "com.example.shop", .start_ticks = 300});
+	cr_assert_eq(target_set_scan(set, note_change, &changes), 1);
+	cr_assert_eq(changes.started, 3);
+	cr_assert_eq(changes.exited, 2);
+	cr_assert_eq(target_set_find(set, 51)->start_boot_ns, 300 * 10000000ull);
+	target_set_free(set);
+}
+
+Test(target_fixture, plain_linux_names)
+{
+	static const struct {
+		const char *argv0;
+		bool match;
+	} cases[] = {
+		{"worker", true},
+		{"worker:1", true},
+		{"/opt/my app/worker", true},
+		{"./worker", true},
+		{"worker: idle", true},
+		{"/opt/worker.sh", false},
+		{"python3", false}, /* its script is an argument */
+		{"sshd: /tmp/worker", false},
+		{"workers", false},
+		{"/opt/worker/x", false},
+		{"", false},
+	};
+	struct target_spec spec = name_spec("worker");
+	struct target_set *set;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		fake_process(
+			(struct fake){.pid = 60 + i, .argv0 = cases[i].argv0, .comm = "worker"});
+	set = target_set_new(&spec, 1, root);
+	target_set_scan(set, NULL, NULL);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		cr_expect_eq(target_set_find(set, 60 + i) != NULL, cases[i].match, "%s",
+			     cases[i].argv0);
+	target_set_free(set);
+}
+
+Test(target_fixture, names_longer_than_the_buffer_are_cut)
+{
+	char long_name[400];
+	struct target_set *set;
+
+	memset(long_name, 'n', sizeof(long_name) - 1);
+	long_name[sizeof(long_name) - 1] = '\0';
+	fake_process((struct fake){.pid = 70, .argv0 = long_name});
+	set = target_set_new(NULL, 0, root);
+	cr_assert_eq(strlen(target_process_name(set, 70, 100 * 10000000ull)), 255);
+	target_set_free(set);
+}
+
+Test(target_fixture, list_that_changes_is_read_again)
+{
+	struct target_spec spec = name_spec("com.new");
+	struct target_set *set;
+
+	put("data/system/packages.list", packages_list);
+	fake_process((struct fake){.pid = 80, .uid = 10400, .argv0 = "odd.name"});
+	set = target_set_new(&spec, 1, root);
+	cr_assert_eq(target_set_scan(set, NULL, NULL), 0);
+	put("data/system/packages.list", "com.new 10400 0 /data/user/0/n default none 0\n");
+	cr_assert_eq(target_set_scan(set, NULL, NULL), 1);
+	cr_assert_str_eq(target_set_find(set, 80)->package, "com.new");
+	cr_assert_str_eq(target_packages_origin(set), "packages.list");
+	target_set_free(set);
+}
+
+Test(target_fixture, foreground_and_frozen)
+{
+	struct target_set *set;
+	int score;
+
+	fake_process((struct fake){.pid = 90,
+				   .argv0 = "com.a",
+				   .cgroup = "3:cpuset:/top-app\n0::/uid_10123/pid_90\n"});
+	fake_process(
+		(struct fake){.pid = 91, .argv0 = "com.b", .cgroup = "0::/uid_10124/pid_91\n"});
+	fake_process((struct fake){.pid = 92, .argv0 = "com.c", .cgroup = "0::/\n"});
+	fake_process((struct fake){.pid = 93, .argv0 = "com.d", .cgroup = "0::/../../x\n"});
+	put("proc/90/oom_score_adj", "0\n");
+	put("proc/91/oom_score_adj", "905\n");
+	put("proc/92/oom_score_adj", "-700\n");
+	put("proc/90/cpuset", "/top-app\n");
+	put("proc/91/cpuset", "/background\n");
+	put("proc/92/cpuset", "/top-app\n");
+	put("sys/fs/cgroup/uid_10123/pid_90/cgroup.events", "populated 1\nfrozen 0\n");
+	put("sys/fs/cgroup/uid_10124/pid_91/cgroup.events", "populated 1\nfrozen 1\n");
+	set = target_set_new(NULL, 0, root);
+	cr_assert_eq(target_is_foreground(set, 90), -ENOTSUP); /* no Android cpusets */
+	put("dev/cpuset/top-app/cgroup.procs", "90\n92\n");
+	cr_assert_eq(target_is_foreground(set, 90), 1);
+	cr_assert_eq(target_is_foreground(set, 91), 0);
+	cr_assert_eq(target_is_foreground(set, 92), 0); /* a helper in top-app */
+	cr_assert_lt(target_is_foreground(set, 4000), 0);
+	cr_assert_eq(target_is_frozen(set, 90), 0);
+	cr_assert_eq(target_is_frozen(set, 91), 1);
+	cr_assert_eq(target_is_frozen(set, 92), 0);
+	cr_assert_eq(target_is_frozen(set, 93), -ENOTSUP);
+	cr_assert_eq(target_oom_score_adj(set, 92, &score), 0);
+	cr_assert_eq(score, -700);
+	target_set_free(set);
+}

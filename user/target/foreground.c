@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The state that Android gives a process: shown, cached, frozen. Sources: libprocessgroup's
+ * cgroups.json and task_profiles.json, ProcessList.java. */
+#include "target/procfs.h"
+#include "target/set.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <fcntl.h>
+
+/* Read ROOT/proc/PID/NAME. Length or -errno. */
+static ssize_t read_of(const struct target_set *set, pid_t pid, const char *name, char *buf,
+		       size_t size)
+{
+	int dir = procfs_open(set->root, pid);
+	ssize_t n;
+
+	if (dir < 0)
+		return dir;
+	n = procfs_read(dir, name, buf, size);
+	close(dir);
+	return n;
+}
+
+int target_oom_score_adj(const struct target_set *set, pid_t pid, int *score)
+{
+	char text[32];
+	ssize_t n = read_of(set, pid, "oom_score_adj", text, sizeof(text));
+
+	if (n < 0)
+		return (int)n;
+	return sscanf(text, "%d", score) == 1 ? 0 : -EINVAL;
+}
+
+int target_is_foreground(const struct target_set *set, pid_t pid)
+{
+	char text[4096];
+	struct stat st;
+	ssize_t n;
+	int score, err;
+
+	snprintf(text, sizeof(text), "%s/dev/cpuset/top-app", set->root);
+	if (stat(text, &st))
+		return -ENOTSUP;
+	n = read_of(set, pid, "cpuset", text, sizeof(text));
+	if (n < 0)
+		return (int)n;
+	text[strcspn(text, "\n")] = '\0';
+	if (strcmp(text, "/top-app"))
+		return 0;
+	err = target_oom_score_adj(set, pid, &score);
+	return err ? err : score == 0;
+}
+
+int target_is_frozen(const struct target_set *set, pid_t pid)
+{
+	/* Android and today's distributions mount it at the first, hybrid ones at the second. */
+	static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+	char cgroup[1024], path[6144], text[256], *line;
+	int dir = procfs_open(set->root, pid), err;
+	size_t i;
+
+	if (dir < 0)
+		return dir;
+	err = procfs_cgroup(dir, cgroup, sizeof(cgroup));
+	close(dir);
+	if (err)
+		return err == -ENOENT ? -ENOTSUP : err;
+	if (!strcmp(cgroup, "/"))
+		return 0; /* the root cannot be frozen */
+	if (cgroup[0] != '/' || strstr(cgroup, "/../") || !strncmp(cgroup, "/..", 3))
+		return -ENOTSUP; /* outside of our cgroup namespace */
+	for (i = 0; i < sizeof(mounts) / sizeof(mounts[0]); i++) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "%s%s%s/cgroup.events", set->root, mounts[i], cgroup);
+		n = procfs_read(AT_FDCWD, path, text, sizeof(text));
+		if (n < 0)
+			continue;
+		line = strstr(text, "frozen ");
+		return line ? line[7] == '1' : -ENOTSUP; /* frozen came with Linux 5.2 */
+	}
+	return -ENOTSUP;
+}

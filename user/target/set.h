@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of this room share. */
+#pragma once
+#include <dirent.h>
+#include <uthash.h>
+#include "jankscope/target.h"
+#include "target/packages.h"
+
+/* A process that was seen, watched or not. */
+struct process_entry {
+	struct process_key {
+		pid_t pid;
+		uint32_t zero; /* no padding in a hash key */
+		uint64_t start_ticks;
+	} key;
+	UT_hash_handle by_key;
+	UT_hash_handle by_pid;
+	uint64_t ino;          /* of /proc/PID: a new number when the pid is used again */
+	uint64_t next_read_ns; /* CLOCK_BOOTTIME */
+	uint64_t seen_scan, used_scan;
+	char *name;
+	uid_t uid;
+	bool live, has_argv, dead;
+	struct target_process *watched; /* NULL: not watched */
+	size_t index;                   /* in the set's watched array */
+};
+
+struct resolved_spec {
+	struct target_spec spec;
+	bool pinned; /* TARGET_PID: this start time or nothing */
+	uint64_t start_ticks;
+	bool by_uid; /* TARGET_NAME: a package that has its uid for itself */
+	bool package;
+	uid_t app_id;
+};
+
+struct target_set {
+	char *root;
+	struct resolved_spec *specs;
+	size_t spec_count;
+	bool only_pids;
+	struct packages packages;
+	DIR *proc;
+	struct process_entry *entries, *live; /* by identity; by pid */
+	struct process_entry **watched;
+	size_t watched_count, watched_room;
+	uint64_t scan;
+};
