@@ -184,20 +184,25 @@ static __always_inline void retire_slot(const struct task_slot *slot)
 		book_overflow(slot->uid, slot->cpu_ns - slot->epoch_cpu_ns, SCHED_LOSS_SLOT_REUSED);
 }
 
-/* since_ns: when prev came to this CPU; in_cpu_ns: its sum then. 0 and the present sum where the
- * switch that brought it was not seen. */
-static __always_inline void book_slice(struct task_struct *prev, __u32 tid, __u32 off_state,
-				       __u64 now_ns, __u64 since_ns, __u64 in_cpu_ns, bool direct)
+/* One switch-out: who leaves, when it came and what its sum was then. since_ns 0 and the present sum
+ * where the switch that brought it was not seen. */
+struct switch_out {
+	__u32 tid, off_state;
+	__u64 now_ns, since_ns, in_cpu_ns;
+};
+
+/* Book the slice of prev; *slice_ns is what it ran since it was last booked, where that is known. */
+static __always_inline void book_slice(struct task_struct *prev, const struct switch_out *out,
+				       __s64 *slice_ns, bool direct)
 {
 	__u64 start_boot_ns = TASK_FIELD(direct, prev, start_boottime);
 	__u64 cpu_ns = TASK_FIELD(direct, prev, se.sum_exec_runtime);
 	__u64 runnable_ns = TASK_FIELD(direct, prev, sched_info.run_delay);
-	__u32 uid = task_uid(prev, direct);
+	__u32 uid = task_uid(prev, direct), tid = out->tid, sequence;
 	struct task_slot *slot = find_slot(tid);
-	__u32 sequence;
 
 	if (!slot) {
-		book_overflow(uid, cpu_ns - in_cpu_ns, SCHED_LOSS_TASK_MAP_FULL);
+		book_overflow(uid, cpu_ns - out->in_cpu_ns, SCHED_LOSS_TASK_MAP_FULL);
 		return;
 	}
 	sequence = slot->sequence + 1;
@@ -205,21 +210,24 @@ static __always_inline void book_slice(struct task_struct *prev, __u32 tid, __u3
 	if (slot->start_boot_ns != start_boot_ns) {
 		retire_slot(slot);
 		slot->start_boot_ns = start_boot_ns;
-		slot->cpu_ns = in_cpu_ns;
+		slot->cpu_ns = out->in_cpu_ns;
 		slot->epoch = read_epoch;
-		slot->epoch_cpu_ns = in_cpu_ns;
+		slot->epoch_cpu_ns = out->in_cpu_ns;
 		slot->uninterruptible_ns = 0;
 		slot->stopped_ns = 0;
 		slot->off_since_ns = 0;
 		slot->flags = 0;
 		slot->watch = 0;
-	} else if (slot->epoch != read_epoch) {
-		slot->epoch = read_epoch;
-		slot->epoch_cpu_ns = slot->cpu_ns;
+	} else {
+		*slice_ns = cpu_ns - slot->cpu_ns;
+		if (slot->epoch != read_epoch) {
+			slot->epoch = read_epoch;
+			slot->epoch_cpu_ns = slot->cpu_ns;
+		}
 	}
-	if (slot->off_since_ns && since_ns > slot->off_since_ns) {
+	if (slot->off_since_ns && out->since_ns > slot->off_since_ns) {
 		/* The wait for a CPU after the wake-up is run_delay's, not the sleep's. */
-		__u64 off_ns = since_ns - slot->off_since_ns;
+		__u64 off_ns = out->since_ns - slot->off_since_ns;
 		__u64 wait_ns = runnable_ns - slot->runnable_ns;
 
 		off_ns = off_ns > wait_ns ? off_ns - wait_ns : 0;
@@ -230,14 +238,14 @@ static __always_inline void book_slice(struct task_struct *prev, __u32 tid, __u3
 	}
 	slot->cpu_ns = cpu_ns;
 	slot->runnable_ns = runnable_ns;
-	slot->off_since_ns = now_ns;
-	slot->off_state = off_state;
+	slot->off_since_ns = out->now_ns;
+	slot->off_state = out->off_state;
 	slot->tgid = TASK_FIELD(direct, prev, tgid);
 	slot->uid = uid;
 	slot->switches_voluntary = TASK_FIELD(direct, prev, nvcsw);
 	slot->switches_involuntary = TASK_FIELD(direct, prev, nivcsw);
 	copy_comm(slot->comm, prev, direct);
-	if (off_state == OFF_CPU_DEAD) {
+	if (out->off_state == OFF_CPU_DEAD) {
 		/* Not sched_process_exit: 94 % of a short thread's time comes after it. */
 		slot->flags = TASK_SLOT_DEAD;
 		if (!report_death(slot, tid))
@@ -248,45 +256,91 @@ static __always_inline void book_slice(struct task_struct *prev, __u32 tid, __u3
 		bpf_map_delete_elem(&tasks_hash, &tid);
 }
 
+/* The tracepoint does not show every switch (on 6.18 some from and to idle are missing, in ftrace
+ * too). Who should have left this CPU has left unseen: its sums are the kernel's own, so they are
+ * taken now, late but whole. It may run elsewhere and be booked there at this moment; then that
+ * booking, which is newer, is made again at its next switch. */
+static __noinline void catch_up(struct cpu_slot *cpu)
+{
+	struct task_struct *task = (struct task_struct *)cpu->task;
+	__u32 tid = cpu->tid, sequence;
+	struct task_slot *slot = find_slot(tid);
+	__u64 cpu_ns;
+
+	if (!slot || !task || !slot->start_boot_ns || (slot->flags & TASK_SLOT_DEAD) ||
+	    BPF_CORE_READ(task, start_boottime) != slot->start_boot_ns ||
+	    BPF_CORE_READ(task, pid) != tid)
+		return;
+	cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+	if (cpu_ns <= slot->cpu_ns)
+		return;
+	sequence = slot->sequence + 1;
+	*(volatile __u32 *)&slot->sequence = sequence;
+	if (slot->epoch != read_epoch) {
+		slot->epoch = read_epoch;
+		slot->epoch_cpu_ns = slot->cpu_ns;
+	}
+	slot->cpu_ns = cpu_ns;
+	slot->runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	slot->switches_voluntary = BPF_CORE_READ(task, nvcsw);
+	slot->switches_involuntary = BPF_CORE_READ(task, nivcsw);
+	slot->off_since_ns = 0; /* not known when */
+	*(volatile __u32 *)&slot->sequence_end = sequence;
+}
+
 static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 				     struct task_struct *next, __u32 prev_state, bool direct)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
-	__u32 prev_tid, off_state;
-	__u64 now_ns, since_ns, in_cpu_ns;
+	struct switch_out out;
+	__s64 slice_ns = -1;
+	__u64 idle_ns = 0;
 	bool idle_before;
 
 	if (!slot)
 		return 0;
 	if (test_skip_every && ++test_skip_count % test_skip_every == 0)
 		return 0;
-	prev_tid = TASK_FIELD(direct, prev, pid);
-	now_ns = rq_clock_of(prev, direct);
-	since_ns = slot->since_ns;
-	in_cpu_ns = slot->in_cpu_ns;
-	idle_before = since_ns && slot->tid == 0;
-	if (slot->tid != prev_tid) {
-		/* First sight of this CPU, or a switch that the tracepoint did not show us. */
-		if (since_ns)
+	out.tid = TASK_FIELD(direct, prev, pid);
+	out.now_ns = rq_clock_of(prev, direct);
+	out.since_ns = slot->since_ns;
+	out.in_cpu_ns = slot->in_cpu_ns;
+	idle_before = out.since_ns && slot->tid == 0;
+	if (idle_before)
+		idle_ns = out.now_ns - out.since_ns;
+	if (slot->tid != out.tid) {
+		/* First sight of this CPU, or a switch that was not shown. */
+		if (out.since_ns) {
 			loss_add(&losses, SCHED_LOSS_MISSED_SWITCH, 1);
-		since_ns = 0;
-		in_cpu_ns = prev_tid ? TASK_FIELD(direct, prev, se.sum_exec_runtime) : 0;
+			if (slot->tid)
+				catch_up(slot);
+		}
+		out.since_ns = 0;
+		out.in_cpu_ns = out.tid ? TASK_FIELD(direct, prev, se.sum_exec_runtime) : 0;
+	}
+	if (out.tid) {
+		out.off_state = off_state_of(has_prev_state ? prev_state
+							    : task_state(prev, direct),
+					     preempted);
+		book_slice(prev, &out, &slice_ns, direct);
+		/* Idle until the task came that was not seen to come. */
+		if (slice_ns < 0)
+			idle_ns = 0;
+		else
+			idle_ns = idle_ns > slice_ns ? idle_ns - slice_ns : 0;
 	}
 
 	*(volatile __u32 *)&slot->sequence += 1; /* odd: being written */
-	if (prev_tid == 0 && idle_before)
-		slot->idle_ns += now_ns - since_ns;
-	slot->since_ns = now_ns;
+	slot->idle_ns += idle_ns;
+	slot->since_ns = out.now_ns;
 	slot->tid = TASK_FIELD(direct, next, pid);
 	slot->in_cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
 	slot->task = (__u64)next;
+	if (HAS_RQ_CLOCK && !slot->rq)
+		slot->rq = (__u64)(direct ? prev->se.cfs_rq->rq
+					  : BPF_CORE_READ(prev, se.cfs_rq, rq));
 	*(volatile __u32 *)&slot->sequence += 1;
-
-	if (prev_tid == 0)
-		return 0;
-	off_state = off_state_of(has_prev_state ? prev_state : task_state(prev, direct), preempted);
-	book_slice(prev, prev_tid, off_state, now_ns, since_ns, in_cpu_ns, direct);
 	return 0;
 }
 
@@ -370,24 +424,45 @@ int sched_iterate(struct bpf_iter__task *ctx)
 __s64 rq_clock_offset_ns;
 __u64 read_mono_ns;
 
-/* One CPU's running task, its unfinished slice included. The address comes from the switch program;
- * it is only read through fault-proof probes, and believed only if no switch came between. */
+struct live_sum {
+	__u64 cpu_ns, exec_start, clock, clock_task;
+};
+
+static __always_inline void read_sum(struct task_struct *task, struct rq *rq, struct live_sum *sum)
+{
+	sum->cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+	sum->exec_start = BPF_CORE_READ(task, se.exec_start);
+	sum->clock = BPF_CORE_READ(rq, clock);
+	sum->clock_task = BPF_CORE_READ(rq, clock_task);
+}
+
+/* One CPU's running task, its unfinished slice included. The addresses come from the switch
+ * program; they are only read through fault-proof probes, and believed only if no switch came
+ * between. */
 static __always_inline void read_one(__u32 cpu, __s64 offset_ns)
 {
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
 	struct running_task *out = bpf_map_lookup_elem(&running, &cpu);
 	struct task_struct *task;
-	__u64 clock, clock_task, exec_start, cpu_ns, now_ns;
+	struct live_sum sum, again;
+	struct rq *rq;
+	__u64 now_ns;
 	__u32 sequence;
 
 	if (!slot || !out)
 		return;
 	out->valid = 0;
 	sequence = *(volatile __u32 *)&slot->sequence;
-	if ((sequence & 1) || !slot->tid || !slot->task)
+	if (sequence & 1)
 		return;
-	task = (struct task_struct *)slot->task;
-	out->tid = slot->tid;
+	rq = (struct rq *)slot->rq;
+	/* The run queue knows better than the last switch that was shown. */
+	task = rq ? BPF_CORE_READ(rq, curr) : (struct task_struct *)slot->task;
+	if (!task)
+		return;
+	out->tid = BPF_CORE_READ(task, pid);
+	if (!out->tid)
+		return;
 	out->tgid = BPF_CORE_READ(task, tgid);
 	out->uid = task_uid(task, false);
 	out->start_boot_ns = BPF_CORE_READ(task, start_boottime);
@@ -395,27 +470,23 @@ static __always_inline void read_one(__u32 cpu, __s64 offset_ns)
 	out->switches_voluntary = BPF_CORE_READ(task, nvcsw);
 	out->switches_involuntary = BPF_CORE_READ(task, nivcsw);
 	bpf_probe_read_kernel(out->comm, SCHED_COMM_LEN, &task->comm);
-	if (HAS_RQ_CLOCK) {
-		cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
-		exec_start = BPF_CORE_READ(task, se.exec_start);
-		clock = BPF_CORE_READ(task, se.cfs_rq, rq, clock);
-		clock_task = BPF_CORE_READ(task, se.cfs_rq, rq, clock_task);
+	if (rq) {
+		read_sum(task, rq, &sum);
 		/* The tick may have come between the reads: then they do not belong together. */
-		if (BPF_CORE_READ(task, se.sum_exec_runtime) != cpu_ns) {
-			cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
-			exec_start = BPF_CORE_READ(task, se.exec_start);
-			clock = BPF_CORE_READ(task, se.cfs_rq, rq, clock);
-			clock_task = BPF_CORE_READ(task, se.cfs_rq, rq, clock_task);
-		}
+		read_sum(task, rq, &again);
+		if (again.cpu_ns != sum.cpu_ns)
+			read_sum(task, rq, &again);
 		now_ns = bpf_ktime_get_ns() + offset_ns;
-		if (now_ns > clock)
-			clock_task += now_ns - clock;
-		if (clock_task > exec_start)
-			cpu_ns += clock_task - exec_start;
+		if (now_ns > again.clock)
+			again.clock_task += now_ns - again.clock;
+		if (again.clock_task > again.exec_start)
+			again.cpu_ns += again.clock_task - again.exec_start;
+		out->cpu_ns = again.cpu_ns;
+		if (BPF_CORE_READ(rq, curr) != task)
+			return;
 	} else {
-		cpu_ns = slot->in_cpu_ns + (bpf_ktime_get_ns() - slot->since_ns);
+		out->cpu_ns = slot->in_cpu_ns + (bpf_ktime_get_ns() - slot->since_ns);
 	}
-	out->cpu_ns = cpu_ns;
 	if (*(volatile __u32 *)&slot->sequence == sequence)
 		out->valid = 1;
 }

@@ -2,11 +2,7 @@
 /* What bpf/sched.bpf.c and its reader share. Fixed width, no pointers, sizes asserted. */
 #pragma once
 #ifndef __VMLINUX_H__
-#include <stdint.h>
-typedef uint64_t __u64;
-typedef int64_t __s64;
-typedef uint32_t __u32;
-typedef int32_t __s32;
+#include <linux/types.h>
 #endif
 
 #define SCHED_COMM_LEN 16
@@ -58,8 +54,7 @@ struct cpu_slot {
 	__u64 since_ns;  /* run-queue clock of the last switch; 0: none seen */
 	__u64 in_cpu_ns; /* sum_exec_runtime of the running task when it came */
 	__u64 idle_ns;
-	__u64 task;     /* kernel address, for sched_read_running only */
-	__u32 tgid, uid;
+	__u64 task, rq; /* kernel addresses, for fault-proof reads only; rq 0: not known */
 	__u64 reserved;
 };
 

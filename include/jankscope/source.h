@@ -5,6 +5,7 @@
 #include "jankscope/record.h"
 
 struct loop;
+struct summary;
 struct target_set;
 
 /* What the session lends to every source, valid from open to close. */
@@ -28,8 +29,8 @@ struct source_ops {
 	/* Add everything since the last call to the interval. What the interval points to stays
 	 * valid until the next call. A failed part becomes a `missing` entry, not an error. */
 	int (*sample)(struct source *source, struct record_interval *interval);
-	/* Add totals and distributions of the whole run. May be NULL. */
-	int (*summarise)(struct source *source, struct record_footer *footer);
+	/* Set totals of the whole run (core/summary.h). May be NULL. */
+	int (*summarise)(struct source *source, struct summary *summary);
 	/* Detach and free; safe after a failed open and when called twice. */
 	void (*close)(struct source *source);
 };

@@ -45,6 +45,9 @@ int target_set_scan(struct target_set *set, target_change_fn on_change, void *ct
 
 /* The whole device is the target. */
 bool target_set_is_all(const struct target_set *set);
+/* A spec names this uid, or a package that has this uid for itself: then processes that lived too
+ * briefly for any scan belong to the target too. */
+bool target_set_has_uid(const struct target_set *set, uid_t uid);
 /* The watched process of that pid, NULL if it is not watched. Valid until the next scan. */
 const struct target_process *target_set_find(const struct target_set *set, pid_t pid);
 /* The n-th live watched process, NULL past the end. */
@@ -54,7 +57,7 @@ const struct target_process *target_set_at(const struct target_set *set, size_t 
  * (then the shared one that sorts first). Owned by the set, valid until target_set_free. */
 const char *target_package_of_uid(struct target_set *set, uid_t uid);
 /* Name of a process: its argv[0], or comm for kernel threads; cached by pid + start time (10 ms
- * ticks); NULL when it is gone and was never seen. Owned by the set, valid until the next scan. */
+ * ticks; 0: whoever has the pid now); NULL when it is gone and was never seen. Owned by the set, valid until the next scan. */
 const char *target_process_name(struct target_set *set, pid_t pid, uint64_t start_boot_ns);
 
 /* Where the names of packages come from: "packages.list", "cmd package", or NULL (no Android). */

@@ -524,6 +524,19 @@ bool target_set_is_all(const struct target_set *set)
 	return !set->spec_count;
 }
 
+bool target_set_has_uid(const struct target_set *set, uid_t uid)
+{
+	for (size_t i = 0; i < set->spec_count; i++) {
+		const struct resolved_spec *spec = &set->specs[i];
+
+		if (spec->spec.kind == TARGET_UID && spec->spec.uid == uid)
+			return true;
+		if (spec->by_uid && uid % PACKAGES_USER_RANGE == spec->app_id)
+			return true;
+	}
+	return false;
+}
+
 const struct target_process *target_set_find(const struct target_set *set, pid_t pid)
 {
 	struct process_entry *entry = find_live(set, pid);
@@ -546,7 +559,8 @@ const char *target_package_of_uid(struct target_set *set, uid_t uid)
 const char *target_process_name(struct target_set *set, pid_t pid, uint64_t start_boot_ns)
 {
 	uint64_t start_ticks = start_boot_ns / PROCFS_TICK_NS;
-	struct process_entry *entry = find_identity(set, pid, start_ticks);
+	struct process_entry *entry = start_boot_ns ? find_identity(set, pid, start_ticks)
+						    : find_live(set, pid);
 	int dir;
 
 	if (!entry) {
@@ -559,7 +573,8 @@ const char *target_process_name(struct target_set *set, pid_t pid, uint64_t star
 		if (dir < 0)
 			return NULL;
 		/* Another process under that pid is not an answer, and is left to the scan. */
-		if (!procfs_stat(dir, &stat) && stat.start_ticks == start_ticks)
+		if (!procfs_stat(dir, &stat) &&
+		    (!start_boot_ns || stat.start_ticks == start_ticks))
 			(void)load(set, pid, dir, &entry, NULL, NULL);
 		close(dir);
 		if (!entry)

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A run: one loop, one clock, one snapshot per interval. Sources -> records -> sinks. */
+#pragma once
+#include <stdbool.h>
+
+#include "jankscope/sink.h"
+#include "jankscope/source.h"
+#include "jankscope/target.h"
+
+/* Exit codes of cli.md. */
+enum exit_code {
+	EXIT_FINE = 0,
+	EXIT_INTERNAL = 1,
+	EXIT_USAGE = 2,
+	EXIT_INCOMPLETE = 3,
+	EXIT_NO_TARGET = 4,
+	EXIT_UNSUPPORTED = 5,
+	EXIT_RULE = 10,
+	EXIT_INTERRUPTED = 130,
+};
+
+struct session_options {
+	uint64_t interval_ns, duration_ns, count; /* 0: no limit */
+	uint64_t block_ns;
+	uint64_t wait_ns; /* for a named target that is not there yet */
+	double max_lost_pct;
+	const struct target_spec *specs;
+	size_t spec_count;
+	bool verbose;
+};
+
+struct session;
+
+/* Blocks SIGINT, SIGTERM and SIGHUP and ignores SIGPIPE: call before any thread is made. NULL with
+ * errno. */
+struct session *session_new(const struct session_options *options, struct target_set *targets);
+/* Both take ownership, also when they fail with -ENOMEM. A source that cannot be opened ends the run
+ * if it is needed, else it is absent and said so in the header. */
+int session_add_source(struct session *session, struct source *source, bool needed);
+int session_add_sink(struct session *session, struct sink *sink);
+/* Wait for the targets, open the sources, run, write the footer. Returns an exit code; what went
+ * wrong was said in one line on stderr. */
+enum exit_code session_run(struct session *session);
+void session_free(struct session *session);

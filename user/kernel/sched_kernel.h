@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The kernel side of CPU accounting: loads bpf/sched.bpf.c in one of its variants and reads its
+ * maps. It hands out readings and knows nothing of intervals. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "abi/sched.h"
+#include "kernel/load.h"
+
+enum cpu_mode { CPU_MODE_AUTO = 0, CPU_MODE_SWITCH = 1, CPU_MODE_ITER = 2 };
+
+struct sched_kernel_options {
+	enum cpu_mode mode; /* SWITCH or ITER */
+	enum program_variant variant;
+	const char *btf_path; /* NULL: the kernel's own */
+	/* Tests only: maps so small that every loss is reached; 0: the real size. */
+	uint32_t test_task_slots, test_death_ring_bytes, test_overflow_uids, test_skip_every;
+	bool test_hash; /* the hash below pid_max 131072 too */
+};
+
+struct sched_kernel;
+
+/* Load and attach. On failure NULL, with errno and a line in reason. */
+struct sched_kernel *sched_kernel_open(const struct sched_kernel_options *options, char *reason,
+				       size_t size);
+void sched_kernel_close(struct sched_kernel *kernel);
+
+/* "switch/tp_btf/array" and the like; owned by the kernel. */
+const char *sched_kernel_variant(const struct sched_kernel *kernel);
+bool sched_kernel_has_iterator(const struct sched_kernel *kernel);
+/* False: the map had no room for this task, whose slices are in the overflow row. */
+bool sched_kernel_has_slot(const struct sched_kernel *kernel, pid_t tid);
+
+typedef int (*task_line_fn)(void *ctx, const struct task_line *line);
+/* Every live task, in one walk of iter/task. cpu_ns already has the unfinished slice. The callback
+ * may end the walk with a negative value. 0, -ENOTSUP without the iterator, -errno. */
+int sched_kernel_iterate(struct sched_kernel *kernel, task_line_fn callback, void *ctx);
+
+/* Begin a read-out: a new epoch, and the running tasks read. mono_ns: the moment it stands for. */
+int sched_kernel_begin_read(struct sched_kernel *kernel, uint64_t *mono_ns);
+/* The running task of a CPU as of begin_read; NULL if idle or between two switches. */
+const struct running_task *sched_kernel_running(const struct sched_kernel *kernel, unsigned cpu);
+/* Idle time of a CPU since the attach, the present idle spell included. False: never switched. */
+bool sched_kernel_idle_ns(const struct sched_kernel *kernel, unsigned cpu, uint64_t *idle_ns);
+unsigned sched_kernel_cpu_count(const struct sched_kernel *kernel);
+
+typedef int (*task_slot_fn)(void *ctx, pid_t tid, const struct task_slot *slot);
+/* Every slot with a task in it, as a consistent copy. `skip` (may be NULL) is asked first with the
+ * raw slot, so that what did not change costs no copy. Torn reads that stay torn are counted. */
+int sched_kernel_slots(struct sched_kernel *kernel,
+		       bool (*skip)(void *ctx, pid_t tid, const struct task_slot *slot),
+		       task_slot_fn callback, void *ctx);
+/* Off-CPU time of a slot that is still going on, at the moment of begin_read. */
+uint64_t sched_kernel_open_off_ns(const struct sched_kernel *kernel, const struct task_slot *slot);
+
+typedef int (*task_death_fn)(void *ctx, const struct task_death *death);
+int sched_kernel_deaths(struct sched_kernel *kernel, task_death_fn callback, void *ctx);
+/* Readable when the ring of deaths is half full. */
+int sched_kernel_deaths_fd(const struct sched_kernel *kernel);
+
+typedef int (*overflow_fn)(void *ctx, uid_t uid, uint64_t cpu_ns);
+/* The cumulative overflow rows. */
+int sched_kernel_overflow(struct sched_kernel *kernel, overflow_fn callback, void *ctx);
+/* Cumulative losses by enum sched_loss; missed_runs: programs that the kernel skipped because they
+ * would have nested (recursion_misses). */
+int sched_kernel_losses(const struct sched_kernel *kernel, uint64_t losses[SCHED_LOSS_MAX],
+			uint64_t *missed_runs, uint64_t *torn_reads);
+
+/* For the looper room, which shares the task slots: map fds, -1 if the map is not there. */
+int sched_kernel_tasks_fd(const struct sched_kernel *kernel);

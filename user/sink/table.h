@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Tables for people: at most 80 columns, losses and self cost on every interval, a summary last. */
+#pragma once
+#include <stdio.h>
+
+#include "jankscope/sink.h"
+
+struct table_options {
+	size_t top;    /* rows of tasks an interval shows */
+	unsigned width; /* columns; 80 at the least */
+	bool wall_clock; /* false: time since the first record (tests, recordings) */
+};
+
+/* Writes to a stdio stream that stays the caller's. NULL with errno ENOMEM. */
+struct sink *table_sink_new(FILE *out, const struct table_options *options);

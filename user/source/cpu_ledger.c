@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/cpu_ledger.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+/* Tids are dense below pid_max: pages of entries, made when first touched, beat a hash and hold any
+ * pid_max. */
+#define PAGE_TIDS 512
+#define MAX_PAGES ((4 << 20) / PAGE_TIDS) /* PID_MAX_LIMIT of 64-bit kernels */
+#define TICK_NS   10000000ull
+
+struct known_task {
+	uint64_t start_boot_ns; /* 0: no task seen under this tid */
+	uint64_t cpu_ns, runnable_ns, uninterruptible_ns, stopped_ns;
+	uint64_t switches_voluntary, switches_involuntary;
+	uint32_t row, interval; /* its row, if `interval` is the present one */
+	bool dead, coarse;
+};
+
+/* A task whose tid was seen under a new owner before its death was told. */
+struct departed_task {
+	struct departed_key {
+		uint64_t start_boot_ns;
+		uint64_t tid;
+	} key;
+	struct known_task known;
+	UT_hash_handle hh;
+};
+
+struct uid_sum {
+	uid_t uid;
+	uint64_t cpu_ns;
+	UT_hash_handle hh;
+};
+
+struct process_sum {
+	struct record_process_cpu row;
+	UT_hash_handle hh;
+};
+
+struct ledger_row {
+	struct record_task task;
+	uint64_t end_boot_ns;
+	bool listed;
+};
+
+struct cpu_ledger {
+	uint64_t attach_boot_ns;
+	uint64_t missed_seeds;
+	uint64_t overflow_ns;
+	uint32_t interval;
+	struct known_task *pages[MAX_PAGES];
+	struct departed_task *departed;
+	struct ledger_row *rows;
+	size_t row_count, row_room;
+	struct uid_sum *uids;
+	/* what the last close handed out */
+	struct record_task *out_tasks;
+	struct record_uid_cpu *out_uids;
+	struct record_process_cpu *out_processes;
+};
+
+struct cpu_ledger *cpu_ledger_new(uint64_t attach_boot_ns)
+{
+	struct cpu_ledger *ledger = calloc(1, sizeof(*ledger));
+
+	if (ledger) {
+		ledger->attach_boot_ns = attach_boot_ns;
+		ledger->interval = 1;
+	}
+	return ledger;
+}
+
+static void forget_uids(struct cpu_ledger *ledger)
+{
+	struct uid_sum *sum, *next;
+
+	HASH_ITER(hh, ledger->uids, sum, next)
+	{
+		HASH_DEL(ledger->uids, sum);
+		free(sum);
+	}
+}
+
+void cpu_ledger_free(struct cpu_ledger *ledger)
+{
+	struct departed_task *task, *next;
+
+	if (!ledger)
+		return;
+	HASH_ITER(hh, ledger->departed, task, next)
+	{
+		HASH_DEL(ledger->departed, task);
+		free(task);
+	}
+	forget_uids(ledger);
+	for (size_t i = 0; i < MAX_PAGES; i++)
+		free(ledger->pages[i]);
+	free(ledger->rows);
+	free(ledger->out_tasks);
+	free(ledger->out_uids);
+	free(ledger->out_processes);
+	free(ledger);
+}
+
+static struct known_task *known_task(struct cpu_ledger *ledger, pid_t tid, bool make)
+{
+	size_t page = (size_t)tid / PAGE_TIDS;
+
+	if (tid < 0 || page >= MAX_PAGES)
+		return NULL;
+	if (!ledger->pages[page] && make)
+		ledger->pages[page] = calloc(PAGE_TIDS, sizeof(struct known_task));
+	if (!ledger->pages[page])
+		return NULL;
+	return &ledger->pages[page][tid % PAGE_TIDS];
+}
+
+static bool same_task(const struct known_task *known, const struct task_reading *reading)
+{
+	if (known->start_boot_ns == reading->start_boot_ns)
+		return true;
+	if (!known->coarse && !reading->start_is_coarse)
+		return false;
+	return known->start_boot_ns / TICK_NS == reading->start_boot_ns / TICK_NS;
+}
+
+static void take_sums(struct known_task *known, const struct task_reading *reading)
+{
+	if (reading->cpu_ns > known->cpu_ns)
+		known->cpu_ns = reading->cpu_ns;
+	if (reading->runnable_ns.value > known->runnable_ns)
+		known->runnable_ns = reading->runnable_ns.value;
+	if (reading->uninterruptible_ns.value > known->uninterruptible_ns)
+		known->uninterruptible_ns = reading->uninterruptible_ns.value;
+	if (reading->stopped_ns.value > known->stopped_ns)
+		known->stopped_ns = reading->stopped_ns.value;
+	if (reading->switches_voluntary.value > known->switches_voluntary)
+		known->switches_voluntary = reading->switches_voluntary.value;
+	if (reading->switches_involuntary.value > known->switches_involuntary)
+		known->switches_involuntary = reading->switches_involuntary.value;
+}
+
+static void start_over(struct known_task *known, const struct task_reading *reading)
+{
+	*known = (struct known_task){
+		.start_boot_ns = reading->start_boot_ns,
+		.coarse = reading->start_is_coarse,
+	};
+}
+
+int cpu_ledger_seed(struct cpu_ledger *ledger, const struct task_reading *reading)
+{
+	struct known_task *known = known_task(ledger, reading->tid, true);
+
+	if (!known)
+		return -ENOMEM;
+	if (known->start_boot_ns && same_task(known, reading))
+		return 0;
+	start_over(known, reading);
+	take_sums(known, reading);
+	return 0;
+}
+
+bool cpu_ledger_unchanged(const struct cpu_ledger *ledger, pid_t tid, uint64_t start_boot_ns,
+			  uint64_t cpu_ns, uint64_t switches)
+{
+	size_t page = (size_t)tid / PAGE_TIDS;
+	const struct known_task *known;
+
+	if (page >= MAX_PAGES || !ledger->pages[page])
+		return false;
+	known = &ledger->pages[page][tid % PAGE_TIDS];
+	return known->start_boot_ns == start_boot_ns && known->cpu_ns >= cpu_ns &&
+	       known->switches_voluntary + known->switches_involuntary == switches;
+}
+
+static struct ledger_row *add_row(struct cpu_ledger *ledger)
+{
+	if (ledger->row_count == ledger->row_room) {
+		size_t room = ledger->row_room ? ledger->row_room * 2 : 256;
+		struct ledger_row *rows = realloc(ledger->rows, room * sizeof(*rows));
+
+		if (!rows)
+			return NULL;
+		ledger->rows = rows;
+		ledger->row_room = room;
+	}
+	ledger->rows[ledger->row_count] = (struct ledger_row){0};
+	return &ledger->rows[ledger->row_count++];
+}
+
+static struct departed_task *find_departed(struct cpu_ledger *ledger, pid_t tid,
+					   uint64_t start_boot_ns)
+{
+	struct departed_key key = {.start_boot_ns = start_boot_ns, .tid = (uint64_t)tid};
+	struct departed_task *task;
+
+	HASH_FIND(hh, ledger->departed, &key, sizeof(key), task);
+	return task;
+}
+
+static int remember_departed(struct cpu_ledger *ledger, pid_t tid, const struct known_task *known)
+{
+	struct departed_task *task = calloc(1, sizeof(*task));
+
+	if (!task)
+		return -ENOMEM;
+	task->key = (struct departed_key){known->start_boot_ns, (uint64_t)tid};
+	task->known = *known;
+	HASH_ADD(hh, ledger->departed, key, sizeof(task->key), task);
+	return 0;
+}
+
+/* Where the reading's task is booked: under its tid, or among the departed. *late is set when the
+ * tid has a newer owner and nothing was known of this one. */
+static int find_or_make(struct cpu_ledger *ledger, const struct task_reading *reading,
+			struct known_task **found, bool *late)
+{
+	struct known_task *known = known_task(ledger, reading->tid, true);
+	struct departed_task *departed;
+	int err;
+
+	*late = false;
+	if (!known)
+		return -ENOMEM;
+	*found = known;
+	if (known->start_boot_ns && same_task(known, reading)) {
+		if (known->coarse && !reading->start_is_coarse) {
+			known->start_boot_ns = reading->start_boot_ns;
+			known->coarse = false;
+		}
+		return 0;
+	}
+	departed = find_departed(ledger, reading->tid, reading->start_boot_ns);
+	if (departed) {
+		*found = &departed->known;
+		return 0;
+	}
+	if (known->start_boot_ns && reading->start_boot_ns < known->start_boot_ns) {
+		*late = true;
+		return 0;
+	}
+	if (known->start_boot_ns && !known->dead) {
+		err = remember_departed(ledger, reading->tid, known);
+		if (err)
+			return err;
+	}
+	start_over(known, reading);
+	if (reading->start_boot_ns < ledger->attach_boot_ns) {
+		ledger->missed_seeds++;
+		take_sums(known, reading);
+	}
+	return 0;
+}
+
+static void book_optional(struct opt_u64 *row, struct opt_u64 now, uint64_t before)
+{
+	if (!now.present)
+		return;
+	row->present = true;
+	if (now.value > before)
+		row->value += now.value - before;
+}
+
+int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *reading)
+{
+	struct known_task fresh, *known;
+	struct ledger_row *row;
+	bool late;
+	int err = find_or_make(ledger, reading, &known, &late);
+
+	if (err)
+		return err;
+	if (late) {
+		start_over(&fresh, reading);
+		known = &fresh;
+	}
+	if (known->interval != ledger->interval) {
+		/* A dead task's slot is read again and again: nothing new, no row. */
+		if (known->dead && reading->cpu_ns <= known->cpu_ns)
+			return 0;
+		row = add_row(ledger);
+		if (!row)
+			return -ENOMEM;
+		known->interval = ledger->interval;
+		known->row = (uint32_t)(row - ledger->rows);
+	}
+	row = &ledger->rows[known->row];
+	row->task.tid = reading->tid;
+	row->task.pid = reading->tgid;
+	row->task.uid = reading->uid;
+	row->task.start_boot_ns = reading->start_boot_ns;
+	memcpy(row->task.thread, reading->comm, RECORD_COMM_LEN);
+	row->task.thread[RECORD_COMM_LEN - 1] = 0;
+	if (reading->cpu_ns > known->cpu_ns)
+		row->task.cpu_ns += reading->cpu_ns - known->cpu_ns;
+	book_optional(&row->task.runnable_ns, reading->runnable_ns, known->runnable_ns);
+	book_optional(&row->task.uninterruptible_ns, reading->uninterruptible_ns,
+		      known->uninterruptible_ns);
+	book_optional(&row->task.stopped_ns, reading->stopped_ns, known->stopped_ns);
+	book_optional(&row->task.switches_voluntary, reading->switches_voluntary,
+		      known->switches_voluntary);
+	book_optional(&row->task.switches_involuntary, reading->switches_involuntary,
+		      known->switches_involuntary);
+	take_sums(known, reading);
+	if (reading->exited) {
+		row->task.exited = true;
+		row->end_boot_ns = reading->end_boot_ns;
+		known->dead = true;
+	}
+	return 0;
+}
+
+static int add_uid(struct cpu_ledger *ledger, uid_t uid, uint64_t cpu_ns)
+{
+	struct uid_sum *sum;
+
+	HASH_FIND(hh, ledger->uids, &uid, sizeof(uid), sum);
+	if (!sum) {
+		sum = calloc(1, sizeof(*sum));
+		if (!sum)
+			return -ENOMEM;
+		sum->uid = uid;
+		HASH_ADD(hh, ledger->uids, uid, sizeof(uid), sum);
+	}
+	sum->cpu_ns += cpu_ns;
+	return 0;
+}
+
+int cpu_ledger_overflow(struct cpu_ledger *ledger, uid_t uid, uint64_t cpu_ns)
+{
+	ledger->overflow_ns += cpu_ns;
+	return add_uid(ledger, uid, cpu_ns);
+}
+
+/* A task that was neither running, waiting for a CPU, blocked nor stopped slept: the rest of the
+ * time that it lived in this interval. */
+static void derive_sleep(struct ledger_row *row, uint64_t end_boot_ns, uint64_t dur_ns)
+{
+	struct record_task *task = &row->task;
+	uint64_t begin_ns = end_boot_ns > dur_ns ? end_boot_ns - dur_ns : 0;
+	uint64_t end_ns = task->exited ? row->end_boot_ns : end_boot_ns;
+	uint64_t awake_ns;
+
+	if (!task->runnable_ns.present || !task->uninterruptible_ns.present)
+		return;
+	if (task->start_boot_ns > begin_ns)
+		begin_ns = task->start_boot_ns;
+	awake_ns = task->cpu_ns + task->runnable_ns.value + task->uninterruptible_ns.value +
+		   task->stopped_ns.value;
+	task->sleeping_ns.present = true;
+	if (end_ns > begin_ns && end_ns - begin_ns > awake_ns)
+		task->sleeping_ns.value = end_ns - begin_ns - awake_ns;
+}
+
+static int by_cpu_desc(const void *a, const void *b)
+{
+	const struct record_task *x = a, *y = b;
+
+	if (x->cpu_ns != y->cpu_ns)
+		return x->cpu_ns < y->cpu_ns ? 1 : -1;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+static int by_process_cpu_desc(const void *a, const void *b)
+{
+	const struct record_process_cpu *x = a, *y = b;
+
+	if (x->cpu_ns != y->cpu_ns)
+		return x->cpu_ns < y->cpu_ns ? 1 : -1;
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+static int by_uid(const void *a, const void *b)
+{
+	const struct record_uid_cpu *x = a, *y = b;
+
+	return x->uid < y->uid ? -1 : x->uid > y->uid;
+}
+
+static int sum_processes(struct cpu_ledger *ledger, struct record_cpu *cpu)
+{
+	struct process_sum *sums = NULL, *sum, *next;
+	int err = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < cpu->task_count && !err; i++) {
+		const struct record_task *task = &cpu->tasks[i];
+
+		HASH_FIND(hh, sums, &task->pid, sizeof(task->pid), sum);
+		if (!sum) {
+			sum = calloc(1, sizeof(*sum));
+			if (!sum) {
+				err = -ENOMEM;
+				break;
+			}
+			sum->row.pid = task->pid;
+			sum->row.uid = task->uid;
+			HASH_ADD(hh, sums, row.pid, sizeof(task->pid), sum);
+		}
+		if (task->process)
+			sum->row.process = task->process;
+		if (task->package)
+			sum->row.package = task->package;
+		sum->row.cpu_ns += task->cpu_ns;
+		if (task->runnable_ns.present) {
+			sum->row.runnable_ns.present = true;
+			sum->row.runnable_ns.value += task->runnable_ns.value;
+		}
+		sum->row.threads++;
+	}
+	free(ledger->out_processes);
+	ledger->out_processes = calloc(HASH_COUNT(sums) + 1, sizeof(*ledger->out_processes));
+	HASH_ITER(hh, sums, sum, next)
+	{
+		if (ledger->out_processes)
+			ledger->out_processes[n++] = sum->row;
+		HASH_DEL(sums, sum);
+		free(sum);
+	}
+	if (!ledger->out_processes)
+		return -ENOMEM;
+	qsort(ledger->out_processes, n, sizeof(*ledger->out_processes), by_process_cpu_desc);
+	cpu->processes = ledger->out_processes;
+	cpu->process_count = n;
+	return err;
+}
+
+static int sum_uids(struct cpu_ledger *ledger, struct record_cpu *cpu)
+{
+	struct uid_sum *sum, *next;
+	size_t n = 0;
+
+	free(ledger->out_uids);
+	ledger->out_uids = calloc(HASH_COUNT(ledger->uids) + 1, sizeof(*ledger->out_uids));
+	if (!ledger->out_uids)
+		return -ENOMEM;
+	HASH_ITER(hh, ledger->uids, sum, next)
+	{
+		if (sum->cpu_ns)
+			ledger->out_uids[n++] = (struct record_uid_cpu){sum->uid, sum->cpu_ns};
+	}
+	forget_uids(ledger);
+	qsort(ledger->out_uids, n, sizeof(*ledger->out_uids), by_uid);
+	cpu->uids = ledger->out_uids;
+	cpu->uid_count = n;
+	return 0;
+}
+
+/* The departed whose death was never told (the ring was full) go after two intervals. */
+static void forget_departed(struct cpu_ledger *ledger)
+{
+	struct departed_task *task, *next;
+
+	HASH_ITER(hh, ledger->departed, task, next)
+	{
+		if (ledger->interval - task->known.interval > 2) {
+			HASH_DEL(ledger->departed, task);
+			free(task);
+		}
+	}
+}
+
+/* The start time of the thread group's leader, which is the identity of the process; 0: not seen. */
+static uint64_t start_of_process(struct cpu_ledger *ledger, pid_t pid)
+{
+	const struct known_task *leader = known_task(ledger, pid, false);
+
+	return leader ? leader->start_boot_ns : 0;
+}
+
+int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t dur_ns, size_t top,
+		     const struct cpu_ledger_names *names, struct record_cpu *cpu)
+{
+	size_t listed = 0;
+	int err = 0;
+
+	free(ledger->out_tasks);
+	ledger->out_tasks = calloc(ledger->row_count + 1, sizeof(*ledger->out_tasks));
+	if (!ledger->out_tasks)
+		return -ENOMEM;
+	cpu->busy_ns = ledger->overflow_ns;
+	cpu->overflow_ns = ledger->overflow_ns;
+	cpu->other_ns = 0;
+	for (size_t i = 0; i < ledger->row_count && !err; i++) {
+		struct ledger_row *row = &ledger->rows[i];
+		struct record_task *task = &row->task;
+
+		cpu->busy_ns += task->cpu_ns;
+		err = add_uid(ledger, task->uid, task->cpu_ns);
+		if (!names->listed(names->ctx, task->pid, task->uid)) {
+			cpu->other_ns += task->cpu_ns;
+			continue;
+		}
+		derive_sleep(row, end_boot_ns, dur_ns);
+		task->process = names->process(names->ctx, task->pid,
+					       start_of_process(ledger, task->pid));
+		task->package = names->package(names->ctx, task->uid);
+		ledger->out_tasks[listed++] = *task;
+	}
+	qsort(ledger->out_tasks, listed, sizeof(*ledger->out_tasks), by_cpu_desc);
+	cpu->tasks = ledger->out_tasks;
+	cpu->task_count = listed;
+	if (!err)
+		err = sum_processes(ledger, cpu);
+	if (!err)
+		err = sum_uids(ledger, cpu);
+	while (top && cpu->task_count > top)
+		cpu->other_ns += cpu->tasks[--cpu->task_count].cpu_ns;
+	ledger->row_count = 0;
+	ledger->overflow_ns = 0;
+	ledger->interval++;
+	forget_departed(ledger);
+	return err;
+}
+
+uint64_t cpu_ledger_missed_seeds(const struct cpu_ledger *ledger)
+{
+	return ledger->missed_seeds;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From cumulative readings of tasks to what each did in an interval. Pure: no I/O, no BPF, so that
+ * tid reuse, deaths out of order and counters that step back are tested with made-up readings. */
+#pragma once
+#include "jankscope/record.h"
+
+struct cpu_ledger;
+
+/* What is known of a task at one moment; sums are since its birth. */
+struct task_reading {
+	pid_t tid, tgid;
+	uid_t uid;
+	uint64_t start_boot_ns;
+	uint64_t cpu_ns;
+	struct opt_u64 runnable_ns, uninterruptible_ns, stopped_ns;
+	struct opt_u64 switches_voluntary, switches_involuntary;
+	const char *comm;      /* up to RECORD_COMM_LEN bytes, need not end in NUL */
+	bool exited;           /* final sums */
+	uint64_t end_boot_ns;  /* when exited */
+	bool start_is_coarse;  /* start_boot_ns comes from /proc: truncated to 10 ms ticks */
+};
+
+/* A ledger of tasks since attach_boot_ns: a task that started later is booked from zero, an older
+ * one from its seed. NULL with errno ENOMEM. */
+struct cpu_ledger *cpu_ledger_new(uint64_t attach_boot_ns);
+void cpu_ledger_free(struct cpu_ledger *ledger);
+
+/* The baseline of a task that was alive at the start. 0, -ENOMEM. */
+int cpu_ledger_seed(struct cpu_ledger *ledger, const struct task_reading *reading);
+
+/* Book what the task did since it was last seen. Readings of one task may come in any order: a sum
+ * below the last one adds nothing. 0, -ENOMEM. */
+int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *reading);
+
+/* True if a task of that identity with just that sum is what was booked last: nothing to do. */
+bool cpu_ledger_unchanged(const struct cpu_ledger *ledger, pid_t tid, uint64_t start_boot_ns,
+			  uint64_t cpu_ns, uint64_t switches);
+
+struct cpu_ledger_names {
+	void *ctx;
+	/* Both may return NULL. */
+	const char *(*process)(void *ctx, pid_t pid, uint64_t start_boot_ns);
+	const char *(*package)(void *ctx, uid_t uid);
+	/* Whether the record should list tasks of this process. */
+	bool (*listed)(void *ctx, pid_t pid, uid_t uid);
+};
+
+/* Close the interval that ended at end_boot_ns and lasted dur_ns: fill tasks (by CPU time, at most
+ * `top` of them, 0: all), processes, uids, busy_ns and other_ns of `cpu`, whose overflow the caller
+ * has booked with cpu_ledger_overflow. The arrays belong to the ledger until the next call. */
+int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t dur_ns, size_t top,
+		     const struct cpu_ledger_names *names, struct record_cpu *cpu);
+
+/* CPU time of tasks of this uid that found no room in a map. 0, -ENOMEM. */
+int cpu_ledger_overflow(struct cpu_ledger *ledger, uid_t uid, uint64_t cpu_ns);
+
+/* Tasks older than the attach that no seed told of: their first sight is their baseline. */
+uint64_t cpu_ledger_missed_seeds(const struct cpu_ledger *ledger);

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "core/schema.h"
+#include "sink/jsonl.h"
+#include "sink/table.h"
+#include "source/cpu.h"
+
+#include "verb/verb.h"
+
+#define TABLE_ROWS 15
+
+static unsigned terminal_width(void)
+{
+	struct winsize size;
+
+	return isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? size.ws_col : 80;
+}
+
+static enum exit_code add_file(struct session *session, const char *path)
+{
+	struct sink *sink = jsonl_sink_open(path);
+
+	if (!sink) {
+		int err = errno;
+
+		fprintf(stderr, "jankscope: error: -o %s: %s\n", path,
+			err == EISDIR ? "is a folder: name a file in it" : strerror(err));
+		return err == EISDIR ? EXIT_USAGE : EXIT_INTERNAL;
+	}
+	return session_add_sink(session, sink) ? EXIT_INTERNAL : EXIT_FINE;
+}
+
+static enum exit_code add_sinks(struct session *session, const struct options *options)
+{
+	const struct table_options table = {
+		.top = options->top == UINT64_MAX ? TABLE_ROWS : (size_t)options->top,
+		.width = terminal_width(),
+		.wall_clock = true,
+	};
+	struct sink *sink = NULL;
+
+	if (options->output) {
+		enum exit_code code = add_file(session, options->output);
+
+		if (code)
+			return code;
+	}
+	if (options->json)
+		sink = jsonl_sink_fd(STDOUT_FILENO);
+	else if (!options->quiet)
+		sink = table_sink_new(stdout, &table);
+	else
+		return EXIT_FINE;
+	return session_add_sink(session, sink) ? EXIT_INTERNAL : EXIT_FINE;
+}
+
+static enum exit_code add_sources(struct session *session, const struct options *options)
+{
+	const struct cpu_options cpu = {
+		.kernel = {.mode = (enum cpu_mode)options->cpu_mode,
+			   .variant = (enum program_variant)options->variant,
+			   .btf_path = options->btf_path,
+			   .test_task_slots = (uint32_t)options->test_task_slots,
+			   .test_death_ring_bytes = (uint32_t)options->test_death_ring_bytes,
+			   .test_overflow_uids = (uint32_t)options->test_overflow_uids,
+			   .test_skip_every = (uint32_t)options->test_skip_every,
+			   .test_hash = options->test_hash},
+		.top = options->top == UINT64_MAX ? 0 : (size_t)options->top,
+	};
+	return session_add_source(session, cpu_source_new(&cpu), true) ? EXIT_INTERNAL : EXIT_FINE;
+}
+
+enum exit_code verb_record(const struct options *options)
+{
+	const struct session_options session_options = {
+		.interval_ns = options->interval_ns,
+		.duration_ns = options->duration_ns,
+		.count = options->count,
+		.wait_ns = options->wait_ns,
+		.max_lost_pct = options->max_lost_pct,
+		.specs = options->targets,
+		.spec_count = options->target_count,
+		.verbose = options->verbose,
+	};
+	struct target_set *targets;
+	struct session *session = NULL;
+	enum exit_code code = EXIT_INTERNAL;
+
+	if (options->json_schema) {
+		fputs(record_schema(), stdout);
+		return EXIT_FINE;
+	}
+	targets = target_set_new(options->targets, options->target_count, "");
+	if (targets)
+		session = session_new(&session_options, targets);
+	if (!session) {
+		fprintf(stderr, "jankscope: error: cannot start: %s\n", strerror(errno));
+		goto cleanup;
+	}
+	code = add_sinks(session, options);
+	if (!code)
+		code = add_sources(session, options);
+	if (!code)
+		code = session_run(session);
+cleanup:
+	session_free(session);
+	target_set_free(targets);
+	return code;
+}

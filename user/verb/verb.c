@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verb/verb.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "kernel/load.h"
+
+static const struct verb {
+	struct verb_description description;
+	enum exit_code (*run)(const struct options *options);
+} verbs[] = {
+	{{"doctor", VERB_DOCTOR, "[--json]", "Say what works on this kernel, and what is missing."},
+	 verb_doctor},
+	{{"record", VERB_RECORD, "[TARGET] [-i 1s] [-d 60s] [-o FILE]",
+	  "Sample CPU time per task and bytes per uid; print and record them."},
+	 verb_record},
+};
+#define VERB_COUNT (sizeof(verbs) / sizeof(*verbs))
+
+static void usage(FILE *out)
+{
+	fputs("usage: jankscope VERB [FLAGS]\n\n", out);
+	for (size_t i = 0; i < VERB_COUNT; i++)
+		fprintf(out, "  %-10s %s\n", verbs[i].description.name,
+			verbs[i].description.summary);
+	fputs("  man        Print the man page.\n"
+	      "  completion Print a completion script: bash, zsh or fish.\n"
+	      "\njankscope VERB --help lists the flags of a verb.\n",
+	      out);
+}
+
+static size_t descriptions(struct verb_description *out)
+{
+	for (size_t i = 0; i < VERB_COUNT; i++)
+		out[i] = verbs[i].description;
+	return VERB_COUNT;
+}
+
+static int run_verb(const struct verb *verb, int argc, char **argv)
+{
+	struct options options;
+	int code = EXIT_USAGE;
+
+	options_init(&options);
+	if (!options_parse(&options, &verb->description, argc, argv)) {
+		if (options.help) {
+			options_print_help(stdout, &verb->description);
+			code = EXIT_FINE;
+		} else {
+			kernel_log_init(options.verbose);
+			code = verb->run(&options);
+		}
+	}
+	options_free(&options);
+	return code;
+}
+
+int verb_main(int argc, char **argv)
+{
+	struct verb_description all[VERB_COUNT];
+
+	if (argc < 2) {
+		usage(stderr);
+		return EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		usage(stdout);
+		return EXIT_FINE;
+	}
+	if (!strcmp(argv[1], "--version")) {
+		puts("jankscope " JANKSCOPE_VERSION);
+		return EXIT_FINE;
+	}
+	if (!strcmp(argv[1], "man")) {
+		options_print_man(stdout, all, descriptions(all));
+		return EXIT_FINE;
+	}
+	if (!strcmp(argv[1], "completion")) {
+		if (!options_print_completion(stdout, argc > 2 ? argv[2] : "", all,
+					      descriptions(all)))
+			return EXIT_FINE;
+		fprintf(stderr, "jankscope: error: completion: name a shell: bash, zsh or fish\n");
+		return EXIT_USAGE;
+	}
+	for (size_t i = 0; i < VERB_COUNT; i++)
+		if (!strcmp(argv[1], verbs[i].description.name))
+			return run_verb(&verbs[i], argc - 1, argv + 1);
+	fprintf(stderr, "jankscope: error: %s: unknown verb; see jankscope --help\n", argv[1]);
+	return EXIT_USAGE;
+}
