@@ -269,7 +269,7 @@ static __noinline void catch_up(struct cpu_slot *cpu)
 
 	if (!slot || !task || !slot->start_boot_ns || (slot->flags & TASK_SLOT_DEAD) ||
 	    BPF_CORE_READ(task, start_boottime) != slot->start_boot_ns ||
-	    BPF_CORE_READ(task, pid) != tid)
+	    (__u32)BPF_CORE_READ(task, pid) != tid)
 		return;
 	cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
 	if (cpu_ns <= slot->cpu_ns)
@@ -328,7 +328,7 @@ static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 		if (slice_ns < 0)
 			idle_ns = 0;
 		else
-			idle_ns = idle_ns > slice_ns ? idle_ns - slice_ns : 0;
+			idle_ns = idle_ns > (__u64)slice_ns ? idle_ns - slice_ns : 0;
 	}
 
 	*(volatile __u32 *)&slot->sequence += 1; /* odd: being written */
