@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "stack/elf_index.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_TABLE_BYTES (256u << 20)
+#define READ_SYMBOLS    4096
+#define NAME_BITS       30
+#define NAME_MASK       ((1u << NAME_BITS) - 1)
+
+enum { TABLE_SYMTAB = 0, TABLE_DYNSYM = 1, TABLE_MINI = 2 };
+
+/* While building, the rank (how good a name is for its address) sits beside the symbol. */
+struct candidate {
+	struct elf_symbol symbol;
+	uint8_t rank;
+};
+
+struct builder {
+	struct candidate *items;
+	size_t count, room;
+	size_t dropped;
+};
+
+/* Which of several names of one address to print: one with a size, global before weak before local,
+ * then the one that the richer table has. */
+static uint8_t rank_of(const Elf64_Sym *symbol, unsigned table)
+{
+	unsigned binding = ELF64_ST_BIND(symbol->st_info);
+	unsigned rank = binding == STB_GLOBAL ? 2 : binding == STB_WEAK ? 1 : 0;
+
+	return (symbol->st_size ? 16 : 0) + rank * 4 + (table != TABLE_DYNSYM);
+}
+
+static int add(struct builder *b, const Elf64_Sym *symbol, unsigned table, uint64_t string_bytes)
+{
+	unsigned type = ELF64_ST_TYPE(symbol->st_info);
+
+	if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS || !symbol->st_value)
+		return 0;
+	/* Labels of assembly have no type; those without a global name are no functions. */
+	if (type != STT_FUNC && type != STT_GNU_IFUNC &&
+	    !(type == STT_NOTYPE && ELF64_ST_BIND(symbol->st_info) != STB_LOCAL))
+		return 0;
+	if (symbol->st_name >= string_bytes || symbol->st_name > NAME_MASK ||
+	    b->count >= ELF_INDEX_MAX_SYMBOLS) {
+		b->dropped++;
+		return 0;
+	}
+	if (b->count == b->room) {
+		size_t room = b->room ? b->room * 2 : 256;
+		struct candidate *items = realloc(b->items, room * sizeof(*items));
+
+		if (!items)
+			return -ENOMEM;
+		b->items = items;
+		b->room = room;
+	}
+	b->items[b->count++] = (struct candidate){
+		{.address = symbol->st_value,
+		 .size = symbol->st_size < UINT32_MAX ? symbol->st_size : UINT32_MAX,
+		 .name = table << NAME_BITS | symbol->st_name},
+		rank_of(symbol, table)};
+	return 0;
+}
+
+static int add_table(struct builder *b, const struct elf_file *elf,
+		     const struct elf_section *section, uint64_t string_bytes, unsigned table)
+{
+	Elf64_Sym *symbols;
+	uint64_t count = section->size / sizeof(*symbols);
+	int err = 0;
+
+	if (!section->size || !string_bytes)
+		return 0;
+	if (section->size > MAX_TABLE_BYTES || section->offset > elf->size ||
+	    section->size > elf->size - section->offset || section->flags & SHF_COMPRESSED) {
+		b->dropped++;
+		return 0;
+	}
+	symbols = malloc(READ_SYMBOLS * sizeof(*symbols));
+	if (!symbols)
+		return -ENOMEM;
+	for (uint64_t at = 0; at < count && !err;) {
+		size_t n = count - at < READ_SYMBOLS ? count - at : READ_SYMBOLS;
+
+		err = elf_file_read(elf, section->offset + at * sizeof(*symbols), symbols,
+				    n * sizeof(*symbols));
+		for (size_t i = 0; i < n && !err; i++)
+			err = add(b, &symbols[i], table, string_bytes);
+		at += n;
+	}
+	free(symbols);
+	return err;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	if (x->symbol.address != y->symbol.address)
+		return x->symbol.address < y->symbol.address ? -1 : 1;
+	if (x->rank != y->rank)
+		return x->rank > y->rank ? -1 : 1;
+	return x->symbol.name < y->symbol.name ? -1 : x->symbol.name > y->symbol.name;
+}
+
+int elf_index_build(struct elf_index *index, const struct elf_file *elf,
+		    const struct elf_file *mini)
+{
+	struct builder b = {0};
+	int err;
+
+	*index = (struct elf_index){.string_offset = {elf->strtab.offset, elf->dynstr.offset},
+				    .string_bytes = {elf->strtab.size, elf->dynstr.size}};
+	err = add_table(&b, elf, &elf->symtab, elf->strtab.size, TABLE_SYMTAB);
+	if (!err)
+		err = add_table(&b, elf, &elf->dynsym, elf->dynstr.size, TABLE_DYNSYM);
+	if (!err && mini && mini->symtab.size &&
+	    !elf_file_section(mini, &mini->strtab, NAME_MASK, &index->mini_strings,
+			      &index->mini_bytes))
+		err = add_table(&b, mini, &mini->symtab, index->mini_bytes, TABLE_MINI);
+	if (err)
+		goto out;
+	qsort(b.items, b.count, sizeof(*b.items), compare);
+	index->dropped = b.dropped;
+	index->symbols = malloc(b.count ? b.count * sizeof(*index->symbols) : 1);
+	if (!index->symbols) {
+		err = -ENOMEM;
+		goto out;
+	}
+	for (size_t i = 0; i < b.count; i++) {
+		if (!i || b.items[i].symbol.address != b.items[i - 1].symbol.address)
+			index->symbols[index->count++] = b.items[i].symbol;
+	}
+	if (index->count < b.count) {
+		struct elf_symbol *fit = realloc(index->symbols, index->count * sizeof(*fit));
+
+		index->symbols = fit ? fit : index->symbols;
+	}
+out:
+	free(b.items);
+	if (err)
+		elf_index_free(index);
+	return err;
+}
+
+void elf_index_free(struct elf_index *index)
+{
+	free(index->symbols);
+	free(index->mini_strings);
+	*index = (struct elf_index){0};
+}
+
+size_t elf_index_bytes(const struct elf_index *index)
+{
+	return index->count * sizeof(*index->symbols) + index->mini_bytes;
+}
+
+const struct elf_symbol *elf_index_find(const struct elf_index *index, uint64_t address)
+{
+	size_t low = 0, high = index->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (index->symbols[middle].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	/* A label inside a function may hide the function that it lies in. */
+	for (size_t back = 0; back < 16 && back < low; back++) {
+		const struct elf_symbol *symbol = &index->symbols[low - 1 - back];
+
+		if (symbol->size ? address - symbol->address < symbol->size : !back)
+			return symbol;
+	}
+	return NULL;
+}
+
+int elf_index_name(const struct elf_index *index, const struct elf_file *elf,
+		   const struct elf_symbol *symbol, char name[ELF_INDEX_NAME_BYTES])
+{
+	unsigned table = symbol->name >> NAME_BITS;
+	uint32_t at = symbol->name & NAME_MASK;
+	uint64_t bytes = table == TABLE_MINI ? index->mini_bytes : index->string_bytes[table & 1];
+	size_t len = ELF_INDEX_NAME_BYTES;
+
+	if (at >= bytes)
+		return -EIO;
+	if (len > bytes - at)
+		len = bytes - at;
+	if (table == TABLE_MINI)
+		memcpy(name, index->mini_strings + at, len);
+	else if (elf_file_read(elf, index->string_offset[table & 1] + at, name, len))
+		return -EIO;
+	/* A longer name is cut, one without an end is the file's fault. */
+	if (!memchr(name, 0, len)) {
+		if (len < ELF_INDEX_NAME_BYTES)
+			return -EIO;
+		name[len - 1] = 0;
+	}
+	return *name ? 0 : -EIO;
+}

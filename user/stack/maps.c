@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "stack/maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAPS_MAX_BYTES    (64u << 20)
+#define MAPS_MAX_ENTRIES  (1u << 20)
+#define MAPS_CACHED_TASKS 64
+
+static uint64_t now_mono_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+static const char *skip_hex(const char *p, const char *end, uint64_t *value)
+{
+	const char *start = p;
+	uint64_t v = 0;
+
+	for (; p < end; p++) {
+		unsigned digit = (unsigned char)*p;
+
+		if (digit - '0' < 10)
+			digit -= '0';
+		else if ((digit | 0x20) - 'a' < 6)
+			digit = (digit | 0x20) - 'a' + 10;
+		else
+			break;
+		if (v >> 60)
+			return NULL;
+		v = v << 4 | digit;
+	}
+	*value = v;
+	return p == start ? NULL : p;
+}
+
+static const char *skip_decimal(const char *p, const char *end, uint64_t *value)
+{
+	const char *start = p;
+	uint64_t v = 0;
+
+	for (; p < end && (unsigned)(*p - '0') < 10; p++) {
+		if (v > UINT64_MAX / 10 - 1)
+			return NULL;
+		v = v * 10 + (*p - '0');
+	}
+	*value = v;
+	return p == start ? NULL : p;
+}
+
+static const char *skip_char(const char *p, const char *end, char c)
+{
+	return p && p < end && *p == c ? p + 1 : NULL;
+}
+
+/* One line without its newline: "start-end rwxp offset major:minor inode   path". */
+static bool parse_line(const char *text, const char *p, const char *end, struct map_entry *out)
+{
+	static const struct {
+		char on, off;
+		uint8_t flag;
+	} flags[] = {{'r', '-', MAP_READ},
+		     {'w', '-', MAP_WRITE},
+		     {'x', '-', MAP_EXEC},
+		     {'s', 'p', MAP_IS_SHARED}};
+	uint64_t major, minor;
+	uint8_t seen = 0;
+
+	if (!(p = skip_hex(p, end, &out->start)) || !(p = skip_char(p, end, '-')) ||
+	    !(p = skip_hex(p, end, &out->end)) || !(p = skip_char(p, end, ' ')) || end - p < 5)
+		return false;
+	for (unsigned i = 0; i < 4; i++, p++) {
+		if (*p == flags[i].on)
+			seen |= flags[i].flag;
+		else if (*p != flags[i].off)
+			return false;
+	}
+	if (!(p = skip_char(p, end, ' ')) || !(p = skip_hex(p, end, &out->offset)) ||
+	    !(p = skip_char(p, end, ' ')) || !(p = skip_hex(p, end, &major)) ||
+	    !(p = skip_char(p, end, ':')) || !(p = skip_hex(p, end, &minor)) ||
+	    !(p = skip_char(p, end, ' ')) || !(p = skip_decimal(p, end, &out->inode)))
+		return false;
+	while (p < end && *p == ' ')
+		p++;
+	out->flags = seen;
+	out->dev = (uint32_t)(major << 20 | (minor & 0xfffff));
+	out->path = (uint32_t)(p - text);
+	out->path_len = (uint32_t)(end - p);
+	return out->start < out->end;
+}
+
+/* Length of the common prefix of both texts, cut back to whole lines; *lines is their number. */
+static size_t common_lines(const struct stack_maps *previous, const char *text, size_t text_len,
+			   size_t *lines)
+{
+	size_t limit = previous->text_len < text_len ? previous->text_len : text_len;
+	size_t same = 0, count = 0;
+
+	/* A rejected line has no entry, so that lines and entries would not match. */
+	if (previous->rejected)
+		limit = 0;
+	while (same < limit) {
+		const char *newline = memchr(text + same, '\n', limit - same);
+		size_t line = newline ? (size_t)(newline - text) + 1 - same : 0;
+
+		if (!line || memcmp(text + same, previous->text + same, line))
+			break;
+		same += line;
+		count++;
+	}
+	*lines = count;
+	return same;
+}
+
+struct stack_maps *maps_parse(char *text, size_t text_len, const struct stack_maps *previous)
+{
+	struct stack_maps *maps = calloc(1, sizeof(*maps));
+	const char *p = text, *text_end = text + text_len;
+	size_t room = text_len / 48 + 16, known = 0;
+	uint64_t previous_end = 0;
+
+	if (room > MAPS_MAX_ENTRIES)
+		room = MAPS_MAX_ENTRIES;
+	if (!maps || text_len > MAPS_MAX_BYTES ||
+	    !(maps->entries = malloc(room * sizeof(*maps->entries))))
+		goto fail;
+	maps->references = 1;
+	maps->text = text;
+	maps->text_len = text_len;
+	if (previous) {
+		p += common_lines(previous, text, text_len, &known);
+		if (known > room)
+			known = 0, p = text;
+		memcpy(maps->entries, previous->entries, known * sizeof(*maps->entries));
+		maps->count = known;
+		previous_end = known ? maps->entries[known - 1].end : 0;
+	}
+	while (p < text_end) {
+		const char *end = memchr(p, '\n', text_end - p);
+		struct map_entry entry;
+
+		if (!end)
+			end = text_end;
+		if (maps->count < MAPS_MAX_ENTRIES && parse_line(text, p, end, &entry) &&
+		    entry.start >= previous_end) {
+			if (maps->count == room) {
+				struct map_entry *more;
+
+				room = room * 2 < MAPS_MAX_ENTRIES ? room * 2 : MAPS_MAX_ENTRIES;
+				more = realloc(maps->entries, room * sizeof(*more));
+				if (!more)
+					goto fail;
+				maps->entries = more;
+			}
+			maps->entries[maps->count++] = entry;
+			previous_end = entry.end;
+		} else if (end > p) {
+			maps->rejected++;
+		}
+		p = end < text_end ? end + 1 : text_end;
+	}
+	return maps;
+fail:
+	if (maps)
+		free(maps->entries);
+	free(maps);
+	free(text);
+	errno = text_len > MAPS_MAX_BYTES ? EFBIG : ENOMEM;
+	return NULL;
+}
+
+struct stack_maps *maps_read(const char *root, pid_t pid, struct stack_maps *previous)
+{
+	struct stack_maps *maps;
+	size_t len = 0, room = previous ? previous->text_len + 4096 : 65536;
+	char path[512], *text = NULL;
+	int fd, err;
+
+	snprintf(path, sizeof(path), "%s/proc/%d/maps", root ? root : "", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return NULL;
+	text = malloc(room);
+	for (;;) {
+		ssize_t n;
+
+		err = ENOMEM;
+		if (!text)
+			goto fail;
+		if (len == room) {
+			char *more;
+
+			err = EFBIG;
+			if (room > MAPS_MAX_BYTES)
+				goto fail;
+			more = realloc(text, room *= 2);
+			err = ENOMEM;
+			if (!more)
+				goto fail;
+			text = more;
+		}
+		n = read(fd, text + len, room - len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		err = errno;
+		if (n < 0)
+			goto fail;
+		if (n == 0)
+			break;
+		len += n;
+	}
+	close(fd);
+	/* A process that is dying has an empty table; a kernel thread never had one. */
+	if (!len) {
+		free(text);
+		errno = ESRCH;
+		return NULL;
+	}
+	if (previous && previous->text_len == len && !memcmp(previous->text, text, len)) {
+		free(text);
+		maps = maps_get(previous);
+	} else {
+		maps = maps_parse(text, len, previous);
+	}
+	if (maps)
+		__atomic_store_n(&maps->read_mono_ns, now_mono_ns(), __ATOMIC_RELAXED);
+	return maps;
+fail:
+	close(fd);
+	free(text);
+	errno = err;
+	return NULL;
+}
+
+struct stack_maps *maps_get(struct stack_maps *maps)
+{
+	if (maps)
+		__atomic_add_fetch(&maps->references, 1, __ATOMIC_RELAXED);
+	return maps;
+}
+
+void maps_put(struct stack_maps *maps)
+{
+	if (!maps || __atomic_sub_fetch(&maps->references, 1, __ATOMIC_ACQ_REL))
+		return;
+	free(maps->entries);
+	free(maps->text);
+	free(maps);
+}
+
+const struct map_entry *maps_find(const struct stack_maps *maps, uint64_t address)
+{
+	size_t low = 0, high = maps->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (maps->entries[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == maps->count || address < maps->entries[low].start)
+		return NULL;
+	return &maps->entries[low];
+}
+
+const char *maps_path(const struct stack_maps *maps, const struct map_entry *entry)
+{
+	return maps->text + entry->path;
+}
+
+bool maps_path_is(const struct stack_maps *maps, const struct map_entry *entry, const char *path)
+{
+	return entry->path_len == strlen(path) &&
+	       !memcmp(maps_path(maps, entry), path, entry->path_len);
+}
+
+unsigned maps_address_bits(const struct stack_maps *maps)
+{
+	static const unsigned bits[] = {39, 42, 47, 48, 52};
+	uint64_t top = 0;
+
+	/* [vsyscall] of x86_64 lies in the kernel's half. */
+	for (size_t i = maps->count; i-- && !top;) {
+		if (maps->entries[i].end >> 52 == 0)
+			top = maps->entries[i].end;
+	}
+	for (unsigned i = 0; i < sizeof(bits) / sizeof(bits[0]); i++) {
+		if (top <= 1ull << bits[i])
+			return bits[i];
+	}
+	return 52;
+}
+
+struct maps_cache {
+	pthread_mutex_t lock;
+	char *root;
+	struct cached_maps {
+		pid_t pid;
+		uint64_t start_ticks, used;
+		struct stack_maps *maps;
+	} tasks[MAPS_CACHED_TASKS];
+	uint64_t uses, serial;
+};
+
+struct maps_cache *maps_cache_new(const char *root)
+{
+	struct maps_cache *cache = calloc(1, sizeof(*cache));
+
+	if (!cache || !(cache->root = strdup(root ? root : ""))) {
+		free(cache);
+		errno = ENOMEM;
+		return NULL;
+	}
+	pthread_mutex_init(&cache->lock, NULL);
+	return cache;
+}
+
+void maps_cache_free(struct maps_cache *cache)
+{
+	if (!cache)
+		return;
+	for (unsigned i = 0; i < MAPS_CACHED_TASKS; i++)
+		maps_put(cache->tasks[i].maps);
+	pthread_mutex_destroy(&cache->lock);
+	free(cache->root);
+	free(cache);
+}
+
+struct stack_maps *maps_cache_get(struct maps_cache *cache, pid_t pid, uint64_t start_ticks,
+				  uint64_t max_age_ns)
+{
+	struct cached_maps *slot = NULL;
+	struct stack_maps *maps, *previous = NULL;
+	int err = 0;
+
+	pthread_mutex_lock(&cache->lock);
+	for (unsigned i = 0; i < MAPS_CACHED_TASKS; i++) {
+		struct cached_maps *task = &cache->tasks[i];
+
+		if (task->pid == pid && task->start_ticks == start_ticks) {
+			slot = task;
+			break;
+		}
+		if (!slot || task->used < slot->used)
+			slot = task;
+	}
+	if (slot->pid == pid && slot->start_ticks == start_ticks)
+		previous = slot->maps;
+	slot->used = ++cache->uses;
+	if (previous && max_age_ns && now_mono_ns() - previous->read_mono_ns < max_age_ns) {
+		maps = maps_get(previous);
+	} else {
+		maps = maps_read(cache->root, pid, previous);
+		err = errno;
+		/* A process that died meanwhile: its last picture serves what was captured before.
+		 */
+		if (!maps && previous && (err == ESRCH || err == ENOENT)) {
+			maps = maps_get(previous);
+		} else if (maps) {
+			if (!maps->serial)
+				maps->serial = ++cache->serial;
+			maps_put(slot->maps);
+			*slot = (struct cached_maps){pid, start_ticks, cache->uses, maps_get(maps)};
+		}
+	}
+	pthread_mutex_unlock(&cache->lock);
+	if (!maps)
+		errno = err;
+	return maps;
+}
