@@ -54,7 +54,7 @@ CPPFLAGS := -D_GNU_SOURCE -DJANKSCOPE_VERSION='"$(VERSION)"' -Iinclude -Iuser -I
 CFLAGS := -std=gnu11 -O2 -g -fno-omit-frame-pointer -ffunction-sections -fdata-sections $(WARN)
 # 16 KiB pages: Android 15 devices and the arm64-16k kernels refuse less.
 LDFLAGS := -static -Wl,--gc-sections -Wl,-z,max-page-size=16384 -Wl,-z,noexecstack
-LIBS := -lbpf -ldw -lelf -ljansson -lzstd -llzma -lbz2 -lz -lm -pthread
+LIBS := -lbpf -ldw -lelf -ljansson -lzstd -llzma -lbz2 -lz -lsupc++ -lm -pthread
 # The allocator of the sanitizers does not work in a static program.
 ifeq ($(SAN),1)
 CFLAGS := $(filter-out -O2,$(CFLAGS)) -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
