@@ -195,6 +195,7 @@ struct stack_frame {
 	uint32_t module;  /* for stack_module(); 0: none */
 	enum frame_kind kind;
 	enum stack_method method;
+	bool exact;       /* pc is where it runs, not where a call returns to */
 	const char *text; /* FRAME_KERNEL: its symbol, owned by the trace; else NULL */
 };
 

@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_TABLE_BYTES (256u << 20)
-#define READ_SYMBOLS    4096
-#define NAME_BITS       30
-#define NAME_MASK       ((1u << NAME_BITS) - 1)
+#define MAX_TABLE_BYTES  (256u << 20)
+#define MAX_STRING_BYTES (128u << 20)
+#define READ_SYMBOLS     4096
+#define NAME_BITS        30
+#define NAME_MASK        ((1u << NAME_BITS) - 1)
 
 enum { TABLE_SYMTAB = 0, TABLE_DYNSYM = 1, TABLE_MINI = 2 };
 
@@ -20,36 +21,53 @@ struct candidate {
 };
 
 struct builder {
+	const struct elf_file *elf;
 	struct candidate *items;
 	size_t count, room;
 	size_t dropped;
 };
 
-/* Which of several names of one address to print: one with a size, global before weak before local,
- * then the one that the richer table has. */
-static uint8_t rank_of(const Elf64_Sym *symbol, unsigned table)
+/* Which of several names of one address to print: one with a size, then the public spelling (fewest
+ * underscores in front), global before weak before local, then the richer table's. */
+static uint8_t rank_of(const Elf64_Sym *symbol, const char *name, unsigned table)
 {
-	unsigned binding = ELF64_ST_BIND(symbol->st_info);
+	unsigned binding = ELF64_ST_BIND(symbol->st_info), underscores = strspn(name, "_");
 	unsigned rank = binding == STB_GLOBAL ? 2 : binding == STB_WEAK ? 1 : 0;
 
-	return (symbol->st_size ? 16 : 0) + rank * 4 + (table != TABLE_DYNSYM);
+	return (symbol->st_size ? 64 : 0) + (3 - (underscores < 3 ? underscores : 3)) * 16 +
+	       rank * 4 + (table != TABLE_DYNSYM);
 }
 
-static int add(struct builder *b, const Elf64_Sym *symbol, unsigned table, uint64_t string_bytes)
+static bool in_code(const struct elf_file *elf, uint64_t address)
+{
+	for (unsigned i = 0; i < elf->load_count; i++) {
+		if (elf->loads[i].exec &&
+		    address - elf->loads[i].address < elf->loads[i].memory_bytes)
+			return true;
+	}
+	return !elf->load_count;
+}
+
+static int add(struct builder *b, const Elf64_Sym *symbol, unsigned table, const char *strings,
+	       uint64_t string_bytes)
 {
 	unsigned type = ELF64_ST_TYPE(symbol->st_info);
 
 	if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS || !symbol->st_value)
 		return 0;
-	/* Labels of assembly have no type; those without a global name are no functions. */
-	if (type != STT_FUNC && type != STT_GNU_IFUNC &&
-	    !(type == STT_NOTYPE && ELF64_ST_BIND(symbol->st_info) != STB_LOCAL))
+	if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
 		return 0;
 	if (symbol->st_name >= string_bytes || symbol->st_name > NAME_MASK ||
 	    b->count >= ELF_INDEX_MAX_SYMBOLS) {
 		b->dropped++;
 		return 0;
 	}
+	/* Labels of assembly; not the mapping symbols of arm64 ($x, $d) and compilers' own. */
+	if (type == STT_NOTYPE && (strings[symbol->st_name] == '$' ||
+				   strings[symbol->st_name] == '.' || !strings[symbol->st_name]))
+		return 0;
+	if (!in_code(b->elf, symbol->st_value))
+		return 0;
 	if (b->count == b->room) {
 		size_t room = b->room ? b->room * 2 : 256;
 		struct candidate *items = realloc(b->items, room * sizeof(*items));
@@ -63,38 +81,59 @@ static int add(struct builder *b, const Elf64_Sym *symbol, unsigned table, uint6
 		{.address = symbol->st_value,
 		 .size = symbol->st_size < UINT32_MAX ? symbol->st_size : UINT32_MAX,
 		 .name = table << NAME_BITS | symbol->st_name},
-		rank_of(symbol, table)};
+		rank_of(symbol, strings + symbol->st_name, table)};
 	return 0;
 }
 
-static int add_table(struct builder *b, const struct elf_file *elf,
-		     const struct elf_section *section, uint64_t string_bytes, unsigned table)
+/* strings ends with 0. */
+static int add_symbols(struct builder *b, const struct elf_file *elf,
+		       const struct elf_section *section, unsigned table, const char *strings,
+		       uint64_t string_bytes)
 {
-	Elf64_Sym *symbols;
+	Elf64_Sym *symbols = malloc(READ_SYMBOLS * sizeof(*symbols));
 	uint64_t count = section->size / sizeof(*symbols);
-	int err = 0;
+	int err = symbols ? 0 : -ENOMEM;
 
-	if (!section->size || !string_bytes)
-		return 0;
-	if (section->size > MAX_TABLE_BYTES || section->offset > elf->size ||
-	    section->size > elf->size - section->offset || section->flags & SHF_COMPRESSED) {
-		b->dropped++;
-		return 0;
-	}
-	symbols = malloc(READ_SYMBOLS * sizeof(*symbols));
-	if (!symbols)
-		return -ENOMEM;
 	for (uint64_t at = 0; at < count && !err;) {
 		size_t n = count - at < READ_SYMBOLS ? count - at : READ_SYMBOLS;
 
 		err = elf_file_read(elf, section->offset + at * sizeof(*symbols), symbols,
 				    n * sizeof(*symbols));
 		for (size_t i = 0; i < n && !err; i++)
-			err = add(b, &symbols[i], table, string_bytes);
+			err = add(b, &symbols[i], table, strings, string_bytes);
 		at += n;
 	}
 	free(symbols);
 	return err;
+}
+
+/* The strings are only read to rank names; *keep, where not NULL, gets them. */
+static int add_table(struct builder *b, const struct elf_file *elf,
+		     const struct elf_section *section, const struct elf_section *names,
+		     unsigned table, uint8_t **keep, size_t *keep_bytes)
+{
+	uint8_t *strings = NULL;
+	size_t string_bytes = 0;
+	int err;
+
+	if (!section->size || !names->size)
+		return 0;
+	if (section->size > MAX_TABLE_BYTES || section->flags & SHF_COMPRESSED) {
+		b->dropped++;
+		return 0;
+	}
+	err = elf_file_section(elf, names, MAX_STRING_BYTES, &strings, &string_bytes);
+	if (!err && string_bytes && !strings[string_bytes - 1])
+		err = add_symbols(b, elf, section, table, (char *)strings, string_bytes);
+	else
+		b->dropped++;
+	if (keep && !err) {
+		*keep = strings;
+		*keep_bytes = string_bytes;
+	} else {
+		free(strings);
+	}
+	return err == -ENOMEM ? err : 0;
 }
 
 static int compare(const void *a, const void *b)
@@ -111,18 +150,17 @@ static int compare(const void *a, const void *b)
 int elf_index_build(struct elf_index *index, const struct elf_file *elf,
 		    const struct elf_file *mini)
 {
-	struct builder b = {0};
+	struct builder b = {.elf = elf};
 	int err;
 
 	*index = (struct elf_index){.string_offset = {elf->strtab.offset, elf->dynstr.offset},
 				    .string_bytes = {elf->strtab.size, elf->dynstr.size}};
-	err = add_table(&b, elf, &elf->symtab, elf->strtab.size, TABLE_SYMTAB);
+	err = add_table(&b, elf, &elf->symtab, &elf->strtab, TABLE_SYMTAB, NULL, NULL);
 	if (!err)
-		err = add_table(&b, elf, &elf->dynsym, elf->dynstr.size, TABLE_DYNSYM);
-	if (!err && mini && mini->symtab.size &&
-	    !elf_file_section(mini, &mini->strtab, NAME_MASK, &index->mini_strings,
-			      &index->mini_bytes))
-		err = add_table(&b, mini, &mini->symtab, index->mini_bytes, TABLE_MINI);
+		err = add_table(&b, elf, &elf->dynsym, &elf->dynstr, TABLE_DYNSYM, NULL, NULL);
+	if (!err && mini)
+		err = add_table(&b, mini, &mini->symtab, &mini->strtab, TABLE_MINI,
+				&index->mini_strings, &index->mini_bytes);
 	if (err)
 		goto out;
 	qsort(b.items, b.count, sizeof(*b.items), compare);
@@ -172,13 +210,15 @@ const struct elf_symbol *elf_index_find(const struct elf_index *index, uint64_t 
 		else
 			high = middle;
 	}
-	/* A label inside a function may hide the function that it lies in. */
+	/* A label, or a smaller function, may lie inside the function that is asked for. */
 	for (size_t back = 0; back < 16 && back < low; back++) {
 		const struct elf_symbol *symbol = &index->symbols[low - 1 - back];
 
-		if (symbol->size ? address - symbol->address < symbol->size : !back)
+		if (symbol->size && address - symbol->address < symbol->size)
 			return symbol;
 	}
+	if (low && !index->symbols[low - 1].size)
+		return &index->symbols[low - 1];
 	return NULL;
 }
 

@@ -214,7 +214,7 @@ int stack_symbolise(struct stack_service *service, const struct stack_frame *fra
 		return 0;
 	}
 	/* A return address may already belong to the next function: the call is before it. */
-	if (frame->method != METHOD_START && frame->method != METHOD_SIGNAL)
+	if (!frame->exact)
 		offset--;
 	if (modules_symbol(service->modules, frame->module, offset, name))
 		return 0;

@@ -331,7 +331,7 @@ void unwind_run(const struct unwind_reader *reader, const struct stack_registers
 			return;
 		}
 		*frame = (struct stack_frame){
-			.pc = pc, .offset = pc, .function = pc, .method = s.method};
+			.pc = pc, .offset = pc, .function = pc, .method = s.method, .exact = exact};
 		err = reader->locate(reader->ctx, exact ? pc : pc - 1, frame, &row);
 		if (err == -EFAULT && trace->count) {
 			trace->end = END_NOT_MAPPED;
@@ -353,9 +353,10 @@ void unwind_run(const struct unwind_reader *reader, const struct stack_registers
 			else
 				err = reader->locate(reader->ctx, pc - 1, &again, &row);
 		}
-		if ((err || frame->kind == FRAME_VDSO) && step_by_trampoline(&s))
-			;
-		else if (!err && step_by_row(&s, row, &trace->end))
+		if ((err || frame->kind == FRAME_VDSO) && step_by_trampoline(&s)) {
+			frame->exact = true;
+			reader->locate(reader->ctx, pc, frame, &row);
+		} else if (!err && step_by_row(&s, row, &trace->end))
 			;
 		else if (!err)
 			break;

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Print the stack of a thread the way the library sees it; the oracle test compares it with
+ * eu-stack's and gdb's. usage: stack_dump PID[:TID] [auto|perf|ptrace|kernel] [STACK_BYTES] */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "jankscope/stack.h"
+
+static const char *const kinds[] = {"snapshot", "perf", "ptrace", "kernel"};
+static const char *const methods[] = {"start", "cfi", "signal", "link", "fp"};
+
+int main(int argc, char **argv)
+{
+	struct stack_config config = {0};
+	enum stack_request request = STACK_PTRACE;
+	struct stack_thread thread = {.pidfd = -1};
+	struct stack_service *service;
+	struct stack_capture *capture;
+	struct stack_trace trace;
+	char *colon;
+
+	if (argc < 2)
+		return 2;
+	thread.pid = atoi(argv[1]);
+	colon = strchr(argv[1], ':');
+	thread.tid = colon ? atoi(colon + 1) : thread.pid;
+	if (argc > 2 && !strcmp(argv[2], "auto"))
+		request = STACK_AUTO;
+	else if (argc > 2 && !strcmp(argv[2], "perf"))
+		request = STACK_PERF;
+	else if (argc > 2 && !strcmp(argv[2], "kernel"))
+		request = STACK_KERNEL;
+	service = stack_service_new(&config);
+	capture = stack_capture_new(argc > 3 ? strtoul(argv[3], NULL, 0) : 0);
+	if (!service || !capture || stack_trace_init(&trace)) {
+		perror("stack_dump");
+		return 1;
+	}
+	if (stack_capture(service, &thread, request, capture)) {
+		printf("no capture: %s\n", stack_failure_text(capture->failure));
+		return 3;
+	}
+	if (stack_unwind(service, capture, &trace))
+		return 1;
+	printf("capture %s; %s; %s; %zu bytes; %s\n", kinds[capture->kind],
+	       stack_failure_text(capture->failure), stack_end_text(trace.end),
+	       capture->stack_bytes, trace.complete ? "complete" : "incomplete");
+	for (size_t i = 0; i < trace.count; i++) {
+		struct record_frame frame;
+
+		stack_symbolise(service, &trace.frames[i], &frame);
+		printf("#%zu 0x%016" PRIx64 " %s %s %s+0x%" PRIx64 "\n", i, trace.frames[i].pc,
+		       frame.symbol ?: "?", methods[trace.frames[i].method], frame.module ?: "?",
+		       frame.offset);
+	}
+	stack_trace_free(&trace);
+	stack_capture_free(capture);
+	stack_service_free(service);
+	return 0;
+}
