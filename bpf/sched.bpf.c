@@ -288,6 +288,18 @@ static __noinline void catch_up(struct cpu_slot *cpu)
 	*(volatile __u32 *)&slot->sequence_end = sequence;
 }
 
+/* The CPU went idle unseen after the task that its slot still names: since that task's time ended. */
+static __always_inline __u64 idle_after(const struct cpu_slot *cpu, __u64 now_ns)
+{
+	struct task_struct *task = (struct task_struct *)cpu->task;
+	__u64 ran_ns = BPF_CORE_READ(task, se.sum_exec_runtime) - cpu->in_cpu_ns;
+	__u64 passed_ns = now_ns - cpu->since_ns;
+
+	if ((__u32)BPF_CORE_READ(task, pid) != cpu->tid)
+		return 0;
+	return passed_ns > ran_ns ? passed_ns - ran_ns : 0;
+}
+
 static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 				     struct task_struct *next, __u32 prev_state, bool direct)
 {
@@ -315,6 +327,8 @@ static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 			loss_add(&losses, SCHED_LOSS_MISSED_SWITCH, 1);
 			if (slot->tid)
 				catch_up(slot);
+			if (slot->tid && !out.tid)
+				idle_ns = idle_after(slot, out.now_ns);
 		}
 		out.since_ns = 0;
 		out.in_cpu_ns = out.tid ? TASK_FIELD(direct, prev, se.sum_exec_runtime) : 0;

@@ -6,6 +6,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <malloc.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,12 +143,31 @@ static int map_all(struct sched_kernel *kernel)
 	return kernel->batch_keys && kernel->batch_slots ? 0 : -ENOMEM;
 }
 
+/* A CPU is known from its first switch on: visit each, so that idle ones are known at once. */
+static void visit_cpus(void)
+{
+	cpu_set_t before, one;
+
+	if (sched_getaffinity(0, sizeof(before), &before))
+		return;
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &before))
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		if (!sched_setaffinity(0, sizeof(one), &one))
+			sched_yield();
+	}
+	sched_setaffinity(0, sizeof(before), &before);
+}
+
 static int attach(struct sched_kernel *kernel, const struct sched_kernel_options *options)
 {
 	if (kernel->switch_program) {
 		kernel->switch_link = bpf_program__attach(kernel->switch_program);
 		if (!kernel->switch_link)
 			return -errno;
+		visit_cpus();
 	}
 	if (kernel->free_program) {
 		kernel->free_link = bpf_program__attach(kernel->free_program);
