@@ -69,6 +69,10 @@ SKEL     := $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/skel/%.skel.h)
 USER_SRC := $(sort $(wildcard user/*/*.c))
 USER_OBJ := $(USER_SRC:%.c=$(BUILD)/%.o)
 LIB      := $(BUILD)/libjankscope.a
+
+# Android kernels without BTF of their own: BTF_DIR holds files like android12-5.10-*-arm64.btf[.xz].
+BTF_DIR ?= $(wildcard ../shared/btf)
+BTF_SRC := $(if $(BTF_DIR),$(wildcard $(BTF_DIR)/android*-$(ARCH).btf $(BTF_DIR)/android*-$(ARCH).btf.xz))
 BIN      := $(BUILD)/jankscope
 
 # Every tests/DIR/*.c of these folders is a program of its own, static like the tool,
@@ -105,7 +109,21 @@ $(BUILD)/user/%.o: user/%.c | $(SKEL)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
-$(LIB): $(USER_OBJ)
+# The list is a file of its own, so that another BTF_DIR makes another binary.
+.PHONY: FORCE
+$(BUILD)/btf/list: FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)echo '$(BTF_SRC)' | cmp -s - $@ || echo '$(BTF_SRC)' > $@
+
+$(BUILD)/btf/embedded.c: $(BUILD)/btf/list $(BTF_SRC) $(BPF_OBJ) vmlinux/embed_btf.sh
+	$(call msg,BTF,$@)
+	$(Q)vmlinux/embed_btf.sh $@ $(BPFTOOL) $(BTF_SRC) -- $(BPF_OBJ)
+
+$(BUILD)/btf/embedded.o: $(BUILD)/btf/embedded.c
+	$(call msg,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+
+$(LIB): $(USER_OBJ) $(BUILD)/btf/embedded.o
 	$(call msg,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
