@@ -2,6 +2,7 @@
 # The only build file. Targets: all demo check check-unit check-kernel check-trace check-vm
 # bench fuzz deps fmt fmt-check lint install clean.
 # Knobs: V=1 (commands), ARCH=arm64|x86_64, SAN=1 (ASan+UBSan), BTF_DIR=...
+.DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
@@ -53,7 +54,8 @@ WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes 
 CPPFLAGS := -D_GNU_SOURCE -DJANKSCOPE_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(BUILD)/skel
 CFLAGS := -std=gnu11 -O2 -g -fno-omit-frame-pointer -ffunction-sections -fdata-sections $(WARN)
 # 16 KiB pages: Android 15 devices and the arm64-16k kernels refuse less.
-LDFLAGS := -static -Wl,--gc-sections -Wl,-z,max-page-size=16384 -Wl,-z,noexecstack
+LDFLAGS := -static -Wl,--gc-sections -Wl,-z,max-page-size=16384 -Wl,-z,noexecstack \
+	-Wl,-u,tls_alignment
 LIBS := -lbpf -ldw -lelf -ljansson -lzstd -llzma -lbz2 -lz -lsupc++ -lm -pthread
 # The allocator of the sanitizers does not work in a static program.
 ifeq ($(SAN),1)
@@ -182,7 +184,8 @@ check-trace: all apps
 check-fault: all apps
 	$(Q)tests/run.sh $(BUILD) fault
 check-vm: deps
-	$(Q)tests/run.sh $(BUILD) vm
+	$(Q)$(MAKE) --no-print-directory vm-payload
+	$(Q)VM_GUESTS=all tests/run.sh $(BUILD) vm
 
 bench: deps
 	$(Q)$(MAKE) --no-print-directory all apps $(BENCH_BIN) $(EXTRA_BENCH)

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# What each guest is made of; sourced. A guest's kernel is a Debian package (resolved through its
+# metapackage, because ABI numbers change) or a GKI-like Image.
+#   guest_fields NAME -> sets kernel_package, kernel_image, arch, dtb
+
+guests_all="debian-6.1-arm64 debian-6.12-arm64 debian-6.12-arm64-16k debian-6.1-amd64 gki-6.1 gki-6.12"
+guests_check="debian-6.1-arm64 debian-6.12-arm64 gki-6.1"
+
+# Modules that the tests need where the kernel has them as modules; their closure is packed.
+guest_modules="virtio_pci virtio_mmio virtio_net veth dummy tun binder_linux inet_diag tcp_diag
+	udp_diag raw_diag netlink_diag sch_netem"
+
+guest_fields() {
+	kernel_package= kernel_image= dtb= arch=arm64
+	case $1 in
+	debian-6.1-arm64) kernel_package=linux-image-arm64 ;;
+	debian-6.12-arm64) kernel_package=linux-image-6.12-arm64 ;;
+	debian-6.12-arm64-16k) kernel_package=linux-image-6.12-arm64-16k ;;
+	debian-6.1-amd64) kernel_package=linux-image-amd64 arch=amd64 ;;
+	gki-6.1) kernel_image=gki-like-6.1 dtb=phone.dtb ;;
+	gki-6.12) kernel_image=gki-like-6.12 dtb=phone.dtb ;;
+	*) echo "vm: no guest is called $1" >&2; return 1 ;;
+	esac
+}

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Pack the initramfs of one architecture: busybox, mksh as Android's shell, the tool, the test
+# programs (stripped), the guest scripts.  usage: pack.sh arm64|amd64 BUILD_OF_THAT_ARCH OUT.cpio
+set -eu
+cd "$(dirname "$0")/../.."
+arch=$1 build=$2 out=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# mktemp gives 0700, and then no app uid could exec anything.
+chmod 755 "$work"
+root=$work
+strip=strip
+[ "$arch" = arm64 ] && [ "$(uname -m)" != aarch64 ] && strip=aarch64-linux-gnu-strip
+mkdir -p "$root"/{bin,dev,payload/apps,payload/kernel,system/bin}
+cp "build/vm/busybox-$arch" "$root/bin/busybox"
+cp "build/vm/mksh-$arch" "$root/system/bin/sh"
+cp tests/vm/guest/init "$root/init"
+cp tests/vm/guest/*.sh "$root/payload/"
+cp -r tests/vm/guest/android "$root/payload/" 2>/dev/null || true
+[ -f "$build/jankscope" ] && cp "$build/jankscope" "$root/bin/jankscope"
+for kind in apps kernel; do
+	for source in tests/$kind/*.c; do
+		[ -f "$source" ] || continue
+		name=$(basename "$source" .c)
+		[ -f "$build/tests/$kind/$name" ] && "$strip" -o "$root/payload/$kind/$name" "$build/tests/$kind/$name"
+	done
+done
+chmod -R a+rX "$root"
+(cd "$root" && find . -mindepth 1 | sort | cpio -o -H newc -R 0:0 --quiet) >"$out.tmp"
+mv "$out.tmp" "$out"

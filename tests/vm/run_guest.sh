@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Boot one guest, run a script in it, print what it prints. Exit code: that of the script, or 99
+# when the marker did not come (crash, hang, timeout).
+# usage: run_guest.sh GUEST PAYLOAD.cpio SCRIPT [TIMEOUT_S [QEMU_ARGUMENT...]]
+# The flags are measured ones: pauth-impdef (emulated PAC is slow), nokaslr (without it every
+# syscall pays for KPTI), thread=single (two cores are shared by everybody).
+set -u
+cd "$(dirname "$0")/../.."
+. tests/vm/guests.sh
+guest=$1 payload=$2 script=$3 limit=${4:-120}
+shift $(($# < 4 ? $# : 4))
+guest_fields "$guest" || exit 99
+kernel=build/vm/kernels/$guest
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cat "$kernel/modules.cpio" "$payload" >"$work/initrd"
+append="quiet panic=-1 nokaslr guest=$guest run=$script"
+common=(-accel tcg,thread=single -m 1024 -nodefaults -no-user-config -display none -serial stdio
+	-no-reboot -kernel "$kernel/Image" -initrd "$work/initrd")
+if [ "$arch" = arm64 ]; then
+	command=(qemu-system-aarch64 -M virt -cpu "${VM_CPU:-max,pauth-impdef=on}" -smp 4 "${common[@]}"
+		-append "console=ttyAMA0 $append" ${dtb:+-dtb "$kernel/$dtb"})
+else
+	command=(qemu-system-x86_64 -M q35 -smp 2 "${common[@]}" -append "console=ttyS0 $append")
+fi
+# The serial line is a terminal: it ends lines with CR LF.
+timeout --kill-after=5 "$limit" "${command[@]}" "$@" </dev/null 2>&1 | tr -d '\r' | tee "$work/log"
+rc=$(sed -n 's/^##RC:\([0-9]*\).*/\1/p' "$work/log" | tail -1)
+exit "${rc:-99}"

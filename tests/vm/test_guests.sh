@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Boot guests, two at a time, and let each test the arm64 or x86_64 build on its kernel.
+# VM_GUESTS: "all", names, or empty for the three of every push (tests/vm/guests.sh).
+set -u
+cd "$(dirname "$0")/../.."
+. tests/vm/guests.sh
+case ${VM_GUESTS:-} in
+'') guests=$guests_check ;;
+all) guests=$guests_all ;;
+*) guests=$VM_GUESTS ;;
+esac
+export SHARED=${SHARED:-$(cd .. && pwd)/shared}
+out=build/vm/run
+rm -rf "$out"
+mkdir -p "$out"
+[ "$(uname -m)" = aarch64 ] && native=arm64 || native=amd64
+
+runnable=
+for guest in $guests; do
+	guest_fields "$guest" || exit 1
+	if ! reason=$(tests/vm/fetch.sh "$guest" 2>&1); then
+		echo "ok - $guest # SKIP $(tail -1 <<<"$reason")"
+		continue
+	fi
+	if [ $arch = $native ]; then build=build; elif [ $arch = amd64 ]; then build=build/x86_64; else build=build/$arch; fi
+	if [ ! -f "$build/libjankscope.a" ]; then
+		echo "ok - $guest # SKIP no $build: cannot build for $arch here"
+		continue
+	fi
+	[ -f "$out/$arch.cpio" ] || tests/vm/pack.sh "$arch" "$build" "$out/$arch.cpio" || exit 1
+	runnable="$runnable $guest"
+done
+
+boot() { # GUEST
+	guest_fields "$1"
+	local begin=$SECONDS
+	tests/vm/run_guest.sh "$1" "$out/$arch.cpio" /payload/guest.sh "${VM_TIMEOUT:-150}" >"$out/$1.log" 2>&1
+	echo $? $((SECONDS - begin)) >"$out/$1.rc"
+}
+report() { # GUEST
+	local rc seconds
+	read -r rc seconds <"$out/$1.rc"
+	echo "# $1: $seconds s, $(grep -m1 '^##READY' "$out/$1.log" || echo 'never ready')"
+	sed -n "s/^\(ok\|not ok\) - /\1 - $1: /p; s/^# /# $1: /p" "$out/$1.log"
+	if [ "$rc" != 0 ] && ! grep -q '^not ok' "$out/$1.log"; then
+		tail -25 "$out/$1.log" | sed 's/^/# | /'
+		echo "not ok - $1: exit code $rc (99: it did not finish; log: $out/$1.log)"
+	fi
+	[ "$rc" = 0 ] || failed=1
+}
+failed=0
+jobs=2
+for guest in $runnable; do
+	while [ "$(jobs -rp | wc -l)" -ge $jobs ]; do wait -n; done
+	boot "$guest" &
+done
+wait
+for guest in $runnable; do report "$guest"; done
+exit $failed

@@ -1,0 +1,10 @@
+# The guests run the very files of this build, and those of the arm64 one.
+.PHONY: vm-payload vm-kernel
+EXTRA_TESTS += vm-payload
+vm-payload: all apps kernel-tests
+	$(Q)$(MAKE) --no-print-directory ARCH=arm64 SAN=0 all apps kernel-tests
+
+# GKI-like kernels from Debian's linux-source (10 to 15 minutes each on two cores).
+vm-kernel: deps
+	$(Q)nice -n 10 tests/vm/build_kernel.sh 6.1
+	$(Q)nice -n 10 tests/vm/build_kernel.sh 6.12
