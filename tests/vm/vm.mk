@@ -8,3 +8,8 @@ vm-payload: all apps kernel-tests
 vm-kernel: deps
 	$(Q)nice -n 10 tests/vm/build_kernel.sh 6.1
 	$(Q)nice -n 10 tests/vm/build_kernel.sh 6.12
+
+EXTRA_TESTS += $(BUILD)/tests/vm/core_fields
+$(BUILD)/tests/vm/core_fields: tests/vm/core_fields.c | $(BUILD)/tests/vm
+	$(call msg,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $< -lbpf -lelf -lz
