@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What bpf/net.bpf.c and its reader share. Fixed width, no pointers, padded by hand, sizes
+ * asserted. Addresses and ports are in network byte order, as they stand in the packet. */
+#pragma once
+#ifndef __VMLINUX_H__
+#include <linux/types.h>
+#endif
+
+struct net_bytes {
+	__u64 rx_bytes, rx_packets, tx_bytes, tx_packets;
+};
+
+/* Bytes without an owner that the kernel side can name at once; the index into `classes`. */
+enum net_class {
+	NET_CLASS_LOOPBACK = 0,
+	NET_CLASS_FORWARDED = 1, /* sent on, by the packet's way in or by its foreign socket */
+	NET_CLASS_KERNEL = 2,    /* sent by the kernel itself, or by a socket that it opened */
+	NET_CLASS_OVERFLOW =
+		3, /* no room in a map, or headers out of reach; also counted as lost */
+	NET_CLASS_COUNT = 4,
+};
+
+/* The index into `net_losses`. */
+enum net_loss {
+	NET_LOSS_UID_MAP_FULL = 0,
+	NET_LOSS_FLOW_MAP_FULL = 1, /* an owner was not noted; the flow is resolved at read-out */
+	NET_LOSS_WAITING_MAP_FULL = 2, /* packets whose bytes could not wait for their owner */
+	NET_LOSS_HEADER = 3,           /* packets whose IP header lies outside the linear part */
+	NET_LOSS_COUNT = 4,
+};
+
+/* One direction of a conversation as the local end sees it. protocol is the IP protocol; an ICMP
+ * echo has its identifier as local_port; what has no ports has zeros. */
+struct net_flow4 {
+	__u32 netns; /* inode number of the network namespace */
+	__u32 local, remote;
+	__u16 local_port, remote_port;
+	__u8 protocol;
+	__u8 reserved[3];
+};
+
+struct net_flow6 {
+	__u32 netns;
+	__u32 local[4], remote[4];
+	__u16 local_port, remote_port;
+	__u8 protocol;
+	__u8 reserved[3];
+};
+
+/* Whose a flow is: kind in the upper half, uid in the lower, so that one store changes both. */
+enum net_owner_kind { NET_OWNER_NONE = 0, NET_OWNER_UID = 1, NET_OWNER_KERNEL = 2 };
+#define NET_OWNER(kind, uid) ((__u64)(kind) << 32 | (__u32)(uid))
+
+struct net_flow_owner {
+	__u64 owner;
+	__u32 epoch; /* of the last packet */
+	__u32 reserved;
+};
+
+/* Bytes received before their owner was known. Only the kernel side writes: the counters never
+ * go back, and a CLOSE moves on to the second part, so that a late segment is not blamed on the
+ * socket that went. */
+struct net_waiting {
+	struct net_waiting_part {
+		__u64 bytes, packets, owner;
+	} part[2];
+	__u32 current;
+	__u32 reserved;
+};
+
+/* Ports of a datagram's first fragment, for the fragments that follow it. */
+struct net_fragment {
+	__u32 netns;
+	__u32 local[4], remote[4];
+	__u32 id;
+	__u8 protocol;
+	__u8 reserved[3];
+};
+
+_Static_assert(sizeof(struct net_bytes) == 32, "net_bytes");
+_Static_assert(sizeof(struct net_flow4) == 20, "net_flow4");
+_Static_assert(sizeof(struct net_flow6) == 44, "net_flow6");
+_Static_assert(sizeof(struct net_flow_owner) == 16, "net_flow_owner");
+_Static_assert(sizeof(struct net_waiting) == 56, "net_waiting");
+_Static_assert(sizeof(struct net_fragment) == 44, "net_fragment");
