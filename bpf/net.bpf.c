@@ -369,9 +369,8 @@ static __always_inline struct sender find_sender(struct sk_buff *skb, struct net
 	if (from.tcp)
 		/* The other states were learnt at their tracepoint. The control socket that sends
 		 * resets is in CLOSE and must not steal flows for uid 0. */
-		from.learnable =
-			state == TCP_SYN_SENT || (learn_every_packet && state != TCP_CLOSE &&
-						  state != TCP_LISTEN && state != TCP_NEW_SYN_RECV);
+		from.learnable = state == TCP_SYN_SENT ||
+				 (learn_every_packet && state != TCP_CLOSE && state != TCP_LISTEN);
 	else if (protocol == IPPROTO_ICMP || protocol == IPPROTO_ICMPV6)
 		from.learnable = !kernel;
 	else
