@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/net_diag.h"
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define MAX_SOCKETS    (1u << 18)
+#define MAX_ADDRESSES  (1u << 14)
+#define MAX_NAMESPACES 1024
+#define ANSWER_BYTES   32768
+#define MAX_ANSWERS    65536
+
+/* Make room for one more; arrays grow at powers of two. */
+static int grow(void **items, size_t count, size_t size, size_t max)
+{
+	void *grown;
+
+	if (count >= max)
+		return -E2BIG;
+	if (count && (count < 16 || count & (count - 1)))
+		return 0;
+	grown = realloc(*items, (count ? count * 2 : 16) * size);
+	if (!grown)
+		return -ENOMEM;
+	*items = grown;
+	return 0;
+}
+
+static bool is_zero(const uint32_t address[4])
+{
+	return !(address[0] | address[1] | address[2] | address[3]);
+}
+
+static bool is_v4_mapped(const uint32_t address[4])
+{
+	return !address[0] && !address[1] && address[2] == htonl(0xffff);
+}
+
+static void unmap(uint32_t address[4])
+{
+	address[0] = address[3];
+	address[1] = address[2] = address[3] = 0;
+}
+
+static int add_socket(struct net_diag *diag, uint32_t netns, uint8_t protocol,
+		      const struct inet_diag_msg *msg, size_t length)
+{
+	struct net_diag_socket *sock;
+	const struct rtattr *attr = (const void *)(msg + 1);
+	int rest = (int)(length - sizeof(*msg)), err;
+
+	if (msg->idiag_family != AF_INET && msg->idiag_family != AF_INET6)
+		return 0;
+	err = grow((void **)&diag->sockets, diag->socket_count, sizeof(*diag->sockets),
+		   MAX_SOCKETS);
+	if (err)
+		return err;
+	sock = &diag->sockets[diag->socket_count++];
+	*sock = (struct net_diag_socket){
+		.netns = netns,
+		.protocol = protocol,
+		.state = msg->idiag_state,
+		.ipv6 = msg->idiag_family == AF_INET6,
+		.local_port = msg->id.idiag_sport,
+		.remote_port = msg->id.idiag_dport,
+		.uid = msg->idiag_uid,
+		.inode = msg->idiag_inode,
+	};
+	memcpy(sock->local, msg->id.idiag_src, sock->ipv6 ? 16 : 4);
+	memcpy(sock->remote, msg->id.idiag_dst, sock->ipv6 ? 16 : 4);
+	/* An IPv6 socket that is bound or connected to an IPv4 address speaks IPv4. */
+	if (sock->ipv6 && (is_v4_mapped(sock->local) || is_v4_mapped(sock->remote))) {
+		unmap(sock->local);
+		unmap(sock->remote);
+		sock->ipv6 = false;
+	}
+	for (; RTA_OK(attr, rest); attr = RTA_NEXT(attr, rest))
+		if (attr->rta_type == INET_DIAG_SKV6ONLY && RTA_PAYLOAD(attr) >= 1)
+			sock->v6only = *(const uint8_t *)RTA_DATA(attr);
+	return 0;
+}
+
+static int add_address(struct net_diag *diag, uint32_t netns, const struct ifaddrmsg *msg,
+		       size_t length)
+{
+	const struct rtattr *attr = (const void *)(msg + 1);
+	int rest = (int)(length - sizeof(*msg)), err;
+	size_t bytes = msg->ifa_family == AF_INET6 ? 16 : 4;
+	struct net_diag_address *address;
+
+	if (msg->ifa_family != AF_INET && msg->ifa_family != AF_INET6)
+		return 0;
+	for (; RTA_OK(attr, rest); attr = RTA_NEXT(attr, rest)) {
+		/* On a point-to-point link of IPv4 IFA_ADDRESS is the peer's. */
+		if (attr->rta_type != IFA_LOCAL && attr->rta_type != IFA_BROADCAST &&
+		    !(attr->rta_type == IFA_ADDRESS && msg->ifa_family == AF_INET6))
+			continue;
+		if (RTA_PAYLOAD(attr) < bytes)
+			continue;
+		err = grow((void **)&diag->addresses, diag->address_count, sizeof(*diag->addresses),
+			   MAX_ADDRESSES);
+		if (err)
+			return err;
+		address = &diag->addresses[diag->address_count++];
+		*address = (struct net_diag_address){.netns = netns,
+						     .ipv6 = msg->ifa_family == AF_INET6};
+		memcpy(address->address, RTA_DATA(attr), bytes);
+	}
+	return 0;
+}
+
+int net_diag_parse(struct net_diag *diag, uint32_t netns, uint8_t protocol, const void *data,
+		   size_t length)
+{
+	const struct nlmsghdr *nlh = data;
+	int err = 0;
+
+	for (; NLMSG_OK(nlh, length); nlh = NLMSG_NEXT(nlh, length)) {
+		size_t payload = nlh->nlmsg_len - NLMSG_HDRLEN;
+
+		if (nlh->nlmsg_type == NLMSG_DONE)
+			return 0;
+		if (nlh->nlmsg_type == NLMSG_ERROR) {
+			const struct nlmsgerr *error = NLMSG_DATA(nlh);
+
+			if (payload < sizeof(error->error) || error->error >= 0)
+				return -EBADMSG;
+			return error->error;
+		}
+		if (nlh->nlmsg_type == SOCK_DIAG_BY_FAMILY &&
+		    payload >= sizeof(struct inet_diag_msg))
+			err = add_socket(diag, netns, protocol, NLMSG_DATA(nlh), payload);
+		else if (nlh->nlmsg_type == RTM_NEWADDR && payload >= sizeof(struct ifaddrmsg))
+			err = add_address(diag, netns, NLMSG_DATA(nlh), payload);
+		if (err)
+			return err;
+	}
+	return 1;
+}
+
+/* One request and its answers, through a socket of its own. */
+static int dump(struct net_diag *diag, uint32_t netns, int family, uint8_t protocol,
+		const void *request, size_t request_length)
+{
+	struct timeval timeout = {.tv_sec = 2};
+	char *answer = malloc(ANSWER_BYTES);
+	int fd = -1, err = -ENOMEM, i;
+
+	if (!answer)
+		return err;
+	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, family);
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) ||
+	    send(fd, request, request_length, 0) < 0) {
+		err = -errno;
+		goto cleanup;
+	}
+	for (i = 0, err = 1; i < MAX_ANSWERS && err > 0; i++) {
+		ssize_t got = recv(fd, answer, ANSWER_BYTES, 0);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			err = got < 0 ? -errno : -EPIPE;
+		else
+			err = net_diag_parse(diag, netns, protocol, answer, (size_t)got);
+	}
+	if (err > 0)
+		err = -EMSGSIZE;
+cleanup:
+	if (fd >= 0)
+		close(fd);
+	free(answer);
+	return err;
+}
+
+static int dump_sockets(struct net_diag *diag, uint32_t netns, uint8_t family, uint8_t protocol)
+{
+	struct {
+		struct nlmsghdr nlh;
+		struct inet_diag_req_v2 req;
+	} request = {
+		.nlh = {.nlmsg_len = sizeof(request),
+			.nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+		.req = {.sdiag_family = family, .sdiag_protocol = protocol, .idiag_states = ~0u},
+	};
+
+	return dump(diag, netns, NETLINK_SOCK_DIAG, protocol, &request, sizeof(request));
+}
+
+static int dump_addresses(struct net_diag *diag, uint32_t netns)
+{
+	struct {
+		struct nlmsghdr nlh;
+		struct ifaddrmsg msg;
+	} request = {
+		.nlh = {.nlmsg_len = sizeof(request),
+			.nlmsg_type = RTM_GETADDR,
+			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+		.msg = {.ifa_family = AF_UNSPEC},
+	};
+
+	return dump(diag, netns, NETLINK_ROUTE, 0, &request, sizeof(request));
+}
+
+/* Everything of the namespace that the calling thread is in. */
+static int dump_namespace(struct net_diag *diag, const struct net_diag_request *request,
+			  uint32_t netns)
+{
+	static const uint8_t families[] = {AF_INET, AF_INET6};
+	int err = dump_addresses(diag, netns);
+	size_t i;
+
+	for (i = 0; i < 2 && !err; i++) {
+		if (request->tcp)
+			err = dump_sockets(diag, netns, families[i], IPPROTO_TCP);
+		if (!err && request->udp)
+			err = dump_sockets(diag, netns, families[i], IPPROTO_UDP);
+	}
+	return err;
+}
+
+/* ---- finding and entering namespaces ---- */
+struct walk {
+	struct net_diag *diag;
+	const struct net_diag_request *request;
+	size_t visited;
+};
+
+static struct net_diag_namespace *find_namespace(const struct net_diag *diag, uint32_t netns)
+{
+	size_t i;
+
+	for (i = 0; i < diag->namespace_count; i++)
+		if (diag->namespaces[i].netns == netns)
+			return &diag->namespaces[i];
+	return NULL;
+}
+
+/* Not found is what a namespace starts as. */
+static int add_namespace(struct net_diag *diag, uint32_t netns)
+{
+	int err = grow((void **)&diag->namespaces, diag->namespace_count, sizeof(*diag->namespaces),
+		       MAX_NAMESPACES);
+
+	if (!err)
+		diag->namespaces[diag->namespace_count++] =
+			(struct net_diag_namespace){.netns = netns, .error = -ENOENT};
+	return err;
+}
+
+/* Read the namespace behind this path, unless it is not wanted or was read already. */
+static void visit(struct walk *walk, const char *path, uint32_t netns)
+{
+	struct net_diag_namespace *namespace = find_namespace(walk->diag, netns);
+	struct stat st;
+	int fd, err;
+
+	if (!namespace) {
+		if (walk->request->namespaces || add_namespace(walk->diag, netns))
+			return;
+		namespace = &walk->diag->namespaces[walk->diag->namespace_count - 1];
+	}
+	if (namespace->error != -ENOENT)
+		return;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return; /* the process went; another one may show the way */
+	if (fstat(fd, &st) || st.st_ino != netns) {
+		close(fd);
+		return;
+	}
+	err = setns(fd, CLONE_NEWNET) ? -errno : 0;
+	close(fd);
+	if (!err)
+		err = dump_namespace(walk->diag, walk->request, netns);
+	namespace->error = err == -ENOENT ? -EOPNOTSUPP : err; /* -ENOENT: no inet_diag module */
+	walk->visited++;
+}
+
+static bool all_visited(const struct walk *walk)
+{
+	return walk->request->namespaces && walk->visited == walk->diag->namespace_count;
+}
+
+static void walk_processes(struct walk *walk)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *entry;
+
+	while (proc && !all_visited(walk) && (entry = readdir(proc))) {
+		char path[64], text[64];
+		unsigned netns;
+		ssize_t length;
+
+		if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || strlen(entry->d_name) > 10)
+			continue;
+		snprintf(path, sizeof(path), "/proc/%.10s/ns/net", entry->d_name);
+		length = readlink(path, text, sizeof(text) - 1);
+		if (length <= 0)
+			continue;
+		text[length] = '\0';
+		if (sscanf(text, "net:[%u]", &netns) == 1)
+			visit(walk, path, netns);
+	}
+	if (proc)
+		closedir(proc);
+}
+
+/* A namespace without a process is kept by a mount, as `ip netns` makes it. */
+static void walk_mounts(struct walk *walk)
+{
+	FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	char line[4096], path[2048];
+	unsigned netns;
+
+	while (mounts && !all_visited(walk) && fgets(line, sizeof(line), mounts))
+		if (sscanf(line, "%*s %*s %*s net:[%u] %2047s", &netns, path) == 2)
+			visit(walk, path, netns);
+	if (mounts)
+		fclose(mounts);
+}
+
+static void *walk_namespaces(void *arg)
+{
+	struct walk *walk = arg;
+	struct stat st;
+
+	if (!stat("/proc/thread-self/ns/net", &st))
+		visit(walk, "/proc/thread-self/ns/net", (uint32_t)st.st_ino);
+	if (!all_visited(walk))
+		walk_processes(walk);
+	if (!all_visited(walk))
+		walk_mounts(walk);
+	return NULL;
+}
+
+int net_diag_read(struct net_diag *diag, const struct net_diag_request *request)
+{
+	struct walk walk = {.diag = diag, .request = request};
+	pthread_t thread;
+	size_t i;
+	int err;
+
+	memset(diag, 0, sizeof(*diag));
+	for (i = 0; request->namespaces && i < request->namespace_count; i++) {
+		if (find_namespace(diag, request->namespaces[i]))
+			continue;
+		err = add_namespace(diag, request->namespaces[i]);
+		if (err)
+			return err;
+	}
+	/* setns changes the calling thread alone, and this one ends afterwards. */
+	err = pthread_create(&thread, NULL, walk_namespaces, &walk);
+	if (err)
+		return -err;
+	pthread_join(thread, NULL);
+	net_diag_index(diag);
+	return 0;
+}
+
+void net_diag_free(struct net_diag *diag)
+{
+	free(diag->sockets);
+	free(diag->addresses);
+	free(diag->namespaces);
+	memset(diag, 0, sizeof(*diag));
+}
+
+/* ---- lookups ---- */
+static int compare_group(const struct net_diag_socket *a, const struct net_diag_socket *b)
+{
+	if (a->netns != b->netns)
+		return a->netns < b->netns ? -1 : 1;
+	if (a->protocol != b->protocol)
+		return a->protocol < b->protocol ? -1 : 1;
+	if (a->local_port != b->local_port)
+		return a->local_port < b->local_port ? -1 : 1;
+	return 0;
+}
+
+static int compare_sockets(const void *a, const void *b)
+{
+	return compare_group(a, b);
+}
+
+void net_diag_index(struct net_diag *diag)
+{
+	if (diag->socket_count)
+		qsort(diag->sockets, diag->socket_count, sizeof(*diag->sockets), compare_sockets);
+}
+
+bool net_diag_has_namespace(const struct net_diag *diag, uint32_t netns)
+{
+	const struct net_diag_namespace *namespace = find_namespace(diag, netns);
+
+	return namespace && !namespace->error;
+}
+
+bool net_diag_is_local(const struct net_diag *diag, uint32_t netns, bool ipv6,
+		       const uint32_t address[4])
+{
+	uint8_t first = *(const uint8_t *)address;
+	size_t i;
+
+	if (ipv6 && first == 0xff)
+		return true;
+	if (!ipv6 && ((first & 0xf0) == 0xe0 || first == 127 || address[0] == INADDR_BROADCAST))
+		return true;
+	for (i = 0; i < diag->address_count; i++) {
+		const struct net_diag_address *own = &diag->addresses[i];
+
+		if (own->netns == netns && own->ipv6 == ipv6 &&
+		    !memcmp(own->address, address, ipv6 ? 16 : 4))
+			return true;
+	}
+	return false;
+}
+
+/* How well the socket fits, in the order of compute_score in net/ipv4/udp.c; -1: not at all. */
+static int score(const struct net_diag_socket *sock, const struct net_diag_query *query)
+{
+	bool wildcard = is_zero(sock->local);
+	int points = sock->ipv6 == query->ipv6;
+
+	if (sock->ipv6 != query->ipv6 && !(sock->ipv6 && wildcard && !sock->v6only))
+		return -1;
+	if (!wildcard) {
+		if (memcmp(sock->local, query->local, 16))
+			return -1;
+		points += 2;
+	}
+	if (sock->remote_port) {
+		if (sock->remote_port != query->remote_port ||
+		    memcmp(sock->remote, query->remote, 16))
+			return -1;
+		points += 4;
+	} else if (query->protocol == IPPROTO_TCP && sock->state != TCP_LISTEN) {
+		return -1;
+	}
+	return points;
+}
+
+const struct net_diag_socket *net_diag_find(const struct net_diag *diag,
+					    const struct net_diag_query *query)
+{
+	struct net_diag_socket group = {.netns = query->netns,
+					.protocol = query->protocol,
+					.local_port = query->local_port};
+	const struct net_diag_socket *best = NULL;
+	size_t low = 0, high = diag->socket_count;
+	int best_points = -1;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (compare_group(&diag->sockets[middle], &group) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < diag->socket_count && !compare_group(&diag->sockets[low], &group); low++) {
+		const struct net_diag_socket *sock = &diag->sockets[low];
+		int points = score(sock, query);
+
+		/* A connection that waits to be accepted has no file: its listener answers. */
+		if (!sock->inode && query->protocol == IPPROTO_TCP &&
+		    (sock->state == TCP_ESTABLISHED || sock->state == TCP_SYN_RECV ||
+		     sock->state == TCP_CLOSE_WAIT))
+			continue;
+		if (points > best_points) {
+			best = sock;
+			best_points = points;
+		}
+	}
+	return best && best->inode ? best : NULL;
+}
