@@ -457,26 +457,39 @@ static int score(const struct net_diag_socket *sock, const struct net_diag_query
 	return points;
 }
 
-const struct net_diag_socket *net_diag_find(const struct net_diag *diag,
-					    const struct net_diag_query *query)
+/* The first socket of the query's namespace, protocol and local port. */
+static size_t group_start(const struct net_diag *diag, const struct net_diag_socket *group)
 {
-	struct net_diag_socket group = {.netns = query->netns,
-					.protocol = query->protocol,
-					.local_port = query->local_port};
-	const struct net_diag_socket *best = NULL;
 	size_t low = 0, high = diag->socket_count;
-	int best_points = -1;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (compare_group(&diag->sockets[middle], &group) < 0)
+		if (compare_group(&diag->sockets[middle], group) < 0)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	for (; low < diag->socket_count && !compare_group(&diag->sockets[low], &group); low++) {
-		const struct net_diag_socket *sock = &diag->sockets[low];
+	return low;
+}
+
+static struct net_diag_socket group_of(const struct net_diag_query *query)
+{
+	return (struct net_diag_socket){.netns = query->netns,
+					.protocol = query->protocol,
+					.local_port = query->local_port};
+}
+
+const struct net_diag_socket *net_diag_find(const struct net_diag *diag,
+					    const struct net_diag_query *query)
+{
+	struct net_diag_socket group = group_of(query);
+	const struct net_diag_socket *best = NULL;
+	int best_points = -1;
+	size_t i = group_start(diag, &group);
+
+	for (; i < diag->socket_count && !compare_group(&diag->sockets[i], &group); i++) {
+		const struct net_diag_socket *sock = &diag->sockets[i];
 		int points = score(sock, query);
 
 		/* A connection that waits to be accepted has no file: its listener answers. */
@@ -490,4 +503,16 @@ const struct net_diag_socket *net_diag_find(const struct net_diag *diag,
 		}
 	}
 	return best && best->inode ? best : NULL;
+}
+
+bool net_diag_has_owner(const struct net_diag *diag, const struct net_diag_query *query,
+			uint32_t uid)
+{
+	struct net_diag_socket group = group_of(query);
+	size_t i = group_start(diag, &group);
+
+	for (; i < diag->socket_count && !compare_group(&diag->sockets[i], &group); i++)
+		if (diag->sockets[i].uid == uid && score(&diag->sockets[i], query) >= 0)
+			return true;
+	return false;
 }

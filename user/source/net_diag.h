@@ -78,3 +78,7 @@ struct net_diag_query {
  * or only one whose owner is not known (TIME_WAIT). */
 const struct net_diag_socket *net_diag_find(const struct net_diag *diag,
 					    const struct net_diag_query *query);
+
+/* Some socket of this uid would take such a packet, if not as the first one. */
+bool net_diag_has_owner(const struct net_diag *diag, const struct net_diag_query *query,
+			uint32_t uid);

@@ -25,6 +25,7 @@ struct waiting_flow {
 	struct flow_key key;
 	struct net_waiting seen;
 	uint64_t owner;          /* found by us and noted in the flow table; 0: none */
+	bool forwarded;          /* as of the last time: its sockets need not be asked for */
 	uint32_t active;         /* epoch in which bytes last came */
 	uint32_t read;           /* epoch in which it was last seen in the map */
 	uint64_t bytes, packets; /* of this read, not booked yet */
@@ -347,7 +348,8 @@ static int resolve(struct net_flows *flows, struct waiting_flow *one, const stru
 		flows->blind = true;
 		return flows->book(flows->ctx, NET_BUCKET_UNKNOWN, 0, one->bytes, one->packets);
 	}
-	if (!net_diag_is_local(diag, key->flow.netns, key->ipv6, key->flow.local)) {
+	one->forwarded = !net_diag_is_local(diag, key->flow.netns, key->ipv6, key->flow.local);
+	if (one->forwarded) {
 		bucket = NET_BUCKET_FORWARDED;
 	} else if (!has_socket_table(key->flow.protocol)) {
 		bucket = NET_BUCKET_KERNEL;
@@ -389,7 +391,7 @@ int net_flows_read(struct net_flows *flows, uint32_t epoch, struct counter_list 
 	/* Sockets are asked for after the map was read: who received then still lives, mostly. */
 	HASH_ITER (hh, flows->waiting, one, next)
 		if (one->bytes)
-			want(wanted, &one->key, true);
+			want(wanted, &one->key, !one->forwarded);
 	if (wanted->count) {
 		flows->blind = false;
 		err = ask(&diag, wanted);
@@ -419,6 +421,7 @@ struct sweep {
 	struct net_flows *flows;
 	struct swept_flow {
 		struct flow_key key;
+		uint64_t owner;
 		uint32_t idle;
 	} * known;
 	size_t count, room;
@@ -426,7 +429,9 @@ struct sweep {
 	uint32_t idle_epochs;
 };
 
-/* UDP flows are all looked at; a TCP flow goes at CLOSE, so only one that is idle can be stale. */
+/* Forgetting a flow loses no byte: what comes next waits for its
+ * owner again. UDP flows are all looked at; a TCP flow goes at CLOSE, so only one that is idle can
+ * be stale. */
 static int remember(struct sweep *sweep, const struct flow_key *key, const void *value)
 {
 	const struct net_flow_owner *owner = value;
@@ -448,6 +453,7 @@ static int remember(struct sweep *sweep, const struct flow_key *key, const void 
 	known = &sweep->known[sweep->count++];
 	known->key = *key;
 	known->idle = idle;
+	known->owner = owner->owner;
 	if (has_socket_table(key->flow.protocol))
 		want(&sweep->wanted, key, true);
 	return 0;
@@ -469,8 +475,7 @@ static int remember6(void *ctx, const void *key, const void *value)
 	return remember(ctx, &flow, value);
 }
 
-int net_flows_sweep(struct net_flows *flows, uint32_t epoch, uint32_t idle_epochs,
-		    struct counter_list *lost)
+int net_flows_sweep(struct net_flows *flows, uint32_t epoch, uint32_t idle_epochs)
 {
 	struct sweep *sweep = calloc(1, sizeof(*sweep));
 	struct net_diag diag = {0};
@@ -500,7 +505,11 @@ int net_flows_sweep(struct net_flows *flows, uint32_t epoch, uint32_t idle_epoch
 
 		if (has_socket_table(key->flow.protocol) &&
 		    net_diag_has_namespace(&diag, key->flow.netns)) {
-			if (net_diag_find(&diag, &query))
+			const struct net_diag_socket *sock = net_diag_find(&diag, &query);
+			uint64_t owner = sweep->known[i].owner;
+
+			if (sock && (owner >> 32 != NET_OWNER_UID ||
+				     net_diag_has_owner(&diag, &query, (uint32_t)owner)))
 				continue;
 		} else if (sweep->known[i].idle < idle_epochs) {
 			continue;

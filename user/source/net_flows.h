@@ -41,8 +41,7 @@ int net_flows_read(struct net_flows *flows, uint32_t epoch, struct counter_list 
 
 /* Forget flows whose sockets are gone (UDP has no tracepoint for that) and, where the namespace
  * cannot be asked, those without a packet for idle_epochs. 0 or a negative errno. */
-int net_flows_sweep(struct net_flows *flows, uint32_t epoch, uint32_t idle_epochs,
-		    struct counter_list *lost);
+int net_flows_sweep(struct net_flows *flows, uint32_t epoch, uint32_t idle_epochs);
 
 /* A namespace with traffic could not be asked at the last read: learn from every packet. */
 bool net_flows_are_blind(const struct net_flows *flows);
