@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The cgroup counters that test_net and bench_net take as truth. Not part of the product, which
+# never attaches to a cgroup; hence not in bpf/.
+.DEFAULT_GOAL := all
+NET_TRUTH := $(BUILD)/skel/net_truth.skel.h
+
+$(NET_TRUTH): tests/kernel/truth/net_truth.bpf.c tests/kernel/truth/net_truth.h | $(BUILD)/skel $(BUILD)/bpf
+	$(call msg,SKEL,$@)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -Itests -c $< -o $(BUILD)/bpf/net_truth.bpf.o
+	$(Q)$(BPFTOOL) gen skeleton $(BUILD)/bpf/net_truth.bpf.o name net_truth_bpf > $@
+
+$(BUILD)/tests/kernel/test_net $(BUILD)/tests/bench/bench_net: $(NET_TRUTH)

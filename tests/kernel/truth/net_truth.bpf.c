@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What netd does on a device, in the test's own cgroup: bytes per uid by cgroup_skb. */
+#include "vmlinux.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "kernel/truth/net_truth.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct truth_key);
+	__type(value, struct truth_bytes);
+} truth SEC(".maps");
+
+static __always_inline void add(struct __sk_buff *skb, __u32 formula, bool transmit, __u64 bytes,
+				__u64 packets)
+{
+	struct truth_key key = {
+		.uid = bpf_get_socket_uid(skb), .formula = formula, .loopback = skb->ifindex == 1};
+	struct truth_bytes zero = {}, *sums;
+
+	bpf_map_update_elem(&truth, &key, &zero, BPF_NOEXIST);
+	sums = bpf_map_lookup_elem(&truth, &key);
+	if (!sums)
+		return;
+	__sync_fetch_and_add(transmit ? &sums->tx_bytes : &sums->rx_bytes, bytes);
+	__sync_fetch_and_add(transmit ? &sums->tx_packets : &sums->rx_packets, packets);
+}
+
+/* IP and transport headers; the packets of the tests have no IPv6 extensions. */
+static __always_inline __u32 headers(struct __sk_buff *skb)
+{
+	__u8 first = 0, protocol = 0, offset = 0;
+	__u32 ip = 40;
+
+	bpf_skb_load_bytes(skb, 0, &first, 1);
+	if (first >> 4 == 4) {
+		ip = (first & 15) * 4;
+		bpf_skb_load_bytes(skb, 9, &protocol, 1);
+	} else {
+		bpf_skb_load_bytes(skb, 6, &protocol, 1);
+	}
+	if (protocol == IPPROTO_UDP)
+		return ip + 8;
+	bpf_skb_load_bytes(skb, ip + 12, &offset, 1);
+	return ip + (offset >> 4) * 4;
+}
+
+static __always_inline void count(struct __sk_buff *skb, bool transmit)
+{
+	__u32 overhead = (skb->protocol == bpf_htons(0x86dd) ? 40 : 20) + 20 + 12;
+	__u64 bytes = skb->len, packets = 1;
+
+	if (skb->len > 1500) {
+		__u64 payload = skb->len - overhead, mss = 1500 - overhead;
+
+		packets = (payload + mss - 1) / mss;
+		bytes = overhead * packets + payload;
+	}
+	add(skb, TRUTH_NETD, transmit, bytes, packets);
+	bytes = skb->len;
+	packets = 1;
+	if (skb->gso_segs > 1) {
+		packets = skb->gso_segs;
+		bytes += (packets - 1) * headers(skb);
+	}
+	add(skb, TRUTH_WIRE, transmit, bytes, packets);
+}
+
+SEC("cgroup_skb/egress")
+int truth_egress(struct __sk_buff *skb)
+{
+	count(skb, true);
+	return 1;
+}
+
+SEC("cgroup_skb/ingress")
+int truth_ingress(struct __sk_buff *skb)
+{
+	count(skb, false);
+	return 1;
+}

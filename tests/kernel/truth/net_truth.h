@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+#pragma once
+#ifndef __VMLINUX_H__
+#include <linux/types.h>
+#endif
+
+enum truth_formula { TRUTH_NETD = 0, TRUTH_WIRE = 1, TRUTH_FORMULAS = 2 };
+
+struct truth_key {
+	__u32 uid;
+	__u32 formula;
+	__u32 loopback;
+};
+
+struct truth_bytes {
+	__u64 rx_bytes, rx_packets, tx_bytes, tx_packets;
+};
