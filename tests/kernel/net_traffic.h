@@ -343,7 +343,7 @@ static inline int traffic_pair(const struct rig *rig, enum rig_place server_plac
 			       rig_fn server, enum rig_place client_place, uid_t client_uid,
 			       rig_fn client, struct traffic traffic)
 {
-	int ready, server_status, client_status;
+	int ready = -1, server_status, client_status;
 	pid_t server_pid = rig_spawn(rig, server_place, server_uid, server, &traffic, &ready);
 	pid_t client_pid;
 

@@ -10,6 +10,7 @@
 #include <uthash.h>
 #include "abi/net.h"
 #include "jankscope/target.h"
+#include "kernel/load.h"
 #include "net.skel.h"
 #include "source/net_flows.h"
 #include "source/net_map.h"
@@ -42,8 +43,6 @@ struct net_source {
 	uint64_t losses_seen[NET_LOSS_COUNT];
 	struct counter_list pending_lost; /* of the start, for the first interval */
 	struct record_net interval;       /* deltas while an interval is made */
-	struct record_net total;          /* of the run; its uids stay empty */
-	struct record_bytes total_uids;
 	struct record_uid_net *rows;
 	size_t row_room;
 	uint64_t swept_ns, sampled_ns;
@@ -173,7 +172,7 @@ static int book(void *ctx, enum net_bucket bucket, uint32_t uid, uint64_t bytes,
 	return 0;
 }
 
-static int read_classes(struct net_source *net)
+static int read_classes(struct net_source *net, struct counter_list *lost)
 {
 	struct net_bytes *slots = calloc((size_t)net->possible_cpus, sizeof(*slots));
 	struct record_net *interval = &net->interval;
@@ -198,6 +197,9 @@ static int read_classes(struct net_source *net)
 			add(&interval->forwarded, &grown);
 		else if (class == NET_CLASS_KERNEL)
 			add(&interval->kernel, &grown);
+		else
+			err = counter_list_add(lost, "net_lost_bytes",
+					       grown.rx_bytes + grown.tx_bytes);
 	}
 	free(slots);
 	return err;
@@ -359,10 +361,12 @@ static int net_open(struct source *source, const struct source_context *context)
 	}
 	if (err) {
 		source->state = SOURCE_ABSENT;
-		snprintf(source->reason, sizeof(source->reason), "%s: %s",
-			 variant == NET_VARIANT_NETD ? "cannot read netd's pinned map"
-						     : "cannot load or attach the net programs",
-			 strerror(-err));
+		if (variant == NET_VARIANT_NETD)
+			snprintf(source->reason, sizeof(source->reason),
+				 "netd's pinned map cannot be read: %s", strerror(-err));
+		else
+			kernel_explain(err, "network accounting", source->reason,
+				       sizeof(source->reason));
 	} else if (source->state == SOURCE_DEGRADED) {
 		snprintf(source->reason, sizeof(source->reason),
 			 "netd's pinned map is there but cannot be read; counting packets instead");
@@ -414,7 +418,7 @@ static int sample_programs(struct net_source *net, struct counter_list *lost)
 			(uint32_t)(sizeof(struct net_bytes) * (size_t)net->possible_cpus),
 			bpf_map__max_entries(net->skel->maps.uids), read_uid, net);
 	if (!err)
-		err = read_classes(net);
+		err = read_classes(net, lost);
 	if (!err)
 		err = read_losses(net, lost);
 	return err ? err : read_missed(net, lost);
@@ -452,7 +456,6 @@ static int fill_rows(struct net_source *net)
 			.uid = sums->uid,
 			.package = targets ? target_package_of_uid(targets, sums->uid) : NULL,
 			.bytes = as_record(&sums->delta)};
-		add(&net->total_uids, &row->bytes);
 		memset(&sums->delta, 0, sizeof(sums->delta));
 		count++;
 	}
@@ -492,50 +495,9 @@ static int net_sample(struct source *source, struct record_interval *interval)
 			err = missing_list_set(&interval->missing, "net.unattributed",
 					       NETD_MISSING);
 	}
-	add(&net->total.loopback, &net->interval.loopback);
-	add(&net->total.unattributed, &net->interval.unattributed);
 	interval->net = net->interval;
 	net->interval = (struct record_net){0};
 	return err;
-}
-
-static int add_total(struct record_footer *footer, const char *part, const char *unit,
-		     uint64_t value)
-{
-	struct summary_total *totals =
-		realloc(footer->totals, (footer->total_count + 1) * sizeof(*totals));
-	char *key;
-
-	if (!totals)
-		return -ENOMEM;
-	footer->totals = totals;
-	if (asprintf(&key, "net.%s%s", part, unit) < 0)
-		return -ENOMEM;
-	totals[footer->total_count++] = (struct summary_total){.key = key, .value = (double)value};
-	return 0;
-}
-
-static int add_totals(struct record_footer *footer, const char *part,
-		      const struct record_bytes *bytes)
-{
-	int err = add_total(footer, part, "rx_bytes", bytes->rx_bytes);
-
-	if (!err)
-		err = add_total(footer, part, "rx_packets", bytes->rx_packets);
-	if (!err)
-		err = add_total(footer, part, "tx_bytes", bytes->tx_bytes);
-	return err ? err : add_total(footer, part, "tx_packets", bytes->tx_packets);
-}
-
-static int net_summarise(struct source *source, struct record_footer *footer)
-{
-	struct net_source *net = net_source(source);
-	int err = add_totals(footer, "", &net->total_uids);
-
-	if (err || net->netd_fd >= 0)
-		return err;
-	err = add_totals(footer, "loopback.", &net->total.loopback);
-	return err ? err : add_totals(footer, "unattributed.", &net->total.unattributed);
 }
 
 static void net_close(struct source *source)
@@ -562,7 +524,6 @@ static const struct source_ops net_ops = {
 	.name = "net",
 	.open = net_open,
 	.sample = net_sample,
-	.summarise = net_summarise,
 	.close = net_close,
 };
 

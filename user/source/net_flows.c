@@ -244,11 +244,12 @@ static int account(struct net_flows *flows, struct waiting_flow *one, const stru
 		uint64_t packets = now->part[i].packets - one->seen.part[i].packets;
 		uint64_t owner = now->part[i].owner ? now->part[i].owner : one->owner;
 
-		if (bytes)
-			one->active = flows->epoch;
+		if (!bytes)
+			continue;
+		one->active = flows->epoch;
 		if (owner && (i == 0 || now->part[i].owner))
 			err = book_owner(flows, owner, bytes, packets);
-		else if (i == 1 && bytes)
+		else if (i == 1)
 			/* Late segments of a connection that was closed. */
 			err = flows->book(flows->ctx, NET_BUCKET_NO_SOCKET, 0, bytes, packets);
 		else
