@@ -254,14 +254,17 @@ static __always_inline bool whole_datagram(struct net_packet *packet)
 	return true;
 }
 
-static __always_inline void measure(struct sk_buff *skb, const void *head, __u32 length,
-				    __u32 headers, bool ipv6, bool direct, __u64 *bytes,
-				    __u64 *packets)
+/* Nothing is cut into segments on loopback, so there the wire is the skb itself. */
+static __always_inline void measure(struct sk_buff *skb, const void *head,
+				    const struct net_packet *packet, bool loopback, bool direct,
+				    __u64 *bytes, __u64 *packets)
 {
-	if (wire_length)
-		net_length_wire(skb, head, length, headers, direct, bytes, packets);
-	else
-		net_length_netd(length, ipv6, bytes, packets);
+	*bytes = packet->length;
+	*packets = 1;
+	if (!wire_length)
+		net_length_netd(packet->length, packet->ipv6, bytes, packets);
+	else if (!loopback)
+		net_length_wire(skb, head, packet->length, packet->headers, direct, bytes, packets);
 }
 
 static __always_inline int receive(struct sk_buff *skb, bool direct)
@@ -302,7 +305,7 @@ static __always_inline int receive(struct sk_buff *skb, bool direct)
 		match_fragment(&packet);
 	if (!wire_length && !whole_datagram(&packet))
 		return 0;
-	measure(skb, head, packet.length, packet.headers, packet.ipv6, direct, &bytes, &packets);
+	measure(skb, head, &packet, loopback, direct, &bytes, &packets);
 	if (loopback) {
 		count_class(NET_CLASS_LOOPBACK, false, bytes, packets);
 	} else if (ethertype == NET_ETH_P_IP) {
@@ -409,6 +412,8 @@ static __always_inline int transmit(struct sk_buff *skb, bool direct)
 	from = find_sender(skb, net, direct);
 	if (!wire_length && from.tcp && !from.learnable) {
 		/* The common case needs no byte of the packet. */
+		bytes = length - skip;
+		packets = 1;
 		net_length_netd(length - skip, ethertype == NET_ETH_P_IPV6, &bytes, &packets);
 		goto count;
 	}
@@ -437,7 +442,7 @@ static __always_inline int transmit(struct sk_buff *skb, bool direct)
 	}
 	if (!wire_length && !whole_datagram(&packet))
 		return 0;
-	measure(skb, head, packet.length, packet.headers, packet.ipv6, direct, &bytes, &packets);
+	measure(skb, head, &packet, loopback, direct, &bytes, &packets);
 count:
 	if (loopback)
 		count_class(NET_CLASS_LOOPBACK, true, bytes, packets);

@@ -206,15 +206,14 @@ static __always_inline bool net_parse6(struct net_packet *packet, const void *st
 	return true;
 }
 
-/* What netd books for an skb of `length` bytes (bpf_progs/netd.c of packages/modules/
+/* Both change *bytes and *packets only where one skb stands for several packets.
+ * What netd books for an skb of `length` bytes (bpf_progs/netd.c of packages/modules/
  * Connectivity): above an MTU of 1500 it takes the skb for TCP segments with timestamps. */
 static __always_inline void net_length_netd(__u32 length, bool ipv6, __u64 *bytes, __u64 *packets)
 {
 	__u32 overhead = (ipv6 ? 40 : 20) + 20 + 12;
 	__u32 payload = length - overhead, mss = NET_GSO_MTU - overhead;
 
-	*bytes = length;
-	*packets = 1;
 	if (length <= NET_GSO_MTU)
 		return;
 	*packets = (payload + mss - 1) / mss;
@@ -229,8 +228,6 @@ static __always_inline void net_length_wire(struct sk_buff *skb, const void *hea
 	struct skb_shared_info *shared = (void *)head + NET_FIELD(direct, skb, end);
 	__u32 size = BPF_CORE_READ(shared, gso_size), segments;
 
-	*bytes = length;
-	*packets = 1;
 	if (!size || length <= headers)
 		return;
 	/* Not gso_segs: drivers that aggregate in hardware may leave it 0. */

@@ -62,7 +62,7 @@ static __always_inline void count(struct __sk_buff *skb, bool transmit)
 	add(skb, TRUTH_NETD, transmit, bytes, packets);
 	bytes = skb->len;
 	packets = 1;
-	if (skb->gso_size && skb->len > headers(skb)) {
+	if (skb->ifindex != 1 && skb->gso_size && skb->len > headers(skb)) {
 		/* gso_segs may be stale where TCP's segment size changed; gso_size decides. */
 		packets = (skb->len - headers(skb) + skb->gso_size - 1) / skb->gso_size;
 		bytes += (packets - 1) * headers(skb);
