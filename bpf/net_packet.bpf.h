@@ -206,9 +206,9 @@ static __always_inline bool net_parse6(struct net_packet *packet, const void *st
 	return true;
 }
 
-/* Both change *bytes and *packets only where one skb stands for several packets.
- * What netd books for an skb of `length` bytes (bpf_progs/netd.c of packages/modules/
- * Connectivity): above an MTU of 1500 it takes the skb for TCP segments with timestamps. */
+/* What netd books for an skb of `length` bytes (bpf_progs/netd.c of packages/modules/
+ * Connectivity): above an MTU of 1500 it takes the skb for TCP segments with timestamps. This one
+ * and the next change *bytes and *packets only where one skb stands for several packets. */
 static __always_inline void net_length_netd(__u32 length, bool ipv6, __u64 *bytes, __u64 *packets)
 {
 	__u32 overhead = (ipv6 ? 40 : 20) + 20 + 12;
