@@ -23,7 +23,7 @@ struct task_struct___before_5_14 {
 
 /* Read p->field: directly where the verifier knows p's type (tp_btf, iter), else by probe read.
  * `direct` is a constant of each twin, so the other branch vanishes at compile time. */
-#define TASK_FIELD(direct, p, field)                                                               \
+#define TASK_FIELD(direct, p, field) \
 	((direct) ? (p)->field : (typeof((p)->field))BPF_CORE_READ(p, field))
 
 static __always_inline __u32 task_state(struct task_struct *task, bool direct)

@@ -4,12 +4,12 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 
-#define DEFINE_LOSSES(name, max)                                                                   \
-	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);                                           \
-		__uint(max_entries, max);                                                          \
-		__type(key, __u32);                                                                \
-		__type(value, __u64);                                                              \
+#define DEFINE_LOSSES(name, max)                         \
+	struct {                                         \
+		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY); \
+		__uint(max_entries, max);                \
+		__type(key, __u32);                      \
+		__type(value, __u64);                    \
 	} name SEC(".maps")
 
 static __always_inline void loss_add(void *losses, __u32 reason, __u64 amount)

@@ -184,14 +184,15 @@ static __always_inline void retire_slot(const struct task_slot *slot)
 		book_overflow(slot->uid, slot->cpu_ns - slot->epoch_cpu_ns, SCHED_LOSS_SLOT_REUSED);
 }
 
-/* One switch-out: who leaves, when it came and what its sum was then. since_ns 0 and the present sum
- * where the switch that brought it was not seen. */
+/* One switch-out: who leaves, when it came and what its sum was then. since_ns 0 and the present
+ * sum where the switch that brought it was not seen. */
 struct switch_out {
 	__u32 tid, off_state;
 	__u64 now_ns, since_ns, in_cpu_ns;
 };
 
-/* Book the slice of prev; *slice_ns is what it ran since it was last booked, where that is known. */
+/* Book the slice of prev; *slice_ns is what it ran since it was last booked, where that is known.
+ */
 static __always_inline void book_slice(struct task_struct *prev, const struct switch_out *out,
 				       __s64 *slice_ns, bool direct)
 {
@@ -288,7 +289,8 @@ static __noinline void catch_up(struct cpu_slot *cpu)
 	*(volatile __u32 *)&slot->sequence_end = sequence;
 }
 
-/* The CPU went idle unseen after the task that its slot still names: since that task's time ended. */
+/* The CPU went idle unseen after the task that its slot still names: since that task's time ended.
+ */
 static __always_inline __u64 idle_after(const struct cpu_slot *cpu, __u64 now_ns)
 {
 	struct task_struct *task = (struct task_struct *)cpu->task;
@@ -334,8 +336,7 @@ static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 		out.in_cpu_ns = out.tid ? TASK_FIELD(direct, prev, se.sum_exec_runtime) : 0;
 	}
 	if (out.tid) {
-		out.off_state = off_state_of(has_prev_state ? prev_state
-							    : task_state(prev, direct),
+		out.off_state = off_state_of(has_prev_state ? prev_state : task_state(prev, direct),
 					     preempted);
 		book_slice(prev, &out, &slice_ns, direct);
 		/* Idle until the task came that was not seen to come. */
@@ -352,8 +353,8 @@ static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 	slot->in_cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
 	slot->task = (__u64)next;
 	if (HAS_RQ_CLOCK && !slot->rq)
-		slot->rq = (__u64)(direct ? prev->se.cfs_rq->rq
-					  : BPF_CORE_READ(prev, se.cfs_rq, rq));
+		slot->rq =
+			(__u64)(direct ? prev->se.cfs_rq->rq : BPF_CORE_READ(prev, se.cfs_rq, rq));
 	*(volatile __u32 *)&slot->sequence += 1;
 	return 0;
 }
@@ -402,6 +403,15 @@ SEC("?raw_tp/sched_process_free")
 int sched_free_raw(struct bpf_raw_tracepoint_args *ctx)
 {
 	return on_free((struct task_struct *)ctx->args[0], false);
+}
+
+/* Births against deaths told: a free that the kernel did not show (6.18 loses tracepoints that fire
+ * on an idle CPU) is then a counted loss. */
+SEC("?tp_btf/sched_process_fork")
+int sched_fork_btf(void *ctx)
+{
+	loss_add(&losses, SCHED_COUNT_BIRTHS, 1);
+	return 0;
 }
 
 /* The baseline at start, and the whole read-out of --cpu iter. */

@@ -97,9 +97,10 @@ struct task_line {
 enum sched_loss {
 	SCHED_LOSS_TASK_MAP_FULL = 0, /* slices booked to the overflow row of their uid */
 	SCHED_LOSS_DEATH_RING_FULL = 1,
-	SCHED_LOSS_SLOT_REUSED = 2, /* a dead task's tail went to the overflow row */
+	SCHED_LOSS_SLOT_REUSED = 2,       /* a dead task's tail went to the overflow row */
 	SCHED_LOSS_OVERFLOW_MAP_FULL = 3, /* ns that even the overflow rows could not take */
 	SCHED_LOSS_MISSED_SWITCH = 4,
+	SCHED_COUNT_BIRTHS = 7, /* no loss: tasks forked, to tell how many deaths went untold */
 	SCHED_LOSS_MAX = 8,
 };
 

@@ -50,7 +50,8 @@ struct missing_list {
 	size_t count;
 };
 
-/* Say that key is absent and why; a second reason for the same key replaces the first. 0, -ENOMEM. */
+/* Say that key is absent and why; a second reason for the same key replaces the first. 0, -ENOMEM.
+ */
 int missing_list_set(struct missing_list *list, const char *key, const char *reason);
 void missing_list_free(struct missing_list *list);
 
@@ -84,7 +85,7 @@ struct record_task {
 	char thread[RECORD_COMM_LEN];
 	const char *process, *package; /* NULL: unknown */
 	uint64_t cpu_ns;
-	struct opt_u64 runnable_ns; /* waited on a run queue */
+	struct opt_u64 runnable_ns;                                 /* waited on a run queue */
 	struct opt_u64 sleeping_ns, uninterruptible_ns, stopped_ns; /* off CPU, by its state */
 	struct opt_u64 switches_voluntary, switches_involuntary;
 	bool exited; /* died in this interval */
@@ -107,9 +108,10 @@ struct record_process_cpu {
 struct record_cpu {
 	bool present;
 	unsigned online_cpus;
-	uint64_t busy_ns; /* tasks + other + overflow */
+	uint64_t busy_ns;       /* tasks + other + overflow */
 	struct opt_u64 idle_ns; /* measured on its own, not derived */
-	/* online_cpus x dur - busy - idle: interrupts, steal, read-out skew. The check of the sums. */
+	/* online_cpus x dur - busy - idle: interrupts, steal, read-out skew. The check of the sums.
+	 */
 	struct opt_i64 unaccounted_ns;
 	uint64_t other_ns;    /* tasks that the record does not list */
 	uint64_t overflow_ns; /* tasks that found no room in a map; their uids are right */
@@ -258,7 +260,8 @@ struct event_key {
 };
 
 struct record_event {
-	const char *event; /* start target_start target_exit suspend clock_jump gap degraded mark ... */
+	const char *
+		event; /* start target_start target_exit suspend clock_jump gap degraded mark ... */
 	struct event_key keys[8];
 	size_t key_count;
 };

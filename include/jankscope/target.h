@@ -57,7 +57,8 @@ const struct target_process *target_set_at(const struct target_set *set, size_t 
  * (then the shared one that sorts first). Owned by the set, valid until target_set_free. */
 const char *target_package_of_uid(struct target_set *set, uid_t uid);
 /* Name of a process: its argv[0], or comm for kernel threads; cached by pid + start time (10 ms
- * ticks; 0: whoever has the pid now); NULL when it is gone and was never seen. Owned by the set, valid until the next scan. */
+ * ticks; 0: whoever has the pid now); NULL when it is gone and was never seen. Owned by the set,
+ * valid until the next scan. */
 const char *target_process_name(struct target_set *set, pid_t pid, uint64_t start_boot_ns);
 
 /* Where the names of packages come from: "packages.list", "cmd package", or NULL (no Android). */

@@ -147,7 +147,8 @@ uint64_t histogram_percentile(const struct histogram *histogram, double percent)
 }
 
 void histogram_each(const struct histogram *histogram,
-		    void (*visit)(void *ctx, uint64_t low, uint64_t high, uint64_t count), void *ctx)
+		    void (*visit)(void *ctx, uint64_t low, uint64_t high, uint64_t count),
+		    void *ctx)
 {
 	for (size_t i = 0; histogram->n && i < BUCKETS; i++)
 		if (histogram->buckets[i])

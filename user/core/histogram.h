@@ -25,4 +25,5 @@ uint64_t histogram_percentile(const struct histogram *histogram, double percent)
 
 /* Visit every bucket that is not empty, in order: values in [low, high]. */
 void histogram_each(const struct histogram *histogram,
-		    void (*visit)(void *ctx, uint64_t low, uint64_t high, uint64_t count), void *ctx);
+		    void (*visit)(void *ctx, uint64_t low, uint64_t high, uint64_t count),
+		    void *ctx);

@@ -20,7 +20,8 @@ int loop_add_fd(struct loop *loop, int fd, uint32_t events, loop_fn callback, vo
 int loop_remove_fd(struct loop *loop, int fd);
 
 /* A timer on CLOCK_MONOTONIC: first after first_ns, then every period_ns (0: once). Returns its
- * descriptor, owned by the loop, or -errno. The callback gets as events how many periods went by. */
+ * descriptor, owned by the loop, or -errno. The callback gets as events how many periods went by.
+ */
 int loop_add_timer(struct loop *loop, uint64_t first_ns, uint64_t period_ns, loop_fn callback,
 		   void *ctx);
 int loop_set_timer(int timer, uint64_t first_ns, uint64_t period_ns);

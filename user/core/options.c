@@ -36,8 +36,9 @@ struct option_row {
 #define FIELD(name) offsetof(struct options, name)
 
 static const struct option_row rows[] = {
-	{'p', "target", "NAME|PID", "a package, process name or pid, with its :suffix processes; repeatable",
-	 VERB_RECORD, OPTION_TARGET},
+	{'p', "target", "NAME|PID",
+	 "a package, process name or pid, with its :suffix processes; repeatable", VERB_RECORD,
+	 OPTION_TARGET},
 	{'u', "uid", "UID", "all processes of a uid; repeatable", VERB_RECORD, OPTION_UID},
 	{'a', "all", NULL, "the whole device (the default)", VERB_RECORD, OPTION_FLAG, FIELD(all)},
 	{'i', "interval", "DURATION", "time between two records, at least 50ms (default 1s)",
@@ -56,10 +57,11 @@ static const struct option_row rows[] = {
 	 OPTION_PERCENT, FIELD(max_lost_pct)},
 	{0, "wait", "DURATION", "how long to wait for a target that is not there yet (default 10s)",
 	 VERB_RECORD, OPTION_DURATION, FIELD(wait_ns)},
-	{0, "top", "N", "rows of tasks: in the table 15, in records all", VERB_RECORD, OPTION_NUMBER,
-	 FIELD(top), .min = 1},
-	{0, "cpu", "MODE", "switch: hook every context switch; iter: walk the tasks once an interval",
-	 VERB_RECORD, OPTION_CHOICE, FIELD(cpu_mode), "auto switch iter"},
+	{0, "top", "N", "rows of tasks: in the table 15, in records all", VERB_RECORD,
+	 OPTION_NUMBER, FIELD(top), .min = 1},
+	{0, "cpu", "MODE",
+	 "switch: hook every context switch; iter: walk the tasks once an interval", VERB_RECORD,
+	 OPTION_CHOICE, FIELD(cpu_mode), "auto switch iter"},
 	{0, "variant", "TWIN", "which BPF programs to load, for kernels with BTF or without",
 	 VERB_RECORD, OPTION_CHOICE, FIELD(variant), "auto tp_btf raw_tp"},
 	{0, "btf", "FILE", "kernel type information to use instead of /sys/kernel/btf/vmlinux",
@@ -108,8 +110,8 @@ static int complain(const struct verb_description *verb, const char *flag, const
 
 static int add_target(struct options *options, const struct target_spec *spec)
 {
-	struct target_spec *more = realloc(options->targets,
-					   (options->target_count + 1) * sizeof(*more));
+	struct target_spec *more =
+		realloc(options->targets, (options->target_count + 1) * sizeof(*more));
 
 	if (!more)
 		return -ENOMEM;
@@ -227,7 +229,8 @@ static const char *take_value(struct options *options, const struct option_row *
 	return "unknown kind";
 }
 
-static const struct option_row *find_row(unsigned verb, const char *name, size_t length, char letter)
+static const struct option_row *find_row(unsigned verb, const char *name, size_t length,
+					 char letter)
 {
 	for (size_t i = 0; i < ROW_COUNT; i++) {
 		if (!(rows[i].verbs & verb))
@@ -420,18 +423,21 @@ void options_print_man(FILE *out, const struct verb_description *verbs, size_t c
 int options_print_completion(FILE *out, const char *shell, const struct verb_description *verbs,
 			     size_t count)
 {
-	bool bash = !strcmp(shell, "bash"), zsh = !strcmp(shell, "zsh"), fish = !strcmp(shell, "fish");
+	bool bash = !strcmp(shell, "bash"), zsh = !strcmp(shell, "zsh"),
+	     fish = !strcmp(shell, "fish");
 
 	if (!bash && !zsh && !fish)
 		return -EINVAL;
 	if (fish) {
 		for (size_t i = 0; i < count; i++) {
-			fprintf(out, "complete -c jankscope -n __fish_use_subcommand -a %s -d '%s'\n",
+			fprintf(out,
+				"complete -c jankscope -n __fish_use_subcommand -a %s -d '%s'\n",
 				verbs[i].name, verbs[i].summary);
 			for (size_t r = 0; r < ROW_COUNT; r++)
 				if (!rows[r].hidden && (rows[r].verbs & verbs[i].bit))
 					fprintf(out,
-						"complete -c jankscope -n '__fish_seen_subcommand_from "
+						"complete -c jankscope -n "
+						"'__fish_seen_subcommand_from "
 						"%s' -l %s\n",
 						verbs[i].name, rows[r].name);
 		}
@@ -439,7 +445,8 @@ int options_print_completion(FILE *out, const char *shell, const struct verb_des
 	}
 	if (zsh)
 		fputs("autoload -U +X bashcompinit && bashcompinit\n", out);
-	fputs("_jankscope() {\n\tlocal word=${COMP_WORDS[COMP_CWORD]}\n\tcase ${COMP_WORDS[1]} in\n",
+	fputs("_jankscope() {\n\tlocal word=${COMP_WORDS[COMP_CWORD]}\n\tcase ${COMP_WORDS[1]} "
+	      "in\n",
 	      out);
 	for (size_t i = 0; i < count; i++) {
 		fprintf(out, "\t%s) COMPREPLY=($(compgen -W '", verbs[i].name);

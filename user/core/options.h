@@ -20,8 +20,8 @@ struct options {
 	size_t target_count;
 	bool all;
 	uint64_t interval_ns, duration_ns, wait_ns; /* duration 0: until a signal */
-	uint64_t count;				    /* intervals; 0: no limit */
-	const char *output;			    /* -o */
+	uint64_t count;                             /* intervals; 0: no limit */
+	const char *output;                         /* -o */
 	bool json, json_schema, quiet, verbose;
 	double max_lost_pct;
 	int cpu_mode; /* enum cpu_mode */

@@ -20,10 +20,10 @@
 #define MAX_SOURCES 8
 #define MAX_SINKS   8
 /* How often a target that came, went or is waited for is looked for. */
-#define SCAN_NS     (200 * NSEC_PER_MSEC)
+#define SCAN_NS (200 * NSEC_PER_MSEC)
 /* A step of boot - mono beyond this is a suspend; of unix - boot, a change of the wall clock. */
-#define SUSPEND_NS  (20 * NSEC_PER_MSEC)
-#define JUMP_NS	    NSEC_PER_SEC
+#define SUSPEND_NS (20 * NSEC_PER_MSEC)
+#define JUMP_NS    NSEC_PER_SEC
 
 struct session {
 	struct session_options options;
@@ -312,7 +312,9 @@ static enum exit_code wait_for_targets(struct session *session)
 	if (session->stop || target_set_at(session->targets, 0))
 		return EXIT_FINE;
 	if (spec->kind == TARGET_UID)
-		fprintf(stderr, "jankscope: error: -u %u: no process of this uid after %.3g s; see --wait\n",
+		fprintf(stderr,
+			"jankscope: error: -u %u: no process of this uid after %.3g s; see "
+			"--wait\n",
 			spec->uid, (double)session->options.wait_ns / 1e9);
 	else
 		fprintf(stderr, "jankscope: error: -p %s: not running after %.3g s; see --wait\n",

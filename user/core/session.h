@@ -34,8 +34,8 @@ struct session;
 /* Blocks SIGINT, SIGTERM and SIGHUP and ignores SIGPIPE: call before any thread is made. NULL with
  * errno. */
 struct session *session_new(const struct session_options *options, struct target_set *targets);
-/* Both take ownership, also when they fail with -ENOMEM. A source that cannot be opened ends the run
- * if it is needed, else it is absent and said so in the header. */
+/* Both take ownership, also when they fail with -ENOMEM. A source that cannot be opened ends the
+ * run if it is needed, else it is absent and said so in the header. */
 int session_add_source(struct session *session, struct source *source, bool needed);
 int session_add_sink(struct session *session, struct sink *sink);
 /* Wait for the targets, open the sources, run, write the footer. Returns an exit code; what went

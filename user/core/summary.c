@@ -210,8 +210,7 @@ int summary_add(struct summary *summary, const struct record *record)
 		if (!err)
 			err = histogram_add(summary->histograms[DISTRIBUTION_BLOCK_WALL],
 					    record->block->wall_ns);
-		return err ? err
-			   : counter_list_merge(&summary->footer.lost, &record->block->lost);
+		return err ? err : counter_list_merge(&summary->footer.lost, &record->block->lost);
 	case RECORD_EVENT:
 		return add(summary, "events", 1);
 	case RECORD_HEADER:
@@ -282,7 +281,8 @@ double summary_lost_pct(const struct summary *summary)
 		       get(summary, "net.unattributed.tx_bytes");
 	double overruns = (double)counter_list_get(lost, "interval_overruns");
 
-	pct = larger(pct, share(get(summary, "cpu.overflow_ns") + overflow_ns, busy_ns + overflow_ns));
+	pct = larger(pct,
+		     share(get(summary, "cpu.overflow_ns") + overflow_ns, busy_ns + overflow_ns));
 	/* A switch that was not seen loses nothing: the sums are the kernel's, read at the next. */
 	pct = larger(pct, share((double)counter_list_get(lost, "cpu_dead_slot_reused"),
 				(double)summary->exits));

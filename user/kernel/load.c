@@ -113,17 +113,19 @@ void kernel_explain(int err, const char *what, char *reason, size_t size)
 	const char *detail = kernel_log_reason();
 
 	if (err == -EPERM && geteuid() != 0)
-		snprintf(reason, size, "%s: not permitted: run as root, or with CAP_BPF and CAP_PERFMON",
-			 what);
+		snprintf(reason, size,
+			 "%s: not permitted: run as root, or with CAP_BPF and CAP_PERFMON", what);
 	else if (err == -EPERM || err == -EACCES)
 		snprintf(reason, size, "%s: the kernel refused it (%s): %s", what, strerror(-err),
 			 detail[0] ? detail : "seccomp, SELinux or a locked-down kernel?");
 	else if (err == -ESRCH || strstr(detail, "BTF"))
 		snprintf(reason, size,
-			 "%s: no BTF: needs CONFIG_DEBUG_INFO_BTF (/sys/kernel/btf/vmlinux) or --btf FILE",
+			 "%s: no BTF: needs CONFIG_DEBUG_INFO_BTF (/sys/kernel/btf/vmlinux) or "
+			 "--btf FILE",
 			 what);
 	else if (err == -ENOSYS)
-		snprintf(reason, size, "%s: this kernel has no bpf(): needs CONFIG_BPF_SYSCALL", what);
+		snprintf(reason, size, "%s: this kernel has no bpf(): needs CONFIG_BPF_SYSCALL",
+			 what);
 	else
 		snprintf(reason, size, "%s: %s%s%s", what, strerror(-err), detail[0] ? ": " : "",
 			 detail);

@@ -25,6 +25,6 @@ void kernel_log_clear(void);
  * typedef. -ENOENT: no such typedef (or no BTF). */
 int tracepoint_arguments(const struct btf *btf, const char *tracepoint);
 
-/* What a failed load or attach means to a user, and what to do; err is negative. Fills reason, which
- * is one line without the newline. */
+/* What a failed load or attach means to a user, and what to do; err is negative. Fills reason,
+ * which is one line without the newline. */
 void kernel_explain(int err, const char *what, char *reason, size_t size);

@@ -27,7 +27,7 @@
 
 struct sched_kernel {
 	struct sched_bpf *skeleton;
-	struct bpf_link *switch_link, *free_link, *iterator_link;
+	struct bpf_link *switch_link, *free_link, *fork_link, *iterator_link;
 	struct ring_buffer *ring;
 	bool hash, iterator;
 	size_t slot_count;
@@ -80,7 +80,7 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 
 	kernel->hash = pid_max > ARRAY_MAX_TIDS || options->test_hash;
 	kernel->slot_count = options->test_task_slots ? options->test_task_slots
-			     : kernel->hash	      ? HASH_SLOTS
+			     : kernel->hash           ? HASH_SLOTS
 						      : pid_max + 1;
 	if (options->mode == CPU_MODE_ITER)
 		kernel->slot_count = 1;
@@ -89,7 +89,8 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	skeleton->rodata->cpu_count = kernel->cpu_count;
 	skeleton->rodata->death_wakeup_bytes = ring_bytes / 2;
 	skeleton->rodata->test_skip_every = options->test_skip_every;
-	bpf_map__set_max_entries(skeleton->maps.tasks, kernel->hash ? 1 : (uint32_t)kernel->slot_count);
+	bpf_map__set_max_entries(skeleton->maps.tasks,
+				 kernel->hash ? 1 : (uint32_t)kernel->slot_count);
 	bpf_map__set_max_entries(skeleton->maps.tasks_hash,
 				 kernel->hash ? (uint32_t)kernel->slot_count : 1);
 	bpf_map__set_max_entries(skeleton->maps.cpus, kernel->cpu_count);
@@ -107,14 +108,18 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	if (kernel->switch_program)
 		bpf_program__set_autoload(kernel->switch_program, true);
 	bpf_program__set_autoload(skeleton->progs.sched_read_running, true);
-	if (kernel->free_program)
+	if (kernel->free_program) {
 		bpf_program__set_autoload(kernel->free_program, true);
+		bpf_program__set_autoload(skeleton->progs.sched_fork_btf, true);
+	}
 	/* raw_tp is the tier of kernels without BTF, which have no iterator either. */
 	kernel->iterator = direct;
 	bpf_program__set_autoload(skeleton->progs.sched_iterate, direct);
 	snprintf(kernel->variant, sizeof(kernel->variant), "%s/%s/%s",
 		 options->mode == CPU_MODE_ITER ? "iter" : "switch", program_variant_name(variant),
-		 options->mode == CPU_MODE_ITER ? "free" : kernel->hash ? "hash" : "array");
+		 options->mode == CPU_MODE_ITER ? "free"
+		 : kernel->hash                 ? "hash"
+						: "array");
 }
 
 static void *map_memory(const struct bpf_map *map, size_t bytes)
@@ -173,6 +178,9 @@ static int attach(struct sched_kernel *kernel, const struct sched_kernel_options
 		kernel->free_link = bpf_program__attach(kernel->free_program);
 		if (!kernel->free_link)
 			return -errno;
+		kernel->fork_link = bpf_program__attach(kernel->skeleton->progs.sched_fork_btf);
+		if (!kernel->fork_link)
+			return -errno;
 	}
 	if (kernel->iterator) {
 		kernel->iterator_link =
@@ -199,8 +207,8 @@ static int open_variant(struct sched_kernel *kernel, const struct sched_kernel_o
 	err = map_all(kernel);
 	if (err)
 		return err;
-	kernel->ring = ring_buffer__new(bpf_map__fd(kernel->skeleton->maps.deaths), on_death, kernel,
-					NULL);
+	kernel->ring = ring_buffer__new(bpf_map__fd(kernel->skeleton->maps.deaths), on_death,
+					kernel, NULL);
 	if (!kernel->ring)
 		return -errno;
 	return attach(kernel, options);
@@ -214,6 +222,7 @@ static void release(struct sched_kernel *kernel)
 	/* The programs go first: they must not write what is being unmapped. */
 	bpf_link__destroy(kernel->switch_link);
 	bpf_link__destroy(kernel->free_link);
+	bpf_link__destroy(kernel->fork_link);
 	bpf_link__destroy(kernel->iterator_link);
 	ring_buffer__free(kernel->ring);
 	if (kernel->slots)
@@ -319,8 +328,8 @@ int sched_kernel_tasks_fd(const struct sched_kernel *kernel)
 					: kernel->skeleton->maps.tasks);
 }
 
-/* se.sum_exec_runtime of a task that runs is up to one tick old: add what passed since, on the clock
- * that the scheduler itself charges by (bpf-accounting.md A2). */
+/* se.sum_exec_runtime of a task that runs is up to one tick old: add what passed since, on the
+ * clock that the scheduler itself charges by (bpf-accounting.md A2). */
 static void add_running_slice(struct task_line *line, int64_t rq_clock_offset_ns)
 {
 	uint64_t clock_task = line->rq_clock_task;
@@ -380,8 +389,8 @@ int sched_kernel_begin_read(struct sched_kernel *kernel, uint64_t *mono_ns)
 	int err;
 
 	kernel->skeleton->bss->read_epoch++;
-	/* Makes our own run queue's clock fresh, so that the program can tell how far the scheduler's
-	 * clock is from CLOCK_MONOTONIC. */
+	/* Makes our own run queue's clock fresh, so that the program can tell how far the
+	 * scheduler's clock is from CLOCK_MONOTONIC. */
 	clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
 	err = bpf_prog_test_run_opts(bpf_program__fd(kernel->skeleton->progs.sched_read_running),
 				     &run);
@@ -397,8 +406,8 @@ const struct running_task *sched_kernel_running(const struct sched_kernel *kerne
 bool sched_kernel_idle_ns(const struct sched_kernel *kernel, unsigned cpu, uint64_t *idle_ns)
 {
 	const volatile struct cpu_slot *slot = &kernel->cpus[cpu];
-	uint64_t now_ns =
-		kernel->skeleton->bss->read_mono_ns + (uint64_t)kernel->skeleton->bss->rq_clock_offset_ns;
+	uint64_t now_ns = kernel->skeleton->bss->read_mono_ns +
+			  (uint64_t)kernel->skeleton->bss->rq_clock_offset_ns;
 
 	for (int tries = 0; tries < TORN_TRIES; tries++) {
 		uint32_t sequence = __atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE);
@@ -421,8 +430,8 @@ bool sched_kernel_idle_ns(const struct sched_kernel *kernel, unsigned cpu, uint6
 
 uint64_t sched_kernel_open_off_ns(const struct sched_kernel *kernel, const struct task_slot *slot)
 {
-	uint64_t now_ns =
-		kernel->skeleton->bss->read_mono_ns + (uint64_t)kernel->skeleton->bss->rq_clock_offset_ns;
+	uint64_t now_ns = kernel->skeleton->bss->read_mono_ns +
+			  (uint64_t)kernel->skeleton->bss->rq_clock_offset_ns;
 
 	return slot->off_since_ns && now_ns > slot->off_since_ns ? now_ns - slot->off_since_ns : 0;
 }
@@ -450,9 +459,9 @@ static int read_hash(struct sched_kernel *kernel, task_slot_fn callback, void *c
 
 	for (;;) {
 		uint32_t count = (uint32_t)kernel->slot_count;
-		int more = bpf_map_lookup_batch(sched_kernel_tasks_fd(kernel), in, &batch,
-						kernel->batch_keys, kernel->batch_slots, &count,
-						NULL);
+		int more =
+			bpf_map_lookup_batch(sched_kernel_tasks_fd(kernel), in, &batch,
+					     kernel->batch_keys, kernel->batch_slots, &count, NULL);
 
 		if (more && errno != ENOENT)
 			return -errno;
@@ -564,8 +573,8 @@ int sched_kernel_losses(const struct sched_kernel *kernel, uint64_t losses[SCHED
 			losses[reason] += values[cpu];
 	}
 	free(values);
-	*missed_runs = recursion_misses(kernel->switch_program) +
-		       recursion_misses(kernel->free_program);
+	*missed_runs =
+		recursion_misses(kernel->switch_program) + recursion_misses(kernel->free_program);
 	*torn_reads = kernel->torn_reads;
 	return 0;
 }

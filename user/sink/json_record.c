@@ -481,7 +481,8 @@ char *record_to_line(const struct record *record, size_t *length)
 {
 	static const char crc_key[] = ",\"crc\":\"";
 	json_t *object = record_to_json(record);
-	char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL, *line;
+	char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL,
+	     *line;
 	size_t n;
 
 	json_decref(object);

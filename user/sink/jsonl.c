@@ -57,7 +57,8 @@ static int jsonl_write(struct sink *sink, const struct record *record)
 	if (jsonl->regular && ftruncate(jsonl->fd, jsonl->good))
 		fprintf(stderr, "jankscope: warn: %s ends in a torn line: %s\n", jsonl->path,
 			strerror(errno));
-	fprintf(stderr, "jankscope: error: cannot write %s: %s; %lld bytes of whole records are kept\n",
+	fprintf(stderr,
+		"jankscope: error: cannot write %s: %s; %lld bytes of whole records are kept\n",
 		jsonl->path, strerror(-err), (long long)jsonl->good);
 	return err;
 }

@@ -104,7 +104,7 @@ static void print_cpu(struct table_sink *table, const struct record_cpu *cpu)
 			"invol", "TID", "THREAD", "PROCESS");
 	for (size_t i = 0; i < rows; i++) {
 		const struct record_task *task = &cpu->tasks[i];
-		const char *process = task->package	 ? task->package
+		const char *process = task->package   ? task->package
 				      : task->process ? task->process
 						      : "-";
 
@@ -121,7 +121,8 @@ static void print_cpu(struct table_sink *table, const struct record_cpu *cpu)
 			fprintf(table->out, "%6s %6s ", "-", "-");
 		fprintf(table->out, "%7d %-15s %s%s\n", task->tid,
 			clean(text, sizeof(text), task->thread),
-			tail(name, sizeof(name), process, table->name_width - (task->exited ? 2 : 0)),
+			tail(name, sizeof(name), process,
+			     table->name_width - (task->exited ? 2 : 0)),
 			task->exited ? " x" : "");
 	}
 	if (rows < cpu->task_count || cpu->other_ns) {
@@ -140,8 +141,7 @@ static void print_bytes(FILE *out, const struct record_bytes *bytes)
 {
 	char rx[32], tx[32];
 
-	fprintf(out, "rx %10s %8llu  tx %10s %8llu",
-		format_bytes(rx, sizeof(rx), bytes->rx_bytes),
+	fprintf(out, "rx %10s %8llu  tx %10s %8llu", format_bytes(rx, sizeof(rx), bytes->rx_bytes),
 		(unsigned long long)bytes->rx_packets,
 		format_bytes(tx, sizeof(tx), bytes->tx_bytes),
 		(unsigned long long)bytes->tx_packets);
@@ -185,7 +185,8 @@ static void print_frames(struct table_sink *table, const struct record_frames *f
 	for (size_t i = 0; i < frames->layer_count; i++) {
 		const struct record_layer *layer = &frames->layers[i];
 
-		fprintf(table->out, "  frames %5llu shown %4llu janky %4llu dropped %6.1f fps_active %s\n",
+		fprintf(table->out,
+			"  frames %5llu shown %4llu janky %4llu dropped %6.1f fps_active %s\n",
 			(unsigned long long)layer->shown, (unsigned long long)layer->janky,
 			(unsigned long long)layer->dropped, layer->fps_active,
 			tail(name, sizeof(name), layer->layer ? layer->layer : "-", 22));
@@ -241,10 +242,9 @@ static void print_block(struct table_sink *table, const struct record *record)
 	static const char *const states[] = {" so far", "", ", then it died"};
 	const struct record_block *block = record->block;
 	double wall_ns = block->wall_ns ? (double)block->wall_ns : 1;
-	const struct record_stack *top =
-		block->top.present && block->top.value < block->stack_count
-			? &block->stacks[block->top.value]
-			: NULL;
+	const struct record_stack *top = block->top.present && block->top.value < block->stack_count
+						 ? &block->stacks[block->top.value]
+						 : NULL;
 	const char *symbol = top && top->frame_count ? top->frames[0].symbol : NULL;
 	char name[256], where[128];
 
@@ -258,7 +258,8 @@ static void print_block(struct table_sink *table, const struct record *record)
 	fprintf(table->out, "    %s %d: %s%s%s\n",
 		tail(name, sizeof(name), block->process ? block->process : "-", 26), block->pid,
 		symbol ? tail(where, sizeof(where), symbol, 30) : "no stack",
-		block->reason_count ? ", " : "", block->reason_count ? block->reasons[0].reason : "");
+		block->reason_count ? ", " : "",
+		block->reason_count ? block->reasons[0].reason : "");
 }
 
 static void print_event(struct table_sink *table, const struct record *record)
@@ -295,7 +296,8 @@ static void print_footer(struct table_sink *table, const struct record_footer *f
 
 	fprintf(table->out, "summary: %.0f intervals, %.3f s\n", total(footer, "intervals"),
 		dur_ns / 1e9);
-	fprintf(table->out, "  CPU: busy %.3f s, idle %.3f s, unaccounted %.3f s; %.0f tasks ended\n",
+	fprintf(table->out,
+		"  CPU: busy %.3f s, idle %.3f s, unaccounted %.3f s; %.0f tasks ended\n",
 		total(footer, "cpu.busy_ns") / 1e9, total(footer, "cpu.idle_ns") / 1e9,
 		total(footer, "cpu.unaccounted_ns") / 1e9, total(footer, "cpu.tasks_exited"));
 	fprintf(table->out, "  net: rx %.0f B, tx %.0f B, loopback %.0f B, no uid %.0f B\n",
@@ -304,8 +306,8 @@ static void print_footer(struct table_sink *table, const struct record_footer *f
 		total(footer, "net.unattributed.rx_bytes") +
 			total(footer, "net.unattributed.tx_bytes"));
 	if (total(footer, "blocks.count") > 0)
-		fprintf(table->out, "  blocks: %.0f, %.3f s in all\n", total(footer, "blocks.count"),
-			total(footer, "blocks.total_ns") / 1e9);
+		fprintf(table->out, "  blocks: %.0f, %.3f s in all\n",
+			total(footer, "blocks.count"), total(footer, "blocks.total_ns") / 1e9);
 	fprintf(table->out, "  self: %.1f ms CPU (%.3f %% of a core), %.1f MiB; %.0f stops\n  ",
 		total(footer, "self.cpu_ns") / 1e6,
 		dur_ns > 0 ? 100 * total(footer, "self.cpu_ns") / dur_ns : 0,

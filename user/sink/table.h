@@ -6,8 +6,8 @@
 #include "jankscope/sink.h"
 
 struct table_options {
-	size_t top;    /* rows of tasks an interval shows */
-	unsigned width; /* columns; 80 at the least */
+	size_t top;      /* rows of tasks an interval shows */
+	unsigned width;  /* columns; 80 at the least */
 	bool wall_clock; /* false: time since the first record (tests, recordings) */
 };
 

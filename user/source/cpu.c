@@ -9,12 +9,14 @@
 #include <uthash.h>
 
 #include "core/loop.h"
+#include "core/summary.h"
 #include "jankscope/target.h"
 #include "source/cpu_ledger.h"
 #include "source/cpu_proc.h"
 #include "util/clock.h"
 
 #define ITERATOR_FROM_NS NSEC_PER_SEC
+#define UNTOLD_WINDOW    30 /* read-outs */
 
 static const char *const loss_names[SCHED_LOSS_MAX] = {
 	[SCHED_LOSS_TASK_MAP_FULL] = "cpu_task_map_full",
@@ -43,6 +45,10 @@ struct cpu_source {
 	uint64_t losses[SCHED_LOSS_MAX], missed_runs, torn_reads;
 	uint64_t sum_busy_ns, sum_idle_ns, sum_overflow_ns;
 	bool have_idle;
+	/* --cpu iter: tasks alive, forked and told dead, to know how many deaths went untold */
+	uint64_t alive, deaths_told, untold_reported;
+	int64_t alive_at_begin, in_flight, window_minimum, untold;
+	unsigned window_readings;
 	pid_t *watched; /* at the end of the last interval */
 	size_t watched_count;
 };
@@ -91,13 +97,15 @@ static int seed_line(void *ctx, const struct task_line *line)
 
 static int book_line(void *ctx, const struct task_line *line)
 {
+	struct cpu_source *cpu = ctx;
 	struct task_reading reading = reading_of_line(line);
 
+	cpu->alive++;
 	/* A row for every sleeping task of the machine would be noise. */
-	if (cpu_ledger_unchanged(ctx, reading.tid, reading.start_boot_ns, reading.cpu_ns,
+	if (cpu_ledger_unchanged(cpu->ledger, reading.tid, reading.start_boot_ns, reading.cpu_ns,
 				 line->switches_voluntary + line->switches_involuntary))
 		return 0;
-	return cpu_ledger_update(ctx, &reading);
+	return cpu_ledger_update(cpu->ledger, &reading);
 }
 
 static int book_death(void *ctx, const struct task_death *death)
@@ -118,6 +126,7 @@ static int book_death(void *ctx, const struct task_death *death)
 		.end_boot_ns = death->end_boot_ns,
 	};
 
+	cpu->deaths_told++;
 	if (!iterating) {
 		reading.uninterruptible_ns = SOME_U64(death->uninterruptible_ns);
 		reading.stopped_ns = SOME_U64(death->stopped_ns);
@@ -212,6 +221,29 @@ static int book_overflow_row(void *ctx, uid_t uid, uint64_t cpu_ns)
 	return cpu_ns > before ? cpu_ledger_overflow(cpu->ledger, uid, cpu_ns - before) : 0;
 }
 
+/* Whoever was born, is not alive and was not told dead waits for RCU to free it (under load for
+ * seconds), or was never shown. What stays in flight over a whole window counts as untold. */
+static int iterate(struct cpu_source *cpu)
+{
+	uint64_t losses[SCHED_LOSS_MAX] = {0}, unused;
+	int err = sched_kernel_losses(cpu->kernel, losses, &unused, &unused);
+
+	cpu->alive = 0;
+	if (!err)
+		err = sched_kernel_iterate(cpu->kernel, book_line, cpu);
+	cpu->in_flight = cpu->alive_at_begin + (int64_t)losses[SCHED_COUNT_BIRTHS] -
+			 (int64_t)cpu->alive - (int64_t)cpu->deaths_told -
+			 (int64_t)losses[SCHED_LOSS_DEATH_RING_FULL];
+	if (cpu->in_flight < cpu->window_minimum || !cpu->window_readings)
+		cpu->window_minimum = cpu->in_flight;
+	if (++cpu->window_readings < UNTOLD_WINDOW)
+		return err;
+	if (cpu->window_minimum > cpu->untold)
+		cpu->untold = cpu->window_minimum;
+	cpu->window_readings = 0;
+	return err;
+}
+
 /* Everything since the last call goes to the ledger; *mono_ns is the moment it is true for. */
 static int read_out(struct cpu_source *cpu, uint64_t *mono_ns)
 {
@@ -226,7 +258,7 @@ static int read_out(struct cpu_source *cpu, uint64_t *mono_ns)
 	if (!err)
 		err = sched_kernel_deaths(cpu->kernel, book_death, cpu);
 	if (!err && cpu->options.kernel.mode == CPU_MODE_ITER)
-		err = sched_kernel_iterate(cpu->kernel, book_line, cpu->ledger);
+		err = iterate(cpu);
 	if (!err)
 		err = sched_kernel_slots(cpu->kernel, slot_unchanged, book_slot, cpu);
 	if (!err && cpu->options.kernel.mode == CPU_MODE_SWITCH)
@@ -321,8 +353,8 @@ static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, struct recor
 	if (have_idle && cpu->have_idle) {
 		record->idle_ns = SOME_U64(idle_ns > cpu->idle_ns ? idle_ns - cpu->idle_ns : 0);
 		record->unaccounted_ns =
-			SOME_I64((int64_t)(record->online_cpus * dur_ns) - (int64_t)record->busy_ns -
-				 (int64_t)record->idle_ns.value);
+			SOME_I64((int64_t)(record->online_cpus * dur_ns) -
+				 (int64_t)record->busy_ns - (int64_t)record->idle_ns.value);
 		cpu->sum_idle_ns += record->idle_ns.value;
 	}
 	cpu->have_idle = have_idle;
@@ -353,6 +385,7 @@ static void add_losses(struct cpu_source *cpu, struct counter_list *lost)
 	for (int i = 0; i < SCHED_LOSS_MAX; i++)
 		if (loss_names[i])
 			add_delta(lost, loss_names[i], losses[i], &cpu->losses[i]);
+	add_delta(lost, "cpu_deaths_untold", (uint64_t)cpu->untold, &cpu->untold_reported);
 	add_delta(lost, "cpu_missed_runs", missed_runs, &cpu->missed_runs);
 	add_delta(lost, "cpu_torn_reads", torn_reads, &cpu->torn_reads);
 }
@@ -373,6 +406,8 @@ static int take_baseline(struct cpu_source *cpu)
 		err = read_out(cpu, &mono_ns);
 	if (err)
 		return err;
+	cpu->alive_at_begin = -cpu->in_flight;
+	cpu->window_readings = 0;
 	cpu->last_mono_ns = mono_ns;
 	err = close_interval(cpu, mono_ns, &ignored);
 	/* What happened while we attached is not part of the run. */
@@ -453,6 +488,17 @@ static int cpu_sample(struct source *source, struct record_interval *interval)
 	return 0;
 }
 
+/* The dead whom the kernel had not freed when the run ended are not in its records. */
+static int cpu_summarise(struct source *source, struct summary *summary)
+{
+	const struct cpu_source *cpu = cpu_source(source);
+
+	if (!cpu->kernel || cpu->options.kernel.mode != CPU_MODE_ITER)
+		return 0;
+	return summary_set_total(summary, "cpu.deaths_in_flight",
+				 cpu->in_flight > 0 ? (double)cpu->in_flight : 0);
+}
+
 static void cpu_close(struct source *source)
 {
 	struct cpu_source *cpu = cpu_source(source);
@@ -464,8 +510,7 @@ static void cpu_close(struct source *source)
 		loop_remove_fd(cpu->context->loop, sched_kernel_deaths_fd(cpu->kernel));
 	sched_kernel_close(cpu->kernel);
 	cpu_ledger_free(cpu->ledger);
-	HASH_ITER(hh, cpu->overflow, seen, next)
-	{
+	HASH_ITER (hh, cpu->overflow, seen, next) {
 		HASH_DEL(cpu->overflow, seen);
 		free(seen);
 	}
@@ -477,6 +522,7 @@ static const struct source_ops cpu_ops = {
 	.name = "cpu",
 	.open = cpu_open,
 	.sample = cpu_sample,
+	.summarise = cpu_summarise,
 	.close = cpu_close,
 };
 

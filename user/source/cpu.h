@@ -5,9 +5,10 @@
 #include "kernel/sched_kernel.h"
 
 struct cpu_options {
-	struct sched_kernel_options kernel; /* mode AUTO: iterator from 1 s on, else the switch hook */
-	bool need_switch;		    /* blocks are watched: the hook runs anyway */
-	size_t top;			    /* tasks a record lists; 0: all */
+	struct sched_kernel_options
+		kernel;   /* mode AUTO: iterator from 1 s on, else the switch hook */
+	bool need_switch; /* blocks are watched: the hook runs anyway */
+	size_t top;       /* tasks a record lists; 0: all */
 };
 
 /* NULL with errno ENOMEM. Options are copied; their strings must live as long as the source. */

@@ -78,8 +78,7 @@ static void forget_uids(struct cpu_ledger *ledger)
 {
 	struct uid_sum *sum, *next;
 
-	HASH_ITER(hh, ledger->uids, sum, next)
-	{
+	HASH_ITER (hh, ledger->uids, sum, next) {
 		HASH_DEL(ledger->uids, sum);
 		free(sum);
 	}
@@ -91,8 +90,7 @@ void cpu_ledger_free(struct cpu_ledger *ledger)
 
 	if (!ledger)
 		return;
-	HASH_ITER(hh, ledger->departed, task, next)
-	{
+	HASH_ITER (hh, ledger->departed, task, next) {
 		HASH_DEL(ledger->departed, task);
 		free(task);
 	}
@@ -415,8 +413,7 @@ static int sum_processes(struct cpu_ledger *ledger, struct record_cpu *cpu)
 	}
 	free(ledger->out_processes);
 	ledger->out_processes = calloc(HASH_COUNT(sums) + 1, sizeof(*ledger->out_processes));
-	HASH_ITER(hh, sums, sum, next)
-	{
+	HASH_ITER (hh, sums, sum, next) {
 		if (ledger->out_processes)
 			ledger->out_processes[n++] = sum->row;
 		HASH_DEL(sums, sum);
@@ -439,8 +436,7 @@ static int sum_uids(struct cpu_ledger *ledger, struct record_cpu *cpu)
 	ledger->out_uids = calloc(HASH_COUNT(ledger->uids) + 1, sizeof(*ledger->out_uids));
 	if (!ledger->out_uids)
 		return -ENOMEM;
-	HASH_ITER(hh, ledger->uids, sum, next)
-	{
+	HASH_ITER (hh, ledger->uids, sum, next) {
 		if (sum->cpu_ns)
 			ledger->out_uids[n++] = (struct record_uid_cpu){sum->uid, sum->cpu_ns};
 	}
@@ -456,8 +452,7 @@ static void forget_departed(struct cpu_ledger *ledger)
 {
 	struct departed_task *task, *next;
 
-	HASH_ITER(hh, ledger->departed, task, next)
-	{
+	HASH_ITER (hh, ledger->departed, task, next) {
 		if (ledger->interval - task->known.interval > 2) {
 			HASH_DEL(ledger->departed, task);
 			free(task);
@@ -465,7 +460,8 @@ static void forget_departed(struct cpu_ledger *ledger)
 	}
 }
 
-/* The start time of the thread group's leader, which is the identity of the process; 0: not seen. */
+/* The start time of the thread group's leader, which is the identity of the process; 0: not seen.
+ */
 static uint64_t start_of_process(struct cpu_ledger *ledger, pid_t pid)
 {
 	const struct known_task *leader = known_task(ledger, pid, false);
@@ -497,8 +493,8 @@ int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t d
 			continue;
 		}
 		derive_sleep(row, end_boot_ns, dur_ns);
-		task->process = names->process(names->ctx, task->pid,
-					       start_of_process(ledger, task->pid));
+		task->process =
+			names->process(names->ctx, task->pid, start_of_process(ledger, task->pid));
 		task->package = names->package(names->ctx, task->uid);
 		ledger->out_tasks[listed++] = *task;
 	}

@@ -14,10 +14,10 @@ struct task_reading {
 	uint64_t cpu_ns;
 	struct opt_u64 runnable_ns, uninterruptible_ns, stopped_ns;
 	struct opt_u64 switches_voluntary, switches_involuntary;
-	const char *comm;      /* up to RECORD_COMM_LEN bytes, need not end in NUL */
-	bool exited;           /* final sums */
-	uint64_t end_boot_ns;  /* when exited */
-	bool start_is_coarse;  /* start_boot_ns comes from /proc: truncated to 10 ms ticks */
+	const char *comm;     /* up to RECORD_COMM_LEN bytes, need not end in NUL */
+	bool exited;          /* final sums */
+	uint64_t end_boot_ns; /* when exited */
+	bool start_is_coarse; /* start_boot_ns comes from /proc: truncated to 10 ms ticks */
 };
 
 /* A ledger of tasks since attach_boot_ns: a task that started later is booked from zero, an older

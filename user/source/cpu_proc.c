@@ -165,7 +165,8 @@ int cpu_proc_idle_ns(uint64_t *idle_ns)
 
 	if (n < 0)
 		return (int)n;
-	if (sscanf(text, "cpu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle, &iowait) != 5)
+	if (sscanf(text, "cpu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle, &iowait) !=
+	    5)
 		return -EBADMSG;
 	*idle_ns = (idle + iowait) * USER_TICK_NS;
 	return 0;

@@ -17,19 +17,13 @@ static const struct unit duration_units[] = {
 	{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}, {"d", 86400e9},
 };
 static const struct unit size_units[] = {
-	{"B", 1},
-	{"K", 1024},
-	{"KB", 1024},
-	{"KiB", 1024},
-	{"M", 1048576},
-	{"MB", 1048576},
-	{"MiB", 1048576},
-	{"G", 1073741824},
-	{"GB", 1073741824},
-	{"GiB", 1073741824},
+	{"B", 1},           {"K", 1024},         {"KB", 1024},     {"KiB", 1024},
+	{"M", 1048576},     {"MB", 1048576},     {"MiB", 1048576}, {"G", 1073741824},
+	{"GB", 1073741824}, {"GiB", 1073741824},
 };
 
-static int parse_with_unit(const char *text, const struct unit *units, size_t count, uint64_t *value)
+static int parse_with_unit(const char *text, const struct unit *units, size_t count,
+			   uint64_t *value)
 {
 	char *end;
 	double number;

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* CPU accounting against the kernel's own schedstat, on a mixed load of our own children: hogs,
+ * periodic threads, a thread storm that wraps the pids, forks, FIFO, niced, renamed. Every variant.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <uthash.h>
+
+#include "core/loop.h"
+#include "core/summary.h"
+#include "jankscope/target.h"
+#include "source/cpu.h"
+#include "tap.h"
+#include "util/clock.h"
+
+#define ODD_NAME     ") R 1 2"
+#define LOAD_SECONDS 4
+#define STORM_CPU_US 10
+
+/* What the children say about themselves, in shared memory. */
+struct truth {
+	atomic_bool stop;
+	atomic_int parked; /* processes that went to sleep for good */
+	atomic_ulong storm_threads, storm_cpu_ns;
+	atomic_ulong forks, fork_cpu_ns;
+	atomic_ulong renamed_tid;
+};
+
+static struct truth *truth;
+
+static void burn_us(unsigned us)
+{
+	uint64_t end = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) + us * 1000ull;
+
+	while (clock_now_ns(CLOCK_THREAD_CPUTIME_ID) < end)
+		;
+}
+
+static void park(void)
+{
+	atomic_fetch_add(&truth->parked, 1);
+	for (;;)
+		pause();
+}
+
+static void *hog(void *unused)
+{
+	while (!atomic_load(&truth->stop))
+		burn_us(500);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void *periodic(void *unused)
+{
+	while (!atomic_load(&truth->stop)) {
+		burn_us(200);
+		usleep(3000);
+	}
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void child_hogs(void)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, hog, NULL);
+	while (!atomic_load(&truth->stop))
+		burn_us(500);
+	park();
+}
+
+static void child_periodic(void)
+{
+	pthread_t thread;
+
+	for (int i = 0; i < 20; i++)
+		pthread_create(&thread, NULL, periodic, NULL);
+	while (!atomic_load(&truth->stop))
+		usleep(1000);
+	park();
+}
+
+static void *storm_thread(void *unused)
+{
+	burn_us(STORM_CPU_US);
+	atomic_fetch_add(&truth->storm_threads, 1);
+	atomic_fetch_add(&truth->storm_cpu_ns, clock_now_ns(CLOCK_THREAD_CPUTIME_ID));
+	return NULL;
+}
+
+static void child_storm(void)
+{
+	pthread_t thread;
+
+	while (!atomic_load(&truth->stop))
+		if (!pthread_create(&thread, NULL, storm_thread, NULL))
+			pthread_join(thread, NULL);
+	park();
+}
+
+static void child_forks(void)
+{
+	while (!atomic_load(&truth->stop)) {
+		struct rusage usage;
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			burn_us(300);
+			_exit(0);
+		}
+		if (pid > 0 && wait4(pid, NULL, 0, &usage) == pid) {
+			atomic_fetch_add(&truth->forks, 1);
+			atomic_fetch_add(&truth->fork_cpu_ns,
+					 (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) *
+							 NSEC_PER_SEC +
+						 (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) *
+							 1000ull);
+		}
+	}
+	park();
+}
+
+static void child_fifo(void)
+{
+	struct sched_param parameter = {.sched_priority = 10};
+
+	sched_setscheduler(0, SCHED_FIFO, &parameter);
+	while (!atomic_load(&truth->stop)) {
+		burn_us(200);
+		usleep(2000);
+	}
+	park();
+}
+
+static void child_niced(void)
+{
+	if (nice(19) == -1)
+		_exit(1);
+	while (!atomic_load(&truth->stop))
+		burn_us(500);
+	park();
+}
+
+static void child_renamed(void)
+{
+	atomic_store(&truth->renamed_tid, (unsigned long)gettid());
+	prctl(PR_SET_NAME, "before");
+	usleep(300000);
+	prctl(PR_SET_NAME, ODD_NAME);
+	while (!atomic_load(&truth->stop)) {
+		burn_us(100);
+		usleep(5000);
+	}
+	park();
+}
+
+static void (*const roles[])(void) = {
+	child_hogs, child_periodic, child_storm,   child_forks,
+	child_fifo, child_niced,    child_renamed,
+};
+#define ROLES (sizeof(roles) / sizeof(*roles))
+enum { ROLE_STORM = 2, ROLE_FORKS = 3 };
+
+/* What was measured, per identity, summed over all samples. */
+struct sum {
+	struct sum_key {
+		uint64_t start_boot_ns;
+		uint64_t tid;
+	} key;
+	pid_t pid;
+	uint64_t cpu_ns, runnable_ns, voluntary, involuntary;
+	char thread[RECORD_COMM_LEN];
+	bool exited;
+	UT_hash_handle hh;
+};
+
+struct measurement {
+	struct sum *sums;
+	uint64_t busy_ns, idle_ns, capacity_ns;
+	bool have_idle;
+	struct counter_list lost;
+	uint64_t bad_intervals; /* whose sums do not close within 1 % */
+	uint64_t intervals, in_flight;
+};
+
+static void add_sample(struct measurement *m, const struct record_interval *interval,
+		       uint64_t dur_ns)
+{
+	const struct record_cpu *cpu = &interval->cpu;
+	uint64_t sum_ns = cpu->other_ns + cpu->overflow_ns, uid_ns = 0;
+
+	for (size_t i = 0; i < cpu->task_count; i++) {
+		const struct record_task *task = &cpu->tasks[i];
+		struct sum_key key = {task->start_boot_ns, (uint64_t)task->tid};
+		struct sum *sum;
+
+		sum_ns += task->cpu_ns;
+		HASH_FIND(hh, m->sums, &key, sizeof(key), sum);
+		if (!sum) {
+			sum = calloc(1, sizeof(*sum));
+			sum->key = key;
+			HASH_ADD(hh, m->sums, key, sizeof(key), sum);
+		}
+		sum->pid = task->pid;
+		sum->cpu_ns += task->cpu_ns;
+		sum->runnable_ns += task->runnable_ns.value;
+		sum->voluntary += task->switches_voluntary.value;
+		sum->involuntary += task->switches_involuntary.value;
+		sum->exited |= task->exited;
+		memcpy(sum->thread, task->thread, sizeof(sum->thread));
+	}
+	for (size_t i = 0; i < cpu->uid_count; i++)
+		uid_ns += cpu->uids[i].cpu_ns;
+	m->bad_intervals += sum_ns != cpu->busy_ns || uid_ns != cpu->busy_ns;
+	m->busy_ns += cpu->busy_ns;
+	m->idle_ns += cpu->idle_ns.value;
+	m->have_idle = cpu->idle_ns.present;
+	m->capacity_ns += cpu->online_cpus * dur_ns;
+	m->intervals++;
+	counter_list_merge(&m->lost, &interval->lost);
+}
+
+static bool read_schedstat(pid_t pid, pid_t tid, unsigned long long *cpu_ns,
+			   unsigned long long *runnable_ns)
+{
+	char path[64];
+	FILE *file;
+	bool ok;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, tid);
+	file = fopen(path, "r");
+	if (!file)
+		return false;
+	ok = fscanf(file, "%llu %llu", cpu_ns, runnable_ns) == 2;
+	fclose(file);
+	return ok;
+}
+
+static bool read_switches(pid_t pid, pid_t tid, unsigned long long *voluntary,
+			  unsigned long long *involuntary)
+{
+	char path[64], line[256];
+	FILE *file;
+	int found = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, tid);
+	file = fopen(path, "r");
+	if (!file)
+		return false;
+	while (fgets(line, sizeof(line), file)) {
+		found += sscanf(line, "voluntary_ctxt_switches: %llu", voluntary) == 1;
+		found += sscanf(line, "nonvoluntary_ctxt_switches: %llu", involuntary) == 1;
+	}
+	fclose(file);
+	return found == 2;
+}
+
+/* /proc/stat's iowait and idle step by 10 ms; the rest of a second is exact. */
+static void check_tasks(const char *variant, struct measurement *m, const pid_t *children)
+{
+	unsigned checked = 0, wrong_cpu = 0, wrong_wait = 0, wrong_switches = 0;
+	struct sum *sum, *next;
+
+	HASH_ITER (hh, m->sums, sum, next) {
+		unsigned long long cpu_ns, runnable_ns, voluntary, involuntary;
+		bool ours = false;
+
+		for (size_t i = 0; i < ROLES; i++)
+			ours |= sum->pid == children[i];
+		if (!ours || sum->exited ||
+		    !read_schedstat(sum->pid, (pid_t)sum->key.tid, &cpu_ns, &runnable_ns) ||
+		    !read_switches(sum->pid, (pid_t)sum->key.tid, &voluntary, &involuntary))
+			continue;
+		checked++;
+		if (cpu_ns != sum->cpu_ns) {
+			wrong_cpu++;
+			tap_note("%s: tid %d (%s): schedstat %llu ns, measured %llu ns", variant,
+				 (int)sum->key.tid, sum->thread, cpu_ns,
+				 (unsigned long long)sum->cpu_ns);
+		}
+		wrong_wait += runnable_ns != sum->runnable_ns;
+		wrong_switches += voluntary != sum->voluntary || involuntary != sum->involuntary;
+	}
+	/* 7 processes, one more hog, 20 periodic threads. */
+	tap_ok(checked >= ROLES + 1 + 20, "%s: all %u sleeping tasks of the load were measured",
+	       variant, checked);
+	tap_ok(!wrong_cpu, "%s: CPU time equals schedstat to the nanosecond", variant);
+	tap_ok(!wrong_wait, "%s: run-queue wait equals schedstat to the nanosecond", variant);
+	tap_ok(!wrong_switches, "%s: switches equal /proc status", variant);
+}
+
+static void check_dead(const char *variant, struct measurement *m, const pid_t *children)
+{
+	uint64_t storm_ns = 0, storm_threads = 0, fork_ns = 0, forks = 0;
+	uint64_t storm_truth_ns = atomic_load(&truth->storm_cpu_ns);
+	uint64_t fork_truth_ns = atomic_load(&truth->fork_cpu_ns);
+	uint64_t untold = m->in_flight;
+	struct sum *sum, *next;
+	bool odd_name = false;
+
+	HASH_ITER (hh, m->sums, sum, next) {
+		if (sum->pid == children[ROLE_STORM] &&
+		    sum->key.tid != (uint64_t)children[ROLE_STORM]) {
+			storm_ns += sum->cpu_ns;
+			storm_threads += sum->exited;
+		}
+		/* The children of the forking child burn 300 us each and name themselves after us.
+		 */
+		if (sum->exited && (uint64_t)sum->pid == sum->key.tid && sum->pid > 1 &&
+		    sum->cpu_ns > 250000 && !strncmp(sum->thread, "forked", 6)) {
+			fork_ns += sum->cpu_ns;
+			forks++;
+		}
+		if (sum->key.tid == atomic_load(&truth->renamed_tid))
+			odd_name |= !strcmp(sum->thread, ODD_NAME);
+	}
+	tap_note("%s: %lu threads of %d us, truth %.1f ms, measured %.1f ms (%.2f %%)", variant,
+		 (unsigned long)atomic_load(&truth->storm_threads), STORM_CPU_US,
+		 (double)storm_truth_ns / 1e6, (double)storm_ns / 1e6,
+		 100 * (double)storm_ns / (double)storm_truth_ns);
+	/* --cpu iter: whom RCU has not freed yet is said at the end of the run. */
+	tap_ok(storm_threads + forks + untold >=
+		       atomic_load(&truth->storm_threads) + atomic_load(&truth->forks),
+	       "%s: each dead thread and child was seen: %lu of %lu, %lu of %lu, in flight %lu",
+	       variant, (unsigned long)storm_threads,
+	       (unsigned long)atomic_load(&truth->storm_threads), (unsigned long)forks,
+	       (unsigned long)atomic_load(&truth->forks), (unsigned long)untold);
+	/* Above 100 %: the exit after the thread's own last clock read is real CPU time. */
+	tap_ok((double)storm_ns >= 0.98 * (double)storm_truth_ns,
+	       "%s: at least 98 %% of the dead threads' time", variant);
+	/* wait4 reports whole microseconds, and loses the tail of children reaped early. */
+	tap_ok((double)fork_ns >= 0.98 * (double)fork_truth_ns,
+	       "%s: the dead children's time is theirs (%.1f of %.1f ms)", variant,
+	       (double)fork_ns / 1e6, (double)fork_truth_ns / 1e6);
+	tap_ok(odd_name, "%s: a thread renamed to \"%s\" has that name", variant, ODD_NAME);
+}
+
+static void start_children(pid_t *children)
+{
+	memset(truth, 0, sizeof(*truth));
+	for (size_t i = 0; i < ROLES; i++) {
+		children[i] = fork();
+		if (!children[i]) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			prctl(PR_SET_NAME, i == ROLE_FORKS ? "forked" : "load");
+			roles[i]();
+			_exit(0);
+		}
+	}
+}
+
+static void end_children(pid_t *children)
+{
+	for (size_t i = 0; i < ROLES; i++) {
+		kill(children[i], SIGKILL);
+		waitpid(children[i], NULL, 0);
+	}
+}
+
+static void sample(struct source *source, struct measurement *m, uint64_t *last_ns)
+{
+	struct record_interval interval = {0};
+	uint64_t now_ns;
+
+	if (source->ops->sample(source, &interval))
+		m->bad_intervals++;
+	now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	add_sample(m, &interval, now_ns - *last_ns);
+	*last_ns = now_ns;
+	counter_list_free(&interval.lost);
+	missing_list_free(&interval.missing);
+}
+
+static void free_measurement(struct measurement *m)
+{
+	struct sum *sum, *next;
+
+	HASH_ITER (hh, m->sums, sum, next) {
+		HASH_DEL(m->sums, sum);
+		free(sum);
+	}
+	counter_list_free(&m->lost);
+}
+
+static uint64_t in_flight(struct source *source)
+{
+	struct summary *summary = summary_new();
+	const struct record_footer *footer;
+	uint64_t count = 0;
+
+	source->ops->summarise(source, summary);
+	footer = summary_footer(summary);
+	for (size_t i = 0; i < footer->total_count; i++)
+		if (!strcmp(footer->totals[i].key, "cpu.deaths_in_flight"))
+			count = (uint64_t)footer->totals[i].value;
+	summary_free(summary);
+	return count;
+}
+
+static int stop_loop(void *loop, uint32_t periods)
+{
+	loop_stop(loop);
+	return 0;
+}
+
+/* As in a session: the ring of deaths is emptied when it is half full. */
+static void run_loop(struct loop *loop, unsigned ms)
+{
+	int timer = loop_add_timer(loop, ms * NSEC_PER_MSEC, 0, stop_loop, loop);
+
+	loop_run(loop);
+	loop_remove_timer(loop, timer);
+}
+
+static unsigned long storm_deaths(struct measurement *m, const pid_t *children)
+{
+	unsigned long deaths = 0;
+
+	for (struct sum *sum = m->sums; sum; sum = sum->hh.next)
+		deaths += sum->exited && sum->pid == children[ROLE_STORM];
+	return deaths;
+}
+
+static void test_variant(const char *name, const struct cpu_options *options)
+{
+	struct source *source = cpu_source_new(options);
+	struct target_set *targets = target_set_new(NULL, 0, "");
+	struct loop *loop = loop_new();
+	const struct source_context context = {
+		.loop = loop, .targets = targets, .interval_ns = 200000000};
+	struct measurement m = {0};
+	pid_t children[ROLES];
+	uint64_t last_ns, begin_ns;
+	double closed;
+	int err = source->ops->open(source, &context);
+
+	if (err) {
+		/* Only what this kernel cannot do is a skip; on the build machine all can. */
+		tap_skip(name, source->reason);
+		goto cleanup;
+	}
+	last_ns = begin_ns = clock_now_ns(CLOCK_MONOTONIC);
+	start_children(children);
+	while (clock_now_ns(CLOCK_MONOTONIC) < begin_ns + LOAD_SECONDS * NSEC_PER_SEC) {
+		run_loop(loop, 200);
+		sample(source, &m, &last_ns);
+	}
+	atomic_store(&truth->stop, true);
+	while (atomic_load(&truth->parked) < (int)ROLES)
+		usleep(10000);
+	/* --cpu iter sees the dead when RCU frees them: some 12 ms after their end, up to seconds
+	 * for the last ones of a CPU that went idle. */
+	for (int i = 0;
+	     i < 10 && (i < 3 || storm_deaths(&m, children) < atomic_load(&truth->storm_threads));
+	     i++) {
+		run_loop(loop, 200);
+		sample(source, &m, &last_ns);
+	}
+	m.in_flight = in_flight(source);
+	check_tasks(name, &m, children);
+	check_dead(name, &m, children);
+	end_children(children);
+	tap_ok(!m.bad_intervals, "%s: tasks + other + overflow = busy = sum of uids in each of %lu",
+	       name, (unsigned long)m.intervals);
+	closed = 100 * (double)(m.busy_ns + m.idle_ns) / (double)m.capacity_ns;
+	tap_ok(m.have_idle && closed > 99 && closed < 101,
+	       "%s: tasks + idle are %.3f %% of CPUs x time", name, closed);
+	for (size_t i = 0; i < m.lost.count; i++)
+		tap_note("%s: %s = %lu", name, m.lost.items[i].name,
+			 (unsigned long)m.lost.items[i].value);
+	tap_ok(counter_list_total(&m.lost) ==
+		       counter_list_get(&m.lost, "cpu_missed_switches") +
+			       counter_list_get(&m.lost, "cpu_deaths_untold"),
+	       "%s: nothing of ours was lost", name);
+cleanup:
+	source->ops->close(source);
+	loop_free(loop);
+	target_set_free(targets);
+	free_measurement(&m);
+}
+
+int main(void)
+{
+	static const struct {
+		const char *name;
+		struct cpu_options options;
+	} variants[] = {
+		{"switch/tp_btf/array", {.kernel = {CPU_MODE_SWITCH, VARIANT_TP_BTF}}},
+		{"switch/raw_tp/array", {.kernel = {CPU_MODE_SWITCH, VARIANT_RAW_TP}}},
+		{"switch/tp_btf/hash",
+		 {.kernel = {CPU_MODE_SWITCH, VARIANT_TP_BTF, .test_hash = true}}},
+		{"switch/raw_tp/hash",
+		 {.kernel = {CPU_MODE_SWITCH, VARIANT_RAW_TP, .test_hash = true}}},
+		{"iter/tp_btf", {.kernel = {CPU_MODE_ITER, VARIANT_TP_BTF}}},
+	};
+
+	truth = mmap(NULL, sizeof(*truth), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	kernel_log_init(false);
+	for (size_t i = 0; i < sizeof(variants) / sizeof(*variants); i++)
+		test_variant(variants[i].name, &variants[i].options);
+	return tap_done();
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Every way in which CPU accounting can lose something is reached, counted, and the totals stay
+ * right: maps made tiny by the options that exist for this. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "jankscope/target.h"
+#include "source/cpu.h"
+#include "tap.h"
+#include "util/clock.h"
+
+#define UID_A 61001
+#define UID_B 61002
+
+struct run {
+	struct source *source;
+	struct target_set *targets;
+	struct record_interval interval;
+	uint64_t begin_ns, dur_ns;
+};
+
+static bool begin(struct run *run, const char *name, const struct sched_kernel_options *kernel)
+{
+	const struct cpu_options options = {.kernel = *kernel};
+	struct source_context context = {.interval_ns = NSEC_PER_SEC};
+
+	*run = (struct run){.source = cpu_source_new(&options),
+			    .targets = target_set_new(NULL, 0, "")};
+	context.targets = run->targets;
+	if (run->source->ops->open(run->source, &context)) {
+		tap_skip(name, run->source->reason);
+		run->source->ops->close(run->source);
+		target_set_free(run->targets);
+		return false;
+	}
+	run->begin_ns = clock_now_ns(CLOCK_MONOTONIC);
+	return true;
+}
+
+static void sample(struct run *run)
+{
+	run->interval = (struct record_interval){0};
+	run->source->ops->sample(run->source, &run->interval);
+	run->dur_ns = clock_now_ns(CLOCK_MONOTONIC) - run->begin_ns;
+}
+
+static void end(struct run *run)
+{
+	counter_list_free(&run->interval.lost);
+	missing_list_free(&run->interval.missing);
+	run->source->ops->close(run->source);
+	target_set_free(run->targets);
+}
+
+static uint64_t lost(const struct run *run, const char *name)
+{
+	return counter_list_get(&run->interval.lost, name);
+}
+
+static uint64_t uid_ns(const struct run *run, uid_t uid)
+{
+	for (size_t i = 0; i < run->interval.cpu.uid_count; i++)
+		if (run->interval.cpu.uids[i].uid == uid)
+			return run->interval.cpu.uids[i].cpu_ns;
+	return 0;
+}
+
+static void burn_ms(unsigned ms)
+{
+	uint64_t until_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) + ms * NSEC_PER_MSEC;
+
+	while (clock_now_ns(CLOCK_THREAD_CPUTIME_ID) < until_ns)
+		;
+}
+
+/* A child of a uid of its own that burns and ends. */
+static void burn_as(uid_t uid, unsigned ms)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (setuid(uid))
+			_exit(1);
+		burn_ms(ms);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+}
+
+static bool closes(const struct run *run)
+{
+	const struct record_cpu *cpu = &run->interval.cpu;
+	double capacity_ns = (double)cpu->online_cpus * (double)run->dur_ns;
+	double used_ns = (double)(cpu->busy_ns + cpu->idle_ns.value);
+
+	tap_note("busy %.1f + idle %.1f of %.1f ms (%.2f %%)", (double)cpu->busy_ns / 1e6,
+		 (double)cpu->idle_ns.value / 1e6, capacity_ns / 1e6, 100 * used_ns / capacity_ns);
+	return used_ns > 0.99 * capacity_ns && used_ns < 1.01 * capacity_ns;
+}
+
+static void test_task_map_full(const char *name, bool hash)
+{
+	const struct sched_kernel_options kernel = {
+		.mode = CPU_MODE_SWITCH, .test_task_slots = 4, .test_hash = hash};
+	struct run run;
+
+	if (!begin(&run, name, &kernel))
+		return;
+	burn_as(UID_A, 300);
+	usleep(50000);
+	sample(&run);
+	tap_ok(lost(&run, "cpu_task_map_full") > 0, "%s: counted (%lu)", name,
+	       (unsigned long)lost(&run, "cpu_task_map_full"));
+	tap_ok(run.interval.cpu.overflow_ns > 250 * NSEC_PER_MSEC,
+	       "%s: the time is in the overflow row", name);
+	tap_ok(uid_ns(&run, UID_A) >= 300 * NSEC_PER_MSEC &&
+		       uid_ns(&run, UID_A) < 400 * NSEC_PER_MSEC,
+	       "%s: its uid has it (%.1f of 300 ms)", name, (double)uid_ns(&run, UID_A) / 1e6);
+	tap_ok(closes(&run), "%s: the machine's sum still closes", name);
+	end(&run);
+}
+
+static void test_overflow_map_full(void)
+{
+	const struct sched_kernel_options kernel = {
+		.mode = CPU_MODE_SWITCH, .test_task_slots = 1, .test_overflow_uids = 1};
+	struct run run;
+
+	if (!begin(&run, "overflow map full", &kernel))
+		return;
+	burn_as(UID_A, 50);
+	burn_as(UID_B, 50);
+	sample(&run);
+	tap_ok(lost(&run, "cpu_overflow_map_full_ns") > 40 * NSEC_PER_MSEC,
+	       "overflow map full: the lost nanoseconds are counted (%.1f ms)",
+	       (double)lost(&run, "cpu_overflow_map_full_ns") / 1e6);
+	end(&run);
+}
+
+static void *nothing(void *unused)
+{
+	burn_ms(1);
+	return NULL;
+}
+
+static void run_thread(void)
+{
+	pthread_t thread;
+
+	if (!pthread_create(&thread, NULL, nothing, NULL))
+		pthread_join(thread, NULL);
+}
+
+static void test_death_ring_full(void)
+{
+	const struct sched_kernel_options kernel = {.mode = CPU_MODE_SWITCH,
+						    .test_death_ring_bytes = 4096};
+	struct run run;
+	uint64_t exited = 0, cpu_ns = 0;
+
+	if (!begin(&run, "death ring full", &kernel))
+		return;
+	for (int i = 0; i < 200; i++)
+		run_thread();
+	usleep(20000);
+	sample(&run);
+	for (size_t i = 0; i < run.interval.cpu.task_count; i++) {
+		const struct record_task *task = &run.interval.cpu.tasks[i];
+
+		if (task->pid == getpid() && task->tid != getpid() && task->exited) {
+			exited++;
+			cpu_ns += task->cpu_ns;
+		}
+	}
+	tap_ok(lost(&run, "cpu_death_ring_full") > 0, "death ring full: counted (%lu)",
+	       (unsigned long)lost(&run, "cpu_death_ring_full"));
+	tap_ok(exited == 200 && cpu_ns > 200 * NSEC_PER_MSEC,
+	       "death ring full: the slots still told of %lu of 200 deaths (%.1f ms)",
+	       (unsigned long)exited, (double)cpu_ns / 1e6);
+	tap_ok(closes(&run), "death ring full: the machine's sum closes");
+	end(&run);
+}
+
+/* The next task gets this tid. */
+static bool set_next_tid(pid_t tid)
+{
+	char text[16];
+	int fd = open("/proc/sys/kernel/ns_last_pid", O_WRONLY),
+	    n = snprintf(text, sizeof(text), "%d", tid - 1);
+	bool ok = fd >= 0 && write(fd, text, (size_t)n) == n;
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+static void test_slot_reused(void)
+{
+	const struct sched_kernel_options kernel = {.mode = CPU_MODE_SWITCH,
+						    .test_death_ring_bytes = 4096};
+	struct run run;
+	uint64_t mine_ns = 0;
+
+	if (access("/proc/sys/kernel/ns_last_pid", W_OK)) {
+		tap_skip("dead slot reused", "no ns_last_pid (CONFIG_CHECKPOINT_RESTORE)");
+		return;
+	}
+	if (!begin(&run, "dead slot reused", &kernel))
+		return;
+	for (int i = 0; i < 200; i++) {
+		set_next_tid(31000);
+		run_thread();
+	}
+	usleep(20000);
+	sample(&run);
+	for (size_t i = 0; i < run.interval.cpu.task_count; i++)
+		if (run.interval.cpu.tasks[i].pid == getpid() &&
+		    run.interval.cpu.tasks[i].tid != getpid())
+			mine_ns += run.interval.cpu.tasks[i].cpu_ns;
+	tap_ok(lost(&run, "cpu_dead_slot_reused") > 0, "dead slot reused: counted (%lu)",
+	       (unsigned long)lost(&run, "cpu_dead_slot_reused"));
+	tap_ok(mine_ns + run.interval.cpu.overflow_ns >= 200 * NSEC_PER_MSEC,
+	       "dead slot reused: its time is in the overflow row (%.1f ms + %.1f ms of 200)",
+	       (double)mine_ns / 1e6, (double)run.interval.cpu.overflow_ns / 1e6);
+	tap_ok(closes(&run), "dead slot reused: the machine's sum closes");
+	end(&run);
+}
+
+static void test_missed_switches(void)
+{
+	const struct sched_kernel_options kernel = {.mode = CPU_MODE_SWITCH, .test_skip_every = 20};
+	struct run run;
+	uint64_t mine_ns = 0, before_ns;
+
+	if (!begin(&run, "missed switches", &kernel))
+		return;
+	before_ns = clock_now_ns(CLOCK_PROCESS_CPUTIME_ID);
+	for (int i = 0; i < 300; i++) {
+		burn_ms(1);
+		usleep(500);
+	}
+	sample(&run);
+	before_ns = clock_now_ns(CLOCK_PROCESS_CPUTIME_ID) - before_ns;
+	for (size_t i = 0; i < run.interval.cpu.task_count; i++)
+		if (run.interval.cpu.tasks[i].tid == getpid())
+			mine_ns = run.interval.cpu.tasks[i].cpu_ns;
+	tap_ok(lost(&run, "cpu_missed_switches") > 10, "missed switches: counted (%lu)",
+	       (unsigned long)lost(&run, "cpu_missed_switches"));
+	tap_ok(mine_ns > 300 * NSEC_PER_MSEC && mine_ns <= before_ns,
+	       "missed switches: no CPU time is lost (%.2f of %.2f ms)", (double)mine_ns / 1e6,
+	       (double)before_ns / 1e6);
+	end(&run);
+}
+
+/* A slot whose two sequence numbers never agree, as if its writer had died in the middle. */
+static void test_torn_read(void)
+{
+	const struct sched_kernel_options kernel = {.mode = CPU_MODE_SWITCH};
+	size_t bytes = 32768 * sizeof(struct task_slot);
+	struct task_slot *slots;
+	struct run run;
+
+	if (!begin(&run, "torn slot", &kernel))
+		return;
+	slots = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+		     sched_kernel_tasks_fd(cpu_source_kernel(run.source)), 0);
+	if (tap_ok(slots != MAP_FAILED, "torn slot: the map can be written by the test")) {
+		/* Tids are handed out upwards: this one is not in use for a long while. */
+		pid_t tid = getpid() > 16384 ? 5 + getpid() / 2 : 16384 + getpid() / 2;
+
+		slots[tid].sequence = 1;
+		slots[tid].start_boot_ns = 1;
+		slots[tid].cpu_ns = NSEC_PER_SEC;
+		sample(&run);
+		tap_ok(lost(&run, "cpu_torn_reads") == 1, "torn slot: counted once (%lu)",
+		       (unsigned long)lost(&run, "cpu_torn_reads"));
+		slots[tid] = (struct task_slot){0};
+		munmap(slots, bytes);
+	}
+	end(&run);
+}
+
+int main(void)
+{
+	kernel_log_init(false);
+	test_task_map_full("task array full", false);
+	test_task_map_full("task hash full", true);
+	test_overflow_map_full();
+	test_death_ring_full();
+	test_slot_reused();
+	test_missed_switches();
+	test_torn_read();
+	return tap_done();
+}
