@@ -26,6 +26,8 @@ struct options {
 	double max_lost_pct;
 	int cpu_mode; /* enum cpu_mode */
 	int variant;  /* enum program_variant */
+	int net_mode; /* enum net_mode_option */
+	int net_length;
 	const char *btf_path;
 	uint64_t top; /* UINT64_MAX: not given */
 	uint64_t test_task_slots, test_death_ring_bytes, test_overflow_uids, test_skip_every;
@@ -34,6 +36,9 @@ struct options {
 	char **arguments; /* what is no flag */
 	int argument_count;
 };
+
+/* --net, in the order of its choices. */
+enum net_mode_option { NET_AUTO = 0, NET_HOOKS = 1, NET_NETD = 2, NET_OFF = 3 };
 
 struct verb_description {
 	const char *name;

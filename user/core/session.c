@@ -39,7 +39,7 @@ struct session {
 	struct sink *sinks[MAX_SINKS];
 	size_t sink_count;
 	struct source_context context;
-	uint64_t seq, last_mono_ns, begin_mono_ns, suspended_ns, intervals, overruns;
+	uint64_t seq, last_mono_ns, suspended_ns, intervals, overruns;
 	int64_t unix_minus_boot_ns;
 	int signal_fd;
 	bool stop, targets_seen;
@@ -469,6 +469,23 @@ static enum exit_code open_sources(struct session *session)
 	return EXIT_FINE;
 }
 
+/* Opening takes its time (the net source loads after the CPU source has its baseline): what
+ * happened meanwhile is thrown away, so that all sources and the clock count from the same moment.
+ */
+static void take_common_baseline(struct session *session)
+{
+	struct record_interval ignored = {0};
+
+	for (size_t i = 0; i < session->source_count; i++)
+		if (session->sources[i].open)
+			session->sources[i].source->ops->sample(session->sources[i].source,
+								&ignored);
+	counter_list_free(&ignored.lost);
+	missing_list_free(&ignored.missing);
+	self_usage_take(session->self, NULL);
+	watch_clocks(session, NULL);
+}
+
 static int run_loop(struct session *session)
 {
 	const struct session_options *options = &session->options;
@@ -530,9 +547,7 @@ enum exit_code session_run(struct session *session)
 	emit_event(session, &start);
 	for (size_t i = 0; target_set_at(session->targets, i); i++)
 		on_target(session, TARGET_STARTED, target_set_at(session->targets, i));
-	self_usage_take(session->self, NULL);
-	watch_clocks(session, NULL);
-	session->begin_mono_ns = session->last_mono_ns;
+	take_common_baseline(session);
 	err = run_loop(session);
 	/* The rest of an interval is one too, unless the timer has just fired. */
 	left_ns = clock_now_ns(CLOCK_MONOTONIC) - session->last_mono_ns;

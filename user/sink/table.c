@@ -104,9 +104,10 @@ static void print_cpu(struct table_sink *table, const struct record_cpu *cpu)
 			"invol", "TID", "THREAD", "PROCESS");
 	for (size_t i = 0; i < rows; i++) {
 		const struct record_task *task = &cpu->tasks[i];
-		const char *process = task->package   ? task->package
-				      : task->process ? task->process
-						      : "-";
+		const char *process = task->package            ? task->package
+				      : task->process          ? task->process
+				      : task->tid == task->pid ? task->thread
+							       : "-";
 
 		fprintf(table->out, "  %9.1f ", ms(task->cpu_ns));
 		if (task->runnable_ns.present)

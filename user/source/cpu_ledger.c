@@ -249,7 +249,8 @@ static int find_or_make(struct cpu_ledger *ledger, const struct task_reading *re
 	}
 	start_over(known, reading);
 	if (reading->start_boot_ns < ledger->attach_boot_ns) {
-		ledger->missed_seeds++;
+		/* Who is dead at first sight was dead or dying when we came, and is not ours. */
+		ledger->missed_seeds += !reading->exited;
 		take_sums(known, reading);
 	}
 	return 0;

@@ -9,7 +9,10 @@
 #include "core/schema.h"
 #include "sink/jsonl.h"
 #include "sink/table.h"
+#include "kernel/btf.h"
+#include "kernel/features.h"
 #include "source/cpu.h"
+#include "source/net.h"
 
 #include "verb/verb.h"
 
@@ -60,12 +63,29 @@ static enum exit_code add_sinks(struct session *session, const struct options *o
 	return session_add_sink(session, sink) ? EXIT_INTERNAL : EXIT_FINE;
 }
 
-static enum exit_code add_sources(struct session *session, const struct options *options)
+static enum net_variant net_variant(const struct options *options)
 {
+	if (options->net_mode == NET_NETD)
+		return NET_VARIANT_NETD;
+	if (options->variant == VARIANT_RAW_TP)
+		return NET_VARIANT_RAW_TP;
+	if (options->variant == VARIANT_TP_BTF || options->net_mode == NET_HOOKS)
+		return NET_VARIANT_TP_BTF;
+	return NET_VARIANT_AUTO;
+}
+
+static enum exit_code add_sources(struct session *session, const struct options *options,
+				  const char *btf_path)
+{
+	const struct net_options net = {
+		.variant = net_variant(options),
+		.wire = options->net_length == 1,
+		.btf = btf_path,
+	};
 	const struct cpu_options cpu = {
 		.kernel = {.mode = (enum cpu_mode)options->cpu_mode,
 			   .variant = (enum program_variant)options->variant,
-			   .btf_path = options->btf_path,
+			   .btf_path = btf_path,
 			   .test_task_slots = (uint32_t)options->test_task_slots,
 			   .test_death_ring_bytes = (uint32_t)options->test_death_ring_bytes,
 			   .test_overflow_uids = (uint32_t)options->test_overflow_uids,
@@ -73,7 +93,13 @@ static enum exit_code add_sources(struct session *session, const struct options 
 			   .test_hash = options->test_hash},
 		.top = options->top == UINT64_MAX ? 0 : (size_t)options->top,
 	};
-	return session_add_source(session, cpu_source_new(&cpu), true) ? EXIT_INTERNAL : EXIT_FINE;
+	if (session_add_source(session, cpu_source_new(&cpu), true))
+		return EXIT_INTERNAL;
+	/* What was asked for by name must be there. */
+	if (options->net_mode != NET_OFF &&
+	    session_add_source(session, net_source_new(&net), options->net_mode != NET_AUTO))
+		return EXIT_INTERNAL;
+	return EXIT_FINE;
 }
 
 enum exit_code verb_record(const struct options *options)
@@ -88,14 +114,24 @@ enum exit_code verb_record(const struct options *options)
 		.spec_count = options->target_count,
 		.verbose = options->verbose,
 	};
+	struct kernel_btf btf = {0};
 	struct target_set *targets;
 	struct session *session = NULL;
 	enum exit_code code = EXIT_INTERNAL;
+	int err;
 
 	if (options->json_schema) {
 		fputs(record_schema(), stdout);
 		return EXIT_FINE;
 	}
+	err = kernel_btf_open(&btf, options->btf_path, NULL);
+	if (err) {
+		fprintf(stderr, "jankscope: error: --btf %s: %s\n", options->btf_path,
+			err == -EINVAL ? "not a BTF file" : strerror(-err));
+		return EXIT_USAGE;
+	}
+	/* Before 5.11 BPF maps count against RLIMIT_MEMLOCK. */
+	features_raise_memlock();
 	targets = target_set_new(options->targets, options->target_count, "");
 	if (targets)
 		session = session_new(&session_options, targets);
@@ -105,11 +141,12 @@ enum exit_code verb_record(const struct options *options)
 	}
 	code = add_sinks(session, options);
 	if (!code)
-		code = add_sources(session, options);
+		code = add_sources(session, options, btf.path);
 	if (!code)
 		code = session_run(session);
 cleanup:
 	session_free(session);
 	target_set_free(targets);
+	kernel_btf_close(&btf);
 	return code;
 }
