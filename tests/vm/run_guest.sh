@@ -23,7 +23,15 @@ if [ "$arch" = arm64 ]; then
 else
 	command=(qemu-system-x86_64 -M q35 -smp 2 "${common[@]}" -append "console=ttyS0 $append")
 fi
-# The serial line is a terminal: it ends lines with CR LF.
-timeout --kill-after=5 "$limit" "${command[@]}" "$@" </dev/null 2>&1 | tr -d '\r' | tee "$work/log"
+# The serial line is a terminal: it ends lines with CR LF. Unbuffered, because somebody may wait for
+# a line.
+mkfifo "$work/serial"
+sed -u 's/\r//g' <"$work/serial" | tee "$work/log" &
+reader=$!
+timeout --kill-after=5 "$limit" "${command[@]}" "$@" </dev/null >"$work/serial" 2>&1 &
+emulator=$!
+trap 'kill $emulator 2>/dev/null' TERM INT
+wait $emulator
+wait $reader
 rc=$(sed -n 's/^##RC:\([0-9]*\).*/\1/p' "$work/log" | tail -1)
 exit "${rc:-99}"
