@@ -3,6 +3,7 @@
 # short record of the app in front, check what came back, keep the files. TAP on stdout.
 # usage: run.sh SERIAL [OUT_DIR]      SERIAL as in `adb devices`
 #   SECONDS_TO_RECORD=10  ADB=adb  BINARY=build/arm64/jankscope (by the device's uname -m)
+#   EMULATED=1: no figure is judged
 # It changes nothing on the device but /data/local/tmp/jankscope*, which it removes again.
 set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -95,10 +96,15 @@ check_records() { # NAME FILE: the invariants of records.md
 		(([.cpu.tasks[].cpu_ns] | add // 0) + .cpu.other_ns + .cpu.overflow_ns - .cpu.busy_ns) as $d |
 		select($d != 0) | $d' "$file" | head -1)
 	[ -z "$bad" ]; ok $? "$name: tasks + other + overflow = busy" "off by $bad ns"
-	bad=$(jq -r 'select(.type == "interval" and .cpu.idle_ns != null) |
-		((.cpu.busy_ns + .cpu.idle_ns) / (.cpu.online_cpus * .dur_ns) * 100 - 100) |
-		select(. > 1 or . < -5)' "$file" | head -1)
-	[ -z "$bad" ]; ok $? "$name: busy + idle = CPUs x time within 1 %" "$bad %"
+	# Unaccounted is interrupts (GKI counts them apart) and read-out skew; an emulator is full of both.
+	bad=$(jq -rs '[.[] | select(.type == "interval" and .cpu.idle_ns != null)] |
+		(map(.cpu.busy_ns + .cpu.idle_ns) | add) / (map(.cpu.online_cpus * .dur_ns) | add) * 100 - 100' "$file")
+	if [ -n "${EMULATED:-}" ]; then
+		echo "# $name: busy + idle is $bad % off CPUs x time, not judged on an emulator"
+	else
+		jq -ne "$bad > -5 and $bad < 1" >/dev/null
+		ok $? "$name: busy + idle = CPUs x time but for interrupts" "$bad %"
+	fi
 	bad=$(jq -c 'select(.type == "interval" or .type == "footer") | .lost | select(. != {} and . != null)' "$file" | head -1)
 	[ -z "$bad" ]; ok $? "$name: nothing lost" "$bad"
 	jq -r 'select(.type == "header") | .sources[] | "# source \(.name): \(.state) \(.variant // "") \(.reason // "")"' "$file"

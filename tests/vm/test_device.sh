@@ -30,7 +30,7 @@ free_port() {
 }
 one=$(free_port) two=$(free_port)
 export ANDROID_ADB_SERVER_PORT=$(free_port) HOME=$work
-trap 'adb kill-server >/dev/null 2>&1; [ -n "${qemu:-}" ] && kill $qemu 2>/dev/null; wait; [ -n "${KEEP:-}" ] && cp -r "$work" /tmp/rigdev; rm -rf "$work"' EXIT
+trap 'adb kill-server >/dev/null 2>&1; [ -n "${qemu:-}" ] && kill $qemu 2>/dev/null; wait; rm -rf "$work"' EXIT
 tests/vm/run_guest.sh $guest "$work/payload.cpio" /payload/device.sh 170 \
 	-netdev "user,id=n,restrict=on,hostfwd=tcp:127.0.0.1:$one-:5555,hostfwd=tcp:127.0.0.1:$two-:5556" \
 	-device virtio-net-pci,netdev=n,romfile= >build/vm/run/device.log 2>&1 &
@@ -42,7 +42,7 @@ adb start-server >/dev/null 2>&1
 failed=0
 try() { # NAME SERIAL SECONDS EXPECTED_ROOT
 	adb connect "$2" >/dev/null 2>&1
-	SECONDS_TO_RECORD=$3 tests/device/run.sh "$2" "$work/$1" >"$work/$1.tap" 2>&1 || failed=1
+	EMULATED=1 SECONDS_TO_RECORD=$3 tests/device/run.sh "$2" "$work/$1" >"$work/$1.tap" 2>&1 || failed=1
 	sed "s/^\(ok\|not ok\) - /\1 - device $1: /" "$work/$1.tap"
 	if grep -q "root shell by: $4" "$work/$1.tap"; then
 		echo "ok - device $1: root comes by $4"
