@@ -422,10 +422,12 @@ static __always_inline int transmit(struct sk_buff *skb, bool direct)
 		parsed = net_parse4(&packet, head + offset, linear - skip, length - skip, true);
 	else
 		parsed = net_parse6(&packet, head + offset, linear - skip, length - skip, true);
+	/* Without headers (a packet socket can put all in page fragments) the sender is known all
+	 * the same; only the flow is not. */
 	if (!parsed) {
-		loss_add(&net_losses, NET_LOSS_HEADER, 1);
-		count_class(NET_CLASS_OVERFLOW, true, length - skip, 1);
-		return 0;
+		packet.length = length - skip;
+		packet.headers = 0;
+		packet.has_ports = false;
 	}
 	if (from.learnable && packet.has_ports && !loopback) {
 		if (ethertype == NET_ETH_P_IP) {
@@ -440,7 +442,7 @@ static __always_inline int transmit(struct sk_buff *skb, bool direct)
 			learn(&flows6, &waiting6, &key, from.owner);
 		}
 	}
-	if (!wire_length && !whole_datagram(&packet))
+	if (parsed && !wire_length && !whole_datagram(&packet))
 		return 0;
 	measure(skb, head, &packet, loopback, direct, &bytes, &packets);
 count:

@@ -10,6 +10,7 @@
 #include <uthash.h>
 #include "abi/net.h"
 #include "jankscope/target.h"
+#include "kernel/btf.h"
 #include "kernel/load.h"
 #include "net.skel.h"
 #include "source/net_flows.h"
@@ -263,9 +264,9 @@ static int resize(struct bpf_map *map, uint32_t entries)
 	return entries ? bpf_map__set_max_entries(map, entries) : 0;
 }
 
-static int load(struct net_source *net, enum net_variant variant)
+static int load(struct net_source *net, enum net_variant variant, const char *btf)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = net->options.btf);
+	LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = btf);
 	const struct net_options *options = &net->options;
 	struct twins twins;
 	int err, i;
@@ -319,14 +320,22 @@ static int open_programs(struct net_source *net)
 {
 	enum net_variant variant = net->options.variant;
 	struct net_flows_maps maps;
+	struct kernel_btf btf = {0};
 	int err;
 
 	net->possible_cpus = libbpf_num_possible_cpus();
 	if (net->possible_cpus < 0)
 		return net->possible_cpus;
-	err = load(net, variant == NET_VARIANT_AUTO ? NET_VARIANT_TP_BTF : variant);
+	err = kernel_btf_open(&btf, net->options.btf, NULL);
+	if (err) {
+		snprintf(net->base.reason, sizeof(net->base.reason), "--btf %s: not a BTF file",
+			 net->options.btf ? net->options.btf : "(embedded)");
+		return err;
+	}
+	err = load(net, variant == NET_VARIANT_AUTO ? NET_VARIANT_TP_BTF : variant, btf.path);
 	if (err && variant == NET_VARIANT_AUTO)
-		err = load(net, NET_VARIANT_RAW_TP);
+		err = load(net, NET_VARIANT_RAW_TP, btf.path);
+	kernel_btf_close(&btf);
 	if (err)
 		return err;
 	maps = (struct net_flows_maps){
@@ -364,7 +373,7 @@ static int net_open(struct source *source, const struct source_context *context)
 		if (variant == NET_VARIANT_NETD)
 			snprintf(source->reason, sizeof(source->reason),
 				 "netd's pinned map cannot be read: %s", strerror(-err));
-		else
+		else if (!source->reason[0])
 			kernel_explain(err, "network accounting", source->reason,
 				       sizeof(source->reason));
 	} else if (source->state == SOURCE_DEGRADED) {
