@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "frames/analysis.h"
+#include "frames/period.h"
+#include "frames/sort.h"
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_LOSSES  64
+#define MAX_CHANGES 10000
+
+struct analysis {
+	struct analysis_options options;
+	struct timeline *timeline;
+	struct slices *slices;
+	struct name_table *names;
+	struct loss_counter losses[MAX_LOSSES];
+	size_t loss_count;
+	struct worst_frame worst[ANALYSIS_MAX_WORST];
+	size_t worst_count;
+	int64_t period_ns, stated_period_ns;
+	const char *period_source;
+	struct refresh_change *changes;
+	size_t change_count;
+	struct layer_view *views;
+	size_t view_count;
+	uint64_t duplicates;
+	int64_t cookie; /* of frames that have none of their own */
+	int err;
+};
+
+static void on_loss(void *ctx, const char *reason, uint64_t count)
+{
+	struct analysis *a = ctx;
+
+	if (!count)
+		return;
+	for (size_t i = 0; i < a->loss_count; i++) {
+		if (!strcmp(a->losses[i].reason, reason)) {
+			a->losses[i].count += count;
+			return;
+		}
+	}
+	if (a->loss_count < MAX_LOSSES)
+		a->losses[a->loss_count++] = (struct loss_counter){reason, count};
+}
+
+static bool wants_layer(const struct analysis *a, const struct layer *layer)
+{
+	char package[256];
+
+	if (a->options.layer_glob) {
+		const char *bare = strncmp(layer->name, "TX - ", 5) ? layer->name : layer->name + 5;
+
+		if (fnmatch(a->options.layer_glob, layer->name, 0) &&
+		    fnmatch(a->options.layer_glob, bare, 0))
+			return false;
+	}
+	if (a->options.package) {
+		const char *name = analysis_package(a, layer, package, sizeof(package));
+
+		return name && !strcmp(name, a->options.package);
+	}
+	return true;
+}
+
+/* Keep the frame if it is among the worst so far. */
+static void consider(struct analysis *a, const struct worst_frame *frame)
+{
+	size_t at,
+		max = a->options.worst < ANALYSIS_MAX_WORST ? a->options.worst : ANALYSIS_MAX_WORST;
+
+	if (frame->late_ns <= 0 || !max)
+		return;
+	if (a->worst_count == max && a->worst[max - 1].late_ns >= frame->late_ns)
+		return;
+	if (!wants_layer(a, analysis_layer(a, frame->layer)))
+		return;
+	if (a->worst_count < max)
+		a->worst_count++;
+	for (at = a->worst_count - 1; at && a->worst[at - 1].late_ns < frame->late_ns; at--)
+		a->worst[at] = a->worst[at - 1];
+	a->worst[at] = *frame;
+}
+
+static void on_finished(void *ctx, const struct timeline_finished *finished)
+{
+	struct analysis *a = ctx;
+	const struct frame *frame = finished->frame;
+	struct worst_frame worst = {
+		.late = {.pid = finished->pid,
+			 .token = finished->token,
+			 .start_ns = finished->start_ns,
+			 .end_ns = finished->end_ns},
+		.layer = frame->layer,
+		.jank = frame->flags & FRAME_JANK_MASK,
+		.present_ns = frame->present_ns,
+		.predicted_ns = frame->predicted_ns,
+		.work_ns = frame->work_ns,
+	};
+
+	/* the app may have begun before doFrame: count from when it was woken */
+	if (finished->expected_start_ns != TIMELINE_NONE &&
+	    finished->expected_start_ns < worst.late.start_ns)
+		worst.late.start_ns = finished->expected_start_ns;
+	if (frame->predicted_ns != TIMELINE_NONE)
+		worst.late_ns = frame->present_ns - frame->predicted_ns;
+	consider(a, &worst);
+}
+
+static void on_timeline(void *ctx, const struct timeline_event *event)
+{
+	struct analysis *a = ctx;
+
+	if (!a->err)
+		a->err = timeline_add(a->timeline, event);
+}
+
+static void on_mark(void *ctx, const struct trace_mark *mark)
+{
+	struct analysis *a = ctx;
+
+	if (!a->err)
+		a->err = slices_add(a->slices, mark);
+}
+
+static void on_process(void *ctx, int32_t pid, int64_t uid, const char *name, size_t size)
+{
+	struct analysis *a = ctx;
+
+	if (!a->err)
+		a->err = name_table_process(a->names, pid, uid, name, size);
+}
+
+static void on_thread(void *ctx, int32_t tid, int32_t tgid, const char *name, size_t size)
+{
+	struct analysis *a = ctx;
+
+	if (!a->err)
+		a->err = name_table_thread(a->names, tid, tgid, name, size);
+}
+
+static void on_package(void *ctx, uint32_t uid, const char *name, size_t size)
+{
+	struct analysis *a = ctx;
+
+	if (!a->err)
+		a->err = name_table_package(a->names, uid, name, size);
+}
+
+static void add_frame(struct analysis *a, int32_t pid, const char *name, enum layer_source source,
+		      struct frame *frame)
+{
+	size_t count;
+	uint32_t layer = timeline_layer(a->timeline, 0, pid, name, strlen(name));
+
+	if (layer == UINT32_MAX || a->err)
+		return;
+	timeline_layers(a->timeline, &count)[layer].source = source;
+	frame->layer = layer;
+	frame->cookie = a->cookie++;
+	a->err = timeline_add_frame(a->timeline, frame);
+}
+
+static void on_latch(void *ctx, int32_t pid, const char *name, int64_t present_ns, bool due)
+{
+	/* a predicted present on the first frame alone says "due at once" to the metrics */
+	struct frame frame = {
+		.present_ns = present_ns,
+		.predicted_ns = due ? present_ns : TIMELINE_NONE,
+		.work_ns = TIMELINE_NONE,
+	};
+
+	add_frame(ctx, pid, name, LAYER_BUFFER, &frame);
+}
+
+static void on_app_frame(void *ctx, int32_t pid, int64_t start_ns, int64_t end_ns)
+{
+	struct frame frame = {
+		.present_ns = end_ns,
+		.predicted_ns = TIMELINE_NONE,
+		.work_ns = end_ns - start_ns,
+	};
+	struct worst_frame worst = {
+		.late = {.pid = pid, .token = -1, .start_ns = start_ns, .end_ns = end_ns},
+		.present_ns = end_ns,
+		.predicted_ns = TIMELINE_NONE,
+		.work_ns = end_ns - start_ns,
+		.late_ns = end_ns - start_ns - PERIOD_ASSUMED_NS,
+	};
+	struct analysis *a = ctx;
+
+	add_frame(a, pid, "Choreographer#doFrame", LAYER_CHOREOGRAPHER, &frame);
+	/* where FrameTimeline knows the frames, it knows them better */
+	if (a->err || timeline_counts(a->timeline)->actual)
+		return;
+	worst.layer = frame.layer;
+	consider(a, &worst);
+}
+
+static void on_present(void *ctx, int64_t desired_ns, int64_t present_ns, int64_t ready_ns)
+{
+	struct frame frame = {
+		.present_ns = present_ns,
+		.predicted_ns = desired_ns,
+		.work_ns = TIMELINE_NONE,
+	};
+
+	add_frame(ctx, -1, "SurfaceFlinger --latency", LAYER_DUMP, &frame);
+}
+
+static void on_frame_stats(void *ctx, int32_t pid, const char *package, size_t package_size,
+			   int64_t vsync_id, int64_t intended_ns, int64_t completed_ns,
+			   int64_t deadline_ns, int64_t interval_ns, int64_t present_ns)
+{
+	struct frame frame = {
+		.present_ns = present_ns ? present_ns : completed_ns,
+		.predicted_ns = TIMELINE_NONE,
+		.work_ns = completed_ns - intended_ns,
+	};
+	struct analysis *a = ctx;
+
+	on_process(a, pid, -1, package, package_size);
+	if (interval_ns >= PERIOD_SHORTEST_NS && interval_ns < PERIOD_LONGEST_NS)
+		a->stated_period_ns = interval_ns;
+	if (deadline_ns > intended_ns && deadline_ns < INT64_MAX && completed_ns > deadline_ns)
+		frame.flags |= JANK_APP_DEADLINE;
+	else
+		frame.flags |= JANK_NONE;
+	add_frame(a, pid, "gfxinfo framestats", LAYER_DUMP, &frame);
+	if (!a->err) {
+		size_t count;
+		struct layer *layers = timeline_layers(a->timeline, &count);
+
+		if (frame.layer < count)
+			layer_count_causes(&layers[frame.layer], frame.flags & FRAME_JANK_MASK,
+					   false);
+	}
+}
+
+static void on_period(void *ctx, int64_t period_ns)
+{
+	struct analysis *a = ctx;
+
+	a->stated_period_ns = period_ns;
+}
+
+const struct trace_events *analysis_events(void)
+{
+	static const struct trace_events events = {
+		.timeline = on_timeline,
+		.mark = on_mark,
+		.process = on_process,
+		.thread = on_thread,
+		.package = on_package,
+		.loss = on_loss,
+		.present = on_present,
+		.period = on_period,
+		.frame_stats = on_frame_stats,
+	};
+
+	return &events;
+}
+
+struct analysis *analysis_new(const struct analysis_options *options)
+{
+	static const struct slices_ops ops = {.app_frame = on_app_frame, .latch = on_latch};
+	struct timeline_options timeline_options = {
+		.max_layers = ANALYSIS_MAX_LAYERS,
+		.row = options->row,
+		.finished = on_finished,
+	};
+	struct analysis *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return NULL;
+	a->options = *options;
+	timeline_options.ctx = a;
+	if (options->row)
+		timeline_options.row_ctx = options->row_ctx;
+	a->timeline = timeline_new(&timeline_options);
+	a->slices = slices_new(&ops, a);
+	a->names = name_table_new();
+	if (!a->timeline || !a->slices || !a->names) {
+		analysis_free(a);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return a;
+}
+
+void analysis_free(struct analysis *a)
+{
+	if (!a)
+		return;
+	timeline_free(a->timeline);
+	slices_free(a->slices);
+	name_table_free(a->names);
+	free(a->changes);
+	free(a->views);
+	free(a);
+}
+
+static int find_changes(struct analysis *a, const int64_t *vsyncs, size_t count)
+{
+	struct period_window window;
+	size_t capacity = 0;
+
+	period_window_init(&window, vsyncs, count, a->period_ns);
+	for (size_t i = 0; i < count && a->change_count < MAX_CHANGES; i++) {
+		int64_t period_ns = period_at(&window, vsyncs[i]), last_ns;
+
+		if (a->change_count) {
+			last_ns = a->changes[a->change_count - 1].period_ns;
+			if (llabs(period_ns - last_ns) <= last_ns / 10)
+				continue;
+		}
+		if (a->change_count == capacity) {
+			struct refresh_change *changes;
+
+			capacity = capacity ? capacity * 2 : 16;
+			changes = realloc(a->changes, capacity * sizeof(*changes));
+			if (!changes)
+				return -ENOMEM;
+			a->changes = changes;
+		}
+		a->changes[a->change_count++] = (struct refresh_change){vsyncs[i], period_ns};
+	}
+	return 0;
+}
+
+/* The period of the whole trace, from the best source that there is. */
+static int find_period(struct analysis *a)
+{
+	size_t count, distinct;
+	int64_t *vsyncs = timeline_vsyncs(a->timeline, &count);
+
+	distinct = vsyncs ? period_sort(vsyncs, count) : 0;
+	if (distinct > 1) {
+		int64_t *scratch = malloc(distinct * sizeof(*scratch));
+
+		if (!scratch)
+			return -ENOMEM;
+		a->period_ns = period_global(vsyncs, distinct, scratch);
+		a->period_source = "expected timeline";
+		free(scratch);
+	}
+	if (!a->period_ns && slices_period(a->slices)) {
+		a->period_ns = slices_period(a->slices);
+		a->period_source = "vsync counters";
+	}
+	if (!a->period_ns && a->stated_period_ns) {
+		a->period_ns = a->stated_period_ns;
+		a->period_source = "stated";
+	}
+	if (!a->period_ns) {
+		a->period_ns = PERIOD_ASSUMED_NS;
+		a->period_source = "assumed";
+	}
+	timeline_keep_vsyncs(a->timeline, distinct);
+	return find_changes(a, vsyncs, distinct);
+}
+
+/* "BufferTX - name" and "TX - name" are the same layer. */
+static const char *bare_name(const char *name)
+{
+	if (!strncmp(name, "BufferTX - ", 11))
+		return name + 11;
+	return strncmp(name, "TX - ", 5) ? name : name + 5;
+}
+
+/* Whether FrameTimeline has the frames of a layer that another source found too. */
+static bool covered(const struct layer *layers, size_t count, const struct layer *layer)
+{
+	if (layer->source != LAYER_BUFFER && layer->source != LAYER_CHOREOGRAPHER)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct layer *other = &layers[i];
+
+		if (other->source != LAYER_TIMELINE || !other->rows)
+			continue;
+		if (layer->source == LAYER_CHOREOGRAPHER
+			    ? other->pid == layer->pid
+			    : !strcmp(bare_name(other->name), bare_name(layer->name)))
+			return true;
+	}
+	return false;
+}
+
+static int compare_views(const void *a, const void *b)
+{
+	const struct layer_view *x = a, *y = b;
+
+	if (x->layer->source != y->layer->source)
+		return x->layer->source < y->layer->source ? -1 : 1;
+	if (x->count != y->count)
+		return x->count > y->count ? -1 : 1;
+	return x->layer < y->layer ? -1 : x->layer > y->layer;
+}
+
+static int make_views(struct analysis *a)
+{
+	size_t layer_count, frame_count, at = 0;
+	struct layer *layers = timeline_layers(a->timeline, &layer_count);
+	struct frame *frames = timeline_frames(a->timeline, &frame_count);
+
+	a->views = calloc(layer_count ? layer_count : 1, sizeof(*a->views));
+	if (!a->views)
+		return -ENOMEM;
+	sort_frames(frames, frame_count);
+	for (size_t i = 0; i < layer_count; i++) {
+		size_t first = at;
+
+		while (at < frame_count && frames[at].layer == i)
+			at++;
+		if ((at == first && !layers[i].rows) || !wants_layer(a, &layers[i]) ||
+		    covered(layers, layer_count, &layers[i]))
+			continue;
+		a->views[a->view_count++] = (struct layer_view){
+			.layer = &layers[i],
+			.frames = frames ? frames + first : NULL,
+			.count = at - first,
+			.sm = slices_sm(a->slices, layers[i].pid),
+		};
+	}
+	qsort(a->views, a->view_count, sizeof(a->views[0]), compare_views);
+	return 0;
+}
+
+int analysis_finish(struct analysis *a)
+{
+	int err = a->err;
+
+	if (!err)
+		err = timeline_finish(a->timeline);
+	if (!err)
+		err = slices_finish(a->slices);
+	if (!err)
+		err = a->err;
+	if (!err)
+		err = find_period(a);
+	/* half a refresh late is still on time */
+	while (a->worst_count && a->worst[a->worst_count - 1].late_ns < a->period_ns / 2)
+		a->worst_count--;
+	return err ? err : make_views(a);
+}
+
+const struct layer_view *analysis_layers(const struct analysis *a, size_t *count)
+{
+	*count = a->view_count;
+	return a->views;
+}
+
+static int take_sm(struct layer_metrics *m, const struct sm *sm)
+{
+	struct sm_low *lows = NULL;
+
+	if (sm->low_count) {
+		lows = malloc(sm->low_count * sizeof(*lows));
+		if (!lows)
+			return -ENOMEM;
+		memcpy(lows, sm->lows, sm->low_count * sizeof(*lows));
+	}
+	free(m->sm_lows);
+	m->sm_lows = lows;
+	m->sm_low_count = sm->low_count;
+	m->has_sm = true;
+	m->sm_estimated = false;
+	m->sm_mean = sm->sum / (double)sm->evaluations;
+	m->sm_min = sm->min;
+	m->sm_big_janks = sm->big_janks;
+	return 0;
+}
+
+int analysis_metrics(struct analysis *a, const struct layer_view *view,
+		     struct layer_metrics *metrics)
+{
+	struct metrics_input input = {
+		.frames = view->frames,
+		.count = view->count,
+		.period_ns = a->period_ns,
+		.unpredicted = view->layer->source == LAYER_BUFFER ||
+			       view->layer->source == LAYER_CHOREOGRAPHER,
+	};
+	int err;
+
+	if (view->layer->source == LAYER_TIMELINE)
+		input.vsyncs_ns = timeline_vsyncs(a->timeline, &input.vsync_count);
+	err = layer_metrics_compute(metrics, &input);
+	a->duplicates += metrics->duplicates;
+	if (!err && view->sm)
+		err = take_sm(metrics, view->sm);
+	return err;
+}
+
+uint64_t analysis_duplicates(const struct analysis *a)
+{
+	return a->duplicates;
+}
+
+struct worst_frame *analysis_worst(struct analysis *a, size_t *count)
+{
+	*count = a->worst_count;
+	return a->worst;
+}
+
+const struct refresh_change *analysis_refresh(const struct analysis *a, size_t *count)
+{
+	*count = a->change_count;
+	return a->changes;
+}
+
+int64_t analysis_period(const struct analysis *a, const char **source)
+{
+	*source = a->period_source;
+	return a->period_ns;
+}
+
+const struct loss_counter *analysis_losses(const struct analysis *a, size_t *count)
+{
+	*count = a->loss_count;
+	return a->losses;
+}
+
+const struct timeline_counts *analysis_counts(const struct analysis *a)
+{
+	return timeline_counts(a->timeline);
+}
+
+const struct slices_counts *analysis_slices(const struct analysis *a)
+{
+	return slices_counts(a->slices);
+}
+
+const struct layer *analysis_layer(const struct analysis *a, uint32_t index)
+{
+	size_t count;
+
+	return &timeline_layers(a->timeline, &count)[index];
+}
+
+const char *analysis_package(const struct analysis *a, const struct layer *layer, char *buffer,
+			     size_t size)
+{
+	return name_table_package_of(a->names, layer->machine ? -1 : layer->pid, layer->name,
+				     buffer, size);
+}
+
+const char *analysis_process(const struct analysis *a, int32_t pid)
+{
+	return name_table_process_name(a->names, pid);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The refresh period out of predicted presents, which lie on the vsync grid even when actual ones
+ * do not (frame-timing.md 9.2). A render rate that divides the panel's shows as the render rate:
+ * that is the unit in which frames are dropped. */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#define PERIOD_ASSUMED_NS  16666667
+#define PERIOD_SHORTEST_NS 3500000       /* differences below are two displays, not one period */
+#define PERIOD_LONGEST_NS  10000000000LL /* and above a gap, not a rate */
+/* A window of one second holds no more differences than this. */
+#define PERIOD_WINDOW_MAX 300
+
+/* Sort times and drop the doubles. Returns how many are left. */
+size_t period_sort(int64_t *times_ns, size_t count);
+
+/* The period of sorted distinct times; 0 where no difference is long enough. scratch holds as many
+ * numbers as times. */
+int64_t period_global(const int64_t *times_ns, size_t count, int64_t *scratch);
+
+/* The period around one time after the other, half a second to each side. */
+struct period_window {
+	const int64_t *times_ns;
+	size_t count, low, high; /* times[low, high) lie in the window */
+	int64_t global_ns, cached_ns;
+	int64_t differences[PERIOD_WINDOW_MAX]; /* sorted */
+	size_t difference_count;
+};
+
+void period_window_init(struct period_window *window, const int64_t *times_ns, size_t count,
+			int64_t global_ns);
+/* The period at a time; times must not decrease from call to call (else the window starts over).
+ * The global period where fewer than four differences are near. */
+int64_t period_at(struct period_window *window, int64_t time_ns);

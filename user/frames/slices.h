@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What atrace markers say about frames: Choreographer#doFrame on main threads, DrawFrame(s) on
+ * render threads, the buffer counters and the vsync edges of SurfaceFlinger (frame-timing.md 4.4,
+ * 9.5, 9.8). Markers may come in any order within a window; they are sorted first. */
+#pragma once
+#include "frames/metrics.h"
+#include "jankscope/timeline.h"
+
+struct slices;
+
+/* A slice that ended. */
+struct app_slice {
+	int32_t pid, tid;
+	int64_t id; /* vsync id, or -1 */
+	int64_t start_ns, end_ns;
+};
+
+struct slices_ops {
+	void (*do_frame)(void *ctx, const struct app_slice *slice);
+	void (*draw_frame)(void *ctx, const struct app_slice *slice);
+	/* A frame of an app: doFrame and the DrawFrame that belongs to it. */
+	void (*app_frame)(void *ctx, int32_t pid, int64_t start_ns, int64_t end_ns);
+	/* SurfaceFlinger took a buffer of that layer. due: the app had begun a frame at once after
+	 * the latch before, so a long gap is not idle time. */
+	void (*latch)(void *ctx, int32_t pid, const char *layer, int64_t present_ns, bool due);
+	void (*vsync)(void *ctx, int64_t ts_ns);
+};
+
+/* Each op may be NULL. NULL with errno on failure. */
+struct slices *slices_new(const struct slices_ops *ops, void *ctx);
+void slices_free(struct slices *slices);
+/* Take one marker. 0 or -ENOMEM. */
+int slices_add(struct slices *slices, const struct trace_mark *mark);
+/* Handle everything that still waits to be sorted. */
+int slices_finish(struct slices *slices);
+
+/* GT's SM of a process, NULL where its main thread had no doFrame. Valid until slices_free. */
+struct sm *slices_sm(struct slices *slices, int32_t pid);
+
+struct slices_counts {
+	uint64_t marks, do_frames, draw_frames, latches, dropped_buffers, ends_without_begin,
+		threads_lost, resynced;
+};
+const struct slices_counts *slices_counts(const struct slices *slices);
+/* Median distance of vsync edges, 0: none seen. VSP-period wins over edges. */
+int64_t slices_period(const struct slices *slices);

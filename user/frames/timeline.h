@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Pairs the FrameTimeline events of a trace by cookie, as Perfetto's trace_processor does, and
+ * joins each app frame with the display frame that it was shown in (frame-timing.md 3.3 and 9.1).
+ * Keeps a window of rows that may still change and 40 bytes for every frame that was shown. */
+#pragma once
+#include "jankscope/timeline.h"
+
+#define TIMELINE_NONE INT64_MIN /* a time that is not known */
+
+/* One row of actual_frame_timeline_slice. */
+struct timeline_row {
+	int64_t ts_ns, dur_ns; /* -1: it never ended */
+	int64_t token, display_token;
+	uint64_t order; /* of the start in the trace */
+	int32_t pid;
+	uint32_t machine, layer; /* index of the layer */
+	uint32_t jank;
+	uint8_t present_type, prediction_type, severity;
+	bool surface, on_time, gpu, has_severity, has_layer;
+};
+
+/* An app frame that reached the screen. */
+struct frame {
+	int64_t present_ns;
+	int64_t predicted_ns; /* predicted present, or TIMELINE_NONE */
+	int64_t work_ns; /* from the app's wake-up to its buffer being ready, or TIMELINE_NONE */
+	int64_t cookie;
+	uint32_t layer;
+	uint32_t flags; /* jank bits in the lower 16, FRAME_ flags above */
+};
+
+#define FRAME_JANK_MASK 0xffffu
+#define FRAME_NO_BUFFER (1u << 16) /* a transaction of properties only */
+#define FRAME_LATE      (1u << 17) /* present_type */
+
+_Static_assert(sizeof(struct frame) == 40, "the memory limit of frames counts on it");
+
+/* What is known about a frame at the moment when it can no longer change. */
+struct timeline_finished {
+	const struct frame *frame;
+	int64_t start_ns, end_ns, token, expected_start_ns, expected_end_ns;
+	int32_t pid;
+	uint32_t machine;
+};
+
+enum layer_source { LAYER_TIMELINE = 0, LAYER_BUFFER = 1, LAYER_CHOREOGRAPHER = 2, LAYER_DUMP = 3 };
+
+struct layer {
+	char *name;
+	uint32_t name_size;
+	uint32_t machine;
+	int32_t pid;
+	uint32_t hash;
+	enum layer_source source;
+	uint32_t jank_rows[16]; /* rows with each bit; index is the bit's number */
+	uint32_t rows, janky;   /* janky: any bit but NONE */
+	uint32_t dropped, no_display, unfinished, no_buffer, severity[4];
+	/* groups of causes, by rows; one row may be in several */
+	uint32_t cause_app, cause_sf, cause_sf_perfetto, cause_hw, cause_stuffing, cause_dropped,
+		cause_unknown, cause_non_perceivable;
+};
+
+struct timeline_counts {
+	uint64_t expected, actual, unpaired, unpaired_ends, rejected, unknown_enums, layers_lost;
+};
+
+struct timeline_options {
+	size_t max_layers;
+	/* Called once for each actual row, near the order of the starts. May be NULL. */
+	void (*row)(void *ctx, const struct timeline_row *row);
+	void *row_ctx;
+	void (*finished)(void *ctx, const struct timeline_finished *finished);
+	void *ctx;
+};
+
+struct timeline;
+
+/* NULL with errno on failure. */
+struct timeline *timeline_new(const struct timeline_options *options);
+void timeline_free(struct timeline *timeline);
+
+/* Take one event. 0 or -ENOMEM. */
+int timeline_add(struct timeline *timeline, const struct timeline_event *event);
+/* Settle all rows that started before this time: what comes for them later is lost. */
+int timeline_settle(struct timeline *timeline, int64_t before_ns);
+/* Settle everything. */
+int timeline_finish(struct timeline *timeline);
+
+/* Index of the layer of that name, made when it is new; UINT32_MAX where there is no room. */
+uint32_t timeline_layer(struct timeline *timeline, uint32_t machine, int32_t pid, const char *name,
+			size_t size);
+struct layer *timeline_layers(const struct timeline *timeline, size_t *count);
+/* Add a frame of another source to the list. 0 or -ENOMEM. */
+int timeline_add_frame(struct timeline *timeline, const struct frame *frame);
+/* The frames in the order they were settled; the caller may sort them in place. */
+struct frame *timeline_frames(const struct timeline *timeline, size_t *count);
+/* Predicted presents of the display frames, as they were settled; sortable in place. */
+int64_t *timeline_vsyncs(const struct timeline *timeline, size_t *count);
+/* Keep only the first of the predicted presents: the rest were doubles. */
+void timeline_keep_vsyncs(struct timeline *timeline, size_t count);
+/* Forget the frames (not the layers); the predicted presents before keep_ns go too. */
+void timeline_take(struct timeline *timeline, int64_t keep_ns);
+const struct timeline_counts *timeline_counts(const struct timeline *timeline);
+
+/* Add the bits of one row to the layer's cause counters. */
+void layer_count_causes(struct layer *layer, uint32_t jank, bool dropped);
+
+/* Texts of Perfetto's tables. jank needs a buffer of at least 400 bytes. */
+const char *timeline_present_text(uint32_t present_type);
+const char *timeline_prediction_text(uint32_t prediction_type);
+const char *timeline_severity_text(bool has_severity, uint32_t severity, uint32_t jank);
+const char *timeline_jank_text(uint32_t jank, char *buffer, size_t size);
+const char *timeline_tag_text(uint32_t jank, uint32_t present_type, bool surface);

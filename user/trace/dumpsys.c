@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "trace/dumpsys.h"
+#include <string.h>
+
+#define NO_TIME INT64_MAX     /* a fence that did not signal yet */
+#define LONGEST 10000000000LL /* JankTracker ignores longer frames too */
+
+enum framestats_column {
+	COLUMN_FLAGS = 0,
+	COLUMN_VSYNC_ID,
+	COLUMN_INTENDED,
+	COLUMN_DEADLINE,
+	COLUMN_INTERVAL,
+	COLUMN_COMPLETED,
+	COLUMN_PRESENT,
+	COLUMN_COUNT,
+};
+
+static const char *const column_names[COLUMN_COUNT] = {
+	"Flags",         "FrameTimelineVsyncId", "IntendedVsync",      "FrameDeadline",
+	"FrameInterval", "FrameCompleted",       "DisplayPresentTime",
+};
+
+static void loss(struct dumpsys *d, const char *reason)
+{
+	if (d->events->loss)
+		d->events->loss(d->ctx, reason, 1);
+}
+
+/* A number that ends at the end of the text or before one of stops. */
+static bool number(const char **text, const char *end, int64_t *value)
+{
+	const char *p = *text;
+	uint64_t sum = 0;
+	bool negative = p < end && *p == '-';
+
+	p += negative;
+	if (p == end || *p < '0' || *p > '9')
+		return false;
+	for (; p < end && *p >= '0' && *p <= '9'; p++) {
+		if (sum > (uint64_t)INT64_MAX / 10)
+			return false;
+		sum = sum * 10 + (uint64_t)(*p - '0');
+	}
+	if (sum > INT64_MAX)
+		return false;
+	*value = negative ? -(int64_t)sum : (int64_t)sum;
+	*text = p;
+	return true;
+}
+
+/* "period" alone on a line, or "desired<TAB>present<TAB>ready". */
+static bool latency_line(struct dumpsys *d, const char *line, size_t size)
+{
+	const char *pos = line, *end = line + size;
+	int64_t values[3];
+	unsigned n = 0;
+
+	while (pos < end) {
+		if (n == 3 || !number(&pos, end, &values[n++]))
+			return false;
+		if (pos < end && *pos != '\t' && *pos != ' ' && *pos != '\r')
+			return false;
+		while (pos < end && (*pos == '\t' || *pos == ' ' || *pos == '\r'))
+			pos++;
+	}
+	if (n == 1 && values[0] >= 1000000 && values[0] <= 1000000000) {
+		if (d->events->period)
+			d->events->period(d->ctx, values[0]);
+		return true;
+	}
+	if (n != 3)
+		return false;
+	if (values[1] == NO_TIME || values[2] == NO_TIME)
+		loss(d, "frames_without_present_time");
+	else if (values[0] <= 0 || values[1] <= 0)
+		loss(d, "empty_latency_rows");
+	else if (d->events->present)
+		d->events->present(d->ctx, values[0], values[1], values[2]);
+	return true;
+}
+
+static void profile_header(struct dumpsys *d, const char *line, size_t size)
+{
+	const char *pos = line, *end = line + size;
+
+	d->column_count = 0;
+	d->has_header = true;
+	while (pos < end && d->column_count < FRAMESTATS_COLUMNS) {
+		const char *comma = memchr(pos, ',', (size_t)(end - pos));
+		size_t n = (size_t)((comma ? comma : end) - pos);
+		int column = -1;
+
+		for (int i = 0; i < COLUMN_COUNT; i++) {
+			if (strlen(column_names[i]) == n && !memcmp(pos, column_names[i], n))
+				column = i;
+		}
+		d->columns[d->column_count++] = column;
+		pos += n + 1;
+	}
+}
+
+static void profile_row(struct dumpsys *d, const char *line, size_t size)
+{
+	const char *pos = line, *end = line + size;
+	int64_t values[COLUMN_COUNT] = {0};
+	bool seen[COLUMN_COUNT] = {false};
+
+	for (unsigned i = 0; i < d->column_count && pos < end; i++) {
+		int64_t value;
+
+		if (!number(&pos, end, &value)) {
+			loss(d, "malformed_framestats_rows");
+			return;
+		}
+		if (d->columns[i] >= 0) {
+			values[d->columns[i]] = value;
+			seen[d->columns[i]] = true;
+		}
+		if (pos < end && *pos == ',')
+			pos++;
+	}
+	if (!seen[COLUMN_INTENDED] || !seen[COLUMN_COMPLETED]) {
+		loss(d, "malformed_framestats_rows");
+		return;
+	}
+	/* flags: first frame, window layout changed, surface canvas: not frames of an animation */
+	if (values[COLUMN_FLAGS]) {
+		loss(d, "framestats_rows_with_flags");
+		return;
+	}
+	if (values[COLUMN_COMPLETED] == NO_TIME || values[COLUMN_INTENDED] == NO_TIME ||
+	    values[COLUMN_INTENDED] <= 0 || values[COLUMN_COMPLETED] < values[COLUMN_INTENDED] ||
+	    values[COLUMN_COMPLETED] - values[COLUMN_INTENDED] > LONGEST) {
+		loss(d, "framestats_rows_without_times");
+		return;
+	}
+	if (values[COLUMN_PRESENT] == NO_TIME || values[COLUMN_PRESENT] < 0)
+		values[COLUMN_PRESENT] = 0;
+	d->rows++;
+	if (d->events->frame_stats)
+		d->events->frame_stats(d->ctx, d->pid, d->package, d->package_size,
+				       seen[COLUMN_VSYNC_ID] ? values[COLUMN_VSYNC_ID] : -1,
+				       values[COLUMN_INTENDED], values[COLUMN_COMPLETED],
+				       values[COLUMN_DEADLINE], values[COLUMN_INTERVAL],
+				       values[COLUMN_PRESENT]);
+}
+
+/* "** Graphics info for pid 2599 [com.example] **" */
+static bool graphics_info(struct dumpsys *d, const char *line, size_t size)
+{
+	static const char head[] = "** Graphics info for pid ";
+	const char *pos = line + sizeof(head) - 1, *end = line + size, *close;
+	int64_t pid;
+
+	if (size < sizeof(head) || memcmp(line, head, sizeof(head) - 1) || !number(&pos, end, &pid))
+		return false;
+	d->pid = (int32_t)pid;
+	d->package_size = 0;
+	if (end - pos > 2 && pos[0] == ' ' && pos[1] == '[') {
+		pos += 2;
+		close = memchr(pos, ']', (size_t)(end - pos));
+		if (close && (size_t)(close - pos) < sizeof(d->package)) {
+			d->package_size = (size_t)(close - pos);
+			memcpy(d->package, pos, d->package_size);
+		}
+	}
+	d->summary_lines++;
+	return true;
+}
+
+bool dumpsys_line(struct dumpsys *d, const char *line, size_t size)
+{
+	static const char profile[] = "---PROFILEDATA---";
+
+	while (size && (line[size - 1] == '\r' || line[size - 1] == ' '))
+		size--;
+	if (size == sizeof(profile) - 1 && !memcmp(line, profile, size)) {
+		d->in_profile = !d->in_profile;
+		d->has_header = false;
+		return true;
+	}
+	if (d->in_profile) {
+		if (!d->has_header)
+			profile_header(d, line, size);
+		else if (size)
+			profile_row(d, line, size);
+		return true;
+	}
+	if (!size)
+		return false;
+	if (line[0] == '*')
+		return graphics_info(d, line, size);
+	if (line[0] >= '0' && line[0] <= '9')
+		return latency_line(d, line, size);
+	return false;
+}

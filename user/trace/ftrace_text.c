@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "trace/ftrace_text.h"
+#include "trace/atrace.h"
+#include "trace/dumpsys.h"
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_LINE   65536
+#define KNOWN_TIDS 1024
+
+enum dump { DUMP_NONE, DUMP_PROCESSES, DUMP_THREADS };
+
+struct known {
+	int32_t tid, tgid;
+	uint32_t comm_hash;
+};
+
+struct trace_text {
+	const struct trace_events *events;
+	void *ctx;
+	char *carry;
+	size_t carry_size;
+	bool overlong; /* the rest of this line is dropped */
+	uint64_t understood;
+	enum dump dump;
+	struct dumpsys dumpsys;
+	struct known known[KNOWN_TIDS]; /* what was told about a thread last */
+};
+
+struct trace_text *trace_text_new(const struct trace_events *events, void *ctx)
+{
+	struct trace_text *text = calloc(1, sizeof(*text));
+
+	if (!text)
+		return NULL;
+	text->events = events;
+	text->ctx = ctx;
+	text->dumpsys.events = events;
+	text->dumpsys.ctx = ctx;
+	text->carry = malloc(MAX_LINE);
+	if (!text->carry) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+void trace_text_free(struct trace_text *text)
+{
+	if (!text)
+		return;
+	free(text->carry);
+	free(text);
+}
+
+static void loss(struct trace_text *text, const char *reason, uint64_t count)
+{
+	if (text->events->loss)
+		text->events->loss(text->ctx, reason, count);
+}
+
+static bool digits(const char *from, const char *to, int64_t *value)
+{
+	int64_t sum = 0;
+
+	if (from >= to || to - from > 18)
+		return false;
+	for (; from < to; from++) {
+		if (*from < '0' || *from > '9')
+			return false;
+		sum = sum * 10 + (*from - '0');
+	}
+	*value = sum;
+	return true;
+}
+
+/* "comm-pid" or "comm-pid (tgid)" that ends here, spaces after it skipped. A comm may hold spaces,
+ * dashes and parentheses, so it is read from the right. */
+static bool parse_task(const char *line, const char *end, struct ftrace_line *out)
+{
+	const char *p = end;
+	int64_t value;
+
+	while (p > line && p[-1] == ' ')
+		p--;
+	out->tgid = -1;
+	if (p > line && p[-1] == ')') {
+		const char *open = p - 1;
+
+		while (open > line && *open != '(')
+			open--;
+		if (*open != '(')
+			return false;
+		for (const char *from = open + 1; from < p - 1; from++) {
+			if (*from == ' ')
+				continue;
+			if (digits(from, p - 1, &value) && value <= INT32_MAX)
+				out->tgid = (int32_t)value;
+			break;
+		}
+		p = open;
+		while (p > line && p[-1] == ' ')
+			p--;
+	}
+	end = p;
+	while (p > line && p[-1] >= '0' && p[-1] <= '9')
+		p--;
+	if (p == end || p == line || p[-1] != '-' || !digits(p, end, &value) || value > INT32_MAX)
+		return false;
+	out->tid = (int32_t)value;
+	out->comm = line;
+	while (out->comm < p - 1 && *out->comm == ' ')
+		out->comm++;
+	out->comm_size = (size_t)(p - 1 - out->comm);
+	return true;
+}
+
+/* "[flags] secs.frac: event: payload". Flags may be glued to the time, or be missing. */
+static bool parse_tail(const char *p, const char *end, struct ftrace_line *out)
+{
+	const char *colon, *dot, *start;
+	int64_t seconds, scale = 1000000000;
+
+	while (p < end && *p == ' ')
+		p++;
+	colon = memchr(p, ':', (size_t)(end - p));
+	if (!colon)
+		return false;
+	start = colon;
+	while (start > p && start[-1] != ' ')
+		start--;
+	dot = colon;
+	while (dot > start && *dot != '.')
+		dot--;
+	if (*dot != '.')
+		return false;
+	/* glued flags: four or five characters, of which the first is no digit */
+	if (start == p && !isdigit((unsigned char)*start) && dot - start > 4) {
+		start += 4;
+		while (start < dot && !isdigit((unsigned char)*start))
+			start++;
+	}
+	if (!digits(start, dot, &seconds) || seconds > INT64_MAX / 1000000000 - 1)
+		return false;
+	out->ts_ns = seconds * 1000000000;
+	for (p = dot + 1; p < colon; p++) {
+		if (*p < '0' || *p > '9')
+			return false;
+		scale /= 10;
+		out->ts_ns += scale * (*p - '0');
+	}
+	p = colon + 1;
+	while (p < end && *p == ' ')
+		p++;
+	colon = memchr(p, ':', (size_t)(end - p));
+	if (!colon)
+		return false;
+	out->event = p;
+	out->event_size = (size_t)(colon - p);
+	p = colon + 1;
+	if (p < end && *p == ' ')
+		p++;
+	out->payload = p;
+	out->payload_size = (size_t)(end - p);
+	return true;
+}
+
+bool ftrace_line_parse(const char *line, size_t size, struct ftrace_line *out)
+{
+	const char *end = line + size, *open = line;
+
+	/* the CPU in brackets is the anchor; a comm may hold brackets too */
+	while ((open = memchr(open, '[', (size_t)(end - open)))) {
+		const char *close = open + 1;
+		int64_t cpu;
+
+		while (close < end && *close >= '0' && *close <= '9')
+			close++;
+		if (close < end && *close == ']' && digits(open + 1, close, &cpu) && cpu < 65536 &&
+		    parse_task(line, open, out) && parse_tail(close + 1, end, out)) {
+			out->cpu = (int32_t)cpu;
+			return true;
+		}
+		open++;
+	}
+	return false;
+}
+
+static bool is(const char *text, size_t size, const char *word)
+{
+	return strlen(word) == size && !memcmp(text, word, size);
+}
+
+static void tell_thread(struct trace_text *text, const struct ftrace_line *line)
+{
+	struct known *known = &text->known[(uint32_t)line->tid % KNOWN_TIDS];
+	uint32_t hash = (uint32_t)line->comm_size;
+
+	if (!text->events->thread)
+		return;
+	for (size_t i = 0; i < line->comm_size; i++)
+		hash = hash * 31 + (unsigned char)line->comm[i];
+	if (known->tid == line->tid && known->tgid == line->tgid && known->comm_hash == hash)
+		return;
+	*known = (struct known){line->tid, line->tgid, hash};
+	if (is(line->comm, line->comm_size, "<...>"))
+		text->events->thread(text->ctx, line->tid, line->tgid, "", 0);
+	else
+		text->events->thread(text->ctx, line->tid, line->tgid, line->comm, line->comm_size);
+}
+
+static void mark_line(struct trace_text *text, const struct ftrace_line *line)
+{
+	static const char again[] = "tracing_mark_write:";
+	const char *payload = line->payload;
+	size_t size = line->payload_size;
+	struct trace_mark mark;
+
+	/* trace-cmd prints the name of the function before the marker */
+	while (size && *payload == ' ') {
+		payload++;
+		size--;
+	}
+	if (size > sizeof(again) && !memcmp(payload, again, sizeof(again) - 1)) {
+		payload += sizeof(again) - 1;
+		size -= sizeof(again) - 1;
+		while (size && *payload == ' ') {
+			payload++;
+			size--;
+		}
+	}
+	tell_thread(text, line);
+	if (!text->events->mark)
+		return;
+	if (!atrace_parse(payload, size, &mark)) {
+		if (size > 2 && payload[1] == '|')
+			loss(text, "malformed_markers", 1);
+		return;
+	}
+	mark.ts_ns = line->ts_ns;
+	mark.tid = line->tid;
+	text->events->mark(text->ctx, &mark);
+}
+
+/* The number behind " key=" or at the start; comms before it may hold anything but that key. */
+static bool keyed(const char *payload, size_t size, const char *key, const char **value)
+{
+	const char *found = memmem(payload, size, key, strlen(key));
+
+	if (!found)
+		return false;
+	*value = found + strlen(key);
+	return true;
+}
+
+static int64_t leading_number(const char *p, const char *end)
+{
+	int64_t value = 0;
+	const char *start = p;
+
+	while (p < end && *p >= '0' && *p <= '9' && p - start < 10)
+		value = value * 10 + (*p++ - '0');
+	return p == start || value > INT32_MAX ? -1 : value;
+}
+
+static void switch_line(struct trace_text *text, const struct ftrace_line *line)
+{
+	const char *p = line->payload, *end = p + line->payload_size;
+	const char *prev, *state, *next, *comm, *next_comm;
+	struct trace_switch event = {.ts_ns = line->ts_ns, .cpu = line->cpu};
+
+	if (!text->events->sched_switch)
+		return;
+	if (!keyed(p, line->payload_size, " prev_pid=", &prev) ||
+	    !keyed(p, line->payload_size, " prev_state=", &state) ||
+	    !keyed(p, line->payload_size, " ==> next_comm=", &next_comm) ||
+	    !keyed(next_comm, (size_t)(end - next_comm), " next_pid=", &next)) {
+		loss(text, "malformed_sched_lines", 1);
+		return;
+	}
+	if (keyed(p, line->payload_size, "prev_comm=", &comm) && comm < prev) {
+		event.prev_comm = comm;
+		event.prev_comm_size = (size_t)(prev - 10 - comm);
+	}
+	event.next_comm = next_comm;
+	event.next_comm_size = (size_t)(next - 10 - next_comm);
+	event.prev_tid = (int32_t)leading_number(prev, end);
+	event.next_tid = (int32_t)leading_number(next, end);
+	event.prev_state = state < end && *state == 'R' ? 0 : state < end ? *state : -1;
+	text->events->sched_switch(text->ctx, &event);
+}
+
+static void wakeup_line(struct trace_text *text, const struct ftrace_line *line)
+{
+	const char *end = line->payload + line->payload_size, *pid;
+	struct trace_wakeup event = {.ts_ns = line->ts_ns};
+
+	if (!text->events->wakeup)
+		return;
+	if (!keyed(line->payload, line->payload_size, " pid=", &pid)) {
+		/* old kernels: comm:pid:... */
+		loss(text, "malformed_sched_lines", 1);
+		return;
+	}
+	event.tid = (int32_t)leading_number(pid, end);
+	text->events->wakeup(text->ctx, &event);
+}
+
+/* systrace's `ps` output: USER PID PPID ... NAME, and USER PID TID CMD. */
+static void dump_line(struct trace_text *text, const char *line, size_t size)
+{
+	const char *end = line + size, *field[16], *field_end[16];
+	unsigned n = 0;
+	int64_t pid, tid;
+
+	for (const char *p = line; p < end && n < 16;) {
+		while (p < end && (*p == ' ' || *p == '\t'))
+			p++;
+		if (p == end)
+			break;
+		field[n] = p;
+		while (p < end && *p != ' ' && *p != '\t')
+			p++;
+		field_end[n++] = p;
+	}
+	if (n < 4 || !digits(field[1], field_end[1], &pid) || pid > INT32_MAX)
+		return;
+	if (text->dump == DUMP_PROCESSES && text->events->process) {
+		text->events->process(text->ctx, (int32_t)pid, -1, field[n - 1],
+				      (size_t)(field_end[n - 1] - field[n - 1]));
+	} else if (text->dump == DUMP_THREADS && digits(field[2], field_end[2], &tid) &&
+		   tid <= INT32_MAX && text->events->thread) {
+		text->events->thread(text->ctx, (int32_t)tid, (int32_t)pid, field[3],
+				     (size_t)(field_end[n - 1] - field[3]));
+	}
+	text->understood++;
+}
+
+/* "CPU:3 [LOST 123 EVENTS]" */
+static bool lost_line(struct trace_text *text, const char *line, size_t size)
+{
+	const char *lost;
+	int64_t count;
+
+	if (size < 5 || memcmp(line, "CPU:", 4))
+		return false;
+	lost = memmem(line, size, "[LOST ", 6);
+	count = lost ? leading_number(lost + 6, line + size) : -1;
+	loss(text, "ftrace_lost_events", count > 0 ? (uint64_t)count : 1);
+	return true;
+}
+
+static void take_line(struct trace_text *text, const char *line, size_t size)
+{
+	struct ftrace_line parsed;
+
+	while (size && (line[size - 1] == '\r' || line[size - 1] == '\n'))
+		size--;
+	if (!size || line[0] == '#') {
+		text->understood += size > 8 && !memcmp(line, "# tracer", 8);
+		text->dump = size ? text->dump : DUMP_NONE;
+		return;
+	}
+	if (dumpsys_line(&text->dumpsys, line, size)) {
+		text->understood++;
+		return;
+	}
+	if (ftrace_line_parse(line, size, &parsed)) {
+		text->understood++;
+		text->dump = DUMP_NONE;
+		if (is(parsed.event, parsed.event_size, "tracing_mark_write") ||
+		    is(parsed.event, parsed.event_size, "print") ||
+		    is(parsed.event, parsed.event_size, "0"))
+			mark_line(text, &parsed);
+		else if (is(parsed.event, parsed.event_size, "sched_switch"))
+			switch_line(text, &parsed);
+		else if (is(parsed.event, parsed.event_size, "sched_waking") ||
+			 is(parsed.event, parsed.event_size, "sched_wakeup") ||
+			 is(parsed.event, parsed.event_size, "sched_wakeup_new"))
+			wakeup_line(text, &parsed);
+		return;
+	}
+	if (lost_line(text, line, size))
+		return;
+	if (size > 4 && !memcmp(line, "USER", 4) && isspace((unsigned char)line[4])) {
+		text->dump = memmem(line, size, " TID", 4) ? DUMP_THREADS : DUMP_PROCESSES;
+		return;
+	}
+	if (text->dump != DUMP_NONE)
+		dump_line(text, line, size);
+}
+
+static void take_whole_line(struct trace_text *text, const char *line, size_t size)
+{
+	if (text->overlong)
+		loss(text, "overlong_lines", 1);
+	else
+		take_line(text, line, size);
+	text->overlong = false;
+}
+
+int trace_text_feed(struct trace_text *text, const char *data, size_t size)
+{
+	while (size) {
+		const char *newline = memchr(data, '\n', size);
+		size_t n = newline ? (size_t)(newline - data) : size;
+
+		if (!newline || text->carry_size || text->overlong) {
+			if (text->carry_size + n > MAX_LINE)
+				text->overlong = true;
+			if (!text->overlong) {
+				memcpy(text->carry + text->carry_size, data, n);
+				text->carry_size += n;
+			}
+			if (newline) {
+				take_whole_line(text, text->carry, text->carry_size);
+				text->carry_size = 0;
+			}
+		} else {
+			take_line(text, data, n);
+		}
+		n += newline != NULL;
+		data += n;
+		size -= n;
+	}
+	return 0;
+}
+
+int trace_text_finish(struct trace_text *text)
+{
+	if (text->carry_size || text->overlong)
+		take_whole_line(text, text->carry, text->carry_size);
+	text->carry_size = 0;
+	return 0;
+}
+
+uint64_t trace_text_understood(const struct trace_text *text)
+{
+	return text->understood + text->dumpsys.rows + text->dumpsys.summary_lines;
+}

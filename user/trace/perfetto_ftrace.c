@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "trace/perfetto_ftrace.h"
+#include "trace/atrace.h"
+#include <limits.h>
+
+/* FtraceEventBundle, FtraceEvent and CompactSched of perfetto's protos/perfetto/trace/ftrace. */
+enum {
+	BUNDLE_CPU = 1,
+	BUNDLE_EVENT = 2,
+	BUNDLE_LOST = 3,
+	BUNDLE_COMPACT_SCHED = 4,
+	BUNDLE_CLOCK = 5,
+	BUNDLE_FTRACE_NS = 6,
+	BUNDLE_BOOT_NS = 7,
+	EVENT_TIMESTAMP = 1,
+	EVENT_TID = 2,
+	EVENT_PRINT = 3,
+	EVENT_SCHED_SWITCH = 4,
+	EVENT_SCHED_WAKEUP = 17,
+	EVENT_SCHED_WAKING = 20,
+	EVENT_MDSS_MARK = 80,
+	EVENT_SCHED_WAKEUP_NEW = 114,
+	EVENT_SDE_MARK = 333,
+	EVENT_DPU_MARK = 348,
+	COMPACT_SWITCH_NS = 1,
+	COMPACT_PREV_STATE = 2,
+	COMPACT_NEXT_TID = 3,
+	COMPACT_INTERN = 5,
+	COMPACT_NEXT_COMM = 6,
+	COMPACT_WAKING_NS = 7,
+	COMPACT_WAKING_TID = 8,
+	FTRACE_CLOCK_GLOBAL = 2,
+};
+
+#define MAX_INTERNED 256
+
+static void seen(struct ftrace_decoder *d, int64_t ts_ns)
+{
+	if (ts_ns < d->first_ns)
+		d->first_ns = ts_ns;
+	if (ts_ns > d->last_ns)
+		d->last_ns = ts_ns;
+}
+
+static int decode_print(struct ftrace_decoder *d, int64_t ts_ns, int32_t tid, const uint8_t *data,
+			size_t size)
+{
+	struct wire wire = wire_of(data, size);
+	struct trace_mark mark;
+	struct wire_field field;
+	int rc;
+
+	while ((rc = wire_next(&wire, &field)) > 0) {
+		if (field.number != 2 || field.type != WIRE_BYTES)
+			continue;
+		if (atrace_parse((const char *)field.data, field.size, &mark)) {
+			mark.ts_ns = ts_ns;
+			mark.tid = tid;
+			d->events->mark(d->ctx, &mark);
+		} else if (field.size > 2 && field.data[1] == '|' && d->events->loss) {
+			d->events->loss(d->ctx, "malformed_markers", 1);
+		}
+	}
+	return rc;
+}
+
+static int decode_switch(struct ftrace_decoder *d, int64_t ts_ns, int32_t cpu, const uint8_t *data,
+			 size_t size)
+{
+	struct wire wire = wire_of(data, size);
+	struct trace_switch event = {.ts_ns = ts_ns, .cpu = cpu, .prev_tid = -1};
+	struct wire_field field;
+	int rc;
+
+	while ((rc = wire_next(&wire, &field)) > 0) {
+		switch (field.number) {
+		case 1:
+			if (field.type == WIRE_BYTES) {
+				event.prev_comm = (const char *)field.data;
+				event.prev_comm_size = field.size;
+			}
+			break;
+		case 2:
+			event.prev_tid = (int32_t)field.value;
+			break;
+		case 4:
+			event.prev_state = (int64_t)field.value;
+			break;
+		case 5:
+			if (field.type == WIRE_BYTES) {
+				event.next_comm = (const char *)field.data;
+				event.next_comm_size = field.size;
+			}
+			break;
+		case 6:
+			event.next_tid = (int32_t)field.value;
+			break;
+		}
+	}
+	d->events->sched_switch(d->ctx, &event);
+	return rc;
+}
+
+static int decode_wakeup(struct ftrace_decoder *d, int64_t ts_ns, const uint8_t *data, size_t size)
+{
+	struct wire wire = wire_of(data, size);
+	struct trace_wakeup event = {.ts_ns = ts_ns};
+	struct wire_field field;
+	int rc;
+
+	while ((rc = wire_next(&wire, &field)) > 0) {
+		if (field.number == 2 && field.type == WIRE_VARINT)
+			event.tid = (int32_t)field.value;
+	}
+	d->events->wakeup(d->ctx, &event);
+	return rc;
+}
+
+/* One event. Most are of kinds that nobody wants: those cost a timestamp and a field number. */
+static int decode_event(struct ftrace_decoder *d, int32_t cpu, int64_t offset_ns,
+			const uint8_t *data, size_t size)
+{
+	struct wire wire = wire_of(data, size);
+	struct wire_field field;
+	int64_t ts_ns = 0;
+	int32_t tid = 0;
+	int rc;
+
+	while ((rc = wire_next(&wire, &field)) > 0) {
+		if (field.type == WIRE_VARINT) {
+			if (field.number == EVENT_TIMESTAMP) {
+				ts_ns = (int64_t)field.value + offset_ns;
+				seen(d, ts_ns);
+			} else if (field.number == EVENT_TID) {
+				tid = (int32_t)field.value;
+			}
+			continue;
+		}
+		if (field.type != WIRE_BYTES)
+			continue;
+		switch (field.number) {
+		case EVENT_PRINT:
+			rc = d->events->mark ? decode_print(d, ts_ns, tid, field.data, field.size)
+					     : 0;
+			break;
+		case EVENT_SCHED_SWITCH:
+			if (d->events->sched_switch)
+				rc = decode_switch(d, ts_ns, cpu, field.data, field.size);
+			break;
+		case EVENT_SCHED_WAKEUP:
+		case EVENT_SCHED_WAKING:
+		case EVENT_SCHED_WAKEUP_NEW:
+			if (d->events->wakeup)
+				rc = decode_wakeup(d, ts_ns, field.data, field.size);
+			break;
+		}
+		if (rc < 0)
+			return rc;
+	}
+	return rc;
+}
+
+/* The arrays of a CompactSched message, each a run of varints. */
+struct compact {
+	struct wire switch_ns, state, next_tid, next_comm, waking_ns, waking_tid;
+	const uint8_t *interned[MAX_INTERNED];
+	size_t interned_size[MAX_INTERNED];
+	size_t interned_count;
+};
+
+static int read_compact(struct compact *c, const uint8_t *data, size_t size)
+{
+	struct wire wire = wire_of(data, size);
+	struct wire_field field;
+	int rc;
+
+	while ((rc = wire_next(&wire, &field)) > 0) {
+		if (field.type != WIRE_BYTES)
+			continue;
+		switch (field.number) {
+		case COMPACT_SWITCH_NS:
+			c->switch_ns = wire_of(field.data, field.size);
+			break;
+		case COMPACT_PREV_STATE:
+			c->state = wire_of(field.data, field.size);
+			break;
+		case COMPACT_NEXT_TID:
+			c->next_tid = wire_of(field.data, field.size);
+			break;
+		case COMPACT_NEXT_COMM:
+			c->next_comm = wire_of(field.data, field.size);
+			break;
+		case COMPACT_WAKING_NS:
+			c->waking_ns = wire_of(field.data, field.size);
+			break;
+		case COMPACT_WAKING_TID:
+			c->waking_tid = wire_of(field.data, field.size);
+			break;
+		case COMPACT_INTERN:
+			if (c->interned_count < MAX_INTERNED) {
+				c->interned[c->interned_count] = field.data;
+				c->interned_size[c->interned_count++] = field.size;
+			}
+			break;
+		}
+	}
+	return rc;
+}
+
+static int decode_compact(struct ftrace_decoder *d, int32_t cpu, int64_t offset_ns,
+			  const uint8_t *data, size_t size)
+{
+	struct compact c = {.interned_count = 0};
+	uint64_t delta, state, next, comm;
+	int64_t ts_ns = offset_ns;
+	int32_t *last = &d->last_next_tid[cpu];
+	int rc = read_compact(&c, data, size);
+
+	if (rc < 0)
+		return rc;
+	while (d->events->sched_switch && wire_varint(&c.switch_ns, &delta) &&
+	       wire_varint(&c.state, &state) && wire_varint(&c.next_tid, &next)) {
+		struct trace_switch event = {
+			.cpu = cpu,
+			.prev_tid = *last ? *last - 1 : -1,
+			.next_tid = (int32_t)next,
+			.prev_state = (int64_t)state,
+		};
+
+		ts_ns = (int64_t)((uint64_t)ts_ns + delta);
+		seen(d, ts_ns);
+		event.ts_ns = ts_ns;
+		if (wire_varint(&c.next_comm, &comm) && comm < c.interned_count) {
+			event.next_comm = (const char *)c.interned[comm];
+			event.next_comm_size = c.interned_size[comm];
+		}
+		/* stored off by one so that 0 can mean unknown: tid 0 is the idle task */
+		*last = next < INT32_MAX ? (int32_t)next + 1 : 0;
+		d->events->sched_switch(d->ctx, &event);
+	}
+	ts_ns = offset_ns;
+	while (d->events->wakeup && wire_varint(&c.waking_ns, &delta) &&
+	       wire_varint(&c.waking_tid, &next)) {
+		struct trace_wakeup event = {.tid = (int32_t)next};
+
+		ts_ns = (int64_t)((uint64_t)ts_ns + delta);
+		seen(d, ts_ns);
+		event.ts_ns = ts_ns;
+		d->events->wakeup(d->ctx, &event);
+	}
+	return 0;
+}
+
+int ftrace_bundle(struct ftrace_decoder *d, const uint8_t *data, size_t size)
+{
+	struct wire wire = wire_of(data, size), again = wire;
+	struct wire_field field;
+	uint64_t cpu = 0, clock = 0, ftrace_ns = 0, boot_ns = 0, lost = 0;
+	int64_t offset_ns = 0;
+	int rc;
+
+	/* cpu comes first and the clock last; events cannot be placed before both are known */
+	while ((rc = wire_next(&wire, &field)) > 0) {
+		switch (field.number) {
+		case BUNDLE_CPU:
+			cpu = field.value;
+			break;
+		case BUNDLE_LOST:
+			lost = field.value;
+			break;
+		case BUNDLE_CLOCK:
+			clock = field.value;
+			break;
+		case BUNDLE_FTRACE_NS:
+			ftrace_ns = field.value;
+			break;
+		case BUNDLE_BOOT_NS:
+			boot_ns = field.value;
+			break;
+		}
+	}
+	if (cpu >= FTRACE_MAX_CPU)
+		return -EBADMSG;
+	if (lost) {
+		d->last_next_tid[cpu] = 0;
+		if (d->events->loss)
+			d->events->loss(d->ctx, "ftrace_bundles_with_loss", 1);
+	}
+	if (clock == FTRACE_CLOCK_GLOBAL && ftrace_ns && boot_ns)
+		offset_ns = (int64_t)(boot_ns - ftrace_ns);
+	while ((rc = wire_next(&again, &field)) > 0) {
+		if (field.type != WIRE_BYTES)
+			continue;
+		if (field.number == BUNDLE_EVENT)
+			rc = decode_event(d, (int32_t)cpu, offset_ns, field.data, field.size);
+		else if (field.number == BUNDLE_COMPACT_SCHED &&
+			 (d->events->sched_switch || d->events->wakeup))
+			rc = decode_compact(d, (int32_t)cpu, offset_ns, field.data, field.size);
+		if (rc < 0)
+			return rc;
+	}
+	return rc;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The ftrace part of a Perfetto trace: bundles of one CPU's events. */
+#pragma once
+#include "jankscope/timeline.h"
+#include "trace/wire.h"
+
+#define FTRACE_MAX_CPU 1024
+
+struct ftrace_decoder {
+	const struct trace_events *events;
+	void *ctx;
+	int32_t last_next_tid[FTRACE_MAX_CPU]; /* of each CPU's compact switches; 0: not known */
+	int64_t first_ns, last_ns;             /* span of what was seen; for the block index */
+};
+
+/* Decode one FtraceEventBundle. 0 or -EBADMSG (events before the damage were handed out). */
+int ftrace_bundle(struct ftrace_decoder *decoder, const uint8_t *data, size_t size);

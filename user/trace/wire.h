@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A reader of protobuf's wire form that copies nothing. Every length is checked against the end of
+ * the enclosing message; a group or an unknown wire type is an error. The form is described at
+ * protobuf.dev/programming-guides/encoding. */
+#pragma once
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
+
+/* What is left of one message. */
+struct wire {
+	const uint8_t *pos, *end;
+};
+
+struct wire_field {
+	uint32_t number;
+	uint32_t type;
+	uint64_t value;      /* of a varint or a fixed field */
+	const uint8_t *data; /* of a length-delimited field; points into the message */
+	size_t size;
+};
+
+static inline struct wire wire_of(const uint8_t *data, size_t size)
+{
+	return (struct wire){data, data + size};
+}
+
+/* Read one varint of at most 10 bytes. False where it does not end in time. */
+static inline bool wire_varint(struct wire *wire, uint64_t *value)
+{
+	const uint8_t *pos = wire->pos;
+	uint64_t sum = 0;
+	unsigned shift = 0;
+
+	while (pos < wire->end && shift < 70) {
+		uint8_t byte = *pos++;
+
+		sum |= shift < 64 ? (uint64_t)(byte & 0x7f) << shift : 0;
+		if (byte < 0x80) {
+			wire->pos = pos;
+			*value = sum;
+			return true;
+		}
+		shift += 7;
+	}
+	return false;
+}
+
+/* Read the next field. 1, 0 at the end of the message, -EBADMSG where it is malformed. */
+static inline int wire_next(struct wire *wire, struct wire_field *field)
+{
+	uint64_t key;
+
+	if (wire->pos >= wire->end)
+		return 0;
+	if (*wire->pos < 0x80)
+		key = *wire->pos++;
+	else if (!wire_varint(wire, &key))
+		return -EBADMSG;
+	field->number = (uint32_t)(key >> 3);
+	field->type = key & 7;
+	if (field->number == 0 || key >> 32)
+		return -EBADMSG;
+	switch (field->type) {
+	case WIRE_VARINT:
+		return wire_varint(wire, &field->value) ? 1 : -EBADMSG;
+	case WIRE_BYTES:
+		if (!wire_varint(wire, &key) || key > (uint64_t)(wire->end - wire->pos))
+			return -EBADMSG;
+		field->data = wire->pos;
+		field->size = (size_t)key;
+		wire->pos += key;
+		return 1;
+	case WIRE_FIXED64:
+		if (wire->end - wire->pos < 8)
+			return -EBADMSG;
+		memcpy(&field->value, wire->pos, 8);
+		wire->pos += 8;
+		return 1;
+	case WIRE_FIXED32: {
+		uint32_t value;
+
+		if (wire->end - wire->pos < 4)
+			return -EBADMSG;
+		memcpy(&value, wire->pos, 4);
+		field->value = value;
+		wire->pos += 4;
+		return 1;
+	}
+	}
+	return -EBADMSG;
+}
+
+/* The float in a fixed32 field. */
+static inline float wire_float(const struct wire_field *field)
+{
+	uint32_t bits = (uint32_t)field->value;
+	float value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}

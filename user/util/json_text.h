@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* JSON written straight to a stream, for output that is too long to build in memory first. */
+#pragma once
+#include <stddef.h>
+#include <stdio.h>
+
+/* Write a string with its quotes; bytes that are not UTF-8 become U+FFFD. */
+void json_put_string(FILE *out, const char *text, size_t size);

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verb/frames.h"
+#include "frames/analysis.h"
+#include "frames/row_order.h"
+#include "trace/reader.h"
+#include "verb/frames_print.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define READ_BYTES  (512 * 1024)
+#define WORST_COUNT 10
+
+enum { CODE_FINE = 0, CODE_ERROR = 1, CODE_INCOMPLETE = 3 };
+
+struct run {
+	const struct frames_request *request;
+	const char *path;
+	FILE *out;
+	int fd;
+	uint8_t *buffer;
+	struct analysis *analysis;
+	struct row_order *rows;
+	bool begun; /* the JSON object or the table of rows was begun */
+	uint64_t row_count;
+};
+
+static void begin_rows(struct run *run)
+{
+	if (run->begun)
+		return;
+	run->begun = true;
+	if (run->request->json)
+		fputs("{\"frames\":[", run->out);
+	else
+		frames_print_row_header(run->out);
+}
+
+static void emit_row(void *ctx, const struct timeline_row *row)
+{
+	struct run *run = ctx;
+
+	begin_rows(run);
+	if (!run->request->json) {
+		frames_print_row_text(run->out, run->analysis, row);
+		return;
+	}
+	if (run->row_count++)
+		putc(',', run->out);
+	frames_print_row_json(run->out, run->analysis, row);
+}
+
+static void on_row(void *ctx, const struct timeline_row *row)
+{
+	struct run *run = ctx;
+
+	row_order_add(run->rows, row);
+}
+
+/* Read the rest of a stretch of the file into a reader. 0 or a negative errno. */
+static int feed(struct run *run, struct trace_reader *reader, uint64_t limit)
+{
+	while (limit) {
+		size_t want = limit < READ_BYTES ? (size_t)limit : READ_BYTES;
+		ssize_t n = read(run->fd, run->buffer, want);
+		int err;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			return 0;
+		limit -= (uint64_t)n;
+		err = trace_reader_feed(reader, run->buffer, (size_t)n);
+		if (err)
+			return err == -EBADMSG || err == -EFBIG ? 0 : err;
+	}
+	return 0;
+}
+
+/* The second pass: what the threads of the worst frames did. Only stretches near them are read
+ * again where the trace is bare. */
+static int explain(struct run *run, const struct trace_reader *first)
+{
+	size_t worst_count, block_count;
+	struct worst_frame *worst = analysis_worst(run->analysis, &worst_count);
+	const struct perfetto_block *blocks = trace_reader_blocks(first, &block_count);
+	struct late_frame frames[ANALYSIS_MAX_WORST];
+	struct trace_reader *reader = NULL;
+	struct late *late;
+	int err = 0;
+
+	if (!worst_count || !trace_reader_has_ftrace(first) || lseek(run->fd, 0, SEEK_SET) < 0)
+		return 0;
+	for (size_t i = 0; i < worst_count; i++)
+		frames[i] = worst[i].late;
+	late = late_new(frames, worst_count);
+	reader = late ? trace_reader_new(late_events(), late) : NULL;
+	if (!reader) {
+		late_free(late);
+		return -ENOMEM;
+	}
+	if (!blocks)
+		err = feed(run, reader, UINT64_MAX);
+	for (size_t i = 0; i < block_count && !err; i++) {
+		/* the first stretch tells the reader what the file is */
+		if (i && !late_wants(late, blocks[i].first_ns, blocks[i].last_ns))
+			continue;
+		if (lseek(run->fd, (off_t)blocks[i].offset, SEEK_SET) < 0)
+			break;
+		trace_reader_seek(reader, blocks[i].offset);
+		err = feed(run, reader, blocks[i].size);
+	}
+	trace_reader_finish(reader);
+	if (!err)
+		err = late_finish(late);
+	for (size_t i = 0; i < worst_count && !err; i++)
+		worst[i].late = frames[i];
+	trace_reader_free(reader);
+	late_free(late);
+	return err;
+}
+
+static int print(struct run *run, const struct frames_report *report)
+{
+	int err = 0;
+
+	if (run->rows)
+		row_order_flush(run->rows);
+	if (run->request->json) {
+		if (run->request->rows) {
+			begin_rows(run);
+			fputs("],", run->out);
+		} else {
+			putc('{', run->out);
+		}
+		err = frames_print_json(run->out, report);
+		fputs("}\n", run->out);
+	} else if (run->request->rows) {
+		begin_rows(run);
+	} else {
+		err = frames_print_table(run->out, report);
+	}
+	if (fflush(run->out) || ferror(run->out))
+		err = err ? err : -EIO;
+	return err;
+}
+
+static int read_and_print(struct run *run)
+{
+	struct trace_reader *reader = trace_reader_new(analysis_events(), run->analysis);
+	struct frames_report report = {.trace = run->path, .analysis = run->analysis};
+	int code = CODE_ERROR, err, damage;
+
+	if (!reader) {
+		fprintf(stderr, "jankscope: error: %s: out of memory\n", run->path);
+		return CODE_ERROR;
+	}
+	err = feed(run, reader, UINT64_MAX);
+	damage = trace_reader_finish(reader);
+	if (err || damage == -ENOMEM) {
+		fprintf(stderr, "jankscope: error: %s: %s\n", run->path,
+			strerror(err ? -err : ENOMEM));
+		goto out;
+	}
+	if (!trace_reader_found(reader)) {
+		fprintf(stderr, "jankscope: error: %s: %s\n", run->path,
+			damage ? trace_reader_error(reader) : "not a trace");
+		goto out;
+	}
+	if (damage) {
+		fprintf(stderr, "jankscope: warn: %s: %s; what is readable is reported\n",
+			run->path, trace_reader_error(reader));
+		report.error = trace_reader_error(reader);
+		report.truncated = trace_reader_truncated(reader);
+	}
+	err = analysis_finish(run->analysis);
+	if (!err && !(run->request->rows && !run->request->json))
+		err = explain(run, reader);
+	if (!err)
+		err = print(run, &report);
+	if (err) {
+		if (err != -EPIPE && errno != EPIPE)
+			fprintf(stderr, "jankscope: error: %s: %s\n", run->path, strerror(-err));
+		goto out;
+	}
+	if (trace_reader_track_events(reader) && !analysis_slices(run->analysis)->do_frames &&
+	    !analysis_counts(run->analysis)->actual)
+		fprintf(stderr,
+			"jankscope: warn: %s: has track events (atrace through the SDK); they are "
+			"not decoded\n",
+			run->path);
+	if (analysis_counts(run->analysis)->layers_lost) {
+		fprintf(stderr, "jankscope: warn: %s: more than %d layers; the rest was left out\n",
+			run->path, ANALYSIS_MAX_LAYERS);
+		damage = -EFBIG;
+	}
+	code = damage ? CODE_INCOMPLETE : CODE_FINE;
+out:
+	trace_reader_free(reader);
+	return code;
+}
+
+int frames_report_file(const struct frames_request *request, const char *path, FILE *out)
+{
+	struct run run = {.request = request, .path = path, .out = out, .fd = -1};
+	struct analysis_options options = {
+		.layer_glob = request->layer_glob,
+		.package = request->package,
+		.worst = WORST_COUNT,
+	};
+	int code = CODE_ERROR;
+
+	run.fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
+	if (run.fd < 0) {
+		fprintf(stderr, "jankscope: error: %s: %s\n", path, strerror(errno));
+		return CODE_ERROR;
+	}
+	if (request->rows) {
+		options.row = on_row;
+		options.row_ctx = &run;
+		run.rows = row_order_new(emit_row, &run);
+	}
+	run.buffer = malloc(READ_BYTES);
+	run.analysis = analysis_new(&options);
+	if (!run.buffer || !run.analysis || (request->rows && !run.rows))
+		fprintf(stderr, "jankscope: error: %s: out of memory\n", path);
+	else
+		code = read_and_print(&run);
+	analysis_free(run.analysis);
+	row_order_free(run.rows);
+	free(run.buffer);
+	close(run.fd);
+	return code;
+}

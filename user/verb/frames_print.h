@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How `jankscope frames` shows what it found: a table, one JSON object, or the rows alone. */
+#pragma once
+#include "frames/analysis.h"
+#include <stdio.h>
+
+struct frames_report {
+	const char *trace; /* its path */
+	const char *error; /* NULL: whole */
+	bool truncated;
+	bool explained; /* the second pass was made */
+	struct analysis *analysis;
+};
+
+/* One row: as an element of the JSON array, or as tab-separated text. */
+void frames_print_row_json(FILE *out, const struct analysis *analysis,
+			   const struct timeline_row *row);
+void frames_print_row_header(FILE *out);
+void frames_print_row_text(FILE *out, const struct analysis *analysis,
+			   const struct timeline_row *row);
+
+/* The members of the JSON object behind the optional "frames": from "trace" to "timeline". Uses
+ * up the frames of the layers. 0 or -ENOMEM. */
+int frames_print_json(FILE *out, const struct frames_report *report);
+int frames_print_table(FILE *out, const struct frames_report *report);

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verb/frames_print.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define MAX_ROWS  24
+#define MIN_WIDTH 80
+#define NUMBERS   56 /* columns before the layer's name */
+
+static int width_of(FILE *out)
+{
+	struct winsize size;
+
+	if (isatty(fileno(out)) && !ioctl(fileno(out), TIOCGWINSZ, &size) &&
+	    size.ws_col > MIN_WIDTH)
+		return size.ws_col;
+	return MIN_WIDTH;
+}
+
+/* A name cut in its middle, where it says least: packages begin alike, activities end apart. */
+static void put_name(FILE *out, const char *name, size_t width)
+{
+	size_t size = strlen(name), head;
+
+	if (size <= width) {
+		fputs(name, out);
+		return;
+	}
+	head = (width - 2) / 3;
+	fprintf(out, "%.*s..%s", (int)head, name, name + size - (width - 2 - head));
+}
+
+static const char *bare(const char *name)
+{
+	return strncmp(name, "TX - ", 5) ? name : name + 5;
+}
+
+static void put_ms(FILE *out, double ns)
+{
+	double ms = ns / 1e6;
+
+	fprintf(out, ms < 100 ? " %6.1f" : " %6.0f", ms);
+}
+
+static void put_row(FILE *out, const struct layer_view *view, const struct layer_metrics *m,
+		    int width)
+{
+	fprintf(out, "%6" PRIu64, m->shown);
+	if (m->has_fps)
+		fprintf(out, " %6.1f %6.1f", m->fps_raw, m->fps_active);
+	else
+		fprintf(out, " %6s %6s", "-", "-");
+	if (m->intervals.n) {
+		put_ms(out, m->intervals.p50);
+		put_ms(out, m->intervals.p99);
+		fprintf(out, " %5" PRIu64, m->dropped);
+	} else {
+		fprintf(out, " %6s %6s %5s", "-", "-", "-");
+	}
+	if (m->worked)
+		fprintf(out, " %5" PRIu64 " %5" PRIu64, m->slow, m->frozen);
+	else
+		fprintf(out, " %5s %5s", "-", "-");
+	fputs("  ", out);
+	put_name(out, bare(view->layer->name), (size_t)(width - NUMBERS));
+	putc('\n', out);
+}
+
+static void put_details(FILE *out, const struct frames_report *report,
+			const struct layer_view *view, const struct layer_metrics *m)
+{
+	const struct layer *layer = view->layer;
+	char buffer[256];
+	const char *package = analysis_package(report->analysis, layer, buffer, sizeof(buffer));
+
+	fprintf(out, "\nbusiest layer: %s\n", bare(layer->name));
+	fprintf(out, "  of             %s (pid %d)\n", package ? package : "unknown process",
+		layer->pid);
+	if (m->has_fps)
+		fprintf(out,
+			"  fps            %.1f raw, %.1f active in %" PRIu64
+			" stretches; dropped %" PRIu64 "\n"
+			"                 against the expected timeline, %" PRIu64
+			" counting idle\n",
+			m->fps_raw, m->fps_active, m->segments, m->dropped, m->dropped_interval);
+	if (m->intervals.n)
+		fprintf(out,
+			"  interval       p50 %.1f  p90 %.1f  p95 %.1f  p99 %.1f  max %.1f ms\n",
+			m->intervals.p50 / 1e6, m->intervals.p90 / 1e6, m->intervals.p95 / 1e6,
+			m->intervals.p99 / 1e6, (double)m->intervals.max / 1e6);
+	if (m->worked)
+		fprintf(out,
+			"  work           slow %" PRIu64 " (%" PRIu64
+			" above 16.7 ms), frozen %" PRIu64 " (above 700 ms)\n"
+			"  Matrix         best %" PRIu64 ", normal %" PRIu64 ", middle %" PRIu64
+			", high %" PRIu64 ", frozen %" PRIu64 "; fps %.1f\n",
+			m->slow, m->slow_60, m->frozen, m->matrix[0], m->matrix[1], m->matrix[2],
+			m->matrix[3], m->matrix[4], m->matrix_fps);
+	if (m->has_sm)
+		fprintf(out, "  GT SM%s mean %.1f, min %u, low %zu times, big janks %" PRIu64 "\n",
+			m->sm_estimated ? " (est.)  " : "         ", m->sm_mean, m->sm_min,
+			m->sm_low_count, m->sm_big_janks);
+	if (m->intervals.n > 3)
+		fprintf(out,
+			"  PerfDog        jank %" PRIu64 ", big %" PRIu64
+			", stutter %.1f %%; without idle %" PRIu64 ", %" PRIu64 ", %.1f %%\n",
+			m->perfdog.jank, m->perfdog.big_jank, perfdog_stutter_pct(&m->perfdog),
+			m->perfdog_active.jank, m->perfdog_active.big_jank,
+			perfdog_stutter_pct(&m->perfdog_active));
+	if (layer->source == LAYER_TIMELINE)
+		fprintf(out,
+			"  FrameTimeline  janky %u of %u: app %u, sf %u, hw %u, stuffing %u,\n"
+			"                 dropped %u, unknown %u; not perceivable %u\n"
+			"  visible        %" PRIu64 ": app %" PRIu64 ", sf %" PRIu64 ", hw %" PRIu64
+			", stuffing %" PRIu64 ", unknown %" PRIu64 "\n",
+			layer->janky, layer->rows, layer->cause_app, layer->cause_sf,
+			layer->cause_hw, layer->cause_stuffing, layer->cause_dropped,
+			layer->cause_unknown, layer->cause_non_perceivable, m->visible,
+			m->visible_app, m->visible_sf, m->visible_hw, m->visible_stuffing,
+			m->visible_unknown);
+}
+
+static void put_thread(FILE *out, const char *name, const struct thread_time *time)
+{
+	if (!time->known)
+		return;
+	fprintf(out, "           %-12s running %.1f, runnable %.1f, sleeping %.1f", name,
+		(double)time->running_ns / 1e6, (double)time->runnable_ns / 1e6,
+		(double)time->sleeping_ns / 1e6);
+	if (time->uninterruptible_ns)
+		fprintf(out, ", in D %.1f", (double)time->uninterruptible_ns / 1e6);
+	fputs(" ms\n", out);
+}
+
+static void put_worst(FILE *out, const struct frames_report *report, int width)
+{
+	size_t count;
+	const struct worst_frame *worst = analysis_worst(report->analysis, &count);
+	char buffer[512];
+
+	if (!count)
+		return;
+	fputs("\nworst frames\n   LATE   WORK doFrm  Draw  ms   CAUSE, LAYER\n", out);
+	for (size_t i = 0; i < count; i++) {
+		const struct worst_frame *frame = &worst[i];
+
+		put_ms(out, (double)frame->late_ns);
+		if (frame->work_ns != TIMELINE_NONE)
+			put_ms(out, (double)frame->work_ns);
+		else
+			fprintf(out, " %6s", "-");
+		if (frame->late.has_do_frame)
+			fprintf(out, " %5.1f", (double)frame->late.do_frame_ns / 1e6);
+		else
+			fprintf(out, " %5s", "-");
+		if (frame->late.has_draw_frame)
+			fprintf(out, " %5.1f", (double)frame->late.draw_frame_ns / 1e6);
+		else
+			fprintf(out, " %5s", "-");
+		fputs("       ", out);
+		put_name(out,
+			 frame->jank ? timeline_jank_text(frame->jank, buffer, sizeof(buffer))
+				     : "not classified",
+			 (size_t)(width - 34));
+		fputs("\n           ", out);
+		put_name(out, bare(analysis_layer(report->analysis, frame->layer)->name),
+			 (size_t)(width - 12));
+		putc('\n', out);
+		put_thread(out, "main", &frame->late.main);
+		put_thread(out, "RenderThread", &frame->late.render);
+	}
+}
+
+static void put_head(FILE *out, const struct frames_report *report)
+{
+	const struct timeline_counts *counts = analysis_counts(report->analysis);
+	const struct refresh_change *changes;
+	const struct loss_counter *losses;
+	const char *source;
+	double period_ns = (double)analysis_period(report->analysis, &source);
+	size_t count;
+
+	fprintf(out, "trace    %s\n", report->trace);
+	fprintf(out, "refresh  %.3f ms, %.1f Hz (%s)\n", period_ns / 1e6, 1e9 / period_ns, source);
+	changes = analysis_refresh(report->analysis, &count);
+	if (count > 1) {
+		fputs("changes ", out);
+		for (size_t i = 0; i < count && i < 8; i++)
+			fprintf(out, " %.1f", 1e9 / (double)changes[i].period_ns);
+		fprintf(out, " Hz%s (%zu in all)\n", count > 8 ? " ..." : "", count - 1);
+	}
+	if (counts->actual || counts->rejected)
+		fprintf(out,
+			"timeline %" PRIu64 " expected, %" PRIu64 " actual, %" PRIu64
+			" unpaired, %" PRIu64 " rejected\n",
+			counts->expected, counts->actual, counts->unpaired + counts->unpaired_ends,
+			counts->rejected);
+	losses = analysis_losses(report->analysis, &count);
+	for (size_t i = 0; i < count; i++)
+		fprintf(out, "%s %" PRIu64 " %s\n", i ? "        " : "lost    ", losses[i].count,
+			losses[i].reason);
+}
+
+int frames_print_table(FILE *out, const struct frames_report *report)
+{
+	int width = width_of(out), err = 0;
+	size_t count;
+	const struct layer_view *views = analysis_layers(report->analysis, &count);
+	struct layer_metrics first = {.shown = 0};
+
+	put_head(out, report);
+	if (!count) {
+		fputs("\nno frames\n", out);
+		return 0;
+	}
+	fputs("\n SHOWN FPS raw active  p50 ms p99 ms DROP  SLOW FROZEN  LAYER\n", out);
+	for (size_t i = 0; i < count && !err; i++) {
+		struct layer_metrics m;
+
+		if (i == MAX_ROWS) {
+			fprintf(out, "       and %zu layers more (--json has them all)\n",
+				count - i);
+			break;
+		}
+		err = analysis_metrics(report->analysis, &views[i], &m);
+		if (!err)
+			put_row(out, &views[i], &m, width);
+		if (i == 0)
+			first = m;
+		else
+			layer_metrics_free(&m);
+	}
+	if (!err)
+		put_details(out, report, &views[0], &first);
+	layer_metrics_free(&first);
+	if (!err)
+		put_worst(out, report, width);
+	return err;
+}
