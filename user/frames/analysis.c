@@ -187,14 +187,15 @@ static void on_app_frame(void *ctx, int32_t pid, int64_t start_ns, int64_t end_n
 		.present_ns = end_ns,
 		.predicted_ns = TIMELINE_NONE,
 		.work_ns = end_ns - start_ns,
-		.late_ns = end_ns - start_ns - PERIOD_ASSUMED_NS,
 	};
 	struct analysis *a = ctx;
+	int64_t period_ns = slices_period(a->slices);
 
 	add_frame(a, pid, "Choreographer#doFrame", LAYER_CHOREOGRAPHER, &frame);
 	/* where FrameTimeline knows the frames, it knows them better */
 	if (a->err || timeline_counts(a->timeline)->actual)
 		return;
+	worst.late_ns = worst.work_ns - (period_ns ? period_ns : PERIOD_ASSUMED_NS);
 	worst.layer = frame.layer;
 	consider(a, &worst);
 }

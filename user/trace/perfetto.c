@@ -37,6 +37,7 @@ enum {
 	PACKET_DEFAULTS = 59,
 	PACKET_TIMELINE = 76,
 	PACKET_MACHINE = 98,
+	PACKET_FIRST_ON_SEQUENCE = 87,
 	PACKET_ZSTD_COMPRESSED = 133,
 };
 
@@ -71,6 +72,7 @@ struct perfetto {
 	struct trace_clocks *clocks;
 	struct ftrace_decoder ftrace;
 	struct sequence *sequences;
+	uint64_t last_sequence; /* key of the packet before; all bits set: none */
 	unsigned sequence_count;
 	uint64_t track_events, packet_count, ftrace_bundles;
 	struct buffer_loss buffers[MAX_BUFFERS];
@@ -85,7 +87,7 @@ struct perfetto {
 
 struct packet {
 	uint64_t timestamp, clock_id, sequence_id, flags, dropped, machine;
-	bool has_clock, cleared;
+	bool has_clock, cleared, first;
 	struct wire_field defaults, payload, timeline;
 	bool has_defaults, has_timeline;
 };
@@ -103,6 +105,7 @@ struct perfetto *perfetto_new(const struct trace_events *events, void *ctx)
 	p->ctx = ctx;
 	p->ftrace.events = events;
 	p->ftrace.ctx = ctx;
+	p->last_sequence = UINT64_MAX;
 	p->ftrace.first_ns = INT64_MAX;
 	p->ftrace.last_ns = INT64_MIN;
 	p->clocks = trace_clocks_new();
@@ -151,6 +154,22 @@ static struct sequence *find_sequence(struct perfetto *p, const struct packet *p
 		HASH_ADD(hh, p->sequences, key, sizeof(key), sequence);
 	}
 	return sequence;
+}
+
+/* The service also sets the flag on the first packet of a sequence, where it means nothing. */
+static void note_sequence(struct perfetto *p, const struct packet *packet)
+{
+	uint64_t key = packet->machine << 32 | (uint32_t)packet->sequence_id;
+	bool seen = true;
+
+	if (key != p->last_sequence) {
+		p->last_sequence = key;
+		seen = find_sequence(p, packet, false) != NULL;
+		if (!seen)
+			find_sequence(p, packet, true);
+	}
+	if (packet->dropped && seen && !packet->first)
+		loss(p, "packets_dropped_by_writer", 1);
 }
 
 static void read_defaults(struct perfetto *p, const struct packet *packet)
@@ -594,8 +613,7 @@ static int dispatch(struct perfetto *p, unsigned depth, const struct packet *pac
 	const struct wire_field *payload = &packet->payload;
 	int err;
 
-	if (packet->dropped)
-		loss(p, "packets_dropped_by_writer", 1);
+	note_sequence(p, packet);
 	if (packet->cleared || packet->flags & 1) {
 		struct sequence *sequence = find_sequence(p, packet, false);
 
@@ -692,6 +710,9 @@ static int read_packet(struct perfetto *p, unsigned depth, const uint8_t *data, 
 		case PACKET_CLOCK_ID:
 			packet.clock_id = field.value;
 			packet.has_clock = true;
+			break;
+		case PACKET_FIRST_ON_SEQUENCE:
+			packet.first = field.value != 0;
 			break;
 		case PACKET_MACHINE:
 			packet.machine = (uint32_t)field.value;

@@ -83,10 +83,11 @@ static void put_details(FILE *out, const struct frames_report *report,
 	if (m->has_fps)
 		fprintf(out,
 			"  fps            %.1f raw, %.1f active in %" PRIu64
-			" stretches; dropped %" PRIu64 "\n"
-			"                 against the expected timeline, %" PRIu64
-			" counting idle\n",
-			m->fps_raw, m->fps_active, m->segments, m->dropped, m->dropped_interval);
+			" stretches\n"
+			"  dropped        %" PRIu64 " against %s, %" PRIu64 " counting idle\n",
+			m->fps_raw, m->fps_active, m->segments, m->dropped,
+			layer->source == LAYER_TIMELINE ? "the expected timeline" : "its cadence",
+			m->dropped_interval);
 	if (m->intervals.n)
 		fprintf(out,
 			"  interval       p50 %.1f  p90 %.1f  p95 %.1f  p99 %.1f  max %.1f ms\n",
