@@ -13,6 +13,7 @@
 enum verb_bit {
 	VERB_DOCTOR = 1,
 	VERB_RECORD = 2,
+	VERB_FRAMES = 4,
 };
 
 struct options {
@@ -31,6 +32,8 @@ struct options {
 	const char *btf_path;
 	uint64_t top; /* UINT64_MAX: not given */
 	uint64_t test_task_slots, test_death_ring_bytes, test_overflow_uids, test_skip_every;
+	const char *layer, *package; /* frames: a glob, a name */
+	bool rows;
 	bool test_hash;
 	bool help;
 	char **arguments; /* what is no flag */

@@ -15,6 +15,9 @@ static const struct verb {
 	{{"record", VERB_RECORD, "[TARGET] [-i 1s] [-d 60s] [-o FILE]",
 	  "Sample CPU time per task and bytes per uid; print and record them."},
 	 verb_record},
+	{{"frames", VERB_FRAMES, "TRACE... [--json] [--rows] [--layer GLOB]",
+	  "Frame timing of Perfetto, systrace, ftrace and dumpsys files."},
+	 verb_frames},
 };
 #define VERB_COUNT (sizeof(verbs) / sizeof(*verbs))
 
