@@ -6,6 +6,7 @@
 #include "trace/reader.h"
 #include "trace/systrace_html.h"
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct trace_mark mark_of(const char *text)

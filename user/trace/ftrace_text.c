@@ -136,6 +136,13 @@ static bool parse_tail(const char *p, const char *end, struct ftrace_line *out)
 		dot--;
 	if (*dot != '.')
 		return false;
+	/* only one word of flags may stand before the time: else the bracket was in a comm */
+	for (const char *c = p; c < start; c++) {
+		if (*c == ' ' && c + 1 < start && c[1] != ' ')
+			return false;
+		if (*c == '[' || *c == '(')
+			return false;
+	}
 	/* glued flags: four or five characters, of which the first is no digit */
 	if (start == p && !isdigit((unsigned char)*start) && dot - start > 4) {
 		start += 4;

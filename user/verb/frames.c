@@ -4,6 +4,7 @@
 #include "frames/row_order.h"
 #include "trace/reader.h"
 #include "verb/frames_print.h"
+#include "verb/verb.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,8 +14,6 @@
 
 #define READ_BYTES  (512 * 1024)
 #define WORST_COUNT 10
-
-enum { CODE_FINE = 0, CODE_ERROR = 1, CODE_INCOMPLETE = 3 };
 
 struct run {
 	const struct frames_request *request;
@@ -154,11 +153,11 @@ static int read_and_print(struct run *run)
 {
 	struct trace_reader *reader = trace_reader_new(analysis_events(), run->analysis);
 	struct frames_report report = {.trace = run->path, .analysis = run->analysis};
-	int code = CODE_ERROR, err, damage;
+	int code = EXIT_INTERNAL, err, damage;
 
 	if (!reader) {
 		fprintf(stderr, "jankscope: error: %s: out of memory\n", run->path);
-		return CODE_ERROR;
+		return EXIT_INTERNAL;
 	}
 	err = feed(run, reader, UINT64_MAX);
 	damage = trace_reader_finish(reader);
@@ -199,7 +198,7 @@ static int read_and_print(struct run *run)
 			run->path, ANALYSIS_MAX_LAYERS);
 		damage = -EFBIG;
 	}
-	code = damage ? CODE_INCOMPLETE : CODE_FINE;
+	code = damage ? EXIT_INCOMPLETE : EXIT_FINE;
 out:
 	trace_reader_free(reader);
 	return code;
@@ -213,12 +212,12 @@ int frames_report_file(const struct frames_request *request, const char *path, F
 		.package = request->package,
 		.worst = WORST_COUNT,
 	};
-	int code = CODE_ERROR;
+	int code = EXIT_INTERNAL;
 
 	run.fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
 	if (run.fd < 0) {
 		fprintf(stderr, "jankscope: error: %s: %s\n", path, strerror(errno));
-		return CODE_ERROR;
+		return EXIT_INTERNAL;
 	}
 	if (request->rows) {
 		options.row = on_row;
@@ -236,4 +235,31 @@ int frames_report_file(const struct frames_request *request, const char *path, F
 	free(run.buffer);
 	close(run.fd);
 	return code;
+}
+
+enum exit_code verb_frames(const struct options *options)
+{
+	struct frames_request request = {
+		.layer_glob = options->layer,
+		.package = options->package,
+		.json = options->json,
+		.rows = options->rows,
+	};
+	int code = EXIT_FINE;
+
+	if (!options->argument_count) {
+		fprintf(stderr,
+			"jankscope: error: frames: name a trace; see jankscope frames --help\n");
+		return EXIT_USAGE;
+	}
+	for (int i = 0; i < options->argument_count; i++) {
+		int one = frames_report_file(&request, options->arguments[i], stdout);
+
+		/* an unreadable file outweighs an incomplete one */
+		if (code != EXIT_INTERNAL && one != EXIT_FINE)
+			code = one;
+		if (i + 1 < options->argument_count && !options->json)
+			putchar('\n');
+	}
+	return (enum exit_code)code;
 }

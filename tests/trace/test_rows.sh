@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Every row of every trace as trace_processor has it, and the metrics of the reference computation.
+set -u
+jankscope=$BUILD/jankscope traces=$SHARED/traces
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+
+if [ ! -d "$traces/expected" ]; then
+	echo "ok - rows of real traces # SKIP $traces is not there"; exit 0
+fi
+for expected in "$traces"/expected/*.actual.tsv; do
+	name=$(basename "$expected" .actual.tsv)
+	trace=$(ls "$traces/$name".* "$traces/synthetic/$name".* 2>/dev/null | head -1)
+	"$jankscope" frames --rows "$trace" >"$work/rows" 2>"$work/talk"
+	# the process's name is no column of the contract, but it costs nothing to be right
+	if diff <(sed '/^$/d' "$expected") "$work/rows" >"$work/diff"; then
+		echo "ok - $name: $(($(wc -l <"$work/rows") - 1)) rows as trace_processor's"
+	else
+		echo "not ok - $name: $(grep -c '^[<>]' "$work/diff") rows differ"; head -5 "$work/diff" "$work/talk" | sed 's/^/# /'
+	fi
+	# the same through JSON
+	"$jankscope" frames --json --rows "$trace" 2>/dev/null | jq -r '.frames[] | [.ts_ns, .dur_ns, .pid,
+		.display_frame_token, (.surface_frame_token // "NULL"), (.layer // "NULL"), .present_type,
+		.on_time_finish, .gpu_composition, .jank_type, .prediction_type, .jank_tag, .severity] |
+		map(tostring) | join("\t")' >"$work/json"
+	if diff <(sed '/^$/d' "$expected" | tail -n +2 | cut -f1-3,5-) "$work/json" >"$work/diff"; then
+		echo "ok - $name: the same rows as JSON"
+	else
+		echo "not ok - $name: JSON rows differ"; head -5 "$work/diff" | sed 's/^/# /'
+	fi
+	want=$(($(sed '/^$/d' "$traces/expected/$name.expected.tsv" | wc -l) - 1))
+	got=$("$jankscope" frames --json "$trace" 2>/dev/null | jq .timeline.expected)
+	if [ "$got" = "$want" ]; then
+		echo "ok - $name: $want expected rows"
+	else
+		echo "not ok - $name: $got expected rows, not $want"
+	fi
+done
+
+# One set of rows in every wrapping.
+"$jankscope" frames --rows "$traces/synthetic/edge_pairing.pb" >"$work/bare" 2>/dev/null
+[ "$(wc -l <"$work/bare")" = 10 ] && echo "ok - edge_pairing: 9 rows" || echo "not ok - edge_pairing: $(wc -l <"$work/bare") lines"
+for trace in "$traces"/synthetic/edge_{gz,zip,zlib,zstd}*; do
+	if "$jankscope" frames --rows "$trace" 2>/dev/null | cmp -s - "$work/bare"; then
+		echo "ok - $(basename "$trace"): the rows of edge_pairing"
+	else
+		echo "not ok - $(basename "$trace"): other rows than edge_pairing"
+	fi
+done
+row=$("$jankscope" frames --rows "$traces/synthetic/edge_monotonic_clock.pb" 2>/dev/null | sed 1d | cut -f1,2)
+[ "$row" = "$(printf '10000001000\t8000')" ] && echo "ok - MONOTONIC timestamps are converted" ||
+	echo "not ok - MONOTONIC timestamps: $row"
+
+# trace|pid|layer: V shown segments fps... of the reference; p50 moves by the local period of idle gaps.
+python3 - "$jankscope" "$traces" <<'PYTHON'
+import csv, glob, json, subprocess, sys
+tool, traces = sys.argv[1:]
+cache, checked, bad = {}, 0, []
+for r in csv.DictReader(open(traces + '/expected/reference_metrics.tsv'), delimiter='\t'):
+    name = r['trace']
+    if name not in cache:
+        path = glob.glob(f'{traces}/{name}.*') + glob.glob(f'{traces}/synthetic/{name}.*')
+        cache[name] = json.loads(subprocess.run([tool, 'frames', '--json', path[0]],
+                                                capture_output=True, text=True).stdout)
+    trace = cache[name]
+    layers = [l for l in trace['layers'] if l['layer'] == r['layer'] and l.get('pid') == int(r['pid'])]
+    if len(layers) != 1:
+        bad.append(f"{r['layer']}: found {len(layers)} times")
+        continue
+    l = layers[0]
+    matrix = [int(n) for n in r['matrix_BEST/NORMAL/MIDDLE/HIGH/FROZEN'].split('/')]
+    pairs = [('V', r['V_ns'], trace['period_ns'], 1), ('shown', r['shown'], l['shown'], 0),
+             ('segments', r['segments'], l['segments'], 0), ('fps_active', r['fps_active'], l['fps_active'], .001),
+             ('fps_raw', r['fps_raw'], l['fps_raw'], .001), ('dropped', r['dropped_consistency'], l['dropped'], 0),
+             ('dropped_interval', r['dropped_interval'], l['dropped_interval'], 0),
+             ('jank', r['perfdog_jank'], l['perfdog']['jank'], 0), ('big', r['perfdog_bigjank'], l['perfdog']['big_jank'], 0),
+             ('stutter', r['stutter_pct'], l['perfdog']['stutter_pct'], .001),
+             ('gated', r['gated_jank'], l['perfdog_active']['jank'], 0),
+             ('gated stutter', r['gated_stutter_pct'], l['perfdog_active']['stutter_pct'], .001),
+             ('janky', r['ft_janky'], l['janky'], 0),
+             # the table counts Unknown Jank as the app's
+             ('app', r['ft_app_jank'], l['jank']['app'] + l['jank']['unknown'], 0)]
+    # an idle gap counts as one period: the table's is the global one, ours the one near the gap
+    pairs += [(k, r['iv_' + k], l['interval_ns'][k], 200) for k in ('p50', 'p90', 'p95', 'p99', 'max')]
+    if sum(matrix):
+        pairs += list(zip(('best', 'normal', 'middle', 'high', 'frozen'), matrix,
+                          [l['matrix'][k] for k in ('best', 'normal', 'middle', 'high', 'frozen')], [0] * 5))
+        pairs += [('slow', r['slow_gt_V'], l['slow'], 0), ('frozen', r['frozen_gt700ms'], l['frozen'], 0)]
+    checked += len(pairs)
+    bad += [f"{name} {r['layer'][:40]}: {k} {b}, not {a}" for k, a, b, tol in pairs if abs(float(a) - float(b)) > tol]
+print(('not ok' if bad else 'ok') + f' - {checked} values of the reference metrics, {len(bad)} differ')
+for line in bad[:10]:
+    print('#', line)
+PYTHON
