@@ -12,7 +12,7 @@
 
 #include "stack/capture.h"
 
-/* The worker's own timer ends it 35 ms after a request; this is for what may hold that back. */
+/* The worker's own timer ends it 28 ms after a request; this is for what may hold that back. */
 #define ANSWER_MS 45
 #define REAP_MS   4
 

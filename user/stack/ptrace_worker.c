@@ -23,7 +23,8 @@
 
 #define SPIN_NS        200000 /* a stop takes 10 to 30 us: no sleep before this */
 #define NAP_NS         50000
-#define KILL_MARGIN_NS 15000000 /* after the deadline, for what follows the stop */
+#define REAP_NAPS      40
+#define KILL_MARGIN_NS 8000000 /* after the deadline, for what follows the stop */
 
 /* Between the processes: written by whoever holds the turn, which the socket passes on. */
 struct life {
@@ -92,12 +93,24 @@ static enum stack_failure copy_thread(struct ptrace_exchange *exchange)
 }
 
 /* Give the thread back as it was: a signal that it was about to take is delivered, a stop by its
- * user (group-stop, PTRACE_EVENT_STOP with a stop signal) goes on. */
+ * user (group-stop, PTRACE_EVENT_STOP with a stop signal) goes on. One that was killed in the stop
+ * is still ours to reap: its parent does not see its end before. False: only our own end frees it.
+ */
 static bool release(pid_t tid, int status)
 {
 	int event = status >> 16, signal = event ? 0 : WSTOPSIG(status);
 
-	return ptrace(PTRACE_DETACH, tid, NULL, (void *)(long)signal) == 0 || errno == ESRCH;
+	if (ptrace(PTRACE_DETACH, tid, NULL, (void *)(long)signal) == 0)
+		return true;
+	for (unsigned i = 0; i < REAP_NAPS; i++) {
+		struct timespec nap = {.tv_nsec = NAP_NS};
+		pid_t got = waitpid(tid, &status, WNOHANG | __WALL);
+
+		if (got < 0 || (got == tid && !WIFSTOPPED(status)))
+			return true;
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+	}
+	return false;
 }
 
 /* False: the request was withdrawn, which only the end of this process does. */
@@ -156,8 +169,10 @@ static bool capture_one(const struct life *life)
 		return got < 0;
 	}
 	exchange->failure = copy_thread(exchange);
-	if (!release(tid, stop))
+	if (!release(tid, stop)) {
+		exchange->failure = STACK_GONE;
 		return false;
+	}
 	exchange->stop_ns = capture_now_mono_ns() - since;
 	atomic_store(&exchange->holding, 0);
 	arm(life, 0);

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "stack/stack_merge.h"
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+
+/* A trace from letters, innermost first. */
+static struct stack_trace trace_of(const char *letters)
+{
+	static struct stack_frame frames[STACK_MAX_FRAMES];
+	struct stack_trace trace = {.frames = frames, .count = strlen(letters), .complete = true};
+
+	for (size_t i = 0; i < trace.count; i++)
+		frames[i] = (struct stack_frame){.pc = i, .function = letters[i]};
+	return trace;
+}
+
+static void add(struct stack_merge *merge, const char *letters, uint64_t ms)
+{
+	struct stack_trace trace = trace_of(letters);
+
+	cr_assert_eq(stack_merge_add(merge, &trace, CAPTURE_SNAPSHOT, merge->samples + 1, ms * MS),
+		     0);
+}
+
+static void expect_path(const struct stack_path *path, const char *letters, uint64_t ms)
+{
+	cr_expect_eq(path->count, strlen(letters), "%zu frames for %s", path->count, letters);
+	for (size_t i = 0; i < path->count; i++)
+		cr_expect_eq(path->frames[i].function, (uint64_t)letters[i]);
+	cr_expect_eq(path->weight_ns, ms * MS);
+}
+
+Test(stack_merge, weights_add_up_and_sort)
+{
+	struct stack_merge merge = {0};
+
+	add(&merge, "Cm", 30);
+	for (unsigned i = 0; i < 8; i++)
+		add(&merge, "Am", 40);
+	add(&merge, "Bm", 80);
+	stack_merge_repeat(&merge, 5 * MS);
+	add(&merge, "Am", 80);
+	stack_merge_sort(&merge);
+	cr_assert_eq(merge.count, 3);
+	expect_path(&merge.paths[0], "Am", 400);
+	expect_path(&merge.paths[1], "Bm", 85);
+	expect_path(&merge.paths[2], "Cm", 30);
+	cr_assert_eq(merge.samples, 12);
+	cr_assert_eq(merge.weight_ns, 515 * MS);
+	stack_merge_free(&merge);
+}
+
+Test(stack_merge, recursion_is_folded)
+{
+	struct stack_merge merge = {0};
+	char deep[401];
+
+	add(&merge, "lrrrrrm", 1);
+	add(&merge, "lrrm", 2);
+	add(&merge, "lfgfgfgm", 3); /* two functions in turn */
+	add(&merge, "lfgm", 4);
+	memset(deep, 'r', 400);
+	deep[0] = 'l', deep[399] = 'm', deep[400] = 0;
+	add(&merge, deep, 5);
+	add(&merge, "", 6);
+	cr_assert_eq(merge.count, 3);
+	expect_path(&merge.paths[0], "lrm", 8);
+	expect_path(&merge.paths[1], "lfgm", 7);
+	expect_path(&merge.paths[2], "", 6);
+	stack_merge_free(&merge);
+}
+
+Test(stack_merge, the_lightest_gives_way_and_its_weight_stays)
+{
+	struct stack_merge merge = {0};
+	uint64_t kept = 0;
+
+	for (unsigned i = 0; i < 250; i++) {
+		struct stack_frame frame = {.function = i + 1};
+		struct stack_trace trace = {.frames = &frame, .count = 1};
+
+		stack_merge_add(&merge, &trace, CAPTURE_PERF, i, (i + 1) * MS);
+	}
+	cr_assert_eq(merge.count, STACK_MERGE_PATHS);
+	for (size_t i = 0; i < merge.count; i++) {
+		kept += merge.paths[i].weight_ns;
+		cr_assert_gt(merge.paths[i].frames[0].function, 150);
+	}
+	cr_assert_eq(kept + merge.thinned_ns, merge.weight_ns);
+	cr_assert_eq(merge.weight_ns, 250 * 251 / 2 * MS);
+	stack_merge_free(&merge);
+}
+
+Test(stack_merge, folded_line)
+{
+	struct record_frame frames[] = {
+		{.symbol = "do_wait", .kind = FRAME_KERNEL},
+		{.symbol = "f(a;b)\n"},
+		{.module = "/system/lib64/libx.so", .offset = 0x123},
+		{.offset = 0x77},
+		{.symbol = "main"},
+	};
+	struct record_stack stack = {.weight_ns = 400000400, .frames = frames, .frame_count = 5};
+	char *line = stack_folded_line(&stack);
+
+	cr_assert_str_eq(line, "main;[unknown+0x77];[libx.so+0x123];f(a,b)?;do_wait_[k] 400000\n");
+	free(line);
+	stack.frame_count = 0;
+	line = stack_folded_line(&stack);
+	cr_assert_str_eq(line, "[no stack] 400000\n");
+	free(line);
+}
+
+Test(stack_merge, schedule)
+{
+	struct stack_schedule schedule;
+	uint64_t last, widest = 0;
+
+	stack_schedule_start(&schedule, 200 * MS, 1000);
+	cr_assert_eq(schedule.due_ns, 1000 + 40 * MS);
+	stack_schedule_start(&schedule, 5000 * MS, 0);
+	cr_assert_eq(schedule.due_ns, 100 * MS);
+	for (unsigned i = 0; i < 100; i++) {
+		last = schedule.due_ns;
+		stack_schedule_taken(&schedule, schedule.due_ns);
+		cr_assert_geq(schedule.due_ns - last, widest);
+		widest = schedule.due_ns - last;
+	}
+	cr_assert_gt(schedule.due_ns, 33000 * MS);
+	/* never a distance that wraps */
+	for (unsigned i = 0; i < 10000; i++)
+		stack_schedule_taken(&schedule, 1);
+	cr_assert_gt(schedule.due_ns, 1);
+}
