@@ -281,6 +281,10 @@ int stack_capture(struct stack_service *service, const struct stack_thread *thre
 	/* Whoever had the number before and after is whom we read in between. */
 	if (!failure)
 		failure = thread_identity(service->config.root, thread);
+	/* Of a thread that is dying, some calls say EPERM or find no memory any more. */
+	else if (failure != STACK_GONE && failure != STACK_REUSED &&
+		 thread_identity(service->config.root, thread) == STACK_GONE)
+		failure = STACK_GONE;
 	capture->cost_ns = capture_now_mono_ns() - since;
 	if (!failure) {
 		service->stats.captures[capture->kind]++;

@@ -14,7 +14,8 @@
 #include "stack/capture.h"
 
 #define TICK_NS    10000000ull /* USER_HZ is 100 on every architecture that Android has */
-#define PF_KTHREAD 0x00200000  /* include/linux/sched.h */
+#define PF_EXITING 0x00000004  /* both of include/linux/sched.h */
+#define PF_KTHREAD 0x00200000
 
 uint64_t capture_now_boot_ns(void)
 {
@@ -79,8 +80,10 @@ enum stack_failure thread_status_read(const char *root, pid_t pid, pid_t tid,
 	}
 	status->kernel_thread = flags & PF_KTHREAD;
 	status->start_ticks = start;
-	return status->state == 'Z' || status->state == 'X' || status->state == 'x' ? STACK_GONE
-										    : STACK_OK;
+	return flags & PF_EXITING || status->state == 'Z' || status->state == 'X' ||
+			       status->state == 'x'
+		       ? STACK_GONE
+		       : STACK_OK;
 }
 
 enum stack_failure thread_identity(const char *root, const struct stack_thread *thread)
