@@ -88,6 +88,7 @@ UNIT_OBJ := $(UNIT_SRC:%.c=$(BUILD)/%.o)
 BENCH_SRC := $(wildcard tests/bench/*.c)
 BENCH_BPF_SRC := $(wildcard tests/bench/*.bpf.c)
 BENCH_BIN := $(filter-out %.bpf,$(BENCH_SRC:tests/%.c=$(BUILD)/tests/%))
+BENCH_SKEL := $(BENCH_BPF_SRC:tests/bench/%.bpf.c=$(BUILD)/skel/bench_%.skel.h)
 -include $(wildcard tests/*/*.mk)
 
 .PHONY: all
@@ -98,6 +99,11 @@ $(sort $(BUILD)/bpf $(BUILD)/skel $(dir $(USER_OBJ) $(UNIT_OBJ)) $(BUILD)/user $
 	$(Q)mkdir -p $@
 
 $(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c | $(BUILD)/bpf
+	$(call msg,BPF,$@)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MT $@ -c $< -o $@.tmp
+	$(Q)$(BPFTOOL) gen object $@ $@.tmp && rm $@.tmp
+
+$(BUILD)/bpf/bench_%.bpf.o: tests/bench/%.bpf.c | $(BUILD)/bpf
 	$(call msg,BPF,$@)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MT $@ -c $< -o $@.tmp
 	$(Q)$(BPFTOOL) gen object $@ $@.tmp && rm $@.tmp
@@ -143,7 +149,7 @@ $(BUILD)/tests/kernel/%: tests/kernel/%.c $(LIB) | $(BUILD)/tests/kernel $(SKEL)
 	$(call msg,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -Itests -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(LIBS) 2> >(grep -v 'dlopen\|debuginfod\|getaddrinfo\|statically linked' >&2)
 
-$(BUILD)/tests/bench/%: tests/bench/%.c $(LIB) | $(BUILD)/tests/bench $(SKEL)
+$(BUILD)/tests/bench/%: tests/bench/%.c $(LIB) | $(BUILD)/tests/bench $(SKEL) $(BENCH_SKEL)
 	$(call msg,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -Itests -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(LIBS) 2> >(grep -v 'dlopen\|debuginfod\|getaddrinfo\|statically linked' >&2)
 

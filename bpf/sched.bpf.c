@@ -25,6 +25,7 @@ const volatile __u32 test_skip_every;    /* tests only: pretend that every n-th 
 
 /* Counts read-outs; the reader increments it before it scans. */
 __u32 read_epoch;
+__u32 group_epochs[SCHED_GROUPS];
 __u32 test_skip_count;
 
 struct {
@@ -113,6 +114,19 @@ static __always_inline struct task_slot *find_slot(__u32 tid)
 	return bpf_map_lookup_elem(&tasks_hash, &tid);
 }
 
+/* The slot of a task that has one. */
+static __always_inline struct task_slot *known_slot(__u32 tid)
+{
+	return use_hash ? bpf_map_lookup_elem(&tasks_hash, &tid)
+			: bpf_map_lookup_elem(&tasks, &tid);
+}
+
+static __always_inline void mark_group(__u32 tid)
+{
+	if (!use_hash)
+		group_epochs[(tid >> SCHED_GROUP_SHIFT) & (SCHED_GROUPS - 1)] = read_epoch;
+}
+
 static __always_inline __u32 off_state_of(__u32 state, bool preempted)
 {
 	if (preempted || state == 0)
@@ -191,21 +205,22 @@ struct switch_out {
 	__u64 now_ns, since_ns, in_cpu_ns;
 };
 
-/* Book the slice of prev; *slice_ns is what it ran since it was last booked, where that is known.
- */
 static __always_inline void book_slice(struct task_struct *prev, const struct switch_out *out,
-				       __s64 *slice_ns, bool direct)
+				       bool direct)
 {
 	__u64 start_boot_ns = TASK_FIELD(direct, prev, start_boottime);
 	__u64 cpu_ns = TASK_FIELD(direct, prev, se.sum_exec_runtime);
 	__u64 runnable_ns = TASK_FIELD(direct, prev, sched_info.run_delay);
-	__u32 uid = task_uid(prev, direct), tid = out->tid, sequence;
+	__u64 cred = (__u64)TASK_FIELD(direct, prev, cred);
+	__u32 tid = out->tid, sequence;
 	struct task_slot *slot = find_slot(tid);
 
 	if (!slot) {
-		book_overflow(uid, cpu_ns - out->in_cpu_ns, SCHED_LOSS_TASK_MAP_FULL);
+		book_overflow(task_uid(prev, direct), cpu_ns - out->in_cpu_ns,
+			      SCHED_LOSS_TASK_MAP_FULL);
 		return;
 	}
+	mark_group(tid);
 	sequence = slot->sequence + 1;
 	*(volatile __u32 *)&slot->sequence = sequence;
 	if (slot->start_boot_ns != start_boot_ns) {
@@ -219,12 +234,12 @@ static __always_inline void book_slice(struct task_struct *prev, const struct sw
 		slot->off_since_ns = 0;
 		slot->flags = 0;
 		slot->watch = 0;
-	} else {
-		*slice_ns = cpu_ns - slot->cpu_ns;
-		if (slot->epoch != read_epoch) {
-			slot->epoch = read_epoch;
-			slot->epoch_cpu_ns = slot->cpu_ns;
-		}
+		slot->cred = 0;
+		slot->tgid = TASK_FIELD(direct, prev, tgid);
+		copy_comm(slot->comm, prev, direct);
+	} else if (slot->epoch != read_epoch) {
+		slot->epoch = read_epoch;
+		slot->epoch_cpu_ns = slot->cpu_ns;
 	}
 	if (slot->off_since_ns && out->since_ns > slot->off_since_ns) {
 		/* The wait for a CPU after the wake-up is run_delay's, not the sleep's. */
@@ -241,11 +256,12 @@ static __always_inline void book_slice(struct task_struct *prev, const struct sw
 	slot->runnable_ns = runnable_ns;
 	slot->off_since_ns = out->now_ns;
 	slot->off_state = out->off_state;
-	slot->tgid = TASK_FIELD(direct, prev, tgid);
-	slot->uid = uid;
+	if (slot->cred != cred) {
+		slot->cred = cred;
+		slot->uid = task_uid(prev, direct);
+	}
 	slot->switches_voluntary = TASK_FIELD(direct, prev, nvcsw);
 	slot->switches_involuntary = TASK_FIELD(direct, prev, nivcsw);
-	copy_comm(slot->comm, prev, direct);
 	if (out->off_state == OFF_CPU_DEAD) {
 		/* Not sched_process_exit: 94 % of a short thread's time comes after it. */
 		slot->flags = TASK_SLOT_DEAD;
@@ -265,7 +281,7 @@ static __noinline void catch_up(struct cpu_slot *cpu)
 {
 	struct task_struct *task = (struct task_struct *)cpu->task;
 	__u32 tid = cpu->tid, sequence;
-	struct task_slot *slot = find_slot(tid);
+	struct task_slot *slot = known_slot(tid);
 	__u64 cpu_ns;
 
 	if (!slot || !task || !slot->start_boot_ns || (slot->flags & TASK_SLOT_DEAD) ||
@@ -275,6 +291,7 @@ static __noinline void catch_up(struct cpu_slot *cpu)
 	cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
 	if (cpu_ns <= slot->cpu_ns)
 		return;
+	mark_group(tid);
 	sequence = slot->sequence + 1;
 	*(volatile __u32 *)&slot->sequence = sequence;
 	if (slot->epoch != read_epoch) {
@@ -302,15 +319,42 @@ static __always_inline __u64 idle_after(const struct cpu_slot *cpu, __u64 now_ns
 	return passed_ns > ran_ns ? passed_ns - ran_ns : 0;
 }
 
+/* The switch that the slot of this CPU waits for was not shown: someone else leaves than came. */
+static __always_inline void repair(struct cpu_slot *slot, struct task_struct *prev,
+				   struct switch_out *out, bool direct)
+{
+	__u64 slot_since_ns = out->since_ns, arrival_ns;
+
+	out->since_ns = 0;
+	out->in_cpu_ns = out->tid ? TASK_FIELD(direct, prev, se.sum_exec_runtime) : 0;
+	if (!slot_since_ns) /* first sight of this CPU */
+		return;
+	loss_add(&losses, SCHED_LOSS_MISSED_SWITCH, 1);
+	if (slot->tid)
+		catch_up(slot);
+	if (!out->tid) {
+		slot->idle_ns += idle_after(slot, out->now_ns);
+		return;
+	}
+	/* sched_info_arrive stamped the run-queue clock when prev came. */
+	arrival_ns = TASK_FIELD(direct, prev, sched_info.last_arrival);
+	if (arrival_ns < slot_since_ns || arrival_ns > out->now_ns)
+		return;
+	out->since_ns = arrival_ns;
+	if (out->now_ns - arrival_ns < out->in_cpu_ns)
+		out->in_cpu_ns -= out->now_ns - arrival_ns;
+	else
+		out->in_cpu_ns = 0;
+	if (!slot->tid)
+		slot->idle_ns += arrival_ns - slot_since_ns;
+}
+
 static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 				     struct task_struct *next, __u32 prev_state, bool direct)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
 	struct switch_out out;
-	__s64 slice_ns = -1;
-	__u64 idle_ns = 0;
-	bool idle_before;
 
 	if (!slot)
 		return 0;
@@ -320,34 +364,12 @@ static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 	out.now_ns = rq_clock_of(prev, direct);
 	out.since_ns = slot->since_ns;
 	out.in_cpu_ns = slot->in_cpu_ns;
-	idle_before = out.since_ns && slot->tid == 0;
-	if (idle_before)
-		idle_ns = out.now_ns - out.since_ns;
-	if (slot->tid != out.tid) {
-		/* First sight of this CPU, or a switch that was not shown. */
-		if (out.since_ns) {
-			loss_add(&losses, SCHED_LOSS_MISSED_SWITCH, 1);
-			if (slot->tid)
-				catch_up(slot);
-			if (slot->tid && !out.tid)
-				idle_ns = idle_after(slot, out.now_ns);
-		}
-		out.since_ns = 0;
-		out.in_cpu_ns = out.tid ? TASK_FIELD(direct, prev, se.sum_exec_runtime) : 0;
-	}
-	if (out.tid) {
-		out.off_state = off_state_of(has_prev_state ? prev_state : task_state(prev, direct),
-					     preempted);
-		book_slice(prev, &out, &slice_ns, direct);
-		/* Idle until the task came that was not seen to come. */
-		if (slice_ns < 0)
-			idle_ns = 0;
-		else
-			idle_ns = idle_ns > (__u64)slice_ns ? idle_ns - slice_ns : 0;
-	}
 
 	*(volatile __u32 *)&slot->sequence += 1; /* odd: being written */
-	slot->idle_ns += idle_ns;
+	if (slot->tid != out.tid || !out.since_ns)
+		repair(slot, prev, &out, direct);
+	else if (!out.tid)
+		slot->idle_ns += out.now_ns - out.since_ns;
 	slot->since_ns = out.now_ns;
 	slot->tid = TASK_FIELD(direct, next, pid);
 	slot->in_cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
@@ -356,6 +378,12 @@ static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 		slot->rq =
 			(__u64)(direct ? prev->se.cfs_rq->rq : BPF_CORE_READ(prev, se.cfs_rq, rq));
 	*(volatile __u32 *)&slot->sequence += 1;
+
+	if (!out.tid)
+		return 0;
+	out.off_state =
+		off_state_of(has_prev_state ? prev_state : task_state(prev, direct), preempted);
+	book_slice(prev, &out, direct);
 	return 0;
 }
 
@@ -374,6 +402,29 @@ int sched_switch_raw(struct bpf_raw_tracepoint_args *ctx)
 			 false);
 }
 
+/* Names change seldom: here, and not at every switch. Fires before the kernel's own copy. */
+static __always_inline int on_rename(struct task_struct *task, const char *comm, bool direct)
+{
+	__u32 tid = TASK_FIELD(direct, task, pid);
+	struct task_slot *slot = known_slot(tid);
+
+	if (slot && slot->start_boot_ns == TASK_FIELD(direct, task, start_boottime))
+		bpf_probe_read_kernel_str(slot->comm, SCHED_COMM_LEN, comm);
+	return 0;
+}
+
+SEC("?tp_btf/task_rename")
+int sched_rename_btf(__u64 *ctx)
+{
+	return on_rename((struct task_struct *)ctx[0], (const char *)ctx[1], true);
+}
+
+SEC("?raw_tp/task_rename")
+int sched_rename_raw(struct bpf_raw_tracepoint_args *ctx)
+{
+	return on_rename((struct task_struct *)ctx->args[0], (const char *)ctx->args[1], false);
+}
+
 /* Without the switch hook (--cpu iter) the dead are reported when the kernel frees them; their sums
  * are final then, some 12 ms of RCU after the last switch. */
 static __always_inline int on_free(struct task_struct *task, bool direct)
@@ -388,8 +439,9 @@ static __always_inline int on_free(struct task_struct *task, bool direct)
 	final.tgid = TASK_FIELD(direct, task, tgid);
 	final.uid = task_uid(task, direct);
 	copy_comm(final.comm, task, direct);
+	/* How much of it a read-out has seen is not known here: an upper bound is counted. */
 	if (!report_death(&final, TASK_FIELD(direct, task, pid)))
-		book_overflow(final.uid, final.cpu_ns, SCHED_LOSS_SLOT_REUSED);
+		loss_add(&losses, SCHED_LOSS_UNTOLD_NS, final.cpu_ns);
 	return 0;
 }
 

@@ -8,6 +8,11 @@
 #define SCHED_COMM_LEN 16
 #define SCHED_MAX_CPUS 512
 
+/* Slots are marked in groups with the epoch of their last switch, so that a read-out passes over
+ * those where nothing ran. */
+#define SCHED_GROUP_SHIFT 5
+#define SCHED_GROUPS	  (131072 >> SCHED_GROUP_SHIFT)
+
 /* Why a task is off its CPU. */
 enum off_cpu_state {
 	OFF_CPU_UNKNOWN = 0,
@@ -43,7 +48,7 @@ struct task_slot {
 	__u32 flags;     /* enum task_slot_flag */
 	__u32 watch;     /* written by the reader: a watched main thread, index + 1 of its row */
 	__u32 sequence_end;
-	__u64 reserved;
+	__u64 cred; /* kernel address: as long as it stays, so does the uid */
 };
 
 /* Who runs on a CPU, and how long it has idled. */
@@ -100,6 +105,7 @@ enum sched_loss {
 	SCHED_LOSS_SLOT_REUSED = 2,       /* a dead task's tail went to the overflow row */
 	SCHED_LOSS_OVERFLOW_MAP_FULL = 3, /* ns that even the overflow rows could not take */
 	SCHED_LOSS_MISSED_SWITCH = 4,
+	SCHED_LOSS_UNTOLD_NS = 5, /* at most: sums of the dead of whom --cpu iter could not be told */
 	SCHED_COUNT_BIRTHS = 7, /* no loss: tasks forked, to tell how many deaths went untold */
 	SCHED_LOSS_MAX = 8,
 };

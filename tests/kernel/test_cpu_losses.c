@@ -23,7 +23,6 @@ struct run {
 	struct source *source;
 	struct target_set *targets;
 	struct record_interval interval;
-	uint64_t begin_ns, dur_ns;
 };
 
 static bool begin(struct run *run, const char *name, const struct sched_kernel_options *kernel)
@@ -40,7 +39,6 @@ static bool begin(struct run *run, const char *name, const struct sched_kernel_o
 		target_set_free(run->targets);
 		return false;
 	}
-	run->begin_ns = clock_now_ns(CLOCK_MONOTONIC);
 	return true;
 }
 
@@ -48,7 +46,6 @@ static void sample(struct run *run)
 {
 	run->interval = (struct record_interval){0};
 	run->source->ops->sample(run->source, &run->interval);
-	run->dur_ns = clock_now_ns(CLOCK_MONOTONIC) - run->begin_ns;
 }
 
 static void end(struct run *run)
@@ -97,8 +94,8 @@ static void burn_as(uid_t uid, unsigned ms)
 static bool closes(const struct run *run)
 {
 	const struct record_cpu *cpu = &run->interval.cpu;
-	double capacity_ns = (double)cpu->online_cpus * (double)run->dur_ns;
 	double used_ns = (double)(cpu->busy_ns + cpu->idle_ns.value);
+	double capacity_ns = used_ns + (double)cpu->unaccounted_ns.value;
 
 	tap_note("busy %.1f + idle %.1f of %.1f ms (%.2f %%)", (double)cpu->busy_ns / 1e6,
 		 (double)cpu->idle_ns.value / 1e6, capacity_ns / 1e6, 100 * used_ns / capacity_ns);
@@ -144,18 +141,21 @@ static void test_overflow_map_full(void)
 	end(&run);
 }
 
-static void *nothing(void *unused)
+static void *burn_one_ms(void *tid)
 {
+	*(pid_t *)tid = (pid_t)syscall(SYS_gettid);
 	burn_ms(1);
 	return NULL;
 }
 
-static void run_thread(void)
+static pid_t run_thread(void)
 {
 	pthread_t thread;
+	pid_t tid = 0;
 
-	if (!pthread_create(&thread, NULL, nothing, NULL))
+	if (!pthread_create(&thread, NULL, burn_one_ms, &tid))
 		pthread_join(thread, NULL);
+	return tid;
 }
 
 static void test_death_ring_full(void)
@@ -233,6 +233,27 @@ static void test_slot_reused(void)
 	end(&run);
 }
 
+static void test_freed_ring_full(void)
+{
+	const struct sched_kernel_options kernel = {.mode = CPU_MODE_ITER,
+						    .test_death_ring_bytes = 4096};
+	struct run run;
+
+	if (!begin(&run, "ring full, --cpu iter", &kernel))
+		return;
+	for (int i = 0; i < 200; i++)
+		run_thread();
+	sleep(1);
+	sample(&run);
+	tap_ok(lost(&run, "cpu_death_ring_full") > 0 &&
+		       lost(&run, "cpu_untold_at_most_ns") >=
+			       lost(&run, "cpu_death_ring_full") * NSEC_PER_MSEC,
+	       "ring full, --cpu iter: %lu deaths, at most %.1f ms",
+	       (unsigned long)lost(&run, "cpu_death_ring_full"),
+	       (double)lost(&run, "cpu_untold_at_most_ns") / 1e6);
+	end(&run);
+}
+
 static void test_missed_switches(void)
 {
 	const struct sched_kernel_options kernel = {.mode = CPU_MODE_SWITCH, .test_skip_every = 20};
@@ -278,6 +299,9 @@ static void test_torn_read(void)
 		slots[tid].sequence = 1;
 		slots[tid].start_boot_ns = 1;
 		slots[tid].cpu_ns = NSEC_PER_SEC;
+		/* Only groups where something ran are read: run beside it. */
+		for (int i = 0; i < 1000 && run_thread() / 32 != tid / 32; i++)
+			set_next_tid(tid / 32 * 32 + (tid % 32 < 16 ? 20 : 4));
 		sample(&run);
 		tap_ok(lost(&run, "cpu_torn_reads") == 1, "torn slot: counted once (%lu)",
 		       (unsigned long)lost(&run, "cpu_torn_reads"));
@@ -295,6 +319,7 @@ int main(void)
 	test_overflow_map_full();
 	test_death_ring_full();
 	test_slot_reused();
+	test_freed_ring_full();
 	test_missed_switches();
 	test_torn_read();
 	return tap_done();

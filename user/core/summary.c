@@ -275,7 +275,8 @@ double summary_lost_pct(const struct summary *summary)
 {
 	const struct counter_list *lost = &summary->footer.lost;
 	double busy_ns = get(summary, "cpu.busy_ns"), pct = 0;
-	double overflow_ns = (double)counter_list_get(lost, "cpu_overflow_map_full_ns");
+	double overflow_ns = (double)counter_list_get(lost, "cpu_overflow_map_full_ns") +
+			     (double)counter_list_get(lost, "cpu_untold_at_most_ns");
 	double bytes = get(summary, "net.rx_bytes") + get(summary, "net.tx_bytes") +
 		       get(summary, "net.unattributed.rx_bytes") +
 		       get(summary, "net.unattributed.tx_bytes");

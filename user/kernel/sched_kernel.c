@@ -19,15 +19,18 @@
 
 /* Above this pid_max an array of 128-byte slots would cost more memory than a hash of those that
  * live; 16 MiB. */
-#define ARRAY_MAX_TIDS  131072
-#define HASH_SLOTS      65536
+#define ARRAY_MAX_TIDS 131072
+#define HASH_SLOTS     65536
+/* RCU frees the dead in bursts of thousands; the TASK_DEAD switch tells one at a time. */
 #define DEATH_RING      (1u << 20)
+#define FREED_RING      (1u << 22)
 #define TORN_TRIES      64
 #define ITERATOR_BUFFER (64 * 1024)
+#define GROUP_TIDS      (1u << SCHED_GROUP_SHIFT)
 
 struct sched_kernel {
 	struct sched_bpf *skeleton;
-	struct bpf_link *switch_link, *free_link, *fork_link, *iterator_link;
+	struct bpf_link *switch_link, *free_link, *fork_link, *rename_link, *iterator_link;
 	struct ring_buffer *ring;
 	bool hash, iterator;
 	size_t slot_count;
@@ -35,7 +38,7 @@ struct sched_kernel {
 	struct cpu_slot *cpus;
 	struct running_task *running;
 	unsigned cpu_count;
-	struct bpf_program *switch_program, *free_program;
+	struct bpf_program *switch_program, *rename_program, *free_program;
 	task_death_fn death_callback;
 	void *death_ctx;
 	uint64_t torn_reads;
@@ -74,10 +77,13 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 {
 	struct sched_bpf *skeleton = kernel->skeleton;
 	uint32_t pid_max = read_pid_max();
-	uint32_t ring_bytes =
-		options->test_death_ring_bytes ? options->test_death_ring_bytes : DEATH_RING;
+	uint32_t ring_bytes = options->test_death_ring_bytes   ? options->test_death_ring_bytes
+			      : options->mode == CPU_MODE_ITER ? FREED_RING
+							       : DEATH_RING;
 	bool direct = variant == VARIANT_TP_BTF;
 
+	/* No group is marked with the first epochs. */
+	skeleton->bss->read_epoch = 8;
 	kernel->hash = pid_max > ARRAY_MAX_TIDS || options->test_hash;
 	kernel->slot_count = options->test_task_slots ? options->test_task_slots
 			     : kernel->hash           ? HASH_SLOTS
@@ -105,8 +111,12 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	else
 		kernel->free_program =
 			direct ? skeleton->progs.sched_free_btf : skeleton->progs.sched_free_raw;
-	if (kernel->switch_program)
+	if (kernel->switch_program) {
+		kernel->rename_program = direct ? skeleton->progs.sched_rename_btf
+						: skeleton->progs.sched_rename_raw;
 		bpf_program__set_autoload(kernel->switch_program, true);
+		bpf_program__set_autoload(kernel->rename_program, true);
+	}
 	bpf_program__set_autoload(skeleton->progs.sched_read_running, true);
 	if (kernel->free_program) {
 		bpf_program__set_autoload(kernel->free_program, true);
@@ -170,7 +180,8 @@ static int attach(struct sched_kernel *kernel, const struct sched_kernel_options
 {
 	if (kernel->switch_program) {
 		kernel->switch_link = bpf_program__attach(kernel->switch_program);
-		if (!kernel->switch_link)
+		kernel->rename_link = bpf_program__attach(kernel->rename_program);
+		if (!kernel->switch_link || !kernel->rename_link)
 			return -errno;
 		visit_cpus();
 	}
@@ -221,6 +232,7 @@ static void release(struct sched_kernel *kernel)
 
 	/* The programs go first: they must not write what is being unmapped. */
 	bpf_link__destroy(kernel->switch_link);
+	bpf_link__destroy(kernel->rename_link);
 	bpf_link__destroy(kernel->free_link);
 	bpf_link__destroy(kernel->fork_link);
 	bpf_link__destroy(kernel->iterator_link);
@@ -482,18 +494,17 @@ static int read_hash(struct sched_kernel *kernel, task_slot_fn callback, void *c
 	}
 }
 
-int sched_kernel_slots(struct sched_kernel *kernel,
-		       bool (*skip)(void *ctx, pid_t tid, const struct task_slot *slot),
-		       task_slot_fn callback, void *ctx)
+static int read_group(struct sched_kernel *kernel, size_t first,
+		      bool (*skip)(void *ctx, pid_t tid, const struct task_slot *slot),
+		      task_slot_fn callback, void *ctx)
 {
+	size_t end = first + GROUP_TIDS;
 	struct task_slot copy;
 	int err = 0;
 
-	if (!kernel->switch_program)
-		return 0;
-	if (kernel->hash)
-		return read_hash(kernel, callback, ctx);
-	for (size_t tid = 1; tid < kernel->slot_count && !err; tid++) {
+	if (end > kernel->slot_count)
+		end = kernel->slot_count;
+	for (size_t tid = first; tid < end && !err; tid++) {
 		const struct task_slot *slot = &kernel->slots[tid];
 
 		if (!slot->start_boot_ns || (skip && skip(ctx, (pid_t)tid, slot)))
@@ -504,6 +515,26 @@ int sched_kernel_slots(struct sched_kernel *kernel,
 			continue;
 		}
 		err = callback(ctx, (pid_t)tid, &copy);
+	}
+	return err;
+}
+
+int sched_kernel_slots(struct sched_kernel *kernel,
+		       bool (*skip)(void *ctx, pid_t tid, const struct task_slot *slot),
+		       task_slot_fn callback, void *ctx)
+{
+	int err = 0;
+
+	if (!kernel->switch_program)
+		return 0;
+	if (kernel->hash)
+		return read_hash(kernel, callback, ctx);
+	for (size_t first = 0; first < kernel->slot_count && !err; first += GROUP_TIDS) {
+		uint32_t mark = kernel->skeleton->bss->group_epochs[first >> SCHED_GROUP_SHIFT];
+
+		/* Two epochs back, because a switch may carry the old one over a read-out. */
+		if (kernel->skeleton->bss->read_epoch - mark <= 2)
+			err = read_group(kernel, first, skip, callback, ctx);
 	}
 	return err;
 }

@@ -24,6 +24,7 @@ static const char *const loss_names[SCHED_LOSS_MAX] = {
 	[SCHED_LOSS_SLOT_REUSED] = "cpu_dead_slot_reused",
 	[SCHED_LOSS_OVERFLOW_MAP_FULL] = "cpu_overflow_map_full_ns",
 	[SCHED_LOSS_MISSED_SWITCH] = "cpu_missed_switches",
+	[SCHED_LOSS_UNTOLD_NS] = "cpu_untold_at_most_ns",
 };
 
 /* Cumulative overflow of a uid as of the last read-out. */
@@ -47,7 +48,7 @@ struct cpu_source {
 	bool have_idle;
 	/* --cpu iter: tasks alive, forked and told dead, to know how many deaths went untold */
 	uint64_t alive, deaths_told, untold_reported;
-	int64_t alive_at_begin, in_flight, window_minimum, untold;
+	int64_t alive_at_begin, in_flight, untold, died[UNTOLD_WINDOW];
 	unsigned window_readings;
 	pid_t *watched; /* at the end of the last interval */
 	size_t watched_count;
@@ -221,26 +222,27 @@ static int book_overflow_row(void *ctx, uid_t uid, uint64_t cpu_ns)
 	return cpu_ns > before ? cpu_ledger_overflow(cpu->ledger, uid, cpu_ns - before) : 0;
 }
 
-/* Whoever was born, is not alive and was not told dead waits for RCU to free it (under load for
- * seconds), or was never shown. What stays in flight over a whole window counts as untold. */
+/* Whoever was born and is not alive has died; not all are told yet, because RCU frees them later,
+ * under load by seconds. Deaths of a whole window ago that are still untold were never shown. */
 static int iterate(struct cpu_source *cpu)
 {
 	uint64_t losses[SCHED_LOSS_MAX] = {0}, unused;
-	int err = sched_kernel_losses(cpu->kernel, losses, &unused, &unused);
+	int64_t died, told, *window;
+	int err;
 
 	cpu->alive = 0;
+	err = sched_kernel_iterate(cpu->kernel, book_line, cpu);
+	/* Births after the walk: who was born during it may count as in flight, none is forgotten.
+	 */
 	if (!err)
-		err = sched_kernel_iterate(cpu->kernel, book_line, cpu);
-	cpu->in_flight = cpu->alive_at_begin + (int64_t)losses[SCHED_COUNT_BIRTHS] -
-			 (int64_t)cpu->alive - (int64_t)cpu->deaths_told -
-			 (int64_t)losses[SCHED_LOSS_DEATH_RING_FULL];
-	if (cpu->in_flight < cpu->window_minimum || !cpu->window_readings)
-		cpu->window_minimum = cpu->in_flight;
-	if (++cpu->window_readings < UNTOLD_WINDOW)
-		return err;
-	if (cpu->window_minimum > cpu->untold)
-		cpu->untold = cpu->window_minimum;
-	cpu->window_readings = 0;
+		err = sched_kernel_losses(cpu->kernel, losses, &unused, &unused);
+	died = cpu->alive_at_begin + (int64_t)losses[SCHED_COUNT_BIRTHS] - (int64_t)cpu->alive;
+	told = (int64_t)cpu->deaths_told + (int64_t)losses[SCHED_LOSS_DEATH_RING_FULL];
+	cpu->in_flight = died - told;
+	window = &cpu->died[cpu->window_readings++ % UNTOLD_WINDOW];
+	if (cpu->window_readings > UNTOLD_WINDOW && *window - told > cpu->untold)
+		cpu->untold = *window - told;
+	*window = died;
 	return err;
 }
 

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What CPU accounting costs: the ping-pong of two processes on one CPU with and without each tool,
+ * nanoseconds a switch over an empty BPF program, the read-out, memory, and an idle interval.
+ * usage: bench_cpu JANKSCOPE [PAIRS] */
+#include <bpf/libbpf.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include "bench.h"
+#include "bench_empty.skel.h"
+#include "kernel/sched_kernel.h"
+#include "sched.skel.h"
+#include "source/cpu.h"
+#include "jankscope/target.h"
+
+#define ROUND_TRIPS 5000
+#define MAX_PAIRS   101
+
+/* ---- ping-pong ---- */
+
+struct pingpong {
+	pid_t children[2];
+	int pipes[2][2];
+	struct {
+		atomic_uint go, done;
+		uint64_t cpu_ns[2];
+	} * shared;
+};
+
+static void pin(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void play(struct pingpong *game, int side)
+{
+	unsigned round = 0;
+	char ball = 0;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pin(1);
+	for (;;) {
+		uint64_t begin_ns;
+
+		while (atomic_load(&game->shared->go) == round)
+			usleep(1000);
+		round = atomic_load(&game->shared->go);
+		begin_ns = bench_now_ns(CLOCK_PROCESS_CPUTIME_ID);
+		for (int i = 0; i < ROUND_TRIPS; i++) {
+			if (side == 0) {
+				if (write(game->pipes[0][1], &ball, 1) != 1 ||
+				    read(game->pipes[1][0], &ball, 1) != 1)
+					_exit(1);
+			} else if (read(game->pipes[0][0], &ball, 1) != 1 ||
+				   write(game->pipes[1][1], &ball, 1) != 1) {
+				_exit(1);
+			}
+		}
+		game->shared->cpu_ns[side] = bench_now_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_ns;
+		atomic_fetch_add(&game->shared->done, 1);
+	}
+}
+
+static void start_game(struct pingpong *game)
+{
+	game->shared = mmap(NULL, sizeof(*game->shared), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	for (int i = 0; i < 2; i++)
+		if (pipe(game->pipes[i]))
+			exit(1);
+	for (int i = 0; i < 2; i++) {
+		game->children[i] = fork();
+		if (!game->children[i])
+			play(game, i);
+	}
+}
+
+static void end_game(struct pingpong *game)
+{
+	for (int i = 0; i < 2; i++) {
+		kill(game->children[i], SIGKILL);
+		waitpid(game->children[i], NULL, 0);
+	}
+}
+
+/* CPU time of both players per switch, in ns: immune to who else runs. */
+static double slice(struct pingpong *game)
+{
+	unsigned done = atomic_load(&game->shared->done);
+
+	atomic_fetch_add(&game->shared->go, 1);
+	while (atomic_load(&game->shared->done) != done + 2)
+		usleep(1000);
+	return (double)(game->shared->cpu_ns[0] + game->shared->cpu_ns[1]) / (2.0 * ROUND_TRIPS);
+}
+
+static void pair_row(const char *name, double *ratios, double *extra_ns, size_t pairs,
+		     const char *target)
+{
+	char value[32], spread[64];
+	double median = bench_quantile(ratios, pairs, 0.5);
+
+	snprintf(value, sizeof(value), "%.3f", median);
+	snprintf(spread, sizeof(spread), "[%.3f..%.3f] %+.0f ns",
+		 bench_quantile(ratios, pairs, 0.25), bench_quantile(ratios, pairs, 0.75),
+		 bench_quantile(extra_ns, pairs, 0.5));
+	bench_row(name, value, spread, target);
+}
+
+static void bench_tool(struct pingpong *game, const char *name, char *const argv[], size_t pairs,
+		       const char *target)
+{
+	double ratios[MAX_PAIRS], extra_ns[MAX_PAIRS];
+
+	for (size_t i = 0; i < pairs; i++) {
+		double without, with;
+		pid_t pid;
+
+		if (i & 1)
+			without = slice(game);
+		pid = bench_start(argv, 1500);
+		if (pid < 0) {
+			bench_row(name, "-", "not installed or refused", target);
+			return;
+		}
+		with = slice(game);
+		bench_stop(pid);
+		/* perf's static key stays on for a second after its last close. */
+		usleep(1200000);
+		if (!(i & 1))
+			without = slice(game);
+		ratios[i] = with / without;
+		extra_ns[i] = with - without;
+	}
+	pair_row(name, ratios, extra_ns, pairs, target);
+}
+
+/* ---- one program over another ---- */
+
+static double with_link(struct pingpong *game, struct bpf_program *program)
+{
+	struct bpf_link *link = bpf_program__attach(program);
+	double ns = slice(game);
+
+	bpf_link__destroy(link);
+	return ns;
+}
+
+static struct sched_bpf *load_sched(bool direct)
+{
+	struct sched_bpf *skeleton = sched_bpf__open();
+
+	if (!skeleton)
+		return NULL;
+	skeleton->rodata->cpu_count = (unsigned)libbpf_num_possible_cpus();
+	skeleton->rodata->has_prev_state = true;
+	skeleton->rodata->death_wakeup_bytes = 1 << 19;
+	bpf_map__set_max_entries(skeleton->maps.tasks, 32769);
+	bpf_program__set_autoload(
+		direct ? skeleton->progs.sched_switch_btf : skeleton->progs.sched_switch_raw, true);
+	if (sched_bpf__load(skeleton)) {
+		sched_bpf__destroy(skeleton);
+		return NULL;
+	}
+	return skeleton;
+}
+
+static void bench_over_empty(struct pingpong *game, size_t pairs)
+{
+	struct bench_empty_bpf *empty = bench_empty_bpf__open_and_load();
+	struct sched_bpf *direct = load_sched(true), *probed = load_sched(false);
+	double ratio_empty[MAX_PAIRS], empty_ns[MAX_PAIRS], over[MAX_PAIRS], over_raw[MAX_PAIRS];
+	char value[32], spread[64];
+
+	if (!empty || !direct || !probed) {
+		bench_row("ns a switch over an empty program", "-", "BPF refused", "<= 15 ns");
+		return;
+	}
+	for (size_t i = 0; i < pairs; i++) {
+		double floor, ours, without, raw;
+
+		if (i & 1)
+			floor = with_link(game, empty->progs.empty_switch);
+		ours = with_link(game, direct->progs.sched_switch_btf);
+		if (!(i & 1))
+			floor = with_link(game, empty->progs.empty_switch);
+		without = slice(game);
+		raw = with_link(game, probed->progs.sched_switch_raw);
+		ratio_empty[i] = floor / without;
+		empty_ns[i] = floor - without;
+		over[i] = ours - floor;
+		over_raw[i] = raw - floor;
+	}
+	pair_row("ping-pong with an empty BPF program", ratio_empty, empty_ns, pairs, "");
+	snprintf(value, sizeof(value), "%.0f ns", bench_quantile(over, pairs, 0.5));
+	snprintf(spread, sizeof(spread), "[%.0f..%.0f]", bench_quantile(over, pairs, 0.25),
+		 bench_quantile(over, pairs, 0.75));
+	bench_row("a switch over the empty program, tp_btf", value, spread, "<= 15 ns");
+	snprintf(value, sizeof(value), "%.0f ns", bench_quantile(over_raw, pairs, 0.5));
+	snprintf(spread, sizeof(spread), "[%.0f..%.0f]", bench_quantile(over_raw, pairs, 0.25),
+		 bench_quantile(over_raw, pairs, 0.75));
+	bench_row("a switch over the empty program, raw_tp", value, spread, "");
+	bench_empty_bpf__destroy(empty);
+	sched_bpf__destroy(direct);
+	sched_bpf__destroy(probed);
+}
+
+/* ---- read-out ---- */
+
+static void *sleeper(void *unused)
+{
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static size_t start_sleepers(pid_t *children, size_t processes, size_t threads)
+{
+	pthread_attr_t attributes;
+
+	for (size_t i = 0; i < processes; i++) {
+		children[i] = fork();
+		if (children[i])
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pthread_attr_init(&attributes);
+		pthread_attr_setstacksize(&attributes, 16384);
+		for (size_t t = 1; t < threads; t++) {
+			pthread_t thread;
+
+			if (pthread_create(&thread, &attributes, sleeper, NULL))
+				break;
+		}
+		sleeper(NULL);
+	}
+	sleep(3);
+	return processes * threads;
+}
+
+static bool skip_all(void *ctx, pid_t tid, const struct task_slot *slot)
+{
+	++*(size_t *)ctx;
+	return true;
+}
+
+static int ignore_slot(void *ctx, pid_t tid, const struct task_slot *slot)
+{
+	return 0;
+}
+
+static void bench_read_out(void)
+{
+	const struct cpu_options options = {.kernel = {.mode = CPU_MODE_SWITCH}};
+	struct source *source = cpu_source_new(&options);
+	struct target_set *targets = target_set_new(NULL, 0, "");
+	const struct source_context context = {.targets = targets, .interval_ns = 1000000000};
+	pid_t children[20];
+	double scan_ms[50], sample_ms[50];
+	char value[32], spread[64];
+	size_t seen = 0;
+
+	if (source->ops->open(source, &context)) {
+		bench_row("read-out of 10,000 tasks", "-", source->reason, "<= 0.2 ms");
+		return;
+	}
+	start_sleepers(children, 20, 500);
+	for (int i = 0; i < 50; i++) {
+		struct record_interval interval = {0};
+		uint64_t begin_ns, mono_ns;
+
+		usleep(20000);
+		begin_ns = bench_now_ns(CLOCK_MONOTONIC);
+		source->ops->sample(source, &interval);
+		sample_ms[i] = (double)(bench_now_ns(CLOCK_MONOTONIC) - begin_ns) / 1e6;
+		counter_list_free(&interval.lost);
+		missing_list_free(&interval.missing);
+		seen = 0;
+		begin_ns = bench_now_ns(CLOCK_MONOTONIC);
+		sched_kernel_begin_read(cpu_source_kernel(source), &mono_ns);
+		sched_kernel_slots(cpu_source_kernel(source), skip_all, ignore_slot, &seen);
+		scan_ms[i] = (double)(bench_now_ns(CLOCK_MONOTONIC) - begin_ns) / 1e6;
+	}
+	for (int i = 0; i < 20; i++) {
+		kill(children[i], SIGKILL);
+		waitpid(children[i], NULL, 0);
+	}
+	snprintf(value, sizeof(value), "%.3f ms", bench_quantile(scan_ms, 50, 0.5));
+	snprintf(spread, sizeof(spread), "[%.3f..%.3f] %zu tasks",
+		 bench_quantile(scan_ms, 50, 0.25), bench_quantile(scan_ms, 50, 0.75), seen);
+	bench_row("read-out of 10,000 tasks: the maps", value, spread, "<= 0.2 ms");
+	snprintf(value, sizeof(value), "%.3f ms", bench_quantile(sample_ms, 50, 0.5));
+	snprintf(spread, sizeof(spread), "[%.3f..%.3f]", bench_quantile(sample_ms, 50, 0.25),
+		 bench_quantile(sample_ms, 50, 0.75));
+	bench_row("  and all of the sample: deltas, rows, names", value, spread, "");
+	source->ops->close(source);
+	target_set_free(targets);
+}
+
+/* ---- the tool at rest ---- */
+
+static long read_status_kib(pid_t pid, const char *key)
+{
+	char path[64], line[256];
+	long value = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, key, strlen(key)))
+			value = atol(line + strlen(key));
+	if (file)
+		fclose(file);
+	return value;
+}
+
+static void bench_rest(char *jankscope, const char *mode)
+{
+	char path[] = "/tmp/jankscope-bench-XXXXXX", name[64], value[32], spread[64], line[65536];
+	int fd = mkstemp(path);
+	char *argv[] = {jankscope, "record",     "-q", "-i", "1s",
+			"--cpu",   (char *)mode, "-o", path, NULL};
+	pid_t pid = bench_start(argv, 3000);
+	double cpu_ns = 0, dur_ns = 0;
+	FILE *file;
+
+	if (pid < 0)
+		return;
+	snprintf(name, sizeof(name), "resident set 3 s after start, --cpu %s", mode);
+	snprintf(value, sizeof(value), "%.1f MiB", (double)read_status_kib(pid, "VmRSS:") / 1024);
+	snprintf(spread, sizeof(spread), "anonymous %.1f MiB",
+		 (double)read_status_kib(pid, "RssAnon:") / 1024);
+	bench_row(name, value, spread, "<= 16 MiB");
+	sleep(12);
+	bench_stop(pid);
+	file = fdopen(fd, "r");
+	while (file && fgets(line, sizeof(line), file)) {
+		json_t *record = json_loads(line, 0, NULL);
+		json_t *self = json_object_get(record, "self");
+
+		if (self) {
+			cpu_ns += json_number_value(json_object_get(self, "cpu_ns"));
+			dur_ns += json_number_value(json_object_get(record, "dur_ns"));
+		}
+		json_decref(record);
+	}
+	if (file)
+		fclose(file);
+	unlink(path);
+	snprintf(name, sizeof(name), "an interval of 1 s at rest, --cpu %s", mode);
+	snprintf(value, sizeof(value), "%.3f %%", dur_ns > 0 ? 100 * cpu_ns / dur_ns : 0);
+	snprintf(spread, sizeof(spread), "of a core, %.0f s", dur_ns / 1e9);
+	bench_row(name, value, spread, "<= 0.3 %");
+}
+
+int main(int argc, char **argv)
+{
+	size_t pairs = argc > 2 ? (size_t)atoi(argv[2]) : 15;
+	char *jankscope = argc > 1 ? argv[1] : "build/jankscope";
+	char *ours[] = {jankscope, "record", "-q", "--cpu", "switch", "--net", "off", NULL};
+	char *iterating[] = {jankscope, "record", "-q", "--cpu", "iter", "--net", "off", NULL};
+	char *bpftrace[] = {
+		"bpftrace", "-e",
+		"tracepoint:sched:sched_switch { $s=@s[cpu]; if ($s) { "
+		"@ns[args->prev_pid,args->prev_comm] = sum(nsecs - $s); } @s[cpu] = nsecs; }",
+		NULL};
+	char *perf[] = {"perf", "record", "-q",        "-e", "sched:sched_switch",
+			"-a",   "-o",     "/dev/null", NULL};
+	struct pingpong game;
+
+	if (pairs < 1 || pairs > MAX_PAIRS)
+		pairs = 15;
+	kernel_log_init(false);
+	printf("CPU accounting (medians of %zu pairs [quartiles])\n", pairs);
+	start_game(&game);
+	slice(&game);
+	bench_over_empty(&game, pairs < 31 ? 31 : pairs);
+	bench_tool(&game, "ping-pong with jankscope record --cpu switch", ours, pairs, "<= 1.06");
+	bench_tool(&game, "ping-pong with jankscope record --cpu iter", iterating, pairs, "");
+	bench_tool(&game, "ping-pong with bpftrace", bpftrace, pairs, "");
+	bench_tool(&game, "ping-pong with perf record -a", perf, pairs, "");
+	end_game(&game);
+	bench_read_out();
+	bench_rest(jankscope, "switch");
+	bench_rest(jankscope, "iter");
+	return 0;
+}
