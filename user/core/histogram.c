@@ -131,7 +131,8 @@ uint64_t histogram_percentile(const struct histogram *histogram, double percent)
 
 	if (!histogram->n)
 		return 0;
-	rank = (uint64_t)ceil(percent / 100 * (double)histogram->n);
+	/* In this order: 7 / 100 * 100 is more than 7. */
+	rank = (uint64_t)ceil(percent * (double)histogram->n / 100);
 	if (rank < 1)
 		rank = 1;
 	for (size_t i = 0; i < BUCKETS; i++) {
