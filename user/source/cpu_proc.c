@@ -35,6 +35,7 @@ int cpu_proc_parse_stat(const char *text, size_t length, char *comm, uint64_t *s
 	const char *open = memchr(text, '(', length);
 	const char *close = open ? memrchr(text, ')', length) : NULL;
 	const char *p, *end = text + length;
+	uint64_t ticks = 0;
 	size_t comm_length;
 
 	if (!close || close < open)
@@ -54,7 +55,14 @@ int cpu_proc_parse_stat(const char *text, size_t length, char *comm, uint64_t *s
 	}
 	if (p >= end || !isdigit((unsigned char)*p))
 		return -EBADMSG;
-	*start_ticks = strtoull(p, NULL, 10);
+	for (; p < end && isdigit((unsigned char)*p); p++)
+		if (__builtin_mul_overflow(ticks, 10, &ticks) ||
+		    __builtin_add_overflow(ticks, (uint64_t)(*p - '0'), &ticks))
+			return -EBADMSG;
+	/* Digits at the very end may be the begin of a longer number. */
+	if (p >= end || !isspace((unsigned char)*p))
+		return -EBADMSG;
+	*start_ticks = ticks;
 	return 0;
 }
 
