@@ -27,6 +27,7 @@ struct departed_task {
 		uint64_t tid;
 	} key;
 	struct known_task known;
+	uint32_t since; /* the interval in which its tid had a new owner */
 	UT_hash_handle hh;
 };
 
@@ -209,6 +210,7 @@ static int remember_departed(struct cpu_ledger *ledger, pid_t tid, const struct 
 		return -ENOMEM;
 	task->key = (struct departed_key){known->start_boot_ns, (uint64_t)tid};
 	task->known = *known;
+	task->since = ledger->interval;
 	HASH_ADD(hh, ledger->departed, key, sizeof(task->key), task);
 	return 0;
 }
@@ -276,6 +278,9 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *read
 		return err;
 	if (late) {
 		start_over(&fresh, reading);
+		/* Nobody knows what it had run before we came. */
+		if (reading->start_boot_ns < ledger->attach_boot_ns)
+			take_sums(&fresh, reading);
 		known = &fresh;
 	}
 	if (known->interval != ledger->interval) {
@@ -454,7 +459,7 @@ static void forget_departed(struct cpu_ledger *ledger)
 	struct departed_task *task, *next;
 
 	HASH_ITER (hh, ledger->departed, task, next) {
-		if (ledger->interval - task->known.interval > 2) {
+		if (ledger->interval - task->since > 2) {
 			HASH_DEL(ledger->departed, task);
 			free(task);
 		}
