@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/histogram.h"
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static uint64_t nearest_rank(const uint64_t *sorted, size_t n, double percent)
+{
+	size_t rank = (size_t)ceil(percent * (double)n / 100);
+
+	return sorted[(rank ? rank : 1) - 1];
+}
+
+Test(histogram, empty)
+{
+	struct histogram *histogram = histogram_new();
+
+	cr_expect_eq(histogram_count(histogram), 0);
+	cr_expect_eq(histogram_percentile(histogram, 99), 0);
+	cr_expect_eq(histogram_mean(histogram), 0);
+	histogram_free(histogram);
+	histogram_free(NULL);
+}
+
+Test(histogram, small_values_are_exact)
+{
+	struct histogram *histogram = histogram_new();
+
+	for (uint64_t v = 1; v <= 100; v++)
+		cr_assert_eq(histogram_add(histogram, v), 0);
+	for (unsigned percent = 1; percent <= 100; percent++)
+		cr_expect_eq(histogram_percentile(histogram, percent), percent);
+	cr_expect_eq(histogram_min(histogram), 1);
+	cr_expect_eq(histogram_max(histogram), 100);
+	cr_expect_float_eq(histogram_mean(histogram), 50.5, 1e-9);
+	histogram_free(histogram);
+}
+
+Test(histogram, percentiles_within_a_128th)
+{
+	enum { N = 20000 };
+	static uint64_t values[N];
+	static const double percents[] = {0.01, 1, 10, 50, 90, 95, 99, 99.9, 100};
+	struct histogram *histogram = histogram_new();
+	double sum = 0;
+
+	srand48(11);
+	for (size_t i = 0; i < N; i++) {
+		values[i] = (uint64_t)exp(drand48() * 40);
+		sum += (double)values[i];
+		cr_assert_eq(histogram_add(histogram, values[i]), 0);
+	}
+	qsort(values, N, sizeof(*values), by_value);
+	for (size_t i = 0; i < sizeof(percents) / sizeof(*percents); i++) {
+		double truth = (double)nearest_rank(values, N, percents[i]);
+		double got = (double)histogram_percentile(histogram, percents[i]);
+
+		cr_expect_leq(fabs(got - truth), truth / 128, "p%g: %g, truth %g", percents[i], got,
+			      truth);
+	}
+	cr_expect_eq(histogram_min(histogram), values[0]);
+	cr_expect_eq(histogram_max(histogram), values[N - 1]);
+	cr_expect_eq(histogram_count(histogram), N);
+	cr_expect_float_eq(histogram_mean(histogram) / (sum / N), 1, 1e-12);
+	histogram_free(histogram);
+}
+
+struct walk {
+	uint64_t total, last_high, buckets;
+	bool ordered, wide;
+};
+
+static void visit(void *ctx, uint64_t low, uint64_t high, uint64_t count)
+{
+	struct walk *walk = ctx;
+
+	if (walk->buckets++ && low <= walk->last_high)
+		walk->ordered = false;
+	if (low > high || (high - low) > low / 64)
+		walk->wide = true;
+	walk->last_high = high;
+	walk->total += count;
+}
+
+Test(histogram, buckets_of_the_extremes)
+{
+	static const uint64_t values[] = {0,
+					  1,
+					  63,
+					  64,
+					  127,
+					  128,
+					  129,
+					  (1u << 20) - 1,
+					  1u << 20,
+					  1ull << 63,
+					  UINT64_MAX - 1,
+					  UINT64_MAX};
+	struct histogram *histogram = histogram_new();
+	struct walk walk = {.ordered = true};
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+		cr_assert_eq(histogram_add(histogram, values[i]), 0);
+	histogram_each(histogram, visit, &walk);
+	cr_expect_eq(walk.total, sizeof(values) / sizeof(*values));
+	cr_expect(walk.ordered);
+	cr_expect(!walk.wide);
+	cr_expect_eq(walk.last_high, UINT64_MAX);
+	cr_expect_eq(histogram_percentile(histogram, 100), UINT64_MAX - (1ull << 56));
+	cr_expect_eq(histogram_max(histogram), UINT64_MAX);
+	histogram_free(histogram);
+}
+
+Test(histogram, every_value_lies_in_its_bucket)
+{
+	struct walk walk;
+
+	for (unsigned shift = 0; shift < 64; shift++)
+		for (int step = -1; step <= 1; step++) {
+			uint64_t value = (1ull << shift) + (uint64_t)(int64_t)step;
+			struct histogram *histogram = histogram_new();
+
+			walk = (struct walk){.ordered = true};
+			cr_assert_eq(histogram_add(histogram, value), 0);
+			histogram_each(histogram, visit, &walk);
+			cr_expect_eq(walk.buckets, 1);
+			cr_expect_geq(walk.last_high, value);
+			cr_expect(!walk.wide);
+			/* One value: every percentile is that value. */
+			cr_expect_eq(histogram_percentile(histogram, 50), value);
+			histogram_free(histogram);
+		}
+}
+
+Test(histogram, merge_and_clear)
+{
+	struct histogram *a = histogram_new(), *b = histogram_new(), *both = histogram_new();
+
+	for (uint64_t v = 0; v < 5000; v++) {
+		cr_assert_eq(histogram_add(v % 3 ? a : b, v * v), 0);
+		cr_assert_eq(histogram_add(both, v * v), 0);
+	}
+	cr_assert_eq(histogram_merge(a, b), 0);
+	for (double percent = 1; percent <= 100; percent += 1)
+		cr_expect_eq(histogram_percentile(a, percent), histogram_percentile(both, percent));
+	cr_expect_eq(histogram_count(a), 5000);
+	cr_expect_eq(histogram_min(a), 0);
+	cr_expect_eq(histogram_max(a), 4999ull * 4999);
+	histogram_clear(a);
+	cr_expect_eq(histogram_count(a), 0);
+	cr_assert_eq(histogram_add(a, 9), 0);
+	cr_expect_eq(histogram_min(a), 9);
+	cr_expect_eq(histogram_max(a), 9);
+	cr_expect_eq(histogram_percentile(a, 1), 9);
+	histogram_clear(b);
+	cr_assert_eq(histogram_merge(a, b), 0);
+	cr_expect_eq(histogram_min(a), 9, "merging nothing changes nothing");
+	histogram_free(a);
+	histogram_free(b);
+	histogram_free(both);
+}
