@@ -47,6 +47,31 @@ struct session {
 	char kernel[160], device[96];
 };
 
+static void signals_of_a_user(sigset_t *signals)
+{
+	sigemptyset(signals);
+	sigaddset(signals, SIGINT);
+	sigaddset(signals, SIGTERM);
+	sigaddset(signals, SIGHUP);
+}
+
+static void handle_signals(void (*handler)(int))
+{
+	struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+}
+
+static volatile sig_atomic_t signals_while_writing;
+
+static void end_after_write(int number)
+{
+	if (signals_while_writing++)
+		_exit(EXIT_INTERRUPTED);
+}
+
 struct session *session_new(const struct session_options *options, struct target_set *targets)
 {
 	struct session *session = calloc(1, sizeof(*session));
@@ -59,11 +84,9 @@ struct session *session_new(const struct session_options *options, struct target
 	session->loop = loop_new();
 	session->summary = summary_new();
 	session->self = self_usage_new();
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
+	signals_of_a_user(&signals);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
+	handle_signals(end_after_write);
 	signal(SIGPIPE, SIG_IGN);
 	session->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (!session->loop || !session->summary || !session->self || session->signal_fd < 0) {
@@ -112,11 +135,15 @@ static void stop(struct session *session)
 	loop_stop(session->loop);
 }
 
-/* A sink that fails is out; only a reader that went away is no error. */
+/* A sink that fails is out; only a reader that went away is no error. A reader that does not read
+ * (a full pipe) holds us in write(): signals are let in there, so that the second one ends us. */
 static void emit(void *ctx, struct record *record)
 {
 	struct session *session = ctx;
+	sigset_t signals, before;
 
+	signals_of_a_user(&signals);
+	sigprocmask(SIG_UNBLOCK, &signals, &before);
 	record->seq = session->seq++;
 	record->t_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
 	if (summary_add(session->summary, record))
@@ -133,6 +160,9 @@ static void emit(void *ctx, struct record *record)
 			stop(session);
 		}
 	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	if (signals_while_writing)
+		stop(session);
 }
 
 static bool any_sink_left(const struct session *session)
@@ -415,19 +445,13 @@ static int on_signal(void *ctx, uint32_t events)
 {
 	struct session *session = ctx;
 	struct signalfd_siginfo info;
-	struct sigaction action = {.sa_handler = exit_at_once};
 	sigset_t signals;
 
 	while (read(session->signal_fd, &info, sizeof(info)) == sizeof(info))
 		;
 	/* From now on a second one ends us wherever we are. */
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
+	handle_signals(exit_at_once);
+	signals_of_a_user(&signals);
 	sigprocmask(SIG_UNBLOCK, &signals, NULL);
 	stop(session);
 	return 0;
