@@ -15,7 +15,7 @@
 struct jsonl_sink {
 	struct sink base;
 	int fd;
-	bool owned, regular;
+	bool owned, regular, made, begun;
 	off_t good; /* end of the last whole line; regular files only */
 	char *path;
 };
@@ -45,6 +45,15 @@ static int jsonl_write(struct sink *sink, const struct record *record)
 
 	if (!line)
 		return -ENOMEM;
+	/* What the file held before goes only now that there is something to take its place. */
+	if (jsonl->regular && !jsonl->begun && ftruncate(jsonl->fd, 0)) {
+		err = -errno;
+		fprintf(stderr, "jankscope: error: cannot write %s: %s\n", jsonl->path,
+			strerror(errno));
+		free(line);
+		return err;
+	}
+	jsonl->begun = true;
 	err = write_all(jsonl->fd, line, length);
 	free(line);
 	if (!err) {
@@ -68,6 +77,8 @@ static int jsonl_close(struct sink *sink)
 	struct jsonl_sink *jsonl = (struct jsonl_sink *)sink;
 	int err = 0;
 
+	if (jsonl->made && !jsonl->begun)
+		unlink(jsonl->path);
 	if (jsonl->owned && close(jsonl->fd))
 		err = -errno;
 	free(jsonl->path);
@@ -102,13 +113,18 @@ static struct sink *make(int fd, const char *path, bool owned)
 
 struct sink *jsonl_sink_open(const char *path)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	bool made = fd >= 0;
 	struct sink *sink;
 
+	if (!made)
+		fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return NULL;
 	sink = make(fd, path, true);
-	if (!sink)
+	if (sink)
+		((struct jsonl_sink *)sink)->made = made;
+	else
 		close(fd);
 	return sink;
 }
