@@ -74,8 +74,10 @@ int kernel_btf_open(struct kernel_btf *btf, const char *file, const char *releas
 	if (file) {
 		struct btf *parsed = btf__parse(file, NULL);
 
+		/* libbpf's own errors for other files are any of EIO, ENOENT and numbers of its
+		 * own. */
 		if (!parsed)
-			return errno ? -errno : -EINVAL;
+			return access(file, R_OK) ? -errno : -EINVAL;
 		btf__free(parsed);
 		btf->origin = KERNEL_BTF_FILE;
 		btf->path = file;
