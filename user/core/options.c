@@ -224,7 +224,8 @@ static const char *take_value(struct options *options, const struct option_row *
 		return NULL;
 	case OPTION_PERCENT:
 		*(double *)field = strtod(text, &end);
-		if (!isdigit((unsigned char)text[0]) || *end || *(double *)field > 100)
+		if (!isdigit((unsigned char)text[0]) || text[strspn(text, "0123456789.")] || *end ||
+		    *(double *)field > 100)
 			return "a percentage from 0 to 100 is needed";
 		return NULL;
 	case OPTION_TEXT:
