@@ -16,7 +16,6 @@ struct table_sink {
 	struct table_options options;
 	uint64_t first_boot_ns;
 	uint64_t unix_minus_boot_ns;
-	int name_width; /* of the last column */
 };
 
 static double ms(uint64_t ns)
@@ -24,13 +23,41 @@ static double ms(uint64_t ns)
 	return (double)ns / 1e6;
 }
 
+/* Length of the well-formed UTF-8 character at text, 0 if there is none or it controls a terminal:
+ * C0, DEL, and C1, of which U+009B begins a sequence like ESC [ does. */
+static size_t printable(const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	size_t length = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+
+	if (p[0] < 0x20 || p[0] == 0x7f || p[0] > 0xf4)
+		return 0;
+	for (size_t i = 1; i < length; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	if ((p[0] == 0xc2 && p[1] < 0xa0) || (p[0] == 0xe0 && p[1] < 0xa0) ||
+	    (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
+	    (p[0] == 0xf4 && p[1] > 0x8f))
+		return 0;
+	return length;
+}
+
 /* Names come from other processes: no control byte of theirs reaches the terminal. */
 static const char *clean(char *buffer, size_t size, const char *text)
 {
-	size_t n = 0;
+	size_t n = 0, length;
 
-	for (; text[n] && n + 1 < size; n++)
-		buffer[n] = (unsigned char)text[n] < 0x20 || text[n] == 0x7f ? '?' : text[n];
+	while (*text && n + 1 < size) {
+		length = printable(text);
+		if (n + length >= size)
+			break;
+		if (length)
+			memcpy(buffer + n, text, length);
+		else
+			buffer[n] = '?';
+		n += length ? length : 1;
+		text += length ? length : 1;
+	}
 	buffer[n] = 0;
 	return buffer;
 }
@@ -40,62 +67,127 @@ static const char *tail(char *buffer, size_t size, const char *text, int width)
 {
 	size_t length = strlen(text);
 
+	if (width < 2)
+		width = 2;
+	if ((size_t)width >= size)
+		width = (int)size - 1;
 	if (length <= (size_t)width)
 		return clean(buffer, size, text);
-	clean(buffer, size, text + length - (size_t)width + 2);
-	memmove(buffer + 2, buffer, strlen(buffer) + 1);
+	text += length - (size_t)width + 2;
+	while ((*text & 0xc0) == 0x80) /* not in the middle of a character */
+		text++;
+	clean(buffer + 2, size - 2, text);
 	buffer[0] = buffer[1] = '.';
 	return buffer;
 }
 
-static void print_time(struct table_sink *table, uint64_t boot_ns)
+/* A line that is put together from parts and goes on in the next one, indented, where it would
+ * become too long. */
+struct line {
+	struct table_sink *table;
+	int column;
+};
+
+static void __attribute__((format(printf, 2, 3))) put(struct line *line, const char *format, ...)
 {
+	char text[256], *part = text;
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	if (length < 0)
+		return;
+	if (line->column && line->column + length > (int)line->table->options.width) {
+		part += strspn(part, " ");
+		line->column = fprintf(line->table->out, "\n    ") - 1;
+	}
+	line->column += fprintf(line->table->out, "%.*s",
+				(int)line->table->options.width - line->column, part);
+}
+
+/* Free text, broken between its words. */
+static void put_words(struct line *line, const char *text)
+{
+	char word[256];
+
+	while (*text) {
+		size_t blanks = strspn(text, " "), length = strcspn(text + blanks, " ");
+
+		snprintf(word, sizeof(word), "%.*s", (int)(blanks + length), text);
+		put(line, "%s", word);
+		text += blanks + length;
+	}
+}
+
+static void end_line(struct line *line)
+{
+	fputc('\n', line->table->out);
+	line->column = 0;
+}
+
+static struct line begin_at(struct table_sink *table, uint64_t boot_ns)
+{
+	struct line line = {table, 0};
 	time_t seconds = (time_t)((boot_ns + table->unix_minus_boot_ns) / NSEC_PER_SEC);
 	struct tm tm;
 
 	if (table->options.wall_clock && gmtime_r(&seconds, &tm))
-		fprintf(table->out, "%02d:%02d:%02dZ", tm.tm_hour, tm.tm_min, tm.tm_sec);
+		put(&line, "%02d:%02d:%02dZ", tm.tm_hour, tm.tm_min, tm.tm_sec);
 	else
-		fprintf(table->out, "%8.3f", (double)(boot_ns - table->first_boot_ns) / 1e9);
+		put(&line, "%8.3f", (double)(boot_ns - table->first_boot_ns) / 1e9);
+	return line;
 }
 
 static void print_header(struct table_sink *table, const struct record *record)
 {
 	const struct record_header *header = record->header;
+	struct line line = {table, 0};
+	char name[96];
 
 	table->first_boot_ns = record->t_boot_ns;
 	table->unix_minus_boot_ns = header->clock.unix_ns - header->clock.boot_ns;
-	fprintf(table->out, "jankscope %s on %s %s, every %.3g s:", JANKSCOPE_VERSION,
-		header->kernel ? header->kernel : "?", header->arch ? header->arch : "?",
-		(double)header->interval_ns / 1e9);
+	put(&line, "jankscope %s on", JANKSCOPE_VERSION);
+	put(&line, " %s", header->kernel ? header->kernel : "?");
+	put(&line, " %s,", header->arch ? header->arch : "?");
+	put(&line, " every %.3g s:", (double)header->interval_ns / 1e9);
 	if (!header->target_count)
-		fputs(" whole device", table->out);
+		put(&line, " whole device");
 	for (size_t i = 0; i < header->target_count; i++) {
 		const struct header_target *target = &header->targets[i];
 
 		if (target->package)
-			fprintf(table->out, " %s", target->package);
+			put(&line, " %s", tail(name, sizeof(name), target->package, 70));
 		else if (target->pid.present)
-			fprintf(table->out, " pid %u", (unsigned)target->pid.value);
+			put(&line, " pid %u", (unsigned)target->pid.value);
 		else
-			fprintf(table->out, " uid %u", (unsigned)target->uid.value);
+			put(&line, " uid %u", (unsigned)target->uid.value);
 	}
-	fputs("\nsources:", table->out);
+	end_line(&line);
+	put(&line, "sources:");
 	for (size_t i = 0; i < header->source_count; i++) {
 		const struct header_source *source = &header->sources[i];
+		bool ok = !strcmp(source->state, "ok");
 
-		fprintf(table->out, " %s%s%s", source->name, source->variant ? "=" : "",
-			source->variant ? source->variant : "");
-		if (strcmp(source->state, "ok"))
-			fprintf(table->out, " (%s)", source->state);
+		put(&line, " %s%s%s%s%s%s", source->name, source->variant ? "=" : "",
+		    source->variant ? source->variant : "", ok ? "" : " (", ok ? "" : source->state,
+		    ok ? "" : ")");
 	}
-	fputc('\n', table->out);
+	end_line(&line);
+}
+
+static void put_opt(FILE *out, int *column, int width, struct opt_u64 value)
+{
+	*column += value.present ? fprintf(out, "%*llu ", width, (unsigned long long)value.value)
+				 : fprintf(out, "%*s ", width, "-");
 }
 
 static void print_cpu(struct table_sink *table, const struct record_cpu *cpu)
 {
 	size_t rows = cpu->task_count;
 	char name[256], text[64];
+	int column;
 
 	if (table->options.top && rows > table->options.top)
 		rows = table->options.top;
@@ -109,21 +201,17 @@ static void print_cpu(struct table_sink *table, const struct record_cpu *cpu)
 				      : task->tid == task->pid ? task->thread
 							       : "-";
 
-		fprintf(table->out, "  %9.1f ", ms(task->cpu_ns));
-		if (task->runnable_ns.present)
-			fprintf(table->out, "%9.1f ", ms(task->runnable_ns.value));
-		else
-			fprintf(table->out, "%9s ", "-");
-		if (task->switches_voluntary.present)
-			fprintf(table->out, "%6llu %6llu ",
-				(unsigned long long)task->switches_voluntary.value,
-				(unsigned long long)task->switches_involuntary.value);
-		else
-			fprintf(table->out, "%6s %6s ", "-", "-");
-		fprintf(table->out, "%7d %-15s %s%s\n", task->tid,
-			clean(text, sizeof(text), task->thread),
+		column = fprintf(table->out, "  %9.1f ", ms(task->cpu_ns));
+		column += task->runnable_ns.present
+				  ? fprintf(table->out, "%9.1f ", ms(task->runnable_ns.value))
+				  : fprintf(table->out, "%9s ", "-");
+		put_opt(table->out, &column, 6, task->switches_voluntary);
+		put_opt(table->out, &column, 6, task->switches_involuntary);
+		column += fprintf(table->out, "%7d %-15s ", task->tid,
+				  clean(text, sizeof(text), task->thread));
+		fprintf(table->out, "%s%s\n",
 			tail(name, sizeof(name), process,
-			     table->name_width - (task->exited ? 2 : 0)),
+			     (int)table->options.width - 1 - column - (task->exited ? 2 : 0)),
 			task->exited ? " x" : "");
 	}
 	if (rows < cpu->task_count || cpu->other_ns) {
@@ -138,14 +226,15 @@ static void print_cpu(struct table_sink *table, const struct record_cpu *cpu)
 			ms(cpu->overflow_ns));
 }
 
-static void print_bytes(FILE *out, const struct record_bytes *bytes)
+static int print_bytes(FILE *out, const struct record_bytes *bytes)
 {
 	char rx[32], tx[32];
 
-	fprintf(out, "rx %10s %8llu  tx %10s %8llu", format_bytes(rx, sizeof(rx), bytes->rx_bytes),
-		(unsigned long long)bytes->rx_packets,
-		format_bytes(tx, sizeof(tx), bytes->tx_bytes),
-		(unsigned long long)bytes->tx_packets);
+	return fprintf(out, "rx %10s %8llu  tx %10s %8llu",
+		       format_bytes(rx, sizeof(rx), bytes->rx_bytes),
+		       (unsigned long long)bytes->rx_packets,
+		       format_bytes(tx, sizeof(tx), bytes->tx_bytes),
+		       (unsigned long long)bytes->tx_packets);
 }
 
 static bool any_bytes(const struct record_bytes *bytes)
@@ -155,17 +244,20 @@ static bool any_bytes(const struct record_bytes *bytes)
 
 static void print_net(struct table_sink *table, const struct record_net *net)
 {
-	char name[64];
+	char name[256];
+	int column;
 
 	for (size_t i = 0; i < net->uid_count; i++) {
 		const struct record_uid_net *row = &net->uids[i];
 
 		if (!any_bytes(&row->bytes))
 			continue;
-		fprintf(table->out, "  net uid %-6u ", row->uid);
-		print_bytes(table->out, &row->bytes);
+		column = fprintf(table->out, "  net uid %-6u ", row->uid);
+		column += print_bytes(table->out, &row->bytes);
 		fprintf(table->out, " %s\n",
-			row->package ? tail(name, sizeof(name), row->package, 14) : "");
+			row->package ? tail(name, sizeof(name), row->package,
+					    (int)table->options.width - 2 - column)
+				     : "");
 	}
 	if (any_bytes(&net->loopback)) {
 		fputs("  net loopback   ", table->out);
@@ -182,28 +274,27 @@ static void print_net(struct table_sink *table, const struct record_net *net)
 static void print_frames(struct table_sink *table, const struct record_frames *frames)
 {
 	char name[256];
+	int column;
 
 	for (size_t i = 0; i < frames->layer_count; i++) {
 		const struct record_layer *layer = &frames->layers[i];
 
-		fprintf(table->out,
-			"  frames %5llu shown %4llu janky %4llu dropped %6.1f fps_active %s\n",
-			(unsigned long long)layer->shown, (unsigned long long)layer->janky,
-			(unsigned long long)layer->dropped, layer->fps_active,
-			tail(name, sizeof(name), layer->layer ? layer->layer : "-", 22));
+		column = fprintf(table->out,
+				 "  frames %5llu shown %4llu janky %4llu dropped %6.1f fps_active ",
+				 (unsigned long long)layer->shown, (unsigned long long)layer->janky,
+				 (unsigned long long)layer->dropped, layer->fps_active);
+		fprintf(table->out, "%s\n",
+			tail(name, sizeof(name), layer->layer ? layer->layer : "-",
+			     (int)table->options.width - 1 - column));
 	}
 }
 
-static void print_losses(FILE *out, const struct counter_list *lost)
+static void put_losses(struct line *line, const struct counter_list *lost)
 {
-	if (!lost->count) {
-		fputs("lost: none", out);
-		return;
-	}
-	fputs("LOST:", out);
+	put(line, lost->count ? "  LOST:" : "  lost: none");
 	for (size_t i = 0; i < lost->count; i++)
-		fprintf(out, " %s=%llu", lost->items[i].name,
-			(unsigned long long)lost->items[i].value);
+		put(line, " %s=%llu", lost->items[i].name,
+		    (unsigned long long)lost->items[i].value);
 }
 
 static void print_interval(struct table_sink *table, const struct record *record)
@@ -211,30 +302,31 @@ static void print_interval(struct table_sink *table, const struct record *record
 	const struct record_interval *interval = record->interval;
 	const struct record_cpu *cpu = &interval->cpu;
 	double capacity_ns = (double)cpu->online_cpus * (double)interval->dur_ns;
+	struct line line;
 
-	print_time(table, record->t_boot_ns);
-	fprintf(table->out, "  %.3f s", (double)interval->dur_ns / 1e9);
+	line = begin_at(table, record->t_boot_ns);
+	put(&line, "  %.3f s", (double)interval->dur_ns / 1e9);
 	if (cpu->present && capacity_ns > 0) {
-		fprintf(table->out, "  busy %.1f %%", 100 * (double)cpu->busy_ns / capacity_ns);
+		put(&line, "  busy %.1f %%", 100 * (double)cpu->busy_ns / capacity_ns);
 		if (cpu->idle_ns.present)
-			fprintf(table->out, "  idle %.1f %%",
-				100 * (double)cpu->idle_ns.value / capacity_ns);
-		fprintf(table->out, " of %u CPUs", cpu->online_cpus);
+			put(&line, "  idle %.1f %%",
+			    100 * (double)cpu->idle_ns.value / capacity_ns);
+		put(&line, " of %u CPUs", cpu->online_cpus);
 	}
-	fputc('\n', table->out);
+	end_line(&line);
 	if (cpu->present)
 		print_cpu(table, cpu);
 	if (interval->net.present)
 		print_net(table, &interval->net);
 	if (interval->frames.present)
 		print_frames(table, &interval->frames);
-	fputs("  ", table->out);
-	print_losses(table->out, &interval->lost);
-	fprintf(table->out, "  self: %.2f ms CPU", ms(interval->self.cpu_ns));
+	put_losses(&line, &interval->lost);
 	if (interval->self.anon_bytes.present)
-		fprintf(table->out, ", %.1f MiB",
-			(double)interval->self.anon_bytes.value / 1048576);
-	fputc('\n', table->out);
+		put(&line, "  self: %.2f ms CPU, %.1f MiB", ms(interval->self.cpu_ns),
+		    (double)interval->self.anon_bytes.value / 1048576);
+	else
+		put(&line, "  self: %.2f ms CPU", ms(interval->self.cpu_ns));
+	end_line(&line);
 }
 
 static void print_block(struct table_sink *table, const struct record *record)
@@ -247,77 +339,110 @@ static void print_block(struct table_sink *table, const struct record *record)
 						 ? &block->stacks[block->top.value]
 						 : NULL;
 	const char *symbol = top && top->frame_count ? top->frames[0].symbol : NULL;
+	struct line line = begin_at(table, record->t_boot_ns);
 	char name[256], where[128];
 
-	print_time(table, record->t_boot_ns);
-	fprintf(table->out, "  BLOCK %s %.1f ms%s%s  run %.0f wait %.0f sleep %.0f D %.0f %%\n",
-		classes[block->class], ms(block->wall_ns), states[block->state],
-		block->merged ? " (merged)" : "", 100 * (double)block->ledger.running_ns / wall_ns,
-		100 * (double)block->ledger.runnable_ns / wall_ns,
-		100 * (double)block->ledger.sleeping_ns / wall_ns,
-		100 * (double)block->ledger.uninterruptible_ns / wall_ns);
-	fprintf(table->out, "    %s %d: %s%s%s\n",
-		tail(name, sizeof(name), block->process ? block->process : "-", 26), block->pid,
-		symbol ? tail(where, sizeof(where), symbol, 30) : "no stack",
-		block->reason_count ? ", " : "",
-		block->reason_count ? block->reasons[0].reason : "");
+	put(&line, "  BLOCK %s %.1f ms%s%s", classes[block->class], ms(block->wall_ns),
+	    states[block->state], block->merged ? " (merged)" : "");
+	put(&line, "  run %.0f wait %.0f sleep %.0f D %.0f %%",
+	    100 * (double)block->ledger.running_ns / wall_ns,
+	    100 * (double)block->ledger.runnable_ns / wall_ns,
+	    100 * (double)block->ledger.sleeping_ns / wall_ns,
+	    100 * (double)block->ledger.uninterruptible_ns / wall_ns);
+	end_line(&line);
+	put(&line,
+	    "    %s %d:", tail(name, sizeof(name), block->process ? block->process : "-", 26),
+	    block->pid);
+	put(&line, " %s%s", symbol ? tail(where, sizeof(where), symbol, 40) : "no stack",
+	    block->reason_count ? "," : "");
+	if (block->reason_count)
+		put(&line, " %s", block->reasons[0].reason);
+	end_line(&line);
 }
 
 static void print_event(struct table_sink *table, const struct record *record)
 {
 	const struct record_event *event = record->event;
+	struct line line = begin_at(table, record->t_boot_ns);
 	char text[128];
 
-	print_time(table, record->t_boot_ns);
-	fprintf(table->out, "  * %s", event->event);
+	put(&line, "  * %s", event->event);
 	for (size_t i = 0; i < event->key_count; i++) {
 		if (!strcmp(event->keys[i].name, "start_boot_ns"))
 			continue;
 		if (event->keys[i].text)
-			fprintf(table->out, " %s",
-				tail(text, sizeof(text), event->keys[i].text, 40));
+			put(&line, " %s", tail(text, sizeof(text), event->keys[i].text, 40));
 		else
-			fprintf(table->out, " %s=%lld", event->keys[i].name,
-				(long long)event->keys[i].value);
+			put(&line, " %s=%lld", event->keys[i].name,
+			    (long long)event->keys[i].value);
 	}
-	fputc('\n', table->out);
+	end_line(&line);
+}
+
+static const struct summary_total *find_total(const struct record_footer *footer, const char *key)
+{
+	for (size_t i = 0; i < footer->total_count; i++)
+		if (!strcmp(footer->totals[i].key, key))
+			return &footer->totals[i];
+	return NULL;
 }
 
 static double total(const struct record_footer *footer, const char *key)
 {
-	for (size_t i = 0; i < footer->total_count; i++)
-		if (!strcmp(footer->totals[i].key, key))
-			return footer->totals[i].value;
-	return 0;
+	const struct summary_total *found = find_total(footer, key);
+
+	return found ? found->value : 0;
 }
 
 static void print_footer(struct table_sink *table, const struct record_footer *footer)
 {
 	double dur_ns = total(footer, "dur_ns");
+	struct line line = {table, 0};
+	char text[256];
 
 	fprintf(table->out, "summary: %.0f intervals, %.3f s\n", total(footer, "intervals"),
 		dur_ns / 1e9);
-	fprintf(table->out,
-		"  CPU: busy %.3f s, idle %.3f s, unaccounted %.3f s; %.0f tasks ended\n",
-		total(footer, "cpu.busy_ns") / 1e9, total(footer, "cpu.idle_ns") / 1e9,
-		total(footer, "cpu.unaccounted_ns") / 1e9, total(footer, "cpu.tasks_exited"));
-	fprintf(table->out, "  net: rx %.0f B, tx %.0f B, loopback %.0f B, no uid %.0f B\n",
-		total(footer, "net.rx_bytes"), total(footer, "net.tx_bytes"),
-		total(footer, "net.loopback.rx_bytes") + total(footer, "net.loopback.tx_bytes"),
-		total(footer, "net.unattributed.rx_bytes") +
-			total(footer, "net.unattributed.tx_bytes"));
+	/* What no source measured has no total, and no 0 here. */
+	if (find_total(footer, "cpu.busy_ns")) {
+		put(&line, "  CPU: busy %.3f s", total(footer, "cpu.busy_ns") / 1e9);
+		if (find_total(footer, "cpu.idle_ns"))
+			put(&line, ", idle %.3f s", total(footer, "cpu.idle_ns") / 1e9);
+		if (find_total(footer, "cpu.unaccounted_ns"))
+			put(&line, ", unaccounted %.3f s",
+			    total(footer, "cpu.unaccounted_ns") / 1e9);
+		put(&line, "; %.0f tasks ended", total(footer, "cpu.tasks_exited"));
+		end_line(&line);
+	}
+	if (find_total(footer, "net.rx_bytes")) {
+		put(&line, "  net: rx %.0f B,", total(footer, "net.rx_bytes"));
+		put(&line, " tx %.0f B,", total(footer, "net.tx_bytes"));
+		put(&line, " loopback %.0f B,",
+		    total(footer, "net.loopback.rx_bytes") +
+			    total(footer, "net.loopback.tx_bytes"));
+		put(&line, " no uid %.0f B",
+		    total(footer, "net.unattributed.rx_bytes") +
+			    total(footer, "net.unattributed.tx_bytes"));
+		end_line(&line);
+	}
 	if (total(footer, "blocks.count") > 0)
 		fprintf(table->out, "  blocks: %.0f, %.3f s in all\n",
 			total(footer, "blocks.count"), total(footer, "blocks.total_ns") / 1e9);
-	fprintf(table->out, "  self: %.1f ms CPU (%.3f %% of a core), %.1f MiB; %.0f stops\n  ",
-		total(footer, "self.cpu_ns") / 1e6,
-		dur_ns > 0 ? 100 * total(footer, "self.cpu_ns") / dur_ns : 0,
-		total(footer, "self.anon_bytes") / 1048576, total(footer, "self.stops"));
-	print_losses(table->out, &footer->lost);
-	fprintf(table->out, " (%.3g %%)\n", total(footer, "lost_pct"));
-	for (size_t i = 0; i < footer->missing.count; i++)
-		fprintf(table->out, "  missing %s: %s\n", footer->missing.items[i].key,
-			footer->missing.items[i].reason);
+	put(&line, "  self: %.1f ms CPU (%.3f %% of a core)", total(footer, "self.cpu_ns") / 1e6,
+	    dur_ns > 0 ? 100 * total(footer, "self.cpu_ns") / dur_ns : 0);
+	if (find_total(footer, "self.anon_bytes"))
+		put(&line, ", %.1f MiB", total(footer, "self.anon_bytes") / 1048576);
+	put(&line, "; %.0f stops", total(footer, "self.stops"));
+	end_line(&line);
+	put_losses(&line, &footer->lost);
+	put(&line, " (%.3g %%)", total(footer, "lost_pct"));
+	end_line(&line);
+	for (size_t i = 0; i < footer->missing.count; i++) {
+		put(&line, "  missing %s:", footer->missing.items[i].key);
+		text[0] = ' ';
+		clean(text + 1, sizeof(text) - 1, footer->missing.items[i].reason);
+		put_words(&line, text);
+		end_line(&line);
+	}
 }
 
 static int table_write(struct sink *sink, const struct record *record)
@@ -376,7 +501,5 @@ struct sink *table_sink_new(FILE *out, const struct table_options *options)
 	table->options = *options;
 	if (table->options.width < 80)
 		table->options.width = 80;
-	/* What the fixed columns of a task row leave. */
-	table->name_width = (int)table->options.width - 61;
 	return &table->base;
 }
