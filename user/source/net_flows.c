@@ -122,6 +122,20 @@ static uint64_t noted_owner(const struct net_flows *flows, const struct flow_key
 	return value.owner;
 }
 
+/* A short connection may have opened and closed since the map was read: then its sockets tell
+ * nothing any more, but the kernel side has left word in the entry. */
+static uint64_t waiting_owner(const struct net_flows *flows, const struct flow_key *key)
+{
+	struct net_waiting value = {0};
+	struct net_flow4 flow4;
+	const void *kkey = kernel_key(key, &flow4);
+
+	if (bpf_map_lookup_elem(key->ipv6 ? flows->maps.waiting6 : flows->maps.waiting4, kkey,
+				&value))
+		return 0;
+	return value.part[0].owner;
+}
+
 static struct net_diag_query query_of(const struct flow_key *key)
 {
 	struct net_diag_query query = {.netns = key->flow.netns,
@@ -341,10 +355,11 @@ static int resolve(struct net_flows *flows, struct waiting_flow *one, const stru
 	enum net_bucket bucket = NET_BUCKET_NO_SOCKET;
 	uint64_t owner = noted_owner(flows, key);
 
-	if (owner) {
-		one->owner = owner;
+	one->owner = owner;
+	if (!owner)
+		owner = waiting_owner(flows, key);
+	if (owner)
 		return book_owner(flows, owner, one->bytes, one->packets);
-	}
 	if (!net_diag_has_namespace(diag, key->flow.netns)) {
 		flows->blind = true;
 		return flows->book(flows->ctx, NET_BUCKET_UNKNOWN, 0, one->bytes, one->packets);
