@@ -10,6 +10,10 @@
 #include "compat.bpf.h"
 #include "loss.bpf.h"
 
+#ifndef unlikely
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+#endif
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Set before load; what is false vanishes from the program. */
@@ -142,6 +146,12 @@ static __always_inline __u32 off_state_of(__u32 state, bool preempted)
 	return OFF_CPU_SLEEPING;
 }
 
+/* Sleep is what remains of a task's life; only the other ways to be off the CPU are timed. */
+static __always_inline bool off_time_counts(__u32 off_state)
+{
+	return off_state == OFF_CPU_UNINTERRUPTIBLE || off_state == OFF_CPU_STOPPED;
+}
+
 static __always_inline __u64 rq_clock_of(struct task_struct *task, bool direct)
 {
 	if (!HAS_RQ_CLOCK)
@@ -241,12 +251,13 @@ static __always_inline void book_slice(struct task_struct *prev, const struct sw
 		slot->epoch = read_epoch;
 		slot->epoch_cpu_ns = slot->cpu_ns;
 	}
-	if (slot->off_since_ns && out->since_ns > slot->off_since_ns) {
-		/* The wait for a CPU after the wake-up is run_delay's, not the sleep's. */
-		__u64 off_ns = out->since_ns - slot->off_since_ns;
-		__u64 wait_ns = runnable_ns - slot->runnable_ns;
+	if (slot->off_since_ns) {
+		/* From the switch-out to the arrival; the wait for a CPU after the wake-up is
+		 * run_delay's, not the sleep's. */
+		__u64 arrival_ns = TASK_FIELD(direct, prev, sched_info.last_arrival);
+		__u64 gone_ns = slot->off_since_ns + (runnable_ns - slot->runnable_ns);
+		__u64 off_ns = arrival_ns > gone_ns ? arrival_ns - gone_ns : 0;
 
-		off_ns = off_ns > wait_ns ? off_ns - wait_ns : 0;
 		if (slot->off_state == OFF_CPU_UNINTERRUPTIBLE)
 			slot->uninterruptible_ns += off_ns;
 		else if (slot->off_state == OFF_CPU_STOPPED)
@@ -254,7 +265,7 @@ static __always_inline void book_slice(struct task_struct *prev, const struct sw
 	}
 	slot->cpu_ns = cpu_ns;
 	slot->runnable_ns = runnable_ns;
-	slot->off_since_ns = out->now_ns;
+	slot->off_since_ns = off_time_counts(out->off_state) ? out->now_ns : 0;
 	slot->off_state = out->off_state;
 	if (slot->cred != cred) {
 		slot->cred = cred;
@@ -311,79 +322,82 @@ static __noinline void catch_up(struct cpu_slot *cpu)
 static __always_inline __u64 idle_after(const struct cpu_slot *cpu, __u64 now_ns)
 {
 	struct task_struct *task = (struct task_struct *)cpu->task;
-	__u64 ran_ns = BPF_CORE_READ(task, se.sum_exec_runtime) - cpu->in_cpu_ns;
-	__u64 passed_ns = now_ns - cpu->since_ns;
+	__u64 left_ns = BPF_CORE_READ(task, sched_info.last_arrival) +
+			BPF_CORE_READ(task, se.sum_exec_runtime) - cpu->in_cpu_ns;
 
 	if ((__u32)BPF_CORE_READ(task, pid) != cpu->tid)
 		return 0;
-	return passed_ns > ran_ns ? passed_ns - ran_ns : 0;
+	return now_ns > left_ns ? now_ns - left_ns : 0;
 }
 
 /* The switch that the slot of this CPU waits for was not shown: someone else leaves than came. */
 static __always_inline void repair(struct cpu_slot *slot, struct task_struct *prev,
 				   struct switch_out *out, bool direct)
 {
-	__u64 slot_since_ns = out->since_ns, arrival_ns;
+	__u64 now_ns = rq_clock_of(prev, direct), arrival_ns;
 
-	out->since_ns = 0;
 	out->in_cpu_ns = out->tid ? TASK_FIELD(direct, prev, se.sum_exec_runtime) : 0;
-	if (!slot_since_ns) /* first sight of this CPU */
+	if (!slot->since_ns) /* first sight of this CPU */
 		return;
 	loss_add(&losses, SCHED_LOSS_MISSED_SWITCH, 1);
 	if (slot->tid)
 		catch_up(slot);
 	if (!out->tid) {
-		slot->idle_ns += idle_after(slot, out->now_ns);
+		slot->idle_ns += idle_after(slot, now_ns);
 		return;
 	}
 	/* sched_info_arrive stamped the run-queue clock when prev came. */
 	arrival_ns = TASK_FIELD(direct, prev, sched_info.last_arrival);
-	if (arrival_ns < slot_since_ns || arrival_ns > out->now_ns)
+	if (arrival_ns < slot->since_ns || arrival_ns > now_ns)
 		return;
-	out->since_ns = arrival_ns;
-	if (out->now_ns - arrival_ns < out->in_cpu_ns)
-		out->in_cpu_ns -= out->now_ns - arrival_ns;
+	if (now_ns - arrival_ns < out->in_cpu_ns)
+		out->in_cpu_ns -= now_ns - arrival_ns;
 	else
 		out->in_cpu_ns = 0;
 	if (!slot->tid)
-		slot->idle_ns += arrival_ns - slot_since_ns;
+		slot->idle_ns += arrival_ns - slot->since_ns;
 }
 
 static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 				     struct task_struct *next, __u32 prev_state, bool direct)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
+	__u32 cpu = bpf_get_smp_processor_id(), next_tid;
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
-	struct switch_out out;
+	struct switch_out out = {};
 
 	if (!slot)
 		return 0;
 	if (test_skip_every && ++test_skip_count % test_skip_every == 0)
 		return 0;
 	out.tid = TASK_FIELD(direct, prev, pid);
-	out.now_ns = rq_clock_of(prev, direct);
-	out.since_ns = slot->since_ns;
 	out.in_cpu_ns = slot->in_cpu_ns;
+	next_tid = TASK_FIELD(direct, next, pid);
+	if (out.tid)
+		out.off_state = off_state_of(has_prev_state ? prev_state : task_state(prev, direct),
+					     preempted);
 
 	*(volatile __u32 *)&slot->sequence += 1; /* odd: being written */
-	if (slot->tid != out.tid || !out.since_ns)
+	if (unlikely(slot->tid != out.tid || !slot->since_ns))
 		repair(slot, prev, &out, direct);
-	else if (!out.tid)
-		slot->idle_ns += out.now_ns - out.since_ns;
-	slot->since_ns = out.now_ns;
-	slot->tid = TASK_FIELD(direct, next, pid);
+	/* The clock lies three pointers away: it is read only where something is timed by it. */
+	if (!out.tid || !next_tid || off_time_counts(out.off_state) || !HAS_RQ_CLOCK) {
+		out.now_ns = rq_clock_of(prev, direct);
+		if (!out.tid && !slot->tid && slot->since_ns)
+			slot->idle_ns += out.now_ns - slot->since_ns;
+		slot->since_ns = out.now_ns;
+	} else if (unlikely(!slot->since_ns)) {
+		slot->since_ns = rq_clock_of(prev, direct);
+	}
+	slot->tid = next_tid;
 	slot->in_cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
 	slot->task = (__u64)next;
-	if (HAS_RQ_CLOCK && !slot->rq)
+	if (HAS_RQ_CLOCK && unlikely(!slot->rq))
 		slot->rq =
 			(__u64)(direct ? prev->se.cfs_rq->rq : BPF_CORE_READ(prev, se.cfs_rq, rq));
 	*(volatile __u32 *)&slot->sequence += 1;
 
-	if (!out.tid)
-		return 0;
-	out.off_state =
-		off_state_of(has_prev_state ? prev_state : task_state(prev, direct), preempted);
-	book_slice(prev, &out, direct);
+	if (out.tid)
+		book_slice(prev, &out, direct);
 	return 0;
 }
 
