@@ -42,7 +42,7 @@ struct session {
 	uint64_t seq, last_mono_ns, suspended_ns, intervals, overruns;
 	int64_t unix_minus_boot_ns;
 	int signal_fd;
-	bool stop, targets_seen;
+	bool stop;
 	int sink_error;
 	char kernel[160], device[96];
 };
@@ -195,7 +195,8 @@ static void read_line(const char *path, char *buffer, size_t size)
 
 static void emit_header(struct session *session)
 {
-	struct header_target targets[16] = {0};
+	size_t spec_count = session->options.spec_count;
+	struct header_target *targets = calloc(spec_count + 1, sizeof(*targets));
 	struct header_source sources[MAX_SOURCES] = {0};
 	struct record_header header = {
 		.interval_ns = session->options.interval_ns,
@@ -221,7 +222,7 @@ static void emit_header(struct session *session)
 	header.clock.boot_ns = clock_now_ns(CLOCK_BOOTTIME);
 	header.clock.mono_ns = clock_now_ns(CLOCK_MONOTONIC);
 	header.clock.unix_ns = clock_now_ns(CLOCK_REALTIME);
-	for (size_t i = 0; i < session->options.spec_count && i < 16; i++) {
+	for (size_t i = 0; targets && i < spec_count; i++) {
 		const struct target_spec *spec = &session->options.specs[i];
 
 		if (spec->kind == TARGET_NAME)
@@ -244,9 +245,17 @@ static void emit_header(struct session *session)
 		};
 	}
 	emit(session, &record);
+	free(targets);
 }
 
 /* ---- targets ---- */
+
+static int scan(struct session *session);
+
+static int on_pidfd(void *ctx, uint32_t events)
+{
+	return scan(ctx);
+}
 
 static void on_target(void *ctx, enum target_change change, const struct target_process *process)
 {
@@ -260,7 +269,11 @@ static void on_target(void *ctx, enum target_change change, const struct target_
 		.key_count = 4,
 	};
 
-	session->targets_seen = true;
+	/* An exit is known at once; a start is found by the scan. */
+	if (process->pidfd >= 0 && change == TARGET_STARTED)
+		loop_add_fd(session->loop, process->pidfd, EPOLLIN, on_pidfd, session);
+	else if (process->pidfd >= 0)
+		loop_remove_fd(session->loop, process->pidfd);
 	if (process->package)
 		event.keys[event.key_count++] = (struct event_key){"package", process->package, 0};
 	/* While the targets are still waited for there is no header yet. */
