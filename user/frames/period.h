@@ -26,6 +26,13 @@ struct period_window {
 	int64_t global_ns, cached_ns;
 	int64_t differences[PERIOD_WINDOW_MAX]; /* sorted */
 	size_t difference_count;
+	/* Each difference divided by how many periods it is, sorted. That number is the same for
+	 * every shortest difference between these two limits, so that a step of the window changes
+	 * one value in and one out. */
+	double periods[PERIOD_WINDOW_MAX];
+	size_t period_count;
+	int64_t shortest;
+	double shortest_above, shortest_below;
 };
 
 void period_window_init(struct period_window *window, const int64_t *times_ns, size_t count,

@@ -74,9 +74,10 @@ static void index_free(struct index *index)
 
 static uint64_t *index_head(const struct index *index, uint32_t machine, int32_t pid, int64_t token)
 {
-	uint64_t hash = hash_u64((uint64_t)token ^ (uint64_t)(uint32_t)pid << 40 ^ machine);
+	/* tokens count up: neighbours stay neighbours, which the caches like */
+	uint64_t block = hash_u64((uint64_t)token >> 10 ^ (uint64_t)(uint32_t)pid << 32 ^ machine);
 
-	return &index->heads[hash % WINDOW];
+	return &index->heads[((uint64_t)token + block) % WINDOW];
 }
 
 static struct mark *index_at(const struct index *index, uint64_t number)
@@ -471,8 +472,10 @@ static int settle_oldest(struct timeline *t)
 
 static uint64_t *slot_head(const struct timeline *t, uint32_t machine, int64_t cookie)
 {
-	/* cookies count up by one: they spread by themselves */
-	return &t->heads[((uint64_t)cookie + machine * 0x9e3779b9ULL) % HEADS];
+	/* as above */
+	uint64_t block = hash_u64((uint64_t)cookie >> 10 ^ (uint64_t)machine << 32);
+
+	return &t->heads[((uint64_t)cookie + block) % HEADS];
 }
 
 /* The newest slot of that cookie, from this number back. */

@@ -30,12 +30,17 @@ static inline struct wire wire_of(const uint8_t *data, size_t size)
 }
 
 /* Read one varint of at most 10 bytes. False where it does not end in time. */
-static inline bool wire_varint(struct wire *wire, uint64_t *value)
+static inline __attribute__((always_inline)) bool wire_varint(struct wire *wire, uint64_t *value)
 {
 	const uint8_t *pos = wire->pos;
 	uint64_t sum = 0;
 	unsigned shift = 0;
 
+	if (pos < wire->end && *pos < 0x80) {
+		*value = *pos;
+		wire->pos = pos + 1;
+		return true;
+	}
 	while (pos < wire->end && shift < 70) {
 		uint8_t byte = *pos++;
 
@@ -51,7 +56,8 @@ static inline bool wire_varint(struct wire *wire, uint64_t *value)
 }
 
 /* Read the next field. 1, 0 at the end of the message, -EBADMSG where it is malformed. */
-static inline int wire_next(struct wire *wire, struct wire_field *field)
+static inline __attribute__((always_inline)) int wire_next(struct wire *wire,
+							   struct wire_field *field)
 {
 	uint64_t key;
 
@@ -61,6 +67,10 @@ static inline int wire_next(struct wire *wire, struct wire_field *field)
 		key = *wire->pos++;
 	else if (!wire_varint(wire, &key))
 		return -EBADMSG;
+	/* a field of another type than expected reads as 0 or as empty */
+	field->value = 0;
+	field->data = NULL;
+	field->size = 0;
 	field->number = (uint32_t)(key >> 3);
 	field->type = key & 7;
 	if (field->number == 0 || key >> 32)
