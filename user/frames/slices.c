@@ -8,11 +8,15 @@
 #include <string.h>
 #include <uthash.h>
 
-#define WINDOW       65536 /* markers that wait to be sorted */
+#ifdef FRAMES_SMALL_WINDOWS /* as in timeline.c */
+#define WINDOW 64
+#else
+#define WINDOW 65536 /* markers that wait to be sorted */
+#endif
 #define MAX_THREADS  8192
 #define MAX_DEPTH    32
 #define MAX_APPS     1024
-#define MAX_COUNTERS 4096
+#define MAX_COUNTERS 1024
 #define MAX_NAME     512
 #define PENDING      8    /* doFrames that wait for their DrawFrame */
 #define STARTS       4096 /* doFrame starts that are remembered */

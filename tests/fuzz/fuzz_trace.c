@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* libFuzzer target: any bytes as a trace, through everything from the container to the metrics.
+ * Built once for each way in (FUZZ_CONTAINER, FUZZ_PROTO, FUZZ_TEXT, FUZZ_HTML), so that each gets
+ * its share of the time. */
+#include "frames/analysis.h"
+#include "frames/late.h"
+#include "trace/ftrace_text.h"
+#include "trace/perfetto.h"
+#include "trace/reader.h"
+#include "trace/systrace_html.h"
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void on_row(void *ctx, const struct timeline_row *row)
+{
+	char buffer[512];
+	size_t *sum = ctx;
+
+	*sum += timeline_jank_text(row->jank, buffer, sizeof(buffer))[0];
+}
+
+static void feed(const struct trace_events *events, void *ctx, const uint8_t *data, size_t size,
+		 size_t piece);
+
+static int text_piece(void *ctx, const char *data, size_t size)
+{
+	return trace_text_feed(ctx, data, size);
+}
+
+static void feed(const struct trace_events *events, void *ctx, const uint8_t *data, size_t size,
+		 size_t piece)
+{
+#ifdef FUZZ_CONTAINER
+	struct trace_reader *reader = trace_reader_new(events, ctx);
+	int err = 0;
+
+	for (size_t at = 0; at < size && !err; at += piece)
+		err = trace_reader_feed(reader, data + at, size - at < piece ? size - at : piece);
+	trace_reader_finish(reader);
+	trace_reader_free(reader);
+#elif defined(FUZZ_PROTO)
+	struct perfetto *perfetto = perfetto_new(events, ctx);
+
+	for (size_t at = 0; at < size; at += piece)
+		perfetto_feed(perfetto, data + at, size - at < piece ? size - at : piece);
+	perfetto_finish(perfetto);
+	perfetto_free(perfetto);
+#else
+	struct trace_text *text = trace_text_new(events, ctx);
+#ifdef FUZZ_HTML
+	struct systrace_html *html = systrace_html_new(text_piece, text);
+
+	for (size_t at = 0; at < size; at += piece)
+		systrace_html_feed(html, data + at, size - at < piece ? size - at : piece);
+	systrace_html_free(html);
+#else
+	for (size_t at = 0; at < size; at += piece)
+		text_piece(text, (const char *)data + at, size - at < piece ? size - at : piece);
+#endif
+	trace_text_finish(text);
+	trace_text_free(text);
+#endif
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	size_t sum = 0, count, worst_count, piece = size ? 1 + data[size - 1] * 16 : 1;
+	struct analysis_options options = {.worst = 4, .row = on_row, .row_ctx = &sum};
+	struct analysis *analysis = analysis_new(&options);
+	const struct layer_view *views;
+	struct worst_frame *worst;
+	struct late_frame frames[4];
+	struct late *late;
+
+	(void)text_piece;
+	feed(analysis_events(), analysis, data, size, piece);
+	if (!analysis_finish(analysis)) {
+		views = analysis_layers(analysis, &count);
+		for (size_t i = 0; i < count; i++) {
+			struct layer_metrics metrics;
+
+			analysis_metrics(analysis, &views[i], &metrics);
+			layer_metrics_free(&metrics);
+		}
+		worst = analysis_worst(analysis, &worst_count);
+		for (size_t i = 0; i < worst_count; i++)
+			frames[i] = worst[i].late;
+		late = late_new(frames, worst_count);
+		feed(late_events(), late, data, size, piece);
+		late_finish(late);
+		late_free(late);
+	}
+	analysis_free(analysis);
+	return 0;
+}

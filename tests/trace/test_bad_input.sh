@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# What is no trace, damaged, cut short or made to hurt: a clear line, the right exit code, bounded
+# memory, and everything readable before the damage.
+set -u
+jankscope=$BUILD/jankscope synthetic=$SHARED/traces/synthetic
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+
+check() { # name wanted-status wanted-text file [flags]: run and compare
+	local name=$1 status=$2 text=$3 file=$4; shift 4
+	timeout 120 "$jankscope" frames "$@" "$file" >"$work/out" 2>"$work/talk"
+	local got=$?
+	if [ "$got" != "$status" ]; then
+		echo "not ok - $name: exit status $got, not $status"; sed 's/^/# /' "$work/talk" | head -3
+	elif [ -n "$text" ] && ! grep -qE "$text" "$work/talk"; then
+		echo "not ok - $name: no line like: $text"; sed 's/^/# /' "$work/talk" | head -3
+	else
+		echo "ok - $name: exit $got, $(head -1 "$work/talk" | sed 's|'"$work"'/||;s/^$/quietly/')"
+	fi
+}
+
+: >"$work/empty"
+check "empty" 1 'error: .*empty' "$work/empty"
+check "not there" 1 'error: .*No such file' "$work/nothing"
+head -c 100000 /dev/zero >"$work/zeros"
+check "only zeros" 1 'error: .*unknown content at byte 0' "$work/zeros"
+head -c 100000 /dev/urandom | tr '\012\037\050\120' '\377' >"$work/noise"
+check "noise" 1 'error: .*not a trace' "$work/noise"
+echo "hello world" >"$work/prose"
+check "prose" 1 'error: .*no line of it is of a trace' "$work/prose"
+echo "<html><body>hello</body></html>" >"$work/page"
+check "a web page" 1 'error: .*without a systrace' "$work/page"
+# 1 GiB of zeros in 1 MB
+python3 - "$work" <<'PYTHON'
+import gzip, struct, sys, zlib
+work = sys.argv[1]
+with gzip.open(work + '/zeros.gz', 'wb', 9) as f:
+    for _ in range(1024):
+        f.write(bytes(1 << 20))
+def varint(n):
+    out = b''
+    n &= (1 << 64) - 1
+    while n >= 128:
+        out += bytes([n & 127 | 128]); n >>= 7
+    return out + bytes([n])
+def field(number, value):
+    return varint(number << 3) + varint(value) if isinstance(value, int) else varint(number << 3 | 2) + varint(len(value)) + value
+def packet(*fields):
+    return field(1, b''.join(fields))
+def timeline(ts, kind, *fields, clock=None):
+    return packet(field(8, ts), *([field(58, clock)] if clock else []), field(76, field(kind, b''.join(fields))))
+def surface(ts, cookie, token, layer, pid=10):
+    return timeline(ts, 4, field(1, cookie), field(2, token), field(3, token), field(4, pid), field(5, layer))
+def end(ts, cookie):
+    return timeline(ts, 5, field(1, cookie))
+open(work + '/zeros_in_packet.pb', 'wb').write(
+    surface(1000, 1, 1, b'L') + end(2000, 1) +
+    packet(field(50, zlib.compress(bytes(1 << 28), 9))) + surface(3000, 2, 2, b'L') + end(4000, 2))
+with open(work + '/layers.pb', 'wb') as f:
+    for i in range(1000000):
+        f.write(surface(1000 + i, i, i, b'TX - layer with a name of its own #%d' % i) + end(2000 + i, i))
+open(work + '/negative.pb', 'wb').write(
+    surface(-1 & (1 << 64) - 1, 1, 1, b'L') + surface((1 << 63) - 5, 2, 2, b'L') + surface(1000, 3, 3, b'L') + end(2000, 3))
+open(work + '/clock.pb', 'wb').write(
+    timeline(1000, 4, field(1, 1), field(2, 1), field(3, 1), field(4, 10), field(5, b'L'), clock=77) + surface(1000, 3, 3, b'L') + end(2000, 3))
+good = surface(1000, 1, 1, b'L') + end(2000, 1)
+marker = packet(field(36, bytes.fromhex('82477a76b28d42ba81dc33326d57a079')))
+open(work + '/damaged.pb', 'wb').write(good + b'\x07' * 500 + marker + surface(3000, 2, 2, b'L') + end(4000, 2))
+inner = good
+for _ in range(6):
+    inner = packet(field(50, zlib.compress(inner)))
+open(work + '/nested.pb', 'wb').write(good + inner)
+deep = good
+for _ in range(8):
+    deep = gzip.compress(deep)
+open(work + '/deep.gz', 'wb').write(deep)
+open(work + '/huge_packet.pb', 'wb').write(good + varint(1 << 3 | 2) + varint(1 << 31) + b'x' * 1000)
+PYTHON
+check "1 GiB of zeros, gzipped" 1 'error: .*unknown content inside' "$work/zeros.gz"
+check "256 MiB of zeros in a compressed packet" 0 '' "$work/zeros_in_packet.pb" --json
+[ "$(jq .timeline.actual "$work/out")" = 2 ] && [ "$(jq .lost.damaged_compressed_packets "$work/out")" = 1 ] &&
+	echo "ok - the packets around it are read" || echo "not ok - the packets around it are not read"
+check "negative times" 0 '' "$work/negative.pb" --json
+[ "$(jq -c '[.timeline.actual, .timeline.rejected]' "$work/out")" = "[1,2]" ] &&
+	echo "ok - negative times are rejected and counted" || echo "not ok - negative times: $(jq -c .timeline "$work/out")"
+check "an unknown clock" 0 '' "$work/clock.pb" --json
+[ "$(jq -c '[.timeline.actual, .lost.unknown_clock]' "$work/out")" = "[1,1]" ] &&
+	echo "ok - an event of an unknown clock is counted" || echo "not ok - unknown clock: $(jq -c .lost "$work/out")"
+check "damage in the middle" 3 'warn: .*damaged at byte 33' "$work/damaged.pb" --json
+[ "$(jq .timeline.actual "$work/out")" = 2 ] && echo "ok - reading goes on behind the next marker" ||
+	echo "not ok - behind the damage: $(jq -c .timeline "$work/out")"
+check "packets in packets in packets" 0 '' "$work/nested.pb" --json
+[ "$(jq .lost.packets_nested_too_deep "$work/out")" = 1 ] && echo "ok - nesting has an end" || echo "not ok - nesting: $(jq -c .lost "$work/out")"
+check "gzip in gzip in gzip" 1 'error: .*wrapped more than' "$work/deep.gz"
+check "a packet of 2 GiB that is not there" 3 'warn: .*cut short' "$work/huge_packet.pb" --json
+[ "$(jq .timeline.actual "$work/out")" = 1 ] && echo "ok - what stands before it is read" || echo "not ok - before the huge packet"
+
+peak=$(python3 - "$jankscope" "$work" <<'PYTHON'
+import resource, subprocess, sys
+status = subprocess.run([sys.argv[1], 'frames', '--json', sys.argv[2] + '/layers.pb'], stdout=open(sys.argv[2] + '/out', 'w'), stderr=open(sys.argv[2] + '/talk', 'w')).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, status)
+PYTHON
+)
+# a layer costs memory: 32768 of them are kept. 24 MiB + 40 bytes for each of a million frames
+if [ "${peak#* }" = 3 ] && [ "${peak% *}" -le $((24 * 1024 + 40 * 1000000 / 1024)) ] && grep -q 'more than 32768 layers' "$work/talk"; then
+	echo "ok - a million layers: exit 3, peak ${peak% *} KiB, $(jq '.layers | length' "$work/out") of them reported"
+else
+	echo "not ok - a million layers: peak and status $peak: $(head -1 "$work/talk")"
+fi
+
+# Cut at every byte: what is whole before the cut is reported, and nothing crashes.
+if [ -d "$synthetic" ]; then
+	for trace in edge_pairing.pb edge_zlib_packets.pb edge_gz.pb.gz edge_zip.zip edge_zstd_file.pb.zst; do
+		size=$(stat -c %s "$synthetic/$trace") bad= last=0
+		for ((cut = 1; cut < size; cut++)); do
+			head -c $cut "$synthetic/$trace" >"$work/cut"
+			"$jankscope" frames --rows "$work/cut" >"$work/out" 2>"$work/talk"
+			status=$?
+			rows=$(wc -l <"$work/out")
+			case $status in 0 | 1 | 3) ;; *) bad="$bad cut $cut: status $status;" ;; esac
+			[ "$status" = 0 ] || [ -s "$work/talk" ] || bad="$bad cut $cut: silent;"
+			# an end may close a row but never take one away
+			[ "$rows" -lt "$last" ] && bad="$bad cut $cut: fewer rows;"
+			last=$rows
+		done
+		[ -z "$bad" ] && echo "ok - $trace cut at each of $size bytes" || echo "not ok - $trace: $bad"
+	done
+else
+	echo "ok - cut at every byte # SKIP $synthetic is not there"
+fi

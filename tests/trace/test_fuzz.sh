@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# The fuzz targets over what they start from, and over each input that once crashed. `make fuzz`
+# goes on from there for five minutes each.
+set -u
+here=$(cd "$(dirname "$0")/../fuzz" && pwd)
+for kind in container proto text html; do
+	target=$BUILD/tests/fuzz/fuzz_trace_$kind
+	if [ ! -x "$target" ]; then
+		echo "ok - fuzz_trace_$kind # SKIP $target is not built (make check builds it)"; continue
+	fi
+	inputs=()
+	for f in "$here"/crashes/* "$SHARED"/traces/synthetic/*; do [ -f "$f" ] && inputs+=("$f"); done
+	[ ${#inputs[@]} = 0 ] && { echo "ok - fuzz_trace_$kind # SKIP no inputs"; continue; }
+	if "$target" -timeout=60 "${inputs[@]}" >"$BUILD/tests/fuzz/$kind.corpus.log" 2>&1; then
+		echo "ok - fuzz_trace_$kind: ${#inputs[@]} inputs under ASan and UBSan"
+	else
+		echo "not ok - fuzz_trace_$kind"; tail -20 "$BUILD/tests/fuzz/$kind.corpus.log" | sed 's/^/# /'
+	fi
+done
