@@ -172,7 +172,8 @@ apps: $(APP_BIN)
 deps:
 	$(Q)tests/deps.sh $(ARCH)
 
-demo: deps
+demo:
+	$(Q)tests/deps.sh $(ARCH) core
 	$(Q)$(MAKE) --no-print-directory all apps
 	$(Q)tests/demo.sh $(BUILD)
 

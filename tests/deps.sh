@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Install what is missing by apt. Says what; asks nothing as root; tells anyone else the command.
-# usage: deps.sh [ARCH]
+# usage: deps.sh [ARCH [core]]   core: only what the tool and the demo need, nothing of the tests
 set -u
 arch=${1:-$(uname -m)}
 host=$(uname -m | sed s/aarch64/arm64/)
@@ -8,7 +8,7 @@ packages="clang llvm bpftool libbpf-dev libelf-dev libdw-dev libjansson-dev utha
 	libzstd-dev liblzma-dev zlib1g-dev libbz2-dev libcriterion-dev pkg-config gcc make
 	clang-format iproute2 jq xz-utils zstd g++"
 # Lists of further packages live beside the tests that need them.
-for list in "$(dirname "$0")"/*/deps.txt; do
+[ "${2:-}" = core ] || for list in "$(dirname "$0")"/*/deps.txt; do
 	[ -f "$list" ] && packages="$packages $(sed 's/#.*//' "$list")"
 done
 if [ "$arch" = arm64 ] && [ "$host" != arm64 ]; then
