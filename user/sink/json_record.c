@@ -409,7 +409,7 @@ static json_t *descend(struct builder *b, json_t *object, const char *path, cons
 static json_t *number(double value)
 {
 	/* Sums of nanoseconds and bytes are whole below 2^53: no ".0" behind them. */
-	if (value == (double)(json_int_t)value && value < 9e15 && value > -9e15)
+	if (value < 9e15 && value > -9e15 && value == (double)(json_int_t)value)
 		return json_integer((json_int_t)value);
 	return json_real(value);
 }

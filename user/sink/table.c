@@ -100,7 +100,10 @@ static void __attribute__((format(printf, 2, 3))) put(struct line *line, const c
 	if (length < 0)
 		return;
 	if (line->column && line->column + length > (int)line->table->options.width) {
-		part += strspn(part, " ");
+		/* A comma stays with what it follows. */
+		if (strchr(",;", *part) && line->column < (int)line->table->options.width)
+			fputc(*part, line->table->out);
+		part += strspn(part, " ,;");
 		line->column = fprintf(line->table->out, "\n    ") - 1;
 	}
 	line->column += fprintf(line->table->out, "%.*s",
@@ -254,10 +257,11 @@ static void print_net(struct table_sink *table, const struct record_net *net)
 			continue;
 		column = fprintf(table->out, "  net uid %-6u ", row->uid);
 		column += print_bytes(table->out, &row->bytes);
-		fprintf(table->out, " %s\n",
-			row->package ? tail(name, sizeof(name), row->package,
-					    (int)table->options.width - 2 - column)
-				     : "");
+		if (row->package)
+			fprintf(table->out, " %s",
+				tail(name, sizeof(name), row->package,
+				     (int)table->options.width - 2 - column));
+		fputc('\n', table->out);
 	}
 	if (any_bytes(&net->loopback)) {
 		fputs("  net loopback   ", table->out);

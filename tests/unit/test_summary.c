@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/summary.h"
+
+#define SEC 1000000000ull
+
+static double value(const struct record_footer *footer, const char *key)
+{
+	for (size_t i = 0; i < footer->total_count; i++)
+		if (!strcmp(footer->totals[i].key, key))
+			return footer->totals[i].value;
+	return NAN;
+}
+
+static const struct record_distribution *distribution(const struct record_footer *footer,
+						      const char *name)
+{
+	for (size_t i = 0; i < footer->distribution_count; i++)
+		if (!strcmp(footer->distributions[i].name, name))
+			return &footer->distributions[i];
+	return NULL;
+}
+
+static void add_interval(struct summary *summary, const struct record_interval *interval)
+{
+	struct record record = {.type = RECORD_INTERVAL, .interval = interval};
+
+	cr_assert_eq(summary_add(summary, &record), 0);
+}
+
+static void add_block(struct summary *summary, enum block_state state, uint64_t wall_ns)
+{
+	struct record_block block = {.state = state, .wall_ns = wall_ns};
+	struct record record = {.type = RECORD_BLOCK, .block = &block};
+
+	cr_assert_eq(summary_add(summary, &record), 0);
+}
+
+Test(summary, totals_and_distributions)
+{
+	struct record_task tasks[] = {{.cpu_ns = 1, .exited = true}, {.cpu_ns = 2}};
+	struct record_uid_net uids[] = {{1, NULL, {1, 2, 3, 4}}, {2, NULL, {10, 20, 30, 40}}};
+	struct record_interval interval = {
+		.cpu = {.present = true, .tasks = tasks, .task_count = 2, .other_ns = 5},
+		.net = {.present = true,
+			.uids = uids,
+			.uid_count = 2,
+			.loopback = {100, 1, 200, 2},
+			.unattributed = {1000, 1, 2000, 2}},
+	};
+	struct summary *summary = summary_new();
+	const struct record_footer *footer;
+	struct record_event event = {.event = "mark"};
+	struct record record = {.type = RECORD_EVENT, .event = &event};
+
+	for (uint64_t i = 1; i <= 100; i++) {
+		interval.dur_ns = SEC + i;
+		interval.cpu.busy_ns = i;
+		interval.cpu.idle_ns = (struct opt_u64){i != 50, 1000};
+		interval.cpu.unaccounted_ns = (struct opt_i64){i != 50, -3};
+		interval.self.cpu_ns = 7;
+		interval.self.anon_bytes = SOME_U64(4096 * i);
+		interval.self.stops = 1;
+		interval.self.stop_max_ns = i == 40 ? 900 : 10;
+		add_interval(summary, &interval);
+	}
+	cr_assert_eq(summary_add(summary, &record), 0);
+	cr_assert_eq(summary_set_total(summary, "own.total", 1), 0);
+	cr_assert_eq(summary_set_total(summary, "own.total", 2), 0);
+	footer = summary_footer(summary);
+	cr_expect_eq(value(footer, "intervals"), 100);
+	cr_expect_eq(value(footer, "dur_ns"), 100e9 + 5050);
+	cr_expect_eq(value(footer, "cpu.busy_ns"), 5050);
+	cr_expect_eq(value(footer, "cpu.other_ns"), 500);
+	cr_expect_eq(value(footer, "cpu.idle_ns"), 99000);
+	cr_expect_eq(value(footer, "cpu.unaccounted_ns"), -297);
+	cr_expect_eq(value(footer, "cpu.tasks_exited"), 100);
+	cr_expect_eq(value(footer, "net.rx_bytes"), 1100);
+	cr_expect_eq(value(footer, "net.rx_packets"), 2200);
+	cr_expect_eq(value(footer, "net.tx_bytes"), 3300);
+	cr_expect_eq(value(footer, "net.tx_packets"), 4400);
+	cr_expect_eq(value(footer, "net.loopback.tx_bytes"), 20000);
+	cr_expect_eq(value(footer, "net.unattributed.rx_bytes"), 100000);
+	cr_expect_eq(value(footer, "self.cpu_ns"), 700);
+	cr_expect_eq(value(footer, "self.stops"), 100);
+	cr_expect_eq(value(footer, "self.stop_max_ns"), 900);
+	cr_expect_eq(value(footer, "self.anon_bytes"), 409600, "as it is now, no sum");
+	cr_expect_eq(value(footer, "own.total"), 2);
+	cr_expect_eq(value(footer, "events"), 1);
+	cr_expect_eq(value(footer, "lost_pct"), 0);
+	cr_expect_eq(distribution(footer, "cpu.interval_busy_ns")->p95, 95);
+	cr_expect_eq(distribution(footer, "cpu.interval_busy_ns")->n, 100);
+	cr_expect_eq(distribution(footer, "cpu.interval_busy_ns")->mean, 50.5);
+	cr_expect_eq(distribution(footer, "interval.dur_ns")->min, SEC + 1);
+	cr_expect_null(distribution(footer, "blocks.wall_ns"), "of nothing there is none");
+	/* Asked again, it says the same. */
+	cr_expect_eq(value(summary_footer(summary), "intervals"), 100);
+	summary_free(summary);
+	summary_free(NULL);
+}
+
+Test(summary, what_no_source_measured_has_no_total)
+{
+	struct summary *summary = summary_new();
+	struct record_interval interval = {.dur_ns = SEC};
+	const struct record_footer *footer;
+
+	cr_assert_eq(missing_list_set(&interval.missing, "net", "not permitted"), 0);
+	add_interval(summary, &interval);
+	footer = summary_footer(summary);
+	cr_expect(isnan(value(footer, "cpu.busy_ns")));
+	cr_expect(isnan(value(footer, "cpu.idle_ns")));
+	cr_expect(isnan(value(footer, "net.rx_bytes")));
+	cr_expect(isnan(value(footer, "self.anon_bytes")));
+	cr_expect_eq(footer->missing.count, 1);
+	cr_expect_str_eq(footer->missing.items[0].reason, "not permitted");
+	missing_list_free(&interval.missing);
+	summary_free(summary);
+}
+
+/* An open block is told again when it ends, and once more at 2 s and 5 s: it counts once. */
+Test(summary, blocks_count_once)
+{
+	struct summary *summary = summary_new();
+	const struct record_footer *footer;
+
+	add_block(summary, BLOCK_OPEN, SEC / 2);
+	add_block(summary, BLOCK_OPEN, 5 * SEC);
+	add_block(summary, BLOCK_CLOSED, 6 * SEC);
+	add_block(summary, BLOCK_EXITED, SEC);
+	footer = summary_footer(summary);
+	cr_expect_eq(value(footer, "blocks.count"), 2);
+	cr_expect_eq(value(footer, "blocks.total_ns"), 7e9);
+	cr_expect_eq(distribution(footer, "blocks.wall_ns")->max, 6e9);
+	cr_expect_eq(distribution(footer, "blocks.wall_ns")->n, 2);
+	summary_free(summary);
+}
+
+/* The share that was lost, of each of the four that count, in intervals like this one. */
+static double lost(const char *name, uint64_t amount, uint64_t overflow_ns)
+{
+	struct record_task tasks[4] = {
+		{.exited = true}, {.exited = true}, {.exited = true}, {.exited = true}};
+	struct record_uid_net uids[] = {{1, NULL, {300, 1, 100, 1}}};
+	struct record_interval interval = {
+		.dur_ns = SEC,
+		.cpu = {.present = true,
+			.busy_ns = 1000,
+			.overflow_ns = overflow_ns,
+			.tasks = tasks,
+			.task_count = 4},
+		.net = {.present = true,
+			.uids = uids,
+			.uid_count = 1,
+			.unattributed = {50, 1, 50, 1}},
+	};
+	struct summary *summary = summary_new();
+	double pct;
+
+	cr_assert_eq(counter_list_add(&interval.lost, name, amount), 0);
+	add_interval(summary, &interval);
+	pct = summary_lost_pct(summary);
+	cr_expect_eq(value(summary_footer(summary), "lost_pct"), pct);
+	cr_expect_eq(counter_list_get(&summary_footer(summary)->lost, name), amount,
+		     "every loss is in the footer");
+	counter_list_free(&interval.lost);
+	summary_free(summary);
+	return pct;
+}
+
+Test(summary, share_of_what_was_lost)
+{
+	cr_expect_float_eq(lost("x", 0, 0), 0, 1e-9);
+	cr_expect_float_eq(lost("x", 0, 250), 25, 1e-9);
+	cr_expect_float_eq(lost("cpu_overflow_map_full_ns", 1000, 0), 50, 1e-9);
+	cr_expect_float_eq(lost("cpu_overflow_map_full_ns", 1000, 500), 75, 1e-9);
+	cr_expect_float_eq(lost("cpu_dead_slot_reused", 1, 0), 25, 1e-9);
+	cr_expect_float_eq(lost("cpu_dead_slot_reused", 9, 0), 100, 1e-9);
+	cr_expect_float_eq(lost("net_lost_bytes", 50, 0), 10, 1e-9);
+	cr_expect_float_eq(lost("interval_overruns", 3, 0), 75, 1e-9);
+	/* A missed switch loses nothing: the next reading has the kernel's own sum. */
+	cr_expect_float_eq(lost("cpu_missed_switches", 1000, 0), 0, 1e-9);
+	/* The largest counts, not the sum. */
+	cr_expect_float_eq(lost("net_lost_bytes", 50, 300), 30, 1e-9);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <criterion/redirect.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "golden_records.h"
+#include "sink/table.h"
+
+static char *print(const struct golden *run, const struct table_options *options)
+{
+	struct sink *sink;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	sink = table_sink_new(out, options);
+	cr_assert_not_null(sink);
+	for (size_t i = 0; i < run->count; i++)
+		cr_assert_eq(sink->ops->write(sink, &run->records[i]), 0);
+	cr_assert_eq(sink->ops->close(sink), 0);
+	fclose(out);
+	return text;
+}
+
+/* Characters, not bytes; -1 if this is not UTF-8 that a terminal can be given. */
+static int columns(const char *p, const char *end)
+{
+	int n = 0;
+
+	while (p < end) {
+		unsigned char c = (unsigned char)*p;
+		int more = c < 0x80 ? 0 : (c & 0xe0) == 0xc0 ? 1 : (c & 0xf0) == 0xe0 ? 2 : 3;
+
+		if (c < 0x20 || c == 0x7f || (c >= 0x80 && c < 0xc2))
+			return -1;
+		if (c == 0xc2 && (unsigned char)p[1] < 0xa0)
+			return -1;
+		for (p++; more; more--, p++)
+			if (p >= end || (*p & 0xc0) != 0x80)
+				return -1;
+		n++;
+	}
+	return n;
+}
+
+static void check_lines(const char *text, int width)
+{
+	for (const char *end; (end = strchr(text, '\n')); text = end + 1) {
+		int n = columns(text, end);
+
+		cr_expect(n >= 0, "not fit for a terminal: %.*s", (int)(end - text), text);
+		cr_expect_leq(n, width, "%d columns: %.*s", n, (int)(end - text), text);
+		cr_expect(end == text || end[-1] != ' ', "blanks at the end: %.*s",
+			  (int)(end - text), text);
+	}
+	cr_expect_str_empty(text, "the last line ends in a newline");
+}
+
+Test(table, golden)
+{
+	static const struct table_options options = {.top = 15, .width = 80};
+	const struct golden *runs;
+	size_t count;
+
+	runs = golden_runs(&count);
+	for (size_t i = 0; i < count; i++) {
+		char *text = print(&runs[i], &options), file[64];
+
+		snprintf(file, sizeof(file), "%s.table.txt", runs[i].name);
+		cr_expect(golden_equal(file, text, strlen(text)), "%s", file);
+		check_lines(text, 80);
+		free(text);
+	}
+}
+
+/* Whatever the width of the terminal: never wider, never narrower than 80. */
+Test(table, any_width)
+{
+	size_t count;
+	const struct golden *runs = golden_runs(&count);
+
+	for (unsigned width = 0; width < 500; width += 13) {
+		struct table_options options = {.top = 15, .width = width};
+		char *text = print(&runs[0], &options);
+
+		check_lines(text, width < 80 ? 80 : (int)width);
+		free(text);
+	}
+}
+
+Test(table, cut_rows_are_summed)
+{
+	struct table_options options = {.top = 1, .width = 80};
+	size_t count;
+	char *text = print(&golden_runs(&count)[0], &options);
+
+	/* 7 ms of other tasks of the record and the 50.000001 ms of the rows that were cut */
+	cr_expect(strstr(text, "       57.0  in other tasks\n"), "%s", text);
+	cr_expect_null(strstr(text, "red"));
+	free(text);
+}
+
+Test(table, clock_of_the_wall)
+{
+	struct table_options options = {.top = 1, .width = 80, .wall_clock = true};
+	size_t count;
+	char *text = print(&golden_runs(&count)[0], &options);
+
+	/* 1700000000 is 22:13:20 UTC; the first event comes 1 ms and 5 ns after it. */
+	cr_expect(strstr(text, "\n22:13:20Z  * start\n"), "%s", text);
+	free(text);
+}
+
+Test(table, reader_that_went_away, .init = cr_redirect_stderr)
+{
+	static const struct table_options options = {.top = 15, .width = 80};
+	size_t count;
+	const struct golden *run = golden_runs(&count);
+	struct sink *sink;
+	FILE *out;
+	int fds[2];
+
+	signal(SIGPIPE, SIG_IGN);
+	cr_assert_eq(pipe(fds), 0);
+	close(fds[0]);
+	out = fdopen(fds[1], "w");
+	sink = table_sink_new(out, &options);
+	cr_expect_eq(sink->ops->write(sink, &run->records[0]), -EPIPE);
+	sink->ops->close(sink);
+	fclose(out);
+	fflush(stderr);
+	cr_expect_stderr_eq_str("");
+}
+
+Test(table, full_device, .init = cr_redirect_stderr)
+{
+	static const struct table_options options = {.top = 15, .width = 80};
+	size_t count;
+	const struct golden *run = golden_runs(&count);
+	FILE *out = fopen("/dev/full", "w");
+	struct sink *sink = table_sink_new(out, &options);
+
+	cr_expect_eq(sink->ops->write(sink, &run->records[0]), -ENOSPC);
+	sink->ops->close(sink);
+	fclose(out);
+	fflush(stderr);
+	cr_expect_stderr_eq_str(
+		"jankscope: error: cannot write the table: No space left on device\n");
+}
