@@ -163,7 +163,8 @@ int elf_index_build(struct elf_index *index, const struct elf_file *elf,
 				&index->mini_strings, &index->mini_bytes);
 	if (err)
 		goto out;
-	qsort(b.items, b.count, sizeof(*b.items), compare);
+	if (b.count)
+		qsort(b.items, b.count, sizeof(*b.items), compare);
 	index->dropped = b.dropped;
 	index->symbols = malloc(b.count ? b.count * sizeof(*index->symbols) : 1);
 	if (!index->symbols) {
