@@ -21,12 +21,13 @@ struct traffic {
 	uint64_t up, down;   /* bytes of one connection; of one datagram: up */
 	int count;           /* connections or datagrams */
 	bool server_closes;
-	bool dual;            /* an IPv6 server that also speaks IPv4 */
-	uint16_t source_port; /* of a UDP sender; 0: any */
-	const char *source;   /* who a UDP receiver connects to, or NULL */
-	const char *device;   /* for multicast */
-	const atomic_int *go; /* start with the traffic when set */
-	atomic_int *up_count; /* counts those that are ready to go */
+	bool dual;                 /* an IPv6 server that also speaks IPv4 */
+	uint16_t source_port;      /* of a UDP sender; 0: any */
+	const char *source;        /* who a UDP receiver connects to, or NULL */
+	const char *device;        /* for multicast */
+	const atomic_int *go;      /* start with the traffic when set */
+	atomic_int *up_count;      /* counts those that are ready to go */
+	const atomic_int *samples; /* counts read-outs */
 };
 
 static inline socklen_t traffic_address(struct sockaddr_storage *to, int family,
@@ -286,7 +287,7 @@ static inline int udp_sender(const void *arg, int ready)
 static inline int udp_receiver(const void *arg, int ready)
 {
 	const struct traffic *traffic = arg;
-	int fd = traffic_bound(traffic, SOCK_DGRAM, NULL, -1), big = 1 << 20;
+	int fd = traffic_bound(traffic, SOCK_DGRAM, NULL, -1), big = 1 << 20, last;
 	uint64_t bytes = 0, whole = traffic->up * (uint64_t)traffic->count;
 	struct sockaddr_storage from;
 	static char buffer[65536];
@@ -314,7 +315,10 @@ static inline int udp_receiver(const void *arg, int ready)
 			return 1;
 		bytes += (uint64_t)got;
 	}
-	usleep(300000); /* stay until the next read-out: it must find who received */
+	/* Stay for a whole read-out: it must find who received. */
+	for (last = traffic->samples ? atomic_load(traffic->samples) : 0;
+	     traffic->samples && atomic_load(traffic->samples) - last < 2;)
+		usleep(5000);
 	return 0;
 }
 

@@ -32,7 +32,7 @@ struct measured {
 };
 
 struct shared {
-	atomic_int go, up_count;
+	atomic_int go, up_count, samples;
 };
 
 struct bench {
@@ -85,6 +85,7 @@ static int sample(struct bench *bench)
 	add(&measured->forwarded, &interval.net.forwarded);
 	add(&measured->kernel, &interval.net.kernel);
 	add(&measured->no_socket, &interval.net.no_socket);
+	atomic_fetch_add(&bench->shared->samples, 1);
 	counter_list_merge(&measured->lost, &interval.lost);
 	counter_list_free(&interval.lost);
 	missing_list_free(&interval.missing);
@@ -149,35 +150,38 @@ struct net_case {
 	bool segments; /* super-packets: where the two length formulas differ */
 };
 
-static struct traffic traffic_of(const struct net_case *net_case, const char *v4, const char *v6)
+static struct traffic traffic_of(const struct bench *bench, const struct net_case *net_case,
+				 const char *v4, const char *v6)
 {
 	return (struct traffic){.family = net_case->family,
 				.address = net_case->family == AF_INET ? v4 : v6,
 				.up = net_case->up,
 				.down = net_case->down,
 				.count = net_case->count,
-				.server_closes = net_case->server_closes};
+				.server_closes = net_case->server_closes,
+				.samples = &bench->shared->samples};
 }
 
 static int tcp_out(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		   uid_t peer)
 {
 	return traffic_pair(&bench->rig, RIG_PEER, peer, tcp_server, RIG_DEVICE, device, tcp_client,
-			    traffic_of(net_case, RIG_PEER4, RIG_PEER6));
+			    traffic_of(bench, net_case, RIG_PEER4, RIG_PEER6));
 }
 
 static int tcp_in(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		  uid_t peer)
 {
 	return traffic_pair(&bench->rig, RIG_DEVICE, device, tcp_server, RIG_PEER, peer, tcp_client,
-			    traffic_of(net_case, RIG_DEVICE4, RIG_DEVICE6));
+			    traffic_of(bench, net_case, RIG_DEVICE4, RIG_DEVICE6));
 }
 
 /* IPv4 into an IPv6 socket. */
 static int tcp_in_dual(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		       uid_t peer)
 {
-	struct traffic server = traffic_of(net_case, RIG_DEVICE4, RIG_DEVICE6), client = server;
+	struct traffic server = traffic_of(bench, net_case, RIG_DEVICE4, RIG_DEVICE6),
+		       client = server;
 	int ready = -1, status;
 	pid_t pid;
 
@@ -197,34 +201,34 @@ static int udp_out(const struct bench *bench, const struct net_case *net_case, u
 		   uid_t peer)
 {
 	return traffic_pair(&bench->rig, RIG_PEER, peer, udp_echo_server, RIG_DEVICE, device,
-			    udp_echo_client, traffic_of(net_case, RIG_PEER4, RIG_PEER6));
+			    udp_echo_client, traffic_of(bench, net_case, RIG_PEER4, RIG_PEER6));
 }
 
 static int udp_in(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		  uid_t peer)
 {
 	return traffic_pair(&bench->rig, RIG_DEVICE, device, udp_echo_server, RIG_PEER, peer,
-			    udp_echo_client, traffic_of(net_case, RIG_DEVICE4, RIG_DEVICE6));
+			    udp_echo_client, traffic_of(bench, net_case, RIG_DEVICE4, RIG_DEVICE6));
 }
 
 static int udp_gso(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		   uid_t peer)
 {
 	return traffic_pair(&bench->rig, RIG_PEER, peer, udp_receiver, RIG_DEVICE, device,
-			    udp_sender, traffic_of(net_case, RIG_PEER4, RIG_PEER6));
+			    udp_sender, traffic_of(bench, net_case, RIG_PEER4, RIG_PEER6));
 }
 
 static int udp_receive(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		       uid_t peer)
 {
 	return traffic_pair(&bench->rig, RIG_DEVICE, device, udp_receiver, RIG_PEER, peer,
-			    udp_sender, traffic_of(net_case, RIG_DEVICE4, RIG_DEVICE6));
+			    udp_sender, traffic_of(bench, net_case, RIG_DEVICE4, RIG_DEVICE6));
 }
 
 static int udp_receive_connected(const struct bench *bench, const struct net_case *net_case,
 				 uid_t device, uid_t peer)
 {
-	struct traffic traffic = traffic_of(net_case, RIG_DEVICE4, RIG_DEVICE6);
+	struct traffic traffic = traffic_of(bench, net_case, RIG_DEVICE4, RIG_DEVICE6);
 
 	traffic.source = net_case->family == AF_INET ? RIG_PEER4 : RIG_PEER6;
 	traffic.source_port = 7001;
@@ -235,7 +239,8 @@ static int udp_receive_connected(const struct bench *bench, const struct net_cas
 static int multicast(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		     uid_t peer)
 {
-	struct traffic receiver = traffic_of(net_case, "239.77.0.1", NULL), sender = receiver;
+	struct traffic receiver = traffic_of(bench, net_case, "239.77.0.1", NULL),
+		       sender = receiver;
 	int ready = -1, status;
 	pid_t pid;
 
@@ -252,7 +257,7 @@ static int multicast(const struct bench *bench, const struct net_case *net_case,
 static int ping(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		uid_t peer)
 {
-	struct traffic traffic = traffic_of(net_case, RIG_PEER4, RIG_PEER6);
+	struct traffic traffic = traffic_of(bench, net_case, RIG_PEER4, RIG_PEER6);
 
 	return rig_wait(rig_spawn(&bench->rig, RIG_DEVICE, device, ping_client, &traffic, NULL));
 }
@@ -260,7 +265,7 @@ static int ping(const struct bench *bench, const struct net_case *net_case, uid_
 static int refused(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		   uid_t peer)
 {
-	struct traffic traffic = traffic_of(net_case, RIG_PEER4, RIG_PEER6);
+	struct traffic traffic = traffic_of(bench, net_case, RIG_PEER4, RIG_PEER6);
 
 	traffic.port = 9;
 	return rig_wait(rig_spawn(&bench->rig, RIG_DEVICE, device, tcp_refused, &traffic, NULL));
@@ -270,27 +275,27 @@ static int forwarded(const struct bench *bench, const struct net_case *net_case,
 		     uid_t peer)
 {
 	return traffic_pair(&bench->rig, RIG_FAR, device, tcp_server, RIG_PEER, peer, tcp_client,
-			    traffic_of(net_case, RIG_FAR4, RIG_FAR6));
+			    traffic_of(bench, net_case, RIG_FAR4, RIG_FAR6));
 }
 
 static int loopback(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		    uid_t peer)
 {
 	return traffic_pair(&bench->rig, RIG_DEVICE, device, tcp_server, RIG_DEVICE, peer,
-			    tcp_client, traffic_of(net_case, "127.0.0.1", "::1"));
+			    tcp_client, traffic_of(bench, net_case, "127.0.0.1", "::1"));
 }
 
 static int aborts(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		  uid_t peer)
 {
 	return traffic_pair(&bench->rig, RIG_PEER, peer, tcp_flooder, RIG_DEVICE, device,
-			    tcp_aborter, traffic_of(net_case, RIG_PEER4, RIG_PEER6));
+			    tcp_aborter, traffic_of(bench, net_case, RIG_PEER4, RIG_PEER6));
 }
 
 static int closed_port(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		       uid_t peer)
 {
-	struct traffic traffic = traffic_of(net_case, RIG_DEVICE4, RIG_DEVICE6);
+	struct traffic traffic = traffic_of(bench, net_case, RIG_DEVICE4, RIG_DEVICE6);
 
 	traffic.port = 9;
 	return rig_wait(rig_spawn(&bench->rig, RIG_PEER, peer, udp_sender, &traffic, NULL));
@@ -345,6 +350,19 @@ static void add_synacks(const struct bench *bench, const struct net_case *net_ca
 	truth->tx_packets += (unsigned)net_case->count;
 }
 
+/* Sample until the child ends; its exit status, -1 for a signal. */
+static int sample_until(struct bench *bench, pid_t pid)
+{
+	int status = -1;
+
+	while (pid > 0 && waitpid(pid, &status, WNOHANG) == 0) {
+		usleep(SAMPLE_US);
+		if (bench->source)
+			sample(bench);
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 /* Run one case in a child of its own and sample meanwhile. */
 static int run_case(struct bench *bench, const struct net_case *wanted, uid_t device, uid_t peer)
 {
@@ -354,19 +372,15 @@ static int run_case(struct bench *bench, const struct net_case *wanted, uid_t de
 
 	if (pid == 0)
 		_exit(net_case->run(bench, net_case, device, peer) & 0xff);
-	while (waitpid(pid, &status, WNOHANG) == 0) {
-		usleep(SAMPLE_US);
-		if (bench->source)
-			sample(bench);
-	}
+	status = sample_until(bench, pid);
 	if (!bench->source)
-		return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+		return status;
 	/* FINs and their ACKs come after the last process; two read-outs drain what waits. */
 	for (i = 0; i < 3; i++) {
 		usleep(SAMPLE_US);
 		sample(bench);
 	}
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	return status;
 }
 
 static bool equal(const struct truth_bytes *truth, const struct record_bytes *measured)
@@ -586,7 +600,8 @@ static void start_early(struct bench *bench, struct early early[EARLY_SOCKETS])
 				     .down = 1000000,
 				     .count = 1,
 				     .go = &bench->shared->go,
-				     .up_count = &bench->shared->up_count};
+				     .up_count = &bench->shared->up_count,
+				     .samples = &bench->shared->samples};
 	struct traffic inbound = connection, datagrams = connection, listening = connection;
 	int ready = -1;
 
@@ -644,12 +659,9 @@ static void finish_early(struct bench *bench, struct early early[EARLY_SOCKETS],
 	atomic_store(&bench->shared->go, 1);
 	early[3].pids[1] =
 		rig_spawn(&bench->rig, RIG_PEER, PEER_UID + 113, tcp_client, &listening, NULL);
-	for (i = 0; i < 8; i++) {
-		usleep(SAMPLE_US);
-		sample(bench);
-	}
 	for (i = 0; i < EARLY_SOCKETS; i++)
-		status[i] = rig_wait(early[i].pids[0]) | rig_wait(early[i].pids[1]);
+		status[i] = sample_until(bench, early[i].pids[0]) |
+			    sample_until(bench, early[i].pids[1]);
 	for (i = 0; i < 3; i++) {
 		usleep(SAMPLE_US);
 		sample(bench);
@@ -935,7 +947,7 @@ static void test_headers_unreadable(struct bench *bench)
 static int far_closed_port(const struct bench *bench, const struct net_case *net_case, uid_t device,
 			   uid_t peer)
 {
-	struct traffic traffic = traffic_of(net_case, RIG_FAR4, RIG_FAR6);
+	struct traffic traffic = traffic_of(bench, net_case, RIG_FAR4, RIG_FAR6);
 
 	traffic.port = 9;
 	return rig_wait(rig_spawn(&bench->rig, RIG_PEER, peer, udp_sender, &traffic, NULL));
