@@ -38,28 +38,28 @@ struct {
 /* Plain hashes with a sweep from user space: an LRU would drop waiting bytes without a word. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 8192);
 	__type(key, struct net_flow4);
 	__type(value, struct net_flow_owner);
 } flows4 SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 8192);
 	__type(key, struct net_flow6);
 	__type(value, struct net_flow_owner);
 } flows6 SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
+	__uint(max_entries, 4096);
 	__type(key, struct net_flow4);
 	__type(value, struct net_waiting);
 } waiting4 SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
+	__uint(max_entries, 4096);
 	__type(key, struct net_flow6);
 	__type(value, struct net_waiting);
 } waiting6 SEC(".maps");
@@ -267,6 +267,13 @@ static __always_inline void measure(struct sk_buff *skb, const void *head,
 		net_length_wire(skb, head, packet->length, packet->headers, direct, bytes, packets);
 }
 
+/* A bridge shows a packet twice, on itself and on its port; it has its addresses itself. What it
+ * only passes from port to port never comes to the IP layer. */
+static __always_inline bool is_bridge_port(struct net_device *dev, bool direct)
+{
+	return NET_BITFIELD(direct, dev, priv_flags) & NET_IFF_BRIDGE_PORT;
+}
+
 static __always_inline int receive(struct sk_buff *skb, bool direct)
 {
 	__u16 ethertype = bpf_ntohs(NET_FIELD(direct, skb, protocol));
@@ -284,6 +291,8 @@ static __always_inline int receive(struct sk_buff *skb, bool direct)
 	if (type == NET_PACKET_OTHERHOST)
 		return 0; /* a promiscuous device: ip_rcv drops it */
 	dev = NET_FIELD(direct, skb, dev);
+	if (is_bridge_port(dev, direct))
+		return 0;
 	/* A multicast that this host sent and hears itself never saw the wire either. */
 	loopback = NET_FIELD(direct, dev, flags) & NET_IFF_LOOPBACK || type == NET_PACKET_LOOPBACK;
 	net = NET_FIELD(direct, dev, nd_net.net);
@@ -388,7 +397,7 @@ static __always_inline int transmit(struct sk_buff *skb, bool direct)
 	struct net_device *dev;
 	struct net *net;
 	const void *head, *data;
-	__u32 length, linear, offset, skip;
+	__u32 length, linear, offset, skip, flags;
 	__u64 bytes, packets;
 	struct sender from;
 	bool parsed, loopback;
@@ -396,7 +405,11 @@ static __always_inline int transmit(struct sk_buff *skb, bool direct)
 	if (ethertype != NET_ETH_P_IP && ethertype != NET_ETH_P_IPV6)
 		return 0;
 	dev = NET_FIELD(direct, skb, dev);
-	loopback = NET_FIELD(direct, dev, flags) & NET_IFF_LOOPBACK;
+	flags = NET_FIELD(direct, dev, flags);
+	/* Sent through the bond or the bridge above it, and counted there. */
+	if (flags & NET_IFF_SLAVE || is_bridge_port(dev, direct))
+		return 0;
+	loopback = flags & NET_IFF_LOOPBACK;
 	net = NET_FIELD(direct, dev, nd_net.net);
 	head = NET_FIELD(direct, skb, head);
 	data = NET_FIELD(direct, skb, data);

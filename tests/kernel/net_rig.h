@@ -108,6 +108,32 @@ static inline int rig_veth(const char *name, const char *peer, int peer_ns)
 	return rig_send(&msg);
 }
 
+static inline int rig_bridge(const char *name)
+{
+	struct rig_message msg = {.nlh = {.nlmsg_len = NLMSG_HDRLEN,
+					  .nlmsg_type = RTM_NEWLINK,
+					  .nlmsg_flags = NLM_F_CREATE | NLM_F_EXCL}};
+	struct rtattr *info;
+
+	rig_put(&msg, sizeof(struct ifinfomsg));
+	rig_attr(&msg, IFLA_IFNAME, name, strlen(name) + 1);
+	info = rig_attr(&msg, IFLA_LINKINFO, NULL, 0);
+	rig_attr(&msg, IFLA_INFO_KIND, "bridge", 7);
+	rig_end(&msg, info);
+	return rig_send(&msg);
+}
+
+static inline int rig_enslave(const char *name, const char *master)
+{
+	struct rig_message msg = {.nlh = {.nlmsg_len = NLMSG_HDRLEN, .nlmsg_type = RTM_NEWLINK}};
+	struct ifinfomsg *info = rig_put(&msg, sizeof(*info));
+	int index = (int)if_nametoindex(master);
+
+	info->ifi_index = (int)if_nametoindex(name);
+	rig_attr(&msg, IFLA_MASTER, &index, sizeof(index));
+	return rig_send(&msg);
+}
+
 static inline int rig_address(const char *name, const char *address, unsigned char prefix)
 {
 	struct rig_message msg = {.nlh = {.nlmsg_len = NLMSG_HDRLEN,
@@ -168,6 +194,7 @@ struct rig {
 	pid_t holder[RIG_PLACES]; /* keeps the namespace visible in /proc */
 	char mount[64], cgroup[96];
 	bool mounted;
+	bool bridge; /* the far end has one */
 };
 
 #define RIG_DEVICE4     "10.77.1.1"
@@ -257,6 +284,7 @@ static inline void rig_down(struct rig *rig)
  * is missing here in *why. */
 static inline int rig_up(struct rig *rig, const char **why)
 {
+	const char *far;
 	int i, err;
 
 	memset(rig, 0, sizeof(*rig));
@@ -285,8 +313,12 @@ static inline int rig_up(struct rig *rig, const char **why)
 	err |= rig_address("wl1", RIG_PEER4, 24) | rig_address("wl1", RIG_PEER6, 64) |
 	       rig_link_up("wl1") | rig_route(RIG_DEVICE4) | rig_route(RIG_DEVICE6);
 	setns(rig->ns[RIG_FAR], CLONE_NEWNET);
-	err |= rig_address("us1", RIG_FAR4, 24) | rig_address("us1", RIG_FAR6, 64) |
-	       rig_link_up("us1") | rig_route(RIG_DEVICE_FAR4) | rig_route(RIG_DEVICE_FAR6);
+	/* A bridge over the link, where the kernel has bridges: packets pass both. */
+	rig->bridge = !rig_bridge("br0") && !rig_enslave("us1", "br0");
+	far = rig->bridge ? "br0" : "us1";
+	err |= rig_link_up("us1") | rig_link_up(far) | rig_address(far, RIG_FAR4, 24) |
+	       rig_address(far, RIG_FAR6, 64) | rig_route(RIG_DEVICE_FAR4) |
+	       rig_route(RIG_DEVICE_FAR6);
 	if (err) {
 		err = -EOPNOTSUPP;
 		goto home;

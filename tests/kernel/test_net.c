@@ -500,7 +500,8 @@ static void test_forwarded(struct bench *bench, const char *label, bool wire)
 
 	add_synacks(bench, &ipv6, &truth);
 	if (!tap_ok(!status && equal(&truth, found) && equal(&peer_truth, peer_found),
-		    "%s: forwarded: its two ends are equal to the byte", label)) {
+		    "%s: forwarded: its two ends%s are equal to the byte", label,
+		    bench->rig.bridge ? ", one on a bridge," : "")) {
 		show("far", &truth, found);
 		show("peer", &peer_truth, peer_found);
 	}
