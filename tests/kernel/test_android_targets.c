@@ -75,7 +75,8 @@ static void place(pid_t pid, const char *uid, const char *cpuset, const char *sc
 	strcat(path, "/cgroup.procs");
 	put_pid(path, pid);
 	snprintf(path, sizeof(path), "/dev/cpuset/%s/cgroup.procs", cpuset);
-	put_pid(path, pid);
+	if (!access(path, F_OK))
+		put_pid(path, pid);
 	snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
 	put(path, score);
 }

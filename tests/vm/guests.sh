@@ -6,6 +6,14 @@
 guests_all="debian-6.1-arm64 debian-6.12-arm64 debian-6.12-arm64-16k debian-6.1-amd64 gki-6.1 gki-6.12"
 guests_check="debian-6.1-arm64 debian-6.12-arm64 gki-6.1"
 
+# Kernel test programs by guest: the long ones (they burn the emulator's CPU) where the kernels differ.
+guest_tests() {
+	case $1 in
+	debian-6.1-arm64 | gki-6.1) echo test_android_targets,test_guest_truth,test_cpu,test_cpu_losses ;;
+	*) echo test_android_targets,test_guest_truth ;;
+	esac
+}
+
 # Modules that the tests need where the kernel has them as modules; their closure is packed.
 guest_modules="virtio_pci virtio_mmio virtio_net veth dummy tun binder_linux inet_diag tcp_diag
 	udp_diag raw_diag netlink_diag sch_netem"

@@ -25,6 +25,13 @@ for kind in apps kernel; do
 		[ -f "$build/tests/$kind/$name" ] && "$strip" -o "$root/payload/$kind/$name" "$build/tests/$kind/$name"
 	done
 done
+cp "$build"/tests/vm/stack_target_signed "$root/payload/apps/" 2>/dev/null || true
+# Traces with an answer, small ones: what the emulated machine reads in a second.
+shared=${SHARED:-$(cd .. && pwd)/shared}
+mkdir "$root/payload/traces"
+for trace in pixel7pro_a13_120hz_nowinandroid.perfetto-trace synthetic/frame_timeline_events.pb synthetic/edge_zip.zip; do
+	[ ! -f "$shared/traces/$trace" ] || cp "$shared/traces/$trace" "$root/payload/traces/"
+done
 chmod -R a+rX "$root"
 (cd "$root" && find . -mindepth 1 | sort | cpio -o -H newc -R 0:0 --quiet) >"$out.tmp"
 mv "$out.tmp" "$out"

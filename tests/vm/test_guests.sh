@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Boot guests, two at a time, and let each test the arm64 or x86_64 build on its kernel.
+# Boot guests, a few at a time, and let each test the arm64 or x86_64 build on its kernel.
 # VM_GUESTS: "all", names, or empty for the three of every push (tests/vm/guests.sh).
+# VM_TESTS, VM_STAGES: comma lists, to run less.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/vm/guests.sh
@@ -34,7 +35,7 @@ done
 boot() { # GUEST
 	guest_fields "$1"
 	local begin=$SECONDS
-	tests/vm/run_guest.sh "$1" "$out/$arch.cpio" /payload/guest.sh "${VM_TIMEOUT:-150}" >"$out/$1.log" 2>&1
+	VM_TESTS=${VM_TESTS:-$(guest_tests "$1")} tests/vm/run_guest.sh "$1" "$out/$arch.cpio" /payload/guest.sh "${VM_TIMEOUT:-150}" >"$out/$1.log" 2>&1
 	echo $? $((SECONDS - begin)) >"$out/$1.rc"
 }
 report() { # GUEST
@@ -49,7 +50,8 @@ report() { # GUEST
 	[ "$rc" = 0 ] || failed=1
 }
 failed=0
-jobs=2
+# They wait as much as they compute: one more than there are processors.
+jobs=$(($(nproc) + 1))
 for guest in $runnable; do
 	while [ "$(jobs -rp | wc -l)" -ge $jobs ]; do wait -n; done
 	boot "$guest" &

@@ -1,8 +1,8 @@
 # The guests run the very files of this build, and those of the arm64 one.
 .PHONY: vm-payload vm-kernel
 EXTRA_TESTS += vm-payload
-vm-payload: all apps kernel-tests
-	$(Q)$(MAKE) --no-print-directory ARCH=arm64 SAN=0 all apps kernel-tests
+vm-payload: all apps kernel-tests all-vm-apps
+	$(Q)$(MAKE) --no-print-directory ARCH=arm64 SAN=0 all apps kernel-tests all-vm-apps
 
 # GKI-like kernels from Debian's linux-source (10 to 15 minutes each on two cores).
 vm-kernel: deps
@@ -13,3 +13,12 @@ EXTRA_TESTS += $(BUILD)/tests/vm/core_fields
 $(BUILD)/tests/vm/core_fields: tests/vm/core_fields.c | $(BUILD)/tests/vm
 	$(call msg,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $< -lbpf -lelf -lz
+
+# The known call chain with signed return addresses; kept unstripped for its names.
+EXTRA_VM_APPS := $(BUILD)/tests/vm/stack_target_signed
+all-vm-apps: $(EXTRA_VM_APPS)
+.PHONY: all-vm-apps
+$(BUILD)/tests/vm/stack_target_signed: tests/apps/stack_target.c | $(BUILD)/tests/vm
+	$(call msg,CC,$@)
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g -w $(if $(filter arm64,$(ARCH)),-mbranch-protection=standard) \
+		-o $@ $< -static -pthread

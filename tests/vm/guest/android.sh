@@ -49,6 +49,7 @@ fake_app() {
 	while [ ! -s /tmp/fakeapp.pid ] && [ $tries -lt 100 ]; do sleep 0.05; tries=$((tries + 1)); done
 	app_pid=$(cat /tmp/fakeapp.pid)
 	[ -n "$app_pid" ] || return 1
+	app_pids="$app_pids $app_pid"
 	mkdir -p "/sys/fs/cgroup/uid_$uid/pid_$app_pid"
 	echo "$app_pid" >"/sys/fs/cgroup/uid_$uid/pid_$app_pid/cgroup.procs"
 	grep -q " /dev/cpuset " /proc/mounts && echo "$app_pid" >"/dev/cpuset/$cpuset/cgroup.procs"

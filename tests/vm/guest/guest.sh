@@ -1,23 +1,225 @@
-# Everything that a guest checks; TAP on the serial line. Runs under busybox sh.
+# Everything that a guest checks; TAP on the serial line. Runs under busybox sh. TESTS (kernel test
+# programs) and STAGES choose; empty: all.
 cd /tmp
 failed=0
 ok() { # STATUS NAME [DETAIL]
 	if [ "$1" = 0 ]; then echo "ok - $2"; else echo "not ok - $2${3:+: $3}"; failed=1; fi
+	return "$1"
+}
+skip() { echo "ok - $1 # SKIP $2"; }
+notes() { sed 's/^/# /' "$@"; }
+stage() {
+	case " ${STAGES:-$1} " in *" $1 "*) ;; *) return 1 ;; esac
+	echo "# $1: at $(cut -d' ' -f1 /proc/uptime) s"
 }
 export GUEST EMULATED=1
+js=/bin/jankscope
 
-# The kernel tests are programs that need nothing but the kernel.
-for name in ${TESTS:-$(cd /payload/kernel && ls -d test_*)}; do
-	t=/payload/kernel/$name
-	[ -x "$t" ] || continue
-	begin=$(cut -d' ' -f1 /proc/uptime)
-	timeout -s KILL 60 "$t" </dev/null >/tmp/out 2>&1
-	rc=$?
-	echo "# $name: $begin to $(cut -d' ' -f1 /proc/uptime) s"
-	sed "s/^\(not ok\|ok\) - /\1 - $name: /; /^\(not ok\|ok\) - /!s/^/# /" /tmp/out
-	if [ $rc != 0 ]; then
+# ---- the kernel tests are programs that need nothing but the kernel
+kernel_tests() {
+	for name in ${TESTS:-test_android_targets test_guest_truth test_cpu test_cpu_losses test_stack_safety}; do
+		t=/payload/kernel/$name
+		[ -x "$t" ] || continue
+		begin=$(cut -d' ' -f1 /proc/uptime)
+		timeout -s KILL 60 "$t" </dev/null >/tmp/out 2>&1
+		rc=$?
+		echo "# $name: $begin to $(cut -d' ' -f1 /proc/uptime) s"
+		sed "s/^\(not ok\|ok\) - /\1 - $name: /; /^\(not ok\|ok\) - /!s/^/# /" /tmp/out
+		[ $rc = 0 ] && continue
 		grep -q '^not ok' /tmp/out || echo "not ok - $name: exit status $rc"
 		failed=1
+	done
+}
+
+# ---- doctor: all that this kernel line has is found by loading
+doctor() {
+	$js doctor >doctor.txt 2>&1
+	ok $? "doctor: supported, exit 0" || notes doctor.txt
+	grep -i '^  no ' doctor.txt | notes
+	! grep -qi '^  no ' doctor.txt
+	ok $? "doctor: every feature is here"
+	$js doctor --json >doctor.json 2>/dev/null
+	grep -q '"name": *"tp_btf"' doctor.json
+	ok $? "doctor --json: has its rows"
+}
+
+# ---- stacks of a known call chain, by kind of capture; on arm64 with signed return addresses
+chain_is_right() { # FILE: leaf, descend several times, main, in this order
+	grep '^#' "$1" | cut -d' ' -f3 | grep -E '^(leaf|descend|main)$' | uniq >chain
+	[ "$(tr '\n' ' ' <chain)" = 'leaf descend main ' ]
+}
+one_stack() { # KIND MODE NAME
+	$target "$2" >/dev/null &
+	pid=$!
+	sleep 0.3
+	timeout 20 $dump $pid "$1" >stack.txt 2>&1
+	chain_is_right stack.txt
+	ok $? "$3" || notes stack.txt
+	kill -9 $pid
+	wait $pid 2>/dev/null
+}
+stacks() {
+	dump=/payload/kernel/stack_dump
+	target=/payload/apps/stack_target_signed
+	if [ ! -x $dump ] || [ ! -x $target ]; then
+		skip stacks "no stack_dump or stack_target_signed in the payload"
+		return
 	fi
+	pac="plain return addresses"
+	grep -qw paca /proc/cpuinfo && pac="signed return addresses"
+	one_stack ptrace spin "stack by ptrace, $pac, on a CPU"
+	one_stack ptrace sleep "stack by ptrace, $pac, asleep"
+	one_stack perf spin "stack by perf, $pac, on a CPU"
+	one_stack auto spin "stack by auto, $pac, on a CPU"
+	one_stack auto handler_spin "stack by auto, $pac, through a signal handler"
+}
+
+# ---- kernels without BTF: the same kernel, its BTF hidden
+check_records() { # NAME FILE
+	tail -1 "$2" | grep -q '"type":"footer"'
+	ok $? "$1: the records end with a footer"
+	[ "$(grep -c '"type":"interval"' "$2")" -ge 1 ]
+	ok $? "$1: intervals were recorded"
+}
+sources_of() { head -1 "$1" | grep -o '"sources":.*' | tr -d '"{}' | cut -c1-200; }
+tiers() {
+	cp /sys/kernel/btf/vmlinux /tmp/kernel.btf
+	mkdir -p /tmp/empty
+	mount --bind /tmp/empty /sys/kernel/btf || { skip tiers "cannot hide the BTF"; return; }
+	$js doctor >doctor.txt 2>&1
+	rc=$?
+	grep -qi '^  no *btf .*the kernel has none' doctor.txt
+	ok $? "no BTF: doctor says so" "$(grep ' btf ' doctor.txt)"
+	[ $rc = 5 ]
+	ok $? "no BTF: doctor ends with 5" "$rc"
+	$js doctor --btf /tmp/kernel.btf >doctor.txt 2>&1
+	ok $? "no BTF, --btf FILE: doctor ends with 0" "$(cat doctor.txt)"
+	$js record -a -d 1s -q --btf /tmp/kernel.btf -o tier.jsonl 2>tier.err
+	ok $? "no BTF, --btf FILE: record runs" "$(cat tier.err)"
+	check_records "no BTF, --btf FILE" tier.jsonl
+	sources_of tier.jsonl | notes
+	head -1 tier.jsonl | grep -q 'raw_tp'
+	ok $? "no BTF, --btf FILE: by raw_tp"
+	$js record -a -d 1s -q -o bare.jsonl 2>bare.err
+	rc=$?
+	notes bare.err
+	if [ $rc = 0 ]; then
+		head -1 bare.jsonl | grep -q '"state":"degraded"'
+		ok $? "no BTF at all: /proc is read, marked degraded"
+		check_records "no BTF at all" bare.jsonl
+		sources_of bare.jsonl | notes
+	else
+		[ $rc = 5 ] && [ -s bare.err ]
+		ok $? "no BTF at all: exit 5 and a reason" "$rc"
+	fi
+	umount /sys/kernel/btf
+}
+
+# ---- the layout of Android, from the command line
+android() {
+	. /payload/android.sh
+	android_layout
+	fake_app 10123 com.example.shop top-app 0
+	shop=$app_pid
+	fake_app 10123 com.example.shop:remote background 905
+	fake_app 10124 com.example.shopping background 905
+	$js record -p com.example.shop -d 2s -i 500ms -q -o app.jsonl 2>app.err
+	ok $? "record -p PACKAGE" "$(cat app.err)"
+	check_records "record -p PACKAGE" app.jsonl
+	grep -q '"process":"com.example.shop:remote"' app.jsonl
+	ok $? "record -p PACKAGE: its :remote process is in the records"
+	! grep '"type":"interval"' app.jsonl | grep -q 'com.example.shopping'
+	ok $? "record -p PACKAGE: another package that begins the same is not"
+	grep -q '"package":"com.example.shop"' app.jsonl
+	ok $? "record -p PACKAGE: rows carry the package"
+	grep -q '"thread":"om.example.shop"' app.jsonl
+	ok $? "record -p PACKAGE: the main thread's comm is cut to 15"
+	# Killed and started again while it is recorded.
+	$js record -p com.example.shop -d 3s -i 500ms -q -o restart.jsonl 2>app.err &
+	record=$!
+	sleep 1
+	kill -9 "$shop"
+	sleep 0.5
+	fake_app 10123 com.example.shop top-app 0
+	wait $record
+	ok $? "record -p PACKAGE over a restart" "$(cat app.err)"
+	grep -q '"event":"target_exit"' restart.jsonl && grep -q "\"event\":\"target_start\".*\"pid\":$app_pid" restart.jsonl
+	ok $? "a restart is a target_exit and a target_start" "$(grep '"event"' restart.jsonl | cut -c1-150)"
+	$js record -p com.nobody.here -d 1s -q --wait 300ms -o none.jsonl 2>none.err
+	[ $? = 4 ]
+	ok $? "a package that is not there: exit 4" "$(cat none.err)"
+	end_apps
+}
+
+end_apps() {
+	for pid in $app_pids; do kill -9 "$pid" 2>/dev/null; done
+	wait 2>/dev/null
+	app_pids=
+}
+
+# ---- long blocks of a main thread, by kind of capture
+blocks() {
+	if ! $js record --help | grep -q -- '--stack'; then
+		skip blocks "this build's record has no --stack"
+		return
+	fi
+	. /payload/android.sh
+	android_layout
+	fake_app 10130 com.example.slow top-app 0 block 700
+	for kind in auto snapshot perf ptrace; do
+		$js record -p com.example.slow -d 4s --block 300ms --stack $kind -q -o block.jsonl 2>block.err
+		ok $? "blocks, --stack $kind: record" "$(cat block.err)"
+		[ "$(grep -c '"type":"block"' block.jsonl)" -ge 1 ]
+		ok $? "blocks, --stack $kind: found" "$(head -1 block.jsonl | cut -c1-900)"
+		grep '"type":"block"' block.jsonl | grep -o '"capture":"[a-z]*"' | sort | uniq -c | notes
+		case $kind in
+		auto | snapshot) want='"capture":"[a-z]*"' ;;
+		*) want="\"capture\":\"$kind\"" ;;
+		esac
+		grep '"type":"block"' block.jsonl | grep -q "$want"
+		ok $? "blocks, --stack $kind: with a stack of that kind" "$(grep -m1 '"type":"block"' block.jsonl | cut -c1-600)"
+		state=$(cut -d')' -f2 /proc/"$app_pid"/task/*/stat | cut -c2 | grep -c '[Tt]')
+		[ "$state" = 0 ]
+		ok $? "blocks, --stack $kind: nothing is left stopped"
+	done
+	end_apps
+}
+
+# ---- frames: from a file, and from this kernel's trace_marker
+frames() {
+	if ! $js --help | grep -q '^  frames '; then
+		skip frames "this build has no frames verb"
+		return
+	fi
+	trace=$(ls /payload/traces/* 2>/dev/null | head -1)
+	if [ -n "$trace" ]; then
+		for trace in /payload/traces/*; do
+			$js frames --json "$trace" >frames.json 2>frames.err
+			ok $? "frames FILE: ${trace##*/}" "$(cat frames.err)"
+			grep -q '"layers"' frames.json
+			ok $? "frames FILE: ${trace##*/}: has layers"
+		done
+	else
+		skip "frames FILE" "no traces in the payload"
+	fi
+	tracing=/sys/kernel/tracing
+	echo 1 >$tracing/tracing_on
+	echo >$tracing/trace
+	# What an app and SurfaceFlinger write for 30 frames.
+	i=0
+	while [ $i -lt 30 ]; do
+		echo "B|$$|Choreographer#doFrame $((1000 + i))" >$tracing/trace_marker
+		echo "E|$$" >$tracing/trace_marker
+		echo "C|$$|VSYNC-app|$((i % 2))" >$tracing/trace_marker
+		i=$((i + 1))
+		usleep 16000
+	done
+	cat $tracing/trace >marker.txt
+	$js frames --json marker.txt >frames.json 2>frames.err
+	ok $? "frames of what went through trace_marker" "$(cat frames.err)"
+}
+
+for s in doctor stacks tiers android frames blocks kernel_tests; do
+	stage $s && $s
 done
 exit $failed
