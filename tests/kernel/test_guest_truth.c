@@ -103,8 +103,11 @@ static int sum_up(pid_t pid, pid_t tid, const json_t *known, uid_t uid, struct s
 		sums->intervals++;
 		json_object_foreach (json_object_get(record, "lost"), reason, row)
 			/* A late timer loses nothing; on an emulator it is the rule. */
-			if (strcmp(reason, "interval_overruns"))
+			if (strcmp(reason, "interval_overruns")) {
 				sums->lost += json_integer_value(row);
+				if (!tid && !uid)
+					tap_note("lost: %s %lld", reason, json_integer_value(row));
+			}
 		cpu = json_object_get(record, "cpu");
 		json_array_foreach (json_object_get(cpu, "tasks"), i, row) {
 			bool is_known = false;
@@ -168,10 +171,10 @@ static void compare(const char *variant)
 		json_int_t expected = number(row, "cpu_ns");
 
 		sum_up(pid, (pid_t)number(row, "tid"), threads, 0, &sums);
-		/* Before and after its loop the main thread works too: start-up, joining, writing.
-		 */
+		/* A thread's first and last instructions are outside of its own clock readings, and
+		 * the main thread starts up, joins and writes: on an emulator that is a lot. */
 		tap_ok(sums.cpu_ns >= expected * 98 / 100 &&
-			       (!i || sums.cpu_ns <= expected * 110 / 100),
+			       (!i || sums.cpu_ns <= expected * 110 / 100 + 50000000),
 		       "%s: CPU of %s: %lld us, truth %lld us", variant,
 		       json_string_value(json_object_get(row, "name")), sums.cpu_ns / 1000,
 		       expected / 1000);
@@ -182,6 +185,7 @@ static void compare(const char *variant)
 	tap_ok(sums.short_cpu_ns >= number(row, "cpu_ns") * 98 / 100,
 	       "%s: CPU of short threads: %lld us, at least %lld us", variant,
 	       sums.short_cpu_ns / 1000, number(row, "cpu_ns") / 1000);
+	sum_up(pid, 0, threads, 0, &sums);
 	tap_ok(sums.closed, "%s: tasks + other + overflow = busy in %lld intervals", variant,
 	       sums.intervals);
 	tap_ok(!sums.lost, "%s: nothing was lost", variant);
