@@ -9,8 +9,8 @@ guests_check="debian-6.1-arm64 debian-6.12-arm64 gki-6.1"
 # Kernel test programs by guest: the long ones (they burn the emulator's CPU) where the kernels differ.
 guest_tests() {
 	case $1 in
-	debian-6.1-arm64 | gki-6.1) echo test_android_targets,test_guest_truth,test_cpu,test_cpu_losses ;;
-	*) echo test_android_targets,test_guest_truth ;;
+	debian-6.1-arm64 | gki-6.1) echo test_android_targets,test_guest_truth,test_stack_live,test_cpu,test_cpu_losses ;;
+	*) echo test_android_targets,test_guest_truth,test_stack_live,test_stack_safety ;;
 	esac
 }
 
