@@ -9,6 +9,7 @@
 #include "abi/sched.h"
 #include "compat.bpf.h"
 #include "loss.bpf.h"
+#include "looper_switch.bpf.h"
 
 #ifndef unlikely
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
@@ -21,6 +22,7 @@ const volatile bool use_hash;       /* pid_max is too large for the array */
 const volatile bool has_prev_state; /* 9c2136be0878 (5.18): sched_switch's fourth argument */
 const volatile __u32 cpu_count = 1;
 const volatile __u32 death_wakeup_bytes; /* wake the reader when the ring holds more */
+const volatile bool watch_loopers;	 /* busy periods of main threads: looper_switch.bpf.h */
 const volatile __u32 test_skip_every;    /* tests only: pretend that every n-th switch was missed */
 
 /* The way from a task to its run queue, and so to the scheduler's own clock, needs
@@ -212,10 +214,11 @@ static __always_inline void retire_slot(const struct task_slot *slot)
  * sum where the switch that brought it was not seen. */
 struct switch_out {
 	__u32 tid, off_state;
+	__u32 watch; /* filled by book_slice: a watched main thread's index + 1 */
 	__u64 now_ns, since_ns, in_cpu_ns;
 };
 
-static __always_inline void book_slice(struct task_struct *prev, const struct switch_out *out,
+static __always_inline void book_slice(struct task_struct *prev, struct switch_out *out,
 				       bool direct)
 {
 	__u64 start_boot_ns = TASK_FIELD(direct, prev, start_boottime);
@@ -243,7 +246,9 @@ static __always_inline void book_slice(struct task_struct *prev, const struct sw
 		slot->stopped_ns = 0;
 		slot->off_since_ns = 0;
 		slot->flags = 0;
-		slot->watch = 0;
+		/* The reader may watch a thread before its first switch. */
+		if (slot->tgid)
+			slot->watch = 0;
 		slot->cred = 0;
 		slot->tgid = TASK_FIELD(direct, prev, tgid);
 		copy_comm(slot->comm, prev, direct);
@@ -267,6 +272,7 @@ static __always_inline void book_slice(struct task_struct *prev, const struct sw
 	slot->runnable_ns = runnable_ns;
 	slot->off_since_ns = off_time_counts(out->off_state) ? out->now_ns : 0;
 	slot->off_state = out->off_state;
+	out->watch = slot->watch;
 	if (slot->cred != cred) {
 		slot->cred = cred;
 		slot->uid = task_uid(prev, direct);
@@ -358,6 +364,47 @@ static __always_inline void repair(struct cpu_slot *slot, struct task_struct *pr
 		slot->idle_ns += arrival_ns - slot->since_ns;
 }
 
+/* A task of the array has its mark in its own slot; the reader cannot write into a hash's. */
+static __always_inline __u32 watch_of(__u32 tid)
+{
+	struct task_slot *slot;
+	__u32 *index;
+
+	if (!use_hash) {
+		slot = bpf_map_lookup_elem(&tasks, &tid);
+		return slot ? slot->watch : 0;
+	}
+	index = bpf_map_lookup_elem(&looper_watched, &tid);
+	return index ? *index + 1 : 0;
+}
+
+static __always_inline void watch_switch(struct cpu_slot *cpu, __u32 cpu_id,
+					 const struct switch_out *out, struct task_struct *prev,
+					 struct task_struct *next, __u32 state_bits, bool direct)
+{
+	__u32 leaving = use_hash ? watch_of(out->tid) : out->watch;
+	__u32 coming = watch_of(TASK_FIELD(direct, next, pid));
+	struct looper_switch at;
+	struct looper_slot *slot;
+
+	if (!leaving && !coming && !cpu->waiting)
+		return;
+	at.now_ns = bpf_ktime_get_ns();
+	if (cpu->waiting)
+		book_preemptor(cpu, cpu_id, prev, at.now_ns, direct);
+	at.state = out->off_state;
+	at.state_bits = state_bits;
+	at.index = leaving - 1;
+	slot = leaving ? bpf_map_lookup_elem(&looper_slots, &at.index) : NULL;
+	if (slot && slot->tid == out->tid)
+		looper_switch_out(slot, prev, cpu, cpu_id, &at, direct);
+	at.index = coming - 1;
+	slot = coming ? bpf_map_lookup_elem(&looper_slots, &at.index) : NULL;
+	if (slot && slot->tid == (__u32)TASK_FIELD(direct, next, pid))
+		looper_switch_in(slot, next, cpu, at.index, at.now_ns, rq_clock_of(prev, direct),
+				 direct);
+}
+
 static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 				     struct task_struct *next, __u32 prev_state, bool direct)
 {
@@ -372,9 +419,12 @@ static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 	out.tid = TASK_FIELD(direct, prev, pid);
 	out.in_cpu_ns = slot->in_cpu_ns;
 	next_tid = TASK_FIELD(direct, next, pid);
+	out.off_state = OFF_CPU_RUNNABLE;
+	out.watch = 0;
+	if (!has_prev_state && out.tid)
+		prev_state = task_state(prev, direct);
 	if (out.tid)
-		out.off_state = off_state_of(has_prev_state ? prev_state : task_state(prev, direct),
-					     preempted);
+		out.off_state = off_state_of(prev_state, preempted);
 
 	*(volatile __u32 *)&slot->sequence += 1; /* odd: being written */
 	if (unlikely(slot->tid != out.tid || !slot->since_ns))
@@ -398,6 +448,8 @@ static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 
 	if (out.tid)
 		book_slice(prev, &out, direct);
+	if (watch_loopers)
+		watch_switch(slot, cpu, &out, prev, next, prev_state, direct);
 	return 0;
 }
 

@@ -60,7 +60,11 @@ struct cpu_slot {
 	__u64 in_cpu_ns; /* sum_exec_runtime of the running task when it came */
 	__u64 idle_ns;
 	__u64 task, rq; /* kernel addresses, for fault-proof reads only; rq 0: not known */
-	__u64 reserved;
+	__u32 waiting;  /* a watched main thread waits for this CPU: index + 1 of its slot */
+	__u32 reserved;
+	/* second line, touched only while waiting */
+	__u64 looper_since_ns; /* CLOCK_MONOTONIC: since when who runs here runs in its place */
+	__u64 padding[7];
 };
 
 /* One live reading of what runs on a CPU now, made by sched_read_running. */
@@ -111,7 +115,7 @@ enum sched_loss {
 };
 
 _Static_assert(sizeof(struct task_slot) == 128, "task_slot is two cache lines");
-_Static_assert(sizeof(struct cpu_slot) == 64, "cpu_slot is one cache line");
+_Static_assert(sizeof(struct cpu_slot) == 128, "cpu_slot is two cache lines");
 _Static_assert(sizeof(struct running_task) == 72, "running_task");
 _Static_assert(sizeof(struct task_death) == 96, "task_death");
 _Static_assert(sizeof(struct task_line) == 112, "task_line");

@@ -32,7 +32,8 @@ struct sched_kernel {
 	struct sched_bpf *skeleton;
 	struct bpf_link *switch_link, *free_link, *fork_link, *rename_link, *iterator_link;
 	struct ring_buffer *ring;
-	bool hash, iterator;
+	bool hash, iterator, loopers;
+	enum program_variant program;
 	size_t slot_count;
 	struct task_slot *slots; /* mapped; NULL with the hash */
 	struct cpu_slot *cpus;
@@ -84,6 +85,7 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 
 	/* No group is marked with the first epochs. */
 	skeleton->bss->read_epoch = 8;
+	kernel->program = variant;
 	kernel->hash = pid_max > ARRAY_MAX_TIDS || options->test_hash;
 	kernel->slot_count = options->test_task_slots ? options->test_task_slots
 			     : kernel->hash           ? HASH_SLOTS
@@ -95,6 +97,16 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	skeleton->rodata->cpu_count = kernel->cpu_count;
 	skeleton->rodata->death_wakeup_bytes = ring_bytes / 2;
 	skeleton->rodata->test_skip_every = options->test_skip_every;
+	kernel->loopers = options->loopers && options->mode == CPU_MODE_SWITCH;
+	skeleton->rodata->watch_loopers = kernel->loopers;
+	if (!kernel->loopers) {
+		bpf_map__set_max_entries(skeleton->maps.looper_slots, 1);
+		bpf_map__set_max_entries(skeleton->maps.looper_stash, 1);
+		bpf_map__set_max_entries(skeleton->maps.looper_watched, 1);
+		bpf_map__set_max_entries(skeleton->maps.looper_events,
+					 (uint32_t)sysconf(_SC_PAGESIZE));
+	}
+	bpf_program__set_autoload(skeleton->progs.looper_calibrate, kernel->loopers);
 	bpf_map__set_max_entries(skeleton->maps.tasks,
 				 kernel->hash ? 1 : (uint32_t)kernel->slot_count);
 	bpf_map__set_max_entries(skeleton->maps.tasks_hash,
@@ -178,6 +190,13 @@ static void visit_cpus(void)
 
 static int attach(struct sched_kernel *kernel, const struct sched_kernel_options *options)
 {
+	if (kernel->loopers) {
+		/* Where the kernel has the helper instead, this finds nothing that is used. */
+		LIBBPF_OPTS(bpf_test_run_opts, run);
+
+		bpf_prog_test_run_opts(bpf_program__fd(kernel->skeleton->progs.looper_calibrate),
+				       &run);
+	}
 	if (kernel->switch_program) {
 		kernel->switch_link = bpf_program__attach(kernel->switch_program);
 		kernel->rename_link = bpf_program__attach(kernel->rename_program);
@@ -334,7 +353,7 @@ unsigned sched_kernel_cpu_count(const struct sched_kernel *kernel)
 	return kernel->cpu_count;
 }
 
-int sched_kernel_tasks_fd(const struct sched_kernel *kernel)
+static int tasks_fd(const struct sched_kernel *kernel)
 {
 	return bpf_map__fd(kernel->hash ? kernel->skeleton->maps.tasks_hash
 					: kernel->skeleton->maps.tasks);
@@ -472,7 +491,7 @@ static int read_hash(struct sched_kernel *kernel, task_slot_fn callback, void *c
 	for (;;) {
 		uint32_t count = (uint32_t)kernel->slot_count;
 		int more =
-			bpf_map_lookup_batch(sched_kernel_tasks_fd(kernel), in, &batch,
+			bpf_map_lookup_batch(tasks_fd(kernel), in, &batch,
 					     kernel->batch_keys, kernel->batch_slots, &count, NULL);
 
 		if (more && errno != ENOENT)
@@ -485,7 +504,7 @@ static int read_hash(struct sched_kernel *kernel, task_slot_fn callback, void *c
 			err = callback(ctx, (pid_t)kernel->batch_keys[i], slot);
 			/* Dead, and no room in the ring to say so: it was left for us to take. */
 			if (slot->flags & TASK_SLOT_UNREPORTED)
-				bpf_map_delete_elem(sched_kernel_tasks_fd(kernel),
+				bpf_map_delete_elem(tasks_fd(kernel),
 						    &kernel->batch_keys[i]);
 		}
 		if (more || err)
@@ -576,6 +595,47 @@ int sched_kernel_overflow(struct sched_kernel *kernel, overflow_fn callback, voi
 	}
 	free(values);
 	return err;
+}
+
+int sched_kernel_loopers(const struct sched_kernel *kernel, struct sched_kernel_loopers *out)
+{
+	const struct sched_bpf *skeleton = kernel->skeleton;
+
+	if (!kernel->loopers)
+		return -ENOTSUP;
+	*out = (struct sched_kernel_loopers){
+		.slots_fd = bpf_map__fd(skeleton->maps.looper_slots),
+		.stash_fd = bpf_map__fd(skeleton->maps.looper_stash),
+		.watched_fd = bpf_map__fd(skeleton->maps.looper_watched),
+		.events_fd = bpf_map__fd(skeleton->maps.looper_events),
+		.losses_fd = bpf_map__fd(skeleton->maps.looper_losses),
+		.cpus_fd = bpf_map__fd(skeleton->maps.cpus),
+		.variant = kernel->program,
+	};
+	return 0;
+}
+
+void sched_kernel_mark(struct sched_kernel *kernel, pid_t tid, uint32_t mark)
+{
+	if (!kernel->hash && (size_t)tid < kernel->slot_count)
+		__atomic_store_n(&kernel->slots[tid].watch, mark, __ATOMIC_RELAXED);
+}
+
+uint64_t sched_kernel_idle_now_ns(const struct sched_kernel *kernel)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC) +
+			  (uint64_t)kernel->skeleton->bss->rq_clock_offset_ns;
+	uint64_t sum_ns = 0;
+
+	for (unsigned cpu = 0; cpu < kernel->cpu_count; cpu++) {
+		const volatile struct cpu_slot *slot = &kernel->cpus[cpu];
+		uint64_t since_ns = slot->since_ns;
+
+		sum_ns += slot->idle_ns;
+		if (since_ns && !slot->tid && now_ns > since_ns)
+			sum_ns += now_ns - since_ns;
+	}
+	return sum_ns;
 }
 
 static uint64_t recursion_misses(const struct bpf_program *program)

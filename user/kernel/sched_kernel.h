@@ -16,6 +16,7 @@ struct sched_kernel_options {
 	enum cpu_mode mode; /* SWITCH or ITER */
 	enum program_variant variant;
 	const char *btf_path; /* NULL: the kernel's own */
+	bool loopers;	      /* watched main threads too; SWITCH only */
 	/* Tests only: maps so small that every loss is reached; 0: the real size. */
 	uint32_t test_task_slots, test_death_ring_bytes, test_overflow_uids, test_skip_every;
 	bool test_hash; /* the hash below pid_max 131072 too */
@@ -69,5 +70,16 @@ int sched_kernel_overflow(struct sched_kernel *kernel, overflow_fn callback, voi
 int sched_kernel_losses(const struct sched_kernel *kernel, uint64_t losses[SCHED_LOSS_MAX],
 			uint64_t *missed_runs, uint64_t *torn_reads);
 
-/* For the looper room, which shares the task slots: map fds, -1 if the map is not there. */
-int sched_kernel_tasks_fd(const struct sched_kernel *kernel);
+/* For the looper room, whose maps (abi/looper.h) live with the switch program. Descriptors are owned
+ * by the kernel. */
+struct sched_kernel_loopers {
+	int slots_fd, stash_fd, watched_fd, events_fd, losses_fd, cpus_fd;
+	enum program_variant variant;
+};
+/* -ENOTSUP where it was opened without loopers. */
+int sched_kernel_loopers(const struct sched_kernel *kernel, struct sched_kernel_loopers *out);
+/* Let the switch program see this task as the owner of looper slot mark - 1; 0: no more. To be said
+ * again now and then: a slot that changes its owner forgets it. */
+void sched_kernel_mark(struct sched_kernel *kernel, pid_t tid, uint32_t mark);
+/* Idle time of all CPUs until now, on CLOCK_MONOTONIC; rough by what is read while it changes. */
+uint64_t sched_kernel_idle_now_ns(const struct sched_kernel *kernel);

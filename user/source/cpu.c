@@ -440,6 +440,7 @@ static int cpu_open(struct source *source, const struct source_context *context)
 					       kernel->variant != VARIANT_RAW_TP
 				       ? CPU_MODE_ITER
 				       : CPU_MODE_SWITCH;
+	kernel->loopers = cpu->options.need_switch && kernel->mode == CPU_MODE_SWITCH;
 	cpu->ledger = cpu_ledger_new(clock_now_ns(CLOCK_BOOTTIME));
 	if (!cpu->ledger)
 		return -ENOMEM;

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What the switch program does for watched main threads: spells off the CPU by state and reason,
+ * the registers at switch-out, who ran in their place. */
+#pragma once
+#include <bpf/bpf_tracing.h>
+#include "looper_period.bpf.h"
+
+/* Where struct pt_regs lies above task->stack; 0: the helper knows (5.15). Measured at the start by
+ * looper_calibrate for kernels without it. */
+__u64 pt_regs_offset;
+
+#define PF_FROZEN_BIT	     0x00010000 /* until f5d39b020809 (6.1) */
+#define JOBCTL_TRAP_FREEZE_BIT (1ul << 23)
+/* e1fad12dcb66 (6.18): a cgroup without quota throttles its tasks one by one */
+struct task_struct___since_6_18 {
+	bool throttled;
+} __attribute__((preserve_access_index));
+
+#define BINDER_WRITE_READ    0xc0306201u
+
+#ifdef __TARGET_ARCH_x86
+#define REGISTER_WORDS	   21
+#define WORD_ARGUMENT_0	   14
+#define WORD_ARGUMENT_1	   13
+#define WORD_SYSCALL	   15
+#define WORD_PROGRAM_COUNTER 16
+#define USER_CS_COMPAT	   0x23
+#else
+#define REGISTER_WORDS	   36
+#define WORD_ARGUMENT_0	   34 /* orig_x0 */
+#define WORD_ARGUMENT_1	   1
+#define WORD_SYSCALL	   35
+#define WORD_PROGRAM_COUNTER 32
+#endif
+
+static __always_inline void *task_registers(struct task_struct *task, bool direct)
+{
+	if (direct && bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return (void *)bpf_task_pt_regs(task);
+	return (void *)((__u64)BPF_CORE_READ(task, stack) + pt_regs_offset);
+}
+
+/* System call numbers by class (asm/unistd_64.h; asm-generic/unistd.h). */
+static __always_inline __u32 reason_of_syscall(__s32 nr, __u32 argument_1)
+{
+	switch (nr) {
+#ifdef __TARGET_ARCH_x86
+	case 202: /* futex */
+	case 449: /* futex_waitv */
+	case 455: /* futex_wait */
+		return LOOPER_REASON_FUTEX;
+	case 16: /* ioctl */
+		return argument_1 == BINDER_WRITE_READ ? LOOPER_REASON_BINDER : LOOPER_REASON_OTHER;
+	case 7:	  /* poll */
+	case 23:  /* select */
+	case 270: /* pselect6 */
+	case 271: /* ppoll */
+	case 232:
+	case 281:
+	case 441:
+		return LOOPER_REASON_POLL;
+	case 0: case 1: case 17: case 18: case 19: case 20: case 295: case 296: /* (p)read/write(v) */
+	case 40: case 45: case 47: case 46: case 44: case 42: case 43: case 288: /* sockets, sendfile */
+	case 275: case 276: case 278: case 299: case 307: case 326: /* splice, tee, mmsg */
+		return LOOPER_REASON_READ;
+	case 74: case 75: case 277: case 2: case 257: case 3: case 26: case 162: case 306: case 437:
+		return LOOPER_REASON_IO; /* fsync, sync_file_range, open, close, msync, syncfs */
+	case 35:
+	case 230:
+		return LOOPER_REASON_SLEEP;
+	case 61: case 247: case 56: case 57: case 58: case 435:
+		return LOOPER_REASON_CHILD;
+#else
+	case 98:
+	case 449:
+	case 455:
+		return LOOPER_REASON_FUTEX;
+	case 29:
+		return argument_1 == BINDER_WRITE_READ ? LOOPER_REASON_BINDER : LOOPER_REASON_OTHER;
+	case 72:
+	case 73:
+	case 22:
+	case 441:
+		return LOOPER_REASON_POLL;
+	case 63: case 64: case 65: case 66: case 67: case 68: case 69: case 70: case 71:
+	case 75: case 76: case 77: case 203: case 202: case 206: case 207: case 211: case 212:
+	case 242: case 243: case 269:
+		return LOOPER_REASON_READ;
+	case 81: case 82: case 83: case 84: case 56: case 57: case 227: case 267: case 437:
+		return LOOPER_REASON_IO;
+	case 101:
+	case 115:
+		return LOOPER_REASON_SLEEP;
+	case 260: case 95: case 220: case 435:
+		return LOOPER_REASON_CHILD;
+#endif
+	}
+	return LOOPER_REASON_OTHER;
+}
+
+static __always_inline bool is_throttled(struct task_struct *task)
+{
+	struct task_struct___since_6_18 *new = (void *)task;
+
+	if (bpf_core_field_exists(new->throttled))
+		return BPF_CORE_READ(new, throttled);
+	return false;
+}
+
+static __always_inline __u32 spell_reason(const struct looper_slot *slot, struct task_struct *task,
+					  __u32 state)
+{
+	__u32 reason = LOOPER_REASON_PAGE_FAULT;
+
+	if (state == OFF_CPU_RUNNABLE)
+		return is_throttled(task) ? LOOPER_REASON_THROTTLED : LOOPER_REASON_OTHER;
+	if (state == OFF_CPU_STOPPED)
+		return LOOPER_REASON_STOPPED;
+	if (slot->syscall_nr >= 0) {
+		reason = reason_of_syscall(slot->syscall_nr, (__u32)slot->arguments[1]);
+		if (state == OFF_CPU_UNINTERRUPTIBLE && (reason == LOOPER_REASON_READ ||
+							 reason == LOOPER_REASON_OTHER))
+			reason = LOOPER_REASON_IO;
+		else if (state == OFF_CPU_SLEEPING && reason == LOOPER_REASON_IO)
+			reason = LOOPER_REASON_OTHER;
+	}
+	return reason;
+}
+
+/* Freezers of cgroup v1, of v2 and of the system each park a task in another state. */
+static __always_inline bool is_frozen(struct task_struct *task, __u32 state_bits)
+{
+	return (state_bits & TASK_FROZEN_BIT) || (BPF_CORE_READ(task, flags) & PF_FROZEN_BIT) ||
+	       (BPF_CORE_READ(task, jobctl) & JOBCTL_TRAP_FREEZE_BIT);
+}
+
+/* Off the CPU from slot->off_ns until now_ns, of which wait_ns on a run queue at the end. */
+static __always_inline void book_spell(struct looper_slot *slot, __u32 index, __u64 now_ns,
+				       __u64 wait_ns)
+{
+	__u64 off_ns = now_ns - slot->off_ns;
+	__u32 reason = slot->reason & (LOOPER_REASON_MAX - 1);
+	struct looper_spell_event *event;
+	__u64 rest_ns;
+
+	if (now_ns < slot->off_ns)
+		return;
+	if (wait_ns > off_ns)
+		wait_ns = off_ns;
+	rest_ns = off_ns - wait_ns;
+	switch (slot->off_state) {
+	case OFF_CPU_RUNNABLE:
+		wait_ns = off_ns;
+		if (reason != LOOPER_REASON_THROTTLED)
+			rest_ns = 0;
+		break;
+	case OFF_CPU_UNINTERRUPTIBLE:
+		slot->sums.uninterruptible_ns += rest_ns;
+		break;
+	case OFF_CPU_STOPPED:
+		slot->sums.stopped_ns += rest_ns;
+		break;
+	default:
+		slot->sums.sleeping_ns += rest_ns;
+	}
+	slot->sums.runnable_ns += wait_ns;
+	slot->sums.reason_ns[reason] += rest_ns;
+	if (!slot->busy_since_ns || off_ns < LOOPER_SPELL_NS)
+		return;
+	event = bpf_ringbuf_reserve(&looper_events, sizeof(*event), 0);
+	if (!event) {
+		loss_add(&looper_losses, LOOPER_LOSS_EVENT_RING_FULL, 1);
+		return;
+	}
+	looper_fill_head(&event->head, LOOPER_EVENT_SPELL, index, slot);
+	event->head.begin_ns = slot->off_ns;
+	event->head.end_ns = now_ns;
+	event->spell = slot->spell;
+	event->wait_ns = wait_ns;
+	event->state = slot->off_state;
+	event->reason = reason;
+	event->syscall_nr = slot->syscall_nr;
+	event->arguments[0] = slot->arguments[0];
+	event->arguments[1] = slot->arguments[1];
+	event->waker_tid = slot->woken_ns ? slot->waker_tid : 0;
+	event->waker_tgid = slot->waker_tgid;
+	event->reserved = 0;
+	__builtin_memcpy(event->waker_comm, slot->waker_comm, LOOPER_COMM_LEN);
+	/* The reader empties the ring when it looks at the thread, every 50 ms of a period. */
+	bpf_ringbuf_submit(event, bpf_ringbuf_query(&looper_events, BPF_RB_AVAIL_DATA) > (1 << 16)
+					  ? BPF_RB_FORCE_WAKEUP
+					  : BPF_RB_NO_WAKEUP);
+}
+
+/* It went and came without a switch that was shown: the kernel's sums say how long it was away. */
+static __always_inline void book_unseen(struct looper_slot *slot, __u32 index, __u64 now_ns,
+					__u64 cpu_ns, __u64 wait_ns)
+{
+	__u64 ran_ns = cpu_ns - slot->in_cpu_ns, passed_ns = now_ns - slot->in_ns;
+
+	loss_add(&looper_losses, LOOPER_LOSS_MISSED_SWITCH, 1);
+	if (passed_ns <= ran_ns)
+		return;
+	slot->off_ns = now_ns - (passed_ns - ran_ns);
+	slot->off_state = OFF_CPU_SLEEPING;
+	slot->reason = LOOPER_REASON_UNSEEN;
+	slot->syscall_nr = -1;
+	slot->woken_ns = 0;
+	book_spell(slot, index, now_ns, wait_ns);
+}
+
+static __always_inline void set_waiting(struct looper_slot *slot, struct cpu_slot *cpu, __u32 cpu_id,
+					__u32 index)
+{
+	slot->waiting = 1;
+	slot->waiting_cpu = cpu_id;
+	cpu->looper_since_ns = slot->off_ns;
+	cpu->waiting = index + 1;
+}
+
+struct looper_switch {
+	__u32 index, state, state_bits;
+	__u64 now_ns;
+};
+
+static __always_inline void store_registers(struct looper_slot *slot, struct task_struct *prev,
+					    const struct looper_switch *at, bool direct)
+{
+	struct looper_registers *stash = bpf_map_lookup_elem(&looper_stash, &at->index);
+	void *registers = task_registers(prev, direct);
+
+	slot->syscall_nr = -1;
+	if (!stash)
+		return;
+	/* Odd already, unless its coming was not seen. */
+	if (!(stash->sequence & 1))
+		__sync_fetch_and_add(&stash->sequence, 1);
+	if (bpf_probe_read_kernel(stash->words, REGISTER_WORDS * 8, registers))
+		return;
+#ifdef __TARGET_ARCH_x86
+	if (stash->words[17] != USER_CS_COMPAT)
+		slot->syscall_nr = (__s32)stash->words[WORD_SYSCALL];
+#else
+	stash->words[WORD_SYSCALL] = (__s64)(__s32)stash->words[WORD_SYSCALL];
+	slot->syscall_nr = (__s32)stash->words[WORD_SYSCALL];
+#endif
+	slot->arguments[0] = stash->words[WORD_ARGUMENT_0];
+	slot->arguments[1] = stash->words[WORD_ARGUMENT_1];
+	slot->program_counter = stash->words[WORD_PROGRAM_COUNTER];
+	stash->switched_out_mono_ns = at->now_ns;
+	stash->tid = slot->tid;
+	stash->tgid = slot->tid; /* main threads only */
+	__sync_fetch_and_add(&stash->sequence, 1);
+}
+
+/* The wait was seen by the switch: the only way of the switch detector, the net of the others. */
+static __always_inline void enter_by_switch(struct looper_slot *slot, struct task_struct *prev,
+					    const struct looper_switch *at)
+{
+	__s32 epfd = (__s32)slot->arguments[0];
+
+	if (!is_epoll_wait(slot->syscall_nr) || at->state != OFF_CPU_SLEEPING ||
+	    slot->polling == epfd)
+		return;
+	if (slot->detector == LOOPER_BY_UPROBE)
+		loss_add(&looper_losses, LOOPER_LOSS_MISSED_ENTRY, 1);
+	looper_enter_wait(slot, at->index, prev, epfd, at->now_ns,
+			  slot->detector == LOOPER_BY_SYSCALL ? 0 : LOOPER_EVENT_MERGED);
+	slot->flags |= LOOPER_SLOT_BY_SWITCH;
+}
+
+static __always_inline void looper_switch_out(struct looper_slot *slot, struct task_struct *prev,
+					      struct cpu_slot *cpu, __u32 cpu_id,
+					      struct looper_switch *at, bool direct)
+{
+	__u64 cpu_ns = TASK_FIELD(direct, prev, se.sum_exec_runtime);
+	__u64 delay_ns = TASK_FIELD(direct, prev, sched_info.run_delay);
+	__u64 switches = TASK_FIELD(direct, prev, nvcsw) + TASK_FIELD(direct, prev, nivcsw);
+
+	looper_begin(slot);
+	if (is_frozen(prev, at->state_bits)) {
+		at->state = OFF_CPU_STOPPED;
+	}
+	if (!slot->on_cpu && slot->off_ns) {
+		/* Its coming was not shown. It came when its time began to count. */
+		__u64 ran_ns = cpu_ns - slot->out_cpu_ns;
+		__u64 in_ns = at->now_ns > ran_ns ? at->now_ns - ran_ns : 0;
+
+		loss_add(&looper_losses, LOOPER_LOSS_MISSED_SWITCH, 1);
+		if (in_ns > slot->off_ns)
+			book_spell(slot, at->index, in_ns, delay_ns - slot->out_delay_ns);
+	} else if (slot->on_cpu && switches > slot->out_switches + 1) {
+		book_unseen(slot, at->index, at->now_ns, cpu_ns, delay_ns - slot->out_delay_ns);
+	}
+	slot->on_cpu = 0;
+	slot->off_ns = at->now_ns;
+	slot->off_state = at->state;
+	slot->out_cpu_ns = cpu_ns;
+	slot->out_delay_ns = delay_ns;
+	slot->out_switches = switches;
+	slot->out_arrivals = TASK_FIELD(direct, prev, sched_info.pcount);
+	slot->woken_ns = 0;
+	slot->spell++;
+	store_registers(slot, prev, at, direct);
+	slot->reason = spell_reason(slot, prev, at->state);
+	if (at->state == OFF_CPU_STOPPED && is_frozen(prev, at->state_bits))
+		slot->reason = LOOPER_REASON_FROZEN;
+	slot->waiting = 0;
+	if (at->state == OFF_CPU_RUNNABLE)
+		set_waiting(slot, cpu, cpu_id, at->index);
+	looper_end(slot);
+	if (at->state == OFF_CPU_DEAD) {
+		looper_begin(slot);
+		looper_close(slot, at->index, prev, at->now_ns, LOOPER_EVENT_EXITED);
+		slot->flags |= LOOPER_SLOT_DEAD;
+		looper_end(slot);
+		return;
+	}
+	enter_by_switch(slot, prev, at);
+}
+
+/* What next waited on run queues since the switch-out: the sum so far, and the present wait, which
+ * the kernel adds only after the tracepoint. */
+static __always_inline __u64 queue_wait(struct looper_slot *slot, struct task_struct *next,
+					__u64 rq_clock_ns, bool direct)
+{
+	__u64 wait_ns = TASK_FIELD(direct, next, sched_info.run_delay) - slot->out_delay_ns;
+	__u64 queued_ns = TASK_FIELD(direct, next, sched_info.last_queued);
+
+	if (queued_ns && rq_clock_ns > queued_ns)
+		wait_ns += rq_clock_ns - queued_ns;
+	return wait_ns;
+}
+
+static __always_inline void looper_switch_in(struct looper_slot *slot, struct task_struct *next,
+					     struct cpu_slot *cpu, __u32 index, __u64 now_ns,
+					     __u64 rq_clock_ns, bool direct)
+{
+	__u64 cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
+	__u64 wait_ns = queue_wait(slot, next, rq_clock_ns, direct);
+	struct looper_registers *stash = bpf_map_lookup_elem(&looper_stash, &index);
+	bool slept_in_wait;
+
+	looper_begin(slot);
+	if (stash && !(stash->sequence & 1) && stash->sequence)
+		__sync_fetch_and_add(&stash->sequence, 1);
+	else if (stash && !stash->sequence)
+		stash->sequence = 1;
+	slept_in_wait = !slot->on_cpu && (slot->flags & LOOPER_SLOT_BY_SWITCH) &&
+			slot->polling >= 0;
+	if (slot->on_cpu && slot->in_ns) {
+		book_unseen(slot, index, now_ns, cpu_ns, wait_ns);
+	} else if (slot->off_ns) {
+		book_spell(slot, index, now_ns, wait_ns);
+	}
+	slot->on_cpu = 1;
+	slot->in_ns = now_ns;
+	slot->in_cpu_ns = cpu_ns;
+	slot->out_delay_ns += wait_ns;
+	slot->out_switches = TASK_FIELD(direct, next, nvcsw) + TASK_FIELD(direct, next, nivcsw);
+	slot->waiting = 0;
+	slot->flags &= ~LOOPER_SLOT_BY_SWITCH;
+	if (cpu->waiting == index + 1)
+		cpu->waiting = 0;
+	looper_end(slot);
+	if (slept_in_wait)
+		looper_leave_wait(slot, index, next, now_ns, slot->detector != LOOPER_BY_SYSCALL);
+}
+
+/* prev leaves a CPU on which a watched thread waits to run: it ran in its place. */
+static __always_inline void book_preemptor(struct cpu_slot *cpu, __u32 cpu_id,
+					   struct task_struct *prev, __u64 now_ns, bool direct)
+{
+	__u32 index = (__u32)cpu->waiting - 1, tid = TASK_FIELD(direct, prev, pid);
+	struct looper_slot *slot = bpf_map_lookup_elem(&looper_slots, &index);
+	__u64 since_ns;
+
+	if (!slot || !slot->waiting || slot->waiting_cpu != cpu_id) {
+		cpu->waiting = 0;
+		return;
+	}
+	since_ns = cpu->looper_since_ns;
+	cpu->looper_since_ns = now_ns;
+	if (!tid || tid == slot->tid || !since_ns || now_ns <= since_ns)
+		return;
+	for (int i = 0; i < LOOPER_PREEMPTORS; i++) {
+		struct looper_preemptor *row = &slot->preemptors[i];
+
+		if (row->ns && row->tid != tid)
+			continue;
+		if (!row->ns) {
+			row->tid = tid;
+			row->tgid = TASK_FIELD(direct, prev, tgid);
+			bpf_probe_read_kernel(row->comm, LOOPER_COMM_LEN, &prev->comm);
+		}
+		row->ns += now_ns - since_ns;
+		return;
+	}
+	slot->preempted_other_ns += now_ns - since_ns;
+}
+
+/* Run once by BPF_PROG_TEST_RUN where the kernel has no bpf_task_pt_regs: we are in the bpf()
+ * system call, so that the place that holds its number is the right one. */
+SEC("?raw_tp")
+int looper_calibrate(void *ctx)
+{
+	struct task_struct *self = (struct task_struct *)bpf_get_current_task();
+	__u64 stack = (__u64)BPF_CORE_READ(self, stack);
+	__u64 size = bpf_core_type_size(struct pt_regs);
+
+	/* THREAD_SIZE is 16 KiB, twice that with KASAN, 64 KiB with such pages; FRED (6.9) pads 16 */
+	for (int i = 0; i < 8; i++) {
+		__u64 offset = (16384ull << (i & 3)) - size - ((i & 4) ? 16 : 0);
+#ifdef __TARGET_ARCH_x86
+		__u64 nr = 0;
+
+		bpf_probe_read_kernel(&nr, 8, (void *)(stack + offset + WORD_SYSCALL * 8));
+		if (nr == 321) {
+#else
+		__s32 nr = 0;
+
+		bpf_probe_read_kernel(&nr, 4, (void *)(stack + offset + WORD_SYSCALL * 8));
+		if (nr == 280) {
+#endif
+			pt_regs_offset = offset;
+			return 0;
+		}
+	}
+	return 1;
+}
