@@ -15,6 +15,9 @@ struct task_struct___before_5_16 {
 	unsigned int cpu;
 } __attribute__((preserve_access_index));
 
+#define PF_KTHREAD_BIT    0x00200000
+#define IN_INTERRUPT_BITS 0x00ff0100 /* NMI, hard and soft interrupt: include/linux/preempt.h */
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -62,8 +65,8 @@ int looper_leave(struct pt_regs *ctx)
 
 	/* -1: it was in the wait before we came, or the switch has seen it leave. */
 	if (slot && slot->polling >= 0)
-		looper_leave_wait(slot, index, (struct task_struct *)bpf_get_current_task(),
-				  now_ns, false);
+		looper_leave_wait(slot, index, (struct task_struct *)bpf_get_current_task(), now_ns,
+				  false);
 	return 0;
 }
 
@@ -78,7 +81,7 @@ static __always_inline int on_sys_enter(struct pt_regs *registers, long nr)
 	if (!is_epoll_wait(nr))
 		return 0;
 	slot = current_looper(&index);
-	if (!slot)
+	if (!slot || slot->detector != LOOPER_BY_SYSCALL)
 		return 0;
 	now_ns = bpf_ktime_get_ns();
 	looper_enter_wait(slot, index, (struct task_struct *)bpf_get_current_task(),
@@ -99,6 +102,29 @@ int looper_sys_enter_raw(struct bpf_raw_tracepoint_args *ctx)
 	return on_sys_enter((struct pt_regs *)ctx->args[0], (long)ctx->args[1]);
 }
 
+/* A wake-up out of an interrupt (a timer, a packet) happens to whoever runs: it is no waker's. */
+static __always_inline bool in_interrupt(bool direct)
+{
+#ifdef __TARGET_ARCH_x86
+	/* Its preempt_count is a variable that kernels without KALLSYMS_ALL do not name. But who
+	 * wakes somebody does it in a system call, or is a kernel thread. */
+	struct task_struct *self;
+	struct pt_regs *registers;
+
+	if (!direct || !bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return false;
+	self = bpf_get_current_task_btf();
+	if (self->flags & PF_KTHREAD_BIT)
+		return !self->pid;
+	registers = (struct pt_regs *)bpf_task_pt_regs(self);
+	return (__s64)BPF_CORE_READ(registers, orig_ax) < 0;
+#else
+	struct task_struct *self = (struct task_struct *)bpf_get_current_task();
+
+	return BPF_CORE_READ(self, thread_info.preempt.count) & IN_INTERRUPT_BITS;
+#endif
+}
+
 /* In the waker's context. */
 static __always_inline int on_waking(struct task_struct *task, bool direct)
 {
@@ -111,6 +137,11 @@ static __always_inline int on_waking(struct task_struct *task, bool direct)
 	slot = looper_find(tid);
 	if (!slot || slot->on_cpu)
 		return 0;
+	if (in_interrupt(direct)) {
+		slot->waker_tid = 0;
+		slot->woken_ns = bpf_ktime_get_ns();
+		return 0;
+	}
 	ids = bpf_get_current_pid_tgid();
 	slot->waker_tid = (__u32)ids;
 	slot->waker_tgid = ids >> 32;

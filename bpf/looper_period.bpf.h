@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The state machine of a main thread: it enters the wait on its looper's own epoll, it leaves it. */
+/* The state machine of a main thread: it enters the wait on its looper's own epoll, it leaves it.
+ */
 #pragma once
 #include <bpf/bpf_core_read.h>
 #include "abi/sched.h"
@@ -50,8 +51,7 @@ static __always_inline void looper_fill_head(struct looper_event *head, __u32 ty
 static __always_inline void looper_report(struct looper_slot *slot, __u32 index,
 					  struct task_struct *task, __u64 now_ns, __u32 flags)
 {
-	struct looper_period_event *event =
-		bpf_ringbuf_reserve(&looper_events, sizeof(*event), 0);
+	struct looper_period_event *event = bpf_ringbuf_reserve(&looper_events, sizeof(*event), 0);
 
 	if (!event) {
 		loss_add(&looper_losses, LOOPER_LOSS_EVENT_RING_FULL, 1);
@@ -130,8 +130,7 @@ static __always_inline void looper_leave_wait(struct looper_slot *slot, __u32 in
 	}
 	looper_end(slot);
 	if (own && (slot->flags & LOOPER_SLOT_PARKED)) {
-		struct looper_event *event =
-			bpf_ringbuf_reserve(&looper_events, sizeof(*event), 0);
+		struct looper_event *event = bpf_ringbuf_reserve(&looper_events, sizeof(*event), 0);
 
 		slot->flags &= ~LOOPER_SLOT_PARKED;
 		if (!event)

@@ -9,27 +9,27 @@
  * looper_calibrate for kernels without it. */
 __u64 pt_regs_offset;
 
-#define PF_FROZEN_BIT	     0x00010000 /* until f5d39b020809 (6.1) */
+#define PF_FROZEN_BIT          0x00010000 /* until f5d39b020809 (6.1) */
 #define JOBCTL_TRAP_FREEZE_BIT (1ul << 23)
 /* e1fad12dcb66 (6.18): a cgroup without quota throttles its tasks one by one */
 struct task_struct___since_6_18 {
 	bool throttled;
 } __attribute__((preserve_access_index));
 
-#define BINDER_WRITE_READ    0xc0306201u
+#define BINDER_WRITE_READ 0xc0306201u
 
 #ifdef __TARGET_ARCH_x86
-#define REGISTER_WORDS	   21
-#define WORD_ARGUMENT_0	   14
-#define WORD_ARGUMENT_1	   13
-#define WORD_SYSCALL	   15
+#define REGISTER_WORDS       21
+#define WORD_ARGUMENT_0      14
+#define WORD_ARGUMENT_1      13
+#define WORD_SYSCALL         15
 #define WORD_PROGRAM_COUNTER 16
-#define USER_CS_COMPAT	   0x23
+#define USER_CS_COMPAT       0x23
 #else
-#define REGISTER_WORDS	   36
-#define WORD_ARGUMENT_0	   34 /* orig_x0 */
-#define WORD_ARGUMENT_1	   1
-#define WORD_SYSCALL	   35
+#define REGISTER_WORDS       36
+#define WORD_ARGUMENT_0      34 /* orig_x0 */
+#define WORD_ARGUMENT_1      1
+#define WORD_SYSCALL         35
 #define WORD_PROGRAM_COUNTER 32
 #endif
 
@@ -51,7 +51,7 @@ static __always_inline __u32 reason_of_syscall(__s32 nr, __u32 argument_1)
 		return LOOPER_REASON_FUTEX;
 	case 16: /* ioctl */
 		return argument_1 == BINDER_WRITE_READ ? LOOPER_REASON_BINDER : LOOPER_REASON_OTHER;
-	case 7:	  /* poll */
+	case 7:   /* poll */
 	case 23:  /* select */
 	case 270: /* pselect6 */
 	case 271: /* ppoll */
@@ -59,16 +59,49 @@ static __always_inline __u32 reason_of_syscall(__s32 nr, __u32 argument_1)
 	case 281:
 	case 441:
 		return LOOPER_REASON_POLL;
-	case 0: case 1: case 17: case 18: case 19: case 20: case 295: case 296: /* (p)read/write(v) */
-	case 40: case 45: case 47: case 46: case 44: case 42: case 43: case 288: /* sockets, sendfile */
-	case 275: case 276: case 278: case 299: case 307: case 326: /* splice, tee, mmsg */
+	case 0:
+	case 1:
+	case 17:
+	case 18:
+	case 19:
+	case 20:
+	case 295:
+	case 296: /* (p)read/write(v) */
+	case 40:
+	case 45:
+	case 47:
+	case 46:
+	case 44:
+	case 42:
+	case 43:
+	case 288: /* sockets, sendfile */
+	case 275:
+	case 276:
+	case 278:
+	case 299:
+	case 307:
+	case 326: /* splice, tee, mmsg */
 		return LOOPER_REASON_READ;
-	case 74: case 75: case 277: case 2: case 257: case 3: case 26: case 162: case 306: case 437:
+	case 74:
+	case 75:
+	case 277:
+	case 2:
+	case 257:
+	case 3:
+	case 26:
+	case 162:
+	case 306:
+	case 437:
 		return LOOPER_REASON_IO; /* fsync, sync_file_range, open, close, msync, syncfs */
 	case 35:
 	case 230:
 		return LOOPER_REASON_SLEEP;
-	case 61: case 247: case 56: case 57: case 58: case 435:
+	case 61:
+	case 247:
+	case 56:
+	case 57:
+	case 58:
+	case 435:
 		return LOOPER_REASON_CHILD;
 #else
 	case 98:
@@ -82,16 +115,45 @@ static __always_inline __u32 reason_of_syscall(__s32 nr, __u32 argument_1)
 	case 22:
 	case 441:
 		return LOOPER_REASON_POLL;
-	case 63: case 64: case 65: case 66: case 67: case 68: case 69: case 70: case 71:
-	case 75: case 76: case 77: case 203: case 202: case 206: case 207: case 211: case 212:
-	case 242: case 243: case 269:
+	case 63:
+	case 64:
+	case 65:
+	case 66:
+	case 67:
+	case 68:
+	case 69:
+	case 70:
+	case 71:
+	case 75:
+	case 76:
+	case 77:
+	case 203:
+	case 202:
+	case 206:
+	case 207:
+	case 211:
+	case 212:
+	case 242:
+	case 243:
+	case 269:
 		return LOOPER_REASON_READ;
-	case 81: case 82: case 83: case 84: case 56: case 57: case 227: case 267: case 437:
+	case 81:
+	case 82:
+	case 83:
+	case 84:
+	case 56:
+	case 57:
+	case 227:
+	case 267:
+	case 437:
 		return LOOPER_REASON_IO;
 	case 101:
 	case 115:
 		return LOOPER_REASON_SLEEP;
-	case 260: case 95: case 220: case 435:
+	case 260:
+	case 95:
+	case 220:
+	case 435:
 		return LOOPER_REASON_CHILD;
 #endif
 	}
@@ -118,8 +180,8 @@ static __always_inline __u32 spell_reason(const struct looper_slot *slot, struct
 		return LOOPER_REASON_STOPPED;
 	if (slot->syscall_nr >= 0) {
 		reason = reason_of_syscall(slot->syscall_nr, (__u32)slot->arguments[1]);
-		if (state == OFF_CPU_UNINTERRUPTIBLE && (reason == LOOPER_REASON_READ ||
-							 reason == LOOPER_REASON_OTHER))
+		if (state == OFF_CPU_UNINTERRUPTIBLE &&
+		    (reason == LOOPER_REASON_READ || reason == LOOPER_REASON_OTHER))
 			reason = LOOPER_REASON_IO;
 		else if (state == OFF_CPU_SLEEPING && reason == LOOPER_REASON_IO)
 			reason = LOOPER_REASON_OTHER;
@@ -209,8 +271,8 @@ static __always_inline void book_unseen(struct looper_slot *slot, __u32 index, _
 	book_spell(slot, index, now_ns, wait_ns);
 }
 
-static __always_inline void set_waiting(struct looper_slot *slot, struct cpu_slot *cpu, __u32 cpu_id,
-					__u32 index)
+static __always_inline void set_waiting(struct looper_slot *slot, struct cpu_slot *cpu,
+					__u32 cpu_id, __u32 index)
 {
 	slot->waiting = 1;
 	slot->waiting_cpu = cpu_id;
@@ -346,8 +408,8 @@ static __always_inline void looper_switch_in(struct looper_slot *slot, struct ta
 		__sync_fetch_and_add(&stash->sequence, 1);
 	else if (stash && !stash->sequence)
 		stash->sequence = 1;
-	slept_in_wait = !slot->on_cpu && (slot->flags & LOOPER_SLOT_BY_SWITCH) &&
-			slot->polling >= 0;
+	slept_in_wait =
+		!slot->on_cpu && (slot->flags & LOOPER_SLOT_BY_SWITCH) && slot->polling >= 0;
 	if (slot->on_cpu && slot->in_ns) {
 		book_unseen(slot, index, now_ns, cpu_ns, wait_ns);
 	} else if (slot->off_ns) {
@@ -408,7 +470,8 @@ int looper_calibrate(void *ctx)
 	__u64 stack = (__u64)BPF_CORE_READ(self, stack);
 	__u64 size = bpf_core_type_size(struct pt_regs);
 
-	/* THREAD_SIZE is 16 KiB, twice that with KASAN, 64 KiB with such pages; FRED (6.9) pads 16 */
+	/* THREAD_SIZE is 16 KiB, twice that with KASAN, 64 KiB with such pages; FRED (6.9) pads 16
+	 */
 	for (int i = 0; i < 8; i++) {
 		__u64 offset = (16384ull << (i & 3)) - size - ((i & 4) ? 16 : 0);
 #ifdef __TARGET_ARCH_x86

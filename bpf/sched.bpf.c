@@ -22,7 +22,7 @@ const volatile bool use_hash;       /* pid_max is too large for the array */
 const volatile bool has_prev_state; /* 9c2136be0878 (5.18): sched_switch's fourth argument */
 const volatile __u32 cpu_count = 1;
 const volatile __u32 death_wakeup_bytes; /* wake the reader when the ring holds more */
-const volatile bool watch_loopers;	 /* busy periods of main threads: looper_switch.bpf.h */
+const volatile bool watch_loopers;       /* busy periods of main threads: looper_switch.bpf.h */
 const volatile __u32 test_skip_every;    /* tests only: pretend that every n-th switch was missed */
 
 /* The way from a task to its run queue, and so to the scheduler's own clock, needs

@@ -31,7 +31,7 @@ _Static_assert(sizeof(struct looper_registers) == 24 + 8 * LOOPER_REGISTER_WORDS
 /* ---- the busy periods of watched main threads ---- */
 
 #define LOOPER_MAX_WATCHED 256
-#define LOOPER_COMM_LEN	   16
+#define LOOPER_COMM_LEN    16
 #define LOOPER_PREEMPTORS  8
 /* A spell off the CPU that is told by itself; shorter ones only count in the sums. */
 #define LOOPER_SPELL_NS 1000000ull
@@ -42,8 +42,9 @@ enum looper_reason {
 	LOOPER_REASON_FUTEX = 1,
 	LOOPER_REASON_BINDER = 2,
 	LOOPER_REASON_POLL = 3, /* poll, select, and epoll on another fd */
-	LOOPER_REASON_READ = 4, /* read, write, recv ... in interruptible sleep: pipe, socket, tty */
-	LOOPER_REASON_IO = 5,	/* the same and others, uninterruptible: a disk */
+	LOOPER_REASON_READ =
+		4,            /* read, write, recv ... in interruptible sleep: pipe, socket, tty */
+	LOOPER_REASON_IO = 5, /* the same and others, uninterruptible: a disk */
 	LOOPER_REASON_PAGE_FAULT = 6,
 	LOOPER_REASON_SLEEP = 7,
 	LOOPER_REASON_CHILD = 8,     /* wait4, waitid, vfork */
@@ -68,7 +69,7 @@ struct looper_preemptor {
 
 enum looper_slot_flag {
 	LOOPER_SLOT_DISCARD = 1, /* set by the reader: the present period is not one */
-	LOOPER_SLOT_PARKED = 2,	 /* set by the reader: wake it when the next period begins */
+	LOOPER_SLOT_PARKED = 2,  /* set by the reader: wake it when the next period begins */
 	LOOPER_SLOT_DEAD = 4,
 	LOOPER_SLOT_BY_SWITCH = 8, /* only the switch program saw it begin the present wait */
 	LOOPER_SLOT_MERGED = 16,   /* only the switch program saw the present period begin */
@@ -95,15 +96,15 @@ struct looper_slot {
 	__u64 other_waits; /* waits on another epfd */
 	/* on and off the CPU */
 	__u32 on_cpu, off_state; /* enum off_cpu_state of abi/sched.h */
-	__u32 reason;		 /* enum looper_reason of the spell */
-	__s32 syscall_nr;	 /* that it sleeps in; -1: none */
+	__u32 reason;            /* enum looper_reason of the spell */
+	__s32 syscall_nr;        /* that it sleeps in; -1: none */
 	__u64 arguments[2];
 	__u64 program_counter;
-	__u64 in_ns, in_cpu_ns;	  /* when it came, and its CPU time then */
+	__u64 in_ns, in_cpu_ns;   /* when it came, and its CPU time then */
 	__u64 off_ns, out_cpu_ns; /* when it left, and its CPU time then */
 	__u64 out_delay_ns, out_switches, out_arrivals;
-	__u64 spell;   /* counts the switch-outs */
-	__u64 woken_ns; /* 0: not since it left */
+	__u64 spell;                /* counts the switch-outs */
+	__u64 woken_ns;             /* 0: not since it left */
 	__u32 waiting_cpu, waiting; /* runnable on that CPU's queue; waiting 0: not */
 	/* the present period */
 	__u64 begin_cpu_ns, begin_faults_minor, begin_faults_major;
@@ -117,8 +118,8 @@ struct looper_slot {
 
 enum looper_event_type {
 	LOOPER_EVENT_PERIOD = 1, /* one at or above the threshold ended */
-	LOOPER_EVENT_SPELL = 2,	 /* off the CPU for LOOPER_SPELL_NS or more in a period */
-	LOOPER_EVENT_BUSY = 3,	 /* a parked thread works again */
+	LOOPER_EVENT_SPELL = 2,  /* off the CPU for LOOPER_SPELL_NS or more in a period */
+	LOOPER_EVENT_BUSY = 3,   /* a parked thread works again */
 };
 
 enum looper_event_flag {

@@ -242,8 +242,21 @@ struct record_block {
 		uint64_t ns;
 	} * preemptors;
 	size_t preemptor_count;
+	/* its longest times off the CPU, longest first */
+	struct block_sleep {
+		uint64_t t_boot_ns, ns; /* when it began; without the wait for a CPU at its end */
+		const char *reason;
+		struct opt_i64 syscall;
+		pid_t waker_tid, waker_pid; /* 0: not seen */
+		char waker[RECORD_COMM_LEN];
+	} * sleeps;
+	size_t sleep_count;
 	struct opt_u64 faults_minor, faults_major;
-	struct opt_u64 machine_busy_ns, app_cpu_ns, app_rss_bytes; /* while the block lasted */
+	/* over the last load_dur_ns of the block: of all CPUs, and of all threads of the process */
+	struct opt_u64 load_dur_ns, machine_busy_ns, app_cpu_ns;
+	struct opt_u64 app_rss_bytes;
+	const struct record_stack *owner_stack; /* what the lock's owner did; NULL: not taken */
+	struct opt_u64 unsampled_ns;            /* of wall, in no stack */
 	struct record_stack *stacks;
 	size_t stack_count;
 	struct opt_u64 top; /* index of the path with most weight */

@@ -68,6 +68,14 @@ static const struct option_row rows[] = {
 	{0, "cpu", "MODE",
 	 "switch: hook every context switch; iter: walk the tasks once an interval", VERB_RECORD,
 	 OPTION_CHOICE, FIELD(cpu_mode), "auto switch iter"},
+	{0, "block", "DURATION",
+	 "tell when the main thread of a target does not come back to its poll for this long "
+	 "(default 500ms)",
+	 VERB_RECORD, OPTION_DURATION, FIELD(block_ns), .min = 1},
+	{0, "stack", "HOW", "stacks of blocks: how they may be captured", VERB_RECORD,
+	 OPTION_CHOICE, FIELD(stack), "auto snapshot perf ptrace off"},
+	{0, "detector", "HOW", "how blocks are found", VERB_RECORD, OPTION_CHOICE, FIELD(detector),
+	 "auto uprobe syscall switch"},
 	{0, "variant", "TWIN", "which BPF programs to load, for kernels with BTF or without",
 	 VERB_RECORD, OPTION_CHOICE, FIELD(variant), "auto tp_btf raw_tp"},
 	{0, "net", "MODE",
@@ -98,6 +106,7 @@ void options_init(struct options *options)
 	*options = (struct options){
 		.interval_ns = 1000000000ull,
 		.wait_ns = 10000000000ull,
+		.block_ns = 500000000ull,
 		.max_lost_pct = 1,
 		.top = UINT64_MAX,
 	};

@@ -25,6 +25,9 @@ struct options {
 	const char *output;                         /* -o */
 	bool json, json_schema, quiet, verbose;
 	double max_lost_pct;
+	uint64_t block_ns;
+	int stack;    /* enum blocks_stack */
+	int detector; /* enum looper_detector; 0: the best */
 	int cpu_mode; /* enum cpu_mode */
 	int variant;  /* enum program_variant */
 	int net_mode; /* enum net_mode_option */

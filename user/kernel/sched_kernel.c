@@ -490,9 +490,8 @@ static int read_hash(struct sched_kernel *kernel, task_slot_fn callback, void *c
 
 	for (;;) {
 		uint32_t count = (uint32_t)kernel->slot_count;
-		int more =
-			bpf_map_lookup_batch(tasks_fd(kernel), in, &batch,
-					     kernel->batch_keys, kernel->batch_slots, &count, NULL);
+		int more = bpf_map_lookup_batch(tasks_fd(kernel), in, &batch, kernel->batch_keys,
+						kernel->batch_slots, &count, NULL);
 
 		if (more && errno != ENOENT)
 			return -errno;
@@ -504,8 +503,7 @@ static int read_hash(struct sched_kernel *kernel, task_slot_fn callback, void *c
 			err = callback(ctx, (pid_t)kernel->batch_keys[i], slot);
 			/* Dead, and no room in the ring to say so: it was left for us to take. */
 			if (slot->flags & TASK_SLOT_UNREPORTED)
-				bpf_map_delete_elem(tasks_fd(kernel),
-						    &kernel->batch_keys[i]);
+				bpf_map_delete_elem(tasks_fd(kernel), &kernel->batch_keys[i]);
 		}
 		if (more || err)
 			return err;
@@ -623,8 +621,8 @@ void sched_kernel_mark(struct sched_kernel *kernel, pid_t tid, uint32_t mark)
 
 uint64_t sched_kernel_idle_now_ns(const struct sched_kernel *kernel)
 {
-	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC) +
-			  (uint64_t)kernel->skeleton->bss->rq_clock_offset_ns;
+	uint64_t now_ns =
+		clock_now_ns(CLOCK_MONOTONIC) + (uint64_t)kernel->skeleton->bss->rq_clock_offset_ns;
 	uint64_t sum_ns = 0;
 
 	for (unsigned cpu = 0; cpu < kernel->cpu_count; cpu++) {

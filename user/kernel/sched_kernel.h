@@ -16,7 +16,7 @@ struct sched_kernel_options {
 	enum cpu_mode mode; /* SWITCH or ITER */
 	enum program_variant variant;
 	const char *btf_path; /* NULL: the kernel's own */
-	bool loopers;	      /* watched main threads too; SWITCH only */
+	bool loopers;         /* watched main threads too; SWITCH only */
 	/* Tests only: maps so small that every loss is reached; 0: the real size. */
 	uint32_t test_task_slots, test_death_ring_bytes, test_overflow_uids, test_skip_every;
 	bool test_hash; /* the hash below pid_max 131072 too */
@@ -70,8 +70,8 @@ int sched_kernel_overflow(struct sched_kernel *kernel, overflow_fn callback, voi
 int sched_kernel_losses(const struct sched_kernel *kernel, uint64_t losses[SCHED_LOSS_MAX],
 			uint64_t *missed_runs, uint64_t *torn_reads);
 
-/* For the looper room, whose maps (abi/looper.h) live with the switch program. Descriptors are owned
- * by the kernel. */
+/* For the looper room, whose maps (abi/looper.h) live with the switch program. Descriptors are
+ * owned by the kernel. */
 struct sched_kernel_loopers {
 	int slots_fd, stash_fd, watched_fd, events_fd, losses_fd, cpus_fd;
 	enum program_variant variant;

@@ -363,6 +363,24 @@ static void block(struct builder *b, json_t *object, const struct record_block *
 	}
 	set_opt(b, object, "faults_minor", block->faults_minor);
 	set_opt(b, object, "faults_major", block->faults_major);
+	child = set_array(b, object, "sleeps");
+	for (size_t i = 0; i < block->sleep_count; i++) {
+		const struct block_sleep *row = &block->sleeps[i];
+		json_t *sleep = add_object(b, child), *waker;
+
+		set_int(b, sleep, "t_boot_ns", row->t_boot_ns);
+		set_int(b, sleep, "ns", row->ns);
+		set_text(b, sleep, "reason", row->reason);
+		if (row->syscall.present)
+			set(b, sleep, "syscall", json_integer(row->syscall.value));
+		if (!row->waker_tid)
+			continue;
+		waker = set_object(b, sleep, "waker");
+		set_int(b, waker, "pid", (uint64_t)row->waker_pid);
+		set_int(b, waker, "tid", (uint64_t)row->waker_tid);
+		set_text(b, waker, "thread", row->waker);
+	}
+	set_opt(b, object, "load_dur_ns", block->load_dur_ns);
 	set_opt(b, object, "machine_busy_ns", block->machine_busy_ns);
 	set_opt(b, object, "app_cpu_ns", block->app_cpu_ns);
 	set_opt(b, object, "app_rss_bytes", block->app_rss_bytes);
@@ -370,6 +388,9 @@ static void block(struct builder *b, json_t *object, const struct record_block *
 	for (size_t i = 0; i < block->stack_count; i++)
 		stack(b, add_object(b, child), &block->stacks[i]);
 	set_opt(b, object, "top", block->top);
+	set_opt(b, object, "unsampled_ns", block->unsampled_ns);
+	if (block->owner_stack)
+		stack(b, set_object(b, object, "owner_stack"), block->owner_stack);
 	set_counters(b, object, "lost", &block->lost);
 	set_missing(b, object, &block->missing);
 }

@@ -11,6 +11,7 @@
 #include "sink/table.h"
 #include "kernel/btf.h"
 #include "kernel/features.h"
+#include "source/blocks.h"
 #include "source/cpu.h"
 #include "source/net.h"
 
@@ -92,8 +93,21 @@ static enum exit_code add_sources(struct session *session, const struct options 
 			   .test_skip_every = (uint32_t)options->test_skip_every,
 			   .test_hash = options->test_hash},
 		.top = options->top == UINT64_MAX ? 0 : (size_t)options->top,
+		.need_switch = options->target_count > 0,
 	};
-	if (session_add_source(session, cpu_source_new(&cpu), true))
+	const struct blocks_options blocks = {
+		.detector = options->detector,
+		.stack = (enum blocks_stack)options->stack,
+		.btf_path = btf_path,
+	};
+	struct source *cpu_source = cpu_source_new(&cpu);
+
+	if (session_add_source(session, cpu_source, true))
+		return EXIT_INTERNAL;
+	/* Main threads are watched where somebody asked for certain programs. */
+	if (options->target_count &&
+	    session_add_source(session, blocks_source_new(&blocks, cpu_source),
+			       options->detector != 0))
 		return EXIT_INTERNAL;
 	/* What was asked for by name must be there. */
 	if (options->net_mode != NET_OFF &&
@@ -108,6 +122,7 @@ enum exit_code verb_record(const struct options *options)
 		.interval_ns = options->interval_ns,
 		.duration_ns = options->duration_ns,
 		.count = options->count,
+		.block_ns = options->target_count ? options->block_ns : 0,
 		.wait_ns = options->wait_ns,
 		.max_lost_pct = options->max_lost_pct,
 		.specs = options->targets,

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A main thread on the real android::Looper. It reads commands from stdin, one a line, and runs each
+ * as a message of its looper; what each message took goes to stdout as
+ *	KIND START_BOOT_NS WALL_NS CPU_NS
+ * commands: KIND MILLISECONDS
+ *	cpu      computes            sleep  nanosleep
+ *	lock     waits for a mutex that a niced thread holds      pi  the same, a PI mutex
+ *	pipe     reads an empty pipe that another thread fills    fault  touches fresh pages
+ *	poll     poll() on an empty pipe       nested  waits on an epoll of its own
+ *	abc      400/80/30 ms in three functions (MILLISECONDS counts not)
+ *	child    waits for a child process     hang  never ends
+ *	native   three callbacks due together, MILLISECONDS each
+ *	rebuild  goes on with a new Looper     quit
+ * A command "early KIND MS" on the command line runs before the first poll. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <utils/Looper.h>
+
+using android::Looper;
+using android::Message;
+using android::MessageHandler;
+using android::sp;
+
+#define NOINLINE __attribute__((noinline, noclone))
+
+static volatile uint64_t sink;
+
+static uint64_t now_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void sleep_ns(uint64_t ns)
+{
+	struct timespec ts = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+
+	while (nanosleep(&ts, &ts) && errno == EINTR)
+		;
+}
+
+/* Three functions that cannot be taken for one another. */
+#define SPIN(name, step)                                                                           \
+	extern "C" NOINLINE void name(uint64_t ms)                                                 \
+	{                                                                                          \
+		uint64_t end = now_ns(CLOCK_MONOTONIC) + ms * 1000000u;                            \
+                                                                                                   \
+		while (now_ns(CLOCK_MONOTONIC) < end)                                              \
+			for (int i = 0; i < 2000; i++)                                             \
+				sink += step;                                                      \
+		sink ^= step;                                                                      \
+	}
+SPIN(phase_a, 1)
+SPIN(phase_b, 2)
+SPIN(phase_c, 3)
+SPIN(compute, 5)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, pi_lock;
+static int work_pipe[2];
+
+struct helper {
+	pthread_mutex_t *lock;
+	uint64_t ns;
+	volatile int ready;
+};
+
+static void *hold(void *ctx)
+{
+	helper *h = (helper *)ctx;
+
+	pthread_setname_np(pthread_self(), "lock-holder");
+	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
+	pthread_mutex_lock(h->lock);
+	h->ready = 1;
+	sleep_ns(h->ns);
+	pthread_mutex_unlock(h->lock);
+	return NULL;
+}
+
+static void *fill(void *ctx)
+{
+	helper *h = (helper *)ctx;
+
+	pthread_setname_np(pthread_self(), "pipe-filler");
+	h->ready = 1;
+	sleep_ns(h->ns);
+	if (write(work_pipe[1], "x", 1) != 1)
+		abort();
+	return NULL;
+}
+
+extern "C" NOINLINE void wait_lock(pthread_mutex_t *mutex)
+{
+	pthread_mutex_lock(mutex);
+	sink++;
+	pthread_mutex_unlock(mutex);
+}
+
+extern "C" NOINLINE void read_pipe(void)
+{
+	char byte;
+
+	if (read(work_pipe[0], &byte, 1) != 1)
+		abort();
+	sink++;
+}
+
+extern "C" NOINLINE void poll_pipe(void)
+{
+	struct pollfd fd = {work_pipe[0], POLLIN, 0};
+
+	poll(&fd, 1, -1);
+	sink++;
+	read_pipe();
+}
+
+extern "C" NOINLINE void touch_pages(uint64_t ms)
+{
+	uint64_t end = now_ns(CLOCK_MONOTONIC) + ms * 1000000u;
+
+	while (now_ns(CLOCK_MONOTONIC) < end) {
+		size_t size = 4 << 20;
+		char *p = (char *)mmap(NULL, size, PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		madvise(p, size, MADV_NOHUGEPAGE);
+		for (size_t i = 0; i < size; i += 4096)
+			p[i] = 1;
+		munmap(p, size);
+	}
+	sink++;
+}
+
+extern "C" NOINLINE void nap(uint64_t ms)
+{
+	sleep_ns(ms * 1000000u);
+	sink++;
+}
+
+extern "C" NOINLINE void nested_loop(uint64_t ms)
+{
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+	uint64_t end = now_ns(CLOCK_MONOTONIC) + ms * 1000000u, now;
+	struct epoll_event event;
+
+	/* As Node's spawnSync does: several waits on an epoll of its own. */
+	while ((now = now_ns(CLOCK_MONOTONIC)) < end) {
+		uint64_t left = (end - now) / 1000000u + 1;
+
+		epoll_wait(fd, &event, 1, left > 50 ? 50 : (int)left);
+	}
+	close(fd);
+	sink++;
+}
+
+extern "C" NOINLINE void wait_child(uint64_t ms)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		sleep_ns(ms * 1000000u);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	sink++;
+}
+
+extern "C" NOINLINE void hang_for_ever(void)
+{
+	for (;;)
+		pause();
+}
+
+static void with_helper(void *(*body)(void *), pthread_mutex_t *mutex, uint64_t ms,
+			void (*wait)(pthread_mutex_t *))
+{
+	helper h = {mutex, ms * 1000000u, 0};
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, body, &h);
+	while (!h.ready)
+		sched_yield();
+	wait(mutex);
+	pthread_join(thread, NULL);
+}
+
+static void wait_pipe(pthread_mutex_t *)
+{
+	read_pipe();
+}
+
+static void wait_poll(pthread_mutex_t *)
+{
+	poll_pipe();
+}
+
+static void run(const char *kind, uint64_t ms)
+{
+	uint64_t boot = now_ns(CLOCK_BOOTTIME), cpu = now_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t wall = now_ns(CLOCK_MONOTONIC), parts[4];
+
+	if (!strcmp(kind, "cpu"))
+		compute(ms);
+	else if (!strcmp(kind, "sleep"))
+		nap(ms);
+	else if (!strcmp(kind, "lock"))
+		with_helper(hold, &lock, ms, wait_lock);
+	else if (!strcmp(kind, "pi"))
+		with_helper(hold, &pi_lock, ms, wait_lock);
+	else if (!strcmp(kind, "pipe"))
+		with_helper(fill, NULL, ms, wait_pipe);
+	else if (!strcmp(kind, "poll"))
+		with_helper(fill, NULL, ms, wait_poll);
+	else if (!strcmp(kind, "fault"))
+		touch_pages(ms);
+	else if (!strcmp(kind, "nested"))
+		nested_loop(ms);
+	else if (!strcmp(kind, "child"))
+		wait_child(ms);
+	else if (!strcmp(kind, "hang"))
+		hang_for_ever();
+	else if (!strcmp(kind, "abc")) {
+		parts[0] = now_ns(CLOCK_MONOTONIC);
+		phase_a(400);
+		parts[1] = now_ns(CLOCK_MONOTONIC);
+		phase_b(80);
+		parts[2] = now_ns(CLOCK_MONOTONIC);
+		phase_c(30);
+		parts[3] = now_ns(CLOCK_MONOTONIC);
+	}
+	wall = now_ns(CLOCK_MONOTONIC) - wall;
+	cpu = now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+	printf("%s %llu %llu %llu", kind, (unsigned long long)boot, (unsigned long long)wall,
+	       (unsigned long long)cpu);
+	for (int i = 0; i < 3 && !strcmp(kind, "abc"); i++)
+		printf(" %llu", (unsigned long long)(parts[i + 1] - parts[i]));
+	putchar('\n');
+	fflush(stdout);
+}
+
+struct command {
+	char kind[16];
+	unsigned long ms;
+};
+
+class Runner : public MessageHandler {
+    public:
+	command work;
+	explicit Runner(const command &c) : work(c) {}
+	void handleMessage(const Message &) override
+	{
+		run(work.kind, work.ms);
+	}
+};
+
+static sp<Looper> looper;
+static bool quit;
+
+static int on_input(int fd, int, void *);
+
+static void new_looper(void)
+{
+	if (looper != NULL)
+		looper->removeFd(0);
+	looper = new Looper(true);
+	Looper::setForThread(looper);
+	looper->addFd(0, Looper::POLL_CALLBACK, Looper::EVENT_INPUT, on_input, NULL);
+}
+
+static void obey(const char *line)
+{
+	command c = {};
+
+	if (sscanf(line, "%15s %lu", c.kind, &c.ms) < 1)
+		return;
+	if (!strcmp(c.kind, "quit")) {
+		quit = true;
+	} else if (!strcmp(c.kind, "rebuild")) {
+		new_looper();
+		puts("rebuild 0 0 0");
+		fflush(stdout);
+	} else if (!strcmp(c.kind, "native")) {
+		strcpy(c.kind, "sleep");
+		for (int i = 0; i < 3; i++)
+			looper->sendMessage(new Runner(c), Message(i));
+	} else {
+		looper->sendMessage(new Runner(c), Message(0));
+	}
+}
+
+static int on_input(int fd, int, void *)
+{
+	static char text[4096];
+	static size_t used;
+	ssize_t n = read(fd, text + used, sizeof(text) - used - 1);
+	char *end;
+
+	if (n <= 0) {
+		quit = true;
+		return 0;
+	}
+	used += (size_t)n;
+	text[used] = 0;
+	while ((end = strchr(text, '\n'))) {
+		*end = 0;
+		obey(text);
+		used -= (size_t)(end + 1 - text);
+		memmove(text, end + 1, used + 1);
+	}
+	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
+	pthread_mutex_init(&pi_lock, &attr);
+	if (pipe(work_pipe))
+		return 1;
+	fcntl(0, F_SETFL, fcntl(0, F_GETFL) | O_NONBLOCK);
+	new_looper();
+	if (argc > 3 && !strcmp(argv[1], "early"))
+		run(argv[2], strtoul(argv[3], NULL, 10));
+	puts("ready 0 0 0");
+	fflush(stdout);
+	while (!quit)
+		looper->pollOnce(-1);
+	return 0;
+}

@@ -1,0 +1,783 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/blocks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "abi/sched.h"
+#include "core/loop.h"
+#include "core/summary.h"
+#include "jankscope/target.h"
+#include "source/blocks_stacks.h"
+#include "source/blocks_watch.h"
+#include "source/cpu.h"
+#include "source/lock_owner.h"
+#include "util/clock.h"
+
+/* How often targets are compared with what is watched, when nothing else is due. */
+#define IDLE_TICK_NS (200 * NSEC_PER_MSEC)
+#define MIN_TICK_NS  NSEC_PER_MSEC
+#define DRAIN_NS     (800 * NSEC_PER_MSEC)
+
+struct blocks_source {
+	struct source base;
+	struct blocks_options options;
+	struct source *cpu;
+	struct source_context context;
+	struct looper_kernel *kernel;
+	struct sched_kernel *sched;
+	struct blocks_stacks *stacks; /* NULL: --stack off, or not to be had */
+	struct blocks_watch *watch;
+	int timer;
+	bool syscalls_hooked;
+	uint64_t losses[LOOPER_LOSS_MAX], stacks_busy, unwatched;
+	struct stack_stats seen;
+	struct counter_list stack_losses;
+	char variant[48];
+};
+
+static struct blocks_source *blocks_source(struct source *source)
+{
+	return (struct blocks_source *)source;
+}
+
+static int64_t boot_minus_mono_ns(void)
+{
+	return (int64_t)(clock_now_ns(CLOCK_BOOTTIME) - clock_now_ns(CLOCK_MONOTONIC));
+}
+
+static uint64_t first_sample_ns(uint64_t block_ns)
+{
+	uint64_t fifth_ns = block_ns / 5;
+
+	return fifth_ns < 100 * NSEC_PER_MSEC ? fifth_ns : 100 * NSEC_PER_MSEC;
+}
+
+static const char *process_name(void *ctx, pid_t pid)
+{
+	struct blocks_source *blocks = ctx;
+
+	return target_process_name(blocks->context.targets, pid, 0);
+}
+
+/* ---- reports ---- */
+
+static const char *detector_name(const struct blocks_source *blocks, uint32_t detector)
+{
+	switch (detector) {
+	case LOOPER_BY_UPROBE:
+		return looper_kernel_probe_name(blocks->kernel);
+	case LOOPER_BY_SYSCALL:
+		return "sys_enter";
+	}
+	return "switch";
+}
+
+static void emit_report(struct blocks_source *blocks, struct block_report *report)
+{
+	struct record record = {.type = RECORD_BLOCK, .block = &report->block};
+
+	if (!report->drop)
+		blocks->context.emit(blocks->context.emit_ctx, &record);
+	block_report_free(report);
+}
+
+static int on_reports(void *ctx, uint32_t events)
+{
+	struct blocks_source *blocks = ctx;
+	struct block_report *report;
+
+	while ((report = blocks_stacks_take(blocks->stacks)))
+		emit_report(blocks, report);
+	return 0;
+}
+
+static void send_report(struct blocks_source *blocks, struct block_report *report)
+{
+	if (blocks->stacks && (report->first || report->drop))
+		blocks_stacks_push(blocks->stacks, report);
+	else
+		emit_report(blocks, report);
+}
+
+/* The strings of other processes may be gone when the record comes back from unwinding. */
+static int keep_names(struct block_report *report)
+{
+	struct record_block *block = &report->block;
+	const char **names[3 + LOOPER_PREEMPTORS + 1];
+	size_t count = 0, room = 1;
+	char *at;
+
+	names[count++] = &block->waker.process;
+	names[count++] = &block->owner.process;
+	for (size_t i = 0; i < block->preemptor_count && i <= LOOPER_PREEMPTORS; i++)
+		names[count++] = &block->preemptors[i].process;
+	for (size_t i = 0; i < count; i++)
+		room += *names[i] ? strlen(*names[i]) + 1 : 0;
+	report->names = at = malloc(room);
+	if (!at)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		size_t length = *names[i] ? strlen(*names[i]) + 1 : 0;
+
+		if (!length)
+			continue;
+		memcpy(at, *names[i], length);
+		*names[i] = at;
+		at += length;
+	}
+	return 0;
+}
+
+static void fill_load(struct blocks_source *blocks, const struct watched *watched,
+		      const struct looper_period_event *period, struct record_block *block)
+{
+	struct watched_load now;
+
+	if (!watched->tracking || !watched->load.mono_ns ||
+	    watched->period != period->head.period) {
+		missing_list_set(&block->missing, "app_cpu_ns", "the block was told when it ended");
+		return;
+	}
+	now = blocks_watch_load(watched, blocks->sched);
+	if (now.mono_ns <= watched->load.mono_ns)
+		return;
+	block->load_dur_ns = SOME_U64(now.mono_ns - watched->load.mono_ns);
+	if (now.idle_ns.present && watched->load.idle_ns.present) {
+		uint64_t all_ns = sched_kernel_cpu_count(blocks->sched) * block->load_dur_ns.value;
+		uint64_t idle_ns = now.idle_ns.value > watched->load.idle_ns.value
+					   ? now.idle_ns.value - watched->load.idle_ns.value
+					   : 0;
+
+		block->machine_busy_ns = SOME_U64(all_ns > idle_ns ? all_ns - idle_ns : 0);
+	}
+	if (now.cpu_ns.present && watched->load.cpu_ns.present)
+		block->app_cpu_ns = SOME_U64(now.cpu_ns.value - watched->load.cpu_ns.value);
+	block->app_rss_bytes = now.rss_bytes.present ? now.rss_bytes : watched->load.rss_bytes;
+}
+
+static void fill_owner(struct blocks_source *blocks, const struct watched *watched,
+		       struct record_block *block)
+{
+	if (!watched->owner.tid)
+		return;
+	block->owner.present = true;
+	block->owner.pid = watched->pid;
+	block->owner.tid = watched->owner.tid;
+	memcpy(block->owner.thread, watched->owner.thread, sizeof(block->owner.thread));
+	block->owner.process = process_name(blocks, watched->pid);
+}
+
+/* period tells all; the samples go with the last report of their period. */
+static int report_block(struct blocks_source *blocks, struct watched *watched,
+			const struct looper_period_event *period, enum block_state state,
+			uint64_t open_spell, uint64_t open_since_ns)
+{
+	bool ours = watched->tracking && watched->period == period->head.period;
+	bool last = state != BLOCK_OPEN;
+	struct block_report *report = calloc(1, sizeof(*report));
+	struct record_block *block;
+	int err = -ENOMEM;
+
+	if (!report)
+		return -ENOMEM;
+	block = &report->block;
+	report->last = last;
+	report->process = strdup(watched->process);
+	report->package = watched->package[0] ? strdup(watched->package) : NULL;
+	if (!report->process)
+		goto fail;
+	block->pid = block->tid = watched->pid;
+	block->process = report->process;
+	block->package = report->package;
+	block->state = state;
+	block->detector = detector_name(blocks, watched->detector);
+	err = block_ledger_fill(block, period, ours ? &watched->spells : NULL, boot_minus_mono_ns(),
+				process_name, blocks);
+	if (err)
+		goto fail;
+	if (last) {
+		block->faults_minor = SOME_U64(period->faults_minor);
+		block->faults_major = SOME_U64(period->faults_major);
+	} else {
+		missing_list_set(&block->missing, "faults_minor", "told when the block ends");
+	}
+	fill_load(blocks, watched, period, block);
+	if (ours)
+		fill_owner(blocks, watched, block);
+	err = keep_names(report);
+	if (err)
+		goto fail;
+	if (ours && watched->samples.count) {
+		report->weights = calloc(watched->samples.count, sizeof(*report->weights));
+		if (!report->weights) {
+			err = -ENOMEM;
+			goto fail;
+		}
+		report->first = watched->samples.first;
+		report->sample_count = watched->samples.count;
+		block->unsampled_ns = SOME_U64(block_sample_weights(
+			&watched->samples, &watched->spells, period->head.begin_ns,
+			period->head.end_ns, open_spell, open_since_ns, report->weights));
+	} else if (blocks->stacks) {
+		missing_list_set(&block->missing, "stacks", "no capture succeeded");
+	} else {
+		missing_list_set(&block->missing, "stacks",
+				 blocks->options.stack == BLOCKS_STACK_OFF ? "--stack off"
+									   : "no capture service");
+	}
+	if (last && ours)
+		watched->samples = (struct block_samples){0};
+	send_report(blocks, report);
+	if (last && ours)
+		blocks_watch_end_period(watched);
+	return 0;
+fail:
+	report->last = false;
+	block_report_free(report);
+	return err;
+}
+
+/* A period that ended below the threshold: its samples wait for the unwinding thread to let go. */
+static int drop_samples(struct blocks_source *blocks, struct watched *watched)
+{
+	struct block_report *report;
+
+	if (!watched->samples.first) {
+		blocks_watch_end_period(watched);
+		return 0;
+	}
+	report = calloc(1, sizeof(*report));
+	if (!report)
+		return -ENOMEM;
+	report->drop = report->last = true;
+	report->first = watched->samples.first;
+	report->sample_count = watched->samples.count;
+	watched->samples = (struct block_samples){0};
+	blocks_watch_end_period(watched);
+	send_report(blocks, report);
+	return 0;
+}
+
+/* ---- events of the kernel side ---- */
+
+static int begin_period(struct blocks_source *blocks, struct watched *watched, uint64_t period,
+			uint64_t begin_ns)
+{
+	int err = 0;
+
+	if (!watched->tracking || watched->period != period) {
+		err = drop_samples(blocks, watched);
+		watched->tracking = true;
+		watched->period = period;
+		watched->begin_ns = 0;
+		watched->load = (struct watched_load){0};
+		watched->reported_open = watched->reported_anr = false;
+		watched->sampled_spell = 0;
+	}
+	if (!watched->begin_ns && begin_ns) {
+		watched->begin_ns = begin_ns;
+		stack_schedule_start(&watched->samples.schedule, blocks->context.block_ns,
+				     begin_ns);
+	}
+	return err;
+}
+
+static int on_event(void *ctx, const struct looper_event *event, size_t size)
+{
+	struct blocks_source *blocks = ctx;
+	struct watched *watched = blocks_watch_at(blocks->watch, event->index);
+
+	if (!watched || watched->slot_id != event->start_boot_ns)
+		return 0;
+	switch (event->type) {
+	case LOOPER_EVENT_PERIOD:
+		if (size < sizeof(struct looper_period_event))
+			return 0;
+		return report_block(blocks, watched, (const struct looper_period_event *)event,
+				    ((const struct looper_period_event *)event)->flags &
+						    LOOPER_EVENT_EXITED
+					    ? BLOCK_EXITED
+					    : BLOCK_CLOSED,
+				    0, 0);
+	case LOOPER_EVENT_SPELL:
+		if (size < sizeof(struct looper_spell_event))
+			return 0;
+		/* Of the period that is followed, or of one that no tick has met yet. */
+		if (begin_period(blocks, watched, event->period, 0))
+			return -ENOMEM;
+		return block_spells_add(&watched->spells, (const struct looper_spell_event *)event);
+	}
+	return 0;
+}
+
+/* ---- looking at one thread ---- */
+
+static bool spell_is_open(const struct looper_slot *slot, uint64_t *since_ns)
+{
+	*since_ns = slot->off_ns;
+	return !slot->on_cpu && slot->off_state != OFF_CPU_RUNNABLE && slot->off_ns;
+}
+
+static void ask_for_owner(struct blocks_source *blocks, struct watched *watched,
+			  const struct looper_slot *slot)
+{
+	struct stack_thread thread = {.pid = watched->pid, .pidfd = watched->pidfd};
+	pid_t owner;
+
+	if (slot->reason != LOOPER_REASON_FUTEX)
+		return;
+	owner = lock_owner(watched->pid, watched->pid, slot->arguments[0],
+			   (uint32_t)slot->arguments[1]);
+	if (owner <= 0)
+		return;
+	blocks_watch_set_owner(watched, owner);
+	thread.tid = owner;
+	if (blocks->stacks)
+		blocks_stacks_sample(blocks->stacks, &thread, 0, true, &watched->samples);
+}
+
+static void take_sample(struct blocks_source *blocks, struct watched *watched,
+			const struct looper_slot *slot, uint64_t now_ns)
+{
+	struct stack_thread thread = {
+		.pid = watched->pid,
+		.tid = watched->pid,
+		.pidfd = watched->pidfd,
+		.start_boot_ns = watched->start_boot_ns,
+	};
+	uint64_t spell = slot->on_cpu ? 0 : slot->spell;
+
+	stack_schedule_taken(&watched->samples.schedule, now_ns);
+	/* It has not moved since: the stack is the same, and its weight grows by itself. */
+	if (spell && spell == watched->sampled_spell)
+		return;
+	watched->sampled_spell = spell;
+	if (blocks->stacks)
+		blocks_stacks_sample(blocks->stacks, &thread, spell, false, &watched->samples);
+	if (spell)
+		ask_for_owner(blocks, watched, slot);
+}
+
+/* The epoll that it was keyed on is gone, and it waits on another: that is its looper now. */
+static bool relearn(struct blocks_source *blocks, struct watched *watched,
+		    const struct looper_slot *slot)
+{
+	struct looper_slot *live = looper_kernel_slot(blocks->kernel, watched->index);
+
+	if (slot->polling < 0 || slot->polling == slot->epfd || slot->on_cpu ||
+	    wait_is_epoll(watched->pid, slot->epfd))
+		return false;
+	live->busy_since_ns = 0;
+	live->epfd = slot->polling;
+	return true;
+}
+
+static int report_open(struct blocks_source *blocks, struct watched *watched,
+		       const struct looper_slot *slot, uint64_t now_ns)
+{
+	struct looper_period_event period;
+	uint64_t since_ns;
+	bool open = spell_is_open(slot, &since_ns);
+
+	block_period_now(slot, now_ns, &period);
+	return report_block(blocks, watched, &period, BLOCK_OPEN, open ? slot->spell : 0,
+			    open ? since_ns : 0);
+}
+
+static uint64_t stopped_ns(const struct looper_slot *slot, uint64_t now_ns)
+{
+	uint64_t ns = slot->sums.stopped_ns;
+
+	if (!slot->on_cpu && slot->off_state == OFF_CPU_STOPPED && now_ns > slot->off_ns)
+		ns += now_ns - slot->off_ns;
+	return ns;
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Sample and report what is due; *next_ns becomes when to look again. */
+static int look_at(struct blocks_source *blocks, struct watched *watched, uint64_t now_ns,
+		   uint64_t *next_ns)
+{
+	uint64_t block_ns = blocks->context.block_ns, age_ns, begin_ns;
+	struct looper_slot slot;
+	int err = 0;
+
+	looper_kernel_mark(blocks->kernel, watched->index, watched->pid);
+	if (!looper_kernel_read(blocks->kernel, watched->index, &slot)) {
+		*next_ns = sooner(*next_ns, now_ns + MIN_TICK_NS);
+		return 0;
+	}
+	if (!slot.busy_since_ns || relearn(blocks, watched, &slot)) {
+		if (watched->tracking)
+			err = drop_samples(blocks, watched);
+		/* Asleep in its poll: it wakes us when it works again, so an idle app costs
+		 * nothing. */
+		__atomic_or_fetch(&looper_kernel_slot(blocks->kernel, watched->index)->flags,
+				  LOOPER_SLOT_PARKED, __ATOMIC_RELAXED);
+		if (!looper_kernel_slot(blocks->kernel, watched->index)->busy_since_ns)
+			return err;
+		*next_ns = sooner(*next_ns, now_ns + first_sample_ns(block_ns));
+		return err;
+	}
+	err = begin_period(blocks, watched, slot.periods, slot.busy_since_ns);
+	if (err)
+		return err;
+	begin_ns = slot.busy_since_ns + stopped_ns(&slot, now_ns);
+	age_ns = now_ns > begin_ns ? now_ns - begin_ns : 0;
+	if (!slot.on_cpu && slot.off_state == OFF_CPU_STOPPED) {
+		*next_ns = sooner(*next_ns, now_ns + first_sample_ns(block_ns));
+		return 0;
+	}
+	if (watched->samples.schedule.due_ns <= now_ns) {
+		if (!watched->load.mono_ns)
+			watched->load = blocks_watch_load(watched, blocks->sched);
+		take_sample(blocks, watched, &slot, now_ns);
+	}
+	if (age_ns >= block_ns && !watched->reported_open &&
+	    blocks_watch_is_looper(watched, &slot)) {
+		watched->reported_open = true;
+		watched->reported_anr = age_ns >= BLOCK_ANR_NS;
+		err = report_open(blocks, watched, &slot, now_ns);
+	} else if (age_ns >= BLOCK_ANR_NS && watched->reported_open && !watched->reported_anr) {
+		watched->reported_anr = true;
+		err = report_open(blocks, watched, &slot, now_ns);
+	}
+	*next_ns = sooner(*next_ns, watched->samples.schedule.due_ns);
+	if (!watched->reported_open)
+		*next_ns = sooner(*next_ns, begin_ns + block_ns);
+	else if (!watched->reported_anr)
+		*next_ns = sooner(*next_ns, begin_ns + BLOCK_ANR_NS);
+	return err;
+}
+
+/* ---- who is watched ---- */
+
+static void tell_degraded(struct blocks_source *blocks, const struct watched *watched,
+			  const char *why)
+{
+	struct record_event event = {
+		.event = "degraded",
+		.keys = {{"pid", NULL, watched->pid},
+			 {"source", "blocks", 0},
+			 {"detector", detector_name(blocks, watched->detector), 0},
+			 {"reason", why, 0}},
+		.key_count = 4,
+	};
+	struct record record = {.type = RECORD_EVENT, .event = &event};
+
+	blocks->context.emit(blocks->context.emit_ctx, &record);
+}
+
+/* Down the ladder of detectors for one process. */
+static void choose_detector(struct blocks_source *blocks, struct watched *watched)
+{
+	struct wait_stub stub;
+	int err;
+
+	watched->detector = (uint32_t)blocks->options.detector;
+	if (!watched->detector || watched->detector == LOOPER_BY_UPROBE) {
+		watched->detector = LOOPER_BY_UPROBE;
+		err = wait_stub_find(watched->pid, &stub);
+		if (!err) {
+			watched->probes = looper_kernel_probe(blocks->kernel, watched->pid, &stub);
+			if (watched->probes)
+				return;
+			err = -errno;
+		}
+		watched->detector = LOOPER_BY_SWITCH;
+		if (!blocks->options.detector && !looper_kernel_hook_syscalls(blocks->kernel))
+			watched->detector = LOOPER_BY_SYSCALL;
+		snprintf(watched->degraded, sizeof(watched->degraded), "no uprobe: %s",
+			 err == -ENOENT ? "its epoll stub was not found" : strerror(-err));
+	}
+}
+
+static int start_watching(struct blocks_source *blocks, const struct target_process *process)
+{
+	struct watched *watched = blocks_watch_add(blocks->watch, process);
+	int err;
+
+	if (!watched) {
+		blocks->unwatched += errno == ENOSPC;
+		return errno == ENOMEM ? -ENOMEM : 0;
+	}
+	choose_detector(blocks, watched);
+	err = blocks_watch_start(blocks->watch, watched, blocks->kernel, blocks->context.block_ns);
+	if (err) {
+		/* It died meanwhile; the next scan says so. */
+		blocks_watch_remove(blocks->watch, watched, blocks->kernel);
+		return err == -ENOMEM ? err : 0;
+	}
+	if (watched->degraded[0] && blocks->options.detector != LOOPER_BY_SWITCH)
+		tell_degraded(blocks, watched, watched->degraded);
+	return 0;
+}
+
+/* What the set of targets says now, against what is watched. */
+static int follow_targets(struct blocks_source *blocks)
+{
+	const struct target_process *process;
+	int err = 0;
+
+	for (uint32_t i = 0; i < LOOPER_MAX_WATCHED; i++) {
+		struct watched *watched = blocks_watch_at(blocks->watch, i);
+
+		if (!watched)
+			continue;
+		process = target_set_find(blocks->context.targets, watched->pid);
+		if (process && process->start_boot_ns == watched->start_boot_ns)
+			continue;
+		/* Its last period came through the ring when it died. */
+		drop_samples(blocks, watched);
+		blocks_watch_remove(blocks->watch, watched, blocks->kernel);
+	}
+	for (size_t n = 0; !err && (process = target_set_at(blocks->context.targets, n)); n++)
+		if (!blocks_watch_find(blocks->watch, process->pid))
+			err = start_watching(blocks, process);
+	return err;
+}
+
+static int look_around(struct blocks_source *blocks)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), next_ns = now_ns + IDLE_TICK_NS;
+	int err = looper_kernel_events(blocks->kernel, on_event, blocks);
+
+	if (!err)
+		err = follow_targets(blocks);
+	for (uint32_t i = 0; i < LOOPER_MAX_WATCHED && !err; i++) {
+		struct watched *watched = blocks_watch_at(blocks->watch, i);
+
+		if (watched)
+			err = look_at(blocks, watched, now_ns, &next_ns);
+	}
+	now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	loop_set_timer(blocks->timer,
+		       next_ns > now_ns + MIN_TICK_NS ? next_ns - now_ns : MIN_TICK_NS, 0);
+	return err;
+}
+
+static int on_tick(void *ctx, uint32_t events)
+{
+	return look_around(ctx);
+}
+
+static int index_of(void *ctx, pid_t tid)
+{
+	struct blocks_source *blocks = ctx;
+	struct watched *watched = blocks_watch_find(blocks->watch, tid);
+
+	return watched ? (int)watched->index : -1;
+}
+
+/* ---- the source ---- */
+
+static int open_stacks(struct blocks_source *blocks)
+{
+	static const enum stack_request requests[] = {STACK_AUTO, STACK_SNAPSHOT, STACK_PERF,
+						      STACK_PTRACE};
+
+	if (blocks->options.stack == BLOCKS_STACK_OFF)
+		return 0;
+	blocks->stacks = blocks_stacks_new(blocks->kernel, requests[blocks->options.stack],
+					   index_of, blocks);
+	if (!blocks->stacks) {
+		blocks->base.state = SOURCE_DEGRADED;
+		snprintf(blocks->base.reason, sizeof(blocks->base.reason), "no stacks: %s",
+			 strerror(errno));
+		return 0;
+	}
+	return loop_add_fd(blocks->context.loop, blocks_stacks_fd(blocks->stacks), EPOLLIN,
+			   on_reports, blocks);
+}
+
+static int blocks_open(struct source *source, const struct source_context *context)
+{
+	struct blocks_source *blocks = blocks_source(source);
+	int err;
+
+	blocks->context = *context;
+	blocks->sched = cpu_source_kernel(blocks->cpu);
+	if (!blocks->sched) {
+		snprintf(source->reason, sizeof(source->reason),
+			 "blocks need the switch program, which could not be loaded");
+		return -ENOTSUP;
+	}
+	blocks->kernel = looper_kernel_open(blocks->sched, blocks->options.detector,
+					    blocks->options.btf_path, source->reason,
+					    sizeof(source->reason));
+	if (!blocks->kernel)
+		return -errno;
+	blocks->watch = blocks_watch_new();
+	if (!blocks->watch)
+		return -ENOMEM;
+	err = looper_kernel_hook_wakeups(blocks->kernel);
+	if (err) {
+		source->state = SOURCE_DEGRADED;
+		snprintf(source->reason, sizeof(source->reason), "no wakers: %s", strerror(-err));
+	}
+	snprintf(blocks->variant, sizeof(blocks->variant), "%s",
+		 blocks->options.detector
+			 ? detector_name(blocks, (uint32_t)blocks->options.detector)
+			 : looper_kernel_probe_name(blocks->kernel));
+	source->variant = blocks->variant;
+	err = open_stacks(blocks);
+	if (!err)
+		err = loop_add_fd(context->loop, looper_kernel_events_fd(blocks->kernel), EPOLLIN,
+				  on_tick, blocks);
+	if (err)
+		return err;
+	blocks->timer = loop_add_timer(context->loop, MIN_TICK_NS, 0, on_tick, blocks);
+	return blocks->timer < 0 ? blocks->timer : 0;
+}
+
+static void add_delta(struct counter_list *lost, const char *name, uint64_t now, uint64_t *before)
+{
+	if (now > *before)
+		counter_list_add(lost, name, now - *before);
+	*before = now;
+}
+
+static void add_losses(struct blocks_source *blocks, struct record_interval *interval)
+{
+	struct counter_list *lost = &interval->lost;
+	uint64_t losses[LOOPER_LOSS_MAX], none = 0;
+	struct counter_list now = {0};
+	struct stack_stats stats;
+
+	if (!looper_kernel_losses(blocks->kernel, losses)) {
+		add_delta(lost, "blocks_event_ring_full", losses[LOOPER_LOSS_EVENT_RING_FULL],
+			  &blocks->losses[LOOPER_LOSS_EVENT_RING_FULL]);
+		add_delta(lost, "blocks_missed_entry", losses[LOOPER_LOSS_MISSED_ENTRY],
+			  &blocks->losses[LOOPER_LOSS_MISSED_ENTRY]);
+		add_delta(lost, "blocks_missed_switches", losses[LOOPER_LOSS_MISSED_SWITCH],
+			  &blocks->losses[LOOPER_LOSS_MISSED_SWITCH]);
+	}
+	add_delta(lost, "blocks_not_watched", blocks->unwatched, &none);
+	blocks->unwatched = 0;
+	if (!blocks->stacks)
+		return;
+	add_delta(lost, "stacks_no_buffer", blocks_stacks_busy(blocks->stacks),
+		  &blocks->stacks_busy);
+	blocks_stacks_stats(blocks->stacks, &stats);
+	interval->self.stops += stats.stops - blocks->seen.stops;
+	if (stats.stops > blocks->seen.stops && stats.stop_max_ns > interval->self.stop_max_ns)
+		interval->self.stop_max_ns = stats.stop_max_ns;
+	blocks->seen = stats;
+	if (!blocks_stacks_losses(blocks->stacks, &now)) {
+		for (size_t i = 0; i < now.count; i++) {
+			const char *name = now.items[i].name;
+			uint64_t before = counter_list_get(&blocks->stack_losses, name);
+
+			counter_list_add(lost, name, now.items[i].value - before);
+		}
+		counter_list_free(&blocks->stack_losses);
+		blocks->stack_losses = now;
+	}
+}
+
+static int blocks_sample(struct source *source, struct record_interval *interval)
+{
+	struct blocks_source *blocks = blocks_source(source);
+	int err = look_around(blocks);
+
+	if (!err)
+		add_losses(blocks, interval);
+	return err;
+}
+
+static void set(struct summary *summary, const char *key, uint64_t value)
+{
+	summary_set_total(summary, key, (double)value);
+}
+
+/* What blocks still when the run ends is told as far as it went, and all stacks are waited for. */
+static int blocks_summarise(struct source *source, struct summary *summary)
+{
+	struct blocks_source *blocks = blocks_source(source);
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	struct stack_stats stats;
+	int err = looper_kernel_events(blocks->kernel, on_event, blocks);
+
+	for (uint32_t i = 0; i < LOOPER_MAX_WATCHED && !err; i++) {
+		struct watched *watched = blocks_watch_at(blocks->watch, i);
+		struct looper_slot slot;
+
+		if (watched && watched->tracking && watched->reported_open &&
+		    looper_kernel_read(blocks->kernel, i, &slot) && slot.busy_since_ns &&
+		    slot.periods == watched->period)
+			err = report_open(blocks, watched, &slot, now_ns);
+	}
+	if (!blocks->stacks)
+		return err;
+	blocks_stacks_drain(blocks->stacks, DRAIN_NS);
+	on_reports(blocks, 0);
+	blocks_stacks_stats(blocks->stacks, &stats);
+	set(summary, "captures.snapshot", stats.captures[CAPTURE_SNAPSHOT]);
+	set(summary, "captures.perf", stats.captures[CAPTURE_PERF]);
+	set(summary, "captures.ptrace", stats.captures[CAPTURE_PTRACE]);
+	set(summary, "captures.kernel", stats.captures[CAPTURE_KERNEL]);
+	set(summary, "captures.stops", stats.stops);
+	set(summary, "captures.stop_p50_ns", stats.stop_p50_ns);
+	set(summary, "captures.stop_p99_ns", stats.stop_p99_ns);
+	set(summary, "captures.stop_max_ns", stats.stop_max_ns);
+	set(summary, "captures.eintr_risk", stats.eintr_risk);
+	set(summary, "captures.workers_replaced", stats.workers_replaced);
+	return err;
+}
+
+static void blocks_close(struct source *source)
+{
+	struct blocks_source *blocks = blocks_source(source);
+
+	if (!source)
+		return;
+	for (uint32_t i = 0; blocks->watch && i < LOOPER_MAX_WATCHED; i++) {
+		struct watched *watched = blocks_watch_at(blocks->watch, i);
+
+		if (!watched)
+			continue;
+		drop_samples(blocks, watched);
+		blocks_watch_remove(blocks->watch, watched, blocks->kernel);
+	}
+	if (blocks->kernel && blocks->context.loop)
+		loop_remove_fd(blocks->context.loop, looper_kernel_events_fd(blocks->kernel));
+	if (blocks->stacks && blocks->context.loop)
+		loop_remove_fd(blocks->context.loop, blocks_stacks_fd(blocks->stacks));
+	blocks_stacks_free(blocks->stacks);
+	blocks_watch_free(blocks->watch);
+	looper_kernel_close(blocks->kernel);
+	counter_list_free(&blocks->stack_losses);
+	free(blocks);
+}
+
+static const struct source_ops blocks_ops = {
+	.name = "blocks",
+	.open = blocks_open,
+	.sample = blocks_sample,
+	.summarise = blocks_summarise,
+	.close = blocks_close,
+};
+
+struct source *blocks_source_new(const struct blocks_options *options, struct source *cpu)
+{
+	struct blocks_source *blocks = calloc(1, sizeof(*blocks));
+
+	if (!blocks)
+		return NULL;
+	blocks->base.ops = &blocks_ops;
+	blocks->options = *options;
+	blocks->cpu = cpu;
+	blocks->timer = -1;
+	return &blocks->base;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The blocks source: long busy periods of the main threads of the targets. */
+#pragma once
+#include "jankscope/source.h"
+
+/* Rows of --stack, in the order of its choices. */
+enum blocks_stack {
+	BLOCKS_STACK_AUTO = 0,
+	BLOCKS_STACK_SNAPSHOT = 1,
+	BLOCKS_STACK_PERF = 2,
+	BLOCKS_STACK_PTRACE = 3,
+	BLOCKS_STACK_OFF = 4,
+};
+
+struct blocks_options {
+	int detector; /* enum looper_detector; 0: the best that works */
+	enum blocks_stack stack;
+	const char *btf_path;
+};
+
+/* cpu: the CPU source, added to the session before this one with need_switch; borrowed. NULL with
+ * errno ENOMEM. */
+struct source *blocks_source_new(const struct blocks_options *options, struct source *cpu);

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/blocks_watch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "abi/sched.h"
+#include "util/clock.h"
+
+/* A process that is not older had its start seen: its first period began there. */
+#define YOUNG_NS (2 * NSEC_PER_SEC)
+#define MAX_FDS  4096
+
+struct blocks_watch {
+	struct watched rows[LOOPER_MAX_WATCHED];
+	uint64_t serial, born_mono_ns;
+};
+
+struct blocks_watch *blocks_watch_new(void)
+{
+	struct blocks_watch *watch = calloc(1, sizeof(*watch));
+
+	if (watch)
+		watch->born_mono_ns = clock_now_ns(CLOCK_MONOTONIC);
+	return watch;
+}
+
+void blocks_watch_free(struct blocks_watch *watch)
+{
+	free(watch);
+}
+
+struct watched *blocks_watch_add(struct blocks_watch *watch, const struct target_process *process)
+{
+	struct watched *row = NULL;
+
+	for (uint32_t i = 0; i < LOOPER_MAX_WATCHED && !row; i++) {
+		if (watch->rows[i].used)
+			continue;
+		row = &watch->rows[i];
+		*row = (struct watched){.used = true, .index = i};
+	}
+	if (!row) {
+		errno = ENOSPC;
+		return NULL;
+	}
+	row->pid = process->pid;
+	row->start_boot_ns = process->start_boot_ns;
+	row->slot_id = ++watch->serial;
+	row->pidfd = process->pidfd >= 0 ? fcntl(process->pidfd, F_DUPFD_CLOEXEC, 0) : -1;
+	snprintf(row->process, sizeof(row->process), "%s", process->process);
+	snprintf(row->package, sizeof(row->package), "%s",
+		 process->package ? process->package : "");
+	return row;
+}
+
+void blocks_watch_remove(struct blocks_watch *watch, struct watched *watched,
+			 struct looper_kernel *kernel)
+{
+	looper_kernel_unwatch(kernel, watched->index, watched->pid);
+	looper_probes_free(watched->probes);
+	if (watched->pidfd >= 0)
+		close(watched->pidfd);
+	block_spells_free(&watched->spells);
+	watched->used = false;
+}
+
+struct watched *blocks_watch_at(struct blocks_watch *watch, uint32_t index)
+{
+	return index < LOOPER_MAX_WATCHED && watch->rows[index].used ? &watch->rows[index] : NULL;
+}
+
+struct watched *blocks_watch_find(struct blocks_watch *watch, pid_t pid)
+{
+	for (uint32_t i = 0; i < LOOPER_MAX_WATCHED; i++)
+		if (watch->rows[i].used && watch->rows[i].pid == pid)
+			return &watch->rows[i];
+	return NULL;
+}
+
+/* ---- what the thread did before it was watched ---- */
+
+static bool read_text(pid_t pid, const char *name, char *text, size_t size)
+{
+	char path[64];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, size - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = 0;
+	return n > 0;
+}
+
+struct past {
+	uint64_t cpu_ns, delay_ns, arrivals, switches, faults_minor, faults_major;
+	char state;
+};
+
+static int read_past(pid_t pid, struct past *past)
+{
+	char text[4096], path[64], *p;
+	unsigned long long minor = 0, major = 0, voluntary = 0, involuntary = 0;
+
+	*past = (struct past){0};
+	snprintf(path, sizeof(path), "task/%d/schedstat", pid);
+	if (!read_text(pid, path, text, sizeof(text)) ||
+	    sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &past->cpu_ns, &past->delay_ns,
+		   &past->arrivals) != 3)
+		return -ESRCH;
+	snprintf(path, sizeof(path), "task/%d/stat", pid);
+	if (!read_text(pid, path, text, sizeof(text)) || !(p = strrchr(text, ')')))
+		return -ESRCH;
+	/* state, then six fields, minflt, cminflt, majflt */
+	if (sscanf(p + 1, " %c %*d %*d %*d %*d %*d %*u %llu %*u %llu", &past->state, &minor,
+		   &major) != 3)
+		return -ESRCH;
+	past->faults_minor = minor;
+	past->faults_major = major;
+	snprintf(path, sizeof(path), "task/%d/status", pid);
+	if (read_text(pid, path, text, sizeof(text))) {
+		if ((p = strstr(text, "\nvoluntary_ctxt_switches:")))
+			sscanf(p, "\nvoluntary_ctxt_switches: %llu", &voluntary);
+		if ((p = strstr(text, "\nnonvoluntary_ctxt_switches:")))
+			sscanf(p, "\nnonvoluntary_ctxt_switches: %llu", &involuntary);
+	}
+	past->switches = voluntary + involuntary;
+	return 0;
+}
+
+static uint32_t off_state_of(char state)
+{
+	switch (state) {
+	case 'R':
+		return OFF_CPU_RUNNABLE;
+	case 'D':
+		return OFF_CPU_UNINTERRUPTIBLE;
+	case 'T':
+	case 't':
+		return OFF_CPU_STOPPED;
+	}
+	return OFF_CPU_SLEEPING;
+}
+
+/* The period that it is in: none in its poll; since its start if that was lately; else since now.
+ */
+static void start_period(struct blocks_watch *watch, struct watched *watched,
+			 struct looper_slot *slot, const struct past *past, uint64_t now_ns)
+{
+	uint64_t boot_minus_mono_ns = clock_now_ns(CLOCK_BOOTTIME) - now_ns;
+	uint64_t start_ns = watched->start_boot_ns > boot_minus_mono_ns
+				    ? watched->start_boot_ns - boot_minus_mono_ns
+				    : 0;
+	bool young = now_ns - start_ns < YOUNG_NS && start_ns < now_ns;
+
+	slot->busy_since_ns = now_ns;
+	slot->periods = 1;
+	slot->begin_cpu_ns = past->cpu_ns;
+	slot->begin_faults_minor = past->faults_minor;
+	slot->begin_faults_major = past->faults_major;
+	if (!young)
+		return;
+	slot->busy_since_ns = start_ns;
+	slot->begin_cpu_ns = slot->begin_faults_minor = slot->begin_faults_major = 0;
+	slot->sums.runnable_ns = past->delay_ns;
+	if (now_ns - start_ns > past->cpu_ns + past->delay_ns) {
+		slot->sums.sleeping_ns = now_ns - start_ns - past->cpu_ns - past->delay_ns;
+		slot->sums.reason_ns[LOOPER_REASON_UNSEEN] = slot->sums.sleeping_ns;
+	}
+}
+
+int blocks_watch_start(struct blocks_watch *watch, struct watched *watched,
+		       struct looper_kernel *kernel, uint64_t block_ns)
+{
+	struct looper_slot *live = looper_kernel_slot(kernel, watched->index);
+	struct looper_slot slot = {.epfd = -1, .polling = -1, .syscall_nr = -1, .other_epfd = -1};
+	struct wait_place place;
+	struct past past;
+	uint64_t now_ns;
+	int epfd, err;
+
+	memset(looper_kernel_stash(kernel, watched->index), 0, sizeof(struct looper_registers));
+	slot.tid = (uint32_t)watched->pid;
+	slot.detector = watched->detector;
+	slot.block_ns = block_ns;
+	slot.start_boot_ns = watched->slot_id;
+	now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	err = wait_place_read(watched->pid, &place);
+	if (!err)
+		err = read_past(watched->pid, &past);
+	if (err)
+		return err;
+	epfd = wait_place_epfd(&place);
+	slot.out_cpu_ns = slot.in_cpu_ns = past.cpu_ns;
+	slot.out_delay_ns = past.delay_ns;
+	slot.out_switches = past.switches;
+	slot.out_arrivals = past.arrivals;
+	slot.off_state = off_state_of(past.state);
+	slot.syscall_nr = place.syscall_nr >= 0 ? (int32_t)place.syscall_nr : -1;
+	slot.on_cpu = place.syscall_nr == -2 || past.state == 'R';
+	if (slot.on_cpu)
+		slot.in_ns = now_ns;
+	else
+		slot.off_ns = now_ns;
+	if (epfd >= 0) {
+		slot.epfd = slot.polling = epfd;
+		if (watched->detector != LOOPER_BY_UPROBE)
+			slot.flags |= LOOPER_SLOT_BY_SWITCH;
+	} else {
+		start_period(watch, watched, &slot, &past, now_ns);
+	}
+	*live = slot;
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	err = looper_kernel_watch(kernel, watched->index, watched->pid);
+	if (err)
+		return err;
+	/* It may have left or entered its poll between the two: then what it does now counts. */
+	if (!wait_place_read(watched->pid, &place) && wait_place_epfd(&place) != epfd &&
+	    live->periods == slot.periods && live->polling == slot.polling) {
+		epfd = wait_place_epfd(&place);
+		if (epfd >= 0) {
+			live->epfd = live->polling = epfd;
+			live->busy_since_ns = 0;
+			if (watched->detector != LOOPER_BY_UPROBE)
+				live->flags |= LOOPER_SLOT_BY_SWITCH;
+		} else if (live->polling >= 0) {
+			live->polling = -1;
+			live->flags &= ~LOOPER_SLOT_BY_SWITCH;
+			live->periods++;
+			live->begin_cpu_ns = past.cpu_ns;
+			live->busy_since_ns = now_ns;
+		}
+	}
+	return 0;
+}
+
+void blocks_watch_end_period(struct watched *watched)
+{
+	watched->tracking = false;
+	watched->owner.tid = 0;
+	watched->spells.count = 0;
+	watched->spells.dropped = 0;
+}
+
+void blocks_watch_set_owner(struct watched *watched, pid_t tid)
+{
+	char path[64], text[64];
+
+	watched->owner.tid = tid;
+	watched->owner.thread[0] = 0;
+	snprintf(path, sizeof(path), "task/%d/comm", tid);
+	if (!read_text(watched->pid, path, text, sizeof(text)))
+		return;
+	text[strcspn(text, "\n")] = 0;
+	snprintf(watched->owner.thread, sizeof(watched->owner.thread), "%.15s", text);
+}
+
+bool blocks_watch_is_looper(struct watched *watched, const struct looper_slot *slot)
+{
+	char path[64];
+	struct dirent *entry;
+	DIR *folder;
+
+	if (slot->epfd >= 0 || watched->looper_known)
+		return true;
+	snprintf(path, sizeof(path), "/proc/%d/fd", watched->pid);
+	folder = opendir(path);
+	if (!folder)
+		return false;
+	for (int i = 0; i < MAX_FDS && !watched->looper_known && (entry = readdir(folder)); i++)
+		if (entry->d_name[0] != '.')
+			watched->looper_known =
+				wait_is_epoll(watched->pid, (int)strtol(entry->d_name, NULL, 10));
+	closedir(folder);
+	return watched->looper_known;
+}
+
+struct watched_load blocks_watch_load(const struct watched *watched,
+				      const struct sched_kernel *sched)
+{
+	struct watched_load load = {.mono_ns = clock_now_ns(CLOCK_MONOTONIC)};
+	struct timespec ts;
+	unsigned long long pages;
+	clockid_t clock;
+	char text[128];
+
+	load.idle_ns = SOME_U64(sched_kernel_idle_now_ns(sched));
+	if (!clock_getcpuclockid(watched->pid, &clock) && !clock_gettime(clock, &ts))
+		load.cpu_ns = SOME_U64((uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec);
+	if (read_text(watched->pid, "statm", text, sizeof(text)) &&
+	    sscanf(text, "%*u %llu", &pages) == 1)
+		load.rss_bytes = SOME_U64(pages * (uint64_t)sysconf(_SC_PAGESIZE));
+	return load;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The table of watched main threads: who sits in which slot of the kernel side. */
+#pragma once
+#include <stdbool.h>
+
+#include "jankscope/target.h"
+#include "kernel/looper_kernel.h"
+#include "source/blocks_ledger.h"
+#include "source/blocks_stacks.h"
+
+/* Load of the machine and of the app at one moment. */
+struct watched_load {
+	uint64_t mono_ns; /* 0: not read */
+	struct opt_u64 idle_ns, cpu_ns, rss_bytes;
+};
+
+struct watched {
+	bool used;
+	uint32_t index;
+	pid_t pid; /* and tid: main threads only */
+	int pidfd; /* own copy; -1: none */
+	uint64_t start_boot_ns, slot_id;
+	char process[256], package[256];
+	uint32_t detector; /* enum looper_detector */
+	struct looper_probes *probes;
+	char degraded[96]; /* why not by the best detector, or "" */
+	/* the period that is being followed */
+	bool tracking, reported_open, reported_anr, looper_known;
+	uint64_t period, begin_ns, sampled_spell;
+	struct watched_load load;
+	struct block_samples samples;
+	struct block_spells spells;
+	struct {
+		pid_t tid;
+		char thread[RECORD_COMM_LEN];
+	} owner;
+};
+
+struct blocks_watch;
+
+struct blocks_watch *blocks_watch_new(void);
+/* Everything must have been removed. */
+void blocks_watch_free(struct blocks_watch *watch);
+
+/* A row for a process. NULL with ENOSPC when all are taken. */
+struct watched *blocks_watch_add(struct blocks_watch *watch, const struct target_process *process);
+/* Fill the slot by what the thread does now and let the kernel side see it. detector and probes are
+ * set. 0, or why the thread could not be read. */
+int blocks_watch_start(struct blocks_watch *watch, struct watched *watched,
+		       struct looper_kernel *kernel, uint64_t block_ns);
+void blocks_watch_remove(struct blocks_watch *watch, struct watched *watched,
+			 struct looper_kernel *kernel);
+/* The row of a slot, NULL when it is free. */
+struct watched *blocks_watch_at(struct blocks_watch *watch, uint32_t index);
+struct watched *blocks_watch_find(struct blocks_watch *watch, pid_t pid);
+
+/* Forget the period: spells and owner. Its samples were given away. */
+void blocks_watch_end_period(struct watched *watched);
+void blocks_watch_set_owner(struct watched *watched, pid_t tid);
+/* The thread runs an epoll loop: it was seen to wait on one, or its process has one (it may be
+ * starting up). Without that a program that never polls would be one endless block. */
+bool blocks_watch_is_looper(struct watched *watched, const struct looper_slot *slot);
+struct watched_load blocks_watch_load(const struct watched *watched,
+				      const struct sched_kernel *sched);
