@@ -353,7 +353,7 @@ unsigned sched_kernel_cpu_count(const struct sched_kernel *kernel)
 	return kernel->cpu_count;
 }
 
-static int tasks_fd(const struct sched_kernel *kernel)
+int sched_kernel_tasks_fd(const struct sched_kernel *kernel)
 {
 	return bpf_map__fd(kernel->hash ? kernel->skeleton->maps.tasks_hash
 					: kernel->skeleton->maps.tasks);
@@ -490,7 +490,7 @@ static int read_hash(struct sched_kernel *kernel, task_slot_fn callback, void *c
 
 	for (;;) {
 		uint32_t count = (uint32_t)kernel->slot_count;
-		int more = bpf_map_lookup_batch(tasks_fd(kernel), in, &batch, kernel->batch_keys,
+		int more = bpf_map_lookup_batch(sched_kernel_tasks_fd(kernel), in, &batch, kernel->batch_keys,
 						kernel->batch_slots, &count, NULL);
 
 		if (more && errno != ENOENT)
@@ -503,7 +503,7 @@ static int read_hash(struct sched_kernel *kernel, task_slot_fn callback, void *c
 			err = callback(ctx, (pid_t)kernel->batch_keys[i], slot);
 			/* Dead, and no room in the ring to say so: it was left for us to take. */
 			if (slot->flags & TASK_SLOT_UNREPORTED)
-				bpf_map_delete_elem(tasks_fd(kernel), &kernel->batch_keys[i]);
+				bpf_map_delete_elem(sched_kernel_tasks_fd(kernel), &kernel->batch_keys[i]);
 		}
 		if (more || err)
 			return err;

@@ -70,6 +70,9 @@ int sched_kernel_overflow(struct sched_kernel *kernel, overflow_fn callback, voi
 int sched_kernel_losses(const struct sched_kernel *kernel, uint64_t losses[SCHED_LOSS_MAX],
 			uint64_t *missed_runs, uint64_t *torn_reads);
 
+/* The map of task slots. */
+int sched_kernel_tasks_fd(const struct sched_kernel *kernel);
+
 /* For the looper room, whose maps (abi/looper.h) live with the switch program. Descriptors are
  * owned by the kernel. */
 struct sched_kernel_loopers {
