@@ -363,7 +363,7 @@ static void block(struct builder *b, json_t *object, const struct record_block *
 	}
 	set_opt(b, object, "faults_minor", block->faults_minor);
 	set_opt(b, object, "faults_major", block->faults_major);
-	child = set_array(b, object, "sleeps");
+	child = block->sleep_count ? set_array(b, object, "sleeps") : NULL;
 	for (size_t i = 0; i < block->sleep_count; i++) {
 		const struct block_sleep *row = &block->sleeps[i];
 		json_t *sleep = add_object(b, child), *waker;
