@@ -733,6 +733,20 @@ static void read_attached(const struct rig *rig, struct attached *attached)
 	close(fd);
 }
 
+/* A namespace of somebody else's that went meanwhile is not our loss, so not all are summed. */
+static void test_nothing_lost(struct bench *bench, const char *label)
+{
+	static const char *const names[] = {"net_uid_map_full",     "net_flow_map_full",
+					    "net_waiting_map_full", "net_header_unreadable",
+					    "net_missed_runs",      "net_lost_bytes"};
+	uint64_t total = 0;
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		total += counter_list_get(&bench->measured.lost, names[i]);
+	tap_ok(total == 0, "%s: nothing was lost", label);
+}
+
 static void test_variant(struct bench *bench, const char *label, const struct net_options *options)
 {
 	static struct attached before, during, after;
@@ -766,7 +780,7 @@ static void test_variant(struct bench *bench, const char *label, const struct ne
 		test_aborts(bench, label, options->wire);
 	}
 	test_fragments(bench, label, options->wire);
-	tap_ok(counter_list_total(&bench->measured.lost) == 0, "%s: nothing was lost", label);
+	test_nothing_lost(bench, label);
 	stop(bench);
 	read_attached(&bench->rig, &after);
 	tap_ok(before.readable && !memcmp(&before, &during, sizeof(before)) &&
@@ -899,18 +913,18 @@ static int send_from_ring(const void *arg, int ready)
 		struct tpacket2_hdr *header = (void *)(map + (i & 1) * 2048);
 		unsigned char *frame =
 			(unsigned char *)header + TPACKET2_HDRLEN - sizeof(struct sockaddr_ll);
-		struct iphdr *ip = (void *)(frame + 14);
+		struct iphdr ip = {.version = 4,
+				   .ihl = 5,
+				   .tot_len = htons(128),
+				   .ttl = 9,
+				   .protocol = IPPROTO_UDP};
 
 		memset(frame, 0, 14 + 128);
 		memset(frame, 0xff, 6); /* broadcast: whoever is there */
 		frame[12] = 0x08;
-		*ip = (struct iphdr){.version = 4,
-				     .ihl = 5,
-				     .tot_len = htons(128),
-				     .ttl = 9,
-				     .protocol = IPPROTO_UDP};
-		inet_pton(AF_INET, RIG_PEER4, &ip->saddr);
-		inet_pton(AF_INET, RIG_DEVICE4, &ip->daddr);
+		inet_pton(AF_INET, RIG_PEER4, &ip.saddr);
+		inet_pton(AF_INET, RIG_DEVICE4, &ip.daddr);
+		memcpy(frame + 14, &ip, sizeof(ip));
 		header->tp_len = 14 + 128;
 		header->tp_status = TP_STATUS_SEND_REQUEST;
 		if (send(fd, NULL, 0, 0) < 0)
@@ -1161,6 +1175,7 @@ int main(int argc, char **argv)
 	test_netd(&bench);
 	test_namespace_unreadable(&bench);
 cleanup:
+	counter_list_free(&bench.measured.lost);
 	bpf_link__destroy(bench.links[0]);
 	bpf_link__destroy(bench.links[1]);
 	net_truth_bpf__destroy(bench.truth);

@@ -188,12 +188,15 @@ static int ask(struct net_diag *diag, const struct wanted *wanted)
 	return net_diag_read(diag, &request);
 }
 
-static size_t count_unreadable(const struct net_diag *diag)
+/* gone_counts: one that was not found is one, too; among all of them it has merely ended. */
+static size_t count_unreadable(const struct net_diag *diag, bool gone_counts)
 {
 	size_t unreadable = 0, i;
 
 	for (i = 0; i < diag->namespace_count; i++)
-		unreadable += diag->namespaces[i].error != 0;
+		if (diag->namespaces[i].error &&
+		    (gone_counts || diag->namespaces[i].error != -ENOENT))
+			unreadable++;
 	return unreadable;
 }
 
@@ -224,10 +227,10 @@ int net_flows_prime(struct net_flows *flows, uint32_t epoch, struct counter_list
 	}
 	if (!err)
 		err = counter_list_add(lost, "net_flow_map_full", full);
-	if (!err && count_unreadable(&diag)) {
-		flows->blind = true;
-		err = counter_list_add(lost, "net_namespace_unreadable", count_unreadable(&diag));
-	}
+	flows->blind = count_unreadable(&diag, false) > 0;
+	if (!err)
+		err = counter_list_add(lost, "net_namespace_unreadable",
+				       count_unreadable(&diag, false));
 	net_diag_free(&diag);
 	return err;
 }
@@ -420,7 +423,8 @@ int net_flows_read(struct net_flows *flows, uint32_t epoch, struct counter_list 
 	if (!err)
 		err = counter_list_add(lost, "net_flow_map_full", full);
 	if (!err && flows->blind)
-		err = counter_list_add(lost, "net_namespace_unreadable", count_unreadable(&diag));
+		err = counter_list_add(lost, "net_namespace_unreadable",
+				       count_unreadable(&diag, true));
 cleanup:
 	net_diag_free(&diag);
 	free(wanted);
