@@ -217,4 +217,5 @@ install: all
 clean:
 	$(Q)rm -rf build
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+# build/vm may hold a kernel's source tree, with .d files and folders of its own.
+-include $(shell find $(BUILD) -path '*/vm/gki' -prune -o -type f -name '*.d' -print 2>/dev/null)

@@ -14,12 +14,14 @@ load=--load
 [ "$(id -u)" = 0 ] || { load=; echo "ok - relocated programs pass the verifier # SKIP needs root"; }
 arm64=build/arm64/bpf
 [ "$(uname -m)" = aarch64 ] && arm64=build/bpf
+objects=
+for source in bpf/*.bpf.c; do objects="$objects $arm64/$(basename "$source" .c).o"; done
 for xz in "$SHARED"/btf/*arm64*.btf.xz; do
 	[ -f "$xz" ] || continue
 	found=1
 	name=$(basename "$xz" .btf.xz)
 	xz -dc "$xz" >"$work/$name.btf"
-	if "$program" $load "$work/$name.btf" "$arm64"/*.bpf.o >"$work/out" 2>&1; then
+	if "$program" $load "$work/$name.btf" $objects >"$work/out" 2>&1; then
 		echo "ok - $name: every field is there or guarded, every helper is known"
 		sed -n 's/^/# /; /relocations,\|guarded\|asked, not\|verifier/p' "$work/out" | sed "s/^# /# $name: /"
 	else
@@ -36,9 +38,9 @@ if [ "$(uname -m)" != aarch64 ] && [ -s "$list" ] && grep -q android "$list"; th
 	for btf in $(cat "$list"); do
 		name=$(basename "$btf" .btf.xz)
 		bpftool=$(command -v bpftool || echo /usr/sbin/bpftool)
-		"$bpftool" gen min_core_btf "$work/$name.btf" "$work/small.btf" "$arm64"/*.bpf.o
-		"$program" "$work/$name.btf" "$arm64"/*.bpf.o | grep -v 'helper' | sort >"$work/full"
-		"$program" "$work/small.btf" "$arm64"/*.bpf.o | grep -v 'helper' | sort >"$work/small"
+		"$bpftool" gen min_core_btf "$work/$name.btf" "$work/small.btf" $objects
+		"$program" "$work/$name.btf" $objects | grep -v 'helper' | sort >"$work/full"
+		"$program" "$work/small.btf" $objects | grep -v 'helper' | sort >"$work/small"
 		if cmp -s "$work/full" "$work/small"; then
 			echo "ok - $name: the embedded BTF ($(stat -c %s "$work/small.btf") bytes) answers like the whole one"
 		else
