@@ -4,9 +4,12 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 const char *program_variant_name(enum program_variant variant)
@@ -108,6 +111,21 @@ int tracepoint_arguments(const struct btf *btf, const char *tracepoint)
 	return btf_vlen(type) - 1;
 }
 
+/* Neither what bpf() asks for since 5.8 nor the one that stands for it. A root without them is one
+ * of a container. */
+static bool lacks_capabilities(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {0};
+	uint64_t effective;
+
+	if (syscall(SYS_capget, &header, data))
+		return false;
+	effective = data[0].effective | (uint64_t)data[1].effective << 32;
+	return !(effective >> CAP_SYS_ADMIN & 1) &&
+	       !((effective >> CAP_BPF & 1) && (effective >> CAP_PERFMON & 1));
+}
+
 void kernel_explain(int err, const char *what, char *reason, size_t size)
 {
 	const char *detail = kernel_log_reason();
@@ -115,6 +133,11 @@ void kernel_explain(int err, const char *what, char *reason, size_t size)
 	if (err == -EPERM && geteuid() != 0)
 		snprintf(reason, size,
 			 "%s: not permitted: run as root, or with CAP_BPF and CAP_PERFMON", what);
+	else if (err == -EPERM && lacks_capabilities())
+		snprintf(reason, size,
+			 "%s: not permitted: this root is a limited one, without CAP_BPF and "
+			 "CAP_PERFMON",
+			 what);
 	else if (err == -EPERM || err == -EACCES)
 		snprintf(reason, size, "%s: the kernel refused it (%s): %s", what, strerror(-err),
 			 detail[0] ? detail : "seccomp, SELinux or a locked-down kernel?");
