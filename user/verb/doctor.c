@@ -102,7 +102,7 @@ enum exit_code verb_doctor(const struct options *options)
 		err = print_json(features, count, usable);
 	else
 		print_table(features, count, usable);
-	if (err || fflush(stdout))
+	if (err)
 		return EXIT_INTERNAL;
 	if (!usable)
 		for (size_t i = 0; i < count; i++)

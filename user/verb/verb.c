@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verb/verb.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernel/load.h"
 
@@ -59,7 +62,7 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
 	return code;
 }
 
-int verb_main(int argc, char **argv)
+static int dispatch(int argc, char **argv)
 {
 	struct verb_description all[VERB_COUNT];
 
@@ -91,4 +94,29 @@ int verb_main(int argc, char **argv)
 			return run_verb(&verbs[i], argc - 1, argv + 1);
 	fprintf(stderr, "jankscope: error: %s: unknown verb; see jankscope --help\n", argv[1]);
 	return EXIT_USAGE;
+}
+
+/* A file of ours must never become stdout or stderr because the shell closed those. */
+static void fill_standard_streams(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+int verb_main(int argc, char **argv)
+{
+	int code;
+
+	fill_standard_streams();
+	code = dispatch(argc, argv);
+	if (fflush(stdout) && errno != EPIPE && code == EXIT_FINE) {
+		fprintf(stderr, "jankscope: error: cannot write stdout: %s\n", strerror(errno));
+		code = EXIT_INTERNAL;
+	}
+	return code;
 }
