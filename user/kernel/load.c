@@ -139,8 +139,11 @@ void kernel_explain(int err, const char *what, char *reason, size_t size)
 			 "CAP_PERFMON",
 			 what);
 	else if (err == -EPERM || err == -EACCES)
+		/* That not even libbpf's trivial program loads says no more than err does. */
 		snprintf(reason, size, "%s: the kernel refused it (%s): %s", what, strerror(-err),
-			 detail[0] ? detail : "seccomp, SELinux or a locked-down kernel?");
+			 detail[0] && !strstr(detail, "probe_loading")
+				 ? detail
+				 : "seccomp, SELinux or a locked-down kernel?");
 	else if (err == -ESRCH || strstr(detail, "BTF"))
 		snprintf(reason, size,
 			 "%s: no BTF: needs CONFIG_DEBUG_INFO_BTF (/sys/kernel/btf/vmlinux) or "
