@@ -253,7 +253,8 @@ static struct record_footer footer = {
 	.distribution_count = COUNT(distributions),
 };
 
-static const struct record_header bare_header = {.kernel = "Linux 6.1", .arch = "x86_64"};
+static const struct record_header bare_header = {
+	.session = "01234567-89ab-cdef-0123-456789abcdef", .kernel = "Linux 6.1", .arch = "x86_64"};
 static const struct record_interval bare_interval = {.dur_ns = 1};
 static struct record_task bare_tasks[] = {{.tid = 1, .pid = 1, .thread = "init", .cpu_ns = 1}};
 static const struct record_interval bare_cpu = {
