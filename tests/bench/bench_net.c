@@ -141,8 +141,6 @@ static void disarm(struct armed *armed)
 	bpf_link__destroy(armed->links[1]);
 }
 
-static double base_ns;
-
 static bool measure(struct game *game, enum tool tool, bool with, double *value)
 {
 	struct armed armed;
@@ -178,10 +176,10 @@ static void compare(struct game *game, enum tool tool, size_t pairs)
 		over[i] = with - without;
 		base[i] = without;
 	}
-	base_ns = bench_quantile(base, pairs, 0.5);
 	snprintf(value, sizeof(value), "%+.0f ns", bench_quantile(over, pairs, 0.5));
 	snprintf(spread, sizeof(spread), "[%+.0f..%+.0f] of %.0f",
-		 bench_quantile(over, pairs, 0.25), bench_quantile(over, pairs, 0.75), base_ns);
+		 bench_quantile(over, pairs, 0.25), bench_quantile(over, pairs, 0.75),
+		 bench_quantile(base, pairs, 0.5));
 	bench_row(tools[tool].name, value, spread, "");
 }
 

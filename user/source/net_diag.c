@@ -241,6 +241,7 @@ struct walk {
 	struct net_diag *diag;
 	const struct net_diag_request *request;
 	size_t visited;
+	uint32_t here; /* the namespace that this thread is in; entering it needs no privilege */
 };
 
 static struct net_diag_namespace *find_namespace(const struct net_diag *diag, uint32_t netns)
@@ -286,10 +287,12 @@ static void visit(struct walk *walk, const char *path, uint32_t netns)
 		close(fd);
 		return;
 	}
-	err = setns(fd, CLONE_NEWNET) ? -errno : 0;
+	err = netns != walk->here && setns(fd, CLONE_NEWNET) ? -errno : 0;
 	close(fd);
-	if (!err)
+	if (!err) {
+		walk->here = netns;
 		err = dump_namespace(walk->diag, walk->request, netns);
+	}
 	namespace->error = err == -ENOENT ? -EOPNOTSUPP : err; /* -ENOENT: no inet_diag module */
 	walk->visited++;
 }
@@ -342,8 +345,10 @@ static void *walk_namespaces(void *arg)
 	struct walk *walk = arg;
 	struct stat st;
 
-	if (!stat("/proc/thread-self/ns/net", &st))
-		visit(walk, "/proc/thread-self/ns/net", (uint32_t)st.st_ino);
+	if (!stat("/proc/thread-self/ns/net", &st)) {
+		walk->here = (uint32_t)st.st_ino;
+		visit(walk, "/proc/thread-self/ns/net", walk->here);
+	}
 	if (!all_visited(walk))
 		walk_processes(walk);
 	if (!all_visited(walk))

@@ -27,26 +27,6 @@ static int read_batches(int fd, uint32_t key_size, uint32_t value_size, uint32_t
 	return err == -ENOENT || (err == -ENOSPC && got) ? 0 : err;
 }
 
-static int read_keys(int fd, uint32_t key_size, uint32_t value_size, uint32_t max_entries,
-		     char *keys, char *values, uint32_t *count)
-{
-	uint32_t got = 0, steps;
-	int err = 0;
-
-	/* A key that is deleted meanwhile restarts the walk: bounded by steps. */
-	for (steps = 0; got < max_entries && steps < 2 * max_entries; steps++) {
-		char *key = keys + (size_t)got * key_size;
-
-		err = bpf_map_get_next_key(fd, got ? key - key_size : NULL, key);
-		if (err)
-			break;
-		if (!bpf_map_lookup_elem(fd, key, values + (size_t)got * value_size))
-			got++;
-	}
-	*count = got;
-	return err == -ENOENT ? 0 : err;
-}
-
 int net_map_read(int fd, uint32_t key_size, uint32_t value_size, uint32_t max_entries,
 		 net_map_fn fn, void *ctx)
 {
@@ -58,8 +38,6 @@ int net_map_read(int fd, uint32_t key_size, uint32_t value_size, uint32_t max_en
 	if (!keys || !values)
 		goto cleanup;
 	err = read_batches(fd, key_size, value_size, max_entries, keys, values, &count);
-	if (err == -EINVAL || err == -EOPNOTSUPP || err == -524 /* ENOTSUPP */)
-		err = read_keys(fd, key_size, value_size, max_entries, keys, values, &count);
 	for (i = 0; !err && i < count; i++)
 		err = fn(ctx, keys + (size_t)i * key_size, values + (size_t)i * value_size);
 cleanup:

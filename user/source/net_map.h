@@ -7,7 +7,7 @@
  * read was copied before. */
 typedef int (*net_map_fn)(void *ctx, const void *key, const void *value);
 
-/* Call fn for every element: by bpf_map_lookup_batch (5.6), else key by key. value_size is what a
+/* Call fn for every element, by bpf_map_lookup_batch (057996380a42, 5.6). value_size is what a
  * lookup gives: for a per-CPU map that of all possible CPUs. An element that comes while the map
  * is read may be missed. 0, fn's return, or a negative errno. */
 int net_map_read(int fd, uint32_t key_size, uint32_t value_size, uint32_t max_entries,
