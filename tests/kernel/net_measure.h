@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The network source on one side, cgroup_skb counters on the other: run traffic, sample meanwhile,
+ * and compare per uid. */
+#pragma once
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include "jankscope/source.h"
+#include "kernel/net_rig.h"
+#include "kernel/net_traffic.h"
+#include "kernel/truth/net_truth.h"
+#include "net_truth.skel.h"
+#include "source/net.h"
+#include "tap.h"
+
+#define DEVICE_UID 10001
+#define PEER_UID   20001
+#define SAMPLE_US  50000
+#define MAX_UIDS   256
+
+struct measured {
+	struct {
+		uid_t uid;
+		struct record_bytes bytes;
+	} uids[MAX_UIDS];
+	size_t count;
+	struct record_bytes loopback, unattributed, forwarded, kernel, no_socket;
+	struct counter_list lost;
+};
+
+struct shared {
+	atomic_int go, up_count, samples;
+};
+
+struct bench {
+	struct rig rig;
+	struct net_truth_bpf *truth;
+	struct bpf_link *links[2];
+	struct source *source;
+	struct measured measured;
+	struct shared *shared;
+	/* An emulated machine: a tenth of the traffic, so that the test ends in a minute. */
+	bool slow;
+	/* Kernels before 521ff842bd2a leave the IPv6 SYN-ACK out of cgroup egress, netd with them:
+	 * that many bytes of each accepted connection are missing in the truth. */
+	unsigned synack6;
+};
+
+/* ---- measuring ---- */
+static inline void add(struct record_bytes *to, const struct record_bytes *from)
+{
+	to->rx_bytes += from->rx_bytes;
+	to->rx_packets += from->rx_packets;
+	to->tx_bytes += from->tx_bytes;
+	to->tx_packets += from->tx_packets;
+}
+
+static inline struct record_bytes *measured_uid(struct measured *measured, uid_t uid)
+{
+	size_t i;
+
+	for (i = 0; i < measured->count; i++)
+		if (measured->uids[i].uid == uid)
+			return &measured->uids[i].bytes;
+	if (measured->count == MAX_UIDS)
+		return &measured->uids[MAX_UIDS - 1].bytes;
+	measured->uids[measured->count].uid = uid;
+	return &measured->uids[measured->count++].bytes;
+}
+
+static inline int sample(struct bench *bench)
+{
+	struct record_interval interval = {0};
+	struct measured *measured = &bench->measured;
+	int err = bench->source->ops->sample(bench->source, &interval);
+	size_t i;
+
+	for (i = 0; i < interval.net.uid_count; i++)
+		add(measured_uid(measured, interval.net.uids[i].uid), &interval.net.uids[i].bytes);
+	add(&measured->loopback, &interval.net.loopback);
+	add(&measured->unattributed, &interval.net.unattributed);
+	add(&measured->forwarded, &interval.net.forwarded);
+	add(&measured->kernel, &interval.net.kernel);
+	add(&measured->no_socket, &interval.net.no_socket);
+	atomic_fetch_add(&bench->shared->samples, 1);
+	counter_list_merge(&measured->lost, &interval.lost);
+	counter_list_free(&interval.lost);
+	missing_list_free(&interval.missing);
+	return err;
+}
+
+static inline int start(struct bench *bench, const struct net_options *options)
+{
+	static const struct source_context context;
+	int err;
+
+	counter_list_free(&bench->measured.lost);
+	memset(&bench->measured, 0, sizeof(bench->measured));
+	bench->source = net_source_new(options);
+	if (!bench->source)
+		return -ENOMEM;
+	err = bench->source->ops->open(bench->source, &context);
+	if (err)
+		tap_note("%s", bench->source->reason);
+	return err;
+}
+
+static inline void stop(struct bench *bench)
+{
+	if (bench->source)
+		bench->source->ops->close(bench->source);
+	bench->source = NULL;
+}
+
+static inline struct truth_bytes truth_of(struct bench *bench, uid_t uid, bool wire, bool loopback)
+{
+	struct truth_key key = {
+		.uid = uid, .formula = wire ? TRUTH_WIRE : TRUTH_NETD, .loopback = loopback};
+	struct truth_bytes bytes = {0};
+
+	bpf_map_lookup_elem(bpf_map__fd(bench->truth->maps.truth), &key, &bytes);
+	return bytes;
+}
+
+static inline void clear_truth(struct bench *bench)
+{
+	int fd = bpf_map__fd(bench->truth->maps.truth);
+	struct truth_key key;
+
+	while (!bpf_map_get_next_key(fd, NULL, &key))
+		bpf_map_delete_elem(fd, &key);
+}
+
+/* ---- cases ---- */
+struct net_case;
+typedef int (*case_fn)(const struct bench *bench, const struct net_case *net_case, uid_t device,
+		       uid_t peer);
+
+struct net_case {
+	const char *name;
+	case_fn run;
+	int family;
+	uint64_t up, down;
+	int count;
+	bool server_closes;
+	bool gso;      /* see test_cases */
+	bool segments; /* super-packets: where the two length formulas differ */
+};
+
+static inline struct traffic traffic_of(const struct bench *bench, const struct net_case *net_case,
+					const char *v4, const char *v6)
+{
+	return (struct traffic){.family = net_case->family,
+				.address = net_case->family == AF_INET ? v4 : v6,
+				.up = net_case->up,
+				.down = net_case->down,
+				.count = net_case->count,
+				.server_closes = net_case->server_closes,
+				.samples = &bench->shared->samples};
+}
+
+static inline int tcp_out(const struct bench *bench, const struct net_case *net_case, uid_t device,
+			  uid_t peer)
+{
+	return traffic_pair(&bench->rig, RIG_PEER, peer, tcp_server, RIG_DEVICE, device, tcp_client,
+			    traffic_of(bench, net_case, RIG_PEER4, RIG_PEER6));
+}
+
+static inline int tcp_in(const struct bench *bench, const struct net_case *net_case, uid_t device,
+			 uid_t peer)
+{
+	return traffic_pair(&bench->rig, RIG_DEVICE, device, tcp_server, RIG_PEER, peer, tcp_client,
+			    traffic_of(bench, net_case, RIG_DEVICE4, RIG_DEVICE6));
+}
+
+/* IPv4 into an IPv6 socket. */
+static inline int udp_out(const struct bench *bench, const struct net_case *net_case, uid_t device,
+			  uid_t peer)
+{
+	return traffic_pair(&bench->rig, RIG_PEER, peer, udp_echo_server, RIG_DEVICE, device,
+			    udp_echo_client, traffic_of(bench, net_case, RIG_PEER4, RIG_PEER6));
+}
+
+static inline int udp_receive(const struct bench *bench, const struct net_case *net_case,
+			      uid_t device, uid_t peer)
+{
+	return traffic_pair(&bench->rig, RIG_DEVICE, device, udp_receiver, RIG_PEER, peer,
+			    udp_sender, traffic_of(bench, net_case, RIG_DEVICE4, RIG_DEVICE6));
+}
+
+static inline struct net_case scaled(const struct bench *bench, const struct net_case *net_case)
+{
+	struct net_case less = *net_case;
+
+	if (bench->slow && less.count >= 50)
+		less.count /= 10;
+	if (bench->slow && less.up >= 100000)
+		less.up /= 10;
+	if (bench->slow && less.down >= 100000)
+		less.down /= 10;
+	return less;
+}
+
+/* What the servers of TCP over IPv6 sent, as it would be with the SYN-ACKs. */
+static inline void add_synacks(const struct bench *bench, const struct net_case *net_case,
+			       struct truth_bytes *truth)
+{
+	if (net_case->family != AF_INET6 || !bench->synack6)
+		return;
+	truth->tx_bytes += bench->synack6 * (unsigned)net_case->count;
+	truth->tx_packets += (unsigned)net_case->count;
+}
+
+/* Sample until the child ends; its exit status, -1 for a signal. */
+static inline int sample_until(struct bench *bench, pid_t pid)
+{
+	int status = -1;
+
+	while (pid > 0 && waitpid(pid, &status, WNOHANG) == 0) {
+		usleep(SAMPLE_US);
+		if (bench->source)
+			sample(bench);
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Run one case in a child of its own and sample meanwhile. */
+static inline int run_case(struct bench *bench, const struct net_case *wanted, uid_t device,
+			   uid_t peer)
+{
+	const struct net_case less = scaled(bench, wanted), *net_case = &less;
+	pid_t pid = fork();
+	int status, i;
+
+	if (pid == 0)
+		_exit(net_case->run(bench, net_case, device, peer) & 0xff);
+	status = sample_until(bench, pid);
+	if (!bench->source)
+		return status;
+	/* FINs and their ACKs come after the last process; two read-outs drain what waits. */
+	for (i = 0; i < 3; i++) {
+		usleep(SAMPLE_US);
+		sample(bench);
+	}
+	return status;
+}
+
+static inline bool equal(const struct truth_bytes *truth, const struct record_bytes *measured)
+{
+	return truth->rx_bytes == measured->rx_bytes && truth->tx_bytes == measured->tx_bytes &&
+	       truth->rx_packets == measured->rx_packets &&
+	       truth->tx_packets == measured->tx_packets;
+}
+
+static inline void show(const char *who, const struct truth_bytes *truth,
+			const struct record_bytes *measured)
+{
+	tap_note("%s: truth rx %llu B %llu p, tx %llu B %llu p", who, truth->rx_bytes,
+		 truth->rx_packets, truth->tx_bytes, truth->tx_packets);
+	tap_note("%s: found rx %lu B %lu p, tx %lu B %lu p", who, measured->rx_bytes,
+		 measured->rx_packets, measured->tx_bytes, measured->tx_packets);
+}
+
+/* Whether the truth of this kernel knows SYN-ACKs of IPv6. */
+static inline void calibrate(struct bench *bench)
+{
+	static const struct net_case few = {"", tcp_out, AF_INET6, 100, 100, 20};
+	struct truth_bytes client, server;
+
+	run_case(bench, &few, DEVICE_UID, PEER_UID);
+	usleep(100000);
+	client = truth_of(bench, DEVICE_UID, false, false);
+	server = truth_of(bench, PEER_UID, false, false);
+	if (client.rx_packets >= server.tx_packets + 20)
+		bench->synack6 = 80;
+	tap_note("%s; the truth %s IPv6 SYN-ACKs",
+		 bench->slow ? "in a guest: a tenth of the traffic" : "full traffic",
+		 bench->synack6 ? "lacks" : "has");
+}
+
+static inline int quiet(enum libbpf_print_level level, const char *format, va_list args)
+{
+	return 0;
+}
+
+/* Namespaces, cgroup and truth. False: it cannot be had here, and that was said. */
+static inline bool bench_up(struct bench *bench, const char *name)
+{
+	const char *why = "";
+	int fd;
+
+	if (!getenv("LIBBPF_TALK"))
+		libbpf_set_print(quiet);
+	if (getuid()) {
+		tap_skip(name, "needs root");
+		return false;
+	}
+	if (rig_up(&bench->rig, &why)) {
+		tap_skip(name, why);
+		return false;
+	}
+	bench->shared = mmap(NULL, sizeof(*bench->shared), PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	bench->truth = net_truth_bpf__open_and_load();
+	fd = open(bench->rig.cgroup, O_RDONLY | O_CLOEXEC);
+	if (bench->truth && fd >= 0) {
+		bench->links[0] = bpf_program__attach_cgroup(bench->truth->progs.truth_egress, fd);
+		bench->links[1] = bpf_program__attach_cgroup(bench->truth->progs.truth_ingress, fd);
+	}
+	if (fd >= 0)
+		close(fd);
+	if (!bench->links[0] || !bench->links[1]) {
+		tap_skip(name, "no cgroup_skb to take the truth from");
+		return false;
+	}
+	bench->slow = getenv("GUEST"); /* tests/vm: emulated */
+	calibrate(bench);
+	return true;
+}
+
+static inline void bench_down(struct bench *bench)
+{
+	counter_list_free(&bench->measured.lost);
+	bpf_link__destroy(bench->links[0]);
+	bpf_link__destroy(bench->links[1]);
+	net_truth_bpf__destroy(bench->truth);
+	rig_down(&bench->rig);
+}
