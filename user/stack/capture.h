@@ -11,6 +11,7 @@ struct thread_status {
 	char state;
 	bool kernel_thread;
 	uint64_t start_ticks; /* of 10 ms, CLOCK_BOOTTIME */
+	int cpu;              /* it runs on, or ran on last */
 };
 
 /* STACK_OK, or STACK_GONE. Safe between fork and exec. */

@@ -31,6 +31,8 @@ struct life {
 	struct ptrace_exchange *exchange;
 	timer_t timer;
 	bool has_timer;
+	cpu_set_t cpus; /* that this process may use */
+	bool moved;     /* off the target's CPU */
 };
 
 static void arm(const struct life *life, uint64_t ns)
@@ -113,8 +115,20 @@ static bool release(pid_t tid, int status)
 	return false;
 }
 
+/* To stop, the thread needs its CPU: wait for it on another one. */
+static void keep_off(struct life *life, int cpu)
+{
+	cpu_set_t set = life->cpus;
+
+	if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getcpu() != cpu || !CPU_ISSET(cpu, &set))
+		return;
+	CPU_CLR(cpu, &set);
+	if (CPU_COUNT(&set))
+		life->moved = sched_setaffinity(0, sizeof(set), &set) == 0;
+}
+
 /* False: the request was withdrawn, which only the end of this process does. */
-static bool capture_one(const struct life *life)
+static bool capture_one(struct life *life)
 {
 	struct ptrace_exchange *exchange = life->exchange;
 	struct thread_status status;
@@ -140,6 +154,8 @@ static bool capture_one(const struct life *life)
 	if (exchange->failure)
 		return true;
 
+	if (status.state == 'R')
+		keep_off(life, status.cpu);
 	arm(life, exchange->deadline_ns + KILL_MARGIN_NS);
 	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL)) {
 		exchange->failure = errno == ESRCH ? STACK_GONE : STACK_NOT_PERMITTED;
@@ -205,6 +221,7 @@ void ptrace_worker_main(struct ptrace_exchange *exchange, int socket, pid_t pare
 	static const int ignored[] = {SIGINT,  SIGTERM, SIGHUP,  SIGPIPE,
 				      SIGTSTP, SIGTTIN, SIGTTOU, SIGQUIT};
 	sigset_t none;
+	int autogroup;
 	char byte = 0;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -221,12 +238,26 @@ void ptrace_worker_main(struct ptrace_exchange *exchange, int socket, pid_t pare
 	if (socket < 3)
 		socket = fcntl(socket, F_DUPFD, 3);
 	close_all_but(socket);
-	/* Who holds a stop runs before all others; without the right to, as it is. */
+	/* Who holds a stop runs before all others; without the right to, as it is. Where sessions
+	 * share the CPU by autogroup (sched(7)), niceness only counts within one: take an own one.
+	 */
 	setpriority(PRIO_PROCESS, 0, -20);
+	setsid();
+	autogroup = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+	if (autogroup >= 0) {
+		if (write(autogroup, "-20", 3) != 3)
+			errno = 0;
+		close(autogroup);
+	}
+	sched_getaffinity(0, sizeof(life.cpus), &life.cpus);
 	life.has_timer = timer_create(CLOCK_MONOTONIC, &event, &life.timer) == 0;
 	memset(exchange->stack, 0, sizeof(exchange->stack));
 	while (recv(socket, &byte, 1, 0) == 1) {
 		bool clean = capture_one(&life);
+
+		if (life.moved)
+			sched_setaffinity(0, sizeof(life.cpus), &life.cpus);
+		life.moved = false;
 
 		/* Without release first: the kernel drops the trace as this process ends, and only
 		 * then may the tool go on. */

@@ -57,7 +57,7 @@ enum stack_failure thread_status_read(const char *root, pid_t pid, pid_t tid,
 				      struct thread_status *status)
 {
 	char text[1024], *p, *end;
-	unsigned long long flags = 0, start = 0;
+	unsigned long long flags = 0, start = 0, cpu = 0;
 
 	if (read_task_file(root, pid, tid, "stat", text, sizeof(text)) <= 0)
 		return STACK_GONE;
@@ -67,8 +67,8 @@ enum stack_failure thread_status_read(const char *root, pid_t pid, pid_t tid,
 		return STACK_GONE;
 	status->state = p[2];
 	p += 3;
-	/* field 4 is next; 9 is flags, 22 is the start time */
-	for (unsigned field = 4; field <= 22; field++, p = end) {
+	/* field 4 is next; 9 is flags, 22 is the start time, 39 the CPU */
+	for (unsigned field = 4; field <= 39; field++, p = end) {
 		unsigned long long value = strtoull(p, &end, 10);
 
 		if (end == p)
@@ -77,9 +77,12 @@ enum stack_failure thread_status_read(const char *root, pid_t pid, pid_t tid,
 			flags = value;
 		if (field == 22)
 			start = value;
+		if (field == 39)
+			cpu = value;
 	}
 	status->kernel_thread = flags & PF_KTHREAD;
 	status->start_ticks = start;
+	status->cpu = cpu;
 	return flags & PF_EXITING || status->state == 'Z' || status->state == 'X' ||
 			       status->state == 'x'
 		       ? STACK_GONE
