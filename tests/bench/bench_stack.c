@@ -298,6 +298,40 @@ static void bench_unwind(struct stack_service *service, int depth)
 	stack_capture_free(capture);
 }
 
+static void bench_maps(void)
+{
+	char *text = malloc(5000 * 100);
+	double fresh[51], again[51];
+	size_t len = 0;
+
+	for (unsigned i = 0; i < 5000; i++)
+		len += sprintf(text + len,
+			       "%x000-%x000 r-xp 00000000 08:01 %u                  "
+			       "/system/lib64/lib%u.so\n",
+			       0x700000 + 2 * i, 0x700001 + 2 * i, i + 1, i);
+	for (size_t i = 0; i < 51; i++) {
+		char *first = malloc(len + 64), *second = malloc(len + 64);
+		struct stack_maps *maps, *next;
+		uint64_t from;
+
+		memcpy(first, text, len);
+		memcpy(second, text, len);
+		from = bench_now_ns(CLOCK_MONOTONIC);
+		maps = maps_parse(first, len, NULL);
+		fresh[i] = bench_now_ns(CLOCK_MONOTONIC) - from;
+		from = bench_now_ns(CLOCK_MONOTONIC);
+		next = maps_parse(
+			second, len + sprintf(second + len, "90000000-90001000 r--p 0 0:0 1 /x\n"),
+			maps);
+		again[i] = bench_now_ns(CLOCK_MONOTONIC) - from;
+		maps_put(maps);
+		maps_put(next);
+	}
+	row_us("maps of 5000 lines: parse", fresh, 51, "");
+	row_us("maps of 5000 lines: one line more", again, 51, "");
+	free(text);
+}
+
 /* Run a tool against the spinning target: what stood still meanwhile. */
 static void bench_tool(const char *name, const char *command, unsigned runs, unsigned events)
 {
@@ -361,6 +395,7 @@ int main(int argc, char **argv)
 	bench_captures(service, &memory, samples, 64 << 10);
 	bench_unwind(service, 10);
 	bench_unwind(service, 180);
+	bench_maps();
 	bench_tool("eu-stack -p", "eu-stack -p %d >/dev/null 2>&1", 15, 1);
 	bench_tool("gdb -batch bt", "gdb -nx -batch -p %d -ex bt >/dev/null 2>&1", 3, 1);
 	bench_tool("perf record --call-graph dwarf",

@@ -128,6 +128,16 @@ gcc -O2 -fPIC -shared -nostdlib -fno-omit-frame-pointer -fno-optimize-sibling-ca
 	grep -q 'base.apk+0x' ours; say $? "ELF inside an APK: module and offset" ours
 	stop
 }
+# A library whose file was emptied under the process: marked, said, survived
+gcc -O2 -fPIC -shared -fno-omit-frame-pointer -DSECOND_PART -o libsecond.so "$src" &&
+	gcc -O2 -DFIRST_PART -o t "$src" -L. -lsecond -Wl,-rpath,"$work" -rdynamic && {
+	start ./t block
+	: >libsecond.so
+	"$dump" "$pid" ptrace >ours 2>&1
+	grep -q ' leaf cfi ' ours && grep -q '/libsecond.so+0x' ours && grep -q '; incomplete' ours
+	say $? "a library without its bytes: $(sed -n '1s/.*; \(.*\); [0-9]* bytes.*/\1/p' ours)" ours
+	stop
+}
 # C++ names
 if command -v g++ >/dev/null; then
 	cat >c.cc <<'E'

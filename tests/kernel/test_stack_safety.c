@@ -231,9 +231,9 @@ static void test_tool_killed(void)
 		nap_us(rand() % 1500);
 		kill(tool, SIGKILL);
 		waitpid(tool, NULL, 0);
-		for (unsigned n = 0; n < 500 && kill(worker, 0) == 0 && state_of(worker) != 'X';
+		for (unsigned n = 0; n < 2000 && kill(worker, 0) == 0 && state_of(worker) != 'X';
 		     n++)
-			nap_us(100);
+			nap_us(1000);
 		workers_left += kill(worker, 0) == 0 && state_of(worker) != 'X';
 		count_harm(targets, 3, &stopped, &dead);
 	}
@@ -412,7 +412,9 @@ static void test_stopped_by_user(struct stack_service *service, struct stack_cap
 		for (unsigned n = 0; n < 4; n++)
 			taken += !stack_capture(service, &thread, STACK_PTRACE, capture);
 		waitpid(sender, NULL, 0);
-		nap_us(1000);
+		/* it has to get a CPU to stop */
+		for (unsigned n = 0; n < 2000 && state_of(target) != 'T'; n++)
+			nap_us(1000);
 		preserved += state_of(target) == 'T';
 		kill(target, SIGCONT);
 	}
@@ -484,7 +486,10 @@ static void test_dying(struct stack_service *service, struct stack_capture *capt
 				break;
 			}
 			/* A machine that is too busy for the deadline is no fault. */
-			other += capture->failure != STACK_UNINTERRUPTIBLE && !too_busy(capture);
+			if (capture->failure != STACK_UNINTERRUPTIBLE && !too_busy(capture)) {
+				other++;
+				tap_note("dying: %s", stack_failure_text(capture->failure));
+			}
 		}
 		waitpid(killer, NULL, 0);
 		waitpid(target, NULL, 0);

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* libFuzzer targets of the stack readers, one for each way in:
+ *   FUZZ_MAPS    any bytes as /proc/PID/maps, once more as the picture after it
+ *   FUZZ_ELF     any bytes as an ELF file: headers, symbols, names, MiniDebugInfo
+ *   FUZZ_UNWIND  tables, registers and memory together: 64 bytes of registers and choice, then
+ *                memory, then .eh_frame (inside a well-formed ELF, so that every input gets there)
+ */
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stack/maps.h"
+#include "stack/modules.h"
+#include "stack/unwind.h"
+#include "unit/stack_elf.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#if defined(FUZZ_MAPS)
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	size_t half = size / 2;
+	char *first = malloc(half + 1), *second = malloc(size + 1);
+	struct stack_maps *maps, *next;
+
+	memcpy(first, data, half);
+	memcpy(second, data, size);
+	maps = maps_parse(first, half, NULL);
+	next = maps_parse(second, size, maps);
+	for (size_t i = 0; next && i < next->count; i++) {
+		const struct map_entry *entry = &next->entries[i];
+
+		if (maps_find(next, entry->start) != entry ||
+		    maps_find(next, entry->end - 1) != entry)
+			abort();
+		maps_path_is(next, entry, "[vdso]");
+	}
+	maps_address_bits(next);
+	maps_put(maps);
+	maps_put(next);
+	return 0;
+}
+#elif defined(FUZZ_ELF)
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint8_t *bytes = malloc(size ? size : 1);
+	char name[ELF_INDEX_NAME_BYTES];
+	struct elf_file elf, mini;
+	struct elf_index index;
+	struct cfi_tables *tables;
+	bool has_mini;
+
+	memcpy(bytes, data, size);
+	if (elf_file_open_memory(&elf, bytes, size))
+		return 0;
+	has_mini = !elf_file_open_minidebug(&elf, 1 << 20, &mini);
+	if (!elf_index_build(&index, &elf, has_mini ? &mini : NULL)) {
+		for (size_t i = 0; i < index.count && i < 64; i++) {
+			elf_index_name(&index, &elf, &index.symbols[i], name);
+			elf_index_find(&index, index.symbols[i].address + 1);
+		}
+		elf_index_free(&index);
+	}
+	if (!cfi_tables_new(&elf, has_mini ? &mini : NULL, &tables)) {
+		for (uint64_t at = 0; at < 4; at++) {
+			struct cfi_row *row;
+
+			if (!cfi_row_at(tables, elf.first_exec_address + at * 16, &row))
+				cfi_row_free(row);
+		}
+		cfi_tables_free(tables);
+	}
+	if (has_mini)
+		elf_file_close(&mini);
+	elf_file_close(&elf);
+	return 0;
+}
+#else
+
+#define STACK_BASE 0x7ffc00000000ull
+
+struct world {
+	struct cfi_tables *tables;
+	struct cfi_row *row;
+	const uint8_t *memory;
+	size_t memory_size;
+};
+
+static bool word(void *ctx, uint64_t address, uint64_t *value)
+{
+	struct world *w = ctx;
+	uint64_t at = address - STACK_BASE;
+
+	if (w->memory_size < 8 || at > w->memory_size - 8)
+		return false;
+	memcpy(value, w->memory + at, 8);
+	return true;
+}
+
+static bool executable(void *ctx, uint64_t address)
+{
+	return address >= ELF_TEXT && address < ELF_TEXT + 0x10000;
+}
+
+static int locate(void *ctx, uint64_t address, struct stack_frame *frame,
+		  const struct cfi_row **row)
+{
+	struct world *w = ctx;
+	int err;
+
+	if (!executable(ctx, address))
+		return -EFAULT;
+	cfi_row_free(w->row);
+	w->row = NULL;
+	err = w->tables ? cfi_row_at(w->tables, address, &w->row) : -ENODATA;
+	*row = w->row;
+	return err;
+}
+
+static int code(void *ctx, uint64_t address, void *to, size_t len)
+{
+	struct world *w = ctx;
+
+	if (len > w->memory_size)
+		return -EFAULT;
+	memcpy(to, w->memory, len);
+	return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct made_elf made;
+	static struct stack_frame frames[STACK_MAX_FRAMES];
+	struct stack_trace trace = {.frames = frames};
+	struct stack_registers registers = {.valid = (1ull << STACK_REGISTERS) - 1};
+	struct world w = {0};
+	struct unwind_reader reader = {word, locate, code, executable, &w, 48};
+	struct elf_file elf;
+	uint8_t *bytes;
+	size_t tables_size;
+
+	if (size < 64)
+		return 0;
+	registers.arch = data[0] & 1 ? STACK_ARM64 : STACK_X86_64;
+	for (unsigned i = 0; i < STACK_REGISTERS; i++) {
+		uint8_t choice = data[1 + i];
+
+		registers.value[i] = choice & 1 ? STACK_BASE + choice * 8 : ELF_TEXT + choice * 64;
+	}
+	registers.value[registers.arch == STACK_ARM64 ? 31 : 7] = STACK_BASE + data[40] * 8;
+	registers.value[registers.arch == STACK_ARM64 ? 32 : 16] = ELF_TEXT + data[41];
+	registers.valid &= ~(uint64_t)data[42];
+	w.memory_size = data[43] * 8;
+	if (w.memory_size > size - 64)
+		w.memory_size = size - 64;
+	w.memory = data + 64;
+	tables_size = size - 64 - w.memory_size;
+	if (tables_size > 32768)
+		tables_size = 32768;
+	made_start(&made);
+	made_section(&made, data[44] & 1 ? ".debug_frame" : ".eh_frame", SHT_PROGBITS,
+		     data + 64 + w.memory_size, tables_size, 0x500000, 0, 0);
+	made_end(&made, registers.arch == STACK_ARM64 ? EM_AARCH64 : EM_X86_64);
+	bytes = malloc(made.size);
+	memcpy(bytes, made.bytes, made.size);
+	if (elf_file_open_memory(&elf, bytes, made.size))
+		abort();
+	cfi_tables_new(&elf, NULL, &w.tables);
+	unwind_run(&reader, &registers, &trace);
+	if (trace.count > STACK_MAX_FRAMES)
+		abort();
+	cfi_row_free(w.row);
+	cfi_tables_free(w.tables);
+	elf_file_close(&elf);
+	return 0;
+}
+#endif

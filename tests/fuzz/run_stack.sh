@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Fuzz one of the stack readers.  usage: run_stack.sh BUILD maps|elf|unwind SECONDS
+# The corpus starts from real files: maps of processes, small ELF files, and the .eh_frame of some;
+# what is found stays in BUILD/tests/fuzz.
+set -u
+build=$1 kind=$2 seconds=$3
+out=$build/tests/fuzz corpus=$build/tests/fuzz/corpus_stack_$kind
+mkdir -p "$corpus"
+cp "$(dirname "$0")"/crashes/stack_"$kind"_* "$corpus/" 2>/dev/null
+case $kind in
+maps) head -c 8000 /proc/self/maps >"$corpus/self"; head -c 8000 /proc/1/maps >"$corpus/init" 2>/dev/null ;;
+elf)
+	printf 'int main(void) { return 0; }\n' >"$corpus/../tiny.c"
+	for flags in "-O2" "-O2 -g -fno-asynchronous-unwind-tables" "-shared -fPIC"; do
+		gcc $flags -o "$corpus/gcc_$(echo "$flags" | cksum | cut -d' ' -f1)" "$corpus/../tiny.c"
+	done ;;
+unwind)
+	for file in /bin/true /lib/*/libdl.so.2 /lib/*/libm.so.6; do
+		[ -f "$file" ] || continue
+		{ head -c 64 /dev/urandom; head -c 2040 /dev/zero; objcopy -O binary --only-section=.eh_frame "$file" /dev/stdout |
+			head -c 4000; } >"$corpus/eh_$(basename "$file")"
+	done ;;
+esac
+chmod -R u+w "$corpus"
+exec "$out/fuzz_stack_$kind" -max_total_time="$seconds" -max_len=32768 -timeout=10 -rss_limit_mb=2048 \
+	-print_final_stats=1 -artifact_prefix="$out/stack_${kind}_" "$corpus" 2>"$out/stack_$kind.log" ||
+	{ tail -40 "$out/stack_$kind.log"; exit 1; }

@@ -1,0 +1,19 @@
+# Fuzz targets of the stack readers: clang's libFuzzer with ASan and UBSan. The sanitizers see our
+# code, and what libdw does with memory (its allocations and copies), not inside of libdw.
+STACK_FUZZ := maps elf unwind
+STACK_FUZZ_BIN := $(STACK_FUZZ:%=$(BUILD)/tests/fuzz/fuzz_stack_%)
+STACK_FUZZ_SRC := tests/fuzz/fuzz_stack.c $(addprefix user/stack/,maps.c elf_file.c elf_index.c cfi.c \
+	dwarf_expression.c unwind.c)
+FUZZ_SECONDS ?= 300
+
+$(BUILD)/tests/fuzz/fuzz_stack_%: $(STACK_FUZZ_SRC) $(wildcard user/stack/*.h tests/unit/stack_elf.h) | $(BUILD)/tests/fuzz
+	$(call msg,FUZZ,$@)
+	$(Q)$(CLANG) -std=gnu11 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+		-DFUZZ_$(shell echo $* | tr a-z A-Z) $(CPPFLAGS) -Itests -o $@ $(STACK_FUZZ_SRC) -ldw -lelf -llzma -lz
+
+EXTRA_TESTS += $(STACK_FUZZ_BIN)
+
+.PHONY: fuzz-stack
+fuzz-stack: $(STACK_FUZZ_BIN)
+	$(Q)for kind in $(STACK_FUZZ); do tests/fuzz/run_stack.sh $(BUILD) $$kind $(FUZZ_SECONDS) || exit 1; done
+fuzz: fuzz-stack
