@@ -34,7 +34,7 @@ static uint64_t thread_cpu_ns(void)
 	return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 
-static void burn(uint64_t ns)
+static __attribute__((noinline)) void burn(uint64_t ns)
 {
 	uint64_t end = thread_cpu_ns() + ns;
 
@@ -42,7 +42,7 @@ static void burn(uint64_t ns)
 		;
 }
 
-static void sleep_ms(long ms)
+static __attribute__((noinline)) void sleep_ms(long ms)
 {
 	struct timespec left = {ms / 1000, ms % 1000 * 1000000};
 

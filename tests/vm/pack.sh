@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Pack the initramfs of one architecture: busybox, mksh as Android's shell, the tool, the test
-# programs (stripped), the guest scripts.  usage: pack.sh arm64|amd64 BUILD_OF_THAT_ARCH OUT.cpio
+# programs, the guest scripts.  usage: pack.sh arm64|amd64 BUILD_OF_THAT_ARCH OUT.cpio
 set -eu
 cd "$(dirname "$0")/../.."
 arch=$1 build=$2 out=$3
@@ -22,7 +22,10 @@ for kind in apps kernel; do
 	for source in tests/$kind/*.c; do
 		[ -f "$source" ] || continue
 		name=$(basename "$source" .c)
-		[ -f "$build/tests/$kind/$name" ] && "$strip" -o "$root/payload/$kind/$name" "$build/tests/$kind/$name"
+		file=$build/tests/$kind/$name
+		[ -f "$file" ] || continue
+		# The apps are targets: they keep their names for the stacks.
+		if [ $kind = apps ]; then cp "$file" "$root/payload/apps/"; else "$strip" -o "$root/payload/$kind/$name" "$file"; fi
 	done
 done
 cp "$build"/tests/vm/stack_target_signed "$root/payload/apps/" 2>/dev/null || true

@@ -35,7 +35,7 @@ done
 boot() { # GUEST
 	guest_fields "$1"
 	local begin=$SECONDS
-	VM_TESTS=${VM_TESTS:-$(guest_tests "$1")} tests/vm/run_guest.sh "$1" "$out/$arch.cpio" /payload/guest.sh "${VM_TIMEOUT:-150}" >"$out/$1.log" 2>&1
+	VM_TESTS=${VM_TESTS:-$(guest_tests "$1")} tests/vm/run_guest.sh "$1" "$out/$arch.cpio" /payload/guest.sh "${VM_TIMEOUT:-300}" >"$out/$1.log" 2>&1
 	echo $? $((SECONDS - begin)) >"$out/$1.rc"
 }
 report() { # GUEST

@@ -98,13 +98,13 @@ tiers() {
 	ok $? "no BTF: doctor ends with 5" "$rc"
 	$js doctor --btf /tmp/kernel.btf >doctor.txt 2>&1
 	ok $? "no BTF, --btf FILE: doctor ends with 0" "$(cat doctor.txt)"
-	$js record -a -d 1s -q --btf /tmp/kernel.btf -o tier.jsonl 2>tier.err
+	$js record -a -d 1s --max-lost 100 -q --btf /tmp/kernel.btf -o tier.jsonl 2>tier.err
 	ok $? "no BTF, --btf FILE: record runs" "$(cat tier.err)"
 	check_records "no BTF, --btf FILE" tier.jsonl
 	sources_of tier.jsonl | notes
 	head -1 tier.jsonl | grep -q 'raw_tp'
 	ok $? "no BTF, --btf FILE: by raw_tp"
-	$js record -a -d 1s -q -o bare.jsonl 2>bare.err
+	$js record -a -d 1s --max-lost 100 -q -o bare.jsonl 2>bare.err
 	rc=$?
 	notes bare.err
 	if [ $rc = 0 ]; then
@@ -127,7 +127,7 @@ android() {
 	shop=$app_pid
 	fake_app 10123 com.example.shop:remote background 905
 	fake_app 10124 com.example.shopping background 905
-	$js record -p com.example.shop -d 2s -i 500ms -q -o app.jsonl 2>app.err
+	$js record -p com.example.shop -d 2s -i 500ms --max-lost 100 -q -o app.jsonl 2>app.err
 	ok $? "record -p PACKAGE" "$(cat app.err)"
 	check_records "record -p PACKAGE" app.jsonl
 	grep -q '"process":"com.example.shop:remote"' app.jsonl
@@ -139,7 +139,7 @@ android() {
 	grep -q '"thread":"om.example.shop"' app.jsonl
 	ok $? "record -p PACKAGE: the main thread's comm is cut to 15"
 	# Killed and started again while it is recorded.
-	$js record -p com.example.shop -d 3s -i 500ms -q -o restart.jsonl 2>app.err &
+	$js record -p com.example.shop -d 3s -i 500ms --max-lost 100 -q -o restart.jsonl 2>app.err &
 	record=$!
 	sleep 1
 	kill -9 "$shop"
@@ -171,17 +171,23 @@ blocks() {
 	android_layout
 	fake_app 10130 com.example.slow top-app 0 block 700
 	for kind in auto snapshot perf ptrace; do
-		$js record -p com.example.slow -d 4s --block 300ms --stack $kind -q -o block.jsonl 2>block.err
-		ok $? "blocks, --stack $kind: record" "$(cat block.err)"
-		[ "$(grep -c '"type":"block"' block.jsonl)" -ge 1 ]
+		case $kind in auto) want='"capture":"[a-z]*"' ;; *) want="\"capture\":\"$kind\"" ;; esac
+		# On a slow emulator a capture may miss its deadline: three times is enough to tell.
+		for try in 1 2 3; do
+			$js record -p com.example.slow -d 3s --block 300ms --stack $kind --max-lost 100 -q \
+				-o block.jsonl 2>block.err
+			rc=$?
+			grep '"type":"block"' block.jsonl >block.only
+			grep -q "$want" block.only && break
+		done
+		ok $rc "blocks, --stack $kind: record" "$(cat block.err)"
+		[ -s block.only ]
 		ok $? "blocks, --stack $kind: found" "$(head -1 block.jsonl | cut -c1-900)"
-		grep '"type":"block"' block.jsonl | grep -o '"capture":"[a-z]*"' | sort | uniq -c | notes
-		case $kind in
-		auto | snapshot) want='"capture":"[a-z]*"' ;;
-		*) want="\"capture\":\"$kind\"" ;;
-		esac
-		grep '"type":"block"' block.jsonl | grep -q "$want"
-		ok $? "blocks, --stack $kind: with a stack of that kind" "$(grep -m1 '"type":"block"' block.jsonl | cut -c1-600)"
+		grep -q "$want" block.only
+		ok $? "blocks, --stack $kind: with a stack of that kind" "$(head -1 block.only | cut -c1-900)"
+		# One message of the app: half of it in burn(), half in sleep_ms().
+		grep -qE '"symbol":"(burn|sleep_ms)"' block.only
+		ok $? "blocks, --stack $kind: the stack names the app's own function" "$(head -1 block.only | cut -c1-900)"
 		state=$(cut -d')' -f2 /proc/"$app_pid"/task/*/stat | cut -c2 | grep -c '[Tt]')
 		[ "$state" = 0 ]
 		ok $? "blocks, --stack $kind: nothing is left stopped"
