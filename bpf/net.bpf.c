@@ -128,7 +128,8 @@ static __always_inline void touch(struct net_flow_owner *flow)
 }
 
 /* Note whose a flow is, and who owns what already waits for it. */
-static __always_inline void learn(void *flows, void *waiting_map, const void *key, __u64 owner)
+static __always_inline void learn(void *flows, void *waiting_map, const void *key, __u64 owner,
+				  const struct sock *unaccepted)
 {
 	struct net_flow_owner *flow = bpf_map_lookup_elem(flows, key);
 	struct net_waiting *waiting;
@@ -136,10 +137,12 @@ static __always_inline void learn(void *flows, void *waiting_map, const void *ke
 	if (flow) {
 		if (flow->owner != owner)
 			flow->owner = owner;
+		flow->unaccepted = (__u64)unaccepted;
 		touch(flow);
 		return;
 	}
-	struct net_flow_owner fresh = {.owner = owner, .epoch = epoch};
+	struct net_flow_owner fresh = {
+		.owner = owner, .unaccepted = (__u64)unaccepted, .epoch = epoch};
 
 	if (bpf_map_update_elem(flows, key, &fresh, BPF_ANY))
 		loss_add(&net_losses, NET_LOSS_FLOW_MAP_FULL, 1);
@@ -164,6 +167,19 @@ static __always_inline void forget(void *flows, void *waiting_map, const void *k
 	}
 }
 
+/* Until it is accepted a socket has the uid of its listener; sock_graft gives it that of the
+ * process that accepts. No tracepoint tells, so the flow asks until it knows. The address is only
+ * read through a fault-proof probe, and goes with the flow at CLOSE. */
+static __always_inline void ask_accepted(struct net_flow_owner *flow)
+{
+	const struct sock *sk = (const struct sock *)flow->unaccepted;
+
+	if (!BPF_CORE_READ(sk, sk_socket))
+		return;
+	flow->owner = NET_OWNER(NET_OWNER_UID, BPF_CORE_READ(sk, sk_uid.val));
+	flow->unaccepted = 0;
+}
+
 static __always_inline void receive_flow(void *flows, void *waiting_map, const void *key,
 					 __u64 bytes, __u64 packets)
 {
@@ -173,6 +189,8 @@ static __always_inline void receive_flow(void *flows, void *waiting_map, const v
 
 	if (flow) {
 		touch(flow);
+		if (flow->unaccepted)
+			ask_accepted(flow);
 		count_owner(flow->owner, false, bytes, packets);
 		return;
 	}
@@ -447,12 +465,12 @@ static __always_inline int transmit(struct sk_buff *skb, bool direct)
 			struct net_flow4 key;
 
 			fill_key4(&key, &packet, true);
-			learn(&flows4, &waiting4, &key, from.owner);
+			learn(&flows4, &waiting4, &key, from.owner, NULL);
 		} else {
 			struct net_flow6 key;
 
 			fill_key6(&key, &packet, true);
-			learn(&flows6, &waiting6, &key, from.owner);
+			learn(&flows6, &waiting6, &key, from.owner, NULL);
 		}
 	}
 	if (parsed && !wire_length && !whole_datagram(&packet))
@@ -473,6 +491,7 @@ count:
  * accept, one of its ports may still be 0: then its first packet or ESTABLISHED tells. */
 static __always_inline int state_changed(const struct sock *sk, int new_state)
 {
+	const struct sock *unaccepted = NULL;
 	struct in6_addr mapped;
 	__u16 local_port, remote_port, family;
 	__u32 netns;
@@ -493,6 +512,8 @@ static __always_inline int state_changed(const struct sock *sk, int new_state)
 		owner = NET_OWNER(NET_OWNER_KERNEL, 0);
 	else
 		owner = NET_OWNER(NET_OWNER_UID, BPF_CORE_READ(sk, sk_uid.val));
+	if (!BPF_CORE_READ(sk, sk_socket))
+		unaccepted = sk;
 	if (family == NET_AF_INET6) {
 		BPF_CORE_READ_INTO(&mapped, sk, __sk_common.skc_v6_daddr);
 		if (!mapped.in6_u.u6_addr32[0] && !mapped.in6_u.u6_addr32[1] &&
@@ -510,7 +531,7 @@ static __always_inline int state_changed(const struct sock *sk, int new_state)
 		if (new_state == TCP_CLOSE)
 			forget(&flows4, &waiting4, &key, owner);
 		else
-			learn(&flows4, &waiting4, &key, owner);
+			learn(&flows4, &waiting4, &key, owner, unaccepted);
 	} else if (family == NET_AF_INET6) {
 		struct net_flow6 key = {.netns = netns,
 					.local_port = local_port,
@@ -522,7 +543,7 @@ static __always_inline int state_changed(const struct sock *sk, int new_state)
 		if (new_state == TCP_CLOSE)
 			forget(&flows6, &waiting6, &key, owner);
 		else
-			learn(&flows6, &waiting6, &key, owner);
+			learn(&flows6, &waiting6, &key, owner, unaccepted);
 	}
 	return 0;
 }

@@ -53,7 +53,9 @@ enum net_owner_kind { NET_OWNER_NONE = 0, NET_OWNER_UID = 1, NET_OWNER_KERNEL = 
 
 struct net_flow_owner {
 	__u64 owner;
-	__u32 epoch; /* of the last packet */
+	__u64 unaccepted; /* kernel address of a socket that accept() has yet to give to its owner
+			   */
+	__u32 epoch;      /* of the last packet */
 	__u32 reserved;
 };
 
@@ -80,6 +82,6 @@ struct net_fragment {
 _Static_assert(sizeof(struct net_bytes) == 32, "net_bytes");
 _Static_assert(sizeof(struct net_flow4) == 20, "net_flow4");
 _Static_assert(sizeof(struct net_flow6) == 44, "net_flow6");
-_Static_assert(sizeof(struct net_flow_owner) == 16, "net_flow_owner");
+_Static_assert(sizeof(struct net_flow_owner) == 24, "net_flow_owner");
 _Static_assert(sizeof(struct net_waiting) == 56, "net_waiting");
 _Static_assert(sizeof(struct net_fragment) == 44, "net_fragment");

@@ -108,6 +108,7 @@ static void *spawner(void *ctx)
 	while (!atomic_load(&shared->stop)) {
 		if (!pthread_create(&thread, NULL, short_lived, NULL))
 			pthread_join(thread, NULL);
+		burn_ms(0.5);
 		usleep(10000);
 	}
 	end_thread(truth);
