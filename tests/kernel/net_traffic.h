@@ -22,6 +22,7 @@ struct traffic {
 	int count;           /* connections or datagrams */
 	bool server_closes;
 	bool dual;                 /* an IPv6 server that also speaks IPv4 */
+	uid_t accept_uid;          /* a server that root started becomes this one, then accepts */
 	uint16_t source_port;      /* of a UDP sender; 0: any */
 	const char *source;        /* who a UDP receiver connects to, or NULL */
 	const char *device;        /* for multicast */
@@ -128,6 +129,46 @@ static inline int tcp_server(const void *arg, int ready)
 		    traffic_move(fd, traffic->down, true))
 			return 1;
 		if (!traffic->server_closes && recv(fd, &end, 1, 0) != 0)
+			return 1;
+		close(fd);
+	}
+	return 0;
+}
+
+/* The listener is root's, as with a daemon that drops its rights; the server speaks first, so that
+ * nothing comes before the accept but the handshake. */
+static inline int tcp_handed_over(const void *arg, int ready)
+{
+	const struct traffic *traffic = arg;
+	int listener = traffic_bound(traffic, SOCK_STREAM, NULL, ready), i;
+	char end;
+
+	if (listener < 0 ||
+	    setresuid(traffic->accept_uid, traffic->accept_uid, traffic->accept_uid))
+		return 1;
+	for (i = 0; i < traffic->count; i++) {
+		int fd = accept(listener, NULL, NULL);
+
+		traffic_timeout(fd, 20);
+		if (fd < 0 || traffic_move(fd, traffic->down, true) ||
+		    traffic_move(fd, traffic->up, false) || recv(fd, &end, 1, 0) != 0)
+			return 1;
+		close(fd);
+	}
+	return 0;
+}
+
+static inline int traffic_connect(const struct traffic *traffic);
+
+static inline int tcp_listens_first(const void *arg, int ready)
+{
+	const struct traffic *traffic = arg;
+
+	for (int i = 0; i < traffic->count; i++) {
+		int fd = traffic_connect(traffic);
+
+		if (fd < 0 || traffic_move(fd, traffic->down, false) ||
+		    traffic_move(fd, traffic->up, true))
 			return 1;
 		close(fd);
 	}

@@ -93,6 +93,16 @@ static int forwarded(const struct bench *bench, const struct net_case *net_case,
 			    traffic_of(bench, net_case, RIG_FAR4, RIG_FAR6));
 }
 
+static int tcp_handover(const struct bench *bench, const struct net_case *net_case, uid_t device,
+			uid_t peer)
+{
+	struct traffic traffic = traffic_of(bench, net_case, RIG_DEVICE4, RIG_DEVICE6);
+
+	traffic.accept_uid = device;
+	return traffic_pair(&bench->rig, RIG_DEVICE, 0, tcp_handed_over, RIG_PEER, peer,
+			    tcp_listens_first, traffic);
+}
+
 static int loopback(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		    uid_t peer)
 {
@@ -122,6 +132,8 @@ static const struct net_case cases[] = {
 	{"TCP accepted", tcp_in, AF_INET, 5000000, 5000000, 3},
 	{"TCP accepted, IPv6", tcp_in, AF_INET6, 5000000, 5000000, 3},
 	{"TCP accepted, IPv4 in an IPv6 socket", tcp_in_dual, AF_INET, 1000000, 1000000, 3},
+	{"TCP accepted by another uid", tcp_handover, AF_INET, 3000000, 1000000, 3},
+	{"TCP accepted by another uid, IPv6", tcp_handover, AF_INET6, 3000000, 1000000, 3},
 	{"UDP request and response", udp_out, AF_INET, 500, 0, 500},
 	{"UDP request and response, IPv6", udp_out, AF_INET6, 500, 0, 500},
 	{"UDP server", udp_in, AF_INET, 900, 0, 500},
