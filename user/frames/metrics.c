@@ -177,17 +177,10 @@ static uint64_t rounded_drops(int64_t late_ns, int64_t period_ns)
 	return drops > 0 ? (uint64_t)drops : 0;
 }
 
-/* What one interval is: due when, late by how much, and how much of it the app was active. */
-struct step {
-	int64_t interval_ns, active_ns, late_ns;
-	uint64_t dropped;
-	bool idle;
-};
-
-static struct step step_of(const struct frame *before, const struct frame *frame, int64_t period_ns,
-			   int64_t cadence_ns)
+static struct frame_step step_of(const struct frame *before, const struct frame *frame,
+				 int64_t period_ns, int64_t cadence_ns)
 {
-	struct step step = {.interval_ns = frame->present_ns - before->present_ns};
+	struct frame_step step = {.interval_ns = frame->present_ns - before->present_ns};
 	int64_t due_ns = period_ns;
 
 	if (before->predicted_ns != TIMELINE_NONE && frame->predicted_ns != TIMELINE_NONE) {
@@ -208,10 +201,10 @@ static struct step step_of(const struct frame *before, const struct frame *frame
 
 /* Latches say nothing about when a frame was due: a long gap is idle time unless a frame of the
  * app began early in it, which the caller said by setting its predicted present. */
-static struct step unpredicted_step(const struct frame *before, const struct frame *frame,
-				    int64_t period_ns, int64_t cadence_ns)
+static struct frame_step unpredicted_step(const struct frame *before, const struct frame *frame,
+					  int64_t period_ns, int64_t cadence_ns)
 {
-	struct step step = step_of(before, frame, period_ns, cadence_ns);
+	struct frame_step step = step_of(before, frame, period_ns, cadence_ns);
 
 	if (frame->predicted_ns == TIMELINE_NONE && step.interval_ns > METRICS_IDLE_NS &&
 	    cadence_ns <= METRICS_IDLE_NS) {
@@ -221,6 +214,13 @@ static struct step unpredicted_step(const struct frame *before, const struct fra
 		step.active_ns = period_ns;
 	}
 	return step;
+}
+
+struct frame_step frame_step_of(const struct frame *before, const struct frame *frame,
+				int64_t period_ns, bool unpredicted, int64_t cadence_ns)
+{
+	return unpredicted ? unpredicted_step(before, frame, period_ns, cadence_ns)
+			   : step_of(before, frame, period_ns, 0);
 }
 
 int layer_metrics_compute(struct layer_metrics *m, const struct metrics_input *input)
@@ -247,7 +247,7 @@ int layer_metrics_compute(struct layer_metrics *m, const struct metrics_input *i
 	period_window_init(&window, input->vsyncs_ns, input->vsync_count, input->period_ns);
 	for (size_t i = 0; i < count; i++) {
 		int64_t now_ns = period_at(&window, frames[i].present_ns);
-		struct step step;
+		struct frame_step step;
 
 		if (period_ns && llabs(now_ns - period_ns) > period_ns / 10) {
 			m->switches++;
@@ -263,9 +263,8 @@ int layer_metrics_compute(struct layer_metrics *m, const struct metrics_input *i
 			count_work(m, frames[i].work_ns, now_ns, &matrix_sum);
 		if (i == 0)
 			continue;
-		step = input->unpredicted ? unpredicted_step(&frames[i - 1], &frames[i], now_ns,
-							     cadence(last, (unsigned)n))
-					  : step_of(&frames[i - 1], &frames[i], now_ns, 0);
+		step = frame_step_of(&frames[i - 1], &frames[i], now_ns, input->unpredicted,
+				     input->unpredicted ? cadence(last, (unsigned)n) : 0);
 		last[n++ % CADENCE] = step.interval_ns;
 		m->raw_ns += step.interval_ns;
 		m->active_ns += step.active_ns;

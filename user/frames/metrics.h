@@ -92,6 +92,18 @@ struct layer_metrics {
 		visible_unknown;
 };
 
+/* What one interval between two presents is. */
+struct frame_step {
+	int64_t interval_ns, active_ns, late_ns; /* late: more than the prediction grew */
+	uint64_t dropped;
+	bool idle;
+};
+
+/* unpredicted: latches, which say nothing about when a frame was due; cadence_ns: the usual
+ * interval, 0: not known. */
+struct frame_step frame_step_of(const struct frame *before, const struct frame *frame,
+				int64_t period_ns, bool unpredicted, int64_t cadence_ns);
+
 struct metrics_input {
 	struct frame *frames; /* of one layer, sorted by present and cookie; the cookies are
 			       * overwritten and the order is lost */

@@ -85,6 +85,7 @@ struct slices {
 	struct item *items;
 	size_t item_count;
 	uint64_t order;
+	int64_t newest_ns;
 	struct thread *threads;
 	struct app *apps;
 	struct counter *counters;
@@ -106,6 +107,7 @@ struct slices *slices_new(const struct slices_ops *ops, void *ctx)
 		return NULL;
 	s->ops = ops;
 	s->ctx = ctx;
+	s->newest_ns = INT64_MIN;
 	s->items = malloc(WINDOW * sizeof(*s->items));
 	s->counters = calloc(MAX_COUNTERS, sizeof(*s->counters));
 	s->counter_table = calloc((size_t)4 * MAX_COUNTERS, sizeof(*s->counter_table));
@@ -208,6 +210,21 @@ static bool is_buffer_counter(const char *name, size_t size)
 	return memchr(name, '/', size) && memchr(name, '.', size) && !memchr(name, ' ', size);
 }
 
+static void sort_items(struct slices *s);
+static int handle_items(struct slices *s, size_t count);
+
+/* Layers come and go for days: forget them all, after what waits for them was handled. */
+static void forget_counters(struct slices *s)
+{
+	sort_items(s);
+	handle_items(s, s->item_count);
+	for (size_t i = 0; i < s->counter_count; i++)
+		free(s->counters[i].name);
+	memset(s->counters, 0, s->counter_count * sizeof(*s->counters));
+	memset(s->counter_table, 0, (size_t)4 * MAX_COUNTERS * sizeof(*s->counter_table));
+	s->counter_count = 0;
+}
+
 static int counter_index(struct slices *s, int32_t pid, const char *name, size_t size)
 {
 	uint64_t hash = hash_bytes(name, size, (uint32_t)pid);
@@ -219,8 +236,10 @@ static int counter_index(struct slices *s, int32_t pid, const char *name, size_t
 		if (counter->hash == hash && counter->pid == pid)
 			return s->counter_table[at] - 1;
 	}
-	if (s->counter_count == MAX_COUNTERS)
-		return -1;
+	if (s->counter_count == MAX_COUNTERS) {
+		forget_counters(s);
+		at = hash % ((size_t)4 * MAX_COUNTERS);
+	}
 	counter = &s->counters[s->counter_count];
 	counter->name = strndup(name, size);
 	if (!counter->name)
@@ -255,6 +274,20 @@ static uint8_t counter_meaning(struct slices *s, const struct trace_mark *mark, 
 
 /* ---- sorted markers ---- */
 
+/* Threads come and go for days: one that is in no slice can be met anew. */
+static void drop_idle_threads(struct slices *s)
+{
+	struct thread *thread, *next;
+
+	HASH_ITER (hh, s->threads, thread, next) {
+		if (thread->depth)
+			continue;
+		HASH_DEL(s->threads, thread);
+		free(thread->stack);
+		free(thread);
+	}
+}
+
 static struct thread *thread_of(struct slices *s, int32_t tid, bool create)
 {
 	struct thread *thread;
@@ -262,6 +295,8 @@ static struct thread *thread_of(struct slices *s, int32_t tid, bool create)
 	HASH_FIND_INT(s->threads, &tid, thread);
 	if (thread || !create)
 		return thread;
+	if (HASH_COUNT(s->threads) >= MAX_THREADS)
+		drop_idle_threads(s);
 	if (HASH_COUNT(s->threads) >= MAX_THREADS) {
 		s->counts.threads_lost++;
 		return NULL;
@@ -280,8 +315,16 @@ static struct app *app_of(struct slices *s, int32_t pid, bool create)
 	struct app *app;
 
 	HASH_FIND_INT(s->apps, &pid, app);
-	if (app || !create || HASH_COUNT(s->apps) >= MAX_APPS)
+	if (app || !create)
 		return app;
+	if (HASH_COUNT(s->apps) >= MAX_APPS) {
+		/* the one that was met first */
+		struct app *oldest = s->apps;
+
+		HASH_DEL(s->apps, oldest);
+		sm_free(&oldest->sm);
+		free(oldest);
+	}
 	app = calloc(1, sizeof(*app));
 	if (!app)
 		return NULL;
@@ -574,15 +617,21 @@ static int compare_items(const void *a, const void *b)
 	return x->order < y->order ? -1 : 1;
 }
 
-static int handle_items(struct slices *s, size_t count)
+static void sort_items(struct slices *s)
 {
 	bool sorted = true;
-	int err = 0;
 
 	for (size_t i = 1; i < s->item_count && sorted; i++)
 		sorted = s->items[i - 1].ts_ns <= s->items[i].ts_ns;
 	if (!sorted)
 		qsort(s->items, s->item_count, sizeof(s->items[0]), compare_items);
+}
+
+/* The items are sorted: handle the first of them. */
+static int handle_items(struct slices *s, size_t count)
+{
+	int err = 0;
+
 	for (size_t i = 0; i < count && !err; i++)
 		err = handle(s, &s->items[i]);
 	s->item_count -= count;
@@ -620,15 +669,37 @@ int slices_add(struct slices *s, const struct trace_mark *mark)
 	default:
 		return 0;
 	}
+	if (mark->ts_ns > s->newest_ns)
+		s->newest_ns = mark->ts_ns;
 	s->items[s->item_count++] = item;
-	return s->item_count == WINDOW ? handle_items(s, WINDOW / 2) : 0;
+	if (s->item_count < WINDOW)
+		return 0;
+	sort_items(s);
+	return handle_items(s, WINDOW / 2);
+}
+
+int64_t slices_newest(const struct slices *s)
+{
+	return s->newest_ns;
+}
+
+int slices_settle(struct slices *s, int64_t before_ns)
+{
+	size_t count = 0;
+
+	sort_items(s);
+	while (count < s->item_count && s->items[count].ts_ns < before_ns)
+		count++;
+	return handle_items(s, count);
 }
 
 int slices_finish(struct slices *s)
 {
 	struct app *app, *next;
-	int err = handle_items(s, s->item_count);
+	int err;
 
+	sort_items(s);
+	err = handle_items(s, s->item_count);
 	HASH_ITER (hh, s->apps, app, next) {
 		while (app->pending_count && !app->draws) {
 			emit_pending(s, app, 0);

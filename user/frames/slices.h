@@ -31,6 +31,10 @@ struct slices *slices_new(const struct slices_ops *ops, void *ctx);
 void slices_free(struct slices *slices);
 /* Take one marker. 0 or -ENOMEM. */
 int slices_add(struct slices *slices, const struct trace_mark *mark);
+/* The newest marker's time, INT64_MIN before the first. */
+int64_t slices_newest(const struct slices *slices);
+/* Handle the markers before this time: none earlier will come. 0 or -ENOMEM. */
+int slices_settle(struct slices *slices, int64_t before_ns);
 /* Handle everything that still waits to be sorted. */
 int slices_finish(struct slices *slices);
 

@@ -700,6 +700,20 @@ int timeline_settle(struct timeline *t, int64_t before_ns)
 	return err;
 }
 
+uint64_t timeline_newest(const struct timeline *t)
+{
+	return t->last;
+}
+
+int timeline_settle_to(struct timeline *t, uint64_t number)
+{
+	int err = 0;
+
+	while (!err && t->settled < number && t->settled < t->last)
+		err = settle_oldest(t);
+	return err;
+}
+
 int timeline_finish(struct timeline *t)
 {
 	return timeline_settle(t, INT64_MAX);

@@ -83,6 +83,10 @@ void timeline_free(struct timeline *timeline);
 int timeline_add(struct timeline *timeline, const struct timeline_event *event);
 /* Settle all rows that started before this time: what comes for them later is lost. */
 int timeline_settle(struct timeline *timeline, int64_t before_ns);
+/* Number of the newest row, for timeline_settle_to. */
+uint64_t timeline_newest(const struct timeline *timeline);
+/* Settle what had come when timeline_newest gave this number. */
+int timeline_settle_to(struct timeline *timeline, uint64_t number);
 /* Settle everything. */
 int timeline_finish(struct timeline *timeline);
 

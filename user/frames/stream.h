@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Frame timing of a trace that has no end: takes events for ever and gives, interval by interval,
+ * what was shown since the last time. Memory does not grow with time. */
+#pragma once
+#include "frames/names.h"
+#include "frames/timeline.h"
+
+struct histogram;
+struct frame_stream;
+
+/* One layer in one interval. */
+struct stream_layer {
+	const struct layer *layer;
+	int64_t period_ns;
+	uint64_t shown, dropped, janky;
+	int64_t active_ns, intervals; /* fps_active = intervals / active */
+	uint64_t app, sf, hw, stuffing, dropped_rows, unknown;
+	struct histogram *hist; /* of present to present, in ns */
+};
+
+/* NULL with errno on failure. */
+struct frame_stream *frame_stream_new(void);
+void frame_stream_free(struct frame_stream *stream);
+
+/* The events to feed, with the stream as their ctx. */
+const struct trace_events *frame_stream_events(void);
+/* An error that a callback could not return: 0 or -ENOMEM. */
+int frame_stream_error(const struct frame_stream *stream);
+
+/* Remember what has come by now_ns (any steady clock), and settle what had come window_ns before:
+ * everything that belongs to it is there now. settle_all: nothing more will come. */
+int frame_stream_settle(struct frame_stream *stream, uint64_t now_ns, uint64_t window_ns,
+			bool settle_all);
+/* The layers that showed something, or had rows, since the last call. Valid until the next call.
+ * 0 or -ENOMEM. */
+int frame_stream_take(struct frame_stream *stream, const struct stream_layer **layers,
+		      size_t *count);
+
+struct name_table *frame_stream_names(struct frame_stream *stream);
+/* Called for each loss: a fixed word and how many. */
+void frame_stream_each_loss(struct frame_stream *stream,
+			    void (*visit)(void *ctx, const char *reason, uint64_t count),
+			    void *ctx);

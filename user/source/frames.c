@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/frames.h"
+#include "core/histogram.h"
+#include "core/summary.h"
+#include "jankscope/target.h"
+#include "source/frames_input.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_LOSSES 32
+
+struct loss {
+	const char *reason;
+	uint64_t total, reported;
+};
+
+struct frames_source {
+	struct source source;
+	struct frames_options options;
+	const struct source_context *context;
+	struct frame_stream *stream;
+	struct frames_input *input;
+	struct record_layer *layers;
+	size_t layer_count, layer_capacity;
+	struct loss losses[MAX_LOSSES];
+	size_t loss_count;
+	uint64_t shown, dropped, janky;
+	bool saw_frames;
+};
+
+static struct frames_source *of(struct source *source)
+{
+	return (struct frames_source *)source;
+}
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void on_lose(void *ctx, const char *reason, uint64_t count)
+{
+	struct frames_source *s = ctx;
+
+	for (size_t i = 0; i < s->loss_count; i++) {
+		if (!strcmp(s->losses[i].reason, reason)) {
+			s->losses[i].total += count;
+			return;
+		}
+	}
+	if (count && s->loss_count < MAX_LOSSES)
+		s->losses[s->loss_count++] = (struct loss){reason, count, 0};
+}
+
+static void on_tell(void *ctx, const char *word, const char *text)
+{
+	struct frames_source *s = ctx;
+	struct record_event event = {
+		.event = word,
+		.keys = {{.name = "source", .text = "frames"}, {.name = "reason", .text = text}},
+		.key_count = 2,
+	};
+	struct record record = {.type = RECORD_EVENT, .event = &event};
+
+	if (!strcmp(word, "degraded"))
+		s->source.state = SOURCE_DEGRADED;
+	else if (!strcmp(word, "recovered"))
+		s->source.state = SOURCE_OK;
+	snprintf(s->source.reason, sizeof(s->source.reason), "%s", text);
+	if (s->context && s->context->emit)
+		s->context->emit(s->context->emit_ctx, &record);
+}
+
+static int frames_open(struct source *source, const struct source_context *context)
+{
+	struct frames_source *s = of(source);
+	int err;
+
+	s->context = context;
+	s->stream = frame_stream_new();
+	if (!strcmp(s->options.mode, "perfetto"))
+		s->input = frames_input_perfetto();
+	else if (!strcmp(s->options.mode, "live"))
+		s->input = frames_input_tracefs();
+	else
+		s->input = frames_input_follow();
+	if (!s->stream || !s->input) {
+		snprintf(source->reason, sizeof(source->reason), "out of memory");
+		return -ENOMEM;
+	}
+	s->input->options = &s->options;
+	s->input->stream = s->stream;
+	s->input->tell = on_tell;
+	s->input->lose = on_lose;
+	s->input->ctx = s;
+	source->variant = s->input->ops->variant;
+	err = s->input->ops->open(s->input, context->loop, source->reason, sizeof(source->reason));
+	if (!err)
+		source->state = SOURCE_OK;
+	return err;
+}
+
+/* The name of a process that the trace did not name: tracefs knows only numbers. */
+static void name_process(struct frames_source *s, int32_t pid)
+{
+	char path[40], name[256];
+	ssize_t n;
+	int fd;
+
+	if (pid <= 0 || name_table_process_name(frame_stream_names(s->stream), pid))
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	n = read(fd, name, sizeof(name));
+	close(fd);
+	if (n > 0)
+		name_table_process(frame_stream_names(s->stream), pid, -1, name,
+				   strnlen(name, (size_t)n));
+}
+
+static bool wanted(const struct frames_source *s, int32_t pid, const char *package)
+{
+	const struct target_process *process;
+
+	if (!s->context->targets || target_set_is_all(s->context->targets))
+		return true;
+	if (target_set_find(s->context->targets, pid))
+		return true;
+	/* SurfaceFlinger's counters carry its own pid; the layer's name says whose they are */
+	for (size_t i = 0; package && (process = target_set_at(s->context->targets, i)); i++) {
+		if ((process->package && !strcmp(process->package, package)) ||
+		    !strcmp(process->process, package))
+			return true;
+	}
+	return false;
+}
+
+static void free_layers(struct frames_source *s)
+{
+	for (size_t i = 0; i < s->layer_count; i++)
+		free((char *)s->layers[i].package);
+	s->layer_count = 0;
+}
+
+static int add_layer(struct frames_source *s, const struct stream_layer *from)
+{
+	char buffer[256];
+	const char *package;
+	struct record_layer *layer;
+
+	name_process(s, from->layer->pid);
+	package = name_table_package_of(frame_stream_names(s->stream),
+					from->layer->source == LAYER_BUFFER ? -1 : from->layer->pid,
+					from->layer->name, buffer, sizeof(buffer));
+	if (!wanted(s, from->layer->pid, package))
+		return 0;
+	if (s->layer_count == s->layer_capacity) {
+		size_t capacity = s->layer_capacity ? s->layer_capacity * 2 : 16;
+		struct record_layer *layers = realloc(s->layers, capacity * sizeof(*layers));
+
+		if (!layers)
+			return -ENOMEM;
+		s->layers = layers;
+		s->layer_capacity = capacity;
+	}
+	layer = &s->layers[s->layer_count];
+	*layer = (struct record_layer){
+		.pid = from->layer->pid,
+		.package = package ? strdup(package) : NULL,
+		.layer = from->layer->name,
+		.period_ns = SOME_U64((uint64_t)from->period_ns),
+		.shown = from->shown,
+		.dropped = from->dropped,
+		.janky = from->janky,
+		.interval_hist = histogram_count(from->hist) ? from->hist : NULL,
+	};
+	if (package && !layer->package)
+		return -ENOMEM;
+	s->layer_count++;
+	if (from->active_ns > 0)
+		layer->fps_active = 1e9 * (double)from->intervals / (double)from->active_ns;
+	layer->jank.app = from->app;
+	layer->jank.sf = from->sf;
+	layer->jank.hw = from->hw;
+	layer->jank.stuffing = from->stuffing;
+	layer->jank.dropped = from->dropped_rows;
+	layer->jank.unknown = from->unknown;
+	s->shown += from->shown;
+	s->dropped += from->dropped;
+	s->janky += from->janky;
+	return 0;
+}
+
+/* Totals of the stream, as of now: only what grew is new. */
+static void on_stream_loss(void *ctx, const char *reason, uint64_t count)
+{
+	struct frames_source *s = ctx;
+
+	for (size_t i = 0; i < s->loss_count; i++) {
+		if (!strcmp(s->losses[i].reason, reason)) {
+			/* the counters start over when the stream does */
+			if (count < s->losses[i].reported)
+				s->losses[i].reported = 0;
+			s->losses[i].total = count;
+			return;
+		}
+	}
+	on_lose(s, reason, count);
+}
+
+static int report_losses(struct frames_source *s, struct record_interval *interval)
+{
+	int err = 0;
+
+	frame_stream_each_loss(s->stream, on_stream_loss, s);
+	for (size_t i = 0; i < s->loss_count && !err; i++) {
+		struct loss *loss = &s->losses[i];
+		char name[80];
+
+		if (loss->total <= loss->reported)
+			continue;
+		snprintf(name, sizeof(name), "frames.%s", loss->reason);
+		err = counter_list_add(&interval->lost, name, loss->total - loss->reported);
+		loss->reported = loss->total;
+	}
+	return err;
+}
+
+static int frames_sample(struct source *source, struct record_interval *interval)
+{
+	struct frames_source *s = of(source);
+	const struct stream_layer *layers;
+	size_t count;
+	int err = s->input->ops->poll(s->input, interval->last);
+
+	if (!err)
+		err = frame_stream_error(s->stream);
+	if (!err)
+		err = frame_stream_settle(s->stream, monotonic_ns(), s->input->window_ns,
+					  interval->last);
+	free_layers(s);
+	if (!err)
+		err = frame_stream_take(s->stream, &layers, &count);
+	for (size_t i = 0; !err && i < count; i++)
+		err = add_layer(s, &layers[i]);
+	if (err == -ENOMEM)
+		return err;
+	if (err || (source->state == SOURCE_DEGRADED && !s->layer_count)) {
+		err = missing_list_set(&interval->missing, "frames",
+				       source->reason[0] ? source->reason : strerror(-err));
+		return err ? err : report_losses(s, interval);
+	}
+	interval->frames.present = true;
+	interval->frames.layers = s->layers;
+	interval->frames.layer_count = s->layer_count;
+	return report_losses(s, interval);
+}
+
+static int frames_summarise(struct source *source, struct summary *summary)
+{
+	struct frames_source *s = of(source);
+	int err = summary_set_total(summary, "frames.shown", (double)s->shown);
+
+	if (!err)
+		err = summary_set_total(summary, "frames.dropped", (double)s->dropped);
+	if (!err)
+		err = summary_set_total(summary, "frames.janky", (double)s->janky);
+	if (!err && s->shown)
+		err = summary_set_total(summary, "frames.jank_pct",
+					100.0 * (double)s->janky / (double)s->shown);
+	return err;
+}
+
+static void frames_close(struct source *source)
+{
+	struct frames_source *s = of(source);
+
+	if (s->input)
+		s->input->ops->close(s->input);
+	free_layers(s);
+	free(s->layers);
+	frame_stream_free(s->stream);
+	free(s);
+}
+
+static const struct source_ops frames_ops = {
+	.name = "frames",
+	.open = frames_open,
+	.sample = frames_sample,
+	.summarise = frames_summarise,
+	.close = frames_close,
+};
+
+struct source *frames_source_new(const struct frames_options *options)
+{
+	struct frames_source *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->source.ops = &frames_ops;
+	s->options = *options;
+	return &s->source;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The frames source of `record`: what each layer showed, out of SurfaceFlinger's traces as they
+ * are written. Values lag by the time that a trace needs to become complete (about 2.5 s). */
+#pragma once
+#include "jankscope/source.h"
+
+struct frames_options {
+	/* "perfetto": run the device's perfetto; "live": read tracefs; else a trace file to follow,
+	 * the whole of it. */
+	const char *mode;
+	bool force;             /* live: use the trace buffer although something else traces */
+	const char *perfetto;   /* program to run; NULL: "perfetto" from PATH */
+	const char *tracefs;    /* NULL: where the kernel mounts it */
+	const char *state_path; /* where live keeps the settings to restore; NULL: a default */
+};
+
+/* Options are copied; their strings must live as long as the source. NULL with errno ENOMEM. */
+struct source *frames_source_new(const struct frames_options *options);
