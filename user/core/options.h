@@ -37,6 +37,8 @@ struct options {
 	uint64_t test_task_slots, test_death_ring_bytes, test_overflow_uids, test_skip_every;
 	const char *layer, *package; /* frames: a glob, a name */
 	bool rows;
+	const char *frames; /* record: live, perfetto, off or a file; NULL: off */
+	bool frames_force;
 	bool test_hash;
 	bool help;
 	char **arguments; /* what is no flag */

@@ -165,11 +165,11 @@ static void add_frame(struct analysis *a, int32_t pid, const char *name, enum la
 
 static void on_latch(void *ctx, int32_t pid, const char *name, int64_t present_ns, bool due)
 {
-	/* a predicted present on the first frame alone says "due at once" to the metrics */
 	struct frame frame = {
 		.present_ns = present_ns,
-		.predicted_ns = due ? present_ns : TIMELINE_NONE,
+		.predicted_ns = TIMELINE_NONE,
 		.work_ns = TIMELINE_NONE,
+		.flags = due ? FRAME_DUE : 0,
 	};
 
 	add_frame(ctx, pid, name, LAYER_BUFFER, &frame);

@@ -199,19 +199,20 @@ static struct frame_step step_of(const struct frame *before, const struct frame 
 	return step;
 }
 
-/* Latches say nothing about when a frame was due: a long gap is idle time unless a frame of the
- * app began early in it, which the caller said by setting its predicted present. */
+/* Latches and slices say nothing about when a frame was due: a long gap is idle time unless a frame
+ * of the app began early in it. */
 static struct frame_step unpredicted_step(const struct frame *before, const struct frame *frame,
 					  int64_t period_ns, int64_t cadence_ns)
 {
 	struct frame_step step = step_of(before, frame, period_ns, cadence_ns);
+	int64_t work_ns = frame->work_ns == TIMELINE_NONE ? 0 : frame->work_ns;
 
-	if (frame->predicted_ns == TIMELINE_NONE && step.interval_ns > METRICS_IDLE_NS &&
+	if (!(frame->flags & FRAME_DUE) && step.interval_ns - work_ns > METRICS_IDLE_NS &&
 	    cadence_ns <= METRICS_IDLE_NS) {
 		step.idle = true;
-		step.late_ns = 0;
-		step.dropped = 0;
-		step.active_ns = period_ns;
+		step.late_ns = work_ns - period_ns;
+		step.dropped = rounded_drops(step.late_ns, period_ns);
+		step.active_ns = period_ns + (step.late_ns > 0 ? step.late_ns : 0);
 	}
 	return step;
 }

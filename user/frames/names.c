@@ -156,6 +156,8 @@ static const char *package_of_layer(const char *layer, char *buffer, size_t size
 	const char *slash = strchr(layer, '/');
 	bool dot = false;
 
+	if (!strncmp(layer, "BufferTX - ", 11))
+		layer += 11;
 	if (!strncmp(layer, "TX - ", 5))
 		layer += 5;
 	if (!strncmp(layer, "SurfaceView[", 12))

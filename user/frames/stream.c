@@ -138,8 +138,9 @@ static void on_latch(void *ctx, int32_t pid, const char *name, int64_t present_n
 	struct frame_stream *s = ctx;
 	struct frame frame = {
 		.present_ns = present_ns,
-		.predicted_ns = due ? present_ns : TIMELINE_NONE,
+		.predicted_ns = TIMELINE_NONE,
 		.work_ns = TIMELINE_NONE,
+		.flags = due ? FRAME_DUE : 0,
 	};
 
 	/* FrameTimeline has the same layers, with predictions */

@@ -32,6 +32,7 @@ struct frame {
 #define FRAME_JANK_MASK 0xffffu
 #define FRAME_NO_BUFFER (1u << 16) /* a transaction of properties only */
 #define FRAME_LATE      (1u << 17) /* present_type */
+#define FRAME_DUE       (1u << 18) /* a latch: the app began it right after the one before */
 
 _Static_assert(sizeof(struct frame) == 40, "the memory limit of frames counts on it");
 

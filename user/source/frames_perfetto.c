@@ -60,7 +60,7 @@ static uint64_t now_ns(void)
 }
 
 static void __attribute__((noreturn))
-run_child(const struct runner *runner, int in, int out, int err, pid_t parent)
+run_child(const struct runner *runner, int in, int out, int err, int failed, pid_t parent)
 {
 	const char *program =
 		runner->input.options->perfetto ? runner->input.options->perfetto : "perfetto";
@@ -78,7 +78,9 @@ run_child(const struct runner *runner, int in, int out, int err, pid_t parent)
 	    dup2(err, STDERR_FILENO) < 0)
 		_exit(127);
 	execlp(program, program, "-c", "-", "--txt", "-o", target, (char *)NULL);
-	dprintf(STDERR_FILENO, "%s: %s\n", program, strerror(errno));
+	/* the pipe closes by itself when the program runs */
+	if (write(failed, &errno, sizeof(errno)) < 0)
+		_exit(126);
 	_exit(127);
 }
 
@@ -149,7 +151,8 @@ static int on_output(void *ctx, uint32_t events);
 
 static int start(struct runner *runner)
 {
-	int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, rc = 0;
+	int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, failed[2] = {-1, -1};
+	int rc = 0, reason;
 	pid_t parent = getpid();
 	size_t done = 0;
 
@@ -158,7 +161,7 @@ static int start(struct runner *runner)
 	runner->bytes = 0;
 	runner->last_words[0] = 0;
 	if (!runner->decoder || pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC) ||
-	    pipe2(err, O_CLOEXEC)) {
+	    pipe2(err, O_CLOEXEC) || pipe2(failed, O_CLOEXEC)) {
 		rc = -errno;
 		goto out;
 	}
@@ -166,12 +169,19 @@ static int start(struct runner *runner)
 		unlink(runner->file);
 	runner->child = fork();
 	if (runner->child == 0)
-		run_child(runner, in[0], out[1], err[1], parent);
+		run_child(runner, in[0], out[1], err[1], failed[1], parent);
 	if (runner->child < 0) {
 		rc = -errno;
 		goto out;
 	}
 	runner->started_ns = now_ns();
+	close_fd(&failed[1]);
+	if (read(failed[0], &reason, sizeof(reason)) == (ssize_t)sizeof(reason)) {
+		waitpid(runner->child, NULL, 0);
+		runner->child = -1;
+		rc = -reason;
+		goto out;
+	}
 	/* the configuration is shorter than a pipe is deep: this cannot block */
 	while (done < sizeof(config) - 1) {
 		ssize_t n = write(in[1], config + done, sizeof(config) - 1 - done);
@@ -195,6 +205,7 @@ out:
 		close_fd(&in[i]);
 		close_fd(&out[i]);
 		close_fd(&err[i]);
+		close_fd(&failed[i]);
 	}
 	return rc;
 }
@@ -216,6 +227,15 @@ static int reap(struct runner *runner, bool kill_it)
 	return status;
 }
 
+/* Start it again after a while that grows. */
+static void try_later(struct runner *runner)
+{
+	loop_set_timer(runner->timer, runner->backoff_ns, POLL_NS);
+	runner->backoff_ns *= 2;
+	if (runner->backoff_ns > BACKOFF_MAX)
+		runner->backoff_ns = BACKOFF_MAX;
+}
+
 /* It died by itself: say so, and start it again after a while that grows. */
 static int died(struct runner *runner)
 {
@@ -229,7 +249,7 @@ static int died(struct runner *runner)
 	if (perfetto_finish(runner->decoder))
 		runner->input.lose(runner->input.ctx, "truncated_packets", 1);
 	if (!runner->bytes && !runner->into_file && !access(FALLBACK_FOLDER, W_OK) &&
-	    WIFEXITED(status) && WEXITSTATUS(status) != 127) {
+	    WIFEXITED(status)) {
 		/* it may not write into a pipe here */
 		runner->into_file = true;
 		err = start(runner);
@@ -244,10 +264,7 @@ static int died(struct runner *runner)
 	runner->input.tell(runner->input.ctx, "degraded", text);
 	if (now_ns() - runner->started_ns > STEADY_NS)
 		runner->backoff_ns = BACKOFF_NS;
-	loop_set_timer(runner->timer, runner->backoff_ns, POLL_NS);
-	runner->backoff_ns *= 2;
-	if (runner->backoff_ns > BACKOFF_MAX)
-		runner->backoff_ns = BACKOFF_MAX;
+	try_later(runner);
 	return 0;
 }
 
@@ -271,8 +288,10 @@ static int on_timer(void *ctx, uint32_t events)
 		return 0;
 	if (runner->child <= 0) {
 		rc = start(runner);
-		if (rc)
+		if (rc) {
+			try_later(runner);
 			return rc == -ENOMEM ? rc : 0;
+		}
 		runner->input.tell(runner->input.ctx, "recovered", "perfetto runs again");
 		return 0;
 	}
@@ -293,7 +312,6 @@ static int on_timer(void *ctx, uint32_t events)
 static int perfetto_open(struct frames_input *input, struct loop *loop, char *reason, size_t size)
 {
 	struct runner *runner = (struct runner *)input;
-	struct pollfd early;
 	int err;
 
 	runner->loop = loop;
@@ -302,28 +320,6 @@ static int perfetto_open(struct frames_input *input, struct loop *loop, char *re
 	if (err) {
 		snprintf(reason, size, "cannot start perfetto: %s", strerror(-err));
 		return err;
-	}
-	/* a program that is not there says so at once */
-	early = (struct pollfd){.fd = runner->out_fd, .events = POLLIN};
-	if (poll(&early, 1, 150) == 1 && early.revents & POLLHUP && !(early.revents & POLLIN)) {
-		int status;
-
-		unwatch(runner);
-		status = reap(runner, false);
-		if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
-			snprintf(reason, size, "%s",
-				 runner->last_words[0] ? runner->last_words
-						       : "perfetto is not there");
-			return -ENOENT;
-		}
-		close_fd(&runner->out_fd);
-		runner->into_file = !access(FALLBACK_FOLDER, W_OK);
-		err = runner->into_file ? start(runner) : -EIO;
-		if (err) {
-			snprintf(reason, size, "perfetto ended at once%s%s",
-				 runner->last_words[0] ? ": " : "", runner->last_words);
-			return err;
-		}
 	}
 	input->window_ns = 2 * FLUSH_NS;
 	return 0;

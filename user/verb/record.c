@@ -13,6 +13,7 @@
 #include "kernel/features.h"
 #include "source/blocks.h"
 #include "source/cpu.h"
+#include "source/frames.h"
 #include "source/net.h"
 
 #include "verb/verb.h"
@@ -113,6 +114,15 @@ static enum exit_code add_sources(struct session *session, const struct options 
 	if (options->net_mode != NET_OFF &&
 	    session_add_source(session, net_source_new(&net), options->net_mode != NET_AUTO))
 		return EXIT_INTERNAL;
+	if (options->frames && strcmp(options->frames, "off")) {
+		const struct frames_options frames = {
+			.mode = options->frames,
+			.force = options->frames_force,
+		};
+
+		if (session_add_source(session, frames_source_new(&frames), true))
+			return EXIT_INTERNAL;
+	}
 	return EXIT_FINE;
 }
 

@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Frames while they happen: a file that grows, a perfetto that dies, and the kernel's own trace buffer.
+set -u
+jankscope=$BUILD/jankscope here=$(cd "$(dirname "$0")" && pwd)
+trace=$SHARED/traces/pixel7pro_a13_120hz_nowinandroid.perfetto-trace
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+ok() { if [ "$1" = 0 ]; then echo "ok - $2"; else echo "not ok - $2"; fi; }
+
+if [ "$(id -u)" != 0 ]; then echo "ok - live frames # SKIP need root"; exit 0; fi
+if ! "$jankscope" record --max-lost 100 -d 100ms -q 2>"$work/talk"; then
+	echo "ok - live frames # SKIP record does not run here: $(head -1 "$work/talk")"; exit 0
+fi
+
+# What all intervals showed of a layer, and their sums.
+sums() { # records layer-substring
+	jq -s --arg layer "$2" '[.[] | select(.type == "interval") | .frames.layers[]? | select(.layer | contains($layer))] |
+		{shown: map(.shown) | add, dropped: map(.dropped) | add, janky: map(.janky) | add, intervals: length,
+		 hist: map(.interval_hist // [] | map(.[2]) | add) | add}' "$1"
+}
+
+if [ -e "$trace" ]; then
+	want=$("$jankscope" frames --json "$trace" 2>/dev/null | jq -c '[.layers[] | select(.layer | contains("MainActivity#50010")) | .shown, .janky][0:2]')
+	shown=$(jq '.[0]' <<<"$want") janky=$(jq '.[1]' <<<"$want")
+
+	# --- a file that grows
+	: >"$work/growing"
+	"$jankscope" record --max-lost 100 -i 200ms -d 3s -a --top 1 -q -o "$work/records" --frames "$work/growing" 2>"$work/talk" &
+	pid=$!
+	size=$(stat -c %s "$trace")
+	for ((at = 0; at < size; at += 90000)); do
+		tail -c +$((at + 1)) "$trace" | head -c 90000 >>"$work/growing"; sleep 0.1
+	done
+	wait $pid; status=$?
+	ok $status "follows a file that grows (status $status: $(head -1 "$work/talk"))"
+	got=$(sums "$work/records" 'MainActivity#50010')
+	[ "$(jq .shown <<<"$got")" = "$shown" ]; ok $? "the file's frames: $(jq .shown <<<"$got") shown, $shown in the whole trace"
+	[ "$(jq .janky <<<"$got")" = "$janky" ]; ok $? "the file's janky frames: $(jq .janky <<<"$got"), $janky in the whole trace"
+	[ "$(jq .dropped <<<"$got")" -ge 30 ] && [ "$(jq .dropped <<<"$got")" -le 38 ]
+	ok $? "the file's dropped refreshes: $(jq .dropped <<<"$got"), 34 by the periods of the whole trace"
+	[ "$(jq .hist <<<"$got")" = "$((shown - 1))" ]; ok $? "every interval but the first is in a histogram"
+
+	# --- perfetto
+	mkdir "$work/bin"; cp "$here/fake_perfetto.sh" "$work/bin/perfetto"; chmod +x "$work/bin/perfetto"
+	export FAKE_TRACE=$trace FAKE_LOG=$work/log
+	: >"$FAKE_LOG"
+	PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 3s -a --top 1 -q -o "$work/records" --frames perfetto 2>"$work/talk"
+	ok $? "runs perfetto ($(head -1 "$work/talk"))"
+	got=$(sums "$work/records" 'MainActivity#50010')
+	[ "$(jq .shown <<<"$got")" = "$shown" ]; ok $? "perfetto's frames: $(jq .shown <<<"$got") shown, $shown in the whole trace"
+	grep -q 'start -c - --txt -o -' "$FAKE_LOG" && grep -q 'end by SIGINT' "$FAKE_LOG"
+	ok $? "it got its configuration on stdin, and was ended"
+	[ "$(jq -r 'select(.type == "header") | .sources[] | select(.name == "frames") | .state' "$work/records")" = ok ]
+	ok $? "the header names the source"
+
+	# --- a perfetto that dies is started again, and that is said
+	: >"$FAKE_LOG"
+	FAKE_DIE_AFTER=5 PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 5s -a --top 1 -q -o "$work/records" --frames perfetto 2>"$work/talk"
+	ok $? "goes on when perfetto dies"
+	[ "$(grep -c '^start' "$FAKE_LOG")" = 2 ]; ok $? "perfetto was started twice"
+	jq 'select(.type == "event" and .event == "degraded" and .source == "frames") | .reason | contains("traced is gone")' "$work/records" | grep -q true
+	ok $? "an event says why"
+	[ "$(jq -s '[.[] | select(.type == "interval") | .lost["frames.perfetto_restarts"] // 0] | add' "$work/records")" = 1 ]
+	ok $? "the restart is counted"
+
+	# --- it ends with us, also when we are killed
+	: >"$FAKE_LOG"; rm -f "$FAKE_LOG.died"
+	PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q -o "$work/records" --frames perfetto 2>/dev/null &
+	pid=$!
+	for _ in $(seq 50); do grep -q start "$FAKE_LOG" && break; sleep 0.1; done
+	kill -9 $pid; wait $pid 2>/dev/null
+	for _ in $(seq 30); do grep -q 'end by SIGTERM' "$FAKE_LOG" && break; sleep 0.1; done
+	grep -q 'end by SIGTERM' "$FAKE_LOG"; ok $? "perfetto ends when we are killed"
+	PATH=/usr/bin:/bin "$jankscope" record --max-lost 100 -d 300ms -q --frames perfetto >/dev/null 2>"$work/talk"; status=$?
+	[ $status != 0 ] && grep -q 'No such file' "$work/talk"; ok $? "without perfetto: status $status, $(head -1 "$work/talk")"
+else
+	echo "ok - live from files and perfetto # SKIP $trace is not there"
+fi
+
+# --- the kernel's own trace buffer
+tracefs=/sys/kernel/tracing
+[ -e $tracefs/trace_marker ] || mount -t tracefs tracefs $tracefs 2>/dev/null
+if [ ! -e $tracefs/trace_marker ]; then
+	echo "ok - live from tracefs # SKIP no tracefs here"; exit 0
+fi
+if [ "$(cat $tracefs/current_tracer)" != nop ] || grep -qv 'bpf_trace:bpf_trace_printk' $tracefs/set_event; then
+	echo "ok - live from tracefs # SKIP somebody else traces"; exit 0
+fi
+settings() { (cd $tracefs && head -1 tracing_on trace_clock buffer_size_kb && stat -c %a trace_marker) 2>/dev/null; }
+before_on=$(cat $tracefs/tracing_on)
+echo 0 >$tracefs/tracing_on # so that there is something to put back
+before=$(settings)
+
+"$jankscope" record --max-lost 100 -i 500ms -d 4s -a --top 1 -q -o "$work/records" --frames live 2>"$work/talk" &
+pid=$!
+for _ in $(seq 50); do [ "$(cat $tracefs/tracing_on)" = 1 ] && break; sleep 0.1; done
+during=$(settings)
+"$BUILD/tests/apps/play_markers" "$work/truth" 2 30
+read -r app frames holes <"$work/truth"
+wait $pid; status=$?
+ok $status "reads the kernel's trace buffer (status $status: $(head -1 "$work/talk"))"
+got=$(sums "$work/records" 'BufferTX - com.example.play')
+shown=$(jq .shown <<<"$got")
+[ "$shown" = "$frames" ]; ok $? "tracefs: $shown latches shown, $frames played"
+got=$(sums "$work/records" 'Choreographer#doFrame')
+[ "$(jq .shown <<<"$got")" = "$frames" ]; ok $? "tracefs: $(jq .shown <<<"$got") frames of the app, $frames played"
+dropped=$(jq .dropped <<<"$got")
+[ "$dropped" -ge $((4 * holes)) ] && [ "$dropped" -le $((6 * holes + 5)) ]; ok $? "tracefs: $dropped refreshes dropped in $holes holes of five"
+got=$(jq -r 'select(.type == "interval") | .frames.layers[]? | select(.layer | contains("com.example.play")) | .package' "$work/records" | sort -u)
+[ "$got" = com.example.play ]; ok $? "tracefs: the layer's package is $got"
+[ "$during" != "$before" ]; ok $? "tracefs: settings were changed"
+[ "$(settings)" = "$before" ]; ok $? "tracefs: settings are as before"
+
+# killed in the middle: the helper puts everything back
+"$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q -o "$work/records" --frames live 2>"$work/talk" &
+pid=$!
+for _ in $(seq 50); do [ "$(cat $tracefs/tracing_on)" = 1 ] && break; sleep 0.1; done
+# a second one may not
+"$jankscope" record --max-lost 100 -d 300ms -q --frames live >/dev/null 2>"$work/talk2"; status=$?
+[ $status != 0 ] && grep -q 'another jankscope' "$work/talk2"; ok $? "a second reader is refused: $(head -1 "$work/talk2")"
+kill -9 $pid; wait $pid 2>/dev/null
+for _ in $(seq 30); do [ "$(settings)" = "$before" ] && break; sleep 0.1; done
+[ "$(settings)" = "$before" ]; ok $? "tracefs: settings are as before after SIGKILL"
+
+# somebody else's trace
+echo 1 >$tracefs/tracing_on
+echo 1 >$tracefs/events/sched/sched_process_exit/enable
+"$jankscope" record --max-lost 100 -d 300ms -q --frames live >/dev/null 2>"$work/talk"; status=$?
+[ $status != 0 ] && grep -q 'a trace runs' "$work/talk"; ok $? "a running trace is left alone: $(head -1 "$work/talk")"
+"$jankscope" record --max-lost 100 -d 300ms -q --frames live --frames-force >/dev/null 2>"$work/talk"; ok $? "unless told to"
+echo 0 >$tracefs/events/sched/sched_process_exit/enable
+echo "$before_on" >$tracefs/tracing_on
