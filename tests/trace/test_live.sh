@@ -89,10 +89,12 @@ settings() { (cd $tracefs && head -1 tracing_on trace_clock buffer_size_kb && st
 before_on=$(cat $tracefs/tracing_on)
 echo 0 >$tracefs/tracing_on # so that there is something to put back
 before=$(settings)
+rm -f "$work/records"
 
-"$jankscope" record --max-lost 100 -i 500ms -d 4s -a --top 1 -q -o "$work/records" --frames live 2>"$work/talk" &
+"$jankscope" record --max-lost 100 -i 500ms -d 6s -a --top 1 -q -o "$work/records" --frames live 2>"$work/talk" &
 pid=$!
-for _ in $(seq 50); do [ "$(cat $tracefs/tracing_on)" = 1 ] && break; sleep 0.1; done
+# the sources are open when the header is written
+for _ in $(seq 100); do grep -q '"type":"header"' "$work/records" 2>/dev/null && break; sleep 0.1; done
 during=$(settings)
 "$BUILD/tests/apps/play_markers" "$work/truth" 2 30
 read -r app frames holes <"$work/truth"
