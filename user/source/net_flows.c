@@ -24,11 +24,11 @@ struct flow_key {
 struct waiting_flow {
 	struct flow_key key;
 	struct net_waiting seen;
-	uint64_t owner;          /* found by us and noted in the flow table; 0: none */
-	bool forwarded;          /* as of the last time: its sockets need not be asked for */
-	uint32_t active;         /* epoch in which bytes last came */
-	uint32_t read;           /* epoch in which it was last seen in the map */
-	uint64_t bytes, packets; /* of this read, not booked yet */
+	uint64_t owner;                /* found by us and noted in the flow table; 0: none */
+	bool forwarded;                /* as of the last time: its sockets need not be asked for */
+	uint32_t active;               /* epoch in which bytes last came */
+	uint32_t read;                 /* epoch in which it was last seen in the map */
+	uint64_t bytes[2], packets[2]; /* of this read, not booked yet, by part */
 	UT_hash_handle hh;
 };
 
@@ -124,7 +124,7 @@ static uint64_t noted_owner(const struct net_flows *flows, const struct flow_key
 
 /* A short connection may have opened and closed since the map was read: then its sockets tell
  * nothing any more, but the kernel side has left word in the entry. */
-static uint64_t waiting_owner(const struct net_flows *flows, const struct flow_key *key)
+static uint64_t waiting_owner(const struct net_flows *flows, const struct flow_key *key, int part)
 {
 	struct net_waiting value = {0};
 	struct net_flow4 flow4;
@@ -133,7 +133,7 @@ static uint64_t waiting_owner(const struct net_flows *flows, const struct flow_k
 	if (bpf_map_lookup_elem(key->ipv6 ? flows->maps.waiting6 : flows->maps.waiting4, kkey,
 				&value))
 		return 0;
-	return value.part[0].owner;
+	return value.part[part].owner;
 }
 
 static struct net_diag_query query_of(const struct flow_key *key)
@@ -264,13 +264,12 @@ static int account(struct net_flows *flows, struct waiting_flow *one, const stru
 		if (!bytes)
 			continue;
 		one->active = flows->epoch;
-		if (owner && (i == 0 || now->part[i].owner))
+		if (owner && (i == 0 || now->part[i].owner)) {
 			err = book_owner(flows, owner, bytes, packets);
-		else if (i == 1)
-			/* Late segments of a connection that was closed. */
-			err = flows->book(flows->ctx, NET_BUCKET_NO_SOCKET, 0, bytes, packets);
-		else
-			one->bytes = bytes, one->packets = packets;
+		} else {
+			one->bytes[i] = bytes;
+			one->packets[i] = packets;
+		}
 	}
 	one->seen = *now;
 	return err;
@@ -324,7 +323,7 @@ static int read_waiting(struct net_flows *flows, const struct flow_key *key,
 	}
 	one->read = flows->epoch;
 	err = account(flows, one, now);
-	if (err || one->bytes || one->active == flows->epoch)
+	if (err || one->active == flows->epoch)
 		return err;
 	if (one->owner || now->part[0].owner || flows->crowded ||
 	    flows->epoch - one->active >= IDLE_READS)
@@ -348,24 +347,28 @@ static int read_waiting6(void *ctx, const void *key, const void *value)
 	return read_waiting(ctx, &flow, value);
 }
 
-/* Find the owner of what one flow received, and note it where the next packets must find it. */
-static int resolve(struct net_flows *flows, struct waiting_flow *one, const struct net_diag *diag,
-		   uint64_t *full)
+/* Find the owner of what one part of a flow received, and note it where the next packets must find
+ * it. A late segment (part 1) meets TIME_WAIT or, where the other side closed first, the listener.
+ */
+static int resolve(struct net_flows *flows, struct waiting_flow *one, int part,
+		   const struct net_diag *diag, uint64_t *full)
 {
 	const struct flow_key *key = &one->key;
 	struct net_diag_query query = query_of(key);
 	const struct net_diag_socket *sock;
 	enum net_bucket bucket = NET_BUCKET_NO_SOCKET;
+	uint64_t bytes = one->bytes[part], packets = one->packets[part];
 	uint64_t owner = noted_owner(flows, key);
 
-	one->owner = owner;
+	if (part == 0)
+		one->owner = owner;
 	if (!owner)
-		owner = waiting_owner(flows, key);
+		owner = waiting_owner(flows, key, part);
 	if (owner)
-		return book_owner(flows, owner, one->bytes, one->packets);
+		return book_owner(flows, owner, bytes, packets);
 	if (!net_diag_has_namespace(diag, key->flow.netns)) {
 		flows->blind = true;
-		return flows->book(flows->ctx, NET_BUCKET_UNKNOWN, 0, one->bytes, one->packets);
+		return flows->book(flows->ctx, NET_BUCKET_UNKNOWN, 0, bytes, packets);
 	}
 	one->forwarded = !net_diag_is_local(diag, key->flow.netns, key->ipv6, key->flow.local);
 	if (one->forwarded) {
@@ -381,9 +384,9 @@ static int resolve(struct net_flows *flows, struct waiting_flow *one, const stru
 			else
 				one->owner = owner;
 		}
-		return book_owner(flows, owner, one->bytes, one->packets);
+		return book_owner(flows, owner, bytes, packets);
 	}
-	return flows->book(flows->ctx, bucket, 0, one->bytes, one->packets);
+	return flows->book(flows->ctx, bucket, 0, bytes, packets);
 }
 
 int net_flows_read(struct net_flows *flows, uint32_t epoch, struct counter_list *lost)
@@ -392,7 +395,7 @@ int net_flows_read(struct net_flows *flows, uint32_t epoch, struct counter_list 
 	struct net_diag diag = {0};
 	struct waiting_flow *one, *next;
 	uint64_t full = 0;
-	int err = -ENOMEM;
+	int err = -ENOMEM, part;
 
 	if (!wanted)
 		return err;
@@ -409,16 +412,18 @@ int net_flows_read(struct net_flows *flows, uint32_t epoch, struct counter_list 
 		goto cleanup;
 	/* Sockets are asked for after the map was read: who received then still lives, mostly. */
 	HASH_ITER (hh, flows->waiting, one, next)
-		if (one->bytes)
+		if (one->bytes[0] || one->bytes[1])
 			want(wanted, &one->key, !one->forwarded);
 	if (wanted->count) {
 		flows->blind = false;
 		err = ask(&diag, wanted);
 	}
 	HASH_ITER (hh, flows->waiting, one, next) {
-		if (one->bytes && !err)
-			err = resolve(flows, one, &diag, &full);
-		one->bytes = one->packets = 0;
+		for (part = 0; part < 2; part++) {
+			if (one->bytes[part] && !err)
+				err = resolve(flows, one, part, &diag, &full);
+			one->bytes[part] = one->packets[part] = 0;
+		}
 	}
 	if (!err)
 		err = counter_list_add(lost, "net_flow_map_full", full);
