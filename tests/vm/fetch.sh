@@ -14,6 +14,11 @@ work=$(mktemp -d "$vm/fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 fail() { echo "$*"; exit 1; }
 
+# Package lists: on a new machine there are none, or none of the other architecture.
+if [ "$(id -u)" = 0 ] && ! apt-cache show "busybox-static:$arch" >/dev/null 2>&1; then
+	apt-get update -qq >/dev/null 2>&1
+fi
+
 # Download a package once; path on stdout.
 deb() { # PACKAGE:ARCH
 	local name=${1%%:*} arch=${1##*:} file

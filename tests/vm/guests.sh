@@ -10,6 +10,8 @@ guests_check="debian-6.1-arm64 debian-6.12-arm64 gki-6.1"
 guest_tests() {
 	case $1 in
 	debian-6.1-arm64 | gki-6.1) echo test_android_targets,test_guest_truth,test_stack_live,test_cpu,test_cpu_losses ;;
+	debian-6.12-arm64) echo test_android_targets,test_guest_truth,test_stack_live,test_stack_safety,test_net_losses ;;
+	gki-6.12) echo test_android_targets,test_guest_truth,test_stack_live,test_net ;;
 	*) echo test_android_targets,test_guest_truth,test_stack_live,test_stack_safety ;;
 	esac
 }

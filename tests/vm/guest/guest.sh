@@ -21,7 +21,7 @@ kernel_tests() {
 		t=/payload/kernel/$name
 		[ -x "$t" ] || continue
 		begin=$(cut -d' ' -f1 /proc/uptime)
-		timeout -s KILL 60 "$t" </dev/null >/tmp/out 2>&1
+		timeout -s KILL ${TEST_SECONDS:-60} "$t" </dev/null >/tmp/out 2>&1
 		rc=$?
 		echo "# $name: $begin to $(cut -d' ' -f1 /proc/uptime) s"
 		sed "s/^\(not ok\|ok\) - /\1 - $name: /; /^\(not ok\|ok\) - /!s/^/# /" /tmp/out
