@@ -15,7 +15,7 @@ elf)
 		gcc $flags -o "$corpus/gcc_$(echo "$flags" | cksum | cut -d' ' -f1)" "$corpus/../tiny.c"
 	done ;;
 unwind)
-	for file in /bin/true /lib/*/libdl.so.2 /lib/*/libm.so.6; do
+	for file in /bin/true /lib/"$(uname -m)"-linux-gnu/libdl.so.2; do
 		[ -f "$file" ] || continue
 		{ head -c 64 /dev/urandom; head -c 2040 /dev/zero; objcopy -O binary --only-section=.eh_frame "$file" /dev/stdout |
 			head -c 4000; } >"$corpus/eh_$(basename "$file")"

@@ -162,6 +162,30 @@ Test(stack_unwind, x86_64_by_tables)
 	finish(w);
 }
 
+/* At the return instruction, tables of clang still say that the frame pointer is saved, below the
+ * stack pointer by now. */
+Test(stack_unwind, x86_64_epilogue)
+{
+	static const uint8_t popped[] = {DW_CFA_offset | 6, 2};
+	static const uint8_t framed[] = {DW_CFA_def_cfa, 6, 16, DW_CFA_offset | 6, 2};
+	struct world *w = world_new(STACK_X86_64);
+
+	made_cie(&w->frames, 16, 0, x86_cie, sizeof(x86_cie));
+	made_fde(&w->frames, FUNCTION(0), 0x100, x86_outermost, sizeof(x86_outermost));
+	made_fde(&w->frames, FUNCTION(1), 0x100, framed, sizeof(framed));
+	made_fde(&w->frames, FUNCTION(2), 0x100, popped, sizeof(popped));
+	w->memory[0] = INSIDE(1);
+	w->memory[4] = 0; /* the frame of function 1 */
+	w->memory[5] = INSIDE(0);
+	set(w, 7, STACK_BASE);
+	set(w, 6, STACK_BASE + 32);
+	set(w, 16, INSIDE(2));
+	run(w);
+	expect_pcs(w, (uint64_t[]){INSIDE(2), INSIDE(1), INSIDE(0)}, 3);
+	cr_expect(w->trace.complete);
+	finish(w);
+}
+
 /* A call as the last instruction of a function returns to the first byte of the next one. */
 Test(stack_unwind, return_address_behind_the_function)
 {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define MAX_SIGNAL_FRAMES 16
+#define RED_ZONE          128
 
 /* Registers by DWARF number that the stepper itself needs. */
 struct architecture {
@@ -69,8 +70,15 @@ static int apply_rule(struct stepper *s, const struct cfi_rule *rule, uint64_t c
 		value = cfa + rule->offset;
 		break;
 	case RULE_AT_CFA:
-		if (!word_at(s, cfa + rule->offset, &value))
+		if (word_at(s, cfa + rule->offset, &value))
+			break;
+		/* Saved below the stack pointer, where nothing was copied: an epilogue has popped
+		 * it already (clang's tables do not say so before the return), so that the register
+		 * is the caller's again. */
+		if (s->now.value[s->arch->sp] - (cfa + rule->offset) - 1 >= RED_ZONE ||
+		    !known(&s->now, rule->reg))
 			return -EFAULT;
+		value = s->now.value[rule->reg];
 		break;
 	case RULE_REGISTER:
 		if (rule->other >= STACK_REGISTERS || !known(&s->now, rule->other))
