@@ -659,13 +659,29 @@ static void test_signals_kept(struct stack_service *service, struct stack_captur
 			kill(target, SIGUSR1);
 			atomic_fetch_add(sent_shared, 1);
 			/* one at a time: a pending signal of the same number would merge */
-			for (unsigned n = 0; n < 1000 && atomic_load(delivered) <= i; n++)
+			for (unsigned n = 0; n < 100000 && atomic_load(delivered) <= i; n++)
 				nap_us(50);
 		}
 		_exit(0);
 	}
-	while (waitpid(sender, NULL, WNOHANG) == 0)
+	for (unsigned i = 0; waitpid(sender, NULL, WNOHANG) == 0; i++) {
+		pid_t killer = -1;
+
+		/* also with the worker killed just then */
+		if (i % 8 == 0) {
+			pid_t worker = stack_service_worker(service);
+
+			killer = fork();
+			if (!killer) {
+				nap_us(rand() % 100);
+				kill(worker, SIGKILL);
+				_exit(0);
+			}
+		}
 		stack_capture(service, &thread, STACK_PTRACE, capture);
+		if (killer > 0)
+			waitpid(killer, NULL, 0);
+	}
 	sent = atomic_load(sent_shared);
 	tap_ok(sent == rounds(500) && atomic_load(delivered) == sent,
 	       "signals during captures: %u sent, %u delivered", sent, atomic_load(delivered));

@@ -64,7 +64,9 @@ static int binary(struct machine *m, uint8_t atom)
 		*to = top < 64 ? below >> top : 0;
 		break;
 	case DW_OP_shra:
-		*to = (int64_t)below >> (top < 64 ? top : 63);
+		*to = top < 63             ? (uint64_t)((int64_t)below >> top)
+		      : (int64_t)below < 0 ? UINT64_MAX
+					   : 0;
 		break;
 	case DW_OP_xor:
 		*to = below ^ top;

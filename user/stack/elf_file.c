@@ -358,17 +358,19 @@ int elf_file_open_minidebug(const struct elf_file *elf, size_t limit, struct elf
 	}
 	stream.next_in = packed;
 	stream.avail_in = packed_size;
-	room = packed_size < limit / 4 ? packed_size * 4 : limit;
+	room = packed_size < limit / 4 ? packed_size * 4 + 1 : limit;
+	unpacked = malloc(room);
 	err = -ENOMEM;
+	if (!unpacked)
+		goto out;
 	do {
-		if (used == room || !unpacked) {
-			if (unpacked && room >= limit) {
+		if (used == room) {
+			if (room >= limit) {
 				err = -EFBIG;
 				goto out;
 			}
-			if (unpacked)
-				room = room * 2 < limit ? room * 2 : limit;
-			more = realloc(unpacked, room ? room : 1);
+			room = room * 2 < limit ? room * 2 : limit;
+			more = realloc(unpacked, room);
 			if (!more)
 				goto out;
 			unpacked = more;

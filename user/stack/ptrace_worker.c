@@ -43,16 +43,26 @@ static void arm(const struct life *life, uint64_t ns)
 		timer_settime(life->timer, 0, &when, NULL);
 }
 
-/* Wait for the thread to stop. 1: stopped with *status; 0: not within the deadline; -1: gone. */
-static int wait_stop(pid_t tid, uint64_t since, uint64_t deadline_ns, int *status)
+/* Wait for the thread to stop. 1: stopped, *stop says how; 0: not within the deadline; -1: gone.
+ * WNOWAIT leaves the stop to be waited for: if it is that of a signal on its way to the thread, and
+ * this process dies before the detach, the kernel still delivers the signal; a stop that was waited
+ * for has forgotten it (wait_task_stopped in kernel/exit.c clears exit_code). */
+static int wait_stop(pid_t tid, uint64_t since, uint64_t deadline_ns, int *stop)
 {
 	for (;;) {
-		pid_t got = waitpid(tid, status, WNOHANG | __WALL);
+		siginfo_t info = {.si_pid = 0};
+		int err =
+			waitid(P_PID, tid, &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT | __WALL);
 		uint64_t spent = capture_now_mono_ns() - since;
 
-		if (got == tid)
-			return WIFSTOPPED(*status) ? 1 : -1;
-		if (got < 0 && errno != EINTR)
+		if (!err && info.si_pid == tid) {
+			*stop = info.si_status;
+			if (info.si_code == CLD_STOPPED || info.si_code == CLD_TRAPPED)
+				return 1;
+			waitpid(tid, NULL, WNOHANG | __WALL);
+			return -1;
+		}
+		if (err && errno != EINTR)
 			return -1;
 		if (spent > deadline_ns)
 			return 0;
@@ -98,9 +108,9 @@ static enum stack_failure copy_thread(struct ptrace_exchange *exchange)
  * user (group-stop, PTRACE_EVENT_STOP with a stop signal) goes on. One that was killed in the stop
  * is still ours to reap: its parent does not see its end before. False: only our own end frees it.
  */
-static bool release(pid_t tid, int status)
+static bool release(pid_t tid, int stop)
 {
-	int event = status >> 16, signal = event ? 0 : WSTOPSIG(status);
+	int event = stop >> 8, signal = event ? 0 : stop, status;
 
 	if (ptrace(PTRACE_DETACH, tid, NULL, (void *)(long)signal) == 0)
 		return true;
