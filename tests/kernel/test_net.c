@@ -488,18 +488,21 @@ static void read_attached(const struct rig *rig, struct attached *attached)
 	close(fd);
 }
 
-/* A namespace of somebody else's that went meanwhile is not our loss, so not all are summed. */
+/* Not all losses are summed: a namespace of somebody else's that went meanwhile is not ours, and
+ * a softirq can change a socket's state while its CPU is in that very program (the kernel then
+ * skips the inner run and counts it; the read-out finds the owner all the same). */
 static void test_nothing_lost(struct bench *bench, const char *label)
 {
-	static const char *const names[] = {"net_uid_map_full",     "net_flow_map_full",
+	static const char *const names[] = {"net_uid_map_full", "net_flow_map_full",
 					    "net_waiting_map_full", "net_header_unreadable",
-					    "net_missed_runs",      "net_lost_bytes"};
+					    "net_lost_bytes"};
 	uint64_t total = 0;
 	size_t i;
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		total += counter_list_get(&bench->measured.lost, names[i]);
-	tap_ok(total == 0, "%s: nothing was lost", label);
+	tap_ok(total == 0, "%s: nothing was lost (%lu runs skipped)", label,
+	       counter_list_get(&bench->measured.lost, "net_missed_runs"));
 }
 
 static void test_variant(struct bench *bench, const char *label, const struct net_options *options)
