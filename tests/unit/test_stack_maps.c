@@ -83,6 +83,19 @@ Test(stack_maps, a_picture_of_5000_lines_is_reused)
 	maps_put(second);
 }
 
+/* An empty line has no entry either: the lines before a change are not the entries before it. */
+Test(stack_maps, empty_line_in_a_picture_that_is_reused)
+{
+	struct stack_maps *first = parse("\n1000-2000 r-xp 0 0:0 7 /a\n", NULL), *second;
+
+	second = parse("\n1000-2000 r-xp 0 0:0 7 /a\n3000-4000 r-xp 0 0:0 7 /b\n", first);
+	cr_assert_eq(first->count, 1);
+	cr_assert_eq(second->count, 2);
+	cr_assert(maps_path_is(second, &second->entries[1], "/b"));
+	maps_put(first);
+	maps_put(second);
+}
+
 Test(stack_maps, of_this_process)
 {
 	struct maps_cache *cache = maps_cache_new("");

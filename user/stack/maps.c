@@ -139,7 +139,7 @@ struct stack_maps *maps_parse(char *text, size_t text_len, const struct stack_ma
 	maps->text_len = text_len;
 	if (previous) {
 		p += common_lines(previous, text, text_len, &known);
-		if (known > room)
+		if (known > room || known > previous->count)
 			known = 0, p = text;
 		memcpy(maps->entries, previous->entries, known * sizeof(*maps->entries));
 		maps->count = known;
@@ -164,7 +164,7 @@ struct stack_maps *maps_parse(char *text, size_t text_len, const struct stack_ma
 			}
 			maps->entries[maps->count++] = entry;
 			previous_end = entry.end;
-		} else if (end > p) {
+		} else {
 			maps->rejected++;
 		}
 		p = end < text_end ? end + 1 : text_end;
