@@ -114,7 +114,8 @@ void stack_capture_free(struct stack_capture *capture);
 
 /* Where the snapshot finds registers: the mmapable map of bpf/looper.bpf.c, or a test's own. */
 struct stack_stash {
-	/* Copy the thread's words. 0; -ENOENT: not watched; -EAGAIN: on a CPU or being written. */
+	/* Copy the thread's words as they are together: the sequence must be the same before and
+	 * after the copy. 0; -ENOENT: not watched; -EAGAIN: on a CPU or being written. */
 	int (*read)(void *ctx, pid_t tid, struct looper_registers *out);
 	/* The sequence as it is now, 0 when the thread is not watched any more. */
 	uint64_t (*sequence)(void *ctx, pid_t tid);

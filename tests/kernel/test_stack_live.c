@@ -294,7 +294,7 @@ static void test_snapshot(struct stack_capture *capture)
 	check(service, capture, pid, STACK_AUTO, CAPTURE_SNAPSHOT, "auto takes the snapshot");
 	tap_ok(switches_of(pid) == before && !capture->stop_ns && capture->sequence == 2,
 	       "the thread was not switched meanwhile");
-	fake.moves = 3;
+	fake.moves = 2;
 	check(service, capture, pid, STACK_SNAPSHOT, CAPTURE_SNAPSHOT,
 	      "a thread that moved is read again");
 	fake.moves = 1000;

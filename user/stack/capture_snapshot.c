@@ -40,12 +40,7 @@ enum stack_failure capture_snapshot(const struct stack_stash *stash,
 	struct looper_registers stashed;
 	uint64_t words[LOOPER_REGISTER_WORDS];
 	enum stack_failure failure;
-	/* The copy takes its words in any order: the sequence must be the same before it, too. */
-	uint64_t before = stash->sequence(stash->ctx, thread->tid);
-	int err;
-
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	err = stash->read(stash->ctx, thread->tid, &stashed);
+	int err = stash->read(stash->ctx, thread->tid, &stashed);
 
 	if (err == -EAGAIN)
 		return STACK_ON_CPU;
@@ -53,8 +48,6 @@ enum stack_failure capture_snapshot(const struct stack_stash *stash,
 		return STACK_NOT_WATCHED;
 	if (stashed.sequence & 1)
 		return STACK_ON_CPU;
-	if (stashed.sequence != before)
-		return STACK_MOVED;
 	if (stashed.tid != (uint32_t)thread->tid || stashed.tgid != (uint32_t)thread->pid)
 		return STACK_REUSED;
 	memcpy(words, stashed.words, sizeof(words));
