@@ -143,7 +143,7 @@ $(BIN): $(BUILD)/user/main.o $(LIB)
 
 $(BUILD)/tests/apps/%: tests/apps/%.c | $(BUILD)/tests/apps
 	$(call msg,CC,$@)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -Itests -MMD -MP -o $@ $< -static -pthread -lm
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -Itests -MMD -MP -o $@ $< $(filter -static -fsanitize%,$(LDFLAGS)) -pthread -lm
 
 $(BUILD)/tests/kernel/%: tests/kernel/%.c $(LIB) | $(BUILD)/tests/kernel $(SKEL)
 	$(call msg,CC,$@)

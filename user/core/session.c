@@ -64,6 +64,21 @@ static void handle_signals(void (*handler)(int))
 	sigaction(SIGHUP, &action, NULL);
 }
 
+static void exit_at_once(int number)
+{
+	_exit(EXIT_INTERRUPTED);
+}
+
+/* After the first signal was taken; wherever we are then. */
+static void let_the_second_end_us(void)
+{
+	sigset_t signals;
+
+	handle_signals(exit_at_once);
+	signals_of_a_user(&signals);
+	sigprocmask(SIG_UNBLOCK, &signals, NULL);
+}
+
 static volatile sig_atomic_t signals_while_writing;
 
 static void end_after_write(int number)
@@ -161,8 +176,10 @@ static void emit(void *ctx, struct record *record)
 		}
 	}
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	if (signals_while_writing)
+	if (signals_while_writing) {
+		let_the_second_end_us();
 		stop(session);
+	}
 }
 
 static bool any_sink_left(const struct session *session)
@@ -449,23 +466,14 @@ static int on_duration_over(void *ctx, uint32_t events)
 	return 0;
 }
 
-static void exit_at_once(int number)
-{
-	_exit(EXIT_INTERRUPTED);
-}
-
 static int on_signal(void *ctx, uint32_t events)
 {
 	struct session *session = ctx;
 	struct signalfd_siginfo info;
-	sigset_t signals;
 
 	while (read(session->signal_fd, &info, sizeof(info)) == sizeof(info))
 		;
-	/* From now on a second one ends us wherever we are. */
-	handle_signals(exit_at_once);
-	signals_of_a_user(&signals);
-	sigprocmask(SIG_UNBLOCK, &signals, NULL);
+	let_the_second_end_us();
 	stop(session);
 	return 0;
 }
