@@ -5,7 +5,8 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d); pids=
-trap 'for p in $pids; do kill -9 "$p" 2>/dev/null; done; rm -rf "$work"' EXIT
+# Not in a child of this shell that a signal hits before it has become jankscope.
+trap '[ $BASHPID = $$ ] || exit; for p in $pids; do kill -9 "$p" 2>/dev/null; done; rm -rf "$work"' EXIT
 cp "$BUILD/jankscope" "$work/jankscope" && chmod 755 "$work" "$work/jankscope" || exit 1
 js=$work/jankscope
 cd "$work" || exit 1
@@ -231,7 +232,9 @@ for flags in "--json" ""; do
 	rm -f stuck
 done
 "$js" record -p no.such.package --wait 1h >out 2>err & pid=$!; pids="$pids $pid"
-for _ in $(seq 100); do grep -q "SigBlk:.*[1-9a-f]" /proc/$pid/status 2>/dev/null && break; sleep 0.05; done
+for _ in $(seq 400); do
+	grep -q jankscope /proc/$pid/comm 2>/dev/null && grep -q "SigBlk:.*[2367abef]$" /proc/$pid/status && break; sleep 0.05
+done
 kill -INT $pid; wait $pid; code=$?
 [ $code = 0 ] && [ ! -s err ]; say $? "SIGINT while it waits for a target ends it"
 

@@ -19,7 +19,8 @@ static struct trace_mark mark_of(const char *text)
 
 static void expect_name(const struct trace_mark *mark, const char *name)
 {
-	cr_assert(mark->name_size == strlen(name) && !memcmp(mark->name, name, mark->name_size),
+	cr_assert(mark->name_size == strlen(name) &&
+			  (!mark->name_size || !memcmp(mark->name, name, mark->name_size)),
 		  "%.*s", (int)mark->name_size, mark->name);
 }
 
