@@ -423,9 +423,9 @@ static int take_interval(struct session *session, bool last)
 	struct record record = {.type = RECORD_INTERVAL, .interval = &interval};
 	int err = 0;
 
-	/* Who came since the last scan is listed already in this interval. */
-	if (session->options.spec_count)
-		err = scan(session);
+	/* Who came since the last scan is listed already in this interval; without targets the scan
+	 * drops the names of processes that are long gone. */
+	err = scan(session);
 	watch_clocks(session, &interval);
 	counter_list_add(&interval.lost, "interval_overruns", session->overruns);
 	session->overruns = 0;

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# The memory of a recording does not grow with the number of processes that came and went.
+set -u
+cd "$(dirname "$0")/../.."
+if [ "$(id -u)" != 0 ]; then
+	echo "ok - memory under a fork storm # SKIP needs root"
+	exit 0
+fi
+if [ ! -w /proc/sys/kernel/ns_last_pid ]; then
+	echo "ok - memory under a fork storm # SKIP no ns_last_pid (CONFIG_CHECKPOINT_RESTORE)"
+	exit 0
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+for mode in switch iter; do
+	"$BUILD/jankscope" record -a -q -i 50ms -d 14s --cpu $mode -o "$work/$mode.jsonl" &
+	record=$!
+	# Some live long enough to be named. Always the same pids: the table of tids, which grows with
+	# them up to pid_max, stays out of it.
+	end=$((SECONDS + 13))
+	while [ $SECONDS -lt $end ]; do
+		echo 20000 >/proc/sys/kernel/ns_last_pid
+		for _ in 1 2 3 4 5 6 7 8; do /bin/sleep 0.02 & done
+		wait -n
+	done
+	wait $record
+	jq -s -r '[.[] | select(.type == "interval" and .self.anon_bytes)] | length as $n |
+		([.[($n / 3 | floor):($n / 2 | floor)][].self.anon_bytes] | max) as $early |
+		([.[-($n / 6 | floor):][].self.anon_bytes] | max) as $late |
+		([.[].cpu.tasks[] | select(.exited)] | length) as $dead |
+		"\($n) \($early) \($late) \($dead)"' "$work/$mode.jsonl" >"$work/figures"
+	read -r n early late dead <"$work/figures"
+	echo "# --cpu $mode: $n intervals, $dead tasks ended, anonymous memory $early then $late bytes"
+	if [ "$dead" -gt 500 ] && [ "$late" -le $((early + 128 * 1024)) ]; then
+		echo "ok - --cpu $mode: memory does not grow with processes that came and went"
+	else
+		echo "not ok - --cpu $mode: memory does not grow with processes that came and went"
+	fi
+done
