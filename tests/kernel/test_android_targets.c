@@ -96,7 +96,7 @@ static bool mount_cpusets(void)
 	ssize_t n;
 
 	mkdir("/dev/cpuset", 0755);
-	if (mount("cpuset", "/dev/cpuset", "cgroup", 0, "cpuset,noprefix"))
+	if (mount("cpuset", "/dev/cpuset", "cgroup", 0, "cpuset,noprefix") && errno != EBUSY)
 		return false;
 	for (i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
 		snprintf(path, sizeof(path), "/dev/cpuset/%s", groups[i]);

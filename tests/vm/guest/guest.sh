@@ -53,7 +53,7 @@ one_stack() { # KIND MODE NAME
 	pid=$!
 	sleep 0.3
 	# A capture that misses its deadline in a slow emulator is given up, as it must be: try again.
-	for try in 1 2 3 4 5; do
+	for try in 1 2 3 4 5 6 7 8 9 10; do
 		timeout 20 $dump $pid "$1" >stack.txt 2>&1
 		grep -q '^no capture' stack.txt || break
 	done
