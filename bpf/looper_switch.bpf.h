@@ -355,6 +355,7 @@ static __always_inline void looper_switch_out(struct looper_slot *slot, struct t
 		book_unseen(slot, at->index, at->now_ns, cpu_ns, delay_ns - slot->out_delay_ns);
 	}
 	slot->on_cpu = 0;
+	slot->task = (__u64)prev;
 	slot->off_ns = at->now_ns;
 	slot->off_state = at->state;
 	slot->out_cpu_ns = cpu_ns;
@@ -429,6 +430,34 @@ static __always_inline void looper_switch_in(struct looper_slot *slot, struct ta
 		looper_leave_wait(slot, index, next, now_ns, slot->detector != LOOPER_BY_SYSCALL);
 }
 
+/* Few rows for many tasks: a new one takes the place of the lightest, whose time goes to the others,
+ * so that whoever runs for long stays (the space-saving way of heavy hitters). */
+static __always_inline void book_in_row(struct looper_slot *slot, struct task_struct *task,
+					__u32 tid, __u64 ns, bool direct)
+{
+	__u64 least_ns = ~0ull;
+	__u32 least = 0;
+	struct looper_preemptor *row;
+
+	for (__u32 i = 0; i < LOOPER_PREEMPTORS; i++) {
+		row = &slot->preemptors[i];
+		if (row->ns && row->tid == tid) {
+			row->ns += ns;
+			return;
+		}
+		if (row->ns < least_ns) {
+			least_ns = row->ns;
+			least = i;
+		}
+	}
+	row = &slot->preemptors[least & (LOOPER_PREEMPTORS - 1)];
+	slot->preempted_other_ns += row->ns;
+	row->ns = ns;
+	row->tid = tid;
+	row->tgid = TASK_FIELD(direct, task, tgid);
+	bpf_probe_read_kernel(row->comm, LOOPER_COMM_LEN, &task->comm);
+}
+
 /* prev leaves a CPU on which a watched thread waits to run: it ran in its place. */
 static __always_inline void book_preemptor(struct cpu_slot *cpu, __u32 cpu_id,
 					   struct task_struct *prev, __u64 now_ns, bool direct)
@@ -445,20 +474,24 @@ static __always_inline void book_preemptor(struct cpu_slot *cpu, __u32 cpu_id,
 	cpu->looper_since_ns = now_ns;
 	if (!tid || tid == slot->tid || !since_ns || now_ns <= since_ns)
 		return;
-	for (int i = 0; i < LOOPER_PREEMPTORS; i++) {
-		struct looper_preemptor *row = &slot->preemptors[i];
+	book_in_row(slot, prev, tid, now_ns - since_ns, direct);
+}
 
-		if (row->ns && row->tid != tid)
-			continue;
-		if (!row->ns) {
-			row->tid = tid;
-			row->tgid = TASK_FIELD(direct, prev, tgid);
-			bpf_probe_read_kernel(row->comm, LOOPER_COMM_LEN, &prev->comm);
-		}
-		row->ns += now_ns - since_ns;
-		return;
-	}
-	slot->preempted_other_ns += now_ns - since_ns;
+/* Since f5d39b020809 (6.1) a task that sleeps is frozen where it sleeps: its state changes and no
+ * switch tells. Run by BPF_PROG_TEST_RUN for the slot of that index; 1: frozen. */
+SEC("?raw_tp")
+int looper_is_frozen(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u32 index = (__u32)ctx->args[0];
+	struct looper_slot *slot = bpf_map_lookup_elem(&looper_slots, &index);
+	struct task_struct *task;
+
+	if (!slot || slot->on_cpu || !slot->task)
+		return 0;
+	task = (struct task_struct *)slot->task;
+	if ((__u32)BPF_CORE_READ(task, pid) != slot->tid)
+		return 0;
+	return (task_state(task, false) & TASK_FROZEN_BIT) != 0;
 }
 
 /* Run once by BPF_PROG_TEST_RUN where the kernel has no bpf_task_pt_regs: we are in the bpf()

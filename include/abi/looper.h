@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct looper_registers) == 24 + 8 * LOOPER_REGISTER_WORDS
 
 #define LOOPER_MAX_WATCHED 256
 #define LOOPER_COMM_LEN    16
-#define LOOPER_PREEMPTORS  8
+#define LOOPER_PREEMPTORS  16 /* a power of two */
 /* A spell off the CPU that is told by itself; shorter ones only count in the sums. */
 #define LOOPER_SPELL_NS 1000000ull
 
@@ -103,7 +103,8 @@ struct looper_slot {
 	__u64 in_ns, in_cpu_ns;   /* when it came, and its CPU time then */
 	__u64 off_ns, out_cpu_ns; /* when it left, and its CPU time then */
 	__u64 out_delay_ns, out_switches, out_arrivals;
-	__u64 spell;                /* counts the switch-outs */
+	__u64 task;    /* its kernel address, for fault-proof reads only; 0: not known */
+	__u64 spell;   /* counts the switch-outs */
 	__u64 woken_ns;             /* 0: not since it left */
 	__u32 waiting_cpu, waiting; /* runnable on that CPU's queue; waiting 0: not */
 	/* the present period */
@@ -165,5 +166,5 @@ enum looper_loss {
 _Static_assert(sizeof(struct looper_sums) == 160, "struct looper_sums");
 _Static_assert(sizeof(struct looper_preemptor) == 32, "struct looper_preemptor");
 _Static_assert(sizeof(struct looper_slot) % 8 == 0, "struct looper_slot has no tail");
-_Static_assert(sizeof(struct looper_period_event) == 40 + 32 + 160 + 8 + 256, "no holes");
+_Static_assert(sizeof(struct looper_period_event) == 40 + 32 + 160 + 8 + 512, "no holes");
 _Static_assert(sizeof(struct looper_spell_event) == 40 + 16 + 24 + 16 + 16, "no holes");

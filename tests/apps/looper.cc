@@ -270,15 +270,17 @@ class Runner : public MessageHandler {
 };
 
 static sp<Looper> looper;
-static bool quit;
+static bool quit, rebuild;
 
 static int on_input(int fd, int, void *);
 
 static void new_looper(void)
 {
-	if (looper != NULL)
-		looper->removeFd(0);
+	sp<Looper> old = looper;
+
 	looper = new Looper(true);
+	if (old != NULL)
+		old->removeFd(0);
 	Looper::setForThread(looper);
 	looper->addFd(0, Looper::POLL_CALLBACK, Looper::EVENT_INPUT, on_input, NULL);
 }
@@ -292,9 +294,7 @@ static void obey(const char *line)
 	if (!strcmp(c.kind, "quit")) {
 		quit = true;
 	} else if (!strcmp(c.kind, "rebuild")) {
-		new_looper();
-		puts("rebuild 0 0 0");
-		fflush(stdout);
+		rebuild = true;
 	} else if (!strcmp(c.kind, "native")) {
 		strcpy(c.kind, "sleep");
 		for (int i = 0; i < 3; i++)
@@ -341,7 +341,15 @@ int main(int argc, char **argv)
 		run(argv[2], strtoul(argv[3], NULL, 10));
 	puts("ready 0 0 0");
 	fflush(stdout);
-	while (!quit)
+	while (!quit) {
 		looper->pollOnce(-1);
+		if (!rebuild)
+			continue;
+		/* The new epoll is made while the old one is there, so it has another number. */
+		rebuild = false;
+		new_looper();
+		puts("rebuild 0 0 0");
+		fflush(stdout);
+	}
 	return 0;
 }

@@ -343,6 +343,14 @@ bool looper_kernel_read(const struct looper_kernel *kernel, uint32_t index, stru
 	return false;
 }
 
+bool looper_kernel_is_frozen(const struct looper_kernel *kernel, uint32_t index)
+{
+	uint64_t context = index;
+	LIBBPF_OPTS(bpf_test_run_opts, run, .ctx_in = &context, .ctx_size_in = sizeof(context));
+
+	return !bpf_prog_test_run_opts(kernel->maps.is_frozen_fd, &run) && run.retval == 1;
+}
+
 struct looper_registers *looper_kernel_stash(const struct looper_kernel *kernel, uint32_t index)
 {
 	return &kernel->stash[index];

@@ -43,6 +43,8 @@ void looper_kernel_unwatch(struct looper_kernel *kernel, uint32_t index, pid_t t
 struct looper_slot *looper_kernel_slot(const struct looper_kernel *kernel, uint32_t index);
 /* A consistent copy of it. False: it changed all the time. */
 bool looper_kernel_read(const struct looper_kernel *kernel, uint32_t index, struct looper_slot *to);
+/* The thread of a slot sleeps and was frozen there, by a cgroup or the system. */
+bool looper_kernel_is_frozen(const struct looper_kernel *kernel, uint32_t index);
 struct looper_registers *looper_kernel_stash(const struct looper_kernel *kernel, uint32_t index);
 
 typedef int (*looper_event_fn)(void *ctx, const struct looper_event *event, size_t size);

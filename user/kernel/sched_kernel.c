@@ -107,6 +107,7 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 					 (uint32_t)sysconf(_SC_PAGESIZE));
 	}
 	bpf_program__set_autoload(skeleton->progs.looper_calibrate, kernel->loopers);
+	bpf_program__set_autoload(skeleton->progs.looper_is_frozen, kernel->loopers);
 	bpf_map__set_max_entries(skeleton->maps.tasks,
 				 kernel->hash ? 1 : (uint32_t)kernel->slot_count);
 	bpf_map__set_max_entries(skeleton->maps.tasks_hash,
@@ -608,6 +609,7 @@ int sched_kernel_loopers(const struct sched_kernel *kernel, struct sched_kernel_
 		.events_fd = bpf_map__fd(skeleton->maps.looper_events),
 		.losses_fd = bpf_map__fd(skeleton->maps.looper_losses),
 		.cpus_fd = bpf_map__fd(skeleton->maps.cpus),
+		.is_frozen_fd = bpf_program__fd(skeleton->progs.looper_is_frozen),
 		.variant = kernel->program,
 	};
 	return 0;

@@ -76,7 +76,7 @@ int sched_kernel_tasks_fd(const struct sched_kernel *kernel);
 /* For the looper room, whose maps (abi/looper.h) live with the switch program. Descriptors are
  * owned by the kernel. */
 struct sched_kernel_loopers {
-	int slots_fd, stash_fd, watched_fd, events_fd, losses_fd, cpus_fd;
+	int slots_fd, stash_fd, watched_fd, events_fd, losses_fd, cpus_fd, is_frozen_fd;
 	enum program_variant variant;
 };
 /* -ENOTSUP where it was opened without loopers. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,6 +24,9 @@
 /* How often targets are compared with what is watched, when nothing else is due. */
 #define IDLE_TICK_NS (200 * NSEC_PER_MSEC)
 #define MIN_TICK_NS  NSEC_PER_MSEC
+#define FROZEN_TICK_NS (50 * NSEC_PER_MSEC)
+/* Samples are due at a time, on a machine that may be overloaded: that is when blocks happen. */
+#define LOOP_NICENESS (-10)
 #define DRAIN_NS     (800 * NSEC_PER_MSEC)
 
 struct blocks_source {
@@ -174,11 +178,58 @@ static void fill_owner(struct blocks_source *blocks, const struct watched *watch
 	block->owner.process = process_name(blocks, watched->pid);
 }
 
+/* A period that ended below the threshold: its samples wait for the unwinding thread to let go. */
+static int drop_samples(struct blocks_source *blocks, struct watched *watched)
+{
+	struct block_report *report;
+
+	if (!watched->samples.first) {
+		blocks_watch_end_period(watched);
+		return 0;
+	}
+	report = calloc(1, sizeof(*report));
+	if (!report)
+		return -ENOMEM;
+	report->drop = report->last = true;
+	report->first = watched->samples.first;
+	report->sample_count = watched->samples.count;
+	watched->samples = (struct block_samples){0};
+	blocks_watch_end_period(watched);
+	send_report(blocks, report);
+	return 0;
+}
+
+/* Time that it was found frozen in was no sleep of its own. */
+static void move_frozen(const struct watched *watched, struct looper_period_event *period)
+{
+	uint64_t frozen_ns = watched->frozen_ns;
+	__u64 *from;
+
+	from = period->sums.sleeping_ns >= period->sums.uninterruptible_ns
+		       ? &period->sums.sleeping_ns
+		       : &period->sums.uninterruptible_ns;
+	if (frozen_ns > *from)
+		frozen_ns = *from;
+	*from -= frozen_ns;
+	period->sums.stopped_ns += frozen_ns;
+	period->sums.reason_ns[LOOPER_REASON_FROZEN] += frozen_ns;
+	for (int i = 0; i < LOOPER_REASON_MAX && frozen_ns; i++) {
+		__u64 *ns = &period->sums.reason_ns[i], part;
+
+		if (i == LOOPER_REASON_FROZEN || i == LOOPER_REASON_STOPPED)
+			continue;
+		part = *ns < frozen_ns ? *ns : frozen_ns;
+		*ns -= part;
+		frozen_ns -= part;
+	}
+}
+
 /* period tells all; the samples go with the last report of their period. */
 static int report_block(struct blocks_source *blocks, struct watched *watched,
-			const struct looper_period_event *period, enum block_state state,
+			const struct looper_period_event *told, enum block_state state,
 			uint64_t open_spell, uint64_t open_since_ns)
 {
+	struct looper_period_event copy = *told, *period = &copy;
 	bool ours = watched->tracking && watched->period == period->head.period;
 	bool last = state != BLOCK_OPEN;
 	struct block_report *report = calloc(1, sizeof(*report));
@@ -187,6 +238,14 @@ static int report_block(struct blocks_source *blocks, struct watched *watched,
 
 	if (!report)
 		return -ENOMEM;
+	if (ours && watched->frozen_ns) {
+		move_frozen(watched, period);
+		if (period->head.end_ns - period->head.begin_ns <
+		    blocks->context.block_ns + period->sums.stopped_ns) {
+			free(report);
+			return drop_samples(blocks, watched);
+		}
+	}
 	block = &report->block;
 	report->last = last;
 	report->process = strdup(watched->process);
@@ -242,27 +301,6 @@ fail:
 	report->last = false;
 	block_report_free(report);
 	return err;
-}
-
-/* A period that ended below the threshold: its samples wait for the unwinding thread to let go. */
-static int drop_samples(struct blocks_source *blocks, struct watched *watched)
-{
-	struct block_report *report;
-
-	if (!watched->samples.first) {
-		blocks_watch_end_period(watched);
-		return 0;
-	}
-	report = calloc(1, sizeof(*report));
-	if (!report)
-		return -ENOMEM;
-	report->drop = report->last = true;
-	report->first = watched->samples.first;
-	report->sample_count = watched->samples.count;
-	watched->samples = (struct block_samples){0};
-	blocks_watch_end_period(watched);
-	send_report(blocks, report);
-	return 0;
 }
 
 /* ---- events of the kernel side ---- */
@@ -391,13 +429,30 @@ static int report_open(struct blocks_source *blocks, struct watched *watched,
 			    open ? since_ns : 0);
 }
 
-static uint64_t stopped_ns(const struct looper_slot *slot, uint64_t now_ns)
+static uint64_t stopped_ns(const struct watched *watched, const struct looper_slot *slot,
+			   uint64_t now_ns)
 {
-	uint64_t ns = slot->sums.stopped_ns;
+	uint64_t ns = slot->sums.stopped_ns + watched->frozen_ns;
 
 	if (!slot->on_cpu && slot->off_state == OFF_CPU_STOPPED && now_ns > slot->off_ns)
 		ns += now_ns - slot->off_ns;
 	return ns;
+}
+
+/* Frozen now: everything since the last look counts as frozen, from the second look on. */
+static bool find_frozen(struct blocks_source *blocks, struct watched *watched,
+			const struct looper_slot *slot, uint64_t now_ns)
+{
+	if (slot->on_cpu || slot->off_state == OFF_CPU_RUNNABLE ||
+	    slot->off_state == OFF_CPU_STOPPED ||
+	    !looper_kernel_is_frozen(blocks->kernel, watched->index)) {
+		watched->frozen_seen_ns = 0;
+		return false;
+	}
+	if (watched->frozen_seen_ns)
+		watched->frozen_ns += now_ns - watched->frozen_seen_ns;
+	watched->frozen_seen_ns = now_ns;
+	return true;
 }
 
 static uint64_t sooner(uint64_t a, uint64_t b)
@@ -411,6 +466,7 @@ static int look_at(struct blocks_source *blocks, struct watched *watched, uint64
 {
 	uint64_t block_ns = blocks->context.block_ns, age_ns, begin_ns;
 	struct looper_slot slot;
+	bool idle, frozen;
 	int err = 0;
 
 	looper_kernel_mark(blocks->kernel, watched->index, watched->pid);
@@ -418,25 +474,39 @@ static int look_at(struct blocks_source *blocks, struct watched *watched, uint64
 		*next_ns = sooner(*next_ns, now_ns + MIN_TICK_NS);
 		return 0;
 	}
-	if (!slot.busy_since_ns || relearn(blocks, watched, &slot)) {
-		if (watched->tracking)
+	idle = !slot.busy_since_ns || relearn(blocks, watched, &slot);
+	/* How its period ended may have come to the ring since that was emptied last. */
+	if (watched->tracking && (idle || slot.periods != watched->period)) {
+		uint64_t period = watched->period;
+
+		err = looper_kernel_events(blocks->kernel, on_event, blocks);
+		if (!err && watched->tracking && watched->period == period)
 			err = drop_samples(blocks, watched);
-		/* Asleep in its poll: it wakes us when it works again, so an idle app costs
-		 * nothing. */
+		if (err)
+			return err;
+	}
+	if (idle) {
+		/* Asleep in its poll: it wakes us when it works again, so an idle app costs nothing. */
 		__atomic_or_fetch(&looper_kernel_slot(blocks->kernel, watched->index)->flags,
 				  LOOPER_SLOT_PARKED, __ATOMIC_RELAXED);
-		if (!looper_kernel_slot(blocks->kernel, watched->index)->busy_since_ns)
-			return err;
-		*next_ns = sooner(*next_ns, now_ns + first_sample_ns(block_ns));
-		return err;
+		if (looper_kernel_slot(blocks->kernel, watched->index)->busy_since_ns)
+			*next_ns = sooner(*next_ns, now_ns + first_sample_ns(block_ns));
+		return 0;
+	}
+	/* An event of a later one was there already: look again at once. */
+	if (watched->tracking && watched->period > slot.periods) {
+		*next_ns = sooner(*next_ns, now_ns + MIN_TICK_NS);
+		return 0;
 	}
 	err = begin_period(blocks, watched, slot.periods, slot.busy_since_ns);
 	if (err)
 		return err;
-	begin_ns = slot.busy_since_ns + stopped_ns(&slot, now_ns);
+	frozen = find_frozen(blocks, watched, &slot, now_ns);
+	begin_ns = slot.busy_since_ns + stopped_ns(watched, &slot, now_ns);
 	age_ns = now_ns > begin_ns ? now_ns - begin_ns : 0;
-	if (!slot.on_cpu && slot.off_state == OFF_CPU_STOPPED) {
-		*next_ns = sooner(*next_ns, now_ns + first_sample_ns(block_ns));
+	if (frozen || (!slot.on_cpu && slot.off_state == OFF_CPU_STOPPED)) {
+		*next_ns = sooner(*next_ns, now_ns + (frozen ? FROZEN_TICK_NS
+							     : first_sample_ns(block_ns)));
 		return 0;
 	}
 	if (watched->samples.schedule.due_ns <= now_ns) {
@@ -631,6 +701,8 @@ static int blocks_open(struct source *source, const struct source_context *conte
 			 ? detector_name(blocks, (uint32_t)blocks->options.detector)
 			 : looper_kernel_probe_name(blocks->kernel));
 	source->variant = blocks->variant;
+	/* Only the loop's thread; the unwinding thread has its own. */
+	setpriority(PRIO_PROCESS, (id_t)gettid(), LOOP_NICENESS);
 	err = open_stacks(blocks);
 	if (!err)
 		err = loop_add_fd(context->loop, looper_kernel_events_fd(blocks->kernel), EPOLLIN,
@@ -667,7 +739,7 @@ static void add_losses(struct blocks_source *blocks, struct record_interval *int
 	blocks->unwatched = 0;
 	if (!blocks->stacks)
 		return;
-	add_delta(lost, "stacks_no_buffer", blocks_stacks_busy(blocks->stacks),
+	add_delta(lost, "stacks_not_unwound", blocks_stacks_busy(blocks->stacks),
 		  &blocks->stacks_busy);
 	blocks_stacks_stats(blocks->stacks, &stats);
 	interval->self.stops += stats.stops - blocks->seen.stops;

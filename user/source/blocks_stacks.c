@@ -17,9 +17,10 @@
 #include "stack/stack_merge.h"
 #include "util/clock.h"
 
-#define BUFFERS 4
 /* Android's main thread has 8 MiB; 256 KiB hold 182 frames of 1.4 KiB (stack-capture.md). */
-#define BUFFER_BYTES    (256u << 10)
+#define BUFFER_BYTES (256u << 10)
+/* What may wait to be unwound, where the machine has no time for it. */
+#define WAITING_BYTES (8u << 20)
 #define WORKER_NICENESS 10
 
 struct job {
@@ -36,6 +37,7 @@ struct blocks_stacks {
 	void *index_ctx;
 	struct stack_stash stash;
 	struct stack_service *service;
+	struct stack_capture *buffer; /* of the loop's thread: touched, so that it takes no fault */
 	int done_fd;
 	pthread_t thread;
 	bool running;
@@ -44,8 +46,7 @@ struct blocks_stacks {
 	pthread_cond_t work, idle;
 	bool stop;
 	struct job *first, **last;
-	struct stack_capture *buffers[BUFFERS];
-	size_t buffer_count;
+	size_t waiting_bytes;
 	size_t pending; /* jobs queued or at work */
 	struct block_report *done_first, **done_last;
 	uint64_t busy;
@@ -238,9 +239,10 @@ static void *work(void *ctx)
 		}
 		pthread_mutex_lock(&stacks->lock);
 		if (job->capture)
-			stacks->buffers[stacks->buffer_count++] = job->capture;
+			stacks->waiting_bytes -= job->capture->stack_room;
 		if (!--stacks->pending)
 			pthread_cond_broadcast(&stacks->idle);
+		stack_capture_free(job->capture);
 		free(job);
 	}
 	pthread_mutex_unlock(&stacks->lock);
@@ -296,13 +298,9 @@ struct blocks_stacks *blocks_stacks_new(struct looper_kernel *kernel, enum stack
 	stacks->service = stack_service_new(&config);
 	if (!stacks->service)
 		goto fail;
-	while (stacks->buffer_count < BUFFERS) {
-		struct stack_capture *capture = stack_capture_new(BUFFER_BYTES);
-
-		if (!capture)
-			goto fail;
-		stacks->buffers[stacks->buffer_count++] = capture;
-	}
+	stacks->buffer = stack_capture_new(BUFFER_BYTES);
+	if (!stacks->buffer)
+		goto fail;
 	err = pthread_create(&stacks->thread, NULL, work, stacks);
 	if (err) {
 		errno = err;
@@ -332,8 +330,7 @@ void blocks_stacks_free(struct blocks_stacks *stacks)
 	}
 	while ((report = blocks_stacks_take(stacks)))
 		block_report_free(report);
-	for (size_t i = 0; i < stacks->buffer_count; i++)
-		stack_capture_free(stacks->buffers[i]);
+	stack_capture_free(stacks->buffer);
 	stack_service_free(stacks->service);
 	if (stacks->done_fd >= 0)
 		close(stacks->done_fd);
@@ -343,43 +340,74 @@ void blocks_stacks_free(struct blocks_stacks *stacks)
 	free(stacks);
 }
 
-int blocks_stacks_sample(struct blocks_stacks *stacks, const struct stack_thread *thread,
-			 uint64_t spell, bool owner, struct block_samples *samples)
+/* The capture as small as it is, so that many can wait; what it owned goes over. */
+static struct stack_capture *take_out(struct stack_capture *from)
 {
-	struct stack_capture *capture = NULL;
-	struct block_sample *sample;
+	struct stack_capture *to = malloc(sizeof(*to));
+
+	if (!to)
+		return NULL;
+	*to = *from;
+	to->stack = malloc(from->stack_bytes ? from->stack_bytes : 1);
+	if (!to->stack) {
+		free(to);
+		return NULL;
+	}
+	memcpy(to->stack, from->stack, from->stack_bytes);
+	to->stack_room = from->stack_bytes;
+	from->maps = NULL;
+	from->kernel_frame_count = 0;
+	return to;
+}
+
+static int queue_capture(struct blocks_stacks *stacks, struct block_sample *sample)
+{
+	struct stack_capture *capture;
+	bool full;
 	int err;
 
 	pthread_mutex_lock(&stacks->lock);
-	if (stacks->buffer_count)
-		capture = stacks->buffers[--stacks->buffer_count];
-	else
-		stacks->busy++;
+	full = stacks->waiting_bytes + stacks->buffer->stack_bytes > WAITING_BYTES;
+	stacks->busy += full;
+	if (!full)
+		stacks->waiting_bytes += stacks->buffer->stack_bytes;
 	pthread_mutex_unlock(&stacks->lock);
-	if (!capture)
+	if (full)
 		return -EBUSY;
-	sample = calloc(1, sizeof(*sample));
-	if (sample) {
-		sample->t_ns = clock_now_ns(CLOCK_MONOTONIC);
-		err = stack_capture(stacks->service, thread,
-				    owner && stacks->request == STACK_SNAPSHOT ? STACK_KERNEL
-									       : stacks->request,
-				    capture);
-	} else {
-		err = -ENOMEM;
-	}
+	capture = take_out(stacks->buffer);
+	err = capture ? queue(stacks, capture, sample, NULL) : -ENOMEM;
+	if (!err)
+		return 0;
+	pthread_mutex_lock(&stacks->lock);
+	stacks->waiting_bytes -= stacks->buffer->stack_bytes;
+	pthread_mutex_unlock(&stacks->lock);
+	stack_capture_free(capture);
+	return err;
+}
+
+int blocks_stacks_sample(struct blocks_stacks *stacks, const struct stack_thread *thread,
+			 uint64_t spell, bool owner, struct block_samples *samples)
+{
+	struct stack_capture *capture = stacks->buffer;
+	struct block_sample *sample = calloc(1, sizeof(*sample));
+	int err;
+
+	if (!sample)
+		return -ENOMEM;
+	sample->t_ns = clock_now_ns(CLOCK_MONOTONIC);
+	err = stack_capture(stacks->service, thread,
+			    owner && stacks->request == STACK_SNAPSHOT ? STACK_KERNEL
+								       : stacks->request,
+			    capture);
 	if (!err) {
 		sample->t_boot_ns = capture->t_boot_ns;
 		sample->kind = capture->kind;
 		/* It was met on a CPU, whatever it did a moment before. */
 		sample->spell = capture->kind == CAPTURE_PERF ? 0 : spell;
 		sample->owner = owner;
-		err = queue(stacks, capture, sample, NULL);
+		err = queue_capture(stacks, sample);
 	}
 	if (err) {
-		pthread_mutex_lock(&stacks->lock);
-		stacks->buffers[stacks->buffer_count++] = capture;
-		pthread_mutex_unlock(&stacks->lock);
 		free(sample);
 		return err;
 	}

@@ -54,8 +54,8 @@ struct blocks_stacks *blocks_stacks_new(struct looper_kernel *kernel, enum stack
 					block_index_fn index, void *ctx);
 void blocks_stacks_free(struct blocks_stacks *stacks);
 
-/* Capture a thread now and append it. spell: what it is in, 0 while it runs. 0; -EBUSY: no buffer
- * free; other: no capture. */
+/* Capture a thread now and append it. spell: what it is in, 0 while it runs. 0; -EBUSY: too much
+ * waits to be unwound; other: no capture. */
 int blocks_stacks_sample(struct blocks_stacks *stacks, const struct stack_thread *thread,
 			 uint64_t spell, bool owner, struct block_samples *samples);
 
@@ -77,6 +77,6 @@ void blocks_stacks_drain(struct blocks_stacks *stacks, uint64_t timeout_ns);
 void block_report_free(struct block_report *report);
 
 void blocks_stacks_stats(const struct blocks_stacks *stacks, struct stack_stats *stats);
-/* Captures that found no free buffer. */
+/* Captures given up because too many waited to be unwound. */
 uint64_t blocks_stacks_busy(const struct blocks_stacks *stacks);
 int blocks_stacks_losses(struct blocks_stacks *stacks, struct counter_list *lost);

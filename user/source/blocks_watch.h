@@ -27,6 +27,8 @@ struct watched {
 	/* the period that is being followed */
 	bool tracking, reported_open, reported_anr, looper_known;
 	uint64_t period, begin_ns, sampled_spell;
+	/* frozen where it slept, which no switch tells: seen by looking, up to 50 ms late */
+	uint64_t frozen_ns, frozen_seen_ns;
 	struct watched_load load;
 	struct block_samples samples;
 	struct block_spells spells;

@@ -1,0 +1,609 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Targets with a known load, recorders beside them, and the two compared.
+usage: blocks_truth.py BUILD [PART...]   (parts: injected edges abc idle variants bad)"""
+import json, os, shutil, signal, subprocess, sys, tempfile, threading, time
+
+build = os.path.abspath(sys.argv[1])
+parts = sys.argv[2:] or ["injected", "edges", "abc", "idle", "variants", "bad"]
+jankscope = build + "/jankscope"
+looper = build + "/tests/apps/looper"
+work = tempfile.mkdtemp(prefix="blocks-")
+failed = 0
+print_lock = threading.Lock()
+MS = 1000000
+
+
+def ok(good, name, *details):
+    global failed
+    with print_lock:
+        print(("ok" if good else "not ok") + " - blocks: " + name)
+        if not good:
+            failed += 1
+            for detail in details:
+                print("# " + str(detail)[:600])
+        sys.stdout.flush()
+
+
+def note(text):
+    with print_lock:
+        print("# " + text)
+        sys.stdout.flush()
+
+
+def skip(name, why):
+    with print_lock:
+        print("ok - blocks: %s # SKIP %s" % (name, why))
+
+
+class Looper:
+    """One target; commands go to its stdin, the truth comes from its stdout."""
+
+    def __init__(self, *arguments, nice=-10, name=None, wait=True, affinity=None):
+        def before():
+            if nice:
+                os.nice(nice)
+            if affinity:
+                os.sched_setaffinity(0, affinity)
+        self.process = subprocess.Popen([name or looper, *arguments], executable=looper,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        bufsize=1, preexec_fn=before)
+        self.pid = self.process.pid
+        self.truth = []
+        if wait:
+            self.wait_ready()
+
+    def wait_ready(self):
+        while True:
+            line = self.process.stdout.readline()
+            if not line or line.startswith("ready"):
+                return
+            self.keep(line)
+
+    def keep(self, line):
+        words = line.split()
+        self.truth.append(dict(kind=words[0], start=int(words[1]), wall=int(words[2]),
+                               cpu=int(words[3]), parts=[int(w) for w in words[4:]]))
+
+    def run(self, kind, ms=0, results=1):
+        self.process.stdin.write("%s %d\n" % (kind, ms))
+        self.process.stdin.flush()
+        for _ in range(results):
+            self.keep(self.process.stdout.readline())
+        return self.truth[-1]
+
+    def send(self, kind, ms=0):
+        self.process.stdin.write("%s %d\n" % (kind, ms))
+        self.process.stdin.flush()
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+class Recorder:
+    def __init__(self, name, pids, *flags, targets=()):
+        self.path = "%s/%s.jsonl" % (work, name)
+        self.name = name
+        self.interrupted = False
+        wanted = [w for p in pids for w in ("-p", str(p))] + [w for p in targets for w in ("-p", p)]
+        self.log = open(self.path + ".err", "w+")
+        self.process = subprocess.Popen([jankscope, "record", *wanted, "-q", "-o", self.path,
+                                         *flags], stderr=self.log, stdout=self.log)
+        for _ in range(600):
+            if os.path.exists(self.path) and os.path.getsize(self.path) > 0:
+                break
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        # All targets are watched by the first tick; another one to be sure.
+        time.sleep(0.3)
+
+    def interrupt(self):
+        if self.process.poll() is None and not self.interrupted:
+            self.process.send_signal(signal.SIGINT)
+        self.interrupted = True
+
+    def end(self):
+        self.interrupt()
+        try:
+            self.code = self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.code = "timeout"
+        self.log.seek(0)
+        self.errors = self.log.read()
+        self.records = []
+        if os.path.exists(self.path):
+            self.records = [json.loads(line) for line in open(self.path)]
+        self.blocks = [r for r in self.records if r["type"] == "block"]
+        self.footer = self.records[-1] if self.records else {}
+        return self
+
+    def header_source(self):
+        return [s for s in self.records[0]["sources"] if s["name"] == "blocks"][0]
+
+
+def ended(blocks, pid):
+    return [b for b in blocks if b["pid"] == pid and b["state"] != "open"]
+
+
+def match(blocks, pid, truth):
+    """The blocks of a message: they begin where it did or shortly before it."""
+    return [b for b in ended(blocks, pid)
+            if truth["start"] - 30 * MS <= b["start_boot_ns"] <= truth["start"] + 5 * MS
+            and b["start_boot_ns"] + b["wall_ns"] >= truth["start"] + truth["wall"] - 5 * MS]
+
+
+def names(block):
+    return [f.get("symbol") or "?" for s in block["stacks"] for f in s["frames"]]
+
+
+FUNCTIONS = dict(cpu="compute", sleep="nap", lock="wait_lock", pi="wait_lock", pipe="read_pipe",
+                 poll="poll_pipe", fault="touch_pages", nested="nested_loop", child="wait_child")
+REASONS = dict(sleep="sleep", lock="futex", pi="futex", pipe="pipe", poll="poll", nested="poll",
+               child="child")
+
+
+def injected():
+    """100 blocks of 0.2 s to 10 s on ten targets; three recorders look at the same ones."""
+    kinds = ["sleep", "lock", "pipe", "poll", "nested", "child", "pi", "fault", "cpu", "sleep"]
+    walls = [200, 250, 300, 400, 500, 600, 800, 300, 300, 0]
+    longest = [10000, 7000, 5000, 4000, 3000, 2500, 2000, 2000, 1500, 1500]
+    targets = [Looper() for _ in range(10)]
+    pids = [t.pid for t in targets]
+    recorders = {}
+
+    def start(detector):
+        recorders[detector] = Recorder("injected-" + detector, pids, "--block", "200ms",
+                                       "--detector", detector, "-i", "2s")
+    run_all([lambda d=d: start(d) for d in ("uprobe", "syscall", "switch")])
+
+    def work_off(n):
+        for i in range(10):
+            kind, ms = kinds[(i + n) % 10], walls[(i + n) % 10] or longest[n]
+            targets[n].run(kind, ms + 5)
+            time.sleep(0.15)
+    run_all([lambda n=n: work_off(n) for n in range(10)])
+    time.sleep(0.5)
+    for recorder in recorders.values():
+        recorder.interrupt()
+    for detector, recorder in recorders.items():
+        check_injected(detector, recorder.end(), targets)
+    for target in targets:
+        target.end()
+
+
+def check_injected(detector, recorder, targets):
+    missed, twice, wrong, extra, worst = [], [], [], [], 0
+    ledger_off, cpu_off, reasons, wakers, owners, functions, total = [], [], [], [], [], [], 0
+    stacked = 0
+    for target in targets:
+        found = []
+        for truth in target.truth:
+            total += 1
+            hits = match(recorder.blocks, target.pid, truth)
+            if len(hits) != 1:
+                (missed if not hits else twice).append((truth, hits))
+                continue
+            block = hits[0]
+            found.append(block)
+            error = abs(block["wall_ns"] - truth["wall"])
+            worst = max(worst, error)
+            if error > 5 * MS:
+                wrong.append((truth, block["wall_ns"]))
+            ledger = block["ledger"]
+            if abs(sum(ledger.values()) - block["wall_ns"]) > block["wall_ns"] / 100:
+                ledger_off.append((truth["kind"], block["wall_ns"], ledger))
+            if abs(ledger["running_ns"] - truth["cpu"]) > 3 * MS + truth["cpu"] / 100:
+                cpu_off.append((truth, ledger))
+            kind = truth["kind"]
+            if kind in REASONS:
+                first = block["reasons"][0]["reason"] if block["reasons"] else None
+                if first != REASONS[kind]:
+                    reasons.append((kind, block["reasons"]))
+            if kind in ("lock", "pi", "pipe"):
+                want = "pipe-filler" if kind == "pipe" else "lock-holder"
+                if block.get("waker", {}).get("thread") != want:
+                    wakers.append((kind, block.get("waker"), block.get("sleeps")))
+            if kind in ("lock", "pi"):
+                if block.get("owner", {}).get("thread") != "lock-holder":
+                    owners.append((kind, block.get("owner")))
+            stacked += bool(block["stacks"])
+            if FUNCTIONS[kind] not in names(block):
+                functions.append((kind, names(block)[:8], block["missing"]))
+        extra += [b for b in ended(recorder.blocks, target.pid)
+                  if b not in found and b["wall_ns"] >= 200 * MS]
+    note("%s: %d of %d found, wall error at most %.3f ms, stacks in %d; lost %s"
+         % (detector, total - len(missed), total, worst / MS, stacked,
+            recorder.footer.get("lost")))
+    ok(recorder.code == 0, "%s: the recorder ends with 0" % detector, recorder.code,
+       recorder.errors)
+    ok(not missed and total == 100, "%s: all 100 injected blocks are found" % detector, *missed)
+    ok(not twice and not extra, "%s: none is told twice, none is invented" % detector, *twice,
+       *extra)
+    ok(not wrong, "%s: wall time within 5 ms" % detector, *wrong)
+    ok(not ledger_off, "%s: the ledger sums to wall within 1 %%" % detector, *ledger_off)
+    ok(not cpu_off, "%s: thread CPU time as the thread itself read it" % detector, *cpu_off)
+    ok(not reasons, "%s: the first reason is what the message did" % detector, *reasons)
+    ok(not wakers, "%s: who woke it" % detector, *wakers)
+    ok(not owners, "%s: who held the lock (normal and PI mutex)" % detector, *owners)
+    ok(stacked >= 95, "%s: at least 95 of 100 have a stack (%d)" % (detector, stacked))
+    ok(len(functions) <= 5, "%s: the function of at least 95 of 100 is on a stack" % detector,
+       *functions)
+    merged = all(b.get("merged") for b in recorder.blocks)
+    marked = any(b.get("merged") for b in recorder.blocks)
+    ok(merged if detector == "switch" else not marked,
+       "%s: %s" % (detector, "marks periods as merged" if detector == "switch" else
+                   "marks none as merged"))
+    variant = recorder.header_source()["variant"]
+    want = dict(uprobe=("uprobe_multi", "uprobe"), syscall=("sys_enter",), switch=("switch",))
+    ok(variant in want[detector] and all(b["detector"] == variant for b in recorder.blocks),
+       "%s: header and blocks name the detector (%s)" % (detector, variant))
+    summary = recorder.footer["summary"]
+    ok(summary["captures"]["eintr_risk"] == 0, "%s: no stop met a thread in its poll" % detector)
+
+
+def run_all(functions):
+    threads = [threading.Thread(target=f) for f in functions]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+
+
+def state_of(pid):
+    try:
+        return open("/proc/%d/stat" % pid).read().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "gone"
+
+
+def edges():
+    """What is no block, what never ends, what begins before the first poll; Node."""
+    base = Looper()
+    early_name = "blocks.early.%d" % os.getpid()
+    stopped, frozen, rebuilt, hung, culprit = (Looper() for _ in range(5))
+    cpu = max(os.sched_getaffinity(0))
+    starved = Looper(nice=19, affinity={cpu})
+    pids = [t.pid for t in (base, stopped, frozen, rebuilt, hung, starved)]
+    node = start_node()
+    if node:
+        pids.append(node.pid)
+    recorder = Recorder("edges", pids, "-i", "500ms", targets=[early_name])
+    early = Looper("early", "sleep", "1200", name=early_name, wait=False)
+    jobs = [lambda: edge_stop(stopped), lambda: edge_freeze(frozen), lambda: edge_rebuild(rebuilt),
+            lambda: edge_hang(hung), lambda: edge_starve(starved, cpu), early.wait_ready,
+            lambda: base.run("native", 250, results=3)]
+    truths = []
+    if node:
+        jobs.append(lambda: truths.extend(run_node(node)))
+    run_all(jobs)
+    time.sleep(1)
+    recorder.end()
+    blocks = recorder.blocks
+    ok(recorder.code == 0, "edges: the recorder ends with 0", recorder.code, recorder.errors)
+    off = [(b["wall_ns"], b["ledger"]) for b in blocks
+           if abs(sum(b["ledger"].values()) - b["wall_ns"]) > b["wall_ns"] / 100 + MS]
+    ok(not off, "edges: all ledgers sum to wall within 1 %", *off)
+    check_early(blocks, early)
+    hits = ended(blocks, base.pid)
+    wall = sum(t["wall"] for t in base.truth)
+    ok(len(hits) == 1 and abs(hits[0]["wall_ns"] - wall) < 10 * MS,
+       "three native messages of one poll are one period", hits, base.truth)
+    none = [b for b in blocks if b["pid"] == stopped.pid]
+    ok(not none, "SIGSTOP in poll and in a message is no block", *none)
+    if frozen.truth:
+        none = [b for b in blocks if b["pid"] == frozen.pid]
+        ok(not none, "a frozen cgroup is no block", *none)
+    else:
+        skip("a frozen cgroup is no block", "no cgroup v1 freezer here")
+    check_rebuild(blocks, rebuilt)
+    check_hang(blocks, hung)
+    check_starved(blocks, starved)
+    if node:
+        check_node(blocks, node, truths)
+    else:
+        skip("node", "no node here")
+    for target in (base, early, stopped, frozen, rebuilt, hung, culprit, starved):
+        target.end()
+    if node:
+        node.kill()
+        node.wait()
+
+
+def edge_stop(target):
+    target.run("sleep", 20)
+    os.kill(target.pid, signal.SIGSTOP)
+    time.sleep(1.2)
+    os.kill(target.pid, signal.SIGCONT)
+    time.sleep(0.3)
+    target.send("sleep", 300)
+    time.sleep(0.1)
+    os.kill(target.pid, signal.SIGSTOP)
+    time.sleep(1.5)
+    os.kill(target.pid, signal.SIGCONT)
+    target.keep(target.process.stdout.readline())
+
+
+def edge_freeze(target):
+    group = "/sys/fs/cgroup/freezer/blocks-%d" % os.getpid()
+    try:
+        os.mkdir(group)
+    except OSError:
+        return
+    try:
+        open(group + "/cgroup.procs", "w").write(str(target.pid))
+        time.sleep(0.3)
+        for message in (False, True):
+            if message:
+                target.send("sleep", 300)
+                time.sleep(0.1)
+            open(group + "/freezer.state", "w").write("FROZEN")
+            time.sleep(1.2)
+            open(group + "/freezer.state", "w").write("THAWED")
+            time.sleep(0.3)
+        target.keep(target.process.stdout.readline())
+    finally:
+        open("/sys/fs/cgroup/freezer/cgroup.procs", "w").write(str(target.pid))
+        os.rmdir(group)
+
+
+def edge_rebuild(target):
+    target.run("sleep", 600)
+    time.sleep(0.3)
+    # Other epoll fds come and go, so that the new looper's has another number.
+    target.run("nested", 50)
+    target.run("rebuild")
+    time.sleep(1.2)
+    target.run("sleep", 700)
+
+
+def check_rebuild(blocks, target):
+    walls = [t["wall"] for t in target.truth if t["wall"] > 500 * MS]
+    found = [b["wall_ns"] for b in ended(blocks, target.pid)]
+    ok(len(found) == 2 and all(abs(a - b) < 5 * MS for a, b in zip(found, walls)),
+       "a looper that is rebuilt is followed, its idle time is no block", found, target.truth)
+
+
+def edge_hang(target):
+    target.send("hang")
+    time.sleep(6)
+    os.kill(target.pid, signal.SIGKILL)
+
+
+def check_hang(blocks, target):
+    mine = [b for b in blocks if b["pid"] == target.pid]
+    walls = [round(b["wall_ns"] / MS) for b in mine]
+    ok([b["state"] for b in mine] == ["open", "open", "exited"],
+       "a period without end is told open twice, then that it died",
+       [(b["state"], b["class"], w) for b, w in zip(mine, walls)])
+    if len(mine) != 3:
+        return
+    ok(500 <= walls[0] < 650 and mine[0]["class"] == "short", "open at the threshold", walls)
+    ok(5000 <= walls[1] < 5200 and mine[1]["class"] == "anr", "open at 5 s", walls)
+    ok(5900 <= walls[2] < 7000 and mine[2]["class"] == "anr", "SIGKILL ends it", walls)
+    ok(len({b["start_boot_ns"] // MS for b in mine}) <= 2 and
+       all("hang_for_ever" in names(b) for b in mine), "all three tell the stack of one period",
+       [names(b)[:5] for b in mine])
+    ok(mine[2]["ledger"]["sleeping_ns"] > 0.98 * mine[2]["wall_ns"], "its time is sleep",
+       mine[2]["ledger"])
+
+
+def edge_starve(target, cpu):
+    """600 ms of work that never gets its CPU: two spinners of higher weight on it."""
+    spinners = [subprocess.Popen(["sh", "-c", "while :; do :; done"],
+                                 preexec_fn=lambda: (os.nice(-15),
+                                                     os.sched_setaffinity(0, {cpu})))
+                for _ in range(2)]
+    target.spinners = [s.pid for s in spinners]
+    time.sleep(0.2)
+    target.run("cpu", 900)
+    for s in spinners:
+        s.kill()
+        s.wait()
+
+
+def check_starved(blocks, target):
+    hits = match(blocks, target.pid, target.truth[0])
+    if not hits:
+        ok(False, "a starved thread's period is found", target.truth, ended(blocks, target.pid))
+        return
+    block = hits[0]
+    share = {k: v / block["wall_ns"] for k, v in block["ledger"].items()}
+    tids = [p.get("tid") for p in block["preemptors"]]
+    ok(share["runnable_ns"] >= 0.9 and share["running_ns"] < 0.1,
+       "a starved thread: runnable at least 90 %", share)
+    ok(all(s in tids for s in target.spinners), "and who ran in its place is named",
+       block["preemptors"], target.spinners)
+    named = sum(p["ns"] for p in block["preemptors"])
+    ok(0.9 < named / block["ledger"]["runnable_ns"] < 1.1, "with their time", named,
+       block["ledger"])
+
+
+def check_early(blocks, target):
+    hits = [b for b in blocks if b["pid"] == target.pid and b["state"] != "open"]
+    wall = target.truth[0]["wall"]
+    ok(len(hits) == 1 and wall <= hits[0]["wall_ns"] < wall + 300 * MS,
+       "the start of a process begins a period", hits, target.truth)
+
+
+NODE = """
+const { execFileSync } = require('child_process');
+const read = () => process.hrtime.bigint();
+const cell = new Int32Array(new SharedArrayBuffer(4));
+const jobs = {
+  cpu() { const end = read() + 600000000n; let n = 0; while (read() < end) n++; },
+  futex() { Atomics.wait(cell, 0, 0, 600); },
+  spawn() { execFileSync('sleep', ['0.6']); },
+};
+console.log('ready');
+process.stdin.on('data', (data) => {
+  for (const name of String(data).trim().split('\\n')) {
+    const start = read();
+    jobs[name]();
+    console.log(name + ' ' + (read() - start));
+  }
+});
+"""
+
+
+def start_node():
+    program = shutil.which("node")
+    if not program:
+        return None
+    node = subprocess.Popen([program, "-e", NODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            text=True, bufsize=1, preexec_fn=lambda: os.nice(-10))
+    node.stdout.readline()
+    return node
+
+
+def run_node(node):
+    truths = []
+    for job in ("cpu", "futex", "spawn"):
+        time.sleep(0.7)
+        node.stdin.write(job + "\n")
+        node.stdin.flush()
+        name, wall = node.stdout.readline().split()
+        truths.append((name, int(wall)))
+    return truths
+
+
+def check_node(blocks, node, truths):
+    found = sorted(ended(blocks, node.pid), key=lambda b: b["start_boot_ns"])
+    walls = [b["wall_ns"] for b in found]
+    ok(len(found) == 3 and all(-1 * MS < w - t[1] < 30 * MS for w, t in zip(walls, truths)),
+       "Node: computing, Atomics.wait and execFileSync are one period each", walls, truths)
+    if len(found) == 3:
+        ok(found[1]["reasons"][0]["reason"] == "futex", "Node: Atomics.wait is a futex",
+           found[1]["reasons"])
+        ok(all(b["stacks"] for b in found), "Node: each has a stack",
+           [b["missing"] for b in found])
+
+
+def abc():
+    """400/80/30 ms in A/B/C, 100 runs: the path with most weight is A's."""
+    targets = [Looper(nice=-10) for _ in range(4)]
+    recorder = Recorder("abc", [t.pid for t in targets], "-i", "2s")
+
+    def work_off(target):
+        for _ in range(25):
+            target.run("abc")
+            time.sleep(0.05)
+    run_all([lambda t=t: work_off(t) for t in targets])
+    time.sleep(0.5)
+    recorder.end()
+    good, bad = 0, []
+    for target in targets:
+        for truth in target.truth:
+            hits = match(recorder.blocks, target.pid, truth)
+            if len(hits) != 1 or "top" not in hits[0]:
+                bad.append((truth, [h["missing"] for h in hits]))
+                continue
+            top = hits[0]["stacks"][hits[0]["top"]]
+            weight = sum(s["weight_ns"] for s in hits[0]["stacks"]
+                         if "phase_a" in [f.get("symbol") for f in s["frames"]])
+            if "phase_a" in [f.get("symbol") for f in top["frames"]] and \
+                    abs(weight - truth["parts"][0]) <= 50 * MS:
+                good += 1
+            else:
+                bad.append((truth["parts"], [(s["weight_ns"], s["frames"][0].get("symbol"))
+                                             for s in hits[0]["stacks"]]))
+    note("abc: %d of 100; load %.1f; captures %s"
+         % (good, os.getloadavg()[0], recorder.footer["summary"].get("captures")))
+    ok(good >= 95, "400/80/30 ms: A is on top with its time +- 50 ms in 95 of 100 runs", *bad)
+    for target in targets:
+        target.end()
+
+
+def idle():
+    """A main thread that idles: nothing is told, nothing is captured, nothing is woken."""
+    target = Looper()
+    time.sleep(0.5)
+    recorder = Recorder("idle", [target.pid], "-i", "5s")
+    before = switches(target.pid)
+    time.sleep(60)
+    after = switches(target.pid)
+    recorder.end()
+    captures = recorder.footer["summary"]["captures"]
+    taken = sum(captures[k] for k in ("snapshot", "perf", "ptrace", "kernel", "stops"))
+    ok(not recorder.blocks and not taken, "60 s idle: 0 blocks and 0 captures",
+       recorder.blocks, captures)
+    ok(after - before <= 1, "60 s idle: the target was not woken", before, after)
+    target.end()
+
+
+def switches(pid):
+    text = open("/proc/%d/status" % pid).read()
+    return sum(int(line.split()[1]) for line in text.splitlines() if "ctxt_switches" in line)
+
+
+def variants():
+    """Kernels without BTF programs, a hash for the tasks: the same blocks."""
+    for name, flags in (("raw_tp", ["--variant", "raw_tp"]), ("hash", ["--test-hash"]),
+                        ("raw_tp/switch", ["--variant", "raw_tp", "--detector", "switch"]),
+                        ("raw_tp/syscall", ["--variant", "raw_tp", "--detector", "syscall"]),
+                        ("stack off", ["--stack", "off"]),
+                        ("ptrace", ["--stack", "ptrace"])):
+        target = Looper()
+        recorder = Recorder("variant-" + name.replace("/", "-"), [target.pid], "--block", "200ms",
+                            *flags)
+        for kind in ("sleep", "lock", "cpu"):
+            target.run(kind, 300)
+            time.sleep(0.2)
+        time.sleep(0.3)
+        recorder.end()
+        found = ended(recorder.blocks, target.pid)
+        ok(len(found) == 3 and all(len(match(found, target.pid, t)) == 1 for t in target.truth),
+           "%s: three blocks of three" % name, found, target.truth, recorder.errors)
+        if name == "stack off":
+            ok(all(not b["stacks"] and b["missing"].get("stacks") for b in found),
+               "stack off: no stacks, and it says why")
+        elif len(found) == 3:
+            kinds = {s["capture"] for b in found for s in b["stacks"]}
+            ok(all(FUNCTIONS[t["kind"]] in names(b) for b, t in zip(found, target.truth)),
+               "%s: with their functions (%s)" % (name, " ".join(sorted(kinds))),
+               [(names(b)[:4], b["missing"]) for b in found])
+        target.end()
+
+
+def bad():
+    def say(name, want, *arguments, user=None):
+        def before():
+            if user:
+                os.setgroups([])
+                os.setgid(user)
+                os.setuid(user)
+        done = subprocess.run([jankscope, "record", *arguments], capture_output=True, text=True,
+                              timeout=60, preexec_fn=before)
+        lines = [l for l in done.stderr.splitlines() if "error" in l]
+        ok(done.returncode == want and len(lines) == (1 if want else 0), name, done.returncode,
+           done.stderr)
+    me = str(os.getpid())
+    say("--block 0 is refused", 2, "-p", me, "--block", "0")
+    say("--block without a unit is refused", 2, "-p", me, "--block", "500")
+    say("--stack of an unknown kind is refused", 2, "-p", me, "--stack", "magic")
+    say("a kernel thread as target: no block, no crash", 0, "-p", "2", "-d", "1s", "-q")
+    say("without permission: one line", 5, "-p", me, "-d", "1s", user=65534)
+    sleeper = subprocess.Popen(["sleep", "30"])
+    recorder = Recorder("sleeper", [sleeper.pid], "--block", "200ms", "-d", "2s")
+    time.sleep(2.2)
+    recorder.end()
+    ok(not recorder.blocks and recorder.code == 0, "a program without an event loop has no blocks",
+       recorder.blocks, recorder.errors)
+    sleeper.kill()
+    sleeper.wait()
+
+
+try:
+    groups = [g for g in (["injected"], ["edges"], ["abc", "idle"], ["variants"], ["bad"])]
+    background = []
+    for group in groups:
+        chosen = [globals()[p] for p in group if p in parts]
+        run_all(chosen)
+finally:
+    if not os.environ.get("KEEP"):
+        shutil.rmtree(work, ignore_errors=True)
+    else:
+        print("# kept in " + work)
+sys.exit(1 if failed else 0)
