@@ -182,10 +182,7 @@ static __always_inline int on_wakeup(struct task_struct *task, bool direct)
 	place = bpf_map_lookup_elem(&cpus, &cpu);
 	if (!place)
 		return 0;
-	slot->waiting = 1;
-	slot->waiting_cpu = cpu;
-	place->looper_since_ns = bpf_ktime_get_ns();
-	place->waiting = *index + 1;
+	looper_wait_for(slot, place, cpu, *index, bpf_ktime_get_ns());
 	return 0;
 }
 

@@ -34,6 +34,22 @@ static __always_inline void looper_end(struct looper_slot *slot)
 	*(volatile __u32 *)&slot->ended += 1;
 }
 
+/* It waits for a CPU now: who runs there runs in its place. More than there is room for go untold.
+ */
+static __always_inline void looper_wait_for(struct looper_slot *slot, struct cpu_slot *cpu,
+					    __u32 cpu_id, __u32 index, __u64 now_ns)
+{
+	slot->waiting = 1;
+	slot->waiting_cpu = cpu_id;
+	slot->waiting_since_ns = now_ns;
+	for (int i = 0; i < SCHED_MAX_WAITERS; i++) {
+		if (cpu->waiters[i] && cpu->waiters[i] != index + 1)
+			continue;
+		cpu->waiters[i] = index + 1;
+		return;
+	}
+}
+
 static __always_inline __u64 looper_cpu_ns(const struct looper_slot *slot, __u64 now_ns)
 {
 	return slot->on_cpu ? slot->in_cpu_ns + (now_ns - slot->in_ns) : slot->out_cpu_ns;

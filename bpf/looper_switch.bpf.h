@@ -271,15 +271,6 @@ static __always_inline void book_unseen(struct looper_slot *slot, __u32 index, _
 	book_spell(slot, index, now_ns, wait_ns);
 }
 
-static __always_inline void set_waiting(struct looper_slot *slot, struct cpu_slot *cpu,
-					__u32 cpu_id, __u32 index)
-{
-	slot->waiting = 1;
-	slot->waiting_cpu = cpu_id;
-	cpu->looper_since_ns = slot->off_ns;
-	cpu->waiting = index + 1;
-}
-
 struct looper_switch {
 	__u32 index, state, state_bits;
 	__u64 now_ns;
@@ -370,7 +361,7 @@ static __always_inline void looper_switch_out(struct looper_slot *slot, struct t
 		slot->reason = LOOPER_REASON_FROZEN;
 	slot->waiting = 0;
 	if (at->state == OFF_CPU_RUNNABLE)
-		set_waiting(slot, cpu, cpu_id, at->index);
+		looper_wait_for(slot, cpu, cpu_id, at->index, at->now_ns);
 	looper_end(slot);
 	if (at->state == OFF_CPU_DEAD) {
 		looper_begin(slot);
@@ -423,27 +414,33 @@ static __always_inline void looper_switch_in(struct looper_slot *slot, struct ta
 	slot->out_switches = TASK_FIELD(direct, next, nvcsw) + TASK_FIELD(direct, next, nivcsw);
 	slot->waiting = 0;
 	slot->flags &= ~LOOPER_SLOT_BY_SWITCH;
-	if (cpu->waiting == index + 1)
-		cpu->waiting = 0;
+	for (int i = 0; i < SCHED_MAX_WAITERS; i++)
+		if (cpu->waiters[i] == index + 1)
+			cpu->waiters[i] = 0;
 	looper_end(slot);
 	if (slept_in_wait)
 		looper_leave_wait(slot, index, next, now_ns, slot->detector != LOOPER_BY_SYSCALL);
 }
 
-/* Few rows for many tasks: a new one takes the place of the lightest, whose time goes to the others,
- * so that whoever runs for long stays (the space-saving way of heavy hitters). */
-static __always_inline void book_in_row(struct looper_slot *slot, struct task_struct *task,
-					__u32 tid, __u64 ns, bool direct)
+/* Few rows for many tasks: a new one takes the place of the lightest, whose time goes to the
+ * others, so that whoever runs for long stays (the space-saving way of heavy hitters). */
+/* Not static, so that it is verified once and not in each place that calls it. Who leaves the CPU
+ * is still the current task. */
+__noinline int book_in_row(__u32 index, __u32 tid, __u64 ns)
 {
+	struct looper_slot *slot = bpf_map_lookup_elem(&looper_slots, &index);
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	__u64 least_ns = ~0ull;
 	__u32 least = 0;
 	struct looper_preemptor *row;
 
+	if (!slot)
+		return 0;
 	for (__u32 i = 0; i < LOOPER_PREEMPTORS; i++) {
 		row = &slot->preemptors[i];
 		if (row->ns && row->tid == tid) {
 			row->ns += ns;
-			return;
+			return 0;
 		}
 		if (row->ns < least_ns) {
 			least_ns = row->ns;
@@ -454,27 +451,36 @@ static __always_inline void book_in_row(struct looper_slot *slot, struct task_st
 	slot->preempted_other_ns += row->ns;
 	row->ns = ns;
 	row->tid = tid;
-	row->tgid = TASK_FIELD(direct, task, tgid);
+	row->tgid = BPF_CORE_READ(task, tgid);
 	bpf_probe_read_kernel(row->comm, LOOPER_COMM_LEN, &task->comm);
+	return 0;
 }
 
-/* prev leaves a CPU on which a watched thread waits to run: it ran in its place. */
-static __always_inline void book_preemptor(struct cpu_slot *cpu, __u32 cpu_id,
-					   struct task_struct *prev, __u64 now_ns, bool direct)
+/* prev leaves a CPU on which watched threads wait to run: it ran in their place. */
+static __always_inline void book_preemptors(struct cpu_slot *cpu, __u32 cpu_id,
+					    struct task_struct *prev, __u64 now_ns, bool direct)
 {
-	__u32 index = (__u32)cpu->waiting - 1, tid = TASK_FIELD(direct, prev, pid);
-	struct looper_slot *slot = bpf_map_lookup_elem(&looper_slots, &index);
-	__u64 since_ns;
+	__u32 tid = TASK_FIELD(direct, prev, pid);
+	__u64 last_ns = cpu->looper_since_ns;
 
-	if (!slot || !slot->waiting || slot->waiting_cpu != cpu_id) {
-		cpu->waiting = 0;
-		return;
-	}
-	since_ns = cpu->looper_since_ns;
 	cpu->looper_since_ns = now_ns;
-	if (!tid || tid == slot->tid || !since_ns || now_ns <= since_ns)
-		return;
-	book_in_row(slot, prev, tid, now_ns - since_ns, direct);
+	for (int i = 0; i < SCHED_MAX_WAITERS; i++) {
+		__u32 index = (__u32)cpu->waiters[i] - 1;
+		struct looper_slot *slot;
+		__u64 since_ns;
+
+		if (!cpu->waiters[i])
+			continue;
+		slot = bpf_map_lookup_elem(&looper_slots, &index);
+		if (!slot || !slot->waiting || slot->waiting_cpu != cpu_id) {
+			cpu->waiters[i] = 0;
+			continue;
+		}
+		/* The last switch that this was called for may be older than the wait. */
+		since_ns = slot->waiting_since_ns > last_ns ? slot->waiting_since_ns : last_ns;
+		if (tid && tid != slot->tid && now_ns > since_ns)
+			book_in_row(index, tid, now_ns - since_ns);
+	}
 }
 
 /* Since f5d39b020809 (6.1) a task that sleeps is frozen where it sleeps: its state changes and no

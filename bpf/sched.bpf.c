@@ -387,11 +387,11 @@ static __always_inline void watch_switch(struct cpu_slot *cpu, __u32 cpu_id,
 	struct looper_switch at;
 	struct looper_slot *slot;
 
-	if (!leaving && !coming && !cpu->waiting)
+	if (!leaving && !coming && !*(__u64 *)cpu->waiters)
 		return;
 	at.now_ns = bpf_ktime_get_ns();
-	if (cpu->waiting)
-		book_preemptor(cpu, cpu_id, prev, at.now_ns, direct);
+	if (*(__u64 *)cpu->waiters)
+		book_preemptors(cpu, cpu_id, prev, at.now_ns, direct);
 	at.state = out->off_state;
 	at.state_bits = state_bits;
 	at.index = leaving - 1;

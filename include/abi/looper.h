@@ -103,10 +103,11 @@ struct looper_slot {
 	__u64 in_ns, in_cpu_ns;   /* when it came, and its CPU time then */
 	__u64 off_ns, out_cpu_ns; /* when it left, and its CPU time then */
 	__u64 out_delay_ns, out_switches, out_arrivals;
-	__u64 task;    /* its kernel address, for fault-proof reads only; 0: not known */
-	__u64 spell;   /* counts the switch-outs */
-	__u64 woken_ns;             /* 0: not since it left */
+	__u64 task;     /* its kernel address, for fault-proof reads only; 0: not known */
+	__u64 spell;    /* counts the switch-outs */
+	__u64 woken_ns; /* 0: not since it left */
 	__u32 waiting_cpu, waiting; /* runnable on that CPU's queue; waiting 0: not */
+	__u64 waiting_since_ns;
 	/* the present period */
 	__u64 begin_cpu_ns, begin_faults_minor, begin_faults_major;
 	struct looper_sums sums;

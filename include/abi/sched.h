@@ -7,6 +7,7 @@
 
 #define SCHED_COMM_LEN 16
 #define SCHED_MAX_CPUS 512
+#define SCHED_MAX_WAITERS 4
 
 /* Slots are marked in groups with the epoch of their last switch, so that a read-out passes over
  * those where nothing ran. */
@@ -60,8 +61,8 @@ struct cpu_slot {
 	__u64 in_cpu_ns; /* sum_exec_runtime of the running task when it came */
 	__u64 idle_ns;
 	__u64 task, rq; /* kernel addresses, for fault-proof reads only; rq 0: not known */
-	__u32 waiting;  /* a watched main thread waits for this CPU: index + 1 of its slot */
-	__u32 reserved;
+	/* watched main threads that wait for this CPU, index + 1 of their slots; 0: a free place */
+	__u16 waiters[SCHED_MAX_WAITERS];
 	/* second line, touched only while waiting */
 	__u64 looper_since_ns; /* CLOCK_MONOTONIC: since when who runs here runs in its place */
 	__u64 padding[7];

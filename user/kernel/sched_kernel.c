@@ -491,8 +491,9 @@ static int read_hash(struct sched_kernel *kernel, task_slot_fn callback, void *c
 
 	for (;;) {
 		uint32_t count = (uint32_t)kernel->slot_count;
-		int more = bpf_map_lookup_batch(sched_kernel_tasks_fd(kernel), in, &batch, kernel->batch_keys,
-						kernel->batch_slots, &count, NULL);
+		int more =
+			bpf_map_lookup_batch(sched_kernel_tasks_fd(kernel), in, &batch,
+					     kernel->batch_keys, kernel->batch_slots, &count, NULL);
 
 		if (more && errno != ENOENT)
 			return -errno;
@@ -504,7 +505,8 @@ static int read_hash(struct sched_kernel *kernel, task_slot_fn callback, void *c
 			err = callback(ctx, (pid_t)kernel->batch_keys[i], slot);
 			/* Dead, and no room in the ring to say so: it was left for us to take. */
 			if (slot->flags & TASK_SLOT_UNREPORTED)
-				bpf_map_delete_elem(sched_kernel_tasks_fd(kernel), &kernel->batch_keys[i]);
+				bpf_map_delete_elem(sched_kernel_tasks_fd(kernel),
+						    &kernel->batch_keys[i]);
 		}
 		if (more || err)
 			return err;

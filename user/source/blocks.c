@@ -22,12 +22,12 @@
 #include "util/clock.h"
 
 /* How often targets are compared with what is watched, when nothing else is due. */
-#define IDLE_TICK_NS (200 * NSEC_PER_MSEC)
-#define MIN_TICK_NS  NSEC_PER_MSEC
+#define IDLE_TICK_NS   (200 * NSEC_PER_MSEC)
+#define MIN_TICK_NS    NSEC_PER_MSEC
 #define FROZEN_TICK_NS (50 * NSEC_PER_MSEC)
 /* Samples are due at a time, on a machine that may be overloaded: that is when blocks happen. */
 #define LOOP_NICENESS (-10)
-#define DRAIN_NS     (800 * NSEC_PER_MSEC)
+#define DRAIN_NS      (800 * NSEC_PER_MSEC)
 
 struct blocks_source {
 	struct source base;
@@ -486,7 +486,8 @@ static int look_at(struct blocks_source *blocks, struct watched *watched, uint64
 			return err;
 	}
 	if (idle) {
-		/* Asleep in its poll: it wakes us when it works again, so an idle app costs nothing. */
+		/* Asleep in its poll: it wakes us when it works again, so an idle app costs
+		 * nothing. */
 		__atomic_or_fetch(&looper_kernel_slot(blocks->kernel, watched->index)->flags,
 				  LOOPER_SLOT_PARKED, __ATOMIC_RELAXED);
 		if (looper_kernel_slot(blocks->kernel, watched->index)->busy_since_ns)
@@ -505,8 +506,8 @@ static int look_at(struct blocks_source *blocks, struct watched *watched, uint64
 	begin_ns = slot.busy_since_ns + stopped_ns(watched, &slot, now_ns);
 	age_ns = now_ns > begin_ns ? now_ns - begin_ns : 0;
 	if (frozen || (!slot.on_cpu && slot.off_state == OFF_CPU_STOPPED)) {
-		*next_ns = sooner(*next_ns, now_ns + (frozen ? FROZEN_TICK_NS
-							     : first_sample_ns(block_ns)));
+		*next_ns = sooner(*next_ns,
+				  now_ns + (frozen ? FROZEN_TICK_NS : first_sample_ns(block_ns)));
 		return 0;
 	}
 	if (watched->samples.schedule.due_ns <= now_ns) {

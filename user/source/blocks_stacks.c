@@ -20,7 +20,7 @@
 /* Android's main thread has 8 MiB; 256 KiB hold 182 frames of 1.4 KiB (stack-capture.md). */
 #define BUFFER_BYTES (256u << 10)
 /* What may wait to be unwound, where the machine has no time for it. */
-#define WAITING_BYTES (8u << 20)
+#define WAITING_BYTES   (8u << 20)
 #define WORKER_NICENESS 10
 
 struct job {

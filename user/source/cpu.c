@@ -449,10 +449,10 @@ static int cpu_open(struct source *source, const struct source_context *context)
 		kernel->mode = CPU_MODE_SWITCH;
 		cpu->kernel = sched_kernel_open(kernel, source->reason, sizeof(source->reason));
 	}
-	/* Without BPF in the kernel /proc is what is left; without the right to use it, the user is to
-	 * be told. */
-	if (!cpu->kernel && (!automatic || kernel->variant != VARIANT_AUTO || kernel->btf_path ||
-			     geteuid() != 0))
+	/* Without BPF in the kernel /proc is what is left; without the right to use it, the user is
+	 * to be told. */
+	if (!cpu->kernel &&
+	    (!automatic || kernel->variant != VARIANT_AUTO || kernel->btf_path || geteuid() != 0))
 		return -ENOTSUP;
 	if (cpu->kernel) {
 		source->variant = sched_kernel_variant(cpu->kernel);
