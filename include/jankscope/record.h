@@ -295,6 +295,12 @@ struct record_footer {
 	size_t total_count;
 	struct record_distribution *distributions;
 	size_t distribution_count;
+	/* of the stacks of all blocks, heaviest first: folded, outermost;...;innermost */
+	const struct footer_path {
+		const char *path;
+		uint64_t weight_ns, blocks;
+	} * paths;
+	size_t path_count;
 	struct counter_list lost;
 	struct missing_list missing;
 };

@@ -57,6 +57,10 @@ static const struct option_row rows[] = {
 	 VERB_FRAMES, OPTION_TEXT, FIELD(layer)},
 	{0, "package", "NAME", "only layers that this package draws", VERB_FRAMES, OPTION_TEXT,
 	 FIELD(package)},
+	{0, "folded", "FILE",
+	 "write the stacks of all blocks as folded lines (a;b;c microseconds) for flame graphs; -: "
+	 "stdout",
+	 VERB_REPORT, OPTION_TEXT, FIELD(folded)},
 	{0, "json-schema", NULL, "print the JSON schema of the records and exit", VERB_RECORD,
 	 OPTION_FLAG, FIELD(json_schema)},
 	{0, "max-lost", "PCT", "exit 3 when more than this was lost (default 1)", VERB_RECORD,

@@ -14,6 +14,7 @@ enum verb_bit {
 	VERB_DOCTOR = 1,
 	VERB_RECORD = 2,
 	VERB_FRAMES = 4,
+	VERB_REPORT = 8,
 };
 
 struct options {
@@ -23,6 +24,7 @@ struct options {
 	uint64_t interval_ns, duration_ns, wait_ns; /* duration 0: until a signal */
 	uint64_t count;                             /* intervals; 0: no limit */
 	const char *output;                         /* -o */
+	const char *folded;                         /* of report */
 	bool json, json_schema, quiet, verbose;
 	double max_lost_pct;
 	uint64_t block_ns;

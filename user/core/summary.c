@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/histogram.h"
+#include "core/paths.h"
 
 enum distribution {
 	DISTRIBUTION_DUR,
@@ -23,7 +24,10 @@ static const char *const distribution_names[DISTRIBUTION_MAX] = {
 	[DISTRIBUTION_BLOCK_WALL] = "blocks.wall_ns",
 };
 
+#define TOP_PATHS 10
+
 struct summary {
+	struct paths *paths;
 	struct histogram *histograms[DISTRIBUTION_MAX];
 	struct record_footer footer;
 	struct record_distribution distributions[DISTRIBUTION_MAX];
@@ -37,6 +41,11 @@ struct summary *summary_new(void)
 
 	if (!summary)
 		return NULL;
+	summary->paths = paths_new();
+	if (!summary->paths) {
+		summary_free(summary);
+		return NULL;
+	}
 	for (int i = 0; i < DISTRIBUTION_MAX; i++) {
 		summary->histograms[i] = histogram_new();
 		if (!summary->histograms[i]) {
@@ -51,6 +60,7 @@ void summary_free(struct summary *summary)
 {
 	if (!summary)
 		return;
+	paths_free(summary->paths);
 	for (int i = 0; i < DISTRIBUTION_MAX; i++)
 		histogram_free(summary->histograms[i]);
 	for (size_t i = 0; i < summary->footer.total_count; i++)
@@ -206,7 +216,9 @@ int summary_add(struct summary *summary, const struct record *record)
 		if (record->block->state == BLOCK_OPEN)
 			return 0;
 		summary->blocks++;
-		err = add(summary, "blocks.total_ns", (double)record->block->wall_ns);
+		err = paths_add(summary->paths, record->block);
+		if (!err)
+			err = add(summary, "blocks.total_ns", (double)record->block->wall_ns);
 		if (!err)
 			err = histogram_add(summary->histograms[DISTRIBUTION_BLOCK_WALL],
 					    record->block->wall_ns);
@@ -237,6 +249,7 @@ const struct record_footer *summary_footer(struct summary *summary)
 		errno = -err;
 		return NULL;
 	}
+	footer->path_count = paths_top(summary->paths, TOP_PATHS, &footer->paths);
 	footer->distributions = summary->distributions;
 	footer->distribution_count = 0;
 	for (int i = 0; i < DISTRIBUTION_MAX; i++) {

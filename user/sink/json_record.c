@@ -459,6 +459,14 @@ static void footer(struct builder *b, json_t *object, const struct record_footer
 		set(b, child, "p95", number(row->p95));
 		set(b, child, "p99", number(row->p99));
 	}
+	for (size_t i = 0; i < footer->path_count; i++) {
+		json_t *array = json_object_get(object, "paths"), *path;
+
+		path = add_object(b, array ? array : set_array(b, object, "paths"));
+		set_int(b, path, "weight_ns", footer->paths[i].weight_ns);
+		set_int(b, path, "blocks", footer->paths[i].blocks);
+		set_text(b, path, "path", footer->paths[i].path);
+	}
 	set_counters(b, object, "lost", &footer->lost);
 	set_missing(b, object, &footer->missing);
 }

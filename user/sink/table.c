@@ -10,6 +10,10 @@
 #include "util/clock.h"
 #include "util/units.h"
 
+/* Of the summary's paths: how many, and how much of each. */
+#define TABLE_PATHS       5
+#define TABLE_PATH_FRAMES 4
+
 struct table_sink {
 	struct sink base;
 	FILE *out;
@@ -333,6 +337,17 @@ static void print_interval(struct table_sink *table, const struct record *record
 	end_line(&line);
 }
 
+/* The innermost function that has a name: what is below it are nameless parts of libraries. */
+static const char *top_function(const struct record_stack *stack)
+{
+	if (!stack)
+		return NULL;
+	for (size_t i = 0; i < stack->frame_count; i++)
+		if (stack->frames[i].symbol)
+			return stack->frames[i].symbol;
+	return stack->frame_count ? "nameless code" : NULL;
+}
+
 static void print_block(struct table_sink *table, const struct record *record)
 {
 	static const char *const classes[] = {"short", "long", "ANR"};
@@ -342,7 +357,7 @@ static void print_block(struct table_sink *table, const struct record *record)
 	const struct record_stack *top = block->top.present && block->top.value < block->stack_count
 						 ? &block->stacks[block->top.value]
 						 : NULL;
-	const char *symbol = top && top->frame_count ? top->frames[0].symbol : NULL;
+	const char *symbol = top_function(top);
 	struct line line = begin_at(table, record->t_boot_ns);
 	char name[256], where[128];
 
@@ -361,6 +376,15 @@ static void print_block(struct table_sink *table, const struct record *record)
 	    block->reason_count ? "," : "");
 	if (block->reason_count)
 		put(&line, " %s", block->reasons[0].reason);
+	if (block->owner.present)
+		put(&line, " held by %s",
+		    clean(where, sizeof(where),
+			  block->owner.thread[0] ? block->owner.thread : "?"));
+	else if (block->waker.present)
+		put(&line, " until %s", clean(where, sizeof(where), block->waker.thread));
+	else if (block->ledger.runnable_ns * 5 > block->wall_ns && block->preemptor_count)
+		put(&line, "%s after %s", symbol || block->reason_count ? "," : "",
+		    clean(where, sizeof(where), block->preemptors[0].thread));
 	end_line(&line);
 }
 
@@ -398,6 +422,36 @@ static double total(const struct record_footer *footer, const char *key)
 	return found ? found->value : 0;
 }
 
+/* The innermost functions of a folded path tell what was done, so they come first. */
+static void print_path(struct table_sink *table, const struct footer_path *path)
+{
+	const char *end = path->path + strlen(path->path);
+	struct line line = {table, 0};
+	char name[256], text[256];
+
+	put(&line, "  %9.1f ms in %llu: ", ms(path->weight_ns), (unsigned long long)path->blocks);
+	for (int i = 0; i < TABLE_PATH_FRAMES && end > path->path; i++) {
+		const char *begin = end;
+		size_t length;
+
+		while (begin > path->path && begin[-1] != ';')
+			begin--;
+		length = (size_t)(end - begin);
+		if (length > sizeof(name) - 1)
+			length = sizeof(name) - 1;
+		memcpy(name, begin, length);
+		name[length] = 0;
+		/* Without the arguments, which C++ names have too many of. */
+		if (name[0] != '(')
+			name[strcspn(name, "(")] = 0;
+		put(&line, "%s%s", i ? " < " : "", tail(text, sizeof(text), name, 36));
+		if (begin == path->path)
+			break;
+		end = begin - 1;
+	}
+	end_line(&line);
+}
+
 static void print_footer(struct table_sink *table, const struct record_footer *footer)
 {
 	double dur_ns = total(footer, "dur_ns");
@@ -431,6 +485,22 @@ static void print_footer(struct table_sink *table, const struct record_footer *f
 	if (total(footer, "blocks.count") > 0)
 		fprintf(table->out, "  blocks: %.0f, %.3f s in all\n",
 			total(footer, "blocks.count"), total(footer, "blocks.total_ns") / 1e9);
+	for (size_t i = 0; i < footer->path_count && i < TABLE_PATHS; i++)
+		print_path(table, &footer->paths[i]);
+	if (find_total(footer, "captures.snapshot")) {
+		put(&line, "  captures: %.0f snapshot,", total(footer, "captures.snapshot"));
+		put(&line, " %.0f perf,", total(footer, "captures.perf"));
+		put(&line, " %.0f ptrace,", total(footer, "captures.ptrace"));
+		put(&line, " %.0f kernel;", total(footer, "captures.kernel"));
+		put(&line, " %.0f stops", total(footer, "captures.stops"));
+		if (total(footer, "captures.stops") > 0) {
+			put(&line, " of p50 %.0f,", total(footer, "captures.stop_p50_ns") / 1e3);
+			put(&line, " p99 %.0f,", total(footer, "captures.stop_p99_ns") / 1e3);
+			put(&line, " max %.0f us", total(footer, "captures.stop_max_ns") / 1e3);
+		}
+		put(&line, "; EINTR risk %.0f", total(footer, "captures.eintr_risk"));
+		end_line(&line);
+	}
 	put(&line, "  self: %.1f ms CPU (%.3f %% of a core)", total(footer, "self.cpu_ns") / 1e6,
 	    dur_ns > 0 ? 100 * total(footer, "self.cpu_ns") / dur_ns : 0);
 	if (find_total(footer, "self.anon_bytes"))

@@ -257,7 +257,8 @@ static int report_block(struct blocks_source *blocks, struct watched *watched,
 	block->package = report->package;
 	block->state = state;
 	block->detector = detector_name(blocks, watched->detector);
-	err = block_ledger_fill(block, period, ours ? &watched->spells : NULL, boot_minus_mono_ns(),
+	err = block_ledger_fill(block, period, ours ? &watched->spells : NULL,
+				ours ? watched->boot_minus_mono_ns : boot_minus_mono_ns(),
 				process_name, blocks);
 	if (err)
 		goto fail;
@@ -315,6 +316,7 @@ static int begin_period(struct blocks_source *blocks, struct watched *watched, u
 		watched->tracking = true;
 		watched->period = period;
 		watched->begin_ns = 0;
+		watched->boot_minus_mono_ns = boot_minus_mono_ns();
 		watched->load = (struct watched_load){0};
 		watched->reported_open = watched->reported_anr = false;
 		watched->sampled_spell = 0;

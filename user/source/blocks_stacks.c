@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "abi/sched.h"
 #include "stack/stack_merge.h"
 #include "util/clock.h"
 
@@ -433,7 +434,7 @@ static uint64_t rest_between(const struct block_spells *spells, uint64_t from, u
 		uint64_t high = end_ns < to ? end_ns : to;
 
 		/* Waiting for a CPU is the code's time too: it would have run. */
-		if (spell->state != 1 && high > low)
+		if (spell->state != OFF_CPU_RUNNABLE && high > low)
 			rest -= high - low < rest ? high - low : rest;
 	}
 	if (open_since_ns && to > open_since_ns) {
@@ -444,23 +445,30 @@ static uint64_t rest_between(const struct block_spells *spells, uint64_t from, u
 	return rest;
 }
 
+/* When the stack of a sample is known to have stood: at one moment, or as long as a spell. */
+struct standing {
+	uint64_t from_ns, until_ns;
+};
+
 uint64_t block_sample_weights(const struct block_samples *samples,
 			      const struct block_spells *spells, uint64_t begin_ns, uint64_t end_ns,
 			      uint64_t open_spell, uint64_t open_since_ns, uint64_t *weights)
 {
 	const struct block_sample *sample = samples->first;
 	uint64_t covered_ns = 0, from_ns = begin_ns;
-	const struct block_sample *ran = NULL;
-	size_t ran_at = 0, i;
+	struct standing last = {0};
+	bool have_last = false;
+	size_t last_at = 0, i;
 
 	for (i = 0; i < samples->count; i++, sample = sample->next) {
+		struct standing now = {sample->t_ns, sample->t_ns};
 		const struct block_spell *spell;
 
 		weights[i] = 0;
 		if (sample->owner)
 			continue;
 		spell = sample->spell ? block_spells_find(spells, sample->spell) : NULL;
-		if (spell && spell->state != 1) {
+		if (spell && spell->state != OFF_CPU_RUNNABLE) {
 			weights[i] = spell->end_ns - spell->begin_ns - spell->wait_ns;
 			covered_ns += weights[i];
 			continue;
@@ -470,20 +478,26 @@ uint64_t block_sample_weights(const struct block_samples *samples,
 			covered_ns += weights[i];
 			continue;
 		}
-		/* It ran, or waited for a CPU: its time reaches half way to its neighbours. */
-		if (ran) {
-			uint64_t middle_ns = ran->t_ns + (sample->t_ns - ran->t_ns) / 2;
+		/* It ran, or waited for a CPU in the middle of it: its time reaches half way to
+		 * what is known before and after. */
+		if (spell)
+			now = (struct standing){spell->begin_ns, spell->end_ns};
+		if (have_last) {
+			uint64_t middle_ns = last.until_ns;
 
-			weights[ran_at] = rest_between(spells, from_ns, middle_ns, open_since_ns);
-			covered_ns += weights[ran_at];
+			if (now.from_ns > middle_ns)
+				middle_ns += (now.from_ns - middle_ns) / 2;
+			weights[last_at] = rest_between(spells, from_ns, middle_ns, open_since_ns);
+			covered_ns += weights[last_at];
 			from_ns = middle_ns;
 		}
-		ran = sample;
-		ran_at = i;
+		last = now;
+		last_at = i;
+		have_last = true;
 	}
-	if (ran) {
-		weights[ran_at] = rest_between(spells, from_ns, end_ns, open_since_ns);
-		covered_ns += weights[ran_at];
+	if (have_last) {
+		weights[last_at] = rest_between(spells, from_ns, end_ns, open_since_ns);
+		covered_ns += weights[last_at];
 	}
 	return end_ns - begin_ns > covered_ns ? end_ns - begin_ns - covered_ns : 0;
 }

@@ -10,3 +10,4 @@ int verb_main(int argc, char **argv);
 enum exit_code verb_record(const struct options *options);
 enum exit_code verb_doctor(const struct options *options);
 enum exit_code verb_frames(const struct options *options);
+enum exit_code verb_report(const struct options *options);

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/paths.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "stack/stack_merge.h"
+
+/* Frames of 100 blocks with 100 paths each fit; what does not is counted. */
+#define MAX_PATHS      8192
+#define MAX_PATH_BYTES (16u << 20)
+
+struct path_row {
+	char *path;
+	uint64_t weight_ns, blocks, last_block;
+	UT_hash_handle hh;
+};
+
+struct paths {
+	struct path_row *rows;
+	size_t bytes;
+	uint64_t block, dropped_ns;
+	struct footer_path *top;
+};
+
+struct paths *paths_new(void)
+{
+	return calloc(1, sizeof(struct paths));
+}
+
+void paths_free(struct paths *paths)
+{
+	struct path_row *row, *next;
+
+	if (!paths)
+		return;
+	HASH_ITER (hh, paths->rows, row, next) {
+		HASH_DEL(paths->rows, row);
+		free(row->path);
+		free(row);
+	}
+	free(paths->top);
+	free(paths);
+}
+
+static int add_stack(struct paths *paths, const struct record_stack *stack)
+{
+	char *line = stack_folded_line(stack), *end;
+	struct path_row *row;
+	size_t length;
+
+	if (!line)
+		return -ENOMEM;
+	/* Without the weight behind the last blank. */
+	end = strrchr(line, ' ');
+	if (end)
+		*end = 0;
+	length = strlen(line);
+	HASH_FIND(hh, paths->rows, line, length, row);
+	if (row) {
+		free(line);
+	} else if (HASH_COUNT(paths->rows) == MAX_PATHS || paths->bytes + length > MAX_PATH_BYTES) {
+		free(line);
+		paths->dropped_ns += stack->weight_ns;
+		return 0;
+	} else {
+		row = calloc(1, sizeof(*row));
+		if (!row) {
+			free(line);
+			return -ENOMEM;
+		}
+		row->path = line;
+		paths->bytes += length;
+		HASH_ADD_KEYPTR(hh, paths->rows, row->path, length, row);
+	}
+	row->weight_ns += stack->weight_ns;
+	row->blocks += row->last_block != paths->block;
+	row->last_block = paths->block;
+	return 0;
+}
+
+int paths_add(struct paths *paths, const struct record_block *block)
+{
+	int err = 0;
+
+	paths->block++;
+	for (size_t i = 0; i < block->stack_count && !err; i++)
+		err = add_stack(paths, &block->stacks[i]);
+	return err;
+}
+
+static int heavier(const struct path_row *a, const struct path_row *b)
+{
+	if (a->weight_ns != b->weight_ns)
+		return a->weight_ns < b->weight_ns ? 1 : -1;
+	return strcmp(a->path, b->path);
+}
+
+size_t paths_top(struct paths *paths, size_t count, const struct footer_path **top)
+{
+	struct path_row *row = NULL;
+	size_t n = 0;
+
+	HASH_SORT(paths->rows, heavier);
+	free(paths->top);
+	paths->top = calloc(count + 1, sizeof(*paths->top));
+	*top = paths->top;
+	if (!paths->top)
+		return 0;
+	for (row = paths->rows; row && n < count; row = row->hh.next)
+		paths->top[n++] = (struct footer_path){row->path, row->weight_ns, row->blocks};
+	return n;
+}
+
+int paths_print_folded(struct paths *paths, FILE *out)
+{
+	struct path_row *row;
+
+	HASH_SORT(paths->rows, heavier);
+	for (row = paths->rows; row; row = row->hh.next)
+		fprintf(out, "%s %llu\n", row->path,
+			(unsigned long long)(row->weight_ns + 500) / 1000);
+	return fflush(out) || ferror(out) ? -EIO : 0;
+}
+
+uint64_t paths_dropped_ns(const struct paths *paths)
+{
+	return paths->dropped_ns;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The stacks of all blocks of a run by path, in bounded memory. */
+#pragma once
+#include <stdio.h>
+
+#include "jankscope/record.h"
+
+struct paths;
+
+struct paths *paths_new(void);
+void paths_free(struct paths *paths);
+/* Count the stacks of one block. 0, -ENOMEM. */
+int paths_add(struct paths *paths, const struct record_block *block);
+/* The heaviest, heaviest first, at most count; owned by paths, valid until the next call. */
+size_t paths_top(struct paths *paths, size_t count, const struct footer_path **top);
+/* All of them, one folded line each ("a;b;c microseconds"), in the order of their weight. */
+int paths_print_folded(struct paths *paths, FILE *out);
+/* Time of paths beyond what is kept, 0: none. */
+uint64_t paths_dropped_ns(const struct paths *paths);
