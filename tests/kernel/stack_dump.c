@@ -22,6 +22,7 @@ int main(int argc, char **argv)
 	struct stack_capture *capture;
 	struct stack_trace trace;
 	char *colon;
+	int err = 0;
 
 	if (argc < 2)
 		return 2;
@@ -40,7 +41,14 @@ int main(int argc, char **argv)
 		perror("stack_dump");
 		return 1;
 	}
-	if (stack_capture(service, &thread, request, capture)) {
+	/* A busy machine may give the target no CPU to stop on for 20 ms. */
+	for (unsigned i = 0; i < 50 && (err = stack_capture(service, &thread, request, capture));
+	     i++) {
+		if (capture->failure != STACK_DEADLINE && capture->failure != STACK_WORKER_LOST &&
+		    capture->failure != STACK_OFF_CPU)
+			break;
+	}
+	if (err) {
 		printf("no capture: %s\n", stack_failure_text(capture->failure));
 		return 3;
 	}

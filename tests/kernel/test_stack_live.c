@@ -283,7 +283,9 @@ static void test_snapshot(struct stack_capture *capture)
 	struct stack_service *service = stack_service_new(&(struct stack_config){.stash = &stash});
 	pid_t pid = start(4, BLOCK, false);
 	struct stack_thread thread = {.pid = pid, .tid = pid, .pidfd = -1};
+	struct stack_trace trace;
 	uint64_t before;
+	size_t at;
 	int err;
 
 	if (!tap_ok(fill_stash(&fake, pid), "registers for the snapshot"))
@@ -311,7 +313,14 @@ static void test_snapshot(struct stack_capture *capture)
 	err = stack_capture(service, &thread, STACK_SNAPSHOT, capture);
 	tap_ok(err == -ESRCH, "another process' registers: %s",
 	       stack_failure_text(capture->failure));
+	fake.registers.tgid = pid;
+	err = stack_capture(service, &thread, STACK_SNAPSHOT, capture);
 	end(pid);
+	stack_trace_init(&trace);
+	err = err ?: stack_unwind(service, capture, &trace);
+	tap_ok(!err && follows_truth(&trace, &at) && trace.complete,
+	       "captured, then dead: unwound all the same");
+	stack_trace_free(&trace);
 	err = stack_capture(service, &thread, STACK_AUTO, capture);
 	tap_ok(err == -ESRCH, "dead: %s", stack_failure_text(capture->failure));
 	stack_service_free(service);

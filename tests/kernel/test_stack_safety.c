@@ -324,6 +324,7 @@ static void test_worker_frozen(void)
 		kill(worker, SIGKILL);
 		ptrace_worker_stop(&service->worker);
 		ptrace_worker_start(&service->worker);
+		ptrace_worker_wait(&service->worker, 1000);
 		worker = stack_service_worker(service);
 		holding = &service->worker.exchange->holding;
 	}

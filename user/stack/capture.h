@@ -74,11 +74,14 @@ struct ptrace_worker {
 	struct ptrace_exchange *exchange;
 	pid_t pid; /* -1: none */
 	int socket;
-	uint64_t replaced;
+	bool ready; /* it said so */
+	uint64_t started_ns, replaced;
 };
 
 /* Map the exchange and start the process. 0 or -errno. */
 int ptrace_worker_start(struct ptrace_worker *worker);
+/* Wait until it can take requests. False: not within that time, or it ended. */
+bool ptrace_worker_wait(struct ptrace_worker *worker, int timeout_ms);
 void ptrace_worker_stop(struct ptrace_worker *worker);
 /* The worker's whole life; never returns. */
 void ptrace_worker_main(struct ptrace_exchange *exchange, int socket, pid_t parent)

@@ -15,6 +15,8 @@
 /* The worker's own timer ends it 28 ms after a request; this is for what may hold that back. */
 #define ANSWER_MS 45
 #define REAP_MS   4
+#define LEAST_MS  30 /* what a request may take in all */
+#define START_NS  1000000000ull
 
 int ptrace_worker_start(struct ptrace_worker *worker)
 {
@@ -46,7 +48,19 @@ int ptrace_worker_start(struct ptrace_worker *worker)
 		return err;
 	}
 	worker->socket = ends[0];
+	worker->ready = false;
+	worker->started_ns = capture_now_mono_ns();
 	return 0;
+}
+
+bool ptrace_worker_wait(struct ptrace_worker *worker, int timeout_ms)
+{
+	struct pollfd pollfd = {.fd = worker->socket, .events = POLLIN};
+	char byte;
+
+	if (!worker->ready && poll(&pollfd, 1, timeout_ms) == 1)
+		worker->ready = recv(worker->socket, &byte, 1, MSG_DONTWAIT) == 1;
+	return worker->ready;
 }
 
 /* Kill and reap. A worker that does not die at once (it never hangs in the kernel longer than a
@@ -105,12 +119,30 @@ enum stack_failure capture_ptrace(struct ptrace_worker *worker, const struct sta
 {
 	struct ptrace_exchange *exchange = worker->exchange;
 	struct pollfd pollfd = {.events = POLLIN};
+	uint64_t since = capture_now_mono_ns();
+	int left_ms = ANSWER_MS;
 	char byte = 1;
 	bool answered = false;
 
 	*eintr_risk = false;
 	if (worker->pid < 0 && ptrace_worker_start(worker))
 		return STACK_UNSUPPORTED;
+	if (!ptrace_worker_wait(worker, left_ms)) {
+		/* A replacement that is given no CPU gets its time; one that died does not. */
+		bool ended = waitpid(worker->pid, NULL, WNOHANG) != 0;
+
+		if (ended)
+			worker->pid = -1;
+		if (ended || capture_now_mono_ns() - worker->started_ns > START_NS) {
+			end_worker(worker);
+			worker->replaced++;
+			ptrace_worker_start(worker);
+		}
+		return STACK_WORKER_LOST;
+	}
+	left_ms -= (capture_now_mono_ns() - since) / 1000000;
+	if (left_ms < LEAST_MS)
+		return STACK_WORKER_LOST;
 	exchange->pid = thread->pid;
 	exchange->tid = thread->tid;
 	exchange->start_ticks = thread->start_boot_ns / 10000000;
@@ -123,7 +155,7 @@ enum stack_failure capture_ptrace(struct ptrace_worker *worker, const struct sta
 	exchange->stack_bytes = 0;
 	exchange->word_bytes = 0;
 	pollfd.fd = worker->socket;
-	if (send(worker->socket, &byte, 1, MSG_NOSIGNAL) == 1 && poll(&pollfd, 1, ANSWER_MS) == 1)
+	if (send(worker->socket, &byte, 1, MSG_NOSIGNAL) == 1 && poll(&pollfd, 1, left_ms) == 1)
 		answered = recv(worker->socket, &byte, 1, MSG_DONTWAIT) == 1;
 	if (!answered) {
 		uint32_t failure = exchange->failure;

@@ -338,45 +338,56 @@ void maps_cache_free(struct maps_cache *cache)
 	free(cache);
 }
 
-struct stack_maps *maps_cache_get(struct maps_cache *cache, pid_t pid, uint64_t start_ticks,
-				  uint64_t max_age_ns)
+/* The slot of a process, or of the one that was not asked for for longest. */
+static struct cached_maps *find_slot(struct maps_cache *cache, pid_t pid, uint64_t start_ticks)
 {
-	struct cached_maps *slot = NULL;
-	struct stack_maps *maps, *previous = NULL;
-	int err = 0;
+	struct cached_maps *oldest = &cache->tasks[0];
 
-	pthread_mutex_lock(&cache->lock);
 	for (unsigned i = 0; i < MAPS_CACHED_TASKS; i++) {
 		struct cached_maps *task = &cache->tasks[i];
 
-		if (task->pid == pid && task->start_ticks == start_ticks) {
-			slot = task;
-			break;
-		}
-		if (!slot || task->used < slot->used)
-			slot = task;
+		if (task->maps && task->pid == pid && task->start_ticks == start_ticks)
+			return task;
+		if (task->used < oldest->used)
+			oldest = task;
 	}
-	if (slot->pid == pid && slot->start_ticks == start_ticks)
-		previous = slot->maps;
-	slot->used = ++cache->uses;
-	if (previous && max_age_ns && now_mono_ns() - previous->read_mono_ns < max_age_ns) {
-		maps = maps_get(previous);
-	} else {
-		maps = maps_read(cache->root, pid, previous);
-		err = errno;
-		/* A process that died meanwhile: its last picture serves what was captured before.
-		 */
-		if (!maps && previous && (err == ESRCH || err == ENOENT)) {
-			maps = maps_get(previous);
-		} else if (maps) {
-			if (!maps->serial)
-				maps->serial = ++cache->serial;
-			maps_put(slot->maps);
-			*slot = (struct cached_maps){pid, start_ticks, cache->uses, maps_get(maps)};
-		}
+	return oldest;
+}
+
+struct stack_maps *maps_cache_get(struct maps_cache *cache, pid_t pid, uint64_t start_ticks,
+				  uint64_t max_age_ns)
+{
+	struct stack_maps *maps, *previous = NULL;
+	struct cached_maps *slot;
+	int err;
+
+	pthread_mutex_lock(&cache->lock);
+	slot = find_slot(cache, pid, start_ticks);
+	if (slot->maps && slot->pid == pid && slot->start_ticks == start_ticks) {
+		previous = maps_get(slot->maps);
+		slot->used = ++cache->uses;
 	}
 	pthread_mutex_unlock(&cache->lock);
-	if (!maps)
-		errno = err;
+	if (previous && max_age_ns &&
+	    now_mono_ns() - __atomic_load_n(&previous->read_mono_ns, __ATOMIC_RELAXED) < max_age_ns)
+		return previous;
+
+	/* Reading takes up to milliseconds: not under the lock. */
+	maps = maps_read(cache->root, pid, previous);
+	err = errno;
+	/* A process that died meanwhile: its last picture serves what was captured before. */
+	if (!maps && previous && (err == ESRCH || err == ENOENT))
+		return previous;
+	if (maps) {
+		pthread_mutex_lock(&cache->lock);
+		if (!maps->serial)
+			maps->serial = ++cache->serial;
+		slot = find_slot(cache, pid, start_ticks);
+		maps_put(slot->maps);
+		*slot = (struct cached_maps){pid, start_ticks, ++cache->uses, maps_get(maps)};
+		pthread_mutex_unlock(&cache->lock);
+	}
+	maps_put(previous);
+	errno = err;
 	return maps;
 }

@@ -257,6 +257,9 @@ void ptrace_worker_main(struct ptrace_exchange *exchange, int socket, pid_t pare
 	sched_getaffinity(0, sizeof(life.cpus), &life.cpus);
 	life.has_timer = timer_create(CLOCK_MONOTONIC, &event, &life.timer) == 0;
 	memset(exchange->stack, 0, sizeof(exchange->stack));
+	/* The first byte says that requests are welcome. */
+	if (send(socket, &byte, 1, MSG_NOSIGNAL) != 1)
+		_exit(0);
 	while (recv(socket, &byte, 1, 0) == 1) {
 		bool clean = capture_one(&life);
 

@@ -15,7 +15,8 @@
 #define MAX_WAIT_NS         50000000ull
 #define PTRACE_DEADLINE_NS  20000000ull
 /* A thread that goes on and off the CPU: snapshot and perf take turns this often. */
-#define MAX_ROUNDS 6
+#define MAX_ROUNDS    6
+#define START_WAIT_MS 1000
 
 const char *stack_failure_text(enum stack_failure failure)
 {
@@ -109,6 +110,8 @@ struct stack_service *stack_service_new(const struct stack_config *config)
 		err = ptrace_worker_start(&service->worker);
 		if (err)
 			goto fail;
+		/* Only here there is time for it; if it takes longer, a capture will wait. */
+		ptrace_worker_wait(&service->worker, START_WAIT_MS);
 	}
 	return service;
 fail:
@@ -288,6 +291,11 @@ int stack_capture(struct stack_service *service, const struct stack_thread *thre
 	capture->cost_ns = capture_now_mono_ns() - since;
 	if (!failure) {
 		service->stats.captures[capture->kind]++;
+		/* Read the first time only; it may be dead when it is unwound. */
+		if (capture->registers.valid)
+			capture->maps =
+				maps_cache_get(service->maps, thread->pid,
+					       thread->start_boot_ns / 10000000, UINT64_MAX);
 		return 0;
 	}
 	capture->failure = failure;

@@ -131,28 +131,28 @@ int stack_unwind(struct stack_service *service, struct stack_capture *capture,
 	free(trace->text);
 	trace->text = NULL;
 	for (unsigned fresh = 0; fresh < 2; fresh++) {
-		bool had_maps = capture->maps;
-		struct stack_maps *maps;
+		/* The picture is kept for a while; at once when an address is in no mapping of it.
+		 */
+		struct stack_maps *maps = maps_cache_get(service->maps, capture->thread.pid,
+							 start_ticks, fresh ? 0 : MAPS_MAX_AGE_NS);
 
-		/* A second look only when an address is in no mapping and the picture is old. */
-		if (!had_maps || fresh) {
-			maps = maps_cache_get(service->maps, capture->thread.pid, start_ticks,
-					      fresh ? 0 : MAPS_MAX_AGE_NS);
-			if (!maps && !had_maps) {
-				trace->count = 1;
-				trace->frames[0] = (struct stack_frame){
-					.pc = registers_pc(&capture->registers),
-					.offset = registers_pc(&capture->registers),
-					.function = registers_pc(&capture->registers)};
-				trace->complete = false;
-				trace->end = END_NOT_MAPPED;
-				trace->end_address = trace->frames[0].pc;
-				return errno == ENOMEM ? -ENOMEM : 0;
-			}
-			if (!maps || maps == capture->maps) {
-				maps_put(maps);
-				return 0;
-			}
+		if (!maps && !capture->maps) {
+			trace->count = 1;
+			trace->frames[0] =
+				(struct stack_frame){.pc = registers_pc(&capture->registers),
+						     .offset = registers_pc(&capture->registers),
+						     .function = registers_pc(&capture->registers),
+						     .exact = true};
+			trace->complete = false;
+			trace->end = END_NOT_MAPPED;
+			trace->end_address = trace->frames[0].pc;
+			return errno == ENOMEM ? -ENOMEM : 0;
+		}
+		if (fresh && (!maps || maps == capture->maps)) {
+			maps_put(maps);
+			return 0;
+		}
+		if (maps) {
 			maps_put(capture->maps);
 			capture->maps = maps;
 		}
