@@ -50,6 +50,15 @@ row=$("$jankscope" frames --rows "$traces/synthetic/edge_monotonic_clock.pb" 2>/
 [ "$row" = "$(printf '10000001000\t8000')" ] && echo "ok - MONOTONIC timestamps are converted" ||
 	echo "not ok - MONOTONIC timestamps: $row"
 
+# What the threads of the worst frame did: sums of trace_processor's thread_state over its time.
+why=$("$jankscope" frames --json "$traces"/pixel6a_a13_startup_warm.* 2>/dev/null |
+	jq -c '.worst[0] | [.main, .render] | map([.running_ns, .runnable_ns, .sleeping_ns, .uninterruptible_ns])')
+[ "$why" = "[[312947,474244,16010079,0],[1567139,2431966,12798165,0]]" ] &&
+	echo "ok - why the worst frame was late" || echo "not ok - why the worst frame was late: $why"
+# select count(*) from slice where name glob 'Choreographer#doFrame [0-9]*' (and 'DrawFrame*')
+slices=$("$jankscope" frames --json "$traces"/cuttlefish_a16_app_startup.* 2>/dev/null | jq -c '.slices | [.do_frames, .draw_frames]')
+[ "$slices" = "[145,56]" ] && echo "ok - doFrame and DrawFrame slices, resynced ones once" || echo "not ok - slices: $slices"
+
 # trace|pid|layer: V shown segments fps... of the reference; p50 moves by the local period of idle gaps.
 python3 - "$jankscope" "$traces" <<'PYTHON'
 import csv, glob, json, subprocess, sys

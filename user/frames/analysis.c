@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_LOSSES  64
-#define MAX_CHANGES 10000
+#define MAX_LOSSES    64
+#define MAX_CHANGES   10000
+#define MAX_RENDERERS 256
 
 struct analysis {
 	struct analysis_options options;
@@ -19,6 +20,10 @@ struct analysis {
 	size_t loss_count;
 	struct worst_frame worst[ANALYSIS_MAX_WORST];
 	size_t worst_count;
+	struct {
+		int32_t pid, tid;
+	} renderers[MAX_RENDERERS]; /* which thread of a process draws */
+	size_t renderer_count;
 	int64_t period_ns, stated_period_ns;
 	const char *period_source;
 	struct refresh_change *changes;
@@ -175,6 +180,29 @@ static void on_latch(void *ctx, int32_t pid, const char *name, int64_t present_n
 	add_frame(ctx, pid, name, LAYER_BUFFER, &frame);
 }
 
+static void on_draw_frame(void *ctx, const struct app_slice *slice)
+{
+	struct analysis *a = ctx;
+	size_t i = 0;
+
+	while (i < a->renderer_count && a->renderers[i].pid != slice->pid)
+		i++;
+	if (i == MAX_RENDERERS)
+		return;
+	a->renderer_count += i == a->renderer_count;
+	a->renderers[i].pid = slice->pid;
+	a->renderers[i].tid = slice->tid;
+}
+
+static int32_t renderer_of(const struct analysis *a, int32_t pid)
+{
+	for (size_t i = 0; i < a->renderer_count; i++) {
+		if (a->renderers[i].pid == pid)
+			return a->renderers[i].tid;
+	}
+	return 0;
+}
+
 static void on_app_frame(void *ctx, int32_t pid, int64_t start_ns, int64_t end_ns)
 {
 	struct frame frame = {
@@ -266,7 +294,8 @@ const struct trace_events *analysis_events(void)
 
 struct analysis *analysis_new(const struct analysis_options *options)
 {
-	static const struct slices_ops ops = {.app_frame = on_app_frame, .latch = on_latch};
+	static const struct slices_ops ops = {
+		.app_frame = on_app_frame, .draw_frame = on_draw_frame, .latch = on_latch};
 	struct timeline_options timeline_options = {
 		.max_layers = ANALYSIS_MAX_LAYERS,
 		.row = options->row,
@@ -444,6 +473,8 @@ int analysis_finish(struct analysis *a)
 	/* half a refresh late is still on time */
 	while (a->worst_count && a->worst[a->worst_count - 1].late_ns < a->period_ns / 2)
 		a->worst_count--;
+	for (size_t i = 0; i < a->worst_count; i++)
+		a->worst[i].late.render_tid = renderer_of(a, a->worst[i].late.pid);
 	return err ? err : make_views(a);
 }
 

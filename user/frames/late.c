@@ -29,17 +29,11 @@ struct watch {
 	struct line main, render;
 };
 
-/* Which thread of a process draws: known only after its first DrawFrame, so events of threads that
- * might are kept until then. */
 struct late {
 	struct watch *watches;
 	size_t count;
 	struct slices *slices;
 	uint32_t order;
-	struct {
-		int32_t pid, tid;
-	} render[64];
-	unsigned render_count;
 	int64_t first_ns, last_ns;
 	int err;
 };
@@ -101,7 +95,7 @@ struct late *late_new(struct late_frame *frames, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		late->watches[i].frame = &frames[i];
 		late->watches[i].main.tid = frames[i].pid;
-		late->watches[i].render.tid = -1;
+		late->watches[i].render.tid = frames[i].render_tid ? frames[i].render_tid : -1;
 		if (frames[i].start_ns < late->first_ns)
 			late->first_ns = frames[i].start_ns;
 		if (frames[i].end_ns > late->last_ns)
@@ -134,27 +128,12 @@ bool late_wants(const struct late *late, int64_t first_ns, int64_t last_ns)
 	return false;
 }
 
-static int32_t render_thread(const struct late *late, int32_t pid)
-{
-	for (unsigned i = 0; i < late->render_count; i++) {
-		if (late->render[i].pid == pid)
-			return late->render[i].tid;
-	}
-	return -1;
-}
-
 static void on_mark(void *ctx, const struct trace_mark *mark)
 {
 	struct late *late = ctx;
 
 	if (mark->ts_ns < late->first_ns - BEFORE_NS || mark->ts_ns > late->last_ns + AFTER_NS)
 		return;
-	if (mark->kind == MARK_BEGIN && mark->name_size >= 9 && mark->tid != mark->pid &&
-	    !memcmp(mark->name, "DrawFrame", 9) && late->render_count < 64 &&
-	    render_thread(late, mark->pid) < 0) {
-		late->render[late->render_count].pid = mark->pid;
-		late->render[late->render_count++].tid = mark->tid;
-	}
 	if (!late->err)
 		late->err = slices_add(late->slices, mark);
 }
@@ -169,8 +148,6 @@ static void note(struct late *late, int32_t tid, int64_t ts_ns, enum thread_stat
 
 		if (ts_ns < watch->frame->start_ns - BEFORE_NS || ts_ns > watch->frame->end_ns)
 			continue;
-		if (watch->render.tid < 0)
-			watch->render.tid = render_thread(late, watch->frame->pid);
 		if (tid == watch->main.tid)
 			line = &watch->main;
 		else if (tid == watch->render.tid && tid >= 0)

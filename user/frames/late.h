@@ -12,8 +12,8 @@ struct thread_time {
 
 struct late_frame {
 	/* given */
-	int32_t pid;
-	int64_t token; /* vsync id, -1: none */
+	int32_t pid, render_tid; /* render_tid 0: not known */
+	int64_t token;           /* vsync id, -1: none */
 	int64_t start_ns, end_ns;
 	/* found */
 	bool has_do_frame, has_draw_frame;
