@@ -280,6 +280,7 @@ static void drop_idle_threads(struct slices *s)
 	struct thread *thread, *next;
 
 	HASH_ITER (hh, s->threads, thread, next) {
+		/* cppcheck-suppress uninitvar ; HASH_ITER sets it */
 		if (thread->depth)
 			continue;
 		HASH_DEL(s->threads, thread);
@@ -701,6 +702,7 @@ int slices_finish(struct slices *s)
 	sort_items(s);
 	err = handle_items(s, s->item_count);
 	HASH_ITER (hh, s->apps, app, next) {
+		/* cppcheck-suppress uninitvar ; HASH_ITER sets it */
 		while (app->pending_count && !app->draws) {
 			emit_pending(s, app, 0);
 			drop_pending(app, 1);

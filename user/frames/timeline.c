@@ -541,7 +541,7 @@ static int tangle_compare(const void *a, const void *b)
  * them anew. In the sorted sequence an end closes the start right before it, nothing else. */
 static int untangle(struct timeline *t, uint32_t machine, int64_t cookie)
 {
-	struct tangle events[2 * MAX_TANGLE];
+	struct tangle events[2 * MAX_TANGLE] = {{0}};
 	uint64_t number = *slot_head(t, machine, cookie);
 	struct slot *slot, *spare[MAX_TANGLE];
 	size_t count = 0, spares = 0;

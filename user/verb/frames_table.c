@@ -82,8 +82,7 @@ static void put_details(FILE *out, const struct frames_report *report,
 		layer->pid);
 	if (m->has_fps)
 		fprintf(out,
-			"  fps            %.1f raw, %.1f active in %" PRIu64
-			" stretches\n"
+			"  fps            %.1f raw, %.1f active in %" PRIu64 " stretches\n"
 			"  dropped        %" PRIu64 " against %s, %" PRIu64 " counting idle\n",
 			m->fps_raw, m->fps_active, m->segments, m->dropped,
 			layer->source == LAYER_TIMELINE ? "the expected timeline" : "its cadence",

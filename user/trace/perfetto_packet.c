@@ -1,0 +1,636 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What one TracePacket says. */
+#include "trace/perfetto_private.h"
+#include <stdlib.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#define MAX_SEQUENCES 65536
+#define MAX_NESTING   3
+#define MAX_INFLATED  (256U << 20) /* of one packet of packets */
+#define PIECE_BYTES   (64U << 10)
+#define MAX_WAITING   (1U << 20) /* bytes of packets that wait for a clock snapshot */
+
+/* TracePacket */
+enum {
+	PACKET_FTRACE = 1,
+	PACKET_PROCESS_TREE = 2,
+	PACKET_CLOCK_SNAPSHOT = 6,
+	PACKET_TIMESTAMP = 8,
+	PACKET_SEQUENCE_ID = 10,
+	PACKET_TRACK_EVENT = 11,
+	PACKET_SEQUENCE_FLAGS = 13,
+	PACKET_FTRACE_STATS = 34,
+	PACKET_TRACE_STATS = 35,
+	PACKET_INCREMENTAL_CLEARED = 41,
+	PACKET_PREVIOUS_DROPPED = 42,
+	PACKET_PACKAGES_LIST = 47,
+	PACKET_COMPRESSED = 50,
+	PACKET_CLOCK_ID = 58,
+	PACKET_DEFAULTS = 59,
+	PACKET_TIMELINE = 76,
+	PACKET_MACHINE = 98,
+	PACKET_FIRST_ON_SEQUENCE = 87,
+	PACKET_ZSTD_COMPRESSED = 133,
+};
+
+struct packet {
+	uint64_t timestamp, clock_id, sequence_id, flags, dropped, machine;
+	bool has_clock, cleared, first;
+	struct wire_field defaults, payload, timeline;
+	bool has_defaults, has_timeline;
+};
+
+void perfetto_loss(struct perfetto *p, const char *reason, uint64_t count)
+{
+	if (count && p->events->loss)
+		p->events->loss(p->ctx, reason, count);
+}
+
+static struct sequence *find_sequence(struct perfetto *p, const struct packet *packet, bool create)
+{
+	uint64_t key = packet->machine << 32 | (uint32_t)packet->sequence_id;
+	struct sequence *sequence;
+
+	HASH_FIND(hh, p->sequences, &key, sizeof(key), sequence);
+	if (!sequence && create && p->sequence_count < MAX_SEQUENCES) {
+		sequence = calloc(1, sizeof(*sequence));
+		if (!sequence)
+			return NULL;
+		sequence->key = key;
+		p->sequence_count++;
+		HASH_ADD(hh, p->sequences, key, sizeof(key), sequence);
+	}
+	return sequence;
+}
+
+/* The service also sets the flag on the first packet of a sequence, where it means nothing. */
+static void note_sequence(struct perfetto *p, const struct packet *packet)
+{
+	uint64_t key = packet->machine << 32 | (uint32_t)packet->sequence_id;
+	bool seen = true;
+
+	if (key != p->last_sequence) {
+		p->last_sequence = key;
+		seen = find_sequence(p, packet, false) != NULL;
+		if (!seen)
+			find_sequence(p, packet, true);
+	}
+	if (packet->dropped && seen && !packet->first)
+		perfetto_loss(p, "packets_dropped_by_writer", 1);
+}
+
+static void read_defaults(struct perfetto *p, const struct packet *packet)
+{
+	struct wire wire = wire_of(packet->defaults.data, packet->defaults.size);
+	struct sequence *sequence = find_sequence(p, packet, true);
+	struct wire_field field;
+
+	if (!sequence)
+		return;
+	sequence->default_clock = 0;
+	while (wire_next(&wire, &field) > 0) {
+		if (field.number == PACKET_CLOCK_ID && field.type == WIRE_VARINT)
+			sequence->default_clock = (uint32_t)field.value;
+	}
+}
+
+static uint32_t clock_sequence(uint32_t clock_id, const struct packet *packet)
+{
+	return clock_id >= CLOCK_ID_SEQUENCE_FIRST && clock_id <= CLOCK_ID_SEQUENCE_LAST
+		       ? (uint32_t)packet->sequence_id
+		       : 0;
+}
+
+static int read_clock_snapshot(struct perfetto *p, const struct packet *packet)
+{
+	struct wire wire = wire_of(packet->payload.data, packet->payload.size), again = wire;
+	struct wire_field field, inner;
+	int64_t boot_ns = 0;
+	bool found = false;
+
+	/* two rounds: BOOTTIME may stand behind the clocks that are compared with it */
+	for (unsigned round = 0; round < 2; round++, wire = again) {
+		while (wire_next(&wire, &field) > 0) {
+			uint64_t id = 0, ts = 0, multiplier = 1;
+			bool incremental = false;
+			struct wire clock;
+
+			if (field.number != 1 || field.type != WIRE_BYTES)
+				continue;
+			clock = wire_of(field.data, field.size);
+			while (wire_next(&clock, &inner) > 0) {
+				if (inner.number == 1)
+					id = inner.value;
+				else if (inner.number == 2)
+					ts = inner.value;
+				else if (inner.number == 3)
+					incremental = inner.value;
+				else if (inner.number == 4)
+					multiplier = inner.value;
+			}
+			if (id == CLOCK_ID_BOOTTIME) {
+				boot_ns = (int64_t)ts;
+				found = true;
+			} else if (round == 1 && !incremental && multiplier == 1 &&
+				   id <= UINT32_MAX) {
+				int err = trace_clocks_add(p->clocks, (uint32_t)packet->machine,
+							   clock_sequence((uint32_t)id, packet),
+							   (uint32_t)id, (int64_t)ts, boot_ns);
+
+				if (err)
+					return err;
+			}
+		}
+		if (!found)
+			break;
+	}
+	return 0;
+}
+
+/* Fields 2 to 4 and up mean different things in each of the five messages; see timeline.h. */
+static bool decode_timeline(const struct wire_field *payload, struct timeline_event *event)
+{
+	struct wire wire = wire_of(payload->data, payload->size);
+	struct wire_field outer, field;
+	unsigned shift;
+
+	if (wire_next(&wire, &outer) <= 0 || outer.type != WIRE_BYTES || outer.number < 1 ||
+	    outer.number > 5)
+		return false;
+	event->kind = (enum timeline_kind)outer.number;
+	/* Surface messages have display_frame_token before pid and layer_name after it: from there
+	 * on their numbers are those of the display messages plus 1, and plus 2. */
+	shift = event->kind >= TIMELINE_EXPECTED_SURFACE ? 1 : 0;
+	wire = wire_of(outer.data, outer.size);
+	while (wire_next(&wire, &field) > 0) {
+		if (field.number == 1 && field.type == WIRE_VARINT) {
+			event->has_cookie = true;
+			event->cookie = (int64_t)field.value;
+		} else if (event->kind == TIMELINE_END) {
+			continue;
+		} else if (field.number == 2 && field.type == WIRE_VARINT) {
+			event->has_token = true;
+			event->token = (int64_t)field.value;
+		} else if (shift && field.number == 3 && field.type == WIRE_VARINT) {
+			event->has_display_token = true;
+			event->display_token = (int64_t)field.value;
+		} else if (field.number == 3 + shift && field.type == WIRE_VARINT) {
+			event->has_pid = true;
+			event->pid = (int32_t)field.value;
+		} else if (shift && field.number == 5 && field.type == WIRE_BYTES) {
+			event->layer = (const char *)field.data;
+			event->layer_size = field.size;
+		} else if (field.type == WIRE_VARINT && field.number >= 4 + 2 * shift &&
+			   (event->kind == TIMELINE_ACTUAL_DISPLAY ||
+			    event->kind == TIMELINE_ACTUAL_SURFACE)) {
+			switch (field.number - 2 * shift) {
+			case 4:
+				event->present_type = (uint32_t)field.value;
+				break;
+			case 5:
+				event->on_time = field.value != 0;
+				break;
+			case 6:
+				event->gpu = field.value != 0;
+				break;
+			case 7:
+				event->jank = (uint32_t)field.value;
+				break;
+			case 8:
+				event->prediction_type = (uint32_t)field.value;
+				break;
+			case 9:
+				/* is_buffer stands here in surface messages, severity after it */
+				if (shift) {
+					event->is_buffer = field.value != 0;
+				} else {
+					event->has_severity = true;
+					event->severity = (uint32_t)field.value;
+				}
+				break;
+			case 10:
+				if (shift) {
+					event->has_severity = true;
+					event->severity = (uint32_t)field.value;
+				}
+				break;
+			}
+		}
+	}
+	return true;
+}
+
+static int wait_for_clock(struct perfetto *p, const struct packet *packet, uint32_t clock_id)
+{
+	struct {
+		uint64_t timestamp, sequence_id, machine;
+		uint32_t clock_id, size;
+	} head = {packet->timestamp, packet->sequence_id, packet->machine, clock_id,
+		  (uint32_t)packet->timeline.size};
+
+	if (!p->waiting && !(p->waiting = malloc(MAX_WAITING)))
+		return -ENOMEM;
+	if (packet->timeline.size > MAX_WAITING / 2 ||
+	    p->waiting_size + sizeof(head) + head.size > MAX_WAITING) {
+		perfetto_loss(p, "unknown_clock", 1);
+		return 0;
+	}
+	memcpy(p->waiting + p->waiting_size, &head, sizeof(head));
+	memcpy(p->waiting + p->waiting_size + sizeof(head), packet->timeline.data, head.size);
+	p->waiting_size += sizeof(head) + head.size;
+	return 0;
+}
+
+static int read_timeline(struct perfetto *p, const struct packet *packet, bool may_wait)
+{
+	struct timeline_event event = {.is_buffer = -1, .machine = (uint32_t)packet->machine};
+	uint32_t clock_id = (uint32_t)packet->clock_id;
+
+	if (!p->events->timeline)
+		return 0;
+	if (!packet->has_clock) {
+		struct sequence *sequence = find_sequence(p, packet, false);
+
+		clock_id = sequence && sequence->default_clock ? sequence->default_clock
+							       : CLOCK_ID_BOOTTIME;
+	}
+	if (!trace_clocks_convert(p->clocks, event.machine, clock_sequence(clock_id, packet),
+				  clock_id, (int64_t)packet->timestamp, &event.ts_ns)) {
+		if (may_wait)
+			return wait_for_clock(p, packet, clock_id);
+		perfetto_loss(p, "unknown_clock", 1);
+		return 0;
+	}
+	if (decode_timeline(&packet->timeline, &event))
+		p->events->timeline(p->ctx, &event);
+	else
+		perfetto_loss(p, "malformed_timeline_events", 1);
+	return 0;
+}
+
+/* A snapshot came: what waited for it can be placed in time. */
+int perfetto_drain_waiting(struct perfetto *p)
+{
+	size_t size = p->waiting_size, at = 0;
+	int err = 0;
+
+	p->waiting_size = 0;
+	while (at < size && !err) {
+		struct {
+			uint64_t timestamp, sequence_id, machine;
+			uint32_t clock_id, size;
+		} head;
+		struct packet packet = {.has_clock = true, .has_timeline = true};
+
+		memcpy(&head, p->waiting + at, sizeof(head));
+		at += sizeof(head);
+		packet.timestamp = head.timestamp;
+		packet.sequence_id = head.sequence_id;
+		packet.machine = head.machine;
+		packet.clock_id = head.clock_id;
+		packet.timeline.data = p->waiting + at;
+		packet.timeline.size = head.size;
+		at += head.size;
+		err = read_timeline(p, &packet, false);
+	}
+	return err;
+}
+
+static void read_process(struct perfetto *p, const struct wire_field *message)
+{
+	struct wire wire = wire_of(message->data, message->size);
+	struct wire_field field;
+	const char *name = "";
+	size_t size = 0;
+	int64_t pid = -1, uid = -1;
+
+	while (wire_next(&wire, &field) > 0) {
+		if (field.number == 1)
+			pid = (int32_t)field.value;
+		else if (field.number == 3 && field.type == WIRE_BYTES && !size) {
+			name = (const char *)field.data;
+			size = field.size;
+		} else if (field.number == 5)
+			uid = (int32_t)field.value;
+	}
+	if (pid >= 0 && p->events->process)
+		p->events->process(p->ctx, (int32_t)pid, uid, name, size);
+}
+
+static void read_thread(struct perfetto *p, const struct wire_field *message)
+{
+	struct wire wire = wire_of(message->data, message->size);
+	struct wire_field field;
+	const char *name = "";
+	size_t size = 0;
+	int32_t tid = -1, tgid = -1;
+
+	while (wire_next(&wire, &field) > 0) {
+		if (field.number == 1)
+			tid = (int32_t)field.value;
+		else if (field.number == 2 && field.type == WIRE_BYTES) {
+			name = (const char *)field.data;
+			size = field.size;
+		} else if (field.number == 3)
+			tgid = (int32_t)field.value;
+	}
+	if (tid >= 0 && p->events->thread)
+		p->events->thread(p->ctx, tid, tgid, name, size);
+}
+
+static void read_process_tree(struct perfetto *p, const struct wire_field *message)
+{
+	struct wire wire = wire_of(message->data, message->size);
+	struct wire_field field;
+
+	while (wire_next(&wire, &field) > 0) {
+		if (field.type != WIRE_BYTES)
+			continue;
+		if (field.number == 1)
+			read_process(p, &field);
+		else if (field.number == 2)
+			read_thread(p, &field);
+	}
+}
+
+static void read_packages(struct perfetto *p, const struct wire_field *message)
+{
+	struct wire wire = wire_of(message->data, message->size), inner;
+	struct wire_field field, part;
+
+	while (p->events->package && wire_next(&wire, &field) > 0) {
+		const char *name = NULL;
+		size_t size = 0;
+		uint64_t uid = 0;
+
+		if (field.number != 1 || field.type != WIRE_BYTES)
+			continue;
+		inner = wire_of(field.data, field.size);
+		while (wire_next(&inner, &part) > 0) {
+			if (part.number == 1 && part.type == WIRE_BYTES) {
+				name = (const char *)part.data;
+				size = part.size;
+			} else if (part.number == 2) {
+				uid = part.value;
+			}
+		}
+		if (name)
+			p->events->package(p->ctx, (uint32_t)uid, name, size);
+	}
+}
+
+/* The counters of TraceStats.buffer_stats only grow; the last ones stand for the whole trace. */
+static void read_trace_stats(struct perfetto *p, const struct wire_field *message)
+{
+	struct wire wire = wire_of(message->data, message->size), inner;
+	struct wire_field field, part;
+	unsigned n = 0;
+
+	while (wire_next(&wire, &field) > 0) {
+		struct buffer_loss *buffer;
+
+		if (field.number != 1 || field.type != WIRE_BYTES || n == PERFETTO_MAX_BUFFERS)
+			continue;
+		buffer = &p->buffers[n++];
+		inner = wire_of(field.data, field.size);
+		while (wire_next(&inner, &part) > 0) {
+			if (part.number == 3)
+				buffer->overwritten = part.value;
+			else if (part.number == 18)
+				buffer->discarded = part.value;
+			else if (part.number == 19)
+				buffer->writer_loss = part.value;
+		}
+	}
+}
+
+/* FtraceStats: phase 1 (1 start, 2 end), cpu_stats 2 {overrun 3}. */
+static void read_ftrace_stats(struct perfetto *p, const struct wire_field *message)
+{
+	struct wire wire = wire_of(message->data, message->size), inner;
+	struct wire_field field, part;
+	uint64_t phase = 0, overrun = 0;
+
+	while (wire_next(&wire, &field) > 0) {
+		if (field.number == 1 && field.type == WIRE_VARINT)
+			phase = field.value;
+		if (field.number != 2 || field.type != WIRE_BYTES)
+			continue;
+		inner = wire_of(field.data, field.size);
+		while (wire_next(&inner, &part) > 0)
+			overrun += part.number == 3 && part.type == WIRE_VARINT ? part.value : 0;
+	}
+	if (phase == 1)
+		p->ftrace_overrun_start = overrun;
+	else if (overrun > p->ftrace_overrun_start)
+		p->ftrace_overrun = overrun - p->ftrace_overrun_start;
+}
+
+static int inflate_zlib(struct perfetto *p, struct framing *framing, unsigned depth,
+			const struct wire_field *field, uint8_t *out)
+{
+	z_stream z = {.next_in = (uint8_t *)field->data, .avail_in = (unsigned)field->size};
+	size_t total = 0;
+	int rc, err = 0;
+
+	if (inflateInit2(&z, 15 + 32) != Z_OK)
+		return -ENOMEM;
+	do {
+		z.next_out = out;
+		z.avail_out = PIECE_BYTES;
+		rc = inflate(&z, Z_NO_FLUSH);
+		if (rc != Z_OK && rc != Z_STREAM_END) {
+			perfetto_loss(p, "damaged_compressed_packets", 1);
+			break;
+		}
+		total += PIECE_BYTES - z.avail_out;
+		if (total > MAX_INFLATED) {
+			perfetto_loss(p, "oversized_compressed_packets", 1);
+			break;
+		}
+		err = perfetto_read_stream(p, framing, depth, out, PIECE_BYTES - z.avail_out);
+	} while (!err && rc != Z_STREAM_END);
+	inflateEnd(&z);
+	return err;
+}
+
+static int inflate_zstd(struct perfetto *p, struct framing *framing, unsigned depth,
+			const struct wire_field *field, uint8_t *out)
+{
+	ZSTD_DStream *stream = ZSTD_createDStream();
+	ZSTD_inBuffer in = {field->data, field->size, 0};
+	size_t total = 0;
+	bool full = false;
+	int err = 0;
+
+	if (!stream)
+		return -ENOMEM;
+	ZSTD_DCtx_setParameter(stream, ZSTD_d_windowLogMax, 25);
+	while (!err && (in.pos < in.size || full)) {
+		ZSTD_outBuffer piece = {out, PIECE_BYTES, 0};
+		size_t rc = ZSTD_decompressStream(stream, &piece, &in);
+
+		if (ZSTD_isError(rc)) {
+			perfetto_loss(p, "damaged_compressed_packets", 1);
+			break;
+		}
+		total += piece.pos;
+		if (total > MAX_INFLATED) {
+			perfetto_loss(p, "oversized_compressed_packets", 1);
+			break;
+		}
+		err = perfetto_read_stream(p, framing, depth, out, piece.pos);
+		full = piece.pos == PIECE_BYTES;
+	}
+	ZSTD_freeDStream(stream);
+	return err;
+}
+
+/* A packet that holds compressed packets: they count at its place in the file. */
+static int nested_packets(struct perfetto *p, unsigned depth, const struct wire_field *field)
+{
+	struct framing framing = {.carry = NULL};
+	uint8_t *out;
+	int err;
+
+	if (depth + 1 > MAX_NESTING) {
+		perfetto_loss(p, "packets_nested_too_deep", 1);
+		return 0;
+	}
+	out = malloc(PIECE_BYTES);
+	if (!out)
+		return -ENOMEM;
+	if (field->number == PACKET_COMPRESSED)
+		err = inflate_zlib(p, &framing, depth + 1, field, out);
+	else
+		err = inflate_zstd(p, &framing, depth + 1, field, out);
+	if (err == -EBADMSG) {
+		perfetto_loss(p, "damaged_compressed_packets", 1);
+		err = 0;
+	} else if (framing.carry_size || framing.skip) {
+		perfetto_loss(p, "truncated_packets", 1);
+	}
+	free(framing.carry);
+	free(out);
+	return err;
+}
+
+static int dispatch(struct perfetto *p, unsigned depth, const struct packet *packet)
+{
+	const struct wire_field *payload = &packet->payload;
+	int err;
+
+	note_sequence(p, packet);
+	if (packet->cleared || packet->flags & 1) {
+		struct sequence *sequence = find_sequence(p, packet, false);
+
+		if (sequence)
+			sequence->default_clock = 0;
+	}
+	if (packet->has_defaults)
+		read_defaults(p, packet);
+	if (packet->has_timeline)
+		return read_timeline(p, packet, true);
+	switch (payload->number) {
+	case PACKET_FTRACE:
+		p->ftrace_bundles++;
+		/* threads of another machine have numbers of their own: not for us */
+		if (packet->machine == 0 &&
+		    ftrace_bundle(&p->ftrace, payload->data, payload->size) < 0)
+			perfetto_loss(p, "malformed_ftrace_bundles", 1);
+		return 0;
+	case PACKET_PROCESS_TREE:
+		if (packet->machine == 0)
+			read_process_tree(p, payload);
+		return 0;
+	case PACKET_CLOCK_SNAPSHOT:
+		err = read_clock_snapshot(p, packet);
+		return err ? err : perfetto_drain_waiting(p);
+	case PACKET_TRACK_EVENT:
+		p->track_events++;
+		return 0;
+	case PACKET_FTRACE_STATS:
+		read_ftrace_stats(p, payload);
+		return 0;
+	case PACKET_TRACE_STATS:
+		read_trace_stats(p, payload);
+		return 0;
+	case PACKET_PACKAGES_LIST:
+		if (packet->machine == 0)
+			read_packages(p, payload);
+		return 0;
+	case PACKET_COMPRESSED:
+	case PACKET_ZSTD_COMPRESSED:
+		return nested_packets(p, depth, payload);
+	}
+	return 0;
+}
+
+int perfetto_read_packet(struct perfetto *p, unsigned depth, const uint8_t *data, size_t size)
+{
+	struct wire wire = wire_of(data, size);
+	struct packet packet = {.timestamp = 0};
+	struct wire_field field;
+	int rc;
+
+	while ((rc = wire_next(&wire, &field)) > 0) {
+		if (field.type == WIRE_BYTES) {
+			switch (field.number) {
+			case PACKET_TIMELINE:
+				packet.timeline = field;
+				packet.has_timeline = true;
+				break;
+			case PACKET_DEFAULTS:
+				packet.defaults = field;
+				packet.has_defaults = true;
+				break;
+			case PACKET_FTRACE:
+			case PACKET_PROCESS_TREE:
+			case PACKET_CLOCK_SNAPSHOT:
+			case PACKET_TRACK_EVENT:
+			case PACKET_FTRACE_STATS:
+			case PACKET_TRACE_STATS:
+			case PACKET_PACKAGES_LIST:
+			case PACKET_COMPRESSED:
+			case PACKET_ZSTD_COMPRESSED:
+				packet.payload = field;
+				break;
+			}
+			continue;
+		}
+		switch (field.number) {
+		case PACKET_TIMESTAMP:
+			packet.timestamp = field.value;
+			break;
+		case PACKET_SEQUENCE_ID:
+			packet.sequence_id = field.value;
+			break;
+		case PACKET_SEQUENCE_FLAGS:
+			packet.flags = field.value;
+			break;
+		case PACKET_INCREMENTAL_CLEARED:
+			packet.cleared = field.value != 0;
+			break;
+		case PACKET_PREVIOUS_DROPPED:
+			packet.dropped = field.value;
+			break;
+		case PACKET_CLOCK_ID:
+			packet.clock_id = field.value;
+			packet.has_clock = true;
+			break;
+		case PACKET_FIRST_ON_SEQUENCE:
+			packet.first = field.value != 0;
+			break;
+		case PACKET_MACHINE:
+			packet.machine = (uint32_t)field.value;
+			break;
+		}
+	}
+	if (rc < 0) {
+		perfetto_loss(p, "malformed_packets", 1);
+		return 0;
+	}
+	p->packet_count++;
+	return dispatch(p, depth, &packet);
+}

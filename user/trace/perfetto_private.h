@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What perfetto.c (the framing) and perfetto_packet.c (what a packet says) share. */
+#pragma once
+#include "trace/perfetto.h"
+#include "trace/perfetto_clock.h"
+#include "trace/perfetto_ftrace.h"
+#include "trace/wire.h"
+#include <uthash.h>
+
+#define PERFETTO_MAX_BUFFERS 64
+
+struct sequence {
+	uint64_t key; /* machine in the upper half */
+	uint32_t default_clock;
+	UT_hash_handle hh;
+};
+
+struct buffer_loss {
+	uint64_t overwritten, discarded, writer_loss;
+};
+
+/* The framing of one stream of packets; nested streams have their own. */
+struct framing {
+	uint8_t *carry;
+	size_t carry_size, carry_capacity;
+	uint64_t skip; /* what is left of a field that nobody wants */
+};
+
+struct perfetto {
+	const struct trace_events *events;
+	void *ctx;
+	struct framing framing;
+	uint64_t offset, packet_offset;
+	bool lost_framing;
+	size_t marker_matched;
+	struct trace_clocks *clocks;
+	struct ftrace_decoder ftrace;
+	struct sequence *sequences;
+	uint64_t last_sequence; /* key of the packet before; all bits set: none */
+	unsigned sequence_count;
+	uint64_t track_events, packet_count, ftrace_bundles;
+	struct buffer_loss buffers[PERFETTO_MAX_BUFFERS];
+	uint64_t ftrace_overrun_start, ftrace_overrun;
+	uint8_t *waiting; /* FrameTimeline packets whose clock is not known yet, each with its size
+			   */
+	size_t waiting_size;
+	struct perfetto_block *blocks;
+	size_t block_count, block_capacity;
+	char error[160];
+};
+
+/* Count a loss, if anyone listens. */
+void perfetto_loss(struct perfetto *perfetto, const char *reason, uint64_t count);
+
+/* Decode one packet that is whole; depth counts the packets around it. 0, -ENOMEM. */
+int perfetto_read_packet(struct perfetto *perfetto, unsigned depth, const uint8_t *data,
+			 size_t size);
+/* Decode the packets that are complete in a stream of them. 0, -EBADMSG, -ENOMEM. */
+int perfetto_read_stream(struct perfetto *perfetto, struct framing *framing, unsigned depth,
+			 const uint8_t *data, size_t size);
+/* Decode what waits for a clock snapshot, as far as its clock is known. 0, -ENOMEM. */
+int perfetto_drain_waiting(struct perfetto *perfetto);
