@@ -443,6 +443,38 @@ static struct index *index_of(struct timeline *t, uint8_t kind)
 	return NULL;
 }
 
+/* What a row is joined with was last touched a window ago: ask for it some rows ahead, first the
+ * row, then the heads of its chains, then their first entries. */
+static void prefetch(const struct timeline *t, uint64_t number)
+{
+	const struct slot *slot = &t->ring[(number + 12) % WINDOW];
+	const struct index *index;
+
+	__builtin_prefetch(slot);
+	__builtin_prefetch((const char *)slot + 64);
+	slot = &t->ring[(number + 8) % WINDOW];
+	if (slot->kind == TIMELINE_ACTUAL_SURFACE) {
+		__builtin_prefetch(
+			index_head(&t->expected_surface, slot->machine, slot->pid, slot->token));
+		__builtin_prefetch(
+			index_head(&t->actual_display, slot->machine, 0, slot->display_token));
+		__builtin_prefetch(
+			index_head(&t->expected_display, slot->machine, 0, slot->display_token));
+	}
+	slot = &t->ring[(number + 4) % WINDOW];
+	if (slot->kind != TIMELINE_ACTUAL_SURFACE)
+		return;
+	index = &t->expected_surface;
+	__builtin_prefetch(
+		&index->ring[*index_head(index, slot->machine, slot->pid, slot->token) % WINDOW]);
+	index = &t->actual_display;
+	__builtin_prefetch(
+		&index->ring[*index_head(index, slot->machine, 0, slot->display_token) % WINDOW]);
+	index = &t->expected_display;
+	__builtin_prefetch(
+		&index->ring[*index_head(index, slot->machine, 0, slot->display_token) % WINDOW]);
+}
+
 /* The oldest slot leaves the window. */
 static int settle_oldest(struct timeline *t)
 {
@@ -451,6 +483,7 @@ static int settle_oldest(struct timeline *t)
 	struct index *index = index_of(t, slot->kind);
 	int err = 0;
 
+	prefetch(t, number);
 	if (slot->kind == TIMELINE_END)
 		t->counts.unpaired_ends++;
 	else if (slot->kind != KIND_FREE && slot->end_ns == TIMELINE_NONE)

@@ -32,25 +32,27 @@ static inline struct wire wire_of(const uint8_t *data, size_t size)
 /* Read one varint of at most 10 bytes. False where it does not end in time. */
 static inline __attribute__((always_inline)) bool wire_varint(struct wire *wire, uint64_t *value)
 {
-	const uint8_t *pos = wire->pos;
-	uint64_t sum = 0;
+	const uint8_t *pos = wire->pos, *end = wire->end;
+	uint64_t sum;
 	unsigned shift = 0;
 
-	if (pos < wire->end && *pos < 0x80) {
+	if (pos < end && *pos < 0x80) {
 		*value = *pos;
 		wire->pos = pos + 1;
 		return true;
 	}
-	while (pos < wire->end && shift < 70) {
-		uint8_t byte = *pos++;
+	/* ten bytes are as long as one gets: one look at the end is enough */
+	if (end - pos > 10)
+		end = pos + 10;
+	for (sum = 0; pos < end; shift += 7) {
+		uint64_t byte = *pos++;
 
-		sum |= shift < 64 ? (uint64_t)(byte & 0x7f) << shift : 0;
+		sum |= (byte & 0x7f) << shift;
 		if (byte < 0x80) {
 			wire->pos = pos;
 			*value = sum;
 			return true;
 		}
-		shift += 7;
 	}
 	return false;
 }
