@@ -64,6 +64,8 @@ struct sm {
 
 /* An execution at this time; times do not decrease. 0 or -ENOMEM. */
 int sm_add(struct sm *sm, int64_t time_ns);
+/* Nothing happened for so many refreshes, up to this time: the callback would have run at each. */
+int sm_idle(struct sm *sm, int64_t time_ns, uint64_t refreshes, unsigned rate);
 /* Close a stretch that is still open. */
 int sm_finish(struct sm *sm);
 void sm_free(struct sm *sm);

@@ -126,6 +126,21 @@ int sm_add(struct sm *sm, int64_t time_ns)
 	return 0;
 }
 
+int sm_idle(struct sm *sm, int64_t time_ns, uint64_t refreshes, unsigned rate)
+{
+	int err = sm->low ? sm_close_low(sm, time_ns) : 0;
+
+	sm->evaluations += refreshes;
+	sm->sum += (double)refreshes * rate;
+	if (rate < sm->min)
+		sm->min = rate;
+	/* the window fills anew from here */
+	sm->recent_count = 0;
+	sm->start_ns = time_ns;
+	sm->last_ns = time_ns;
+	return err;
+}
+
 int sm_finish(struct sm *sm)
 {
 	return sm->low ? sm_close_low(sm, sm->last_ns) : 0;

@@ -379,11 +379,12 @@ static int run_ticks(struct slices *s, struct app *app, int64_t busy_ns, int64_t
 	if (!app->sm.started)
 		return 0;
 	if (busy_ns - next > 2 * SECOND_NS) {
-		/* a long idle time: only its last second can matter */
+		/* a long idle time: only its last second is played tick by tick */
 		int64_t skipped = (busy_ns - next - SECOND_NS) / period_ns;
 
 		next += skipped * period_ns;
-		app->sm.last_ns = next;
+		err = sm_idle(&app->sm, next, (uint64_t)skipped,
+			      (unsigned)((SECOND_NS + period_ns / 2) / period_ns));
 	}
 	while (!err && next < busy_ns) {
 		err = sm_add(&app->sm, next);
@@ -411,19 +412,20 @@ static int main_thread_free(struct slices *s, const struct thread *thread, int64
 	return run_ticks(s, app, start_ns, end_ns);
 }
 
-static void emit_pending(struct slices *s, struct app *app, int64_t end_ns)
+static void emit_pending(struct slices *s, struct app *app, unsigned n, int64_t end_ns)
 {
-	const struct app_slice *slice = &app->pending[0];
+	const struct app_slice *slice = &app->pending[n];
 
 	if (s->ops->app_frame)
 		s->ops->app_frame(s->ctx, app->pid, slice->start_ns,
 				  end_ns ? end_ns : slice->end_ns);
 }
 
-static void drop_pending(struct app *app, unsigned count)
+static void drop_pending(struct app *app, unsigned n)
 {
-	app->pending_count -= count;
-	memmove(app->pending, app->pending + count, app->pending_count * sizeof(app->pending[0]));
+	app->pending_count--;
+	memmove(app->pending + n, app->pending + n + 1,
+		(app->pending_count - n) * sizeof(app->pending[0]));
 }
 
 static void do_frame_ended(struct slices *s, struct thread *thread, const struct app_slice *slice)
@@ -438,8 +440,8 @@ static void do_frame_ended(struct slices *s, struct thread *thread, const struct
 	if (app->pending_count == PENDING) {
 		/* without render thread (software drawing) the frame is the doFrame */
 		if (!app->draws)
-			emit_pending(s, app, 0);
-		drop_pending(app, 1);
+			emit_pending(s, app, 0, 0);
+		drop_pending(app, 0);
 	}
 	app->pending[app->pending_count++] = *slice;
 }
@@ -464,10 +466,9 @@ static void draw_frame_ended(struct slices *s, struct thread *thread, const stru
 	}
 	if (n == app->pending_count)
 		return;
-	drop_pending(app, n);
-	emit_pending(s, app,
+	emit_pending(s, app, n,
 		     thread->queued_ns > slice->start_ns ? thread->queued_ns : slice->end_ns);
-	drop_pending(app, 1);
+	drop_pending(app, n);
 }
 
 static int slice_begins(struct slices *s, const struct item *item)
@@ -704,8 +705,8 @@ int slices_finish(struct slices *s)
 	HASH_ITER (hh, s->apps, app, next) {
 		/* cppcheck-suppress uninitvar ; HASH_ITER sets it */
 		while (app->pending_count && !app->draws) {
-			emit_pending(s, app, 0);
-			drop_pending(app, 1);
+			emit_pending(s, app, 0, 0);
+			drop_pending(app, 0);
 		}
 		if (!err)
 			err = sm_finish(&app->sm);

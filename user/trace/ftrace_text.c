@@ -440,6 +440,8 @@ int trace_text_finish(struct trace_text *text)
 	if (text->carry_size || text->overlong)
 		take_whole_line(text, text->carry, text->carry_size);
 	text->carry_size = 0;
+	if (text->dumpsys.summary_lines && !text->dumpsys.rows)
+		loss(text, "gfxinfo_without_framestats", 1);
 	return 0;
 }
 
