@@ -417,9 +417,9 @@ static void watch_clocks(struct session *session, struct record_interval *interv
 	session->last_mono_ns = mono_ns;
 }
 
-static int take_interval(struct session *session, bool last)
+static int take_interval(struct session *session, bool last, bool final)
 {
-	struct record_interval interval = {.last = last};
+	struct record_interval interval = {.last = last, .final = final};
 	struct record record = {.type = RECORD_INTERVAL, .interval = &interval};
 	int err = 0;
 
@@ -446,13 +446,25 @@ static int take_interval(struct session *session, bool last)
 	return err;
 }
 
+/* The run is over when the interval that is being taken is. */
+static bool ends_with_this(const struct session *session)
+{
+	uint64_t taken = session->intervals + 1;
+
+	if (session->options.count && taken >= session->options.count)
+		return true;
+	return session->options.duration_ns &&
+	       (taken + session->overruns) * session->options.interval_ns >=
+		       session->options.duration_ns;
+}
+
 static int on_interval(void *ctx, uint32_t periods)
 {
 	struct session *session = ctx;
 	int err;
 
 	session->overruns += periods - 1;
-	err = take_interval(session, false);
+	err = take_interval(session, false, ends_with_this(session));
 	if (session->options.count && session->intervals >= session->options.count)
 		stop(session);
 	if (!any_sink_left(session))
@@ -599,7 +611,7 @@ enum exit_code session_run(struct session *session)
 	if (!err && !session->sink_error &&
 	    !(session->options.count && session->intervals >= session->options.count) &&
 	    left_ns > NSEC_PER_MSEC)
-		err = take_interval(session, true);
+		err = take_interval(session, true, true);
 	if (!err)
 		emit_footer(session);
 	if (err) {
