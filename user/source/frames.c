@@ -241,13 +241,13 @@ static int frames_sample(struct source *source, struct record_interval *interval
 	struct frames_source *s = of(source);
 	const struct stream_layer *layers;
 	size_t count;
-	int err = s->input->ops->poll(s->input, interval->last);
+	int err = s->input->ops->poll(s->input, interval->final);
 
 	if (!err)
 		err = frame_stream_error(s->stream);
 	if (!err)
 		err = frame_stream_settle(s->stream, monotonic_ns(), s->input->window_ns,
-					  interval->last);
+					  interval->final);
 	free_layers(s);
 	if (!err)
 		err = frame_stream_take(s->stream, &layers, &count);
