@@ -16,9 +16,10 @@ if ! command -v eu-stack >/dev/null; then echo "ok - stack oracle # SKIP no eu-s
 [ -x "$dump" ] || { echo "not ok - stack: $dump was not built"; exit 1; }
 
 start() { # program args... -> $pid, ready
+	rm -f out
 	"$@" >out 2>&1 &
 	pid=$!; pids="$pids $pid"
-	for _ in $(seq 100); do grep -q ready out && break; sleep 0.02; done
+	for _ in $(seq 500); do grep -qs ready out && break; sleep 0.02; done
 	sleep 0.05
 }
 stop() { kill -9 "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; }

@@ -228,8 +228,8 @@ static int row_of_frame(const struct cfi_tables *tables, const struct cfi_image 
 			uint64_t address, Dwarf_Frame *frame, struct cfi_row **out)
 {
 	unsigned registers = tables->arch == STACK_X86_64 ? 17 : 32;
-	/* What libdw says of the callee-saved registers without a rule: same value. Sources: the
-	 * System V ABI of x86_64 (3.2.1) and the AAPCS64 (6.1.1). */
+	/* Callee-saved registers without a rule: libdw says same value, by its tables of the System
+	 * V ABI of x86_64 (3.2.1) and of the AAPCS64 (6.1.1). */
 	struct cfi_row row = {0}, *copy;
 	struct cfi_rule rules[STACK_REGISTERS];
 	bool keep = false;

@@ -269,14 +269,14 @@ static int open_mapping(const struct module_scope *scope, const struct map_entry
 /* Where in the file the ELF of this mapping starts: at the nearest mapping up to this one of the
  * same file that begins with the magic; that is how an ELF stored in an APK shows. Between them
  * there may be others ([page size compat] of Android 15). */
-static uint64_t elf_start(const struct stack_maps *maps, const struct map_entry *entry, int fd)
+static bool elf_start(const struct stack_maps *maps, const struct map_entry *entry, int fd,
+		      uint64_t *start)
 {
 	const struct map_entry *of = entry;
 	uint64_t offset = entry->offset;
+	char magic[4];
 
 	for (unsigned steps = 0; steps < 64 && entry >= maps->entries; steps++, entry--) {
-		char magic[4];
-
 		if (entry->inode != of->inode || entry->dev != of->dev)
 			continue;
 		if (entry->offset > offset)
@@ -284,9 +284,15 @@ static uint64_t elf_start(const struct stack_maps *maps, const struct map_entry 
 		offset = entry->offset;
 		if (pread(fd, magic, sizeof(magic), offset) == sizeof(magic) &&
 		    !memcmp(magic, "\177ELF", sizeof(magic)))
-			return offset;
+			goto found;
 	}
-	return 0;
+	offset = 0;
+	if (pread(fd, magic, sizeof(magic), 0) != sizeof(magic) ||
+	    memcmp(magic, "\177ELF", sizeof(magic)))
+		return false;
+found:
+	*start = offset;
+	return true;
 }
 
 static ssize_t read_process(pid_t pid, uint64_t address, void *to, size_t len)
@@ -356,20 +362,29 @@ static struct module *bare_module(struct modules *m, const struct module_scope *
 static struct module *file_module(struct modules *m, const struct module_scope *scope,
 				  const struct map_entry *entry)
 {
-	int fd = open_mapping(scope, entry), err;
 	struct module *module;
 	struct elf_file elf;
 	struct module_key key;
 	struct stat st;
+	uint64_t start;
+	int fd, err;
 
-	if (fd < 0 || fstat(fd, &st)) {
+	/* Opening a device may do something. */
+	if (entry->path_len > 5 && !memcmp(maps_path(scope->maps, entry), "/dev/", 5))
+		return bare_module(m, scope, entry);
+	fd = open_mapping(scope, entry);
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode)) {
 		if (fd >= 0)
 			close(fd);
 		m->elf_unreadable++;
 		return bare_module(m, scope, entry);
 	}
-	key = (struct module_key){st.st_dev, st.st_ino, elf_start(scope->maps, entry, fd),
-				  st.st_size,
+	/* Code that no ELF holds (a JIT's memfd) is no loss. */
+	if (!elf_start(scope->maps, entry, fd, &start)) {
+		close(fd);
+		return bare_module(m, scope, entry);
+	}
+	key = (struct module_key){st.st_dev, st.st_ino, start, st.st_size,
 				  st.st_mtim.tv_sec * 1000000000ull + st.st_mtim.tv_nsec};
 	HASH_FIND(hh, m->by_key, &key, sizeof(key), module);
 	if (module) {
