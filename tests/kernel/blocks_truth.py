@@ -83,7 +83,7 @@ class Looper:
 
 class Recorder:
     def __init__(self, name, pids, *flags, targets=()):
-        self.path = "%s/%s.jsonl" % (work, name)
+        self.path = os.path.join(work, name.replace(" ", "-") + ".jsonl")
         self.name = name
         self.interrupted = False
         wanted = [w for p in pids for w in ("-p", str(p))] + [w for p in targets for w in ("-p", p)]
@@ -546,7 +546,7 @@ def variants():
     for name, flags in (("raw_tp", ["--variant", "raw_tp"]), ("hash", ["--test-hash"]),
                         ("raw_tp/switch", ["--variant", "raw_tp", "--detector", "switch"]),
                         ("raw_tp/syscall", ["--variant", "raw_tp", "--detector", "syscall"]),
-                        ("stack off", ["--stack", "off"]),
+                        ("perf uprobes", ["--test-one-by-one"]), ("stack off", ["--stack", "off"]),
                         ("ptrace", ["--stack", "ptrace"])):
         target = Looper()
         recorder = Recorder("variant-" + name.replace("/", "-"), [target.pid], "--block", "200ms",

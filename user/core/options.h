@@ -41,6 +41,7 @@ struct options {
 	bool rows;
 	const char *frames; /* record: live, perfetto, off or a file; NULL: off */
 	bool frames_force;
+	bool test_one_by_one;
 	bool test_hash;
 	bool help;
 	char **arguments; /* what is no flag */

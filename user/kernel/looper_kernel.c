@@ -158,9 +158,12 @@ static int map_all(struct looper_kernel *kernel)
 	return kernel->ring ? 0 : -errno;
 }
 
-struct looper_kernel *looper_kernel_open(struct sched_kernel *sched, int detector,
-					 const char *btf_path, char *reason, size_t size)
+struct looper_kernel *looper_kernel_open(struct sched_kernel *sched,
+					 const struct looper_kernel_options *options, char *reason,
+					 size_t size)
 {
+	enum looper_detector detector = options->detector;
+	const char *btf_path = options->btf_path;
 	struct looper_kernel *kernel = calloc(1, sizeof(*kernel));
 	int err;
 
@@ -172,7 +175,8 @@ struct looper_kernel *looper_kernel_open(struct sched_kernel *sched, int detecto
 	kernel_log_clear();
 	err = sched_kernel_loopers(sched, &kernel->maps);
 	if (!err) {
-		kernel->multi = !detector || detector == LOOPER_BY_UPROBE;
+		kernel->multi = (!detector || detector == LOOPER_BY_UPROBE) &&
+				!options->test_one_by_one;
 		err = load(kernel, detector, btf_path, kernel->multi);
 	}
 	if (err && kernel->multi) {

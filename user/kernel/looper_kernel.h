@@ -13,10 +13,17 @@
 
 struct looper_kernel;
 
+struct looper_kernel_options {
+	enum looper_detector detector; /* 0: any */
+	const char *btf_path;	       /* NULL: the kernel's own */
+	bool test_one_by_one;	       /* perf uprobes although the kernel has uprobe_multi */
+};
+
 /* Load for a detector, 0: for any; LOOPER_BY_SYSCALL attaches sys_enter at once. sched is borrowed
  * and was opened with loopers. On failure NULL, with errno and a line in reason. */
-struct looper_kernel *looper_kernel_open(struct sched_kernel *sched, int detector,
-					 const char *btf_path, char *reason, size_t size);
+struct looper_kernel *looper_kernel_open(struct sched_kernel *sched,
+					 const struct looper_kernel_options *options, char *reason,
+					 size_t size);
 void looper_kernel_close(struct looper_kernel *kernel);
 
 /* Attach sys_enter, for threads that cannot be probed. Loaded for 0 and LOOPER_BY_SYSCALL. */

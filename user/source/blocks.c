@@ -224,6 +224,19 @@ static void move_frozen(const struct watched *watched, struct looper_period_even
 	}
 }
 
+/* A process is met between fork and exec too, or before zygote's child took its name. */
+static void refresh_names(struct blocks_source *blocks, struct watched *watched)
+{
+	const struct target_process *process =
+		target_set_find(blocks->context.targets, watched->pid);
+
+	if (!process || process->start_boot_ns != watched->start_boot_ns)
+		return;
+	snprintf(watched->process, sizeof(watched->process), "%s", process->process);
+	snprintf(watched->package, sizeof(watched->package), "%s",
+		 process->package ? process->package : "");
+}
+
 /* period tells all; the samples go with the last report of their period. */
 static int report_block(struct blocks_source *blocks, struct watched *watched,
 			const struct looper_period_event *told, enum block_state state,
@@ -248,6 +261,7 @@ static int report_block(struct blocks_source *blocks, struct watched *watched,
 	}
 	block = &report->block;
 	report->last = last;
+	refresh_names(blocks, watched);
 	report->process = strdup(watched->process);
 	report->package = watched->package[0] ? strdup(watched->package) : NULL;
 	if (!report->process)
@@ -585,6 +599,13 @@ static int start_watching(struct blocks_source *blocks, const struct target_proc
 		blocks->unwatched += errno == ENOSPC;
 		return errno == ENOMEM ? -ENOMEM : 0;
 	}
+	if (wait_is_32_bit(watched->pid)) {
+		/* Its system calls have other numbers, its stack other words. */
+		watched->detector = (uint32_t)blocks->options.detector;
+		watched->unwatchable = true;
+		tell_degraded(blocks, watched, "32-bit programs are not watched");
+		return 0;
+	}
 	choose_detector(blocks, watched);
 	err = blocks_watch_start(blocks->watch, watched, blocks->kernel, blocks->context.block_ns);
 	if (err) {
@@ -631,7 +652,7 @@ static int look_around(struct blocks_source *blocks)
 	for (uint32_t i = 0; i < LOOPER_MAX_WATCHED && !err; i++) {
 		struct watched *watched = blocks_watch_at(blocks->watch, i);
 
-		if (watched)
+		if (watched && !watched->unwatchable)
 			err = look_at(blocks, watched, now_ns, &next_ns);
 	}
 	now_ns = clock_now_ns(CLOCK_MONOTONIC);
@@ -686,9 +707,14 @@ static int blocks_open(struct source *source, const struct source_context *conte
 			 "blocks need the switch program, which could not be loaded");
 		return -ENOTSUP;
 	}
-	blocks->kernel = looper_kernel_open(blocks->sched, blocks->options.detector,
-					    blocks->options.btf_path, source->reason,
-					    sizeof(source->reason));
+	blocks->kernel = looper_kernel_open(
+		blocks->sched,
+		&(struct looper_kernel_options){
+			.detector = (enum looper_detector)blocks->options.detector,
+			.btf_path = blocks->options.btf_path,
+			.test_one_by_one = blocks->options.test_one_by_one,
+		},
+		source->reason, sizeof(source->reason));
 	if (!blocks->kernel)
 		return -errno;
 	blocks->watch = blocks_watch_new();

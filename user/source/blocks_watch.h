@@ -16,6 +16,7 @@ struct watched_load {
 
 struct watched {
 	bool used;
+	bool unwatchable; /* only remembered, so that it is told once */
 	uint32_t index;
 	pid_t pid; /* and tid: main threads only */
 	int pidfd; /* own copy; -1: none */

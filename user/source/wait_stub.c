@@ -67,6 +67,23 @@ int wait_place_epfd(const struct wait_place *place)
 	return (int)place->arguments[0];
 }
 
+bool wait_is_32_bit(pid_t pid)
+{
+	char path[64];
+	uint8_t ident[5] = {0};
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, ident, sizeof(ident));
+	close(fd);
+	/* EI_CLASS is ELFCLASS32 */
+	return n == sizeof(ident) && !memcmp(ident, "\177ELF", 4) && ident[4] == 1;
+}
+
 int wait_is_epoll(pid_t pid, int fd)
 {
 	char path[64], target[64];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Where the code of a process waits in epoll: the places for a pair of uprobes. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -30,5 +31,7 @@ struct wait_place {
 int wait_place_read(pid_t pid, struct wait_place *place);
 /* The epoll fd that it waits on, or -1. */
 int wait_place_epfd(const struct wait_place *place);
+/* The program is a 32-bit one. */
+bool wait_is_32_bit(pid_t pid);
 /* The fd refers to an epoll instance (it may have been closed, or be something else by now). */
 int wait_is_epoll(pid_t pid, int fd);

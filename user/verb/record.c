@@ -99,6 +99,7 @@ static enum exit_code add_sources(struct session *session, const struct options 
 	const struct blocks_options blocks = {
 		.detector = options->detector,
 		.stack = (enum blocks_stack)options->stack,
+		.test_one_by_one = options->test_one_by_one,
 		.btf_path = btf_path,
 	};
 	struct source *cpu_source = cpu_source_new(&cpu);

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "abi/sched.h"
+#include "core/paths.h"
+#include "source/blocks_ledger.h"
+#include "source/blocks_stacks.h"
+#include "source/lock_owner.h"
+#include "source/recording.h"
+#include "source/wait_stub.h"
+
+#define MS 1000000ull
+
+static void add_spell(struct block_spells *spells, uint64_t number, uint64_t begin_ms,
+		      uint64_t end_ms, uint64_t wait_ms, uint32_t state, uint32_t reason)
+{
+	struct looper_spell_event event = {
+		.head = {.begin_ns = begin_ms * MS, .end_ns = end_ms * MS},
+		.spell = number,
+		.wait_ns = wait_ms * MS,
+		.state = state,
+		.reason = reason,
+		.syscall_nr = -1,
+		.waker_tid = (uint32_t)number + 100,
+		.waker_comm = "waker",
+	};
+
+	cr_assert_eq(block_spells_add(spells, &event), 0);
+}
+
+static struct block_samples chain(struct block_sample *samples, size_t count)
+{
+	for (size_t i = 0; i + 1 < count; i++)
+		samples[i].next = &samples[i + 1];
+	return (struct block_samples){&samples[0], &samples[count - 1], count, {0}};
+}
+
+Test(block_weights, a_running_sample_reaches_half_way)
+{
+	struct block_sample list[] = {{.t_ns = 100 * MS}, {.t_ns = 150 * MS}, {.t_ns = 300 * MS}};
+	struct block_samples samples = chain(list, 3);
+	struct block_spells none = {0};
+	uint64_t weights[3];
+
+	cr_expect_eq(block_sample_weights(&samples, &none, 0, 400 * MS, 0, 0, weights), 0);
+	cr_expect_eq(weights[0], 125 * MS);
+	cr_expect_eq(weights[1], 100 * MS);
+	cr_expect_eq(weights[2], 175 * MS);
+}
+
+Test(block_weights, a_sleep_has_its_exact_time)
+{
+	struct block_sample list[] = {
+		{.t_ns = 100 * MS}, {.t_ns = 250 * MS, .spell = 7}, {.t_ns = 450 * MS}};
+	struct block_samples samples = chain(list, 3);
+	struct block_spells spells = {0};
+	uint64_t weights[3];
+
+	/* Asleep from 200 to 400, of which the last 10 it waited for a CPU. */
+	add_spell(&spells, 7, 200, 400, 10, OFF_CPU_SLEEPING, LOOPER_REASON_FUTEX);
+	cr_expect_eq(block_sample_weights(&samples, &spells, 0, 500 * MS, 0, 0, weights), 0);
+	cr_expect_eq(weights[1], 190 * MS);
+	cr_expect_eq(weights[0] + weights[2], 310 * MS);
+	cr_expect_geq(weights[0], 200 * MS);
+	block_spells_free(&spells);
+}
+
+Test(block_weights, a_sleep_without_a_sample_is_in_no_stack)
+{
+	struct block_sample list[] = {{.t_ns = 300 * MS}};
+	struct block_samples samples = chain(list, 1);
+	struct block_spells spells = {0};
+	uint64_t weights[1];
+
+	add_spell(&spells, 1, 10, 90, 0, OFF_CPU_SLEEPING, LOOPER_REASON_SLEEP);
+	cr_expect_eq(block_sample_weights(&samples, &spells, 0, 500 * MS, 0, 0, weights), 80 * MS);
+	cr_expect_eq(weights[0], 420 * MS);
+	block_spells_free(&spells);
+}
+
+Test(block_weights, a_preempted_stack_stands_as_long_as_it_waited)
+{
+	struct block_sample list[] = {{.t_ns = 120 * MS, .spell = 3}, {.t_ns = 400 * MS}};
+	struct block_samples samples = chain(list, 2);
+	struct block_spells spells = {0};
+	uint64_t weights[2];
+
+	add_spell(&spells, 3, 100, 300, 200, OFF_CPU_RUNNABLE, LOOPER_REASON_OTHER);
+	cr_expect_eq(block_sample_weights(&samples, &spells, 0, 500 * MS, 0, 0, weights), 0);
+	cr_expect_eq(weights[0], 350 * MS, "until half way between 300 and 400");
+	cr_expect_eq(weights[1], 150 * MS);
+	block_spells_free(&spells);
+}
+
+Test(block_weights, an_open_sleep_counts_until_now)
+{
+	struct block_sample list[] = {{.t_ns = 100 * MS, .spell = 9}};
+	struct block_samples samples = chain(list, 1);
+	struct block_spells none = {0};
+	uint64_t weights[1];
+
+	cr_expect_eq(block_sample_weights(&samples, &none, 0, 500 * MS, 9, 20 * MS, weights),
+		     20 * MS);
+	cr_expect_eq(weights[0], 480 * MS);
+}
+
+Test(block_ledger, sums_classes_and_longest_sleeps)
+{
+	struct looper_period_event period = {
+		.head = {.begin_ns = 1000 * MS, .end_ns = 7000 * MS},
+		.cpu_ns = 500 * MS,
+		.sums = {.sleeping_ns = 1400 * MS,
+			 .stopped_ns = 4100 * MS,
+			 .reason_ns = {[LOOPER_REASON_FUTEX] = 1000 * MS,
+				       [LOOPER_REASON_SLEEP] = 400 * MS}},
+		.preempted_other_ns = 3,
+		.preemptors = {{.ns = 5, .tid = 7, .comm = "a"}, {.ns = 9, .tid = 8, .comm = "b"}},
+	};
+	struct record_block block = {0};
+	struct block_spells spells = {0};
+
+	for (uint64_t i = 0; i < 12; i++)
+		add_spell(&spells, i, 100 * i, 100 * i + 10 + i, 0, OFF_CPU_SLEEPING,
+			  LOOPER_REASON_FUTEX);
+	add_spell(&spells, 12, 2000, 2900, 0, OFF_CPU_RUNNABLE, LOOPER_REASON_OTHER);
+	cr_assert_eq(block_ledger_fill(&block, &period, &spells, 5, NULL, NULL), 0);
+	cr_expect_eq(block.start_boot_ns, 1000 * MS + 5);
+	cr_expect_eq(block.wall_ns, 6000 * MS);
+	cr_expect_eq(block.class, BLOCK_SHORT, "it was stopped for 4.1 of 6 s");
+	cr_assert_eq(block.reason_count, 2);
+	cr_expect_str_eq(block.reasons[0].reason, "futex");
+	cr_assert_eq(block.preemptor_count, 3);
+	cr_expect_str_eq(block.preemptors[0].thread, "b");
+	cr_assert_eq(block.sleep_count, BLOCK_SLEEPS);
+	for (size_t i = 0; i < block.sleep_count; i++)
+		cr_expect_eq(block.sleeps[i].ns, (21 - i) * MS);
+	cr_expect(block.waker.present);
+	cr_expect_eq(block.waker.tid, 111);
+	cr_expect_null(block_spells_find(&spells, 99));
+	cr_expect_eq(block_spells_find(&spells, 5)->begin_ns, 500 * MS);
+	block_ledger_free(&block);
+	block_spells_free(&spells);
+}
+
+Test(block_ledger, spells_beyond_the_room_are_counted)
+{
+	struct looper_period_event period = {.head = {.end_ns = 1}};
+	struct record_block block = {0};
+	struct block_spells spells = {0};
+
+	for (uint64_t i = 0; i < BLOCK_SPELLS + 3; i++)
+		add_spell(&spells, i, i, i + 1, 0, OFF_CPU_SLEEPING, LOOPER_REASON_SLEEP);
+	cr_assert_eq(block_ledger_fill(&block, &period, &spells, 0, NULL, NULL), 0);
+	cr_expect_eq(counter_list_get(&block.lost, "block_spells_dropped"), 3);
+	block_ledger_free(&block);
+	block_spells_free(&spells);
+}
+
+/* The words of a mutex that somebody else holds, as each library lays them out. */
+static pid_t owner_of(const uint32_t words[4], uint32_t operation)
+{
+	return lock_owner(getpid(), getpid() + 1000000, (uint64_t)(uintptr_t)words, operation);
+}
+
+Test(lock_owner, layouts)
+{
+	uint32_t me = (uint32_t)getpid();
+	uint32_t glibc[4] = {2, 1, me, 1}, art[4] = {3, me, 0, 0}, pi[4] = {me | 0x80000000u};
+	uint32_t free_lock[4] = {0}, nobody[4] = {2, 0, 0x3fffffff, 0};
+	void *edge = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	cr_expect_eq(owner_of(glibc, 0x80), (pid_t)me, "FUTEX_WAIT_PRIVATE on glibc's mutex");
+	cr_expect_eq(owner_of(art, 0x80), (pid_t)me, "art::Mutex");
+	cr_expect_eq(owner_of(pi, 6), (pid_t)me, "FUTEX_LOCK_PI");
+	cr_expect_lt(owner_of(free_lock, 0x80), 0);
+	cr_expect_lt(owner_of(nobody, 0x80), 0, "no such thread");
+	cr_expect_lt(owner_of(glibc, 1), 0, "FUTEX_WAKE waits for nobody");
+	cr_expect_lt(lock_owner(getpid(), getpid(), (uint64_t)(uintptr_t)glibc, 0), 0,
+		     "the waiter is not its own owner");
+	cr_expect_lt(lock_owner(getpid(), 1, 8, 0), 0, "not mapped");
+	/* A PI word in the last four bytes of a mapping. */
+	munmap((char *)edge + 4096, 4096);
+	*(uint32_t *)((char *)edge + 4092) = me;
+	cr_expect_eq(lock_owner(getpid(), 1, (uint64_t)(uintptr_t)edge + 4092, 6), (pid_t)me);
+}
+
+Test(wait_stub, this_libc)
+{
+	struct wait_stub stub;
+
+	cr_assert_eq(wait_stub_find(getpid(), &stub), 0);
+	cr_expect_geq(stub.enter_count, 2, "epoll_wait and epoll_pwait");
+	cr_expect_geq(stub.leave_count, stub.enter_count);
+	for (size_t i = 0; i < stub.enter_count; i++)
+		for (size_t k = 0; k < stub.leave_count; k++)
+			cr_expect_neq(stub.enter[i], stub.leave[k]);
+	cr_expect_lt(wait_stub_find(0x3fffffff, &stub), 0);
+}
+
+Test(wait_place, epoll_and_its_fd)
+{
+	struct wait_place place = {.syscall_nr = 281, .arguments = {12}};
+	int pipes[2], test_epoll = epoll_create1(EPOLL_CLOEXEC);
+
+	cr_assert_eq(pipe(pipes), 0);
+	cr_expect(wait_is_epoll(getpid(), test_epoll));
+	cr_expect_not(wait_is_epoll(getpid(), pipes[0]));
+	cr_expect_not(wait_is_epoll(getpid(), 1000));
+	cr_expect_not(wait_is_32_bit(getpid()));
+#ifdef __x86_64__
+	cr_expect_eq(wait_place_epfd(&place), 12);
+	place.syscall_nr = 0;
+#endif
+	cr_expect_eq(wait_place_epfd(&place), -1);
+	cr_expect_eq(wait_place_read(getpid(), &place), 0);
+}
+
+static int count_weight(void *ctx, const struct record_block *block)
+{
+	for (size_t i = 0; i < block->stack_count; i++)
+		*(uint64_t *)ctx += block->stacks[i].weight_ns;
+	return 0;
+}
+
+Test(recording, the_last_record_of_each_block_counts)
+{
+	char path[] = "/tmp/recording.XXXXXX";
+	int fd = mkstemp(path);
+	struct recording_counts counts;
+	uint64_t weight = 0;
+	const char *text = "{\"type\":\"header\"}\n"
+			   "{\"type\":\"block\",\"pid\":1,\"start_boot_ns\":5,\"state\":\"open\","
+			   "\"stacks\":[{\"weight_ns\":10,\"frames\":[]}]}\n"
+			   "{\"type\":\"block\",\"pid\":1,\"start_boot_ns\":5,\"state\":\"closed\","
+			   "\"stacks\":[{\"weight_ns\":20,\"frames\":[]}]}\n"
+			   "{\"type\":\"block\",\"pid\":2,\"start_boot_ns\":5,\"state\":\"open\","
+			   "\"stacks\":[{\"weight_ns\":3,\"frames\":[]}]}\n"
+			   "{\"type\":\"block\",\"pid\":2,\"start_boot_ns\":5,\"state\":\"open\","
+			   "\"stacks\":[{\"weight_ns\":4,\"frames\":[{\"offset\":-1},7]}]}\n"
+			   "{\"type\":\"block\",\"pid\":";
+
+	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	cr_expect_eq(recording_each_block(path, count_weight, &weight, &counts), 0);
+	cr_expect_eq(weight, 24);
+	cr_expect_eq(counts.blocks, 2);
+	cr_expect_eq(counts.rejected, 1);
+	cr_expect_eq(recording_each_block("/dev/null", count_weight, &weight, &counts), -EBADMSG);
+	unlink(path);
+	close(fd);
+}
+
+Test(paths, merge_by_path_and_sort)
+{
+	struct record_frame frames[] = {{.symbol = "inner"}, {.symbol = "outer"}};
+	struct record_stack stacks[] = {
+		{.weight_ns = 3 * MS, .frames = frames, .frame_count = 2},
+		{.weight_ns = 5 * MS, .frames = frames + 1, .frame_count = 1},
+	};
+	struct record_block block = {.stacks = stacks, .stack_count = 2};
+	struct paths *paths = paths_new();
+	const struct footer_path *top;
+
+	cr_assert_eq(paths_add(paths, &block), 0);
+	block.stack_count = 1;
+	cr_assert_eq(paths_add(paths, &block), 0);
+	cr_assert_eq(paths_top(paths, 10, &top), 2);
+	cr_expect_str_eq(top[0].path, "outer;inner");
+	cr_expect_eq(top[0].weight_ns, 6 * MS);
+	cr_expect_eq(top[0].blocks, 2);
+	cr_expect_eq(paths_top(paths, 1, &top), 1);
+	paths_free(paths);
+}
