@@ -213,8 +213,8 @@ static __always_inline void book_spell(struct looper_slot *slot, __u32 index, __
 	switch (slot->off_state) {
 	case OFF_CPU_RUNNABLE:
 		wait_ns = off_ns;
-		if (reason != LOOPER_REASON_THROTTLED)
-			rest_ns = 0;
+		/* It counts as queued all the while; what it waited for is quota. */
+		rest_ns = reason == LOOPER_REASON_THROTTLED ? off_ns : 0;
 		break;
 	case OFF_CPU_UNINTERRUPTIBLE:
 		slot->sums.uninterruptible_ns += rest_ns;

@@ -177,7 +177,7 @@ def injected():
 def check_injected(detector, recorder, targets):
     missed, twice, wrong, extra, worst = [], [], [], [], 0
     ledger_off, cpu_off, reasons, wakers, owners, functions, total = [], [], [], [], [], [], 0
-    stacked = 0
+    stacked, loads, faults = 0, 0, []
     for target in targets:
         found = []
         for truth in target.truth:
@@ -209,6 +209,10 @@ def check_injected(detector, recorder, targets):
             if kind in ("lock", "pi"):
                 if block.get("owner", {}).get("thread") != "lock-holder":
                     owners.append((kind, block.get("owner")))
+            if kind == "fault" and not block.get("faults_minor", 0) > 1000:
+                faults.append(block.get("faults_minor"))
+            loads += "app_cpu_ns" in block and "machine_busy_ns" in block and \
+                "app_rss_bytes" in block
             stacked += bool(block["stacks"])
             if FUNCTIONS[kind] not in names(block):
                 functions.append((kind, names(block)[:8], block["missing"]))
@@ -228,6 +232,8 @@ def check_injected(detector, recorder, targets):
     ok(not reasons, "%s: the first reason is what the message did" % detector, *reasons)
     ok(not wakers, "%s: who woke it" % detector, *wakers)
     ok(not owners, "%s: who held the lock (normal and PI mutex)" % detector, *owners)
+    ok(not faults, "%s: page faults are counted" % detector, *faults)
+    ok(loads >= 95, "%s: load of the machine and the app, memory (%d)" % (detector, loads))
     ok(stacked >= 95, "%s: at least 95 of 100 have a stack (%d)" % (detector, stacked))
     ok(len(functions) <= 5, "%s: the function of at least 95 of 100 is on a stack" % detector,
        *functions)
@@ -263,10 +269,10 @@ def edges():
     """What is no block, what never ends, what begins before the first poll; Node."""
     base = Looper()
     early_name = "blocks.early.%d" % os.getpid()
-    stopped, frozen, rebuilt, hung, culprit = (Looper() for _ in range(5))
+    stopped, frozen, rebuilt, hung, throttled = (Looper() for _ in range(5))
     cpu = max(os.sched_getaffinity(0))
     starved = Looper(nice=19, affinity={cpu})
-    pids = [t.pid for t in (base, stopped, frozen, rebuilt, hung, starved)]
+    pids = [t.pid for t in (base, stopped, frozen, rebuilt, hung, starved, throttled)]
     node = start_node()
     if node:
         pids.append(node.pid)
@@ -275,6 +281,7 @@ def edges():
     early = Looper("early", "sleep", "1200", name=early_name, wait=False)
     jobs = [lambda: edge_stop(stopped), lambda: edge_freeze(frozen), lambda: edge_rebuild(rebuilt),
             lambda: edge_hang(hung), lambda: edge_starve(starved, cpu), early.wait_ready,
+            lambda: edge_throttle(throttled),
             lambda: base.run("native", 250, results=3)]
     truths = []
     if node:
@@ -302,11 +309,12 @@ def edges():
     check_rebuild(blocks, rebuilt)
     check_hang(blocks, hung)
     check_starved(blocks, starved)
+    check_throttled(blocks, throttled)
     if node:
         check_node(blocks, node, truths)
     else:
         skip("node", "no node here")
-    for target in (base, early, stopped, frozen, rebuilt, hung, culprit, starved):
+    for target in (base, early, stopped, frozen, rebuilt, hung, throttled, starved):
         target.end()
     if node:
         node.kill()
@@ -391,6 +399,46 @@ def check_hang(blocks, target):
        [names(b)[:5] for b in mine])
     ok(mine[2]["ledger"]["sleeping_ns"] > 0.98 * mine[2]["wall_ns"], "its time is sleep",
        mine[2]["ledger"])
+
+
+def edge_throttle(target):
+    """A cgroup that may run 10 of 100 ms."""
+    group = "/sys/fs/cgroup/cpu/blocks-%d" % os.getpid()
+    try:
+        os.mkdir(group)
+    except OSError:
+        return
+    try:
+        open(group + "/cpu.cfs_period_us", "w").write("100000")
+        open(group + "/cpu.cfs_quota_us", "w").write("10000")
+        open(group + "/cgroup.procs", "w").write(str(target.pid))
+        target.run("cpu", 900)
+        stat = dict(line.split() for line in open(group + "/cpu.stat"))
+        target.throttled = int(stat["throttled_time"])
+    except OSError:
+        target.truth = []
+    finally:
+        open("/sys/fs/cgroup/cpu/cgroup.procs", "w").write(str(target.pid))
+        os.rmdir(group)
+
+
+def check_throttled(blocks, target):
+    if not target.truth:
+        skip("a throttled cgroup", "no cgroup v1 cpu controller here")
+        return
+    hits = match(blocks, target.pid, target.truth[0])
+    if len(hits) != 1:
+        ok(False, "a throttled thread's period is found", target.truth, ended(blocks, target.pid))
+        return
+    told = {r["reason"]: r["ns"] for r in hits[0]["reasons"]}.get("throttled", 0)
+    note("throttled: %.0f ms told, %.0f ms by cpu.stat" % (told / MS, target.throttled / MS))
+    if told:
+        ok(told > 0.5 * target.throttled, "a cgroup without quota is the reason: throttled",
+           hits[0]["reasons"], hits[0]["ledger"], target.throttled)
+    else:
+        ok(hits[0]["ledger"]["runnable_ns"] > 0.5 * target.throttled,
+           "time without quota is runnable, on kernels that throttle whole groups",
+           hits[0]["ledger"], target.throttled)
 
 
 def edge_starve(target, cpu):
@@ -557,6 +605,8 @@ def variants():
         time.sleep(0.3)
         recorder.end()
         found = ended(recorder.blocks, target.pid)
+        if name == "perf uprobes":
+            ok(all(b["detector"] == "uprobe" for b in found), "perf uprobes: named in the blocks")
         ok(len(found) == 3 and all(len(match(found, target.pid, t)) == 1 for t in target.truth),
            "%s: three blocks of three" % name, found, target.truth, recorder.errors)
         if name == "stack off":

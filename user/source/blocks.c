@@ -40,7 +40,9 @@ struct blocks_source {
 	struct blocks_watch *watch;
 	int timer;
 	bool syscalls_hooked;
-	uint64_t losses[LOOPER_LOSS_MAX], stacks_busy, unwatched;
+	uint64_t losses[LOOPER_LOSS_MAX], stacks_busy;
+	/* processes that found no row: now, at most, and told */
+	uint64_t unwatched_now, unwatched, unwatched_told;
 	struct stack_stats seen;
 	struct counter_list stack_losses;
 	char variant[48];
@@ -596,7 +598,7 @@ static int start_watching(struct blocks_source *blocks, const struct target_proc
 	int err;
 
 	if (!watched) {
-		blocks->unwatched += errno == ENOSPC;
+		blocks->unwatched_now += errno == ENOSPC;
 		return errno == ENOMEM ? -ENOMEM : 0;
 	}
 	if (wait_is_32_bit(watched->pid)) {
@@ -624,6 +626,7 @@ static int follow_targets(struct blocks_source *blocks)
 	const struct target_process *process;
 	int err = 0;
 
+	blocks->unwatched_now = 0;
 	for (uint32_t i = 0; i < LOOPER_MAX_WATCHED; i++) {
 		struct watched *watched = blocks_watch_at(blocks->watch, i);
 
@@ -639,6 +642,8 @@ static int follow_targets(struct blocks_source *blocks)
 	for (size_t n = 0; !err && (process = target_set_at(blocks->context.targets, n)); n++)
 		if (!blocks_watch_find(blocks->watch, process->pid))
 			err = start_watching(blocks, process);
+	if (blocks->unwatched_now > blocks->unwatched)
+		blocks->unwatched = blocks->unwatched_now;
 	return err;
 }
 
@@ -752,7 +757,7 @@ static void add_delta(struct counter_list *lost, const char *name, uint64_t now,
 static void add_losses(struct blocks_source *blocks, struct record_interval *interval)
 {
 	struct counter_list *lost = &interval->lost;
-	uint64_t losses[LOOPER_LOSS_MAX], none = 0;
+	uint64_t losses[LOOPER_LOSS_MAX];
 	struct counter_list now = {0};
 	struct stack_stats stats;
 
@@ -764,8 +769,7 @@ static void add_losses(struct blocks_source *blocks, struct record_interval *int
 		add_delta(lost, "blocks_missed_switches", losses[LOOPER_LOSS_MISSED_SWITCH],
 			  &blocks->losses[LOOPER_LOSS_MISSED_SWITCH]);
 	}
-	add_delta(lost, "blocks_not_watched", blocks->unwatched, &none);
-	blocks->unwatched = 0;
+	add_delta(lost, "blocks_not_watched", blocks->unwatched, &blocks->unwatched_told);
 	if (!blocks->stacks)
 		return;
 	add_delta(lost, "stacks_not_unwound", blocks_stacks_busy(blocks->stacks),
