@@ -162,6 +162,7 @@ int main(void)
 	struct stack_service *service;
 	unsigned accepted, torn, refused;
 	struct stack_stats stats;
+	const struct looper_kernel_options by_switch = {.detector = LOOPER_BY_SWITCH};
 	char reason[160] = "";
 	pid_t pid;
 
@@ -169,8 +170,7 @@ int main(void)
 		     0);
 	sched = sched_kernel_open(&options, reason, sizeof(reason));
 	if (sched)
-		stash_of.kernel =
-			looper_kernel_open(sched, LOOPER_BY_SWITCH, NULL, reason, sizeof(reason));
+		stash_of.kernel = looper_kernel_open(sched, &by_switch, reason, sizeof(reason));
 	if (!stash_of.kernel) {
 		tap_skip("snapshots by the switch program", reason);
 		return 0;

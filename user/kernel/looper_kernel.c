@@ -175,8 +175,8 @@ struct looper_kernel *looper_kernel_open(struct sched_kernel *sched,
 	kernel_log_clear();
 	err = sched_kernel_loopers(sched, &kernel->maps);
 	if (!err) {
-		kernel->multi = (!detector || detector == LOOPER_BY_UPROBE) &&
-				!options->test_one_by_one;
+		kernel->multi =
+			(!detector || detector == LOOPER_BY_UPROBE) && !options->test_one_by_one;
 		err = load(kernel, detector, btf_path, kernel->multi);
 	}
 	if (err && kernel->multi) {

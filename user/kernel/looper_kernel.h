@@ -15,8 +15,8 @@ struct looper_kernel;
 
 struct looper_kernel_options {
 	enum looper_detector detector; /* 0: any */
-	const char *btf_path;	       /* NULL: the kernel's own */
-	bool test_one_by_one;	       /* perf uprobes although the kernel has uprobe_multi */
+	const char *btf_path;          /* NULL: the kernel's own */
+	bool test_one_by_one;          /* perf uprobes although the kernel has uprobe_multi */
 };
 
 /* Load for a detector, 0: for any; LOOPER_BY_SYSCALL attaches sys_enter at once. sched is borrowed
