@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Names over a whole-device run: an exec gives a process a new one.
+set -u
+work=$(mktemp -d) record= load=
+cleanup() {
+	[ -n "$record" ] && kill -KILL "$record" 2>/dev/null
+	[ -n "$load" ] && kill -KILL "$load" 2>/dev/null
+	wait 2>/dev/null
+	rm -rf "$work"
+}
+trap cleanup EXIT
+result() { if [ "$1" = 0 ]; then echo "ok - $2"; else echo "not ok - $2"; fi; }
+
+"$BUILD/jankscope" record -a -i 50ms --net off -q -o "$work/record.jsonl" &
+record=$!
+for _ in $(seq 100); do
+	grep -qs '"event":"start"' "$work/record.jsonl" && break
+	sleep 0.1
+done
+# Long enough as bash that its first name is taken, then the same process under another one.
+bash -c 'end=$((SECONDS + 2)); while [ $SECONDS -lt $end ]; do :; done
+	exec -a js-second-name bash -c "while :; do :; done"' &
+load=$!
+# The pid alone may have been another process's before.
+ticks=$(awk '{print $22}' "/proc/$load/stat")
+sleep 4
+kill -INT "$record"
+wait "$record"
+record=
+jq -r --argjson pid $load --argjson ticks "$ticks" 'select(.type == "interval") | .cpu.tasks[] |
+	select(.pid == $pid and (.start_boot_ns / 1e7 | floor) == $ticks) | .process // empty' \
+	"$work/record.jsonl" >"$work/names"
+[ "$(head -1 "$work/names")" = bash ]
+result $? "-a: before its exec a process has its first name"
+[ "$(tail -1 "$work/names")" = js-second-name ]
+result $? "-a: after it, the second one"
