@@ -169,7 +169,7 @@ struct record_self {
 };
 
 struct record_interval {
-	uint64_t dur_ns;
+	uint64_t dur_ns; /* between the read-outs of the CPU source, where it is there */
 	bool last; /* cut short by the end of the run */
 	bool final; /* no sample follows: a source gives what it still holds back */
 	struct record_cpu cpu;

@@ -336,7 +336,8 @@ static int remember_watched(struct cpu_source *cpu)
 	return 0;
 }
 
-static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, struct record_cpu *record)
+static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, uint64_t dur_ns,
+			  struct record_cpu *record)
 {
 	const struct cpu_ledger_names names = {
 		.ctx = cpu,
@@ -344,7 +345,7 @@ static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, struct recor
 		.package = name_of_package,
 		.listed = is_listed,
 	};
-	uint64_t dur_ns = mono_ns - cpu->last_mono_ns, idle_ns;
+	uint64_t idle_ns;
 	bool have_idle = read_idle(cpu, &idle_ns, &record->online_cpus);
 	int err = cpu_ledger_close(cpu->ledger, mono_ns + boot_minus_mono_ns(), dur_ns,
 				   cpu->options.top, &names, record);
@@ -411,7 +412,7 @@ static int take_baseline(struct cpu_source *cpu)
 	cpu->alive_at_begin = -cpu->in_flight;
 	cpu->window_readings = 0;
 	cpu->last_mono_ns = mono_ns;
-	err = close_interval(cpu, mono_ns, &ignored);
+	err = close_interval(cpu, mono_ns, 0, &ignored);
 	/* What happened while we attached is not part of the run. */
 	add_losses(cpu, &lost);
 	counter_list_free(&lost);
@@ -474,15 +475,20 @@ static int cpu_open(struct source *source, const struct source_context *context)
 static int cpu_sample(struct source *source, struct record_interval *interval)
 {
 	struct cpu_source *cpu = cpu_source(source);
-	uint64_t mono_ns;
+	uint64_t mono_ns, dur_ns = 0;
 	int err = read_out(cpu, &mono_ns);
 
-	if (!err)
-		err = close_interval(cpu, mono_ns, &interval->cpu);
+	if (!err) {
+		dur_ns = mono_ns - cpu->last_mono_ns;
+		err = close_interval(cpu, mono_ns, dur_ns, &interval->cpu);
+	}
 	if (err) {
 		missing_list_set(&interval->missing, "cpu", strerror(-err));
 		return err == -ENOMEM ? err : 0;
 	}
+	/* Between the session's look at the clock and ours another task may have run: the sums are
+	 * true for our own moment. */
+	interval->dur_ns = dur_ns;
 	add_losses(cpu, &interval->lost);
 	if (!interval->cpu.idle_ns.present)
 		missing_list_set(&interval->missing, "cpu.idle_ns", "a CPU has not switched yet");

@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# Names over a whole-device run: an exec gives a process a new one.
+# What the records of a whole-device run promise: names that follow an exec, and intervals whose
+# duration is that of their sums, however late the tool itself got its CPU.
 set -u
-work=$(mktemp -d) record= load=
+work=$(mktemp -d) record= load= hogs=
 cleanup() {
 	[ -n "$record" ] && kill -KILL "$record" 2>/dev/null
-	[ -n "$load" ] && kill -KILL "$load" 2>/dev/null
+	[ -n "$load$hogs" ] && kill -KILL $load $hogs 2>/dev/null
 	wait 2>/dev/null
 	rm -rf "$work"
 }
 trap cleanup EXIT
 result() { if [ "$1" = 0 ]; then echo "ok - $2"; else echo "not ok - $2"; fi; }
 
-"$BUILD/jankscope" record -a -i 50ms --net off -q -o "$work/record.jsonl" &
+"$BUILD/jankscope" record -a -i 50ms --net off -q --max-lost 100 \
+	-o "$work/record.jsonl" &
 record=$!
 for _ in $(seq 100); do
 	grep -qs '"event":"start"' "$work/record.jsonl" && break
@@ -34,3 +36,17 @@ jq -r --argjson pid $load --argjson ticks "$ticks" 'select(.type == "interval") 
 result $? "-a: before its exec a process has its first name"
 [ "$(tail -1 "$work/names")" = js-second-name ]
 result $? "-a: after it, the second one"
+
+# More load than CPUs: now and then the tool has to wait between its looks at the clock.
+for _ in 1 2 3 4 5 6 7 8; do
+	bash -c 'while :; do :; done' &
+	hogs="$hogs $!"
+done
+"$BUILD/jankscope" record -a -i 50ms -n 60 --cpu switch --net off -q --max-lost 100 \
+	-o "$work/busy.jsonl"
+{ kill -KILL $hogs; wait $hogs; } 2>/dev/null
+hogs=
+[ "$(jq -s '[.[] | select(.type == "interval") | .cpu + {dur_ns} |
+	select(.unaccounted_ns and .online_cpus * .dur_ns != .busy_ns + .idle_ns + .unaccounted_ns)] | length' \
+	"$work/busy.jsonl")" = 0 ]
+result $? "busy + idle + unaccounted is CPUs x dur_ns of the same interval, to the nanosecond"
