@@ -162,7 +162,7 @@ static __always_inline __u64 rq_clock_of(struct task_struct *task, bool direct)
 }
 
 /* False: the ring is full, and the loss is counted. */
-static __always_inline bool report_death(const struct task_slot *slot, __u32 tid)
+static __always_inline bool report_death(const struct task_slot *slot, __u32 tid, __u32 exec_tid)
 {
 	struct task_death *death = bpf_ringbuf_reserve(&deaths, sizeof(*death), 0);
 
@@ -181,7 +181,7 @@ static __always_inline bool report_death(const struct task_slot *slot, __u32 tid
 	death->tid = tid;
 	death->tgid = slot->tgid;
 	death->uid = slot->uid;
-	death->reserved = 0;
+	death->exec_tid = exec_tid;
 	__builtin_memcpy(death->comm, slot->comm, SCHED_COMM_LEN);
 	/* A wake-up per death would cost more than the accounting. */
 	bpf_ringbuf_submit(death, bpf_ringbuf_query(&deaths, BPF_RB_AVAIL_DATA) > death_wakeup_bytes
@@ -282,7 +282,7 @@ static __always_inline void book_slice(struct task_struct *prev, struct switch_o
 	if (out->off_state == OFF_CPU_DEAD) {
 		/* Not sched_process_exit: 94 % of a short thread's time comes after it. */
 		slot->flags = TASK_SLOT_DEAD;
-		if (!report_death(slot, tid))
+		if (!report_death(slot, tid, 0))
 			slot->flags |= TASK_SLOT_UNREPORTED;
 	}
 	*(volatile __u32 *)&slot->sequence_end = sequence;
@@ -491,6 +491,75 @@ int sched_rename_raw(struct bpf_raw_tracepoint_args *ctx)
 	return on_rename((struct task_struct *)ctx->args[0], (const char *)ctx->args[1], false);
 }
 
+/* A thread that calls execve gets the tid and the start time of its leader, but keeps its own sums
+ * (de_thread in fs/exec.c): the slots and the reader's ledger follow the task. */
+static __always_inline int on_exec(struct task_struct *task, __u32 old_tid, bool direct)
+{
+	__u32 tid = TASK_FIELD(direct, task, pid), cpu_id = bpf_get_smp_processor_id();
+	struct task_slot now = {}, *old, *slot;
+	struct cpu_slot *cpu;
+
+	if (old_tid == tid)
+		return 0;
+	now.start_boot_ns = TASK_FIELD(direct, task, start_boottime);
+	now.cpu_ns = TASK_FIELD(direct, task, se.sum_exec_runtime);
+	now.runnable_ns = TASK_FIELD(direct, task, sched_info.run_delay);
+	now.switches_voluntary = TASK_FIELD(direct, task, nvcsw);
+	now.switches_involuntary = TASK_FIELD(direct, task, nivcsw);
+	now.tgid = tid;
+	now.uid = task_uid(task, direct);
+	copy_comm(now.comm, task, direct);
+	report_death(&now, tid, old_tid);
+	/* The leader may have died under the old tid already: then that slot is its own. */
+	old = known_slot(old_tid);
+	if (old && old->start_boot_ns != now.start_boot_ns) {
+		now.uninterruptible_ns = old->uninterruptible_ns;
+		now.stopped_ns = old->stopped_ns;
+		if (use_hash)
+			bpf_map_delete_elem(&tasks_hash, &old_tid);
+		else
+			old->flags = TASK_SLOT_DEAD;
+	}
+	slot = known_slot(tid);
+	if (slot && slot->start_boot_ns == now.start_boot_ns) {
+		__u32 sequence = slot->sequence + 1;
+
+		retire_slot(slot);
+		mark_group(tid);
+		*(volatile __u32 *)&slot->sequence = sequence;
+		slot->cpu_ns = now.cpu_ns;
+		slot->runnable_ns = now.runnable_ns;
+		slot->uninterruptible_ns = now.uninterruptible_ns;
+		slot->stopped_ns = now.stopped_ns;
+		slot->switches_voluntary = now.switches_voluntary;
+		slot->switches_involuntary = now.switches_involuntary;
+		slot->off_since_ns = 0;
+		slot->off_state = OFF_CPU_RUNNABLE;
+		slot->flags = 0;
+		slot->epoch = read_epoch;
+		slot->epoch_cpu_ns = now.cpu_ns;
+		slot->cred = 0;
+		*(volatile __u32 *)&slot->sequence_end = sequence;
+	}
+	/* It came to this CPU under the old tid, and must not seem to have left unseen. */
+	cpu = bpf_map_lookup_elem(&cpus, &cpu_id);
+	if (cpu && cpu->tid == old_tid && cpu->task == (__u64)task)
+		cpu->tid = tid;
+	return 0;
+}
+
+SEC("?tp_btf/sched_process_exec")
+int sched_exec_btf(__u64 *ctx)
+{
+	return on_exec((struct task_struct *)ctx[0], ctx[1], true);
+}
+
+SEC("?raw_tp/sched_process_exec")
+int sched_exec_raw(struct bpf_raw_tracepoint_args *ctx)
+{
+	return on_exec((struct task_struct *)ctx->args[0], ctx->args[1], false);
+}
+
 /* Without the switch hook (--cpu iter) the dead are reported when the kernel frees them; their sums
  * are final then, some 12 ms of RCU after the last switch. */
 static __always_inline int on_free(struct task_struct *task, bool direct)
@@ -506,7 +575,7 @@ static __always_inline int on_free(struct task_struct *task, bool direct)
 	final.uid = task_uid(task, direct);
 	copy_comm(final.comm, task, direct);
 	/* How much of it a read-out has seen is not known here: an upper bound is counted. */
-	if (!report_death(&final, TASK_FIELD(direct, task, pid)))
+	if (!report_death(&final, TASK_FIELD(direct, task, pid), 0))
 		loss_add(&losses, SCHED_LOSS_UNTOLD_NS, final.cpu_ns);
 	return 0;
 }

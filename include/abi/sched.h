@@ -12,7 +12,7 @@
 /* Slots are marked in groups with the epoch of their last switch, so that a read-out passes over
  * those where nothing ran. */
 #define SCHED_GROUP_SHIFT 5
-#define SCHED_GROUPS	  (131072 >> SCHED_GROUP_SHIFT)
+#define SCHED_GROUPS      (131072 >> SCHED_GROUP_SHIFT)
 
 /* Why a task is off its CPU. */
 enum off_cpu_state {
@@ -79,13 +79,14 @@ struct running_task {
 	char comm[SCHED_COMM_LEN];
 };
 
-/* A task that died: its final sums. */
+/* A task that died: its final sums. Or, where exec_tid is not 0, one that lives on under a new
+ * identity: a thread with that tid called execve and took the place of its leader. */
 struct task_death {
 	__u64 start_boot_ns, end_boot_ns;
 	__u64 cpu_ns, runnable_ns, uninterruptible_ns, stopped_ns;
 	__u64 switches_voluntary, switches_involuntary;
 	__u32 tid, tgid, uid;
-	__u32 reserved;
+	__u32 exec_tid;
 	char comm[SCHED_COMM_LEN];
 };
 
@@ -110,7 +111,8 @@ enum sched_loss {
 	SCHED_LOSS_SLOT_REUSED = 2,       /* a dead task's tail went to the overflow row */
 	SCHED_LOSS_OVERFLOW_MAP_FULL = 3, /* ns that even the overflow rows could not take */
 	SCHED_LOSS_MISSED_SWITCH = 4,
-	SCHED_LOSS_UNTOLD_NS = 5, /* at most: sums of the dead of whom --cpu iter could not be told */
+	SCHED_LOSS_UNTOLD_NS =
+		5,              /* at most: sums of the dead of whom --cpu iter could not be told */
 	SCHED_COUNT_BIRTHS = 7, /* no loss: tasks forked, to tell how many deaths went untold */
 	SCHED_LOSS_MAX = 8,
 };

@@ -469,3 +469,64 @@ Test(cpu_ledger, identity_of_a_process_is_that_of_its_leader)
 	cr_expect_eq(asked_start, 77);
 	cpu_ledger_free(ledger);
 }
+
+/* A thread calls execve: as 105 of the leader 100 it had 30, the leader 500. Word of the leader's
+ * death may come before that of the exec, after it, or under the tid that it got in exchange. */
+static void check_exec(pid_t death_tid, bool death_first)
+{
+	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
+	struct record_cpu cpu;
+	uint64_t sum;
+
+	book(ledger, task(100, ATTACH + 1, 400));
+	book(ledger, task(105, ATTACH + 9, 20));
+	cpu = close_interval(ledger, ATTACH + SEC);
+	cr_expect_eq(cpu.busy_ns, 420);
+	if (death_first)
+		book(ledger, death(death_tid, ATTACH + 1, 500, ATTACH + SEC));
+	cr_assert_eq(cpu_ledger_exec(ledger, 105, 100, ATTACH + 1), 0);
+	book(ledger, task(100, ATTACH + 1, 37));
+	cpu = close_interval(ledger, ATTACH + 2 * SEC);
+	sum = cpu.busy_ns;
+	cr_expect_not(row(&cpu, 100, ATTACH + 1)->exited, "it lives on");
+	if (!death_first)
+		book(ledger, death(death_tid, ATTACH + 1, 500, ATTACH + SEC));
+	book(ledger, task(105, ATTACH + 2 * SEC, 3)); /* the thread's tid has a new owner */
+	book(ledger, task(100, ATTACH + 1, 40));
+	cpu = close_interval(ledger, ATTACH + 3 * SEC);
+	sum += cpu.busy_ns;
+	cr_expect_eq(sum, 100 + (40 - 20) + 3, "got %lu", (unsigned long)sum);
+	book(ledger, death(100, ATTACH + 1, 45, ATTACH + 3 * SEC));
+	cpu = close_interval(ledger, ATTACH + 4 * SEC);
+	cr_expect_eq(cpu.busy_ns, 5);
+	cpu_ledger_free(ledger);
+}
+
+Test(cpu_ledger, exec_of_a_thread_after_its_leader_died)
+{
+	check_exec(100, true);
+}
+
+Test(cpu_ledger, exec_of_a_thread_whose_tid_the_leader_died_under)
+{
+	check_exec(105, true);
+}
+
+Test(cpu_ledger, exec_of_a_thread_before_its_leader_is_told_dead)
+{
+	check_exec(105, false);
+}
+
+Test(cpu_ledger, exec_of_a_thread_that_was_never_read)
+{
+	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
+	struct record_cpu cpu;
+
+	book(ledger, task(100, ATTACH + 1, 400));
+	book(ledger, death(100, ATTACH + 1, 410, ATTACH + 5));
+	cr_assert_eq(cpu_ledger_exec(ledger, 105, 100, ATTACH + 1), 0);
+	book(ledger, task(100, ATTACH + 1, 37));
+	cpu = close_interval(ledger, ATTACH + SEC);
+	cr_expect_eq(cpu.busy_ns, 410 + 37);
+	cpu_ledger_free(ledger);
+}

@@ -30,7 +30,8 @@
 
 struct sched_kernel {
 	struct sched_bpf *skeleton;
-	struct bpf_link *switch_link, *free_link, *fork_link, *rename_link, *iterator_link;
+	struct bpf_link *switch_link, *free_link, *fork_link, *rename_link, *exec_link,
+		*iterator_link;
 	struct ring_buffer *ring;
 	bool hash, iterator, loopers;
 	enum program_variant program;
@@ -39,7 +40,7 @@ struct sched_kernel {
 	struct cpu_slot *cpus;
 	struct running_task *running;
 	unsigned cpu_count;
-	struct bpf_program *switch_program, *rename_program, *free_program;
+	struct bpf_program *switch_program, *rename_program, *free_program, *exec_program;
 	task_death_fn death_callback;
 	void *death_ctx;
 	uint64_t torn_reads;
@@ -130,6 +131,9 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 		bpf_program__set_autoload(kernel->switch_program, true);
 		bpf_program__set_autoload(kernel->rename_program, true);
 	}
+	kernel->exec_program =
+		direct ? skeleton->progs.sched_exec_btf : skeleton->progs.sched_exec_raw;
+	bpf_program__set_autoload(kernel->exec_program, true);
 	bpf_program__set_autoload(skeleton->progs.sched_read_running, true);
 	if (kernel->free_program) {
 		bpf_program__set_autoload(kernel->free_program, true);
@@ -213,6 +217,9 @@ static int attach(struct sched_kernel *kernel, const struct sched_kernel_options
 		if (!kernel->fork_link)
 			return -errno;
 	}
+	kernel->exec_link = bpf_program__attach(kernel->exec_program);
+	if (!kernel->exec_link)
+		return -errno;
 	if (kernel->iterator) {
 		kernel->iterator_link =
 			bpf_program__attach_iter(kernel->skeleton->progs.sched_iterate, NULL);
@@ -253,6 +260,7 @@ static void release(struct sched_kernel *kernel)
 	/* The programs go first: they must not write what is being unmapped. */
 	bpf_link__destroy(kernel->switch_link);
 	bpf_link__destroy(kernel->rename_link);
+	bpf_link__destroy(kernel->exec_link);
 	bpf_link__destroy(kernel->free_link);
 	bpf_link__destroy(kernel->fork_link);
 	bpf_link__destroy(kernel->iterator_link);

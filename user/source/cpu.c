@@ -127,6 +127,9 @@ static int book_death(void *ctx, const struct task_death *death)
 		.end_boot_ns = death->end_boot_ns,
 	};
 
+	if (death->exec_tid)
+		return cpu_ledger_exec(cpu->ledger, (pid_t)death->exec_tid, (pid_t)death->tid,
+				       death->start_boot_ns);
 	cpu->deaths_told++;
 	if (!iterating) {
 		reading.uninterruptible_ns = SOME_U64(death->uninterruptible_ns);

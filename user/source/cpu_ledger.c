@@ -267,13 +267,63 @@ static void book_optional(struct opt_u64 *row, struct opt_u64 now, uint64_t befo
 		row->value += now.value - before;
 }
 
-int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *reading)
+int cpu_ledger_exec(struct cpu_ledger *ledger, pid_t old_tid, pid_t tid, uint64_t start_boot_ns)
 {
+	struct known_task *thread = known_task(ledger, old_tid, true);
+	struct known_task *leader = known_task(ledger, tid, true), before;
+	int err = 0;
+
+	if (!thread || !leader)
+		return -ENOMEM;
+	before = *leader;
+	if (before.start_boot_ns == start_boot_ns && !before.dead) {
+		before.interval = 0; /* a row of its own */
+		err = remember_departed(ledger, old_tid, &before);
+	}
+	if (err)
+		return err;
+	if (thread->start_boot_ns && thread->start_boot_ns != start_boot_ns && !thread->dead) {
+		before = *thread;
+		*thread = (struct known_task){0};
+	} else { /* so young that no read-out has seen it */
+		before = (struct known_task){0};
+	}
+	before.start_boot_ns = start_boot_ns;
+	before.row = leader->row;
+	before.interval = leader->interval;
+	*leader = before;
+	if (leader->interval == ledger->interval)
+		ledger->rows[leader->row].task.exited = false;
+	return 0;
+}
+
+/* Of a leader whose place a thread has taken by execve the death is told under the thread's tid;
+ * when it comes before word of the exec, it is still the leader that we know. */
+static bool is_replaced_leader(struct cpu_ledger *ledger, const struct task_reading *reading)
+{
+	const struct known_task *leader;
+
+	if (reading->tid == reading->tgid || reading->start_is_coarse ||
+	    find_departed(ledger, reading->tid, reading->start_boot_ns))
+		return false;
+	leader = known_task(ledger, reading->tgid, false);
+	return leader && !leader->coarse && leader->start_boot_ns == reading->start_boot_ns;
+}
+
+int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told)
+{
+	struct task_reading as_leader = *told;
+	const struct task_reading *reading = told;
 	struct known_task fresh, *known;
 	struct ledger_row *row;
 	bool late;
-	int err = find_or_make(ledger, reading, &known, &late);
+	int err;
 
+	if (told->exited && is_replaced_leader(ledger, told)) {
+		as_leader.tid = told->tgid;
+		reading = &as_leader;
+	}
+	err = find_or_make(ledger, reading, &known, &late);
 	if (err)
 		return err;
 	if (late) {

@@ -32,6 +32,10 @@ int cpu_ledger_seed(struct cpu_ledger *ledger, const struct task_reading *readin
  * below the last one adds nothing. 0, -ENOMEM. */
 int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *reading);
 
+/* The thread old_tid called execve and goes on as tid, with the start time of the leader whose
+ * place it took and with its own sums (de_thread in fs/exec.c). 0, -ENOMEM. */
+int cpu_ledger_exec(struct cpu_ledger *ledger, pid_t old_tid, pid_t tid, uint64_t start_boot_ns);
+
 /* True if a task of that identity with just that sum is what was booked last: nothing to do. */
 bool cpu_ledger_unchanged(const struct cpu_ledger *ledger, pid_t tid, uint64_t start_boot_ns,
 			  uint64_t cpu_ns, uint64_t switches);

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A thread that is not the leader calls execve: it takes over the leader's tid and start time, but
+ * keeps its own sums. Nothing of the process may be lost, and nothing counted twice. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "jankscope/target.h"
+#include "source/cpu.h"
+#include "tap.h"
+#include "util/clock.h"
+
+#define AFTER_MS 150
+/* What the leader's death may cost after the truth was read: far below what any of them burns. */
+#define DEATH_NS   (20 * NSEC_PER_MSEC)
+#define MAX_ROUNDS 15
+
+struct plan {
+	unsigned leader_ms, thread_ms;
+	int out; /* where the program after the exec tells the leader's CPU time */
+};
+
+static void burn_ms(unsigned ms)
+{
+	uint64_t end = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) + ms * NSEC_PER_MSEC;
+
+	while (clock_now_ns(CLOCK_THREAD_CPUTIME_ID) < end)
+		;
+}
+
+static uint64_t schedstat_ns(pid_t pid, pid_t tid)
+{
+	unsigned long long cpu_ns = 0;
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, tid);
+	file = fopen(path, "re");
+	if (file && fscanf(file, "%llu", &cpu_ns) != 1)
+		cpu_ns = 0;
+	if (file)
+		fclose(file);
+	return cpu_ns;
+}
+
+static void *exec_from_thread(void *arg)
+{
+	const struct plan *plan = arg;
+	char leader[32], out[16];
+
+	burn_ms(plan->thread_ms);
+	usleep(300000); /* the leader sleeps by now, and both were read */
+	snprintf(leader, sizeof(leader), "%llu",
+		 (unsigned long long)schedstat_ns(getpid(), getpid()));
+	snprintf(out, sizeof(out), "%d", plan->out);
+	execl("/proc/self/exe", "test_cpu_exec", "after", leader, out, NULL);
+	_exit(1);
+}
+
+static int after_exec(const char *leader, int out)
+{
+	burn_ms(AFTER_MS);
+	if (write(out, leader, strlen(leader) + 1) < 0)
+		return 1;
+	for (;;)
+		pause();
+}
+
+static pid_t start(const struct plan *plan)
+{
+	pid_t child = fork();
+	pthread_t thread;
+
+	if (child)
+		return child;
+	burn_ms(plan->leader_ms);
+	if (pthread_create(&thread, NULL, exec_from_thread, (void *)plan))
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+static uint64_t sample(struct source *source, pid_t pid)
+{
+	struct record_interval interval = {0};
+	uint64_t cpu_ns = 0;
+
+	usleep(100000);
+	source->ops->sample(source, &interval);
+	for (size_t i = 0; i < interval.cpu.task_count; i++)
+		if (interval.cpu.tasks[i].pid == pid)
+			cpu_ns += interval.cpu.tasks[i].cpu_ns;
+	counter_list_free(&interval.lost);
+	missing_list_free(&interval.missing);
+	return cpu_ns;
+}
+
+static void test_exec(const char *name, const struct cpu_options *options, unsigned leader_ms,
+		      unsigned thread_ms)
+{
+	struct source *source = cpu_source_new(options);
+	struct target_set *targets = target_set_new(NULL, 0, "");
+	const struct source_context context = {.targets = targets, .interval_ns = 100000000};
+	uint64_t measured_ns = 0, truth_ns;
+	struct plan plan = {leader_ms, thread_ms, -1};
+	char leader[32] = "";
+	int ends[2], rounds;
+	pid_t child;
+
+	if (source->ops->open(source, &context)) {
+		tap_skip(name, source->reason);
+		goto cleanup;
+	}
+	if (pipe(ends))
+		goto cleanup;
+	plan.out = ends[1];
+	child = start(&plan);
+	close(ends[1]);
+	/* Read out all along, as a run does: before, around and after the exec. */
+	fcntl(ends[0], F_SETFL, O_NONBLOCK);
+	for (rounds = 0; rounds < 100 && read(ends[0], leader, sizeof(leader) - 1) <= 0; rounds++)
+		measured_ns += sample(source, child);
+	usleep(100000); /* it sleeps: its sum is final */
+	truth_ns = strtoull(leader, NULL, 10) + schedstat_ns(child, child);
+	/* --cpu iter hears of the dead leader when RCU frees it. */
+	for (rounds = 0; rounds < 3 || (measured_ns < truth_ns && rounds < MAX_ROUNDS); rounds++)
+		measured_ns += sample(source, child);
+	tap_ok(leader[0] && measured_ns >= truth_ns && measured_ns <= truth_ns + DEATH_NS,
+	       "%s: leader %u ms, thread %u ms, %u ms after its exec: truth %.3f ms, measured %.3f",
+	       name, leader_ms, thread_ms, AFTER_MS, (double)truth_ns / 1e6,
+	       (double)measured_ns / 1e6);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	close(ends[0]);
+cleanup:
+	source->ops->close(source);
+	target_set_free(targets);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		struct cpu_options options;
+	} variants[] = {
+		{"switch/tp_btf/array", {.kernel = {CPU_MODE_SWITCH, VARIANT_TP_BTF}}},
+		{"switch/raw_tp/hash",
+		 {.kernel = {CPU_MODE_SWITCH, VARIANT_RAW_TP, .test_hash = true}}},
+		{"iter/tp_btf", {.kernel = {CPU_MODE_ITER, VARIANT_TP_BTF}}},
+	};
+
+	if (argc == 4 && !strcmp(argv[1], "after"))
+		return after_exec(argv[2], atoi(argv[3]));
+	kernel_log_init(false);
+	for (size_t i = 0; i < sizeof(variants) / sizeof(*variants); i++) {
+		test_exec(variants[i].name, &variants[i].options, 300, 100);
+		test_exec(variants[i].name, &variants[i].options, 100, 300);
+	}
+	return tap_done();
+}
