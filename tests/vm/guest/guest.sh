@@ -144,16 +144,21 @@ android() {
 	grep -q '"thread":"om.example.shop"' app.jsonl
 	ok $? "record -p PACKAGE: the main thread's comm is cut to 15"
 	# Killed and started again while it is recorded.
-	$js record -p com.example.shop -d 3s -i 500ms --max-lost 100 -q -o restart.jsonl 2>app.err &
+	rm -f restart.jsonl
+	$js record -p com.example.shop -d 4s -i 500ms --max-lost 100 -q -o restart.jsonl 2>app.err &
 	record=$!
-	sleep 1
+	for try in $(seq 150); do # opening takes seconds here
+		grep -q '"event":"target_start"' restart.jsonl 2>/dev/null && break
+		sleep 0.1
+	done
+	sleep 0.5
 	kill -9 "$shop"
 	sleep 0.5
 	fake_app 10123 com.example.shop top-app 0
 	wait $record
 	ok $? "record -p PACKAGE over a restart" "$(cat app.err)"
 	grep -q '"event":"target_exit"' restart.jsonl && grep -q "\"event\":\"target_start\".*\"pid\":$app_pid" restart.jsonl
-	ok $? "a restart is a target_exit and a target_start" "$(grep '"event"' restart.jsonl | cut -c1-150)"
+	ok $? "a restart is a target_exit and a target_start" "$(grep '"event"' restart.jsonl | cut -c1-150 | tr '\n' ' ')"
 	$js record -p com.nobody.here -d 1s -q --wait 300ms -o none.jsonl 2>none.err
 	[ $? = 4 ]
 	ok $? "a package that is not there: exit 4" "$(cat none.err)"
