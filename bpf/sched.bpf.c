@@ -33,6 +33,10 @@ const volatile __u32 test_skip_every;    /* tests only: pretend that every n-th 
 __u32 read_epoch;
 __u32 group_epochs[SCHED_GROUPS];
 __u32 test_skip_count;
+/* Once a task found no room: its finished slices are in the overflow row of its uid, and a slot
+ * that told its sums from birth would count them again. From then on only a first slice makes a
+ * slot. */
+__u32 hash_was_full;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -104,7 +108,7 @@ static __always_inline void book_overflow(__u32 uid, __u64 cpu_ns, __u32 reason)
 		loss_add(&losses, SCHED_LOSS_OVERFLOW_MAP_FULL, cpu_ns);
 }
 
-static __always_inline struct task_slot *find_slot(__u32 tid)
+static __always_inline struct task_slot *find_slot(__u32 tid, bool first_slice)
 {
 	if (!use_hash)
 		return bpf_map_lookup_elem(&tasks, &tid);
@@ -114,9 +118,13 @@ static __always_inline struct task_slot *find_slot(__u32 tid)
 
 	if (slot)
 		return slot;
-	slot = bpf_map_lookup_elem(&empty_slot, &zero);
-	if (!slot || bpf_map_update_elem(&tasks_hash, &tid, slot, BPF_NOEXIST))
+	if (hash_was_full && !first_slice)
 		return NULL;
+	slot = bpf_map_lookup_elem(&empty_slot, &zero);
+	if (!slot || bpf_map_update_elem(&tasks_hash, &tid, slot, BPF_NOEXIST)) {
+		hash_was_full = 1;
+		return NULL;
+	}
 	return bpf_map_lookup_elem(&tasks_hash, &tid);
 }
 
@@ -226,7 +234,7 @@ static __always_inline void book_slice(struct task_struct *prev, struct switch_o
 	__u64 runnable_ns = TASK_FIELD(direct, prev, sched_info.run_delay);
 	__u64 cred = (__u64)TASK_FIELD(direct, prev, cred);
 	__u32 tid = out->tid, sequence;
-	struct task_slot *slot = find_slot(tid);
+	struct task_slot *slot = find_slot(tid, !out->in_cpu_ns);
 
 	if (!slot) {
 		book_overflow(task_uid(prev, direct), cpu_ns - out->in_cpu_ns,

@@ -2,6 +2,8 @@
 /* Every way in which CPU accounting can lose something is reached, counted, and the totals stay
  * right: maps made tiny by the options that exist for this. */
 #include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -121,6 +123,76 @@ static void test_task_map_full(const char *name, bool hash)
 		       uid_ns(&run, UID_A) < 400 * NSEC_PER_MSEC,
 	       "%s: its uid has it (%.1f of 300 ms)", name, (double)uid_ns(&run, UID_A) / 1e6);
 	tap_ok(closes(&run), "%s: the machine's sum still closes", name);
+	end(&run);
+}
+
+static uint64_t schedstat_ns(pid_t pid)
+{
+	unsigned long long cpu_ns = 0;
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
+	file = fopen(path, "re");
+	if (file && fscanf(file, "%llu", &cpu_ns) != 1)
+		cpu_ns = 0;
+	if (file)
+		fclose(file);
+	return cpu_ns;
+}
+
+/* Processes that sleep and wake until they are killed, so that each has its slot. */
+static void start_sleepers(pid_t *pids, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		pids[i] = fork();
+		if (!pids[i])
+			for (;;)
+				usleep(50000);
+	}
+}
+
+/* A task that found no room and finds some later: its slices are not counted in both places. */
+static void test_room_again(void)
+{
+	const struct sched_kernel_options kernel = {
+		.mode = CPU_MODE_SWITCH, .test_task_slots = 64, .test_hash = true};
+	pid_t sleepers[150], burner;
+	struct run run;
+	uint64_t truth_ns, measured_ns;
+
+	if (!begin(&run, "room again", &kernel))
+		return;
+	start_sleepers(sleepers, 150);
+	usleep(200000);
+	burner = fork();
+	if (!burner) {
+		if (setuid(UID_A))
+			_exit(1);
+		for (int i = 0; i < 60; i++) { /* slices before the room, and after it */
+			burn_ms(5);
+			usleep(5000);
+		}
+		for (;;)
+			pause();
+	}
+	usleep(250000);
+	for (size_t i = 0; i < 150; i++) {
+		kill(sleepers[i], SIGKILL);
+		waitpid(sleepers[i], NULL, 0);
+	}
+	do {
+		truth_ns = schedstat_ns(burner);
+		usleep(100000);
+	} while (truth_ns < 300 * NSEC_PER_MSEC || schedstat_ns(burner) != truth_ns);
+	sample(&run);
+	measured_ns = uid_ns(&run, UID_A);
+	tap_ok(lost(&run, "cpu_task_map_full") > 0 && measured_ns > truth_ns / 100 * 99 &&
+		       measured_ns < truth_ns / 100 * 101,
+	       "room again: a task is counted once (%.1f of %.1f ms)", (double)measured_ns / 1e6,
+	       (double)truth_ns / 1e6);
+	kill(burner, SIGKILL);
+	waitpid(burner, NULL, 0);
 	end(&run);
 }
 
@@ -320,6 +392,7 @@ int main(void)
 	kernel_log_init(false);
 	test_task_map_full("task array full", false);
 	test_task_map_full("task hash full", true);
+	test_room_again();
 	test_overflow_map_full();
 	test_death_ring_full();
 	test_slot_reused();
