@@ -298,6 +298,15 @@ struct sched_kernel *sched_kernel_open(const struct sched_kernel_options *option
 		free(kernel);
 		return NULL;
 	}
+	if (options->mode == CPU_MODE_ITER && options->variant == VARIANT_RAW_TP) {
+		snprintf(reason, size,
+			 "--cpu iter: the task iterator is not there for --variant raw_tp; "
+			 "use --cpu switch");
+		btf__free(btf);
+		free(kernel);
+		errno = ENOTSUP;
+		return NULL;
+	}
 	kernel_log_clear();
 	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
 		if (options->variant != VARIANT_AUTO && options->variant != order[i])
@@ -510,6 +519,11 @@ static int read_hash(struct sched_kernel *kernel, task_slot_fn callback, void *c
 
 			if (!slot->start_boot_ns)
 				continue;
+			/* Being written: it is left for the next read-out, as below. */
+			if (slot->sequence != slot->sequence_end) {
+				kernel->torn_reads++;
+				continue;
+			}
 			err = callback(ctx, (pid_t)kernel->batch_keys[i], slot);
 			/* Dead, and no room in the ring to say so: it was left for us to take. */
 			if (slot->flags & TASK_SLOT_UNREPORTED)
