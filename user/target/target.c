@@ -559,8 +559,8 @@ const char *target_package_of_uid(struct target_set *set, uid_t uid)
 const char *target_process_name(struct target_set *set, pid_t pid, uint64_t start_boot_ns)
 {
 	uint64_t start_ticks = start_boot_ns / PROCFS_TICK_NS;
-	struct process_entry *entry = start_boot_ns ? find_identity(set, pid, start_ticks)
-						    : find_live(set, pid);
+	struct process_entry *entry =
+		start_boot_ns ? find_identity(set, pid, start_ticks) : find_live(set, pid);
 	int dir;
 
 	if (!entry) {
@@ -573,8 +573,7 @@ const char *target_process_name(struct target_set *set, pid_t pid, uint64_t star
 		if (dir < 0)
 			return NULL;
 		/* Another process under that pid is not an answer, and is left to the scan. */
-		if (!procfs_stat(dir, &stat) &&
-		    (!start_boot_ns || stat.start_ticks == start_ticks))
+		if (!procfs_stat(dir, &stat) && (!start_boot_ns || stat.start_ticks == start_ticks))
 			(void)load(set, pid, dir, &entry, NULL, NULL);
 		close(dir);
 		if (!entry)
