@@ -232,6 +232,14 @@ int summary_add(struct summary *summary, const struct record *record)
 	return 0;
 }
 
+static bool is_missing(const struct missing_list *list, const char *key)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (!strcmp(list->items[i].key, key))
+			return true;
+	return false;
+}
+
 const struct record_footer *summary_footer(struct summary *summary)
 {
 	struct record_footer *footer = &summary->footer;
@@ -241,7 +249,7 @@ const struct record_footer *summary_footer(struct summary *summary)
 		err = summary_set_total(summary, "dur_ns", summary->dur_ns);
 	if (!err)
 		err = summary_set_total(summary, "blocks.count", (double)summary->blocks);
-	if (!err)
+	if (!err && !is_missing(&footer->missing, "cpu.tasks_exited"))
 		err = summary_set_total(summary, "cpu.tasks_exited", (double)summary->exits);
 	if (!err)
 		err = summary_set_total(summary, "lost_pct", summary_lost_pct(summary));

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kernel/namespaces.h"
 #include "sched.skel.h"
 #include "util/clock.h"
 
@@ -288,6 +289,11 @@ struct sched_kernel *sched_kernel_open(const struct sched_kernel_options *option
 	if (!kernel || cpus <= 0) {
 		free(kernel);
 		errno = ENOMEM;
+		return NULL;
+	}
+	if (namespaces_check(reason, size)) {
+		free(kernel);
+		errno = ENOTSUP;
 		return NULL;
 	}
 	kernel->cpu_count = cpus > SCHED_MAX_CPUS ? SCHED_MAX_CPUS : (unsigned)cpus;

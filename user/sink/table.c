@@ -468,7 +468,8 @@ static void print_footer(struct table_sink *table, const struct record_footer *f
 		if (find_total(footer, "cpu.unaccounted_ns"))
 			put(&line, ", unaccounted %.3f s",
 			    total(footer, "cpu.unaccounted_ns") / 1e9);
-		put(&line, "; %.0f tasks ended", total(footer, "cpu.tasks_exited"));
+		if (find_total(footer, "cpu.tasks_exited"))
+			put(&line, "; %.0f tasks ended", total(footer, "cpu.tasks_exited"));
 		end_line(&line);
 	}
 	if (find_total(footer, "net.rx_bytes")) {

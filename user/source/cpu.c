@@ -493,6 +493,9 @@ static int cpu_sample(struct source *source, struct record_interval *interval)
 	 * true for our own moment. */
 	interval->dur_ns = dur_ns;
 	add_losses(cpu, &interval->lost);
+	if (!cpu->kernel)
+		missing_list_set(&interval->missing, "cpu.tasks_exited",
+				 "/proc does not show who ended between two looks");
 	if (!interval->cpu.idle_ns.present)
 		missing_list_set(&interval->missing, "cpu.idle_ns", "a CPU has not switched yet");
 	if (!cpu->kernel || cpu->options.kernel.mode == CPU_MODE_ITER)

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "kernel/namespaces.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define PID_INIT_INO 0xeffffffcu /* PROC_PID_INIT_INO of include/linux/proc_ns.h, since 3.8 */
+
+/* Linux 5.6; without time namespaces there is no such file. */
+static bool clocks_are_shifted(void)
+{
+	FILE *file = fopen("/proc/self/timens_offsets", "re");
+	long long seconds, nanoseconds;
+	bool shifted = false;
+
+	while (file && fscanf(file, "%*s %lld %lld", &seconds, &nanoseconds) == 2)
+		shifted |= seconds || nanoseconds;
+	if (file)
+		fclose(file);
+	return shifted;
+}
+
+int namespaces_check(char *reason, size_t size)
+{
+	struct stat status;
+
+	if (!stat("/proc/self/ns/pid", &status) && status.st_ino != PID_INIT_INO) {
+		snprintf(reason, size,
+			 "in a pid namespace the kernel's task ids are not ours; run it outside "
+			 "(docker: --pid=host)");
+		return -ENOTSUP;
+	}
+	if (clocks_are_shifted()) {
+		snprintf(reason, size,
+			 "in a time namespace with offsets the kernel's clocks are not ours; run "
+			 "it outside");
+		return -ENOTSUP;
+	}
+	return 0;
+}
