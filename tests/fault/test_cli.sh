@@ -6,7 +6,9 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d); pids=
 # Not in a child of this shell that a signal hits before it has become jankscope.
-trap '[ $BASHPID = $$ ] || exit; for p in $pids; do kill -9 "$p" 2>/dev/null; done; rm -rf "$work"' EXIT
+# A number may be a stranger's by now: only what is still a child of ours.
+end_child() { grep -qs "^PPid:[[:space:]]*$$\$" "/proc/$1/status" && kill -9 "$1" 2>/dev/null; }
+trap '[ $BASHPID = $$ ] || exit; for p in $pids; do end_child "$p"; done; rm -rf "$work"' EXIT
 cp "$BUILD/jankscope" "$work/jankscope" && chmod 755 "$work" "$work/jankscope" || exit 1
 js=$work/jankscope
 cd "$work" || exit 1
