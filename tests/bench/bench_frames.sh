@@ -16,6 +16,8 @@ print(f'{time.monotonic() - start:.2f} {usage.ru_utime + usage.ru_stime:.2f} {us
 PYTHON
 }
 
+rate() { awk -v b="$1" -v s="$2" 'BEGIN { printf "%.0f", b / s / 1e6 }'; } # bytes seconds
+
 printf '%-34s %8s %8s %8s %10s %9s\n' "frames: trace" "MB/s" "CPU MB/s" "peak KiB" "limit KiB" "frames"
 row() { # label input kind
 	local file=$work/trace seconds cpu peak status size frames
@@ -24,14 +26,14 @@ row() { # label input kind
 	cat "$file" >/dev/null # both read from the page cache
 	read -r seconds cpu peak status < <(measure "$work/out" "$BUILD/jankscope" frames --json "$file")
 	frames=$(jq .timeline.actual "$work/out")
-	printf '%-34s %8.0f %8.0f %8d %10d %9d\n' "$1" "$(bc <<<"$size / $seconds / 1000000")" \
-		"$(bc <<<"$size / $cpu / 1000000")" "$peak" $((24 * 1024 + frames * 40 / 1024)) "$frames"
+	printf '%-34s %8.0f %8.0f %8d %10d %9d\n' "$1" "$(rate "$size" "$seconds")" \
+		"$(rate "$size" "$cpu")" "$peak" $((24 * 1024 + frames * 40 / 1024)) "$frames"
 	if [ -x "$SHARED/tools/trace-oracle" ] && command -v node >/dev/null; then
 		read -r seconds cpu peak status < <(measure "$work/out" timeout 600 "$SHARED/tools/trace-oracle" \
 			"$file" 'select count(*) from actual_frame_timeline_slice')
 		if [ "$status" = 0 ] && [ "$(sed -n 2p "$work/out")" = "$frames" ]; then
 			printf '%-34s %8.0f %8.0f %8d\n' "  trace_processor (wasm) on it" \
-				"$(bc <<<"$size / $seconds / 1000000")" "$(bc <<<"$size / $cpu / 1000000")" "$peak"
+				"$(rate "$size" "$seconds")" "$(rate "$size" "$cpu")" "$peak"
 		else
 			echo "  trace_processor (wasm) cannot load it"
 		fi
