@@ -4,6 +4,7 @@
  * its share of the time. */
 #include "frames/analysis.h"
 #include "frames/late.h"
+#include "frames/stream.h"
 #include "trace/ftrace_text.h"
 #include "trace/perfetto.h"
 #include "trace/reader.h"
@@ -73,6 +74,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct late_frame frames[4];
 	struct late *late;
 
+	struct frame_stream *stream = frame_stream_new();
+	const struct stream_layer *layers;
+
 	(void)text_piece;
 	feed(analysis_events(), analysis, data, size, piece);
 	if (!analysis_finish(analysis)) {
@@ -92,5 +96,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		late_free(late);
 	}
 	analysis_free(analysis);
+	/* the same as a stream, in two intervals */
+	feed(frame_stream_events(), stream, data, size / 2, piece);
+	frame_stream_settle(stream, 1000, 0, false);
+	frame_stream_take(stream, &layers, &count);
+	feed(frame_stream_events(), stream, data + size / 2, size - size / 2, piece);
+	frame_stream_settle(stream, 2000, 0, true);
+	frame_stream_take(stream, &layers, &count);
+	frame_stream_free(stream);
 	return 0;
 }

@@ -399,7 +399,8 @@ int frame_stream_take(struct frame_stream *s, const struct stream_layer **layers
 		while (at < frame_count && frames[at].layer == i)
 			at++;
 		period_window_init(window, vsyncs, vsync_count, s->period_ns);
-		err = take_one(s, &all[i], &s->past[i], frames + first, at - first, window);
+		err = take_one(s, &all[i], &s->past[i], frames ? frames + first : NULL, at - first,
+			       window);
 	}
 	free(window);
 	timeline_take(s->timeline, vsync_count ? vsyncs[vsync_count - 1] - KEEP_NS : 0);
