@@ -85,6 +85,9 @@ fi
 if [ "$(cat $tracefs/current_tracer)" != nop ] || grep -qv 'bpf_trace:bpf_trace_printk' $tracefs/set_event; then
 	echo "ok - live from tracefs # SKIP somebody else traces"; exit 0
 fi
+if [ -e /run/jankscope.tracefs ]; then
+	echo "ok - live from tracefs # SKIP another jankscope reads the trace buffer"; exit 0
+fi
 settings() { (cd $tracefs && head -1 tracing_on trace_clock buffer_size_kb && stat -c %a trace_marker) 2>/dev/null; }
 before_on=$(cat $tracefs/tracing_on)
 echo 0 >$tracefs/tracing_on # so that there is something to put back
