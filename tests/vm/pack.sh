@@ -16,7 +16,6 @@ cp "build/vm/busybox-$arch" "$root/bin/busybox"
 cp "build/vm/mksh-$arch" "$root/system/bin/sh"
 cp tests/vm/guest/init "$root/init"
 cp tests/vm/guest/*.sh "$root/payload/"
-cp -r tests/vm/guest/android "$root/payload/" 2>/dev/null || true
 [ -f "$build/jankscope" ] && cp "$build/jankscope" "$root/bin/jankscope"
 for kind in apps kernel; do
 	for source in tests/$kind/*.c; do

@@ -225,9 +225,39 @@ frames() {
 	tracing=/sys/kernel/tracing
 	echo 1 >$tracing/tracing_on
 	echo >$tracing/trace
-	# What an app and SurfaceFlinger write for 30 frames.
+	write_frames 30
+	cat $tracing/trace >marker.txt
+	$js frames --json marker.txt >frames.json 2>frames.err
+	ok $? "frames of what went through trace_marker" "$(cat frames.err)"
+	for source in Choreographer#doFrame 'BufferTX - com.example.shop/Main#0'; do
+		grep -o '"layers":.*' frames.json | tr '{' '\n' | grep "\"layer\":\"$source\"" | grep -q '"shown":30,'
+		ok $? "frames of what went through trace_marker: 30 of $source" "$(head -c 600 frames.json)"
+	done
+	if ! $js record --help | grep -q -- '--frames '; then
+		skip "record --frames live" "this build's record has no --frames"
+		return
+	fi
+	echo 0 >$tracing/tracing_on
+	echo >$tracing/trace
+	$js record -a -d 4s --frames live --max-lost 100 -q -o live.jsonl 2>live.err &
+	record=$!
+	for try in $(seq 150); do
+		grep -q '"event":"start"' live.jsonl 2>/dev/null && break
+		sleep 0.1
+	done
+	write_frames 60
+	wait $record
+	ok $? "record --frames live" "$(cat live.err)"
+	grep -q '"frames":{"layers":\[{' live.jsonl
+	ok $? "record --frames live: layers in the intervals" "$(grep -o '"frames".*' live.jsonl | head -2 | cut -c1-300) $(cat live.err)"
+	[ "$(cat $tracing/tracing_on)" = 0 ]
+	ok $? "record --frames live: the trace is off again, as it was"
+}
+
+# What an app and SurfaceFlinger write for a number of frames.
+write_frames() {
 	i=0
-	while [ $i -lt 30 ]; do
+	while [ $i -lt "$1" ]; do
 		echo "C|1|VSYNC-app|$((i % 2))" >$tracing/trace_marker
 		echo "B|$$|Choreographer#doFrame $((1000 + i))" >$tracing/trace_marker
 		echo "E|$$" >$tracing/trace_marker
@@ -235,13 +265,6 @@ frames() {
 		echo "C|1|BufferTX - com.example.shop/Main#0|0" >$tracing/trace_marker
 		i=$((i + 1))
 		usleep 16000
-	done
-	cat $tracing/trace >marker.txt
-	$js frames --json marker.txt >frames.json 2>frames.err
-	ok $? "frames of what went through trace_marker" "$(cat frames.err)"
-	for source in Choreographer#doFrame 'BufferTX - com.example.shop/Main#0'; do
-		grep -o '"layers":.*' frames.json | tr '{' '\n' | grep "\"layer\":\"$source\"" | grep -q '"shown":30,'
-		ok $? "frames of what went through trace_marker: 30 of $source" "$(head -c 600 frames.json)"
 	done
 }
 
