@@ -71,7 +71,7 @@ static enum net_variant net_variant(const struct options *options)
 		return NET_VARIANT_NETD;
 	if (options->variant == VARIANT_RAW_TP)
 		return NET_VARIANT_RAW_TP;
-	if (options->variant == VARIANT_TP_BTF || options->net_mode == NET_HOOKS)
+	if (options->variant == VARIANT_TP_BTF)
 		return NET_VARIANT_TP_BTF;
 	return NET_VARIANT_AUTO;
 }
@@ -83,6 +83,8 @@ static enum exit_code add_sources(struct session *session, const struct options 
 		.variant = net_variant(options),
 		.wire = options->net_length == 1,
 		.btf = btf_path,
+		/* Hooks, whichever twin loads: netd's map is looked for where none can be. */
+		.bpffs = options->net_mode == NET_HOOKS ? "/proc/self/fdinfo" : NULL,
 	};
 	const struct cpu_options cpu = {
 		.kernel = {.mode = (enum cpu_mode)options->cpu_mode,
