@@ -387,9 +387,9 @@ static enum exit_code wait_for_targets(struct session *session)
 static void watch_clocks(struct session *session, struct record_interval *interval)
 {
 	uint64_t mono_ns = clock_now_ns(CLOCK_MONOTONIC);
-	uint64_t boot_ns = clock_now_ns(CLOCK_BOOTTIME);
-	int64_t unix_minus_boot_ns = (int64_t)(clock_now_ns(CLOCK_REALTIME) - boot_ns);
-	uint64_t suspended_ns = boot_ns - mono_ns;
+	uint64_t suspended_ns = clock_suspended_ns();
+	int64_t unix_minus_boot_ns =
+		(int64_t)(clock_now_ns(CLOCK_REALTIME) - clock_now_ns(CLOCK_BOOTTIME));
 	int64_t step_ns = unix_minus_boot_ns - session->unix_minus_boot_ns;
 
 	if (interval && suspended_ns > session->suspended_ns + SUSPEND_NS) {

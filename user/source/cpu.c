@@ -59,11 +59,6 @@ static struct cpu_source *cpu_source(struct source *source)
 	return (struct cpu_source *)source;
 }
 
-static uint64_t boot_minus_mono_ns(void)
-{
-	return clock_now_ns(CLOCK_BOOTTIME) - clock_now_ns(CLOCK_MONOTONIC);
-}
-
 static int book_reading(void *ctx, const struct task_reading *reading)
 {
 	return cpu_ledger_update(ctx, reading);
@@ -350,7 +345,7 @@ static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, uint64_t dur
 	};
 	uint64_t idle_ns;
 	bool have_idle = read_idle(cpu, &idle_ns, &record->online_cpus);
-	int err = cpu_ledger_close(cpu->ledger, mono_ns + boot_minus_mono_ns(), dur_ns,
+	int err = cpu_ledger_close(cpu->ledger, mono_ns + clock_suspended_ns(), dur_ns,
 				   cpu->options.top, &names, record);
 
 	if (err)

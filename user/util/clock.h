@@ -15,3 +15,19 @@ static inline uint64_t clock_now_ns(clockid_t clock)
 	clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
+
+/* How far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC: the time that was spent in suspend. A task
+ * that ran between the two looks must not pass for a suspend: then they are taken again. */
+static inline uint64_t clock_suspended_ns(void)
+{
+	uint64_t before_ns, boot_ns = 0, after_ns = 0;
+
+	for (int tries = 0; tries < 8; tries++) {
+		before_ns = clock_now_ns(CLOCK_MONOTONIC);
+		boot_ns = clock_now_ns(CLOCK_BOOTTIME);
+		after_ns = clock_now_ns(CLOCK_MONOTONIC);
+		if (after_ns - before_ns < 100 * NSEC_PER_USEC)
+			break;
+	}
+	return boot_ns > after_ns ? boot_ns - after_ns : 0;
+}
