@@ -13,11 +13,11 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for mode in switch iter; do
-	"$BUILD/jankscope" record -a -q -i 50ms -d 14s --cpu $mode -o "$work/$mode.jsonl" &
+	"$BUILD/jankscope" record -a -q -i 50ms -d 20s --cpu $mode -o "$work/$mode.jsonl" &
 	record=$!
 	# Some live long enough to be named. Always the same pids: the table of tids, which grows with
 	# them up to pid_max, stays out of it.
-	end=$((SECONDS + 13))
+	end=$((SECONDS + 19))
 	while [ $SECONDS -lt $end ]; do
 		echo 20000 >/proc/sys/kernel/ns_last_pid
 		for _ in 1 2 3 4 5 6 7 8; do /bin/sleep 0.02 & done
@@ -35,9 +35,13 @@ for mode in switch iter; do
 		"\($n) \($early) \($late) \($dead) \($table)"' "$work/$mode.jsonl" >"$work/figures"
 	read -r n early late dead table <"$work/figures"
 	echo "# --cpu $mode: $n intervals, $dead tasks ended, anonymous memory $early then $late bytes, new tids $table"
-	if [ "$dead" -gt 500 ] && [ "$late" -le $((early + table + 128 * 1024)) ]; then
-		echo "ok - --cpu $mode: memory does not grow with processes that came and went"
+	name="--cpu $mode: memory does not grow with processes that came and went"
+	# A name costs some 130 bytes: 4,000 of them would stand out from the heap's own unrest.
+	if [ "$dead" -lt 4000 ]; then
+		echo "ok - $name # SKIP the machine was too busy to fork enough ($dead)"
+	elif [ "$late" -le $((early + table + 300 * 1024)) ]; then
+		echo "ok - $name"
 	else
-		echo "not ok - --cpu $mode: memory does not grow with processes that came and went"
+		echo "not ok - $name"
 	fi
 done
