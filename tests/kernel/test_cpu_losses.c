@@ -187,7 +187,8 @@ static void test_room_again(void)
 	} while (truth_ns < 300 * NSEC_PER_MSEC || schedstat_ns(burner) != truth_ns);
 	sample(&run);
 	measured_ns = uid_ns(&run, UID_A);
-	tap_ok(lost(&run, "cpu_task_map_full") > 0 && measured_ns > truth_ns / 100 * 99 &&
+	tap_ok(lost(&run, "cpu_task_map_full") > 0 &&
+		       measured_ns > truth_ns / 100 * (tap_is_emulated() ? 90 : 99) &&
 		       measured_ns < truth_ns / 100 * 101,
 	       "room again: a task is counted once (%.1f of %.1f ms)", (double)measured_ns / 1e6,
 	       (double)truth_ns / 1e6);
