@@ -344,12 +344,76 @@ static __always_inline __u64 idle_after(const struct cpu_slot *cpu, __u64 now_ns
 	return now_ns > left_ns ? now_ns - left_ns : 0;
 }
 
+/* A thread that calls execve gets the tid and the start time of its leader, but keeps its own sums
+ * (de_thread in fs/exec.c): the slots and the reader's ledger follow the task. */
+static __noinline void follow_exec(struct task_struct *task, __u32 old_tid, __u32 flags)
+{
+	__u32 tid = BPF_CORE_READ(task, pid);
+	struct task_slot now = {}, *old, *slot;
+
+	now.start_boot_ns = BPF_CORE_READ(task, start_boottime);
+	now.cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+	now.runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	now.switches_voluntary = BPF_CORE_READ(task, nvcsw);
+	now.switches_involuntary = BPF_CORE_READ(task, nivcsw);
+	now.tgid = tid;
+	now.uid = task_uid(task, false);
+	copy_comm(now.comm, task, false);
+	report_death(&now, tid, old_tid);
+	/* The leader may have died under the old tid already: then that slot is its own. */
+	old = known_slot(old_tid);
+	if (old && old->start_boot_ns != now.start_boot_ns) {
+		now.uninterruptible_ns = old->uninterruptible_ns;
+		now.stopped_ns = old->stopped_ns;
+		if (use_hash)
+			bpf_map_delete_elem(&tasks_hash, &old_tid);
+		else
+			old->flags = TASK_SLOT_DEAD;
+	}
+	slot = known_slot(tid);
+	if (slot && slot->start_boot_ns == now.start_boot_ns) {
+		__u32 sequence = slot->sequence + 1;
+
+		retire_slot(slot);
+		mark_group(tid);
+		*(volatile __u32 *)&slot->sequence = sequence;
+		slot->cpu_ns = now.cpu_ns;
+		slot->runnable_ns = now.runnable_ns;
+		slot->uninterruptible_ns = now.uninterruptible_ns;
+		slot->stopped_ns = now.stopped_ns;
+		slot->switches_voluntary = now.switches_voluntary;
+		slot->switches_involuntary = now.switches_involuntary;
+		slot->off_since_ns = 0;
+		slot->off_state = OFF_CPU_RUNNABLE;
+		slot->flags = flags;
+		slot->epoch = read_epoch;
+		slot->epoch_cpu_ns = now.cpu_ns;
+		slot->cred = 0;
+		*(volatile __u32 *)&slot->sequence_end = sequence;
+	}
+}
+
+/* Not another task in the memory of one that is gone: a leader now, of whose process the old tid
+ * was.
+ */
+static __always_inline bool was_its_thread(struct task_struct *task, __u32 old_tid)
+{
+	__u32 tgid = BPF_CORE_READ(task, tgid);
+	const struct task_slot *old = known_slot(old_tid);
+
+	return (__u32)BPF_CORE_READ(task, pid) == tgid && old && old->tgid == tgid;
+}
+
 /* The switch that the slot of this CPU waits for was not shown: someone else leaves than came. */
 static __always_inline void repair(struct cpu_slot *slot, struct task_struct *prev,
 				   struct switch_out *out, bool direct)
 {
 	__u64 now_ns = rq_clock_of(prev, direct), arrival_ns;
 
+	if (out->tid && slot->tid && slot->task == (__u64)prev && was_its_thread(prev, slot->tid)) {
+		follow_exec(prev, slot->tid, TASK_SLOT_FOLLOWED);
+		return;
+	}
 	out->in_cpu_ns = out->tid ? TASK_FIELD(direct, prev, se.sum_exec_runtime) : 0;
 	if (!slot->since_ns) /* first sight of this CPU */
 		return;
@@ -499,58 +563,22 @@ int sched_rename_raw(struct bpf_raw_tracepoint_args *ctx)
 	return on_rename((struct task_struct *)ctx->args[0], (const char *)ctx->args[1], false);
 }
 
-/* A thread that calls execve gets the tid and the start time of its leader, but keeps its own sums
- * (de_thread in fs/exec.c): the slots and the reader's ledger follow the task. */
+/* A switch since the change of the tid has told of it already: see repair. */
 static __always_inline int on_exec(struct task_struct *task, __u32 old_tid, bool direct)
 {
 	__u32 tid = TASK_FIELD(direct, task, pid), cpu_id = bpf_get_smp_processor_id();
-	struct task_slot now = {}, *old, *slot;
-	struct cpu_slot *cpu;
+	struct cpu_slot *cpu = bpf_map_lookup_elem(&cpus, &cpu_id);
+	struct task_slot *slot;
 
 	if (old_tid == tid)
 		return 0;
-	now.start_boot_ns = TASK_FIELD(direct, task, start_boottime);
-	now.cpu_ns = TASK_FIELD(direct, task, se.sum_exec_runtime);
-	now.runnable_ns = TASK_FIELD(direct, task, sched_info.run_delay);
-	now.switches_voluntary = TASK_FIELD(direct, task, nvcsw);
-	now.switches_involuntary = TASK_FIELD(direct, task, nivcsw);
-	now.tgid = tid;
-	now.uid = task_uid(task, direct);
-	copy_comm(now.comm, task, direct);
-	report_death(&now, tid, old_tid);
-	/* The leader may have died under the old tid already: then that slot is its own. */
-	old = known_slot(old_tid);
-	if (old && old->start_boot_ns != now.start_boot_ns) {
-		now.uninterruptible_ns = old->uninterruptible_ns;
-		now.stopped_ns = old->stopped_ns;
-		if (use_hash)
-			bpf_map_delete_elem(&tasks_hash, &old_tid);
-		else
-			old->flags = TASK_SLOT_DEAD;
-	}
 	slot = known_slot(tid);
-	if (slot && slot->start_boot_ns == now.start_boot_ns) {
-		__u32 sequence = slot->sequence + 1;
-
-		retire_slot(slot);
-		mark_group(tid);
-		*(volatile __u32 *)&slot->sequence = sequence;
-		slot->cpu_ns = now.cpu_ns;
-		slot->runnable_ns = now.runnable_ns;
-		slot->uninterruptible_ns = now.uninterruptible_ns;
-		slot->stopped_ns = now.stopped_ns;
-		slot->switches_voluntary = now.switches_voluntary;
-		slot->switches_involuntary = now.switches_involuntary;
-		slot->off_since_ns = 0;
-		slot->off_state = OFF_CPU_RUNNABLE;
-		slot->flags = 0;
-		slot->epoch = read_epoch;
-		slot->epoch_cpu_ns = now.cpu_ns;
-		slot->cred = 0;
-		*(volatile __u32 *)&slot->sequence_end = sequence;
+	if (slot && slot->flags & TASK_SLOT_FOLLOWED) {
+		slot->flags &= ~TASK_SLOT_FOLLOWED;
+		return 0;
 	}
+	follow_exec(task, old_tid, 0);
 	/* It came to this CPU under the old tid, and must not seem to have left unseen. */
-	cpu = bpf_map_lookup_elem(&cpus, &cpu_id);
 	if (cpu && cpu->tid == old_tid && cpu->task == (__u64)task)
 		cpu->tid = tid;
 	return 0;
@@ -628,6 +656,9 @@ int sched_iterate(struct bpf_iter__task *ctx)
 	line.uid = task_uid(task, true);
 	line.state = off_state_of(task_state(task, true), false);
 	line.on_cpu = task->on_cpu;
+	/* Amid an execve it may have a tid that the reader knows as another's (follow_exec). */
+	if (bpf_core_field_exists(task->in_execve))
+		line.in_execve = BPF_CORE_READ_BITFIELD(task, in_execve);
 	if (line.on_cpu && HAS_RQ_CLOCK) {
 		line.now_ns = bpf_ktime_get_ns();
 		line.rq_clock = task->se.cfs_rq->rq->clock;
@@ -706,6 +737,9 @@ static __always_inline void read_one(__u32 cpu, __s64 offset_ns)
 	} else {
 		out->cpu_ns = slot->in_cpu_ns + (bpf_ktime_get_ns() - slot->since_ns);
 	}
+	/* Amid an execve that changed its tid the ledger does not know it yet (follow_exec). */
+	if (slot->task == (__u64)task && slot->tid != out->tid)
+		return;
 	if (*(volatile __u32 *)&slot->sequence == sequence)
 		out->valid = 1;
 }

@@ -5,8 +5,8 @@
 #include <linux/types.h>
 #endif
 
-#define SCHED_COMM_LEN 16
-#define SCHED_MAX_CPUS 512
+#define SCHED_COMM_LEN    16
+#define SCHED_MAX_CPUS    512
 #define SCHED_MAX_WAITERS 4
 
 /* Slots are marked in groups with the epoch of their last switch, so that a read-out passes over
@@ -27,6 +27,7 @@ enum off_cpu_state {
 enum task_slot_flag {
 	TASK_SLOT_DEAD = 1,       /* these are the final values */
 	TASK_SLOT_UNREPORTED = 2, /* dead, and the ring had no room to say so */
+	TASK_SLOT_FOLLOWED = 4,   /* amid an execve that was told already */
 };
 
 /* The last known sums of one task, cumulative since its birth; one writer at a time, because a
@@ -100,7 +101,7 @@ struct task_line {
 	__u32 tid, tgid, uid;
 	__u32 state; /* enum off_cpu_state */
 	__u32 on_cpu;
-	__u32 reserved;
+	__u32 in_execve; /* to be booked by a later read-out */
 	char comm[SCHED_COMM_LEN];
 };
 

@@ -97,6 +97,8 @@ static int book_line(void *ctx, const struct task_line *line)
 	struct task_reading reading = reading_of_line(line);
 
 	cpu->alive++;
+	if (line->in_execve)
+		return 0;
 	/* A row for every sleeping task of the machine would be noise. */
 	if (cpu_ledger_unchanged(cpu->ledger, reading.tid, reading.start_boot_ns, reading.cpu_ns,
 				 line->switches_voluntary + line->switches_involuntary))
