@@ -278,9 +278,9 @@ def edges():
         pids.append(node.pid)
     # An overloaded machine may skip intervals; that is not what is asked here.
     recorder = Recorder("edges", pids, "-i", "1s", "--max-lost", "100", targets=[early_name])
-    early = Looper("early", "sleep", "1200", name=early_name, wait=False)
+    early = Looper("early", "sleep", "1200", name=early_name)
     jobs = [lambda: edge_stop(stopped), lambda: edge_freeze(frozen), lambda: edge_rebuild(rebuilt),
-            lambda: edge_hang(hung), lambda: edge_starve(starved, cpu), early.wait_ready,
+            lambda: edge_hang(hung), lambda: edge_starve(starved, cpu), lambda: early.keep(early.process.stdout.readline()),
             lambda: edge_throttle(throttled),
             lambda: base.run("native", 250, results=3)]
     truths = []
@@ -652,11 +652,9 @@ def bad():
 
 
 try:
-    groups = [g for g in (["injected"], ["edges"], ["abc", "idle"], ["variants"], ["bad"])]
-    background = []
-    for group in groups:
-        chosen = [globals()[p] for p in group if p in parts]
-        run_all(chosen)
+    for group in ([["injected"]], [["edges"]], [["idle"], ["abc", "variants", "bad"]]):
+        run_all([lambda names=names: [globals()[n]() for n in names if n in parts]
+                 for names in group])
 finally:
     if not os.environ.get("KEEP"):
         shutil.rmtree(work, ignore_errors=True)
