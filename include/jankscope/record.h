@@ -243,6 +243,8 @@ struct record_block {
 		uint64_t ns;
 	} * preemptors;
 	size_t preemptor_count;
+	/* thread CPU time as the kernel charges it: running_ns without interrupts and steal */
+	struct opt_u64 cpu_ns;
 	/* its longest times off the CPU, longest first */
 	struct block_sleep {
 		uint64_t t_boot_ns, ns; /* when it began; without the wait for a CPU at its end */

@@ -177,7 +177,7 @@ def injected():
 def check_injected(detector, recorder, targets):
     missed, twice, wrong, extra, worst = [], [], [], [], 0
     ledger_off, cpu_off, reasons, wakers, owners, functions, total = [], [], [], [], [], [], 0
-    stacked, loads, faults = 0, 0, []
+    stacked, loads, faults, stolen = 0, 0, [], 0
     for target in targets:
         found = []
         for truth in target.truth:
@@ -193,9 +193,13 @@ def check_injected(detector, recorder, targets):
             if error > 5 * MS:
                 wrong.append((truth, block["wall_ns"]))
             ledger = block["ledger"]
-            if abs(sum(ledger.values()) - block["wall_ns"]) > block["wall_ns"] / 100:
+            # Time on a CPU that the kernel does not charge is that of interrupts and of the
+            # hypervisor: what the states leave over must not be more than a little of it.
+            stolen = max(stolen, (ledger["running_ns"] - block["cpu_ns"]) / block["wall_ns"])
+            if abs(sum(ledger.values()) - block["wall_ns"]) > block["wall_ns"] / 100 or \
+                    ledger["running_ns"] - block["cpu_ns"] > block["wall_ns"] / 20:
                 ledger_off.append((truth["kind"], block["wall_ns"], ledger))
-            if abs(ledger["running_ns"] - truth["cpu"]) > 3 * MS + truth["cpu"] / 100:
+            if abs(block["cpu_ns"] - truth["cpu"]) > 3 * MS + truth["cpu"] / 100:
                 cpu_off.append((truth, ledger))
             kind = truth["kind"]
             if kind in REASONS:
@@ -218,8 +222,9 @@ def check_injected(detector, recorder, targets):
                 functions.append((kind, names(block)[:8], block["missing"]))
         extra += [b for b in ended(recorder.blocks, target.pid)
                   if b not in found and b["wall_ns"] >= 200 * MS]
-    note("%s: %d of %d found, wall error at most %.3f ms, stacks in %d; lost %s"
-         % (detector, total - len(missed), total, worst / MS, stacked,
+    note("%s: %d of %d found, wall error at most %.3f ms, stacks in %d, interrupts and steal "
+         "at most %.1f %%; lost %s"
+         % (detector, total - len(missed), total, worst / MS, stacked, 100 * stolen,
             recorder.footer.get("lost")))
     ok(recorder.code == 0, "%s: the recorder ends with 0" % detector, recorder.code,
        recorder.errors)
@@ -541,15 +546,24 @@ def abc():
     recorder = Recorder("abc", [t.pid for t in targets], "-i", "2s")
 
     def work_off(target):
-        for _ in range(25):
-            target.run("abc")
+        # A run that the machine stretched is no 400/80/30: it is done again.
+        valid = 0
+        for _ in range(60):
+            truth = target.run("abc")
+            truth["valid"] = all(abs(part - want * MS) <= 15 * MS
+                                 for part, want in zip(truth["parts"], (400, 80, 30)))
+            valid += truth["valid"]
+            if valid == 25:
+                break
             time.sleep(0.05)
     run_all([lambda t=t: work_off(t) for t in targets])
     time.sleep(0.5)
     recorder.end()
-    good, bad = 0, []
+    good, bad, runs = 0, [], sum(t["valid"] for target in targets for t in target.truth)
     for target in targets:
         for truth in target.truth:
+            if not truth["valid"]:
+                continue
             hits = match(recorder.blocks, target.pid, truth)
             if len(hits) != 1 or "top" not in hits[0]:
                 bad.append((truth, [h["missing"] for h in hits]))
@@ -563,9 +577,13 @@ def abc():
             else:
                 bad.append((truth["parts"], [(s["weight_ns"], s["frames"][0].get("symbol"))
                                              for s in hits[0]["stacks"]]))
-    note("abc: %d of 100; load %.1f; captures %s"
-         % (good, os.getloadavg()[0], recorder.footer["summary"].get("captures")))
-    ok(good >= 95, "400/80/30 ms: A is on top with its time +- 50 ms in 95 of 100 runs", *bad)
+    note("abc: %d of %d; load %.1f; captures %s"
+         % (good, runs, os.getloadavg()[0], recorder.footer["summary"].get("captures")))
+    if runs < 50:
+        skip("400/80/30 ms", "the machine is too busy: only %d runs were that" % runs)
+    else:
+        ok(good >= 0.95 * runs,
+           "400/80/30 ms: A is on top with its time +- 50 ms in 95 of 100 runs", *bad)
     for target in targets:
         target.end()
 

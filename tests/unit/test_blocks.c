@@ -134,6 +134,8 @@ Test(block_ledger, sums_classes_and_longest_sleeps)
 	cr_expect_eq(block.start_boot_ns, 1000 * MS + 5);
 	cr_expect_eq(block.wall_ns, 6000 * MS);
 	cr_expect_eq(block.class, BLOCK_SHORT, "it was stopped for 4.1 of 6 s");
+	cr_expect_eq(block.cpu_ns.value, 500 * MS);
+	cr_expect_eq(block.ledger.running_ns, 500 * MS);
 	cr_assert_eq(block.reason_count, 2);
 	cr_expect_str_eq(block.reasons[0].reason, "futex");
 	cr_assert_eq(block.preemptor_count, 3);

@@ -331,6 +331,7 @@ static void block(struct builder *b, json_t *object, const struct record_block *
 	set_int(b, child, "sleeping_ns", block->ledger.sleeping_ns);
 	set_int(b, child, "uninterruptible_ns", block->ledger.uninterruptible_ns);
 	set_int(b, child, "stopped_ns", block->ledger.stopped_ns);
+	set_opt(b, object, "cpu_ns", block->cpu_ns);
 	child = set_array(b, object, "reasons");
 	for (size_t i = 0; i < block->reason_count; i++) {
 		json_t *reason = add_object(b, child);

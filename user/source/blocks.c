@@ -26,7 +26,7 @@
 #define MIN_TICK_NS    NSEC_PER_MSEC
 #define FROZEN_TICK_NS (50 * NSEC_PER_MSEC)
 /* Samples are due at a time, on a machine that may be overloaded: that is when blocks happen. */
-#define LOOP_NICENESS (-10)
+#define LOOP_NICENESS (-20)
 #define DRAIN_NS      (800 * NSEC_PER_MSEC)
 
 struct blocks_source {
