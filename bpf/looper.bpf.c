@@ -49,9 +49,11 @@ int looper_enter(struct pt_regs *ctx)
 	__u32 index;
 	struct looper_slot *slot = current_looper(&index);
 
-	if (slot)
-		looper_enter_wait(slot, index, (struct task_struct *)bpf_get_current_task(),
-				  (__s32)PT_REGS_PARM1(ctx), now_ns, 0);
+	if (!slot)
+		return 0;
+	looper_came(slot, index, (struct task_struct *)bpf_get_current_task(), now_ns);
+	looper_enter_wait(slot, index, (struct task_struct *)bpf_get_current_task(),
+			  (__s32)PT_REGS_PARM1(ctx), now_ns, 0);
 	return 0;
 }
 
@@ -64,9 +66,10 @@ int looper_leave(struct pt_regs *ctx)
 	struct looper_slot *slot = current_looper(&index);
 
 	/* -1: it was in the wait before we came, or the switch has seen it leave. */
-	if (slot && slot->polling >= 0)
-		looper_leave_wait(slot, index, (struct task_struct *)bpf_get_current_task(), now_ns,
-				  false);
+	if (!slot || slot->polling < 0)
+		return 0;
+	looper_came(slot, index, (struct task_struct *)bpf_get_current_task(), now_ns);
+	looper_leave_wait(slot, index, (struct task_struct *)bpf_get_current_task(), now_ns, false);
 	return 0;
 }
 
@@ -84,6 +87,7 @@ static __always_inline int on_sys_enter(struct pt_regs *registers, long nr)
 	if (!slot || slot->detector != LOOPER_BY_SYSCALL)
 		return 0;
 	now_ns = bpf_ktime_get_ns();
+	looper_came(slot, index, (struct task_struct *)bpf_get_current_task(), now_ns);
 	looper_enter_wait(slot, index, (struct task_struct *)bpf_get_current_task(),
 			  (__s32)PT_REGS_PARM1_CORE_SYSCALL(registers), now_ns, 0);
 	looper_leave_wait(slot, index, (struct task_struct *)bpf_get_current_task(), now_ns, false);

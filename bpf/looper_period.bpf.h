@@ -156,3 +156,98 @@ static __always_inline void looper_leave_wait(struct looper_slot *slot, __u32 in
 		bpf_ringbuf_submit(event, 0);
 	}
 }
+
+/* Off the CPU from slot->off_ns until now_ns, of which wait_ns on a run queue at the end. */
+static __always_inline void book_spell(struct looper_slot *slot, __u32 index, __u64 now_ns,
+				       __u64 wait_ns)
+{
+	__u64 begin_ns = slot->off_ns, off_ns;
+	__u32 reason = slot->reason & (LOOPER_REASON_MAX - 1);
+	struct looper_spell_event *event;
+	__u64 rest_ns;
+
+	/* What lies before the period is none of its time. */
+	if (begin_ns < slot->busy_since_ns)
+		begin_ns = slot->busy_since_ns;
+	if (now_ns < begin_ns)
+		return;
+	off_ns = now_ns - begin_ns;
+	if (wait_ns > off_ns)
+		wait_ns = off_ns;
+	rest_ns = off_ns - wait_ns;
+	switch (slot->off_state) {
+	case OFF_CPU_RUNNABLE:
+		wait_ns = off_ns;
+		/* It counts as queued all the while; what it waited for is quota. */
+		rest_ns = reason == LOOPER_REASON_THROTTLED ? off_ns : 0;
+		break;
+	case OFF_CPU_UNINTERRUPTIBLE:
+		slot->sums.uninterruptible_ns += rest_ns;
+		break;
+	case OFF_CPU_STOPPED:
+		slot->sums.stopped_ns += rest_ns;
+		break;
+	default:
+		slot->sums.sleeping_ns += rest_ns;
+	}
+	slot->sums.runnable_ns += wait_ns;
+	slot->sums.reason_ns[reason] += rest_ns;
+	if (!slot->busy_since_ns || off_ns < LOOPER_SPELL_NS)
+		return;
+	event = bpf_ringbuf_reserve(&looper_events, sizeof(*event), 0);
+	if (!event) {
+		loss_add(&looper_losses, LOOPER_LOSS_EVENT_RING_FULL, 1);
+		return;
+	}
+	looper_fill_head(&event->head, LOOPER_EVENT_SPELL, index, slot);
+	event->head.begin_ns = begin_ns;
+	event->head.end_ns = now_ns;
+	event->spell = slot->spell;
+	event->wait_ns = wait_ns;
+	event->state = slot->off_state;
+	event->reason = reason;
+	event->syscall_nr = slot->syscall_nr;
+	event->arguments[0] = slot->arguments[0];
+	event->arguments[1] = slot->arguments[1];
+	event->waker_tid = slot->woken_ns ? slot->waker_tid : 0;
+	event->waker_tgid = slot->waker_tgid;
+	event->reserved = 0;
+	__builtin_memcpy(event->waker_comm, slot->waker_comm, LOOPER_COMM_LEN);
+	/* The reader empties the ring when it looks at the thread, every 50 ms of a period. */
+	bpf_ringbuf_submit(event, bpf_ringbuf_query(&looper_events, BPF_RB_AVAIL_DATA) > (1 << 16)
+					  ? BPF_RB_FORCE_WAKEUP
+					  : BPF_RB_NO_WAKEUP);
+}
+
+/* The thread itself is here, so it is on a CPU; if its switch-in was not shown, that is made good.
+ */
+static __always_inline void looper_came(struct looper_slot *slot, __u32 index,
+					struct task_struct *task, __u64 now_ns)
+{
+	struct looper_registers *stash;
+	__u64 ran_ns, delay_ns, in_ns;
+
+	if (slot->on_cpu)
+		return;
+	ran_ns = BPF_CORE_READ(task, se.sum_exec_runtime) - slot->out_cpu_ns;
+	delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	in_ns = now_ns > ran_ns ? now_ns - ran_ns : 0;
+	looper_begin(slot);
+	loss_add(&looper_losses, LOOPER_LOSS_MISSED_SWITCH, 1);
+	if (slot->off_ns && in_ns > slot->off_ns)
+		book_spell(slot, index, in_ns, delay_ns - slot->out_delay_ns);
+	slot->on_cpu = 1;
+	slot->in_ns = in_ns;
+	slot->in_cpu_ns = slot->out_cpu_ns;
+	slot->out_delay_ns = delay_ns;
+	slot->out_switches = BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
+	slot->waiting = 0;
+	stash = bpf_map_lookup_elem(&looper_stash, &index);
+	if (stash && stash->sequence && !(stash->sequence & 1))
+		__sync_fetch_and_add(&stash->sequence, 1);
+	looper_end(slot);
+	if ((slot->flags & LOOPER_SLOT_BY_SWITCH) && slot->polling >= 0) {
+		slot->flags &= ~LOOPER_SLOT_BY_SWITCH;
+		looper_leave_wait(slot, index, task, in_ns, slot->detector != LOOPER_BY_SYSCALL);
+	}
+}

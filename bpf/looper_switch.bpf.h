@@ -196,64 +196,6 @@ static __always_inline bool is_frozen(struct task_struct *task, __u32 state_bits
 	       (BPF_CORE_READ(task, jobctl) & JOBCTL_TRAP_FREEZE_BIT);
 }
 
-/* Off the CPU from slot->off_ns until now_ns, of which wait_ns on a run queue at the end. */
-static __always_inline void book_spell(struct looper_slot *slot, __u32 index, __u64 now_ns,
-				       __u64 wait_ns)
-{
-	__u64 off_ns = now_ns - slot->off_ns;
-	__u32 reason = slot->reason & (LOOPER_REASON_MAX - 1);
-	struct looper_spell_event *event;
-	__u64 rest_ns;
-
-	if (now_ns < slot->off_ns)
-		return;
-	if (wait_ns > off_ns)
-		wait_ns = off_ns;
-	rest_ns = off_ns - wait_ns;
-	switch (slot->off_state) {
-	case OFF_CPU_RUNNABLE:
-		wait_ns = off_ns;
-		/* It counts as queued all the while; what it waited for is quota. */
-		rest_ns = reason == LOOPER_REASON_THROTTLED ? off_ns : 0;
-		break;
-	case OFF_CPU_UNINTERRUPTIBLE:
-		slot->sums.uninterruptible_ns += rest_ns;
-		break;
-	case OFF_CPU_STOPPED:
-		slot->sums.stopped_ns += rest_ns;
-		break;
-	default:
-		slot->sums.sleeping_ns += rest_ns;
-	}
-	slot->sums.runnable_ns += wait_ns;
-	slot->sums.reason_ns[reason] += rest_ns;
-	if (!slot->busy_since_ns || off_ns < LOOPER_SPELL_NS)
-		return;
-	event = bpf_ringbuf_reserve(&looper_events, sizeof(*event), 0);
-	if (!event) {
-		loss_add(&looper_losses, LOOPER_LOSS_EVENT_RING_FULL, 1);
-		return;
-	}
-	looper_fill_head(&event->head, LOOPER_EVENT_SPELL, index, slot);
-	event->head.begin_ns = slot->off_ns;
-	event->head.end_ns = now_ns;
-	event->spell = slot->spell;
-	event->wait_ns = wait_ns;
-	event->state = slot->off_state;
-	event->reason = reason;
-	event->syscall_nr = slot->syscall_nr;
-	event->arguments[0] = slot->arguments[0];
-	event->arguments[1] = slot->arguments[1];
-	event->waker_tid = slot->woken_ns ? slot->waker_tid : 0;
-	event->waker_tgid = slot->waker_tgid;
-	event->reserved = 0;
-	__builtin_memcpy(event->waker_comm, slot->waker_comm, LOOPER_COMM_LEN);
-	/* The reader empties the ring when it looks at the thread, every 50 ms of a period. */
-	bpf_ringbuf_submit(event, bpf_ringbuf_query(&looper_events, BPF_RB_AVAIL_DATA) > (1 << 16)
-					  ? BPF_RB_FORCE_WAKEUP
-					  : BPF_RB_NO_WAKEUP);
-}
-
 /* It went and came without a switch that was shown: the kernel's sums say how long it was away. */
 static __always_inline void book_unseen(struct looper_slot *slot, __u32 index, __u64 now_ns,
 					__u64 cpu_ns, __u64 wait_ns)
@@ -342,6 +284,15 @@ static __always_inline void looper_switch_out(struct looper_slot *slot, struct t
 		loss_add(&looper_losses, LOOPER_LOSS_MISSED_SWITCH, 1);
 		if (in_ns > slot->off_ns)
 			book_spell(slot, at->index, in_ns, delay_ns - slot->out_delay_ns);
+		slot->on_cpu = 1;
+		slot->in_ns = in_ns;
+		slot->in_cpu_ns = slot->out_cpu_ns;
+		/* And so was its leaving the wait, which the switch alone tells. */
+		if ((slot->flags & LOOPER_SLOT_BY_SWITCH) && slot->polling >= 0) {
+			slot->flags &= ~LOOPER_SLOT_BY_SWITCH;
+			looper_leave_wait(slot, at->index, prev, in_ns,
+					  slot->detector != LOOPER_BY_SYSCALL);
+		}
 	} else if (slot->on_cpu && switches > slot->out_switches + 1) {
 		book_unseen(slot, at->index, at->now_ns, cpu_ns, delay_ns - slot->out_delay_ns);
 	}
@@ -386,6 +337,22 @@ static __always_inline __u64 queue_wait(struct looper_slot *slot, struct task_st
 	return wait_ns;
 }
 
+/* It comes out of a wait that it was not seen to go to sleep in: then it has not blocked since. */
+static __always_inline void find_unseen_wait(struct looper_slot *slot, __u32 index,
+					     struct task_struct *next, __u64 now_ns, bool direct)
+{
+	__u64 *words = task_registers(next, direct), nr = 0, epfd = 0;
+
+	if (slot->detector == LOOPER_BY_UPROBE || slot->off_ns >= now_ns)
+		return;
+	bpf_probe_read_kernel(&nr, sizeof(nr), words + WORD_SYSCALL);
+	bpf_probe_read_kernel(&epfd, sizeof(epfd), words + WORD_ARGUMENT_0);
+	if (!is_epoll_wait((__s32)nr) || (__s32)epfd != slot->epfd)
+		return;
+	looper_enter_wait(slot, index, next, (__s32)epfd, slot->off_ns, LOOPER_EVENT_MERGED);
+	looper_leave_wait(slot, index, next, now_ns, slot->detector != LOOPER_BY_SYSCALL);
+}
+
 static __always_inline void looper_switch_in(struct looper_slot *slot, struct task_struct *next,
 					     struct cpu_slot *cpu, __u32 index, __u64 now_ns,
 					     __u64 rq_clock_ns, bool direct)
@@ -404,6 +371,7 @@ static __always_inline void looper_switch_in(struct looper_slot *slot, struct ta
 		!slot->on_cpu && (slot->flags & LOOPER_SLOT_BY_SWITCH) && slot->polling >= 0;
 	if (slot->on_cpu && slot->in_ns) {
 		book_unseen(slot, index, now_ns, cpu_ns, wait_ns);
+		find_unseen_wait(slot, index, next, now_ns, direct);
 	} else if (slot->off_ns) {
 		book_spell(slot, index, now_ns, wait_ns);
 	}

@@ -253,6 +253,10 @@ static int report_block(struct blocks_source *blocks, struct watched *watched,
 
 	if (!report)
 		return -ENOMEM;
+	/* Nobody has seen it thaw before the period ended. */
+	if (ours && last && watched->frozen_seen_ns &&
+	    period->head.end_ns > watched->frozen_seen_ns)
+		watched->frozen_ns += period->head.end_ns - watched->frozen_seen_ns;
 	if (ours && watched->frozen_ns) {
 		move_frozen(watched, period);
 		if (period->head.end_ns - period->head.begin_ns <
@@ -457,20 +461,24 @@ static uint64_t stopped_ns(const struct watched *watched, const struct looper_sl
 	return ns;
 }
 
-/* Frozen now: everything since the last look counts as frozen, from the second look on. */
+/* Looks are some 50 ms apart: a change counts from half way between two of them. */
 static bool find_frozen(struct blocks_source *blocks, struct watched *watched,
 			const struct looper_slot *slot, uint64_t now_ns)
 {
-	if (slot->on_cpu || slot->off_state == OFF_CPU_RUNNABLE ||
-	    slot->off_state == OFF_CPU_STOPPED ||
-	    !looper_kernel_is_frozen(blocks->kernel, watched->index)) {
-		watched->frozen_seen_ns = 0;
-		return false;
-	}
-	if (watched->frozen_seen_ns)
+	uint64_t looked_ns = watched->looked_ns > slot->off_ns ? watched->looked_ns : slot->off_ns;
+	bool frozen = !slot->on_cpu && slot->off_state != OFF_CPU_RUNNABLE &&
+		      slot->off_state != OFF_CPU_STOPPED &&
+		      looper_kernel_is_frozen(blocks->kernel, watched->index);
+
+	if (frozen && watched->frozen_seen_ns)
 		watched->frozen_ns += now_ns - watched->frozen_seen_ns;
-	watched->frozen_seen_ns = now_ns;
-	return true;
+	else if (frozen && now_ns > looked_ns)
+		watched->frozen_ns += (now_ns - looked_ns) / 2;
+	else if (watched->frozen_seen_ns)
+		watched->frozen_ns += (now_ns - watched->frozen_seen_ns) / 2;
+	watched->frozen_seen_ns = frozen ? now_ns : 0;
+	watched->looked_ns = now_ns;
+	return frozen;
 }
 
 static uint64_t sooner(uint64_t a, uint64_t b)

@@ -249,7 +249,7 @@ void blocks_watch_end_period(struct watched *watched)
 {
 	watched->tracking = false;
 	watched->owner.tid = 0;
-	watched->frozen_ns = watched->frozen_seen_ns = 0;
+	watched->frozen_ns = watched->frozen_seen_ns = watched->looked_ns = 0;
 	watched->spells.count = 0;
 	watched->spells.dropped = 0;
 }

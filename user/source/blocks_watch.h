@@ -29,7 +29,7 @@ struct watched {
 	bool tracking, reported_open, reported_anr, looper_known;
 	uint64_t period, begin_ns, sampled_spell;
 	/* frozen where it slept, which no switch tells: seen by looking, up to 50 ms late */
-	uint64_t frozen_ns, frozen_seen_ns;
+	uint64_t frozen_ns, frozen_seen_ns, looked_ns;
 	int64_t boot_minus_mono_ns; /* as of its begin, so that all its records tell one start */
 	struct watched_load load;
 	struct block_samples samples;
