@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "source/blocks.h"
+#include "source/blocks_source.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,33 +29,9 @@
 #define LOOP_NICENESS (-20)
 #define DRAIN_NS      (800 * NSEC_PER_MSEC)
 
-struct blocks_source {
-	struct source base;
-	struct blocks_options options;
-	struct source *cpu;
-	struct source_context context;
-	struct looper_kernel *kernel;
-	struct sched_kernel *sched;
-	struct blocks_stacks *stacks; /* NULL: --stack off, or not to be had */
-	struct blocks_watch *watch;
-	int timer;
-	bool syscalls_hooked;
-	uint64_t losses[LOOPER_LOSS_MAX], stacks_busy;
-	/* processes that found no row: now, at most, and told */
-	uint64_t unwatched_now, unwatched, unwatched_told;
-	struct stack_stats seen;
-	struct counter_list stack_losses;
-	char variant[48];
-};
-
 static struct blocks_source *blocks_source(struct source *source)
 {
 	return (struct blocks_source *)source;
-}
-
-static int64_t boot_minus_mono_ns(void)
-{
-	return (int64_t)(clock_now_ns(CLOCK_BOOTTIME) - clock_now_ns(CLOCK_MONOTONIC));
 }
 
 static uint64_t first_sample_ns(uint64_t block_ns)
@@ -63,265 +39,6 @@ static uint64_t first_sample_ns(uint64_t block_ns)
 	uint64_t fifth_ns = block_ns / 5;
 
 	return fifth_ns < 100 * NSEC_PER_MSEC ? fifth_ns : 100 * NSEC_PER_MSEC;
-}
-
-static const char *process_name(void *ctx, pid_t pid)
-{
-	struct blocks_source *blocks = ctx;
-
-	return target_process_name(blocks->context.targets, pid, 0);
-}
-
-/* ---- reports ---- */
-
-static const char *detector_name(const struct blocks_source *blocks, uint32_t detector)
-{
-	switch (detector) {
-	case LOOPER_BY_UPROBE:
-		return looper_kernel_probe_name(blocks->kernel);
-	case LOOPER_BY_SYSCALL:
-		return "sys_enter";
-	}
-	return "switch";
-}
-
-static void emit_report(struct blocks_source *blocks, struct block_report *report)
-{
-	struct record record = {.type = RECORD_BLOCK, .block = &report->block};
-
-	if (!report->drop)
-		blocks->context.emit(blocks->context.emit_ctx, &record);
-	block_report_free(report);
-}
-
-static int on_reports(void *ctx, uint32_t events)
-{
-	struct blocks_source *blocks = ctx;
-	struct block_report *report;
-
-	while ((report = blocks_stacks_take(blocks->stacks)))
-		emit_report(blocks, report);
-	return 0;
-}
-
-static void send_report(struct blocks_source *blocks, struct block_report *report)
-{
-	if (blocks->stacks && (report->first || report->drop))
-		blocks_stacks_push(blocks->stacks, report);
-	else
-		emit_report(blocks, report);
-}
-
-/* The strings of other processes may be gone when the record comes back from unwinding. */
-static int keep_names(struct block_report *report)
-{
-	struct record_block *block = &report->block;
-	const char **names[3 + LOOPER_PREEMPTORS + 1];
-	size_t count = 0, room = 1;
-	char *at;
-
-	names[count++] = &block->waker.process;
-	names[count++] = &block->owner.process;
-	for (size_t i = 0; i < block->preemptor_count && i <= LOOPER_PREEMPTORS; i++)
-		names[count++] = &block->preemptors[i].process;
-	for (size_t i = 0; i < count; i++)
-		room += *names[i] ? strlen(*names[i]) + 1 : 0;
-	report->names = at = malloc(room);
-	if (!at)
-		return -ENOMEM;
-	for (size_t i = 0; i < count; i++) {
-		size_t length = *names[i] ? strlen(*names[i]) + 1 : 0;
-
-		if (!length)
-			continue;
-		memcpy(at, *names[i], length);
-		*names[i] = at;
-		at += length;
-	}
-	return 0;
-}
-
-static void fill_load(struct blocks_source *blocks, const struct watched *watched,
-		      const struct looper_period_event *period, struct record_block *block)
-{
-	struct watched_load now;
-
-	if (!watched->tracking || !watched->load.mono_ns ||
-	    watched->period != period->head.period) {
-		missing_list_set(&block->missing, "app_cpu_ns", "the block was told when it ended");
-		return;
-	}
-	now = blocks_watch_load(watched, blocks->sched);
-	if (now.mono_ns <= watched->load.mono_ns)
-		return;
-	block->load_dur_ns = SOME_U64(now.mono_ns - watched->load.mono_ns);
-	if (now.idle_ns.present && watched->load.idle_ns.present) {
-		uint64_t all_ns = sched_kernel_cpu_count(blocks->sched) * block->load_dur_ns.value;
-		uint64_t idle_ns = now.idle_ns.value > watched->load.idle_ns.value
-					   ? now.idle_ns.value - watched->load.idle_ns.value
-					   : 0;
-
-		block->machine_busy_ns = SOME_U64(all_ns > idle_ns ? all_ns - idle_ns : 0);
-	}
-	if (now.cpu_ns.present && watched->load.cpu_ns.present)
-		block->app_cpu_ns = SOME_U64(now.cpu_ns.value - watched->load.cpu_ns.value);
-	block->app_rss_bytes = now.rss_bytes.present ? now.rss_bytes : watched->load.rss_bytes;
-}
-
-static void fill_owner(struct blocks_source *blocks, const struct watched *watched,
-		       struct record_block *block)
-{
-	if (!watched->owner.tid)
-		return;
-	block->owner.present = true;
-	block->owner.pid = watched->pid;
-	block->owner.tid = watched->owner.tid;
-	memcpy(block->owner.thread, watched->owner.thread, sizeof(block->owner.thread));
-	block->owner.process = process_name(blocks, watched->pid);
-}
-
-/* A period that ended below the threshold: its samples wait for the unwinding thread to let go. */
-static int drop_samples(struct blocks_source *blocks, struct watched *watched)
-{
-	struct block_report *report;
-
-	if (!watched->samples.first) {
-		blocks_watch_end_period(watched);
-		return 0;
-	}
-	report = calloc(1, sizeof(*report));
-	if (!report)
-		return -ENOMEM;
-	report->drop = report->last = true;
-	report->first = watched->samples.first;
-	report->sample_count = watched->samples.count;
-	watched->samples = (struct block_samples){0};
-	blocks_watch_end_period(watched);
-	send_report(blocks, report);
-	return 0;
-}
-
-/* Time that it was found frozen in was no sleep of its own. */
-static void move_frozen(const struct watched *watched, struct looper_period_event *period)
-{
-	uint64_t frozen_ns = watched->frozen_ns;
-	__u64 *from;
-
-	from = period->sums.sleeping_ns >= period->sums.uninterruptible_ns
-		       ? &period->sums.sleeping_ns
-		       : &period->sums.uninterruptible_ns;
-	if (frozen_ns > *from)
-		frozen_ns = *from;
-	*from -= frozen_ns;
-	period->sums.stopped_ns += frozen_ns;
-	period->sums.reason_ns[LOOPER_REASON_FROZEN] += frozen_ns;
-	for (int i = 0; i < LOOPER_REASON_MAX && frozen_ns; i++) {
-		__u64 *ns = &period->sums.reason_ns[i], part;
-
-		if (i == LOOPER_REASON_FROZEN || i == LOOPER_REASON_STOPPED)
-			continue;
-		part = *ns < frozen_ns ? *ns : frozen_ns;
-		*ns -= part;
-		frozen_ns -= part;
-	}
-}
-
-/* A process is met between fork and exec too, or before zygote's child took its name. */
-static void refresh_names(struct blocks_source *blocks, struct watched *watched)
-{
-	const struct target_process *process =
-		target_set_find(blocks->context.targets, watched->pid);
-
-	if (!process || process->start_boot_ns != watched->start_boot_ns)
-		return;
-	snprintf(watched->process, sizeof(watched->process), "%s", process->process);
-	snprintf(watched->package, sizeof(watched->package), "%s",
-		 process->package ? process->package : "");
-}
-
-/* period tells all; the samples go with the last report of their period. */
-static int report_block(struct blocks_source *blocks, struct watched *watched,
-			const struct looper_period_event *told, enum block_state state,
-			uint64_t open_spell, uint64_t open_since_ns)
-{
-	struct looper_period_event copy = *told, *period = &copy;
-	bool ours = watched->tracking && watched->period == period->head.period;
-	bool last = state != BLOCK_OPEN;
-	struct block_report *report = calloc(1, sizeof(*report));
-	struct record_block *block;
-	int err = -ENOMEM;
-
-	if (!report)
-		return -ENOMEM;
-	/* Nobody has seen it thaw before the period ended. */
-	if (ours && last && watched->frozen_seen_ns &&
-	    period->head.end_ns > watched->frozen_seen_ns)
-		watched->frozen_ns += period->head.end_ns - watched->frozen_seen_ns;
-	if (ours && watched->frozen_ns) {
-		move_frozen(watched, period);
-		if (period->head.end_ns - period->head.begin_ns <
-		    blocks->context.block_ns + period->sums.stopped_ns) {
-			free(report);
-			return drop_samples(blocks, watched);
-		}
-	}
-	block = &report->block;
-	report->last = last;
-	refresh_names(blocks, watched);
-	report->process = strdup(watched->process);
-	report->package = watched->package[0] ? strdup(watched->package) : NULL;
-	if (!report->process)
-		goto fail;
-	block->pid = block->tid = watched->pid;
-	block->process = report->process;
-	block->package = report->package;
-	block->state = state;
-	block->detector = detector_name(blocks, watched->detector);
-	err = block_ledger_fill(block, period, ours ? &watched->spells : NULL,
-				ours ? watched->boot_minus_mono_ns : boot_minus_mono_ns(),
-				process_name, blocks);
-	if (err)
-		goto fail;
-	if (last) {
-		block->faults_minor = SOME_U64(period->faults_minor);
-		block->faults_major = SOME_U64(period->faults_major);
-	} else {
-		missing_list_set(&block->missing, "faults_minor", "told when the block ends");
-	}
-	fill_load(blocks, watched, period, block);
-	if (ours)
-		fill_owner(blocks, watched, block);
-	err = keep_names(report);
-	if (err)
-		goto fail;
-	if (ours && watched->samples.count) {
-		report->weights = calloc(watched->samples.count, sizeof(*report->weights));
-		if (!report->weights) {
-			err = -ENOMEM;
-			goto fail;
-		}
-		report->first = watched->samples.first;
-		report->sample_count = watched->samples.count;
-		block->unsampled_ns = SOME_U64(block_sample_weights(
-			&watched->samples, &watched->spells, period->head.begin_ns,
-			period->head.end_ns, open_spell, open_since_ns, report->weights));
-	} else if (blocks->stacks) {
-		missing_list_set(&block->missing, "stacks", "no capture succeeded");
-	} else {
-		missing_list_set(&block->missing, "stacks",
-				 blocks->options.stack == BLOCKS_STACK_OFF ? "--stack off"
-									   : "no capture service");
-	}
-	if (last && ours)
-		watched->samples = (struct block_samples){0};
-	send_report(blocks, report);
-	if (last && ours)
-		blocks_watch_end_period(watched);
-	return 0;
-fail:
-	report->last = false;
-	block_report_free(report);
-	return err;
 }
 
 /* ---- events of the kernel side ---- */
@@ -332,11 +49,11 @@ static int begin_period(struct blocks_source *blocks, struct watched *watched, u
 	int err = 0;
 
 	if (!watched->tracking || watched->period != period) {
-		err = drop_samples(blocks, watched);
+		err = blocks_drop_samples(blocks, watched);
 		watched->tracking = true;
 		watched->period = period;
 		watched->begin_ns = 0;
-		watched->boot_minus_mono_ns = boot_minus_mono_ns();
+		watched->boot_minus_mono_ns = blocks_boot_minus_mono_ns();
 		watched->load = (struct watched_load){0};
 		watched->reported_open = watched->reported_anr = false;
 		watched->sampled_spell = 0;
@@ -360,12 +77,12 @@ static int on_event(void *ctx, const struct looper_event *event, size_t size)
 	case LOOPER_EVENT_PERIOD:
 		if (size < sizeof(struct looper_period_event))
 			return 0;
-		return report_block(blocks, watched, (const struct looper_period_event *)event,
-				    ((const struct looper_period_event *)event)->flags &
-						    LOOPER_EVENT_EXITED
-					    ? BLOCK_EXITED
-					    : BLOCK_CLOSED,
-				    0, 0);
+		return blocks_report(blocks, watched, (const struct looper_period_event *)event,
+				     ((const struct looper_period_event *)event)->flags &
+						     LOOPER_EVENT_EXITED
+					     ? BLOCK_EXITED
+					     : BLOCK_CLOSED,
+				     0, 0);
 	case LOOPER_EVENT_SPELL:
 		if (size < sizeof(struct looper_spell_event))
 			return 0;
@@ -447,8 +164,8 @@ static int report_open(struct blocks_source *blocks, struct watched *watched,
 	bool open = spell_is_open(slot, &since_ns);
 
 	block_period_now(slot, now_ns, &period);
-	return report_block(blocks, watched, &period, BLOCK_OPEN, open ? slot->spell : 0,
-			    open ? since_ns : 0);
+	return blocks_report(blocks, watched, &period, BLOCK_OPEN, open ? slot->spell : 0,
+			     open ? since_ns : 0);
 }
 
 static uint64_t stopped_ns(const struct watched *watched, const struct looper_slot *slot,
@@ -507,7 +224,7 @@ static int look_at(struct blocks_source *blocks, struct watched *watched, uint64
 
 		err = looper_kernel_events(blocks->kernel, on_event, blocks);
 		if (!err && watched->tracking && watched->period == period)
-			err = drop_samples(blocks, watched);
+			err = blocks_drop_samples(blocks, watched);
 		if (err)
 			return err;
 	}
@@ -567,7 +284,7 @@ static void tell_degraded(struct blocks_source *blocks, const struct watched *wa
 		.event = "degraded",
 		.keys = {{"pid", NULL, watched->pid},
 			 {"source", "blocks", 0},
-			 {"detector", detector_name(blocks, watched->detector), 0},
+			 {"detector", blocks_detector_name(blocks, watched->detector), 0},
 			 {"reason", why, 0}},
 		.key_count = 4,
 	};
@@ -644,7 +361,7 @@ static int follow_targets(struct blocks_source *blocks)
 		if (process && process->start_boot_ns == watched->start_boot_ns)
 			continue;
 		/* Its last period came through the ring when it died. */
-		drop_samples(blocks, watched);
+		blocks_drop_samples(blocks, watched);
 		blocks_watch_remove(blocks->watch, watched, blocks->kernel);
 	}
 	for (size_t n = 0; !err && (process = target_set_at(blocks->context.targets, n)); n++)
@@ -705,7 +422,7 @@ static int open_stacks(struct blocks_source *blocks)
 		return 0;
 	}
 	return loop_add_fd(blocks->context.loop, blocks_stacks_fd(blocks->stacks), EPOLLIN,
-			   on_reports, blocks);
+			   blocks_on_reports, blocks);
 }
 
 static int blocks_open(struct source *source, const struct source_context *context)
@@ -740,7 +457,7 @@ static int blocks_open(struct source *source, const struct source_context *conte
 	}
 	snprintf(blocks->variant, sizeof(blocks->variant), "%s",
 		 blocks->options.detector
-			 ? detector_name(blocks, (uint32_t)blocks->options.detector)
+			 ? blocks_detector_name(blocks, (uint32_t)blocks->options.detector)
 			 : looper_kernel_probe_name(blocks->kernel));
 	source->variant = blocks->variant;
 	/* Only the loop's thread; the unwinding thread has its own. */
@@ -834,7 +551,7 @@ static int blocks_summarise(struct source *source, struct summary *summary)
 	if (!blocks->stacks)
 		return err;
 	blocks_stacks_drain(blocks->stacks, DRAIN_NS);
-	on_reports(blocks, 0);
+	blocks_on_reports(blocks, 0);
 	blocks_stacks_stats(blocks->stacks, &stats);
 	set(summary, "captures.snapshot", stats.captures[CAPTURE_SNAPSHOT]);
 	set(summary, "captures.perf", stats.captures[CAPTURE_PERF]);
@@ -860,7 +577,7 @@ static void blocks_close(struct source *source)
 
 		if (!watched)
 			continue;
-		drop_samples(blocks, watched);
+		blocks_drop_samples(blocks, watched);
 		blocks_watch_remove(blocks->watch, watched, blocks->kernel);
 	}
 	if (blocks->kernel && blocks->context.loop)
