@@ -18,7 +18,7 @@
 #include "source/cpu.h"
 #include "jankscope/target.h"
 
-#define ROUND_TRIPS 5000
+#define ROUND_TRIPS 25000
 #define MAX_PAIRS   101
 
 /* ---- ping-pong ---- */
