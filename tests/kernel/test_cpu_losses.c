@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cpu_steal.h"
 #include "jankscope/target.h"
 #include "source/cpu.h"
 #include "tap.h"
@@ -28,22 +29,6 @@ struct run {
 	struct record_interval interval;
 	uint64_t begin_ns, steal_ns;
 };
-
-/* What the hypervisor took is neither a task's nor idle: on a shared host, per cents. */
-static uint64_t read_steal_ns(void)
-{
-	unsigned long long ticks[8] = {0};
-	FILE *file = fopen("/proc/stat", "r");
-
-	if (file) {
-		if (fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &ticks[0],
-			   &ticks[1], &ticks[2], &ticks[3], &ticks[4], &ticks[5], &ticks[6],
-			   &ticks[7]) != 8)
-			ticks[7] = 0;
-		fclose(file);
-	}
-	return ticks[7] * 10 * NSEC_PER_MSEC;
-}
 
 static bool begin(struct run *run, const char *name, const struct sched_kernel_options *kernel)
 {
