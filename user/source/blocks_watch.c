@@ -41,11 +41,12 @@ struct watched *blocks_watch_add(struct blocks_watch *watch, const struct target
 {
 	struct watched *row = NULL;
 
-	for (uint32_t i = 0; i < LOOPER_MAX_WATCHED && !row; i++) {
+	for (uint32_t i = 0; i < LOOPER_MAX_WATCHED; i++) {
 		if (watch->rows[i].used)
 			continue;
 		row = &watch->rows[i];
 		*row = (struct watched){.used = true, .index = i};
+		break;
 	}
 	if (!row) {
 		errno = ENOSPC;
