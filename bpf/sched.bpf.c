@@ -702,6 +702,7 @@ static __always_inline void read_one(__u32 cpu, __s64 offset_ns)
 	if (!slot || !out)
 		return;
 	out->valid = 0;
+	out->unseen_idle_ns = 0;
 	sequence = *(volatile __u32 *)&slot->sequence;
 	if (sequence & 1)
 		return;
@@ -711,8 +712,11 @@ static __always_inline void read_one(__u32 cpu, __s64 offset_ns)
 	if (!task)
 		return;
 	out->tid = BPF_CORE_READ(task, pid);
-	if (!out->tid)
+	if (!out->tid) {
+		if (slot->tid && slot->task)
+			out->unseen_idle_ns = idle_after(slot, bpf_ktime_get_ns() + offset_ns);
 		return;
+	}
 	out->tgid = BPF_CORE_READ(task, tgid);
 	out->uid = task_uid(task, false);
 	out->start_boot_ns = BPF_CORE_READ(task, start_boottime);

@@ -78,6 +78,7 @@ struct running_task {
 	__u64 runnable_ns;
 	__u64 switches_voluntary, switches_involuntary;
 	char comm[SCHED_COMM_LEN];
+	__u64 unseen_idle_ns; /* idle since a task left unseen, whom the CPU's slot still names */
 };
 
 /* A task that died: its final sums. Or, where exec_tid is not 0, one that lives on under a new
@@ -120,6 +121,6 @@ enum sched_loss {
 
 _Static_assert(sizeof(struct task_slot) == 128, "task_slot is two cache lines");
 _Static_assert(sizeof(struct cpu_slot) == 128, "cpu_slot is two cache lines");
-_Static_assert(sizeof(struct running_task) == 72, "running_task");
+_Static_assert(sizeof(struct running_task) == 80, "running_task");
 _Static_assert(sizeof(struct task_death) == 96, "task_death");
 _Static_assert(sizeof(struct task_line) == 112, "task_line");

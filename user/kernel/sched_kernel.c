@@ -478,6 +478,8 @@ bool sched_kernel_idle_ns(const struct sched_kernel *kernel, unsigned cpu, uint6
 		/* A task that came unseen runs there: its end will tell how long the CPU idled. */
 		if (!tid && now_ns > since_ns && !kernel->running[cpu].valid)
 			*idle_ns += now_ns - since_ns;
+		if (tid)
+			*idle_ns += kernel->running[cpu].unseen_idle_ns;
 		return true;
 	}
 	return true;
