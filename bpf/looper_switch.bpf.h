@@ -4,6 +4,7 @@
 #pragma once
 #include <bpf/bpf_tracing.h>
 #include "looper_period.bpf.h"
+#include "syscall_reason.bpf.h"
 
 /* Where struct pt_regs lies above task->stack; 0: the helper knows (5.15). Measured at the start by
  * looper_calibrate for kernels without it. */
@@ -15,8 +16,6 @@ __u64 pt_regs_offset;
 struct task_struct___since_6_18 {
 	bool throttled;
 } __attribute__((preserve_access_index));
-
-#define BINDER_WRITE_READ 0xc0306201u
 
 #ifdef __TARGET_ARCH_x86
 #define REGISTER_WORDS       21
@@ -38,126 +37,6 @@ static __always_inline void *task_registers(struct task_struct *task, bool direc
 	if (direct && bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
 		return (void *)bpf_task_pt_regs(task);
 	return (void *)((__u64)BPF_CORE_READ(task, stack) + pt_regs_offset);
-}
-
-/* System call numbers by class (asm/unistd_64.h; asm-generic/unistd.h). */
-static __always_inline __u32 reason_of_syscall(__s32 nr, __u32 argument_1)
-{
-	switch (nr) {
-#ifdef __TARGET_ARCH_x86
-	case 202: /* futex */
-	case 449: /* futex_waitv */
-	case 455: /* futex_wait */
-		return LOOPER_REASON_FUTEX;
-	case 16: /* ioctl */
-		return argument_1 == BINDER_WRITE_READ ? LOOPER_REASON_BINDER : LOOPER_REASON_OTHER;
-	case 7:   /* poll */
-	case 23:  /* select */
-	case 270: /* pselect6 */
-	case 271: /* ppoll */
-	case 232:
-	case 281:
-	case 441:
-		return LOOPER_REASON_POLL;
-	case 0:
-	case 1:
-	case 17:
-	case 18:
-	case 19:
-	case 20:
-	case 295:
-	case 296: /* (p)read/write(v) */
-	case 40:
-	case 45:
-	case 47:
-	case 46:
-	case 44:
-	case 42:
-	case 43:
-	case 288: /* sockets, sendfile */
-	case 275:
-	case 276:
-	case 278:
-	case 299:
-	case 307:
-	case 326: /* splice, tee, mmsg */
-		return LOOPER_REASON_READ;
-	case 74:
-	case 75:
-	case 277:
-	case 2:
-	case 257:
-	case 3:
-	case 26:
-	case 162:
-	case 306:
-	case 437:
-		return LOOPER_REASON_IO; /* fsync, sync_file_range, open, close, msync, syncfs */
-	case 35:
-	case 230:
-		return LOOPER_REASON_SLEEP;
-	case 61:
-	case 247:
-	case 56:
-	case 57:
-	case 58:
-	case 435:
-		return LOOPER_REASON_CHILD;
-#else
-	case 98:
-	case 449:
-	case 455:
-		return LOOPER_REASON_FUTEX;
-	case 29:
-		return argument_1 == BINDER_WRITE_READ ? LOOPER_REASON_BINDER : LOOPER_REASON_OTHER;
-	case 72:
-	case 73:
-	case 22:
-	case 441:
-		return LOOPER_REASON_POLL;
-	case 63:
-	case 64:
-	case 65:
-	case 66:
-	case 67:
-	case 68:
-	case 69:
-	case 70:
-	case 71:
-	case 75:
-	case 76:
-	case 77:
-	case 203:
-	case 202:
-	case 206:
-	case 207:
-	case 211:
-	case 212:
-	case 242:
-	case 243:
-	case 269:
-		return LOOPER_REASON_READ;
-	case 81:
-	case 82:
-	case 83:
-	case 84:
-	case 56:
-	case 57:
-	case 227:
-	case 267:
-	case 437:
-		return LOOPER_REASON_IO;
-	case 101:
-	case 115:
-		return LOOPER_REASON_SLEEP;
-	case 260:
-	case 95:
-	case 220:
-	case 435:
-		return LOOPER_REASON_CHILD;
-#endif
-	}
-	return LOOPER_REASON_OTHER;
 }
 
 static __always_inline bool is_throttled(struct task_struct *task)

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What the programs of sched.bpf.c share: settings, maps, losses. */
+#pragma once
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include "abi/sched.h"
+#include "loss.bpf.h"
+
+#ifndef unlikely
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+#endif
+
+/* Set before load; what is false vanishes from the program. */
+const volatile bool use_hash;       /* pid_max is too large for the array */
+const volatile bool has_prev_state; /* 9c2136be0878 (5.18): sched_switch's fourth argument */
+const volatile __u32 cpu_count = 1;
+const volatile __u32 death_wakeup_bytes; /* wake the reader when the ring holds more */
+const volatile bool watch_loopers;       /* busy periods of main threads: looper_switch.bpf.h */
+const volatile __u32 test_skip_every;    /* tests only: pretend that every n-th switch was missed */
+
+/* The way from a task to its run queue, and so to the scheduler's own clock, needs
+ * CONFIG_FAIR_GROUP_SCHED; without it the clock helper is called. */
+#define HAS_RQ_CLOCK bpf_core_field_exists(((struct sched_entity *)0)->cfs_rq)
+
+/* Counts read-outs; the reader increments it before it scans. */
+__u32 read_epoch;
+__u32 group_epochs[SCHED_GROUPS];
+__u32 test_skip_count;
+/* Once a task found no room: its finished slices are in the overflow row of its uid, and a slot
+ * that told its sums from birth would count them again. From then on only a first slice makes a
+ * slot. */
+__u32 hash_was_full;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* pid_max, set before load */
+	__type(key, __u32);
+	__type(value, struct task_slot);
+} tasks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct task_slot);
+} tasks_hash SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SCHED_MAX_CPUS);
+	__type(key, __u32);
+	__type(value, struct cpu_slot);
+} cpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SCHED_MAX_CPUS);
+	__type(key, __u32);
+	__type(value, struct running_task);
+} running SEC(".maps");
+
+/* CPU time by uid of tasks that found no room, so that totals stay right. Never LRU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u64);
+} overflow SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} deaths SEC(".maps");
+
+DEFINE_LOSSES(losses, SCHED_LOSS_MAX);
+
+/* A zeroed slot to insert into the hash: 128 bytes are too many for some verifiers' stack budget
+ * together with the rest, and memset of a per-CPU scratch costs less than a copy from the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct task_slot);
+} empty_slot SEC(".maps");

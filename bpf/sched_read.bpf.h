@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The read-out: every task by the iterator, and what runs at this moment. */
+#pragma once
+#include "sched_repair.bpf.h"
+
+/* The baseline at start, and the whole read-out of --cpu iter. */
+SEC("?iter/task")
+int sched_iterate(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct task_line line = {};
+
+	if (!task)
+		return 0;
+	line.start_boot_ns = task->start_boottime;
+	line.cpu_ns = task->se.sum_exec_runtime;
+	line.runnable_ns = task->sched_info.run_delay;
+	line.switches_voluntary = task->nvcsw;
+	line.switches_involuntary = task->nivcsw;
+	line.tid = task->pid;
+	line.tgid = task->tgid;
+	line.uid = task_uid(task, true);
+	line.state = off_state_of(task_state(task, true), false);
+	line.on_cpu = task->on_cpu;
+	/* Amid an execve it may have a tid that the reader knows as another's (follow_exec). */
+	if (bpf_core_field_exists(task->in_execve))
+		line.in_execve = BPF_CORE_READ_BITFIELD(task, in_execve);
+	if (line.on_cpu && HAS_RQ_CLOCK) {
+		line.now_ns = bpf_ktime_get_ns();
+		line.rq_clock = task->se.cfs_rq->rq->clock;
+		line.rq_clock_task = task->se.cfs_rq->rq->clock_task;
+		line.exec_start = task->se.exec_start;
+	}
+	copy_comm(line.comm, task, true);
+	bpf_seq_write(ctx->meta->seq, &line, sizeof(line));
+	return 0;
+}
+
+/* run-queue clock - CLOCK_MONOTONIC as of the last sched_read_running */
+__s64 rq_clock_offset_ns;
+__u64 read_mono_ns;
+
+struct live_sum {
+	__u64 cpu_ns, exec_start, clock, clock_task;
+};
+
+static __always_inline void read_sum(struct task_struct *task, struct rq *rq, struct live_sum *sum)
+{
+	sum->cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+	sum->exec_start = BPF_CORE_READ(task, se.exec_start);
+	sum->clock = BPF_CORE_READ(rq, clock);
+	sum->clock_task = BPF_CORE_READ(rq, clock_task);
+}
+
+/* One CPU's running task, its unfinished slice included. The addresses come from the switch
+ * program; they are only read through fault-proof probes, and believed only if no switch came
+ * between. */
+static __always_inline void read_one(__u32 cpu, __s64 offset_ns)
+{
+	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
+	struct running_task *out = bpf_map_lookup_elem(&running, &cpu);
+	struct task_struct *task;
+	struct live_sum sum, again;
+	struct rq *rq;
+	__u64 now_ns;
+	__u32 sequence;
+
+	if (!slot || !out)
+		return;
+	out->valid = 0;
+	out->unseen_idle_ns = 0;
+	sequence = *(volatile __u32 *)&slot->sequence;
+	if (sequence & 1)
+		return;
+	rq = (struct rq *)slot->rq;
+	/* The run queue knows better than the last switch that was shown. */
+	task = rq ? BPF_CORE_READ(rq, curr) : (struct task_struct *)slot->task;
+	if (!task)
+		return;
+	out->tid = BPF_CORE_READ(task, pid);
+	if (!out->tid) {
+		if (slot->tid && slot->task)
+			out->unseen_idle_ns = idle_after(slot, bpf_ktime_get_ns() + offset_ns);
+		return;
+	}
+	out->tgid = BPF_CORE_READ(task, tgid);
+	out->uid = task_uid(task, false);
+	out->start_boot_ns = BPF_CORE_READ(task, start_boottime);
+	out->runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	out->switches_voluntary = BPF_CORE_READ(task, nvcsw);
+	out->switches_involuntary = BPF_CORE_READ(task, nivcsw);
+	bpf_probe_read_kernel(out->comm, SCHED_COMM_LEN, &task->comm);
+	if (rq) {
+		read_sum(task, rq, &sum);
+		/* The tick may have come between the reads: then they do not belong together. */
+		read_sum(task, rq, &again);
+		if (again.cpu_ns != sum.cpu_ns)
+			read_sum(task, rq, &again);
+		now_ns = bpf_ktime_get_ns() + offset_ns;
+		if (now_ns > again.clock)
+			again.clock_task += now_ns - again.clock;
+		if (again.clock_task > again.exec_start)
+			again.cpu_ns += again.clock_task - again.exec_start;
+		out->cpu_ns = again.cpu_ns;
+		if (BPF_CORE_READ(rq, curr) != task)
+			return;
+	} else {
+		out->cpu_ns = slot->in_cpu_ns + (bpf_ktime_get_ns() - slot->since_ns);
+	}
+	/* Amid an execve that changed its tid the ledger does not know it yet (follow_exec). */
+	if (slot->task == (__u64)task && slot->tid != out->tid)
+		return;
+	if (*(volatile __u32 *)&slot->sequence == sequence)
+		out->valid = 1;
+}
+
+/* Run by BPF_PROG_TEST_RUN (5.10) at each read-out, after the caller's own run-queue clock was made
+ * fresh by clock_gettime(CLOCK_THREAD_CPUTIME_ID). */
+SEC("?raw_tp")
+int sched_read_running(void *ctx)
+{
+	struct task_struct *self = (struct task_struct *)bpf_get_current_task();
+	__s64 offset_ns = 0;
+	__u32 cpu;
+
+	if (HAS_RQ_CLOCK)
+		offset_ns = BPF_CORE_READ(self, se.cfs_rq, rq, clock) - bpf_ktime_get_ns();
+	rq_clock_offset_ns = offset_ns;
+	read_mono_ns = bpf_ktime_get_ns();
+	for (cpu = 0; cpu < SCHED_MAX_CPUS; cpu++) {
+		if (cpu >= cpu_count)
+			break;
+		read_one(cpu, offset_ns);
+	}
+	return 0;
+}

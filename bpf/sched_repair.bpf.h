@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What sched_switch did not show, and tasks that change their tid: the slots follow the kernel. */
+#pragma once
+#include "sched_slot.bpf.h"
+
+/* The tracepoint does not show every switch (on 6.18 some from and to idle are missing, in ftrace
+ * too). Who should have left this CPU has left unseen: its sums are the kernel's own, so they are
+ * taken now, late but whole. It may run elsewhere and be booked there at this moment; then that
+ * booking, which is newer, is made again at its next switch. */
+static __noinline void catch_up(struct cpu_slot *cpu)
+{
+	struct task_struct *task = (struct task_struct *)cpu->task;
+	__u32 tid = cpu->tid, sequence;
+	struct task_slot *slot = known_slot(tid);
+	__u64 cpu_ns;
+
+	if (!slot || !task || !slot->start_boot_ns || (slot->flags & TASK_SLOT_DEAD) ||
+	    BPF_CORE_READ(task, start_boottime) != slot->start_boot_ns ||
+	    (__u32)BPF_CORE_READ(task, pid) != tid)
+		return;
+	cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+	if (cpu_ns <= slot->cpu_ns)
+		return;
+	mark_group(tid);
+	sequence = slot->sequence + 1;
+	*(volatile __u32 *)&slot->sequence = sequence;
+	if (slot->epoch != read_epoch) {
+		slot->epoch = read_epoch;
+		slot->epoch_cpu_ns = slot->cpu_ns;
+	}
+	slot->cpu_ns = cpu_ns;
+	slot->runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	slot->switches_voluntary = BPF_CORE_READ(task, nvcsw);
+	slot->switches_involuntary = BPF_CORE_READ(task, nivcsw);
+	slot->off_since_ns = 0; /* not known when */
+	*(volatile __u32 *)&slot->sequence_end = sequence;
+}
+
+/* The CPU went idle unseen after the task that its slot still names: since that task's time ended.
+ */
+static __always_inline __u64 idle_after(const struct cpu_slot *cpu, __u64 now_ns)
+{
+	struct task_struct *task = (struct task_struct *)cpu->task;
+	__u64 left_ns = BPF_CORE_READ(task, sched_info.last_arrival) +
+			BPF_CORE_READ(task, se.sum_exec_runtime) - cpu->in_cpu_ns;
+
+	if ((__u32)BPF_CORE_READ(task, pid) != cpu->tid)
+		return 0;
+	return now_ns > left_ns ? now_ns - left_ns : 0;
+}
+
+/* A thread that calls execve gets the tid and the start time of its leader, but keeps its own sums
+ * (de_thread in fs/exec.c): the slots and the reader's ledger follow the task. */
+static __noinline void follow_exec(struct task_struct *task, __u32 old_tid, __u32 flags)
+{
+	__u32 tid = BPF_CORE_READ(task, pid);
+	struct task_slot now = {}, *old, *slot;
+
+	now.start_boot_ns = BPF_CORE_READ(task, start_boottime);
+	now.cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+	now.runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	now.switches_voluntary = BPF_CORE_READ(task, nvcsw);
+	now.switches_involuntary = BPF_CORE_READ(task, nivcsw);
+	now.tgid = tid;
+	now.uid = task_uid(task, false);
+	copy_comm(now.comm, task, false);
+	report_death(&now, tid, old_tid);
+	/* The leader may have died under the old tid already: then that slot is its own. */
+	old = known_slot(old_tid);
+	if (old && old->start_boot_ns != now.start_boot_ns) {
+		now.uninterruptible_ns = old->uninterruptible_ns;
+		now.stopped_ns = old->stopped_ns;
+		if (use_hash)
+			bpf_map_delete_elem(&tasks_hash, &old_tid);
+		else
+			old->flags = TASK_SLOT_DEAD;
+	}
+	slot = known_slot(tid);
+	if (slot && slot->start_boot_ns == now.start_boot_ns) {
+		__u32 sequence = slot->sequence + 1;
+
+		retire_slot(slot);
+		mark_group(tid);
+		*(volatile __u32 *)&slot->sequence = sequence;
+		slot->cpu_ns = now.cpu_ns;
+		slot->runnable_ns = now.runnable_ns;
+		slot->uninterruptible_ns = now.uninterruptible_ns;
+		slot->stopped_ns = now.stopped_ns;
+		slot->switches_voluntary = now.switches_voluntary;
+		slot->switches_involuntary = now.switches_involuntary;
+		slot->off_since_ns = 0;
+		slot->off_state = OFF_CPU_RUNNABLE;
+		slot->flags = flags;
+		slot->epoch = read_epoch;
+		slot->epoch_cpu_ns = now.cpu_ns;
+		slot->cred = 0;
+		*(volatile __u32 *)&slot->sequence_end = sequence;
+	}
+}
+
+/* Not another task in the memory of one that is gone: a leader now, of whose process the old tid
+ * was.
+ */
+static __always_inline bool was_its_thread(struct task_struct *task, __u32 old_tid)
+{
+	__u32 tgid = BPF_CORE_READ(task, tgid);
+	const struct task_slot *old = known_slot(old_tid);
+
+	return (__u32)BPF_CORE_READ(task, pid) == tgid && old && old->tgid == tgid;
+}
+
+/* The switch that the slot of this CPU waits for was not shown: someone else leaves than came. */
+static __always_inline void repair(struct cpu_slot *slot, struct task_struct *prev,
+				   struct switch_out *out, bool direct)
+{
+	__u64 now_ns = rq_clock_of(prev, direct), arrival_ns;
+
+	if (out->tid && slot->tid && slot->task == (__u64)prev && was_its_thread(prev, slot->tid)) {
+		follow_exec(prev, slot->tid, TASK_SLOT_FOLLOWED);
+		return;
+	}
+	out->in_cpu_ns = out->tid ? TASK_FIELD(direct, prev, se.sum_exec_runtime) : 0;
+	if (!slot->since_ns) /* first sight of this CPU */
+		return;
+	loss_add(&losses, SCHED_LOSS_MISSED_SWITCH, 1);
+	if (slot->tid)
+		catch_up(slot);
+	if (!out->tid) {
+		slot->idle_ns += idle_after(slot, now_ns);
+		return;
+	}
+	/* sched_info_arrive stamped the run-queue clock when prev came. */
+	arrival_ns = TASK_FIELD(direct, prev, sched_info.last_arrival);
+	if (arrival_ns < slot->since_ns || arrival_ns > now_ns)
+		return;
+	if (now_ns - arrival_ns < out->in_cpu_ns)
+		out->in_cpu_ns -= now_ns - arrival_ns;
+	else
+		out->in_cpu_ns = 0;
+	if (!slot->tid)
+		slot->idle_ns += arrival_ns - slot->since_ns;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The slot of one task: its sums, copied from the kernel's own when the task leaves its CPU. */
+#pragma once
+#include "sched_maps.bpf.h"
+#include "compat.bpf.h"
+
+static __always_inline void book_overflow(__u32 uid, __u64 cpu_ns, __u32 reason)
+{
+	__u64 *sum;
+
+	loss_add(&losses, reason, 1);
+	sum = bpf_map_lookup_elem(&overflow, &uid);
+	if (sum) {
+		*sum += cpu_ns;
+		return;
+	}
+	if (bpf_map_update_elem(&overflow, &uid, &cpu_ns, BPF_NOEXIST))
+		loss_add(&losses, SCHED_LOSS_OVERFLOW_MAP_FULL, cpu_ns);
+}
+
+static __always_inline struct task_slot *find_slot(__u32 tid, bool first_slice)
+{
+	if (!use_hash)
+		return bpf_map_lookup_elem(&tasks, &tid);
+
+	struct task_slot *slot = bpf_map_lookup_elem(&tasks_hash, &tid);
+	__u32 zero = 0;
+
+	if (slot)
+		return slot;
+	if (hash_was_full && !first_slice)
+		return NULL;
+	slot = bpf_map_lookup_elem(&empty_slot, &zero);
+	if (!slot || bpf_map_update_elem(&tasks_hash, &tid, slot, BPF_NOEXIST)) {
+		hash_was_full = 1;
+		return NULL;
+	}
+	return bpf_map_lookup_elem(&tasks_hash, &tid);
+}
+
+/* The slot of a task that has one. */
+static __always_inline struct task_slot *known_slot(__u32 tid)
+{
+	return use_hash ? bpf_map_lookup_elem(&tasks_hash, &tid)
+			: bpf_map_lookup_elem(&tasks, &tid);
+}
+
+static __always_inline void mark_group(__u32 tid)
+{
+	if (!use_hash)
+		group_epochs[(tid >> SCHED_GROUP_SHIFT) & (SCHED_GROUPS - 1)] = read_epoch;
+}
+
+static __always_inline __u32 off_state_of(__u32 state, bool preempted)
+{
+	if (preempted || state == 0)
+		return OFF_CPU_RUNNABLE;
+	if (state & TASK_DEAD_BIT)
+		return OFF_CPU_DEAD;
+	if (state & (TASK_STOPPED_BIT | TASK_TRACED_BIT | TASK_PARKED_BIT | TASK_FROZEN_BIT))
+		return OFF_CPU_STOPPED;
+	/* TASK_IDLE is how kernel threads sleep without counting as load. */
+	if ((state & (TASK_UNINTERRUPTIBLE_BIT | TASK_RTLOCK_WAIT_BIT)) &&
+	    !(state & TASK_NOLOAD_BIT))
+		return OFF_CPU_UNINTERRUPTIBLE;
+	return OFF_CPU_SLEEPING;
+}
+
+/* Sleep is what remains of a task's life; only the other ways to be off the CPU are timed. */
+static __always_inline bool off_time_counts(__u32 off_state)
+{
+	return off_state == OFF_CPU_UNINTERRUPTIBLE || off_state == OFF_CPU_STOPPED;
+}
+
+static __always_inline __u64 rq_clock_of(struct task_struct *task, bool direct)
+{
+	if (!HAS_RQ_CLOCK)
+		return bpf_ktime_get_ns();
+	return direct ? task->se.cfs_rq->rq->clock : BPF_CORE_READ(task, se.cfs_rq, rq, clock);
+}
+
+/* False: the ring is full, and the loss is counted. */
+static __always_inline bool report_death(const struct task_slot *slot, __u32 tid, __u32 exec_tid)
+{
+	struct task_death *death = bpf_ringbuf_reserve(&deaths, sizeof(*death), 0);
+
+	if (!death) {
+		loss_add(&losses, SCHED_LOSS_DEATH_RING_FULL, 1);
+		return false;
+	}
+	death->start_boot_ns = slot->start_boot_ns;
+	death->end_boot_ns = bpf_ktime_get_boot_ns();
+	death->cpu_ns = slot->cpu_ns;
+	death->runnable_ns = slot->runnable_ns;
+	death->uninterruptible_ns = slot->uninterruptible_ns;
+	death->stopped_ns = slot->stopped_ns;
+	death->switches_voluntary = slot->switches_voluntary;
+	death->switches_involuntary = slot->switches_involuntary;
+	death->tid = tid;
+	death->tgid = slot->tgid;
+	death->uid = slot->uid;
+	death->exec_tid = exec_tid;
+	__builtin_memcpy(death->comm, slot->comm, SCHED_COMM_LEN);
+	/* A wake-up per death would cost more than the accounting. */
+	bpf_ringbuf_submit(death, bpf_ringbuf_query(&deaths, BPF_RB_AVAIL_DATA) > death_wakeup_bytes
+					  ? BPF_RB_FORCE_WAKEUP
+					  : BPF_RB_NO_WAKEUP);
+	return true;
+}
+
+static __always_inline void copy_comm(char *to, struct task_struct *task, bool direct)
+{
+	if (direct) {
+		const __u64 *comm = (const void *)&task->comm;
+
+		((__u64 *)to)[0] = comm[0];
+		((__u64 *)to)[1] = comm[1];
+	} else {
+		bpf_probe_read_kernel(to, SCHED_COMM_LEN, &task->comm);
+	}
+}
+
+/* A dead task whose record found no room is about to be overwritten: what no read-out has seen of
+ * it goes to the overflow row of its uid. */
+static __always_inline void retire_slot(const struct task_slot *slot)
+{
+	if ((slot->flags & TASK_SLOT_UNREPORTED) && slot->epoch == read_epoch)
+		book_overflow(slot->uid, slot->cpu_ns - slot->epoch_cpu_ns, SCHED_LOSS_SLOT_REUSED);
+}
+
+/* One switch-out: who leaves, when it came and what its sum was then. since_ns 0 and the present
+ * sum where the switch that brought it was not seen. */
+struct switch_out {
+	__u32 tid, off_state;
+	__u32 watch; /* filled by book_slice: a watched main thread's index + 1 */
+	__u64 now_ns, since_ns, in_cpu_ns;
+};
+
+static __always_inline void book_slice(struct task_struct *prev, struct switch_out *out,
+				       bool direct)
+{
+	__u64 start_boot_ns = TASK_FIELD(direct, prev, start_boottime);
+	__u64 cpu_ns = TASK_FIELD(direct, prev, se.sum_exec_runtime);
+	__u64 runnable_ns = TASK_FIELD(direct, prev, sched_info.run_delay);
+	__u64 cred = (__u64)TASK_FIELD(direct, prev, cred);
+	__u32 tid = out->tid, sequence;
+	struct task_slot *slot = find_slot(tid, !out->in_cpu_ns);
+
+	if (!slot) {
+		book_overflow(task_uid(prev, direct), cpu_ns - out->in_cpu_ns,
+			      SCHED_LOSS_TASK_MAP_FULL);
+		return;
+	}
+	mark_group(tid);
+	sequence = slot->sequence + 1;
+	*(volatile __u32 *)&slot->sequence = sequence;
+	if (slot->start_boot_ns != start_boot_ns) {
+		retire_slot(slot);
+		slot->start_boot_ns = start_boot_ns;
+		slot->cpu_ns = out->in_cpu_ns;
+		slot->epoch = read_epoch;
+		slot->epoch_cpu_ns = out->in_cpu_ns;
+		slot->uninterruptible_ns = 0;
+		slot->stopped_ns = 0;
+		slot->off_since_ns = 0;
+		slot->flags = 0;
+		/* The reader may watch a thread before its first switch. */
+		if (slot->tgid)
+			slot->watch = 0;
+		slot->cred = 0;
+		slot->tgid = TASK_FIELD(direct, prev, tgid);
+		copy_comm(slot->comm, prev, direct);
+	} else if (slot->epoch != read_epoch) {
+		slot->epoch = read_epoch;
+		slot->epoch_cpu_ns = slot->cpu_ns;
+	}
+	if (slot->off_since_ns) {
+		/* From the switch-out to the arrival; the wait for a CPU after the wake-up is
+		 * run_delay's, not the sleep's. */
+		__u64 arrival_ns = TASK_FIELD(direct, prev, sched_info.last_arrival);
+		__u64 gone_ns = slot->off_since_ns + (runnable_ns - slot->runnable_ns);
+		__u64 off_ns = arrival_ns > gone_ns ? arrival_ns - gone_ns : 0;
+
+		if (slot->off_state == OFF_CPU_UNINTERRUPTIBLE)
+			slot->uninterruptible_ns += off_ns;
+		else if (slot->off_state == OFF_CPU_STOPPED)
+			slot->stopped_ns += off_ns;
+	}
+	slot->cpu_ns = cpu_ns;
+	slot->runnable_ns = runnable_ns;
+	slot->off_since_ns = off_time_counts(out->off_state) ? out->now_ns : 0;
+	slot->off_state = out->off_state;
+	out->watch = slot->watch;
+	if (slot->cred != cred) {
+		slot->cred = cred;
+		slot->uid = task_uid(prev, direct);
+	}
+	slot->switches_voluntary = TASK_FIELD(direct, prev, nvcsw);
+	slot->switches_involuntary = TASK_FIELD(direct, prev, nivcsw);
+	if (out->off_state == OFF_CPU_DEAD) {
+		/* Not sched_process_exit: 94 % of a short thread's time comes after it. */
+		slot->flags = TASK_SLOT_DEAD;
+		if (!report_death(slot, tid, 0))
+			slot->flags |= TASK_SLOT_UNREPORTED;
+	}
+	*(volatile __u32 *)&slot->sequence_end = sequence;
+	if (use_hash && slot->flags == TASK_SLOT_DEAD)
+		bpf_map_delete_elem(&tasks_hash, &tid);
+}
