@@ -2,19 +2,16 @@
 #include "core/session.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
+#include "core/header.h"
 #include "core/loop.h"
 #include "core/self.h"
 #include "core/summary.h"
+#include "core/user_signals.h"
 #include "util/clock.h"
 
 #define MAX_SOURCES 8
@@ -44,53 +41,11 @@ struct session {
 	int signal_fd;
 	bool stop;
 	int sink_error;
-	char kernel[160], device[96];
 };
-
-static void signals_of_a_user(sigset_t *signals)
-{
-	sigemptyset(signals);
-	sigaddset(signals, SIGINT);
-	sigaddset(signals, SIGTERM);
-	sigaddset(signals, SIGHUP);
-}
-
-static void handle_signals(void (*handler)(int))
-{
-	struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
-
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
-}
-
-static void exit_at_once(int number)
-{
-	_exit(EXIT_INTERRUPTED);
-}
-
-/* After the first signal was taken; wherever we are then. */
-static void let_the_second_end_us(void)
-{
-	sigset_t signals;
-
-	handle_signals(exit_at_once);
-	signals_of_a_user(&signals);
-	sigprocmask(SIG_UNBLOCK, &signals, NULL);
-}
-
-static volatile sig_atomic_t signals_while_writing;
-
-static void end_after_write(int number)
-{
-	if (signals_while_writing++)
-		_exit(EXIT_INTERRUPTED);
-}
 
 struct session *session_new(const struct session_options *options, struct target_set *targets)
 {
 	struct session *session = calloc(1, sizeof(*session));
-	sigset_t signals;
 
 	if (!session)
 		return NULL;
@@ -99,11 +54,7 @@ struct session *session_new(const struct session_options *options, struct target
 	session->loop = loop_new();
 	session->summary = summary_new();
 	session->self = self_usage_new();
-	signals_of_a_user(&signals);
-	sigprocmask(SIG_BLOCK, &signals, NULL);
-	handle_signals(end_after_write);
-	signal(SIGPIPE, SIG_IGN);
-	session->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	session->signal_fd = user_signals_open();
 	if (!session->loop || !session->summary || !session->self || session->signal_fd < 0) {
 		session_free(session);
 		return NULL;
@@ -150,15 +101,13 @@ static void stop(struct session *session)
 	loop_stop(session->loop);
 }
 
-/* A sink that fails is out; only a reader that went away is no error. A reader that does not read
- * (a full pipe) holds us in write(): signals are let in there, so that the second one ends us. */
+/* A sink that fails is out; only a reader that went away is no error. */
 static void emit(void *ctx, struct record *record)
 {
 	struct session *session = ctx;
-	sigset_t signals, before;
+	sigset_t before;
 
-	signals_of_a_user(&signals);
-	sigprocmask(SIG_UNBLOCK, &signals, &before);
+	user_signals_begin_write(&before);
 	record->seq = session->seq++;
 	record->t_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
 	if (summary_add(session->summary, record))
@@ -175,11 +124,8 @@ static void emit(void *ctx, struct record *record)
 			stop(session);
 		}
 	}
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	if (signals_while_writing) {
-		let_the_second_end_us();
+	if (user_signals_end_write(&before))
 		stop(session);
-	}
 }
 
 static bool any_sink_left(const struct session *session)
@@ -197,72 +143,13 @@ static void emit_event(struct session *session, const struct record_event *event
 	emit(session, &record);
 }
 
-/* ---- header ---- */
-
-static void read_line(const char *path, char *buffer, size_t size)
+static int emit_header(struct session *session)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, buffer, size - 1) : -1;
+	struct source *sources[MAX_SOURCES];
 
-	buffer[n > 0 ? n : 0] = 0;
-	buffer[strcspn(buffer, "\n")] = 0;
-	if (fd >= 0)
-		close(fd);
-}
-
-static void emit_header(struct session *session)
-{
-	size_t spec_count = session->options.spec_count;
-	struct header_target *targets = calloc(spec_count + 1, sizeof(*targets));
-	struct header_source sources[MAX_SOURCES] = {0};
-	struct record_header header = {
-		.interval_ns = session->options.interval_ns,
-		.block_ns = session->options.block_ns,
-		.targets = targets,
-		.sources = sources,
-		.source_count = session->source_count,
-	};
-	struct record record = {.type = RECORD_HEADER, .header = &header};
-	struct utsname names;
-
-	read_line("/proc/sys/kernel/random/uuid", header.session, sizeof(header.session));
-	read_line("/proc/sys/kernel/random/boot_id", header.boot_id, sizeof(header.boot_id));
-	read_line("/proc/device-tree/model", session->device, sizeof(session->device));
-	if (!session->device[0])
-		read_line("/sys/class/dmi/id/product_name", session->device,
-			  sizeof(session->device));
-	uname(&names);
-	snprintf(session->kernel, sizeof(session->kernel), "%s %s", names.sysname, names.release);
-	header.kernel = session->kernel;
-	header.arch = !strcmp(names.machine, "aarch64") ? "arm64" : names.machine;
-	header.device = session->device[0] ? session->device : NULL;
-	header.clock.boot_ns = clock_now_ns(CLOCK_BOOTTIME);
-	header.clock.mono_ns = clock_now_ns(CLOCK_MONOTONIC);
-	header.clock.unix_ns = clock_now_ns(CLOCK_REALTIME);
-	for (size_t i = 0; targets && i < spec_count; i++) {
-		const struct target_spec *spec = &session->options.specs[i];
-
-		if (spec->kind == TARGET_NAME)
-			targets[i].package = spec->name;
-		else if (spec->kind == TARGET_PID)
-			targets[i].pid = SOME_U64((uint64_t)spec->pid);
-		else
-			targets[i].uid = SOME_U64(spec->uid);
-		header.target_count = i + 1;
-	}
-	for (size_t i = 0; i < session->source_count; i++) {
-		static const char *const states[] = {"ok", "degraded", "absent"};
-		const struct source *source = session->sources[i].source;
-
-		sources[i] = (struct header_source){
-			.name = source->ops->name,
-			.state = states[source->state],
-			.variant = source->variant,
-			.reason = source->reason[0] ? source->reason : NULL,
-		};
-	}
-	emit(session, &record);
-	free(targets);
+	for (size_t i = 0; i < session->source_count; i++)
+		sources[i] = session->sources[i].source;
+	return header_emit(&session->options, sources, session->source_count, emit, session);
 }
 
 /* ---- targets ---- */
@@ -481,11 +368,8 @@ static int on_duration_over(void *ctx, uint32_t events)
 static int on_signal(void *ctx, uint32_t events)
 {
 	struct session *session = ctx;
-	struct signalfd_siginfo info;
 
-	while (read(session->signal_fd, &info, sizeof(info)) == sizeof(info))
-		;
-	let_the_second_end_us();
+	user_signals_taken(session->signal_fd);
 	stop(session);
 	return 0;
 }
@@ -600,7 +484,11 @@ enum exit_code session_run(struct session *session)
 	code = open_sources(session);
 	if (code)
 		return code;
-	emit_header(session);
+	err = emit_header(session);
+	if (err) {
+		fprintf(stderr, "jankscope: error: %s\n", strerror(-err));
+		return EXIT_INTERNAL;
+	}
 	emit_event(session, &start);
 	for (size_t i = 0; target_set_at(session->targets, i); i++)
 		on_target(session, TARGET_STARTED, target_set_at(session->targets, i));

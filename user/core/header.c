@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/header.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "util/clock.h"
+
+static void read_line(const char *path, char *buffer, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, buffer, size - 1) : -1;
+
+	buffer[n > 0 ? n : 0] = 0;
+	buffer[strcspn(buffer, "\n")] = 0;
+	if (fd >= 0)
+		close(fd);
+}
+
+static size_t list_targets(const struct session_options *options, struct header_target *targets)
+{
+	for (size_t i = 0; i < options->spec_count; i++) {
+		const struct target_spec *spec = &options->specs[i];
+
+		if (spec->kind == TARGET_NAME)
+			targets[i].package = spec->name;
+		else if (spec->kind == TARGET_PID)
+			targets[i].pid = SOME_U64((uint64_t)spec->pid);
+		else
+			targets[i].uid = SOME_U64(spec->uid);
+	}
+	return options->spec_count;
+}
+
+static struct header_source describe(const struct source *source)
+{
+	static const char *const states[] = {"ok", "degraded", "absent"};
+
+	return (struct header_source){
+		.name = source->ops->name,
+		.state = states[source->state],
+		.variant = source->variant,
+		.reason = source->reason[0] ? source->reason : NULL,
+	};
+}
+
+int header_emit(const struct session_options *options, struct source *const *sources, size_t count,
+		void (*emit)(void *emit_ctx, struct record *record), void *emit_ctx)
+{
+	struct header_target *targets = calloc(options->spec_count + 1, sizeof(*targets));
+	struct header_source *described = calloc(count + 1, sizeof(*described));
+	struct record_header header = {
+		.interval_ns = options->interval_ns,
+		.block_ns = options->block_ns,
+		.targets = targets,
+		.sources = described,
+		.source_count = count,
+	};
+	struct record record = {.type = RECORD_HEADER, .header = &header};
+	char kernel[160], device[96];
+	struct utsname names;
+	int err = targets && described ? 0 : -ENOMEM;
+
+	if (err)
+		goto out;
+	read_line("/proc/sys/kernel/random/uuid", header.session, sizeof(header.session));
+	read_line("/proc/sys/kernel/random/boot_id", header.boot_id, sizeof(header.boot_id));
+	read_line("/proc/device-tree/model", device, sizeof(device));
+	if (!device[0])
+		read_line("/sys/class/dmi/id/product_name", device, sizeof(device));
+	uname(&names);
+	snprintf(kernel, sizeof(kernel), "%s %s", names.sysname, names.release);
+	header.kernel = kernel;
+	header.arch = !strcmp(names.machine, "aarch64") ? "arm64" : names.machine;
+	header.device = device[0] ? device : NULL;
+	header.clock.boot_ns = clock_now_ns(CLOCK_BOOTTIME);
+	header.clock.mono_ns = clock_now_ns(CLOCK_MONOTONIC);
+	header.clock.unix_ns = clock_now_ns(CLOCK_REALTIME);
+	header.target_count = list_targets(options, targets);
+	for (size_t i = 0; i < count; i++)
+		described[i] = describe(sources[i]);
+	emit(emit_ctx, &record);
+out:
+	free(targets);
+	free(described);
+	return err;
+}
