@@ -88,6 +88,7 @@ static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 		slot->since_ns = rq_clock_of(prev, direct);
 	}
 	slot->tid = next_tid;
+	slot->tgid = TASK_FIELD(direct, next, tgid);
 	slot->in_cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
 	slot->task = (__u64)next;
 	if (HAS_RQ_CLOCK && unlikely(!slot->rq))

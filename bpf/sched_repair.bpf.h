@@ -75,13 +75,21 @@ static __noinline void follow_exec(struct task_struct *task, __u32 old_tid, __u3
 		else
 			old->flags = TASK_SLOT_DEAD;
 	}
-	slot = known_slot(tid);
-	if (slot && slot->start_boot_ns == now.start_boot_ns) {
+	/* The mark of having been told needs a slot, also where the leader left none. */
+	slot = flags ? find_slot(tid, true) : known_slot(tid);
+	if (slot && (flags || slot->start_boot_ns == now.start_boot_ns)) {
 		__u32 sequence = slot->sequence + 1;
 
 		retire_slot(slot);
 		mark_group(tid);
 		*(volatile __u32 *)&slot->sequence = sequence;
+		if (slot->start_boot_ns != now.start_boot_ns) {
+			slot->start_boot_ns = now.start_boot_ns;
+			if (slot->tgid)
+				slot->watch = 0;
+			slot->tgid = tid;
+			__builtin_memcpy(slot->comm, now.comm, SCHED_COMM_LEN);
+		}
 		slot->cpu_ns = now.cpu_ns;
 		slot->runnable_ns = now.runnable_ns;
 		slot->uninterruptible_ns = now.uninterruptible_ns;
@@ -99,14 +107,14 @@ static __noinline void follow_exec(struct task_struct *task, __u32 old_tid, __u3
 }
 
 /* Not another task in the memory of one that is gone: a leader now, of whose process the old tid
- * was.
+ * was. The old tid's own slot tells nothing: the leader may have died under that tid meanwhile.
  */
-static __always_inline bool was_its_thread(struct task_struct *task, __u32 old_tid)
+static __always_inline bool was_its_thread(const struct cpu_slot *slot, struct task_struct *task,
+					   __u32 tid, bool direct)
 {
-	__u32 tgid = BPF_CORE_READ(task, tgid);
-	const struct task_slot *old = known_slot(old_tid);
+	__u32 tgid = TASK_FIELD(direct, task, tgid);
 
-	return (__u32)BPF_CORE_READ(task, pid) == tgid && old && old->tgid == tgid;
+	return slot->task == (__u64)task && slot->tid && tid == tgid && slot->tgid == tgid;
 }
 
 /* The switch that the slot of this CPU waits for was not shown: someone else leaves than came. */
@@ -115,7 +123,7 @@ static __always_inline void repair(struct cpu_slot *slot, struct task_struct *pr
 {
 	__u64 now_ns = rq_clock_of(prev, direct), arrival_ns;
 
-	if (out->tid && slot->tid && slot->task == (__u64)prev && was_its_thread(prev, slot->tid)) {
+	if (out->tid && was_its_thread(slot, prev, out->tid, direct)) {
 		follow_exec(prev, slot->tid, TASK_SLOT_FOLLOWED);
 		return;
 	}

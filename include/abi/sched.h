@@ -57,7 +57,7 @@ struct task_slot {
 struct cpu_slot {
 	__u32 sequence;
 	__u32 tid; /* 0: idle */
-	__u64 start_boot_ns;
+	__u32 tgid, unused;
 	__u64 since_ns;  /* run-queue clock of the last switch; 0: none seen */
 	__u64 in_cpu_ns; /* sum_exec_runtime of the running task when it came */
 	__u64 idle_ns;

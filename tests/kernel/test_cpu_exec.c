@@ -17,6 +17,12 @@
 #include "util/clock.h"
 
 #define AFTER_MS 150
+/* A chain of execs, each from a new thread while the leader may still run, read out all along: so
+ * that a read-out falls into every gap of an exec. What a leader runs on after its sum was read is,
+ * over the whole chain, less than one link. */
+#define CHAIN_LENGTH   60
+#define CHAIN_MS       8
+#define CHAIN_SLACK_NS (NSEC_PER_MSEC / 10)
 /* What the leader's death may cost after the truth was read: far below what any of them burns. */
 #define DEATH_NS   (20 * NSEC_PER_MSEC)
 #define MAX_ROUNDS 15
@@ -72,6 +78,44 @@ static int after_exec(const char *leader, int out)
 		pause();
 }
 
+struct link {
+	unsigned left;
+	uint64_t leaders_ns; /* of all before */
+	int out;
+};
+
+static void *exec_next_link(void *arg)
+{
+	const struct link *link = arg;
+	char left[16], sum[32], out[16];
+
+	burn_ms(CHAIN_MS);
+	snprintf(left, sizeof(left), "%u", link->left - 1);
+	snprintf(sum, sizeof(sum), "%llu",
+		 (unsigned long long)(link->leaders_ns + schedstat_ns(getpid(), getpid())));
+	snprintf(out, sizeof(out), "%d", link->out);
+	execl("/proc/self/exe", "test_cpu_exec", "chain", left, sum, out, NULL);
+	_exit(1);
+}
+
+static int run_link(const struct link *link)
+{
+	char sum[32];
+	pthread_t thread;
+
+	burn_ms(1);
+	if (link->left) {
+		if (pthread_create(&thread, NULL, exec_next_link, (void *)link))
+			return 1;
+	} else {
+		snprintf(sum, sizeof(sum), "%llu", (unsigned long long)link->leaders_ns);
+		if (write(link->out, sum, strlen(sum) + 1) < 0)
+			return 1;
+	}
+	for (;;)
+		pause();
+}
+
 static pid_t start(const struct plan *plan)
 {
 	pid_t child = fork();
@@ -86,12 +130,12 @@ static pid_t start(const struct plan *plan)
 		pause();
 }
 
-static uint64_t sample(struct source *source, pid_t pid)
+static uint64_t sample(struct source *source, pid_t pid, unsigned wait_ms)
 {
 	struct record_interval interval = {0};
 	uint64_t cpu_ns = 0;
 
-	usleep(100000);
+	usleep(wait_ms * 1000);
 	source->ops->sample(source, &interval);
 	for (size_t i = 0; i < interval.cpu.task_count; i++)
 		if (interval.cpu.tasks[i].pid == pid)
@@ -125,16 +169,58 @@ static void test_exec(const char *name, const struct cpu_options *options, unsig
 	/* Read out all along, as a run does: before, around and after the exec. */
 	fcntl(ends[0], F_SETFL, O_NONBLOCK);
 	for (rounds = 0; rounds < 100 && read(ends[0], leader, sizeof(leader) - 1) <= 0; rounds++)
-		measured_ns += sample(source, child);
+		measured_ns += sample(source, child, 100);
 	usleep(100000); /* it sleeps: its sum is final */
 	truth_ns = strtoull(leader, NULL, 10) + schedstat_ns(child, child);
 	/* --cpu iter hears of the dead leader when RCU frees it. */
 	for (rounds = 0; rounds < 3 || (measured_ns < truth_ns && rounds < MAX_ROUNDS); rounds++)
-		measured_ns += sample(source, child);
+		measured_ns += sample(source, child, 100);
 	tap_ok(leader[0] && measured_ns >= truth_ns && measured_ns <= truth_ns + DEATH_NS,
 	       "%s: leader %u ms, thread %u ms, %u ms after its exec: truth %.3f ms, measured %.3f",
 	       name, leader_ms, thread_ms, AFTER_MS, (double)truth_ns / 1e6,
 	       (double)measured_ns / 1e6);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	close(ends[0]);
+cleanup:
+	source->ops->close(source);
+	target_set_free(targets);
+}
+
+static void test_chain(const char *name, const struct cpu_options *options)
+{
+	struct source *source = cpu_source_new(options);
+	struct target_set *targets = target_set_new(NULL, 0, "");
+	const struct source_context context = {.targets = targets, .interval_ns = 100000000};
+	struct link first = {CHAIN_LENGTH, 0, -1};
+	uint64_t measured_ns = 0, truth_ns;
+	char leaders[32] = "";
+	int ends[2], rounds;
+	pid_t child;
+
+	if (source->ops->open(source, &context)) {
+		tap_skip(name, source->reason);
+		goto cleanup;
+	}
+	if (pipe(ends))
+		goto cleanup;
+	first.out = ends[1];
+	child = fork();
+	if (!child)
+		_exit(run_link(&first));
+	close(ends[1]);
+	fcntl(ends[0], F_SETFL, O_NONBLOCK);
+	for (rounds = 0; rounds < 20000 && read(ends[0], leaders, sizeof(leaders) - 1) <= 0;
+	     rounds++)
+		measured_ns += sample(source, child, 1);
+	usleep(100000);
+	truth_ns = strtoull(leaders, NULL, 10) + schedstat_ns(child, child);
+	for (rounds = 0; rounds < 3 || (measured_ns < truth_ns && rounds < MAX_ROUNDS); rounds++)
+		measured_ns += sample(source, child, 100);
+	tap_ok(leaders[0] && measured_ns >= truth_ns &&
+		       measured_ns <= truth_ns + CHAIN_LENGTH * CHAIN_SLACK_NS,
+	       "%s: %u execs from threads: truth %.3f ms, measured %.3f", name, CHAIN_LENGTH,
+	       (double)truth_ns / 1e6, (double)measured_ns / 1e6);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	close(ends[0]);
@@ -157,10 +243,17 @@ int main(int argc, char **argv)
 
 	if (argc == 4 && !strcmp(argv[1], "after"))
 		return after_exec(argv[2], atoi(argv[3]));
+	if (argc == 5 && !strcmp(argv[1], "chain")) {
+		const struct link link = {(unsigned)atoi(argv[2]), strtoull(argv[3], NULL, 10),
+					  atoi(argv[4])};
+
+		return run_link(&link);
+	}
 	kernel_log_init(false);
 	for (size_t i = 0; i < sizeof(variants) / sizeof(*variants); i++) {
 		test_exec(variants[i].name, &variants[i].options, 300, 100);
 		test_exec(variants[i].name, &variants[i].options, 100, 300);
+		test_chain(variants[i].name, &variants[i].options);
 	}
 	return tap_done();
 }

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kernel/sched_private.h"
+#include "util/clock.h"
+
+#define TORN_TRIES      64
+#define ITERATOR_BUFFER (64 * 1024)
+#define GROUP_TIDS      (1u << SCHED_GROUP_SHIFT)
+
+/* se.sum_exec_runtime of a task that runs is up to one tick old: add what passed since, on the
+ * clock that the scheduler itself charges by (bpf-accounting.md A2). */
+static void add_running_slice(struct task_line *line, int64_t rq_clock_offset_ns)
+{
+	uint64_t clock_task = line->rq_clock_task;
+	int64_t passed_ns = (int64_t)(line->now_ns - line->rq_clock) + rq_clock_offset_ns;
+
+	if (!line->on_cpu || !line->rq_clock)
+		return;
+	if (passed_ns > 0)
+		clock_task += (uint64_t)passed_ns;
+	if (clock_task > line->exec_start)
+		line->cpu_ns += clock_task - line->exec_start;
+}
+
+int sched_kernel_iterate(struct sched_kernel *kernel, task_line_fn callback, void *ctx)
+{
+	struct task_line *lines;
+	ssize_t got;
+	size_t have = 0;
+	int fd, err = 0;
+
+	if (!kernel->iterator_link)
+		return -ENOTSUP;
+	lines = malloc(ITERATOR_BUFFER);
+	if (!lines)
+		return -ENOMEM;
+	fd = bpf_iter_create(bpf_link__fd(kernel->iterator_link));
+	if (fd < 0) {
+		free(lines);
+		return -errno;
+	}
+	while (!err) {
+		got = read(fd, (char *)lines + have, ITERATOR_BUFFER - have);
+		if (got < 0 && errno == EAGAIN)
+			continue;
+		if (got <= 0) {
+			err = got < 0 ? -errno : 0;
+			break;
+		}
+		have += (size_t)got;
+		size_t whole = have / sizeof(*lines);
+
+		for (size_t i = 0; i < whole && !err; i++) {
+			add_running_slice(&lines[i], kernel->skeleton->bss->rq_clock_offset_ns);
+			err = callback(ctx, &lines[i]);
+		}
+		have -= whole * sizeof(*lines);
+		memmove(lines, lines + whole, have);
+	}
+	close(fd);
+	free(lines);
+	return err;
+}
+
+int sched_kernel_begin_read(struct sched_kernel *kernel, uint64_t *mono_ns)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, run);
+	int err;
+
+	kernel->skeleton->bss->read_epoch++;
+	/* Makes our own run queue's clock fresh, so that the program can tell how far the
+	 * scheduler's clock is from CLOCK_MONOTONIC. */
+	clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
+	err = bpf_prog_test_run_opts(bpf_program__fd(kernel->skeleton->progs.sched_read_running),
+				     &run);
+	*mono_ns = err ? clock_now_ns(CLOCK_MONOTONIC) : kernel->skeleton->bss->read_mono_ns;
+	return err;
+}
+
+const struct running_task *sched_kernel_running(const struct sched_kernel *kernel, unsigned cpu)
+{
+	return kernel->running[cpu].valid ? &kernel->running[cpu] : NULL;
+}
+
+bool sched_kernel_idle_ns(const struct sched_kernel *kernel, unsigned cpu, uint64_t *idle_ns)
+{
+	const volatile struct cpu_slot *slot = &kernel->cpus[cpu];
+	uint64_t now_ns = kernel->skeleton->bss->read_mono_ns +
+			  (uint64_t)kernel->skeleton->bss->rq_clock_offset_ns;
+
+	for (int tries = 0; tries < TORN_TRIES; tries++) {
+		uint32_t sequence = __atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE);
+		uint64_t since_ns = slot->since_ns;
+		uint32_t tid = slot->tid;
+
+		*idle_ns = slot->idle_ns;
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if ((sequence & 1) || slot->sequence != sequence)
+			continue;
+		if (!since_ns)
+			return false;
+		/* A task that came unseen runs there: its end will tell how long the CPU idled. */
+		if (!tid && now_ns > since_ns && !kernel->running[cpu].valid)
+			*idle_ns += now_ns - since_ns;
+		if (tid)
+			*idle_ns += kernel->running[cpu].unseen_idle_ns;
+		return true;
+	}
+	return true;
+}
+
+uint64_t sched_kernel_open_off_ns(const struct sched_kernel *kernel, const struct task_slot *slot)
+{
+	uint64_t now_ns = kernel->skeleton->bss->read_mono_ns +
+			  (uint64_t)kernel->skeleton->bss->rq_clock_offset_ns;
+
+	return slot->off_since_ns && now_ns > slot->off_since_ns ? now_ns - slot->off_since_ns : 0;
+}
+
+/* The writer may be at it: its two sequence numbers agree around a whole copy. */
+static bool copy_slot(const struct task_slot *from, struct task_slot *to)
+{
+	for (int tries = 0; tries < TORN_TRIES; tries++) {
+		uint32_t end = __atomic_load_n(&from->sequence_end, __ATOMIC_ACQUIRE);
+
+		memcpy(to, from, sizeof(*to));
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (__atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE) == end &&
+		    to->sequence_end == end)
+			return true;
+	}
+	return false;
+}
+
+static int read_hash(struct sched_kernel *kernel, task_slot_fn callback, void *ctx)
+{
+	uint32_t batch;
+	void *in = NULL;
+	int err = 0;
+
+	for (;;) {
+		uint32_t count = (uint32_t)kernel->slot_count;
+		int more =
+			bpf_map_lookup_batch(sched_kernel_tasks_fd(kernel), in, &batch,
+					     kernel->batch_keys, kernel->batch_slots, &count, NULL);
+
+		if (more && errno != ENOENT)
+			return -errno;
+		for (uint32_t i = 0; i < count && !err; i++) {
+			const struct task_slot *slot = &kernel->batch_slots[i];
+
+			if (!slot->start_boot_ns)
+				continue;
+			/* Being written: it is left for the next read-out, as below. */
+			if (slot->sequence != slot->sequence_end) {
+				kernel->torn_reads++;
+				continue;
+			}
+			err = callback(ctx, (pid_t)kernel->batch_keys[i], slot);
+			/* Dead, and no room in the ring to say so: it was left for us to take. */
+			if (slot->flags & TASK_SLOT_UNREPORTED)
+				bpf_map_delete_elem(sched_kernel_tasks_fd(kernel),
+						    &kernel->batch_keys[i]);
+		}
+		if (more || err)
+			return err;
+		in = &batch;
+	}
+}
+
+static int read_group(struct sched_kernel *kernel, size_t first,
+		      bool (*skip)(void *ctx, pid_t tid, const struct task_slot *slot),
+		      task_slot_fn callback, void *ctx)
+{
+	size_t end = first + GROUP_TIDS;
+	struct task_slot copy;
+	int err = 0;
+
+	if (end > kernel->slot_count)
+		end = kernel->slot_count;
+	for (size_t tid = first; tid < end && !err; tid++) {
+		const struct task_slot *slot = &kernel->slots[tid];
+
+		if (!slot->start_boot_ns || (skip && skip(ctx, (pid_t)tid, slot)))
+			continue;
+		/* A torn copy is left for the next read-out: the sums are cumulative. */
+		if (!copy_slot(slot, &copy)) {
+			kernel->torn_reads++;
+			continue;
+		}
+		err = callback(ctx, (pid_t)tid, &copy);
+	}
+	return err;
+}
+
+int sched_kernel_slots(struct sched_kernel *kernel,
+		       bool (*skip)(void *ctx, pid_t tid, const struct task_slot *slot),
+		       task_slot_fn callback, void *ctx)
+{
+	int err = 0;
+
+	if (!kernel->switch_program)
+		return 0;
+	if (kernel->hash)
+		return read_hash(kernel, callback, ctx);
+	for (size_t first = 0; first < kernel->slot_count && !err; first += GROUP_TIDS) {
+		uint32_t mark = kernel->skeleton->bss->group_epochs[first >> SCHED_GROUP_SHIFT];
+
+		/* Two epochs back, because a switch may carry the old one over a read-out. */
+		if (kernel->skeleton->bss->read_epoch - mark <= 2)
+			err = read_group(kernel, first, skip, callback, ctx);
+	}
+	return err;
+}
+
+int sched_kernel_deaths(struct sched_kernel *kernel, task_death_fn callback, void *ctx)
+{
+	int n;
+
+	kernel->death_callback = callback;
+	kernel->death_ctx = ctx;
+	n = ring_buffer__consume(kernel->ring);
+	return n < 0 ? n : 0;
+}
+
+int sched_kernel_deaths_fd(const struct sched_kernel *kernel)
+{
+	return ring_buffer__epoll_fd(kernel->ring);
+}
+
+int sched_kernel_overflow(struct sched_kernel *kernel, overflow_fn callback, void *ctx)
+{
+	int fd = bpf_map__fd(kernel->skeleton->maps.overflow), err = 0;
+	uint64_t *values = calloc(kernel->cpu_count, sizeof(*values));
+	uint32_t key, next;
+	void *from = NULL;
+
+	if (!values)
+		return -ENOMEM;
+	while (!err && !bpf_map_get_next_key(fd, from, &next)) {
+		uint64_t sum = 0;
+
+		key = next;
+		from = &key;
+		if (bpf_map_lookup_elem(fd, &key, values))
+			continue;
+		for (unsigned cpu = 0; cpu < kernel->cpu_count; cpu++)
+			sum += values[cpu];
+		err = callback(ctx, key, sum);
+	}
+	free(values);
+	return err;
+}
+
+uint64_t sched_kernel_idle_now_ns(const struct sched_kernel *kernel)
+{
+	uint64_t now_ns =
+		clock_now_ns(CLOCK_MONOTONIC) + (uint64_t)kernel->skeleton->bss->rq_clock_offset_ns;
+	uint64_t sum_ns = 0;
+
+	for (unsigned cpu = 0; cpu < kernel->cpu_count; cpu++) {
+		const volatile struct cpu_slot *slot = &kernel->cpus[cpu];
+		uint64_t since_ns = slot->since_ns;
+
+		sum_ns += slot->idle_ns;
+		if (since_ns && !slot->tid && now_ns > since_ns)
+			sum_ns += now_ns - since_ns;
+	}
+	return sum_ns;
+}
+
+static uint64_t recursion_misses(const struct bpf_program *program)
+{
+	struct bpf_prog_info info = {0};
+	uint32_t length = sizeof(info);
+
+	if (!program || bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &length))
+		return 0;
+	return info.recursion_misses;
+}
+
+int sched_kernel_losses(const struct sched_kernel *kernel, uint64_t losses[SCHED_LOSS_MAX],
+			uint64_t *missed_runs, uint64_t *torn_reads)
+{
+	int fd = bpf_map__fd(kernel->skeleton->maps.losses);
+	uint64_t *values = calloc(kernel->cpu_count, sizeof(*values));
+
+	if (!values)
+		return -ENOMEM;
+	for (uint32_t reason = 0; reason < SCHED_LOSS_MAX; reason++) {
+		losses[reason] = 0;
+		if (bpf_map_lookup_elem(fd, &reason, values))
+			continue;
+		for (unsigned cpu = 0; cpu < kernel->cpu_count; cpu++)
+			losses[reason] += values[cpu];
+	}
+	free(values);
+	*missed_runs =
+		recursion_misses(kernel->switch_program) + recursion_misses(kernel->free_program);
+	*torn_reads = kernel->torn_reads;
+	return 0;
+}
