@@ -116,15 +116,28 @@ static int run_link(const struct link *link)
 		pause();
 }
 
-static pid_t start(const struct plan *plan)
+static pid_t begin_chain(const void *first, int out)
 {
+	struct link link = *(const struct link *)first;
+	pid_t child = fork();
+
+	link.out = out;
+	if (!child)
+		_exit(run_link(&link));
+	return child;
+}
+
+static pid_t begin_plan(const void *arg, int out)
+{
+	struct plan plan = *(const struct plan *)arg;
 	pid_t child = fork();
 	pthread_t thread;
 
 	if (child)
 		return child;
-	burn_ms(plan->leader_ms);
-	if (pthread_create(&thread, NULL, exec_from_thread, (void *)plan))
+	plan.out = out;
+	burn_ms(plan.leader_ms);
+	if (pthread_create(&thread, NULL, exec_from_thread, &plan))
 		_exit(1);
 	for (;;)
 		pause();
@@ -145,88 +158,90 @@ static uint64_t sample(struct source *source, pid_t pid, unsigned wait_ms)
 	return cpu_ns;
 }
 
-static void test_exec(const char *name, const struct cpu_options *options, unsigned leader_ms,
-		      unsigned thread_ms)
+struct outcome {
+	bool told; /* the child's last program has told its leaders' sum */
+	uint64_t truth_ns, measured_ns;
+};
+
+/* Read out all along, as a run does: before, around and after each exec of the child that `begin`
+ * makes, until its last program tells the CPU time of all leaders before it. */
+static bool measure(const struct cpu_options *options, unsigned period_ms,
+		    pid_t (*begin)(const void *plan, int out), const void *plan,
+		    struct outcome *outcome, char *reason, size_t size)
 {
 	struct source *source = cpu_source_new(options);
 	struct target_set *targets = target_set_new(NULL, 0, "");
 	const struct source_context context = {.targets = targets, .interval_ns = 100000000};
-	uint64_t measured_ns = 0, truth_ns;
-	struct plan plan = {leader_ms, thread_ms, -1};
-	char leader[32] = "";
+	uint64_t measured_ns = 0;
+	char leaders[32] = "";
+	bool open = !source->ops->open(source, &context);
 	int ends[2], rounds;
 	pid_t child;
 
-	if (source->ops->open(source, &context)) {
-		tap_skip(name, source->reason);
+	snprintf(reason, size, "%s", source->reason);
+	if (!open || pipe(ends))
 		goto cleanup;
-	}
-	if (pipe(ends))
-		goto cleanup;
-	plan.out = ends[1];
-	child = start(&plan);
+	child = begin(plan, ends[1]);
 	close(ends[1]);
-	/* Read out all along, as a run does: before, around and after the exec. */
 	fcntl(ends[0], F_SETFL, O_NONBLOCK);
-	for (rounds = 0; rounds < 100 && read(ends[0], leader, sizeof(leader) - 1) <= 0; rounds++)
-		measured_ns += sample(source, child, 100);
+	for (rounds = 0;
+	     rounds < 10000 / (int)period_ms && read(ends[0], leaders, sizeof(leaders) - 1) <= 0;
+	     rounds++)
+		measured_ns += sample(source, child, period_ms);
 	usleep(100000); /* it sleeps: its sum is final */
-	truth_ns = strtoull(leader, NULL, 10) + schedstat_ns(child, child);
-	/* --cpu iter hears of the dead leader when RCU frees it. */
-	for (rounds = 0; rounds < 3 || (measured_ns < truth_ns && rounds < MAX_ROUNDS); rounds++)
+	outcome->told = leaders[0];
+	outcome->truth_ns = strtoull(leaders, NULL, 10) + schedstat_ns(child, child);
+	/* --cpu iter hears of a dead leader when RCU frees it. */
+	for (rounds = 0; rounds < 3 || (measured_ns < outcome->truth_ns && rounds < MAX_ROUNDS);
+	     rounds++)
 		measured_ns += sample(source, child, 100);
-	tap_ok(leader[0] && measured_ns >= truth_ns && measured_ns <= truth_ns + DEATH_NS,
-	       "%s: leader %u ms, thread %u ms, %u ms after its exec: truth %.3f ms, measured %.3f",
-	       name, leader_ms, thread_ms, AFTER_MS, (double)truth_ns / 1e6,
-	       (double)measured_ns / 1e6);
+	outcome->measured_ns = measured_ns;
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	close(ends[0]);
 cleanup:
 	source->ops->close(source);
 	target_set_free(targets);
+	return open;
+}
+
+static void judge(const char *name, const char *what, const struct outcome *outcome,
+		  uint64_t slack_ns)
+{
+	tap_ok(outcome->told && outcome->measured_ns >= outcome->truth_ns &&
+		       outcome->measured_ns <= outcome->truth_ns + slack_ns,
+	       "%s: %s: truth %.3f ms, measured %.3f", name, what, (double)outcome->truth_ns / 1e6,
+	       (double)outcome->measured_ns / 1e6);
+}
+
+static void test_exec(const char *name, const struct cpu_options *options, unsigned leader_ms,
+		      unsigned thread_ms)
+{
+	const struct plan plan = {leader_ms, thread_ms, -1};
+	struct outcome outcome = {0};
+	char what[160];
+
+	if (!measure(options, 100, begin_plan, &plan, &outcome, what, sizeof(what))) {
+		tap_skip(name, what);
+		return;
+	}
+	snprintf(what, sizeof(what), "leader %u ms, thread %u ms, %u ms after its exec", leader_ms,
+		 thread_ms, AFTER_MS);
+	judge(name, what, &outcome, DEATH_NS);
 }
 
 static void test_chain(const char *name, const struct cpu_options *options)
 {
-	struct source *source = cpu_source_new(options);
-	struct target_set *targets = target_set_new(NULL, 0, "");
-	const struct source_context context = {.targets = targets, .interval_ns = 100000000};
-	struct link first = {CHAIN_LENGTH, 0, -1};
-	uint64_t measured_ns = 0, truth_ns;
-	char leaders[32] = "";
-	int ends[2], rounds;
-	pid_t child;
+	const struct link first = {CHAIN_LENGTH, 0, -1};
+	struct outcome outcome = {0};
+	char what[160];
 
-	if (source->ops->open(source, &context)) {
-		tap_skip(name, source->reason);
-		goto cleanup;
+	if (!measure(options, 1, begin_chain, &first, &outcome, what, sizeof(what))) {
+		tap_skip(name, what);
+		return;
 	}
-	if (pipe(ends))
-		goto cleanup;
-	first.out = ends[1];
-	child = fork();
-	if (!child)
-		_exit(run_link(&first));
-	close(ends[1]);
-	fcntl(ends[0], F_SETFL, O_NONBLOCK);
-	for (rounds = 0; rounds < 20000 && read(ends[0], leaders, sizeof(leaders) - 1) <= 0;
-	     rounds++)
-		measured_ns += sample(source, child, 1);
-	usleep(100000);
-	truth_ns = strtoull(leaders, NULL, 10) + schedstat_ns(child, child);
-	for (rounds = 0; rounds < 3 || (measured_ns < truth_ns && rounds < MAX_ROUNDS); rounds++)
-		measured_ns += sample(source, child, 100);
-	tap_ok(leaders[0] && measured_ns >= truth_ns &&
-		       measured_ns <= truth_ns + CHAIN_LENGTH * CHAIN_SLACK_NS,
-	       "%s: %u execs from threads: truth %.3f ms, measured %.3f", name, CHAIN_LENGTH,
-	       (double)truth_ns / 1e6, (double)measured_ns / 1e6);
-	kill(child, SIGKILL);
-	waitpid(child, NULL, 0);
-	close(ends[0]);
-cleanup:
-	source->ops->close(source);
-	target_set_free(targets);
+	snprintf(what, sizeof(what), "%u execs from threads", CHAIN_LENGTH);
+	judge(name, what, &outcome, CHAIN_LENGTH * CHAIN_SLACK_NS);
 }
 
 int main(int argc, char **argv)
