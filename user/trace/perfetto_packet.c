@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What one TracePacket says. */
 #include "trace/perfetto_private.h"
+#include "trace/perfetto_timeline.h"
 #include <stdlib.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -35,10 +36,11 @@ enum {
 };
 
 struct packet {
-	uint64_t timestamp, clock_id, sequence_id, flags, dropped, machine;
-	bool has_clock, cleared, first;
-	struct wire_field defaults, payload, timeline;
-	bool has_defaults, has_timeline;
+	uint64_t timestamp, sequence_id, flags, dropped;
+	uint32_t clock_id, machine;
+	bool has_clock, cleared, first, has_defaults, has_timeline;
+	struct wire_field defaults, timeline; /* has_ says whether they are there */
+	struct wire_field payload;            /* number 0: none that matters here */
 };
 
 void perfetto_loss(struct perfetto *p, const char *reason, uint64_t count)
@@ -49,7 +51,7 @@ void perfetto_loss(struct perfetto *p, const char *reason, uint64_t count)
 
 static struct sequence *find_sequence(struct perfetto *p, const struct packet *packet, bool create)
 {
-	uint64_t key = packet->machine << 32 | (uint32_t)packet->sequence_id;
+	uint64_t key = (uint64_t)packet->machine << 32 | (uint32_t)packet->sequence_id;
 	struct sequence *sequence;
 
 	HASH_FIND(hh, p->sequences, &key, sizeof(key), sequence);
@@ -67,7 +69,7 @@ static struct sequence *find_sequence(struct perfetto *p, const struct packet *p
 /* The service also sets the flag on the first packet of a sequence, where it means nothing. */
 static void note_sequence(struct perfetto *p, const struct packet *packet)
 {
-	uint64_t key = packet->machine << 32 | (uint32_t)packet->sequence_id;
+	uint64_t key = (uint64_t)packet->machine << 32 | (uint32_t)packet->sequence_id;
 	bool seen = true;
 
 	if (key != p->last_sequence) {
@@ -134,7 +136,7 @@ static int read_clock_snapshot(struct perfetto *p, const struct packet *packet)
 				found = true;
 			} else if (round == 1 && !incremental && multiplier == 1 &&
 				   id <= UINT32_MAX) {
-				int err = trace_clocks_add(p->clocks, (uint32_t)packet->machine,
+				int err = trace_clocks_add(p->clocks, packet->machine,
 							   clock_sequence((uint32_t)id, packet),
 							   (uint32_t)id, (int64_t)ts, boot_ns);
 
@@ -146,79 +148,6 @@ static int read_clock_snapshot(struct perfetto *p, const struct packet *packet)
 			break;
 	}
 	return 0;
-}
-
-/* Fields 2 to 4 and up mean different things in each of the five messages; see timeline.h. */
-static bool decode_timeline(const struct wire_field *payload, struct timeline_event *event)
-{
-	struct wire wire = wire_of(payload->data, payload->size);
-	struct wire_field outer, field;
-	unsigned shift;
-
-	if (wire_next(&wire, &outer) <= 0 || outer.type != WIRE_BYTES || outer.number < 1 ||
-	    outer.number > 5)
-		return false;
-	event->kind = (enum timeline_kind)outer.number;
-	/* Surface messages have display_frame_token before pid and layer_name after it: from there
-	 * on their numbers are those of the display messages plus 1, and plus 2. */
-	shift = event->kind >= TIMELINE_EXPECTED_SURFACE ? 1 : 0;
-	wire = wire_of(outer.data, outer.size);
-	while (wire_next(&wire, &field) > 0) {
-		if (field.number == 1 && field.type == WIRE_VARINT) {
-			event->has_cookie = true;
-			event->cookie = (int64_t)field.value;
-		} else if (event->kind == TIMELINE_END) {
-			continue;
-		} else if (field.number == 2 && field.type == WIRE_VARINT) {
-			event->has_token = true;
-			event->token = (int64_t)field.value;
-		} else if (shift && field.number == 3 && field.type == WIRE_VARINT) {
-			event->has_display_token = true;
-			event->display_token = (int64_t)field.value;
-		} else if (field.number == 3 + shift && field.type == WIRE_VARINT) {
-			event->has_pid = true;
-			event->pid = (int32_t)field.value;
-		} else if (shift && field.number == 5 && field.type == WIRE_BYTES) {
-			event->layer = (const char *)field.data;
-			event->layer_size = field.size;
-		} else if (field.type == WIRE_VARINT && field.number >= 4 + 2 * shift &&
-			   (event->kind == TIMELINE_ACTUAL_DISPLAY ||
-			    event->kind == TIMELINE_ACTUAL_SURFACE)) {
-			switch (field.number - 2 * shift) {
-			case 4:
-				event->present_type = (uint32_t)field.value;
-				break;
-			case 5:
-				event->on_time = field.value != 0;
-				break;
-			case 6:
-				event->gpu = field.value != 0;
-				break;
-			case 7:
-				event->jank = (uint32_t)field.value;
-				break;
-			case 8:
-				event->prediction_type = (uint32_t)field.value;
-				break;
-			case 9:
-				/* is_buffer stands here in surface messages, severity after it */
-				if (shift) {
-					event->is_buffer = field.value != 0;
-				} else {
-					event->has_severity = true;
-					event->severity = (uint32_t)field.value;
-				}
-				break;
-			case 10:
-				if (shift) {
-					event->has_severity = true;
-					event->severity = (uint32_t)field.value;
-				}
-				break;
-			}
-		}
-	}
-	return true;
 }
 
 static int wait_for_clock(struct perfetto *p, const struct packet *packet, uint32_t clock_id)
@@ -244,8 +173,8 @@ static int wait_for_clock(struct perfetto *p, const struct packet *packet, uint3
 
 static int read_timeline(struct perfetto *p, const struct packet *packet, bool may_wait)
 {
-	struct timeline_event event = {.is_buffer = -1, .machine = (uint32_t)packet->machine};
-	uint32_t clock_id = (uint32_t)packet->clock_id;
+	struct timeline_event event;
+	uint32_t clock_id = packet->clock_id;
 
 	if (!p->events->timeline)
 		return 0;
@@ -255,6 +184,7 @@ static int read_timeline(struct perfetto *p, const struct packet *packet, bool m
 		clock_id = sequence && sequence->default_clock ? sequence->default_clock
 							       : CLOCK_ID_BOOTTIME;
 	}
+	event.machine = packet->machine;
 	if (!trace_clocks_convert(p->clocks, event.machine, clock_sequence(clock_id, packet),
 				  clock_id, (int64_t)packet->timestamp, &event.ts_ns)) {
 		if (may_wait)
@@ -262,7 +192,7 @@ static int read_timeline(struct perfetto *p, const struct packet *packet, bool m
 		perfetto_loss(p, "unknown_clock", 1);
 		return 0;
 	}
-	if (decode_timeline(&packet->timeline, &event))
+	if (frame_timeline_decode(packet->timeline.data, packet->timeline.size, &event))
 		p->events->timeline(p->ctx, &event);
 	else
 		perfetto_loss(p, "malformed_timeline_events", 1);
@@ -287,7 +217,7 @@ int perfetto_drain_waiting(struct perfetto *p)
 		at += sizeof(head);
 		packet.timestamp = head.timestamp;
 		packet.sequence_id = head.sequence_id;
-		packet.machine = head.machine;
+		packet.machine = (uint32_t)head.machine;
 		packet.clock_id = head.clock_id;
 		packet.timeline.data = p->waiting + at;
 		packet.timeline.size = head.size;
@@ -567,13 +497,31 @@ static int dispatch(struct perfetto *p, unsigned depth, const struct packet *pac
 	return 0;
 }
 
+/* Member by member and no more than is read: what "= {0}" becomes costs as much as the decoding. */
+static inline void packet_clear(struct packet *packet)
+{
+	packet->timestamp = 0;
+	packet->sequence_id = 0;
+	packet->flags = 0;
+	packet->dropped = 0;
+	packet->clock_id = 0;
+	packet->machine = 0;
+	packet->has_clock = false;
+	packet->cleared = false;
+	packet->first = false;
+	packet->has_defaults = false;
+	packet->has_timeline = false;
+	packet->payload.number = 0;
+}
+
 int perfetto_read_packet(struct perfetto *p, unsigned depth, const uint8_t *data, size_t size)
 {
 	struct wire wire = wire_of(data, size);
-	struct packet packet = {.timestamp = 0};
 	struct wire_field field;
+	struct packet packet;
 	int rc;
 
+	packet_clear(&packet);
 	while ((rc = wire_next(&wire, &field)) > 0) {
 		if (field.type == WIRE_BYTES) {
 			switch (field.number) {
@@ -616,7 +564,7 @@ int perfetto_read_packet(struct perfetto *p, unsigned depth, const uint8_t *data
 			packet.dropped = field.value;
 			break;
 		case PACKET_CLOCK_ID:
-			packet.clock_id = field.value;
+			packet.clock_id = (uint32_t)field.value;
 			packet.has_clock = true;
 			break;
 		case PACKET_FIRST_ON_SEQUENCE:
