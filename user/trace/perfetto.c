@@ -106,18 +106,21 @@ static int keep(struct framing *framing, const uint8_t *data, size_t size)
 	return 0;
 }
 
-/* Note where a stretch of the file begins, once every BLOCK_BYTES. */
-static int mark_block(struct perfetto *p, uint64_t offset)
+/* The last stretch of the file ends where the next packet begins. */
+static void end_block(struct perfetto *p, uint64_t offset)
 {
-	struct perfetto_block *block = p->block_count ? &p->blocks[p->block_count - 1] : NULL;
+	struct perfetto_block *block;
 
-	if (block) {
-		block->size = offset - block->offset;
-		block->first_ns = p->ftrace.first_ns;
-		block->last_ns = p->ftrace.last_ns;
-		if (block->size < BLOCK_BYTES)
-			return 0;
-	}
+	if (!p->block_count)
+		return;
+	block = &p->blocks[p->block_count - 1];
+	block->size = offset - block->offset;
+	block->first_ns = p->ftrace.first_ns;
+	block->last_ns = p->ftrace.last_ns;
+}
+
+static int begin_block(struct perfetto *p, uint64_t offset)
+{
 	if (p->block_count == p->block_capacity) {
 		size_t capacity = p->block_capacity ? p->block_capacity * 2 : 64;
 		struct perfetto_block *blocks = realloc(p->blocks, capacity * sizeof(*blocks));
@@ -130,6 +133,7 @@ static int mark_block(struct perfetto *p, uint64_t offset)
 	p->blocks[p->block_count++] = (struct perfetto_block){offset, 0, INT64_MAX, INT64_MIN};
 	p->ftrace.first_ns = INT64_MAX;
 	p->ftrace.last_ns = INT64_MIN;
+	p->next_block = offset + BLOCK_BYTES;
 	return 0;
 }
 
@@ -208,9 +212,12 @@ int perfetto_read_stream(struct perfetto *p, struct framing *framing, unsigned d
 		}
 		if (depth == 0) {
 			p->packet_offset = p->offset + (uint64_t)(pos - data);
-			rc = mark_block(p, p->packet_offset);
-			if (rc)
-				return rc;
+			if (p->packet_offset >= p->next_block) {
+				end_block(p, p->packet_offset);
+				rc = begin_block(p, p->packet_offset);
+				if (rc)
+					return rc;
+			}
 		}
 		rc = read_head(pos, (size_t)(end - pos), &field, &head);
 		if (rc < 0)
@@ -290,7 +297,7 @@ bool perfetto_finish(struct perfetto *p)
 	uint64_t overwritten = 0, discarded = 0, writer_loss = 0;
 	bool cut = p->framing.carry_size || p->framing.skip;
 
-	mark_block(p, p->offset);
+	end_block(p, p->offset);
 	perfetto_drain_waiting(p);
 	for (unsigned i = 0; i < PERFETTO_MAX_BUFFERS; i++) {
 		overwritten += p->buffers[i].overwritten;

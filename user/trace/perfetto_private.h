@@ -46,6 +46,7 @@ struct perfetto {
 	size_t waiting_size;
 	struct perfetto_block *blocks;
 	size_t block_count, block_capacity;
+	uint64_t next_block; /* offset where the stretch is long enough for another one to begin */
 	char error[160];
 };
 
