@@ -11,7 +11,8 @@
 
 static int64_t period_of_steps(const unsigned *steps, size_t count, int64_t unit)
 {
-	int64_t times[200], scratch[200];
+	int64_t times[200];
+	double scratch[200];
 
 	times[0] = 1000000000;
 	for (size_t i = 0; i < count; i++)
@@ -22,7 +23,8 @@ static int64_t period_of_steps(const unsigned *steps, size_t count, int64_t unit
 Test(period, global_vectors)
 {
 	static const unsigned mixed[] = {1, 1, 2, 1, 3, 1, 1, 8, 1, 1}, halved[] = {2, 2, 4, 2, 2};
-	int64_t times[66], scratch[66];
+	int64_t times[66];
+	double scratch[66];
 
 	cr_assert_eq(period_of_steps(mixed, 10, 8333333), 8333333);
 	cr_assert_eq(period_of_steps(halved, 5, 8333333), 16666666);
@@ -93,6 +95,15 @@ Test(period, window_equals_the_slow_way)
 		cr_assert_eq(period_at(&window, at), slow_period(times, COUNT, at, 123), "at %zu",
 			     i);
 	}
+	/* steps of any size, over displays of any rate */
+	for (size_t i = 1; i < COUNT; i++) {
+		seed = seed * 1103515245 + 12345;
+		times[i] = times[i - 1] + 1 + (seed >> 8) % (i % 900 < 300 ? 9000000 : 90000000);
+	}
+	for (size_t i = 0; i < COUNT; i += 1 + i % 7 * (i % 40 == 0)) {
+		cr_assert_eq(period_at(&window, times[i]), slow_period(times, COUNT, times[i], 123),
+			     "at %zu", i);
+	}
 	/* going back starts over */
 	cr_assert_eq(period_at(&window, times[40]), slow_period(times, COUNT, times[40], 123));
 	free(times);
@@ -119,6 +130,34 @@ Test(sort, any_order)
 			cr_assert(values[i - 1] <= values[i], "kind %u at %zu", kind, i);
 	}
 	free(values);
+}
+
+Test(sort, any_rank)
+{
+	enum { COUNT = 2000 };
+	int64_t values[COUNT], sorted[COUNT];
+	double doubles[COUNT];
+
+	for (unsigned kind = 0; kind < 5 * COUNT; kind += 37) {
+		size_t rank = kind / 5;
+		unsigned seed = kind;
+
+		for (size_t i = 0; i < COUNT; i++) {
+			seed = seed * 1103515245 + 12345;
+			values[i] = kind % 5 == 0   ? (int64_t)i
+				    : kind % 5 == 1 ? (int64_t)(COUNT - i)
+				    : kind % 5 == 2 ? 5
+				    : kind % 5 == 3 ? (int64_t)(seed >> 30)
+						    : (int64_t)seed;
+			sorted[i] = values[i];
+			doubles[i] = (double)values[i];
+		}
+		sort_i64(sorted, COUNT);
+		cr_assert_eq(select_i64(values, COUNT, rank), sorted[rank]);
+		cr_assert_eq((int64_t)select_double(doubles, COUNT, rank), sorted[rank]);
+		for (size_t i = 0; i < COUNT; i++)
+			cr_assert(i < rank ? values[i] <= values[rank] : values[i] >= values[rank]);
+	}
 }
 
 Test(metrics, percentiles)

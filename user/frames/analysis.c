@@ -368,7 +368,7 @@ static int find_period(struct analysis *a)
 
 	distinct = vsyncs ? period_sort(vsyncs, count) : 0;
 	if (distinct > 1) {
-		int64_t *scratch = malloc(distinct * sizeof(*scratch));
+		double *scratch = malloc(distinct * sizeof(*scratch));
 
 		if (!scratch)
 			return -ENOMEM;

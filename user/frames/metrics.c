@@ -41,15 +41,23 @@ double percentile_i64(const int64_t *values, size_t count, double p)
 	       (rank - (double)low) * ((double)values[low + 1] - (double)values[low]);
 }
 
-static double frame_percentile(const struct frame *frames, size_t count, double p)
+/* The same of values that are not sorted; they are sorted as far as that takes. from: nothing
+ * before it is larger than anything behind it, and the rank is not before it. */
+static double select_percentile(int64_t *values, size_t count, size_t *from, double p)
 {
-	double rank = p * (double)(count - 1);
-	size_t low = (size_t)rank;
+	size_t low = (size_t)(p * (double)(count - 1));
 
-	if (low + 1 >= count)
-		return (double)frames[count - 1].cookie;
-	return (double)frames[low].cookie +
-	       (rank - (double)low) * ((double)frames[low + 1].cookie - (double)frames[low].cookie);
+	select_i64(values + *from, count - *from, low - *from);
+	if (low + 1 < count)
+		select_i64(values + low + 1, count - low - 1, 0);
+	*from = low;
+	return percentile_i64(values, count, p);
+}
+
+/* Frames that were looked at make room for what is kept of each. By memcpy: it was another type. */
+static void keep_interval(struct frame *frames, size_t index, int64_t interval_ns)
+{
+	memcpy((char *)frames + index * sizeof(interval_ns), &interval_ns, sizeof(interval_ns));
 }
 
 /* The median of the last intervals. */
@@ -229,10 +237,11 @@ int layer_metrics_compute(struct layer_metrics *m, const struct metrics_input *i
 	struct frame *frames = input->frames;
 	struct period_window window;
 	struct sm_estimate sm = {.min = UINT32_MAX};
-	int64_t last[CADENCE], period_ns = 0, other_period_ns = 0;
+	int64_t last[CADENCE], period_ns = 0, other_period_ns = 0, *intervals;
+	int64_t min_ns = INT64_MAX, max_ns = INT64_MIN;
 	uint64_t switched = 0;
 	double matrix_sum = 0, sum = 0;
-	size_t count, n = 0;
+	size_t count, n = 0, from = 0;
 	int err;
 
 	memset(m, 0, sizeof(*m));
@@ -282,8 +291,9 @@ int layer_metrics_compute(struct layer_metrics *m, const struct metrics_input *i
 		err = estimate_sm(m, &sm, frames[i].present_ns, step.dropped);
 		if (err)
 			return err;
-		/* the frame before is not looked at again: its cookie keeps the interval */
-		frames[i - 1].cookie = step.active_ns;
+		keep_interval(frames, i - 1, step.active_ns);
+		min_ns = step.active_ns < min_ns ? step.active_ns : min_ns;
+		max_ns = step.active_ns > max_ns ? step.active_ns : max_ns;
 		sum += (double)step.active_ns;
 	}
 	if (switched * 2 > count)
@@ -304,17 +314,13 @@ int layer_metrics_compute(struct layer_metrics *m, const struct metrics_input *i
 		m->fps_raw = 1e9 * (double)n / (double)m->raw_ns;
 		m->fps_active = 1e9 * (double)n / (double)m->active_ns;
 	}
-	sort_frames_by_cookie(frames, n);
 	m->intervals = (struct distribution){
-		.n = n,
-		.min = frames[0].cookie,
-		.max = frames[n - 1].cookie,
-		.mean = sum / (double)n,
-		.p50 = frame_percentile(frames, n, 0.50),
-		.p90 = frame_percentile(frames, n, 0.90),
-		.p95 = frame_percentile(frames, n, 0.95),
-		.p99 = frame_percentile(frames, n, 0.99),
-	};
+		.n = n, .min = min_ns, .max = max_ns, .mean = sum / (double)n};
+	intervals = (int64_t *)frames;
+	m->intervals.p50 = select_percentile(intervals, n, &from, 0.50);
+	m->intervals.p90 = select_percentile(intervals, n, &from, 0.90);
+	m->intervals.p95 = select_percentile(intervals, n, &from, 0.95);
+	m->intervals.p99 = select_percentile(intervals, n, &from, 0.99);
 	return 0;
 }
 

@@ -107,8 +107,7 @@ struct frame_step frame_step_of(const struct frame *before, const struct frame *
 				int64_t period_ns, bool unpredicted, int64_t cadence_ns);
 
 struct metrics_input {
-	struct frame *frames; /* of one layer, sorted by present and cookie; the cookies are
-			       * overwritten and the order is lost */
+	struct frame *frames; /* of one layer, sorted by present and cookie; overwritten */
 	size_t count;
 	const int64_t *vsyncs_ns; /* predicted presents, sorted and distinct */
 	size_t vsync_count;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "frames/period.h"
 #include "frames/sort.h"
-#include <stdbool.h>
 #include <string.h>
 
 #define HALF_WINDOW_NS 500000000
@@ -21,118 +20,64 @@ size_t period_sort(int64_t *times_ns, size_t count)
 }
 
 /* How many periods a difference is, 0 where it says nothing about the period. */
-static unsigned multiple(int64_t difference, int64_t shortest)
+static unsigned multiple(double difference, double shortest)
 {
-	double n = (double)difference / (double)shortest + 0.5;
+	double n = difference / shortest + 0.5;
 
 	return n >= 1 && n < MAX_MULTIPLE + 1 ? (unsigned)n : 0;
 }
 
-/* The differences of one multiple; they lie together and are sorted. */
-struct group {
-	const int64_t *next, *end;
-	double multiple, value; /* value: of the next one, as one period */
-};
-
-static size_t find_groups(const int64_t *differences, size_t count, int64_t shortest,
-			  struct group *groups, size_t *total)
+int64_t period_global(const int64_t *times_ns, size_t count, double *scratch)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < count;) {
-		unsigned of = multiple(differences[i], shortest);
-		size_t j = i, step = count - i;
-
-		if (multiple(differences[count - 1], shortest) == of) {
-			j = count;
-			step = 0;
-		}
-		/* find where this multiple ends by halving */
-		while (step) {
-			size_t half = step / 2;
-
-			if (multiple(differences[j + half], shortest) == of) {
-				j += half + 1;
-				step -= half + 1;
-			} else {
-				step = half;
-			}
-		}
-		if (of) {
-			groups[n++] = (struct group){differences + i, differences + j, of,
-						     (double)differences[i] / of};
-			*total += j - i;
-		}
-		i = j;
-	}
-	return n;
-}
-
-/* The median of all differences, each divided by how many periods it is: merge the groups up to
- * the middle. */
-static int64_t period_of_sorted(const int64_t *differences, size_t count)
-{
-	struct group groups[MAX_MULTIPLE + 1];
-	size_t n, total = 0;
-	double low = 0, high = 0;
-
-	if (!count)
-		return 0;
-	n = find_groups(differences, count, differences[(size_t)(0.05 * (double)count)], groups,
-			&total);
-	if (n == 1 && groups[0].multiple == 1)
-		return total % 2 ? groups[0].next[total / 2]
-				 : (groups[0].next[total / 2 - 1] + groups[0].next[total / 2]) / 2;
-	for (size_t rank = 0; n && rank <= total / 2; rank++) {
-		struct group *best = &groups[0];
-
-		for (size_t i = 1; i < n; i++) {
-			if (groups[i].value < best->value)
-				best = &groups[i];
-		}
-		low = high;
-		high = best->value;
-		if (++best->next < best->end)
-			best->value = (double)*best->next / best->multiple;
-		else
-			*best = groups[--n];
-	}
-	return (int64_t)(total % 2 ? high : (low + high) / 2);
-}
-
-int64_t period_global(const int64_t *times_ns, size_t count, int64_t *scratch)
-{
-	size_t n = 0;
+	size_t n = 0, kept = 0;
+	double shortest, high, low;
 
 	for (size_t i = 1; i < count; i++) {
 		int64_t difference = times_ns[i] - times_ns[i - 1];
 
 		if (difference >= PERIOD_SHORTEST_NS && difference <= PERIOD_LONGEST_NS)
-			scratch[n++] = difference;
+			scratch[n++] = (double)difference;
 	}
-	sort_i64(scratch, n);
-	return period_of_sorted(scratch, n);
+	if (!n)
+		return 0;
+	shortest = select_double(scratch, n, (size_t)(0.05 * (double)n));
+	for (size_t i = 0; i < n; i++) {
+		unsigned of = multiple(scratch[i], shortest);
+
+		if (of)
+			scratch[kept++] = scratch[i] / of;
+	}
+	/* the shortest is one period of itself, so at least that one is there */
+	high = select_double(scratch, kept, kept / 2);
+	if (kept % 2)
+		return (int64_t)high;
+	low = scratch[0];
+	for (size_t i = 1; i < kept / 2; i++)
+		low = scratch[i] > low ? scratch[i] : low;
+	return (int64_t)((low + high) / 2);
 }
 
 void period_window_init(struct period_window *window, const int64_t *times_ns, size_t count,
 			int64_t global_ns)
 {
-	memset(window, 0, sizeof(*window));
 	window->times_ns = times_ns;
 	window->count = count;
+	window->low = window->high = 0;
 	window->global_ns = global_ns;
 	window->cached_ns = global_ns;
+	window->difference_count = 0;
+	window->shortest = 0;
 }
 
-/* Index of the first difference that is not below value. */
-static size_t lower_bound(const int64_t *values, size_t count, int64_t value)
+/* The first place whose value is not below. */
+static size_t sorted_find(const struct period_sorted *s, double value)
 {
-	size_t low = 0, high = count;
+	size_t low = 0, high = s->count;
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
 
-		if (values[middle] < value)
+		if (s->values[middle] < value)
 			low = middle + 1;
 		else
 			high = middle;
@@ -140,150 +85,187 @@ static size_t lower_bound(const int64_t *values, size_t count, int64_t value)
 	return low;
 }
 
-static size_t lower_bound_double(const double *values, size_t count, double value)
+static void sorted_close(struct period_sorted *s)
 {
-	size_t low = 0, high = count;
+	if (s->hole == s->count)
+		return;
+	s->count--;
+	memmove(s->values + s->hole, s->values + s->hole + 1,
+		(s->count - s->hole) * sizeof(s->values[0]));
+	s->hole = s->count;
+}
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
+static void sorted_remove(struct period_sorted *s, double value)
+{
+	sorted_close(s);
+	s->hole = sorted_find(s, value);
+}
 
-		if (values[middle] < value)
-			low = middle + 1;
-		else
-			high = middle;
+/* Move the hole, or a new place at the end, to where the value belongs. */
+static void sorted_add(struct period_sorted *s, double value)
+{
+	size_t at = s->hole;
+
+	if (at == s->count) {
+		if (s->count == PERIOD_WINDOW_MAX)
+			return;
+		s->count++;
 	}
-	return low;
+	for (; at + 1 < s->count && s->values[at + 1] < value; at++)
+		s->values[at] = s->values[at + 1];
+	for (; at && s->values[at - 1] > value; at--)
+		s->values[at] = s->values[at - 1];
+	s->values[at] = value;
+	s->hole = s->count;
 }
 
 /* Narrow the limits within which a difference stays this multiple. */
-static void limit_shortest(struct period_window *w, int64_t difference, unsigned of)
+static void limit_shortest(struct period_window *w, double difference, unsigned of)
 {
-	double d = (double)difference, above, below;
+	double above = 0, below = w->below;
 
 	if (of) {
-		above = d / (of + 0.5);
-		below = d / (of - 0.5);
+		above = difference / (of + 0.5);
+		below = difference / (of - 0.5);
 	} else if (difference > w->shortest) {
-		above = 0;
-		below = d / (MAX_MULTIPLE + 0.5);
+		below = difference / (MAX_MULTIPLE + 0.5);
 	} else {
-		above = d / 0.5;
-		below = w->shortest_below;
+		above = difference / 0.5;
 	}
-	if (above > w->shortest_above)
-		w->shortest_above = above;
-	if (below < w->shortest_below)
-		w->shortest_below = below;
+	if (above > w->above) {
+		w->above = above;
+		w->moved = true;
+	}
+	if (below < w->below) {
+		w->below = below;
+		w->moved = true;
+	}
 }
 
-static void add_period(struct period_window *w, int64_t difference)
+static void add_period(struct period_window *w, double difference)
 {
 	unsigned of = multiple(difference, w->shortest);
-	double period = (double)difference / of;
-	size_t at;
 
 	limit_shortest(w, difference, of);
-	if (!of)
-		return;
-	at = lower_bound_double(w->periods, w->period_count, period);
-	memmove(w->periods + at + 1, w->periods + at, (w->period_count - at) * sizeof(period));
-	w->periods[at] = period;
-	w->period_count++;
+	if (of)
+		sorted_add(&w->periods, difference / of);
 }
 
-static void drop_period(struct period_window *w, int64_t difference)
+static void insert(struct period_window *w, int64_t difference_ns)
 {
-	unsigned of = multiple(difference, w->shortest);
-	double period = (double)difference / of;
-	size_t at;
+	double difference = (double)difference_ns;
 
-	if (!of)
+	if (difference_ns < PERIOD_SHORTEST_NS)
 		return;
-	at = lower_bound_double(w->periods, w->period_count, period);
-	if (at == w->period_count)
-		return;
-	w->period_count--;
-	memmove(w->periods + at, w->periods + at + 1, (w->period_count - at) * sizeof(period));
-}
-
-static void insert(struct period_window *w, int64_t value)
-{
-	size_t at;
-
-	if (value < PERIOD_SHORTEST_NS || w->difference_count == PERIOD_WINDOW_MAX)
-		return;
-	at = lower_bound(w->differences, w->difference_count, value);
-	memmove(w->differences + at + 1, w->differences + at,
-		(w->difference_count - at) * sizeof(value));
-	w->differences[at] = value;
 	w->difference_count++;
-	if (w->shortest)
-		add_period(w, value);
+	if (w->shortest <= 0)
+		return;
+	add_period(w, difference);
+	w->not_above += difference <= w->above;
+	w->under += difference < w->below;
 }
 
-static void erase(struct period_window *w, int64_t value)
+static void erase(struct period_window *w, int64_t difference_ns)
 {
-	size_t at = lower_bound(w->differences, w->difference_count, value);
+	double difference = (double)difference_ns;
+	unsigned of;
 
-	if (at == w->difference_count || w->differences[at] != value)
+	if (difference_ns < PERIOD_SHORTEST_NS)
 		return;
 	w->difference_count--;
-	memmove(w->differences + at, w->differences + at + 1,
-		(w->difference_count - at) * sizeof(value));
-	if (w->shortest)
-		drop_period(w, value);
+	if (w->shortest <= 0)
+		return;
+	of = multiple(difference, w->shortest);
+	if (of)
+		sorted_remove(&w->periods, difference / of);
+	w->not_above -= difference <= w->above;
+	w->under -= difference < w->below;
 }
 
-/* The same as period_of_sorted, with what the window keeps. */
+static size_t window_differences(const struct period_window *w, double *differences)
+{
+	size_t n = 0;
+
+	for (size_t i = w->low + 1; i < w->high && n < PERIOD_WINDOW_MAX; i++) {
+		int64_t difference_ns = w->times_ns[i] - w->times_ns[i - 1];
+
+		if (difference_ns >= PERIOD_SHORTEST_NS)
+			differences[n++] = (double)difference_ns;
+	}
+	return n;
+}
+
+static void count_limits(struct period_window *w)
+{
+	double differences[PERIOD_WINDOW_MAX];
+	size_t n = window_differences(w, differences);
+
+	w->not_above = 0;
+	w->under = 0;
+	for (size_t i = 0; i < n; i++) {
+		w->not_above += differences[i] <= w->above;
+		w->under += differences[i] < w->below;
+	}
+	w->moved = false;
+}
+
+/* The shortest is another one, or the first. */
+static void start_over(struct period_window *w, size_t rank)
+{
+	double differences[PERIOD_WINDOW_MAX];
+	size_t n = window_differences(w, differences);
+
+	w->shortest = select_double(differences, n, rank);
+	w->above = 0;
+	w->below = 1e300;
+	w->periods.count = 0;
+	w->periods.hole = 0;
+	for (size_t i = 0; i < n; i++)
+		add_period(w, differences[i]);
+	count_limits(w);
+}
+
+/* The same as period_global, with what the window keeps. */
 static int64_t period_of_window(struct period_window *w)
 {
-	int64_t shortest = w->differences[(size_t)(0.05 * (double)w->difference_count)];
-	size_t middle;
+	const double *periods = w->periods.values;
+	size_t rank = (size_t)(0.05 * (double)w->difference_count), middle;
 
-	if (!w->shortest || (double)shortest <= w->shortest_above ||
-	    (double)shortest >= w->shortest_below) {
-		w->shortest = shortest;
-		w->shortest_above = 0;
-		w->shortest_below = 1e300;
-		w->period_count = 0;
-		for (size_t i = 0; i < w->difference_count; i++)
-			add_period(w, w->differences[i]);
-	}
-	if (!w->period_count)
+	if (w->shortest > 0 && w->moved)
+		count_limits(w);
+	/* whether the difference of that rank lies between the limits */
+	if (w->shortest <= 0 || rank < w->not_above || rank >= w->under)
+		start_over(w, rank);
+	sorted_close(&w->periods);
+	if (!w->periods.count)
 		return 0;
-	middle = w->period_count / 2;
-	return (int64_t)(w->period_count % 2 ? w->periods[middle]
-					     : (w->periods[middle - 1] + w->periods[middle]) / 2);
+	middle = w->periods.count / 2;
+	return (int64_t)(w->periods.count % 2 ? periods[middle]
+					      : (periods[middle - 1] + periods[middle]) / 2);
 }
 
 int64_t period_at(struct period_window *w, int64_t time_ns)
 {
-	bool changed = false;
+	int64_t from_ns = time_ns - HALF_WINDOW_NS, to_ns = time_ns + HALF_WINDOW_NS;
+	bool back = w->low && w->low < w->count && w->times_ns[w->low - 1] >= from_ns;
+	size_t low, high;
 
-	if (w->low < w->count && w->low && w->times_ns[w->low - 1] >= time_ns - HALF_WINDOW_NS) {
-		w->low = w->high = w->difference_count = 0;
-		w->shortest = 0;
-		changed = true;
-	}
-	while (w->high < w->count && w->times_ns[w->high] <= time_ns + HALF_WINDOW_NS) {
-		if (w->high > w->low)
-			insert(w, w->times_ns[w->high] - w->times_ns[w->high - 1]);
-		w->high++;
-		changed = true;
-		/* a jump ahead: what falls out at once must not fill the window */
-		while (w->low < w->high && w->times_ns[w->low] < time_ns - HALF_WINDOW_NS) {
-			if (w->low + 1 < w->high)
-				erase(w, w->times_ns[w->low + 1] - w->times_ns[w->low]);
-			w->low++;
-		}
-	}
-	while (w->low < w->high && w->times_ns[w->low] < time_ns - HALF_WINDOW_NS) {
+	if (back)
+		period_window_init(w, w->times_ns, w->count, w->global_ns);
+	low = w->low;
+	high = w->high;
+	for (; w->low < w->high && w->times_ns[w->low] < from_ns; w->low++) {
 		if (w->low + 1 < w->high)
 			erase(w, w->times_ns[w->low + 1] - w->times_ns[w->low]);
-		w->low++;
-		changed = true;
 	}
-	if (changed) {
+	/* a jump ahead */
+	while (w->low == w->high && w->high < w->count && w->times_ns[w->high] < from_ns)
+		w->low = ++w->high;
+	for (; w->high < w->count && w->times_ns[w->high] <= to_ns; w->high++) {
+		if (w->high > w->low)
+			insert(w, w->times_ns[w->high] - w->times_ns[w->high - 1]);
+	}
+	if (back || w->low != low || w->high != high) {
 		w->cached_ns = 0;
 		if (w->difference_count >= MIN_LOCAL)
 			w->cached_ns = period_of_window(w);

@@ -3,6 +3,7 @@
  * do not (frame-timing.md 9.2). A render rate that divides the panel's shows as the render rate:
  * that is the unit in which frames are dropped. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,22 +18,28 @@ size_t period_sort(int64_t *times_ns, size_t count);
 
 /* The period of sorted distinct times; 0 where no difference is long enough. scratch holds as many
  * numbers as times. */
-int64_t period_global(const int64_t *times_ns, size_t count, int64_t *scratch);
+int64_t period_global(const int64_t *times_ns, size_t count, double *scratch);
+
+/* Numbers in ascending order, where one mostly goes when another comes. */
+struct period_sorted {
+	double values[PERIOD_WINDOW_MAX];
+	size_t count;
+	size_t hole; /* place of a value that is gone; count: there is none */
+};
 
 /* The period around one time after the other, half a second to each side. */
 struct period_window {
 	const int64_t *times_ns;
 	size_t count, low, high; /* times[low, high) lie in the window */
 	int64_t global_ns, cached_ns;
-	int64_t differences[PERIOD_WINDOW_MAX]; /* sorted */
-	size_t difference_count;
-	/* Each difference divided by how many periods it is, sorted. That number is the same for
-	 * every shortest difference between these two limits, so that a step of the window changes
-	 * one value in and one out. */
-	double periods[PERIOD_WINDOW_MAX];
-	size_t period_count;
-	int64_t shortest;
-	double shortest_above, shortest_below;
+	size_t difference_count; /* of those between times in the window that are long enough */
+	/* Each difference divided by how many periods it is. That number is the same for every
+	 * shortest difference between these two limits, so that a step of the window changes one
+	 * value in and one out. */
+	struct period_sorted periods;
+	double shortest, above, below; /* shortest 0: none of this is filled in */
+	bool moved;                    /* the limits are new; the next two are to be counted */
+	size_t not_above, under;       /* differences <= above, and < below */
 };
 
 void period_window_init(struct period_window *window, const int64_t *times_ns, size_t count,

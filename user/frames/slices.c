@@ -344,7 +344,8 @@ static int64_t period_or_default(const struct slices *s)
 /* The period of the last edges, in times that need not be regular. */
 static int64_t period_of_edges(const int64_t *ring, uint64_t count)
 {
-	int64_t times[EDGES], scratch[EDGES];
+	int64_t times[EDGES];
+	double scratch[EDGES];
 	size_t n = count < EDGES ? (size_t)count : EDGES;
 
 	memcpy(times, ring, n * sizeof(times[0]));

@@ -9,5 +9,7 @@
 void sort_i64(int64_t *values, size_t count);
 /* By layer, then present, then cookie. */
 void sort_frames(struct frame *frames, size_t count);
-/* By the cookie alone; metrics keep a number there. */
-void sort_frames_by_cookie(struct frame *frames, size_t count);
+/* The value that sorting would put at this rank. Afterwards nothing before the rank is larger than
+ * it and nothing behind it is smaller. rank < count. */
+int64_t select_i64(int64_t *values, size_t count, size_t rank);
+double select_double(double *values, size_t count, size_t rank);

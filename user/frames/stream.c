@@ -330,7 +330,8 @@ static int take_one(struct frame_stream *s, const struct layer *layer, struct la
 
 static int find_period(struct frame_stream *s, int64_t *vsyncs, size_t count)
 {
-	int64_t *scratch, period_ns = 0;
+	int64_t period_ns = 0;
+	double *scratch;
 
 	if (count > 4) {
 		scratch = malloc(count * sizeof(*scratch));
