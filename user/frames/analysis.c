@@ -93,24 +93,26 @@ static void on_finished(void *ctx, const struct timeline_finished *finished)
 {
 	struct analysis *a = ctx;
 	const struct frame *frame = finished->frame;
-	struct worst_frame worst = {
+	struct worst_frame worst;
+
+	if (frame->predicted_ns == TIMELINE_NONE || frame->present_ns <= frame->predicted_ns)
+		return;
+	worst = (struct worst_frame){
 		.late = {.pid = finished->pid,
 			 .token = finished->token,
 			 .start_ns = finished->start_ns,
 			 .end_ns = finished->end_ns},
 		.layer = frame->layer,
 		.jank = frame->flags & FRAME_JANK_MASK,
+		.late_ns = frame->present_ns - frame->predicted_ns,
 		.present_ns = frame->present_ns,
 		.predicted_ns = frame->predicted_ns,
 		.work_ns = frame->work_ns,
 	};
-
 	/* the app may have begun before doFrame: count from when it was woken */
 	if (finished->expected_start_ns != TIMELINE_NONE &&
 	    finished->expected_start_ns < worst.late.start_ns)
 		worst.late.start_ns = finished->expected_start_ns;
-	if (frame->predicted_ns != TIMELINE_NONE)
-		worst.late_ns = frame->present_ns - frame->predicted_ns;
 	consider(a, &worst);
 }
 

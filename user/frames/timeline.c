@@ -7,9 +7,11 @@
 #ifdef FRAMES_SMALL_WINDOWS /* fuzzing: reach the ends of the rings, and start fast */
 #define WINDOW 64
 #else
-#define WINDOW 32768 /* rows that may still change; half a minute at 120 Hz */
+#define WINDOW 16384 /* rows that may still change: a quarter of a minute at 120 Hz */
 #endif
-#define HEADS      (2 * WINDOW)
+#define HEADS                                                                                \
+	(4 * WINDOW)  /* so many that most chains have one entry: each further one is a miss \
+		       */
 #define MAX_TANGLE 64 /* events of one cookie that are sorted out together */
 #define MAX_CHAIN  64
 #define MAX_NAME   1024
@@ -66,7 +68,7 @@ struct timeline {
 static int index_init(struct index *index)
 {
 	index->ring = calloc(WINDOW, sizeof(*index->ring));
-	index->heads = calloc(WINDOW, sizeof(*index->heads));
+	index->heads = calloc(HEADS, sizeof(*index->heads));
 	return index->ring && index->heads ? 0 : -ENOMEM;
 }
 
@@ -81,7 +83,7 @@ static uint64_t *index_head(const struct index *index, uint32_t machine, int32_t
 	/* tokens count up: neighbours stay neighbours, which the caches like */
 	uint64_t block = hash_u64((uint64_t)token >> 10 ^ (uint64_t)(uint32_t)pid << 32 ^ machine);
 
-	return &index->heads[((uint64_t)token + block) % WINDOW];
+	return &index->heads[((uint64_t)token + block) % HEADS];
 }
 
 static struct mark *index_at(const struct index *index, uint64_t number)
@@ -443,38 +445,6 @@ static struct index *index_of(struct timeline *t, uint8_t kind)
 	return NULL;
 }
 
-/* What a row is joined with was last touched a window ago: ask for it some rows ahead, first the
- * row, then the heads of its chains, then their first entries. */
-static void prefetch(const struct timeline *t, uint64_t number)
-{
-	const struct slot *slot = &t->ring[(number + 12) % WINDOW];
-	const struct index *index;
-
-	__builtin_prefetch(slot);
-	__builtin_prefetch((const char *)slot + 64);
-	slot = &t->ring[(number + 8) % WINDOW];
-	if (slot->kind == TIMELINE_ACTUAL_SURFACE) {
-		__builtin_prefetch(
-			index_head(&t->expected_surface, slot->machine, slot->pid, slot->token));
-		__builtin_prefetch(
-			index_head(&t->actual_display, slot->machine, 0, slot->display_token));
-		__builtin_prefetch(
-			index_head(&t->expected_display, slot->machine, 0, slot->display_token));
-	}
-	slot = &t->ring[(number + 4) % WINDOW];
-	if (slot->kind != TIMELINE_ACTUAL_SURFACE)
-		return;
-	index = &t->expected_surface;
-	__builtin_prefetch(
-		&index->ring[*index_head(index, slot->machine, slot->pid, slot->token) % WINDOW]);
-	index = &t->actual_display;
-	__builtin_prefetch(
-		&index->ring[*index_head(index, slot->machine, 0, slot->display_token) % WINDOW]);
-	index = &t->expected_display;
-	__builtin_prefetch(
-		&index->ring[*index_head(index, slot->machine, 0, slot->display_token) % WINDOW]);
-}
-
 /* The oldest slot leaves the window. */
 static int settle_oldest(struct timeline *t)
 {
@@ -483,7 +453,6 @@ static int settle_oldest(struct timeline *t)
 	struct index *index = index_of(t, slot->kind);
 	int err = 0;
 
-	prefetch(t, number);
 	if (slot->kind == TIMELINE_END)
 		t->counts.unpaired_ends++;
 	else if (slot->kind != KIND_FREE && slot->end_ns == TIMELINE_NONE)
