@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the two halves of the blocks source share: blocks.c looks at threads, blocks_report.c tells.
- */
+/* What the parts of the blocks source share: blocks.c is the source and says who is watched,
+ * blocks_look.c looks at one thread, blocks_report.c tells. */
 #pragma once
 #include "core/loop.h"
 #include "jankscope/target.h"
@@ -8,6 +8,7 @@
 #include "source/blocks_stacks.h"
 #include "source/blocks_watch.h"
 #include "source/cpu.h"
+#include "util/clock.h"
 
 struct blocks_source {
 	struct source base;
@@ -28,6 +29,17 @@ struct blocks_source {
 	char variant[48];
 };
 
+#define BLOCKS_MIN_TICK_NS NSEC_PER_MSEC
+
+/* An event of the kernel side's ring. ctx: struct blocks_source. 0, -ENOMEM. */
+int blocks_on_event(void *ctx, const struct looper_event *event, size_t size);
+/* Look at one watched thread: sample and report what is due; *next_ns becomes when to look again,
+ * if that is sooner. Times are CLOCK_MONOTONIC. 0, -ENOMEM. */
+int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64_t now_ns,
+		   uint64_t *next_ns);
+/* Tell of the period that the slot is in, as far as it went. 0, -ENOMEM. */
+int blocks_report_open(struct blocks_source *blocks, struct watched *watched,
+		       const struct looper_slot *slot, uint64_t now_ns);
 /* CLOCK_BOOTTIME - CLOCK_MONOTONIC now. */
 int64_t blocks_boot_minus_mono_ns(void);
 /* The text of an enum looper_detector in records. */
