@@ -65,6 +65,9 @@ open(work + '/clock.pb', 'wb').write(
 good = surface(1000, 1, 1, b'L') + end(2000, 1)
 marker = packet(field(36, bytes.fromhex('82477a76b28d42ba81dc33326d57a079')))
 open(work + '/damaged.pb', 'wb').write(good + b'\x07' * 500 + marker + surface(3000, 2, 2, b'L') + end(4000, 2))
+# one column each, however the layer is called; the last is cut to the table's width
+hostile = b'TX - \x1b]0;owned\x07\x9b31m\xc2\x9b31m\ta\nb\r' + '\u00e9'.encode() * 60
+open(work + '/hostile_name.pb', 'wb').write(surface(1000, 1, 1, hostile) + end(2000, 1))
 inner = good
 for _ in range(6):
     inner = packet(field(50, zlib.compress(inner)))
@@ -93,6 +96,15 @@ check "packets in packets in packets" 0 '' "$work/nested.pb" --json
 check "gzip in gzip in gzip" 1 'error: .*wrapped more than' "$work/deep.gz"
 check "a packet of 2 GiB that is not there" 3 'warn: .*cut short' "$work/huge_packet.pb" --json
 [ "$(jq .timeline.actual "$work/out")" = 1 ] && echo "ok - what stands before it is read" || echo "not ok - before the huge packet"
+
+check "a layer's name drives no terminal" 0 '' "$work/hostile_name.pb"
+LC_ALL=C grep -qaP '[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|(?<!\xc2|\xc3)\x9b' "$work/out" || ! iconv -f UTF-8 -t UTF-8 <"$work/out" >/dev/null 2>&1 &&
+	echo "not ok - a layer's name in the table: $(cat -v "$work/out" | grep -a owned | head -1)" || echo "ok - a layer's name in the table: no control byte, whole characters"
+check "a layer's name breaks no row" 0 '' "$work/hostile_name.pb" --rows
+[ "$(wc -l <"$work/out")" = 2 ] && [ "$(awk -F'\t' '{print NF}' "$work/out" | sort -u)" = 14 ] &&
+	echo "ok - a layer's name in rows: one line of 14 columns" || echo "not ok - a layer's name in rows: $(cat -A "$work/out" | tail -2)"
+check "a layer's name in JSON" 0 '' "$work/hostile_name.pb" --json
+jq -e '.layers[0].layer' "$work/out" >/dev/null && echo "ok - a layer's name in JSON: it parses" || echo "not ok - a layer's name in JSON"
 
 peak=$(python3 - "$jankscope" "$work" <<'PYTHON'
 import resource, subprocess, sys

@@ -238,6 +238,9 @@ Test(timeline, words_of_trace_processor)
 	cr_assert_str_eq(timeline_jank_text(65536 | JANK_APP_DEADLINE, buffer, 512),
 			 "App Deadline Missed");
 	cr_assert_str_eq(timeline_jank_text(0, buffer, 512), "Unspecified");
+	/* "none" beside another is not none */
+	cr_assert_str_eq(timeline_jank_text(JANK_NONE | JANK_APP_DEADLINE, buffer, 512),
+			 "App Deadline Missed");
 	cr_assert_str_eq(timeline_tag_text(0, 1, true), "Unspecified");
 	cr_assert_str_eq(timeline_tag_text(JANK_UNKNOWN, 1, true), "Self Jank");
 	cr_assert_str_eq(timeline_tag_text(JANK_UNKNOWN, 1, false), "No Jank");

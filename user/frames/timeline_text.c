@@ -58,7 +58,7 @@ const char *timeline_jank_text(uint32_t jank, char *buffer, size_t size)
 
 	if (jank == 0)
 		return "Unspecified";
-	if (jank & JANK_NONE)
+	if (jank == JANK_NONE)
 		return "None";
 	buffer[0] = 0;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

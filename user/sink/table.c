@@ -2,11 +2,11 @@
 #include "sink/table.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "sink/line.h"
 #include "util/clock.h"
 #include "util/units.h"
 
@@ -27,161 +27,59 @@ static double ms(uint64_t ns)
 	return (double)ns / 1e6;
 }
 
-/* Length of the well-formed UTF-8 character at text, 0 if there is none or it controls a terminal:
- * C0, DEL, and C1, of which U+009B begins a sequence like ESC [ does. */
-static size_t printable(const char *text)
+static struct line new_line(const struct table_sink *table)
 {
-	const unsigned char *p = (const unsigned char *)text;
-	size_t length = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-
-	if (p[0] < 0x20 || p[0] == 0x7f || p[0] > 0xf4)
-		return 0;
-	for (size_t i = 1; i < length; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	if ((p[0] == 0xc2 && p[1] < 0xa0) || (p[0] == 0xe0 && p[1] < 0xa0) ||
-	    (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
-	    (p[0] == 0xf4 && p[1] > 0x8f))
-		return 0;
-	return length;
-}
-
-/* Names come from other processes: no control byte of theirs reaches the terminal. */
-static const char *clean(char *buffer, size_t size, const char *text)
-{
-	size_t n = 0, length;
-
-	while (*text && n + 1 < size) {
-		length = printable(text);
-		if (n + length >= size)
-			break;
-		if (length)
-			memcpy(buffer + n, text, length);
-		else
-			buffer[n] = '?';
-		n += length ? length : 1;
-		text += length ? length : 1;
-	}
-	buffer[n] = 0;
-	return buffer;
-}
-
-/* The end of a long name tells more than its begin: "...sceneform.sample:remote". */
-static const char *tail(char *buffer, size_t size, const char *text, int width)
-{
-	size_t length = strlen(text);
-
-	if (width < 2)
-		width = 2;
-	if ((size_t)width >= size)
-		width = (int)size - 1;
-	if (length <= (size_t)width)
-		return clean(buffer, size, text);
-	text += length - (size_t)width + 2;
-	while ((*text & 0xc0) == 0x80) /* not in the middle of a character */
-		text++;
-	clean(buffer + 2, size - 2, text);
-	buffer[0] = buffer[1] = '.';
-	return buffer;
-}
-
-/* A line that is put together from parts and goes on in the next one, indented, where it would
- * become too long. */
-struct line {
-	struct table_sink *table;
-	int column;
-};
-
-static void __attribute__((format(printf, 2, 3))) put(struct line *line, const char *format, ...)
-{
-	char text[256], *part = text;
-	va_list arguments;
-	int length;
-
-	va_start(arguments, format);
-	length = vsnprintf(text, sizeof(text), format, arguments);
-	va_end(arguments);
-	if (length < 0)
-		return;
-	if (line->column && line->column + length > (int)line->table->options.width) {
-		/* A comma stays with what it follows. */
-		if (strchr(",;", *part) && line->column < (int)line->table->options.width)
-			fputc(*part, line->table->out);
-		part += strspn(part, " ,;");
-		line->column = fprintf(line->table->out, "\n    ") - 1;
-	}
-	line->column += fprintf(line->table->out, "%.*s",
-				(int)line->table->options.width - line->column, part);
-}
-
-/* Free text, broken between its words. */
-static void put_words(struct line *line, const char *text)
-{
-	char word[256];
-
-	while (*text) {
-		size_t blanks = strspn(text, " "), length = strcspn(text + blanks, " ");
-
-		snprintf(word, sizeof(word), "%.*s", (int)(blanks + length), text);
-		put(line, "%s", word);
-		text += blanks + length;
-	}
-}
-
-static void end_line(struct line *line)
-{
-	fputc('\n', line->table->out);
-	line->column = 0;
+	return (struct line){table->out, (int)table->options.width, 0};
 }
 
 static struct line begin_at(struct table_sink *table, uint64_t boot_ns)
 {
-	struct line line = {table, 0};
+	struct line line = new_line(table);
 	time_t seconds = (time_t)((boot_ns + table->unix_minus_boot_ns) / NSEC_PER_SEC);
 	struct tm tm;
 
 	if (table->options.wall_clock && gmtime_r(&seconds, &tm))
-		put(&line, "%02d:%02d:%02dZ", tm.tm_hour, tm.tm_min, tm.tm_sec);
+		line_put(&line, "%02d:%02d:%02dZ", tm.tm_hour, tm.tm_min, tm.tm_sec);
 	else
-		put(&line, "%8.3f", (double)(boot_ns - table->first_boot_ns) / 1e9);
+		line_put(&line, "%8.3f", (double)(boot_ns - table->first_boot_ns) / 1e9);
 	return line;
 }
 
 static void print_header(struct table_sink *table, const struct record *record)
 {
 	const struct record_header *header = record->header;
-	struct line line = {table, 0};
+	struct line line = new_line(table);
 	char name[96];
 
 	table->first_boot_ns = record->t_boot_ns;
 	table->unix_minus_boot_ns = header->clock.unix_ns - header->clock.boot_ns;
-	put(&line, "jankscope %s on", JANKSCOPE_VERSION);
-	put(&line, " %s", header->kernel ? header->kernel : "?");
-	put(&line, " %s,", header->arch ? header->arch : "?");
-	put(&line, " every %.3g s:", (double)header->interval_ns / 1e9);
+	line_put(&line, "jankscope %s on", JANKSCOPE_VERSION);
+	line_put(&line, " %s", header->kernel ? header->kernel : "?");
+	line_put(&line, " %s,", header->arch ? header->arch : "?");
+	line_put(&line, " every %.3g s:", (double)header->interval_ns / 1e9);
 	if (!header->target_count)
-		put(&line, " whole device");
+		line_put(&line, " whole device");
 	for (size_t i = 0; i < header->target_count; i++) {
 		const struct header_target *target = &header->targets[i];
 
 		if (target->package)
-			put(&line, " %s", tail(name, sizeof(name), target->package, 70));
+			line_put(&line, " %s", text_tail(name, sizeof(name), target->package, 70));
 		else if (target->pid.present)
-			put(&line, " pid %u", (unsigned)target->pid.value);
+			line_put(&line, " pid %u", (unsigned)target->pid.value);
 		else
-			put(&line, " uid %u", (unsigned)target->uid.value);
+			line_put(&line, " uid %u", (unsigned)target->uid.value);
 	}
-	end_line(&line);
-	put(&line, "sources:");
+	line_end(&line);
+	line_put(&line, "sources:");
 	for (size_t i = 0; i < header->source_count; i++) {
 		const struct header_source *source = &header->sources[i];
 		bool ok = !strcmp(source->state, "ok");
 
-		put(&line, " %s%s%s%s%s%s", source->name, source->variant ? "=" : "",
-		    source->variant ? source->variant : "", ok ? "" : " (", ok ? "" : source->state,
-		    ok ? "" : ")");
+		line_put(&line, " %s%s%s%s%s%s", source->name, source->variant ? "=" : "",
+			 source->variant ? source->variant : "", ok ? "" : " (",
+			 ok ? "" : source->state, ok ? "" : ")");
 	}
-	end_line(&line);
+	line_end(&line);
 }
 
 static void put_opt(FILE *out, int *column, int width, struct opt_u64 value)
@@ -215,10 +113,10 @@ static void print_cpu(struct table_sink *table, const struct record_cpu *cpu)
 		put_opt(table->out, &column, 6, task->switches_voluntary);
 		put_opt(table->out, &column, 6, task->switches_involuntary);
 		column += fprintf(table->out, "%7d %-15s ", task->tid,
-				  clean(text, sizeof(text), task->thread));
+				  text_clean(text, sizeof(text), task->thread));
 		fprintf(table->out, "%s%s\n",
-			tail(name, sizeof(name), process,
-			     (int)table->options.width - 1 - column - (task->exited ? 2 : 0)),
+			text_tail(name, sizeof(name), process,
+				  (int)table->options.width - 1 - column - (task->exited ? 2 : 0)),
 			task->exited ? " x" : "");
 	}
 	if (rows < cpu->task_count || cpu->other_ns) {
@@ -263,8 +161,8 @@ static void print_net(struct table_sink *table, const struct record_net *net)
 		column += print_bytes(table->out, &row->bytes);
 		if (row->package)
 			fprintf(table->out, " %s",
-				tail(name, sizeof(name), row->package,
-				     (int)table->options.width - 2 - column));
+				text_tail(name, sizeof(name), row->package,
+					  (int)table->options.width - 2 - column));
 		fputc('\n', table->out);
 	}
 	if (any_bytes(&net->loopback)) {
@@ -292,17 +190,17 @@ static void print_frames(struct table_sink *table, const struct record_frames *f
 				 (unsigned long long)layer->shown, (unsigned long long)layer->janky,
 				 (unsigned long long)layer->dropped, layer->fps_active);
 		fprintf(table->out, "%s\n",
-			tail(name, sizeof(name), layer->layer ? layer->layer : "-",
-			     (int)table->options.width - 1 - column));
+			text_tail(name, sizeof(name), layer->layer ? layer->layer : "-",
+				  (int)table->options.width - 1 - column));
 	}
 }
 
 static void put_losses(struct line *line, const struct counter_list *lost)
 {
-	put(line, lost->count ? "  LOST:" : "  lost: none");
+	line_put(line, lost->count ? "  LOST:" : "  lost: none");
 	for (size_t i = 0; i < lost->count; i++)
-		put(line, " %s=%llu", lost->items[i].name,
-		    (unsigned long long)lost->items[i].value);
+		line_put(line, " %s=%llu", lost->items[i].name,
+			 (unsigned long long)lost->items[i].value);
 }
 
 static void print_interval(struct table_sink *table, const struct record *record)
@@ -313,15 +211,15 @@ static void print_interval(struct table_sink *table, const struct record *record
 	struct line line;
 
 	line = begin_at(table, record->t_boot_ns);
-	put(&line, "  %.3f s", (double)interval->dur_ns / 1e9);
+	line_put(&line, "  %.3f s", (double)interval->dur_ns / 1e9);
 	if (cpu->present && capacity_ns > 0) {
-		put(&line, "  busy %.1f %%", 100 * (double)cpu->busy_ns / capacity_ns);
+		line_put(&line, "  busy %.1f %%", 100 * (double)cpu->busy_ns / capacity_ns);
 		if (cpu->idle_ns.present)
-			put(&line, "  idle %.1f %%",
-			    100 * (double)cpu->idle_ns.value / capacity_ns);
-		put(&line, " of %u CPUs", cpu->online_cpus);
+			line_put(&line, "  idle %.1f %%",
+				 100 * (double)cpu->idle_ns.value / capacity_ns);
+		line_put(&line, " of %u CPUs", cpu->online_cpus);
 	}
-	end_line(&line);
+	line_end(&line);
 	if (cpu->present)
 		print_cpu(table, cpu);
 	if (interval->net.present)
@@ -330,11 +228,11 @@ static void print_interval(struct table_sink *table, const struct record *record
 		print_frames(table, &interval->frames);
 	put_losses(&line, &interval->lost);
 	if (interval->self.anon_bytes.present)
-		put(&line, "  self: %.2f ms CPU, %.1f MiB", ms(interval->self.cpu_ns),
-		    (double)interval->self.anon_bytes.value / 1048576);
+		line_put(&line, "  self: %.2f ms CPU, %.1f MiB", ms(interval->self.cpu_ns),
+			 (double)interval->self.anon_bytes.value / 1048576);
 	else
-		put(&line, "  self: %.2f ms CPU", ms(interval->self.cpu_ns));
-	end_line(&line);
+		line_put(&line, "  self: %.2f ms CPU", ms(interval->self.cpu_ns));
+	line_end(&line);
 }
 
 /* The innermost function that has a name: what is below it are nameless parts of libraries. */
@@ -361,31 +259,31 @@ static void print_block(struct table_sink *table, const struct record *record)
 	struct line line = begin_at(table, record->t_boot_ns);
 	char name[256], where[128];
 
-	put(&line, "  BLOCK %s %.1f ms%s%s", classes[block->class], ms(block->wall_ns),
-	    states[block->state], block->merged ? " (merged)" : "");
-	put(&line, "  run %.0f wait %.0f sleep %.0f D %.0f %%",
-	    100 * (double)block->ledger.running_ns / wall_ns,
-	    100 * (double)block->ledger.runnable_ns / wall_ns,
-	    100 * (double)block->ledger.sleeping_ns / wall_ns,
-	    100 * (double)block->ledger.uninterruptible_ns / wall_ns);
-	end_line(&line);
-	put(&line,
-	    "    %s %d:", tail(name, sizeof(name), block->process ? block->process : "-", 26),
-	    block->pid);
-	put(&line, " %s%s", symbol ? tail(where, sizeof(where), symbol, 40) : "no stack",
-	    block->reason_count ? "," : "");
+	line_put(&line, "  BLOCK %s %.1f ms%s%s", classes[block->class], ms(block->wall_ns),
+		 states[block->state], block->merged ? " (merged)" : "");
+	line_put(&line, "  run %.0f wait %.0f sleep %.0f D %.0f %%",
+		 100 * (double)block->ledger.running_ns / wall_ns,
+		 100 * (double)block->ledger.runnable_ns / wall_ns,
+		 100 * (double)block->ledger.sleeping_ns / wall_ns,
+		 100 * (double)block->ledger.uninterruptible_ns / wall_ns);
+	line_end(&line);
+	line_put(&line, "    %s %d:",
+		 text_tail(name, sizeof(name), block->process ? block->process : "-", 26),
+		 block->pid);
+	line_put(&line, " %s%s", symbol ? text_tail(where, sizeof(where), symbol, 40) : "no stack",
+		 block->reason_count ? "," : "");
 	if (block->reason_count)
-		put(&line, " %s", block->reasons[0].reason);
+		line_put(&line, " %s", block->reasons[0].reason);
 	if (block->owner.present)
-		put(&line, " held by %s",
-		    clean(where, sizeof(where),
-			  block->owner.thread[0] ? block->owner.thread : "?"));
+		line_put(&line, " held by %s",
+			 text_clean(where, sizeof(where),
+				    block->owner.thread[0] ? block->owner.thread : "?"));
 	else if (block->waker.present)
-		put(&line, " until %s", clean(where, sizeof(where), block->waker.thread));
+		line_put(&line, " until %s", text_clean(where, sizeof(where), block->waker.thread));
 	else if (block->ledger.runnable_ns * 5 > block->wall_ns && block->preemptor_count)
-		put(&line, "%s after %s", symbol || block->reason_count ? "," : "",
-		    clean(where, sizeof(where), block->preemptors[0].thread));
-	end_line(&line);
+		line_put(&line, "%s after %s", symbol || block->reason_count ? "," : "",
+			 text_clean(where, sizeof(where), block->preemptors[0].thread));
+	line_end(&line);
 }
 
 static void print_event(struct table_sink *table, const struct record *record)
@@ -394,17 +292,18 @@ static void print_event(struct table_sink *table, const struct record *record)
 	struct line line = begin_at(table, record->t_boot_ns);
 	char text[128];
 
-	put(&line, "  * %s", event->event);
+	line_put(&line, "  * %s", event->event);
 	for (size_t i = 0; i < event->key_count; i++) {
 		if (!strcmp(event->keys[i].name, "start_boot_ns"))
 			continue;
 		if (event->keys[i].text)
-			put(&line, " %s", tail(text, sizeof(text), event->keys[i].text, 40));
+			line_put(&line, " %s",
+				 text_tail(text, sizeof(text), event->keys[i].text, 40));
 		else
-			put(&line, " %s=%lld", event->keys[i].name,
-			    (long long)event->keys[i].value);
+			line_put(&line, " %s=%lld", event->keys[i].name,
+				 (long long)event->keys[i].value);
 	}
-	end_line(&line);
+	line_end(&line);
 }
 
 static const struct summary_total *find_total(const struct record_footer *footer, const char *key)
@@ -426,10 +325,11 @@ static double total(const struct record_footer *footer, const char *key)
 static void print_path(struct table_sink *table, const struct footer_path *path)
 {
 	const char *end = path->path + strlen(path->path);
-	struct line line = {table, 0};
+	struct line line = new_line(table);
 	char name[256], text[256];
 
-	put(&line, "  %9.1f ms in %llu: ", ms(path->weight_ns), (unsigned long long)path->blocks);
+	line_put(&line, "  %9.1f ms in %llu: ", ms(path->weight_ns),
+		 (unsigned long long)path->blocks);
 	for (int i = 0; i < TABLE_PATH_FRAMES && end > path->path; i++) {
 		const char *begin = end;
 		size_t length;
@@ -444,44 +344,44 @@ static void print_path(struct table_sink *table, const struct footer_path *path)
 		/* Without the arguments, which C++ names have too many of. */
 		if (name[0] != '(')
 			name[strcspn(name, "(")] = 0;
-		put(&line, "%s%s", i ? " < " : "", tail(text, sizeof(text), name, 36));
+		line_put(&line, "%s%s", i ? " < " : "", text_tail(text, sizeof(text), name, 36));
 		if (begin == path->path)
 			break;
 		end = begin - 1;
 	}
-	end_line(&line);
+	line_end(&line);
 }
 
 static void print_footer(struct table_sink *table, const struct record_footer *footer)
 {
 	double dur_ns = total(footer, "dur_ns");
-	struct line line = {table, 0};
+	struct line line = new_line(table);
 	char text[256];
 
 	fprintf(table->out, "summary: %.0f intervals, %.3f s\n", total(footer, "intervals"),
 		dur_ns / 1e9);
 	/* What no source measured has no total, and no 0 here. */
 	if (find_total(footer, "cpu.busy_ns")) {
-		put(&line, "  CPU: busy %.3f s", total(footer, "cpu.busy_ns") / 1e9);
+		line_put(&line, "  CPU: busy %.3f s", total(footer, "cpu.busy_ns") / 1e9);
 		if (find_total(footer, "cpu.idle_ns"))
-			put(&line, ", idle %.3f s", total(footer, "cpu.idle_ns") / 1e9);
+			line_put(&line, ", idle %.3f s", total(footer, "cpu.idle_ns") / 1e9);
 		if (find_total(footer, "cpu.unaccounted_ns"))
-			put(&line, ", unaccounted %.3f s",
-			    total(footer, "cpu.unaccounted_ns") / 1e9);
+			line_put(&line, ", unaccounted %.3f s",
+				 total(footer, "cpu.unaccounted_ns") / 1e9);
 		if (find_total(footer, "cpu.tasks_exited"))
-			put(&line, "; %.0f tasks ended", total(footer, "cpu.tasks_exited"));
-		end_line(&line);
+			line_put(&line, "; %.0f tasks ended", total(footer, "cpu.tasks_exited"));
+		line_end(&line);
 	}
 	if (find_total(footer, "net.rx_bytes")) {
-		put(&line, "  net: rx %.0f B,", total(footer, "net.rx_bytes"));
-		put(&line, " tx %.0f B,", total(footer, "net.tx_bytes"));
-		put(&line, " loopback %.0f B,",
-		    total(footer, "net.loopback.rx_bytes") +
-			    total(footer, "net.loopback.tx_bytes"));
-		put(&line, " no uid %.0f B",
-		    total(footer, "net.unattributed.rx_bytes") +
-			    total(footer, "net.unattributed.tx_bytes"));
-		end_line(&line);
+		line_put(&line, "  net: rx %.0f B,", total(footer, "net.rx_bytes"));
+		line_put(&line, " tx %.0f B,", total(footer, "net.tx_bytes"));
+		line_put(&line, " loopback %.0f B,",
+			 total(footer, "net.loopback.rx_bytes") +
+				 total(footer, "net.loopback.tx_bytes"));
+		line_put(&line, " no uid %.0f B",
+			 total(footer, "net.unattributed.rx_bytes") +
+				 total(footer, "net.unattributed.tx_bytes"));
+		line_end(&line);
 	}
 	if (total(footer, "blocks.count") > 0)
 		fprintf(table->out, "  blocks: %.0f, %.3f s in all\n",
@@ -489,34 +389,37 @@ static void print_footer(struct table_sink *table, const struct record_footer *f
 	for (size_t i = 0; i < footer->path_count && i < TABLE_PATHS; i++)
 		print_path(table, &footer->paths[i]);
 	if (find_total(footer, "captures.snapshot")) {
-		put(&line, "  captures: %.0f snapshot,", total(footer, "captures.snapshot"));
-		put(&line, " %.0f perf,", total(footer, "captures.perf"));
-		put(&line, " %.0f ptrace,", total(footer, "captures.ptrace"));
-		put(&line, " %.0f kernel;", total(footer, "captures.kernel"));
-		put(&line, " %.0f stops", total(footer, "captures.stops"));
+		line_put(&line, "  captures: %.0f snapshot,", total(footer, "captures.snapshot"));
+		line_put(&line, " %.0f perf,", total(footer, "captures.perf"));
+		line_put(&line, " %.0f ptrace,", total(footer, "captures.ptrace"));
+		line_put(&line, " %.0f kernel;", total(footer, "captures.kernel"));
+		line_put(&line, " %.0f stops", total(footer, "captures.stops"));
 		if (total(footer, "captures.stops") > 0) {
-			put(&line, " of p50 %.0f,", total(footer, "captures.stop_p50_ns") / 1e3);
-			put(&line, " p99 %.0f,", total(footer, "captures.stop_p99_ns") / 1e3);
-			put(&line, " max %.0f us", total(footer, "captures.stop_max_ns") / 1e3);
+			line_put(&line, " of p50 %.0f,",
+				 total(footer, "captures.stop_p50_ns") / 1e3);
+			line_put(&line, " p99 %.0f,", total(footer, "captures.stop_p99_ns") / 1e3);
+			line_put(&line, " max %.0f us",
+				 total(footer, "captures.stop_max_ns") / 1e3);
 		}
-		put(&line, "; EINTR risk %.0f", total(footer, "captures.eintr_risk"));
-		end_line(&line);
+		line_put(&line, "; EINTR risk %.0f", total(footer, "captures.eintr_risk"));
+		line_end(&line);
 	}
-	put(&line, "  self: %.1f ms CPU (%.3f %% of a core)", total(footer, "self.cpu_ns") / 1e6,
-	    dur_ns > 0 ? 100 * total(footer, "self.cpu_ns") / dur_ns : 0);
+	line_put(&line, "  self: %.1f ms CPU (%.3f %% of a core)",
+		 total(footer, "self.cpu_ns") / 1e6,
+		 dur_ns > 0 ? 100 * total(footer, "self.cpu_ns") / dur_ns : 0);
 	if (find_total(footer, "self.anon_bytes"))
-		put(&line, ", %.1f MiB", total(footer, "self.anon_bytes") / 1048576);
-	put(&line, "; %.0f stops", total(footer, "self.stops"));
-	end_line(&line);
+		line_put(&line, ", %.1f MiB", total(footer, "self.anon_bytes") / 1048576);
+	line_put(&line, "; %.0f stops", total(footer, "self.stops"));
+	line_end(&line);
 	put_losses(&line, &footer->lost);
-	put(&line, " (%.3g %%)", total(footer, "lost_pct"));
-	end_line(&line);
+	line_put(&line, " (%.3g %%)", total(footer, "lost_pct"));
+	line_end(&line);
 	for (size_t i = 0; i < footer->missing.count; i++) {
-		put(&line, "  missing %s:", footer->missing.items[i].key);
+		line_put(&line, "  missing %s:", footer->missing.items[i].key);
 		text[0] = ' ';
-		clean(text + 1, sizeof(text) - 1, footer->missing.items[i].reason);
-		put_words(&line, text);
-		end_line(&line);
+		text_clean(text + 1, sizeof(text) - 1, footer->missing.items[i].reason);
+		line_put_words(&line, text);
+		line_end(&line);
 	}
 }
 

@@ -46,3 +46,17 @@ struct target_set {
 	size_t watched_count, watched_room;
 	uint64_t scan;
 };
+
+/* What of a process decides whether it is meant. */
+struct process_view {
+	const struct process_entry *entry;
+	bool has_cgroup_app;
+	uid_t cgroup_uid;
+};
+
+/* Look the names up among the packages, again after these have changed. */
+void target_resolve_specs(struct target_set *set);
+/* Pins a TARGET_PID to the first process it is shown. */
+bool target_spec_matches(struct resolved_spec *spec, const struct process_view *view);
+/* The set's own text, valid until the packages are read again; NULL: no package's. */
+const char *target_package_of(const struct target_set *set, const struct process_view *view);

@@ -38,23 +38,6 @@ static uint64_t boot_now_ns(void)
 	return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 
-static void resolve_specs(struct target_set *set)
-{
-	size_t i;
-
-	for (i = 0; i < set->spec_count; i++) {
-		struct resolved_spec *spec = &set->specs[i];
-		const struct package_row *row;
-
-		if (spec->spec.kind != TARGET_NAME)
-			continue;
-		row = packages_of_name(&set->packages, spec->spec.name);
-		spec->package = row != NULL;
-		spec->by_uid = row && !row->shared && row->app_id >= PACKAGES_FIRST_APP;
-		spec->app_id = row ? row->app_id : 0;
-	}
-}
-
 struct target_set *target_set_new(const struct target_spec *specs, size_t count, const char *root)
 {
 	struct target_set *set = calloc(1, sizeof(*set));
@@ -78,7 +61,7 @@ struct target_set *target_set_new(const struct target_spec *specs, size_t count,
 	err = packages_refresh(&set->packages, set->root);
 	if (err == -ENOMEM)
 		goto no_memory;
-	resolve_specs(set);
+	target_resolve_specs(set);
 	return set;
 no_memory:
 	target_set_free(set);
@@ -87,81 +70,6 @@ no_memory:
 }
 
 /* ---- one process ---- */
-
-/* argv[0] is NAME, or "NAME:suffix"; where NAME is no package, also the last part of a path. An
- * interpreter's script is an argument and does not count. */
-static bool name_matches(const struct resolved_spec *spec, const char *argv0)
-{
-	const char *name = spec->spec.name, *slash;
-	size_t len = strlen(name);
-
-	if (!len)
-		return false;
-	if (!strncmp(argv0, name, len) && (!argv0[len] || argv0[len] == ':'))
-		return true;
-	/* A text of setproctitle ("sshd: /x") is not a path. */
-	if (spec->package || strchr(name, '/') || strstr(argv0, ": "))
-		return false;
-	slash = strrchr(argv0, '/');
-	return slash && !strcmp(slash + 1, name);
-}
-
-struct process_view {
-	const struct process_entry *entry;
-	bool has_cgroup_app;
-	uid_t cgroup_uid;
-};
-
-static bool spec_matches(struct resolved_spec *spec, const struct process_view *view)
-{
-	const struct process_entry *entry = view->entry;
-
-	switch (spec->spec.kind) {
-	case TARGET_PID:
-		if (spec->spec.pid != entry->key.pid)
-			return false;
-		if (!spec->pinned) {
-			spec->pinned = true;
-			spec->start_ticks = entry->key.start_ticks;
-		}
-		return spec->start_ticks == entry->key.start_ticks;
-	case TARGET_UID:
-		return entry->uid == spec->spec.uid;
-	case TARGET_NAME:
-		if (entry->has_argv && name_matches(spec, entry->name))
-			return true;
-		/* A process name of the app's own choice, isolated or not. */
-		if (!spec->by_uid)
-			return false;
-		return entry->uid % PACKAGES_USER_RANGE == spec->app_id ||
-		       (view->has_cgroup_app &&
-			view->cgroup_uid % PACKAGES_USER_RANGE == spec->app_id);
-	}
-	return false;
-}
-
-static const char *package_of(const struct target_set *set, const struct process_view *view)
-{
-	const struct process_entry *entry = view->entry;
-	const struct package_row *row = packages_of_uid(&set->packages, entry->uid), *named = NULL;
-	char name[256];
-
-	if (!set->packages.count)
-		return NULL;
-	if (row && !row->shared)
-		return row->name;
-	/* Shared or isolated: the name decides, as far as it is a package's. */
-	if (entry->has_argv) {
-		snprintf(name, sizeof(name), "%s", entry->name);
-		name[strcspn(name, ":")] = '\0';
-		named = packages_of_name(&set->packages, name);
-	}
-	if (named && (!row || named->app_id == row->app_id))
-		return named->name;
-	if (!row && view->has_cgroup_app)
-		row = packages_of_uid(&set->packages, view->cgroup_uid);
-	return row ? row->name : NULL;
-}
 
 static int watch(struct target_set *set, struct process_entry *entry, int dir)
 {
@@ -377,7 +285,7 @@ static int visit(struct target_set *set, pid_t pid, uint64_t ino, uint64_t now_n
 	if (set->packages.count && !procfs_cgroup(dir, path, sizeof(path)))
 		view.has_cgroup_app = procfs_cgroup_app(path, &view.cgroup_uid, &unused);
 	for (i = 0; i < set->spec_count && !match; i++)
-		match = spec_matches(&set->specs[i], &view);
+		match = target_spec_matches(&set->specs[i], &view);
 	if (!match || entry->dead) {
 		unwatch(set, entry, on_change, ctx);
 		goto cleanup;
@@ -392,7 +300,7 @@ static int visit(struct target_set *set, pid_t pid, uint64_t ino, uint64_t now_n
 	}
 	entry->watched->uid = entry->uid;
 	snprintf(entry->watched->process, sizeof(entry->watched->process), "%s", entry->name);
-	entry->watched->package = package_of(set, &view);
+	entry->watched->package = target_package_of(set, &view);
 	if (!process && on_change)
 		on_change(ctx, TARGET_STARTED, entry->watched);
 cleanup:
@@ -468,7 +376,7 @@ int target_set_scan(struct target_set *set, target_change_fn on_change, void *ct
 	if (err == -ENOMEM)
 		return err;
 	if (err == 1) {
-		resolve_specs(set);
+		target_resolve_specs(set);
 		/* A new package may own processes that are known already. */
 		HASH_ITER (by_pid, set->live, entry, next)
 			entry->next_read_ns = 0;

@@ -45,6 +45,21 @@ void frames_print_row_json(FILE *out, const struct analysis *analysis,
 		texts.severity);
 }
 
+/* Somebody else's name: a control byte in it would break the row, or drive the terminal. */
+static void put_text(FILE *out, const char *text)
+{
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text, next = (unsigned char)text[1];
+
+		if (c < 0x20 || c == 0x7f)
+			fprintf(out, "\\x%02x", c);
+		else if (c == 0xc2 && next >= 0x80 && next < 0xa0)
+			fprintf(out, "\\xc2\\x%02x", (unsigned char)*++text);
+		else
+			putc(c, out);
+	}
+}
+
 void frames_print_row_header(FILE *out)
 {
 	fputs("ts\tdur\tpid\tproc\tdisplay_frame_token\tsurface_frame_token\tlayer_name\t"
@@ -63,10 +78,10 @@ void frames_print_row_text(FILE *out, const struct analysis *analysis,
 	texts_of(&texts, analysis, row);
 	if (row->surface)
 		snprintf(token, sizeof(token), "%" PRId64, row->token);
-	fprintf(out,
-		"%" PRId64 "\t%" PRId64 "\t%d\t%s\t%" PRId64
-		"\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n",
-		row->ts_ns, row->dur_ns, row->pid, process ? process : "NULL", row->display_token,
-		token, texts.layer ? texts.layer : "NULL", texts.present, row->on_time, row->gpu,
+	fprintf(out, "%" PRId64 "\t%" PRId64 "\t%d\t", row->ts_ns, row->dur_ns, row->pid);
+	put_text(out, process ? process : "NULL");
+	fprintf(out, "\t%" PRId64 "\t%s\t", row->display_token, token);
+	put_text(out, texts.layer ? texts.layer : "NULL");
+	fprintf(out, "\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", texts.present, row->on_time, row->gpu,
 		texts.jank, texts.prediction, texts.tag, texts.severity);
 }

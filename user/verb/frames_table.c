@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "sink/line.h"
 #include "verb/frames_print.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -21,17 +23,30 @@ static int width_of(FILE *out)
 	return MIN_WIDTH;
 }
 
+static bool continues(char c)
+{
+	return (c & 0xc0) == 0x80;
+}
+
 /* A name cut in its middle, where it says least: packages begin alike, activities end apart. */
 static void put_name(FILE *out, const char *name, size_t width)
 {
-	size_t size = strlen(name), head;
+	char buffer[1024];
+	size_t size, head, rest;
 
+	text_clean(buffer, sizeof(buffer), name);
+	size = strlen(buffer);
 	if (size <= width) {
-		fputs(name, out);
+		fputs(buffer, out);
 		return;
 	}
 	head = (width - 2) / 3;
-	fprintf(out, "%.*s..%s", (int)head, name, name + size - (width - 2 - head));
+	rest = size - (width - 2 - head);
+	while (head && continues(buffer[head]))
+		head--;
+	while (continues(buffer[rest]))
+		rest++;
+	fprintf(out, "%.*s..%s", (int)head, buffer, buffer + rest);
 }
 
 static const char *bare(const char *name)
@@ -74,11 +89,12 @@ static void put_details(FILE *out, const struct frames_report *report,
 			const struct layer_view *view, const struct layer_metrics *m)
 {
 	const struct layer *layer = view->layer;
-	char buffer[256];
+	char buffer[256], clean[1024];
 	const char *package = analysis_package(report->analysis, layer, buffer, sizeof(buffer));
 
-	fprintf(out, "\nbusiest layer: %s\n", bare(layer->name));
-	fprintf(out, "  of             %s (pid %d)\n", package ? package : "unknown process",
+	fprintf(out, "\nbusiest layer: %s\n", text_clean(clean, sizeof(clean), bare(layer->name)));
+	fprintf(out, "  of             %s (pid %d)\n",
+		text_clean(clean, sizeof(clean), package ? package : "unknown process"),
 		layer->pid);
 	if (m->has_fps)
 		fprintf(out,
