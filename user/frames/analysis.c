@@ -370,13 +370,8 @@ static int find_period(struct analysis *a)
 
 	distinct = vsyncs ? period_sort(vsyncs, count) : 0;
 	if (distinct > 1) {
-		double *scratch = malloc(distinct * sizeof(*scratch));
-
-		if (!scratch)
-			return -ENOMEM;
-		a->period_ns = period_global(vsyncs, distinct, scratch);
+		a->period_ns = period_global(vsyncs, distinct);
 		a->period_source = "expected timeline";
-		free(scratch);
 	}
 	if (!a->period_ns && slices_period(a->slices)) {
 		a->period_ns = slices_period(a->slices);

@@ -6,6 +6,7 @@
 #define HALF_WINDOW_NS 500000000
 #define MIN_LOCAL      4
 #define MAX_MULTIPLE   8
+#define BINS           256
 
 size_t period_sort(int64_t *times_ns, size_t count)
 {
@@ -27,34 +28,103 @@ static unsigned multiple(double difference, double shortest)
 	return n >= 1 && n < MAX_MULTIPLE + 1 ? (unsigned)n : 0;
 }
 
-int64_t period_global(const int64_t *times_ns, size_t count, double *scratch)
+/* Differences of times, or, where the shortest is given, each as one period. They are computed anew
+ * in each pass: an array of them would be a fifth of what the frames themselves take. */
+struct series {
+	const int64_t *times_ns;
+	size_t count;
+	double shortest; /* 0: the differences themselves */
+};
+
+/* The value before times[i]; 0: none that counts. */
+static inline double series_at(const struct series *s, size_t i)
 {
-	size_t n = 0, kept = 0;
-	double shortest, high, low;
+	int64_t difference_ns = s->times_ns[i] - s->times_ns[i - 1];
+	double difference = (double)difference_ns;
+	unsigned of;
 
-	for (size_t i = 1; i < count; i++) {
-		int64_t difference = times_ns[i] - times_ns[i - 1];
+	if (difference_ns < PERIOD_SHORTEST_NS || difference_ns > PERIOD_LONGEST_NS)
+		return 0;
+	if (s->shortest <= 0)
+		return difference;
+	of = multiple(difference, s->shortest);
+	return of ? difference / of : 0;
+}
 
-		if (difference >= PERIOD_SHORTEST_NS && difference <= PERIOD_LONGEST_NS)
-			scratch[n++] = (double)difference;
+static size_t series_count(const struct series *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 1; i < s->count; i++)
+		n += series_at(s, i) > 0;
+	return n;
+}
+
+struct bin {
+	size_t count;
+	double low, high; /* of what fell into it */
+};
+
+/* The value of this rank: sort into bins, then what fell into its bin into finer ones, until that
+ * is one value. All values lie in [low, high]. */
+static double series_select(const struct series *s, size_t rank, double low, double high)
+{
+	while (low < high) {
+		struct bin bins[BINS] = {{0}};
+		double scale = (BINS - 1) / (high - low);
+		size_t at = 0;
+
+		for (size_t i = 1; i < s->count; i++) {
+			double value = series_at(s, i);
+			struct bin *bin;
+
+			if (!(value >= low && value <= high))
+				continue;
+			bin = &bins[(size_t)((value - low) * scale)];
+			bin->low = bin->count && bin->low < value ? bin->low : value;
+			bin->high = bin->count && bin->high > value ? bin->high : value;
+			bin->count++;
+		}
+		while (rank >= bins[at].count)
+			rank -= bins[at++].count;
+		low = bins[at].low;
+		high = bins[at].high;
 	}
+	return low;
+}
+
+/* The value of the rank before the one of this value. */
+static double series_before(const struct series *s, size_t rank, double value)
+{
+	double below = 0;
+	size_t less = 0;
+
+	for (size_t i = 1; i < s->count; i++) {
+		double other = series_at(s, i);
+
+		if (other <= 0 || other >= value)
+			continue;
+		less++;
+		below = other > below ? other : below;
+	}
+	return less == rank ? below : value;
+}
+
+int64_t period_global(const int64_t *times_ns, size_t count)
+{
+	struct series series = {times_ns, count, 0};
+	size_t n = series_count(&series), rank = (size_t)(0.05 * (double)n);
+	double high;
+
 	if (!n)
 		return 0;
-	shortest = select_double(scratch, n, (size_t)(0.05 * (double)n));
-	for (size_t i = 0; i < n; i++) {
-		unsigned of = multiple(scratch[i], shortest);
-
-		if (of)
-			scratch[kept++] = scratch[i] / of;
-	}
+	series.shortest = series_select(&series, rank, PERIOD_SHORTEST_NS, PERIOD_LONGEST_NS);
 	/* the shortest is one period of itself, so at least that one is there */
-	high = select_double(scratch, kept, kept / 2);
-	if (kept % 2)
+	n = series_count(&series);
+	high = series_select(&series, n / 2, series.shortest / 4, series.shortest * 2);
+	if (n % 2)
 		return (int64_t)high;
-	low = scratch[0];
-	for (size_t i = 1; i < kept / 2; i++)
-		low = scratch[i] > low ? scratch[i] : low;
-	return (int64_t)((low + high) / 2);
+	return (int64_t)((series_before(&series, n / 2, high) + high) / 2);
 }
 
 void period_window_init(struct period_window *window, const int64_t *times_ns, size_t count,

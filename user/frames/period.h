@@ -16,9 +16,8 @@
 /* Sort times and drop the doubles. Returns how many are left. */
 size_t period_sort(int64_t *times_ns, size_t count);
 
-/* The period of sorted distinct times; 0 where no difference is long enough. scratch holds as many
- * numbers as times. */
-int64_t period_global(const int64_t *times_ns, size_t count, double *scratch);
+/* The period of sorted distinct times; 0 where no difference is long enough. */
+int64_t period_global(const int64_t *times_ns, size_t count);
 
 /* Numbers in ascending order, where one mostly goes when another comes. */
 struct period_sorted {

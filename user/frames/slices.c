@@ -345,12 +345,11 @@ static int64_t period_or_default(const struct slices *s)
 static int64_t period_of_edges(const int64_t *ring, uint64_t count)
 {
 	int64_t times[EDGES];
-	double scratch[EDGES];
 	size_t n = count < EDGES ? (size_t)count : EDGES;
 
 	memcpy(times, ring, n * sizeof(times[0]));
 	n = period_sort(times, n);
-	return period_global(times, n, scratch);
+	return period_global(times, n);
 }
 
 static void add_edge(struct slices *s, int64_t ts_ns, bool app)

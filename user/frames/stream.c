@@ -328,24 +328,15 @@ static int take_one(struct frame_stream *s, const struct layer *layer, struct la
 	return err;
 }
 
-static int find_period(struct frame_stream *s, int64_t *vsyncs, size_t count)
+static void find_period(struct frame_stream *s, const int64_t *vsyncs, size_t count)
 {
-	int64_t period_ns = 0;
-	double *scratch;
+	int64_t period_ns = count > 4 ? period_global(vsyncs, count) : 0;
 
-	if (count > 4) {
-		scratch = malloc(count * sizeof(*scratch));
-		if (!scratch)
-			return -ENOMEM;
-		period_ns = period_global(vsyncs, count, scratch);
-		free(scratch);
-	}
 	if (!period_ns)
 		period_ns = slices_period(s->slices);
 	if (!period_ns)
 		period_ns = s->period_ns ? s->period_ns : s->stated_period_ns;
 	s->period_ns = period_ns ? period_ns : PERIOD_ASSUMED_NS;
-	return 0;
 }
 
 /* Too many layers came and went: begin anew with what is alive. Rows in flight are lost. */
@@ -387,9 +378,8 @@ int frame_stream_take(struct frame_stream *s, const struct stream_layer **layers
 	vsyncs = timeline_vsyncs(s->timeline, &vsync_count);
 	vsync_count = vsyncs ? period_sort(vsyncs, vsync_count) : 0;
 	timeline_keep_vsyncs(s->timeline, vsync_count);
-	err = find_period(s, vsyncs, vsync_count);
-	if (!err)
-		err = grow_past(s, layer_count);
+	find_period(s, vsyncs, vsync_count);
+	err = grow_past(s, layer_count);
 	window = err ? NULL : malloc(sizeof(*window));
 	if (!window)
 		return err ? err : -ENOMEM;
