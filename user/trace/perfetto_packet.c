@@ -3,13 +3,8 @@
 #include "trace/perfetto_private.h"
 #include "trace/perfetto_timeline.h"
 #include <stdlib.h>
-#include <zlib.h>
-#include <zstd.h>
 
 #define MAX_SEQUENCES 65536
-#define MAX_NESTING   3
-#define MAX_INFLATED  (256U << 20) /* of one packet of packets */
-#define PIECE_BYTES   (64U << 10)
 #define MAX_WAITING   (1U << 20) /* bytes of packets that wait for a clock snapshot */
 
 /* TracePacket */
@@ -227,225 +222,6 @@ int perfetto_drain_waiting(struct perfetto *p)
 	return err;
 }
 
-static void read_process(struct perfetto *p, const struct wire_field *message)
-{
-	struct wire wire = wire_of(message->data, message->size);
-	struct wire_field field;
-	const char *name = "";
-	size_t size = 0;
-	int64_t pid = -1, uid = -1;
-
-	while (wire_next(&wire, &field) > 0) {
-		if (field.number == 1)
-			pid = (int32_t)field.value;
-		else if (field.number == 3 && field.type == WIRE_BYTES && !size) {
-			name = (const char *)field.data;
-			size = field.size;
-		} else if (field.number == 5)
-			uid = (int32_t)field.value;
-	}
-	if (pid >= 0 && p->events->process)
-		p->events->process(p->ctx, (int32_t)pid, uid, name, size);
-}
-
-static void read_thread(struct perfetto *p, const struct wire_field *message)
-{
-	struct wire wire = wire_of(message->data, message->size);
-	struct wire_field field;
-	const char *name = "";
-	size_t size = 0;
-	int32_t tid = -1, tgid = -1;
-
-	while (wire_next(&wire, &field) > 0) {
-		if (field.number == 1)
-			tid = (int32_t)field.value;
-		else if (field.number == 2 && field.type == WIRE_BYTES) {
-			name = (const char *)field.data;
-			size = field.size;
-		} else if (field.number == 3)
-			tgid = (int32_t)field.value;
-	}
-	if (tid >= 0 && p->events->thread)
-		p->events->thread(p->ctx, tid, tgid, name, size);
-}
-
-static void read_process_tree(struct perfetto *p, const struct wire_field *message)
-{
-	struct wire wire = wire_of(message->data, message->size);
-	struct wire_field field;
-
-	while (wire_next(&wire, &field) > 0) {
-		if (field.type != WIRE_BYTES)
-			continue;
-		if (field.number == 1)
-			read_process(p, &field);
-		else if (field.number == 2)
-			read_thread(p, &field);
-	}
-}
-
-static void read_packages(struct perfetto *p, const struct wire_field *message)
-{
-	struct wire wire = wire_of(message->data, message->size), inner;
-	struct wire_field field, part;
-
-	while (p->events->package && wire_next(&wire, &field) > 0) {
-		const char *name = NULL;
-		size_t size = 0;
-		uint64_t uid = 0;
-
-		if (field.number != 1 || field.type != WIRE_BYTES)
-			continue;
-		inner = wire_of(field.data, field.size);
-		while (wire_next(&inner, &part) > 0) {
-			if (part.number == 1 && part.type == WIRE_BYTES) {
-				name = (const char *)part.data;
-				size = part.size;
-			} else if (part.number == 2) {
-				uid = part.value;
-			}
-		}
-		if (name)
-			p->events->package(p->ctx, (uint32_t)uid, name, size);
-	}
-}
-
-/* The counters of TraceStats.buffer_stats only grow; the last ones stand for the whole trace. */
-static void read_trace_stats(struct perfetto *p, const struct wire_field *message)
-{
-	struct wire wire = wire_of(message->data, message->size), inner;
-	struct wire_field field, part;
-	unsigned n = 0;
-
-	while (wire_next(&wire, &field) > 0) {
-		struct buffer_loss *buffer;
-
-		if (field.number != 1 || field.type != WIRE_BYTES || n == PERFETTO_MAX_BUFFERS)
-			continue;
-		buffer = &p->buffers[n++];
-		inner = wire_of(field.data, field.size);
-		while (wire_next(&inner, &part) > 0) {
-			if (part.number == 3)
-				buffer->overwritten = part.value;
-			else if (part.number == 18)
-				buffer->discarded = part.value;
-			else if (part.number == 19)
-				buffer->writer_loss = part.value;
-		}
-	}
-}
-
-/* FtraceStats: phase 1 (1 start, 2 end), cpu_stats 2 {overrun 3}. */
-static void read_ftrace_stats(struct perfetto *p, const struct wire_field *message)
-{
-	struct wire wire = wire_of(message->data, message->size), inner;
-	struct wire_field field, part;
-	uint64_t phase = 0, overrun = 0;
-
-	while (wire_next(&wire, &field) > 0) {
-		if (field.number == 1 && field.type == WIRE_VARINT)
-			phase = field.value;
-		if (field.number != 2 || field.type != WIRE_BYTES)
-			continue;
-		inner = wire_of(field.data, field.size);
-		while (wire_next(&inner, &part) > 0)
-			overrun += part.number == 3 && part.type == WIRE_VARINT ? part.value : 0;
-	}
-	if (phase == 1)
-		p->ftrace_overrun_start = overrun;
-	else if (overrun > p->ftrace_overrun_start)
-		p->ftrace_overrun = overrun - p->ftrace_overrun_start;
-}
-
-static int inflate_zlib(struct perfetto *p, struct framing *framing, unsigned depth,
-			const struct wire_field *field, uint8_t *out)
-{
-	z_stream z = {.next_in = (uint8_t *)field->data, .avail_in = (unsigned)field->size};
-	size_t total = 0;
-	int rc, err = 0;
-
-	if (inflateInit2(&z, 15 + 32) != Z_OK)
-		return -ENOMEM;
-	do {
-		z.next_out = out;
-		z.avail_out = PIECE_BYTES;
-		rc = inflate(&z, Z_NO_FLUSH);
-		if (rc != Z_OK && rc != Z_STREAM_END) {
-			perfetto_loss(p, "damaged_compressed_packets", 1);
-			break;
-		}
-		total += PIECE_BYTES - z.avail_out;
-		if (total > MAX_INFLATED) {
-			perfetto_loss(p, "oversized_compressed_packets", 1);
-			break;
-		}
-		err = perfetto_read_stream(p, framing, depth, out, PIECE_BYTES - z.avail_out);
-	} while (!err && rc != Z_STREAM_END);
-	inflateEnd(&z);
-	return err;
-}
-
-static int inflate_zstd(struct perfetto *p, struct framing *framing, unsigned depth,
-			const struct wire_field *field, uint8_t *out)
-{
-	ZSTD_DStream *stream = ZSTD_createDStream();
-	ZSTD_inBuffer in = {field->data, field->size, 0};
-	size_t total = 0;
-	bool full = false;
-	int err = 0;
-
-	if (!stream)
-		return -ENOMEM;
-	ZSTD_DCtx_setParameter(stream, ZSTD_d_windowLogMax, 25);
-	while (!err && (in.pos < in.size || full)) {
-		ZSTD_outBuffer piece = {out, PIECE_BYTES, 0};
-		size_t rc = ZSTD_decompressStream(stream, &piece, &in);
-
-		if (ZSTD_isError(rc)) {
-			perfetto_loss(p, "damaged_compressed_packets", 1);
-			break;
-		}
-		total += piece.pos;
-		if (total > MAX_INFLATED) {
-			perfetto_loss(p, "oversized_compressed_packets", 1);
-			break;
-		}
-		err = perfetto_read_stream(p, framing, depth, out, piece.pos);
-		full = piece.pos == PIECE_BYTES;
-	}
-	ZSTD_freeDStream(stream);
-	return err;
-}
-
-/* A packet that holds compressed packets: they count at its place in the file. */
-static int nested_packets(struct perfetto *p, unsigned depth, const struct wire_field *field)
-{
-	struct framing framing = {.carry = NULL};
-	uint8_t *out;
-	int err;
-
-	if (depth + 1 > MAX_NESTING) {
-		perfetto_loss(p, "packets_nested_too_deep", 1);
-		return 0;
-	}
-	out = malloc(PIECE_BYTES);
-	if (!out)
-		return -ENOMEM;
-	if (field->number == PACKET_COMPRESSED)
-		err = inflate_zlib(p, &framing, depth + 1, field, out);
-	else
-		err = inflate_zstd(p, &framing, depth + 1, field, out);
-	if (err == -EBADMSG) {
-		perfetto_loss(p, "damaged_compressed_packets", 1);
-		err = 0;
-	} else if (framing.carry_size || framing.skip) {
-		perfetto_loss(p, "truncated_packets", 1);
-	}
-	free(framing.carry);
-	free(out);
-	return err;
-}
-
 static int dispatch(struct perfetto *p, unsigned depth, const struct packet *packet)
 {
 	const struct wire_field *payload = &packet->payload;
@@ -472,7 +248,7 @@ static int dispatch(struct perfetto *p, unsigned depth, const struct packet *pac
 		return 0;
 	case PACKET_PROCESS_TREE:
 		if (packet->machine == 0)
-			read_process_tree(p, payload);
+			perfetto_process_tree(p, payload);
 		return 0;
 	case PACKET_CLOCK_SNAPSHOT:
 		err = read_clock_snapshot(p, packet);
@@ -481,18 +257,19 @@ static int dispatch(struct perfetto *p, unsigned depth, const struct packet *pac
 		p->track_events++;
 		return 0;
 	case PACKET_FTRACE_STATS:
-		read_ftrace_stats(p, payload);
+		perfetto_ftrace_stats(p, payload);
 		return 0;
 	case PACKET_TRACE_STATS:
-		read_trace_stats(p, payload);
+		perfetto_trace_stats(p, payload);
 		return 0;
 	case PACKET_PACKAGES_LIST:
 		if (packet->machine == 0)
-			read_packages(p, payload);
+			perfetto_packages(p, payload);
 		return 0;
 	case PACKET_COMPRESSED:
 	case PACKET_ZSTD_COMPRESSED:
-		return nested_packets(p, depth, payload);
+		return perfetto_nested(p, depth, payload,
+				       payload->number == PACKET_ZSTD_COMPRESSED);
 	}
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What perfetto.c (the framing) and perfetto_packet.c (what a packet says) share. */
+/* What the parts of the Perfetto decoder share: the framing (perfetto.c), what a packet says
+ * (perfetto_packet.c) and what some kinds of packets hold. */
 #pragma once
 #include "trace/perfetto.h"
 #include "trace/perfetto_clock.h"
@@ -61,3 +62,13 @@ int perfetto_read_stream(struct perfetto *perfetto, struct framing *framing, uns
 			 const uint8_t *data, size_t size);
 /* Decode what waits for a clock snapshot, as far as its clock is known. 0, -ENOMEM. */
 int perfetto_drain_waiting(struct perfetto *perfetto);
+
+/* ProcessTree and PackagesList, as events. */
+void perfetto_process_tree(struct perfetto *perfetto, const struct wire_field *message);
+void perfetto_packages(struct perfetto *perfetto, const struct wire_field *message);
+/* TraceStats and FtraceStats: kept until the end, for the last ones stand for the whole trace. */
+void perfetto_trace_stats(struct perfetto *perfetto, const struct wire_field *message);
+void perfetto_ftrace_stats(struct perfetto *perfetto, const struct wire_field *message);
+/* The packets inside a packet of depth; they count at its place in the file. 0, -ENOMEM. */
+int perfetto_nested(struct perfetto *perfetto, unsigned depth, const struct wire_field *field,
+		    bool zstd);

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the tracing service and the kernel say that they lost. */
+#include "trace/perfetto_private.h"
+
+/* The counters of TraceStats.buffer_stats only grow; the last ones stand for the whole trace. */
+void perfetto_trace_stats(struct perfetto *p, const struct wire_field *message)
+{
+	struct wire wire = wire_of(message->data, message->size), inner;
+	struct wire_field field, part;
+	unsigned n = 0;
+
+	while (wire_next(&wire, &field) > 0) {
+		struct buffer_loss *buffer;
+
+		if (field.number != 1 || field.type != WIRE_BYTES || n == PERFETTO_MAX_BUFFERS)
+			continue;
+		buffer = &p->buffers[n++];
+		inner = wire_of(field.data, field.size);
+		while (wire_next(&inner, &part) > 0) {
+			if (part.number == 3)
+				buffer->overwritten = part.value;
+			else if (part.number == 18)
+				buffer->discarded = part.value;
+			else if (part.number == 19)
+				buffer->writer_loss = part.value;
+		}
+	}
+}
+
+/* FtraceStats: phase 1 (1 start, 2 end), cpu_stats 2 {overrun 3}. */
+void perfetto_ftrace_stats(struct perfetto *p, const struct wire_field *message)
+{
+	struct wire wire = wire_of(message->data, message->size), inner;
+	struct wire_field field, part;
+	uint64_t phase = 0, overrun = 0;
+
+	while (wire_next(&wire, &field) > 0) {
+		if (field.number == 1 && field.type == WIRE_VARINT)
+			phase = field.value;
+		if (field.number != 2 || field.type != WIRE_BYTES)
+			continue;
+		inner = wire_of(field.data, field.size);
+		while (wire_next(&inner, &part) > 0)
+			overrun += part.number == 3 && part.type == WIRE_VARINT ? part.value : 0;
+	}
+	if (phase == 1)
+		p->ftrace_overrun_start = overrun;
+	else if (overrun > p->ftrace_overrun_start)
+		p->ftrace_overrun = overrun - p->ftrace_overrun_start;
+}
