@@ -3,6 +3,7 @@
  * joins each app frame with the display frame that it was shown in (frame-timing.md 3.3 and 9.1).
  * Keeps a window of rows that may still change and 40 bytes for every frame that was shown. */
 #pragma once
+#include "frames/layers.h"
 #include "jankscope/timeline.h"
 
 #define TIMELINE_NONE INT64_MIN /* a time that is not known */
@@ -42,23 +43,6 @@ struct timeline_finished {
 	int64_t start_ns, end_ns, token, expected_start_ns, expected_end_ns;
 	int32_t pid;
 	uint32_t machine;
-};
-
-enum layer_source { LAYER_TIMELINE = 0, LAYER_BUFFER = 1, LAYER_CHOREOGRAPHER = 2, LAYER_DUMP = 3 };
-
-struct layer {
-	char *name;
-	uint32_t name_size;
-	uint32_t machine;
-	int32_t pid;
-	uint32_t hash;
-	enum layer_source source;
-	uint32_t jank_rows[16]; /* rows with each bit; index is the bit's number */
-	uint32_t rows, janky;   /* janky: any bit but NONE */
-	uint32_t dropped, no_display, unfinished, no_buffer, severity[4];
-	/* groups of causes, by rows; one row may be in several */
-	uint32_t cause_app, cause_sf, cause_sf_perfetto, cause_hw, cause_stuffing, cause_dropped,
-		cause_unknown, cause_non_perceivable;
 };
 
 struct timeline_counts {
@@ -106,9 +90,6 @@ void timeline_keep_vsyncs(struct timeline *timeline, size_t count);
 /* Forget the frames (not the layers); the predicted presents before keep_ns go too. */
 void timeline_take(struct timeline *timeline, int64_t keep_ns);
 const struct timeline_counts *timeline_counts(const struct timeline *timeline);
-
-/* Add the bits of one row to the layer's cause counters. */
-void layer_count_causes(struct layer *layer, uint32_t jank, bool dropped);
 
 /* Texts of Perfetto's tables. jank needs a buffer of at least 400 bytes. */
 const char *timeline_present_text(uint32_t present_type);

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Rows that can no longer change: joined with what they belong to, and handed out. */
+#include "frames/timeline_private.h"
+#include <errno.h>
+#include <stdlib.h>
+
+#define SAME_TOKEN 5000000000LL /* a token comes again when SurfaceFlinger restarts */
+
+int timeline_add_frame(struct timeline *t, const struct frame *frame)
+{
+	if (t->frame_count == t->frame_capacity) {
+		/* large blocks of realloc are moved by their page tables and only touched pages
+		 * count, so doubling costs no memory */
+		size_t capacity = t->frame_capacity ? t->frame_capacity * 2 : 4096;
+		struct frame *frames = realloc(t->frames, capacity * sizeof(*frames));
+
+		if (!frames)
+			return -ENOMEM;
+		t->frames = frames;
+		t->frame_capacity = capacity;
+	}
+	t->frames[t->frame_count++] = *frame;
+	return 0;
+}
+
+static int add_vsync(struct timeline *t, int64_t present_ns)
+{
+	if (t->vsync_count == t->vsync_capacity) {
+		size_t capacity = t->vsync_capacity ? t->vsync_capacity * 2 : 4096;
+		int64_t *vsyncs = realloc(t->vsyncs, capacity * sizeof(*vsyncs));
+
+		if (!vsyncs)
+			return -ENOMEM;
+		t->vsyncs = vsyncs;
+		t->vsync_capacity = capacity;
+	}
+	t->vsyncs[t->vsync_count++] = present_ns;
+	return 0;
+}
+
+static int64_t mark_end(const struct timeline *t, const struct mark *mark)
+{
+	const struct slot *slot = slot_at(t, mark->slot);
+
+	return slot ? slot->end_ns : mark->end_ns;
+}
+
+struct mark *timeline_find_mark(const struct timeline *t, const struct index *index,
+				uint32_t machine, int32_t pid, int64_t token, int64_t near_ns)
+{
+	uint64_t number = *index_head(index, machine, pid, token);
+	struct mark *best = NULL, *mark;
+	int best_rank = -1;
+
+	for (unsigned n = 0; n < MAX_CHAIN && (mark = index_at(index, number)); n++) {
+		bool near =
+			mark->ts_ns > near_ns - SAME_TOKEN && mark->ts_ns < near_ns + SAME_TOKEN;
+
+		number = mark->older;
+		if (mark->token != token || mark->pid != pid || mark->machine != machine)
+			continue;
+		if (best && !near)
+			break; /* the chain goes back in time */
+		{
+			bool shown = mark->present_type != PRESENT_DROPPED &&
+				     mark_end(t, mark) != TIMELINE_NONE;
+			int rank = (near ? 2 : 0) + (shown ? 1 : 0);
+
+			if (rank >= best_rank) {
+				best_rank = rank;
+				best = mark;
+			}
+		}
+	}
+	return best;
+}
+
+static int settle_surface(struct timeline *t, const struct slot *slot)
+{
+	const struct mark *shown, *due, *expected;
+	struct timeline_finished finished;
+	struct layer *layer;
+	struct frame frame;
+	int64_t due_end, expected_end;
+	int err;
+
+	if (slot->layer == UINT32_MAX)
+		return 0;
+	layer = &t->layers.items[slot->layer];
+	layer_count_causes(layer, slot->jank, slot->present_type == PRESENT_DROPPED);
+	if (slot->has_severity)
+		layer->severity[slot->severity & 3]++;
+	if (slot->present_type == PRESENT_DROPPED) {
+		layer->dropped++;
+		return 0;
+	}
+	shown = timeline_find_mark(t, &t->actual_display, slot->machine, 0, slot->display_token,
+				   slot->ts_ns);
+	if (!shown) {
+		layer->no_display++;
+		return 0;
+	}
+	frame.present_ns = mark_end(t, shown);
+	if (frame.present_ns == TIMELINE_NONE) {
+		layer->unfinished++;
+		return 0;
+	}
+	due = timeline_find_mark(t, &t->expected_display, slot->machine, 0, slot->display_token,
+				 slot->ts_ns);
+	expected = timeline_find_mark(t, &t->expected_surface, slot->machine, slot->pid,
+				      slot->token, slot->ts_ns);
+	due_end = due ? mark_end(t, due) : TIMELINE_NONE;
+	expected_end = expected ? mark_end(t, expected) : TIMELINE_NONE;
+	frame.predicted_ns = TIMELINE_NONE;
+	frame.work_ns = TIMELINE_NONE;
+	if (expected_end != TIMELINE_NONE && due_end != TIMELINE_NONE &&
+	    __builtin_add_overflow(expected_end, due_end - due->ts_ns, &frame.predicted_ns))
+		frame.predicted_ns = TIMELINE_NONE;
+	if (expected && slot->end_ns != TIMELINE_NONE)
+		frame.work_ns = slot->end_ns - expected->ts_ns;
+	frame.cookie = slot->cookie;
+	frame.layer = slot->layer;
+	frame.flags = slot->jank & FRAME_JANK_MASK;
+	if (slot->is_buffer == 0) {
+		frame.flags |= FRAME_NO_BUFFER;
+		layer->no_buffer++;
+	}
+	if (slot->present_type == PRESENT_LATE)
+		frame.flags |= FRAME_LATE;
+	err = timeline_add_frame(t, &frame);
+	if (err || !t->options.finished || slot->end_ns == TIMELINE_NONE)
+		return err;
+	finished = (struct timeline_finished){
+		.frame = &frame,
+		.start_ns = slot->ts_ns,
+		.end_ns = slot->end_ns,
+		.token = slot->token,
+		.expected_start_ns = expected ? expected->ts_ns : TIMELINE_NONE,
+		.expected_end_ns = expected_end,
+		.pid = slot->pid,
+		.machine = slot->machine,
+	};
+	t->options.finished(t->options.ctx, &finished);
+	return 0;
+}
+
+static void hand_out_row(struct timeline *t, const struct slot *slot)
+{
+	struct timeline_row row = {
+		.ts_ns = slot->ts_ns,
+		.dur_ns = slot->end_ns == TIMELINE_NONE ? -1 : slot->end_ns - slot->ts_ns,
+		.token = slot->token,
+		.display_token = slot->display_token,
+		.order = slot->order,
+		.pid = slot->pid,
+		.machine = slot->machine,
+		.layer = slot->layer,
+		.jank = slot->jank,
+		.present_type = slot->present_type,
+		.prediction_type = slot->prediction_type,
+		.severity = slot->severity,
+		.surface = slot->kind == TIMELINE_ACTUAL_SURFACE,
+		.on_time = slot->on_time,
+		.gpu = slot->gpu,
+		.has_severity = slot->has_severity,
+		.has_layer = slot->layer != UINT32_MAX,
+	};
+
+	t->options.row(t->options.row_ctx, &row);
+}
+
+int timeline_settle_oldest(struct timeline *t)
+{
+	uint64_t number = t->settled + 1;
+	struct slot *slot = &t->ring[number % WINDOW];
+	struct index *index = timeline_index(t, slot->kind);
+	int err = 0;
+
+	if (slot->kind == TIMELINE_END)
+		t->counts.unpaired_ends++;
+	else if (slot->kind != KIND_FREE && slot->end_ns == TIMELINE_NONE)
+		t->counts.unpaired++;
+	if (index) {
+		struct mark *mark = index_at(index, slot->mark);
+
+		if (mark)
+			mark->end_ns = slot->end_ns;
+	}
+	if (slot->kind == TIMELINE_EXPECTED_DISPLAY && slot->end_ns != TIMELINE_NONE)
+		err = add_vsync(t, slot->end_ns);
+	if (slot->kind == TIMELINE_ACTUAL_SURFACE)
+		err = settle_surface(t, slot);
+	if (t->options.row &&
+	    (slot->kind == TIMELINE_ACTUAL_SURFACE || slot->kind == TIMELINE_ACTUAL_DISPLAY))
+		hand_out_row(t, slot);
+	t->settled = number;
+	return err;
+}
