@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the names of atrace's slices and counters mean, from Android 9 to 16 (frame-timing.md 4.4).
+ */
+#pragma once
+#include "jankscope/timeline.h"
+
+enum mark_meaning {
+	MEANS_OTHER = 0,
+	MEANS_DO_FRAME,
+	MEANS_RESYNCED, /* a second doFrame, which Android 16 nests inside the real one */
+	MEANS_DRAW_FRAME,
+	MEANS_QUEUE_BUFFER,
+	MEANS_VSYNC_APP,
+	MEANS_VSYNC_SF,
+	MEANS_VSYNC_HW,
+	MEANS_BUFFER_COUNT,
+	MEANS_PERIOD,
+};
+
+/* "Choreographer#doFrame", "Choreographer#doFrame 123", "DrawFrames 123" and what queues buffers.
+ * id: the vsync id in the name, or -1. */
+enum mark_meaning slice_meaning(const struct trace_mark *mark, int64_t *id);
+enum mark_meaning counter_meaning(const char *name, size_t size);

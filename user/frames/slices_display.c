@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What SurfaceFlinger counts: the edges of vsync, and the buffers that wait on each layer. */
+#include "frames/slices_private.h"
+#include "util/hash.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define SNAP_NS 100000000LL /* an edge further back says nothing about the grid */
+
+/* The period of the last edges, in times that need not be regular. */
+static int64_t period_of_edges(const int64_t *ring, uint64_t count)
+{
+	int64_t times[EDGES];
+	size_t n = count < EDGES ? (size_t)count : EDGES;
+
+	memcpy(times, ring, n * sizeof(times[0]));
+	n = period_sort(times, n);
+	return period_global(times, n);
+}
+
+void slices_add_edge(struct slices *s, int64_t ts_ns, bool app)
+{
+	int64_t *ring = app ? s->app_edges : s->edges;
+	uint64_t *count = app ? &s->app_edge_count : &s->edge_count;
+
+	ring[(*count)++ % EDGES] = ts_ns;
+	if (!app)
+		s->last_edge_ns = ts_ns;
+	else if (!s->edge_count)
+		s->last_edge_ns = ts_ns;
+	if (*count >= 8 && *count % 16 == 8)
+		s->period_ns = s->edge_count >= 8 ? period_of_edges(s->edges, s->edge_count)
+						  : period_of_edges(ring, *count);
+	if (s->ops->vsync)
+		s->ops->vsync(s->ctx, ts_ns);
+}
+
+void slices_finish_edges(struct slices *s)
+{
+	if (!s->period_ns && s->edge_count + s->app_edge_count > 2)
+		s->period_ns = s->edge_count > s->app_edge_count
+				       ? period_of_edges(s->edges, s->edge_count)
+				       : period_of_edges(s->app_edges, s->app_edge_count);
+}
+
+void slices_forget_counters(struct slices *s)
+{
+	for (size_t i = 0; i < s->counter_count; i++)
+		free(s->counters[i].name);
+	memset(s->counters, 0, s->counter_count * sizeof(*s->counters));
+	memset(s->counter_table, 0, COUNTER_SLOTS * sizeof(*s->counter_table));
+	s->counter_count = 0;
+}
+
+int slices_counter(struct slices *s, int32_t pid, const char *name, size_t size)
+{
+	uint64_t hash = hash_bytes(name, size, (uint32_t)pid);
+	size_t at = hash % COUNTER_SLOTS;
+	struct counter *counter;
+
+	for (; s->counter_table[at]; at = (at + 1) % COUNTER_SLOTS) {
+		counter = &s->counters[s->counter_table[at] - 1];
+		if (counter->hash == hash && counter->pid == pid)
+			return s->counter_table[at] - 1;
+	}
+	if (s->counter_count == MAX_COUNTERS)
+		return -2;
+	counter = &s->counters[s->counter_count];
+	counter->name = strndup(name, size);
+	if (!counter->name)
+		return -1;
+	counter->hash = hash;
+	counter->pid = pid;
+	s->counter_table[at] = (uint16_t)++s->counter_count;
+	return (int)s->counter_count - 1;
+}
+
+/* Whether an app began a frame right after a latch, so that the next one was due. */
+static bool frame_began(const struct slices *s, int64_t from_ns, int64_t to_ns)
+{
+	uint64_t n = s->start_count < STARTS ? s->start_count : STARTS;
+
+	for (uint64_t i = 0; i < n; i++) {
+		const struct start *start = &s->starts[(s->start_count - 1 - i) % STARTS];
+
+		if (start->ts_ns < from_ns)
+			break;
+		if (start->ts_ns < to_ns)
+			return true;
+	}
+	return false;
+}
+
+void slices_buffer_counter(struct slices *s, const struct item *item)
+{
+	struct counter *counter = &s->counters[item->pid];
+	int64_t taken = counter->value - item->value, present_ns = item->ts_ns;
+	int64_t period_ns = slices_period_or_default(s);
+	bool due;
+
+	if (!counter->seen || taken <= 0) {
+		counter->seen = true;
+		counter->value = item->value;
+		return;
+	}
+	counter->value = item->value;
+	s->counts.latches++;
+	s->counts.dropped_buffers += (uint64_t)taken - 1;
+	/* shown at the refresh after the latch */
+	if (s->last_edge_ns && present_ns >= s->last_edge_ns &&
+	    present_ns - s->last_edge_ns < SNAP_NS)
+		present_ns = s->last_edge_ns +
+			     ((present_ns - s->last_edge_ns) / period_ns + 1) * period_ns;
+	due = counter->last_ns &&
+	      frame_began(s, counter->last_ns, counter->last_ns + 2 * period_ns);
+	counter->last_ns = item->ts_ns;
+	if (s->ops->latch)
+		s->ops->latch(s->ctx, counter->pid, counter->name, present_ns, due);
+}

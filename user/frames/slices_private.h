@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the parts of the marker reader share: slices by thread (slices.c), the frames of apps
+ * (slices_apps.c) and what SurfaceFlinger counts (slices_display.c). */
+#pragma once
+#include "frames/period.h"
+#include "frames/slice_names.h"
+#include "frames/slices.h"
+#include <uthash.h>
+
+#define SECOND_NS     1000000000LL
+#define MAX_COUNTERS  1024
+#define COUNTER_SLOTS ((size_t)4 * MAX_COUNTERS)
+#define PENDING       8    /* doFrames that wait for their DrawFrame */
+#define STARTS        4096 /* doFrame starts that are remembered */
+#define EDGES         256
+
+struct item {
+	int64_t ts_ns, value; /* id of a slice, value of a counter */
+	uint64_t order;
+	int32_t tid, pid; /* pid of a buffer counter: its index */
+	uint8_t kind, meaning;
+};
+
+struct open_slice {
+	int64_t start_ns, id;
+	uint8_t meaning;
+};
+
+struct thread {
+	int32_t tid, pid;
+	uint32_t depth, capacity; /* depth counts slices that found no room too */
+	struct open_slice *stack;
+	int64_t queued_ns; /* end of the last queueBuffer inside the open DrawFrame; 0: none */
+	UT_hash_handle hh;
+};
+
+struct app {
+	int32_t pid;
+	struct sm sm;
+	int64_t next_tick_ns;
+	struct app_slice pending[PENDING];
+	unsigned pending_count;
+	bool draws;
+	UT_hash_handle hh;
+};
+
+struct counter {
+	uint64_t hash;
+	int32_t pid;
+	char *name;
+	bool seen;
+	int64_t value, last_ns;
+};
+
+struct start {
+	int64_t ts_ns;
+	int32_t pid;
+};
+
+struct slices {
+	const struct slices_ops *ops;
+	void *ctx;
+	struct item *items;
+	size_t item_count;
+	uint64_t order;
+	int64_t newest_ns;
+	struct thread *threads;
+	struct app *apps;
+	struct counter *counters;
+	size_t counter_count;
+	uint16_t *counter_table; /* index + 1 */
+	struct start *starts;
+	uint64_t start_count;
+	int64_t edges[EDGES], app_edges[EDGES]; /* rings of times */
+	uint64_t edge_count, app_edge_count;
+	int64_t last_edge_ns, period_ns, stated_period_ns;
+	struct slices_counts counts;
+};
+
+/* The period by now, of whatever source. */
+static inline int64_t slices_period_or_default(const struct slices *s)
+{
+	if (s->stated_period_ns)
+		return s->stated_period_ns;
+	return s->period_ns ? s->period_ns : PERIOD_ASSUMED_NS;
+}
+
+/* The app of that pid; NULL where there is none and none can be made. */
+struct app *slices_app(struct slices *s, int32_t pid, bool create);
+void slices_app_free(struct slices *s, struct app *app);
+/* A slice of a main thread, in no other, is over. 0 or -ENOMEM. */
+int slices_main_thread_free(struct slices *s, const struct thread *thread, int64_t start_ns,
+			    int64_t end_ns, bool do_frame);
+/* The process is one that has frames: its ticks start here. 0 or -ENOMEM. */
+int slices_start_ticks(struct slices *s, struct app *app, int64_t start_ns);
+void slices_do_frame_ended(struct slices *s, struct thread *thread, const struct app_slice *slice);
+void slices_draw_frame_ended(struct slices *s, struct thread *thread,
+			     const struct app_slice *slice);
+/* Nothing more will come for an app. 0 or -ENOMEM. */
+int slices_app_finish(struct slices *s, struct app *app);
+
+void slices_add_edge(struct slices *s, int64_t ts_ns, bool app);
+/* The period of all edges, where there were too few for one before. */
+void slices_finish_edges(struct slices *s);
+/* Index of a buffer counter; -1: there is no memory for it, -2: the table is full. */
+int slices_counter(struct slices *s, int32_t pid, const char *name, size_t size);
+/* Layers come and go for days: forget them all. Nothing may wait that refers to one. */
+void slices_forget_counters(struct slices *s);
+void slices_buffer_counter(struct slices *s, const struct item *item);
