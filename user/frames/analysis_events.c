@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From events to frames, whatever source they come from. */
+#include "frames/analysis_private.h"
+#include "frames/period.h"
+#include <string.h>
+
+static void on_loss(void *ctx, const char *reason, uint64_t count)
+{
+	struct analysis *a = ctx;
+
+	if (!count)
+		return;
+	for (size_t i = 0; i < a->loss_count; i++) {
+		if (!strcmp(a->losses[i].reason, reason)) {
+			a->losses[i].count += count;
+			return;
+		}
+	}
+	if (a->loss_count < ANALYSIS_LOSSES)
+		a->losses[a->loss_count++] = (struct loss_counter){reason, count};
+}
+
+/* Keep the frame if it is among the worst so far. */
+static void consider(struct analysis *a, const struct worst_frame *frame)
+{
+	size_t at,
+		max = a->options.worst < ANALYSIS_MAX_WORST ? a->options.worst : ANALYSIS_MAX_WORST;
+
+	if (frame->late_ns <= 0 || !max)
+		return;
+	if (a->worst_count == max && a->worst[max - 1].late_ns >= frame->late_ns)
+		return;
+	if (!analysis_wants(a, analysis_layer(a, frame->layer)))
+		return;
+	if (a->worst_count < max)
+		a->worst_count++;
+	for (at = a->worst_count - 1; at && a->worst[at - 1].late_ns < frame->late_ns; at--)
+		a->worst[at] = a->worst[at - 1];
+	a->worst[at] = *frame;
+}
+
+void analysis_on_finished(void *ctx, const struct timeline_finished *finished)
+{
+	struct analysis *a = ctx;
+	const struct frame *frame = finished->frame;
+	struct worst_frame worst;
+
+	if (frame->predicted_ns == TIMELINE_NONE || frame->present_ns <= frame->predicted_ns)
+		return;
+	worst = (struct worst_frame){
+		.late = {.pid = finished->pid,
+			 .token = finished->token,
+			 .start_ns = finished->start_ns,
+			 .end_ns = finished->end_ns},
+		.layer = frame->layer,
+		.jank = frame->flags & FRAME_JANK_MASK,
+		.late_ns = frame->present_ns - frame->predicted_ns,
+		.present_ns = frame->present_ns,
+		.predicted_ns = frame->predicted_ns,
+		.work_ns = frame->work_ns,
+	};
+	/* the app may have begun before doFrame: count from when it was woken */
+	if (finished->expected_start_ns != TIMELINE_NONE &&
+	    finished->expected_start_ns < worst.late.start_ns)
+		worst.late.start_ns = finished->expected_start_ns;
+	consider(a, &worst);
+}
+
+static void on_timeline(void *ctx, const struct timeline_event *event)
+{
+	struct analysis *a = ctx;
+
+	if (!a->err)
+		a->err = timeline_add(a->timeline, event);
+}
+
+static void on_mark(void *ctx, const struct trace_mark *mark)
+{
+	struct analysis *a = ctx;
+
+	if (!a->err)
+		a->err = slices_add(a->slices, mark);
+}
+
+static void on_process(void *ctx, int32_t pid, int64_t uid, const char *name, size_t size)
+{
+	struct analysis *a = ctx;
+
+	if (!a->err)
+		a->err = name_table_process(a->names, pid, uid, name, size);
+}
+
+static void on_thread(void *ctx, int32_t tid, int32_t tgid, const char *name, size_t size)
+{
+	struct analysis *a = ctx;
+
+	if (!a->err)
+		a->err = name_table_thread(a->names, tid, tgid, name, size);
+}
+
+static void on_package(void *ctx, uint32_t uid, const char *name, size_t size)
+{
+	struct analysis *a = ctx;
+
+	if (!a->err)
+		a->err = name_table_package(a->names, uid, name, size);
+}
+
+static void add_frame(struct analysis *a, int32_t pid, const char *name, enum layer_source source,
+		      struct frame *frame)
+{
+	size_t count;
+	uint32_t layer = timeline_layer(a->timeline, 0, pid, name, strlen(name));
+
+	if (layer == UINT32_MAX || a->err)
+		return;
+	timeline_layers(a->timeline, &count)[layer].source = source;
+	frame->layer = layer;
+	frame->cookie = a->cookie++;
+	a->err = timeline_add_frame(a->timeline, frame);
+}
+
+void analysis_on_latch(void *ctx, int32_t pid, const char *name, int64_t present_ns, bool due)
+{
+	struct frame frame = {
+		.present_ns = present_ns,
+		.predicted_ns = TIMELINE_NONE,
+		.work_ns = TIMELINE_NONE,
+		.flags = due ? FRAME_DUE : 0,
+	};
+
+	add_frame(ctx, pid, name, LAYER_BUFFER, &frame);
+}
+
+void analysis_on_draw_frame(void *ctx, const struct app_slice *slice)
+{
+	struct analysis *a = ctx;
+	size_t i = 0;
+
+	while (i < a->renderer_count && a->renderers[i].pid != slice->pid)
+		i++;
+	if (i == ANALYSIS_RENDERERS)
+		return;
+	a->renderer_count += i == a->renderer_count;
+	a->renderers[i].pid = slice->pid;
+	a->renderers[i].tid = slice->tid;
+}
+
+void analysis_on_app_frame(void *ctx, int32_t pid, int64_t start_ns, int64_t end_ns)
+{
+	struct frame frame = {
+		.present_ns = end_ns,
+		.predicted_ns = TIMELINE_NONE,
+		.work_ns = end_ns - start_ns,
+	};
+	struct worst_frame worst = {
+		.late = {.pid = pid, .token = -1, .start_ns = start_ns, .end_ns = end_ns},
+		.present_ns = end_ns,
+		.predicted_ns = TIMELINE_NONE,
+		.work_ns = end_ns - start_ns,
+	};
+	struct analysis *a = ctx;
+	int64_t period_ns = slices_period(a->slices);
+
+	add_frame(a, pid, "Choreographer#doFrame", LAYER_CHOREOGRAPHER, &frame);
+	/* where FrameTimeline knows the frames, it knows them better */
+	if (a->err || timeline_counts(a->timeline)->actual)
+		return;
+	worst.late_ns = worst.work_ns - (period_ns ? period_ns : PERIOD_ASSUMED_NS);
+	worst.layer = frame.layer;
+	consider(a, &worst);
+}
+
+static void on_present(void *ctx, int64_t desired_ns, int64_t present_ns, int64_t ready_ns)
+{
+	struct frame frame = {
+		.present_ns = present_ns,
+		.predicted_ns = desired_ns,
+		.work_ns = TIMELINE_NONE,
+	};
+
+	add_frame(ctx, -1, "SurfaceFlinger --latency", LAYER_DUMP, &frame);
+}
+
+static void on_frame_stats(void *ctx, int32_t pid, const char *package, size_t package_size,
+			   int64_t vsync_id, int64_t intended_ns, int64_t completed_ns,
+			   int64_t deadline_ns, int64_t interval_ns, int64_t present_ns)
+{
+	struct frame frame = {
+		.present_ns = present_ns ? present_ns : completed_ns,
+		.predicted_ns = TIMELINE_NONE,
+		.work_ns = completed_ns - intended_ns,
+	};
+	struct analysis *a = ctx;
+
+	on_process(a, pid, -1, package, package_size);
+	if (interval_ns >= PERIOD_SHORTEST_NS && interval_ns < PERIOD_LONGEST_NS)
+		a->stated_period_ns = interval_ns;
+	if (deadline_ns > intended_ns && deadline_ns < INT64_MAX && completed_ns > deadline_ns)
+		frame.flags |= JANK_APP_DEADLINE;
+	else
+		frame.flags |= JANK_NONE;
+	add_frame(a, pid, "gfxinfo framestats", LAYER_DUMP, &frame);
+	if (!a->err) {
+		size_t count;
+		struct layer *layers = timeline_layers(a->timeline, &count);
+
+		if (frame.layer < count)
+			layer_count_causes(&layers[frame.layer], frame.flags & FRAME_JANK_MASK,
+					   false);
+	}
+}
+
+static void on_period(void *ctx, int64_t period_ns)
+{
+	struct analysis *a = ctx;
+
+	a->stated_period_ns = period_ns;
+}
+
+const struct trace_events *analysis_events(void)
+{
+	static const struct trace_events events = {
+		.timeline = on_timeline,
+		.mark = on_mark,
+		.process = on_process,
+		.thread = on_thread,
+		.package = on_package,
+		.loss = on_loss,
+		.present = on_present,
+		.period = on_period,
+		.frame_stats = on_frame_stats,
+	};
+
+	return &events;
+}

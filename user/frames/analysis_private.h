@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What collecting (analysis_events.c) and concluding (analysis.c) share. */
+#pragma once
+#include "frames/analysis.h"
+
+#define ANALYSIS_LOSSES    64
+#define ANALYSIS_RENDERERS 256
+
+struct analysis {
+	struct analysis_options options;
+	struct timeline *timeline;
+	struct slices *slices;
+	struct name_table *names;
+	struct loss_counter losses[ANALYSIS_LOSSES];
+	size_t loss_count;
+	struct worst_frame worst[ANALYSIS_MAX_WORST];
+	size_t worst_count;
+	struct {
+		int32_t pid, tid;
+	} renderers[ANALYSIS_RENDERERS]; /* which thread of a process draws */
+	size_t renderer_count;
+	int64_t period_ns, stated_period_ns;
+	const char *period_source;
+	struct refresh_change *changes;
+	size_t change_count;
+	struct layer_view *views;
+	size_t view_count;
+	uint64_t duplicates;
+	int64_t cookie; /* of frames that have none of their own */
+	int err;
+};
+
+/* Whether the user asked for this layer. */
+bool analysis_wants(const struct analysis *a, const struct layer *layer);
+
+/* What the timeline and the slices tell of frames; ctx is the analysis. */
+void analysis_on_finished(void *ctx, const struct timeline_finished *finished);
+void analysis_on_latch(void *ctx, int32_t pid, const char *name, int64_t present_ns, bool due);
+void analysis_on_draw_frame(void *ctx, const struct app_slice *slice);
+void analysis_on_app_frame(void *ctx, int32_t pid, int64_t start_ns, int64_t end_ns);
