@@ -251,6 +251,31 @@ static int decode_compact(struct ftrace_decoder *d, int32_t cpu, int64_t offset_
 	return 0;
 }
 
+/* Nobody wants these events now, but a second pass must know where they are. */
+static int span_of_compact(struct ftrace_decoder *d, int64_t offset_ns, const uint8_t *data,
+			   size_t size)
+{
+	struct wire wire = wire_of(data, size);
+	struct wire_field field;
+	int rc;
+
+	while ((rc = wire_next(&wire, &field)) > 0) {
+		struct wire deltas = wire_of(field.data, field.size);
+		uint64_t ts_ns = (uint64_t)offset_ns, delta;
+
+		if (field.type != WIRE_BYTES ||
+		    (field.number != COMPACT_SWITCH_NS && field.number != COMPACT_WAKING_NS) ||
+		    !wire_varint(&deltas, &delta))
+			continue;
+		ts_ns += delta;
+		seen(d, (int64_t)ts_ns);
+		while (wire_varint(&deltas, &delta))
+			ts_ns += delta;
+		seen(d, (int64_t)ts_ns);
+	}
+	return rc;
+}
+
 int ftrace_bundle(struct ftrace_decoder *d, const uint8_t *data, size_t size)
 {
 	struct wire wire = wire_of(data, size), again = wire;
@@ -293,9 +318,11 @@ int ftrace_bundle(struct ftrace_decoder *d, const uint8_t *data, size_t size)
 			continue;
 		if (field.number == BUNDLE_EVENT)
 			rc = decode_event(d, (int32_t)cpu, offset_ns, field.data, field.size);
-		else if (field.number == BUNDLE_COMPACT_SCHED &&
-			 (d->events->sched_switch || d->events->wakeup))
-			rc = decode_compact(d, (int32_t)cpu, offset_ns, field.data, field.size);
+		else if (field.number == BUNDLE_COMPACT_SCHED)
+			rc = d->events->sched_switch || d->events->wakeup
+				     ? decode_compact(d, (int32_t)cpu, offset_ns, field.data,
+						      field.size)
+				     : span_of_compact(d, offset_ns, field.data, field.size);
 		if (rc < 0)
 			return rc;
 	}
