@@ -103,6 +103,12 @@ LC_ALL=C grep -qaP '[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|(?<!\xc2|\xc3)\x9b'
 check "a layer's name breaks no row" 0 '' "$work/hostile_name.pb" --rows
 [ "$(wc -l <"$work/out")" = 2 ] && [ "$(awk -F'\t' '{print NF}' "$work/out" | sort -u)" = 14 ] &&
 	echo "ok - a layer's name in rows: one line of 14 columns" || echo "not ok - a layer's name in rows: $(cat -A "$work/out" | tail -2)"
+odd=$work/$(printf 'odd\033[31m\n"\303.pb'); cp "$synthetic/frame_timeline_events.pb" "$odd"
+check "a file's name" 0 '' "$odd"
+[ "$(sed -n 1p "$work/out" | tr -d ' -~')" = "" ] && [ "$(sed -n 2p "$work/out" | cut -c1-7)" = refresh ] &&
+	echo "ok - a file's name in the table: one line, no control byte" || echo "not ok - a file's name in the table: $(head -2 "$work/out" | cat -A)"
+check "a file's name in JSON" 0 '' "$odd" --json
+jq -e .trace "$work/out" >/dev/null && echo "ok - a file's name in JSON: valid" || echo "not ok - a file's name in JSON"
 check "a layer's name in JSON" 0 '' "$work/hostile_name.pb" --json
 jq -e '.layers[0].layer' "$work/out" >/dev/null && echo "ok - a layer's name in JSON: it parses" || echo "not ok - a layer's name in JSON"
 

@@ -100,3 +100,16 @@ print(('not ok' if bad else 'ok') + f' - {checked} values of the reference metri
 for line in bad[:10]:
     print('#', line)
 PYTHON
+
+# Only what was asked for, in every form.
+trace=$(ls "$traces"/pixel7pro_a13_120hz_*)
+"$jankscope" frames --rows --layer 'com.android.settings*' "$trace" >"$work/rows" 2>/dev/null
+[ "$(sed 1d "$work/rows" | cut -f7 | sort -u)" = "TX - com.android.settings/com.android.settings.applications.InstalledAppDetails#49984" ] &&
+	[ "$(wc -l <"$work/rows")" = 68 ] && echo "ok - --layer: its rows" || echo "not ok - --layer: $(wc -l <"$work/rows") lines of rows"
+"$jankscope" frames --json --rows --package com.android.settings "$trace" >"$work/json" 2>/dev/null
+[ "$(jq -c '[(.frames | length), (.frames | map(.pid) | unique), (.layers | length)]' "$work/json")" = "[67,[4586],1]" ] &&
+	echo "ok - --package: its rows and layers" || echo "not ok - --package: $(jq -c '[(.frames | length), (.layers | length)]' "$work/json")"
+"$jankscope" frames --json --package com.example.nobody "$trace" >"$work/json" 2>"$work/talk"; status=$?
+[ "$status" = 4 ] && grep -q 'none of its 10 layers is of package com.example.nobody' "$work/talk" &&
+	[ "$(jq -c '[.layers, .worst, .timeline.actual]' "$work/json")" = '[[],[],1869]' ] &&
+	echo "ok - a package that drew nothing: exit 4" || echo "not ok - a package that drew nothing: exit $status, $(cat "$work/talk")"

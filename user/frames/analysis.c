@@ -9,23 +9,41 @@
 
 #define MAX_CHANGES 10000
 
+/* "BufferTX - name" and "TX - name" are the same layer. */
+static const char *bare_name(const char *name)
+{
+	if (!strncmp(name, "BufferTX - ", 11))
+		return name + 11;
+	return strncmp(name, "TX - ", 5) ? name : name + 5;
+}
+
+static bool is_package(const struct analysis *a, const char *name)
+{
+	return name && !strcmp(name, a->options.package);
+}
+
 bool analysis_wants(const struct analysis *a, const struct layer *layer)
+{
+	const char *glob = a->options.layer_glob;
+	char package[256];
+
+	if (glob && fnmatch(glob, layer->name, 0) && fnmatch(glob, bare_name(layer->name), 0))
+		return false;
+	return !a->options.package ||
+	       is_package(a, analysis_package(a, layer, package, sizeof(package)));
+}
+
+bool analysis_wants_row(const struct analysis *a, const struct timeline_row *row)
 {
 	char package[256];
 
-	if (a->options.layer_glob) {
-		const char *bare = strncmp(layer->name, "TX - ", 5) ? layer->name : layer->name + 5;
-
-		if (fnmatch(a->options.layer_glob, layer->name, 0) &&
-		    fnmatch(a->options.layer_glob, bare, 0))
-			return false;
-	}
-	if (a->options.package) {
-		const char *name = analysis_package(a, layer, package, sizeof(package));
-
-		return name && !strcmp(name, a->options.package);
-	}
-	return true;
+	if (row->has_layer)
+		return analysis_wants(a, analysis_layer(a, row->layer));
+	/* a display frame is of no layer, but of SurfaceFlinger's process */
+	return !a->options.layer_glob &&
+	       (!a->options.package ||
+		is_package(a, name_table_package_of(a->names, row->machine ? -1 : row->pid, NULL,
+						    package, sizeof(package))));
 }
 
 static int32_t renderer_of(const struct analysis *a, int32_t pid)
@@ -133,14 +151,6 @@ static int find_period(struct analysis *a)
 	return find_changes(a, vsyncs, distinct);
 }
 
-/* "BufferTX - name" and "TX - name" are the same layer. */
-static const char *bare_name(const char *name)
-{
-	if (!strncmp(name, "BufferTX - ", 11))
-		return name + 11;
-	return strncmp(name, "TX - ", 5) ? name : name + 5;
-}
-
 /* Whether FrameTimeline has the frames of a layer that another source found too. */
 static bool covered(const struct layer *layers, size_t count, const struct layer *layer)
 {
@@ -185,9 +195,12 @@ static int make_views(struct analysis *a)
 
 		while (at < frame_count && frames[at].layer == i)
 			at++;
-		if ((at == first && !layers[i].rows) || !analysis_wants(a, &layers[i]) ||
-		    covered(layers, layer_count, &layers[i]))
+		if ((at == first && !layers[i].rows) || covered(layers, layer_count, &layers[i]))
 			continue;
+		if (!analysis_wants(a, &layers[i])) {
+			a->left_out++;
+			continue;
+		}
 		a->views[a->view_count++] = (struct layer_view){
 			.layer = &layers[i],
 			.frames = frames ? frames + first : NULL,
@@ -223,6 +236,11 @@ const struct layer_view *analysis_layers(const struct analysis *a, size_t *count
 {
 	*count = a->view_count;
 	return a->views;
+}
+
+size_t analysis_left_out(const struct analysis *a)
+{
+	return a->left_out;
 }
 
 static int take_sm(struct layer_metrics *m, const struct sm *sm)

@@ -57,6 +57,10 @@ int analysis_finish(struct analysis *analysis);
 
 /* The views of wanted layers, those with most frames first; valid until analysis_free. */
 const struct layer_view *analysis_layers(const struct analysis *analysis, size_t *count);
+/* Layers with frames that the user did not ask for. */
+size_t analysis_left_out(const struct analysis *analysis);
+/* Whether the user asked for this row: once all names are known, as late as can be. */
+bool analysis_wants_row(const struct analysis *analysis, const struct timeline_row *row);
 /* Every metric of one view; its frames are used up. 0 or -ENOMEM. */
 int analysis_metrics(struct analysis *analysis, const struct layer_view *view,
 		     struct layer_metrics *metrics);

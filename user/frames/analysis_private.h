@@ -24,7 +24,7 @@ struct analysis {
 	struct refresh_change *changes;
 	size_t change_count;
 	struct layer_view *views;
-	size_t view_count;
+	size_t view_count, left_out;
 	uint64_t duplicates;
 	int64_t cookie; /* of frames that have none of their own */
 	int err;

@@ -42,12 +42,15 @@ static void emit_row(void *ctx, const struct timeline_row *row)
 {
 	struct run *run = ctx;
 
+	if (!analysis_wants_row(run->analysis, row))
+		return;
 	begin_rows(run);
+	run->row_count++;
 	if (!run->request->json) {
 		frames_print_row_text(run->out, run->analysis, row);
 		return;
 	}
-	if (run->row_count++)
+	if (run->row_count > 1)
 		putc(',', run->out);
 	frames_print_row_json(run->out, run->analysis, row);
 }
@@ -149,6 +152,26 @@ static int print(struct run *run, const struct frames_report *report)
 	return err;
 }
 
+/* The trace has layers, but none that was asked for. */
+static bool nothing_wanted(const struct run *run)
+{
+	const struct frames_request *request = run->request;
+	size_t count;
+
+	analysis_layers(run->analysis, &count);
+	if (count || run->row_count || !analysis_left_out(run->analysis))
+		return false;
+	fprintf(stderr, "jankscope: error: %s: none of its %zu layers is", run->path,
+		analysis_left_out(run->analysis));
+	if (request->layer_glob)
+		fprintf(stderr, " called %s", request->layer_glob);
+	if (request->package)
+		fprintf(stderr, "%s of package %s", request->layer_glob ? " and" : "",
+			request->package);
+	fputc('\n', stderr);
+	return true;
+}
+
 static int read_and_print(struct run *run)
 {
 	struct trace_reader *reader = trace_reader_new(analysis_events(), run->analysis);
@@ -199,6 +222,8 @@ static int read_and_print(struct run *run)
 		damage = -EFBIG;
 	}
 	code = damage ? EXIT_INCOMPLETE : EXIT_FINE;
+	if (nothing_wanted(run))
+		code = EXIT_NO_TARGET;
 out:
 	trace_reader_free(reader);
 	return code;

@@ -93,9 +93,11 @@ static void put_details(FILE *out, const struct frames_report *report,
 	const char *package = analysis_package(report->analysis, layer, buffer, sizeof(buffer));
 
 	fprintf(out, "\nbusiest layer: %s\n", text_clean(clean, sizeof(clean), bare(layer->name)));
-	fprintf(out, "  of             %s (pid %d)\n",
-		text_clean(clean, sizeof(clean), package ? package : "unknown process"),
-		layer->pid);
+	fprintf(out, "  of             %s",
+		text_clean(clean, sizeof(clean), package ? package : "unknown process"));
+	if (layer->pid >= 0)
+		fprintf(out, " (pid %d)", layer->pid);
+	putc('\n', out);
 	if (m->has_fps)
 		fprintf(out,
 			"  fps            %.1f raw, %.1f active in %" PRIu64 " stretches\n"
@@ -132,12 +134,17 @@ static void put_details(FILE *out, const struct frames_report *report,
 			"  FrameTimeline  janky %u of %u: app %u, sf %u, hw %u, stuffing %u,\n"
 			"                 dropped %u, unknown %u; not perceivable %u\n"
 			"  visible        %" PRIu64 ": app %" PRIu64 ", sf %" PRIu64 ", hw %" PRIu64
-			", stuffing %" PRIu64 ", unknown %" PRIu64 "\n",
+			", stuffing %" PRIu64 ", dropped %" PRIu64 ", unknown %" PRIu64 "\n",
 			layer->janky, layer->rows, layer->cause_app, layer->cause_sf,
 			layer->cause_hw, layer->cause_stuffing, layer->cause_dropped,
 			layer->cause_unknown, layer->cause_non_perceivable, m->visible,
 			m->visible_app, m->visible_sf, m->visible_hw, m->visible_stuffing,
-			m->visible_unknown);
+			m->visible_dropped, m->visible_unknown);
+	if (layer->dropped || layer->no_display || layer->unfinished)
+		fprintf(out,
+			"  not shown      dropped %u, no display frame %u, "
+			"display frame without end %u\n",
+			layer->dropped, layer->no_display, layer->unfinished);
 }
 
 static void put_thread(FILE *out, const char *name, const struct thread_time *time)
@@ -197,10 +204,11 @@ static void put_head(FILE *out, const struct frames_report *report)
 	const struct refresh_change *changes;
 	const struct loss_counter *losses;
 	const char *source;
+	char clean[4096];
 	double period_ns = (double)analysis_period(report->analysis, &source);
 	size_t count;
 
-	fprintf(out, "trace    %s\n", report->trace);
+	fprintf(out, "trace    %s\n", text_clean(clean, sizeof(clean), report->trace));
 	fprintf(out, "refresh  %.3f ms, %.1f Hz (%s)\n", period_ns / 1e6, 1e9 / period_ns, source);
 	changes = analysis_refresh(report->analysis, &count);
 	if (count > 1) {
@@ -230,7 +238,9 @@ int frames_print_table(FILE *out, const struct frames_report *report)
 
 	put_head(out, report);
 	if (!count) {
-		fputs("\nno frames\n", out);
+		fputs(analysis_left_out(report->analysis) ? "\nno layer that was asked for\n"
+							  : "\nno frames\n",
+		      out);
 		return 0;
 	}
 	fputs("\n SHOWN FPS raw active  p50 ms p99 ms DROP  SLOW FROZEN  LAYER\n", out);
