@@ -106,7 +106,8 @@ struct trace_wakeup {
 
 /* Every member may be NULL: then nobody wants these events and the reader may skip them. */
 struct trace_events {
-	void (*timeline)(void *ctx, const struct timeline_event *event);
+	/* False: it cannot be used, and is counted by whom it was told. */
+	bool (*timeline)(void *ctx, const struct timeline_event *event);
 	void (*mark)(void *ctx, const struct trace_mark *mark);
 	void (*sched_switch)(void *ctx, const struct trace_switch *event);
 	void (*wakeup)(void *ctx, const struct trace_wakeup *event);

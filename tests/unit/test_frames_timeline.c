@@ -179,14 +179,17 @@ Test(timeline, what_is_impossible_is_rejected)
 	struct timeline *t = start(&rows);
 	struct timeline_event event = {.kind = TIMELINE_END, .ts_ns = 5};
 
-	timeline_add(t, &event); /* no cookie */
-	end(t, -1, 1);
-	end(t, INT64_MAX - 5, 1);
+	cr_assert_eq(timeline_add(t, &event), TIMELINE_REJECTED, "no cookie");
+	event.has_cookie = true;
+	event.ts_ns = -1;
+	cr_assert_eq(timeline_add(t, &event), TIMELINE_REJECTED);
+	event.ts_ns = INT64_MAX - 5;
+	cr_assert_eq(timeline_add(t, &event), TIMELINE_REJECTED);
 	event = (struct timeline_event){.kind = TIMELINE_ACTUAL_SURFACE,
 					.has_cookie = true,
 					.has_token = true,
 					.has_pid = true};
-	timeline_add(t, &event); /* no display token */
+	cr_assert_eq(timeline_add(t, &event), TIMELINE_REJECTED, "no display token");
 	cr_assert_eq(timeline_counts(t)->rejected, 4);
 	timeline_free(t);
 }

@@ -66,12 +66,17 @@ void analysis_on_finished(void *ctx, const struct timeline_finished *finished)
 	consider(a, &worst);
 }
 
-static void on_timeline(void *ctx, const struct timeline_event *event)
+static bool on_timeline(void *ctx, const struct timeline_event *event)
 {
 	struct analysis *a = ctx;
+	int rc;
 
-	if (!a->err)
-		a->err = timeline_add(a->timeline, event);
+	if (a->err)
+		return true;
+	rc = timeline_add(a->timeline, event);
+	if (rc < 0)
+		a->err = rc;
+	return rc != TIMELINE_REJECTED;
 }
 
 static void on_mark(void *ctx, const struct trace_mark *mark)

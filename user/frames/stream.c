@@ -64,13 +64,18 @@ static void on_loss(void *ctx, const char *reason, uint64_t count)
 		s->losses[s->loss_count++] = (struct loss){reason, count};
 }
 
-static void on_timeline(void *ctx, const struct timeline_event *event)
+static bool on_timeline(void *ctx, const struct timeline_event *event)
 {
 	struct frame_stream *s = ctx;
+	int rc;
 
 	s->has_timeline = true;
-	if (!s->err)
-		s->err = timeline_add(s->timeline, event);
+	if (s->err)
+		return true;
+	rc = timeline_add(s->timeline, event);
+	if (rc < 0)
+		s->err = rc;
+	return rc != TIMELINE_REJECTED;
 }
 
 static void on_mark(void *ctx, const struct trace_mark *mark)

@@ -279,7 +279,7 @@ int timeline_add(struct timeline *t, const struct timeline_event *event)
 	    (event->kind != TIMELINE_END && (!event->has_token || !event->has_pid)) ||
 	    (surface && !event->has_display_token)) {
 		t->counts.rejected++;
-		return 0;
+		return TIMELINE_REJECTED;
 	}
 	return event->kind == TIMELINE_END ? add_end(t, event) : add_start(t, event);
 }

@@ -64,7 +64,9 @@ struct timeline;
 struct timeline *timeline_new(const struct timeline_options *options);
 void timeline_free(struct timeline *timeline);
 
-/* Take one event. 0 or -ENOMEM. */
+#define TIMELINE_REJECTED 1
+/* Take one event. 0; TIMELINE_REJECTED: without cookie, token or pid, or of an impossible time, and
+ * counted; -ENOMEM. */
 int timeline_add(struct timeline *timeline, const struct timeline_event *event);
 /* Settle all rows that started before this time: what comes for them later is lost. */
 int timeline_settle(struct timeline *timeline, int64_t before_ns);

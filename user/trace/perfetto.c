@@ -168,7 +168,7 @@ static int complete_carry(struct perfetto *p, struct framing *framing, unsigned 
 		/* not kept, but the bytes that are here already count */
 		size_t have = framing->carry_size - head;
 
-		perfetto_loss(p, "oversized_packets", 1);
+		perfetto_unusable(p, "oversized_packets", "too large", p->packet_offset);
 		framing->skip = field.size - have;
 		framing->carry_size = 0;
 		return 0;
@@ -323,6 +323,11 @@ uint64_t perfetto_packet_offset(const struct perfetto *p)
 const char *perfetto_error(const struct perfetto *p)
 {
 	return p->error;
+}
+
+const char *perfetto_unusable_line(const struct perfetto *p)
+{
+	return p->unusable;
 }
 
 uint64_t perfetto_packets(const struct perfetto *p)

@@ -23,6 +23,8 @@ bool perfetto_finish(struct perfetto *perfetto);
 uint64_t perfetto_packet_offset(const struct perfetto *perfetto);
 /* One line about broken framing, "" when there was none. */
 const char *perfetto_error(const struct perfetto *perfetto);
+/* One line about the first thing that was framed well but could not be used, "" for none. */
+const char *perfetto_unusable_line(const struct perfetto *perfetto);
 
 /* Packets that were whole. */
 uint64_t perfetto_packets(const struct perfetto *perfetto);

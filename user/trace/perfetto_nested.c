@@ -23,12 +23,14 @@ static int inflate_zlib(struct perfetto *p, struct framing *framing, unsigned de
 		z.avail_out = PIECE_BYTES;
 		rc = inflate(&z, Z_NO_FLUSH);
 		if (rc != Z_OK && rc != Z_STREAM_END) {
-			perfetto_loss(p, "damaged_compressed_packets", 1);
+			perfetto_unusable(p, "damaged_compressed_packets", "damaged inside",
+					  p->packet_offset);
 			break;
 		}
 		total += PIECE_BYTES - z.avail_out;
 		if (total > MAX_INFLATED) {
-			perfetto_loss(p, "oversized_compressed_packets", 1);
+			perfetto_unusable(p, "oversized_compressed_packets", "inflates to too much",
+					  p->packet_offset);
 			break;
 		}
 		err = perfetto_read_stream(p, framing, depth, out, PIECE_BYTES - z.avail_out);
@@ -54,12 +56,14 @@ static int inflate_zstd(struct perfetto *p, struct framing *framing, unsigned de
 		size_t rc = ZSTD_decompressStream(stream, &piece, &in);
 
 		if (ZSTD_isError(rc)) {
-			perfetto_loss(p, "damaged_compressed_packets", 1);
+			perfetto_unusable(p, "damaged_compressed_packets", "damaged inside",
+					  p->packet_offset);
 			break;
 		}
 		total += piece.pos;
 		if (total > MAX_INFLATED) {
-			perfetto_loss(p, "oversized_compressed_packets", 1);
+			perfetto_unusable(p, "oversized_compressed_packets", "inflates to too much",
+					  p->packet_offset);
 			break;
 		}
 		err = perfetto_read_stream(p, framing, depth, out, piece.pos);
@@ -76,7 +80,8 @@ int perfetto_nested(struct perfetto *p, unsigned depth, const struct wire_field 
 	int err;
 
 	if (depth + 1 > MAX_NESTING) {
-		perfetto_loss(p, "packets_nested_too_deep", 1);
+		perfetto_unusable(p, "packets_nested_too_deep", "nested too deep",
+				  p->packet_offset);
 		return 0;
 	}
 	out = malloc(PIECE_BYTES);
@@ -85,10 +90,11 @@ int perfetto_nested(struct perfetto *p, unsigned depth, const struct wire_field 
 	err = zstd ? inflate_zstd(p, &framing, depth + 1, field, out)
 		   : inflate_zlib(p, &framing, depth + 1, field, out);
 	if (err == -EBADMSG) {
-		perfetto_loss(p, "damaged_compressed_packets", 1);
+		perfetto_unusable(p, "damaged_compressed_packets", "damaged inside",
+				  p->packet_offset);
 		err = 0;
 	} else if (framing.carry_size || framing.skip) {
-		perfetto_loss(p, "truncated_packets", 1);
+		perfetto_unusable(p, "truncated_packets", "cut short inside", p->packet_offset);
 	}
 	free(framing.carry);
 	free(out);

@@ -2,6 +2,7 @@
 /* What one TracePacket says. */
 #include "trace/perfetto_private.h"
 #include "trace/perfetto_timeline.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 #define MAX_SEQUENCES 65536
@@ -31,9 +32,10 @@ enum {
 };
 
 struct packet {
+	uint64_t offset; /* of the outermost packet, in the file */
 	uint64_t timestamp, sequence_id, flags, dropped;
 	uint32_t clock_id, machine;
-	bool has_clock, cleared, first, has_defaults, has_timeline;
+	bool has_timestamp, has_clock, cleared, first, has_defaults, has_timeline;
 	struct wire_field defaults, timeline; /* has_ says whether they are there */
 	struct wire_field payload;            /* number 0: none that matters here */
 };
@@ -42,6 +44,15 @@ void perfetto_loss(struct perfetto *p, const char *reason, uint64_t count)
 {
 	if (count && p->events->loss)
 		p->events->loss(p->ctx, reason, count);
+}
+
+void perfetto_unusable(struct perfetto *p, const char *reason, const char *what, uint64_t offset)
+{
+	if (reason)
+		perfetto_loss(p, reason, 1);
+	if (!p->unusable[0])
+		snprintf(p->unusable, sizeof(p->unusable), "the packet at byte %llu: %s",
+			 (unsigned long long)offset, what);
 }
 
 static struct sequence *find_sequence(struct perfetto *p, const struct packet *packet, bool create)
@@ -148,16 +159,18 @@ static int read_clock_snapshot(struct perfetto *p, const struct packet *packet)
 static int wait_for_clock(struct perfetto *p, const struct packet *packet, uint32_t clock_id)
 {
 	struct {
-		uint64_t timestamp, sequence_id, machine;
+		uint64_t timestamp, sequence_id, machine, offset;
 		uint32_t clock_id, size;
-	} head = {packet->timestamp, packet->sequence_id, packet->machine, clock_id,
-		  (uint32_t)packet->timeline.size};
+	} head = {packet->timestamp, packet->sequence_id,
+		  packet->machine,   packet->offset,
+		  clock_id,          (uint32_t)packet->timeline.size};
 
 	if (!p->waiting && !(p->waiting = malloc(MAX_WAITING)))
 		return -ENOMEM;
 	if (packet->timeline.size > MAX_WAITING / 2 ||
 	    p->waiting_size + sizeof(head) + head.size > MAX_WAITING) {
-		perfetto_loss(p, "unknown_clock", 1);
+		perfetto_unusable(p, "unknown_clock", "its clock is never compared with BOOTTIME",
+				  packet->offset);
 		return 0;
 	}
 	memcpy(p->waiting + p->waiting_size, &head, sizeof(head));
@@ -184,13 +197,21 @@ static int read_timeline(struct perfetto *p, const struct packet *packet, bool m
 				  clock_id, (int64_t)packet->timestamp, &event.ts_ns)) {
 		if (may_wait)
 			return wait_for_clock(p, packet, clock_id);
-		perfetto_loss(p, "unknown_clock", 1);
+		perfetto_unusable(p, "unknown_clock", "its clock is never compared with BOOTTIME",
+				  packet->offset);
 		return 0;
 	}
-	if (frame_timeline_decode(packet->timeline.data, packet->timeline.size, &event))
-		p->events->timeline(p->ctx, &event);
-	else
-		perfetto_loss(p, "malformed_timeline_events", 1);
+	if (!packet->has_timestamp ||
+	    !frame_timeline_decode(packet->timeline.data, packet->timeline.size, &event)) {
+		perfetto_unusable(p, "malformed_timeline_events", "a malformed FrameTimeline event",
+				  packet->offset);
+		return 0;
+	}
+	if (!p->events->timeline(p->ctx, &event))
+		perfetto_unusable(
+			p, NULL,
+			"a FrameTimeline event without cookie, token, pid or a possible time",
+			packet->offset);
 	return 0;
 }
 
@@ -203,13 +224,14 @@ int perfetto_drain_waiting(struct perfetto *p)
 	p->waiting_size = 0;
 	while (at < size && !err) {
 		struct {
-			uint64_t timestamp, sequence_id, machine;
+			uint64_t timestamp, sequence_id, machine, offset;
 			uint32_t clock_id, size;
 		} head;
-		struct packet packet = {.has_clock = true, .has_timeline = true};
+		struct packet packet = {.has_clock = true, .has_timestamp = true};
 
 		memcpy(&head, p->waiting + at, sizeof(head));
 		at += sizeof(head);
+		packet.offset = head.offset;
 		packet.timestamp = head.timestamp;
 		packet.sequence_id = head.sequence_id;
 		packet.machine = (uint32_t)head.machine;
@@ -244,7 +266,8 @@ static int dispatch(struct perfetto *p, unsigned depth, const struct packet *pac
 		/* threads of another machine have numbers of their own: not for us */
 		if (packet->machine == 0 &&
 		    ftrace_bundle(&p->ftrace, payload->data, payload->size) < 0)
-			perfetto_loss(p, "malformed_ftrace_bundles", 1);
+			perfetto_unusable(p, "malformed_ftrace_bundles",
+					  "a malformed ftrace bundle", packet->offset);
 		return 0;
 	case PACKET_PROCESS_TREE:
 		if (packet->machine == 0)
@@ -278,6 +301,7 @@ static int dispatch(struct perfetto *p, unsigned depth, const struct packet *pac
 static inline void packet_clear(struct packet *packet)
 {
 	packet->timestamp = 0;
+	packet->has_timestamp = false;
 	packet->sequence_id = 0;
 	packet->flags = 0;
 	packet->dropped = 0;
@@ -299,6 +323,7 @@ int perfetto_read_packet(struct perfetto *p, unsigned depth, const uint8_t *data
 	int rc;
 
 	packet_clear(&packet);
+	packet.offset = p->packet_offset;
 	while ((rc = wire_next(&wire, &field)) > 0) {
 		if (field.type == WIRE_BYTES) {
 			switch (field.number) {
@@ -327,6 +352,7 @@ int perfetto_read_packet(struct perfetto *p, unsigned depth, const uint8_t *data
 		switch (field.number) {
 		case PACKET_TIMESTAMP:
 			packet.timestamp = field.value;
+			packet.has_timestamp = true;
 			break;
 		case PACKET_SEQUENCE_ID:
 			packet.sequence_id = field.value;
@@ -353,7 +379,7 @@ int perfetto_read_packet(struct perfetto *p, unsigned depth, const uint8_t *data
 		}
 	}
 	if (rc < 0) {
-		perfetto_loss(p, "malformed_packets", 1);
+		perfetto_unusable(p, "malformed_packets", "malformed", p->packet_offset);
 		return 0;
 	}
 	p->packet_count++;

@@ -48,11 +48,15 @@ struct perfetto {
 	struct perfetto_block *blocks;
 	size_t block_count, block_capacity;
 	uint64_t next_block; /* offset where the stretch is long enough for another one to begin */
-	char error[160];
+	char error[160], unusable[160];
 };
 
 /* Count a loss, if anyone listens. */
 void perfetto_loss(struct perfetto *perfetto, const char *reason, uint64_t count);
+/* Count something that is in the trace but cannot be used; the first of them is told in a line, with
+ * the offset of its packet. Reason NULL: it is counted already. */
+void perfetto_unusable(struct perfetto *perfetto, const char *reason, const char *what,
+		       uint64_t offset);
 
 /* Decode one packet that is whole; depth counts the packets around it. 0, -ENOMEM. */
 int perfetto_read_packet(struct perfetto *perfetto, unsigned depth, const uint8_t *data,

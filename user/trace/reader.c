@@ -97,9 +97,11 @@ static int on_end(void *ctx)
 				 (unsigned long long)perfetto_packet_offset(reader->perfetto));
 			reader->truncated = true;
 			note_error(reader, perfetto_error(reader->perfetto));
+		note_error(reader, perfetto_unusable_line(reader->perfetto));
 			note_error(reader, line);
 		}
 		note_error(reader, perfetto_error(reader->perfetto));
+		note_error(reader, perfetto_unusable_line(reader->perfetto));
 		reader->track_events += perfetto_track_events(reader->perfetto);
 		reader->understood += perfetto_packets(reader->perfetto);
 		reader->ftrace += perfetto_ftrace_bundles(reader->perfetto);

@@ -12,7 +12,9 @@ struct texts {
 static void texts_of(struct texts *texts, const struct analysis *analysis,
 		     const struct timeline_row *row)
 {
-	texts->layer = row->has_layer ? analysis_layer(analysis, row->layer)->name : NULL;
+	texts->layer = row->has_layer ? analysis_layer(analysis, row->layer)->name : "";
+	if (!texts->layer[0])
+		texts->layer = NULL;
 	texts->present = timeline_present_text(row->present_type);
 	texts->jank = timeline_jank_text(row->jank, texts->jank_buffer, sizeof(texts->jank_buffer));
 	texts->tag = timeline_tag_text(row->jank, row->present_type, row->surface);
