@@ -53,8 +53,8 @@ struct perfetto {
 
 /* Count a loss, if anyone listens. */
 void perfetto_loss(struct perfetto *perfetto, const char *reason, uint64_t count);
-/* Count something that is in the trace but cannot be used; the first of them is told in a line, with
- * the offset of its packet. Reason NULL: it is counted already. */
+/* Count something that is in the trace but cannot be used; the first of them is told in a line,
+ * with the offset of its packet. Reason NULL: it is counted already. */
 void perfetto_unusable(struct perfetto *perfetto, const char *reason, const char *what,
 		       uint64_t offset);
 

@@ -97,7 +97,7 @@ static int on_end(void *ctx)
 				 (unsigned long long)perfetto_packet_offset(reader->perfetto));
 			reader->truncated = true;
 			note_error(reader, perfetto_error(reader->perfetto));
-		note_error(reader, perfetto_unusable_line(reader->perfetto));
+			note_error(reader, perfetto_unusable_line(reader->perfetto));
 			note_error(reader, line);
 		}
 		note_error(reader, perfetto_error(reader->perfetto));
