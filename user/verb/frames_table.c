@@ -85,6 +85,14 @@ static void put_row(FILE *out, const struct layer_view *view, const struct layer
 	putc('\n', out);
 }
 
+/* What frames are late against, by source. */
+static const char *const due_names[] = {
+	[LAYER_TIMELINE] = "the expected timeline",
+	[LAYER_BUFFER] = "its cadence",
+	[LAYER_CHOREOGRAPHER] = "its cadence",
+	[LAYER_DUMP] = "what was due",
+};
+
 static void put_details(FILE *out, const struct frames_report *report,
 			const struct layer_view *view, const struct layer_metrics *m)
 {
@@ -103,8 +111,7 @@ static void put_details(FILE *out, const struct frames_report *report,
 			"  fps            %.1f raw, %.1f active in %" PRIu64 " stretches\n"
 			"  dropped        %" PRIu64 " against %s, %" PRIu64 " counting idle\n",
 			m->fps_raw, m->fps_active, m->segments, m->dropped,
-			layer->source == LAYER_TIMELINE ? "the expected timeline" : "its cadence",
-			m->dropped_interval);
+			due_names[layer->source], m->dropped_interval);
 	if (m->intervals.n)
 		fprintf(out,
 			"  interval       p50 %.1f  p90 %.1f  p95 %.1f  p99 %.1f  max %.1f ms\n",
