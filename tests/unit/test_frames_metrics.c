@@ -34,7 +34,6 @@ Test(period, global_vectors)
 	cr_assert_eq(period_global(times, 0), 0);
 }
 
-/* What period_at must give, computed the slow way. */
 static int compare_double(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -42,19 +41,13 @@ static int compare_double(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static int64_t slow_period(const int64_t *times, size_t count, int64_t at, int64_t fallback)
+/* The period of these differences, computed the slow way. */
+static int64_t slow_period_of(double *d, size_t n)
 {
-	double d[300], c[300];
-	size_t n = 0, m = 0;
-	double shortest, middle;
+	double *c = malloc(n * sizeof(*c)), shortest, middle;
+	int64_t period;
+	size_t m = 0;
 
-	for (size_t i = 1; i < count; i++) {
-		if (times[i - 1] >= at - 500000000 && times[i] <= at + 500000000 &&
-		    times[i] - times[i - 1] >= 3500000)
-			d[n++] = (double)(times[i] - times[i - 1]);
-	}
-	if (n < 4)
-		return fallback;
 	qsort(d, n, sizeof(d[0]), compare_double);
 	shortest = d[(size_t)(0.05 * (double)n)];
 	for (size_t i = 0; i < n; i++) {
@@ -65,8 +58,44 @@ static int64_t slow_period(const int64_t *times, size_t count, int64_t at, int64
 	}
 	qsort(c, m, sizeof(c[0]), compare_double);
 	middle = 0.5 * (double)(m - 1);
-	return (int64_t)(m % 2 ? c[(size_t)middle]
-			       : (c[(size_t)middle] + c[(size_t)middle + 1]) / 2);
+	period = (int64_t)(m % 2 ? c[(size_t)middle]
+				 : (c[(size_t)middle] + c[(size_t)middle + 1]) / 2);
+	free(c);
+	return period;
+}
+
+Test(period, global_equals_the_slow_way)
+{
+	int64_t times[1001];
+	double d[1000];
+	unsigned seed = 3;
+
+	for (unsigned round = 0; round < 300; round++) {
+		size_t count = 2 + round * 3;
+		int64_t unit = 1 + round % 7 * (round % 3 ? 1 : 777777), range = 1 + round % 40;
+
+		for (size_t i = 0; i < count; i++) {
+			seed = seed * 1103515245 + 12345;
+			d[i] = 3500000 + (double)((int64_t)(seed >> 8) % (range * range) * unit);
+			times[i] = i ? times[i - 1] + (int64_t)d[i] : 0;
+		}
+		cr_assert_eq(period_global(times, count), slow_period_of(d + 1, count - 1),
+			     "round %u", round);
+	}
+}
+
+/* What period_at must give. */
+static int64_t slow_period(const int64_t *times, size_t count, int64_t at, int64_t fallback)
+{
+	double d[300];
+	size_t n = 0;
+
+	for (size_t i = 1; i < count; i++) {
+		if (times[i - 1] >= at - 500000000 && times[i] <= at + 500000000 &&
+		    times[i] - times[i - 1] >= 3500000)
+			d[n++] = (double)(times[i] - times[i - 1]);
+	}
+	return n < 4 ? fallback : slow_period_of(d, n);
 }
 
 Test(period, window_equals_the_slow_way)
