@@ -260,12 +260,14 @@ static int span_of_compact(struct ftrace_decoder *d, int64_t offset_ns, const ui
 	int rc;
 
 	while ((rc = wire_next(&wire, &field)) > 0) {
-		struct wire deltas = wire_of(field.data, field.size);
 		uint64_t ts_ns = (uint64_t)offset_ns, delta;
+		struct wire deltas;
 
 		if (field.type != WIRE_BYTES ||
-		    (field.number != COMPACT_SWITCH_NS && field.number != COMPACT_WAKING_NS) ||
-		    !wire_varint(&deltas, &delta))
+		    (field.number != COMPACT_SWITCH_NS && field.number != COMPACT_WAKING_NS))
+			continue;
+		deltas = wire_of(field.data, field.size);
+		if (!wire_varint(&deltas, &delta))
 			continue;
 		ts_ns += delta;
 		seen(d, (int64_t)ts_ns);
