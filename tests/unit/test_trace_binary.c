@@ -2,7 +2,6 @@
 /* Pages of the kernel's ring buffer, containers, clocks: what the real traces do not reach. */
 #include "frames/slices.h"
 #include "trace/container.h"
-#include "trace/perfetto.h"
 #include "trace/perfetto_clock.h"
 #include "trace/ring_page.h"
 #include "trace/wire.h"
@@ -308,29 +307,6 @@ Test(container, zip_with_a_data_descriptor_and_a_stored_member)
 	memcpy(at, "PK\1\2", 4);
 	at += 46;
 	expect_bare(data, (size_t)(at - data), "# tracer: nop\n# tracer: two\n", 2);
-}
-
-/* A second pass must find stretches that hold nothing but what the first one did not want. */
-Test(perfetto, a_stretch_knows_where_its_scheduler_events_are)
-{
-	/* packet { ftrace_events { cpu: 0 compact_sched { switch_timestamp: [1000, +5, +7]
-	 * waking_timestamp: [900, +1] } } } */
-	static const uint8_t trace[] = {0x0a, 0x11, 0x0a, 0x0f, 0x08, 0x00, 0x22, 0x0b, 0x0a, 0x04,
-					0xe8, 0x07, 5,    7,    0x3a, 0x03, 0x84, 0x07, 1};
-	struct seen seen = {.count = 0};
-	struct perfetto *perfetto = perfetto_new(&events, &seen);
-	const struct perfetto_block *blocks;
-	size_t count;
-
-	cr_assert_eq(perfetto_feed(perfetto, trace, sizeof(trace)), 0);
-	cr_assert_not(perfetto_finish(perfetto));
-	blocks = perfetto_blocks(perfetto, &count);
-	cr_assert_eq(count, 1);
-	cr_assert_eq(blocks[0].size, sizeof(trace));
-	cr_assert_eq(blocks[0].first_ns, 900);
-	cr_assert_eq(blocks[0].last_ns, 1012);
-	cr_assert_eq(seen.lost, 0);
-	perfetto_free(perfetto);
 }
 
 Test(wire, limits)

@@ -12,6 +12,7 @@
 enum {
 	PACKET_FTRACE = 1,
 	PACKET_PROCESS_TREE = 2,
+	PACKET_UID = 3,
 	PACKET_CLOCK_SNAPSHOT = 6,
 	PACKET_TIMESTAMP = 8,
 	PACKET_SEQUENCE_ID = 10,
@@ -26,6 +27,7 @@ enum {
 	PACKET_CLOCK_ID = 58,
 	PACKET_DEFAULTS = 59,
 	PACKET_TIMELINE = 76,
+	PACKET_PID = 79,
 	PACKET_MACHINE = 98,
 	PACKET_FIRST_ON_SEQUENCE = 87,
 	PACKET_ZSTD_COMPRESSED = 133,
@@ -315,11 +317,29 @@ static inline void packet_clear(struct packet *packet)
 	packet->payload.number = 0;
 }
 
+static bool is_tail(const struct packet_tail *tail, const struct wire *rest)
+{
+	return tail->size && tail->size == (size_t)(rest->end - rest->pos) &&
+	       !memcmp(tail->bytes, rest->pos, tail->size);
+}
+
+static void keep_tail(struct packet_tail *tail, const uint8_t *bytes, size_t size,
+		      uint64_t sequence_id)
+{
+	if (size > sizeof(tail->bytes))
+		return;
+	memcpy(tail->bytes, bytes, size);
+	tail->size = size;
+	tail->sequence_id = sequence_id;
+}
+
 int perfetto_read_packet(struct perfetto *p, unsigned depth, const uint8_t *data, size_t size)
 {
 	struct wire wire = wire_of(data, size);
+	const uint8_t *tail = NULL; /* where it begins, while it says only who wrote the packet */
 	struct wire_field field;
 	struct packet packet;
+	bool has_writer = false;
 	int rc;
 
 	packet_clear(&packet);
@@ -330,7 +350,13 @@ int perfetto_read_packet(struct perfetto *p, unsigned depth, const uint8_t *data
 			case PACKET_TIMELINE:
 				packet.timeline = field;
 				packet.has_timeline = true;
-				break;
+				if (is_tail(&p->tail, &wire)) {
+					packet.sequence_id = p->tail.sequence_id;
+					wire.pos = wire.end;
+				}
+				tail = wire.pos;
+				has_writer = false;
+				continue;
 			case PACKET_DEFAULTS:
 				packet.defaults = field;
 				packet.has_defaults = true;
@@ -347,16 +373,21 @@ int perfetto_read_packet(struct perfetto *p, unsigned depth, const uint8_t *data
 				packet.payload = field;
 				break;
 			}
+			tail = NULL;
 			continue;
 		}
 		switch (field.number) {
+		case PACKET_UID:
+		case PACKET_PID:
+			continue;
 		case PACKET_TIMESTAMP:
 			packet.timestamp = field.value;
 			packet.has_timestamp = true;
 			break;
 		case PACKET_SEQUENCE_ID:
 			packet.sequence_id = field.value;
-			break;
+			has_writer = tail != NULL;
+			continue;
 		case PACKET_SEQUENCE_FLAGS:
 			packet.flags = field.value;
 			break;
@@ -377,11 +408,14 @@ int perfetto_read_packet(struct perfetto *p, unsigned depth, const uint8_t *data
 			packet.machine = (uint32_t)field.value;
 			break;
 		}
+		tail = NULL;
 	}
 	if (rc < 0) {
 		perfetto_unusable(p, "malformed_packets", "malformed", p->packet_offset);
 		return 0;
 	}
+	if (tail && has_writer)
+		keep_tail(&p->tail, tail, (size_t)(wire.end - tail), packet.sequence_id);
 	p->packet_count++;
 	return dispatch(p, depth, &packet);
 }

@@ -16,6 +16,14 @@ struct sequence {
 	UT_hash_handle hh;
 };
 
+/* How the packet before ended, behind its FrameTimeline event: who wrote it. A writer ends all its
+ * packets alike, and comparing is cheaper than decoding. */
+struct packet_tail {
+	uint8_t bytes[16];
+	size_t size; /* 0: none is remembered */
+	uint64_t sequence_id;
+};
+
 struct buffer_loss {
 	uint64_t overwritten, discarded, writer_loss;
 };
@@ -39,6 +47,7 @@ struct perfetto {
 	struct sequence *sequences;
 	uint64_t last_sequence; /* key of the packet before; all bits set: none */
 	unsigned sequence_count;
+	struct packet_tail tail;
 	uint64_t track_events, packet_count, ftrace_bundles;
 	struct buffer_loss buffers[PERFETTO_MAX_BUFFERS];
 	uint64_t ftrace_overrun_start, ftrace_overrun;
