@@ -8,14 +8,13 @@
 #include <string.h>
 #include <uthash.h>
 
-#define MAX_ENTRIES   65536 /* of each kind; a device has some thousand threads */
+#define MAX_ENTRIES   65536 /* of each kind */
 #define MAX_NAME      256
 #define USER_RANGE    100000 /* uids of one Android user */
 #define FIRST_APP_UID 10000
 
 struct entry {
 	uint32_t key;
-	int32_t tgid;
 	int64_t uid;
 	bool cmdline; /* the name is better than a comm */
 	char *name;
@@ -23,7 +22,7 @@ struct entry {
 };
 
 struct name_table {
-	struct entry *processes, *threads, *packages;
+	struct entry *processes, *packages;
 };
 
 struct name_table *name_table_new(void)
@@ -47,7 +46,6 @@ void name_table_free(struct name_table *names)
 	if (!names)
 		return;
 	entries_free(names->processes);
-	entries_free(names->threads);
 	entries_free(names->packages);
 	free(names);
 }
@@ -71,7 +69,6 @@ static struct entry *obtain(struct entry **head, uint32_t key)
 		return NULL;
 	entry->key = key;
 	entry->uid = -1;
-	entry->tgid = -1;
 	HASH_ADD(hh, *head, key, sizeof(entry->key), entry);
 	return entry;
 }
@@ -110,17 +107,8 @@ int name_table_process(struct name_table *names, int32_t pid, int64_t uid, const
 int name_table_thread(struct name_table *names, int32_t tid, int32_t tgid, const char *name,
 		      size_t size)
 {
-	struct entry *entry = obtain(&names->threads, (uint32_t)tid);
-	int err;
+	struct entry *entry = tid == tgid ? obtain(&names->processes, (uint32_t)tid) : NULL;
 
-	if (!entry)
-		return 0;
-	if (tgid >= 0)
-		entry->tgid = tgid;
-	err = set_name(entry, name, size);
-	if (err || tid != tgid)
-		return err;
-	entry = obtain(&names->processes, (uint32_t)tid);
 	return entry && !entry->cmdline ? set_name(entry, name, size) : 0;
 }
 
@@ -141,13 +129,6 @@ const char *name_table_process_name(const struct name_table *names, int32_t pid)
 	struct entry *entry = find(names->processes, (uint32_t)pid);
 
 	return entry ? entry->name : NULL;
-}
-
-int32_t name_table_tgid(const struct name_table *names, int32_t tid)
-{
-	struct entry *entry = find(names->threads, (uint32_t)tid);
-
-	return entry ? entry->tgid : -1;
 }
 
 /* "TX - com.example/com.example.Main#12": the package before the slash, if it looks like one. */

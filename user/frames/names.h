@@ -13,15 +13,13 @@ void name_table_free(struct name_table *names);
  * not known. Later names win over earlier ones, cmdlines over comms. 0 or -ENOMEM. */
 int name_table_process(struct name_table *names, int32_t pid, int64_t uid, const char *name,
 		       size_t size);
+/* Of threads only the main one's name counts, until its process has a better one. */
 int name_table_thread(struct name_table *names, int32_t tid, int32_t tgid, const char *name,
 		      size_t size);
 int name_table_package(struct name_table *names, uint32_t uid, const char *name, size_t size);
 
 /* The process's name, or NULL. */
 const char *name_table_process_name(const struct name_table *names, int32_t pid);
-/* The process that a thread belongs to, or -1. */
-int32_t name_table_tgid(const struct name_table *names, int32_t tid);
-
 /* The package of a process: its cmdline without ":suffix", else the package of its uid, else what
  * a layer of the form "TX - package/activity#id" says. NULL where none says anything. buffer
  * holds the answer when it is not one of the table's own strings. */

@@ -211,11 +211,6 @@ bool container_truncated(const struct container *c)
 	return c->truncated;
 }
 
-uint64_t container_trailing_bytes(const struct container *c)
-{
-	return c->trailing;
-}
-
 bool container_is_bare(const struct container *c)
 {
 	return c->outer->wrapping == WRAP_NONE;

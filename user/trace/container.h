@@ -38,8 +38,6 @@ int container_finish(struct container *container);
 
 /* The file ends inside a compressed stream or a member. */
 bool container_truncated(const struct container *container);
-/* Bytes after the end of a compressed stream that were ignored. */
-uint64_t container_trailing_bytes(const struct container *container);
 /* The outermost wrapping is none, so that offsets in the trace are offsets in the file. */
 bool container_is_bare(const struct container *container);
 /* One line about the failure with the offset in the file, "" when there was none. */

@@ -60,10 +60,8 @@ int container_deflate(struct container *c, struct level *level, unsigned depth, 
 
 		if (level->ended) {
 			/* another gzip member, or garbage and padding that nobody needs */
-			if (level->wrapping != WRAP_GZIP || data[0] != 0x1f) {
-				c->trailing += size;
+			if (level->wrapping != WRAP_GZIP || data[0] != 0x1f)
 				return 0;
-			}
 			level->ended = false;
 			level->inside = true;
 			err = container_inflate_start(level, window_bits);
@@ -107,10 +105,8 @@ int container_zstd(struct container *c, struct level *level, unsigned depth, con
 		int err;
 
 		if (ZSTD_isError(rc)) {
-			if (level->ended) {
-				c->trailing += size - in.pos;
-				return 0;
-			}
+			if (level->ended)
+				return 0; /* garbage behind it */
 			return container_fail(
 				c, -EBADMSG, "damaged zstd stream near byte %llu: %s",
 				(unsigned long long)(c->in_bytes - (in.size - in.pos)),

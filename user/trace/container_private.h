@@ -40,7 +40,7 @@ struct container {
 	const struct container_ops *ops;
 	void *ctx;
 	struct level *outer;
-	uint64_t in_bytes, out_bytes, trailing;
+	uint64_t in_bytes, out_bytes;
 	bool truncated;
 	int failed;
 	char error[200];

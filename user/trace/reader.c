@@ -17,7 +17,6 @@ struct trace_reader {
 	struct systrace_html *html;
 	unsigned members;
 	uint64_t track_events, understood, ftrace;
-	bool truncated;
 	char error[200];
 };
 
@@ -95,7 +94,6 @@ static int on_end(void *ctx)
 
 			snprintf(line, sizeof(line), "cut short inside the packet at byte %llu",
 				 (unsigned long long)perfetto_packet_offset(reader->perfetto));
-			reader->truncated = true;
 			note_error(reader, perfetto_error(reader->perfetto));
 			note_error(reader, perfetto_unusable_line(reader->perfetto));
 			note_error(reader, line);
@@ -157,18 +155,11 @@ int trace_reader_finish(struct trace_reader *reader)
 
 	if (err)
 		note_error(reader, container_error(reader->container));
-	if (container_truncated(reader->container)) {
-		reader->truncated = true;
+	if (container_truncated(reader->container))
 		note_error(reader, "cut short inside a compressed stream");
-	}
 	if (err == -ENOMEM)
 		return err;
 	return reader->error[0] ? -EBADMSG : err;
-}
-
-bool trace_reader_truncated(const struct trace_reader *reader)
-{
-	return reader->truncated;
 }
 
 bool trace_reader_found(const struct trace_reader *reader)

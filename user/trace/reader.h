@@ -18,8 +18,6 @@ int trace_reader_feed(struct trace_reader *reader, const uint8_t *data, size_t s
 /* The file ends. 0; -EBADMSG: damaged or not a trace (trace_reader_error says what and where). */
 int trace_reader_finish(struct trace_reader *reader);
 
-/* The file ends inside a packet or a compressed stream. */
-bool trace_reader_truncated(const struct trace_reader *reader);
 /* Something of a trace was found, so that there is something to report. */
 bool trace_reader_found(const struct trace_reader *reader);
 const char *trace_reader_error(const struct trace_reader *reader);

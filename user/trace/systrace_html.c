@@ -27,7 +27,6 @@ struct systrace_html {
 	bool equals;
 	char quote;
 	unsigned hex_left, hex;
-	unsigned sections;
 	char out[OUT_BYTES];
 	size_t out_size;
 	int err;
@@ -158,7 +157,6 @@ static void feed_char(struct systrace_html *html, char c)
 		if (c == '>') {
 			html->state = HTML_TEXT;
 			html->close_matched = 0;
-			html->sections++;
 		} else if (c == ')' || c == ';' || c == '\n' || c == '<') {
 			html->state = HTML_SEARCH;
 		}
@@ -169,7 +167,6 @@ static void feed_char(struct systrace_html *html, char c)
 		} else if ((c == '"' || c == '\'') && html->equals) {
 			html->quote = c;
 			html->state = HTML_STRING;
-			html->sections++;
 		} else if (c != ' ' && c != '\t' && c != '\n' && c != '\r') {
 			html->state = HTML_SEARCH;
 		}
@@ -206,9 +203,4 @@ int systrace_html_feed(struct systrace_html *html, const uint8_t *data, size_t s
 	if (!html->err)
 		flush(html);
 	return html->err;
-}
-
-unsigned systrace_html_sections(const struct systrace_html *html)
-{
-	return html->sections;
 }

@@ -15,5 +15,3 @@ struct systrace_html *systrace_html_new(int (*text)(void *ctx, const char *data,
 void systrace_html_free(struct systrace_html *html);
 /* 0 or what text returned. */
 int systrace_html_feed(struct systrace_html *html, const uint8_t *data, size_t size);
-/* Elements that held text so far. */
-unsigned systrace_html_sections(const struct systrace_html *html);

@@ -198,7 +198,6 @@ static int read_and_print(struct run *run)
 		fprintf(stderr, "jankscope: warn: %s: %s; what is readable is reported\n",
 			run->path, trace_reader_error(reader));
 		report.error = trace_reader_error(reader);
-		report.truncated = trace_reader_truncated(reader);
 	}
 	err = analysis_finish(run->analysis);
 	if (!err && !(run->request->rows && !run->request->json))

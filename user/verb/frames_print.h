@@ -7,8 +7,6 @@
 struct frames_report {
 	const char *trace; /* its path */
 	const char *error; /* NULL: whole */
-	bool truncated;
-	bool explained; /* the second pass was made */
 	struct analysis *analysis;
 };
 
