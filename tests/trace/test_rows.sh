@@ -113,3 +113,5 @@ trace=$(ls "$traces"/pixel7pro_a13_120hz_*)
 [ "$status" = 4 ] && grep -q 'none of its 10 layers is of package com.example.nobody' "$work/talk" &&
 	[ "$(jq -c '[.layers, .worst, .timeline.actual]' "$work/json")" = '[[],[],1869]' ] &&
 	echo "ok - a package that drew nothing: exit 4" || echo "not ok - a package that drew nothing: exit $status, $(cat "$work/talk")"
+wide=$(for trace in "$traces"/*.{pftrace,perfetto-trace,html,txt}; do "$jankscope" frames "$trace" 2>/dev/null; done | grep -v '^trace ' | awk 'length($0) > 80' | wc -l)
+[ "$wide" = 0 ] && echo "ok - no line of a table is wider than 80 columns" || echo "not ok - $wide lines of tables are wider than 80 columns"

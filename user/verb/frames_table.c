@@ -12,6 +12,7 @@
 #define MAX_ROWS  24
 #define MIN_WIDTH 80
 #define NUMBERS   56 /* columns before the layer's name */
+#define DETAILS   15 /* and before its details */
 
 static int width_of(FILE *out)
 {
@@ -47,6 +48,26 @@ static void put_name(FILE *out, const char *name, size_t width)
 	while (continues(buffer[rest]))
 		rest++;
 	fprintf(out, "%.*s..%s", (int)head, buffer, buffer + rest);
+}
+
+/* A name with nothing left out, on as many lines as it takes; those break behind a slash. */
+static void put_whole_name(FILE *out, const char *name, size_t width)
+{
+	char buffer[1024];
+	const char *rest = text_clean(buffer, sizeof(buffer), name);
+
+	while (strlen(rest) > width) {
+		size_t size = width;
+
+		while (size && rest[size - 1] != '/')
+			size--;
+		if (!size)
+			for (size = width; size > 1 && continues(rest[size]); size--)
+				;
+		fprintf(out, "%.*s\n%*s", (int)size, rest, DETAILS, "");
+		rest += size;
+	}
+	fprintf(out, "%s\n", rest);
 }
 
 static const char *bare(const char *name)
@@ -94,13 +115,14 @@ static const char *const due_names[] = {
 };
 
 static void put_details(FILE *out, const struct frames_report *report,
-			const struct layer_view *view, const struct layer_metrics *m)
+			const struct layer_view *view, const struct layer_metrics *m, int width)
 {
 	const struct layer *layer = view->layer;
 	char buffer[256], clean[1024];
 	const char *package = analysis_package(report->analysis, layer, buffer, sizeof(buffer));
 
-	fprintf(out, "\nbusiest layer: %s\n", text_clean(clean, sizeof(clean), bare(layer->name)));
+	fputs("\nbusiest layer: ", out);
+	put_whole_name(out, bare(layer->name), (size_t)(width - DETAILS));
 	fprintf(out, "  of             %s",
 		text_clean(clean, sizeof(clean), package ? package : "unknown process"));
 	if (layer->pid >= 0)
@@ -268,7 +290,7 @@ int frames_print_table(FILE *out, const struct frames_report *report)
 			layer_metrics_free(&m);
 	}
 	if (!err)
-		put_details(out, report, &views[0], &first);
+		put_details(out, report, &views[0], &first, width);
 	layer_metrics_free(&first);
 	if (!err)
 		put_worst(out, report, width);
