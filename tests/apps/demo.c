@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "spin.h"
+
 #define PORT         7777
 #define UID_UDP      10124
 #define UID_TCP      10125
@@ -64,7 +66,7 @@ static void burn_ms(double ms)
 	uint64_t end_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) + (uint64_t)(ms * 1e6);
 
 	while (now_ns(CLOCK_THREAD_CPUTIME_ID) < end_ns)
-		;
+		spin_hint();
 }
 
 static void begin_thread(struct thread_truth *truth)

@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "spin.h"
+
 static const char padding[] =
 	"--zygote-padding-------------------------------------------------------";
 
@@ -39,7 +41,7 @@ static __attribute__((noinline)) void burn(uint64_t ns)
 	uint64_t end = thread_cpu_ns() + ns;
 
 	while (thread_cpu_ns() < end)
-		;
+		spin_hint();
 }
 
 static __attribute__((noinline)) void sleep_ms(long ms)

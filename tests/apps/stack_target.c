@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "spin.h"
+
 #define NOINLINE __attribute__((noinline))
 
 extern volatile int sink;
@@ -35,7 +37,7 @@ NOINLINE int leaf(void)
 	}
 	if (!strcmp(mode, "spin") || !strcmp(mode, "handler_spin")) {
 		for (;;)
-			sink++;
+			sink++, spin_hint();
 	}
 	if (!strcmp(mode, "sleep")) {
 		for (;;)

@@ -24,11 +24,12 @@
 #include "core/summary.h"
 #include "jankscope/target.h"
 #include "source/cpu.h"
+#include "spin.h"
 #include "tap.h"
 #include "util/clock.h"
 
 #define ODD_NAME     ") R 1 2"
-#define LOAD_SECONDS (tap_is_emulated() ? 2 : 4)
+#define LOAD_SECONDS (tap_is_emulated() ? 1 : 4)
 #define STORM_CPU_US 10
 
 /* What the children say about themselves, in shared memory. */
@@ -47,7 +48,7 @@ static void burn_us(unsigned us)
 	uint64_t end = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) + us * 1000ull;
 
 	while (clock_now_ns(CLOCK_THREAD_CPUTIME_ID) < end)
-		;
+		spin_hint();
 }
 
 static void park(void)

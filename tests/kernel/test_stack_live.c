@@ -22,6 +22,7 @@
 
 #include "stack/service.h"
 #include "stack/stack_merge.h"
+#include "spin.h"
 #include "tap.h"
 
 #define NOINLINE   __attribute__((noinline, noclone))
@@ -59,10 +60,15 @@ static NO_POINTER int innermost(enum ending ending)
 	if (pipe(ends))
 		_exit(1);
 	atomic_store(&board->ready, 1);
-	while (ending == SPIN)
+	while (ending == SPIN) {
 		sink++;
-	while (ending == VDSO)
-		sink += clock_gettime(CLOCK_MONOTONIC, &ts);
+		spin_hint();
+	}
+	while (ending == VDSO) {
+		for (int i = 0; i < 100; i++)
+			sink += clock_gettime(CLOCK_MONOTONIC, &ts);
+		spin_hint();
+	}
 	return read(ends[0], &byte, 1) + sink;
 }
 

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "stack/service.h"
+#include "spin.h"
 #include "tap.h"
 
 /* In an emulated guest everything takes 50 times as long: fewer rounds, and no figure is judged. */
@@ -56,8 +57,10 @@ static void nap_us(unsigned us)
 
 static void spin(void)
 {
-	for (;;)
+	for (;;) {
 		atomic_fetch_add(&board->beats, 1);
+		spin_hint();
+	}
 }
 
 static void beat(void)

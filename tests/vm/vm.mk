@@ -20,5 +20,5 @@ all-vm-apps: $(EXTRA_VM_APPS)
 .PHONY: all-vm-apps
 $(BUILD)/tests/vm/stack_target_signed: tests/apps/stack_target.c | $(BUILD)/tests/vm
 	$(call msg,CC,$@)
-	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g -w $(if $(filter arm64,$(ARCH)),-mbranch-protection=standard) \
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -Itests -O2 -g -w $(if $(filter arm64,$(ARCH)),-mbranch-protection=standard) \
 		-o $@ $< -static -pthread
