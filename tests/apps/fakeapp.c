@@ -5,7 +5,7 @@
  *
  * usage: fakeapp UID NAME [zygote DELAY_MS] [block MS]
  *   zygote: a parent called zygote64 forks it; it becomes NAME in place after the delay
- *   block:  every second, one message takes MS (half of it running, half asleep)
+ *   block:  every 0.4 s one message takes MS (half of it running, half asleep)
  * Prints "PID" of the app when it has become NAME; lives until killed, or its parent dies. */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +24,8 @@
 #include <unistd.h>
 
 #include "spin.h"
+
+#define BLOCK_EVERY 24 /* frames */
 
 static const char padding[] =
 	"--zygote-padding-------------------------------------------------------";
@@ -111,7 +113,7 @@ static void run_app(const char *name, long block_ms)
 			continue;
 		if (read(timer, &ticks, sizeof(ticks)) != sizeof(ticks))
 			continue;
-		if (block_ms && ++frames % 60 == 0) {
+		if (block_ms && ++frames % BLOCK_EVERY == 0) {
 			burn(block_ms / 2 * 1000000ull);
 			sleep_ms(block_ms - block_ms / 2);
 		} else {

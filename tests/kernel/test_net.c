@@ -554,10 +554,14 @@ int main(int argc, char **argv)
 	if (bench_up(&bench, "net")) {
 		test_variant(&bench, "tp_btf, netd",
 			     &(struct net_options){.variant = NET_VARIANT_TP_BTF});
-		test_variant(&bench, "raw_tp, netd",
-			     &(struct net_options){.variant = NET_VARIANT_RAW_TP});
-		test_variant(&bench, "tp_btf, wire",
-			     &(struct net_options){.variant = NET_VARIANT_TP_BTF, .wire = true});
+		/* A guest has seconds: each twin and each formula once. */
+		if (!bench.slow) {
+			test_variant(&bench, "raw_tp, netd",
+				     &(struct net_options){.variant = NET_VARIANT_RAW_TP});
+			test_variant(
+				&bench, "tp_btf, wire",
+				&(struct net_options){.variant = NET_VARIANT_TP_BTF, .wire = true});
+		}
 		test_variant(&bench, "raw_tp, wire",
 			     &(struct net_options){.variant = NET_VARIANT_RAW_TP, .wire = true});
 	}

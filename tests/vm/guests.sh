@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # What each guest is made of; sourced. A guest's kernel is a Debian package (resolved through its
 # metapackage, because ABI numbers change) or a GKI-like Image.
-#   guest_fields NAME -> sets kernel_package, kernel_image, arch, dtb
+#   guest_fields NAME -> sets kernel_package, kernel_image, arch, dtb, cpus
 
 guests_all="debian-6.1-arm64 debian-6.12-arm64 debian-6.12-arm64-16k debian-6.1-amd64 gki-6.1 gki-6.12"
 guests_check="debian-6.1-arm64 debian-6.12-arm64 gki-6.1"
 
-# Kernel test programs by guest: the long ones (they burn the emulator's CPU) where the kernels differ.
+# Kernel test programs by guest: those that every guest runs, and the long ones (they burn the
+# emulator's CPU) where the kernels differ, each in one or two.
 guest_tests() {
+	local more=
 	case $1 in
-	debian-6.1-arm64 | gki-6.1) echo test_android_targets,test_guest_truth,test_stack_live,test_cpu,test_cpu_losses ;;
-	debian-6.12-arm64) echo test_android_targets,test_guest_truth,test_stack_live,test_stack_safety,test_net_losses ;;
-	gki-6.12) echo test_android_targets,test_guest_truth,test_stack_live,test_net ;;
-	*) echo test_android_targets,test_guest_truth,test_stack_live,test_stack_safety ;;
+	debian-6.1-arm64) more=,test_cpu,test_net_losses ;;
+	debian-6.12-arm64) more=,test_stack_safety,test_cpu_losses ;;
+	gki-6.1) more=,test_cpu,test_cpu_losses ;;
+	gki-6.12) more=,test_net ;;
+	*) more=,test_stack_safety ;;
 	esac
+	echo test_android_targets,test_guest_truth,test_stack_live$more
 }
 
 # Modules that the tests need where the kernel has them as modules; their closure is packed.
@@ -21,14 +25,14 @@ guest_modules="virtio_pci virtio_mmio virtio_net veth dummy tun binder_linux ine
 	udp_diag raw_diag netlink_diag sch_netem"
 
 guest_fields() {
-	kernel_package= kernel_image= dtb= arch=arm64
+	kernel_package= kernel_image= dtb= arch=arm64 cpus=2
 	case $1 in
 	debian-6.1-arm64) kernel_package=linux-image-arm64 ;;
 	debian-6.12-arm64) kernel_package=linux-image-6.12-arm64 ;;
 	debian-6.12-arm64-16k) kernel_package=linux-image-6.12-arm64-16k ;;
 	debian-6.1-amd64) kernel_package=linux-image-amd64 arch=amd64 ;;
-	gki-6.1) kernel_image=gki-like-6.1 dtb=phone.dtb ;;
-	gki-6.12) kernel_image=gki-like-6.12 dtb=phone.dtb ;;
+	gki-6.1) kernel_image=gki-like-6.1 dtb=phone.dtb cpus=4 ;;
+	gki-6.12) kernel_image=gki-like-6.12 dtb=phone.dtb cpus=4 ;;
 	*) echo "vm: no guest is called $1" >&2; return 1 ;;
 	esac
 }

@@ -3,7 +3,9 @@
 # when the marker did not come (crash, hang, timeout).
 # usage: run_guest.sh GUEST PAYLOAD.cpio SCRIPT [TIMEOUT_S [QEMU_ARGUMENT...]]
 # The flags are measured ones: pauth-impdef (emulated PAC is slow), nokaslr (without it every
-# syscall pays for KPTI), thread=single (two cores are shared by everybody).
+# syscall pays for KPTI), thread=single (two cores are shared by everybody; a woken CPU that is a
+# thread of its own costs 20 times as much), random.trust_* and rdrand (else the first reader of
+# random numbers waits a second for the timer's jitter).
 set -u
 cd "$(dirname "$0")/../.."
 . tests/vm/guests.sh
@@ -18,10 +20,10 @@ append="quiet panic=-1 nokaslr random.trust_cpu=on random.trust_bootloader=on gu
 common=(-accel tcg,thread=single -m 1024 -nodefaults -no-user-config -display none -serial stdio
 	-no-reboot -kernel "$kernel/Image" -initrd "$work/initrd")
 if [ "$arch" = arm64 ]; then
-	command=(qemu-system-aarch64 -M virt -cpu "${VM_CPU:-max,pauth-impdef=on}" -smp 4 "${common[@]}"
+	command=(qemu-system-aarch64 -M virt -cpu "${VM_CPU:-max,pauth-impdef=on}" -smp $cpus "${common[@]}"
 		-append "console=ttyAMA0 $append" ${dtb:+-dtb "$kernel/$dtb"})
 else
-	command=(qemu-system-x86_64 -M q35 -smp 2 "${common[@]}" -append "console=ttyS0 $append")
+	command=(qemu-system-x86_64 -M q35 -cpu qemu64,+rdrand -smp $cpus "${common[@]}" -append "console=ttyS0 $append")
 fi
 # The serial line is a terminal: it ends lines with CR LF. Unbuffered, because somebody may wait for
 # a line.
