@@ -24,7 +24,7 @@ count() { # name exit-status
 run() { # name command...
 	local name=$1 status start=$SECONDS; shift
 	echo "# $name"
-	timeout --kill-after=10 "${TEST_TIMEOUT:-600}" "$@" </dev/null 2>&1 | tee "$out"
+	timeout --kill-after=10 "${TEST_TIMEOUT:-$([ $room = vm ] && echo 1800 || echo 600)}" "$@" </dev/null 2>&1 | tee "$out"
 	status=${PIPESTATUS[0]}
 	count "$name" "$status"
 	echo "# $name: $((SECONDS - start)) s"

@@ -376,7 +376,9 @@ int main(void)
 	check(service, capture, pid, STACK_PTRACE, CAPTURE_PTRACE, "ptrace, blocked");
 #if defined(__aarch64__)
 	if (getauxval(AT_HWCAP) & HWCAP_PACA)
-		tap_ok(signed_words(capture) >= 5, "%u return addresses lie signed on its stack",
+		/* With 52-bit addresses (16 KiB pages, LPA2) a signature has three bits: one in
+		 * eight is 0 and does not show. */
+		tap_ok(signed_words(capture) >= 2, "%u return addresses lie signed on its stack",
 		       signed_words(capture));
 	else
 		tap_skip("signed return addresses", "this CPU has no pointer authentication");

@@ -3,8 +3,9 @@
 # metapackage, because ABI numbers change) or a GKI-like Image.
 #   guest_fields NAME -> sets kernel_package, kernel_image, arch, dtb, cpus
 
-guests_all="debian-6.1-arm64 debian-6.12-arm64 debian-6.12-arm64-16k debian-6.1-amd64 gki-6.1 gki-6.12"
-guests_check="debian-6.1-arm64 debian-6.12-arm64 gki-6.1"
+# The long ones first, so that none is left over at the end; "device" is device.sh.
+guests_all="debian-6.12-arm64 gki-6.12 debian-6.12-arm64-16k gki-6.1 debian-6.1-arm64 device debian-6.1-amd64"
+guests_check="debian-6.12-arm64 gki-6.1 debian-6.1-arm64 device"
 
 # Kernel test programs by guest: those that every guest runs, and the long ones (they burn the
 # emulator's CPU) where the kernels differ, each in one or two.

@@ -14,7 +14,7 @@ chmod 4755 /system/xbin/su
 /payload/apps/adbd 5556 noroot /system/xbin &
 echo "##ADBD"
 tries=0
-while [ ! -e /data/local/tmp/stop ] && [ $tries -lt 1200 ]; do
+while [ ! -e /data/local/tmp/stop ] && [ $tries -lt 4000 ]; do
 	[ -e /data/local/tmp/magisk ] && : >/system/xbin/su-is-magisk
 	sleep 0.1
 	tries=$((tries + 1))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # tests/device/run.sh with the real adb client against an adbd stand-in in a guest: once where
-# `adb root` works, once with AOSP's su, once with Magisk's.
+# `adb root` works, once with AOSP's su, once with Magisk's. Run by test_guests.sh beside the guests.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/vm/guests.sh
@@ -31,11 +31,11 @@ free_port() {
 one=$(free_port) two=$(free_port)
 export ANDROID_ADB_SERVER_PORT=$(free_port) HOME=$work
 trap 'adb kill-server >/dev/null 2>&1; [ -n "${qemu:-}" ] && kill $qemu 2>/dev/null; wait; rm -rf "$work"' EXIT
-tests/vm/run_guest.sh $guest "$work/payload.cpio" /payload/device.sh 170 \
+tests/vm/run_guest.sh $guest "$work/payload.cpio" /payload/device.sh 500 \
 	-netdev "user,id=n,restrict=on,hostfwd=tcp:127.0.0.1:$one-:5555,hostfwd=tcp:127.0.0.1:$two-:5556" \
 	-device virtio-net-pci,netdev=n,romfile= >build/vm/run/device.log 2>&1 &
 qemu=$!
-for _ in $(seq 150); do grep -q '^##ADBD' build/vm/run/device.log && break; sleep 0.2; done
+for _ in $(seq 300); do grep -q '^##ADBD' build/vm/run/device.log && break; sleep 0.2; done
 grep -q '^##ADBD' build/vm/run/device.log || { tail -5 build/vm/run/device.log | sed 's/^/# /'; echo "not ok - device: the guest's adbd answers"; exit 1; }
 
 adb start-server >/dev/null 2>&1
@@ -51,7 +51,7 @@ try() { # NAME SERIAL SECONDS EXPECTED_ROOT
 		failed=1
 	fi
 }
-try adb-root 127.0.0.1:$one "${DEVICE_SECONDS:-4}" adbd
+try adb-root 127.0.0.1:$one "${DEVICE_SECONDS:-2}" adbd
 try aosp-su 127.0.0.1:$two 1 'su 0'
 adb -s 127.0.0.1:$two shell 'touch /data/local/tmp/magisk'
 sleep 1
