@@ -271,14 +271,31 @@ static __always_inline void looper_switch_in(struct looper_slot *slot, struct ta
 
 /* Few rows for many tasks: a new one takes the place of the lightest, whose time goes to the
  * others, so that whoever runs for long stays (the space-saving way of heavy hitters). */
+/* Not static, so that it is verified by itself: where the row is used its number must be followed
+ * exactly, and each way through this loop would be verified to the end. */
+__noinline int lightest_row(__u32 index)
+{
+	struct looper_slot *slot = bpf_map_lookup_elem(&looper_slots, &index);
+	__u64 least_ns = ~0ull;
+	int least = 0;
+
+	if (!slot)
+		return 0;
+	for (int i = 0; i < LOOPER_PREEMPTORS; i++) {
+		if (slot->preemptors[i].ns < least_ns) {
+			least_ns = slot->preemptors[i].ns;
+			least = i;
+		}
+	}
+	return least;
+}
+
 /* Not static, so that it is verified once and not in each place that calls it. Who leaves the CPU
  * is still the current task. */
 __noinline int book_in_row(__u32 index, __u32 tid, __u64 ns)
 {
 	struct looper_slot *slot = bpf_map_lookup_elem(&looper_slots, &index);
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-	__u64 least_ns = ~0ull;
-	__u32 least = 0;
 	struct looper_preemptor *row;
 
 	if (!slot)
@@ -289,12 +306,8 @@ __noinline int book_in_row(__u32 index, __u32 tid, __u64 ns)
 			row->ns += ns;
 			return 0;
 		}
-		if (row->ns < least_ns) {
-			least_ns = row->ns;
-			least = i;
-		}
 	}
-	row = &slot->preemptors[least & (LOOPER_PREEMPTORS - 1)];
+	row = &slot->preemptors[lightest_row(index) & (LOOPER_PREEMPTORS - 1)];
 	slot->preempted_other_ns += row->ns;
 	row->ns = ns;
 	row->tid = tid;
