@@ -21,6 +21,12 @@ for kind in pid time; do
 	[ "$(tail -1 inside.jsonl | jq '(.missing | has("cpu.tasks_exited")) and
 		(.summary | tostring | test("tasks_exited") | not)')" = true ]
 	result $? "in a $kind namespace: what /proc cannot tell is missing, not 0"
+	$inside "$js" doctor >table 2>err
+	[ $? = 5 ] && grep -q "^  NO   namespaces  *in a $kind namespace" table && grep -q "^jankscope: error: namespaces: in a $kind namespace" err
+	result $? "in a $kind namespace: doctor says so, and ends with 5"
+	$inside "$js" doctor --json 2>err | jq -e --arg kind $kind '.usable == false and (.features[] |
+		select(.name == "namespaces") | .ok == false and (.detail | contains("in a " + $kind + " namespace")))' >out
+	result $? "in a $kind namespace: doctor --json says so"
 	$inside "$js" record -q --cpu switch -o forced.jsonl 2>err
 	[ $? = 5 ] && [ ! -e forced.jsonl ] && grep -q "^jankscope: error: in a $kind namespace" err
 	result $? "in a $kind namespace, with hooks forced: refused, nothing written"

@@ -4,8 +4,8 @@
 #   guest_fields NAME -> sets kernel_package, kernel_image, arch, dtb, cpus
 
 # The long ones first, so that none is left over at the end; "device" is device.sh.
-guests_all="debian-6.12-arm64 gki-6.12 debian-6.12-arm64-16k gki-6.1 debian-6.1-arm64 device debian-6.1-amd64"
-guests_check="debian-6.12-arm64 gki-6.1 debian-6.1-arm64 device"
+guests_all="gki-6.12 debian-6.12-arm64 gki-6.1 debian-6.12-arm64-16k debian-6.1-arm64 device debian-6.1-amd64"
+guests_check="gki-6.1 debian-6.12-arm64 debian-6.1-arm64 device"
 
 # Kernel test programs by guest: those that every guest runs, and the long ones (they burn the
 # emulator's CPU) where the kernels differ, each in one or two.
@@ -13,7 +13,7 @@ guest_tests() {
 	local more=
 	case $1 in
 	debian-6.1-arm64) more=,test_cpu,test_net_losses ;;
-	debian-6.12-arm64) more=,test_stack_safety,test_cpu_losses ;;
+	debian-6.1-amd64) more=,test_stack_safety,test_cpu_losses ;;
 	gki-6.1) more=,test_cpu,test_cpu_losses ;;
 	gki-6.12) more=,test_net ;;
 	*) more=,test_stack_safety ;;

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "kernel/btf.h"
+#include "kernel/namespaces.h"
 #include "kernel/probe.h"
 
 static int found(struct feature *row, const char *detail)
@@ -483,6 +484,16 @@ static int probe_capabilities(struct feature *row, const struct kernel_btf *btf)
 	return -EPERM;
 }
 
+static int probe_namespaces(struct feature *row, const struct kernel_btf *btf)
+{
+	int err = namespaces_check(row->detail, sizeof(row->detail));
+
+	if (!err)
+		return found(row, "the initial pid namespace, no time offset");
+	snprintf(row->remedy, sizeof(row->remedy), "until then CPU times are /proc's, degraded");
+	return err;
+}
+
 static int probe_vm_readv_row(struct feature *row, const struct kernel_btf *btf)
 {
 	int err = probe_child_memory();
@@ -527,6 +538,7 @@ static const struct {
 	{"netns", "sockets of all network namespaces", false, probe_netns},
 	{"sock_diag", "owners of sockets that were open before", false, probe_sock_diag},
 	{"schedstat", "CPU times without BPF", false, probe_schedstat},
+	{"namespaces", "task ids and clocks as the kernel has them", true, probe_namespaces},
 	{"capabilities", "all of the above", false, probe_capabilities},
 };
 

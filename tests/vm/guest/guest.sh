@@ -227,8 +227,13 @@ blocks() {
 	end_apps
 }
 
+# The first capture may come too late on a slow machine: there are more.
 on_capture() {
-	case $line in *'"type":"block"'*'"capture":"'$want*) ;; *) return 1 ;; esac
+	case $line in
+	*'"type":"block"'*'"capture":"'$want*'"symbol":"burn"'* | \
+		*'"type":"block"'*'"capture":"'$want*'"symbol":"sleep_ms"'*) ;;
+	*) return 1 ;;
+	esac
 }
 
 # ---- frames: from a file, and from this kernel's trace_marker
