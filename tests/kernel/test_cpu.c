@@ -312,6 +312,13 @@ static void check_tasks(const char *variant, struct measurement *m, const pid_t 
 	tap_ok(!wrong_switches, "%s: switches equal /proc status", variant);
 }
 
+/* The children of the forking child burn 300 us each and have its name. */
+static bool is_dead_child(const struct sum *sum)
+{
+	return sum->exited && (uint64_t)sum->pid == sum->key.tid && sum->pid > 1 &&
+	       sum->cpu_ns > 250000 && !strncmp(sum->thread, "forked", 6);
+}
+
 static void check_dead(const char *variant, struct measurement *m, const pid_t *children)
 {
 	uint64_t storm_ns = 0, storm_threads = 0, fork_ns = 0, forks = 0;
@@ -327,10 +334,7 @@ static void check_dead(const char *variant, struct measurement *m, const pid_t *
 			storm_ns += sum->cpu_ns;
 			storm_threads += sum->exited;
 		}
-		/* The children of the forking child burn 300 us each and name themselves after us.
-		 */
-		if (sum->exited && (uint64_t)sum->pid == sum->key.tid && sum->pid > 1 &&
-		    sum->cpu_ns > 250000 && !strncmp(sum->thread, "forked", 6)) {
+		if (is_dead_child(sum)) {
 			fork_ns += sum->cpu_ns;
 			forks++;
 		}
@@ -435,13 +439,15 @@ static void run_loop(struct loop *loop, unsigned ms)
 	loop_remove_timer(loop, timer);
 }
 
-static unsigned long storm_deaths(struct measurement *m, const pid_t *children)
+static bool all_deaths_told(struct measurement *m, const pid_t *children)
 {
-	unsigned long deaths = 0;
+	unsigned long threads = 0, forks = 0;
 
-	for (struct sum *sum = m->sums; sum; sum = sum->hh.next)
-		deaths += sum->exited && sum->pid == children[ROLE_STORM];
-	return deaths;
+	for (struct sum *sum = m->sums; sum; sum = sum->hh.next) {
+		threads += sum->exited && sum->pid == children[ROLE_STORM];
+		forks += is_dead_child(sum);
+	}
+	return threads >= atomic_load(&truth->storm_threads) && forks >= atomic_load(&truth->forks);
 }
 
 static void test_variant(const char *name, const struct cpu_options *options)
@@ -474,10 +480,8 @@ static void test_variant(const char *name, const struct cpu_options *options)
 	while (atomic_load(&truth->parked) < (int)ROLES)
 		usleep(10000);
 	/* --cpu iter sees the dead when RCU frees them: some 12 ms after their end, up to seconds
-	 * for the last ones of a CPU that went idle. */
-	for (int i = 0;
-	     i < 10 && (i < 3 || storm_deaths(&m, children) < atomic_load(&truth->storm_threads));
-	     i++) {
+	 * for the last ones of a CPU that went idle, or on a machine that is busy. */
+	for (int i = 0; i < 3 || (i < 20 && !all_deaths_told(&m, children)); i++) {
 		run_loop(loop, 200);
 		sample(source, &m, &last_ns);
 	}
