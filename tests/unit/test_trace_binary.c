@@ -414,3 +414,30 @@ Test(slices, a_frame_is_its_doframe_and_its_drawframe)
 	cr_assert_eq(slices_counts(slices)->ends_without_begin, 1);
 	slices_free(slices);
 }
+
+/* Android 9 to 11 write no ids: one that had nothing to draw must not shift the ones behind it. */
+Test(slices, a_doframe_that_draws_nothing_is_no_frame)
+{
+	static const struct slices_ops slices_ops = {.app_frame = on_app_frame};
+	struct latches l = {.count = 0};
+	struct slices *slices = slices_new(&slices_ops, &l);
+
+	for (int i = 1; i <= 20; i++) {
+		int64_t t = i * 16666667LL;
+
+		play(slices, MARK_BEGIN, 10, t, "Choreographer#doFrame", 0);
+		if (i % 2) {
+			play(slices, MARK_BEGIN, 11, t + 1000, "DrawFrame", 0);
+			/* every fourth is drawn before its doFrame is over */
+			play(slices, MARK_END, 11, t + (i % 4 == 1 ? 4000 : 6000), "", 0);
+		}
+		play(slices, MARK_END, 10, t + 5000, "", 0);
+		/* another thread with a Choreographer of its own */
+		play(slices, MARK_BEGIN, 12, t + 1, "Choreographer#doFrame", 0);
+		play(slices, MARK_END, 12, t + 900, "", 0);
+	}
+	slices_finish(slices);
+	cr_assert_eq(l.frames, 10);
+	cr_assert_eq(l.work_ns, 6000);
+	slices_free(slices);
+}

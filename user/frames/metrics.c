@@ -215,6 +215,8 @@ static struct frame_step unpredicted_step(const struct frame *before, const stru
 	struct frame_step step = step_of(before, frame, period_ns, cadence_ns);
 	int64_t work_ns = frame->work_ns == TIMELINE_NONE ? 0 : frame->work_ns;
 
+	if (before->predicted_ns != TIMELINE_NONE && frame->predicted_ns != TIMELINE_NONE)
+		return step;
 	if (!(frame->flags & FRAME_DUE) && step.interval_ns - work_ns > METRICS_IDLE_NS &&
 	    cadence_ns <= METRICS_IDLE_NS) {
 		step.idle = true;
@@ -275,7 +277,9 @@ int layer_metrics_compute(struct layer_metrics *m, const struct metrics_input *i
 			continue;
 		step = frame_step_of(&frames[i - 1], &frames[i], now_ns, input->unpredicted,
 				     input->unpredicted ? cadence(last, (unsigned)n) : 0);
-		last[n++ % CADENCE] = step.interval_ns;
+		/* a doFrame tells when its frame began: what was idle is no cadence */
+		last[n++ % CADENCE] =
+			frames[i].work_ns == TIMELINE_NONE ? step.interval_ns : step.active_ns;
 		m->raw_ns += step.interval_ns;
 		m->active_ns += step.active_ns;
 		m->segments += step.idle;

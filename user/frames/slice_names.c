@@ -15,13 +15,16 @@ static bool starts_with(const char *name, size_t size, const char *word)
 enum mark_meaning slice_meaning(const struct trace_mark *mark, int64_t *id)
 {
 	static const char do_frame[] = "Choreographer#doFrame", draw[] = "DrawFrame";
+	static const char resynced[] = " - resynced to";
 	const char *name = mark->name;
 	size_t size = mark->name_size, word;
 
 	*id = -1;
 	if (starts_with(name, size, do_frame)) {
 		word = sizeof(do_frame) - 1;
-		if (size > word + 2 && !memcmp(name + word, " - ", 3))
+		if (starts_with(name + word, size - word, resynced))
+			atrace_slice_id(name, size, word + sizeof(resynced) - 1, id);
+		if (starts_with(name + word, size - word, " - "))
 			return MEANS_RESYNCED;
 		if (size > word && name[word] != ' ')
 			return MEANS_OTHER;

@@ -18,6 +18,6 @@ enum mark_meaning {
 };
 
 /* "Choreographer#doFrame", "Choreographer#doFrame 123", "DrawFrames 123" and what queues buffers.
- * id: the vsync id in the name, or -1. */
+ * id: the vsync id in the name (of the resynced doFrame the one it moves to), or -1. */
 enum mark_meaning slice_meaning(const struct trace_mark *mark, int64_t *id);
 enum mark_meaning counter_meaning(const char *name, size_t size);

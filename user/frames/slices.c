@@ -116,8 +116,17 @@ static int slice_begins(struct slices *s, const struct item *item)
 			(struct open_slice){item->ts_ns, item->value, item->meaning};
 	}
 	thread->depth++;
-	if (item->meaning == MEANS_DO_FRAME)
+	switch (item->meaning) {
+	case MEANS_DO_FRAME:
 		s->starts[s->start_count++ % STARTS] = (struct start){item->ts_ns, item->pid};
+		return slices_do_frame_began(s, item);
+	case MEANS_RESYNCED:
+		slices_do_frame_resynced(s, item);
+		break;
+	case MEANS_DRAW_FRAME:
+		thread->drawn_ns = slices_open_do_frame(s, item->pid);
+		break;
+	}
 	return 0;
 }
 

@@ -31,6 +31,10 @@ struct slices *slices_new(const struct slices_ops *ops, void *ctx);
 void slices_free(struct slices *slices);
 /* Take one marker. 0 or -ENOMEM. */
 int slices_add(struct slices *slices, const struct trace_mark *mark);
+/* A display frame was expected at about this time: the grid, where no counter shows its edges. */
+void slices_add_predicted(struct slices *slices, int64_t ts_ns);
+/* The period of the last of those, 0: there were too few. */
+int64_t slices_predicted_period(struct slices *slices);
 /* The newest marker's time, INT64_MIN before the first. */
 int64_t slices_newest(const struct slices *slices);
 /* Handle the markers before this time: none earlier will come. 0 or -ENOMEM. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The frames of apps: each doFrame with its DrawFrame, and the ticks of GT's SM. */
 #include "frames/slices_private.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,13 +78,10 @@ int slices_main_thread_free(struct slices *s, const struct thread *thread, int64
 	return run_ticks(s, app, start_ns, end_ns);
 }
 
-static void emit_pending(struct slices *s, struct app *app, unsigned n, int64_t end_ns)
+static void emit(struct slices *s, const struct app *app, int64_t start_ns, int64_t end_ns)
 {
-	const struct app_slice *slice = &app->pending[n];
-
 	if (s->ops->app_frame)
-		s->ops->app_frame(s->ctx, app->pid, slice->start_ns,
-				  end_ns ? end_ns : slice->end_ns);
+		s->ops->app_frame(s->ctx, app->pid, start_ns, end_ns);
 }
 
 static void drop_pending(struct app *app, unsigned n)
@@ -93,28 +91,79 @@ static void drop_pending(struct app *app, unsigned n)
 		(app->pending_count - n) * sizeof(app->pending[0]));
 }
 
+/* Without render thread (software drawing) the frame is the doFrame. */
+static void settle_oldest(struct slices *s, struct app *app)
+{
+	if (!app->draws)
+		emit(s, app, app->pending[0].start_ns, app->pending[0].end_ns);
+	drop_pending(app, 0);
+}
+
+/* Threads with a Choreographer of their own (system_server's animations, a splash screen's) draw
+ * other frames: two of them are never one sequence. */
+int slices_do_frame_began(struct slices *s, const struct item *item)
+{
+	struct app *app = slices_app(s, item->pid, true);
+
+	if (!app)
+		return -ENOMEM;
+	if (!app->tid || item->tid == item->pid)
+		app->tid = item->tid;
+	if (app->tid != item->tid)
+		return 0;
+	app->open = (struct ui_frame){item->ts_ns, item->ts_ns, item->value, -1};
+	app->open_is_drawn = false;
+	return 0;
+}
+
+void slices_do_frame_resynced(struct slices *s, const struct item *item)
+{
+	struct app *app = slices_app(s, item->pid, false);
+
+	if (app && app->tid == item->tid)
+		app->open.resynced_id = item->value;
+}
+
+int64_t slices_open_do_frame(struct slices *s, int32_t pid)
+{
+	struct app *app = slices_app(s, pid, false);
+
+	return app ? app->open.start_ns : 0;
+}
+
 void slices_do_frame_ended(struct slices *s, struct thread *thread, const struct app_slice *slice)
 {
-	struct app *app = slices_app(s, thread->pid, true);
+	struct app *app = slices_app(s, thread->pid, false);
+	struct ui_frame frame;
 
 	s->counts.do_frames++;
 	if (s->ops->do_frame)
 		s->ops->do_frame(s->ctx, slice);
-	if (!app)
+	if (!app || app->tid != thread->tid || app->open.start_ns != slice->start_ns)
 		return;
-	if (app->pending_count == PENDING) {
-		/* without render thread (software drawing) the frame is the doFrame */
-		if (!app->draws)
-			emit_pending(s, app, 0, 0);
-		drop_pending(app, 0);
-	}
-	app->pending[app->pending_count++] = *slice;
+	frame = app->open;
+	frame.end_ns = slice->end_ns;
+	app->open.start_ns = 0;
+	if (app->open_is_drawn)
+		return;
+	if (app->pending_count == PENDING)
+		settle_oldest(s, app);
+	app->pending[app->pending_count++] = frame;
 }
 
+static bool has_id(const struct ui_frame *frame, int64_t id)
+{
+	return id >= 0 && (frame->id == id || frame->resynced_id == id);
+}
+
+/* A doFrame waits until its DrawFrame has what it needs, so the one that is open when a DrawFrame
+ * begins is the one that is drawn; the id tells where several threads draw. A doFrame may well have
+ * nothing to draw: to match them by order alone would shift all that follow. */
 void slices_draw_frame_ended(struct slices *s, struct thread *thread, const struct app_slice *slice)
 {
+	int64_t end_ns = thread->queued_ns > slice->start_ns ? thread->queued_ns : slice->end_ns;
 	struct app *app = slices_app(s, thread->pid, false);
-	unsigned n = 0;
+	unsigned n;
 
 	s->counts.draw_frames++;
 	if (s->ops->draw_frame)
@@ -122,25 +171,29 @@ void slices_draw_frame_ended(struct slices *s, struct thread *thread, const stru
 	if (!app)
 		return;
 	app->draws = true;
-	/* by its id, else the oldest that began before it */
-	while (n < app->pending_count) {
-		if (slice->id >= 0 ? app->pending[n].id == slice->id
-				   : app->pending[n].start_ns <= slice->start_ns)
-			break;
-		n++;
-	}
-	if (n == app->pending_count)
+	/* drawn before its doFrame, which has other things to do, is over */
+	if (app->open.start_ns && (slice->id >= 0 ? has_id(&app->open, slice->id)
+						  : app->open.start_ns == thread->drawn_ns)) {
+		if (!app->open_is_drawn)
+			emit(s, app, app->open.start_ns, end_ns);
+		app->open_is_drawn = true;
 		return;
-	emit_pending(s, app, n,
-		     thread->queued_ns > slice->start_ns ? thread->queued_ns : slice->end_ns);
+	}
+	for (n = app->pending_count; n-- > 0;) {
+		const struct ui_frame *frame = &app->pending[n];
+
+		if (slice->id >= 0 ? has_id(frame, slice->id) : frame->start_ns == thread->drawn_ns)
+			break;
+	}
+	if (n >= app->pending_count)
+		return;
+	emit(s, app, app->pending[n].start_ns, end_ns);
 	drop_pending(app, n);
 }
 
 int slices_app_finish(struct slices *s, struct app *app)
 {
-	while (app->pending_count && !app->draws) {
-		emit_pending(s, app, 0, 0);
-		drop_pending(app, 0);
-	}
+	while (app->pending_count)
+		settle_oldest(s, app);
 	return sm_finish(&app->sm);
 }

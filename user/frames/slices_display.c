@@ -35,6 +35,31 @@ void slices_add_edge(struct slices *s, int64_t ts_ns, bool app)
 		s->ops->vsync(s->ctx, ts_ns);
 }
 
+void slices_add_predicted(struct slices *s, int64_t ts_ns)
+{
+	s->predicted[s->predicted_count++ % EDGES] = ts_ns;
+}
+
+int64_t slices_predicted_period(struct slices *s)
+{
+	/* looked at only where a period is asked for: most traces with predictions never do */
+	if (s->predicted_count >= 8 &&
+	    (!s->predicted_looked_at || s->predicted_count - s->predicted_looked_at >= EDGES / 2)) {
+		s->predicted_looked_at = s->predicted_count;
+		s->predicted_period_ns = period_of_edges(s->predicted, s->predicted_count);
+	}
+	return s->predicted_period_ns;
+}
+
+int64_t slices_period_or_default(struct slices *s)
+{
+	int64_t period_ns = slices_period(s);
+
+	if (!period_ns)
+		period_ns = slices_predicted_period(s);
+	return period_ns ? period_ns : PERIOD_ASSUMED_NS;
+}
+
 void slices_finish_edges(struct slices *s)
 {
 	if (!s->period_ns && s->edge_count + s->app_edge_count > 2)

@@ -26,19 +26,27 @@ struct open_slice {
 	uint8_t meaning;
 };
 
+/* A doFrame. resynced_id: the vsync that it moved to (Android 16), -1: none. */
+struct ui_frame {
+	int64_t start_ns, end_ns, id, resynced_id;
+};
+
 struct thread {
 	int32_t tid, pid;
 	uint32_t depth, capacity; /* depth counts slices that found no room too */
 	struct open_slice *stack;
 	int64_t queued_ns; /* end of the last queueBuffer inside the open DrawFrame; 0: none */
+	int64_t drawn_ns;  /* start of the doFrame that the open DrawFrame began in; 0: none */
 	UT_hash_handle hh;
 };
 
 struct app {
-	int32_t pid;
+	int32_t pid, tid; /* tid: the thread whose doFrames count, the main thread if it has any */
 	struct sm sm;
 	int64_t next_tick_ns;
-	struct app_slice pending[PENDING];
+	struct ui_frame open; /* start_ns 0: none */
+	bool open_is_drawn;
+	struct ui_frame pending[PENDING];
 	unsigned pending_count;
 	bool draws;
 	UT_hash_handle hh;
@@ -73,17 +81,14 @@ struct slices {
 	uint64_t start_count;
 	int64_t edges[EDGES], app_edges[EDGES]; /* rings of times */
 	uint64_t edge_count, app_edge_count;
-	int64_t last_edge_ns, period_ns, stated_period_ns;
+	int64_t predicted[EDGES]; /* ring of FrameTimeline's, where nobody counts edges */
+	uint64_t predicted_count, predicted_looked_at;
+	int64_t last_edge_ns, period_ns, stated_period_ns, predicted_period_ns;
 	struct slices_counts counts;
 };
 
 /* The period by now, of whatever source. */
-static inline int64_t slices_period_or_default(const struct slices *s)
-{
-	if (s->stated_period_ns)
-		return s->stated_period_ns;
-	return s->period_ns ? s->period_ns : PERIOD_ASSUMED_NS;
-}
+int64_t slices_period_or_default(struct slices *s);
 
 /* The app of that pid; NULL where there is none and none can be made. */
 struct app *slices_app(struct slices *s, int32_t pid, bool create);
@@ -93,6 +98,11 @@ int slices_main_thread_free(struct slices *s, const struct thread *thread, int64
 			    int64_t end_ns, bool do_frame);
 /* The process is one that has frames: its ticks start here. 0 or -ENOMEM. */
 int slices_start_ticks(struct slices *s, struct app *app, int64_t start_ns);
+/* 0 or -ENOMEM. */
+int slices_do_frame_began(struct slices *s, const struct item *item);
+void slices_do_frame_resynced(struct slices *s, const struct item *item);
+/* Start of the doFrame of that process that is open, 0: none. */
+int64_t slices_open_do_frame(struct slices *s, int32_t pid);
 void slices_do_frame_ended(struct slices *s, struct thread *thread, const struct app_slice *slice);
 void slices_draw_frame_ended(struct slices *s, struct thread *thread,
 			     const struct app_slice *slice);
