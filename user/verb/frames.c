@@ -19,7 +19,7 @@ struct run {
 	const struct frames_request *request;
 	const char *path;
 	FILE *out;
-	int fd;
+	int fd, out_errno; /* out_errno: why out could not be written, 0: it could */
 	uint8_t *buffer;
 	struct analysis *analysis;
 	struct row_order *rows;
@@ -147,8 +147,10 @@ static int print(struct run *run, const struct frames_report *report)
 	} else {
 		err = frames_print_table(run->out, report);
 	}
-	if (fflush(run->out) || ferror(run->out))
-		err = err ? err : -EIO;
+	if (fflush(run->out) || ferror(run->out)) {
+		run->out_errno = errno ? errno : EIO;
+		err = err ? err : -run->out_errno;
+	}
 	return err;
 }
 
@@ -206,7 +208,8 @@ static int read_and_print(struct run *run)
 		err = print(run, &report);
 	if (err) {
 		if (err != -EPIPE && errno != EPIPE)
-			fprintf(stderr, "jankscope: error: %s: %s\n", run->path, strerror(-err));
+			fprintf(stderr, "jankscope: error: %s: %s\n",
+				run->out_errno ? "stdout" : run->path, strerror(-err));
 		goto out;
 	}
 	if (trace_reader_track_events(reader) && !analysis_slices(run->analysis)->do_frames &&
