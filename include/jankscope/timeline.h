@@ -104,6 +104,15 @@ struct trace_wakeup {
 	int32_t tid;
 };
 
+/* One row of `gfxinfo framestats`. A time that the dump does not have is 0. */
+struct trace_frame_stats {
+	int32_t pid;
+	const char *package, *window; /* not terminated; size 0: not known */
+	size_t package_size, window_size;
+	unsigned section; /* of this process, from 0: rows of two windows are never one sequence */
+	int64_t intended_ns, completed_ns, deadline_ns, interval_ns, present_ns;
+};
+
 /* Every member may be NULL: then nobody wants these events and the reader may skip them. */
 struct trace_events {
 	/* False: it cannot be used, and is counted by whom it was told. */
@@ -121,8 +130,5 @@ struct trace_events {
 	/* One buffer of `dumpsys --latency` or of framestats, already in present order. */
 	void (*present)(void *ctx, int64_t desired_ns, int64_t present_ns, int64_t ready_ns);
 	void (*period)(void *ctx, int64_t period_ns);
-	/* One row of `gfxinfo framestats`: frame_ns is the app's work, deadline_ns 0: not known. */
-	void (*frame_stats)(void *ctx, int32_t pid, const char *package, size_t package_size,
-			    int64_t vsync_id, int64_t intended_ns, int64_t completed_ns,
-			    int64_t deadline_ns, int64_t interval_ns, int64_t present_ns);
+	void (*frame_stats)(void *ctx, const struct trace_frame_stats *row);
 };

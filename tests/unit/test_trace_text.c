@@ -231,6 +231,68 @@ Test(dumpsys, framestats_by_column_names)
 	analysis_free(analysis);
 }
 
+Test(dumpsys, windows_apart_and_idle_is_no_drop)
+{
+	char text[8192];
+	size_t used, count;
+	struct analysis *analysis;
+	const struct layer_view *views;
+	struct layer_metrics m;
+	const long v = 8333333;
+
+	used = (size_t)snprintf(text, sizeof(text),
+				"** Graphics info for pid 2599 [com.example] **\n"
+				"\tcom.example/com.example.Main/android.view.ViewRootImpl@66ac8b1 "
+				"(visibility=0)\nWindow: com.example/com.example.Main\n"
+				"---PROFILEDATA---\nFlags,IntendedVsync,FrameCompleted,\n");
+	/* nothing was asked for during 200 refreshes; from the 30th on all are 4 late */
+	for (long i = 0; i < 40; i++) {
+		long intended = 1000000000 + (i + (i >= 20 ? 200 : 0)) * v;
+
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "0,%ld,%ld,\n", intended,
+					 intended + (i >= 30 ? 5 * v : v));
+	}
+	used += (size_t)snprintf(text + used, sizeof(text) - used,
+				 "---PROFILEDATA---\n---PROFILEDATA---\n"
+				 "Flags,IntendedVsync,FrameCompleted,\n");
+	for (long i = 0; i < 10; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "0,%ld,%ld,\n",
+					 1000000000 + i * v, 1002000000 + i * v);
+	snprintf(text + used, sizeof(text) - used, "---PROFILEDATA---\n");
+	analysis = analyse(text, 50);
+	views = analysis_layers(analysis, &count);
+	cr_assert_eq(count, 2);
+	cr_assert_str_eq(views[0].layer->name, "com.example/com.example.Main@66ac8b1");
+	cr_assert_str_eq(views[1].layer->name, "gfxinfo framestats #2");
+	cr_assert_eq(analysis_metrics(analysis, &views[0], &m), 0);
+	cr_assert_eq(m.shown, 40);
+	cr_assert_eq(m.period_ns, v, "no dump before 12 states it");
+	cr_assert_eq(m.segments, 2);
+	cr_assert_eq(m.dropped, 4);
+	layer_metrics_free(&m);
+	analysis_free(analysis);
+}
+
+/* What stands first is when the buffer was queued, and 0 where nobody asked for a time. */
+Test(dumpsys, latency_of_buffers_that_asked_for_no_time)
+{
+	static const char text[] = "16666667\n"
+				   "0\t1016666667\t1001000000\n"
+				   "1032000000\t1033333334\t1032500000\n"
+				   "1099000000\t1100000002\t1099500000\n"
+				   "1100000000\t1300000006\t1100500000\n"
+				   "3300000000\t3316666673\t3301000000\n";
+	struct analysis *analysis = analyse(text, 1000);
+	struct layer_metrics m = only_layer(analysis);
+
+	cr_assert_eq(m.shown, 5);
+	cr_assert_eq(m.dropped, 3 + 10, "queued late, and shown late; %lu",
+		     (unsigned long)m.dropped);
+	cr_assert_eq(m.segments, 2);
+	layer_metrics_free(&m);
+	analysis_free(analysis);
+}
+
 Test(dumpsys, frames_by_latches)
 {
 	char text[8192];

@@ -143,6 +143,10 @@ static int find_period(struct analysis *a)
 		a->period_ns = a->stated_period_ns;
 		a->period_source = "stated";
 	}
+	if (!a->period_ns && slices_predicted_period(a->slices)) {
+		a->period_ns = slices_predicted_period(a->slices);
+		a->period_source = "intended vsyncs";
+	}
 	if (!a->period_ns) {
 		a->period_ns = PERIOD_ASSUMED_NS;
 		a->period_source = "assumed";
@@ -271,8 +275,7 @@ int analysis_metrics(struct analysis *a, const struct layer_view *view,
 		.frames = view->frames,
 		.count = view->count,
 		.period_ns = a->period_ns,
-		.unpredicted = view->layer->source == LAYER_BUFFER ||
-			       view->layer->source == LAYER_CHOREOGRAPHER,
+		.unpredicted = view->layer->source != LAYER_TIMELINE,
 	};
 	int err;
 

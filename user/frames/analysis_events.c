@@ -2,6 +2,7 @@
 /* From events to frames, whatever source they come from. */
 #include "frames/analysis_private.h"
 #include "frames/period.h"
+#include <stdio.h>
 #include <string.h>
 
 static void on_loss(void *ctx, const char *reason, uint64_t count)
@@ -73,6 +74,8 @@ static bool on_timeline(void *ctx, const struct timeline_event *event)
 
 	if (a->err)
 		return true;
+	if (event->kind == TIMELINE_EXPECTED_DISPLAY && event->ts_ns > 0)
+		slices_add_predicted(a->slices, event->ts_ns);
 	rc = timeline_add(a->timeline, event);
 	if (rc < 0)
 		a->err = rc;
@@ -178,34 +181,47 @@ void analysis_on_app_frame(void *ctx, int32_t pid, int64_t start_ns, int64_t end
 
 static void on_present(void *ctx, int64_t desired_ns, int64_t present_ns, int64_t ready_ns)
 {
+	/* desired is when the app queued the buffer, unless it asked for a time: no prediction, but
+	 * it tells whether a long gap was the app's or the display's */
 	struct frame frame = {
 		.present_ns = present_ns,
-		.predicted_ns = desired_ns,
+		.predicted_ns = TIMELINE_NONE,
 		.work_ns = TIMELINE_NONE,
 	};
+	struct analysis *a = ctx;
+	int64_t period_ns = a->stated_period_ns ? a->stated_period_ns : PERIOD_ASSUMED_NS;
 
-	add_frame(ctx, -1, "SurfaceFlinger --latency", LAYER_DUMP, &frame);
+	if (desired_ns > 0 && a->last_latency_ns &&
+	    desired_ns <= a->last_latency_ns + 2 * period_ns)
+		frame.flags |= FRAME_DUE;
+	a->last_latency_ns = present_ns;
+	add_frame(a, -1, "SurfaceFlinger --latency", LAYER_DUMP, &frame);
 }
 
-static void on_frame_stats(void *ctx, int32_t pid, const char *package, size_t package_size,
-			   int64_t vsync_id, int64_t intended_ns, int64_t completed_ns,
-			   int64_t deadline_ns, int64_t interval_ns, int64_t present_ns)
+static void on_frame_stats(void *ctx, const struct trace_frame_stats *row)
 {
 	struct frame frame = {
-		.present_ns = present_ns ? present_ns : completed_ns,
-		.predicted_ns = TIMELINE_NONE,
-		.work_ns = completed_ns - intended_ns,
+		.present_ns = row->present_ns ? row->present_ns : row->completed_ns,
+		.predicted_ns = row->intended_ns, /* but for a constant, which cancels out */
+		.work_ns = row->completed_ns - row->intended_ns,
+		.flags = JANK_NONE,
 	};
 	struct analysis *a = ctx;
+	char name[300] = "gfxinfo framestats";
 
-	on_process(a, pid, -1, package, package_size);
-	if (interval_ns >= PERIOD_SHORTEST_NS && interval_ns < PERIOD_LONGEST_NS)
-		a->stated_period_ns = interval_ns;
-	if (deadline_ns > intended_ns && deadline_ns < INT64_MAX && completed_ns > deadline_ns)
-		frame.flags |= JANK_APP_DEADLINE;
+	on_process(a, row->pid, -1, row->package, row->package_size);
+	if (row->interval_ns >= PERIOD_SHORTEST_NS && row->interval_ns < PERIOD_LONGEST_NS)
+		a->stated_period_ns = row->interval_ns;
 	else
-		frame.flags |= JANK_NONE;
-	add_frame(a, pid, "gfxinfo framestats", LAYER_DUMP, &frame);
+		slices_add_predicted(a->slices, row->intended_ns);
+	if (row->deadline_ns > row->intended_ns && row->deadline_ns < INT64_MAX &&
+	    row->completed_ns > row->deadline_ns)
+		frame.flags = JANK_APP_DEADLINE;
+	if (row->window_size)
+		snprintf(name, sizeof(name), "%.*s", (int)row->window_size, row->window);
+	else if (row->section)
+		snprintf(name, sizeof(name), "gfxinfo framestats #%u", row->section + 1);
+	add_frame(a, row->pid, name, LAYER_DUMP, &frame);
 	if (!a->err) {
 		size_t count;
 		struct layer *layers = timeline_layers(a->timeline, &count);

@@ -20,6 +20,7 @@ struct analysis {
 	} renderers[ANALYSIS_RENDERERS]; /* which thread of a process draws */
 	size_t renderer_count;
 	int64_t period_ns, stated_period_ns;
+	int64_t last_latency_ns; /* present of the row of --latency before */
 	const char *period_source;
 	struct refresh_change *changes;
 	size_t change_count;

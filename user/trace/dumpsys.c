@@ -7,7 +7,6 @@
 
 enum framestats_column {
 	COLUMN_FLAGS = 0,
-	COLUMN_VSYNC_ID,
 	COLUMN_INTENDED,
 	COLUMN_DEADLINE,
 	COLUMN_INTERVAL,
@@ -17,8 +16,8 @@ enum framestats_column {
 };
 
 static const char *const column_names[COLUMN_COUNT] = {
-	"Flags",         "FrameTimelineVsyncId", "IntendedVsync",      "FrameDeadline",
-	"FrameInterval", "FrameCompleted",       "DisplayPresentTime",
+	"Flags",         "IntendedVsync",  "FrameDeadline",
+	"FrameInterval", "FrameCompleted", "DisplayPresentTime",
 };
 
 static void loss(struct dumpsys *d, const char *reason)
@@ -73,8 +72,8 @@ static bool latency_line(struct dumpsys *d, const char *line, size_t size)
 		return false;
 	if (values[1] == NO_TIME || values[2] == NO_TIME)
 		loss(d, "frames_without_present_time");
-	else if (values[0] <= 0 || values[1] <= 0)
-		loss(d, "empty_latency_rows");
+	else if (values[1] <= 0)
+		loss(d, "empty_latency_rows"); /* of a buffer that asked for no time, [0] is 0 */
 	else if (d->events->present)
 		d->events->present(d->ctx, values[0], values[1], values[2]);
 	return true;
@@ -139,11 +138,53 @@ static void profile_row(struct dumpsys *d, const char *line, size_t size)
 		values[COLUMN_PRESENT] = 0;
 	d->rows++;
 	if (d->events->frame_stats)
-		d->events->frame_stats(d->ctx, d->pid, d->package, d->package_size,
-				       seen[COLUMN_VSYNC_ID] ? values[COLUMN_VSYNC_ID] : -1,
-				       values[COLUMN_INTENDED], values[COLUMN_COMPLETED],
-				       values[COLUMN_DEADLINE], values[COLUMN_INTERVAL],
-				       values[COLUMN_PRESENT]);
+		d->events->frame_stats(
+			d->ctx,
+			&(struct trace_frame_stats){
+				.pid = d->pid,
+				.package = d->package,
+				.package_size = d->package_size,
+				.window = d->window,
+				.window_size = d->window_size,
+				.section = d->summary_lines && d->sections ? d->sections - 1 : 0,
+				.intended_ns = values[COLUMN_INTENDED],
+				.completed_ns = values[COLUMN_COMPLETED],
+				.deadline_ns = values[COLUMN_DEADLINE],
+				.interval_ns = values[COLUMN_INTERVAL],
+				.present_ns = values[COLUMN_PRESENT],
+			});
+}
+
+/* Whose rows follow: "\tTitle/android.view.ViewRootImpl@66ac8b1 (visibility=0)" of
+ * WindowManagerGlobal, which tells two windows of one title apart, or HWUI's "Window: Title". */
+static void window_line(struct dumpsys *d, const char *line, size_t size)
+{
+	static const char head[] = "Window: ", root[] = "/android.view.ViewRootImpl@";
+	const char *end = line + size, *found;
+
+	if (line[0] == '\t') {
+		end = memmem(line, size, " (visibility=", 13);
+		if (!end)
+			return;
+		line++;
+	} else if (size > sizeof(head) && !memcmp(line, head, sizeof(head) - 1) &&
+		   !d->window_size) {
+		line += sizeof(head) - 1;
+	} else {
+		return;
+	}
+	size = (size_t)(end - line);
+	if (!size || size > sizeof(d->window))
+		return;
+	memcpy(d->window, line, size);
+	d->window_size = size;
+	found = memmem(d->window, size, root, sizeof(root) - 1);
+	if (found) {
+		size_t at = (size_t)(found - d->window), cut = sizeof(root) - 2;
+
+		memmove(d->window + at, found + cut, size - at - cut);
+		d->window_size -= cut;
+	}
 }
 
 /* "** Graphics info for pid 2599 [com.example] **" */
@@ -166,6 +207,8 @@ static bool graphics_info(struct dumpsys *d, const char *line, size_t size)
 		}
 	}
 	d->summary_lines++;
+	d->sections = 0;
+	d->window_size = 0;
 	return true;
 }
 
@@ -178,6 +221,10 @@ bool dumpsys_line(struct dumpsys *d, const char *line, size_t size)
 	if (size == sizeof(profile) - 1 && !memcmp(line, profile, size)) {
 		d->in_profile = !d->in_profile;
 		d->has_header = false;
+		if (d->in_profile)
+			d->sections++;
+		else
+			d->window_size = 0;
 		return true;
 	}
 	if (d->in_profile) {
@@ -193,5 +240,7 @@ bool dumpsys_line(struct dumpsys *d, const char *line, size_t size)
 		return graphics_info(d, line, size);
 	if (line[0] >= '0' && line[0] <= '9')
 		return latency_line(d, line, size);
+	if (d->summary_lines && (line[0] == '\t' || line[0] == 'W'))
+		window_line(d, line, size);
 	return false;
 }

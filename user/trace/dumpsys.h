@@ -15,6 +15,9 @@ struct dumpsys {
 	int32_t pid;
 	char package[256];
 	size_t package_size;
+	char window[256];
+	size_t window_size;
+	unsigned sections; /* of this process so far */
 	uint64_t rows, summary_lines;
 };
 
