@@ -5,7 +5,9 @@
 # The flags are measured ones: pauth-impdef (emulated PAC is slow), nokaslr (without it every
 # syscall pays for KPTI), thread=single (two cores are shared by everybody; a woken CPU that is a
 # thread of its own costs 20 times as much), random.trust_* and rdrand (else the first reader of
-# random numbers waits a second for the timer's jitter).
+# random numbers waits a second for the timer's jitter), tsc=reliable (the emulated TSCs are one, which
+# the kernel's check, run in turns, cannot see; with the HPET each clock call is slow, and the
+# scheduler's clock steps).
 set -u
 cd "$(dirname "$0")/../.."
 . tests/vm/guests.sh
@@ -23,7 +25,7 @@ if [ "$arch" = arm64 ]; then
 	command=(qemu-system-aarch64 -M virt -cpu "${VM_CPU:-max,pauth-impdef=on}" -smp $cpus "${common[@]}"
 		-append "console=ttyAMA0 $append" ${dtb:+-dtb "$kernel/$dtb"})
 else
-	command=(qemu-system-x86_64 -M q35 -cpu qemu64,+rdrand -smp $cpus "${common[@]}" -append "console=ttyS0 $append")
+	command=(qemu-system-x86_64 -M q35 -cpu qemu64,+rdrand -smp $cpus "${common[@]}" -append "console=ttyS0 tsc=reliable $append")
 fi
 # The serial line is a terminal: it ends lines with CR LF. Unbuffered, because somebody may wait for
 # a line.

@@ -401,10 +401,13 @@ static int take_baseline(struct cpu_source *cpu)
 	uint64_t mono_ns;
 	int err;
 
-	if (!cpu->kernel || !sched_kernel_has_iterator(cpu->kernel))
-		err = cpu_proc_walk(seed_reading, cpu->ledger, &cpu->unreadable);
-	else
+	/* First of all how far the scheduler's clock is from ours (a boot's start, and all that NTP
+	 * has slewed since): what runs now is seeded by it. */
+	err = cpu->kernel ? sched_kernel_begin_read(cpu->kernel, &mono_ns) : 0;
+	if (!err && cpu->kernel && sched_kernel_has_iterator(cpu->kernel))
 		err = sched_kernel_iterate(cpu->kernel, seed_line, cpu->ledger);
+	else if (!err)
+		err = cpu_proc_walk(seed_reading, cpu->ledger, &cpu->unreadable);
 	if (!err)
 		err = read_out(cpu, &mono_ns);
 	if (err)
