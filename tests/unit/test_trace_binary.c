@@ -415,6 +415,54 @@ Test(slices, a_frame_is_its_doframe_and_its_drawframe)
 	slices_free(slices);
 }
 
+static bool only_ours(void *ctx, int32_t pid, const char *layer)
+{
+	(void)ctx;
+	(void)layer;
+	return pid == 10;
+}
+
+/* One frame: doFrame, DrawFrame with its queueBuffer, and the buffer that comes and goes. */
+static void play_frame(struct slices *slices, int64_t t, int64_t work_ns)
+{
+	play(slices, MARK_BEGIN, 10, t, "Choreographer#doFrame", 0);
+	play(slices, MARK_BEGIN, 11, t + work_ns - 3000000, "DrawFrame", 0);
+	play(slices, MARK_END, 10, t + work_ns - 2000000, "", 0);
+	play(slices, MARK_BEGIN, 11, t + work_ns - 1000000, "queueBuffer", 0);
+	play(slices, MARK_END, 11, t + work_ns, "", 0);
+	play(slices, MARK_COUNTER, 1, t + work_ns, "a.b/a.b.C#1", 1);
+	play(slices, MARK_COUNTER, 1, t + work_ns + 500000, "a.b/a.b.C#1", 0);
+	play(slices, MARK_END, 11, t + work_ns + 900000, "", 0);
+}
+
+Test(slices, a_gap_is_due_if_the_frame_behind_it_began_before_it)
+{
+	static const struct slices_ops slices_ops = {.latch = on_latch, .may_draw = only_ours};
+	struct latches l = {.count = 0};
+	struct slices *slices = slices_new(&slices_ops, &l);
+	struct trace_mark other = {.kind = MARK_BEGIN,
+				   .has_pid = true,
+				   .tid = 20,
+				   .pid = 20,
+				   .ts_ns = 1030000000,
+				   .name = "Choreographer#doFrame",
+				   .name_size = 21};
+
+	play_frame(slices, 1000000000, 8000000);
+	play_frame(slices, 1016666667, 400000000); /* took so long */
+	/* nothing to draw, another app draws, nothing for two seconds */
+	play(slices, MARK_BEGIN, 10, 1430000000, "Choreographer#doFrame", 0);
+	play(slices, MARK_END, 10, 1431000000, "", 0);
+	cr_assert_eq(slices_add(slices, &other), 0);
+	play_frame(slices, 3500000000, 8000000);
+	slices_finish(slices);
+	cr_assert_eq(l.count, 3);
+	cr_assert_not(l.due[0]);
+	cr_assert(l.due[1]);
+	cr_assert_not(l.due[2]);
+	slices_free(slices);
+}
+
 /* Android 9 to 11 write no ids: one that had nothing to draw must not shift the ones behind it. */
 Test(slices, a_doframe_that_draws_nothing_is_no_frame)
 {

@@ -59,6 +59,7 @@ struct analysis *analysis_new(const struct analysis_options *options)
 {
 	static const struct slices_ops ops = {.app_frame = analysis_on_app_frame,
 					      .draw_frame = analysis_on_draw_frame,
+					      .may_draw = analysis_may_draw,
 					      .latch = analysis_on_latch};
 	struct timeline_options timeline_options = {
 		.max_layers = ANALYSIS_MAX_LAYERS,

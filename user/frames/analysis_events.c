@@ -128,6 +128,13 @@ static void add_frame(struct analysis *a, int32_t pid, const char *name, enum la
 	a->err = timeline_add_frame(a->timeline, frame);
 }
 
+bool analysis_may_draw(void *ctx, int32_t pid, const char *layer)
+{
+	const struct analysis *a = ctx;
+
+	return name_table_may_draw(a->names, pid, layer);
+}
+
 void analysis_on_latch(void *ctx, int32_t pid, const char *name, int64_t present_ns, bool due)
 {
 	struct frame frame = {

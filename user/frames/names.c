@@ -176,3 +176,20 @@ const char *name_table_package_of(const struct name_table *names, int32_t pid, c
 		return buffer;
 	return entry ? entry->name : NULL;
 }
+
+bool name_table_may_draw(const struct name_table *names, int32_t pid, const char *layer)
+{
+	struct entry *entry = find(names->processes, (uint32_t)pid);
+	char package[256];
+	size_t size, whole;
+
+	if (!entry || !entry->name || !package_of_layer(layer, package, sizeof(package)))
+		return true;
+	size = strcspn(entry->name, ":");
+	whole = strlen(package);
+	if (entry->cmdline)
+		return size == whole && !memcmp(entry->name, package, size);
+	/* a comm is the end of the package's name */
+	size = strlen(entry->name);
+	return size <= whole && !memcmp(package + whole - size, entry->name, size);
+}

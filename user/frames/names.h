@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Whose frames: from a pid to its package, out of what a trace says. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,3 +26,6 @@ const char *name_table_process_name(const struct name_table *names, int32_t pid)
  * holds the answer when it is not one of the table's own strings. */
 const char *name_table_package_of(const struct name_table *names, int32_t pid, const char *layer,
 				  char *buffer, size_t size);
+/* Whether the process may be the one that draws the layer: false only where the names of both are
+ * known and say something else. */
+bool name_table_may_draw(const struct name_table *names, int32_t pid, const char *layer);

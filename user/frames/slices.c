@@ -24,8 +24,8 @@ struct slices *slices_new(const struct slices_ops *ops, void *ctx)
 	s->items = malloc(WINDOW * sizeof(*s->items));
 	s->counters = calloc(MAX_COUNTERS, sizeof(*s->counters));
 	s->counter_table = calloc(COUNTER_SLOTS, sizeof(*s->counter_table));
-	s->starts = malloc(STARTS * sizeof(*s->starts));
-	if (!s->items || !s->counters || !s->counter_table || !s->starts) {
+	s->drawn = malloc(DRAWN * sizeof(*s->drawn));
+	if (!s->items || !s->counters || !s->counter_table || !s->drawn) {
 		slices_free(s);
 		errno = ENOMEM;
 		return NULL;
@@ -52,7 +52,7 @@ void slices_free(struct slices *s)
 		free(s->counters[i].name);
 	free(s->counters);
 	free(s->counter_table);
-	free(s->starts);
+	free(s->drawn);
 	free(s->items);
 	free(s);
 }
@@ -118,7 +118,6 @@ static int slice_begins(struct slices *s, const struct item *item)
 	thread->depth++;
 	switch (item->meaning) {
 	case MEANS_DO_FRAME:
-		s->starts[s->start_count++ % STARTS] = (struct start){item->ts_ns, item->pid};
 		return slices_do_frame_began(s, item);
 	case MEANS_RESYNCED:
 		slices_do_frame_resynced(s, item);
@@ -153,9 +152,12 @@ static int slice_ends(struct slices *s, const struct item *item)
 	case MEANS_DRAW_FRAME:
 		slices_draw_frame_ended(s, thread, &slice);
 		thread->queued_ns = 0;
+		thread->drawn_ns = 0;
 		break;
 	case MEANS_QUEUE_BUFFER:
 		thread->queued_ns = item->ts_ns;
+		if (thread->drawn_ns)
+			slices_remember_drawn(s, thread->pid, thread->drawn_ns, item->ts_ns);
 		break;
 	}
 	if (thread->depth == 0 && thread->tid == thread->pid)

@@ -20,8 +20,10 @@ struct slices_ops {
 	void (*draw_frame)(void *ctx, const struct app_slice *slice);
 	/* A frame of an app: doFrame and the DrawFrame that belongs to it. */
 	void (*app_frame)(void *ctx, int32_t pid, int64_t start_ns, int64_t end_ns);
-	/* SurfaceFlinger took a buffer of that layer. due: the app had begun a frame at once after
-	 * the latch before, so a long gap is not idle time. */
+	/* Whether frames of that process may be the layer's. NULL: they all may. */
+	bool (*may_draw)(void *ctx, int32_t pid, const char *layer);
+	/* SurfaceFlinger took a buffer of that layer. due: the app had begun this frame at once
+	 * after the latch before, so a long gap is not idle time. */
 	void (*latch)(void *ctx, int32_t pid, const char *layer, int64_t present_ns, bool due);
 	void (*vsync)(void *ctx, int64_t ts_ns);
 };

@@ -78,8 +78,14 @@ int slices_main_thread_free(struct slices *s, const struct thread *thread, int64
 	return run_ticks(s, app, start_ns, end_ns);
 }
 
+void slices_remember_drawn(struct slices *s, int32_t pid, int64_t start_ns, int64_t end_ns)
+{
+	s->drawn[s->drawn_count++ % DRAWN] = (struct drawn){start_ns, end_ns, pid};
+}
+
 static void emit(struct slices *s, const struct app *app, int64_t start_ns, int64_t end_ns)
 {
+	slices_remember_drawn(s, app->pid, start_ns, end_ns);
 	if (s->ops->app_frame)
 		s->ops->app_frame(s->ctx, app->pid, start_ns, end_ns);
 }

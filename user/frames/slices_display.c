@@ -100,18 +100,23 @@ int slices_counter(struct slices *s, int32_t pid, const char *name, size_t size)
 	return (int)s->counter_count - 1;
 }
 
-/* Whether an app began a frame right after a latch, so that the next one was due. */
-static bool frame_began(const struct slices *s, int64_t from_ns, int64_t to_ns)
+/* Whether the frame that is latched now began right after the latch before: it took long then. One
+ * of another app says nothing (a clock that ticks), nor does a doFrame that drew nothing. */
+static bool was_due(const struct slices *s, const struct counter *counter, int64_t now_ns,
+		    int64_t period_ns)
 {
-	uint64_t n = s->start_count < STARTS ? s->start_count : STARTS;
+	uint64_t n = s->drawn_count < DRAWN ? s->drawn_count : DRAWN;
 
+	if (!counter->last_ns || now_ns - counter->last_ns < METRICS_IDLE_NS / 2)
+		return false; /* no gap */
 	for (uint64_t i = 0; i < n; i++) {
-		const struct start *start = &s->starts[(s->start_count - 1 - i) % STARTS];
+		const struct drawn *frame = &s->drawn[(s->drawn_count - 1 - i) % DRAWN];
 
-		if (start->ts_ns < from_ns)
+		if (frame->end_ns <= counter->last_ns)
 			break;
-		if (start->ts_ns < to_ns)
-			return true;
+		if (frame->end_ns <= now_ns &&
+		    (!s->ops->may_draw || s->ops->may_draw(s->ctx, frame->pid, counter->name)))
+			return frame->start_ns < counter->last_ns + 2 * period_ns;
 	}
 	return false;
 }
@@ -136,8 +141,7 @@ void slices_buffer_counter(struct slices *s, const struct item *item)
 	    present_ns - s->last_edge_ns < SNAP_NS)
 		present_ns = s->last_edge_ns +
 			     ((present_ns - s->last_edge_ns) / period_ns + 1) * period_ns;
-	due = counter->last_ns &&
-	      frame_began(s, counter->last_ns, counter->last_ns + 2 * period_ns);
+	due = was_due(s, counter, item->ts_ns, period_ns);
 	counter->last_ns = item->ts_ns;
 	if (s->ops->latch)
 		s->ops->latch(s->ctx, counter->pid, counter->name, present_ns, due);

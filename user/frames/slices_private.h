@@ -11,7 +11,7 @@
 #define MAX_COUNTERS  1024
 #define COUNTER_SLOTS ((size_t)4 * MAX_COUNTERS)
 #define PENDING       8    /* doFrames that wait for their DrawFrame */
-#define STARTS        4096 /* doFrame starts that are remembered */
+#define DRAWN         4096 /* frames that are remembered */
 #define EDGES         256
 
 struct item {
@@ -60,8 +60,8 @@ struct counter {
 	int64_t value, last_ns;
 };
 
-struct start {
-	int64_t ts_ns;
+struct drawn {
+	int64_t start_ns, end_ns;
 	int32_t pid;
 };
 
@@ -77,8 +77,8 @@ struct slices {
 	struct counter *counters;
 	size_t counter_count;
 	uint16_t *counter_table; /* index + 1 */
-	struct start *starts;
-	uint64_t start_count;
+	struct drawn *drawn;     /* ring, by their ends */
+	uint64_t drawn_count;
 	int64_t edges[EDGES], app_edges[EDGES]; /* rings of times */
 	uint64_t edge_count, app_edge_count;
 	int64_t predicted[EDGES]; /* ring of FrameTimeline's, where nobody counts edges */
@@ -98,6 +98,8 @@ int slices_main_thread_free(struct slices *s, const struct thread *thread, int64
 			    int64_t end_ns, bool do_frame);
 /* The process is one that has frames: its ticks start here. 0 or -ENOMEM. */
 int slices_start_ticks(struct slices *s, struct app *app, int64_t start_ns);
+/* The process queued the buffer of a frame that began then. */
+void slices_remember_drawn(struct slices *s, int32_t pid, int64_t start_ns, int64_t end_ns);
 /* 0 or -ENOMEM. */
 int slices_do_frame_began(struct slices *s, const struct item *item);
 void slices_do_frame_resynced(struct slices *s, const struct item *item);

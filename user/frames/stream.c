@@ -138,6 +138,13 @@ static void add_frame(struct frame_stream *s, int32_t pid, const char *name,
 	s->err = timeline_add_frame(s->timeline, frame);
 }
 
+static bool may_draw(void *ctx, int32_t pid, const char *layer)
+{
+	const struct frame_stream *s = ctx;
+
+	return name_table_may_draw(s->names, pid, layer);
+}
+
 static void on_latch(void *ctx, int32_t pid, const char *name, int64_t present_ns, bool due)
 {
 	struct frame_stream *s = ctx;
@@ -175,7 +182,8 @@ static struct timeline *new_timeline(void)
 
 struct frame_stream *frame_stream_new(void)
 {
-	static const struct slices_ops ops = {.latch = on_latch, .app_frame = on_app_frame};
+	static const struct slices_ops ops = {
+		.may_draw = may_draw, .latch = on_latch, .app_frame = on_app_frame};
 	struct frame_stream *s = calloc(1, sizeof(*s));
 
 	if (!s)
