@@ -170,15 +170,18 @@ static void note(struct late *late, int32_t tid, int64_t ts_ns, enum thread_stat
 	}
 }
 
-/* prev_state's low bits: 0 runnable, 1 S, 2 D; text traces give the letter. */
+/* prev_state: 0 runnable, bits 1 S, 2 D, ... up to 128; a bit above them (which one, the kernel's
+ * version decides) says preempted, which is runnable too. Text traces give the letter. */
 static enum thread_state state_of(int64_t prev_state)
 {
-	if (prev_state == 0)
-		return STATE_RUNNABLE;
+	if (prev_state < 0)
+		return STATE_UNKNOWN;
 	if (prev_state == 'D' || prev_state == 'K')
 		return STATE_BLOCKED;
-	if (prev_state < 0 || prev_state >= 'A')
-		return prev_state < 0 ? STATE_UNKNOWN : STATE_SLEEPING;
+	if (prev_state >= 'A' && prev_state <= 'z')
+		return STATE_SLEEPING;
+	if (!(prev_state & 0xff))
+		return STATE_RUNNABLE;
 	return prev_state & 2 ? STATE_BLOCKED : STATE_SLEEPING;
 }
 
