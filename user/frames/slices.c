@@ -183,10 +183,13 @@ static int handle(struct slices *s, const struct item *item)
 	case MARK_COUNTER:
 		switch (item->meaning) {
 		case MEANS_VSYNC_APP:
-			slices_add_edge(s, item->ts_ns, true);
+			slices_add_edge(s, item->ts_ns, EDGE_APP);
 			break;
 		case MEANS_VSYNC_SF:
-			slices_add_edge(s, item->ts_ns, false);
+			slices_add_edge(s, item->ts_ns, EDGE_SF);
+			break;
+		case MEANS_VSYNC_HW:
+			slices_add_edge(s, item->ts_ns, EDGE_HW);
 			break;
 		case MEANS_PERIOD:
 			if (item->value >= PERIOD_SHORTEST_NS && item->value < SECOND_NS)

@@ -18,20 +18,30 @@ static int64_t period_of_edges(const int64_t *ring, uint64_t count)
 	return period_global(times, n);
 }
 
-void slices_add_edge(struct slices *s, int64_t ts_ns, bool app)
+/* The first kind that has at least so many edges. */
+static const struct edges *best_edges(const struct slices *s, uint64_t least)
 {
-	int64_t *ring = app ? s->app_edges : s->edges;
-	uint64_t *count = app ? &s->app_edge_count : &s->edge_count;
+	for (unsigned kind = 0; kind < EDGE_KINDS; kind++) {
+		if (s->edges[kind].count >= least)
+			return &s->edges[kind];
+	}
+	return NULL;
+}
 
-	ring[(*count)++ % EDGES] = ts_ns;
-	if (!app)
+void slices_add_edge(struct slices *s, int64_t ts_ns, enum edge_kind kind)
+{
+	struct edges *edges = &s->edges[kind];
+
+	edges->times[edges->count++ % EDGES] = ts_ns;
+	/* frames are snapped to what SurfaceFlinger wakes up by, if that is there */
+	if (kind == EDGE_SF || (kind == EDGE_APP && !s->edges[EDGE_SF].count))
 		s->last_edge_ns = ts_ns;
-	else if (!s->edge_count)
-		s->last_edge_ns = ts_ns;
-	if (*count >= 8 && *count % 16 == 8)
-		s->period_ns = s->edge_count >= 8 ? period_of_edges(s->edges, s->edge_count)
-						  : period_of_edges(ring, *count);
-	if (s->ops->vsync)
+	if (edges->count >= 8 && edges->count % 16 == 8) {
+		const struct edges *best = best_edges(s, 8);
+
+		s->period_ns = period_of_edges(best->times, best->count);
+	}
+	if (kind != EDGE_HW && s->ops->vsync)
 		s->ops->vsync(s->ctx, ts_ns);
 }
 
@@ -62,10 +72,14 @@ int64_t slices_period_or_default(struct slices *s)
 
 void slices_finish_edges(struct slices *s)
 {
-	if (!s->period_ns && s->edge_count + s->app_edge_count > 2)
-		s->period_ns = s->edge_count > s->app_edge_count
-				       ? period_of_edges(s->edges, s->edge_count)
-				       : period_of_edges(s->app_edges, s->app_edge_count);
+	const struct edges *most = &s->edges[0];
+
+	for (unsigned kind = 1; kind < EDGE_KINDS; kind++) {
+		if (s->edges[kind].count > most->count)
+			most = &s->edges[kind];
+	}
+	if (!s->period_ns && most->count > 2)
+		s->period_ns = period_of_edges(most->times, most->count);
 }
 
 void slices_forget_counters(struct slices *s)

@@ -65,6 +65,15 @@ struct drawn {
 	int32_t pid;
 };
 
+/* Where vsync counters toggle: the best source of the period first. The hardware's are only
+ * traced while SurfaceFlinger synchronises. */
+enum edge_kind { EDGE_SF, EDGE_APP, EDGE_HW, EDGE_KINDS };
+
+struct edges {
+	int64_t times[EDGES]; /* ring */
+	uint64_t count;
+};
+
 struct slices {
 	const struct slices_ops *ops;
 	void *ctx;
@@ -79,8 +88,7 @@ struct slices {
 	uint16_t *counter_table; /* index + 1 */
 	struct drawn *drawn;     /* ring, by their ends */
 	uint64_t drawn_count;
-	int64_t edges[EDGES], app_edges[EDGES]; /* rings of times */
-	uint64_t edge_count, app_edge_count;
+	struct edges edges[EDGE_KINDS];
 	int64_t predicted[EDGES]; /* ring of FrameTimeline's, where nobody counts edges */
 	uint64_t predicted_count, predicted_looked_at;
 	int64_t last_edge_ns, period_ns, stated_period_ns, predicted_period_ns;
@@ -111,7 +119,7 @@ void slices_draw_frame_ended(struct slices *s, struct thread *thread,
 /* Nothing more will come for an app. 0 or -ENOMEM. */
 int slices_app_finish(struct slices *s, struct app *app);
 
-void slices_add_edge(struct slices *s, int64_t ts_ns, bool app);
+void slices_add_edge(struct slices *s, int64_t ts_ns, enum edge_kind kind);
 /* The period of all edges, where there were too few for one before. */
 void slices_finish_edges(struct slices *s);
 /* Index of a buffer counter; -1: there is no memory for it, -2: the table is full. */
