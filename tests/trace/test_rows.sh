@@ -55,7 +55,7 @@ why=$("$jankscope" frames --json "$traces"/pixel6a_a13_startup_warm.* 2>/dev/nul
 	jq -c '.worst[0] | [.main, .render] | map([.running_ns, .runnable_ns, .sleeping_ns, .uninterruptible_ns])')
 [ "$why" = "[[312947,474244,16010079,0],[1567139,2431966,12798165,0]]" ] &&
 	echo "ok - why the worst frame was late" || echo "not ok - why the worst frame was late: $why"
-# here a third of the runnable time is preemption (R+)
+# half of the runnable time is preemption (R+)
 why=$("$jankscope" frames --json "$traces"/emulator_a12_cpuschedstack.* 2>/dev/null |
 	jq -c '.worst[0].main | [.running_ns, .runnable_ns, .sleeping_ns, .uninterruptible_ns]')
 [ "$why" = "[34767600,199598782,128069500,3402600]" ] &&

@@ -180,7 +180,7 @@ static void put_thread(FILE *out, const char *name, const struct thread_time *ti
 {
 	if (!time->known)
 		return;
-	fprintf(out, "           %-12s running %.1f, runnable %.1f, sleeping %.1f", name,
+	fprintf(out, "           %-6s running %.1f, runnable %.1f, sleeping %.1f", name,
 		(double)time->running_ns / 1e6, (double)time->runnable_ns / 1e6,
 		(double)time->sleeping_ns / 1e6);
 	if (time->uninterruptible_ns)
@@ -223,7 +223,7 @@ static void put_worst(FILE *out, const struct frames_report *report, int width)
 			 (size_t)(width - 12));
 		putc('\n', out);
 		put_thread(out, "main", &frame->late.main);
-		put_thread(out, "RenderThread", &frame->late.render);
+		put_thread(out, "render", &frame->late.render);
 	}
 }
 
