@@ -140,6 +140,7 @@ nobody "$js" doctor --json 2>err | jq -e '.usable == false and (.features | leng
 touch locked.jsonl; chmod 600 locked.jsonl
 try "-o on a file of someone else" 1 1 '-o locked.jsonl: Permission denied' nobody "$js" record -o locked.jsonl
 
+try "blocks without the switch program" 0 1 'blocks is absent: .*leave out --cpu iter' "$js" record -q -p $$ --cpu iter -d 300ms $loss
 try "a root without CAP_BPF" 0 2 'cpu is degraded .*CAP_BPF' limited "$js" record -q -d 300ms $loss -o limited.jsonl
 degraded "a root without CAP_BPF" limited.jsonl
 try "a root without CAP_BPF, with the hook on every switch" 5 1 'CAP_BPF' limited "$js" record -q --cpu switch

@@ -183,6 +183,7 @@ static int open_stacks(struct blocks_source *blocks)
 static int blocks_open(struct source *source, const struct source_context *context)
 {
 	struct blocks_source *blocks = blocks_source(source);
+	struct sched_kernel_loopers unused;
 	int err;
 
 	blocks->context = *context;
@@ -190,6 +191,11 @@ static int blocks_open(struct source *source, const struct source_context *conte
 	if (!blocks->sched) {
 		snprintf(source->reason, sizeof(source->reason),
 			 "blocks need the switch program, which could not be loaded");
+		return -ENOTSUP;
+	}
+	if (sched_kernel_loopers(blocks->sched, &unused)) {
+		snprintf(source->reason, sizeof(source->reason),
+			 "blocks need the switch program: leave out --cpu iter");
 		return -ENOTSUP;
 	}
 	blocks->kernel = looper_kernel_open(
