@@ -70,6 +70,12 @@ if [ -e "$trace" ]; then
 	kill -9 $pid; wait $pid 2>/dev/null
 	for _ in $(seq 30); do grep -q 'end by SIGTERM' "$FAKE_LOG" && break; sleep 0.1; done
 	grep -q 'end by SIGTERM' "$FAKE_LOG"; ok $? "perfetto ends when we are killed"
+	# one that hangs: no frames from it are not "no frames"
+	printf '#!/bin/sh\ncat >/dev/null\nexec sleep 60\n' >"$work/hangs"; chmod +x "$work/hangs"; mkdir -p "$work/hang"; mv "$work/hangs" "$work/hang/perfetto"
+	rm -f "$work/records"
+	PATH=$work/hang:$PATH "$jankscope" record --max-lost 100 -i 1s -d 7s -a --top 1 -q -o "$work/records" --frames perfetto 2>/dev/null
+	got=$(jq -s -c '[.[] | select(.type == "interval")] | last | [.frames, .missing.frames]' "$work/records")
+	[ "$got" = '[null,"perfetto runs, but writes nothing"]' ]; ok $? "a perfetto that hangs: $got"
 	PATH=/usr/bin:/bin "$jankscope" record --max-lost 100 -d 300ms -q --frames perfetto >/dev/null 2>"$work/talk"; status=$?
 	[ $status != 0 ] && grep -q 'No such file' "$work/talk"; ok $? "without perfetto: status $status, $(head -1 "$work/talk")"
 else

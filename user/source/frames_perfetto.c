@@ -15,14 +15,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#define READ_BYTES   (256 * 1024)
-#define READ_AT_ONCE (4 << 20)
-#define POLL_NS      250000000ULL
-#define FLUSH_NS     1000000000ULL
-#define BACKOFF_NS   1000000000ULL
-#define BACKOFF_MAX  60000000000ULL
-#define STEADY_NS    30000000000ULL /* lived this long: its death is news, not a habit */
-#define END_MS       500
+#define READ_BYTES    (256 * 1024)
+#define READ_AT_ONCE  (4 << 20)
+#define POLL_NS       250000000ULL
+#define FLUSH_NS      1000000000ULL
+#define BACKOFF_NS    1000000000ULL
+#define BACKOFF_MAX   60000000000ULL
+#define FIRST_BYTE_NS 5000000000ULL
+#define SILENT_NS     30000000000ULL
+#define STEADY_NS     30000000000ULL /* lived this long: its death is news, not a habit */
+#define END_MS        500
 /* perfetto may only write to files there: SELinux */
 #define FALLBACK_FOLDER "/data/misc/perfetto-traces"
 
@@ -44,9 +46,9 @@ struct runner {
 	int out_fd, err_fd; /* its stdout (or the file) and stderr; -1: closed */
 	int timer;
 	bool watched; /* out_fd is in the loop */
-	bool into_file, ended;
+	bool into_file, ended, silent;
 	char file[128];
-	uint64_t started_ns, backoff_ns, bytes;
+	uint64_t started_ns, heard_ns, backoff_ns, bytes; /* heard_ns: last byte, or start */
 	char last_words[120];
 	uint8_t buffer[READ_BYTES];
 };
@@ -133,6 +135,10 @@ static int take(struct runner *runner)
 			return runner->into_file ? 1 : 0;
 		taken += (size_t)n;
 		runner->bytes += (uint64_t)n;
+		runner->heard_ns = now_ns();
+		if (runner->silent)
+			runner->input.tell(runner->input.ctx, "recovered", "perfetto writes again");
+		runner->silent = false;
 		err = perfetto_feed(runner->decoder, runner->buffer, (size_t)n);
 		if (err && err != -EBADMSG)
 			return err;
@@ -174,7 +180,8 @@ static int start(struct runner *runner)
 		rc = -errno;
 		goto out;
 	}
-	runner->started_ns = now_ns();
+	runner->started_ns = runner->heard_ns = now_ns();
+	runner->silent = false;
 	close_fd(&failed[1]);
 	if (read(failed[0], &reason, sizeof(reason)) == (ssize_t)sizeof(reason)) {
 		waitpid(runner->child, NULL, 0);
@@ -279,6 +286,17 @@ static int on_output(void *ctx, uint32_t events)
 	return rc ? 0 : died(runner);
 }
 
+/* It writes its configuration and a clock snapshot at once and the latter every ten seconds, so one
+ * that writes nothing does not work: no frames from it are not no frames. */
+static void note_silence(struct runner *runner)
+{
+	if (runner->silent ||
+	    now_ns() - runner->heard_ns < (runner->bytes ? SILENT_NS : FIRST_BYTE_NS))
+		return;
+	runner->silent = true;
+	runner->input.tell(runner->input.ctx, "degraded", "perfetto runs, but writes nothing");
+}
+
 static int on_timer(void *ctx, uint32_t events)
 {
 	struct runner *runner = ctx;
@@ -296,6 +314,7 @@ static int on_timer(void *ctx, uint32_t events)
 		return 0;
 	}
 	hear(runner);
+	note_silence(runner);
 	if (!runner->into_file)
 		return 0;
 	open_file(runner);
