@@ -82,6 +82,9 @@ else
 	echo "ok - live from files and perfetto # SKIP $trace is not there"
 fi
 
+"$jankscope" record --max-lost 100 -d 300ms -q --frames "$work" >/dev/null 2>"$work/talk"; status=$?
+[ $status != 0 ] && grep -q "Is a directory" "$work/talk"; ok $? "a folder is no trace: $(head -1 "$work/talk")"
+
 # --- the kernel's own trace buffer
 tracefs=/sys/kernel/tracing
 [ -e $tracefs/trace_marker ] || mount -t tracefs tracefs $tracefs 2>/dev/null

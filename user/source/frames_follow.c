@@ -88,11 +88,12 @@ static int on_timer(void *ctx, uint32_t events)
 static int follow_open(struct frames_input *input, struct loop *loop, char *reason, size_t size)
 {
 	struct follow *follow = (struct follow *)input;
+	struct stat st;
 	int err;
 
 	follow->fd = open(input->options->mode, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (follow->fd < 0) {
-		err = -errno;
+	err = follow->fd < 0 || fstat(follow->fd, &st) ? -errno : S_ISDIR(st.st_mode) ? -EISDIR : 0;
+	if (err) {
 		snprintf(reason, size, "%s: %s", input->options->mode, strerror(-err));
 		return err;
 	}
