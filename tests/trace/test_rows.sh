@@ -60,6 +60,10 @@ why=$("$jankscope" frames --json "$traces"/emulator_a12_cpuschedstack.* 2>/dev/n
 	jq -c '.worst[0].main | [.running_ns, .runnable_ns, .sleeping_ns, .uninterruptible_ns]')
 [ "$why" = "[34767600,199598782,128069500,3402600]" ] &&
 	echo "ok - preempted is runnable, not sleeping" || echo "not ok - preempted is runnable, not sleeping: $why"
+cat "$traces"/pixel6a_a13_startup_warm.* | "$jankscope" frames --json - 2>"$work/talk" |
+	jq -e '.worst[0] | has("main") | not' >/dev/null && grep -q '^jankscope: info: -: a pipe is read once' "$work/talk" &&
+	echo "ok - from a pipe the threads of the worst frames are left out, and it says so" ||
+	echo "not ok - from a pipe: $(head -1 "$work/talk")"
 # select count(*) from slice where name glob 'Choreographer#doFrame [0-9]*' (and 'DrawFrame*')
 slices=$("$jankscope" frames --json "$traces"/cuttlefish_a16_app_startup.* 2>/dev/null | jq -c '.slices | [.do_frames, .draw_frames]')
 [ "$slices" = "[145,56]" ] && echo "ok - doFrame and DrawFrame slices, resynced ones once" || echo "not ok - slices: $slices"

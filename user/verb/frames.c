@@ -96,8 +96,15 @@ static int explain(struct run *run, const struct trace_reader *first)
 	struct late *late;
 	int err = 0;
 
-	if (!worst_count || !trace_reader_has_ftrace(first) || lseek(run->fd, 0, SEEK_SET) < 0)
+	if (!worst_count || !trace_reader_has_ftrace(first))
 		return 0;
+	if (lseek(run->fd, 0, SEEK_SET) < 0) {
+		fprintf(stderr,
+			"jankscope: info: %s: a pipe is read once: what the threads did in the "
+			"worst frames is left out\n",
+			run->path);
+		return 0;
+	}
 	for (size_t i = 0; i < worst_count; i++)
 		frames[i] = worst[i].late;
 	late = late_new(frames, worst_count);
