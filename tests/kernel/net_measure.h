@@ -15,6 +15,7 @@
 #define DEVICE_UID 10001
 #define PEER_UID   20001
 #define SAMPLE_US  50000
+#define MAX_ROUNDS 60
 #define MAX_UIDS   256
 
 struct measured {
@@ -119,6 +120,22 @@ static inline struct truth_bytes truth_of(struct bench *bench, uid_t uid, bool w
 
 	bpf_map_lookup_elem(bpf_map__fd(bench->truth->maps.truth), &key, &bytes);
 	return bytes;
+}
+
+/* Grows with each packet that the truth sees. */
+static inline uint64_t truth_total(struct bench *bench)
+{
+	int fd = bpf_map__fd(bench->truth->maps.truth);
+	struct truth_key key, *from = NULL;
+	struct truth_bytes bytes;
+	uint64_t packets = 0;
+
+	while (!bpf_map_get_next_key(fd, from, &key)) {
+		if (!bpf_map_lookup_elem(fd, &key, &bytes))
+			packets += bytes.rx_packets + bytes.tx_packets;
+		from = &key;
+	}
+	return packets;
 }
 
 static inline void clear_truth(struct bench *bench)
@@ -229,17 +246,22 @@ static inline int run_case(struct bench *bench, const struct net_case *wanted, u
 {
 	const struct net_case less = scaled(bench, wanted), *net_case = &less;
 	pid_t pid = fork();
-	int status, i;
+	int status, rounds, quiet;
+	uint64_t before;
 
 	if (pid == 0)
 		_exit(net_case->run(bench, net_case, device, peer) & 0xff);
 	status = sample_until(bench, pid);
 	if (!bench->source)
 		return status;
-	/* FINs and their ACKs come after the last process; two read-outs drain what waits. */
-	for (i = 0; i < 3; i++) {
+	/* FINs and their ACKs come after the last process; two read-outs drain what waits. An
+	 * emulated machine is slow enough to send a FIN again, some 200 ms later: it must be silent
+	 * for longer than that. */
+	for (rounds = quiet = 0; quiet < (bench->slow ? 8 : 3) && rounds < MAX_ROUNDS; rounds++) {
+		before = truth_total(bench);
 		usleep(SAMPLE_US);
 		sample(bench);
+		quiet = truth_total(bench) == before ? quiet + 1 : 0;
 	}
 	return status;
 }

@@ -90,7 +90,7 @@ static void test_waiting_map_full(struct bench *bench)
 	static const struct net_case inbound = {"", tcp_in, AF_INET, 100, 2000, 300};
 	struct truth_bytes truth;
 	struct record_bytes *found;
-	uint64_t lost;
+	uint64_t lost, late;
 	int status;
 
 	clear_truth(bench);
@@ -106,10 +106,13 @@ static void test_waiting_map_full(struct bench *bench)
 	tap_ok(!status && counter_list_get(&bench->measured.lost, "net_waiting_map_full") > 0,
 	       "full waiting map: counted (%lu packets)",
 	       counter_list_get(&bench->measured.lost, "net_waiting_map_full"));
+	/* The one packet that waits may find its socket closed: the ACK of a FIN sent twice. */
+	late = bench->measured.no_socket.rx_bytes;
 	tap_ok(found->tx_bytes == truth.tx_bytes && found->rx_bytes < truth.rx_bytes &&
-		       found->rx_bytes + lost >= truth.rx_bytes,
-	       "full waiting map: totals stay right: rx %lu in the row + %lu unattributed of %llu",
-	       found->rx_bytes, lost, truth.rx_bytes);
+		       found->rx_bytes + lost + late >= truth.rx_bytes,
+	       "full waiting map: totals stay right: rx %lu in the row + %lu lost + %lu without a "
+	       "socket of %llu",
+	       found->rx_bytes, lost, late, truth.rx_bytes);
 	stop(bench);
 }
 
