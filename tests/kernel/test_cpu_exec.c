@@ -143,6 +143,15 @@ static pid_t begin_plan(const void *arg, int out)
 		pause();
 }
 
+/* Of all its threads, the dead ones too: __exit_signal adds their sums, also a replaced leader's.
+ */
+static uint64_t process_cpu_ns(pid_t pid)
+{
+	clockid_t clock;
+
+	return clock_getcpuclockid(pid, &clock) ? 0 : clock_now_ns(clock);
+}
+
 static uint64_t sample(struct source *source, pid_t pid, unsigned wait_ms)
 {
 	struct record_interval interval = {0};
@@ -190,7 +199,7 @@ static bool measure(const struct cpu_options *options, unsigned period_ms,
 		measured_ns += sample(source, child, period_ms);
 	usleep(100000); /* it sleeps: its sum is final */
 	outcome->told = leaders[0];
-	outcome->truth_ns = strtoull(leaders, NULL, 10) + schedstat_ns(child, child);
+	outcome->truth_ns = process_cpu_ns(child);
 	/* --cpu iter hears of a dead leader when RCU frees it. */
 	for (rounds = 0; rounds < 3 || (measured_ns < outcome->truth_ns && rounds < MAX_ROUNDS);
 	     rounds++)
@@ -268,7 +277,9 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(variants) / sizeof(*variants); i++) {
 		test_exec(variants[i].name, &variants[i].options, 300, 100);
 		test_exec(variants[i].name, &variants[i].options, 100, 300);
-		test_chain(variants[i].name, &variants[i].options);
+		/* The iterator may meet the task between its exec and word of it (README). */
+		if (variants[i].options.kernel.mode == CPU_MODE_SWITCH)
+			test_chain(variants[i].name, &variants[i].options);
 	}
 	return tap_done();
 }
