@@ -18,8 +18,8 @@
 
 #define AFTER_MS 150
 /* A chain of execs, each from a new thread while the leader may still run, read out all along: so
- * that a read-out falls into every gap of an exec. What a leader runs on after its sum was read is,
- * over the whole chain, less than one link. */
+ * that a read-out falls into every gap of an exec. What a leader runs on after the kernel took its
+ * sum is, over the whole chain, less than one link. */
 #define CHAIN_LENGTH   60
 #define CHAIN_MS       8
 #define CHAIN_SLACK_NS (NSEC_PER_MSEC / 10)
