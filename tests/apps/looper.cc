@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A main thread on the real android::Looper. It reads commands from stdin, one a line, and runs each
  * as a message of its looper; what each message took goes to stdout as
- *	KIND START_BOOT_NS WALL_NS CPU_NS
+ *	KIND START_BOOT_NS WALL_NS CPU_NS WAITED_NS STOLEN_NS LEAD_NS
+ * waited: for a CPU, as the kernel counts it; stolen: by the hypervisor and interrupts, all CPUs, in
+ * ticks; lead: how long before it its command came, since when the thread has not slept.
  * commands: KIND MILLISECONDS
  *	cpu      computes            sleep  nanosleep
  *	lock     waits for a mutex that a niced thread holds      pi  the same, a PI mutex
@@ -210,18 +212,47 @@ static void wait_poll(pthread_mutex_t *)
 	poll_pipe();
 }
 
+/* What the kernel says the calling thread has waited for a CPU; 0 where it does not say. */
+static uint64_t waited_ns(void)
+{
+	unsigned long long ran = 0, waited = 0;
+	FILE *file = fopen("/proc/thread-self/schedstat", "r");
+
+	if (file) {
+		if (fscanf(file, "%llu %llu", &ran, &waited) != 2)
+			abort();
+		fclose(file);
+	}
+	return waited;
+}
+
+static uint64_t stolen_ns(void)
+{
+	unsigned long long irq, softirq, steal;
+	FILE *file = fopen("/proc/stat", "r");
+
+	if (!file || fscanf(file, "cpu %*u %*u %*u %*u %*u %llu %llu %llu", &irq, &softirq,
+			    &steal) != 3)
+		abort();
+	fclose(file);
+	return (irq + softirq + steal) * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
 /* What the messages took. More than these are never on their way. */
 #define MAX_TRUTHS 64
 struct truth {
 	char kind[16];
-	uint64_t boot, wall_since, cpu_since, wall, cpu, parts[3];
+	uint64_t boot, wall_since, cpu_since, waited_since, stolen_since;
+	uint64_t wall, cpu, waited, stolen, lead, parts[3];
 };
 static truth truths[MAX_TRUTHS];
 static unsigned truth_count, truth_told;
+static uint64_t input_since;
 
 static void run(const char *kind, uint64_t ms)
 {
 	uint64_t boot = now_ns(CLOCK_BOOTTIME), cpu = now_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t waited = waited_ns(), stolen = stolen_ns();
 	uint64_t wall = now_ns(CLOCK_MONOTONIC), parts[4] = {};
 
 	if (!strcmp(kind, "cpu"))
@@ -259,6 +290,9 @@ static void run(const char *kind, uint64_t ms)
 	t->boot = boot;
 	t->wall_since = wall;
 	t->cpu_since = cpu;
+	t->lead = input_since ? wall - input_since : 0;
+	t->waited_since = waited;
+	t->stolen_since = stolen;
 	t->wall = now_ns(CLOCK_MONOTONIC) - wall;
 	t->cpu = now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
 	for (int i = 0; i < 3; i++)
@@ -275,6 +309,8 @@ static void finish_truth(void)
 
 	t->cpu = now_ns(CLOCK_THREAD_CPUTIME_ID) - t->cpu_since;
 	t->wall = now_ns(CLOCK_MONOTONIC) - t->wall_since;
+	t->waited = waited_ns() - t->waited_since;
+	t->stolen = stolen_ns() - t->stolen_since;
 	__atomic_store_n(&truth_told, truth_count, __ATOMIC_RELEASE);
 }
 
@@ -289,8 +325,10 @@ static void *tell_truths(void *)
 		for (; told != count; told++) {
 			const truth *t = &truths[told % MAX_TRUTHS];
 
-			printf("%s %llu %llu %llu", t->kind, (unsigned long long)t->boot,
-			       (unsigned long long)t->wall, (unsigned long long)t->cpu);
+			printf("%s %llu %llu %llu %llu %llu %llu", t->kind,
+			       (unsigned long long)t->boot, (unsigned long long)t->wall,
+			       (unsigned long long)t->cpu, (unsigned long long)t->waited,
+			       (unsigned long long)t->stolen, (unsigned long long)t->lead);
 			for (int i = 0; i < 3 && t->parts[0]; i++)
 				printf(" %llu", (unsigned long long)t->parts[i]);
 			putchar('\n');
@@ -318,6 +356,7 @@ class Runner : public MessageHandler {
 
 static sp<Looper> looper;
 static bool quit, rebuild;
+
 
 static int on_input(int fd, int, void *);
 
@@ -358,6 +397,7 @@ static int on_input(int fd, int, void *)
 	ssize_t n = read(fd, text + used, sizeof(text) - used - 1);
 	char *end;
 
+	input_since = now_ns(CLOCK_MONOTONIC);
 	if (n <= 0) {
 		quit = true;
 		return 0;
@@ -385,7 +425,12 @@ int main(int argc, char **argv)
 		return 1;
 	fcntl(0, F_SETFL, fcntl(0, F_GETFL) | O_NONBLOCK);
 	new_looper();
-	puts("ready 0 0 0");
+	/* All of its life until here; the time first, so that none of it is counted after. */
+	unsigned long long ready = now_ns(CLOCK_BOOTTIME);
+
+	printf("ready %llu 0 %llu %llu 0 0\n", ready,
+	       (unsigned long long)now_ns(CLOCK_THREAD_CPUTIME_ID),
+	       (unsigned long long)waited_ns());
 	fflush(stdout);
 	if (argc > 3 && !strcmp(argv[1], "early"))
 		run(argv[2], strtoul(argv[3], NULL, 10));
