@@ -80,10 +80,22 @@ static __always_inline void book_unseen(struct looper_slot *slot, __u32 index, _
 					__u64 cpu_ns, __u64 wait_ns)
 {
 	__u64 ran_ns = cpu_ns - slot->in_cpu_ns, passed_ns = now_ns - slot->in_ns;
+	__u64 before_ns = slot->sums.reason_ns[LOOPER_REASON_UNSEEN];
 
 	loss_add(&looper_losses, LOOPER_LOSS_MISSED_SWITCH, 1);
 	if (passed_ns <= ran_ns)
 		return;
+	/* It was on a run queue when the watch began, so on_cpu was a guess, and the part of its
+	 * wait that lies before was taken for sleep (start_period in blocks_watch.c). */
+	if (!slot->spell && wait_ns > passed_ns - ran_ns) {
+		if (before_ns > wait_ns - (passed_ns - ran_ns))
+			before_ns = wait_ns - (passed_ns - ran_ns);
+		if (before_ns > slot->sums.sleeping_ns)
+			before_ns = slot->sums.sleeping_ns;
+		slot->sums.reason_ns[LOOPER_REASON_UNSEEN] -= before_ns;
+		slot->sums.sleeping_ns -= before_ns;
+		slot->sums.runnable_ns += before_ns;
+	}
 	slot->off_ns = now_ns - (passed_ns - ran_ns);
 	slot->off_state = OFF_CPU_SLEEPING;
 	slot->reason = LOOPER_REASON_UNSEEN;

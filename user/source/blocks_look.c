@@ -190,6 +190,8 @@ int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64
 		*next_ns = sooner(*next_ns, now_ns + BLOCKS_MIN_TICK_NS);
 		return 0;
 	}
+	/* Others were looked at since: the slot's sums are of now, not of then. */
+	now_ns = clock_now_ns(CLOCK_MONOTONIC);
 	idle = !slot.busy_since_ns || relearn(blocks, watched, &slot);
 	/* How its period ended may have come to the ring since that was emptied last. */
 	if (watched->tracking && (idle || slot.periods != watched->period)) {

@@ -15,8 +15,9 @@
 #include "util/clock.h"
 
 /* A process that is not older had its start seen: its first period began there. */
-#define YOUNG_NS (2 * NSEC_PER_SEC)
-#define MAX_FDS  4096
+#define STANDING_TRIES 3
+#define YOUNG_NS       (2 * NSEC_PER_SEC)
+#define MAX_FDS        4096
 
 struct blocks_watch {
 	struct watched rows[LOOPER_MAX_WATCHED];
@@ -140,6 +141,22 @@ static int read_past(pid_t pid, struct past *past)
 	return 0;
 }
 
+/* Where the thread is and what it has behind it, as of *now_ns: read again where that took long,
+ * because what it did meanwhile is in some of the numbers only. */
+static int read_standing(pid_t pid, struct wait_place *place, struct past *past, uint64_t *now_ns)
+{
+	for (int i = 0;; i++) {
+		uint64_t since_ns = clock_now_ns(CLOCK_MONOTONIC);
+		int err = wait_place_read(pid, place);
+
+		if (!err)
+			err = read_past(pid, past);
+		*now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		if (err || i == STANDING_TRIES || *now_ns - since_ns < NSEC_PER_MSEC)
+			return err;
+	}
+}
+
 static uint32_t off_state_of(char state)
 {
 	switch (state) {
@@ -196,10 +213,7 @@ int blocks_watch_start(struct blocks_watch *watch, struct watched *watched,
 	slot.detector = watched->detector;
 	slot.block_ns = block_ns;
 	slot.start_boot_ns = watched->slot_id;
-	now_ns = clock_now_ns(CLOCK_MONOTONIC);
-	err = wait_place_read(watched->pid, &place);
-	if (!err)
-		err = read_past(watched->pid, &past);
+	err = read_standing(watched->pid, &place, &past, &now_ns);
 	if (err)
 		return err;
 	epfd = wait_place_epfd(&place);
