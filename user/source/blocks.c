@@ -296,7 +296,6 @@ static void set(struct summary *summary, const char *key, uint64_t value)
 static int blocks_summarise(struct source *source, struct summary *summary)
 {
 	struct blocks_source *blocks = blocks_source(source);
-	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 	struct stack_stats stats;
 	int err = looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
 
@@ -307,7 +306,8 @@ static int blocks_summarise(struct source *source, struct summary *summary)
 		if (watched && watched->tracking && watched->reported_open &&
 		    looper_kernel_read(blocks->kernel, i, &slot) && slot.busy_since_ns &&
 		    slot.periods == watched->period)
-			err = blocks_report_open(blocks, watched, &slot, now_ns);
+			err = blocks_report_open(blocks, watched, &slot,
+						 clock_now_ns(CLOCK_MONOTONIC));
 	}
 	if (!blocks->stacks)
 		return err;

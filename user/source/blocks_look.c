@@ -207,7 +207,8 @@ int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64
 		/* Asleep in its poll: it wakes us when it works again, so an idle app costs
 		 * nothing. */
 		__atomic_or_fetch(&looper_kernel_slot(blocks->kernel, watched->index)->flags,
-				  LOOPER_SLOT_PARKED, __ATOMIC_RELAXED);
+				  LOOPER_SLOT_PARKED, __ATOMIC_SEQ_CST);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		if (looper_kernel_slot(blocks->kernel, watched->index)->busy_since_ns)
 			*next_ns = sooner(*next_ns, now_ns + first_sample_ns(block_ns));
 		return 0;
