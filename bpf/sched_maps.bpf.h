@@ -27,6 +27,8 @@ const volatile __u32 test_skip_every;    /* tests only: pretend that every n-th 
 __u32 read_epoch;
 __u32 group_epochs[SCHED_GROUPS];
 __u32 test_skip_count;
+/* Execs that the ring tells of: see report_death. */
+__u64 exec_count;
 /* Once a task found no room: its finished slices are in the overflow row of its uid, and a slot
  * that told its sums from birth would count them again. From then on only a first slice makes a
  * slot. */

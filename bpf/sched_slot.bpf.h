@@ -101,6 +101,10 @@ static __always_inline bool report_death(const struct task_slot *slot, __u32 tid
 	death->uid = slot->uid;
 	death->exec_tid = exec_tid;
 	__builtin_memcpy(death->comm, slot->comm, SCHED_COMM_LEN);
+	/* Before the submit, which is a full barrier, and so before the kernel clears in_execve:
+	 * whoever sees the task out of its execve sees that there is word of it. */
+	if (exec_tid)
+		__sync_fetch_and_add(&exec_count, 1);
 	/* A wake-up per death would cost more than the accounting. */
 	bpf_ringbuf_submit(death, bpf_ringbuf_query(&deaths, BPF_RB_AVAIL_DATA) > death_wakeup_bytes
 					  ? BPF_RB_FORCE_WAKEUP

@@ -257,9 +257,9 @@ static int ignore_slot(void *ctx, pid_t tid, const struct task_slot *slot)
 	return 0;
 }
 
-static void bench_read_out(void)
+static void bench_read_out(enum cpu_mode mode)
 {
-	const struct cpu_options options = {.kernel = {.mode = CPU_MODE_SWITCH}};
+	const struct cpu_options options = {.kernel = {.mode = mode}};
 	struct source *source = cpu_source_new(&options);
 	struct target_set *targets = target_set_new(NULL, 0, "");
 	const struct source_context context = {.targets = targets, .interval_ns = 1000000000};
@@ -296,11 +296,15 @@ static void bench_read_out(void)
 	snprintf(value, sizeof(value), "%.3f ms", bench_quantile(scan_ms, 50, 0.5));
 	snprintf(spread, sizeof(spread), "[%.3f..%.3f] %zu tasks",
 		 bench_quantile(scan_ms, 50, 0.25), bench_quantile(scan_ms, 50, 0.75), seen);
-	bench_row("read-out of 10,000 tasks: the maps", value, spread, "<= 0.2 ms");
+	if (mode == CPU_MODE_SWITCH)
+		bench_row("read-out of 10,000 tasks: the maps", value, spread, "<= 0.2 ms");
 	snprintf(value, sizeof(value), "%.3f ms", bench_quantile(sample_ms, 50, 0.5));
 	snprintf(spread, sizeof(spread), "[%.3f..%.3f]", bench_quantile(sample_ms, 50, 0.25),
 		 bench_quantile(sample_ms, 50, 0.75));
-	bench_row("  and all of the sample: deltas, rows, names", value, spread, "");
+	bench_row(mode == CPU_MODE_SWITCH
+			  ? "  and all of the sample: deltas, rows, names"
+			  : "read-out of 10,000 tasks, --cpu iter: all of the sample",
+		  value, spread, "");
 	source->ops->close(source);
 	target_set_free(targets);
 }
@@ -389,7 +393,8 @@ int main(int argc, char **argv)
 	bench_tool(&game, "ping-pong with bpftrace", bpftrace, pairs, "");
 	bench_tool(&game, "ping-pong with perf record -a", perf, pairs, "");
 	end_game(&game);
-	bench_read_out();
+	bench_read_out(CPU_MODE_SWITCH);
+	bench_read_out(CPU_MODE_ITER);
 	bench_rest(jankscope, "switch");
 	bench_rest(jankscope, "iter");
 	return 0;

@@ -17,6 +17,7 @@
 
 #include "cpu_steal.h"
 #include "jankscope/target.h"
+#include "kernel/sched_private.h"
 #include "source/cpu.h"
 #include "spin.h"
 #include "tap.h"
@@ -94,6 +95,14 @@ static uint64_t uid_ns(const struct run *run, uid_t uid)
 	for (size_t i = 0; i < run->interval.cpu.uid_count; i++)
 		if (run->interval.cpu.uids[i].uid == uid)
 			return run->interval.cpu.uids[i].cpu_ns;
+	return 0;
+}
+
+static uint64_t tid_ns(const struct run *run, pid_t tid)
+{
+	for (size_t i = 0; i < run->interval.cpu.task_count; i++)
+		if (run->interval.cpu.tasks[i].tid == tid)
+			return run->interval.cpu.tasks[i].cpu_ns;
 	return 0;
 }
 
@@ -369,7 +378,7 @@ static void test_missed_switches(void)
 {
 	const struct sched_kernel_options kernel = {.mode = CPU_MODE_SWITCH, .test_skip_every = 20};
 	struct run run;
-	uint64_t mine_ns = 0, before_ns;
+	uint64_t mine_ns, before_ns;
 
 	if (!begin(&run, "missed switches", &kernel))
 		return;
@@ -380,9 +389,7 @@ static void test_missed_switches(void)
 	}
 	sample(&run);
 	before_ns = clock_now_ns(CLOCK_PROCESS_CPUTIME_ID) - before_ns;
-	for (size_t i = 0; i < run.interval.cpu.task_count; i++)
-		if (run.interval.cpu.tasks[i].tid == getpid())
-			mine_ns = run.interval.cpu.tasks[i].cpu_ns;
+	mine_ns = tid_ns(&run, getpid());
 	tap_ok(lost(&run, "cpu_missed_switches") > 10, "missed switches: counted (%lu)",
 	       (unsigned long)lost(&run, "cpu_missed_switches"));
 	/* What ran between the baseline and our own first look is in the one and not in the other.
@@ -426,6 +433,30 @@ static void test_torn_read(void)
 	end(&run);
 }
 
+/* An exec whose word does not come, as if another CPU had died while it wrote the record before. */
+static void test_walk_skipped(void)
+{
+	const struct sched_kernel_options kernel = {.mode = CPU_MODE_ITER};
+	struct run run;
+
+	if (!begin(&run, "walk skipped", &kernel))
+		return;
+	burn_ms(50);
+	cpu_source_kernel(run.source)->skeleton->bss->exec_count++;
+	sample(&run);
+	tap_ok(lost(&run, "cpu_walks_skipped") == 1, "walk skipped: counted once (%lu)",
+	       (unsigned long)lost(&run, "cpu_walks_skipped"));
+	tap_ok(!tid_ns(&run, getpid()), "walk skipped: nothing of it is booked");
+	counter_list_free(&run.interval.lost);
+	missing_list_free(&run.interval.missing);
+	cpu_source_kernel(run.source)->skeleton->bss->exec_count--;
+	sample(&run);
+	tap_ok(!lost(&run, "cpu_walks_skipped") && tid_ns(&run, getpid()) >= 50 * NSEC_PER_MSEC,
+	       "walk skipped: the next one has it all (%.1f of 50 ms)",
+	       (double)tid_ns(&run, getpid()) / 1e6);
+	end(&run);
+}
+
 int main(void)
 {
 	kernel_log_init(false);
@@ -438,5 +469,6 @@ int main(void)
 	test_freed_ring_full();
 	test_missed_switches();
 	test_torn_read();
+	test_walk_skipped();
 	return tap_done();
 }

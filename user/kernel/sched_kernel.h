@@ -60,6 +60,9 @@ uint64_t sched_kernel_open_off_ns(const struct sched_kernel *kernel, const struc
 
 typedef int (*task_death_fn)(void *ctx, const struct task_death *death);
 int sched_kernel_deaths(struct sched_kernel *kernel, task_death_fn callback, void *ctx);
+/* How often a thread took its leader's place by execve: so many deaths with an exec_tid the ring
+ * has told, or is about to. A task that iter/task showed under its new identity is among them. */
+uint64_t sched_kernel_execs(const struct sched_kernel *kernel);
 /* Readable when the ring of deaths is half full. */
 int sched_kernel_deaths_fd(const struct sched_kernel *kernel);
 

@@ -229,6 +229,11 @@ int sched_kernel_deaths(struct sched_kernel *kernel, task_death_fn callback, voi
 	return n < 0 ? n : 0;
 }
 
+uint64_t sched_kernel_execs(const struct sched_kernel *kernel)
+{
+	return __atomic_load_n(&kernel->skeleton->bss->exec_count, __ATOMIC_ACQUIRE);
+}
+
 int sched_kernel_deaths_fd(const struct sched_kernel *kernel)
 {
 	return ring_buffer__epoll_fd(kernel->ring);

@@ -6,17 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <uthash.h>
 
 #include "core/loop.h"
 #include "core/summary.h"
 #include "jankscope/target.h"
 #include "source/cpu_ledger.h"
 #include "source/cpu_proc.h"
+#include "source/cpu_read_out.h"
 #include "util/clock.h"
 
 #define ITERATOR_FROM_NS NSEC_PER_SEC
-#define UNTOLD_WINDOW    30 /* read-outs */
 
 static const char *const loss_names[SCHED_LOSS_MAX] = {
 	[SCHED_LOSS_TASK_MAP_FULL] = "cpu_task_map_full",
@@ -27,13 +26,6 @@ static const char *const loss_names[SCHED_LOSS_MAX] = {
 	[SCHED_LOSS_UNTOLD_NS] = "cpu_untold_at_most_ns",
 };
 
-/* Cumulative overflow of a uid as of the last read-out. */
-struct overflow_seen {
-	uid_t uid;
-	uint64_t cpu_ns;
-	UT_hash_handle hh;
-};
-
 struct cpu_source {
 	struct source base;
 	struct cpu_options options;
@@ -41,15 +33,11 @@ struct cpu_source {
 	struct source_context context_copy;
 	struct sched_kernel *kernel; /* NULL: /proc only */
 	struct cpu_ledger *ledger;
-	struct overflow_seen *overflow;
-	uint64_t last_mono_ns, idle_ns, unreadable, missed_seeds;
+	struct cpu_reader *reader;
+	uint64_t last_mono_ns, idle_ns, missed_seeds;
 	uint64_t losses[SCHED_LOSS_MAX], missed_runs, torn_reads;
-	uint64_t sum_busy_ns, sum_idle_ns, sum_overflow_ns;
+	struct cpu_reader_counts counts; /* told so far */
 	bool have_idle;
-	/* --cpu iter: tasks alive, forked and told dead, to know how many deaths went untold */
-	uint64_t alive, deaths_told, untold_reported;
-	int64_t alive_at_begin, in_flight, untold, died[UNTOLD_WINDOW];
-	unsigned window_readings;
 	pid_t *watched; /* at the end of the last interval */
 	size_t watched_count;
 };
@@ -57,217 +45,6 @@ struct cpu_source {
 static struct cpu_source *cpu_source(struct source *source)
 {
 	return (struct cpu_source *)source;
-}
-
-static int book_reading(void *ctx, const struct task_reading *reading)
-{
-	return cpu_ledger_update(ctx, reading);
-}
-
-static int seed_reading(void *ctx, const struct task_reading *reading)
-{
-	return cpu_ledger_seed(ctx, reading);
-}
-
-static struct task_reading reading_of_line(const struct task_line *line)
-{
-	return (struct task_reading){
-		.tid = (pid_t)line->tid,
-		.tgid = (pid_t)line->tgid,
-		.uid = line->uid,
-		.start_boot_ns = line->start_boot_ns,
-		.cpu_ns = line->cpu_ns,
-		.runnable_ns = SOME_U64(line->runnable_ns),
-		.switches_voluntary = SOME_U64(line->switches_voluntary),
-		.switches_involuntary = SOME_U64(line->switches_involuntary),
-		.comm = line->comm,
-	};
-}
-
-static int seed_line(void *ctx, const struct task_line *line)
-{
-	struct task_reading reading = reading_of_line(line);
-
-	return cpu_ledger_seed(ctx, &reading);
-}
-
-static int book_line(void *ctx, const struct task_line *line)
-{
-	struct cpu_source *cpu = ctx;
-	struct task_reading reading = reading_of_line(line);
-
-	cpu->alive++;
-	if (line->in_execve)
-		return 0;
-	/* A row for every sleeping task of the machine would be noise. */
-	if (cpu_ledger_unchanged(cpu->ledger, reading.tid, reading.start_boot_ns, reading.cpu_ns,
-				 line->switches_voluntary + line->switches_involuntary))
-		return 0;
-	return cpu_ledger_update(cpu->ledger, &reading);
-}
-
-static int book_death(void *ctx, const struct task_death *death)
-{
-	struct cpu_source *cpu = ctx;
-	bool iterating = cpu->options.kernel.mode == CPU_MODE_ITER;
-	struct task_reading reading = {
-		.tid = (pid_t)death->tid,
-		.tgid = (pid_t)death->tgid,
-		.uid = death->uid,
-		.start_boot_ns = death->start_boot_ns,
-		.cpu_ns = death->cpu_ns,
-		.runnable_ns = SOME_U64(death->runnable_ns),
-		.switches_voluntary = SOME_U64(death->switches_voluntary),
-		.switches_involuntary = SOME_U64(death->switches_involuntary),
-		.comm = death->comm,
-		.exited = true,
-		.end_boot_ns = death->end_boot_ns,
-	};
-
-	if (death->exec_tid)
-		return cpu_ledger_exec(cpu->ledger, (pid_t)death->exec_tid, (pid_t)death->tid,
-				       death->start_boot_ns);
-	cpu->deaths_told++;
-	if (!iterating) {
-		reading.uninterruptible_ns = SOME_U64(death->uninterruptible_ns);
-		reading.stopped_ns = SOME_U64(death->stopped_ns);
-	}
-	return cpu_ledger_update(cpu->ledger, &reading);
-}
-
-static bool slot_unchanged(void *ctx, pid_t tid, const struct task_slot *slot)
-{
-	struct cpu_source *cpu = ctx;
-
-	return cpu_ledger_unchanged(cpu->ledger, tid, slot->start_boot_ns, slot->cpu_ns,
-				    slot->switches_voluntary + slot->switches_involuntary);
-}
-
-static int book_slot(void *ctx, pid_t tid, const struct task_slot *slot)
-{
-	struct cpu_source *cpu = ctx;
-	struct task_reading reading = {
-		.tid = tid,
-		.tgid = (pid_t)slot->tgid,
-		.uid = slot->uid,
-		.start_boot_ns = slot->start_boot_ns,
-		.cpu_ns = slot->cpu_ns,
-		.runnable_ns = SOME_U64(slot->runnable_ns),
-		.uninterruptible_ns = SOME_U64(slot->uninterruptible_ns),
-		.stopped_ns = SOME_U64(slot->stopped_ns),
-		.switches_voluntary = SOME_U64(slot->switches_voluntary),
-		.switches_involuntary = SOME_U64(slot->switches_involuntary),
-		.comm = slot->comm,
-	};
-
-	/* A dead slot is booked here only if the ring had no room to tell of the death. */
-	if (slot->flags & TASK_SLOT_DEAD) {
-		if (!(slot->flags & TASK_SLOT_UNREPORTED))
-			return 0;
-		reading.exited = true;
-		reading.end_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
-	} else if (slot->off_state == OFF_CPU_UNINTERRUPTIBLE) {
-		reading.uninterruptible_ns.value += sched_kernel_open_off_ns(cpu->kernel, slot);
-	} else if (slot->off_state == OFF_CPU_STOPPED) {
-		reading.stopped_ns.value += sched_kernel_open_off_ns(cpu->kernel, slot);
-	}
-	return cpu_ledger_update(cpu->ledger, &reading);
-}
-
-static int book_running(struct cpu_source *cpu)
-{
-	int err = 0;
-
-	for (unsigned i = 0; i < sched_kernel_cpu_count(cpu->kernel) && !err; i++) {
-		const struct running_task *running = sched_kernel_running(cpu->kernel, i);
-		struct task_reading reading;
-
-		if (!running || !running->tid)
-			continue;
-		reading = (struct task_reading){
-			.tid = (pid_t)running->tid,
-			.tgid = (pid_t)running->tgid,
-			.uid = running->uid,
-			.start_boot_ns = running->start_boot_ns,
-			.cpu_ns = running->cpu_ns,
-			.runnable_ns = SOME_U64(running->runnable_ns),
-			.switches_voluntary = SOME_U64(running->switches_voluntary),
-			.switches_involuntary = SOME_U64(running->switches_involuntary),
-			.comm = running->comm,
-		};
-		/* Its finished slices go to the overflow row; the present one follows them. */
-		if (!sched_kernel_has_slot(cpu->kernel, (pid_t)running->tid))
-			continue;
-		err = cpu_ledger_update(cpu->ledger, &reading);
-	}
-	return err;
-}
-
-static int book_overflow_row(void *ctx, uid_t uid, uint64_t cpu_ns)
-{
-	struct cpu_source *cpu = ctx;
-	struct overflow_seen *seen;
-	uint64_t before;
-
-	HASH_FIND(hh, cpu->overflow, &uid, sizeof(uid), seen);
-	if (!seen) {
-		seen = calloc(1, sizeof(*seen));
-		if (!seen)
-			return -ENOMEM;
-		seen->uid = uid;
-		HASH_ADD(hh, cpu->overflow, uid, sizeof(uid), seen);
-	}
-	before = seen->cpu_ns;
-	seen->cpu_ns = cpu_ns;
-	return cpu_ns > before ? cpu_ledger_overflow(cpu->ledger, uid, cpu_ns - before) : 0;
-}
-
-/* Whoever was born and is not alive has died; not all are told yet, because RCU frees them later,
- * under load by seconds. Deaths of a whole window ago that are still untold were never shown. */
-static int iterate(struct cpu_source *cpu)
-{
-	uint64_t losses[SCHED_LOSS_MAX] = {0}, unused;
-	int64_t died, told, *window;
-	int err;
-
-	cpu->alive = 0;
-	err = sched_kernel_iterate(cpu->kernel, book_line, cpu);
-	/* Births after the walk: who was born during it may count as in flight, none is forgotten.
-	 */
-	if (!err)
-		err = sched_kernel_losses(cpu->kernel, losses, &unused, &unused);
-	died = cpu->alive_at_begin + (int64_t)losses[SCHED_COUNT_BIRTHS] - (int64_t)cpu->alive;
-	told = (int64_t)cpu->deaths_told + (int64_t)losses[SCHED_LOSS_DEATH_RING_FULL];
-	cpu->in_flight = died - told;
-	window = &cpu->died[cpu->window_readings++ % UNTOLD_WINDOW];
-	if (cpu->window_readings > UNTOLD_WINDOW && *window - told > cpu->untold)
-		cpu->untold = *window - told;
-	*window = died;
-	return err;
-}
-
-/* Everything since the last call goes to the ledger; *mono_ns is the moment it is true for. */
-static int read_out(struct cpu_source *cpu, uint64_t *mono_ns)
-{
-	int err;
-
-	if (!cpu->kernel) {
-		*mono_ns = clock_now_ns(CLOCK_MONOTONIC);
-		return cpu_proc_walk(book_reading, cpu->ledger, &cpu->unreadable);
-	}
-	err = sched_kernel_begin_read(cpu->kernel, mono_ns);
-	/* Deaths first: a slot may already have a new owner. */
-	if (!err)
-		err = sched_kernel_deaths(cpu->kernel, book_death, cpu);
-	if (!err && cpu->options.kernel.mode == CPU_MODE_ITER)
-		err = iterate(cpu);
-	if (!err)
-		err = sched_kernel_slots(cpu->kernel, slot_unchanged, book_slot, cpu);
-	if (!err && cpu->options.kernel.mode == CPU_MODE_SWITCH)
-		err = book_running(cpu);
-	if (!err)
-		err = sched_kernel_overflow(cpu->kernel, book_overflow_row, cpu);
-	return err;
 }
 
 static bool read_idle(struct cpu_source *cpu, uint64_t *idle_ns, unsigned *online)
@@ -358,7 +135,6 @@ static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, uint64_t dur
 		record->unaccounted_ns =
 			SOME_I64((int64_t)(record->online_cpus * dur_ns) -
 				 (int64_t)record->busy_ns - (int64_t)record->idle_ns.value);
-		cpu->sum_idle_ns += record->idle_ns.value;
 	}
 	cpu->have_idle = have_idle;
 	if (idle_ns > cpu->idle_ns)
@@ -376,19 +152,19 @@ static void add_delta(struct counter_list *lost, const char *name, uint64_t now,
 
 static void add_losses(struct cpu_source *cpu, struct counter_list *lost)
 {
-	uint64_t losses[SCHED_LOSS_MAX], missed_runs, torn_reads, zero;
+	const struct cpu_reader_counts *counts = cpu_reader_counts(cpu->reader);
+	uint64_t losses[SCHED_LOSS_MAX], missed_runs, torn_reads;
 
 	add_delta(lost, "cpu_missed_seeds", cpu_ledger_missed_seeds(cpu->ledger),
 		  &cpu->missed_seeds);
-	zero = 0;
-	add_delta(lost, "cpu_unreadable_tasks", cpu->unreadable, &zero);
-	cpu->unreadable = 0;
+	add_delta(lost, "cpu_unreadable_tasks", counts->unreadable, &cpu->counts.unreadable);
 	if (!cpu->kernel || sched_kernel_losses(cpu->kernel, losses, &missed_runs, &torn_reads))
 		return;
 	for (int i = 0; i < SCHED_LOSS_MAX; i++)
 		if (loss_names[i])
 			add_delta(lost, loss_names[i], losses[i], &cpu->losses[i]);
-	add_delta(lost, "cpu_deaths_untold", (uint64_t)cpu->untold, &cpu->untold_reported);
+	add_delta(lost, "cpu_deaths_untold", counts->deaths_untold, &cpu->counts.deaths_untold);
+	add_delta(lost, "cpu_walks_skipped", counts->walks_skipped, &cpu->counts.walks_skipped);
 	add_delta(lost, "cpu_missed_runs", missed_runs, &cpu->missed_runs);
 	add_delta(lost, "cpu_torn_reads", torn_reads, &cpu->torn_reads);
 }
@@ -399,21 +175,10 @@ static int take_baseline(struct cpu_source *cpu)
 	struct record_cpu ignored = {0};
 	struct counter_list lost = {0};
 	uint64_t mono_ns;
-	int err;
+	int err = cpu_reader_baseline(cpu->reader, &mono_ns);
 
-	/* First of all how far the scheduler's clock is from ours (a boot's start, and all that NTP
-	 * has slewed since): what runs now is seeded by it. */
-	err = cpu->kernel ? sched_kernel_begin_read(cpu->kernel, &mono_ns) : 0;
-	if (!err && cpu->kernel && sched_kernel_has_iterator(cpu->kernel))
-		err = sched_kernel_iterate(cpu->kernel, seed_line, cpu->ledger);
-	else if (!err)
-		err = cpu_proc_walk(seed_reading, cpu->ledger, &cpu->unreadable);
-	if (!err)
-		err = read_out(cpu, &mono_ns);
 	if (err)
 		return err;
-	cpu->alive_at_begin = -cpu->in_flight;
-	cpu->window_readings = 0;
 	cpu->last_mono_ns = mono_ns;
 	err = close_interval(cpu, mono_ns, 0, &ignored);
 	/* What happened while we attached is not part of the run. */
@@ -426,7 +191,7 @@ static int on_ring_half_full(void *ctx, uint32_t events)
 {
 	struct cpu_source *cpu = ctx;
 
-	return sched_kernel_deaths(cpu->kernel, book_death, cpu);
+	return cpu_reader_deaths(cpu->reader);
 }
 
 static int cpu_open(struct source *source, const struct source_context *context)
@@ -465,7 +230,8 @@ static int cpu_open(struct source *source, const struct source_context *context)
 		source->variant = "proc";
 		source->state = SOURCE_DEGRADED;
 	}
-	err = take_baseline(cpu);
+	cpu->reader = cpu_reader_new(cpu->kernel, kernel->mode == CPU_MODE_ITER, cpu->ledger);
+	err = cpu->reader ? take_baseline(cpu) : -ENOMEM;
 	if (!err && cpu->kernel && context->loop)
 		err = loop_add_fd(context->loop, sched_kernel_deaths_fd(cpu->kernel), EPOLLIN,
 				  on_ring_half_full, cpu);
@@ -479,7 +245,7 @@ static int cpu_sample(struct source *source, struct record_interval *interval)
 {
 	struct cpu_source *cpu = cpu_source(source);
 	uint64_t mono_ns, dur_ns = 0;
-	int err = read_out(cpu, &mono_ns);
+	int err = cpu_reader_read_out(cpu->reader, &mono_ns);
 
 	if (!err) {
 		dur_ns = mono_ns - cpu->last_mono_ns;
@@ -501,8 +267,6 @@ static int cpu_sample(struct source *source, struct record_interval *interval)
 	if (!cpu->kernel || cpu->options.kernel.mode == CPU_MODE_ITER)
 		missing_list_set(&interval->missing, "cpu.tasks.sleeping_ns",
 				 "the off-CPU split needs --cpu switch");
-	cpu->sum_busy_ns += interval->cpu.busy_ns;
-	cpu->sum_overflow_ns += interval->cpu.overflow_ns;
 	return 0;
 }
 
@@ -510,17 +274,18 @@ static int cpu_sample(struct source *source, struct record_interval *interval)
 static int cpu_summarise(struct source *source, struct summary *summary)
 {
 	const struct cpu_source *cpu = cpu_source(source);
+	int64_t in_flight;
 
 	if (!cpu->kernel || cpu->options.kernel.mode != CPU_MODE_ITER)
 		return 0;
+	in_flight = cpu_reader_counts(cpu->reader)->deaths_in_flight;
 	return summary_set_total(summary, "cpu.deaths_in_flight",
-				 cpu->in_flight > 0 ? (double)cpu->in_flight : 0);
+				 in_flight > 0 ? (double)in_flight : 0);
 }
 
 static void cpu_close(struct source *source)
 {
 	struct cpu_source *cpu = cpu_source(source);
-	struct overflow_seen *seen, *next;
 
 	if (!source)
 		return;
@@ -528,10 +293,7 @@ static void cpu_close(struct source *source)
 		loop_remove_fd(cpu->context->loop, sched_kernel_deaths_fd(cpu->kernel));
 	sched_kernel_close(cpu->kernel);
 	cpu_ledger_free(cpu->ledger);
-	HASH_ITER (hh, cpu->overflow, seen, next) {
-		HASH_DEL(cpu->overflow, seen);
-		free(seen);
-	}
+	cpu_reader_free(cpu->reader);
 	free(cpu->watched);
 	free(cpu);
 }

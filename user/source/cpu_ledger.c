@@ -11,6 +11,7 @@
 #define PAGE_TIDS 512
 #define MAX_PAGES ((4 << 20) / PAGE_TIDS) /* PID_MAX_LIMIT of 64-bit kernels */
 #define TICK_NS   10000000ull
+#define FORGET_NS 10000000000ull
 
 struct known_task {
 	uint64_t start_boot_ns; /* 0: no task seen under this tid */
@@ -27,7 +28,7 @@ struct departed_task {
 		uint64_t tid;
 	} key;
 	struct known_task known;
-	uint32_t since; /* the interval in which its tid had a new owner */
+	uint64_t since_ns; /* end of the interval before its tid had a new owner */
 	UT_hash_handle hh;
 };
 
@@ -52,6 +53,7 @@ struct cpu_ledger {
 	uint64_t attach_boot_ns;
 	uint64_t missed_seeds;
 	uint64_t overflow_ns;
+	uint64_t end_ns; /* of the last interval */
 	uint32_t interval;
 	struct known_task *pages[MAX_PAGES];
 	struct departed_task *departed;
@@ -70,6 +72,7 @@ struct cpu_ledger *cpu_ledger_new(uint64_t attach_boot_ns)
 
 	if (ledger) {
 		ledger->attach_boot_ns = attach_boot_ns;
+		ledger->end_ns = attach_boot_ns;
 		ledger->interval = 1;
 	}
 	return ledger;
@@ -118,13 +121,18 @@ static struct known_task *known_task(struct cpu_ledger *ledger, pid_t tid, bool 
 	return &ledger->pages[page][tid % PAGE_TIDS];
 }
 
+static bool started_at(const struct known_task *known, uint64_t start_boot_ns, bool coarse)
+{
+	if (known->start_boot_ns == start_boot_ns)
+		return true;
+	if (!known->coarse && !coarse)
+		return false;
+	return known->start_boot_ns / TICK_NS == start_boot_ns / TICK_NS;
+}
+
 static bool same_task(const struct known_task *known, const struct task_reading *reading)
 {
-	if (known->start_boot_ns == reading->start_boot_ns)
-		return true;
-	if (!known->coarse && !reading->start_is_coarse)
-		return false;
-	return known->start_boot_ns / TICK_NS == reading->start_boot_ns / TICK_NS;
+	return started_at(known, reading->start_boot_ns, reading->start_is_coarse);
 }
 
 static void take_sums(struct known_task *known, const struct task_reading *reading)
@@ -210,7 +218,7 @@ static int remember_departed(struct cpu_ledger *ledger, pid_t tid, const struct 
 		return -ENOMEM;
 	task->key = (struct departed_key){known->start_boot_ns, (uint64_t)tid};
 	task->known = *known;
-	task->since = ledger->interval;
+	task->since_ns = ledger->end_ns;
 	HASH_ADD(hh, ledger->departed, key, sizeof(task->key), task);
 	return 0;
 }
@@ -275,8 +283,16 @@ int cpu_ledger_exec(struct cpu_ledger *ledger, pid_t old_tid, pid_t tid, uint64_
 
 	if (!thread || !leader)
 		return -ENOMEM;
-	before = *leader;
-	if (before.start_boot_ns == start_boot_ns && !before.dead) {
+	if (!started_at(leader, start_boot_ns, false)) {
+		if (leader->start_boot_ns && !leader->dead)
+			err = remember_departed(ledger, tid, leader);
+		/* So young that no read-out has seen it; where it is older than the attach, nobody
+		 * knows what it had run before. */
+		*leader = (struct known_task){.dead = start_boot_ns < ledger->attach_boot_ns};
+	}
+	if (!err && !leader->dead) { /* its death will be told under the thread's tid */
+		before = *leader;
+		before.start_boot_ns = start_boot_ns;
 		before.interval = 0; /* a row of its own */
 		err = remember_departed(ledger, old_tid, &before);
 	}
@@ -297,17 +313,17 @@ int cpu_ledger_exec(struct cpu_ledger *ledger, pid_t old_tid, pid_t tid, uint64_
 	return 0;
 }
 
-/* Of a leader whose place a thread has taken by execve the death is told under the thread's tid;
- * when it comes before word of the exec, it is still the leader that we know. */
+/* A leader whose place a thread has taken by execve bears the thread's tid from then on; what is
+ * told of it before word of the exec is still of the leader that we know. */
 static bool is_replaced_leader(struct cpu_ledger *ledger, const struct task_reading *reading)
 {
 	const struct known_task *leader;
 
-	if (reading->tid == reading->tgid || reading->start_is_coarse ||
-	    find_departed(ledger, reading->tid, reading->start_boot_ns))
+	if (reading->tid == reading->tgid || reading->start_is_coarse)
 		return false;
 	leader = known_task(ledger, reading->tgid, false);
-	return leader && !leader->coarse && leader->start_boot_ns == reading->start_boot_ns;
+	return leader && !leader->coarse && leader->start_boot_ns == reading->start_boot_ns &&
+	       !find_departed(ledger, reading->tid, reading->start_boot_ns);
 }
 
 int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told)
@@ -319,7 +335,7 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told
 	bool late;
 	int err;
 
-	if (told->exited && is_replaced_leader(ledger, told)) {
+	if (is_replaced_leader(ledger, told)) {
 		as_leader.tid = told->tgid;
 		reading = &as_leader;
 	}
@@ -503,13 +519,14 @@ static int sum_uids(struct cpu_ledger *ledger, struct record_cpu *cpu)
 	return 0;
 }
 
-/* The departed whose death was never told (the ring was full) go after two intervals. */
+/* The departed whose death was not told in so long (RCU frees a task late, under load by seconds)
+ * will never be: the ring was full. */
 static void forget_departed(struct cpu_ledger *ledger)
 {
 	struct departed_task *task, *next;
 
 	HASH_ITER (hh, ledger->departed, task, next) {
-		if (ledger->interval - task->since > 2) {
+		if (ledger->end_ns - task->since_ns > FORGET_NS) {
 			HASH_DEL(ledger->departed, task);
 			free(task);
 		}
@@ -566,6 +583,7 @@ int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t d
 	ledger->row_count = 0;
 	ledger->overflow_ns = 0;
 	ledger->interval++;
+	ledger->end_ns = end_boot_ns;
 	forget_departed(ledger);
 	return err;
 }
