@@ -107,8 +107,8 @@ void layer_count_causes(struct layer *layer, uint32_t jank, bool dropped)
 		JANK_NON_ANIMATING | JANK_DISPLAY_OFF | JANK_MODE_CHANGE | JANK_POWER_MODE;
 
 	layer->rows++;
-	for (unsigned bit = 0; bit < 16; bit++)
-		layer->jank_rows[bit] += jank >> bit & 1;
+	for (uint32_t left = jank & FRAME_JANK_MASK; left; left &= left - 1)
+		layer->jank_rows[__builtin_ctz(left)]++;
 	if (jank & FRAME_JANK_MASK & ~(uint32_t)JANK_NONE)
 		layer->janky++;
 	if (jank & hidden)

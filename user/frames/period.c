@@ -155,38 +155,26 @@ static size_t sorted_find(const struct period_sorted *s, double value)
 	return low;
 }
 
-static void sorted_close(struct period_sorted *s)
-{
-	if (s->hole == s->count)
-		return;
-	s->count--;
-	memmove(s->values + s->hole, s->values + s->hole + 1,
-		(s->count - s->hole) * sizeof(s->values[0]));
-	s->hole = s->count;
-}
-
 static void sorted_remove(struct period_sorted *s, double value)
 {
-	sorted_close(s);
-	s->hole = sorted_find(s, value);
+	size_t at = sorted_find(s, value);
+
+	if (at == s->count)
+		return;
+	s->count--;
+	memmove(s->values + at, s->values + at + 1, (s->count - at) * sizeof(s->values[0]));
 }
 
-/* Move the hole, or a new place at the end, to where the value belongs. */
 static void sorted_add(struct period_sorted *s, double value)
 {
-	size_t at = s->hole;
+	size_t at;
 
-	if (at == s->count) {
-		if (s->count == PERIOD_WINDOW_MAX)
-			return;
-		s->count++;
-	}
-	for (; at + 1 < s->count && s->values[at + 1] < value; at++)
-		s->values[at] = s->values[at + 1];
-	for (; at && s->values[at - 1] > value; at--)
-		s->values[at] = s->values[at - 1];
+	if (s->count == PERIOD_WINDOW_MAX)
+		return;
+	at = sorted_find(s, value);
+	memmove(s->values + at + 1, s->values + at, (s->count - at) * sizeof(s->values[0]));
 	s->values[at] = value;
-	s->hole = s->count;
+	s->count++;
 }
 
 /* Narrow the limits within which a difference stays this multiple. */
@@ -289,7 +277,6 @@ static void start_over(struct period_window *w, size_t rank)
 	w->above = 0;
 	w->below = 1e300;
 	w->periods.count = 0;
-	w->periods.hole = 0;
 	for (size_t i = 0; i < n; i++)
 		add_period(w, differences[i]);
 	count_limits(w);
@@ -306,7 +293,6 @@ static int64_t period_of_window(struct period_window *w)
 	/* whether the difference of that rank lies between the limits */
 	if (w->shortest <= 0 || rank < w->not_above || rank >= w->under)
 		start_over(w, rank);
-	sorted_close(&w->periods);
 	if (!w->periods.count)
 		return 0;
 	middle = w->periods.count / 2;

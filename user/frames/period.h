@@ -19,11 +19,10 @@ size_t period_sort(int64_t *times_ns, size_t count);
 /* The period of sorted distinct times; 0 where no difference is long enough. */
 int64_t period_global(const int64_t *times_ns, size_t count);
 
-/* Numbers in ascending order, where one mostly goes when another comes. */
+/* Numbers in ascending order. */
 struct period_sorted {
 	double values[PERIOD_WINDOW_MAX];
 	size_t count;
-	size_t hole; /* place of a value that is gone; count: there is none */
 };
 
 /* The period around one time after the other, half a second to each side. */

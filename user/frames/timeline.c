@@ -19,24 +19,34 @@ static void index_free(struct index *index)
 	free(index->heads);
 }
 
-static uint64_t index_add(struct index *index, const struct slot *slot, uint64_t slot_number,
-			  int32_t pid)
+static uint32_t index_add(struct index *index, const struct slot *slot, int32_t pid)
 {
-	uint64_t *head = index_head(index, slot->machine, pid, slot->token);
+	uint32_t *head = index_head(index, slot->machine, pid, slot->token);
 	uint64_t number = ++index->last;
 
 	index->ring[number % WINDOW] = (struct mark){
 		.token = slot->token,
 		.ts_ns = slot->ts_ns,
 		.end_ns = TIMELINE_NONE,
-		.slot = slot_number,
 		.older = *head,
 		.pid = pid,
 		.machine = slot->machine,
-		.present_type = slot->present_type,
+		.dropped = slot->present_type == PRESENT_DROPPED,
 	};
-	*head = number;
-	return number;
+	*head = (uint32_t)number;
+	return (uint32_t)number;
+}
+
+/* The end of a row, or TIMELINE_NONE; what is joined with it sees the same. */
+static void set_end(struct timeline *t, struct slot *slot, int64_t end_ns, uint32_t order)
+{
+	struct index *index = timeline_index(t, slot->kind);
+	struct mark *mark = index ? index_at(index, slot->mark) : NULL;
+
+	slot->end_ns = end_ns;
+	slot->end_order = order;
+	if (mark)
+		mark->end_ns = end_ns;
 }
 
 struct timeline *timeline_new(const struct timeline_options *options)
@@ -73,7 +83,7 @@ void timeline_free(struct timeline *t)
 	free(t);
 }
 
-static uint64_t *slot_head(const struct timeline *t, uint32_t machine, int64_t cookie)
+static uint32_t *slot_head(const struct timeline *t, uint32_t machine, int64_t cookie)
 {
 	/* as above */
 	uint64_t block = hash_u64((uint64_t)cookie >> 10 ^ (uint64_t)machine << 32);
@@ -82,33 +92,31 @@ static uint64_t *slot_head(const struct timeline *t, uint32_t machine, int64_t c
 }
 
 /* The newest slot of that cookie, from this number back. */
-static struct slot *find_slot(const struct timeline *t, uint64_t number, uint32_t machine,
-			      int64_t cookie, uint64_t *found)
+static struct slot *find_slot(const struct timeline *t, uint32_t number, uint32_t machine,
+			      int64_t cookie)
 {
 	struct slot *slot;
 
 	for (unsigned n = 0; n < MAX_CHAIN && (slot = slot_at(t, number)); n++) {
-		if (slot->cookie == cookie && slot->machine == machine && slot->kind != KIND_FREE) {
-			*found = number;
+		if (slot->cookie == cookie && slot->machine == machine && slot->kind != KIND_FREE)
 			return slot;
-		}
 		number = slot->older;
 	}
 	return NULL;
 }
 
-static int new_slot(struct timeline *t, uint32_t machine, int64_t cookie, struct slot **slot,
-		    uint64_t *number)
+static int new_slot(struct timeline *t, uint32_t machine, int64_t cookie, struct slot **slot)
 {
-	uint64_t *head = slot_head(t, machine, cookie);
+	uint32_t *head = slot_head(t, machine, cookie);
+	uint64_t number;
 	int err = 0;
 
 	if (t->last - t->settled == WINDOW - 1)
 		err = timeline_settle_oldest(t);
 	if (err)
 		return err;
-	*number = ++t->last;
-	*slot = &t->ring[*number % WINDOW];
+	number = ++t->last;
+	*slot = &t->ring[number % WINDOW];
 	**slot = (struct slot){
 		.cookie = cookie,
 		.machine = machine,
@@ -116,13 +124,13 @@ static int new_slot(struct timeline *t, uint32_t machine, int64_t cookie, struct
 		.end_ns = TIMELINE_NONE,
 		.layer = UINT32_MAX,
 	};
-	*head = *number;
+	*head = (uint32_t)number;
 	return 0;
 }
 
 struct tangle {
 	int64_t ts_ns;
-	uint64_t order;
+	uint32_t order;
 	struct slot *slot;
 	bool end;
 };
@@ -133,7 +141,8 @@ static int tangle_compare(const void *a, const void *b)
 
 	if (x->ts_ns != y->ts_ns)
 		return x->ts_ns < y->ts_ns ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	/* both are in the window: far less than half of the numbers lies between them */
+	return x->order == y->order ? 0 : (int32_t)(x->order - y->order) < 0 ? -1 : 1;
 }
 
 /* One cookie's events came out of the order of their times, or the cookie was used again: pair
@@ -141,12 +150,11 @@ static int tangle_compare(const void *a, const void *b)
 static int untangle(struct timeline *t, uint32_t machine, int64_t cookie)
 {
 	struct tangle events[2 * MAX_TANGLE] = {{0}};
-	uint64_t number = *slot_head(t, machine, cookie);
+	uint32_t number = *slot_head(t, machine, cookie);
 	struct slot *slot, *spare[MAX_TANGLE];
 	size_t count = 0, spares = 0;
 
-	while (count < 2 * MAX_TANGLE - 1 &&
-	       (slot = find_slot(t, number, machine, cookie, &number))) {
+	while (count < 2 * MAX_TANGLE - 1 && (slot = find_slot(t, number, machine, cookie))) {
 		slot->tangled = true;
 		if (slot->kind == TIMELINE_END) {
 			events[count++] =
@@ -158,7 +166,7 @@ static int untangle(struct timeline *t, uint32_t machine, int64_t cookie)
 			if (slot->end_ns != TIMELINE_NONE)
 				events[count++] =
 					(struct tangle){slot->end_ns, slot->end_order, slot, true};
-			slot->end_ns = TIMELINE_NONE;
+			set_end(t, slot, TIMELINE_NONE, 0);
 		}
 		number = slot->older;
 	}
@@ -169,15 +177,13 @@ static int untangle(struct timeline *t, uint32_t machine, int64_t cookie)
 		if (!events[i].end)
 			continue;
 		if (i && !events[i - 1].end) {
-			events[i - 1].slot->end_ns = events[i].ts_ns;
-			events[i - 1].slot->end_order = events[i].order;
+			set_end(t, events[i - 1].slot, events[i].ts_ns, events[i].order);
 			continue;
 		}
 		if (spares) {
 			slot = spare[--spares];
 		} else {
-			uint64_t unused;
-			int err = new_slot(t, machine, cookie, &slot, &unused);
+			int err = new_slot(t, machine, cookie, &slot);
 
 			if (err)
 				return err;
@@ -192,40 +198,37 @@ static int untangle(struct timeline *t, uint32_t machine, int64_t cookie)
 
 static int add_end(struct timeline *t, const struct timeline_event *event)
 {
-	uint64_t found, number;
 	struct slot *slot = find_slot(t, *slot_head(t, event->machine, event->cookie),
-				      event->machine, event->cookie, &found);
+				      event->machine, event->cookie);
 	bool tangled = false;
 	int err;
 
 	if (slot && !slot->tangled && slot->kind != TIMELINE_END && slot->ts_ns <= event->ts_ns &&
 	    slot->end_ns == TIMELINE_NONE) {
-		slot->end_ns = event->ts_ns;
-		slot->end_order = t->order;
+		set_end(t, slot, event->ts_ns, (uint32_t)t->order);
 		return 0;
 	}
 	if (slot)
 		tangled = true;
-	err = new_slot(t, event->machine, event->cookie, &slot, &number);
+	err = new_slot(t, event->machine, event->cookie, &slot);
 	if (err)
 		return err;
 	slot->kind = TIMELINE_END;
 	slot->end_ns = event->ts_ns;
-	slot->end_order = t->order;
+	slot->end_order = (uint32_t)t->order;
 	return tangled ? untangle(t, event->machine, event->cookie) : 0;
 }
 
 static int add_start(struct timeline *t, const struct timeline_event *event)
 {
 	struct slot *older, *slot;
-	uint64_t found, number;
 	bool surface = event->kind >= TIMELINE_EXPECTED_SURFACE, tangled = false;
 	struct index *index = timeline_index(t, (uint8_t)event->kind);
 	int32_t key_pid = event->kind == TIMELINE_EXPECTED_SURFACE ? event->pid : 0;
 	int err;
 
 	older = find_slot(t, *slot_head(t, event->machine, event->cookie), event->machine,
-			  event->cookie, &found);
+			  event->cookie);
 	if (older) {
 		int64_t last_ns = older->kind == TIMELINE_END || older->end_ns != TIMELINE_NONE
 					  ? older->end_ns
@@ -233,20 +236,21 @@ static int add_start(struct timeline *t, const struct timeline_event *event)
 
 		tangled = older->tangled || last_ns > event->ts_ns;
 	}
-	err = new_slot(t, event->machine, event->cookie, &slot, &number);
+	err = new_slot(t, event->machine, event->cookie, &slot);
 	if (err)
 		return err;
 	slot->kind = (uint8_t)event->kind;
 	slot->ts_ns = event->ts_ns;
 	slot->token = event->token;
 	slot->display_token = surface ? event->display_token : event->token;
-	slot->order = t->order;
+	slot->order = (uint32_t)t->order;
 	slot->pid = event->pid;
 	slot->jank = event->jank;
 	slot->is_buffer = event->is_buffer;
 	slot->on_time = event->on_time;
 	slot->gpu = event->gpu;
 	slot->has_severity = event->has_severity;
+	slot->has_name = event->layer != NULL;
 	slot->present_type =
 		event->present_type <= PRESENT_UNKNOWN ? (uint8_t)event->present_type : 0;
 	slot->prediction_type =
@@ -261,10 +265,10 @@ static int add_start(struct timeline *t, const struct timeline_event *event)
 	if (event->kind == TIMELINE_ACTUAL_DISPLAY || event->kind == TIMELINE_ACTUAL_SURFACE)
 		t->counts.actual++;
 	else if (event->kind == TIMELINE_EXPECTED_DISPLAY ||
-		 !timeline_find_mark(t, index, event->machine, key_pid, event->token, event->ts_ns))
+		 !timeline_find_mark(index, event->machine, key_pid, event->token, event->ts_ns))
 		t->counts.expected++; /* one a token and process, as trace_processor keeps them */
 	if (index)
-		slot->mark = index_add(index, slot, number, key_pid);
+		slot->mark = index_add(index, slot, key_pid);
 	return tangled ? untangle(t, event->machine, event->cookie) : 0;
 }
 

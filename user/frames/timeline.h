@@ -18,6 +18,7 @@ struct timeline_row {
 	uint32_t jank;
 	uint8_t present_type, prediction_type, severity;
 	bool surface, on_time, gpu, has_severity, has_layer;
+	bool has_name; /* of the layer; it may be empty */
 };
 
 /* An app frame that reached the screen. */

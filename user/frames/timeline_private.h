@@ -17,36 +17,38 @@
 /* A row that may still change, or an end without a start. */
 struct slot {
 	int64_t ts_ns, end_ns, cookie, token, display_token;
-	uint64_t order, end_order; /* of the start and the end in the trace */
-	uint64_t older;            /* the next older slot in the chain of this cookie's hash */
-	uint64_t mark;             /* the entry of this row in the index of its kind */
+	uint32_t order, end_order; /* of the start and the end in the trace, the lower halves */
+	uint32_t older;            /* the next older slot in the chain of this cookie's hash */
+	uint32_t mark;             /* the entry of this row in the index of its kind */
 	int32_t pid;
 	uint32_t machine, layer, jank;
 	uint8_t kind, present_type, prediction_type, severity;
 	int8_t is_buffer;
-	bool on_time, gpu, has_severity, tangled;
+	bool on_time, gpu, has_severity, has_name, tangled;
 };
 
 /* Times of a row by its token; outlives the slot. */
 struct mark {
 	int64_t token, ts_ns, end_ns;
-	uint64_t slot, older;
+	uint32_t older;
 	int32_t pid;
 	uint32_t machine;
-	uint8_t present_type;
+	bool dropped;
 };
 
-/* Rings: entry n lies at n % WINDOW and is gone when the ring went round. Numbers start at 1. */
+/* Rings: entry n lies at n % WINDOW and is gone when the ring went round. Numbers start at 1; of a
+ * number that is kept in an entry the lower half is enough, and small entries stay in the caches.
+ */
 struct index {
 	struct mark *ring;
-	uint64_t *heads;
+	uint32_t *heads;
 	uint64_t last;
 };
 
 struct timeline {
 	struct timeline_options options;
 	struct slot *ring;
-	uint64_t *heads;
+	uint32_t *heads;
 	uint64_t last, settled; /* number of the newest slot, and of the newest settled one */
 	uint64_t order;
 	struct index expected_display, actual_display, expected_surface;
@@ -58,7 +60,7 @@ struct timeline {
 	struct timeline_counts counts;
 };
 
-static inline uint64_t *index_head(const struct index *index, uint32_t machine, int32_t pid,
+static inline uint32_t *index_head(const struct index *index, uint32_t machine, int32_t pid,
 				   int64_t token)
 {
 	/* tokens count up: neighbours stay neighbours, which the caches like */
@@ -67,17 +69,20 @@ static inline uint64_t *index_head(const struct index *index, uint32_t machine, 
 	return &index->heads[((uint64_t)token + block) % HEADS];
 }
 
-static inline struct mark *index_at(const struct index *index, uint64_t number)
+/* The entry with this number, or NULL when the ring went round. */
+static inline struct mark *index_at(const struct index *index, uint32_t number)
 {
-	if (!number || number + WINDOW <= index->last)
+	if (!number || (uint32_t)index->last - number >= WINDOW)
 		return NULL;
 	return &index->ring[number % WINDOW];
 }
 
 /* The slot with this number, or NULL when it was settled. */
-static inline struct slot *slot_at(const struct timeline *t, uint64_t number)
+static inline struct slot *slot_at(const struct timeline *t, uint32_t number)
 {
-	return number > t->settled ? &t->ring[number % WINDOW] : NULL;
+	if (!number || (uint32_t)t->last - number >= (uint32_t)(t->last - t->settled))
+		return NULL;
+	return &t->ring[number % WINDOW];
 }
 
 static inline struct index *timeline_index(struct timeline *t, uint8_t kind)
@@ -95,7 +100,7 @@ static inline struct index *timeline_index(struct timeline *t, uint8_t kind)
 
 /* The best entry of a token near a time: one close by before one far away, then one that was
  * presented and has an end, then the first in the trace. */
-struct mark *timeline_find_mark(const struct timeline *t, const struct index *index,
-				uint32_t machine, int32_t pid, int64_t token, int64_t near_ns);
+struct mark *timeline_find_mark(const struct index *index, uint32_t machine, int32_t pid,
+				int64_t token, int64_t near_ns);
 /* The oldest slot leaves the window. 0 or -ENOMEM. */
 int timeline_settle_oldest(struct timeline *t);

@@ -38,17 +38,10 @@ static int add_vsync(struct timeline *t, int64_t present_ns)
 	return 0;
 }
 
-static int64_t mark_end(const struct timeline *t, const struct mark *mark)
+struct mark *timeline_find_mark(const struct index *index, uint32_t machine, int32_t pid,
+				int64_t token, int64_t near_ns)
 {
-	const struct slot *slot = slot_at(t, mark->slot);
-
-	return slot ? slot->end_ns : mark->end_ns;
-}
-
-struct mark *timeline_find_mark(const struct timeline *t, const struct index *index,
-				uint32_t machine, int32_t pid, int64_t token, int64_t near_ns)
-{
-	uint64_t number = *index_head(index, machine, pid, token);
+	uint32_t number = *index_head(index, machine, pid, token);
 	struct mark *best = NULL, *mark;
 	int best_rank = -1;
 
@@ -62,8 +55,7 @@ struct mark *timeline_find_mark(const struct timeline *t, const struct index *in
 		if (best && !near)
 			break; /* the chain goes back in time */
 		{
-			bool shown = mark->present_type != PRESENT_DROPPED &&
-				     mark_end(t, mark) != TIMELINE_NONE;
+			bool shown = !mark->dropped && mark->end_ns != TIMELINE_NONE;
 			int rank = (near ? 2 : 0) + (shown ? 1 : 0);
 
 			if (rank >= best_rank) {
@@ -94,23 +86,23 @@ static int settle_surface(struct timeline *t, const struct slot *slot)
 		layer->dropped++;
 		return 0;
 	}
-	shown = timeline_find_mark(t, &t->actual_display, slot->machine, 0, slot->display_token,
+	shown = timeline_find_mark(&t->actual_display, slot->machine, 0, slot->display_token,
 				   slot->ts_ns);
 	if (!shown) {
 		layer->no_display++;
 		return 0;
 	}
-	frame.present_ns = mark_end(t, shown);
+	frame.present_ns = shown->end_ns;
 	if (frame.present_ns == TIMELINE_NONE) {
 		layer->unfinished++;
 		return 0;
 	}
-	due = timeline_find_mark(t, &t->expected_display, slot->machine, 0, slot->display_token,
+	due = timeline_find_mark(&t->expected_display, slot->machine, 0, slot->display_token,
 				 slot->ts_ns);
-	expected = timeline_find_mark(t, &t->expected_surface, slot->machine, slot->pid,
-				      slot->token, slot->ts_ns);
-	due_end = due ? mark_end(t, due) : TIMELINE_NONE;
-	expected_end = expected ? mark_end(t, expected) : TIMELINE_NONE;
+	expected = timeline_find_mark(&t->expected_surface, slot->machine, slot->pid, slot->token,
+				      slot->ts_ns);
+	due_end = due ? due->end_ns : TIMELINE_NONE;
+	expected_end = expected ? expected->end_ns : TIMELINE_NONE;
 	frame.predicted_ns = TIMELINE_NONE;
 	frame.work_ns = TIMELINE_NONE;
 	if (expected_end != TIMELINE_NONE && due_end != TIMELINE_NONE &&
@@ -151,7 +143,7 @@ static void hand_out_row(struct timeline *t, const struct slot *slot)
 		.dur_ns = slot->end_ns == TIMELINE_NONE ? -1 : slot->end_ns - slot->ts_ns,
 		.token = slot->token,
 		.display_token = slot->display_token,
-		.order = slot->order,
+		.order = t->order - (uint32_t)((uint32_t)t->order - slot->order),
 		.pid = slot->pid,
 		.machine = slot->machine,
 		.layer = slot->layer,
@@ -164,28 +156,56 @@ static void hand_out_row(struct timeline *t, const struct slot *slot)
 		.gpu = slot->gpu,
 		.has_severity = slot->has_severity,
 		.has_layer = slot->layer != UINT32_MAX,
+		.has_name = slot->has_name,
 	};
 
 	t->options.row(t->options.row_ctx, &row);
+}
+
+static void prefetch_mark(const struct index *index, uint32_t machine, int32_t pid, int64_t token)
+{
+	__builtin_prefetch(&index->ring[*index_head(index, machine, pid, token) % WINDOW]);
+}
+
+static const struct slot *surface_at(const struct timeline *t, uint64_t number)
+{
+	const struct slot *slot = number <= t->last ? &t->ring[number % WINDOW] : NULL;
+
+	return slot && slot->kind == TIMELINE_ACTUAL_SURFACE ? slot : NULL;
+}
+
+/* The rings are larger than the nearer caches: ask for what the next rows are joined with. */
+static void prefetch_joins(const struct timeline *t, uint64_t number)
+{
+	const struct slot *next = surface_at(t, number + 16);
+
+	if (next) {
+		__builtin_prefetch(
+			index_head(&t->actual_display, next->machine, 0, next->display_token));
+		__builtin_prefetch(
+			index_head(&t->expected_display, next->machine, 0, next->display_token));
+		__builtin_prefetch(
+			index_head(&t->expected_surface, next->machine, next->pid, next->token));
+	}
+	next = surface_at(t, number + 8);
+	if (next) {
+		prefetch_mark(&t->actual_display, next->machine, 0, next->display_token);
+		prefetch_mark(&t->expected_display, next->machine, 0, next->display_token);
+		prefetch_mark(&t->expected_surface, next->machine, next->pid, next->token);
+	}
 }
 
 int timeline_settle_oldest(struct timeline *t)
 {
 	uint64_t number = t->settled + 1;
 	struct slot *slot = &t->ring[number % WINDOW];
-	struct index *index = timeline_index(t, slot->kind);
 	int err = 0;
 
 	if (slot->kind == TIMELINE_END)
 		t->counts.unpaired_ends++;
 	else if (slot->kind != KIND_FREE && slot->end_ns == TIMELINE_NONE)
 		t->counts.unpaired++;
-	if (index) {
-		struct mark *mark = index_at(index, slot->mark);
-
-		if (mark)
-			mark->end_ns = slot->end_ns;
-	}
+	prefetch_joins(t, number);
 	if (slot->kind == TIMELINE_EXPECTED_DISPLAY && slot->end_ns != TIMELINE_NONE)
 		err = add_vsync(t, slot->end_ns);
 	if (slot->kind == TIMELINE_ACTUAL_SURFACE)

@@ -50,11 +50,22 @@ void perfetto_free(struct perfetto *p)
 }
 
 /* The head of a top-level field: 1, 0 when more bytes are needed, -EBADMSG. */
-static int read_head(const uint8_t *data, size_t size, struct wire_field *field, size_t *used)
+static inline int read_head(const uint8_t *data, size_t size, struct wire_field *field,
+			    size_t *used)
 {
 	struct wire wire = wire_of(data, size);
 	uint64_t key, length;
 
+	/* a packet of less than 16 KiB */
+	if (size > 2 && data[0] == (1 << 3 | WIRE_BYTES) && !(data[1] & data[2] & 0x80)) {
+		bool two = data[1] & 0x80;
+
+		field->number = 1;
+		field->type = WIRE_BYTES;
+		field->size = two ? (data[1] & 0x7fU) | (size_t)data[2] << 7 : data[1];
+		*used = two ? 3 : 2;
+		return 1;
+	}
 	if (!wire_varint(&wire, &key))
 		return size >= 10 ? -EBADMSG : 0;
 	field->number = (uint32_t)(key >> 3);

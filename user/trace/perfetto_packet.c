@@ -33,6 +33,10 @@ enum {
 	PACKET_ZSTD_COMPRESSED = 133,
 };
 
+/* TracePacket.SequenceFlags */
+#define FLAG_STATE_CLEARED 1
+#define FLAG_NEEDS_STATE   2
+
 struct packet {
 	uint64_t offset; /* of the outermost packet, in the file */
 	uint64_t timestamp, sequence_id, flags, dropped;
@@ -57,9 +61,14 @@ void perfetto_unusable(struct perfetto *p, const char *reason, const char *what,
 			 (unsigned long long)offset, what);
 }
 
+static inline uint64_t sequence_key(const struct packet *packet)
+{
+	return (uint64_t)packet->machine << 32 | (uint32_t)packet->sequence_id;
+}
+
 static struct sequence *find_sequence(struct perfetto *p, const struct packet *packet, bool create)
 {
-	uint64_t key = (uint64_t)packet->machine << 32 | (uint32_t)packet->sequence_id;
+	uint64_t key = sequence_key(packet);
 	struct sequence *sequence;
 
 	HASH_FIND(hh, p->sequences, &key, sizeof(key), sequence);
@@ -77,7 +86,7 @@ static struct sequence *find_sequence(struct perfetto *p, const struct packet *p
 /* The service also sets the flag on the first packet of a sequence, where it means nothing. */
 static void note_sequence(struct perfetto *p, const struct packet *packet)
 {
-	uint64_t key = (uint64_t)packet->machine << 32 | (uint32_t)packet->sequence_id;
+	uint64_t key = sequence_key(packet);
 	bool seen = true;
 
 	if (key != p->last_sequence) {
@@ -88,6 +97,25 @@ static void note_sequence(struct perfetto *p, const struct packet *packet)
 	}
 	if (packet->dropped && seen && !packet->first)
 		perfetto_loss(p, "packets_dropped_by_writer", 1);
+}
+
+/* What a sequence carries from packet to packet. False: the packet builds on packets that are lost,
+ * and trace_processor leaves it out, too. */
+static bool keep_state(struct perfetto *p, const struct packet *packet)
+{
+	bool cleared = packet->cleared || packet->flags & FLAG_STATE_CLEARED;
+	struct sequence *sequence = find_sequence(p, packet, true);
+
+	if (sequence && cleared) {
+		sequence->default_clock = 0;
+		sequence->whole = true;
+	} else if (sequence && packet->dropped) {
+		sequence->whole = false;
+	}
+	if (!(packet->flags & FLAG_NEEDS_STATE) || (sequence && sequence->whole))
+		return true;
+	perfetto_loss(p, "packets_without_state", 1);
+	return false;
 }
 
 static void read_defaults(struct perfetto *p, const struct packet *packet)
@@ -252,12 +280,8 @@ static int dispatch(struct perfetto *p, unsigned depth, const struct packet *pac
 	int err;
 
 	note_sequence(p, packet);
-	if (packet->cleared || packet->flags & 1) {
-		struct sequence *sequence = find_sequence(p, packet, false);
-
-		if (sequence)
-			sequence->default_clock = 0;
-	}
+	if ((packet->cleared || packet->flags || packet->dropped) && !keep_state(p, packet))
+		return 0;
 	if (packet->has_defaults)
 		read_defaults(p, packet);
 	if (packet->has_timeline)
@@ -333,6 +357,40 @@ static void keep_tail(struct packet_tail *tail, const uint8_t *bytes, size_t siz
 	tail->sequence_id = sequence_id;
 }
 
+/* A FrameTimeline packet as all writers lay it out: clock, time, event, writer. False: another kind
+ * of packet, or another writer than the last one; nothing is read of it then. */
+static bool read_plain_timeline(struct perfetto *p, const uint8_t *data, size_t size,
+				struct packet *packet)
+{
+	struct wire wire = wire_of(data, size);
+	uint64_t length;
+
+	if (size < 16)
+		return false;
+	if (wire.pos[0] == 0xd0 && wire.pos[1] == 0x03 && wire.pos[2] < 0x80) {
+		packet->clock_id = wire.pos[2];
+		packet->has_clock = true;
+		wire.pos += 3;
+	}
+	if (*wire.pos++ != (PACKET_TIMESTAMP << 3 | WIRE_VARINT) ||
+	    !wire_varint(&wire, &packet->timestamp))
+		return false;
+	if (wire.end - wire.pos < 2 || wire.pos[0] != 0xe2 || wire.pos[1] != 0x04)
+		return false;
+	wire.pos += 2;
+	if (!wire_varint(&wire, &length) || length > (uint64_t)(wire.end - wire.pos))
+		return false;
+	packet->timeline.data = wire.pos;
+	packet->timeline.size = (size_t)length;
+	wire.pos += length;
+	if (!is_tail(&p->tail, &wire))
+		return false;
+	packet->has_timestamp = true;
+	packet->has_timeline = true;
+	packet->sequence_id = p->tail.sequence_id;
+	return true;
+}
+
 int perfetto_read_packet(struct perfetto *p, unsigned depth, const uint8_t *data, size_t size)
 {
 	struct wire wire = wire_of(data, size);
@@ -344,16 +402,19 @@ int perfetto_read_packet(struct perfetto *p, unsigned depth, const uint8_t *data
 
 	packet_clear(&packet);
 	packet.offset = p->packet_offset;
+	if (read_plain_timeline(p, data, size, &packet)) {
+		p->packet_count++;
+		if (sequence_key(&packet) != p->last_sequence)
+			note_sequence(p, &packet);
+		return read_timeline(p, &packet, true);
+	}
+	packet_clear(&packet);
 	while ((rc = wire_next(&wire, &field)) > 0) {
 		if (field.type == WIRE_BYTES) {
 			switch (field.number) {
 			case PACKET_TIMELINE:
 				packet.timeline = field;
 				packet.has_timeline = true;
-				if (is_tail(&p->tail, &wire)) {
-					packet.sequence_id = p->tail.sequence_id;
-					wire.pos = wire.end;
-				}
 				tail = wire.pos;
 				has_writer = false;
 				continue;

@@ -13,6 +13,7 @@
 struct sequence {
 	uint64_t key; /* machine in the upper half */
 	uint32_t default_clock;
+	bool whole; /* its incremental state was cleared once and nothing was lost since */
 	UT_hash_handle hh;
 };
 

@@ -33,7 +33,7 @@ static inline struct wire wire_of(const uint8_t *data, size_t size)
 static inline __attribute__((always_inline)) bool wire_varint(struct wire *wire, uint64_t *value)
 {
 	const uint8_t *pos = wire->pos, *end = wire->end;
-	uint64_t sum;
+	uint64_t sum, last;
 	unsigned shift = 0;
 
 	if (pos < end && *pos < 0x80) {
@@ -41,6 +41,22 @@ static inline __attribute__((always_inline)) bool wire_varint(struct wire *wire,
 		wire->pos = pos + 1;
 		return true;
 	}
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	if (end - pos >= 8) {
+		memcpy(&sum, pos, 8);
+		last = ~sum & 0x8080808080808080;
+		if (last) {
+			/* eight at once: cut behind the last byte, then close the gaps pair by pair
+			 */
+			wire->pos = pos + __builtin_ctzll(last) / 8 + 1;
+			sum &= last ^ (last - 1);
+			sum = (sum & 0x7f007f007f007f00) >> 1 | (sum & 0x007f007f007f007f);
+			sum = (sum & 0x3fff00003fff0000) >> 2 | (sum & 0x00003fff00003fff);
+			*value = (sum & 0x0fffffff00000000) >> 4 | (sum & 0x0fffffff);
+			return true;
+		}
+	}
+#endif
 	/* ten bytes are as long as one gets: one look at the end is enough */
 	if (end - pos > 10)
 		end = pos + 10;
