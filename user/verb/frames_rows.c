@@ -12,9 +12,8 @@ struct texts {
 static void texts_of(struct texts *texts, const struct analysis *analysis,
 		     const struct timeline_row *row)
 {
-	texts->layer = row->has_layer ? analysis_layer(analysis, row->layer)->name : "";
-	if (!texts->layer[0])
-		texts->layer = NULL;
+	texts->layer =
+		row->has_layer && row->has_name ? analysis_layer(analysis, row->layer)->name : NULL;
 	texts->present = timeline_present_text(row->present_type);
 	texts->jank = timeline_jank_text(row->jank, texts->jank_buffer, sizeof(texts->jank_buffer));
 	texts->tag = timeline_tag_text(row->jank, row->present_type, row->surface);
@@ -28,8 +27,8 @@ void frames_print_row_json(FILE *out, const struct analysis *analysis,
 	struct texts texts;
 
 	texts_of(&texts, analysis, row);
-	fprintf(out, "{\"ts_ns\":%" PRId64 ",\"dur_ns\":%" PRId64 ",\"pid\":%d", row->ts_ns,
-		row->dur_ns, row->pid);
+	fprintf(out, "{\"ts_ns\":%" PRId64 ",\"dur_ns\":%" PRId64 ",\"pid\":%u", row->ts_ns,
+		row->dur_ns, (uint32_t)row->pid); /* unsigned, as trace_processor has it */
 	if (row->machine)
 		fprintf(out, ",\"machine_id\":%u", row->machine);
 	if (texts.layer) {
@@ -47,18 +46,48 @@ void frames_print_row_json(FILE *out, const struct analysis *analysis,
 		texts.severity);
 }
 
-/* Somebody else's name: a control byte in it would break the row, or drive the terminal. */
+/* Bytes of the UTF-8 sequence at p, or of what begins like one and is to be replaced as a whole
+ * (Unicode 3.9, substitution of maximal subparts). */
+static size_t utf8_step(const unsigned char *p, bool *whole)
+{
+	size_t n = p[0] < 0x80                    ? 1
+		   : p[0] >= 0xc2 && p[0] <= 0xdf ? 2
+		   : p[0] >= 0xe0 && p[0] <= 0xef ? 3
+		   : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4
+						  : 0;
+	unsigned char low = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
+	unsigned char high = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
+	size_t at = 1;
+
+	/* the text is terminated: the loop ends there */
+	for (; at < n && p[at] >= low && p[at] <= high; at++) {
+		low = 0x80;
+		high = 0xbf;
+	}
+	*whole = n && at == n;
+	return at;
+}
+
+/* Somebody else's name: a control byte in it would break the row, or drive the terminal. What is no
+ * UTF-8 is replaced by
+ * U+FFFD. */
 static void put_text(FILE *out, const char *text)
 {
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text, next = (unsigned char)text[1];
+	const unsigned char *p = (const unsigned char *)text;
 
-		if (c < 0x20 || c == 0x7f)
-			fprintf(out, "\\x%02x", c);
-		else if (c == 0xc2 && next >= 0x80 && next < 0xa0)
-			fprintf(out, "\\xc2\\x%02x", (unsigned char)*++text);
+	while (*p) {
+		bool whole;
+		size_t n = utf8_step(p, &whole);
+
+		if (!whole)
+			fputs("\xef\xbf\xbd", out);
+		else if (*p < 0x20 || *p == 0x7f)
+			fprintf(out, "\\x%02x", *p);
+		else if (*p == 0xc2 && p[1] < 0xa0)
+			fprintf(out, "\\xc2\\x%02x", p[1]);
 		else
-			putc(c, out);
+			fwrite(p, 1, n, out);
+		p += n;
 	}
 }
 
@@ -80,7 +109,7 @@ void frames_print_row_text(FILE *out, const struct analysis *analysis,
 	texts_of(&texts, analysis, row);
 	if (row->surface)
 		snprintf(token, sizeof(token), "%" PRId64, row->token);
-	fprintf(out, "%" PRId64 "\t%" PRId64 "\t%d\t", row->ts_ns, row->dur_ns, row->pid);
+	fprintf(out, "%" PRId64 "\t%" PRId64 "\t%u\t", row->ts_ns, row->dur_ns, (uint32_t)row->pid);
 	put_text(out, process ? process : "NULL");
 	fprintf(out, "\t%" PRId64 "\t%s\t", row->display_token, token);
 	put_text(out, texts.layer ? texts.layer : "NULL");
