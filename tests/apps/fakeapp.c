@@ -3,9 +3,10 @@
  * characters (AOSP com_android_internal_os_Zygote.cpp), the usual threads, a main thread that waits
  * in its own epoll and wakes 60 times a second.
  *
- * usage: fakeapp UID NAME [zygote DELAY_MS] [block MS]
+ * usage: fakeapp UID NAME [zygote DELAY_MS] [block MS] [fps N]
  *   zygote: a parent called zygote64 forks it; it becomes NAME in place after the delay
  *   block:  every 0.4 s one message takes MS (half of it running, half asleep)
+ *   fps:    wakes that often instead, the other threads as much less (a cached app)
  * Prints "PID" of the app when it has become NAME; lives until killed, or its parent dies. */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +27,7 @@
 #include "spin.h"
 
 #define BLOCK_EVERY 24 /* frames */
+#define DEFAULT_FPS 60
 
 static const char padding[] =
 	"--zygote-padding-------------------------------------------------------";
@@ -62,12 +64,19 @@ static void set_comm(const char *name)
 	prctl(PR_SET_NAME, len > 15 && strchr(name, '.') ? name + len - 15 : name);
 }
 
-static void *helper(void *name)
+struct helper {
+	char name[16];
+	long nap_ms;
+};
+
+static void *helper(void *arg)
 {
-	prctl(PR_SET_NAME, name);
+	const struct helper *self = arg;
+
+	prctl(PR_SET_NAME, self->name);
 	for (;;) {
-		sleep_ms(100);
-		if (!strcmp(name, "RenderThread"))
+		sleep_ms(self->nap_ms);
+		if (!strcmp(self->name, "RenderThread"))
 			burn(500000);
 	}
 	return NULL;
@@ -82,12 +91,16 @@ static void become(uid_t uid)
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of uid clears it */
 }
 
-static void run_app(const char *name, long block_ms)
+static void run_app(const char *name, long block_ms, long fps)
 {
-	static char binder[3][16];
-	static char *const threads[] = {"RenderThread", "HeapTaskDaemon", "Signal Catcher",
-					"Jit thread pool", "hwuiTask0"};
-	struct itimerspec frame = {{0, 16666667}, {0, 16666667}};
+	static struct helper helpers[8] = {{"RenderThread"},
+					   {"HeapTaskDaemon"},
+					   {"Signal Catcher"},
+					   {"Jit thread pool"},
+					   {"hwuiTask0"}};
+	long period_ns = 1000000000 / fps;
+	struct itimerspec frame = {{period_ns / 1000000000, period_ns % 1000000000},
+				   {period_ns / 1000000000, period_ns % 1000000000}};
 	struct epoll_event event = {.events = EPOLLIN};
 	int epoll = epoll_create1(EPOLL_CLOEXEC);
 	int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
@@ -97,12 +110,12 @@ static void run_app(const char *name, long block_ms)
 	size_t i;
 
 	set_comm(name);
-	for (i = 0; i < sizeof(threads) / sizeof(threads[0]); i++)
-		pthread_create(&thread, NULL, helper, threads[i]);
-	for (i = 0; i < 3; i++) {
-		snprintf(binder[i], sizeof(binder[i]), "Binder:%d_%zu", (int)getpid() % 100000,
-			 i + 1);
-		pthread_create(&thread, NULL, helper, binder[i]);
+	for (i = 0; i < sizeof(helpers) / sizeof(helpers[0]); i++) {
+		helpers[i].nap_ms = 6000 / fps;
+		if (i >= 5)
+			snprintf(helpers[i].name, sizeof(helpers[i].name), "Binder:%d_%zu",
+				 (int)getpid() % 100000, i - 4);
+		pthread_create(&thread, NULL, helper, &helpers[i]);
 	}
 	timerfd_settime(timer, 0, &frame, NULL);
 	epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &event);
@@ -124,7 +137,7 @@ static void run_app(const char *name, long block_ms)
 
 int main(int argc, char **argv)
 {
-	long block_ms = 0, delay_ms = -1;
+	long block_ms = 0, delay_ms = -1, fps = DEFAULT_FPS;
 	const char *name, *reexec = getenv("FAKEAPP_AS");
 	uid_t uid;
 	int i;
@@ -132,7 +145,7 @@ int main(int argc, char **argv)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGPIPE, SIG_IGN); /* nobody has to read our pid */
 	if (argc < 3) {
-		fprintf(stderr, "usage: fakeapp UID NAME [zygote DELAY_MS] [block MS]\n");
+		fprintf(stderr, "usage: fakeapp UID NAME [zygote DELAY_MS] [block MS] [fps N]\n");
 		return 2;
 	}
 	/* After the re-exec: argv is {name or zygote64, padding, the old ones...}. */
@@ -147,7 +160,11 @@ int main(int argc, char **argv)
 			delay_ms = atol(argv[i + 1]);
 		else if (!strcmp(argv[i], "block"))
 			block_ms = atol(argv[i + 1]);
+		else if (!strcmp(argv[i], "fps"))
+			fps = atol(argv[i + 1]);
 	}
+	if (fps < 1)
+		return 2;
 	if (!reexec) {
 		char *again[16] = {(char *)(delay_ms >= 0 ? "zygote64" : name), (char *)padding};
 
@@ -161,7 +178,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	if (delay_ms < 0) {
-		run_app(name, block_ms);
+		run_app(name, block_ms, fps);
 	} else if (fork() == 0) {
 		/* setArgv0: in place, over the padding too. */
 		char *own_name = strdup(name), *zero = argv[-1];
@@ -172,7 +189,7 @@ int main(int argc, char **argv)
 		become(uid);
 		memset(zero, 0, room);
 		strncpy(zero, own_name, room - 1);
-		run_app(own_name, block_ms);
+		run_app(own_name, block_ms, fps);
 	}
 	prctl(PR_SET_NAME, "main");
 	while (wait(NULL) >= 0)

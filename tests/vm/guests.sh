@@ -4,7 +4,7 @@
 #   guest_fields NAME -> sets kernel_package, kernel_image, arch, dtb, cpus
 
 # The long ones first, so that none is left over at the end; "device" is device.sh.
-guests_all="gki-6.12 debian-6.12-arm64 gki-6.1 debian-6.12-arm64-16k debian-6.1-arm64 device debian-6.1-amd64"
+guests_all="gki-6.12 gki-6.1 debian-6.1-arm64 debian-6.12-arm64 debian-6.12-arm64-16k device debian-6.1-amd64"
 guests_check="gki-6.1 debian-6.12-arm64 debian-6.1-arm64 device"
 
 # Kernel test programs by guest: those that every guest runs, and the long ones (they burn the

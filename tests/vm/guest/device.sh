@@ -3,7 +3,7 @@
 . /payload/android.sh
 android_layout
 fake_app 10123 com.example.shop top-app 0 || exit 1
-fake_app 10124 com.example.shopping background 905
+fake_app 10124 com.example.shopping background 905 fps 4
 fake_app 10098 com.android.systemui top-app -800
 ip addr add 10.0.2.15/24 dev eth0 && ip link set eth0 up || exit 1
 cp /payload/apps/adbd /system/xbin/su

@@ -15,23 +15,24 @@ stage() {
 export GUEST EMULATED=1
 js=/bin/jankscope
 
-# Record until there is what is looked for: ON_LINE sees each record in $line, and when it returns 0
-# the recording is ended by a signal, as a user ends it. Neither a quick machine waits nor does a
-# slow one miss it: the 90 s are for one that stands still. Status: that of the recorder.
-follow() { # OUT ON_LINE RECORD_ARGUMENTS...
-	out=$1 on_line=$2 ended=
-	shift 2
-	rm -f lines
-	mkfifo lines
+# Record until there is what is looked for: awk's RULES tell() of records, ON_EVENT sees each word in
+# $event, and when it returns 0 the recording is ended by a signal, as a user ends it. Neither a quick
+# machine waits nor does a slow one miss it: the 90 s are for one that stands still. The shell sees
+# words only, because it reads a pipe by the byte. Status: that of the recorder.
+follow() { # OUT RULES ON_EVENT RECORD_ARGUMENTS...
+	out=$1 rules=$2 on_event=$3 ended=
+	shift 3
+	rm -f lines events
+	mkfifo lines events
 	$js record "$@" -d 90s --json --max-lost 100 >lines 2>follow.err &
 	recorder=$!
-	while read -r line; do
-		printf '%s\n' "$line"
-		if [ -z "$ended" ] && $on_line; then
+	awk -v out="$out" "function tell(what) { print what; fflush() } { print >out } $rules" <lines >events &
+	while read -r event; do
+		if [ -z "$ended" ] && $on_event; then
 			kill -TERM $recorder
 			ended=1
 		fi
-	done <lines >"$out"
+	done <events
 	wait $recorder
 }
 
@@ -153,10 +154,14 @@ android() {
 	android_layout
 	fake_app 10123 com.example.shop top-app 0
 	shop=$app_pid
-	fake_app 10123 com.example.shop:remote background 905
-	fake_app 10124 com.example.shopping background 905
+	fake_app 10123 com.example.shop:remote background 905 fps 4
+	fake_app 10124 com.example.shopping background 905 fps 4
 	phase=measured intervals=0
-	follow app.jsonl on_restart -p com.example.shop -i 250ms
+	follow app.jsonl '
+		/"type":"interval"/ { tell("interval") }
+		/"event":"target_exit"/ { match($0, /"pid":[0-9]+/); tell("exit " substr($0, RSTART + 6, RLENGTH - 6)) }
+		/"event":"target_start"/ { match($0, /"pid":[0-9]+/); tell("start " substr($0, RSTART + 6, RLENGTH - 6)) }' \
+		on_restart -p com.example.shop -i 250ms
 	ok $? "record -p PACKAGE over a restart of it" "$(cat follow.err)"
 	check_records "record -p PACKAGE" app.jsonl
 	grep -q '"process":"com.example.shop:remote"' app.jsonl
@@ -177,16 +182,16 @@ android() {
 
 # Two intervals of it running; then it is killed; when that is seen it is started again.
 on_restart() {
-	case $phase$line in
-	measured*'"type":"interval"'*)
+	case $phase/$event in
+	measured/interval)
 		intervals=$((intervals + 1))
 		[ $intervals = 2 ] && kill -9 "$shop" && phase=killed
 		return 1 ;;
-	killed*'"event":"target_exit"'*'"pid":'$shop,*)
+	killed/"exit $shop")
 		fake_app 10123 com.example.shop top-app 0
 		phase=started
 		return 1 ;;
-	started*'"event":"target_start"'*'"pid":'$app_pid,*)
+	started/"start $app_pid")
 		phase=back ;;
 	*) return 1 ;;
 	esac
@@ -208,7 +213,9 @@ blocks() {
 	case $GUEST in debian-6.1-* | gki-6.12) kinds="auto $kinds" ;; esac
 	for kind in $kinds; do
 		case $kind in auto) want= ;; *) want=$kind ;; esac
-		follow block.jsonl on_capture -p com.example.slow --net off --block 300ms --stack $kind
+		# The first capture may come too late on a slow machine: there are more.
+		follow block.jsonl '/"type":"block".*"capture":"'$want'.*"symbol":"(burn|sleep_ms)"/ { tell("stack") }' true \
+			-p com.example.slow --net off --block 300ms --stack $kind
 		ok $? "blocks, --stack $kind: record" "$(cat follow.err)"
 		grep '"type":"block"' block.jsonl >block.only
 		[ -s block.only ]
@@ -223,15 +230,6 @@ blocks() {
 		ok $? "blocks, --stack $kind: nothing is left stopped"
 	done
 	end_apps
-}
-
-# The first capture may come too late on a slow machine: there are more.
-on_capture() {
-	case $line in
-	*'"type":"block"'*'"capture":"'$want*'"symbol":"burn"'* | \
-		*'"type":"block"'*'"capture":"'$want*'"symbol":"sleep_ms"'*) ;;
-	*) return 1 ;;
-	esac
 }
 
 # ---- frames: from a file, and from this kernel's trace_marker
@@ -263,7 +261,8 @@ frames() {
 	done
 	echo 0 >$tracing/tracing_on
 	echo >$tracing/trace
-	follow live.jsonl on_live -a -i 250ms --frames live
+	follow live.jsonl '/"event":"start"/ { tell("start") } /"frames":[{]"layers":[[][{]/ { tell("frames") }' \
+		on_live -a -i 250ms --frames live
 	ok $? "record --frames live" "$(cat follow.err)"
 	wait
 	grep -q '"frames":{"layers":\[{' live.jsonl
@@ -272,10 +271,8 @@ frames() {
 	ok $? "record --frames live: the trace is off again, as it was"
 }
 on_live() {
-	case $line in
-	*'"event":"start"'*) /payload/apps/play_markers played 1 0 >/dev/null & ;;
-	*'"frames":{"layers":[{'*) return 0 ;;
-	esac
+	[ $event = frames ] && return 0
+	/payload/apps/play_markers played 1 0 >/dev/null &
 	return 1
 }
 
