@@ -61,18 +61,29 @@ static int create_multi(int prog_fd, const char *path, const uint64_t *offsets, 
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* A kernel that knows the link refuses a folder as a file; others refuse the attach type. */
-static bool has_multi(const struct looper_bpf *skeleton)
+/* 89ae89f53d20 in one look, without a whole object that does not load: a kernel that knows the link
+ * refuses a folder as a file; others refuse the attach type. */
+static bool has_multi(void)
 {
+	static const struct bpf_insn empty[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, options,
+		    .expected_attach_type = (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
 	uint64_t offset = 0;
-	int fd = create_multi(bpf_program__fd(skeleton->progs.looper_enter), "/", &offset, 1, 0);
+	int program = bpf_prog_load(BPF_PROG_TYPE_KPROBE, NULL, "GPL", empty, 2, &options), fd;
 
+	if (program < 0)
+		return false;
+	fd = create_multi(program, "/", &offset, 1, 0);
+	close(program);
 	if (fd >= 0)
 		close(fd);
 	return fd == -EBADF;
 }
 
-static int load(struct looper_kernel *kernel, int detector, const char *btf_path, bool multi)
+static int load(struct looper_kernel *kernel, int detector, const char *btf_path)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = btf_path);
 	bool direct = kernel->maps.variant == VARIANT_TP_BTF;
@@ -110,16 +121,13 @@ static int load(struct looper_kernel *kernel, int detector, const char *btf_path
 		bpf_program__set_autoload(skeleton->progs.looper_enter, true);
 		bpf_program__set_autoload(skeleton->progs.looper_leave, true);
 	}
-	if (multi) {
+	if (kernel->multi) {
 		bpf_program__set_expected_attach_type(skeleton->progs.looper_enter,
 						      (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
 		bpf_program__set_expected_attach_type(skeleton->progs.looper_leave,
 						      (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
 	}
-	err = looper_bpf__load(skeleton);
-	if (!err && multi && !has_multi(skeleton))
-		err = -EOPNOTSUPP;
-	return err;
+	return looper_bpf__load(skeleton);
 }
 
 static int keep_link(struct looper_kernel *kernel, struct bpf_program *program)
@@ -163,7 +171,6 @@ struct looper_kernel *looper_kernel_open(struct sched_kernel *sched,
 					 size_t size)
 {
 	enum looper_detector detector = options->detector;
-	const char *btf_path = options->btf_path;
 	struct looper_kernel *kernel = calloc(1, sizeof(*kernel));
 	int err;
 
@@ -175,14 +182,9 @@ struct looper_kernel *looper_kernel_open(struct sched_kernel *sched,
 	kernel_log_clear();
 	err = sched_kernel_loopers(sched, &kernel->maps);
 	if (!err) {
-		kernel->multi =
-			(!detector || detector == LOOPER_BY_UPROBE) && !options->test_one_by_one;
-		err = load(kernel, detector, btf_path, kernel->multi);
-	}
-	if (err && kernel->multi) {
-		looper_bpf__destroy(kernel->skeleton);
-		kernel->multi = false;
-		err = load(kernel, detector, btf_path, false);
+		kernel->multi = (!detector || detector == LOOPER_BY_UPROBE) &&
+				!options->test_one_by_one && has_multi();
+		err = load(kernel, detector, options->btf_path);
 	}
 	if (!err)
 		err = map_all(kernel);
