@@ -5,6 +5,7 @@
 
 #define ABORTS       20
 #define ABORT_WINDOW 65536
+#define NEXT_TRY     1000 /* to uids of no other case */
 
 static int tcp_in_dual(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		       uid_t peer)
@@ -154,10 +155,20 @@ static const struct net_case cases[] = {
 	{"short connections out, server closes", tcp_out, AF_INET6, 100, 2000, 300, true},
 };
 
-static void test_case(struct bench *bench, const char *label, bool wire,
-		      const struct net_case *net_case, uid_t device, uid_t peer)
+/* A socket changes hands in accept(): who owns what came before is told by the handshake alone.
+ * Where a busy machine sent a part of it again, that came at any moment. */
+static bool is_ambiguous(const struct bench *bench, const struct net_case *net_case,
+			 const struct truth_bytes *client)
 {
-	const struct net_case one = scaled(bench, net_case);
+	unsigned count = (unsigned)scaled(bench, net_case).count;
+
+	return net_case->run == tcp_handover &&
+	       (client->tx_syns != count || client->rx_syns != count);
+}
+
+static void test_case(struct bench *bench, const char *label, bool wire,
+		      const struct net_case *net_case, uid_t device, uid_t peer, int tries)
+{
 	struct record_bytes before = bench->measured.unattributed;
 	int status = run_case(bench, net_case, device, peer);
 	struct truth_bytes truth = truth_of(bench, device, wire, false);
@@ -175,10 +186,16 @@ static void test_case(struct bench *bench, const char *label, bool wire,
 		tap_ok(false, "%s: the traffic itself failed (%d)", name, status);
 		return;
 	}
-	if (one.run == tcp_in)
-		add_synacks(bench, &one, &truth);
-	else if (one.run == tcp_out)
-		add_synacks(bench, &one, &peer_truth);
+	if (is_ambiguous(bench, net_case, &peer_truth) && tries > 1) {
+		tap_note("%s: a handshake was sent twice: once more", name);
+		test_case(bench, label, wire, net_case, device + NEXT_TRY, peer + NEXT_TRY,
+			  tries - 1);
+		return;
+	}
+	if (net_case->run == tcp_in)
+		add_synacks(&truth, &peer_truth);
+	else if (net_case->run == tcp_out)
+		add_synacks(&peer_truth, &truth);
 	/* veth hands on the super-packet; a socket without UDP_GRO gets it in segments only after
 	 * the tracepoint, so that netd's formula sees what the sender's did. */
 	if (net_case->gso && !wire) {
@@ -204,7 +221,7 @@ static void test_cases(struct bench *bench, const char *label, bool wire)
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (!wire || !bench->slow || cases[i].segments)
 			test_case(bench, label, wire, &cases[i], DEVICE_UID + (uid_t)i,
-				  PEER_UID + (uid_t)i);
+				  PEER_UID + (uid_t)i, 5);
 }
 
 /* ---- what has no uid, and what is not exact ---- */
@@ -249,11 +266,10 @@ static void test_forwarded(struct bench *bench, const char *label, bool wire)
 	struct truth_bytes peer_truth = truth_of(bench, peer, wire, false);
 	struct record_bytes *found = measured_uid(&bench->measured, uid);
 	struct record_bytes *peer_found = measured_uid(&bench->measured, peer);
-	const struct net_case ipv6 = scaled(bench, &both[1]);
 	uint64_t rx = bench->measured.forwarded.rx_bytes - before.rx_bytes;
 	uint64_t tx = bench->measured.forwarded.tx_bytes - before.tx_bytes;
 
-	add_synacks(bench, &ipv6, &truth);
+	add_synacks(&truth, &peer_truth);
 	if (!tap_ok(!status && equal(&truth, found) && equal(&peer_truth, peer_found),
 		    "%s: forwarded: its two ends%s are equal to the byte", label,
 		    bench->rig.bridge ? ", one on a bridge," : "")) {

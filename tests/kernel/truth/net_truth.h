@@ -14,4 +14,6 @@ struct truth_key {
 
 struct truth_bytes {
 	__u64 rx_bytes, rx_packets, tx_bytes, tx_packets;
+	/* of the packets: segments of handshakes */
+	__u64 rx_syns, tx_syns, rx_synacks6, tx_synacks6;
 };
