@@ -42,6 +42,7 @@ struct board {
 	_Atomic uint64_t beats;
 	_Atomic int ready;
 	_Atomic int eintr;
+	_Atomic int let_go;
 };
 
 static struct board *board;
@@ -91,13 +92,14 @@ static void wait_epoll(void)
 	}
 }
 
-/* The parent of a vfork child is in uninterruptible sleep until that ends. */
+/* The parent of a vfork child is in uninterruptible sleep until that ends: until we let it go. */
 static void wait_vfork(void)
 {
 	pid_t child = vfork();
 
 	if (!child) {
-		nap_us(400000);
+		while (!atomic_load(&board->let_go))
+			nap_us(1000);
 		_exit(0);
 	}
 	for (;;)
@@ -110,6 +112,7 @@ static pid_t start(void (*body)(void))
 
 	atomic_store(&board->ready, 0);
 	atomic_store(&board->eintr, 0);
+	atomic_store(&board->let_go, 0);
 	pid = fork();
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -135,6 +138,18 @@ static char state_of(pid_t pid)
 	struct thread_status status;
 
 	return thread_status_read("", pid, pid, &status) ? 'X' : status.state;
+}
+
+/* A busy machine takes its time. */
+static bool await_state(pid_t pid, char wanted)
+{
+	char state = state_of(pid);
+
+	for (unsigned i = 0; i < 10000 && state != wanted && state != 'Z' && state != 'X'; i++) {
+		nap_us(1000);
+		state = state_of(pid);
+	}
+	return state == wanted;
 }
 
 static struct stack_thread thread_of(pid_t pid)
@@ -401,8 +416,7 @@ static void test_stopped_by_user(struct stack_service *service, struct stack_cap
 	tap_ok(state_of(target) == 'T' && beats == atomic_load(&board->beats),
 	       "and it still is stopped");
 	kill(target, SIGCONT);
-	nap_us(5000);
-	tap_ok(state_of(target) == 'R', "until its user lets it go on");
+	tap_ok(await_state(target, 'R'), "until its user lets it go on");
 	/* A SIGSTOP at any moment of a capture is kept. */
 	for (unsigned i = 0; i < rounds(100); i++) {
 		struct stack_thread thread = thread_of(target);
@@ -432,15 +446,15 @@ static void test_uninterruptible(struct stack_service *service, struct stack_cap
 	pid_t target = start(wait_vfork);
 	struct stack_thread thread = thread_of(target);
 
-	tap_ok(state_of(target) == 'D', "a vfork parent is in state D");
+	tap_ok(await_state(target, 'D'), "a vfork parent is in state D");
 	refused(service, capture, target, STACK_UNINTERRUPTIBLE, "in D state");
 	int err = patient_capture(service, &thread, STACK_AUTO, capture);
 
 	tap_ok(!err && capture->kind == CAPTURE_KERNEL && capture->state == 'D',
 	       "auto: %s, %zu kernel frames, %s", capture->wchan, capture->kernel_frame_count,
 	       stack_failure_text(capture->failure));
-	nap_us(500000);
-	tap_ok(state_of(target) == 'S' && thread_tracer("", target, target) == 0,
+	atomic_store(&board->let_go, 1);
+	tap_ok(await_state(target, 'S') && thread_tracer("", target, target) == 0,
 	       "it went on when its child ended");
 	end(target);
 }
@@ -451,7 +465,7 @@ static void test_in_poll(struct stack_service *service, struct stack_capture *ca
 	struct stack_thread thread = thread_of(target);
 	struct stack_stats stats;
 
-	nap_us(10000);
+	await_state(target, 'S');
 	refused(service, capture, target, STACK_IN_POLL, "in its epoll wait");
 	patient_capture(service, &thread, STACK_AUTO, capture);
 	nap_us(5000);
@@ -597,14 +611,14 @@ static void test_compat(struct stack_service *service, struct stack_capture *cap
 			      .p_memsz = 4096,
 			      .p_flags = PF_R | PF_X,
 			      .p_align = 4096};
-	int fd = memfd_create("small", MFD_CLOEXEC), err;
+	int fd = memfd_create("small", MFD_CLOEXEC), execed[2], err;
 	struct stack_trace trace;
 	struct stack_thread thread;
 	pid_t pid;
 
 	if (fd < 0 || write(fd, &header, sizeof(header)) < 0 ||
 	    write(fd, &segment, sizeof(segment)) < 0 || write(fd, code, sizeof(code)) < 0 ||
-	    ftruncate(fd, 4096))
+	    ftruncate(fd, 4096) || pipe2(execed, O_CLOEXEC))
 		return;
 	pid = fork();
 	if (!pid) {
@@ -615,8 +629,11 @@ static void test_compat(struct stack_service *service, struct stack_capture *cap
 		_exit(77);
 	}
 	close(fd);
-	nap_us(50000);
-	if (waitpid(pid, NULL, WNOHANG) != 0) {
+	close(execed[1]);
+	read(execed[0], &err, sizeof(err)); /* its end: it has closed it by its exec, or is gone */
+	close(execed[0]);
+	if (!await_state(pid, 'S')) {
+		waitpid(pid, NULL, 0);
 		tap_skip("32-bit target", "this kernel runs no 32-bit programs");
 		return;
 	}
@@ -640,11 +657,6 @@ static void on_usr1(int number)
 {
 	atomic_fetch_add(delivered, 1);
 }
-static void spin_with_handler(void)
-{
-	signal(SIGUSR1, on_usr1);
-	spin();
-}
 
 static void test_signals_kept(struct stack_service *service, struct stack_capture *capture)
 {
@@ -654,7 +666,9 @@ static void test_signals_kept(struct stack_service *service, struct stack_captur
 
 	delivered = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	sent_shared = delivered + 1;
-	target = start(spin_with_handler);
+	signal(SIGUSR1, on_usr1); /* the target's, from its first moment on */
+	target = start(spin);
+	signal(SIGUSR1, SIG_DFL);
 	struct stack_thread thread = thread_of(target);
 
 	sender = fork();
