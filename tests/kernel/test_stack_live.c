@@ -183,6 +183,22 @@ static void print_trace(const struct stack_trace *trace)
 		tap_note("truth %#" PRIx64, board->truth[board->depth - 1 - i]);
 }
 
+/* A target that is given no CPU for 20 ms cannot stop, and is let go: ask again. */
+static int patient_capture(struct stack_service *service, const struct stack_thread *thread,
+			   enum stack_request request, struct stack_capture *capture)
+{
+	int err;
+
+	for (unsigned i = 0; i < 200; i++) {
+		err = stack_capture(service, thread, request, capture);
+		if (capture->failure != STACK_DEADLINE && capture->failure != STACK_WORKER_LOST &&
+		    capture->failure != STACK_OFF_CPU)
+			break;
+		nap_ms(5);
+	}
+	return err;
+}
+
 static void check(struct stack_service *service, struct stack_capture *capture, pid_t pid,
 		  enum stack_request request, enum capture_kind kind, const char *name)
 {
@@ -192,13 +208,7 @@ static void check(struct stack_service *service, struct stack_capture *capture, 
 	int err;
 
 	stack_trace_init(&trace);
-	/* A target that is given no CPU for 20 ms cannot stop: ask again. */
-	for (unsigned i = 0; i < 50; i++) {
-		err = stack_capture(service, &thread, request, capture);
-		if (capture->failure != STACK_DEADLINE && capture->failure != STACK_WORKER_LOST &&
-		    capture->failure != STACK_OFF_CPU)
-			break;
-	}
+	err = patient_capture(service, &thread, request, capture);
 	err = err ?: stack_unwind(service, capture, &trace);
 	if (err &&
 	    (capture->failure == STACK_UNSUPPORTED || capture->failure == STACK_NOT_PERMITTED)) {
@@ -343,10 +353,7 @@ static void test_merge(struct stack_service *service, struct stack_capture *capt
 	int err = stack_trace_init(&trace);
 
 	for (unsigned i = 0; i < 3 && !err; i++) {
-		/* An emulator on a busy host misses the deadline, and gives up as it must. */
-		for (unsigned tries = 0; !tries || (err && tap_is_emulated() && tries < 10);
-		     tries++)
-			err = stack_capture(service, &thread, STACK_PTRACE, capture);
+		err = patient_capture(service, &thread, STACK_PTRACE, capture);
 		err = err ?:
 		      stack_unwind(service, capture, &trace) ?:
 		      stack_merge_add(&merge, &trace, capture->kind, capture->t_boot_ns, 10000000);
