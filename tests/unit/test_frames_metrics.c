@@ -136,6 +136,41 @@ Test(period, window_equals_the_slow_way)
 	free(times);
 }
 
+/* A steady period is the one that the slow way finds, whatever lies between. */
+Test(period, steady_is_never_wrong)
+{
+	enum { COUNT = 20000 };
+	int64_t *times = calloc(COUNT, sizeof(*times)), period_ns = 8333333;
+	struct period_steady steady;
+	unsigned seed = 3, yes = 0, no = 0;
+
+	for (size_t i = 1; i < COUNT; i++) {
+		int64_t step = i % 4000 < 2500 ? 8333333 : 16666667;
+
+		seed = seed * 1103515245 + 12345;
+		/* stretches of plain steps, of multiples, of wild ones, and gaps */
+		if (i % 1500 > 700)
+			step *= 1 + (seed >> 16) % (i % 1500 > 1400 ? 10 : 3);
+		step += (int64_t)((seed >> 8) % 2001 - 1000) * (i % 3000 > 2900 ? 400 : 30);
+		times[i] = times[i - 1] + (i % 911 ? step : 700000000);
+	}
+	period_steady_init(&steady, times, COUNT);
+	for (size_t i = 0; i < COUNT; i += 1 + (i % 97 == 0) * (i % 300)) {
+		int64_t slow = slow_period(times, COUNT, times[i], 0);
+
+		if (period_is_steady(&steady, times[i], period_ns)) {
+			yes++;
+			cr_assert_leq(llabs(slow - period_ns), period_ns / 25, "%lld at %zu",
+				      (long long)slow, i);
+		} else if (slow) {
+			no++;
+			period_ns = slow;
+		}
+	}
+	cr_assert_gt(yes, 2 * no, "%u, %u", yes, no);
+	free(times);
+}
+
 Test(sort, any_order)
 {
 	enum { COUNT = 20000 };

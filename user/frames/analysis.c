@@ -99,18 +99,22 @@ void analysis_free(struct analysis *a)
 
 static int find_changes(struct analysis *a, const int64_t *vsyncs, size_t count)
 {
+	struct period_steady steady;
 	struct period_window window;
 	size_t capacity = 0;
 
 	period_window_init(&window, vsyncs, count, a->period_ns);
+	period_steady_init(&steady, vsyncs, count);
 	for (size_t i = 0; i < count && a->change_count < MAX_CHANGES; i++) {
-		int64_t period_ns = period_at(&window, vsyncs[i]), last_ns;
+		int64_t period_ns, last_ns = 0;
 
-		if (a->change_count) {
+		if (a->change_count)
 			last_ns = a->changes[a->change_count - 1].period_ns;
-			if (llabs(period_ns - last_ns) <= last_ns / 10)
-				continue;
-		}
+		if (last_ns && period_is_steady(&steady, vsyncs[i], last_ns))
+			continue;
+		period_ns = period_at(&window, vsyncs[i]);
+		if (last_ns && llabs(period_ns - last_ns) <= last_ns / 10)
+			continue;
 		if (a->change_count == capacity) {
 			struct refresh_change *changes;
 

@@ -330,3 +330,54 @@ int64_t period_at(struct period_window *w, int64_t time_ns)
 	}
 	return w->cached_ns;
 }
+
+void period_steady_init(struct period_steady *s, const int64_t *times_ns, size_t count)
+{
+	*s = (struct period_steady){.times_ns = times_ns, .count = count};
+}
+
+/* Count the difference before times[i] in or out. Near a multiple is within 3 %: then every
+ * shortest difference that is itself within 3 % of one period gives the same multiple, up to the
+ * eighth. */
+static void steady_count(struct period_steady *s, size_t i, size_t by)
+{
+	int64_t difference_ns = s->times_ns[i] - s->times_ns[i - 1];
+	double periods = (double)difference_ns / s->period_ns, nearest = (unsigned)(periods + 0.5);
+
+	if (difference_ns < PERIOD_SHORTEST_NS || periods > (MAX_MULTIPLE + 1) * 1.03)
+		return; /* counts as no period */
+	if (nearest < 1 || nearest > MAX_MULTIPLE || periods < nearest * 0.97 ||
+	    periods > nearest * 1.03)
+		s->others += by;
+	else if (nearest > 1)
+		s->multiples += by;
+	else
+		s->ones += by;
+}
+
+bool period_is_steady(struct period_steady *s, int64_t time_ns, int64_t period_ns)
+{
+	int64_t from_ns = time_ns - HALF_WINDOW_NS, to_ns = time_ns + HALF_WINDOW_NS;
+	size_t low = s->low, high = s->high;
+
+	while (high < s->count && s->times_ns[high] <= to_ns)
+		high++;
+	while (low < high && s->times_ns[low] < from_ns)
+		low++;
+	if (s->period_ns != (double)period_ns || low >= s->high) {
+		s->period_ns = (double)period_ns;
+		s->ones = s->multiples = s->others = 0;
+		for (size_t i = low + 1; i < high; i++)
+			steady_count(s, i, 1);
+	} else {
+		for (size_t i = s->low + 1; i <= low; i++)
+			steady_count(s, i, -(size_t)1);
+		for (size_t i = s->high; i < high; i++)
+			steady_count(s, i, 1);
+	}
+	s->low = low;
+	s->high = high;
+	/* the shortest difference is the one of this rank; longer ones only lower the rank's share
+	 */
+	return !s->others && s->ones + s->multiples >= MIN_LOCAL && s->ones > (high - low) / 20;
+}

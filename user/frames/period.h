@@ -42,6 +42,20 @@ struct period_window {
 
 void period_window_init(struct period_window *window, const int64_t *times_ns, size_t count,
 			int64_t global_ns);
+/* Tells cheaply that the period near a time is still about what it was: that takes counting, not a
+ * median. */
+struct period_steady {
+	const int64_t *times_ns;
+	size_t count, low, high;        /* as in the window above */
+	double period_ns;               /* 0: not known yet */
+	size_t ones, multiples, others; /* differences of one such period, of 2 to 8, of neither */
+};
+
+void period_steady_init(struct period_steady *steady, const int64_t *times_ns, size_t count);
+/* True: period_at would say the same as period_ns to within 4 %. False says nothing. Times must not
+ * decrease from call to call. */
+bool period_is_steady(struct period_steady *steady, int64_t time_ns, int64_t period_ns);
+
 /* The period at a time; times must not decrease from call to call (else the window starts over).
  * The global period where fewer than four differences are near. */
 int64_t period_at(struct period_window *window, int64_t time_ns);

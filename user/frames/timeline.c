@@ -19,11 +19,37 @@ static void index_free(struct index *index)
 	free(index->heads);
 }
 
+/* The newest entry of a token, or NULL. */
+static struct mark *index_find(const struct index *index, uint32_t machine, int32_t pid,
+			       int64_t token)
+{
+	struct mark *mark = index_at(index, *index_head(index, machine, pid, token));
+
+	for (unsigned n = 0; n < MAX_CHAIN && mark; n++, mark = index_at(index, mark->older)) {
+		if (mark->token == token && mark->pid == pid && mark->machine == machine)
+			return mark;
+	}
+	return NULL;
+}
+
+static uint32_t index_number(const struct index *index, int32_t pid, const struct slot *slot,
+			     int64_t token)
+{
+	const struct mark *mark = index_find(index, slot->machine, pid, token);
+	uint32_t place = mark ? (uint32_t)(mark - index->ring) : 0;
+
+	/* the number at this place that is not above the last */
+	return mark ? (uint32_t)index->last - (((uint32_t)index->last - place) % WINDOW) : 0;
+}
+
 static uint32_t index_add(struct index *index, const struct slot *slot, int32_t pid)
 {
 	uint32_t *head = index_head(index, slot->machine, pid, slot->token);
+	struct mark *same = index_find(index, slot->machine, pid, slot->token);
 	uint64_t number = ++index->last;
 
+	if (same)
+		same->repeated = true;
 	index->ring[number % WINDOW] = (struct mark){
 		.token = slot->token,
 		.ts_ns = slot->ts_ns,
@@ -32,6 +58,7 @@ static uint32_t index_add(struct index *index, const struct slot *slot, int32_t 
 		.pid = pid,
 		.machine = slot->machine,
 		.dropped = slot->present_type == PRESENT_DROPPED,
+		.repeated = same != NULL,
 	};
 	*head = (uint32_t)number;
 	return (uint32_t)number;
@@ -259,9 +286,14 @@ static int add_start(struct timeline *t, const struct timeline_event *event)
 	t->counts.unknown_enums += event->present_type > PRESENT_UNKNOWN ||
 				   event->prediction_type > PREDICTION_UNKNOWN ||
 				   event->severity > 3;
-	if (event->kind == TIMELINE_ACTUAL_SURFACE)
+	if (event->kind == TIMELINE_ACTUAL_SURFACE) {
 		slot->layer = timeline_layer(t, event->machine, event->pid, event->layer,
 					     event->layer_size);
+		/* they mostly came right before, and are still in the nearest cache */
+		slot->shown = index_number(&t->actual_display, 0, slot, slot->display_token);
+		slot->due = index_number(&t->expected_display, 0, slot, slot->display_token);
+		slot->expected = index_number(&t->expected_surface, slot->pid, slot, slot->token);
+	}
 	if (event->kind == TIMELINE_ACTUAL_DISPLAY || event->kind == TIMELINE_ACTUAL_SURFACE)
 		t->counts.actual++;
 	else if (event->kind == TIMELINE_EXPECTED_DISPLAY ||

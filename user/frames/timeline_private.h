@@ -20,6 +20,8 @@ struct slot {
 	uint32_t order, end_order; /* of the start and the end in the trace, the lower halves */
 	uint32_t older;            /* the next older slot in the chain of this cookie's hash */
 	uint32_t mark;             /* the entry of this row in the index of its kind */
+	/* of a surface row, what it is joined with as far as that had come: entries, or 0 */
+	uint32_t shown, due, expected;
 	int32_t pid;
 	uint32_t machine, layer, jank;
 	uint8_t kind, present_type, prediction_type, severity;
@@ -33,7 +35,7 @@ struct mark {
 	uint32_t older;
 	int32_t pid;
 	uint32_t machine;
-	bool dropped;
+	bool dropped, repeated; /* repeated: another entry has the same token */
 };
 
 /* Rings: entry n lies at n % WINDOW and is gone when the ring went round. Numbers start at 1; of a

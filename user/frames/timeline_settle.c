@@ -67,6 +67,17 @@ struct mark *timeline_find_mark(const struct index *index, uint32_t machine, int
 	return best;
 }
 
+/* What timeline_find_mark finds, at once where the entry that was there first is the only one. */
+static const struct mark *join(const struct index *index, uint32_t number, const struct slot *slot,
+			       int32_t pid, int64_t token)
+{
+	const struct mark *mark = index_at(index, number);
+
+	if (mark && !mark->repeated)
+		return mark;
+	return timeline_find_mark(index, slot->machine, pid, token, slot->ts_ns);
+}
+
 static int settle_surface(struct timeline *t, const struct slot *slot)
 {
 	const struct mark *shown, *due, *expected;
@@ -86,8 +97,7 @@ static int settle_surface(struct timeline *t, const struct slot *slot)
 		layer->dropped++;
 		return 0;
 	}
-	shown = timeline_find_mark(&t->actual_display, slot->machine, 0, slot->display_token,
-				   slot->ts_ns);
+	shown = join(&t->actual_display, slot->shown, slot, 0, slot->display_token);
 	if (!shown) {
 		layer->no_display++;
 		return 0;
@@ -97,10 +107,8 @@ static int settle_surface(struct timeline *t, const struct slot *slot)
 		layer->unfinished++;
 		return 0;
 	}
-	due = timeline_find_mark(&t->expected_display, slot->machine, 0, slot->display_token,
-				 slot->ts_ns);
-	expected = timeline_find_mark(&t->expected_surface, slot->machine, slot->pid, slot->token,
-				      slot->ts_ns);
+	due = join(&t->expected_display, slot->due, slot, 0, slot->display_token);
+	expected = join(&t->expected_surface, slot->expected, slot, slot->pid, slot->token);
 	due_end = due ? due->end_ns : TIMELINE_NONE;
 	expected_end = expected ? expected->end_ns : TIMELINE_NONE;
 	frame.predicted_ns = TIMELINE_NONE;
@@ -162,37 +170,16 @@ static void hand_out_row(struct timeline *t, const struct slot *slot)
 	t->options.row(t->options.row_ctx, &row);
 }
 
-static void prefetch_mark(const struct index *index, uint32_t machine, int32_t pid, int64_t token)
-{
-	__builtin_prefetch(&index->ring[*index_head(index, machine, pid, token) % WINDOW]);
-}
-
-static const struct slot *surface_at(const struct timeline *t, uint64_t number)
-{
-	const struct slot *slot = number <= t->last ? &t->ring[number % WINDOW] : NULL;
-
-	return slot && slot->kind == TIMELINE_ACTUAL_SURFACE ? slot : NULL;
-}
-
-/* The rings are larger than the nearer caches: ask for what the next rows are joined with. */
+/* The rings are larger than the nearer caches: ask for what one of the next rows is joined with. */
 static void prefetch_joins(const struct timeline *t, uint64_t number)
 {
-	const struct slot *next = surface_at(t, number + 16);
+	const struct slot *slot = &t->ring[number % WINDOW];
 
-	if (next) {
-		__builtin_prefetch(
-			index_head(&t->actual_display, next->machine, 0, next->display_token));
-		__builtin_prefetch(
-			index_head(&t->expected_display, next->machine, 0, next->display_token));
-		__builtin_prefetch(
-			index_head(&t->expected_surface, next->machine, next->pid, next->token));
-	}
-	next = surface_at(t, number + 8);
-	if (next) {
-		prefetch_mark(&t->actual_display, next->machine, 0, next->display_token);
-		prefetch_mark(&t->expected_display, next->machine, 0, next->display_token);
-		prefetch_mark(&t->expected_surface, next->machine, next->pid, next->token);
-	}
+	if (number > t->last || slot->kind != TIMELINE_ACTUAL_SURFACE)
+		return;
+	__builtin_prefetch(&t->actual_display.ring[slot->shown % WINDOW]);
+	__builtin_prefetch(&t->expected_display.ring[slot->due % WINDOW]);
+	__builtin_prefetch(&t->expected_surface.ring[slot->expected % WINDOW]);
 }
 
 int timeline_settle_oldest(struct timeline *t)
@@ -205,7 +192,7 @@ int timeline_settle_oldest(struct timeline *t)
 		t->counts.unpaired_ends++;
 	else if (slot->kind != KIND_FREE && slot->end_ns == TIMELINE_NONE)
 		t->counts.unpaired++;
-	prefetch_joins(t, number);
+	prefetch_joins(t, number + 8);
 	if (slot->kind == TIMELINE_EXPECTED_DISPLAY && slot->end_ns != TIMELINE_NONE)
 		err = add_vsync(t, slot->end_ns);
 	if (slot->kind == TIMELINE_ACTUAL_SURFACE)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Processes, threads and packages. */
 #include "trace/perfetto_private.h"
+#include "util/hash.h"
 
 static void read_process(struct perfetto *p, const struct wire_field *message)
 {
@@ -62,8 +63,13 @@ void perfetto_process_tree(struct perfetto *p, const struct wire_field *message)
 void perfetto_packages(struct perfetto *p, const struct wire_field *message)
 {
 	struct wire wire = wire_of(message->data, message->size), inner;
+	uint64_t hash = hash_bytes(message->data, message->size, message->size);
 	struct wire_field field, part;
 
+	/* it is written again and again while hardly anything is installed */
+	if (hash == p->packages_hash)
+		return;
+	p->packages_hash = hash;
 	while (p->events->package && wire_next(&wire, &field) > 0) {
 		const char *name = NULL;
 		size_t size = 0;

@@ -49,6 +49,7 @@ struct perfetto {
 	uint64_t last_sequence; /* key of the packet before; all bits set: none */
 	unsigned sequence_count;
 	struct packet_tail tail;
+	uint64_t packages_hash; /* of the last packages list */
 	uint64_t track_events, packet_count, ftrace_bundles;
 	struct buffer_loss buffers[PERFETTO_MAX_BUFFERS];
 	uint64_t ftrace_overrun_start, ftrace_overrun;
