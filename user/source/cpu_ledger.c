@@ -108,17 +108,22 @@ void cpu_ledger_free(struct cpu_ledger *ledger)
 	free(ledger);
 }
 
-static struct known_task *known_task(struct cpu_ledger *ledger, pid_t tid, bool make)
+static struct known_task *find_known(const struct cpu_ledger *ledger, pid_t tid)
 {
 	size_t page = (size_t)tid / PAGE_TIDS;
 
-	if (tid < 0 || page >= MAX_PAGES)
-		return NULL;
-	if (!ledger->pages[page] && make)
-		ledger->pages[page] = calloc(PAGE_TIDS, sizeof(struct known_task));
-	if (!ledger->pages[page])
+	if (tid < 0 || page >= MAX_PAGES || !ledger->pages[page])
 		return NULL;
 	return &ledger->pages[page][tid % PAGE_TIDS];
+}
+
+static struct known_task *make_known(struct cpu_ledger *ledger, pid_t tid)
+{
+	size_t page = (size_t)tid / PAGE_TIDS;
+
+	if (tid >= 0 && page < MAX_PAGES && !ledger->pages[page])
+		ledger->pages[page] = calloc(PAGE_TIDS, sizeof(struct known_task));
+	return find_known(ledger, tid);
 }
 
 static bool started_at(const struct known_task *known, uint64_t start_boot_ns, bool coarse)
@@ -161,7 +166,7 @@ static void start_over(struct known_task *known, const struct task_reading *read
 
 int cpu_ledger_seed(struct cpu_ledger *ledger, const struct task_reading *reading)
 {
-	struct known_task *known = known_task(ledger, reading->tid, true);
+	struct known_task *known = make_known(ledger, reading->tid);
 
 	if (!known)
 		return -ENOMEM;
@@ -175,13 +180,9 @@ int cpu_ledger_seed(struct cpu_ledger *ledger, const struct task_reading *readin
 bool cpu_ledger_unchanged(const struct cpu_ledger *ledger, pid_t tid, uint64_t start_boot_ns,
 			  uint64_t cpu_ns, uint64_t switches)
 {
-	size_t page = (size_t)tid / PAGE_TIDS;
-	const struct known_task *known;
+	const struct known_task *known = find_known(ledger, tid);
 
-	if (page >= MAX_PAGES || !ledger->pages[page])
-		return false;
-	known = &ledger->pages[page][tid % PAGE_TIDS];
-	return known->start_boot_ns == start_boot_ns && known->cpu_ns >= cpu_ns &&
+	return known && known->start_boot_ns == start_boot_ns && known->cpu_ns >= cpu_ns &&
 	       known->switches_voluntary + known->switches_involuntary == switches;
 }
 
@@ -200,7 +201,7 @@ static struct ledger_row *add_row(struct cpu_ledger *ledger)
 	return &ledger->rows[ledger->row_count++];
 }
 
-static struct departed_task *find_departed(struct cpu_ledger *ledger, pid_t tid,
+static struct departed_task *find_departed(const struct cpu_ledger *ledger, pid_t tid,
 					   uint64_t start_boot_ns)
 {
 	struct departed_key key = {.start_boot_ns = start_boot_ns, .tid = (uint64_t)tid};
@@ -228,7 +229,7 @@ static int remember_departed(struct cpu_ledger *ledger, pid_t tid, const struct 
 static int find_or_make(struct cpu_ledger *ledger, const struct task_reading *reading,
 			struct known_task **found, bool *late)
 {
-	struct known_task *known = known_task(ledger, reading->tid, true);
+	struct known_task *known = make_known(ledger, reading->tid);
 	struct departed_task *departed;
 	int err;
 
@@ -277,8 +278,8 @@ static void book_optional(struct opt_u64 *row, struct opt_u64 now, uint64_t befo
 
 int cpu_ledger_exec(struct cpu_ledger *ledger, pid_t old_tid, pid_t tid, uint64_t start_boot_ns)
 {
-	struct known_task *thread = known_task(ledger, old_tid, true);
-	struct known_task *leader = known_task(ledger, tid, true), before;
+	struct known_task *thread = make_known(ledger, old_tid);
+	struct known_task *leader = make_known(ledger, tid), before;
 	int err = 0;
 
 	if (!thread || !leader)
@@ -315,15 +316,23 @@ int cpu_ledger_exec(struct cpu_ledger *ledger, pid_t old_tid, pid_t tid, uint64_
 
 /* A leader whose place a thread has taken by execve bears the thread's tid from then on; what is
  * told of it before word of the exec is still of the leader that we know. */
-static bool is_replaced_leader(struct cpu_ledger *ledger, const struct task_reading *reading)
+static bool is_replaced_leader(const struct cpu_ledger *ledger, const struct task_reading *reading)
 {
 	const struct known_task *leader;
 
 	if (reading->tid == reading->tgid || reading->start_is_coarse)
 		return false;
-	leader = known_task(ledger, reading->tgid, false);
+	leader = find_known(ledger, reading->tgid);
 	return leader && !leader->coarse && leader->start_boot_ns == reading->start_boot_ns &&
 	       !find_departed(ledger, reading->tid, reading->start_boot_ns);
+}
+
+bool cpu_ledger_knows(const struct cpu_ledger *ledger, const struct task_reading *reading)
+{
+	const struct known_task *known = find_known(ledger, reading->tid);
+
+	return (known && same_task(known, reading)) || is_replaced_leader(ledger, reading) ||
+	       find_departed(ledger, reading->tid, reading->start_boot_ns);
 }
 
 int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told)
@@ -537,7 +546,7 @@ static void forget_departed(struct cpu_ledger *ledger)
  */
 static uint64_t start_of_process(struct cpu_ledger *ledger, pid_t pid)
 {
-	const struct known_task *leader = known_task(ledger, pid, false);
+	const struct known_task *leader = find_known(ledger, pid);
 
 	return leader ? leader->start_boot_ns : 0;
 }

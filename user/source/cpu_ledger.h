@@ -40,6 +40,9 @@ int cpu_ledger_exec(struct cpu_ledger *ledger, pid_t old_tid, pid_t tid, uint64_
 bool cpu_ledger_unchanged(const struct cpu_ledger *ledger, pid_t tid, uint64_t start_boot_ns,
 			  uint64_t cpu_ns, uint64_t switches);
 
+/* False: nothing is known of the task. */
+bool cpu_ledger_knows(const struct cpu_ledger *ledger, const struct task_reading *reading);
+
 struct cpu_ledger_names {
 	void *ctx;
 	/* Both may return NULL. */

@@ -40,7 +40,7 @@ struct cpu_reader {
 	struct cpu_reader_counts counts;
 	/* --cpu iter: tasks alive at the start, and told dead, to know how many deaths went untold
 	 */
-	uint64_t deaths_told, execs_told;
+	uint64_t deaths_told, execs_told, begin_boot_ns;
 	int64_t alive_at_begin, died[UNTOLD_WINDOW];
 	unsigned window_readings;
 };
@@ -72,9 +72,26 @@ static struct task_reading reading_of_line(const struct task_line *line)
 
 static int seed_line(void *ctx, const struct task_line *line)
 {
+	struct cpu_reader *reader = ctx;
 	struct task_reading reading = reading_of_line(line);
 
-	return cpu_ledger_seed(ctx, &reading);
+	reader->alive_at_begin++;
+	return cpu_ledger_seed(reader->ledger, &reading);
+}
+
+static int seed(struct cpu_reader *reader)
+{
+	uint64_t losses[SCHED_LOSS_MAX], unused;
+	int err;
+
+	reader->begin_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
+	err = sched_kernel_iterate(reader->kernel, seed_line, reader);
+	if (!err)
+		err = sched_kernel_losses(reader->kernel, losses, &unused, &unused);
+	if (!err)
+		reader->alive_at_begin -= (int64_t)losses[SCHED_COUNT_BIRTHS] -
+					  (int64_t)losses[SCHED_LOSS_DEATH_RING_FULL];
+	return err;
 }
 
 static int keep_line(void *ctx, const struct task_line *line)
@@ -125,7 +142,10 @@ static int book_death(void *ctx, const struct task_death *death)
 		return cpu_ledger_exec(reader->ledger, (pid_t)death->exec_tid, (pid_t)death->tid,
 				       death->start_boot_ns);
 	}
-	reader->deaths_told++;
+	/* Who was dead when we came, and is freed only now, is none of those alive and born. */
+	if (death->start_boot_ns >= reader->begin_boot_ns ||
+	    cpu_ledger_knows(reader->ledger, &reading))
+		reader->deaths_told++;
 	if (!reader->iterating) {
 		reading.uninterruptible_ns = SOME_U64(death->uninterruptible_ns);
 		reading.stopped_ns = SOME_U64(death->stopped_ns);
@@ -353,12 +373,11 @@ int cpu_reader_baseline(struct cpu_reader *reader, uint64_t *mono_ns)
 	int err = reader->kernel ? sched_kernel_begin_read(reader->kernel, mono_ns) : 0;
 
 	if (!err && reader->kernel && sched_kernel_has_iterator(reader->kernel))
-		err = sched_kernel_iterate(reader->kernel, seed_line, reader->ledger);
+		err = seed(reader);
 	else if (!err)
 		err = cpu_proc_walk(seed_reading, reader->ledger, &reader->counts.unreadable);
 	if (!err)
 		err = cpu_reader_read_out(reader, mono_ns);
-	reader->alive_at_begin = -reader->counts.deaths_in_flight;
 	reader->window_readings = 0;
 	return err;
 }
