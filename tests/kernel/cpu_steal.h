@@ -23,10 +23,11 @@ static inline uint64_t read_steal_ns(void)
 }
 
 /* Whether what tasks and idle used fills the machine's time within 1 %: nothing twice, and nothing
- * missing but what was stolen. Steal from a task is in neither; steal from a CPU that was about to
- * leave idle is in its idle time too, so that all three may be more than the whole. */
-static inline bool closes(uint64_t used_ns, uint64_t steal_ns, uint64_t capacity_ns)
+ * missing but what was stolen or is known to be untold. Steal from a task is in neither; steal from
+ * a CPU that was about to leave idle is in its idle time too, so that all may be more than the
+ * whole. */
+static inline bool closes(uint64_t used_ns, uint64_t missing_ns, uint64_t capacity_ns)
 {
 	return (double)used_ns < 1.01 * (double)capacity_ns &&
-	       (double)(used_ns + steal_ns) > 0.99 * (double)capacity_ns;
+	       (double)(used_ns + missing_ns) > 0.99 * (double)capacity_ns;
 }

@@ -413,12 +413,14 @@ static void test_torn_read(void)
 	slots = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
 		     sched_kernel_tasks_fd(cpu_source_kernel(run.source)), 0);
 	if (tap_ok(slots != MAP_FAILED, "torn slot: the map can be written by the test")) {
-		/* Only groups where something ran are read: that of our own tid, in which we take a
-		 * number that nobody has. */
-		pid_t tid = getpid() / 32 * 32;
+		/* A number that nobody has or will soon be given, said to have run: only groups
+		 * where something did are read. */
+		struct sched_bpf *skeleton = cpu_source_kernel(run.source)->skeleton;
+		pid_t tid = (getpid() + 16384) % 32768;
 
 		while (tid == 0 || slots[tid].start_boot_ns || !kill(tid, 0))
-			tid++;
+			tid = (tid + 1) % 32768;
+		skeleton->bss->group_epochs[tid >> SCHED_GROUP_SHIFT] = skeleton->bss->read_epoch;
 		slots[tid].sequence = 1;
 		slots[tid].start_boot_ns = 1;
 		slots[tid].cpu_ns = NSEC_PER_SEC;
