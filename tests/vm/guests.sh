@@ -25,6 +25,8 @@ guest_tests() {
 guest_modules="virtio_pci virtio_mmio virtio_net veth dummy tun binder_linux inet_diag tcp_diag
 	udp_diag raw_diag netlink_diag sch_netem"
 
+# cpus is what phone.dtb says: with fewer the kernel takes itself for one of four, the GIC of a machine
+# with one CPU tells it no mask, and what it sends to itself (irq_work: BPF ring buffers, perf) is lost.
 guest_fields() {
 	kernel_package= kernel_image= dtb= arch=arm64 cpus=2
 	case $1 in
