@@ -37,6 +37,13 @@ open(work + '/odd.pb', 'wb').write(
     surface(123, 24, field(4, 10), field(5, b'needs nothing'), outer=(sequence, field(42, 1))) +
     surface(124, 25, field(4, 10), field(5, b'lost'), outer=(sequence, needs)) +
     b''.join(end(200 + c, c) for c in (1, 2, 3, 4, 5, 11, 12, 21, 22, 23, 24, 25)))
+# more rows than wait to be sorted; whose they are stands at the very end
+def process(pid, name):
+    return field(1, field(1, pid) + field(3, name))
+with open(work + '/late_names.pb', 'wb') as f:
+    for i in range(1, 60001):
+        f.write(surface(i * 1000, i, field(4, 10 + i % 2), field(5, b'Layer')) + end(i * 1000 + 500, i))
+    f.write(packet(field(2, process(10, b'com.example.even') + process(11, b'com.example.odd'))))
 PYTHON
 cut -f1-3,5-7 >"$work/want" <<'ROWS'
 100	101	10	NULL	50	1	NULL
@@ -58,3 +65,7 @@ else
 fi
 got=$("$jankscope" frames --json --rows "$work/odd.pb" 2>/dev/null | jq -c '[.frames[0:3][].layer, .frames[5].pid]')
 [ "$got" = '[null,"","a��#1",4294967295]' ] && echo "ok - the same as JSON" || echo "not ok - as JSON: $got"
+
+got=$("$jankscope" frames --rows --package com.example.odd "$work/late_names.pb" 2>/dev/null | sed 1d | cut -f3,4 | sort | uniq -c | xargs)
+[ "$got" = "30000 11 com.example.odd" ] && echo "ok - --package: by names that come after the rows" ||
+	echo "not ok - --package, names at the end: $got"

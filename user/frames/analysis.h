@@ -52,6 +52,9 @@ struct analysis *analysis_new(const struct analysis_options *options);
 void analysis_free(struct analysis *analysis);
 /* The events to feed, with the analysis as their ctx. */
 const struct trace_events *analysis_events(void);
+/* The part of them that names processes, for a pass before: rows are filtered by package when they
+ * settle, and a process tree may stand at the end of the file. */
+const struct trace_events *analysis_name_events(void);
 /* All was fed. 0 or a negative errno. */
 int analysis_finish(struct analysis *analysis);
 

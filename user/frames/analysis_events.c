@@ -246,6 +246,17 @@ static void on_period(void *ctx, int64_t period_ns)
 	a->stated_period_ns = period_ns;
 }
 
+const struct trace_events *analysis_name_events(void)
+{
+	static const struct trace_events events = {
+		.process = on_process,
+		.thread = on_thread,
+		.package = on_package,
+	};
+
+	return &events;
+}
+
 const struct trace_events *analysis_events(void)
 {
 	static const struct trace_events events = {

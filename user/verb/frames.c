@@ -181,6 +181,25 @@ static bool nothing_wanted(const struct run *run)
 	return true;
 }
 
+/* Names first, where rows are picked by package. A pipe is read only once: there the names that
+ * come before a row have to do. */
+static int read_names(struct run *run)
+{
+	struct trace_reader *reader;
+	int err;
+
+	if (!run->request->package || lseek(run->fd, 0, SEEK_CUR) < 0)
+		return 0;
+	reader = trace_reader_new(analysis_name_events(), run->analysis);
+	if (!reader)
+		return -ENOMEM;
+	err = feed(run, reader, UINT64_MAX);
+	trace_reader_free(reader);
+	if (!err && lseek(run->fd, 0, SEEK_SET) < 0)
+		err = -errno;
+	return err;
+}
+
 static int read_and_print(struct run *run)
 {
 	struct trace_reader *reader = trace_reader_new(analysis_events(), run->analysis);
@@ -191,7 +210,9 @@ static int read_and_print(struct run *run)
 		fprintf(stderr, "jankscope: error: %s: out of memory\n", run->path);
 		return EXIT_INTERNAL;
 	}
-	err = feed(run, reader, UINT64_MAX);
+	err = read_names(run);
+	if (!err)
+		err = feed(run, reader, UINT64_MAX);
 	damage = trace_reader_finish(reader);
 	if (err || damage == -ENOMEM) {
 		fprintf(stderr, "jankscope: error: %s: %s\n", run->path,
