@@ -6,6 +6,8 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "source/cpu_sums.h"
+
 /* Tids are dense below pid_max: pages of entries, made when first touched, beat a hash and hold any
  * pid_max. */
 #define PAGE_TIDS 512
@@ -32,17 +34,6 @@ struct departed_task {
 	UT_hash_handle hh;
 };
 
-struct uid_sum {
-	uid_t uid;
-	uint64_t cpu_ns;
-	UT_hash_handle hh;
-};
-
-struct process_sum {
-	struct record_process_cpu row;
-	UT_hash_handle hh;
-};
-
 struct ledger_row {
 	struct record_task task;
 	uint64_t end_boot_ns;
@@ -59,11 +50,8 @@ struct cpu_ledger {
 	struct departed_task *departed;
 	struct ledger_row *rows;
 	size_t row_count, row_room;
-	struct uid_sum *uids;
-	/* what the last close handed out */
-	struct record_task *out_tasks;
-	struct record_uid_cpu *out_uids;
-	struct record_process_cpu *out_processes;
+	struct cpu_sums sums;
+	struct record_task *out_tasks; /* what the last close handed out */
 };
 
 struct cpu_ledger *cpu_ledger_new(uint64_t attach_boot_ns)
@@ -78,16 +66,6 @@ struct cpu_ledger *cpu_ledger_new(uint64_t attach_boot_ns)
 	return ledger;
 }
 
-static void forget_uids(struct cpu_ledger *ledger)
-{
-	struct uid_sum *sum, *next;
-
-	HASH_ITER (hh, ledger->uids, sum, next) {
-		HASH_DEL(ledger->uids, sum);
-		free(sum);
-	}
-}
-
 void cpu_ledger_free(struct cpu_ledger *ledger)
 {
 	struct departed_task *task, *next;
@@ -98,13 +76,11 @@ void cpu_ledger_free(struct cpu_ledger *ledger)
 		HASH_DEL(ledger->departed, task);
 		free(task);
 	}
-	forget_uids(ledger);
+	cpu_sums_free(&ledger->sums);
 	for (size_t i = 0; i < MAX_PAGES; i++)
 		free(ledger->pages[i]);
 	free(ledger->rows);
 	free(ledger->out_tasks);
-	free(ledger->out_uids);
-	free(ledger->out_processes);
 	free(ledger);
 }
 
@@ -394,26 +370,10 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told
 	return 0;
 }
 
-static int add_uid(struct cpu_ledger *ledger, uid_t uid, uint64_t cpu_ns)
-{
-	struct uid_sum *sum;
-
-	HASH_FIND(hh, ledger->uids, &uid, sizeof(uid), sum);
-	if (!sum) {
-		sum = calloc(1, sizeof(*sum));
-		if (!sum)
-			return -ENOMEM;
-		sum->uid = uid;
-		HASH_ADD(hh, ledger->uids, uid, sizeof(uid), sum);
-	}
-	sum->cpu_ns += cpu_ns;
-	return 0;
-}
-
 int cpu_ledger_overflow(struct cpu_ledger *ledger, uid_t uid, uint64_t cpu_ns)
 {
 	ledger->overflow_ns += cpu_ns;
-	return add_uid(ledger, uid, cpu_ns);
+	return cpu_sums_add_uid(&ledger->sums, uid, cpu_ns);
 }
 
 /* A task that was neither running, waiting for a CPU, blocked nor stopped slept: the rest of the
@@ -443,89 +403,6 @@ static int by_cpu_desc(const void *a, const void *b)
 	if (x->cpu_ns != y->cpu_ns)
 		return x->cpu_ns < y->cpu_ns ? 1 : -1;
 	return x->tid < y->tid ? -1 : x->tid > y->tid;
-}
-
-static int by_process_cpu_desc(const void *a, const void *b)
-{
-	const struct record_process_cpu *x = a, *y = b;
-
-	if (x->cpu_ns != y->cpu_ns)
-		return x->cpu_ns < y->cpu_ns ? 1 : -1;
-	return x->pid < y->pid ? -1 : x->pid > y->pid;
-}
-
-static int by_uid(const void *a, const void *b)
-{
-	const struct record_uid_cpu *x = a, *y = b;
-
-	return x->uid < y->uid ? -1 : x->uid > y->uid;
-}
-
-static int sum_processes(struct cpu_ledger *ledger, struct record_cpu *cpu)
-{
-	struct process_sum *sums = NULL, *sum, *next;
-	int err = 0;
-	size_t n = 0;
-
-	for (size_t i = 0; i < cpu->task_count && !err; i++) {
-		const struct record_task *task = &cpu->tasks[i];
-
-		HASH_FIND(hh, sums, &task->pid, sizeof(task->pid), sum);
-		if (!sum) {
-			sum = calloc(1, sizeof(*sum));
-			if (!sum) {
-				err = -ENOMEM;
-				break;
-			}
-			sum->row.pid = task->pid;
-			sum->row.uid = task->uid;
-			HASH_ADD(hh, sums, row.pid, sizeof(task->pid), sum);
-		}
-		if (task->process)
-			sum->row.process = task->process;
-		if (task->package)
-			sum->row.package = task->package;
-		sum->row.cpu_ns += task->cpu_ns;
-		if (task->runnable_ns.present) {
-			sum->row.runnable_ns.present = true;
-			sum->row.runnable_ns.value += task->runnable_ns.value;
-		}
-		sum->row.threads++;
-	}
-	free(ledger->out_processes);
-	ledger->out_processes = calloc(HASH_COUNT(sums) + 1, sizeof(*ledger->out_processes));
-	HASH_ITER (hh, sums, sum, next) {
-		if (ledger->out_processes)
-			ledger->out_processes[n++] = sum->row;
-		HASH_DEL(sums, sum);
-		free(sum);
-	}
-	if (!ledger->out_processes)
-		return -ENOMEM;
-	qsort(ledger->out_processes, n, sizeof(*ledger->out_processes), by_process_cpu_desc);
-	cpu->processes = ledger->out_processes;
-	cpu->process_count = n;
-	return err;
-}
-
-static int sum_uids(struct cpu_ledger *ledger, struct record_cpu *cpu)
-{
-	struct uid_sum *sum, *next;
-	size_t n = 0;
-
-	free(ledger->out_uids);
-	ledger->out_uids = calloc(HASH_COUNT(ledger->uids) + 1, sizeof(*ledger->out_uids));
-	if (!ledger->out_uids)
-		return -ENOMEM;
-	HASH_ITER (hh, ledger->uids, sum, next) {
-		if (sum->cpu_ns)
-			ledger->out_uids[n++] = (struct record_uid_cpu){sum->uid, sum->cpu_ns};
-	}
-	forget_uids(ledger);
-	qsort(ledger->out_uids, n, sizeof(*ledger->out_uids), by_uid);
-	cpu->uids = ledger->out_uids;
-	cpu->uid_count = n;
-	return 0;
 }
 
 /* The departed whose death was not told in so long (RCU frees a task late, under load by seconds)
@@ -569,7 +446,7 @@ int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t d
 		struct record_task *task = &row->task;
 
 		cpu->busy_ns += task->cpu_ns;
-		err = add_uid(ledger, task->uid, task->cpu_ns);
+		err = cpu_sums_add_uid(&ledger->sums, task->uid, task->cpu_ns);
 		if (!names->listed(names->ctx, task->pid, task->uid)) {
 			cpu->other_ns += task->cpu_ns;
 			continue;
@@ -584,9 +461,9 @@ int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t d
 	cpu->tasks = ledger->out_tasks;
 	cpu->task_count = listed;
 	if (!err)
-		err = sum_processes(ledger, cpu);
+		err = cpu_sums_processes(&ledger->sums, cpu);
 	if (!err)
-		err = sum_uids(ledger, cpu);
+		err = cpu_sums_uids(&ledger->sums, cpu);
 	while (top && cpu->task_count > top)
 		cpu->other_ns += cpu->tasks[--cpu->task_count].cpu_ns;
 	ledger->row_count = 0;
