@@ -122,6 +122,7 @@ struct stack_stash {
 	void *ctx;
 };
 
+struct bounded_calls;
 struct stack_config {
 	const struct stack_stash
 		*stash;              /* NULL: no snapshots. Borrowed for the life of the service */
@@ -130,6 +131,8 @@ struct stack_config {
 	uint64_t ptrace_deadline_ns; /* 0: 20 ms, at most 20 ms */
 	size_t cache_bytes;          /* tables and symbol indexes kept; 0: 16 MiB */
 	const char *root;            /* "" or NULL: /proc of this machine */
+	struct bounded_calls
+		*calls; /* util/bounded_call.h, borrowed; NULL: reads are not bounded */
 };
 
 struct stack_service;

@@ -168,7 +168,8 @@ Test(block_ledger, spells_beyond_the_room_are_counted)
 /* The words of a mutex that somebody else holds, as each library lays them out. */
 static pid_t owner_of(const uint32_t words[4], uint32_t operation)
 {
-	return lock_owner(getpid(), getpid() + 1000000, (uint64_t)(uintptr_t)words, operation);
+	return lock_owner(NULL, getpid(), getpid() + 1000000, (uint64_t)(uintptr_t)words,
+			  operation);
 }
 
 Test(lock_owner, layouts)
@@ -184,13 +185,13 @@ Test(lock_owner, layouts)
 	cr_expect_lt(owner_of(free_lock, 0x80), 0);
 	cr_expect_lt(owner_of(nobody, 0x80), 0, "no such thread");
 	cr_expect_lt(owner_of(glibc, 1), 0, "FUTEX_WAKE waits for nobody");
-	cr_expect_lt(lock_owner(getpid(), getpid(), (uint64_t)(uintptr_t)glibc, 0), 0,
+	cr_expect_lt(lock_owner(NULL, getpid(), getpid(), (uint64_t)(uintptr_t)glibc, 0), 0,
 		     "the waiter is not its own owner");
-	cr_expect_lt(lock_owner(getpid(), 1, 8, 0), 0, "not mapped");
+	cr_expect_lt(lock_owner(NULL, getpid(), 1, 8, 0), 0, "not mapped");
 	/* A PI word in the last four bytes of a mapping. */
 	munmap((char *)edge + 4096, 4096);
 	*(uint32_t *)((char *)edge + 4092) = me;
-	cr_expect_eq(lock_owner(getpid(), 1, (uint64_t)(uintptr_t)edge + 4092, 6), (pid_t)me);
+	cr_expect_eq(lock_owner(NULL, getpid(), 1, (uint64_t)(uintptr_t)edge + 4092, 6), (pid_t)me);
 }
 
 Test(wait_stub, this_libc)

@@ -12,6 +12,7 @@
 #include "core/self.h"
 #include "core/summary.h"
 #include "core/user_signals.h"
+#include "util/bounded_call.h"
 #include "util/clock.h"
 
 #define MAX_SOURCES 8
@@ -315,6 +316,8 @@ static int take_interval(struct session *session, bool last, bool final)
 	err = scan(session);
 	watch_clocks(session, &interval);
 	counter_list_add(&interval.lost, "interval_overruns", session->overruns);
+	counter_list_add(&interval.lost, "calls_held_up",
+			 bounded_calls_given_up(session->options.calls));
 	session->overruns = 0;
 	for (size_t i = 0; i < session->source_count && !err; i++) {
 		struct source *source = session->sources[i].source;
@@ -381,6 +384,7 @@ static enum exit_code open_sources(struct session *session)
 	session->context = (struct source_context){
 		.loop = session->loop,
 		.targets = session->targets,
+		.calls = session->options.calls,
 		.interval_ns = session->options.interval_ns,
 		.block_ns = session->options.block_ns,
 		.emit = emit,

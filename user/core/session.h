@@ -19,11 +19,13 @@ enum exit_code {
 	EXIT_INTERRUPTED = 130,
 };
 
+struct bounded_calls;
 struct session_options {
 	uint64_t interval_ns, duration_ns, count; /* 0: no limit */
 	uint64_t block_ns;
 	uint64_t wait_ns; /* for a named target that is not there yet */
 	double max_lost_pct;
+	struct bounded_calls *calls; /* borrowed; NULL: none */
 	const struct target_spec *specs;
 	size_t spec_count;
 	bool verbose;

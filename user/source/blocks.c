@@ -2,6 +2,7 @@
 #include "source/blocks_source.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +17,13 @@
 #include "source/blocks_stacks.h"
 #include "source/blocks_watch.h"
 #include "source/cpu.h"
+#include "util/bounded_call.h"
 #include "util/clock.h"
 
 /* How often targets are compared with what is watched, when nothing else is due. */
 #define IDLE_TICK_NS (200 * NSEC_PER_MSEC)
+/* How often it is asked for a watch whose start is held up. */
+#define STARTING_TICK_NS (20 * NSEC_PER_MSEC)
 /* Samples are due at a time, on a machine that may be overloaded: that is when blocks happen. */
 #define LOOP_NICENESS (-20)
 #define DRAIN_NS      (800 * NSEC_PER_MSEC)
@@ -47,56 +51,159 @@ static void tell_degraded(struct blocks_source *blocks, const struct watched *wa
 	blocks->context.emit(blocks->context.emit_ctx, &record);
 }
 
-/* Down the ladder of detectors for one process. */
-static void choose_detector(struct blocks_source *blocks, struct watched *watched)
+/* ---- starting a watch ---- */
+
+enum probe_owner { PROBE_AWAITED, PROBE_DONE, PROBE_ABANDONED };
+
+/* Reading its maps and putting the probes in. Both wait for its mmap_lock, and a probe for grace
+ * periods of RCU: what takes longer than a bounded call goes on, and is looked for later. */
+struct probe_job {
+	struct looper_kernel *kernel;
+	pid_t pid;
+	struct looper_probes *probes;
+	int err;
+	_Atomic int owner; /* enum probe_owner: whoever comes second frees it or takes it */
+};
+
+static void run_probe(void *ctx)
 {
+	struct probe_job *job = ctx;
 	struct wait_stub stub;
+
+	job->err = wait_stub_find(job->pid, &stub);
+	if (job->err)
+		return;
+	job->probes = looper_kernel_probe(job->kernel, job->pid, &stub);
+	if (!job->probes)
+		job->err = -errno;
+}
+
+static void free_probe(struct probe_job *job)
+{
+	looper_probes_free(job->probes);
+	free(job);
+}
+
+static void leave_probe(void *ctx)
+{
+	struct probe_job *job = ctx;
+
+	if (atomic_exchange(&job->owner, PROBE_DONE) == PROBE_ABANDONED)
+		free_probe(job);
+}
+
+static void abandon_probe(struct watched *watched)
+{
+	struct probe_job *job = watched->probing;
+
+	watched->probing = NULL;
+	if (job && atomic_exchange(&job->owner, PROBE_ABANDONED) == PROBE_DONE)
+		free_probe(job);
+}
+
+static bool is_held_up(int err)
+{
+	return err == -ETIMEDOUT || err == -EBUSY;
+}
+
+/* 0 with watched->probes, or why not; -ETIMEDOUT or -EBUSY: to be asked again. */
+static int probe(struct blocks_source *blocks, struct watched *watched)
+{
+	struct probe_job *job = watched->probing;
 	int err;
 
-	watched->detector = (uint32_t)blocks->options.detector;
-	if (!watched->detector || watched->detector == LOOPER_BY_UPROBE) {
-		watched->detector = LOOPER_BY_UPROBE;
-		err = wait_stub_find(watched->pid, &stub);
-		if (!err) {
-			watched->probes = looper_kernel_probe(blocks->kernel, watched->pid, &stub);
-			if (watched->probes)
-				return;
-			err = -errno;
+	if (!job) {
+		job = calloc(1, sizeof(*job));
+		if (!job)
+			return -ENOMEM;
+		job->kernel = blocks->kernel;
+		job->pid = watched->pid;
+		err = bounded_call(blocks->context.calls, watched->pid, run_probe, leave_probe,
+				   job);
+		if (err == -ETIMEDOUT) {
+			watched->probing = job;
+			return err;
 		}
-		watched->detector = LOOPER_BY_SWITCH;
-		if (!blocks->options.detector && !looper_kernel_hook_syscalls(blocks->kernel))
-			watched->detector = LOOPER_BY_SYSCALL;
-		snprintf(watched->degraded, sizeof(watched->degraded), "no uprobe: %s",
-			 err == -ENOENT ? "its epoll stub was not found" : strerror(-err));
+		if (err) {
+			free(job);
+			return err;
+		}
+	} else if (atomic_load(&job->owner) != PROBE_DONE) {
+		return -ETIMEDOUT;
 	}
+	watched->probing = NULL;
+	watched->probes = job->probes;
+	err = job->err;
+	free(job);
+	return err;
+}
+
+/* Down the ladder of detectors for one process. 0, or -ETIMEDOUT or -EBUSY as probe(). */
+static int choose_detector(struct blocks_source *blocks, struct watched *watched)
+{
+	int err;
+
+	if (watched->detector && watched->detector != LOOPER_BY_UPROBE)
+		return 0;
+	if (watched->probes)
+		return 0;
+	watched->detector = LOOPER_BY_UPROBE;
+	err = probe(blocks, watched);
+	if (!err || is_held_up(err))
+		return err;
+	watched->detector = LOOPER_BY_SWITCH;
+	if (!blocks->options.detector && !looper_kernel_hook_syscalls(blocks->kernel))
+		watched->detector = LOOPER_BY_SYSCALL;
+	snprintf(watched->degraded, sizeof(watched->degraded), "no uprobe: %s",
+		 err == -ENOENT ? "its epoll stub was not found" : strerror(-err));
+	return 0;
+}
+
+static void stop_watching(struct blocks_source *blocks, struct watched *watched)
+{
+	abandon_probe(watched);
+	blocks_drop_samples(blocks, watched);
+	blocks_watch_remove(blocks->watch, watched, blocks->kernel);
+}
+
+/* Go on with what was held up so far. */
+static int go_on_starting(struct blocks_source *blocks, struct watched *watched)
+{
+	int err = choose_detector(blocks, watched);
+
+	if (!err)
+		err = blocks_watch_start(blocks->watch, watched, blocks->kernel,
+					 blocks->context.block_ns);
+	if (is_held_up(err))
+		return 0;
+	if (err) {
+		/* It died meanwhile; the next scan says so. */
+		stop_watching(blocks, watched);
+		return err == -ENOMEM ? err : 0;
+	}
+	watched->starting = false;
+	if (watched->degraded[0] && blocks->options.detector != LOOPER_BY_SWITCH)
+		tell_degraded(blocks, watched, watched->degraded);
+	return 0;
 }
 
 static int start_watching(struct blocks_source *blocks, const struct target_process *process)
 {
 	struct watched *watched = blocks_watch_add(blocks->watch, process);
-	int err;
 
 	if (!watched) {
 		blocks->unwatched_now += errno == ENOSPC;
 		return errno == ENOMEM ? -ENOMEM : 0;
 	}
+	watched->detector = (uint32_t)blocks->options.detector;
 	if (wait_is_32_bit(watched->pid)) {
 		/* Its system calls have other numbers, its stack other words. */
-		watched->detector = (uint32_t)blocks->options.detector;
 		watched->unwatchable = true;
 		tell_degraded(blocks, watched, "32-bit programs are not watched");
 		return 0;
 	}
-	choose_detector(blocks, watched);
-	err = blocks_watch_start(blocks->watch, watched, blocks->kernel, blocks->context.block_ns);
-	if (err) {
-		/* It died meanwhile; the next scan says so. */
-		blocks_watch_remove(blocks->watch, watched, blocks->kernel);
-		return err == -ENOMEM ? err : 0;
-	}
-	if (watched->degraded[0] && blocks->options.detector != LOOPER_BY_SWITCH)
-		tell_degraded(blocks, watched, watched->degraded);
-	return 0;
+	watched->starting = true;
+	return go_on_starting(blocks, watched);
 }
 
 /* What the set of targets says now, against what is watched. */
@@ -115,8 +222,7 @@ static int follow_targets(struct blocks_source *blocks)
 		if (process && process->start_boot_ns == watched->start_boot_ns)
 			continue;
 		/* Its last period came through the ring when it died. */
-		blocks_drop_samples(blocks, watched);
-		blocks_watch_remove(blocks->watch, watched, blocks->kernel);
+		stop_watching(blocks, watched);
 	}
 	for (size_t n = 0; !err && (process = target_set_at(blocks->context.targets, n)); n++)
 		if (!blocks_watch_find(blocks->watch, process->pid))
@@ -136,8 +242,13 @@ static int look_around(struct blocks_source *blocks)
 	for (uint32_t i = 0; i < LOOPER_MAX_WATCHED && !err; i++) {
 		struct watched *watched = blocks_watch_at(blocks->watch, i);
 
-		if (watched && !watched->unwatchable)
+		if (watched && watched->starting) {
+			err = go_on_starting(blocks, watched);
+			next_ns = now_ns + STARTING_TICK_NS < next_ns ? now_ns + STARTING_TICK_NS
+								      : next_ns;
+		} else if (watched && !watched->unwatchable) {
 			err = blocks_look_at(blocks, watched, now_ns, &next_ns);
+		}
 	}
 	now_ns = clock_now_ns(CLOCK_MONOTONIC);
 	loop_set_timer(
@@ -169,7 +280,7 @@ static int open_stacks(struct blocks_source *blocks)
 	if (blocks->options.stack == BLOCKS_STACK_OFF)
 		return 0;
 	blocks->stacks = blocks_stacks_new(blocks->kernel, requests[blocks->options.stack],
-					   index_of, blocks);
+					   blocks->context.calls, index_of, blocks);
 	if (!blocks->stacks) {
 		blocks->base.state = SOURCE_DEGRADED;
 		snprintf(blocks->base.reason, sizeof(blocks->base.reason), "no stacks: %s",
@@ -208,7 +319,7 @@ static int blocks_open(struct source *source, const struct source_context *conte
 		source->reason, sizeof(source->reason));
 	if (!blocks->kernel)
 		return -errno;
-	blocks->watch = blocks_watch_new();
+	blocks->watch = blocks_watch_new(context->calls);
 	if (!blocks->watch)
 		return -ENOMEM;
 	err = looper_kernel_hook_wakeups(blocks->kernel);
@@ -336,10 +447,8 @@ static void blocks_close(struct source *source)
 	for (uint32_t i = 0; blocks->watch && i < LOOPER_MAX_WATCHED; i++) {
 		struct watched *watched = blocks_watch_at(blocks->watch, i);
 
-		if (!watched)
-			continue;
-		blocks_drop_samples(blocks, watched);
-		blocks_watch_remove(blocks->watch, watched, blocks->kernel);
+		if (watched)
+			stop_watching(blocks, watched);
 	}
 	if (blocks->kernel && blocks->context.loop)
 		loop_remove_fd(blocks->context.loop, looper_kernel_events_fd(blocks->kernel));
@@ -347,7 +456,9 @@ static void blocks_close(struct source *source)
 		loop_remove_fd(blocks->context.loop, blocks_stacks_fd(blocks->stacks));
 	blocks_stacks_free(blocks->stacks);
 	blocks_watch_free(blocks->watch);
-	looper_kernel_close(blocks->kernel);
+	/* A probe that is held up still is the kernel's, until the process ends. */
+	if (!bounded_calls_held_up(blocks->context.calls))
+		looper_kernel_close(blocks->kernel);
 	counter_list_free(&blocks->stack_losses);
 	free(blocks);
 }

@@ -84,7 +84,7 @@ static void ask_for_owner(struct blocks_source *blocks, struct watched *watched,
 
 	if (slot->reason != LOOPER_REASON_FUTEX)
 		return;
-	owner = lock_owner(watched->pid, watched->pid, slot->arguments[0],
+	owner = lock_owner(blocks->context.calls, watched->pid, watched->pid, slot->arguments[0],
 			   (uint32_t)slot->arguments[1]);
 	if (owner <= 0)
 		return;
@@ -186,6 +186,8 @@ int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64
 	int err = 0;
 
 	looper_kernel_mark(blocks->kernel, watched->index, watched->pid);
+	if (!watched->settled)
+		blocks_watch_settle(blocks->watch, watched, blocks->kernel);
 	if (!looper_kernel_read(blocks->kernel, watched->index, &slot)) {
 		*next_ns = sooner(*next_ns, now_ns + BLOCKS_MIN_TICK_NS);
 		return 0;

@@ -271,12 +271,14 @@ static int queue(struct blocks_stacks *stacks, struct stack_capture *capture,
 /* ---- for the loop's thread ---- */
 
 struct blocks_stacks *blocks_stacks_new(struct looper_kernel *kernel, enum stack_request request,
-					block_index_fn index, void *ctx)
+					struct bounded_calls *calls, block_index_fn index,
+					void *ctx)
 {
 	struct blocks_stacks *stacks = calloc(1, sizeof(*stacks));
 	struct stack_config config = {
 		.no_perf = request == STACK_SNAPSHOT || request == STACK_PTRACE,
 		.no_ptrace = request == STACK_SNAPSHOT || request == STACK_PERF,
+		.calls = calls,
 	};
 	int err;
 

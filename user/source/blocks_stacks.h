@@ -49,9 +49,11 @@ struct block_report {
 /* Find the slot of a thread: its index, or -1. */
 typedef int (*block_index_fn)(void *ctx, pid_t tid);
 
-/* request: STACK_AUTO and so on. NULL with errno. */
+/* request: STACK_AUTO and so on; calls: how targets are read, borrowed. NULL with errno. */
+struct bounded_calls;
 struct blocks_stacks *blocks_stacks_new(struct looper_kernel *kernel, enum stack_request request,
-					block_index_fn index, void *ctx);
+					struct bounded_calls *calls, block_index_fn index,
+					void *ctx);
 void blocks_stacks_free(struct blocks_stacks *stacks);
 
 /* Capture a thread now and append it. spell: what it is in, 0 while it runs. 0; -EBUSY: too much

@@ -14,7 +14,8 @@
 #include "abi/sched.h"
 #include "util/clock.h"
 
-/* A process that is not older had its start seen: its first period began there. */
+/* A process that is not older and began after we did has not polled yet, as far as can be known:
+ * its first period began with it. */
 #define STANDING_TRIES 3
 #define YOUNG_NS       (2 * NSEC_PER_SEC)
 #define MAX_FDS        4096
@@ -22,14 +23,17 @@
 struct blocks_watch {
 	struct watched rows[LOOPER_MAX_WATCHED];
 	uint64_t serial, born_mono_ns;
+	struct bounded_calls *calls;
 };
 
-struct blocks_watch *blocks_watch_new(void)
+struct blocks_watch *blocks_watch_new(struct bounded_calls *calls)
 {
 	struct blocks_watch *watch = calloc(1, sizeof(*watch));
 
-	if (watch)
+	if (watch) {
 		watch->born_mono_ns = clock_now_ns(CLOCK_MONOTONIC);
+		watch->calls = calls;
+	}
 	return watch;
 }
 
@@ -143,11 +147,12 @@ static int read_past(pid_t pid, struct past *past)
 
 /* Where the thread is and what it has behind it, as of *now_ns: read again where that took long,
  * because what it did meanwhile is in some of the numbers only. */
-static int read_standing(pid_t pid, struct wait_place *place, struct past *past, uint64_t *now_ns)
+static int read_standing(struct bounded_calls *calls, pid_t pid, struct wait_place *place,
+			 struct past *past, uint64_t *now_ns)
 {
 	for (int i = 0;; i++) {
 		uint64_t since_ns = clock_now_ns(CLOCK_MONOTONIC);
-		int err = wait_place_read(pid, place);
+		int err = wait_place_read_bounded(calls, pid, place);
 
 		if (!err)
 			err = read_past(pid, past);
@@ -180,7 +185,8 @@ static void start_period(struct blocks_watch *watch, struct watched *watched,
 	uint64_t start_ns = watched->start_boot_ns > boot_minus_mono_ns
 				    ? watched->start_boot_ns - boot_minus_mono_ns
 				    : 0;
-	bool young = now_ns - start_ns < YOUNG_NS && start_ns < now_ns;
+	bool young = now_ns - start_ns < YOUNG_NS && start_ns < now_ns &&
+		     start_ns >= watch->born_mono_ns;
 
 	slot->busy_since_ns = now_ns;
 	slot->periods = 1;
@@ -213,7 +219,7 @@ int blocks_watch_start(struct blocks_watch *watch, struct watched *watched,
 	slot.detector = watched->detector;
 	slot.block_ns = block_ns;
 	slot.start_boot_ns = watched->slot_id;
-	err = read_standing(watched->pid, &place, &past, &now_ns);
+	err = read_standing(watch->calls, watched->pid, &place, &past, &now_ns);
 	if (err)
 		return err;
 	epfd = wait_place_epfd(&place);
@@ -240,24 +246,38 @@ int blocks_watch_start(struct blocks_watch *watch, struct watched *watched,
 	err = looper_kernel_watch(kernel, watched->index, watched->pid);
 	if (err)
 		return err;
-	/* It may have left or entered its poll between the two: then what it does now counts. */
-	if (!wait_place_read(watched->pid, &place) && wait_place_epfd(&place) != epfd &&
-	    live->periods == slot.periods && live->polling == slot.polling) {
-		epfd = wait_place_epfd(&place);
-		if (epfd >= 0) {
-			live->epfd = live->polling = epfd;
-			live->busy_since_ns = 0;
-			if (watched->detector != LOOPER_BY_UPROBE)
-				live->flags |= LOOPER_SLOT_BY_SWITCH;
-		} else if (live->polling >= 0) {
-			live->polling = -1;
-			live->flags &= ~LOOPER_SLOT_BY_SWITCH;
-			live->periods++;
-			live->begin_cpu_ns = past.cpu_ns;
-			live->busy_since_ns = now_ns;
-		}
-	}
+	watched->settled = false;
+	watched->first =
+		(struct watched_first){slot.periods, slot.polling, epfd, past.cpu_ns, now_ns};
+	blocks_watch_settle(watch, watched, kernel);
 	return 0;
+}
+
+void blocks_watch_settle(struct blocks_watch *watch, struct watched *watched,
+			 struct looper_kernel *kernel)
+{
+	struct looper_slot *live = looper_kernel_slot(kernel, watched->index);
+	const struct watched_first *first = &watched->first;
+	struct wait_place place;
+	int err = wait_place_read_bounded(watch->calls, watched->pid, &place);
+	int epfd = err ? -1 : wait_place_epfd(&place);
+
+	watched->settled = err != -ETIMEDOUT && err != -EBUSY;
+	if (err || epfd == first->epfd || live->periods != first->periods ||
+	    live->polling != first->polling)
+		return;
+	if (epfd >= 0) {
+		live->epfd = live->polling = epfd;
+		live->busy_since_ns = 0;
+		if (watched->detector != LOOPER_BY_UPROBE)
+			live->flags |= LOOPER_SLOT_BY_SWITCH;
+	} else if (live->polling >= 0) {
+		live->polling = -1;
+		live->flags &= ~LOOPER_SLOT_BY_SWITCH;
+		live->periods++;
+		live->begin_cpu_ns = first->cpu_ns;
+		live->busy_since_ns = first->mono_ns;
+	}
 }
 
 void blocks_watch_end_period(struct watched *watched)

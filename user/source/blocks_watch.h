@@ -31,6 +31,14 @@ struct watched {
 	/* frozen where it slept, which no switch tells: seen by looking, up to 50 ms late */
 	uint64_t frozen_ns, frozen_seen_ns, looked_ns;
 	int64_t boot_minus_mono_ns; /* as of its begin, so that all its records tell one start */
+	bool starting; /* the watch has not begun: something of the process is held up */
+	struct probe_job *probing; /* what it waits for; of blocks.c */
+	bool settled;              /* looked at once more after the watch began */
+	struct watched_first {
+		uint64_t periods;
+		int polling, epfd;
+		uint64_t cpu_ns, mono_ns;
+	} first; /* as found when the watch began */
 	struct watched_load load;
 	struct block_samples samples;
 	struct block_spells spells;
@@ -41,8 +49,10 @@ struct watched {
 };
 
 struct blocks_watch;
+struct bounded_calls;
 
-struct blocks_watch *blocks_watch_new(void);
+/* calls: how the processes are read (util/bounded_call.h), borrowed. NULL with errno. */
+struct blocks_watch *blocks_watch_new(struct bounded_calls *calls);
 /* Everything must have been removed. */
 void blocks_watch_free(struct blocks_watch *watch);
 
@@ -52,6 +62,10 @@ struct watched *blocks_watch_add(struct blocks_watch *watch, const struct target
  * set. 0, or why the thread could not be read. */
 int blocks_watch_start(struct blocks_watch *watch, struct watched *watched,
 		       struct looper_kernel *kernel, uint64_t block_ns);
+/* It may have left or entered its poll while the watch began: then what it does now counts. Sets
+ * settled, unless the process is held up: then it must be called again. */
+void blocks_watch_settle(struct blocks_watch *watch, struct watched *watched,
+			 struct looper_kernel *kernel);
 void blocks_watch_remove(struct blocks_watch *watch, struct watched *watched,
 			 struct looper_kernel *kernel);
 /* The row of a slot, NULL when it is free. */

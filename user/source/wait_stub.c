@@ -13,6 +13,7 @@
 
 #include "stack/elf_file.h"
 #include "stack/maps.h"
+#include "util/bounded_call.h"
 
 #define TEXT_LIMIT    (64u << 20)
 #define SYMBOLS_LIMIT (64u << 20)
@@ -53,6 +54,39 @@ int wait_place_read(pid_t pid, struct wait_place *place)
 		   &place->arguments[5], &place->stack_pointer, &place->program_counter) < 1)
 		return -EINVAL;
 	return 0;
+}
+
+struct place_job {
+	pid_t pid;
+	int err;
+	struct wait_place place;
+};
+
+static void run_place(void *ctx)
+{
+	struct place_job *job = ctx;
+
+	job->err = wait_place_read(job->pid, &job->place);
+}
+
+int wait_place_read_bounded(struct bounded_calls *calls, pid_t pid, struct wait_place *place)
+{
+	struct place_job *job = calloc(1, sizeof(*job));
+	int err;
+
+	*place = (struct wait_place){.syscall_nr = -1};
+	if (!job)
+		return -ENOMEM;
+	job->pid = pid;
+	err = bounded_call(calls, pid, run_place, free, job);
+	if (err == -ETIMEDOUT)
+		return err;
+	if (!err) {
+		*place = job->place;
+		err = job->err;
+	}
+	free(job);
+	return err;
 }
 
 int wait_place_epfd(const struct wait_place *place)

@@ -29,6 +29,9 @@ struct wait_place {
 	uint64_t arguments[6], stack_pointer, program_counter;
 };
 int wait_place_read(pid_t pid, struct wait_place *place);
+struct bounded_calls;
+/* The same, waited for no longer than a bounded call takes: -ETIMEDOUT or -EBUSY. */
+int wait_place_read_bounded(struct bounded_calls *calls, pid_t pid, struct wait_place *place);
 /* The epoll fd that it waits on, or -1. */
 int wait_place_epfd(const struct wait_place *place);
 /* The program is a 32-bit one. */

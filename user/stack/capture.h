@@ -37,6 +37,13 @@ uint64_t capture_now_mono_ns(void);
 enum stack_failure capture_read_stack(pid_t pid, uint64_t address, void *to, size_t room,
 				      size_t *bytes);
 
+/* One file of /proc; the text ends with 0. Its length or -errno. */
+ssize_t capture_read_file(const char *path, char *text, size_t room);
+
+/* The same, waited for no longer than a bounded call takes: then -ETIMEDOUT or -EBUSY. */
+ssize_t capture_read_file_bounded(struct bounded_calls *calls, pid_t pid, const char *path,
+				  char *text, size_t room);
+
 /* Backends. Each fills kind, registers, stack and times of capture, and returns why not. They do
  * not check the identity; the service does, before and after. */
 enum stack_failure capture_snapshot(const struct stack_stash *stash,
@@ -44,8 +51,8 @@ enum stack_failure capture_snapshot(const struct stack_stash *stash,
 				    struct stack_capture *capture);
 enum stack_failure capture_perf(const struct stack_thread *thread, uint64_t wait_ns,
 				struct stack_capture *capture);
-enum stack_failure capture_kernel(const char *root, const struct stack_thread *thread,
-				  struct stack_capture *capture);
+enum stack_failure capture_kernel(const char *root, struct bounded_calls *calls,
+				  const struct stack_thread *thread, struct stack_capture *capture);
 
 /* ---- ptrace, in a process of its own (ptrace_worker.c) ---- */
 

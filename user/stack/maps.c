@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "util/bounded_call.h"
+
 #define MAPS_MAX_BYTES    (64u << 20)
 #define MAPS_MAX_ENTRIES  (1u << 20)
 #define MAPS_CACHED_TASKS 64
@@ -354,20 +356,41 @@ static struct cached_maps *find_slot(struct maps_cache *cache, pid_t pid, uint64
 	return oldest;
 }
 
-struct stack_maps *maps_cache_get(struct maps_cache *cache, pid_t pid, uint64_t start_ticks,
-				  uint64_t max_age_ns)
+/* The picture that is there, or NULL. */
+static struct stack_maps *find_cached(struct maps_cache *cache, pid_t pid, uint64_t start_ticks)
 {
-	struct stack_maps *maps, *previous = NULL;
+	struct stack_maps *maps = NULL;
 	struct cached_maps *slot;
-	int err;
 
 	pthread_mutex_lock(&cache->lock);
 	slot = find_slot(cache, pid, start_ticks);
 	if (slot->maps && slot->pid == pid && slot->start_ticks == start_ticks) {
-		previous = maps_get(slot->maps);
+		maps = maps_get(slot->maps);
 		slot->used = ++cache->uses;
 	}
 	pthread_mutex_unlock(&cache->lock);
+	return maps;
+}
+
+static void keep(struct maps_cache *cache, pid_t pid, uint64_t start_ticks, struct stack_maps *maps)
+{
+	struct cached_maps *slot;
+
+	pthread_mutex_lock(&cache->lock);
+	if (!maps->serial)
+		maps->serial = ++cache->serial;
+	slot = find_slot(cache, pid, start_ticks);
+	maps_put(slot->maps);
+	*slot = (struct cached_maps){pid, start_ticks, ++cache->uses, maps_get(maps)};
+	pthread_mutex_unlock(&cache->lock);
+}
+
+struct stack_maps *maps_cache_get(struct maps_cache *cache, pid_t pid, uint64_t start_ticks,
+				  uint64_t max_age_ns)
+{
+	struct stack_maps *maps, *previous = find_cached(cache, pid, start_ticks);
+	int err;
+
 	if (previous && max_age_ns &&
 	    now_mono_ns() - __atomic_load_n(&previous->read_mono_ns, __ATOMIC_RELAXED) < max_age_ns)
 		return previous;
@@ -378,16 +401,63 @@ struct stack_maps *maps_cache_get(struct maps_cache *cache, pid_t pid, uint64_t 
 	/* A process that died meanwhile: its last picture serves what was captured before. */
 	if (!maps && previous && (err == ESRCH || err == ENOENT))
 		return previous;
-	if (maps) {
-		pthread_mutex_lock(&cache->lock);
-		if (!maps->serial)
-			maps->serial = ++cache->serial;
-		slot = find_slot(cache, pid, start_ticks);
-		maps_put(slot->maps);
-		*slot = (struct cached_maps){pid, start_ticks, ++cache->uses, maps_get(maps)};
-		pthread_mutex_unlock(&cache->lock);
-	}
+	if (maps)
+		keep(cache, pid, start_ticks, maps);
 	maps_put(previous);
 	errno = err;
+	return maps;
+}
+
+struct maps_job {
+	pid_t pid;
+	char root[256];
+	struct stack_maps *maps;
+	int err;
+};
+
+static void run_maps(void *ctx)
+{
+	struct maps_job *job = ctx;
+
+	job->maps = maps_read(job->root, job->pid, NULL);
+	job->err = errno;
+}
+
+static void drop_maps(void *ctx)
+{
+	struct maps_job *job = ctx;
+
+	maps_put(job->maps);
+	free(job);
+}
+
+struct stack_maps *maps_cache_get_bounded(struct maps_cache *cache, struct bounded_calls *calls,
+					  pid_t pid, uint64_t start_ticks)
+{
+	struct stack_maps *maps = find_cached(cache, pid, start_ticks);
+	struct maps_job *job;
+	int err;
+
+	if (maps)
+		return maps;
+	job = calloc(1, sizeof(*job));
+	if (!job)
+		return NULL;
+	job->pid = pid;
+	snprintf(job->root, sizeof(job->root), "%s", cache->root);
+	err = -bounded_call(calls, pid, run_maps, drop_maps, job);
+	if (err == ETIMEDOUT) {
+		errno = err;
+		return NULL;
+	}
+	if (!err) {
+		maps = maps_get(job->maps);
+		err = job->err;
+	}
+	drop_maps(job);
+	if (maps)
+		keep(cache, pid, start_ticks, maps);
+	else
+		errno = err;
 	return maps;
 }

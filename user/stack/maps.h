@@ -50,9 +50,14 @@ unsigned maps_address_bits(const struct stack_maps *maps);
 /* The last picture of each process that was captured lately. Locks; the rest of this file does not.
  */
 struct maps_cache;
+struct bounded_calls;
 struct maps_cache *maps_cache_new(const char *root);
 void maps_cache_free(struct maps_cache *cache);
 /* A reference to the process' picture, read when there is none or when it is older than max_age_ns
  * (0: always read). start_ticks tells users of one pid apart. NULL with errno. */
 struct stack_maps *maps_cache_get(struct maps_cache *cache, pid_t pid, uint64_t start_ticks,
 				  uint64_t max_age_ns);
+/* The same, of any age, and waited for no longer than a bounded call takes (util/bounded_call.h):
+ * else NULL with ETIMEDOUT or EBUSY. */
+struct stack_maps *maps_cache_get_bounded(struct maps_cache *cache, struct bounded_calls *calls,
+					  pid_t pid, uint64_t start_ticks);

@@ -230,7 +230,7 @@ static enum stack_failure climb_down(struct stack_service *service,
 		return failure;
 	capture->failure = failure;
 	service->stats.failures[failure]++;
-	last = capture_kernel(service->config.root, thread, capture);
+	last = capture_kernel(service->config.root, service->config.calls, thread, capture);
 	/* Why the better ones failed is the reason that counts. */
 	return last;
 }
@@ -264,7 +264,7 @@ static enum stack_failure run_request(struct stack_service *service,
 			return by_ptrace(service, thread, capture);
 		return capture_perf(thread, service->config.perf_wait_ns, capture);
 	case STACK_KERNEL:
-		return capture_kernel(service->config.root, thread, capture);
+		return capture_kernel(service->config.root, service->config.calls, thread, capture);
 	}
 	return STACK_UNSUPPORTED;
 }
@@ -293,9 +293,9 @@ int stack_capture(struct stack_service *service, const struct stack_thread *thre
 		service->stats.captures[capture->kind]++;
 		/* Read the first time only; it may be dead when it is unwound. */
 		if (capture->registers.valid)
-			capture->maps =
-				maps_cache_get(service->maps, thread->pid,
-					       thread->start_boot_ns / 10000000, UINT64_MAX);
+			capture->maps = maps_cache_get_bounded(service->maps, service->config.calls,
+							       thread->pid,
+							       thread->start_boot_ns / 10000000);
 		return 0;
 	}
 	capture->failure = failure;

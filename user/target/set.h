@@ -21,6 +21,7 @@ struct process_entry {
 	char *name;
 	uid_t uid;
 	bool live, has_argv, dead;
+	bool held_up; /* its argv could not be waited for: read at the next scan */
 	struct target_process *watched; /* NULL: not watched */
 	size_t index;                   /* in the set's watched array */
 };
@@ -45,6 +46,7 @@ struct target_set {
 	struct process_entry **watched;
 	size_t watched_count, watched_room;
 	uint64_t scan;
+	struct bounded_calls *calls; /* NULL: read without a bound */
 };
 
 /* What of a process decides whether it is meant. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "target/procfs.h"
 #include "target/set.h"
+#include "util/bounded_call.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +69,11 @@ no_memory:
 	target_set_free(set);
 	errno = ENOMEM;
 	return NULL;
+}
+
+void target_set_bound(struct target_set *set, struct bounded_calls *calls)
+{
+	set->calls = calls;
 }
 
 /* ---- one process ---- */
@@ -174,7 +181,7 @@ static void plan_next_read(struct process_entry *entry, uint64_t now_ns)
 	uint64_t start_ns = entry->key.start_ticks * PROCFS_TICK_NS;
 	uint64_t age_ns = now_ns > start_ns ? now_ns - start_ns : 0;
 
-	if (age_ns < YOUNG_NS || (entry->has_argv && may_specialise(entry->name)))
+	if (entry->held_up || age_ns < YOUNG_NS || (entry->has_argv && may_specialise(entry->name)))
 		entry->next_read_ns = now_ns;
 	else if (age_ns < 2 * OLD_NS)
 		entry->next_read_ns = now_ns + age_ns / 2;
@@ -182,15 +189,61 @@ static void plan_next_read(struct process_entry *entry, uint64_t now_ns)
 		entry->next_read_ns = now_ns + OLD_NS + entry->key.pid % 1024 * (OLD_NS / 1024);
 }
 
+struct argv0_job {
+	int dir, len;
+	char name[256];
+};
+
+static void run_argv0(void *ctx)
+{
+	struct argv0_job *job = ctx;
+
+	job->len = procfs_argv0(job->dir, job->name, sizeof(job->name));
+}
+
+static void drop_argv0(void *ctx)
+{
+	struct argv0_job *job = ctx;
+
+	if (job->dir >= 0)
+		close(job->dir);
+	free(job);
+}
+
+/* procfs_argv0, not longer than a bounded call takes: the argv is read from the process's memory.
+ */
+static int read_argv0(struct target_set *set, pid_t pid, int dir, char *name, size_t size)
+{
+	struct argv0_job *job;
+	int err, len;
+
+	if (!set->calls)
+		return procfs_argv0(dir, name, size);
+	job = malloc(sizeof(*job));
+	if (!job)
+		return -ENOMEM;
+	job->dir = fcntl(dir, F_DUPFD_CLOEXEC, 0);
+	err = bounded_call(set->calls, pid, run_argv0, drop_argv0, job);
+	if (err == -ETIMEDOUT)
+		return err;
+	len = err ? err : job->len;
+	if (len >= 0)
+		snprintf(name, size, "%s", job->name);
+	drop_argv0(job);
+	return len;
+}
+
 /* Name and uid of a process whose folder is open. What cannot be read keeps its old value. */
-static int read_process(struct process_entry *entry, int dir, const struct procfs_stat *stat)
+static int read_process(struct target_set *set, struct process_entry *entry, int dir,
+			const struct procfs_stat *stat)
 {
 	char name[256];
-	int len = procfs_argv0(dir, name, sizeof(name));
+	int len = read_argv0(set, entry->key.pid, dir, name, sizeof(name));
 	bool has_argv = len > 0;
 	pid_t tgid;
 	int err;
 
+	entry->held_up = len == -ETIMEDOUT || len == -EBUSY;
 	if (len <= 0)
 		snprintf(name, sizeof(name), "%s", stat->comm);
 	/* A zombie has lost its argv; the name that it had is the better one. */
@@ -241,7 +294,7 @@ static int load(struct target_set *set, pid_t pid, int dir, struct process_entry
 		HASH_ADD(by_pid, set->live, key.pid, sizeof(pid_t), entry);
 	}
 	entry->dead = (stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1;
-	err = read_process(entry, dir, &stat);
+	err = read_process(set, entry, dir, &stat);
 	if (err == -ENOMEM || !entry->name) {
 		drop(set, entry);
 		return err;

@@ -15,6 +15,7 @@
 #include "source/cpu.h"
 #include "source/frames.h"
 #include "source/net.h"
+#include "util/bounded_call.h"
 
 #include "verb/verb.h"
 
@@ -131,7 +132,8 @@ static enum exit_code add_sources(struct session *session, const struct options 
 
 enum exit_code verb_record(const struct options *options)
 {
-	const struct session_options session_options = {
+	struct bounded_calls *calls = NULL;
+	struct session_options session_options = {
 		.interval_ns = options->interval_ns,
 		.duration_ns = options->duration_ns,
 		.count = options->count,
@@ -161,8 +163,11 @@ enum exit_code verb_record(const struct options *options)
 	/* Before 5.11 BPF maps count against RLIMIT_MEMLOCK. */
 	features_raise_memlock();
 	targets = target_set_new(options->targets, options->target_count, "");
-	if (targets)
+	session_options.calls = calls = bounded_calls_new();
+	if (targets && calls) {
+		target_set_bound(targets, calls);
 		session = session_new(&session_options, targets);
+	}
 	if (!session) {
 		fprintf(stderr, "jankscope: error: cannot start: %s\n", strerror(errno));
 		goto cleanup;
@@ -174,6 +179,7 @@ enum exit_code verb_record(const struct options *options)
 		code = session_run(session);
 cleanup:
 	session_free(session);
+	bounded_calls_free(calls);
 	target_set_free(targets);
 	kernel_btf_close(&btf);
 	return code;
