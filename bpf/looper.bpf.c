@@ -52,6 +52,7 @@ int looper_enter(struct pt_regs *ctx)
 	if (!slot)
 		return 0;
 	looper_came(slot, index, (struct task_struct *)bpf_get_current_task(), now_ns);
+	book_unseen_wait(slot, (struct task_struct *)bpf_get_current_task());
 	looper_enter_wait(slot, index, (struct task_struct *)bpf_get_current_task(),
 			  (__s32)PT_REGS_PARM1(ctx), now_ns, 0);
 	return 0;
@@ -88,6 +89,7 @@ static __always_inline int on_sys_enter(struct pt_regs *registers, long nr)
 		return 0;
 	now_ns = bpf_ktime_get_ns();
 	looper_came(slot, index, (struct task_struct *)bpf_get_current_task(), now_ns);
+	book_unseen_wait(slot, (struct task_struct *)bpf_get_current_task());
 	looper_enter_wait(slot, index, (struct task_struct *)bpf_get_current_task(),
 			  (__s32)PT_REGS_PARM1_CORE_SYSCALL(registers), now_ns, 0);
 	looper_leave_wait(slot, index, (struct task_struct *)bpf_get_current_task(), now_ns, false);

@@ -103,6 +103,26 @@ static __always_inline void looper_close(struct looper_slot *slot, __u32 index,
 	slot->flags &= ~(LOOPER_SLOT_DISCARD | LOOPER_SLOT_MERGED);
 }
 
+/* About to wait: if it was preempted since it came, and no switch was shown, the kernel's sum says
+ * how long it waited for its CPU. (How long it ran is only known as of the last tick, so a sleep is
+ * not found here.)
+ */
+static __always_inline void book_unseen_wait(struct looper_slot *slot, struct task_struct *task)
+{
+	__u64 switches = BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
+	__u64 delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
+
+	if (!slot->on_cpu || !slot->busy_since_ns || switches <= slot->out_switches)
+		return;
+	looper_begin(slot);
+	loss_add(&looper_losses, LOOPER_LOSS_MISSED_SWITCH, 1);
+	if (delay_ns > slot->out_delay_ns)
+		slot->sums.runnable_ns += delay_ns - slot->out_delay_ns;
+	slot->out_delay_ns = delay_ns;
+	slot->out_switches = switches;
+	looper_end(slot);
+}
+
 static __always_inline void looper_enter_wait(struct looper_slot *slot, __u32 index,
 					      struct task_struct *task, __s32 epfd, __u64 now_ns,
 					      __u32 flags)

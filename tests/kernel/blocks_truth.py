@@ -526,7 +526,7 @@ def started_boot_ns(pid):
 def edge_queued(name, cpu):
     """A process that starts in a queue: the watch begins while it waits for its CPU."""
     spinners = spin(0, cpu)
-    target = Looper(nice=15, affinity={cpu}, name=name)
+    target = Looper(nice=17, affinity={cpu}, name=name)
     target.since = started_boot_ns(target.pid)
     for s in spinners:
         s.kill()
