@@ -316,8 +316,6 @@ static int take_interval(struct session *session, bool last, bool final)
 	err = scan(session);
 	watch_clocks(session, &interval);
 	counter_list_add(&interval.lost, "interval_overruns", session->overruns);
-	counter_list_add(&interval.lost, "calls_held_up",
-			 bounded_calls_given_up(session->options.calls));
 	session->overruns = 0;
 	for (size_t i = 0; i < session->source_count && !err; i++) {
 		struct source *source = session->sources[i].source;
@@ -464,6 +462,9 @@ static void emit_footer(struct session *session)
 		if (session->sources[i].open && source->ops->summarise)
 			source->ops->summarise(source, session->summary);
 	}
+	/* Made later or asked again: late, not lost. */
+	summary_set_total(session->summary, "calls_held_up",
+			  (double)bounded_calls_given_up(session->options.calls));
 	record.footer = summary_footer(session->summary);
 	if (record.footer)
 		emit(session, &record);

@@ -195,7 +195,6 @@ uint64_t bounded_calls_given_up(struct bounded_calls *calls)
 		return 0;
 	pthread_mutex_lock(&calls->lock);
 	given_up = calls->given_up;
-	calls->given_up = 0;
 	pthread_mutex_unlock(&calls->lock);
 	return given_up;
 }

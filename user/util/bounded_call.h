@@ -31,5 +31,5 @@ int bounded_call(struct bounded_calls *calls, pid_t pid, void (*run)(void *job),
 /* Whether a job that was not waited for still runs: what it refers to must stay. */
 bool bounded_calls_held_up(struct bounded_calls *calls);
 
-/* Calls that were not made or not waited for, since this was asked last. */
+/* Calls that were not made or not waited for. */
 uint64_t bounded_calls_given_up(struct bounded_calls *calls);
