@@ -105,15 +105,15 @@ static __always_inline void looper_close(struct looper_slot *slot, __u32 index,
 
 /* About to wait: if it was preempted since it came, and no switch was shown, the kernel's sum says
  * how long it waited for its CPU. (How long it ran is only known as of the last tick, so a sleep is
- * not found here.)
- */
+ * not found here.) */
 static __always_inline void book_unseen_wait(struct looper_slot *slot, struct task_struct *task)
 {
 	__u64 switches = BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
-	__u64 delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	__u64 delay_ns;
 
 	if (!slot->on_cpu || !slot->busy_since_ns || switches <= slot->out_switches)
 		return;
+	delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
 	looper_begin(slot);
 	loss_add(&looper_losses, LOOPER_LOSS_MISSED_SWITCH, 1);
 	if (delay_ns > slot->out_delay_ns)

@@ -8,8 +8,9 @@ struct loop;
 struct summary;
 struct target_set;
 
-/* What the session lends to every source, valid from open to close. */
 struct bounded_calls;
+
+/* What the session lends to every source, valid from open to close. */
 struct source_context {
 	struct loop *loop; /* core/loop.h: file descriptors and timers of the one epoll loop */
 	struct target_set *targets;

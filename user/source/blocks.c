@@ -135,7 +135,8 @@ static int probe(struct blocks_source *blocks, struct watched *watched)
 	watched->probes = job->probes;
 	err = job->err;
 	free(job);
-	return err;
+	/* The probe's own error is an answer: it is not to be asked again. */
+	return is_held_up(err) ? -EIO : err;
 }
 
 /* Down the ladder of detectors for one process. 0, or -ETIMEDOUT or -EBUSY as probe(). */

@@ -49,8 +49,8 @@ struct block_report {
 /* Find the slot of a thread: its index, or -1. */
 typedef int (*block_index_fn)(void *ctx, pid_t tid);
 
-/* request: STACK_AUTO and so on; calls: how targets are read, borrowed. NULL with errno. */
 struct bounded_calls;
+/* request: STACK_AUTO and so on; calls: how targets are read, borrowed. NULL with errno. */
 struct blocks_stacks *blocks_stacks_new(struct looper_kernel *kernel, enum stack_request request,
 					struct bounded_calls *calls, block_index_fn index,
 					void *ctx);

@@ -14,11 +14,11 @@
 #include "abi/sched.h"
 #include "util/clock.h"
 
+#define STANDING_TRIES 3
+#define MAX_FDS        4096
 /* A process that is not older and began after we did has not polled yet, as far as can be known:
  * its first period began with it. */
-#define STANDING_TRIES 3
-#define YOUNG_NS       (2 * NSEC_PER_SEC)
-#define MAX_FDS        4096
+#define YOUNG_NS (2 * NSEC_PER_SEC)
 
 struct blocks_watch {
 	struct watched rows[LOOPER_MAX_WATCHED];

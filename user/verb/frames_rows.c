@@ -69,8 +69,7 @@ static size_t utf8_step(const unsigned char *p, bool *whole)
 }
 
 /* Somebody else's name: a control byte in it would break the row, or drive the terminal. What is no
- * UTF-8 is replaced by
- * U+FFFD. */
+ * UTF-8 is replaced by U+FFFD. */
 static void put_text(FILE *out, const char *text)
 {
 	const unsigned char *p = (const unsigned char *)text;
