@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What has to be asked of a target goes through here: a few prober processes that may hang in the
+ * recorder's place. Each request has a deadline; when it is missed the recorder goes on, and a
+ * prober that still hangs 1 s after its request is replaced. A process that holds up one prober is
+ * not asked about again before that prober is back or gone, so that one target costs one prober. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "jankscope/record.h"
+
+struct loop;
+struct prober_pool;
+struct warden;
+
+#define PROBE_CALL_NS   (10 * 1000 * 1000ull)   /* a copy */
+#define PROBE_ATTACH_NS (1000 * 1000 * 1000ull) /* a probe */
+#define PROBE_BYTES     (64u << 10)
+
+enum probe_operation {
+	PROBE_NONE = 0,
+	PROBE_READ = 1,      /* a file of /proc/PID or /proc/PID/task/TID by name: its bytes */
+	PROBE_READ_LINK = 2, /* the same of a link ("exe", "fd/7"): its text */
+	PROBE_READ_BLOB = 3, /* the same as PROBE_READ into a memfd, for maps: fd, value = length */
+	PROBE_MEMORY = 4,    /* address, length: bytes of its memory, as many as there are */
+	PROBE_OPEN = 5,      /* the file of the mapping start..end (inode, path as in maps): fd */
+	PROBE_STANDING = 6,  /* struct probe_standing of thread tid */
+	PROBE_LOCK_OWNER = 7, /* address, argument = futex operation: struct probe_owner */
+	PROBE_ATTACH = 8,     /* struct probe_places: descriptors that hold the probes */
+	PROBE_WARDEN = 9,     /* fork a warden on the socket that comes with it */
+	PROBE_OPEN_EXE = 10,  /* /proc/PID/exe: fd */
+};
+
+struct probe_request {
+	uint32_t operation;
+	int32_t pid, tid; /* tid 0: the process */
+	uint32_t length;
+	uint64_t start_ticks; /* of the process, in 10 ms of CLOCK_BOOTTIME; 0: whoever has the pid
+			       */
+	uint64_t address, end, offset, inode;
+	uint64_t argument;
+	char name[256]; /* of a file below /proc/PID, or the path in maps (cut) */
+};
+
+/* What a thread does now, read as near together as it can be. */
+struct probe_standing {
+	int64_t syscall_nr; /* -1: not in one, -2: running */
+	uint64_t arguments[6], stack_pointer, program_counter;
+	uint64_t before_mono_ns, after_mono_ns; /* around the reading */
+	uint64_t cpu_ns, delay_ns, arrivals;    /* schedstat */
+	uint64_t switches;                      /* nvcsw + nivcsw */
+	uint64_t faults_minor, faults_major;
+	uint32_t is_32_bit;
+	char state;
+	char reserved[3];
+};
+
+struct probe_owner {
+	int32_t tid;
+	uint32_t reserved;
+	char thread[16];
+};
+
+#define PROBE_MAX_PLACES 32
+/* Where uprobes are put: fds[0] is the file, fds[1..] the programs. */
+struct probe_places {
+	uint32_t multi; /* by one uprobe_multi link a program; else one perf event a place */
+	uint32_t program_count, place_count;
+	uint32_t reserved;
+	struct {
+		uint64_t offset; /* in the file */
+		uint64_t cookie;
+		uint32_t program; /* index into the programs */
+		uint32_t reserved;
+	} places[PROBE_MAX_PLACES];
+};
+
+struct probe_answer {
+	int64_t value;
+	const void *data; /* valid during the callback */
+	size_t length;
+	int *fds; /* a callback that keeps one sets it to -1; the others are closed */
+	size_t fd_count;
+};
+
+/* err: 0 with the answer; -ETIMEDOUT: not by the deadline (an answer that comes later is dropped);
+ * -EPIPE: the prober died; else the operation's own error. answer is NULL unless err is 0. */
+typedef void (*probe_fn)(void *ctx, int err, const struct probe_answer *answer);
+
+/* warden is borrowed. NULL with errno. */
+struct prober_pool *prober_pool_new(struct warden *warden);
+void prober_pool_free(struct prober_pool *pool);
+/* Until then only probe_call works. 0 or -errno. */
+int prober_pool_join_loop(struct prober_pool *pool, struct loop *loop);
+
+/* Ask; the callback runs in the loop, once, never during this call. payload (may be NULL) follows
+ * the request. Returns an id above 0, or -EBUSY: this process holds up a prober, or all are held
+ * up; -EPIPE: there is no prober and none can be made. */
+int64_t probe_ask(struct prober_pool *pool, const struct probe_request *request,
+		  const void *payload, size_t payload_length, const int *fds, size_t fd_count,
+		  uint64_t deadline_ns, probe_fn callback, void *ctx);
+/* The callback of this request is not to be run any more. */
+void probe_cancel(struct prober_pool *pool, int64_t id);
+
+/* Ask and wait, at most PROBE_CALL_NS, and of all calls since probe_new_turn together not longer
+ * than that. Length of what was copied to `to`, or -ETIMEDOUT, -EBUSY, -EPIPE, or its own error. */
+ssize_t probe_call(struct prober_pool *pool, const struct probe_request *request, void *to,
+		   size_t room);
+/* The loop turns: waiting is allowed again. */
+void probe_new_turn(struct prober_pool *pool);
+
+/* How many requests were late, refused or lost, by name ("probe_read_late" ...), for `late` of an
+ * interval: what was asked again later is not lost. 0 or -ENOMEM. */
+int prober_pool_counters(const struct prober_pool *pool, struct counter_list *late);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The processes that work for the recorder, as the recorder sees them. The warden is forked first,
+ * while this process is small; it forks all others with the rights that it still has, keeps what
+ * must be freed when the recorder dies (probes, trace settings), and waits for nobody.
+ *
+ * A socket pair joins the recorder with each of them. A process whose recorder is gone reads the
+ * end of its socket and ends; a process that hangs is killed through its pidfd by the warden,
+ * because the recorder has no right to by then. When the warden itself dies, a prober is asked to
+ * fork a new one (both have the same rights), and is told again what is to be kept. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct loop;
+struct warden;
+
+enum helper_kind {
+	HELPER_WARDEN = 1,
+	HELPER_PROBER = 2,
+	HELPER_SAMPLER = 3,
+	HELPER_UNWINDER = 4,
+	HELPER_KINDS = 5,
+};
+
+/* One process that was asked for. The socket is good at once: what is sent before the process runs
+ * is read by it then. The first message that comes from it is a struct helper_hello with its pidfd,
+ * or the end of the socket when it could not be made. */
+struct helper {
+	enum helper_kind kind;
+	int socket; /* -1: none */
+	int pidfd;  /* -1: not said yet, or the kernel has none (before 5.3) */
+	pid_t pid;  /* 0: not said yet */
+};
+
+#define HELPER_HELLO 0x6a6b0001u
+struct helper_hello {
+	uint32_t type; /* HELPER_HELLO */
+	uint32_t kind;
+	int32_t pid;
+	uint32_t reserved;
+};
+
+/* Fork the warden. Call it before any thread is made and before anything large is allocated: what
+ * the process holds now, all helpers hold. NULL with errno. */
+struct warden *warden_start(void);
+/* Follow its death in the loop. 0 or -errno. */
+int warden_join_loop(struct warden *warden, struct loop *loop);
+
+/* Ask for a process; waits for nothing. 0 with *helper, or -errno. */
+int warden_spawn(struct warden *warden, enum helper_kind kind, struct helper *helper);
+/* Take the hello of a helper from its first message. False: it is another message. */
+bool helper_take_hello(struct helper *helper, const void *message, size_t length, const int *fds,
+		       size_t fd_count);
+/* Close the socket, which ends a process that still listens; have it killed if `hung`. Leaves the
+ * helper empty. */
+void warden_drop(struct warden *warden, struct helper *helper, bool hung);
+
+/* Have the warden hold copies of these descriptors (probes) under a key that is not 0, until they
+ * are released: then it closes them in a thread of its own, which may wait for grace periods of
+ * RCU. The recorder's own copies are taken over as well and closed at the release; they let a new
+ * warden have them. 0 or -errno (then the descriptors are still the caller's). */
+int warden_keep(struct warden *warden, uint64_t key, const int *fds, size_t fd_count);
+void warden_release(struct warden *warden, uint64_t key);
+
+/* A setting of the device that must be as before when the recorder has died. What `restore` does
+ * with it is up to the table in warden_settings.c: the number of a known setting, never a path. */
+int warden_remember(struct warden *warden, uint32_t setting, const char *value);
+void warden_forget(struct warden *warden, uint32_t setting);
+
+struct warden_stats {
+	uint64_t replaced[HELPER_KINDS]; /* processes that died or hung, by kind */
+};
+void warden_stats(const struct warden *warden, struct warden_stats *stats);
+/* Of all helpers that are alive now: pid and kind; returns how many (at most room). */
+size_t warden_list(const struct warden *warden, struct helper *list, size_t room);
+
+/* End them all: the warden frees what it holds and ends after the others. Waits at most 200 ms, so
+ * that a shell sees no process of ours behind it; what takes longer goes on without us. */
+void warden_stop(struct warden *warden);
+
+/* ---- the other side: the whole life of each kind; never return ---- */
+void warden_main(int socket) __attribute__((noreturn));
+void prober_main(int socket) __attribute__((noreturn));
+void sampler_main(int socket) __attribute__((noreturn));
+void unwinder_main(int socket) __attribute__((noreturn));
+/* First of all in each: a name, the signals, no descriptor but the socket, nice 0, the hello. */
+void helper_begin(enum helper_kind kind, int *socket);
