@@ -42,6 +42,37 @@ uint64_t counter_list_total(const struct counter_list *list);
 int counter_list_merge(struct counter_list *to, const struct counter_list *from);
 void counter_list_free(struct counter_list *list);
 
+/* What a counter means for the data: really lost; told later than it should be; made good. */
+enum loss_kind { LOSS_LOST = 0, LOSS_LATE = 1, LOSS_REPAIRED = 2 };
+
+/* The whole of which a lost counter is a share; its unit is the counter's. */
+enum loss_of {
+	LOSS_OF_NOTHING = 0,  /* told, but no share of a whole: another counter has the amount */
+	LOSS_OF_CPU_TIME = 1, /* ns, of busy time */
+	LOSS_OF_TASKS = 2,    /* of the tasks that ended */
+	LOSS_OF_BYTES = 3,    /* of the bytes that went over the network */
+	LOSS_OF_PACKETS = 4,  /* of the packets */
+	LOSS_OF_BLOCKS = 5,   /* of the blocks */
+	LOSS_OF_STACKS = 6,   /* blocks, of the blocks */
+	LOSS_OF_FRAMES = 7,   /* of the frames that were shown */
+	LOSS_OF_RECORDS = 8,  /* of the records */
+	LOSS_OF_COUNT = 9,
+};
+
+/* A counter as its source declares it, once. A name that nobody declared is lost, of nothing. */
+struct loss_info {
+	const char *name;
+	enum loss_kind kind;
+	enum loss_of of;
+};
+
+/* A room's declarations, and those of the rooms below it. */
+struct loss_table {
+	const struct loss_info *items;
+	size_t count;
+	const struct loss_table *more; /* NULL: no more */
+};
+
 /* Keys that are absent from this record, each with its reason. The list owns both strings. */
 struct missing_list {
 	struct missing {
@@ -175,7 +206,9 @@ struct record_interval {
 	struct record_cpu cpu;
 	struct record_net net;
 	struct record_frames frames;
-	struct counter_list lost;
+	/* A source adds every counter to `lost`; the session moves those that are declared late or
+	 * repaired. */
+	struct counter_list lost, late, repaired;
 	struct missing_list missing;
 	struct record_self self;
 };
@@ -197,12 +230,16 @@ enum frame_kind {
 	FRAME_VDSO = 4,
 };
 
+/* How the frame was found from the one inside it. */
+enum frame_by { FRAME_BY_CFI = 0, FRAME_BY_FP = 1, FRAME_BY_LR = 2, FRAME_BY_SCAN = 3 };
+
 struct record_frame {
 	const char *module;   /* path of the mapping, or NULL */
 	const char *build_id; /* hex, or NULL */
 	uint64_t offset;      /* in the module's file; the address where there is no module */
 	const char *symbol;   /* demangled, or NULL: unresolved */
 	enum frame_kind kind;
+	enum frame_by by; /* a record names it unless it is FRAME_BY_CFI */
 };
 
 struct record_stack {
@@ -213,6 +250,16 @@ struct record_stack {
 	struct record_frame *frames; /* innermost first */
 	size_t frame_count;
 };
+
+/* A stack that came after its block or jank was told: one record a path. */
+struct record_addition {
+	uint64_t of;         /* seq of the block or jank, as the session stamped it */
+	uint64_t of_boot_ns; /* t_boot_ns of that record, for text; 0: not known */
+	struct record_stack stack;
+};
+
+/* The reason in `missing` under "stacks" of a block whose stacks come as additions. */
+#define MISSING_FOLLOWS "follows"
 
 struct record_block {
 	pid_t pid, tid;
@@ -304,7 +351,7 @@ struct record_footer {
 		uint64_t weight_ns, blocks;
 	} * paths;
 	size_t path_count;
-	struct counter_list lost;
+	struct counter_list lost, late, repaired;
 	struct missing_list missing;
 };
 
@@ -314,9 +361,12 @@ enum record_type {
 	RECORD_BLOCK = 2,
 	RECORD_EVENT = 3,
 	RECORD_FOOTER = 4,
+	RECORD_STACK = 5,
 };
 
-/* seq and t_boot_ns are stamped by the session when the record is emitted. */
+/* seq and t_boot_ns are stamped by the session when the record is emitted: a source that emitted a
+ * block finds them here and names the seq in the stacks that follow. The line of a RECORD_STACK has
+ * the time of its capture as t_boot_ns. */
 struct record {
 	enum record_type type;
 	uint64_t seq, t_boot_ns;
@@ -326,5 +376,6 @@ struct record {
 		const struct record_block *block;
 		const struct record_event *event;
 		const struct record_footer *footer;
+		const struct record_addition *addition;
 	};
 };

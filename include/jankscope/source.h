@@ -26,7 +26,8 @@ enum source_state { SOURCE_OK = 0, SOURCE_DEGRADED = 1, SOURCE_ABSENT = 2 };
 struct source;
 
 struct source_ops {
-	const char *name; /* as in the header's sources list */
+	const char *name;                /* as in the header's sources list */
+	const struct loss_table *losses; /* the counters that it adds to `lost`; NULL: none */
 	/* Attach and take the baseline. 0, or a negative errno after reason[] was filled. */
 	int (*open)(struct source *source, const struct source_context *context);
 	/* Add everything since the last call to the interval. What the interval points to stays

@@ -90,6 +90,7 @@ REQUIRED = {
               "stacks", "ledger.running_ns", "ledger.uninterruptible_ns", "reasons.0.ns",
               "stacks.0.capture", "stacks.0.frames", "stacks.0.frames.0.kind", "waker.tid"],
     "event": ["event"],
+    "stack": ["of", "weight_ns", "capture", "complete", "frames", "frames.0.kind"],
     "footer": ["summary", "lost", "missing"],
 }
 VALUES = {
@@ -97,8 +98,9 @@ VALUES = {
     "interval": [("cpu.tasks.0.thread", "more than fifteen bytes"), ("cpu.tasks.1.exited", False)],
     "block": [("state", "shut"), ("class", "huge"), ("stacks.0.capture", "magic"),
               ("stacks.0.frames.0.kind", "java"), ("merged", False)],
+    "stack": [("frames.4.by", "guess"), ("capture", "magic")],
     "event": [("event", ""), ("type", "evnt")],
-    "footer": [("lost.interval_overruns", -1), ("missing.x", "")],
+    "footer": [("lost.records_dropped", -1), ("missing.x", "")],
 }
 
 
@@ -129,7 +131,7 @@ for name in sys.argv[2:]:
         for line in lines:
             samples.setdefault(line["type"], line)
 
-for kind in ("header", "interval", "block", "event", "footer"):
+for kind in ("header", "interval", "block", "stack", "event", "footer"):
     record = samples[kind]
     tried = accepted = 0
     kept = []

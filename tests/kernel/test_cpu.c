@@ -431,7 +431,7 @@ static void free_measurement(struct measurement *m)
 
 static uint64_t in_flight(struct source *source)
 {
-	struct summary *summary = summary_new();
+	struct summary *summary = summary_new(NULL);
 	const struct record_footer *footer;
 	uint64_t count = 0;
 

@@ -157,7 +157,7 @@ static void sample(struct source *source, pid_t pid, unsigned wait_ms, struct ou
 
 static uint64_t deaths_in_flight(struct source *source)
 {
-	struct summary *summary = summary_new();
+	struct summary *summary = summary_new(NULL);
 	const struct record_footer *footer;
 	uint64_t count = 0;
 

@@ -157,7 +157,7 @@ static struct record_frame frames[] = {
 	{NULL, NULL, 0xffffffc008123456ull, "schedule", FRAME_KERNEL},
 	{"base.odex", "", 1,
 	 "com.example.a.rather.long.package.name.MainActivity.onCreateOptionsMenu", FRAME_DEX},
-	{NULL, NULL, 2, "jit", FRAME_JIT},
+	{NULL, NULL, 2, "jit", FRAME_JIT, FRAME_BY_FP},
 };
 static struct record_stack stacks[] = {
 	{BOOT + SEC, 20000000, CAPTURE_SNAPSHOT, true, "outermost frame", frames + 3, 1},
@@ -194,6 +194,13 @@ static struct record_block block = {
 	.stack_count = COUNT(stacks),
 	.top = {true, 1},
 };
+
+static const struct record_addition addition = {.of = 6,
+						.of_boot_ns = BOOT + 3 * SEC,
+						.stack = {BOOT + 2 * SEC, 1500000000,
+							  CAPTURE_SNAPSHOT, true, "outermost frame",
+							  frames, 5}};
+static const struct record_addition bare_addition = {.of = 3};
 
 static const struct record_block died = {
 	.pid = 1, .tid = 1, .wall_ns = 500000000, .state = BLOCK_EXITED, .class = BLOCK_SHORT};
@@ -239,6 +246,10 @@ static struct summary_total totals[] = {
 	{"self.anon_bytes", 8388608},
 	{"self.stops", 4},
 	{"lost_pct", 0.0123},
+	{"lost_pct_of.cpu_time", 0.0123},
+	{"lost_pct_of.blocks", 0},
+	{"lost_pct_of.records", 0.0011},
+	{"tables_dropped", 12},
 };
 
 static struct record_distribution distributions[] = {
@@ -282,7 +293,8 @@ static const struct record full_run[] = {
 	{RECORD_EVENT, 8, BOOT + 64 * SEC, .event = &events[3]},
 	{RECORD_EVENT, 9, BOOT + 65 * SEC, .event = &events[4]},
 	{RECORD_INTERVAL, 10, BOOT + 99999 * SEC, .interval = &last},
-	{RECORD_FOOTER, 11, BOOT + 99999 * SEC, .footer = &footer},
+	{RECORD_STACK, 11, BOOT + 99999 * SEC, .addition = &addition},
+	{RECORD_FOOTER, 12, BOOT + 99999 * SEC, .footer = &footer},
 };
 
 static const struct record bare_run[] = {
@@ -290,7 +302,8 @@ static const struct record bare_run[] = {
 	{RECORD_INTERVAL, 1, BOOT + 1, .interval = &bare_interval},
 	{RECORD_INTERVAL, 2, BOOT + SEC, .interval = &bare_cpu},
 	{RECORD_BLOCK, 3, BOOT + SEC, .block = &bare_block},
-	{RECORD_FOOTER, 4, BOOT + SEC, .footer = &bare_footer},
+	{RECORD_STACK, 4, BOOT + SEC, .addition = &bare_addition},
+	{RECORD_FOOTER, 5, BOOT + SEC, .footer = &bare_footer},
 };
 
 static const struct golden runs[] = {
@@ -301,13 +314,19 @@ static const struct golden runs[] = {
 static void lists(void)
 {
 	static const char *const losses[] = {
-		"interval_overruns",   "cpu_task_map_full", "cpu_death_ring_full",
-		"net_flow_table_full", "net_lost_bytes",
+		"records_dropped",       "cpu_task_map_full", "cpu_death_ring_full",
+		"net_header_unreadable", "net_lost_bytes",
 	};
+	static const char *const late[] = {"interval_overruns", "cpu_walks_skipped"};
 	struct histogram *histogram = histogram_new();
 
 	for (size_t i = 0; i < COUNT(losses); i++)
 		cr_assert_eq(counter_list_add(&full.lost, losses[i], 1ull << (10 * i)), 0);
+	for (size_t i = 0; i < COUNT(late); i++)
+		cr_assert_eq(counter_list_add(&full.late, late[i], i + 1), 0);
+	cr_assert_eq(counter_list_add(&full.repaired, "cpu_missed_switches", 1234567), 0);
+	cr_assert_eq(counter_list_merge(&footer.late, &full.late), 0);
+	cr_assert_eq(counter_list_merge(&footer.repaired, &full.repaired), 0);
 	cr_assert_eq(missing_list_set(&full.missing, "frames", "no SurfaceFlinger here"), 0);
 	for (uint64_t i = 0; i < 100; i++)
 		cr_assert_eq(histogram_add(histogram, 8333333 + i % 3 * 8333333), 0);

@@ -201,12 +201,14 @@ Test(json_record, absent_is_no_key)
 	const struct record *bare = golden_runs(&count)[1].records;
 	json_t *header = record_to_json(&bare[0]), *nothing = record_to_json(&bare[1]);
 	json_t *some = record_to_json(&bare[2]), *block = record_to_json(&bare[3]);
-	json_t *footer = record_to_json(&bare[4]), *cpu = json_object_get(some, "cpu");
+	json_t *footer = record_to_json(&bare[5]), *cpu = json_object_get(some, "cpu");
+	json_t *stack = record_to_json(&bare[4]);
 
 	cr_expect_str_eq(keys(header),
 			 "type seq t_boot_ns schema version session boot_id kernel arch "
 			 "clock interval_ns block_ns targets sources ");
-	cr_expect_str_eq(keys(nothing), "type seq t_boot_ns dur_ns lost missing self ");
+	cr_expect_str_eq(keys(nothing),
+			 "type seq t_boot_ns dur_ns lost late repaired missing self ");
 	cr_expect_str_eq(keys(json_object_get(nothing, "self")), "cpu_ns stops stop_max_ns ");
 	cr_expect_str_eq(keys(cpu),
 			 "online_cpus busy_ns other_ns overflow_ns tasks processes uids ");
@@ -217,7 +219,9 @@ Test(json_record, absent_is_no_key)
 	cr_expect_str_eq(keys(block),
 			 "type seq t_boot_ns pid tid start_boot_ns wall_ns state class ledger "
 			 "reasons preemptors stacks lost missing ");
-	cr_expect_str_eq(keys(footer), "type seq t_boot_ns summary lost missing ");
+	cr_expect_str_eq(keys(footer), "type seq t_boot_ns summary lost late repaired missing ");
+	cr_expect_str_eq(keys(stack), "type seq t_boot_ns of weight_ns capture complete frames ");
+	json_decref(stack);
 	json_decref(header);
 	json_decref(nothing);
 	json_decref(some);
@@ -229,7 +233,7 @@ Test(json_record, values_in_their_places)
 {
 	size_t count;
 	const struct record *full = golden_runs(&count)[0].records;
-	json_t *interval = record_to_json(&full[3]), *footer = record_to_json(&full[11]);
+	json_t *interval = record_to_json(&full[3]), *footer = record_to_json(&full[12]);
 	json_t *cpu = json_object_get(interval, "cpu"), *net = json_object_get(interval, "net");
 	json_t *summary = json_object_get(footer, "summary"), *part;
 	json_int_t busy = json_integer_value(json_object_get(cpu, "busy_ns")), sum;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/losses.h"
 #include "core/summary.h"
 
 #define SEC 1000000000ull
@@ -51,7 +52,7 @@ Test(summary, totals_and_distributions)
 			.loopback = {100, 1, 200, 2},
 			.unattributed = {1000, 1, 2000, 2}},
 	};
-	struct summary *summary = summary_new();
+	struct summary *summary = summary_new(NULL);
 	const struct record_footer *footer;
 	struct record_event event = {.event = "mark"};
 	struct record record = {.type = RECORD_EVENT, .event = &event};
@@ -104,7 +105,7 @@ Test(summary, totals_and_distributions)
 
 Test(summary, what_no_source_measured_has_no_total)
 {
-	struct summary *summary = summary_new();
+	struct summary *summary = summary_new(NULL);
 	struct record_interval interval = {.dur_ns = SEC};
 	const struct record_footer *footer;
 
@@ -124,7 +125,7 @@ Test(summary, what_no_source_measured_has_no_total)
 /* An open block is told again when it ends, and once more at 2 s and 5 s: it counts once. */
 Test(summary, blocks_count_once)
 {
-	struct summary *summary = summary_new();
+	struct summary *summary = summary_new(NULL);
 	const struct record_footer *footer;
 
 	add_block(summary, BLOCK_OPEN, SEC / 2);
@@ -139,12 +140,27 @@ Test(summary, blocks_count_once)
 	summary_free(summary);
 }
 
-/* The share that was lost, of each of the four that count, in intervals like this one. */
+static const struct loss_info more_items[] = {
+	{"frames_torn", LOSS_LOST, LOSS_OF_FRAMES},
+	{"blocks_event_ring_full", LOSS_LOST, LOSS_OF_BLOCKS},
+};
+static const struct loss_table more_losses = {more_items, 2, &summary_losses};
+static const struct loss_info some_items[] = {
+	{"cpu_overflow_map_full_ns", LOSS_LOST, LOSS_OF_CPU_TIME},
+	{"cpu_dead_slot_reused", LOSS_LOST, LOSS_OF_TASKS},
+	{"net_lost_bytes", LOSS_LOST, LOSS_OF_BYTES},
+	{"net_header_unreadable", LOSS_LOST, LOSS_OF_PACKETS},
+	{"cpu_missed_switches", LOSS_REPAIRED, LOSS_OF_NOTHING},
+};
+static const struct loss_table some_losses = {some_items, 5, &more_losses};
+
+/* The share that was lost in an interval like this one. */
 static double lost(const char *name, uint64_t amount, uint64_t overflow_ns)
 {
 	struct record_task tasks[4] = {
 		{.exited = true}, {.exited = true}, {.exited = true}, {.exited = true}};
 	struct record_uid_net uids[] = {{1, NULL, {300, 1, 100, 1}}};
+	struct record_layer layers[] = {{.shown = 30}, {.shown = 10}};
 	struct record_interval interval = {
 		.dur_ns = SEC,
 		.cpu = {.present = true,
@@ -156,17 +172,28 @@ static double lost(const char *name, uint64_t amount, uint64_t overflow_ns)
 			.uids = uids,
 			.uid_count = 1,
 			.unattributed = {50, 1, 50, 1}},
+		.frames = {.present = true, .layers = layers, .layer_count = 2},
 	};
-	struct summary *summary = summary_new();
+	struct loss_registry registry = {0};
+	struct summary *summary = summary_new(&registry);
 	double pct;
 
+	cr_assert_eq(loss_registry_add(&registry, &some_losses), 0);
+
 	cr_assert_eq(counter_list_add(&interval.lost, name, amount), 0);
+	cr_assert_eq(
+		loss_registry_sort(&registry, &interval.lost, &interval.late, &interval.repaired),
+		0);
 	add_interval(summary, &interval);
 	pct = summary_lost_pct(summary);
 	cr_expect_eq(value(summary_footer(summary), "lost_pct"), pct);
-	cr_expect_eq(counter_list_get(&summary_footer(summary)->lost, name), amount,
-		     "every loss is in the footer");
+	cr_expect_eq(counter_list_get(&summary_footer(summary)->lost, name) +
+			     counter_list_get(&summary_footer(summary)->late, name) +
+			     counter_list_get(&summary_footer(summary)->repaired, name),
+		     amount, "every loss is in the footer");
 	counter_list_free(&interval.lost);
+	counter_list_free(&interval.late);
+	counter_list_free(&interval.repaired);
 	summary_free(summary);
 	return pct;
 }
@@ -180,9 +207,87 @@ Test(summary, share_of_what_was_lost)
 	cr_expect_float_eq(lost("cpu_dead_slot_reused", 1, 0), 25, 1e-9);
 	cr_expect_float_eq(lost("cpu_dead_slot_reused", 9, 0), 100, 1e-9);
 	cr_expect_float_eq(lost("net_lost_bytes", 50, 0), 10, 1e-9);
-	cr_expect_float_eq(lost("interval_overruns", 3, 0), 75, 1e-9);
+	cr_expect_float_eq(lost("net_header_unreadable", 2, 0), 100 * 2 / 6., 1e-9);
+	cr_expect_float_eq(lost("frames_torn", 10, 0), 20, 1e-9);
+	cr_expect_float_eq(lost("blocks_event_ring_full", 1, 0), 100, 1e-9);
+	cr_expect_float_eq(lost("records_dropped", 1, 0), 50, 1e-9);
+	/* The sums of intervals that were not told are in the next one. */
+	cr_expect_float_eq(lost("interval_overruns", 3, 0), 0, 1e-9);
 	/* A missed switch loses nothing: the next reading has the kernel's own sum. */
 	cr_expect_float_eq(lost("cpu_missed_switches", 1000, 0), 0, 1e-9);
 	/* The largest counts, not the sum. */
 	cr_expect_float_eq(lost("net_lost_bytes", 50, 300), 30, 1e-9);
+}
+
+Test(losses, sorted_by_their_kind)
+{
+	static const struct loss_info items[] = {
+		{"a", LOSS_LATE, LOSS_OF_NOTHING},
+		{"b", LOSS_REPAIRED, LOSS_OF_NOTHING},
+		{"c", LOSS_LOST, LOSS_OF_BLOCKS},
+	};
+	static const struct loss_table table = {items, 3, NULL};
+	struct loss_registry registry = {0};
+	struct counter_list lost = {0}, late = {0}, repaired = {0};
+
+	cr_assert_eq(loss_registry_add(&registry, &table), 0);
+	cr_assert_eq(counter_list_add(&lost, "b", 1), 0);
+	cr_assert_eq(counter_list_add(&lost, "nobody declared it", 2), 0);
+	cr_assert_eq(counter_list_add(&lost, "a", 3), 0);
+	cr_assert_eq(counter_list_add(&lost, "c", 4), 0);
+	cr_assert_eq(counter_list_add(&late, "a", 10), 0);
+	cr_assert_eq(loss_registry_sort(&registry, &lost, &late, &repaired), 0);
+	cr_expect_eq(lost.count, 2);
+	cr_expect_eq(counter_list_get(&lost, "nobody declared it"), 2);
+	cr_expect_eq(counter_list_get(&lost, "c"), 4);
+	cr_expect_eq(counter_list_get(&late, "a"), 13);
+	cr_expect_eq(counter_list_get(&repaired, "b"), 1);
+	cr_expect_eq(loss_registry_find(NULL, "c").kind, LOSS_LOST);
+	counter_list_free(&lost);
+	counter_list_free(&late);
+	counter_list_free(&repaired);
+}
+
+static void tell_block(struct summary *summary, uint64_t seq, const char *why, size_t stacks)
+{
+	struct record_frame frame = {.symbol = "work", .offset = 1};
+	struct record_stack stack = {.weight_ns = SEC, .frames = &frame, .frame_count = 1};
+	struct record_block block = {
+		.state = BLOCK_CLOSED, .wall_ns = SEC, .stacks = &stack, .stack_count = stacks};
+	struct record record = {.type = RECORD_BLOCK, .seq = seq, .block = &block};
+
+	if (why)
+		cr_assert_eq(missing_list_set(&block.missing, "stacks", why), 0);
+	cr_assert_eq(summary_add(summary, &record), 0);
+	missing_list_free(&block.missing);
+}
+
+/* A block without a stack counts as lost, unless none was to be taken or it follows. */
+Test(summary, blocks_without_stack)
+{
+	struct record_frame frame = {.symbol = "work", .offset = 1};
+	struct record_addition addition = {
+		.of = 3, .stack = {.weight_ns = SEC, .frames = &frame, .frame_count = 1}};
+	struct record record = {.type = RECORD_STACK, .addition = &addition};
+	struct summary *summary = summary_new(NULL);
+	const struct record_footer *footer;
+
+	tell_block(summary, 1, NULL, 1);
+	tell_block(summary, 2, "--stack off", 0);
+	tell_block(summary, 3, MISSING_FOLLOWS, 0);
+	cr_expect_float_eq(summary_lost_pct_of(summary, LOSS_OF_STACKS), 100 / 3., 1e-9,
+			   "what never follows is lost");
+	cr_assert_eq(summary_add(summary, &record), 0);
+	cr_assert_eq(summary_add(summary, &record), 0);
+	cr_expect_eq(summary_lost_pct_of(summary, LOSS_OF_STACKS), 0);
+	tell_block(summary, 6, "no capture succeeded", 0);
+	addition.of = 5;
+	cr_assert_eq(summary_add(summary, &record), 0);
+	cr_expect_float_eq(summary_lost_pct(summary), 25, 1e-9);
+	footer = summary_footer(summary);
+	cr_expect_eq(counter_list_get(&footer->lost, "blocks_without_stack"), 1);
+	cr_expect_float_eq(value(footer, "lost_pct_of.stacks"), 25, 1e-9);
+	cr_assert_eq(footer->path_count, 1);
+	cr_expect_eq(footer->paths[0].weight_ns, 3 * SEC, "what follows an older record is not");
+	summary_free(summary);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/header.h"
+#include "core/losses.h"
 #include "core/loop.h"
 #include "core/self.h"
 #include "core/summary.h"
@@ -27,6 +28,7 @@ struct session {
 	struct session_options options;
 	struct target_set *targets;
 	struct loop *loop;
+	struct loss_registry losses;
 	struct summary *summary;
 	struct self_usage *self;
 	struct {
@@ -39,6 +41,8 @@ struct session {
 	struct source_context context;
 	uint64_t seq, last_mono_ns, suspended_ns, intervals, overruns;
 	int64_t unix_minus_boot_ns;
+	struct counter_list
+		baseline_lost; /* while the sources opened; told in the first interval */
 	int signal_fd;
 	bool stop;
 	int sink_error;
@@ -53,7 +57,8 @@ struct session *session_new(const struct session_options *options, struct target
 	session->options = *options;
 	session->targets = targets;
 	session->loop = loop_new();
-	session->summary = summary_new();
+	loss_registry_add(&session->losses, &summary_losses);
+	session->summary = summary_new(&session->losses);
 	session->self = self_usage_new();
 	session->signal_fd = user_signals_open();
 	if (!session->loop || !session->summary || !session->self || session->signal_fd < 0) {
@@ -72,6 +77,7 @@ void session_free(struct session *session)
 	for (size_t i = 0; i < session->sink_count; i++)
 		session->sinks[i]->ops->close(session->sinks[i]);
 	loop_free(session->loop);
+	counter_list_free(&session->baseline_lost);
 	summary_free(session->summary);
 	self_usage_free(session->self);
 	if (session->signal_fd >= 0)
@@ -82,6 +88,8 @@ void session_free(struct session *session)
 int session_add_source(struct session *session, struct source *source, bool needed)
 {
 	if (!source || session->source_count == MAX_SOURCES)
+		return -ENOMEM;
+	if (loss_registry_add(&session->losses, source->ops->losses))
 		return -ENOMEM;
 	session->sources[session->source_count].source = source;
 	session->sources[session->source_count++].needed = needed;
@@ -316,6 +324,8 @@ static int take_interval(struct session *session, bool last, bool final)
 	err = scan(session);
 	watch_clocks(session, &interval);
 	counter_list_add(&interval.lost, "interval_overruns", session->overruns);
+	counter_list_merge(&interval.lost, &session->baseline_lost);
+	counter_list_free(&session->baseline_lost);
 	session->overruns = 0;
 	for (size_t i = 0; i < session->source_count && !err; i++) {
 		struct source *source = session->sources[i].source;
@@ -327,8 +337,13 @@ static int take_interval(struct session *session, bool last, bool final)
 	}
 	self_usage_take(session->self, &interval.self);
 	if (!err)
+		err = loss_registry_sort(&session->losses, &interval.lost, &interval.late,
+					 &interval.repaired);
+	if (!err)
 		emit(session, &record);
 	counter_list_free(&interval.lost);
+	counter_list_free(&interval.late);
+	counter_list_free(&interval.repaired);
 	missing_list_free(&interval.missing);
 	session->intervals++;
 	return err;
@@ -414,7 +429,7 @@ static enum exit_code open_sources(struct session *session)
 
 /* Opening takes its time (the net source loads after the CPU source has its baseline): what
  * happened meanwhile is thrown away, so that all sources and the clock count from the same moment.
- */
+ * What was lost meanwhile is not: a process that is not watched stays unwatched. */
 static void take_common_baseline(struct session *session)
 {
 	struct record_interval ignored = {0};
@@ -423,7 +438,9 @@ static void take_common_baseline(struct session *session)
 		if (session->sources[i].open)
 			session->sources[i].source->ops->sample(session->sources[i].source,
 								&ignored);
-	counter_list_free(&ignored.lost);
+	session->baseline_lost = ignored.lost;
+	counter_list_free(&ignored.late);
+	counter_list_free(&ignored.repaired);
 	missing_list_free(&ignored.missing);
 	self_usage_take(session->self, NULL);
 	watch_clocks(session, NULL);
@@ -472,6 +489,26 @@ static void emit_footer(struct session *session)
 		session->sink_error = -ENOMEM;
 }
 
+/* One line names every share that is above the limit. */
+static enum exit_code judge_losses(const struct session *session)
+{
+	char text[256] = "";
+	size_t n = 0;
+
+	for (int of = LOSS_OF_NOTHING + 1; of < LOSS_OF_COUNT; of++) {
+		double pct = summary_lost_pct_of(session->summary, (enum loss_of)of);
+
+		if (pct > session->options.max_lost_pct && n < sizeof(text))
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%.2f %% of %s",
+					      n ? ", " : "", pct, loss_of_name((enum loss_of)of));
+	}
+	if (!n)
+		return EXIT_FINE;
+	fprintf(stderr, "jankscope: warn: %s was lost, more than --max-lost %.3g\n", text,
+		session->options.max_lost_pct);
+	return EXIT_INCOMPLETE;
+}
+
 enum exit_code session_run(struct session *session)
 {
 	struct record_event start = {.event = "start"};
@@ -513,10 +550,5 @@ enum exit_code session_run(struct session *session)
 	}
 	if (session->sink_error)
 		return EXIT_INTERNAL;
-	if (summary_lost_pct(session->summary) > session->options.max_lost_pct) {
-		fprintf(stderr, "jankscope: warn: %.2f %% was lost, more than --max-lost %.3g\n",
-			summary_lost_pct(session->summary), session->options.max_lost_pct);
-		return EXIT_INCOMPLETE;
-	}
-	return EXIT_FINE;
+	return judge_losses(session);
 }

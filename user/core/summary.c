@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/histogram.h"
+#include "core/losses.h"
 #include "core/paths.h"
 
 enum distribution {
@@ -25,22 +26,42 @@ static const char *const distribution_names[DISTRIBUTION_MAX] = {
 };
 
 #define TOP_PATHS 10
+/* Blocks whose stacks are waited for: the newest ones. */
+#define MAX_FOLLOWED 1024
+
+static const struct loss_info loss_items[] = {
+	{"blocks_without_stack", LOSS_LOST, LOSS_OF_NOTHING}, /* is the share of stacks */
+	{"records_dropped", LOSS_LOST, LOSS_OF_RECORDS},
+	/* The sums of an interval that was not told are in the next one. */
+	{"interval_overruns", LOSS_LATE, LOSS_OF_NOTHING},
+};
+
+const struct loss_table summary_losses = {loss_items, sizeof(loss_items) / sizeof(*loss_items),
+					  NULL};
 
 struct summary {
 	struct paths *paths;
 	struct histogram *histograms[DISTRIBUTION_MAX];
 	struct record_footer footer;
 	struct record_distribution distributions[DISTRIBUTION_MAX];
-	uint64_t intervals, blocks, exits;
+	const struct loss_registry *registry;
+	/* blocks_bare: without a stack although stacks were taken; a stack may follow. */
+	uint64_t intervals, blocks, blocks_bare, exits, frames, records;
 	double dur_ns;
+	struct followed {
+		uint64_t seq;
+		bool waits, bare;
+	} followed[MAX_FOLLOWED];
+	size_t followed_next;
 };
 
-struct summary *summary_new(void)
+struct summary *summary_new(const struct loss_registry *registry)
 {
 	struct summary *summary = calloc(1, sizeof(*summary));
 
 	if (!summary)
 		return NULL;
+	summary->registry = registry;
 	summary->paths = paths_new();
 	if (!summary->paths) {
 		summary_free(summary);
@@ -67,6 +88,8 @@ void summary_free(struct summary *summary)
 		free(summary->footer.totals[i].key);
 	free(summary->footer.totals);
 	counter_list_free(&summary->footer.lost);
+	counter_list_free(&summary->footer.late);
+	counter_list_free(&summary->footer.repaired);
 	missing_list_free(&summary->footer.missing);
 	free(summary);
 }
@@ -178,6 +201,12 @@ static int add_interval(struct summary *summary, const struct record_interval *i
 {
 	int err = counter_list_merge(&summary->footer.lost, &interval->lost);
 
+	if (!err)
+		err = counter_list_merge(&summary->footer.late, &interval->late);
+	if (!err)
+		err = counter_list_merge(&summary->footer.repaired, &interval->repaired);
+	for (size_t i = 0; i < interval->frames.layer_count; i++)
+		summary->frames += interval->frames.layers[i].shown;
 	summary->intervals++;
 	summary->dur_ns += (double)interval->dur_ns;
 	for (size_t i = 0; i < interval->missing.count && !err; i++)
@@ -204,25 +233,70 @@ static int add_interval(struct summary *summary, const struct record_interval *i
 	return err;
 }
 
+static const char *reason_of(const struct missing_list *list, const char *key)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (!strcmp(list->items[i].key, key))
+			return list->items[i].reason;
+	return NULL;
+}
+
+static int add_block(struct summary *summary, const struct record *record)
+{
+	const struct record_block *block = record->block;
+	const char *why = reason_of(&block->missing, "stacks");
+	bool follows = why && !strcmp(why, MISSING_FOLLOWS);
+	bool bare = !block->stack_count && why && strncmp(why, "--stack off", 11);
+	int err;
+
+	/* An open period is told again when it ends. */
+	if (block->state == BLOCK_OPEN)
+		return 0;
+	summary->blocks++;
+	summary->blocks_bare += bare;
+	if (follows) {
+		summary->followed[summary->followed_next] =
+			(struct followed){record->seq, true, bare};
+		summary->followed_next = (summary->followed_next + 1) % MAX_FOLLOWED;
+	}
+	err = paths_add(summary->paths, block);
+	if (!err)
+		err = add(summary, "blocks.total_ns", (double)block->wall_ns);
+	if (!err)
+		err = histogram_add(summary->histograms[DISTRIBUTION_BLOCK_WALL], block->wall_ns);
+	return err ? err : counter_list_merge(&summary->footer.lost, &block->lost);
+}
+
+/* A stack counts with the last record of its block only: what came for an earlier one is in there
+ * again. */
+static int add_addition(struct summary *summary, const struct record_addition *addition)
+{
+	struct record_stack stack = addition->stack;
+	struct record_block block = {.stacks = &stack, .stack_count = 1};
+
+	for (size_t i = 0; i < MAX_FOLLOWED; i++) {
+		struct followed *followed = &summary->followed[i];
+
+		if (!followed->waits || followed->seq != addition->of)
+			continue;
+		if (followed->bare)
+			summary->blocks_bare--;
+		followed->bare = false;
+		return paths_add(summary->paths, &block);
+	}
+	return 0;
+}
+
 int summary_add(struct summary *summary, const struct record *record)
 {
-	int err = 0;
-
+	summary->records++;
 	switch (record->type) {
 	case RECORD_INTERVAL:
 		return add_interval(summary, record->interval);
 	case RECORD_BLOCK:
-		/* An open period is told again when it ends. */
-		if (record->block->state == BLOCK_OPEN)
-			return 0;
-		summary->blocks++;
-		err = paths_add(summary->paths, record->block);
-		if (!err)
-			err = add(summary, "blocks.total_ns", (double)record->block->wall_ns);
-		if (!err)
-			err = histogram_add(summary->histograms[DISTRIBUTION_BLOCK_WALL],
-					    record->block->wall_ns);
-		return err ? err : counter_list_merge(&summary->footer.lost, &record->block->lost);
+		return add_block(summary, record);
+	case RECORD_STACK:
+		return add_addition(summary, record->addition);
 	case RECORD_EVENT:
 		return add(summary, "events", 1);
 	case RECORD_HEADER:
@@ -232,27 +306,41 @@ int summary_add(struct summary *summary, const struct record *record)
 	return 0;
 }
 
-static bool is_missing(const struct missing_list *list, const char *key)
+/* Every share that there is a whole of, under its name; 0 is told too. */
+static int set_shares(struct summary *summary)
 {
-	for (size_t i = 0; i < list->count; i++)
-		if (!strcmp(list->items[i].key, key))
-			return true;
-	return false;
+	int err = 0;
+
+	for (int of = LOSS_OF_NOTHING + 1; of < LOSS_OF_COUNT && !err; of++) {
+		double pct = summary_lost_pct_of(summary, (enum loss_of)of);
+		char key[64];
+
+		if (pct < 0)
+			continue;
+		snprintf(key, sizeof(key), "lost_pct_of.%s", loss_of_name((enum loss_of)of));
+		err = summary_set_total(summary, key, pct);
+	}
+	return err ? err : summary_set_total(summary, "lost_pct", summary_lost_pct(summary));
 }
 
 const struct record_footer *summary_footer(struct summary *summary)
 {
 	struct record_footer *footer = &summary->footer;
+	uint64_t bare_told;
 	int err = summary_set_total(summary, "intervals", (double)summary->intervals);
 
 	if (!err)
 		err = summary_set_total(summary, "dur_ns", summary->dur_ns);
 	if (!err)
 		err = summary_set_total(summary, "blocks.count", (double)summary->blocks);
-	if (!err && !is_missing(&footer->missing, "cpu.tasks_exited"))
+	if (!err && !reason_of(&footer->missing, "cpu.tasks_exited"))
 		err = summary_set_total(summary, "cpu.tasks_exited", (double)summary->exits);
 	if (!err)
-		err = summary_set_total(summary, "lost_pct", summary_lost_pct(summary));
+		err = set_shares(summary);
+	bare_told = counter_list_get(&footer->lost, "blocks_without_stack");
+	if (!err && summary->blocks_bare > bare_told)
+		err = counter_list_add(&footer->lost, "blocks_without_stack",
+				       summary->blocks_bare - bare_told);
 	if (err) {
 		errno = -err;
 		return NULL;
@@ -280,34 +368,66 @@ const struct record_footer *summary_footer(struct summary *summary)
 	return footer;
 }
 
-static double share(double lost, double of)
+/* What was told of a whole, with those parts of the losses that it counts already. */
+static double told(const struct summary *summary, enum loss_of of)
 {
-	if (lost <= 0)
-		return 0;
-	return of > lost ? 100 * lost / of : 100;
+	switch (of) {
+	case LOSS_OF_CPU_TIME:
+		return get(summary, "cpu.busy_ns") - get(summary, "cpu.overflow_ns");
+	case LOSS_OF_TASKS:
+		return (double)summary->exits;
+	case LOSS_OF_BYTES:
+		return get(summary, "net.rx_bytes") + get(summary, "net.tx_bytes") +
+		       get(summary, "net.unattributed.rx_bytes") +
+		       get(summary, "net.unattributed.tx_bytes");
+	case LOSS_OF_PACKETS:
+		return get(summary, "net.rx_packets") + get(summary, "net.tx_packets") +
+		       get(summary, "net.unattributed.rx_packets") +
+		       get(summary, "net.unattributed.tx_packets");
+	case LOSS_OF_BLOCKS:
+		return (double)summary->blocks;
+	case LOSS_OF_STACKS:
+		return (double)(summary->blocks - summary->blocks_bare);
+	case LOSS_OF_FRAMES:
+		return (double)summary->frames;
+	case LOSS_OF_RECORDS:
+		return (double)summary->records;
+	case LOSS_OF_NOTHING:
+	case LOSS_OF_COUNT:
+		break;
+	}
+	return 0;
 }
 
-static double larger(double a, double b)
+double summary_lost_pct_of(const struct summary *summary, enum loss_of of)
 {
-	return a > b ? a : b;
+	const struct counter_list *list = &summary->footer.lost;
+	double whole = told(summary, of), lost = 0;
+
+	for (size_t i = 0; i < list->count; i++)
+		if (loss_registry_find(summary->registry, list->items[i].name).of == of)
+			lost += (double)list->items[i].value;
+	if (of == LOSS_OF_CPU_TIME)
+		lost += get(summary, "cpu.overflow_ns");
+	if (of == LOSS_OF_STACKS)
+		lost += (double)summary->blocks_bare;
+	/* These lost bytes are in net.unattributed, and lost tasks may be listed. */
+	if (of == LOSS_OF_BYTES || of == LOSS_OF_TASKS)
+		whole = whole > lost ? whole - lost : 0;
+	if (whole + lost <= 0)
+		return -1;
+	return 100 * lost / (whole + lost);
 }
 
 double summary_lost_pct(const struct summary *summary)
 {
-	const struct counter_list *lost = &summary->footer.lost;
-	double busy_ns = get(summary, "cpu.busy_ns"), pct = 0;
-	double overflow_ns = (double)counter_list_get(lost, "cpu_overflow_map_full_ns") +
-			     (double)counter_list_get(lost, "cpu_untold_at_most_ns");
-	double bytes = get(summary, "net.rx_bytes") + get(summary, "net.tx_bytes") +
-		       get(summary, "net.unattributed.rx_bytes") +
-		       get(summary, "net.unattributed.tx_bytes");
-	double overruns = (double)counter_list_get(lost, "interval_overruns");
+	double pct = 0;
 
-	pct = larger(pct,
-		     share(get(summary, "cpu.overflow_ns") + overflow_ns, busy_ns + overflow_ns));
-	/* A switch that was not seen loses nothing: the sums are the kernel's, read at the next. */
-	pct = larger(pct, share((double)counter_list_get(lost, "cpu_dead_slot_reused"),
-				(double)summary->exits));
-	pct = larger(pct, share((double)counter_list_get(lost, "net_lost_bytes"), bytes));
-	return larger(pct, share(overruns, (double)summary->intervals + overruns));
+	for (int of = LOSS_OF_NOTHING + 1; of < LOSS_OF_COUNT; of++) {
+		double one = summary_lost_pct_of(summary, (enum loss_of)of);
+
+		if (one > pct)
+			pct = one;
+	}
+	return pct;
 }

@@ -4,9 +4,13 @@
 #pragma once
 #include "jankscope/record.h"
 
+struct loss_registry;
+
 struct summary;
 
-struct summary *summary_new(void);
+/* The registry (core/losses.h) says of what each counter is a share; borrowed, may be NULL. NULL
+ * with ENOMEM. */
+struct summary *summary_new(const struct loss_registry *registry);
 void summary_free(struct summary *summary);
 /* Count an interval, a block or an event. 0, -ENOMEM. */
 int summary_add(struct summary *summary, const struct record *record);
@@ -14,6 +18,10 @@ int summary_add(struct summary *summary, const struct record *record);
 int summary_set_total(struct summary *summary, const char *key, double value);
 /* The footer as of now; owned by the summary, valid until the next call. NULL with ENOMEM. */
 const struct record_footer *summary_footer(struct summary *summary);
-/* Share of what was lost in percent: the largest of CPU time without its task, deaths untold,
- * bytes without their uid for want of room, and intervals overrun. */
+/* The counters that the summary itself declares. */
+extern const struct loss_table summary_losses;
+/* How much of one whole was lost, in percent of what was told and what was lost of it. -1 if
+ * nothing was told and nothing lost. */
+double summary_lost_pct_of(const struct summary *summary, enum loss_of of);
+/* The largest of them. */
 double summary_lost_pct(const struct summary *summary);

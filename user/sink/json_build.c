@@ -2,7 +2,8 @@
 #include "sink/json_build.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "util/json_text.h"
 
 void json_set(struct builder *b, json_t *object, const char *key, json_t *value)
 {
@@ -24,11 +25,8 @@ void json_set_text(struct builder *b, json_t *object, const char *key, const cha
 	text = json_string(value);
 	/* A thread may be named with any bytes; JSON wants UTF-8. */
 	if (!text) {
-		char *copy = strdup(value);
+		char *copy = json_clean_text(value);
 
-		for (char *p = copy; p && *p; p++)
-			if ((unsigned char)*p >= 0x80)
-				*p = '?';
 		text = copy ? json_string(copy) : NULL;
 		free(copy);
 	}
@@ -73,6 +71,14 @@ void json_set_counters(struct builder *b, json_t *object, const char *key,
 
 	for (size_t i = 0; i < list->count; i++)
 		json_set_int(b, child, list->items[i].name, list->items[i].value);
+}
+
+void json_set_losses(struct builder *b, json_t *object, const struct counter_list *lost,
+		     const struct counter_list *late, const struct counter_list *repaired)
+{
+	json_set_counters(b, object, "lost", lost);
+	json_set_counters(b, object, "late", late);
+	json_set_counters(b, object, "repaired", repaired);
 }
 
 void json_set_missing(struct builder *b, json_t *object, const struct missing_list *list)

@@ -20,4 +20,7 @@ json_t *json_set_array(struct builder *b, json_t *object, const char *key);
 json_t *json_set_object(struct builder *b, json_t *object, const char *key);
 void json_set_counters(struct builder *b, json_t *object, const char *key,
 		       const struct counter_list *list);
+/* "lost", "late" and "repaired". */
+void json_set_losses(struct builder *b, json_t *object, const struct counter_list *lost,
+		     const struct counter_list *late, const struct counter_list *repaired);
 void json_set_missing(struct builder *b, json_t *object, const struct missing_list *list);

@@ -193,7 +193,7 @@ static void interval(struct builder *b, json_t *object, const struct record_inte
 		net(b, object, &interval->net);
 	if (interval->frames.present)
 		frames(b, object, &interval->frames);
-	json_set_counters(b, object, "lost", &interval->lost);
+	json_set_losses(b, object, &interval->lost, &interval->late, &interval->repaired);
 	json_set_missing(b, object, &interval->missing);
 	self = json_set_object(b, object, "self");
 	json_set_int(b, self, "cpu_ns", interval->self.cpu_ns);
@@ -202,13 +202,14 @@ static void interval(struct builder *b, json_t *object, const struct record_inte
 	json_set_int(b, self, "stop_max_ns", interval->self.stop_max_ns);
 }
 
-static void stack(struct builder *b, json_t *object, const struct record_stack *stack)
+/* t_boot_ns of a stack that is a line of its own stands among the keys of every line. */
+static void stack_body(struct builder *b, json_t *object, const struct record_stack *stack)
 {
+	static const char *const found_by[] = {NULL, "fp", "lr", "scan"};
 	static const char *const captures[] = {"snapshot", "perf", "ptrace", "kernel"};
 	static const char *const kinds[] = {"native", "jit", "dex", "kernel", "vdso"};
 	json_t *array;
 
-	json_set_int(b, object, "t_boot_ns", stack->t_boot_ns);
 	json_set_int(b, object, "weight_ns", stack->weight_ns);
 	json_set_text(b, object, "capture", captures[stack->capture]);
 	json_set(b, object, "complete", json_boolean(stack->complete));
@@ -223,7 +224,20 @@ static void stack(struct builder *b, json_t *object, const struct record_stack *
 		json_set_int(b, frame, "offset", row->offset);
 		json_set_text(b, frame, "symbol", row->symbol);
 		json_set_text(b, frame, "kind", kinds[row->kind]);
+		json_set_text(b, frame, "by", found_by[row->by]);
 	}
+}
+
+static void stack(struct builder *b, json_t *object, const struct record_stack *stack)
+{
+	json_set_int(b, object, "t_boot_ns", stack->t_boot_ns);
+	stack_body(b, object, stack);
+}
+
+static void addition(struct builder *b, json_t *object, const struct record_addition *addition)
+{
+	json_set_int(b, object, "of", addition->of);
+	stack_body(b, object, &addition->stack);
 }
 
 static void block(struct builder *b, json_t *object, const struct record_block *block)
@@ -386,13 +400,14 @@ static void footer(struct builder *b, json_t *object, const struct record_footer
 		json_set_int(b, path, "blocks", footer->paths[i].blocks);
 		json_set_text(b, path, "path", footer->paths[i].path);
 	}
-	json_set_counters(b, object, "lost", &footer->lost);
+	json_set_losses(b, object, &footer->lost, &footer->late, &footer->repaired);
 	json_set_missing(b, object, &footer->missing);
 }
 
 json_t *record_to_json(const struct record *record)
 {
-	static const char *const types[] = {"header", "interval", "block", "event", "footer"};
+	static const char *const types[] = {"header", "interval", "block",
+					    "event",  "footer",   "stack"};
 	struct builder b = {0};
 	json_t *object = json_object();
 
@@ -400,7 +415,9 @@ json_t *record_to_json(const struct record *record)
 		return NULL;
 	json_set_text(&b, object, "type", types[record->type]);
 	json_set_int(&b, object, "seq", record->seq);
-	json_set_int(&b, object, "t_boot_ns", record->t_boot_ns);
+	json_set_int(&b, object, "t_boot_ns",
+		     record->type == RECORD_STACK ? record->addition->stack.t_boot_ns
+						  : record->t_boot_ns);
 	switch (record->type) {
 	case RECORD_HEADER:
 		header(&b, object, record->header);
@@ -416,6 +433,9 @@ json_t *record_to_json(const struct record *record)
 		break;
 	case RECORD_FOOTER:
 		footer(&b, object, record->footer);
+		break;
+	case RECORD_STACK:
+		addition(&b, object, record->addition);
 		break;
 	}
 	if (b.failed) {

@@ -9,6 +9,7 @@ struct table_options {
 	size_t top;      /* rows of tasks an interval shows */
 	unsigned width;  /* columns; 80 at the least */
 	bool wall_clock; /* false: time since the first record (tests, recordings) */
+	bool verbose;    /* what was late or repaired on each interval, too */
 };
 
 /* Writes to a stdio stream that stays the caller's. NULL with errno ENOMEM. */

@@ -464,8 +464,29 @@ static void blocks_close(struct source *source)
 	free(blocks);
 }
 
+static const struct loss_info blocks_loss_items[] = {
+	{"blocks_event_ring_full", LOSS_LOST, LOSS_OF_BLOCKS},
+	{"blocks_missed_entry", LOSS_LOST, LOSS_OF_BLOCKS},
+	{"blocks_not_watched", LOSS_LOST, LOSS_OF_NOTHING}, /* processes, whose blocks none knows */
+	{"block_spells_dropped", LOSS_LOST, LOSS_OF_NOTHING}, /* parts of a block's ledger */
+	{"stacks_not_unwound", LOSS_LOST, LOSS_OF_NOTHING},   /* samples of a block's stacks */
+	{"stacks_no_memory", LOSS_LOST, LOSS_OF_NOTHING},
+	/* names and frames that a stack lacks; a block without any stack is counted by itself */
+	{"elf_unreadable", LOSS_LOST, LOSS_OF_NOTHING},
+	{"elf_malformed", LOSS_LOST, LOSS_OF_NOTHING},
+	{"elf_tables_bad", LOSS_LOST, LOSS_OF_NOTHING},
+	{"symbols_dropped", LOSS_LOST, LOSS_OF_NOTHING},
+	{"symbol_texts_refused", LOSS_LOST, LOSS_OF_NOTHING},
+	{"modules_full", LOSS_LOST, LOSS_OF_NOTHING},
+	{"blocks_missed_switches", LOSS_REPAIRED, LOSS_OF_NOTHING},
+};
+
+static const struct loss_table blocks_losses = {
+	blocks_loss_items, sizeof(blocks_loss_items) / sizeof(*blocks_loss_items), NULL};
+
 static const struct source_ops blocks_ops = {
 	.name = "blocks",
+	.losses = &blocks_losses,
 	.open = blocks_open,
 	.sample = blocks_sample,
 	.summarise = blocks_summarise,

@@ -26,6 +26,24 @@ static const char *const loss_names[SCHED_LOSS_MAX] = {
 	[SCHED_LOSS_UNTOLD_NS] = "cpu_untold_at_most_ns",
 };
 
+static const struct loss_info cpu_loss_items[] = {
+	{"cpu_task_map_full", LOSS_LOST, LOSS_OF_NOTHING}, /* its time is cpu.overflow_ns */
+	{"cpu_death_ring_full", LOSS_LOST, LOSS_OF_NOTHING},
+	{"cpu_dead_slot_reused", LOSS_LOST, LOSS_OF_TASKS},
+	{"cpu_overflow_map_full_ns", LOSS_LOST, LOSS_OF_CPU_TIME},
+	{"cpu_untold_at_most_ns", LOSS_LOST, LOSS_OF_CPU_TIME},
+	{"cpu_deaths_untold", LOSS_LOST, LOSS_OF_NOTHING}, /* its time is ..._at_most_ns */
+	{"cpu_unreadable_tasks", LOSS_LOST, LOSS_OF_NOTHING},
+	{"cpu_missed_seeds", LOSS_LOST, LOSS_OF_NOTHING},
+	{"cpu_walks_skipped", LOSS_LATE, LOSS_OF_NOTHING},
+	{"cpu_torn_reads", LOSS_LATE, LOSS_OF_NOTHING},
+	{"cpu_missed_switches", LOSS_REPAIRED, LOSS_OF_NOTHING},
+	{"cpu_missed_runs", LOSS_REPAIRED, LOSS_OF_NOTHING},
+};
+
+static const struct loss_table cpu_losses = {
+	cpu_loss_items, sizeof(cpu_loss_items) / sizeof(*cpu_loss_items), NULL};
+
 struct cpu_source {
 	struct source base;
 	struct cpu_options options;
@@ -300,6 +318,7 @@ static void cpu_close(struct source *source)
 
 static const struct source_ops cpu_ops = {
 	.name = "cpu",
+	.losses = &cpu_losses,
 	.open = cpu_open,
 	.sample = cpu_sample,
 	.summarise = cpu_summarise,

@@ -293,8 +293,32 @@ static void frames_close(struct source *source)
 	free(s);
 }
 
+static const struct loss_info frames_loss_items[] = {
+	/* Each of these holds one event of a frame at the least. */
+	{"frames.ftrace_lost_events", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.ftrace_bundles_with_loss", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.malformed_ftrace_bundles", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.malformed_markers", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.malformed_ring_pages", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.malformed_timeline_events", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.malformed_packets", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.damaged_compressed_packets", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.oversized_compressed_packets", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.oversized_packets", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.packets_dropped_by_writer", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.packets_without_state", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.truncated_packets", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.chunks_overwritten", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.writer_packet_loss", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.overlong_lines", LOSS_LOST, LOSS_OF_FRAMES},
+};
+
+static const struct loss_table frames_losses = {
+	frames_loss_items, sizeof(frames_loss_items) / sizeof(*frames_loss_items), NULL};
+
 static const struct source_ops frames_ops = {
 	.name = "frames",
+	.losses = &frames_losses,
 	.open = frames_open,
 	.sample = frames_sample,
 	.summarise = frames_summarise,

@@ -529,8 +529,23 @@ static void net_close(struct source *source)
 	free(net);
 }
 
+static const struct loss_info net_loss_items[] = {
+	{"net_lost_bytes", LOSS_LOST, LOSS_OF_BYTES},
+	{"net_uid_map_full", LOSS_LOST, LOSS_OF_NOTHING},     /* bytes: net_lost_bytes */
+	{"net_waiting_map_full", LOSS_LOST, LOSS_OF_NOTHING}, /* bytes: net_lost_bytes */
+	{"net_header_unreadable", LOSS_LOST, LOSS_OF_PACKETS},
+	{"net_missed_runs", LOSS_LOST, LOSS_OF_PACKETS},
+	{"net_namespace_unreadable", LOSS_LOST, LOSS_OF_NOTHING},
+	{"net_read_failed", LOSS_LATE, LOSS_OF_NOTHING},       /* the next read-out has the sums */
+	{"net_flow_map_full", LOSS_REPAIRED, LOSS_OF_NOTHING}, /* resolved at the read-out */
+};
+
+static const struct loss_table net_losses = {
+	net_loss_items, sizeof(net_loss_items) / sizeof(*net_loss_items), NULL};
+
 static const struct source_ops net_ops = {
 	.name = "net",
+	.losses = &net_losses,
 	.open = net_open,
 	.sample = net_sample,
 	.close = net_close,

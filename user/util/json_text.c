@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "util/json_text.h"
+
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Length of the UTF-8 sequence at p, 0 where it is not one (overlong forms and surrogates too). */
 static size_t utf8_length(const uint8_t *p, size_t left)
@@ -45,4 +48,29 @@ void json_put_string(FILE *out, const char *text, size_t size)
 		p += n;
 	}
 	putc('"', out);
+}
+
+char *json_clean_text(const char *text)
+{
+	size_t left = strlen(text);
+	char *copy = malloc(3 * left + 1), *to = copy;
+
+	if (!copy)
+		return NULL;
+	while (left) {
+		size_t n = utf8_length((const uint8_t *)text, left);
+
+		if (n) {
+			memcpy(to, text, n);
+			to += n;
+		} else {
+			memcpy(to, "\xef\xbf\xbd", 3);
+			to += 3;
+			n = 1;
+		}
+		text += n;
+		left -= n;
+	}
+	*to = 0;
+	return copy;
 }

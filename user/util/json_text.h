@@ -6,3 +6,5 @@
 
 /* Write a string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void json_put_string(FILE *out, const char *text, size_t size);
+/* A copy with U+FFFD for each byte that is not UTF-8. NULL with errno ENOMEM; free() it. */
+char *json_clean_text(const char *text);

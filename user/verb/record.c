@@ -48,6 +48,7 @@ static enum exit_code add_sinks(struct session *session, const struct options *o
 		.top = options->top == UINT64_MAX ? TABLE_ROWS : (size_t)options->top,
 		.width = terminal_width(),
 		.wall_clock = true,
+		.verbose = options->verbose,
 	};
 	struct sink *sink = NULL;
 
