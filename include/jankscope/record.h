@@ -201,7 +201,7 @@ struct record_self {
 
 struct record_interval {
 	uint64_t dur_ns; /* between the read-outs of the CPU source, where it is there */
-	bool last;       /* cut short by the end of the run */
+	bool last;       /* shorter or longer than the others, by the end of the run */
 	bool final;      /* no sample follows: a source gives what it still holds back */
 	struct record_cpu cpu;
 	struct record_net net;
@@ -230,8 +230,13 @@ enum frame_kind {
 	FRAME_VDSO = 4,
 };
 
-/* How the frame was found from the one inside it. */
-enum frame_by { FRAME_BY_CFI = 0, FRAME_BY_FP = 1, FRAME_BY_LR = 2, FRAME_BY_SCAN = 3 };
+/* How a frame was found: by unwind tables (and registers, and signal frames), or by a guess. */
+enum frame_by {
+	BY_CFI = 0,
+	BY_FRAME_POINTER = 1,
+	BY_LINK_REGISTER = 2, /* or the word on top of the stack */
+	BY_SCAN = 3,          /* the next word of the stack that follows a call */
+};
 
 struct record_frame {
 	const char *module;   /* path of the mapping, or NULL */
@@ -239,7 +244,8 @@ struct record_frame {
 	uint64_t offset;      /* in the module's file; the address where there is no module */
 	const char *symbol;   /* demangled, or NULL: unresolved */
 	enum frame_kind kind;
-	enum frame_by by; /* a record names it unless it is FRAME_BY_CFI */
+	enum frame_by by;
+	bool shared; /* one copy of the code for several functions: symbol names none of them */
 };
 
 struct record_stack {
@@ -249,6 +255,8 @@ struct record_stack {
 	const char *end_reason;
 	struct record_frame *frames; /* innermost first */
 	size_t frame_count;
+	bool in_wait; /* the innermost frame waits for events: it does no work, or is a nested loop
+		       */
 };
 
 /* A stack that came after its block or jank was told: one record a path. */

@@ -98,7 +98,7 @@ VALUES = {
     "interval": [("cpu.tasks.0.thread", "more than fifteen bytes"), ("cpu.tasks.1.exited", False)],
     "block": [("state", "shut"), ("class", "huge"), ("stacks.0.capture", "magic"),
               ("stacks.0.frames.0.kind", "java"), ("merged", False)],
-    "stack": [("frames.4.by", "guess"), ("capture", "magic")],
+    "stack": [("frames.4.by", "guess"), ("frames.4.shared", False), ("in_wait", False), ("capture", "magic")],
     "event": [("event", ""), ("type", "evnt")],
     "footer": [("lost.records_dropped", -1), ("missing.x", "")],
 }

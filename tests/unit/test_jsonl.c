@@ -15,6 +15,7 @@
 #include "golden_records.h"
 #include "sink/json_record.h"
 #include "sink/jsonl.h"
+#include "util/clock.h"
 
 static char *temporary(void)
 {
@@ -25,6 +26,7 @@ static char *temporary(void)
 	fd = mkstemp(path);
 	cr_assert_geq(fd, 0);
 	close(fd);
+	unlink(path);
 	return path;
 }
 
@@ -40,13 +42,26 @@ static char *read_file(const char *path, size_t *size)
 	return text;
 }
 
+static struct sink *open_file(const char *path, bool overwrite)
+{
+	char why[128];
+
+	return jsonl_sink_open(path, overwrite, why, sizeof(why));
+}
+
+static int finish(struct sink *sink)
+{
+	return sink->ops->finish(sink, clock_now_ns(CLOCK_MONOTONIC) + 20 * NSEC_PER_SEC);
+}
+
+/* All records, written when it returns. */
 static int write_run(struct sink *sink, const struct golden *run)
 {
 	int err = 0;
 
 	for (size_t i = 0; i < run->count && !err; i++)
 		err = sink->ops->write(sink, &run->records[i]);
-	return err;
+	return err ? err : finish(sink);
 }
 
 /* Number of lines; each is a whole JSON object whose last key is a right crc, seq without a gap. */
@@ -82,11 +97,11 @@ Test(jsonl, golden)
 	runs = golden_runs(&count);
 	for (size_t i = 0; i < count; i++) {
 		char *path = temporary(), file[64], *text;
-		struct sink *sink = jsonl_sink_open(path);
+		struct sink *sink = open_file(path, false);
 
 		cr_assert_not_null(sink);
 		cr_expect_eq(write_run(sink, &runs[i]), 0);
-		cr_expect_eq(sink->ops->close(sink), 0);
+		sink->ops->close(sink);
 		text = read_file(path, &size);
 		snprintf(file, sizeof(file), "%s.jsonl", runs[i].name);
 		cr_expect(golden_equal(file, text, size), "%s", file);
@@ -98,11 +113,15 @@ Test(jsonl, golden)
 
 Test(jsonl, path_that_cannot_be_written)
 {
+	char why[128];
+
 	errno = 0;
-	cr_expect_null(jsonl_sink_open("/tmp"));
+	cr_expect_null(jsonl_sink_open("/tmp", false, why, sizeof(why)));
 	cr_expect_eq(errno, EISDIR);
-	cr_expect_null(jsonl_sink_open("/nonexistent/x.jsonl"));
+	cr_expect_str_eq(why, "is a folder: name a file in it");
+	cr_expect_null(jsonl_sink_open("/nonexistent/x.jsonl", false, why, sizeof(why)));
 	cr_expect_eq(errno, ENOENT);
+	cr_expect_str_empty(why);
 }
 
 Test(jsonl, file_is_emptied_by_the_first_record_only)
@@ -116,21 +135,26 @@ Test(jsonl, file_is_emptied_by_the_first_record_only)
 	for (int i = 0; i < 2000; i++)
 		fputs("an older recording\n", f);
 	fclose(f);
-	sink = jsonl_sink_open(path);
+	cr_expect_null(open_file(path, false));
+	cr_expect_eq(errno, EEXIST);
+	sink = open_file(path, true);
+	cr_assert_not_null(sink);
+	cr_expect_eq(finish(sink), 0);
 	sink->ops->close(sink);
 	text = read_file(path, &size);
 	cr_expect_eq(size, 2000 * 19, "no record, nothing is lost");
 	free(text);
-	sink = jsonl_sink_open(path);
+	sink = open_file(path, true);
 	cr_expect_eq(write_run(sink, run), 0);
 	sink->ops->close(sink);
 	text = read_file(path, &size);
 	cr_expect_eq(check_lines(text), run->count);
 	free(text);
 	unlink(path);
-	sink = jsonl_sink_open(path);
+	sink = open_file(path, false);
 	cr_assert_not_null(sink);
 	cr_expect_eq(access(path, F_OK), 0, "known to be writable before the run");
+	cr_expect_eq(finish(sink), 0);
 	sink->ops->close(sink);
 	cr_expect_neq(access(path, F_OK), 0, "no empty file is left");
 }
@@ -141,13 +165,14 @@ Test(jsonl, no_half_line_on_a_full_disk, .init = cr_redirect_stderr)
 	size_t count, size;
 	const struct golden *run = &golden_runs(&count)[0];
 	char *path = temporary(), *text;
-	struct sink *sink = jsonl_sink_open(path);
 	struct rlimit limit = {4000, RLIM_INFINITY};
+	struct sink *sink;
 	size_t lines;
 	int err;
 
-	signal(SIGXFSZ, SIG_IGN);
+	/* Of the process that writes, which inherits it. */
 	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	sink = open_file(path, false);
 	err = write_run(sink, run);
 	sink->ops->close(sink);
 	limit.rlim_cur = RLIM_INFINITY;
@@ -171,7 +196,8 @@ Test(jsonl, reader_that_went_away, .init = cr_redirect_stderr)
 	cr_assert_eq(pipe(fds), 0);
 	close(fds[0]);
 	sink = jsonl_sink_fd(fds[1]);
-	cr_expect_eq(sink->ops->write(sink, &run->records[0]), -EPIPE);
+	cr_expect_eq(sink->ops->write(sink, &run->records[0]), 0, "the writer's to find out");
+	cr_expect_eq(finish(sink), -EPIPE);
 	sink->ops->close(sink);
 	cr_expect_eq(close(fds[1]), 0, "the descriptor stays the caller's");
 	fflush(stderr);

@@ -49,6 +49,8 @@ static const struct option_row rows[] = {
 	 FIELD(count), .min = 1},
 	{'o', "output", "FILE", "write the records to FILE as JSON Lines", VERB_RECORD, OPTION_TEXT,
 	 FIELD(output)},
+	{0, "overwrite", NULL, "-o FILE may be there already, if it is ours", VERB_RECORD,
+	 OPTION_FLAG, FIELD(overwrite)},
 	{0, "json", NULL, "JSON on stdout instead of the table",
 	 VERB_RECORD | VERB_DOCTOR | VERB_FRAMES, OPTION_FLAG, FIELD(json)},
 	{0, "rows", NULL, "every frame, with the texts of Perfetto's actual_frame_timeline_slice",

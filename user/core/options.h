@@ -25,7 +25,7 @@ struct options {
 	uint64_t count;                             /* intervals; 0: no limit */
 	const char *output;                         /* -o */
 	const char *folded;                         /* of report */
-	bool json, json_schema, quiet, verbose;
+	bool overwrite, json, json_schema, quiet, verbose;
 	double max_lost_pct;
 	uint64_t block_ns;
 	int stack;    /* enum blocks_stack */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/session.h"
+#include "core/session_private.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,45 +8,28 @@
 #include <unistd.h>
 
 #include "core/header.h"
-#include "core/losses.h"
 #include "core/loop.h"
 #include "core/self.h"
 #include "core/summary.h"
 #include "core/user_signals.h"
 #include "util/bounded_call.h"
 #include "util/clock.h"
+#include "util/talk.h"
 
-#define MAX_SOURCES 8
-#define MAX_SINKS   8
-/* How often a target that came, went or is waited for is looked for. */
-#define SCAN_NS (200 * NSEC_PER_MSEC)
 /* A step of boot - mono beyond this is a suspend; of unix - boot, a change of the wall clock. */
 #define SUSPEND_NS (20 * NSEC_PER_MSEC)
 #define JUMP_NS    NSEC_PER_SEC
+/* The shortest interval that tells something: below it the reading itself shows. A rest after a
+ * signal is waited for until it is that long. */
+#define MIN_REST_NS (50 * NSEC_PER_MSEC)
 
-struct session {
-	struct session_options options;
-	struct target_set *targets;
-	struct loop *loop;
-	struct loss_registry losses;
-	struct summary *summary;
-	struct self_usage *self;
-	struct {
-		struct source *source;
-		bool needed, open;
-	} sources[MAX_SOURCES];
-	size_t source_count;
-	struct sink *sinks[MAX_SINKS];
-	size_t sink_count;
-	struct source_context context;
-	uint64_t seq, last_mono_ns, suspended_ns, intervals, overruns;
-	int64_t unix_minus_boot_ns;
-	struct counter_list
-		baseline_lost; /* while the sources opened; told in the first interval */
-	int signal_fd;
-	bool stop;
-	int sink_error;
-};
+void session_stop(void *ctx)
+{
+	struct session *session = ctx;
+
+	session->stop = true;
+	loop_stop(session->loop);
+}
 
 struct session *session_new(const struct session_options *options, struct target_set *targets)
 {
@@ -60,8 +43,10 @@ struct session *session_new(const struct session_options *options, struct target
 	loss_registry_add(&session->losses, &summary_losses);
 	session->summary = summary_new(&session->losses);
 	session->self = self_usage_new();
+	session->outputs = outputs_new(session_stop, session);
 	session->signal_fd = user_signals_open();
-	if (!session->loop || !session->summary || !session->self || session->signal_fd < 0) {
+	if (!session->loop || !session->summary || !session->self || !session->outputs ||
+	    session->signal_fd < 0) {
 		session_free(session);
 		return NULL;
 	}
@@ -74,8 +59,7 @@ void session_free(struct session *session)
 		return;
 	for (size_t i = session->source_count; i-- > 0;)
 		session->sources[i].source->ops->close(session->sources[i].source);
-	for (size_t i = 0; i < session->sink_count; i++)
-		session->sinks[i]->ops->close(session->sinks[i]);
+	outputs_free(session->outputs);
 	loop_free(session->loop);
 	counter_list_free(&session->baseline_lost);
 	summary_free(session->summary);
@@ -98,58 +82,25 @@ int session_add_source(struct session *session, struct source *source, bool need
 
 int session_add_sink(struct session *session, struct sink *sink)
 {
-	if (!sink || session->sink_count == MAX_SINKS)
-		return -ENOMEM;
-	session->sinks[session->sink_count++] = sink;
-	return 0;
+	return outputs_add(session->outputs, sink);
 }
 
-static void stop(struct session *session)
-{
-	session->stop = true;
-	loop_stop(session->loop);
-}
-
-/* A sink that fails is out; only a reader that went away is no error. */
-static void emit(void *ctx, struct record *record)
+void session_emit(void *ctx, struct record *record)
 {
 	struct session *session = ctx;
-	sigset_t before;
 
-	user_signals_begin_write(&before);
 	record->seq = session->seq++;
 	record->t_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
 	if (summary_add(session->summary, record))
-		session->sink_error = -ENOMEM;
-	for (size_t i = 0; i < session->sink_count; i++) {
-		struct sink *sink = session->sinks[i];
-		int err = sink->done ? 0 : sink->ops->write(sink, record);
-
-		if (!err)
-			continue;
-		sink->done = true;
-		if (err != -EPIPE) {
-			session->sink_error = err;
-			stop(session);
-		}
-	}
-	if (user_signals_end_write(&before))
-		stop(session);
+		session->error = -ENOMEM;
+	outputs_write(session->outputs, record);
 }
 
-static bool any_sink_left(const struct session *session)
-{
-	for (size_t i = 0; i < session->sink_count; i++)
-		if (!session->sinks[i]->done)
-			return true;
-	return !session->sink_count;
-}
-
-static void emit_event(struct session *session, const struct record_event *event)
+void session_emit_event(struct session *session, const struct record_event *event)
 {
 	struct record record = {.type = RECORD_EVENT, .event = event};
 
-	emit(session, &record);
+	session_emit(session, &record);
 }
 
 static int emit_header(struct session *session)
@@ -158,124 +109,8 @@ static int emit_header(struct session *session)
 
 	for (size_t i = 0; i < session->source_count; i++)
 		sources[i] = session->sources[i].source;
-	return header_emit(&session->options, sources, session->source_count, emit, session);
-}
-
-/* ---- targets ---- */
-
-static int scan(struct session *session);
-
-static int on_pidfd(void *ctx, uint32_t events)
-{
-	return scan(ctx);
-}
-
-static void on_target(void *ctx, enum target_change change, const struct target_process *process)
-{
-	struct session *session = ctx;
-	struct record_event event = {
-		.event = change == TARGET_STARTED ? "target_start" : "target_exit",
-		.keys = {{"pid", NULL, process->pid},
-			 {"uid", NULL, (int64_t)process->uid},
-			 {"start_boot_ns", NULL, (int64_t)process->start_boot_ns},
-			 {"process", process->process, 0}},
-		.key_count = 4,
-	};
-
-	/* An exit is known at once; a start is found by the scan. */
-	if (process->pidfd >= 0 && change == TARGET_STARTED)
-		loop_add_fd(session->loop, process->pidfd, EPOLLIN, on_pidfd, session);
-	else if (process->pidfd >= 0)
-		loop_remove_fd(session->loop, process->pidfd);
-	if (process->package)
-		event.keys[event.key_count++] = (struct event_key){"package", process->package, 0};
-	/* While the targets are still waited for there is no header yet. */
-	if (session->seq)
-		emit_event(session, &event);
-}
-
-static int scan(struct session *session)
-{
-	int n = target_set_scan(session->targets, on_target, session);
-
-	return n < 0 ? n : 0;
-}
-
-static bool only_pids(const struct session *session)
-{
-	for (size_t i = 0; i < session->options.spec_count; i++)
-		if (session->options.specs[i].kind != TARGET_PID)
-			return false;
-	return session->options.spec_count > 0;
-}
-
-static int on_scan_timer(void *ctx, uint32_t events)
-{
-	struct session *session = ctx;
-	int err = scan(session);
-
-	if (err)
-		return err;
-	/* Nothing can come back under a pid that is gone. */
-	if (session->seq && only_pids(session) && !target_set_at(session->targets, 0)) {
-		fprintf(stderr, "jankscope: info: the target exited; ending\n");
-		stop(session);
-	}
-	return 0;
-}
-
-static int on_wait_timer(void *ctx, uint32_t events)
-{
-	struct session *session = ctx;
-	int err = scan(session);
-
-	if (!err && target_set_at(session->targets, 0))
-		loop_stop(session->loop);
-	return err;
-}
-
-static int on_wait_over(void *ctx, uint32_t events)
-{
-	loop_stop(((struct session *)ctx)->loop);
-	return 0;
-}
-
-static enum exit_code wait_for_targets(struct session *session)
-{
-	const struct target_spec *spec = session->options.specs;
-	int err = scan(session), timer, deadline;
-
-	if (err) {
-		fprintf(stderr, "jankscope: error: cannot read /proc: %s\n", strerror(-err));
-		return EXIT_INTERNAL;
-	}
-	if (target_set_is_all(session->targets) || target_set_at(session->targets, 0))
-		return EXIT_FINE;
-	if (only_pids(session)) {
-		fprintf(stderr, "jankscope: error: -p %d: no such process\n", spec->pid);
-		return EXIT_NO_TARGET;
-	}
-	if (session->options.wait_ns) {
-		timer = loop_add_timer(session->loop, SCAN_NS, SCAN_NS, on_wait_timer, session);
-		deadline = loop_add_timer(session->loop, session->options.wait_ns, 0, on_wait_over,
-					  session);
-		err = timer < 0 ? timer : deadline < 0 ? deadline : loop_run(session->loop);
-		loop_remove_timer(session->loop, timer);
-		loop_remove_timer(session->loop, deadline);
-		if (err < 0)
-			return EXIT_INTERNAL;
-	}
-	if (session->stop || target_set_at(session->targets, 0))
-		return EXIT_FINE;
-	if (spec->kind == TARGET_UID)
-		fprintf(stderr,
-			"jankscope: error: -u %u: no process of this uid after %.3g s; see "
-			"--wait\n",
-			spec->uid, (double)session->options.wait_ns / 1e9);
-	else
-		fprintf(stderr, "jankscope: error: -p %s: not running after %.3g s; see --wait\n",
-			spec->name, (double)session->options.wait_ns / 1e9);
-	return EXIT_NO_TARGET;
+	return header_emit(&session->options, sources, session->source_count, session_emit,
+			   session);
 }
 
 /* ---- the clock ---- */
@@ -295,7 +130,7 @@ static void watch_clocks(struct session *session, struct record_interval *interv
 			.key_count = 1,
 		};
 
-		emit_event(session, &event);
+		session_emit_event(session, &event);
 	}
 	if (interval && (step_ns > (int64_t)JUMP_NS || step_ns < -(int64_t)JUMP_NS)) {
 		struct record_event event = {
@@ -304,7 +139,7 @@ static void watch_clocks(struct session *session, struct record_interval *interv
 			.key_count = 1,
 		};
 
-		emit_event(session, &event);
+		session_emit_event(session, &event);
 	}
 	if (interval)
 		interval->dur_ns = mono_ns - session->last_mono_ns;
@@ -313,17 +148,38 @@ static void watch_clocks(struct session *session, struct record_interval *interv
 	session->last_mono_ns = mono_ns;
 }
 
-static int take_interval(struct session *session, bool last, bool final)
+/* Longer than it was to be by half: said where it happens. What was missed is in this interval. */
+static void tell_gap(struct session *session, uint64_t dur_ns, uint64_t planned_ns)
 {
-	struct record_interval interval = {.last = last, .final = final};
+	struct record_event event = {
+		.event = "gap",
+		.keys = {{"dur_ns", NULL, (int64_t)dur_ns},
+			 {"planned_ns", NULL, (int64_t)planned_ns}},
+		.key_count = 2,
+	};
+
+	if (dur_ns <= planned_ns + planned_ns / 2)
+		return;
+	if (!session->overruns)
+		session->overruns = 1;
+	session_emit_event(session, &event);
+}
+
+/* planned_ns: how long the interval was to be. */
+static int take_interval(struct session *session, uint64_t planned_ns, bool final)
+{
+	struct record_interval interval = {
+		.last = final && planned_ns != session->options.interval_ns, .final = final};
 	struct record record = {.type = RECORD_INTERVAL, .interval = &interval};
 	int err = 0;
 
 	/* Who came since the last scan is listed already in this interval; without targets the scan
 	 * drops the names of processes that are long gone. */
-	err = scan(session);
+	err = session_scan(session);
 	watch_clocks(session, &interval);
+	tell_gap(session, interval.dur_ns, planned_ns);
 	counter_list_add(&interval.lost, "interval_overruns", session->overruns);
+	outputs_count_dropped(session->outputs, &interval.lost);
 	counter_list_merge(&interval.lost, &session->baseline_lost);
 	counter_list_free(&session->baseline_lost);
 	session->overruns = 0;
@@ -336,49 +192,72 @@ static int take_interval(struct session *session, bool last, bool final)
 			missing_list_set(&interval.missing, source->ops->name, source->reason);
 	}
 	self_usage_take(session->self, &interval.self);
+	interval.self.cpu_ns += outputs_take_cpu_ns(session->outputs);
 	if (!err)
 		err = loss_registry_sort(&session->losses, &interval.lost, &interval.late,
 					 &interval.repaired);
 	if (!err)
-		emit(session, &record);
+		session_emit(session, &record);
 	counter_list_free(&interval.lost);
 	counter_list_free(&interval.late);
 	counter_list_free(&interval.repaired);
 	missing_list_free(&interval.missing);
 	session->intervals++;
+	session->final_taken = final;
 	return err;
-}
-
-/* The run is over when the interval that is being taken is. */
-static bool ends_with_this(const struct session *session)
-{
-	uint64_t taken = session->intervals + 1;
-
-	if (session->options.count && taken >= session->options.count)
-		return true;
-	return session->options.duration_ns &&
-	       (taken + session->overruns) * session->options.interval_ns >=
-		       session->options.duration_ns;
 }
 
 static int on_interval(void *ctx, uint32_t periods)
 {
 	struct session *session = ctx;
+	const struct session_options *options = &session->options;
+	bool final = options->count && session->intervals + 1 >= options->count;
 	int err;
 
+	session->periods += periods;
+	if (session->stop)
+		return 0;
+	if (options->duration_ns && session->plan.last_dur_ns &&
+	    session->periods > session->plan.periods)
+		return 0; /* the last one, which the timer of -d ends */
+	if (options->duration_ns && !session->plan.last_dur_ns)
+		final |= session->periods >= session->plan.periods;
 	session->overruns += periods - 1;
-	err = take_interval(session, false, ends_with_this(session));
-	if (session->options.count && session->intervals >= session->options.count)
-		stop(session);
-	if (!any_sink_left(session))
-		stop(session);
+	err = take_interval(session, options->interval_ns, final);
+	if (final || !outputs_any_left(session->outputs))
+		session_stop(session);
 	return err;
 }
 
 static int on_duration_over(void *ctx, uint32_t events)
 {
-	stop(ctx);
-	return 0;
+	struct session *session = ctx;
+
+	if (session->stop)
+		return 0;
+	session_stop(session);
+	return take_interval(session, session->plan.last_dur_ns, true);
+}
+
+/* A signal came, or the target went: what is left is an interval too, and the sources give what
+ * they hold back. */
+static int take_rest(struct session *session)
+{
+	uint64_t least_ns = session->options.interval_ns < MIN_REST_NS
+				    ? session->options.interval_ns
+				    : MIN_REST_NS;
+	uint64_t left_ns = clock_now_ns(CLOCK_MONOTONIC) - session->last_mono_ns;
+
+	if (left_ns < least_ns) {
+		struct timespec wait = {0, (long)(least_ns - left_ns)};
+
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &wait, NULL);
+		left_ns = least_ns;
+	}
+	return take_interval(
+		session,
+		left_ns < session->options.interval_ns ? left_ns : session->options.interval_ns + 1,
+		true);
 }
 
 static int on_signal(void *ctx, uint32_t events)
@@ -386,7 +265,7 @@ static int on_signal(void *ctx, uint32_t events)
 	struct session *session = ctx;
 
 	user_signals_taken(session->signal_fd);
-	stop(session);
+	session_stop(session);
 	return 0;
 }
 
@@ -400,7 +279,7 @@ static enum exit_code open_sources(struct session *session)
 		.calls = session->options.calls,
 		.interval_ns = session->options.interval_ns,
 		.block_ns = session->options.block_ns,
-		.emit = emit,
+		.emit = session_emit,
 		.emit_ctx = session,
 	};
 	for (size_t i = 0; i < session->source_count; i++) {
@@ -455,14 +334,16 @@ static int run_loop(struct session *session)
 			       on_interval, session);
 	if (timer < 0)
 		return timer;
-	if (options->duration_ns) {
+	session->plan = run_plan_make(options->interval_ns, options->duration_ns);
+	if (session->plan.last_dur_ns) {
 		timer = loop_add_timer(session->loop, options->duration_ns, 0, on_duration_over,
 				       session);
 		if (timer < 0)
 			return timer;
 	}
 	if (options->spec_count) {
-		timer = loop_add_timer(session->loop, SCAN_NS, SCAN_NS, on_scan_timer, session);
+		timer = loop_add_timer(session->loop, SCAN_NS, SCAN_NS, session_on_scan_timer,
+				       session);
 		if (timer < 0)
 			return timer;
 	}
@@ -472,6 +353,7 @@ static int run_loop(struct session *session)
 static void emit_footer(struct session *session)
 {
 	struct record record = {.type = RECORD_FOOTER};
+	uint64_t dropped = outputs_tables_dropped(session->outputs);
 
 	for (size_t i = 0; i < session->source_count; i++) {
 		struct source *source = session->sources[i].source;
@@ -482,11 +364,13 @@ static void emit_footer(struct session *session)
 	/* Made later or asked again: late, not lost. */
 	summary_set_total(session->summary, "calls_held_up",
 			  (double)bounded_calls_given_up(session->options.calls));
+	if (dropped)
+		summary_set_total(session->summary, "tables_dropped", (double)dropped);
 	record.footer = summary_footer(session->summary);
 	if (record.footer)
-		emit(session, &record);
+		session_emit(session, &record);
 	else
-		session->sink_error = -ENOMEM;
+		session->error = -ENOMEM;
 }
 
 /* One line names every share that is above the limit. */
@@ -504,8 +388,7 @@ static enum exit_code judge_losses(const struct session *session)
 	}
 	if (!n)
 		return EXIT_FINE;
-	fprintf(stderr, "jankscope: warn: %s was lost, more than --max-lost %.3g\n", text,
-		session->options.max_lost_pct);
+	talk("warn: %s was lost, more than --max-lost %.3g\n", text, session->options.max_lost_pct);
 	return EXIT_INCOMPLETE;
 }
 
@@ -513,14 +396,13 @@ enum exit_code session_run(struct session *session)
 {
 	struct record_event start = {.event = "start"};
 	enum exit_code code;
-	uint64_t left_ns;
 	int err = loop_add_fd(session->loop, session->signal_fd, EPOLLIN, on_signal, session);
 
 	if (err) {
 		fprintf(stderr, "jankscope: error: epoll: %s\n", strerror(-err));
 		return EXIT_INTERNAL;
 	}
-	code = wait_for_targets(session);
+	code = session_wait_for_targets(session);
 	if (code || session->stop)
 		return code;
 	code = open_sources(session);
@@ -531,24 +413,23 @@ enum exit_code session_run(struct session *session)
 		fprintf(stderr, "jankscope: error: %s\n", strerror(-err));
 		return EXIT_INTERNAL;
 	}
-	emit_event(session, &start);
+	session_emit_event(session, &start);
 	for (size_t i = 0; target_set_at(session->targets, i); i++)
-		on_target(session, TARGET_STARTED, target_set_at(session->targets, i));
+		session_on_target(session, TARGET_STARTED, target_set_at(session->targets, i));
 	take_common_baseline(session);
-	err = run_loop(session);
-	/* The rest of an interval is one too, unless the timer has just fired. */
-	left_ns = clock_now_ns(CLOCK_MONOTONIC) - session->last_mono_ns;
-	if (!err && !session->sink_error &&
-	    !(session->options.count && session->intervals >= session->options.count) &&
-	    left_ns > NSEC_PER_MSEC)
-		err = take_interval(session, true, true);
+	err = outputs_watch(session->outputs, session->loop);
+	if (!err)
+		err = run_loop(session);
+	if (!err && !session->final_taken)
+		err = take_rest(session);
 	if (!err)
 		emit_footer(session);
+	outputs_finish(session->outputs);
 	if (err) {
-		fprintf(stderr, "jankscope: error: %s\n", strerror(-err));
+		talk("error: %s\n", strerror(-err));
 		return EXIT_INTERNAL;
 	}
-	if (session->sink_error)
+	if (session->error || outputs_error(session->outputs))
 		return EXIT_INTERNAL;
 	return judge_losses(session);
 }

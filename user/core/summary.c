@@ -411,8 +411,9 @@ double summary_lost_pct_of(const struct summary *summary, enum loss_of of)
 		lost += get(summary, "cpu.overflow_ns");
 	if (of == LOSS_OF_STACKS)
 		lost += (double)summary->blocks_bare;
-	/* These lost bytes are in net.unattributed, and lost tasks may be listed. */
-	if (of == LOSS_OF_BYTES || of == LOSS_OF_TASKS)
+	/* These lost bytes are in net.unattributed, lost tasks may be listed, and a record that was
+	 * dropped was told to the summary. */
+	if (of == LOSS_OF_BYTES || of == LOSS_OF_TASKS || of == LOSS_OF_RECORDS)
 		whole = whole > lost ? whole - lost : 0;
 	if (whole + lost <= 0)
 		return -1;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/user_signals.h"
 
+#include <signal.h>
+#include <stddef.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -38,12 +40,16 @@ static void let_the_second_end_us(void)
 	sigprocmask(SIG_UNBLOCK, &signals, NULL);
 }
 
-static volatile sig_atomic_t signals_while_writing;
-
-static void end_after_write(int number)
+/* Default handlers of these would end the run without a footer. */
+static void ignore_others(void)
 {
-	if (signals_while_writing++)
-		_exit(EXIT_INTERRUPTED);
+	static const int numbers[] = {SIGPIPE, SIGUSR1, SIGUSR2,   SIGALRM, SIGVTALRM,
+				      SIGPROF, SIGIO,   SIGSTKFLT, SIGPWR,  SIGXFSZ};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		signal(numbers[i], SIG_IGN);
+	for (int number = SIGRTMIN; number <= SIGRTMAX; number++)
+		signal(number, SIG_IGN);
 }
 
 int user_signals_open(void)
@@ -52,8 +58,7 @@ int user_signals_open(void)
 
 	fill(&signals);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
-	handle(end_after_write);
-	signal(SIGPIPE, SIG_IGN);
+	ignore_others();
 	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -64,20 +69,4 @@ void user_signals_taken(int signal_fd)
 	while (read(signal_fd, &info, sizeof(info)) == sizeof(info))
 		;
 	let_the_second_end_us();
-}
-
-void user_signals_begin_write(sigset_t *before)
-{
-	sigset_t signals;
-
-	fill(&signals);
-	sigprocmask(SIG_UNBLOCK, &signals, before);
-}
-
-bool user_signals_end_write(const sigset_t *before)
-{
-	sigprocmask(SIG_SETMASK, before, NULL);
-	if (signals_while_writing)
-		let_the_second_end_us();
-	return signals_while_writing;
 }

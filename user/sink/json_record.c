@@ -214,6 +214,8 @@ static void stack_body(struct builder *b, json_t *object, const struct record_st
 	json_set_text(b, object, "capture", captures[stack->capture]);
 	json_set(b, object, "complete", json_boolean(stack->complete));
 	json_set_text(b, object, "end_reason", stack->end_reason);
+	if (stack->in_wait)
+		json_set(b, object, "in_wait", json_true());
 	array = json_set_array(b, object, "frames");
 	for (size_t i = 0; i < stack->frame_count; i++) {
 		const struct record_frame *row = &stack->frames[i];
@@ -225,6 +227,8 @@ static void stack_body(struct builder *b, json_t *object, const struct record_st
 		json_set_text(b, frame, "symbol", row->symbol);
 		json_set_text(b, frame, "kind", kinds[row->kind]);
 		json_set_text(b, frame, "by", found_by[row->by]);
+		if (row->shared)
+			json_set(b, frame, "shared", json_true());
 	}
 }
 

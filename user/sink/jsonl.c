@@ -2,134 +2,150 @@
 #include "sink/jsonl.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdbool.h>
-#include <stdio.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "sink/json_record.h"
+#include "sink/writer.h"
+#include "util/talk.h"
 
 struct jsonl_sink {
 	struct sink base;
-	int fd;
-	bool owned, regular, made, begun;
-	off_t good; /* end of the last whole line; regular files only */
-	char *path;
+	struct writer *writer;
+	char *path; /* NULL: stdout */
+	bool told;  /* its error */
 };
 
-/* No stdio: a line that was acknowledged is in the kernel, and survives our SIGKILL. */
-static int write_all(int fd, const char *data, size_t length)
+static const char *name_of(const struct jsonl_sink *jsonl)
 {
-	while (length) {
-		ssize_t n = write(fd, data, length);
+	return jsonl->path ? jsonl->path : "stdout";
+}
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		data += n;
-		length -= (size_t)n;
-	}
-	return 0;
+/* Say an error once; a reader that went away is none. */
+static int tell(struct jsonl_sink *jsonl, int err)
+{
+	int torn = writer_torn(jsonl->writer);
+
+	if (jsonl->told || !err || err == -EPIPE)
+		return err;
+	jsonl->told = true;
+	if (torn)
+		talk("warn: %s ends in a torn line: %s\n", name_of(jsonl), strerror(-torn));
+	talk("error: cannot write %s: %s; %" PRIu64 " bytes of whole records are kept\n",
+	     name_of(jsonl), strerror(-err), writer_bytes(jsonl->writer));
+	return err;
 }
 
 static int jsonl_write(struct sink *sink, const struct record *record)
 {
 	struct jsonl_sink *jsonl = (struct jsonl_sink *)sink;
+	bool last = record->type == RECORD_FOOTER;
 	size_t length;
 	char *line = record_to_line(record, &length);
 	int err;
 
 	if (!line)
 		return -ENOMEM;
-	/* What the file held before goes only now that there is something to take its place. */
-	if (jsonl->regular && !jsonl->begun && ftruncate(jsonl->fd, 0)) {
-		err = -errno;
-		fprintf(stderr, "jankscope: error: cannot write %s: %s\n", jsonl->path,
-			strerror(errno));
-		free(line);
-		return err;
-	}
-	jsonl->begun = true;
-	err = write_all(jsonl->fd, line, length);
+	err = writer_put(jsonl->writer, line, length, last);
 	free(line);
-	if (!err) {
-		jsonl->good += (off_t)length;
-		return 0;
-	}
-	if (err == -EPIPE)
-		return err;
-	/* A full disk takes part of a line: cut it off again. */
-	if (jsonl->regular && ftruncate(jsonl->fd, jsonl->good))
-		fprintf(stderr, "jankscope: warn: %s ends in a torn line: %s\n", jsonl->path,
-			strerror(errno));
-	fprintf(stderr,
-		"jankscope: error: cannot write %s: %s; %lld bytes of whole records are kept\n",
-		jsonl->path, strerror(-err), (long long)jsonl->good);
+	/* So that all outputs end at the same time. */
+	if (last)
+		writer_end(jsonl->writer);
+	if (err != -EAGAIN)
+		return tell(jsonl, err);
+	sink->dropped++;
+	return 0;
+}
+
+static int jsonl_fd(const struct sink *sink)
+{
+	return writer_fd(((const struct jsonl_sink *)sink)->writer);
+}
+
+static int jsonl_check(struct sink *sink)
+{
+	struct jsonl_sink *jsonl = (struct jsonl_sink *)sink;
+
+	return tell(jsonl, writer_error(jsonl->writer));
+}
+
+static int jsonl_finish(struct sink *sink, uint64_t deadline_mono_ns)
+{
+	struct jsonl_sink *jsonl = (struct jsonl_sink *)sink;
+	int err;
+
+	writer_end(jsonl->writer);
+	err = writer_wait(jsonl->writer, deadline_mono_ns);
+	if (sink->dropped && err != -EPIPE)
+		talk("warn: %s: %" PRIu64 " records were dropped: %s\n", name_of(jsonl),
+		     sink->dropped, jsonl->path ? "writing took too long" : "stdout was not read");
+	if (err != -ETIMEDOUT)
+		return tell(jsonl, err);
+	if (writer_unwritten(jsonl->writer))
+		talk("error: cannot write %s: %s; %" PRIu64 " records could not be written\n",
+		     name_of(jsonl), jsonl->path ? "it hangs" : "it is not read",
+		     writer_unwritten(jsonl->writer));
+	else
+		talk("error: cannot close %s: it hangs; what was written may not be kept\n",
+		     name_of(jsonl));
 	return err;
 }
 
-static int jsonl_close(struct sink *sink)
+static void jsonl_close(struct sink *sink)
 {
 	struct jsonl_sink *jsonl = (struct jsonl_sink *)sink;
-	int err = 0;
 
-	if (jsonl->made && !jsonl->begun)
-		unlink(jsonl->path);
-	if (jsonl->owned && close(jsonl->fd))
-		err = -errno;
+	writer_free(jsonl->writer, false);
 	free(jsonl->path);
 	free(jsonl);
-	return err;
 }
 
 static const struct sink_ops jsonl_ops = {
 	.name = "jsonl",
 	.write = jsonl_write,
+	.fd = jsonl_fd,
+	.check = jsonl_check,
+	.finish = jsonl_finish,
 	.close = jsonl_close,
 };
 
-static struct sink *make(int fd, const char *path, bool owned)
+static struct sink *start(const struct writer_options *options, char *why, size_t why_size)
 {
 	struct jsonl_sink *jsonl = calloc(1, sizeof(*jsonl));
-	struct stat status;
+	int err;
 
-	if (jsonl)
-		jsonl->path = strdup(path);
-	if (!jsonl || !jsonl->path) {
+	if (!jsonl)
+		return NULL;
+	jsonl->base.ops = &jsonl_ops;
+	jsonl->base.keeps = true;
+	jsonl->path = options->path ? strdup(options->path) : NULL;
+	errno = ENOMEM;
+	if (jsonl->path || !options->path)
+		jsonl->writer = writer_start(options, why, why_size);
+	if (!jsonl->writer) {
+		err = errno;
+		free(jsonl->path);
 		free(jsonl);
-		errno = ENOMEM;
+		errno = err;
 		return NULL;
 	}
-	jsonl->base.ops = &jsonl_ops;
-	jsonl->fd = fd;
-	jsonl->owned = owned;
-	jsonl->regular = owned && !fstat(fd, &status) && S_ISREG(status.st_mode);
+	jsonl->base.helper = writer_pid(jsonl->writer);
 	return &jsonl->base;
 }
 
-struct sink *jsonl_sink_open(const char *path)
+struct sink *jsonl_sink_open(const char *path, bool overwrite, char *why, size_t why_size)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	bool made = fd >= 0;
-	struct sink *sink;
+	const struct writer_options options = {
+		.path = path, .overwrite = overwrite, .queue_bytes = WRITER_RECORD_BYTES};
 
-	if (!made)
-		fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return NULL;
-	sink = make(fd, path, true);
-	if (sink)
-		((struct jsonl_sink *)sink)->made = made;
-	else
-		close(fd);
-	return sink;
+	return start(&options, why, why_size);
 }
 
 struct sink *jsonl_sink_fd(int fd)
 {
-	return make(fd, "stdout", false);
+	const struct writer_options options = {.fd = fd, .queue_bytes = WRITER_RECORD_BYTES};
+	char why[8];
+
+	return start(&options, why, sizeof(why));
 }

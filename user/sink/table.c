@@ -2,12 +2,16 @@
 #include "sink/table.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "sink/table_private.h"
+#include "sink/writer.h"
 #include "util/clock.h"
+#include "util/talk.h"
 #include "util/units.h"
 
 double table_ms(uint64_t ns)
@@ -267,11 +271,8 @@ static void print_event(struct table_sink *table, const struct record *record)
 	line_end(&line);
 }
 
-static int table_write(struct sink *sink, const struct record *record)
+static void print(struct table_sink *table, const struct record *record)
 {
-	struct table_sink *table = (struct table_sink *)sink;
-
-	errno = 0;
 	switch (record->type) {
 	case RECORD_HEADER:
 		print_header(table, record);
@@ -292,26 +293,121 @@ static int table_write(struct sink *sink, const struct record *record)
 		table_print_addition(table, record->addition);
 		break;
 	}
-	if (fflush(table->out) || ferror(table->out)) {
-		int err = errno ? -errno : -EIO;
+}
 
-		if (err != -EPIPE)
-			fprintf(stderr, "jankscope: error: cannot write the table: %s\n",
-				strerror(-err));
-		return err;
+/* A reader that went away is no error; any other is said once. */
+static int tell(struct table_sink *table, int err)
+{
+	if (err && err != -EPIPE && !table->told) {
+		table->told = true;
+		talk("error: cannot write the table: %s\n", strerror(-err));
 	}
+	return err;
+}
+
+static void print_not_printed(const struct table_sink *table)
+{
+	uint64_t others = table->not_printed - table->intervals_not_printed;
+
+	fputs("  ... ", table->out);
+	if (table->intervals_not_printed)
+		fprintf(table->out, "%" PRIu64 " intervals%s", table->intervals_not_printed,
+			others ? " and " : "");
+	if (others)
+		fprintf(table->out, "%" PRIu64 " other records", others);
+	fputs(" were not printed: stdout was not read\n", table->out);
+}
+
+/* A record's text is queued whole or not at all. */
+static int queue_text(struct table_sink *table, const struct record *record)
+{
+	bool last = record->type == RECORD_FOOTER;
+	char *text = NULL;
+	size_t size;
+	int err;
+
+	table->out = open_memstream(&text, &size);
+	if (!table->out)
+		return -ENOMEM;
+	if (table->not_printed)
+		print_not_printed(table);
+	print(table, record);
+	err = fclose(table->out) ? -ENOMEM : writer_put(table->writer, text, size, last);
+	table->out = NULL;
+	free(text);
+	if (last)
+		writer_end(table->writer);
+	if (err == -EAGAIN) {
+		table->not_printed++;
+		table->intervals_not_printed += record->type == RECORD_INTERVAL;
+		table->base.dropped++;
+		return 0;
+	}
+	if (!err)
+		table->not_printed = table->intervals_not_printed = 0;
+	return tell(table, err);
+}
+
+static int table_write(struct sink *sink, const struct record *record)
+{
+	struct table_sink *table = (struct table_sink *)sink;
+
+	if (table->writer)
+		return queue_text(table, record);
+	errno = 0;
+	print(table, record);
+	if (fflush(table->out) || ferror(table->out))
+		return tell(table, errno ? -errno : -EIO);
 	return 0;
 }
 
-static int table_close(struct sink *sink)
+static int table_fd(const struct sink *sink)
 {
-	free(sink);
-	return 0;
+	return writer_fd(((const struct table_sink *)sink)->writer);
+}
+
+static int table_check(struct sink *sink)
+{
+	struct table_sink *table = (struct table_sink *)sink;
+
+	return tell(table, writer_error(table->writer));
+}
+
+/* Tables that are not read are no loss of the run: it does not fail for them. */
+static int table_finish(struct sink *sink, uint64_t deadline_mono_ns)
+{
+	struct table_sink *table = (struct table_sink *)sink;
+	uint64_t left;
+	int err;
+
+	writer_end(table->writer);
+	err = writer_wait(table->writer, deadline_mono_ns);
+	left = sink->dropped + (err == -ETIMEDOUT ? writer_unwritten(table->writer) : 0);
+	if (left && err != -EPIPE)
+		talk("warn: %" PRIu64 " records were not printed: stdout was not read\n", left);
+	return err == -ETIMEDOUT ? 0 : tell(table, err);
+}
+
+static void table_close(struct sink *sink)
+{
+	struct table_sink *table = (struct table_sink *)sink;
+
+	writer_free(table->writer, table->is_terminal);
+	free(table);
 }
 
 static const struct sink_ops table_ops = {
 	.name = "table",
 	.write = table_write,
+	.close = table_close,
+};
+
+static const struct sink_ops table_writer_ops = {
+	.name = "table",
+	.write = table_write,
+	.fd = table_fd,
+	.check = table_check,
+	.finish = table_finish,
 	.close = table_close,
 };
 
@@ -327,4 +423,27 @@ struct sink *table_sink_new(FILE *out, const struct table_options *options)
 	if (table->options.width < 80)
 		table->options.width = 80;
 	return &table->base;
+}
+
+struct sink *table_sink_fd(int fd, const struct table_options *options)
+{
+	const struct writer_options writer = {.fd = fd, .queue_bytes = WRITER_TABLE_BYTES};
+	struct sink *sink = table_sink_new(NULL, options);
+	struct table_sink *table = (struct table_sink *)sink;
+	char why[8];
+	int err;
+
+	if (!sink)
+		return NULL;
+	sink->ops = &table_writer_ops;
+	table->is_terminal = isatty(fd);
+	table->writer = writer_start(&writer, why, sizeof(why));
+	if (!table->writer) {
+		err = errno;
+		free(table);
+		errno = err;
+		return NULL;
+	}
+	sink->helper = writer_pid(table->writer);
+	return sink;
 }

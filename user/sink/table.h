@@ -14,3 +14,7 @@ struct table_options {
 
 /* Writes to a stdio stream that stays the caller's. NULL with errno ENOMEM. */
 struct sink *table_sink_new(FILE *out, const struct table_options *options);
+/* Writes to a descriptor that stays the caller's, by a process of its own (sink/writer.h): what is
+ * not read is dropped by whole records, counted, and said in the next one that gets out. NULL with
+ * errno. */
+struct sink *table_sink_fd(int fd, const struct table_options *options);

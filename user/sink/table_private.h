@@ -8,9 +8,16 @@
 
 #define TABLE_TIME 32
 
+struct writer;
+
 struct table_sink {
 	struct sink base;
-	FILE *out;
+	FILE *out; /* with a writer: of the record that is being printed */
+	struct writer *writer;
+	bool told;            /* the writer's error */
+	bool is_terminal;     /* a writer that hangs on one is not left behind */
+	uint64_t not_printed; /* records since the last that was */
+	uint64_t intervals_not_printed;
 	struct table_options options;
 	uint64_t first_boot_ns;
 	uint64_t unix_minus_boot_ns;

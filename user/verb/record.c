@@ -28,21 +28,35 @@ static unsigned terminal_width(void)
 	return isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? size.ws_col : 80;
 }
 
-static enum exit_code add_file(struct session *session, const char *path)
+/* The outputs are opened before the session blocks signals and before any thread is made. */
+struct outputs {
+	struct sink *sinks[2];
+	size_t count;
+};
+
+static enum exit_code add_sink(struct outputs *outputs, struct sink *sink)
 {
-	struct sink *sink = jsonl_sink_open(path);
-
 	if (!sink) {
-		int err = errno;
-
-		fprintf(stderr, "jankscope: error: -o %s: %s\n", path,
-			err == EISDIR ? "is a folder: name a file in it" : strerror(err));
-		return err == EISDIR ? EXIT_USAGE : EXIT_INTERNAL;
+		fprintf(stderr, "jankscope: error: stdout: %s\n", strerror(errno));
+		return EXIT_INTERNAL;
 	}
-	return session_add_sink(session, sink) ? EXIT_INTERNAL : EXIT_FINE;
+	outputs->sinks[outputs->count++] = sink;
+	return EXIT_FINE;
 }
 
-static enum exit_code add_sinks(struct session *session, const struct options *options)
+static enum exit_code add_file(struct outputs *outputs, const char *path, bool overwrite)
+{
+	char why[128];
+	struct sink *sink = jsonl_sink_open(path, overwrite, why, sizeof(why));
+
+	if (sink)
+		return add_sink(outputs, sink);
+	fprintf(stderr, "jankscope: error: -o %s: %s\n", path, why[0] ? why : strerror(errno));
+	/* With a reason it is a file that the user is to name differently. */
+	return why[0] ? EXIT_USAGE : EXIT_INTERNAL;
+}
+
+static enum exit_code open_outputs(struct outputs *outputs, const struct options *options)
 {
 	const struct table_options table = {
 		.top = options->top == UINT64_MAX ? TABLE_ROWS : (size_t)options->top,
@@ -50,21 +64,17 @@ static enum exit_code add_sinks(struct session *session, const struct options *o
 		.wall_clock = true,
 		.verbose = options->verbose,
 	};
-	struct sink *sink = NULL;
 
+	/* The file first: opening it may take long, and its process must hold no end of another. */
 	if (options->output) {
-		enum exit_code code = add_file(session, options->output);
+		enum exit_code code = add_file(outputs, options->output, options->overwrite);
 
 		if (code)
 			return code;
 	}
 	if (options->json)
-		sink = jsonl_sink_fd(STDOUT_FILENO);
-	else if (!options->quiet)
-		sink = table_sink_new(stdout, &table);
-	else
-		return EXIT_FINE;
-	return session_add_sink(session, sink) ? EXIT_INTERNAL : EXIT_FINE;
+		return add_sink(outputs, jsonl_sink_fd(STDOUT_FILENO));
+	return options->quiet ? EXIT_FINE : add_sink(outputs, table_sink_fd(STDOUT_FILENO, &table));
 }
 
 static enum net_variant net_variant(const struct options *options)
@@ -146,9 +156,10 @@ enum exit_code verb_record(const struct options *options)
 		.verbose = options->verbose,
 	};
 	struct kernel_btf btf = {0};
-	struct target_set *targets;
+	struct target_set *targets = NULL;
 	struct session *session = NULL;
-	enum exit_code code = EXIT_INTERNAL;
+	struct outputs outputs = {0};
+	enum exit_code code;
 	int err;
 
 	if (options->json_schema) {
@@ -161,6 +172,10 @@ enum exit_code verb_record(const struct options *options)
 			err == -EINVAL ? "not a BTF file" : strerror(-err));
 		return EXIT_USAGE;
 	}
+	code = open_outputs(&outputs, options);
+	if (code)
+		goto cleanup;
+	code = EXIT_INTERNAL;
 	/* Before 5.11 BPF maps count against RLIMIT_MEMLOCK. */
 	features_raise_memlock();
 	targets = target_set_new(options->targets, options->target_count, "");
@@ -173,13 +188,18 @@ enum exit_code verb_record(const struct options *options)
 		fprintf(stderr, "jankscope: error: cannot start: %s\n", strerror(errno));
 		goto cleanup;
 	}
-	code = add_sinks(session, options);
+	code = EXIT_FINE;
+	for (; outputs.count && !code; outputs.count--)
+		if (session_add_sink(session, outputs.sinks[outputs.count - 1]))
+			code = EXIT_INTERNAL;
 	if (!code)
 		code = add_sources(session, options, btf.path);
 	if (!code)
 		code = session_run(session);
 cleanup:
 	session_free(session);
+	for (size_t i = 0; i < outputs.count; i++)
+		outputs.sinks[i]->ops->close(outputs.sinks[i]);
 	bounded_calls_free(calls);
 	target_set_free(targets);
 	kernel_btf_close(&btf);

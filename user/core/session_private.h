@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of the session share. */
+#pragma once
+#include "core/losses.h"
+#include "core/outputs.h"
+#include "core/run_plan.h"
+#include "core/session.h"
+#include "util/clock.h"
+
+#define MAX_SOURCES 8
+/* How often a target that came, went or is waited for is looked for. */
+#define SCAN_NS (200 * NSEC_PER_MSEC)
+
+struct session {
+	struct session_options options;
+	struct target_set *targets;
+	struct loop *loop;
+	struct loss_registry losses;
+	struct summary *summary;
+	struct self_usage *self;
+	struct {
+		struct source *source;
+		bool needed, open;
+	} sources[MAX_SOURCES];
+	size_t source_count;
+	struct outputs *outputs;
+	struct source_context context;
+	uint64_t seq, last_mono_ns, suspended_ns, intervals, overruns;
+	uint64_t periods; /* of the interval timer that went by */
+	struct run_plan plan;
+	bool final_taken;
+	int64_t unix_minus_boot_ns;
+	struct counter_list
+		baseline_lost; /* while the sources opened; told in the first interval */
+	int signal_fd;
+	bool stop;
+	int error; /* of counting */
+};
+
+void session_stop(void *session);
+/* Stamp a record, count it and hand it to the sinks; as source_context.emit. */
+void session_emit(void *session, struct record *record);
+void session_emit_event(struct session *session, const struct record_event *event);
+
+/* Look for targets that came or went. 0 or -errno. */
+int session_scan(struct session *session);
+int session_on_scan_timer(void *session, uint32_t events);
+void session_on_target(void *session, enum target_change change,
+		       const struct target_process *process);
+/* Until one of them is there, at most --wait. EXIT_FINE, also when the run was ended meanwhile. */
+enum exit_code session_wait_for_targets(struct session *session);

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The targets of a run: waiting for them, and telling who came and went. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/loop.h"
+#include "core/session_private.h"
+#include "util/talk.h"
+
+static int on_pidfd(void *ctx, uint32_t events)
+{
+	return session_scan(ctx);
+}
+
+void session_on_target(void *ctx, enum target_change change, const struct target_process *process)
+{
+	struct session *session = ctx;
+	struct record_event event = {
+		.event = change == TARGET_STARTED ? "target_start" : "target_exit",
+		.keys = {{"pid", NULL, process->pid},
+			 {"uid", NULL, (int64_t)process->uid},
+			 {"start_boot_ns", NULL, (int64_t)process->start_boot_ns},
+			 {"process", process->process, 0}},
+		.key_count = 4,
+	};
+
+	/* An exit is known at once; a start is found by the scan. */
+	if (process->pidfd >= 0 && change == TARGET_STARTED)
+		loop_add_fd(session->loop, process->pidfd, EPOLLIN, on_pidfd, session);
+	else if (process->pidfd >= 0)
+		loop_remove_fd(session->loop, process->pidfd);
+	if (process->package)
+		event.keys[event.key_count++] = (struct event_key){"package", process->package, 0};
+	/* While the targets are still waited for there is no header yet. */
+	if (session->seq)
+		session_emit_event(session, &event);
+}
+
+int session_scan(struct session *session)
+{
+	int n = target_set_scan(session->targets, session_on_target, session);
+
+	return n < 0 ? n : 0;
+}
+
+static bool only_pids(const struct session *session)
+{
+	for (size_t i = 0; i < session->options.spec_count; i++)
+		if (session->options.specs[i].kind != TARGET_PID)
+			return false;
+	return session->options.spec_count > 0;
+}
+
+int session_on_scan_timer(void *ctx, uint32_t events)
+{
+	struct session *session = ctx;
+	int err = session_scan(session);
+
+	if (err)
+		return err;
+	/* Nothing can come back under a pid that is gone. */
+	if (session->seq && only_pids(session) && !target_set_at(session->targets, 0)) {
+		talk("info: the target exited; ending\n");
+		session_stop(session);
+	}
+	return 0;
+}
+
+static int on_wait_timer(void *ctx, uint32_t events)
+{
+	struct session *session = ctx;
+	int err = session_scan(session);
+
+	if (!err && target_set_at(session->targets, 0))
+		loop_stop(session->loop);
+	return err;
+}
+
+static int on_wait_over(void *ctx, uint32_t events)
+{
+	loop_stop(((struct session *)ctx)->loop);
+	return 0;
+}
+
+enum exit_code session_wait_for_targets(struct session *session)
+{
+	const struct target_spec *spec = session->options.specs;
+	int err = session_scan(session), timer, deadline;
+
+	if (err) {
+		fprintf(stderr, "jankscope: error: cannot read /proc: %s\n", strerror(-err));
+		return EXIT_INTERNAL;
+	}
+	if (target_set_is_all(session->targets) || target_set_at(session->targets, 0))
+		return EXIT_FINE;
+	if (only_pids(session)) {
+		fprintf(stderr, "jankscope: error: -p %d: no such process\n", spec->pid);
+		return EXIT_NO_TARGET;
+	}
+	if (session->options.wait_ns) {
+		timer = loop_add_timer(session->loop, SCAN_NS, SCAN_NS, on_wait_timer, session);
+		deadline = loop_add_timer(session->loop, session->options.wait_ns, 0, on_wait_over,
+					  session);
+		err = timer < 0 ? timer : deadline < 0 ? deadline : loop_run(session->loop);
+		loop_remove_timer(session->loop, timer);
+		loop_remove_timer(session->loop, deadline);
+		if (err < 0)
+			return EXIT_INTERNAL;
+	}
+	if (session->stop || target_set_at(session->targets, 0))
+		return EXIT_FINE;
+	if (spec->kind == TARGET_UID)
+		fprintf(stderr,
+			"jankscope: error: -u %u: no process of this uid after %.3g s; see "
+			"--wait\n",
+			spec->uid, (double)session->options.wait_ns / 1e9);
+	else
+		fprintf(stderr, "jankscope: error: -p %s: not running after %.3g s; see --wait\n",
+			spec->name, (double)session->options.wait_ns / 1e9);
+	return EXIT_NO_TARGET;
+}

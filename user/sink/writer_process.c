@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sink/output_file.h"
+#include "sink/writer_shared.h"
+
+/* The recorder's signals are not for us: after Ctrl-C there is a footer to write. */
+static void ignore_signals(void)
+{
+	sigset_t none;
+
+	for (int number = 1; number < NSIG; number++)
+		if (number != SIGCHLD && number != SIGTSTP && number != SIGTTIN &&
+		    number != SIGCONT && number != SIGSEGV && number != SIGBUS &&
+		    number != SIGABRT && number != SIGFPE && number != SIGILL)
+			signal(number, SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void close_between(unsigned first, unsigned last)
+{
+	if (first > last)
+		return;
+#ifdef SYS_close_range
+	if (!syscall(SYS_close_range, first, last, 0))
+		return;
+#endif
+	/* before 5.9 */
+	for (unsigned fd = first; fd <= last && fd < 4096; fd++)
+		close((int)fd);
+}
+
+/* Keep these and no other: whoever waits for the end of a pipe must not wait for us. */
+static void close_others(const int *keep, size_t count)
+{
+	unsigned next = 3;
+
+	for (;;) {
+		int lowest = -1;
+
+		for (size_t i = 0; i < count; i++)
+			if (keep[i] >= (int)next && (lowest < 0 || keep[i] < lowest))
+				lowest = keep[i];
+		if (lowest < 0)
+			break;
+		close_between(next, (unsigned)lowest - 1);
+		next = (unsigned)lowest + 1;
+	}
+	close_between(next, ~0u);
+}
+
+static void close_standard_streams(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = 0; fd < 3; fd++)
+		if (null >= 0)
+			dup2(null, fd);
+		else
+			close(fd);
+	if (null > 2)
+		close(null);
+}
+
+static int write_all(int fd, const char *data, size_t length)
+{
+	while (length) {
+		ssize_t n = write(fd, data, length);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		data += n;
+		length -= (size_t)n;
+	}
+	return 0;
+}
+
+/* One record, in one write() where the output takes it. What a file held before goes only now that
+ * there is something to take its place; a full disk takes part of a line, which is cut off again.
+ */
+static int write_record(struct writer_shared *shared, const struct output_file *file,
+			const char *data, size_t length)
+{
+	uint64_t good = atomic_load_explicit(&shared->bytes, memory_order_relaxed);
+	int err = 0;
+
+	if (file->regular && !good && ftruncate(file->fd, 0))
+		return -errno;
+	err = write_all(file->fd, data, length);
+	if (!err) {
+		atomic_store(&shared->bytes, good + length);
+		atomic_fetch_add(&shared->written, 1);
+		return 0;
+	}
+	if (file->regular && ftruncate(file->fd, (off_t)good))
+		atomic_store(&shared->torn, -errno);
+	return err;
+}
+
+/* Write all that is queued. */
+static int drain(struct writer_shared *shared, const struct output_file *file)
+{
+	uint64_t tail = atomic_load_explicit(&shared->tail, memory_order_relaxed);
+	int err = 0;
+
+	while (!err && tail != atomic_load_explicit(&shared->head, memory_order_acquire)) {
+		uint64_t base = atomic_load_explicit(&shared->base, memory_order_relaxed);
+		uint64_t at = (tail - base) % shared->room, length;
+
+		memcpy(&length, writer_ring(shared) + at, sizeof(length));
+		if (length == WRITER_WRAP) {
+			tail += shared->room - at;
+		} else {
+			err = write_record(shared, file, writer_ring(shared) + at + sizeof(length),
+					   length);
+			tail += sizeof(length) + ((length + 7) & ~7ull);
+		}
+		atomic_store_explicit(&shared->tail, tail, memory_order_release);
+	}
+	return err;
+}
+
+static int write_until_the_end(struct writer_shared *shared, const struct output_file *file,
+			       int wake_fd)
+{
+	char news[256];
+	int err;
+
+	for (;;) {
+		ssize_t n;
+
+		err = drain(shared, file);
+		if (err)
+			return err;
+		n = read(wake_fd, news, sizeof(news));
+		if (n < 0 && errno == EINTR)
+			continue;
+		/* Its last records may have come just before the end. */
+		if (n <= 0)
+			return drain(shared, file);
+	}
+}
+
+void writer_process(struct writer_shared *shared, const struct writer_options *options, int wake_fd,
+		    int status_fd)
+{
+	struct output_file file = {.fd = options->fd, .dir_fd = -1};
+	int err = 0, keep[4];
+
+	ignore_signals();
+	prctl(PR_SET_NAME, "jankscope-write");
+	if (options->path)
+		err = output_file_open(&file, options->path, options->overwrite, shared->why,
+				       sizeof(shared->why));
+	else
+		file.fd = fcntl(options->fd, F_DUPFD_CLOEXEC, 3);
+	if (!err && file.fd < 0)
+		err = -EBADF;
+	if (err) {
+		atomic_store(&shared->error, err);
+		_exit(1);
+	}
+	memcpy(keep, (int[]){file.fd, file.dir_fd, wake_fd, status_fd}, sizeof(keep));
+	close_others(keep, 4);
+	close_standard_streams();
+	if (write(status_fd, "", 1) != 1)
+		_exit(1);
+	err = write_until_the_end(shared, &file, wake_fd);
+	if (err)
+		atomic_store(&shared->error, err);
+	else if (!atomic_load(&shared->bytes))
+		output_file_remove(&file);
+	/* Some file systems tell only now that what they took is not kept. */
+	if (close(file.fd) && !err)
+		err = -errno;
+	if (err)
+		atomic_store(&shared->error, err);
+	else
+		atomic_store(&shared->finished, true);
+	_exit(err ? 1 : 0);
+}
