@@ -13,7 +13,6 @@
 #include "source/blocks_ledger.h"
 #include "source/blocks_stacks.h"
 #include "source/lock_owner.h"
-#include "source/recording.h"
 #include "source/wait_stub.h"
 
 #define MS 1000000ull
@@ -223,40 +222,6 @@ Test(wait_place, epoll_and_its_fd)
 #endif
 	cr_expect_eq(wait_place_epfd(&place), -1);
 	cr_expect_eq(wait_place_read(getpid(), &place), 0);
-}
-
-static int count_weight(void *ctx, const struct record_block *block)
-{
-	for (size_t i = 0; i < block->stack_count; i++)
-		*(uint64_t *)ctx += block->stacks[i].weight_ns;
-	return 0;
-}
-
-Test(recording, the_last_record_of_each_block_counts)
-{
-	char path[] = "/tmp/recording.XXXXXX";
-	int fd = mkstemp(path);
-	struct recording_counts counts;
-	uint64_t weight = 0;
-	const char *text = "{\"type\":\"header\"}\n"
-			   "{\"type\":\"block\",\"pid\":1,\"start_boot_ns\":5,\"state\":\"open\","
-			   "\"stacks\":[{\"weight_ns\":10,\"frames\":[]}]}\n"
-			   "{\"type\":\"block\",\"pid\":1,\"start_boot_ns\":5,\"state\":\"closed\","
-			   "\"stacks\":[{\"weight_ns\":20,\"frames\":[]}]}\n"
-			   "{\"type\":\"block\",\"pid\":2,\"start_boot_ns\":5,\"state\":\"open\","
-			   "\"stacks\":[{\"weight_ns\":3,\"frames\":[]}]}\n"
-			   "{\"type\":\"block\",\"pid\":2,\"start_boot_ns\":5,\"state\":\"open\","
-			   "\"stacks\":[{\"weight_ns\":4,\"frames\":[{\"offset\":-1},7]}]}\n"
-			   "{\"type\":\"block\",\"pid\":";
-
-	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-	cr_expect_eq(recording_each_block(path, count_weight, &weight, &counts), 0);
-	cr_expect_eq(weight, 24);
-	cr_expect_eq(counts.blocks, 2);
-	cr_expect_eq(counts.rejected, 1);
-	cr_expect_eq(recording_each_block("/dev/null", count_weight, &weight, &counts), -EBADMSG);
-	unlink(path);
-	close(fd);
 }
 
 Test(paths, merge_by_path_and_sort)

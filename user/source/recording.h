@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reading a recording back: its block records. */
+/* Reading a recording back: what is whole of it, and what is damaged. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -11,13 +11,23 @@
 
 struct recording_counts {
 	uint64_t lines, rejected, blocks;
+	uint64_t damages; /* of all kinds, those told */
+	int64_t schema;   /* of the header; 0: none was read */
 };
 
-/* The record and what it points to is valid during the call. A negative return ends the walk. */
-typedef int (*recording_block_fn)(void *ctx, const struct record_block *block);
+struct recording_reader {
+	/* The record and what it points to is valid during the call. A negative return ends the
+	 * walk. */
+	int (*block)(void *ctx, const struct record_block *block);
+	/* Something is wrong at a line (from 1): a checksum, a gap in seq, a torn end, no header or
+	 * footer. May be NULL. */
+	void (*damage)(void *ctx, uint64_t line, const char *what);
+	void *ctx;
+};
 
-/* Call callback for the last record of every block of a JSON Lines file: the end of each, or how
- * far it went where the file ends before. Lines that are no records are counted and passed over. 0;
- * -errno of opening and reading; -EBADMSG: not one line is a record; what the callback returned. */
-int recording_each_block(const char *path, recording_block_fn callback, void *ctx,
-			 struct recording_counts *counts);
+/* Call reader->block for the last record of every block of a JSON Lines file, with the stacks that
+ * followed it: the end of each, or how far it went where the file ends before. Only lines whose
+ * checksum is right are believed. 0; -errno of opening and reading; -EBADMSG: not one line is a
+ * record; -EPROTONOSUPPORT: the schema is newer than RECORD_SCHEMA; what a callback returned. */
+int recording_read(const char *path, const struct recording_reader *reader,
+		   struct recording_counts *counts);

@@ -8,27 +8,51 @@
 #include "source/recording.h"
 #include "verb/verb.h"
 
+/* Damages of one file that are told one by one. */
+#define MAX_TOLD 20
+
+struct reading {
+	const char *file;
+	struct paths *paths;
+	uint64_t damages;
+};
+
 static int add_block(void *ctx, const struct record_block *block)
 {
-	return paths_add(ctx, block);
+	return paths_add(((struct reading *)ctx)->paths, block);
+}
+
+static void tell_damage(void *ctx, uint64_t line, const char *what)
+{
+	struct reading *reading = ctx;
+
+	if (reading->damages++ < MAX_TOLD)
+		fprintf(stderr, "jankscope: warn: %s:%" PRIu64 ": %s\n", reading->file, line, what);
 }
 
 static enum exit_code read_recording(const char *file, struct paths *paths)
 {
+	struct reading reading = {file, paths, 0};
+	const struct recording_reader reader = {add_block, tell_damage, &reading};
 	struct recording_counts counts;
-	int err = recording_each_block(file, add_block, paths, &counts);
+	int err = recording_read(file, &reader, &counts);
 
+	if (reading.damages > MAX_TOLD)
+		fprintf(stderr, "jankscope: warn: %s: %" PRIu64 " more damages\n", file,
+			reading.damages - MAX_TOLD);
+	if (err == -EPROTONOSUPPORT) {
+		fprintf(stderr,
+			"jankscope: error: %s: schema %" PRId64
+			": this jankscope reads %d at the most; use a newer one\n",
+			file, counts.schema, RECORD_SCHEMA);
+		return EXIT_UNSUPPORTED;
+	}
 	if (err) {
 		fprintf(stderr, "jankscope: error: %s: %s\n", file,
 			err == -EBADMSG ? "not a recording" : strerror(-err));
 		return err == -EBADMSG ? EXIT_USAGE : EXIT_INTERNAL;
 	}
-	if (!counts.rejected)
-		return EXIT_FINE;
-	fprintf(stderr,
-		"jankscope: warn: %s: %" PRIu64 " of %" PRIu64 " lines are torn or no records\n",
-		file, counts.rejected, counts.lines);
-	return EXIT_INCOMPLETE;
+	return counts.damages ? EXIT_INCOMPLETE : EXIT_FINE;
 }
 
 static enum exit_code write_folded(struct paths *paths, const char *file)

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The lines of a file, in bounded memory. */
+#pragma once
+#include <stdbool.h>
+#include <stdio.h>
+
+struct line_reader {
+	FILE *in;
+	char *line; /* without its newline; free() it at the end */
+	size_t length, room;
+	bool torn;     /* the file ended before the newline */
+	bool too_long; /* above RECORDING_MAX_LINE: its rest was passed over */
+};
+
+/* Read the next line. 1; 0: the end of the file; -errno. */
+int line_reader_next(struct line_reader *reader);
