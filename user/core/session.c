@@ -12,6 +12,8 @@
 #include "core/self.h"
 #include "core/summary.h"
 #include "core/user_signals.h"
+#include "prober/pool.h"
+#include "prober/warden.h"
 #include "util/bounded_call.h"
 #include "util/clock.h"
 
@@ -44,6 +46,26 @@ struct session {
 	int sink_error;
 };
 
+static void on_turn(void *ctx)
+{
+	struct session *session = ctx;
+
+	if (session->options.probes)
+		probe_new_turn(session->options.probes);
+}
+
+/* The helpers' sockets are watched by the loop of the session. */
+static int join_loop(struct session *session)
+{
+	int err = session->options.warden ? warden_join_loop(session->options.warden, session->loop)
+					  : 0;
+
+	if (!err && session->options.probes)
+		err = prober_pool_join_loop(session->options.probes, session->loop);
+	loop_on_turn(session->loop, on_turn, session);
+	return err;
+}
+
 struct session *session_new(const struct session_options *options, struct target_set *targets)
 {
 	struct session *session = calloc(1, sizeof(*session));
@@ -56,7 +78,8 @@ struct session *session_new(const struct session_options *options, struct target
 	session->summary = summary_new();
 	session->self = self_usage_new();
 	session->signal_fd = user_signals_open();
-	if (!session->loop || !session->summary || !session->self || session->signal_fd < 0) {
+	if (!session->loop || !session->summary || !session->self || session->signal_fd < 0 ||
+	    join_loop(session)) {
 		session_free(session);
 		return NULL;
 	}
@@ -71,6 +94,10 @@ void session_free(struct session *session)
 		session->sources[i].source->ops->close(session->sources[i].source);
 	for (size_t i = 0; i < session->sink_count; i++)
 		session->sinks[i]->ops->close(session->sinks[i]);
+	if (session->options.probes)
+		prober_pool_join_loop(session->options.probes, NULL);
+	if (session->options.warden)
+		warden_join_loop(session->options.warden, NULL);
 	loop_free(session->loop);
 	summary_free(session->summary);
 	self_usage_free(session->self);
@@ -383,6 +410,8 @@ static enum exit_code open_sources(struct session *session)
 		.loop = session->loop,
 		.targets = session->targets,
 		.calls = session->options.calls,
+		.probes = session->options.probes,
+		.warden = session->options.warden,
 		.interval_ns = session->options.interval_ns,
 		.block_ns = session->options.block_ns,
 		.emit = emit,
@@ -463,8 +492,11 @@ static void emit_footer(struct session *session)
 			source->ops->summarise(source, session->summary);
 	}
 	/* Made later or asked again: late, not lost. */
-	summary_set_total(session->summary, "calls_held_up",
-			  (double)bounded_calls_given_up(session->options.calls));
+	summary_set_total(
+		session->summary, "calls_held_up",
+		(double)(bounded_calls_given_up(session->options.calls) +
+			 (session->options.probes ? prober_pool_given_up(session->options.probes)
+						  : 0)));
 	record.footer = summary_footer(session->summary);
 	if (record.footer)
 		emit(session, &record);

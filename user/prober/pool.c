@@ -762,10 +762,39 @@ struct prober_pool *prober_pool_new(struct warden *warden)
 	return pool;
 }
 
+static void leave_loop(struct prober_pool *pool)
+{
+	if (!pool->loop)
+		return;
+	for (size_t i = 0; i < MAX_PROBERS; i++) {
+		struct prober *prober = &pool->probers[i];
+
+		if (prober->watched)
+			loop_remove_fd(pool->loop, prober->helper.socket);
+		prober->watched = false;
+		if (prober->asked)
+			prober->asked->told = true;
+	}
+	while (pool->queue) {
+		struct asked *asked = pool->queue;
+
+		unqueue(pool, asked);
+		free_asked(asked);
+	}
+	loop_remove_timer(pool->loop, pool->timer);
+	pool->timer = -1;
+	pool->loop = NULL;
+}
+
 int prober_pool_join_loop(struct prober_pool *pool, struct loop *loop)
 {
-	int timer = loop_add_timer(loop, 0, 0, on_timer, pool);
+	int timer;
 
+	if (!loop) {
+		leave_loop(pool);
+		return 0;
+	}
+	timer = loop_add_timer(loop, 0, 0, on_timer, pool);
 	if (timer < 0)
 		return timer;
 	pool->timer = timer;
@@ -781,22 +810,15 @@ void prober_pool_free(struct prober_pool *pool)
 	if (!pool)
 		return;
 	warden_set_maker(pool->warden, NULL, NULL);
+	leave_loop(pool);
 	for (size_t i = 0; i < MAX_PROBERS; i++) {
 		struct prober *prober = &pool->probers[i];
 
 		drop_prober(pool, prober, prober->asked && is_late(prober, mono_ns()));
 		free_asked(prober->asked);
 	}
-	while (pool->queue) {
-		struct asked *asked = pool->queue;
-
-		unqueue(pool, asked);
-		free_asked(asked);
-	}
 	for (size_t i = 0; i < MAX_HOLDS; i++)
 		clear_hold(&pool->holds[i]);
-	if (pool->loop)
-		loop_remove_timer(pool->loop, pool->timer);
 	free(pool->buffer);
 	free(pool->call_buffer);
 	free(pool);

@@ -105,7 +105,8 @@ typedef void (*probe_fn)(void *ctx, int err, const struct probe_answer *answer);
 /* warden is borrowed; this pool has its successor forked when it dies. NULL with errno. */
 struct prober_pool *prober_pool_new(struct warden *warden);
 void prober_pool_free(struct prober_pool *pool);
-/* Until then only probe_call works. 0 or -errno. */
+/* Until then only probe_call works. loop NULL: leave it, before it is freed; what was asked is
+ * never answered then. 0 or -errno. */
 int prober_pool_join_loop(struct prober_pool *pool, struct loop *loop);
 
 /* Ask; the callback runs in the loop, once, never during this call. payload (may be NULL) follows

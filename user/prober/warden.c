@@ -653,8 +653,23 @@ fail:
 	return NULL;
 }
 
+static void leave_loop(struct warden *warden)
+{
+	if (warden->watched)
+		loop_remove_fd(warden->loop, warden->self.socket);
+	warden->watched = false;
+	if (warden->timer >= 0)
+		loop_remove_timer(warden->loop, warden->timer);
+	warden->timer = -1;
+	warden->loop = NULL;
+}
+
 int warden_join_loop(struct warden *warden, struct loop *loop)
 {
+	if (!loop) {
+		leave_loop(warden);
+		return 0;
+	}
 	warden->loop = loop;
 	warden->timer = loop_add_timer(loop, 0, 0, on_retry, warden);
 	if (warden->timer < 0)
@@ -691,6 +706,7 @@ void warden_stop(struct warden *warden)
 
 	if (!warden)
 		return;
+	leave_loop(warden);
 	if (warden->self.socket >= 0) {
 		uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + STOP_NS;
 
@@ -699,13 +715,9 @@ void warden_stop(struct warden *warden)
 		/* Not the last copies, as long as there is a warden. */
 		HASH_ITER (hh, warden->kept, kept, next)
 			free_kept(warden, kept);
-		if (warden->watched)
-			loop_remove_fd(warden->loop, warden->self.socket);
 		shutdown(warden->self.socket, SHUT_WR);
 		wait_for_end(warden, until_ns);
 	}
-	if (warden->timer >= 0)
-		loop_remove_timer(warden->loop, warden->timer);
 	warden->generation++;
 	sweep(warden);
 	while (warden->entries) {

@@ -46,7 +46,7 @@ struct helper_hello {
 /* Fork the warden. Call it before any thread is made and before anything large is allocated: what
  * the process holds now, all helpers hold. NULL with errno. */
 struct warden *warden_start(void);
-/* Follow its death in the loop. 0 or -errno. */
+/* Follow its death in the loop; loop NULL: leave it, before it is freed. 0 or -errno. */
 int warden_join_loop(struct warden *warden, struct loop *loop);
 
 /* Ask for a process; waits for nothing. *helper must stay at its address until warden_drop, because
