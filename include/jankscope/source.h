@@ -46,5 +46,6 @@ struct source {
 	const struct source_ops *ops;
 	enum source_state state;
 	const char *variant;
+	unsigned rights; /* enum source_right of core/rights.h: what it needs after its open */
 	char reason[160];
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The helper processes and the pool of probers, over real processes. */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -202,8 +203,40 @@ static pid_t prober_pids(const struct rig *rig, pid_t *pids, size_t room, enum h
 	return (pid_t)count;
 }
 
-/* Names are pipes of which nobody writes the other end... a FIFO opened by a prober does not block,
- * so the reader is held up by the prober itself being stopped. */
+static bool is_stopped(pid_t pid)
+{
+	char path[300], text[512], *p;
+	struct dirent *entry;
+	bool stopped = true;
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	folder = opendir(path);
+	while (folder && (entry = readdir(folder))) {
+		FILE *file;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", pid, entry->d_name);
+		file = fopen(path, "r");
+		if (file && fgets(text, sizeof(text), file) && (p = strrchr(text, ')')))
+			stopped &= p[2] == 'T';
+		if (file)
+			fclose(file);
+	}
+	if (folder)
+		closedir(folder);
+	return stopped;
+}
+
+/* A thread may go on for a while after the signal was sent. */
+static void stop_process(pid_t pid)
+{
+	kill(pid, SIGSTOP);
+	for (int i = 0; i < 5000 && !is_stopped(pid); i++)
+		poll(NULL, 0, 1);
+}
+
 Test(pool, stopped_prober, .timeout = 60)
 {
 	struct rig rig = start();
@@ -222,7 +255,7 @@ Test(pool, stopped_prober, .timeout = 60)
 	count = prober_pids(&rig, pids, 8, HELPER_PROBER);
 	cr_assert_eq(count, 2);
 	for (int i = 0; i < count; i++)
-		kill(pids[i], SIGSTOP);
+		stop_process(pids[i]);
 	asked_ns = clock_now_ns(CLOCK_MONOTONIC);
 	for (int i = 0; i < count; i++) {
 		request.pid = 1 + i;
@@ -277,7 +310,7 @@ Test(pool, late_answer, .timeout = 60)
 		run_for(rig.loop, NSEC_PER_MSEC);
 	count = prober_pids(&rig, pids, 8, HELPER_PROBER);
 	for (int i = 0; i < count; i++)
-		kill(pids[i], SIGSTOP);
+		stop_process(pids[i]);
 	cr_assert_gt(probe_ask(rig.pool, &request, NULL, 0, NULL, 0, PROBE_CALL_NS, hear, &late),
 		     0);
 	run_for(rig.loop, 100 * NSEC_PER_MSEC);

@@ -9,6 +9,7 @@
 
 #include "core/header.h"
 #include "core/loop.h"
+#include "core/rights.h"
 #include "core/self.h"
 #include "core/summary.h"
 #include "core/user_signals.h"
@@ -441,6 +442,20 @@ static enum exit_code open_sources(struct session *session)
 	return EXIT_FINE;
 }
 
+/* A recorder that keeps its rights is a danger to the device, not to the recording. */
+static void drop_rights(const struct session *session)
+{
+	unsigned needs = 0;
+	int err;
+
+	for (size_t i = 0; i < session->source_count; i++)
+		if (session->sources[i].open)
+			needs |= session->sources[i].source->rights;
+	err = rights_drop(needs);
+	if (err)
+		fprintf(stderr, "jankscope: warn: capabilities are kept: %s\n", strerror(-err));
+}
+
 /* Opening takes its time (the net source loads after the CPU source has its baseline): what
  * happened meanwhile is thrown away, so that all sources and the clock count from the same moment.
  */
@@ -521,6 +536,7 @@ enum exit_code session_run(struct session *session)
 	code = open_sources(session);
 	if (code)
 		return code;
+	drop_rights(session);
 	err = emit_header(session);
 	if (err) {
 		fprintf(stderr, "jankscope: error: %s\n", strerror(-err));

@@ -158,6 +158,7 @@ enum exit_code verb_record(const struct options *options)
 		fputs(record_schema(), stdout);
 		return EXIT_FINE;
 	}
+	features_raise_nofile();
 	/* While this process is small: its helpers begin as copies of it. */
 	warden = warden_start();
 	if (!warden) {
