@@ -22,6 +22,7 @@
 #define MAX_SINKS   8
 /* How often a target that came, went or is waited for is looked for. */
 #define SCAN_NS (200 * NSEC_PER_MSEC)
+#define LOOK_NS (100 * NSEC_PER_MSEC)
 /* A step of boot - mono beyond this is a suspend; of unix - boot, a change of the wall clock. */
 #define SUSPEND_NS (20 * NSEC_PER_MSEC)
 #define JUMP_NS    NSEC_PER_SEC
@@ -77,7 +78,7 @@ struct session *session_new(const struct session_options *options, struct target
 	session->targets = targets;
 	session->loop = loop_new();
 	session->summary = summary_new();
-	session->self = self_usage_new();
+	session->self = self_usage_new(options->warden, options->probes);
 	session->signal_fd = user_signals_open();
 	if (!session->loop || !session->summary || !session->self || session->signal_fd < 0 ||
 	    join_loop(session)) {
@@ -394,6 +395,13 @@ static int on_duration_over(void *ctx, uint32_t events)
 	return 0;
 }
 
+/* By now the helpers have said who they are. */
+static int on_look_timer(void *ctx, uint32_t events)
+{
+	self_usage_look(((struct session *)ctx)->self);
+	return 0;
+}
+
 static int on_signal(void *ctx, uint32_t events)
 {
 	struct session *session = ctx;
@@ -480,6 +488,12 @@ static int run_loop(struct session *session)
 
 	timer = loop_add_timer(session->loop, options->interval_ns, options->interval_ns,
 			       on_interval, session);
+	if (timer < 0)
+		return timer;
+	timer = loop_add_timer(session->loop,
+			       options->interval_ns / 2 < LOOK_NS ? options->interval_ns / 2
+								  : LOOK_NS,
+			       0, on_look_timer, session);
 	if (timer < 0)
 		return timer;
 	if (options->duration_ns) {

@@ -227,9 +227,9 @@ static void print_interval(struct table_sink *table, const struct record *record
 	if (interval->frames.present)
 		print_frames(table, &interval->frames);
 	put_losses(&line, &interval->lost);
-	if (interval->self.anon_bytes.present)
+	if (interval->self.memory_bytes.present)
 		line_put(&line, "  self: %.2f ms CPU, %.1f MiB", ms(interval->self.cpu_ns),
-			 (double)interval->self.anon_bytes.value / 1048576);
+			 (double)interval->self.memory_bytes.value / 1048576);
 	else
 		line_put(&line, "  self: %.2f ms CPU", ms(interval->self.cpu_ns));
 	line_end(&line);
@@ -407,8 +407,8 @@ static void print_footer(struct table_sink *table, const struct record_footer *f
 	line_put(&line, "  self: %.1f ms CPU (%.3f %% of a core)",
 		 total(footer, "self.cpu_ns") / 1e6,
 		 dur_ns > 0 ? 100 * total(footer, "self.cpu_ns") / dur_ns : 0);
-	if (find_total(footer, "self.anon_bytes"))
-		line_put(&line, ", %.1f MiB", total(footer, "self.anon_bytes") / 1048576);
+	if (find_total(footer, "self.memory_bytes"))
+		line_put(&line, ", %.1f MiB", total(footer, "self.memory_bytes") / 1048576);
 	line_put(&line, "; %.0f stops", total(footer, "self.stops"));
 	line_end(&line);
 	put_losses(&line, &footer->lost);
