@@ -37,11 +37,11 @@ struct target_set;
  * packages list is read once and again when it changes. NULL with errno on failure. */
 struct target_set *target_set_new(const struct target_spec *specs, size_t count, const char *root);
 void target_set_free(struct target_set *set);
-struct bounded_calls;
-/* Have what a process can hold up read by calls (util/bounded_call.h), which must live as long as
- * the set is used. A process that holds its name back has the one that the kernel gave it, and is
- * asked again at the next scan. */
-void target_set_bound(struct target_set *set, struct bounded_calls *calls);
+struct prober_pool;
+/* Have what a process can hold up read by probers (prober/pool.h), which must live as long as the
+ * set is used. A process that holds its name back has the one that the kernel gave it, and is asked
+ * again at the next scan. */
+void target_set_bound(struct target_set *set, struct prober_pool *probes);
 
 /* Look for processes that came or went since the last call; on_change is called for each. Costs
  * one readdir of /proc and reads only of pids not seen before (and of young ones, because zygote

@@ -140,7 +140,11 @@ static struct record_interval full = {
 		.kernel = {0, 0, 400, 4},
 		.no_socket = {200, 2, 0, 0}},
 	.frames = {.present = true, .layers = layers, .layer_count = COUNT(layers)},
-	.self = {.cpu_ns = 654321, .anon_bytes = {true, 3 << 20}, .stops = 2, .stop_max_ns = 80000},
+	.self = {.cpu_ns = 654321,
+		 .anon_bytes = {true, 3 << 20},
+		 .memory_bytes = {true, 3 << 20},
+		 .stops = 2,
+		 .stop_max_ns = 80000},
 };
 
 static const struct record_interval last = {.dur_ns = 12, .last = true};
@@ -244,6 +248,7 @@ static struct summary_total totals[] = {
 	{"blocks.total_ns", 2.5e9},
 	{"self.cpu_ns", 604800e6},
 	{"self.anon_bytes", 8388608},
+	{"self.memory_bytes", 8388608},
 	{"self.stops", 4},
 	{"lost_pct", 0.0123},
 	{"lost_pct_of.cpu_time", 0.0123},

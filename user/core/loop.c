@@ -22,6 +22,8 @@ struct loop {
 	int epoll_fd;
 	bool stop, dispatching;
 	struct watch *watches;
+	void (*on_turn)(void *ctx);
+	void *turn_ctx;
 };
 
 struct loop *loop_new(void)
@@ -169,6 +171,12 @@ static int dispatch(struct watch *watch, uint32_t events)
 	return watch->callback(watch->ctx, events);
 }
 
+void loop_on_turn(struct loop *loop, void (*callback)(void *ctx), void *ctx)
+{
+	loop->on_turn = callback;
+	loop->turn_ctx = ctx;
+}
+
 int loop_run(struct loop *loop)
 {
 	struct epoll_event events[16];
@@ -180,6 +188,8 @@ int loop_run(struct loop *loop)
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
+		if (loop->on_turn)
+			loop->on_turn(loop->turn_ctx);
 		loop->dispatching = true;
 		for (int i = 0; i < n && !err; i++)
 			err = dispatch(events[i].data.ptr, events[i].events);

@@ -27,6 +27,9 @@ int loop_add_timer(struct loop *loop, uint64_t first_ns, uint64_t period_ns, loo
 int loop_set_timer(int timer, uint64_t first_ns, uint64_t period_ns);
 int loop_remove_timer(struct loop *loop, int timer);
 
+/* Have this called at the beginning of each turn, before the callbacks. One at a time. */
+void loop_on_turn(struct loop *loop, void (*callback)(void *ctx), void *ctx);
+
 /* Run until loop_stop or a callback fails. 0, or that callback's error. */
 int loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);

@@ -9,13 +9,17 @@
 
 #include "core/header.h"
 #include "core/loop.h"
+#include "core/rights.h"
 #include "core/self.h"
 #include "core/summary.h"
 #include "core/user_signals.h"
+#include "prober/pool.h"
+#include "prober/warden.h"
 #include "util/bounded_call.h"
 #include "util/clock.h"
 #include "util/talk.h"
 
+#define LOOK_NS (100 * NSEC_PER_MSEC)
 /* A step of boot - mono beyond this is a suspend; of unix - boot, a change of the wall clock. */
 #define SUSPEND_NS (20 * NSEC_PER_MSEC)
 #define JUMP_NS    NSEC_PER_SEC
@@ -31,6 +35,26 @@ void session_stop(void *ctx)
 	loop_stop(session->loop);
 }
 
+static void on_turn(void *ctx)
+{
+	struct session *session = ctx;
+
+	if (session->options.probes)
+		probe_new_turn(session->options.probes);
+}
+
+/* The helpers' sockets are watched by the loop of the session. */
+static int join_loop(struct session *session)
+{
+	int err = session->options.warden ? warden_join_loop(session->options.warden, session->loop)
+					  : 0;
+
+	if (!err && session->options.probes)
+		err = prober_pool_join_loop(session->options.probes, session->loop);
+	loop_on_turn(session->loop, on_turn, session);
+	return err;
+}
+
 struct session *session_new(const struct session_options *options, struct target_set *targets)
 {
 	struct session *session = calloc(1, sizeof(*session));
@@ -42,11 +66,11 @@ struct session *session_new(const struct session_options *options, struct target
 	session->loop = loop_new();
 	loss_registry_add(&session->losses, &summary_losses);
 	session->summary = summary_new(&session->losses);
-	session->self = self_usage_new();
+	session->self = self_usage_new(options->warden, options->probes);
 	session->outputs = outputs_new(session_stop, session);
 	session->signal_fd = user_signals_open();
 	if (!session->loop || !session->summary || !session->self || !session->outputs ||
-	    session->signal_fd < 0) {
+	    session->signal_fd < 0 || join_loop(session)) {
 		session_free(session);
 		return NULL;
 	}
@@ -60,6 +84,10 @@ void session_free(struct session *session)
 	for (size_t i = session->source_count; i-- > 0;)
 		session->sources[i].source->ops->close(session->sources[i].source);
 	outputs_free(session->outputs);
+	if (session->options.probes)
+		prober_pool_join_loop(session->options.probes, NULL);
+	if (session->options.warden)
+		warden_join_loop(session->options.warden, NULL);
 	loop_free(session->loop);
 	counter_list_free(&session->baseline_lost);
 	summary_free(session->summary);
@@ -260,6 +288,13 @@ static int take_rest(struct session *session)
 		true);
 }
 
+/* By now the helpers have said who they are. */
+static int on_look_timer(void *ctx, uint32_t events)
+{
+	self_usage_look(((struct session *)ctx)->self);
+	return 0;
+}
+
 static int on_signal(void *ctx, uint32_t events)
 {
 	struct session *session = ctx;
@@ -277,6 +312,8 @@ static enum exit_code open_sources(struct session *session)
 		.loop = session->loop,
 		.targets = session->targets,
 		.calls = session->options.calls,
+		.probes = session->options.probes,
+		.warden = session->options.warden,
 		.interval_ns = session->options.interval_ns,
 		.block_ns = session->options.block_ns,
 		.emit = session_emit,
@@ -304,6 +341,20 @@ static enum exit_code open_sources(struct session *session)
 			source->reason);
 	}
 	return EXIT_FINE;
+}
+
+/* A recorder that keeps its rights is a danger to the device, not to the recording. */
+static void drop_rights(const struct session *session)
+{
+	unsigned needs = 0;
+	int err;
+
+	for (size_t i = 0; i < session->source_count; i++)
+		if (session->sources[i].open)
+			needs |= session->sources[i].source->rights;
+	err = rights_drop(needs);
+	if (err)
+		fprintf(stderr, "jankscope: warn: capabilities are kept: %s\n", strerror(-err));
 }
 
 /* Opening takes its time (the net source loads after the CPU source has its baseline): what
@@ -334,6 +385,12 @@ static int run_loop(struct session *session)
 			       on_interval, session);
 	if (timer < 0)
 		return timer;
+	timer = loop_add_timer(session->loop,
+			       options->interval_ns / 2 < LOOK_NS ? options->interval_ns / 2
+								  : LOOK_NS,
+			       0, on_look_timer, session);
+	if (timer < 0)
+		return timer;
 	session->plan = run_plan_make(options->interval_ns, options->duration_ns);
 	if (session->plan.last_dur_ns) {
 		timer = loop_add_timer(session->loop, options->duration_ns, 0, on_duration_over,
@@ -362,8 +419,11 @@ static void emit_footer(struct session *session)
 			source->ops->summarise(source, session->summary);
 	}
 	/* Made later or asked again: late, not lost. */
-	summary_set_total(session->summary, "calls_held_up",
-			  (double)bounded_calls_given_up(session->options.calls));
+	summary_set_total(
+		session->summary, "calls_held_up",
+		(double)(bounded_calls_given_up(session->options.calls) +
+			 (session->options.probes ? prober_pool_given_up(session->options.probes)
+						  : 0)));
 	if (dropped)
 		summary_set_total(session->summary, "tables_dropped", (double)dropped);
 	record.footer = summary_footer(session->summary);
@@ -408,6 +468,7 @@ enum exit_code session_run(struct session *session)
 	code = open_sources(session);
 	if (code)
 		return code;
+	drop_rights(session);
 	err = emit_header(session);
 	if (err) {
 		fprintf(stderr, "jankscope: error: %s\n", strerror(-err));

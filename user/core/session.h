@@ -20,12 +20,18 @@ enum exit_code {
 };
 
 struct bounded_calls;
+struct prober_pool;
+struct warden;
+
 struct session_options {
 	uint64_t interval_ns, duration_ns, count; /* 0: no limit */
 	uint64_t block_ns;
 	uint64_t wait_ns; /* for a named target that is not there yet */
 	double max_lost_pct;
 	struct bounded_calls *calls; /* borrowed; NULL: none */
+	/* Borrowed until session_free; they are in the session's loop meanwhile. NULL: none. */
+	struct warden *warden;
+	struct prober_pool *probes;
 	const struct target_spec *specs;
 	size_t spec_count;
 	bool verbose;

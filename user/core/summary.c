@@ -226,6 +226,9 @@ static int add_interval(struct summary *summary, const struct record_interval *i
 	if (!err && interval->self.anon_bytes.present)
 		err = summary_set_total(summary, "self.anon_bytes",
 					(double)interval->self.anon_bytes.value);
+	if (!err && interval->self.memory_bytes.present)
+		err = summary_set_total(summary, "self.memory_bytes",
+					(double)interval->self.memory_bytes.value);
 	if (!err && interval->cpu.present)
 		err = add_cpu(summary, &interval->cpu);
 	if (!err && interval->net.present)

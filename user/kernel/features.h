@@ -27,3 +27,6 @@ const struct feature *features_find(const struct feature *rows, size_t count, co
 /* Before 5.11 BPF memory counts against RLIMIT_MEMLOCK: find out by making a map under a limit of
  * 0, and raise the limit if so. 1 raised, 0 not needed, -errno. */
 int features_raise_memlock(void);
+/* Raise the limit of open descriptors as far as this process may: each probe of each watched
+ * process is one. 0 or -errno. */
+int features_raise_nofile(void);

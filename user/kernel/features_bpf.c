@@ -297,6 +297,16 @@ int features_raise_memlock(void)
 	return setrlimit(RLIMIT_MEMLOCK, &all) ? -errno : 1;
 }
 
+int features_raise_nofile(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return -errno;
+	limit.rlim_cur = limit.rlim_max;
+	return setrlimit(RLIMIT_NOFILE, &limit) ? -errno : 0;
+}
+
 int feature_memlock(struct feature *row, const struct kernel_btf *btf)
 {
 	int status = features_raise_memlock();

@@ -25,12 +25,14 @@ enum probe_operation {
 	PROBE_READ_LINK = 2, /* the same of a link ("exe", "fd/7"): its text */
 	PROBE_READ_BLOB = 3, /* the same as PROBE_READ into a memfd, for maps: fd, value = length */
 	PROBE_MEMORY = 4,    /* address, length: bytes of its memory, as many as there are */
-	PROBE_OPEN = 5,      /* the file of the mapping start..end (inode, path as in maps): fd */
-	PROBE_STANDING = 6,  /* struct probe_standing of thread tid */
+	PROBE_OPEN = 5,     /* the file of the mapping address..end (inode, path as in maps): fd and
+			     * struct probe_file; regular files only */
+	PROBE_STANDING = 6, /* struct probe_standing of thread tid */
 	PROBE_LOCK_OWNER = 7, /* address, argument = futex operation: struct probe_owner */
 	PROBE_ATTACH = 8,     /* struct probe_places: descriptors that hold the probes */
 	PROBE_WARDEN = 9,     /* fork a warden on the socket that comes with it */
-	PROBE_OPEN_EXE = 10,  /* /proc/PID/exe: fd */
+	PROBE_OPEN_EXE = 10,  /* /proc/PID/exe: fd, struct probe_file */
+	PROBE_OPERATIONS = 11,
 };
 
 struct probe_request {
@@ -63,6 +65,16 @@ struct probe_owner {
 	char thread[16];
 };
 
+/* Data of PROBE_OPEN and PROBE_OPEN_EXE: which file it is, also where the descriptor is a copy. A
+ * file of a local file system is handed on as it is; one that a server could hold up (FUSE, NFS, 9p
+ * ...) is copied into a sealed memfd of at most PROBE_COPY_BYTES. */
+#define PROBE_COPY_BYTES (64u << 20)
+struct probe_file {
+	uint64_t device, inode, size_bytes, mtime_ns;
+	uint32_t copied;
+	uint32_t reserved;
+};
+
 #define PROBE_MAX_PLACES 32
 /* Where uprobes are put: fds[0] is the file, fds[1..] the programs. */
 struct probe_places {
@@ -86,18 +98,21 @@ struct probe_answer {
 };
 
 /* err: 0 with the answer; -ETIMEDOUT: not by the deadline (an answer that comes later is dropped);
- * -EPIPE: the prober died; else the operation's own error. answer is NULL unless err is 0. */
+ * -EBUSY: not asked, because its process holds up a prober since; -EPIPE: the prober died; else the
+ * operation's own error. answer is NULL unless err is 0. */
 typedef void (*probe_fn)(void *ctx, int err, const struct probe_answer *answer);
 
-/* warden is borrowed. NULL with errno. */
+/* warden is borrowed; this pool has its successor forked when it dies. NULL with errno. */
 struct prober_pool *prober_pool_new(struct warden *warden);
 void prober_pool_free(struct prober_pool *pool);
-/* Until then only probe_call works. 0 or -errno. */
+/* Until then only probe_call works. loop NULL: leave it, before it is freed; what was asked is
+ * never answered then. 0 or -errno. */
 int prober_pool_join_loop(struct prober_pool *pool, struct loop *loop);
 
 /* Ask; the callback runs in the loop, once, never during this call. payload (may be NULL) follows
- * the request. Returns an id above 0, or -EBUSY: this process holds up a prober, or all are held
- * up; -EPIPE: there is no prober and none can be made. */
+ * the request; fds stay the caller's. Requests about one process are served one after the other, so
+ * that it can hold up one prober only. Returns an id above 0, or -EBUSY: this process holds up a
+ * prober, or all are held up; -EPIPE: there is no prober and none can be made; -EINVAL. */
 int64_t probe_ask(struct prober_pool *pool, const struct probe_request *request,
 		  const void *payload, size_t payload_length, const int *fds, size_t fd_count,
 		  uint64_t deadline_ns, probe_fn callback, void *ctx);
@@ -105,12 +120,16 @@ int64_t probe_ask(struct prober_pool *pool, const struct probe_request *request,
 void probe_cancel(struct prober_pool *pool, int64_t id);
 
 /* Ask and wait, at most PROBE_CALL_NS, and of all calls since probe_new_turn together not longer
- * than that. Length of what was copied to `to`, or -ETIMEDOUT, -EBUSY, -EPIPE, or its own error. */
+ * than that (-EBUSY from then on). For operations that answer with data, not with descriptors.
+ * Length of what was copied to `to`, or -ETIMEDOUT, -EBUSY, -EPIPE, or its own error. */
 ssize_t probe_call(struct prober_pool *pool, const struct probe_request *request, void *to,
 		   size_t room);
 /* The loop turns: waiting is allowed again. */
 void probe_new_turn(struct prober_pool *pool);
 
-/* How many requests were late, refused or lost, by name ("probe_read_late" ...), for `late` of an
- * interval: what was asked again later is not lost. 0 or -ENOMEM. */
-int prober_pool_counters(const struct prober_pool *pool, struct counter_list *late);
+/* How many requests since the last call of this were late, refused or lost, by name
+ * ("probe_late_read", "probe_refused_open", "probe_lost_memory" ...), for `late` of an interval:
+ * what was asked again later is not lost. 0 or -ENOMEM. */
+int prober_pool_counters(struct prober_pool *pool, struct counter_list *late);
+/* The sum of all of them since the start. */
+uint64_t prober_pool_given_up(const struct prober_pool *pool);

@@ -29,9 +29,10 @@ enum helper_kind {
  * or the end of the socket when it could not be made. */
 struct helper {
 	enum helper_kind kind;
-	int socket; /* -1: none */
-	int pidfd;  /* -1: not said yet, or the kernel has none (before 5.3) */
-	pid_t pid;  /* 0: not said yet */
+	int socket;      /* -1: none */
+	int pidfd;       /* -1: not said yet, or the kernel has none (before 5.3) */
+	pid_t pid;       /* 0: not said yet */
+	uint64_t serial; /* of the warden's list */
 };
 
 #define HELPER_HELLO 0x6a6b0001u
@@ -45,10 +46,12 @@ struct helper_hello {
 /* Fork the warden. Call it before any thread is made and before anything large is allocated: what
  * the process holds now, all helpers hold. NULL with errno. */
 struct warden *warden_start(void);
-/* Follow its death in the loop. 0 or -errno. */
+/* Follow its death in the loop; loop NULL: leave it, before it is freed. 0 or -errno. */
 int warden_join_loop(struct warden *warden, struct loop *loop);
 
-/* Ask for a process; waits for nothing. 0 with *helper, or -errno. */
+/* Ask for a process; waits for nothing. *helper must stay at its address until warden_drop, because
+ * the warden's list refers to it. 0 with *helper; -EPIPE: there is no warden now; another -errno.
+ */
 int warden_spawn(struct warden *warden, enum helper_kind kind, struct helper *helper);
 /* Take the hello of a helper from its first message. False: it is another message. */
 bool helper_take_hello(struct helper *helper, const void *message, size_t length, const int *fds,
@@ -63,6 +66,9 @@ void warden_drop(struct warden *warden, struct helper *helper, bool hung);
  * warden have them. 0 or -errno (then the descriptors are still the caller's). */
 int warden_keep(struct warden *warden, uint64_t key, const int *fds, size_t fd_count);
 void warden_release(struct warden *warden, uint64_t key);
+/* Have the warden make the last close of these descriptors, as after warden_release; the caller's
+ * copies are closed by this call. */
+void warden_close(struct warden *warden, const int *fds, size_t fd_count);
 
 /* A setting of the device that must be as before when the recorder has died. What `restore` does
  * with it is up to the table in warden_settings.c: the number of a known setting, never a path. */
@@ -71,10 +77,27 @@ void warden_forget(struct warden *warden, uint32_t setting);
 
 struct warden_stats {
 	uint64_t replaced[HELPER_KINDS]; /* processes that died or hung, by kind */
+	uint64_t not_replaced;           /* times that a dead warden could not be replaced */
 };
 void warden_stats(const struct warden *warden, struct warden_stats *stats);
-/* Of all helpers that are alive now: pid and kind; returns how many (at most room). */
+/* Of all helpers that are alive now (the warden too): pid and kind; returns how many (at most
+ * room).
+ */
 size_t warden_list(const struct warden *warden, struct helper *list, size_t room);
+
+/* What the helpers cost. */
+struct warden_usage {
+	uint64_t cpu_ns; /* of all helpers that ever were; of one that is dead, as much as is known
+			  */
+	uint64_t reaped_ns; /* of it, what getrusage(RUSAGE_CHILDREN) of this process holds too */
+};
+void warden_usage(struct warden *warden, struct warden_usage *usage);
+
+/* Who forks a new warden when this one died: make(ctx, socket) has it forked on a copy of socket.
+ * 0 when that is under way, or -errno: it is tried again later. The maker calls warden_not_made
+ * when it turns out that no warden comes. */
+void warden_set_maker(struct warden *warden, int (*make)(void *ctx, int socket), void *ctx);
+void warden_not_made(struct warden *warden);
 
 /* End them all: the warden frees what it holds and ends after the others. Waits at most 200 ms, so
  * that a shell sees no process of ours behind it; what takes longer goes on without us. */
@@ -85,5 +108,6 @@ void warden_main(int socket) __attribute__((noreturn));
 void prober_main(int socket) __attribute__((noreturn));
 void sampler_main(int socket) __attribute__((noreturn));
 void unwinder_main(int socket) __attribute__((noreturn));
-/* First of all in each: a name, the signals, no descriptor but the socket, nice 0, the hello. */
+/* First of all in each: a name, a session of its own, the signals, no descriptor but the socket,
+ * nice 0, the hello. The process ends here when its recorder is gone already. */
 void helper_begin(enum helper_kind kind, int *socket);

@@ -198,6 +198,7 @@ static void interval(struct builder *b, json_t *object, const struct record_inte
 	self = json_set_object(b, object, "self");
 	json_set_int(b, self, "cpu_ns", interval->self.cpu_ns);
 	json_set_opt(b, self, "anon_bytes", interval->self.anon_bytes);
+	json_set_opt(b, self, "memory_bytes", interval->self.memory_bytes);
 	json_set_int(b, self, "stops", interval->self.stops);
 	json_set_int(b, self, "stop_max_ns", interval->self.stop_max_ns);
 }

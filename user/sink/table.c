@@ -243,9 +243,9 @@ static void print_interval(struct table_sink *table, const struct record *record
 	if (interval->frames.present)
 		print_frames(table, &interval->frames);
 	put_losses(table, &line, interval);
-	if (interval->self.anon_bytes.present)
+	if (interval->self.memory_bytes.present)
 		line_put(&line, "  self: %.2f ms CPU, %.1f MiB", table_ms(interval->self.cpu_ns),
-			 (double)interval->self.anon_bytes.value / 1048576);
+			 (double)interval->self.memory_bytes.value / 1048576);
 	else
 		line_put(&line, "  self: %.2f ms CPU", table_ms(interval->self.cpu_ns));
 	line_end(&line);

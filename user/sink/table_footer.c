@@ -146,8 +146,8 @@ void table_print_footer(struct table_sink *table, const struct record_footer *fo
 	line_put(&line, "  self: %.1f ms CPU (%.3f %% of a core)",
 		 total(footer, "self.cpu_ns") / 1e6,
 		 dur_ns > 0 ? 100 * total(footer, "self.cpu_ns") / dur_ns : 0);
-	if (find_total(footer, "self.anon_bytes"))
-		line_put(&line, ", %.1f MiB", total(footer, "self.anon_bytes") / 1048576);
+	if (find_total(footer, "self.memory_bytes"))
+		line_put(&line, ", %.1f MiB", total(footer, "self.memory_bytes") / 1048576);
 	line_put(&line, "; %.0f stops", total(footer, "self.stops"));
 	line_end(&line);
 	print_losses(table, footer);

@@ -12,6 +12,7 @@
 
 #include "abi/sched.h"
 #include "core/loop.h"
+#include "core/rights.h"
 #include "core/summary.h"
 #include "jankscope/target.h"
 #include "source/blocks_stacks.h"
@@ -500,6 +501,7 @@ struct source *blocks_source_new(const struct blocks_options *options, struct so
 	if (!blocks)
 		return NULL;
 	blocks->base.ops = &blocks_ops;
+	blocks->base.rights = RIGHT_MAPS | RIGHT_TARGETS;
 	blocks->options = *options;
 	blocks->cpu = cpu;
 	blocks->timer = -1;

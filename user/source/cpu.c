@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/loop.h"
+#include "core/rights.h"
 #include "core/summary.h"
 #include "jankscope/target.h"
 #include "source/cpu_ledger.h"
@@ -332,6 +333,7 @@ struct source *cpu_source_new(const struct cpu_options *options)
 	if (!cpu)
 		return NULL;
 	cpu->base.ops = &cpu_ops;
+	cpu->base.rights = RIGHT_MAPS;
 	cpu->options = *options;
 	return &cpu->base;
 }

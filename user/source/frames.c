@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "source/frames.h"
 #include "core/histogram.h"
+#include "core/rights.h"
 #include "core/summary.h"
 #include "jankscope/target.h"
 #include "source/frames_input.h"
@@ -332,6 +333,10 @@ struct source *frames_source_new(const struct frames_options *options)
 	if (!s)
 		return NULL;
 	s->source.ops = &frames_ops;
+	/* perfetto and setprop are started in the domains that the device's policy gives them */
+	s->source.rights = strcmp(options->mode, "perfetto") && strcmp(options->mode, "live")
+				   ? RIGHT_FILES
+				   : RIGHT_EXEC | RIGHT_FILES;
 	s->options = *options;
 	return &s->source;
 }

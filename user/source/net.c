@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <uthash.h>
 #include "abi/net.h"
+#include "core/rights.h"
 #include "jankscope/target.h"
 #include "kernel/btf.h"
 #include "kernel/load.h"
@@ -558,6 +559,7 @@ struct source *net_source_new(const struct net_options *options)
 	if (!net)
 		return NULL;
 	net->base.ops = &net_ops;
+	net->base.rights = RIGHT_MAPS | RIGHT_DUMPS;
 	net->options = *options;
 	net->netd_fd = -1;
 	return &net->base;

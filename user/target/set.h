@@ -46,7 +46,8 @@ struct target_set {
 	struct process_entry **watched;
 	size_t watched_count, watched_room;
 	uint64_t scan;
-	struct bounded_calls *calls; /* NULL: read without a bound */
+	struct prober_pool *probes; /* NULL: read here, without a bound */
+	uint64_t patient_until_ns;  /* CLOCK_BOOTTIME: the first scan */
 };
 
 /* What of a process decides whether it is meant. */

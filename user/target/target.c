@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "prober/pool.h"
 #include "target/procfs.h"
 #include "target/set.h"
-#include "util/bounded_call.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,6 +19,7 @@
 #define YOUNG_NS   100000000ull
 #define OLD_NS     30000000000ull
 #define KEEP_SCANS 32 /* how long an unused name is kept */
+#define PATIENT_NS 1000000000ull
 
 /* Names of processes that wait to become something else: zygotes, the pool of pre-forked ones
  * (usap32, usap64), and a child before its specialisation (AOSP
@@ -71,9 +72,9 @@ no_memory:
 	return NULL;
 }
 
-void target_set_bound(struct target_set *set, struct bounded_calls *calls)
+void target_set_bound(struct target_set *set, struct prober_pool *probes)
 {
-	set->calls = calls;
+	set->probes = probes;
 }
 
 /* ---- one process ---- */
@@ -189,48 +190,36 @@ static void plan_next_read(struct process_entry *entry, uint64_t now_ns)
 		entry->next_read_ns = now_ns + OLD_NS + entry->key.pid % 1024 * (OLD_NS / 1024);
 }
 
-struct argv0_job {
-	int dir, len;
-	char name[256];
-};
-
-static void run_argv0(void *ctx)
+/* procfs_argv0 by a prober, because the argv is read from the process's memory. */
+static int read_argv0(struct target_set *set, const struct process_entry *entry, int dir,
+		      char *name, size_t size)
 {
-	struct argv0_job *job = ctx;
+	struct probe_request request = {
+		.operation = PROBE_READ,
+		.pid = entry->key.pid,
+		.start_ticks = entry->key.start_ticks,
+		.length = (uint32_t)size - 1,
+		.name = "cmdline",
+	};
+	ssize_t n;
 
-	job->len = procfs_argv0(job->dir, job->name, sizeof(job->name));
-}
-
-static void drop_argv0(void *ctx)
-{
-	struct argv0_job *job = ctx;
-
-	if (job->dir >= 0)
-		close(job->dir);
-	free(job);
-}
-
-/* procfs_argv0, not longer than a bounded call takes: the argv is read from the process's memory.
- */
-static int read_argv0(struct target_set *set, pid_t pid, int dir, char *name, size_t size)
-{
-	struct argv0_job *job;
-	int err, len;
-
-	if (!set->calls)
+	if (!set->probes)
 		return procfs_argv0(dir, name, size);
-	job = malloc(sizeof(*job));
-	if (!job)
-		return -ENOMEM;
-	job->dir = fcntl(dir, F_DUPFD_CLOEXEC, 0);
-	err = bounded_call(set->calls, pid, run_argv0, drop_argv0, job);
-	if (err == -ETIMEDOUT)
-		return err;
-	len = err ? err : job->len;
-	if (len >= 0)
-		snprintf(name, size, "%s", job->name);
-	drop_argv0(job);
-	return len;
+	/* The first scan is the one that reads them all; nothing is measured yet. */
+	if (set->patient_until_ns && boot_now_ns() < set->patient_until_ns)
+		probe_new_turn(set->probes);
+	n = probe_call(set->probes, &request, name, size - 1);
+	if (n < 0)
+		return (int)n;
+	name[n] = 0;
+	return (int)strlen(name);
+}
+
+/* The reader could not do it now; the process has nothing to do with it, or holds it up. */
+static bool is_for_later(int err)
+{
+	return err == -ETIMEDOUT || err == -EBUSY || err == -EPIPE || err == -EMFILE ||
+	       err == -ENFILE || err == -ENOMEM;
 }
 
 /* Name and uid of a process whose folder is open. What cannot be read keeps its old value. */
@@ -238,12 +227,12 @@ static int read_process(struct target_set *set, struct process_entry *entry, int
 			const struct procfs_stat *stat)
 {
 	char name[256];
-	int len = read_argv0(set, entry->key.pid, dir, name, sizeof(name));
+	int len = read_argv0(set, entry, dir, name, sizeof(name));
 	bool has_argv = len > 0;
 	pid_t tgid;
 	int err;
 
-	entry->held_up = len == -ETIMEDOUT || len == -EBUSY;
+	entry->held_up = is_for_later(len);
 	if (len <= 0)
 		snprintf(name, sizeof(name), "%s", stat->comm);
 	/* A zombie has lost its argv; the name that it had is the better one. */
@@ -436,8 +425,10 @@ int target_set_scan(struct target_set *set, target_change_fn on_change, void *ct
 	}
 	err = 0;
 	poll_pidfds(set, on_change, ctx);
+	set->patient_until_ns = set->scan == 1 ? now_ns + PATIENT_NS : 0;
 	if (set->spec_count)
 		err = scan_proc(set, now_ns, on_change, ctx);
+	set->patient_until_ns = 0;
 	if (err)
 		return err;
 	HASH_ITER (by_key, set->entries, entry, next) {

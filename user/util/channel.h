@@ -8,7 +8,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#define CHANNEL_FDS 16 /* descriptors in one message at the most */
+#define CHANNEL_FDS 40 /* descriptors in one message at the most */
 /* A message at the most, with the header that its receiver expects. */
 #define CHANNEL_BYTES (512u << 10)
 

@@ -15,6 +15,8 @@
 #include "source/cpu.h"
 #include "source/frames.h"
 #include "source/net.h"
+#include "prober/pool.h"
+#include "prober/warden.h"
 #include "util/bounded_call.h"
 
 #include "verb/verb.h"
@@ -144,6 +146,8 @@ static enum exit_code add_sources(struct session *session, const struct options 
 enum exit_code verb_record(const struct options *options)
 {
 	struct bounded_calls *calls = NULL;
+	struct prober_pool *probes = NULL;
+	struct warden *warden = NULL;
 	struct session_options session_options = {
 		.interval_ns = options->interval_ns,
 		.duration_ns = options->duration_ns,
@@ -166,10 +170,18 @@ enum exit_code verb_record(const struct options *options)
 		fputs(record_schema(), stdout);
 		return EXIT_FINE;
 	}
+	features_raise_nofile();
+	/* While this process is small: its helpers begin as copies of it. */
+	warden = warden_start();
+	if (!warden) {
+		fprintf(stderr, "jankscope: error: cannot start a process: %s\n", strerror(errno));
+		return EXIT_INTERNAL;
+	}
 	err = kernel_btf_open(&btf, options->btf_path, NULL);
 	if (err) {
 		fprintf(stderr, "jankscope: error: --btf %s: %s\n", options->btf_path,
 			err == -EINVAL ? "not a BTF file" : strerror(-err));
+		warden_stop(warden);
 		return EXIT_USAGE;
 	}
 	code = open_outputs(&outputs, options);
@@ -180,8 +192,10 @@ enum exit_code verb_record(const struct options *options)
 	features_raise_memlock();
 	targets = target_set_new(options->targets, options->target_count, "");
 	session_options.calls = calls = bounded_calls_new();
-	if (targets && calls) {
-		target_set_bound(targets, calls);
+	session_options.warden = warden;
+	session_options.probes = probes = prober_pool_new(warden);
+	if (targets && calls && probes) {
+		target_set_bound(targets, probes);
 		session = session_new(&session_options, targets);
 	}
 	if (!session) {
@@ -202,6 +216,8 @@ cleanup:
 		outputs.sinks[i]->ops->close(outputs.sinks[i]);
 	bounded_calls_free(calls);
 	target_set_free(targets);
+	prober_pool_free(probes);
+	warden_stop(warden);
 	kernel_btf_close(&btf);
 	return code;
 }

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The helper processes and the pool of probers, over real processes. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/loop.h"
+#include "prober/pool.h"
+#include "prober/warden.h"
+#include "util/clock.h"
+
+struct rig {
+	struct loop *loop;
+	struct warden *warden;
+	struct prober_pool *pool;
+};
+
+struct heard {
+	struct loop *loop;
+	int count, err;
+	uint64_t at_ns;
+	int64_t value;
+	char data[4096];
+	size_t length;
+	int fd;
+};
+
+static int on_over(void *ctx, uint32_t events)
+{
+	loop_stop(ctx);
+	return 0;
+}
+
+/* Let the loop run for so long, or until somebody stops it. */
+static void run_for(struct loop *loop, uint64_t ns)
+{
+	int timer = loop_add_timer(loop, ns, 0, on_over, loop);
+
+	cr_assert_geq(timer, 0);
+	cr_assert_eq(loop_run(loop), 0);
+	loop_remove_timer(loop, timer);
+}
+
+static struct rig start(void)
+{
+	struct rig rig = {.warden = warden_start()};
+
+	cr_assert_not_null(rig.warden);
+	rig.pool = prober_pool_new(rig.warden);
+	rig.loop = loop_new();
+	cr_assert_not_null(rig.pool);
+	cr_assert_not_null(rig.loop);
+	cr_assert_eq(warden_join_loop(rig.warden, rig.loop), 0);
+	cr_assert_eq(prober_pool_join_loop(rig.pool, rig.loop), 0);
+	return rig;
+}
+
+static void stop(struct rig *rig)
+{
+	prober_pool_free(rig->pool);
+	warden_stop(rig->warden);
+	loop_free(rig->loop);
+	/* Nothing is left, neither alive nor dead. */
+	cr_expect_eq(waitpid(-1, NULL, WNOHANG), -1);
+	cr_expect_eq(errno, ECHILD);
+}
+
+static void hear(void *ctx, int err, const struct probe_answer *answer)
+{
+	struct heard *heard = ctx;
+
+	heard->count++;
+	heard->err = err;
+	heard->at_ns = clock_now_ns(CLOCK_MONOTONIC);
+	heard->fd = -1;
+	if (answer) {
+		heard->value = answer->value;
+		heard->length =
+			answer->length < sizeof(heard->data) ? answer->length : sizeof(heard->data);
+		memcpy(heard->data, answer->data, heard->length);
+		if (answer->fd_count) {
+			heard->fd = answer->fds[0];
+			answer->fds[0] = -1;
+		}
+	}
+	if (heard->loop)
+		loop_stop(heard->loop);
+}
+
+static struct heard ask(struct rig *rig, const struct probe_request *request)
+{
+	struct heard heard = {.loop = rig->loop};
+
+	cr_assert_gt(probe_ask(rig->pool, request, NULL, 0, NULL, 0, NSEC_PER_SEC, hear, &heard),
+		     0);
+	run_for(rig->loop, 5 * NSEC_PER_SEC);
+	cr_assert_eq(heard.count, 1);
+	return heard;
+}
+
+/* A call may be late on a busy machine: then it is made again, as its users do. */
+static ssize_t call(struct rig *rig, const struct probe_request *request, void *to, size_t room)
+{
+	ssize_t n = -ETIMEDOUT;
+
+	for (int i = 0; i < 2000 && (n == -ETIMEDOUT || n == -EBUSY); i++) {
+		run_for(rig->loop, NSEC_PER_MSEC);
+		probe_new_turn(rig->pool);
+		n = probe_call(rig->pool, request, to, room);
+	}
+	return n;
+}
+
+static uint64_t own_ticks(void)
+{
+	char text[1024], *p;
+	unsigned long long ticks = 0;
+	FILE *file = fopen("/proc/self/stat", "r");
+
+	cr_assert(file && fgets(text, sizeof(text), file));
+	fclose(file);
+	p = strrchr(text, ')');
+	for (int i = 0; i < 20; i++)
+		p = strchr(p + 1, ' ');
+	sscanf(p, "%llu", &ticks);
+	return ticks;
+}
+
+Test(pool, reads, .timeout = 60)
+{
+	struct rig rig = start();
+	struct probe_request request = {.operation = PROBE_READ, .pid = getpid(), .name = "comm"};
+	char text[64] = "", own[16];
+	struct heard heard;
+	struct stat st;
+
+	prctl(PR_GET_NAME, own);
+	cr_expect_eq(call(&rig, &request, text, sizeof(text) - 1), (ssize_t)strlen(own) + 1);
+	cr_expect_eq(strncmp(text, own, strlen(own)), 0);
+	request.start_ticks = own_ticks();
+	cr_expect_gt(call(&rig, &request, text, sizeof(text) - 1), 0);
+	request.start_ticks++;
+	cr_expect_eq(call(&rig, &request, text, sizeof(text) - 1), -ESRCH, "another process");
+	request.start_ticks = 0;
+	strcpy(request.name, "../self/comm");
+	cr_expect_eq(call(&rig, &request, text, sizeof(text) - 1), -EINVAL);
+	request = (struct probe_request){
+		.operation = PROBE_READ_LINK, .pid = getpid(), .name = "exe"};
+	cr_expect_gt(call(&rig, &request, text, sizeof(text)), 0);
+	request = (struct probe_request){
+		.operation = PROBE_READ_BLOB, .pid = getpid(), .name = "maps"};
+	heard = ask(&rig, &request);
+	cr_expect_eq(heard.err, 0);
+	cr_assert_geq(heard.fd, 0);
+	cr_expect_eq(fstat(heard.fd, &st), 0);
+	cr_expect_eq(st.st_size, heard.value);
+	cr_expect_gt(heard.value, 100);
+	close(heard.fd);
+	stop(&rig);
+}
+
+Test(pool, memory, .timeout = 60)
+{
+	struct rig rig = start();
+	long page = sysconf(_SC_PAGESIZE);
+	char *pages = mmap(NULL, (size_t)(2 * page), PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct probe_request request = {.operation = PROBE_MEMORY, .pid = getpid(), .length = 32};
+	char bytes[4096];
+
+	strcpy(pages + page - 16, "up to the edge.");
+	munmap(pages + page, (size_t)page);
+	request.address = (uintptr_t)pages + (uint64_t)page - 16;
+	cr_expect_eq(call(&rig, &request, bytes, sizeof(bytes)), 16, "as many as there are");
+	cr_expect_str_eq(bytes, "up to the edge.");
+	request.address = (uintptr_t)pages + (uint64_t)page;
+	cr_expect_eq(call(&rig, &request, bytes, sizeof(bytes)), -EFAULT);
+	request.pid = INT32_MAX;
+	cr_expect_eq(call(&rig, &request, bytes, sizeof(bytes)), -ESRCH);
+	stop(&rig);
+}
+
+static pid_t prober_pids(const struct rig *rig, pid_t *pids, size_t room, enum helper_kind kind)
+{
+	struct helper list[32];
+	size_t n = warden_list(rig->warden, list, 32), count = 0;
+
+	for (size_t i = 0; i < n && count < room; i++)
+		if (list[i].kind == kind)
+			pids[count++] = list[i].pid;
+	return (pid_t)count;
+}
+
+static bool is_stopped(pid_t pid)
+{
+	char path[300], text[512], *p;
+	struct dirent *entry;
+	bool stopped = true;
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	folder = opendir(path);
+	while (folder && (entry = readdir(folder))) {
+		FILE *file;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", pid, entry->d_name);
+		file = fopen(path, "r");
+		if (file && fgets(text, sizeof(text), file) && (p = strrchr(text, ')')))
+			stopped &= p[2] == 'T';
+		if (file)
+			fclose(file);
+	}
+	if (folder)
+		closedir(folder);
+	return stopped;
+}
+
+/* A thread may go on for a while after the signal was sent. */
+static void stop_process(pid_t pid)
+{
+	kill(pid, SIGSTOP);
+	for (int i = 0; i < 5000 && !is_stopped(pid); i++)
+		poll(NULL, 0, 1);
+}
+
+Test(pool, stopped_prober, .timeout = 60)
+{
+	struct rig rig = start();
+	struct probe_request request = {.operation = PROBE_READ, .pid = 1, .name = "stat"};
+	struct probe_request other = {.operation = PROBE_READ, .pid = getpid(), .name = "stat"};
+	struct heard late[8] = {0}, heard;
+	struct warden_stats stats;
+	struct counter_list counters = {0};
+	uint64_t asked_ns;
+	pid_t pids[8];
+	int count;
+
+	heard = ask(&rig, &other);
+	for (int i = 0; i < 1000 && prober_pids(&rig, pids, 8, HELPER_PROBER) < 2; i++)
+		run_for(rig.loop, NSEC_PER_MSEC);
+	count = prober_pids(&rig, pids, 8, HELPER_PROBER);
+	cr_assert_eq(count, 2);
+	for (int i = 0; i < count; i++)
+		stop_process(pids[i]);
+	asked_ns = clock_now_ns(CLOCK_MONOTONIC);
+	for (int i = 0; i < count; i++) {
+		request.pid = 1 + i;
+		late[i].loop = NULL;
+		cr_assert_gt(probe_ask(rig.pool, &request, NULL, 0, NULL, 0, PROBE_CALL_NS, hear,
+				       &late[i]),
+			     0);
+	}
+	/* Others are served meanwhile. */
+	heard = ask(&rig, &other);
+	cr_expect_eq(heard.err, 0);
+	run_for(rig.loop, 200 * NSEC_PER_MSEC);
+	for (int i = 0; i < count; i++) {
+		cr_expect_eq(late[i].count, 1);
+		cr_expect_eq(late[i].err, -ETIMEDOUT);
+		cr_expect_geq(late[i].at_ns - asked_ns, PROBE_CALL_NS);
+		cr_expect_lt(late[i].at_ns - asked_ns, PROBE_CALL_NS + 100 * NSEC_PER_MSEC);
+	}
+	request.pid = 1;
+	cr_expect_eq(probe_ask(rig.pool, &request, NULL, 0, NULL, 0, PROBE_CALL_NS, hear, late),
+		     -EBUSY, "it holds one up");
+	run_for(rig.loop, 1500 * NSEC_PER_MSEC);
+	warden_stats(rig.warden, &stats);
+	cr_expect_eq(stats.replaced[HELPER_PROBER], 2);
+	for (int i = 0; i < count; i++) {
+		pid_t now[8];
+		int left = prober_pids(&rig, now, 8, HELPER_PROBER);
+
+		for (int j = 0; j < left; j++)
+			cr_expect_neq(now[j], pids[i], "a stopped one is gone");
+		cr_expect_eq(late[i].count, 1, "no second answer");
+	}
+	cr_expect_eq(prober_pool_counters(rig.pool, &counters), 0);
+	cr_expect_eq(counter_list_get(&counters, "probe_read_late"), 2);
+	cr_expect_eq(counter_list_get(&counters, "probe_read_refused"), 1);
+	counter_list_free(&counters);
+	stop(&rig);
+}
+
+/* A prober that goes on before it is replaced is not replaced, and its late answer is dropped. */
+Test(pool, late_answer, .timeout = 60)
+{
+	struct rig rig = start();
+	struct probe_request request = {.operation = PROBE_READ, .pid = getpid(), .name = "stat"};
+	struct heard late = {0}, heard;
+	struct warden_stats stats;
+	pid_t pids[8];
+	int count;
+
+	ask(&rig, &request);
+	for (int i = 0; i < 1000 && prober_pids(&rig, pids, 8, HELPER_PROBER) < 2; i++)
+		run_for(rig.loop, NSEC_PER_MSEC);
+	count = prober_pids(&rig, pids, 8, HELPER_PROBER);
+	for (int i = 0; i < count; i++)
+		stop_process(pids[i]);
+	cr_assert_gt(probe_ask(rig.pool, &request, NULL, 0, NULL, 0, PROBE_CALL_NS, hear, &late),
+		     0);
+	run_for(rig.loop, 100 * NSEC_PER_MSEC);
+	cr_expect_eq(late.err, -ETIMEDOUT);
+	for (int i = 0; i < count; i++)
+		kill(pids[i], SIGCONT);
+	run_for(rig.loop, 100 * NSEC_PER_MSEC);
+	cr_expect_eq(late.count, 1);
+	heard = ask(&rig, &request);
+	cr_expect_eq(heard.err, 0);
+	warden_stats(rig.warden, &stats);
+	cr_expect_eq(stats.replaced[HELPER_PROBER], 0);
+	stop(&rig);
+}
+
+Test(pool, many_at_once, .timeout = 60)
+{
+	struct rig rig = start();
+	struct probe_request request = {.operation = PROBE_READ, .name = "stat"};
+	struct heard heard[500] = {0};
+	int served = 0, other = 0;
+
+	for (int i = 0; i < 500; i++) {
+		request.pid = i % 50 ? getpid() : getppid();
+		cr_assert_gt(probe_ask(rig.pool, &request, NULL, 0, NULL, 0, 10 * NSEC_PER_SEC,
+				       hear, &heard[i]),
+			     0);
+	}
+	for (int i = 0; i < 10000 && served < 500; i++) {
+		run_for(rig.loop, NSEC_PER_MSEC);
+		for (served = other = 0; served + other < 500;)
+			if (!heard[served].count)
+				break;
+			else
+				served++;
+	}
+	cr_expect_eq(served, 500);
+	for (int i = 0; i < 500; i++)
+		cr_expect(heard[i].count == 1 && heard[i].err == 0);
+	stop(&rig);
+}
+
+Test(pool, warden_dies, .timeout = 60)
+{
+	struct rig rig = start();
+	struct probe_request request = {.operation = PROBE_READ, .pid = getpid(), .name = "stat"};
+	struct warden_stats stats;
+	pid_t warden = 0, now = 0, pids[8];
+
+	ask(&rig, &request);
+	for (int i = 0; i < 2000 && !prober_pids(&rig, &warden, 1, HELPER_WARDEN); i++)
+		run_for(rig.loop, NSEC_PER_MSEC);
+	cr_assert_gt(warden, 0);
+	kill(warden, SIGKILL);
+	for (int i = 0; i < 5000 && (!prober_pids(&rig, &now, 1, HELPER_WARDEN) || now == warden);
+	     i++)
+		run_for(rig.loop, NSEC_PER_MSEC);
+	cr_expect_neq(now, warden);
+	warden_stats(rig.warden, &stats);
+	cr_expect_eq(stats.replaced[HELPER_WARDEN], 1);
+	/* The new one makes probers too. */
+	for (int i = prober_pids(&rig, pids, 8, HELPER_PROBER); i-- > 0;)
+		kill(pids[i], SIGKILL);
+	run_for(rig.loop, 300 * NSEC_PER_MSEC);
+	for (int i = 0; i < 2000 && prober_pids(&rig, pids, 8, HELPER_PROBER) < 2; i++)
+		run_for(rig.loop, NSEC_PER_MSEC);
+	cr_expect_eq(ask(&rig, &request).err, 0);
+	stop(&rig);
+}

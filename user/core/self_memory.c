@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/self_memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "prober/pool.h"
+#include "prober/warden.h"
+#include "util/clock.h"
+
+#define LOOK_NS       (5 * NSEC_PER_SEC)
+#define MAX_PROCESSES 32
+#define MAX_OBJECTS   256
+
+/* One helper, and what was last seen of it. */
+struct process {
+	struct self_memory *memory;
+	pid_t pid;
+	bool seen;     /* bytes is known */
+	bool listed;   /* it is alive */
+	int64_t asked; /* id of the request that is under way; 0: none */
+	uint64_t bytes;
+};
+
+struct self_memory {
+	struct warden *warden;
+	struct prober_pool *probes;
+	struct process processes[MAX_PROCESSES];
+	struct opt_u64 own;
+	uint64_t kernel_bytes, looked_ns;
+	char text[4096];
+};
+
+struct self_memory *self_memory_new(struct warden *warden, struct prober_pool *probes)
+{
+	struct self_memory *memory = calloc(1, sizeof(*memory));
+
+	if (!memory)
+		return NULL;
+	memory->warden = warden;
+	memory->probes = probes;
+	return memory;
+}
+
+void self_memory_free(struct self_memory *memory)
+{
+	if (!memory)
+		return;
+	for (size_t i = 0; i < MAX_PROCESSES; i++)
+		if (memory->processes[i].asked)
+			probe_cancel(memory->probes, memory->processes[i].asked);
+	free(memory);
+}
+
+struct opt_u64 self_memory_parse(const char *text)
+{
+	/* ee2ad71b0756 (5.4) says the shares of pages; before it, a page that is shared after a
+	 * fork counts in each process */
+	const char *line = strstr(text, "\nPss_Anon:");
+
+	line = line ?: strstr(text, "\nAnonymous:");
+	if (!line)
+		return (struct opt_u64){0};
+	return SOME_U64(strtoull(strchr(line, ':') + 1, NULL, 10) * 1024);
+}
+
+static ssize_t read_text(struct self_memory *memory, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, memory->text, sizeof(memory->text) - 1) : -1;
+
+	if (fd >= 0)
+		close(fd);
+	memory->text[n > 0 ? n : 0] = 0;
+	return n;
+}
+
+static bool number_after(const char *text, const char *key, uint64_t *number)
+{
+	const char *at = strstr(text, key);
+
+	if (at)
+		*number = strtoull(at + strlen(key), NULL, 10);
+	return at != NULL;
+}
+
+/* What the kernel says that the maps and programs of our descriptors hold; several descriptors may
+ * be of one. */
+static void look_at_kernel(struct self_memory *memory)
+{
+	uint64_t seen[MAX_OBJECTS], id, bytes;
+	size_t count = 0;
+	DIR *folder = opendir("/proc/self/fd");
+	struct dirent *entry;
+
+	memory->kernel_bytes = 0;
+	while (folder && count < MAX_OBJECTS && (entry = readdir(folder))) {
+		char target[64], path[300];
+		bool is_map, known = false;
+		ssize_t n = readlinkat(dirfd(folder), entry->d_name, target, sizeof(target) - 1);
+
+		target[n > 0 ? n : 0] = 0;
+		is_map = !strcmp(target, "anon_inode:bpf-map");
+		if (!is_map && strcmp(target, "anon_inode:bpf-prog"))
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/fdinfo/%s", entry->d_name);
+		if (read_text(memory, path) <= 0 ||
+		    !number_after(memory->text, is_map ? "map_id:" : "prog_id:", &id) ||
+		    !number_after(memory->text, "memlock:", &bytes))
+			continue;
+		id = id << 1 | is_map;
+		for (size_t i = 0; i < count; i++)
+			known |= seen[i] == id;
+		if (known)
+			continue;
+		seen[count++] = id;
+		memory->kernel_bytes += bytes;
+	}
+	if (folder)
+		closedir(folder);
+}
+
+static void on_answer(void *ctx, int err, const struct probe_answer *answer)
+{
+	struct process *process = ctx;
+	struct self_memory *memory = process->memory;
+	struct opt_u64 bytes;
+	size_t length;
+
+	process->asked = 0;
+	if (err)
+		return;
+	length = answer->length < sizeof(memory->text) ? answer->length : sizeof(memory->text) - 1;
+	memcpy(memory->text, answer->data, length);
+	memory->text[length] = 0;
+	bytes = self_memory_parse(memory->text);
+	process->seen |= bytes.present;
+	if (bytes.present)
+		process->bytes = bytes.value;
+}
+
+/* The row of a pid, or a free one for it. */
+static struct process *row_of(struct self_memory *memory, pid_t pid)
+{
+	struct process *free_row = NULL;
+
+	for (size_t i = 0; i < MAX_PROCESSES; i++) {
+		struct process *row = &memory->processes[i];
+
+		if (row->pid == pid)
+			return row;
+		if (!row->pid && !free_row)
+			free_row = row;
+	}
+	if (free_row)
+		*free_row = (struct process){.memory = memory, .pid = pid};
+	return free_row;
+}
+
+/* Mark the rows of the helpers that are alive; those of others become free. */
+static void list_processes(struct self_memory *memory)
+{
+	struct helper list[MAX_PROCESSES];
+	size_t count = memory->warden ? warden_list(memory->warden, list, MAX_PROCESSES) : 0;
+
+	for (size_t i = 0; i < MAX_PROCESSES; i++)
+		memory->processes[i].listed = false;
+	for (size_t i = 0; i < count; i++) {
+		struct process *row = row_of(memory, list[i].pid);
+
+		if (row)
+			row->listed = true;
+	}
+	for (size_t i = 0; i < MAX_PROCESSES; i++) {
+		struct process *row = &memory->processes[i];
+
+		if (!row->pid || row->listed)
+			continue;
+		if (row->asked)
+			probe_cancel(memory->probes, row->asked);
+		*row = (struct process){0};
+	}
+}
+
+static void ask(struct self_memory *memory, struct process *row)
+{
+	struct probe_request request = {
+		.operation = PROBE_READ, .pid = row->pid, .name = "smaps_rollup"};
+	int64_t id;
+
+	if (!memory->probes || row->asked)
+		return;
+	id = probe_ask(memory->probes, &request, NULL, 0, NULL, 0, NSEC_PER_SEC, on_answer, row);
+	row->asked = id > 0 ? id : 0;
+}
+
+void self_memory_look(struct self_memory *memory)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	bool old = !memory->looked_ns || now_ns - memory->looked_ns >= LOOK_NS;
+
+	list_processes(memory);
+	for (size_t i = 0; i < MAX_PROCESSES; i++)
+		if (memory->processes[i].pid && (old || !memory->processes[i].seen))
+			ask(memory, &memory->processes[i]);
+	if (!old)
+		return;
+	memory->looked_ns = now_ns;
+	memory->own = read_text(memory, "/proc/self/smaps_rollup") > 0
+			      ? self_memory_parse(memory->text)
+			      : (struct opt_u64){0};
+	look_at_kernel(memory);
+}
+
+struct opt_u64 self_memory_bytes(const struct self_memory *memory)
+{
+	uint64_t bytes = memory->kernel_bytes + memory->own.value;
+
+	if (!memory->own.present)
+		return (struct opt_u64){0};
+	for (size_t i = 0; i < MAX_PROCESSES; i++) {
+		const struct process *row = &memory->processes[i];
+
+		if (row->pid && !row->seen)
+			return (struct opt_u64){0};
+		bytes += row->bytes;
+	}
+	return SOME_U64(bytes);
+}

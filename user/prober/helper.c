@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "prober/warden.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "util/channel.h"
+
+#define SOCKET_FD 3
+
+/* comm has room for 15 characters */
+static const char *const names[HELPER_KINDS] = {
+	[HELPER_WARDEN] = "jank-warden",
+	[HELPER_PROBER] = "jank-prober",
+	[HELPER_SAMPLER] = "jank-sampler",
+	[HELPER_UNWINDER] = "jank-unwinder",
+};
+
+/* What ends or stops the recorder from a terminal is the recorder's affair: its helpers end when
+ * their sockets do. */
+static void set_signals(void)
+{
+	static const int ignored[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGPIPE, SIGALRM, SIGTERM,
+				      SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU, SIGXFSZ};
+	sigset_t none;
+
+	for (int i = 1; i < NSIG; i++)
+		if (i != SIGKILL && i != SIGSTOP)
+			signal(i, SIG_DFL);
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(*ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void close_from(int first)
+{
+	struct dirent *entry;
+	DIR *folder;
+
+#ifdef SYS_close_range
+	if (!syscall(SYS_close_range, first, ~0u, 0))
+		return;
+#endif
+	/* before 5.9 */
+	folder = opendir("/proc/self/fd");
+	if (!folder)
+		_exit(1);
+	while ((entry = readdir(folder))) {
+		int fd = atoi(entry->d_name);
+
+		if (fd >= first && fd != dirfd(folder))
+			close(fd);
+	}
+	closedir(folder);
+}
+
+/* The socket becomes descriptor 3, /dev/null the three below it, and there is no other. */
+static void set_descriptors(int socket)
+{
+	int null, last = STDERR_FILENO;
+
+#ifdef __SANITIZE_ADDRESS__
+	last = STDOUT_FILENO; /* the sanitizers speak on stderr */
+#endif
+	/* out of the way of the numbers below */
+	socket = fcntl(socket, F_DUPFD_CLOEXEC, SOCKET_FD + 1);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (socket < 0 || dup3(socket, SOCKET_FD, O_CLOEXEC) < 0)
+		_exit(1);
+	for (int fd = 0; fd <= last; fd++)
+		if (null < 0 || (null == fd ? 0 : dup2(null, fd)) < 0)
+			close(fd);
+	close_from(SOCKET_FD + 1);
+}
+
+void helper_begin(enum helper_kind kind, int *socket)
+{
+	struct helper_hello hello = {.type = HELPER_HELLO, .kind = kind, .pid = getpid()};
+	struct iovec part = {&hello, sizeof(hello)};
+	struct sched_param ordinary = {0};
+	struct rlimit no_core = {0};
+	int pidfd = -1, err;
+
+	prctl(PR_SET_NAME, names[kind]);
+	setsid();
+	set_signals();
+	set_descriptors(*socket);
+	*socket = SOCKET_FD;
+	if (chdir("/"))
+		_exit(1);
+	setrlimit(RLIMIT_CORE, &no_core);
+	sched_setscheduler(0, SCHED_OTHER, &ordinary);
+	setpriority(PRIO_PROCESS, 0, 0);
+#ifdef SYS_pidfd_open
+	pidfd = (int)syscall(SYS_pidfd_open, hello.pid, 0);
+#endif
+	err = channel_send(*socket, &part, 1, &pidfd, pidfd >= 0);
+	if (err)
+		_exit(1);
+	if (pidfd >= 0)
+		close(pidfd);
+}
+
+bool helper_take_hello(struct helper *helper, const void *message, size_t length, const int *fds,
+		       size_t fd_count)
+{
+	struct helper_hello hello;
+
+	if (length != sizeof(hello))
+		return false;
+	memcpy(&hello, message, sizeof(hello));
+	if (hello.type != HELPER_HELLO || hello.kind != (uint32_t)helper->kind)
+		return false;
+	/* Said once: what a process says later about itself is nothing to us. */
+	if (helper->pid) {
+		for (size_t i = 0; i < fd_count; i++)
+			close(fds[i]);
+		return true;
+	}
+	helper->pid = hello.pid;
+	for (size_t i = 0; i < fd_count; i++) {
+		if (helper->pidfd < 0)
+			helper->pidfd = fds[i];
+		else
+			close(fds[i]);
+	}
+	return true;
+}

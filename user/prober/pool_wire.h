@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What recorder and prober say to each other: this before each request and answer. */
+#pragma once
+#include <stdint.h>
+
+#include "prober/pool.h"
+
+struct probe_call_header {
+	uint64_t id;
+	struct probe_request request;
+	uint32_t payload_length;
+	uint32_t reserved;
+	/* the payload follows */
+};
+
+struct probe_answer_header {
+	uint64_t id; /* of the request; never a struct helper_hello, whose length differs */
+	int64_t value;
+	int32_t err;
+	uint32_t length;
+	/* the data follow */
+};
+
+#define PROBE_PAYLOAD_BYTES 4096u
+
+/* ---- the prober's side: read_*.c ---- */
+
+struct reply {
+	int64_t value;
+	uint32_t length; /* of data */
+	uint8_t *data;   /* room for PROBE_BYTES */
+	int *fds;        /* room for CHANNEL_FDS; sent, then closed */
+	size_t fd_count;
+};
+
+/* One operation each; 0 or -errno. On failure nothing stays open. */
+int probe_read_file(const struct probe_request *request, struct reply *reply);
+int probe_read_link(const struct probe_request *request, struct reply *reply);
+int probe_read_blob(const struct probe_request *request, struct reply *reply);
+int probe_read_memory(const struct probe_request *request, struct reply *reply);
+int probe_open_mapping(const struct probe_request *request, struct reply *reply);
+int probe_open_exe(const struct probe_request *request, struct reply *reply);
+int probe_read_standing(const struct probe_request *request, struct reply *reply);
+int probe_read_lock_owner(const struct probe_request *request, struct reply *reply);
+int probe_attach(const struct probe_request *request, const struct probe_places *places,
+		 const int *fds, size_t fd_count, struct reply *reply);
+
+/* /proc/PID of the request, which is the process of its start time: a descriptor or -errno. */
+int probe_open_process(const struct probe_request *request);
+/* The process of this folder is alive still: 0 or -ESRCH. */
+int probe_still_there(int dir);

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a prober reads of /proc and of the memory of a process. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/futex.h>
+#include <linux/memfd.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "prober/pool_wire.h"
+#include "target/procfs.h"
+#include "util/clock.h"
+
+#define BLOB_BYTES     (64u << 20)
+#define STANDING_TRIES 3
+
+int probe_open_process(const struct probe_request *request)
+{
+	struct procfs_stat stat;
+	int dir, err;
+
+	if (request->pid <= 0 || request->tid < 0)
+		return -EINVAL;
+	dir = procfs_open("", request->pid);
+	if (dir < 0)
+		return dir == -ENOENT ? -ESRCH : dir;
+	if (!request->start_ticks)
+		return dir;
+	err = procfs_stat(dir, &stat);
+	if (!err && stat.start_ticks != request->start_ticks)
+		err = -ESRCH;
+	if (err)
+		close(dir);
+	return err ? err : dir;
+}
+
+int probe_still_there(int dir)
+{
+	struct procfs_stat stat;
+
+	return procfs_stat(dir, &stat) ? -ESRCH : 0;
+}
+
+/* The name of a file below a process's folder; nothing that leaves it by its text. */
+static int file_name(const struct probe_request *request, char *name, size_t size)
+{
+	int n;
+
+	if (!request->name[0] || request->name[0] == '/' || strstr(request->name, ".."))
+		return -EINVAL;
+	if (request->tid)
+		n = snprintf(name, size, "task/%d/%s", request->tid, request->name);
+	else
+		n = snprintf(name, size, "%s", request->name);
+	return (size_t)n < size ? 0 : -ENAMETOOLONG;
+}
+
+static int open_file(const struct probe_request *request)
+{
+	char name[320];
+	int err = file_name(request, name, sizeof(name)), dir, fd;
+
+	if (err)
+		return err;
+	dir = probe_open_process(request);
+	if (dir < 0)
+		return dir;
+	fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0)
+		fd = -errno;
+	close(dir);
+	return fd;
+}
+
+static ssize_t read_once(int fd, void *to, size_t room)
+{
+	ssize_t n;
+
+	do
+		n = read(fd, to, room);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+int probe_read_file(const struct probe_request *request, struct reply *reply)
+{
+	uint32_t room =
+		request->length && request->length < PROBE_BYTES ? request->length : PROBE_BYTES;
+	int fd = open_file(request);
+	ssize_t n = 0;
+
+	if (fd < 0)
+		return fd;
+	while (reply->length < room) {
+		n = read_once(fd, reply->data + reply->length, room - reply->length);
+		if (n <= 0)
+			break;
+		reply->length += (uint32_t)n;
+	}
+	close(fd);
+	reply->value = reply->length;
+	return n < 0 ? (int)n : 0;
+}
+
+int probe_read_link(const struct probe_request *request, struct reply *reply)
+{
+	char name[320];
+	int err = file_name(request, name, sizeof(name)), dir;
+	ssize_t n;
+
+	if (err)
+		return err;
+	dir = probe_open_process(request);
+	if (dir < 0)
+		return dir;
+	n = readlinkat(dir, name, (char *)reply->data, PROBE_BYTES);
+	if (n < 0)
+		err = -errno;
+	close(dir);
+	if (!err)
+		reply->value = reply->length = (uint32_t)n;
+	return err;
+}
+
+int probe_read_blob(const struct probe_request *request, struct reply *reply)
+{
+	int fd = open_file(request), memory = -1, err = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return fd;
+	memory = (int)syscall(SYS_memfd_create, "jankscope", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (memory < 0)
+		err = -errno;
+	while (!err) {
+		n = read_once(fd, reply->data, PROBE_BYTES);
+		if (n <= 0) {
+			err = (int)n;
+			break;
+		}
+		if (reply->value + n > BLOB_BYTES)
+			err = -EFBIG;
+		else if (write(memory, reply->data, (size_t)n) != n)
+			err = -ENOMEM;
+		reply->value += n;
+	}
+	close(fd);
+	if (!err &&
+	    fcntl(memory, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE))
+		err = -errno;
+	if (err && memory >= 0)
+		close(memory);
+	if (!err)
+		reply->fds[reply->fd_count++] = memory;
+	return err;
+}
+
+/* Bytes copied, up to the first page that is not there, or -errno. */
+static ssize_t copy_memory(pid_t pid, uint64_t address, void *to, size_t length)
+{
+	struct iovec local = {to, length}, remote = {(void *)(uintptr_t)address, length};
+	ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+
+	return n < 0 ? -errno : n;
+}
+
+int probe_read_memory(const struct probe_request *request, struct reply *reply)
+{
+	int dir = probe_open_process(request), err;
+	ssize_t n;
+
+	if (dir < 0)
+		return dir;
+	n = request->length <= PROBE_BYTES
+		    ? copy_memory(request->pid, request->address, reply->data, request->length)
+		    : -EINVAL;
+	/* The pid may have become another's before the copy. */
+	err = n < 0 ? (int)n : probe_still_there(dir);
+	close(dir);
+	if (!err)
+		reply->value = reply->length = (uint32_t)n;
+	return err;
+}
+
+/* ---- what a thread does ---- */
+
+static bool read_text(int dir, pid_t tid, const char *name, char *text, size_t size)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "task/%d/%s", tid, name);
+	return procfs_read(dir, path, text, size) > 0;
+}
+
+static int read_syscall(int dir, pid_t tid, struct probe_standing *standing)
+{
+	char path[64], text[256];
+	uint64_t *a = standing->arguments;
+	ssize_t n;
+
+	standing->syscall_nr = -1;
+	snprintf(path, sizeof(path), "task/%d/syscall", tid);
+	n = procfs_read(dir, path, text, sizeof(text));
+	if (n <= 0)
+		return n ? (int)n : -ESRCH;
+	if (!strncmp(text, "running", 7)) {
+		standing->syscall_nr = -2;
+		return 0;
+	}
+	if (sscanf(text,
+		   "%" SCNd64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64
+		   " %" SCNx64 " %" SCNx64 " %" SCNx64,
+		   &standing->syscall_nr, &a[0], &a[1], &a[2], &a[3], &a[4], &a[5],
+		   &standing->stack_pointer, &standing->program_counter) < 1)
+		return -EINVAL;
+	return 0;
+}
+
+static int read_past(int dir, pid_t tid, struct probe_standing *standing)
+{
+	unsigned long long minor = 0, major = 0, voluntary = 0, involuntary = 0;
+	char text[4096], *p;
+
+	if (!read_text(dir, tid, "schedstat", text, sizeof(text)) ||
+	    sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &standing->cpu_ns, &standing->delay_ns,
+		   &standing->arrivals) != 3)
+		return -ESRCH;
+	if (!read_text(dir, tid, "stat", text, sizeof(text)) || !(p = strrchr(text, ')')))
+		return -ESRCH;
+	/* state, then six fields, minflt, cminflt, majflt */
+	if (sscanf(p + 1, " %c %*d %*d %*d %*d %*d %*u %llu %*u %llu", &standing->state, &minor,
+		   &major) != 3)
+		return -ESRCH;
+	if (read_text(dir, tid, "status", text, sizeof(text))) {
+		if ((p = strstr(text, "\nvoluntary_ctxt_switches:")))
+			sscanf(p, "\nvoluntary_ctxt_switches: %llu", &voluntary);
+		if ((p = strstr(text, "\nnonvoluntary_ctxt_switches:")))
+			sscanf(p, "\nnonvoluntary_ctxt_switches: %llu", &involuntary);
+	}
+	standing->faults_minor = minor;
+	standing->faults_major = major;
+	standing->switches = voluntary + involuntary;
+	return 0;
+}
+
+static bool is_32_bit(int dir)
+{
+	uint8_t ident[5] = {0};
+	int fd = openat(dir, "exe", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	n = read(fd, ident, sizeof(ident));
+	close(fd);
+	/* EI_CLASS is ELFCLASS32 */
+	return n == sizeof(ident) && !memcmp(ident, "\177ELF", 4) && ident[4] == 1;
+}
+
+/* Read again where that took long, because what the thread did meanwhile is in some of the numbers
+ * only. */
+int probe_read_standing(const struct probe_request *request, struct reply *reply)
+{
+	struct probe_standing standing = {0};
+	pid_t tid = request->tid ? request->tid : request->pid;
+	int dir = probe_open_process(request), err = 0;
+
+	if (dir < 0)
+		return dir;
+	for (int i = 0; i <= STANDING_TRIES && !err; i++) {
+		memset(&standing, 0, sizeof(standing));
+		standing.before_mono_ns = clock_now_ns(CLOCK_MONOTONIC);
+		err = read_syscall(dir, tid, &standing);
+		if (!err)
+			err = read_past(dir, tid, &standing);
+		standing.after_mono_ns = clock_now_ns(CLOCK_MONOTONIC);
+		if (standing.after_mono_ns - standing.before_mono_ns < NSEC_PER_MSEC)
+			break;
+	}
+	standing.is_32_bit = is_32_bit(dir);
+	close(dir);
+	if (err)
+		return err == -ENOENT ? -ESRCH : err;
+	memcpy(reply->data, &standing, sizeof(standing));
+	reply->length = sizeof(standing);
+	return 0;
+}
+
+/* ---- who holds a lock ---- */
+
+static bool is_thread(int dir, pid_t tid)
+{
+	char path[64];
+
+	if (tid <= 0)
+		return false;
+	snprintf(path, sizeof(path), "task/%d", tid);
+	return !faccessat(dir, path, F_OK, 0);
+}
+
+/* Understands PI futexes (the kernel's own format), glibc's pthread_mutex_t (owner's tid at +8) and
+ * ART's art::Mutex (at +4, runtime/base/mutex.h). A number is believed only when it is another
+ * thread of the same process. */
+static pid_t find_owner(int dir, pid_t waiter, uint32_t operation, const uint32_t words[4],
+			size_t bytes)
+{
+	pid_t owner;
+
+	switch (operation & FUTEX_CMD_MASK) {
+	case FUTEX_LOCK_PI:
+	case FUTEX_LOCK_PI2:
+		owner = (pid_t)(words[0] & FUTEX_TID_MASK);
+		return owner != waiter && is_thread(dir, owner) ? owner : -ENOENT;
+	case FUTEX_WAIT:
+	case FUTEX_WAIT_BITSET:
+		break;
+	default:
+		return -ENOENT;
+	}
+	if (bytes < 4 * sizeof(words[0]))
+		return -ENOENT;
+	/* glibc: 2 is locked with waiters; then the count, then the owner (struct
+	 * __pthread_mutex_s) */
+	owner = (pid_t)words[2];
+	if (words[0] == 2 && owner != waiter && is_thread(dir, owner))
+		return owner;
+	/* ART: bit 0 is held, the rest counts contenders */
+	owner = (pid_t)words[1];
+	if ((words[0] & 1) && words[0] > 1 && owner != waiter && is_thread(dir, owner))
+		return owner;
+	return -ENOENT;
+}
+
+int probe_read_lock_owner(const struct probe_request *request, struct reply *reply)
+{
+	struct probe_owner owner = {0};
+	uint32_t words[4] = {0};
+	char text[64];
+	int dir = probe_open_process(request);
+	ssize_t n;
+
+	if (dir < 0)
+		return dir;
+	/* The lock word is aligned; 16 bytes of it may end a mapping. */
+	n = copy_memory(request->pid, request->address, words, sizeof(words));
+	if (n < (ssize_t)sizeof(words[0]))
+		n = copy_memory(request->pid, request->address, words, sizeof(words[0]));
+	if (n >= 0 && n < (ssize_t)sizeof(words[0]))
+		n = -EFAULT;
+	if (n >= 0)
+		owner.tid = find_owner(dir, request->tid ? request->tid : request->pid,
+				       (uint32_t)request->argument, words, (size_t)n);
+	if (n >= 0 && owner.tid > 0 && read_text(dir, owner.tid, "comm", text, sizeof(text))) {
+		text[strcspn(text, "\n")] = 0;
+		snprintf(owner.thread, sizeof(owner.thread), "%.15s", text);
+	}
+	close(dir);
+	if (n < 0)
+		return (int)n;
+	if (owner.tid < 0)
+		return owner.tid;
+	memcpy(reply->data, &owner, sizeof(owner));
+	reply->length = sizeof(owner);
+	return 0;
+}

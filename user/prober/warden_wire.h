@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What recorder and warden say to each other. */
+#pragma once
+#include <stdint.h>
+
+enum warden_operation {
+	WARDEN_SPAWN = 1,    /* key: serial, number: helper kind; fd: its socket */
+	WARDEN_ADOPT = 2,    /* key: serial; fd: pidfd of a helper that an earlier warden forked */
+	WARDEN_KILL = 3,     /* key: serial; fd: pidfd, if it is known */
+	WARDEN_KEEP = 4,     /* key, fds */
+	WARDEN_RELEASE = 5,  /* key */
+	WARDEN_CLOSE = 6,    /* fds */
+	WARDEN_REMEMBER = 7, /* number: setting; value */
+	WARDEN_FORGET = 8,   /* number: setting */
+	WARDEN_BYE = 9,      /* the end that follows is wanted */
+	WARDEN_EXITED = 10,  /* from the warden. key: serial, cpu_ns: of its whole life */
+};
+
+#define WARDEN_VALUE_BYTES 128
+
+struct warden_message {
+	uint32_t operation; /* enum warden_operation; never HELPER_HELLO */
+	uint32_t number;
+	uint64_t key;
+	uint64_t cpu_ns;
+	char value[WARDEN_VALUE_BYTES];
+};
