@@ -197,12 +197,22 @@ enum frame_kind {
 	FRAME_VDSO = 4,
 };
 
+/* How a frame was found: by unwind tables (and registers, and signal frames), or by a guess. */
+enum frame_by {
+	BY_CFI = 0,
+	BY_FRAME_POINTER = 1,
+	BY_LINK_REGISTER = 2, /* or the word on top of the stack */
+	BY_SCAN = 3,          /* the next word of the stack that follows a call */
+};
+
 struct record_frame {
 	const char *module;   /* path of the mapping, or NULL */
 	const char *build_id; /* hex, or NULL */
 	uint64_t offset;      /* in the module's file; the address where there is no module */
 	const char *symbol;   /* demangled, or NULL: unresolved */
 	enum frame_kind kind;
+	enum frame_by by;
+	bool shared; /* one copy of the code for several functions: symbol names none of them */
 };
 
 struct record_stack {
