@@ -222,6 +222,7 @@ struct record_stack {
 	const char *end_reason;
 	struct record_frame *frames; /* innermost first */
 	size_t frame_count;
+	bool in_wait; /* the innermost frame waits for events: it does no work, or is a nested loop */
 };
 
 struct record_block {
