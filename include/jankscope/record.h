@@ -234,10 +234,10 @@ enum frame_kind {
 
 /* How a frame was found: by unwind tables (and registers, and signal frames), or by a guess. */
 enum frame_by {
-	BY_CFI = 0,
-	BY_FRAME_POINTER = 1,
-	BY_LINK_REGISTER = 2, /* or the word on top of the stack */
-	BY_SCAN = 3,          /* the next word of the stack that follows a call */
+	FRAME_BY_CFI = 0,
+	FRAME_BY_FP = 1,
+	FRAME_BY_LR = 2, /* or the word on top of the stack */
+	FRAME_BY_SCAN = 3,          /* the next word of the stack that follows a call */
 };
 
 struct record_frame {

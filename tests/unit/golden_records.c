@@ -161,7 +161,7 @@ static struct record_frame frames[] = {
 	{NULL, NULL, 0xffffffc008123456ull, "schedule", FRAME_KERNEL},
 	{"base.odex", "", 1,
 	 "com.example.a.rather.long.package.name.MainActivity.onCreateOptionsMenu", FRAME_DEX},
-	{NULL, NULL, 2, "jit", FRAME_JIT, BY_FRAME_POINTER, true},
+	{NULL, NULL, 2, "jit", FRAME_JIT, FRAME_BY_FP, true},
 };
 static struct record_stack stacks[] = {
 	{BOOT + SEC, 20000000, CAPTURE_SNAPSHOT, true, "outermost frame", frames + 3, 1},

@@ -27,7 +27,7 @@ static int on_block(void *ctx, const struct record_block *block)
 		seen->weight_ns += block->stacks[i].weight_ns;
 		for (size_t k = 0; k < block->stacks[i].frame_count; k++)
 			seen->shared |= block->stacks[i].frames[k].shared &&
-					block->stacks[i].frames[k].by == BY_SCAN;
+					block->stacks[i].frames[k].by == FRAME_BY_SCAN;
 	}
 	return 0;
 }
@@ -122,7 +122,7 @@ Test(recording, the_last_record_of_each_block_counts)
 /* A stack that follows is the block's that it names, unless a later record of the block has it. */
 Test(recording, stacks_that_follow)
 {
-	struct record_frame frame = {.symbol = "f", .by = BY_SCAN, .shared = true};
+	struct record_frame frame = {.symbol = "f", .by = FRAME_BY_SCAN, .shared = true};
 	struct record_stack stack = {.weight_ns = 7, .frames = &frame, .frame_count = 1};
 	struct record_addition addition = {.of = 1, .stack = stack};
 	struct record_header header = {.kernel = "k", .arch = "x86_64"};

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From a capture to frames, and from frames to names. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "stack/demangle.h"
+#include "stack/jit_names.h"
+#include "stack/maps.h"
+#include "stack/modules.h"
+#include "stack/registers.h"
+#include "stack/unwind.h"
+#include "util/hash.h"
+
+#define DEFAULT_CACHE_BYTES (16u << 20)
+#define MAPS_MAX_AGE_NS     2000000000ull
+/* Beyond it all texts are dropped before the next unwinding; one trace adds 1 MiB at the most. */
+#define MAX_TEXT_BYTES (1u << 20)
+
+struct symbol_key {
+	uint64_t module, function;
+};
+
+struct symbol_text {
+	struct symbol_key key;
+	UT_hash_handle hh;
+	char text[]; /* empty: the function has no name */
+};
+
+struct stack_unwinder {
+	struct maps_cache *maps;
+	struct modules *modules;
+	struct jit_names *jit;
+	struct symbol_text *texts;
+	size_t text_bytes;
+	uint64_t names_dropped;
+	struct stack_process process; /* of the last trace */
+};
+
+int stack_trace_init(struct stack_trace *trace)
+{
+	*trace = (struct stack_trace){.frames = calloc(STACK_MAX_FRAMES, sizeof(*trace->frames))};
+	return trace->frames ? 0 : -ENOMEM;
+}
+
+void stack_trace_free(struct stack_trace *trace)
+{
+	free(trace->frames);
+	*trace = (struct stack_trace){0};
+}
+
+struct stack_unwinder *stack_unwinder_new(const struct stack_unwind_config *config)
+{
+	struct stack_unwinder *unwinder = calloc(1, sizeof(*unwinder));
+
+	if (!unwinder)
+		return NULL;
+	unwinder->maps = maps_cache_new(config->files);
+	unwinder->modules = modules_new(config->files, config->cache_bytes ?: DEFAULT_CACHE_BYTES);
+	unwinder->jit = jit_names_new(config->files);
+	if (unwinder->maps && unwinder->modules && unwinder->jit)
+		return unwinder;
+	stack_unwinder_free(unwinder);
+	errno = ENOMEM;
+	return NULL;
+}
+
+static void drop_texts(struct stack_unwinder *unwinder)
+{
+	struct symbol_text *text, *next;
+
+	HASH_ITER (hh, unwinder->texts, text, next) {
+		HASH_DEL(unwinder->texts, text);
+		free(text);
+	}
+	unwinder->text_bytes = 0;
+}
+
+void stack_unwinder_free(struct stack_unwinder *unwinder)
+{
+	if (!unwinder)
+		return;
+	drop_texts(unwinder);
+	jit_names_free(unwinder->jit);
+	modules_free(unwinder->modules);
+	maps_cache_free(unwinder->maps);
+	free(unwinder);
+}
+
+/* ---- unwinding ---- */
+
+struct walk {
+	struct stack_unwinder *unwinder;
+	const struct stack_capture *capture;
+	struct module_scope scope;
+};
+
+static bool walk_word(void *ctx, uint64_t address, uint64_t *value)
+{
+	const struct stack_capture *capture = ((struct walk *)ctx)->capture;
+	uint64_t at = address - capture->stack_base;
+
+	if (capture->stack_bytes < sizeof(*value) || at > capture->stack_bytes - sizeof(*value))
+		return false;
+	memcpy(value, capture->stack + at, sizeof(*value));
+	return true;
+}
+
+static int walk_locate(void *ctx, uint64_t address, struct stack_frame *frame,
+		       const struct cfi_row **row)
+{
+	struct walk *walk = ctx;
+	int err = modules_locate(walk->unwinder->modules, &walk->scope, address, frame, row);
+	uint64_t start;
+	const char *name;
+
+	if (err != -ENODEV)
+		return err;
+	/* Code moves when it is compiled again: the name is what stays the same. */
+	name = jit_names_find(walk->unwinder->jit, &walk->scope.process, address, &start);
+	if (name) {
+		frame->function = hash_bytes(name, strlen(name), 2);
+		frame->function_pc = start;
+	}
+	return err;
+}
+
+static int walk_code(void *ctx, uint64_t address, void *to, size_t len)
+{
+	struct walk *walk = ctx;
+
+	return modules_code(walk->unwinder->modules, &walk->scope, address, to, len);
+}
+
+static bool walk_executable(void *ctx, uint64_t address)
+{
+	const struct map_entry *entry = maps_find(((struct walk *)ctx)->scope.maps, address);
+
+	return entry && entry->flags & MAP_EXEC;
+}
+
+/* Nothing is known but where it is. */
+static void trace_of_pc(const struct stack_capture *capture, struct stack_trace *trace)
+{
+	uint64_t pc = registers_pc(&capture->registers);
+
+	trace->count = 1;
+	trace->frames[0] =
+		(struct stack_frame){.pc = pc, .offset = pc, .function = pc, .exact = true};
+	trace->complete = false;
+	trace->end = END_NOT_MAPPED;
+	trace->end_address = pc;
+}
+
+int stack_unwind(struct stack_unwinder *unwinder, const struct stack_capture *capture,
+		 struct stack_trace *trace)
+{
+	struct walk walk = {.unwinder = unwinder,
+			    .capture = capture,
+			    .scope = {.process = {capture->thread.pid,
+						  capture->thread.start_boot_ns / 10000000},
+				      .arch = capture->registers.arch}};
+	struct unwind_reader reader = {.word = walk_word,
+				       .locate = walk_locate,
+				       .code = walk_code,
+				       .executable = walk_executable,
+				       .ctx = &walk};
+	struct stack_maps *maps, *used = NULL;
+
+	if (!capture->registers.valid)
+		return -EINVAL;
+	modules_begin(unwinder->modules);
+	if (unwinder->text_bytes > MAX_TEXT_BYTES)
+		drop_texts(unwinder);
+	unwinder->process = walk.scope.process;
+	/* The picture is kept for a while; it is read again at once when an address is in no
+	 * mapping of it. */
+	for (unsigned fresh = 0; fresh < 2; fresh++) {
+		maps = maps_cache_get(unwinder->maps, &walk.scope.process,
+				      fresh ? 0 : MAPS_MAX_AGE_NS);
+		if (!maps || maps == used) {
+			maps_put(maps);
+			break;
+		}
+		maps_put(used);
+		used = maps;
+		walk.scope.maps = maps;
+		reader.address_bits = maps_address_bits(maps);
+		unwind_run(&reader, &capture->registers, trace);
+		if (trace->end != END_NOT_MAPPED)
+			break;
+	}
+	if (!used)
+		trace_of_pc(capture, trace);
+	maps_put(used);
+	return 0;
+}
+
+void stack_unwinder_prime(struct stack_unwinder *unwinder, const struct stack_process *process)
+{
+	struct stack_maps *maps = maps_cache_get(unwinder->maps, process, MAPS_MAX_AGE_NS);
+	struct module_scope scope = {.process = *process, .arch = STACK_HOST_ARCH, .maps = maps};
+
+	if (maps)
+		modules_prime(unwinder->modules, &scope);
+	maps_put(maps);
+}
+
+/* ---- naming ---- */
+
+/* The text of a function that was named before, or is named now; NULL: it has no name. */
+static const char *symbol_of(struct stack_unwinder *unwinder, const struct stack_frame *frame,
+			     uint64_t module)
+{
+	struct symbol_key key = {module, frame->function};
+	char name[ELF_INDEX_NAME_BYTES], *text = NULL;
+	struct symbol_text *known;
+	size_t len;
+
+	HASH_FIND(hh, unwinder->texts, &key, sizeof(key), known);
+	if (known)
+		return known->text[0] ? known->text : NULL;
+	/* A return address may already belong to the next function: the call is before it. */
+	if (!modules_symbol(unwinder->modules, frame->module, frame->offset - !frame->exact, name))
+		text = demangle(name);
+	len = text ? strlen(text) : 0;
+	known = malloc(sizeof(*known) + len + 1);
+	if (!known) {
+		unwinder->names_dropped++;
+		free(text);
+		return NULL;
+	}
+	known->key = key;
+	memcpy(known->text, text ? text : "", len + 1);
+	free(text);
+	unwinder->text_bytes += sizeof(*known) + len + 1;
+	HASH_ADD(hh, unwinder->texts, key, sizeof(known->key), known);
+	return len ? known->text : NULL;
+}
+
+static const char *jit_name_of(struct stack_unwinder *unwinder, const struct stack_frame *frame)
+{
+	uint64_t start;
+
+	return jit_names_find(unwinder->jit, &unwinder->process, frame->pc - !frame->exact, &start);
+}
+
+struct unwound *stack_unwound(struct stack_unwinder *unwinder, const struct stack_trace *trace)
+{
+	struct unwound_frame *frames = calloc(trace->count + 1, sizeof(*frames));
+	struct unwound *unwound;
+
+	if (!frames)
+		return NULL;
+	for (size_t i = 0; i < trace->count; i++) {
+		const struct stack_frame *from = &trace->frames[i];
+		struct module_description module =
+			modules_describe(unwinder->modules, from->module);
+
+		frames[i] = (struct unwound_frame){.pc = from->pc,
+						   .offset = from->offset,
+						   .function = from->function,
+						   .module = module.path,
+						   .build_id = module.build_id,
+						   .kind = from->kind,
+						   .method = from->method,
+						   .exact = from->exact};
+		if (from->kind == FRAME_JIT)
+			frames[i].symbol = jit_name_of(unwinder, from);
+		else if (from->module)
+			frames[i].symbol = symbol_of(unwinder, from, module.serial);
+		/* What ART's compiler (oatdump's DEDUPED) calls code that several methods share. */
+		frames[i].shared = frames[i].symbol && !strcmp(frames[i].symbol, "[DEDUPED]");
+	}
+	unwound = unwound_new(frames, trace->count);
+	free(frames);
+	if (!unwound)
+		return NULL;
+	unwound->end = trace->end;
+	unwound->complete = trace->complete;
+	unwound->end_address = trace->end_address;
+	return unwound;
+}
+
+void stack_unwinder_losses(const struct stack_unwinder *unwinder,
+			   struct stack_unwind_losses *losses)
+{
+	modules_losses(unwinder->modules, losses);
+	losses->names_dropped = unwinder->names_dropped;
+}
