@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* When a watched main thread enters and leaves its epoll wait, and who wakes it. What happens in
- * between is the switch program's, in looper_switch.bpf.h. */
+/* When a watched thread enters and leaves its loop's wait, who wakes it, and its registers without
+ * a stop. What happens in between is the switch program's, in looper_switch.bpf.h. */
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "compat.bpf.h"
 #include "looper_period.bpf.h"
+#include "looper_registers.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -26,13 +27,23 @@ struct {
 	__type(value, struct cpu_slot);
 } cpus SEC(".maps");
 
-/* Only the main thread's waits count, and the probes sit in a library that all threads call. */
+/* Threads beside main threads are watched: without them a look at the ids saves the look-up. */
+__u32 any_thread;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct looper_own);
+} looper_own SEC(".maps");
+
+/* The probes sit in a library that all threads call. */
 static __always_inline struct looper_slot *current_looper(__u32 *index)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
 	__u32 tid = (__u32)ids, *found;
 
-	if (tid != ids >> 32)
+	if (tid != ids >> 32 && !any_thread)
 		return NULL;
 	found = bpf_map_lookup_elem(&looper_watched, &tid);
 	if (!found)
@@ -41,58 +52,110 @@ static __always_inline struct looper_slot *current_looper(__u32 *index)
 	return bpf_map_lookup_elem(&looper_slots, found);
 }
 
-/* At the begin of the C library's stub: the messages are done. */
-SEC("?uprobe/enter")
-int looper_enter(struct pt_regs *ctx)
+/* At the begin of the C library's stub: the messages are done. The clock is read behind
+ * looper_begin: what the thread is preempted for from there on is made good at its next switch-out.
+ */
+static __always_inline int enter_probed(struct pt_regs *ctx, __u32 kind, __s32 fd)
 {
-	__u64 now_ns = bpf_ktime_get_ns();
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct wait wait = {.kind = kind, .fd = fd, .way = LOOPER_WAY_PROBE};
+	struct looper_slot *slot;
+	__u64 now_ns;
 	__u32 index;
-	struct looper_slot *slot = current_looper(&index);
 
-	if (!slot)
+	slot = current_looper(&index);
+	if (!slot || slot->detector != LOOPER_BY_UPROBE)
 		return 0;
-	looper_came(slot, index, (struct task_struct *)bpf_get_current_task(), now_ns);
-	book_unseen_wait(slot, (struct task_struct *)bpf_get_current_task());
-	looper_enter_wait(slot, index, (struct task_struct *)bpf_get_current_task(),
-			  (__s32)PT_REGS_PARM1(ctx), now_ns, 0);
+	wait.stack = PT_REGS_SP(ctx);
+	looper_begin(slot);
+	now_ns = bpf_ktime_get_ns();
+	looper_came(slot, index, task, now_ns);
+	/* Its end was not seen: a signal handler of the wait waits itself. */
+	if (slot->waiting_kind)
+		looper_leave_wait(slot, index, task, now_ns, true);
+	book_unseen_wait(slot, task);
+	looper_enter_wait(slot, index, task, &wait, now_ns, 0, LOOPER_SEEN_BY_PROBE);
+	looper_end(slot);
 	return 0;
 }
 
-/* Behind its system call instruction: work begins. */
+SEC("?uprobe/epoll")
+int looper_enter_epoll(struct pt_regs *ctx)
+{
+	return enter_probed(ctx, LOOPER_WAIT_EPOLL, (__s32)PT_REGS_PARM1(ctx));
+}
+
+/* poll(fds, count, timeout), ppoll(fds, count, timeout, mask): without descriptors a sleep. */
+SEC("?uprobe/poll")
+int looper_enter_poll(struct pt_regs *ctx)
+{
+	return (__u32)PT_REGS_PARM2(ctx) ? enter_probed(ctx, LOOPER_WAIT_POLL, -1) : 0;
+}
+
+/* select(count, ...), pselect(count, ...) */
+SEC("?uprobe/select")
+int looper_enter_select(struct pt_regs *ctx)
+{
+	return (__s32)PT_REGS_PARM1(ctx) > 0 ? enter_probed(ctx, LOOPER_WAIT_SELECT, -1) : 0;
+}
+
+/* Behind each of their system call instructions: work begins. */
 SEC("?uprobe/leave")
 int looper_leave(struct pt_regs *ctx)
 {
-	__u64 now_ns = bpf_ktime_get_ns();
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct looper_slot *slot;
+	__u64 now_ns;
 	__u32 index;
-	struct looper_slot *slot = current_looper(&index);
 
-	/* -1: it was in the wait before we came, or the switch has seen it leave. */
-	if (!slot || slot->polling < 0)
+	slot = current_looper(&index);
+	/* Not waiting: the watch began behind the wait, or the switch saw the thread leave it, or
+	 * it was no wait. */
+	if (!slot || slot->waiting_seen_by != LOOPER_SEEN_BY_PROBE)
 		return 0;
-	looper_came(slot, index, (struct task_struct *)bpf_get_current_task(), now_ns);
-	looper_leave_wait(slot, index, (struct task_struct *)bpf_get_current_task(), now_ns, false);
+	looper_begin(slot);
+	now_ns = bpf_ktime_get_ns();
+	looper_came(slot, index, task, now_ns);
+	looper_leave_wait(slot, index, task, now_ns, false);
+	looper_end(slot);
+	looper_wake(slot, index);
 	return 0;
 }
 
-/* Without uprobes: every system call of every task passes here, so epoll is asked for first. A wait
- * that does not sleep has no other end than its begin; one that sleeps ends at the switch-in. */
+/* Without uprobes: every system call of every task passes here, so the number is asked for first. A
+ * wait that does not sleep has no other end than its begin; one that sleeps ends at the switch-in.
+ */
 static __always_inline int on_sys_enter(struct pt_regs *registers, long nr)
 {
-	__u64 now_ns;
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	struct looper_slot *slot;
+	struct wait wait;
+	__u64 now_ns;
 	__u32 index;
 
-	if (!is_epoll_wait(nr))
+	if (nr != NR_EPOLL_WAIT && nr != NR_EPOLL_PWAIT && nr != NR_EPOLL_PWAIT2 && nr != NR_POLL &&
+	    nr != NR_PPOLL && nr != NR_SELECT && nr != NR_PSELECT6 && nr != NR_IO_URING_ENTER)
 		return 0;
 	slot = current_looper(&index);
 	if (!slot || slot->detector != LOOPER_BY_SYSCALL)
 		return 0;
+	if (!wait_of_call(nr, PT_REGS_PARM1_CORE_SYSCALL(registers),
+			  PT_REGS_PARM2_CORE_SYSCALL(registers),
+			  PT_REGS_PARM3_CORE_SYSCALL(registers),
+			  PT_REGS_PARM4_CORE_SYSCALL(registers), &wait))
+		return 0;
+	wait.stack = PT_REGS_SP_CORE(registers);
+	wait.way = LOOPER_WAY_CALL;
+	looper_begin(slot);
 	now_ns = bpf_ktime_get_ns();
-	looper_came(slot, index, (struct task_struct *)bpf_get_current_task(), now_ns);
-	book_unseen_wait(slot, (struct task_struct *)bpf_get_current_task());
-	looper_enter_wait(slot, index, (struct task_struct *)bpf_get_current_task(),
-			  (__s32)PT_REGS_PARM1_CORE_SYSCALL(registers), now_ns, 0);
-	looper_leave_wait(slot, index, (struct task_struct *)bpf_get_current_task(), now_ns, false);
+	looper_came(slot, index, task, now_ns);
+	book_unseen_wait(slot, task);
+	looper_enter_wait(slot, index, task, &wait, now_ns, 0, LOOPER_SEEN_BY_SWITCH);
+	slot->called = 1;
+	slot->called_own = slot->waiting_own;
+	looper_leave_wait(slot, index, task, now_ns, false);
+	looper_end(slot);
+	looper_wake(slot, index);
 	return 0;
 }
 
@@ -131,6 +194,19 @@ static __always_inline bool in_interrupt(bool direct)
 #endif
 }
 
+static __always_inline bool is_own(__u32 tgid)
+{
+	__u32 zero = 0;
+	struct looper_own *own = bpf_map_lookup_elem(&looper_own, &zero);
+
+	if (!own)
+		return false;
+	for (int i = 0; i < LOOPER_OWN_PROCESSES; i++)
+		if (own->tgids[i] == tgid)
+			return true;
+	return false;
+}
+
 /* In the waker's context. */
 static __always_inline int on_waking(struct task_struct *task, bool direct)
 {
@@ -138,17 +214,18 @@ static __always_inline int on_waking(struct task_struct *task, bool direct)
 	struct looper_slot *slot;
 	__u64 ids;
 
-	if (tid != (__u32)TASK_FIELD(direct, task, tgid))
+	if (!any_thread && tid != (__u32)TASK_FIELD(direct, task, tgid))
 		return 0;
 	slot = looper_find(tid);
 	if (!slot || slot->on_cpu)
 		return 0;
-	if (in_interrupt(direct)) {
+	ids = bpf_get_current_pid_tgid();
+	/* The recorder's own doing (a stop, a probe) is nobody's in the target. */
+	if (in_interrupt(direct) || is_own(ids >> 32)) {
 		slot->waker_tid = 0;
 		slot->woken_ns = bpf_ktime_get_ns();
 		return 0;
 	}
-	ids = bpf_get_current_pid_tgid();
 	slot->waker_tid = (__u32)ids;
 	slot->waker_tgid = ids >> 32;
 	bpf_get_current_comm(slot->waker_comm, LOOPER_COMM_LEN);
@@ -175,7 +252,7 @@ static __always_inline int on_wakeup(struct task_struct *task, bool direct)
 	struct looper_slot *slot;
 	struct cpu_slot *place;
 
-	if (tid != (__u32)TASK_FIELD(direct, task, tgid))
+	if (!any_thread && tid != (__u32)TASK_FIELD(direct, task, tgid))
 		return 0;
 	index = bpf_map_lookup_elem(&looper_watched, &tid);
 	slot = index ? bpf_map_lookup_elem(&looper_slots, index) : NULL;
@@ -202,4 +279,51 @@ SEC("?raw_tp/sched_wakeup")
 int looper_wakeup_raw(struct bpf_raw_tracepoint_args *ctx)
 {
 	return on_wakeup((struct task_struct *)ctx->args[0], false);
+}
+
+/* Another program now: its stack, its descriptors and its loop are others. What was a period is
+ * none. In the execve itself, so the slot is not amid another program of this thread's. */
+static __always_inline int on_exec(struct task_struct *task, bool direct)
+{
+	__u32 tid = TASK_FIELD(direct, task, pid), *index;
+	struct looper_slot *slot;
+	__u64 now_ns;
+
+	index = bpf_map_lookup_elem(&looper_watched, &tid);
+	slot = index ? bpf_map_lookup_elem(&looper_slots, index) : NULL;
+	if (!slot)
+		return 0;
+	looper_begin(slot);
+	now_ns = bpf_ktime_get_ns();
+	slot->loop_kind = LOOPER_WAIT_NONE;
+	slot->loop_fd = -1;
+	slot->loop_waits = 0;
+	slot->loop_stack[LOOPER_WAY_PROBE] = slot->loop_stack[LOOPER_WAY_CALL] = 0;
+	slot->loop_how = LOOPER_LOOP_EXEC;
+	slot->loop_changes++;
+	slot->waiting_kind = LOOPER_WAIT_NONE;
+	slot->waiting_fd = -1;
+	slot->waiting_seen_by = LOOPER_SEEN_NOT;
+	slot->waiting_own = 0;
+	slot->called = 0;
+	forget_nested(slot);
+	for (int i = 0; i < LOOPER_PROBED_RETURNS; i++)
+		slot->probed_return[i] = 0;
+	tell_loop(slot, *index, now_ns);
+	slot->loop_how = LOOPER_LOOP_CANDIDATE;
+	start_period(slot, task, now_ns, false);
+	looper_end(slot);
+	return 0;
+}
+
+SEC("?tp_btf/sched_process_exec")
+int looper_exec_btf(__u64 *ctx)
+{
+	return on_exec((struct task_struct *)ctx[0], true);
+}
+
+SEC("?raw_tp/sched_process_exec")
+int looper_exec_raw(struct bpf_raw_tracepoint_args *ctx)
+{
+	return on_exec((struct task_struct *)ctx->args[0], false);
 }

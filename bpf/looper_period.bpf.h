@@ -1,37 +1,27 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The state machine of a main thread: it enters the wait on its looper's own epoll, it leaves it.
- */
+/* The state machine of a watched thread: it enters the wait of its loop, it leaves it. */
 #pragma once
 #include <bpf/bpf_core_read.h>
 #include "abi/sched.h"
 #include "compat.bpf.h"
-#include "looper_maps.bpf.h"
+#include "looper_wait.bpf.h"
+#include "order.bpf.h"
 
-/* asm/unistd.h; arm64 has no epoll_wait */
-#ifdef __TARGET_ARCH_x86
-#define NR_EPOLL_WAIT  232
-#define NR_EPOLL_PWAIT 281
-#else
-#define NR_EPOLL_WAIT  22
-#define NR_EPOLL_PWAIT 22
-#endif
-#define NR_EPOLL_PWAIT2 441
-
-static __always_inline bool is_epoll_wait(__s64 nr)
-{
-	return nr == NR_EPOLL_WAIT || nr == NR_EPOLL_PWAIT || nr == NR_EPOLL_PWAIT2;
-}
-
-/* Programs for one thread never run at the same time, but the switch program may come in the middle
- * of a uprobe's: each adds one before and one behind. */
 static __always_inline void looper_begin(struct looper_slot *slot)
 {
-	*(volatile __u32 *)&slot->begun += 1;
+	fetch_add(&slot->begun, 1);
 }
 
 static __always_inline void looper_end(struct looper_slot *slot)
 {
-	*(volatile __u32 *)&slot->ended += 1;
+	fetch_add(&slot->ended, 1);
+}
+
+/* A program for this slot is in the middle: only a uprobe program of the thread itself can be,
+ * which was preempted there (preemptible since 8c7dcb84e3b7, 6.0). */
+static __always_inline bool looper_is_amid(const struct looper_slot *slot)
+{
+	return *(volatile __u32 *)&slot->begun != *(volatile __u32 *)&slot->ended;
 }
 
 /* It waits for a CPU now: who runs there runs in its place. More than there is room for go untold.
@@ -70,16 +60,20 @@ static __always_inline void looper_report(struct looper_slot *slot, __u32 index,
 	struct looper_period_event *event = bpf_ringbuf_reserve(&looper_events, sizeof(*event), 0);
 
 	if (!event) {
-		loss_add(&looper_losses, LOOPER_LOSS_EVENT_RING_FULL, 1);
+		looper_loss(LOOPER_LOSS_EVENT_RING_FULL);
 		return;
 	}
 	looper_fill_head(&event->head, LOOPER_EVENT_PERIOD, index, slot);
 	event->head.begin_ns = slot->busy_since_ns;
 	event->head.end_ns = now_ns;
-	if (slot->detector == LOOPER_BY_SWITCH || (slot->flags & LOOPER_SLOT_MERGED))
+	if (slot->detector == LOOPER_BY_SWITCH || slot->merged)
 		flags |= LOOPER_EVENT_MERGED;
+	if (!looper_is_loop(slot))
+		flags |= LOOPER_EVENT_UNKNOWN_LOOP;
 	event->flags = flags;
-	event->epfd = slot->epfd;
+	event->loop_kind = slot->loop_kind;
+	event->loop_fd = slot->loop_fd;
+	event->reserved = 0;
 	event->cpu_ns = looper_cpu_ns(slot, now_ns) - slot->begin_cpu_ns;
 	event->faults_minor = BPF_CORE_READ(task, min_flt) - slot->begin_faults_minor;
 	event->faults_major = BPF_CORE_READ(task, maj_flt) - slot->begin_faults_major;
@@ -95,12 +89,13 @@ static __always_inline void looper_close(struct looper_slot *slot, __u32 index,
 {
 	__u64 since_ns = slot->busy_since_ns;
 
-	/* What it was stopped for is no block. */
-	if (since_ns && !(slot->flags & LOOPER_SLOT_DISCARD) &&
+	/* A main thread that never waits in a loop has no periods, and its end is no block's. What
+	 * the thread was stopped for is no block either. */
+	if (since_ns && slot->loop_kind != LOOPER_WAIT_NONE && slot->discarded != slot->periods &&
 	    now_ns - since_ns >= slot->block_ns + slot->sums.stopped_ns)
 		looper_report(slot, index, task, now_ns, flags);
 	slot->busy_since_ns = 0;
-	slot->flags &= ~(LOOPER_SLOT_DISCARD | LOOPER_SLOT_MERGED);
+	slot->merged = 0;
 }
 
 /* About to wait: if it was preempted since it came, and no switch was shown, the kernel's sum says
@@ -114,67 +109,92 @@ static __always_inline void book_unseen_wait(struct looper_slot *slot, struct ta
 	if (!slot->on_cpu || !slot->busy_since_ns || switches <= slot->out_switches)
 		return;
 	delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
-	looper_begin(slot);
-	loss_add(&looper_losses, LOOPER_LOSS_MISSED_SWITCH, 1);
+	looper_loss(LOOPER_LOSS_MISSED_SWITCH);
 	if (delay_ns > slot->out_delay_ns)
 		slot->sums.runnable_ns += delay_ns - slot->out_delay_ns;
 	slot->out_delay_ns = delay_ns;
 	slot->out_switches = switches;
-	looper_end(slot);
 }
 
+/* All of these are called between looper_begin and looper_end. */
+
+/* It begins to wait. seen_by says who sees the end of the wait. */
 static __always_inline void looper_enter_wait(struct looper_slot *slot, __u32 index,
-					      struct task_struct *task, __s32 epfd, __u64 now_ns,
-					      __u32 flags)
+					      struct task_struct *task, const struct wait *wait,
+					      __u64 now_ns, __u32 flags, __u32 seen_by)
 {
-	looper_begin(slot);
-	/* The first one that it waits on; the reader puts it right if that fd goes away. */
-	if (slot->epfd < 0)
-		slot->epfd = epfd;
-	slot->polling = epfd;
-	if (epfd == slot->epfd) {
+	int place;
+
+	slot->waiting_kind = wait->kind;
+	slot->waiting_fd = wait->fd;
+	slot->waiting_stack[wait->way] = wait->stack;
+	slot->waiting_stack[wait->way ^ 1] = 0;
+	slot->waiting_seen_by = seen_by;
+	place = looper_place(index, wait->stack, wait->way, now_ns);
+	slot->waiting_own = place != PLACE_NESTED;
+	if (place == PLACE_OWN)
 		looper_close(slot, index, task, now_ns, flags);
-	} else {
-		/* A nested loop on another fd: the message that runs it goes on. */
-		slot->other_epfd = epfd;
-		slot->other_waits++;
-	}
-	looper_end(slot);
+	else if (place == PLACE_ADOPTED)
+		slot->busy_since_ns = slot->merged = 0;
 }
 
+static __always_inline void start_period(struct looper_slot *slot, struct task_struct *task,
+					 __u64 now_ns, bool by_switch)
+{
+	slot->busy_since_ns = now_ns;
+	slot->periods++;
+	slot->begin_cpu_ns = looper_cpu_ns(slot, now_ns);
+	slot->begin_faults_minor = BPF_CORE_READ(task, min_flt);
+	slot->begin_faults_major = BPF_CORE_READ(task, maj_flt);
+	__builtin_memset(&slot->sums, 0, sizeof(slot->sums));
+	slot->preempted_other_ns = 0;
+	slot->spells_told = 0;
+	/* A row with ns 0 is free, whoever stands in it. */
+	for (int i = 0; i < LOOPER_PREEMPTORS; i++)
+		slot->preemptors[i].ns = 0;
+	slot->merged = by_switch;
+}
+
+/* Its wait is over. by_switch: the switch program alone saw it, so that messages without a sleep
+ * between them are one period. */
 static __always_inline void looper_leave_wait(struct looper_slot *slot, __u32 index,
 					      struct task_struct *task, __u64 now_ns,
 					      bool by_switch)
 {
-	bool own = slot->polling == slot->epfd;
+	bool own = slot->waiting_own;
 
-	looper_begin(slot);
-	slot->polling = -1;
-	if (own) {
-		slot->busy_since_ns = now_ns;
-		slot->periods++;
-		slot->begin_cpu_ns = looper_cpu_ns(slot, now_ns);
-		slot->begin_faults_minor = BPF_CORE_READ(task, min_flt);
-		slot->begin_faults_major = BPF_CORE_READ(task, maj_flt);
-		__builtin_memset(&slot->sums, 0, sizeof(slot->sums));
-		slot->preempted_other_ns = 0;
-		/* A row with ns 0 is free, whoever stands in it. */
-		for (int i = 0; i < LOOPER_PREEMPTORS; i++)
-			slot->preemptors[i].ns = 0;
-		if (by_switch)
-			slot->flags |= LOOPER_SLOT_MERGED;
+	/* User space saw, while the thread waited, that the loop it was in is gone. */
+	if (!own && slot->waiting_kind && slot->loop_closed == slot->loop_changes + 1 &&
+	    slot->waiting_kind == slot->nested_kind) {
+		nested_becomes_loop(slot, LOOPER_LOOP_CLOSED);
+		tell_loop(slot, index, now_ns);
+		own = true;
 	}
-	looper_end(slot);
-	if (own && (slot->flags & LOOPER_SLOT_PARKED)) {
-		struct looper_event *event = bpf_ringbuf_reserve(&looper_events, sizeof(*event), 0);
+	slot->waiting_kind = LOOPER_WAIT_NONE;
+	slot->waiting_fd = -1;
+	slot->waiting_seen_by = LOOPER_SEEN_NOT;
+	slot->waiting_own = 0;
+	if (own)
+		start_period(slot, task, now_ns, by_switch);
+}
 
-		slot->flags &= ~LOOPER_SLOT_PARKED;
-		if (!event)
-			return; /* the reader looks by itself too, only later */
-		looper_fill_head(event, LOOPER_EVENT_BUSY, index, slot);
-		event->begin_ns = event->end_ns = now_ns;
-		bpf_ringbuf_submit(event, 0);
+/* A parked thread works again: whoever samples is woken. Behind looper_end, which orders the load
+ * of parked behind the store of busy_since_ns. */
+static __always_inline void looper_wake(struct looper_slot *slot, __u32 index)
+{
+	struct looper_event *event;
+
+	if (!*(volatile __u32 *)&slot->parked || !slot->busy_since_ns)
+		return;
+	slot->parked = 0;
+	event = bpf_ringbuf_reserve(&looper_wakes, sizeof(*event), 0);
+	if (!event) {
+		looper_loss(LOOPER_LOSS_EVENT_RING_FULL);
+		return;
 	}
+	looper_fill_head(event, LOOPER_EVENT_BUSY, index, slot);
+	event->begin_ns = event->end_ns = slot->busy_since_ns;
+	bpf_ringbuf_submit(event, 0);
 }
 
 /* Off the CPU from slot->off_ns until now_ns, of which wait_ns on a run queue at the end. */
@@ -214,9 +234,11 @@ static __always_inline void book_spell(struct looper_slot *slot, __u32 index, __
 	slot->sums.reason_ns[reason] += rest_ns;
 	if (!slot->busy_since_ns || off_ns < LOOPER_SPELL_NS)
 		return;
+	if (slot->spells_told++ >= LOOPER_UNKNOWN_SPELLS && !looper_is_loop(slot))
+		return;
 	event = bpf_ringbuf_reserve(&looper_events, sizeof(*event), 0);
 	if (!event) {
-		loss_add(&looper_losses, LOOPER_LOSS_EVENT_RING_FULL, 1);
+		looper_loss(LOOPER_LOSS_EVENT_RING_FULL);
 		return;
 	}
 	looper_fill_head(&event->head, LOOPER_EVENT_SPELL, index, slot);
@@ -240,11 +262,10 @@ static __always_inline void book_spell(struct looper_slot *slot, __u32 index, __
 }
 
 /* The thread itself is here, so it is on a CPU; if its switch-in was not shown, that is made good.
- */
+ * The stash is the switch program's alone; its reader compares the kernel's count of arrivals. */
 static __always_inline void looper_came(struct looper_slot *slot, __u32 index,
 					struct task_struct *task, __u64 now_ns)
 {
-	struct looper_registers *stash;
 	__u64 ran_ns, delay_ns, in_ns;
 
 	if (slot->on_cpu)
@@ -252,8 +273,7 @@ static __always_inline void looper_came(struct looper_slot *slot, __u32 index,
 	ran_ns = BPF_CORE_READ(task, se.sum_exec_runtime) - slot->out_cpu_ns;
 	delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
 	in_ns = now_ns > ran_ns ? now_ns - ran_ns : 0;
-	looper_begin(slot);
-	loss_add(&looper_losses, LOOPER_LOSS_MISSED_SWITCH, 1);
+	looper_loss(LOOPER_LOSS_MISSED_SWITCH);
 	if (slot->off_ns && in_ns > slot->off_ns)
 		book_spell(slot, index, in_ns, delay_ns - slot->out_delay_ns);
 	slot->on_cpu = 1;
@@ -262,12 +282,6 @@ static __always_inline void looper_came(struct looper_slot *slot, __u32 index,
 	slot->out_delay_ns = delay_ns;
 	slot->out_switches = BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
 	slot->waiting = 0;
-	stash = bpf_map_lookup_elem(&looper_stash, &index);
-	if (stash && stash->sequence && !(stash->sequence & 1))
-		__sync_fetch_and_add(&stash->sequence, 1);
-	looper_end(slot);
-	if ((slot->flags & LOOPER_SLOT_BY_SWITCH) && slot->polling >= 0) {
-		slot->flags &= ~LOOPER_SLOT_BY_SWITCH;
+	if (slot->waiting_seen_by == LOOPER_SEEN_BY_SWITCH)
 		looper_leave_wait(slot, index, task, in_ns, slot->detector != LOOPER_BY_SYSCALL);
-	}
 }

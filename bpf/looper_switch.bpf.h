@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What the switch program does for watched main threads: spells off the CPU by state and reason,
+/* What the switch program does for watched threads: spells off the CPU by state and reason,
  * the registers at switch-out, who ran in their place. */
 #pragma once
 #include <bpf/bpf_tracing.h>
@@ -21,15 +21,21 @@ struct task_struct___since_6_18 {
 #define REGISTER_WORDS       21
 #define WORD_ARGUMENT_0      14
 #define WORD_ARGUMENT_1      13
+#define WORD_ARGUMENT_2      12
+#define WORD_ARGUMENT_3      7
 #define WORD_SYSCALL         15
 #define WORD_PROGRAM_COUNTER 16
+#define WORD_STACK_POINTER   19
 #define USER_CS_COMPAT       0x23
 #else
 #define REGISTER_WORDS       36
 #define WORD_ARGUMENT_0      34 /* orig_x0 */
 #define WORD_ARGUMENT_1      1
+#define WORD_ARGUMENT_2      2
+#define WORD_ARGUMENT_3      3
 #define WORD_SYSCALL         35
 #define WORD_PROGRAM_COUNTER 32
+#define WORD_STACK_POINTER   31
 #endif
 
 static __always_inline void *task_registers(struct task_struct *task, bool direct)
@@ -82,11 +88,11 @@ static __always_inline void book_unseen(struct looper_slot *slot, __u32 index, _
 	__u64 ran_ns = cpu_ns - slot->in_cpu_ns, passed_ns = now_ns - slot->in_ns;
 	__u64 before_ns = slot->sums.reason_ns[LOOPER_REASON_UNSEEN];
 
-	loss_add(&looper_losses, LOOPER_LOSS_MISSED_SWITCH, 1);
+	looper_loss(LOOPER_LOSS_MISSED_SWITCH);
 	if (passed_ns <= ran_ns)
 		return;
 	/* It was on a run queue when the watch began, so on_cpu was a guess, and the part of its
-	 * wait that lies before was taken for sleep (start_period in blocks_watch.c). */
+	 * wait that lies before was taken for sleep (looper_slot_fill). */
 	if (!slot->spell && wait_ns > passed_ns - ran_ns) {
 		if (before_ns > wait_ns - (passed_ns - ran_ns))
 			before_ns = wait_ns - (passed_ns - ran_ns);
@@ -109,50 +115,118 @@ struct looper_switch {
 	__u64 now_ns;
 };
 
-static __always_inline void store_registers(struct looper_slot *slot, struct task_struct *prev,
+/* Even: the words are to be believed. Only the switch program writes it, for a thread that is on
+ * this CPU: so it is read without more ado. */
+static __always_inline void make_odd(struct looper_registers *stash)
+{
+	if (!(stash->sequence & 1))
+		fetch_add(&stash->sequence, 1);
+}
+
+/* True: the stash has the registers of prev. */
+static __always_inline bool store_registers(struct looper_slot *slot, struct task_struct *prev,
 					    const struct looper_switch *at, bool direct)
 {
 	struct looper_registers *stash = bpf_map_lookup_elem(&looper_stash, &at->index);
 	void *registers = task_registers(prev, direct);
 
-	slot->syscall_nr = -1;
 	if (!stash)
-		return;
+		return false;
 	/* Odd already, unless its coming was not seen. */
-	if (!(stash->sequence & 1))
-		__sync_fetch_and_add(&stash->sequence, 1);
+	make_odd(stash);
 	if (bpf_probe_read_kernel(stash->words, REGISTER_WORDS * 8, registers))
+		return false;
+#ifndef __TARGET_ARCH_x86
+	stash->words[WORD_SYSCALL] = (__s64)(__s32)stash->words[WORD_SYSCALL];
+#endif
+	stash->switched_out_mono_ns = at->now_ns;
+	stash->tid = slot->tid;
+	stash->tgid = slot->tgid;
+	fetch_add(&stash->sequence, 1);
+	return true;
+}
+
+/* Which system call the thread sleeps in, from its registers. A timed wait that a stop or the
+ * freezer interrupted goes on as restart_syscall, with the arguments of the one that is meant. */
+static __always_inline void take_call(struct looper_slot *slot, const struct looper_switch *at)
+{
+	struct looper_registers *stash = bpf_map_lookup_elem(&looper_stash, &at->index);
+	__s32 before = slot->syscall_nr, nr = -1;
+
+	if (!stash)
 		return;
 #ifdef __TARGET_ARCH_x86
 	if (stash->words[17] != USER_CS_COMPAT)
-		slot->syscall_nr = (__s32)stash->words[WORD_SYSCALL];
-#else
-	stash->words[WORD_SYSCALL] = (__s64)(__s32)stash->words[WORD_SYSCALL];
-	slot->syscall_nr = (__s32)stash->words[WORD_SYSCALL];
 #endif
+		nr = (__s32)stash->words[WORD_SYSCALL];
+	slot->syscall_nr = nr;
+	if (nr == NR_RESTART_SYSCALL && slot->last_nr >= 0)
+		slot->syscall_nr = slot->last_nr;
+	else if (nr >= 0)
+		slot->last_nr = nr;
+	else if (before >= 0)
+		slot->last_nr = before;
 	slot->arguments[0] = stash->words[WORD_ARGUMENT_0];
 	slot->arguments[1] = stash->words[WORD_ARGUMENT_1];
+	slot->arguments[2] = stash->words[WORD_ARGUMENT_2];
+	slot->arguments[3] = stash->words[WORD_ARGUMENT_3];
 	slot->program_counter = stash->words[WORD_PROGRAM_COUNTER];
-	stash->switched_out_mono_ns = at->now_ns;
-	stash->tid = slot->tid;
-	stash->tgid = slot->tid; /* main threads only */
-	__sync_fetch_and_add(&stash->sequence, 1);
+	slot->stack_pointer = stash->words[WORD_STACK_POINTER];
 }
 
-/* The wait was seen by the switch: the only way of the switch detector, the net of the others. */
+static __always_inline bool is_probed(const struct looper_slot *slot)
+{
+	for (int i = 0; i < LOOPER_PROBED_RETURNS; i++)
+		if (slot->probed_return[i] && slot->probed_return[i] == slot->program_counter)
+			return true;
+	return false;
+}
+
+/* The thread goes to sleep in a system call: is it a wait that no probe and no sys_enter told of?
+ * (The only way of the switch detector, the net of the others.) */
 static __always_inline void enter_by_switch(struct looper_slot *slot, struct task_struct *prev,
 					    const struct looper_switch *at)
 {
-	__s32 epfd = (__s32)slot->arguments[0];
+	struct wait wait;
+	bool is_wait;
 
-	if (!is_epoll_wait(slot->syscall_nr) || at->state != OFF_CPU_SLEEPING ||
-	    slot->polling == epfd)
+	/* A page fault in the stub, on the way to or from the call, is neither. */
+	if (at->state != OFF_CPU_SLEEPING || slot->syscall_nr < 0)
 		return;
-	if (slot->detector == LOOPER_BY_UPROBE)
-		loss_add(&looper_losses, LOOPER_LOSS_MISSED_ENTRY, 1);
-	looper_enter_wait(slot, at->index, prev, epfd, at->now_ns,
-			  slot->detector == LOOPER_BY_SYSCALL ? 0 : LOOPER_EVENT_MERGED);
-	slot->flags |= LOOPER_SLOT_BY_SWITCH;
+	is_wait = wait_of_call(slot->syscall_nr, slot->arguments[0], slot->arguments[1],
+			       slot->arguments[2], slot->arguments[3], &wait);
+	wait.stack = slot->stack_pointer;
+	wait.way = LOOPER_WAY_CALL;
+	if (slot->waiting_kind && is_wait && slot->waiting_kind == wait.kind &&
+	    slot->waiting_fd == wait.fd) {
+		/* It is the one that was seen to begin; its depth is known in both ways now. */
+		slot->waiting_stack[LOOPER_WAY_CALL] = wait.stack;
+		if (slot->waiting_own)
+			slot->loop_stack[LOOPER_WAY_CALL] = wait.stack;
+		return;
+	}
+	if (slot->waiting_kind) {
+		/* Its end was not seen: a signal handler runs, or it was left by a long jump. */
+		looper_loss(LOOPER_LOSS_MISSED_EXIT);
+		looper_leave_wait(slot, at->index, prev, slot->in_ns, true);
+	}
+	if (!is_wait)
+		return;
+	if (slot->called) {
+		/* sys_enter counted this one. */
+		slot->waiting_kind = wait.kind;
+		slot->waiting_fd = wait.fd;
+		slot->waiting_stack[LOOPER_WAY_CALL] = wait.stack;
+		slot->waiting_seen_by = LOOPER_SEEN_BY_SWITCH;
+		slot->waiting_own = slot->called_own;
+		if (slot->called_own)
+			looper_close(slot, at->index, prev, at->now_ns, 0);
+		return;
+	}
+	if (slot->detector == LOOPER_BY_UPROBE && is_probed(slot))
+		looper_loss(LOOPER_LOSS_MISSED_ENTRY);
+	looper_enter_wait(slot, at->index, prev, &wait, at->now_ns, LOOPER_EVENT_MERGED,
+			  LOOPER_SEEN_BY_SWITCH);
 }
 
 static __always_inline void looper_switch_out(struct looper_slot *slot, struct task_struct *prev,
@@ -163,27 +237,31 @@ static __always_inline void looper_switch_out(struct looper_slot *slot, struct t
 	__u64 delay_ns = TASK_FIELD(direct, prev, sched_info.run_delay);
 	__u64 switches = TASK_FIELD(direct, prev, nvcsw) + TASK_FIELD(direct, prev, nivcsw);
 
+	bool stored;
+
+	/* These are the switch program's alone, so they are kept amid a probe's program too. */
+	slot->out_arrivals = TASK_FIELD(direct, prev, sched_info.pcount);
+	stored = store_registers(slot, prev, at, direct);
+	if (looper_is_amid(slot))
+		return;
 	looper_begin(slot);
-	if (is_frozen(prev, at->state_bits)) {
+	if (is_frozen(prev, at->state_bits))
 		at->state = OFF_CPU_STOPPED;
-	}
 	if (!slot->on_cpu && slot->off_ns) {
 		/* Its coming was not shown. It came when its time began to count. */
 		__u64 ran_ns = cpu_ns - slot->out_cpu_ns;
 		__u64 in_ns = at->now_ns > ran_ns ? at->now_ns - ran_ns : 0;
 
-		loss_add(&looper_losses, LOOPER_LOSS_MISSED_SWITCH, 1);
+		looper_loss(LOOPER_LOSS_MISSED_SWITCH);
 		if (in_ns > slot->off_ns)
 			book_spell(slot, at->index, in_ns, delay_ns - slot->out_delay_ns);
 		slot->on_cpu = 1;
 		slot->in_ns = in_ns;
 		slot->in_cpu_ns = slot->out_cpu_ns;
 		/* And so was its leaving the wait, which the switch alone tells. */
-		if ((slot->flags & LOOPER_SLOT_BY_SWITCH) && slot->polling >= 0) {
-			slot->flags &= ~LOOPER_SLOT_BY_SWITCH;
+		if (slot->waiting_seen_by == LOOPER_SEEN_BY_SWITCH)
 			looper_leave_wait(slot, at->index, prev, in_ns,
 					  slot->detector != LOOPER_BY_SYSCALL);
-		}
 	} else if (slot->on_cpu && switches > slot->out_switches + 1) {
 		book_unseen(slot, at->index, at->now_ns, cpu_ns, delay_ns - slot->out_delay_ns);
 	}
@@ -194,25 +272,27 @@ static __always_inline void looper_switch_out(struct looper_slot *slot, struct t
 	slot->out_cpu_ns = cpu_ns;
 	slot->out_delay_ns = delay_ns;
 	slot->out_switches = switches;
-	slot->out_arrivals = TASK_FIELD(direct, prev, sched_info.pcount);
 	slot->woken_ns = 0;
 	slot->spell++;
-	store_registers(slot, prev, at, direct);
+	if (stored)
+		take_call(slot, at);
+	else
+		slot->syscall_nr = -1;
 	slot->reason = spell_reason(slot, prev, at->state);
 	if (at->state == OFF_CPU_STOPPED && is_frozen(prev, at->state_bits))
 		slot->reason = LOOPER_REASON_FROZEN;
 	slot->waiting = 0;
 	if (at->state == OFF_CPU_RUNNABLE)
 		looper_wait_for(slot, cpu, cpu_id, at->index, at->now_ns);
-	looper_end(slot);
 	if (at->state == OFF_CPU_DEAD) {
-		looper_begin(slot);
 		looper_close(slot, at->index, prev, at->now_ns, LOOPER_EVENT_EXITED);
-		slot->flags |= LOOPER_SLOT_DEAD;
-		looper_end(slot);
-		return;
+		slot->dead = 1;
+	} else {
+		enter_by_switch(slot, prev, at);
 	}
-	enter_by_switch(slot, prev, at);
+	slot->called = 0;
+	looper_end(slot);
+	looper_wake(slot, at->index);
 }
 
 /* What next waited on run queues since the switch-out: the sum so far, and the present wait, which
@@ -232,15 +312,23 @@ static __always_inline __u64 queue_wait(struct looper_slot *slot, struct task_st
 static __always_inline void find_unseen_wait(struct looper_slot *slot, __u32 index,
 					     struct task_struct *next, __u64 now_ns, bool direct)
 {
-	__u64 *words = task_registers(next, direct), nr = 0, epfd = 0;
+	__u64 *words = task_registers(next, direct), nr = 0, arguments[4] = {};
+	struct wait wait;
 
-	if (slot->detector == LOOPER_BY_UPROBE || slot->off_ns >= now_ns)
+	if (slot->waiting_kind || slot->off_ns >= now_ns)
 		return;
+	wait.stack = 0;
 	bpf_probe_read_kernel(&nr, sizeof(nr), words + WORD_SYSCALL);
-	bpf_probe_read_kernel(&epfd, sizeof(epfd), words + WORD_ARGUMENT_0);
-	if (!is_epoll_wait((__s32)nr) || (__s32)epfd != slot->epfd)
+	bpf_probe_read_kernel(&arguments[0], 8, words + WORD_ARGUMENT_0);
+	bpf_probe_read_kernel(&arguments[1], 8, words + WORD_ARGUMENT_1);
+	bpf_probe_read_kernel(&arguments[2], 8, words + WORD_ARGUMENT_2);
+	bpf_probe_read_kernel(&arguments[3], 8, words + WORD_ARGUMENT_3);
+	bpf_probe_read_kernel(&wait.stack, 8, words + WORD_STACK_POINTER);
+	if (!wait_of_call((__s32)nr, arguments[0], arguments[1], arguments[2], arguments[3], &wait))
 		return;
-	looper_enter_wait(slot, index, next, (__s32)epfd, slot->off_ns, LOOPER_EVENT_MERGED);
+	wait.way = LOOPER_WAY_CALL;
+	looper_enter_wait(slot, index, next, &wait, slot->off_ns, LOOPER_EVENT_MERGED,
+			  LOOPER_SEEN_BY_SWITCH);
 	looper_leave_wait(slot, index, next, now_ns, slot->detector != LOOPER_BY_SYSCALL);
 }
 
@@ -253,13 +341,14 @@ static __always_inline void looper_switch_in(struct looper_slot *slot, struct ta
 	struct looper_registers *stash = bpf_map_lookup_elem(&looper_stash, &index);
 	bool slept_in_wait;
 
-	looper_begin(slot);
-	if (stash && !(stash->sequence & 1) && stash->sequence)
-		__sync_fetch_and_add(&stash->sequence, 1);
-	else if (stash && !stash->sequence)
+	if (stash && !stash->sequence)
 		stash->sequence = 1;
-	slept_in_wait =
-		!slot->on_cpu && (slot->flags & LOOPER_SLOT_BY_SWITCH) && slot->polling >= 0;
+	else if (stash)
+		make_odd(stash);
+	if (looper_is_amid(slot))
+		return;
+	looper_begin(slot);
+	slept_in_wait = !slot->on_cpu && slot->waiting_seen_by == LOOPER_SEEN_BY_SWITCH;
 	if (slot->on_cpu && slot->in_ns) {
 		book_unseen(slot, index, now_ns, cpu_ns, wait_ns);
 		find_unseen_wait(slot, index, next, now_ns, direct);
@@ -272,13 +361,13 @@ static __always_inline void looper_switch_in(struct looper_slot *slot, struct ta
 	slot->out_delay_ns += wait_ns;
 	slot->out_switches = TASK_FIELD(direct, next, nvcsw) + TASK_FIELD(direct, next, nivcsw);
 	slot->waiting = 0;
-	slot->flags &= ~LOOPER_SLOT_BY_SWITCH;
 	for (int i = 0; i < SCHED_MAX_WAITERS; i++)
 		if (cpu->waiters[i] == index + 1)
 			cpu->waiters[i] = 0;
-	looper_end(slot);
 	if (slept_in_wait)
 		looper_leave_wait(slot, index, next, now_ns, slot->detector != LOOPER_BY_SYSCALL);
+	looper_end(slot);
+	looper_wake(slot, index);
 }
 
 /* Few rows for many tasks: a new one takes the place of the lightest, whose time goes to the

@@ -3,6 +3,8 @@
 #pragma once
 #include "sched_maps.bpf.h"
 #include "compat.bpf.h"
+#include "order.bpf.h"
+#include "sched_state.bpf.h"
 
 static __always_inline void book_overflow(__u32 uid, __u64 cpu_ns, __u32 reason)
 {
@@ -49,21 +51,6 @@ static __always_inline void mark_group(__u32 tid)
 {
 	if (!use_hash)
 		group_epochs[(tid >> SCHED_GROUP_SHIFT) & (SCHED_GROUPS - 1)] = read_epoch;
-}
-
-static __always_inline __u32 off_state_of(__u32 state, bool preempted)
-{
-	if (preempted || state == 0)
-		return OFF_CPU_RUNNABLE;
-	if (state & TASK_DEAD_BIT)
-		return OFF_CPU_DEAD;
-	if (state & (TASK_STOPPED_BIT | TASK_TRACED_BIT | TASK_PARKED_BIT | TASK_FROZEN_BIT))
-		return OFF_CPU_STOPPED;
-	/* TASK_IDLE is how kernel threads sleep without counting as load. */
-	if ((state & (TASK_UNINTERRUPTIBLE_BIT | TASK_RTLOCK_WAIT_BIT)) &&
-	    !(state & TASK_NOLOAD_BIT))
-		return OFF_CPU_UNINTERRUPTIBLE;
-	return OFF_CPU_SLEEPING;
 }
 
 /* Sleep is what remains of a task's life; only the other ways to be off the CPU are timed. */

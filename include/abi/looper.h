@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What bpf/looper.bpf.c and user space both read. Fixed width, sizes asserted, no pointers. */
+/* What bpf/looper.bpf.c and user space both read. Fixed width, sizes asserted, no pointers.
+ *
+ * Order. Words that a program and a reader share without a lock are ordered by the writer with an
+ * atomic add that fetches the old value (BPF_ADD | BPF_FETCH): x86 makes "lock xadd" of it, arm64
+ * "ldaddal" or "ldxr, stlxr, dmb ish" (arch/arm64/net/bpf_jit_comp.c; 1902472b4fa9, 5.18). Without
+ * the fetch arm64 makes "stadd" or "ldxr, stxr" of it, which order nothing. Kernels that refuse the
+ * fetch get the same programs without it (kernel/atomics.h), and their readers read twice. */
 #pragma once
 #ifndef __VMLINUX_H__
 #include <linux/types.h>
+#include <stdbool.h>
 #endif
 
 /* User registers of a watched thread as they lay in pt_regs when it left its CPU, in the kernel's
@@ -12,10 +19,14 @@
  *   arm64:  the 34 words of struct user_pt_regs (x0..x30 sp pc pstate), then orig_x0 and
  *           syscallno (as a signed number) of struct pt_regs
  * sequence: 0 never written; odd: the thread is on a CPU or the words are being written; even:
- * the words are those of the thread as it waits now. The switch program adds 1 (atomically, with
- * the old value fetched: that orders the words before it) when the thread is switched in and again
- * after it stored the words at switch-out; so sequence / 2 counts the switch-outs, and an unchanged
- * sequence means an unchanged stack. One writer at a time: a thread is switched out on one CPU. */
+ * the words are those of the thread as it waits now. The switch program alone writes it: it adds 1
+ * when the thread is switched in, and 1 after it stored the words at switch-out; so sequence / 2
+ * counts the switch-outs, and an unchanged sequence means an unchanged stack. One writer at a time:
+ * a thread is switched out on one CPU.
+ * Writer: words, fetch-add of sequence to even. Reader: load-acquire of sequence, words, acquire
+ * fence, load of sequence. A reader that also copied the thread's stack in between loads sequence
+ * once more behind an acquire fence: what the thread stored after its switch-in is behind the
+ * fetch-add to odd (and behind the full barrier of the kernel's __switch_to). */
 #define LOOPER_REGISTER_WORDS 36
 
 struct looper_registers {
@@ -28,11 +39,28 @@ struct looper_registers {
 _Static_assert(sizeof(struct looper_registers) == 24 + 8 * LOOPER_REGISTER_WORDS,
 	       "struct looper_registers has no holes");
 
+/* One reading of a task by the iterator looper_task_registers: its registers without a stop. They
+ * are those of the thread as it waits if `whole` is set: it was off its CPU before and after the
+ * words were read, and its switch counts did not change. */
+struct looper_task {
+	struct looper_registers registers; /* sequence: 0 */
+	__u64 voluntary, involuntary;      /* nvcsw, nivcsw */
+	__u64 cpu_ns;                      /* se.sum_exec_runtime */
+	__u64 start_boot_ns;
+	__u32 on_cpu, state; /* state: enum off_cpu_state of abi/sched.h */
+	__u32 whole;
+	__u32 reserved;
+};
+
 /* ---- the busy periods of watched main threads ---- */
 
-#define LOOPER_MAX_WATCHED 256
-#define LOOPER_COMM_LEN    16
-#define LOOPER_PREEMPTORS  16 /* a power of two */
+/* The maps are made for as many as looper_kernel_options.max_watched says, at most for these. */
+#define LOOPER_MAX_WATCHED     4096
+#define LOOPER_DEFAULT_WATCHED 256
+#define LOOPER_COMM_LEN        16
+#define LOOPER_PREEMPTORS      16 /* a power of two */
+#define LOOPER_PROBED_RETURNS  16
+#define LOOPER_OWN_PROCESSES   16
 /* A spell off the CPU that is told by itself; shorter ones only count in the sums. */
 #define LOOPER_SPELL_NS 1000000ull
 
@@ -67,39 +95,101 @@ struct looper_preemptor {
 	char comm[LOOPER_COMM_LEN];
 };
 
-enum looper_slot_flag {
-	LOOPER_SLOT_DISCARD = 1, /* set by the reader: the present period is not one */
-	LOOPER_SLOT_PARKED = 2,  /* set by the reader: wake it when the next period begins */
-	LOOPER_SLOT_DEAD = 4,
-	LOOPER_SLOT_BY_SWITCH = 8, /* only the switch program saw it begin the present wait */
-	LOOPER_SLOT_MERGED = 16,   /* only the switch program saw the present period begin */
-};
-
 enum looper_detector { LOOPER_BY_UPROBE = 1, LOOPER_BY_SYSCALL = 2, LOOPER_BY_SWITCH = 3 };
 
-/* One watched main thread. Times are CLOCK_MONOTONIC. Written by programs that run for the thread
- * (or for what runs in its place), read by user space: a copy is consistent when begun == ended
- * and both stayed the same around it. */
+/* What a loop waits in: epoll_wait, epoll_pwait, epoll_pwait2; poll, ppoll with descriptors;
+ * select, pselect6 with descriptors; io_uring_enter with GETEVENTS and min_complete > 0. poll and
+ * select without descriptors are sleeps. */
+enum looper_wait {
+	LOOPER_WAIT_NONE = 0,
+	LOOPER_WAIT_EPOLL = 1,
+	LOOPER_WAIT_POLL = 2,
+	LOOPER_WAIT_SELECT = 3,
+	LOOPER_WAIT_URING = 4,
+};
+
+/* The stack pointer of a wait is another one at the probed function's entry than at its system call
+ * instruction, so each wait has one for each way of reading it; 0: not read in that way. */
+enum looper_way {
+	LOOPER_WAY_PROBE = 0, /* at the uprobe */
+	LOOPER_WAY_CALL = 1,  /* at the system call: sys_enter, switch, /proc/PID/syscall */
+	LOOPER_WAYS = 2,
+};
+
+/* Who saw the present wait begin; that program sees its end too. */
+enum looper_seen_by {
+	LOOPER_SEEN_NOT = 0,
+	LOOPER_SEEN_BY_PROBE = 1,  /* its end is the probe behind the system call */
+	LOOPER_SEEN_BY_SWITCH = 2, /* its end is the switch-in */
+};
+
+/* A nested loop takes the place of the outer one when it was waited in so often, over so long. */
+#define LOOPER_ADOPT_WAITS 8
+#define LOOPER_ADOPT_NS    5000000000ull
+
+/* One watched thread. Times are CLOCK_MONOTONIC. Written by programs that run for the thread (or
+ * for what runs in its place), read by user space.
+ *
+ * begun, ended: each writer adds 1 to begun before and 1 to ended behind what it writes, both by
+ * fetch-add. Reader: load-acquire of ended, copy, acquire fence, load of begun: the copy is whole
+ * when the two agree. A uprobe program may be preempted in the middle (since 6.0): the switch
+ * program then finds begun != ended and leaves the slot alone; what it would have booked is made
+ * good from the kernel's sums at the next switch-out. looper_read_slot() is the reader; where begun
+ * and ended stay apart it makes them agree again and counts that.
+ * parked, discarded, loop_closed: one writer's whole stores, read by the other side with no other
+ * word. parked: the reader stores 1, full fence, loads busy_since_ns; the program stores
+ * busy_since_ns, fetch-add, loads parked.
+ * waker_*, woken_ns, waiting*: written by the waker, in the wake-up, read by the switch-in that
+ * follows under the kernel's run-queue lock; user space does not read them. */
 struct looper_slot {
 	__u32 begun, ended;
-	/* set by the reader before the thread is watched */
-	__u32 tid, detector; /* enum looper_detector */
+	/* set by user space before the thread is watched (looper_slot_fill) */
+	__u32 tid, tgid;
+	__u32 detector; /* enum looper_detector */
+	__u32 reserved;
 	__u64 block_ns;
-	__u64 start_boot_ns;
+	__u64 start_boot_ns; /* identity of the slot's owner, repeated in its events */
+	/* behind the system call instructions that the probes are around, absolute; 0: none. A wait
+	 * at another place passes no probe. */
+	__u64 probed_return[LOOPER_PROBED_RETURNS];
+	/* set by user space at any time */
+	__u32 parked;      /* wake it (LOOPER_EVENT_BUSY) when the next period begins */
+	__u32 loop_closed; /* loop_changes + 1: that loop's descriptor is closed */
+	__u64 discarded;   /* the period with this number is none */
 	/* the state machine */
-	__u64 busy_since_ns; /* 0: waits in its own epoll, or not known yet */
-	__u64 periods;
-	__s32 epfd;    /* the looper's own; -1: not known */
-	__s32 polling; /* the epfd it waits on now; -1: none */
-	__u32 flags;   /* enum looper_slot_flag */
-	__s32 other_epfd;
-	__u64 other_waits; /* waits on another epfd */
+	__u64 busy_since_ns; /* 0: waits in its own loop */
+	__u64 periods;       /* counts them, the present one too */
+	__u32 merged;        /* only the switch program saw the present period begin */
+	__u32 dead;
+	__u32 loop_kind; /* enum looper_wait; NONE: it has waited in none so far */
+	__s32 loop_fd;   /* -1 for poll and select */
+	__u64 loop_stack[LOOPER_WAYS];
+	__u64 loop_waits;                   /* how often it waited there: looper_is_loop() */
+	__u64 loop_waited_ns, loop_told_ns; /* when it did last; when an event told of it */
+	__u32 loop_changes;                 /* how often the loop became another one */
+	__u32 loop_how;                     /* enum looper_loop_how, the last time */
+	/* what it waits in now; kind NONE: in no such wait */
+	__u32 waiting_kind;
+	__s32 waiting_fd;
+	__u64 waiting_stack[LOOPER_WAYS];
+	__u32 waiting_seen_by; /* enum looper_seen_by */
+	__u32 waiting_own;     /* it is the loop's own wait */
+	/* a wait inside the loop's messages, deeper than the loop's own */
+	__u32 nested_kind;
+	__s32 nested_fd;
+	__u64 nested_stack[LOOPER_WAYS];
+	__u64 nested_waits; /* since the loop's own wait was left */
+	__u64 nested_since_ns;
+	/* sys_enter told of this wait, which has not slept yet */
+	__u32 called, called_own;
 	/* on and off the CPU */
 	__u32 on_cpu, off_state; /* enum off_cpu_state of abi/sched.h */
 	__u32 reason;            /* enum looper_reason of the spell */
-	__s32 syscall_nr;        /* that it sleeps in; -1: none */
-	__u64 arguments[2];
-	__u64 program_counter;
+	__s32 syscall_nr; /* that it sleeps in, the restarted one for restart_syscall; -1: none */
+	__s32 last_nr;    /* the last one that it was switched out in */
+	__u32 reserved_2;
+	__u64 arguments[4];
+	__u64 program_counter, stack_pointer;
 	__u64 in_ns, in_cpu_ns;   /* when it came, and its CPU time then */
 	__u64 off_ns, out_cpu_ns; /* when it left, and its CPU time then */
 	__u64 out_delay_ns, out_switches, out_arrivals;
@@ -110,6 +200,7 @@ struct looper_slot {
 	__u64 waiting_since_ns;
 	/* the present period */
 	__u64 begin_cpu_ns, begin_faults_minor, begin_faults_major;
+	__u64 spells_told; /* spell events of it */
 	struct looper_sums sums;
 	__u64 preempted_other_ns;
 	struct looper_preemptor preemptors[LOOPER_PREEMPTORS];
@@ -118,20 +209,38 @@ struct looper_slot {
 	char waker_comm[LOOPER_COMM_LEN];
 };
 
+/* The thread is known to run a loop: it came back to one place to wait. */
+static inline bool looper_is_loop(const struct looper_slot *slot)
+{
+	return slot->loop_kind != LOOPER_WAIT_NONE && slot->loop_waits >= 2;
+}
+
+/* The thread waits in its own loop, so it has no period now. */
+static inline bool looper_is_idle(const struct looper_slot *slot)
+{
+	return !slot->busy_since_ns || (slot->waiting_kind != LOOPER_WAIT_NONE &&
+					slot->loop_closed == slot->loop_changes + 1);
+}
+
 enum looper_event_type {
 	LOOPER_EVENT_PERIOD = 1, /* one at or above the threshold ended */
 	LOOPER_EVENT_SPELL = 2,  /* off the CPU for LOOPER_SPELL_NS or more in a period */
-	LOOPER_EVENT_BUSY = 3,   /* a parked thread works again */
+	LOOPER_EVENT_BUSY = 3,   /* a parked thread works again; in the ring looper_wakes */
+	LOOPER_EVENT_LOOP = 4,   /* its loop was found, or is another one now */
 };
 
 enum looper_event_flag {
 	LOOPER_EVENT_EXITED = 1,
-	LOOPER_EVENT_MERGED = 2, /* several messages may be in it */
+	LOOPER_EVENT_MERGED = 2,       /* several messages may be in it */
+	LOOPER_EVENT_UNKNOWN_LOOP = 4, /* it ended before the thread was known to be a loop */
 };
+
+/* As long as a thread is not known to be a loop, only so many spells of a period are told. */
+#define LOOPER_UNKNOWN_SPELLS 64
 
 struct looper_event {
 	__u32 type, index;
-	__u64 start_boot_ns; /* of the thread, so that a slot's new owner is not blamed */
+	__u64 start_boot_ns; /* of the slot, so that its new owner is not blamed */
 	__u64 period;
 	__u64 begin_ns, end_ns;
 };
@@ -139,7 +248,9 @@ struct looper_event {
 struct looper_period_event {
 	struct looper_event head;
 	__u32 flags;
-	__s32 epfd;
+	__u32 loop_kind; /* enum looper_wait, as of the period's end */
+	__s32 loop_fd;
+	__u32 reserved;
 	__u64 cpu_ns, faults_minor, faults_major;
 	struct looper_sums sums;
 	__u64 preempted_other_ns;
@@ -157,15 +268,42 @@ struct looper_spell_event {
 	char waker_comm[LOOPER_COMM_LEN];
 };
 
+enum looper_loop_how {
+	LOOPER_LOOP_CANDIDATE = 0, /* waited in once */
+	LOOPER_LOOP_FOUND = 1,     /* waited in again */
+	LOOPER_LOOP_OUTER = 2,     /* waited in at the same or a lesser depth than the one before */
+	LOOPER_LOOP_ADOPTED = 3,   /* was nested, and the outer one was not waited in any more */
+	LOOPER_LOOP_CLOSED = 4,    /* the same, because the outer one's descriptor was closed */
+	LOOPER_LOOP_EXEC = 5,      /* none: the process runs another program now */
+};
+
+/* For ADOPTED, CLOSED and EXEC the head names a period that is none: it began before the nested
+ * loop and will not be told by a LOOPER_EVENT_PERIOD. */
+struct looper_loop_event {
+	struct looper_event head;
+	__u32 loop_kind; /* enum looper_wait */
+	__s32 loop_fd;
+	__u32 how; /* enum looper_loop_how */
+	__u32 changes;
+};
+
+/* Processes that are never named as wakers: the recorder's own. 0: free. */
+struct looper_own {
+	__u32 tgids[LOOPER_OWN_PROCESSES];
+};
+
 enum looper_loss {
 	LOOPER_LOSS_EVENT_RING_FULL = 0,
 	LOOPER_LOSS_MISSED_ENTRY = 1,  /* a uprobe did not see the wait that the switch saw */
 	LOOPER_LOSS_MISSED_SWITCH = 2, /* of a watched thread; made good from the kernel's sums */
+	LOOPER_LOSS_MISSED_EXIT = 3,   /* a uprobe did not see a wait's end that the switch saw */
 	LOOPER_LOSS_MAX = 4,
 };
 
 _Static_assert(sizeof(struct looper_sums) == 160, "struct looper_sums");
 _Static_assert(sizeof(struct looper_preemptor) == 32, "struct looper_preemptor");
 _Static_assert(sizeof(struct looper_slot) % 8 == 0, "struct looper_slot has no tail");
-_Static_assert(sizeof(struct looper_period_event) == 40 + 32 + 160 + 8 + 512, "no holes");
+_Static_assert(sizeof(struct looper_period_event) == 40 + 40 + 160 + 8 + 512, "no holes");
 _Static_assert(sizeof(struct looper_spell_event) == 40 + 16 + 24 + 16 + 16, "no holes");
+_Static_assert(sizeof(struct looper_loop_event) == 40 + 16, "no holes");
+_Static_assert(sizeof(struct looper_task) == sizeof(struct looper_registers) + 48, "no holes");

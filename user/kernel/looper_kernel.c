@@ -8,25 +8,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "kernel/atomics.h"
 #include "looper.skel.h"
 
 /* 89ae89f53d20 (6.6); newer than the headers of this libbpf */
 #define ATTACH_UPROBE_MULTI 48
-#define TORN_TRIES          64
 
 struct looper_kernel {
 	struct sched_kernel *sched;
 	struct sched_kernel_loopers maps;
 	struct looper_bpf *skeleton;
-	bool multi, syscalls;
-	struct looper_slot *slots;
-	struct looper_registers *stash;
-	struct ring_buffer *ring;
-	struct bpf_link *links[3];
+	struct looper_view view;
+	bool multi, syscalls, fetch, iterator;
+	struct ring_buffer *events, *wakes;
+	struct bpf_link *links[5];
 	size_t link_count;
 	looper_event_fn callback;
 	void *callback_ctx;
@@ -83,6 +81,39 @@ static bool has_multi(void)
 	return fd == -EBADF;
 }
 
+static struct bpf_program *probe_program(const struct looper_bpf *skeleton, enum looper_probe probe)
+{
+	struct bpf_program *const programs[LOOPER_PROBES] = {
+		[LOOPER_PROBE_LEAVE] = skeleton->progs.looper_leave,
+		[LOOPER_PROBE_EPOLL] = skeleton->progs.looper_enter_epoll,
+		[LOOPER_PROBE_POLL] = skeleton->progs.looper_enter_poll,
+		[LOOPER_PROBE_SELECT] = skeleton->progs.looper_enter_select,
+	};
+
+	return programs[probe];
+}
+
+static int reuse_maps(struct looper_bpf *skeleton, const struct sched_kernel_loopers *maps)
+{
+	const struct {
+		struct bpf_map *map;
+		int fd;
+	} same[] = {
+		{skeleton->maps.looper_slots, maps->slots_fd},
+		{skeleton->maps.looper_stash, maps->stash_fd},
+		{skeleton->maps.looper_watched, maps->watched_fd},
+		{skeleton->maps.looper_events, maps->events_fd},
+		{skeleton->maps.looper_wakes, maps->wakes_fd},
+		{skeleton->maps.looper_losses, maps->losses_fd},
+		{skeleton->maps.cpus, maps->cpus_fd},
+	};
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(same) / sizeof(*same) && !err; i++)
+		err = bpf_map__reuse_fd(same[i].map, same[i].fd);
+	return err;
+}
+
 static int load(struct looper_kernel *kernel, int detector, const char *btf_path)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = btf_path);
@@ -94,38 +125,34 @@ static int load(struct looper_kernel *kernel, int detector, const char *btf_path
 	if (!skeleton)
 		return -errno;
 	bpf_map__set_max_entries(skeleton->maps.cpus, sched_kernel_cpu_count(kernel->sched));
-	err = bpf_map__reuse_fd(skeleton->maps.looper_slots, kernel->maps.slots_fd);
-	if (!err)
-		err = bpf_map__reuse_fd(skeleton->maps.looper_stash, kernel->maps.stash_fd);
-	if (!err)
-		err = bpf_map__reuse_fd(skeleton->maps.looper_watched, kernel->maps.watched_fd);
-	if (!err)
-		err = bpf_map__reuse_fd(skeleton->maps.looper_events, kernel->maps.events_fd);
-	if (!err)
-		err = bpf_map__reuse_fd(skeleton->maps.looper_losses, kernel->maps.losses_fd);
-	if (!err)
-		err = bpf_map__reuse_fd(skeleton->maps.cpus, kernel->maps.cpus_fd);
+	err = reuse_maps(skeleton, &kernel->maps);
+	if (!err && !kernel->fetch)
+		err = kernel_make_atomics_plain(skeleton->obj);
 	if (err)
 		return err;
+	skeleton->rodata->registers_offset = kernel->maps.registers_offset;
 	bpf_program__set_autoload(direct ? skeleton->progs.looper_waking_btf
 					 : skeleton->progs.looper_waking_raw,
 				  true);
 	bpf_program__set_autoload(direct ? skeleton->progs.looper_wakeup_btf
 					 : skeleton->progs.looper_wakeup_raw,
 				  true);
+	bpf_program__set_autoload(
+		direct ? skeleton->progs.looper_exec_btf : skeleton->progs.looper_exec_raw, true);
 	if (!detector || detector == LOOPER_BY_SYSCALL)
 		bpf_program__set_autoload(direct ? skeleton->progs.looper_sys_enter_btf
 						 : skeleton->progs.looper_sys_enter_raw,
 					  true);
-	if (!detector || detector == LOOPER_BY_UPROBE) {
-		bpf_program__set_autoload(skeleton->progs.looper_enter, true);
-		bpf_program__set_autoload(skeleton->progs.looper_leave, true);
-	}
-	if (kernel->multi) {
-		bpf_program__set_expected_attach_type(skeleton->progs.looper_enter,
-						      (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
-		bpf_program__set_expected_attach_type(skeleton->progs.looper_leave,
-						      (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
+	/* Iterators walk typed pointers, as the tp_btf programs do. */
+	kernel->iterator = direct;
+	bpf_program__set_autoload(skeleton->progs.looper_task_registers, direct);
+	for (enum looper_probe i = 0; i < LOOPER_PROBES; i++) {
+		struct bpf_program *program = probe_program(skeleton, i);
+
+		bpf_program__set_autoload(program, !detector || detector == LOOPER_BY_UPROBE);
+		if (kernel->multi)
+			bpf_program__set_expected_attach_type(
+				program, (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
 	}
 	return looper_bpf__load(skeleton);
 }
@@ -151,19 +178,17 @@ static int on_event(void *ctx, void *data, size_t size)
 
 static int map_all(struct looper_kernel *kernel)
 {
-	void *memory = mmap(NULL, LOOPER_MAX_WATCHED * sizeof(*kernel->slots),
-			    PROT_READ | PROT_WRITE, MAP_SHARED, kernel->maps.slots_fd, 0);
+	int err = looper_view_open(&kernel->view, kernel->maps.slots_fd, kernel->maps.stash_fd,
+				   !kernel->fetch);
 
-	if (memory == MAP_FAILED)
+	if (err)
+		return err;
+	kernel->events = ring_buffer__new(kernel->maps.events_fd, on_event, kernel, NULL);
+	if (!kernel->events)
 		return -errno;
-	kernel->slots = memory;
-	memory = mmap(NULL, LOOPER_MAX_WATCHED * sizeof(*kernel->stash), PROT_READ | PROT_WRITE,
-		      MAP_SHARED, kernel->maps.stash_fd, 0);
-	if (memory == MAP_FAILED)
-		return -errno;
-	kernel->stash = memory;
-	kernel->ring = ring_buffer__new(kernel->maps.events_fd, on_event, kernel, NULL);
-	return kernel->ring ? 0 : -errno;
+	/* Mapped here too, where no other process consumes it. */
+	kernel->wakes = ring_buffer__new(kernel->maps.wakes_fd, on_event, kernel, NULL);
+	return kernel->wakes ? 0 : -errno;
 }
 
 struct looper_kernel *looper_kernel_open(struct sched_kernel *sched,
@@ -182,6 +207,7 @@ struct looper_kernel *looper_kernel_open(struct sched_kernel *sched,
 	kernel_log_clear();
 	err = sched_kernel_loopers(sched, &kernel->maps);
 	if (!err) {
+		kernel->fetch = !options->test_plain_atomics && kernel_has_fetch();
 		kernel->multi = (!detector || detector == LOOPER_BY_UPROBE) &&
 				!options->test_one_by_one && has_multi();
 		err = load(kernel, detector, options->btf_path);
@@ -206,13 +232,49 @@ void looper_kernel_close(struct looper_kernel *kernel)
 	/* The programs go before the memory that they write; the switch program is not ours. */
 	for (size_t i = 0; i < kernel->link_count; i++)
 		bpf_link__destroy(kernel->links[i]);
-	ring_buffer__free(kernel->ring);
-	if (kernel->slots)
-		munmap(kernel->slots, LOOPER_MAX_WATCHED * sizeof(*kernel->slots));
-	if (kernel->stash)
-		munmap(kernel->stash, LOOPER_MAX_WATCHED * sizeof(*kernel->stash));
+	ring_buffer__free(kernel->events);
+	ring_buffer__free(kernel->wakes);
+	looper_view_close(&kernel->view);
 	looper_bpf__destroy(kernel->skeleton);
 	free(kernel);
+}
+
+uint32_t looper_kernel_count(const struct looper_kernel *kernel)
+{
+	return kernel->view.count;
+}
+
+bool looper_kernel_has_fetch(const struct looper_kernel *kernel)
+{
+	return kernel->fetch;
+}
+
+static int loaded_fd(const struct bpf_program *program)
+{
+	int fd = bpf_program__fd(program);
+
+	return fd < 0 ? -1 : fd;
+}
+
+struct looper_fds looper_kernel_fds(const struct looper_kernel *kernel)
+{
+	struct looper_fds fds = {
+		.slots = kernel->maps.slots_fd,
+		.stash = kernel->maps.stash_fd,
+		.wakes = kernel->maps.wakes_fd,
+		.is_frozen = kernel->maps.is_frozen_fd,
+		.registers = -1,
+		.wanted = -1,
+		.multi = kernel->multi,
+	};
+
+	if (kernel->iterator) {
+		fds.registers = loaded_fd(kernel->skeleton->progs.looper_task_registers);
+		fds.wanted = bpf_map__fd(kernel->skeleton->maps.looper_wanted);
+	}
+	for (enum looper_probe i = 0; i < LOOPER_PROBES; i++)
+		fds.programs[i] = loaded_fd(probe_program(kernel->skeleton, i));
+	return fds;
 }
 
 int looper_kernel_hook_syscalls(struct looper_kernel *kernel)
@@ -230,13 +292,31 @@ int looper_kernel_hook_syscalls(struct looper_kernel *kernel)
 
 int looper_kernel_hook_wakeups(struct looper_kernel *kernel)
 {
+	const struct looper_bpf *skeleton = kernel->skeleton;
 	bool direct = kernel->maps.variant == VARIANT_TP_BTF;
-	int err = keep_link(kernel, direct ? kernel->skeleton->progs.looper_waking_btf
-					   : kernel->skeleton->progs.looper_waking_raw);
+	struct bpf_program *const programs[] = {
+		direct ? skeleton->progs.looper_waking_btf : skeleton->progs.looper_waking_raw,
+		direct ? skeleton->progs.looper_wakeup_btf : skeleton->progs.looper_wakeup_raw,
+		direct ? skeleton->progs.looper_exec_btf : skeleton->progs.looper_exec_raw,
+	};
+	int err = 0;
 
-	return err ? err
-		   : keep_link(kernel, direct ? kernel->skeleton->progs.looper_wakeup_btf
-					      : kernel->skeleton->progs.looper_wakeup_raw);
+	for (size_t i = 0; i < sizeof(programs) / sizeof(*programs) && !err; i++)
+		err = keep_link(kernel, programs[i]);
+	return err;
+}
+
+int looper_kernel_set_own(struct looper_kernel *kernel, const pid_t *tgids, size_t count)
+{
+	struct looper_own own = {0};
+	uint32_t key = 0;
+
+	for (size_t i = 0; i < count && i < LOOPER_OWN_PROCESSES; i++)
+		own.tgids[i] = (uint32_t)tgids[i];
+	return bpf_map_update_elem(bpf_map__fd(kernel->skeleton->maps.looper_own), &key, &own,
+				   BPF_ANY)
+		       ? -errno
+		       : 0;
 }
 
 static int attach_one_by_one(struct looper_probes *probes, struct bpf_program *program, pid_t pid,
@@ -257,7 +337,7 @@ struct looper_probes *looper_kernel_probe(struct looper_kernel *kernel, pid_t pi
 					  const struct wait_stub *stub)
 {
 	struct looper_probes *probes = calloc(1, sizeof(*probes));
-	struct bpf_program *enter = kernel->skeleton->progs.looper_enter;
+	struct bpf_program *enter = kernel->skeleton->progs.looper_enter_epoll;
 	struct bpf_program *leave = kernel->skeleton->progs.looper_leave;
 	int err = 0;
 
@@ -306,13 +386,21 @@ const char *looper_kernel_probe_name(const struct looper_kernel *kernel)
 	return kernel->multi ? "uprobe_multi" : "uprobe";
 }
 
-int looper_kernel_watch(struct looper_kernel *kernel, uint32_t index, pid_t tid)
+int looper_kernel_watch(struct looper_kernel *kernel, uint32_t index,
+			const struct looper_slot *slot)
 {
-	uint32_t key = (uint32_t)tid;
+	uint32_t key = slot->tid;
 
+	if (index >= kernel->view.count)
+		return -EINVAL;
+	if (slot->tid != slot->tgid)
+		__atomic_store_n(&kernel->skeleton->bss->any_thread, 1, __ATOMIC_RELEASE);
+	memset(&kernel->view.stash[index], 0, sizeof(kernel->view.stash[index]));
+	kernel->view.slots[index] = *slot;
+	__atomic_thread_fence(__ATOMIC_RELEASE);
 	if (bpf_map_update_elem(kernel->maps.watched_fd, &key, &index, BPF_ANY))
 		return -errno;
-	looper_kernel_mark(kernel, index, tid);
+	looper_kernel_mark(kernel, index, (pid_t)slot->tid);
 	return 0;
 }
 
@@ -329,52 +417,96 @@ void looper_kernel_unwatch(struct looper_kernel *kernel, uint32_t index, pid_t t
 	bpf_map_delete_elem(kernel->maps.watched_fd, &key);
 }
 
+void looper_kernel_loop_closed(struct looper_kernel *kernel, uint32_t index)
+{
+	struct looper_slot *slot = &kernel->view.slots[index];
+
+	__atomic_store_n(&slot->loop_closed,
+			 __atomic_load_n(&slot->loop_changes, __ATOMIC_ACQUIRE) + 1,
+			 __ATOMIC_RELEASE);
+}
+
+bool looper_kernel_correct(struct looper_kernel *kernel, uint32_t index,
+			   const struct looper_slot *slot)
+{
+	struct looper_slot *live = &kernel->view.slots[index];
+	uint32_t begun = slot->begun;
+
+	/* From here on the switch program takes the slot for one that a program is amid, and keeps
+	 * off it; a uprobe's program does not, but then the thread has moved on, and says so. */
+	if (!__atomic_compare_exchange_n(&live->begun, &begun, begun + 1, false, __ATOMIC_SEQ_CST,
+					 __ATOMIC_SEQ_CST))
+		return false;
+	memcpy((char *)live + offsetof(struct looper_slot, busy_since_ns),
+	       (const char *)slot + offsetof(struct looper_slot, busy_since_ns),
+	       offsetof(struct looper_slot, called) - offsetof(struct looper_slot, busy_since_ns));
+	live->begin_cpu_ns = slot->begin_cpu_ns;
+	__atomic_fetch_add(&live->ended, 1, __ATOMIC_SEQ_CST);
+	return true;
+}
+
 struct looper_slot *looper_kernel_slot(const struct looper_kernel *kernel, uint32_t index)
 {
-	return &kernel->slots[index];
+	return &kernel->view.slots[index];
 }
 
-bool looper_kernel_read(const struct looper_kernel *kernel, uint32_t index, struct looper_slot *to)
+struct looper_view *looper_kernel_view(struct looper_kernel *kernel)
 {
-	const struct looper_slot *from = &kernel->slots[index];
-
-	for (int tries = 0; tries < TORN_TRIES; tries++) {
-		uint32_t ended = __atomic_load_n(&from->ended, __ATOMIC_ACQUIRE);
-
-		memcpy(to, from, sizeof(*to));
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if (__atomic_load_n(&from->begun, __ATOMIC_ACQUIRE) == ended && to->ended == ended)
-			return true;
-	}
-	return false;
+	return &kernel->view;
 }
 
-bool looper_kernel_is_frozen(const struct looper_kernel *kernel, uint32_t index)
+bool looper_kernel_read(struct looper_kernel *kernel, uint32_t index, struct looper_slot *to)
+{
+	return looper_read_slot(&kernel->view, index, to);
+}
+
+uint64_t looper_kernel_resynced(const struct looper_kernel *kernel)
+{
+	return kernel->view.resynced;
+}
+
+bool looper_is_frozen(int is_frozen_fd, uint32_t index)
 {
 	uint64_t context = index;
 	LIBBPF_OPTS(bpf_test_run_opts, run, .ctx_in = &context, .ctx_size_in = sizeof(context));
 
-	return !bpf_prog_test_run_opts(kernel->maps.is_frozen_fd, &run) && run.retval == 1;
+	return !bpf_prog_test_run_opts(is_frozen_fd, &run) && run.retval == 1;
 }
 
-struct looper_registers *looper_kernel_stash(const struct looper_kernel *kernel, uint32_t index)
+bool looper_kernel_is_frozen(const struct looper_kernel *kernel, uint32_t index)
 {
-	return &kernel->stash[index];
+	return looper_is_frozen(kernel->maps.is_frozen_fd, index);
 }
 
-int looper_kernel_events(struct looper_kernel *kernel, looper_event_fn callback, void *ctx)
+static int consume(struct looper_kernel *kernel, struct ring_buffer *ring, looper_event_fn callback,
+		   void *ctx)
 {
 	int n;
 
 	kernel->callback = callback;
 	kernel->callback_ctx = ctx;
-	n = ring_buffer__consume(kernel->ring);
+	n = ring_buffer__consume(ring);
 	return n < 0 ? n : 0;
+}
+
+int looper_kernel_events(struct looper_kernel *kernel, looper_event_fn callback, void *ctx)
+{
+	return consume(kernel, kernel->events, callback, ctx);
 }
 
 int looper_kernel_events_fd(const struct looper_kernel *kernel)
 {
-	return ring_buffer__epoll_fd(kernel->ring);
+	return ring_buffer__epoll_fd(kernel->events);
+}
+
+int looper_kernel_wakes(struct looper_kernel *kernel, looper_event_fn callback, void *ctx)
+{
+	return consume(kernel, kernel->wakes, callback, ctx);
+}
+
+int looper_kernel_wakes_fd(const struct looper_kernel *kernel)
+{
+	return ring_buffer__epoll_fd(kernel->wakes);
 }
 
 int looper_kernel_losses(const struct looper_kernel *kernel, uint64_t losses[LOOPER_LOSS_MAX])

@@ -13,6 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "abi/looper.h"
+#include "kernel/atomics.h"
 #include "kernel/namespaces.h"
 #include "kernel/sched_private.h"
 
@@ -48,6 +50,17 @@ static int on_death(void *ctx, void *data, size_t size)
 	return kernel->death_callback(kernel->death_ctx, &death);
 }
 
+static void size_watched(struct sched_bpf *skeleton, uint32_t count)
+{
+	if (!count)
+		count = LOOPER_DEFAULT_WATCHED;
+	if (count > LOOPER_MAX_WATCHED)
+		count = LOOPER_MAX_WATCHED;
+	bpf_map__set_max_entries(skeleton->maps.looper_slots, count);
+	bpf_map__set_max_entries(skeleton->maps.looper_stash, count);
+	bpf_map__set_max_entries(skeleton->maps.looper_watched, count);
+}
+
 static void configure(struct sched_kernel *kernel, const struct sched_kernel_options *options,
 		      enum program_variant variant, const struct btf *btf)
 {
@@ -75,12 +88,12 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	kernel->loopers = options->loopers && options->mode == CPU_MODE_SWITCH;
 	skeleton->rodata->watch_loopers = kernel->loopers;
 	if (!kernel->loopers) {
-		bpf_map__set_max_entries(skeleton->maps.looper_slots, 1);
-		bpf_map__set_max_entries(skeleton->maps.looper_stash, 1);
-		bpf_map__set_max_entries(skeleton->maps.looper_watched, 1);
 		bpf_map__set_max_entries(skeleton->maps.looper_events,
 					 (uint32_t)sysconf(_SC_PAGESIZE));
+		bpf_map__set_max_entries(skeleton->maps.looper_wakes,
+					 (uint32_t)sysconf(_SC_PAGESIZE));
 	}
+	size_watched(skeleton, !kernel->loopers ? 1 : options->max_watched);
 	bpf_program__set_autoload(skeleton->progs.looper_calibrate, kernel->loopers);
 	bpf_program__set_autoload(skeleton->progs.looper_is_frozen, kernel->loopers);
 	bpf_map__set_max_entries(skeleton->maps.tasks,
@@ -213,6 +226,10 @@ static int open_variant(struct sched_kernel *kernel, const struct sched_kernel_o
 	if (!kernel->skeleton)
 		return -errno;
 	configure(kernel, options, variant, btf);
+	kernel->fetch = !options->test_plain_atomics && kernel_has_fetch();
+	err = kernel->fetch ? 0 : kernel_make_atomics_plain(kernel->skeleton->obj);
+	if (err)
+		return err;
 	err = sched_bpf__load(kernel->skeleton);
 	if (err)
 		return err;
@@ -367,10 +384,12 @@ int sched_kernel_loopers(const struct sched_kernel *kernel, struct sched_kernel_
 		.stash_fd = bpf_map__fd(skeleton->maps.looper_stash),
 		.watched_fd = bpf_map__fd(skeleton->maps.looper_watched),
 		.events_fd = bpf_map__fd(skeleton->maps.looper_events),
+		.wakes_fd = bpf_map__fd(skeleton->maps.looper_wakes),
 		.losses_fd = bpf_map__fd(skeleton->maps.looper_losses),
 		.cpus_fd = bpf_map__fd(skeleton->maps.cpus),
 		.is_frozen_fd = bpf_program__fd(skeleton->progs.looper_is_frozen),
 		.variant = kernel->program,
+		.registers_offset = skeleton->bss->pt_regs_offset,
 	};
 	return 0;
 }

@@ -16,10 +16,12 @@ struct sched_kernel_options {
 	enum cpu_mode mode; /* SWITCH or ITER */
 	enum program_variant variant;
 	const char *btf_path; /* NULL: the kernel's own */
-	bool loopers;         /* watched main threads too; SWITCH only */
+	bool loopers;         /* watched threads too; SWITCH only */
+	uint32_t max_watched; /* of these at a time; 0: LOOPER_DEFAULT_WATCHED */
 	/* Tests only: maps so small that every loss is reached; 0: the real size. */
 	uint32_t test_task_slots, test_death_ring_bytes, test_overflow_uids, test_skip_every;
-	bool test_hash; /* the hash below pid_max 131072 too */
+	bool test_hash;          /* the hash below pid_max 131072 too */
+	bool test_plain_atomics; /* the programs of kernels without fetching atomics */
 };
 
 struct sched_kernel;
@@ -80,8 +82,9 @@ int sched_kernel_tasks_fd(const struct sched_kernel *kernel);
 /* For the looper room, whose maps (abi/looper.h) live with the switch program. Descriptors are
  * owned by the kernel. */
 struct sched_kernel_loopers {
-	int slots_fd, stash_fd, watched_fd, events_fd, losses_fd, cpus_fd, is_frozen_fd;
+	int slots_fd, stash_fd, watched_fd, events_fd, wakes_fd, losses_fd, cpus_fd, is_frozen_fd;
 	enum program_variant variant;
+	uint64_t registers_offset; /* of struct pt_regs above task->stack; 0: not found */
 };
 /* -ENOTSUP where it was opened without loopers. */
 int sched_kernel_loopers(const struct sched_kernel *kernel, struct sched_kernel_loopers *out);

@@ -11,7 +11,7 @@ struct sched_kernel {
 	struct bpf_link *switch_link, *free_link, *fork_link, *rename_link, *exec_link,
 		*iterator_link;
 	struct ring_buffer *ring;
-	bool hash, iterator, loopers;
+	bool hash, iterator, loopers, fetch;
 	enum program_variant program;
 	size_t slot_count;
 	struct task_slot *slots; /* mapped; NULL with the hash */

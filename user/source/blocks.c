@@ -54,7 +54,7 @@ static void tell_degraded(struct blocks_source *blocks, const struct watched *wa
 
 /* ---- starting a watch ---- */
 
-enum probe_owner { PROBE_AWAITED, PROBE_DONE, PROBE_ABANDONED };
+enum probe_job_owner { PROBE_AWAITED, PROBE_DONE, PROBE_ABANDONED };
 
 /* Reading its maps and putting the probes in. Both wait for its mmap_lock, and a probe for grace
  * periods of RCU: what takes longer than a bounded call goes on, and is looked for later. */
@@ -63,7 +63,7 @@ struct probe_job {
 	pid_t pid;
 	struct looper_probes *probes;
 	int err;
-	_Atomic int owner; /* enum probe_owner: whoever comes second frees it or takes it */
+	_Atomic int owner; /* enum probe_job_owner: whoever comes second frees it or takes it */
 };
 
 static void run_probe(void *ctx)
@@ -215,7 +215,7 @@ static int follow_targets(struct blocks_source *blocks)
 	int err = 0;
 
 	blocks->unwatched_now = 0;
-	for (uint32_t i = 0; i < LOOPER_MAX_WATCHED; i++) {
+	for (uint32_t i = 0; i < BLOCKS_MAX_WATCHED; i++) {
 		struct watched *watched = blocks_watch_at(blocks->watch, i);
 
 		if (!watched)
@@ -240,8 +240,10 @@ static int look_around(struct blocks_source *blocks)
 	int err = looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
 
 	if (!err)
+		err = looper_kernel_wakes(blocks->kernel, blocks_on_event, blocks);
+	if (!err)
 		err = follow_targets(blocks);
-	for (uint32_t i = 0; i < LOOPER_MAX_WATCHED && !err; i++) {
+	for (uint32_t i = 0; i < BLOCKS_MAX_WATCHED && !err; i++) {
 		struct watched *watched = blocks_watch_at(blocks->watch, i);
 
 		if (watched && watched->starting) {
@@ -340,6 +342,9 @@ static int blocks_open(struct source *source, const struct source_context *conte
 	if (!err)
 		err = loop_add_fd(context->loop, looper_kernel_events_fd(blocks->kernel), EPOLLIN,
 				  on_tick, blocks);
+	if (!err)
+		err = loop_add_fd(context->loop, looper_kernel_wakes_fd(blocks->kernel), EPOLLIN,
+				  on_tick, blocks);
 	if (err)
 		return err;
 	blocks->timer = loop_add_timer(context->loop, BLOCKS_MIN_TICK_NS, 0, on_tick, blocks);
@@ -412,7 +417,7 @@ static int blocks_summarise(struct source *source, struct summary *summary)
 	struct stack_stats stats;
 	int err = looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
 
-	for (uint32_t i = 0; i < LOOPER_MAX_WATCHED && !err; i++) {
+	for (uint32_t i = 0; i < BLOCKS_MAX_WATCHED && !err; i++) {
 		struct watched *watched = blocks_watch_at(blocks->watch, i);
 		struct looper_slot slot;
 
@@ -446,14 +451,16 @@ static void blocks_close(struct source *source)
 
 	if (!source)
 		return;
-	for (uint32_t i = 0; blocks->watch && i < LOOPER_MAX_WATCHED; i++) {
+	for (uint32_t i = 0; blocks->watch && i < BLOCKS_MAX_WATCHED; i++) {
 		struct watched *watched = blocks_watch_at(blocks->watch, i);
 
 		if (watched)
 			stop_watching(blocks, watched);
 	}
-	if (blocks->kernel && blocks->context.loop)
+	if (blocks->kernel && blocks->context.loop) {
 		loop_remove_fd(blocks->context.loop, looper_kernel_events_fd(blocks->kernel));
+		loop_remove_fd(blocks->context.loop, looper_kernel_wakes_fd(blocks->kernel));
+	}
 	if (blocks->stacks && blocks->context.loop)
 		loop_remove_fd(blocks->context.loop, blocks_stacks_fd(blocks->stacks));
 	blocks_stacks_free(blocks->stacks);

@@ -102,12 +102,13 @@ void block_period_now(const struct looper_slot *slot, uint64_t now_ns,
 			 .period = slot->periods,
 			 .begin_ns = slot->busy_since_ns,
 			 .end_ns = now_ns},
-		.epfd = slot->epfd,
+		.loop_kind = slot->loop_kind,
+		.loop_fd = slot->loop_fd,
 		.cpu_ns = cpu_ns > slot->begin_cpu_ns ? cpu_ns - slot->begin_cpu_ns : 0,
 		.sums = slot->sums,
 		.preempted_other_ns = slot->preempted_other_ns,
 	};
-	if (slot->detector == LOOPER_BY_SWITCH || (slot->flags & LOOPER_SLOT_MERGED))
+	if (slot->detector == LOOPER_BY_SWITCH || slot->merged)
 		period->flags |= LOOPER_EVENT_MERGED;
 	memcpy(period->preemptors, slot->preemptors, sizeof(period->preemptors));
 	/* A spell that began before the period is the wait in poll that the period came out of. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "abi/sched.h"
 #include "source/blocks_source.h"
@@ -40,6 +41,31 @@ static int begin_period(struct blocks_source *blocks, struct watched *watched, u
 	return err;
 }
 
+/* It ended before the thread was known to be a loop: it is a block if that becomes known. */
+static int hold_period(struct watched *watched, const struct looper_period_event *period)
+{
+	if (!watched->held)
+		watched->held = malloc(sizeof(*watched->held));
+	if (!watched->held)
+		return -ENOMEM;
+	*watched->held = *period;
+	return 0;
+}
+
+static int tell_held(struct blocks_source *blocks, struct watched *watched)
+{
+	struct looper_period_event *held = watched->held;
+	int err;
+
+	if (!held)
+		return 0;
+	watched->held = NULL;
+	err = blocks_report(blocks, watched, held,
+			    held->flags & LOOPER_EVENT_EXITED ? BLOCK_EXITED : BLOCK_CLOSED, 0, 0);
+	free(held);
+	return err;
+}
+
 int blocks_on_event(void *ctx, const struct looper_event *event, size_t size)
 {
 	struct blocks_source *blocks = ctx;
@@ -51,12 +77,18 @@ int blocks_on_event(void *ctx, const struct looper_event *event, size_t size)
 	case LOOPER_EVENT_PERIOD:
 		if (size < sizeof(struct looper_period_event))
 			return 0;
+		if (((const struct looper_period_event *)event)->flags & LOOPER_EVENT_UNKNOWN_LOOP)
+			return hold_period(watched, (const struct looper_period_event *)event);
 		return blocks_report(blocks, watched, (const struct looper_period_event *)event,
 				     ((const struct looper_period_event *)event)->flags &
 						     LOOPER_EVENT_EXITED
 					     ? BLOCK_EXITED
 					     : BLOCK_CLOSED,
 				     0, 0);
+	case LOOPER_EVENT_LOOP:
+		if (size < sizeof(struct looper_loop_event))
+			return 0;
+		return tell_held(blocks, watched);
 	case LOOPER_EVENT_SPELL:
 		if (size < sizeof(struct looper_spell_event))
 			return 0;
@@ -120,13 +152,10 @@ static void take_sample(struct blocks_source *blocks, struct watched *watched,
 static bool relearn(struct blocks_source *blocks, struct watched *watched,
 		    const struct looper_slot *slot)
 {
-	struct looper_slot *live = looper_kernel_slot(blocks->kernel, watched->index);
-
-	if (slot->polling < 0 || slot->polling == slot->epfd || slot->on_cpu ||
-	    wait_is_epoll(watched->pid, slot->epfd))
+	if (slot->waiting_kind == LOOPER_WAIT_NONE || slot->waiting_own || slot->on_cpu ||
+	    slot->loop_kind != LOOPER_WAIT_EPOLL || wait_is_epoll(watched->pid, slot->loop_fd))
 		return false;
-	live->busy_since_ns = 0;
-	live->epfd = slot->polling;
+	looper_kernel_loop_closed(blocks->kernel, watched->index);
 	return true;
 }
 
@@ -194,7 +223,7 @@ int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64
 	}
 	/* Others were looked at since: the slot's sums are of now, not of then. */
 	now_ns = clock_now_ns(CLOCK_MONOTONIC);
-	idle = !slot.busy_since_ns || relearn(blocks, watched, &slot);
+	idle = looper_is_idle(&slot) || relearn(blocks, watched, &slot);
 	/* How its period ended may have come to the ring since that was emptied last. */
 	if (watched->tracking && (idle || slot.periods != watched->period)) {
 		uint64_t period = watched->period;
@@ -208,13 +237,16 @@ int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64
 	if (idle) {
 		/* Asleep in its poll: it wakes us when it works again, so an idle app costs
 		 * nothing. */
-		__atomic_or_fetch(&looper_kernel_slot(blocks->kernel, watched->index)->flags,
-				  LOOPER_SLOT_PARKED, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&looper_kernel_slot(blocks->kernel, watched->index)->parked, 1,
+				 __ATOMIC_SEQ_CST);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		if (looper_kernel_slot(blocks->kernel, watched->index)->busy_since_ns)
+		if (!looper_is_idle(looper_kernel_slot(blocks->kernel, watched->index)))
 			*next_ns = sooner(*next_ns, now_ns + first_sample_ns(block_ns));
 		return 0;
 	}
+	/* It has waited in no loop so far, so what it does is no message. */
+	if (slot.loop_kind == LOOPER_WAIT_NONE)
+		return 0;
 	/* An event of a later one was there already: look again at once. */
 	if (watched->tracking && watched->period > slot.periods) {
 		*next_ns = sooner(*next_ns, now_ns + BLOCKS_MIN_TICK_NS);
@@ -236,8 +268,7 @@ int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64
 			watched->load = blocks_watch_load(watched, blocks->sched);
 		take_sample(blocks, watched, &slot, now_ns);
 	}
-	if (age_ns >= block_ns && !watched->reported_open &&
-	    blocks_watch_is_looper(watched, &slot)) {
+	if (age_ns >= block_ns && !watched->reported_open && looper_is_loop(&slot)) {
 		watched->reported_open = true;
 		watched->reported_anr = age_ns >= BLOCK_ANR_NS;
 		err = blocks_report_open(blocks, watched, &slot, now_ns);

@@ -60,69 +60,24 @@ struct blocks_stacks {
 
 /* sched_info.pcount: how often the kernel put it on a CPU. The tracepoint does not show every
  * switch, so this number says whether the stash is still that of its last switch-out. */
-static bool arrivals_of(pid_t tid, uint64_t *arrivals)
-{
-	char path[64], text[96];
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", tid, tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (n <= 0)
-		return false;
-	text[n] = 0;
-	return sscanf(text, "%*u %*u %" SCNu64, arrivals) == 1;
-}
-
 static int stash_read(void *ctx, pid_t tid, struct looper_registers *out)
 {
 	struct blocks_stacks *stacks = ctx;
 	int index = stacks->index(stacks->index_ctx, tid);
-	const struct looper_registers *from;
-	const struct looper_slot *slot;
-	uint64_t sequence, arrivals;
 
-	if (index < 0)
-		return -ENOENT;
-	from = looper_kernel_stash(stacks->kernel, (uint32_t)index);
-	slot = looper_kernel_slot(stacks->kernel, (uint32_t)index);
-	sequence = __atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE);
-	if (!sequence)
-		return -ENOENT;
-	if (sequence & 1)
-		return -EAGAIN;
-	memcpy(out, from, sizeof(*out));
-	if (!arrivals_of(tid, &arrivals) ||
-	    arrivals != __atomic_load_n(&slot->out_arrivals, __ATOMIC_ACQUIRE))
-		return -EAGAIN;
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (__atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE) != sequence)
-		return -EAGAIN;
-	out->sequence = sequence;
-	return (pid_t)out->tid == tid ? 0 : -ENOENT;
+	return index < 0 ? -ENOENT
+			 : looper_read_stash(looper_kernel_view(stacks->kernel), (uint32_t)index,
+					     tid, tid, out);
 }
 
 static uint64_t stash_sequence(void *ctx, pid_t tid)
 {
 	struct blocks_stacks *stacks = ctx;
 	int index = stacks->index(stacks->index_ctx, tid);
-	const struct looper_slot *slot;
-	uint64_t sequence, arrivals;
 
-	if (index < 0)
-		return 0;
-	slot = looper_kernel_slot(stacks->kernel, (uint32_t)index);
-	sequence = __atomic_load_n(&looper_kernel_stash(stacks->kernel, (uint32_t)index)->sequence,
-				   __ATOMIC_ACQUIRE);
-	/* It ran unseen: as good as another sequence. */
-	if (!arrivals_of(tid, &arrivals) ||
-	    arrivals != __atomic_load_n(&slot->out_arrivals, __ATOMIC_ACQUIRE))
-		return sequence | 1;
-	return sequence;
+	return index < 0 ? 0
+			 : looper_stash_sequence(looper_kernel_view(stacks->kernel),
+						 (uint32_t)index, tid, tid);
 }
 
 /* ---- the unwinding thread ---- */

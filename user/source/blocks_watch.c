@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "source/blocks_watch.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,13 +14,9 @@
 #include "util/clock.h"
 
 #define STANDING_TRIES 3
-#define MAX_FDS        4096
-/* A process that is not older and began after we did has not polled yet, as far as can be known:
- * its first period began with it. */
-#define YOUNG_NS (2 * NSEC_PER_SEC)
 
 struct blocks_watch {
-	struct watched rows[LOOPER_MAX_WATCHED];
+	struct watched rows[BLOCKS_MAX_WATCHED];
 	uint64_t serial, born_mono_ns;
 	struct bounded_calls *calls;
 };
@@ -46,7 +41,7 @@ struct watched *blocks_watch_add(struct blocks_watch *watch, const struct target
 {
 	struct watched *row = NULL;
 
-	for (uint32_t i = 0; i < LOOPER_MAX_WATCHED; i++) {
+	for (uint32_t i = 0; i < BLOCKS_MAX_WATCHED; i++) {
 		if (watch->rows[i].used)
 			continue;
 		row = &watch->rows[i];
@@ -75,17 +70,19 @@ void blocks_watch_remove(struct blocks_watch *watch, struct watched *watched,
 	if (watched->pidfd >= 0)
 		close(watched->pidfd);
 	block_spells_free(&watched->spells);
+	free(watched->held);
+	watched->held = NULL;
 	watched->used = false;
 }
 
 struct watched *blocks_watch_at(struct blocks_watch *watch, uint32_t index)
 {
-	return index < LOOPER_MAX_WATCHED && watch->rows[index].used ? &watch->rows[index] : NULL;
+	return index < BLOCKS_MAX_WATCHED && watch->rows[index].used ? &watch->rows[index] : NULL;
 }
 
 struct watched *blocks_watch_find(struct blocks_watch *watch, pid_t pid)
 {
-	for (uint32_t i = 0; i < LOOPER_MAX_WATCHED; i++)
+	for (uint32_t i = 0; i < BLOCKS_MAX_WATCHED; i++)
 		if (watch->rows[i].used && watch->rows[i].pid == pid)
 			return &watch->rows[i];
 	return NULL;
@@ -162,93 +159,61 @@ static int read_standing(struct bounded_calls *calls, pid_t pid, struct wait_pla
 	}
 }
 
-static uint32_t off_state_of(char state)
+static int standing_of(struct bounded_calls *calls, pid_t pid, struct probe_standing *standing)
 {
-	switch (state) {
-	case 'R':
-		return OFF_CPU_RUNNABLE;
-	case 'D':
-		return OFF_CPU_UNINTERRUPTIBLE;
-	case 'T':
-	case 't':
-		return OFF_CPU_STOPPED;
-	}
-	return OFF_CPU_SLEEPING;
-}
+	struct wait_place place;
+	struct past past;
+	uint64_t before_ns = clock_now_ns(CLOCK_MONOTONIC), now_ns;
+	int err = read_standing(calls, pid, &place, &past, &now_ns);
 
-/* The period that it is in: none in its poll; since its start if that was lately; else since now.
- */
-static void start_period(struct blocks_watch *watch, struct watched *watched,
-			 struct looper_slot *slot, const struct past *past, uint64_t now_ns)
-{
-	uint64_t boot_minus_mono_ns = clock_now_ns(CLOCK_BOOTTIME) - now_ns;
-	uint64_t start_ns = watched->start_boot_ns > boot_minus_mono_ns
-				    ? watched->start_boot_ns - boot_minus_mono_ns
-				    : 0;
-	bool young = now_ns - start_ns < YOUNG_NS && start_ns < now_ns &&
-		     start_ns >= watch->born_mono_ns;
-
-	slot->busy_since_ns = now_ns;
-	slot->periods = 1;
-	slot->begin_cpu_ns = past->cpu_ns;
-	slot->begin_faults_minor = past->faults_minor;
-	slot->begin_faults_major = past->faults_major;
-	if (!young)
-		return;
-	slot->busy_since_ns = start_ns;
-	slot->begin_cpu_ns = slot->begin_faults_minor = slot->begin_faults_major = 0;
-	slot->sums.runnable_ns = past->delay_ns;
-	if (now_ns - start_ns > past->cpu_ns + past->delay_ns) {
-		slot->sums.sleeping_ns = now_ns - start_ns - past->cpu_ns - past->delay_ns;
-		slot->sums.reason_ns[LOOPER_REASON_UNSEEN] = slot->sums.sleeping_ns;
-	}
+	if (err)
+		return err;
+	*standing = (struct probe_standing){
+		.syscall_nr = place.syscall_nr,
+		.stack_pointer = place.stack_pointer,
+		.program_counter = place.program_counter,
+		.before_mono_ns = before_ns,
+		.after_mono_ns = now_ns,
+		.cpu_ns = past.cpu_ns,
+		.delay_ns = past.delay_ns,
+		.arrivals = past.arrivals,
+		.switches = past.switches,
+		.faults_minor = past.faults_minor,
+		.faults_major = past.faults_major,
+		.state = past.state,
+	};
+	memcpy(standing->arguments, place.arguments, sizeof(standing->arguments));
+	return 0;
 }
 
 int blocks_watch_start(struct blocks_watch *watch, struct watched *watched,
 		       struct looper_kernel *kernel, uint64_t block_ns)
 {
-	struct looper_slot *live = looper_kernel_slot(kernel, watched->index);
-	struct looper_slot slot = {.epfd = -1, .polling = -1, .syscall_nr = -1, .other_epfd = -1};
-	struct wait_place place;
-	struct past past;
-	uint64_t now_ns;
-	int epfd, err;
+	uint64_t boot_minus_mono_ns = clock_now_ns(CLOCK_BOOTTIME) - clock_now_ns(CLOCK_MONOTONIC);
+	struct looper_slot_start start = {
+		.tid = (uint32_t)watched->pid,
+		.tgid = (uint32_t)watched->pid,
+		.detector = watched->detector,
+		.block_ns = block_ns,
+		.slot_id = watched->slot_id,
+		.thread_start_ns = watched->start_boot_ns > boot_minus_mono_ns
+					   ? watched->start_boot_ns - boot_minus_mono_ns
+					   : 0,
+		.watching_since_ns = watch->born_mono_ns,
+	};
+	int err = standing_of(watch->calls, watched->pid, &watched->first);
 
-	memset(looper_kernel_stash(kernel, watched->index), 0, sizeof(struct looper_registers));
-	slot.tid = (uint32_t)watched->pid;
-	slot.detector = watched->detector;
-	slot.block_ns = block_ns;
-	slot.start_boot_ns = watched->slot_id;
-	err = read_standing(watch->calls, watched->pid, &place, &past, &now_ns);
 	if (err)
 		return err;
-	epfd = wait_place_epfd(&place);
-	slot.out_cpu_ns = slot.in_cpu_ns = past.cpu_ns;
-	slot.out_delay_ns = past.delay_ns;
-	slot.out_switches = past.switches;
-	slot.out_arrivals = past.arrivals;
-	slot.off_state = off_state_of(past.state);
-	slot.syscall_nr = place.syscall_nr >= 0 ? (int32_t)place.syscall_nr : -1;
-	slot.on_cpu = place.syscall_nr == -2 || past.state == 'R';
-	if (slot.on_cpu)
-		slot.in_ns = now_ns;
-	else
-		slot.off_ns = now_ns;
-	if (epfd >= 0) {
-		slot.epfd = slot.polling = epfd;
-		if (watched->detector != LOOPER_BY_UPROBE)
-			slot.flags |= LOOPER_SLOT_BY_SWITCH;
-	} else {
-		start_period(watch, watched, &slot, &past, now_ns);
-	}
-	*live = slot;
-	__atomic_thread_fence(__ATOMIC_RELEASE);
-	err = looper_kernel_watch(kernel, watched->index, watched->pid);
+	looper_slot_fill(&watched->filled, &start, &watched->first);
+	/* Where its probes are is not known here, so an epoll wait is taken for a probed one. */
+	if (watched->detector == LOOPER_BY_UPROBE &&
+	    watched->filled.waiting_kind == LOOPER_WAIT_EPOLL)
+		watched->filled.waiting_seen_by = LOOPER_SEEN_BY_PROBE;
+	err = looper_kernel_watch(kernel, watched->index, &watched->filled);
 	if (err)
 		return err;
 	watched->settled = false;
-	watched->first =
-		(struct watched_first){slot.periods, slot.polling, epfd, past.cpu_ns, now_ns};
 	blocks_watch_settle(watch, watched, kernel);
 	return 0;
 }
@@ -256,28 +221,14 @@ int blocks_watch_start(struct blocks_watch *watch, struct watched *watched,
 void blocks_watch_settle(struct blocks_watch *watch, struct watched *watched,
 			 struct looper_kernel *kernel)
 {
-	struct looper_slot *live = looper_kernel_slot(kernel, watched->index);
-	const struct watched_first *first = &watched->first;
-	struct wait_place place;
-	int err = wait_place_read_bounded(watch->calls, watched->pid, &place);
-	int epfd = err ? -1 : wait_place_epfd(&place);
+	struct probe_standing second;
+	struct looper_slot now;
+	int err = standing_of(watch->calls, watched->pid, &second);
 
 	watched->settled = err != -ETIMEDOUT && err != -EBUSY;
-	if (err || epfd == first->epfd || live->periods != first->periods ||
-	    live->polling != first->polling)
-		return;
-	if (epfd >= 0) {
-		live->epfd = live->polling = epfd;
-		live->busy_since_ns = 0;
-		if (watched->detector != LOOPER_BY_UPROBE)
-			live->flags |= LOOPER_SLOT_BY_SWITCH;
-	} else if (live->polling >= 0) {
-		live->polling = -1;
-		live->flags &= ~LOOPER_SLOT_BY_SWITCH;
-		live->periods++;
-		live->begin_cpu_ns = first->cpu_ns;
-		live->busy_since_ns = first->mono_ns;
-	}
+	if (!err && looper_kernel_read(kernel, watched->index, &now) &&
+	    looper_slot_settle(&now, &watched->filled, &watched->first, &second))
+		looper_kernel_correct(kernel, watched->index, &now);
 }
 
 void blocks_watch_end_period(struct watched *watched)
@@ -300,26 +251,6 @@ void blocks_watch_set_owner(struct watched *watched, pid_t tid)
 		return;
 	text[strcspn(text, "\n")] = 0;
 	snprintf(watched->owner.thread, sizeof(watched->owner.thread), "%.15s", text);
-}
-
-bool blocks_watch_is_looper(struct watched *watched, const struct looper_slot *slot)
-{
-	char path[64];
-	struct dirent *entry;
-	DIR *folder;
-
-	if (slot->epfd >= 0 || watched->looper_known)
-		return true;
-	snprintf(path, sizeof(path), "/proc/%d/fd", watched->pid);
-	folder = opendir(path);
-	if (!folder)
-		return false;
-	for (int i = 0; i < MAX_FDS && !watched->looper_known && (entry = readdir(folder)); i++)
-		if (entry->d_name[0] != '.')
-			watched->looper_known =
-				wait_is_epoll(watched->pid, (int)strtol(entry->d_name, NULL, 10));
-	closedir(folder);
-	return watched->looper_known;
 }
 
 struct watched_load blocks_watch_load(const struct watched *watched,

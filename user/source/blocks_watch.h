@@ -5,6 +5,7 @@
 
 #include "jankscope/target.h"
 #include "kernel/looper_kernel.h"
+#include "kernel/looper_slot.h"
 #include "source/blocks_ledger.h"
 #include "source/blocks_stacks.h"
 
@@ -13,6 +14,8 @@ struct watched_load {
 	uint64_t mono_ns; /* 0: not read */
 	struct opt_u64 idle_ns, cpu_ns, rss_bytes;
 };
+
+#define BLOCKS_MAX_WATCHED LOOPER_DEFAULT_WATCHED
 
 struct watched {
 	bool used;
@@ -26,19 +29,17 @@ struct watched {
 	struct looper_probes *probes;
 	char degraded[96]; /* why not by the best detector, or "" */
 	/* the period that is being followed */
-	bool tracking, reported_open, reported_anr, looper_known;
+	bool tracking, reported_open, reported_anr;
 	uint64_t period, begin_ns, sampled_spell;
 	/* frozen where it slept, which no switch tells: seen by looking, up to 50 ms late */
 	uint64_t frozen_ns, frozen_seen_ns, looked_ns;
 	int64_t boot_minus_mono_ns; /* as of its begin, so that all its records tell one start */
 	bool starting; /* the watch has not begun: something of the process is held up */
-	struct probe_job *probing; /* what it waits for; of blocks.c */
-	bool settled;              /* looked at once more after the watch began */
-	struct watched_first {
-		uint64_t periods;
-		int polling, epfd;
-		uint64_t cpu_ns, mono_ns;
-	} first; /* as found when the watch began */
+	struct probe_job *probing;        /* what it waits for; of blocks.c */
+	bool settled;                     /* looked at once more after the watch began */
+	struct probe_standing first;      /* as found when the watch began */
+	struct looper_slot filled;        /* what was made of it */
+	struct looper_period_event *held; /* ended before it was known to be a loop; or NULL */
 	struct watched_load load;
 	struct block_samples samples;
 	struct block_spells spells;
@@ -75,8 +76,5 @@ struct watched *blocks_watch_find(struct blocks_watch *watch, pid_t pid);
 /* Forget the period: spells and owner. Its samples were given away. */
 void blocks_watch_end_period(struct watched *watched);
 void blocks_watch_set_owner(struct watched *watched, pid_t tid);
-/* The thread runs an epoll loop: it was seen to wait on one, or its process has one (it may be
- * starting up). Without that a program that never polls would be one endless block. */
-bool blocks_watch_is_looper(struct watched *watched, const struct looper_slot *slot);
 struct watched_load blocks_watch_load(const struct watched *watched,
 				      const struct sched_kernel *sched);

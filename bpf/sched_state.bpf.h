@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* A task's state bits as the few states that are told apart. */
+#pragma once
+#include "abi/sched.h"
+#include "compat.bpf.h"
+
+static __always_inline __u32 off_state_of(__u32 state, bool preempted)
+{
+	if (preempted || state == 0)
+		return OFF_CPU_RUNNABLE;
+	if (state & TASK_DEAD_BIT)
+		return OFF_CPU_DEAD;
+	if (state & (TASK_STOPPED_BIT | TASK_TRACED_BIT | TASK_PARKED_BIT | TASK_FROZEN_BIT))
+		return OFF_CPU_STOPPED;
+	/* TASK_IDLE is how kernel threads sleep without counting as load. */
+	if ((state & (TASK_UNINTERRUPTIBLE_BIT | TASK_RTLOCK_WAIT_BIT)) &&
+	    !(state & TASK_NOLOAD_BIT))
+		return OFF_CPU_UNINTERRUPTIBLE;
+	return OFF_CPU_SLEEPING;
+}
