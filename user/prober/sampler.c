@@ -1,17 +1,372 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "prober/warden.h"
+/* The life of the sampler process. Its first thread talks to the recorder and does nothing else.
+ * Of its hands (threads above nice 0) one leads: it waits until a sample is due and takes it. A
+ * capture may hang on its target (a page that nobody fills, a lock that is held), so the leader
+ * arms a timer before each; when that fires, another hand leads on, and the one that hangs holds
+ * up nothing but its own target. */
+#include "prober/sampler.h"
 
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "prober/sampler_private.h"
+#include "prober/warden.h"
 #include "util/channel.h"
+#include "util/clock.h"
+
+#define HANDS         4
+#define HAND_NICENESS (-20)
+/* A capture that takes longer than this has another hand lead on. */
+#define HANG_NS (5 * NSEC_PER_MSEC)
+/* A target that held up a capture is left alone for this long, and each time for twice as long. */
+#define FIRST_BACKOFF_NS NSEC_PER_SEC
+#define MAX_BACKOFF_NS   (64 * NSEC_PER_SEC)
+#define HELD_UP_NS       (50 * NSEC_PER_MSEC)
+#define HAND_STACK_BYTES (256u << 10)
+
+struct sampler {
+	int socket, changed_fd, hang_timer;
+	struct sampler_view view;
+	/* below: under the lock */
+	pthread_mutex_t lock;
+	struct sampler_row **rows; /* by index of the slot; NULL: not watched */
+	unsigned leader;
+	struct hand {
+		struct sampler *sampler;
+		unsigned number;
+		pthread_t thread;
+		uint64_t since_ns, slot_id; /* of the capture that it takes; since_ns 0: none */
+		struct sampler_hand *tools;
+	} hands[HANDS];
+	uint64_t samples;
+	_Atomic uint64_t not_taken;
+};
+
+/* ---- rows ---- */
+
+static void free_row(struct sampler_row *row)
+{
+	if (!row)
+		return;
+	if (row->thread.pidfd >= 0)
+		close(row->thread.pidfd);
+	free(row);
+}
+
+/* A row whose capture is under way is freed by the hand that takes it. */
+static void remove_row(struct sampler *sampler, uint32_t index)
+{
+	struct sampler_row *row = sampler->rows[index];
+
+	sampler->rows[index] = NULL;
+	if (row && row->claimed)
+		row->gone = true;
+	else
+		free_row(row);
+}
+
+static void watch(struct sampler *sampler, const struct sampler_watch *message, int pidfd)
+{
+	struct sampler_row *row;
+
+	if (!sampler->rows || message->index >= sampler->view.room || !(row = calloc(1, sizeof(*row)))) {
+		if (pidfd >= 0)
+			close(pidfd);
+		return;
+	}
+	row->index = message->index;
+	row->slot_id = message->slot_id;
+	row->from_birth = message->from_birth;
+	row->left_alone_until_ns = message->left_alone_until_ns;
+	row->thread = (struct stack_thread){
+		.pid = message->pid,
+		.tid = message->tid,
+		.pidfd = pidfd,
+		.start_boot_ns = message->start_boot_ns,
+	};
+	remove_row(sampler, message->index);
+	sampler->rows[message->index] = row;
+}
+
+/* ---- who leads ---- */
+
+static void arm(const struct sampler *sampler, uint64_t ns)
+{
+	struct itimerspec when = {.it_value = {0, (long)ns}};
+
+	timerfd_settime(sampler->hang_timer, 0, &when, NULL);
+}
+
+static bool leader_hangs(const struct sampler *sampler)
+{
+	uint64_t since_ns = sampler->hands[sampler->leader].since_ns;
+
+	return since_ns && clock_now_ns(CLOCK_MONOTONIC) - since_ns >= HANG_NS;
+}
+
+static void wait_to_lead(struct sampler *sampler, struct hand *hand)
+{
+	struct pollfd pollfd = {.fd = sampler->hang_timer, .events = POLLIN};
+	uint64_t expirations;
+
+	pthread_mutex_unlock(&sampler->lock);
+	poll(&pollfd, 1, -1);
+	pthread_mutex_lock(&sampler->lock);
+	if (!leader_hangs(sampler))
+		return;
+	sampler->leader = hand->number;
+	if (read(sampler->hang_timer, &expirations, sizeof(expirations)) < 0)
+		return; /* the leader disarmed it just now; leading twice is prevented by the lock */
+}
+
+/* ---- sampling ---- */
+
+static struct sampler_row *find_due(struct sampler *sampler, uint64_t now_ns, uint64_t *next_ns)
+{
+	struct sampler_row *due = NULL;
+
+	*next_ns = UINT64_MAX;
+	for (uint32_t i = 0; i < sampler->view.room && sampler->rows; i++) {
+		struct sampler_row *row = sampler->rows[i];
+
+		if (!row || row->claimed)
+			continue;
+		if (row->next_ns <= now_ns && sampler_row_is_due(&sampler->view, row, now_ns) &&
+		    (!due || row->schedule.due_ns < due->schedule.due_ns))
+			due = row;
+		if (row->next_ns < *next_ns)
+			*next_ns = row->next_ns;
+	}
+	return due;
+}
+
+static int on_wake(void *ctx, const struct looper_event *event, size_t size)
+{
+	struct sampler *sampler = ctx;
+	struct sampler_row *row;
+
+	if (event->index >= sampler->view.room || !sampler->rows)
+		return 0;
+	row = sampler->rows[event->index];
+	if (row && row->slot_id == event->start_boot_ns && !row->claimed)
+		row->next_ns = event->begin_ns + sampler->view.first_ns;
+	return 0;
+}
+
+static void wait_for_work(struct sampler *sampler, uint64_t next_ns)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), expirations;
+	uint64_t left_ns = next_ns > now_ns ? next_ns - now_ns : 0;
+	struct timespec left = {(time_t)(left_ns / NSEC_PER_SEC), (long)(left_ns % NSEC_PER_SEC)};
+	struct pollfd fds[2] = {
+		{.fd = sampler->changed_fd, .events = POLLIN},
+		{.fd = sampler->view.wakes_fd, .events = POLLIN},
+	};
+
+	pthread_mutex_unlock(&sampler->lock);
+	ppoll(fds, 2, next_ns == UINT64_MAX ? NULL : &left, NULL);
+	if (fds[0].revents && read(sampler->changed_fd, &expirations, sizeof(expirations)) < 0)
+		fds[0].revents = 0; /* another thread took it */
+	pthread_mutex_lock(&sampler->lock);
+	if (fds[1].revents & POLLIN)
+		sampler_view_wakes(&sampler->view, on_wake, sampler);
+}
+
+static void take_sample(struct sampler *sampler, struct hand *hand, struct sampler_row *row)
+{
+	uint64_t since_ns = clock_now_ns(CLOCK_MONOTONIC), took_ns;
+
+	row->claimed = true;
+	hand->since_ns = since_ns;
+	hand->slot_id = row->slot_id;
+	arm(sampler, HANG_NS);
+	pthread_mutex_unlock(&sampler->lock);
+	if (sampler_hand_sample(hand->tools, row, sampler->socket) == -EAGAIN)
+		sampler->not_taken++;
+	pthread_mutex_lock(&sampler->lock);
+	hand->since_ns = 0;
+	if (sampler->leader == hand->number)
+		arm(sampler, 0);
+	sampler->samples++;
+	row->claimed = false;
+	if (row->gone) {
+		free_row(row);
+		return;
+	}
+	took_ns = clock_now_ns(CLOCK_MONOTONIC) - since_ns;
+	if (took_ns > HELD_UP_NS) {
+		row->backoff_ns = row->backoff_ns ? row->backoff_ns * 2 : FIRST_BACKOFF_NS;
+		if (row->backoff_ns > MAX_BACKOFF_NS)
+			row->backoff_ns = MAX_BACKOFF_NS;
+		row->left_alone_until_ns = since_ns + took_ns + row->backoff_ns;
+	} else {
+		row->backoff_ns = 0;
+	}
+}
+
+static void *lead(void *ctx)
+{
+	struct hand *hand = ctx;
+	struct sampler *sampler = hand->sampler;
+
+	setpriority(PRIO_PROCESS, (id_t)gettid(), HAND_NICENESS);
+	prctl(PR_SET_TIMERSLACK, 1);
+	pthread_mutex_lock(&sampler->lock);
+	for (;;) {
+		struct sampler_row *row;
+		uint64_t next_ns;
+
+		if (sampler->leader != hand->number) {
+			wait_to_lead(sampler, hand);
+			continue;
+		}
+		row = find_due(sampler, clock_now_ns(CLOCK_MONOTONIC), &next_ns);
+		if (row)
+			take_sample(sampler, hand, row);
+		else
+			wait_for_work(sampler, next_ns);
+	}
+	return NULL;
+}
+
+/* ---- the thread that talks to the recorder ---- */
+
+static int start_hands(struct sampler *sampler)
+{
+	pthread_attr_t attributes;
+	int err = 0;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, HAND_STACK_BYTES);
+	for (unsigned i = 0; i < HANDS && !err; i++) {
+		struct hand *hand = &sampler->hands[i];
+
+		hand->sampler = sampler;
+		hand->number = i;
+		hand->tools = sampler_hand_new(&sampler->view);
+		err = hand->tools ? -pthread_create(&hand->thread, &attributes, lead, hand)
+				  : -ENOMEM;
+	}
+	pthread_attr_destroy(&attributes);
+	return err;
+}
+
+static int set_up(struct sampler *sampler, const struct sampler_setup *setup, const int *fds,
+		  size_t fd_count)
+{
+	int err;
+
+	if (sampler->rows)
+		return -EEXIST;
+	err = sampler_view_open(&sampler->view, setup, fds, fd_count);
+	if (err)
+		return err;
+	sampler->rows = calloc(setup->room, sizeof(struct sampler_row *));
+	return sampler->rows ? start_hands(sampler) : -ENOMEM;
+}
+
+static void answer_ping(struct sampler *sampler, const struct sampler_ping *ping)
+{
+	struct sampler_pong pong = {
+		.type = SAMPLER_PONG,
+		.serial = ping->serial,
+		.samples = sampler->samples,
+		.not_taken = sampler->not_taken,
+	};
+	struct iovec part = {&pong, sizeof(pong)};
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	for (unsigned i = 0; i < HANDS; i++) {
+		uint64_t since_ns = sampler->hands[i].since_ns;
+
+		if (!since_ns || now_ns - since_ns < HELD_UP_NS)
+			continue;
+		pong.stuck++;
+		if (now_ns - since_ns > pong.oldest_stuck_ns) {
+			pong.oldest_stuck_ns = now_ns - since_ns;
+			pong.stuck_slot_id = sampler->hands[i].slot_id;
+		}
+	}
+	channel_send(sampler->socket, &part, 1, NULL, 0);
+}
+
+/* Takes over what it uses of fds by setting it to -1. */
+static int take_message(struct sampler *sampler, const void *message, size_t length, int *fds,
+			size_t fd_count)
+{
+	uint32_t type = *(const uint32_t *)message;
+	uint64_t one = 1;
+	int err = 0;
+
+	pthread_mutex_lock(&sampler->lock);
+	if (type == SAMPLER_SETUP && length >= sizeof(struct sampler_setup)) {
+		err = set_up(sampler, message, fds, fd_count);
+		for (size_t i = 0; i < fd_count; i++)
+			fds[i] = -1; /* the view's now */
+	} else if (type == SAMPLER_WATCH && length >= sizeof(struct sampler_watch)) {
+		watch(sampler, message, fd_count ? fds[0] : -1);
+		if (fd_count)
+			fds[0] = -1;
+	} else if (type == SAMPLER_UNWATCH && length >= sizeof(struct sampler_unwatch)) {
+		const struct sampler_unwatch *unwatch = message;
+		struct sampler_row *row = sampler->rows && unwatch->index < sampler->view.room
+						  ? sampler->rows[unwatch->index]
+						  : NULL;
+
+		if (row && row->slot_id == unwatch->slot_id)
+			remove_row(sampler, unwatch->index);
+	} else if (type == SAMPLER_PING && length >= sizeof(struct sampler_ping)) {
+		answer_ping(sampler, message);
+	}
+	pthread_mutex_unlock(&sampler->lock);
+	if (write(sampler->changed_fd, &one, sizeof(one)) != sizeof(one))
+		return err; /* it is readable already */
+	return err;
+}
 
 void sampler_main(int socket)
 {
-	char byte;
+	struct sampler *sampler = calloc(1, sizeof(*sampler));
+	_Alignas(8) char message[1024];
 
 	helper_begin(HELPER_SAMPLER, &socket);
-	do
-		channel_wait(socket, UINT64_MAX / 2);
-	while (channel_receive(socket, &byte, 1, NULL, NULL));
-	_exit(0);
+	if (!sampler)
+		_exit(1);
+	pthread_mutex_init(&sampler->lock, NULL);
+	sampler->socket = socket;
+	sampler->changed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	sampler->hang_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (sampler->changed_fd < 0 || sampler->hang_timer < 0)
+		_exit(1);
+	for (;;) {
+		struct pollfd pollfd = {.fd = socket, .events = POLLIN};
+		int fds[CHANNEL_FDS];
+		size_t fd_count;
+		ssize_t n;
+
+		poll(&pollfd, 1, -1);
+		n = channel_receive(socket, message, sizeof(message), fds, &fd_count);
+		if (n == -EAGAIN || n == -EMSGSIZE)
+			continue;
+		/* The recorder is gone. A hand that hangs ends with the process; a thread that the
+		 * ptrace worker holds is let go, because the worker dies with this process. */
+		if (n <= 0)
+			_exit(0);
+		if ((size_t)n >= sizeof(uint32_t) && take_message(sampler, message, (size_t)n, fds, fd_count))
+			_exit(1);
+		for (size_t i = 0; i < fd_count; i++)
+			if (fds[i] >= 0)
+				close(fds[i]);
+	}
 }

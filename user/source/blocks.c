@@ -1,33 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "source/blocks_source.h"
 
+#include <dirent.h>
 #include <errno.h>
-#include <stdatomic.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "abi/sched.h"
-#include "core/loop.h"
-#include "core/rights.h"
 #include "core/summary.h"
-#include "jankscope/target.h"
-#include "source/blocks_stacks.h"
-#include "source/blocks_watch.h"
-#include "source/cpu.h"
-#include "util/bounded_call.h"
+#include "kernel/looper_kernel.h"
 #include "util/clock.h"
 
-/* How often targets are compared with what is watched, when nothing else is due. */
+/* How often targets are compared with what is watched, when nothing else is due. Without a sampler
+ * nobody tells of a period that lasts, so looks must be close enough to tell it. */
 #define IDLE_TICK_NS (200 * NSEC_PER_MSEC)
-/* How often it is asked for a watch whose start is held up. */
-#define STARTING_TICK_NS (20 * NSEC_PER_MSEC)
-/* Samples are due at a time, on a machine that may be overloaded: that is when blocks happen. */
-#define LOOP_NICENESS (-20)
-#define DRAIN_NS      (800 * NSEC_PER_MSEC)
+#define LEAST_TICK_NS (20 * NSEC_PER_MSEC)
+#define DRAIN_NS     (400 * NSEC_PER_MSEC)
 
 static struct blocks_source *blocks_source(struct source *source)
 {
@@ -36,176 +26,62 @@ static struct blocks_source *blocks_source(struct source *source)
 
 /* ---- who is watched ---- */
 
-static void tell_degraded(struct blocks_source *blocks, const struct watched *watched,
-			  const char *why)
+static bool has_name(pid_t pid, pid_t tid, const char *glob)
 {
-	struct record_event event = {
-		.event = "degraded",
-		.keys = {{"pid", NULL, watched->pid},
-			 {"source", "blocks", 0},
-			 {"detector", blocks_detector_name(blocks, watched->detector), 0},
-			 {"reason", why, 0}},
-		.key_count = 4,
-	};
-	struct record record = {.type = RECORD_EVENT, .event = &event};
+	char path[64], name[32];
+	FILE *file;
+	bool found;
 
-	blocks->context.emit(blocks->context.emit_ctx, &record);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	found = fgets(name, sizeof(name), file) != NULL;
+	fclose(file);
+	name[found ? strcspn(name, "\n") : 0] = 0;
+	return found && !fnmatch(glob, name, 0);
 }
 
-/* ---- starting a watch ---- */
-
-enum probe_job_owner { PROBE_AWAITED, PROBE_DONE, PROBE_ABANDONED };
-
-/* Reading its maps and putting the probes in. Both wait for its mmap_lock, and a probe for grace
- * periods of RCU: what takes longer than a bounded call goes on, and is looked for later. */
-struct probe_job {
-	struct looper_kernel *kernel;
-	pid_t pid;
-	struct looper_probes *probes;
-	int err;
-	_Atomic int owner; /* enum probe_job_owner: whoever comes second frees it or takes it */
-};
-
-static void run_probe(void *ctx)
+/* The thread of a process that is the looper: the main thread, or the first one of that name. The
+ * names of threads are read by files that take no lock of the target. 0: there is none yet. */
+static pid_t thread_to_watch(const struct blocks_source *blocks, pid_t pid)
 {
-	struct probe_job *job = ctx;
-	struct wait_stub stub;
+	char path[64];
+	struct dirent *entry;
+	pid_t found = 0;
+	DIR *folder;
 
-	job->err = wait_stub_find(job->pid, &stub);
-	if (job->err)
-		return;
-	job->probes = looper_kernel_probe(job->kernel, job->pid, &stub);
-	if (!job->probes)
-		job->err = -errno;
-}
+	if (!blocks->options.thread)
+		return pid;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	folder = opendir(path);
+	while (folder && !found && (entry = readdir(folder))) {
+		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
 
-static void free_probe(struct probe_job *job)
-{
-	looper_probes_free(job->probes);
-	free(job);
-}
-
-static void leave_probe(void *ctx)
-{
-	struct probe_job *job = ctx;
-
-	if (atomic_exchange(&job->owner, PROBE_DONE) == PROBE_ABANDONED)
-		free_probe(job);
-}
-
-static void abandon_probe(struct watched *watched)
-{
-	struct probe_job *job = watched->probing;
-
-	watched->probing = NULL;
-	if (job && atomic_exchange(&job->owner, PROBE_ABANDONED) == PROBE_DONE)
-		free_probe(job);
-}
-
-static bool is_held_up(int err)
-{
-	return err == -ETIMEDOUT || err == -EBUSY;
-}
-
-/* 0 with watched->probes, or why not; -ETIMEDOUT or -EBUSY: to be asked again. */
-static int probe(struct blocks_source *blocks, struct watched *watched)
-{
-	struct probe_job *job = watched->probing;
-	int err;
-
-	if (!job) {
-		job = calloc(1, sizeof(*job));
-		if (!job)
-			return -ENOMEM;
-		job->kernel = blocks->kernel;
-		job->pid = watched->pid;
-		err = bounded_call(blocks->context.calls, watched->pid, run_probe, leave_probe,
-				   job);
-		if (err == -ETIMEDOUT) {
-			watched->probing = job;
-			return err;
-		}
-		if (err) {
-			free(job);
-			return err;
-		}
-	} else if (atomic_load(&job->owner) != PROBE_DONE) {
-		return -ETIMEDOUT;
+		if (tid > 0 && has_name(pid, tid, blocks->options.thread))
+			found = tid;
 	}
-	watched->probing = NULL;
-	watched->probes = job->probes;
-	err = job->err;
-	free(job);
-	/* The probe's own error is an answer: it is not to be asked again. */
-	return is_held_up(err) ? -EIO : err;
-}
-
-/* Down the ladder of detectors for one process. 0, or -ETIMEDOUT or -EBUSY as probe(). */
-static int choose_detector(struct blocks_source *blocks, struct watched *watched)
-{
-	int err;
-
-	if (watched->detector && watched->detector != LOOPER_BY_UPROBE)
-		return 0;
-	if (watched->probes)
-		return 0;
-	watched->detector = LOOPER_BY_UPROBE;
-	err = probe(blocks, watched);
-	if (!err || is_held_up(err))
-		return err;
-	watched->detector = LOOPER_BY_SWITCH;
-	if (!blocks->options.detector && !looper_kernel_hook_syscalls(blocks->kernel))
-		watched->detector = LOOPER_BY_SYSCALL;
-	snprintf(watched->degraded, sizeof(watched->degraded), "no uprobe: %s",
-		 err == -ENOENT ? "its epoll stub was not found" : strerror(-err));
-	return 0;
-}
-
-static void stop_watching(struct blocks_source *blocks, struct watched *watched)
-{
-	abandon_probe(watched);
-	blocks_drop_samples(blocks, watched);
-	blocks_watch_remove(blocks->watch, watched, blocks->kernel);
-}
-
-/* Go on with what was held up so far. */
-static int go_on_starting(struct blocks_source *blocks, struct watched *watched)
-{
-	int err = choose_detector(blocks, watched);
-
-	if (!err)
-		err = blocks_watch_start(blocks->watch, watched, blocks->kernel,
-					 blocks->context.block_ns);
-	if (is_held_up(err))
-		return 0;
-	if (err) {
-		/* It died meanwhile; the next scan says so. */
-		stop_watching(blocks, watched);
-		return err == -ENOMEM ? err : 0;
-	}
-	watched->starting = false;
-	if (watched->degraded[0] && blocks->options.detector != LOOPER_BY_SWITCH)
-		tell_degraded(blocks, watched, watched->degraded);
-	return 0;
+	if (folder)
+		closedir(folder);
+	return found;
 }
 
 static int start_watching(struct blocks_source *blocks, const struct target_process *process)
 {
-	struct watched *watched = blocks_watch_add(blocks->watch, process);
+	pid_t tid = thread_to_watch(blocks, process->pid);
+	struct watched *watched;
 
+	if (!tid)
+		return 0; /* looked for again with the next look */
+	watched = blocks_watch_add(blocks->watch, process, tid);
 	if (!watched) {
 		blocks->unwatched_now += errno == ENOSPC;
 		return errno == ENOMEM ? -ENOMEM : 0;
 	}
-	watched->detector = (uint32_t)blocks->options.detector;
-	if (wait_is_32_bit(watched->pid)) {
-		/* Its system calls have other numbers, its stack other words. */
-		watched->unwatchable = true;
-		tell_degraded(blocks, watched, "32-bit programs are not watched");
-		return 0;
-	}
-	watched->starting = true;
-	return go_on_starting(blocks, watched);
+	watched->detector = blocks->options.detector == LOOPER_BY_SYSCALL ? LOOPER_BY_SYSCALL
+									  : LOOPER_BY_SWITCH;
+	blocks_start_watch(blocks, watched);
+	return 0;
 }
 
 /* What the set of targets says now, against what is watched. */
@@ -215,7 +91,7 @@ static int follow_targets(struct blocks_source *blocks)
 	int err = 0;
 
 	blocks->unwatched_now = 0;
-	for (uint32_t i = 0; i < BLOCKS_MAX_WATCHED; i++) {
+	for (uint32_t i = 0; i < blocks_watch_room(blocks->watch); i++) {
 		struct watched *watched = blocks_watch_at(blocks->watch, i);
 
 		if (!watched)
@@ -224,7 +100,7 @@ static int follow_targets(struct blocks_source *blocks)
 		if (process && process->start_boot_ns == watched->start_boot_ns)
 			continue;
 		/* Its last period came through the ring when it died. */
-		stop_watching(blocks, watched);
+		blocks_stop_watch(blocks, watched);
 	}
 	for (size_t n = 0; !err && (process = target_set_at(blocks->context.targets, n)); n++)
 		if (!blocks_watch_find(blocks->watch, process->pid))
@@ -234,30 +110,44 @@ static int follow_targets(struct blocks_source *blocks)
 	return err;
 }
 
+void blocks_wake_at(struct blocks_source *blocks, uint64_t at_ns)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	if (blocks->timer_ns && blocks->timer_ns <= at_ns)
+		return;
+	blocks->timer_ns = at_ns > now_ns ? at_ns : now_ns;
+	loop_set_timer(blocks->timer, at_ns > now_ns ? at_ns - now_ns : 1, 0);
+}
+
 static int look_around(struct blocks_source *blocks)
 {
-	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), next_ns = now_ns + IDLE_TICK_NS;
-	int err = looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), next_ns = now_ns + blocks->tick_ns;
+	int err;
 
-	if (!err)
-		err = looper_kernel_wakes(blocks->kernel, blocks_on_event, blocks);
+	blocks->timer_ns = 0;
+	/* Samples first: those of a period that has ended are its report's. */
+	if (blocks->sampler) {
+		blocks_sampler_take(blocks->sampler);
+		blocks_sampler_check(blocks->sampler, now_ns);
+	}
+	err = looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
 	if (!err)
 		err = follow_targets(blocks);
-	for (uint32_t i = 0; i < BLOCKS_MAX_WATCHED && !err; i++) {
+	for (uint32_t i = 0; i < blocks_watch_room(blocks->watch) && !err; i++) {
 		struct watched *watched = blocks_watch_at(blocks->watch, i);
 
-		if (watched && watched->starting) {
-			err = go_on_starting(blocks, watched);
-			next_ns = now_ns + STARTING_TICK_NS < next_ns ? now_ns + STARTING_TICK_NS
-								      : next_ns;
-		} else if (watched && !watched->unwatchable) {
+		if (!watched)
+			continue;
+		if (watched->start.stage == WATCHED_RUNS)
 			err = blocks_look_at(blocks, watched, now_ns, &next_ns);
-		}
+		else
+			blocks_start_watch(blocks, watched);
 	}
-	now_ns = clock_now_ns(CLOCK_MONOTONIC);
-	loop_set_timer(
-		blocks->timer,
-		next_ns > now_ns + BLOCKS_MIN_TICK_NS ? next_ns - now_ns : BLOCKS_MIN_TICK_NS, 0);
+	blocks_emit(blocks, false);
+	if (next_ns < now_ns + BLOCKS_MIN_TICK_NS)
+		next_ns = now_ns + BLOCKS_MIN_TICK_NS;
+	blocks_wake_at(blocks, next_ns);
 	return err;
 }
 
@@ -266,33 +156,35 @@ static int on_tick(void *ctx, uint32_t events)
 	return look_around(ctx);
 }
 
-static int index_of(void *ctx, pid_t tid)
-{
-	struct blocks_source *blocks = ctx;
-	struct watched *watched = blocks_watch_find(blocks->watch, tid);
-
-	return watched ? (int)watched->index : -1;
-}
-
 /* ---- the source ---- */
 
 static int open_stacks(struct blocks_source *blocks)
 {
 	static const enum stack_request requests[] = {STACK_AUTO, STACK_SNAPSHOT, STACK_PERF,
 						      STACK_PTRACE};
+	const struct blocks_sampler_config config = {
+		.context = &blocks->context,
+		.kernel = blocks->kernel,
+		.request = requests[blocks->options.stack % 4],
+		.block_ns = blocks->context.block_ns,
+		.on_sample = blocks_on_sample,
+		.ctx = blocks,
+	};
 
+	/* It also finds the places for probes. */
+	blocks->unwinder = unwinder_new(blocks->context.warden, blocks->context.probes,
+					blocks->context.loop);
+	if (!blocks->unwinder)
+		return -errno;
 	if (blocks->options.stack == BLOCKS_STACK_OFF)
 		return 0;
-	blocks->stacks = blocks_stacks_new(blocks->kernel, requests[blocks->options.stack],
-					   blocks->context.calls, index_of, blocks);
-	if (!blocks->stacks) {
+	blocks->sampler = blocks_sampler_new(&config);
+	if (!blocks->sampler) {
 		blocks->base.state = SOURCE_DEGRADED;
 		snprintf(blocks->base.reason, sizeof(blocks->base.reason), "no stacks: %s",
 			 strerror(errno));
-		return 0;
 	}
-	return loop_add_fd(blocks->context.loop, blocks_stacks_fd(blocks->stacks), EPOLLIN,
-			   blocks_on_reports, blocks);
+	return 0;
 }
 
 static int blocks_open(struct source *source, const struct source_context *context)
@@ -302,6 +194,11 @@ static int blocks_open(struct source *source, const struct source_context *conte
 	int err;
 
 	blocks->context = *context;
+	blocks->born_mono_ns = clock_now_ns(CLOCK_MONOTONIC);
+	blocks->tick_ns = IDLE_TICK_NS;
+	if (blocks->options.stack == BLOCKS_STACK_OFF && context->block_ns / 2 < IDLE_TICK_NS)
+		blocks->tick_ns = context->block_ns / 2 > LEAST_TICK_NS ? context->block_ns / 2
+									: LEAST_TICK_NS;
 	blocks->sched = cpu_source_kernel(blocks->cpu);
 	if (!blocks->sched) {
 		snprintf(source->reason, sizeof(source->reason),
@@ -323,7 +220,7 @@ static int blocks_open(struct source *source, const struct source_context *conte
 		source->reason, sizeof(source->reason));
 	if (!blocks->kernel)
 		return -errno;
-	blocks->watch = blocks_watch_new(context->calls);
+	blocks->watch = blocks_watch_new(looper_kernel_count(blocks->kernel));
 	if (!blocks->watch)
 		return -ENOMEM;
 	err = looper_kernel_hook_wakeups(blocks->kernel);
@@ -336,63 +233,14 @@ static int blocks_open(struct source *source, const struct source_context *conte
 			 ? blocks_detector_name(blocks, (uint32_t)blocks->options.detector)
 			 : looper_kernel_probe_name(blocks->kernel));
 	source->variant = blocks->variant;
-	/* Only the loop's thread; the unwinding thread has its own. */
-	setpriority(PRIO_PROCESS, (id_t)gettid(), LOOP_NICENESS);
 	err = open_stacks(blocks);
 	if (!err)
 		err = loop_add_fd(context->loop, looper_kernel_events_fd(blocks->kernel), EPOLLIN,
-				  on_tick, blocks);
-	if (!err)
-		err = loop_add_fd(context->loop, looper_kernel_wakes_fd(blocks->kernel), EPOLLIN,
 				  on_tick, blocks);
 	if (err)
 		return err;
 	blocks->timer = loop_add_timer(context->loop, BLOCKS_MIN_TICK_NS, 0, on_tick, blocks);
 	return blocks->timer < 0 ? blocks->timer : 0;
-}
-
-static void add_delta(struct counter_list *lost, const char *name, uint64_t now, uint64_t *before)
-{
-	if (now > *before)
-		counter_list_add(lost, name, now - *before);
-	*before = now;
-}
-
-static void add_losses(struct blocks_source *blocks, struct record_interval *interval)
-{
-	struct counter_list *lost = &interval->lost;
-	uint64_t losses[LOOPER_LOSS_MAX];
-	struct counter_list now = {0};
-	struct stack_stats stats;
-
-	if (!looper_kernel_losses(blocks->kernel, losses)) {
-		add_delta(lost, "blocks_event_ring_full", losses[LOOPER_LOSS_EVENT_RING_FULL],
-			  &blocks->losses[LOOPER_LOSS_EVENT_RING_FULL]);
-		add_delta(lost, "blocks_missed_entry", losses[LOOPER_LOSS_MISSED_ENTRY],
-			  &blocks->losses[LOOPER_LOSS_MISSED_ENTRY]);
-		add_delta(lost, "blocks_missed_switches", losses[LOOPER_LOSS_MISSED_SWITCH],
-			  &blocks->losses[LOOPER_LOSS_MISSED_SWITCH]);
-	}
-	add_delta(lost, "blocks_not_watched", blocks->unwatched, &blocks->unwatched_told);
-	if (!blocks->stacks)
-		return;
-	add_delta(lost, "stacks_not_unwound", blocks_stacks_busy(blocks->stacks),
-		  &blocks->stacks_busy);
-	blocks_stacks_stats(blocks->stacks, &stats);
-	interval->self.stops += stats.stops - blocks->seen.stops;
-	if (stats.stops > blocks->seen.stops && stats.stop_max_ns > interval->self.stop_max_ns)
-		interval->self.stop_max_ns = stats.stop_max_ns;
-	blocks->seen = stats;
-	if (!blocks_stacks_losses(blocks->stacks, &now)) {
-		for (size_t i = 0; i < now.count; i++) {
-			const char *name = now.items[i].name;
-			uint64_t before = counter_list_get(&blocks->stack_losses, name);
-
-			counter_list_add(lost, name, now.items[i].value - before);
-		}
-		counter_list_free(&blocks->stack_losses);
-		blocks->stack_losses = now;
-	}
 }
 
 static int blocks_sample(struct source *source, struct record_interval *interval)
@@ -401,47 +249,43 @@ static int blocks_sample(struct source *source, struct record_interval *interval
 	int err = look_around(blocks);
 
 	if (!err)
-		add_losses(blocks, interval);
+		blocks_add_losses(blocks, interval);
 	return err;
 }
 
-static void set(struct summary *summary, const char *key, uint64_t value)
+/* All samples that were taken are with the unwinder's answers, or will not be. */
+static bool is_settled(const struct blocks_source *blocks)
 {
-	summary_set_total(summary, key, (double)value);
+	return block_reports_settled(&blocks->reports) &&
+	       (!blocks->unwinder || unwinder_idle(blocks->unwinder));
 }
 
-/* What blocks still when the run ends is told as far as it went, and all stacks are waited for. */
+/* What blocks still when the run ends is told as far as it went, and its stacks are waited for, for
+ * a time that leaves the rest of the second that a run may take to end. */
 static int blocks_summarise(struct source *source, struct summary *summary)
 {
 	struct blocks_source *blocks = blocks_source(source);
-	struct stack_stats stats;
-	int err = looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
+	uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + DRAIN_NS, now_ns;
+	int err;
 
-	for (uint32_t i = 0; i < BLOCKS_MAX_WATCHED && !err; i++) {
+	if (blocks->sampler)
+		blocks_sampler_take(blocks->sampler);
+	err = looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
+	for (uint32_t i = 0; i < blocks_watch_room(blocks->watch) && !err; i++) {
 		struct watched *watched = blocks_watch_at(blocks->watch, i);
 		struct looper_slot slot;
 
-		if (watched && watched->tracking && watched->reported_open &&
+		if (watched && watched->period.tracking && watched->period.reported_open &&
 		    looper_kernel_read(blocks->kernel, i, &slot) && slot.busy_since_ns &&
-		    slot.periods == watched->period)
+		    slot.periods == watched->period.number)
 			err = blocks_report_open(blocks, watched, &slot,
 						 clock_now_ns(CLOCK_MONOTONIC));
 	}
-	if (!blocks->stacks)
-		return err;
-	blocks_stacks_drain(blocks->stacks, DRAIN_NS);
-	blocks_on_reports(blocks, 0);
-	blocks_stacks_stats(blocks->stacks, &stats);
-	set(summary, "captures.snapshot", stats.captures[CAPTURE_SNAPSHOT]);
-	set(summary, "captures.perf", stats.captures[CAPTURE_PERF]);
-	set(summary, "captures.ptrace", stats.captures[CAPTURE_PTRACE]);
-	set(summary, "captures.kernel", stats.captures[CAPTURE_KERNEL]);
-	set(summary, "captures.stops", stats.stops);
-	set(summary, "captures.stop_p50_ns", stats.stop_p50_ns);
-	set(summary, "captures.stop_p99_ns", stats.stop_p99_ns);
-	set(summary, "captures.stop_max_ns", stats.stop_max_ns);
-	set(summary, "captures.eintr_risk", stats.eintr_risk);
-	set(summary, "captures.workers_replaced", stats.workers_replaced);
+	while (!err && !is_settled(blocks) &&
+	       (now_ns = clock_now_ns(CLOCK_MONOTONIC)) < until_ns)
+		err = loop_turn(blocks->context.loop, until_ns - now_ns);
+	blocks_emit(blocks, true);
+	blocks_set_totals(blocks, summary);
 	return err;
 }
 
@@ -451,46 +295,23 @@ static void blocks_close(struct source *source)
 
 	if (!source)
 		return;
-	for (uint32_t i = 0; blocks->watch && i < BLOCKS_MAX_WATCHED; i++) {
+	for (uint32_t i = 0; blocks->watch && i < blocks_watch_room(blocks->watch); i++) {
 		struct watched *watched = blocks_watch_at(blocks->watch, i);
 
 		if (watched)
-			stop_watching(blocks, watched);
+			blocks_stop_watch(blocks, watched);
 	}
-	if (blocks->kernel && blocks->context.loop) {
+	if (blocks->kernel && blocks->context.loop)
 		loop_remove_fd(blocks->context.loop, looper_kernel_events_fd(blocks->kernel));
-		loop_remove_fd(blocks->context.loop, looper_kernel_wakes_fd(blocks->kernel));
-	}
-	if (blocks->stacks && blocks->context.loop)
-		loop_remove_fd(blocks->context.loop, blocks_stacks_fd(blocks->stacks));
-	blocks_stacks_free(blocks->stacks);
+	blocks_sampler_free(blocks->sampler);
+	block_reports_free(&blocks->reports);
+	unwinder_free(blocks->unwinder);
 	blocks_watch_free(blocks->watch);
-	/* A probe that is held up still is the kernel's, until the process ends. */
-	if (!bounded_calls_held_up(blocks->context.calls))
-		looper_kernel_close(blocks->kernel);
+	looper_kernel_close(blocks->kernel);
 	counter_list_free(&blocks->stack_losses);
+	counter_list_free(&blocks->stack_repairs);
 	free(blocks);
 }
-
-static const struct loss_info blocks_loss_items[] = {
-	{"blocks_event_ring_full", LOSS_LOST, LOSS_OF_BLOCKS},
-	{"blocks_missed_entry", LOSS_LOST, LOSS_OF_BLOCKS},
-	{"blocks_not_watched", LOSS_LOST, LOSS_OF_NOTHING}, /* processes, whose blocks none knows */
-	{"block_spells_dropped", LOSS_LOST, LOSS_OF_NOTHING}, /* parts of a block's ledger */
-	{"stacks_not_unwound", LOSS_LOST, LOSS_OF_NOTHING},   /* samples of a block's stacks */
-	{"stacks_no_memory", LOSS_LOST, LOSS_OF_NOTHING},
-	/* names and frames that a stack lacks; a block without any stack is counted by itself */
-	{"elf_unreadable", LOSS_LOST, LOSS_OF_NOTHING},
-	{"elf_malformed", LOSS_LOST, LOSS_OF_NOTHING},
-	{"elf_tables_bad", LOSS_LOST, LOSS_OF_NOTHING},
-	{"symbols_dropped", LOSS_LOST, LOSS_OF_NOTHING},
-	{"symbol_texts_refused", LOSS_LOST, LOSS_OF_NOTHING},
-	{"modules_full", LOSS_LOST, LOSS_OF_NOTHING},
-	{"blocks_missed_switches", LOSS_REPAIRED, LOSS_OF_NOTHING},
-};
-
-static const struct loss_table blocks_losses = {
-	blocks_loss_items, sizeof(blocks_loss_items) / sizeof(*blocks_loss_items), NULL};
 
 static const struct source_ops blocks_ops = {
 	.name = "blocks",
@@ -508,9 +329,10 @@ struct source *blocks_source_new(const struct blocks_options *options, struct so
 	if (!blocks)
 		return NULL;
 	blocks->base.ops = &blocks_ops;
-	blocks->base.rights = RIGHT_MAPS | RIGHT_TARGETS;
 	blocks->options = *options;
 	blocks->cpu = cpu;
 	blocks->timer = -1;
+	blocks->base.tells_starts = true;
+	block_reports_init(&blocks->reports);
 	return &blocks->base;
 }

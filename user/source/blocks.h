@@ -16,6 +16,7 @@ struct blocks_options {
 	int detector; /* enum looper_detector; 0: the best that works */
 	enum blocks_stack stack;
 	const char *btf_path;
+	const char *thread;   /* glob of the thread to watch; NULL: main threads */
 	bool test_one_by_one; /* tests only: uprobes as kernels before 6.6 have them */
 };
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi/sched.h"
 #include "source/blocks_source.h"
-#include "util/clock.h"
 
 int64_t blocks_boot_minus_mono_ns(void)
 {
@@ -30,34 +30,20 @@ const char *blocks_detector_name(const struct blocks_source *blocks, uint32_t de
 	return "switch";
 }
 
-static void emit_report(struct blocks_source *blocks, struct block_report *report)
-{
-	struct record record = {.type = RECORD_BLOCK, .block = &report->block};
+/* ---- on its way out ---- */
 
-	if (!report->drop)
-		blocks->context.emit(blocks->context.emit_ctx, &record);
-	block_report_free(report);
+void blocks_emit(struct blocks_source *blocks, bool final)
+{
+	uint64_t next_ns = block_reports_emit(&blocks->reports, clock_now_ns(CLOCK_MONOTONIC),
+					      final, blocks->context.emit, blocks->context.emit_ctx);
+
+	if (next_ns)
+		blocks_wake_at(blocks, next_ns);
 }
 
-int blocks_on_reports(void *ctx, uint32_t events)
-{
-	struct blocks_source *blocks = ctx;
-	struct block_report *report;
+/* ---- what is in it ---- */
 
-	while ((report = blocks_stacks_take(blocks->stacks)))
-		emit_report(blocks, report);
-	return 0;
-}
-
-static void send_report(struct blocks_source *blocks, struct block_report *report)
-{
-	if (blocks->stacks && (report->first || report->drop))
-		blocks_stacks_push(blocks->stacks, report);
-	else
-		emit_report(blocks, report);
-}
-
-/* The strings of other processes may be gone when the record comes back from unwinding. */
+/* The names of other processes may be gone when the record goes out. */
 static int keep_names(struct block_report *report)
 {
 	struct record_block *block = &report->block;
@@ -91,65 +77,44 @@ static void fill_load(struct blocks_source *blocks, const struct watched *watche
 {
 	struct watched_load now;
 
-	if (!watched->tracking || !watched->load.mono_ns ||
-	    watched->period != period->head.period) {
+	if (!watched->period.tracking || !watched->period.load.mono_ns ||
+	    watched->period.number != period->head.period) {
 		missing_list_set(&block->missing, "app_cpu_ns", "the block was told when it ended");
 		return;
 	}
-	now = blocks_watch_load(watched, blocks->sched);
-	if (now.mono_ns <= watched->load.mono_ns)
+	now = blocks_load_now(blocks, watched->pid);
+	if (now.mono_ns <= watched->period.load.mono_ns)
 		return;
-	block->load_dur_ns = SOME_U64(now.mono_ns - watched->load.mono_ns);
-	if (now.idle_ns.present && watched->load.idle_ns.present) {
+	block->load_dur_ns = SOME_U64(now.mono_ns - watched->period.load.mono_ns);
+	if (now.idle_ns.present && watched->period.load.idle_ns.present) {
 		uint64_t all_ns = sched_kernel_cpu_count(blocks->sched) * block->load_dur_ns.value;
-		uint64_t idle_ns = now.idle_ns.value > watched->load.idle_ns.value
-					   ? now.idle_ns.value - watched->load.idle_ns.value
+		uint64_t idle_ns = now.idle_ns.value > watched->period.load.idle_ns.value
+					   ? now.idle_ns.value - watched->period.load.idle_ns.value
 					   : 0;
 
 		block->machine_busy_ns = SOME_U64(all_ns > idle_ns ? all_ns - idle_ns : 0);
 	}
-	if (now.cpu_ns.present && watched->load.cpu_ns.present)
-		block->app_cpu_ns = SOME_U64(now.cpu_ns.value - watched->load.cpu_ns.value);
-	block->app_rss_bytes = now.rss_bytes.present ? now.rss_bytes : watched->load.rss_bytes;
+	if (now.cpu_ns.present && watched->period.load.cpu_ns.present)
+		block->app_cpu_ns = SOME_U64(now.cpu_ns.value - watched->period.load.cpu_ns.value);
+	block->app_rss_bytes = watched->period.load.rss_bytes;
 }
 
 static void fill_owner(struct blocks_source *blocks, const struct watched *watched,
 		       struct record_block *block)
 {
-	if (!watched->owner.tid)
+	if (!watched->period.owner_tid)
 		return;
 	block->owner.present = true;
 	block->owner.pid = watched->pid;
-	block->owner.tid = watched->owner.tid;
-	memcpy(block->owner.thread, watched->owner.thread, sizeof(block->owner.thread));
+	block->owner.tid = watched->period.owner_tid;
+	memcpy(block->owner.thread, watched->period.owner_thread, sizeof(block->owner.thread));
 	block->owner.process = process_name(blocks, watched->pid);
-}
-
-/* A period that ended below the threshold: its samples wait for the unwinding thread to let go. */
-int blocks_drop_samples(struct blocks_source *blocks, struct watched *watched)
-{
-	struct block_report *report;
-
-	if (!watched->samples.first) {
-		blocks_watch_end_period(watched);
-		return 0;
-	}
-	report = calloc(1, sizeof(*report));
-	if (!report)
-		return -ENOMEM;
-	report->drop = report->last = true;
-	report->first = watched->samples.first;
-	report->sample_count = watched->samples.count;
-	watched->samples = (struct block_samples){0};
-	blocks_watch_end_period(watched);
-	send_report(blocks, report);
-	return 0;
 }
 
 /* Time that it was found frozen in was no sleep of its own. */
 static void move_frozen(const struct watched *watched, struct looper_period_event *period)
 {
-	uint64_t frozen_ns = watched->frozen_ns;
+	uint64_t frozen_ns = watched->period.frozen_ns;
 	__u64 *from;
 
 	from = period->sums.sleeping_ns >= period->sums.uninterruptible_ns
@@ -184,50 +149,39 @@ static void refresh_names(struct blocks_source *blocks, struct watched *watched)
 		 process->package ? process->package : "");
 }
 
-/* period tells all; the samples go with the last report of their period. */
-int blocks_report(struct blocks_source *blocks, struct watched *watched,
-		  const struct looper_period_event *told, enum block_state state,
-		  uint64_t open_spell, uint64_t open_since_ns)
+static const char *why_no_stacks(const struct blocks_source *blocks)
 {
-	struct looper_period_event copy = *told, *period = &copy;
-	bool ours = watched->tracking && watched->period == period->head.period;
-	bool last = state != BLOCK_OPEN;
-	struct block_report *report = calloc(1, sizeof(*report));
-	struct record_block *block;
-	int err = -ENOMEM;
+	if (blocks->sampler)
+		return NULL;
+	return blocks->options.stack == BLOCKS_STACK_OFF ? "--stack off" : "no sampler process";
+}
 
-	if (!report)
-		return -ENOMEM;
-	/* Nobody has seen it thaw before the period ended. */
-	if (ours && last && watched->frozen_seen_ns &&
-	    period->head.end_ns > watched->frozen_seen_ns)
-		watched->frozen_ns += period->head.end_ns - watched->frozen_seen_ns;
-	if (ours && watched->frozen_ns) {
-		move_frozen(watched, period);
-		if (period->head.end_ns - period->head.begin_ns <
-		    blocks->context.block_ns + period->sums.stopped_ns) {
-			free(report);
-			return blocks_drop_samples(blocks, watched);
-		}
-	}
-	block = &report->block;
-	report->last = last;
+static int fill(struct blocks_source *blocks, struct watched *watched,
+		const struct looper_period_event *period, enum block_state state,
+		struct block_report *report)
+{
+	bool ours = watched->period.tracking && watched->period.number == period->head.period;
+	struct record_block *block = &report->block;
+	int err;
+
 	refresh_names(blocks, watched);
 	report->process = strdup(watched->process);
 	report->package = watched->package[0] ? strdup(watched->package) : NULL;
 	if (!report->process)
-		goto fail;
-	block->pid = block->tid = watched->pid;
+		return -ENOMEM;
+	block->pid = watched->pid;
+	block->tid = watched->tid;
 	block->process = report->process;
 	block->package = report->package;
 	block->state = state;
 	block->detector = blocks_detector_name(blocks, watched->detector);
-	err = block_ledger_fill(block, period, ours ? &watched->spells : NULL,
-				ours ? watched->boot_minus_mono_ns : blocks_boot_minus_mono_ns(),
+	err = block_ledger_fill(block, period, ours ? &watched->period.spells : NULL,
+				ours ? watched->period.boot_minus_mono_ns
+				     : blocks_boot_minus_mono_ns(),
 				process_name, blocks);
 	if (err)
-		goto fail;
-	if (last) {
+		return err;
+	if (report->last) {
 		block->faults_minor = SOME_U64(period->faults_minor);
 		block->faults_major = SOME_U64(period->faults_major);
 	} else {
@@ -236,35 +190,77 @@ int blocks_report(struct blocks_source *blocks, struct watched *watched,
 	fill_load(blocks, watched, period, block);
 	if (ours)
 		fill_owner(blocks, watched, block);
-	err = keep_names(report);
-	if (err)
-		goto fail;
-	if (ours && watched->samples.count) {
-		report->weights = calloc(watched->samples.count, sizeof(*report->weights));
-		if (!report->weights) {
-			err = -ENOMEM;
-			goto fail;
+	return keep_names(report);
+}
+
+int blocks_report(struct blocks_source *blocks, struct watched *watched,
+		  const struct looper_period_event *told, enum block_state state,
+		  uint64_t open_spell, uint64_t open_since_ns)
+{
+	struct looper_period_event copy = *told, *period = &copy;
+	bool ours = watched->period.tracking && watched->period.number == period->head.period;
+	struct block_report *report;
+	int err;
+
+	/* Nobody has seen the thread thaw before the period ended. */
+	if (ours && state != BLOCK_OPEN && watched->period.frozen_seen_ns &&
+	    period->head.end_ns > watched->period.frozen_seen_ns)
+		watched->period.frozen_ns += period->head.end_ns - watched->period.frozen_seen_ns;
+	if (ours && watched->period.frozen_ns) {
+		move_frozen(watched, period);
+		if (period->head.end_ns - period->head.begin_ns <
+		    blocks->context.block_ns + period->sums.stopped_ns) {
+			blocks_drop_period(blocks, watched);
+			return 0;
 		}
-		report->first = watched->samples.first;
-		report->sample_count = watched->samples.count;
-		block->unsampled_ns = SOME_U64(block_sample_weights(
-			&watched->samples, &watched->spells, period->head.begin_ns,
-			period->head.end_ns, open_spell, open_since_ns, report->weights));
-	} else if (blocks->stacks) {
-		missing_list_set(&block->missing, "stacks", "no capture succeeded");
-	} else {
-		missing_list_set(&block->missing, "stacks",
-				 blocks->options.stack == BLOCKS_STACK_OFF ? "--stack off"
-									   : "no capture service");
 	}
-	if (last && ours)
-		watched->samples = (struct block_samples){0};
-	send_report(blocks, report);
-	if (last && ours)
+	report = calloc(1, sizeof(*report));
+	if (!report)
+		return -ENOMEM;
+	report->last = state != BLOCK_OPEN;
+	report->held = (period->flags & LOOPER_EVENT_UNKNOWN_LOOP) && !watched->is_loop;
+	report->slot_id = watched->slot_id;
+	report->period = period->head.period;
+	report->begin_ns = period->head.begin_ns;
+	report->end_ns = period->head.end_ns;
+	report->created_ns = clock_now_ns(CLOCK_MONOTONIC);
+	report->no_stacks = why_no_stacks(blocks);
+	err = fill(blocks, watched, period, state, report);
+	if (!err && ours)
+		err = block_report_weigh(report, &watched->period.samples, &watched->period.spells,
+					 open_spell, open_since_ns);
+	if (err) {
+		block_report_free(report);
+		return err;
+	}
+	if (report->last && ours) {
+		report->list = watched->period.samples;
+		report->spells = watched->period.spells;
+		watched->period.samples = (struct block_samples){0};
+		watched->period.spells = (struct block_spells){0};
 		blocks_watch_end_period(watched);
+	}
+	if (report->last)
+		watched->period.number = report->period;
+	block_reports_add(&blocks->reports, report);
+	blocks_emit(blocks, false);
 	return 0;
-fail:
-	report->last = false;
-	block_report_free(report);
-	return err;
+}
+
+static bool spell_is_open(const struct looper_slot *slot, uint64_t *since_ns)
+{
+	*since_ns = slot->off_ns;
+	return !slot->on_cpu && slot->off_state != OFF_CPU_RUNNABLE && slot->off_ns;
+}
+
+int blocks_report_open(struct blocks_source *blocks, struct watched *watched,
+		       const struct looper_slot *slot, uint64_t now_ns)
+{
+	struct looper_period_event period;
+	uint64_t since_ns;
+	bool open = spell_is_open(slot, &since_ns);
+
+	block_period_now(slot, now_ns, &period);
+	return blocks_report(blocks, watched, &period, BLOCK_OPEN, open ? slot->spell : 0,
+			     open ? since_ns : 0);
 }

@@ -1,80 +1,108 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table of watched main threads: who sits in which slot of the kernel side. */
+/* The table of watched threads: who sits in which slot of the kernel side. */
 #pragma once
 #include <stdbool.h>
 
 #include "jankscope/target.h"
 #include "kernel/looper_kernel.h"
-#include "kernel/looper_slot.h"
-#include "source/blocks_ledger.h"
-#include "source/blocks_stacks.h"
+#include "prober/pool.h"
+#include "source/blocks_samples.h"
 
-/* Load of the machine and of the app at one moment. */
+/* How far the start of a watch is. */
+enum watched_stage {
+	WATCHED_WAITS = 0,   /* the prober is to be asked (again) what the thread does */
+	WATCHED_ASKED = 1,   /* and was */
+	WATCHED_RUNS = 2,    /* the kernel side sees it */
+	WATCHED_REFUSED = 3, /* it cannot be watched; only remembered, so that this is told once */
+};
+
+enum watched_probes {
+	PROBES_NONE = 0,    /* its loop is not known, or needs none */
+	PROBES_ASKED = 1,   /* the file is being opened, searched, or probed */
+	PROBES_SET = 2,
+	PROBES_REFUSED = 3, /* there is no place for them; the switch program sees its waits */
+};
+
+/* The process has another load by now: this is what it was at the first sample of a period. */
 struct watched_load {
 	uint64_t mono_ns; /* 0: not read */
 	struct opt_u64 idle_ns, cpu_ns, rss_bytes;
 };
 
-#define BLOCKS_MAX_WATCHED LOOPER_DEFAULT_WATCHED
-
 struct watched {
-	bool used;
-	bool unwatchable; /* only remembered, so that it is told once */
 	uint32_t index;
-	pid_t pid; /* and tid: main threads only */
+	struct blocks_source *blocks; /* that it belongs to */
+	pid_t pid, tid;
 	int pidfd; /* own copy; -1: none */
 	uint64_t start_boot_ns, slot_id;
-	char process[256], package[256];
-	uint32_t detector; /* enum looper_detector */
-	struct looper_probes *probes;
-	char degraded[96]; /* why not by the best detector, or "" */
-	/* the period that is being followed */
-	bool tracking, reported_open, reported_anr;
-	uint64_t period, begin_ns, sampled_spell;
-	/* frozen where it slept, which no switch tells: seen by looking, up to 50 ms late */
-	uint64_t frozen_ns, frozen_seen_ns, looked_ns;
-	int64_t boot_minus_mono_ns; /* as of its begin, so that all its records tell one start */
-	bool starting; /* the watch has not begun: something of the process is held up */
-	struct probe_job *probing;        /* what it waits for; of blocks.c */
-	bool settled;                     /* looked at once more after the watch began */
-	struct probe_standing first;      /* as found when the watch began */
-	struct looper_slot filled;        /* what was made of it */
-	struct looper_period_event *held; /* ended before it was known to be a loop; or NULL */
-	struct watched_load load;
-	struct block_samples samples;
-	struct block_spells spells;
+	uid_t uid;
+	char process[256], package[256], thread[RECORD_COMM_LEN];
+
 	struct {
-		pid_t tid;
-		char thread[RECORD_COMM_LEN];
-	} owner;
+		enum watched_stage stage;
+		int64_t request; /* of the prober pool; 0: none */
+		uint64_t retry_ns;
+		bool settled; /* looked at once more after the watch began */
+		bool told;    /* target_start was */
+		bool from_birth;
+		struct probe_standing standing;
+		struct looper_slot slot; /* as it was put in */
+	} start;
+
+	struct {
+		enum watched_probes state;
+		int64_t request;
+		uint64_t retry_ns;
+		uint32_t kind; /* enum looper_wait */
+		uint64_t program_counter, load_address;
+		int file_fd; /* -1: none */
+		struct probe_places places;
+		uint64_t returns[LOOPER_PROBED_RETURNS];
+		char refused[96]; /* why, or "" */
+	} probes;
+
+	/* whether the descriptor that its loop waits in is still open */
+	struct {
+		int64_t request;
+		uint64_t asked_ns;
+		uint32_t changes; /* of the loop that was asked about */
+	} closed;
+
+	uint32_t detector; /* enum looper_detector */
+	uint32_t loop_kind; /* as told last */
+	bool is_loop;
+
+	struct {
+		bool tracking, reported_open, reported_anr;
+		uint64_t number, begin_ns;
+		int64_t boot_minus_mono_ns; /* as of its begin, so that its records tell one start */
+		/* frozen where it slept, which no switch tells: seen by looking, up to 50 ms late */
+		uint64_t frozen_ns, frozen_seen_ns, looked_ns;
+		struct watched_load load;
+		struct block_samples samples;
+		struct block_spells spells;
+		pid_t owner_tid;
+		char owner_thread[RECORD_COMM_LEN];
+	} period;
 };
 
 struct blocks_watch;
-struct bounded_calls;
 
-/* calls: how the processes are read (util/bounded_call.h), borrowed. NULL with errno. */
-struct blocks_watch *blocks_watch_new(struct bounded_calls *calls);
+/* room: slots of the kernel side. NULL with errno. */
+struct blocks_watch *blocks_watch_new(uint32_t room);
 /* Everything must have been removed. */
 void blocks_watch_free(struct blocks_watch *watch);
+uint32_t blocks_watch_room(const struct blocks_watch *watch);
 
-/* A row for a process. NULL with ENOSPC when all are taken. */
-struct watched *blocks_watch_add(struct blocks_watch *watch, const struct target_process *process);
-/* Fill the slot by what the thread does now and let the kernel side see it. detector and probes are
- * set. 0, or why the thread could not be read. */
-int blocks_watch_start(struct blocks_watch *watch, struct watched *watched,
-		       struct looper_kernel *kernel, uint64_t block_ns);
-/* It may have left or entered its poll while the watch began: then what it does now counts. Sets
- * settled, unless the process is held up: then it must be called again. */
-void blocks_watch_settle(struct blocks_watch *watch, struct watched *watched,
-			 struct looper_kernel *kernel);
-void blocks_watch_remove(struct blocks_watch *watch, struct watched *watched,
-			 struct looper_kernel *kernel);
+/* A row for a thread of a process. NULL with ENOSPC when all are taken, or ENOMEM. */
+struct watched *blocks_watch_add(struct blocks_watch *watch, const struct target_process *process,
+				 pid_t tid);
+/* Give the row back. Its slot, probes and requests must be free. */
+void blocks_watch_remove(struct blocks_watch *watch, struct watched *watched);
 /* The row of a slot, NULL when it is free. */
 struct watched *blocks_watch_at(struct blocks_watch *watch, uint32_t index);
+/* The row of a process. */
 struct watched *blocks_watch_find(struct blocks_watch *watch, pid_t pid);
 
-/* Forget the period: spells and owner. Its samples were given away. */
+/* Forget the period: spells, samples and owner. */
 void blocks_watch_end_period(struct watched *watched);
-void blocks_watch_set_owner(struct watched *watched, pid_t tid);
-struct watched_load blocks_watch_load(const struct watched *watched,
-				      const struct sched_kernel *sched);

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the recorder and the sampler process say to each other. The sampler maps the slots of the
+ * watched threads, finds out by itself when a sample of a busy thread is due, takes it, and sends
+ * it as one message. It runs above nice 0 because samples are due at a time on machines that are
+ * overloaded: that is when threads block. */
+#pragma once
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "jankscope/stack.h"
+
+enum sampler_type {
+	/* to the sampler */
+	SAMPLER_SETUP = 0x6a6b0101,
+	SAMPLER_WATCH = 0x6a6b0102,
+	SAMPLER_UNWATCH = 0x6a6b0103,
+	SAMPLER_PING = 0x6a6b0104,
+	/* from it */
+	SAMPLER_SAMPLE = 0x6a6b0111,
+	SAMPLER_PONG = 0x6a6b0112,
+};
+
+/* First of all, with descriptors: the maps of slots and stashes, the ring of wakes, then the two of
+ * the task iterator (kernel/task_registers.h) where there is one. */
+struct sampler_setup {
+	uint32_t type;
+	uint32_t room;    /* slots */
+	uint32_t request; /* enum stack_request */
+	uint32_t plain;   /* as looper_view.plain */
+	uint64_t block_ns;
+};
+
+/* With the pidfd of the process, where there is one. */
+struct sampler_watch {
+	uint32_t type, index;
+	uint64_t slot_id; /* as in the slot: tells its users apart */
+	uint64_t start_boot_ns;
+	int32_t pid, tid;
+	uint32_t from_birth; /* its first period began with the process: sampled although no loop is
+				known yet */
+	uint32_t reserved;
+	uint64_t left_alone_until_ns; /* it held up a sampler; CLOCK_MONOTONIC */
+};
+
+struct sampler_unwatch {
+	uint32_t type, index;
+	uint64_t slot_id;
+};
+
+struct sampler_ping {
+	uint32_t type, reserved;
+	uint64_t serial;
+};
+
+/* The answer comes from a thread that does nothing else, so it says whether the process is given a
+ * CPU; stuck says how many of its sampling threads wait for a target. */
+struct sampler_pong {
+	uint32_t type, stuck;
+	uint64_t serial;
+	uint64_t oldest_stuck_ns, stuck_slot_id; /* since when the longest waits, and for which thread */
+	uint64_t samples, not_taken; /* in all; not_taken: the recorder did not read them in time */
+};
+
+/* A sample, or (failure not STACK_OK and stack_bytes 0) why there is none. Behind it lie stack_bytes
+ * of the stack and text_bytes of kernel symbols, each ended by 0. */
+struct sampler_sample {
+	uint32_t type, index;
+	uint64_t slot_id, period;
+	uint64_t spell; /* off the CPU in this spell; 0: it ran */
+	uint64_t t_ns, t_boot_ns; /* CLOCK_MONOTONIC of the request, CLOCK_BOOTTIME of the registers */
+	uint64_t cost_ns, stop_ns;
+	uint64_t app_cpu_ns, app_rss_bytes; /* of the process; 0: not read */
+	int32_t pid, tid;
+	uint32_t taken;   /* there is a capture */
+	uint32_t owner;   /* tid is the thread that holds the lock that the watched one waits for */
+	uint32_t kind;    /* enum capture_kind */
+	uint32_t failure; /* enum stack_failure */
+	uint32_t eintr_risk;
+	char thread[16]; /* of tid, where it is an owner */
+	char state;
+	char wchan[63];
+	struct stack_registers registers;
+	uint64_t stack_base, sequence;
+	uint32_t stack_bytes, text_bytes;
+};

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How a sample is taken: the capture of the watched thread, then, where it waits for a futex whose
+ * owner can be read, the capture of that thread too. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "prober/pool_wire.h"
+#include "prober/sampler_private.h"
+#include "util/channel.h"
+#include "util/clock.h"
+
+/* Android's main thread has 8 MiB of stack; 256 KiB hold 182 frames of 1.4 KiB. */
+#define STACK_BYTES (256u << 10)
+#define TEXT_BYTES  4096
+
+struct sampler_hand {
+	const struct sampler_view *view;
+	const struct sampler_row *row; /* of the sample that is taken */
+	struct stack_stash stash;
+	bool by_task; /* the registers came from the task iterator, not from a stash */
+	struct looper_task task;
+	struct stack_capturer *capturer;
+	struct stack_capture *capture;
+};
+
+/* ---- where the snapshot finds registers ---- */
+
+static bool is_of_row(const struct sampler_hand *hand, pid_t tid)
+{
+	return hand->row && hand->row->thread.tid == tid;
+}
+
+/* A thread that sleeps since before it was watched, and the owner of a lock, have no stash: the task
+ * iterator reads their registers. Its answers have no sequence, so one is made of the counts that
+ * change when the thread runs; it is even, as that of a stash. */
+static uint64_t sequence_of(const struct looper_task *task)
+{
+	uint64_t mixed = task->voluntary * 0x9e3779b97f4a7c15ull ^
+			 task->involuntary * 0xbf58476d1ce4e5b9ull ^ task->cpu_ns;
+
+	return (mixed << 1) | (1ull << 63);
+}
+
+static int read_task(struct sampler_hand *hand, pid_t tid, struct looper_registers *out)
+{
+	int err = hand->view->has_registers
+			  ? task_registers_read(&hand->view->registers, tid, &hand->task)
+			  : -ENOENT;
+
+	if (err)
+		return err == -EAGAIN ? err : -ENOENT;
+	*out = hand->task.registers;
+	out->sequence = sequence_of(&hand->task);
+	hand->by_task = true;
+	return 0;
+}
+
+static int read_stash(void *ctx, pid_t tid, struct looper_registers *out)
+{
+	struct sampler_hand *hand = ctx;
+
+	hand->by_task = false;
+	if (is_of_row(hand, tid)) {
+		int err = looper_read_stash(&hand->view->loopers, hand->row->index,
+					    hand->row->thread.pid, tid, out);
+
+		if (err != -ENOENT)
+			return err;
+	}
+	return read_task(hand, tid, out);
+}
+
+static uint64_t stash_sequence(void *ctx, pid_t tid)
+{
+	struct sampler_hand *hand = ctx;
+	struct looper_task now;
+
+	if (!hand->by_task)
+		return looper_stash_sequence(&hand->view->loopers, hand->row->index,
+					     hand->row->thread.pid, tid);
+	if (task_registers_read(&hand->view->registers, tid, &now) ||
+	    !task_registers_same(&hand->task, &now))
+		return 0;
+	return sequence_of(&now);
+}
+
+struct sampler_hand *sampler_hand_new(const struct sampler_view *view)
+{
+	struct sampler_hand *hand = calloc(1, sizeof(*hand));
+
+	if (!hand)
+		return NULL;
+	hand->view = view;
+	hand->stash = (struct stack_stash){read_stash, stash_sequence, hand};
+	hand->capture = stack_capture_new(STACK_BYTES);
+	hand->capturer = stack_capturer_new(&(struct stack_capture_config){
+		.stash = &hand->stash,
+		.no_perf = view->request == STACK_SNAPSHOT || view->request == STACK_PTRACE,
+		.no_ptrace = view->request == STACK_SNAPSHOT || view->request == STACK_PERF,
+	});
+	if (!hand->capture || !hand->capturer) {
+		stack_capturer_free(hand->capturer);
+		stack_capture_free(hand->capture);
+		free(hand);
+		return NULL;
+	}
+	return hand;
+}
+
+/* ---- sending ---- */
+
+static size_t put_text(const struct stack_capture *capture, char text[TEXT_BYTES])
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < capture->kernel_frame_count; i++) {
+		size_t length = strlen(capture->kernel_frames[i]) + 1;
+
+		if (at + length > TEXT_BYTES)
+			break;
+		memcpy(text + at, capture->kernel_frames[i], length);
+		at += length;
+	}
+	return at;
+}
+
+static void read_load(pid_t pid, struct sampler_sample *sample)
+{
+	char path[64], text[128];
+	unsigned long long pages;
+	struct timespec ts;
+	clockid_t clock;
+	FILE *file;
+
+	if (!clock_getcpuclockid(pid, &clock) && !clock_gettime(clock, &ts))
+		sample->app_cpu_ns = (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+	snprintf(path, sizeof(path), "/proc/%d/statm", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	if (fgets(text, sizeof(text), file) && sscanf(text, "%*u %llu", &pages) == 1)
+		sample->app_rss_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	fclose(file);
+}
+
+static int send_sample(const struct sampler_hand *hand, struct sampler_sample *sample, int socket)
+{
+	const struct stack_capture *capture = hand->capture;
+	char text[TEXT_BYTES];
+	struct iovec parts[3] = {{sample, sizeof(*sample)}};
+
+	sample->type = SAMPLER_SAMPLE;
+	sample->index = hand->row->index;
+	sample->slot_id = hand->row->slot_id;
+	sample->period = hand->row->period;
+	sample->cost_ns = capture->cost_ns;
+	sample->stop_ns = capture->stop_ns;
+	sample->failure = capture->failure;
+	sample->eintr_risk = capture->eintr_risk;
+	if (sample->taken) {
+		sample->t_boot_ns = capture->t_boot_ns;
+		sample->kind = capture->kind;
+		sample->registers = capture->registers;
+		sample->stack_base = capture->stack_base;
+		sample->sequence = capture->sequence;
+		sample->stack_bytes = (uint32_t)capture->stack_bytes;
+		sample->state = capture->state;
+		memcpy(sample->wchan, capture->wchan, sizeof(sample->wchan) - 1);
+		sample->text_bytes = (uint32_t)put_text(capture, text);
+	}
+	parts[1] = (struct iovec){capture->stack, sample->stack_bytes};
+	parts[2] = (struct iovec){text, sample->text_bytes};
+	return channel_send(socket, parts, 3, NULL, 0);
+}
+
+/* Who holds the futex that the thread sleeps in; sampled too, because two stacks explain a lock. */
+static int sample_owner(struct sampler_hand *hand, const struct sampler_row *row, int socket)
+{
+	const struct probe_request request = {
+		.operation = PROBE_LOCK_OWNER,
+		.pid = row->thread.pid,
+		.tid = row->thread.tid,
+		.address = row->slot.arguments[0],
+		.argument = row->slot.arguments[1],
+	};
+	_Alignas(8) uint8_t data[sizeof(struct probe_owner)];
+	struct reply reply = {.data = data};
+	struct sampler_sample sample = {.owner = 1};
+	struct stack_thread thread = row->thread;
+	struct probe_owner owner;
+
+	if (probe_read_lock_owner(&request, &reply) || reply.length < sizeof(owner))
+		return 0;
+	memcpy(&owner, data, sizeof(owner));
+	if (owner.tid <= 0)
+		return 0;
+	thread.tid = owner.tid;
+	thread.start_boot_ns = 0;
+	sample.t_ns = clock_now_ns(CLOCK_MONOTONIC);
+	sample.pid = thread.pid;
+	sample.tid = owner.tid;
+	memcpy(sample.thread, owner.thread, sizeof(sample.thread));
+	/* The owner is never stopped: it did not block. */
+	sample.taken = !stack_capture(hand->capturer, &thread,
+				      hand->view->has_registers ? STACK_SNAPSHOT : STACK_KERNEL,
+				      hand->capture);
+	return send_sample(hand, &sample, socket);
+}
+
+int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int socket)
+{
+	struct sampler_sample sample = {
+		.t_ns = clock_now_ns(CLOCK_MONOTONIC),
+		.spell = row->slot.on_cpu ? 0 : row->slot.spell,
+		.pid = row->thread.pid,
+		.tid = row->thread.tid,
+	};
+	int err;
+
+	hand->row = row;
+	sample.taken = !stack_capture(hand->capturer, &row->thread, hand->view->request, hand->capture);
+	/* The thread was met on a CPU, whatever it did a moment before. */
+	if (sample.taken && hand->capture->kind == CAPTURE_PERF)
+		sample.spell = 0;
+	read_load(row->thread.pid, &sample);
+	err = send_sample(hand, &sample, socket);
+	if (sample.spell && row->slot.reason == LOOPER_REASON_FUTEX)
+		err = sample_owner(hand, row, socket) ?: err;
+	hand->row = NULL;
+	return err;
+}

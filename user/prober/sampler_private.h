@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The parts of the sampler process: what it sees of the kernel side and when a row is due
+ * (sampler_view.c), and how one hand takes a sample (sampler_hand.c). */
+#pragma once
+#include <stdbool.h>
+
+#include "abi/looper.h"
+#include "kernel/looper_read.h"
+#include "kernel/task_registers.h"
+#include "prober/sampler.h"
+#include "stack/stack_merge.h"
+
+struct ring_buffer;
+
+/* One watched thread. */
+struct sampler_row {
+	uint32_t index;
+	uint64_t slot_id;
+	struct stack_thread thread; /* owns its pidfd */
+	bool from_birth;
+	bool claimed; /* a hand samples it now */
+	bool gone;    /* not watched any more; the hand frees it */
+	uint64_t period;
+	struct stack_schedule schedule;
+	uint64_t sampled_spell;
+	uint64_t next_ns; /* when it is to be looked at again, CLOCK_MONOTONIC; UINT64_MAX: it wakes
+			     the sampler */
+	uint64_t backoff_ns, left_alone_until_ns;
+	/* as found when it became due */
+	struct looper_slot slot;
+};
+
+typedef int (*sampler_wake_fn)(void *ctx, const struct looper_event *event, size_t size);
+
+/* What the sampler maps and reads. Written once at the set-up. */
+struct sampler_view {
+	uint32_t room;
+	enum stack_request request;
+	uint64_t block_ns, first_ns;
+	struct looper_view loopers; /* slots are read under the sampler's lock */
+	int wakes_fd; /* readable when a parked thread works again */
+	struct ring_buffer *wakes;
+	bool has_registers;
+	struct task_registers registers; /* the task iterator */
+	sampler_wake_fn wake;
+	void *wake_ctx;
+};
+
+/* Takes over the descriptors. 0 or -errno. */
+int sampler_view_open(struct sampler_view *view, const struct sampler_setup *setup, const int *fds,
+		      size_t fd_count);
+/* Call wake for each event of the ring. */
+void sampler_view_wakes(struct sampler_view *view, sampler_wake_fn wake, void *ctx);
+/* Look at the slot of a row: whether a sample is due; sets when it is to be looked at again. */
+bool sampler_row_is_due(struct sampler_view *view, struct sampler_row *row, uint64_t now_ns);
+
+struct sampler_hand;
+struct sampler_hand *sampler_hand_new(const struct sampler_view *view);
+/* Take the sample that is due and send it. May wait for the target for as long as the target likes.
+ * 0; -EAGAIN: the recorder did not take the samples before this one. */
+int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int socket);

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The recorder's side of the sampler process: tells it which threads to watch, takes its samples,
+ * and replaces it when it died, was stopped, or waits for its targets with all its hands. */
+#pragma once
+#include <stdbool.h>
+
+#include "jankscope/source.h"
+#include "prober/sampler.h"
+
+struct blocks_sampler;
+struct looper_kernel;
+
+/* A sample, or the reason why there is none; the bytes are valid during the call. */
+typedef void (*blocks_sample_fn)(void *ctx, const struct sampler_sample *sample,
+				 const uint8_t *stack, const char *text);
+
+struct blocks_sampler_config {
+	const struct source_context *context; /* its warden and loop */
+	struct looper_kernel *kernel;         /* its descriptors go to the process */
+	enum stack_request request;
+	uint64_t block_ns;
+	blocks_sample_fn on_sample;
+	void *ctx;
+};
+
+/* Everything in the configuration is borrowed. NULL with errno. */
+struct blocks_sampler *blocks_sampler_new(const struct blocks_sampler_config *config);
+void blocks_sampler_free(struct blocks_sampler *sampler);
+
+/* pidfd is borrowed. A new process is told of all that is watched. */
+int blocks_sampler_watch(struct blocks_sampler *sampler, const struct sampler_watch *watch,
+			 int pidfd);
+void blocks_sampler_unwatch(struct blocks_sampler *sampler, uint32_t index, uint64_t slot_id);
+/* Take what has come. */
+int blocks_sampler_take(struct blocks_sampler *sampler);
+/* Look whether the process still answers; called every 200 ms or so. */
+void blocks_sampler_check(struct blocks_sampler *sampler, uint64_t now_ns);
+
+/* Samples taken, by kind; failures; stops of targets. */
+void blocks_sampler_stats(const struct blocks_sampler *sampler, struct stack_stats *stats);
+struct blocks_sampler_losses {
+	uint64_t replaced;      /* processes that died or hung; their samples in flight are gone */
+	uint64_t not_taken;     /* samples that the recorder was too slow to take */
+	uint64_t targets_stuck; /* times that a target held up a capture for 1 s */
+};
+struct blocks_sampler_losses blocks_sampler_losses(const struct blocks_sampler *sampler);
