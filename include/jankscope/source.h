@@ -49,4 +49,5 @@ struct source {
 	const char *variant;
 	unsigned rights; /* enum source_right of core/rights.h: what it needs after its open */
 	char reason[160];
+	bool tells_starts; /* it emits the event target_start of each target by itself */
 };

@@ -95,7 +95,7 @@ class Recorder:
         # With autogroups (sched(7); Android has none) niceness counts inside a session only: the
         # recorder has to have its own, or what the targets burn is taken from its share.
         self.process = subprocess.Popen([jankscope, "record", *wanted, "-q", "-o", self.path,
-                                         *flags], stderr=self.log, stdout=self.log,
+                                         "--net", "off", *flags], stderr=self.log, stdout=self.log,
                                         start_new_session=True)
         try:
             open("/proc/%d/autogroup" % self.process.pid, "w").write("-20")

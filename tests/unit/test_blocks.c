@@ -11,7 +11,7 @@
 #include "abi/sched.h"
 #include "core/paths.h"
 #include "source/blocks_ledger.h"
-#include "source/blocks_stacks.h"
+#include "source/blocks_samples.h"
 #include "source/lock_owner.h"
 #include "source/wait_stub.h"
 
@@ -38,7 +38,7 @@ static struct block_samples chain(struct block_sample *samples, size_t count)
 {
 	for (size_t i = 0; i + 1 < count; i++)
 		samples[i].next = &samples[i + 1];
-	return (struct block_samples){&samples[0], &samples[count - 1], count, {0}};
+	return (struct block_samples){&samples[0], &samples[count - 1], count};
 }
 
 Test(block_weights, a_running_sample_reaches_half_way)

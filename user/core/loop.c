@@ -2,6 +2,7 @@
 #include "core/loop.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -177,26 +178,39 @@ void loop_on_turn(struct loop *loop, void (*callback)(void *ctx), void *ctx)
 	loop->turn_ctx = ctx;
 }
 
-int loop_run(struct loop *loop)
+static int turn(struct loop *loop, int timeout_ms)
 {
 	struct epoll_event events[16];
+	int n = epoll_wait(loop->epoll_fd, events, sizeof(events) / sizeof(*events), timeout_ms);
+	int err = 0;
+
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	if (loop->on_turn)
+		loop->on_turn(loop->turn_ctx);
+	loop->dispatching = true;
+	for (int i = 0; i < n && !err; i++)
+		err = dispatch(events[i].data.ptr, events[i].events);
+	loop->dispatching = false;
+	sweep(loop, false);
+	return err;
+}
+
+int loop_run(struct loop *loop)
+{
 	int err = 0;
 
 	loop->stop = false;
-	while (!loop->stop && !err) {
-		int n = epoll_wait(loop->epoll_fd, events, sizeof(events) / sizeof(*events), -1);
-
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		if (loop->on_turn)
-			loop->on_turn(loop->turn_ctx);
-		loop->dispatching = true;
-		for (int i = 0; i < n && !err; i++)
-			err = dispatch(events[i].data.ptr, events[i].events);
-		loop->dispatching = false;
-		sweep(loop, false);
-	}
+	while (!loop->stop && !err)
+		err = turn(loop, -1);
 	return err;
+}
+
+int loop_turn(struct loop *loop, uint64_t timeout_ns)
+{
+	uint64_t ms = (timeout_ns + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC;
+
+	return turn(loop, ms > INT_MAX ? INT_MAX : (int)ms);
 }
 
 void loop_stop(struct loop *loop)

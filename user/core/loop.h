@@ -33,3 +33,6 @@ void loop_on_turn(struct loop *loop, void (*callback)(void *ctx), void *ctx);
 /* Run until loop_stop or a callback fails. 0, or that callback's error. */
 int loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
+/* One turn outside of loop_run: wait for events, at most this long, and call back. 0, or the
+ * callback's error. */
+int loop_turn(struct loop *loop, uint64_t timeout_ns);

@@ -80,6 +80,13 @@ static const struct option_row rows[] = {
 	 VERB_RECORD, OPTION_DURATION, FIELD(block_ns), .min = 1},
 	{0, "stack", "HOW", "stacks of blocks: how they may be captured", VERB_RECORD,
 	 OPTION_CHOICE, FIELD(stack), "auto snapshot perf ptrace off"},
+	{0, "thread", "GLOB",
+	 "watch the thread of this name instead of the main thread of each target", VERB_RECORD,
+	 OPTION_TEXT, FIELD(thread)},
+	{0, "max-watched", "N",
+	 "threads that may be watched at a time (default: twice the targets, at least 64, at most "
+	 "4096)",
+	 VERB_RECORD, OPTION_NUMBER, FIELD(max_watched), .min = 1},
 	{0, "detector", "HOW", "how blocks are found", VERB_RECORD, OPTION_CHOICE, FIELD(detector),
 	 "auto uprobe syscall switch"},
 	{0, "variant", "TWIN", "which BPF programs to load, for kernels with BTF or without",

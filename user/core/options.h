@@ -29,6 +29,8 @@ struct options {
 	double max_lost_pct;
 	uint64_t block_ns;
 	int stack;    /* enum blocks_stack */
+	const char *thread;   /* NULL: main threads */
+	uint64_t max_watched; /* 0: by the number of targets */
 	int detector; /* enum looper_detector; 0: the best */
 	int cpu_mode; /* enum cpu_mode */
 	int variant;  /* enum program_variant */

@@ -12,6 +12,15 @@ static int on_pidfd(void *ctx, uint32_t events)
 	return session_scan(ctx);
 }
 
+/* The source that watches threads says what their loops are with it. */
+static bool source_tells_starts(const struct session *session)
+{
+	for (size_t i = 0; i < session->source_count; i++)
+		if (session->sources[i].open && session->sources[i].source->tells_starts)
+			return true;
+	return false;
+}
+
 void session_on_target(void *ctx, enum target_change change, const struct target_process *process)
 {
 	struct session *session = ctx;
@@ -32,7 +41,7 @@ void session_on_target(void *ctx, enum target_change change, const struct target
 	if (process->package)
 		event.keys[event.key_count++] = (struct event_key){"package", process->package, 0};
 	/* While the targets are still waited for there is no header yet. */
-	if (session->seq)
+	if (session->seq && !(change == TARGET_STARTED && source_tells_starts(session)))
 		session_emit_event(session, &event);
 }
 

@@ -33,7 +33,8 @@ enum probe_operation {
 	PROBE_WARDEN = 9,          /* fork a warden on the socket that comes with it */
 	PROBE_OPEN_EXE = 10,       /* /proc/PID/exe: fd, struct probe_file */
 	PROBE_OPEN_JIT_NAMES = 11, /* its /tmp/perf-PID.map: fd, struct probe_file */
-	PROBE_OPERATIONS = 12,
+	PROBE_OPEN_AT = 12,        /* the file of the mapping that holds address: as PROBE_OPEN */
+	PROBE_OPERATIONS = 13,
 };
 
 struct probe_request {
@@ -74,6 +75,7 @@ struct probe_file {
 	uint64_t device, inode, size_bytes, mtime_ns;
 	uint32_t copied;
 	uint32_t reserved;
+	uint64_t start, end, offset; /* of the mapping; PROBE_OPEN_AT only */
 };
 
 #define PROBE_MAX_PLACES 32

@@ -204,3 +204,59 @@ int probe_open_jit_names(const struct probe_request *request, struct reply *repl
 	close(dir);
 	return err ? err : hand_on(fd, reply);
 }
+
+/* The line of /proc/PID/maps whose mapping holds the address. 0 or -errno. */
+static int find_mapping(int dir, uint64_t address, struct probe_file *file, uint64_t *inode)
+{
+	char line[512], permissions[8];
+	int fd = openat(dir, "maps", O_RDONLY | O_CLOEXEC), err = -EFAULT;
+	FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
+	bool begins = true;
+
+	if (!maps) {
+		err = -errno;
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	while (err == -EFAULT && fgets(line, sizeof(line), maps)) {
+		/* A path may be longer than the buffer; what follows is no line of its own. */
+		bool is_line = begins;
+
+		begins = strchr(line, '\n') != NULL;
+		if (!is_line ||
+		    sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*x:%*x %" SCNu64,
+			   &file->start, &file->end, permissions, &file->offset, inode) != 5)
+			continue;
+		if (file->start > address)
+			break;
+		if (address < file->end)
+			err = *inode ? 0 : -ENOENT;
+	}
+	fclose(maps);
+	return err;
+}
+
+int probe_open_at(const struct probe_request *request, struct reply *reply)
+{
+	struct probe_file at = {0}, file;
+	uint64_t inode = 0;
+	char path[64];
+	int dir = probe_open_process(request), fd, err;
+
+	if (dir < 0)
+		return dir;
+	err = find_mapping(dir, request->address, &at, &inode);
+	snprintf(path, sizeof(path), "map_files/%" PRIx64 "-%" PRIx64, at.start, at.end);
+	fd = err ? err : open_regular(dir, path, inode);
+	close(dir);
+	err = fd < 0 ? fd : hand_on(fd, reply);
+	if (err)
+		return err;
+	memcpy(&file, reply->data, sizeof(file));
+	file.start = at.start;
+	file.end = at.end;
+	file.offset = at.offset;
+	memcpy(reply->data, &file, sizeof(file));
+	return 0;
+}

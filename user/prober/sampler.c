@@ -132,23 +132,22 @@ static void wait_to_lead(struct sampler *sampler, struct hand *hand)
 
 /* ---- sampling ---- */
 
+/* The first row that is due. Asking a row takes the sample off its schedule, so that no other is
+ * asked then. */
 static struct sampler_row *find_due(struct sampler *sampler, uint64_t now_ns, uint64_t *next_ns)
 {
-	struct sampler_row *due = NULL;
-
 	*next_ns = UINT64_MAX;
 	for (uint32_t i = 0; i < sampler->view.room && sampler->rows; i++) {
 		struct sampler_row *row = sampler->rows[i];
 
 		if (!row || row->claimed)
 			continue;
-		if (row->next_ns <= now_ns && sampler_row_is_due(&sampler->view, row, now_ns) &&
-		    (!due || row->schedule.due_ns < due->schedule.due_ns))
-			due = row;
+		if (row->next_ns <= now_ns && sampler_row_is_due(&sampler->view, row, now_ns))
+			return row;
 		if (row->next_ns < *next_ns)
 			*next_ns = row->next_ns;
 	}
-	return due;
+	return NULL;
 }
 
 static int on_wake(void *ctx, const struct looper_event *event, size_t size)

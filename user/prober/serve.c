@@ -68,6 +68,8 @@ static int serve(struct worker *worker, int *fds, size_t fd_count, struct reply 
 		return probe_read_memory(request, reply);
 	case PROBE_OPEN:
 		return probe_open_mapping(request, reply);
+	case PROBE_OPEN_AT:
+		return probe_open_at(request, reply);
 	case PROBE_OPEN_EXE:
 		return probe_open_exe(request, reply);
 	case PROBE_OPEN_JIT_NAMES:

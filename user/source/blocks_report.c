@@ -9,7 +9,10 @@
 
 int64_t blocks_boot_minus_mono_ns(void)
 {
-	return (int64_t)(clock_now_ns(CLOCK_BOOTTIME) - clock_now_ns(CLOCK_MONOTONIC));
+	uint64_t mono_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	/* In this order the difference is never below 0. */
+	return (int64_t)(clock_now_ns(CLOCK_BOOTTIME) - mono_ns);
 }
 
 static const char *process_name(void *ctx, pid_t pid)

@@ -176,13 +176,10 @@ static int put_in(struct blocks_source *blocks, struct watched *watched)
 	};
 
 	looper_slot_fill(&watched->start.slot, &start, &watched->start.standing);
-	/* A program that was found asleep in epoll or io_uring loops: what waits for one event there
-	 * is rare. A poll may be a wait for one answer, so a thread has to come back to it. */
-	if (watched->start.slot.loop_kind == LOOPER_WAIT_EPOLL ||
-	    watched->start.slot.loop_kind == LOOPER_WAIT_URING) {
+	/* The loop of a thread that was found asleep in epoll is no candidate that gives way to the
+	 * first wait inside a message. */
+	if (looper_is_loop(&watched->start.slot))
 		watched->start.slot.loop_waits = 2;
-		watched->start.slot.loop_how = LOOPER_LOOP_FOUND;
-	}
 	/* Its first period begins with the process where that is younger than the recorder. */
 	watched->start.from_birth =
 		watched->start.slot.busy_since_ns &&

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "abi/looper.h"
 #include "core/loop.h"
 #include "core/rights.h"
 #include "core/summary.h"
@@ -213,6 +214,19 @@ static int on_ring_half_full(void *ctx, uint32_t events)
 	return cpu_reader_deaths(cpu->reader);
 }
 
+/* Slots for watched threads are made before the targets of the run are known: twice those of its
+ * start. The map of 4,096 slots has 7 MiB. */
+static uint32_t room_for_watched(const struct target_set *targets)
+{
+	uint32_t count = 0, room = 64;
+
+	while (targets && count < LOOPER_MAX_WATCHED / 2 && target_set_at(targets, count))
+		count++;
+	while (room < 2 * count)
+		room *= 2;
+	return room;
+}
+
 static int cpu_open(struct source *source, const struct source_context *context)
 {
 	struct cpu_source *cpu = cpu_source(source);
@@ -221,6 +235,8 @@ static int cpu_open(struct source *source, const struct source_context *context)
 	int err;
 
 	cpu->context_copy = *context;
+	if (!kernel->max_watched)
+		kernel->max_watched = room_for_watched(context->targets);
 	cpu->context = &cpu->context_copy;
 	if (automatic)
 		kernel->mode = context->interval_ns >= ITERATOR_FROM_NS &&

@@ -155,6 +155,7 @@ static enum stack_failure by_ptrace(struct stack_capturer *capturer,
 	if (capture->stop_ns)
 		count_stop(capturer, capture->stop_ns);
 	capturer->stats.eintr_risk += eintr_risk;
+	capture->eintr_risk = eintr_risk;
 	return failure;
 }
 

@@ -297,9 +297,14 @@ char *stack_folded_line(const struct record_stack *stack)
 	return line;
 }
 
+uint64_t stack_schedule_first_ns(uint64_t threshold_ns)
+{
+	return threshold_ns / 5 < FIRST_NS ? threshold_ns / 5 : FIRST_NS;
+}
+
 void stack_schedule_start(struct stack_schedule *schedule, uint64_t threshold_ns, uint64_t start_ns)
 {
-	uint64_t first = threshold_ns / 5 < FIRST_NS ? threshold_ns / 5 : FIRST_NS;
+	uint64_t first = stack_schedule_first_ns(threshold_ns);
 
 	*schedule = (struct stack_schedule){
 		.first_ns = first, .period_ns = PERIOD_NS, .due_ns = start_ns + first};

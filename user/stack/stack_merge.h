@@ -64,6 +64,8 @@ struct stack_schedule {
 	unsigned taken;
 };
 
+/* How long after its begin the first sample of a period is due. */
+uint64_t stack_schedule_first_ns(uint64_t threshold_ns);
 void stack_schedule_start(struct stack_schedule *schedule, uint64_t threshold_ns,
 			  uint64_t start_ns);
 /* After a sample at now_ns: plan the next one. */

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "abi/looper.h"
 #include "core/schema.h"
 #include "sink/jsonl.h"
 #include "sink/table.h"
@@ -104,6 +105,9 @@ static enum exit_code add_sources(struct session *session, const struct options 
 		.kernel = {.mode = (enum cpu_mode)options->cpu_mode,
 			   .variant = (enum program_variant)options->variant,
 			   .btf_path = btf_path,
+			   .max_watched = options->max_watched < LOOPER_MAX_WATCHED
+						  ? (uint32_t)options->max_watched
+						  : LOOPER_MAX_WATCHED,
 			   .test_task_slots = (uint32_t)options->test_task_slots,
 			   .test_death_ring_bytes = (uint32_t)options->test_death_ring_bytes,
 			   .test_overflow_uids = (uint32_t)options->test_overflow_uids,
@@ -115,6 +119,7 @@ static enum exit_code add_sources(struct session *session, const struct options 
 	const struct blocks_options blocks = {
 		.detector = options->detector,
 		.stack = (enum blocks_stack)options->stack,
+		.thread = options->thread,
 		.test_one_by_one = options->test_one_by_one,
 		.btf_path = btf_path,
 	};
