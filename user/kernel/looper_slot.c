@@ -150,6 +150,8 @@ void looper_slot_fill(struct looper_slot *slot, const struct looper_slot_start *
 		slot->in_ns = standing->after_mono_ns;
 	else
 		slot->off_ns = standing->after_mono_ns;
+	/* A thread that sleeps is in a spell that samples can be of. */
+	slot->spell = !slot->on_cpu;
 	kind = looper_wait_of(standing->syscall_nr, standing->arguments, &fd);
 	if (kind != LOOPER_WAIT_NONE)
 		stand_in_wait(slot, kind, fd, standing);

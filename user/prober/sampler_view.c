@@ -10,6 +10,7 @@
 #include "util/clock.h"
 
 #define NEVER        UINT64_MAX
+#define NO_SPELL     UINT64_MAX
 #define TORN_TICK_NS NSEC_PER_MSEC
 /* A process is sampled before it is known to loop for this long after its birth. */
 #define BIRTH_NS (10 * NSEC_PER_SEC)
@@ -94,7 +95,7 @@ bool sampler_row_is_due(struct sampler_view *view, struct sampler_row *row, uint
 		return wait_for_next_period(view, row, now_ns);
 	if (row->period != slot->periods) {
 		row->period = slot->periods;
-		row->sampled_spell = 0;
+		row->sampled_spell = NO_SPELL;
 		stack_schedule_start(&row->schedule, view->block_ns, slot->busy_since_ns);
 	}
 	/* A thread that has waited in no loop is never sampled: its period would not end. */
@@ -122,6 +123,6 @@ bool sampler_row_is_due(struct sampler_view *view, struct sampler_row *row, uint
 			row->next_ns = now_ns + view->first_ns;
 		return false;
 	}
-	row->sampled_spell = slot->on_cpu ? 0 : slot->spell;
+	row->sampled_spell = slot->on_cpu ? NO_SPELL : slot->spell;
 	return true;
 }
