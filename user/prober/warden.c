@@ -322,8 +322,13 @@ static void sweep(struct warden *warden)
 	}
 }
 
+static bool take_messages(struct warden *warden);
+
 void warden_usage(struct warden *warden, struct warden_usage *usage)
 {
+	/* The end of the socket is read again in the loop. */
+	if (warden->self.socket >= 0)
+		take_messages(warden);
 	sweep(warden);
 	*usage = (struct warden_usage){warden->dead_cpu_ns, warden->reaped_ns};
 	for (struct entry *entry = warden->entries; entry; entry = entry->next)
