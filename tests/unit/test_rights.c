@@ -36,8 +36,8 @@ Test(rights, table_says_why)
 			  right->capability == CAP_BPF);
 	}
 	cr_expect_gt(n, 0);
-	cr_expect_not(rights_keep(RIGHT_MAPS | RIGHT_DUMPS | RIGHT_FILES | RIGHT_EXEC,
-				  CAP_SYS_MODULE));
+	cr_expect_not(
+		rights_keep(RIGHT_MAPS | RIGHT_DUMPS | RIGHT_FILES | RIGHT_EXEC, CAP_SYS_MODULE));
 	cr_expect_not(rights_keep(RIGHT_EXEC, CAP_SYS_ADMIN));
 	cr_expect(rights_keep(RIGHT_TARGETS, CAP_SYS_MODULE));
 }
