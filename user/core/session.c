@@ -224,6 +224,10 @@ static int take_interval(struct session *session, uint64_t planned_ns, bool fina
 	if (!err)
 		err = loss_registry_sort(&session->losses, &interval.lost, &interval.late,
 					 &interval.repaired);
+	if (!err && session->options.probes)
+		err = prober_pool_counters(session->options.probes, &interval.late);
+	if (!err && session->options.warden)
+		err = warden_counters(session->options.warden, &interval.repaired, &interval.late);
 	if (!err)
 		session_emit(session, &record);
 	counter_list_free(&interval.lost);
