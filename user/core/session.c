@@ -110,6 +110,8 @@ int session_add_source(struct session *session, struct source *source, bool need
 
 int session_add_sink(struct session *session, struct sink *sink)
 {
+	if (sink && sink->helper > 0)
+		self_usage_add(session->self, sink->helper);
 	return outputs_add(session->outputs, sink);
 }
 

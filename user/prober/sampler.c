@@ -7,7 +7,7 @@
 
 void sampler_main(int socket)
 {
-	char byte;
+	char byte = 0;
 
 	helper_begin(HELPER_SAMPLER, &socket);
 	do

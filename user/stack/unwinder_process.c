@@ -7,7 +7,7 @@
 
 void unwinder_main(int socket)
 {
-	char byte;
+	char byte = 0;
 
 	helper_begin(HELPER_UNWINDER, &socket);
 	do
