@@ -70,6 +70,11 @@ static uint64_t cpu_now_ns(struct self_usage *usage)
 	return now_ns;
 }
 
+void self_usage_add(struct self_usage *usage, pid_t pid)
+{
+	self_memory_add(usage->memory, pid);
+}
+
 void self_usage_look(struct self_usage *usage)
 {
 	self_memory_look(usage->memory);

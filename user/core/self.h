@@ -10,6 +10,8 @@ struct warden;
 /* Both are borrowed, and NULL where there are no helpers. NULL with errno. */
 struct self_usage *self_usage_new(struct warden *warden, struct prober_pool *probes);
 void self_usage_free(struct self_usage *usage);
+/* Count the memory of another process of this run (a sink's), too. */
+void self_usage_add(struct self_usage *usage, pid_t pid);
 /* Have the memory of the helpers read, which comes in the loop; self_usage_take does so too. */
 void self_usage_look(struct self_usage *usage);
 /* CPU time of this process, its ended children and its helpers since the last call; anonymous

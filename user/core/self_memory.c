@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ struct process {
 	pid_t pid;
 	bool seen;     /* bytes is known */
 	bool listed;   /* it is alive */
+	bool other;    /* not a helper of the warden */
 	int64_t asked; /* id of the request that is under way; 0: none */
 	uint64_t bytes;
 };
@@ -180,12 +182,20 @@ static void list_processes(struct self_memory *memory)
 	for (size_t i = 0; i < MAX_PROCESSES; i++) {
 		struct process *row = &memory->processes[i];
 
-		if (!row->pid || row->listed)
+		if (!row->pid || row->listed || (row->other && !kill(row->pid, 0)))
 			continue;
 		if (row->asked)
 			probe_cancel(memory->probes, row->asked);
 		*row = (struct process){0};
 	}
+}
+
+void self_memory_add(struct self_memory *memory, pid_t pid)
+{
+	struct process *row = row_of(memory, pid);
+
+	if (row)
+		row->other = true;
 }
 
 static void ask(struct self_memory *memory, struct process *row)

@@ -11,6 +11,8 @@ struct warden;
 /* Both are borrowed, and may be NULL. NULL with errno. */
 struct self_memory *self_memory_new(struct warden *warden, struct prober_pool *probes);
 void self_memory_free(struct self_memory *memory);
+/* Count another process of this run, from now on and as long as it lives. */
+void self_memory_add(struct self_memory *memory, pid_t pid);
 /* Look again if the last look is some seconds old. The helpers are looked at by a prober, because
  * their rights are more than the recorder's by then; its answers come in the loop. */
 void self_memory_look(struct self_memory *memory);

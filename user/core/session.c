@@ -110,6 +110,8 @@ int session_add_source(struct session *session, struct source *source, bool need
 
 int session_add_sink(struct session *session, struct sink *sink)
 {
+	if (sink && sink->helper > 0)
+		self_usage_add(session->self, sink->helper);
 	return outputs_add(session->outputs, sink);
 }
 
@@ -224,6 +226,10 @@ static int take_interval(struct session *session, uint64_t planned_ns, bool fina
 	if (!err)
 		err = loss_registry_sort(&session->losses, &interval.lost, &interval.late,
 					 &interval.repaired);
+	if (!err && session->options.probes)
+		err = prober_pool_counters(session->options.probes, &interval.late);
+	if (!err && session->options.warden)
+		err = warden_counters(session->options.warden, &interval.repaired, &interval.late);
 	if (!err)
 		session_emit(session, &record);
 	counter_list_free(&interval.lost);

@@ -60,7 +60,7 @@ struct warden {
 		bool used, told, forgotten;
 		char value[WARDEN_VALUE_BYTES];
 	} settings[SETTING_COUNT];
-	struct warden_stats stats;
+	struct warden_stats stats, counted;
 	int (*make)(void *ctx, int socket);
 	void *make_ctx;
 };
@@ -322,8 +322,13 @@ static void sweep(struct warden *warden)
 	}
 }
 
+static bool take_messages(struct warden *warden);
+
 void warden_usage(struct warden *warden, struct warden_usage *usage)
 {
+	/* The end of the socket is read again in the loop. */
+	if (warden->self.socket >= 0)
+		take_messages(warden);
 	sweep(warden);
 	*usage = (struct warden_usage){warden->dead_cpu_ns, warden->reaped_ns};
 	for (struct entry *entry = warden->entries; entry; entry = entry->next)
@@ -464,6 +469,26 @@ void warden_forget(struct warden *warden, uint32_t setting)
 void warden_stats(const struct warden *warden, struct warden_stats *stats)
 {
 	*stats = warden->stats;
+}
+
+int warden_counters(struct warden *warden, struct counter_list *repaired, struct counter_list *late)
+{
+	static const char *const names[HELPER_KINDS] = {
+		[HELPER_WARDEN] = "helper_warden_replaced",
+		[HELPER_PROBER] = "helper_prober_replaced",
+		[HELPER_SAMPLER] = "helper_sampler_replaced",
+		[HELPER_UNWINDER] = "helper_unwinder_replaced",
+	};
+	int err = counter_list_add(late, "helper_warden_absent",
+				   warden->stats.not_replaced - warden->counted.not_replaced);
+
+	for (int kind = HELPER_WARDEN; kind < HELPER_KINDS; kind++)
+		err = err
+			      ?: counter_list_add(repaired, names[kind],
+						  warden->stats.replaced[kind] -
+							  warden->counted.replaced[kind]);
+	warden->counted = warden->stats;
+	return err;
 }
 
 size_t warden_list(const struct warden *warden, struct helper *list, size_t room)

@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "jankscope/record.h"
+
 struct loop;
 struct warden;
 
@@ -80,6 +82,10 @@ struct warden_stats {
 	uint64_t not_replaced;           /* times that a dead warden could not be replaced */
 };
 void warden_stats(const struct warden *warden, struct warden_stats *stats);
+/* What happened since the last call of this, by name ("helper_prober_replaced" ...): a process that
+ * was replaced is repaired, a warden that is not replaced yet is late. 0 or -ENOMEM. */
+int warden_counters(struct warden *warden, struct counter_list *repaired,
+		    struct counter_list *late);
 /* Of all helpers that are alive now (the warden too): pid and kind; returns how many (at most
  * room).
  */

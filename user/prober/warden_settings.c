@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -15,6 +16,8 @@
 #include <unistd.h>
 
 #include "target/procfs.h"
+
+#define PROPERTY_MS 2000 /* setprop talks to init */
 
 enum kind { KIND_NONE = 0, KIND_FILE, KIND_MODE, KIND_PROPERTY, KIND_CHILD };
 
@@ -83,15 +86,17 @@ static int change_mode(const char *path, const char *value)
 static int set_property(const char *name, const char *value)
 {
 	char *argv[] = {"setprop", (char *)name, (char *)value, NULL};
-	int status, err;
+	int status = -1, err;
 	pid_t pid;
 
 	err = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
 	if (err)
 		return -err;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
+	for (int waited_ms = 0; waitpid(pid, &status, WNOHANG) == 0; waited_ms++) {
+		if (waited_ms == PROPERTY_MS)
+			kill(pid, SIGKILL);
+		poll(NULL, 0, 1);
+	}
 	return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -EIO;
 }
 

@@ -8,11 +8,62 @@
 
 #include "kernel/btf.h"
 #include "kernel/features.h"
+#include "verb/doctor_processes.h"
 #include "verb/verb.h"
 
-#define MAX_FEATURES 64
+#define MAX_FEATURES  64
+#define MAX_PROCESSES 8
 
-static enum exit_code print_json(const struct feature *features, size_t count, bool usable)
+static json_t *json_processes(const struct doctor_process *rows, size_t count)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < count; i++) {
+		json_t *row = json_object();
+		char text[512];
+
+		json_object_set_new(row, "name", json_string(rows[i].name));
+		json_object_set_new(row, "ok", json_boolean(rows[i].ok));
+		if (rows[i].ok) {
+			doctor_capabilities(&rows[i], text, sizeof(text));
+			json_object_set_new(row, "uid", json_integer(rows[i].uid));
+			json_object_set_new(row, "capabilities", json_string(text));
+			json_object_set_new(row, "no_new_privs",
+					    json_boolean(rows[i].no_new_privs));
+			json_object_set_new(row, "seccomp", json_integer(rows[i].seccomp));
+			json_object_set_new(row, "nice", json_integer(rows[i].nice));
+			json_object_set_new(row, "nice_lowest", json_integer(rows[i].nice_lowest));
+		} else {
+			json_object_set_new(row, "reason", json_string(rows[i].reason));
+		}
+		json_array_append_new(array, row);
+	}
+	return array;
+}
+
+static void print_processes(const struct doctor_process *rows, size_t count)
+{
+	puts("processes:");
+	for (size_t i = 0; i < count; i++) {
+		const struct doctor_process *row = &rows[i];
+		char text[512];
+
+		if (!row->ok) {
+			printf("  %-4s %-18s %s\n", "no", row->name, row->reason);
+			continue;
+		}
+		doctor_capabilities(row, text, sizeof(text));
+		printf("  %-4s %-18s uid %u, capabilities %s%s%s, nice %d", "ok", row->name,
+		       row->uid, text, row->no_new_privs ? ", no_new_privs" : "",
+		       row->seccomp > 0 ? ", seccomp" : "", row->nice);
+		if (row->nice_lowest != row->nice)
+			printf(" (one thread %d)", row->nice_lowest);
+		putchar('\n');
+	}
+}
+
+static enum exit_code print_json(const struct feature *features, size_t count, bool usable,
+				 const struct doctor_process *processes, size_t process_count)
 {
 	json_t *root = json_object(), *array = json_array();
 	struct utsname names;
@@ -36,6 +87,7 @@ static enum exit_code print_json(const struct feature *features, size_t count, b
 			json_object_set_new(row, "remedy", json_string(features[i].remedy));
 		json_array_append_new(array, row);
 	}
+	json_object_set_new(root, "processes", json_processes(processes, process_count));
 	text = json_dumps(root, JSON_INDENT(1));
 	json_decref(root);
 	if (!text)
@@ -59,7 +111,8 @@ static void print_embedded(void)
 	putchar('\n');
 }
 
-static void print_table(const struct feature *features, size_t count, bool usable)
+static void print_table(const struct feature *features, size_t count, bool usable,
+			const struct doctor_process *processes, size_t process_count)
 {
 	struct utsname names;
 
@@ -76,6 +129,7 @@ static void print_table(const struct feature *features, size_t count, bool usabl
 		if (!row->ok && row->remedy[0])
 			printf("       %-18s -> %s\n", "", row->remedy);
 	}
+	print_processes(processes, process_count);
 	print_embedded();
 	puts(usable ? "record: everything that exact numbers need is here"
 		    : "record: something that exact numbers need is missing (NO)");
@@ -84,9 +138,10 @@ static void print_table(const struct feature *features, size_t count, bool usabl
 enum exit_code verb_doctor(const struct options *options)
 {
 	struct feature features[MAX_FEATURES];
+	struct doctor_process processes[MAX_PROCESSES];
 	struct kernel_btf btf = {0};
 	bool usable = true;
-	size_t count;
+	size_t count, process_count;
 	int err = kernel_btf_open(&btf, options->btf_path, NULL);
 
 	if (err) {
@@ -94,14 +149,15 @@ enum exit_code verb_doctor(const struct options *options)
 			err == -EINVAL ? "not a BTF file" : strerror(-err));
 		return EXIT_USAGE;
 	}
+	process_count = doctor_processes(processes, MAX_PROCESSES);
 	count = features_probe(features, MAX_FEATURES, btf.path);
 	kernel_btf_close(&btf);
 	for (size_t i = 0; i < count; i++)
 		usable &= features[i].ok || !features[i].required;
 	if (options->json)
-		err = print_json(features, count, usable);
+		err = print_json(features, count, usable, processes, process_count);
 	else
-		print_table(features, count, usable);
+		print_table(features, count, usable, processes, process_count);
 	if (err)
 		return EXIT_INTERNAL;
 	if (!usable)
