@@ -569,13 +569,41 @@ def reading():
     report("a newer schema", b"".join([sealed(lines[0], schema=2), *lines[1:]]), 5, "schema 2")
 
 
+def losses_count():
+    """A block without its stack counts for --max-lost; one that was to have none does not."""
+    code = ("import asyncio, time\n"
+            "async def main():\n"
+            "    print('ready', flush=True)\n"
+            "    while True:\n"
+            "        time.sleep(0.5)\n"
+            "        await asyncio.sleep(0.1)\n"
+            "asyncio.run(main())")
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        for mode, want in ("perf", 3), ("off", 0):
+            # perf samples only who runs: a thread that sleeps has no stack by it.
+            done = subprocess.run([JANKSCOPE, "record", "-q", "-p", str(child.pid), "--block", "300ms",
+                                   "--stack", mode, "-d", "3s", "-o", f"{mode}.jsonl"],
+                                  capture_output=True, text=True)
+            blocks = [row for row in records(f"{mode}.jsonl") if row["type"] == "block" and
+                      row["state"] == "closed"]
+            footer = records(f"{mode}.jsonl")[-1]
+            bare = footer["lost"].get("blocks_without_stack", 0)
+            say(done.returncode == want and len(blocks) >= 3 and
+                bare == (len(blocks) if want else 0) and
+                ("% of stacks was lost, more than --max-lost" in done.stderr) == bool(want),
+                f"--stack {mode}: {bare} of {len(blocks)} blocks lost their stack, exit {want}",
+                f"{done.returncode} {done.stderr} {footer['lost']}")
+        child.kill()
+
+
 TESTS = {
     "pipe": lambda: pipe_that_stops("pipe"), "socket": lambda: pipe_that_stops("socket"),
     "comes_back": reader_that_comes_back, "terminal": terminal_under_ctrl_s,
     "json": records_not_read, "disk": disk_that_hangs, "disk_long": disk_that_hangs_long,
     "disk_before": disk_that_hangs_before, "small": small_disk, "planted": planted_files,
     "two": two_recorders, "signals": other_signals, "killed": killed, "stubs": no_stubs,
-    "gap": gap, "names": broken_names, "reading": reading,
+    "gap": gap, "names": broken_names, "losses": losses_count, "reading": reading,
 }
 for test in sys.argv[3:] or TESTS:
     with tempfile.TemporaryDirectory(prefix="jankscope-outputs-") as folder:
