@@ -331,8 +331,8 @@ static void bench_rest(char *jankscope, const char *mode)
 {
 	char path[] = "/tmp/jankscope-bench-XXXXXX", name[64], value[32], spread[64], line[65536];
 	int fd = mkstemp(path);
-	char *argv[] = {jankscope, "record",     "-q", "-i", "1s",
-			"--cpu",   (char *)mode, "-o", path, NULL};
+	char *argv[] = {jankscope, "record",     "--overwrite", "-q", "-i", "1s",
+			"--cpu",   (char *)mode, "-o",          path, NULL};
 	pid_t pid = bench_start(argv, 3000);
 	double cpu_ns = 0, dur_ns = 0;
 	FILE *file;

@@ -117,11 +117,11 @@ fetch() { # REMOTE: what root wrote is not always readable for the shell user
 	device pull "$1" "$out/" >"$out/pull" 2>&1 || ok 1 "pull $1" "$(tail -1 "$out/pull")"
 }
 
-as_root "$js record -a -d ${seconds}s $lost -q -o $at/jankscope-all.jsonl"
+as_root "$js record -a -d ${seconds}s $lost -q --overwrite -o $at/jankscope-all.jsonl"
 ok $? "record of the whole device" "$(tail -2 "$out/stderr")" &&
 	fetch $at/jankscope-all.jsonl && check_records "whole device" "$out/jankscope-all.jsonl"
 if [ -n "$app" ]; then
-	as_root "$js record -p $app -d ${seconds}s $lost -q -o $at/jankscope-app.jsonl"
+	as_root "$js record -p $app -d ${seconds}s $lost -q --overwrite -o $at/jankscope-app.jsonl"
 	ok $? "record of $app" "$(tail -2 "$out/stderr")" &&
 		fetch $at/jankscope-app.jsonl && check_records "$app" "$out/jankscope-app.jsonl"
 	[ "$(jq -rs '[.[] | select(.type == "header") | .targets[]?] | length' "$out/jankscope-app.jsonl")" -ge 1 ]

@@ -104,7 +104,7 @@ done
 try "a pid that is gone" 4 1 '-p 4194303: no such process' "$js" record -p 4194303 -o new.jsonl
 [ ! -e new.jsonl ]; say $? "a pid that is gone leaves no file"
 echo precious >old.jsonl
-try "a package that never comes" 4 1 '-p no\.such\.package: not running after 0.5 s; see --wait' "$js" record -p no.such.package --wait 500ms -o old.jsonl
+try "a package that never comes" 4 1 '-p no\.such\.package: not running after 0.5 s; see --wait' "$js" record -p no.such.package --wait 500ms --overwrite -o old.jsonl
 [ "$(cat old.jsonl)" = precious ]; say $? "a package that never comes leaves the recording of before alone"
 try "no time to wait" 4 1 'not running after 0 s' "$js" record -p no.such.package --wait 0s
 try "a uid without processes" 4 1 '-u 3999999: no process of this uid' "$js" record -u 3999999 --wait 100ms
@@ -158,7 +158,7 @@ hide="mount --bind empty /sys/kernel/btf/vmlinux"
 if [ -e /sys/kernel/btf/vmlinux ]; then
 	try "an empty /sys/kernel/btf/vmlinux" 0 2 'BTF' mounted "$hide" "$js" record -q -d 300ms $loss -o nobtf.jsonl
 	degraded "an empty /sys/kernel/btf/vmlinux" nobtf.jsonl
-	try "no /sys/kernel/btf" 0 2 'BTF.*--btf FILE' mounted "mount -t tmpfs none /sys/kernel/btf" "$js" record -q -d 300ms $loss -o nobtf.jsonl
+	try "no /sys/kernel/btf" 0 2 'BTF.*--btf FILE' mounted "mount -t tmpfs none /sys/kernel/btf" "$js" record -q -d 300ms $loss -o nobtf2.jsonl
 	try "no BTF, with hooks forced" 5 1 'CONFIG_DEBUG_INFO_BTF.*--btf FILE' mounted "$hide" "$js" record -q --cpu switch
 	try "no BTF, and --btf names it" 0 0 '' mounted "cp /sys/kernel/btf/vmlinux own.btf && $hide" "$js" record -q -d 300ms $loss --btf own.btf -o btf.jsonl
 	records --footer btf.jsonl && head -1 btf.jsonl | jq -e '.sources | all(.state == "ok")' >/dev/null; say $? "no BTF, and --btf names it: all sources run"
@@ -193,7 +193,9 @@ records --footer duration.jsonl && jq -se '[.[] | select(.type == "interval")] |
 say $? "-d 450ms covers 450 ms, the last interval cut short and marked"
 try "-d shorter than an interval" 0 0 '' "$js" record -q -i 1h -d 200ms $loss -o short.jsonl
 records --footer short.jsonl && grep -q ' 1 intervals' check; say $? "-d shorter than an interval makes one"
-try "an older, longer file is replaced" 0 0 '' "$js" record -q -i 100ms -n 1 $loss -o duration.jsonl
+try "an older file is not overwritten unasked" 2 1 'duration.jsonl: exists: name another file, or add --overwrite' "$js" record -q -i 100ms -n 1 $loss -o duration.jsonl
+records --footer duration.jsonl && grep -q ' 2 intervals' check; say $? "an older file is whole after that"
+try "an older, longer file is replaced" 0 0 '' "$js" record -q -i 100ms -n 1 $loss --overwrite -o duration.jsonl
 records --footer duration.jsonl; say $? "an older, longer file is replaced whole"
 # tasks + other + overflow = busy, and seq, crc and times of every line of all runs up to here.
 jq -se '[.[] | select(.type == "interval") | .cpu] | all((.tasks | map(.cpu_ns) | add // 0) + .other_ns + .overflow_ns == .busy_ns and (.uids | map(.cpu_ns) | add // 0) == .busy_ns)' ./*.jsonl >/dev/null 2>err
@@ -215,24 +217,36 @@ for signal in INT TERM HUP; do
 	[ $code = 0 ] && [ ! -s err ] && grep -q '^summary: 1 intervals' out && records --footer $signal.jsonl
 	say $? "SIG$signal ends the interval of an hour, prints the summary, exits 0 (after $took ms)"
 done
-# A reader that does not read holds the program in write(): the second signal must still end it.
+# A reader that does not read: the first signal ends the run within a second all the same, and the
+# second one at once, while the outputs are still waited for.
 for flags in "--json" ""; do
-	mkfifo stuck
-	sleep 600 <stuck & pids="$pids $!"; disown
-	# shellcheck disable=SC2086
-	"$js" record $flags -i 50ms $loss >stuck 2>err & pid=$!; pids="$pids $pid"
-	for _ in $(seq 400); do
-		[ "$(awk '{print $1}' /proc/$pid/syscall 2>/dev/null)" = 1 ] && sleep 0.3 && [ "$(awk '{print $1}' /proc/$pid/syscall 2>/dev/null)" = 1 ] && break
-		sleep 0.1
+	for signals in 1 2; do
+		mkfifo stuck
+		sleep 600 <stuck & pids="$pids $!"; disown
+		# shellcheck disable=SC2086
+		"$js" record $flags -i 50ms $loss >stuck 2>err & pid=$!; pids="$pids $pid"
+		# Its writer is stuck in write() when the pipe is full: it stays in the same one.
+		for _ in $(seq 400); do
+			writer=$(pgrep -P $pid -x jankscope-write)
+			[ -n "$writer" ] && [ "$(awk '{print $1}' "/proc/$writer/syscall" 2>/dev/null)" = 1 ] && sleep 0.3 &&
+				[ "$(awk '{print $1}' "/proc/$writer/syscall" 2>/dev/null)" = 1 ] && break
+			sleep 0.1
+		done
+		sent=$(date +%s%N); kill -INT $pid
+		[ $signals = 2 ] && for _ in $(seq 100); do
+			# The first one is taken when it no longer is blocked.
+			grep -q '^SigBlk:.*[2367abef]$' /proc/$pid/status 2>/dev/null || break
+		done && kill -INT $pid
+		wait $pid; code=$?
+		took=$((($(date +%s%N) - sent) / 1000000))
+		if [ $signals = 2 ]; then
+			[ $code = 130 ] && [ ! -s err ]; say $? "a second SIGINT ends it at once with 130 (after $took ms), nobody reads ${flags:-the table}"
+		else
+			[ $code = "$([ -n "$flags" ] && echo 1 || echo 0)" ] && [ $took -lt 1500 ] && grep -qE 'not be written|not printed: stdout was not read' err
+			say $? "SIGINT ends it within a second, nobody reads ${flags:-the table} (after $took ms)"
+		fi
+		rm -f stuck
 	done
-	# Each one only after the one before was taken: two that are pending are one.
-	for _ in $(seq 100); do
-		kill -INT $pid 2>/dev/null || break
-		sleep 0.2
-	done
-	kill -9 $pid 2>/dev/null; wait $pid 2>/dev/null; code=$?
-	[ $code = 130 ] && [ ! -s err ]; say $? "a second SIGINT ends it at once with 130, stuck in write ${flags:-the table}"
-	rm -f stuck
 done
 "$js" record -p no.such.package --wait 1h >out 2>err & pid=$!; pids="$pids $pid"
 for _ in $(seq 400); do

@@ -24,7 +24,7 @@ if [ -e "$trace" ]; then
 
 	# --- a file that grows
 	: >"$work/growing"
-	"$jankscope" record --max-lost 100 -i 200ms -d 3s -a --top 1 -q -o "$work/records" --frames "$work/growing" 2>"$work/talk" &
+	"$jankscope" record --max-lost 100 -i 200ms -d 3s -a --top 1 -q --overwrite -o "$work/records" --frames "$work/growing" 2>"$work/talk" &
 	pid=$!
 	size=$(stat -c %s "$trace")
 	for ((at = 0; at < size; at += 90000)); do
@@ -43,7 +43,7 @@ if [ -e "$trace" ]; then
 	mkdir "$work/bin"; cp "$here/fake_perfetto.sh" "$work/bin/perfetto"; chmod +x "$work/bin/perfetto"
 	export FAKE_TRACE=$trace FAKE_LOG=$work/log
 	: >"$FAKE_LOG"
-	PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 3s -a --top 1 -q -o "$work/records" --frames perfetto 2>"$work/talk"
+	PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 3s -a --top 1 -q --overwrite -o "$work/records" --frames perfetto 2>"$work/talk"
 	ok $? "runs perfetto ($(head -1 "$work/talk"))"
 	got=$(sums "$work/records" 'MainActivity#50010')
 	[ "$(jq .shown <<<"$got")" = "$shown" ]; ok $? "perfetto's frames: $(jq .shown <<<"$got") shown, $shown in the whole trace"
@@ -54,7 +54,7 @@ if [ -e "$trace" ]; then
 
 	# --- a perfetto that dies is started again, and that is said
 	: >"$FAKE_LOG"
-	FAKE_DIE_AFTER=5 PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 5s -a --top 1 -q -o "$work/records" --frames perfetto 2>"$work/talk"
+	FAKE_DIE_AFTER=5 PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 5s -a --top 1 -q --overwrite -o "$work/records" --frames perfetto 2>"$work/talk"
 	ok $? "goes on when perfetto dies"
 	[ "$(grep -c '^start' "$FAKE_LOG")" = 2 ]; ok $? "perfetto was started twice"
 	jq 'select(.type == "event" and .event == "degraded" and .source == "frames") | .reason | contains("traced is gone")' "$work/records" | grep -q true
@@ -64,7 +64,7 @@ if [ -e "$trace" ]; then
 
 	# --- it ends with us, also when we are killed
 	: >"$FAKE_LOG"; rm -f "$FAKE_LOG.died"
-	PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q -o "$work/records" --frames perfetto 2>/dev/null &
+	PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q --overwrite -o "$work/records" --frames perfetto 2>/dev/null &
 	pid=$!
 	for _ in $(seq 50); do grep -q start "$FAKE_LOG" && break; sleep 0.1; done
 	kill -9 $pid; wait $pid 2>/dev/null
@@ -73,7 +73,7 @@ if [ -e "$trace" ]; then
 	# one that hangs: no frames from it are not "no frames"
 	printf '#!/bin/sh\ncat >/dev/null\nexec sleep 60\n' >"$work/hangs"; chmod +x "$work/hangs"; mkdir -p "$work/hang"; mv "$work/hangs" "$work/hang/perfetto"
 	rm -f "$work/records"
-	PATH=$work/hang:$PATH "$jankscope" record --max-lost 100 -i 1s -d 7s -a --top 1 -q -o "$work/records" --frames perfetto 2>/dev/null
+	PATH=$work/hang:$PATH "$jankscope" record --max-lost 100 -i 1s -d 7s -a --top 1 -q --overwrite -o "$work/records" --frames perfetto 2>/dev/null
 	got=$(jq -s -c '[.[] | select(.type == "interval")] | last | [.frames, .missing.frames]' "$work/records")
 	[ "$got" = '[null,"perfetto runs, but writes nothing"]' ]; ok $? "a perfetto that hangs: $got"
 	PATH=/usr/bin:/bin "$jankscope" record --max-lost 100 -d 300ms -q --frames perfetto >/dev/null 2>"$work/talk"; status=$?
@@ -103,7 +103,7 @@ echo 0 >$tracefs/tracing_on # so that there is something to put back
 before=$(settings)
 rm -f "$work/records"
 
-"$jankscope" record --max-lost 100 -i 500ms -d 6s -a --top 1 -q -o "$work/records" --frames live 2>"$work/talk" &
+"$jankscope" record --max-lost 100 -i 500ms -d 6s -a --top 1 -q --overwrite -o "$work/records" --frames live 2>"$work/talk" &
 pid=$!
 # the sources are open when the header is written
 for _ in $(seq 100); do grep -q '"type":"header"' "$work/records" 2>/dev/null && break; sleep 0.1; done
@@ -125,7 +125,7 @@ got=$(jq -r 'select(.type == "interval") | .frames.layers[]? | select(.layer | c
 [ "$(settings)" = "$before" ]; ok $? "tracefs: settings are as before"
 
 # killed in the middle: the helper puts everything back
-"$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q -o "$work/records" --frames live 2>"$work/talk" &
+"$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q --overwrite -o "$work/records" --frames live 2>"$work/talk" &
 pid=$!
 for _ in $(seq 50); do [ "$(cat $tracefs/tracing_on)" = 1 ] && break; sleep 0.1; done
 # a second one may not
