@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The seam for stacks. A capture copies a thread's user registers and the bytes of its stack in
- * microseconds, by the cheapest way that works; unwinding and symbolising happen later, off the
- * copied bytes, at leisure.
+ * microseconds, by the cheapest way that works; unwinding and naming happen later, off the copied
+ * bytes, at leisure and in another process.
  *
- *	struct stack_service *service;          one a run
- *	stack_capture(service, &thread, STACK_AUTO, capture);   a capture, or the reason why not
- *	stack_unwind(service, capture, &trace);                 frames: module + offset + function
- *key stack_merge_add(merge, &trace, weight_ns);              user/stack/stack_merge.h
- *	stack_symbolise(service, &trace.frames[i], &names);     text, late, for what is printed
+ *	stack_capture(capturer, &thread, STACK_AUTO, capture);  a capture, or the reason why not
+ *	unwinder_push(unwinder, capture, done, ctx);            user/stack/unwinder.h: hand it over
+ *	done(ctx, unwound)                                      frames with names, self-contained
+ *	stack_merge_add(merge, unwound, ...);                   user/stack/stack_merge.h
  *
- * Threads: stack_capture calls must not overlap each other, and unwind/symbolise calls must not
- * overlap each other; a capture may run beside an unwind (they share only the maps cache, which
- * locks). */
+ * The two halves share no state. The unwinding half reads nothing of a target itself: it asks a
+ * struct stack_files. */
 #pragma once
 #include "abi/looper.h"
 #include "jankscope/record.h"
@@ -78,11 +76,9 @@ enum stack_failure {
 /* A few words for a person: "already traced", "stopped by its user", ... Never NULL. */
 const char *stack_failure_text(enum stack_failure failure);
 
-struct stack_maps; /* user/stack/maps.h: a counted, immutable picture of /proc/PID/maps */
-
 #define STACK_KERNEL_FRAMES 32
 
-/* Reusable: stack_capture overwrites it. Owns its buffer and a reference to its maps. */
+/* Reusable: stack_capture overwrites it. Owns its buffer. */
 struct stack_capture {
 	struct stack_thread thread; /* its pidfd is not kept: -1 */
 	enum capture_kind kind;
@@ -96,7 +92,6 @@ struct stack_capture {
 	uint64_t stack_base;              /* address of stack[0]: the stack pointer */
 	uint8_t *stack;
 	size_t stack_bytes, stack_room;
-	struct stack_maps *maps;
 
 	/* CAPTURE_KERNEL: what the kernel says of a thread that cannot be looked at otherwise */
 	char state; /* of /proc/TID/stat, 0: not read */
@@ -110,7 +105,7 @@ struct stack_capture {
 struct stack_capture *stack_capture_new(size_t stack_bytes);
 void stack_capture_free(struct stack_capture *capture);
 
-/* ---- the service ---- */
+/* ---- capturing ---- */
 
 /* Where the snapshot finds registers: the mmapable map of bpf/looper.bpf.c, or a test's own. */
 struct stack_stash {
@@ -123,30 +118,30 @@ struct stack_stash {
 };
 
 struct bounded_calls;
-struct stack_config {
+struct stack_capture_config {
 	const struct stack_stash
-		*stash;              /* NULL: no snapshots. Borrowed for the life of the service */
+		*stash;              /* NULL: no snapshots. Borrowed for the life of the capturer */
 	bool no_perf, no_ptrace;     /* leave these rungs of the ladder out */
 	uint64_t perf_wait_ns;       /* how long a sample may take; 0: 5 ms, at most 50 ms */
 	uint64_t ptrace_deadline_ns; /* 0: 20 ms, at most 20 ms */
-	size_t cache_bytes;          /* tables and symbol indexes kept; 0: 16 MiB */
 	const char *root;            /* "" or NULL: /proc of this machine */
 	struct bounded_calls
 		*calls; /* util/bounded_call.h, borrowed; NULL: reads are not bounded */
 };
 
-struct stack_service;
+struct stack_capturer;
 
-/* Make a service and, unless no_ptrace, start its worker process. The worker dies with the thread
+/* Make a capturer and, unless no_ptrace, start its worker process. The worker dies with the thread
  * that calls this (PR_SET_PDEATHSIG). NULL with errno. */
-struct stack_service *stack_service_new(const struct stack_config *config);
-void stack_service_free(struct stack_service *service);
+struct stack_capturer *stack_capturer_new(const struct stack_capture_config *config);
+void stack_capturer_free(struct stack_capturer *capturer);
 
 /* Capture the thread's stack. 0 with capture filled (its kind says how); otherwise -errno, and
  * capture->failure says why in our words. Never waits longer than 50 ms, never leaves the thread
  * stopped, never stops a thread that sits in an epoll wait. STACK_AUTO ends in CAPTURE_KERNEL for
- * any thread that is alive, so it only fails when the thread is gone, reused or not permitted. */
-int stack_capture(struct stack_service *service, const struct stack_thread *thread,
+ * any thread that is alive, so it only fails when the thread is gone, reused or not permitted.
+ * Calls on one capturer must not overlap. */
+int stack_capture(struct stack_capturer *capturer, const struct stack_thread *thread,
 		  enum stack_request request, struct stack_capture *capture);
 
 /* What the run prints about its captures. Times in ns; stop percentiles over the last 4096 stops.
@@ -158,10 +153,45 @@ struct stack_stats {
 	uint64_t eintr_risk; /* stops that met the thread in an epoll wait after all */
 	uint64_t workers_replaced;
 };
-void stack_service_stats(const struct stack_service *service, struct stack_stats *stats);
+void stack_capturer_stats(const struct stack_capturer *capturer, struct stack_stats *stats);
 
 /* The pid of the ptrace worker, or -1: for tests that kill and freeze it. */
-pid_t stack_service_worker(const struct stack_service *service);
+pid_t stack_capturer_worker(const struct stack_capturer *capturer);
+
+/* ---- what the unwinding half reads of a target ---- */
+
+struct stack_process {
+	pid_t pid;
+	uint64_t start_ticks; /* 10 ms of CLOCK_BOOTTIME; 0: whoever has the pid */
+};
+
+/* One line of /proc/PID/maps. */
+struct stack_mapping {
+	uint64_t start, end, offset, inode;
+	uint32_t dev;     /* major << 20 | minor */
+	const char *path; /* not terminated */
+	size_t path_len;
+};
+
+/* user/stack/files_direct.c reads by itself, user/stack/files_remote.c asks the recorder. */
+struct stack_files {
+	/* The file of a mapping: a descriptor for reading, the caller's, or -errno. */
+	int (*open)(void *ctx, const struct stack_process *process,
+		    const struct stack_mapping *mapping);
+	/* The file in which a process with a JIT compiler names its code, /tmp/perf-PID.map of its
+	 * own mount namespace: a descriptor, the caller's, or -errno. */
+	int (*open_jit_names)(void *ctx, const struct stack_process *process);
+	/* The text of /proc/PID/maps, malloc'ed. 0, or -errno: -ESRCH when the process is gone. */
+	int (*maps)(void *ctx, const struct stack_process *process, bool fresh, char **text,
+		    size_t *length);
+	/* Bytes of its memory: how many were copied, or -errno. */
+	ssize_t (*memory)(void *ctx, const struct stack_process *process, uint64_t address,
+			  void *to, size_t length);
+	/* Said before the bytes of a mapped file are read, with dev and inode as in maps; NULL: nobody
+	 * wants to know. */
+	void (*reading)(void *ctx, uint64_t dev, uint64_t inode);
+	void *ctx;
+};
 
 /* ---- unwinding ---- */
 
@@ -172,6 +202,8 @@ enum stack_method {
 	METHOD_LINK_REGISTER =
 		3, /* no tables for the innermost frame: return address from lr / [sp] */
 	METHOD_FRAME_POINTER = 4, /* no tables: a guess along the frame pointers */
+	METHOD_SCAN = 5, /* no tables: a guess, the next word of the stack that follows a call */
+	METHOD_COUNT = 6,
 };
 
 enum stack_end {
@@ -186,55 +218,97 @@ enum stack_end {
 	END_KERNEL_ONLY = 8,  /* CAPTURE_KERNEL: no user frames */
 	END_NO_REGISTERS = 9, /* a register that the tables need is not known */
 	END_COMPAT = 10,      /* 32-bit code */
+	END_JIT = 11,         /* code that no file holds: nothing tells how to go on */
+	END_COUNT = 12,
 };
 
 /* A few words for end_reason of the record. Never NULL. */
 const char *stack_end_text(enum stack_end end);
 
-struct stack_frame {
-	uint64_t pc;     /* of callers: the return address */
-	uint64_t offset; /* ELF address in the module (what addr2line takes); pc without a module */
-	uint64_t
-		function; /* the same for all addresses of one function; what paths are merged by */
-	uint32_t module;  /* for stack_module(); 0: none */
-	enum frame_kind kind;
-	enum stack_method method;
-	bool exact;       /* pc is where it runs, not where a call returns to */
-	const char *text; /* FRAME_KERNEL: its symbol, owned by the trace; else NULL */
-};
+/* Each frame of the trace is known by tables or by a signal frame; one found along frame pointers,
+ * by a scan or by the link register may name a function that was not called. */
+static inline bool stack_method_is_guess(enum stack_method method)
+{
+	return method >= METHOD_LINK_REGISTER;
+}
 
 #define STACK_MAX_FRAMES 512
+
+struct unwound_frame {
+	uint64_t pc;       /* of callers: the return address */
+	uint64_t offset;   /* ELF address in the module (what addr2line takes); pc without a module */
+	uint64_t function; /* the same for all addresses of one function; paths are merged by it */
+	const char *module;   /* path of the mapping, or NULL */
+	const char *build_id; /* hex, or NULL */
+	const char *symbol;   /* demangled, or NULL: unresolved */
+	enum frame_kind kind;
+	enum stack_method method;
+	bool exact;  /* pc is where it runs, not where a call returns to */
+	bool shared; /* the linker or ART kept one copy for several functions: symbol is no name */
+};
+
+/* A trace with everything that it needs, in one malloc'ed block: free() it. */
+struct unwound {
+	size_t count;
+	struct unwound_frame *frames; /* innermost first */
+	enum stack_end end;
+	bool complete;        /* END_OUTERMOST and no frame by frame pointer or scan */
+	uint64_t end_address; /* what was missing: the address of the failed read, or the last pc */
+};
+
+/* The trace of a CAPTURE_KERNEL: its kernel frames. NULL: no memory. */
+struct unwound *unwound_from_kernel(const struct stack_capture *capture);
+
+/* ---- unwinding inside one process ---- */
+
+struct stack_unwind_config {
+	const struct stack_files *files; /* borrowed */
+	size_t cache_bytes;              /* tables and symbol indexes kept; 0: 16 MiB */
+};
+
+struct stack_unwinder;
+
+/* NULL with errno. Calls on one unwinder must not overlap. */
+struct stack_unwinder *stack_unwinder_new(const struct stack_unwind_config *config);
+void stack_unwinder_free(struct stack_unwinder *unwinder);
+
+/* Read the maps of a process now, and its vdso, for captures that are unwound when it is gone. */
+void stack_unwinder_prime(struct stack_unwinder *unwinder, const struct stack_process *process);
+
+/* A frame before it is named. */
+struct stack_frame {
+	uint64_t pc, offset, function; /* as in struct unwound_frame */
+	uint64_t function_pc;          /* where its function begins in the process; 0: not known */
+	uint32_t module;               /* for stack_module(); 0: none */
+	enum frame_kind kind;
+	enum stack_method method;
+	bool exact;
+};
 
 struct stack_trace {
 	struct stack_frame *frames; /* innermost first; room for STACK_MAX_FRAMES */
 	size_t count;
 	enum stack_end end;
-	bool complete;        /* END_OUTERMOST and no frame by frame pointer */
-	uint64_t end_address; /* what was missing: the address of the failed read, or the last pc */
-	char *text;           /* storage of the frames' texts */
+	bool complete;
+	uint64_t end_address;
 };
 
 int stack_trace_init(struct stack_trace *trace);
 void stack_trace_free(struct stack_trace *trace);
 
-/* Unwind a capture into trace. 0 always yields a trace, maybe of one frame, whose end says why it
- * ended; -ENOMEM. Reads ELF files of the target the first time it meets them. */
-int stack_unwind(struct stack_service *service, struct stack_capture *capture,
+/* Unwind a capture that has user registers. 0 always yields a trace, maybe of one frame, whose end
+ * says why it ended; -ENOMEM; -EINVAL: no registers. Reads ELF files of the target the first time it
+ * meets them. */
+int stack_unwind(struct stack_unwinder *unwinder, const struct stack_capture *capture,
 		 struct stack_trace *trace);
 
-struct stack_module {
-	const char *path;     /* of the mapping; NULL for module 0 */
-	const char *build_id; /* hex; NULL: none in the file, or file not readable */
+/* Name the frames of the last trace of this unwinder. NULL with errno. */
+struct unwound *stack_unwound(struct stack_unwinder *unwinder, const struct stack_trace *trace);
+
+/* Losses of unwinding, totals so far. */
+struct stack_unwind_losses {
+	uint64_t elf_unreadable, elf_malformed, elf_tables_bad, symbols_dropped, names_dropped,
+		modules_full;
 };
-/* The module of a frame. Valid until the service is freed. */
-struct stack_module stack_module(const struct stack_service *service, uint32_t module);
-
-/* Name a frame. out->symbol is demangled and, like the other strings, valid until
- * stack_service_free or until stack_symbols_drop. 0; symbol NULL when nothing is known. */
-int stack_symbolise(struct stack_service *service, const struct stack_frame *frame,
-		    struct record_frame *out);
-/* Forget all symbol texts handed out (they are kept once each, up to 4 MiB in all). */
-void stack_symbols_drop(struct stack_service *service);
-
-/* Losses of unwinding by name (elf_unreadable, elf_malformed, symbols_too_many, ...). */
-int stack_service_losses(const struct stack_service *service, struct counter_list *lost);
+void stack_unwinder_losses(const struct stack_unwinder *unwinder,
+			   struct stack_unwind_losses *losses);
