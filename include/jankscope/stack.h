@@ -144,6 +144,10 @@ void stack_capturer_free(struct stack_capturer *capturer);
 int stack_capture(struct stack_capturer *capturer, const struct stack_thread *thread,
 		  enum stack_request request, struct stack_capture *capture);
 
+/* Close what is kept open for the next captures and was not used for 2 s (perf events). Call it
+ * from time to time when no capture is due. */
+void stack_capturer_rest(struct stack_capturer *capturer);
+
 /* What the run prints about its captures. Times in ns; stop percentiles over the last 4096 stops.
  */
 struct stack_stats {
@@ -187,8 +191,8 @@ struct stack_files {
 	/* Bytes of its memory: how many were copied, or -errno. */
 	ssize_t (*memory)(void *ctx, const struct stack_process *process, uint64_t address,
 			  void *to, size_t length);
-	/* Said before the bytes of a mapped file are read, with dev and inode as in maps; NULL: nobody
-	 * wants to know. */
+	/* Said before the bytes of a mapped file are read, with dev and inode as in maps; NULL:
+	 * nobody wants to know. */
 	void (*reading)(void *ctx, uint64_t dev, uint64_t inode);
 	void *ctx;
 };
@@ -235,10 +239,10 @@ static inline bool stack_method_is_guess(enum stack_method method)
 #define STACK_MAX_FRAMES 512
 
 struct unwound_frame {
-	uint64_t pc;       /* of callers: the return address */
-	uint64_t offset;   /* ELF address in the module (what addr2line takes); pc without a module */
-	uint64_t function; /* the same for all addresses of one function; paths are merged by it */
-	const char *module;   /* path of the mapping, or NULL */
+	uint64_t pc;     /* of callers: the return address */
+	uint64_t offset; /* ELF address in the module (what addr2line takes); pc without a module */
+	uint64_t function;  /* the same for all addresses of one function; paths are merged by it */
+	const char *module; /* path of the mapping, or NULL */
 	const char *build_id; /* hex, or NULL */
 	const char *symbol;   /* demangled, or NULL: unresolved */
 	enum frame_kind kind;
@@ -256,6 +260,10 @@ struct unwound {
 	uint64_t end_address; /* what was missing: the address of the failed read, or the last pc */
 };
 
+/* A trace of copies of these frames and of their texts; what is said of its end is zero. Frames of
+ * one module that follow each other have the same pointers for it. NULL: no memory. */
+struct unwound *unwound_new(const struct unwound_frame *frames, size_t count);
+struct unwound *unwound_copy(const struct unwound *from);
 /* The trace of a CAPTURE_KERNEL: its kernel frames. NULL: no memory. */
 struct unwound *unwound_from_kernel(const struct stack_capture *capture);
 
@@ -297,8 +305,8 @@ int stack_trace_init(struct stack_trace *trace);
 void stack_trace_free(struct stack_trace *trace);
 
 /* Unwind a capture that has user registers. 0 always yields a trace, maybe of one frame, whose end
- * says why it ended; -ENOMEM; -EINVAL: no registers. Reads ELF files of the target the first time it
- * meets them. */
+ * says why it ended; -ENOMEM; -EINVAL: no registers. Reads ELF files of the target the first time
+ * it meets them. */
 int stack_unwind(struct stack_unwinder *unwinder, const struct stack_capture *capture,
 		 struct stack_trace *trace);
 

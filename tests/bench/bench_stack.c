@@ -14,7 +14,8 @@
 #include <sys/uio.h>
 
 #include "bench.h"
-#include "stack/service.h"
+#include "stack/files_direct.h"
+#include "stack/maps.h"
 
 #define NOINLINE __attribute__((noinline, noclone, optimize("omit-frame-pointer")))
 #define GAPS     65536
@@ -175,7 +176,7 @@ static const struct {
 	{STACK_KERNEL, "kernel", "", ""},
 };
 
-static void bench_captures(struct stack_service *service, struct stash_memory *stash,
+static void bench_captures(struct stack_capturer *capturer, struct stash_memory *stash,
 			   size_t samples, size_t stack_bytes)
 {
 	struct stack_capture *capture = stack_capture_new(stack_bytes);
@@ -195,7 +196,7 @@ static void bench_captures(struct stack_service *service, struct stash_memory *s
 			fill_stash(stash, pid);
 		for (size_t i = 0; i < samples; i++) {
 			usleep(2000);
-			if (stack_capture(service, &thread, kinds[kind].request, capture))
+			if (stack_capture(capturer, &thread, kinds[kind].request, capture))
 				continue;
 			cost[done++] = capture->cost_ns;
 			bytes = capture->stack_bytes;
@@ -221,7 +222,7 @@ static void bench_captures(struct stack_service *service, struct stash_memory *s
 
 			usleep(2000);
 			from = bench_now_ns(CLOCK_MONOTONIC);
-			if (stack_capture(service, &thread, kinds[kind].request, capture))
+			if (stack_capture(capturer, &thread, kinds[kind].request, capture))
 				continue;
 			gaps[done] = longest_gap(from, bench_now_ns(CLOCK_MONOTONIC), NULL);
 			done++;
@@ -244,7 +245,8 @@ static void bench_captures(struct stack_service *service, struct stash_memory *s
 	stack_capture_free(capture);
 }
 
-static void bench_unwind(struct stack_service *service, int depth)
+static void bench_unwind(struct stack_capturer *capturer, struct stack_unwinder *unwinder,
+			 int depth)
 {
 	struct stack_capture *capture = stack_capture_new(1 << 20);
 	pid_t pid = start(depth, wait_for_ever);
@@ -254,32 +256,31 @@ static void bench_unwind(struct stack_service *service, int depth)
 	char name[96], value[32], spread[48];
 
 	stack_trace_init(&trace);
-	if (stack_capture(service, &thread, STACK_PTRACE, capture)) {
+	if (stack_capture(capturer, &thread, STACK_PTRACE, capture)) {
 		printf("  no capture: %s\n", stack_failure_text(capture->failure));
 		return;
 	}
 	for (size_t i = 0; i < 21; i++) {
-		struct stack_service *fresh =
-			stack_service_new(&(struct stack_config){.no_ptrace = true});
+		struct stack_files files = files_direct("");
+		struct stack_unwinder *fresh =
+			stack_unwinder_new(&(struct stack_unwind_config){.files = &files});
 		uint64_t from = bench_now_ns(CLOCK_MONOTONIC);
 
 		stack_unwind(fresh, capture, &trace);
 		cold[i] = bench_now_ns(CLOCK_MONOTONIC) - from;
-		stack_service_free(fresh);
+		stack_unwinder_free(fresh);
 	}
-	stack_unwind(service, capture, &trace);
+	stack_unwind(unwinder, capture, &trace);
 	for (size_t i = 0; i < 201; i++) {
 		uint64_t from = bench_now_ns(CLOCK_MONOTONIC);
 
-		stack_unwind(service, capture, &trace);
+		stack_unwind(unwinder, capture, &trace);
 		warm[i] = (double)(bench_now_ns(CLOCK_MONOTONIC) - from) / trace.count;
 	}
 	for (size_t i = 0; i < 201; i++) {
 		uint64_t from = bench_now_ns(CLOCK_MONOTONIC);
-		struct record_frame frame;
 
-		for (size_t f = 0; f < trace.count; f++)
-			stack_symbolise(service, &trace.frames[f], &frame);
+		free(stack_unwound(unwinder, &trace));
 		names[i] = (double)(bench_now_ns(CLOCK_MONOTONIC) - from) / trace.count;
 	}
 	snprintf(name, sizeof(name), "unwind warm, %zu frames", trace.count);
@@ -373,12 +374,15 @@ int main(int argc, char **argv)
 	size_t samples = argc > 2 ? strtoul(argv[2], NULL, 0) : 300;
 	struct stash_memory memory = {0};
 	struct stack_stash stash = {stash_read, stash_sequence, &memory};
-	struct stack_service *service;
+	struct stack_files files = files_direct("");
+	struct stack_unwinder *unwinder;
+	struct stack_capturer *capturer;
 
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	service = stack_service_new(&(struct stack_config){.stash = &stash});
-	if (!service || board == MAP_FAILED || !samples) {
+	capturer = stack_capturer_new(&(struct stack_capture_config){.stash = &stash});
+	unwinder = stack_unwinder_new(&(struct stack_unwind_config){.files = &files});
+	if (!capturer || !unwinder || board == MAP_FAILED || !samples) {
 		perror("bench_stack");
 		return 1;
 	}
@@ -392,9 +396,9 @@ int main(int argc, char **argv)
 		fclose(autogroup);
 	}
 	printf("stacks: the target on CPU 0, we on CPU 1, both at nice -20\n");
-	bench_captures(service, &memory, samples, 64 << 10);
-	bench_unwind(service, 10);
-	bench_unwind(service, 180);
+	bench_captures(capturer, &memory, samples, 64 << 10);
+	bench_unwind(capturer, unwinder, 10);
+	bench_unwind(capturer, unwinder, 180);
 	bench_maps();
 	bench_tool("eu-stack -p", "eu-stack -p %d >/dev/null 2>&1", 15, 1);
 	bench_tool("gdb -batch bt", "gdb -nx -batch -p %d -ex bt >/dev/null 2>&1", 3, 1);
@@ -402,6 +406,7 @@ int main(int argc, char **argv)
 		   "perf record -q -F 50 --call-graph dwarf,16384 -o /dev/null -p %d -- sleep 2 "
 		   ">/dev/null 2>&1",
 		   1, 100);
-	stack_service_free(service);
+	stack_unwinder_free(unwinder);
+	stack_capturer_free(capturer);
 	return 0;
 }

@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!elf_index_build(&index, &elf, has_mini ? &mini : NULL)) {
 		for (size_t i = 0; i < index.count && i < 64; i++) {
 			elf_index_name(&index, &elf, &index.symbols[i], name);
-			elf_index_find(&index, index.symbols[i].address + 1);
+			elf_index_find(&index, index.symbols[i].address + 1, 0);
 		}
 		elf_index_free(&index);
 	}

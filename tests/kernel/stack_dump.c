@@ -8,17 +8,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "jankscope/stack.h"
+#include "stack/files_direct.h"
 
 static const char *const kinds[] = {"snapshot", "perf", "ptrace", "kernel"};
-static const char *const methods[] = {"start", "cfi", "signal", "link", "fp"};
+static const char *const methods[] = {"start", "cfi", "signal", "link", "fp", "scan"};
 
 int main(int argc, char **argv)
 {
-	struct stack_config config = {0};
+	struct stack_files files = files_direct("");
+	struct stack_unwinder *unwinder;
+	struct unwound *unwound;
 	enum stack_request request = STACK_PTRACE;
 	struct stack_thread thread = {.pidfd = -1};
-	struct stack_service *service;
+	struct stack_capturer *capturer;
 	struct stack_capture *capture;
 	struct stack_trace trace;
 	char *colon;
@@ -35,14 +37,15 @@ int main(int argc, char **argv)
 		request = STACK_PERF;
 	else if (argc > 2 && !strcmp(argv[2], "kernel"))
 		request = STACK_KERNEL;
-	service = stack_service_new(&config);
+	capturer = stack_capturer_new(&(struct stack_capture_config){0});
+	unwinder = stack_unwinder_new(&(struct stack_unwind_config){.files = &files});
 	capture = stack_capture_new(argc > 3 ? strtoul(argv[3], NULL, 0) : 0);
-	if (!service || !capture || stack_trace_init(&trace)) {
+	if (!capturer || !unwinder || !capture || stack_trace_init(&trace)) {
 		perror("stack_dump");
 		return 1;
 	}
 	/* A busy machine may give the target no CPU to stop on for 20 ms. */
-	for (unsigned i = 0; i < 50 && (err = stack_capture(service, &thread, request, capture));
+	for (unsigned i = 0; i < 50 && (err = stack_capture(capturer, &thread, request, capture));
 	     i++) {
 		if (capture->failure != STACK_DEADLINE && capture->failure != STACK_WORKER_LOST &&
 		    capture->failure != STACK_OFF_CPU)
@@ -52,21 +55,27 @@ int main(int argc, char **argv)
 		printf("no capture: %s\n", stack_failure_text(capture->failure));
 		return 3;
 	}
-	if (stack_unwind(service, capture, &trace))
+	if (!capture->registers.valid)
+		unwound = unwound_from_kernel(capture);
+	else
+		unwound = stack_unwind(unwinder, capture, &trace) ? NULL
+								  : stack_unwound(unwinder, &trace);
+	if (!unwound)
 		return 1;
 	printf("capture %s; %s; %s; %zu bytes; %s\n", kinds[capture->kind],
-	       stack_failure_text(capture->failure), stack_end_text(trace.end),
-	       capture->stack_bytes, trace.complete ? "complete" : "incomplete");
-	for (size_t i = 0; i < trace.count; i++) {
-		struct record_frame frame;
+	       stack_failure_text(capture->failure), stack_end_text(unwound->end),
+	       capture->stack_bytes, unwound->complete ? "complete" : "incomplete");
+	for (size_t i = 0; i < unwound->count; i++) {
+		const struct unwound_frame *frame = &unwound->frames[i];
 
-		stack_symbolise(service, &trace.frames[i], &frame);
-		printf("#%zu 0x%016" PRIx64 " %s %s %s+0x%" PRIx64 "\n", i, trace.frames[i].pc,
-		       frame.symbol ?: "?", methods[trace.frames[i].method], frame.module ?: "?",
-		       frame.offset);
+		printf("#%zu 0x%016" PRIx64 " %s %s %s+0x%" PRIx64 "\n", i, frame->pc,
+		       frame->symbol ?: "?", methods[frame->method], frame->module ?: "?",
+		       frame->offset);
 	}
+	free(unwound);
 	stack_trace_free(&trace);
 	stack_capture_free(capture);
-	stack_service_free(service);
+	stack_unwinder_free(unwinder);
+	stack_capturer_free(capturer);
 	return 0;
 }

@@ -20,7 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "stack/service.h"
+#include "stack/capturer.h"
+#include "stack/files_direct.h"
 #include "stack/stack_merge.h"
 #include "spin.h"
 #include "tap.h"
@@ -184,13 +185,13 @@ static void print_trace(const struct stack_trace *trace)
 }
 
 /* A target that is given no CPU for 20 ms cannot stop, and is let go: ask again. */
-static int patient_capture(struct stack_service *service, const struct stack_thread *thread,
+static int patient_capture(struct stack_capturer *capturer, const struct stack_thread *thread,
 			   enum stack_request request, struct stack_capture *capture)
 {
 	int err;
 
 	for (unsigned i = 0; i < 200; i++) {
-		err = stack_capture(service, thread, request, capture);
+		err = stack_capture(capturer, thread, request, capture);
 		if (capture->failure != STACK_DEADLINE && capture->failure != STACK_WORKER_LOST &&
 		    capture->failure != STACK_OFF_CPU)
 			break;
@@ -199,8 +200,9 @@ static int patient_capture(struct stack_service *service, const struct stack_thr
 	return err;
 }
 
-static void check(struct stack_service *service, struct stack_capture *capture, pid_t pid,
-		  enum stack_request request, enum capture_kind kind, const char *name)
+static void check(struct stack_capturer *capturer, struct stack_unwinder *unwinder,
+		  struct stack_capture *capture, pid_t pid, enum stack_request request,
+		  enum capture_kind kind, const char *name)
 {
 	struct stack_thread thread = {.pid = pid, .tid = pid, .pidfd = -1};
 	struct stack_trace trace;
@@ -208,8 +210,8 @@ static void check(struct stack_service *service, struct stack_capture *capture, 
 	int err;
 
 	stack_trace_init(&trace);
-	err = patient_capture(service, &thread, request, capture);
-	err = err ?: stack_unwind(service, capture, &trace);
+	err = patient_capture(capturer, &thread, request, capture);
+	err = err ?: stack_unwind(unwinder, capture, &trace);
 	if (err &&
 	    (capture->failure == STACK_UNSUPPORTED || capture->failure == STACK_NOT_PERMITTED)) {
 		tap_skip(name, stack_failure_text(capture->failure));
@@ -292,11 +294,12 @@ static bool fill_stash(struct fake_stash *stash, pid_t pid)
 	return ok;
 }
 
-static void test_snapshot(struct stack_capture *capture)
+static void test_snapshot(struct stack_unwinder *unwinder, struct stack_capture *capture)
 {
 	struct fake_stash fake = {0};
 	struct stack_stash stash = {fake_read, fake_sequence, &fake};
-	struct stack_service *service = stack_service_new(&(struct stack_config){.stash = &stash});
+	struct stack_capturer *capturer =
+		stack_capturer_new(&(struct stack_capture_config){.stash = &stash});
 	pid_t pid = start(4, BLOCK, false);
 	struct stack_thread thread = {.pid = pid, .tid = pid, .pidfd = -1};
 	struct stack_trace trace;
@@ -306,43 +309,46 @@ static void test_snapshot(struct stack_capture *capture)
 
 	if (!tap_ok(fill_stash(&fake, pid), "registers for the snapshot"))
 		return;
+	stack_unwinder_prime(unwinder, &(struct stack_process){pid, 0});
 	before = switches_of(pid);
-	check(service, capture, pid, STACK_SNAPSHOT, CAPTURE_SNAPSHOT,
+	check(capturer, unwinder, capture, pid, STACK_SNAPSHOT, CAPTURE_SNAPSHOT,
 	      "snapshot of a blocked thread");
-	check(service, capture, pid, STACK_AUTO, CAPTURE_SNAPSHOT, "auto takes the snapshot");
+	check(capturer, unwinder, capture, pid, STACK_AUTO, CAPTURE_SNAPSHOT,
+	      "auto takes the snapshot");
 	tap_ok(switches_of(pid) == before && !capture->stop_ns && capture->sequence == 2,
 	       "the thread was not switched meanwhile");
 	fake.moves = 2;
-	check(service, capture, pid, STACK_SNAPSHOT, CAPTURE_SNAPSHOT,
+	check(capturer, unwinder, capture, pid, STACK_SNAPSHOT, CAPTURE_SNAPSHOT,
 	      "a thread that moved is read again");
 	fake.moves = 1000;
-	err = stack_capture(service, &thread, STACK_SNAPSHOT, capture);
+	err = stack_capture(capturer, &thread, STACK_SNAPSHOT, capture);
 	tap_ok(err == -EAGAIN && capture->failure == STACK_MOVED, "one that always moves: %s",
 	       stack_failure_text(capture->failure));
 	fake.moves = 0;
 	fake.registers.sequence = 3;
-	err = stack_capture(service, &thread, STACK_SNAPSHOT, capture);
+	err = stack_capture(capturer, &thread, STACK_SNAPSHOT, capture);
 	tap_ok(err == -EAGAIN && capture->failure == STACK_ON_CPU, "an odd sequence: %s",
 	       stack_failure_text(capture->failure));
 	fake.registers.sequence = 2;
 	fake.registers.tgid = 1;
-	err = stack_capture(service, &thread, STACK_SNAPSHOT, capture);
+	err = stack_capture(capturer, &thread, STACK_SNAPSHOT, capture);
 	tap_ok(err == -ESRCH, "another process' registers: %s",
 	       stack_failure_text(capture->failure));
 	fake.registers.tgid = pid;
-	err = stack_capture(service, &thread, STACK_SNAPSHOT, capture);
+	err = stack_capture(capturer, &thread, STACK_SNAPSHOT, capture);
 	end(pid);
 	stack_trace_init(&trace);
-	err = err ?: stack_unwind(service, capture, &trace);
+	err = err ?: stack_unwind(unwinder, capture, &trace);
 	tap_ok(!err && follows_truth(&trace, &at) && trace.complete,
 	       "captured, then dead: unwound all the same");
 	stack_trace_free(&trace);
-	err = stack_capture(service, &thread, STACK_AUTO, capture);
+	err = stack_capture(capturer, &thread, STACK_AUTO, capture);
 	tap_ok(err == -ESRCH, "dead: %s", stack_failure_text(capture->failure));
-	stack_service_free(service);
+	stack_capturer_free(capturer);
 }
 
-static void test_merge(struct stack_service *service, struct stack_capture *capture)
+static void test_merge(struct stack_capturer *capturer, struct stack_unwinder *unwinder,
+		       struct stack_capture *capture)
 {
 	struct stack_merge merge = {0};
 	struct record_stack *stacks = NULL;
@@ -353,12 +359,13 @@ static void test_merge(struct stack_service *service, struct stack_capture *capt
 	int err = stack_trace_init(&trace);
 
 	for (unsigned i = 0; i < 3 && !err; i++) {
-		err = patient_capture(service, &thread, STACK_PTRACE, capture);
+		err = patient_capture(capturer, &thread, STACK_PTRACE, capture);
 		err = err ?:
-		      stack_unwind(service, capture, &trace) ?:
-		      stack_merge_add(&merge, &trace, capture->kind, capture->t_boot_ns, 10000000);
+		      stack_unwind(unwinder, capture, &trace) ?:
+		      stack_merge_add(&merge, stack_unwound(unwinder, &trace), capture->kind,
+				      capture->t_boot_ns, 10000000);
 	}
-	err = err ?: stack_merge_records(&merge, service, &stacks, &count);
+	err = err ?: stack_merge_records(&merge, &stacks, &count);
 	tap_ok(!err && count == 1 && stacks[0].weight_ns == 30000000 && trace.count > 60 &&
 		       stacks[0].frame_count < 20,
 	       "three equal stacks of %zu frames are one path of %zu", trace.count,
@@ -371,16 +378,19 @@ static void test_merge(struct stack_service *service, struct stack_capture *capt
 
 int main(void)
 {
-	struct stack_service *service = stack_service_new(&(struct stack_config){0});
+	struct stack_capturer *capturer = stack_capturer_new(&(struct stack_capture_config){0});
+	struct stack_files files = files_direct("");
+	struct stack_unwinder *unwinder =
+		stack_unwinder_new(&(struct stack_unwind_config){.files = &files});
 	struct stack_capture *capture = stack_capture_new(0);
 	pid_t pid;
 
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
-	if (!tap_ok(service && capture && board != MAP_FAILED, "service starts"))
+	if (!tap_ok(capturer && unwinder && capture && board != MAP_FAILED, "service starts"))
 		return 1;
 	pid = start(4, BLOCK, false);
-	check(service, capture, pid, STACK_PTRACE, CAPTURE_PTRACE, "ptrace, blocked");
+	check(capturer, unwinder, capture, pid, STACK_PTRACE, CAPTURE_PTRACE, "ptrace, blocked");
 #if defined(__aarch64__)
 	if (getauxval(AT_HWCAP) & HWCAP_PACA)
 		/* With 52-bit addresses (16 KiB pages, LPA2) a signature has three bits: one in
@@ -394,26 +404,29 @@ int main(void)
 #endif
 	end(pid);
 	pid = start(4, SPIN, false);
-	check(service, capture, pid, STACK_PTRACE, CAPTURE_PTRACE, "ptrace, running");
-	check(service, capture, pid, STACK_PERF, CAPTURE_PERF, "perf, running");
+	check(capturer, unwinder, capture, pid, STACK_PTRACE, CAPTURE_PTRACE, "ptrace, running");
+	check(capturer, unwinder, capture, pid, STACK_PERF, CAPTURE_PERF, "perf, running");
 	end(pid);
 	pid = start(4, VDSO, false);
-	check(service, capture, pid, STACK_PTRACE, CAPTURE_PTRACE, "ptrace, in the vdso");
+	check(capturer, unwinder, capture, pid, STACK_PTRACE, CAPTURE_PTRACE,
+	      "ptrace, in the vdso");
 	end(pid);
 	pid = start(180, BLOCK, false);
-	check(service, capture, pid, STACK_PTRACE, CAPTURE_PTRACE,
+	check(capturer, unwinder, capture, pid, STACK_PTRACE, CAPTURE_PTRACE,
 	      "ptrace, 180 frames of recursion");
 	end(pid);
 	pid = start(3, BLOCK, true);
-	check(service, capture, pid, STACK_PTRACE, CAPTURE_PTRACE, "ptrace, in a signal handler");
+	check(capturer, unwinder, capture, pid, STACK_PTRACE, CAPTURE_PTRACE,
+	      "ptrace, in a signal handler");
 	end(pid);
 	pid = start(3, SPIN, true);
-	check(service, capture, pid, STACK_PTRACE, CAPTURE_PTRACE,
+	check(capturer, unwinder, capture, pid, STACK_PTRACE, CAPTURE_PTRACE,
 	      "ptrace, running in a signal handler");
 	end(pid);
-	test_merge(service, capture);
-	test_snapshot(capture);
+	test_merge(capturer, unwinder, capture);
+	test_snapshot(unwinder, capture);
 	stack_capture_free(capture);
-	stack_service_free(service);
+	stack_unwinder_free(unwinder);
+	stack_capturer_free(capturer);
 	return tap_done();
 }

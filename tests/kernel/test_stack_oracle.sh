@@ -4,6 +4,7 @@
 # tables can be in, and an ELF inside another file. Prints TAP.
 set -u
 src=$PWD/tests/apps/stack_target.c
+export C_INCLUDE_PATH=$PWD/tests # spin.h
 dump=$BUILD/tests/kernel/stack_dump
 work=$(mktemp -d)
 # Only children that nobody has waited for: the number of another may be a stranger's by now.

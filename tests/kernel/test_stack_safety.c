@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "stack/service.h"
+#include "stack/capturer.h"
 #include "spin.h"
 #include "tap.h"
 
@@ -163,9 +163,9 @@ static struct stack_thread thread_of(pid_t pid)
 				     .start_boot_ns = status.start_ticks * 10000000};
 }
 
-static struct stack_service *service_new(void)
+static struct stack_capturer *service_new(void)
 {
-	return stack_service_new(&(struct stack_config){0});
+	return stack_capturer_new(&(struct stack_capture_config){0});
 }
 
 /* The machine did not give the target, or the worker, a CPU in time: no answer about the target. */
@@ -174,13 +174,13 @@ static bool too_busy(const struct stack_capture *capture)
 	return capture->failure == STACK_DEADLINE || capture->failure == STACK_WORKER_LOST;
 }
 
-static int patient_capture(struct stack_service *service, const struct stack_thread *thread,
+static int patient_capture(struct stack_capturer *capturer, const struct stack_thread *thread,
 			   enum stack_request request, struct stack_capture *capture)
 {
 	int err;
 
 	for (unsigned i = 0; i < 20; i++) {
-		err = stack_capture(service, thread, request, capture);
+		err = stack_capture(capturer, thread, request, capture);
 		if (!too_busy(capture))
 			break;
 		nap_us(10000);
@@ -211,15 +211,15 @@ static pid_t start_tool(const pid_t *targets, unsigned count)
 	atomic_store(&board->ready, 0);
 	pid = fork();
 	if (!pid) {
-		struct stack_service *service = service_new();
+		struct stack_capturer *capturer = service_new();
 		struct stack_capture *capture = stack_capture_new(65536);
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (unsigned i = 0; service && capture; i++) {
+		for (unsigned i = 0; capturer && capture; i++) {
 			struct stack_thread thread = thread_of(targets[i % count]);
 
-			stack_capture(service, &thread, STACK_PTRACE, capture);
-			atomic_store(&board->ready, stack_service_worker(service));
+			stack_capture(capturer, &thread, STACK_PTRACE, capture);
+			atomic_store(&board->ready, stack_capturer_worker(capturer));
 		}
 		_exit(1);
 	}
@@ -305,24 +305,24 @@ static void test_worker_frozen(void)
 	_Atomic uint32_t *holding;
 
 	/* The tool's exchange is shared with us when it is mapped before the fork. */
-	struct stack_service *service = service_new();
-	pid_t worker = stack_service_worker(service);
+	struct stack_capturer *capturer = service_new();
+	pid_t worker = stack_capturer_worker(capturer);
 
-	holding = &service->worker.exchange->holding;
+	holding = &capturer->worker.exchange->holding;
 	for (; frozen < rounds(20) && tries < 4000; tries++) {
 		struct stack_thread thread = thread_of(target);
 		uint64_t since;
 
-		/* ask on behalf of the service, and do not wait for the answer */
-		service->worker.exchange->pid = target;
-		service->worker.exchange->tid = target;
-		service->worker.exchange->start_ticks = thread.start_boot_ns / 10000000;
-		service->worker.exchange->deadline_ns = 20000000;
-		service->worker.exchange->stack_room = WORKER_STACK_BYTES;
-		if (send(service->worker.socket, "x", 1, MSG_NOSIGNAL) != 1)
+		/* ask on behalf of the capturer, and do not wait for the answer */
+		capturer->worker.exchange->pid = target;
+		capturer->worker.exchange->tid = target;
+		capturer->worker.exchange->start_ticks = thread.start_boot_ns / 10000000;
+		capturer->worker.exchange->deadline_ns = 20000000;
+		capturer->worker.exchange->stack_room = WORKER_STACK_BYTES;
+		if (send(capturer->worker.socket, "x", 1, MSG_NOSIGNAL) != 1)
 			break;
 		while (!atomic_load(holding) && kill(worker, 0) == 0) {
-			struct pollfd answered = {.fd = service->worker.socket, .events = POLLIN};
+			struct pollfd answered = {.fd = capturer->worker.socket, .events = POLLIN};
 
 			if (poll(&answered, 1, 0) == 1)
 				break;
@@ -340,60 +340,60 @@ static void test_worker_frozen(void)
 			worst_us = since > worst_us ? since : worst_us;
 		}
 		kill(worker, SIGKILL);
-		ptrace_worker_stop(&service->worker);
-		ptrace_worker_start(&service->worker);
-		ptrace_worker_wait(&service->worker, 1000);
-		worker = stack_service_worker(service);
-		holding = &service->worker.exchange->holding;
+		ptrace_worker_stop(&capturer->worker);
+		ptrace_worker_start(&capturer->worker);
+		ptrace_worker_wait(&capturer->worker, 1000);
+		worker = stack_capturer_worker(capturer);
+		holding = &capturer->worker.exchange->holding;
 	}
 	/* On a busy machine a late look may be ours: most of them must be in time. */
 	tap_ok(frozen && (emulated || in_time * 2 > frozen),
 	       "worker frozen in %u stops: the kernel's timer freed the target within 50 ms in %u, "
 	       "at most %llu us",
 	       frozen, in_time, (unsigned long long)worst_us);
-	stack_service_free(service);
+	stack_capturer_free(capturer);
 
 	/* The same from the tool's side: it gets an answer in time and a new worker. */
-	service = service_new();
-	worker = stack_service_worker(service);
+	capturer = service_new();
+	worker = stack_capturer_worker(capturer);
 	kill(worker, SIGSTOP);
 	struct stack_capture *capture = stack_capture_new(65536);
 	struct stack_thread thread = thread_of(target);
-	int err = stack_capture(service, &thread, STACK_PTRACE, capture);
+	int err = stack_capture(capturer, &thread, STACK_PTRACE, capture);
 
 	tap_ok(err == -ETIMEDOUT && capture->failure == STACK_WORKER_LOST,
 	       "frozen worker: given up after %llu us, %s",
 	       (unsigned long long)capture->cost_ns / 1000, stack_failure_text(capture->failure));
-	err = patient_capture(service, &thread, STACK_PTRACE, capture);
-	tap_ok(!err && stack_service_worker(service) != worker,
+	err = patient_capture(capturer, &thread, STACK_PTRACE, capture);
+	tap_ok(!err && stack_capturer_worker(capturer) != worker,
 	       "the next capture has a new worker");
 	stack_capture_free(capture);
-	stack_service_free(service);
+	stack_capturer_free(capturer);
 	tap_ok(!left_stopped(target) && state_of(target) == 'R', "and the target runs");
 	end(target);
 }
 
 /* ---- targets that are not to be stopped ---- */
 
-static bool refused(struct stack_service *service, struct stack_capture *capture, pid_t pid,
+static bool refused(struct stack_capturer *capturer, struct stack_capture *capture, pid_t pid,
 		    enum stack_failure why, const char *name)
 {
 	struct stack_thread thread = thread_of(pid);
-	int err = patient_capture(service, &thread, STACK_PTRACE, capture);
+	int err = patient_capture(capturer, &thread, STACK_PTRACE, capture);
 
 	return tap_ok(err && capture->failure == why, "%s: %s, %llu us", name,
 		      stack_failure_text(capture->failure),
 		      (unsigned long long)capture->cost_ns / 1000);
 }
 
-static void test_traced(struct stack_service *service, struct stack_capture *capture)
+static void test_traced(struct stack_capturer *capturer, struct stack_capture *capture)
 {
 	pid_t target = start(spin);
 
 	ptrace(PTRACE_SEIZE, target, NULL, NULL);
-	refused(service, capture, target, STACK_TRACED, "already traced");
+	refused(capturer, capture, target, STACK_TRACED, "already traced");
 	struct stack_thread thread = thread_of(target);
-	int err = patient_capture(service, &thread, STACK_AUTO, capture);
+	int err = patient_capture(capturer, &thread, STACK_AUTO, capture);
 
 	tap_ok(!err && (capture->kind == CAPTURE_PERF ||
 			(capture->kind == CAPTURE_KERNEL && capture->failure == STACK_TRACED)),
@@ -401,7 +401,7 @@ static void test_traced(struct stack_service *service, struct stack_capture *cap
 	end(target);
 }
 
-static void test_stopped_by_user(struct stack_service *service, struct stack_capture *capture)
+static void test_stopped_by_user(struct stack_capturer *capturer, struct stack_capture *capture)
 {
 	pid_t target = start(spin);
 	uint64_t beats;
@@ -410,7 +410,7 @@ static void test_stopped_by_user(struct stack_service *service, struct stack_cap
 	kill(target, SIGSTOP);
 	while (state_of(target) != 'T')
 		nap_us(100);
-	refused(service, capture, target, STACK_STOPPED, "stopped by its user");
+	refused(capturer, capture, target, STACK_STOPPED, "stopped by its user");
 	beats = atomic_load(&board->beats);
 	nap_us(20000);
 	tap_ok(state_of(target) == 'T' && beats == atomic_load(&board->beats),
@@ -428,7 +428,7 @@ static void test_stopped_by_user(struct stack_service *service, struct stack_cap
 			_exit(0);
 		}
 		for (unsigned n = 0; n < 4; n++)
-			taken += !stack_capture(service, &thread, STACK_PTRACE, capture);
+			taken += !stack_capture(capturer, &thread, STACK_PTRACE, capture);
 		waitpid(sender, NULL, 0);
 		/* it has to get a CPU to stop */
 		for (unsigned n = 0; n < 2000 && state_of(target) != 'T'; n++)
@@ -441,14 +441,14 @@ static void test_stopped_by_user(struct stack_service *service, struct stack_cap
 	end(target);
 }
 
-static void test_uninterruptible(struct stack_service *service, struct stack_capture *capture)
+static void test_uninterruptible(struct stack_capturer *capturer, struct stack_capture *capture)
 {
 	pid_t target = start(wait_vfork);
 	struct stack_thread thread = thread_of(target);
 
 	tap_ok(await_state(target, 'D'), "a vfork parent is in state D");
-	refused(service, capture, target, STACK_UNINTERRUPTIBLE, "in D state");
-	int err = patient_capture(service, &thread, STACK_AUTO, capture);
+	refused(capturer, capture, target, STACK_UNINTERRUPTIBLE, "in D state");
+	int err = patient_capture(capturer, &thread, STACK_AUTO, capture);
 
 	tap_ok(!err && capture->kind == CAPTURE_KERNEL && capture->state == 'D',
 	       "auto: %s, %zu kernel frames, %s", capture->wchan, capture->kernel_frame_count,
@@ -459,23 +459,23 @@ static void test_uninterruptible(struct stack_service *service, struct stack_cap
 	end(target);
 }
 
-static void test_in_poll(struct stack_service *service, struct stack_capture *capture)
+static void test_in_poll(struct stack_capturer *capturer, struct stack_capture *capture)
 {
 	pid_t target = start(wait_epoll);
 	struct stack_thread thread = thread_of(target);
 	struct stack_stats stats;
 
 	await_state(target, 'S');
-	refused(service, capture, target, STACK_IN_POLL, "in its epoll wait");
-	patient_capture(service, &thread, STACK_AUTO, capture);
+	refused(capturer, capture, target, STACK_IN_POLL, "in its epoll wait");
+	patient_capture(capturer, &thread, STACK_AUTO, capture);
 	nap_us(5000);
-	stack_service_stats(service, &stats);
+	stack_capturer_stats(capturer, &stats);
 	tap_ok(!atomic_load(&board->eintr) && !stats.eintr_risk && capture->kind == CAPTURE_KERNEL,
 	       "it saw no EINTR");
 	end(target);
 }
 
-static void test_dying(struct stack_service *service, struct stack_capture *capture)
+static void test_dying(struct stack_capturer *capturer, struct stack_capture *capture)
 {
 	unsigned gone = 0, taken = 0, other = 0;
 	uint64_t worst = 0;
@@ -491,8 +491,8 @@ static void test_dying(struct stack_service *service, struct stack_capture *capt
 			_exit(0);
 		}
 		for (unsigned n = 0; n < 20; n++) {
-			int err = stack_capture(service, &thread, n & 1 ? STACK_AUTO : STACK_PTRACE,
-						capture);
+			int err = stack_capture(capturer, &thread,
+						n & 1 ? STACK_AUTO : STACK_PTRACE, capture);
 
 			worst = capture->cost_ns > worst ? capture->cost_ns : worst;
 			if (!err) {
@@ -518,7 +518,7 @@ static void test_dying(struct stack_service *service, struct stack_capture *capt
 	       gone, taken, other, (unsigned long long)worst / 1000);
 }
 
-static void test_reused(struct stack_service *service, struct stack_capture *capture)
+static void test_reused(struct stack_capturer *capturer, struct stack_capture *capture)
 {
 	pid_t target = start(spin);
 	struct stack_thread thread = thread_of(target);
@@ -527,7 +527,7 @@ static void test_reused(struct stack_service *service, struct stack_capture *cap
 	for (enum stack_request request = STACK_AUTO; request <= STACK_KERNEL; request++) {
 		if (request == STACK_SNAPSHOT)
 			continue;
-		tap_ok(stack_capture(service, &thread, request, capture) == -ESRCH &&
+		tap_ok(stack_capture(capturer, &thread, request, capture) == -ESRCH &&
 			       capture->failure == STACK_REUSED,
 		       "request %d: another start time is another process", request);
 	}
@@ -536,7 +536,7 @@ static void test_reused(struct stack_service *service, struct stack_capture *cap
 	thread = thread_of(target);
 	thread.pidfd = syscall(SYS_pidfd_open, dead, 0);
 	end(dead);
-	int err = patient_capture(service, &thread, STACK_AUTO, capture);
+	int err = patient_capture(capturer, &thread, STACK_AUTO, capture);
 
 	tap_ok(thread.pidfd >= 0 && err == -ESRCH && capture->failure == STACK_GONE,
 	       "a pidfd that ended: %s", stack_failure_text(capture->failure));
@@ -544,27 +544,26 @@ static void test_reused(struct stack_service *service, struct stack_capture *cap
 	end(target);
 }
 
-static void test_kernel_thread(struct stack_service *service, struct stack_capture *capture)
+static void test_kernel_thread(struct stack_capturer *capturer, struct stack_capture *capture)
 {
 	struct stack_thread thread = {.pid = 2, .tid = 2, .pidfd = -1};
 	struct thread_status status;
-	struct stack_trace trace;
+	struct unwound *trace;
 
 	if (thread_status_read("", 2, 2, &status) || !status.kernel_thread) {
 		tap_skip("kernel thread", "pid 2 is not one here");
 		return;
 	}
-	int err = patient_capture(service, &thread, STACK_PTRACE, capture);
+	int err = patient_capture(capturer, &thread, STACK_PTRACE, capture);
 
 	tap_ok(err && capture->failure == STACK_KERNEL_THREAD, "kernel thread: %s",
 	       stack_failure_text(capture->failure));
-	stack_trace_init(&trace);
-	err = patient_capture(service, &thread, STACK_AUTO, capture)
-		      ?: stack_unwind(service, capture, &trace);
+	err = patient_capture(capturer, &thread, STACK_AUTO, capture);
+	trace = unwound_from_kernel(capture);
 	tap_ok(!err && capture->kind == CAPTURE_KERNEL && capture->failure == STACK_KERNEL_THREAD &&
-		       trace.end == END_KERNEL_ONLY,
-	       "auto: its kernel stack, %zu frames", trace.count);
-	stack_trace_free(&trace);
+		       trace->end == END_KERNEL_ONLY,
+	       "auto: its kernel stack, %zu frames", trace->count);
+	free(trace);
 }
 
 static void test_not_permitted(void)
@@ -573,15 +572,15 @@ static void test_not_permitted(void)
 	int status = -1;
 
 	if (!child) {
-		struct stack_service *service;
+		struct stack_capturer *capturer;
 		struct stack_capture *capture = stack_capture_new(65536);
 		struct stack_thread thread = thread_of(target);
 		int err;
 
 		if (setgid(65534) || setuid(65534))
 			_exit(9);
-		service = service_new();
-		err = patient_capture(service, &thread, STACK_PTRACE, capture);
+		capturer = service_new();
+		err = patient_capture(capturer, &thread, STACK_PTRACE, capture);
 		_exit(err ? capture->failure : 99);
 	}
 	waitpid(child, &status, 0);
@@ -591,7 +590,7 @@ static void test_not_permitted(void)
 }
 
 /* A 32-bit program, by hand: pause() without end. */
-static void test_compat(struct stack_service *service, struct stack_capture *capture)
+static void test_compat(struct stack_capturer *capturer, struct stack_capture *capture)
 {
 #if defined(__x86_64__)
 	static const uint8_t code[] = {0xb8, 29, 0, 0, 0, 0xcd, 0x80, 0xeb, 0xf7};
@@ -612,7 +611,7 @@ static void test_compat(struct stack_service *service, struct stack_capture *cap
 			      .p_flags = PF_R | PF_X,
 			      .p_align = 4096};
 	int fd = memfd_create("small", MFD_CLOEXEC), execed[2], err;
-	struct stack_trace trace;
+	struct unwound *trace;
 	struct stack_thread thread;
 	pid_t pid;
 
@@ -637,14 +636,13 @@ static void test_compat(struct stack_service *service, struct stack_capture *cap
 		tap_skip("32-bit target", "this kernel runs no 32-bit programs");
 		return;
 	}
-	refused(service, capture, pid, STACK_COMPAT, "32-bit target");
+	refused(capturer, capture, pid, STACK_COMPAT, "32-bit target");
 	thread = thread_of(pid);
-	stack_trace_init(&trace);
-	err = patient_capture(service, &thread, STACK_AUTO, capture)
-		      ?: stack_unwind(service, capture, &trace);
-	tap_ok(!err && capture->kind == CAPTURE_KERNEL && trace.end == END_COMPAT,
-	       "auto: kernel capture, %s", stack_end_text(trace.end));
-	stack_trace_free(&trace);
+	err = patient_capture(capturer, &thread, STACK_AUTO, capture);
+	trace = unwound_from_kernel(capture);
+	tap_ok(!err && capture->kind == CAPTURE_KERNEL && trace->end == END_COMPAT,
+	       "auto: kernel capture, %s", stack_end_text(trace->end));
+	free(trace);
 	end(pid);
 #else
 	tap_skip("32-bit target", "made by hand for x86 only");
@@ -658,7 +656,7 @@ static void on_usr1(int number)
 	atomic_fetch_add(delivered, 1);
 }
 
-static void test_signals_kept(struct stack_service *service, struct stack_capture *capture)
+static void test_signals_kept(struct stack_capturer *capturer, struct stack_capture *capture)
 {
 	pid_t target, sender;
 	unsigned sent = 0;
@@ -687,7 +685,7 @@ static void test_signals_kept(struct stack_service *service, struct stack_captur
 
 		/* also with the worker killed just then */
 		if (i % 8 == 0) {
-			pid_t worker = stack_service_worker(service);
+			pid_t worker = stack_capturer_worker(capturer);
 
 			killer = fork();
 			if (!killer) {
@@ -696,7 +694,7 @@ static void test_signals_kept(struct stack_service *service, struct stack_captur
 				_exit(0);
 			}
 		}
-		stack_capture(service, &thread, STACK_PTRACE, capture);
+		stack_capture(capturer, &thread, STACK_PTRACE, capture);
 		if (killer > 0)
 			waitpid(killer, NULL, 0);
 	}
@@ -709,7 +707,7 @@ static void test_signals_kept(struct stack_service *service, struct stack_captur
 
 int main(void)
 {
-	struct stack_service *service;
+	struct stack_capturer *capturer;
 	struct stack_capture *capture = stack_capture_new(65536);
 	struct stack_stats stats;
 
@@ -723,19 +721,19 @@ int main(void)
 	test_tool_killed();
 	test_worker_killed();
 	test_worker_frozen();
-	service = service_new();
-	if (!tap_ok(service && capture, "service starts"))
+	capturer = service_new();
+	if (!tap_ok(capturer && capture, "service starts"))
 		return 1;
-	test_traced(service, capture);
-	test_stopped_by_user(service, capture);
-	test_uninterruptible(service, capture);
-	test_in_poll(service, capture);
-	test_dying(service, capture);
-	test_reused(service, capture);
-	test_kernel_thread(service, capture);
-	test_compat(service, capture);
-	test_signals_kept(service, capture);
-	stack_service_stats(service, &stats);
+	test_traced(capturer, capture);
+	test_stopped_by_user(capturer, capture);
+	test_uninterruptible(capturer, capture);
+	test_in_poll(capturer, capture);
+	test_dying(capturer, capture);
+	test_reused(capturer, capture);
+	test_kernel_thread(capturer, capture);
+	test_compat(capturer, capture);
+	test_signals_kept(capturer, capture);
+	stack_capturer_stats(capturer, &stats);
 	tap_note("%llu stops, p50 %llu us, p99 %llu us, max %llu us, EINTR risk %llu, workers "
 		 "replaced %llu",
 		 (unsigned long long)stats.stops, (unsigned long long)stats.stop_p50_ns / 1000,
@@ -744,7 +742,7 @@ int main(void)
 		 (unsigned long long)stats.workers_replaced);
 	tap_ok(stats.eintr_risk == 0, "no stop met an epoll wait");
 	stack_capture_free(capture);
-	stack_service_free(service);
+	stack_capturer_free(capturer);
 	test_not_permitted();
 	return tap_done();
 }

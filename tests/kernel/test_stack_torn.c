@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "kernel/looper_kernel.h"
-#include "stack/service.h"
+#include "stack/capturer.h"
 #include "tap.h"
 
 #define WORDS 4096
@@ -128,7 +128,7 @@ static bool is_whole(const struct stack_capture *capture)
 	return boundaries <= 1;
 }
 
-static void run(struct stack_service *service, pid_t pid, unsigned ms, unsigned *accepted,
+static void run(struct stack_capturer *capturer, pid_t pid, unsigned ms, unsigned *accepted,
 		unsigned *torn, unsigned *refused)
 {
 	struct stack_capture *capture = stack_capture_new(65536);
@@ -137,7 +137,7 @@ static void run(struct stack_service *service, pid_t pid, unsigned ms, unsigned 
 
 	*accepted = *torn = *refused = 0;
 	while (capture_now_mono_ns() < until) {
-		if (stack_capture(service, &thread, STACK_SNAPSHOT, capture)) {
+		if (stack_capture(capturer, &thread, STACK_SNAPSHOT, capture)) {
 			++*refused;
 			continue;
 		}
@@ -159,7 +159,7 @@ int main(void)
 	struct sched_kernel *sched;
 	struct stash_of stash_of = {0};
 	struct stack_stash stash = {stash_read, stash_check, &stash_of};
-	struct stack_service *service;
+	struct stack_capturer *capturer;
 	unsigned accepted, torn, refused;
 	struct stack_stats stats;
 	const struct looper_kernel_options by_switch = {.detector = LOOPER_BY_SWITCH};
@@ -187,17 +187,17 @@ int main(void)
 	tap_ok(!looper_kernel_watch(stash_of.kernel, 0, pid), "the thread is watched");
 	looper_kernel_mark(stash_of.kernel, 0, pid);
 	usleep(20000);
-	service = stack_service_new(&(struct stack_config){.stash = &stash});
-	run(service, pid, 3000, &accepted, &torn, &refused);
+	capturer = stack_capturer_new(&(struct stack_capture_config){.stash = &stash});
+	run(capturer, pid, 3000, &accepted, &torn, &refused);
 	tap_ok(accepted && !torn,
 	       "%u snapshots accepted, %u torn, %u refused, of %" PRIu64 " rewrites", accepted,
 	       torn, refused, atomic_load(&board->generation));
-	stack_service_stats(service, &stats);
+	stack_capturer_stats(capturer, &stats);
 	tap_ok(!stats.stops, "and no stop");
 	stash_of.unchecked = true;
-	run(service, pid, 1000, &accepted, &torn, &refused);
+	run(capturer, pid, 1000, &accepted, &torn, &refused);
 	tap_note("without the check: %u of %u torn", torn, accepted);
-	stack_service_free(service);
+	stack_capturer_free(capturer);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	looper_kernel_close(stash_of.kernel);

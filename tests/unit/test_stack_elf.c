@@ -58,13 +58,15 @@ Test(stack_elf, index)
 	cr_assert_eq(open_copy(&file, elf->bytes, elf->size), 0);
 	cr_assert_eq(elf_index_build(&index, &file, NULL), 0);
 	cr_assert_eq(index.count, 2);
-	cr_assert_null(elf_index_find(&index, ELF_TEXT + 0xff));
-	cr_assert_null(elf_index_find(&index, ELF_TEXT + 0x140));
-	cr_assert_eq(elf_index_name(&index, &file, elf_index_find(&index, ELF_TEXT + 0x13f), name),
-		     0);
+	cr_assert_null(elf_index_find(&index, ELF_TEXT + 0xff, 0));
+	cr_assert_null(elf_index_find(&index, ELF_TEXT + 0x140, 0));
+	cr_assert_eq(
+		elf_index_name(&index, &file, elf_index_find(&index, ELF_TEXT + 0x13f, 0), name),
+		0);
 	cr_expect_str_eq(name, "alpha");
-	cr_assert_eq(elf_index_name(&index, &file, elf_index_find(&index, ELF_TEXT + 0x300), name),
-		     0);
+	cr_assert_eq(
+		elf_index_name(&index, &file, elf_index_find(&index, ELF_TEXT + 0x300, 0), name),
+		0);
 	cr_expect_str_eq(name, "beta");
 	elf_index_free(&index);
 	elf_file_close(&file);
@@ -117,7 +119,7 @@ Test(stack_elf, absurd_values, .timeout = 60)
 					for (size_t i = 0; i < index.count; i++)
 						elf_index_name(&index, &file, &index.symbols[i],
 							       name);
-					elf_index_find(&index, ELF_TEXT + 0x110);
+					elf_index_find(&index, ELF_TEXT + 0x110, 0);
 					elf_index_free(&index);
 				}
 				elf_file_close(&file);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "stack/files_direct.h"
 #include "stack/maps.h"
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -98,23 +99,25 @@ Test(stack_maps, empty_line_in_a_picture_that_is_reused)
 
 Test(stack_maps, of_this_process)
 {
-	struct maps_cache *cache = maps_cache_new("");
-	struct stack_maps *maps = maps_cache_get(cache, getpid(), 1, 0), *again, *later;
+	struct stack_files files = files_direct("");
+	struct stack_process us = {getpid(), 1}, nobody = {0x3fffffff, 1};
+	struct maps_cache *cache = maps_cache_new(&files);
+	struct stack_maps *maps = maps_cache_get(cache, &us, 0), *again, *later;
 	const struct map_entry *entry = maps_find(maps, (uintptr_t)&maps_find);
 
 	cr_assert(entry && entry->flags & MAP_EXEC);
 	cr_assert_eq(maps->rejected, 0);
-	again = maps_cache_get(cache, getpid(), 1, 1000000000);
+	again = maps_cache_get(cache, &us, 1000000000);
 	cr_assert_eq(maps, again);
 	mmap(NULL, 4096, PROT_EXEC | PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	later = maps_cache_get(cache, getpid(), 1, 0);
+	later = maps_cache_get(cache, &us, 0);
 	cr_assert_neq(maps, later);
 	cr_assert_neq(maps->serial, later->serial);
 	maps_put(maps);
 	maps_put(again);
 	maps_put(later);
 	errno = 0;
-	cr_assert_null(maps_cache_get(cache, 0x3fffffff, 1, 0));
-	cr_assert_eq(errno, ENOENT);
+	cr_assert_null(maps_cache_get(cache, &nobody, 0));
+	cr_assert_eq(errno, ESRCH);
 	maps_cache_free(cache);
 }

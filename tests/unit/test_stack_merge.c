@@ -7,21 +7,23 @@
 #define MS 1000000ull
 
 /* A trace from letters, innermost first. */
-static struct stack_trace trace_of(const char *letters)
+static struct unwound *trace_of(const char *letters)
 {
-	static struct stack_frame frames[STACK_MAX_FRAMES];
-	struct stack_trace trace = {.frames = frames, .count = strlen(letters), .complete = true};
+	struct unwound_frame frames[STACK_MAX_FRAMES] = {0};
+	size_t count = strlen(letters);
+	struct unwound *trace;
 
-	for (size_t i = 0; i < trace.count; i++)
-		frames[i] = (struct stack_frame){.pc = i, .function = letters[i]};
+	for (size_t i = 0; i < count; i++)
+		frames[i] = (struct unwound_frame){.pc = i, .function = letters[i]};
+	trace = unwound_new(frames, count);
+	trace->complete = true;
 	return trace;
 }
 
 static void add(struct stack_merge *merge, const char *letters, uint64_t ms)
 {
-	struct stack_trace trace = trace_of(letters);
-
-	cr_assert_eq(stack_merge_add(merge, &trace, CAPTURE_SNAPSHOT, merge->samples + 1, ms * MS),
+	cr_assert_eq(stack_merge_add(merge, trace_of(letters), CAPTURE_SNAPSHOT, merge->samples + 1,
+				     ms * MS),
 		     0);
 }
 
@@ -79,10 +81,9 @@ Test(stack_merge, the_lightest_gives_way_and_its_weight_stays)
 	uint64_t kept = 0;
 
 	for (unsigned i = 0; i < 250; i++) {
-		struct stack_frame frame = {.function = i + 1};
-		struct stack_trace trace = {.frames = &frame, .count = 1};
+		struct unwound_frame frame = {.function = i + 1};
 
-		stack_merge_add(&merge, &trace, CAPTURE_PERF, i, (i + 1) * MS);
+		stack_merge_add(&merge, unwound_new(&frame, 1), CAPTURE_PERF, i, (i + 1) * MS);
 	}
 	cr_assert_eq(merge.count, STACK_MERGE_PATHS);
 	for (size_t i = 0; i < merge.count; i++) {

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "abi/sched.h"
+#include "stack/files_direct.h"
 #include "stack/stack_merge.h"
 #include "util/clock.h"
 
@@ -37,7 +38,9 @@ struct blocks_stacks {
 	block_index_fn index;
 	void *index_ctx;
 	struct stack_stash stash;
-	struct stack_service *service;
+	struct stack_capturer *capturer;
+	struct stack_files files;
+	struct stack_unwinder *unwinder;
 	struct stack_capture *buffer; /* of the loop's thread: touched, so that it takes no fault */
 	int done_fd;
 	pthread_t thread;
@@ -129,7 +132,7 @@ static void free_samples(struct block_sample *sample)
 	while (sample) {
 		struct block_sample *next = sample->next;
 
-		stack_trace_free(&sample->trace);
+		free(sample->trace);
 		free(sample);
 		sample = next;
 	}
@@ -139,18 +142,10 @@ static void unwind(struct blocks_stacks *stacks, struct stack_trace *scratch, st
 {
 	struct block_sample *sample = job->sample;
 
-	if (stack_unwind(stacks->service, job->capture, scratch) || !scratch->count)
-		return;
-	sample->trace = *scratch;
-	sample->trace.frames = malloc(scratch->count * sizeof(*scratch->frames));
-	if (!sample->trace.frames) {
-		sample->trace = (struct stack_trace){0};
-		return;
-	}
-	memcpy(sample->trace.frames, scratch->frames, scratch->count * sizeof(*scratch->frames));
-	/* The texts of kernel frames go with their trace. */
-	scratch->text = NULL;
-	sample->unwound = true;
+	if (!job->capture->registers.valid)
+		sample->trace = unwound_from_kernel(job->capture);
+	else if (!stack_unwind(stacks->unwinder, job->capture, scratch) && scratch->count)
+		sample->trace = stack_unwound(stacks->unwinder, scratch);
 }
 
 static void merge_samples(struct block_report *report, struct stack_merge *merge,
@@ -159,10 +154,14 @@ static void merge_samples(struct block_report *report, struct stack_merge *merge
 	struct block_sample *sample = report->first;
 
 	for (size_t i = 0; i < report->sample_count; i++, sample = sample->next) {
-		if (!sample->unwound)
+		struct unwound *copy;
+
+		if (!sample->trace)
 			continue;
-		if (stack_merge_add(sample->owner ? owner : merge, &sample->trace, sample->kind,
-				    sample->t_boot_ns, report->weights[i]))
+		/* The merge owns what it is given; a later report needs the samples again. */
+		copy = unwound_copy(sample->trace);
+		if (!copy || stack_merge_add(sample->owner ? owner : merge, copy, sample->kind,
+					     sample->t_boot_ns, report->weights[i]))
 			counter_list_add(&report->block.lost, "stacks_no_memory", 1);
 	}
 }
@@ -179,16 +178,14 @@ static void finish(struct blocks_stacks *stacks, struct block_report *report)
 	merge_samples(report, &merge[0], &merge[1]);
 	if (merge[0].count) {
 		stack_merge_sort(&merge[0]);
-		if (!stack_merge_records(&merge[0], stacks->service, &report->stacks,
-					 &block->stack_count))
+		if (!stack_merge_records(&merge[0], &report->stacks, &block->stack_count))
 			block->stacks = report->stacks;
 		if (block->stack_count)
 			block->top = SOME_U64(0);
 	}
 	if (merge[1].count) {
 		stack_merge_sort(&merge[1]);
-		if (!stack_merge_records(&merge[1], stacks->service, &report->owner_stack,
-					 &report->owner_count) &&
+		if (!stack_merge_records(&merge[1], &report->owner_stack, &report->owner_count) &&
 		    report->owner_count)
 			block->owner_stack = report->owner_stack;
 	}
@@ -275,7 +272,7 @@ struct blocks_stacks *blocks_stacks_new(struct looper_kernel *kernel, enum stack
 					void *ctx)
 {
 	struct blocks_stacks *stacks = calloc(1, sizeof(*stacks));
-	struct stack_config config = {
+	struct stack_capture_config config = {
 		.no_perf = request == STACK_SNAPSHOT || request == STACK_PTRACE,
 		.no_ptrace = request == STACK_SNAPSHOT || request == STACK_PERF,
 		.calls = calls,
@@ -298,8 +295,12 @@ struct blocks_stacks *blocks_stacks_new(struct looper_kernel *kernel, enum stack
 	stacks->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (stacks->done_fd < 0)
 		goto fail;
-	stacks->service = stack_service_new(&config);
-	if (!stacks->service)
+	stacks->capturer = stack_capturer_new(&config);
+	if (!stacks->capturer)
+		goto fail;
+	stacks->files = files_direct("");
+	stacks->unwinder = stack_unwinder_new(&(struct stack_unwind_config){&stacks->files, 0});
+	if (!stacks->unwinder)
 		goto fail;
 	stacks->buffer = stack_capture_new(BUFFER_BYTES);
 	if (!stacks->buffer)
@@ -334,7 +335,8 @@ void blocks_stacks_free(struct blocks_stacks *stacks)
 	while ((report = blocks_stacks_take(stacks)))
 		block_report_free(report);
 	stack_capture_free(stacks->buffer);
-	stack_service_free(stacks->service);
+	stack_unwinder_free(stacks->unwinder);
+	stack_capturer_free(stacks->capturer);
 	if (stacks->done_fd >= 0)
 		close(stacks->done_fd);
 	pthread_mutex_destroy(&stacks->lock);
@@ -358,7 +360,6 @@ static struct stack_capture *take_out(struct stack_capture *from)
 	}
 	memcpy(to->stack, from->stack, from->stack_bytes);
 	to->stack_room = from->stack_bytes;
-	from->maps = NULL;
 	from->kernel_frame_count = 0;
 	return to;
 }
@@ -398,7 +399,7 @@ int blocks_stacks_sample(struct blocks_stacks *stacks, const struct stack_thread
 	if (!sample)
 		return -ENOMEM;
 	sample->t_ns = clock_now_ns(CLOCK_MONOTONIC);
-	err = stack_capture(stacks->service, thread,
+	err = stack_capture(stacks->capturer, thread,
 			    owner && stacks->request == STACK_SNAPSHOT ? STACK_KERNEL
 								       : stacks->request,
 			    capture);
@@ -569,7 +570,7 @@ void block_report_free(struct block_report *report)
 
 void blocks_stacks_stats(const struct blocks_stacks *stacks, struct stack_stats *stats)
 {
-	stack_service_stats(stacks->service, stats);
+	stack_capturer_stats(stacks->capturer, stats);
 }
 
 uint64_t blocks_stacks_busy(const struct blocks_stacks *stacks)
@@ -579,5 +580,14 @@ uint64_t blocks_stacks_busy(const struct blocks_stacks *stacks)
 
 int blocks_stacks_losses(struct blocks_stacks *stacks, struct counter_list *lost)
 {
-	return stack_service_losses(stacks->service, lost);
+	struct stack_unwind_losses losses;
+	int err;
+
+	stack_unwinder_losses(stacks->unwinder, &losses);
+	err = counter_list_add(lost, "elf_unreadable", losses.elf_unreadable);
+	err = err ?: counter_list_add(lost, "elf_malformed", losses.elf_malformed);
+	err = err ?: counter_list_add(lost, "elf_tables_bad", losses.elf_tables_bad);
+	err = err ?: counter_list_add(lost, "symbols_dropped", losses.symbols_dropped);
+	err = err ?: counter_list_add(lost, "symbol_names_dropped", losses.names_dropped);
+	return err ?: counter_list_add(lost, "modules_full", losses.modules_full);
 }

@@ -15,10 +15,9 @@ struct block_sample {
 	uint64_t t_ns;  /* CLOCK_MONOTONIC */
 	uint64_t spell; /* off the CPU in this spell; 0: it ran */
 	bool owner;     /* of another thread: who holds the lock */
-	bool unwound;
 	uint64_t t_boot_ns;
 	enum capture_kind kind;
-	struct stack_trace trace; /* copied to size; empty when unwinding failed */
+	struct unwound *trace; /* NULL: not unwound, or merged */
 };
 
 struct block_samples {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "stack/elf_file.h"
+#include "stack/files_direct.h"
 #include "stack/maps.h"
 #include "util/bounded_call.h"
 
@@ -408,13 +409,19 @@ static int scan_mapping(pid_t pid, const struct map_entry *entry, struct wait_st
 
 int wait_stub_find(pid_t pid, struct wait_stub *stub)
 {
-	struct stack_maps *maps = maps_read("", pid, NULL);
+	struct stack_maps *maps;
 	char link[64], program[4096];
 	ssize_t n;
-	int err = -ENOENT;
+	char *text;
+	size_t length;
+	int err = files_direct_maps("", pid, &text, &length);
 
+	if (err)
+		return err;
+	maps = maps_parse(text, length, NULL);
 	if (!maps)
 		return -errno;
+	err = -ENOENT;
 	snprintf(link, sizeof(link), "/proc/%d/exe", pid);
 	n = readlink(link, program, sizeof(program) - 1);
 	program[n > 0 ? n : 0] = 0;

@@ -49,8 +49,9 @@ ssize_t capture_read_file_bounded(struct bounded_calls *calls, pid_t pid, const 
 enum stack_failure capture_snapshot(const struct stack_stash *stash,
 				    const struct stack_thread *thread,
 				    struct stack_capture *capture);
-enum stack_failure capture_perf(const struct stack_thread *thread, uint64_t wait_ns,
-				struct stack_capture *capture);
+struct perf_rings;
+enum stack_failure capture_perf(struct perf_rings *rings, const struct stack_thread *thread,
+				uint64_t wait_ns, struct stack_capture *capture);
 enum stack_failure capture_kernel(const char *root, struct bounded_calls *calls,
 				  const struct stack_thread *thread, struct stack_capture *capture);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "stack/capture.h"
+#include "stack/capture_perf.h"
 
 #define PERIOD_NS       100000
 #define DUMP_BYTES      65528 /* the size of a record is 16 bits; must be a multiple of 8 */
@@ -54,8 +56,31 @@ static enum stack_failure parse_sample(const uint8_t *record, size_t size,
 	return STACK_OK;
 }
 
-enum stack_failure capture_perf(const struct stack_thread *thread, uint64_t wait_ns,
-				struct stack_capture *capture)
+static void close_ring(struct perf_ring *ring)
+{
+	if (!ring->tid)
+		return;
+	munmap(ring->pages, (size_t)sysconf(_SC_PAGESIZE) + RING_DATA_BYTES);
+	close(ring->fd);
+	*ring = (struct perf_ring){0};
+}
+
+void perf_rings_expire(struct perf_rings *rings, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < PERF_RINGS; i++)
+		if (now_ns - rings->rings[i].used_ns > PERF_RING_KEEP_NS)
+			close_ring(&rings->rings[i]);
+}
+
+void perf_rings_free(struct perf_rings *rings)
+{
+	for (unsigned i = 0; i < PERF_RINGS; i++)
+		close_ring(&rings->rings[i]);
+	free(rings->record);
+	rings->record = NULL;
+}
+
+static enum stack_failure open_ring(const struct stack_thread *thread, struct perf_ring *ring)
 {
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
@@ -69,45 +94,124 @@ enum stack_failure capture_perf(const struct stack_thread *thread, uint64_t wait
 		.wakeup_events = 1,
 	};
 	size_t page = sysconf(_SC_PAGESIZE);
-	enum stack_failure failure = STACK_OFF_CPU;
-	struct perf_event_mmap_page *ring;
-	struct perf_event_header header;
-	struct pollfd pollfd = {.events = POLLIN};
-	struct timespec wait = {.tv_nsec = wait_ns};
-	uint64_t head;
+	void *pages;
+	int fd;
 
-	pollfd.fd = syscall(SYS_perf_event_open, &attr, thread->tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	if (pollfd.fd < 0)
+	fd = syscall(SYS_perf_event_open, &attr, thread->tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
 		return errno == ESRCH                      ? STACK_GONE
 		       : errno == EACCES || errno == EPERM ? STACK_NOT_PERMITTED
 							   : STACK_UNSUPPORTED;
-	ring = mmap(NULL, page + RING_DATA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
-		    pollfd.fd, 0);
-	if (ring == MAP_FAILED) {
-		close(pollfd.fd);
+	pages = mmap(NULL, page + RING_DATA_BYTES, PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_POPULATE, fd, 0);
+	if (pages == MAP_FAILED) {
+		close(fd);
 		return STACK_UNSUPPORTED;
 	}
-	/* After one overflow the event is disabled and POLLHUP follows the sample. */
-	if (ioctl(pollfd.fd, PERF_EVENT_IOC_REFRESH, 1) == 0)
-		ppoll(&pollfd, 1, &wait, NULL);
-	ioctl(pollfd.fd, PERF_EVENT_IOC_DISABLE, 0);
-	capture->t_boot_ns = capture_now_boot_ns();
-	head = __atomic_load_n(&ring->data_head, __ATOMIC_ACQUIRE);
-	/* Nothing was consumed, so that records start at 0 and do not wrap. */
-	for (uint64_t at = 0; at + sizeof(header) <= head && at + sizeof(header) <= RING_DATA_BYTES;
-	     at += header.size) {
-		const uint8_t *record = (const uint8_t *)ring + page + at;
+	*ring = (struct perf_ring){.tid = thread->tid,
+				   .fd = fd,
+				   .start_boot_ns = thread->start_boot_ns,
+				   .pages = pages};
+	return STACK_OK;
+}
 
-		memcpy(&header, record, sizeof(header));
-		if (header.size < sizeof(header) || header.size > RING_DATA_BYTES - at)
-			break;
+/* The ring of this thread: the one that is open, or a new one instead of the one that was not used
+ * for longest. */
+static enum stack_failure find_ring(struct perf_rings *rings, const struct stack_thread *thread,
+				    struct perf_ring **found)
+{
+	struct perf_ring *ring = &rings->rings[0];
+
+	perf_rings_expire(rings, capture_now_mono_ns());
+	for (unsigned i = 0; i < PERF_RINGS; i++) {
+		*found = &rings->rings[i];
+		if ((*found)->tid == thread->tid && thread->start_boot_ns &&
+		    (*found)->start_boot_ns == thread->start_boot_ns)
+			return STACK_OK;
+		if ((*found)->used_ns < ring->used_ns)
+			ring = *found;
+	}
+	close_ring(ring);
+	*found = ring;
+	return open_ring(thread, ring);
+}
+
+/* The record at byte `at` of the ring's endless stream, in one piece. NULL: it makes no sense. */
+static const uint8_t *record_at(struct perf_rings *rings, const uint8_t *data, uint64_t at,
+				uint64_t head, struct perf_event_header *header)
+{
+	size_t from = at % RING_DATA_BYTES, first = RING_DATA_BYTES - from;
+
+	/* Records are multiples of 8 bytes, so that a header never wraps. */
+	if (head - at < sizeof(*header) || first < sizeof(*header))
+		return NULL;
+	memcpy(header, data + from, sizeof(*header));
+	if (header->size < sizeof(*header) || header->size > head - at)
+		return NULL;
+	if (header->size <= first)
+		return data + from;
+	if (!rings->record && !(rings->record = malloc(UINT16_MAX + 1)))
+		return NULL;
+	memcpy(rings->record, data + from, first);
+	memcpy(rings->record + first, data, header->size - first);
+	return rings->record;
+}
+
+static enum stack_failure sample(struct perf_rings *rings, struct perf_ring *ring, uint64_t wait_ns,
+				 struct stack_capture *capture)
+{
+	struct perf_event_mmap_page *page = (struct perf_event_mmap_page *)ring->pages;
+	const uint8_t *data = ring->pages + sysconf(_SC_PAGESIZE);
+	struct pollfd pollfd = {.fd = ring->fd, .events = POLLIN};
+	uint64_t tail = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE), head = tail;
+	uint64_t since_ns = capture_now_mono_ns(), spent_ns = 0;
+	enum stack_failure failure = STACK_OFF_CPU;
+	struct perf_event_header header;
+	const uint8_t *record;
+
+	/* What came after the last wait was over is old. */
+	__atomic_store_n(&page->data_tail, tail, __ATOMIC_RELEASE);
+	/* After one overflow the event is disabled and POLLHUP follows the sample. An old wake-up
+	 * may still be pending: then nothing is there yet. */
+	if (ioctl(ring->fd, PERF_EVENT_IOC_REFRESH, 1) == 0) {
+		while (head == tail && spent_ns < wait_ns) {
+			struct timespec left = {.tv_nsec = (long)(wait_ns - spent_ns)};
+
+			if (ppoll(&pollfd, 1, &left, NULL) < 0 && errno != EINTR)
+				break;
+			head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
+			spent_ns = capture_now_mono_ns() - since_ns;
+			if (pollfd.revents & (POLLHUP | POLLERR))
+				break;
+		}
+	}
+	ioctl(ring->fd, PERF_EVENT_IOC_DISABLE, 0);
+	capture->t_boot_ns = capture_now_boot_ns();
+	head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
+	for (uint64_t at = tail; (record = record_at(rings, data, at, head, &header));
+	     at += header.size) {
 		if (header.type == PERF_RECORD_SAMPLE) {
 			failure = parse_sample(record, header.size, capture);
 			break;
 		}
 	}
-	munmap(ring, page + RING_DATA_BYTES);
-	close(pollfd.fd);
+	__atomic_store_n(&page->data_tail, head, __ATOMIC_RELEASE);
+	return failure;
+}
+
+enum stack_failure capture_perf(struct perf_rings *rings, const struct stack_thread *thread,
+				uint64_t wait_ns, struct stack_capture *capture)
+{
+	struct perf_ring *ring;
+	enum stack_failure failure = find_ring(rings, thread, &ring);
+
+	if (failure)
+		return failure;
+	failure = sample(rings, ring, wait_ns, capture);
+	ring->used_ns = capture_now_mono_ns();
+	/* An event without a sample may be that of a thread that is gone. */
+	if (failure || !ring->start_boot_ns)
+		close_ring(ring);
 	if (!failure)
 		capture->kind = CAPTURE_PERF;
 	return failure;

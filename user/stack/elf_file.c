@@ -244,6 +244,9 @@ static int read_sections(struct elf_file *elf, const Elf64_Ehdr *ehdr)
 		size_t room = header->sh_name < names_size ? names_size - header->sh_name : 1;
 		struct elf_section *to = NULL;
 
+		if (header->sh_flags & SHF_EXECINSTR && elf->code_count < ELF_MAX_CODE)
+			elf->code[elf->code_count++] =
+				(struct elf_range){header->sh_addr, header->sh_size};
 		if (header->sh_type == SHT_NOTE)
 			find_build_id(elf, header->sh_offset, header->sh_size);
 		if (strnlen(name, room) == room)

@@ -10,6 +10,7 @@
 #include "jankscope/stack.h"
 
 #define ELF_MAX_LOADS 64
+#define ELF_MAX_CODE  32
 
 struct elf_section {
 	uint64_t offset, size, address, entry_size, flags;
@@ -32,6 +33,11 @@ struct elf_file {
 	struct elf_section eh_frame, eh_frame_hdr, debug_frame, gnu_debugdata;
 	struct elf_section symtab, strtab, dynsym, dynstr;
 	uint64_t first_exec_address; /* of .text, 0: not known */
+	/* sections with code; none when the section table is not there */
+	struct elf_range {
+		uint64_t address, size;
+	} code[ELF_MAX_CODE];
+	unsigned code_count;
 	uint8_t build_id[32];
 	unsigned build_id_bytes;
 };

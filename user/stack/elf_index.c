@@ -9,6 +9,7 @@
 #define MAX_TABLE_BYTES  (256u << 20)
 #define MAX_STRING_BYTES (128u << 20)
 #define READ_SYMBOLS     4096
+#define MAX_REACH        4096
 #define NAME_BITS        30
 #define NAME_MASK        ((1u << NAME_BITS) - 1)
 
@@ -155,6 +156,8 @@ int elf_index_build(struct elf_index *index, const struct elf_file *elf,
 
 	*index = (struct elf_index){.string_offset = {elf->strtab.offset, elf->dynstr.offset},
 				    .string_bytes = {elf->strtab.size, elf->dynstr.size}};
+	memcpy(index->code, elf->code, sizeof(index->code));
+	index->code_count = elf->code_count;
 	err = add_table(&b, elf, &elf->symtab, &elf->strtab, TABLE_SYMTAB, NULL, NULL);
 	if (!err)
 		err = add_table(&b, elf, &elf->dynsym, &elf->dynstr, TABLE_DYNSYM, NULL, NULL);
@@ -199,7 +202,22 @@ size_t elf_index_bytes(const struct elf_index *index)
 	return index->count * sizeof(*index->symbols) + index->mini_bytes;
 }
 
-const struct elf_symbol *elf_index_find(const struct elf_index *index, uint64_t address)
+/* Whether a symbol without a size can be meant by an address behind it. */
+static bool reaches(const struct elf_index *index, const struct elf_symbol *symbol,
+		    uint64_t address, uint64_t function)
+{
+	for (unsigned i = 0; i < index->code_count; i++) {
+		const struct elf_range *code = &index->code[i];
+
+		if (symbol->address - code->address < code->size &&
+		    address - code->address >= code->size)
+			return false;
+	}
+	return symbol->address == function || address - symbol->address < MAX_REACH;
+}
+
+const struct elf_symbol *elf_index_find(const struct elf_index *index, uint64_t address,
+					uint64_t function)
 {
 	size_t low = 0, high = index->count;
 
@@ -218,7 +236,8 @@ const struct elf_symbol *elf_index_find(const struct elf_index *index, uint64_t 
 		if (symbol->size && address - symbol->address < symbol->size)
 			return symbol;
 	}
-	if (low && !index->symbols[low - 1].size)
+	if (low && !index->symbols[low - 1].size &&
+	    reaches(index, &index->symbols[low - 1], address, function))
 		return &index->symbols[low - 1];
 	return NULL;
 }

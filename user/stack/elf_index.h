@@ -20,6 +20,8 @@ struct elf_index {
 	struct elf_symbol *symbols;
 	size_t count;
 	size_t dropped; /* beyond ELF_INDEX_MAX_SYMBOLS, or malformed */
+	struct elf_range code[ELF_MAX_CODE];
+	unsigned code_count;
 	/* string tables by number: .symtab's and .dynsym's lie in the ELF, MiniDebugInfo's is kept
 	 */
 	uint64_t string_offset[2], string_bytes[2];
@@ -33,9 +35,11 @@ int elf_index_build(struct elf_index *index, const struct elf_file *elf,
 		    const struct elf_file *mini);
 void elf_index_free(struct elf_index *index);
 size_t elf_index_bytes(const struct elf_index *index);
-/* The function that holds an ELF address, or NULL. A function without a size reaches to the next.
- */
-const struct elf_symbol *elf_index_find(const struct elf_index *index, uint64_t address);
+/* The function that holds an ELF address, or NULL. A function without a size reaches to the next
+ * one, but not out of its section, nor further than 4 KiB unless `function`, where the unwind
+ * tables say that the function of this address begins (0: they do not), is its address. */
+const struct elf_symbol *elf_index_find(const struct elf_index *index, uint64_t address,
+					uint64_t function);
 /* Copy a symbol's name; elf is the file that the index was built from. 0; -EIO: malformed. */
 int elf_index_name(const struct elf_index *index, const struct elf_file *elf,
 		   const struct elf_symbol *symbol, char name[ELF_INDEX_NAME_BYTES]);

@@ -2,15 +2,10 @@
 #include "stack/maps.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "util/bounded_call.h"
+#include "util/clock.h"
 
 #define MAPS_MAX_BYTES    (64u << 20)
 #define MAPS_MAX_ENTRIES  (1u << 20)
@@ -18,10 +13,7 @@
 
 static uint64_t now_mono_ns(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+	return clock_now_ns(CLOCK_MONOTONIC);
 }
 
 static const char *skip_hex(const char *p, const char *end, uint64_t *value)
@@ -181,79 +173,16 @@ fail:
 	return NULL;
 }
 
-struct stack_maps *maps_read(const char *root, pid_t pid, struct stack_maps *previous)
-{
-	struct stack_maps *maps;
-	size_t len = 0, room = previous ? previous->text_len + 4096 : 65536;
-	char path[512], *text = NULL;
-	int fd, err;
-
-	snprintf(path, sizeof(path), "%s/proc/%d/maps", root ? root : "", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return NULL;
-	text = malloc(room);
-	for (;;) {
-		ssize_t n;
-
-		err = ENOMEM;
-		if (!text)
-			goto fail;
-		if (len == room) {
-			char *more;
-
-			err = EFBIG;
-			if (room > MAPS_MAX_BYTES)
-				goto fail;
-			more = realloc(text, room *= 2);
-			err = ENOMEM;
-			if (!more)
-				goto fail;
-			text = more;
-		}
-		n = read(fd, text + len, room - len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		err = errno;
-		if (n < 0)
-			goto fail;
-		if (n == 0)
-			break;
-		len += n;
-	}
-	close(fd);
-	/* A process that is dying has an empty table; a kernel thread never had one. */
-	if (!len) {
-		free(text);
-		errno = ESRCH;
-		return NULL;
-	}
-	if (previous && previous->text_len == len && !memcmp(previous->text, text, len)) {
-		free(text);
-		maps = maps_get(previous);
-	} else {
-		maps = maps_parse(text, len, previous);
-	}
-	if (maps)
-		__atomic_store_n(&maps->read_mono_ns, now_mono_ns(), __ATOMIC_RELAXED);
-	return maps;
-fail:
-	close(fd);
-	free(text);
-	errno = err;
-	return NULL;
-}
-
 struct stack_maps *maps_get(struct stack_maps *maps)
 {
 	if (maps)
-		__atomic_add_fetch(&maps->references, 1, __ATOMIC_RELAXED);
+		maps->references++;
 	return maps;
 }
 
 void maps_put(struct stack_maps *maps)
 {
-	if (!maps || __atomic_sub_fetch(&maps->references, 1, __ATOMIC_ACQ_REL))
+	if (!maps || --maps->references)
 		return;
 	free(maps->entries);
 	free(maps->text);
@@ -306,26 +235,21 @@ unsigned maps_address_bits(const struct stack_maps *maps)
 }
 
 struct maps_cache {
-	pthread_mutex_t lock;
-	char *root;
+	const struct stack_files *files;
 	struct cached_maps {
-		pid_t pid;
-		uint64_t start_ticks, used;
+		struct stack_process process;
+		uint64_t used;
 		struct stack_maps *maps;
 	} tasks[MAPS_CACHED_TASKS];
 	uint64_t uses, serial;
 };
 
-struct maps_cache *maps_cache_new(const char *root)
+struct maps_cache *maps_cache_new(const struct stack_files *files)
 {
 	struct maps_cache *cache = calloc(1, sizeof(*cache));
 
-	if (!cache || !(cache->root = strdup(root ? root : ""))) {
-		free(cache);
-		errno = ENOMEM;
-		return NULL;
-	}
-	pthread_mutex_init(&cache->lock, NULL);
+	if (cache)
+		cache->files = files;
 	return cache;
 }
 
@@ -335,129 +259,73 @@ void maps_cache_free(struct maps_cache *cache)
 		return;
 	for (unsigned i = 0; i < MAPS_CACHED_TASKS; i++)
 		maps_put(cache->tasks[i].maps);
-	pthread_mutex_destroy(&cache->lock);
-	free(cache->root);
 	free(cache);
 }
 
 /* The slot of a process, or of the one that was not asked for for longest. */
-static struct cached_maps *find_slot(struct maps_cache *cache, pid_t pid, uint64_t start_ticks)
+static struct cached_maps *find_slot(struct maps_cache *cache, const struct stack_process *process)
 {
 	struct cached_maps *oldest = &cache->tasks[0];
 
 	for (unsigned i = 0; i < MAPS_CACHED_TASKS; i++) {
 		struct cached_maps *task = &cache->tasks[i];
 
-		if (task->maps && task->pid == pid && task->start_ticks == start_ticks)
+		if (task->maps && task->process.pid == process->pid &&
+		    task->process.start_ticks == process->start_ticks)
 			return task;
 		if (task->used < oldest->used)
 			oldest = task;
 	}
+	maps_put(oldest->maps);
+	*oldest = (struct cached_maps){.process = *process};
 	return oldest;
 }
 
-/* The picture that is there, or NULL. */
-static struct stack_maps *find_cached(struct maps_cache *cache, pid_t pid, uint64_t start_ticks)
+static struct stack_maps *read_maps(struct maps_cache *cache, const struct stack_process *process,
+				    bool fresh, struct stack_maps *previous)
 {
-	struct stack_maps *maps = NULL;
-	struct cached_maps *slot;
+	struct stack_maps *maps;
+	char *text = NULL;
+	size_t len = 0;
+	int err = cache->files->maps(cache->files->ctx, process, fresh, &text, &len);
 
-	pthread_mutex_lock(&cache->lock);
-	slot = find_slot(cache, pid, start_ticks);
-	if (slot->maps && slot->pid == pid && slot->start_ticks == start_ticks) {
-		maps = maps_get(slot->maps);
-		slot->used = ++cache->uses;
+	/* A process that is dying has an empty table; a kernel thread never had one. */
+	if (!err && !len) {
+		free(text);
+		err = -ESRCH;
 	}
-	pthread_mutex_unlock(&cache->lock);
+	if (err) {
+		errno = -err;
+		return NULL;
+	}
+	if (previous && previous->text_len == len && !memcmp(previous->text, text, len)) {
+		free(text);
+		maps = maps_get(previous);
+	} else {
+		maps = maps_parse(text, len, previous);
+		if (maps)
+			maps->serial = ++cache->serial;
+	}
+	if (maps)
+		maps->read_mono_ns = now_mono_ns();
 	return maps;
 }
 
-static void keep(struct maps_cache *cache, pid_t pid, uint64_t start_ticks, struct stack_maps *maps)
-{
-	struct cached_maps *slot;
-
-	pthread_mutex_lock(&cache->lock);
-	if (!maps->serial)
-		maps->serial = ++cache->serial;
-	slot = find_slot(cache, pid, start_ticks);
-	maps_put(slot->maps);
-	*slot = (struct cached_maps){pid, start_ticks, ++cache->uses, maps_get(maps)};
-	pthread_mutex_unlock(&cache->lock);
-}
-
-struct stack_maps *maps_cache_get(struct maps_cache *cache, pid_t pid, uint64_t start_ticks,
+struct stack_maps *maps_cache_get(struct maps_cache *cache, const struct stack_process *process,
 				  uint64_t max_age_ns)
 {
-	struct stack_maps *maps, *previous = find_cached(cache, pid, start_ticks);
-	int err;
-
-	if (previous && max_age_ns &&
-	    now_mono_ns() - __atomic_load_n(&previous->read_mono_ns, __ATOMIC_RELAXED) < max_age_ns)
-		return previous;
-
-	/* Reading takes up to milliseconds: not under the lock. */
-	maps = maps_read(cache->root, pid, previous);
-	err = errno;
-	/* A process that died meanwhile: its last picture serves what was captured before. */
-	if (!maps && previous && (err == ESRCH || err == ENOENT))
-		return previous;
-	if (maps)
-		keep(cache, pid, start_ticks, maps);
-	maps_put(previous);
-	errno = err;
-	return maps;
-}
-
-struct maps_job {
-	pid_t pid;
-	char root[256];
+	struct cached_maps *slot = find_slot(cache, process);
 	struct stack_maps *maps;
-	int err;
-};
 
-static void run_maps(void *ctx)
-{
-	struct maps_job *job = ctx;
-
-	job->maps = maps_read(job->root, job->pid, NULL);
-	job->err = errno;
-}
-
-static void drop_maps(void *ctx)
-{
-	struct maps_job *job = ctx;
-
-	maps_put(job->maps);
-	free(job);
-}
-
-struct stack_maps *maps_cache_get_bounded(struct maps_cache *cache, struct bounded_calls *calls,
-					  pid_t pid, uint64_t start_ticks)
-{
-	struct stack_maps *maps = find_cached(cache, pid, start_ticks);
-	struct maps_job *job;
-	int err;
-
-	if (maps)
-		return maps;
-	job = calloc(1, sizeof(*job));
-	if (!job)
-		return NULL;
-	job->pid = pid;
-	snprintf(job->root, sizeof(job->root), "%s", cache->root);
-	err = -bounded_call(calls, pid, run_maps, drop_maps, job);
-	if (err == ETIMEDOUT) {
-		errno = err;
-		return NULL;
-	}
-	if (!err) {
-		maps = maps_get(job->maps);
-		err = job->err;
-	}
-	drop_maps(job);
-	if (maps)
-		keep(cache, pid, start_ticks, maps);
-	else
-		errno = err;
+	slot->used = ++cache->uses;
+	if (slot->maps && max_age_ns && now_mono_ns() - slot->maps->read_mono_ns < max_age_ns)
+		return maps_get(slot->maps);
+	maps = read_maps(cache, process, !max_age_ns, slot->maps);
+	/* A process that died meanwhile, or cannot be asked now: its last picture serves what was
+	 * captured before. */
+	if (!maps)
+		return maps_get(slot->maps);
+	maps_put(slot->maps);
+	slot->maps = maps_get(maps);
 	return maps;
 }

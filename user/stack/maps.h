@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* /proc/PID/maps as a sorted table. A picture is immutable and counted: captures keep the one that
- * was valid for them while the process maps on. */
+/* /proc/PID/maps as a sorted table. A picture is immutable and counted. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "jankscope/stack.h"
 
 enum { MAP_READ = 1, MAP_WRITE = 2, MAP_EXEC = 4, MAP_IS_SHARED = 8 };
 
@@ -31,10 +32,6 @@ struct stack_maps {
 /* Parse text (taken over, malloc'ed, any bytes). Lines that the previous picture starts with are
  * not parsed again; previous may be NULL. NULL with errno (the text is freed). */
 struct stack_maps *maps_parse(char *text, size_t text_len, const struct stack_maps *previous);
-/* Read and parse the maps of a process. When nothing changed since previous, that picture is
- * returned with one more reference and a new read time. NULL with errno: ENOENT or ESRCH when the
- * process is gone, EACCES, EFBIG above 64 MiB. */
-struct stack_maps *maps_read(const char *root, pid_t pid, struct stack_maps *previous);
 struct stack_maps *maps_get(struct stack_maps *maps);
 void maps_put(struct stack_maps *maps);
 
@@ -47,17 +44,12 @@ bool maps_path_is(const struct stack_maps *maps, const struct map_entry *entry, 
  */
 unsigned maps_address_bits(const struct stack_maps *maps);
 
-/* The last picture of each process that was captured lately. Locks; the rest of this file does not.
- */
+/* The last pictures of 64 processes. */
 struct maps_cache;
-struct bounded_calls;
-struct maps_cache *maps_cache_new(const char *root);
+/* files is borrowed. NULL: no memory. */
+struct maps_cache *maps_cache_new(const struct stack_files *files);
 void maps_cache_free(struct maps_cache *cache);
 /* A reference to the process' picture, read when there is none or when it is older than max_age_ns
- * (0: always read). start_ticks tells users of one pid apart. NULL with errno. */
-struct stack_maps *maps_cache_get(struct maps_cache *cache, pid_t pid, uint64_t start_ticks,
+ * (0: always read, and not from what somebody kept). NULL with errno. */
+struct stack_maps *maps_cache_get(struct maps_cache *cache, const struct stack_process *process,
 				  uint64_t max_age_ns);
-/* The same, of any age, and waited for no longer than a bounded call takes (util/bounded_call.h):
- * else NULL with ETIMEDOUT or EBUSY. */
-struct stack_maps *maps_cache_get_bounded(struct maps_cache *cache, struct bounded_calls *calls,
-					  pid_t pid, uint64_t start_ticks);

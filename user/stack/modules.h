@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From an address of a process to its ELF file, unwind row and function: opens each file once,
- * keeps tables and indexes within a budget, and remembers addresses that it met. */
+/* From an address of a process to its ELF file, unwind row and function: has each file opened once,
+ * keeps tables and indexes within a budget, and remembers addresses that it met. What belongs to a
+ * target comes through a struct stack_files. */
 #pragma once
 #include "jankscope/stack.h"
 #include "stack/cfi.h"
@@ -11,14 +12,18 @@ struct modules;
 
 /* The process an address belongs to. */
 struct module_scope {
-	const char *root; /* of /proc: "" */
-	pid_t pid;
+	struct stack_process process;
 	enum stack_arch arch;
 	const struct stack_maps *maps;
 };
 
-struct modules *modules_new(size_t cache_bytes);
+/* files is borrowed. NULL with errno. */
+struct modules *modules_new(const struct stack_files *files, size_t cache_bytes);
 void modules_free(struct modules *modules);
+
+/* A new unwinding begins: what was retired since the last one is freed, and module numbers of old
+ * frames mean nothing any more. */
+void modules_begin(struct modules *modules);
 
 /* As unwind_reader.locate. */
 int modules_locate(struct modules *modules, const struct module_scope *scope, uint64_t address,
@@ -26,11 +31,19 @@ int modules_locate(struct modules *modules, const struct module_scope *scope, ui
 /* Copy code at address from its ELF file, or from the live process. 0 or -errno. */
 int modules_code(struct modules *modules, const struct module_scope *scope, uint64_t address,
 		 void *to, size_t len);
+/* Read the vdso of a process while it lives. */
+void modules_prime(struct modules *modules, const struct module_scope *scope);
 
-struct stack_module modules_describe(const struct modules *modules, uint32_t module);
+struct module_description {
+	const char *path;     /* of the mapping; NULL for module 0 */
+	const char *build_id; /* hex; NULL: none in the file, or file not readable */
+	uint64_t serial;      /* no other module of this run has it; 0: no module */
+};
+/* Valid until modules_begin. */
+struct module_description modules_describe(const struct modules *modules, uint32_t module);
 /* Copy the raw name of the function at offset of a module. 0; -ENOENT: no symbol, or the module's
  * file was closed to keep the budget. */
 int modules_symbol(struct modules *modules, uint32_t module, uint64_t offset,
 		   char name[ELF_INDEX_NAME_BYTES]);
-/* Losses so far. 0 or -ENOMEM. */
-int modules_losses(const struct modules *modules, struct counter_list *lost);
+/* Losses so far. */
+void modules_losses(const struct modules *modules, struct stack_unwind_losses *losses);

@@ -12,7 +12,7 @@
 #define DENSE_SAMPLES 50 /* at PERIOD_NS */
 #define STAGE_SAMPLES 10
 
-static bool same_run(const struct stack_frame *a, const struct stack_frame *b, size_t count)
+static bool same_run(const struct unwound_frame *a, const struct unwound_frame *b, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (a[i].function != b[i].function || a[i].kind != b[i].kind)
@@ -23,7 +23,7 @@ static bool same_run(const struct stack_frame *a, const struct stack_frame *b, s
 
 /* Copy frames without repeats of the run just before: f, or f g, called over and over, counts once.
  * The frame kept is the innermost of each function. */
-static size_t fold(const struct stack_frame *from, size_t count, struct stack_frame *to)
+static size_t fold(const struct unwound_frame *from, size_t count, struct unwound_frame *to)
 {
 	size_t kept = 0;
 
@@ -39,7 +39,7 @@ static size_t fold(const struct stack_frame *from, size_t count, struct stack_fr
 	return kept;
 }
 
-static uint64_t hash_path(const struct stack_frame *frames, size_t count)
+static uint64_t hash_path(const struct unwound_frame *frames, size_t count)
 {
 	uint64_t hash = count;
 
@@ -52,25 +52,8 @@ static uint64_t hash_path(const struct stack_frame *frames, size_t count)
 
 static void free_path(struct stack_path *path)
 {
-	for (size_t i = 0; i < path->count; i++)
-		free((char *)path->frames[i].text);
+	free(path->trace);
 	free(path->frames);
-}
-
-static int copy_frames(struct stack_path *path, const struct stack_frame *frames, size_t count)
-{
-	path->frames = calloc(count ? count : 1, sizeof(*frames));
-	if (!path->frames)
-		return -ENOMEM;
-	for (size_t i = 0; i < count; i++) {
-		path->frames[i] = frames[i];
-		path->count = i + 1;
-		if (frames[i].text && !(path->frames[i].text = strdup(frames[i].text))) {
-			free_path(path);
-			return -ENOMEM;
-		}
-	}
-	return 0;
 }
 
 /* Room for one more path: an empty slot, or that of the lightest. NULL: no memory. */
@@ -95,36 +78,38 @@ static struct stack_path *new_path(struct stack_merge *merge)
 	return lightest;
 }
 
-int stack_merge_add(struct stack_merge *merge, const struct stack_trace *trace,
-		    enum capture_kind kind, uint64_t t_boot_ns, uint64_t weight_ns)
+int stack_merge_add(struct stack_merge *merge, struct unwound *trace, enum capture_kind kind,
+		    uint64_t t_boot_ns, uint64_t weight_ns)
 {
-	struct stack_frame *frames = malloc((trace->count ? trace->count : 1) * sizeof(*frames));
+	struct unwound_frame *frames = malloc((trace->count ? trace->count : 1) * sizeof(*frames));
 	struct stack_path *path, fresh;
 	size_t count;
-	int err = 0;
 
-	if (!frames)
+	if (!frames) {
+		free(trace);
 		return -ENOMEM;
+	}
 	count = fold(trace->frames, trace->count, frames);
 	fresh = (struct stack_path){.hash = hash_path(frames, count),
 				    .first_boot_ns = t_boot_ns,
 				    .kind = kind,
 				    .end = trace->end,
-				    .complete = trace->complete};
+				    .complete = trace->complete,
+				    .count = count,
+				    .frames = frames,
+				    .trace = trace};
 	for (size_t i = 0; i < merge->count; i++) {
 		path = &merge->paths[i];
 		if (path->hash == fresh.hash && path->count == count &&
-		    same_run(path->frames, frames, count))
+		    same_run(path->frames, frames, count)) {
+			free_path(&fresh);
 			goto found;
+		}
 	}
-	err = copy_frames(&fresh, frames, count);
-	if (err)
-		goto out;
 	path = new_path(merge);
 	if (!path) {
 		free_path(&fresh);
-		err = -ENOMEM;
-		goto out;
+		return -ENOMEM;
 	}
 	*path = fresh;
 found:
@@ -133,9 +118,7 @@ found:
 	merge->weight_ns += weight_ns;
 	merge->samples++;
 	merge->last = path->hash;
-out:
-	free(frames);
-	return err;
+	return 0;
 }
 
 void stack_merge_repeat(struct stack_merge *merge, uint64_t weight_ns)
@@ -152,10 +135,49 @@ void stack_merge_repeat(struct stack_merge *merge, uint64_t weight_ns)
 	merge->thinned_ns += weight_ns;
 }
 
+static bool is_wait_name(const char *symbol)
+{
+	static const char *const names[] = {"epoll_wait", "epoll_pwait",    "epoll_pwait2",
+					    "poll",       "ppoll",          "select",
+					    "pselect",    "io_uring_enter", "epoll_pwait64"};
+
+	symbol += symbol ? strspn(symbol, "_") : 0;
+	for (size_t i = 0; symbol && i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(symbol, names[i]))
+			return true;
+	return false;
+}
+
+/* A wait for events as the innermost frame is the loop's own if its callers are the outer end of
+ * another path: that other one came from the same call of the loop and went elsewhere. */
+static void mark_waits(struct stack_merge *merge)
+{
+	for (size_t i = 0; i < merge->count; i++) {
+		struct stack_path *path = &merge->paths[i];
+		size_t callers = path->count ? path->count - 1 : 0;
+
+		path->at_wait = false;
+		path->in_wait = path->count && is_wait_name(path->frames[0].symbol);
+		if (!path->in_wait || !callers)
+			continue;
+		for (size_t k = 0; k < merge->count && !path->at_wait; k++) {
+			const struct stack_path *other = &merge->paths[k];
+
+			path->at_wait = k != i && other->count > callers &&
+					same_run(path->frames + 1,
+						 other->frames + other->count - callers, callers) &&
+					!same_run(path->frames,
+						  other->frames + other->count - callers - 1, 1);
+		}
+	}
+}
+
 static int heavier(const void *a, const void *b)
 {
 	const struct stack_path *x = a, *y = b;
 
+	if (x->at_wait != y->at_wait)
+		return x->at_wait ? 1 : -1;
 	if (x->weight_ns != y->weight_ns)
 		return x->weight_ns > y->weight_ns ? -1 : 1;
 	return x->first_boot_ns < y->first_boot_ns ? -1 : x->first_boot_ns > y->first_boot_ns;
@@ -163,6 +185,7 @@ static int heavier(const void *a, const void *b)
 
 void stack_merge_sort(struct stack_merge *merge)
 {
+	mark_waits(merge);
 	if (merge->count)
 		qsort(merge->paths, merge->count, sizeof(*merge->paths), heavier);
 }
@@ -175,8 +198,21 @@ void stack_merge_free(struct stack_merge *merge)
 	*merge = (struct stack_merge){0};
 }
 
-int stack_merge_records(struct stack_merge *merge, struct stack_service *service,
-			struct record_stack **stacks, size_t *count)
+static enum frame_by by_of(enum stack_method method)
+{
+	switch (method) {
+	case METHOD_FRAME_POINTER:
+		return BY_FRAME_POINTER;
+	case METHOD_LINK_REGISTER:
+		return BY_LINK_REGISTER;
+	case METHOD_SCAN:
+		return BY_SCAN;
+	default:
+		return BY_CFI;
+	}
+}
+
+int stack_merge_records(struct stack_merge *merge, struct record_stack **stacks, size_t *count)
 {
 	size_t frames = 0, at = 0;
 	struct record_frame *frame;
@@ -196,17 +232,20 @@ int stack_merge_records(struct stack_merge *merge, struct stack_service *service
 						     .weight_ns = path->weight_ns,
 						     .capture = path->kind,
 						     .complete = path->complete,
+						     .in_wait = path->in_wait,
 						     .end_reason = stack_end_text(path->end),
 						     .frames = frame + at,
 						     .frame_count = path->count};
 		for (size_t f = 0; f < path->count; f++) {
-			int err = stack_symbolise(service, &path->frames[f], &frame[at++]);
+			const struct unwound_frame *from = &path->frames[f];
 
-			if (err) {
-				free(*stacks);
-				*stacks = NULL;
-				return err;
-			}
+			frame[at++] = (struct record_frame){.module = from->module,
+							    .build_id = from->build_id,
+							    .offset = from->offset,
+							    .symbol = from->symbol,
+							    .kind = from->kind,
+							    .by = by_of(from->method),
+							    .shared = from->shared};
 		}
 	}
 	*count = merge->count;
@@ -232,7 +271,7 @@ char *stack_folded_line(const struct record_stack *stack)
 		const struct record_frame *frame = &stack->frames[i];
 		const char *module = frame->module ? strrchr(frame->module, '/') : NULL;
 
-		if (frame->symbol) {
+		if (frame->symbol && !frame->shared) {
 			put_name(out, frame->symbol);
 		} else {
 			putc('[', out);
@@ -241,6 +280,8 @@ char *stack_folded_line(const struct record_stack *stack)
 						      : "unknown");
 			fprintf(out, "+0x%llx]", (unsigned long long)frame->offset);
 		}
+		if (frame->by != BY_CFI)
+			putc('?', out);
 		if (frame->kind == FRAME_KERNEL)
 			fputs("_[k]", out);
 		if (i)

@@ -14,7 +14,13 @@ struct stack_path {
 	bool complete;
 	uint64_t hash;
 	size_t count;
-	struct stack_frame *frames; /* innermost first, recursion folded */
+	/* Another path of this merge shows that it is the loop's own wait, met when the thread was
+	 * about to enter it or had just left it. */
+	bool at_wait;
+	bool in_wait; /* the innermost frame waits for events, in whatever loop */
+	struct unwound_frame
+		*frames;       /* innermost first, recursion folded; texts are those of trace */
+	struct unwound *trace; /* owned */
 };
 
 /* Zero-initialised is empty. Paths are in order of first appearance until sorted. */
@@ -27,25 +33,24 @@ struct stack_merge {
 	uint64_t last; /* hash of the path of the last sample; 0: none, or it gave way */
 };
 
-/* Count weight_ns of trace's path. 0 or -ENOMEM. */
-int stack_merge_add(struct stack_merge *merge, const struct stack_trace *trace,
-		    enum capture_kind kind, uint64_t t_boot_ns, uint64_t weight_ns);
+/* Count weight_ns of trace's path. The trace is taken over, also on failure. 0 or -ENOMEM. */
+int stack_merge_add(struct stack_merge *merge, struct unwound *trace, enum capture_kind kind,
+		    uint64_t t_boot_ns, uint64_t weight_ns);
 /* The thread has not run since the last sample (same sequence, same switch count): the same path.
  */
 void stack_merge_repeat(struct stack_merge *merge, uint64_t weight_ns);
-/* Heaviest first. */
+/* Heaviest first; a wait of the loop itself (at_wait) comes behind the others. */
 void stack_merge_sort(struct stack_merge *merge);
 void stack_merge_free(struct stack_merge *merge);
 
-/* Name all paths, heaviest first, for a block record. *stacks is one malloc'ed block (frames
- * included) for the caller to free; its strings are the service's, and the merge's for kernel
- * frames. 0 or -ENOMEM. */
-int stack_merge_records(struct stack_merge *merge, struct stack_service *service,
-			struct record_stack **stacks, size_t *count);
+/* All paths, sorted, for a block record. *stacks is one malloc'ed block (frames included) for the
+ * caller to free; its strings are the merge's. 0 or -ENOMEM. */
+int stack_merge_records(struct stack_merge *merge, struct record_stack **stacks, size_t *count);
 
 /* One line of folded stacks for flame graphs: names from the outermost to the innermost, joined by
  * ';', then a blank and the weight in microseconds, and a newline. Kernel frames end in "_[k]",
- * frames without a name read [module+0xoffset]. malloc'ed; NULL: no memory. */
+ * frames without a name, or with a name that stands for several functions, read
+ * [module+0xoffset], and a guessed one ends in '?'. malloc'ed; NULL: no memory. */
 char *stack_folded_line(const struct record_stack *stack);
 
 /* ---- when to sample ---- */

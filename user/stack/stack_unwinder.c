@@ -5,34 +5,38 @@
 #include <string.h>
 #include <uthash.h>
 
-#include "stack/service.h"
+#include "stack/demangle.h"
+#include "stack/jit_names.h"
+#include "stack/maps.h"
+#include "stack/modules.h"
+#include "stack/registers.h"
 #include "stack/unwind.h"
+#include "util/hash.h"
 
-#define MAPS_MAX_AGE_NS 2000000000ull
-#define MAX_TEXT_BYTES  (4u << 20)
-#define MAX_DEMANGLED   2048
+#define DEFAULT_CACHE_BYTES (16u << 20)
+#define MAPS_MAX_AGE_NS     2000000000ull
+/* Beyond it all texts are dropped before the next unwinding; one trace adds 1 MiB at the most. */
+#define MAX_TEXT_BYTES (1u << 20)
 
-/* From libsupc++, the C++ ABI's own: a NULL buffer is allocated; status 0 is success. */
-char *__cxa_demangle(const char *mangled, char *buffer, size_t *length, int *status);
+struct symbol_key {
+	uint64_t module, function;
+};
 
-const char *stack_end_text(enum stack_end end)
-{
-	static const char *const texts[] = {
-		[END_OUTERMOST] = "outermost frame",
-		[END_TRUNCATED] = "memory outside snapshot",
-		[END_NO_TABLES] = "no unwind tables",
-		[END_BAD_TABLES] = "malformed unwind tables",
-		[END_NOT_MAPPED] = "return address not mapped",
-		[END_NO_MODULE] = "no readable ELF file",
-		[END_CYCLE] = "stack does not advance",
-		[END_FRAME_LIMIT] = "frame limit",
-		[END_KERNEL_ONLY] = "kernel stack only",
-		[END_NO_REGISTERS] = "register not known",
-		[END_COMPAT] = "32-bit code",
-	};
+struct symbol_text {
+	struct symbol_key key;
+	UT_hash_handle hh;
+	char text[]; /* empty: the function has no name */
+};
 
-	return end < sizeof(texts) / sizeof(texts[0]) && texts[end] ? texts[end] : "unknown";
-}
+struct stack_unwinder {
+	struct maps_cache *maps;
+	struct modules *modules;
+	struct jit_names *jit;
+	struct symbol_text *texts;
+	size_t text_bytes;
+	uint64_t names_dropped;
+	struct stack_process process; /* of the last trace */
+};
 
 int stack_trace_init(struct stack_trace *trace)
 {
@@ -43,12 +47,51 @@ int stack_trace_init(struct stack_trace *trace)
 void stack_trace_free(struct stack_trace *trace)
 {
 	free(trace->frames);
-	free(trace->text);
 	*trace = (struct stack_trace){0};
 }
 
+struct stack_unwinder *stack_unwinder_new(const struct stack_unwind_config *config)
+{
+	struct stack_unwinder *unwinder = calloc(1, sizeof(*unwinder));
+
+	if (!unwinder)
+		return NULL;
+	unwinder->maps = maps_cache_new(config->files);
+	unwinder->modules = modules_new(config->files, config->cache_bytes ?: DEFAULT_CACHE_BYTES);
+	unwinder->jit = jit_names_new(config->files);
+	if (unwinder->maps && unwinder->modules && unwinder->jit)
+		return unwinder;
+	stack_unwinder_free(unwinder);
+	errno = ENOMEM;
+	return NULL;
+}
+
+static void drop_texts(struct stack_unwinder *unwinder)
+{
+	struct symbol_text *text, *next;
+
+	HASH_ITER (hh, unwinder->texts, text, next) {
+		HASH_DEL(unwinder->texts, text);
+		free(text);
+	}
+	unwinder->text_bytes = 0;
+}
+
+void stack_unwinder_free(struct stack_unwinder *unwinder)
+{
+	if (!unwinder)
+		return;
+	drop_texts(unwinder);
+	jit_names_free(unwinder->jit);
+	modules_free(unwinder->modules);
+	maps_cache_free(unwinder->maps);
+	free(unwinder);
+}
+
+/* ---- unwinding ---- */
+
 struct walk {
-	struct stack_service *service;
+	struct stack_unwinder *unwinder;
 	const struct stack_capture *capture;
 	struct module_scope scope;
 };
@@ -68,15 +111,26 @@ static int walk_locate(void *ctx, uint64_t address, struct stack_frame *frame,
 		       const struct cfi_row **row)
 {
 	struct walk *walk = ctx;
+	int err = modules_locate(walk->unwinder->modules, &walk->scope, address, frame, row);
+	uint64_t start;
+	const char *name;
 
-	return modules_locate(walk->service->modules, &walk->scope, address, frame, row);
+	if (err != -ENODEV)
+		return err;
+	/* Code moves when it is compiled again: the name is what stays the same. */
+	name = jit_names_find(walk->unwinder->jit, &walk->scope.process, address, &start);
+	if (name) {
+		frame->function = hash_bytes(name, strlen(name), 2);
+		frame->function_pc = start;
+	}
+	return err;
 }
 
 static int walk_code(void *ctx, uint64_t address, void *to, size_t len)
 {
 	struct walk *walk = ctx;
 
-	return modules_code(walk->service->modules, &walk->scope, address, to, len);
+	return modules_code(walk->unwinder->modules, &walk->scope, address, to, len);
 }
 
 static bool walk_executable(void *ctx, uint64_t address)
@@ -86,174 +140,152 @@ static bool walk_executable(void *ctx, uint64_t address)
 	return entry && entry->flags & MAP_EXEC;
 }
 
-/* Frames of CAPTURE_KERNEL are texts, kept in one block. */
-static int kernel_trace(const struct stack_capture *capture, struct stack_trace *trace)
+/* Nothing is known but where it is. */
+static void trace_of_pc(const struct stack_capture *capture, struct stack_trace *trace)
 {
-	size_t bytes = 0, at = 0;
+	uint64_t pc = registers_pc(&capture->registers);
 
-	trace->count = 0;
+	trace->count = 1;
+	trace->frames[0] =
+		(struct stack_frame){.pc = pc, .offset = pc, .function = pc, .exact = true};
 	trace->complete = false;
-	trace->end = capture->failure == STACK_COMPAT ? END_COMPAT : END_KERNEL_ONLY;
-	trace->end_address = 0;
-	for (size_t i = 0; i < capture->kernel_frame_count; i++)
-		bytes += strlen(capture->kernel_frames[i]) + 1;
-	free(trace->text);
-	trace->text = malloc(bytes ? bytes : 1);
-	if (!trace->text)
-		return -ENOMEM;
-	for (size_t i = 0; i < capture->kernel_frame_count; i++) {
-		size_t len = strlen(capture->kernel_frames[i]) + 1;
-		uint64_t function = 14695981039346656037ull; /* FNV-1a */
-
-		memcpy(trace->text + at, capture->kernel_frames[i], len);
-		for (size_t c = 0; c + 1 < len; c++)
-			function = (function ^ (uint8_t)trace->text[at + c]) * 1099511628211ull;
-		trace->frames[trace->count++] = (struct stack_frame){
-			.kind = FRAME_KERNEL, .function = function, .text = trace->text + at};
-		at += len;
-	}
-	return 0;
+	trace->end = END_NOT_MAPPED;
+	trace->end_address = pc;
 }
 
-int stack_unwind(struct stack_service *service, struct stack_capture *capture,
+int stack_unwind(struct stack_unwinder *unwinder, const struct stack_capture *capture,
 		 struct stack_trace *trace)
 {
-	uint64_t start_ticks = capture->thread.start_boot_ns / 10000000;
-	struct walk walk = {.service = service, .capture = capture};
+	struct walk walk = {.unwinder = unwinder,
+			    .capture = capture,
+			    .scope = {.process = {capture->thread.pid,
+						  capture->thread.start_boot_ns / 10000000},
+				      .arch = capture->registers.arch}};
 	struct unwind_reader reader = {.word = walk_word,
 				       .locate = walk_locate,
 				       .code = walk_code,
 				       .executable = walk_executable,
 				       .ctx = &walk};
+	struct stack_maps *maps, *used = NULL;
 
 	if (!capture->registers.valid)
-		return kernel_trace(capture, trace);
-	free(trace->text);
-	trace->text = NULL;
+		return -EINVAL;
+	modules_begin(unwinder->modules);
+	if (unwinder->text_bytes > MAX_TEXT_BYTES)
+		drop_texts(unwinder);
+	unwinder->process = walk.scope.process;
+	/* The picture is kept for a while; it is read again at once when an address is in no
+	 * mapping of it. */
 	for (unsigned fresh = 0; fresh < 2; fresh++) {
-		/* The picture is kept for a while; at once when an address is in no mapping of it.
-		 */
-		struct stack_maps *maps = maps_cache_get(service->maps, capture->thread.pid,
-							 start_ticks, fresh ? 0 : MAPS_MAX_AGE_NS);
-
-		if (!maps && !capture->maps) {
-			trace->count = 1;
-			trace->frames[0] =
-				(struct stack_frame){.pc = registers_pc(&capture->registers),
-						     .offset = registers_pc(&capture->registers),
-						     .function = registers_pc(&capture->registers),
-						     .exact = true};
-			trace->complete = false;
-			trace->end = END_NOT_MAPPED;
-			trace->end_address = trace->frames[0].pc;
-			return errno == ENOMEM ? -ENOMEM : 0;
-		}
-		if (fresh && (!maps || maps == capture->maps)) {
+		maps = maps_cache_get(unwinder->maps, &walk.scope.process,
+				      fresh ? 0 : MAPS_MAX_AGE_NS);
+		if (!maps || maps == used) {
 			maps_put(maps);
-			return 0;
+			break;
 		}
-		if (maps) {
-			maps_put(capture->maps);
-			capture->maps = maps;
-		}
-		walk.scope = (struct module_scope){.root = service->config.root,
-						   .pid = capture->thread.pid,
-						   .arch = capture->registers.arch,
-						   .maps = capture->maps};
-		reader.address_bits = maps_address_bits(capture->maps);
+		maps_put(used);
+		used = maps;
+		walk.scope.maps = maps;
+		reader.address_bits = maps_address_bits(maps);
 		unwind_run(&reader, &capture->registers, trace);
 		if (trace->end != END_NOT_MAPPED)
-			return 0;
+			break;
 	}
+	if (!used)
+		trace_of_pc(capture, trace);
+	maps_put(used);
 	return 0;
 }
 
-struct stack_module stack_module(const struct stack_service *service, uint32_t module)
+void stack_unwinder_prime(struct stack_unwinder *unwinder, const struct stack_process *process)
 {
-	return modules_describe(service->modules, module);
+	struct stack_maps *maps = maps_cache_get(unwinder->maps, process, MAPS_MAX_AGE_NS);
+	struct module_scope scope = {.process = *process, .arch = STACK_HOST_ARCH, .maps = maps};
+
+	if (maps)
+		modules_prime(unwinder->modules, &scope);
+	maps_put(maps);
 }
 
-struct symbol_text {
-	uint64_t function;
-	UT_hash_handle hh;
-	char text[];
-};
+/* ---- naming ---- */
 
-/* C++ names become readable; a name that is none, or grows absurd, stays as it is. */
-static char *demangle(const char *name)
+/* The text of a function that was named before, or is named now; NULL: it has no name. */
+static const char *symbol_of(struct stack_unwinder *unwinder, const struct stack_frame *frame,
+			     uint64_t module)
 {
-	char *text = NULL;
-	int status = -1;
-
-	if (name[0] == '_' && name[1] == 'Z')
-		text = __cxa_demangle(name, NULL, NULL, &status);
-	if (status == 0 && text && strlen(text) <= MAX_DEMANGLED)
-		return text;
-	free(text);
-	return strndup(name, MAX_DEMANGLED);
-}
-
-int stack_symbolise(struct stack_service *service, const struct stack_frame *frame,
-		    struct record_frame *out)
-{
-	struct stack_module module = stack_module(service, frame->module);
-	char name[ELF_INDEX_NAME_BYTES], *text;
+	struct symbol_key key = {module, frame->function};
+	char name[ELF_INDEX_NAME_BYTES], *text = NULL;
 	struct symbol_text *known;
-	uint64_t offset = frame->offset;
+	size_t len;
 
-	*out = (struct record_frame){.module = module.path,
-				     .build_id = module.build_id,
-				     .offset = frame->offset,
-				     .symbol = frame->text,
-				     .kind = frame->kind};
-	if (frame->kind == FRAME_KERNEL || !frame->module)
-		return 0;
-	HASH_FIND(hh, service->texts, &frame->function, sizeof(frame->function), known);
-	if (known) {
-		out->symbol = known->text;
-		return 0;
-	}
+	HASH_FIND(hh, unwinder->texts, &key, sizeof(key), known);
+	if (known)
+		return known->text[0] ? known->text : NULL;
 	/* A return address may already belong to the next function: the call is before it. */
-	if (!frame->exact)
-		offset--;
-	if (modules_symbol(service->modules, frame->module, offset, name))
-		return 0;
-	text = demangle(name);
-	if (!text)
-		return -ENOMEM;
-	if (service->text_bytes + strlen(text) > MAX_TEXT_BYTES) {
-		service->texts_refused++;
-		free(text);
-		return 0;
-	}
-	known = malloc(sizeof(*known) + strlen(text) + 1);
+	if (!modules_symbol(unwinder->modules, frame->module, frame->offset - !frame->exact, name))
+		text = demangle(name);
+	len = text ? strlen(text) : 0;
+	known = malloc(sizeof(*known) + len + 1);
 	if (!known) {
+		unwinder->names_dropped++;
 		free(text);
-		return -ENOMEM;
+		return NULL;
 	}
-	known->function = frame->function;
-	strcpy(known->text, text);
-	service->text_bytes += strlen(text) + 1;
+	known->key = key;
+	memcpy(known->text, text ? text : "", len + 1);
 	free(text);
-	HASH_ADD(hh, service->texts, function, sizeof(known->function), known);
-	out->symbol = known->text;
-	return 0;
+	unwinder->text_bytes += sizeof(*known) + len + 1;
+	HASH_ADD(hh, unwinder->texts, key, sizeof(known->key), known);
+	return len ? known->text : NULL;
 }
 
-void stack_symbols_drop(struct stack_service *service)
+static const char *jit_name_of(struct stack_unwinder *unwinder, const struct stack_frame *frame)
 {
-	struct symbol_text *text, *next;
+	uint64_t start;
 
-	HASH_ITER (hh, service->texts, text, next) {
-		HASH_DEL(service->texts, text);
-		free(text);
+	return jit_names_find(unwinder->jit, &unwinder->process, frame->pc - !frame->exact, &start);
+}
+
+struct unwound *stack_unwound(struct stack_unwinder *unwinder, const struct stack_trace *trace)
+{
+	struct unwound_frame *frames = calloc(trace->count + 1, sizeof(*frames));
+	struct unwound *unwound;
+
+	if (!frames)
+		return NULL;
+	for (size_t i = 0; i < trace->count; i++) {
+		const struct stack_frame *from = &trace->frames[i];
+		struct module_description module =
+			modules_describe(unwinder->modules, from->module);
+
+		frames[i] = (struct unwound_frame){.pc = from->pc,
+						   .offset = from->offset,
+						   .function = from->function,
+						   .module = module.path,
+						   .build_id = module.build_id,
+						   .kind = from->kind,
+						   .method = from->method,
+						   .exact = from->exact};
+		if (from->kind == FRAME_JIT)
+			frames[i].symbol = jit_name_of(unwinder, from);
+		else if (from->module)
+			frames[i].symbol = symbol_of(unwinder, from, module.serial);
+		/* What ART's compiler (oatdump's DEDUPED) calls code that several methods share. */
+		frames[i].shared = frames[i].symbol && !strcmp(frames[i].symbol, "[DEDUPED]");
 	}
-	service->text_bytes = 0;
+	unwound = unwound_new(frames, trace->count);
+	free(frames);
+	if (!unwound)
+		return NULL;
+	unwound->end = trace->end;
+	unwound->complete = trace->complete;
+	unwound->end_address = trace->end_address;
+	return unwound;
 }
 
-int stack_service_losses(const struct stack_service *service, struct counter_list *lost)
+void stack_unwinder_losses(const struct stack_unwinder *unwinder,
+			   struct stack_unwind_losses *losses)
 {
-	int err = modules_losses(service->modules, lost);
-
-	return err ?: counter_list_add(lost, "symbol_texts_refused", service->texts_refused);
+	modules_losses(unwinder->modules, losses);
+	losses->names_dropped = unwinder->names_dropped;
 }

@@ -8,10 +8,11 @@
 struct unwind_reader {
 	/* The word at address of the copied memory. False: not copied. */
 	bool (*word)(void *ctx, uint64_t address, uint64_t *value);
-	/* Fill module, offset, function and kind of the frame, and its row, for address: frame->pc,
-	 * or the byte before it for a return address. 0; -EFAULT: in no executable mapping;
-	 * -ENOEXEC: mapped, no ELF; -ENODATA: no tables; -EBADMSG: bad ones; -ENOMEM. The row stays
-	 * valid until the next call. */
+	/* Fill module, offset, function, function_pc and kind of the frame, and its row, for
+	 * address: frame->pc, or the byte before it for a return address. 0; -EFAULT: in no
+	 * executable mapping; -ENOEXEC: mapped, no ELF that can be read; -ENODEV: code that no file
+	 * holds (of a JIT compiler); -ENODATA: no tables; -EBADMSG: bad ones; -ENOMEM. The row
+	 * stays valid until the next call. */
 	int (*locate)(void *ctx, uint64_t address, struct stack_frame *frame,
 		      const struct cfi_row **row);
 	/* Copy len code bytes at address. 0 or -errno. */

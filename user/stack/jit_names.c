@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "stack/jit_names.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/clock.h"
+
+#define MAX_FILE_BYTES (16u << 20)
+#define MAX_ENTRIES    (1u << 19)
+#define MAX_NAME       1024
+#define AGAIN_NS       NSEC_PER_SEC
+#define LOOK_BACK      16 /* overlapping entries that are looked at */
+
+struct jit_entry {
+	uint64_t start;
+	uint32_t size, line;
+	const char *name; /* in the text; ends with 0 */
+};
+
+struct jit_names {
+	const struct stack_files *files;
+	struct stack_process process;
+	uint64_t read_ns;
+	char *text;
+	struct jit_entry *entries;
+	size_t count;
+};
+
+struct jit_names *jit_names_new(const struct stack_files *files)
+{
+	struct jit_names *names = calloc(1, sizeof(*names));
+
+	if (names)
+		names->files = files;
+	return names;
+}
+
+static void forget(struct jit_names *names)
+{
+	free(names->text);
+	free(names->entries);
+	names->text = NULL;
+	names->entries = NULL;
+	names->count = 0;
+}
+
+void jit_names_free(struct jit_names *names)
+{
+	if (!names)
+		return;
+	forget(names);
+	free(names);
+}
+
+/* The whole file, ended by 0. It may grow while it is read: then its end is left out. */
+static char *read_text(int fd)
+{
+	size_t size, done = 0;
+	struct stat st;
+	char *text;
+
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size <= 0 ||
+	    (uint64_t)st.st_size > MAX_FILE_BYTES)
+		return NULL;
+	size = (size_t)st.st_size;
+	text = malloc(size + 1);
+	while (text && done < size) {
+		ssize_t n = pread(fd, text + done, size - done, (off_t)done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		done += (size_t)n;
+	}
+	if (text)
+		text[done] = 0;
+	return text;
+}
+
+static const char *hex(const char *p, uint64_t *value)
+{
+	const char *start = p;
+
+	*value = 0;
+	if (p[0] == '0' && (p[1] | 0x20) == 'x')
+		start = p += 2;
+	for (;; p++) {
+		unsigned digit = (unsigned char)*p;
+
+		if (digit - '0' < 10)
+			digit -= '0';
+		else if ((digit | 0x20) - 'a' < 6)
+			digit = (digit | 0x20) - 'a' + 10;
+		else
+			break;
+		if (*value >> 60)
+			return NULL;
+		*value = *value << 4 | digit;
+	}
+	return p == start || *p != ' ' ? NULL : p + 1;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct jit_entry *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->line < y->line ? -1 : x->line > y->line;
+}
+
+/* "start size name" a line, the first two in hexadecimal. The text becomes the entries' names. */
+static void parse(struct jit_names *names)
+{
+	size_t room = 0;
+	uint32_t line = 0;
+	char *rest = names->text, *text;
+
+	while ((text = strsep(&rest, "\n")) && names->count < MAX_ENTRIES) {
+		uint64_t start, size;
+		const char *p = hex(text, &start);
+
+		line++;
+		p = p ? hex(p, &size) : NULL;
+		if (!p || !*p || !size || size > UINT32_MAX || strlen(p) > MAX_NAME)
+			continue;
+		if (names->count == room) {
+			struct jit_entry *more;
+
+			room = room ? room * 2 : 1024;
+			more = realloc(names->entries, room * sizeof(*more));
+			if (!more)
+				break;
+			names->entries = more;
+		}
+		names->entries[names->count++] = (struct jit_entry){start, (uint32_t)size, line, p};
+	}
+	if (names->count)
+		qsort(names->entries, names->count, sizeof(*names->entries), compare);
+}
+
+static void read_names(struct jit_names *names, const struct stack_process *process)
+{
+	int fd = names->files->open_jit_names
+			 ? names->files->open_jit_names(names->files->ctx, process)
+			 : -ENOENT;
+	bool same = names->process.pid == process->pid &&
+		    names->process.start_ticks == process->start_ticks;
+
+	names->read_ns = clock_now_ns(CLOCK_MONOTONIC);
+	/* What a process that is gone, or cannot be asked now, had before is still right. */
+	if (fd < 0 && same)
+		return;
+	forget(names);
+	names->process = *process;
+	if (fd < 0)
+		return;
+	names->text = read_text(fd);
+	close(fd);
+	if (names->text)
+		parse(names);
+}
+
+/* Code memory is used again: of several entries the last line counts. */
+static const struct jit_entry *find(const struct jit_names *names, uint64_t address)
+{
+	const struct jit_entry *best = NULL;
+	size_t low = 0, high = names->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (names->entries[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (size_t back = 0; back < LOOK_BACK && back < low; back++) {
+		const struct jit_entry *entry = &names->entries[low - 1 - back];
+
+		if (address - entry->start < entry->size && (!best || entry->line > best->line))
+			best = entry;
+	}
+	return best;
+}
+
+const char *jit_names_find(struct jit_names *names, const struct stack_process *process,
+			   uint64_t address, uint64_t *start)
+{
+	const struct jit_entry *entry = NULL;
+	bool same = names->read_ns && names->process.pid == process->pid &&
+		    names->process.start_ticks == process->start_ticks;
+
+	if (same)
+		entry = find(names, address);
+	if (!entry && (!same || clock_now_ns(CLOCK_MONOTONIC) - names->read_ns > AGAIN_NS)) {
+		read_names(names, process);
+		entry = find(names, address);
+	}
+	if (!entry)
+		return NULL;
+	*start = entry->start;
+	return entry->name;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Names of code that a JIT compiler made, from /tmp/perf-PID.map of the process (node, java agents;
+ * the kernel's tools/perf/Documentation/jit-interface.txt). */
+#pragma once
+#include "jankscope/stack.h"
+
+struct jit_names;
+
+/* files is borrowed. NULL: no memory. */
+struct jit_names *jit_names_new(const struct stack_files *files);
+void jit_names_free(struct jit_names *names);
+/* The name of the code at address, and where it begins; NULL: there is none. The file is read when
+ * the process is met, and again (at most once a second) when an address is not in it. Valid until
+ * the next call. */
+const char *jit_names_find(struct jit_names *names, const struct stack_process *process,
+			   uint64_t address, uint64_t *start);
