@@ -59,7 +59,7 @@ LDFLAGS := -static -Wl,--gc-sections -Wl,-z,max-page-size=16384 -Wl,-z,noexecsta
 	-Wl,-z,noseparate-code -Wl,-u,tls_alignment -Wl,-u,left_out
 # Nothing in the tool unwinds the tool; debuggers read .debug_frame.
 TOOL_CFLAGS := -fno-asynchronous-unwind-tables -fno-unwind-tables
-LIBS := -lbpf -ldw -lelf -ljansson -lzstd -llzma -lbz2 -lz -lsupc++ -lm -pthread
+LIBS := -lbpf -lseccomp -ldw -lelf -ljansson -lzstd -llzma -lbz2 -lz -lsupc++ -lm -pthread
 # The allocator of the sanitizers does not work in a static program.
 ifeq ($(SAN),1)
 CFLAGS := $(filter-out -O2,$(CFLAGS)) -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined

@@ -2,8 +2,9 @@
 /* Symbol names as their source code has them: C++, Rust (both manglings). */
 #pragma once
 
-#define DEMANGLE_MAX 2048 /* bytes of a readable name; longer ones stay as they are, cut to this \
-			   */
+#define DEMANGLE_MAX                                                                \
+	2048 /* bytes of a readable name; longer ones stay as they are, cut to this \
+	      */
 
 /* The name for a person; the name itself where it is not mangled, or does not make sense.
  * malloc'ed; NULL: no memory. */
