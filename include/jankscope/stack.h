@@ -177,11 +177,18 @@ struct stack_mapping {
 	size_t path_len;
 };
 
+/* A file of a target, or a copy of it. */
+struct stack_file {
+	int fd; /* for reading; the caller's */
+	/* which file it is, also where fd is a copy */
+	uint64_t device, inode, size_bytes, mtime_ns;
+};
+
 /* user/stack/files_direct.c reads by itself, user/stack/files_remote.c asks the recorder. */
 struct stack_files {
-	/* The file of a mapping: a descriptor for reading, the caller's, or -errno. */
+	/* The file of a mapping. 0 or -errno; what is not a regular file is not opened. */
 	int (*open)(void *ctx, const struct stack_process *process,
-		    const struct stack_mapping *mapping);
+		    const struct stack_mapping *mapping, struct stack_file *file);
 	/* The file in which a process with a JIT compiler names its code, /tmp/perf-PID.map of its
 	 * own mount namespace: a descriptor, the caller's, or -errno. */
 	int (*open_jit_names)(void *ctx, const struct stack_process *process);

@@ -830,7 +830,7 @@ static const char *const operation_names[PROBE_OPERATIONS] = {
 	[PROBE_MEMORY] = "memory",     [PROBE_OPEN] = "open",
 	[PROBE_STANDING] = "standing", [PROBE_LOCK_OWNER] = "lock_owner",
 	[PROBE_ATTACH] = "attach",     [PROBE_WARDEN] = "warden",
-	[PROBE_OPEN_EXE] = "exe",
+	[PROBE_OPEN_EXE] = "exe",      [PROBE_OPEN_JIT_NAMES] = "jit_names",
 };
 
 int prober_pool_counters(struct prober_pool *pool, struct counter_list *late)

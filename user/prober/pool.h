@@ -28,11 +28,12 @@ enum probe_operation {
 	PROBE_OPEN = 5,     /* the file of the mapping address..end (inode, path as in maps): fd and
 			     * struct probe_file; regular files only */
 	PROBE_STANDING = 6, /* struct probe_standing of thread tid */
-	PROBE_LOCK_OWNER = 7, /* address, argument = futex operation: struct probe_owner */
-	PROBE_ATTACH = 8,     /* struct probe_places: descriptors that hold the probes */
-	PROBE_WARDEN = 9,     /* fork a warden on the socket that comes with it */
-	PROBE_OPEN_EXE = 10,  /* /proc/PID/exe: fd, struct probe_file */
-	PROBE_OPERATIONS = 11,
+	PROBE_LOCK_OWNER = 7,      /* address, argument = futex operation: struct probe_owner */
+	PROBE_ATTACH = 8,          /* struct probe_places: descriptors that hold the probes */
+	PROBE_WARDEN = 9,          /* fork a warden on the socket that comes with it */
+	PROBE_OPEN_EXE = 10,       /* /proc/PID/exe: fd, struct probe_file */
+	PROBE_OPEN_JIT_NAMES = 11, /* its /tmp/perf-PID.map: fd, struct probe_file */
+	PROBE_OPERATIONS = 12,
 };
 
 struct probe_request {

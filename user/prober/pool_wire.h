@@ -40,6 +40,7 @@ int probe_read_blob(const struct probe_request *request, struct reply *reply);
 int probe_read_memory(const struct probe_request *request, struct reply *reply);
 int probe_open_mapping(const struct probe_request *request, struct reply *reply);
 int probe_open_exe(const struct probe_request *request, struct reply *reply);
+int probe_open_jit_names(const struct probe_request *request, struct reply *reply);
 int probe_read_standing(const struct probe_request *request, struct reply *reply);
 int probe_read_lock_owner(const struct probe_request *request, struct reply *reply);
 int probe_attach(const struct probe_request *request, const struct probe_places *places,

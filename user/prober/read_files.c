@@ -166,3 +166,41 @@ int probe_open_mapping(const struct probe_request *request, struct reply *reply)
 	close(dir);
 	return fd < 0 ? fd : hand_on(fd, reply);
 }
+
+#define JIT_NAMES_BYTES (16u << 20)
+
+/* The process's own /tmp/perf-PID.map, which anybody may have put there: no link is followed, and
+ * the file must belong to the process or to root, with no other name. */
+int probe_open_jit_names(const struct probe_request *request, struct reply *reply)
+{
+	int dir = probe_open_process(request), root = -1, tmp = -1, file = -1, fd = -1, err;
+	char name[40];
+	struct stat owner, st;
+
+	if (dir < 0)
+		return dir;
+	snprintf(name, sizeof(name), "perf-%d.map", request->pid);
+	root = openat(dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	tmp = root < 0 ? -1 : openat(root, "tmp", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	file = tmp < 0 ? -1 : openat(tmp, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (file < 0 || fstat(file, &st) || fstat(dir, &owner))
+		err = -errno;
+	else if (!S_ISREG(st.st_mode) || (st.st_uid && st.st_uid != owner.st_uid) ||
+		 st.st_nlink != 1)
+		err = -EACCES;
+	else if (st.st_size > JIT_NAMES_BYTES)
+		err = -EFBIG;
+	else {
+		snprintf(name, sizeof(name), "/proc/self/fd/%d", file);
+		fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		err = fd < 0 ? -errno : 0;
+	}
+	if (file >= 0)
+		close(file);
+	if (tmp >= 0)
+		close(tmp);
+	if (root >= 0)
+		close(root);
+	close(dir);
+	return err ? err : hand_on(fd, reply);
+}

@@ -70,6 +70,8 @@ static int serve(struct worker *worker, int *fds, size_t fd_count, struct reply 
 		return probe_open_mapping(request, reply);
 	case PROBE_OPEN_EXE:
 		return probe_open_exe(request, reply);
+	case PROBE_OPEN_JIT_NAMES:
+		return probe_open_jit_names(request, reply);
 	case PROBE_STANDING:
 		return probe_read_standing(request, reply);
 	case PROBE_LOCK_OWNER:

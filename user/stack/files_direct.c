@@ -9,6 +9,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "util/clock.h"
+
 #define MAPS_MAX_BYTES (64u << 20)
 #define OPEN_FLAGS     (O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
 
@@ -62,36 +64,43 @@ static int read_maps(void *ctx, const struct stack_process *process, bool fresh,
 
 /* By map_files, which also reaches deleted files and other mount namespaces; else by its path
  * there, if that still is the same file. */
+static int open_file(const char *path, uint64_t inode, struct stack_file *file)
+{
+	struct stat st;
+	int fd = open(path, OPEN_FLAGS);
+
+	if (fd < 0)
+		return -errno;
+	/* The device number of maps is the superblock's, which some file systems do not report by
+	 * stat: the inode must do. */
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (inode && st.st_ino != inode)) {
+		close(fd);
+		return -ENOENT;
+	}
+	*file = (struct stack_file){fd, st.st_dev, st.st_ino, (uint64_t)st.st_size,
+				    (uint64_t)st.st_mtim.tv_sec * NSEC_PER_SEC +
+					    (uint64_t)st.st_mtim.tv_nsec};
+	return 0;
+}
+
 static int open_mapping(void *ctx, const struct stack_process *process,
-			const struct stack_mapping *mapping)
+			const struct stack_mapping *mapping, struct stack_file *file)
 {
 	const char *root = ctx;
 	char path[4600];
-	struct stat st;
-	int fd;
+	int err, len = mapping->path_len < 4096 ? (int)mapping->path_len : 0;
 
 	snprintf(path, sizeof(path), "%s/proc/%d/map_files/%llx-%llx", root, process->pid,
 		 (unsigned long long)mapping->start, (unsigned long long)mapping->end);
-	fd = open(path, OPEN_FLAGS);
-	if (fd >= 0)
-		return fd;
-	if (mapping->path_len > 4096)
-		return -ENAMETOOLONG;
-	for (unsigned own = 0; own < 2; own++) {
-		int n = own ? snprintf(path, sizeof(path), "%s", root)
-			    : snprintf(path, sizeof(path), "%s/proc/%d/root", root, process->pid);
-
-		snprintf(path + n, sizeof(path) - n, "%.*s", (int)mapping->path_len, mapping->path);
-		fd = open(path, OPEN_FLAGS);
-		if (fd < 0)
-			continue;
-		/* The device number of maps is the superblock's, which some file systems do not
-		 * report by stat: the inode must do. */
-		if (!fstat(fd, &st) && st.st_ino == mapping->inode)
-			return fd;
-		close(fd);
-	}
-	return -ENOENT;
+	err = open_file(path, 0, file);
+	if (!err || !len)
+		return err;
+	snprintf(path, sizeof(path), "%s/proc/%d/root%.*s", root, process->pid, len, mapping->path);
+	err = open_file(path, mapping->inode, file);
+	if (!err)
+		return 0;
+	snprintf(path, sizeof(path), "%s%.*s", root, len, mapping->path);
+	return open_file(path, mapping->inode, file);
 }
 
 static int open_jit_names(void *ctx, const struct stack_process *process)

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "stack/module_table.h"
@@ -149,29 +148,29 @@ static struct module *known_module(struct modules *m, const struct map_entry *en
 	return best;
 }
 
-/* *asked: the target could not be asked now, and may be asked again. */
+/* *again: the target could not be asked now, and may be asked again. */
 static struct module *file_module(struct modules *m, const struct module_scope *scope,
 				  const struct map_entry *entry, bool *again)
 {
 	struct stack_mapping mapping = {entry->start,   entry->end, entry->offset,
 					entry->inode,   entry->dev, maps_path(scope->maps, entry),
 					entry->path_len};
+	struct stack_file file;
 	struct module *module;
 	struct module_key key;
 	struct elf_file elf;
-	struct stat st;
 	uint64_t start;
-	int fd;
+	int err;
 
 	/* Opening a device may do something. Code in one is ashmem, or a shared /dev/zero. */
 	if (path_begins(scope, entry, "/dev/"))
 		return bare_module(m, scope, entry, true);
-	fd = m->files->open(m->files->ctx, &scope->process, &mapping);
-	if (fd < 0) {
+	err = m->files->open(m->files->ctx, &scope->process, &mapping, &file);
+	if (err) {
 		module = known_module(m, entry);
 		if (module)
 			return module;
-		*again = fd == -EBUSY || fd == -ETIMEDOUT || fd == -EPIPE || fd == -EMFILE;
+		*again = err == -EBUSY || err == -ETIMEDOUT || err == -EPIPE || err == -EMFILE;
 		if (path_begins(scope, entry, "/memfd:"))
 			return bare_module(m, scope, entry, true);
 		m->losses.elf_unreadable++;
@@ -179,25 +178,18 @@ static struct module *file_module(struct modules *m, const struct module_scope *
 	}
 	if (m->files->reading)
 		m->files->reading(m->files->ctx, entry->dev, entry->inode);
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		close(fd);
-		m->losses.elf_unreadable++;
-		return bare_module(m, scope, entry, false);
-	}
 	/* Code that no ELF holds (a JIT's memfd) is no loss. */
-	if (!elf_start(scope->maps, entry, fd, &start)) {
-		close(fd);
+	if (!elf_start(scope->maps, entry, file.fd, &start)) {
+		close(file.fd);
 		return bare_module(m, scope, entry, true);
 	}
-	key = (struct module_key){st.st_dev, st.st_ino, start, (uint64_t)st.st_size,
-				  (uint64_t)st.st_mtim.tv_sec * 1000000000ull +
-					  (uint64_t)st.st_mtim.tv_nsec};
+	key = (struct module_key){file.device, file.inode, start, file.size_bytes, file.mtime_ns};
 	module = module_find(m, &key);
 	if (module) {
-		close(fd);
+		close(file.fd);
 		return module;
 	}
-	if (elf_file_open(&elf, fd, key.start)) {
+	if (elf_file_open(&elf, file.fd, key.start)) {
 		m->losses.elf_malformed++;
 		return bare_module(m, scope, entry, false);
 	}

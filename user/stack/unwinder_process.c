@@ -1,17 +1,220 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "prober/warden.h"
-
+/* The unwinder: a process without any right that gets captures and files, and gives back traces. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include "prober/warden.h"
+#include "stack/elf_file.h"
+#include "stack/files_remote.h"
+#include "stack/sandbox.h"
+#include "stack/unwinder_wire.h"
 #include "util/channel.h"
+#include "util/clock.h"
+
+/* Of one job: then the process ends by SIGPROF. */
+#define JOB_CPU_S 1
+/* A process that has used so much ends between two jobs, before its hard limit meets it in one. */
+#define LIFE_CPU_NS (SANDBOX_CPU_S / 2 * NSEC_PER_SEC)
+
+struct unwinder_process {
+	struct files_remote remote;
+	struct stack_files files;
+	struct stack_unwinder *unwinder;
+	struct stack_trace trace;
+	struct stack_capture capture;
+	uint64_t names_left_out;
+	uint8_t answer[WIRE_MAX_BYTES] __attribute__((aligned(8)));
+};
+
+static void limit_cpu(time_t seconds)
+{
+	struct itimerval timer = {.it_value = {.tv_sec = seconds}};
+
+	setitimer(ITIMER_PROF, &timer, NULL);
+}
+
+static void send_or_end(struct unwinder_process *p, void *message, size_t length)
+{
+	struct iovec part = {message, length};
+
+	if (channel_send(p->remote.socket, &part, 1, NULL, 0))
+		_exit(1);
+}
+
+static struct wire_losses losses_of(const struct unwinder_process *p)
+{
+	struct stack_unwind_losses losses;
+
+	stack_unwinder_losses(p->unwinder, &losses);
+	return (struct wire_losses){.elf_unreadable = losses.elf_unreadable,
+				    .elf_malformed = losses.elf_malformed,
+				    .elf_tables_bad = losses.elf_tables_bad,
+				    .symbols_dropped = losses.symbols_dropped,
+				    .names_dropped = losses.names_dropped + p->names_left_out,
+				    .modules_full = losses.modules_full};
+}
+
+/* The stack's bytes from the descriptor that came with the capture. */
+static int take_stack(struct stack_capture *capture, int fd, uint64_t bytes)
+{
+	capture->stack_bytes = 0;
+	if (bytes > capture->stack_room) {
+		uint8_t *more = realloc(capture->stack, bytes);
+
+		if (!more)
+			return -ENOMEM;
+		capture->stack = more;
+		capture->stack_room = bytes;
+	}
+	while (capture->stack_bytes < bytes) {
+		ssize_t n = pread(fd, capture->stack + capture->stack_bytes,
+				  bytes - capture->stack_bytes, (off_t)capture->stack_bytes);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return -EIO;
+		capture->stack_bytes += (size_t)n;
+	}
+	return 0;
+}
+
+static void unwind(struct unwinder_process *p, const struct wire_unwind *wire, int fd)
+{
+	struct stack_capture *capture = &p->capture;
+	struct unwound *unwound = NULL;
+	struct wire_losses losses;
+	uint64_t before;
+	int err = take_stack(capture, fd, wire->stack_bytes);
+
+	capture->thread = (struct stack_thread){
+		.pid = wire->pid, .pidfd = -1, .start_boot_ns = wire->start_ticks * 10000000};
+	capture->registers = (struct stack_registers){.arch = (enum stack_arch)wire->arch,
+						      .valid = wire->valid,
+						      .syscall_nr = wire->syscall_nr};
+	memcpy(capture->registers.value, wire->value, sizeof(wire->value));
+	capture->stack_base = wire->stack_base;
+	err = err ?: stack_unwind(p->unwinder, capture, &p->trace);
+	if (!err && !(unwound = stack_unwound(p->unwinder, &p->trace)))
+		err = -ENOMEM;
+	losses = losses_of(p);
+	before = losses.names_dropped;
+	send_or_end(p, p->answer,
+		    wire_put_trace(p->answer, wire->header.job, err, unwound, &losses));
+	p->names_left_out += losses.names_dropped - before;
+	free(unwound);
+}
+
+static int find_places(struct unwinder_process *p, uint64_t elf_start, int fd,
+		       struct wait_places *places)
+{
+	struct elf_file elf;
+	struct stat st;
+	int err;
+
+	err = fstat(fd, &st) ? -errno : files_remote_may_read(&p->remote, st.st_dev, st.st_ino);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	p->files.reading(p->files.ctx, st.st_dev, st.st_ino);
+	err = elf_file_open(&elf, fd, elf_start);
+	if (err)
+		return err;
+	err = wait_places_find(&elf, places);
+	elf_file_close(&elf);
+	return err;
+}
+
+static void find_waits(struct unwinder_process *p, const struct wire_waits *wire, int fd)
+{
+	struct wire_places answer = {.header = {WIRE_PLACES, sizeof(answer), wire->header.job}};
+
+	answer.error = find_places(p, wire->elf_start, fd, &answer.places);
+	send_or_end(p, &answer, sizeof(answer));
+}
+
+static void prime(struct unwinder_process *p, const struct wire_prime *wire)
+{
+	struct wire_primed answer = {.header = {WIRE_PRIMED, sizeof(answer), wire->header.job}};
+
+	stack_unwinder_prime(p->unwinder, &(struct stack_process){wire->pid, wire->start_ticks});
+	answer.losses = losses_of(p);
+	send_or_end(p, &answer, sizeof(answer));
+}
+
+union question {
+	struct wire_header header;
+	struct wire_unwind unwind;
+	struct wire_waits waits;
+	struct wire_prime prime;
+};
+
+/* fd: the descriptor that came with it, or -1; taken over. 0 or -EBADMSG. */
+static int serve(struct unwinder_process *p, const union question *question, size_t length, int fd)
+{
+	struct wire_unwind wire;
+
+	if (length < sizeof(question->header) || question->header.bytes != length)
+		return -EBADMSG;
+	files_remote_begin(&p->remote, question->header.job);
+	if (question->header.type == WIRE_UNWIND) {
+		if (wire_take_unwind(question, length, fd >= 0, &wire))
+			return -EBADMSG;
+		unwind(p, &wire, fd);
+		if (fd >= 0)
+			close(fd);
+		return 0;
+	}
+	if (question->header.type == WIRE_WAITS && length == sizeof(question->waits) && fd >= 0) {
+		find_waits(p, &question->waits, fd);
+		return 0;
+	}
+	if (question->header.type == WIRE_PRIME && length == sizeof(question->prime) && fd < 0) {
+		prime(p, &question->prime);
+		return 0;
+	}
+	return -EBADMSG;
+}
 
 void unwinder_main(int socket)
 {
-	char byte;
+	struct unwinder_process *p;
+	union question question;
+	int fds[CHANNEL_FDS];
+	size_t count;
+	ssize_t n;
 
 	helper_begin(HELPER_UNWINDER, &socket);
-	do
-		channel_wait(socket, UINT64_MAX / 2);
-	while (channel_receive(socket, &byte, 1, NULL, NULL));
-	_exit(0);
+	/* The recorder reads the end of the socket. */
+	if (sandbox_enter())
+		_exit(1);
+	p = calloc(1, sizeof(*p));
+	if (!p || stack_trace_init(&p->trace))
+		_exit(1);
+	p->remote.socket = socket;
+	p->files = files_remote(&p->remote);
+	p->unwinder = stack_unwinder_new(&(struct stack_unwind_config){.files = &p->files});
+	if (!p->unwinder)
+		_exit(1);
+	for (;;) {
+		channel_wait(socket, UINT64_MAX / 4);
+		n = channel_receive(socket, &question, sizeof(question), fds, &count);
+		if (n == -EAGAIN)
+			continue;
+		if (n <= 0 || count > 1)
+			break;
+		limit_cpu(JOB_CPU_S);
+		if (serve(p, &question, (size_t)n, count ? fds[0] : -1))
+			break;
+		limit_cpu(0);
+		if (clock_now_ns(CLOCK_PROCESS_CPUTIME_ID) > LIFE_CPU_NS)
+			break;
+	}
+	_exit(n == 0 ? 0 : 1);
 }

@@ -182,7 +182,7 @@ size_t wire_put_trace(void *to, uint64_t job, int error, const struct unwound *t
 	texts.to = (char *)(frames + head.frame_count);
 	for (uint32_t i = 0; i < head.frame_count; i++) {
 		const struct unwound_frame *from = &trace->frames[i];
-		uint32_t same = 0;
+		uint32_t same = i && from->module == trace->frames[i - 1].module ? i - 1 : 0;
 
 		frames[i] = (struct wire_frame){.pc = from->pc,
 						.offset = from->offset,

@@ -24,7 +24,7 @@ enum wire_type {
 
 enum wire_need_kind {
 	NEED_MAPS = 1,      /* descriptor, value = its length */
-	NEED_FILE = 2,      /* of a mapping: descriptor */
+	NEED_FILE = 2,      /* of a mapping: descriptor, struct wire_file */
 	NEED_JIT_NAMES = 3, /* descriptor, value = its length */
 	NEED_MEMORY = 4,    /* bytes */
 	NEED_LEAVE = 5,     /* may the file (dev, inode) of WIRE_WAITS be read? value 0: yes */
@@ -77,6 +77,10 @@ struct wire_need {
 	uint32_t length; /* NEED_MEMORY: from start */
 	uint32_t reserved;
 	char path[WIRE_PATH];
+};
+
+struct wire_file {
+	uint64_t device, inode, size_bytes, mtime_ns;
 };
 
 struct wire_reading {

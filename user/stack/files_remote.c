@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "stack/files_remote.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/channel.h"
+
+#define MAPS_MAX_BYTES (64u << 20)
+
+static void send_or_end(struct files_remote *remote, void *message, size_t length)
+{
+	struct iovec part = {message, length};
+
+	if (channel_send(remote->socket, &part, 1, NULL, 0))
+		_exit(1);
+}
+
+/* Ask and wait. The answer's value; *fd (where not NULL) is its descriptor or -1, and *length the
+ * number of the bytes behind the header. */
+static int64_t ask(struct files_remote *remote, struct wire_need *need, int *fd, size_t *length)
+{
+	struct wire_answer answer;
+	int fds[CHANNEL_FDS];
+	size_t count;
+	ssize_t n;
+
+	need->header = (struct wire_header){WIRE_NEED, sizeof(*need), remote->job};
+	need->number = ++remote->number;
+	send_or_end(remote, need, sizeof(*need));
+	do {
+		channel_wait(remote->socket, UINT64_MAX / 4);
+		n = channel_receive(remote->socket, remote->bytes, sizeof(remote->bytes), fds,
+				    &count);
+	} while (n == -EAGAIN);
+	if (n < (ssize_t)sizeof(answer))
+		_exit(n ? 1 : 0);
+	memcpy(&answer, remote->bytes, sizeof(answer));
+	if (answer.header.type != WIRE_ANSWER || answer.header.bytes != n ||
+	    answer.header.job != remote->job || answer.number != need->number ||
+	    answer.length != (uint64_t)n - sizeof(answer) || count > 1)
+		_exit(1);
+	if (fd)
+		*fd = count ? fds[0] : -1;
+	else if (count)
+		close(fds[0]);
+	*length = (size_t)answer.length;
+	return answer.value;
+}
+
+/* A need that is answered with a descriptor. */
+static int ask_fd(struct files_remote *remote, struct wire_need *need, int *fd, int64_t *value,
+		  size_t *length)
+{
+	*value = ask(remote, need, fd, length);
+	if (*value >= 0 && *fd >= 0)
+		return 0;
+	if (*fd >= 0)
+		close(*fd);
+	return *value < 0 ? (int)*value : -EIO;
+}
+
+static int open_mapping(void *ctx, const struct stack_process *process,
+			const struct stack_mapping *mapping, struct stack_file *file)
+{
+	struct files_remote *remote = ctx;
+	struct wire_need need = {.kind = NEED_FILE,
+				 .start = mapping->start,
+				 .end = mapping->end,
+				 .offset = mapping->offset,
+				 .inode = mapping->inode,
+				 .dev = mapping->dev};
+	size_t len = mapping->path_len < WIRE_PATH - 1 ? mapping->path_len : WIRE_PATH - 1, length;
+	struct wire_file known;
+	int64_t value;
+	int fd, err;
+
+	memcpy(need.path, mapping->path, len);
+	err = ask_fd(remote, &need, &fd, &value, &length);
+	if (err)
+		return err;
+	if (length != sizeof(known)) {
+		close(fd);
+		return -EIO;
+	}
+	memcpy(&known, remote->bytes + sizeof(struct wire_answer), sizeof(known));
+	*file = (struct stack_file){fd, known.device, known.inode, known.size_bytes,
+				    known.mtime_ns};
+	return 0;
+}
+
+static int open_jit_names(void *ctx, const struct stack_process *process)
+{
+	struct wire_need need = {.kind = NEED_JIT_NAMES};
+	int64_t value;
+	size_t length;
+	int fd, err;
+
+	err = ask_fd(ctx, &need, &fd, &value, &length);
+	return err ? err : fd;
+}
+
+static int read_maps(void *ctx, const struct stack_process *process, bool fresh, char **text,
+		     size_t *length)
+{
+	struct wire_need need = {.kind = NEED_MAPS, .fresh = fresh};
+	size_t done = 0, ignored;
+	int64_t value;
+	char *to;
+	int fd, err;
+
+	err = ask_fd(ctx, &need, &fd, &value, &ignored);
+	if (err)
+		return err;
+	err = (uint64_t)value > MAPS_MAX_BYTES ? -EFBIG : 0;
+	to = err ? NULL : malloc(value ? (size_t)value : 1);
+	if (!err && !to)
+		err = -ENOMEM;
+	while (!err && done < (uint64_t)value) {
+		ssize_t n = pread(fd, to + done, (size_t)value - done, (off_t)done);
+
+		if (n > 0)
+			done += (size_t)n;
+		else if (n == 0)
+			err = -EIO;
+		else if (errno != EINTR)
+			err = -errno;
+	}
+	close(fd);
+	if (err) {
+		free(to);
+		return err;
+	}
+	*text = to;
+	*length = done;
+	return 0;
+}
+
+static ssize_t read_memory(void *ctx, const struct stack_process *process, uint64_t address,
+			   void *to, size_t length)
+{
+	struct files_remote *remote = ctx;
+	struct wire_need need = {.kind = NEED_MEMORY, .start = address};
+	int64_t value;
+	size_t got;
+
+	need.length = length < WIRE_MEMORY_BYTES ? (uint32_t)length : WIRE_MEMORY_BYTES;
+	value = ask(remote, &need, NULL, &got);
+	if (value < 0)
+		return (ssize_t)value;
+	if (got > need.length)
+		_exit(1);
+	memcpy(to, remote->bytes + sizeof(struct wire_answer), got);
+	return (ssize_t)got;
+}
+
+static void tell_reading(void *ctx, uint64_t dev, uint64_t inode)
+{
+	struct files_remote *remote = ctx;
+	struct wire_reading reading = {{WIRE_READING, sizeof(reading), remote->job}, dev, inode};
+
+	if (dev == remote->reading_dev && inode == remote->reading_inode)
+		return;
+	remote->reading_dev = dev;
+	remote->reading_inode = inode;
+	send_or_end(remote, &reading, sizeof(reading));
+}
+
+int files_remote_may_read(struct files_remote *remote, uint64_t dev, uint64_t inode)
+{
+	struct wire_need need = {.kind = NEED_LEAVE, .inode = inode, .dev = dev};
+	size_t length;
+	int64_t value = ask(remote, &need, NULL, &length);
+
+	return value < 0 ? (int)value : 0;
+}
+
+void files_remote_begin(struct files_remote *remote, uint64_t job)
+{
+	remote->job = job;
+	remote->reading_dev = remote->reading_inode = 0;
+}
+
+struct stack_files files_remote(struct files_remote *remote)
+{
+	return (struct stack_files){.open = open_mapping,
+				    .open_jit_names = open_jit_names,
+				    .maps = read_maps,
+				    .memory = read_memory,
+				    .reading = tell_reading,
+				    .ctx = remote};
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A struct stack_files for the unwinder process: it asks the recorder over its socket and waits.
+ * When the recorder is gone, or says what makes no sense, the process ends. */
+#pragma once
+#include "jankscope/stack.h"
+#include "stack/unwinder_wire.h"
+
+struct files_remote {
+	int socket;
+	uint64_t job; /* at work; the recorder knows its process */
+	uint64_t number;
+	uint64_t reading_dev, reading_inode; /* said last */
+	uint8_t bytes[sizeof(struct wire_answer) + WIRE_MEMORY_BYTES];
+};
+
+/* remote is borrowed. */
+struct stack_files files_remote(struct files_remote *remote);
+/* A new job begins. */
+void files_remote_begin(struct files_remote *remote, uint64_t job);
+/* Whether a file may be read: not one that the unwinder hung on before. 0 or -errno. */
+int files_remote_may_read(struct files_remote *remote, uint64_t dev, uint64_t inode);

@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "stack/unwinder.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/loop.h"
+#include "stack/unwinder_jobs.h"
+#include "util/channel.h"
+#include "util/clock.h"
+
+#define JOB_NS       NSEC_PER_SEC       /* the process's own time for a job */
+#define JOB_TOTAL_NS (5 * NSEC_PER_SEC) /* with the time that it waits for the pool */
+#define HELLO_NS     (5 * NSEC_PER_SEC)
+#define RETRY_NS     (10 * NSEC_PER_MSEC)
+#define RETRY_MAX_NS NSEC_PER_SEC
+#define AT_ONCE_NS   1
+
+static int on_pump(void *ctx, uint32_t events);
+static int on_timer(void *ctx, uint32_t events);
+static int on_socket(void *ctx, uint32_t events);
+
+struct unwinder *unwinder_new(struct warden *warden, struct prober_pool *pool, struct loop *loop)
+{
+	struct unwinder *u = calloc(1, sizeof(*u));
+	int err;
+
+	if (!u)
+		return NULL;
+	u->warden = warden;
+	u->pool = pool;
+	u->loop = loop;
+	u->helper = (struct helper){.kind = HELPER_UNWINDER, .socket = -1, .pidfd = -1};
+	u->last = &u->first;
+	u->retry_ns = RETRY_NS;
+	u->pump = -1;
+	u->timer = err = loop_add_timer(loop, 0, 0, on_timer, u);
+	if (err >= 0)
+		u->pump = err = loop_add_timer(loop, 0, 0, on_pump, u);
+	if (err >= 0)
+		return u;
+	unwinder_free(u);
+	errno = -err;
+	return NULL;
+}
+
+static void free_job(struct unwinder *u, struct job *job)
+{
+	if (job->capture) {
+		u->waiting_bytes -= job->capture->stack_room;
+		stack_capture_free(job->capture);
+	}
+	if (job->fd >= 0)
+		close(job->fd);
+	free(job);
+}
+
+static void drop_process(struct unwinder *u, bool hung)
+{
+	unwinder_forget_need(u);
+	if (u->helper.socket >= 0)
+		loop_remove_fd(u->loop, u->helper.socket);
+	warden_drop(u->warden, &u->helper, hung);
+	u->helper.kind = HELPER_UNWINDER;
+	u->seen = (struct wire_losses){0};
+	loop_set_timer(u->timer, 0, 0);
+}
+
+void unwinder_free(struct unwinder *u)
+{
+	struct job *job;
+
+	if (!u)
+		return;
+	if (u->helper.socket >= 0)
+		drop_process(u, u->current);
+	unwinder_free_kept(u);
+	while ((job = u->first)) {
+		u->first = job->next;
+		free_job(u, job);
+	}
+	if (u->timer >= 0)
+		loop_remove_timer(u->loop, u->timer);
+	if (u->pump >= 0)
+		loop_remove_timer(u->loop, u->pump);
+	free(u);
+}
+
+/* ---- the queue ---- */
+
+static void pump_after(struct unwinder *u, uint64_t ns)
+{
+	loop_set_timer(u->pump, ns ? ns : AT_ONCE_NS, 0);
+}
+
+void unwinder_append(struct unwinder *u, struct job *job)
+{
+	*u->last = job;
+	u->last = &job->next;
+	if (!u->current)
+		pump_after(u, 0);
+}
+
+/* Behind the job that is at work, before all others. */
+static void prepend(struct unwinder *u, struct job *job)
+{
+	struct job **link = u->current ? &u->first->next : &u->first;
+
+	job->next = *link;
+	*link = job;
+	if (!job->next)
+		u->last = &job->next;
+	if (!u->current)
+		pump_after(u, 0);
+}
+
+static struct job *take_first(struct unwinder *u)
+{
+	struct job *job = u->first;
+
+	u->first = job->next;
+	if (!u->first)
+		u->last = &u->first;
+	u->current = NULL;
+	return job;
+}
+
+int unwinder_push(struct unwinder *u, struct stack_capture *capture, unwound_fn done, void *ctx)
+{
+	struct job *job;
+
+	if (u->waiting_bytes + capture->stack_room > UNWINDER_WAITING_BYTES) {
+		u->not_unwound++;
+		stack_capture_free(capture);
+		return -EBUSY;
+	}
+	job = malloc(sizeof(*job));
+	if (!job) {
+		u->no_memory++;
+		stack_capture_free(capture);
+		return -ENOMEM;
+	}
+	*job = (struct job){
+		.type = WIRE_UNWIND,
+		.process = {capture->thread.pid, capture->thread.start_boot_ns / 10000000},
+		.ctx = ctx,
+		.capture = capture,
+		.unwound = done,
+		.fd = -1};
+	u->waiting_bytes += capture->stack_room;
+	unwinder_append(u, job);
+	return 0;
+}
+
+int unwinder_find_waits(struct unwinder *u, int fd, uint64_t elf_start, wait_places_fn done,
+			void *ctx)
+{
+	struct job *job = malloc(sizeof(*job));
+
+	if (!job) {
+		close(fd);
+		return -ENOMEM;
+	}
+	*job = (struct job){
+		.type = WIRE_WAITS, .ctx = ctx, .fd = fd, .elf_start = elf_start, .places = done};
+	prepend(u, job);
+	return 0;
+}
+
+void unwinder_cancel(struct unwinder *u, void *ctx)
+{
+	struct job **link = &u->first;
+
+	while (*link) {
+		struct job *job = *link;
+
+		if (job->ctx != ctx || job->type == WIRE_PRIME) {
+			link = &job->next;
+			continue;
+		}
+		job->unwound = NULL;
+		job->places = NULL;
+		if (job == u->current) {
+			link = &job->next;
+			continue;
+		}
+		*link = job->next;
+		free_job(u, job);
+	}
+	u->last = link;
+}
+
+bool unwinder_idle(const struct unwinder *u)
+{
+	for (const struct job *job = u->first; job; job = job->next)
+		if (job->type != WIRE_PRIME)
+			return false;
+	return true;
+}
+
+/* ---- the end of a job ---- */
+
+/* Take it from the queue and tell its owner. trace is taken over. */
+static void finish_unwind(struct unwinder *u, struct unwound *trace)
+{
+	struct job *job = take_first(u);
+	unwound_fn done = job->unwound;
+	void *ctx = job->ctx;
+
+	free_job(u, job);
+	if (done)
+		done(ctx, trace);
+	else
+		free(trace);
+}
+
+static void finish_waits(struct unwinder *u, int err, const struct wait_places *places)
+{
+	struct job *job = take_first(u);
+	wait_places_fn done = job->places;
+	void *ctx = job->ctx;
+
+	free_job(u, job);
+	if (done)
+		done(ctx, err, err ? NULL : places);
+}
+
+static void give_up(struct unwinder *u, bool hung)
+{
+	switch (u->current->type) {
+	case WIRE_UNWIND:
+		if (hung)
+			u->late++;
+		else
+			u->died++;
+		finish_unwind(u, NULL);
+		break;
+	case WIRE_WAITS:
+		finish_waits(u, hung ? -ETIMEDOUT : -EPIPE, NULL);
+		break;
+	default:
+		free_job(u, take_first(u));
+	}
+}
+
+/* The file that the process hung on, or died of twice, is not read again. */
+static void refuse_file(struct unwinder *u)
+{
+	if (!u->reading_inode || unwinder_is_refused(u, u->reading_dev, u->reading_inode))
+		return;
+	if (u->refused_count < REFUSED) {
+		u->refused[u->refused_count].dev = u->reading_dev;
+		u->refused[u->refused_count++].inode = u->reading_inode;
+	}
+}
+
+/* kill: it is still there. late: the job is not tried again, because its time is over. */
+static void lose_process(struct unwinder *u, bool kill, bool late)
+{
+	struct job *job = u->current;
+
+	drop_process(u, kill);
+	u->replaced++;
+	u->not_before_ns = clock_now_ns(CLOCK_MONOTONIC) + u->retry_ns;
+	u->retry_ns = u->retry_ns * 2 < RETRY_MAX_NS ? u->retry_ns * 2 : RETRY_MAX_NS;
+	if (job && (late || ++job->deaths > 1)) {
+		refuse_file(u);
+		give_up(u, late);
+	}
+	u->current = NULL;
+	if (u->first)
+		pump_after(u, 0);
+}
+
+void unwinder_lose_process(struct unwinder *u)
+{
+	lose_process(u, true, true);
+}
+
+/* An answer that makes no sense. The job is not tried again: what made the process lie would do so
+ * the next time. */
+static void malformed(struct unwinder *u)
+{
+	u->malformed++;
+	if (u->current)
+		u->current->deaths++;
+	lose_process(u, true, false);
+}
+
+/* ---- the process ---- */
+
+void unwinder_resume(struct unwinder *u)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), left_ns = u->left_ns;
+
+	u->resumed_ns = now_ns;
+	if (u->given_up_ns < now_ns + left_ns)
+		left_ns = u->given_up_ns > now_ns ? u->given_up_ns - now_ns : AT_ONCE_NS;
+	loop_set_timer(u->timer, left_ns, 0);
+}
+
+/* It waits for us now; what it used is gone. */
+static void pause_process(struct unwinder *u)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), used_ns = now_ns - u->resumed_ns;
+
+	u->left_ns = used_ns < u->left_ns ? u->left_ns - used_ns : AT_ONCE_NS;
+	loop_set_timer(u->timer, u->given_up_ns > now_ns ? u->given_up_ns - now_ns : AT_ONCE_NS, 0);
+}
+
+static int on_timer(void *ctx, uint32_t events)
+{
+	struct unwinder *u = ctx;
+
+	if (u->helper.socket >= 0)
+		lose_process(u, true, true);
+	return 0;
+}
+
+static int start_process(struct unwinder *u)
+{
+	int err = warden_spawn(u->warden, HELPER_UNWINDER, &u->helper);
+
+	if (err)
+		return err;
+	err = loop_add_fd(u->loop, u->helper.socket, EPOLLIN, on_socket, u);
+	if (err) {
+		warden_drop(u->warden, &u->helper, true);
+		return err;
+	}
+	loop_set_timer(u->timer, HELLO_NS, 0);
+	return 0;
+}
+
+static int memory_file(const void *bytes, size_t length)
+{
+	int fd = (int)syscall(SYS_memfd_create, "jankscope-stack", MFD_CLOEXEC);
+
+	for (size_t done = 0; fd >= 0 && done < length;) {
+		ssize_t n = write(fd, (const char *)bytes + done, length - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			close(fd);
+			return -ENOMEM;
+		}
+		done += (size_t)n;
+	}
+	return fd < 0 ? -errno : fd;
+}
+
+static int send_capture(struct unwinder *u, const struct job *job)
+{
+	const struct stack_capture *capture = job->capture;
+	struct wire_unwind wire = {.header = {WIRE_UNWIND, sizeof(wire), u->number},
+				   .pid = job->process.pid,
+				   .start_ticks = job->process.start_ticks,
+				   .arch = capture->registers.arch,
+				   .valid = capture->registers.valid,
+				   .syscall_nr = capture->registers.syscall_nr,
+				   .stack_base = capture->stack_base,
+				   .stack_bytes = capture->stack_bytes};
+	struct iovec part = {&wire, sizeof(wire)};
+	int fd = -1, err;
+
+	memcpy(wire.value, capture->registers.value, sizeof(wire.value));
+	if (capture->stack_bytes) {
+		fd = memory_file(capture->stack, capture->stack_bytes);
+		if (fd < 0)
+			return fd;
+	}
+	err = channel_send(u->helper.socket, &part, 1, &fd, fd >= 0);
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+static int send_job(struct unwinder *u, const struct job *job)
+{
+	struct wire_waits waits = {.header = {WIRE_WAITS, sizeof(waits), u->number},
+				   .elf_start = job->elf_start};
+	struct wire_prime prime = {.header = {WIRE_PRIME, sizeof(prime), u->number},
+				   .pid = job->process.pid,
+				   .start_ticks = job->process.start_ticks};
+	struct iovec part = {&waits, sizeof(waits)};
+
+	if (job->type == WIRE_UNWIND)
+		return send_capture(u, job);
+	if (job->type == WIRE_WAITS)
+		return channel_send(u->helper.socket, &part, 1, &job->fd, 1);
+	part = (struct iovec){&prime, sizeof(prime)};
+	return channel_send(u->helper.socket, &part, 1, NULL, 0);
+}
+
+/* Frames of the kernel need no unwinder. */
+static void finish_kernel(struct unwinder *u)
+{
+	struct unwound *trace = unwound_from_kernel(u->first->capture);
+
+	u->no_memory += !trace;
+	finish_unwind(u, trace);
+}
+
+static int on_pump(void *ctx, uint32_t events)
+{
+	struct unwinder *u = ctx;
+	uint64_t now_ns;
+	int err;
+
+	while (!u->current && u->first && u->first->capture && !u->first->capture->registers.valid)
+		finish_kernel(u);
+	if (u->current || !u->first)
+		return 0;
+	now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	if (u->helper.socket < 0) {
+		if (now_ns < u->not_before_ns) {
+			pump_after(u, u->not_before_ns - now_ns);
+			return 0;
+		}
+		if (start_process(u)) {
+			u->not_before_ns = now_ns + u->retry_ns;
+			pump_after(u, u->retry_ns);
+			return 0;
+		}
+	}
+	/* Its hello comes first: the time of the job is the process's own. */
+	if (!u->helper.pid)
+		return 0;
+	u->current = u->first;
+	u->number++;
+	u->reading_dev = u->reading_inode = 0;
+	u->left_ns = JOB_NS;
+	u->given_up_ns = now_ns + JOB_TOTAL_NS;
+	err = send_job(u, u->current);
+	if (err == -ENOMEM || err == -EMFILE || err == -ENFILE) {
+		u->no_memory++;
+		finish_unwind(u, NULL);
+		if (u->first)
+			pump_after(u, 0);
+	} else if (err) {
+		lose_process(u, true, true);
+	} else {
+		unwinder_resume(u);
+	}
+	return 0;
+}
+
+/* ---- what it says ---- */
+
+/* Totals of the process since it began only grow. */
+static int take_losses(struct unwinder *u, const struct wire_losses *now)
+{
+	const uint64_t *from = (const uint64_t *)now;
+	uint64_t *seen = (uint64_t *)&u->seen, *total = (uint64_t *)&u->losses;
+
+	for (size_t i = 0; i < sizeof(*now) / sizeof(*from); i++)
+		if (from[i] < seen[i] || from[i] > UINT32_MAX)
+			return -EBADMSG;
+	for (size_t i = 0; i < sizeof(*now) / sizeof(*from); i++) {
+		total[i] += from[i] - seen[i];
+		seen[i] = from[i];
+	}
+	return 0;
+}
+
+static void job_done(struct unwinder *u)
+{
+	loop_set_timer(u->timer, 0, 0);
+	u->retry_ns = RETRY_NS;
+	pump_after(u, 0);
+}
+
+static int take_trace(struct unwinder *u, size_t length)
+{
+	struct wire_losses losses;
+	struct unwound *trace;
+	int err = wire_take_trace(u->message, length, &trace, &losses);
+
+	err = err == -ENOMEM ? 0 : err;
+	if (!err)
+		err = take_losses(u, &losses);
+	if (err) {
+		free(trace);
+		return err;
+	}
+	u->no_memory += !trace;
+	job_done(u);
+	finish_unwind(u, trace);
+	return 0;
+}
+
+static int take_places(struct unwinder *u, size_t length)
+{
+	struct wait_places places;
+	int error, err = wire_take_places(u->message, length, &error, &places);
+
+	if (err)
+		return err;
+	job_done(u);
+	finish_waits(u, error, &places);
+	return 0;
+}
+
+static int take_primed(struct unwinder *u, size_t length)
+{
+	struct wire_primed primed;
+	int err;
+
+	if (length != sizeof(primed))
+		return -EBADMSG;
+	memcpy(&primed, u->message, sizeof(primed));
+	err = take_losses(u, &primed.losses);
+	if (err)
+		return err;
+	job_done(u);
+	free_job(u, take_first(u));
+	return 0;
+}
+
+static int take_need(struct unwinder *u, size_t length)
+{
+	struct wire_need need;
+	int err = wire_take_need(u->message, length, &need);
+
+	if (err)
+		return err;
+	pause_process(u);
+	err = unwinder_needs(u, &need);
+	if (!err && !u->need.kind)
+		unwinder_resume(u);
+	return err;
+}
+
+static int take_reading(struct unwinder *u, size_t length)
+{
+	struct wire_reading reading;
+
+	if (length != sizeof(reading))
+		return -EBADMSG;
+	memcpy(&reading, u->message, sizeof(reading));
+	u->reading_dev = reading.dev;
+	u->reading_inode = reading.inode;
+	return 0;
+}
+
+/* One message of a job. 0 or -errno: the process is not to be trusted. */
+static int take_message(struct unwinder *u, size_t length)
+{
+	struct wire_header header;
+
+	if (length < sizeof(header) || !u->current)
+		return -EBADMSG;
+	memcpy(&header, u->message, sizeof(header));
+	/* While it waits for an answer it has nothing to say. */
+	if (header.bytes != length || header.job != u->number || u->need.kind)
+		return -EBADMSG;
+	if (header.type == WIRE_TRACE && u->current->type == WIRE_UNWIND)
+		return take_trace(u, length);
+	if (header.type == WIRE_PLACES && u->current->type == WIRE_WAITS)
+		return take_places(u, length);
+	if (header.type == WIRE_PRIMED && u->current->type == WIRE_PRIME)
+		return take_primed(u, length);
+	if (header.type == WIRE_NEED)
+		return take_need(u, length);
+	if (header.type == WIRE_READING)
+		return take_reading(u, length);
+	return -EBADMSG;
+}
+
+static int on_socket(void *ctx, uint32_t events)
+{
+	struct unwinder *u = ctx;
+	int fds[CHANNEL_FDS];
+	size_t count;
+	ssize_t n;
+
+	/* One message a call, so that a process that talks without end holds up nobody. */
+	n = channel_receive(u->helper.socket, u->message, sizeof(u->message), fds, &count);
+	if (n == -EAGAIN)
+		return 0;
+	if (n == 0) {
+		lose_process(u, false, false);
+		return 0;
+	}
+	if (n > 0 && !u->helper.pid &&
+	    helper_take_hello(&u->helper, u->message, (size_t)n, fds, count)) {
+		loop_set_timer(u->timer, 0, 0);
+		pump_after(u, 0);
+		return 0;
+	}
+	while (count)
+		close(fds[--count]);
+	if (n < 0 || take_message(u, (size_t)n))
+		malformed(u);
+	return 0;
+}
+
+int unwinder_counters(const struct unwinder *u, struct counter_list *lost,
+		      struct counter_list *repaired)
+{
+	const struct {
+		const char *name;
+		uint64_t value;
+	} losses[] = {
+		{"stacks_lost_unwinder_died", u->died},
+		{"stacks_lost_unwinder_late", u->late},
+		{"stacks_not_unwound", u->not_unwound},
+		{"stacks_no_memory", u->no_memory},
+		{"elf_refused", u->elf_refused},
+		{"elf_unreadable", u->losses.elf_unreadable},
+		{"elf_malformed", u->losses.elf_malformed},
+		{"elf_tables_bad", u->losses.elf_tables_bad},
+		{"symbols_dropped", u->losses.symbols_dropped},
+		{"symbol_names_dropped", u->losses.names_dropped},
+		{"modules_full", u->losses.modules_full},
+	};
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(losses) / sizeof(*losses) && !err; i++)
+		err = counter_list_add(lost, losses[i].name, losses[i].value);
+	err = err ?: counter_list_add(repaired, "unwinder_replaced", u->replaced);
+	return err ?: counter_list_add(repaired, "unwinder_malformed", u->malformed);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Inside of the recorder's side of the unwinder: unwinder.c has the jobs and the process,
+ * unwinder_needs.c gets what the process asks for. */
+#pragma once
+#include "prober/pool.h"
+#include "prober/warden.h"
+#include "stack/unwinder.h"
+#include "stack/unwinder_wire.h"
+
+#define KEPT_MAPS     64
+#define KEPT_BYTES    (8u << 20)
+#define REFUSED       256
+#define MESSAGE_BYTES (WIRE_MAX_BYTES > 65536 ? WIRE_MAX_BYTES : 65536)
+
+struct job {
+	struct job *next;
+	enum wire_type type; /* of its question */
+	unsigned deaths;     /* processes that died at it */
+	struct stack_process process;
+	void *ctx;
+	/* WIRE_UNWIND */
+	struct stack_capture *capture;
+	unwound_fn unwound; /* NULL: cancelled */
+	/* WIRE_WAITS */
+	int fd;
+	uint64_t elf_start;
+	wait_places_fn places; /* NULL: cancelled */
+};
+
+struct kept_maps {
+	struct stack_process process; /* pid 0: the slot is free */
+	int fd;
+	uint64_t length, read_ns, used;
+};
+
+/* An asking for maps of unwinder_prime. */
+struct primer {
+	struct primer *next;
+	struct unwinder *unwinder;
+	struct stack_process process;
+	int64_t id;
+};
+
+struct unwinder {
+	struct warden *warden;
+	struct prober_pool *pool;
+	struct loop *loop;
+	struct helper helper; /* socket -1: no process */
+	int timer, pump;      /* deadline of what is under way; start of the next job */
+	uint64_t retry_ns, not_before_ns;
+	/* jobs: the first is at work when current is set */
+	struct job *first, **last;
+	struct job *current;
+	size_t waiting_bytes;
+	uint64_t number;              /* of the job that is at work */
+	uint64_t left_ns, resumed_ns; /* what the process has left for it, since when it runs */
+	uint64_t given_up_ns;         /* when the job is given up, whatever it waits for */
+	uint64_t reading_dev, reading_inode;
+	/* the need under way; need.kind 0: none */
+	struct wire_need need;
+	int64_t probe;
+	struct kept_maps kept[KEPT_MAPS];
+	uint64_t kept_bytes, uses;
+	struct primer *primers;
+	struct {
+		uint64_t dev, inode;
+	} refused[REFUSED];
+	size_t refused_count;
+	/* totals */
+	struct wire_losses seen; /* of this process */
+	struct wire_losses losses;
+	uint64_t died, late, not_unwound, no_memory, elf_refused, replaced, malformed;
+	uint8_t message[MESSAGE_BYTES] __attribute__((aligned(8)));
+};
+
+/* Get what the process needs and send it; an answer that can be given at once is sent during the
+ * call. 0, or -errno: the process must be replaced. */
+int unwinder_needs(struct unwinder *unwinder, const struct wire_need *need);
+/* Forget the need under way. */
+void unwinder_forget_need(struct unwinder *unwinder);
+bool unwinder_is_refused(const struct unwinder *unwinder, uint64_t dev, uint64_t inode);
+void unwinder_free_kept(struct unwinder *unwinder);
+/* The time of the process runs again. */
+void unwinder_resume(struct unwinder *unwinder);
+/* It does not take what it asked for: replace it. */
+void unwinder_lose_process(struct unwinder *unwinder);
+/* Put a job at the end of the queue. */
+void unwinder_append(struct unwinder *unwinder, struct job *job);
