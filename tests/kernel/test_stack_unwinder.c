@@ -10,7 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sched.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +25,7 @@
 #include "core/loop.h"
 #include "prober/pool.h"
 #include "prober/warden.h"
+#include "stack/sandbox.h"
 #include "stack/unwinder.h"
 #include "util/clock.h"
 #include "tap.h"
@@ -185,13 +193,12 @@ static bool send_signal(pid_t pid, int number)
 
 static uint64_t counter(const char *name)
 {
-	struct counter_list lost = {0}, repaired = {0};
+	struct counter_list lost = {0};
 	uint64_t value;
 
-	unwinder_counters(unwinder, &lost, &repaired);
-	value = counter_list_get(&lost, name) + counter_list_get(&repaired, name);
+	unwinder_counters(unwinder, &lost);
+	value = counter_list_get(&lost, name);
 	counter_list_free(&lost);
-	counter_list_free(&repaired);
 	return value;
 }
 
@@ -309,6 +316,173 @@ static void test_rights(void)
 	for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++)
 		ok &= status_says(text, limits[i][0], limits[i][1]);
 	tap_ok(ok, "the unwinder has limits");
+}
+
+static int call_allowed(void)
+{
+	return (int)getpid() > 0 ? 0 : 1;
+}
+
+/* Each runs in a child behind sandbox_enter. */
+static int call_open(void)
+{
+	return open("/proc/self/status", O_RDONLY);
+}
+
+static int call_socket(void)
+{
+	return socket(AF_INET, SOCK_STREAM, 0);
+}
+
+static int call_exec(void)
+{
+	return execl("/bin/true", "true", NULL);
+}
+
+static int call_fork(void)
+{
+	return fork();
+}
+
+static int call_thread(void)
+{
+	return (int)syscall(SYS_clone, CLONE_VM | CLONE_THREAD | CLONE_SIGHAND, 0, 0, 0, 0);
+}
+
+static int call_ptrace(void)
+{
+	return (int)ptrace(PTRACE_SEIZE, getppid(), 0, 0);
+}
+
+static int call_read_memory(void)
+{
+	char byte;
+	struct iovec part = {&byte, 1};
+
+	return (int)process_vm_readv(1, &part, 1, &part, 1, 0);
+}
+
+static int call_write(void)
+{
+	return (int)write(2, "", 0);
+}
+
+static int call_kill(void)
+{
+	return kill(getppid(), 0);
+}
+
+static int call_map_code(void)
+{
+	return mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+	       MAP_FAILED;
+}
+
+static int call_map_file(void)
+{
+	return mmap(NULL, 4096, PROT_READ, MAP_SHARED, 0, 0) == MAP_FAILED;
+}
+
+static char some_page[8192];
+
+static int call_make_code(void)
+{
+	return mprotect((void *)(((uintptr_t)some_page + 4095) & ~4095ull), 4096,
+			PROT_READ | PROT_EXEC);
+}
+
+static int call_setuid(void)
+{
+	return setuid(0);
+}
+
+static int call_bpf(void)
+{
+	return (int)syscall(SYS_bpf, 0, NULL, 0);
+}
+
+static int call_perf(void)
+{
+	return (int)syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0);
+}
+
+static int call_prctl(void)
+{
+	return prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+}
+
+static int call_limit(void)
+{
+	struct rlimit limit = {1, 1};
+
+	return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int call_unlink(void)
+{
+	return unlink("/nonexistent");
+}
+
+static int call_connect(void)
+{
+	return connect(0, NULL, 0);
+}
+
+static int call_stat_name(void)
+{
+	struct stat st;
+
+	return (int)syscall(SYS_newfstatat, AT_FDCWD, "/etc/passwd", &st, 0);
+}
+
+static void test_sandbox(void)
+{
+	static const struct {
+		const char *name;
+		int (*call)(void);
+	} forbidden[] = {{"open", call_open},
+			 {"socket", call_socket},
+			 {"connect", call_connect},
+			 {"execve", call_exec},
+			 {"fork", call_fork},
+			 {"clone", call_thread},
+			 {"ptrace", call_ptrace},
+			 {"process_vm_readv", call_read_memory},
+			 {"write", call_write},
+			 {"kill", call_kill},
+			 {"mmap of code", call_map_code},
+			 {"shared mmap", call_map_file},
+			 {"mprotect to code", call_make_code},
+			 {"setuid", call_setuid},
+			 {"bpf", call_bpf},
+			 {"perf_event_open", call_perf},
+			 {"prctl", call_prctl},
+			 {"prlimit", call_limit},
+			 {"unlink", call_unlink},
+			 {"stat of a name", call_stat_name}};
+	const size_t count = sizeof(forbidden) / sizeof(*forbidden);
+	unsigned killed = 0;
+
+	for (size_t i = 0; i <= count; i++) {
+		pid_t pid = fork();
+		int status = -1;
+
+		if (!pid) {
+			if (sandbox_enter())
+				_exit(99);
+			_exit(i < count ? forbidden[i].call() : call_allowed());
+		}
+		waitpid(pid, &status, 0);
+		if (i == count)
+			tap_ok(WIFEXITED(status) && !WEXITSTATUS(status),
+			       "a call that is allowed goes on behind the sandbox");
+		else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
+			killed++;
+		else
+			tap_note("%s: status %#x", forbidden[i].name, status);
+	}
+	tap_ok(killed == count, "%u of %zu calls that are not allowed end by SIGSYS", killed,
+	       count);
 }
 
 /* ---- its death and its hang ---- */
@@ -483,6 +657,7 @@ int main(void)
 		return 1;
 	test_names();
 	test_rights();
+	test_sandbox();
 	test_waits();
 	test_cancel();
 	test_dead_target();
