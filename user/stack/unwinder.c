@@ -443,7 +443,8 @@ static int on_pump(void *ctx, uint32_t events)
 		if (u->first)
 			pump_after(u, 0);
 	} else if (err) {
-		lose_process(u, true, true);
+		/* -EPIPE: it died meanwhile, and the job is for the next one */
+		lose_process(u, true, err != -EPIPE);
 	} else {
 		unwinder_resume(u);
 	}
