@@ -6,14 +6,18 @@
 
 #define TABLE_STACK_FRAMES 4
 
-/* The innermost function that has a name: what is below it are nameless parts of libraries. */
-static const char *top_function(const struct record_stack *stack)
+/* The innermost function that has a name: what is below it are nameless parts of libraries. One
+ * that was found by a guess ends in '?'. */
+static const char *top_function(const struct record_stack *stack, bool *guess)
 {
+	*guess = false;
 	if (!stack)
 		return NULL;
 	for (size_t i = 0; i < stack->frame_count; i++)
-		if (stack->frames[i].symbol)
+		if (stack->frames[i].symbol && !stack->frames[i].shared) {
+			*guess = stack->frames[i].by != FRAME_BY_CFI;
 			return stack->frames[i].symbol;
+		}
 	return stack->frame_count ? "nameless code" : NULL;
 }
 
@@ -26,8 +30,9 @@ void table_print_block(struct table_sink *table, const struct record *record)
 	const struct record_stack *top = block->top.present && block->top.value < block->stack_count
 						 ? &block->stacks[block->top.value]
 						 : NULL;
-	const char *symbol = top_function(top);
 	struct line line = table_line_at(table, record->t_boot_ns);
+	bool guess;
+	const char *symbol = top_function(top, &guess);
 	char name[256], where[128];
 
 	line_put(&line, "  BLOCK %s %.1f ms%s%s", classes[block->class], table_ms(block->wall_ns),
@@ -41,8 +46,9 @@ void table_print_block(struct table_sink *table, const struct record *record)
 	line_put(&line, "    %s %d:",
 		 text_tail(name, sizeof(name), block->process ? block->process : "-", 26),
 		 block->pid);
-	line_put(&line, " %s%s", symbol ? text_tail(where, sizeof(where), symbol, 40) : "no stack",
-		 block->reason_count ? "," : "");
+	line_put(&line, " %s%s%s",
+		 symbol ? text_tail(where, sizeof(where), symbol, 40) : "no stack",
+		 guess ? "?" : "", block->reason_count ? "," : "");
 	if (block->reason_count)
 		line_put(&line, " %s", block->reasons[0].reason);
 	if (block->owner.present)
@@ -70,9 +76,10 @@ void table_print_addition(struct table_sink *table, const struct record_addition
 			 table_time(table, addition->of_boot_ns, at) + strspn(at, " "));
 	line_put(&line, ":");
 	for (size_t i = 0; i < stack->frame_count && shown < TABLE_STACK_FRAMES; i++)
-		if (stack->frames[i].symbol)
-			line_put(&line, "%s%s", shown++ ? " < " : " ",
-				 text_tail(name, sizeof(name), stack->frames[i].symbol, 36));
+		if (stack->frames[i].symbol && !stack->frames[i].shared)
+			line_put(&line, "%s%s%s", shown++ ? " < " : " ",
+				 text_tail(name, sizeof(name), stack->frames[i].symbol, 36),
+				 stack->frames[i].by != FRAME_BY_CFI ? "?" : "");
 	if (!shown)
 		line_put(&line, " %s", stack->frame_count ? "nameless code" : "no frame");
 	line_end(&line);

@@ -386,9 +386,14 @@ static void print_function(struct rust *r)
 /* One trait of "dyn A + B", with its associated types inside the angle brackets. */
 static void print_bound(struct rust *r)
 {
-	bool open = false;
+	bool open = take(r, 'I');
+	size_t count;
 
 	print_path(r, false);
+	if (open) {
+		put(r, "<");
+		print_list(r, print_generic, ", ", &count);
+	}
 	while (take(r, 'p')) {
 		struct identifier id = take_identifier(r);
 

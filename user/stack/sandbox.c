@@ -51,6 +51,10 @@ static int allow(scmp_filter_ctx filter)
 
 	for (size_t i = 0; i < sizeof(allowed) / sizeof(*allowed) && !err; i++)
 		err = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0);
+	/* elfutils asks for the names of its descriptors, and does without (libdw,
+	 * __libdw_filepath). */
+	err = err ?: seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(readlink), 0);
+	err = err ?: seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(readlinkat), 0);
 	/* Memory that no file is behind and that cannot be executed. */
 	err = err
 		      ?: seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2,

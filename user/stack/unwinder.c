@@ -443,7 +443,8 @@ static int on_pump(void *ctx, uint32_t events)
 		if (u->first)
 			pump_after(u, 0);
 	} else if (err) {
-		lose_process(u, true, true);
+		/* -EPIPE: it died meanwhile, and the job is for the next one */
+		lose_process(u, true, err != -EPIPE);
 	} else {
 		unwinder_resume(u);
 	}
@@ -600,29 +601,46 @@ static int on_socket(void *ctx, uint32_t events)
 	return 0;
 }
 
-int unwinder_counters(const struct unwinder *u, struct counter_list *lost,
-		      struct counter_list *repaired)
+static const struct loss_info loss_items[] = {
+	{"stacks_lost_unwinder_died", LOSS_LOST, LOSS_OF_NOTHING},
+	{"stacks_lost_unwinder_late", LOSS_LOST, LOSS_OF_NOTHING},
+	{"stacks_not_unwound", LOSS_LOST, LOSS_OF_NOTHING},
+	{"stacks_no_memory", LOSS_LOST, LOSS_OF_NOTHING},
+	{"elf_refused", LOSS_LOST, LOSS_OF_NOTHING},
+	{"elf_unreadable", LOSS_LOST, LOSS_OF_NOTHING},
+	{"elf_malformed", LOSS_LOST, LOSS_OF_NOTHING},
+	{"elf_tables_bad", LOSS_LOST, LOSS_OF_NOTHING},
+	{"symbols_dropped", LOSS_LOST, LOSS_OF_NOTHING},
+	{"symbol_names_dropped", LOSS_LOST, LOSS_OF_NOTHING},
+	{"modules_full", LOSS_LOST, LOSS_OF_NOTHING},
+	{"unwinder_replaced", LOSS_REPAIRED, LOSS_OF_NOTHING},
+	{"unwinder_malformed", LOSS_REPAIRED, LOSS_OF_NOTHING},
+};
+
+const struct loss_table unwinder_losses = {loss_items, sizeof(loss_items) / sizeof(*loss_items),
+					   NULL};
+
+int unwinder_counters(const struct unwinder *u, struct counter_list *lost)
 {
-	const struct {
-		const char *name;
-		uint64_t value;
-	} losses[] = {
-		{"stacks_lost_unwinder_died", u->died},
-		{"stacks_lost_unwinder_late", u->late},
-		{"stacks_not_unwound", u->not_unwound},
-		{"stacks_no_memory", u->no_memory},
-		{"elf_refused", u->elf_refused},
-		{"elf_unreadable", u->losses.elf_unreadable},
-		{"elf_malformed", u->losses.elf_malformed},
-		{"elf_tables_bad", u->losses.elf_tables_bad},
-		{"symbols_dropped", u->losses.symbols_dropped},
-		{"symbol_names_dropped", u->losses.names_dropped},
-		{"modules_full", u->losses.modules_full},
-	};
+	/* in the order of loss_items */
+	const uint64_t values[] = {u->died,
+				   u->late,
+				   u->not_unwound,
+				   u->no_memory,
+				   u->elf_refused,
+				   u->losses.elf_unreadable,
+				   u->losses.elf_malformed,
+				   u->losses.elf_tables_bad,
+				   u->losses.symbols_dropped,
+				   u->losses.names_dropped,
+				   u->losses.modules_full,
+				   u->replaced,
+				   u->malformed};
 	int err = 0;
 
-	for (size_t i = 0; i < sizeof(losses) / sizeof(*losses) && !err; i++)
-		err = counter_list_add(lost, losses[i].name, losses[i].value);
-	err = err ?: counter_list_add(repaired, "unwinder_replaced", u->replaced);
-	return err ?: counter_list_add(repaired, "unwinder_malformed", u->malformed);
+	_Static_assert(sizeof(values) / sizeof(*values) == sizeof(loss_items) / sizeof(*loss_items),
+		       "each counter is declared");
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values) && !err; i++)
+		err = counter_list_add(lost, loss_items[i].name, values[i]);
+	return err;
 }

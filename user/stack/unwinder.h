@@ -50,10 +50,8 @@ void unwinder_cancel(struct unwinder *unwinder, void *ctx);
 /* No job waits or is at work. */
 bool unwinder_idle(const struct unwinder *unwinder);
 
-/* Totals of the run so far, by name. lost: stacks_lost_unwinder_died, stacks_lost_unwinder_late,
- * stacks_not_unwound (too many waited), stacks_no_memory, elf_unreadable, elf_malformed,
- * elf_tables_bad, elf_refused (the unwinder hung on that file before), symbols_dropped,
- * symbol_names_dropped, modules_full. repaired: unwinder_replaced, unwinder_malformed (an answer
- * made no sense; the process was replaced). 0 or -ENOMEM. */
-int unwinder_counters(const struct unwinder *unwinder, struct counter_list *lost,
-		      struct counter_list *repaired);
+/* Totals of the run so far, by the names of unwinder_losses. elf_refused: a file that the unwinder
+ * hung on before was not read again. unwinder_malformed: an answer made no sense, and the process
+ * was replaced. 0 or -ENOMEM. */
+int unwinder_counters(const struct unwinder *unwinder, struct counter_list *lost);
+extern const struct loss_table unwinder_losses;
