@@ -219,8 +219,9 @@ static __always_inline void enter_by_switch(struct looper_slot *slot, struct tas
 		slot->waiting_stack[LOOPER_WAY_CALL] = wait.stack;
 		slot->waiting_seen_by = LOOPER_SEEN_BY_SWITCH;
 		slot->waiting_own = slot->called_own;
+		/* What the thread waited for a CPU on the way to sleep is no message. */
 		if (slot->called_own)
-			looper_close(slot, at->index, prev, at->now_ns, 0);
+			slot->busy_since_ns = slot->merged = 0;
 		return;
 	}
 	if (slot->detector == LOOPER_BY_UPROBE && is_probed(slot))

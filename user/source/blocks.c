@@ -18,6 +18,7 @@
 #include "source/blocks_watch.h"
 #include "source/cpu.h"
 #include "util/bounded_call.h"
+#include "source/wait_stub.h"
 #include "util/clock.h"
 
 /* How often targets are compared with what is watched, when nothing else is due. */
@@ -68,12 +69,18 @@ struct probe_job {
 static void run_probe(void *ctx)
 {
 	struct probe_job *job = ctx;
+	struct looper_place places[2 * WAIT_STUB_MAX];
 	struct wait_stub stub;
+	size_t count = 0;
 
 	job->err = wait_stub_find(job->pid, &stub);
 	if (job->err)
 		return;
-	job->probes = looper_kernel_probe(job->kernel, job->pid, &stub);
+	for (size_t i = 0; i < stub.leave_count; i++)
+		places[count++] = (struct looper_place){stub.leave[i], LOOPER_PROBE_LEAVE};
+	for (size_t i = 0; i < stub.enter_count; i++)
+		places[count++] = (struct looper_place){stub.enter[i], LOOPER_PROBE_EPOLL};
+	job->probes = looper_kernel_probe(job->kernel, job->pid, stub.path, places, count);
 	if (!job->probes)
 		job->err = -errno;
 }

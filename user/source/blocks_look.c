@@ -5,6 +5,7 @@
 #include "abi/sched.h"
 #include "source/blocks_source.h"
 #include "source/lock_owner.h"
+#include "source/wait_stub.h"
 #include "util/clock.h"
 
 #define FROZEN_TICK_NS (50 * NSEC_PER_MSEC)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "abi/sched.h"
+#include "source/wait_stub.h"
 #include "util/clock.h"
 
 #define STANDING_TRIES 3
