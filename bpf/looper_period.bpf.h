@@ -70,6 +70,8 @@ static __always_inline void looper_report(struct looper_slot *slot, __u32 index,
 		flags |= LOOPER_EVENT_MERGED;
 	if (!looper_is_loop(slot))
 		flags |= LOOPER_EVENT_UNKNOWN_LOOP;
+	if (slot->estimated)
+		flags |= LOOPER_EVENT_ESTIMATED;
 	event->flags = flags;
 	event->loop_kind = slot->loop_kind;
 	event->loop_fd = slot->loop_fd;
@@ -153,6 +155,7 @@ static __always_inline void start_period(struct looper_slot *slot, struct task_s
 	for (int i = 0; i < LOOPER_PREEMPTORS; i++)
 		slot->preemptors[i].ns = 0;
 	slot->merged = by_switch;
+	slot->estimated = 0;
 }
 
 /* Its wait is over. by_switch: the switch program alone saw it, so that messages without a sleep
@@ -282,6 +285,8 @@ static __always_inline void looper_came(struct looper_slot *slot, __u32 index,
 	slot->out_delay_ns = delay_ns;
 	slot->out_switches = BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
 	slot->waiting = 0;
-	if (slot->waiting_seen_by == LOOPER_SEEN_BY_SWITCH)
+	if (slot->waiting_seen_by == LOOPER_SEEN_BY_SWITCH) {
 		looper_leave_wait(slot, index, task, in_ns, slot->detector != LOOPER_BY_SYSCALL);
+		slot->estimated = 1;
+	}
 }

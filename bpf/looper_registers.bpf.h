@@ -37,7 +37,8 @@ int looper_task_registers(struct bpf_iter__task *ctx)
 	__u32 reader, *wanted, on_cpu;
 	void *registers;
 
-	if (!task)
+	/* Without mm it is a kernel thread, and has no registers of user space. */
+	if (!task || !task->mm)
 		return 0;
 	reader = (__u32)bpf_get_current_pid_tgid();
 	wanted = bpf_map_lookup_elem(&looper_wanted, &reader);

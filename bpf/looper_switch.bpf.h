@@ -209,6 +209,7 @@ static __always_inline void enter_by_switch(struct looper_slot *slot, struct tas
 		/* Its end was not seen: a signal handler runs, or it was left by a long jump. */
 		looper_loss(LOOPER_LOSS_MISSED_EXIT);
 		looper_leave_wait(slot, at->index, prev, slot->in_ns, true);
+		slot->estimated = 1;
 	}
 	if (!is_wait)
 		return;
@@ -219,8 +220,9 @@ static __always_inline void enter_by_switch(struct looper_slot *slot, struct tas
 		slot->waiting_stack[LOOPER_WAY_CALL] = wait.stack;
 		slot->waiting_seen_by = LOOPER_SEEN_BY_SWITCH;
 		slot->waiting_own = slot->called_own;
+		/* What the thread waited for a CPU on the way to sleep is no message. */
 		if (slot->called_own)
-			looper_close(slot, at->index, prev, at->now_ns, 0);
+			slot->busy_since_ns = slot->merged = 0;
 		return;
 	}
 	if (slot->detector == LOOPER_BY_UPROBE && is_probed(slot))
@@ -259,9 +261,11 @@ static __always_inline void looper_switch_out(struct looper_slot *slot, struct t
 		slot->in_ns = in_ns;
 		slot->in_cpu_ns = slot->out_cpu_ns;
 		/* And so was its leaving the wait, which the switch alone tells. */
-		if (slot->waiting_seen_by == LOOPER_SEEN_BY_SWITCH)
+		if (slot->waiting_seen_by == LOOPER_SEEN_BY_SWITCH) {
 			looper_leave_wait(slot, at->index, prev, in_ns,
 					  slot->detector != LOOPER_BY_SYSCALL);
+			slot->estimated = 1;
+		}
 	} else if (slot->on_cpu && switches > slot->out_switches + 1) {
 		book_unseen(slot, at->index, at->now_ns, cpu_ns, delay_ns - slot->out_delay_ns);
 	}
@@ -327,8 +331,8 @@ static __always_inline void find_unseen_wait(struct looper_slot *slot, __u32 ind
 	if (!wait_of_call((__s32)nr, arguments[0], arguments[1], arguments[2], arguments[3], &wait))
 		return;
 	wait.way = LOOPER_WAY_CALL;
-	looper_enter_wait(slot, index, next, &wait, slot->off_ns, LOOPER_EVENT_MERGED,
-			  LOOPER_SEEN_BY_SWITCH);
+	looper_enter_wait(slot, index, next, &wait, slot->off_ns,
+			  LOOPER_EVENT_MERGED | LOOPER_EVENT_ESTIMATED, LOOPER_SEEN_BY_SWITCH);
 	looper_leave_wait(slot, index, next, now_ns, slot->detector != LOOPER_BY_SYSCALL);
 }
 

@@ -37,3 +37,11 @@
 		fetch_add(&here_, 1); \
 	} while (0)
 #endif
+
+/* A rare part of a program that writes what is read without a lock: by itself where order takes no
+ * fetching add, else within each program, where the pass that makes the adds plain finds it. */
+#ifdef __TARGET_ARCH_x86
+#define ordering_part static __noinline
+#else
+#define ordering_part static __always_inline
+#endif

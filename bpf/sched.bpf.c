@@ -75,7 +75,7 @@ static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 	if (out.tid)
 		out.off_state = off_state_of(prev_state, preempted);
 
-	*(volatile __u32 *)&slot->sequence += 1; /* odd: being written */
+	ordered_add(&slot->sequence, 1); /* odd: being written */
 	if (unlikely(slot->tid != out.tid || !slot->since_ns))
 		repair(slot, prev, &out, direct);
 	/* The clock lies three pointers away: it is read only where something is timed by it. */
@@ -94,7 +94,7 @@ static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 	if (HAS_RQ_CLOCK && unlikely(!slot->rq))
 		slot->rq =
 			(__u64)(direct ? prev->se.cfs_rq->rq : BPF_CORE_READ(prev, se.cfs_rq, rq));
-	*(volatile __u32 *)&slot->sequence += 1;
+	ordered_add(&slot->sequence, 1);
 
 	if (out.tid)
 		book_slice(prev, &out, direct);

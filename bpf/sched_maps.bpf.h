@@ -65,11 +65,13 @@ struct {
 	__type(value, struct running_task);
 } running SEC(".maps");
 
-/* CPU time by uid of tasks that found no room, so that totals stay right. Never LRU. */
+/* CPU time by uid of tasks that found no room, so that totals stay right. Never LRU. Allocated as a
+ * whole: it is written under the run-queue lock, where nothing may be allocated (and where 5.10 and
+ * 5.15 warn at load: DataDog/datadog-agent#40998, iovisor/bcc#4044). One sum for all CPUs, because
+ * it is seldom written. Memory: 1024 x about 70 bytes. */
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 4096);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
 	__type(key, __u32);
 	__type(value, __u64);
 } overflow SEC(".maps");

@@ -72,6 +72,7 @@ static __always_inline void read_one(__u32 cpu, __s64 offset_ns)
 	sequence = *(volatile __u32 *)&slot->sequence;
 	if (sequence & 1)
 		return;
+	order_loads();
 	rq = (struct rq *)slot->rq;
 	/* The run queue knows better than the last switch that was shown. */
 	task = rq ? BPF_CORE_READ(rq, curr) : (struct task_struct *)slot->task;
@@ -110,6 +111,7 @@ static __always_inline void read_one(__u32 cpu, __s64 offset_ns)
 	/* Amid an execve that changed its tid the ledger does not know it yet (follow_exec). */
 	if (slot->task == (__u64)task && slot->tid != out->tid)
 		return;
+	order_loads();
 	if (*(volatile __u32 *)&slot->sequence == sequence)
 		out->valid = 1;
 }

@@ -7,7 +7,7 @@
  * too). Who should have left this CPU has left unseen: its sums are the kernel's own, so they are
  * taken now, late but whole. It may run elsewhere and be booked there at this moment; then that
  * booking, which is newer, is made again at its next switch. */
-static __noinline void catch_up(struct cpu_slot *cpu)
+ordering_part void catch_up(struct cpu_slot *cpu)
 {
 	struct task_struct *task = (struct task_struct *)cpu->task;
 	__u32 tid = cpu->tid, sequence;
@@ -22,8 +22,7 @@ static __noinline void catch_up(struct cpu_slot *cpu)
 	if (cpu_ns <= slot->cpu_ns)
 		return;
 	mark_group(tid);
-	sequence = slot->sequence + 1;
-	*(volatile __u32 *)&slot->sequence = sequence;
+	sequence = slot_begin(slot);
 	if (slot->epoch != read_epoch) {
 		slot->epoch = read_epoch;
 		slot->epoch_cpu_ns = slot->cpu_ns;
@@ -33,7 +32,7 @@ static __noinline void catch_up(struct cpu_slot *cpu)
 	slot->switches_voluntary = BPF_CORE_READ(task, nvcsw);
 	slot->switches_involuntary = BPF_CORE_READ(task, nivcsw);
 	slot->off_since_ns = 0; /* not known when */
-	*(volatile __u32 *)&slot->sequence_end = sequence;
+	slot_end(slot, sequence);
 }
 
 /* The CPU went idle unseen after the task that its slot still names: since that task's time ended.
@@ -51,7 +50,7 @@ static __always_inline __u64 idle_after(const struct cpu_slot *cpu, __u64 now_ns
 
 /* A thread that calls execve gets the tid and the start time of its leader, but keeps its own sums
  * (de_thread in fs/exec.c): the slots and the reader's ledger follow the task. */
-static __noinline void follow_exec(struct task_struct *task, __u32 old_tid, __u32 flags)
+ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 flags)
 {
 	__u32 tid = BPF_CORE_READ(task, pid);
 	struct task_slot now = {}, *old, *slot;
@@ -78,11 +77,11 @@ static __noinline void follow_exec(struct task_struct *task, __u32 old_tid, __u3
 	/* The mark of having been told needs a slot, also where the leader left none. */
 	slot = flags ? find_slot(tid, true) : known_slot(tid);
 	if (slot && (flags || slot->start_boot_ns == now.start_boot_ns)) {
-		__u32 sequence = slot->sequence + 1;
+		__u32 sequence;
 
 		retire_slot(slot);
 		mark_group(tid);
-		*(volatile __u32 *)&slot->sequence = sequence;
+		sequence = slot_begin(slot);
 		if (slot->start_boot_ns != now.start_boot_ns) {
 			slot->start_boot_ns = now.start_boot_ns;
 			if (slot->tgid)
@@ -102,7 +101,7 @@ static __noinline void follow_exec(struct task_struct *task, __u32 old_tid, __u3
 		slot->epoch = read_epoch;
 		slot->epoch_cpu_ns = now.cpu_ns;
 		slot->cred = 0;
-		*(volatile __u32 *)&slot->sequence_end = sequence;
+		slot_end(slot, sequence);
 	}
 }
 

@@ -12,11 +12,15 @@ static __always_inline void book_overflow(__u32 uid, __u64 cpu_ns, __u32 reason)
 
 	loss_add(&losses, reason, 1);
 	sum = bpf_map_lookup_elem(&overflow, &uid);
-	if (sum) {
-		*sum += cpu_ns;
-		return;
+	if (!sum) {
+		if (!bpf_map_update_elem(&overflow, &uid, &cpu_ns, BPF_NOEXIST))
+			return;
+		/* Another CPU was the first of this uid, or there is no room. */
+		sum = bpf_map_lookup_elem(&overflow, &uid);
 	}
-	if (bpf_map_update_elem(&overflow, &uid, &cpu_ns, BPF_NOEXIST))
+	if (sum)
+		__sync_fetch_and_add(sum, cpu_ns);
+	else
 		loss_add(&losses, SCHED_LOSS_OVERFLOW_MAP_FULL, cpu_ns);
 }
 
@@ -45,6 +49,27 @@ static __always_inline struct task_slot *known_slot(__u32 tid)
 {
 	return use_hash ? bpf_map_lookup_elem(&tasks_hash, &tid)
 			: bpf_map_lookup_elem(&tasks, &tid);
+}
+
+/* Around all that is written into a slot: abi/sched.h says how it is read. A task is on one CPU,
+ * but catch_up may come from another one at the same moment: the sums that it writes are as good,
+ * and where the numbers differ afterwards the next switch makes them agree. */
+static __always_inline __u32 slot_begin(struct task_slot *slot)
+{
+	__u32 sequence = slot->sequence + 1;
+
+	ordered_add(&slot->sequence, 1);
+	return sequence;
+}
+
+static __always_inline void slot_end(struct task_slot *slot, __u32 sequence)
+{
+#ifdef __TARGET_ARCH_x86
+	asm volatile("" : : : "memory");
+	*(volatile __u32 *)&slot->sequence_end = sequence;
+#else
+	fetch_add(&slot->sequence_end, 1);
+#endif
 }
 
 static __always_inline void mark_group(__u32 tid)
@@ -143,8 +168,7 @@ static __always_inline void book_slice(struct task_struct *prev, struct switch_o
 		return;
 	}
 	mark_group(tid);
-	sequence = slot->sequence + 1;
-	*(volatile __u32 *)&slot->sequence = sequence;
+	sequence = slot_begin(slot);
 	if (slot->start_boot_ns != start_boot_ns) {
 		retire_slot(slot);
 		slot->start_boot_ns = start_boot_ns;
@@ -194,7 +218,7 @@ static __always_inline void book_slice(struct task_struct *prev, struct switch_o
 		if (!report_death(slot, tid, 0))
 			slot->flags |= TASK_SLOT_UNREPORTED;
 	}
-	*(volatile __u32 *)&slot->sequence_end = sequence;
+	slot_end(slot, sequence);
 	if (use_hash && slot->flags == TASK_SLOT_DEAD)
 		bpf_map_delete_elem(&tasks_hash, &tid);
 }

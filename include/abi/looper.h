@@ -187,7 +187,7 @@ struct looper_slot {
 	__u32 reason;            /* enum looper_reason of the spell */
 	__s32 syscall_nr; /* that it sleeps in, the restarted one for restart_syscall; -1: none */
 	__s32 last_nr;    /* the last one that it was switched out in */
-	__u32 reserved_2;
+	__u32 estimated;  /* the begin of the period is by the kernel's sums: no switch was shown */
 	__u64 arguments[4];
 	__u64 program_counter, stack_pointer;
 	__u64 in_ns, in_cpu_ns;   /* when it came, and its CPU time then */
@@ -242,6 +242,8 @@ enum looper_event_flag {
 	LOOPER_EVENT_EXITED = 1,
 	LOOPER_EVENT_MERGED = 2,       /* several messages may be in it */
 	LOOPER_EVENT_UNKNOWN_LOOP = 4, /* it ended before the thread was known to be a loop */
+	LOOPER_EVENT_ESTIMATED =
+		8, /* a switch was not shown: begin or end is by the kernel's sums */
 };
 
 /* As long as a thread is not known to be a loop, only so many spells of a period are told. */

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What bpf/sched.bpf.c and its reader share. Fixed width, no pointers, sizes asserted. */
+/* What bpf/sched.bpf.c and its reader share. Fixed width, no pointers, sizes asserted.
+ *
+ * Order. The words named `sequence` are written between their fields and in their order: on x86 by
+ * plain stores, which other CPUs see in that order; on arm64 by an atomic add that fetches the old
+ * value (bpf/order.bpf.h; abi/looper.h says what the JIT makes of it). */
 #pragma once
 #ifndef __VMLINUX_H__
 #include <linux/types.h>
@@ -31,8 +35,10 @@ enum task_slot_flag {
 };
 
 /* The last known sums of one task, cumulative since its birth; one writer at a time, because a
- * task is on one CPU. A reader takes `sequence_end`, the fields, then `sequence`, and tries again
- * where they differ. Two cache lines; memory: pid_max x 128 bytes. */
+ * task is on one CPU. Two cache lines; memory: pid_max x 128 bytes.
+ * Writer: sequence + 1, fields, sequence_end + 1. Reader: load-acquire of sequence_end, fields,
+ * acquire fence, load of sequence: they agree around a whole copy. A value of the hash is copied by
+ * the kernel in an order of its own: there two copies must be the same. */
 struct task_slot {
 	__u64 start_boot_ns; /* identity, together with the index (tid) */
 	__u64 cpu_ns;        /* se.sum_exec_runtime at the last switch-out */
@@ -53,7 +59,10 @@ struct task_slot {
 	__u64 cred; /* kernel address: as long as it stays, so does the uid */
 };
 
-/* Who runs on a CPU, and how long it has idled. */
+/* Who runs on a CPU, and how long it has idled. sequence is odd while the CPU's switch program
+ * writes from tid to rq: sequence + 1, fields, sequence + 1. Reader: load-acquire of an even
+ * sequence, fields, acquire fence, the same sequence again. waiters are written under the CPU's
+ * run-queue lock and read there only. */
 struct cpu_slot {
 	__u32 sequence;
 	__u32 tid; /* 0: idle */

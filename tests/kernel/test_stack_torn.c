@@ -1,34 +1,52 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Snapshots by the real switch program of a thread that never stops rewriting its stack: what is
- * accepted is whole, the thread is never stopped, and the check is what makes it so. */
+/* What the programs write while the product's own readers read it: everything that a reader accepts
+ * is whole. usage: test_stack_torn [READS], so many of each kind are accepted; the full number is
+ * 1000000.
+ *  - snapshots: a thread that never stops rewriting its stack
+ *  - stash and slot: a thread that goes into a system call with the same number in each register
+ *  - state machine: a thread in a loop with uprobes, preempted all the time */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <link.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "kernel/looper_kernel.h"
-#include "stack/capturer.h"
+#include "kernel/looper_slot.h"
+#include "stack/service.h"
+#include "standing.h"
 #include "tap.h"
 
-#define WORDS 4096
+#define WORDS         4096
+#define DEFAULT_READS 20000
+#define FULL_READS    1000000
+#define LIMIT_NS      (900 * 1000000000ull)
+/* Reads of what does not change prove nothing: so many different states at least. */
+#define DIFFERENT(reads) ((reads) / 50)
 
 struct board {
 	_Atomic int ready;
 	uint64_t *words;
-	_Atomic uint64_t generation;
+	_Atomic uint64_t generation, rounds;
 };
 
 static struct board *board;
+
+/* ---- threads that are read ---- */
 
 static void rewrite_for_ever(void)
 {
@@ -49,64 +67,191 @@ static void rewrite_for_ever(void)
 	}
 }
 
-/* ---- the stash as the blocks source reads it ---- */
+/* read() of a timer with one number in each register that the call does not need; the buffer is
+ * that number of pages, where nothing is, so that the call fails when the timer is due. */
+static void call_for_ever(void)
+{
+	struct itimerspec often = {{0, 20000}, {0, 20000}};
+	int fd = timerfd_create(CLOCK_MONOTONIC, 0);
 
-struct stash_of {
+	timerfd_settime(fd, 0, &often, NULL);
+	atomic_store(&board->ready, 1);
+	for (uint64_t n = 1;; n = n % 4000 + 1) {
+#ifdef __x86_64__
+		register uint64_t r10 __asm__("r10") = n;
+		register uint64_t r8 __asm__("r8") = n;
+		register uint64_t r12 __asm__("r12") = n;
+		register uint64_t r13 __asm__("r13") = n;
+		register uint64_t r14 __asm__("r14") = n;
+		register uint64_t r15 __asm__("r15") = n;
+		uint64_t result = SYS_read;
+
+		__asm__ volatile("syscall"
+				 : "+a"(result)
+				 : "D"((uint64_t)fd), "S"(n << 12), "d"(n), "r"(r10), "r"(r8),
+				   "r"(r12), "r"(r13), "r"(r14), "r"(r15)
+				 : "rcx", "r11", "memory");
+#else
+		register uint64_t x0 __asm__("x0") = (uint64_t)fd;
+		register uint64_t x1 __asm__("x1") = n << 12;
+		register uint64_t x2 __asm__("x2") = n;
+		register uint64_t x3 __asm__("x3") = n;
+		register uint64_t x8 __asm__("x8") = SYS_read;
+		register uint64_t x19 __asm__("x19") = n;
+		register uint64_t x20 __asm__("x20") = n;
+		register uint64_t x27 __asm__("x27") = n;
+		register uint64_t x28 __asm__("x28") = n;
+
+		__asm__ volatile("svc #0"
+				 : "+r"(x0)
+				 : "r"(x1), "r"(x2), "r"(x3), "r"(x8), "r"(x19), "r"(x20), "r"(x27),
+				   "r"(x28)
+				 : "memory");
+#endif
+		atomic_store(&board->generation, n);
+	}
+}
+
+long probed_wait(long, long, long, long, long, long);
+extern const char probed_wait_behind[];
+#ifdef __x86_64__
+__asm__(".text\n.globl probed_wait\nprobed_wait: mov $281, %eax\nmov %rcx, %r10\nsyscall\n"
+	".globl probed_wait_behind\nprobed_wait_behind: ret\n");
+#else
+__asm__(".text\n.globl probed_wait\nprobed_wait: mov x8, #22\nsvc #0\n"
+	".globl probed_wait_behind\nprobed_wait_behind: ret\n");
+#endif
+
+static void pin(int cpu)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+}
+
+/* Two threads of a loop and one that works, all on one CPU: they take it from each other. */
+static void loop_for_ever(void)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int poll_fd = epoll_create1(0), timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+	struct itimerspec often = {{0, 50000}, {0, 50000}};
+	uint64_t ticks;
+
+	pin(0);
+	if (!fork()) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (volatile uint64_t n = 0;; n++)
+			if (!(n % 5000))
+				sched_yield();
+	}
+	timerfd_settime(timer, 0, &often, NULL);
+	epoll_ctl(poll_fd, EPOLL_CTL_ADD, timer, &event);
+	atomic_store(&board->ready, 1);
+	for (uint64_t n = 0;; n++) {
+		probed_wait(poll_fd, (long)&event, 1, n % 4 ? -1 : 0, 0, 8);
+		atomic_fetch_add(&board->rounds, 1);
+		if (read(timer, &ticks, sizeof(ticks)) == sizeof(ticks) && n % 7 == 0)
+			sched_yield();
+	}
+}
+
+/* ---- a watched one ---- */
+
+struct rig {
+	struct sched_kernel *sched;
 	struct looper_kernel *kernel;
-	pid_t tid;
+	struct looper_probes *probes;
+	pid_t pid, last_pid;
 	uint64_t last_read;
 	bool unchecked; /* leave the last check out, to see what it is for */
+	unsigned reads;
 };
 
-static bool arrivals_of(pid_t tid, uint64_t *arrivals)
+static int find_load(struct dl_phdr_info *info, size_t size, void *ctx)
 {
-	char path[64], text[96];
-	ssize_t n;
-	int fd;
+	uint64_t *offset = ctx;
 
-	snprintf(path, sizeof(path), "/proc/%d/schedstat", tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = 0;
-	return sscanf(text, "%*u %*u %" SCNu64, arrivals) == 1;
+	for (int n = 0; n < info->dlpi_phnum; n++) {
+		const ElfW(Phdr) *load = &info->dlpi_phdr[n];
+		uintptr_t begin = info->dlpi_addr + load->p_vaddr;
+
+		if (load->p_type == PT_LOAD && (load->p_flags & PF_X) && *offset >= begin &&
+		    *offset - begin < load->p_filesz)
+			*offset = *offset - begin + load->p_offset;
+	}
+	return 1;
 }
 
-static uint64_t stash_sequence(void *ctx, pid_t tid)
+static uint64_t file_offset(const void *address)
 {
-	struct stash_of *stash = ctx;
-	uint64_t sequence =
-		__atomic_load_n(&looper_kernel_stash(stash->kernel, 0)->sequence, __ATOMIC_ACQUIRE);
-	uint64_t arrivals;
+	uint64_t offset = (uintptr_t)address;
 
-	if (!arrivals_of(tid, &arrivals) ||
-	    arrivals != __atomic_load_n(&looper_kernel_slot(stash->kernel, 0)->out_arrivals,
-					__ATOMIC_ACQUIRE))
-		return sequence | 1;
-	return sequence;
+	dl_iterate_phdr(find_load, &offset);
+	return offset;
 }
+
+static bool start(struct rig *rig, void (*body)(void), enum looper_detector detector)
+{
+	const struct looper_place places[] = {
+		{file_offset((const void *)probed_wait), LOOPER_PROBE_EPOLL},
+		{file_offset(probed_wait_behind), LOOPER_PROBE_LEAVE},
+	};
+	uint64_t returns[LOOPER_PROBED_RETURNS] = {(uintptr_t)probed_wait_behind};
+	struct looper_slot_start begin = {
+		.detector = detector,
+		.block_ns = 500000000,
+		.probed_return = returns,
+	};
+	struct probe_standing standing;
+	struct looper_slot slot;
+
+	memset(board, 0, sizeof(*board));
+	rig->pid = fork();
+	if (!rig->pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		body();
+	}
+	begin.tid = begin.tgid = (uint32_t)rig->pid;
+	while (!atomic_load(&board->ready))
+		usleep(1000);
+	if (detector == LOOPER_BY_UPROBE)
+		rig->probes =
+			looper_kernel_probe(rig->kernel, rig->pid, "/proc/self/exe", places, 2);
+	if (standing_read(rig->pid, rig->pid, &standing) ||
+	    (detector == LOOPER_BY_UPROBE && !rig->probes))
+		return false;
+	looper_slot_fill(&slot, &begin, &standing);
+	return !looper_kernel_watch(rig->kernel, 0, &slot);
+}
+
+static void stop(struct rig *rig)
+{
+	kill(rig->pid, SIGKILL);
+	waitpid(rig->pid, NULL, 0);
+	looper_kernel_unwatch(rig->kernel, 0, rig->pid);
+	looper_probes_free(rig->probes);
+	rig->probes = NULL;
+}
+
+/* ---- snapshots ---- */
 
 static uint64_t stash_check(void *ctx, pid_t tid)
 {
-	return ((struct stash_of *)ctx)->unchecked ? ((struct stash_of *)ctx)->last_read
-						   : stash_sequence(ctx, tid);
+	struct rig *rig = ctx;
+
+	return rig->unchecked ? rig->last_read
+			      : looper_stash_sequence(looper_kernel_view(rig->kernel), 0, tid, tid);
 }
 
 static int stash_read(void *ctx, pid_t tid, struct looper_registers *out)
 {
-	uint64_t sequence = stash_sequence(ctx, tid);
+	struct rig *rig = ctx;
+	int err = looper_read_stash(looper_kernel_view(rig->kernel), 0, tid, tid, out);
 
-	if (!sequence)
-		return -ENOENT;
-	if (sequence & 1)
-		return -EAGAIN;
-	memcpy(out, looper_kernel_stash(((struct stash_of *)ctx)->kernel, 0), sizeof(*out));
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (stash_sequence(ctx, tid) != sequence)
-		return -EAGAIN;
-	out->sequence = ((struct stash_of *)ctx)->last_read = sequence;
-	return 0;
+	rig->last_read = out->sequence;
+	return err;
 }
 
 /* All words of one generation, or of two that follow each other with one boundary. */
@@ -128,16 +273,16 @@ static bool is_whole(const struct stack_capture *capture)
 	return boundaries <= 1;
 }
 
-static void run(struct stack_capturer *capturer, pid_t pid, unsigned ms, unsigned *accepted,
-		unsigned *torn, unsigned *refused)
+static void run_snapshots(struct stack_service *service, pid_t pid, unsigned reads,
+			  unsigned *accepted, unsigned *torn, unsigned *refused)
 {
 	struct stack_capture *capture = stack_capture_new(65536);
 	struct stack_thread thread = {.pid = pid, .tid = pid, .pidfd = -1};
-	uint64_t until = capture_now_mono_ns() + ms * 1000000ull;
+	uint64_t until = capture_now_mono_ns() + LIMIT_NS;
 
 	*accepted = *torn = *refused = 0;
-	while (capture_now_mono_ns() < until) {
-		if (stack_capture(capturer, &thread, STACK_SNAPSHOT, capture)) {
+	while (*accepted < reads && capture_now_mono_ns() < until) {
+		if (stack_capture(service, &thread, STACK_SNAPSHOT, capture)) {
 			++*refused;
 			continue;
 		}
@@ -147,60 +292,229 @@ static void run(struct stack_capturer *capturer, pid_t pid, unsigned ms, unsigne
 	stack_capture_free(capture);
 }
 
-int main(void)
+static void test_snapshots(struct rig *rig)
 {
-	struct sched_kernel_options options = {.mode = CPU_MODE_SWITCH, .loopers = true};
-	struct looper_slot slot = {.epfd = -1,
-				   .polling = -1,
-				   .syscall_nr = -1,
-				   .other_epfd = -1,
-				   .detector = LOOPER_BY_SWITCH,
-				   .block_ns = 500000000};
-	struct sched_kernel *sched;
-	struct stash_of stash_of = {0};
-	struct stack_stash stash = {stash_read, stash_check, &stash_of};
-	struct stack_capturer *capturer;
+	struct stack_stash stash = {stash_read, stash_check, rig};
+	struct stack_service *service;
 	unsigned accepted, torn, refused;
 	struct stack_stats stats;
-	const struct looper_kernel_options by_switch = {.detector = LOOPER_BY_SWITCH};
+
+	if (!tap_ok(start(rig, rewrite_for_ever, LOOPER_BY_SWITCH), "snapshots: watched"))
+		return;
+	usleep(20000);
+	service = stack_service_new(&(struct stack_config){.stash = &stash});
+	run_snapshots(service, rig->pid, rig->reads, &accepted, &torn, &refused);
+	tap_ok(accepted >= rig->reads && !torn,
+	       "%u snapshots accepted, %u torn, %u refused, of %" PRIu64 " rewrites", accepted,
+	       torn, refused, atomic_load(&board->generation));
+	stack_service_stats(service, &stats);
+	tap_ok(!stats.stops, "and no stop");
+	rig->unchecked = true;
+	run_snapshots(service, rig->pid, rig->reads / 10, &accepted, &torn, &refused);
+	tap_note("without the check: %u of %u torn", torn, accepted);
+	stack_service_free(service);
+	stop(rig);
+}
+
+/* ---- registers and slot ---- */
+
+static bool words_agree(const struct looper_registers *stash)
+{
+#ifdef __x86_64__
+	static const int same[] = {0, 1, 2, 3, 7, 9, 12};
+	uint64_t shifted = stash->words[13];
+	bool in_call = stash->words[15] == SYS_read;
+#else
+	static const int same[] = {2, 3, 19, 20, 27, 28};
+	uint64_t shifted = stash->words[1];
+	bool in_call = stash->words[35] == SYS_read;
+#endif
+	uint64_t first = stash->words[same[0]];
+
+	/* Preempted outside of the call: its registers are those of the loop around it. */
+	if (!in_call)
+		return true;
+	for (size_t i = 1; i < sizeof(same) / sizeof(*same); i++)
+		if (stash->words[same[i]] != first)
+			return false;
+	return shifted == first << 12;
+}
+
+static void test_registers(struct rig *rig)
+{
+	struct looper_view *view = looper_kernel_view(rig->kernel);
+	uint64_t until = capture_now_mono_ns() + LIMIT_NS, last = 0;
+	unsigned accepted = 0, torn = 0, slots = 0, torn_slots = 0, refused = 0, different = 0;
+	struct looper_registers stash;
+	struct looper_slot slot;
+
+	if (!tap_ok(start(rig, call_for_ever, LOOPER_BY_SWITCH), "registers: watched"))
+		return;
+	while ((accepted < rig->reads || slots < rig->reads || different < DIFFERENT(rig->reads)) &&
+	       capture_now_mono_ns() < until) {
+		if (!looper_read_stash(view, 0, rig->pid, rig->pid, &stash)) {
+			accepted++;
+			torn += !words_agree(&stash);
+			different += stash.sequence != last;
+			last = stash.sequence;
+		} else {
+			refused++;
+		}
+		if (!looper_read_slot(view, 0, &slot))
+			continue;
+		slots++;
+		if (slot.syscall_nr == SYS_read && !slot.on_cpu)
+			torn_slots += slot.arguments[2] != slot.arguments[3] ||
+				      slot.arguments[1] != slot.arguments[2] << 12;
+	}
+	tap_ok(accepted >= rig->reads && different >= DIFFERENT(rig->reads) && !torn,
+	       "%u stashes accepted (%u different ones), %u torn, %u refused", accepted, different,
+	       torn, refused);
+	tap_ok(slots >= rig->reads && !torn_slots, "%u slots accepted, %u torn", slots, torn_slots);
+	stop(rig);
+}
+
+/* ---- the state machine ---- */
+
+static bool is_sound(const struct looper_slot *slot)
+{
+	bool idle = !slot->busy_since_ns;
+
+	if (idle != (slot->waiting_kind == LOOPER_WAIT_EPOLL && slot->waiting_own))
+		return false;
+	/* It was busy when the watch began: that was period 1. */
+	return slot->loop_waits == slot->periods - !idle || slot->loop_waits == slot->periods;
+}
+
+static void test_machine(struct rig *rig)
+{
+	struct looper_view *view = looper_kernel_view(rig->kernel);
+	uint64_t until = capture_now_mono_ns() + LIMIT_NS, resynced = view->resynced;
+	uint64_t rounds, periods;
+	unsigned slots = 0, torn = 0, idle = 0, different = 0;
+	struct looper_slot slot = {0}, before;
+	uint32_t last = 0;
+
+	if (!tap_ok(start(rig, loop_for_ever, LOOPER_BY_UPROBE), "state machine: watched"))
+		return;
+	usleep(100000);
+	while (!looper_read_slot(view, 0, &before))
+		;
+	rounds = atomic_load(&board->rounds);
+	while ((slots < rig->reads || different < DIFFERENT(rig->reads)) &&
+	       capture_now_mono_ns() < until) {
+		if (!looper_read_slot(view, 0, &slot))
+			continue;
+		slots++;
+		torn += !is_sound(&slot);
+		idle += !slot.busy_since_ns;
+		different += slot.begun != last;
+		last = slot.begun;
+		if (!(slots % 256))
+			usleep(500);
+	}
+	rounds = atomic_load(&board->rounds) - rounds;
+	while (!looper_read_slot(view, 0, &slot))
+		;
+	periods = slot.periods - before.periods;
+	tap_ok(slots >= rig->reads && different >= DIFFERENT(rig->reads) && !torn,
+	       "%u slots accepted (%u different ones, %u idle), %u torn", slots, different, idle,
+	       torn);
+	/* Both are read a moment apart, on both sides. */
+	tap_ok(periods + 64 >= rounds && rounds + 64 >= periods,
+	       "%" PRIu64 " rounds, %" PRIu64 " periods", rounds, periods);
+	tap_ok(view->resynced == resynced, "nothing had to be resynced");
+	stop(rig);
+}
+
+/* A lost update, as it could happen: the slot is read again, and that is counted. */
+static void test_lost_update(struct rig *rig)
+{
+	struct looper_view *view = looper_kernel_view(rig->kernel);
+	uint64_t until, resynced = view->resynced;
+	struct looper_slot slot;
+	bool read = false;
+
+	if (!tap_ok(start(rig, loop_for_ever, LOOPER_BY_UPROBE), "lost update: watched"))
+		return;
+	for (int direction = -1; direction <= 1; direction += 2) {
+		__atomic_fetch_add(&looper_kernel_slot(rig->kernel, 0)->begun, direction,
+				   __ATOMIC_SEQ_CST);
+		until = capture_now_mono_ns() + 20 * 1000000000ull;
+		/* The thread is stopped, as an app in the background is: nobody writes the slot. */
+		kill(rig->pid, SIGSTOP);
+		read = false;
+		while (!read && capture_now_mono_ns() < until) {
+			read = looper_read_slot(view, 0, &slot);
+			usleep(5000);
+		}
+		kill(rig->pid, SIGCONT);
+		tap_ok(read && view->resynced > resynced,
+		       "begun %+d: read again, %" PRIu64 " resynced", direction,
+		       view->resynced - resynced);
+		resynced = view->resynced;
+	}
+	/* And the slot goes on. */
+	usleep(50000);
+	read = looper_read_slot(view, 0, &slot);
+	for (int i = 0; i < 400 && !read; i++) {
+		usleep(5000);
+		read = looper_read_slot(view, 0, &slot);
+	}
+	tap_ok(read && is_sound(&slot), "the slot goes on");
+	stop(rig);
+}
+
+static bool open_rig(struct rig *rig, bool plain)
+{
+	struct sched_kernel_options options = {.mode = CPU_MODE_SWITCH,
+					       .loopers = true,
+					       .max_watched = 4,
+					       .test_plain_atomics = plain};
+	const struct looper_kernel_options any = {.test_plain_atomics = plain};
 	char reason[160] = "";
-	pid_t pid;
+
+	rig->sched = sched_kernel_open(&options, reason, sizeof(reason));
+	if (rig->sched)
+		rig->kernel = looper_kernel_open(rig->sched, &any, reason, sizeof(reason));
+	return tap_ok(rig->kernel, "the programs load%s%s", *reason ? ": " : "", reason);
+}
+
+static void close_rig(struct rig *rig)
+{
+	looper_kernel_close(rig->kernel);
+	sched_kernel_close(rig->sched);
+}
+
+int main(int argc, char **argv)
+{
+	struct rig rig = {.reads = DEFAULT_READS};
 
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
-	sched = sched_kernel_open(&options, reason, sizeof(reason));
-	if (sched)
-		stash_of.kernel = looper_kernel_open(sched, &by_switch, reason, sizeof(reason));
-	if (!stash_of.kernel) {
-		tap_skip("snapshots by the switch program", reason);
+	if (geteuid()) {
+		tap_skip("torn reads", "needs root");
 		return 0;
 	}
-	pid = fork();
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		rewrite_for_ever();
+	if (argc > 1)
+		rig.reads = (unsigned)atoi(argv[1]);
+	tap_note("%u reads of each kind; the full number is %u", rig.reads, FULL_READS);
+	if (!open_rig(&rig, false))
+		return tap_done();
+	tap_note("the programs' adds %s",
+		 looper_kernel_has_fetch(rig.kernel) ? "fetch" : "are plain");
+	test_snapshots(&rig);
+	test_registers(&rig);
+	test_machine(&rig);
+	test_lost_update(&rig);
+	close_rig(&rig);
+	/* What older kernels get. */
+	rig = (struct rig){.reads = rig.reads / 10};
+	if (open_rig(&rig, true)) {
+		tap_ok(!looper_kernel_has_fetch(rig.kernel), "the plain programs are in use");
+		test_registers(&rig);
+		test_machine(&rig);
+		close_rig(&rig);
 	}
-	while (!atomic_load(&board->ready))
-		usleep(1000);
-	stash_of.tid = slot.tid = pid;
-	*looper_kernel_slot(stash_of.kernel, 0) = slot;
-	tap_ok(!looper_kernel_watch(stash_of.kernel, 0, pid), "the thread is watched");
-	looper_kernel_mark(stash_of.kernel, 0, pid);
-	usleep(20000);
-	capturer = stack_capturer_new(&(struct stack_capture_config){.stash = &stash});
-	run(capturer, pid, 3000, &accepted, &torn, &refused);
-	tap_ok(accepted && !torn,
-	       "%u snapshots accepted, %u torn, %u refused, of %" PRIu64 " rewrites", accepted,
-	       torn, refused, atomic_load(&board->generation));
-	stack_capturer_stats(capturer, &stats);
-	tap_ok(!stats.stops, "and no stop");
-	stash_of.unchecked = true;
-	run(capturer, pid, 1000, &accepted, &torn, &refused);
-	tap_note("without the check: %u of %u torn", torn, accepted);
-	stack_capturer_free(capturer);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	looper_kernel_close(stash_of.kernel);
-	sched_kernel_close(sched);
 	return tap_done();
 }

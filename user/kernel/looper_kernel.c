@@ -31,8 +31,8 @@ struct looper_kernel {
 };
 
 struct looper_probes {
-	int fds[2]; /* uprobe_multi links; -1: none */
-	struct bpf_link *links[2 * WAIT_STUB_MAX];
+	int fds[LOOPER_PROBES]; /* uprobe_multi links; -1: none */
+	struct bpf_link *links[LOOPER_MAX_PLACES];
 	size_t link_count;
 };
 
@@ -333,34 +333,38 @@ static int attach_one_by_one(struct looper_probes *probes, struct bpf_program *p
 	return 0;
 }
 
-struct looper_probes *looper_kernel_probe(struct looper_kernel *kernel, pid_t pid,
-					  const struct wait_stub *stub)
+struct looper_probes *looper_kernel_probe(struct looper_kernel *kernel, pid_t pid, const char *path,
+					  const struct looper_place *places, size_t count)
 {
-	struct looper_probes *probes = calloc(1, sizeof(*probes));
-	struct bpf_program *enter = kernel->skeleton->progs.looper_enter_epoll;
-	struct bpf_program *leave = kernel->skeleton->progs.looper_leave;
+	struct looper_probes *probes;
+	uint64_t offsets[LOOPER_MAX_PLACES];
 	int err = 0;
 
+	if (count > LOOPER_MAX_PLACES) {
+		errno = E2BIG;
+		return NULL;
+	}
+	probes = calloc(1, sizeof(*probes));
 	if (!probes)
 		return NULL;
-	probes->fds[0] = probes->fds[1] = -1;
-	if (kernel->multi) {
-		/* leave first: an enter without its leave would last for ever */
-		probes->fds[0] = create_multi(bpf_program__fd(leave), stub->path, stub->leave,
-					      stub->leave_count, pid);
-		if (probes->fds[0] < 0)
-			err = probes->fds[0];
-		else
-			probes->fds[1] = create_multi(bpf_program__fd(enter), stub->path,
-						      stub->enter, stub->enter_count, pid);
-		if (!err && probes->fds[1] < 0)
-			err = probes->fds[1];
-	} else {
-		err = attach_one_by_one(probes, leave, pid, stub->path, stub->leave,
-					stub->leave_count);
-		if (!err)
-			err = attach_one_by_one(probes, enter, pid, stub->path, stub->enter,
-						stub->enter_count);
+	for (enum looper_probe probe = 0; probe < LOOPER_PROBES; probe++)
+		probes->fds[probe] = -1;
+	for (enum looper_probe probe = 0; probe < LOOPER_PROBES && !err; probe++) {
+		struct bpf_program *program = probe_program(kernel->skeleton, probe);
+		size_t n = 0;
+
+		for (size_t i = 0; i < count; i++)
+			if (places[i].probe == probe)
+				offsets[n++] = places[i].offset;
+		if (!n)
+			continue;
+		if (!kernel->multi) {
+			err = attach_one_by_one(probes, program, pid, path, offsets, n);
+			continue;
+		}
+		probes->fds[probe] = create_multi(bpf_program__fd(program), path, offsets, n, pid);
+		if (probes->fds[probe] < 0)
+			err = probes->fds[probe];
 	}
 	if (!err)
 		return probes;
@@ -373,7 +377,7 @@ void looper_probes_free(struct looper_probes *probes)
 {
 	if (!probes)
 		return;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < LOOPER_PROBES; i++)
 		if (probes->fds[i] >= 0)
 			close(probes->fds[i]);
 	for (size_t i = 0; i < probes->link_count; i++)

@@ -10,7 +10,6 @@
 #include "abi/looper.h"
 #include "kernel/looper_read.h"
 #include "kernel/sched_kernel.h"
-#include "source/wait_stub.h"
 
 struct looper_kernel;
 
@@ -62,11 +61,20 @@ struct looper_fds {
 };
 struct looper_fds looper_kernel_fds(const struct looper_kernel *kernel);
 
+/* One place for a uprobe: the byte offset of an instruction in a file. */
+struct looper_place {
+	uint64_t offset;
+	enum looper_probe probe;
+};
+#define LOOPER_MAX_PLACES 64
+
 /* The uprobes of one process. */
 struct looper_probes;
-/* NULL with errno. */
-struct looper_probes *looper_kernel_probe(struct looper_kernel *kernel, pid_t pid,
-					  const struct wait_stub *stub);
+/* Set them, the leaving ones first: an entry without its exit would last until the next entry.
+ * path: the file, best as /proc/PID/map_files/... Waits for the process's mmap_lock and, to take
+ * back what failed, for grace periods of RCU. NULL with errno. */
+struct looper_probes *looper_kernel_probe(struct looper_kernel *kernel, pid_t pid, const char *path,
+					  const struct looper_place *places, size_t count);
 void looper_probes_free(struct looper_probes *probes);
 /* "uprobe_multi" or "uprobe": how a process is probed on this kernel. */
 const char *looper_kernel_probe_name(const struct looper_kernel *kernel);

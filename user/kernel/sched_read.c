@@ -10,6 +10,7 @@
 #include "util/clock.h"
 
 #define TORN_TRIES      64
+#define HASH_TRIES      8
 #define ITERATOR_BUFFER (64 * 1024)
 #define GROUP_TIDS      (1u << SCHED_GROUP_SHIFT)
 
@@ -123,50 +124,82 @@ uint64_t sched_kernel_open_off_ns(const struct sched_kernel *kernel, const struc
 	return slot->off_since_ns && now_ns > slot->off_since_ns ? now_ns - slot->off_since_ns : 0;
 }
 
-/* The writer may be at it: its two sequence numbers agree around a whole copy. */
-static bool copy_slot(const struct task_slot *from, struct task_slot *to)
+/* The writer may be at it: its two sequence numbers agree around a whole copy. Where the programs'
+ * adds do not order, two copies must be the same. */
+static bool copy_slot(const struct task_slot *from, struct task_slot *to, bool ordered)
 {
+	struct task_slot again;
+
 	for (int tries = 0; tries < TORN_TRIES; tries++) {
 		uint32_t end = __atomic_load_n(&from->sequence_end, __ATOMIC_ACQUIRE);
 
 		memcpy(to, from, sizeof(*to));
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if (__atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE) == end &&
-		    to->sequence_end == end)
+		if (__atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE) != end ||
+		    to->sequence_end != end)
+			continue;
+		if (ordered)
+			return true;
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		memcpy(&again, from, sizeof(again));
+		if (!memcmp(to, &again, sizeof(again)))
 			return true;
 	}
 	return false;
 }
 
-static int read_hash(struct sched_kernel *kernel, task_slot_fn callback, void *ctx)
+/* The kernel copies a value of the hash while a program may write it, and in an order of its own,
+ * so that one copy's numbers say nothing of its sums. Two copies that are the same are whole: the
+ * sums only grow, so one that is the same before and behind was that all the while. */
+static bool copy_hashed(int fd, uint32_t tid, const struct task_slot *first, struct task_slot *to)
 {
+	struct task_slot before = *first;
+
+	for (int tries = 0; tries < HASH_TRIES; tries++) {
+		if (bpf_map_lookup_elem(fd, &tid, to))
+			return false;
+		if (to->sequence == to->sequence_end && !memcmp(&before, to, sizeof(before)))
+			return true;
+		before = *to;
+	}
+	return false;
+}
+
+static int read_hash(struct sched_kernel *kernel,
+		     bool (*skip)(void *ctx, pid_t tid, const struct task_slot *slot),
+		     task_slot_fn callback, void *ctx)
+{
+	int fd = sched_kernel_tasks_fd(kernel);
+	struct task_slot copy;
 	uint32_t batch;
 	void *in = NULL;
 	int err = 0;
 
 	for (;;) {
 		uint32_t count = (uint32_t)kernel->slot_count;
-		int more =
-			bpf_map_lookup_batch(sched_kernel_tasks_fd(kernel), in, &batch,
-					     kernel->batch_keys, kernel->batch_slots, &count, NULL);
+		int more = bpf_map_lookup_batch(fd, in, &batch, kernel->batch_keys,
+						kernel->batch_slots, &count, NULL);
 
 		if (more && errno != ENOENT)
 			return -errno;
 		for (uint32_t i = 0; i < count && !err; i++) {
 			const struct task_slot *slot = &kernel->batch_slots[i];
+			uint32_t tid = kernel->batch_keys[i];
 
-			if (!slot->start_boot_ns)
+			if (!slot->start_boot_ns ||
+			    (skip && !(slot->flags & TASK_SLOT_UNREPORTED) &&
+			     skip(ctx, (pid_t)tid, slot)))
 				continue;
-			/* Being written: it is left for the next read-out, as below. */
-			if (slot->sequence != slot->sequence_end) {
+			/* Being written: it is left for the next read-out, as below. (One that died
+			 * meanwhile is told by the ring.) */
+			if (!copy_hashed(fd, tid, slot, &copy)) {
 				kernel->torn_reads++;
 				continue;
 			}
-			err = callback(ctx, (pid_t)kernel->batch_keys[i], slot);
+			err = callback(ctx, (pid_t)tid, &copy);
 			/* Dead, and no room in the ring to say so: it was left for us to take. */
-			if (slot->flags & TASK_SLOT_UNREPORTED)
-				bpf_map_delete_elem(sched_kernel_tasks_fd(kernel),
-						    &kernel->batch_keys[i]);
+			if (copy.flags & TASK_SLOT_UNREPORTED)
+				bpf_map_delete_elem(fd, &tid);
 		}
 		if (more || err)
 			return err;
@@ -190,7 +223,7 @@ static int read_group(struct sched_kernel *kernel, size_t first,
 		if (!slot->start_boot_ns || (skip && skip(ctx, (pid_t)tid, slot)))
 			continue;
 		/* A torn copy is left for the next read-out: the sums are cumulative. */
-		if (!copy_slot(slot, &copy)) {
+		if (!copy_slot(slot, &copy, kernel->fetch)) {
 			kernel->torn_reads++;
 			continue;
 		}
@@ -208,7 +241,7 @@ int sched_kernel_slots(struct sched_kernel *kernel,
 	if (!kernel->switch_program)
 		return 0;
 	if (kernel->hash)
-		return read_hash(kernel, callback, ctx);
+		return read_hash(kernel, skip, callback, ctx);
 	for (size_t first = 0; first < kernel->slot_count && !err; first += GROUP_TIDS) {
 		uint32_t mark = kernel->skeleton->bss->group_epochs[first >> SCHED_GROUP_SHIFT];
 
@@ -242,24 +275,16 @@ int sched_kernel_deaths_fd(const struct sched_kernel *kernel)
 int sched_kernel_overflow(struct sched_kernel *kernel, overflow_fn callback, void *ctx)
 {
 	int fd = bpf_map__fd(kernel->skeleton->maps.overflow), err = 0;
-	uint64_t *values = calloc(kernel->cpu_count, sizeof(*values));
 	uint32_t key, next;
 	void *from = NULL;
+	uint64_t sum;
 
-	if (!values)
-		return -ENOMEM;
 	while (!err && !bpf_map_get_next_key(fd, from, &next)) {
-		uint64_t sum = 0;
-
 		key = next;
 		from = &key;
-		if (bpf_map_lookup_elem(fd, &key, values))
-			continue;
-		for (unsigned cpu = 0; cpu < kernel->cpu_count; cpu++)
-			sum += values[cpu];
-		err = callback(ctx, key, sum);
+		if (!bpf_map_lookup_elem(fd, &key, &sum))
+			err = callback(ctx, key, sum);
 	}
-	free(values);
 	return err;
 }
 

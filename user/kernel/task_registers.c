@@ -45,9 +45,15 @@ int task_registers_open(struct task_registers *reader, int program_fd, int wante
 		reader->by_tid = true;
 		return 0;
 	}
-	if (wanted_fd < 0)
+	return task_registers_walk(reader);
+}
+
+int task_registers_walk(struct task_registers *reader)
+{
+	if (reader->wanted_fd < 0)
 		return -ENOTSUP;
-	reader->link_fd = link_to(program_fd, 0);
+	reader->by_tid = false;
+	reader->link_fd = link_to(reader->program_fd, 0);
 	return reader->link_fd < 0 ? reader->link_fd : 0;
 }
 

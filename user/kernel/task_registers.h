@@ -17,6 +17,8 @@ struct task_registers {
  * -errno.
  */
 int task_registers_open(struct task_registers *reader, int program_fd, int wanted_fd);
+/* Go the way of kernels below 6.1 on any, for tests: walk all tasks. */
+int task_registers_walk(struct task_registers *reader);
 void task_registers_close(struct task_registers *reader);
 
 /* One reading. 0 with out->whole set; -EAGAIN: it runs, or it ran meanwhile (the counts and the
