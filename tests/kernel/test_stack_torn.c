@@ -27,7 +27,7 @@
 
 #include "kernel/looper_kernel.h"
 #include "kernel/looper_slot.h"
-#include "stack/service.h"
+#include "jankscope/stack.h"
 #include "standing.h"
 #include "tap.h"
 
@@ -273,7 +273,7 @@ static bool is_whole(const struct stack_capture *capture)
 	return boundaries <= 1;
 }
 
-static void run_snapshots(struct stack_service *service, pid_t pid, unsigned reads,
+static void run_snapshots(struct stack_capturer *service, pid_t pid, unsigned reads,
 			  unsigned *accepted, unsigned *torn, unsigned *refused)
 {
 	struct stack_capture *capture = stack_capture_new(65536);
@@ -295,24 +295,24 @@ static void run_snapshots(struct stack_service *service, pid_t pid, unsigned rea
 static void test_snapshots(struct rig *rig)
 {
 	struct stack_stash stash = {stash_read, stash_check, rig};
-	struct stack_service *service;
+	struct stack_capturer *service;
 	unsigned accepted, torn, refused;
 	struct stack_stats stats;
 
 	if (!tap_ok(start(rig, rewrite_for_ever, LOOPER_BY_SWITCH), "snapshots: watched"))
 		return;
 	usleep(20000);
-	service = stack_service_new(&(struct stack_config){.stash = &stash});
+	service = stack_capturer_new(&(struct stack_capture_config){.stash = &stash});
 	run_snapshots(service, rig->pid, rig->reads, &accepted, &torn, &refused);
 	tap_ok(accepted >= rig->reads && !torn,
 	       "%u snapshots accepted, %u torn, %u refused, of %" PRIu64 " rewrites", accepted,
 	       torn, refused, atomic_load(&board->generation));
-	stack_service_stats(service, &stats);
+	stack_capturer_stats(service, &stats);
 	tap_ok(!stats.stops, "and no stop");
 	rig->unchecked = true;
 	run_snapshots(service, rig->pid, rig->reads / 10, &accepted, &torn, &refused);
 	tap_note("without the check: %u of %u torn", torn, accepted);
-	stack_service_free(service);
+	stack_capturer_free(service);
 	stop(rig);
 }
 

@@ -309,7 +309,6 @@ static void blocks_close(struct source *source)
 	blocks_watch_free(blocks->watch);
 	looper_kernel_close(blocks->kernel);
 	counter_list_free(&blocks->stack_losses);
-	counter_list_free(&blocks->stack_repairs);
 	free(blocks);
 }
 

@@ -11,33 +11,20 @@ static const struct loss_info blocks_loss_items[] = {
 	{"samples_not_taken", LOSS_LOST, LOSS_OF_NOTHING},
 	{"samples_late", LOSS_LOST, LOSS_OF_NOTHING},
 	{"samples_held_up", LOSS_LOST, LOSS_OF_NOTHING},
-	{"stacks_not_unwound", LOSS_LOST, LOSS_OF_NOTHING},
-	{"stacks_lost_unwinder_died", LOSS_LOST, LOSS_OF_NOTHING},
-	{"stacks_lost_unwinder_late", LOSS_LOST, LOSS_OF_NOTHING},
 	{"stacks_abandoned", LOSS_LOST, LOSS_OF_NOTHING},
 	{"stacks_no_memory", LOSS_LOST, LOSS_OF_NOTHING},
-	/* names and frames that a stack lacks */
-	{"elf_unreadable", LOSS_LOST, LOSS_OF_NOTHING},
-	{"elf_malformed", LOSS_LOST, LOSS_OF_NOTHING},
-	{"elf_tables_bad", LOSS_LOST, LOSS_OF_NOTHING},
-	{"elf_refused", LOSS_LOST, LOSS_OF_NOTHING},
-	{"symbols_dropped", LOSS_LOST, LOSS_OF_NOTHING},
-	{"symbol_names_dropped", LOSS_LOST, LOSS_OF_NOTHING},
-	{"modules_full", LOSS_LOST, LOSS_OF_NOTHING},
 	{"probes_delayed", LOSS_LATE, LOSS_OF_NOTHING},
 	/* the switch program sees what a probe did not */
 	{"blocks_missed_entry", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	{"blocks_missed_switches", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	{"blocks_resynced", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	{"sampler_replaced", LOSS_REPAIRED, LOSS_OF_NOTHING},
-	{"unwinder_replaced", LOSS_REPAIRED, LOSS_OF_NOTHING},
-	{"unwinder_malformed", LOSS_REPAIRED, LOSS_OF_NOTHING},
 };
 
 const struct loss_table blocks_losses = {
 	blocks_loss_items,
 	sizeof(blocks_loss_items) / sizeof(*blocks_loss_items),
-	NULL,
+	&unwinder_losses,
 };
 
 static void add_delta(struct counter_list *lost, const char *name, uint64_t now, uint64_t *before)
@@ -98,7 +85,7 @@ static void add_sampler_losses(struct blocks_source *blocks, struct record_inter
 void blocks_add_losses(struct blocks_source *blocks, struct record_interval *interval)
 {
 	struct counter_list *lost = &interval->lost;
-	struct counter_list losses = {0}, repairs = {0};
+	struct counter_list losses = {0};
 
 	add_kernel_losses(blocks, lost);
 	add_delta(lost, "blocks_not_watched", blocks->unwatched, &blocks->unwatched_told);
@@ -108,13 +95,11 @@ void blocks_add_losses(struct blocks_source *blocks, struct record_interval *int
 		  &blocks->abandoned_told);
 	if (blocks->sampler)
 		add_sampler_losses(blocks, interval);
-	if (!blocks->unwinder || unwinder_counters(blocks->unwinder, &losses, &repairs)) {
+	if (!blocks->unwinder || unwinder_counters(blocks->unwinder, &losses)) {
 		counter_list_free(&losses);
-		counter_list_free(&repairs);
 		return;
 	}
 	add_growth(lost, &losses, &blocks->stack_losses);
-	add_growth(lost, &repairs, &blocks->stack_repairs);
 }
 
 static void set(struct summary *summary, const char *key, uint64_t value)

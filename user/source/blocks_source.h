@@ -37,7 +37,7 @@ struct blocks_source {
 	uint64_t abandoned_told;
 	struct blocks_sampler_losses sampler_told;
 	struct stack_stats seen;
-	struct counter_list stack_losses, stack_repairs;
+	struct counter_list stack_losses;
 	char variant[48];
 };
 

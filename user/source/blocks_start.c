@@ -13,7 +13,7 @@
 #include "util/clock.h"
 
 #define TICK_OF_BOOT_NS 10000000ull
-#define RETRY_NS        (100 * NSEC_PER_MSEC)
+#define RETRY_NS        (20 * NSEC_PER_MSEC)
 /* Probes that failed for want of memory or descriptors are tried again. */
 #define PROBE_RETRY_NS (5 * NSEC_PER_SEC)
 static struct probe_request request_for(const struct watched *watched,
@@ -264,7 +264,7 @@ void blocks_start_watch(struct blocks_source *blocks, struct watched *watched)
 	    clock_now_ns(CLOCK_MONOTONIC) < watched->start.retry_ns)
 		return;
 	watched->blocks = blocks;
-	id = probe_ask(blocks->context.probes, &request, NULL, 0, NULL, 0, PROBE_CALL_NS,
+	id = probe_ask(blocks->context.probes, &request, NULL, 0, NULL, 0, PROBE_ATTACH_NS,
 		       on_standing, watched);
 	if (id < 0) {
 		watched->start.retry_ns = clock_now_ns(CLOCK_MONOTONIC) + RETRY_NS;
@@ -467,7 +467,7 @@ void blocks_want_probes(struct blocks_source *blocks, struct watched *watched, u
 	watched->probes.kind = kind;
 	watched->probes.program_counter = program_counter;
 	request.address = program_counter;
-	id = probe_ask(blocks->context.probes, &request, NULL, 0, NULL, 0, PROBE_CALL_NS * 10,
+	id = probe_ask(blocks->context.probes, &request, NULL, 0, NULL, 0, PROBE_ATTACH_NS,
 		       on_file, watched);
 	if (id < 0) {
 		no_probes(blocks, watched, (int)id, strerror((int)-id));
