@@ -209,19 +209,10 @@ struct looper_slot {
 	char waker_comm[LOOPER_COMM_LEN];
 };
 
-/* The thread is known to run a loop: it waits in epoll or io_uring, which programs do for nothing
- * else, or it came back to one place to poll or select (one poll may be a wait for one answer). */
+/* The thread is known to run a loop: it came back to one place to wait. */
 static inline bool looper_is_loop(const struct looper_slot *slot)
 {
-	switch (slot->loop_kind) {
-	case LOOPER_WAIT_EPOLL:
-	case LOOPER_WAIT_URING:
-		return slot->loop_waits >= 1;
-	case LOOPER_WAIT_POLL:
-	case LOOPER_WAIT_SELECT:
-		return slot->loop_waits >= 2;
-	}
-	return false;
+	return slot->loop_kind != LOOPER_WAIT_NONE && slot->loop_waits >= 2;
 }
 
 /* The thread waits in its own loop, so it has no period now. */

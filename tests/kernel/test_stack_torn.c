@@ -27,7 +27,7 @@
 
 #include "kernel/looper_kernel.h"
 #include "kernel/looper_slot.h"
-#include "jankscope/stack.h"
+#include "stack/capture.h"
 #include "standing.h"
 #include "tap.h"
 

@@ -40,6 +40,15 @@ static bool find_frozen(struct blocks_source *blocks, struct watched *watched,
 	return frozen;
 }
 
+/* A thread that waits in epoll or io_uring loops: programs do that for nothing else. One that polls
+ * may wait for one answer, so it has to come back to its place. */
+bool blocks_is_loop(uint32_t loop_kind, uint64_t loop_waits)
+{
+	uint64_t least = loop_kind == LOOPER_WAIT_EPOLL || loop_kind == LOOPER_WAIT_URING ? 1 : 2;
+
+	return loop_kind != LOOPER_WAIT_NONE && loop_waits >= least;
+}
+
 /* ---- a loop whose descriptor was closed ---- */
 
 #define ASK_CLOSED_NS NSEC_PER_SEC
@@ -155,7 +164,7 @@ int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64
 	}
 	/* A thread that is no loop has no blocks; what a thread does before it is known to loop is
 	 * held back until then (LOOPER_EVENT_UNKNOWN_LOOP). */
-	if (!looper_is_loop(&slot))
+	if (!blocks_is_loop(slot.loop_kind, slot.loop_waits))
 		return 0;
 	blocks_begin_period(blocks, watched, slot.periods, slot.busy_since_ns);
 	ask_closed(blocks, watched, &slot, now_ns);

@@ -221,7 +221,8 @@ int blocks_report(struct blocks_source *blocks, struct watched *watched,
 	if (!report)
 		return -ENOMEM;
 	report->last = state != BLOCK_OPEN;
-	report->held = (period->flags & LOOPER_EVENT_UNKNOWN_LOOP) && !watched->is_loop;
+	report->held = (period->flags & LOOPER_EVENT_UNKNOWN_LOOP) && !watched->is_loop &&
+		       !blocks_is_loop(period->loop_kind, 1);
 	report->slot_id = watched->slot_id;
 	report->period = period->head.period;
 	report->begin_ns = period->head.begin_ns;

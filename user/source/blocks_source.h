@@ -74,6 +74,8 @@ void blocks_drop_period(struct blocks_source *blocks, struct watched *watched);
 struct watched_load blocks_load_now(const struct blocks_source *blocks, pid_t pid);
 
 /* ---- blocks_look.c ---- */
+/* A thread with a loop of this kind (enum looper_wait) that was waited in so often has blocks. */
+bool blocks_is_loop(uint32_t loop_kind, uint64_t loop_waits);
 /* Look at one watched thread: report what is due; *next_ns becomes when to look again, if that is
  * sooner. Times are CLOCK_MONOTONIC. 0, -ENOMEM. */
 int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64_t now_ns,

@@ -123,7 +123,7 @@ void blocks_follow_loop(struct blocks_source *blocks, struct watched *watched,
 			const struct looper_slot *slot)
 {
 	uint32_t kind = slot->loop_kind;
-	bool is_loop = looper_is_loop(slot);
+	bool is_loop = blocks_is_loop(slot->loop_kind, slot->loop_waits);
 
 	if (is_loop && !watched->is_loop) {
 		watched->is_loop = true;
@@ -178,7 +178,7 @@ static int put_in(struct blocks_source *blocks, struct watched *watched)
 	looper_slot_fill(&watched->start.slot, &start, &watched->start.standing);
 	/* The loop of a thread that was found asleep in epoll is no candidate that gives way to the
 	 * first wait inside a message. */
-	if (looper_is_loop(&watched->start.slot))
+	if (blocks_is_loop(watched->start.slot.loop_kind, 1))
 		watched->start.slot.loop_waits = 2;
 	/* Its first period begins with the process where that is younger than the recorder. */
 	watched->start.from_birth =
@@ -245,7 +245,8 @@ static void on_standing(void *ctx, int err, const struct probe_answer *answer)
 	}
 	watched->start.stage = WATCHED_RUNS;
 	watched->loop_kind = watched->start.slot.loop_kind;
-	watched->is_loop = looper_is_loop(&watched->start.slot);
+	watched->is_loop = blocks_is_loop(watched->start.slot.loop_kind,
+					  watched->start.slot.loop_waits);
 	tell_loop(blocks, watched, "target_start");
 	tell_sampler(blocks, watched);
 	if (watched->loop_kind != LOOPER_WAIT_NONE)
