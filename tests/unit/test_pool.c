@@ -353,6 +353,31 @@ Test(pool, many_at_once, .timeout = 60)
 	stop(&rig);
 }
 
+/* A warden that somebody stopped is replaced too, and one that is stopped at the end is not left.
+ */
+Test(pool, warden_stopped, .timeout = 60)
+{
+	struct rig rig = start();
+	struct probe_request request = {.operation = PROBE_READ, .pid = getpid(), .name = "stat"};
+	struct warden_usage usage;
+	pid_t warden = 0, now = 0;
+
+	ask(&rig, &request);
+	for (int i = 0; i < 2000 && !prober_pids(&rig, &warden, 1, HELPER_WARDEN); i++)
+		run_for(rig.loop, NSEC_PER_MSEC);
+	cr_assert_gt(warden, 0);
+	stop_process(warden);
+	for (int i = 0; i < 100 && (!prober_pids(&rig, &now, 1, HELPER_WARDEN) || now == warden);
+	     i++) {
+		warden_usage(rig.warden, &usage);
+		run_for(rig.loop, 100 * NSEC_PER_MSEC);
+	}
+	cr_expect_neq(now, warden);
+	cr_expect_eq(ask(&rig, &request).err, 0);
+	stop_process(now);
+	stop(&rig);
+}
+
 Test(pool, warden_dies, .timeout = 60)
 {
 	struct rig rig = start();
