@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -484,6 +485,35 @@ Test(pool, opens, .timeout = 60)
 	request = (struct probe_request){.operation = PROBE_OPEN, .pid = getpid()};
 	cr_assert(find_mapping("/dev/zero", &request));
 	cr_expect_eq(ask(&rig, &request).err, -EACCES);
+	stop(&rig);
+}
+
+/* No room for a descriptor is said as that. */
+Test(pool, full_table, .timeout = 60)
+{
+	struct rig rig = start();
+	struct probe_request request = {.operation = PROBE_OPEN_EXE, .pid = getpid()};
+	struct rlimit limit, before;
+	struct heard heard;
+	pid_t pids[8];
+	int next;
+
+	ask(&rig, &request);
+	for (int i = 0; i < 1000 && prober_pids(&rig, pids, 8, HELPER_PROBER) < 2; i++)
+		run_for(rig.loop, NSEC_PER_MSEC);
+	/* one for the timer that ends the loop */
+	next = dup(0);
+	close(next);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit = before;
+	limit.rlim_cur = (rlim_t)next + 1;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	heard = ask(&rig, &request);
+	cr_expect_eq(heard.err, -EMFILE);
+	cr_expect_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	heard = ask(&rig, &request);
+	cr_expect_eq(heard.err, 0);
+	close(heard.fd);
 	stop(&rig);
 }
 
