@@ -926,7 +926,7 @@ static void test_kills(void)
 		"killed: %d recorders, %d wardens, %d probers; %d with requests in flight, %d with "
 		"links",
 		killed[1], killed[2], killed[3], in_flight, with_links);
-	tap_ok(in_flight > KILLS && with_links > KILLS, "kills: while requests were in flight");
+	tap_ok(in_flight > KILLS / 2 && with_links > KILLS, "kills: while requests were in flight");
 	tap_ok(!children_left, "kills: %d times a process was left", children_left);
 	tap_ok(!links_left, "kills: %d links were left", links_left);
 	tap_ok(!silent, "kills: %d times a recorder without a helper stood still", silent);

@@ -5,13 +5,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -353,6 +356,31 @@ Test(pool, many_at_once, .timeout = 60)
 	stop(&rig);
 }
 
+/* A warden that somebody stopped is replaced too, and one that is stopped at the end is not left.
+ */
+Test(pool, warden_stopped, .timeout = 60)
+{
+	struct rig rig = start();
+	struct probe_request request = {.operation = PROBE_READ, .pid = getpid(), .name = "stat"};
+	struct warden_usage usage;
+	pid_t warden = 0, now = 0;
+
+	ask(&rig, &request);
+	for (int i = 0; i < 2000 && !prober_pids(&rig, &warden, 1, HELPER_WARDEN); i++)
+		run_for(rig.loop, NSEC_PER_MSEC);
+	cr_assert_gt(warden, 0);
+	stop_process(warden);
+	for (int i = 0; i < 100 && (!prober_pids(&rig, &now, 1, HELPER_WARDEN) || now == warden);
+	     i++) {
+		warden_usage(rig.warden, &usage);
+		run_for(rig.loop, 100 * NSEC_PER_MSEC);
+	}
+	cr_expect_neq(now, warden);
+	cr_expect_eq(ask(&rig, &request).err, 0);
+	stop_process(now);
+	stop(&rig);
+}
+
 Test(pool, warden_dies, .timeout = 60)
 {
 	struct rig rig = start();
@@ -378,5 +406,170 @@ Test(pool, warden_dies, .timeout = 60)
 	for (int i = 0; i < 2000 && prober_pids(&rig, pids, 8, HELPER_PROBER) < 2; i++)
 		run_for(rig.loop, NSEC_PER_MSEC);
 	cr_expect_eq(ask(&rig, &request).err, 0);
+	stop(&rig);
+}
+
+/* The first mapping whose path ends so. */
+static bool find_mapping(const char *name, struct probe_request *request)
+{
+	unsigned long start, end, inode;
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512], path[256];
+	bool found = false;
+
+	while (!found && fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%lx %*s %*s %*s %lu %255s", &start, &end, &inode, path) !=
+			    4 ||
+		    !strstr(path, name))
+			continue;
+		request->address = start;
+		request->end = end;
+		request->inode = inode;
+		snprintf(request->name, sizeof(request->name), "%s", path);
+		found = true;
+	}
+	fclose(maps);
+	return found;
+}
+
+Test(pool, opens, .timeout = 60)
+{
+	struct rig rig = start();
+	struct probe_request request = {.operation = PROBE_OPEN, .pid = getpid()};
+	struct probe_file file;
+	struct stat st, own;
+	struct heard heard;
+	char here[64], there[64];
+	int fd;
+
+	cr_assert_eq(stat("/proc/self/exe", &own), 0);
+	cr_assert(find_mapping("/tests/unit/all", &request));
+	heard = ask(&rig, &request);
+	cr_expect_eq(heard.err, 0);
+	cr_assert_eq(heard.length, sizeof(file));
+	memcpy(&file, heard.data, sizeof(file));
+	cr_expect_eq(fstat(heard.fd, &st), 0);
+	cr_expect(st.st_ino == own.st_ino && file.inode == own.st_ino && !file.copied);
+	cr_expect_eq(file.size_bytes, (uint64_t)own.st_size);
+	cr_expect_eq(fcntl(heard.fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+	close(heard.fd);
+	request.inode++;
+	cr_expect_eq(ask(&rig, &request).err, -ESTALE, "another file by now");
+	request = (struct probe_request){.operation = PROBE_OPEN_EXE, .pid = getpid()};
+	heard = ask(&rig, &request);
+	cr_expect_eq(heard.err, 0);
+	close(heard.fd);
+	/* A file system that is none of the local ones: a copy comes. */
+	request = (struct probe_request){
+		.operation = PROBE_OPEN, .pid = getpid(), .name = "/sys/kernel/btf/vmlinux"};
+	cr_assert_eq(stat(request.name, &own), 0);
+	request.inode = own.st_ino;
+	heard = ask(&rig, &request);
+	cr_expect_eq(heard.err, 0);
+	memcpy(&file, heard.data, sizeof(file));
+	cr_expect_eq(file.copied, 1);
+	cr_expect_eq(file.inode, own.st_ino, "it has the identity of its original");
+	cr_expect_eq(fstat(heard.fd, &st), 0);
+	cr_expect_eq(st.st_size, own.st_size);
+	fd = open(request.name, O_RDONLY | O_CLOEXEC);
+	cr_expect_eq(pread(fd, here, sizeof(here), own.st_size - 64), 64);
+	cr_expect_eq(pread(heard.fd, there, sizeof(there), own.st_size - 64), 64);
+	cr_expect_arr_eq(here, there, sizeof(here));
+	cr_expect_eq(write(heard.fd, "", 1), -1, "sealed");
+	close(fd);
+	close(heard.fd);
+	/* A device is not opened. */
+	fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	cr_assert_neq(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0), MAP_FAILED);
+	close(fd);
+	request = (struct probe_request){.operation = PROBE_OPEN, .pid = getpid()};
+	cr_assert(find_mapping("/dev/zero", &request));
+	cr_expect_eq(ask(&rig, &request).err, -EACCES);
+	stop(&rig);
+}
+
+/* No room for a descriptor is said as that. */
+Test(pool, full_table, .timeout = 60)
+{
+	struct rig rig = start();
+	struct probe_request request = {.operation = PROBE_OPEN_EXE, .pid = getpid()};
+	struct rlimit limit, before;
+	struct heard heard;
+	pid_t pids[8];
+	int next;
+
+	ask(&rig, &request);
+	for (int i = 0; i < 1000 && prober_pids(&rig, pids, 8, HELPER_PROBER) < 2; i++)
+		run_for(rig.loop, NSEC_PER_MSEC);
+	/* one for the timer that ends the loop */
+	next = dup(0);
+	close(next);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit = before;
+	limit.rlim_cur = (rlim_t)next + 1;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	heard = ask(&rig, &request);
+	cr_expect_eq(heard.err, -EMFILE);
+	cr_expect_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	heard = ask(&rig, &request);
+	cr_expect_eq(heard.err, 0);
+	close(heard.fd);
+	stop(&rig);
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *wait_for_lock(void *ctx)
+{
+	*(volatile pid_t *)ctx = gettid();
+	pthread_mutex_lock(&lock);
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+Test(pool, standing_and_lock_owner, .timeout = 60)
+{
+	struct rig rig = start();
+	volatile pid_t waiter = 0;
+	struct probe_request request = {.operation = PROBE_STANDING, .pid = getpid()};
+	struct probe_standing standing = {0};
+	struct probe_owner owner;
+	struct heard heard;
+	pthread_t thread;
+
+	pthread_mutex_lock(&lock);
+	pthread_create(&thread, NULL, wait_for_lock, (void *)&waiter);
+	for (int i = 0; i < 5000 && standing.syscall_nr != SYS_futex; i++) {
+		run_for(rig.loop, NSEC_PER_MSEC);
+		request.tid = waiter;
+		if (!waiter)
+			continue;
+		heard = ask(&rig, &request);
+		cr_assert_eq(heard.err, 0);
+		memcpy(&standing, heard.data, sizeof(standing));
+	}
+	cr_expect_eq(standing.syscall_nr, SYS_futex);
+	cr_expect_eq(standing.state, 'S');
+	cr_expect_eq(standing.arguments[0], (uint64_t)(uintptr_t)&lock);
+	cr_expect_not(standing.is_32_bit);
+	cr_expect_gt(standing.cpu_ns, 0);
+	cr_expect_gt(standing.switches, 0);
+	cr_expect_geq(standing.after_mono_ns, standing.before_mono_ns);
+	request = (struct probe_request){.operation = PROBE_LOCK_OWNER,
+					 .pid = getpid(),
+					 .tid = waiter,
+					 .address = standing.arguments[0],
+					 .argument = standing.arguments[1]};
+	heard = ask(&rig, &request);
+	cr_expect_eq(heard.err, 0);
+	memcpy(&owner, heard.data, sizeof(owner));
+	cr_expect_eq(owner.tid, gettid());
+	cr_expect_gt(strlen(owner.thread), 0);
+	request.address = (uintptr_t)&standing;
+	cr_expect_eq(ask(&rig, &request).err, -ENOENT, "no lock");
+	request.address = 8;
+	cr_expect_eq(ask(&rig, &request).err, -EFAULT);
+	pthread_mutex_unlock(&lock);
+	pthread_join(thread, NULL);
 	stop(&rig);
 }

@@ -414,6 +414,8 @@ static void take_answer(struct prober_pool *pool, struct prober *prober, uint8_t
 	prober->free_since_ns = mono_ns();
 	if ((hold = find_hold(pool, asked->header.request.pid)))
 		clear_hold(hold);
+	if (!header.err && header.fd_count != fd_count)
+		header.err = -EMFILE;
 	answer = (struct probe_answer){header.value, message + sizeof(header), header.length, fds,
 				       fd_count};
 	finish(pool, asked, header.err, &answer);

@@ -18,6 +18,8 @@ struct probe_answer_header {
 	int64_t value;
 	int32_t err;
 	uint32_t length;
+	uint32_t fd_count; /* that were sent: fewer come where the receiver's table is full */
+	uint32_t reserved;
 	/* the data follow */
 };
 

@@ -105,6 +105,7 @@ static void answer(struct worker *worker, int *fds, size_t fd_count)
 	}
 	header.value = reply.value;
 	header.length = reply.length;
+	header.fd_count = (uint32_t)reply.fd_count;
 	parts[1].iov_len = reply.length;
 	/* The descriptors are in flight now, so this close of a probe is not the last one. */
 	channel_send(worker->socket, parts, 2, reply_fds, reply.fd_count);

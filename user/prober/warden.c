@@ -6,11 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +27,7 @@
 #define STOP_NS      (200 * NSEC_PER_MSEC)
 #define RETRY_NS     (100 * NSEC_PER_MSEC)
 #define RETRY_MAX_NS (5 * NSEC_PER_SEC)
+#define SILENT_NS    (2 * NSEC_PER_SEC)
 
 /* A process that was asked for. */
 struct entry {
@@ -53,6 +56,8 @@ struct warden {
 	struct loop *loop;
 	int timer;
 	bool watched, watched_write, dirty;
+	uint64_t ping_ns; /* when it was asked for a sign of life that has not come; 0: none is due
+			   */
 	uint64_t serial, retry_ns, dead_cpu_ns, reaped_ns, next_close_key;
 	struct entry *entries;
 	struct kept *kept;
@@ -324,11 +329,37 @@ static void sweep(struct warden *warden)
 
 static bool take_messages(struct warden *warden);
 
+/* The recorder may do that without a right, because both have the same uid. */
+static void signal_warden(const struct warden *warden, int signal)
+{
+#ifdef SYS_pidfd_send_signal
+	if (warden->self.pidfd >= 0)
+		syscall(SYS_pidfd_send_signal, warden->self.pidfd, signal, NULL, 0);
+#endif
+}
+
+/* A warden that is stopped, or hangs, is no warden: it is replaced like one that died. */
+static void watch_over(struct warden *warden)
+{
+	struct warden_message ping = {.operation = WARDEN_PING};
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	if (!warden->loop || !warden->self.pid)
+		return;
+	if (!warden->ping_ns) {
+		warden->ping_ns = now_ns;
+		tell(warden, &ping, NULL, 0);
+	} else if (now_ns - warden->ping_ns > SILENT_NS) {
+		signal_warden(warden, SIGKILL);
+	}
+}
+
 void warden_usage(struct warden *warden, struct warden_usage *usage)
 {
 	/* The end of the socket is read again in the loop. */
 	if (warden->self.socket >= 0)
 		take_messages(warden);
+	watch_over(warden);
 	sweep(warden);
 	*usage = (struct warden_usage){warden->dead_cpu_ns, warden->reaped_ns};
 	for (struct entry *entry = warden->entries; entry; entry = entry->next)
@@ -574,6 +605,7 @@ static void warden_died(struct warden *warden)
 	if (warden->watched)
 		loop_remove_fd(warden->loop, warden->self.socket);
 	warden->watched = false;
+	warden->ping_ns = 0;
 	warden_drop(warden, &warden->self, false);
 	warden->generation++;
 	sweep(warden);
@@ -596,6 +628,8 @@ static void take_message(struct warden *warden, const struct warden_message *mes
 {
 	struct entry *entry;
 
+	if (message->operation == WARDEN_PING)
+		warden->ping_ns = 0;
 	if (message->operation != WARDEN_EXITED)
 		return;
 	entry = find_entry(warden, message->key);
@@ -705,7 +739,8 @@ int warden_join_loop(struct warden *warden, struct loop *loop)
 	return 0;
 }
 
-/* Wait for the end of the warden's socket, which is closed when the process ends. */
+/* Wait for the end of the warden's socket, which is closed when the process ends, and then for what
+ * is left of it and of the children of earlier wardens. */
 static void wait_for_end(struct warden *warden, uint64_t until_ns)
 {
 	uint64_t now_ns;
@@ -715,10 +750,14 @@ static void wait_for_end(struct warden *warden, uint64_t until_ns)
 			break;
 		channel_wait(warden->self.socket, until_ns - now_ns);
 	}
-	/* Its exit is a little longer than its socket. */
+	warden->generation++;
 	while (clock_now_ns(CLOCK_MONOTONIC) < until_ns) {
+		bool alive = false;
+
 		sweep(warden);
-		if (!find_entry(warden, warden->self.serial))
+		for (struct entry *entry = warden->entries; entry; entry = entry->next)
+			alive |= pid_of(entry) && !has_ended(pidfd_of(entry));
+		if (!alive)
 			return;
 		poll(NULL, 0, 1);
 	}
@@ -741,9 +780,10 @@ void warden_stop(struct warden *warden)
 		HASH_ITER (hh, warden->kept, kept, next)
 			free_kept(warden, kept);
 		shutdown(warden->self.socket, SHUT_WR);
+		/* should somebody have stopped it */
+		signal_warden(warden, SIGCONT);
 		wait_for_end(warden, until_ns);
 	}
-	warden->generation++;
 	sweep(warden);
 	while (warden->entries) {
 		struct helper *helper = warden->entries->helper;

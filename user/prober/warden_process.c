@@ -305,6 +305,7 @@ static void remember(struct ward *ward, const struct warden_message *message)
 static void take_message(struct ward *ward, const struct warden_message *message, int *fds,
 			 size_t count)
 {
+	struct iovec part = {(void *)message, sizeof(*message)};
 	struct child *child;
 
 	switch (message->operation) {
@@ -339,6 +340,9 @@ static void take_message(struct ward *ward, const struct warden_message *message
 		break;
 	case WARDEN_FORGET:
 		forget(ward, message->number);
+		break;
+	case WARDEN_PING:
+		channel_send(ward->socket, &part, 1, NULL, 0);
 		break;
 	case WARDEN_BYE:
 		ward->bye = true;

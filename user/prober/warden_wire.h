@@ -13,6 +13,7 @@ enum warden_operation {
 	WARDEN_REMEMBER = 7, /* number: setting; value */
 	WARDEN_FORGET = 8,   /* number: setting */
 	WARDEN_BYE = 9,      /* the end that follows is wanted */
+	WARDEN_PING = 11,    /* answered by the same */
 	WARDEN_EXITED = 10,  /* from the warden. key: serial, cpu_ns: of its whole life */
 };
 
