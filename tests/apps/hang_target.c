@@ -165,23 +165,19 @@ static void use_stack(void)
 	makecontext(&coroutine, run_coroutine, 0);
 }
 
-int main(int argc, char **argv)
+/* Its frames lie pages below those of main, so that the page of the command line has nothing that
+ * this program touches again. */
+static __attribute__((noinline)) int loop(void)
 {
 	struct itimerspec every = {{1, 0}, {1, 0}};
 	struct epoll_event event = {.events = EPOLLIN};
 	int epoll = epoll_create1(EPOLL_CLOEXEC);
 	int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	char pad[4 * PAGE];
 	char line[64];
 	uint64_t count;
 
-	/* The page of the command line is its own: above it nothing is needed any more. A copy of
-	 * the arguments is used from here on. */
-	if (argc < 2)
-		return 2;
-	mode = strdup(argv[1]);
-	file = argc > 2 ? strdup(argv[2]) : NULL;
-	server = argc > 3 ? atoi(argv[3]) : 0;
-	argv_page = (char *)((uintptr_t)argv[0] & ~(uintptr_t)(PAGE - 1));
+	__asm__ volatile("" : : "r"(pad) : "memory");
 	if (!strncmp(mode, "stack_", 6))
 		use_stack();
 	event.data.fd = 0;
@@ -196,7 +192,7 @@ int main(int argc, char **argv)
 			continue;
 		if (event.data.fd == 0) {
 			if (read(0, line, sizeof(line)) <= 0)
-				return 0;
+				_exit(0);
 			if (!went)
 				obey();
 		} else if (read(timer, &count, sizeof(count)) == sizeof(count)) {
@@ -206,4 +202,18 @@ int main(int argc, char **argv)
 				block_here();
 		}
 	}
+}
+
+int main(int argc, char **argv)
+{
+	char pad[4 * PAGE];
+
+	if (argc < 2)
+		return 2;
+	__asm__ volatile("" : : "r"(pad) : "memory");
+	mode = strdup(argv[1]);
+	file = argc > 2 ? strdup(argv[2]) : NULL;
+	server = argc > 3 ? atoi(argv[3]) : 0;
+	argv_page = (char *)((uintptr_t)argv[0] & ~(uintptr_t)(PAGE - 1));
+	return loop();
 }
