@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Many small loopers of one uid, each of which blocks now and then; and what they did.
  *
- * usage: many COUNT UID BLOCK_MS EVERY_MS [PHASES]
- * Each sleeps for BLOCK_MS in its loop every EVERY_MS. Prints the pids in one line, then "ready".
- * Commands on stdin: "kill K" (SIGKILL the K last ones that live, all at once), "read" (prints
- * "PID START_BOOT_NS WALL_NS" of each block that ended, then "end"), "quiet" (no new blocks).
- * EOF ends all. */
+ * usage: many COUNT UID BLOCK_MS[-LONGEST_MS] EVERY_MS [PHASES [spin]]
+ * Each sleeps (or computes) for BLOCK_MS in its loop every EVERY_MS. Prints the pids in one line,
+ * then "ready". Commands on stdin: "kill K" (SIGKILL the K last ones that live, all at once),
+ * "read" (prints "PID START_BOOT_NS WALL_NS" of each block that ended, then "end"), "quiet" (no new
+ * blocks). EOF ends all. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -47,14 +47,18 @@ static uint64_t now_ns(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static __attribute__((noinline)) void block_here(struct blocks *blocks, uint64_t ms)
+static __attribute__((noinline)) void block_here(struct blocks *blocks, uint64_t ns, int spin)
 {
-	struct timespec ts = {(time_t)(ms / 1000), (long)(ms % 1000 * 1000000)};
+	struct timespec ts = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 	uint64_t boot = now_ns(CLOCK_BOOTTIME), since = now_ns(CLOCK_MONOTONIC);
 	unsigned n = atomic_load(&blocks->count);
 
-	while (nanosleep(&ts, &ts) && errno == EINTR)
-		;
+	if (spin)
+		while (now_ns(CLOCK_MONOTONIC) - since < ns)
+			;
+	else
+		while (nanosleep(&ts, &ts) && errno == EINTR)
+			;
 	if (n == MAX_BLOCKS)
 		return;
 	blocks->of[n].start = boot;
@@ -62,8 +66,11 @@ static __attribute__((noinline)) void block_here(struct blocks *blocks, uint64_t
 	atomic_store(&blocks->count, n + 1);
 }
 
-static void live(struct blocks *blocks, uid_t uid, uint64_t block_ms, uint64_t every_ms,
-		 unsigned phase, unsigned phases)
+static uint64_t block_us, more_us; /* from, and how much longer the longest is */
+static int spin;
+
+static void live(struct blocks *blocks, uid_t uid, uint64_t every_ms, unsigned phase,
+		 unsigned phases)
 {
 	uint64_t start =
 		now_ns(CLOCK_MONOTONIC) + 1000000000u + every_ms * 1000000u * phase / phases;
@@ -71,7 +78,7 @@ static void live(struct blocks *blocks, uid_t uid, uint64_t block_ms, uint64_t e
 				   {(time_t)(start / 1000000000u), (long)(start % 1000000000u)}};
 	struct epoll_event event = {.events = EPOLLIN};
 	int epoll, timer, null = open("/dev/null", O_RDWR);
-	uint64_t count;
+	uint64_t count, n = 0;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(null, 0);
@@ -88,8 +95,10 @@ static void live(struct blocks *blocks, uid_t uid, uint64_t block_ms, uint64_t e
 		if (epoll_wait(epoll, &event, 1, -1) != 1)
 			continue;
 		if (read(timer, &count, sizeof(count)) == sizeof(count) && !atomic_load(quiet) &&
-		    block_ms)
-			block_here(blocks, block_ms);
+		    block_us)
+			block_here(blocks,
+				   block_us * 1000u + n++ * 7919u % 13u * more_us * 1000u / 12u,
+				   spin);
 	}
 }
 
@@ -107,11 +116,14 @@ static void kill_last(unsigned count, unsigned wanted)
 int main(int argc, char **argv)
 {
 	unsigned count, phases;
-	char line[64];
+	char line[64], *dash;
 
 	if (argc < 5)
 		return 2;
 	count = (unsigned)atoi(argv[1]);
+	block_us = strtoul(argv[3], &dash, 10) * 1000u;
+	more_us = *dash ? strtoul(dash + 1, NULL, 10) * 1000u - block_us : 0;
+	spin = argc > 6 && !strcmp(argv[6], "spin");
 	phases = argc > 5 ? (unsigned)atoi(argv[5]) : 10;
 	children = calloc(count, sizeof(*children));
 	quiet = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -127,8 +139,8 @@ int main(int argc, char **argv)
 			return 1;
 		pid = fork();
 		if (!pid)
-			live(blocks, (uid_t)atoi(argv[2]), strtoul(argv[3], NULL, 10),
-			     strtoul(argv[4], NULL, 10), i % phases, phases);
+			live(blocks, (uid_t)atoi(argv[2]), strtoul(argv[4], NULL, 10), i % phases,
+			     phases);
 		children[i] = (struct child){pid, pid < 0, blocks};
 	}
 	for (unsigned i = 0; i < count; i++)

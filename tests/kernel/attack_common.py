@@ -135,7 +135,7 @@ def wchan(pid):
 def stat_of(pid):
     """Fields of /proc/PID/stat from the state on, or None."""
     try:
-        with open("/proc/%d/stat" % pid) as f:
+        with open("/proc/%s/stat" % pid) as f:
             return f.read().rsplit(")", 1)[1].split()
     except OSError:
         return None
@@ -174,7 +174,6 @@ def stopped_or_traced(pids):
         except OSError:
             continue
         for tid in tids:
-            state = stat_of("%d/task/%s" % (pid, tid)) if False else None
             try:
                 with open("/proc/%d/task/%s/status" % (pid, tid)) as f:
                     text = dict(l.split(":", 1) for l in f if ":" in l)
@@ -250,6 +249,24 @@ class Recorder:
         """pids of helpers: warden, prober, sampler or unwinder, by their names."""
         return [p for p, (comm, _) in sorted(self.helpers().items())
                 if comm.startswith("jankscope-" + kind[:3]) or comm.startswith(kind[:15])]
+
+    def links(self):
+        """Ids of the BPF links that this recorder's processes hold now. An id is never used again."""
+        ids = set()
+        for pid in (self.pid, *self.helpers()):
+            try:
+                names = os.listdir("/proc/%d/fdinfo" % pid)
+            except OSError:
+                continue
+            for name in names:
+                try:
+                    with open("/proc/%d/fdinfo/%s" % (pid, name)) as f:
+                        for line in f:
+                            if line.startswith("link_id:"):
+                                ids.add(int(line.split()[1]))
+                except OSError:
+                    pass
+        return ids
 
     def interrupt(self, number=signal.SIGINT):
         self.helpers()

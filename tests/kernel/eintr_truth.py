@@ -108,6 +108,9 @@ def attack(stack):
     idle = ["%s/%s" % (g.mode, k) for g in groups[:2] for k, p in g.pids.items() if p in blocked]
     test.ok(not idle, "%s: a main thread that waits in one place from the start is no block" %
             stack, " ".join(idle))
+    ours = [(b["pid"], b["waker"]) for b in recorder.blocks
+            if b.get("waker", {}).get("pid") in {recorder.pid, *recorder.seen}]
+    test.ok(not ours, "%s: the recorder names none of its own as a waker" % stack, *ours[:5])
     test.ok(not stopped, "%s: nobody is stopped or traced while it records" % stack, stopped[:10])
 
 
@@ -115,5 +118,5 @@ parts = []
 for name in ("auto", "snapshot", "perf", "off", "ptrace"):
     part = (lambda n: lambda _: attack(n))(name)
     part.__name__ = name
-    parts.append((part, 6))
+    parts.append((part, 7))
 test.run(parts, sys.argv[1:])

@@ -566,10 +566,6 @@ def out_fuse(_):
         innocent = Innocent().begin()
         control = Control(INTERVAL)
         collected = os.path.join(work, "out-fuse-stdout.jsonl")
-        recorder = Recorder("disk of -o hangs", ["-i", "%dms" % INTERVAL, "--block", "150ms",
-                                                 "--json", "--max-lost", "100"],
-                            targets=[innocent.pid], output=None,
-                            stdout=open(collected, "w")) if False else None
         with open(collected, "w") as out:
             recorder = Recorder("disk of -o hangs", ["-i", "%dms" % INTERVAL, "--block", "150ms",
                                                      "--json", "--max-lost", "100", "-o",

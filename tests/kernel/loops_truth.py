@@ -96,11 +96,11 @@ def judge(recorder, app, want_loop=None):
             "%s: target_start names its loop (%s)" % (app.name, said and said["loop"]), said)
 
 
-def judge_none(recorder, app):
+def judge_none(recorder, app, lives=True):
     """Two results for a program without a main loop."""
     told = [(b["state"], b["class"], b["wall_ns"] // MS) for b in recorder.blocks
             if b["pid"] == app.pid and b["wall_ns"] - b["ledger"]["runnable_ns"] >= BLOCK * MS]
-    test.ok(recorder.footer and app.process.poll() is None and not told,
+    test.ok(recorder.footer and (app.process.poll() is None) == lives and not told,
             "%s: no loop, no block" % app.name, *told[:6])
     said = loop_of(recorder, app.pid)
     why = {k: v for k, v in (said or {}).items() if k not in ("event", "type", "crc") and
@@ -164,13 +164,14 @@ def nobody(_):
     rows = [(k, [apps + "loop_kinds", k, go], False) for k in ("join", "futex", "sleeper")]
     programs = start_all(rows, go)
     for name, command in (("sleep", ["sleep", "300"]),
+                          ("sleep that ends", ["sleep", "6"]),
                           ("shell", ["sh", "-c", "while :; do sleep 1.5; done"])):
         app = App(name, command)
         app.blocks = False
         programs.append(app)
     recorder = record("nobody", programs, go)
     for app in programs:
-        judge_none(recorder, app)
+        judge_none(recorder, app, app.name != "sleep that ends")
 
 
 def helper(_):
@@ -368,5 +369,5 @@ def nginx(_):
         subprocess.run(["umount", "-l", mount], stderr=subprocess.DEVNULL)
 
 
-test.run([(kinds, 21), (odd, 6), (nobody, 10), (helper, 3), (python_loops, 11), (node_loops, 6),
+test.run([(kinds, 21), (odd, 6), (nobody, 12), (helper, 3), (python_loops, 11), (node_loops, 6),
           (qt_loops, 6), (go_loops, 5), (java_loops, 4), (redis, 3), (nginx, 5)], sys.argv[1:])

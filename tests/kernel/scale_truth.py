@@ -161,7 +161,6 @@ def crowd_50(_):
 
 def few_files(limits, name, count=40):
     """No fall down the ladder of detectors for want of a descriptor."""
-    before = bpf_links()
     many = Many(count, every_ms=1000)
     innocent = Innocent()
     control = Control(200)
@@ -170,8 +169,8 @@ def few_files(limits, name, count=40):
                         limits=["prlimit", "--nofile=" + limits, "--"])
     innocent.begin()
     time.sleep(5)
-    links = {i: l for i, l in bpf_links().items() if i not in before}
-    ours = of_recorder(recorder, links)
+    held = recorder.links()
+    ours = [l for i, l in bpf_links().items() if i in held]
     hooks = [l for l in ours if l.get("tp_name") in ("sys_enter", "sys_exit")]
     innocent.end()
     many.send("quiet")
@@ -199,15 +198,6 @@ def few_files(limits, name, count=40):
     note("%s: %s, links of ours %d, missed %d of %d, bare %d, %s" % (
         name, by_detector, len(ours), len(lost), wanted, len(bare), said))
     return recorder, lost, bare
-
-
-def of_recorder(recorder, links):
-    """Those links that a process of this recorder holds; bpftool tells the pids."""
-    mine = {recorder.pid, *recorder.helpers()}
-    with_pids = [l for l in links.values() if "pids" in l]
-    if not with_pids:
-        return list(links.values())
-    return [l for l in with_pids if any(p["pid"] in mine for p in l["pids"])]
 
 
 def few_files_hard(_):
