@@ -290,14 +290,15 @@ def java_loops(_):
 
 
 def redis(_):
-    program = shutil.which("redis-server")
+    # redis-check-rdb of redis-tools is the same program
+    program = shutil.which("redis-server") or shutil.which("redis-check-rdb")
     if not program:
         for i in range(3):
-            test.skip("redis %d" % i, "no redis here: apt-get install redis-server")
+            test.skip("redis %d" % i, "no redis here: apt-get install redis-tools")
         return
     path = work + "/redis.sock"
-    app = App("redis", [program, "--port", "0", "--unixsocket", path, "--save", "", "--dir", work,
-                        "--enable-debug-command", "yes"])
+    app = App("redis", ["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--dir", work,
+                        "--enable-debug-command", "yes"], executable=program)
     app.blocks = False
     if not wait_for(lambda: os.path.exists(path), 5):
         raise RuntimeError(open(app.log).read())
