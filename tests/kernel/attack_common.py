@@ -230,6 +230,7 @@ class Recorder:
         self.process = start(command, stdin=subprocess.DEVNULL, stderr=self.log,
                              stdout=self.log if stdout is None else stdout, env=env)
         self.pid = self.process.pid
+        self.since = (stat_of(self.pid) or [0] * 20)[19]
         recorders.append(self)
         self.code, self.seen, self.signal_boot_ns = None, {}, None
         self.out_path = self.path if output == "file" else output
@@ -272,11 +273,17 @@ class Recorder:
                 parents[pid] = int(fields[1])
                 rows[pid] = (int(fields[3]), fields[19])
         mine = {}
+        # A pid that is free is given to somebody else.
+        reused = self.pid in rows and rows[self.pid][1] != self.since
         for pid, (session, since) in rows.items():
             at, steps = pid, 0
+            known = self.seen.get(pid)
+            if reused:
+                if known and known[1] == since:
+                    mine[pid] = (comm_of(pid), since)
+                continue
             while at not in (0, 1, self.pid) and steps < 20:
                 at, steps = parents.get(at, 0), steps + 1
-            known = self.seen.get(pid)
             if pid != self.pid and (at == self.pid or session == self.pid or
                                     (known and known[1] == since)):
                 mine[pid] = (comm_of(pid), since)

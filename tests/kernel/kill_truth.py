@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """SIGKILL of recorder, warden, prober, sampler and unwinder, one or several, in any order, while
 captures are in flight; what is left of them afterwards.
-usage: kill_truth.py [PART...]   FULL=1: 200 rounds each   SEED=N"""
+usage: kill_truth.py [PART...]   FULL=1: 200 rounds each, and all parts   SEED=N"""
 import os, random, signal, subprocess, sys, time
 from attack_common import *
 
@@ -232,6 +232,6 @@ def cmdline(pid):
         return b""
 
 
-parts = [(recorder_first, 6), (with_ptrace, 6), (helpers_alone, 6), (helpers_ptrace, 6),
-         (recorder_alone, 6), (tracing, 1)]
+parts = [(recorder_first, 6), (with_ptrace, 6), (helpers_alone, 6), (tracing, 1)]
+parts += [(f, 6) for f in (helpers_ptrace, recorder_alone) if full or f.__name__ in sys.argv]
 test.run(parts, sys.argv[1:])
