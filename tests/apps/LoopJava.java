@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// As tests/apps/loop_kinds.c, in Java: an NIO selector in the thread "nio-loop".
+// usage: java LoopJava.java java GO_FILE
+import java.nio.channels.Selector;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+public class LoopJava {
+    static void loop(Path goFile) throws Exception {
+        Selector selector = Selector.open();
+        int blocks = 0;
+        long wait = 100;
+        for (;;) {
+            selector.select(wait);
+            if (!Files.exists(goFile)) continue;
+            if (++blocks > 5) {
+                wait = 0;
+                continue;
+            }
+            long since = System.nanoTime();
+            Thread.sleep(300);
+            System.out.println("block 0 " + (System.nanoTime() - since));
+            System.out.flush();
+            wait = 500;
+        }
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        Path goFile = Path.of(arguments[1]);
+        Thread thread = new Thread(() -> {
+            try {
+                loop(goFile);
+            } catch (Exception e) {
+                System.exit(1);
+            }
+        }, "nio-loop");
+        thread.start();
+        System.out.println("ready");
+        thread.join();
+    }
+}

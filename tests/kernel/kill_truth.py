@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""SIGKILL of recorder, warden, prober, sampler and unwinder, one or several, in any order, while
+captures are in flight; what is left of them afterwards.
+usage: kill_truth.py [PART...]   FULL=1: 200 rounds each, and all parts   SEED=N"""
+import os, random, signal, subprocess, sys, time
+from attack_common import *
+
+test = Test("kill_helpers")
+ROUNDS = 200 if full else 20
+KINDS = ["recorder", "warden", "prober", "sampler", "unwinder"]
+TRACE_FILES = ["tracing_on", "current_tracer", "trace_clock", "buffer_size_kb", "set_event"]
+
+
+def trace_settings():
+    said = {}
+    for name in TRACE_FILES:
+        for root in ("/sys/kernel/tracing/", "/sys/kernel/debug/tracing/"):
+            try:
+                with open(root + name) as f:
+                    said[name] = f.read().strip()
+                    break
+            except OSError:
+                pass
+    return said
+
+
+class Round:
+    """A recorder of loopers that block all the time, by the given way to capture."""
+
+    def __init__(self, targets, stack, number):
+        self.recorder = Recorder("kill %s %d" % (stack, number), [
+            "--block", "20ms", "--stack", stack, "-i", "100ms", "--max-lost", "100"],
+            targets=targets, settle=0.25)
+        self.pids = targets
+
+    def victims(self, kind):
+        if kind == "recorder":
+            return [self.recorder.pid] if self.recorder.process.poll() is None else []
+        return self.recorder.of_kind(kind)
+
+
+def kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+        return True
+    except OSError:
+        return False
+
+
+def leftovers(pids, recorder, held):
+    """What is wrong 2 s later at the most."""
+    def look():
+        bad = {}
+        stopped = stopped_or_traced(pids)
+        if stopped:
+            bad["stopped"] = stopped[:5]
+        processes = recorder.helpers()
+        if processes:
+            bad["processes"] = processes
+        return bad
+    end = time.monotonic() + 2
+    bad = look()
+    while bad and time.monotonic() < end:
+        time.sleep(0.05)
+        bad = look()
+    if not bad:
+        # The kernel frees links after its last process in its own time.
+        until = time.monotonic() + 3
+        links = held & set(bpf_links())
+        while links and time.monotonic() < until:
+            time.sleep(0.1)
+            links = held & set(bpf_links())
+        if links:
+            bad["links"] = [l for i, l in bpf_links().items() if i in links][:5]
+    return bad
+
+
+def captures_of(recorder):
+    recorder.load()
+    return sum(len(b.get("stacks", [])) for b in recorder.blocks) + \
+        sum(1 for r in recorder.records if r["type"] == "stack")
+
+
+def rounds(name, stack, plan, count):
+    """plan(random) gives the kinds to be killed, in order; "recorder" last or the recorder is
+    ended by SIGINT."""
+    seed = int(os.environ.get("SEED", random.getrandbits(30)))
+    rng = random.Random(seed)
+    many = start([apps + "many", 12, 21000 + os.getpid() % 20000, 60, 100, 5],
+                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    pids = [int(p) for p in many.stdout.readline().split()]
+    many.stdout.readline()
+    time.sleep(1.2)
+    probes = 0
+    bad, killed, missing, flights, broken, alive_after = [], 0, set(), 0, [], 0
+    for number in range(count):
+        one = Round(pids, stack, number)
+        # Random in the run: the first moments too.
+        time.sleep(rng.random() * (0.05 if number % 4 == 0 else 0.5))
+        kinds, held = plan(rng), set()
+        for kind in kinds:
+            victims = one.victims(kind)
+            held |= one.recorder.links()
+            if not victims and kind != "recorder":
+                missing.add(kind)
+            if victims:
+                killed += kill(rng.choice(victims))
+            time.sleep(rng.random() * 0.03)
+        recorder = one.recorder
+        if "recorder" not in kinds:
+            # What died is replaced, or told; the recorder never dies of it.
+            time.sleep(0.4)
+            if recorder.process.poll() is not None:
+                broken.append((kinds, recorder.process.poll(), recorder.errors()[-200:]))
+            else:
+                alive_after += 1
+                recorder.interrupt()
+        try:
+            recorder.process.wait(5)
+        except subprocess.TimeoutExpired:
+            broken.append((kinds, "does not end", wchan(recorder.pid)))
+            recorder.process.kill()
+            recorder.process.wait(5)
+        flights += captures_of(recorder) > 0
+        if "recorder" not in kinds and not recorder.footer:
+            broken.append((kinds, "no footer", recorder.process.returncode))
+        probes += len(held)
+        wrong = leftovers(pids, recorder, held)
+        if wrong:
+            bad.append((number, kinds, wrong))
+            for pid in recorder.helpers():
+                kill(pid)
+    states = [state_of(p) for p in pids]
+    tag = "%s: %d rounds, seed %d" % (name, count, seed)
+    test.ok(not missing and killed >= count, "%s: each has its process to be killed (%d killed)" %
+            (tag, killed), "no such process: %s" % sorted(missing))
+    test.ok(flights >= count / 3, "%s: captures were in flight in %d rounds" % (tag, flights))
+    stopped = [b for b in bad if "stopped" in b[2]]
+    test.ok(not stopped and "T" not in states and "t" not in states and "gone" not in states,
+            "%s: 0 targets stopped, traced or dead" % tag, *stopped[:4], states)
+    processes = [b for b in bad if "processes" in b[2]]
+    test.ok(not processes, "%s: 0 processes left after 2 s" % tag, *processes[:4])
+    links = [b for b in bad if "links" in b[2]]
+    test.ok(not links and probes, "%s: 0 of %d links left" % (tag, probes), *links[:4])
+    test.ok(not broken, "%s: who loses a helper goes on, and ends with its footer" % tag,
+            "%d rounds" % len(broken), *broken[:4])
+    note("%s: %d killed, %d rounds with captures, the recorder outlived %d" % (
+        tag, killed, flights, alive_after))
+
+
+def any_order(rng):
+    kinds = KINDS[:]
+    rng.shuffle(kinds)
+    return kinds
+
+
+def one_helper(rng):
+    return [rng.choice(KINDS[1:])]
+
+
+def recorder_first(_):
+    rounds("all in any order, auto", "auto", any_order, ROUNDS)
+
+
+def with_ptrace(_):
+    rounds("recorder or another, ptrace", "ptrace",
+           lambda rng: rng.choice([["recorder"], any_order(rng)]), ROUNDS)
+
+
+def helpers_alone(_):
+    rounds("one helper, auto", "auto", one_helper, ROUNDS)
+
+
+def helpers_ptrace(_):
+    rounds("one helper, ptrace", "ptrace", one_helper, ROUNDS)
+
+
+def recorder_alone(_):
+    rounds("the recorder alone, auto", "auto", lambda _: ["recorder"], ROUNDS)
+
+
+def tracing(_):
+    """--frames live changes settings of the trace buffer; they are as before when it is killed."""
+    bad, taken, tries, helped = [], 0, 0, 0
+    wanted = 20 if full else 4
+    while taken < wanted and tries < 4 * wanted:
+        tries += 1
+        before = trace_settings()
+        recorder = Recorder("tracing %d" % tries, ["--frames", "live", "-i", "100ms", "--max-lost",
+                                                   "100"], wait=5, settle=0.2)
+        changed = wait_for(lambda: trace_settings() != before, 1)
+        if recorder.process.poll() is not None or not changed:
+            # Another tool holds the buffer, or its settings were these already.
+            recorder.end()
+            time.sleep(0.5)
+            continue
+        taken += 1
+        helped += bool(recorder.helpers())
+        order = random.choice([["recorder"], ["recorder", "warden"], ["warden", "recorder"],
+                               ["prober", "recorder"]])
+        for kind in order:
+            if kind != order[0]:
+                time.sleep(0.5)
+            for pid in [recorder.pid] if kind == "recorder" else recorder.of_kind(kind):
+                kill(pid)
+        recorder.process.wait(5)
+        if not wait_for(lambda: trace_settings() == before, 3):
+            after = trace_settings()
+            others = [p for p in os.listdir("/proc") if p.isdigit() and b"live" in
+                      cmdline(p) and p != str(recorder.pid)]
+            if others:
+                taken -= 1  # what another recorder of this machine set is not ours to judge
+                continue
+            bad.append((order, {k: (before[k], after[k]) for k in before
+                                if before[k] != after[k]}))
+        left = wait_for(lambda: not recorder.helpers(), 2)
+        if not left:
+            bad.append((order, recorder.helpers()))
+    if not taken:
+        test.skip("trace settings are put back", "another tool holds the trace buffer, or there "
+                  "is none (%d tries)" % tries)
+    else:
+        test.ok(not bad, "trace settings are put back within 3 s, %d of %d times" % (
+            taken - len(bad), taken), *bad[:4])
+
+
+def cmdline(pid):
+    try:
+        with open("/proc/%s/cmdline" % pid, "rb") as f:
+            return f.read()
+    except OSError:
+        return b""
+
+
+parts = [(recorder_first, 6), (with_ptrace, 6), (helpers_alone, 6), (tracing, 1)]
+parts += [(f, 6) for f in (helpers_ptrace, recorder_alone) if full or f.__name__ in sys.argv]
+test.run(parts, sys.argv[1:])
