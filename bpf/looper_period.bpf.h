@@ -77,6 +77,7 @@ static __always_inline void looper_report(struct looper_slot *slot, __u32 index,
 	event->loop_fd = slot->loop_fd;
 	event->reserved = 0;
 	event->cpu_ns = looper_cpu_ns(slot, now_ns) - slot->begin_cpu_ns;
+	event->delay_ns = BPF_CORE_READ(task, sched_info.run_delay) - slot->begin_delay_ns;
 	event->faults_minor = BPF_CORE_READ(task, min_flt) - slot->begin_faults_minor;
 	event->faults_major = BPF_CORE_READ(task, maj_flt) - slot->begin_faults_major;
 	__builtin_memcpy(&event->sums, &slot->sums, sizeof(event->sums));
@@ -146,6 +147,10 @@ static __always_inline void start_period(struct looper_slot *slot, struct task_s
 	slot->busy_since_ns = now_ns;
 	slot->periods++;
 	slot->begin_cpu_ns = looper_cpu_ns(slot, now_ns);
+	/* At its switch-in the kernel has not added the wait that is over now; the slot has. */
+	slot->begin_delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	if (slot->begin_delay_ns < slot->out_delay_ns)
+		slot->begin_delay_ns = slot->out_delay_ns;
 	slot->begin_faults_minor = BPF_CORE_READ(task, min_flt);
 	slot->begin_faults_major = BPF_CORE_READ(task, maj_flt);
 	__builtin_memset(&slot->sums, 0, sizeof(slot->sums));

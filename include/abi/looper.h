@@ -199,7 +199,7 @@ struct looper_slot {
 	__u32 waiting_cpu, waiting; /* runnable on that CPU's queue; waiting 0: not */
 	__u64 waiting_since_ns;
 	/* the present period */
-	__u64 begin_cpu_ns, begin_faults_minor, begin_faults_major;
+	__u64 begin_cpu_ns, begin_delay_ns, begin_faults_minor, begin_faults_major;
 	__u64 spells_told; /* spell events of it */
 	struct looper_sums sums;
 	__u64 preempted_other_ns;
@@ -254,6 +254,7 @@ struct looper_period_event {
 	__s32 loop_fd;
 	__u32 reserved;
 	__u64 cpu_ns, faults_minor, faults_major;
+	__u64 delay_ns; /* sched_info.run_delay: its waits for a CPU by the kernel's own sum */
 	struct looper_sums sums;
 	__u64 preempted_other_ns;
 	struct looper_preemptor preemptors[LOOPER_PREEMPTORS];
@@ -305,7 +306,7 @@ enum looper_loss {
 _Static_assert(sizeof(struct looper_sums) == 160, "struct looper_sums");
 _Static_assert(sizeof(struct looper_preemptor) == 32, "struct looper_preemptor");
 _Static_assert(sizeof(struct looper_slot) % 8 == 0, "struct looper_slot has no tail");
-_Static_assert(sizeof(struct looper_period_event) == 40 + 40 + 160 + 8 + 512, "no holes");
+_Static_assert(sizeof(struct looper_period_event) == 40 + 48 + 160 + 8 + 512, "no holes");
 _Static_assert(sizeof(struct looper_spell_event) == 40 + 16 + 24 + 16 + 16, "no holes");
 _Static_assert(sizeof(struct looper_loop_event) == 40 + 16, "no holes");
 _Static_assert(sizeof(struct looper_task) == sizeof(struct looper_registers) + 48, "no holes");

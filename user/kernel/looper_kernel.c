@@ -445,6 +445,7 @@ bool looper_kernel_correct(struct looper_kernel *kernel, uint32_t index,
 	       (const char *)slot + offsetof(struct looper_slot, busy_since_ns),
 	       offsetof(struct looper_slot, called) - offsetof(struct looper_slot, busy_since_ns));
 	live->begin_cpu_ns = slot->begin_cpu_ns;
+	live->begin_delay_ns = slot->begin_delay_ns;
 	__atomic_fetch_add(&live->ended, 1, __ATOMIC_SEQ_CST);
 	return true;
 }

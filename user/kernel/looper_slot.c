@@ -96,13 +96,14 @@ static void start_period(struct looper_slot *slot, const struct looper_slot_star
 	slot->busy_since_ns = now_ns;
 	slot->periods = 1;
 	slot->begin_cpu_ns = standing->cpu_ns;
+	slot->begin_delay_ns = standing->delay_ns;
 	slot->begin_faults_minor = standing->faults_minor;
 	slot->begin_faults_major = standing->faults_major;
 	if (start_ns >= now_ns || now_ns - start_ns >= YOUNG_NS ||
 	    start_ns < start->watching_since_ns)
 		return;
 	slot->busy_since_ns = start_ns;
-	slot->begin_cpu_ns = slot->begin_faults_minor = slot->begin_faults_major = 0;
+	slot->begin_cpu_ns = slot->begin_delay_ns = slot->begin_faults_minor = slot->begin_faults_major = 0;
 	slot->sums.runnable_ns = standing->delay_ns;
 	past_ns = standing->cpu_ns + standing->delay_ns;
 	if (now_ns - start_ns > past_ns) {
@@ -180,6 +181,7 @@ bool looper_slot_settle(struct looper_slot *now, const struct looper_slot *fille
 		now->waiting_own = 0;
 		now->periods++;
 		now->begin_cpu_ns = first->cpu_ns;
+		now->begin_delay_ns = first->delay_ns;
 		now->busy_since_ns = first->after_mono_ns;
 	}
 	return true;
