@@ -192,7 +192,8 @@ static __always_inline void looper_wake(struct looper_slot *slot, __u32 index)
 {
 	struct looper_event *event;
 
-	if (!*(volatile __u32 *)&slot->parked || !slot->busy_since_ns)
+	if (!*(volatile __u32 *)&slot->parked || !slot->busy_since_ns ||
+	    slot->loop_kind == LOOPER_WAIT_NONE)
 		return;
 	slot->parked = 0;
 	event = bpf_ringbuf_reserve(&looper_wakes, sizeof(*event), 0);

@@ -214,7 +214,7 @@ static __always_inline void enter_by_switch(struct looper_slot *slot, struct tas
 	if (!is_wait)
 		return;
 	if (slot->called) {
-		/* sys_enter counted this one. */
+		/* sys_enter counted this one, which may sleep several times. */
 		slot->waiting_kind = wait.kind;
 		slot->waiting_fd = wait.fd;
 		slot->waiting_stack[LOOPER_WAY_CALL] = wait.stack;
@@ -294,7 +294,6 @@ static __always_inline void looper_switch_out(struct looper_slot *slot, struct t
 	} else {
 		enter_by_switch(slot, prev, at);
 	}
-	slot->called = 0;
 	looper_end(slot);
 	looper_wake(slot, at->index);
 }

@@ -180,7 +180,7 @@ struct looper_slot {
 	__u64 nested_stack[LOOPER_WAYS];
 	__u64 nested_waits; /* since the loop's own wait was left */
 	__u64 nested_since_ns;
-	/* sys_enter told of this wait, which has not slept yet */
+	/* sys_enter told of the last wait, and whether it was the loop's own */
 	__u32 called, called_own;
 	/* on and off the CPU */
 	__u32 on_cpu, off_state; /* enum off_cpu_state of abi/sched.h */

@@ -427,6 +427,28 @@ static void test_machine(struct rig *rig)
 	stop(rig);
 }
 
+/* Where no program is amid the slot. */
+static bool stop_outside(struct rig *rig)
+{
+	const struct looper_slot *slot = looper_kernel_slot(rig->kernel, 0);
+	struct probe_standing standing;
+
+	for (int i = 0; i < 1000; i++) {
+		kill(rig->pid, SIGSTOP);
+		do {
+			usleep(1000);
+			if (standing_read(rig->pid, rig->pid, &standing))
+				return false;
+		} while (standing.state != 'T');
+		if (__atomic_load_n(&slot->begun, __ATOMIC_ACQUIRE) ==
+		    __atomic_load_n(&slot->ended, __ATOMIC_ACQUIRE))
+			return true;
+		kill(rig->pid, SIGCONT);
+		usleep(1000);
+	}
+	return false;
+}
+
 /* A lost update, as it could happen: the slot is read again, and that is counted. */
 static void test_lost_update(struct rig *rig)
 {
@@ -438,11 +460,14 @@ static void test_lost_update(struct rig *rig)
 	if (!tap_ok(start(rig, loop_for_ever, LOOPER_BY_UPROBE), "lost update: watched"))
 		return;
 	for (int direction = -1; direction <= 1; direction += 2) {
+		if (!tap_ok(stop_outside(rig), "begun %+d: stopped amid no program", direction))
+			break;
 		__atomic_fetch_add(&looper_kernel_slot(rig->kernel, 0)->begun, direction,
 				   __ATOMIC_SEQ_CST);
 		until = capture_now_mono_ns() + 20 * 1000000000ull;
-		/* The thread is stopped, as an app in the background is: nobody writes the slot. */
-		kill(rig->pid, SIGSTOP);
+		/* Nobody writes the slot, as of an app in the background; then somebody does. */
+		if (direction > 0)
+			kill(rig->pid, SIGCONT);
 		read = false;
 		while (!read && capture_now_mono_ns() < until) {
 			read = looper_read_slot(view, 0, &slot);

@@ -115,6 +115,11 @@ static unsigned differ(const struct looper_task *task, const uint64_t words[WORD
 	for (int i = 0; i < COMPARE; i++) {
 		if (is_changed_by_stop(i) || task->registers.words[i] == words[i])
 			continue;
+#ifndef __x86_64__
+		/* The stop is behind the decision to restart, which goes back to the call. */
+		if (i == 32 && task->registers.words[i] == words[i] + 4)
+			continue;
+#endif
 		count++;
 		tap_note("word %d: %llx by the iterator, %llx by the tracer", i,
 			 (unsigned long long)task->registers.words[i],

@@ -343,7 +343,9 @@ static int try_load(const char *btf_path, const char *path)
 	if (!object)
 		return -errno;
 	bpf_object__for_each_program (program, object) {
-		bool raw = is_raw(program);
+		/* A uprobe's context is the machine's own struct pt_regs, which is another one
+		 * there: the guests load these. */
+		bool raw = is_raw(program) && bpf_program__type(program) != BPF_PROG_TYPE_KPROBE;
 
 		bpf_program__set_autoload(program, raw);
 		count += raw;

@@ -19,12 +19,15 @@
  * waits for a CPU. */
 #define AMID_NS      (50 * NSEC_PER_MSEC)
 #define PREEMPTED_NS (1000 * NSEC_PER_MSEC)
+#define AMID_TRIES   4
 /* Between two copies that have to be the same: longer than a store stays in a store buffer. */
 #define SETTLE_NS 2000
 
 struct looper_torn {
-	uint32_t begun, ended;
-	uint64_t since_ns; /* 0: they agreed */
+	uint32_t ended; /* when they were found apart */
+	int32_t apart;  /* begun - ended */
+	uint32_t tries; /* reads that found them so far apart */
+	uint64_t since_ns;
 };
 
 static uint32_t entries_of(int fd)
@@ -83,8 +86,9 @@ static void wait_to_settle(void)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-/* They were apart for longer than a program can be amid the slot. Whoever adds to ended later than
- * this makes them differ again, and is found again. */
+/* They were as far apart for longer than a program can be amid the slot: while others came and
+ * went, or while nobody wrote. Whoever adds to ended later than this makes them differ again, and
+ * is found again. */
 static bool resync(struct looper_view *view, uint32_t index, const struct looper_slot *copy)
 {
 	struct looper_torn *torn = &view->torn[index];
@@ -94,21 +98,21 @@ static bool resync(struct looper_view *view, uint32_t index, const struct looper
 	uint32_t ended = __atomic_load_n(&live->ended, __ATOMIC_ACQUIRE);
 	int32_t apart = (int32_t)(begun - ended);
 
-	if (!apart || !torn->since_ns || torn->begun != begun || torn->ended != ended) {
-		*torn = (struct looper_torn){begun, ended, apart ? now_ns : 0};
+	if (!apart || !torn->tries || torn->apart != apart) {
+		*torn = (struct looper_torn){ended, apart, apart != 0, now_ns};
 		return false;
 	}
-	/* Its thread waits for a CPU, so it may have been preempted amid a uprobe's program: which
-	 * the switch program left alone, so that the slot says it runs. */
-	if (copy->detector == LOOPER_BY_UPROBE && apart == 1)
+	torn->tries++;
+	/* A uprobe's program that was preempted takes as long as its thread waits for a CPU. */
+	if (copy->detector == LOOPER_BY_UPROBE && apart > 0 && torn->ended == ended)
 		limit_ns = PREEMPTED_NS;
-	if (now_ns - torn->since_ns < limit_ns)
+	if (torn->tries < AMID_TRIES || now_ns - torn->since_ns < limit_ns)
 		return false;
 	if (apart > 0)
 		__atomic_fetch_add(&live->ended, (uint32_t)apart, __ATOMIC_SEQ_CST);
 	else
 		__atomic_fetch_add(&live->begun, (uint32_t)-apart, __ATOMIC_SEQ_CST);
-	torn->since_ns = 0;
+	torn->tries = 0;
 	view->resynced++;
 	return true;
 }
@@ -132,7 +136,7 @@ bool looper_read_slot(struct looper_view *view, uint32_t index, struct looper_sl
 			if (memcmp(&again, to, sizeof(again)))
 				continue;
 		}
-		view->torn[index].since_ns = 0;
+		view->torn[index].tries = 0;
 		return true;
 	}
 	return resync(view, index, to);
