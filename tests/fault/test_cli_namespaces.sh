@@ -15,6 +15,7 @@ for kind in pid time; do
 		echo "ok - in a $kind namespace # SKIP unshare cannot make one"
 		continue
 	fi
+	rm -f inside.jsonl
 	$inside "$js" record -q -d 300ms --net off --max-lost 100 -o inside.jsonl 2>err
 	[ $? = 0 ] && grep -q "^jankscope: warn: cpu is degraded (proc): in a $kind namespace" err
 	result $? "in a $kind namespace: degraded, and why"
@@ -27,6 +28,7 @@ for kind in pid time; do
 	$inside "$js" doctor --json 2>err | jq -e --arg kind $kind '.usable == false and (.features[] |
 		select(.name == "namespaces") | .ok == false and (.detail | contains("in a " + $kind + " namespace")))' >out
 	result $? "in a $kind namespace: doctor --json says so"
+	rm -f forced.jsonl
 	$inside "$js" record -q --cpu switch -o forced.jsonl 2>err
 	[ $? = 5 ] && [ ! -e forced.jsonl ] && grep -q "^jankscope: error: in a $kind namespace" err
 	result $? "in a $kind namespace, with hooks forced: refused, nothing written"

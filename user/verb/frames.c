@@ -235,7 +235,9 @@ static int read_and_print(struct run *run)
 	if (!err)
 		err = print(run, &report);
 	if (err) {
-		if (err != -EPIPE && errno != EPIPE)
+		if (err == -EPIPE || run->out_errno == EPIPE)
+			code = EXIT_FINE;
+		else
 			fprintf(stderr, "jankscope: error: %s: %s\n",
 				run->out_errno ? "stdout" : run->path, strerror(-err));
 		goto out;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,18 @@ static enum exit_code open_outputs(struct outputs *outputs, const struct options
 	if (options->json)
 		return add_sink(outputs, jsonl_sink_fd(STDOUT_FILENO));
 	return options->quiet ? EXIT_FINE : add_sink(outputs, table_sink_fd(STDOUT_FILENO, &table));
+}
+
+/* Closing a file of a file system that hangs is waited for when a process ends: from here on only
+ * the writer has what stdout is. */
+static void let_go_of_stdout(void)
+{
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	if (null < 0)
+		return;
+	dup2(null, STDOUT_FILENO);
+	close(null);
 }
 
 static enum net_variant net_variant(const struct options *options)
@@ -192,6 +205,7 @@ enum exit_code verb_record(const struct options *options)
 	code = open_outputs(&outputs, options);
 	if (code)
 		goto cleanup;
+	let_go_of_stdout();
 	code = EXIT_INTERNAL;
 	/* Before 5.11 BPF maps count against RLIMIT_MEMLOCK. */
 	features_raise_memlock();

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -116,6 +117,8 @@ int verb_main(int argc, char **argv)
 	int code;
 
 	fill_standard_streams();
+	/* A reader that went away is told by EPIPE, and is no error of any verb. */
+	signal(SIGPIPE, SIG_IGN);
 	code = dispatch(argc, argv);
 	if (fflush(stdout) && errno != EPIPE && code == EXIT_FINE) {
 		fprintf(stderr, "jankscope: error: cannot write stdout: %s\n", strerror(errno));
