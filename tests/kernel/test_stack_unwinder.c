@@ -552,7 +552,7 @@ static void read_file(pid_t pid, const char *name, char *text, size_t room)
 		fclose(file);
 }
 
-static void test_rights(void)
+static void __attribute__((unused)) test_rights(void)
 {
 	static const char *const status[][2] = {{"CapInh:", "0000000000000000"},
 						{"CapPrm:", "0000000000000000"},
@@ -701,7 +701,7 @@ static int call_stat_name(void)
 	return (int)syscall(SYS_newfstatat, AT_FDCWD, "/etc/passwd", &st, 0);
 }
 
-static void test_sandbox(void)
+static void __attribute__((unused)) test_sandbox(void)
 {
 	static const struct {
 		const char *name;
@@ -893,12 +893,32 @@ static void find_waits(const char *path, struct heard *heard)
 	unwinder_cancel(unwinder, heard);
 }
 
+/* Where the waits of this program are: in its C library, or in itself when it is static. */
+static void path_of_waits(char *path, size_t room)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[4096], *name;
+
+	snprintf(path, room, "/proc/self/exe");
+	while (maps && fgets(line, sizeof(line), maps)) {
+		name = strchr(line, '/');
+		if (name && strstr(name, "/libc.so")) {
+			name[strcspn(name, "\n")] = 0;
+			snprintf(path, room, "%s", name);
+		}
+	}
+	if (maps)
+		fclose(maps);
+}
+
 static void test_waits(void)
 {
 	unsigned kinds[WAIT_KINDS] = {0};
 	struct heard heard;
+	char path[4096];
 
-	find_waits("/proc/self/exe", &heard);
+	path_of_waits(path, sizeof(path));
+	find_waits(path, &heard);
 	for (uint32_t i = 0; !heard.err && i < heard.places.enter_count; i++)
 		kinds[heard.places.enter[i].kind]++;
 	tap_ok(heard.count == 1 && !heard.err && kinds[WAIT_EPOLL] && kinds[WAIT_POLL] &&
@@ -926,8 +946,12 @@ int main(void)
 	if (!tap_ok(capturer && unwinder, "unwinder starts"))
 		return 1;
 	test_names();
+#ifdef __SANITIZE_ADDRESS__
+	tap_skip("rights of the unwinder", "the sanitizers need what is taken away");
+#else
 	test_rights();
 	test_sandbox();
+#endif
 	test_waits();
 	test_cancel();
 	test_dead_target();
