@@ -182,8 +182,8 @@ Test(stack_merge, guesses_and_shared_code_say_so)
 
 	stack_merge_add(&merge, unwound_new(frames, 4), CAPTURE_SNAPSHOT, 1, MS);
 	cr_assert_eq(stack_merge_records(&merge, &stacks, &count), 0);
-	cr_assert(stacks[0].frames[0].shared && stacks[0].frames[1].by == BY_SCAN &&
-		  stacks[0].frames[2].by == BY_FRAME_POINTER && stacks[0].frames[3].by == BY_CFI);
+	cr_assert(stacks[0].frames[0].shared && stacks[0].frames[1].by == FRAME_BY_SCAN &&
+		  stacks[0].frames[2].by == FRAME_BY_FP && stacks[0].frames[3].by == FRAME_BY_CFI);
 	line = stack_folded_line(stacks);
 	cr_assert_str_eq(line, "main;g?;f?;[base.odex+0x10] 1000\n", "%s", line);
 	free(line);
