@@ -29,6 +29,7 @@
 #include "prober/warden.h"
 #include "stack/sandbox.h"
 #include "stack/unwinder.h"
+#include "stack/unwinder_wire.h"
 #include "util/clock.h"
 #include "tap.h"
 
@@ -930,6 +931,110 @@ static void test_waits(void)
 	       strerror(-heard.err));
 }
 
+/* ---- its lies: this test speaks in its place, on a copy of its own socket ---- */
+
+#define UNWINDER_SOCKET 3 /* helper_begin */
+
+static int copy_socket(pid_t process)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, process, 0), copy;
+
+	copy = pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, UNWINDER_SOCKET, 0);
+	if (pidfd >= 0)
+		close(pidfd);
+	return copy;
+}
+
+/* The number of the job that the stopped process has not taken yet. */
+static uint64_t job_of(int copy)
+{
+	struct wire_header header = {0};
+
+	for (unsigned i = 0; i < 100; i++) {
+		run_for(10000000);
+		if (recv(copy, &header, sizeof(header), MSG_PEEK | MSG_DONTWAIT) > 0)
+			break;
+	}
+	return header.job;
+}
+
+static void test_lies(void)
+{
+	pid_t pid = start_target(), process = pid_of_unwinder();
+	uint64_t malformed = counter("unwinder_malformed"), died;
+	struct wire_trace trace = {.header = {WIRE_TRACE, sizeof(trace), 0}, .frame_count = 500};
+	struct heard heard = {.wanted = 1};
+	struct unwound *unwound;
+	int copy = copy_socket(process);
+
+	if (copy < 0) {
+		tap_skip("lies of the unwinder", "no pidfd_getfd here");
+		end_target(pid);
+		return;
+	}
+	/* while it has no job at all */
+	if (send(copy, "hello", 5, MSG_NOSIGNAL) != 5)
+		tap_note("send: %s", strerror(errno));
+	close(copy);
+	unwound = unwind(capture_of(pid, STACK_PTRACE), 5 * NSEC_PER_SEC);
+	tap_ok(is_ours(unwound) && counter("unwinder_malformed") == malformed + 1 &&
+		       pid_of_unwinder() != process,
+	       "a process that says nonsense is replaced, and counted");
+	free(unwound);
+	/* as the answer to a job */
+	process = pid_of_unwinder();
+	copy = copy_socket(process);
+	send_signal(process, SIGSTOP);
+	died = counter("stacks_lost_unwinder_died");
+	unwinder_push(unwinder, capture_of(pid, STACK_PTRACE), on_unwound, &heard);
+	trace.header.job = job_of(copy);
+	if (send(copy, &trace, sizeof(trace), MSG_NOSIGNAL) != sizeof(trace))
+		tap_note("send: %s", strerror(errno));
+	close(copy);
+	run_for(5 * NSEC_PER_SEC);
+	tap_ok(heard.count == 1 && !heard.trace && counter("unwinder_malformed") == malformed + 2 &&
+		       counter("stacks_lost_unwinder_died") == died + 1,
+	       "a trace that makes no sense is no trace");
+	unwound = unwind(capture_of(pid, STACK_PTRACE), 5 * NSEC_PER_SEC);
+	tap_ok(is_ours(unwound), "and the next stack comes back");
+	free(unwound);
+	end_target(pid);
+}
+
+/* It says which file it is about to read, and hangs on it. */
+static void test_refused_file(void)
+{
+	struct wire_need need = {.header = {WIRE_NEED, sizeof(need), 0}, .kind = NEED_LEAVE};
+	pid_t process = pid_of_unwinder();
+	struct heard heard = {0};
+	int copy = copy_socket(process), fd;
+	struct stat st;
+
+	if (copy < 0) {
+		tap_skip("a file that it hangs on", "no pidfd_getfd here");
+		return;
+	}
+	send_signal(process, SIGSTOP);
+	fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+	if (fstat(fd, &st))
+		return;
+	unwinder_find_waits(unwinder, fd, 0, on_places, &heard);
+	need.header.job = job_of(copy);
+	need.dev = st.st_dev;
+	need.inode = st.st_ino;
+	if (send(copy, &need, sizeof(need), MSG_NOSIGNAL) != sizeof(need))
+		tap_note("send: %s", strerror(errno));
+	close(copy);
+	run_for(5 * NSEC_PER_SEC);
+	tap_ok(heard.count == 1 && heard.err == -ETIMEDOUT,
+	       "a file that it hangs on is given up: %s", strerror(-heard.err));
+	find_waits("/etc/passwd", &heard);
+	tap_ok(heard.count == 1 && heard.err == -EACCES && counter("elf_refused") == 1,
+	       "and not read again: %s", strerror(-heard.err));
+	find_waits("/etc/group", &heard);
+	tap_ok(heard.count == 1 && heard.err == -ENOEXEC, "others are");
+}
+
 int main(void)
 {
 	struct unwound *trace;
@@ -962,6 +1067,8 @@ int main(void)
 	test_other_vdso();
 	test_death();
 	test_hang();
+	test_lies();
+	test_refused_file();
 	test_queue();
 	/* at the end, with a job at work */
 	trace = unwind(capture_of(getpid(), STACK_KERNEL), NSEC_PER_SEC);
