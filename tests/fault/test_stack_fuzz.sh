@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A few seconds of each fuzz target of the stack readers, from real files; `make fuzz` does minutes.
 set -u
-for kind in maps elf unwind; do
+for kind in maps elf unwind wire names; do
 	if [ ! -x "$BUILD/tests/fuzz/fuzz_stack_$kind" ]; then
 		echo "ok - fuzz stack $kind # SKIP not built (make check builds it)"
 		continue

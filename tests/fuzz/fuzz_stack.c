@@ -2,17 +2,24 @@
 /* libFuzzer targets of the stack readers, one for each way in:
  *   FUZZ_MAPS    any bytes as /proc/PID/maps, once more as the picture after it
  *   FUZZ_ELF     any bytes as an ELF file: headers, symbols, names, MiniDebugInfo
+ *   FUZZ_WIRE    any bytes as a message of the unwinder process to the recorder, and the other way
+ *   FUZZ_NAMES   any bytes as a symbol's name, and as a perf-PID.map
  *   FUZZ_UNWIND  tables, registers and memory together: 64 bytes of registers and choice, then
  *                memory, then .eh_frame (inside a well-formed ELF, so that every input gets there)
  */
 #include <elf.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "stack/demangle.h"
+#include "stack/jit_names.h"
 #include "stack/maps.h"
 #include "stack/modules.h"
 #include "stack/unwind.h"
+#include "stack/unwinder_wire.h"
+#include "stack/wait_places.h"
 #include "unit/stack_elf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -49,6 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct elf_file elf, mini;
 	struct elf_index index;
 	struct cfi_tables *tables;
+	struct wait_places places;
 	bool has_mini;
 
 	memcpy(bytes, data, size);
@@ -71,9 +79,93 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 		cfi_tables_free(tables);
 	}
+	wait_places_find(&elf, &places);
 	if (has_mini)
 		elf_file_close(&mini);
 	elf_file_close(&elf);
+	return 0;
+}
+#elif defined(FUZZ_WIRE)
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct wire_losses losses;
+	struct wire_unwind unwind;
+	struct wait_places places;
+	struct wire_need need;
+	struct unwound *trace;
+	uint8_t *bytes = malloc(size ? size : 1);
+	int error;
+
+	memcpy(bytes, data, size);
+	/* The length in the message is what would stop nearly all inputs. */
+	if (size >= sizeof(struct wire_header)) {
+		uint32_t length = (uint32_t)size;
+
+		memcpy(bytes + offsetof(struct wire_header, bytes), &length, sizeof(length));
+	}
+	if (!wire_take_trace(bytes, size, &trace, &losses) && trace) {
+		static uint8_t back[WIRE_MAX_BYTES] __attribute__((aligned(8)));
+		size_t total = 0;
+
+		for (size_t i = 0; i < trace->count; i++) {
+			const struct unwound_frame *frame = &trace->frames[i];
+
+			total += frame->symbol ? strlen(frame->symbol) : 0;
+			total += frame->module ? strlen(frame->module) : 0;
+			total += frame->build_id ? strlen(frame->build_id) : 0;
+			if (frame->method >= METHOD_COUNT || frame->kind > FRAME_VDSO)
+				abort();
+		}
+		if (total && wire_put_trace(back, 1, 0, trace, &losses) > sizeof(back))
+			abort();
+		free(trace);
+	}
+	if (!wire_take_places(bytes, size, &error, &places) &&
+	    (places.enter_count > WAIT_PLACES_MAX || places.leave_count > WAIT_PLACES_MAX))
+		abort();
+	if (!wire_take_need(bytes, size, &need) && strlen(need.path) >= sizeof(need.path))
+		abort();
+	if (!wire_take_unwind(bytes, size, size & 1, &unwind) && unwind.arch > STACK_ARM64)
+		abort();
+	free(bytes);
+	return 0;
+}
+#elif defined(FUZZ_NAMES)
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int open_names(void *ctx, const struct stack_process *process)
+{
+	return dup(*(int *)ctx);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static int memory = -1;
+	struct stack_files files = {.open_jit_names = open_names, .ctx = &memory};
+	struct jit_names *names = jit_names_new(&files);
+	char *text = malloc(size + 3), *readable;
+	uint64_t start;
+
+	memcpy(text, "_R", 2);
+	memcpy(text + 2, data, size);
+	text[size + 2] = 0;
+	readable = demangle_rust_v0(text);
+	if (readable && strlen(readable) > DEMANGLE_MAX)
+		abort();
+	free(readable);
+	free(text);
+	if (memory < 0)
+		memory = memfd_create("names", 0);
+	if (ftruncate(memory, 0) || pwrite(memory, data, size, 0) != (ssize_t)size)
+		abort();
+	for (uint64_t at = 0; at < 64; at++) {
+		const char *name = jit_names_find(names, &(struct stack_process){1, 1}, at, &start);
+
+		if (name && (start > at || strlen(name) > 1024))
+			abort();
+	}
+	jit_names_free(names);
 	return 0;
 }
 #else

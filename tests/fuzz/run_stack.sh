@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzz one of the stack readers.  usage: run_stack.sh BUILD maps|elf|unwind SECONDS
+# Fuzz one of the stack readers.  usage: run_stack.sh BUILD maps|elf|unwind|wire|names SECONDS
 # The corpus starts from real files: maps of processes, small ELF files, and the .eh_frame of some;
 # what is found stays in BUILD/tests/fuzz.
 set -u
@@ -20,6 +20,23 @@ unwind)
 		{ head -c 64 /dev/urandom; head -c 2040 /dev/zero; objcopy -O binary --only-section=.eh_frame "$file" /dev/stdout |
 			head -c 4000; } >"$corpus/eh_$(basename "$file")"
 	done ;;
+wire) # a trace of two frames, a need, places: user/stack/unwinder_wire.h
+	python3 - "$corpus" <<'PY'
+import struct, sys
+texts = b"/lib/a\0inner\0"
+frames = b"".join(struct.pack("<3Q3I4B", pc, 2, 3, 1, 0, 8, 0, 1, 1, 0) for pc in (1, 4))
+trace = struct.pack("<iIIIIIQ6Q", 0, 0, 1, 2, len(texts), 0, 9, *range(6)) + frames + texts
+need = struct.pack("<QII5QII256s", 1, 4, 0, 4096, 0, 0, 0, 0, 8, 0, b"/lib/a")
+places = struct.pack("<iIIIII", 0, 0, 1, 1, 0, 0) + struct.pack("<QII", 16, 1, 0) * 64
+unwind = struct.pack("<iIQ34QqQQ", 1, 0, 0, 1 << 7, *range(33), -1, 4096, 8)
+for name, type, body in (("trace", 18, trace), ("need", 16, need), ("places", 19, places), ("unwind", 1, unwind)):
+    with open(sys.argv[1] + "/" + name, "wb") as f:
+        f.write(struct.pack("<IIQ", type, 16 + len(body), 1) + body)
+PY
+	;;
+names)
+	printf 'INvNtC3std3mem8align_ofINtC3foo3BarKj7b_TRhQlEEE' >"$corpus/rust"
+	printf '10 20 first\n18 8 second\n0x20 10 third name\n' >"$corpus/map" ;;
 esac
 chmod -R u+w "$corpus"
 exec "$out/fuzz_stack_$kind" -max_total_time="$seconds" -max_len=32768 -timeout=10 -rss_limit_mb=2048 \

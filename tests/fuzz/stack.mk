@@ -1,9 +1,9 @@
 # Fuzz targets of the stack readers: clang's libFuzzer with ASan and UBSan. The sanitizers see our
 # code, and what libdw does with memory (its allocations and copies), not inside of libdw.
-STACK_FUZZ := maps elf unwind
+STACK_FUZZ := maps elf unwind wire names
 STACK_FUZZ_BIN := $(STACK_FUZZ:%=$(BUILD)/tests/fuzz/fuzz_stack_%)
 STACK_FUZZ_SRC := tests/fuzz/fuzz_stack.c $(addprefix user/stack/,maps.c elf_file.c elf_index.c cfi.c \
-	dwarf_expression.c unwind.c) user/util/bounded_call.c
+	dwarf_expression.c unwind.c unwind_guess.c unwound.c unwinder_wire.c wait_places.c demangle_rust.c jit_names.c)
 FUZZ_SECONDS ?= 300
 
 $(BUILD)/tests/fuzz/fuzz_stack_%: $(STACK_FUZZ_SRC) $(wildcard user/stack/*.h tests/unit/stack_elf.h) | $(BUILD)/tests/fuzz

@@ -376,6 +376,55 @@ static void test_merge(struct stack_capturer *capturer, struct stack_unwinder *u
 	end(pid);
 }
 
+/* How many perf events this process holds open. */
+static unsigned open_events(void)
+{
+	char path[64], link[64];
+	unsigned count = 0;
+
+	for (int fd = 0; fd < 256; fd++) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, link, sizeof(link) - 1);
+		link[n > 0 ? n : 0] = 0;
+		count += !strcmp(link, "anon_inode:[perf_event]");
+	}
+	return count;
+}
+
+/* The event and its ring stay for the next sample of the same thread, and not for ever. */
+static void test_perf_is_kept(struct stack_capturer *capturer, struct stack_capture *capture)
+{
+	pid_t pid = start(4, SPIN, false);
+	struct stack_thread thread = {.pid = pid, .tid = pid, .pidfd = -1};
+	struct thread_status status;
+	unsigned after_one, after_many = 0;
+	int err = thread_status_read("", pid, pid, &status);
+
+	thread.start_boot_ns = status.start_ticks * 10000000;
+	err = err ?: patient_capture(capturer, &thread, STACK_PERF, capture);
+	if (err &&
+	    (capture->failure == STACK_UNSUPPORTED || capture->failure == STACK_NOT_PERMITTED)) {
+		tap_skip("perf events that are kept", stack_failure_text(capture->failure));
+		end(pid);
+		return;
+	}
+	after_one = open_events();
+	/* The ring has room for one sample of 64 KiB and a half: they wrap. */
+	for (unsigned i = 0; i < 20 && !err; i++) {
+		err = patient_capture(capturer, &thread, STACK_PERF, capture);
+		err = err ?: capture->stack_bytes < 1024;
+		after_many += open_events();
+	}
+	tap_ok(!err && after_one == 1 && after_many == 20,
+	       "21 samples of a thread have one perf event: %u, %u", after_one, after_many);
+	nap_ms(2100);
+	stack_capturer_rest(capturer);
+	tap_ok(!open_events(), "after 2 s without a sample it is closed");
+	end(pid);
+}
+
 int main(void)
 {
 	struct stack_capturer *capturer = stack_capturer_new(&(struct stack_capture_config){0});
@@ -423,6 +472,7 @@ int main(void)
 	check(capturer, unwinder, capture, pid, STACK_PTRACE, CAPTURE_PTRACE,
 	      "ptrace, running in a signal handler");
 	end(pid);
+	test_perf_is_kept(capturer, capture);
 	test_merge(capturer, unwinder, capture);
 	test_snapshot(unwinder, capture);
 	stack_capture_free(capture);

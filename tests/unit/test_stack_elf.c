@@ -75,6 +75,44 @@ Test(stack_elf, index)
 
 /* Each header field in turn with each absurd value: no crash, and memory stays within bounds
  * (the tests run under ASan too). */
+/* A last symbol without a size must not name everything behind it. */
+Test(stack_elf, reach_of_a_symbol_without_a_size)
+{
+	static const char strings[] = "\0last";
+	Elf64_Sym symbols[] = {{0}, symbol(1, STT_FUNC, STB_GLOBAL, ELF_TEXT + 0x100, 0)};
+	struct made_elf *elf = malloc(sizeof(*elf));
+	struct elf_index index;
+	struct elf_file file;
+	unsigned strtab, text;
+
+	for (unsigned with_section = 0; with_section < 2; with_section++) {
+		made_start(elf);
+		strtab =
+			made_section(elf, ".strtab", SHT_STRTAB, strings, sizeof(strings), 0, 0, 0);
+		made_section(elf, ".symtab", SHT_SYMTAB, symbols, sizeof(symbols), 0, strtab,
+			     sizeof(Elf64_Sym));
+		if (with_section) {
+			text = made_section(elf, ".text", SHT_PROGBITS, NULL, 0x300, ELF_TEXT, 0,
+					    0);
+			elf->sections[text].sh_flags |= SHF_EXECINSTR;
+		}
+		made_end(elf, EM_X86_64);
+		cr_assert_eq(open_copy(&file, elf->bytes, elf->size), 0);
+		cr_assert_eq(elf_index_build(&index, &file, NULL), 0);
+		cr_assert_not_null(elf_index_find(&index, ELF_TEXT + 0x2ff, 0));
+		/* to the end of its section, or 4 KiB */
+		cr_assert_eq(!elf_index_find(&index, ELF_TEXT + 0x300, 0), with_section);
+		cr_assert_null(elf_index_find(&index, ELF_TEXT + 0x1100, 0));
+		/* the tables say that the function goes on */
+		cr_assert_eq(!elf_index_find(&index, ELF_TEXT + 0x1100, ELF_TEXT + 0x100),
+			     with_section);
+		cr_assert_null(elf_index_find(&index, ELF_TEXT + 0x1100, ELF_TEXT + 0x1000));
+		elf_index_free(&index);
+		elf_file_close(&file);
+	}
+	free(elf);
+}
+
 Test(stack_elf, absurd_values, .timeout = 60)
 {
 	static const uint64_t absurd[] = {0,

@@ -115,6 +115,82 @@ Test(stack_merge, folded_line)
 	free(line);
 }
 
+/* A path of names, innermost first. */
+static void add_names(struct stack_merge *merge, const char *const *names, uint64_t ms)
+{
+	struct unwound_frame frames[8] = {0};
+	size_t count = 0;
+
+	for (; names[count]; count++) {
+		frames[count].symbol = names[count];
+		for (const char *c = names[count]; *c; c++)
+			frames[count].function = frames[count].function * 31 + (unsigned char)*c;
+	}
+	cr_assert_eq(
+		stack_merge_add(merge, unwound_new(frames, count), CAPTURE_SNAPSHOT, 1, ms * MS),
+		0);
+}
+
+/* The loop's own wait, met at the edge of the period, is not what the block did. */
+Test(stack_merge, the_loops_own_wait_comes_last)
+{
+	static const char *const own[] = {"__epoll_pwait", "pollInner", "loop", "main", NULL};
+	static const char *const work[] = {"decode", "onClick", "pollInner", "loop", "main", NULL};
+	static const char *const nested[] = {"epoll_wait", "fetch", "onClick", "pollInner",
+					     "loop",       "main",  NULL};
+	struct stack_merge merge = {0};
+	struct record_stack *stacks;
+	size_t count;
+
+	add_names(&merge, own, 27);
+	add_names(&merge, work, 4);
+	stack_merge_sort(&merge);
+	cr_assert_str_eq(merge.paths[0].frames[0].symbol, "decode");
+	cr_assert(merge.paths[1].at_wait && merge.paths[1].in_wait);
+	stack_merge_free(&merge);
+	/* A wait inside a handler is what the block did. */
+	add_names(&merge, nested, 27);
+	add_names(&merge, work, 4);
+	cr_assert_eq(stack_merge_records(&merge, &stacks, &count), 0);
+	cr_assert_str_eq(stacks[0].frames[0].symbol, "epoll_wait");
+	cr_assert(!merge.paths[0].at_wait && stacks[0].in_wait && !stacks[1].in_wait);
+	free(stacks);
+	stack_merge_free(&merge);
+	/* A lone one is all there is, but it says so. */
+	add_names(&merge, own, 27);
+	cr_assert_eq(stack_merge_records(&merge, &stacks, &count), 0);
+	cr_assert(count == 1 && stacks[0].in_wait && !merge.paths[0].at_wait);
+	free(stacks);
+	stack_merge_free(&merge);
+}
+
+Test(stack_merge, guesses_and_shared_code_say_so)
+{
+	struct unwound_frame frames[] = {
+		{.symbol = "[DEDUPED]",
+		 .module = "/a/base.odex",
+		 .offset = 16,
+		 .function = 1,
+		 .shared = true},
+		{.symbol = "f", .function = 2, .method = METHOD_SCAN},
+		{.symbol = "g", .function = 3, .method = METHOD_FRAME_POINTER},
+		{.symbol = "main", .function = 4, .method = METHOD_CFI}};
+	struct stack_merge merge = {0};
+	struct record_stack *stacks;
+	size_t count;
+	char *line;
+
+	stack_merge_add(&merge, unwound_new(frames, 4), CAPTURE_SNAPSHOT, 1, MS);
+	cr_assert_eq(stack_merge_records(&merge, &stacks, &count), 0);
+	cr_assert(stacks[0].frames[0].shared && stacks[0].frames[1].by == FRAME_BY_SCAN &&
+		  stacks[0].frames[2].by == FRAME_BY_FP && stacks[0].frames[3].by == FRAME_BY_CFI);
+	line = stack_folded_line(stacks);
+	cr_assert_str_eq(line, "main;g?;f?;[base.odex+0x10] 1000\n", "%s", line);
+	free(line);
+	free(stacks);
+	stack_merge_free(&merge);
+}
+
 Test(stack_merge, schedule)
 {
 	struct stack_schedule schedule;

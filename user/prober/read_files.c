@@ -143,6 +143,15 @@ int probe_open_exe(const struct probe_request *request, struct reply *reply)
 	return fd < 0 ? fd : hand_on(fd, reply);
 }
 
+static bool is_name_of_mapping(int dir, const char *link, const struct probe_request *request)
+{
+	char name[sizeof(request->name)];
+	ssize_t n = readlinkat(dir, link, name, sizeof(name));
+
+	return n > 0 && n < (ssize_t)sizeof(name) && name[0] == '/' &&
+	       strlen(request->name) == (size_t)n && !memcmp(name, request->name, (size_t)n);
+}
+
 /* By map_files, which also reaches deleted files and other mount namespaces; else by its path there
  * or here, if that still is the same file. */
 int probe_open_mapping(const struct probe_request *request, struct reply *reply)
@@ -155,9 +164,10 @@ int probe_open_mapping(const struct probe_request *request, struct reply *reply)
 	snprintf(path, sizeof(path), "map_files/%" PRIx64 "-%" PRIx64, request->address,
 		 request->end);
 	fd = open_regular(dir, path, request->inode);
-	/* without the right to map_files, or a path that is not cut */
-	if (fd < 0 && fd != -EACCES && request->name[0] == '/' && request->inode &&
-	    strlen(request->name) + 1 < sizeof(request->name)) {
+	/* Without the right to follow map_files: by the path that the kernel gives for this very
+	 * mapping. Whoever asks (the unwinder, which parses what strangers made) must not name a
+	 * file that the process does not map. */
+	if (fd < 0 && fd != -EACCES && request->inode && is_name_of_mapping(dir, path, request)) {
 		snprintf(path, sizeof(path), "root%s", request->name);
 		fd = open_regular(dir, path, request->inode);
 		if (fd < 0)

@@ -48,7 +48,7 @@ struct unwinder *unwinder_new(struct warden *warden, struct prober_pool *pool, s
 	return NULL;
 }
 
-static void free_job(struct unwinder *u, struct job *job)
+void unwinder_free_job(struct unwinder *u, struct job *job)
 {
 	if (job->capture) {
 		u->waiting_bytes -= job->capture->stack_room;
@@ -81,7 +81,7 @@ void unwinder_free(struct unwinder *u)
 	unwinder_free_kept(u);
 	while ((job = u->first)) {
 		u->first = job->next;
-		free_job(u, job);
+		unwinder_free_job(u, job);
 	}
 	if (u->timer >= 0)
 		loop_remove_timer(u->loop, u->timer);
@@ -118,7 +118,7 @@ static void prepend(struct unwinder *u, struct job *job)
 		pump_after(u, 0);
 }
 
-static struct job *take_first(struct unwinder *u)
+struct job *unwinder_take_first(struct unwinder *u)
 {
 	struct job *job = u->first;
 
@@ -189,7 +189,7 @@ void unwinder_cancel(struct unwinder *u, void *ctx)
 			continue;
 		}
 		*link = job->next;
-		free_job(u, job);
+		unwinder_free_job(u, job);
 	}
 	u->last = link;
 }
@@ -205,26 +205,26 @@ bool unwinder_idle(const struct unwinder *u)
 /* ---- the end of a job ---- */
 
 /* Take it from the queue and tell its owner. trace is taken over. */
-static void finish_unwind(struct unwinder *u, struct unwound *trace)
+void unwinder_finish_unwind(struct unwinder *u, struct unwound *trace)
 {
-	struct job *job = take_first(u);
+	struct job *job = unwinder_take_first(u);
 	unwound_fn done = job->unwound;
 	void *ctx = job->ctx;
 
-	free_job(u, job);
+	unwinder_free_job(u, job);
 	if (done)
 		done(ctx, trace);
 	else
 		free(trace);
 }
 
-static void finish_waits(struct unwinder *u, int err, const struct wait_places *places)
+void unwinder_finish_waits(struct unwinder *u, int err, const struct wait_places *places)
 {
-	struct job *job = take_first(u);
+	struct job *job = unwinder_take_first(u);
 	wait_places_fn done = job->places;
 	void *ctx = job->ctx;
 
-	free_job(u, job);
+	unwinder_free_job(u, job);
 	if (done)
 		done(ctx, err, err ? NULL : places);
 }
@@ -237,13 +237,13 @@ static void give_up(struct unwinder *u, bool hung)
 			u->late++;
 		else
 			u->died++;
-		finish_unwind(u, NULL);
+		unwinder_finish_unwind(u, NULL);
 		break;
 	case WIRE_WAITS:
-		finish_waits(u, hung ? -ETIMEDOUT : -EPIPE, NULL);
+		unwinder_finish_waits(u, hung ? -ETIMEDOUT : -EPIPE, NULL);
 		break;
 	default:
-		free_job(u, take_first(u));
+		unwinder_free_job(u, unwinder_take_first(u));
 	}
 }
 
@@ -291,6 +291,13 @@ static void malformed(struct unwinder *u)
 	lose_process(u, true, false);
 }
 
+void unwinder_job_done(struct unwinder *u)
+{
+	loop_set_timer(u->timer, 0, 0);
+	u->retry_ns = RETRY_NS;
+	pump_after(u, 0);
+}
+
 /* ---- the process ---- */
 
 void unwinder_resume(struct unwinder *u)
@@ -304,7 +311,7 @@ void unwinder_resume(struct unwinder *u)
 }
 
 /* It waits for us now; what it used is gone. */
-static void pause_process(struct unwinder *u)
+void unwinder_pause(struct unwinder *u)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), used_ns = now_ns - u->resumed_ns;
 
@@ -403,7 +410,7 @@ static void finish_kernel(struct unwinder *u)
 	struct unwound *trace = unwound_from_kernel(u->first->capture);
 
 	u->no_memory += !trace;
-	finish_unwind(u, trace);
+	unwinder_finish_unwind(u, trace);
 }
 
 static int on_pump(void *ctx, uint32_t events)
@@ -439,7 +446,7 @@ static int on_pump(void *ctx, uint32_t events)
 	err = send_job(u, u->current);
 	if (err == -ENOMEM || err == -EMFILE || err == -ENFILE) {
 		u->no_memory++;
-		finish_unwind(u, NULL);
+		unwinder_finish_unwind(u, NULL);
 		if (u->first)
 			pump_after(u, 0);
 	} else if (err) {
@@ -449,128 +456,6 @@ static int on_pump(void *ctx, uint32_t events)
 		unwinder_resume(u);
 	}
 	return 0;
-}
-
-/* ---- what it says ---- */
-
-/* Totals of the process since it began only grow. */
-static int take_losses(struct unwinder *u, const struct wire_losses *now)
-{
-	const uint64_t *from = (const uint64_t *)now;
-	uint64_t *seen = (uint64_t *)&u->seen, *total = (uint64_t *)&u->losses;
-
-	for (size_t i = 0; i < sizeof(*now) / sizeof(*from); i++)
-		if (from[i] < seen[i] || from[i] > UINT32_MAX)
-			return -EBADMSG;
-	for (size_t i = 0; i < sizeof(*now) / sizeof(*from); i++) {
-		total[i] += from[i] - seen[i];
-		seen[i] = from[i];
-	}
-	return 0;
-}
-
-static void job_done(struct unwinder *u)
-{
-	loop_set_timer(u->timer, 0, 0);
-	u->retry_ns = RETRY_NS;
-	pump_after(u, 0);
-}
-
-static int take_trace(struct unwinder *u, size_t length)
-{
-	struct wire_losses losses;
-	struct unwound *trace;
-	int err = wire_take_trace(u->message, length, &trace, &losses);
-
-	err = err == -ENOMEM ? 0 : err;
-	if (!err)
-		err = take_losses(u, &losses);
-	if (err) {
-		free(trace);
-		return err;
-	}
-	u->no_memory += !trace;
-	job_done(u);
-	finish_unwind(u, trace);
-	return 0;
-}
-
-static int take_places(struct unwinder *u, size_t length)
-{
-	struct wait_places places;
-	int error, err = wire_take_places(u->message, length, &error, &places);
-
-	if (err)
-		return err;
-	job_done(u);
-	finish_waits(u, error, &places);
-	return 0;
-}
-
-static int take_primed(struct unwinder *u, size_t length)
-{
-	struct wire_primed primed;
-	int err;
-
-	if (length != sizeof(primed))
-		return -EBADMSG;
-	memcpy(&primed, u->message, sizeof(primed));
-	err = take_losses(u, &primed.losses);
-	if (err)
-		return err;
-	job_done(u);
-	free_job(u, take_first(u));
-	return 0;
-}
-
-static int take_need(struct unwinder *u, size_t length)
-{
-	struct wire_need need;
-	int err = wire_take_need(u->message, length, &need);
-
-	if (err)
-		return err;
-	pause_process(u);
-	err = unwinder_needs(u, &need);
-	if (!err && !u->need.kind)
-		unwinder_resume(u);
-	return err;
-}
-
-static int take_reading(struct unwinder *u, size_t length)
-{
-	struct wire_reading reading;
-
-	if (length != sizeof(reading))
-		return -EBADMSG;
-	memcpy(&reading, u->message, sizeof(reading));
-	u->reading_dev = reading.dev;
-	u->reading_inode = reading.inode;
-	return 0;
-}
-
-/* One message of a job. 0 or -errno: the process is not to be trusted. */
-static int take_message(struct unwinder *u, size_t length)
-{
-	struct wire_header header;
-
-	if (length < sizeof(header) || !u->current)
-		return -EBADMSG;
-	memcpy(&header, u->message, sizeof(header));
-	/* While it waits for an answer it has nothing to say. */
-	if (header.bytes != length || header.job != u->number || u->need.kind)
-		return -EBADMSG;
-	if (header.type == WIRE_TRACE && u->current->type == WIRE_UNWIND)
-		return take_trace(u, length);
-	if (header.type == WIRE_PLACES && u->current->type == WIRE_WAITS)
-		return take_places(u, length);
-	if (header.type == WIRE_PRIMED && u->current->type == WIRE_PRIME)
-		return take_primed(u, length);
-	if (header.type == WIRE_NEED)
-		return take_need(u, length);
-	if (header.type == WIRE_READING)
-		return take_reading(u, length);
-	return -EBADMSG;
 }
 
 static int on_socket(void *ctx, uint32_t events)
@@ -596,51 +481,7 @@ static int on_socket(void *ctx, uint32_t events)
 	}
 	while (count)
 		close(fds[--count]);
-	if (n < 0 || take_message(u, (size_t)n))
+	if (n < 0 || unwinder_take_message(u, (size_t)n))
 		malformed(u);
 	return 0;
-}
-
-static const struct loss_info loss_items[] = {
-	{"stacks_lost_unwinder_died", LOSS_LOST, LOSS_OF_NOTHING},
-	{"stacks_lost_unwinder_late", LOSS_LOST, LOSS_OF_NOTHING},
-	{"stacks_not_unwound", LOSS_LOST, LOSS_OF_NOTHING},
-	{"stacks_no_memory", LOSS_LOST, LOSS_OF_NOTHING},
-	{"elf_refused", LOSS_LOST, LOSS_OF_NOTHING},
-	{"elf_unreadable", LOSS_LOST, LOSS_OF_NOTHING},
-	{"elf_malformed", LOSS_LOST, LOSS_OF_NOTHING},
-	{"elf_tables_bad", LOSS_LOST, LOSS_OF_NOTHING},
-	{"symbols_dropped", LOSS_LOST, LOSS_OF_NOTHING},
-	{"symbol_names_dropped", LOSS_LOST, LOSS_OF_NOTHING},
-	{"modules_full", LOSS_LOST, LOSS_OF_NOTHING},
-	{"unwinder_replaced", LOSS_REPAIRED, LOSS_OF_NOTHING},
-	{"unwinder_malformed", LOSS_REPAIRED, LOSS_OF_NOTHING},
-};
-
-const struct loss_table unwinder_losses = {loss_items, sizeof(loss_items) / sizeof(*loss_items),
-					   NULL};
-
-int unwinder_counters(const struct unwinder *u, struct counter_list *lost)
-{
-	/* in the order of loss_items */
-	const uint64_t values[] = {u->died,
-				   u->late,
-				   u->not_unwound,
-				   u->no_memory,
-				   u->elf_refused,
-				   u->losses.elf_unreadable,
-				   u->losses.elf_malformed,
-				   u->losses.elf_tables_bad,
-				   u->losses.symbols_dropped,
-				   u->losses.names_dropped,
-				   u->losses.modules_full,
-				   u->replaced,
-				   u->malformed};
-	int err = 0;
-
-	_Static_assert(sizeof(values) / sizeof(*values) == sizeof(loss_items) / sizeof(*loss_items),
-		       "each counter is declared");
-	for (size_t i = 0; i < sizeof(values) / sizeof(*values) && !err; i++)
-		err = counter_list_add(lost, loss_items[i].name, values[i]);
-	return err;
 }

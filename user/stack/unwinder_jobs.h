@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Inside of the recorder's side of the unwinder: unwinder.c has the jobs and the process,
- * unwinder_needs.c gets what the process asks for. */
+ * unwinder_take.c takes what it says, unwinder_needs.c gets what it asks for. */
 #pragma once
 #include "prober/pool.h"
 #include "prober/warden.h"
@@ -86,3 +86,14 @@ void unwinder_resume(struct unwinder *unwinder);
 void unwinder_lose_process(struct unwinder *unwinder);
 /* Put a job at the end of the queue. */
 void unwinder_append(struct unwinder *unwinder, struct job *job);
+/* One message of the process. 0 or -errno: it is not to be trusted. */
+int unwinder_take_message(struct unwinder *unwinder, size_t length);
+/* The process did its job: the next one may start. */
+void unwinder_job_done(struct unwinder *unwinder);
+/* The process waits for us now; what it used is gone. */
+void unwinder_pause(struct unwinder *unwinder);
+/* Take the job that is at work from the queue and tell its owner. trace is taken over. */
+void unwinder_finish_unwind(struct unwinder *unwinder, struct unwound *trace);
+void unwinder_finish_waits(struct unwinder *unwinder, int err, const struct wait_places *places);
+struct job *unwinder_take_first(struct unwinder *unwinder);
+void unwinder_free_job(struct unwinder *unwinder, struct job *job);
