@@ -58,7 +58,7 @@ enum stack_failure {
 	STACK_TRACED = 3,          /* a debugger holds it */
 	STACK_STOPPED = 4,         /* its user stopped it (SIGSTOP, SIGTSTP) */
 	STACK_UNINTERRUPTIBLE = 5, /* D state: cannot be stopped */
-	STACK_IN_POLL = 6,         /* in a syscall that a stop would end with EINTR: not stopped */
+	STACK_IN_POLL = 6,         /* in a syscall that a stop may end with EINTR: not stopped */
 	STACK_COMPAT = 7,          /* 32-bit user code */
 	STACK_KERNEL_THREAD = 8,
 	STACK_NOT_PERMITTED = 9,

@@ -80,7 +80,8 @@ static void watch(struct sampler *sampler, const struct sampler_watch *message, 
 {
 	struct sampler_row *row;
 
-	if (!sampler->rows || message->index >= sampler->view.room || !(row = calloc(1, sizeof(*row)))) {
+	if (!sampler->rows || message->index >= sampler->view.room ||
+	    !(row = calloc(1, sizeof(*row)))) {
 		if (pidfd >= 0)
 			close(pidfd);
 		return;
@@ -127,7 +128,8 @@ static void wait_to_lead(struct sampler *sampler, struct hand *hand)
 		return;
 	sampler->leader = hand->number;
 	if (read(sampler->hang_timer, &expirations, sizeof(expirations)) < 0)
-		return; /* the leader disarmed it just now; leading twice is prevented by the lock */
+		return; /* the leader disarmed it just now; leading twice is prevented by the lock
+			 */
 }
 
 /* ---- sampling ---- */
@@ -163,10 +165,12 @@ static int on_wake(void *ctx, const struct looper_event *event, size_t size)
 	return 0;
 }
 
-static void wait_for_work(struct sampler *sampler, uint64_t next_ns)
+static void wait_for_work(struct sampler *sampler, struct hand *hand, uint64_t next_ns)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), expirations;
-	uint64_t left_ns = next_ns > now_ns ? next_ns - now_ns : 0;
+	uint64_t rest_ns = sampler_hand_rest(hand->tools, now_ns);
+	uint64_t until_ns = next_ns < rest_ns ? next_ns : rest_ns;
+	uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
 	struct timespec left = {(time_t)(left_ns / NSEC_PER_SEC), (long)(left_ns % NSEC_PER_SEC)};
 	struct pollfd fds[2] = {
 		{.fd = sampler->changed_fd, .events = POLLIN},
@@ -174,7 +178,7 @@ static void wait_for_work(struct sampler *sampler, uint64_t next_ns)
 	};
 
 	pthread_mutex_unlock(&sampler->lock);
-	ppoll(fds, 2, next_ns == UINT64_MAX ? NULL : &left, NULL);
+	ppoll(fds, 2, until_ns == UINT64_MAX ? NULL : &left, NULL);
 	if (fds[0].revents && read(sampler->changed_fd, &expirations, sizeof(expirations)) < 0)
 		fds[0].revents = 0; /* another thread took it */
 	pthread_mutex_lock(&sampler->lock);
@@ -234,7 +238,7 @@ static void *lead(void *ctx)
 		if (row)
 			take_sample(sampler, hand, row);
 		else
-			wait_for_work(sampler, next_ns);
+			wait_for_work(sampler, hand, next_ns);
 	}
 	return NULL;
 }
@@ -289,6 +293,8 @@ static void answer_ping(struct sampler *sampler, const struct sampler_ping *ping
 	for (unsigned i = 0; i < HANDS; i++) {
 		uint64_t since_ns = sampler->hands[i].since_ns;
 
+		if (sampler->hands[i].tools)
+			pong.workers[i] = sampler_hand_worker(sampler->hands[i].tools);
 		if (!since_ns || now_ns - since_ns < HELD_UP_NS)
 			continue;
 		pong.stuck++;
@@ -362,7 +368,8 @@ void sampler_main(int socket)
 		 * ptrace worker holds is let go, because the worker dies with this process. */
 		if (n <= 0)
 			_exit(0);
-		if ((size_t)n >= sizeof(uint32_t) && take_message(sampler, message, (size_t)n, fds, fd_count))
+		if ((size_t)n >= sizeof(uint32_t) &&
+		    take_message(sampler, message, (size_t)n, fds, fd_count))
 			_exit(1);
 		for (size_t i = 0; i < fd_count; i++)
 			if (fds[i] >= 0)

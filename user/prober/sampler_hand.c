@@ -2,9 +2,11 @@
 /* How a sample is taken: the capture of the watched thread, then, where it waits for a futex whose
  * owner can be read, the capture of that thread too. */
 #include <errno.h>
+#include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,6 +16,8 @@
 #include "util/channel.h"
 #include "util/clock.h"
 
+/* The capturer keeps perf events for 2 s after their last use. */
+#define REST_NS (2200 * NSEC_PER_MSEC)
 /* Android's main thread has 8 MiB of stack; 256 KiB hold 182 frames of 1.4 KiB. */
 #define STACK_BYTES (256u << 10)
 #define TEXT_BYTES  4096
@@ -26,6 +30,7 @@ struct sampler_hand {
 	struct looper_task task;
 	struct stack_capturer *capturer;
 	struct stack_capture *capture;
+	uint64_t perf_used_ns; /* when a perf event was used last; 0: none is open */
 };
 
 /* ---- where the snapshot finds registers ---- */
@@ -35,9 +40,9 @@ static bool is_of_row(const struct sampler_hand *hand, pid_t tid)
 	return hand->row && hand->row->thread.tid == tid;
 }
 
-/* A thread that sleeps since before it was watched, and the owner of a lock, have no stash: the task
- * iterator reads their registers. Its answers have no sequence, so one is made of the counts that
- * change when the thread runs; it is even, as that of a stash. */
+/* A thread that sleeps since before it was watched, and the owner of a lock, have no stash: the
+ * task iterator reads their registers. Its answers have no sequence, so one is made of the counts
+ * that change when the thread runs; it is even, as that of a stash. */
 static uint64_t sequence_of(const struct looper_task *task)
 {
 	uint64_t mixed = task->voluntary * 0x9e3779b97f4a7c15ull ^
@@ -89,6 +94,21 @@ static uint64_t stash_sequence(void *ctx, pid_t tid)
 	return sequence_of(&now);
 }
 
+static bool has_perf(void)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.disabled = 1,
+	};
+	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 struct sampler_hand *sampler_hand_new(const struct sampler_view *view)
 {
 	struct sampler_hand *hand = calloc(1, sizeof(*hand));
@@ -100,8 +120,10 @@ struct sampler_hand *sampler_hand_new(const struct sampler_view *view)
 	hand->capture = stack_capture_new(STACK_BYTES);
 	hand->capturer = stack_capturer_new(&(struct stack_capture_config){
 		.stash = &hand->stash,
+		/* By itself the sampler stops threads only where no perf event can be had. */
 		.no_perf = view->request == STACK_SNAPSHOT || view->request == STACK_PTRACE,
-		.no_ptrace = view->request == STACK_SNAPSHOT || view->request == STACK_PERF,
+		.no_ptrace = view->request == STACK_SNAPSHOT || view->request == STACK_PERF ||
+			     (view->request == STACK_AUTO && has_perf()),
 	});
 	if (!hand->capture || !hand->capturer) {
 		stack_capturer_free(hand->capturer);
@@ -223,14 +245,35 @@ int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int 
 	int err;
 
 	hand->row = row;
-	sample.taken = !stack_capture(hand->capturer, &row->thread, hand->view->request, hand->capture);
+	sample.taken =
+		!stack_capture(hand->capturer, &row->thread, hand->view->request, hand->capture);
 	/* The thread was met on a CPU, whatever it did a moment before. */
-	if (sample.taken && hand->capture->kind == CAPTURE_PERF)
+	if (sample.taken && hand->capture->kind == CAPTURE_PERF) {
 		sample.spell = 0;
+		hand->perf_used_ns = sample.t_ns;
+	}
 	read_load(row->thread.pid, &sample);
 	err = send_sample(hand, &sample, socket);
 	if (sample.spell && row->slot.reason == LOOPER_REASON_FUTEX)
 		err = sample_owner(hand, row, socket) ?: err;
 	hand->row = NULL;
 	return err;
+}
+
+pid_t sampler_hand_worker(const struct sampler_hand *hand)
+{
+	pid_t pid = stack_capturer_worker(hand->capturer);
+
+	return pid > 0 ? pid : 0;
+}
+
+uint64_t sampler_hand_rest(struct sampler_hand *hand, uint64_t now_ns)
+{
+	if (!hand->perf_used_ns)
+		return UINT64_MAX;
+	if (now_ns < hand->perf_used_ns + REST_NS)
+		return hand->perf_used_ns + REST_NS;
+	stack_capturer_rest(hand->capturer);
+	hand->perf_used_ns = 0;
+	return UINT64_MAX;
 }

@@ -38,7 +38,7 @@ struct sampler_view {
 	enum stack_request request;
 	uint64_t block_ns, first_ns;
 	struct looper_view loopers; /* slots are read under the sampler's lock */
-	int wakes_fd; /* readable when a parked thread works again */
+	int wakes_fd;               /* readable when a parked thread works again */
 	struct ring_buffer *wakes;
 	bool has_registers;
 	struct task_registers registers; /* the task iterator */
@@ -56,6 +56,11 @@ bool sampler_row_is_due(struct sampler_view *view, struct sampler_row *row, uint
 
 struct sampler_hand;
 struct sampler_hand *sampler_hand_new(const struct sampler_view *view);
+/* Close what captures left open and did not use again; returns when to be called again
+ * (CLOCK_MONOTONIC), UINT64_MAX: nothing is open. */
+uint64_t sampler_hand_rest(struct sampler_hand *hand, uint64_t now_ns);
+/* The process that stops threads for this hand, 0: none. */
+pid_t sampler_hand_worker(const struct sampler_hand *hand);
 /* Take the sample that is due and send it. May wait for the target for as long as the target likes.
  * 0; -EAGAIN: the recorder did not take the samples before this one. */
 int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int socket);

@@ -11,13 +11,14 @@
 
 #include "core/summary.h"
 #include "kernel/looper_kernel.h"
+#include "prober/warden.h"
 #include "util/clock.h"
 
 /* How often targets are compared with what is watched, when nothing else is due. Without a sampler
  * nobody tells of a period that lasts, so looks must be close enough to tell it. */
-#define IDLE_TICK_NS (200 * NSEC_PER_MSEC)
+#define IDLE_TICK_NS  (200 * NSEC_PER_MSEC)
 #define LEAST_TICK_NS (20 * NSEC_PER_MSEC)
-#define DRAIN_NS     (400 * NSEC_PER_MSEC)
+#define DRAIN_NS      (400 * NSEC_PER_MSEC)
 
 static struct blocks_source *blocks_source(struct source *source)
 {
@@ -120,6 +121,26 @@ void blocks_wake_at(struct blocks_source *blocks, uint64_t at_ns)
 	loop_set_timer(blocks->timer, at_ns > now_ns ? at_ns - now_ns : 1, 0);
 }
 
+/* The recorder's own processes are never named as wakers. */
+static void tell_own(struct blocks_source *blocks)
+{
+	struct helper helpers[LOOPER_OWN_PROCESSES];
+	pid_t own[LOOPER_OWN_PROCESSES] = {getpid()};
+	size_t count = warden_list(blocks->context.warden, helpers, LOOPER_OWN_PROCESSES), kept = 1;
+
+	for (size_t i = 0; i < count && kept < LOOPER_OWN_PROCESSES; i++)
+		if (helpers[i].pid)
+			own[kept++] = helpers[i].pid;
+	if (blocks->sampler && kept < LOOPER_OWN_PROCESSES)
+		kept += blocks_sampler_workers(blocks->sampler, own + kept,
+					       LOOPER_OWN_PROCESSES - kept);
+	if (kept == blocks->own_count && !memcmp(own, blocks->own, kept * sizeof(*own)))
+		return;
+	memcpy(blocks->own, own, kept * sizeof(*own));
+	blocks->own_count = kept;
+	looper_kernel_set_own(blocks->kernel, own, kept);
+}
+
 static int look_around(struct blocks_source *blocks)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), next_ns = now_ns + blocks->tick_ns;
@@ -131,6 +152,7 @@ static int look_around(struct blocks_source *blocks)
 		blocks_sampler_take(blocks->sampler);
 		blocks_sampler_check(blocks->sampler, now_ns);
 	}
+	tell_own(blocks);
 	err = looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
 	if (!err)
 		err = follow_targets(blocks);
@@ -172,8 +194,8 @@ static int open_stacks(struct blocks_source *blocks)
 	};
 
 	/* It also finds the places for probes. */
-	blocks->unwinder = unwinder_new(blocks->context.warden, blocks->context.probes,
-					blocks->context.loop);
+	blocks->unwinder =
+		unwinder_new(blocks->context.warden, blocks->context.probes, blocks->context.loop);
 	if (!blocks->unwinder)
 		return -errno;
 	if (blocks->options.stack == BLOCKS_STACK_OFF)
@@ -281,8 +303,7 @@ static int blocks_summarise(struct source *source, struct summary *summary)
 			err = blocks_report_open(blocks, watched, &slot,
 						 clock_now_ns(CLOCK_MONOTONIC));
 	}
-	while (!err && !is_settled(blocks) &&
-	       (now_ns = clock_now_ns(CLOCK_MONOTONIC)) < until_ns)
+	while (!err && !is_settled(blocks) && (now_ns = clock_now_ns(CLOCK_MONOTONIC)) < until_ns)
 		err = loop_turn(blocks->context.loop, until_ns - now_ns);
 	blocks_emit(blocks, true);
 	blocks_set_totals(blocks, summary);

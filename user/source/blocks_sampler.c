@@ -36,6 +36,7 @@ struct blocks_sampler {
 	uint8_t *message;
 	uint64_t ping_serial, pong_serial, pinged_ns, asked_ns;
 	uint64_t told_not_taken;
+	int32_t workers[4];
 	struct stack_stats stats;
 	uint64_t stop_ns[STOPS];
 	struct blocks_sampler_losses losses;
@@ -236,6 +237,7 @@ static void take_pong(struct blocks_sampler *sampler)
 	const struct sampler_pong *pong = (const struct sampler_pong *)sampler->message;
 
 	sampler->pong_serial = pong->serial;
+	memcpy(sampler->workers, pong->workers, sizeof(sampler->workers));
 	sampler->losses.not_taken += pong->not_taken - sampler->told_not_taken;
 	sampler->told_not_taken = pong->not_taken;
 	if (pong->oldest_stuck_ns < SILENT_NS)
@@ -332,4 +334,14 @@ void blocks_sampler_stats(const struct blocks_sampler *sampler, struct stack_sta
 struct blocks_sampler_losses blocks_sampler_losses(const struct blocks_sampler *sampler)
 {
 	return sampler->losses;
+}
+
+size_t blocks_sampler_workers(const struct blocks_sampler *sampler, pid_t *pids, size_t room)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < 4 && count < room; i++)
+		if (sampler->workers[i] > 0)
+			pids[count++] = sampler->workers[i];
+	return count;
 }

@@ -38,6 +38,8 @@ void blocks_sampler_check(struct blocks_sampler *sampler, uint64_t now_ns);
 
 /* Samples taken, by kind; failures; stops of targets. */
 void blocks_sampler_stats(const struct blocks_sampler *sampler, struct stack_stats *stats);
+/* The processes that stop threads for it; returns how many, at most room. */
+size_t blocks_sampler_workers(const struct blocks_sampler *sampler, pid_t *pids, size_t room);
 struct blocks_sampler_losses {
 	uint64_t replaced;      /* processes that died or hung; their samples in flight are gone */
 	uint64_t not_taken;     /* samples that the recorder was too slow to take */

@@ -28,6 +28,9 @@ struct blocks_source {
 	int timer;
 	uint64_t timer_ns; /* when it is due; 0: not set */
 	uint64_t born_mono_ns, tick_ns;
+	pid_t own[LOOPER_OWN_PROCESSES]; /* the recorder's processes, as the kernel side knows them
+					  */
+	size_t own_count;
 	/* counters: totals, and what of them was told */
 	uint64_t losses[LOOPER_LOSS_MAX];
 	/* processes that found no row: now, at most, and told */

@@ -23,9 +23,12 @@ enum stack_failure thread_identity(const char *root, const struct stack_thread *
 pid_t thread_tracer(const char *root, pid_t pid, pid_t tid);
 /* The syscall that the thread is blocked in; -1: none or not known. */
 long thread_blocked_syscall(const char *root, pid_t pid, pid_t tid);
-/* A stop makes this syscall return EINTR to the program (epoll, semaphores, sigtimedwait): measured
- * in reference/stack-capture.md 2.1, listed in signal(7). */
-bool syscall_suffers_stop(long number);
+/* A thread that sleeps in this system call notices no stop: the kernel restarts the call with what is
+ * left of its time, whatever its arguments are (ERESTART_RESTARTBLOCK, ERESTARTSYS, ERESTARTNOHAND
+ * without a time; kernel/futex, kernel/time/hrtimer.c, fs/select.c, kernel/exit.c). All others may
+ * end with EINTR: epoll, semaphores, sockets with a time-out, reads of some kinds of files
+ * (signal(7), "Interruption of system calls by stop signals"). */
+bool syscall_restarts(long number);
 /* It runs 32-bit code (ELF class of its executable). */
 bool thread_is_compat(const char *root, pid_t pid);
 

@@ -24,7 +24,7 @@ const char *stack_failure_text(enum stack_failure failure)
 		[STACK_TRACED] = "already traced",
 		[STACK_STOPPED] = "stopped by its user",
 		[STACK_UNINTERRUPTIBLE] = "in uninterruptible sleep",
-		[STACK_IN_POLL] = "waits in its poll, which a stop would end",
+		[STACK_IN_POLL] = "waits in a system call that a stop may end",
 		[STACK_COMPAT] = "32-bit code",
 		[STACK_KERNEL_THREAD] = "kernel thread",
 		[STACK_NOT_PERMITTED] = "not permitted",
@@ -221,7 +221,8 @@ static enum stack_failure climb_down(struct stack_capturer *capturer,
 	if (!is_final(failure) && !capturer->config.stash && !capturer->config.no_perf &&
 	    status.state == 'R')
 		failure = without_stop(capturer, thread, capture);
-	if (failure && !is_final(failure))
+	/* By itself the ladder stops no thread that sleeps. */
+	if (failure && !is_final(failure) && status.state == 'R')
 		failure = by_ptrace(capturer, thread, capture);
 	if (!failure || failure == STACK_GONE || failure == STACK_REUSED)
 		return failure;

@@ -94,12 +94,9 @@ static enum stack_failure copy_thread(struct ptrace_exchange *exchange)
 	failure = capture_read_stack(exchange->pid, exchange->stack_base, exchange->stack,
 				     exchange->stack_room, &bytes);
 	exchange->stack_bytes = bytes;
-	/* epoll never restarts: at this point its result is already EINTR. */
-	if (STACK_HOST_ARCH == STACK_X86_64 && syscall_suffers_stop(registers.syscall_nr) &&
-	    (int64_t)registers.value[0] == -EINTR)
-		exchange->eintr_risk = 1;
-	if (STACK_HOST_ARCH == STACK_ARM64 && (int64_t)registers.value[0] == -EINTR &&
-	    syscall_suffers_stop(registers.value[8]))
+	/* A call that does not restart has its result already. A thread that ran when the stop was
+	 * asked for may have got into one. */
+	if ((int64_t)registers.value[0] == -EINTR)
 		exchange->eintr_risk = 1;
 	return failure == STACK_NO_MEMORY_READ ? STACK_OK : failure;
 }
@@ -159,7 +156,7 @@ static bool capture_one(struct life *life)
 		exchange->failure = STACK_STOPPED;
 	else if (status.state == 'D')
 		exchange->failure = STACK_UNINTERRUPTIBLE;
-	else if (status.state == 'S' && syscall_suffers_stop(thread_blocked_syscall("", pid, tid)))
+	else if (status.state == 'S' && !syscall_restarts(thread_blocked_syscall("", pid, tid)))
 		exchange->failure = STACK_IN_POLL;
 	if (exchange->failure)
 		return true;

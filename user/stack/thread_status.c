@@ -132,18 +132,22 @@ long thread_blocked_syscall(const char *root, pid_t pid, pid_t tid)
 	return end == text ? -1 : number;
 }
 
-bool syscall_suffers_stop(long number)
+bool syscall_restarts(long number)
 {
 	switch (number) {
-#ifdef SYS_epoll_wait
-	case SYS_epoll_wait:
+	case SYS_futex:
+	case SYS_nanosleep:
+	case SYS_clock_nanosleep:
+#ifdef SYS_poll
+	case SYS_poll:
 #endif
-	case SYS_epoll_pwait:
-	case 441: /* epoll_pwait2 */
-	case SYS_semop:
-	case SYS_semtimedop:
-	case SYS_rt_sigtimedwait:
-	case SYS_io_getevents:
+#ifdef SYS_pause
+	case SYS_pause:
+#endif
+	case SYS_restart_syscall:
+	case SYS_wait4:
+	case SYS_waitid:
+	case SYS_flock:
 		return true;
 	}
 	return false;
