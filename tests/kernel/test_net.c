@@ -434,7 +434,7 @@ static void finish_early(struct bench *bench, struct early early[EARLY_SOCKETS],
 	for (i = 0; i < EARLY_SOCKETS; i++)
 		status[i] = sample_until(bench, early[i].pids[0]) |
 			    sample_until(bench, early[i].pids[1]);
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < 3 || (bench->pending && i < MAX_ROUNDS); i++) {
 		usleep(SAMPLE_US);
 		sample(bench);
 	}

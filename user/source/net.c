@@ -14,13 +14,14 @@
 #include "kernel/btf.h"
 #include "kernel/load.h"
 #include "net.skel.h"
+#include "source/net_diag.h"
 #include "source/net_flows.h"
 #include "source/net_map.h"
 #include "source/net_netd.h"
 #include "util/clock.h"
 
 #define PROGRAMS     3
-#define SWEEP_NS     NSEC_PER_SEC
+#define MAX_FLOWS    (1u << 20)
 #define IDLE_NS      (60 * NSEC_PER_SEC)
 #define NETD_MISSING "netd's map holds sums per uid only"
 
@@ -43,12 +44,10 @@ struct net_source {
 	struct uid_sums *uids;
 	struct net_bytes classes_seen[NET_CLASS_COUNT];
 	uint64_t losses_seen[NET_LOSS_COUNT];
-	struct counter_list pending_lost; /* of the start, for the first interval */
 	struct record_net interval;       /* deltas while an interval is made */
 	struct record_uid_net *rows;
 	size_t row_room;
-	uint64_t swept_ns, sampled_ns;
-	uint32_t sweep_epochs;
+	uint64_t sampled_ns;
 	int possible_cpus;
 };
 
@@ -214,6 +213,7 @@ static int read_losses(struct net_source *net, struct counter_list *lost)
 		[NET_LOSS_FLOW_MAP_FULL] = "net_flow_map_full",
 		[NET_LOSS_WAITING_MAP_FULL] = "net_waiting_map_full",
 		[NET_LOSS_HEADER] = "net_header_unreadable",
+		[NET_LOSS_OWNER_MIXED] = "net_owner_mixed_bytes",
 	};
 	uint64_t *slots = calloc((size_t)net->possible_cpus, sizeof(*slots));
 	int err = slots ? 0 : -ENOMEM;
@@ -269,6 +269,9 @@ static int load(struct net_source *net, enum net_variant variant, const char *bt
 {
 	LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = btf);
 	const struct net_options *options = &net->options;
+	uint32_t flows = options->test_entries.flows ? options->test_entries.flows : options->flows;
+	uint32_t waiting = options->test_entries.waiting ? options->test_entries.waiting
+							 : options->flows / 2;
 	struct twins twins;
 	int err, i;
 
@@ -276,16 +279,19 @@ static int load(struct net_source *net, enum net_variant variant, const char *bt
 	if (!net->skel)
 		return -errno;
 	net->skel->rodata->wire_length = options->wire;
+	net->skel->rodata->netns_by_cookie = net_diag_has_cookies();
+	if (flows > MAX_FLOWS)
+		flows = MAX_FLOWS;
 	twins = twins_of(net->skel, variant);
 	err = resize(net->skel->maps.uids, options->test_entries.uids);
 	if (!err)
-		err = resize(net->skel->maps.flows4, options->test_entries.flows);
+		err = resize(net->skel->maps.flows4, flows);
 	if (!err)
-		err = resize(net->skel->maps.flows6, options->test_entries.flows);
+		err = resize(net->skel->maps.flows6, flows);
 	if (!err)
-		err = resize(net->skel->maps.waiting4, options->test_entries.waiting);
+		err = resize(net->skel->maps.waiting4, waiting);
 	if (!err)
-		err = resize(net->skel->maps.waiting6, options->test_entries.waiting);
+		err = resize(net->skel->maps.waiting6, waiting);
 	for (i = 0; !err && i < PROGRAMS; i++)
 		err = bpf_program__set_autoload(twins.programs[i], true);
 	if (!err)
@@ -344,15 +350,16 @@ static int open_programs(struct net_source *net)
 		.flows6 = bpf_map__fd(net->skel->maps.flows6),
 		.waiting4 = bpf_map__fd(net->skel->maps.waiting4),
 		.waiting6 = bpf_map__fd(net->skel->maps.waiting6),
+		.localities = bpf_map__fd(net->skel->maps.localities),
+		.locality_entries = bpf_map__max_entries(net->skel->maps.localities),
+		.by_cookie = net->skel->rodata->netns_by_cookie,
 		.flow_entries = bpf_map__max_entries(net->skel->maps.flows4),
 		.waiting_entries = bpf_map__max_entries(net->skel->maps.waiting4),
 	};
 	net->flows = net_flows_new(&maps, book, net);
 	if (!net->flows)
-		return -ENOMEM;
-	err = net_flows_prime(net->flows, net->skel->bss->epoch, &net->pending_lost);
-	net->skel->bss->learn_every_packet = net_flows_are_blind(net->flows);
-	return err;
+		return -errno;
+	return 0;
 }
 
 static int net_open(struct source *source, const struct source_context *context)
@@ -381,7 +388,7 @@ static int net_open(struct source *source, const struct source_context *context)
 		snprintf(source->reason, sizeof(source->reason),
 			 "netd's pinned map is there but cannot be read; counting packets instead");
 	}
-	net->sampled_ns = net->swept_ns = clock_now_ns(CLOCK_MONOTONIC);
+	net->sampled_ns = clock_now_ns(CLOCK_MONOTONIC);
 	return err;
 }
 
@@ -407,20 +414,16 @@ static int read_missed(struct net_source *net, struct counter_list *lost)
 	return err;
 }
 
-static int sample_programs(struct net_source *net, struct counter_list *lost)
+static int sample_programs(struct net_source *net, bool final, struct counter_list *lost)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	uint64_t read_ns = now_ns - net->sampled_ns;
 	uint32_t epoch = ++net->skel->bss->epoch;
-	int err = net_flows_read(net->flows, epoch, lost);
+	int err = net_flows_read(net->flows, epoch, final, lost);
 
-	net->sweep_epochs++;
-	if (!err && now_ns - net->swept_ns >= SWEEP_NS) {
-		uint64_t read_ns = (now_ns - net->swept_ns) / net->sweep_epochs;
-
+	if (!err)
 		err = net_flows_sweep(net->flows, epoch, (uint32_t)(IDLE_NS / (read_ns | 1)) + 2);
-		net->swept_ns = now_ns;
-		net->sweep_epochs = 0;
-	}
+	net->sampled_ns = now_ns;
 	net->skel->bss->learn_every_packet = net_flows_are_blind(net->flows);
 	if (!err)
 		err = net_map_read(
@@ -482,14 +485,10 @@ static int net_sample(struct source *source, struct record_interval *interval)
 	char reason[160];
 	int err;
 
-	err = counter_list_merge(&interval->lost, &net->pending_lost);
-	counter_list_free(&net->pending_lost);
-	if (err)
-		return err;
 	if (net->netd_fd >= 0)
 		err = net_netd_read(net->netd_fd, read_netd_uid, net);
 	else
-		err = sample_programs(net, &interval->lost);
+		err = sample_programs(net, interval->final, &interval->lost);
 	if (!err)
 		err = fill_rows(net);
 	if (err) {
@@ -525,7 +524,6 @@ static void net_close(struct source *source)
 		HASH_DEL(net->uids, sums);
 		free(sums);
 	}
-	counter_list_free(&net->pending_lost);
 	free(net->rows);
 	free(net);
 }
