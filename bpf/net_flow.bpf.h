@@ -168,6 +168,30 @@ static __always_inline __u64 udp_owner(struct udp_found *found, const struct net
 	return NET_OWNER(NET_OWNER_IF_LOCAL, found->owner);
 }
 
+/* What was learnt from a sent packet counts where the table of ports tells too little: several
+ * sockets share the port (SO_REUSEPORT) and one of them has answered this remote end since the table
+ * changed; no socket has the port, because the host masquerades; or the table is not known. */
+static __always_inline bool is_learnt(struct net_flow_owner *flow, const struct udp_found *found,
+				      __u64 owner)
+{
+	if (!flow->owner)
+		return false;
+	if (!owner)
+		return true;
+	if (!found->sock)
+		return flow->owner >> 32 == NET_OWNER_FORWARDED;
+	if (!found->shared)
+		return false;
+	if (!flow->bucket) {
+		flow->bucket = found->bucket;
+		flow->first = found->state.first;
+		flow->bucket_count = found->state.count;
+		flow->sock = 0;
+		return true;
+	}
+	return flow->first == found->state.first && flow->bucket_count == found->state.count;
+}
+
 static __always_inline void receive_udp(void *flows, void *waiting_map, const void *key,
 					const struct net_packet *packet, __u64 bytes,
 					__u64 packets)
@@ -186,14 +210,14 @@ static __always_inline void receive_udp(void *flows, void *waiting_map, const vo
 	if (!found)
 		return; /* cannot be: an array has its element */
 	owner = udp_owner(found, packet);
-	/* Several sockets share the port (SO_REUSEPORT): who answers this remote end is known. The
-	 * same where the table of ports is not. */
-	if (flow && (!owner || found->shared || flow->owner >> 32 == NET_OWNER_FORWARDED) &&
-	    flow->owner && !(found->sock && flow->owner >> 32 == NET_OWNER_FORWARDED)) {
+	if (flow && is_learnt(flow, found, owner)) {
 		touch(flow);
 		count_owner(flow->owner, false, bytes, packets);
 		return;
 	}
+	/* Who answers will tell. */
+	if (found->shared)
+		owner = 0;
 	if (owner >> 32 != NET_OWNER_UID) {
 		if (flow)
 			bpf_map_delete_elem(flows, key);
@@ -201,8 +225,6 @@ static __always_inline void receive_udp(void *flows, void *waiting_map, const vo
 		return;
 	}
 	count_owner(owner, false, bytes, packets);
-	if (found->shared)
-		return;
 	if (flow) {
 		flow->owner = owner;
 		flow->sock = found->sock;

@@ -260,6 +260,7 @@ static void test_forwarded(struct bench *bench, const char *label, bool wire)
 		{"forwarded, IPv6", forwarded, AF_INET6, 3000000, 3000000, 2},
 	};
 	uid_t uid = DEVICE_UID + 101, peer = PEER_UID + 101;
+	int lock = bench_lock();
 	struct record_bytes before = bench->measured.forwarded;
 	int status = run_case(bench, &both[0], uid, peer) | run_case(bench, &both[1], uid, peer);
 	struct truth_bytes truth = truth_of(bench, uid, wire, false);
@@ -282,6 +283,7 @@ static void test_forwarded(struct bench *bench, const char *label, bool wire)
 		       tx <= truth.tx_bytes + peer_truth.tx_bytes + 4096,
 	       "%s: forwarded: in the forwarded row (rx %lu, tx %lu of %llu)", label, rx, tx,
 	       truth.tx_bytes + peer_truth.tx_bytes);
+	bench_unlock(lock);
 }
 
 static void test_no_socket(struct bench *bench, const char *label)
