@@ -254,12 +254,14 @@ static __always_inline void learn_sent(const struct sk_buff *skb, struct net_pac
 		struct net_flow6 key;
 
 		fill_key6(&key, packet, true);
-		learn(&flows6, &waiting6, &key, owner, holder);
+		if (!from->forwarded || !bpf_map_lookup_elem(&flows6, &key))
+			learn(&flows6, &waiting6, &key, owner, holder);
 	} else {
 		struct net_flow4 key;
 
 		fill_key4(&key, packet, true);
-		learn(&flows4, &waiting4, &key, owner, holder);
+		if (!from->forwarded || !bpf_map_lookup_elem(&flows4, &key))
+			learn(&flows4, &waiting4, &key, owner, holder);
 	}
 }
 

@@ -62,11 +62,10 @@ static __always_inline bool receives(const struct sk_buff *skb, struct net_devic
 	if (flags & NET_IFF_BRIDGE_PORT)
 		return false;
 	*ifindex = (__u32)NET_FIELD(direct, dev, ifindex);
-	/* An ifb gives back what was redirected to it (ifb_ri_tasklet): the tracepoint was passed
-	 * before. */
+	/* An ifb gives back what was redirected to it, and says that it came from there
+	 * (ifb_ri_tasklet): the tracepoint was passed before. */
 	if (bpf_core_field_exists(skb->tc_skip_classify) &&
-	    BPF_CORE_READ_BITFIELD(skb, tc_skip_classify) &&
-	    (__u32)skb->skb_iif == *ifindex)
+	    BPF_CORE_READ_BITFIELD(skb, tc_skip_classify) && skb->skb_iif)
 		return false;
 	if (flags & NET_IFF_MACVLAN_PORT) {
 		const struct net_device *above = (const void *)find_macvlan(dev, link_address(skb, 0));
