@@ -22,7 +22,8 @@
 
 #define PROGRAMS     3
 #define MAX_FLOWS    (1u << 20)
-#define IDLE_NS      (60 * NSEC_PER_SEC)
+#define IDLE_STEPS   6
+#define STEP_NS      (10 * NSEC_PER_SEC)
 #define NETD_MISSING "netd's map holds sums per uid only"
 
 struct uid_sums {
@@ -47,7 +48,9 @@ struct net_source {
 	struct record_net interval;       /* deltas while an interval is made */
 	struct record_uid_net *rows;
 	size_t row_room;
-	uint64_t sampled_ns;
+	/* The epochs that began 0, 10, ... 60 s ago: what has none since the last is idle. */
+	uint32_t epochs[IDLE_STEPS + 1];
+	uint64_t step_ns; /* when the first of them began */
 	int possible_cpus;
 };
 
@@ -270,8 +273,7 @@ static int load(struct net_source *net, enum net_variant variant, const char *bt
 	LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = btf);
 	const struct net_options *options = &net->options;
 	uint32_t flows = options->test_entries.flows ? options->test_entries.flows : options->flows;
-	uint32_t waiting = options->test_entries.waiting ? options->test_entries.waiting
-							 : options->flows / 2;
+	uint32_t waiting = options->test_entries.waiting;
 	struct twins twins;
 	int err, i;
 
@@ -282,6 +284,8 @@ static int load(struct net_source *net, enum net_variant variant, const char *bt
 	net->skel->rodata->netns_by_cookie = net_diag_has_cookies();
 	if (flows > MAX_FLOWS)
 		flows = MAX_FLOWS;
+	if (!waiting && flows / 16 > bpf_map__max_entries(net->skel->maps.waiting4))
+		waiting = flows / 16;
 	twins = twins_of(net->skel, variant);
 	err = resize(net->skel->maps.uids, options->test_entries.uids);
 	if (!err)
@@ -388,7 +392,7 @@ static int net_open(struct source *source, const struct source_context *context)
 		snprintf(source->reason, sizeof(source->reason),
 			 "netd's pinned map is there but cannot be read; counting packets instead");
 	}
-	net->sampled_ns = clock_now_ns(CLOCK_MONOTONIC);
+	net->step_ns = clock_now_ns(CLOCK_MONOTONIC);
 	return err;
 }
 
@@ -417,13 +421,16 @@ static int read_missed(struct net_source *net, struct counter_list *lost)
 static int sample_programs(struct net_source *net, bool final, struct counter_list *lost)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-	uint64_t read_ns = now_ns - net->sampled_ns;
 	uint32_t epoch = ++net->skel->bss->epoch;
 	int err = net_flows_read(net->flows, epoch, final, lost);
 
-	if (!err)
-		err = net_flows_sweep(net->flows, epoch, (uint32_t)(IDLE_NS / (read_ns | 1)) + 2);
-	net->sampled_ns = now_ns;
+	if (now_ns - net->step_ns >= STEP_NS) {
+		memmove(net->epochs + 1, net->epochs, IDLE_STEPS * sizeof(net->epochs[0]));
+		net->epochs[0] = epoch;
+		net->step_ns = now_ns;
+	}
+	if (!err && net->epochs[IDLE_STEPS])
+		err = net_flows_sweep(net->flows, epoch, epoch - net->epochs[IDLE_STEPS]);
 	net->skel->bss->learn_every_packet = net_flows_are_blind(net->flows);
 	if (!err)
 		err = net_map_read(

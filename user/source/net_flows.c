@@ -188,8 +188,13 @@ static int read_waiting(struct net_flows *flows, const struct flow_key *key,
 	}
 	one->read = flows->epoch;
 	err = account(flows, one, now);
-	if (err || one->active == flows->epoch || one->bytes[0] || one->bytes[1])
+	if (err || one->bytes[0] || one->bytes[1])
 		return err;
+	/* The flow was learnt, so that packets go there. Room for the next ones that come in. */
+	if (is_settled(now->part[0].owner) && !now->current)
+		return remove_entry(flows, one);
+	if (one->active == flows->epoch)
+		return 0;
 	if (one->owner || now->part[0].owner || flows->crowded ||
 	    flows->epoch - one->active >= IDLE_READS)
 		err = remove_entry(flows, one);
