@@ -112,8 +112,7 @@ static __always_inline int receive(struct sk_buff *packet_skb, bool direct)
 	if (!receives(skb, dev, type, direct, &net, &packet->ifindex))
 		return 0;
 	/* A multicast that this host sent and hears itself never saw the wire either. */
-	loopback =
-		NET_FIELD(direct, dev, flags) & NET_IFF_LOOPBACK || type == NET_PACKET_LOOPBACK;
+	loopback = NET_FIELD(direct, dev, flags) & NET_IFF_LOOPBACK || type == NET_PACKET_LOOPBACK;
 	length = skb->len;
 	linear = length - skb->data_len;
 	if (ethertype == NET_ETH_P_IP)

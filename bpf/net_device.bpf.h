@@ -68,7 +68,8 @@ static __always_inline bool receives(const struct sk_buff *skb, struct net_devic
 	    BPF_CORE_READ_BITFIELD(skb, tc_skip_classify) && skb->skb_iif)
 		return false;
 	if (flags & NET_IFF_MACVLAN_PORT) {
-		const struct net_device *above = (const void *)find_macvlan(dev, link_address(skb, 0));
+		const struct net_device *above =
+			(const void *)find_macvlan(dev, link_address(skb, 0));
 
 		if (above) {
 			*net = BPF_CORE_READ(above, nd_net.net);
@@ -101,8 +102,7 @@ static __always_inline bool sent_above(const struct sk_buff *skb, struct net_dev
 	if (private_flags & NET_IFF_BRIDGE_PORT)
 		return true;
 	/* Sent through a macvlan above it. */
-	if (private_flags & NET_IFF_MACVLAN_PORT &&
-	    find_macvlan(dev, link_address(skb, 6)))
+	if (private_flags & NET_IFF_MACVLAN_PORT && find_macvlan(dev, link_address(skb, 6)))
 		return true;
 	/* Sent through a VLAN device above it, which leaves its tag to the driver. */
 	if (bpf_core_field_exists(((struct sk_buff___before_6_2 *)0)->vlan_present)) {

@@ -169,8 +169,9 @@ static __always_inline __u64 udp_owner(struct udp_found *found, const struct net
 }
 
 /* What was learnt from a sent packet counts where the table of ports tells too little: several
- * sockets share the port (SO_REUSEPORT) and one of them has answered this remote end since the table
- * changed; no socket has the port, because the host masquerades; or the table is not known. */
+ * sockets share the port (SO_REUSEPORT) and one of them has answered this remote end since the
+ * table changed; no socket has the port, because the host masquerades; or the table is not known.
+ */
 static __always_inline bool is_learnt(struct net_flow_owner *flow, const struct udp_found *found,
 				      __u64 owner)
 {
@@ -193,8 +194,7 @@ static __always_inline bool is_learnt(struct net_flow_owner *flow, const struct 
 }
 
 static __always_inline void receive_udp(void *flows, void *waiting_map, const void *key,
-					const struct net_packet *packet, __u64 bytes,
-					__u64 packets)
+					const struct net_packet *packet, __u64 bytes, __u64 packets)
 {
 	struct net_flow_owner *flow = bpf_map_lookup_elem(flows, key);
 	struct udp_found *found;

@@ -63,7 +63,7 @@ struct net_transport {
 
 /* A parsed packet. Addresses of IPv4 are in word 0. */
 struct net_packet {
-	__u64 net;     /* kernel address of the namespace, and the name that no other ever has */
+	__u64 net; /* kernel address of the namespace, and the name that no other ever has */
 	__u64 netns;
 	__u32 ifindex; /* where it was received */
 	__u32 source[4], dest[4];
@@ -80,9 +80,9 @@ struct net_packet {
 
 /* What a CPU works on in one direction; in a map, because the stack is small and because what comes
  * from a map is unknown to the verifier, which then has fewer cases to try.
- * skb: where the verifier knows the type (tp_btf) a packet's fields are read from the packet itself,
- * else from this copy that one probe read makes: such a read costs 28 to 40 ns, mostly for the
- * call. The fields up to `data` take 216 to 240 bytes in 5.10 to 6.18. */
+ * skb: where the verifier knows the type (tp_btf) a packet's fields are read from the packet
+ * itself, else from this copy that one probe read makes: such a read costs 28 to 40 ns, mostly for
+ * the call. The fields up to `data` take 216 to 240 bytes in 5.10 to 6.18. */
 struct net_work {
 	char skb[256];
 	struct net_packet packet;

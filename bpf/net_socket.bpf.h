@@ -76,7 +76,7 @@ struct udp_found {
 	__s32 best, score;
 	__u8 wildcard; /* it is bound to no address */
 	__u8 sure;     /* the whole bucket was looked at */
-	__u8 shared; /* SO_REUSEPORT: the kernel chooses by a secret hash, among several uids */
+	__u8 shared;   /* SO_REUSEPORT: the kernel chooses by a secret hash, among several uids */
 	__u8 reserved[5];
 	char common[NET_COMMON_SPAN]; /* struct sock_common of the socket that is looked at */
 };
@@ -233,8 +233,7 @@ static __noinline int udp_find(struct udp_found *found, const struct net_packet 
 	for (i = 0; i < NET_UDP_CHAIN && found->node; i++) {
 		__u64 sock = found->node - bpf_core_field_offset(struct sock_common, skc_node);
 
-		if (bpf_probe_read_kernel(found->common, sizeof(found->common),
-					  (const void *)sock))
+		if (bpf_probe_read_kernel(found->common, sizeof(found->common), (const void *)sock))
 			return 0;
 		found->node = (__u64)common->skc_node.next;
 		look_at_socket(found, sock, packet);

@@ -26,7 +26,7 @@ enum net_loss {
 	NET_LOSS_FLOW_MAP_FULL = 1, /* an owner was not noted; the flow is resolved at read-out */
 	NET_LOSS_WAITING_MAP_FULL = 2, /* packets whose bytes could not wait for their owner */
 	NET_LOSS_HEADER = 3,           /* packets whose IP header lies outside the linear part */
-	NET_LOSS_OWNER_MIXED = 4, /* bytes of a third owner of one flow in one interval */
+	NET_LOSS_OWNER_MIXED = 4,      /* bytes of a third owner of one flow in one interval */
 	NET_LOSS_COUNT = 5,
 };
 
@@ -65,8 +65,8 @@ enum net_owner_kind {
 
 struct net_flow_owner {
 	__u64 owner; /* counts where sock is 0 */
-	/* Kernel address of the socket. Its uid is read at each packet: accept() and fchown() change
-	 * it and no tracepoint tells. Only read through a fault-proof probe. */
+	/* Kernel address of the socket. Its uid is read at each packet: accept() and fchown()
+	 * change it and no tracepoint tells. Only read through a fault-proof probe. */
 	__u64 sock;
 	/* UDP: the hash bucket in which the socket was found, and how it began then. While that is
 	 * unchanged the socket is in it. */

@@ -20,7 +20,7 @@
 #define SAMPLE_US  50000
 #define MAX_ROUNDS 60
 #define MAX_UIDS   4096 /* those of other programs on this machine, too */
-#define SYNACK6    80 /* bytes of a SYN-ACK over IPv6 */
+#define SYNACK6    80   /* bytes of a SYN-ACK over IPv6 */
 
 /* The process that began the test; its children inherit the answer. */
 static inline pid_t net_run(void)

@@ -191,12 +191,11 @@ static int behind_nat(const struct bench *bench, const struct net_case *net_case
 {
 	return traffic_pair(&bench->rig, RIG_PEER, peer, tcp_server, RIG_FAR, device, tcp_client,
 			    traffic_of(bench, net_case, RIG_PEER4, RIG_PEER6)) |
-	       traffic_pair(&bench->rig, RIG_PEER, peer, udp_echo_server, RIG_FAR, device,
-			    udp_echo_client,
-			    (struct traffic){.family = AF_INET,
-					     .address = RIG_PEER4,
-					     .up = 400,
-					     .count = 100});
+	       traffic_pair(
+		       &bench->rig, RIG_PEER, peer, udp_echo_server, RIG_FAR, device,
+		       udp_echo_client,
+		       (struct traffic){
+			       .family = AF_INET, .address = RIG_PEER4, .up = 400, .count = 100});
 }
 
 static void test_nat(struct bench *bench)
@@ -243,8 +242,7 @@ static int mptcp_server(const void *arg, int ready)
 	char end;
 
 	if (listener >= 0) {
-		if (bind(listener, (void *)&own,
-			 traffic_address(&own, traffic->family, NULL, 0)) ||
+		if (bind(listener, (void *)&own, traffic_address(&own, traffic->family, NULL, 0)) ||
 		    listen(listener, 8))
 			return 1;
 		port = traffic_port(listener);
@@ -262,8 +260,7 @@ static int mptcp_client(const void *arg, int ready)
 {
 	const struct traffic *traffic = arg;
 	struct sockaddr_storage to;
-	socklen_t length =
-		traffic_address(&to, traffic->family, traffic->address, traffic->port);
+	socklen_t length = traffic_address(&to, traffic->family, traffic->address, traffic->port);
 	int fd = socket(traffic->family, SOCK_STREAM, IPPROTO_MPTCP);
 
 	if (fd < 0)

@@ -171,8 +171,8 @@ static int send_spliced(int fd, uint64_t bytes)
 			return -1;
 		bytes -= (uint64_t)filled;
 		while (filled > 0) {
-			ssize_t done = splice(ends[0], NULL, fd, NULL, (size_t)filled,
-					      SPLICE_F_MORE);
+			ssize_t done =
+				splice(ends[0], NULL, fd, NULL, (size_t)filled, SPLICE_F_MORE);
 
 			if (done <= 0)
 				return -1;

@@ -28,8 +28,8 @@ static void hand_port_on(struct bench *bench, uid_t first, uid_t second, enum ri
 		if (read(ready, &traffic.port, 2) != 2)
 			status = 1;
 		close(ready);
-		status |= rig_wait(rig_spawn(&bench->rig, RIG_PEER, PEER_UID, udp_sender, &traffic,
-					     NULL));
+		status |= rig_wait(
+			rig_spawn(&bench->rig, RIG_PEER, PEER_UID, udp_sender, &traffic, NULL));
 		status |= rig_wait(receiver);
 		if (turn % 3 == 2)
 			sample(bench);
@@ -189,8 +189,7 @@ static int udp_group(const void *arg, int ready)
 	for (i = 0; i < 2; i++) {
 		fds[i] = (struct pollfd){socket(AF_INET, SOCK_DGRAM, 0), POLLIN, 0};
 		setsockopt(fds[i].fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
-		if (bind(fds[i].fd, (void *)&own,
-			 traffic_address(&own, AF_INET, NULL, port)))
+		if (bind(fds[i].fd, (void *)&own, traffic_address(&own, AF_INET, NULL, port)))
 			return 1;
 		port = traffic_port(fds[i].fd);
 	}

@@ -5,12 +5,12 @@
 #include "kernel/net_measure.h"
 #include "util/clock.h"
 
-#define MEMORY_BYTES  (32u << 20)
-#define LISTENERS     100000
-#define PER_PROCESS   10000 /* sockets: no limit of open files need be raised */
-#define MOST_PARTS    16
-#define SLOW_SAMPLES  60
-#define LATE_NS       (SAMPLE_US * NSEC_PER_USEC / 5)
+#define MEMORY_BYTES (32u << 20)
+#define LISTENERS    100000
+#define PER_PROCESS  10000 /* sockets: no limit of open files need be raised */
+#define MOST_PARTS   16
+#define SLOW_SAMPLES 60
+#define LATE_NS      (SAMPLE_US * NSEC_PER_USEC / 5)
 
 /* ---- many connections at a time ---- */
 /* All are opened, then all are used once more, so that each must still be known; and held. */
@@ -85,7 +85,8 @@ static int run_many(const struct bench *bench, const struct net_case *net_case, 
 		if (read(ready, &traffic.port, 2) != 2)
 			status = 1;
 		close(ready);
-		clients[i] = rig_spawn(&bench->rig, RIG_DEVICE, device, many_client, &traffic, NULL);
+		clients[i] =
+			rig_spawn(&bench->rig, RIG_DEVICE, device, many_client, &traffic, NULL);
 	}
 	for (i = 0; i < parts; i++)
 		status |= rig_wait(clients[i]) | rig_wait(servers[i]);
@@ -141,7 +142,8 @@ static void test_many(struct bench *bench, const char *name, uint32_t flows,
 	pid = fork();
 	if (pid == 0)
 		_exit(run_many(bench, many, uid, uid + 2048) & 0xff);
-	while (atomic_load(&bench->shared->up_count) < 2 * parts && waitpid(pid, &status, WNOHANG) == 0) {
+	while (atomic_load(&bench->shared->up_count) < 2 * parts &&
+	       waitpid(pid, &status, WNOHANG) == 0) {
 		usleep(SAMPLE_US);
 		sample(bench);
 	}

@@ -69,7 +69,8 @@ static void serve(int socket, pid_t parent)
 	while ((got = recv(3, &request, sizeof(request), 0)) > 0) {
 		uint64_t begin_ns = clock_now_ns(CLOCK_PROCESS_CPUTIME_ID);
 		int fd = -1, err = net_diag_serve(&request, (size_t)got, &fd);
-		uint64_t took_us = (clock_now_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_ns) / NSEC_PER_USEC;
+		uint64_t took_us =
+			(clock_now_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_ns) / NSEC_PER_USEC;
 
 		if (send_answer(3, (struct answer){err, (uint32_t)took_us}, fd))
 			break;

@@ -21,10 +21,10 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define MAX_SOCKETS    (1u << 18)
-#define MAX_ADDRESSES  (1u << 14)
-#define ANSWER_BYTES   32768
-#define MAX_ANSWERS    65536
+#define MAX_SOCKETS   (1u << 18)
+#define MAX_ADDRESSES (1u << 14)
+#define ANSWER_BYTES  32768
+#define MAX_ANSWERS   65536
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
@@ -112,9 +112,8 @@ static int add_route(struct net_diag *diag, uint64_t netns, const struct rtmsg *
 	if (err)
 		return err;
 	address = &diag->addresses[diag->address_count];
-	*address = (struct net_diag_address){.netns = netns,
-					     .ipv6 = msg->rtm_family == AF_INET6,
-					     .prefix = msg->rtm_dst_len};
+	*address = (struct net_diag_address){
+		.netns = netns, .ipv6 = msg->rtm_family == AF_INET6, .prefix = msg->rtm_dst_len};
 	for (; RTA_OK(attr, rest); attr = RTA_NEXT(attr, rest))
 		if (attr->rta_type == RTA_DST && RTA_PAYLOAD(attr) >= bytes)
 			memcpy(address->address, RTA_DATA(attr), bytes);
@@ -252,8 +251,8 @@ static int read_cookie(uint64_t *cookie)
 {
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	socklen_t length = sizeof(*cookie);
-	int err = fd < 0 || getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, cookie, &length) ? -errno
-											 : 0;
+	int err =
+		fd < 0 || getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, cookie, &length) ? -errno : 0;
 
 	if (fd >= 0)
 		close(fd);

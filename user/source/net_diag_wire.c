@@ -113,8 +113,7 @@ int net_diag_serve(const struct net_diag_request_wire *wire, size_t length, int 
 	struct net_diag diag;
 	int err;
 
-	if (length < net_diag_request_bytes(0) ||
-	    wire->namespace_count > NET_DIAG_MAX_NAMESPACES ||
+	if (length < net_diag_request_bytes(0) || wire->namespace_count > NET_DIAG_MAX_NAMESPACES ||
 	    length != net_diag_request_bytes(wire->namespace_count))
 		return -EBADMSG;
 	request = (struct net_diag_request){

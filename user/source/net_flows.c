@@ -273,8 +273,8 @@ static void ask_for_waiting(struct net_flows *flows)
 		goto cleanup;
 	flows->asked = ASKED_WAITING;
 	HASH_ITER (hh, flows->waiting, one, next) {
-		bool asked = was_asked(
-			request, dump_netns(one->key.flow.netns, flows->maps.by_cookie));
+		bool asked =
+			was_asked(request, dump_netns(one->key.flow.netns, flows->maps.by_cookie));
 
 		for (int i = 0; i < 2; i++) {
 			one->asked_bytes[i] = asked ? one->bytes[i] : 0;

@@ -23,8 +23,7 @@ static int want_address(void *ctx, const void *key, const void *value)
 {
 	const struct net_address *address = key;
 	struct net_diag_request_wire *request = ctx;
-	uint64_t netns =
-		dump_netns(address->netns, request->flags & NET_DIAG_WIRE_BY_COOKIE);
+	uint64_t netns = dump_netns(address->netns, request->flags & NET_DIAG_WIRE_BY_COOKIE);
 
 	for (uint32_t i = 0; i < request->namespace_count; i++)
 		if (request->namespaces[i] == netns)

@@ -56,14 +56,12 @@ int net_prime_go_on(struct net_flows *flows)
 
 		if (own->prefix == (own->ipv6 ? 128 : 32))
 			net_locality_note(flows, own->netns, own->ipv6, own->address, true);
-		if (++steps % PER_CLOCK == 0 &&
-		    clock_now_ns(CLOCK_MONOTONIC) - begin_ns > TURN_NS)
+		if (++steps % PER_CLOCK == 0 && clock_now_ns(CLOCK_MONOTONIC) - begin_ns > TURN_NS)
 			return 0;
 	}
 	while (flows->maps.by_cookie && flows->primed_sockets < primed->socket_count) {
 		note_socket(flows, &primed->sockets[flows->primed_sockets++]);
-		if (++steps % PER_CLOCK == 0 &&
-		    clock_now_ns(CLOCK_MONOTONIC) - begin_ns > TURN_NS)
+		if (++steps % PER_CLOCK == 0 && clock_now_ns(CLOCK_MONOTONIC) - begin_ns > TURN_NS)
 			return 0;
 	}
 	for (size_t i = 0; i < primed->namespace_count; i++)

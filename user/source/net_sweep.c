@@ -28,16 +28,16 @@ static int look_at4(void *ctx, const void *key, const void *value)
 {
 	struct sweep *sweep = ctx;
 
-	return look_at(sweep, sweep->flows->maps.flows4,
-		       ((const struct net_flow4 *)key)->protocol, key, value);
+	return look_at(sweep, sweep->flows->maps.flows4, ((const struct net_flow4 *)key)->protocol,
+		       key, value);
 }
 
 static int look_at6(void *ctx, const void *key, const void *value)
 {
 	struct sweep *sweep = ctx;
 
-	return look_at(sweep, sweep->flows->maps.flows6,
-		       ((const struct net_flow6 *)key)->protocol, key, value);
+	return look_at(sweep, sweep->flows->maps.flows6, ((const struct net_flow6 *)key)->protocol,
+		       key, value);
 }
 
 int net_flows_sweep(struct net_flows *flows, uint32_t epoch, uint32_t idle_epochs)
