@@ -264,11 +264,11 @@ static const struct loss_info net_loss_items[] = {
 	{"net_header_unreadable", LOSS_LOST, LOSS_OF_PACKETS},
 	{"net_missed_runs", LOSS_LOST, LOSS_OF_PACKETS},
 	{"net_namespace_unreadable", LOSS_LOST, LOSS_OF_NOTHING},
-	{"net_owner_mixed_bytes", LOSS_LOST, LOSS_OF_BYTES}, /* booked to one of three owners */
-	{"net_unresolved_bytes", LOSS_LOST, LOSS_OF_BYTES},  /* at the end: owner never told */
-	{"net_read_failed", LOSS_LATE, LOSS_OF_NOTHING},     /* the next read-out has the sums */
-	{"net_pending_bytes", LOSS_LATE, LOSS_OF_BYTES},     /* a later interval has them */
-	{"net_flow_map_full", LOSS_REPAIRED, LOSS_OF_NOTHING}, /* resolved at the read-out */
+	{"net_owner_mixed_bytes", LOSS_LOST, LOSS_OF_BYTES},    /* booked to one of three owners */
+	{"net_unresolved_bytes", LOSS_LOST, LOSS_OF_BYTES},     /* at the end: owner never told */
+	{"net_read_failed", LOSS_LATE, LOSS_OF_NOTHING},        /* the next read-out has the sums */
+	{"net_pending_bytes", LOSS_LATE, LOSS_OF_BYTES},        /* a later interval has them */
+	{"net_flow_map_full", LOSS_REPAIRED, LOSS_OF_NOTHING},  /* resolved at the read-out */
 	{"net_asker_replaced", LOSS_REPAIRED, LOSS_OF_NOTHING}, /* it is asked again */
 };
 

@@ -2,7 +2,6 @@
 #include "source/net_flows.h"
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include "source/net_flows_private.h"
 
@@ -78,28 +77,6 @@ static uint64_t noted_owner(const struct net_flows *flows, const struct flow_key
 	return value.owner;
 }
 
-static struct net_diag_query query_of(const struct net_flows *flows, const struct flow_key *key)
-{
-	struct net_diag_query query = {.netns = dump_netns(key->flow.netns, flows->maps.by_cookie),
-				       .ipv6 = key->ipv6,
-				       .protocol = key->flow.protocol == IPPROTO_UDPLITE
-							   ? IPPROTO_UDP
-							   : key->flow.protocol,
-				       .local_port = key->flow.local_port,
-				       .remote_port = key->flow.remote_port};
-
-	memcpy(query.local, key->flow.local, 16);
-	memcpy(query.remote, key->flow.remote, 16);
-	return query;
-}
-
-/* The owner is somebody, and not merely a guess or nobody. */
-static bool is_settled(uint64_t owner)
-{
-	return owner >> 32 == NET_OWNER_UID || owner >> 32 == NET_OWNER_KERNEL ||
-	       owner >> 32 == NET_OWNER_FORWARDED;
-}
-
 static int book_owner(const struct net_flows *flows, uint64_t owner, uint64_t bytes,
 		      uint64_t packets)
 {
@@ -113,29 +90,19 @@ static int book_owner(const struct net_flows *flows, uint64_t owner, uint64_t by
 }
 
 /* ---- read-out of what waits ---- */
-/* Whose a part is. What we found is about the first part only: a late segment of TCP (part 1) meets
- * TIME_WAIT or, where the other side closed first, the listener. */
-static uint64_t owner_of_part(const struct waiting_flow *one, const struct net_waiting *now,
-			      int part)
-{
-	if (now->part[part].owner)
-		return now->part[part].owner;
-	return part == 0 ? one->owner : 0;
-}
-
 /* Book what came since the last read; what has no owner stays in one->bytes. */
 static int account(struct net_flows *flows, struct waiting_flow *one, const struct net_waiting *now)
 {
 	int err = 0, i;
 
 	for (i = 0; i < 2 && !err; i++) {
-		uint64_t owner = owner_of_part(one, now, i);
+		uint64_t owner = net_owner_of_part(one, now, i);
 
 		if (now->part[i].bytes != one->seen.part[i].bytes)
 			one->active = flows->epoch;
 		one->bytes[i] += now->part[i].bytes - one->seen.part[i].bytes;
 		one->packets[i] += now->part[i].packets - one->seen.part[i].packets;
-		if (!one->bytes[i] || !is_settled(owner))
+		if (!one->bytes[i] || !net_is_settled(owner))
 			continue;
 		err = book_owner(flows, owner, one->bytes[i], one->packets[i]);
 		one->bytes[i] = one->packets[i] = 0;
@@ -191,7 +158,7 @@ static int read_waiting(struct net_flows *flows, const struct flow_key *key,
 	if (err || one->bytes[0] || one->bytes[1])
 		return err;
 	/* The flow was learnt, so that packets go there. Room for the next ones that come in. */
-	if (is_settled(now->part[0].owner) && !now->current)
+	if (net_is_settled(now->part[0].owner) && !now->current)
 		return remove_entry(flows, one);
 	if (one->active == flows->epoch)
 		return 0;
@@ -217,157 +184,6 @@ static int read_waiting6(void *ctx, const void *key, const void *value)
 	return read_waiting(ctx, &flow, value);
 }
 
-/* ---- asking ---- */
-static void want(struct net_diag_request_wire *request, uint64_t netns)
-{
-	for (uint32_t i = 0; i < request->namespace_count; i++)
-		if (request->namespaces[i] == netns)
-			return;
-	if (request->namespace_count < NET_DIAG_MAX_NAMESPACES)
-		request->namespaces[request->namespace_count++] = netns;
-}
-
-static bool was_asked(const struct net_diag_request_wire *request, uint64_t netns)
-{
-	for (uint32_t i = 0; i < request->namespace_count; i++)
-		if (request->namespaces[i] == netns)
-			return true;
-	return false;
-}
-
-/* Sockets need not be asked for where the kernel side saw who took the packet, or that nobody did:
- * then only its address is the question. */
-static void want_flow(const struct net_flows *flows, struct net_diag_request_wire *request,
-		      const struct waiting_flow *one)
-{
-	bool sockets = false;
-
-	for (int i = 0; i < 2; i++)
-		if (one->bytes[i] && !owner_of_part(one, &one->seen, i) && !one->forwarded)
-			sockets = true;
-	if (sockets && one->key.flow.protocol == IPPROTO_TCP)
-		request->flags |= NET_DIAG_WIRE_TCP;
-	else if (sockets && has_socket_table(one->key.flow.protocol))
-		request->flags |= NET_DIAG_WIRE_UDP;
-	want(request, dump_netns(one->key.flow.netns, flows->maps.by_cookie));
-}
-
-/* Sockets are asked for after the map was read: who received then still lives, mostly. The answer
- * is about what was there at the question, and not about what comes after it. */
-static void ask_for_waiting(struct net_flows *flows)
-{
-	struct net_diag_request_wire *request;
-	struct waiting_flow *one, *next;
-
-	if (flows->asked != ASKED_NOTHING)
-		return;
-	request = calloc(1, sizeof(*request));
-	if (!request)
-		return;
-	if (flows->maps.by_cookie)
-		request->flags = NET_DIAG_WIRE_BY_COOKIE;
-	HASH_ITER (hh, flows->waiting, one, next)
-		if (one->bytes[0] || one->bytes[1])
-			want_flow(flows, request, one);
-	if (!request->namespace_count || net_asker_ask(flows->asker, request))
-		goto cleanup;
-	flows->asked = ASKED_WAITING;
-	HASH_ITER (hh, flows->waiting, one, next) {
-		bool asked =
-			was_asked(request, dump_netns(one->key.flow.netns, flows->maps.by_cookie));
-
-		for (int i = 0; i < 2; i++) {
-			one->asked_bytes[i] = asked ? one->bytes[i] : 0;
-			one->asked_packets[i] = asked ? one->packets[i] : 0;
-		}
-	}
-cleanup:
-	free(request);
-}
-
-/* ---- answers ---- */
-static size_t count_unreadable(const struct net_diag *diag)
-{
-	size_t unreadable = 0, i;
-
-	for (i = 0; i < diag->namespace_count; i++)
-		if (diag->namespaces[i].error)
-			unreadable++;
-	return unreadable;
-}
-
-static int book_asked(struct net_flows *flows, struct waiting_flow *one, int part,
-		      enum net_bucket bucket, uint32_t uid)
-{
-	uint64_t bytes = one->asked_bytes[part], packets = one->asked_packets[part];
-
-	one->bytes[part] -= bytes;
-	one->packets[part] -= packets;
-	one->asked_bytes[part] = one->asked_packets[part] = 0;
-	return flows->book(flows->ctx, bucket, uid, bytes, packets);
-}
-
-/* Find the owner of what one part of a flow received, and note it where the next packets must find
- * it. */
-static int resolve(struct net_flows *flows, struct waiting_flow *one, int part,
-		   const struct net_diag *diag)
-{
-	const struct flow_key *key = &one->key;
-	struct net_diag_query query = query_of(flows, key);
-	uint64_t guess = owner_of_part(one, &one->seen, part);
-	const struct net_diag_socket *sock;
-	bool local;
-
-	if (!net_diag_has_namespace(diag, query.netns)) {
-		flows->blind = true;
-		return book_asked(flows, one, part, NET_BUCKET_UNKNOWN, 0);
-	}
-	local = net_diag_is_local(diag, query.netns, key->ipv6, key->flow.local);
-	if (guess >> 32 == NET_OWNER_IF_LOCAL) {
-		net_locality_note(flows, key->flow.netns, key->ipv6, key->flow.local, local);
-		if (local)
-			return book_asked(flows, one, part, NET_BUCKET_UID, (uint32_t)guess);
-	}
-	one->forwarded = !local;
-	if (!local)
-		return book_asked(flows, one, part, NET_BUCKET_FORWARDED, 0);
-	if (!has_socket_table(key->flow.protocol))
-		return book_asked(flows, one, part, NET_BUCKET_KERNEL, 0);
-	if (guess >> 32 == NET_OWNER_NO_SOCKET || !key->flow.local_port)
-		return book_asked(flows, one, part, NET_BUCKET_NO_SOCKET, 0);
-	sock = net_diag_find(diag, &query);
-	if (!sock)
-		return book_asked(flows, one, part, NET_BUCKET_NO_SOCKET, 0);
-	/* A listener owns the first segment, not yet the flow. A flow of UDP is looked up by the
-	 * kernel side as soon as it can. */
-	if (part == 0 && sock->protocol == IPPROTO_TCP && sock->remote_port) {
-		uint64_t owner = NET_OWNER(NET_OWNER_UID, sock->uid);
-
-		if (!net_flows_note(flows, key, owner))
-			one->owner = owner;
-	}
-	return book_asked(flows, one, part, NET_BUCKET_UID, sock->uid);
-}
-
-static int answer_waiting(struct net_flows *flows, const struct net_diag *diag,
-			  struct counter_list *counters)
-{
-	struct waiting_flow *one, *next;
-	int err = 0, part;
-
-	flows->blind = false;
-	HASH_ITER (hh, flows->waiting, one, next)
-		for (part = 0; part < 2 && !err; part++)
-			if (one->asked_bytes[part])
-				err = resolve(flows, one, part, diag);
-	if (!err)
-		err = net_locality_check(flows, diag);
-	if (!err && flows->blind)
-		err = counter_list_add(counters, "net_namespace_unreadable",
-				       count_unreadable(diag));
-	return err;
-}
-
 /* Take the answer that is due, if it is there. */
 static int take_answer(struct net_flows *flows, uint64_t timeout_ns, struct counter_list *counters)
 {
@@ -382,7 +198,7 @@ static int take_answer(struct net_flows *flows, uint64_t timeout_ns, struct coun
 		return 0;
 	}
 	if (err == 0 && flows->asked == ASKED_WAITING)
-		err = answer_waiting(flows, &diag, counters);
+		err = net_resolve_answer(flows, &diag, counters);
 	else if (err == 0)
 		err = net_locality_check(flows, &diag);
 	else if (err != -ENOMEM)
@@ -406,7 +222,7 @@ static int settle_known(struct net_flows *flows)
 		if (err || !one->bytes[0] || one->seen.part[0].owner || one->owner)
 			continue;
 		owner = noted_owner(flows, &one->key);
-		if (!is_settled(owner))
+		if (!net_is_settled(owner))
 			continue;
 		one->owner = owner;
 		err = account(flows, one, &one->seen);
@@ -460,7 +276,7 @@ static int ask_last(struct net_flows *flows, struct counter_list *counters)
 {
 	int err = take_answer(flows, FINAL_NS, counters);
 
-	ask_for_waiting(flows);
+	net_resolve_ask(flows);
 	if (!err && flows->asked == ASKED_WAITING)
 		err = take_answer(flows, FINAL_NS, counters);
 	return err ? err : give_up(flows, counters);
@@ -481,7 +297,7 @@ int net_flows_read(struct net_flows *flows, uint32_t epoch, bool final,
 	if (!err && final) {
 		err = ask_last(flows, counters);
 	} else if (!err) {
-		ask_for_waiting(flows);
+		net_resolve_ask(flows);
 		err = net_locality_ask(flows);
 	}
 	if (!err)

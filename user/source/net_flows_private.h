@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What net_flows.c, net_prime.c and net_sweep.c share; nobody else includes it. */
+/* What net_flows.c, net_resolve.c, net_prime.c, net_locality.c and net_sweep.c share; nobody else
+ * includes it. */
 #pragma once
 #include <uthash.h>
 #include "source/net_asker.h"
@@ -41,6 +42,30 @@ struct net_flows {
 
 /* Note whose a flow is; what the kernel side knows is better, and stays. 0 or a negative errno. */
 int net_flows_note(struct net_flows *flows, const struct flow_key *key, uint64_t owner);
+
+/* The owner is somebody, and not merely a guess or nobody. */
+static inline bool net_is_settled(uint64_t owner)
+{
+	return owner >> 32 == NET_OWNER_UID || owner >> 32 == NET_OWNER_KERNEL ||
+	       owner >> 32 == NET_OWNER_FORWARDED;
+}
+
+/* Whose a part is. What we found is about the first part only: a late segment of TCP (part 1) meets
+ * TIME_WAIT or, where the other side closed first, the listener. */
+static inline uint64_t net_owner_of_part(const struct waiting_flow *one,
+					 const struct net_waiting *now, int part)
+{
+	if (now->part[part].owner)
+		return now->part[part].owner;
+	return part == 0 ? one->owner : 0;
+}
+
+/* ---- net_resolve.c ---- */
+/* Ask about what waits, unless an answer is due. */
+void net_resolve_ask(struct net_flows *flows);
+/* Book what was asked about. 0 or a negative errno. */
+int net_resolve_answer(struct net_flows *flows, const struct net_diag *diag,
+		       struct counter_list *counters);
 
 /* ---- net_prime.c ---- */
 /* Ask for everything; and note a part of the answer, at most for 5 ms. */
