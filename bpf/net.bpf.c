@@ -94,7 +94,6 @@ static __always_inline int receive(struct sk_buff *packet_skb, bool direct)
 	const struct sk_buff *skb = work ? fields_of(packet_skb, work, direct) : NULL;
 	struct net_packet *packet;
 	struct net_device *dev;
-	struct net *net;
 	__u32 length, linear, type;
 	__u64 bytes, packets;
 	__u16 ethertype;
@@ -109,7 +108,7 @@ static __always_inline int receive(struct sk_buff *packet_skb, bool direct)
 	__builtin_memset(packet, 0, sizeof(*packet));
 	type = BPF_CORE_READ_BITFIELD(skb, pkt_type);
 	dev = skb->dev;
-	if (!receives(skb, dev, type, direct, &net, &packet->ifindex))
+	if (!receives(skb, dev, type, packet, direct))
 		return 0;
 	/* A multicast that this host sent and hears itself never saw the wire either. */
 	loopback = NET_FIELD(direct, dev, flags) & NET_IFF_LOOPBACK || type == NET_PACKET_LOOPBACK;
@@ -124,8 +123,6 @@ static __always_inline int receive(struct sk_buff *packet_skb, bool direct)
 		count_class(NET_CLASS_OVERFLOW, false, length, 1);
 		return 0;
 	}
-	if (!loopback || packet->fragment)
-		name_netns(packet, net);
 	if (packet->fragment)
 		match_fragment(packet);
 	if (!wire_length && !whole_datagram(packet))
@@ -162,9 +159,9 @@ struct sender {
 
 /* UDP is looked up when it is received. Who sends says more only where the kernel chooses among
  * several sockets, or while the table of ports is not known. */
-static __always_inline bool udp_is_learnt(struct sock *sk, bool direct)
+static __always_inline bool udp_is_learnt(struct sock *sk, const struct sock_common *common)
 {
-	if (NET_BITFIELD(direct, sk, __sk_common.skc_reuseport))
+	if (BPF_CORE_READ_BITFIELD(common, skc_reuseport))
 		return true;
 	if (bpf_core_field_exists(((struct net *)0)->ipv4.udp_table) || shared_udp_table)
 		return false;
@@ -175,10 +172,11 @@ static __always_inline bool udp_is_learnt(struct sock *sk, bool direct)
 /* Who sent it. TIME_WAIT and request sockets are small structs without sk_uid: read as a full
  * socket they give plausible nonsense. */
 static __always_inline struct sender find_sender(const struct sk_buff *skb, struct net *net,
-						 bool direct)
+						 struct net_work *work, bool direct)
 {
 	struct sender from = {.owner = NET_OWNER(NET_OWNER_KERNEL, 0)};
 	struct sock *sk = skb->sk;
+	const struct sock_common *common;
 	__u16 family, protocol;
 	bool kernel;
 	__u8 state;
@@ -188,7 +186,13 @@ static __always_inline struct sender find_sender(const struct sk_buff *skb, stru
 		from.forwarded = skb->skb_iif != 0;
 		return from;
 	}
-	state = NET_FIELD(direct, sk, __sk_common.skc_state);
+	common = &sk->__sk_common;
+	if (!direct) {
+		common = (const void *)work->sock;
+		if (bpf_probe_read_kernel(work->sock, sizeof(work->sock), sk))
+			return from;
+	}
+	state = common->skc_state;
 	if (state == TCP_TIME_WAIT)
 		return from;
 	if (state == TCP_NEW_SYN_RECV) {
@@ -202,11 +206,11 @@ static __always_inline struct sender find_sender(const struct sk_buff *skb, stru
 		return from;
 	}
 	/* A bridge between namespaces shows the packet again with the first sender's socket. */
-	if (NET_FIELD(direct, sk, __sk_common.skc_net.net) != net) {
+	if (common->skc_net.net != net) {
 		from.forwarded = true;
 		return from;
 	}
-	family = NET_FIELD(direct, sk, __sk_common.skc_family);
+	family = common->skc_family;
 	protocol = NET_FIELD(direct, sk, sk_protocol);
 	kernel = NET_BITFIELD(direct, sk, sk_kern_sock);
 	if (!kernel)
@@ -228,7 +232,7 @@ static __always_inline struct sender find_sender(const struct sk_buff *skb, stru
 	else if (protocol == IPPROTO_ICMP || protocol == IPPROTO_ICMPV6)
 		from.learnable = !kernel;
 	else if (protocol == IPPROTO_UDP)
-		from.learnable = udp_is_learnt(sk, direct);
+		from.learnable = udp_is_learnt(sk, common);
 	else
 		from.learnable = NET_FIELD(direct, sk, sk_type) != NET_SOCK_RAW;
 	return from;
@@ -302,7 +306,7 @@ static __always_inline int transmit(struct sk_buff *packet_skb, bool direct)
 		count_class(NET_CLASS_OVERFLOW, true, length, 1);
 		return 0;
 	}
-	from = find_sender(skb, net, direct);
+	from = find_sender(skb, net, work, direct);
 	if (!wire_length && from.tcp && !from.learnable) {
 		/* The common case needs no byte of the packet-> */
 		bytes = length - skip;
@@ -322,7 +326,7 @@ static __always_inline int transmit(struct sk_buff *packet_skb, bool direct)
 		packet->has_ports = false;
 	}
 	if ((from.learnable || from.forwarded) && packet->has_ports && !loopback) {
-		name_netns(packet, net);
+		name_netns(packet, net, direct);
 		learn_sent(skb, packet, &from);
 	}
 	if (parsed && !wire_length && !whole_datagram(packet))

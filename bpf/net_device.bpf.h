@@ -6,6 +6,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include "net_packet.bpf.h"
+#include "net_socket.bpf.h"
 
 #define NET_MACVLAN_CHAIN 8
 #define NET_GOLDEN_RATIO  0x61C8864680B583EBull
@@ -53,7 +54,7 @@ static __always_inline __u64 link_address(const struct sk_buff *skb, __u32 offse
 
 /* Whether this is the one time that the received packet is counted, and for which namespace. */
 static __always_inline bool receives(const struct sk_buff *skb, struct net_device *dev, __u32 type,
-				     bool direct, struct net **net, __u32 *ifindex)
+				     struct net_packet *packet, bool direct)
 {
 	__u32 flags = NET_BITFIELD(direct, dev, priv_flags);
 
@@ -61,7 +62,7 @@ static __always_inline bool receives(const struct sk_buff *skb, struct net_devic
 	 * What it only passes from port to port never comes to the IP layer. */
 	if (flags & NET_IFF_BRIDGE_PORT)
 		return false;
-	*ifindex = (__u32)NET_FIELD(direct, dev, ifindex);
+	packet->dev = (__u64)dev;
 	/* An ifb gives back what was redirected to it, and says that it came from there
 	 * (ifb_ri_tasklet): the tracepoint was passed before. */
 	if (bpf_core_field_exists(skb->tc_skip_classify) &&
@@ -72,13 +73,15 @@ static __always_inline bool receives(const struct sk_buff *skb, struct net_devic
 			(const void *)find_macvlan(dev, link_address(skb, 0));
 
 		if (above) {
-			*net = BPF_CORE_READ(above, nd_net.net);
-			*ifindex = (__u32)BPF_CORE_READ(above, ifindex);
+			packet->dev = (__u64)above;
+			name_netns(packet, BPF_CORE_READ(above, nd_net.net), false);
 			return true;
 		}
 	}
-	*net = NET_FIELD(direct, dev, nd_net.net);
-	return type != NET_PACKET_OTHERHOST; /* a promiscuous device: ip_rcv drops it */
+	if (type == NET_PACKET_OTHERHOST)
+		return false; /* a promiscuous device: ip_rcv drops it */
+	name_netns(packet, NET_FIELD(direct, dev, nd_net.net), direct);
+	return true;
 }
 
 static __always_inline bool is_ifb(struct net_device *dev)

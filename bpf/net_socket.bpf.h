@@ -26,10 +26,10 @@ static __always_inline __u64 netns_name(struct net *net, bool direct)
 	return (__u64)NET_FIELD(direct, net, hash_mix) << 32 | NET_FIELD(direct, net, ns.inum);
 }
 
-static __always_inline void name_netns(struct net_packet *packet, struct net *net)
+static __always_inline void name_netns(struct net_packet *packet, struct net *net, bool direct)
 {
 	packet->net = (__u64)net;
-	packet->netns = netns_name(net, false);
+	packet->netns = netns_name(net, direct);
 }
 
 /* A subflow of MPTCP is a socket of the kernel's; the app's is the one that it belongs to. */
@@ -168,7 +168,9 @@ static __always_inline bool udp_fits(struct udp_found *found, const struct net_p
 		POINTS(found, 4);
 	}
 	if (common->skc_bound_dev_if) {
-		if ((__u32)common->skc_bound_dev_if != packet->ifindex)
+		const struct net_device *dev = (const void *)packet->dev;
+
+		if (common->skc_bound_dev_if != BPF_CORE_READ(dev, ifindex))
 			return false;
 		POINTS(found, 4);
 	}
