@@ -26,13 +26,16 @@ enum net_loss {
 	NET_LOSS_FLOW_MAP_FULL = 1, /* an owner was not noted; the flow is resolved at read-out */
 	NET_LOSS_WAITING_MAP_FULL = 2, /* packets whose bytes could not wait for their owner */
 	NET_LOSS_HEADER = 3,           /* packets whose IP header lies outside the linear part */
-	NET_LOSS_COUNT = 4,
+	NET_LOSS_OWNER_MIXED = 4,      /* bytes of a third owner of one flow in one interval */
+	NET_LOSS_COUNT = 5,
 };
 
 /* One direction of a conversation as the local end sees it. protocol is the IP protocol; an ICMP
- * echo has its identifier as local_port; what has no ports has zeros. */
+ * echo has its identifier as local_port; what has no ports has zeros. netns names the network
+ * namespace and is never used twice: the namespace's cookie (SO_NETNS_COOKIE, e8b9eab99232, 5.14)
+ * or, on a kernel without, its inode number with the namespace's random hash_mix above it. */
 struct net_flow4 {
-	__u32 netns; /* inode number of the network namespace */
+	__u64 netns;
 	__u32 local, remote;
 	__u16 local_port, remote_port;
 	__u8 protocol;
@@ -40,28 +43,50 @@ struct net_flow4 {
 };
 
 struct net_flow6 {
-	__u32 netns;
+	__u64 netns;
 	__u32 local[4], remote[4];
 	__u16 local_port, remote_port;
 	__u8 protocol;
 	__u8 reserved[3];
 };
 
-/* Whose a flow is: kind in the upper half, uid in the lower, so that one store changes both. */
-enum net_owner_kind { NET_OWNER_NONE = 0, NET_OWNER_UID = 1, NET_OWNER_KERNEL = 2 };
+/* Whose a flow is: kind in the upper half, uid in the lower, so that one store changes both.
+ * NET_OWNER_IF_LOCAL: a socket bound to no address takes the packet, provided that its destination
+ * is one of the host's; NET_OWNER_NO_SOCKET: no socket took it, as was seen when it came. */
+enum net_owner_kind {
+	NET_OWNER_NONE = 0,
+	NET_OWNER_UID = 1,
+	NET_OWNER_KERNEL = 2,
+	NET_OWNER_FORWARDED = 3, /* answers to a connection that this host masquerades */
+	NET_OWNER_IF_LOCAL = 4,
+	NET_OWNER_NO_SOCKET = 5,
+};
 #define NET_OWNER(kind, uid) ((__u64)(kind) << 32 | (__u32)(uid))
 
 struct net_flow_owner {
-	__u64 owner;
-	__u64 unaccepted; /* kernel address of a socket that accept() has yet to give to its owner
-			   */
-	__u32 epoch;      /* of the last packet */
-	__u32 reserved;
+	__u64 owner; /* counts where sock is 0 */
+	/* Kernel address of the socket. Its uid is read at each packet: accept() and fchown()
+	 * change it and no tracepoint tells. Only read through a fault-proof probe. */
+	__u64 sock;
+	/* UDP: the hash bucket in which the socket was found, and how it began then. While that is
+	 * unchanged the socket is in it. */
+	__u64 bucket, first;
+	__u32 bucket_count;
+	__u32 epoch; /* of the last packet */
 };
 
+/* An address as the destination of a packet: is it the namespace's own? The reader knows. */
+struct net_address {
+	__u64 netns;
+	__u32 address[4];
+	__u32 ipv6;
+	__u32 reserved;
+};
+enum net_locality { NET_LOCAL = 1, NET_FOREIGN = 2 };
+
 /* Bytes received before their owner was known. Only the kernel side writes: the counters never
- * go back, and a CLOSE moves on to the second part, so that a late segment is not blamed on the
- * socket that went. */
+ * go back, and a CLOSE of a TCP socket moves on to the second part, so that a late segment is not
+ * blamed on the socket that went. UDP: one part for each owner. */
 struct net_waiting {
 	struct net_waiting_part {
 		__u64 bytes, packets, owner;
@@ -72,7 +97,7 @@ struct net_waiting {
 
 /* Ports of a datagram's first fragment, for the fragments that follow it. */
 struct net_fragment {
-	__u32 netns;
+	__u64 netns;
 	__u32 local[4], remote[4];
 	__u32 id;
 	__u8 protocol;
@@ -80,8 +105,9 @@ struct net_fragment {
 };
 
 _Static_assert(sizeof(struct net_bytes) == 32, "net_bytes");
-_Static_assert(sizeof(struct net_flow4) == 20, "net_flow4");
-_Static_assert(sizeof(struct net_flow6) == 44, "net_flow6");
-_Static_assert(sizeof(struct net_flow_owner) == 24, "net_flow_owner");
+_Static_assert(sizeof(struct net_flow4) == 24, "net_flow4");
+_Static_assert(sizeof(struct net_flow6) == 48, "net_flow6");
+_Static_assert(sizeof(struct net_flow_owner) == 40, "net_flow_owner");
+_Static_assert(sizeof(struct net_address) == 32, "net_address");
 _Static_assert(sizeof(struct net_waiting) == 56, "net_waiting");
-_Static_assert(sizeof(struct net_fragment) == 44, "net_fragment");
+_Static_assert(sizeof(struct net_fragment) == 48, "net_fragment");

@@ -4,6 +4,7 @@
 #pragma once
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <sys/file.h>
 #include "jankscope/source.h"
 #include "kernel/net_rig.h"
 #include "kernel/net_traffic.h"
@@ -12,12 +13,24 @@
 #include "source/net.h"
 #include "tap.h"
 
-#define DEVICE_UID 10001
-#define PEER_UID   20001
+/* Of this run alone, so that two runs beside each other do not count each other's; as group ids
+ * they are in the range of ping_group_range. */
+#define DEVICE_UID (1000000 + (uid_t)(net_run() % 500000) * 4096)
+#define PEER_UID   (DEVICE_UID + 2048)
 #define SAMPLE_US  50000
 #define MAX_ROUNDS 60
-#define MAX_UIDS   256
-#define SYNACK6    80 /* bytes of a SYN-ACK over IPv6 */
+#define MAX_UIDS   4096 /* those of other programs on this machine, too */
+#define SYNACK6    80   /* bytes of a SYN-ACK over IPv6 */
+
+/* The process that began the test; its children inherit the answer. */
+static inline pid_t net_run(void)
+{
+	static pid_t run;
+
+	if (!run)
+		run = getpid();
+	return run;
+}
 
 struct measured {
 	struct {
@@ -39,6 +52,7 @@ struct bench {
 	struct bpf_link *links[2];
 	struct source *source;
 	struct measured measured;
+	uint64_t pending; /* bytes that wait for their owner, as of the last sample */
 	struct shared *shared;
 	/* An emulated machine: a tenth of the traffic, so that the test ends in a minute. */
 	bool slow;
@@ -81,6 +95,7 @@ static inline int sample(struct bench *bench)
 	add(&measured->kernel, &interval.net.kernel);
 	add(&measured->no_socket, &interval.net.no_socket);
 	atomic_fetch_add(&bench->shared->samples, 1);
+	bench->pending = counter_list_get(&interval.lost, "net_pending_bytes");
 	counter_list_merge(&measured->lost, &interval.lost);
 	counter_list_free(&interval.lost);
 	missing_list_free(&interval.missing);
@@ -238,29 +253,36 @@ static inline int sample_until(struct bench *bench, pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/* FINs and their ACKs come after the last process; two read-outs drain what waits. An
+ * emulated machine is slow enough to send a FIN again, some 200 ms later: it must be silent
+ * for longer than that. */
+static inline void drain(struct bench *bench)
+{
+	int rounds, quiet;
+	uint64_t before;
+
+	for (rounds = quiet = 0; quiet < (bench->slow ? 8 : 3) && rounds < MAX_ROUNDS; rounds++) {
+		before = truth_total(bench);
+		usleep(SAMPLE_US);
+		sample(bench);
+		quiet = truth_total(bench) == before && !bench->pending ? quiet + 1 : 0;
+	}
+}
+
 /* Run one case in a child of its own and sample meanwhile. */
 static inline int run_case(struct bench *bench, const struct net_case *wanted, uid_t device,
 			   uid_t peer)
 {
 	const struct net_case less = scaled(bench, wanted), *net_case = &less;
 	pid_t pid = fork();
-	int status, rounds, quiet;
-	uint64_t before;
+	int status;
 
 	if (pid == 0)
 		_exit(net_case->run(bench, net_case, device, peer) & 0xff);
 	status = sample_until(bench, pid);
 	if (!bench->source)
 		return status;
-	/* FINs and their ACKs come after the last process; two read-outs drain what waits. An
-	 * emulated machine is slow enough to send a FIN again, some 200 ms later: it must be silent
-	 * for longer than that. */
-	for (rounds = quiet = 0; quiet < (bench->slow ? 8 : 3) && rounds < MAX_ROUNDS; rounds++) {
-		before = truth_total(bench);
-		usleep(SAMPLE_US);
-		sample(bench);
-		quiet = truth_total(bench) == before ? quiet + 1 : 0;
-	}
+	drain(bench);
 	return status;
 }
 
@@ -280,6 +302,22 @@ static inline void show(const char *who, const struct truth_bytes *truth,
 		 measured->rx_packets, measured->tx_bytes, measured->tx_packets);
 }
 
+/* What has no uid is in one sum for the whole machine: exact checks of it exclude each other. */
+static inline int bench_lock(void)
+{
+	int fd = open("/tmp/jankscope-test-net.lock", O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		flock(fd, LOCK_EX);
+	return fd;
+}
+
+static inline void bench_unlock(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
 static inline int quiet(enum libbpf_print_level level, const char *format, va_list args)
 {
 	return 0;
@@ -291,6 +329,7 @@ static inline bool bench_up(struct bench *bench, const char *name)
 	const char *why = "";
 	int fd;
 
+	net_run();
 	if (!getenv("LIBBPF_TALK"))
 		libbpf_set_print(quiet);
 	if (getuid()) {
@@ -329,4 +368,30 @@ static inline void bench_down(struct bench *bench)
 	bpf_link__destroy(bench->links[1]);
 	net_truth_bpf__destroy(bench->truth);
 	rig_down(&bench->rig);
+}
+
+/* Compare one uid after drain(). A busy machine sends segments again, at any time: where the truth
+ * moved while it was read, it is read again. */
+static inline bool check_uid(struct bench *bench, uid_t uid, const char *what)
+{
+	struct record_bytes *found = measured_uid(&bench->measured, uid);
+	struct truth_bytes truth;
+	uint64_t before;
+	int tries;
+	bool ok;
+
+	for (tries = 0; tries < 10; tries++) {
+		before = truth_total(bench);
+		usleep(SAMPLE_US);
+		sample(bench);
+		truth = truth_of(bench, uid, false, false);
+		if (truth_total(bench) == before && !bench->pending)
+			break;
+	}
+	ok = truth.rx_bytes + truth.tx_bytes > 0 && equal(&truth, found);
+	tap_ok(ok, "%s: equal to the byte (rx %lu, tx %lu)", what, found->rx_bytes,
+	       found->tx_bytes);
+	if (!ok)
+		show(what, &truth, found);
+	return ok;
 }

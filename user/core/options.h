@@ -36,6 +36,7 @@ struct options {
 	int variant;  /* enum program_variant */
 	int net_mode; /* enum net_mode_option */
 	int net_length;
+	uint64_t net_flows;
 	const char *btf_path;
 	uint64_t top; /* UINT64_MAX: not given */
 	uint64_t test_task_slots, test_death_ring_bytes, test_overflow_uids, test_skip_every;

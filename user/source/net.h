@@ -19,6 +19,8 @@ struct net_options {
 	bool wire;         /* lengths by the packets' segments; false: by netd's formula */
 	const char *btf;   /* file with the kernel's types, for a kernel without; or NULL */
 	const char *bpffs; /* where netd pins its map; NULL: /sys/fs/bpf */
+	/* Flows of each family that are held at a time; 0: 16,384. Memory: bpf/net_maps.bpf.h. */
+	uint32_t flows;
 	/* Tests only: smaller maps, so that each loss can be reached; 0: as in bpf/net.bpf.c. */
 	struct {
 		uint32_t uids, flows, waiting;

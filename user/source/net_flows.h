@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The reader's half of the flow tables: tells the kernel side whose existing connections are,
- * finds the owners of bytes that came before their flow was known, and sweeps what is idle. */
+/* The reader's half of the flow tables: tells the kernel side whose existing connections are, and
+ * finds the owners of bytes that came before their flow was known. It never waits: what it cannot
+ * tell it asks for (net_asker.h), and books when the answer is there. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,8 +11,9 @@
 struct net_flows;
 
 struct net_flows_maps {
-	int flows4, flows6, waiting4, waiting6;
-	uint32_t flow_entries, waiting_entries;
+	int flows4, flows6, waiting4, waiting6, localities;
+	uint32_t flow_entries, waiting_entries, locality_entries;
+	bool by_cookie; /* how the kernel side names namespaces */
 };
 
 /* Where received bytes go once it is known. */
@@ -27,20 +29,20 @@ enum net_bucket {
 typedef int (*net_book_fn)(void *ctx, enum net_bucket bucket, uint32_t uid, uint64_t bytes,
 			   uint64_t packets);
 
-/* The descriptors stay the caller's. NULL with errno. */
+/* Forks the process that dumps, and asks for all that is there: call it after the programs were
+ * attached. The descriptors stay the caller's. NULL with errno. */
 struct net_flows *net_flows_new(const struct net_flows_maps *maps, net_book_fn book, void *ctx);
 void net_flows_free(struct net_flows *flows);
 
-/* Note the owners of all connected sockets of all namespaces; call it after the programs were
- * attached. 0 or a negative errno; what could not be read or noted is counted in lost. */
-int net_flows_prime(struct net_flows *flows, uint32_t epoch, struct counter_list *lost);
+/* Book what was received for unknown flows and whose owner is known by now. final: no read
+ * follows, so the last answer is waited for (200 ms at most) and what is still unknown is booked as
+ * such. 0 or a negative errno. Counters: net_flow_map_full, net_namespace_unreadable,
+ * net_unresolved_bytes (lost), net_pending_bytes (late), net_asker_replaced (repaired). */
+int net_flows_read(struct net_flows *flows, uint32_t epoch, bool final,
+		   struct counter_list *counters);
 
-/* Book what was received for unknown flows since the last call, to its owner where one can be
- * found now. Nothing is dumped when nothing waits. 0 or a negative errno. */
-int net_flows_read(struct net_flows *flows, uint32_t epoch, struct counter_list *lost);
-
-/* Forget flows whose sockets are gone (UDP has no tracepoint for that) and, where the namespace
- * cannot be asked, those without a packet for idle_epochs. 0 or a negative errno. */
+/* Forget flows without a packet for idle_epochs, some of them at each call, so that no call takes
+ * long. Forgetting loses no byte: what comes next is looked up again. 0 or a negative errno. */
 int net_flows_sweep(struct net_flows *flows, uint32_t epoch, uint32_t idle_epochs);
 
 /* A namespace with traffic could not be asked at the last read: learn from every packet. */

@@ -45,3 +45,29 @@ cleanup:
 	free(values);
 	return err;
 }
+
+int net_map_read_some(int fd, uint32_t key_size, uint32_t value_size, uint32_t some,
+		      struct net_map_walk *walk, net_map_fn fn, void *ctx)
+{
+	uint32_t batch = some, i;
+	char *keys = malloc((size_t)some * key_size);
+	char *values = malloc((size_t)some * value_size);
+	bool end = false;
+	int err = -ENOMEM;
+
+	if (!keys || !values)
+		goto cleanup;
+	err = bpf_map_lookup_batch(fd, walk->begun ? walk->position : NULL, walk->position, keys,
+				   values, &batch, NULL);
+	end = err == -ENOENT;
+	/* -ENOSPC: one bucket is fuller than all that was asked for; begin anew. */
+	walk->begun = !err;
+	if (err == -ENOENT || err == -ENOSPC)
+		err = 0;
+	for (i = 0; !err && i < batch; i++)
+		err = fn(ctx, keys + (size_t)i * key_size, values + (size_t)i * value_size);
+cleanup:
+	free(keys);
+	free(values);
+	return err ? err : end;
+}

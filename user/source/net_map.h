@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Read a whole BPF hash in as few calls as the kernel allows. */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Returns 0 to go on; anything else ends the read and is returned. May change the map: what is
@@ -12,3 +13,14 @@ typedef int (*net_map_fn)(void *ctx, const void *key, const void *value);
  * is read may be missed. 0, fn's return, or a negative errno. */
 int net_map_read(int fd, uint32_t key_size, uint32_t value_size, uint32_t max_entries,
 		 net_map_fn fn, void *ctx);
+
+/* A read of a hash a part at a time, in calls that take little time each. */
+struct net_map_walk {
+	uint64_t position[8]; /* opaque; a hash uses 4 bytes of it */
+	bool begun;
+};
+
+/* Call fn for about `some` of the elements, going on behind those of the last call. 1: the end was
+ * reached, and the next call begins anew; 0; fn's return, or a negative errno. */
+int net_map_read_some(int fd, uint32_t key_size, uint32_t value_size, uint32_t some,
+		      struct net_map_walk *walk, net_map_fn fn, void *ctx);

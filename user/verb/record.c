@@ -110,6 +110,8 @@ static enum exit_code add_sources(struct session *session, const struct options 
 	const struct net_options net = {
 		.variant = net_variant(options),
 		.wire = options->net_length == 1,
+		.flows =
+			options->net_flows < UINT32_MAX ? (uint32_t)options->net_flows : UINT32_MAX,
 		.btf = btf_path,
 		/* Hooks, whichever twin loads: netd's map is looked for where none can be. */
 		.bpffs = options->net_mode == NET_HOOKS ? "/proc/self/fdinfo" : NULL,

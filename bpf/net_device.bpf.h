@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* A packet may pass several devices on its way, and the tracepoints with each: which of them
+ * counts, and which namespace it is for. */
+#pragma once
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include "net_packet.bpf.h"
+#include "net_socket.bpf.h"
+
+#define NET_MACVLAN_CHAIN 8
+#define NET_GOLDEN_RATIO  0x61C8864680B583EBull
+
+/* The macvlan on top of `lower` that a frame is for: its rx handler gives the packet to it behind
+ * the tracepoint (macvlan_handle_frame in drivers/net/macvlan.c, macvlan_eth_hash). NULL: none. */
+static __noinline __u64 find_macvlan(const struct net_device *lower, __u64 mac)
+{
+	const struct macvlan_port *port;
+	const struct macvlan_dev *vlan;
+	__u64 node;
+	int i;
+
+	if (!bpf_core_type_exists(struct macvlan_port))
+		return 0;
+	port = BPF_CORE_READ(lower, rx_handler_data);
+	mac <<= 16;
+	node = (__u64)BPF_CORE_READ(port, vlan_hash[0].first);
+	node = (__u64)port + bpf_core_field_offset(struct macvlan_port, vlan_hash) +
+	       (mac * NET_GOLDEN_RATIO >> 56) * sizeof(void *);
+	if (bpf_probe_read_kernel(&node, sizeof(node), (const void *)node))
+		return 0;
+	for (i = 0; i < NET_MACVLAN_CHAIN && node; i++) {
+		struct net_device *dev;
+		__u64 own = 0;
+
+		vlan = (const void *)(node - bpf_core_field_offset(struct macvlan_dev, hlist));
+		dev = BPF_CORE_READ(vlan, dev);
+		bpf_probe_read_kernel(&own, 6, BPF_CORE_READ(dev, dev_addr));
+		if (own << 16 == mac)
+			return (__u64)dev;
+		node = (__u64)BPF_CORE_READ(vlan, hlist.next);
+	}
+	return 0;
+}
+
+/* The link address at this offset of the link header: 0 is the receiver's, 6 the sender's. */
+static __always_inline __u64 link_address(const struct sk_buff *skb, __u32 offset)
+{
+	__u64 mac = 0;
+
+	bpf_probe_read_kernel(&mac, 6, (const void *)skb->head + skb->mac_header + offset);
+	return mac;
+}
+
+/* Whether this is the one time that the received packet is counted, and for which namespace. */
+static __always_inline bool receives(const struct sk_buff *skb, struct net_device *dev, __u32 type,
+				     struct net_packet *packet, bool direct)
+{
+	__u32 flags = NET_BITFIELD(direct, dev, priv_flags);
+
+	/* A bridge shows a packet twice, on itself and on its port; it has its addresses itself.
+	 * What it only passes from port to port never comes to the IP layer. */
+	if (flags & NET_IFF_BRIDGE_PORT)
+		return false;
+	packet->dev = (__u64)dev;
+	/* An ifb gives back what was redirected to it, and says that it came from there
+	 * (ifb_ri_tasklet): the tracepoint was passed before. */
+	if (bpf_core_field_exists(skb->tc_skip_classify) &&
+	    BPF_CORE_READ_BITFIELD(skb, tc_skip_classify) && skb->skb_iif)
+		return false;
+	if (flags & NET_IFF_MACVLAN_PORT) {
+		const struct net_device *above =
+			(const void *)find_macvlan(dev, link_address(skb, 0));
+
+		if (above) {
+			packet->dev = (__u64)above;
+			name_netns(packet, BPF_CORE_READ(above, nd_net.net), false);
+			return true;
+		}
+	}
+	if (type == NET_PACKET_OTHERHOST)
+		return false; /* a promiscuous device: ip_rcv drops it */
+	name_netns(packet, NET_FIELD(direct, dev, nd_net.net), direct);
+	return true;
+}
+
+static __always_inline bool is_ifb(struct net_device *dev)
+{
+	char kind[4] = {};
+
+	bpf_probe_read_kernel_str(kind, sizeof(kind), BPF_CORE_READ(dev, rtnl_link_ops, kind));
+	return kind[0] == 'i' && kind[1] == 'f' && kind[2] == 'b';
+}
+
+/* Whether a sent packet was or will be counted at another device. */
+static __always_inline bool sent_above(const struct sk_buff *skb, struct net_device *dev,
+				       __u32 flags, bool direct)
+{
+	__u32 private_flags;
+
+	/* Sent through the bond or the bridge above it. */
+	if (flags & NET_IFF_SLAVE)
+		return true;
+	private_flags = NET_BITFIELD(direct, dev, priv_flags);
+	if (private_flags & NET_IFF_BRIDGE_PORT)
+		return true;
+	/* Sent through a macvlan above it. */
+	if (private_flags & NET_IFF_MACVLAN_PORT && find_macvlan(dev, link_address(skb, 6)))
+		return true;
+	/* Sent through a VLAN device above it, which leaves its tag to the driver. */
+	if (bpf_core_field_exists(((struct sk_buff___before_6_2 *)0)->vlan_present)) {
+		const struct sk_buff___before_6_2 *old = (const void *)skb;
+
+		if (BPF_CORE_READ_BITFIELD(old, vlan_present))
+			return true;
+	} else if (skb->vlan_all) {
+		return true;
+	}
+	/* Redirected to an ifb by a filter at the qdisc: passed this tracepoint before or, coming
+	 * back, passes it again (tcf_action_exec takes the mark of what came from a clsact filter).
+	 */
+	if (bpf_core_field_exists(skb->tc_skip_classify) &&
+	    BPF_CORE_READ_BITFIELD(skb, tc_skip_classify))
+		return true;
+	return bpf_core_field_exists(skb->redirected) && BPF_CORE_READ_BITFIELD(skb, redirected) &&
+	       is_ifb(dev);
+}

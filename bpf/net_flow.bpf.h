@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Flows: whose a received packet is. TCP is learnt from its state changes and from dumps; UDP is
+ * looked up in the kernel's table of ports when its first packet comes, and again as soon as that
+ * changes; an ICMP echo is learnt from what is sent. What stays unknown waits for the reader. */
+#pragma once
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include "abi/net.h"
+#include "net_maps.bpf.h"
+#include "net_packet.bpf.h"
+#include "net_socket.bpf.h"
+
+static __always_inline void touch(struct net_flow_owner *flow)
+{
+	if (flow->epoch != epoch)
+		flow->epoch = epoch;
+}
+
+/* Note whose a flow is, and who owns what already waits for it. */
+static __always_inline void learn(void *flows, void *waiting_map, const void *key, __u64 owner,
+				  const struct sock *holder)
+{
+	struct net_flow_owner *flow = bpf_map_lookup_elem(flows, key);
+	struct net_waiting *waiting;
+
+	if (flow) {
+		if (flow->owner != owner)
+			flow->owner = owner;
+		if (flow->sock != (__u64)holder)
+			flow->sock = (__u64)holder;
+		touch(flow);
+		return;
+	}
+	struct net_flow_owner fresh = {.owner = owner, .sock = (__u64)holder, .epoch = epoch};
+
+	if (bpf_map_update_elem(flows, key, &fresh, BPF_ANY))
+		loss_add(&net_losses, NET_LOSS_FLOW_MAP_FULL, 1);
+	waiting = bpf_map_lookup_elem(waiting_map, key);
+	if (waiting)
+		waiting->part[waiting->current & 1].owner = owner;
+}
+
+/* The socket is gone: what comes now belongs to nobody, in netd's eyes too. */
+static __always_inline void forget(void *flows, void *waiting_map, const void *key, __u64 owner)
+{
+	struct net_waiting *waiting;
+
+	bpf_map_delete_elem(flows, key);
+	waiting = bpf_map_lookup_elem(waiting_map, key);
+	if (!waiting)
+		return;
+	if (waiting->current == 0) {
+		if (!waiting->part[0].owner)
+			waiting->part[0].owner = owner;
+		waiting->current = 1;
+	}
+}
+
+/* owner: what is known of it, or 0. */
+static __always_inline void let_wait(void *waiting_map, const void *key, __u64 owner, __u64 bytes,
+				     __u64 packets)
+{
+	struct net_waiting *waiting = bpf_map_lookup_elem(waiting_map, key);
+	struct net_waiting_part *part;
+
+	if (!waiting) {
+		struct net_waiting fresh = {};
+
+		bpf_map_update_elem(waiting_map, key, &fresh, BPF_NOEXIST);
+		waiting = bpf_map_lookup_elem(waiting_map, key);
+		if (!waiting) {
+			loss_add(&net_losses, NET_LOSS_WAITING_MAP_FULL, 1);
+			count_class(NET_CLASS_OVERFLOW, false, bytes, packets);
+			return;
+		}
+	}
+	part = &waiting->part[waiting->current & 1];
+	if (owner) {
+		part = &waiting->part[0];
+		if (part->owner != owner && (part->owner || part->bytes))
+			part = &waiting->part[1];
+		if (!part->owner)
+			part->owner = owner;
+		else if (part->owner != owner)
+			loss_add(&net_losses, NET_LOSS_OWNER_MIXED, bytes);
+	}
+	__sync_fetch_and_add(&part->bytes, bytes);
+	__sync_fetch_and_add(&part->packets, packets);
+}
+
+/* A flow of TCP ends at CLOSE, so its socket is alive; the first packet after each read-out asks
+ * all the same, because the kernel skips a program that interrupts itself. */
+static __always_inline bool tcp_is_same(const struct net_flow_owner *flow,
+					const struct net_packet *packet)
+{
+	const struct sock *sk = (const struct sock *)flow->sock;
+
+	if (!sk || flow->epoch == epoch)
+		return true;
+	return BPF_CORE_READ(sk, __sk_common.skc_net.net) == (struct net *)packet->net &&
+	       (BPF_CORE_READ_BITFIELD_PROBED(sk, sk_protocol) == IPPROTO_MPTCP ||
+		BPF_CORE_READ(sk, __sk_common.skc_num) == bpf_ntohs(packet->dest_port));
+}
+
+static __always_inline void receive_flow(void *flows, void *waiting_map, const void *key,
+					 const struct net_packet *packet, __u64 bytes,
+					 __u64 packets)
+{
+	struct net_flow_owner *flow = bpf_map_lookup_elem(flows, key);
+	__u64 owner;
+
+	if (!flow) {
+		let_wait(waiting_map, key, 0, bytes, packets);
+		return;
+	}
+	owner = flow->owner;
+	if (packet->protocol == IPPROTO_TCP && flow->sock) {
+		if (!tcp_is_same(flow, packet)) {
+			bpf_map_delete_elem(flows, key);
+			let_wait(waiting_map, key, 0, bytes, packets);
+			return;
+		}
+		owner = owner_of((const struct sock *)flow->sock);
+	}
+	touch(flow);
+	count_owner(owner, false, bytes, packets);
+}
+
+/* Whether a packet to this address is for this host at all: 0 if only the reader can tell. */
+static __always_inline __u32 locality(const struct net_packet *packet, const __u32 *address)
+{
+	struct net_address key = {.netns = packet->netns, .ipv6 = packet->ipv6};
+	__u8 first = *(const __u8 *)address;
+	__u32 *known;
+
+	if (packet->ipv6 ? first == 0xff
+			 : (first & 0xf0) == 0xe0 || first == 127 || address[0] == 0xffffffff)
+		return NET_LOCAL;
+	__builtin_memcpy(key.address, address, 16);
+	known = bpf_map_lookup_elem(&localities, &key);
+	return known ? *known : 0;
+}
+
+static __always_inline bool bucket_is_same(const struct net_flow_owner *flow)
+{
+	struct udp_bucket now;
+
+	return flow->bucket && flow->epoch == epoch && read_bucket(&now, flow->bucket) &&
+	       now.first == flow->first && now.count == flow->bucket_count;
+}
+
+/* What a lookup tells about the owner: 0 that it tells nothing. */
+static __always_inline __u64 udp_owner(struct udp_found *found, const struct net_packet *packet)
+{
+	__u32 local;
+
+	udp_find(found, packet);
+	if (!found->sock)
+		return found->sure ? NET_OWNER(NET_OWNER_NO_SOCKET, 0) : 0;
+	if (!found->wildcard)
+		return found->owner;
+	local = locality(packet, packet->dest);
+	if (local == NET_LOCAL)
+		return found->owner;
+	if (local == NET_FOREIGN)
+		return NET_OWNER(NET_OWNER_NO_SOCKET, 0);
+	return NET_OWNER(NET_OWNER_IF_LOCAL, found->owner);
+}
+
+/* What was learnt from a sent packet counts where the table of ports tells too little: several
+ * sockets share the port (SO_REUSEPORT) and one of them has answered this remote end since the
+ * table changed; no socket has the port, because the host masquerades; or the table is not known.
+ */
+static __always_inline bool is_learnt(struct net_flow_owner *flow, const struct udp_found *found,
+				      __u64 owner)
+{
+	if (!flow->owner)
+		return false;
+	if (!owner)
+		return true;
+	if (!found->sock)
+		return flow->owner >> 32 == NET_OWNER_FORWARDED;
+	if (!found->shared)
+		return false;
+	if (!flow->bucket) {
+		flow->bucket = found->bucket;
+		flow->first = found->state.first;
+		flow->bucket_count = found->state.count;
+		flow->sock = 0;
+		return true;
+	}
+	return flow->first == found->state.first && flow->bucket_count == found->state.count;
+}
+
+static __always_inline void receive_udp(void *flows, void *waiting_map, const void *key,
+					const struct net_packet *packet, __u64 bytes, __u64 packets)
+{
+	struct net_flow_owner *flow = bpf_map_lookup_elem(flows, key);
+	struct udp_found *found;
+	__u32 zero = 0;
+	__u64 owner;
+
+	if (flow && bucket_is_same(flow)) {
+		owner = flow->sock ? owner_of((const struct sock *)flow->sock) : flow->owner;
+		count_owner(owner, false, bytes, packets);
+		return;
+	}
+	found = bpf_map_lookup_elem(&lookups, &zero);
+	if (!found)
+		return; /* cannot be: an array has its element */
+	owner = udp_owner(found, packet);
+	if (flow && is_learnt(flow, found, owner)) {
+		touch(flow);
+		count_owner(flow->owner, false, bytes, packets);
+		return;
+	}
+	/* Who answers will tell. */
+	if (found->shared)
+		owner = 0;
+	if (owner >> 32 != NET_OWNER_UID) {
+		if (flow)
+			bpf_map_delete_elem(flows, key);
+		let_wait(waiting_map, key, owner, bytes, packets);
+		return;
+	}
+	count_owner(owner, false, bytes, packets);
+	if (flow) {
+		flow->owner = owner;
+		flow->sock = found->sock;
+		flow->bucket = found->bucket;
+		flow->first = found->state.first;
+		flow->bucket_count = found->state.count;
+		flow->epoch = epoch;
+	} else {
+		struct net_flow_owner fresh = {.owner = owner,
+					       .sock = found->sock,
+					       .bucket = found->bucket,
+					       .first = found->state.first,
+					       .bucket_count = found->state.count,
+					       .epoch = epoch};
+
+		/* Without room the next packet is looked up as well: dearer, and as right. */
+		bpf_map_update_elem(flows, key, &fresh, BPF_ANY);
+	}
+}
+
+static __always_inline void fill_key4(struct net_flow4 *key, const struct net_packet *packet,
+				      bool transmit)
+{
+	__builtin_memset(key, 0, sizeof(*key));
+	key->netns = packet->netns;
+	key->local = transmit ? packet->source[0] : packet->dest[0];
+	key->remote = transmit ? packet->dest[0] : packet->source[0];
+	key->local_port = transmit ? packet->source_port : packet->dest_port;
+	key->remote_port = transmit ? packet->dest_port : packet->source_port;
+	key->protocol = packet->protocol;
+}
+
+static __always_inline void fill_key6(struct net_flow6 *key, const struct net_packet *packet,
+				      bool transmit)
+{
+	__builtin_memset(key, 0, sizeof(*key));
+	key->netns = packet->netns;
+	__builtin_memcpy(key->local, transmit ? packet->source : packet->dest, 16);
+	__builtin_memcpy(key->remote, transmit ? packet->dest : packet->source, 16);
+	key->local_port = transmit ? packet->source_port : packet->dest_port;
+	key->remote_port = transmit ? packet->dest_port : packet->source_port;
+	key->protocol = packet->protocol;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The maps of the network programs, and the sums.
+ *
+ * Memory (preallocated hashes; an element has 48 bytes of header): N flows of each family take
+ * N * (48 + 24 + 40 + 48 + 48 + 40) bytes, W waiting entries W * (48 + 24 + 56 + 48 + 48 + 56), and
+ * a hash 16 bytes for each bucket, the next power of two. W is N / 16 and at least 8,192. That is
+ * 7.6 MiB for 16,384 flows (the default) and 31.5 MiB for 100,000. A waiting entry is taken by each
+ * incoming connection until the next read-out. */
+#pragma once
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include "abi/net.h"
+#include "loss.bpf.h"
+
+/* Counts read-outs: tells the reader which flows are idle, and each flow when to look again. */
+__u32 epoch;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, 2048);
+	__type(key, __u32);
+	__type(value, struct net_bytes);
+} uids SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, NET_CLASS_COUNT);
+	__type(key, __u32);
+	__type(value, struct net_bytes);
+} classes SEC(".maps");
+
+/* Plain hashes with a sweep from user space: an LRU would drop waiting bytes without a word. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct net_flow4);
+	__type(value, struct net_flow_owner);
+} flows4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct net_flow6);
+	__type(value, struct net_flow_owner);
+} flows6 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct net_flow4);
+	__type(value, struct net_waiting);
+} waiting4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct net_flow6);
+	__type(value, struct net_waiting);
+} waiting6 SEC(".maps");
+
+/* Caches that hold no sums, so they may forget. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct net_fragment);
+	__type(value, __u32);
+} fragments SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct net_address);
+	__type(value, __u32);
+} localities SEC(".maps");
+
+DEFINE_LOSSES(net_losses, NET_LOSS_COUNT);
+
+/* Both directions run with bottom halves off, so a CPU's slot has one writer at a time. */
+static __always_inline void add_bytes(struct net_bytes *sums, bool transmit, __u64 bytes,
+				      __u64 packets)
+{
+	if (transmit) {
+		sums->tx_bytes += bytes;
+		sums->tx_packets += packets;
+	} else {
+		sums->rx_bytes += bytes;
+		sums->rx_packets += packets;
+	}
+}
+
+static __always_inline void count_class(__u32 class, bool transmit, __u64 bytes, __u64 packets)
+{
+	struct net_bytes *sums = bpf_map_lookup_elem(&classes, &class);
+
+	if (sums)
+		add_bytes(sums, transmit, bytes, packets);
+}
+
+static __always_inline void count_uid(__u32 uid, bool transmit, __u64 bytes, __u64 packets)
+{
+	struct net_bytes *sums = bpf_map_lookup_elem(&uids, &uid);
+
+	if (!sums) {
+		struct net_bytes zero = {};
+
+		bpf_map_update_elem(&uids, &uid, &zero, BPF_NOEXIST);
+		sums = bpf_map_lookup_elem(&uids, &uid);
+		if (!sums) {
+			loss_add(&net_losses, NET_LOSS_UID_MAP_FULL, 1);
+			count_class(NET_CLASS_OVERFLOW, transmit, bytes, packets);
+			return;
+		}
+	}
+	add_bytes(sums, transmit, bytes, packets);
+}
+
+static __always_inline void count_owner(__u64 owner, bool transmit, __u64 bytes, __u64 packets)
+{
+	if (owner >> 32 == NET_OWNER_KERNEL)
+		count_class(NET_CLASS_KERNEL, transmit, bytes, packets);
+	else if (owner >> 32 == NET_OWNER_FORWARDED)
+		count_class(NET_CLASS_FORWARDED, transmit, bytes, packets);
+	else
+		count_uid((__u32)owner, transmit, bytes, packets);
+}

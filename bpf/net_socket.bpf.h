@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Sockets: whose one is, and which UDP socket a packet is for. */
+#pragma once
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "abi/net.h"
+#include "net_packet.bpf.h"
+
+const volatile bool netns_by_cookie; /* false: the kernel cannot tell user space the cookie */
+
+/* struct net.ipv4.udp_table is of ba6aac151559 (6.1); before, all namespaces share one table, whose
+ * address each UDP socket's protocol has: the first one that sends leaves it here. */
+__u64 shared_udp_table;
+
+#define NET_UDP_CHAIN   32 /* sockets of one bucket that are looked at */
+#define NET_COMMON_SPAN 120
+#define NET_UDP_BOUND   32 /* points: more than all others together */
+
+/* A name that is never given twice (see include/abi/net.h). */
+static __always_inline __u64 netns_name(struct net *net, bool direct)
+{
+	if (netns_by_cookie)
+		return NET_FIELD(direct, net, net_cookie);
+	return (__u64)NET_FIELD(direct, net, hash_mix) << 32 | NET_FIELD(direct, net, ns.inum);
+}
+
+static __always_inline void name_netns(struct net_packet *packet, struct net *net, bool direct)
+{
+	packet->net = (__u64)net;
+	packet->netns = netns_name(net, direct);
+}
+
+/* A subflow of MPTCP is a socket of the kernel's; the app's is the one that it belongs to. */
+static __always_inline const struct sock *mptcp_parent(const struct sock *sk)
+{
+	const struct mptcp_subflow_context *context;
+
+	if (!bpf_core_type_exists(struct mptcp_subflow_context) ||
+	    !bpf_core_field_exists(((struct tcp_sock *)0)->is_mptcp) ||
+	    !BPF_CORE_READ((const struct tcp_sock *)sk, is_mptcp))
+		return NULL;
+	context = BPF_CORE_READ((const struct inet_connection_sock *)sk, icsk_ulp_data);
+	return context ? BPF_CORE_READ(context, conn) : NULL;
+}
+
+/* Whose uid counts for a TCP socket, or NULL: it is the kernel's own. */
+static __always_inline const struct sock *uid_holder(const struct sock *sk)
+{
+	if (!BPF_CORE_READ_BITFIELD_PROBED(sk, sk_kern_sock))
+		return sk;
+	return mptcp_parent(sk);
+}
+
+static __always_inline __u64 owner_of(const struct sock *holder)
+{
+	return NET_OWNER(NET_OWNER_UID, BPF_CORE_READ(holder, sk_uid.val));
+}
+
+/* ---- which UDP socket a packet is for ---- */
+struct udp_bucket {
+	__u64 first;
+	__u32 count;
+	__u32 reserved;
+};
+
+/* One lookup and its result. It lies in a map, not on the stack: what comes from a map is unknown
+ * to the verifier, so that it need not try each way through the loop with each value. */
+struct udp_found {
+	__u64 sock; /* 0: none */
+	__u64 bucket;
+	struct udp_bucket state;
+	__u64 owner;
+	__u64 node; /* where the walk stands */
+	__s32 best, score;
+	__u8 wildcard; /* it is bound to no address */
+	__u8 sure;     /* the whole bucket was looked at */
+	__u8 shared;   /* SO_REUSEPORT: the kernel chooses by a secret hash, among several uids */
+	__u8 reserved[5];
+	char common[NET_COMMON_SPAN]; /* struct sock_common of the socket that is looked at */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct udp_found);
+} lookups SEC(".maps");
+
+static __always_inline bool read_bucket(struct udp_bucket *to, __u64 bucket)
+{
+	const struct udp_hslot *slot = (const void *)bucket;
+
+	to->reserved = 0;
+	/* One read where the two lie side by side, as in every kernel so far. */
+	if (bpf_core_field_offset(struct udp_hslot, count) == 8)
+		return !bpf_probe_read_kernel(to, 12, slot);
+	to->first = (__u64)BPF_CORE_READ(slot, head.first);
+	to->count = (__u32)BPF_CORE_READ(slot, count);
+	return true;
+}
+
+static __always_inline bool is_any6(const __u32 address[4])
+{
+	return !(address[0] | address[1] | address[2] | address[3]);
+}
+
+static __always_inline bool same6(const __u32 a[4], const __u32 b[4])
+{
+	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3];
+}
+
+/* As compute_score and the order of lookups in net/ipv4/udp.c and net/ipv6/udp.c: a socket bound to
+ * the address before one that is not, then the one with more that fits. False: not for it. The
+ * points are added up in the map for the verifier's sake, too. */
+#define POINTS(found, more) (*(volatile __s32 *)&(found)->score += (more))
+
+static __always_inline bool udp_fits4(struct udp_found *found, const struct sock_common *common,
+				      const struct net_packet *packet)
+{
+	if (common->skc_family == NET_AF_INET)
+		POINTS(found, 1);
+	else if (BPF_CORE_READ_BITFIELD(common, skc_ipv6only))
+		return false;
+	if (common->skc_rcv_saddr) {
+		if (common->skc_rcv_saddr != packet->dest[0])
+			return false;
+		POINTS(found, NET_UDP_BOUND);
+	}
+	if (common->skc_daddr) {
+		if (common->skc_daddr != packet->source[0])
+			return false;
+		POINTS(found, 4);
+	}
+	return true;
+}
+
+static __always_inline bool udp_fits6(struct udp_found *found, const struct sock_common *common,
+				      const struct net_packet *packet)
+{
+	if (common->skc_family != NET_AF_INET6)
+		return false;
+	if (!is_any6(common->skc_v6_rcv_saddr.in6_u.u6_addr32)) {
+		if (!same6(common->skc_v6_rcv_saddr.in6_u.u6_addr32, packet->dest))
+			return false;
+		POINTS(found, NET_UDP_BOUND);
+	}
+	if (!is_any6(common->skc_v6_daddr.in6_u.u6_addr32)) {
+		if (!same6(common->skc_v6_daddr.in6_u.u6_addr32, packet->source))
+			return false;
+		POINTS(found, 4);
+	}
+	return true;
+}
+
+static __always_inline bool udp_fits(struct udp_found *found, const struct net_packet *packet)
+{
+	const struct sock_common *common = (const void *)found->common;
+
+	found->score = 0;
+	if (common->skc_net.net != (struct net *)packet->net ||
+	    common->skc_num != bpf_ntohs(packet->dest_port))
+		return false;
+	if (common->skc_dport) {
+		if (common->skc_dport != packet->source_port)
+			return false;
+		POINTS(found, 4);
+	}
+	if (common->skc_bound_dev_if) {
+		const struct net_device *dev = (const void *)packet->dev;
+
+		if (common->skc_bound_dev_if != BPF_CORE_READ(dev, ifindex))
+			return false;
+		POINTS(found, 4);
+	}
+	return packet->ipv6 ? udp_fits6(found, common, packet) : udp_fits4(found, common, packet);
+}
+
+static __always_inline __u64 udp_bucket_of(const struct net_packet *packet, const struct net *net)
+{
+	const struct udp_table *table = (const void *)shared_udp_table;
+	__u32 mask;
+
+	if (bpf_core_field_exists(net->ipv4.udp_table))
+		table = BPF_CORE_READ(net, ipv4.udp_table);
+	if (!table)
+		return 0;
+	mask = BPF_CORE_READ(table, mask);
+	/* udp_hashfn() */
+	return (__u64)BPF_CORE_READ(table, hash) +
+	       (__u64)((bpf_ntohs(packet->dest_port) + BPF_CORE_READ(net, hash_mix)) & mask) *
+		       bpf_core_type_size(struct udp_hslot);
+}
+
+static __always_inline void look_at_socket(struct udp_found *found, __u64 sock,
+					   const struct net_packet *packet)
+{
+	const struct sock_common *common = (const void *)found->common;
+	__s32 score;
+
+	if (!udp_fits(found, packet))
+		return;
+	score = *(volatile __s32 *)&found->score;
+	if (score < found->best)
+		return;
+	if (score == found->best) {
+		if (BPF_CORE_READ_BITFIELD(common, skc_reuseport) &&
+		    owner_of((const struct sock *)sock) != found->owner)
+			found->shared = true;
+		return; /* the first one in the bucket is the newest, and is taken */
+	}
+	found->best = score;
+	found->sock = sock;
+	found->wildcard = score < NET_UDP_BOUND;
+	found->owner = owner_of((const struct sock *)sock);
+	found->shared = false;
+}
+
+/* The kernel's own table of ports, read as the packet comes: the only way to the owner of a socket
+ * that only receives and may be gone at the next read-out. UDP sockets are freed after a grace
+ * period of RCU (SOCK_RCU_FREE), and this program runs within one. */
+static __noinline int udp_find(struct udp_found *found, const struct net_packet *packet)
+{
+	const struct sock_common *common = (const void *)found->common;
+	int i;
+
+	found->sock = 0;
+	found->sure = found->shared = false;
+	found->best = -1;
+	found->bucket = udp_bucket_of(packet, (const void *)packet->net);
+	if (!found->bucket || !read_bucket(&found->state, found->bucket))
+		return 0;
+	found->node = found->state.first;
+	for (i = 0; i < NET_UDP_CHAIN && found->node; i++) {
+		__u64 sock = found->node - bpf_core_field_offset(struct sock_common, skc_node);
+
+		if (bpf_probe_read_kernel(found->common, sizeof(found->common), (const void *)sock))
+			return 0;
+		found->node = (__u64)common->skc_node.next;
+		look_at_socket(found, sock, packet);
+	}
+	found->sure = !found->node;
+	if (!found->sure)
+		found->sock = 0;
+	return 0;
+}
