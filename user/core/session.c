@@ -63,6 +63,7 @@ struct session *session_new(const struct session_options *options, struct target
 		return NULL;
 	session->options = *options;
 	session->targets = targets;
+	session->exit_timer = -1;
 	session->loop = loop_new();
 	loss_registry_add(&session->losses, &summary_losses);
 	session->summary = summary_new(&session->losses);

@@ -5,11 +5,30 @@
 
 #include "core/loop.h"
 #include "core/session_private.h"
+#include "util/clock.h"
 #include "util/talk.h"
 
+/* Many targets may end at once; one scan finds them all. */
+#define EXIT_SCAN_NS NSEC_PER_MSEC
+
+static int on_exit_timer(void *ctx, uint32_t events)
+{
+	struct session *session = ctx;
+
+	loop_remove_timer(session->loop, session->exit_timer);
+	session->exit_timer = -1;
+	return session_scan(session);
+}
+
+/* A pidfd stays readable: it is not asked again before the scan that drops it. */
 static int on_pidfd(void *ctx, uint32_t events)
 {
-	return session_scan(ctx);
+	struct session *session = ctx;
+
+	if (session->exit_timer < 0)
+		session->exit_timer = loop_add_timer(session->loop, EXIT_SCAN_NS, 0, on_exit_timer,
+						     session);
+	return session->exit_timer < 0 ? session_scan(session) : 0;
 }
 
 /* The source that watches threads says what their loops are with it. */
@@ -35,7 +54,8 @@ void session_on_target(void *ctx, enum target_change change, const struct target
 
 	/* An exit is known at once; a start is found by the scan. */
 	if (process->pidfd >= 0 && change == TARGET_STARTED)
-		loop_add_fd(session->loop, process->pidfd, EPOLLIN, on_pidfd, session);
+		loop_add_fd(session->loop, process->pidfd, EPOLLIN | EPOLLET, on_pidfd,
+			    session);
 	else if (process->pidfd >= 0)
 		loop_remove_fd(session->loop, process->pidfd);
 	if (process->package)

@@ -4,6 +4,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -126,11 +127,31 @@ static bool lacks_capabilities(void)
 	       !((effective >> CAP_BPF & 1) && (effective >> CAP_PERFMON & 1));
 }
 
+/* libbpf says that there is no BTF when it cannot open the file of it for want of descriptors. */
+static bool no_descriptors(void)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC), pair[2];
+	bool none = fd < 0 && (errno == EMFILE || errno == ENFILE);
+
+	if (fd >= 0) {
+		none = pipe2(pair, O_CLOEXEC) && (errno == EMFILE || errno == ENFILE);
+		if (!none) {
+			close(pair[0]);
+			close(pair[1]);
+		}
+		close(fd);
+	}
+	return none;
+}
+
 void kernel_explain(int err, const char *what, char *reason, size_t size)
 {
 	const char *detail = kernel_log_reason();
 
-	if (err == -EPERM && geteuid() != 0)
+	if (err == -EMFILE || err == -ENFILE || no_descriptors())
+		snprintf(reason, size, "%s: too many open files: raise the limit (ulimit -n)",
+			 what);
+	else if (err == -EPERM && geteuid() != 0)
 		snprintf(reason, size,
 			 "%s: not permitted: run as root, or with CAP_BPF and CAP_PERFMON", what);
 	else if (err == -EPERM && lacks_capabilities())

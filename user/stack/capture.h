@@ -21,14 +21,12 @@ enum stack_failure thread_status_read(const char *root, pid_t pid, pid_t tid,
 enum stack_failure thread_identity(const char *root, const struct stack_thread *thread);
 /* The process that traces it, 0: none, -1: not known. */
 pid_t thread_tracer(const char *root, pid_t pid, pid_t tid);
-/* The syscall that the thread is blocked in; -1: none or not known. */
-long thread_blocked_syscall(const char *root, pid_t pid, pid_t tid);
-/* A thread that sleeps in this system call notices no stop: the kernel restarts the call with what is
- * left of its time, whatever its arguments are (ERESTART_RESTARTBLOCK, ERESTARTSYS, ERESTARTNOHAND
- * without a time; kernel/futex, kernel/time/hrtimer.c, fs/select.c, kernel/exit.c). All others may
- * end with EINTR: epoll, semaphores, sockets with a time-out, reads of some kinds of files
- * (signal(7), "Interruption of system calls by stop signals"). */
-bool syscall_restarts(long number);
+/* A thread that sleeps in such a system call notices no stop: the kernel restarts the call with what
+ * is left of its time (ERESTART_RESTARTBLOCK, ERESTARTSYS, ERESTARTNOHAND without a time;
+ * kernel/futex, kernel/time/hrtimer.c, fs/select.c, kernel/exit.c, fs/pipe.c). All others may end
+ * with EINTR: epoll, semaphores, sockets with a time-out, reads of some kinds of files (signal(7),
+ * "Interruption of system calls by stop signals"). False where it is not known. */
+bool thread_sleep_restarts(const char *root, pid_t pid, pid_t tid);
 /* It runs 32-bit code (ELF class of its executable). */
 bool thread_is_compat(const char *root, pid_t pid);
 

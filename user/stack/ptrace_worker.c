@@ -156,7 +156,7 @@ static bool capture_one(struct life *life)
 		exchange->failure = STACK_STOPPED;
 	else if (status.state == 'D')
 		exchange->failure = STACK_UNINTERRUPTIBLE;
-	else if (status.state == 'S' && !syscall_restarts(thread_blocked_syscall("", pid, tid)))
+	else if (status.state == 'S' && !thread_sleep_restarts("", pid, tid))
 		exchange->failure = STACK_IN_POLL;
 	if (exchange->failure)
 		return true;

@@ -121,19 +121,27 @@ pid_t thread_tracer(const char *root, pid_t pid, pid_t tid)
 	return p ? atoi(p + strlen("\nTracerPid:")) : -1;
 }
 
-long thread_blocked_syscall(const char *root, pid_t pid, pid_t tid)
+/* Reading a pipe restarts; reading a socket with a time-out, an inotify or a terminal may not. */
+static bool is_pipe(const char *root, pid_t pid, long fd)
+{
+	char path[512], link[32];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%s/proc/%d/fd/%ld", root ? root : "", pid, fd);
+	n = readlink(path, link, sizeof(link));
+	return n > 5 && !memcmp(link, "pipe:", 5);
+}
+
+bool thread_sleep_restarts(const char *root, pid_t pid, pid_t tid)
 {
 	char text[256], *end;
 	long number;
 
 	if (read_task_file(root, pid, tid, "syscall", text, sizeof(text)) <= 0)
-		return -1;
+		return false;
 	number = strtol(text, &end, 10);
-	return end == text ? -1 : number;
-}
-
-bool syscall_restarts(long number)
-{
+	if (end == text)
+		return false;
 	switch (number) {
 	case SYS_futex:
 	case SYS_nanosleep:
@@ -149,6 +157,11 @@ bool syscall_restarts(long number)
 	case SYS_waitid:
 	case SYS_flock:
 		return true;
+	case SYS_read:
+	case SYS_readv:
+	case SYS_write:
+	case SYS_writev:
+		return is_pipe(root, pid, strtol(end, NULL, 16));
 	}
 	return false;
 }
