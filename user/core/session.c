@@ -23,9 +23,6 @@
 /* A step of boot - mono beyond this is a suspend; of unix - boot, a change of the wall clock. */
 #define SUSPEND_NS (20 * NSEC_PER_MSEC)
 #define JUMP_NS    NSEC_PER_SEC
-/* The shortest interval that tells something: below it the reading itself shows. A rest after a
- * signal is waited for until it is that long. */
-#define MIN_REST_NS (50 * NSEC_PER_MSEC)
 
 void session_stop(void *ctx)
 {
@@ -241,21 +238,6 @@ static int take_interval(struct session *session, uint64_t planned_ns, bool fina
 	return err;
 }
 
-/* How long the last interval is so far; waits until it is long enough to tell something. */
-static uint64_t wait_for_least(struct session *session)
-{
-	uint64_t least_ns = session->options.interval_ns < MIN_REST_NS
-				    ? session->options.interval_ns
-				    : MIN_REST_NS;
-	uint64_t left_ns = clock_now_ns(CLOCK_MONOTONIC) - session->last_mono_ns;
-	struct timespec wait = {0, left_ns < least_ns ? (long)(least_ns - left_ns) : 0};
-
-	if (!wait.tv_nsec)
-		return left_ns;
-	clock_nanosleep(CLOCK_MONOTONIC, 0, &wait, NULL);
-	return least_ns;
-}
-
 static int on_interval(void *ctx, uint32_t periods)
 {
 	struct session *session = ctx;
@@ -279,7 +261,7 @@ static int on_interval(void *ctx, uint32_t periods)
 	}
 	session->overruns += periods - 1;
 	if (over)
-		wait_for_least(session);
+		run_plan_wait(session->options.interval_ns, session->last_mono_ns);
 	err = take_interval(session, options->interval_ns, final || over);
 	if (final || over || !outputs_any_left(session->outputs))
 		session_stop(session);
@@ -293,7 +275,7 @@ static int on_duration_over(void *ctx, uint32_t events)
 	if (session->stop)
 		return 0;
 	session_stop(session);
-	wait_for_least(session);
+	run_plan_wait(session->options.interval_ns, session->last_mono_ns);
 	return take_interval(session, session->plan.last_dur_ns, true);
 }
 
@@ -301,7 +283,7 @@ static int on_duration_over(void *ctx, uint32_t events)
  * they hold back. */
 static int take_rest(struct session *session)
 {
-	uint64_t left_ns = wait_for_least(session);
+	uint64_t left_ns = run_plan_wait(session->options.interval_ns, session->last_mono_ns);
 
 	return take_interval(
 		session,
