@@ -14,3 +14,7 @@ struct run_plan {
  * interval takes it up: no interval is shorter than half of interval_ns (above 0), and a multiple
  * of it makes exactly as many. A run shorter than one interval is one. */
 struct run_plan run_plan_make(uint64_t interval_ns, uint64_t duration_ns);
+
+/* How long the last interval of a run is so far. If it is too short to tell anything (below 50 ms,
+ * the reading itself shows), wait until it is not. */
+uint64_t run_plan_wait(uint64_t interval_ns, uint64_t since_mono_ns);

@@ -23,9 +23,6 @@
 /* A step of boot - mono beyond this is a suspend; of unix - boot, a change of the wall clock. */
 #define SUSPEND_NS (20 * NSEC_PER_MSEC)
 #define JUMP_NS    NSEC_PER_SEC
-/* The shortest interval that tells something: below it the reading itself shows. A rest after a
- * signal is waited for until it is that long. */
-#define MIN_REST_NS (50 * NSEC_PER_MSEC)
 
 void session_stop(void *ctx)
 {
@@ -246,7 +243,8 @@ static int on_interval(void *ctx, uint32_t periods)
 {
 	struct session *session = ctx;
 	const struct session_options *options = &session->options;
-	bool final = options->count && session->intervals + 1 >= options->count;
+	uint64_t so_far_ns = clock_now_ns(CLOCK_MONOTONIC) - session->last_mono_ns;
+	bool over, final = options->count && session->intervals + 1 >= options->count;
 	int err;
 
 	session->periods += periods;
@@ -255,11 +253,18 @@ static int on_interval(void *ctx, uint32_t periods)
 	if (options->duration_ns && session->plan.last_dur_ns &&
 	    session->periods > session->plan.periods)
 		return 0; /* the last one, which the timer of -d ends */
-	if (options->duration_ns && !session->plan.last_dur_ns)
-		final |= session->periods >= session->plan.periods;
+	over = options->duration_ns && !session->plan.last_dur_ns &&
+	       session->periods >= session->plan.periods;
+	/* The one before came late: this one is not worth a record, and goes to the next. */
+	if (!over && so_far_ns < options->interval_ns / 2) {
+		session->overruns += periods;
+		return 0;
+	}
 	session->overruns += periods - 1;
-	err = take_interval(session, options->interval_ns, final);
-	if (final || !outputs_any_left(session->outputs))
+	if (over)
+		run_plan_wait(session->options.interval_ns, session->last_mono_ns);
+	err = take_interval(session, options->interval_ns, final || over);
+	if (final || over || !outputs_any_left(session->outputs))
 		session_stop(session);
 	return err;
 }
@@ -271,6 +276,7 @@ static int on_duration_over(void *ctx, uint32_t events)
 	if (session->stop)
 		return 0;
 	session_stop(session);
+	run_plan_wait(session->options.interval_ns, session->last_mono_ns);
 	return take_interval(session, session->plan.last_dur_ns, true);
 }
 
@@ -278,17 +284,8 @@ static int on_duration_over(void *ctx, uint32_t events)
  * they hold back. */
 static int take_rest(struct session *session)
 {
-	uint64_t least_ns = session->options.interval_ns < MIN_REST_NS
-				    ? session->options.interval_ns
-				    : MIN_REST_NS;
-	uint64_t left_ns = clock_now_ns(CLOCK_MONOTONIC) - session->last_mono_ns;
+	uint64_t left_ns = run_plan_wait(session->options.interval_ns, session->last_mono_ns);
 
-	if (left_ns < least_ns) {
-		struct timespec wait = {0, (long)(least_ns - left_ns)};
-
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &wait, NULL);
-		left_ns = least_ns;
-	}
 	return take_interval(
 		session,
 		left_ns < session->options.interval_ns ? left_ns : session->options.interval_ns + 1,
@@ -440,20 +437,12 @@ static void emit_footer(struct session *session)
 		session->error = -ENOMEM;
 }
 
-/* One line names every share that is above the limit. */
 static enum exit_code judge_losses(const struct session *session)
 {
-	char text[256] = "";
-	size_t n = 0;
+	char text[256];
 
-	for (int of = LOSS_OF_NOTHING + 1; of < LOSS_OF_COUNT; of++) {
-		double pct = summary_lost_pct_of(session->summary, (enum loss_of)of);
-
-		if (pct > session->options.max_lost_pct && n < sizeof(text))
-			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%.2f %% of %s",
-					      n ? ", " : "", pct, loss_of_name((enum loss_of)of));
-	}
-	if (!n)
+	if (!summary_describe_losses(session->summary, session->options.max_lost_pct, text,
+				     sizeof(text)))
 		return EXIT_FINE;
 	talk("warn: %s was lost, more than --max-lost %.3g\n", text, session->options.max_lost_pct);
 	return EXIT_INCOMPLETE;

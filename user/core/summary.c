@@ -435,3 +435,19 @@ double summary_lost_pct(const struct summary *summary)
 	}
 	return pct;
 }
+
+bool summary_describe_losses(const struct summary *summary, double limit_pct, char *text,
+			     size_t size)
+{
+	size_t n = 0;
+
+	*text = 0;
+	for (int of = LOSS_OF_NOTHING + 1; of < LOSS_OF_COUNT; of++) {
+		double pct = summary_lost_pct_of(summary, (enum loss_of)of);
+
+		if (pct > limit_pct && n < size)
+			n += (size_t)snprintf(text + n, size - n, "%s%.2f %% of %s", n ? ", " : "",
+					      pct, loss_of_name((enum loss_of)of));
+	}
+	return n > 0;
+}

@@ -25,3 +25,7 @@ extern const struct loss_table summary_losses;
 double summary_lost_pct_of(const struct summary *summary, enum loss_of of);
 /* The largest of them. */
 double summary_lost_pct(const struct summary *summary);
+/* Every share above the limit as text, "2.00 % of blocks, 1.50 % of bytes". False: there is none.
+ */
+bool summary_describe_losses(const struct summary *summary, double limit_pct, char *text,
+			     size_t size);

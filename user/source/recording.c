@@ -14,7 +14,7 @@
 #include "source/line_reader.h"
 #include "util/crc32c.h"
 
-/* Blocks that are held back for stacks that may follow: the newest ones. */
+/* Blocks that are held back for their end or for stacks that may follow: the newest ones. */
 #define MAX_HELD 1024
 
 /* A block that was told open and not (yet) told again, or whose stacks follow. */
@@ -25,7 +25,6 @@ struct held_block {
 	} key;
 	uint64_t seq;
 	json_t *record, *additions;
-	bool closed;
 	UT_hash_handle hh;     /* by key */
 	UT_hash_handle hh_seq; /* by seq of the last record */
 };
@@ -34,7 +33,6 @@ struct walk {
 	const struct recording_reader *reader;
 	struct recording_counts *counts;
 	struct held_block *held, *held_by_seq;
-	size_t closed_count;
 	uint64_t next_seq;
 	bool header, footer;
 };
@@ -151,7 +149,6 @@ static void unhold(struct walk *walk, struct held_block *held)
 {
 	HASH_DELETE(hh, walk->held, held);
 	HASH_DELETE(hh_seq, walk->held_by_seq, held);
-	walk->closed_count -= held->closed;
 }
 
 static void free_held(struct held_block *held)
@@ -161,24 +158,19 @@ static void free_held(struct held_block *held)
 	free(held);
 }
 
-/* Tell the oldest block whose stacks did not follow so far. */
+/* uthash keeps the order in which they came. */
 static int tell_oldest(struct walk *walk)
 {
-	struct held_block *held, *next;
-	int err = 0;
+	struct held_block *held = walk->held;
+	int err;
 
-	HASH_ITER (hh, walk->held, held, next) {
-		if (!held->closed)
-			continue;
-		unhold(walk, held);
-		err = tell(walk, held->record, held->additions);
-		free_held(held);
-		break;
-	}
+	unhold(walk, held);
+	err = tell(walk, held->record, held->additions);
+	free_held(held);
 	return err;
 }
 
-static int hold(struct walk *walk, const struct key *key, uint64_t seq, json_t *object, bool closed)
+static int hold(struct walk *walk, const struct key *key, uint64_t seq, json_t *object)
 {
 	struct held_block *held = calloc(1, sizeof(*held)), *same;
 
@@ -186,7 +178,6 @@ static int hold(struct walk *walk, const struct key *key, uint64_t seq, json_t *
 		return -ENOMEM;
 	held->key = *key;
 	held->seq = seq;
-	held->closed = closed;
 	held->record = json_incref(object);
 	held->additions = json_array();
 	/* No two of a whole recording have one; what is told twice is told once. */
@@ -197,8 +188,7 @@ static int hold(struct walk *walk, const struct key *key, uint64_t seq, json_t *
 	}
 	HASH_ADD(hh, walk->held, key, sizeof(held->key), held);
 	HASH_ADD(hh_seq, walk->held_by_seq, seq, sizeof(held->seq), held);
-	walk->closed_count += closed;
-	return walk->closed_count > MAX_HELD ? tell_oldest(walk) : 0;
+	return HASH_COUNT(walk->held) > MAX_HELD ? tell_oldest(walk) : 0;
 }
 
 /* What a later record of the same block says takes the place of what it said before. */
@@ -220,7 +210,7 @@ static int take_block(struct walk *walk, json_t *object)
 		free_held(held);
 	}
 	if (open || (why && !strcmp(why, MISSING_FOLLOWS)))
-		return hold(walk, &key, number_of(object, "seq"), object, !open);
+		return hold(walk, &key, number_of(object, "seq"), object);
 	return tell(walk, object, NULL);
 }
 
