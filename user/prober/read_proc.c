@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a prober reads of /proc and of the memory of a process. */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -251,18 +252,22 @@ static int read_past(int dir, pid_t tid, struct probe_standing *standing)
 	return 0;
 }
 
+/* By the auxiliary vector, which the kernel keeps (mm->saved_auxv) in words of the program's own
+ * width: to open the program's file would wait for its file system. */
 static bool is_32_bit(int dir)
 {
-	uint8_t ident[5] = {0};
-	int fd = openat(dir, "exe", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	uint64_t words[64];
+	int fd = openat(dir, "auxv", O_RDONLY | O_CLOEXEC);
 	ssize_t n;
 
 	if (fd < 0)
 		return false;
-	n = read(fd, ident, sizeof(ident));
+	n = read(fd, words, sizeof(words));
 	close(fd);
-	/* EI_CLASS is ELFCLASS32 */
-	return n == sizeof(ident) && !memcmp(ident, "\177ELF", 4) && ident[4] == 1;
+	for (ssize_t i = 0; (i + 2) * (ssize_t)sizeof(*words) <= n; i += 2)
+		if (words[i] == AT_PAGESZ)
+			return false;
+	return n > 0;
 }
 
 /* Read again where that took long, because what the thread did meanwhile is in some of the numbers

@@ -25,7 +25,7 @@ pid_t thread_tracer(const char *root, pid_t pid, pid_t tid);
  * is left of its time (ERESTART_RESTARTBLOCK, ERESTARTSYS, ERESTARTNOHAND without a time;
  * kernel/futex, kernel/time/hrtimer.c, fs/select.c, kernel/exit.c, fs/pipe.c). All others may end
  * with EINTR: epoll, semaphores, sockets with a time-out, reads of some kinds of files (signal(7),
- * "Interruption of system calls by stop signals"). False where it is not known. */
+ * "Interruption of system calls by stop signals"). */
 bool thread_sleep_restarts(const char *root, pid_t pid, pid_t tid);
 /* It runs 32-bit code (ELF class of its executable). */
 bool thread_is_compat(const char *root, pid_t pid);

@@ -221,6 +221,8 @@ static enum stack_failure climb_down(struct stack_capturer *capturer,
 	if (!is_final(failure) && !capturer->config.stash && !capturer->config.no_perf &&
 	    status.state == 'R')
 		failure = without_stop(capturer, thread, capture);
+	if (failure && !is_final(failure) && thread_is_compat(capturer->config.root, thread->pid))
+		failure = STACK_COMPAT;
 	/* By itself the ladder stops no thread that sleeps. */
 	if (failure && !is_final(failure) && status.state == 'R')
 		failure = by_ptrace(capturer, thread, capture);

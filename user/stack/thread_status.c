@@ -137,11 +137,14 @@ bool thread_sleep_restarts(const char *root, pid_t pid, pid_t tid)
 	char text[256], *end;
 	long number;
 
+	/* A thread that is gone by now shows at the next step. */
 	if (read_task_file(root, pid, tid, "syscall", text, sizeof(text)) <= 0)
-		return false;
+		return true;
 	number = strtol(text, &end, 10);
 	if (end == text)
 		return false;
+	if (number == -1) /* in no system call: a page fault */
+		return true;
 	switch (number) {
 	case SYS_futex:
 	case SYS_nanosleep:
@@ -166,19 +169,23 @@ bool thread_sleep_restarts(const char *root, pid_t pid, pid_t tid)
 	return false;
 }
 
+/* The auxiliary vector is kept by the kernel itself (mm->saved_auxv), in words of the program's own
+ * width; to open the program's file would wait for its file system. */
 bool thread_is_compat(const char *root, pid_t pid)
 {
-	unsigned char ident[EI_NIDENT];
+	uint64_t words[64];
 	char path[512];
 	ssize_t n;
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/proc/%d/exe", root ? root : "", pid);
+	snprintf(path, sizeof(path), "%s/proc/%d/auxv", root ? root : "", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	n = pread(fd, ident, sizeof(ident), 0);
+	n = read(fd, words, sizeof(words));
 	close(fd);
-	return n == sizeof(ident) && !memcmp(ident, ELFMAG, SELFMAG) &&
-	       ident[EI_CLASS] == ELFCLASS32;
+	for (ssize_t i = 0; (i + 2) * (ssize_t)sizeof(*words) <= n; i += 2)
+		if (words[i] == AT_PAGESZ)
+			return false;
+	return n > 0;
 }
