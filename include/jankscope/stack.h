@@ -85,7 +85,7 @@ struct stack_capture {
 	enum stack_failure failure; /* why the ladder had to go down to kind; STACK_OK: no detour */
 	uint64_t t_boot_ns;         /* when the registers were taken or found valid */
 	uint64_t cost_ns;           /* wall time of the call */
-	bool eintr_risk;   /* the stop may have ended a system call with EINTR */
+	bool eintr_risk;            /* the stop may have ended a system call with EINTR */
 	uint64_t stop_ns;  /* upper bound of what the target was stopped for; 0: not at all */
 	uint64_t sequence; /* of looper_registers; 0: none */
 

@@ -13,9 +13,9 @@
 struct told {
 	struct block_reports reports;
 	size_t blocks, additions;
-	size_t stacks;        /* of the last block */
-	uint64_t of;          /* of the last addition */
-	char missing[64];     /* the last block's reason for no stacks */
+	size_t stacks;    /* of the last block */
+	uint64_t of;      /* of the last addition */
+	char missing[64]; /* the last block's reason for no stacks */
 	pid_t order[16];
 	uint64_t seq;
 };

@@ -80,7 +80,8 @@ static void watch(struct sampler *sampler, const struct sampler_watch *message, 
 {
 	struct sampler_row *row;
 
-	if (!sampler->rows || message->index >= sampler->view.room || !(row = calloc(1, sizeof(*row)))) {
+	if (!sampler->rows || message->index >= sampler->view.room ||
+	    !(row = calloc(1, sizeof(*row)))) {
 		if (pidfd >= 0)
 			close(pidfd);
 		return;
@@ -127,7 +128,8 @@ static void wait_to_lead(struct sampler *sampler, struct hand *hand)
 		return;
 	sampler->leader = hand->number;
 	if (read(sampler->hang_timer, &expirations, sizeof(expirations)) < 0)
-		return; /* the leader disarmed it just now; leading twice is prevented by the lock */
+		return; /* the leader disarmed it just now; leading twice is prevented by the lock
+			 */
 }
 
 /* ---- sampling ---- */
@@ -362,7 +364,8 @@ void sampler_main(int socket)
 		 * ptrace worker holds is let go, because the worker dies with this process. */
 		if (n <= 0)
 			_exit(0);
-		if ((size_t)n >= sizeof(uint32_t) && take_message(sampler, message, (size_t)n, fds, fd_count))
+		if ((size_t)n >= sizeof(uint32_t) &&
+		    take_message(sampler, message, (size_t)n, fds, fd_count))
 			_exit(1);
 		for (size_t i = 0; i < fd_count; i++)
 			if (fds[i] >= 0)

@@ -57,17 +57,19 @@ struct sampler_ping {
 struct sampler_pong {
 	uint32_t type, stuck;
 	uint64_t serial;
-	uint64_t oldest_stuck_ns, stuck_slot_id; /* since when the longest waits, and for which thread */
+	uint64_t oldest_stuck_ns,
+		stuck_slot_id;       /* since when the longest waits, and for which thread */
 	uint64_t samples, not_taken; /* in all; not_taken: the recorder did not read them in time */
 };
 
-/* A sample, or (failure not STACK_OK and stack_bytes 0) why there is none. Behind it lie stack_bytes
- * of the stack and text_bytes of kernel symbols, each ended by 0. */
+/* A sample, or (failure not STACK_OK and stack_bytes 0) why there is none. Behind it lie
+ * stack_bytes of the stack and text_bytes of kernel symbols, each ended by 0. */
 struct sampler_sample {
 	uint32_t type, index;
 	uint64_t slot_id, period;
 	uint64_t spell; /* off the CPU in this spell; 0: it ran */
-	uint64_t t_ns, t_boot_ns; /* CLOCK_MONOTONIC of the request, CLOCK_BOOTTIME of the registers */
+	uint64_t t_ns,
+		t_boot_ns; /* CLOCK_MONOTONIC of the request, CLOCK_BOOTTIME of the registers */
 	uint64_t cost_ns, stop_ns;
 	uint64_t app_cpu_ns, app_rss_bytes; /* of the process; 0: not read */
 	int32_t pid, tid;

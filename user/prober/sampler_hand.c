@@ -35,9 +35,9 @@ static bool is_of_row(const struct sampler_hand *hand, pid_t tid)
 	return hand->row && hand->row->thread.tid == tid;
 }
 
-/* A thread that sleeps since before it was watched, and the owner of a lock, have no stash: the task
- * iterator reads their registers. Its answers have no sequence, so one is made of the counts that
- * change when the thread runs; it is even, as that of a stash. */
+/* A thread that sleeps since before it was watched, and the owner of a lock, have no stash: the
+ * task iterator reads their registers. Its answers have no sequence, so one is made of the counts
+ * that change when the thread runs; it is even, as that of a stash. */
 static uint64_t sequence_of(const struct looper_task *task)
 {
 	uint64_t mixed = task->voluntary * 0x9e3779b97f4a7c15ull ^
@@ -223,7 +223,8 @@ int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int 
 	int err;
 
 	hand->row = row;
-	sample.taken = !stack_capture(hand->capturer, &row->thread, hand->view->request, hand->capture);
+	sample.taken =
+		!stack_capture(hand->capturer, &row->thread, hand->view->request, hand->capture);
 	/* The thread was met on a CPU, whatever it did a moment before. */
 	if (sample.taken && hand->capture->kind == CAPTURE_PERF)
 		sample.spell = 0;

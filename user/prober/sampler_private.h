@@ -38,7 +38,7 @@ struct sampler_view {
 	enum stack_request request;
 	uint64_t block_ns, first_ns;
 	struct looper_view loopers; /* slots are read under the sampler's lock */
-	int wakes_fd; /* readable when a parked thread works again */
+	int wakes_fd;               /* readable when a parked thread works again */
 	struct ring_buffer *wakes;
 	bool has_registers;
 	struct task_registers registers; /* the task iterator */

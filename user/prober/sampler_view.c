@@ -109,8 +109,7 @@ bool sampler_row_is_due(struct sampler_view *view, struct sampler_row *row, uint
 	if (row->schedule.due_ns > now_ns) {
 		row->next_ns = row->schedule.due_ns;
 		/* The next period may begin, and its first sample be due, before that. */
-		if (row->next_ns - now_ns > view->first_ns &&
-		    !park(view, row, slot->periods))
+		if (row->next_ns - now_ns > view->first_ns && !park(view, row, slot->periods))
 			row->next_ns = now_ns + view->first_ns;
 		return false;
 	}

@@ -15,9 +15,9 @@
 
 /* How often targets are compared with what is watched, when nothing else is due. Without a sampler
  * nobody tells of a period that lasts, so looks must be close enough to tell it. */
-#define IDLE_TICK_NS (200 * NSEC_PER_MSEC)
+#define IDLE_TICK_NS  (200 * NSEC_PER_MSEC)
 #define LEAST_TICK_NS (20 * NSEC_PER_MSEC)
-#define DRAIN_NS     (400 * NSEC_PER_MSEC)
+#define DRAIN_NS      (400 * NSEC_PER_MSEC)
 
 static struct blocks_source *blocks_source(struct source *source)
 {
@@ -172,8 +172,8 @@ static int open_stacks(struct blocks_source *blocks)
 	};
 
 	/* It also finds the places for probes. */
-	blocks->unwinder = unwinder_new(blocks->context.warden, blocks->context.probes,
-					blocks->context.loop);
+	blocks->unwinder =
+		unwinder_new(blocks->context.warden, blocks->context.probes, blocks->context.loop);
 	if (!blocks->unwinder)
 		return -errno;
 	if (blocks->options.stack == BLOCKS_STACK_OFF)
@@ -281,8 +281,7 @@ static int blocks_summarise(struct source *source, struct summary *summary)
 			err = blocks_report_open(blocks, watched, &slot,
 						 clock_now_ns(CLOCK_MONOTONIC));
 	}
-	while (!err && !is_settled(blocks) &&
-	       (now_ns = clock_now_ns(CLOCK_MONOTONIC)) < until_ns)
+	while (!err && !is_settled(blocks) && (now_ns = clock_now_ns(CLOCK_MONOTONIC)) < until_ns)
 		err = loop_turn(blocks->context.loop, until_ns - now_ns);
 	blocks_emit(blocks, true);
 	blocks_set_totals(blocks, summary);

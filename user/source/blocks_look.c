@@ -23,8 +23,8 @@ static uint64_t stopped_ns(const struct watched *watched, const struct looper_sl
 static bool find_frozen(struct blocks_source *blocks, struct watched *watched,
 			const struct looper_slot *slot, uint64_t now_ns)
 {
-	uint64_t looked_ns = watched->period.looked_ns > slot->off_ns ? watched->period.looked_ns
-								      : slot->off_ns;
+	uint64_t looked_ns =
+		watched->period.looked_ns > slot->off_ns ? watched->period.looked_ns : slot->off_ns;
 	bool frozen = !slot->on_cpu && slot->off_state != OFF_CPU_RUNNABLE &&
 		      slot->off_state != OFF_CPU_STOPPED &&
 		      looper_kernel_is_frozen(blocks->kernel, watched->index);

@@ -37,8 +37,9 @@ const char *blocks_detector_name(const struct blocks_source *blocks, uint32_t de
 
 void blocks_emit(struct blocks_source *blocks, bool final)
 {
-	uint64_t next_ns = block_reports_emit(&blocks->reports, clock_now_ns(CLOCK_MONOTONIC),
-					      final, blocks->context.emit, blocks->context.emit_ctx);
+	uint64_t next_ns =
+		block_reports_emit(&blocks->reports, clock_now_ns(CLOCK_MONOTONIC), final,
+				   blocks->context.emit, blocks->context.emit_ctx);
 
 	if (next_ns)
 		blocks_wake_at(blocks, next_ns);

@@ -22,7 +22,7 @@ struct block_sample {
 	enum sample_state state;
 	uint64_t t_boot_ns;
 	enum capture_kind kind;
-	struct unwound *trace; /* owned */
+	struct unwound *trace;        /* owned */
 	struct blocks_source *blocks; /* to be told when it is unwound; NULL: nobody */
 };
 

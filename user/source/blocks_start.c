@@ -34,7 +34,8 @@ static bool try_again(int err)
 
 static bool is_shortage(int err)
 {
-	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOSPC || try_again(err);
+	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOSPC ||
+	       try_again(err);
 }
 
 /* ---- what is told ---- */
@@ -136,8 +137,8 @@ void blocks_follow_loop(struct blocks_source *blocks, struct watched *watched,
 		tell_loop(blocks, watched, "target_loop");
 	}
 	/* Only of a thread that sleeps in its loop's own wait the place of that wait is known. */
-	if (is_loop && watched->probes.state == PROBES_NONE && !slot->on_cpu &&
-	    slot->waiting_own && slot->waiting_kind == slot->loop_kind)
+	if (is_loop && watched->probes.state == PROBES_NONE && !slot->on_cpu && slot->waiting_own &&
+	    slot->waiting_kind == slot->loop_kind)
 		blocks_want_probes(blocks, watched, slot->loop_kind, slot->program_counter);
 }
 
@@ -245,8 +246,8 @@ static void on_standing(void *ctx, int err, const struct probe_answer *answer)
 	}
 	watched->start.stage = WATCHED_RUNS;
 	watched->loop_kind = watched->start.slot.loop_kind;
-	watched->is_loop = blocks_is_loop(watched->start.slot.loop_kind,
-					  watched->start.slot.loop_waits);
+	watched->is_loop =
+		blocks_is_loop(watched->start.slot.loop_kind, watched->start.slot.loop_waits);
 	tell_loop(blocks, watched, "target_start");
 	tell_sampler(blocks, watched);
 	if (watched->loop_kind != LOOPER_WAIT_NONE)
@@ -401,8 +402,8 @@ static void on_places(void *ctx, int err, const struct wait_places *found)
 			/* A probe may stand on a jump a few instructions behind the return. */
 			here |= gap < 16;
 			add_place(watched, found->leave[i].offset, PROGRAM_LEAVE);
-			add_return(watched, &returns, gap < 16 ? watched->probes.program_counter
-							       : address);
+			add_return(watched, &returns,
+				   gap < 16 ? watched->probes.program_counter : address);
 #ifdef __x86_64__
 			/* The probe may stand on the jump behind "cmp $-4095, %rax", 6 bytes. */
 			if (gap >= 16)
@@ -411,8 +412,7 @@ static void on_places(void *ctx, int err, const struct wait_places *found)
 		}
 		for (uint32_t i = 0; i < found->enter_count; i++)
 			if (kind_of_place(found->enter[i].kind) == watched->probes.kind)
-				add_place(watched, found->enter[i].offset,
-					  PROGRAM_ENTER);
+				add_place(watched, found->enter[i].offset, PROGRAM_ENTER);
 	}
 	if (err)
 		no_probes(blocks, watched, err,
@@ -468,8 +468,8 @@ void blocks_want_probes(struct blocks_source *blocks, struct watched *watched, u
 	watched->probes.kind = kind;
 	watched->probes.program_counter = program_counter;
 	request.address = program_counter;
-	id = probe_ask(blocks->context.probes, &request, NULL, 0, NULL, 0, PROBE_ATTACH_NS,
-		       on_file, watched);
+	id = probe_ask(blocks->context.probes, &request, NULL, 0, NULL, 0, PROBE_ATTACH_NS, on_file,
+		       watched);
 	if (id < 0) {
 		no_probes(blocks, watched, (int)id, strerror((int)-id));
 		return;

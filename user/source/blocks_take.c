@@ -70,10 +70,9 @@ int blocks_on_event(void *ctx, const struct looper_event *event, size_t size)
 	case LOOPER_EVENT_PERIOD:
 		if (size < sizeof(*period))
 			return 0;
-		return blocks_report(blocks, watched, period,
-				     period->flags & LOOPER_EVENT_EXITED ? BLOCK_EXITED
-									 : BLOCK_CLOSED,
-				     0, 0);
+		return blocks_report(
+			blocks, watched, period,
+			period->flags & LOOPER_EVENT_EXITED ? BLOCK_EXITED : BLOCK_CLOSED, 0, 0);
 	case LOOPER_EVENT_SPELL:
 		if (size < sizeof(struct looper_spell_event))
 			return 0;

@@ -17,8 +17,8 @@ enum watched_stage {
 };
 
 enum watched_probes {
-	PROBES_NONE = 0,    /* its loop is not known, or needs none */
-	PROBES_ASKED = 1,   /* the file is being opened, searched, or probed */
+	PROBES_NONE = 0,  /* its loop is not known, or needs none */
+	PROBES_ASKED = 1, /* the file is being opened, searched, or probed */
 	PROBES_SET = 2,
 	PROBES_REFUSED = 3, /* there is no place for them; the switch program sees its waits */
 };
@@ -68,15 +68,17 @@ struct watched {
 		uint32_t changes; /* of the loop that was asked about */
 	} closed;
 
-	uint32_t detector; /* enum looper_detector */
+	uint32_t detector;  /* enum looper_detector */
 	uint32_t loop_kind; /* as told last */
 	bool is_loop;
 
 	struct {
 		bool tracking, reported_open, reported_anr;
 		uint64_t number, begin_ns;
-		int64_t boot_minus_mono_ns; /* as of its begin, so that its records tell one start */
-		/* frozen where it slept, which no switch tells: seen by looking, up to 50 ms late */
+		int64_t boot_minus_mono_ns; /* as of its begin, so that its records tell one start
+					     */
+		/* frozen where it slept, which no switch tells: seen by looking, up to 50 ms late
+		 */
 		uint64_t frozen_ns, frozen_seen_ns, looked_ns;
 		struct watched_load load;
 		struct block_samples samples;
