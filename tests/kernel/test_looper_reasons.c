@@ -176,7 +176,9 @@ int main(void)
 	tap_ok(!looper_kernel_hook_wakeups(rig.kernel), "wake-ups are hooked");
 	test_restart(&rig, IN_FUTEX, "futex", LOOPER_REASON_FUTEX);
 	test_restart(&rig, IN_NANOSLEEP, "nanosleep", LOOPER_REASON_SLEEP);
+#ifdef SYS_poll /* ppoll, which arm64 has only, goes on under its own number */
 	test_restart(&rig, IN_POLL, "poll", LOOPER_REASON_POLL);
+#endif
 	test_waker(&rig, false);
 	test_waker(&rig, true);
 	looper_kernel_close(rig.kernel);

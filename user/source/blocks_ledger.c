@@ -248,8 +248,8 @@ int block_ledger_fill(struct record_block *block, const struct looper_period_eve
 	uint64_t active_ns, off_ns, runnable_ns = period->sums.runnable_ns;
 	int err;
 
-	/* A preemption that no switch told of (6.18 shows not all of them) is in the kernel's sum of
-	 * its waits for a CPU; what is more there was taken for running. */
+	/* A preemption that no switch told of (6.18 shows not all of them) is in the kernel's sum
+	 * of its waits for a CPU; what is more there was taken for running. */
 	if (period->delay_ns > runnable_ns)
 		runnable_ns = period->delay_ns;
 	block->start_boot_ns = period->head.begin_ns + (uint64_t)boot_minus_mono_ns;
@@ -260,8 +260,8 @@ int block_ledger_fill(struct record_block *block, const struct looper_period_eve
 	block->ledger.sleeping_ns = period->sums.sleeping_ns;
 	block->ledger.uninterruptible_ns = period->sums.uninterruptible_ns;
 	block->ledger.stopped_ns = period->sums.stopped_ns;
-	off_ns = runnable_ns + period->sums.sleeping_ns +
-		 period->sums.uninterruptible_ns + period->sums.stopped_ns;
+	off_ns = runnable_ns + period->sums.sleeping_ns + period->sums.uninterruptible_ns +
+		 period->sums.stopped_ns;
 	/* What is left it held a CPU; cpu_ns leaves out what interrupts and the hypervisor took. */
 	block->ledger.running_ns = block->wall_ns > off_ns ? block->wall_ns - off_ns : 0;
 	active_ns = block->wall_ns > period->sums.stopped_ns
