@@ -236,8 +236,8 @@ enum frame_kind {
 enum frame_by {
 	FRAME_BY_CFI = 0,
 	FRAME_BY_FP = 1,
-	FRAME_BY_LR = 2, /* or the word on top of the stack */
-	FRAME_BY_SCAN = 3,          /* the next word of the stack that follows a call */
+	FRAME_BY_LR = 2,   /* or the word on top of the stack */
+	FRAME_BY_SCAN = 3, /* the next word of the stack that follows a call */
 };
 
 struct record_frame {

@@ -430,7 +430,7 @@ static void judge(struct rig *rig, struct app *app, const char *by)
 	}
 	if (mode->about & NO_LOOP) {
 		tap_ok(app->last.loop_kind == LOOPER_WAIT_NONE && !app->period_count &&
-			       !app->loop_count && !app->wakes && app->parks == 1 &&
+			       !app->loop_count && !app->wakes &&
 			       app->spells <= LOOPER_UNKNOWN_SPELLS,
 		       "%s by %s: kind %u, %zu periods, %zu loops, %u wakes, %u spells", mode->name,
 		       by, app->last.loop_kind, app->period_count, app->loop_count, app->wakes,

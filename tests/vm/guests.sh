@@ -14,8 +14,8 @@ guest_tests() {
 	case $1 in
 	debian-6.1-arm64) more=,test_cpu ;;
 	debian-6.1-amd64) more=,test_stack_safety,test_cpu_losses,test_net_losses ;;
-	gki-6.1) more=,test_cpu,test_cpu_losses ;;
-	gki-6.12) more=,test_net ;;
+	gki-6.1) more=,test_cpu,test_cpu_losses,test_task_registers,test_looper_reasons ;;
+	gki-6.12) more=,test_net,test_stack_torn,test_loops,test_task_registers ;;
 	*) more=,test_stack_safety ;;
 	esac
 	echo test_android_targets,test_guest_truth,test_stack_live$more
@@ -27,15 +27,16 @@ guest_modules="virtio_pci virtio_mmio virtio_net veth dummy tun binder_linux ine
 
 # cpus is what phone.dtb says: with fewer the kernel takes itself for one of four, the GIC of a machine
 # with one CPU tells it no mask, and what it sends to itself (irq_work: BPF ring buffers, perf) is lost.
+# threads=multi: each CPU is a thread of its own, so that torn reads can be seen at all.
 guest_fields() {
-	kernel_package= kernel_image= dtb= arch=arm64 cpus=2
+	kernel_package= kernel_image= dtb= arch=arm64 cpus=2 threads=single
 	case $1 in
 	debian-6.1-arm64) kernel_package=linux-image-arm64 ;;
 	debian-6.12-arm64) kernel_package=linux-image-6.12-arm64 ;;
 	debian-6.12-arm64-16k) kernel_package=linux-image-6.12-arm64-16k ;;
 	debian-6.1-amd64) kernel_package=linux-image-amd64 arch=amd64 ;;
 	gki-6.1) kernel_image=gki-like-6.1 dtb=phone.dtb cpus=4 ;;
-	gki-6.12) kernel_image=gki-like-6.12 dtb=phone.dtb cpus=4 ;;
+	gki-6.12) kernel_image=gki-like-6.12 dtb=phone.dtb cpus=4 threads=multi ;;
 	*) echo "vm: no guest is called $1" >&2; return 1 ;;
 	esac
 }

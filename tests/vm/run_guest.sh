@@ -4,7 +4,7 @@
 # usage: run_guest.sh GUEST PAYLOAD.cpio SCRIPT [TIMEOUT_S [QEMU_ARGUMENT...]]
 # The flags are measured ones: pauth-impdef (emulated PAC is slow), no SVE (with it glibc's string
 # functions take it, and each of its instructions is a call), nokaslr (without it every
-# syscall pays for KPTI), thread=single (two cores are shared by everybody; a woken CPU that is a
+# syscall pays for KPTI), thread=single where nothing else is asked for (two cores are shared by everybody; a woken CPU that is a
 # thread of its own costs 20 times as much), cryptomgr.notests and no jitterentropy (a second of self
 # tests), random.trust_* and rdrand (else the first reader of
 # random numbers waits a second for the timer's jitter), tsc=reliable (the emulated TSCs are one, which
@@ -21,7 +21,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cat "$kernel/modules.cpio" "$payload" >"$work/initrd"
 append="quiet panic=-1 nokaslr random.trust_cpu=on random.trust_bootloader=on cryptomgr.notests initcall_blacklist=jent_mod_init mitigations=off guest=$guest run=$script${VM_TESTS:+ tests=$VM_TESTS}${VM_STAGES:+ stages=$VM_STAGES}${VM_SECONDS:+ seconds=$VM_SECONDS}"
-common=(-accel tcg,thread=single -m 1024 -nodefaults -no-user-config -display none -serial stdio
+common=(-accel "tcg,thread=$threads" -m 1024 -nodefaults -no-user-config -display none -serial stdio
 	-no-reboot -kernel "$kernel/Image" -initrd "$work/initrd")
 if [ "$arch" = arm64 ]; then
 	command=(qemu-system-aarch64 -M virt -cpu "${VM_CPU:-max,pauth-impdef=on,sve=off}" -smp $cpus "${common[@]}"

@@ -28,13 +28,13 @@ struct options {
 	bool overwrite, json, json_schema, quiet, verbose;
 	double max_lost_pct;
 	uint64_t block_ns;
-	int stack;    /* enum blocks_stack */
+	int stack;            /* enum blocks_stack */
 	const char *thread;   /* NULL: main threads */
 	uint64_t max_watched; /* 0: by the number of targets */
-	int detector; /* enum looper_detector; 0: the best */
-	int cpu_mode; /* enum cpu_mode */
-	int variant;  /* enum program_variant */
-	int net_mode; /* enum net_mode_option */
+	int detector;         /* enum looper_detector; 0: the best */
+	int cpu_mode;         /* enum cpu_mode */
+	int variant;          /* enum program_variant */
+	int net_mode;         /* enum net_mode_option */
 	int net_length;
 	uint64_t net_flows;
 	const char *btf_path;

@@ -103,7 +103,8 @@ static void start_period(struct looper_slot *slot, const struct looper_slot_star
 	    start_ns < start->watching_since_ns)
 		return;
 	slot->busy_since_ns = start_ns;
-	slot->begin_cpu_ns = slot->begin_delay_ns = slot->begin_faults_minor = slot->begin_faults_major = 0;
+	slot->begin_cpu_ns = slot->begin_delay_ns = slot->begin_faults_minor =
+		slot->begin_faults_major = 0;
 	slot->sums.runnable_ns = standing->delay_ns;
 	past_ns = standing->cpu_ns + standing->delay_ns;
 	if (now_ns - start_ns > past_ns) {

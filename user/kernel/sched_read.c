@@ -151,18 +151,18 @@ static bool copy_slot(const struct task_slot *from, struct task_slot *to, bool o
 /* The kernel copies a value of the hash while a program may write it, and in an order of its own,
  * so that one copy's numbers say nothing of its sums. Two copies that are the same are whole: the
  * sums only grow, so one that is the same before and behind was that all the while. */
-static bool copy_hashed(int fd, uint32_t tid, const struct task_slot *first, struct task_slot *to)
+static int copy_hashed(int fd, uint32_t tid, const struct task_slot *first, struct task_slot *to)
 {
 	struct task_slot before = *first;
 
 	for (int tries = 0; tries < HASH_TRIES; tries++) {
 		if (bpf_map_lookup_elem(fd, &tid, to))
-			return false;
+			return -errno;
 		if (to->sequence == to->sequence_end && !memcmp(&before, to, sizeof(before)))
-			return true;
+			return 0;
 		before = *to;
 	}
-	return false;
+	return -EAGAIN;
 }
 
 static int read_hash(struct sched_kernel *kernel,
@@ -173,7 +173,7 @@ static int read_hash(struct sched_kernel *kernel,
 	struct task_slot copy;
 	uint32_t batch;
 	void *in = NULL;
-	int err = 0;
+	int err = 0, copied;
 
 	for (;;) {
 		uint32_t count = (uint32_t)kernel->slot_count;
@@ -190,12 +190,12 @@ static int read_hash(struct sched_kernel *kernel,
 			    (skip && !(slot->flags & TASK_SLOT_UNREPORTED) &&
 			     skip(ctx, (pid_t)tid, slot)))
 				continue;
-			/* Being written: it is left for the next read-out, as below. (One that died
-			 * meanwhile is told by the ring.) */
-			if (!copy_hashed(fd, tid, slot, &copy)) {
-				kernel->torn_reads++;
+			/* Being written: it is left for the next read-out, as below. One that died
+			 * meanwhile is gone from the map, and told by the ring. */
+			copied = copy_hashed(fd, tid, slot, &copy);
+			kernel->torn_reads += copied == -EAGAIN;
+			if (copied)
 				continue;
-			}
 			err = callback(ctx, (pid_t)tid, &copy);
 			/* Dead, and no room in the ring to say so: it was left for us to take. */
 			if (copy.flags & TASK_SLOT_UNREPORTED)

@@ -27,7 +27,7 @@ struct blocks_source {
 	struct block_reports reports;
 	int timer;
 	uint64_t timer_ns; /* when it is due; 0: not set */
-	uint64_t born_mono_ns, tick_ns;
+	uint64_t born_mono_ns, tick_ns, probe_key;
 	pid_t own[LOOPER_OWN_PROCESSES]; /* the recorder's processes, as the kernel side knows them
 					  */
 	size_t own_count;
@@ -56,6 +56,8 @@ void blocks_want_probes(struct blocks_source *blocks, struct watched *watched, u
 /* The slot may say more of the thread's loop than was known. */
 void blocks_follow_loop(struct blocks_source *blocks, struct watched *watched,
 			const struct looper_slot *slot);
+/* The process runs another program: its probes are of the former one, its loop is not known. */
+void blocks_start_over(struct blocks_source *blocks, struct watched *watched);
 /* End a watch; the row is gone. */
 void blocks_stop_watch(struct blocks_source *blocks, struct watched *watched);
 void blocks_tell_degraded(struct blocks_source *blocks, const struct watched *watched,

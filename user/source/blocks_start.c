@@ -308,7 +308,7 @@ static void on_attached(void *ctx, int err, const struct probe_answer *answer)
 	if (!err && !answer->fd_count)
 		err = -EIO;
 	if (!err)
-		err = warden_keep(blocks->context.warden, watched->slot_id, answer->fds,
+		err = warden_keep(blocks->context.warden, ++blocks->probe_key, answer->fds,
 				  answer->fd_count);
 	if (err) {
 		no_probes(blocks, watched, err, strerror(-err));
@@ -319,6 +319,7 @@ static void on_attached(void *ctx, int err, const struct probe_answer *answer)
 	close(watched->probes.file_fd);
 	watched->probes.file_fd = -1;
 	watched->probes.state = PROBES_SET;
+	watched->probes.key = blocks->probe_key;
 	watched->detector = LOOPER_BY_UPROBE;
 	for (int i = 0; i < LOOPER_PROBED_RETURNS; i++)
 		__atomic_store_n(&live->probed_return[i], watched->probes.returns[i],
@@ -478,6 +479,35 @@ void blocks_want_probes(struct blocks_source *blocks, struct watched *watched, u
 	watched->probes.request = id;
 }
 
+static void drop_probes(struct blocks_source *blocks, struct watched *watched)
+{
+	if (watched->probes.request)
+		probe_cancel(blocks->context.probes, watched->probes.request);
+	watched->probes.request = 0;
+	if (blocks->unwinder)
+		unwinder_cancel(blocks->unwinder, watched);
+	/* Closed by the warden: the last close of a probe waits for grace periods of RCU. */
+	if (watched->probes.state == PROBES_SET)
+		warden_release(blocks->context.warden, watched->probes.key);
+	if (watched->probes.file_fd >= 0)
+		close(watched->probes.file_fd);
+	watched->probes.file_fd = -1;
+	watched->probes.state = PROBES_NONE;
+}
+
+void blocks_start_over(struct blocks_source *blocks, struct watched *watched)
+{
+	drop_probes(blocks, watched);
+	memset(watched->probes.returns, 0, sizeof(watched->probes.returns));
+	watched->probes.retry_ns = 0;
+	watched->detector = blocks->options.detector == LOOPER_BY_SYSCALL ? LOOPER_BY_SYSCALL
+									  : LOOPER_BY_SWITCH;
+	/* A wait at a place that no probe knows is the switch program's in any case; without a
+	 * loop there is nothing to tell. */
+	watched->is_loop = false;
+	watched->loop_kind = LOOPER_WAIT_NONE;
+}
+
 void blocks_stop_watch(struct blocks_source *blocks, struct watched *watched)
 {
 	/* A process that was gone before it could be looked at was a target all the same. */
@@ -485,19 +515,13 @@ void blocks_stop_watch(struct blocks_source *blocks, struct watched *watched)
 		tell_loop(blocks, watched, "target_start");
 	if (watched->start.request)
 		probe_cancel(blocks->context.probes, watched->start.request);
-	if (watched->probes.request)
-		probe_cancel(blocks->context.probes, watched->probes.request);
 	if (watched->closed.request)
 		probe_cancel(blocks->context.probes, watched->closed.request);
-	if (blocks->unwinder)
-		unwinder_cancel(blocks->unwinder, watched);
+	drop_probes(blocks, watched);
 	if (watched->start.stage == WATCHED_RUNS)
 		looper_kernel_unwatch(blocks->kernel, watched->index, watched->tid);
 	if (blocks->sampler)
 		blocks_sampler_unwatch(blocks->sampler, watched->index, watched->slot_id);
-	/* Closed by the warden: the last close of a probe waits for grace periods of RCU. */
-	if (watched->probes.state == PROBES_SET)
-		warden_release(blocks->context.warden, watched->slot_id);
 	block_reports_drop_held(&blocks->reports, watched->slot_id);
 	blocks_watch_remove(blocks->watch, watched);
 }

@@ -57,12 +57,29 @@ void blocks_begin_period(struct blocks_source *blocks, struct watched *watched, 
 
 /* ---- events ---- */
 
+/* Its loop was found, or is another one now. */
+static void on_loop(struct blocks_source *blocks, struct watched *watched,
+		    const struct looper_loop_event *event)
+{
+	struct looper_slot slot;
+
+	/* The period in which a nested loop took the place of the outer one, or another program
+	 * began, is none. */
+	if ((event->how == LOOPER_LOOP_ADOPTED || event->how == LOOPER_LOOP_CLOSED ||
+	     event->how == LOOPER_LOOP_EXEC) &&
+	    watched->period.tracking && watched->period.number <= event->head.period)
+		blocks_drop_period(blocks, watched);
+	if (event->how == LOOPER_LOOP_EXEC)
+		blocks_start_over(blocks, watched);
+	else if (looper_kernel_read(blocks->kernel, watched->index, &slot))
+		blocks_follow_loop(blocks, watched, &slot);
+}
+
 int blocks_on_event(void *ctx, const struct looper_event *event, size_t size)
 {
 	struct blocks_source *blocks = ctx;
 	struct watched *watched = blocks_watch_at(blocks->watch, event->index);
 	const struct looper_period_event *period = (const struct looper_period_event *)event;
-	struct looper_slot slot;
 
 	if (!watched || watched->slot_id != event->start_boot_ns)
 		return 0;
@@ -81,8 +98,8 @@ int blocks_on_event(void *ctx, const struct looper_event *event, size_t size)
 		return block_spells_add(&watched->period.spells,
 					(const struct looper_spell_event *)event);
 	case LOOPER_EVENT_LOOP:
-		if (looper_kernel_read(blocks->kernel, watched->index, &slot))
-			blocks_follow_loop(blocks, watched, &slot);
+		if (size >= sizeof(struct looper_loop_event))
+			on_loop(blocks, watched, (const struct looper_loop_event *)event);
 		return 0;
 	}
 	return 0;

@@ -53,6 +53,7 @@ struct watched {
 		enum watched_probes state;
 		int64_t request;
 		uint64_t retry_ns;
+		uint64_t key;  /* by which the warden keeps them */
 		uint32_t kind; /* enum looper_wait */
 		uint64_t program_counter, load_address;
 		int file_fd; /* -1: none */

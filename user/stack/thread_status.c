@@ -141,8 +141,8 @@ bool thread_sleep_restarts(const char *root, pid_t pid, pid_t tid)
 	if (read_task_file(root, pid, tid, "syscall", text, sizeof(text)) <= 0)
 		return true;
 	number = strtol(text, &end, 10);
-	if (end == text)
-		return false;
+	if (end == text) /* "running" */
+		return true;
 	if (number == -1) /* in no system call: a page fault */
 		return true;
 	switch (number) {
