@@ -31,7 +31,7 @@ struct frames_source {
 	struct loss losses[MAX_LOSSES];
 	size_t loss_count;
 	uint64_t shown, dropped, janky;
-	bool saw_frames;
+	bool opened;
 };
 
 static struct frames_source *of(struct source *source)
@@ -76,13 +76,15 @@ static void on_tell(void *ctx, const char *word, const char *text)
 	else if (!strcmp(word, "recovered"))
 		s->source.state = SOURCE_OK;
 	snprintf(s->source.reason, sizeof(s->source.reason), "%s", text);
-	if (s->context && s->context->emit)
+	/* before the header was written, the header says it */
+	if (s->opened)
 		s->context->emit(s->context->emit_ctx, &record);
 }
 
 static int frames_open(struct source *source, const struct source_context *context)
 {
 	struct frames_source *s = of(source);
+	char reason[sizeof(source->reason)] = "";
 	int err;
 
 	s->context = context;
@@ -103,9 +105,11 @@ static int frames_open(struct source *source, const struct source_context *conte
 	s->input->lose = on_lose;
 	s->input->ctx = s;
 	source->variant = s->input->ops->variant;
-	err = s->input->ops->open(s->input, context->loop, source->reason, sizeof(source->reason));
-	if (!err)
-		source->state = SOURCE_OK;
+	source->state = SOURCE_OK;
+	err = s->input->ops->open(s->input, context->loop, reason, sizeof(reason));
+	if (err)
+		snprintf(source->reason, sizeof(source->reason), "%s", reason);
+	s->opened = !err;
 	return err;
 }
 
