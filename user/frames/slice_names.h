@@ -14,6 +14,8 @@ enum mark_meaning {
 	MEANS_VSYNC_SF,
 	MEANS_VSYNC_HW,
 	MEANS_BUFFER_COUNT,
+	MEANS_MAYBE_BUFFERS, /* if SurfaceFlinger counts it */
+	MEANS_DISPLAY,       /* SurfaceFlinger does this */
 	MEANS_PERIOD,
 };
 

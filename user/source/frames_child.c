@@ -69,7 +69,7 @@ static void __attribute__((noreturn)) run_tool(char *const argv[], int out)
 /* Read to the end of the tool's output; false: it was not there by then. */
 static bool read_output(int fd, char *output, size_t size, uint64_t until_ns)
 {
-	char rest[256];
+	char rest[256] = "";
 	size_t used = 0;
 
 	for (;;) {
