@@ -4,6 +4,8 @@
 set -u
 jankscope=$BUILD/jankscope here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d); trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
+# Where a recording goes that is not there yet.
+fresh() { rm -f "$work/records"; echo "$work/records"; }
 ok() { if [ "$1" = 0 ]; then echo "ok - $2"; else echo "not ok - $2"; fi; }
 
 if [ "$(id -u)" != 0 ]; then echo "ok - following a file # SKIP need root"; exit 0; fi
@@ -19,10 +21,10 @@ sums() { # layer: the same over all intervals of $work/records
 	jq -s -c --arg l "$1" '[.[] | select(.type == "interval") | .frames.layers[]? | select(.layer == $l)] |
 		[(map(.shown) | add // 0), (map(.dropped) | add // 0), (map(.janky) | add // 0)]' "$work/records"
 }
-losses() { jq -s -c '[.[] | select(.type == "interval") | .lost // {} | to_entries[] | select(.key | startswith("frames."))] | group_by(.key) | map({(.[0].key): (map(.value) | add)}) | add // {}' "$work/records"; }
+losses() { jq -s -c '[.[] | select(.type == "interval") | ((.lost // {}) + (.late // {}) + (.repaired // {})) | to_entries[] | select(.key | startswith("frames."))] | group_by(.key) | map({(.[0].key): (map(.value) | add)}) | add // {}' "$work/records"; }
 start() { # trace-argument [flags]
 	rm -f "$work/records"
-	"$jankscope" record --max-lost 100 -i 200ms -a --top 1 -q -o "$work/records" --frames "$@" 2>"$work/talk" &
+	"$jankscope" record --max-lost 100 -i 200ms -a --top 1 -q -o "$(fresh)" --frames "$@" 2>"$work/talk" &
 	pid=$!
 	for _ in $(seq 100); do grep -q '"type":"header"' "$work/records" 2>/dev/null && break; sleep 0.05; done
 }
@@ -94,9 +96,9 @@ for ((at = 0; at < $(stat -c %s "$work/timeline.pb"); at += 100000)); do tail -c
 sleep 0.5
 finish
 [ "$(sums "$app")" = "$timeline" ] && [ "$(losses)" = '{}' ]; ok $? "a FIFO with one writer after the other: $(sums "$app"), lost $(losses)"
-cat "$work/timeline.pb" | "$jankscope" record --max-lost 100 -i 200ms -d 2s -a --top 1 -q -o "$work/records" --frames - 2>"$work/talk"; status=$?
+cat "$work/timeline.pb" | "$jankscope" record --max-lost 100 -i 200ms -d 2s -a --top 1 -q -o "$(fresh)" --frames - 2>"$work/talk"; status=$?
 [ "$(sums "$app")" = "$timeline" ] && [ $status = 0 ]; ok $? "stdin: $(sums "$app"), status $status"
-"$jankscope" record --max-lost 100 -i 200ms -d 3s -a --top 1 -q -o "$work/records" --frames - <"$work/timeline.pb" 2>"$work/talk"; status=$?
+"$jankscope" record --max-lost 100 -i 200ms -d 3s -a --top 1 -q -o "$(fresh)" --frames - <"$work/timeline.pb" 2>"$work/talk"; status=$?
 [ "$(sums "$app")" = "$timeline" ] && [ $status = 0 ]; ok $? "stdin from a file: $(sums "$app"), status $status"
 
 # --- one turn of the loop has a budget: 64 GiB of holes, and the intervals stay what they are
@@ -113,7 +115,7 @@ with open(sys.argv[1] + '/holes.pb', 'wb') as f:
     f.truncate(64 << 30)
 PYTHON
 rm -f "$work/records"
-timeout 100 "$jankscope" record --max-lost 100 -i 100ms -d 3s -a --top 1 -q -o "$work/records" --frames "$work/holes.pb" 2>"$work/talk"; status=$?
+timeout 100 "$jankscope" record --max-lost 100 -i 100ms -d 3s -a --top 1 -q -o "$(fresh)" --frames "$work/holes.pb" 2>"$work/talk"; status=$?
 # in one piece they take ten seconds and more; on a busy machine a sample comes late by itself
 got=$(jq -s '[.[] | select(.type == "interval") | .dur_ns][0:-1] | max / 1e6 | round' "$work/records")
 [ "$got" -le 3000 ]; ok $? "64 GiB of holes: the longest interval of 100 ms took $got ms (status $status)"

@@ -4,6 +4,8 @@ set -u
 jankscope=$BUILD/jankscope here=$(cd "$(dirname "$0")" && pwd)
 trace=$SHARED/traces/pixel7pro_a13_120hz_nowinandroid.perfetto-trace
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+# Where a recording goes that is not there yet.
+fresh() { rm -f "$work/records"; echo "$work/records"; }
 ok() { if [ "$1" = 0 ]; then echo "ok - $2"; else echo "not ok - $2"; fi; }
 
 if [ "$(id -u)" != 0 ]; then echo "ok - live frames # SKIP need root"; exit 0; fi
@@ -24,7 +26,7 @@ if [ -e "$trace" ]; then
 
 	# --- a file that grows
 	: >"$work/growing"
-	"$jankscope" record --max-lost 100 -i 200ms -d 3s -a --top 1 -q -o "$work/records" --frames "$work/growing" 2>"$work/talk" &
+	"$jankscope" record --max-lost 100 -i 200ms -d 3s -a --top 1 -q -o "$(fresh)" --frames "$work/growing" 2>"$work/talk" &
 	pid=$!
 	size=$(stat -c %s "$trace")
 	for ((at = 0; at < size; at += 90000)); do
@@ -43,7 +45,7 @@ if [ -e "$trace" ]; then
 	mkdir "$work/bin"; cp "$here/fake_perfetto.sh" "$work/bin/perfetto"; chmod +x "$work/bin/perfetto"
 	export FAKE_TRACE=$trace FAKE_LOG=$work/log
 	: >"$FAKE_LOG"
-	PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 3s -a --top 1 -q -o "$work/records" --frames perfetto 2>"$work/talk"
+	PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 3s -a --top 1 -q -o "$(fresh)" --frames perfetto 2>"$work/talk"
 	ok $? "runs perfetto ($(head -1 "$work/talk"))"
 	got=$(sums "$work/records" 'MainActivity#50010')
 	[ "$(jq .shown <<<"$got")" = "$shown" ]; ok $? "perfetto's frames: $(jq .shown <<<"$got") shown, $shown in the whole trace"
@@ -54,7 +56,7 @@ if [ -e "$trace" ]; then
 
 	# --- a perfetto that dies is started again, and that is said
 	: >"$FAKE_LOG"
-	FAKE_DIE_AFTER=5 PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 5s -a --top 1 -q -o "$work/records" --frames perfetto 2>"$work/talk"
+	FAKE_DIE_AFTER=5 PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 5s -a --top 1 -q -o "$(fresh)" --frames perfetto 2>"$work/talk"
 	ok $? "goes on when perfetto dies"
 	[ "$(grep -c '^start' "$FAKE_LOG")" = 2 ]; ok $? "perfetto was started twice"
 	jq 'select(.type == "event" and .event == "degraded" and .source == "frames") | .reason | contains("traced is gone")' "$work/records" | grep -q true
@@ -64,7 +66,7 @@ if [ -e "$trace" ]; then
 
 	# --- it ends with us, also when we are killed
 	: >"$FAKE_LOG"; rm -f "$FAKE_LOG.died"
-	PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q -o "$work/records" --frames perfetto 2>/dev/null &
+	PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q -o "$(fresh)" --frames perfetto 2>/dev/null &
 	pid=$!
 	for _ in $(seq 50); do grep -q start "$FAKE_LOG" && break; sleep 0.1; done
 	kill -9 $pid; wait $pid 2>/dev/null
@@ -73,7 +75,7 @@ if [ -e "$trace" ]; then
 	# one that hangs: no frames from it are not "no frames"
 	printf '#!/bin/sh\ncat >/dev/null\nexec sleep 60\n' >"$work/hangs"; chmod +x "$work/hangs"; mkdir -p "$work/hang"; mv "$work/hangs" "$work/hang/perfetto"
 	rm -f "$work/records"
-	PATH=$work/hang:$PATH "$jankscope" record --max-lost 100 -i 1s -d 7s -a --top 1 -q -o "$work/records" --frames perfetto 2>/dev/null
+	PATH=$work/hang:$PATH "$jankscope" record --max-lost 100 -i 1s -d 7s -a --top 1 -q -o "$(fresh)" --frames perfetto 2>/dev/null
 	got=$(jq -s -c '[.[] | select(.type == "interval")] | last | [.frames, .missing.frames]' "$work/records")
 	[ "$got" = '[null,"perfetto runs, but writes nothing"]' ]; ok $? "a perfetto that hangs: $got"
 	PATH=/usr/bin:/bin "$jankscope" record --max-lost 100 -d 300ms -q --frames perfetto >/dev/null 2>"$work/talk"; status=$?
@@ -120,7 +122,7 @@ as_before() { # what: the settings are as before, or somebody else is seen to ha
 }
 rm -f "$work/records"
 
-"$jankscope" record --max-lost 100 -i 500ms -d 6s -a --top 1 -q -o "$work/records" --frames live 2>"$work/talk" 9>&- &
+"$jankscope" record --max-lost 100 -i 500ms -d 6s -a --top 1 -q -o "$(fresh)" --frames live 2>"$work/talk" 9>&- &
 pid=$!
 # the sources are open when the header is written
 for _ in $(seq 100); do grep -q '"type":"header"' "$work/records" 2>/dev/null && break; sleep 0.1; done
@@ -142,7 +144,7 @@ got=$(jq -r 'select(.type == "interval") | .frames.layers[]? | select(.layer | c
 as_before ""
 
 # killed in the middle: the helper puts everything back
-"$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q -o "$work/records" --frames live 2>"$work/talk" 9>&- &
+"$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q -o "$(fresh)" --frames live 2>"$work/talk" 9>&- &
 pid=$!
 for _ in $(seq 50); do [ "$(cat $tracefs/tracing_on)" = 1 ] && break; sleep 0.1; done
 # a second one may not
@@ -152,7 +154,7 @@ kill -9 $pid; wait $pid 2>/dev/null
 as_before " after SIGKILL"
 
 # killed together with the helper: the next run puts everything back
-"$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q -o "$work/records" --frames live 2>"$work/talk" 9>&- &
+"$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q -o "$(fresh)" --frames live 2>"$work/talk" 9>&- &
 pid=$!
 for _ in $(seq 50); do [ "$(cat $tracefs/tracing_on)" = 1 ] && break; sleep 0.1; done
 # the helper has made a session of its own, and holds tracefs open

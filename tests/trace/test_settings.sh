@@ -6,6 +6,8 @@ set -u
 jankscope=$BUILD/jankscope
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
+# Where a recording goes that is not there yet.
+fresh() { rm -f "$work/records"; echo "$work/records"; }
 ok() { if [ "$1" = 0 ]; then echo "ok - $2"; else echo "not ok - $2"; fi; }
 
 if [ "$(id -u)" != 0 ]; then echo "ok - trace settings # SKIP need root"; exit 0; fi
@@ -31,7 +33,7 @@ attack() { # flags of record: result in $status, talk in $work/talk
 		shell() { setpriv --reuid 2000 --regid 2000 --clear-groups "$@"; }
 		mount -t tmpfs -o mode=755 tmpfs /run; mount -t tmpfs -o mode=755 tmpfs /data
 		. "$work/plant.sh"
-		exec "$@"' attack timeout 20 "$jankscope" record --max-lost 100 -i 100ms -d 300ms -q "$@" -o "$work/records" --frames live 9>&- >"$work/out" 2>"$work/talk"
+		exec "$@"' attack timeout 20 "$jankscope" record --max-lost 100 -i 100ms -d 300ms -q "$@" -o "$(fresh)" --frames live 9>&- >"$work/out" 2>"$work/talk"
 	status=$?
 }
 untouched() { [ "$(stat -c %a "$work/victim")" = 700 ] && [ "$(cat "$work/victim" "$work/secret" | xargs)" = "victim secret" ] && [ "$(stat -c %a "$work/secret")" = 600 ]; }
@@ -76,7 +78,7 @@ untouched && [ $status != 0 ] && grep -q 'is not a folder of root' "$work/talk"
 ok $? "a folder that is not root's is not used: $(head -1 "$work/talk")"
 # lines that name no setting, or a value out of bounds
 attack <<'PLANT'
-mkdir -m 700 /run/jankscope; (umask 077; printf '%s\nfile\t%s\towned\nmode\t%s\t4755\n4 4755\n9 1\n0 1\n3 99999999\n1 2\n2 ../../x\n../victim 1\n3 4' "$(cat /proc/sys/kernel/random/boot_id)" "$work/secret" "$work/victim" >/run/jankscope/trace-settings)
+mkdir -m 700 /run/jankscope; (umask 077; printf '%s\nfile\t%s\towned\nmode\t%s\t4755\n4 4755\n5 1\n10 1\n0 1\n3 99999999\n1 2\n2 ../../x\n../victim 1\n3 4' "$(cat /proc/sys/kernel/random/boot_id)" "$work/secret" "$work/victim" >/run/jankscope/trace-settings)
 PLANT
 untouched && [ $status = 0 ]; ok $? "lines that name no setting are not carried out (status $status: $(head -1 "$work/talk"))"
 
@@ -85,7 +87,7 @@ mkdir "$work/bin"
 cat >"$work/bin/setprop" <<'TOOL'
 #!/bin/bash
 exec >>"$TOOL_LOG"
-awk '/^Sig(Blk|Ign)/' /proc/self/status; ls /proc/$$/fd | sort -n | xargs; awk '{print "nice", $19}' /proc/$$/stat
+awk '/^Sig(Blk|Ign)/' /proc/self/status; ls -m /proc/$$/fd; awk '{print "nice", $19}' /proc/$$/stat
 [ -z "${TOOL_HANGS:-}" ] || sleep 60
 exit ${TOOL_STATUS:-0}
 TOOL
@@ -93,21 +95,21 @@ printf '#!/bin/sh\n' >"$work/bin/getprop"
 chmod 755 "$work/bin"/*
 export TOOL_LOG=$work/log
 sleep 30 & target=$!
-PATH=$work/bin:$PATH nice -n -5 timeout 20 "$jankscope" record --max-lost 100 -i 100ms -d 300ms -q -p $target -o "$work/records" --frames live 9>&- 8<"$work/victim" >/dev/null 2>"$work/talk"
+PATH=$work/bin:$PATH nice -n -5 timeout 20 "$jankscope" record --max-lost 100 -i 100ms -d 300ms -q -p $target -o "$(fresh)" --frames live 9>&- 8<"$work/victim" >/dev/null 2>"$work/talk"
 status=$?
 ok $status "with properties (status $status: $(head -1 "$work/talk"))"
 # bash has its script open as 255
-seen=$(sed 's/ 255$//' "$work/log" | sort | uniq -c | sed 's/^ *//' | tr '\t\n' ' ;')
-[ "$seen" = "6 0 1 2;6 SigBlk: 0000000000000000;6 SigIgn: 0000000000000000;6 nice 0;" ]
+seen=$(sed 's/, 255$//' "$work/log" | sort | uniq -c | sed 's/^ *//' | tr '\t\n' ' ;')
+[ "$seen" = "6 0, 1, 2;6 SigBlk: 0000000000000000;6 SigIgn: 0000000000000000;6 nice 0;" ]
 ok $? "setprop runs at nice 0, without our signals and descriptors: $seen"
 # --- findings A8: where setprop fails the rest is recorded
 rm -f "$work/records"
-TOOL_STATUS=1 PATH=$work/bin:$PATH timeout 20 "$jankscope" record --max-lost 100 -i 100ms -d 500ms -q -p $target -o "$work/records" --frames live 9>&- >/dev/null 2>"$work/talk"
+TOOL_STATUS=1 PATH=$work/bin:$PATH timeout 20 "$jankscope" record --max-lost 100 -i 100ms -d 500ms -q -p $target -o "$(fresh)" --frames live 9>&- >/dev/null 2>"$work/talk"
 status=$?
 got=$(jq -s -c '[(.[] | select(.type == "header") | .sources[] | select(.name == "frames") | .state), ([.[] | select(.type == "interval" and .cpu)] | length > 2)]' "$work/records" 2>&1)
 [ $status = 0 ] && [ "$got" = '["degraded",true]' ]; ok $? "where setprop fails the CPU is recorded and frames are degraded (status $status, $got)"
 began=$(date +%s)
-TOOL_HANGS=1 PATH=$work/bin:$PATH timeout 30 "$jankscope" record --max-lost 100 -i 100ms -d 300ms -q -p $target -o "$work/records" --frames live 9>&- >/dev/null 2>"$work/talk"
+TOOL_HANGS=1 PATH=$work/bin:$PATH timeout 30 "$jankscope" record --max-lost 100 -i 100ms -d 300ms -q -p $target -o "$(fresh)" --frames live 9>&- >/dev/null 2>"$work/talk"
 status=$?
 [ $status = 0 ] && [ $(($(date +%s) - began)) -lt 15 ]; ok $? "a setprop that hangs is not waited for (status $status, $(($(date +%s) - began)) s)"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The vectors of frame-timing.md section 9. */
+/* The vectors of README.md of user/frames. */
 #include "frames/metrics.h"
 #include "frames/period.h"
 #include "frames/sort.h"

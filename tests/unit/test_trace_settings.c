@@ -121,7 +121,7 @@ Test(trace_state, keeps_and_locks)
 	cr_assert_eq(trace_state_add(state, TRACE_PROPERTY_TAGS, ""), 0);
 	cr_assert_eq(trace_state_add(state, TRACE_MARKER_MODE, "4755"), -EINVAL);
 	trace_state_each(state, see, &seen);
-	cr_assert_str_eq(seen.text, "5=;1=0;");
+	cr_assert_str_eq(seen.text, "7=;1=0;");
 	cr_assert_eq(trace_state_open(&second, path, reason, sizeof(reason)), -EBUSY);
 	/* its owner died: the next one finds what it left */
 	trace_state_free(state);
@@ -129,7 +129,7 @@ Test(trace_state, keeps_and_locks)
 	cr_assert_eq(trace_state_open(&second, path, reason, sizeof(reason)), 0, "%s", reason);
 	seen.text[0] = 0;
 	trace_state_each(second, see, &seen);
-	cr_assert_str_eq(seen.text, "5=;1=0;");
+	cr_assert_str_eq(seen.text, "7=;1=0;");
 	trace_state_clear(second);
 	seen.text[0] = 0;
 	trace_state_each(second, see, &seen);
@@ -141,7 +141,7 @@ Test(trace_state, keeps_and_locks)
 	trace_state_each(state, see, &seen);
 	cr_assert_str_eq(seen.text, "");
 	cr_assert_eq(trace_state_add(state, TRACE_TRACING_ON, "0"), 0);
-	cr_assert_eq(write(trace_state_fd(state), "9 1\n3 -4\n3  4\n1 1 \n3 14", 24), 24);
+	cr_assert_eq(write(trace_state_fd(state), "5 1\n3 -4\n3  4\n1 1 \n3 14", 24), 24);
 	trace_state_each(state, see, &seen);
 	cr_assert_str_eq(seen.text, "1=0;");
 	trace_state_free(state);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The layers of a trace: who drew it and what it is called. The name alone is not enough, for each
- * process counts its layers anew (frame-timing.md 2.3). */
+ * process counts its layers anew. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Every metric of one layer from its frames, each under the name of who defined it
- * (frame-timing.md 9.3 to 9.7). Pure: no clock, no I/O. */
+ *. Pure: no clock, no I/O. */
 #pragma once
 #include "frames/flow.h"
 #include "frames/timeline.h"

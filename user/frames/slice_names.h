@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the names of atrace's slices and counters mean, from Android 9 to 16 (frame-timing.md 4.4).
+/* What the names of atrace's slices and counters mean, from Android 9 to 16.
  */
 #pragma once
 #include "jankscope/timeline.h"

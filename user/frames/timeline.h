@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Pairs the FrameTimeline events of a trace by cookie, as Perfetto's trace_processor does, and
- * joins each app frame with the display frame that it was shown in (frame-timing.md 3.3 and 9.1).
+ * joins each app frame with the display frame that it was shown in.
  * Keeps a window of rows that may still change and 40 bytes for every frame that was shown. */
 #pragma once
 #include "frames/layers.h"

@@ -272,8 +272,8 @@ static void drop_given(struct frames_source *s)
 	s->given_count = 0;
 }
 
-/* Layers of the past are not of this interval: they are all told at once, and marked. What came since
- * then is settled a window later. */
+/* Layers of the past are not of this interval: they are all told at once, and marked. What came
+ * since then is settled a window later. */
 static bool is_history(struct frames_source *s)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
@@ -367,6 +367,9 @@ static const struct loss_info frames_loss_items[] = {
 	{"frames.chunks_overwritten", LOSS_LOST, LOSS_OF_FRAMES},
 	{"frames.writer_packet_loss", LOSS_LOST, LOSS_OF_FRAMES},
 	{"frames.overlong_lines", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.frames_too_late", LOSS_LOST, LOSS_OF_FRAMES},
+	/* what had come of the trace before is counted */
+	{"frames.trace_files_restarted", LOSS_REPAIRED, LOSS_OF_NOTHING},
 };
 
 static const struct loss_table frames_losses = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The settings of the device that `--frames live` changes, by number. What is kept to put them back
  * names a setting by this number and never by a path, so that nobody who writes such a record can
- * have another file changed; each value has the bounds of its setting. Numbers are written to a
- * file: they stay as they are. */
+ * have another file changed; each value has the bounds of its setting. The numbers are those
+ * of prober/warden_settings.h, and are written to a file: they stay as they are. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,10 +13,10 @@ enum trace_setting {
 	TRACE_CLOCK = 2,               /* the name of a clock of the trace buffer */
 	TRACE_BUFFER_SIZE_KB = 3,      /* of each CPU, 1 to 4194304 */
 	TRACE_MARKER_MODE = 4,         /* permission bits of trace_marker, octal, at most 0777 */
-	TRACE_PROPERTY_TAGS = 5,       /* debug.atrace.tags.enableflags, a number or nothing */
-	TRACE_PROPERTY_APP_NUMBER = 6, /* debug.atrace.app_number, a number or nothing */
-	TRACE_PROPERTY_APP_0 = 7,      /* debug.atrace.app_0, the name of an app or nothing */
-	TRACE_SETTINGS = 8,
+	TRACE_PROPERTY_TAGS = 7,       /* debug.atrace.tags.enableflags, a number or nothing */
+	TRACE_PROPERTY_APP_NUMBER = 8, /* debug.atrace.app_number, a number or nothing */
+	TRACE_PROPERTY_APP_0 = 9,      /* debug.atrace.app_0, the name of an app or nothing */
+	TRACE_SETTINGS = 10,
 };
 
 #define TRACE_VALUE_BYTES 96 /* with the end of the string */
