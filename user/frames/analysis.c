@@ -201,7 +201,8 @@ static int make_views(struct analysis *a)
 		while (at < frame_count && frames[at].layer == i)
 			at++;
 		covered_ns = layer_covered_from(&covers, &layers[i]);
-		if (!layers[i].rows && !not_covered(frames + first, at - first, covered_ns))
+		if (!layers[i].rows &&
+		    !not_covered(frames ? frames + first : NULL, at - first, covered_ns))
 			continue;
 		if (!analysis_wants(a, &layers[i])) {
 			a->left_out++;

@@ -14,6 +14,7 @@
 #define MAX_LOSSES  64
 #define CHECKPOINTS 64
 #define MANY_VSYNCS 4096
+#define MANY_FRAMES (1U << 18)    /* that wait: nothing tells their period */
 #define NEAR_NS     500000000LL   /* predicted presents this far behind a frame tell its period */
 #define QUIET_NS    6000000000ULL /* longer than perfetto waits between two writes */
 
@@ -388,7 +389,7 @@ static int take_layers(struct frame_stream *s, struct flow_grid *grid,
 	struct layer *all = timeline_layers(s->timeline, &layer_count);
 	const int64_t *vsyncs = timeline_vsyncs(s->timeline, &vsync_count);
 	int64_t vsync_ns = vsync_count ? vsyncs[vsync_count - 1] : INT64_MIN;
-	bool all_of_it = s->ended || s->quiet;
+	bool all_of_it = s->ended || s->quiet || frame_count > MANY_FRAMES;
 	int err = 0;
 
 	*kept = 0;
@@ -400,21 +401,22 @@ static int take_layers(struct frame_stream *s, struct flow_grid *grid,
 					   ? s->handled_ns - FLOW_COVER_NS
 					   : INT64_MIN;
 		struct flow_input input = {
-			.frames = frames + at,
+			.frames = frames ? frames + at : NULL,
 			.grid = grid,
 			.ready_ns = all_of_it ? INT64_MAX : known_ns,
 			.covered_ns = layer_covered_from(covers, &all[i]),
 			.unpredicted = !predicted,
 		};
-		size_t consumed;
+		size_t first = at, consumed;
 
 		while (at < frame_count && frames[at].layer == i)
 			at++;
-		input.count = (size_t)(frames + at - input.frames);
+		input.count = at - first;
 		flow_grid_init(grid, vsyncs, vsync_count, grid->default_ns);
 		err = take_one(s, &all[i], &s->past[i], &input, &consumed);
-		memmove(frames + *kept, input.frames + consumed,
-			(input.count - consumed) * sizeof(*frames));
+		if (consumed < input.count)
+			memmove(frames + *kept, input.frames + consumed,
+				(input.count - consumed) * sizeof(*frames));
 		*kept += input.count - consumed;
 	}
 	return err;
