@@ -452,7 +452,6 @@ int frame_stream_take(struct frame_stream *s, const struct stream_layer **layers
 
 	free_taken(s);
 	*count = 0;
-	*layers = s->taken;
 	/* the layers that were given out last time are not looked at any more */
 	timeline_layers(s->timeline, &layer_count);
 	if (layer_count > MANY_LAYERS) {
