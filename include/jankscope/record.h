@@ -189,6 +189,7 @@ struct record_layer {
 
 struct record_frames {
 	bool present;
+	bool history; /* what a followed trace held before the run began */
 	struct record_layer *layers;
 	size_t layer_count;
 };

@@ -113,6 +113,31 @@ struct trace_frame_stats {
 	int64_t intended_ns, completed_ns, deadline_ns, interval_ns, present_ns;
 };
 
+/* The counters that `gfxinfo` prints of a process since its statistics were reset. */
+enum gfx_counter {
+	GFX_TOTAL = 0,
+	GFX_JANKY,
+	GFX_JANKY_LEGACY,
+	GFX_P50_MS,
+	GFX_P90_MS,
+	GFX_P95_MS,
+	GFX_P99_MS,
+	GFX_MISSED_VSYNC,
+	GFX_HIGH_INPUT_LATENCY,
+	GFX_SLOW_UI,
+	GFX_SLOW_BITMAPS,
+	GFX_SLOW_DRAW,
+	GFX_DEADLINE_MISSED,
+	GFX_COUNTERS,
+};
+
+struct trace_gfx_summary {
+	int32_t pid;
+	const char *package; /* not terminated */
+	size_t package_size;
+	int64_t counters[GFX_COUNTERS]; /* -1: the dump does not have it */
+};
+
 /* Every member may be NULL: then nobody wants these events and the reader may skip them. */
 struct trace_events {
 	/* False: it cannot be used, and is counted by whom it was told. */
@@ -131,4 +156,5 @@ struct trace_events {
 	void (*present)(void *ctx, int64_t desired_ns, int64_t present_ns, int64_t ready_ns);
 	void (*period)(void *ctx, int64_t period_ns);
 	void (*frame_stats)(void *ctx, const struct trace_frame_stats *row);
+	void (*gfx_summary)(void *ctx, const struct trace_gfx_summary *summary);
 };

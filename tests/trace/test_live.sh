@@ -4,6 +4,8 @@ set -u
 jankscope=$BUILD/jankscope here=$(cd "$(dirname "$0")" && pwd)
 trace=$SHARED/traces/pixel7pro_a13_120hz_nowinandroid.perfetto-trace
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+# Where a recording goes that is not there yet.
+fresh() { rm -f "$work/records"; echo "$work/records"; }
 ok() { if [ "$1" = 0 ]; then echo "ok - $2"; else echo "not ok - $2"; fi; }
 
 if [ "$(id -u)" != 0 ]; then echo "ok - live frames # SKIP need root"; exit 0; fi
@@ -24,7 +26,7 @@ if [ -e "$trace" ]; then
 
 	# --- a file that grows
 	: >"$work/growing"
-	"$jankscope" record --max-lost 100 -i 200ms -d 3s -a --top 1 -q --overwrite -o "$work/records" --frames "$work/growing" 2>"$work/talk" &
+	"$jankscope" record --max-lost 100 -i 200ms -d 3s -a --top 1 -q -o "$(fresh)" --frames "$work/growing" 2>"$work/talk" &
 	pid=$!
 	size=$(stat -c %s "$trace")
 	for ((at = 0; at < size; at += 90000)); do
@@ -43,7 +45,7 @@ if [ -e "$trace" ]; then
 	mkdir "$work/bin"; cp "$here/fake_perfetto.sh" "$work/bin/perfetto"; chmod +x "$work/bin/perfetto"
 	export FAKE_TRACE=$trace FAKE_LOG=$work/log
 	: >"$FAKE_LOG"
-	PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 3s -a --top 1 -q --overwrite -o "$work/records" --frames perfetto 2>"$work/talk"
+	PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 3s -a --top 1 -q -o "$(fresh)" --frames perfetto 2>"$work/talk"
 	ok $? "runs perfetto ($(head -1 "$work/talk"))"
 	got=$(sums "$work/records" 'MainActivity#50010')
 	[ "$(jq .shown <<<"$got")" = "$shown" ]; ok $? "perfetto's frames: $(jq .shown <<<"$got") shown, $shown in the whole trace"
@@ -54,7 +56,7 @@ if [ -e "$trace" ]; then
 
 	# --- a perfetto that dies is started again, and that is said
 	: >"$FAKE_LOG"
-	FAKE_DIE_AFTER=5 PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 5s -a --top 1 -q --overwrite -o "$work/records" --frames perfetto 2>"$work/talk"
+	FAKE_DIE_AFTER=5 PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 5s -a --top 1 -q -o "$(fresh)" --frames perfetto 2>"$work/talk"
 	ok $? "goes on when perfetto dies"
 	[ "$(grep -c '^start' "$FAKE_LOG")" = 2 ]; ok $? "perfetto was started twice"
 	jq 'select(.type == "event" and .event == "degraded" and .source == "frames") | .reason | contains("traced is gone")' "$work/records" | grep -q true
@@ -64,7 +66,7 @@ if [ -e "$trace" ]; then
 
 	# --- it ends with us, also when we are killed
 	: >"$FAKE_LOG"; rm -f "$FAKE_LOG.died"
-	PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q --overwrite -o "$work/records" --frames perfetto 2>/dev/null &
+	PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q -o "$(fresh)" --frames perfetto 2>/dev/null &
 	pid=$!
 	for _ in $(seq 50); do grep -q start "$FAKE_LOG" && break; sleep 0.1; done
 	kill -9 $pid; wait $pid 2>/dev/null
@@ -73,7 +75,7 @@ if [ -e "$trace" ]; then
 	# one that hangs: no frames from it are not "no frames"
 	printf '#!/bin/sh\ncat >/dev/null\nexec sleep 60\n' >"$work/hangs"; chmod +x "$work/hangs"; mkdir -p "$work/hang"; mv "$work/hangs" "$work/hang/perfetto"
 	rm -f "$work/records"
-	PATH=$work/hang:$PATH "$jankscope" record --max-lost 100 -i 1s -d 7s -a --top 1 -q --overwrite -o "$work/records" --frames perfetto 2>/dev/null
+	PATH=$work/hang:$PATH "$jankscope" record --max-lost 100 -i 1s -d 7s -a --top 1 -q -o "$(fresh)" --frames perfetto 2>/dev/null
 	got=$(jq -s -c '[.[] | select(.type == "interval")] | last | [.frames, .missing.frames]' "$work/records")
 	[ "$got" = '[null,"perfetto runs, but writes nothing"]' ]; ok $? "a perfetto that hangs: $got"
 	PATH=/usr/bin:/bin "$jankscope" record --max-lost 100 -d 300ms -q --frames perfetto >/dev/null 2>"$work/talk"; status=$?
@@ -91,19 +93,36 @@ tracefs=/sys/kernel/tracing
 if [ ! -e $tracefs/trace_marker ]; then
 	echo "ok - live from tracefs # SKIP no tracefs here"; exit 0
 fi
+# the trace buffer is one for the machine: tests that use it take turns
+exec 9>/tmp/jankscope-tests.tracefs.lock
+flock -w 240 9 || { echo "not ok - the lock of the tests of the trace buffer is not given up"; exit 1; }
 if [ "$(cat $tracefs/current_tracer)" != nop ] || grep -qv 'bpf_trace:bpf_trace_printk' $tracefs/set_event; then
-	echo "ok - live from tracefs # SKIP somebody else traces"; exit 0
+	echo "ok - live from tracefs # SKIP somebody else traces: $(cat $tracefs/current_tracer) $(head -1 $tracefs/set_event)"; exit 0
 fi
-if [ -e /run/jankscope.tracefs ]; then
-	echo "ok - live from tracefs # SKIP another jankscope reads the trace buffer"; exit 0
-fi
-settings() { (cd $tracefs && head -1 tracing_on trace_clock buffer_size_kb && stat -c %a trace_marker) 2>/dev/null; }
+# What --frames live changes. A buffer that nobody used yet shows "7 (expanded: 1408)"; its first use
+# makes it "1408" for good, which is the same size.
+settings() { (cd $tracefs && head -1 tracing_on trace_clock buffer_size_kb && stat -c %a trace_marker) 2>/dev/null | sed -E 's/^[0-9]+ \(expanded: ([0-9]+)\)$/\1/'; }
+# Who else writes to them while we look: their process ids and names, one a line.
+python3 "$here/watch_writes.py" "$work/writers" $tracefs/{tracing_on,trace_clock,buffer_size_kb,trace_marker} 9>&- & watcher=$!
+trap 'kill $watcher 2>/dev/null; rm -rf "$work"' EXIT
+for _ in $(seq 50); do [ -e "$work/writers" ] && break; sleep 0.1; done
 before_on=$(cat $tracefs/tracing_on)
 echo 0 >$tracefs/tracing_on # so that there is something to put back
 before=$(settings)
+as_before() { # what: the settings are as before, or somebody else is seen to have written to them
+	local now others
+	for _ in $(seq 30); do now=$(settings); [ "$now" = "$before" ] && break; sleep 0.1; done
+	others=$(grep -vE '^[0-9]+ (jankscope|bash|test_live.sh|play_markers|[?])$' "$work/writers" | sort -u | xargs)
+	if [ "$now" != "$before" ] && [ -n "$others" ]; then
+		echo "ok - tracefs: settings are as before$1 # SKIP another process wrote them meanwhile: $others"
+	else
+		[ "$now" = "$before" ]; ok $? "tracefs: settings are as before$1"
+		[ "$now" = "$before" ] || diff <(echo "$before") <(echo "$now") | sed 's/^/# /'
+	fi
+}
 rm -f "$work/records"
 
-"$jankscope" record --max-lost 100 -i 500ms -d 6s -a --top 1 -q --overwrite -o "$work/records" --frames live 2>"$work/talk" &
+"$jankscope" record --max-lost 100 -i 500ms -d 6s -a --top 1 -q -o "$(fresh)" --frames live 2>"$work/talk" 9>&- &
 pid=$!
 # the sources are open when the header is written
 for _ in $(seq 100); do grep -q '"type":"header"' "$work/records" 2>/dev/null && break; sleep 0.1; done
@@ -122,18 +141,28 @@ dropped=$(jq .dropped <<<"$got")
 got=$(jq -r 'select(.type == "interval") | .frames.layers[]? | select(.layer | contains("com.example.play")) | .package' "$work/records" | sort -u)
 [ "$got" = com.example.play ]; ok $? "tracefs: the layer's package is $got"
 [ "$during" != "$before" ]; ok $? "tracefs: settings were changed"
-[ "$(settings)" = "$before" ]; ok $? "tracefs: settings are as before"
+as_before ""
 
 # killed in the middle: the helper puts everything back
-"$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q --overwrite -o "$work/records" --frames live 2>"$work/talk" &
+"$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q -o "$(fresh)" --frames live 2>"$work/talk" 9>&- &
 pid=$!
 for _ in $(seq 50); do [ "$(cat $tracefs/tracing_on)" = 1 ] && break; sleep 0.1; done
 # a second one may not
 "$jankscope" record --max-lost 100 -d 300ms -q --frames live >/dev/null 2>"$work/talk2"; status=$?
 [ $status != 0 ] && grep -q 'another jankscope' "$work/talk2"; ok $? "a second reader is refused: $(head -1 "$work/talk2")"
 kill -9 $pid; wait $pid 2>/dev/null
-for _ in $(seq 30); do [ "$(settings)" = "$before" ] && break; sleep 0.1; done
-[ "$(settings)" = "$before" ]; ok $? "tracefs: settings are as before after SIGKILL"
+as_before " after SIGKILL"
+
+# killed together with the helper: the next run puts everything back
+"$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q -o "$(fresh)" --frames live 2>"$work/talk" 9>&- &
+pid=$!
+for _ in $(seq 50); do [ "$(cat $tracefs/tracing_on)" = 1 ] && break; sleep 0.1; done
+# the helper has made a session of its own, and holds tracefs open
+helper=$(for p in $(pgrep -P $pid); do [ "$(ps -o sid= -p $p | xargs)" = $p ] && [ -n "$(find /proc/$p/fd -lname $tracefs 2>/dev/null)" ] && echo $p; done)
+kill -9 $helper $pid; wait $pid 2>/dev/null
+[ -n "$helper" ] && [ "$(settings)" = "$during" ]; ok $? "tracefs: nobody puts settings back when the helper (${helper:-not found}) is killed too"
+"$jankscope" record --max-lost 100 -d 300ms -q --frames live >/dev/null 2>"$work/talk" 9>&-
+as_before " after the next run"
 
 # somebody else's trace
 echo 1 >$tracefs/tracing_on

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The vectors of frame-timing.md section 9. */
+/* The vectors of README.md of user/frames. */
 #include "frames/metrics.h"
 #include "frames/period.h"
 #include "frames/sort.h"
@@ -371,7 +371,8 @@ static struct layer_metrics metrics_of(const struct shown *shown, size_t count)
 {
 	struct frame frames[128];
 	struct layer_metrics m;
-	struct metrics_input input = {.frames = frames, .count = count, .period_ns = V};
+	struct metrics_input input = {
+		.frames = frames, .count = count, .period_ns = V, .covered_ns = INT64_MAX};
 
 	for (size_t i = 0; i < count; i++)
 		frames[i] = (struct frame){
@@ -449,7 +450,46 @@ Test(metrics, synthetic_vectors)
 	expect(&m, 30, 30, 33333334, 0, 60, 0, 0, 0);
 }
 
-Test(metrics, frames_that_come_together_are_one)
+struct seen {
+	int64_t cookies[16];
+	uint64_t dropped[16];
+	bool idle[16];
+	size_t count;
+};
+
+static int see(void *ctx, const struct flow_step *step)
+{
+	struct seen *seen = ctx;
+
+	seen->cookies[seen->count] = step->frame->cookie;
+	seen->idle[seen->count] = step->idle;
+	seen->dropped[seen->count++] = step->dropped;
+	return 0;
+}
+
+/* Frames of one layer, in calls that end at each of these times. */
+static struct seen flow_of(struct frame *frames, size_t count, const int64_t *ends, size_t calls,
+			   struct flow_counts *counts)
+{
+	struct flow_grid *grid = malloc(sizeof(*grid));
+	struct flow flow = {.has_last = false};
+	struct seen seen = {.count = 0};
+	size_t consumed;
+
+	flow_grid_init(grid, NULL, 0, V);
+	for (size_t i = 0; i < calls; i++) {
+		struct flow_input input = {frames, count, grid, ends[i], INT64_MAX, false};
+
+		cr_assert_eq(flow_feed(&flow, &input, &consumed, counts, see, &seen), 0);
+		frames += consumed;
+		count -= consumed;
+	}
+	free(grid);
+	cr_assert_eq(count, 0);
+	return seen;
+}
+
+Test(flow, frames_that_come_together_are_one)
 {
 	struct frame frames[] = {
 		{.present_ns = 100, .cookie = 1, .flags = FRAME_NO_BUFFER},
@@ -457,19 +497,83 @@ Test(metrics, frames_that_come_together_are_one)
 		{.present_ns = 100, .cookie = 3},
 		{.present_ns = 200, .cookie = 4, .flags = FRAME_NO_BUFFER},
 	};
-	uint64_t duplicates = 0;
+	const int64_t end = INT64_MAX;
+	struct flow_counts counts = {0};
+	struct seen seen = flow_of(frames, 4, &end, 1, &counts);
 
-	cr_assert_eq(frames_dedupe(frames, 4, &duplicates), 2);
-	cr_assert_eq(duplicates, 2);
-	cr_assert_eq(frames[0].cookie, 2);
-	cr_assert_eq(frames[1].cookie, 4);
+	cr_assert_eq(seen.count, 2);
+	cr_assert_eq(counts.duplicates, 2);
+	cr_assert_eq(seen.cookies[0], 2);
+	cr_assert_eq(seen.cookies[1], 4);
+}
+
+static struct frame frame_at(int at, int due)
+{
+	return (struct frame){.present_ns = 1000000000 + at * V,
+			      .predicted_ns = 1000000000 + due * V,
+			      .work_ns = TIMELINE_NONE,
+			      .cookie = at};
+}
+
+/* Nine of ten frames are dropped: that is nine refreshes without the picture that was due, not an
+ * app that rests. The same where a frame is dropped after a rest. */
+Test(flow, a_dropped_frame_is_not_idle)
+{
+	struct frame frames[40];
+	const int64_t ends[] = {1000000000 + 5 * V, 1000000000 + 14 * V, INT64_MAX};
+	struct flow_counts counts = {0};
+	struct layer_metrics m;
+	struct metrics_input input = {.frames = frames, .period_ns = V, .covered_ns = INT64_MAX};
+	struct seen seen;
+	size_t n = 0;
+
+	for (int k = 0; k <= 30; k++) {
+		frames[n] = frame_at(k, k);
+		frames[n++].flags = k % 10 ? FRAME_DROPPED | JANK_DROPPED : JANK_NONE;
+	}
+	/* a rest of 30 refreshes, then the first one of the next stretch is dropped */
+	frames[n] = frame_at(60, 60);
+	frames[n++].flags = FRAME_DROPPED;
+	frames[n++] = frame_at(62, 61);
+	for (size_t calls = 1; calls <= 3; calls += 2) {
+		memset(&counts, 0, sizeof(counts));
+		seen = flow_of(frames, n, calls == 1 ? &ends[2] : ends, calls, &counts);
+		cr_assert_eq(seen.count, 5);
+		for (size_t i = 1; i < 4; i++) {
+			cr_assert_eq(seen.dropped[i], 9);
+			cr_assert(!seen.idle[i]);
+		}
+		/* shown at 62 and not at 60 */
+		cr_assert(seen.idle[4]);
+		cr_assert_eq(seen.dropped[4], 2);
+	}
+	input.count = 31;
+	cr_assert_eq(layer_metrics_compute(&m, &input), 0);
+	cr_assert_eq(m.dropped, 27);
+	cr_assert_eq(m.visible_dropped, 3);
+	cr_assert_float_eq(m.fps_active, 6, 0.001);
+	cr_assert_eq(m.segments, 1);
+	layer_metrics_free(&m);
+}
+
+/* What comes after a later frame was counted is counted by name. */
+Test(flow, late_frames_are_counted)
+{
+	struct frame frames[] = {frame_at(1, 1), frame_at(9, 9), frame_at(5, 5), frame_at(10, 10)};
+	const int64_t ends[] = {1000000000 + 9 * V + 1, INT64_MAX};
+	struct flow_counts counts = {0};
+	struct seen seen = flow_of(frames, 4, ends, 2, &counts);
+
+	cr_assert_eq(seen.count, 3);
+	cr_assert_eq(counts.late, 1);
 }
 
 Test(metrics, nothing_shown_is_not_zero_fps)
 {
 	struct layer_metrics m;
 	struct frame frame = {.present_ns = 5, .predicted_ns = TIMELINE_NONE, .work_ns = 800000000};
-	struct metrics_input input = {.frames = &frame, .count = 0, .period_ns = V};
+	struct metrics_input input = {
+		.frames = &frame, .count = 0, .period_ns = V, .covered_ns = INT64_MAX};
 
 	cr_assert_eq(layer_metrics_compute(&m, &input), 0);
 	cr_assert(!m.has_fps && !m.has_sm);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pairing of FrameTimeline events: frame-timing.md 3.3. */
+/* Pairing of FrameTimeline events. */
 #include "frames/timeline.h"
 #include <criterion/criterion.h>
 #include <string.h>

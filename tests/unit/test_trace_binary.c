@@ -430,8 +430,8 @@ static void play_frame(struct slices *slices, int64_t t, int64_t work_ns)
 	play(slices, MARK_END, 10, t + work_ns - 2000000, "", 0);
 	play(slices, MARK_BEGIN, 11, t + work_ns - 1000000, "queueBuffer", 0);
 	play(slices, MARK_END, 11, t + work_ns, "", 0);
-	play(slices, MARK_COUNTER, 1, t + work_ns, "a.b/a.b.C#1", 1);
-	play(slices, MARK_COUNTER, 1, t + work_ns + 500000, "a.b/a.b.C#1", 0);
+	play(slices, MARK_COUNTER, 1, t + work_ns, "BufferTX - a.b/a.b.C#1", 1);
+	play(slices, MARK_COUNTER, 1, t + work_ns + 500000, "BufferTX - a.b/a.b.C#1", 0);
 	play(slices, MARK_END, 11, t + work_ns + 900000, "", 0);
 }
 
@@ -460,6 +460,60 @@ Test(slices, a_gap_is_due_if_the_frame_behind_it_began_before_it)
 	cr_assert_not(l.due[0]);
 	cr_assert(l.due[1]);
 	cr_assert_not(l.due[2]);
+	slices_free(slices);
+}
+
+/* An app counts its own things under names like those of layers. */
+Test(slices, only_surfaceflinger_counts_buffers)
+{
+	static const struct slices_ops slices_ops = {.latch = on_latch};
+	static const char pending[] = "aq:pending:a.b/a.b.C#1";
+	struct latches l = {.count = 0};
+	struct slices *slices = slices_new(&slices_ops, &l);
+	struct trace_mark display = {.kind = MARK_COUNTER,
+				     .has_pid = true,
+				     .tid = 500,
+				     .pid = 500,
+				     .name = "VSYNC-app",
+				     .name_size = 9};
+
+	for (int i = 0; i < 20; i++) {
+		display.ts_ns = 1000000000 + i * 16666667;
+		cr_assert_eq(slices_add(slices, &display), 0);
+		play(slices, MARK_COUNTER, 10, display.ts_ns + 1, pending, 1);
+		play(slices, MARK_COUNTER, 10, display.ts_ns + 2, pending, 0);
+		play(slices, MARK_COUNTER, 10, display.ts_ns + 3, "a.b/a.b.C#1", 1);
+		play(slices, MARK_COUNTER, 10, display.ts_ns + 4, "a.b/a.b.C#1", 0);
+		if (i < 5)
+			continue;
+		display.name = "a.b/a.b.C#1";
+		display.name_size = 11;
+		for (display.value = 1; display.value >= 0; display.value--)
+			cr_assert_eq(slices_add(slices, &display), 0);
+		display.name = "VSYNC-app";
+		display.name_size = 9;
+	}
+	slices_finish(slices);
+	cr_assert_eq(l.count, 15);
+	slices_free(slices);
+}
+
+/* An app that draws by itself has no DrawFrame: each doFrame is a frame, the last ones too. */
+Test(slices, doframes_without_drawframe)
+{
+	static const struct slices_ops slices_ops = {.app_frame = on_app_frame};
+	struct latches l = {.count = 0};
+	struct slices *slices = slices_new(&slices_ops, &l);
+
+	for (int64_t i = 0; i < 109; i++) {
+		play(slices, MARK_BEGIN, 10, 1000000000 + i * 16666667, "Choreographer#doFrame", 0);
+		play(slices, MARK_END, 10, 1004000000 + i * 16666667, "", 0);
+	}
+	/* a second later nobody can draw them any more */
+	cr_assert_eq(slices_settle(slices, 1000000000 + 109 * 16666667LL + 1100000000), 0);
+	cr_assert_eq(l.frames, 109);
+	slices_finish(slices);
+	cr_assert_eq(l.frames, 109);
 	slices_free(slices);
 }
 

@@ -356,3 +356,39 @@ Test(systrace_html, both_forms)
 		    "x\ny \"q\" AB\\\n\n");
 	expect_html("<html>querySelectorAll('.trace-data'); nothing", "");
 }
+
+/* A header alone is a trace in which nothing happened; what only looks like one is none. */
+Test(trace_text, an_empty_trace_is_a_trace)
+{
+	static const struct {
+		const char *text;
+		uint64_t understood;
+	} texts[] = {{"# tracer: nop\n", 1}, {"# tracer\n", 0}, {"# tracing\n", 0}, {"#\n", 0}};
+	static const struct trace_events none = {NULL};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct trace_text *text = trace_text_new(&none, NULL);
+
+		trace_text_feed(text, texts[i].text, strlen(texts[i].text));
+		trace_text_finish(text);
+		cr_assert_eq(trace_text_understood(text), texts[i].understood, "%s", texts[i].text);
+		trace_text_free(text);
+	}
+}
+
+Test(ftrace_line, the_payload_begins_behind_the_colon)
+{
+	static const char *const lines[] = {
+		"app-7 (    7) [001] ...1 12.000005: print:B|7|a: b",
+		"app-7 (    7) [001] ...1 12.000005: print: B|7|a: b",
+		"app-7 (    7) [001] ...1 12.000005:   print: B|7|a: b"};
+
+	for (size_t i = 0; i < 3; i++) {
+		struct ftrace_line line;
+
+		cr_assert(ftrace_line_parse(lines[i], strlen(lines[i]), &line), "%s", lines[i]);
+		cr_assert_eq(line.ts_ns, 12000005000);
+		cr_assert(line.event_size == 5 && !memcmp(line.event, "print", 5));
+		cr_assert(line.payload_size == 8 && !memcmp(line.payload, "B|7|a: b", 8));
+	}
+}

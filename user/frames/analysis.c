@@ -9,17 +9,16 @@
 
 #define MAX_CHANGES 10000
 
-/* "BufferTX - name" and "TX - name" are the same layer. */
-static const char *bare_name(const char *name)
-{
-	if (!strncmp(name, "BufferTX - ", 11))
-		return name + 11;
-	return strncmp(name, "TX - ", 5) ? name : name + 5;
-}
-
 static bool is_package(const struct analysis *a, const char *name)
 {
 	return name && !strcmp(name, a->options.package);
+}
+
+/* A name may hold what means something in a glob ("SurfaceView[com.example/...]"): what is it to
+ * the letter matches. */
+static bool name_matches(const char *glob, const char *name)
+{
+	return !strcmp(glob, name) || !fnmatch(glob, name, 0);
 }
 
 bool analysis_wants(const struct analysis *a, const struct layer *layer)
@@ -27,7 +26,8 @@ bool analysis_wants(const struct analysis *a, const struct layer *layer)
 	const char *glob = a->options.layer_glob;
 	char package[256];
 
-	if (glob && fnmatch(glob, layer->name, 0) && fnmatch(glob, bare_name(layer->name), 0))
+	if (glob && !name_matches(glob, layer->name) &&
+	    !name_matches(glob, layer_bare_name(layer->name)))
 		return false;
 	return !a->options.package ||
 	       is_package(a, analysis_package(a, layer, package, sizeof(package)));
@@ -71,6 +71,7 @@ struct analysis *analysis_new(const struct analysis_options *options)
 	if (!a)
 		return NULL;
 	a->options = *options;
+	a->first_ns = INT64_MAX;
 	timeline_options.ctx = a;
 	if (options->row)
 		timeline_options.row_ctx = options->row_ctx;
@@ -160,33 +161,24 @@ static int find_period(struct analysis *a)
 	return find_changes(a, vsyncs, distinct);
 }
 
-/* Whether FrameTimeline has the frames of a layer that another source found too. */
-static bool covered(const struct layer *layers, size_t count, const struct layer *layer)
-{
-	if (layer->source != LAYER_BUFFER && layer->source != LAYER_CHOREOGRAPHER)
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		const struct layer *other = &layers[i];
-
-		if (other->source != LAYER_TIMELINE || !other->rows)
-			continue;
-		if (layer->source == LAYER_CHOREOGRAPHER
-			    ? other->pid == layer->pid
-			    : !strcmp(bare_name(other->name), bare_name(layer->name)))
-			return true;
-	}
-	return false;
-}
-
 static int compare_views(const void *a, const void *b)
 {
 	const struct layer_view *x = a, *y = b;
 
 	if (x->layer->source != y->layer->source)
 		return x->layer->source < y->layer->source ? -1 : 1;
+	/* what an app drew: a container's rows are transactions that hold no buffer */
+	if (x->drawn != y->drawn)
+		return x->drawn > y->drawn ? -1 : 1;
 	if (x->count != y->count)
 		return x->count > y->count ? -1 : 1;
 	return x->layer < y->layer ? -1 : x->layer > y->layer;
+}
+
+/* Whether a frame of a layer comes before FrameTimeline has them too. */
+static bool not_covered(const struct frame *frames, size_t count, int64_t covered_ns)
+{
+	return count && frames[0].present_ns < covered_ns;
 }
 
 static int make_views(struct analysis *a)
@@ -194,17 +186,23 @@ static int make_views(struct analysis *a)
 	size_t layer_count, frame_count, at = 0;
 	struct layer *layers = timeline_layers(a->timeline, &layer_count);
 	struct frame *frames = timeline_frames(a->timeline, &frame_count);
+	struct layer_covers covers = {NULL};
 
 	a->views = calloc(layer_count ? layer_count : 1, sizeof(*a->views));
-	if (!a->views)
+	if (!a->views || layer_covers_add(&covers, layers, layer_count)) {
+		layer_covers_free(&covers);
 		return -ENOMEM;
+	}
 	sort_frames(frames, frame_count);
 	for (size_t i = 0; i < layer_count; i++) {
 		size_t first = at;
+		int64_t covered_ns;
 
 		while (at < frame_count && frames[at].layer == i)
 			at++;
-		if ((at == first && !layers[i].rows) || covered(layers, layer_count, &layers[i]))
+		covered_ns = layer_covered_from(&covers, &layers[i]);
+		if (!layers[i].rows &&
+		    !not_covered(frames ? frames + first : NULL, at - first, covered_ns))
 			continue;
 		if (!analysis_wants(a, &layers[i])) {
 			a->left_out++;
@@ -214,9 +212,13 @@ static int make_views(struct analysis *a)
 			.layer = &layers[i],
 			.frames = frames ? frames + first : NULL,
 			.count = at - first,
+			.drawn =
+				layers[i].source == LAYER_TIMELINE ? layers[i].buffers : at - first,
+			.covered_ns = covered_ns,
 			.sm = slices_sm(a->slices, layers[i].pid),
 		};
 	}
+	layer_covers_free(&covers);
 	qsort(a->views, a->view_count, sizeof(a->views[0]), compare_views);
 	return 0;
 }
@@ -280,17 +282,32 @@ int analysis_metrics(struct analysis *a, const struct layer_view *view,
 		.frames = view->frames,
 		.count = view->count,
 		.period_ns = a->period_ns,
+		.default_ns = a->stated_period_ns ? a->stated_period_ns : PERIOD_ASSUMED_NS,
+		.covered_ns = view->covered_ns,
 		.unpredicted = view->layer->source != LAYER_TIMELINE,
 	};
 	int err;
 
-	if (view->layer->source == LAYER_TIMELINE)
-		input.vsyncs_ns = timeline_vsyncs(a->timeline, &input.vsync_count);
+	/* a dump has no times of its own for it; record reads none */
+	if (view->layer->source == LAYER_DUMP)
+		input.default_ns = a->period_ns;
+	input.vsyncs_ns = timeline_vsyncs(a->timeline, &input.vsync_count);
 	err = layer_metrics_compute(metrics, &input);
 	a->duplicates += metrics->duplicates;
 	if (!err && view->sm)
 		err = take_sm(metrics, view->sm);
 	return err;
+}
+
+const struct gfx_summary *analysis_gfx(const struct analysis *a, size_t *count)
+{
+	*count = a->gfx_count;
+	return a->gfx;
+}
+
+int64_t analysis_first_ns(const struct analysis *a)
+{
+	return a->first_ns;
 }
 
 uint64_t analysis_duplicates(const struct analysis *a)

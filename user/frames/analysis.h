@@ -24,6 +24,7 @@ struct analysis_options {
 struct worst_frame {
 	struct late_frame late; /* filled by a second pass */
 	uint32_t layer, jank;
+	int64_t ts_ns; /* of its row: it is shown in traces by this */
 	int64_t present_ns, predicted_ns, work_ns;
 	int64_t late_ns; /* by how much it missed its predicted present, or its work its deadline */
 };
@@ -37,12 +38,20 @@ struct loss_counter {
 	uint64_t count;
 };
 
+/* What `gfxinfo` counted of a process, in its own words. */
+struct gfx_summary {
+	int32_t pid;
+	char package[128];
+	int64_t counters[GFX_COUNTERS]; /* -1: not in the dump */
+};
+
 /* A layer with the frames that it showed. */
 struct layer_view {
 	const struct layer *layer;
 	struct frame *frames; /* sorted by present; metrics may use them up */
-	size_t count;
-	const struct sm *sm; /* of its process's main thread, NULL: not traced */
+	size_t count, drawn;  /* drawn: those with a buffer */
+	int64_t covered_ns;   /* FrameTimeline has the frames from then on, and shows them */
+	const struct sm *sm;  /* of its process's main thread, NULL: not traced */
 };
 
 struct analysis;
@@ -68,6 +77,9 @@ bool analysis_wants_row(const struct analysis *analysis, const struct timeline_r
 int analysis_metrics(struct analysis *analysis, const struct layer_view *view,
 		     struct layer_metrics *metrics);
 /* Frames that reached the screen with another one of their layer, in all metrics so far. */
+const struct gfx_summary *analysis_gfx(const struct analysis *analysis, size_t *count);
+/* Time of the first event, INT64_MAX: there was none. */
+int64_t analysis_first_ns(const struct analysis *analysis);
 uint64_t analysis_duplicates(const struct analysis *analysis);
 struct worst_frame *analysis_worst(struct analysis *analysis, size_t *count);
 const struct refresh_change *analysis_refresh(const struct analysis *analysis, size_t *count);

@@ -53,6 +53,7 @@ void analysis_on_finished(void *ctx, const struct timeline_finished *finished)
 			 .token = finished->token,
 			 .start_ns = finished->start_ns,
 			 .end_ns = finished->end_ns},
+		.ts_ns = finished->start_ns,
 		.layer = frame->layer,
 		.jank = frame->flags & FRAME_JANK_MASK,
 		.late_ns = frame->present_ns - frame->predicted_ns,
@@ -74,6 +75,8 @@ static bool on_timeline(void *ctx, const struct timeline_event *event)
 
 	if (a->err)
 		return true;
+	if (event->ts_ns >= 0 && event->ts_ns < a->first_ns)
+		a->first_ns = event->ts_ns;
 	if (event->kind == TIMELINE_EXPECTED_DISPLAY && event->ts_ns > 0)
 		slices_add_predicted(a->slices, event->ts_ns);
 	rc = timeline_add(a->timeline, event);
@@ -86,6 +89,8 @@ static void on_mark(void *ctx, const struct trace_mark *mark)
 {
 	struct analysis *a = ctx;
 
+	if (mark->ts_ns >= 0 && mark->ts_ns < a->first_ns)
+		a->first_ns = mark->ts_ns;
 	if (!a->err)
 		a->err = slices_add(a->slices, mark);
 }
@@ -139,12 +144,13 @@ void analysis_on_latch(void *ctx, int32_t pid, const char *name, int64_t present
 {
 	struct frame frame = {
 		.present_ns = present_ns,
-		.predicted_ns = TIMELINE_NONE,
 		.work_ns = TIMELINE_NONE,
-		.flags = due ? FRAME_DUE : 0,
+		.flags = FRAME_PERIOD | (due ? FRAME_DUE : 0),
 	};
+	struct analysis *a = ctx;
 
-	add_frame(ctx, pid, name, LAYER_BUFFER, &frame);
+	frame.period_ns = slices_period(a->slices);
+	add_frame(a, pid, name, LAYER_BUFFER, &frame);
 }
 
 void analysis_on_draw_frame(void *ctx, const struct app_slice *slice)
@@ -165,11 +171,12 @@ void analysis_on_app_frame(void *ctx, int32_t pid, int64_t start_ns, int64_t end
 {
 	struct frame frame = {
 		.present_ns = end_ns,
-		.predicted_ns = TIMELINE_NONE,
 		.work_ns = end_ns - start_ns,
+		.flags = FRAME_PERIOD,
 	};
 	struct worst_frame worst = {
 		.late = {.pid = pid, .token = -1, .start_ns = start_ns, .end_ns = end_ns},
+		.ts_ns = start_ns,
 		.present_ns = end_ns,
 		.predicted_ns = TIMELINE_NONE,
 		.work_ns = end_ns - start_ns,
@@ -177,6 +184,7 @@ void analysis_on_app_frame(void *ctx, int32_t pid, int64_t start_ns, int64_t end
 	struct analysis *a = ctx;
 	int64_t period_ns = slices_period(a->slices);
 
+	frame.period_ns = period_ns;
 	add_frame(a, pid, "Choreographer#doFrame", LAYER_CHOREOGRAPHER, &frame);
 	/* where FrameTimeline knows the frames, it knows them better */
 	if (a->err || timeline_counts(a->timeline)->actual)
@@ -184,6 +192,35 @@ void analysis_on_app_frame(void *ctx, int32_t pid, int64_t start_ns, int64_t end
 	worst.late_ns = worst.work_ns - (period_ns ? period_ns : PERIOD_ASSUMED_NS);
 	worst.layer = frame.layer;
 	consider(a, &worst);
+}
+
+/* Rows of a dump have no end of their own: what no device keeps is not kept here. */
+static bool too_many_rows(struct analysis *a)
+{
+	if (a->dump_rows < ANALYSIS_DUMP_ROWS) {
+		a->dump_rows++;
+		return false;
+	}
+	on_loss(a, "dump_rows_over_limit", 1);
+	return true;
+}
+
+static void on_gfx_summary(void *ctx, const struct trace_gfx_summary *summary)
+{
+	struct analysis *a = ctx;
+	struct gfx_summary *gfx;
+
+	if (summary->package_size)
+		on_process(a, summary->pid, -1, summary->package, summary->package_size);
+	if (a->gfx_count == ANALYSIS_GFX) {
+		on_loss(a, "gfxinfo_processes_over_limit", 1);
+		return;
+	}
+	gfx = &a->gfx[a->gfx_count++];
+	gfx->pid = summary->pid;
+	snprintf(gfx->package, sizeof(gfx->package), "%.*s", (int)summary->package_size,
+		 summary->package);
+	memcpy(gfx->counters, summary->counters, sizeof(gfx->counters));
 }
 
 static void on_present(void *ctx, int64_t desired_ns, int64_t present_ns, int64_t ready_ns)
@@ -198,6 +235,8 @@ static void on_present(void *ctx, int64_t desired_ns, int64_t present_ns, int64_
 	struct analysis *a = ctx;
 	int64_t period_ns = a->stated_period_ns ? a->stated_period_ns : PERIOD_ASSUMED_NS;
 
+	if (too_many_rows(a))
+		return;
 	if (desired_ns > 0 && a->last_latency_ns &&
 	    desired_ns <= a->last_latency_ns + 2 * period_ns)
 		frame.flags |= FRAME_DUE;
@@ -216,6 +255,8 @@ static void on_frame_stats(void *ctx, const struct trace_frame_stats *row)
 	struct analysis *a = ctx;
 	char name[300] = "gfxinfo framestats";
 
+	if (too_many_rows(a))
+		return;
 	on_process(a, row->pid, -1, row->package, row->package_size);
 	if (row->interval_ns >= PERIOD_SHORTEST_NS && row->interval_ns < PERIOD_LONGEST_NS)
 		a->stated_period_ns = row->interval_ns;
@@ -269,6 +310,7 @@ const struct trace_events *analysis_events(void)
 		.present = on_present,
 		.period = on_period,
 		.frame_stats = on_frame_stats,
+		.gfx_summary = on_gfx_summary,
 	};
 
 	return &events;

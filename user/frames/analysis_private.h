@@ -5,6 +5,8 @@
 
 #define ANALYSIS_LOSSES    64
 #define ANALYSIS_RENDERERS 256
+#define ANALYSIS_GFX       64
+#define ANALYSIS_DUMP_ROWS 1000000 /* SurfaceFlinger keeps 128 of a layer, HWUI 120 of a window */
 
 struct analysis {
 	struct analysis_options options;
@@ -27,6 +29,10 @@ struct analysis {
 	struct layer_view *views;
 	size_t view_count, left_out;
 	uint64_t duplicates;
+	struct gfx_summary gfx[ANALYSIS_GFX];
+	size_t gfx_count;
+	int64_t first_ns;
+	uint64_t dump_rows;
 	int64_t cookie; /* of frames that have none of their own */
 	int err;
 };

@@ -16,10 +16,10 @@ void layer_table_free(struct layer_table *t)
 }
 
 static bool is_layer(const struct layer *layer, uint32_t machine, int32_t pid, const char *name,
-		     size_t size)
+		     size_t size, uint64_t name_hash)
 {
 	return layer->pid == pid && layer->machine == machine && layer->name_size == size &&
-	       !memcmp(layer->name, name, size);
+	       layer->name_hash == name_hash && !memcmp(layer->name, name, size);
 }
 
 static int grow(struct layer_table *t)
@@ -53,21 +53,26 @@ uint32_t layer_table_get(struct layer_table *t, uint32_t machine, int32_t pid, c
 			 size_t size)
 {
 	struct layer *layer;
+	uint64_t name_hash = 0;
 	uint32_t hash;
 	size_t at;
 
-	size = size < MAX_NAME ? size : MAX_NAME;
 	if (!name)
 		name = "";
-	if (t->count && is_layer(&t->items[t->last], machine, pid, name, size))
+	if (size > MAX_NAME) {
+		name_hash = hash_bytes(name, size, size);
+		size = MAX_NAME;
+	}
+	if (t->count && is_layer(&t->items[t->last], machine, pid, name, size, name_hash))
 		return (uint32_t)t->last;
-	hash = (uint32_t)hash_bytes(name, size, (uint64_t)machine << 32 | (uint32_t)pid);
+	hash = (uint32_t)(hash_bytes(name, size, (uint64_t)machine << 32 | (uint32_t)pid) ^
+			  name_hash);
 	for (at = t->slot_count ? hash % t->slot_count : 0; t->slot_count && t->slots[at];
 	     at = (at + 1) % t->slot_count) {
 		size_t found = t->slots[at] - 1;
 
 		if (t->items[found].hash == hash &&
-		    is_layer(&t->items[found], machine, pid, name, size)) {
+		    is_layer(&t->items[found], machine, pid, name, size, name_hash)) {
 			t->last = found;
 			return (uint32_t)found;
 		}
@@ -93,6 +98,8 @@ uint32_t layer_table_get(struct layer_table *t, uint32_t machine, int32_t pid, c
 	layer->machine = machine;
 	layer->pid = pid;
 	layer->hash = hash;
+	layer->name_hash = name_hash;
+	layer->first_row_ns = INT64_MAX;
 	t->slots[at] = (uint32_t)++t->count;
 	t->last = t->count - 1;
 	return (uint32_t)t->last;
@@ -109,7 +116,7 @@ void layer_count_causes(struct layer *layer, uint32_t jank, bool dropped)
 	layer->rows++;
 	for (uint32_t left = jank & FRAME_JANK_MASK; left; left &= left - 1)
 		layer->jank_rows[__builtin_ctz(left)]++;
-	if (jank & FRAME_JANK_MASK & ~(uint32_t)JANK_NONE)
+	if (jank & FRAME_JANK_MASK & ~(hidden | JANK_NONE))
 		layer->janky++;
 	if (jank & hidden)
 		layer->cause_non_perceivable++;

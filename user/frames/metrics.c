@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "frames/metrics.h"
-#include "frames/period.h"
+#include "frames/flow.h"
 #include "frames/sort.h"
 #include <errno.h>
 #include <math.h>
@@ -8,27 +8,6 @@
 #include <string.h>
 
 #define SECOND_NS 1000000000LL
-#define CADENCE   8 /* intervals whose median is the cadence where nothing is predicted */
-
-size_t frames_dedupe(struct frame *frames, size_t count, uint64_t *duplicates)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < count;) {
-		size_t best = i, j;
-
-		/* sorted by cookie: the first buffer frame stands for all that came with it */
-		for (j = i; j < count && frames[j].present_ns == frames[i].present_ns; j++) {
-			if (frames[best].flags & FRAME_NO_BUFFER &&
-			    !(frames[j].flags & FRAME_NO_BUFFER))
-				best = j;
-		}
-		*duplicates += j - i - 1;
-		frames[kept++] = frames[best];
-		i = j;
-	}
-	return kept;
-}
 
 double percentile_i64(const int64_t *values, size_t count, double p)
 {
@@ -60,28 +39,16 @@ static void keep_interval(struct frame *frames, size_t index, int64_t interval_n
 	memcpy((char *)frames + index * sizeof(interval_ns), &interval_ns, sizeof(interval_ns));
 }
 
-/* The median of the last intervals. */
-static int64_t cadence(const int64_t *last, unsigned seen)
-{
-	int64_t sorted[CADENCE];
-	unsigned n = seen < CADENCE ? seen : CADENCE;
-
-	if (!n)
-		return 0;
-	memcpy(sorted, last, n * sizeof(last[0]));
-	sort_i64(sorted, n);
-	return (int64_t)percentile_i64(sorted, n, 0.5);
-}
-
-static void count_visible(struct layer_metrics *m, uint32_t jank)
+static void count_visible(struct layer_metrics *m, uint32_t jank, bool missed)
 {
 	m->visible++;
+	m->visible_none += !missed && !(jank & ~(uint32_t)JANK_NONE);
 	m->visible_app += (jank & (JANK_APP_DEADLINE | JANK_APP_RESYNC)) != 0;
 	m->visible_sf +=
 		(jank & (JANK_SF_SCHEDULING | JANK_SF_CPU | JANK_SF_GPU | JANK_SF_STUFFING)) != 0;
 	m->visible_hw += (jank & (JANK_PREDICTION_ERROR | JANK_DISPLAY_HAL)) != 0;
 	m->visible_stuffing += jank == JANK_BUFFER_STUFFING;
-	m->visible_dropped += (jank & JANK_DROPPED) != 0;
+	m->visible_dropped += missed || jank & JANK_DROPPED;
 	m->visible_unknown += (jank & JANK_UNKNOWN) != 0;
 }
 
@@ -101,6 +68,7 @@ struct sm_estimate {
 	int64_t second; /* that is being counted */
 	uint64_t seconds, dropped;
 	double sum, low_sum;
+	double shown_ns, refreshes; /* of the second: its rate is the display's then */
 	unsigned rate, min, low_seconds;
 	bool low;
 };
@@ -126,10 +94,14 @@ static int add_low(struct layer_metrics *m, int64_t start_ns, int64_t end_ns, un
 /* The second is over: its value counts, and a low one opens or extends a stretch. */
 static int end_second(struct layer_metrics *m, struct sm_estimate *e)
 {
-	unsigned sm = e->dropped >= e->rate ? 0 : e->rate - (unsigned)e->dropped;
+	unsigned sm;
 	int64_t start_ns = m->first_ns + e->second * SECOND_NS;
 	int err = 0;
 
+	if (e->shown_ns > 0)
+		e->rate = (unsigned)lround(1e9 * e->refreshes / e->shown_ns);
+	sm = e->dropped >= e->rate ? 0 : e->rate - (unsigned)e->dropped;
+	e->shown_ns = e->refreshes = 0;
 	e->seconds++;
 	e->sum += sm;
 	if (sm < e->min)
@@ -155,10 +127,9 @@ static int end_second(struct layer_metrics *m, struct sm_estimate *e)
 	return err;
 }
 
-static int estimate_sm(struct layer_metrics *m, struct sm_estimate *e, int64_t present_ns,
-		       uint64_t dropped)
+static int estimate_sm(struct layer_metrics *m, struct sm_estimate *e, const struct flow_step *step)
 {
-	int64_t second = (present_ns - m->first_ns) / SECOND_NS;
+	int64_t second = (step->frame->present_ns - m->first_ns) / SECOND_NS;
 
 	if (second != e->second) {
 		int64_t idle = second - e->second - 1;
@@ -174,153 +145,132 @@ static int estimate_sm(struct layer_metrics *m, struct sm_estimate *e, int64_t p
 		}
 		e->second = second;
 	}
-	e->dropped += dropped;
+	e->dropped += step->dropped;
+	e->shown_ns += (double)step->interval_ns;
+	e->refreshes += (double)step->interval_ns / (double)step->period_ns;
 	return 0;
 }
 
-static uint64_t rounded_drops(int64_t late_ns, int64_t period_ns)
+/* What is counted of a layer while its frames go by. */
+struct count {
+	struct layer_metrics *m;
+	struct frame *frames; /* those that were looked at make room for intervals */
+	struct sm_estimate sm;
+	int64_t global_ns, period_ns, other_period_ns, min_ns, max_ns;
+	uint64_t switched;
+	double matrix_sum, sum;
+	size_t n;
+};
+
+static void count_period(struct count *c, int64_t period_ns)
 {
-	double drops = floor((double)late_ns / (double)period_ns + 0.5);
-
-	return drops > 0 ? (uint64_t)drops : 0;
-}
-
-static struct frame_step step_of(const struct frame *before, const struct frame *frame,
-				 int64_t period_ns, int64_t cadence_ns)
-{
-	struct frame_step step = {.interval_ns = frame->present_ns - before->present_ns};
-	int64_t due_ns = period_ns;
-
-	if (before->predicted_ns != TIMELINE_NONE && frame->predicted_ns != TIMELINE_NONE) {
-		int64_t predicted = frame->predicted_ns - before->predicted_ns;
-
-		due_ns = predicted > due_ns ? predicted : due_ns;
-	} else if (cadence_ns > due_ns) {
-		due_ns = cadence_ns;
+	if (c->period_ns && llabs(period_ns - c->period_ns) > c->period_ns / 10) {
+		c->m->switches++;
+		c->period_ns = period_ns;
+	} else if (!c->period_ns) {
+		c->period_ns = period_ns;
 	}
-	step.late_ns = step.interval_ns - due_ns;
-	step.dropped = rounded_drops(step.late_ns, period_ns);
-	step.idle = due_ns > METRICS_IDLE_NS;
-	step.active_ns = step.interval_ns;
-	if (step.idle)
-		step.active_ns = period_ns + (step.late_ns > 0 ? step.late_ns : 0);
-	return step;
-}
-
-/* Latches and slices say nothing about when a frame was due: a long gap is idle time unless a frame
- * of the app began early in it. */
-static struct frame_step unpredicted_step(const struct frame *before, const struct frame *frame,
-					  int64_t period_ns, int64_t cadence_ns)
-{
-	struct frame_step step = step_of(before, frame, period_ns, cadence_ns);
-	int64_t work_ns = frame->work_ns == TIMELINE_NONE ? 0 : frame->work_ns;
-
-	if (before->predicted_ns != TIMELINE_NONE && frame->predicted_ns != TIMELINE_NONE)
-		return step;
-	if (!(frame->flags & FRAME_DUE) && step.interval_ns - work_ns > METRICS_IDLE_NS &&
-	    cadence_ns <= METRICS_IDLE_NS) {
-		step.idle = true;
-		step.late_ns = work_ns - period_ns;
-		step.dropped = rounded_drops(step.late_ns, period_ns);
-		step.active_ns = period_ns + (step.late_ns > 0 ? step.late_ns : 0);
+	if (llabs(period_ns - c->global_ns) > c->global_ns / 10) {
+		c->switched++;
+		c->other_period_ns = period_ns;
 	}
-	return step;
 }
 
-struct frame_step frame_step_of(const struct frame *before, const struct frame *frame,
-				int64_t period_ns, bool unpredicted, int64_t cadence_ns)
+static int count_step(void *ctx, const struct flow_step *step)
 {
-	return unpredicted ? unpredicted_step(before, frame, period_ns, cadence_ns)
-			   : step_of(before, frame, period_ns, 0);
+	struct count *c = ctx;
+	struct layer_metrics *m = c->m;
+	const struct frame *frame = step->frame;
+	double late_drops;
+
+	m->shown++;
+	m->last_ns = frame->present_ns;
+	count_period(c, step->period_ns);
+	if (frame->work_ns != TIMELINE_NONE)
+		count_work(m, frame->work_ns, step->period_ns, &c->matrix_sum);
+	if (!step->follows) {
+		m->first_ns = frame->present_ns;
+		m->segments = 1;
+		return 0;
+	}
+	m->raw_ns += step->interval_ns;
+	m->active_ns += step->active_ns;
+	m->segments += step->idle;
+	m->dropped += step->dropped;
+	late_drops = floor((double)(step->interval_ns - step->period_ns) / (double)step->period_ns +
+			   0.5);
+	m->dropped_interval += late_drops > 0 ? (uint64_t)late_drops : 0;
+	if (step->dropped)
+		count_visible(m, frame->flags & FRAME_JANK_MASK, step->missed);
+	m->sm_big_janks += step->late_ns > 0 && step->period_ns + step->late_ns > SM_BIG_JANK_NS;
+	perfdog_add(&m->perfdog, step->interval_ns);
+	perfdog_add(&m->perfdog_active, step->active_ns);
+	keep_interval(c->frames, c->n++, step->active_ns);
+	c->min_ns = step->active_ns < c->min_ns ? step->active_ns : c->min_ns;
+	c->max_ns = step->active_ns > c->max_ns ? step->active_ns : c->max_ns;
+	c->sum += (double)step->active_ns;
+	return estimate_sm(m, &c->sm, step);
 }
 
 int layer_metrics_compute(struct layer_metrics *m, const struct metrics_input *input)
 {
-	struct frame *frames = input->frames;
-	struct period_window window;
-	struct sm_estimate sm = {.min = UINT32_MAX};
-	int64_t last[CADENCE], period_ns = 0, other_period_ns = 0, *intervals;
-	int64_t min_ns = INT64_MAX, max_ns = INT64_MIN;
-	uint64_t switched = 0;
-	double matrix_sum = 0, sum = 0;
-	size_t count, n = 0, from = 0;
+	struct count c = {
+		.m = m,
+		.frames = input->frames,
+		.sm = {.min = UINT32_MAX},
+		.global_ns = input->period_ns,
+		.min_ns = INT64_MAX,
+		.max_ns = INT64_MIN,
+	};
+	struct flow flow = {.has_last = false};
+	struct flow_counts counts = {0};
+	struct flow_grid *grid = malloc(sizeof(*grid));
+	struct flow_input in = {
+		.frames = input->frames,
+		.count = input->count,
+		.grid = grid,
+		.ready_ns = INT64_MAX,
+		.covered_ns = input->covered_ns,
+		.unpredicted = input->unpredicted,
+	};
+	size_t consumed, n, from = 0;
+	int64_t *intervals;
 	int err;
 
 	memset(m, 0, sizeof(*m));
-	count = frames_dedupe(frames, input->count, &m->duplicates);
-	m->shown = count;
+	if (!grid)
+		return -ENOMEM;
+	flow_grid_init(grid, input->vsyncs_ns, input->vsync_count,
+		       input->default_ns ? input->default_ns : input->period_ns);
 	m->period_ns = input->period_ns;
-	if (!count)
-		return 0;
-	m->first_ns = frames[0].present_ns;
-	m->last_ns = frames[count - 1].present_ns;
-	m->segments = 1;
-	sm.rate = (unsigned)llround(1e9 / (double)input->period_ns);
-	period_window_init(&window, input->vsyncs_ns, input->vsync_count, input->period_ns);
-	for (size_t i = 0; i < count; i++) {
-		int64_t now_ns = period_at(&window, frames[i].present_ns);
-		struct frame_step step;
-
-		if (period_ns && llabs(now_ns - period_ns) > period_ns / 10) {
-			m->switches++;
-			period_ns = now_ns;
-		} else if (!period_ns) {
-			period_ns = now_ns;
-		}
-		if (llabs(now_ns - input->period_ns) > input->period_ns / 10) {
-			switched++;
-			other_period_ns = now_ns;
-		}
-		if (frames[i].work_ns != TIMELINE_NONE)
-			count_work(m, frames[i].work_ns, now_ns, &matrix_sum);
-		if (i == 0)
-			continue;
-		step = frame_step_of(&frames[i - 1], &frames[i], now_ns, input->unpredicted,
-				     input->unpredicted ? cadence(last, (unsigned)n) : 0);
-		/* a doFrame tells when its frame began: what was idle is no cadence */
-		last[n++ % CADENCE] =
-			frames[i].work_ns == TIMELINE_NONE ? step.interval_ns : step.active_ns;
-		m->raw_ns += step.interval_ns;
-		m->active_ns += step.active_ns;
-		m->segments += step.idle;
-		m->dropped += step.dropped;
-		m->dropped_interval += rounded_drops(step.interval_ns - now_ns, now_ns);
-		if (step.dropped)
-			count_visible(m, frames[i].flags & FRAME_JANK_MASK);
-		m->sm_big_janks +=
-			now_ns + (step.late_ns > 0 ? step.late_ns : 0) > SM_BIG_JANK_NS &&
-			step.late_ns > 0;
-		perfdog_add(&m->perfdog, step.interval_ns);
-		perfdog_add(&m->perfdog_active, step.active_ns);
-		err = estimate_sm(m, &sm, frames[i].present_ns, step.dropped);
-		if (err)
-			return err;
-		keep_interval(frames, i - 1, step.active_ns);
-		min_ns = step.active_ns < min_ns ? step.active_ns : min_ns;
-		max_ns = step.active_ns > max_ns ? step.active_ns : max_ns;
-		sum += (double)step.active_ns;
-	}
-	if (switched * 2 > count)
-		m->period_ns = other_period_ns;
+	c.sm.rate = (unsigned)llround(1e9 / (double)input->period_ns);
+	err = flow_feed(&flow, &in, &consumed, &counts, count_step, &c);
+	free(grid);
+	m->duplicates = counts.duplicates;
+	if (err || !m->shown)
+		return err;
+	n = c.n;
+	if (c.switched * 2 > m->shown)
+		m->period_ns = c.other_period_ns;
 	if (m->worked)
-		m->matrix_fps = 1e9 * (double)m->worked / matrix_sum;
+		m->matrix_fps = 1e9 * (double)m->worked / c.matrix_sum;
 	if (!n)
 		return 0;
-	err = end_second(m, &sm);
+	err = end_second(m, &c.sm);
 	if (err)
 		return err;
 	m->has_sm = true;
 	m->sm_estimated = true;
-	m->sm_mean = sm.sum / (double)sm.seconds;
-	m->sm_min = sm.min;
+	m->sm_mean = c.sm.sum / (double)c.sm.seconds;
+	m->sm_min = c.sm.min;
 	m->has_fps = m->raw_ns > 0 && m->active_ns > 0;
 	if (m->has_fps) {
 		m->fps_raw = 1e9 * (double)n / (double)m->raw_ns;
 		m->fps_active = 1e9 * (double)n / (double)m->active_ns;
 	}
 	m->intervals = (struct distribution){
-		.n = n, .min = min_ns, .max = max_ns, .mean = sum / (double)n};
-	intervals = (int64_t *)frames;
+		.n = n, .min = c.min_ns, .max = c.max_ns, .mean = c.sum / (double)n};
+	intervals = (int64_t *)input->frames;
 	m->intervals.p50 = select_percentile(intervals, n, &from, 0.50);
 	m->intervals.p90 = select_percentile(intervals, n, &from, 0.90);
 	m->intervals.p95 = select_percentile(intervals, n, &from, 0.95);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Every metric of one layer from its frames, each under the name of who defined it
- * (frame-timing.md 9.3 to 9.7). Pure: no clock, no I/O. */
+ *. Pure: no clock, no I/O. */
 #pragma once
+#include "frames/flow.h"
 #include "frames/timeline.h"
 
 #define METRICS_FROZEN_NS  700000000 /* Android vitals */
 #define METRICS_SLOW_60_NS 16666667  /* Android vitals' slow frame, whatever the refresh rate */
-#define METRICS_IDLE_NS    100000000 /* the app asked for its next frame later than this */
 #define METRICS_MAX_LOW    1000
 #define SM_LOW             40
 #define SM_RING            256 /* executions a second that are told apart */
@@ -91,36 +91,23 @@ struct layer_metrics {
 	struct perfdog perfdog, perfdog_active;
 	/* frames that dropped at least one refresh, by the bits of their jank */
 	uint64_t visible, visible_app, visible_sf, visible_hw, visible_stuffing, visible_dropped,
-		visible_unknown;
+		visible_unknown, visible_none; /* none: FrameTimeline called it no jank */
 };
-
-/* What one interval between two presents is. */
-struct frame_step {
-	int64_t interval_ns, active_ns, late_ns; /* late: more than the prediction grew */
-	uint64_t dropped;
-	bool idle;
-};
-
-/* unpredicted: latches, which say nothing about when a frame was due; cadence_ns: the usual
- * interval, 0: not known. */
-struct frame_step frame_step_of(const struct frame *before, const struct frame *frame,
-				int64_t period_ns, bool unpredicted, int64_t cadence_ns);
 
 struct metrics_input {
 	struct frame *frames; /* of one layer, sorted by present and cookie; overwritten */
 	size_t count;
 	const int64_t *vsyncs_ns; /* predicted presents, sorted and distinct */
 	size_t vsync_count;
-	int64_t period_ns; /* global period */
-	bool unpredicted;  /* no predictions exist: latches of a buffer queue */
+	int64_t period_ns;  /* global period */
+	int64_t default_ns; /* of a frame near which no vsync is known; 0: the global one */
+	int64_t covered_ns; /* as in flow.h; INT64_MAX: not covered */
+	bool unpredicted;   /* no predictions exist: latches of a buffer queue */
 };
 
 /* Compute everything. 0 or -ENOMEM. Free with layer_metrics_free. */
 int layer_metrics_compute(struct layer_metrics *metrics, const struct metrics_input *input);
 void layer_metrics_free(struct layer_metrics *metrics);
 
-/* Drop all but one of frames that reached the screen together and property-only ones beside a
- * buffer. Returns how many are left; first step of layer_metrics_compute. */
-size_t frames_dedupe(struct frame *frames, size_t count, uint64_t *duplicates);
 /* The value at rank p (n - 1), linearly interpolated. values are sorted. */
 double percentile_i64(const int64_t *values, size_t count, double p);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The refresh period out of predicted presents, which lie on the vsync grid even when actual ones
- * do not (frame-timing.md 9.2). A render rate that divides the panel's shows as the render rate:
+ * do not. A render rate that divides the panel's shows as the render rate:
  * that is the unit in which frames are dropped. */
 #pragma once
 #include <stdbool.h>

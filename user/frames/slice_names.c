@@ -12,6 +12,19 @@ static bool starts_with(const char *name, size_t size, const char *word)
 	return size >= n && !memcmp(name, word, n);
 }
 
+/* Slices that only SurfaceFlinger has, from Android 4.1 to 15. */
+static bool is_display_slice(const char *name, size_t size)
+{
+	return starts_with(name, size, "latchBuffer") ||
+	       starts_with(name, size, "postFramebuffer") ||
+	       starts_with(name, size, "onMessageReceived") ||
+	       starts_with(name, size, "onMessageInvalidate") ||
+	       starts_with(name, size, "onMessageRefresh") ||
+	       starts_with(name, size, "handleMessageInvalidate") ||
+	       starts_with(name, size, "handleMessageRefresh") ||
+	       starts_with(name, size, "handleMessageTransaction");
+}
+
 enum mark_meaning slice_meaning(const struct trace_mark *mark, int64_t *id)
 {
 	static const char do_frame[] = "Choreographer#doFrame", draw[] = "DrawFrame";
@@ -41,17 +54,16 @@ enum mark_meaning slice_meaning(const struct trace_mark *mark, int64_t *id)
 	}
 	if (starts_with(name, size, "queueBuffer") || starts_with(name, size, "eglSwapBuffers"))
 		return MEANS_QUEUE_BUFFER;
-	return MEANS_OTHER;
+	return is_display_slice(name, size) ? MEANS_DISPLAY : MEANS_OTHER;
 }
 
-/* SurfaceFlinger's name for the buffers that wait on a layer: "BufferTX - name#id" since Android
- * 12, "name#n" before, the bare name of a window before 4.4. */
-static bool is_buffer_counter(const char *name, size_t size)
+/* SurfaceFlinger's name for the buffers that wait on a layer: "name#n" before Android 12, the bare
+ * name of a window before 4.4. Apps have counters of such names too ("aq:pending:com.example/
+ * com.example.Main#0" counts input events), so only those of SurfaceFlinger's process are meant. */
+static bool may_be_buffer_counter(const char *name, size_t size)
 {
 	const char *hash;
 
-	if (starts_with(name, size, "BufferTX - "))
-		return true;
 	if (starts_with(name, size, "TX - ") || starts_with(name, size, "QueuedBuffer - ") ||
 	    starts_with(name, size, "wq:") || starts_with(name, size, "oq:"))
 		return false;
@@ -79,5 +91,10 @@ enum mark_meaning counter_meaning(const char *name, size_t size)
 		return MEANS_VSYNC_HW;
 	if (starts_with(name, size, "VSP-period"))
 		return MEANS_PERIOD;
-	return size <= MAX_NAME && is_buffer_counter(name, size) ? MEANS_BUFFER_COUNT : MEANS_OTHER;
+	if (size > MAX_NAME)
+		return MEANS_OTHER;
+	/* since Android 12, and no app has such */
+	if (starts_with(name, size, "BufferTX - "))
+		return MEANS_BUFFER_COUNT;
+	return may_be_buffer_counter(name, size) ? MEANS_MAYBE_BUFFERS : MEANS_OTHER;
 }

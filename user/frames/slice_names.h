@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the names of atrace's slices and counters mean, from Android 9 to 16 (frame-timing.md 4.4).
+/* What the names of atrace's slices and counters mean, from Android 9 to 16.
  */
 #pragma once
 #include "jankscope/timeline.h"
@@ -14,6 +14,8 @@ enum mark_meaning {
 	MEANS_VSYNC_SF,
 	MEANS_VSYNC_HW,
 	MEANS_BUFFER_COUNT,
+	MEANS_MAYBE_BUFFERS, /* if SurfaceFlinger counts it */
+	MEANS_DISPLAY,       /* SurfaceFlinger does this */
 	MEANS_PERIOD,
 };
 

@@ -122,6 +122,9 @@ static int slice_begins(struct slices *s, const struct item *item)
 	case MEANS_RESYNCED:
 		slices_do_frame_resynced(s, item);
 		break;
+	case MEANS_DISPLAY:
+		slices_note_display(s, item->pid);
+		break;
 	case MEANS_DRAW_FRAME:
 		thread->drawn_ns = slices_open_do_frame(s, item->pid);
 		break;
@@ -181,6 +184,8 @@ static int handle(struct slices *s, const struct item *item)
 	case MARK_END:
 		return slice_ends(s, item);
 	case MARK_COUNTER:
+		if (item->meaning >= MEANS_VSYNC_APP && item->meaning <= MEANS_VSYNC_HW)
+			slices_note_display(s, item->pid);
 		switch (item->meaning) {
 		case MEANS_VSYNC_APP:
 			slices_add_edge(s, item->ts_ns, EDGE_APP);
@@ -197,6 +202,10 @@ static int handle(struct slices *s, const struct item *item)
 			break;
 		case MEANS_BUFFER_COUNT:
 			slices_buffer_counter(s, item);
+			break;
+		case MEANS_MAYBE_BUFFERS:
+			if (slices_is_display(s, s->counters[item->pid].pid))
+				slices_buffer_counter(s, item);
 			break;
 		}
 	}
@@ -273,7 +282,7 @@ int slices_add(struct slices *s, const struct trace_mark *mark)
 		item.value = mark->value;
 		if (item.meaning == MEANS_OTHER)
 			return 0;
-		if (item.meaning == MEANS_BUFFER_COUNT) {
+		if (item.meaning == MEANS_BUFFER_COUNT || item.meaning == MEANS_MAYBE_BUFFERS) {
 			item.pid = counter_of(s, mark);
 			if (item.pid < 0)
 				return 0;
@@ -298,12 +307,19 @@ int64_t slices_newest(const struct slices *s)
 
 int slices_settle(struct slices *s, int64_t before_ns)
 {
+	struct app *app, *next;
 	size_t count = 0;
+	int err;
 
 	sort_items(s);
 	while (count < s->item_count && s->items[count].ts_ns < before_ns)
 		count++;
-	return handle_items(s, count);
+	err = handle_items(s, count);
+	HASH_ITER (hh, s->apps, app, next) {
+		/* cppcheck-suppress uninitvar ; HASH_ITER sets it */
+		slices_settle_app(s, app, before_ns);
+	}
+	return err;
 }
 
 int slices_finish(struct slices *s)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What atrace markers say about frames: Choreographer#doFrame on main threads, DrawFrame(s) on
- * render threads, the buffer counters and the vsync edges of SurfaceFlinger (frame-timing.md 4.4,
- * 9.5, 9.8). Markers may come in any order within a window; they are sorted first. */
+ * render threads, the buffer counters and the vsync edges of SurfaceFlinger (README.md). Markers
+ * may come in any order within a window; they are sorted first. */
 #pragma once
 #include "frames/metrics.h"
 #include "jankscope/timeline.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define MAX_APPS 1024
+#define DRAW_NS  SECOND_NS /* a DrawFrame ends no later than this after its doFrame */
 
 void slices_app_free(struct slices *s, struct app *app)
 {
@@ -21,8 +22,11 @@ struct app *slices_app(struct slices *s, int32_t pid, bool create)
 	HASH_FIND_INT(s->apps, &pid, app);
 	if (app || !create)
 		return app;
-	if (HASH_COUNT(s->apps) >= MAX_APPS)
-		slices_app_free(s, s->apps); /* the one that was met first */
+	if (HASH_COUNT(s->apps) >= MAX_APPS) {
+		/* the one that was met first */
+		slices_app_finish(s, s->apps);
+		slices_app_free(s, s->apps);
+	}
 	app = calloc(1, sizeof(*app));
 	if (!app)
 		return NULL;
@@ -35,7 +39,7 @@ struct app *slices_app(struct slices *s, int32_t pid, bool create)
  * it does when it is busy at that moment. */
 static int run_ticks(struct slices *s, struct app *app, int64_t busy_ns, int64_t free_ns)
 {
-	int64_t period_ns = slices_period_or_default(s), next = app->next_tick_ns;
+	int64_t period_ns = slices_rate_period(s), next = app->next_tick_ns;
 	int err = 0;
 
 	if (!app->sm.started)
@@ -62,7 +66,7 @@ static int run_ticks(struct slices *s, struct app *app, int64_t busy_ns, int64_t
 
 int slices_start_ticks(struct slices *s, struct app *app, int64_t start_ns)
 {
-	app->next_tick_ns = start_ns + slices_period_or_default(s);
+	app->next_tick_ns = start_ns + slices_rate_period(s);
 	return sm_add(&app->sm, start_ns);
 }
 
@@ -103,6 +107,18 @@ static void settle_oldest(struct slices *s, struct app *app)
 	if (!app->draws)
 		emit(s, app, app->pending[0].start_ns, app->pending[0].end_ns);
 	drop_pending(app, 0);
+}
+
+/* A frame that was not drawn by then is not drawn any more. */
+static void settle_before(struct slices *s, struct app *app, int64_t before_ns)
+{
+	while (app->pending_count && app->pending[0].end_ns < before_ns)
+		settle_oldest(s, app);
+}
+
+void slices_settle_app(struct slices *s, struct app *app, int64_t now_ns)
+{
+	settle_before(s, app, now_ns - DRAW_NS);
 }
 
 /* Threads with a Choreographer of their own (system_server's animations, a splash screen's) draw
@@ -150,6 +166,7 @@ void slices_do_frame_ended(struct slices *s, struct thread *thread, const struct
 	frame = app->open;
 	frame.end_ns = slice->end_ns;
 	app->open.start_ns = 0;
+	settle_before(s, app, frame.end_ns - DRAW_NS);
 	if (app->open_is_drawn)
 		return;
 	if (app->pending_count == PENDING)
@@ -176,6 +193,7 @@ void slices_draw_frame_ended(struct slices *s, struct thread *thread, const stru
 		s->ops->draw_frame(s->ctx, slice);
 	if (!app)
 		return;
+	settle_before(s, app, slice->end_ns - DRAW_NS);
 	app->draws = true;
 	/* drawn before its doFrame, which has other things to do, is over */
 	if (app->open.start_ns && (slice->id >= 0 ? has_id(&app->open, slice->id)

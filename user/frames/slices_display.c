@@ -18,6 +18,17 @@ static int64_t period_of_edges(const int64_t *ring, uint64_t count)
 	return period_global(times, n);
 }
 
+/* The same of the last few of them. */
+static int64_t period_of_last(const struct edges *edges)
+{
+	uint64_t n = edges->count < RECENT_EDGES ? edges->count : RECENT_EDGES;
+	int64_t times[RECENT_EDGES];
+
+	for (uint64_t i = 0; i < n; i++)
+		times[i] = edges->times[(edges->count - n + i) % EDGES];
+	return period_of_edges(times, n);
+}
+
 /* The first kind that has at least so many edges. */
 static const struct edges *best_edges(const struct slices *s, uint64_t least)
 {
@@ -26,6 +37,21 @@ static const struct edges *best_edges(const struct slices *s, uint64_t least)
 			return &s->edges[kind];
 	}
 	return NULL;
+}
+
+bool slices_is_display(const struct slices *s, int32_t pid)
+{
+	for (uint64_t i = 0; i < DISPLAYS && i < s->display_count; i++) {
+		if (s->displays[i] == pid)
+			return true;
+	}
+	return false;
+}
+
+void slices_note_display(struct slices *s, int32_t pid)
+{
+	if (pid > 0 && !slices_is_display(s, pid))
+		s->displays[s->display_count++ % DISPLAYS] = pid;
 }
 
 void slices_add_edge(struct slices *s, int64_t ts_ns, enum edge_kind kind)
@@ -40,6 +66,7 @@ void slices_add_edge(struct slices *s, int64_t ts_ns, enum edge_kind kind)
 		const struct edges *best = best_edges(s, 8);
 
 		s->period_ns = period_of_edges(best->times, best->count);
+		s->rate_period_ns = period_of_last(best);
 	}
 	if (kind != EDGE_HW && s->ops->vsync)
 		s->ops->vsync(s->ctx, ts_ns);
@@ -68,6 +95,11 @@ int64_t slices_period_or_default(struct slices *s)
 	if (!period_ns)
 		period_ns = slices_predicted_period(s);
 	return period_ns ? period_ns : PERIOD_ASSUMED_NS;
+}
+
+int64_t slices_rate_period(struct slices *s)
+{
+	return s->rate_period_ns ? s->rate_period_ns : slices_period_or_default(s);
 }
 
 void slices_finish_edges(struct slices *s)
@@ -139,7 +171,8 @@ void slices_buffer_counter(struct slices *s, const struct item *item)
 {
 	struct counter *counter = &s->counters[item->pid];
 	int64_t taken = counter->value - item->value, present_ns = item->ts_ns;
-	int64_t period_ns = slices_period_or_default(s);
+	/* by the markers alone: predictions come in other packets, earlier or later */
+	int64_t period_ns = slices_period(s) ? slices_period(s) : PERIOD_ASSUMED_NS;
 	bool due;
 
 	if (!counter->seen || taken <= 0) {

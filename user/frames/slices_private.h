@@ -13,6 +13,8 @@
 #define PENDING       8    /* doFrames that wait for their DrawFrame */
 #define DRAWN         4096 /* frames that are remembered */
 #define EDGES         256
+#define RECENT_EDGES  32 /* tell the rate as of now: a change of it shows within some frames */
+#define DISPLAYS      4
 
 struct item {
 	int64_t ts_ns, value; /* id of a slice, value of a counter */
@@ -89,14 +91,19 @@ struct slices {
 	struct drawn *drawn;     /* ring, by their ends */
 	uint64_t drawn_count;
 	struct edges edges[EDGE_KINDS];
+	int32_t displays[DISPLAYS]; /* ring of process ids: SurfaceFlinger may start anew */
+	uint64_t display_count;
 	int64_t predicted[EDGES]; /* ring of FrameTimeline's, where nobody counts edges */
 	uint64_t predicted_count, predicted_looked_at;
 	int64_t last_edge_ns, period_ns, stated_period_ns, predicted_period_ns;
+	int64_t rate_period_ns; /* of the last few edges, 0: not known */
 	struct slices_counts counts;
 };
 
 /* The period by now, of whatever source. */
 int64_t slices_period_or_default(struct slices *s);
+/* The same as of now, where the rate changed. */
+int64_t slices_rate_period(struct slices *s);
 
 /* The app of that pid; NULL where there is none and none can be made. */
 struct app *slices_app(struct slices *s, int32_t pid, bool create);
@@ -116,9 +123,14 @@ int64_t slices_open_do_frame(struct slices *s, int32_t pid);
 void slices_do_frame_ended(struct slices *s, struct thread *thread, const struct app_slice *slice);
 void slices_draw_frame_ended(struct slices *s, struct thread *thread,
 			     const struct app_slice *slice);
+/* All markers before this time were handled. */
+void slices_settle_app(struct slices *s, struct app *app, int64_t now_ns);
 /* Nothing more will come for an app. 0 or -ENOMEM. */
 int slices_app_finish(struct slices *s, struct app *app);
 
+/* That process is SurfaceFlinger: it counts vsyncs, or latches buffers. */
+void slices_note_display(struct slices *s, int32_t pid);
+bool slices_is_display(const struct slices *s, int32_t pid);
 void slices_add_edge(struct slices *s, int64_t ts_ns, enum edge_kind kind);
 /* The period of all edges, where there were too few for one before. */
 void slices_finish_edges(struct slices *s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "frames/stream.h"
 #include "core/histogram.h"
-#include "frames/metrics.h"
+#include "frames/flow.h"
 #include "frames/period.h"
 #include "frames/slices.h"
 #include "frames/sort.h"
@@ -13,14 +13,15 @@
 #define MANY_LAYERS 4096 /* then start over: layers of days ago are gone by now */
 #define MAX_LOSSES  64
 #define CHECKPOINTS 64
-#define KEEP_NS     2000000000LL /* of predicted presents, for the local period */
+#define MANY_VSYNCS 4096
+#define MANY_FRAMES (1U << 18)    /* that wait: nothing tells their period */
+#define NEAR_NS     500000000LL   /* predicted presents this far behind a frame tell its period */
+#define QUIET_NS    6000000000ULL /* longer than perfetto waits between two writes */
 
 /* What a layer was when it was last looked at. */
 struct layer_past {
 	struct layer counts;
-	struct frame last;
-	int64_t cadence_ns;
-	bool has_last;
+	struct flow flow;
 };
 
 struct checkpoint {
@@ -46,7 +47,12 @@ struct frame_stream {
 	struct loss losses[MAX_LOSSES];
 	size_t loss_count;
 	int64_t period_ns, stated_period_ns, cookie;
-	bool has_timeline;
+	int64_t handled_ns;     /* the markers up to there were handled */
+	int64_t newest_mark_ns; /* when somebody last looked, as the next */
+	uint64_t newest_row;
+	uint64_t quiet_since_ns; /* nothing came since then */
+	bool ended;              /* nothing more will come */
+	bool quiet;              /* nothing came for QUIET_NS */
 	int err;
 };
 
@@ -69,7 +75,6 @@ static bool on_timeline(void *ctx, const struct timeline_event *event)
 	struct frame_stream *s = ctx;
 	int rc;
 
-	s->has_timeline = true;
 	if (s->err)
 		return true;
 	rc = timeline_add(s->timeline, event);
@@ -150,14 +155,12 @@ static void on_latch(void *ctx, int32_t pid, const char *name, int64_t present_n
 	struct frame_stream *s = ctx;
 	struct frame frame = {
 		.present_ns = present_ns,
-		.predicted_ns = TIMELINE_NONE,
+		.period_ns = slices_period(s->slices),
 		.work_ns = TIMELINE_NONE,
-		.flags = due ? FRAME_DUE : 0,
+		.flags = FRAME_PERIOD | (due ? FRAME_DUE : 0),
 	};
 
-	/* FrameTimeline has the same layers, with predictions */
-	if (!s->has_timeline)
-		add_frame(s, pid, name, LAYER_BUFFER, &frame);
+	add_frame(s, pid, name, LAYER_BUFFER, &frame);
 }
 
 static void on_app_frame(void *ctx, int32_t pid, int64_t start_ns, int64_t end_ns)
@@ -165,12 +168,12 @@ static void on_app_frame(void *ctx, int32_t pid, int64_t start_ns, int64_t end_n
 	struct frame_stream *s = ctx;
 	struct frame frame = {
 		.present_ns = end_ns,
-		.predicted_ns = TIMELINE_NONE,
+		.period_ns = slices_period(s->slices),
 		.work_ns = end_ns - start_ns,
+		.flags = FRAME_PERIOD,
 	};
 
-	if (!s->has_timeline)
-		add_frame(s, pid, "Choreographer#doFrame", LAYER_CHOREOGRAPHER, &frame);
+	add_frame(s, pid, "Choreographer#doFrame", LAYER_CHOREOGRAPHER, &frame);
 }
 
 static struct timeline *new_timeline(void)
@@ -188,6 +191,7 @@ struct frame_stream *frame_stream_new(void)
 
 	if (!s)
 		return NULL;
+	s->handled_ns = INT64_MIN;
 	s->timeline = new_timeline();
 	s->slices = slices_new(&ops, s);
 	s->names = name_table_new();
@@ -224,6 +228,20 @@ int frame_stream_error(const struct frame_stream *s)
 	return s->err;
 }
 
+/* A trace that is written in pieces is silent between them; one that stays silent for longer is
+ * taken for complete up to here. */
+static void note_quiet(struct frame_stream *s, uint64_t now_ns)
+{
+	uint64_t row = timeline_newest(s->timeline);
+	int64_t mark_ns = slices_newest(s->slices);
+
+	if (row != s->newest_row || mark_ns != s->newest_mark_ns || !s->quiet_since_ns)
+		s->quiet_since_ns = now_ns;
+	s->newest_row = row;
+	s->newest_mark_ns = mark_ns;
+	s->quiet = now_ns - s->quiet_since_ns >= QUIET_NS;
+}
+
 int frame_stream_settle(struct frame_stream *s, uint64_t now_ns, uint64_t window_ns,
 			bool settle_all)
 {
@@ -234,13 +252,17 @@ int frame_stream_settle(struct frame_stream *s, uint64_t now_ns, uint64_t window
 	if (settle_all) {
 		err = timeline_finish(s->timeline);
 		s->checkpoint_count = 0;
-		return err ? err : slices_settle(s->slices, INT64_MAX);
+		s->ended = true;
+		return err ? err : slices_finish(s->slices);
 	}
+	note_quiet(s, now_ns);
 	while (n < s->checkpoint_count && s->checkpoints[n].at_ns + window_ns <= now_ns)
 		ripe = &s->checkpoints[n++];
 	err = ripe ? timeline_settle_to(s->timeline, ripe->row) : 0;
-	if (!err && ripe)
+	if (!err && ripe) {
 		err = slices_settle(s->slices, ripe->newest_mark_ns);
+		s->handled_ns = ripe->newest_mark_ns;
+	}
 	s->checkpoint_count -= n;
 	memmove(s->checkpoints, s->checkpoints + n, s->checkpoint_count * sizeof(*s->checkpoints));
 	if (s->checkpoint_count < CHECKPOINTS)
@@ -279,57 +301,47 @@ static struct stream_layer *take_layer(struct frame_stream *s)
 	return s->taken[s->taken_count].hist ? &s->taken[s->taken_count++] : NULL;
 }
 
-/* Frames of one layer in present order, after those of the intervals before. */
-static int add_steps(struct stream_layer *out, struct layer_past *past, struct frame *frames,
-		     size_t count, struct period_window *window)
+static int add_step(void *ctx, const struct flow_step *step)
 {
-	bool unpredicted = out->layer->source != LAYER_TIMELINE;
-	uint64_t duplicates = 0;
-	int err = 0;
+	struct stream_layer *out = ctx;
 
-	count = frames_dedupe(frames, count, &duplicates);
-	for (size_t i = 0; i < count && !err; i++) {
-		int64_t period_ns = period_at(window, frames[i].present_ns);
-		struct frame_step step;
-
-		out->period_ns = period_ns;
-		if (past->has_last && frames[i].present_ns <= past->last.present_ns)
-			continue; /* was shown together with one that was counted before */
-		out->shown++;
-		if (past->has_last) {
-			step = frame_step_of(&past->last, &frames[i], period_ns, unpredicted,
-					     past->cadence_ns);
-			out->dropped += step.dropped;
-			out->active_ns += step.active_ns;
-			out->intervals++;
-			past->cadence_ns = past->cadence_ns && step.idle
-						   ? past->cadence_ns
-						   : (past->cadence_ns * 7 + step.interval_ns) /
-							     (past->cadence_ns ? 8 : 1);
-			err = histogram_add(out->hist, (uint64_t)step.interval_ns);
-		}
-		past->last = frames[i];
-		past->has_last = true;
-	}
-	return err;
+	out->period_ns = step->period_ns;
+	out->shown++;
+	if (!step->follows)
+		return 0;
+	out->dropped += step->dropped;
+	out->active_ns += step->active_ns;
+	out->intervals++;
+	return histogram_add(out->hist, (uint64_t)step->interval_ns);
 }
 
+/* What a layer's frames add; *consumed of them are done, the others are looked at again. */
 static int take_one(struct frame_stream *s, const struct layer *layer, struct layer_past *past,
-		    struct frame *frames, size_t count, struct period_window *window)
+		    const struct flow_input *input, size_t *consumed)
 {
 	const struct layer before = past->counts;
+	struct flow_counts counts = {0};
 	struct stream_layer *out;
-	int err = 0;
+	int err;
 
-	if (!count && layer->rows == before.rows)
+	*consumed = 0;
+	if (!input->count && layer->rows == before.rows)
 		return 0;
 	out = take_layer(s);
 	if (!out)
 		return -ENOMEM;
 	out->layer = layer;
 	out->period_ns = s->period_ns;
-	if (count)
-		err = add_steps(out, past, frames, count, window);
+	err = flow_feed(&past->flow, input, consumed, &counts, add_step, out);
+	if (counts.late)
+		on_loss(s, "frames_too_late", counts.late);
+	if (!out->shown && layer->rows == before.rows) {
+		/* all of them wait, or are another layer's */
+		histogram_free(out->hist);
+		s->taken_count--;
+		return err;
+	}
+	out->rows = layer->rows - before.rows;
 	out->janky = layer->janky - before.janky;
 	out->app = layer->cause_app - before.cause_app;
 	out->sf = layer->cause_sf - before.cause_sf;
@@ -364,21 +376,82 @@ static int start_over(struct frame_stream *s)
 	s->timeline = fresh;
 	s->past_count = 0;
 	s->checkpoint_count = 0;
+	s->handled_ns = INT64_MIN;
 	return 0;
+}
+
+/* Take what is complete of each layer; the other frames move to the front. */
+static int take_layers(struct frame_stream *s, struct flow_grid *grid,
+		       const struct layer_covers *covers, size_t *kept)
+{
+	size_t frame_count, layer_count, vsync_count, at = 0;
+	struct frame *frames = timeline_frames(s->timeline, &frame_count);
+	struct layer *all = timeline_layers(s->timeline, &layer_count);
+	const int64_t *vsyncs = timeline_vsyncs(s->timeline, &vsync_count);
+	int64_t vsync_ns = vsync_count ? vsyncs[vsync_count - 1] : INT64_MIN;
+	bool all_of_it = s->ended || s->quiet || frame_count > MANY_FRAMES;
+	int err = 0;
+
+	*kept = 0;
+	sort_frames(frames, frame_count);
+	for (size_t i = 0; i < layer_count && !err; i++) {
+		bool predicted = all[i].source == LAYER_TIMELINE;
+		int64_t known_ns = predicted ? vsync_ns - (vsync_count ? NEAR_NS : 0)
+				   : s->handled_ns > INT64_MIN + FLOW_COVER_NS
+					   ? s->handled_ns - FLOW_COVER_NS
+					   : INT64_MIN;
+		struct flow_input input = {
+			.frames = frames ? frames + at : NULL,
+			.grid = grid,
+			.ready_ns = all_of_it ? INT64_MAX : known_ns,
+			.covered_ns = layer_covered_from(covers, &all[i]),
+			.unpredicted = !predicted,
+		};
+		size_t first = at, consumed;
+
+		while (at < frame_count && frames[at].layer == i)
+			at++;
+		input.count = at - first;
+		flow_grid_init(grid, vsyncs, vsync_count, grid->default_ns);
+		err = take_one(s, &all[i], &s->past[i], &input, &consumed);
+		if (consumed < input.count)
+			memmove(frames + *kept, input.frames + consumed,
+				(input.count - consumed) * sizeof(*frames));
+		*kept += input.count - consumed;
+	}
+	return err;
+}
+
+/* Predicted presents that no frame needs any more: those that are neither among the last ones nor
+ * near to a frame that waits. */
+static size_t first_needed_vsync(struct frame_stream *s, size_t kept)
+{
+	size_t vsync_count, frame_count, first = 0;
+	const int64_t *vsyncs = timeline_vsyncs(s->timeline, &vsync_count);
+	const struct frame *frames = timeline_frames(s->timeline, &frame_count);
+	int64_t oldest_ns = INT64_MAX;
+
+	for (size_t i = 0; i < kept; i++) {
+		if (frames[i].present_ns < oldest_ns)
+			oldest_ns = frames[i].present_ns;
+	}
+	while (first + MANY_VSYNCS < vsync_count &&
+	       (first + 2 * MANY_VSYNCS < vsync_count || oldest_ns == INT64_MAX ||
+		vsyncs[first + FLOW_RECENT] + NEAR_NS < oldest_ns))
+		first++;
+	return first;
 }
 
 int frame_stream_take(struct frame_stream *s, const struct stream_layer **layers, size_t *count)
 {
-	size_t frame_count, layer_count, vsync_count, at = 0;
-	struct period_window *window;
-	struct frame *frames;
-	struct layer *all;
+	size_t layer_count, vsync_count, kept = 0;
+	struct layer_covers covers = {NULL};
+	struct flow_grid *grid;
 	int64_t *vsyncs;
-	int err;
+	int err = 0;
 
 	free_taken(s);
 	*count = 0;
-	*layers = s->taken;
 	/* the layers that were given out last time are not looked at any more */
 	timeline_layers(s->timeline, &layer_count);
 	if (layer_count > MANY_LAYERS) {
@@ -386,28 +459,24 @@ int frame_stream_take(struct frame_stream *s, const struct stream_layer **layers
 		if (err)
 			return err;
 	}
-	frames = timeline_frames(s->timeline, &frame_count);
-	all = timeline_layers(s->timeline, &layer_count);
 	vsyncs = timeline_vsyncs(s->timeline, &vsync_count);
 	vsync_count = vsyncs ? period_sort(vsyncs, vsync_count) : 0;
 	timeline_keep_vsyncs(s->timeline, vsync_count);
 	find_period(s, vsyncs, vsync_count);
-	err = grow_past(s, layer_count);
-	window = err ? NULL : malloc(sizeof(*window));
-	if (!window)
-		return err ? err : -ENOMEM;
-	sort_frames(frames, frame_count);
-	for (size_t i = 0; i < layer_count && !err; i++) {
-		size_t first = at;
-
-		while (at < frame_count && frames[at].layer == i)
-			at++;
-		period_window_init(window, vsyncs, vsync_count, s->period_ns);
-		err = take_one(s, &all[i], &s->past[i], frames ? frames + first : NULL, at - first,
-			       window);
+	err = grow_past(s, timeline_layers(s->timeline, &layer_count) ? layer_count : 0);
+	if (!err)
+		err = layer_covers_add(&covers, timeline_layers(s->timeline, &layer_count),
+				       layer_count);
+	grid = err ? NULL : malloc(sizeof(*grid));
+	if (grid) {
+		grid->default_ns = s->stated_period_ns ? s->stated_period_ns : PERIOD_ASSUMED_NS;
+		err = take_layers(s, grid, &covers, &kept);
+	} else {
+		err = err ? err : -ENOMEM;
 	}
-	free(window);
-	timeline_take(s->timeline, vsync_count ? vsyncs[vsync_count - 1] - KEEP_NS : 0);
+	free(grid);
+	layer_covers_free(&covers);
+	timeline_take(s->timeline, kept, first_needed_vsync(s, kept));
 	*layers = s->taken;
 	*count = s->taken_count;
 	return err;

@@ -2,6 +2,7 @@
 #include "frames/timeline_private.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MAX_TANGLE 64 /* events of one cookie that are sorted out together */
 #define MAX_TS     (INT64_MAX - 10000000000LL)
@@ -289,6 +290,9 @@ static int add_start(struct timeline *t, const struct timeline_event *event)
 	if (event->kind == TIMELINE_ACTUAL_SURFACE) {
 		slot->layer = timeline_layer(t, event->machine, event->pid, event->layer,
 					     event->layer_size);
+		if (slot->layer != UINT32_MAX &&
+		    event->ts_ns < t->layers.items[slot->layer].first_row_ns)
+			t->layers.items[slot->layer].first_row_ns = event->ts_ns;
 		/* they mostly came right before, and are still in the nearest cache */
 		slot->shown = index_number(&t->actual_display, 0, slot, slot->display_token);
 		slot->due = index_number(&t->expected_display, 0, slot, slot->display_token);
@@ -386,16 +390,15 @@ void timeline_keep_vsyncs(struct timeline *t, size_t count)
 	t->vsync_count = count < t->vsync_count ? count : t->vsync_count;
 }
 
-void timeline_take(struct timeline *t, int64_t keep_ns)
+void timeline_take(struct timeline *t, size_t keep_frames, size_t first_vsync)
 {
-	size_t kept = 0;
-
-	t->frame_count = 0;
-	for (size_t i = 0; i < t->vsync_count; i++) {
-		if (t->vsyncs[i] >= keep_ns)
-			t->vsyncs[kept++] = t->vsyncs[i];
-	}
-	t->vsync_count = kept;
+	if (keep_frames < t->frame_count)
+		t->frame_count = keep_frames;
+	if (first_vsync > t->vsync_count)
+		first_vsync = t->vsync_count;
+	t->vsync_count -= first_vsync;
+	if (first_vsync)
+		memmove(t->vsyncs, t->vsyncs + first_vsync, t->vsync_count * sizeof(t->vsyncs[0]));
 }
 
 const struct timeline_counts *timeline_counts(const struct timeline *t)

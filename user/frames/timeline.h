@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Pairs the FrameTimeline events of a trace by cookie, as Perfetto's trace_processor does, and
- * joins each app frame with the display frame that it was shown in (frame-timing.md 3.3 and 9.1).
+ * joins each app frame with the display frame that it was shown in.
  * Keeps a window of rows that may still change and 40 bytes for every frame that was shown. */
 #pragma once
 #include "frames/layers.h"
@@ -21,10 +21,13 @@ struct timeline_row {
 	bool has_name; /* of the layer; it may be empty */
 };
 
-/* An app frame that reached the screen. */
+/* An app frame that reached the screen, or should have. */
 struct frame {
-	int64_t present_ns;
-	int64_t predicted_ns; /* predicted present, or TIMELINE_NONE */
+	int64_t present_ns; /* of a dropped one, when it was due */
+	union {
+		int64_t predicted_ns; /* predicted present, or TIMELINE_NONE */
+		int64_t period_ns;    /* with FRAME_PERIOD: of the display then; 0: not known */
+	};
 	int64_t work_ns; /* from the app's wake-up to its buffer being ready, or TIMELINE_NONE */
 	int64_t cookie;
 	uint32_t layer;
@@ -35,6 +38,8 @@ struct frame {
 #define FRAME_NO_BUFFER (1u << 16) /* a transaction of properties only */
 #define FRAME_LATE      (1u << 17) /* present_type */
 #define FRAME_DUE       (1u << 18) /* a latch: the app began it right after the one before */
+#define FRAME_DROPPED   (1u << 19) /* it never reached the screen: time in which one was due */
+#define FRAME_PERIOD    (1u << 20) /* nothing was predicted; the period stands there instead */
 
 _Static_assert(sizeof(struct frame) == 40, "the memory limit of frames counts on it");
 
@@ -90,8 +95,9 @@ struct frame *timeline_frames(const struct timeline *timeline, size_t *count);
 int64_t *timeline_vsyncs(const struct timeline *timeline, size_t *count);
 /* Keep only the first of the predicted presents: the rest were doubles. */
 void timeline_keep_vsyncs(struct timeline *timeline, size_t count);
-/* Forget the frames (not the layers); the predicted presents before keep_ns go too. */
-void timeline_take(struct timeline *timeline, int64_t keep_ns);
+/* Keep only the first of the frames (not the layers), and of the predicted presents only the last
+ * from this index on. */
+void timeline_take(struct timeline *timeline, size_t keep_frames, size_t first_vsync);
 const struct timeline_counts *timeline_counts(const struct timeline *timeline);
 
 /* Texts of Perfetto's tables. jank needs a buffer of at least 400 bytes. */

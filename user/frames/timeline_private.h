@@ -53,6 +53,7 @@ struct timeline {
 	uint32_t *heads;
 	uint64_t last, settled; /* number of the newest slot, and of the newest settled one */
 	uint64_t order;
+	int64_t compose_ns; /* how long a display frame was expected to take, the last time */
 	struct index expected_display, actual_display, expected_surface;
 	struct layer_table layers;
 	struct frame *frames;

@@ -78,6 +78,34 @@ static const struct mark *join(const struct index *index, uint32_t number, const
 	return timeline_find_mark(index, slot->machine, pid, token, slot->ts_ns);
 }
 
+/* A frame that was never shown: a refresh at which the app wanted to show something. Without it a
+ * row of dropped frames would look like idle time. */
+static int add_dropped(struct timeline *t, const struct slot *slot)
+{
+	const struct mark *due, *expected;
+	struct frame frame = {
+		.predicted_ns = TIMELINE_NONE,
+		.work_ns = TIMELINE_NONE,
+		.cookie = slot->cookie,
+		.layer = slot->layer,
+		.flags = (slot->jank & FRAME_JANK_MASK) | FRAME_DROPPED,
+	};
+	int64_t compose_ns = t->compose_ns;
+
+	/* a property that nobody animates asks for no refresh of its own */
+	if (slot->is_buffer == 0)
+		return 0;
+	due = join(&t->expected_display, slot->due, slot, 0, slot->display_token);
+	expected = join(&t->expected_surface, slot->expected, slot, slot->pid, slot->token);
+	if (due && due->end_ns != TIMELINE_NONE)
+		compose_ns = due->end_ns - due->ts_ns;
+	if (!expected || expected->end_ns == TIMELINE_NONE ||
+	    __builtin_add_overflow(expected->end_ns, compose_ns, &frame.present_ns))
+		return 0;
+	frame.predicted_ns = frame.present_ns;
+	return timeline_add_frame(t, &frame);
+}
+
 static int settle_surface(struct timeline *t, const struct slot *slot)
 {
 	const struct mark *shown, *due, *expected;
@@ -95,7 +123,7 @@ static int settle_surface(struct timeline *t, const struct slot *slot)
 		layer->severity[slot->severity & 3]++;
 	if (slot->present_type == PRESENT_DROPPED) {
 		layer->dropped++;
-		return 0;
+		return add_dropped(t, slot);
 	}
 	shown = join(&t->actual_display, slot->shown, slot, 0, slot->display_token);
 	if (!shown) {
@@ -125,6 +153,7 @@ static int settle_surface(struct timeline *t, const struct slot *slot)
 		frame.flags |= FRAME_NO_BUFFER;
 		layer->no_buffer++;
 	}
+	layer->buffers += slot->is_buffer != 0;
 	if (slot->present_type == PRESENT_LATE)
 		frame.flags |= FRAME_LATE;
 	err = timeline_add_frame(t, &frame);
@@ -193,8 +222,10 @@ int timeline_settle_oldest(struct timeline *t)
 	else if (slot->kind != KIND_FREE && slot->end_ns == TIMELINE_NONE)
 		t->counts.unpaired++;
 	prefetch_joins(t, number + 8);
-	if (slot->kind == TIMELINE_EXPECTED_DISPLAY && slot->end_ns != TIMELINE_NONE)
+	if (slot->kind == TIMELINE_EXPECTED_DISPLAY && slot->end_ns != TIMELINE_NONE) {
+		t->compose_ns = slot->end_ns - slot->ts_ns;
 		err = add_vsync(t, slot->end_ns);
+	}
 	if (slot->kind == TIMELINE_ACTUAL_SURFACE)
 		err = settle_surface(t, slot);
 	if (t->options.row &&

@@ -149,8 +149,11 @@ static void visit_bucket(void *ctx, uint64_t low, uint64_t high, uint64_t count)
 
 static void frames(struct builder *b, json_t *parent, const struct record_frames *frames)
 {
-	json_t *array = json_set_array(b, json_set_object(b, parent, "frames"), "layers");
+	json_t *object = json_set_object(b, parent, "frames");
+	json_t *array = json_set_array(b, object, "layers");
 
+	if (frames->history)
+		json_set(b, object, "history", json_true());
 	for (size_t i = 0; i < frames->layer_count; i++) {
 		const struct record_layer *row = &frames->layers[i];
 		json_t *layer = json_add_object(b, array), *jank;
@@ -162,7 +165,9 @@ static void frames(struct builder *b, json_t *parent, const struct record_frames
 		json_set_opt(b, layer, "period_ns", row->period_ns);
 		json_set_int(b, layer, "shown", row->shown);
 		json_set_int(b, layer, "dropped", row->dropped);
-		json_set(b, layer, "fps_active", json_real(row->fps_active));
+		/* of one frame there is none */
+		if (row->fps_active > 0)
+			json_set(b, layer, "fps_active", json_real(row->fps_active));
 		json_set_int(b, layer, "janky", row->janky);
 		jank = json_set_object(b, layer, "jank");
 		json_set_int(b, jank, "app", row->jank.app);

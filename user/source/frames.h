@@ -8,10 +8,7 @@ struct frames_options {
 	/* "perfetto": run the device's perfetto; "live": read tracefs; else a trace file to follow,
 	 * the whole of it. */
 	const char *mode;
-	bool force;             /* live: use the trace buffer although something else traces */
-	const char *perfetto;   /* program to run; NULL: "perfetto" from PATH */
-	const char *tracefs;    /* NULL: where the kernel mounts it */
-	const char *state_path; /* where live keeps the settings to restore; NULL: a default */
+	bool force; /* live: use the trace buffer although something else traces */
 };
 
 /* Options are copied; their strings must live as long as the source. NULL with errno ENOMEM. */

@@ -23,9 +23,14 @@ struct frames_input {
 	const struct frames_options *options;
 	struct frame_stream *stream;
 	uint64_t window_ns; /* how long events may be on their way */
+	bool in_history;    /* what was there before the run began is being read */
+	bool past;          /* nothing came that was not there before */
 	/* Something went wrong but may come back: word is the event, text the reason. */
 	void (*tell)(void *ctx, const char *word, const char *text);
 	void (*lose)(void *ctx, const char *reason, uint64_t count);
+	/* Another trace begins, perhaps of another clock: `stream` is a new one afterwards. 0 or
+	 * -ENOMEM. */
+	int (*restart)(void *ctx);
 	void *ctx;
 };
 

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* --frames perfetto: the device's own perfetto writes FrameTimeline packets into our pipe, or into
  * a file that we read behind it where it may not write into a pipe. */
+#include "source/frames_child.h"
 #include "source/frames_input.h"
 #include "trace/perfetto.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,6 +42,8 @@ static const char config[] =
 	"write_into_file: true\n"
 	"file_write_period_ms: 500\n"
 	"flush_period_ms: 1000\n";
+/* A file is as long as what was read of it: at its end perfetto is started again. */
+static const char limit[] = "max_file_size_bytes: 134217728\n";
 
 struct runner {
 	struct frames_input input;
@@ -64,22 +71,17 @@ static uint64_t now_ns(void)
 static void __attribute__((noreturn))
 run_child(const struct runner *runner, int in, int out, int err, int failed, pid_t parent)
 {
-	const char *program =
-		runner->input.options->perfetto ? runner->input.options->perfetto : "perfetto";
 	const char *target = runner->into_file ? runner->file : "-";
-	sigset_t none;
 
 	/* end with us, however we end; and if we ended before this line, now */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(127);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
 	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
 	    dup2(err, STDERR_FILENO) < 0)
 		_exit(127);
-	execlp(program, program, "-c", "-", "--txt", "-o", target, (char *)NULL);
+	child_begin(&failed, 1);
+	execlp("perfetto", "perfetto", "-c", "-", "--txt", "-o", target, (char *)NULL);
 	/* the pipe closes by itself when the program runs */
 	if (write(failed, &errno, sizeof(errno)) < 0)
 		_exit(126);
@@ -149,18 +151,68 @@ static int take(struct runner *runner)
 /* Where it writes into a file, the file appears some time after its start. */
 static void open_file(struct runner *runner)
 {
-	if (runner->into_file && runner->out_fd < 0 && runner->child > 0)
-		runner->out_fd = open(runner->file, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	if (!runner->into_file || runner->out_fd >= 0 || runner->child <= 0)
+		return;
+	runner->out_fd = open(runner->file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (runner->out_fd < 0)
+		return;
+	/* from here on it lives as long as the two processes that have it open */
+	unlink(runner->file);
+	if (fstat(runner->out_fd, &st) || !S_ISREG(st.st_mode))
+		close_fd(&runner->out_fd);
+}
+
+/* A name that nobody can take before: the folder is not only root's, and perfetto follows links. */
+static int name_file(struct runner *runner)
+{
+	uint64_t number[2];
+
+	if (getrandom(number, sizeof(number), 0) != (ssize_t)sizeof(number))
+		return -EIO;
+	snprintf(runner->file, sizeof(runner->file),
+		 "%s/jankscope.%d.%016" PRIx64 "%016" PRIx64 ".pftrace", FALLBACK_FOLDER,
+		 (int)getpid(), number[0], number[1]);
+	return 0;
+}
+
+/* What runs left that were killed before they could open their file. */
+static void remove_old_files(void)
+{
+	DIR *folder = opendir(FALLBACK_FOLDER);
+	struct dirent *entry;
+	int pid;
+
+	while (folder && (entry = readdir(folder))) {
+		if (sscanf(entry->d_name, "jankscope.%d.", &pid) == 1 && pid > 0 && kill(pid, 0) &&
+		    errno == ESRCH)
+			unlinkat(dirfd(folder), entry->d_name, 0);
+	}
+	if (folder)
+		closedir(folder);
 }
 
 static int on_output(void *ctx, uint32_t events);
+
+static int write_whole(int fd, const char *text, size_t size)
+{
+	while (size) {
+		ssize_t n = write(fd, text, size);
+
+		if (n < 0)
+			return -errno;
+		text += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
 
 static int start(struct runner *runner)
 {
 	int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, failed[2] = {-1, -1};
 	int rc = 0, reason;
 	pid_t parent = getpid();
-	size_t done = 0;
 
 	perfetto_free(runner->decoder);
 	runner->decoder = perfetto_new(frame_stream_events(), runner->input.stream);
@@ -171,8 +223,12 @@ static int start(struct runner *runner)
 		rc = -errno;
 		goto out;
 	}
-	if (runner->into_file)
-		unlink(runner->file);
+	if (runner->into_file) {
+		remove_old_files();
+		rc = name_file(runner);
+		if (rc)
+			goto out;
+	}
 	runner->child = fork();
 	if (runner->child == 0)
 		run_child(runner, in[0], out[1], err[1], failed[1], parent);
@@ -190,13 +246,8 @@ static int start(struct runner *runner)
 		goto out;
 	}
 	/* the configuration is shorter than a pipe is deep: this cannot block */
-	while (done < sizeof(config) - 1) {
-		ssize_t n = write(in[1], config + done, sizeof(config) - 1 - done);
-
-		if (n < 0)
-			break;
-		done += (size_t)n;
-	}
+	if (!write_whole(in[1], config, sizeof(config) - 1) && runner->into_file)
+		write_whole(in[1], limit, sizeof(limit) - 1);
 	runner->err_fd = err[0];
 	err[0] = -1;
 	fcntl(runner->err_fd, F_SETFL, O_NONBLOCK);
@@ -250,6 +301,8 @@ static int died(struct runner *runner)
 	int status, err;
 
 	unwatch(runner);
+	if (runner->into_file)
+		take(runner); /* what it wrote last */
 	/* its end of the pipe is closed, so it is about to exit; do not wait for one that stays */
 	status = reap(runner, true);
 	close_fd(&runner->out_fd);
@@ -424,7 +477,5 @@ struct frames_input *frames_input_perfetto(void)
 	runner->out_fd = runner->err_fd = runner->timer = -1;
 	runner->child = -1;
 	runner->backoff_ns = BACKOFF_NS;
-	snprintf(runner->file, sizeof(runner->file), "%s/jankscope.%d.pftrace", FALLBACK_FOLDER,
-		 (int)getpid());
 	return &runner->input;
 }

@@ -14,23 +14,21 @@
 #include <time.h>
 #include <unistd.h>
 
-#define POLL_NS         50000000ULL
-#define MAX_CPUS        1024
-#define MAX_PAGE        (1U << 20)
-#define PAGES_AT_ONCE   4096 /* of one CPU in one round */
-#define MIN_BUFFER_KIB  4096
-#define DESCRIPTION     8192
-#define WINDOW_NS       300000000ULL /* a marker is in the buffer at once */
-#define ATRACE_TAGS     "0x6e"       /* gfx input view wm am */
-#define ANDROID_STATE   "/data/local/tmp/jankscope.tracefs"
-#define ELSEWHERE_STATE "/run/jankscope.tracefs"
+#define POLL_NS        50000000ULL
+#define MAX_CPUS       1024
+#define MAX_PAGE       (1U << 20)
+#define PAGES_AT_ONCE  4096 /* of one CPU in one round */
+#define MIN_BUFFER_KIB 4096
+#define DESCRIPTION    8192
+#define WINDOW_NS      300000000ULL /* a marker is in the buffer at once */
+#define ATRACE_TAGS    "0x6e"       /* gfx input view wm am */
 
 struct tracefs {
 	struct frames_input input;
 	struct loop *loop;
 	struct tracefs_guard *guard;
 	struct ring_layout layout;
-	char root[200];
+	int root; /* tracefs */
 	int fds[MAX_CPUS];
 	unsigned fd_count;
 	int timer;
@@ -101,52 +99,46 @@ static int on_timer(void *ctx, uint32_t events)
 	return 0;
 }
 
-static void path_of(const struct tracefs *t, const char *name, char *path, size_t size)
+/* The whole of a small file, terminated. Bytes read or -errno. */
+static int read_text(const struct tracefs *t, const char *name, char *text, size_t size)
 {
-	snprintf(path, size, "%s/%s", t->root, name);
-}
+	int fd = openat(t->root, name, O_RDONLY | O_CLOEXEC);
+	size_t used = 0;
 
-static int find_tracefs(struct tracefs *t, char *reason, size_t size)
-{
-	static const char *const places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
-	char path[256];
+	if (fd < 0)
+		return -errno;
+	while (used < size - 1) {
+		ssize_t n = read(fd, text + used, size - 1 - used);
 
-	if (t->input.options->tracefs) {
-		snprintf(t->root, sizeof(t->root), "%s", t->input.options->tracefs);
-		return 0;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		used += (size_t)n;
 	}
-	for (unsigned i = 0; i < 2; i++) {
-		snprintf(path, sizeof(path), "%s/trace_marker", places[i]);
-		if (!access(path, F_OK)) {
-			snprintf(t->root, sizeof(t->root), "%s", places[i]);
-			return 0;
-		}
-	}
-	snprintf(reason, size,
-		 "tracefs is not mounted: mount -t tracefs tracefs /sys/kernel/tracing");
-	return -ENOENT;
+	close(fd);
+	text[used] = 0;
+	return (int)used;
 }
 
 /* Whether something else traces into the top-level buffer. */
 static int refuse_to_share(const struct tracefs *t, char *reason, size_t size)
 {
-	char path[256], text[1024], *rest = text, *line;
-	int on;
+	char text[1024], *rest = text, *line;
+	int on, n = read_text(t, "tracing_on", text, sizeof(text));
 
-	path_of(t, "tracing_on", path, sizeof(path));
-	if (tracefs_read_line(path, text, sizeof(text))) {
-		snprintf(reason, size, "%s: %s", path, strerror(errno));
+	if (n < 0) {
+		snprintf(reason, size, "tracefs, tracing_on: %s", strerror(-n));
 		return -EACCES;
 	}
 	on = text[0] == '1';
-	path_of(t, "current_tracer", path, sizeof(path));
-	if (on && !tracefs_read_line(path, text, sizeof(text)) && strcmp(text, "nop")) {
+	if (on && read_text(t, "current_tracer", text, sizeof(text)) > 0 && strcmp(text, "nop\n")) {
+		text[strcspn(text, "\n")] = 0;
 		snprintf(reason, size,
 			 "the tracer %.40s runs: --frames-force takes the buffer from it", text);
 		return -EBUSY;
 	}
-	path_of(t, "set_event", path, sizeof(path));
-	if (!on || tracefs_read_file(path, text, sizeof(text)) < 0)
+	if (!on || read_text(t, "set_event", text, sizeof(text)) < 0)
 		return 0;
 	while ((line = strsep(&rest, "\n"))) {
 		/* the kernel enables this one when any BPF program with bpf_printk is loaded */
@@ -170,15 +162,13 @@ static int read_layout(struct tracefs *t, char *reason, size_t size)
 		{"events/header_event", ring_layout_event},
 		{"events/ftrace/print/format", ring_layout_print},
 	};
-	char path[256], text[DESCRIPTION];
+	char text[DESCRIPTION];
 
 	for (unsigned i = 0; i < 3; i++) {
-		int n;
+		int n = read_text(t, descriptions[i].name, text, sizeof(text));
 
-		path_of(t, descriptions[i].name, path, sizeof(path));
-		n = tracefs_read_file(path, text, sizeof(text));
 		if (n < 0 || descriptions[i].parse(&t->layout, text)) {
-			snprintf(reason, size, "%s: %s", path,
+			snprintf(reason, size, "tracefs, %s: %s", descriptions[i].name,
 				 n < 0 ? strerror(-n) : "not understood");
 			return n < 0 ? n : -EBADMSG;
 		}
@@ -190,67 +180,91 @@ static int read_layout(struct tracefs *t, char *reason, size_t size)
 	return 0;
 }
 
-static int change_settings(struct tracefs *t, char *reason, size_t size)
+static int change_buffer(struct tracefs *t, char *reason, size_t size)
 {
-	char path[256], text[128];
-	int err;
+	char text[256], old[TRACE_VALUE_BYTES], mode[16];
+	uint32_t setting = TRACE_CLOCK;
+	int err = read_text(t, "trace_clock", text, sizeof(text));
 
-	path_of(t, "trace_clock", path, sizeof(path));
-	err = tracefs_read_line(path, text, sizeof(text));
-	t->mono = !err && !strstr(text, "boot");
-	if (!err)
-		err = tracefs_guard_write(t->guard, path, t->mono ? "mono" : "boot");
-	/* "1408", "7 (expanded: 1408)", or "X" where the CPUs differ */
-	path_of(t, "buffer_size_kb", path, sizeof(path));
-	if (!err && !tracefs_read_line(path, text, sizeof(text)) && atoi(text) > 0 &&
-	    atoi(text) < MIN_BUFFER_KIB)
-		err = tracefs_guard_write(t->guard, path, "4096");
-	path_of(t, "trace_marker", path, sizeof(path));
-	if (!err)
-		err = tracefs_guard_allow(t->guard, path, 0222);
-	path_of(t, "tracing_on", path, sizeof(path));
-	if (!err)
-		err = tracefs_guard_write(t->guard, path, "1");
-	if (err) {
-		snprintf(reason, size, "%s: %s", path, strerror(-err));
-		return err;
+	t->mono = err > 0 && !strstr(text, "boot");
+	if (err >= 0)
+		err = tracefs_guard_set(t->guard, setting, t->mono ? "mono" : "boot");
+	/* "X" where the CPUs differ has no value to put back, and is left as it is */
+	if (!err && !trace_setting_get(t->root, TRACE_BUFFER_SIZE_KB, old, sizeof(old)) &&
+	    atoi(old) < MIN_BUFFER_KIB) {
+		setting = TRACE_BUFFER_SIZE_KB;
+		err = tracefs_guard_set(t->guard, setting, "4096");
 	}
-	/* apps and SurfaceFlinger look at these; there are none where this is not Android */
-	if (!access("/system/bin/setprop", X_OK)) {
-		err = tracefs_guard_property(t->guard, "debug.atrace.tags.enableflags",
-					     ATRACE_TAGS);
-		if (!err)
-			err = tracefs_guard_property(t->guard, "debug.atrace.app_number", "1");
-		if (!err)
-			err = tracefs_guard_property(t->guard, "debug.atrace.app_0", "*");
-		if (err)
-			snprintf(reason, size, "setprop debug.atrace.tags.enableflags failed");
+	if (!err) {
+		setting = TRACE_MARKER_MODE;
+		err = trace_setting_get(t->root, setting, old, sizeof(old));
+		snprintf(mode, sizeof(mode), "%o",
+			 err ? 0 : ((unsigned)strtoul(old, NULL, 8) & 0777) | 0222);
 	}
+	if (!err)
+		err = tracefs_guard_set(t->guard, setting, mode);
+	if (!err) {
+		setting = TRACE_TRACING_ON;
+		err = tracefs_guard_set(t->guard, setting, "1");
+	}
+	if (err)
+		snprintf(reason, size, "tracefs, %s: %s", trace_setting_name(setting),
+			 strerror(-err));
 	return err;
+}
+
+/* Which tags processes write markers for. Where this fails (setprop is not allowed) what is traced
+ * anyway is read, and the source says that it is not all. */
+static void change_properties(struct tracefs *t)
+{
+	static const struct {
+		uint32_t setting;
+		const char *value;
+	} wanted[] = {
+		{TRACE_PROPERTY_TAGS, ATRACE_TAGS},
+		{TRACE_PROPERTY_APP_NUMBER, "1"},
+		{TRACE_PROPERTY_APP_0, "*"},
+	};
+	int err = 0;
+
+	for (unsigned i = 0; i < 3 && !err; i++) {
+		err = tracefs_guard_set(t->guard, wanted[i].setting, wanted[i].value);
+		/* where this is not Android there are no properties */
+		if (err && (i || err != -ENOENT || !access("/system/bin/setprop", F_OK))) {
+			char text[120];
+
+			snprintf(text, sizeof(text),
+				 "setprop %s: %s; only what is traced already is read",
+				 trace_setting_name(wanted[i].setting), strerror(-err));
+			t->input.tell(t->input.ctx, "degraded", text);
+		}
+	}
 }
 
 static int open_buffers(struct tracefs *t, char *reason, size_t size)
 {
-	char path[300];
+	int up = openat(t->root, "per_cpu", O_RDONLY | O_DIRECTORY | O_CLOEXEC), err = -errno;
+	DIR *folder = up < 0 ? NULL : fdopendir(up);
 	struct dirent *entry;
-	DIR *folder;
-	int fd;
+	char path[64];
 
-	path_of(t, "per_cpu", path, sizeof(path));
-	folder = opendir(path);
 	while (folder && (entry = readdir(folder)) && t->fd_count < MAX_CPUS) {
+		int fd;
+
 		if (strncmp(entry->d_name, "cpu", 3))
 			continue;
-		snprintf(path, sizeof(path), "%s/per_cpu/%.16s/trace_pipe_raw", t->root,
-			 entry->d_name);
-		fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+		snprintf(path, sizeof(path), "%.16s/trace_pipe_raw", entry->d_name);
+		fd = openat(up, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+		err = -errno;
 		if (fd >= 0)
 			t->fds[t->fd_count++] = fd;
 	}
 	if (folder)
 		closedir(folder);
+	else if (up >= 0)
+		close(up);
 	if (!t->fd_count) {
-		snprintf(reason, size, "%s: %s", path, strerror(errno));
+		snprintf(reason, size, "tracefs, trace_pipe_raw: %s", strerror(-err));
 		return -EACCES;
 	}
 	return 0;
@@ -270,20 +284,26 @@ static void empty_buffers(struct tracefs *t)
 static int tracefs_open(struct frames_input *input, struct loop *loop, char *reason, size_t size)
 {
 	struct tracefs *t = (struct tracefs *)input;
-	const char *state = input->options->state_path;
-	int err = find_tracefs(t, reason, size);
+	int err = 0;
 
-	if (!state)
-		state = access("/data/local/tmp", W_OK) ? ELSEWHERE_STATE : ANDROID_STATE;
-	if (!err)
-		err = read_layout(t, reason, size);
+	t->root = trace_settings_root();
+	if (t->root < 0) {
+		snprintf(reason, size,
+			 "tracefs is not mounted: mount -t tracefs tracefs /sys/kernel/tracing");
+		return t->root;
+	}
+	err = read_layout(t, reason, size);
 	/* first what a dead run left: its own events would look like somebody's trace */
 	if (!err)
-		err = tracefs_guard_start(&t->guard, state, reason, size);
+		err = tracefs_guard_start(&t->guard, t->root, reason, size);
+	if (!err && reason[0])
+		fprintf(stderr, "jankscope: warn: %s\n", reason);
 	if (!err && !input->options->force)
 		err = refuse_to_share(t, reason, size);
 	if (!err)
-		err = change_settings(t, reason, size);
+		err = change_buffer(t, reason, size);
+	if (!err)
+		change_properties(t);
 	if (!err)
 		err = open_buffers(t, reason, size);
 	if (err)
@@ -317,6 +337,8 @@ static void tracefs_close(struct frames_input *input)
 	for (unsigned i = 0; i < t->fd_count; i++)
 		close(t->fds[i]);
 	tracefs_guard_end(t->guard);
+	if (t->root >= 0)
+		close(t->root);
 	free(t->page);
 	free(t);
 }
@@ -335,6 +357,6 @@ struct frames_input *frames_input_tracefs(void)
 	if (!t)
 		return NULL;
 	t->input.ops = &tracefs_ops;
-	t->timer = -1;
+	t->timer = t->root = -1;
 	return &t->input;
 }

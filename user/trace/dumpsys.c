@@ -187,6 +187,56 @@ static void window_line(struct dumpsys *d, const char *line, size_t size)
 	}
 }
 
+static const struct {
+	const char *head;
+	enum gfx_counter counter;
+} summary_names[] = {
+	{"Total frames rendered: ", GFX_TOTAL},
+	{"Janky frames: ", GFX_JANKY},
+	{"Janky frames (legacy): ", GFX_JANKY_LEGACY},
+	{"50th percentile: ", GFX_P50_MS},
+	{"90th percentile: ", GFX_P90_MS},
+	{"95th percentile: ", GFX_P95_MS},
+	{"99th percentile: ", GFX_P99_MS},
+	{"Number Missed Vsync: ", GFX_MISSED_VSYNC},
+	{"Number High input latency: ", GFX_HIGH_INPUT_LATENCY},
+	{"Number Slow UI thread: ", GFX_SLOW_UI},
+	{"Number Slow bitmap uploads: ", GFX_SLOW_BITMAPS},
+	{"Number Slow issue draw commands: ", GFX_SLOW_DRAW},
+	{"Number Frame deadline missed: ", GFX_DEADLINE_MISSED},
+};
+
+/* The first of each counts: the windows of a process have their own further down. */
+static bool summary_line(struct dumpsys *d, const char *line, size_t size)
+{
+	for (size_t i = 0; i < sizeof(summary_names) / sizeof(summary_names[0]); i++) {
+		size_t n = strlen(summary_names[i].head);
+		const char *pos = line + n;
+		int64_t value;
+
+		if (size <= n || memcmp(line, summary_names[i].head, n))
+			continue;
+		if (!number(&pos, line + size, &value) || value < 0 || value == INT64_MAX)
+			return false;
+		if (!d->counters[summary_names[i].counter])
+			d->counters[summary_names[i].counter] = value + 1;
+		return true;
+	}
+	return false;
+}
+
+void dumpsys_finish(struct dumpsys *d)
+{
+	struct trace_gfx_summary summary = {
+		.pid = d->pid, .package = d->package, .package_size = d->package_size};
+
+	for (unsigned i = 0; i < GFX_COUNTERS; i++)
+		summary.counters[i] = d->counters[i] - 1;
+	if (d->counters[GFX_TOTAL] && d->events->gfx_summary)
+		d->events->gfx_summary(d->ctx, &summary);
+	memset(d->counters, 0, sizeof(d->counters));
+}
+
 /* "** Graphics info for pid 2599 [com.example] **" */
 static bool graphics_info(struct dumpsys *d, const char *line, size_t size)
 {
@@ -196,6 +246,7 @@ static bool graphics_info(struct dumpsys *d, const char *line, size_t size)
 
 	if (size < sizeof(head) || memcmp(line, head, sizeof(head) - 1) || !number(&pos, end, &pid))
 		return false;
+	dumpsys_finish(d);
 	d->pid = (int32_t)pid;
 	d->package_size = 0;
 	if (end - pos > 2 && pos[0] == ' ' && pos[1] == '[') {
@@ -238,6 +289,8 @@ bool dumpsys_line(struct dumpsys *d, const char *line, size_t size)
 		return false;
 	if (line[0] == '*')
 		return graphics_info(d, line, size);
+	if (d->summary_lines && summary_line(d, line, size))
+		return true;
 	if (line[0] >= '0' && line[0] <= '9')
 		return latency_line(d, line, size);
 	if (d->summary_lines && (line[0] == '\t' || line[0] == 'W'))

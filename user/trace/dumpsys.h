@@ -19,7 +19,10 @@ struct dumpsys {
 	size_t window_size;
 	unsigned sections; /* of this process so far */
 	uint64_t rows, summary_lines;
+	int64_t counters[GFX_COUNTERS]; /* of this process, each + 1; 0: not seen */
 };
 
 /* True when the line belongs to one of these dumps and was taken. */
 bool dumpsys_line(struct dumpsys *dumpsys, const char *line, size_t size);
+/* The text ends: tell of the last process. */
+void dumpsys_finish(struct dumpsys *dumpsys);

@@ -411,7 +411,17 @@ static void take_whole_line(struct trace_text *text, const char *line, size_t si
 int trace_text_feed(struct trace_text *text, const char *data, size_t size)
 {
 	while (size) {
-		const char *newline = memchr(data, '\n', size);
+		const char *newline;
+
+		/* empty lines end a dump and mean nothing else, however many there are */
+		while (size && *data == '\n' && !text->carry_size && !text->overlong &&
+		       text->dump == DUMP_NONE && !text->dumpsys.in_profile) {
+			data++;
+			size--;
+		}
+		if (!size)
+			break;
+		newline = memchr(data, '\n', size);
 		size_t n = newline ? (size_t)(newline - data) : size;
 
 		if (!newline || text->carry_size || text->overlong) {
@@ -440,6 +450,7 @@ int trace_text_finish(struct trace_text *text)
 	if (text->carry_size || text->overlong)
 		take_whole_line(text, text->carry, text->carry_size);
 	text->carry_size = 0;
+	dumpsys_finish(&text->dumpsys);
 	if (text->dumpsys.summary_lines && !text->dumpsys.rows)
 		loss(text, "gfxinfo_without_framestats", 1);
 	return 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Decodes a Perfetto trace that is pushed in piece by piece and hands out events. It keeps one
  * packet at most (the one cut by the end of a piece), clock snapshots and the defaults of each
- * packet sequence. Field numbers: perfetto's protos/perfetto/trace, see frame-timing.md section 2.
- */
+ * packet sequence. Field numbers: perfetto's protos/perfetto/trace. */
 #pragma once
 #include "jankscope/timeline.h"
 

@@ -231,6 +231,12 @@ static int read_timeline(struct perfetto *p, const struct packet *packet, bool m
 				  packet->offset);
 		return 0;
 	}
+	if (may_wait && p->waiting_size) {
+		int err = perfetto_drain_waiting(p);
+
+		if (err)
+			return err;
+	}
 	if (!packet->has_timestamp ||
 	    !frame_timeline_decode(packet->timeline.data, packet->timeline.size, &event)) {
 		perfetto_unusable(p, "malformed_timeline_events", "a malformed FrameTimeline event",
@@ -245,7 +251,7 @@ static int read_timeline(struct perfetto *p, const struct packet *packet, bool m
 	return 0;
 }
 
-/* A snapshot came: what waited for it can be placed in time. */
+/* What waited for a snapshot is placed in time. */
 int perfetto_drain_waiting(struct perfetto *p)
 {
 	size_t size = p->waiting_size, at = 0;
@@ -277,7 +283,6 @@ int perfetto_drain_waiting(struct perfetto *p)
 static int dispatch(struct perfetto *p, unsigned depth, const struct packet *packet)
 {
 	const struct wire_field *payload = &packet->payload;
-	int err;
 
 	note_sequence(p, packet);
 	if ((packet->cleared || packet->flags || packet->dropped) && !keep_state(p, packet))
@@ -300,8 +305,9 @@ static int dispatch(struct perfetto *p, unsigned depth, const struct packet *pac
 			perfetto_process_tree(p, payload);
 		return 0;
 	case PACKET_CLOCK_SNAPSHOT:
-		err = read_clock_snapshot(p, packet);
-		return err ? err : perfetto_drain_waiting(p);
+		/* what waits is placed when the next event comes, or at the end: then all the
+		 * snapshots that stand here together count, as in trace_processor */
+		return read_clock_snapshot(p, packet);
 	case PACKET_TRACK_EVENT:
 		p->track_events++;
 		return 0;

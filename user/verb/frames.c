@@ -161,6 +161,38 @@ static int print(struct run *run, const struct frames_report *report)
 	return err;
 }
 
+/* When the trace begins: by all its packets where it was read in stretches. */
+static int64_t first_of(const struct run *run, const struct trace_reader *reader)
+{
+	size_t count;
+	const struct perfetto_block *blocks = trace_reader_blocks(reader, &count);
+	int64_t first_ns = analysis_first_ns(run->analysis);
+
+	for (size_t i = 0; blocks && i < count; i++) {
+		if (blocks[i].first_ns > 0 && blocks[i].first_ns < first_ns)
+			first_ns = blocks[i].first_ns;
+	}
+	return first_ns;
+}
+
+/* Nobody drew anything: a gate that asks for frames must not stay green. */
+static bool nothing_drawn(const struct run *run)
+{
+	size_t count, gfx_count;
+	const struct gfx_summary *gfx = analysis_gfx(run->analysis, &gfx_count);
+
+	analysis_layers(run->analysis, &count);
+	if (count || run->row_count || analysis_left_out(run->analysis) ||
+	    analysis_counts(run->analysis)->actual)
+		return false;
+	for (size_t i = 0; i < gfx_count; i++) {
+		if (gfx[i].counters[GFX_TOTAL] > 0)
+			return false;
+	}
+	fprintf(stderr, "jankscope: error: %s: nothing was drawn in it\n", run->path);
+	return true;
+}
+
 /* The trace has layers, but none that was asked for. */
 static bool nothing_wanted(const struct run *run)
 {
@@ -232,6 +264,7 @@ static int read_and_print(struct run *run)
 	err = analysis_finish(run->analysis);
 	if (!err && !(run->request->rows && !run->request->json))
 		err = explain(run, reader);
+	report.first_ns = first_of(run, reader);
 	if (!err)
 		err = print(run, &report);
 	if (err) {
@@ -254,7 +287,8 @@ static int read_and_print(struct run *run)
 		damage = -EFBIG;
 	}
 	code = damage ? EXIT_INCOMPLETE : EXIT_FINE;
-	if (nothing_wanted(run))
+	/* of a trace that is damaged what is missing may have been drawn */
+	if (nothing_wanted(run) || (!damage && nothing_drawn(run)))
 		code = EXIT_NO_TARGET;
 out:
 	trace_reader_free(reader);

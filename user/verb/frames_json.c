@@ -59,9 +59,12 @@ static void put_causes(FILE *out, const struct layer *layer, const struct layer_
 	fprintf(out,
 		",\"visible_jank\":{\"total\":%" PRIu64 ",\"app\":%" PRIu64 ",\"sf\":%" PRIu64
 		",\"hw\":%" PRIu64 ",\"stuffing\":%" PRIu64 ",\"dropped\":%" PRIu64
-		",\"unknown\":%" PRIu64 "}",
+		",\"unknown\":%" PRIu64 ",\"none\":%" PRIu64 "}",
 		m->visible, m->visible_app, m->visible_sf, m->visible_hw, m->visible_stuffing,
-		m->visible_dropped, m->visible_unknown);
+		m->visible_dropped, m->visible_unknown, m->visible_none);
+	if (layer->rows)
+		fprintf(out, ",\"jank_pct\":%.3f",
+			100.0 * (double)layer->janky / (double)layer->rows);
 	fprintf(out,
 		",\"rows\":%u,\"not_shown\":{\"dropped\":%u,\"no_display\":%u,\"unfinished\":%u},"
 		"\"no_buffer\":%u",
@@ -155,6 +158,7 @@ static void put_worst(FILE *out, const struct frames_report *report)
 {
 	size_t count;
 	const struct worst_frame *worst = analysis_worst(report->analysis, &count);
+	const char *package;
 	char buffer[512];
 
 	fputs(",\"worst\":[", out);
@@ -162,13 +166,20 @@ static void put_worst(FILE *out, const struct frames_report *report)
 		const struct worst_frame *frame = &worst[i];
 
 		fprintf(out, "%s{\"pid\":%d,", i ? "," : "", frame->late.pid);
+		package = analysis_package(report->analysis,
+					   analysis_layer(report->analysis, frame->layer), buffer,
+					   sizeof(buffer));
+		if (package) {
+			put_text(out, "package", package);
+			putc(',', out);
+		}
 		put_text(out, "layer", analysis_layer(report->analysis, frame->layer)->name);
 		if (frame->late.token >= 0)
 			fprintf(out, ",\"surface_frame_token\":%" PRId64, frame->late.token);
 		fprintf(out,
-			",\"start_ns\":%" PRId64 ",\"end_ns\":%" PRId64 ",\"present_ns\":%" PRId64
-			",\"late_ns\":%" PRId64,
-			frame->late.start_ns, frame->late.end_ns, frame->present_ns,
+			",\"ts_ns\":%" PRId64 ",\"start_ns\":%" PRId64 ",\"end_ns\":%" PRId64
+			",\"present_ns\":%" PRId64 ",\"late_ns\":%" PRId64,
+			frame->ts_ns, frame->late.start_ns, frame->late.end_ns, frame->present_ns,
 			frame->late_ns);
 		if (frame->work_ns != TIMELINE_NONE)
 			fprintf(out, ",\"work_ns\":%" PRId64, frame->work_ns);
@@ -183,6 +194,35 @@ static void put_worst(FILE *out, const struct frames_report *report)
 			fprintf(out, ",\"draw_frame_ns\":%" PRId64, frame->late.draw_frame_ns);
 		put_thread(out, "main", &frame->late.main);
 		put_thread(out, "render", &frame->late.render);
+		putc('}', out);
+	}
+	putc(']', out);
+}
+
+/* What gfxinfo itself counted, under its own words; times are in ms. */
+static void put_gfx(FILE *out, const struct frames_report *report)
+{
+	static const char *const keys[GFX_COUNTERS] = {
+		"total",        "janky",     "janky_legacy",    "p50_ms",     "p90_ms",
+		"p95_ms",       "p99_ms",    "missed_vsync",    "high_input", "slow_ui",
+		"slow_bitmaps", "slow_draw", "deadline_missed",
+	};
+	size_t count;
+	const struct gfx_summary *gfx = analysis_gfx(report->analysis, &count);
+
+	if (!count)
+		return;
+	fputs(",\"gfxinfo\":[", out);
+	for (size_t i = 0; i < count; i++) {
+		fprintf(out, "%s{\"pid\":%d", i ? "," : "", gfx[i].pid);
+		if (gfx[i].package[0]) {
+			putc(',', out);
+			put_text(out, "package", gfx[i].package);
+		}
+		for (unsigned k = 0; k < GFX_COUNTERS; k++) {
+			if (gfx[i].counters[k] >= 0)
+				fprintf(out, ",\"%s\":%" PRId64, keys[k], gfx[i].counters[k]);
+		}
 		putc('}', out);
 	}
 	putc(']', out);
@@ -243,6 +283,7 @@ int frames_print_json(FILE *out, const struct frames_report *report)
 			",\"dropped_buffers\":%" PRIu64 ",\"ends_without_begin\":%" PRIu64 "}",
 			slices->marks, slices->do_frames, slices->draw_frames, slices->latches,
 			slices->dropped_buffers, slices->ends_without_begin);
+	put_gfx(out, report);
 	put_losses(out, report);
 	return 0;
 }

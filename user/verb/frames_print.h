@@ -8,6 +8,7 @@ struct frames_report {
 	const char *trace; /* its path */
 	const char *error; /* NULL: whole */
 	struct analysis *analysis;
+	int64_t first_ns; /* when the trace begins */
 };
 
 /* One row: as an element of the JSON array, or as tab-separated text. */

@@ -11,7 +11,7 @@
 
 #define MAX_ROWS  24
 #define MIN_WIDTH 80
-#define NUMBERS   56 /* columns before the layer's name */
+#define NUMBERS   53 /* columns before the layer's name */
 #define DETAILS   15 /* and before its details */
 
 static int width_of(FILE *out)
@@ -70,39 +70,58 @@ static void put_whole_name(FILE *out, const char *name, size_t width)
 	fprintf(out, "%s\n", rest);
 }
 
-static const char *bare(const char *name)
-{
-	return strncmp(name, "TX - ", 5) ? name : name + 5;
-}
-
 static void put_ms(FILE *out, double ns)
 {
 	double ms = ns / 1e6;
 
-	fprintf(out, ms < 100 ? " %6.1f" : " %6.0f", ms);
+	fprintf(out, ms < 100 ? " %5.1f" : " %5.0f", ms);
 }
 
-static void put_row(FILE *out, const struct layer_view *view, const struct layer_metrics *m,
-		    int width)
+/* A layer as it is told from others: that of an app's own slices is called alike in all apps. */
+static const char *layer_name(const struct frames_report *report, const struct layer *layer,
+			      char *buffer, size_t size)
 {
-	fprintf(out, "%6" PRIu64, m->shown);
-	if (m->has_fps)
-		fprintf(out, " %6.1f %6.1f", m->fps_raw, m->fps_active);
+	char package_buffer[256];
+	const char *package =
+		analysis_package(report->analysis, layer, package_buffer, sizeof(package_buffer));
+
+	if (layer->source != LAYER_CHOREOGRAPHER)
+		return layer_bare_name(layer->name);
+	if (package)
+		snprintf(buffer, size, "%s of %s", layer->name, package);
 	else
-		fprintf(out, " %6s %6s", "-", "-");
+		snprintf(buffer, size, "%s of pid %d", layer->name, layer->pid);
+	return buffer;
+}
+
+static void put_row(FILE *out, const struct frames_report *report, const struct layer_view *view,
+		    const struct layer_metrics *m, int width)
+{
+	char name[1400];
+
+	if (view->layer->pid >= 0)
+		fprintf(out, "%6d", view->layer->pid);
+	else
+		fprintf(out, "%6s", "-");
+	fprintf(out, " %5" PRIu64, m->shown);
+	if (m->has_fps)
+		fprintf(out, " %5.1f %5.1f", m->fps_raw, m->fps_active);
+	else
+		fprintf(out, " %5s %5s", "-", "-");
 	if (m->intervals.n) {
 		put_ms(out, m->intervals.p50);
 		put_ms(out, m->intervals.p99);
-		fprintf(out, " %5" PRIu64, m->dropped);
+		fprintf(out, " %4" PRIu64, m->dropped);
 	} else {
-		fprintf(out, " %6s %6s %5s", "-", "-", "-");
+		fprintf(out, " %5s %5s %4s", "-", "-", "-");
 	}
 	if (m->worked)
-		fprintf(out, " %5" PRIu64 " %5" PRIu64, m->slow, m->frozen);
+		fprintf(out, " %4" PRIu64 " %4" PRIu64, m->slow, m->frozen);
 	else
-		fprintf(out, " %5s %5s", "-", "-");
+		fprintf(out, " %4s %4s", "-", "-");
 	fputs("  ", out);
-	put_name(out, bare(view->layer->name), (size_t)(width - NUMBERS));
+	put_name(out, layer_name(report, view->layer, name, sizeof(name)),
+		 (size_t)(width - NUMBERS));
 	putc('\n', out);
 }
 
@@ -122,7 +141,7 @@ static void put_details(FILE *out, const struct frames_report *report,
 	const char *package = analysis_package(report->analysis, layer, buffer, sizeof(buffer));
 
 	fputs("\nbusiest layer: ", out);
-	put_whole_name(out, bare(layer->name), (size_t)(width - DETAILS));
+	put_whole_name(out, layer_bare_name(layer->name), (size_t)(width - DETAILS));
 	fprintf(out, "  of             %s",
 		text_clean(clean, sizeof(clean), package ? package : "unknown process"));
 	if (layer->pid >= 0)
@@ -163,12 +182,13 @@ static void put_details(FILE *out, const struct frames_report *report,
 			"  FrameTimeline  janky %u of %u: app %u, sf %u, hw %u, stuffing %u,\n"
 			"                 dropped %u, unknown %u; not perceivable %u\n"
 			"  visible        %" PRIu64 ": app %" PRIu64 ", sf %" PRIu64 ", hw %" PRIu64
-			", stuffing %" PRIu64 ", dropped %" PRIu64 ", unknown %" PRIu64 "\n",
+			", stuffing %" PRIu64 ", dropped %" PRIu64 ", unknown %" PRIu64 ",\n"
+			"                 none that FrameTimeline names %" PRIu64 "\n",
 			layer->janky, layer->rows, layer->cause_app, layer->cause_sf,
 			layer->cause_hw, layer->cause_stuffing, layer->cause_dropped,
 			layer->cause_unknown, layer->cause_non_perceivable, m->visible,
 			m->visible_app, m->visible_sf, m->visible_hw, m->visible_stuffing,
-			m->visible_dropped, m->visible_unknown);
+			m->visible_dropped, m->visible_unknown, m->visible_none);
 	if (layer->dropped || layer->no_display || layer->unfinished)
 		fprintf(out,
 			"  not shown      dropped %u, no display frame %u, "
@@ -188,15 +208,31 @@ static void put_thread(FILE *out, const char *name, const struct thread_time *ti
 	fputs(" ms\n", out);
 }
 
+/* Where it is in Perfetto's UI: the time since the start of the trace, the row's ts, and the token
+ * that its slice in the Actual Timeline is called by. */
+static void put_place(FILE *out, const struct frames_report *report,
+		      const struct worst_frame *frame)
+{
+	int64_t first_ns = report->first_ns;
+
+	fputs("\n           at", out);
+	if (frame->ts_ns >= first_ns)
+		fprintf(out, " %.6f s,", (double)(frame->ts_ns - first_ns) / 1e9);
+	fprintf(out, " ts %" PRId64, frame->ts_ns);
+	if (frame->late.token >= 0)
+		fprintf(out, ", token %" PRId64, frame->late.token);
+	fprintf(out, ", pid %d\n", frame->late.pid);
+}
+
 static void put_worst(FILE *out, const struct frames_report *report, int width)
 {
 	size_t count;
 	const struct worst_frame *worst = analysis_worst(report->analysis, &count);
-	char buffer[512];
+	char buffer[1400];
 
 	if (!count)
 		return;
-	fputs("\nworst frames\n   LATE   WORK doFrm  Draw  ms   CAUSE, LAYER\n", out);
+	fputs("\nworst frames\n  LATE  WORK doFrm  Draw  ms   CAUSE, LAYER, PLACE\n", out);
 	for (size_t i = 0; i < count; i++) {
 		const struct worst_frame *frame = &worst[i];
 
@@ -204,7 +240,7 @@ static void put_worst(FILE *out, const struct frames_report *report, int width)
 		if (frame->work_ns != TIMELINE_NONE)
 			put_ms(out, (double)frame->work_ns);
 		else
-			fprintf(out, " %6s", "-");
+			fprintf(out, " %5s", "-");
 		if (frame->late.has_do_frame)
 			fprintf(out, " %5.1f", (double)frame->late.do_frame_ns / 1e6);
 		else
@@ -219,9 +255,11 @@ static void put_worst(FILE *out, const struct frames_report *report, int width)
 				     : "not classified",
 			 (size_t)(width - 34));
 		fputs("\n           ", out);
-		put_name(out, bare(analysis_layer(report->analysis, frame->layer)->name),
+		put_name(out,
+			 layer_name(report, analysis_layer(report->analysis, frame->layer), buffer,
+				    sizeof(buffer)),
 			 (size_t)(width - 12));
-		putc('\n', out);
+		put_place(out, report, frame);
 		put_thread(out, "main", &frame->late.main);
 		put_thread(out, "render", &frame->late.render);
 	}
@@ -258,6 +296,46 @@ static void put_head(FILE *out, const struct frames_report *report)
 			losses[i].reason);
 }
 
+static void put_counter(FILE *out, const char *words, int64_t value)
+{
+	if (value >= 0)
+		fprintf(out, "%s%" PRId64, words, value);
+}
+
+/* What gfxinfo itself counted. */
+static void put_gfx(FILE *out, const struct frames_report *report)
+{
+	size_t count;
+	const struct gfx_summary *gfx = analysis_gfx(report->analysis, &count);
+	char clean[256];
+
+	for (size_t i = 0; i < count; i++) {
+		const int64_t *c = gfx[i].counters;
+
+		fprintf(out, "\ngfxinfo of %s (pid %d)\n",
+			text_clean(clean, sizeof(clean),
+				   gfx[i].package[0] ? gfx[i].package : "unknown process"),
+			gfx[i].pid);
+		fprintf(out, "  frames         %" PRId64 " drawn", c[GFX_TOTAL]);
+		put_counter(out, ", janky ", c[GFX_JANKY]);
+		if (c[GFX_JANKY] >= 0 && c[GFX_TOTAL] > 0)
+			fprintf(out, " (%.2f %%)",
+				100.0 * (double)c[GFX_JANKY] / (double)c[GFX_TOTAL]);
+		put_counter(out, ", by the older rule ", c[GFX_JANKY_LEGACY]);
+		put_counter(out, "\n  work, ms       p50 ", c[GFX_P50_MS]);
+		put_counter(out, "  p90 ", c[GFX_P90_MS]);
+		put_counter(out, "  p95 ", c[GFX_P95_MS]);
+		put_counter(out, "  p99 ", c[GFX_P99_MS]);
+		put_counter(out, "\n  causes         deadline missed ", c[GFX_DEADLINE_MISSED]);
+		put_counter(out, ", vsync missed ", c[GFX_MISSED_VSYNC]);
+		put_counter(out, ", slow UI thread ", c[GFX_SLOW_UI]);
+		put_counter(out, ",\n                 slow bitmaps ", c[GFX_SLOW_BITMAPS]);
+		put_counter(out, ", slow draw ", c[GFX_SLOW_DRAW]);
+		put_counter(out, ", input late ", c[GFX_HIGH_INPUT_LATENCY]);
+		putc('\n', out);
+	}
+}
+
 int frames_print_table(FILE *out, const struct frames_report *report)
 {
 	int width = width_of(out), err = 0;
@@ -266,13 +344,16 @@ int frames_print_table(FILE *out, const struct frames_report *report)
 	struct layer_metrics first = {.shown = 0};
 
 	put_head(out, report);
+	put_gfx(out, report);
 	if (!count) {
 		fputs(analysis_left_out(report->analysis) ? "\nno layer that was asked for\n"
-							  : "\nno frames\n",
+							  : "\nno frames one by one\n",
 		      out);
 		return 0;
 	}
-	fputs("\n SHOWN FPS raw active  p50 ms p99 ms DROP  SLOW FROZEN  LAYER\n", out);
+	fputs("\n             --- fps ---  --- ms --\n"
+	      "   PID SHOWN   raw activ   p50   p99 DROP SLOW FROZ  LAYER\n",
+	      out);
 	for (size_t i = 0; i < count && !err; i++) {
 		struct layer_metrics m;
 
@@ -283,7 +364,7 @@ int frames_print_table(FILE *out, const struct frames_report *report)
 		}
 		err = analysis_metrics(report->analysis, &views[i], &m);
 		if (!err)
-			put_row(out, &views[i], &m, width);
+			put_row(out, report, &views[i], &m, width);
 		if (i == 0)
 			first = m;
 		else

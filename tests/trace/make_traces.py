@@ -1,0 +1,303 @@
+"""Traces with frames of known fate, for tests that need no device and no file but this one.
+usage: make_traces.py FOLDER -- writes the traces and truth.json with what each layer showed."""
+import gzip, json, os, random, shutil, struct, subprocess, sys, zipfile, zlib
+
+MS, SECOND = 1000000, 1000000000
+V60, V120 = 16666667, 8333333
+MARKER = bytes.fromhex('82477a76b28d42ba81dc33326d57a079')  # Perfetto's synchronisation marker
+NONE, APP, STUFFING, DROPPED_JANK, NON_ANIMATING = 1, 64, 128, 1024, 2048
+ON_TIME, LATE, DROPPED = 1, 2, 4
+
+
+# ---- protobuf
+def varint(n):
+    out = b''
+    n &= (1 << 64) - 1
+    while n >= 128:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def packet(*fields):
+    return field(1, b''.join(fields))
+
+
+def timeline(ts, kind, *fields, clock=None):
+    return packet(*([field(58, clock)] if clock else []), field(8, ts), field(76, field(kind, b''.join(fields))), field(10, 3))
+
+
+def clock_snapshot(ts, **clocks):
+    ids = {'mono': 3, 'boot': 6}
+    return packet(field(8, ts), field(6, b''.join(field(1, field(1, ids[c]) + field(2, t)) for c, t in clocks.items())))
+
+
+def process_tree(*names):
+    return packet(field(2, b''.join(field(1, field(1, pid) + field(3, name.encode())) for pid, name in names)))
+
+
+def bundle(events, cpu=0):
+    """events: (ts, tid, text) as print events of ftrace."""
+    return packet(field(1, field(1, cpu) + b''.join(
+        field(2, field(1, ts) + field(2, tid) + field(3, field(2, text.encode()))) for ts, tid, text in events)))
+
+
+class Display:
+    """SurfaceFlinger with a vsync grid; frames of apps are shown in its display frames."""
+    def __init__(self, clock=None):
+        self.events, self.cookie, self.clock, self.displays = [], 0, clock, {}
+
+    def next(self):
+        self.cookie += 1
+        return self.cookie
+
+    def add(self, ts, kind, *fields):
+        self.events.append((ts, len(self.events), timeline(ts, kind, *fields, clock=self.clock)))
+
+    def span(self, kind, start, end, *fields):
+        cookie = self.next()
+        self.add(start, kind, field(1, cookie), *fields)
+        self.add(end, 5, field(1, cookie))
+
+    def shown_at(self, present, period):
+        """The token of the display frame that is presented then."""
+        if present not in self.displays:
+            token = self.displays[present] = 100000 + len(self.displays)
+            self.span(1, present - 2 * period, present, field(2, token), field(3, 500))
+            self.span(2, present - 2 * period, present, field(2, token), field(3, 500), field(4, ON_TIME),
+                      field(5, 1), field(6, 0), field(7, NONE), field(8, 1))
+        return self.displays[present]
+
+    def frame(self, pid, layer, token, due, present, period, jank=NONE, buffer=1, present_type=None):
+        """A frame of an app that was due at `due`; present None: dropped."""
+        shown = present if present is not None else due
+        if present is None:
+            display = self.displays.get(shown) or self.shown_at(shown, period)
+        else:
+            display = self.shown_at(shown, period)
+        wake = due - 4 * period
+        name = [] if layer is None else [field(5, layer.encode())]
+        self.span(3, wake, due - 2 * period, field(2, token), field(3, display), field(4, pid), *name)
+        if present_type is None:
+            present_type = DROPPED if present is None else ON_TIME if present == due else LATE
+        self.span(4, wake + 1000, (present or due) - 2 * period - 500, field(2, token), field(3, display), field(4, pid),
+                  *name, field(6, present_type), field(7, present_type == ON_TIME), field(8, 0), field(9, jank),
+                  field(10, 1), field(11, buffer))
+
+    def bytes(self):
+        return b''.join(p for _, _, p in sorted(self.events, key=lambda e: e[:2]))
+
+
+def play(display, pid, layer, truth, stop=1200, buffer=1, start=10 * SECOND, refreshes=600):
+    """60 Hz, then 120 Hz: late and dropped frames, and a rest of 30 refreshes, with their sums."""
+    now, token, grid = start, pid * 100000, []
+    for i in range(refreshes * 2):
+        grid.append((now, V60 if i < refreshes else V120))
+        now += grid[-1][1]
+    sums = dict(shown=0, dropped=0, janky=0, rows=0)
+    i = 8
+    while i < min(stop, len(grid)) - 12:
+        at, period = grid[i]
+        token += 1
+        if i % 400 == 300:  # a rest that the app asked for
+            i += 30
+        elif i % 100 == 50:  # three refreshes late
+            display.frame(pid, layer, token, at, grid[i + 3][0], period, APP, buffer)
+            sums['dropped'] += 3
+            sums['janky'] += 1
+            sums['shown'] += 1
+            sums['rows'] += 1
+            i += 4
+        elif i % 100 == 70 and i != 570:  # four frames in a row are dropped; not where the rate changes
+            for k in range(4):
+                display.frame(pid, layer, token, grid[i + k][0], None, period, DROPPED_JANK, buffer)
+                token += 1
+            sums['dropped'] += 4
+            sums['janky'] += 4
+            sums['rows'] += 4
+            i += 4
+        else:
+            quiet = i % 100 in (20, 21, 22)
+            display.frame(pid, layer, token, at, at, period, NON_ANIMATING if quiet else NONE, buffer)
+            sums['shown'] += 1
+            sums['rows'] += 1
+            i += 1
+    truth[layer] = dict(sums, pid=pid)
+
+
+def slice_of(pid, tid, start, end, name):
+    return [(start, tid, f'B|{pid}|{name}\n'), (end, tid, f'E|{pid}\n')]
+
+
+def app_without_draw_frame(pid, count, start=10 * SECOND):
+    """doFrames alone, each of them a frame."""
+    events = []
+    for i in range(count):
+        events += slice_of(pid, pid, start + i * V60, start + i * V60 + 4 * MS, f'Choreographer#doFrame {i}')
+    return events
+
+
+def old_phone(truth, seconds=8):
+    """Android 9: SurfaceFlinger's counters by the window's name, an app that draws, a game at 30, and
+    counters of the app that look like layers."""
+    start, sf, app, game = 50 * SECOND, 500, 1000, 2000
+    events = []
+    main, view = 'com.example.app/com.example.app.Main#0', 'SurfaceView - com.example.game/com.example.game.Play#0'
+    refreshes = seconds * 60
+    shown = dropped = game_shown = queued = 0
+    late_until = 0
+    for i in range(refreshes):
+        t = start + i * V60
+        events.append((t, sf, f'C|{sf}|VSYNC-sf|{i % 2}\n'))
+        events.append((t + 2000, sf, f'C|{sf}|VSYNC-app|{i % 2}\n'))
+        # what the app counts itself
+        events.append((t + 3000, app, f'C|{app}|aq:pending:{main}|{1 + i % 2}\n'))
+        events.append((t + 4000, app, f'C|{app}|aq:pending:{main}|{i % 2}\n'))
+        if i % 2 == 0:
+            events.append((t + MS, game, f'C|{game}|wq:{view}|1\n'))
+            events.append((t + 2 * MS, sf, f'C|{sf}|{view}|1\n'))
+            events.append((t + 3 * MS, sf, f'C|{sf}|{view}|0\n'))
+            game_shown += 1
+        if i < late_until or 200 <= i < 230:
+            continue
+        long = i % 60 == 40
+        work = 4 * V60 if long else 0
+        if long:
+            late_until = i + 5
+            dropped += 4
+        events += slice_of(app, app, t + 100000, t + 5 * MS + work, 'Choreographer#doFrame')
+        events += [(t + 3 * MS + work, app + 1, f'B|{app}|DrawFrame\n'), (t + 6 * MS + work, app + 1, f'B|{app}|queueBuffer\n'),
+                   (t + 7 * MS + work, app + 1, f'E|{app}\n'), (t + 8 * MS + work, app + 1, f'E|{app}\n'),
+                   (t + 7 * MS + work, sf, f'C|{sf}|{main}|1\n'), (t + 9 * MS + work, sf, f'C|{sf}|{main}|0\n')]
+        shown += 1
+    truth[main] = dict(pid=sf, shown=shown, dropped=dropped)
+    truth[view] = dict(pid=sf, shown=game_shown, dropped=0)
+    return sorted(events, key=lambda e: e[0])
+
+
+def as_text(events):
+    names = {500: 'surfaceflinger', 1000: 'com.example.app', 1001: 'RenderThread', 2000: 'com.example.game'}
+    lines = ['# tracer: nop\n', '#\n']
+    for ts, tid, text in events:
+        tgid = 1000 if tid == 1001 else tid
+        lines.append(f'{names[tid][-15:]:>16}-{tid:<5} ({tgid:5}) [000] ...1 {ts // SECOND}.{ts % SECOND // 1000:06}: '
+                     f'tracing_mark_write: {text.rstrip()}\n')
+    return ''.join(lines).encode()
+
+
+def as_bundles(events):
+    """Two CPUs, drained each quarter of a second, one after the other."""
+    out, at = b'', 0
+    while at < len(events):
+        end = at
+        while end < len(events) and events[end][0] < events[at][0] + SECOND // 4:
+            end += 1
+        for cpu in (1, 0):
+            part = [e for e in events[at:end] if (e[1] != 500) == (cpu == 1)]
+            if part:
+                out += bundle(part, cpu)
+        at = end
+    return out
+
+
+def main(folder):
+    truth = {}
+
+    def write(name, data, **rows):
+        with open(os.path.join(folder, name), 'wb') as f:
+            f.write(data)
+        if rows:
+            truth[name] = rows['layers']
+
+    snapshot = clock_snapshot(9 * SECOND, mono=9 * SECOND - 5 * SECOND, boot=9 * SECOND)
+    names = process_tree((500, '/system/bin/surfaceflinger'), (100, 'com.example.app'), (101, 'com.example.other'),
+                         (50, 'system_server'), (200, 'com.example.drawn'))
+    # FrameTimeline: two apps, and a container whose many rows hold no buffer
+    layers, display = {}, Display()
+    play(display, 100, 'TX - com.example.app/com.example.app.Main#10', layers)
+    play(display, 101, 'TX - SurfaceView[com.example.other/com.example.other.Play](BLAST)#12', layers, stop=540)
+    for i in range(900):
+        at = 10 * SECOND + (8 + i) * V60 if i < 590 else 10 * SECOND + 600 * V60 + (i - 590) * V120
+        display.frame(50, 'Task=7#3', 5000000 + i, at, at, V60 if i < 590 else V120, NONE, 0)
+    write('timeline.pb', snapshot + names + display.bytes(), layers=layers)
+    # the same with the apps' own slices beside it; one app has nothing but those
+    marks = sorted(app_without_draw_frame(100, 300) + app_without_draw_frame(200, 109), key=lambda e: e[0])
+    parts = sorted([(e[0], e[2]) for e in display.events] + [(marks[i][0], bundle(marks[i:i + 20])) for i in range(0, len(marks), 20)],
+                   key=lambda p: p[0])
+    write('timeline_and_slices.pb', snapshot + names + b''.join(p for _, p in parts),
+          layers=dict(layers, **{'Choreographer#doFrame': dict(pid=200, shown=109, dropped=0)}))
+    # nine of ten frames are dropped
+    layers, display = {}, Display()
+    for i in range(301):
+        at = 10 * SECOND + (8 + i) * V60
+        display.frame(100, 'L', 1000 + i, at, None if i % 10 else at, V60, DROPPED_JANK if i % 10 else NONE)
+    layers['L'] = dict(pid=100, shown=31, dropped=270, janky=270, rows=301)
+    write('dropped.pb', snapshot + names + display.bytes(), layers=layers)
+    # without FrameTimeline
+    layers = {}
+    events = old_phone(layers)
+    text = as_text(events)
+    write('systrace.txt', text, layers=layers)
+    write('systrace.html', b'<html><body>\n<script class="trace-data" type="application/text">\n' + text + b'</script></body></html>\n', layers=layers)
+    write('ftrace.pb', as_bundles(events), layers=layers)
+    write('doframes.pb', process_tree((200, 'com.example.drawn')) + bundle(app_without_draw_frame(200, 109)),
+          layers={'Choreographer#doFrame': dict(pid=200, shown=109, dropped=0)})
+    write('nothing_drawn.txt', b'# tracer: nop\n' + b'        app-1000  ( 1000) [000] ...1 50.000000: tracing_mark_write: B|1000|nothing\n')
+    # clocks: MONOTONIC, and all snapshots behind the data
+    display = Display(clock=3)
+    for i in range(120):
+        at = 20 * SECOND + i * V60
+        display.frame(100, 'L', 1000 + i, at, at, V60)
+    after = clock_snapshot(30 * SECOND, mono=20 * SECOND, boot=30 * SECOND) + clock_snapshot(31 * SECOND, mono=21 * SECOND, boot=31 * SECOND + 7)
+    write('late_clock.pb', display.bytes() + after, layers={'L': dict(pid=100, shown=120, dropped=0)})
+    # names that differ behind the part that is kept
+    display = Display()
+    for i in range(60):
+        at = 10 * SECOND + i * V60
+        for end in 'ab':
+            display.frame(100, 'n' * 1500 + end, 1000 + 2 * i + (end == 'b'), at, at, V60)
+    write('long_names.pb', display.bytes())
+    # small ones, in each wrapping
+    display, layers = Display(), {}
+    for i in range(9):
+        at = 10 * SECOND + i * V60
+        display.frame(100, 'TX - com.example.app/com.example.app.Main#10', 1000 + i, at, at, V60)
+    small = display.bytes()
+    write('small.pb', small)
+    write('small.pb.gz', gzip.compress(small, mtime=0))
+    write('small_packets.pb', packet(field(50, zlib.compress(small))))
+    with zipfile.ZipFile(os.path.join(folder, 'small.zip'), 'w', zipfile.ZIP_DEFLATED) as z:
+        z.writestr('trace.pb', small)
+    if shutil.which('zstd'):
+        subprocess.run(['zstd', '-q', '-f', os.path.join(folder, 'small.pb'), '-o', os.path.join(folder, 'small.pb.zst')], check=True)
+    # damage: a stretch of garbage, then the marker that reading goes on behind
+    half = timeline_halves(small)
+    write('damaged.pb', half[0] + b'\x07' * 500 + packet(field(36, MARKER)) + half[1])
+    with open(os.path.join(folder, 'truth.json'), 'w') as f:
+        json.dump(truth, f, indent=1)
+
+
+def timeline_halves(data):
+    """At the border of a packet near the middle."""
+    at = 0
+    while at < len(data) // 2:
+        size, shift, at = 0, 0, at + 1
+        while True:
+            size |= (data[at] & 127) << shift
+            shift += 7
+            at += 1
+            if data[at - 1] < 128:
+                break
+        at += size
+    return data[:at], data[at:]
+
+
+if __name__ == '__main__':
+    os.makedirs(sys.argv[1], exist_ok=True)
+    main(sys.argv[1])

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Programs that the scripts of this folder run.
+EXTRA_TESTS += $(BUILD)/tests/trace/compare_sums
+$(BUILD)/tests/trace/%: tests/trace/%.c $(LIB) | $(BUILD)/tests/trace
+	$(call msg,LINK,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) $(LIBS)
