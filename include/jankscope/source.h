@@ -8,7 +8,6 @@ struct loop;
 struct summary;
 struct target_set;
 
-struct bounded_calls;
 struct prober_pool;
 struct warden;
 
@@ -16,9 +15,8 @@ struct warden;
 struct source_context {
 	struct loop *loop; /* core/loop.h: file descriptors and timers of the one epoll loop */
 	struct target_set *targets;
-	struct bounded_calls *calls; /* util/bounded_call.h; NULL: calls are not bounded */
-	struct prober_pool *probes;  /* prober/pool.h: what has to be asked of targets */
-	struct warden *warden;       /* prober/warden.h: helper processes, and what they keep */
+	struct prober_pool *probes; /* prober/pool.h: what has to be asked of targets */
+	struct warden *warden;      /* prober/warden.h: helper processes, and what they keep */
 	uint64_t interval_ns, block_ns;
 	/* Hand a block or an event to the sinks; the record is only read during the call. */
 	void (*emit)(void *emit_ctx, struct record *record);

@@ -118,7 +118,6 @@ struct stack_stash {
 	void *ctx;
 };
 
-struct bounded_calls;
 struct stack_capture_config {
 	const struct stack_stash
 		*stash;              /* NULL: no snapshots. Borrowed for the life of the capturer */
@@ -126,8 +125,6 @@ struct stack_capture_config {
 	uint64_t perf_wait_ns;       /* how long a sample may take; 0: 5 ms, at most 50 ms */
 	uint64_t ptrace_deadline_ns; /* 0: 20 ms, at most 20 ms */
 	const char *root;            /* "" or NULL: /proc of this machine */
-	struct bounded_calls
-		*calls; /* util/bounded_call.h, borrowed; NULL: reads are not bounded */
 };
 
 struct stack_capturer;

@@ -12,8 +12,7 @@
 #include "core/paths.h"
 #include "source/blocks_ledger.h"
 #include "source/blocks_samples.h"
-#include "source/lock_owner.h"
-#include "source/wait_stub.h"
+#include "prober/pool_wire.h"
 
 #define MS 1000000ull
 
@@ -164,64 +163,45 @@ Test(block_ledger, spells_beyond_the_room_are_counted)
 	block_spells_free(&spells);
 }
 
-/* The words of a mutex that somebody else holds, as each library lays them out. */
-static pid_t owner_of(const uint32_t words[4], uint32_t operation)
+/* Who holds the lock at this address, as a prober reads it; 0: nobody that can be told, or the
+ * negative error. */
+static pid_t owner_at(const void *address, pid_t waiter, uint32_t operation)
 {
-	return lock_owner(NULL, getpid(), getpid() + 1000000, (uint64_t)(uintptr_t)words,
-			  operation);
+	const struct probe_request request = {
+		.operation = PROBE_LOCK_OWNER,
+		.pid = getpid(),
+		.tid = waiter,
+		.address = (uint64_t)(uintptr_t)address,
+		.argument = operation,
+	};
+	struct probe_owner owner = {0};
+	struct reply reply = {.data = (uint8_t *)&owner};
+	int err = probe_read_lock_owner(&request, &reply);
+
+	return err ? err : owner.tid;
 }
 
 Test(lock_owner, layouts)
 {
-	uint32_t me = (uint32_t)getpid();
-	uint32_t glibc[4] = {2, 1, me, 1}, art[4] = {3, me, 0, 0}, pi[4] = {me | 0x80000000u};
+	/* The words of a mutex that somebody else holds, as each library lays them out. */
+	pid_t me = getpid(), other = me + 1000000;
+	uint32_t id = (uint32_t)me;
+	uint32_t glibc[4] = {2, 1, id, 1}, art[4] = {3, id, 0, 0}, pi[4] = {id | 0x80000000u};
 	uint32_t free_lock[4] = {0}, nobody[4] = {2, 0, 0x3fffffff, 0};
 	void *edge = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	cr_expect_eq(owner_of(glibc, 0x80), (pid_t)me, "FUTEX_WAIT_PRIVATE on glibc's mutex");
-	cr_expect_eq(owner_of(art, 0x80), (pid_t)me, "art::Mutex");
-	cr_expect_eq(owner_of(pi, 6), (pid_t)me, "FUTEX_LOCK_PI");
-	cr_expect_lt(owner_of(free_lock, 0x80), 0);
-	cr_expect_lt(owner_of(nobody, 0x80), 0, "no such thread");
-	cr_expect_lt(owner_of(glibc, 1), 0, "FUTEX_WAKE waits for nobody");
-	cr_expect_lt(lock_owner(NULL, getpid(), getpid(), (uint64_t)(uintptr_t)glibc, 0), 0,
-		     "the waiter is not its own owner");
-	cr_expect_lt(lock_owner(NULL, getpid(), 1, 8, 0), 0, "not mapped");
+	cr_expect_eq(owner_at(glibc, other, 0x80), me, "FUTEX_WAIT_PRIVATE on glibc's mutex");
+	cr_expect_eq(owner_at(art, other, 0x80), me, "art::Mutex");
+	cr_expect_eq(owner_at(pi, other, 6), me, "FUTEX_LOCK_PI");
+	cr_expect_lt(owner_at(free_lock, other, 0x80), 0);
+	cr_expect_lt(owner_at(nobody, other, 0x80), 0, "no such thread");
+	cr_expect_lt(owner_at(glibc, other, 1), 0, "FUTEX_WAKE waits for nobody");
+	cr_expect_lt(owner_at(glibc, me, 0), 0, "the waiter is not its own owner");
+	cr_expect_lt(owner_at((void *)8, other, 0), 0, "not mapped");
 	/* A PI word in the last four bytes of a mapping. */
 	munmap((char *)edge + 4096, 4096);
-	*(uint32_t *)((char *)edge + 4092) = me;
-	cr_expect_eq(lock_owner(NULL, getpid(), 1, (uint64_t)(uintptr_t)edge + 4092, 6), (pid_t)me);
-}
-
-Test(wait_stub, this_libc)
-{
-	struct wait_stub stub;
-
-	cr_assert_eq(wait_stub_find(getpid(), &stub), 0);
-	cr_expect_geq(stub.enter_count, 2, "epoll_wait and epoll_pwait");
-	cr_expect_geq(stub.leave_count, stub.enter_count);
-	for (size_t i = 0; i < stub.enter_count; i++)
-		for (size_t k = 0; k < stub.leave_count; k++)
-			cr_expect_neq(stub.enter[i], stub.leave[k]);
-	cr_expect_lt(wait_stub_find(0x3fffffff, &stub), 0);
-}
-
-Test(wait_place, epoll_and_its_fd)
-{
-	struct wait_place place = {.syscall_nr = 281, .arguments = {12}};
-	int pipes[2], test_epoll = epoll_create1(EPOLL_CLOEXEC);
-
-	cr_assert_eq(pipe(pipes), 0);
-	cr_expect(wait_is_epoll(getpid(), test_epoll));
-	cr_expect_not(wait_is_epoll(getpid(), pipes[0]));
-	cr_expect_not(wait_is_epoll(getpid(), 1000));
-	cr_expect_not(wait_is_32_bit(getpid()));
-#ifdef __x86_64__
-	cr_expect_eq(wait_place_epfd(&place), 12);
-	place.syscall_nr = 0;
-#endif
-	cr_expect_eq(wait_place_epfd(&place), -1);
-	cr_expect_eq(wait_place_read(getpid(), &place), 0);
+	*(uint32_t *)((char *)edge + 4092) = id;
+	cr_expect_eq(owner_at((char *)edge + 4092, other, 6), me);
 }
 
 Test(paths, merge_by_path_and_sort)

@@ -15,7 +15,6 @@
 #include "core/user_signals.h"
 #include "prober/pool.h"
 #include "prober/warden.h"
-#include "util/bounded_call.h"
 #include "util/clock.h"
 #include "util/talk.h"
 
@@ -315,7 +314,6 @@ static enum exit_code open_sources(struct session *session)
 	session->context = (struct source_context){
 		.loop = session->loop,
 		.targets = session->targets,
-		.calls = session->options.calls,
 		.probes = session->options.probes,
 		.warden = session->options.warden,
 		.interval_ns = session->options.interval_ns,
@@ -423,11 +421,10 @@ static void emit_footer(struct session *session)
 			source->ops->summarise(source, session->summary);
 	}
 	/* Made later or asked again: late, not lost. */
-	summary_set_total(
-		session->summary, "calls_held_up",
-		(double)(bounded_calls_given_up(session->options.calls) +
-			 (session->options.probes ? prober_pool_given_up(session->options.probes)
-						  : 0)));
+	summary_set_total(session->summary, "calls_held_up",
+			  (double)(session->options.probes
+					   ? prober_pool_given_up(session->options.probes)
+					   : 0));
 	if (dropped)
 		summary_set_total(session->summary, "tables_dropped", (double)dropped);
 	record.footer = summary_footer(session->summary);

@@ -19,7 +19,6 @@ enum exit_code {
 	EXIT_INTERRUPTED = 130,
 };
 
-struct bounded_calls;
 struct prober_pool;
 struct warden;
 
@@ -28,7 +27,6 @@ struct session_options {
 	uint64_t block_ns;
 	uint64_t wait_ns; /* for a named target that is not there yet */
 	double max_lost_pct;
-	struct bounded_calls *calls; /* borrowed; NULL: none */
 	/* Borrowed until session_free; they are in the session's loop meanwhile. NULL: none. */
 	struct warden *warden;
 	struct prober_pool *probes;

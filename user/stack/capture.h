@@ -21,8 +21,8 @@ enum stack_failure thread_status_read(const char *root, pid_t pid, pid_t tid,
 enum stack_failure thread_identity(const char *root, const struct stack_thread *thread);
 /* The process that traces it, 0: none, -1: not known. */
 pid_t thread_tracer(const char *root, pid_t pid, pid_t tid);
-/* A thread that sleeps in such a system call notices no stop: the kernel restarts the call with what
- * is left of its time (ERESTART_RESTARTBLOCK, ERESTARTSYS, ERESTARTNOHAND without a time;
+/* A thread that sleeps in such a system call notices no stop: the kernel restarts the call with
+ * what is left of its time (ERESTART_RESTARTBLOCK, ERESTARTSYS, ERESTARTNOHAND without a time;
  * kernel/futex, kernel/time/hrtimer.c, fs/select.c, kernel/exit.c, fs/pipe.c). All others may end
  * with EINTR: epoll, semaphores, sockets with a time-out, reads of some kinds of files (signal(7),
  * "Interruption of system calls by stop signals"). */
@@ -41,10 +41,6 @@ enum stack_failure capture_read_stack(pid_t pid, uint64_t address, void *to, siz
 /* One file of /proc; the text ends with 0. Its length or -errno. */
 ssize_t capture_read_file(const char *path, char *text, size_t room);
 
-/* The same, waited for no longer than a bounded call takes: then -ETIMEDOUT or -EBUSY. */
-ssize_t capture_read_file_bounded(struct bounded_calls *calls, pid_t pid, const char *path,
-				  char *text, size_t room);
-
 /* Backends. Each fills kind, registers, stack and times of capture, and returns why not. They do
  * not check the identity; the service does, before and after. */
 enum stack_failure capture_snapshot(const struct stack_stash *stash,
@@ -53,8 +49,8 @@ enum stack_failure capture_snapshot(const struct stack_stash *stash,
 struct perf_rings;
 enum stack_failure capture_perf(struct perf_rings *rings, const struct stack_thread *thread,
 				uint64_t wait_ns, struct stack_capture *capture);
-enum stack_failure capture_kernel(const char *root, struct bounded_calls *calls,
-				  const struct stack_thread *thread, struct stack_capture *capture);
+enum stack_failure capture_kernel(const char *root, const struct stack_thread *thread,
+				  struct stack_capture *capture);
 
 /* ---- ptrace, in a process of its own (ptrace_worker.c) ---- */
 

@@ -25,15 +25,14 @@ ssize_t capture_read_file(const char *path, char *text, size_t room)
 }
 
 /* "syscall" and "stack" wait for the thread's exec_update_lock. */
-static ssize_t read_file(const char *root, struct bounded_calls *calls,
-			 const struct stack_thread *thread, const char *name, char *text,
-			 size_t room)
+static ssize_t read_file(const char *root, const struct stack_thread *thread, const char *name,
+			 char *text, size_t room)
 {
 	char path[512];
 
 	snprintf(path, sizeof(path), "%s/proc/%d/task/%d/%s", root ? root : "", thread->pid,
 		 thread->tid, name);
-	return capture_read_file_bounded(calls, thread->pid, path, text, room);
+	return capture_read_file(path, text, room);
 }
 
 /* Lines of /proc/TID/stack: "[<0>] symbol+0x1b/0x80"; the address is hidden, the symbol is not. */
@@ -56,8 +55,8 @@ static void parse_frames(struct stack_capture *capture, char *text)
 	}
 }
 
-enum stack_failure capture_kernel(const char *root, struct bounded_calls *calls,
-				  const struct stack_thread *thread, struct stack_capture *capture)
+enum stack_failure capture_kernel(const char *root, const struct stack_thread *thread,
+				  struct stack_capture *capture)
 {
 	struct thread_status status;
 	char text[4096];
@@ -70,12 +69,12 @@ enum stack_failure capture_kernel(const char *root, struct bounded_calls *calls,
 	capture->registers = (struct stack_registers){.arch = STACK_HOST_ARCH, .syscall_nr = -1};
 	capture->stack_bytes = 0;
 	capture->t_boot_ns = capture_now_boot_ns();
-	if (read_file(root, calls, thread, "wchan", text, sizeof(text)) > 0 && strcmp(text, "0"))
+	if (read_file(root, thread, "wchan", text, sizeof(text)) > 0 && strcmp(text, "0"))
 		snprintf(capture->wchan, sizeof(capture->wchan), "%.60s", text);
-	if (read_file(root, calls, thread, "syscall", text, sizeof(text)) > 0 && text[0] >= '0' &&
+	if (read_file(root, thread, "syscall", text, sizeof(text)) > 0 && text[0] >= '0' &&
 	    text[0] <= '9')
 		capture->registers.syscall_nr = strtol(text, NULL, 10);
-	if (read_file(root, calls, thread, "stack", text, sizeof(text)) > 0)
+	if (read_file(root, thread, "stack", text, sizeof(text)) > 0)
 		parse_frames(capture, text);
 	/* Without CONFIG_STACKTRACE or its permission: where it waits is one frame. */
 	if (!capture->kernel_frame_count && capture->wchan[0] &&

@@ -230,7 +230,7 @@ static enum stack_failure climb_down(struct stack_capturer *capturer,
 		return failure;
 	capture->failure = failure;
 	capturer->stats.failures[failure]++;
-	last = capture_kernel(capturer->config.root, capturer->config.calls, thread, capture);
+	last = capture_kernel(capturer->config.root, thread, capture);
 	/* Why the better ones failed is the reason that counts. */
 	return last;
 }
@@ -265,8 +265,7 @@ static enum stack_failure run_request(struct stack_capturer *capturer,
 		return capture_perf(&capturer->perf, thread, capturer->config.perf_wait_ns,
 				    capture);
 	case STACK_KERNEL:
-		return capture_kernel(capturer->config.root, capturer->config.calls, thread,
-				      capture);
+		return capture_kernel(capturer->config.root, thread, capture);
 	}
 	return STACK_UNSUPPORTED;
 }

@@ -19,7 +19,6 @@
 #include "source/net.h"
 #include "prober/pool.h"
 #include "prober/warden.h"
-#include "util/bounded_call.h"
 
 #include "verb/verb.h"
 
@@ -165,7 +164,6 @@ static enum exit_code add_sources(struct session *session, const struct options 
 
 enum exit_code verb_record(const struct options *options)
 {
-	struct bounded_calls *calls = NULL;
 	struct prober_pool *probes = NULL;
 	struct warden *warden = NULL;
 	struct session_options session_options = {
@@ -212,10 +210,9 @@ enum exit_code verb_record(const struct options *options)
 	/* Before 5.11 BPF maps count against RLIMIT_MEMLOCK. */
 	features_raise_memlock();
 	targets = target_set_new(options->targets, options->target_count, "");
-	session_options.calls = calls = bounded_calls_new();
 	session_options.warden = warden;
 	session_options.probes = probes = prober_pool_new(warden);
-	if (targets && calls && probes) {
+	if (targets && probes) {
 		target_set_bound(targets, probes);
 		session = session_new(&session_options, targets);
 	}
@@ -235,7 +232,6 @@ cleanup:
 	session_free(session);
 	for (size_t i = 0; i < outputs.count; i++)
 		outputs.sinks[i]->ops->close(outputs.sinks[i]);
-	bounded_calls_free(calls);
 	target_set_free(targets);
 	prober_pool_free(probes);
 	warden_stop(warden);
