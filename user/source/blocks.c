@@ -18,6 +18,7 @@
  * nobody tells of a period that lasts, so looks must be close enough to tell it. */
 #define IDLE_TICK_NS  (200 * NSEC_PER_MSEC)
 #define LEAST_TICK_NS (20 * NSEC_PER_MSEC)
+#define FIRST_LOOK_NS (100 * NSEC_PER_MSEC)
 #define DRAIN_NS      (400 * NSEC_PER_MSEC)
 
 static struct blocks_source *blocks_source(struct source *source)
@@ -115,7 +116,7 @@ void blocks_wake_at(struct blocks_source *blocks, uint64_t at_ns)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
-	if (blocks->timer_ns && blocks->timer_ns <= at_ns)
+	if (blocks->timer < 0 || (blocks->timer_ns && blocks->timer_ns <= at_ns))
 		return;
 	blocks->timer_ns = at_ns > now_ns ? at_ns : now_ns;
 	loop_set_timer(blocks->timer, at_ns > now_ns ? at_ns - now_ns : 1, 0);
@@ -161,6 +162,7 @@ static int look_around(struct blocks_source *blocks)
 
 		if (!watched)
 			continue;
+		blocks_tell_news(blocks, watched);
 		if (watched->start.stage == WATCHED_RUNS)
 			err = blocks_look_at(blocks, watched, now_ns, &next_ns);
 		else
@@ -207,6 +209,31 @@ static int open_stacks(struct blocks_source *blocks)
 			 strerror(errno));
 	}
 	return 0;
+}
+
+static bool any_is_asked(const struct blocks_source *blocks)
+{
+	for (uint32_t i = 0; i < blocks_watch_room(blocks->watch); i++) {
+		const struct watched *watched = blocks_watch_at(blocks->watch, i);
+
+		if (watched && watched->start.stage <= WATCHED_ASKED)
+			return true;
+	}
+	return false;
+}
+
+/* The header says which targets have no loop, so they are looked at before it is written; those
+ * that do not answer in time are told later, as those that start later are. */
+static int first_look(struct blocks_source *blocks)
+{
+	uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + FIRST_LOOK_NS, now_ns;
+	int err = follow_targets(blocks);
+
+	while (!err && any_is_asked(blocks) && (now_ns = clock_now_ns(CLOCK_MONOTONIC)) < until_ns)
+		err = loop_turn(blocks->context.loop, until_ns - now_ns);
+	if (!err && !blocks->base.reason[0])
+		blocks_explain_loops(blocks, blocks->base.reason, sizeof(blocks->base.reason));
+	return err;
 }
 
 static int blocks_open(struct source *source, const struct source_context *context)
@@ -256,6 +283,8 @@ static int blocks_open(struct source *source, const struct source_context *conte
 			 : looper_kernel_probe_name(blocks->kernel));
 	source->variant = blocks->variant;
 	err = open_stacks(blocks);
+	if (!err)
+		err = first_look(blocks);
 	if (!err)
 		err = loop_add_fd(context->loop, looper_kernel_events_fd(blocks->kernel), EPOLLIN,
 				  on_tick, blocks);

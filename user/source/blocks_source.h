@@ -60,8 +60,11 @@ void blocks_follow_loop(struct blocks_source *blocks, struct watched *watched,
 void blocks_start_over(struct blocks_source *blocks, struct watched *watched);
 /* End a watch; the row is gone. */
 void blocks_stop_watch(struct blocks_source *blocks, struct watched *watched);
-void blocks_tell_degraded(struct blocks_source *blocks, const struct watched *watched,
-			  const char *why);
+/* Tell what has become known of a watch since: its start with its loop, and what it does without.
+ */
+void blocks_tell_news(struct blocks_source *blocks, struct watched *watched);
+/* Which of the threads watched now have no loop, and why; "" where all have one. */
+void blocks_explain_loops(struct blocks_source *blocks, char *text, size_t size);
 /* The text of an enum looper_wait in records. */
 const char *blocks_loop_name(uint32_t kind);
 

@@ -104,7 +104,7 @@ static void tell_loop(struct blocks_source *blocks, struct watched *watched, con
 	watched->start.told = true;
 }
 
-void blocks_tell_degraded(struct blocks_source *blocks, const struct watched *watched,
+static void tell_degraded(struct blocks_source *blocks, const struct watched *watched,
 			  const char *why)
 {
 	struct record_event event = {
@@ -203,9 +203,45 @@ static void refuse(struct blocks_source *blocks, struct watched *watched, const 
 {
 	watched->start.stage = WATCHED_REFUSED;
 	snprintf(watched->probes.refused, sizeof(watched->probes.refused), "%s", why);
-	if (!watched->start.told)
+	blocks_wake_at(blocks, 0);
+}
+
+void blocks_tell_news(struct blocks_source *blocks, struct watched *watched)
+{
+	bool known =
+		watched->start.stage == WATCHED_RUNS || watched->start.stage == WATCHED_REFUSED;
+
+	if (known && !watched->start.told)
 		tell_loop(blocks, watched, "target_start");
-	blocks_tell_degraded(blocks, watched, why);
+	if (watched->probes.refused[0] && !watched->probes.refused_told) {
+		watched->probes.refused_told = true;
+		if (blocks->options.detector != LOOPER_BY_SWITCH)
+			tell_degraded(blocks, watched, watched->probes.refused);
+	}
+}
+
+void blocks_explain_loops(struct blocks_source *blocks, char *text, size_t size)
+{
+	unsigned others = 0;
+	char why[128];
+	size_t n = 0;
+
+	text[0] = 0;
+	for (uint32_t i = 0; i < blocks_watch_room(blocks->watch); i++) {
+		const struct watched *watched = blocks_watch_at(blocks->watch, i);
+
+		if (!watched || watched->start.stage != WATCHED_RUNS ||
+		    watched->loop_kind != LOOPER_WAIT_NONE)
+			continue;
+		if (n) {
+			others++;
+			continue;
+		}
+		explain_none(watched, why, sizeof(why));
+		n = (size_t)snprintf(text, size, "loop: none in %d: %s", watched->tid, why);
+	}
+	if (others && n < size)
+		snprintf(text + n, size - n, "; and in %u more", others);
 }
 
 static void on_standing(void *ctx, int err, const struct probe_answer *answer)
@@ -248,12 +284,12 @@ static void on_standing(void *ctx, int err, const struct probe_answer *answer)
 	watched->loop_kind = watched->start.slot.loop_kind;
 	watched->is_loop =
 		blocks_is_loop(watched->start.slot.loop_kind, watched->start.slot.loop_waits);
-	tell_loop(blocks, watched, "target_start");
 	tell_sampler(blocks, watched);
 	if (watched->loop_kind != LOOPER_WAIT_NONE)
 		blocks_want_probes(blocks, watched, watched->loop_kind,
 				   watched->start.standing.program_counter);
 	blocks_start_watch(blocks, watched);
+	blocks_wake_at(blocks, 0);
 }
 
 void blocks_start_watch(struct blocks_source *blocks, struct watched *watched)
@@ -293,9 +329,10 @@ static void no_probes(struct blocks_source *blocks, struct watched *watched, int
 		return;
 	}
 	watched->probes.state = PROBES_REFUSED;
+	if (err == -ESRCH)
+		return;
 	snprintf(watched->probes.refused, sizeof(watched->probes.refused), "no uprobe: %s", why);
-	if (blocks->options.detector != LOOPER_BY_SWITCH && err != -ESRCH)
-		blocks_tell_degraded(blocks, watched, watched->probes.refused);
+	blocks_wake_at(blocks, 0);
 }
 
 static void on_attached(void *ctx, int err, const struct probe_answer *answer)

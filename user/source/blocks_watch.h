@@ -60,6 +60,7 @@ struct watched {
 		struct probe_places places;
 		uint64_t returns[LOOPER_PROBED_RETURNS];
 		char refused[96]; /* why, or "" */
+		bool refused_told;
 	} probes;
 
 	/* whether the descriptor that its loop waits in is still open */
