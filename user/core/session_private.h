@@ -32,7 +32,7 @@ struct session {
 	int64_t unix_minus_boot_ns;
 	struct counter_list
 		baseline_lost; /* while the sources opened; told in the first interval */
-	int exit_timer; /* a scan is due because a target ended; -1: none */
+	int exit_timer;        /* a scan is due because a target ended; -1: none */
 	int signal_fd;
 	bool stop;
 	int error; /* of counting */

@@ -26,8 +26,8 @@ static int on_pidfd(void *ctx, uint32_t events)
 	struct session *session = ctx;
 
 	if (session->exit_timer < 0)
-		session->exit_timer = loop_add_timer(session->loop, EXIT_SCAN_NS, 0, on_exit_timer,
-						     session);
+		session->exit_timer =
+			loop_add_timer(session->loop, EXIT_SCAN_NS, 0, on_exit_timer, session);
 	return session->exit_timer < 0 ? session_scan(session) : 0;
 }
 
@@ -54,8 +54,7 @@ void session_on_target(void *ctx, enum target_change change, const struct target
 
 	/* An exit is known at once; a start is found by the scan. */
 	if (process->pidfd >= 0 && change == TARGET_STARTED)
-		loop_add_fd(session->loop, process->pidfd, EPOLLIN | EPOLLET, on_pidfd,
-			    session);
+		loop_add_fd(session->loop, process->pidfd, EPOLLIN | EPOLLET, on_pidfd, session);
 	else if (process->pidfd >= 0)
 		loop_remove_fd(session->loop, process->pidfd);
 	if (process->package)

@@ -21,8 +21,8 @@ enum stack_failure thread_status_read(const char *root, pid_t pid, pid_t tid,
 enum stack_failure thread_identity(const char *root, const struct stack_thread *thread);
 /* The process that traces it, 0: none, -1: not known. */
 pid_t thread_tracer(const char *root, pid_t pid, pid_t tid);
-/* A thread that sleeps in such a system call notices no stop: the kernel restarts the call with what
- * is left of its time (ERESTART_RESTARTBLOCK, ERESTARTSYS, ERESTARTNOHAND without a time;
+/* A thread that sleeps in such a system call notices no stop: the kernel restarts the call with
+ * what is left of its time (ERESTART_RESTARTBLOCK, ERESTARTSYS, ERESTARTNOHAND without a time;
  * kernel/futex, kernel/time/hrtimer.c, fs/select.c, kernel/exit.c, fs/pipe.c). All others may end
  * with EINTR: epoll, semaphores, sockets with a time-out, reads of some kinds of files (signal(7),
  * "Interruption of system calls by stop signals"). */
