@@ -31,7 +31,8 @@ static __noinline __u64 find_macvlan(const struct net_device *lower, __u64 mac)
 	__u64 node;
 	int i;
 
-	if (!bpf_core_type_exists(struct macvlan_port___read))
+	if (!bpf_core_type_exists(struct macvlan_port___read) ||
+	    !bpf_core_type_exists(struct macvlan_dev___read))
 		return 0;
 	port = BPF_CORE_READ(lower, rx_handler_data);
 	mac <<= 16;
@@ -125,7 +126,7 @@ static __always_inline bool sent_above(const struct sk_buff *skb, struct net_dev
 
 		if (BPF_CORE_READ_BITFIELD(old, vlan_present))
 			return true;
-	} else if (skb->vlan_all) {
+	} else if (bpf_core_field_exists(skb->vlan_all) && skb->vlan_all) {
 		return true;
 	}
 	/* Redirected to an ifb by a filter at the qdisc: passed this tracepoint before or, coming

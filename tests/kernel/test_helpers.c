@@ -669,7 +669,8 @@ static void test_hang(void)
 	stop(&rig);
 	late_ns = clock_now_ns(CLOCK_MONOTONIC) - asked_ns - (run_delay_ns() - delay_ns);
 	tap_ok(late_ns < NSEC_PER_SEC, "hang: the end takes %.0f ms", (double)late_ns / 1e6);
-	tap_ok(waitpid(-1, NULL, WNOHANG) == 0, "hang: no child is left but the target");
+	err = waitpid(-1, NULL, WNOHANG);
+	tap_ok(err == 0, "hang: no child is left but the target: %d, %s", err, strerror(errno));
 out:
 	kill(target, SIGKILL);
 	waitpid(target, NULL, 0);

@@ -386,6 +386,15 @@ static bool is_sound(const struct looper_slot *slot)
 	return slot->loop_waits == slot->periods - !idle || slot->loop_waits == slot->periods;
 }
 
+static void print_slot(const char *when, const struct looper_slot *slot)
+{
+	tap_note("%s: busy since %" PRIu64 ", waits %u, own %u, seen by %u; %" PRIu64
+		 " periods, %" PRIu64 " waits in its loop; begun %u",
+		 when, (uint64_t)slot->busy_since_ns, slot->waiting_kind, slot->waiting_own,
+		 slot->waiting_seen_by, (uint64_t)slot->periods, (uint64_t)slot->loop_waits,
+		 slot->begun);
+}
+
 static void test_machine(struct rig *rig)
 {
 	struct looper_view *view = looper_kernel_view(rig->kernel);
@@ -406,7 +415,10 @@ static void test_machine(struct rig *rig)
 		if (!looper_read_slot(view, 0, &slot))
 			continue;
 		slots++;
-		torn += !is_sound(&slot);
+		if (!is_sound(&slot) && !torn++) {
+			print_slot("at first", &before);
+			print_slot("torn", &slot);
+		}
 		idle += !slot.busy_since_ns;
 		different += slot.begun != last;
 		last = slot.begun;
@@ -486,7 +498,8 @@ static void test_lost_update(struct rig *rig)
 		usleep(5000);
 		read = looper_read_slot(view, 0, &slot);
 	}
-	tap_ok(read && is_sound(&slot), "the slot goes on");
+	if (!tap_ok(read && is_sound(&slot), "the slot goes on"))
+		print_slot(read ? "torn" : "not read", &slot);
 	stop(rig);
 }
 
