@@ -382,8 +382,9 @@ static bool is_sound(const struct looper_slot *slot)
 
 	if (idle != (slot->waiting_kind == LOOPER_WAIT_EPOLL && slot->waiting_own))
 		return false;
-	/* It was busy when the watch began: that was period 1. */
-	return slot->loop_waits == slot->periods - !idle || slot->loop_waits == slot->periods;
+	/* It was busy when the watch began: that was period 1. Or it waited: that was wait 1. */
+	return slot->loop_waits == slot->periods - !idle ||
+	       slot->loop_waits == slot->periods + idle;
 }
 
 static void print_slot(const char *when, const struct looper_slot *slot)

@@ -2,9 +2,8 @@
 /* The unwinder process: that it names stacks, and that its death, its hang and its lies cost stacks
  * and nothing else. */
 #include <fcntl.h>
-#include <sys/socket.h>
-
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 #include "unwinder_rig.h"
 #include "stack/unwinder_wire.h"
