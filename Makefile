@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The only build file. Targets: all demo check check-unit check-kernel check-trace check-vm
-# bench fuzz deps fmt fmt-check lint install clean.
-# Knobs: V=1 (commands), ARCH=arm64|x86_64, SAN=1 (ASan+UBSan), BTF_DIR=...
+# bench fuzz deps fmt fmt-check lint install clean
+# vm-kernel small-btf.
+# Knobs: V=1 (commands), ARCH=arm64|x86_64, SAN=1 (ASan+UBSan), BTF_DIR=..., FULL_BTF_DIR=...
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -33,6 +34,8 @@ endif
 ifeq ($(SAN),1)
 BUILD := $(BUILD)/san
 endif
+
+ARM64_BUILD := build$(if $(filter arm64,$(HOST_ARCH)),,/arm64)
 
 CROSS_arm64  := aarch64-linux-gnu-
 CROSS_x86_64 := x86_64-linux-gnu-
@@ -75,8 +78,9 @@ USER_SRC := $(sort $(wildcard user/*/*.c))
 USER_OBJ := $(USER_SRC:%.c=$(BUILD)/%.o)
 LIB      := $(BUILD)/libjankscope.a
 
-# Android kernels without BTF of their own: BTF_DIR holds files like android12-5.10-*-arm64.btf[.xz].
-BTF_DIR ?= $(wildcard ../shared/btf)
+# Android kernels without BTF of their own: BTF_DIR holds files like android12-5.10-*-arm64.btf[.xz],
+# whole or small ones.
+BTF_DIR ?= vmlinux/btf
 BTF_SRC := $(if $(BTF_DIR),$(wildcard $(BTF_DIR)/android*-$(ARCH).btf $(BTF_DIR)/android*-$(ARCH).btf.xz))
 BIN      := $(BUILD)/jankscope
 
@@ -135,6 +139,15 @@ $(BUILD)/btf/embedded.c: $(BUILD)/btf/list $(BTF_SRC) $(BPF_OBJ) vmlinux/embed_b
 $(BUILD)/btf/embedded.o: $(BUILD)/btf/embedded.c
 	$(call msg,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+
+# After a change of the BPF programs: cut vmlinux/btf anew out of the whole BTFs (vmlinux/README.md).
+FULL_BTF_DIR ?= ../shared/btf
+.PHONY: small-btf bpf-objects
+small-btf: build/tests/vm/core_fields
+	$(Q)$(MAKE) --no-print-directory ARCH=arm64 SAN=0 bpf-objects
+	$(Q)vmlinux/small_btf.sh $(FULL_BTF_DIR) vmlinux/btf $(BPFTOOL) $< \
+		$(BPF_SRC:bpf/%.bpf.c=$(ARM64_BUILD)/bpf/%.bpf.o)
+bpf-objects: $(BPF_OBJ)
 
 $(LIB): $(USER_OBJ) $(BUILD)/btf/embedded.o
 	$(call msg,AR,$@)

@@ -11,21 +11,33 @@
 #define NET_MACVLAN_CHAIN 8
 #define NET_GOLDEN_RATIO  0x61C8864680B583EBull
 
+/* What is read of drivers/net/macvlan.c. Where macvlan is a module (Debian's arm64 kernels) or left
+ * out (GKI), the kernel's vmlinux.h lacks it; libbpf looks for the types in loaded modules too. */
+struct macvlan_port___read {
+	struct hlist_head vlan_hash[1];
+} __attribute__((preserve_access_index));
+
+struct macvlan_dev___read {
+	struct hlist_node hlist;
+	struct net_device *dev;
+} __attribute__((preserve_access_index));
+
 /* The macvlan on top of `lower` that a frame is for: its rx handler gives the packet to it behind
  * the tracepoint (macvlan_handle_frame in drivers/net/macvlan.c, macvlan_eth_hash). NULL: none. */
 static __noinline __u64 find_macvlan(const struct net_device *lower, __u64 mac)
 {
-	const struct macvlan_port *port;
-	const struct macvlan_dev *vlan;
+	const struct macvlan_port___read *port;
+	const struct macvlan_dev___read *vlan;
 	__u64 node;
 	int i;
 
-	if (!bpf_core_type_exists(struct macvlan_port))
+	if (!bpf_core_type_exists(struct macvlan_port___read) ||
+	    !bpf_core_type_exists(struct macvlan_dev___read))
 		return 0;
 	port = BPF_CORE_READ(lower, rx_handler_data);
 	mac <<= 16;
 	node = (__u64)BPF_CORE_READ(port, vlan_hash[0].first);
-	node = (__u64)port + bpf_core_field_offset(struct macvlan_port, vlan_hash) +
+	node = (__u64)port + bpf_core_field_offset(struct macvlan_port___read, vlan_hash) +
 	       (mac * NET_GOLDEN_RATIO >> 56) * sizeof(void *);
 	if (bpf_probe_read_kernel(&node, sizeof(node), (const void *)node))
 		return 0;
@@ -33,7 +45,8 @@ static __noinline __u64 find_macvlan(const struct net_device *lower, __u64 mac)
 		struct net_device *dev;
 		__u64 own = 0;
 
-		vlan = (const void *)(node - bpf_core_field_offset(struct macvlan_dev, hlist));
+		vlan = (const void *)(node -
+				      bpf_core_field_offset(struct macvlan_dev___read, hlist));
 		dev = BPF_CORE_READ(vlan, dev);
 		bpf_probe_read_kernel(&own, 6, BPF_CORE_READ(dev, dev_addr));
 		if (own << 16 == mac)
@@ -113,7 +126,7 @@ static __always_inline bool sent_above(const struct sk_buff *skb, struct net_dev
 
 		if (BPF_CORE_READ_BITFIELD(old, vlan_present))
 			return true;
-	} else if (skb->vlan_all) {
+	} else if (bpf_core_field_exists(skb->vlan_all) && skb->vlan_all) {
 		return true;
 	}
 	/* Redirected to an ifb by a filter at the qdisc: passed this tracepoint before or, coming

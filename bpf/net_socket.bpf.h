@@ -21,7 +21,7 @@ __u64 shared_udp_table;
 /* A name that is never given twice (see include/abi/net.h). */
 static __always_inline __u64 netns_name(struct net *net, bool direct)
 {
-	if (netns_by_cookie)
+	if (netns_by_cookie && bpf_core_field_exists(net->net_cookie))
 		return NET_FIELD(direct, net, net_cookie);
 	return (__u64)NET_FIELD(direct, net, hash_mix) << 32 | NET_FIELD(direct, net, ns.inum);
 }

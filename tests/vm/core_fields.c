@@ -37,6 +37,7 @@ struct ext_header {
 struct relocation {
 	char root[128]; /* of the local type, with its flavour */
 	char *fields[MAX_DEPTH];
+	unsigned sorts[MAX_DEPTH]; /* of the fields: sort_of */
 	size_t depth;
 	unsigned kind;
 	bool present;
@@ -59,6 +60,22 @@ static int skip_modifiers(const struct btf *btf, int id)
 		type = btf__type_by_id(btf, id);
 	}
 	return id;
+}
+
+/* What libbpf takes for the same (bpf_core_fields_are_compat in tools/lib/bpf/relo_core.c): any
+ * struct or union for another, any two integers; never a struct for an integer. A field that
+ * differs in this is not there. */
+static unsigned sort_of(const struct btf *btf, int id)
+{
+	const struct btf_type *type = btf__type_by_id(btf, skip_modifiers(btf, id));
+
+	while (type && btf_is_array(type))
+		type = btf__type_by_id(btf, skip_modifiers(btf, btf_array(type)->type));
+	if (!type)
+		return BTF_KIND_UNKN;
+	if (btf_is_composite(type))
+		return BTF_KIND_STRUCT;
+	return btf_is_any_enum(type) ? BTF_KIND_ENUM : btf_kind(type);
 }
 
 /* The member of that name, also inside of unnamed ones; its type, or -1. */
@@ -118,8 +135,11 @@ static bool is_present(const struct btf *kernel, const struct relocation *reloca
 		}
 		if (btf_is_fwd(type) || (!btf_is_composite(type) && relocation->depth))
 			continue;
-		for (depth = 0; depth < relocation->depth && at >= 0; depth++)
+		for (depth = 0; depth < relocation->depth && at >= 0; depth++) {
 			at = member_type(kernel, at, relocation->fields[depth]);
+			if (at >= 0 && sort_of(kernel, at) != relocation->sorts[depth])
+				at = -1;
+		}
 		if (at >= 0)
 			return true;
 	}
@@ -146,6 +166,7 @@ static int decode(const struct btf *local, __u32 type_id, const char *access,
 	for (part = strtok_r(text, ":", &save); part; part = strtok_r(NULL, ":", &save)) {
 		unsigned index = (unsigned)strtoul(part, NULL, 10);
 		const char *name = NULL;
+		int own = 0;
 
 		if (btf_is_any_enum(type)) {
 			if (index >= btf_vlen(type)) {
@@ -164,13 +185,15 @@ static int decode(const struct btf *local, __u32 type_id, const char *access,
 		} else if (btf_is_composite(type) && index < btf_vlen(type)) {
 			const struct btf_member *member = btf_members(type) + index;
 
+			own = (int)member->type;
 			name = btf__name_by_offset(local, member->name_off);
-			type = btf__type_by_id(local, skip_modifiers(local, (int)member->type));
+			type = btf__type_by_id(local, skip_modifiers(local, own));
 		} else {
 			err = -EINVAL;
 			break;
 		}
 		if (name[0] && out->depth < MAX_DEPTH) {
+			out->sorts[out->depth] = sort_of(local, own);
 			out->fields[out->depth++] = strdup(name);
 			if (used < sizeof(out->text))
 				used += (size_t)snprintf(out->text + used, sizeof(out->text) - used,

@@ -23,8 +23,8 @@ for kind in apps kernel; do
 		name=$(basename "$source" .c)
 		file=$build/tests/$kind/$name
 		[ -f "$file" ] || continue
-		# The apps are targets: they keep their names for the stacks.
-		if [ $kind = apps ]; then cp "$file" "$root/payload/apps/"; else "$strip" -o "$root/payload/$kind/$name" "$file"; fi
+		# The apps are targets, and some tests are their own: they keep their names for the stacks.
+		if [ $kind = apps ]; then cp "$file" "$root/payload/apps/"; else "$strip" -g -o "$root/payload/$kind/$name" "$file"; fi
 	done
 done
 cp "$build"/tests/vm/stack_target_signed "$root/payload/apps/" 2>/dev/null || true

@@ -32,24 +32,46 @@ for xz in "$SHARED"/btf/*arm64*.btf.xz; do
 done
 [ $found = 1 ] || echo "ok - core fields # SKIP no BTF files in $SHARED/btf"
 
-# What the embedded BTFs hold is all that the objects can find in the kernel they are cut from.
-list=build/arm64/btf/list
-if [ "$(uname -m)" != aarch64 ] && [ -s "$list" ] && grep -q android "$list"; then
-	for btf in $(cat "$list"); do
-		name=$(basename "$btf" .btf.xz)
-		bpftool=$(command -v bpftool || echo /usr/sbin/bpftool)
-		"$bpftool" gen min_core_btf "$work/$name.btf" "$work/small.btf" $objects
-		"$program" "$work/$name.btf" $objects | grep -v 'helper' | sort >"$work/full"
-		"$program" "$work/small.btf" $objects | grep -v 'helper' | sort >"$work/small"
-		if cmp -s "$work/full" "$work/small"; then
-			echo "ok - $name: the embedded BTF ($(stat -c %s "$work/small.btf") bytes) answers like the whole one"
-		else
-			diff "$work/full" "$work/small" | head -5 | sed 's/^/# /'
-			echo "not ok - $name: the embedded BTF lacks something"
-			fail=1
-		fi
-	done
-else
-	echo "ok - embedded BTFs # SKIP this build carries none (BTF_DIR)"
-fi
+# The small BTFs of vmlinux/btf, which the binary carries. Alone: what the objects miss in them is
+# what they missed in the whole one when it was cut, else a field was asked for since. And where the
+# whole one is: cut down to what is asked for today, both are the same.
+bpftool=$(command -v bpftool || echo /usr/sbin/bpftool)
+for small in vmlinux/btf/*.btf; do
+	name=$(basename "$small" .btf) whole=$work/$(basename "$small")
+	"$program" "$small" $objects >"$work/small"
+	sed -n 's/^[^:]*: \(asked, not there\|missing, guarded\|MISSING WITHOUT A GUARD\): //p' "$work/small" |
+		sort -u >"$work/missing"
+	new=$(comm -23 "$work/missing" "vmlinux/btf/$name.missing" | tr '\n' ' ')
+	if [ -s "$work/small" ] && [ -z "$new" ]; then
+		echo "ok - $name: the small BTF ($(stat -c %s "$small") bytes) was asked for all that the objects ask"
+	else
+		echo "not ok - $name: asked for since the small BTF was cut (make small-btf): $new"
+		fail=1
+	fi
+	if [ ! -f "$whole" ]; then
+		echo "ok - $name: the small BTF is like the whole one # SKIP no $name.btf.xz in $SHARED/btf"
+		continue
+	fi
+	"$program" "$whole" $objects | grep -v helper | sort >"$work/of_whole"
+	grep -v helper "$work/small" | sort >"$work/of_small"
+	if "$bpftool" gen min_core_btf "$small" "$work/a" $objects && "$bpftool" gen min_core_btf "$whole" "$work/b" $objects &&
+		cmp "$work/a" "$work/b" && cmp "$work/of_whole" "$work/of_small"; then
+		echo "ok - $name: the small BTF is like the whole one"
+	else
+		diff "$work/of_whole" "$work/of_small" | head -5 | sed 's/^/# /'
+		echo "not ok - $name: the small BTF differs from the whole one (make small-btf)"
+		fail=1
+	fi
+done
+# And the binary for arm64 carries them.
+embedded=$(dirname $arm64)/btf/embedded.c
+for small in vmlinux/btf/*.btf; do
+	branch=$(basename "$small" | sed -n 's/^\(android[0-9]*-[0-9]*\.[0-9]*\).*/\1/p')
+	if grep -q "{\"$branch\", " "$embedded" 2>/dev/null; then
+		echo "ok - $branch: embedded"
+	else
+		echo "not ok - $branch: not in $embedded"
+		fail=1
+	fi
+done
 exit $fail

@@ -254,8 +254,12 @@ int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int 
 	}
 	read_load(row->thread.pid, &sample);
 	err = send_sample(hand, &sample, socket);
-	if (sample.spell && row->slot.reason == LOOPER_REASON_FUTEX)
-		err = sample_owner(hand, row, socket) ?: err;
+	if (sample.spell && row->slot.reason == LOOPER_REASON_FUTEX) {
+		int owner_err = sample_owner(hand, row, socket);
+
+		if (owner_err)
+			err = owner_err;
+	}
 	hand->row = NULL;
 	return err;
 }

@@ -36,13 +36,13 @@ follow() { # OUT RULES ON_EVENT RECORD_ARGUMENTS...
 	wait $recorder
 }
 
-# ---- the kernel tests are programs that need nothing but the kernel
+# ---- the kernel tests are programs that need nothing but the kernel; NAME:ARGUMENT:... gives arguments
 kernel_tests() {
 	for name in ${TESTS:-test_android_targets test_guest_truth test_cpu test_cpu_losses test_stack_safety}; do
-		t=/payload/kernel/$name
+		t=/payload/kernel/${name%%:*} arguments=$(echo "$name:" | cut -d: -f2- | tr : ' ')
 		[ -x "$t" ] || continue
 		begin=$(cut -d' ' -f1 /proc/uptime)
-		timeout -s KILL ${TEST_SECONDS:-150} "$t" </dev/null >/tmp/out 2>&1
+		timeout -s KILL ${TEST_SECONDS:-150} "$t" $arguments </dev/null >/tmp/out 2>&1
 		rc=$?
 		echo "# $name: $begin to $(cut -d' ' -f1 /proc/uptime) s"
 		sed "s/^\(not ok\|ok\) - /\1 - $name: /; /^\(not ok\|ok\) - /!s/^/# /" /tmp/out
