@@ -160,7 +160,8 @@ static int on_wake(void *ctx, const struct looper_event *event, size_t size)
 	if (event->index >= sampler->view.room || !sampler->rows)
 		return 0;
 	row = sampler->rows[event->index];
-	if (row && row->slot_id == event->start_boot_ns && !row->claimed)
+	/* Also while a sample of the period before is taken: a wake comes once. */
+	if (row && row->slot_id == event->start_boot_ns)
 		row->next_ns = event->begin_ns + sampler->view.first_ns;
 	return 0;
 }
