@@ -151,7 +151,7 @@ def wchan(pid):
 def stat_of(pid):
     """Fields of /proc/PID/stat from the state on, or None."""
     try:
-        with open("/proc/%s/stat" % pid) as f:
+        with open("/proc/%s/stat" % pid, errors="replace") as f:
             return f.read().rsplit(")", 1)[1].split()
     except OSError:
         return None
@@ -164,7 +164,7 @@ def state_of(pid):
 
 def comm_of(pid):
     try:
-        with open("/proc/%d/comm" % pid) as f:
+        with open("/proc/%d/comm" % pid, errors="replace") as f:
             return f.read().strip()
     except OSError:
         return ""
@@ -172,7 +172,7 @@ def comm_of(pid):
 
 def status_of(pid, key):
     try:
-        with open("/proc/%d/status" % pid) as f:
+        with open("/proc/%d/status" % pid, errors="replace") as f:
             for line in f:
                 if line.startswith(key + ":"):
                     return line.split(None, 1)[1].strip()
@@ -191,7 +191,7 @@ def stopped_or_traced(pids):
             continue
         for tid in tids:
             try:
-                with open("/proc/%d/task/%s/status" % (pid, tid)) as f:
+                with open("/proc/%d/task/%s/status" % (pid, tid), errors="replace") as f:
                     text = dict(l.split(":", 1) for l in f if ":" in l)
             except OSError:
                 continue

@@ -7,6 +7,7 @@
 #include "prober/sampler.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -160,7 +161,8 @@ static int on_wake(void *ctx, const struct looper_event *event, size_t size)
 	if (event->index >= sampler->view.room || !sampler->rows)
 		return 0;
 	row = sampler->rows[event->index];
-	if (row && row->slot_id == event->start_boot_ns && !row->claimed)
+	/* Also while a sample of the period before is taken: a wake comes once. */
+	if (row && row->slot_id == event->start_boot_ns)
 		row->next_ns = event->begin_ns + sampler->view.first_ns;
 	return 0;
 }
@@ -340,12 +342,29 @@ static int take_message(struct sampler *sampler, const void *message, size_t len
 	return err;
 }
 
+/* A session is scheduled as one group (kernel/sched/autogroup.c), inside of which alone niceness
+ * counts: without this a busy machine samples late. No kernel for Android has it. */
+static void weigh_session(void)
+{
+	char text[8];
+	int fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+	int n = snprintf(text, sizeof(text), "%d", HAND_NICENESS);
+
+	if (fd < 0)
+		return;
+	/* Where it is not permitted the sampler is late. */
+	if (write(fd, text, (size_t)n) < n)
+		text[0] = 0;
+	close(fd);
+}
+
 void sampler_main(int socket)
 {
 	struct sampler *sampler = calloc(1, sizeof(*sampler));
 	_Alignas(8) char message[1024];
 
 	helper_begin(HELPER_SAMPLER, &socket);
+	weigh_session();
 	if (!sampler)
 		_exit(1);
 	pthread_mutex_init(&sampler->lock, NULL);

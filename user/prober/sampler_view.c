@@ -123,5 +123,8 @@ bool sampler_row_is_due(struct sampler_view *view, struct sampler_row *row, uint
 		return false;
 	}
 	row->sampled_spell = slot->on_cpu ? NO_SPELL : slot->spell;
+	/* The next period's first sample may be due long before this one's next. */
+	if (row->next_ns - now_ns > view->first_ns && !park(view, row, slot->periods))
+		row->next_ns = now_ns + view->first_ns;
 	return true;
 }
