@@ -11,7 +11,7 @@
 /* Byte offsets in one file. A probe on `enter` sees the epoll fd as its first argument; one on
  * `leave` runs when the system call is over. Where a jump or a nop stands within a few instructions
  * that do no harm, it is taken, because kernels emulate it instead of stepping it out of line
- * (11.5 us against 1 us here: bpf-accounting.md C2). */
+ * (bpf/README.md, "Uprobes"). */
 struct wait_stub {
 	char path[64]; /* /proc/PID/map_files/...: also right in other namespaces and when deleted
 			*/
