@@ -102,7 +102,7 @@ struct task_death {
 };
 
 /* One line of the task iterator. The running slice, where on_cpu: cpu_ns + (now + offset -
- * rq_clock) + rq_clock_task - exec_start (bpf-accounting.md A2). */
+ * rq_clock) + rq_clock_task - exec_start (bpf/README.md, "A task that runs"). */
 struct task_line {
 	__u64 start_boot_ns;
 	__u64 cpu_ns, runnable_ns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The currency of the house: what sources produce and sinks consume. It mirrors records.md: one
- * struct per record type, the unit in the name, times in integer nanoseconds. A value that could
+/* The currency of the house: what sources produce and sinks consume. Keys and units of the
+ * JSON records are in record.schema.json: one struct per record type, the unit in the name, times in integer nanoseconds. A value that could
  * not be read is absent, never 0; why is said in the record's `missing` list. */
 #pragma once
 #include <stdbool.h>

@@ -91,7 +91,7 @@ done'
 app=$(grep -m1 '\.' <<<"$output" | sed 's/:.*//')
 if [ -n "$app" ]; then echo "# in front: $app"; else skip "an app is in front" "no process in top-app with oom_score_adj 0"; fi
 
-check_records() { # NAME FILE: the invariants of records.md
+check_records() { # NAME FILE: the invariants of include/jankscope/record.h
 	local name=$1 file=$2 bad
 	jq -es 'length >= 3 and .[0].type == "header" and .[-1].type == "footer"' "$file" >/dev/null
 	ok $? "$name: header first, footer last"

@@ -74,7 +74,7 @@ def mutants(record):
             yield path, "object", changed(record, path, [{}])
 
 
-# Keys that every record of the type has, by records.md.
+# Keys that every record of the type has.
 REQUIRED = {
     "header": ["schema", "version", "session", "boot_id", "kernel", "arch", "clock", "interval_ns",
                "block_ns", "targets", "sources", "clock.boot_ns", "clock.mono_ns", "clock.unix_ns"],

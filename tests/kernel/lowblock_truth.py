@@ -64,7 +64,7 @@ def computing(_):
 
 
 def twenty(_):
-    """As findings B11 has it: 20 ms, more than a frame late."""
+    """20 ms: more than a frame late."""
     low("20 ms, 15 a second", [], "20ms", "21-40", 66) if full else \
         low("20 ms, 20 a second", [], "20ms", "21-30", 50)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Why a watched thread sleeps and who woke it: a timed wait that a stop interrupted goes on as
- * restart_syscall and keeps its reason; our own processes are nobody's wakers (findings.md B9). */
+ * restart_syscall and keeps its reason; our own processes are nobody's wakers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>

@@ -41,7 +41,7 @@ untouched() { [ "$(stat -c %a "$work/victim")" = 700 ] && [ "$(cat "$work/victim
 made_data=; [ -d /data ] || { mkdir /data && made_data=1; }
 trap 'rm -rf "$work"; [ -n "$made_data" ] && rmdir /data' EXIT
 
-# --- findings S1: the shell user's own folder
+# --- the shell user's own folder
 attack <<'PLANT'
 mkdir -p /data/local/tmp && chown 2000:2000 /data/local/tmp
 shell sh -c "printf 'jankscope 1 1\nmode\t$work/victim\t4755\nfile\t$work/secret\towned\n' >/data/local/tmp/jankscope.tracefs"
@@ -102,7 +102,7 @@ ok $status "with properties (status $status: $(head -1 "$work/talk"))"
 seen=$(sed 's/, 255$//' "$work/log" | sort | uniq -c | sed 's/^ *//' | tr '\t\n' ' ;')
 [ "$seen" = "6 0, 1, 2;6 SigBlk: 0000000000000000;6 SigIgn: 0000000000000000;6 nice 0;" ]
 ok $? "setprop runs at nice 0, without our signals and descriptors: $seen"
-# --- findings A8: where setprop fails the rest is recorded
+# --- where setprop fails the rest is recorded
 rm -f "$work/records"
 TOOL_STATUS=1 PATH=$work/bin:$PATH timeout 20 "$jankscope" record --max-lost 100 -i 100ms -d 500ms -q -p $target -o "$(fresh)" --frames live 9>&- >/dev/null 2>"$work/talk"
 status=$?
@@ -113,7 +113,7 @@ TOOL_HANGS=1 PATH=$work/bin:$PATH timeout 30 "$jankscope" record --max-lost 100 
 status=$?
 [ $status = 0 ] && [ $(($(date +%s) - began)) -lt 15 ]; ok $? "a setprop that hangs is not waited for (status $status, $(($(date +%s) - began)) s)"
 
-# --- findings C5: perfetto's file where it may not write into a pipe
+# --- perfetto's file where it may not write into a pipe
 cat >"$work/bin/perfetto" <<'TOOL'
 #!/bin/bash
 cat >"$TOOL_LOG.config"

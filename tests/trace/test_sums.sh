@@ -48,7 +48,7 @@ for trace in "${traces[@]}"; do
 done
 [ "$(ls "$work"/*.pb | wc -l)" -ge 9 ]; ok $? "the traces were made"
 
-# --- findings L17: nothing was drawn
+# --- nothing was drawn
 "$jankscope" frames "$work/nothing_drawn.txt" >"$work/out" 2>"$work/talk"; status=$?
 [ $status = 4 ] && grep -q 'nothing was drawn' "$work/talk"; ok $? "nothing drawn: exit $status, $(head -1 "$work/talk" | sed "s|$work/||")"
 cat >"$work/gfxinfo.txt" <<'DUMP'
@@ -72,7 +72,7 @@ got=$(jq -c '[.gfxinfo[] | [.pid, .package, .total, .janky, .janky_legacy, .p50_
 ok $? "the table of gfxinfo: $got"
 "$jankscope" frames "$work/gfxinfo.txt" 2>/dev/null | grep -q '21 drawn, janky 4 (19.05 %)'; ok $? "and as text"
 
-# --- findings F11, F12, section 4
+# --- names of layers, and what rows tell
 "$jankscope" frames --json --layer 'SurfaceView[com.example.other/com.example.other.Play](BLAST)#12' "$work/timeline.pb" >"$work/out" 2>/dev/null; status=$?
 [ $status = 0 ] && [ "$(jq '.layers | length' "$work/out")" = 1 ]; ok $? "--layer with the name to the letter, brackets and all (status $status)"
 got=$("$jankscope" frames --json "$work/long_names.pb" 2>/dev/null | jq -c '[.layers[].shown]')

@@ -105,7 +105,8 @@ Test(looper_slot, in_a_wait_it_is_a_candidate)
 	cr_expect_eq(slot.out_arrivals, 40);
 }
 
-/* findings.md B8: who does not wait through the probed stub passes no probe. */
+/* A thread whose wait is not in the probed stub (a static binary, a copy of libc) passes no probe
+ * there, so the switch program has to see that wait end. */
 Test(looper_slot, probe_sees_the_end_only_behind_a_probed_call)
 {
 	uint64_t returns[LOOPER_PROBED_RETURNS] = {0x400000, 0x401000};

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Includes the source, to see the very table that parsing, help, man page and completions share. */
+/* The table of flags is the very one that parsing, help, man page and completions share. */
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
 
-#include "core/options.c"
+#include "core/options_private.h"
 
 static const struct verb_description record_verb = {"record", VERB_RECORD, "[TARGET] [-i 1s]",
 						    "Sample."};
@@ -207,14 +211,16 @@ static void make_verbs(void)
 	for (unsigned bit = 0; bit < 31; bit++) {
 		bool used = false;
 
-		for (size_t r = 0; r < ROW_COUNT; r++)
-			used |= rows[r].verbs != ~0u && rows[r].verbs & 1u << bit;
+		for (size_t r = 0; r < option_row_count; r++)
+			used |= option_rows[r].verbs != ~0u && option_rows[r].verbs & 1u << bit;
 		if (!used)
 			continue;
 		snprintf(names[bit], sizeof(names[bit]), "verb%u", bit);
 		every_verb[verb_count++] =
 			(struct verb_description){names[bit], 1u << bit, "[X]", "Summary."};
 	}
+	every_verb[verb_count++] = (struct verb_description){"files", 0, "FILE...", "It's: [x]"};
+	every_verb[verb_count++] = (struct verb_description){"words", 0, "red|green", "Words."};
 }
 
 static void man(FILE *out)
@@ -245,14 +251,30 @@ static char *part(const char *text, const char *from, const char *to)
 	return end ? strndup(begin, (size_t)(end - begin)) : strdup(begin);
 }
 
+static bool is_part_of_flag(char c)
+{
+	return c && (isalnum((unsigned char)c) || c == '-' || c == '_');
+}
+
 static bool has_word(const char *text, const char *word)
 {
 	size_t length = strlen(word);
 
 	for (const char *p = text; (p = strstr(p, word)); p++)
-		if ((p == text || strchr(" '\n", p[-1])) && strchr(" '\n=", p[length]))
+		if ((p == text || !is_part_of_flag(p[-1])) && !is_part_of_flag(p[length]))
 			return true;
 	return false;
+}
+
+/* The name of a flag as man(7) needs it: each dash is \-. */
+static void man_name(const char *name, char *text, size_t room)
+{
+	size_t length = (size_t)snprintf(text, room, "\\fB\\-\\-");
+
+	for (; *name; name++)
+		length += (size_t)snprintf(text + length, room - length,
+					   *name == '-' ? "\\%c" : "%c", *name);
+	snprintf(text + length, room - length, "\\fR");
 }
 
 Test(options, help_man_and_completions_say_the_same)
@@ -273,20 +295,21 @@ Test(options, help_man_and_completions_say_the_same)
 
 		options_print_help(out, verb);
 		fclose(out);
-		snprintf(mark, sizeof(mark), ".SH %s\n", verb->name);
-		man_part = part(man_text, mark, ".SH ");
-		snprintf(mark, sizeof(mark), "\t%s) ", verb->name);
+		snprintf(mark, sizeof(mark), ".SS jankscope %s\n", verb->name);
+		man_part = part(man_text, mark, "\n.S");
+		snprintf(mark, sizeof(mark), "\t%s,*) words=", verb->name);
 		bash_part = part(bash_text, mark, ";;");
+		snprintf(mark, sizeof(mark), "\t%s)\n", verb->name);
 		zsh_part = part(zsh_text, mark, ";;");
-		for (size_t r = 0; r < ROW_COUNT; r++) {
-			bool shown = !rows[r].hidden && rows[r].verbs & verb->bit;
+		for (size_t r = 0; r < option_row_count; r++) {
+			bool shown = !option_rows[r].hidden && option_rows[r].verbs & verb->bit;
 			char flag[64], man_flag[96], fish_line[128];
 
-			snprintf(flag, sizeof(flag), "--%s", rows[r].name);
-			snprintf(man_flag, sizeof(man_flag), "\\fB\\-\\-%s\\fR", rows[r].name);
+			snprintf(flag, sizeof(flag), "--%s", option_rows[r].name);
+			man_name(option_rows[r].name, man_flag, sizeof(man_flag));
 			snprintf(fish_line, sizeof(fish_line),
-				 "'__fish_seen_subcommand_from %s' -l %s\n", verb->name,
-				 rows[r].name);
+				 "'__fish_seen_subcommand_from %s' -l %s ", verb->name,
+				 option_rows[r].name);
 			cr_expect_eq(has_word(help, flag), shown, "%s: %s in --help", verb->name,
 				     flag);
 			cr_expect_eq(strstr(man_part, man_flag) != NULL, shown, "%s: %s in man",
@@ -297,10 +320,10 @@ Test(options, help_man_and_completions_say_the_same)
 				     flag);
 			cr_expect_eq(strstr(fish_text, fish_line) != NULL, shown, "%s: %s in fish",
 				     verb->name, flag);
-			if (shown && rows[r].letter) {
+			if (shown && option_rows[r].letter) {
 				char letter[8];
 
-				snprintf(letter, sizeof(letter), "-%c,", rows[r].letter);
+				snprintf(letter, sizeof(letter), "-%c,", option_rows[r].letter);
 				cr_expect(strstr(help, letter), "%s in --help", letter);
 			}
 		}
@@ -321,21 +344,25 @@ Test(options, help_man_and_completions_say_the_same)
 /* No two rows of a verb share a name or a letter, and every shown row has words for it. */
 Test(options, table_is_sound)
 {
-	for (size_t i = 0; i < ROW_COUNT; i++) {
-		cr_expect(rows[i].hidden || strlen(rows[i].help) > 5, "--%s", rows[i].name);
-		cr_expect_eq(rows[i].kind == OPTION_CHOICE, rows[i].choices != NULL, "--%s",
-			     rows[i].name);
-		cr_expect(rows[i].kind == OPTION_FLAG || rows[i].hidden || rows[i].metavar,
-			  "--%s has no name for its value", rows[i].name);
+	for (size_t i = 0; i < option_row_count; i++) {
+		cr_expect(option_rows[i].hidden || strlen(option_rows[i].help) > 5, "--%s",
+			  option_rows[i].name);
+		cr_expect_eq(option_rows[i].kind == OPTION_CHOICE, option_rows[i].choices != NULL,
+			     "--%s", option_rows[i].name);
+		cr_expect(option_rows[i].kind == OPTION_FLAG || option_rows[i].hidden ||
+				  option_rows[i].metavar,
+			  "--%s has no name for its value", option_rows[i].name);
 		/* help and choices go through a buffer of 256 bytes */
-		cr_expect_lt(strlen(rows[i].help) + (rows[i].choices ? strlen(rows[i].choices) : 0),
+		cr_expect_lt(strlen(option_rows[i].help) +
+				     (option_rows[i].choices ? strlen(option_rows[i].choices) : 0),
 			     250);
 		for (size_t j = 0; j < i; j++) {
-			if (!(rows[i].verbs & rows[j].verbs))
+			if (!(option_rows[i].verbs & option_rows[j].verbs))
 				continue;
-			cr_expect_str_neq(rows[i].name, rows[j].name);
-			cr_expect(!rows[i].letter || rows[i].letter != rows[j].letter, "-%c",
-				  rows[i].letter);
+			cr_expect_str_neq(option_rows[i].name, option_rows[j].name);
+			cr_expect(!option_rows[i].letter ||
+					  option_rows[i].letter != option_rows[j].letter,
+				  "-%c", option_rows[i].letter);
 		}
 	}
 }
@@ -343,24 +370,233 @@ Test(options, table_is_sound)
 /* Every choice of the table is taken, and lands on its index. */
 Test(options, choices)
 {
-	for (size_t r = 0; r < ROW_COUNT; r++) {
+	for (size_t r = 0; r < option_row_count; r++) {
 		char words[256], *save, *word;
 		int index = 0;
 
-		if (rows[r].kind != OPTION_CHOICE)
+		if (option_rows[r].kind != OPTION_CHOICE)
 			continue;
-		snprintf(words, sizeof(words), "%s", rows[r].choices);
+		snprintf(words, sizeof(words), "%s", option_rows[r].choices);
 		for (word = strtok_r(words, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-			struct verb_description verb = {"x", rows[r].verbs & -rows[r].verbs, "...",
-							""};
+			struct verb_description verb = {
+				"x", option_rows[r].verbs & -option_rows[r].verbs, "...", ""};
 			struct options options;
 			char flag[128];
 
-			snprintf(flag, sizeof(flag), "--%s %s", rows[r].name, word);
+			snprintf(flag, sizeof(flag), "--%s %s", option_rows[r].name, word);
 			cr_expect_eq(parse(&options, &verb, flag), 0, "%s", flag);
-			cr_expect_eq(*(int *)((char *)&options + rows[r].offset), index++, "%s",
-				     flag);
+			cr_expect_eq(*(int *)((char *)&options + option_rows[r].offset), index++,
+				     "%s", flag);
 			options_free(&options);
 		}
 	}
+}
+
+/* ---- the man page ---- */
+
+/* Take the escapes of man(7) out of a line. */
+static void unescape(const char *line, size_t length, char *text)
+{
+	for (size_t i = 0; i < length; i++) {
+		if (line[i] != '\\')
+			*text++ = line[i];
+		else if (line[i + 1] == 'f')
+			i += 2;
+		else if (line[++i] != '&')
+			*text++ = line[i] == 'e' ? '\\' : line[i];
+	}
+	*text = 0;
+}
+
+Test(options, man_has_its_sections_in_order)
+{
+	static const char *const sections[] = {"NAME",     "SYNOPSIS", "DESCRIPTION", "COMMANDS",
+					       "EXAMPLES", "FILES",    "EXIT STATUS", "SIGNALS"};
+	static const char *const codes[] = {"0", "1", "2", "3", "4", "5", "130"};
+	char *text, *exits, mark[32];
+	const char *at;
+
+	make_verbs();
+	text = printed(man);
+	at = text;
+	for (size_t i = 0; i < sizeof(sections) / sizeof(*sections); i++) {
+		snprintf(mark, sizeof(mark), "\n.SH %s\n", sections[i]);
+		at = strstr(at, mark);
+		cr_assert_not_null(at, "%s", sections[i]);
+		at += strlen(mark);
+		cr_expect_neq(strncmp(at, ".SH", 3), 0, "%s is empty", sections[i]);
+	}
+	exits = part(text, "\n.SH EXIT STATUS\n", "\n.SH ");
+	for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
+		snprintf(mark, sizeof(mark), "\\fB%s\\fR\n", codes[i]);
+		cr_expect(strstr(exits, mark), "exit code %s", codes[i]);
+	}
+	/* A line that begins with a dot is a request: only those that are meant. */
+	for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+		if (*line == '.' || *line == '\'')
+			cr_expect(!strncmp(line, ".TH ", 4) || !strncmp(line, ".SH ", 4) ||
+					  !strncmp(line, ".SS ", 4) || !strncmp(line, ".TP\n", 4) ||
+					  !strncmp(line, ".PP\n", 4) || !strncmp(line, ".B ", 3) ||
+					  !strncmp(line, ".br\n", 4),
+				  "%.40s", line);
+	free(exits);
+	free(text);
+}
+
+/* An example that this version does not understand is none. */
+Test(options, examples_of_the_man_page_parse)
+{
+	static const struct {
+		const char *name;
+		unsigned bit;
+	} known[] = {{"doctor", VERB_DOCTOR},
+		     {"record", VERB_RECORD},
+		     {"frames", VERB_FRAMES},
+		     {"report", VERB_REPORT}};
+	char *text, *examples;
+	unsigned seen = 0;
+
+	make_verbs();
+	text = printed(man);
+	examples = part(text, "\n.SH EXAMPLES\n", "\n.SH ");
+	for (const char *p = examples; (p = strstr(p, "\\fBjankscope ")); p++) {
+		struct verb_description verb = {"", 0, "...", ""};
+		struct options options;
+		char line[256], *words, *name;
+
+		cr_assert_lt(strcspn(p, "\n"), sizeof(line));
+		unescape(p, strcspn(p, "\n"), line);
+		name = line + strlen("jankscope ");
+		words = name + strcspn(name, " ");
+		if (*words)
+			*words++ = 0;
+		for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+			if (!strcmp(known[i].name, name))
+				verb = (struct verb_description){name, known[i].bit, "...", ""};
+		cr_assert(verb.bit, "%s", name);
+		cr_expect_eq(parse(&options, &verb, words), 0, "%s %s", name, words);
+		options_free(&options);
+		seen |= verb.bit;
+	}
+	cr_expect_eq(seen, VERB_DOCTOR | VERB_RECORD | VERB_FRAMES | VERB_REPORT);
+	free(examples);
+	free(text);
+}
+
+/* ---- the completions ---- */
+
+static char script[] = "/tmp/jankscope-completion-XXXXXX";
+
+/* Run the function of the bash script as readline does; compopt tells that names of files follow.
+ */
+static void complete(const char *words, char *answer, size_t room)
+{
+	char command[1024];
+	size_t size;
+	FILE *bash_run;
+
+	snprintf(command, sizeof(command),
+		 "bash -c 'source %s; compopt() { echo -n \"<$2>\"; }; COMP_WORDS=(jankscope "
+		 "\"$@\"); "
+		 "COMP_CWORD=$#; _jankscope; echo -n \"${COMPREPLY[*]}\"' x %s",
+		 script, words);
+	bash_run = popen(command, "r");
+	cr_assert_not_null(bash_run);
+	size = fread(answer, 1, room - 1, bash_run);
+	answer[size] = 0;
+	cr_expect_eq(pclose(bash_run), 0, "%s", words);
+}
+
+Test(options, bash_completes_values)
+{
+	char words[128], answer[4096];
+	FILE *out;
+	int fd;
+
+	make_verbs();
+	fd = mkstemp(script);
+	cr_assert_geq(fd, 0);
+	out = fdopen(fd, "w");
+	bash(out);
+	fclose(out);
+	for (size_t r = 0; r < option_row_count; r++) {
+		const struct option_row *row = &option_rows[r];
+		const struct verb_description *verb = every_verb;
+
+		while (verb->bit && !(row->verbs & verb->bit))
+			verb++;
+		if (row->hidden || row->kind == OPTION_FLAG)
+			continue;
+		for (int spelling = 0; spelling < 3; spelling++) {
+			static const char *const forms[] = {"%s --%s \"\"",
+							    "%s --%s =", "%s --%s = \"\""};
+
+			snprintf(words, sizeof(words), forms[spelling], verb->name, row->name);
+			complete(words, answer, sizeof(answer));
+			if (row->file && row->words)
+				cr_expect(!strncmp(answer, "<default>", 9) &&
+						  !strcmp(answer + 9, row->words),
+					  "%s: %s", words, answer);
+			else
+				cr_expect_str_eq(answer,
+						 row->choices ? row->choices
+						 : row->file  ? "<default>"
+							      : "",
+						 "%s", words);
+		}
+	}
+	complete("\"\"", answer, sizeof(answer));
+	for (size_t v = 0; v < verb_count; v++)
+		cr_expect(has_word(answer, every_verb[v].name), "%s", every_verb[v].name);
+	complete("words \"\"", answer, sizeof(answer));
+	cr_expect_str_eq(answer, "red green");
+	complete("words g", answer, sizeof(answer));
+	cr_expect_str_eq(answer, "green");
+	complete("files \"\"", answer, sizeof(answer));
+	cr_expect_str_eq(answer, "<default>");
+	unlink(script);
+}
+
+Test(options, zsh_and_fish_complete_values)
+{
+	char *zsh_text, *fish_text;
+	char value[512];
+
+	make_verbs();
+	zsh_text = printed(zsh);
+	fish_text = printed(fish);
+	for (size_t r = 0; r < option_row_count; r++) {
+		const struct option_row *row = &option_rows[r];
+
+		if (row->hidden || row->kind == OPTION_FLAG)
+			continue;
+		if (row->choices) {
+			snprintf(value, sizeof(value), "]:%s:(%s)'", row->metavar, row->choices);
+			cr_expect(strstr(zsh_text, value), "%s", value);
+			snprintf(value, sizeof(value), " -l %s -x -a '%s' -d '", row->name,
+				 row->choices);
+			cr_expect(strstr(fish_text, value), "%s", value);
+		} else if (row->file) {
+			snprintf(value, sizeof(value), "--%s%s", row->name,
+				 row->letter ? "=}'[" : "='[");
+			cr_assert(strstr(zsh_text, value), "%s", value);
+			cr_expect(strstr(part(zsh_text, value, "\n"), "_files"), "%s", value);
+			snprintf(value, sizeof(value), " -l %s ", row->name);
+			cr_expect(strstr(part(fish_text, value, "\n"), "-r -F"), "%s", value);
+		}
+	}
+	cr_expect(strstr(zsh_text, "#compdef jankscope\n") == zsh_text);
+	cr_expect(strstr(zsh_text, "'files:It'\\''s\\: \\[x\\]'\n"));
+	cr_expect(strstr(zsh_text, "'*:file:_files'"));
+	cr_expect(strstr(zsh_text, "'1:word:(red green)'"));
+	cr_expect(strstr(fish_text, "-a files -d 'It\\'s: [x]'\n"));
+	cr_expect(strstr(fish_text, "'__fish_seen_subcommand_from files' -F\n"));
+	cr_expect(strstr(fish_text, "'__fish_seen_subcommand_from words' -a 'red green'\n"));
+	/* Each flag has words of its own in fish. */
+	for (const char *line = fish_text; *line; line += strcspn(line, "\n") + 1)
+		if (!strncmp(line, "complete -c jankscope -n '__fish_seen", 37) &&
+		    memmem(line, strcspn(line, "\n"), " -l ", 4))
+			cr_expect(memmem(line, strcspn(line, "\n"), " -d '", 5), "%.80s", line);
+	free(zsh_text);
+	free(fish_text);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/options.h"
+#include "core/options_private.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -10,32 +10,9 @@
 
 #define MIN_INTERVAL_NS 50000000ull
 
-enum option_kind {
-	OPTION_FLAG,
-	OPTION_DURATION,
-	OPTION_NUMBER,
-	OPTION_PERCENT,
-	OPTION_SIZE,
-	OPTION_TEXT,
-	OPTION_CHOICE,
-	OPTION_TARGET, /* -p: a name or a pid */
-	OPTION_UID,
-};
-
-struct option_row {
-	char letter; /* 0: none */
-	const char *name, *metavar, *help;
-	unsigned verbs;
-	enum option_kind kind;
-	size_t offset;
-	const char *choices; /* space separated; the index is the value */
-	uint64_t min;
-	bool hidden; /* tests only */
-};
-
 #define FIELD(name) offsetof(struct options, name)
 
-static const struct option_row rows[] = {
+const struct option_row option_rows[] = {
 	{'p', "target", "NAME|PID",
 	 "a package, process name or pid, with its :suffix processes; repeatable", VERB_RECORD,
 	 OPTION_TARGET},
@@ -48,7 +25,7 @@ static const struct option_row rows[] = {
 	{'n', "count", "COUNT", "end after this many intervals", VERB_RECORD, OPTION_NUMBER,
 	 FIELD(count), .min = 1},
 	{'o', "output", "FILE", "write the records to FILE as JSON Lines", VERB_RECORD, OPTION_TEXT,
-	 FIELD(output)},
+	 FIELD(output), .file = true},
 	{0, "overwrite", NULL, "-o FILE may be there already, if it is ours", VERB_RECORD,
 	 OPTION_FLAG, FIELD(overwrite)},
 	{0, "json", NULL, "JSON on stdout instead of the table",
@@ -62,7 +39,7 @@ static const struct option_row rows[] = {
 	{0, "folded", "FILE",
 	 "write the stacks of all blocks as folded lines (a;b;c microseconds) for flame graphs; -: "
 	 "stdout",
-	 VERB_REPORT, OPTION_TEXT, FIELD(folded)},
+	 VERB_REPORT, OPTION_TEXT, FIELD(folded), .file = true},
 	{0, "json-schema", NULL, "print the JSON schema of the records and exit", VERB_RECORD,
 	 OPTION_FLAG, FIELD(json_schema)},
 	{0, "max-lost", "PCT", "exit 3 when more than this was lost (default 1)", VERB_RECORD,
@@ -102,11 +79,11 @@ static const struct option_row rows[] = {
 	 VERB_RECORD, OPTION_NUMBER, FIELD(net_flows), .min = 1024},
 	{0, "frames", "MODE",
 	 "frame timing from live (tracefs), perfetto, or a trace FILE that is being written",
-	 VERB_RECORD, OPTION_TEXT, FIELD(frames)},
+	 VERB_RECORD, OPTION_TEXT, FIELD(frames), .words = "live perfetto off", .file = true},
 	{0, "frames-force", NULL, "live: take the trace buffer although something else traces",
 	 VERB_RECORD, OPTION_FLAG, FIELD(frames_force)},
 	{0, "btf", "FILE", "kernel type information to use instead of /sys/kernel/btf/vmlinux",
-	 VERB_RECORD | VERB_DOCTOR, OPTION_TEXT, FIELD(btf_path)},
+	 VERB_RECORD | VERB_DOCTOR, OPTION_TEXT, FIELD(btf_path), .file = true},
 	{'q', "quiet", NULL, "no table", VERB_RECORD, OPTION_FLAG, FIELD(quiet)},
 	{'v', "verbose", NULL, "say more on stderr, libbpf's messages included",
 	 VERB_RECORD | VERB_DOCTOR | VERB_FRAMES, OPTION_FLAG, FIELD(verbose)},
@@ -123,7 +100,7 @@ static const struct option_row rows[] = {
 	 .hidden = true},
 	{0, "test-hash", NULL, "", VERB_RECORD, OPTION_FLAG, FIELD(test_hash), .hidden = true},
 };
-#define ROW_COUNT (sizeof(rows) / sizeof(*rows))
+const size_t option_row_count = sizeof(option_rows) / sizeof(*option_rows);
 
 void options_init(struct options *options)
 {
@@ -278,12 +255,13 @@ static const char *take_value(struct options *options, const struct option_row *
 static const struct option_row *find_row(unsigned verb, const char *name, size_t length,
 					 char letter)
 {
-	for (size_t i = 0; i < ROW_COUNT; i++) {
-		if (!(rows[i].verbs & verb))
+	for (size_t i = 0; i < option_row_count; i++) {
+		if (!(option_rows[i].verbs & verb))
 			continue;
-		if (letter ? rows[i].letter == letter
-			   : strlen(rows[i].name) == length && !strncmp(rows[i].name, name, length))
-			return &rows[i];
+		if (letter ? option_rows[i].letter == letter
+			   : strlen(option_rows[i].name) == length &&
+				     !strncmp(option_rows[i].name, name, length))
+			return &option_rows[i];
 	}
 	return NULL;
 }
@@ -369,141 +347,9 @@ int options_parse(struct options *options, const struct verb_description *verb, 
 	}
 	if (err || options->help)
 		return err;
-	if (options->argument_count && !strchr(verb->arguments, '.'))
+	if (options->argument_count && !verb_takes_files(verb))
 		return complain(verb, options->arguments[0], NULL, "unexpected argument");
 	if (options->all && options->target_count)
 		return complain(verb, "-a", NULL, "does not go together with -p or -u");
-	return 0;
-}
-
-static void print_wrapped(FILE *out, const char *text, int column, int width)
-{
-	int at = column;
-
-	while (*text) {
-		int word = (int)strcspn(text, " ");
-
-		if (at + word > width && at > column) {
-			fprintf(out, "\n%*s", column, "");
-			at = column;
-		}
-		fprintf(out, "%.*s", word, text);
-		at += word;
-		text += word;
-		if (*text == ' ') {
-			text++;
-			if (*text && at + 1 + (int)strcspn(text, " ") <= width)
-				fputc(' ', out), at++;
-			else if (*text) {
-				fprintf(out, "\n%*s", column, "");
-				at = column;
-			}
-		}
-	}
-	fputc('\n', out);
-}
-
-static const char *spell_flag(const struct option_row *row, char *buffer, size_t size)
-{
-	snprintf(buffer, size, "%c%c%s--%s%s%s", row->letter ? '-' : ' ',
-		 row->letter ? row->letter : ' ', row->letter ? ", " : "  ", row->name,
-		 row->metavar ? " " : "", row->metavar ? row->metavar : "");
-	return buffer;
-}
-
-static void describe(const struct option_row *row, char *buffer, size_t size)
-{
-	if (row->choices)
-		snprintf(buffer, size, "%s (%s)", row->help, row->choices);
-	else
-		snprintf(buffer, size, "%s", row->help);
-}
-
-void options_print_help(FILE *out, const struct verb_description *verb)
-{
-	char flag[64], help[256];
-
-	fprintf(out, "usage: jankscope %s %s\n%s\n\n", verb->name, verb->arguments, verb->summary);
-	for (size_t i = 0; i < ROW_COUNT; i++) {
-		if (rows[i].hidden || !(rows[i].verbs & verb->bit))
-			continue;
-		describe(&rows[i], help, sizeof(help));
-		fprintf(out, "  %-24s ", spell_flag(&rows[i], flag, sizeof(flag)));
-		print_wrapped(out, help, 27, 79);
-	}
-	if (verb->bit == VERB_RECORD)
-		fputs("\nDurations and sizes carry their unit: 500ms 10s 5m 72h 7d, 64K 64M 2G.\n"
-		      "Exit: 0 fine, 1 I/O error, 2 usage, 3 data incomplete, 4 target not found,\n"
-		      "5 not supported or not permitted here.\n",
-		      out);
-}
-
-void options_print_man(FILE *out, const struct verb_description *verbs, size_t count)
-{
-	char help[256];
-
-	fputs(".TH JANKSCOPE 1\n.SH NAME\njankscope \\- eBPF sampler for Android and Linux\n"
-	      ".SH SYNOPSIS\n",
-	      out);
-	for (size_t i = 0; i < count; i++)
-		fprintf(out, ".B jankscope %s\n%s\n.br\n", verbs[i].name, verbs[i].arguments);
-	for (size_t i = 0; i < count; i++) {
-		fprintf(out, ".SH %s\n%s\n", verbs[i].name, verbs[i].summary);
-		for (size_t r = 0; r < ROW_COUNT; r++) {
-			if (rows[r].hidden || !(rows[r].verbs & verbs[i].bit))
-				continue;
-			describe(&rows[r], help, sizeof(help));
-			fputs(".TP\n", out);
-			if (rows[r].letter)
-				fprintf(out, "\\fB\\-%c\\fR, ", rows[r].letter);
-			fprintf(out, "\\fB\\-\\-%s\\fR %s\n%s\n", rows[r].name,
-				rows[r].metavar ? rows[r].metavar : "", help);
-		}
-	}
-	fputs(".SH EXIT STATUS\n0 fine; 1 internal or I/O error; 2 usage; 3 data incomplete; "
-	      "4 target not found; 5 not supported or not permitted here; "
-	      "10 a rule of \\-\\-fail\\-if is true\n",
-	      out);
-}
-
-int options_print_completion(FILE *out, const char *shell, const struct verb_description *verbs,
-			     size_t count)
-{
-	bool bash = !strcmp(shell, "bash"), zsh = !strcmp(shell, "zsh"),
-	     fish = !strcmp(shell, "fish");
-
-	if (!bash && !zsh && !fish)
-		return -EINVAL;
-	if (fish) {
-		for (size_t i = 0; i < count; i++) {
-			fprintf(out,
-				"complete -c jankscope -n __fish_use_subcommand -a %s -d '%s'\n",
-				verbs[i].name, verbs[i].summary);
-			for (size_t r = 0; r < ROW_COUNT; r++)
-				if (!rows[r].hidden && (rows[r].verbs & verbs[i].bit))
-					fprintf(out,
-						"complete -c jankscope -n "
-						"'__fish_seen_subcommand_from "
-						"%s' -l %s\n",
-						verbs[i].name, rows[r].name);
-		}
-		return 0;
-	}
-	if (zsh)
-		fputs("autoload -U +X bashcompinit && bashcompinit\n", out);
-	fputs("_jankscope() {\n\tlocal word=${COMP_WORDS[COMP_CWORD]}\n\tcase ${COMP_WORDS[1]} "
-	      "in\n",
-	      out);
-	for (size_t i = 0; i < count; i++) {
-		fprintf(out, "\t%s) COMPREPLY=($(compgen -W '", verbs[i].name);
-		for (size_t r = 0; r < ROW_COUNT; r++)
-			if (!rows[r].hidden && (rows[r].verbs & verbs[i].bit))
-				fprintf(out, "--%s ", rows[r].name);
-		fputs("' -- \"$word\")) ;;\n", out);
-	}
-	fputs("\t*) COMPREPLY=($(compgen -W '", out);
-	for (size_t i = 0; i < count; i++)
-		fprintf(out, "%s ", verbs[i].name);
-	fputs("' -- \"$word\")) ;;\n\tesac\n}\ncomplete -o default -F _jankscope jankscope\n", out);
 	return 0;
 }

@@ -15,7 +15,7 @@
 #define GROUP_TIDS      (1u << SCHED_GROUP_SHIFT)
 
 /* se.sum_exec_runtime of a task that runs is up to one tick old: add what passed since, on the
- * clock that the scheduler itself charges by (bpf-accounting.md A2). */
+ * clock that the scheduler itself charges by (bpf/README.md, "A task that runs"). */
 static void add_running_slice(struct task_line *line, int64_t rq_clock_offset_ns)
 {
 	uint64_t clock_task = line->rq_clock_task;

@@ -25,8 +25,8 @@ struct wait_place_at {
 
 /* A probe on an `enter` place runs before the system call; one on a `leave` place runs when the
  * call is over. Where a jump or a nop stands within a few instructions that do no harm, it is
- * taken, because kernels emulate it instead of stepping it out of line (11.5 us against 1 us here:
- * bpf-accounting.md C2). Offsets ascend; a place is named once for each kind. */
+ * taken, because kernels emulate it instead of stepping it out of line (bpf/README.md, "Uprobes").
+ * Offsets ascend; a place is named once for each kind. */
 struct wait_places {
 	uint32_t enter_count, leave_count;
 	uint32_t left_out; /* found, but beyond WAIT_PLACES_MAX */

@@ -17,7 +17,7 @@ static const struct verb {
 	{{"doctor", VERB_DOCTOR, "[--json]", "Say what works on this kernel, and what is missing."},
 	 verb_doctor},
 	{{"record", VERB_RECORD, "[TARGET] [-i 1s] [-d 60s] [-o FILE]",
-	  "Sample CPU time per task and bytes per uid; print and record them."},
+	  "Sample CPU time, bytes, long blocks and frames; print and record them."},
 	 verb_record},
 	{{"frames", VERB_FRAMES, "TRACE... [--json] [--rows] [--layer GLOB]",
 	  "Frame timing of Perfetto, systrace, ftrace and dumpsys files."},
@@ -28,23 +28,31 @@ static const struct verb {
 };
 #define VERB_COUNT (sizeof(verbs) / sizeof(*verbs))
 
-static void usage(FILE *out)
+/* Verbs without flags, which dispatch() runs itself. */
+static const struct verb_description plain_verbs[] = {
+	{"man", 0, "", "Print the man page."},
+	{"completion", 0, "bash|zsh|fish", "Print a completion script for a shell."},
+};
+#define PLAIN_COUNT     (sizeof(plain_verbs) / sizeof(*plain_verbs))
+#define ALL_VERBS_COUNT (VERB_COUNT + PLAIN_COUNT)
+
+static size_t descriptions(struct verb_description all[ALL_VERBS_COUNT])
 {
-	fputs("usage: jankscope VERB [FLAGS]\n\n", out);
 	for (size_t i = 0; i < VERB_COUNT; i++)
-		fprintf(out, "  %-10s %s\n", verbs[i].description.name,
-			verbs[i].description.summary);
-	fputs("  man        Print the man page.\n"
-	      "  completion Print a completion script: bash, zsh or fish.\n"
-	      "\njankscope VERB --help lists the flags of a verb.\n",
-	      out);
+		all[i] = verbs[i].description;
+	memcpy(all + VERB_COUNT, plain_verbs, sizeof(plain_verbs));
+	return ALL_VERBS_COUNT;
 }
 
-static size_t descriptions(struct verb_description *out)
+static void usage(FILE *out)
 {
-	for (size_t i = 0; i < VERB_COUNT; i++)
-		out[i] = verbs[i].description;
-	return VERB_COUNT;
+	struct verb_description all[ALL_VERBS_COUNT];
+
+	descriptions(all);
+	fputs("usage: jankscope VERB [FLAGS]\n\n", out);
+	for (size_t i = 0; i < ALL_VERBS_COUNT; i++)
+		fprintf(out, "  %-10s %s\n", all[i].name, all[i].summary);
+	fputs("\njankscope VERB --help lists the flags of a verb.\n", out);
 }
 
 static int run_verb(const struct verb *verb, int argc, char **argv)
@@ -68,7 +76,7 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
 
 static int dispatch(int argc, char **argv)
 {
-	struct verb_description all[VERB_COUNT];
+	struct verb_description all[ALL_VERBS_COUNT];
 
 	if (argc < 2) {
 		usage(stderr);
