@@ -7,6 +7,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "looper_switch.bpf.h"
+#include "sched_events.bpf.h"
 #include "sched_read.bpf.h"
 #include "sched_repair.bpf.h"
 #include "sched_slot.bpf.h"
@@ -19,7 +20,7 @@ static __always_inline __u32 watch_of(__u32 tid)
 	struct task_slot *slot;
 	__u32 *index;
 
-	if (!use_hash) {
+	if (!is_hashed(tid)) {
 		slot = bpf_map_lookup_elem(&tasks, &tid);
 		return slot ? slot->watch : 0;
 	}
@@ -31,7 +32,7 @@ static __always_inline void watch_switch(struct cpu_slot *cpu, __u32 cpu_id,
 					 const struct switch_out *out, struct task_struct *prev,
 					 struct task_struct *next, __u32 state_bits, bool direct)
 {
-	__u32 leaving = use_hash ? watch_of(out->tid) : out->watch;
+	__u32 leaving = is_hashed(out->tid) ? watch_of(out->tid) : out->watch;
 	__u32 coming = watch_of(TASK_FIELD(direct, next, pid));
 	struct looper_switch at;
 	struct looper_slot *slot;
@@ -54,50 +55,78 @@ static __always_inline void watch_switch(struct cpu_slot *cpu, __u32 cpu_id,
 				 direct);
 }
 
+/* Fills view, where prev is not idle and loads are not direct. Without a probe read for the tid:
+ * the task that came is the one that leaves, under the tid that it came with. Where that is not so
+ * (it called execve, or its memory is another task's now) its start time is not the one that this
+ * tid's slot has, because de_thread in fs/exec.c changes both at once. */
+static __always_inline __u32 tid_of_prev(const struct cpu_slot *cpu, struct task_struct *prev,
+					 struct task_view *view, bool direct)
+{
+	bool came = cpu->task == (__u64)prev && cpu->since_ns;
+	struct task_slot *slot;
+	__u32 tid;
+
+	if (direct)
+		return prev->pid;
+	tid = came ? cpu->tid : BPF_CORE_READ(prev, pid);
+	if (!tid)
+		return 0;
+	view_task(prev, view, direct);
+	if (!came)
+		return tid;
+	slot = known_slot(tid);
+	if (unlikely(!slot || slot->start_boot_ns != view->start_boot_ns))
+		tid = BPF_CORE_READ(prev, pid);
+	return tid;
+}
+
 static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 				     struct task_struct *next, __u32 prev_state, bool direct)
 {
-	__u32 cpu = bpf_get_smp_processor_id(), next_tid;
+	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
-	struct switch_out out = {};
+	struct switch_out out;
+	struct task_view view;
+	struct task_ids coming;
 
 	if (!slot)
 		return 0;
-	if (test_skip_every && ++test_skip_count % test_skip_every == 0)
-		return 0;
-	out.tid = TASK_FIELD(direct, prev, pid);
-	out.in_cpu_ns = slot->in_cpu_ns;
-	next_tid = TASK_FIELD(direct, next, pid);
-	out.off_state = OFF_CPU_RUNNABLE;
+	out.now_ns = 0;
 	out.watch = 0;
+	out.in_cpu_ns = slot->in_cpu_ns;
+	out.tid = tid_of_prev(slot, prev, &view, direct);
+	out.off_state = OFF_CPU_RUNNABLE;
 	if (!has_prev_state && out.tid)
 		prev_state = task_state(prev, direct);
-	if (out.tid)
-		out.off_state = off_state_of(prev_state, preempted);
+	if (out.tid && !preempted && prev_state)
+		out.off_state = blocked_state_of(prev_state);
+	read_ids(next, &coming, direct);
 
 	ordered_add(&slot->sequence, 1); /* odd: being written */
 	if (unlikely(slot->tid != out.tid || !slot->since_ns))
-		repair(slot, prev, &out, direct);
+		repair(slot, prev, &out);
 	/* The clock lies three pointers away: it is read only where something is timed by it. */
-	if (!out.tid || !next_tid || off_time_counts(out.off_state) || !HAS_RQ_CLOCK) {
+	if (!out.tid || !coming.tid || !slot->since_ns || off_time_counts(out.off_state) ||
+	    !HAS_RQ_CLOCK) {
 		out.now_ns = rq_clock_of(prev, direct);
 		if (!out.tid && !slot->tid && slot->since_ns)
 			slot->idle_ns += out.now_ns - slot->since_ns;
 		slot->since_ns = out.now_ns;
-	} else if (unlikely(!slot->since_ns)) {
-		slot->since_ns = rq_clock_of(prev, direct);
+		if (HAS_RQ_CLOCK && unlikely(!slot->rq))
+			slot->rq = (__u64)BPF_CORE_READ(prev, se.cfs_rq, rq);
 	}
-	slot->tid = next_tid;
-	slot->tgid = TASK_FIELD(direct, next, tgid);
-	slot->in_cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
+	slot->tid = coming.tid;
+	slot->tgid = coming.tgid;
+	/* A task of the array has it in its slot. */
+	if (direct || !HAS_RQ_CLOCK || is_hashed(coming.tid))
+		slot->in_cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
+	else
+		slot->in_cpu_ns = SCHED_SUM_UNKNOWN;
 	slot->task = (__u64)next;
-	if (HAS_RQ_CLOCK && unlikely(!slot->rq))
-		slot->rq =
-			(__u64)(direct ? prev->se.cfs_rq->rq : BPF_CORE_READ(prev, se.cfs_rq, rq));
 	ordered_add(&slot->sequence, 1);
 
 	if (out.tid)
-		book_slice(prev, &out, direct);
+		book_slice(prev, &view, &out, direct);
 	if (watch_loopers)
 		watch_switch(slot, cpu, &out, prev, next, prev_state, direct);
 	return 0;
@@ -146,8 +175,15 @@ static __always_inline int on_exec(struct task_struct *task, __u32 old_tid, bool
 {
 	__u32 tid = TASK_FIELD(direct, task, pid), cpu_id = bpf_get_smp_processor_id();
 	struct cpu_slot *cpu = bpf_map_lookup_elem(&cpus, &cpu_id);
-	struct task_slot *slot;
+	struct task_slot *slot, now = {};
 
+	/* Its name is another one from here on. */
+	now.start_boot_ns = BPF_CORE_READ(task, start_boottime);
+	now.process_start_boot_ns = now.start_boot_ns; /* a leader, or one now */
+	now.tgid = tid;
+	copy_comm(now.comm, task, false);
+	if (!tell(&now, tid, 0, TASK_NOTE_EXEC))
+		loss_add(&losses, SCHED_LOSS_EXEC_UNTOLD, 1);
 	if (old_tid == tid)
 		return 0;
 	slot = known_slot(tid);
@@ -181,6 +217,9 @@ static __always_inline int on_free(struct task_struct *task, bool direct)
 	struct task_slot final = {};
 
 	final.start_boot_ns = TASK_FIELD(direct, task, start_boottime);
+	/* A thread's leader may be freed already: what was told of the thread before knows it. */
+	if (TASK_FIELD(direct, task, pid) == TASK_FIELD(direct, task, tgid))
+		final.process_start_boot_ns = final.start_boot_ns;
 	final.cpu_ns = TASK_FIELD(direct, task, se.sum_exec_runtime);
 	final.runnable_ns = TASK_FIELD(direct, task, sched_info.run_delay);
 	final.switches_voluntary = TASK_FIELD(direct, task, nvcsw);
