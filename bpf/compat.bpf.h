@@ -38,3 +38,10 @@ static __always_inline __u32 task_uid(struct task_struct *task, bool direct)
 {
 	return direct ? task->cred->uid.val : BPF_CORE_READ(task, cred, uid.val);
 }
+
+/* Start time of the thread group's leader: the identity of the process. */
+static __always_inline __u64 task_process_start(struct task_struct *task, bool direct)
+{
+	return direct ? task->group_leader->start_boottime
+		      : BPF_CORE_READ(task, group_leader, start_boottime);
+}

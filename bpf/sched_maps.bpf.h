@@ -12,12 +12,11 @@
 #endif
 
 /* Set before load; what is false vanishes from the program. */
-const volatile bool use_hash;       /* pid_max is too large for the array */
+const volatile __u32 array_slots;   /* tids from here on are in the hash; 0: all */
 const volatile bool has_prev_state; /* 9c2136be0878 (5.18): sched_switch's fourth argument */
 const volatile __u32 cpu_count = 1;
 const volatile __u32 death_wakeup_bytes; /* wake the reader when the ring holds more */
 const volatile bool watch_loopers;       /* busy periods of main threads: looper_switch.bpf.h */
-const volatile __u32 test_skip_every;    /* tests only: pretend that every n-th switch was missed */
 
 /* The way from a task to its run queue, and so to the scheduler's own clock, needs
  * CONFIG_FAIR_GROUP_SCHED; without it the clock helper is called. */
@@ -26,13 +25,14 @@ const volatile __u32 test_skip_every;    /* tests only: pretend that every n-th 
 /* Counts read-outs; the reader increments it before it scans. */
 __u32 read_epoch;
 __u32 group_epochs[SCHED_GROUPS];
-__u32 test_skip_count;
 /* Execs that the ring tells of: see report_death. */
 __u64 exec_count;
 /* Once a task found no room: its finished slices are in the overflow row of its uid, and a slot
  * that told its sums from birth would count them again. From then on only a first slice makes a
  * slot. */
 __u32 hash_was_full;
+/* Something is in the hash. */
+__u32 hash_was_used;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -42,6 +42,8 @@ struct {
 	__type(value, struct task_slot);
 } tasks SEC(".maps");
 
+/* All tasks where pid_max is too large for the array; else those whose tids are above what pid_max
+ * was when the array was made. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* The read-out: every task by the iterator, and what runs at this moment. */
 #pragma once
+#include "sched_cpus.bpf.h"
 #include "sched_repair.bpf.h"
 
 /* The baseline at start, and the whole read-out of --cpu iter. */
@@ -13,6 +14,7 @@ int sched_iterate(struct bpf_iter__task *ctx)
 	if (!task)
 		return 0;
 	line.start_boot_ns = task->start_boottime;
+	line.process_start_boot_ns = task_process_start(task, true);
 	line.cpu_ns = task->se.sum_exec_runtime;
 	line.runnable_ns = task->sched_info.run_delay;
 	line.switches_voluntary = task->nvcsw;
@@ -36,21 +38,7 @@ int sched_iterate(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* run-queue clock - CLOCK_MONOTONIC as of the last sched_read_running */
-__s64 rq_clock_offset_ns;
 __u64 read_mono_ns;
-
-struct live_sum {
-	__u64 cpu_ns, exec_start, clock, clock_task;
-};
-
-static __always_inline void read_sum(struct task_struct *task, struct rq *rq, struct live_sum *sum)
-{
-	sum->cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
-	sum->exec_start = BPF_CORE_READ(task, se.exec_start);
-	sum->clock = BPF_CORE_READ(rq, clock);
-	sum->clock_task = BPF_CORE_READ(rq, clock_task);
-}
 
 /* One CPU's running task, its unfinished slice included. The addresses come from the switch
  * program; they are only read through fault-proof probes, and believed only if no switch came
@@ -60,9 +48,7 @@ static __always_inline void read_one(__u32 cpu, __s64 offset_ns)
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
 	struct running_task *out = bpf_map_lookup_elem(&running, &cpu);
 	struct task_struct *task;
-	struct live_sum sum, again;
 	struct rq *rq;
-	__u64 now_ns;
 	__u32 sequence;
 
 	if (!slot || !out)
@@ -87,22 +73,13 @@ static __always_inline void read_one(__u32 cpu, __s64 offset_ns)
 	out->tgid = BPF_CORE_READ(task, tgid);
 	out->uid = task_uid(task, false);
 	out->start_boot_ns = BPF_CORE_READ(task, start_boottime);
+	out->process_start_boot_ns = task_process_start(task, false);
 	out->runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
 	out->switches_voluntary = BPF_CORE_READ(task, nvcsw);
 	out->switches_involuntary = BPF_CORE_READ(task, nivcsw);
 	bpf_probe_read_kernel(out->comm, SCHED_COMM_LEN, &task->comm);
 	if (rq) {
-		read_sum(task, rq, &sum);
-		/* The tick may have come between the reads: then they do not belong together. */
-		read_sum(task, rq, &again);
-		if (again.cpu_ns != sum.cpu_ns)
-			read_sum(task, rq, &again);
-		now_ns = bpf_ktime_get_ns() + offset_ns;
-		if (now_ns > again.clock)
-			again.clock_task += now_ns - again.clock;
-		if (again.clock_task > again.exec_start)
-			again.cpu_ns += again.clock_task - again.exec_start;
-		out->cpu_ns = again.cpu_ns;
+		out->cpu_ns = live_sum(task, rq, offset_ns);
 		if (BPF_CORE_READ(rq, curr) != task)
 			return;
 	} else {
@@ -133,6 +110,7 @@ int sched_read_running(void *ctx)
 		if (cpu >= cpu_count)
 			break;
 		read_one(cpu, offset_ns);
+		read_cpu_state(cpu, read_mono_ns);
 	}
 	return 0;
 }

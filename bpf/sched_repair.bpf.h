@@ -61,6 +61,7 @@ ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 fl
 	now.switches_voluntary = BPF_CORE_READ(task, nvcsw);
 	now.switches_involuntary = BPF_CORE_READ(task, nivcsw);
 	now.tgid = tid;
+	now.process_start_boot_ns = now.start_boot_ns; /* a leader now */
 	now.uid = task_uid(task, false);
 	copy_comm(now.comm, task, false);
 	report_death(&now, tid, old_tid);
@@ -69,7 +70,7 @@ ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 fl
 	if (old && old->start_boot_ns != now.start_boot_ns) {
 		now.uninterruptible_ns = old->uninterruptible_ns;
 		now.stopped_ns = old->stopped_ns;
-		if (use_hash)
+		if (is_hashed(old_tid))
 			bpf_map_delete_elem(&tasks_hash, &old_tid);
 		else
 			old->flags = TASK_SLOT_DEAD;
@@ -100,7 +101,8 @@ ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 fl
 		slot->flags = flags;
 		slot->epoch = read_epoch;
 		slot->epoch_cpu_ns = now.cpu_ns;
-		slot->cred = 0;
+		slot->uid = now.uid;
+		slot->process_start_boot_ns = now.start_boot_ns;
 		slot_end(slot, sequence);
 	}
 }

@@ -24,9 +24,14 @@ static __always_inline void book_overflow(__u32 uid, __u64 cpu_ns, __u32 reason)
 		loss_add(&losses, SCHED_LOSS_OVERFLOW_MAP_FULL, cpu_ns);
 }
 
+static __always_inline bool is_hashed(__u32 tid)
+{
+	return tid >= array_slots;
+}
+
 static __always_inline struct task_slot *find_slot(__u32 tid, bool first_slice)
 {
-	if (!use_hash)
+	if (!is_hashed(tid))
 		return bpf_map_lookup_elem(&tasks, &tid);
 
 	struct task_slot *slot = bpf_map_lookup_elem(&tasks_hash, &tid);
@@ -41,14 +46,15 @@ static __always_inline struct task_slot *find_slot(__u32 tid, bool first_slice)
 		hash_was_full = 1;
 		return NULL;
 	}
+	hash_was_used = 1;
 	return bpf_map_lookup_elem(&tasks_hash, &tid);
 }
 
 /* The slot of a task that has one. */
 static __always_inline struct task_slot *known_slot(__u32 tid)
 {
-	return use_hash ? bpf_map_lookup_elem(&tasks_hash, &tid)
-			: bpf_map_lookup_elem(&tasks, &tid);
+	return is_hashed(tid) ? bpf_map_lookup_elem(&tasks_hash, &tid)
+			      : bpf_map_lookup_elem(&tasks, &tid);
 }
 
 /* Around all that is written into a slot: abi/sched.h says how it is read. A task is on one CPU,
@@ -74,7 +80,7 @@ static __always_inline void slot_end(struct task_slot *slot, __u32 sequence)
 
 static __always_inline void mark_group(__u32 tid)
 {
-	if (!use_hash)
+	if (!is_hashed(tid))
 		group_epochs[(tid >> SCHED_GROUP_SHIFT) & (SCHED_GROUPS - 1)] = read_epoch;
 }
 
@@ -91,16 +97,18 @@ static __always_inline __u64 rq_clock_of(struct task_struct *task, bool direct)
 	return direct ? task->se.cfs_rq->rq->clock : BPF_CORE_READ(task, se.cfs_rq, rq, clock);
 }
 
-/* False: the ring is full, and the loss is counted. */
-static __always_inline bool report_death(const struct task_slot *slot, __u32 tid, __u32 exec_tid)
+/* False: the ring is full. */
+static __always_inline bool tell(const struct task_slot *slot, __u32 tid, __u32 exec_tid,
+				 __u32 kind)
 {
 	struct task_death *death = bpf_ringbuf_reserve(&deaths, sizeof(*death), 0);
 
-	if (!death) {
-		loss_add(&losses, SCHED_LOSS_DEATH_RING_FULL, 1);
+	if (!death)
 		return false;
-	}
+	death->kind = kind;
+	death->reserved = 0;
 	death->start_boot_ns = slot->start_boot_ns;
+	death->process_start_boot_ns = slot->process_start_boot_ns;
 	death->end_boot_ns = bpf_ktime_get_boot_ns();
 	death->cpu_ns = slot->cpu_ns;
 	death->runnable_ns = slot->runnable_ns;
@@ -122,6 +130,15 @@ static __always_inline bool report_death(const struct task_slot *slot, __u32 tid
 					  ? BPF_RB_FORCE_WAKEUP
 					  : BPF_RB_NO_WAKEUP);
 	return true;
+}
+
+/* False: the ring is full, and the loss is counted. */
+static __always_inline bool report_death(const struct task_slot *slot, __u32 tid, __u32 exec_tid)
+{
+	if (tell(slot, tid, exec_tid, exec_tid ? TASK_NOTE_EXEC_LEADER : TASK_NOTE_DEATH))
+		return true;
+	loss_add(&losses, SCHED_LOSS_DEATH_RING_FULL, 1);
+	return false;
 }
 
 static __always_inline void copy_comm(char *to, struct task_struct *task, bool direct)
@@ -158,13 +175,11 @@ static __always_inline void book_slice(struct task_struct *prev, struct switch_o
 	__u64 start_boot_ns = TASK_FIELD(direct, prev, start_boottime);
 	__u64 cpu_ns = TASK_FIELD(direct, prev, se.sum_exec_runtime);
 	__u64 runnable_ns = TASK_FIELD(direct, prev, sched_info.run_delay);
-	__u64 cred = (__u64)TASK_FIELD(direct, prev, cred);
-	__u32 tid = out->tid, sequence;
+	__u32 tid = out->tid, uid = task_uid(prev, direct), sequence;
 	struct task_slot *slot = find_slot(tid, !out->in_cpu_ns);
 
 	if (!slot) {
-		book_overflow(task_uid(prev, direct), cpu_ns - out->in_cpu_ns,
-			      SCHED_LOSS_TASK_MAP_FULL);
+		book_overflow(uid, cpu_ns - out->in_cpu_ns, SCHED_LOSS_TASK_MAP_FULL);
 		return;
 	}
 	mark_group(tid);
@@ -182,8 +197,9 @@ static __always_inline void book_slice(struct task_struct *prev, struct switch_o
 		/* The reader may watch a thread before its first switch. */
 		if (slot->tgid)
 			slot->watch = 0;
-		slot->cred = 0;
+		slot->uid = uid;
 		slot->tgid = TASK_FIELD(direct, prev, tgid);
+		slot->process_start_boot_ns = task_process_start(prev, direct);
 		copy_comm(slot->comm, prev, direct);
 	} else if (slot->epoch != read_epoch) {
 		slot->epoch = read_epoch;
@@ -206,12 +222,16 @@ static __always_inline void book_slice(struct task_struct *prev, struct switch_o
 	slot->off_since_ns = off_time_counts(out->off_state) ? out->now_ns : 0;
 	slot->off_state = out->off_state;
 	out->watch = slot->watch;
-	if (slot->cred != cred) {
-		slot->cred = cred;
-		slot->uid = task_uid(prev, direct);
-	}
 	slot->switches_voluntary = TASK_FIELD(direct, prev, nvcsw);
 	slot->switches_involuntary = TASK_FIELD(direct, prev, nivcsw);
+	/* The address of the cred would not do: RCU may give it to the next one, also without a
+	 * switch in between. */
+	if (unlikely(slot->uid != uid)) {
+		if (!(slot->flags & TASK_SLOT_UID_TOLD) && !tell(slot, tid, 0, TASK_NOTE_UID))
+			loss_add(&losses, SCHED_LOSS_UID_UNSPLIT, 1);
+		slot->uid = uid;
+	}
+	slot->flags &= ~TASK_SLOT_UID_TOLD;
 	if (out->off_state == OFF_CPU_DEAD) {
 		/* Not sched_process_exit: 94 % of a short thread's time comes after it. */
 		slot->flags = TASK_SLOT_DEAD;
@@ -219,6 +239,6 @@ static __always_inline void book_slice(struct task_struct *prev, struct switch_o
 			slot->flags |= TASK_SLOT_UNREPORTED;
 	}
 	slot_end(slot, sequence);
-	if (use_hash && slot->flags == TASK_SLOT_DEAD)
+	if (slot->flags == TASK_SLOT_DEAD && is_hashed(tid))
 		bpf_map_delete_elem(&tasks_hash, &tid);
 }

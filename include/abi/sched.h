@@ -32,6 +32,7 @@ enum task_slot_flag {
 	TASK_SLOT_DEAD = 1,       /* these are the final values */
 	TASK_SLOT_UNREPORTED = 2, /* dead, and the ring had no room to say so */
 	TASK_SLOT_FOLLOWED = 4,   /* amid an execve that was told already */
+	TASK_SLOT_UID_TOLD = 8,   /* its sum before a change of its uid was told already */
 };
 
 /* The last known sums of one task, cumulative since its birth; one writer at a time, because a
@@ -56,7 +57,7 @@ struct task_slot {
 	__u32 flags;     /* enum task_slot_flag */
 	__u32 watch;     /* written by the reader: a watched main thread, index + 1 of its row */
 	__u32 sequence_end;
-	__u64 cred; /* kernel address: as long as it stays, so does the uid */
+	__u64 process_start_boot_ns; /* of the thread group's leader */
 };
 
 /* Who runs on a CPU, and how long it has idled. sequence is odd while the CPU's switch program
@@ -82,7 +83,7 @@ struct cpu_slot {
 struct running_task {
 	__u32 valid;
 	__u32 tid, tgid, uid;
-	__u64 start_boot_ns;
+	__u64 start_boot_ns, process_start_boot_ns;
 	__u64 cpu_ns; /* with the slice that is not over yet */
 	__u64 runnable_ns;
 	__u64 switches_voluntary, switches_involuntary;
@@ -90,21 +91,62 @@ struct running_task {
 	__u64 unseen_idle_ns; /* idle since a task left unseen, whom the CPU's slot still names */
 };
 
-/* A task that died: its final sums. Or, where exec_tid is not 0, one that lives on under a new
- * identity: a thread with that tid called execve and took the place of its leader. */
+enum task_note_kind {
+	TASK_NOTE_DEATH = 0,
+	/* The task lives on under a new identity: the thread exec_tid called execve and took the
+	 * place of its leader. */
+	TASK_NOTE_EXEC_LEADER = 1,
+	/* The task runs another program now, under a new name. */
+	TASK_NOTE_EXEC = 2,
+	/* The uid is about to change, or has changed: the sum so far belongs to the one told here.
+	 */
+	TASK_NOTE_UID = 3,
+	/* The task is about to end: the sum so far, so that it need not wait for the free. */
+	TASK_NOTE_EXIT = 4,
+	/* Of a CPU, not of a task: end_boot_ns is when, tid is its number. */
+	TASK_NOTE_CPU_OFFLINE = 5,
+	TASK_NOTE_CPU_ONLINE = 6,
+};
+
+/* What the ring tells: that a task died, with its final sums, and the other kinds. */
 struct task_death {
-	__u64 start_boot_ns, end_boot_ns;
+	__u64 start_boot_ns, end_boot_ns, process_start_boot_ns;
 	__u64 cpu_ns, runnable_ns, uninterruptible_ns, stopped_ns;
 	__u64 switches_voluntary, switches_involuntary;
 	__u32 tid, tgid, uid;
 	__u32 exec_tid;
+	__u32 kind; /* enum task_note_kind */
+	__u32 reserved;
 	char comm[SCHED_COMM_LEN];
+};
+
+/* When a CPU is there, and how long it idled by the kernel's own account (struct tick_sched), which
+ * is read where no switch is hooked. Times are CLOCK_MONOTONIC. Written by the hotplug programs, of
+ * which the kernel runs one at a time; sequence is odd while they write. */
+struct cpu_state {
+	__u32 sequence;
+	__u32 offline;
+	__u64 offline_since_ns, online_since_ns;
+	__u64 offline_ns;   /* of the spells that are over */
+	__u64 tick;         /* address of its struct tick_sched; 0: not found */
+	__u64 idle_ns;      /* of the online spells that are over */
+	__u64 idle_base_ns; /* the kernel's sum when the present one began */
+	__u64 idle_last_ns; /* the kernel's sum just before it went offline */
+};
+
+/* A CPU as of the last sched_read_running. */
+struct cpu_reading {
+	__u32 online, idle_known;
+	__u64 offline_ns, idle_ns; /* since the attach; idle_ns by struct tick_sched */
+	/* Run-queue clock - the clock that tasks are charged by: what interrupts (where they are
+	 * accounted apart) and the host took. 0 where the run queue is not known. */
+	__u64 uncharged_ns;
 };
 
 /* One line of the task iterator. The running slice, where on_cpu: cpu_ns + (now + offset -
  * rq_clock) + rq_clock_task - exec_start (bpf/README.md, "A task that runs"). */
 struct task_line {
-	__u64 start_boot_ns;
+	__u64 start_boot_ns, process_start_boot_ns;
 	__u64 cpu_ns, runnable_ns;
 	__u64 switches_voluntary, switches_involuntary;
 	__u64 now_ns, rq_clock, rq_clock_task, exec_start;
@@ -123,13 +165,18 @@ enum sched_loss {
 	SCHED_LOSS_OVERFLOW_MAP_FULL = 3, /* ns that even the overflow rows could not take */
 	SCHED_LOSS_MISSED_SWITCH = 4,
 	SCHED_LOSS_UNTOLD_NS =
-		5,              /* at most: sums of the dead of whom --cpu iter could not be told */
-	SCHED_COUNT_BIRTHS = 7, /* no loss: tasks forked, to tell how many deaths went untold */
-	SCHED_LOSS_MAX = 8,
+		5, /* at most: sums of the dead of whom --cpu iter could not be told */
+	SCHED_LOSS_UID_UNSPLIT =
+		6, /* a change of uid found no room in the ring: the slice is the new uid's */
+	SCHED_COUNT_BIRTHS = 7,     /* no loss: tasks forked, to tell how many deaths went untold */
+	SCHED_LOSS_EXEC_UNTOLD = 8, /* its process's name is as late as the next look at /proc */
+	SCHED_LOSS_MAX = 9,
 };
 
 _Static_assert(sizeof(struct task_slot) == 128, "task_slot is two cache lines");
 _Static_assert(sizeof(struct cpu_slot) == 128, "cpu_slot is two cache lines");
-_Static_assert(sizeof(struct running_task) == 80, "running_task");
-_Static_assert(sizeof(struct task_death) == 96, "task_death");
-_Static_assert(sizeof(struct task_line) == 112, "task_line");
+_Static_assert(sizeof(struct running_task) == 88, "running_task");
+_Static_assert(sizeof(struct task_death) == 112, "task_death");
+_Static_assert(sizeof(struct task_line) == 120, "task_line");
+_Static_assert(sizeof(struct cpu_state) == 64, "cpu_state is one cache line");
+_Static_assert(sizeof(struct cpu_reading) == 32, "cpu_reading");

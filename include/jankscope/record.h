@@ -119,7 +119,8 @@ struct record_task {
 	struct opt_u64 runnable_ns;                                 /* waited on a run queue */
 	struct opt_u64 sleeping_ns, uninterruptible_ns, stopped_ns; /* off CPU, by its state */
 	struct opt_u64 switches_voluntary, switches_involuntary;
-	bool exited; /* died in this interval */
+	bool exited;                    /* died in this interval */
+	uint64_t process_start_boot_ns; /* 0: not known */
 };
 
 struct record_uid_cpu {
@@ -133,7 +134,8 @@ struct record_process_cpu {
 	const char *process, *package;
 	uint64_t cpu_ns;
 	struct opt_u64 runnable_ns;
-	unsigned threads; /* that ran in the interval */
+	unsigned threads;       /* that ran in the interval */
+	uint64_t start_boot_ns; /* two owners of one pid are two rows; 0: not known */
 };
 
 struct record_cpu {
@@ -141,8 +143,8 @@ struct record_cpu {
 	unsigned online_cpus;
 	uint64_t busy_ns;       /* tasks + other + overflow */
 	struct opt_u64 idle_ns; /* measured on its own, not derived */
-	/* online_cpus x dur - busy - idle: interrupts, steal, read-out skew. The check of the sums.
-	 */
+	uint64_t online_ns;     /* of all CPUs: online_cpus x dur, unless a CPU came or went */
+	/* online_ns - busy - idle: interrupts, steal, read-out skew. The check of the sums. */
 	struct opt_i64 unaccounted_ns;
 	uint64_t other_ns;    /* tasks that the record does not list */
 	uint64_t overflow_ns; /* tasks that found no room in a map; their uids are right */

@@ -65,6 +65,11 @@ const char *target_package_of_uid(struct target_set *set, uid_t uid);
  * ticks; 0: whoever has the pid now); NULL when it is gone and was never seen. Owned by the set,
  * valid until the next scan. */
 const char *target_process_name(struct target_set *set, pid_t pid, uint64_t start_boot_ns);
+/* The process runs another program now: its name is read again, and is comm where its argv cannot
+ * be read any more. Strings handed out for it before are no longer valid. A process that was never
+ * seen stays so. */
+void target_process_renamed(struct target_set *set, pid_t pid, uint64_t start_boot_ns,
+			    const char *comm);
 
 /* Where the names of packages come from: "packages.list", "cmd package", or NULL (no Android). */
 const char *target_packages_origin(const struct target_set *set);

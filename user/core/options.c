@@ -94,8 +94,6 @@ const struct option_row option_rows[] = {
 	 .hidden = true},
 	{0, "test-overflow-uids", "N", "", VERB_RECORD, OPTION_NUMBER, FIELD(test_overflow_uids),
 	 .hidden = true},
-	{0, "test-skip-every", "N", "", VERB_RECORD, OPTION_NUMBER, FIELD(test_skip_every),
-	 .hidden = true},
 	{0, "test-one-by-one", NULL, "", VERB_RECORD, OPTION_FLAG, FIELD(test_one_by_one),
 	 .hidden = true},
 	{0, "test-hash", NULL, "", VERB_RECORD, OPTION_FLAG, FIELD(test_hash), .hidden = true},

@@ -39,7 +39,7 @@ struct options {
 	uint64_t net_flows;
 	const char *btf_path;
 	uint64_t top; /* UINT64_MAX: not given */
-	uint64_t test_task_slots, test_death_ring_bytes, test_overflow_uids, test_skip_every;
+	uint64_t test_task_slots, test_death_ring_bytes, test_overflow_uids;
 	const char *layer, *package; /* frames: a glob, a name */
 	bool rows;
 	const char *frames; /* record: live, perfetto, off or a file; NULL: off */

@@ -6,7 +6,6 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <malloc.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,8 @@
  * live; 16 MiB. */
 #define ARRAY_MAX_TIDS 131072
 #define HASH_SLOTS     65536
+/* For tids above the array, when pid_max was raised meanwhile. */
+#define SPARE_SLOTS 2048
 /* RCU frees the dead in bursts of thousands; the TASK_DEAD switch tells one at a time. */
 #define DEATH_RING (1u << 20)
 #define FREED_RING (1u << 22)
@@ -61,6 +62,17 @@ static void size_watched(struct sched_bpf *skeleton, uint32_t count)
 	bpf_map__set_max_entries(skeleton->maps.looper_watched, count);
 }
 
+/* What fires when a task changes its uid: a kprobe costs nobody else anything; the tracepoint is
+ * passed by every look at a capability, some thousand a second. */
+static struct bpf_program *uid_program(const struct sched_bpf *skeleton, const struct btf *btf)
+{
+	if (!access("/sys/bus/event_source/devices/kprobe/type", R_OK))
+		return skeleton->progs.sched_uid_kprobe;
+	if (tracepoint_arguments(btf, "cap_capable") == 5)
+		return skeleton->progs.sched_uid_capable;
+	return NULL;
+}
+
 static void configure(struct sched_kernel *kernel, const struct sched_kernel_options *options,
 		      enum program_variant variant, const struct btf *btf)
 {
@@ -75,16 +87,18 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	skeleton->bss->read_epoch = 8;
 	kernel->program = variant;
 	kernel->hash = pid_max > ARRAY_MAX_TIDS || options->test_hash;
-	kernel->slot_count = options->test_task_slots ? options->test_task_slots
+	kernel->slot_count = kernel->hash               ? 0
+			     : options->test_task_slots ? options->test_task_slots
+							: pid_max + 1;
+	kernel->hash_count = options->test_hash_slots ? options->test_hash_slots
 			     : kernel->hash           ? HASH_SLOTS
-						      : pid_max + 1;
+						      : SPARE_SLOTS;
 	if (options->mode == CPU_MODE_ITER)
-		kernel->slot_count = 1;
-	skeleton->rodata->use_hash = kernel->hash;
+		kernel->slot_count = kernel->hash_count = 1;
+	skeleton->rodata->array_slots = (uint32_t)kernel->slot_count;
 	skeleton->rodata->has_prev_state = tracepoint_arguments(btf, "sched_switch") >= 4;
 	skeleton->rodata->cpu_count = kernel->cpu_count;
 	skeleton->rodata->death_wakeup_bytes = ring_bytes / 2;
-	skeleton->rodata->test_skip_every = options->test_skip_every;
 	kernel->loopers = options->loopers && options->mode == CPU_MODE_SWITCH;
 	skeleton->rodata->watch_loopers = kernel->loopers;
 	if (!kernel->loopers) {
@@ -98,10 +112,11 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	bpf_program__set_autoload(skeleton->progs.looper_is_frozen, kernel->loopers);
 	bpf_map__set_max_entries(skeleton->maps.tasks,
 				 kernel->hash ? 1 : (uint32_t)kernel->slot_count);
-	bpf_map__set_max_entries(skeleton->maps.tasks_hash,
-				 kernel->hash ? (uint32_t)kernel->slot_count : 1);
+	bpf_map__set_max_entries(skeleton->maps.tasks_hash, (uint32_t)kernel->hash_count);
 	bpf_map__set_max_entries(skeleton->maps.cpus, kernel->cpu_count);
 	bpf_map__set_max_entries(skeleton->maps.running, kernel->cpu_count);
+	bpf_map__set_max_entries(skeleton->maps.cpu_states, kernel->cpu_count);
+	bpf_map__set_max_entries(skeleton->maps.cpu_readings, kernel->cpu_count);
 	bpf_map__set_max_entries(skeleton->maps.deaths, ring_bytes);
 	if (options->test_overflow_uids)
 		bpf_map__set_max_entries(skeleton->maps.overflow, options->test_overflow_uids);
@@ -122,6 +137,12 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 		direct ? skeleton->progs.sched_exec_btf : skeleton->progs.sched_exec_raw;
 	bpf_program__set_autoload(kernel->exec_program, true);
 	bpf_program__set_autoload(skeleton->progs.sched_read_running, true);
+	kernel->iterating = options->mode == CPU_MODE_ITER;
+	kernel->uid_program = options->test_no_uid_hook ? NULL : uid_program(skeleton, btf);
+	if (kernel->uid_program)
+		bpf_program__set_autoload(kernel->uid_program, true);
+	bpf_program__set_autoload(skeleton->progs.sched_exit, kernel->iterating);
+	sched_cpus_configure(kernel);
 	if (kernel->free_program) {
 		bpf_program__set_autoload(kernel->free_program, true);
 		bpf_program__set_autoload(skeleton->progs.sched_fork_btf, true);
@@ -150,34 +171,21 @@ static int map_all(struct sched_kernel *kernel)
 	kernel->cpus = map_memory(skeleton->maps.cpus, kernel->cpu_count * sizeof(*kernel->cpus));
 	kernel->running =
 		map_memory(skeleton->maps.running, kernel->cpu_count * sizeof(*kernel->running));
-	if (!kernel->cpus || !kernel->running)
+	kernel->cpu_states =
+		map_memory(skeleton->maps.cpu_states, kernel->cpu_count * sizeof(struct cpu_state));
+	kernel->cpu_readings = map_memory(skeleton->maps.cpu_readings,
+					  kernel->cpu_count * sizeof(struct cpu_reading));
+	if (!kernel->cpus || !kernel->running || !kernel->cpu_states || !kernel->cpu_readings)
 		return -errno;
 	if (!kernel->hash) {
 		kernel->slots = map_memory(skeleton->maps.tasks,
 					   kernel->slot_count * sizeof(*kernel->slots));
-		return kernel->slots ? 0 : -errno;
+		if (!kernel->slots)
+			return -errno;
 	}
-	kernel->batch_keys = calloc(kernel->slot_count, sizeof(*kernel->batch_keys));
-	kernel->batch_slots = calloc(kernel->slot_count, sizeof(*kernel->batch_slots));
+	kernel->batch_keys = calloc(kernel->hash_count, sizeof(*kernel->batch_keys));
+	kernel->batch_slots = calloc(kernel->hash_count, sizeof(*kernel->batch_slots));
 	return kernel->batch_keys && kernel->batch_slots ? 0 : -ENOMEM;
-}
-
-/* A CPU is known from its first switch on: visit each, so that idle ones are known at once. */
-static void visit_cpus(void)
-{
-	cpu_set_t before, one;
-
-	if (sched_getaffinity(0, sizeof(before), &before))
-		return;
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-		if (!CPU_ISSET(cpu, &before))
-			continue;
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		if (!sched_setaffinity(0, sizeof(one), &one))
-			sched_yield();
-	}
-	sched_setaffinity(0, sizeof(before), &before);
 }
 
 static int attach(struct sched_kernel *kernel, const struct sched_kernel_options *options)
@@ -189,12 +197,13 @@ static int attach(struct sched_kernel *kernel, const struct sched_kernel_options
 		bpf_prog_test_run_opts(bpf_program__fd(kernel->skeleton->progs.looper_calibrate),
 				       &run);
 	}
+	int err;
+
 	if (kernel->switch_program) {
 		kernel->switch_link = bpf_program__attach(kernel->switch_program);
 		kernel->rename_link = bpf_program__attach(kernel->rename_program);
 		if (!kernel->switch_link || !kernel->rename_link)
 			return -errno;
-		visit_cpus();
 	}
 	if (kernel->free_program) {
 		kernel->free_link = bpf_program__attach(kernel->free_program);
@@ -204,6 +213,17 @@ static int attach(struct sched_kernel *kernel, const struct sched_kernel_options
 		if (!kernel->fork_link)
 			return -errno;
 	}
+	if (kernel->iterating) {
+		kernel->exit_link = bpf_program__attach(kernel->skeleton->progs.sched_exit);
+		if (!kernel->exit_link)
+			return -errno;
+	}
+	/* Without it a switch tells. */
+	if (kernel->uid_program)
+		kernel->uid_link = bpf_program__attach(kernel->uid_program);
+	err = sched_cpus_attach(kernel);
+	if (err)
+		return err;
 	kernel->exec_link = bpf_program__attach(kernel->exec_program);
 	if (!kernel->exec_link)
 		return -errno;
@@ -255,6 +275,10 @@ static void release(struct sched_kernel *kernel)
 	bpf_link__destroy(kernel->free_link);
 	bpf_link__destroy(kernel->fork_link);
 	bpf_link__destroy(kernel->iterator_link);
+	bpf_link__destroy(kernel->exit_link);
+	bpf_link__destroy(kernel->uid_link);
+	bpf_link__destroy(kernel->cpu_enter_link);
+	bpf_link__destroy(kernel->cpu_exit_link);
 	ring_buffer__free(kernel->ring);
 	if (kernel->slots)
 		munmap(kernel->slots, kernel->slot_count * sizeof(*kernel->slots));
@@ -262,6 +286,10 @@ static void release(struct sched_kernel *kernel)
 		munmap(kernel->cpus, cpu_count * sizeof(*kernel->cpus));
 	if (kernel->running)
 		munmap(kernel->running, cpu_count * sizeof(*kernel->running));
+	if (kernel->cpu_states)
+		munmap(kernel->cpu_states, cpu_count * sizeof(*kernel->cpu_states));
+	if (kernel->cpu_readings)
+		munmap(kernel->cpu_readings, cpu_count * sizeof(*kernel->cpu_readings));
 	free(kernel->batch_keys);
 	free(kernel->batch_slots);
 	sched_bpf__destroy(kernel->skeleton);
@@ -353,13 +381,18 @@ bool sched_kernel_has_slot(const struct sched_kernel *kernel, pid_t tid)
 	uint64_t losses[SCHED_LOSS_MAX], unused;
 	uint32_t key = (uint32_t)tid;
 
-	if (!kernel->hash)
-		return (size_t)tid < kernel->slot_count;
+	if ((size_t)tid < kernel->slot_count)
+		return true;
 	if (!bpf_map_lookup_elem(bpf_map__fd(kernel->skeleton->maps.tasks_hash), &key, &slot))
 		return true;
 	/* Not switched out since the attach, unless the hash has ever been full. */
 	return !sched_kernel_losses(kernel, losses, &unused, &unused) &&
 	       !losses[SCHED_LOSS_TASK_MAP_FULL];
+}
+
+bool sched_kernel_sees_uids(const struct sched_kernel *kernel)
+{
+	return kernel->uid_link;
 }
 
 unsigned sched_kernel_cpu_count(const struct sched_kernel *kernel)
@@ -396,6 +429,6 @@ int sched_kernel_loopers(const struct sched_kernel *kernel, struct sched_kernel_
 
 void sched_kernel_mark(struct sched_kernel *kernel, pid_t tid, uint32_t mark)
 {
-	if (!kernel->hash && (size_t)tid < kernel->slot_count)
+	if ((size_t)tid < kernel->slot_count)
 		__atomic_store_n(&kernel->slots[tid].watch, mark, __ATOMIC_RELAXED);
 }

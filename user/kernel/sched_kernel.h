@@ -19,8 +19,9 @@ struct sched_kernel_options {
 	bool loopers;         /* watched threads too; SWITCH only */
 	uint32_t max_watched; /* of these at a time; 0: LOOPER_DEFAULT_WATCHED */
 	/* Tests only: maps so small that every loss is reached; 0: the real size. */
-	uint32_t test_task_slots, test_death_ring_bytes, test_overflow_uids, test_skip_every;
+	uint32_t test_task_slots, test_hash_slots, test_death_ring_bytes, test_overflow_uids;
 	bool test_hash;          /* the hash below pid_max 131072 too */
+	bool test_no_uid_hook;   /* a change of uid is seen at the next switch only */
 	bool test_plain_atomics; /* the programs of kernels without fetching atomics */
 };
 
@@ -46,8 +47,21 @@ int sched_kernel_iterate(struct sched_kernel *kernel, task_line_fn callback, voi
 int sched_kernel_begin_read(struct sched_kernel *kernel, uint64_t *mono_ns);
 /* The running task of a CPU as of begin_read; NULL if idle or between two switches. */
 const struct running_task *sched_kernel_running(const struct sched_kernel *kernel, unsigned cpu);
-/* Idle time of a CPU since the attach, the present idle spell included. False: never switched. */
-bool sched_kernel_idle_ns(const struct sched_kernel *kernel, unsigned cpu, uint64_t *idle_ns);
+/* A possible CPU as of begin_read; sums are since the attach. */
+struct sched_cpu {
+	bool online, idle_known;
+	uint64_t idle_ns;    /* the present idle spell included; none of it while offline */
+	uint64_t offline_ns; /* the present offline spell included */
+	/* Since boot: what interrupts and the host took from tasks and from idle; 0 where no switch
+	 * is hooked. */
+	uint64_t uncharged_ns;
+};
+void sched_kernel_cpu(const struct sched_kernel *kernel, unsigned cpu, struct sched_cpu *out);
+/* A CPU came up that had never been there: where its idle sum lies is to be found. */
+void sched_kernel_find_idle(struct sched_kernel *kernel);
+/* True where a change of uid splits a task's time when it happens (kprobe, or the tracepoint
+ * cap_capable); else the switch that follows does. */
+bool sched_kernel_sees_uids(const struct sched_kernel *kernel);
 unsigned sched_kernel_cpu_count(const struct sched_kernel *kernel);
 
 typedef int (*task_slot_fn)(void *ctx, pid_t tid, const struct task_slot *slot);

@@ -9,16 +9,20 @@
 struct sched_kernel {
 	struct sched_bpf *skeleton;
 	struct bpf_link *switch_link, *free_link, *fork_link, *rename_link, *exec_link,
-		*iterator_link;
+		*iterator_link, *exit_link, *uid_link, *cpu_enter_link, *cpu_exit_link;
 	struct ring_buffer *ring;
-	bool hash, iterator, loopers, fetch;
+	bool hash, iterator, loopers, iterating, fetch;
 	enum program_variant program;
-	size_t slot_count;
+	size_t slot_count; /* of the array; with the hash 0 */
+	size_t hash_count;
 	struct task_slot *slots; /* mapped; NULL with the hash */
 	struct cpu_slot *cpus;
 	struct running_task *running;
+	struct cpu_state *cpu_states;
+	struct cpu_reading *cpu_readings;
 	unsigned cpu_count;
-	struct bpf_program *switch_program, *rename_program, *free_program, *exec_program;
+	struct bpf_program *switch_program, *rename_program, *free_program, *exec_program,
+		*uid_program;
 	task_death_fn death_callback;
 	void *death_ctx;
 	uint64_t torn_reads;
@@ -27,3 +31,7 @@ struct sched_kernel {
 	struct task_slot *batch_slots;
 	char variant[32];
 };
+
+/* sched_cpus.c: which CPUs are there, and where the kernel keeps their idle sums. */
+void sched_cpus_configure(struct sched_kernel *kernel);
+int sched_cpus_attach(struct sched_kernel *kernel);

@@ -89,33 +89,6 @@ const struct running_task *sched_kernel_running(const struct sched_kernel *kerne
 	return kernel->running[cpu].valid ? &kernel->running[cpu] : NULL;
 }
 
-bool sched_kernel_idle_ns(const struct sched_kernel *kernel, unsigned cpu, uint64_t *idle_ns)
-{
-	const volatile struct cpu_slot *slot = &kernel->cpus[cpu];
-	uint64_t now_ns = kernel->skeleton->bss->read_mono_ns +
-			  (uint64_t)kernel->skeleton->bss->rq_clock_offset_ns;
-
-	for (int tries = 0; tries < TORN_TRIES; tries++) {
-		uint32_t sequence = __atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE);
-		uint64_t since_ns = slot->since_ns;
-		uint32_t tid = slot->tid;
-
-		*idle_ns = slot->idle_ns;
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if ((sequence & 1) || slot->sequence != sequence)
-			continue;
-		if (!since_ns)
-			return false;
-		/* A task that came unseen runs there: its end will tell how long the CPU idled. */
-		if (!tid && now_ns > since_ns && !kernel->running[cpu].valid)
-			*idle_ns += now_ns - since_ns;
-		if (tid)
-			*idle_ns += kernel->running[cpu].unseen_idle_ns;
-		return true;
-	}
-	return true;
-}
-
 uint64_t sched_kernel_open_off_ns(const struct sched_kernel *kernel, const struct task_slot *slot)
 {
 	uint64_t now_ns = kernel->skeleton->bss->read_mono_ns +
@@ -169,14 +142,14 @@ static int read_hash(struct sched_kernel *kernel,
 		     bool (*skip)(void *ctx, pid_t tid, const struct task_slot *slot),
 		     task_slot_fn callback, void *ctx)
 {
-	int fd = sched_kernel_tasks_fd(kernel);
+	int fd = bpf_map__fd(kernel->skeleton->maps.tasks_hash), err = 0;
 	struct task_slot copy;
 	uint32_t batch;
 	void *in = NULL;
-	int err = 0, copied;
+	int copied;
 
 	for (;;) {
-		uint32_t count = (uint32_t)kernel->slot_count;
+		uint32_t count = (uint32_t)kernel->hash_count;
 		int more = bpf_map_lookup_batch(fd, in, &batch, kernel->batch_keys,
 						kernel->batch_slots, &count, NULL);
 
@@ -240,8 +213,6 @@ int sched_kernel_slots(struct sched_kernel *kernel,
 
 	if (!kernel->switch_program)
 		return 0;
-	if (kernel->hash)
-		return read_hash(kernel, skip, callback, ctx);
 	for (size_t first = 0; first < kernel->slot_count && !err; first += GROUP_TIDS) {
 		uint32_t mark = kernel->skeleton->bss->group_epochs[first >> SCHED_GROUP_SHIFT];
 
@@ -249,6 +220,8 @@ int sched_kernel_slots(struct sched_kernel *kernel,
 		if (kernel->skeleton->bss->read_epoch - mark <= 2)
 			err = read_group(kernel, first, skip, callback, ctx);
 	}
+	if (!err && kernel->skeleton->bss->hash_was_used)
+		err = read_hash(kernel, skip, callback, ctx);
 	return err;
 }
 
@@ -286,23 +259,6 @@ int sched_kernel_overflow(struct sched_kernel *kernel, overflow_fn callback, voi
 			err = callback(ctx, key, sum);
 	}
 	return err;
-}
-
-uint64_t sched_kernel_idle_now_ns(const struct sched_kernel *kernel)
-{
-	uint64_t now_ns =
-		clock_now_ns(CLOCK_MONOTONIC) + (uint64_t)kernel->skeleton->bss->rq_clock_offset_ns;
-	uint64_t sum_ns = 0;
-
-	for (unsigned cpu = 0; cpu < kernel->cpu_count; cpu++) {
-		const volatile struct cpu_slot *slot = &kernel->cpus[cpu];
-		uint64_t since_ns = slot->since_ns;
-
-		sum_ns += slot->idle_ns;
-		if (since_ns && !slot->tid && now_ns > since_ns)
-			sum_ns += now_ns - since_ns;
-	}
-	return sum_ns;
 }
 
 static uint64_t recursion_misses(const struct bpf_program *program)

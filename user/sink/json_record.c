@@ -71,6 +71,8 @@ static void cpu(struct builder *b, json_t *parent, const struct record_cpu *cpu)
 	json_t *object = json_set_object(b, parent, "cpu"), *array;
 
 	json_set_int(b, object, "online_cpus", cpu->online_cpus);
+	if (cpu->online_ns)
+		json_set_int(b, object, "online_ns", cpu->online_ns);
 	json_set_int(b, object, "busy_ns", cpu->busy_ns);
 	json_set_opt(b, object, "idle_ns", cpu->idle_ns);
 	if (cpu->unaccounted_ns.present)
@@ -87,6 +89,8 @@ static void cpu(struct builder *b, json_t *parent, const struct record_cpu *cpu)
 
 		json_set_int(b, process, "pid", (uint64_t)row->pid);
 		json_set_int(b, process, "uid", row->uid);
+		if (row->start_boot_ns)
+			json_set_int(b, process, "start_boot_ns", row->start_boot_ns);
 		json_set_text(b, process, "process", row->process);
 		json_set_text(b, process, "package", row->package);
 		json_set_int(b, process, "cpu_ns", row->cpu_ns);

@@ -13,6 +13,7 @@
 #include "core/summary.h"
 #include "jankscope/target.h"
 #include "source/cpu_ledger.h"
+#include "source/cpu_names.h"
 #include "source/cpu_proc.h"
 #include "source/cpu_read_out.h"
 #include "util/clock.h"
@@ -26,6 +27,8 @@ static const char *const loss_names[SCHED_LOSS_MAX] = {
 	[SCHED_LOSS_OVERFLOW_MAP_FULL] = "cpu_overflow_map_full_ns",
 	[SCHED_LOSS_MISSED_SWITCH] = "cpu_missed_switches",
 	[SCHED_LOSS_UNTOLD_NS] = "cpu_untold_at_most_ns",
+	[SCHED_LOSS_UID_UNSPLIT] = "cpu_uid_changes_unsplit",
+	[SCHED_LOSS_EXEC_UNTOLD] = "cpu_execs_untold",
 };
 
 static const struct loss_info cpu_loss_items[] = {
@@ -54,7 +57,8 @@ struct cpu_source {
 	struct sched_kernel *kernel; /* NULL: /proc only */
 	struct cpu_ledger *ledger;
 	struct cpu_reader *reader;
-	uint64_t last_mono_ns, idle_ns, missed_seeds;
+	struct cpu_names names;
+	uint64_t last_mono_ns, idle_ns, offline_ns, missed_seeds;
 	uint64_t losses[SCHED_LOSS_MAX], missed_runs, torn_reads;
 	struct cpu_reader_counts counts; /* told so far */
 	bool have_idle;
@@ -67,30 +71,40 @@ static struct cpu_source *cpu_source(struct source *source)
 	return (struct cpu_source *)source;
 }
 
-static bool read_idle(struct cpu_source *cpu, uint64_t *idle_ns, unsigned *online)
+/* Sums of all CPUs since the attach (without the kernel side: since boot, and in 10 ms ticks). */
+struct cpu_times {
+	unsigned online;
+	uint64_t idle_ns, offline_ns;
+	bool idle_known;
+	unsigned possible;
+};
+
+static void read_times(struct cpu_source *cpu, struct cpu_times *times)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	uint64_t one;
-	unsigned seen = 0;
+	struct sched_cpu one;
 
-	*online = cpus > 0 ? (unsigned)cpus : 1;
-	*idle_ns = 0;
-	if (!cpu->kernel || cpu->options.kernel.mode == CPU_MODE_ITER)
-		return cpu_proc_idle_ns(idle_ns) == 0;
-	for (unsigned i = 0; i < sched_kernel_cpu_count(cpu->kernel); i++) {
-		if (!sched_kernel_idle_ns(cpu->kernel, i, &one))
-			continue;
-		*idle_ns += one;
-		seen++;
+	*times = (struct cpu_times){.idle_known = true};
+	if (!cpu->kernel) {
+		times->possible = times->online = cpus > 0 ? (unsigned)cpus : 1;
+		times->idle_known = cpu_proc_idle_ns(&times->idle_ns) == 0;
+		return;
 	}
-	return seen >= *online;
+	times->possible = sched_kernel_cpu_count(cpu->kernel);
+	for (unsigned i = 0; i < times->possible; i++) {
+		sched_kernel_cpu(cpu->kernel, i, &one);
+		times->online += one.online;
+		times->idle_ns += one.idle_ns;
+		times->offline_ns += one.offline_ns;
+		times->idle_known &= one.idle_known;
+	}
 }
 
 static const char *name_of_process(void *ctx, pid_t pid, uint64_t start_boot_ns)
 {
 	struct cpu_source *cpu = ctx;
 
-	return target_process_name(cpu->context->targets, pid, start_boot_ns);
+	return cpu_names_find(&cpu->names, cpu->context->targets, pid, start_boot_ns);
 }
 
 static const char *name_of_package(void *ctx, uid_t uid)
@@ -142,23 +156,33 @@ static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, uint64_t dur
 		.package = name_of_package,
 		.listed = is_listed,
 	};
-	uint64_t idle_ns;
-	bool have_idle = read_idle(cpu, &idle_ns, &record->online_cpus);
-	int err = cpu_ledger_close(cpu->ledger, mono_ns + clock_suspended_ns(), dur_ns,
-				   cpu->options.top, &names, record);
+	struct cpu_times times;
+	uint64_t offline_ns;
+	int err;
 
+	read_times(cpu, &times);
+	cpu_names_apply(&cpu->names, cpu->context->targets);
+	err = cpu_ledger_close(cpu->ledger, mono_ns + clock_suspended_ns(), dur_ns,
+			       cpu->options.top, &names, record);
+	cpu_names_turn(&cpu->names);
 	if (err)
 		return err;
 	record->present = true;
-	if (have_idle && cpu->have_idle) {
-		record->idle_ns = SOME_U64(idle_ns > cpu->idle_ns ? idle_ns - cpu->idle_ns : 0);
+	record->online_cpus = times.online;
+	offline_ns = times.offline_ns - cpu->offline_ns;
+	record->online_ns = times.possible * dur_ns;
+	record->online_ns -= offline_ns < record->online_ns ? offline_ns : record->online_ns;
+	if (times.idle_known && cpu->have_idle) {
+		record->idle_ns =
+			SOME_U64(times.idle_ns > cpu->idle_ns ? times.idle_ns - cpu->idle_ns : 0);
 		record->unaccounted_ns =
-			SOME_I64((int64_t)(record->online_cpus * dur_ns) -
-				 (int64_t)record->busy_ns - (int64_t)record->idle_ns.value);
+			SOME_I64((int64_t)record->online_ns - (int64_t)record->busy_ns -
+				 (int64_t)record->idle_ns.value);
 	}
-	cpu->have_idle = have_idle;
-	if (idle_ns > cpu->idle_ns)
-		cpu->idle_ns = idle_ns;
+	cpu->have_idle = times.idle_known;
+	cpu->offline_ns = times.offline_ns;
+	if (times.idle_ns > cpu->idle_ns)
+		cpu->idle_ns = times.idle_ns;
 	cpu->last_mono_ns = mono_ns;
 	return remember_watched(cpu);
 }
@@ -207,6 +231,33 @@ static int take_baseline(struct cpu_source *cpu)
 	return err;
 }
 
+static int on_renamed(void *ctx, pid_t pid, uint64_t start_boot_ns, const char *comm)
+{
+	struct cpu_source *cpu = ctx;
+
+	return cpu_names_add(&cpu->names, pid, start_boot_ns, comm);
+}
+
+static int on_cpu_changed(void *ctx, unsigned number, bool online, uint64_t boot_ns)
+{
+	struct cpu_source *cpu = ctx;
+	const struct record_event event = {
+		.event = online ? "cpu_online" : "cpu_offline",
+		.keys = {{"cpu", NULL, number}, {"at_boot_ns", NULL, (int64_t)boot_ns}},
+		.key_count = 2,
+	};
+	struct record record = {.type = RECORD_EVENT, .event = &event};
+	struct sched_cpu state;
+
+	sched_kernel_cpu(cpu->kernel, number, &state);
+	/* One that was never there before. */
+	if (online && !state.idle_known)
+		sched_kernel_find_idle(cpu->kernel);
+	if (cpu->context->emit)
+		cpu->context->emit(cpu->context->emit_ctx, &record);
+	return 0;
+}
+
 static int on_ring_half_full(void *ctx, uint32_t events)
 {
 	struct cpu_source *cpu = ctx;
@@ -232,6 +283,7 @@ static int cpu_open(struct source *source, const struct source_context *context)
 	struct cpu_source *cpu = cpu_source(source);
 	struct sched_kernel_options *kernel = &cpu->options.kernel;
 	bool automatic = kernel->mode == CPU_MODE_AUTO;
+	const struct cpu_reader_events events = {cpu, on_renamed, on_cpu_changed};
 	int err;
 
 	cpu->context_copy = *context;
@@ -265,7 +317,8 @@ static int cpu_open(struct source *source, const struct source_context *context)
 		source->variant = "proc";
 		source->state = SOURCE_DEGRADED;
 	}
-	cpu->reader = cpu_reader_new(cpu->kernel, kernel->mode == CPU_MODE_ITER, cpu->ledger);
+	cpu->reader =
+		cpu_reader_new(cpu->kernel, kernel->mode == CPU_MODE_ITER, cpu->ledger, &events);
 	err = cpu->reader ? take_baseline(cpu) : -ENOMEM;
 	if (!err && cpu->kernel && context->loop)
 		err = loop_add_fd(context->loop, sched_kernel_deaths_fd(cpu->kernel), EPOLLIN,
@@ -298,7 +351,8 @@ static int cpu_sample(struct source *source, struct record_interval *interval)
 		missing_list_set(&interval->missing, "cpu.tasks_exited",
 				 "/proc does not show who ended between two looks");
 	if (!interval->cpu.idle_ns.present)
-		missing_list_set(&interval->missing, "cpu.idle_ns", "a CPU has not switched yet");
+		missing_list_set(&interval->missing, "cpu.idle_ns",
+				 "a CPU's idle time is not known yet");
 	if (!cpu->kernel || cpu->options.kernel.mode == CPU_MODE_ITER)
 		missing_list_set(&interval->missing, "cpu.tasks.sleeping_ns",
 				 "the off-CPU split needs --cpu switch");
@@ -329,6 +383,7 @@ static void cpu_close(struct source *source)
 	sched_kernel_close(cpu->kernel);
 	cpu_ledger_free(cpu->ledger);
 	cpu_reader_free(cpu->reader);
+	cpu_names_free(&cpu->names);
 	free(cpu->watched);
 	free(cpu);
 }

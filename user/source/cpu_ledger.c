@@ -19,8 +19,9 @@ struct known_task {
 	uint64_t start_boot_ns; /* 0: no task seen under this tid */
 	uint64_t cpu_ns, runnable_ns, uninterruptible_ns, stopped_ns;
 	uint64_t switches_voluntary, switches_involuntary;
-	uint32_t row, interval; /* its row, if `interval` is the present one */
-	bool dead, coarse;
+	uint64_t process_start_boot_ns;
+	uint32_t row, interval;    /* its row, if `interval` is the present one */
+	bool exited, dead, coarse; /* exited: told already; dead: with final sums */
 };
 
 /* A task whose tid was seen under a new owner before its death was told. */
@@ -149,6 +150,7 @@ int cpu_ledger_seed(struct cpu_ledger *ledger, const struct task_reading *readin
 	if (known->start_boot_ns && same_task(known, reading))
 		return 0;
 	start_over(known, reading);
+	known->process_start_boot_ns = reading->process_start_boot_ns;
 	take_sums(known, reading);
 	return 0;
 }
@@ -237,7 +239,7 @@ static int find_or_make(struct cpu_ledger *ledger, const struct task_reading *re
 	start_over(known, reading);
 	if (reading->start_boot_ns < ledger->attach_boot_ns) {
 		/* Who is dead at first sight was dead or dying when we came, and is not ours. */
-		ledger->missed_seeds += !reading->exited;
+		ledger->missed_seeds += !reading->exited && !reading->ending;
 		take_sums(known, reading);
 	}
 	return 0;
@@ -336,8 +338,10 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told
 	}
 	if (known->interval != ledger->interval) {
 		/* A dead task's slot is read again and again: nothing new, no row. */
-		if (known->dead && reading->cpu_ns <= known->cpu_ns)
+		if (known->exited && reading->cpu_ns <= known->cpu_ns) {
+			known->dead |= reading->exited;
 			return 0;
+		}
 		row = add_row(ledger);
 		if (!row)
 			return -ENOMEM;
@@ -349,10 +353,16 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told
 	row->task.pid = reading->tgid;
 	row->task.uid = reading->uid;
 	row->task.start_boot_ns = reading->start_boot_ns;
+	if (reading->process_start_boot_ns)
+		known->process_start_boot_ns = reading->process_start_boot_ns;
+	row->task.process_start_boot_ns = known->process_start_boot_ns;
 	memcpy(row->task.thread, reading->comm, RECORD_COMM_LEN);
 	row->task.thread[RECORD_COMM_LEN - 1] = 0;
-	if (reading->cpu_ns > known->cpu_ns)
+	if (reading->cpu_ns > known->cpu_ns) {
 		row->task.cpu_ns += reading->cpu_ns - known->cpu_ns;
+		err = cpu_sums_add_uid(&ledger->sums, reading->uid,
+				       reading->cpu_ns - known->cpu_ns);
+	}
 	book_optional(&row->task.runnable_ns, reading->runnable_ns, known->runnable_ns);
 	book_optional(&row->task.uninterruptible_ns, reading->uninterruptible_ns,
 		      known->uninterruptible_ns);
@@ -362,12 +372,13 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told
 	book_optional(&row->task.switches_involuntary, reading->switches_involuntary,
 		      known->switches_involuntary);
 	take_sums(known, reading);
-	if (reading->exited) {
+	if ((reading->exited || reading->ending) && !known->exited) {
 		row->task.exited = true;
 		row->end_boot_ns = reading->end_boot_ns;
-		known->dead = true;
+		known->exited = true;
 	}
-	return 0;
+	known->dead |= reading->exited;
+	return err;
 }
 
 int cpu_ledger_overflow(struct cpu_ledger *ledger, uid_t uid, uint64_t cpu_ns)
@@ -419,12 +430,15 @@ static void forget_departed(struct cpu_ledger *ledger)
 	}
 }
 
-/* The start time of the thread group's leader, which is the identity of the process; 0: not seen.
- */
-static uint64_t start_of_process(struct cpu_ledger *ledger, pid_t pid)
+/* The identity of the row's process: a later owner of its pid is another one. */
+static uint64_t start_of_process(const struct cpu_ledger *ledger, const struct record_task *task)
 {
-	const struct known_task *leader = find_known(ledger, pid);
+	const struct known_task *leader = find_known(ledger, task->pid);
 
+	if (task->process_start_boot_ns)
+		return task->process_start_boot_ns;
+	if (task->tid == task->pid)
+		return task->start_boot_ns;
 	return leader ? leader->start_boot_ns : 0;
 }
 
@@ -446,14 +460,13 @@ int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t d
 		struct record_task *task = &row->task;
 
 		cpu->busy_ns += task->cpu_ns;
-		err = cpu_sums_add_uid(&ledger->sums, task->uid, task->cpu_ns);
 		if (!names->listed(names->ctx, task->pid, task->uid)) {
 			cpu->other_ns += task->cpu_ns;
 			continue;
 		}
 		derive_sleep(row, end_boot_ns, dur_ns);
-		task->process =
-			names->process(names->ctx, task->pid, start_of_process(ledger, task->pid));
+		task->process_start_boot_ns = start_of_process(ledger, task);
+		task->process = names->process(names->ctx, task->pid, task->process_start_boot_ns);
 		task->package = names->package(names->ctx, task->uid);
 		ledger->out_tasks[listed++] = *task;
 	}

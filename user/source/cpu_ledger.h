@@ -11,12 +11,14 @@ struct task_reading {
 	pid_t tid, tgid;
 	uid_t uid;
 	uint64_t start_boot_ns;
+	uint64_t process_start_boot_ns; /* of the thread group's leader; 0: not known */
 	uint64_t cpu_ns;
 	struct opt_u64 runnable_ns, uninterruptible_ns, stopped_ns;
 	struct opt_u64 switches_voluntary, switches_involuntary;
 	const char *comm;     /* up to RECORD_COMM_LEN bytes, need not end in NUL */
 	bool exited;          /* final sums */
-	uint64_t end_boot_ns; /* when exited */
+	bool ending;          /* it ends now; its last microseconds are told with `exited` */
+	uint64_t end_boot_ns; /* when exited or ending */
 	bool start_is_coarse; /* start_boot_ns comes from /proc: truncated to 10 ms ticks */
 };
 
@@ -28,8 +30,9 @@ void cpu_ledger_free(struct cpu_ledger *ledger);
 /* The baseline of a task that was alive at the start. 0, -ENOMEM. */
 int cpu_ledger_seed(struct cpu_ledger *ledger, const struct task_reading *reading);
 
-/* Book what the task did since it was last seen. Readings of one task may come in any order: a sum
- * below the last one adds nothing. 0, -ENOMEM. */
+/* Book what the task did since it was last seen, to the uid of this reading, whatever the task's
+ * uid is when the interval is closed. Readings of one task may come in any order: a sum below the
+ * last one adds nothing. 0, -ENOMEM. */
 int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *reading);
 
 /* The thread old_tid called execve and goes on as tid, with the start time of the leader whose

@@ -10,9 +10,11 @@
 #include "source/cpu_proc.h"
 #include "util/clock.h"
 
-#define UNTOLD_WINDOW 30 /* read-outs */
-#define EXEC_TRIES    50
-#define EXEC_WAIT_US  200
+/* RCU frees the dead late: under load by seconds, never by a minute. */
+#define UNTOLD_AFTER_NS (60 * NSEC_PER_SEC)
+#define UNTOLD_WINDOW   32 /* looks, at least UNTOLD_AFTER_NS / UNTOLD_WINDOW apart */
+#define EXEC_TRIES      50
+#define EXEC_WAIT_US    200
 
 /* Cumulative overflow of a uid as of the last read-out. */
 struct overflow_seen {
@@ -35,14 +37,19 @@ struct cpu_reader {
 	struct sched_kernel *kernel; /* NULL: /proc only */
 	bool iterating;
 	struct cpu_ledger *ledger;
+	struct cpu_reader_events events;
 	struct overflow_seen *overflow;
 	struct walk walk;
 	struct cpu_reader_counts counts;
 	/* --cpu iter: tasks alive at the start, and told dead, to know how many deaths went untold
 	 */
 	uint64_t deaths_told, execs_told, begin_boot_ns;
-	int64_t alive_at_begin, died[UNTOLD_WINDOW];
-	unsigned window_readings;
+	int64_t alive_at_begin;
+	struct death_count {
+		uint64_t at_ns;
+		int64_t died;
+	} looks[UNTOLD_WINDOW];
+	unsigned look_count;
 };
 
 static int book_reading(void *ctx, const struct task_reading *reading)
@@ -62,6 +69,7 @@ static struct task_reading reading_of_line(const struct task_line *line)
 		.tgid = (pid_t)line->tgid,
 		.uid = line->uid,
 		.start_boot_ns = line->start_boot_ns,
+		.process_start_boot_ns = line->process_start_boot_ns,
 		.cpu_ns = line->cpu_ns,
 		.runnable_ns = SOME_U64(line->runnable_ns),
 		.switches_voluntary = SOME_U64(line->switches_voluntary),
@@ -120,6 +128,16 @@ static int keep_line(void *ctx, const struct task_line *line)
 	return 0;
 }
 
+static int book_name(struct cpu_reader *reader, const struct task_death *death)
+{
+	char comm[SCHED_COMM_LEN + 1];
+
+	memcpy(comm, death->comm, SCHED_COMM_LEN);
+	comm[SCHED_COMM_LEN] = 0;
+	return reader->events.renamed(reader->events.ctx, (pid_t)death->tid, death->start_boot_ns,
+				      comm);
+}
+
 static int book_death(void *ctx, const struct task_death *death)
 {
 	struct cpu_reader *reader = ctx;
@@ -128,19 +146,34 @@ static int book_death(void *ctx, const struct task_death *death)
 		.tgid = (pid_t)death->tgid,
 		.uid = death->uid,
 		.start_boot_ns = death->start_boot_ns,
+		.process_start_boot_ns = death->process_start_boot_ns,
 		.cpu_ns = death->cpu_ns,
 		.runnable_ns = SOME_U64(death->runnable_ns),
 		.switches_voluntary = SOME_U64(death->switches_voluntary),
 		.switches_involuntary = SOME_U64(death->switches_involuntary),
 		.comm = death->comm,
-		.exited = true,
+		.exited = death->kind == TASK_NOTE_DEATH,
+		.ending = death->kind == TASK_NOTE_EXIT,
 		.end_boot_ns = death->end_boot_ns,
 	};
 
-	if (death->exec_tid) {
+	switch (death->kind) {
+	case TASK_NOTE_EXEC_LEADER:
 		reader->execs_told++;
 		return cpu_ledger_exec(reader->ledger, (pid_t)death->exec_tid, (pid_t)death->tid,
 				       death->start_boot_ns);
+	case TASK_NOTE_EXEC:
+		return book_name(reader, death);
+	case TASK_NOTE_CPU_OFFLINE:
+	case TASK_NOTE_CPU_ONLINE:
+		return reader->events.cpu_changed(reader->events.ctx, death->tid,
+						  death->kind == TASK_NOTE_CPU_ONLINE,
+						  death->end_boot_ns);
+	case TASK_NOTE_UID:
+	case TASK_NOTE_EXIT:
+		return cpu_ledger_update(reader->ledger, &reading);
+	default:
+		break;
 	}
 	/* Who was dead when we came, and is freed only now, is none of those alive and born. */
 	if (death->start_boot_ns >= reader->begin_boot_ns ||
@@ -169,6 +202,7 @@ static int book_slot(void *ctx, pid_t tid, const struct task_slot *slot)
 		.tgid = (pid_t)slot->tgid,
 		.uid = slot->uid,
 		.start_boot_ns = slot->start_boot_ns,
+		.process_start_boot_ns = slot->process_start_boot_ns,
 		.cpu_ns = slot->cpu_ns,
 		.runnable_ns = SOME_U64(slot->runnable_ns),
 		.uninterruptible_ns = SOME_U64(slot->uninterruptible_ns),
@@ -207,6 +241,7 @@ static int book_running(struct cpu_reader *reader)
 			.tgid = (pid_t)running->tgid,
 			.uid = running->uid,
 			.start_boot_ns = running->start_boot_ns,
+			.process_start_boot_ns = running->process_start_boot_ns,
 			.cpu_ns = running->cpu_ns,
 			.runnable_ns = SOME_U64(running->runnable_ns),
 			.switches_voluntary = SOME_U64(running->switches_voluntary),
@@ -297,26 +332,32 @@ static int settle_execs(struct cpu_reader *reader)
 	return 0;
 }
 
-/* Whoever was born and is not alive has died; not all are told yet, because RCU frees them later,
- * under load by seconds. Deaths of a whole window ago that are still untold were never shown. */
+/* Each task that was born and is not alive has died. Not all deaths are told yet, because RCU frees
+ * the tasks later; of most the time is (TASK_NOTE_EXIT). One that is still untold after
+ * UNTOLD_AFTER_NS was never shown by the kernel. */
 static int count_deaths(struct cpu_reader *reader)
 {
-	uint64_t losses[SCHED_LOSS_MAX] = {0}, unused;
-	int64_t died, told, untold, *window;
-	/* Births after the walk: who was born during it may count as in flight, none is forgotten.
-	 */
+	uint64_t losses[SCHED_LOSS_MAX] = {0}, unused, now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	struct death_count *next = &reader->looks[reader->look_count % UNTOLD_WINDOW];
+	const struct death_count *last =
+		&reader->looks[(reader->look_count + UNTOLD_WINDOW - 1) % UNTOLD_WINDOW];
+	int64_t died, told, untold;
+	/* Births after the walk: a task that was born during it may count as in flight, none is
+	 * forgotten. */
 	int err = sched_kernel_losses(reader->kernel, losses, &unused, &unused);
 
 	died = reader->alive_at_begin + (int64_t)losses[SCHED_COUNT_BIRTHS] -
 	       (int64_t)reader->walk.alive;
 	told = (int64_t)reader->deaths_told + (int64_t)losses[SCHED_LOSS_DEATH_RING_FULL];
 	reader->counts.deaths_in_flight = died - told;
-	window = &reader->died[reader->window_readings++ % UNTOLD_WINDOW];
-	untold = *window - told;
-	if (reader->window_readings > UNTOLD_WINDOW &&
-	    untold > (int64_t)reader->counts.deaths_untold)
+	if (reader->look_count && now_ns - last->at_ns < UNTOLD_AFTER_NS / UNTOLD_WINDOW)
+		return err;
+	/* `next` is the oldest look, of UNTOLD_AFTER_NS ago or more. */
+	untold = next->died - told;
+	if (reader->look_count >= UNTOLD_WINDOW && untold > (int64_t)reader->counts.deaths_untold)
 		reader->counts.deaths_untold = (uint64_t)untold;
-	*window = died;
+	*next = (struct death_count){now_ns, died};
+	reader->look_count++;
 	return err;
 }
 
@@ -378,7 +419,7 @@ int cpu_reader_baseline(struct cpu_reader *reader, uint64_t *mono_ns)
 		err = cpu_proc_walk(seed_reading, reader->ledger, &reader->counts.unreadable);
 	if (!err)
 		err = cpu_reader_read_out(reader, mono_ns);
-	reader->window_readings = 0;
+	reader->look_count = 0;
 	return err;
 }
 
@@ -393,7 +434,7 @@ const struct cpu_reader_counts *cpu_reader_counts(const struct cpu_reader *reade
 }
 
 struct cpu_reader *cpu_reader_new(struct sched_kernel *kernel, bool iterating,
-				  struct cpu_ledger *ledger)
+				  struct cpu_ledger *ledger, const struct cpu_reader_events *events)
 {
 	struct cpu_reader *reader = calloc(1, sizeof(*reader));
 
@@ -402,6 +443,7 @@ struct cpu_reader *cpu_reader_new(struct sched_kernel *kernel, bool iterating,
 	reader->kernel = kernel;
 	reader->iterating = iterating;
 	reader->ledger = ledger;
+	reader->events = *events;
 	return reader;
 }
 

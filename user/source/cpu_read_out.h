@@ -7,9 +7,19 @@
 
 struct cpu_reader;
 
-/* `kernel` NULL: /proc is walked. Both stay the caller's. NULL with errno ENOMEM. */
+/* What the ring tells beside sums. Called amid a read-out; must not call back. 0 or -ENOMEM. */
+struct cpu_reader_events {
+	void *ctx;
+	/* The process runs another program now. */
+	int (*renamed)(void *ctx, pid_t pid, uint64_t start_boot_ns, const char *comm);
+	int (*cpu_changed)(void *ctx, unsigned cpu, bool online, uint64_t boot_ns);
+};
+
+/* `kernel` NULL: /proc is walked. Both stay the caller's; events are copied. NULL with errno
+ * ENOMEM. */
 struct cpu_reader *cpu_reader_new(struct sched_kernel *kernel, bool iterating,
-				  struct cpu_ledger *ledger);
+				  struct cpu_ledger *ledger,
+				  const struct cpu_reader_events *events);
 void cpu_reader_free(struct cpu_reader *reader);
 
 /* Seed the ledger with who lives, and read out once. *mono_ns is the moment it is true for. */

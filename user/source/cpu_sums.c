@@ -12,6 +12,10 @@ struct uid_sum {
 };
 
 struct process_sum {
+	struct process_key {
+		uint64_t start_boot_ns;
+		uint64_t pid;
+	} key;
 	struct record_process_cpu row;
 	UT_hash_handle hh;
 };
@@ -60,23 +64,27 @@ static int by_uid(const void *a, const void *b)
 
 int cpu_sums_processes(struct cpu_sums *sums, struct record_cpu *cpu)
 {
-	struct process_sum *by_pid = NULL, *sum, *next;
+	struct process_sum *processes = NULL, *sum, *next;
 	int err = 0;
 	size_t n = 0;
 
 	for (size_t i = 0; i < cpu->task_count && !err; i++) {
 		const struct record_task *task = &cpu->tasks[i];
 
-		HASH_FIND(hh, by_pid, &task->pid, sizeof(task->pid), sum);
+		const struct process_key key = {task->process_start_boot_ns, (uint64_t)task->pid};
+
+		HASH_FIND(hh, processes, &key, sizeof(key), sum);
 		if (!sum) {
 			sum = calloc(1, sizeof(*sum));
 			if (!sum) {
 				err = -ENOMEM;
 				break;
 			}
+			sum->key = key;
 			sum->row.pid = task->pid;
 			sum->row.uid = task->uid;
-			HASH_ADD(hh, by_pid, row.pid, sizeof(task->pid), sum);
+			sum->row.start_boot_ns = key.start_boot_ns;
+			HASH_ADD(hh, processes, key, sizeof(key), sum);
 		}
 		if (task->process)
 			sum->row.process = task->process;
@@ -90,11 +98,11 @@ int cpu_sums_processes(struct cpu_sums *sums, struct record_cpu *cpu)
 		sum->row.threads++;
 	}
 	free(sums->out_processes);
-	sums->out_processes = calloc(HASH_COUNT(by_pid) + 1, sizeof(*sums->out_processes));
-	HASH_ITER (hh, by_pid, sum, next) {
+	sums->out_processes = calloc(HASH_COUNT(processes) + 1, sizeof(*sums->out_processes));
+	HASH_ITER (hh, processes, sum, next) {
 		if (sums->out_processes)
 			sums->out_processes[n++] = sum->row;
-		HASH_DEL(by_pid, sum);
+		HASH_DEL(processes, sum);
 		free(sum);
 	}
 	if (!sums->out_processes)

@@ -539,6 +539,30 @@ const char *target_process_name(struct target_set *set, pid_t pid, uint64_t star
 	return entry->name;
 }
 
+void target_process_renamed(struct target_set *set, pid_t pid, uint64_t start_boot_ns,
+			    const char *comm)
+{
+	uint64_t start_ticks = start_boot_ns / PROCFS_TICK_NS;
+	struct process_entry *entry = find_identity(set, pid, start_ticks);
+	struct procfs_stat stat;
+	char *name;
+	int dir;
+
+	name = entry ? strdup(comm) : NULL;
+	if (!name)
+		return;
+	free(entry->name);
+	entry->name = name;
+	entry->has_argv = false;
+	entry->next_read_ns = 0;
+	dir = procfs_open(set->root, pid);
+	if (dir < 0)
+		return;
+	if (!procfs_stat(dir, &stat) && stat.start_ticks == start_ticks)
+		(void)read_process(set, entry, dir, &stat);
+	close(dir);
+}
+
 const char *target_packages_origin(const struct target_set *set)
 {
 	switch (set->packages.origin) {

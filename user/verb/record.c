@@ -125,7 +125,7 @@ static enum exit_code add_sources(struct session *session, const struct options 
 			   .test_task_slots = (uint32_t)options->test_task_slots,
 			   .test_death_ring_bytes = (uint32_t)options->test_death_ring_bytes,
 			   .test_overflow_uids = (uint32_t)options->test_overflow_uids,
-			   .test_skip_every = (uint32_t)options->test_skip_every,
+			   .test_hash_slots = (uint32_t)options->test_task_slots,
 			   .test_hash = options->test_hash},
 		.top = options->top == UINT64_MAX ? 0 : (size_t)options->top,
 		.need_switch = options->target_count > 0,

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the tasks of a load ran, as the kernel's own control group "cpuacct" counts it: each slice
+ * to the nanosecond, those of the dead too, by code that shares nothing with ours. */
+#pragma once
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct cpu_group {
+	char root[64], dir[96];
+	bool mounted, ok;
+};
+
+static inline bool read_group_ns(const struct cpu_group *group, uint64_t *ns)
+{
+	char path[128];
+	FILE *file;
+	bool ok;
+
+	snprintf(path, sizeof(path), "%s/cpuacct.usage", group->dir);
+	file = fopen(path, "re");
+	ok = file && fscanf(file, "%" SCNu64, ns) == 1;
+	if (file)
+		fclose(file);
+	return ok;
+}
+
+/* A group of this test. .ok is false where the kernel has no such controller, or another program
+ * has it in a tree of cgroup2. */
+static inline struct cpu_group make_cpu_group(void)
+{
+	struct cpu_group group = {.root = "/sys/fs/cgroup/cpuacct"};
+
+	if (access("/sys/fs/cgroup/cpuacct/cpuacct.usage", R_OK)) {
+		snprintf(group.root, sizeof(group.root), "/tmp/cpuacct-XXXXXX");
+		if (!mkdtemp(group.root))
+			return group;
+		group.mounted = !mount("cpuacct", group.root, "cgroup", 0, "cpuacct");
+		if (!group.mounted)
+			rmdir(group.root);
+	}
+	snprintf(group.dir, sizeof(group.dir), "%s/test_cpu-%d", group.root, (int)getpid());
+	group.ok = !mkdir(group.dir, 0700);
+	return group;
+}
+
+/* The calling process, and its children from now on. */
+static inline bool join_cpu_group(const struct cpu_group *group)
+{
+	char path[128];
+	FILE *file;
+	bool ok;
+
+	snprintf(path, sizeof(path), "%s/tasks", group->dir);
+	file = fopen(path, "we");
+	ok = file && fprintf(file, "%d\n", (int)getpid()) > 0;
+	if (file)
+		ok &= !fclose(file);
+	return ok;
+}
+
+/* After the last of its tasks was reaped. */
+static inline void remove_cpu_group(const struct cpu_group *group)
+{
+	if (group->ok)
+		rmdir(group->dir);
+	if (group->mounted) {
+		umount2(group->root, MNT_DETACH);
+		rmdir(group->root);
+	}
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A CPU source that a test opens by itself and reads out when it likes. */
+#pragma once
+#include <time.h>
+#include <unistd.h>
+
+#include "cpu_open.h"
+#include "jankscope/target.h"
+#include "source/cpu.h"
+#include "spin.h"
+#include "util/clock.h"
+
+struct run {
+	const char *name;
+	struct source *source;
+	struct target_set *targets;
+	struct record_interval interval;
+};
+
+static inline bool begin(struct run *run, const char *name, const struct cpu_options *options)
+{
+	struct source_context context = {.interval_ns = NSEC_PER_SEC};
+
+	*run = (struct run){.name = name,
+			    .source = cpu_source_new(options),
+			    .targets = target_set_new(NULL, 0, "")};
+	context.targets = run->targets;
+	if (open_for_test(run->source, &context, &options->kernel, name))
+		return true;
+	run->source->ops->close(run->source);
+	target_set_free(run->targets);
+	return false;
+}
+
+static inline void sample(struct run *run)
+{
+	counter_list_free(&run->interval.lost);
+	missing_list_free(&run->interval.missing);
+	run->interval = (struct record_interval){0};
+	run->source->ops->sample(run->source, &run->interval);
+}
+
+static inline void end(struct run *run)
+{
+	counter_list_free(&run->interval.lost);
+	missing_list_free(&run->interval.missing);
+	run->source->ops->close(run->source);
+	target_set_free(run->targets);
+}
+
+static inline uint64_t uid_ns(const struct run *run, uid_t uid)
+{
+	for (size_t i = 0; i < run->interval.cpu.uid_count; i++)
+		if (run->interval.cpu.uids[i].uid == uid)
+			return run->interval.cpu.uids[i].cpu_ns;
+	return 0;
+}
+
+static inline void burn_ms(unsigned ms)
+{
+	uint64_t until_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) + ms * NSEC_PER_MSEC;
+
+	while (clock_now_ns(CLOCK_THREAD_CPUTIME_ID) < until_ns)
+		spin_hint();
+}
+
+/* Two of these tests may run at a time. */
+static inline uid_t own_uid(unsigned n)
+{
+	return 100000 + (uid_t)getpid() * 16 + n;
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Whose time it is: of the uid that ran it; idle to the nanosecond in every mode; time of the dead
+ * in the interval in which they ran; tasks above what pid_max was. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "cpu_run.h"
+
+#define TURNS 12
+
+/* By uid, what the children ran, by their own clocks. */
+struct uid_truth {
+	atomic_ulong first_ns, second_ns;
+};
+
+/* ---- E1: a zygote's child ---- */
+
+static void run_turn(struct uid_truth *truth, uid_t first, uid_t second, bool sleeps)
+{
+	uint64_t at_ns;
+
+	if (setresuid(first, 0, 0))
+		_exit(1);
+	burn_ms(60);
+	at_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
+	/* Where no hook sees the change, the next switch does. */
+	if (sleeps)
+		usleep(1000);
+	atomic_fetch_add(&truth->first_ns, at_ns);
+	if (setresuid(second, second, second))
+		_exit(1);
+	if (sleeps)
+		usleep(1000);
+	burn_ms(30);
+	atomic_fetch_add(&truth->second_ns, clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - at_ns);
+	_exit(0);
+}
+
+static void test_setuid(const char *name, const struct cpu_options *options)
+{
+	struct uid_truth *truth = mmap(NULL, sizeof(*truth), PROT_READ | PROT_WRITE,
+				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	bool sleeps = options->kernel.test_no_uid_hook;
+	uint64_t first_ns = 0, second_ns = 0, slack_ns;
+	uid_t first = own_uid(1), second = own_uid(2);
+	struct run run;
+
+	if (!begin(&run, name, options))
+		return;
+	for (int i = 0; i < TURNS; i++) {
+		pid_t pid = fork();
+
+		if (!pid)
+			run_turn(truth, first, second, sleeps);
+		waitpid(pid, NULL, 0);
+		if (i % 5 == 4) {
+			sample(&run);
+			first_ns += uid_ns(&run, first);
+			second_ns += uid_ns(&run, second);
+		}
+	}
+	usleep(300000);
+	sample(&run);
+	first_ns += uid_ns(&run, first);
+	second_ns += uid_ns(&run, second);
+	/* A child's start before it has its first uid, and its end after its last look at the
+	 * clock: each below a millisecond. */
+	slack_ns = tap_is_emulated() ? truth->second_ns / 2 : TURNS * NSEC_PER_MSEC;
+	if (!sleeps && !sched_kernel_sees_uids(cpu_source_kernel(run.source)))
+		tap_skip(name, "no kprobes and no tracepoint cap_capable in this kernel");
+	else
+		tap_ok(first_ns + slack_ns > truth->first_ns &&
+			       first_ns < truth->first_ns + slack_ns &&
+			       second_ns + slack_ns > truth->second_ns &&
+			       second_ns < truth->second_ns + slack_ns,
+		       "%s: before setuid %.2f of %.2f ms, after it %.2f of %.2f", name,
+		       (double)first_ns / 1e6, (double)truth->first_ns / 1e6,
+		       (double)second_ns / 1e6, (double)truth->second_ns / 1e6);
+	end(&run);
+	munmap(truth, sizeof(*truth));
+}
+
+/* ---- E14: creds come and go at the same few addresses ---- */
+
+static void test_cred_reuse(const char *name, const struct cpu_options *options)
+{
+	enum { ROUNDS = 60, UIDS = 3 };
+	uint64_t *truth_ns = mmap(NULL, UIDS * sizeof(*truth_ns), PROT_READ | PROT_WRITE,
+				  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t off_ns = 0;
+	uid_t base = own_uid(4);
+	struct run run;
+	pid_t pid;
+
+	if (!begin(&run, name, options))
+		return;
+	pid = fork();
+	if (!pid) {
+		for (int i = 0; i < ROUNDS; i++) {
+			uint64_t at_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
+
+			/* The address of the last but one is free after a grace period. */
+			if (setresuid(base + (uid_t)(i % UIDS), 0, 0))
+				_exit(1);
+			usleep(1000);
+			burn_ms(3);
+			usleep(15000);
+			truth_ns[i % UIDS] += clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - at_ns;
+		}
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	usleep(300000);
+	sample(&run);
+	for (unsigned i = 0; i < UIDS; i++) {
+		uint64_t ns = uid_ns(&run, base + i);
+
+		off_ns += ns > truth_ns[i] ? ns - truth_ns[i] : truth_ns[i] - ns;
+	}
+	tap_ok(off_ns < (tap_is_emulated() ? 60 : 6) * NSEC_PER_MSEC,
+	       "%s: %d changes of uid, %.2f ms with another uid", name, ROUNDS,
+	       (double)off_ns / 1e6);
+	end(&run);
+	munmap(truth_ns, UIDS * sizeof(*truth_ns));
+}
+
+/* ---- L11: idle ---- */
+
+static uint64_t truth_idle_ns(struct sched_kernel *kernel, uint64_t *mono_ns)
+{
+	struct sched_cpu cpu;
+	uint64_t sum_ns = 0;
+
+	sched_kernel_begin_read(kernel, mono_ns);
+	for (unsigned i = 0; i < sched_kernel_cpu_count(kernel); i++) {
+		sched_kernel_cpu(kernel, i, &cpu);
+		sum_ns += cpu.idle_ns;
+	}
+	return sum_ns;
+}
+
+static void test_idle(void)
+{
+	const struct cpu_options options = {.kernel = {CPU_MODE_ITER, VARIANT_TP_BTF}};
+	const struct sched_kernel_options truth_options = {.mode = CPU_MODE_SWITCH};
+	const char *name = "iter: idle";
+	unsigned wrong = 0, whole_ticks = 0, absent = 0, intervals = 20;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	char reason[160];
+	struct sched_kernel *truth = sched_kernel_open(&truth_options, reason, sizeof(reason));
+	uint64_t before_ns, at_ns, idle_ns;
+	struct run run;
+
+	if (!tap_ok(truth != NULL, "%s: another program sees the switches", name) ||
+	    !begin(&run, name, &options))
+		return;
+	sample(&run);
+	before_ns = truth_idle_ns(truth, &at_ns);
+	for (unsigned i = 0; i < intervals; i++) {
+		uint64_t begin_ns, slack_ns;
+
+		usleep(100000);
+		begin_ns = clock_now_ns(CLOCK_MONOTONIC);
+		sample(&run);
+		idle_ns = truth_idle_ns(truth, &at_ns);
+		/* Both are read in turn: what passed in between may be idle, in this interval and
+		 * in the last one. Interrupts that come to an idle CPU are no idle time. */
+		slack_ns = 2 * (at_ns - begin_ns) * (uint64_t)cpus +
+			   run.interval.dur_ns * (uint64_t)cpus / 100;
+		absent += !run.interval.cpu.idle_ns.present;
+		whole_ticks += run.interval.cpu.idle_ns.value % (10 * NSEC_PER_MSEC) == 0;
+		wrong += run.interval.cpu.idle_ns.value > idle_ns - before_ns + slack_ns ||
+			 run.interval.cpu.idle_ns.value + slack_ns < idle_ns - before_ns;
+		before_ns = idle_ns;
+	}
+	tap_ok(!absent && !wrong, "%s: %u of %u intervals within 1 %% of the switches' count", name,
+	       intervals - wrong - absent, intervals);
+	tap_note("%s: %u intervals in whole ticks (or without idle time)", name, whole_ticks);
+	end(&run);
+	sched_kernel_close(truth);
+}
+
+/* ---- E17: the time of the dead ---- */
+
+static void test_late_deaths(void)
+{
+	const struct cpu_options options = {.kernel = {CPU_MODE_ITER, VARIANT_TP_BTF}};
+	const char *name = "iter: fork storm";
+	uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + 3 * NSEC_PER_SEC, untold = 0;
+	unsigned wrong = 0, intervals = 0;
+	double worst = 0;
+	struct run run;
+	pid_t storm;
+
+	if (!begin(&run, name, &options))
+		return;
+	storm = fork();
+	if (!storm) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;) {
+			pid_t pid = fork();
+
+			if (!pid) {
+				burn_ms(1);
+				_exit(0);
+			}
+			waitpid(pid, NULL, 0);
+		}
+	}
+	sample(&run);
+	while (clock_now_ns(CLOCK_MONOTONIC) < until_ns) {
+		double share;
+
+		usleep(50000);
+		sample(&run);
+		share = (double)run.interval.cpu.busy_ns / (double)run.interval.cpu.online_ns;
+		worst = share > worst ? share : worst;
+		/* What a process runs after its exit, up to 0.1 ms, comes later and in bursts. */
+		wrong += share > 1.5;
+		untold += counter_list_get(&run.interval.lost, "cpu_deaths_untold");
+		intervals++;
+	}
+	kill(storm, SIGKILL);
+	waitpid(storm, NULL, 0);
+	tap_ok(!wrong, "%s: no interval of %u is busier than the CPUs (at most %.1f %%)", name,
+	       intervals, worst * 100);
+	tap_ok(!untold, "%s: no death that is only late is called lost (%lu)", name,
+	       (unsigned long)untold);
+	end(&run);
+}
+
+/* ---- E19: tids above the array ---- */
+
+static void test_high_tids(const char *name, enum program_variant variant)
+{
+	const struct cpu_options options = {
+		.kernel = {CPU_MODE_SWITCH, variant, .test_task_slots = 64}};
+	uint64_t ns = 0;
+	struct run run;
+	pid_t pid;
+
+	if (!begin(&run, name, &options))
+		return;
+	pid = fork();
+	if (!pid) {
+		for (int i = 0; i < 20; i++) {
+			burn_ms(2);
+			usleep(1000);
+		}
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	sample(&run);
+	for (size_t i = 0; i < run.interval.cpu.task_count; i++)
+		if (run.interval.cpu.tasks[i].tid == pid)
+			ns += run.interval.cpu.tasks[i].cpu_ns;
+	tap_ok(ns >= 40 * NSEC_PER_MSEC && ns < 60 * NSEC_PER_MSEC && !run.interval.cpu.overflow_ns,
+	       "%s: a tid above the array has its row (%.2f of 40 ms), overflow %.2f ms", name,
+	       (double)ns / 1e6, (double)run.interval.cpu.overflow_ns / 1e6);
+	end(&run);
+}
+
+int main(void)
+{
+	static const struct {
+		const char *name;
+		struct cpu_options options;
+	} variants[] = {
+		{"switch/tp_btf", {.kernel = {CPU_MODE_SWITCH, VARIANT_TP_BTF}}},
+		{"switch/tp_btf, no hook",
+		 {.kernel = {CPU_MODE_SWITCH, VARIANT_TP_BTF, .test_no_uid_hook = true}}},
+		{"switch/raw_tp, no hook",
+		 {.kernel = {CPU_MODE_SWITCH, VARIANT_RAW_TP, .test_no_uid_hook = true}}},
+		{"iter/tp_btf", {.kernel = {CPU_MODE_ITER, VARIANT_TP_BTF}}},
+	};
+
+	kernel_log_init(false);
+	for (size_t i = 0; i < sizeof(variants) / sizeof(*variants); i++) {
+		test_setuid(variants[i].name, &variants[i].options);
+		if (variants[i].options.kernel.mode == CPU_MODE_SWITCH)
+			test_cred_reuse(variants[i].name, &variants[i].options);
+	}
+	test_idle();
+	test_late_deaths();
+	test_high_tids("tp_btf: pid_max raised", VARIANT_TP_BTF);
+	test_high_tids("raw_tp: pid_max raised", VARIANT_RAW_TP);
+	return tap_done();
+}
