@@ -55,48 +55,78 @@ static __always_inline void watch_switch(struct cpu_slot *cpu, __u32 cpu_id,
 				 direct);
 }
 
+/* Fills view, where prev is not idle and loads are not direct. Without a probe read for the tid:
+ * the task that came is the one that leaves, under the tid that it came with. Where that is not so
+ * (it called execve, or its memory is another task's now) its start time is not the one that this
+ * tid's slot has, because de_thread in fs/exec.c changes both at once. */
+static __always_inline __u32 tid_of_prev(const struct cpu_slot *cpu, struct task_struct *prev,
+					 struct task_view *view, bool direct)
+{
+	bool came = cpu->task == (__u64)prev && cpu->since_ns;
+	struct task_slot *slot;
+	__u32 tid;
+
+	if (direct)
+		return prev->pid;
+	tid = came ? cpu->tid : BPF_CORE_READ(prev, pid);
+	if (!tid)
+		return 0;
+	view_task(prev, view, direct);
+	if (!came)
+		return tid;
+	slot = known_slot(tid);
+	if (unlikely(!slot || slot->start_boot_ns != view->start_boot_ns))
+		tid = BPF_CORE_READ(prev, pid);
+	return tid;
+}
+
 static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 				     struct task_struct *next, __u32 prev_state, bool direct)
 {
-	__u32 cpu = bpf_get_smp_processor_id(), next_tid;
+	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
-	struct switch_out out = {};
+	struct switch_out out;
+	struct task_view view;
+	struct task_ids coming;
 
 	if (!slot)
 		return 0;
-	out.tid = TASK_FIELD(direct, prev, pid);
-	out.in_cpu_ns = slot->in_cpu_ns;
-	next_tid = TASK_FIELD(direct, next, pid);
-	out.off_state = OFF_CPU_RUNNABLE;
+	out.now_ns = 0;
 	out.watch = 0;
+	out.in_cpu_ns = slot->in_cpu_ns;
+	out.tid = tid_of_prev(slot, prev, &view, direct);
+	out.off_state = OFF_CPU_RUNNABLE;
 	if (!has_prev_state && out.tid)
 		prev_state = task_state(prev, direct);
-	if (out.tid)
-		out.off_state = off_state_of(prev_state, preempted);
+	if (out.tid && !preempted && prev_state)
+		out.off_state = blocked_state_of(prev_state);
+	read_ids(next, &coming, direct);
 
 	ordered_add(&slot->sequence, 1); /* odd: being written */
 	if (unlikely(slot->tid != out.tid || !slot->since_ns))
-		repair(slot, prev, &out, direct);
+		repair(slot, prev, &out);
 	/* The clock lies three pointers away: it is read only where something is timed by it. */
-	if (!out.tid || !next_tid || off_time_counts(out.off_state) || !HAS_RQ_CLOCK) {
+	if (!out.tid || !coming.tid || !slot->since_ns || off_time_counts(out.off_state) ||
+	    !HAS_RQ_CLOCK) {
 		out.now_ns = rq_clock_of(prev, direct);
 		if (!out.tid && !slot->tid && slot->since_ns)
 			slot->idle_ns += out.now_ns - slot->since_ns;
 		slot->since_ns = out.now_ns;
-	} else if (unlikely(!slot->since_ns)) {
-		slot->since_ns = rq_clock_of(prev, direct);
+		if (HAS_RQ_CLOCK && unlikely(!slot->rq))
+			slot->rq = (__u64)BPF_CORE_READ(prev, se.cfs_rq, rq);
 	}
-	slot->tid = next_tid;
-	slot->tgid = TASK_FIELD(direct, next, tgid);
-	slot->in_cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
+	slot->tid = coming.tid;
+	slot->tgid = coming.tgid;
+	/* A task of the array has it in its slot. */
+	if (direct || !HAS_RQ_CLOCK || is_hashed(coming.tid))
+		slot->in_cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
+	else
+		slot->in_cpu_ns = SCHED_SUM_UNKNOWN;
 	slot->task = (__u64)next;
-	if (HAS_RQ_CLOCK && unlikely(!slot->rq))
-		slot->rq =
-			(__u64)(direct ? prev->se.cfs_rq->rq : BPF_CORE_READ(prev, se.cfs_rq, rq));
 	ordered_add(&slot->sequence, 1);
 
 	if (out.tid)
-		book_slice(prev, &out, direct);
+		book_slice(prev, &view, &out, direct);
 	if (watch_loopers)
 		watch_switch(slot, cpu, &out, prev, next, prev_state, direct);
 	return 0;

@@ -21,17 +21,16 @@ ordering_part void catch_up(struct cpu_slot *cpu)
 	cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
 	if (cpu_ns <= slot->cpu_ns)
 		return;
-	mark_group(tid);
+	if (cpu->in_cpu_ns == SCHED_SUM_UNKNOWN)
+		cpu->in_cpu_ns = slot->cpu_ns;
 	sequence = slot_begin(slot);
-	if (slot->epoch != read_epoch) {
-		slot->epoch = read_epoch;
-		slot->epoch_cpu_ns = slot->cpu_ns;
-	}
+	if (slot->epoch != read_epoch)
+		begin_epoch(slot, tid, slot->cpu_ns);
 	slot->cpu_ns = cpu_ns;
 	slot->runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
 	slot->switches_voluntary = BPF_CORE_READ(task, nvcsw);
 	slot->switches_involuntary = BPF_CORE_READ(task, nivcsw);
-	slot->off_since_ns = 0; /* not known when */
+	slot->off_state = OFF_CPU_UNKNOWN; /* nor when */
 	slot_end(slot, sequence);
 }
 
@@ -40,9 +39,17 @@ ordering_part void catch_up(struct cpu_slot *cpu)
 static __always_inline __u64 idle_after(const struct cpu_slot *cpu, __u64 now_ns)
 {
 	struct task_struct *task = (struct task_struct *)cpu->task;
-	__u64 left_ns = BPF_CORE_READ(task, sched_info.last_arrival) +
-			BPF_CORE_READ(task, se.sum_exec_runtime) - cpu->in_cpu_ns;
+	__u64 cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime), left_ns;
+	__u64 in_cpu_ns = cpu->in_cpu_ns;
+	struct task_slot *slot;
 
+	if (in_cpu_ns == SCHED_SUM_UNKNOWN) {
+		slot = known_slot(cpu->tid);
+		in_cpu_ns = slot && slot->start_boot_ns == BPF_CORE_READ(task, start_boottime)
+				    ? slot->cpu_ns
+				    : 0;
+	}
+	left_ns = BPF_CORE_READ(task, sched_info.last_arrival) + cpu_ns - in_cpu_ns;
 	if ((__u32)BPF_CORE_READ(task, pid) != cpu->tid)
 		return 0;
 	return now_ns > left_ns ? now_ns - left_ns : 0;
@@ -81,7 +88,6 @@ ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 fl
 		__u32 sequence;
 
 		retire_slot(slot);
-		mark_group(tid);
 		sequence = slot_begin(slot);
 		if (slot->start_boot_ns != now.start_boot_ns) {
 			slot->start_boot_ns = now.start_boot_ns;
@@ -96,11 +102,9 @@ ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 fl
 		slot->stopped_ns = now.stopped_ns;
 		slot->switches_voluntary = now.switches_voluntary;
 		slot->switches_involuntary = now.switches_involuntary;
-		slot->off_since_ns = 0;
 		slot->off_state = OFF_CPU_RUNNABLE;
 		slot->flags = flags;
-		slot->epoch = read_epoch;
-		slot->epoch_cpu_ns = now.cpu_ns;
+		begin_epoch(slot, tid, now.cpu_ns);
 		slot->uid = now.uid;
 		slot->process_start_boot_ns = now.start_boot_ns;
 		slot_end(slot, sequence);
@@ -111,41 +115,41 @@ ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 fl
  * was. The old tid's own slot tells nothing: the leader may have died under that tid meanwhile.
  */
 static __always_inline bool was_its_thread(const struct cpu_slot *slot, struct task_struct *task,
-					   __u32 tid, bool direct)
+					   __u32 tid)
 {
-	__u32 tgid = TASK_FIELD(direct, task, tgid);
+	__u32 tgid = BPF_CORE_READ(task, tgid);
 
 	return slot->task == (__u64)task && slot->tid && tid == tgid && slot->tgid == tgid;
 }
 
-/* The switch that the slot of this CPU waits for was not shown: someone else leaves than came. */
-static __always_inline void repair(struct cpu_slot *slot, struct task_struct *prev,
-				   struct switch_out *out, bool direct)
+/* The switch that the slot of this CPU waits for was not shown: another task leaves than came. */
+ordering_part int repair(struct cpu_slot *slot, struct task_struct *prev, struct switch_out *out)
 {
-	__u64 now_ns = rq_clock_of(prev, direct), arrival_ns;
+	__u64 now_ns = rq_clock_of(prev, false), arrival_ns;
 
-	if (out->tid && was_its_thread(slot, prev, out->tid, direct)) {
+	if (out->tid && was_its_thread(slot, prev, out->tid)) {
 		follow_exec(prev, slot->tid, TASK_SLOT_FOLLOWED);
-		return;
+		return 0;
 	}
-	out->in_cpu_ns = out->tid ? TASK_FIELD(direct, prev, se.sum_exec_runtime) : 0;
+	out->in_cpu_ns = out->tid ? BPF_CORE_READ(prev, se.sum_exec_runtime) : 0;
 	if (!slot->since_ns) /* first sight of this CPU */
-		return;
+		return 0;
 	loss_add(&losses, SCHED_LOSS_MISSED_SWITCH, 1);
 	if (slot->tid)
 		catch_up(slot);
 	if (!out->tid) {
 		slot->idle_ns += idle_after(slot, now_ns);
-		return;
+		return 0;
 	}
 	/* sched_info_arrive stamped the run-queue clock when prev came. */
-	arrival_ns = TASK_FIELD(direct, prev, sched_info.last_arrival);
+	arrival_ns = BPF_CORE_READ(prev, sched_info.last_arrival);
 	if (arrival_ns < slot->since_ns || arrival_ns > now_ns)
-		return;
+		return 0;
 	if (now_ns - arrival_ns < out->in_cpu_ns)
 		out->in_cpu_ns -= now_ns - arrival_ns;
 	else
 		out->in_cpu_ns = 0;
 	if (!slot->tid)
 		slot->idle_ns += arrival_ns - slot->since_ns;
+	return 0;
 }

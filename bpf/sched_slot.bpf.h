@@ -5,6 +5,7 @@
 #include "compat.bpf.h"
 #include "order.bpf.h"
 #include "sched_state.bpf.h"
+#include "sched_view.bpf.h"
 
 static __always_inline void book_overflow(__u32 uid, __u64 cpu_ns, __u32 reason)
 {
@@ -29,20 +30,25 @@ static __always_inline bool is_hashed(__u32 tid)
 	return tid >= array_slots;
 }
 
-static __always_inline struct task_slot *find_slot(__u32 tid, bool first_slice)
+/* The slot of a task that has one. Two look-ups one behind the other: clang makes one of those in
+ * two branches, which the kernel cannot inline then. */
+static __always_inline struct task_slot *known_slot(__u32 tid)
 {
-	if (!is_hashed(tid))
-		return bpf_map_lookup_elem(&tasks, &tid);
+	struct task_slot *slot = bpf_map_lookup_elem(&tasks, &tid);
 
-	struct task_slot *slot = bpf_map_lookup_elem(&tasks_hash, &tid);
-	__u32 zero = 0;
-
-	if (slot)
+	if (slot || !is_hashed(tid))
 		return slot;
-	if (hash_was_full && !first_slice)
+	return bpf_map_lookup_elem(&tasks_hash, &tid);
+}
+
+static __always_inline struct task_slot *make_slot(__u32 tid, bool first_slice)
+{
+	__u32 zero = 0;
+	struct task_slot *empty = bpf_map_lookup_elem(&empty_slot, &zero);
+
+	if (!is_hashed(tid) || !empty || (hash_was_full && !first_slice))
 		return NULL;
-	slot = bpf_map_lookup_elem(&empty_slot, &zero);
-	if (!slot || bpf_map_update_elem(&tasks_hash, &tid, slot, BPF_NOEXIST)) {
+	if (bpf_map_update_elem(&tasks_hash, &tid, empty, BPF_NOEXIST)) {
 		hash_was_full = 1;
 		return NULL;
 	}
@@ -50,11 +56,11 @@ static __always_inline struct task_slot *find_slot(__u32 tid, bool first_slice)
 	return bpf_map_lookup_elem(&tasks_hash, &tid);
 }
 
-/* The slot of a task that has one. */
-static __always_inline struct task_slot *known_slot(__u32 tid)
+static __always_inline struct task_slot *find_slot(__u32 tid, bool first_slice)
 {
-	return is_hashed(tid) ? bpf_map_lookup_elem(&tasks_hash, &tid)
-			      : bpf_map_lookup_elem(&tasks, &tid);
+	struct task_slot *slot = known_slot(tid);
+
+	return slot ? slot : make_slot(tid, first_slice);
 }
 
 /* Around all that is written into a slot: abi/sched.h says how it is read. A task is on one CPU,
@@ -161,84 +167,139 @@ static __always_inline void retire_slot(const struct task_slot *slot)
 		book_overflow(slot->uid, slot->cpu_ns - slot->epoch_cpu_ns, SCHED_LOSS_SLOT_REUSED);
 }
 
-/* One switch-out: who leaves, when it came and what its sum was then. since_ns 0 and the present
- * sum where the switch that brought it was not seen. */
+/* The next read-out is the first to see that it ran. */
+static __always_inline void begin_epoch(struct task_slot *slot, __u32 tid, __u64 cpu_ns)
+{
+	slot->epoch = read_epoch;
+	slot->epoch_cpu_ns = cpu_ns;
+	mark_group(tid);
+}
+
+/* One switch-out: which task leaves, when it came and what its sum was then (or the present one,
+ * where the switch that brought it was not seen). */
 struct switch_out {
 	__u32 tid, off_state;
-	__u32 watch; /* filled by book_slice: a watched main thread's index + 1 */
-	__u64 now_ns, since_ns, in_cpu_ns;
+	__u32 watch; /* filled by book_slice: a watched thread's index + 1 */
+	__u64 now_ns, in_cpu_ns;
 };
 
-static __always_inline void book_slice(struct task_struct *prev, struct switch_out *out,
-				       bool direct)
+/* Its sum when it came, where nobody kept it: the slice began at its arrival. What interrupts and
+ * the host took in the slice is in it. */
+static __noinline __u64 sum_at_arrival(struct task_struct *task)
 {
-	__u64 start_boot_ns = TASK_FIELD(direct, prev, start_boottime);
-	__u64 cpu_ns = TASK_FIELD(direct, prev, se.sum_exec_runtime);
-	__u64 runnable_ns = TASK_FIELD(direct, prev, sched_info.run_delay);
-	__u32 tid = out->tid, uid = task_uid(prev, direct), sequence;
-	struct task_slot *slot = find_slot(tid, !out->in_cpu_ns);
+	__u64 cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+	__u64 slice_ns = rq_clock_of(task, false) - BPF_CORE_READ(task, sched_info.last_arrival);
 
-	if (!slot) {
-		book_overflow(uid, cpu_ns - out->in_cpu_ns, SCHED_LOSS_TASK_MAP_FULL);
+	return cpu_ns > slice_ns ? cpu_ns - slice_ns : 0;
+}
+
+/* A new owner of the tid, or the first one. As rare as births: by itself, and by probe reads. */
+static __noinline int claim_slot(struct task_slot *slot, struct task_struct *task, __u64 in_cpu_ns)
+{
+	__u32 tid = BPF_CORE_READ(task, pid);
+
+	if (in_cpu_ns == SCHED_SUM_UNKNOWN)
+		in_cpu_ns = sum_at_arrival(task);
+	retire_slot(slot);
+	slot->start_boot_ns = BPF_CORE_READ(task, start_boottime);
+	slot->cpu_ns = in_cpu_ns;
+	slot->uninterruptible_ns = 0;
+	slot->stopped_ns = 0;
+	slot->off_state = OFF_CPU_UNKNOWN;
+	slot->flags = 0;
+	/* The reader may watch a thread before its first switch. */
+	if (slot->tgid)
+		slot->watch = 0;
+	slot->uid = task_uid(task, false);
+	slot->tgid = BPF_CORE_READ(task, tgid);
+	slot->process_start_boot_ns = task_process_start(task, false);
+	copy_comm(slot->comm, task, false);
+	begin_epoch(slot, tid, in_cpu_ns);
+	return 0;
+}
+
+/* From the switch-out to the arrival; the wait for a CPU after the wake-up is run_delay's, not the
+ * sleep's. */
+static __noinline int book_off_time(struct task_slot *slot, struct task_struct *task)
+{
+	__u64 waited_ns = BPF_CORE_READ(task, sched_info.run_delay) - slot->runnable_ns;
+	__u64 arrival_ns = BPF_CORE_READ(task, sched_info.last_arrival);
+	__u64 gone_ns = slot->off_since_ns + waited_ns;
+	__u64 off_ns = arrival_ns > gone_ns ? arrival_ns - gone_ns : 0;
+
+	if (slot->off_state == OFF_CPU_UNINTERRUPTIBLE)
+		slot->uninterruptible_ns += off_ns;
+	else
+		slot->stopped_ns += off_ns;
+	return 0;
+}
+
+/* Its sums are in the slot already. */
+static __noinline int change_uid(struct task_slot *slot, __u32 tid, __u32 uid)
+{
+	if (!(slot->flags & TASK_SLOT_UID_TOLD) && !tell(slot, tid, 0, TASK_NOTE_UID))
+		loss_add(&losses, SCHED_LOSS_UID_UNSPLIT, 1);
+	slot->flags &= ~TASK_SLOT_UID_TOLD;
+	slot->uid = uid;
+	return 0;
+}
+
+/* Not sched_process_exit: 94 % of a short thread's time comes after it. */
+static __noinline int book_death(struct task_slot *slot, __u32 tid)
+{
+	slot->flags = TASK_SLOT_DEAD;
+	if (!report_death(slot, tid, 0))
+		slot->flags |= TASK_SLOT_UNREPORTED;
+	return 0;
+}
+
+static __noinline int book_unplaced(struct task_struct *task, __u64 in_cpu_ns)
+{
+	if (in_cpu_ns == SCHED_SUM_UNKNOWN)
+		in_cpu_ns = sum_at_arrival(task);
+	book_overflow(task_uid(task, false), BPF_CORE_READ(task, se.sum_exec_runtime) - in_cpu_ns,
+		      SCHED_LOSS_TASK_MAP_FULL);
+	return 0;
+}
+
+static __always_inline void book_slice(struct task_struct *task, const struct task_view *view,
+				       struct switch_out *out, bool direct)
+{
+	struct task_slot *slot = find_slot(out->tid, !out->in_cpu_ns);
+	__u32 sequence, uid;
+
+	if (unlikely(!slot)) {
+		book_unplaced(task, out->in_cpu_ns);
 		return;
 	}
-	mark_group(tid);
 	sequence = slot_begin(slot);
-	if (slot->start_boot_ns != start_boot_ns) {
-		retire_slot(slot);
-		slot->start_boot_ns = start_boot_ns;
-		slot->cpu_ns = out->in_cpu_ns;
-		slot->epoch = read_epoch;
-		slot->epoch_cpu_ns = out->in_cpu_ns;
-		slot->uninterruptible_ns = 0;
-		slot->stopped_ns = 0;
-		slot->off_since_ns = 0;
-		slot->flags = 0;
-		/* The reader may watch a thread before its first switch. */
-		if (slot->tgid)
-			slot->watch = 0;
-		slot->uid = uid;
-		slot->tgid = TASK_FIELD(direct, prev, tgid);
-		slot->process_start_boot_ns = task_process_start(prev, direct);
-		copy_comm(slot->comm, prev, direct);
-	} else if (slot->epoch != read_epoch) {
-		slot->epoch = read_epoch;
-		slot->epoch_cpu_ns = slot->cpu_ns;
-	}
-	if (slot->off_since_ns) {
-		/* From the switch-out to the arrival; the wait for a CPU after the wake-up is
-		 * run_delay's, not the sleep's. */
-		__u64 arrival_ns = TASK_FIELD(direct, prev, sched_info.last_arrival);
-		__u64 gone_ns = slot->off_since_ns + (runnable_ns - slot->runnable_ns);
-		__u64 off_ns = arrival_ns > gone_ns ? arrival_ns - gone_ns : 0;
-
-		if (slot->off_state == OFF_CPU_UNINTERRUPTIBLE)
-			slot->uninterruptible_ns += off_ns;
-		else if (slot->off_state == OFF_CPU_STOPPED)
-			slot->stopped_ns += off_ns;
-	}
-	slot->cpu_ns = cpu_ns;
-	slot->runnable_ns = runnable_ns;
-	slot->off_since_ns = off_time_counts(out->off_state) ? out->now_ns : 0;
+	if (unlikely(slot->start_boot_ns != VIEWED(start_boottime, start_boot_ns)))
+		claim_slot(slot, task, out->in_cpu_ns);
+	else if (unlikely(slot->epoch != read_epoch))
+		begin_epoch(slot, out->tid, slot->cpu_ns);
+	if (unlikely(off_time_counts(slot->off_state)))
+		book_off_time(slot, task);
+	slot->cpu_ns = VIEWED(se.sum_exec_runtime, cpu_ns);
+	slot->runnable_ns = VIEWED(sched_info.run_delay, runnable_ns);
+	slot->switches_voluntary = VIEWED(nvcsw, voluntary);
+	slot->switches_involuntary = VIEWED(nivcsw, involuntary);
+	if (unlikely(off_time_counts(out->off_state)))
+		slot->off_since_ns = out->now_ns;
 	slot->off_state = out->off_state;
 	out->watch = slot->watch;
-	slot->switches_voluntary = TASK_FIELD(direct, prev, nvcsw);
-	slot->switches_involuntary = TASK_FIELD(direct, prev, nivcsw);
 	/* The address of the cred would not do: RCU may give it to the next one, also without a
 	 * switch in between. */
-	if (unlikely(slot->uid != uid)) {
-		if (!(slot->flags & TASK_SLOT_UID_TOLD) && !tell(slot, tid, 0, TASK_NOTE_UID))
-			loss_add(&losses, SCHED_LOSS_UID_UNSPLIT, 1);
-		slot->uid = uid;
+	if (watch_uids) {
+		uid = task_uid(task, direct);
+		if (unlikely(slot->uid != uid))
+			change_uid(slot, out->tid, uid);
+	} else if (unlikely(slot->flags & TASK_SLOT_UID_TOLD)) {
+		change_uid(slot, out->tid, task_uid(task, direct));
 	}
-	slot->flags &= ~TASK_SLOT_UID_TOLD;
-	if (out->off_state == OFF_CPU_DEAD) {
-		/* Not sched_process_exit: 94 % of a short thread's time comes after it. */
-		slot->flags = TASK_SLOT_DEAD;
-		if (!report_death(slot, tid, 0))
-			slot->flags |= TASK_SLOT_UNREPORTED;
-	}
+	if (unlikely(out->off_state == OFF_CPU_DEAD))
+		book_death(slot, out->tid);
 	slot_end(slot, sequence);
-	if (slot->flags == TASK_SLOT_DEAD && is_hashed(tid))
-		bpf_map_delete_elem(&tasks_hash, &tid);
+	if (unlikely(out->off_state == OFF_CPU_DEAD) && slot->flags == TASK_SLOT_DEAD &&
+	    is_hashed(out->tid))
+		bpf_map_delete_elem(&tasks_hash, &out->tid);
 }

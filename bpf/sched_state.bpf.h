@@ -4,10 +4,12 @@
 #include "abi/sched.h"
 #include "compat.bpf.h"
 
-static __always_inline __u32 off_state_of(__u32 state, bool preempted)
+/* Of a task that was not preempted, and whose state is not 0 (running). Most sleep interruptibly.
+ */
+static __always_inline __u32 blocked_state_of(__u32 state)
 {
-	if (preempted || state == 0)
-		return OFF_CPU_RUNNABLE;
+	if (state == TASK_INTERRUPTIBLE_BIT)
+		return OFF_CPU_SLEEPING;
 	if (state & TASK_DEAD_BIT)
 		return OFF_CPU_DEAD;
 	if (state & (TASK_STOPPED_BIT | TASK_TRACED_BIT | TASK_PARKED_BIT | TASK_FROZEN_BIT))
@@ -17,4 +19,9 @@ static __always_inline __u32 off_state_of(__u32 state, bool preempted)
 	    !(state & TASK_NOLOAD_BIT))
 		return OFF_CPU_UNINTERRUPTIBLE;
 	return OFF_CPU_SLEEPING;
+}
+
+static __always_inline __u32 off_state_of(__u32 state, bool preempted)
+{
+	return preempted || state == 0 ? OFF_CPU_RUNNABLE : blocked_state_of(state);
 }

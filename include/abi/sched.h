@@ -18,6 +18,8 @@
 #define SCHED_GROUP_SHIFT 5
 #define SCHED_GROUPS      (131072 >> SCHED_GROUP_SHIFT)
 
+#define SCHED_SUM_UNKNOWN (~0ull)
+
 /* Why a task is off its CPU. */
 enum off_cpu_state {
 	OFF_CPU_UNKNOWN = 0,
@@ -41,23 +43,25 @@ enum task_slot_flag {
  * acquire fence, load of sequence: they agree around a whole copy. A value of the hash is copied by
  * the kernel in an order of its own: there two copies must be the same. */
 struct task_slot {
+	/* the line that each switch-out writes */
 	__u64 start_boot_ns; /* identity, together with the index (tid) */
 	__u64 cpu_ns;        /* se.sum_exec_runtime at the last switch-out */
 	__u64 runnable_ns;   /* sched_info.run_delay, true for prev only */
-	__u64 uninterruptible_ns, stopped_ns;
-	__u64 off_since_ns; /* run-queue clock of the last switch-out */
-	__u64 epoch_cpu_ns; /* cpu_ns as of the last read-out, for the overflow row */
-	__u32 sequence;
-	__u32 epoch;
-	/* second line */
-	__u32 tgid, uid;
 	__u64 switches_voluntary, switches_involuntary;
-	char comm[SCHED_COMM_LEN];
-	__u32 off_state; /* enum off_cpu_state */
-	__u32 flags;     /* enum task_slot_flag */
-	__u32 watch;     /* written by the reader: a watched main thread, index + 1 of its row */
-	__u32 sequence_end;
+	__u32 sequence, sequence_end;
+	__u32 epoch; /* the read-out before its last switch-out */
+	__u32 uid;
+	__u16 watch;    /* written by the reader: a watched thread, index + 1 of its row */
+	__u8 off_state; /* enum off_cpu_state */
+	__u8 flags;     /* enum task_slot_flag */
+	__u32 unused;
+	/* the line that few do: its first one after a read-out, and those of long waits */
+	__u64 uninterruptible_ns, stopped_ns;
+	__u64 off_since_ns; /* run-queue clock of the last switch-out, where off_state is timed */
+	__u64 epoch_cpu_ns; /* cpu_ns as of the last read-out, for the overflow row */
 	__u64 process_start_boot_ns; /* of the thread group's leader */
+	__u32 tgid, reserved;
+	char comm[SCHED_COMM_LEN];
 };
 
 /* Who runs on a CPU, and how long it has idled. sequence is odd while the CPU's switch program
@@ -68,8 +72,10 @@ struct cpu_slot {
 	__u32 sequence;
 	__u32 tid; /* 0: idle */
 	__u32 tgid, unused;
-	__u64 since_ns;  /* run-queue clock of the last switch; 0: none seen */
-	__u64 in_cpu_ns; /* sum_exec_runtime of the running task when it came */
+	__u64 since_ns; /* run-queue clock of the last switch; 0: none seen */
+	/* sum_exec_runtime of the running task when it came; SCHED_SUM_UNKNOWN: not read, because
+	 * its slot has it too */
+	__u64 in_cpu_ns;
 	__u64 idle_ns;
 	__u64 task, rq; /* kernel addresses, for fault-proof reads only; rq 0: not known */
 	/* watched main threads that wait for this CPU, index + 1 of their slots; 0: a free place */

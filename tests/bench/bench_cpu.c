@@ -163,6 +163,7 @@ static struct sched_bpf *load_sched(bool direct)
 		return NULL;
 	skeleton->rodata->cpu_count = (unsigned)libbpf_num_possible_cpus();
 	skeleton->rodata->array_slots = 32769;
+	skeleton->rodata->watch_uids = direct; /* as where a hook sees them change */
 	skeleton->rodata->has_prev_state = true;
 	skeleton->rodata->death_wakeup_bytes = 1 << 19;
 	bpf_map__set_max_entries(skeleton->maps.tasks, 32769);

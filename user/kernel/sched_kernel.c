@@ -141,6 +141,9 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	kernel->uid_program = options->test_no_uid_hook ? NULL : uid_program(skeleton, btf);
 	if (kernel->uid_program)
 		bpf_program__set_autoload(kernel->uid_program, true);
+	/* A kprobe sees each change; a capability is not asked for when a task goes back to a uid
+	 * that it had. Two probe reads a switch are too much for that. */
+	skeleton->rodata->watch_uids = direct || !kernel->uid_program;
 	bpf_program__set_autoload(skeleton->progs.sched_exit, kernel->iterating);
 	sched_cpus_configure(kernel);
 	if (kernel->free_program) {

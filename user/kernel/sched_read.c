@@ -94,7 +94,7 @@ uint64_t sched_kernel_open_off_ns(const struct sched_kernel *kernel, const struc
 	uint64_t now_ns = kernel->skeleton->bss->read_mono_ns +
 			  (uint64_t)kernel->skeleton->bss->rq_clock_offset_ns;
 
-	return slot->off_since_ns && now_ns > slot->off_since_ns ? now_ns - slot->off_since_ns : 0;
+	return now_ns > slot->off_since_ns ? now_ns - slot->off_since_ns : 0;
 }
 
 /* The writer may be at it: its two sequence numbers agree around a whole copy. Where the programs'
