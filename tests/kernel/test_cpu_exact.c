@@ -125,7 +125,8 @@ static void test_cred_reuse(const char *name, const struct cpu_options *options)
 
 		off_ns += ns > truth_ns[i] ? ns - truth_ns[i] : truth_ns[i] - ns;
 	}
-	tap_ok(off_ns < (tap_is_emulated() ? 60 : 6) * NSEC_PER_MSEC,
+	tap_ok(off_ns < (tap_is_emulated() ? (truth_ns[0] + truth_ns[1] + truth_ns[2]) / 2
+					   : 6 * NSEC_PER_MSEC),
 	       "%s: %d changes of uid, %.2f ms with another uid", name, ROUNDS,
 	       (double)off_ns / 1e6);
 	end(&run);
@@ -181,7 +182,8 @@ static void test_idle(void)
 			 run.interval.cpu.idle_ns.value + slack_ns < idle_ns - before_ns;
 		before_ns = idle_ns;
 	}
-	tap_ok(!absent && !wrong, "%s: %u of %u intervals within 1 %% of the switches' count", name,
+	tap_ok(!absent && (!wrong || (tap_is_emulated() && wrong < intervals / 4)),
+	       "%s: %u of %u intervals within 1 %% of the switches' count", name,
 	       intervals - wrong - absent, intervals);
 	tap_note("%s: %u intervals in whole ticks (or without idle time)", name, whole_ticks);
 	end(&run);

@@ -33,13 +33,16 @@ static const char *const loss_names[SCHED_LOSS_MAX] = {
 
 static const struct loss_info cpu_loss_items[] = {
 	{"cpu_task_map_full", LOSS_LOST, LOSS_OF_NOTHING}, /* its time is cpu.overflow_ns */
-	{"cpu_death_ring_full", LOSS_LOST, LOSS_OF_NOTHING},
-	{"cpu_dead_slot_reused", LOSS_LOST, LOSS_OF_TASKS},
+	/* The task's slot tells of its death; --cpu iter: its time is ..._at_most_ns. */
+	{"cpu_death_ring_full", LOSS_LATE, LOSS_OF_NOTHING},
+	{"cpu_dead_slot_reused", LOSS_LOST, LOSS_OF_NOTHING}, /* its time is cpu.overflow_ns */
 	{"cpu_overflow_map_full_ns", LOSS_LOST, LOSS_OF_CPU_TIME},
 	{"cpu_untold_at_most_ns", LOSS_LOST, LOSS_OF_CPU_TIME},
 	{"cpu_deaths_untold", LOSS_LOST, LOSS_OF_NOTHING}, /* its time is ..._at_most_ns */
 	{"cpu_unreadable_tasks", LOSS_LOST, LOSS_OF_NOTHING},
 	{"cpu_missed_seeds", LOSS_LOST, LOSS_OF_NOTHING},
+	{"cpu_uid_changes_unsplit", LOSS_LOST, LOSS_OF_NOTHING}, /* the slice is the new uid's */
+	{"cpu_execs_untold", LOSS_LATE, LOSS_OF_NOTHING},        /* the name comes with a scan */
 	{"cpu_walks_skipped", LOSS_LATE, LOSS_OF_NOTHING},
 	{"cpu_torn_reads", LOSS_LATE, LOSS_OF_NOTHING},
 	{"cpu_missed_switches", LOSS_REPAIRED, LOSS_OF_NOTHING},
