@@ -58,10 +58,12 @@ static __always_inline void read_tick(struct tick_sched *tick, struct tick_readi
 	out->sum_ns = (__u64)BPF_CORE_READ(tick, idle_sleeptime) +
 		      (__u64)BPF_CORE_READ(tick, iowait_sleeptime);
 	out->entry_ns = (__u64)BPF_CORE_READ(tick, idle_entrytime);
-	if (bpf_core_field_exists(old->idle_active))
+	if (bpf_core_field_exists(tick->flags))
+		out->active = (BPF_CORE_READ(tick, flags) & TICK_IDLE_ACTIVE_BIT) != 0;
+	else if (bpf_core_field_exists(old->idle_active))
 		out->active = BPF_CORE_READ_BITFIELD_PROBED(old, idle_active);
 	else
-		out->active = (BPF_CORE_READ(tick, flags) & TICK_IDLE_ACTIVE_BIT) != 0;
+		out->active = 0;
 }
 
 /* Idle time of a CPU since it came up, interrupts that came in between left out. */
@@ -196,13 +198,15 @@ int sched_cpu_exit(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* False: the CPU came or went meanwhile. */
-ordering_part bool copy_cpu_state(const struct cpu_state *state, struct cpu_reading *out,
-				  __u64 now_ns)
+/* False: the CPU came or went meanwhile. Only the compiler is kept from another order: between the
+ * two adds of a change lie a microsecond and the hotplug lock's barriers, and a reading that a
+ * change came into is taken again at the next read-out. */
+static __noinline bool copy_cpu_state(const struct cpu_state *state, struct cpu_reading *out,
+				      __u64 now_ns)
 {
 	__u32 before = *(volatile __u32 *)&state->sequence;
 
-	order_loads();
+	asm volatile("" : : : "memory");
 	out->online = !state->offline;
 	out->idle_known = state->tick || state->offline;
 	out->offline_ns = state->offline_ns;
@@ -211,7 +215,7 @@ ordering_part bool copy_cpu_state(const struct cpu_state *state, struct cpu_read
 		out->offline_ns += now_ns - state->offline_since_ns;
 	else
 		out->idle_ns += spell_idle_ns(state, tick_idle_ns(state, now_ns), now_ns);
-	order_loads();
+	asm volatile("" : : : "memory");
 	return !(before & 1) && *(volatile __u32 *)&state->sequence == before;
 }
 
