@@ -281,8 +281,9 @@ int looper_wakeup_raw(struct bpf_raw_tracepoint_args *ctx)
 	return on_wakeup((struct task_struct *)ctx->args[0], false);
 }
 
-/* Another program now: its stack, its descriptors and its loop are others. What was a period is
- * none. In the execve itself, so the slot is not amid another program of this thread's. */
+/* Another program now: its stack, its descriptors and its loop are others. A block of the former
+ * one ends with it. In the execve itself, so the slot is not amid another program of this thread's.
+ */
 static __always_inline int on_exec(struct task_struct *task, bool direct)
 {
 	__u32 tid = TASK_FIELD(direct, task, pid), *index;
@@ -295,6 +296,8 @@ static __always_inline int on_exec(struct task_struct *task, bool direct)
 		return 0;
 	looper_begin(slot);
 	now_ns = bpf_ktime_get_ns();
+	if (looper_is_loop(slot))
+		looper_close(slot, *index, task, now_ns, LOOPER_EVENT_EXITED);
 	slot->loop_kind = LOOPER_WAIT_NONE;
 	slot->loop_fd = -1;
 	slot->loop_waits = 0;

@@ -280,8 +280,9 @@ enum looper_loop_how {
 	LOOPER_LOOP_EXEC = 5,      /* none: the process runs another program now */
 };
 
-/* For ADOPTED, CLOSED and EXEC the head names a period that is none: it began before the nested
- * loop and will not be told by a LOOPER_EVENT_PERIOD. */
+/* For ADOPTED and CLOSED the head names a period that is none: it began before the nested loop and
+ * will not be told by a LOOPER_EVENT_PERIOD. For EXEC it names one that was told before, as exited,
+ * if it was a block. */
 struct looper_loop_event {
 	struct looper_event head;
 	__u32 loop_kind; /* enum looper_wait */

@@ -48,6 +48,10 @@ void target_set_bound(struct target_set *set, struct prober_pool *probes);
  * children and exec change names). Returns the number of live watched processes or -errno. */
 int target_set_scan(struct target_set *set, target_change_fn on_change, void *ctx);
 
+/* How many times since the last call of this a process could not be asked about, for want of
+ * descriptors or memory; it is taken to be as it was. */
+uint64_t target_set_take_unread(struct target_set *set);
+
 /* The whole device is the target. */
 bool target_set_is_all(const struct target_set *set);
 /* A spec names this uid, or a package that has this uid for itself: then processes that lived too

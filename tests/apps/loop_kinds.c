@@ -212,13 +212,24 @@ static void io_uring_loop(void)
 }
 
 /* The handler waits in another epoll until GO: nobody has seen the outer loop by then. */
-static void nested_loop(void)
+/* Deeper than the loop that it is a handler of. */
+static __attribute__((noinline)) void wait_nested(void)
 {
-	int outer = watched(epoll_create1(EPOLL_CLOEXEC)), inner = epoll_create1(EPOLL_CLOEXEC);
+	int inner = epoll_create1(EPOLL_CLOEXEC);
 	struct epoll_event event;
+	volatile char frame[4096];
 
+	frame[0] = 0;
 	while (access(go_file, F_OK))
 		epoll_wait(inner, &event, 1, 100);
+	frame[1] = frame[0];
+}
+
+static void nested_loop(void)
+{
+	int outer = watched(epoll_create1(EPOLL_CLOEXEC));
+
+	wait_nested();
 	epoll_loop(outer, 0);
 }
 

@@ -28,7 +28,7 @@ class Round:
     """A recorder of loopers that block all the time, by the given way to capture."""
 
     def __init__(self, targets, stack, number):
-        self.recorder = Recorder("kill %s %d" % (stack, number), [
+        self.recorder = Recorder("kill %s %d %s" % (stack, number, random.getrandbits(30)), [
             "--block", "20ms", "--stack", stack, "-i", "100ms", "--max-lost", "100"],
             targets=targets, settle=0.25)
         self.pids = targets
@@ -97,11 +97,16 @@ def rounds(name, stack, plan, count):
         one = Round(pids, stack, number)
         # Random in the run: the first moments too.
         time.sleep(rng.random() * (0.05 if number % 4 == 0 else 0.5))
-        kinds, held = plan(rng), set()
+        kinds, held, until = plan(rng), set(), time.monotonic() + 1
         for kind in kinds:
             victims = one.victims(kind)
+            # One that was killed a moment ago is replaced; behind a dead recorder all end.
+            while not victims and one.recorder.process.poll() is None and \
+                    time.monotonic() < until:
+                time.sleep(0.01)
+                victims = one.victims(kind)
             held |= one.recorder.links()
-            if not victims and kind != "recorder":
+            if not victims and one.recorder.process.poll() is None:
                 missing.add(kind)
             if victims:
                 killed += kill(rng.choice(victims))

@@ -34,6 +34,8 @@ static const struct loss_info loss_items[] = {
 	{"records_dropped", LOSS_LOST, LOSS_OF_RECORDS},
 	/* The sums of an interval that was not told are in the next one. */
 	{"interval_overruns", LOSS_LATE, LOSS_OF_NOTHING},
+	/* Processes that /proc could not be asked about; the next scan does. */
+	{"processes_unread", LOSS_LATE, LOSS_OF_NOTHING},
 };
 
 const struct loss_table summary_losses = {loss_items, sizeof(loss_items) / sizeof(*loss_items),

@@ -46,6 +46,7 @@ struct target_set {
 	struct process_entry **watched;
 	size_t watched_count, watched_room;
 	uint64_t scan;
+	uint64_t unread; /* times that a process could not be asked about, not told yet */
 	struct prober_pool *probes; /* NULL: read here, without a bound */
 	uint64_t patient_until_ns;  /* CLOCK_BOOTTIME: the first scan */
 };

@@ -83,6 +83,7 @@ static int watch(struct target_set *set, struct process_entry *entry, int dir)
 {
 	struct procfs_stat stat;
 	struct target_process *process;
+	int err;
 
 	if (set->watched_count == set->watched_room) {
 		size_t room = set->watched_room ? set->watched_room * 2 : 8;
@@ -106,11 +107,12 @@ static int watch(struct target_set *set, struct process_entry *entry, int dir)
 		if (process->pidfd < 0)
 			process->pidfd = -1;
 		/* Alive after the open: so the pidfd is of this very process. */
-		if (procfs_stat(dir, &stat)) {
+		err = procfs_stat(dir, &stat);
+		if (err) {
 			if (process->pidfd >= 0)
 				close(process->pidfd);
 			free(process);
-			return -ESRCH;
+			return err;
 		}
 	}
 #endif
@@ -250,7 +252,24 @@ static int read_process(struct target_set *set, struct process_entry *entry, int
 	return !err && tgid && tgid != entry->key.pid ? -ESRCH : err; /* a thread is no process */
 }
 
-/* Put the answer of /proc about pid into the table. 0, *entry NULL: it is gone. */
+/* /proc has no answer about this process. One that could not be asked, for want of descriptors or
+ * memory, is as it was; at the start nothing is known, and the want is the answer. */
+static int no_answer(struct target_set *set, struct process_entry *entry, int err,
+		     target_change_fn on_change, void *ctx)
+{
+	if (!is_for_later(err)) {
+		if (entry)
+			retire(set, entry, on_change, ctx);
+		return 0;
+	}
+	set->unread++;
+	if (entry)
+		entry->seen_scan = set->scan;
+	return set->scan == 1 ? err : 0;
+}
+
+/* Put the answer of /proc about pid into the table. 0, *entry NULL: it is gone, or /proc could not
+ * be asked. */
 static int load(struct target_set *set, pid_t pid, int dir, struct process_entry **out,
 		target_change_fn on_change, void *ctx)
 {
@@ -259,11 +278,8 @@ static int load(struct target_set *set, pid_t pid, int dir, struct process_entry
 	int err = procfs_stat(dir, &stat);
 
 	*out = NULL;
-	if (err) {
-		if (entry)
-			retire(set, entry, on_change, ctx);
-		return 0;
-	}
+	if (err)
+		return no_answer(set, entry, err, on_change, ctx);
 	if (entry && entry->key.start_ticks != stat.start_ticks) {
 		retire(set, entry, on_change, ctx);
 		entry = NULL;
@@ -288,10 +304,8 @@ static int load(struct target_set *set, pid_t pid, int dir, struct process_entry
 		drop(set, entry);
 		return err;
 	}
-	if (err) { /* died between the files */
-		retire(set, entry, on_change, ctx);
-		return 0;
-	}
+	if (err) /* died between the files */
+		return no_answer(set, entry, err, on_change, ctx);
 	plan_next_read(entry, boot_now_ns());
 	*out = entry;
 	return 0;
@@ -315,8 +329,8 @@ static int visit(struct target_set *set, pid_t pid, uint64_t ino, uint64_t now_n
 		return 0;
 	}
 	dir = procfs_open(set->root, pid);
-	if (dir < 0)
-		return 0; /* gone since the readdir: not seen, so it is retired */
+	if (dir < 0) /* gone since the readdir, mostly */
+		return no_answer(set, entry, dir, on_change, ctx);
 	err = load(set, pid, dir, &entry, on_change, ctx);
 	if (err || !entry)
 		goto cleanup;
@@ -336,7 +350,7 @@ static int visit(struct target_set *set, pid_t pid, uint64_t ino, uint64_t now_n
 	if (!process) {
 		err = watch(set, entry, dir);
 		if (err) {
-			err = err == -ENOMEM ? err : 0;
+			err = is_for_later(err) ? no_answer(set, entry, err, on_change, ctx) : 0;
 			goto cleanup;
 		}
 	}
@@ -443,7 +457,7 @@ int target_set_scan(struct target_set *set, target_change_fn on_change, void *ct
 				struct process_entry *now;
 
 				if (dir < 0) {
-					retire(set, entry, on_change, ctx);
+					no_answer(set, entry, dir, on_change, ctx);
 					continue;
 				}
 				err = load(set, entry->key.pid, dir, &now, on_change, ctx);
@@ -478,6 +492,14 @@ void target_set_free(struct target_set *set)
 bool target_set_is_all(const struct target_set *set)
 {
 	return !set->spec_count;
+}
+
+uint64_t target_set_take_unread(struct target_set *set)
+{
+	uint64_t unread = set->unread;
+
+	set->unread = 0;
+	return unread;
 }
 
 bool target_set_has_uid(const struct target_set *set, uid_t uid)
