@@ -261,7 +261,13 @@ static void print_event(struct table_sink *table, const struct record *record)
 	for (size_t i = 0; i < event->key_count; i++) {
 		if (!strcmp(event->keys[i].name, "start_boot_ns"))
 			continue;
-		if (event->keys[i].text)
+		/* The reason is told whole; other texts by their ends. */
+		if (!strcmp(event->keys[i].name, "why")) {
+			line_put(&line, ":");
+			line_put_words(&line, text_clean(text, sizeof(text), event->keys[i].text));
+		} else if (!strcmp(event->keys[i].name, "loop"))
+			line_put(&line, " loop %s", event->keys[i].text);
+		else if (event->keys[i].text)
 			line_put(&line, " %s",
 				 text_tail(text, sizeof(text), event->keys[i].text, 40));
 		else
