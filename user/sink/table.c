@@ -263,7 +263,7 @@ static void print_event(struct table_sink *table, const struct record *record)
 			continue;
 		/* The reason is told whole; other texts by their ends. */
 		if (!strcmp(event->keys[i].name, "why")) {
-			line_put(&line, ":");
+			line_put(&line, ": ");
 			line_put_words(&line, text_clean(text, sizeof(text), event->keys[i].text));
 		} else if (!strcmp(event->keys[i].name, "loop"))
 			line_put(&line, " loop %s", event->keys[i].text);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "kernel/looper_slot.h"
@@ -55,6 +56,35 @@ const char *blocks_loop_name(uint32_t kind)
 	return "none";
 }
 
+/* The system calls that threads without a loop sleep in most. NULL: another one. */
+static const char *sleep_name(int64_t number)
+{
+	switch (number) {
+	case SYS_futex:
+		return "futex";
+	case SYS_wait4:
+	case SYS_waitid:
+		return "wait for a child";
+	case SYS_nanosleep:
+	case SYS_clock_nanosleep:
+		return "nanosleep";
+	case SYS_read:
+		return "read";
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+		return "recv";
+	case SYS_accept:
+	case SYS_accept4:
+		return "accept";
+	case SYS_ioctl:
+		return "ioctl";
+	case SYS_rt_sigsuspend:
+	case SYS_rt_sigtimedwait:
+		return "a wait for signals";
+	}
+	return NULL;
+}
+
 /* Why a thread has no loop as far as can be seen. */
 static void explain_none(const struct watched *watched, char *text, size_t size)
 {
@@ -66,6 +96,9 @@ static void explain_none(const struct watched *watched, char *text, size_t size)
 		snprintf(text, size, "the process was gone before it could be looked at");
 	else if (watched->start.from_birth)
 		snprintf(text, size, "the thread has not waited for events since its start");
+	else if (sleep_name(standing->syscall_nr))
+		snprintf(text, size, "the thread waits in %s, not for events",
+			 sleep_name(standing->syscall_nr));
 	else if (standing->syscall_nr >= 0)
 		snprintf(text, size, "the thread waits in system call %lld, not for events",
 			 (long long)standing->syscall_nr);
