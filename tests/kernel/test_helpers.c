@@ -393,8 +393,9 @@ static void test_many_releases(void)
 	int exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), made = 0, left;
 	struct program program;
 	struct rig rig;
-	uint64_t begin_ns, told_ns, delay_ns, all_ns;
+	uint64_t begin_ns, told_ns, delay_ns, all_ns, gone_ns;
 
+	gone_ns = has_uprobe_multi() ? NSEC_PER_SEC : 300 * 200 * NSEC_PER_MSEC;
 	if (load_program(&program, has_uprobe_multi()) || !start(&rig)) {
 		tap_ok(false, "300 links: cannot start");
 		return;
@@ -412,11 +413,12 @@ static void test_many_releases(void)
 	for (int i = 0; i < made; i++)
 		warden_release(rig.warden, (uint64_t)i + 1);
 	told_ns = clock_now_ns(CLOCK_MONOTONIC) - begin_ns - (run_delay_ns() - delay_ns);
-	left = wait_for_links(program.id, 0, 10 * NSEC_PER_SEC);
+	/* The kernel closes perf events one after the other, a grace period of RCU each. */
+	left = wait_for_links(program.id, 0, gone_ns + 10 * NSEC_PER_SEC);
 	all_ns = clock_now_ns(CLOCK_MONOTONIC) - begin_ns;
 	tap_ok(told_ns < 50 * NSEC_PER_MSEC, "300 releases hold the recorder up %.1f ms",
 	       (double)told_ns / 1e6);
-	tap_ok(!left && all_ns < NSEC_PER_SEC, "300 links are gone after %.0f ms, %d left",
+	tap_ok(!left && all_ns < gone_ns, "300 links are gone after %.0f ms, %d left",
 	       (double)all_ns / 1e6, left);
 	for (int i = 0; i < 300; i++) {
 		struct heard heard = attach(&rig, &program, exe, getpid());
@@ -429,7 +431,13 @@ static void test_many_releases(void)
 	all_ns = clock_now_ns(CLOCK_MONOTONIC) - begin_ns;
 	tap_ok(all_ns < NSEC_PER_SEC, "a stop with 300 links kept takes %.0f ms",
 	       (double)all_ns / 1e6);
-	tap_ok(wait_for_links(program.id, 0, 5 * NSEC_PER_SEC) == 0, "and leaves none");
+	tap_ok(wait_for_links(program.id, 0, gone_ns + 4 * NSEC_PER_SEC) == 0, "and leaves none");
+	/* A warden that closes for longer than the stop waits comes to its end later. */
+	begin_ns = clock_now_ns(CLOCK_MONOTONIC);
+	while (waitpid(-1, NULL, WNOHANG) >= 0 &&
+	       clock_now_ns(CLOCK_MONOTONIC) - begin_ns < gone_ns + 4 * NSEC_PER_SEC)
+		poll(NULL, 0, 1);
+	tap_ok(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "nor a process");
 	unload(&program);
 	close(exe);
 }
