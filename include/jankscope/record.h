@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The currency of the house: what sources produce and sinks consume. Keys and units of the
- * JSON records are in record.schema.json: one struct per record type, the unit in the name, times in integer nanoseconds. A value that could
- * not be read is absent, never 0; why is said in the record's `missing` list. */
+ * JSON records are in record.schema.json: one struct per record type, the unit in the name, times
+ * in integer nanoseconds. A value that could not be read is absent, never 0; why is said in the
+ * record's `missing` list. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

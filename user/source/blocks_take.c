@@ -201,9 +201,9 @@ void blocks_on_sample(void *ctx, const struct sampler_sample *from, const uint8_
 	if (!watched || watched->slot_id != from->slot_id || from->kind > CAPTURE_KERNEL ||
 	    from->failure >= STACK_FAILURES)
 		return;
-	/* The end of the period before is in the ring by now, but was perhaps not read yet: to begin
-	 * another one would drop that with its samples. A ring that cannot be read says so when the
-	 * loop reads it. */
+	/* The end of the period before is in the ring by now, but was perhaps not read yet: to
+	 * begin another one would drop that with its samples. A ring that cannot be read says so
+	 * when the loop reads it. */
 	if (watched->period.tracking && watched->period.number < from->period) {
 		looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
 		watched = blocks_watch_at(blocks->watch, from->index);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A thread off its CPU, without a stop: the switch program stashed its registers, its stack lies
- * still. It is the truth if the sequence is the same before and after the copy (README.md, "Without a
- * stop"). */
+ * still. It is the truth if the sequence is the same before and after the copy (README.md, "Without
+ * a stop"). */
 #include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
