@@ -247,6 +247,9 @@ struct looper_event {
 	__u64 begin_ns, end_ns;
 };
 
+/* Of a period that lasts: user space cannot read the sum of the moment. */
+#define LOOPER_DELAY_UNKNOWN (~0ull)
+
 struct looper_period_event {
 	struct looper_event head;
 	__u32 flags;

@@ -105,6 +105,7 @@ void block_period_now(const struct looper_slot *slot, uint64_t now_ns,
 		.loop_kind = slot->loop_kind,
 		.loop_fd = slot->loop_fd,
 		.cpu_ns = cpu_ns > slot->begin_cpu_ns ? cpu_ns - slot->begin_cpu_ns : 0,
+		.delay_ns = LOOPER_DELAY_UNKNOWN,
 		.sums = slot->sums,
 		.preempted_other_ns = slot->preempted_other_ns,
 	};
@@ -248,9 +249,10 @@ int block_ledger_fill(struct record_block *block, const struct looper_period_eve
 	uint64_t active_ns, off_ns, runnable_ns = period->sums.runnable_ns;
 	int err;
 
-	/* A preemption that no switch told of (6.18 shows not all of them) is in the kernel's sum
-	 * of its waits for a CPU; what is more there was taken for running. */
-	if (period->delay_ns > runnable_ns)
+	/* The kernel's own sum of its waits for a CPU is right where not all switches were seen
+	 * (6.18 does not show all of them). Time without quota is in no such sum. */
+	if (period->delay_ns != LOOPER_DELAY_UNKNOWN &&
+	    (period->delay_ns > runnable_ns || !period->sums.reason_ns[LOOPER_REASON_THROTTLED]))
 		runnable_ns = period->delay_ns;
 	block->start_boot_ns = period->head.begin_ns + (uint64_t)boot_minus_mono_ns;
 	block->wall_ns = period->head.end_ns - period->head.begin_ns;
