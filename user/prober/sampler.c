@@ -287,7 +287,6 @@ static void answer_ping(struct sampler *sampler, const struct sampler_ping *ping
 		.type = SAMPLER_PONG,
 		.serial = ping->serial,
 		.samples = sampler->samples,
-		.resynced = sampler->view.loopers.resynced,
 		.not_taken = sampler->not_taken,
 	};
 	struct iovec part = {&pong, sizeof(pong)};

@@ -60,7 +60,6 @@ struct sampler_pong {
 	uint64_t oldest_stuck_ns,
 		stuck_slot_id;       /* since when the longest waits, and for which thread */
 	int32_t workers[4];          /* processes that stop threads (--stack ptrace); 0: none */
-	uint64_t resynced;           /* as looper_view.resynced */
 	uint64_t samples, not_taken; /* in all; not_taken: the recorder did not read them in time */
 };
 

@@ -16,7 +16,6 @@ static const struct loss_info blocks_loss_items[] = {
 	{"probes_delayed", LOSS_LATE, LOSS_OF_NOTHING},
 	/* the switch program sees what a probe did not */
 	{"blocks_missed_entry", LOSS_REPAIRED, LOSS_OF_NOTHING},
-	{"blocks_missed_exits", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	{"blocks_missed_switches", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	{"blocks_resynced", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	{"sampler_replaced", LOSS_REPAIRED, LOSS_OF_NOTHING},
@@ -56,7 +55,6 @@ static void add_kernel_losses(struct blocks_source *blocks, struct counter_list 
 		[LOOPER_LOSS_EVENT_RING_FULL] = "blocks_event_ring_full",
 		[LOOPER_LOSS_MISSED_ENTRY] = "blocks_missed_entry",
 		[LOOPER_LOSS_MISSED_SWITCH] = "blocks_missed_switches",
-		[LOOPER_LOSS_MISSED_EXIT] = "blocks_missed_exits",
 	};
 	uint64_t losses[LOOPER_LOSS_MAX];
 
@@ -90,10 +88,6 @@ void blocks_add_losses(struct blocks_source *blocks, struct record_interval *int
 	struct counter_list losses = {0};
 
 	add_kernel_losses(blocks, lost);
-	add_delta(lost, "blocks_resynced",
-		  looper_kernel_resynced(blocks->kernel) +
-			  (blocks->sampler ? blocks_sampler_losses(blocks->sampler).resynced : 0),
-		  &blocks->resynced_told);
 	add_delta(lost, "blocks_not_watched", blocks->unwatched, &blocks->unwatched_told);
 	add_delta(lost, "probes_delayed", blocks->probes_delayed, &blocks->probes_delayed_told);
 	add_delta(lost, "samples_late", blocks->samples_late, &blocks->samples_late_told);
