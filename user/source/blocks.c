@@ -45,8 +45,9 @@ static bool has_name(pid_t pid, pid_t tid, const char *glob)
 }
 
 /* The thread of a process that is the looper: the main thread, or the first one of that name. The
- * names of threads are read by files that take no lock of the target. 0: there is none yet. */
-static pid_t thread_to_watch(const struct blocks_source *blocks, pid_t pid)
+ * names of threads are read by files that take no lock of the target. 0: there is none yet. count
+ * (may be NULL): how many there are. */
+static pid_t thread_to_watch(const struct blocks_source *blocks, pid_t pid, unsigned *count)
 {
 	char path[64];
 	struct dirent *entry;
@@ -57,11 +58,15 @@ static pid_t thread_to_watch(const struct blocks_source *blocks, pid_t pid)
 		return pid;
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	folder = opendir(path);
-	while (folder && !found && (entry = readdir(folder))) {
+	while (folder && (!found || count) && (entry = readdir(folder))) {
 		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
 
-		if (tid > 0 && has_name(pid, tid, blocks->options.thread))
+		if (tid <= 0 || !has_name(pid, tid, blocks->options.thread))
+			continue;
+		if (!found)
 			found = tid;
+		if (count)
+			++*count;
 	}
 	if (folder)
 		closedir(folder);
@@ -70,7 +75,7 @@ static pid_t thread_to_watch(const struct blocks_source *blocks, pid_t pid)
 
 static int start_watching(struct blocks_source *blocks, const struct target_process *process)
 {
-	pid_t tid = thread_to_watch(blocks, process->pid);
+	pid_t tid = thread_to_watch(blocks, process->pid, NULL);
 	struct watched *watched;
 
 	if (!tid)
@@ -86,6 +91,16 @@ static int start_watching(struct blocks_source *blocks, const struct target_proc
 	return 0;
 }
 
+/* A thread that was asked for by name may end before its process. Its last period came through the
+ * ring, and another one of that name may take its place. */
+static bool thread_has_ended(const struct blocks_source *blocks, const struct watched *watched)
+{
+	struct looper_slot slot;
+
+	return watched->tid != watched->pid && watched->start.stage == WATCHED_RUNS &&
+	       looper_kernel_read(blocks->kernel, watched->index, &slot) && slot.dead;
+}
+
 /* What the set of targets says now, against what is watched. */
 static int follow_targets(struct blocks_source *blocks)
 {
@@ -99,7 +114,8 @@ static int follow_targets(struct blocks_source *blocks)
 		if (!watched)
 			continue;
 		process = target_set_find(blocks->context.targets, watched->pid);
-		if (process && process->start_boot_ns == watched->start_boot_ns)
+		if (process && process->start_boot_ns == watched->start_boot_ns &&
+		    !thread_has_ended(blocks, watched))
 			continue;
 		/* Its last period came through the ring when it died. */
 		blocks_stop_watch(blocks, watched);
@@ -222,6 +238,28 @@ static bool any_is_asked(const struct blocks_source *blocks)
 	return false;
 }
 
+/* One thread a process is watched: which, where the name leaves a choice, or that there is none. */
+static void explain_names(const struct blocks_source *blocks, char *text, size_t size)
+{
+	const struct target_process *process;
+	unsigned most = 0, without = 0;
+
+	for (size_t n = 0; (process = target_set_at(blocks->context.targets, n)); n++) {
+		unsigned count = 0;
+
+		thread_to_watch(blocks, process->pid, &count);
+		without += !count;
+		if (count > most)
+			most = count;
+	}
+	if (!most && without)
+		snprintf(text, size, "no thread of a target is named %s yet",
+			 blocks->options.thread);
+	else if (most > 1)
+		snprintf(text, size, "%u threads of one target are named %s: one of them is watched",
+			 most, blocks->options.thread);
+}
+
 /* The header says which targets have no loop, so they are looked at before it is written; those
  * that do not answer in time are told later, as those that start later are. */
 static int first_look(struct blocks_source *blocks)
@@ -231,6 +269,8 @@ static int first_look(struct blocks_source *blocks)
 
 	while (!err && any_is_asked(blocks) && (now_ns = clock_now_ns(CLOCK_MONOTONIC)) < until_ns)
 		err = loop_turn(blocks->context.loop, until_ns - now_ns);
+	if (!err && !blocks->base.reason[0] && blocks->options.thread)
+		explain_names(blocks, blocks->base.reason, sizeof(blocks->base.reason));
 	if (!err && !blocks->base.reason[0])
 		blocks_explain_loops(blocks, blocks->base.reason, sizeof(blocks->base.reason));
 	return err;
