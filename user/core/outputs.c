@@ -111,7 +111,8 @@ int outputs_watch(struct outputs *outputs, struct loop *loop)
 
 void outputs_write(struct outputs *outputs, const struct record *record)
 {
-	for (size_t i = 0; i < outputs->count; i++) {
+	/* Nothing comes behind the footer. */
+	for (size_t i = 0; i < outputs->count && !outputs->finished; i++) {
 		struct sink *sink = outputs->list[i].sink;
 
 		if (!sink->done)

@@ -366,6 +366,8 @@ static int blocks_summarise(struct source *source, struct summary *summary)
 		struct watched *watched = blocks_watch_at(blocks->watch, i);
 		struct looper_slot slot;
 
+		if (watched)
+			blocks_tell_start(blocks, watched);
 		if (watched && watched->period.tracking && watched->period.reported_open &&
 		    looper_kernel_read(blocks->kernel, i, &slot) && slot.busy_since_ns &&
 		    slot.periods == watched->period.number)

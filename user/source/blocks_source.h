@@ -63,6 +63,8 @@ void blocks_stop_watch(struct blocks_source *blocks, struct watched *watched);
 /* Tell what has become known of a watch since: its start with its loop, and what it does without.
  */
 void blocks_tell_news(struct blocks_source *blocks, struct watched *watched);
+/* Tell the start of a watch, also of one that has not come to know the thread. */
+void blocks_tell_start(struct blocks_source *blocks, struct watched *watched);
 /* Which of the threads watched now have no loop, and why; "" where all have one. */
 void blocks_explain_loops(struct blocks_source *blocks, char *text, size_t size);
 /* The text of an enum looper_wait in records. */

@@ -63,7 +63,7 @@ static void explain_none(const struct watched *watched, char *text, size_t size)
 	if (watched->start.stage == WATCHED_REFUSED)
 		snprintf(text, size, "%s", watched->probes.refused);
 	else if (watched->start.stage != WATCHED_RUNS)
-		snprintf(text, size, "the process was gone before it could be looked at");
+		snprintf(text, size, "the process or the run ended before it could be looked at");
 	else if (watched->start.from_birth)
 		snprintf(text, size, "the thread has not waited for events since its start");
 	else if (standing->syscall_nr >= 0)
@@ -545,11 +545,16 @@ void blocks_start_over(struct blocks_source *blocks, struct watched *watched)
 	watched->loop_kind = LOOPER_WAIT_NONE;
 }
 
+void blocks_tell_start(struct blocks_source *blocks, struct watched *watched)
+{
+	if (!watched->start.told)
+		tell_loop(blocks, watched, "target_start");
+}
+
 void blocks_stop_watch(struct blocks_source *blocks, struct watched *watched)
 {
 	/* A process that was gone before it could be looked at was a target all the same. */
-	if (!watched->start.told)
-		tell_loop(blocks, watched, "target_start");
+	blocks_tell_start(blocks, watched);
 	if (watched->start.request)
 		probe_cancel(blocks->context.probes, watched->start.request);
 	if (watched->closed.request)
