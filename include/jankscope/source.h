@@ -27,6 +27,8 @@ enum source_state { SOURCE_OK = 0, SOURCE_DEGRADED = 1, SOURCE_ABSENT = 2 };
 
 struct source;
 
+struct target_process;
+
 struct source_ops {
 	const char *name;                /* as in the header's sources list */
 	const struct loss_table *losses; /* the counters that it adds to `lost`; NULL: none */
@@ -35,6 +37,9 @@ struct source_ops {
 	/* Add everything since the last call to the interval. What the interval points to stays
 	 * valid until the next call. A failed part becomes a `missing` entry, not an error. */
 	int (*sample)(struct source *source, struct record_interval *interval);
+	/* A target has come. True: the source emits its event target_start by itself, with what it
+	 * finds out about it; else the session does. May be NULL. */
+	bool (*take_target)(struct source *source, const struct target_process *process);
 	/* Set totals of the whole run (core/summary.h). May be NULL. */
 	int (*summarise)(struct source *source, struct summary *summary);
 	/* Detach and free; safe after a failed open and when called twice. */
@@ -47,5 +52,4 @@ struct source {
 	const char *variant;
 	unsigned rights; /* enum source_right of core/rights.h: what it needs after its open */
 	char reason[160];
-	bool tells_starts; /* it emits the event target_start of each target by itself */
 };

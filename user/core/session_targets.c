@@ -32,12 +32,17 @@ static int on_pidfd(void *ctx, uint32_t events)
 }
 
 /* The source that watches threads says what their loops are with it. */
-static bool source_tells_starts(const struct session *session)
+static bool source_tells_start(struct session *session, const struct target_process *process)
 {
-	for (size_t i = 0; i < session->source_count; i++)
-		if (session->sources[i].open && session->sources[i].source->tells_starts)
-			return true;
-	return false;
+	bool tells = false;
+
+	for (size_t i = 0; i < session->source_count; i++) {
+		struct source *source = session->sources[i].source;
+
+		if (session->sources[i].open && source->ops->take_target)
+			tells |= source->ops->take_target(source, process);
+	}
+	return tells;
 }
 
 void session_on_target(void *ctx, enum target_change change, const struct target_process *process)
@@ -60,7 +65,7 @@ void session_on_target(void *ctx, enum target_change change, const struct target
 	if (process->package)
 		event.keys[event.key_count++] = (struct event_key){"package", process->package, 0};
 	/* While the targets are still waited for there is no header yet. */
-	if (session->seq && !(change == TARGET_STARTED && source_tells_starts(session)))
+	if (session->seq && !(change == TARGET_STARTED && source_tells_start(session, process)))
 		session_emit_event(session, &event);
 }
 

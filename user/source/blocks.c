@@ -334,6 +334,23 @@ static int blocks_open(struct source *source, const struct source_context *conte
 	return blocks->timer < 0 ? blocks->timer : 0;
 }
 
+/* Watched at once, because its process may be gone before the next look. */
+static bool blocks_take_target(struct source *source, const struct target_process *process)
+{
+	struct blocks_source *blocks = blocks_source(source);
+	struct watched *watched = blocks_watch_find(blocks->watch, process->pid);
+
+	/* The pid was another's. An error shows with the next look. */
+	if (watched && watched->start_boot_ns != process->start_boot_ns) {
+		looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
+		blocks_stop_watch(blocks, watched);
+		watched = NULL;
+	}
+	if (!watched)
+		start_watching(blocks, process);
+	return blocks_watch_find(blocks->watch, process->pid) != NULL;
+}
+
 static int blocks_sample(struct source *source, struct record_interval *interval)
 {
 	struct blocks_source *blocks = blocks_source(source);
@@ -409,6 +426,7 @@ static const struct source_ops blocks_ops = {
 	.losses = &blocks_losses,
 	.open = blocks_open,
 	.sample = blocks_sample,
+	.take_target = blocks_take_target,
 	.summarise = blocks_summarise,
 	.close = blocks_close,
 };
@@ -423,7 +441,6 @@ struct source *blocks_source_new(const struct blocks_options *options, struct so
 	blocks->options = *options;
 	blocks->cpu = cpu;
 	blocks->timer = -1;
-	blocks->base.tells_starts = true;
 	block_reports_init(&blocks->reports);
 	return &blocks->base;
 }
