@@ -97,8 +97,11 @@ static bool thread_has_ended(const struct blocks_source *blocks, const struct wa
 {
 	struct looper_slot slot;
 
-	return watched->tid != watched->pid && watched->start.stage == WATCHED_RUNS &&
-	       looper_kernel_read(blocks->kernel, watched->index, &slot) && slot.dead;
+	if (watched->tid == watched->pid)
+		return false;
+	return watched->start.gone ||
+	       (watched->start.stage == WATCHED_RUNS &&
+		looper_kernel_read(blocks->kernel, watched->index, &slot) && slot.dead);
 }
 
 /* What the set of targets says now, against what is watched. */
