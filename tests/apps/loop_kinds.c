@@ -11,6 +11,8 @@
  *   exec       executes itself inside a handler, the epoll descriptor leaks into the new program
  * A loop in a helper thread "worker-loop":
  *   helper     the main thread is in pthread_join
+ * Threads "short-loop" that loop for a second, one after the other:
+ *   threads    the main thread joins them
  * No loop: join (as helper, without blocks)  sleeper (clock_nanosleep of 1.5 s, again and again,
  * and an epoll descriptor that nobody waits on)  futex (as joinThreadPool: waits for work that
  * others do; an epoll in a helper thread) */
@@ -240,6 +242,31 @@ static void *helper_loop(void *unused)
 	return unused;
 }
 
+/* Loops for a second, with blocks. */
+static void *short_loop(void *unused)
+{
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event event;
+
+	prctl(PR_SET_NAME, "short-loop");
+	for (int i = 0; i < 5; i++) {
+		epoll_wait(epoll, &event, 1, 50);
+		sleep_ms(150);
+	}
+	close(epoll);
+	return unused;
+}
+
+static void short_threads(void)
+{
+	pthread_t thread;
+
+	for (;;) {
+		pthread_create(&thread, NULL, short_loop, NULL);
+		pthread_join(thread, NULL);
+	}
+}
+
 static void join_helper(void)
 {
 	pthread_t thread;
@@ -310,6 +337,8 @@ int main(int argc, char **argv)
 		epoll_loop(watched(epoll_create1(EPOLL_CLOEXEC)), 0);
 	} else if (!strcmp(mode, "helper")) {
 		join_helper();
+	} else if (!strcmp(mode, "threads")) {
+		short_threads();
 	} else if (!strcmp(mode, "join")) {
 		silent = 1;
 		join_helper();

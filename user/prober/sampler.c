@@ -288,6 +288,7 @@ static void answer_ping(struct sampler *sampler, const struct sampler_ping *ping
 		.serial = ping->serial,
 		.samples = sampler->samples,
 		.not_taken = sampler->not_taken,
+		.resynced = sampler->view.loopers.resynced,
 	};
 	struct iovec part = {&pong, sizeof(pong)};
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);

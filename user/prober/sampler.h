@@ -61,6 +61,7 @@ struct sampler_pong {
 		stuck_slot_id;       /* since when the longest waits, and for which thread */
 	int32_t workers[4];          /* processes that stop threads (--stack ptrace); 0: none */
 	uint64_t samples, not_taken; /* in all; not_taken: the recorder did not read them in time */
+	uint64_t resynced;           /* slots that it made agree again (looper_read.h) */
 };
 
 /* A sample, or (failure not STACK_OK and stack_bytes 0) why there is none. Behind it lie

@@ -145,32 +145,51 @@ static int tell_entry(struct warden *warden, struct entry *entry)
 	return 0;
 }
 
+static bool has_hung_up(const struct warden *warden)
+{
+	struct pollfd pollfd = {.fd = warden->self.socket};
+
+	return warden->self.socket < 0 ||
+	       (poll(&pollfd, 1, 0) > 0 && pollfd.revents & POLLHUP);
+}
+
+static void close_kept(struct kept *kept)
+{
+	while (kept->fd_count)
+		close(kept->fds[--kept->fd_count]);
+}
+
 static void free_kept(struct warden *warden, struct kept *kept)
 {
 	HASH_DEL(warden->kept, kept);
-	for (size_t i = 0; i < kept->fd_count; i++)
-		close(kept->fds[i]);
+	close_kept(kept);
 	free(kept);
 }
 
-/* A release is forgotten once the warden knows it; the recorder's copies are closed then, because
- * they are not the last ones. */
+/* The recorder's copies are closed between the message that gives the warden its own and the one
+ * that lets these go: so that they are never the last ones, whoever is faster. */
 static int tell_kept(struct warden *warden, struct kept *kept)
 {
-	struct warden_message message = {.key = kept->key};
+	struct warden_message message = {.operation = WARDEN_KEEP, .key = kept->key};
 	int err;
 
-	message.operation = !kept->released ? WARDEN_KEEP
-			    : kept->told    ? WARDEN_RELEASE
-					    : WARDEN_CLOSE;
-	err = tell(warden, &message, kept->fds,
-		   message.operation == WARDEN_RELEASE ? 0 : kept->fd_count);
-	if (err)
-		return err;
-	kept->told = true;
-	if (kept->released)
+	if (!kept->told && kept->fd_count) {
+		err = tell(warden, &message, kept->fds, kept->fd_count);
+		if (err)
+			return err;
+		kept->told = true;
+	}
+	if (!kept->released)
+		return 0;
+	/* What a dead warden held is the next one's to close. */
+	if (kept->fd_count && has_hung_up(warden))
+		return -EPIPE;
+	close_kept(kept);
+	message.operation = WARDEN_RELEASE;
+	err = kept->told ? tell(warden, &message, NULL, 0) : 0;
+	if (!err)
 		free_kept(warden, kept);
-	return 0;
+	return err;
 }
 
 static int tell_setting(struct warden *warden, uint32_t setting)

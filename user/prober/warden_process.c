@@ -332,9 +332,6 @@ static void take_message(struct ward *ward, const struct warden_message *message
 	case WARDEN_RELEASE:
 		release(ward, message->key);
 		break;
-	case WARDEN_CLOSE:
-		closers_add(&ward->closers, fds, count);
-		return;
 	case WARDEN_REMEMBER:
 		remember(ward, message);
 		break;

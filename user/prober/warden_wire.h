@@ -9,7 +9,6 @@ enum warden_operation {
 	WARDEN_KILL = 3,     /* key: serial; fd: pidfd, if it is known */
 	WARDEN_KEEP = 4,     /* key, fds */
 	WARDEN_RELEASE = 5,  /* key */
-	WARDEN_CLOSE = 6,    /* fds */
 	WARDEN_REMEMBER = 7, /* number: setting; value */
 	WARDEN_FORGET = 8,   /* number: setting */
 	WARDEN_BYE = 9,      /* the end that follows is wanted */

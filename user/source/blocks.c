@@ -97,8 +97,11 @@ static bool thread_has_ended(const struct blocks_source *blocks, const struct wa
 {
 	struct looper_slot slot;
 
-	return watched->tid != watched->pid && watched->start.stage == WATCHED_RUNS &&
-	       looper_kernel_read(blocks->kernel, watched->index, &slot) && slot.dead;
+	if (watched->tid == watched->pid)
+		return false;
+	return watched->start.gone ||
+	       (watched->start.stage == WATCHED_RUNS &&
+		looper_kernel_read(blocks->kernel, watched->index, &slot) && slot.dead);
 }
 
 /* What the set of targets says now, against what is watched. */
@@ -256,9 +259,8 @@ static void explain_names(const struct blocks_source *blocks, char *text, size_t
 		snprintf(text, size, "no thread of a target is named %s yet",
 			 blocks->options.thread);
 	else if (most > 1)
-		snprintf(text, size,
-			 "%u threads of one target are named %s: one of them is watched", most,
-			 blocks->options.thread);
+		snprintf(text, size, "%u threads of one target are named %s: one of them is watched",
+			 most, blocks->options.thread);
 }
 
 /* The header says which targets have no loop, so they are looked at before it is written; those

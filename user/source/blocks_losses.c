@@ -91,6 +91,11 @@ void blocks_add_losses(struct blocks_source *blocks, struct record_interval *int
 	add_delta(lost, "blocks_not_watched", blocks->unwatched, &blocks->unwatched_told);
 	add_delta(lost, "probes_delayed", blocks->probes_delayed, &blocks->probes_delayed_told);
 	add_delta(lost, "samples_late", blocks->samples_late, &blocks->samples_late_told);
+	/* Whoever reads a slot first makes it agree again: this process or the sampler. */
+	add_delta(lost, "blocks_resynced",
+		  looper_kernel_resynced(blocks->kernel) +
+			  (blocks->sampler ? blocks_sampler_losses(blocks->sampler).resynced : 0),
+		  &blocks->resynced_told);
 	add_delta(lost, "stacks_abandoned", blocks->reports.stacks_abandoned,
 		  &blocks->abandoned_told);
 	if (blocks->sampler)

@@ -35,7 +35,7 @@ struct blocks_sampler {
 	struct watched_thread *threads; /* by index */
 	uint8_t *message;
 	uint64_t ping_serial, pong_serial, pinged_ns, asked_ns;
-	uint64_t told_not_taken;
+	uint64_t told_not_taken, told_resynced;
 	int32_t workers[4];
 	struct stack_stats stats;
 	uint64_t stop_ns[STOPS];
@@ -81,6 +81,7 @@ static int start(struct blocks_sampler *sampler)
 
 	sampler->asked_ns = sampler->pinged_ns = clock_now_ns(CLOCK_MONOTONIC);
 	sampler->ping_serial = sampler->pong_serial = sampler->told_not_taken = 0;
+	sampler->told_resynced = 0;
 	err = warden_spawn(context->warden, HELPER_SAMPLER, &sampler->helper);
 	if (err)
 		return err;
@@ -240,6 +241,8 @@ static void take_pong(struct blocks_sampler *sampler)
 	memcpy(sampler->workers, pong->workers, sizeof(sampler->workers));
 	sampler->losses.not_taken += pong->not_taken - sampler->told_not_taken;
 	sampler->told_not_taken = pong->not_taken;
+	sampler->losses.resynced += pong->resynced - sampler->told_resynced;
+	sampler->told_resynced = pong->resynced;
 	if (pong->oldest_stuck_ns < SILENT_NS)
 		return;
 	sampler->losses.targets_stuck++;

@@ -43,6 +43,7 @@ size_t blocks_sampler_workers(const struct blocks_sampler *sampler, pid_t *pids,
 struct blocks_sampler_losses {
 	uint64_t replaced;      /* processes that died or hung; their samples in flight are gone */
 	uint64_t not_taken;     /* samples that the recorder was too slow to take */
+	uint64_t resynced;      /* slots that the process made agree again */
 	uint64_t targets_stuck; /* times that a target held up a capture for 1 s */
 };
 struct blocks_sampler_losses blocks_sampler_losses(const struct blocks_sampler *sampler);

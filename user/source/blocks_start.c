@@ -286,6 +286,7 @@ static void on_standing(void *ctx, int err, const struct probe_answer *answer)
 	watched->start.request = 0;
 	if (!err && answer->length < sizeof(watched->start.standing))
 		err = -EIO;
+	watched->start.gone = err == -ESRCH || err == -ENOENT;
 	if (err) {
 		if (first)
 			watched->start.stage = WATCHED_WAITS;

@@ -44,6 +44,7 @@ struct watched {
 		uint64_t retry_ns;
 		bool settled; /* looked at once more after the watch began */
 		bool told;    /* target_start was */
+		bool gone;    /* the prober found no such thread */
 		bool from_birth;
 		struct probe_standing standing;
 		struct looper_slot slot; /* as it was put in */
