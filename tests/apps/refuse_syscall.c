@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Run a program in which bpf() or perf_event_open() fails, as under a seccomp filter of a
- * container: refuse_syscall bpf|perf_event_open EPERM|ENOSYS|EACCES PROGRAM [ARGUMENTS...] */
+ * container, or flock(), as in a kernel without it:
+ * refuse_syscall bpf|perf_event_open|flock EPERM|ENOSYS|EACCES PROGRAM [ARGUMENTS...] */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -14,7 +15,9 @@
 
 int main(int argc, char **argv)
 {
-	unsigned number = argc > 1 && !strcmp(argv[1], "bpf") ? SYS_bpf : SYS_perf_event_open;
+	unsigned number = argc > 1 && !strcmp(argv[1], "bpf")     ? SYS_bpf
+			  : argc > 1 && !strcmp(argv[1], "flock") ? SYS_flock
+								  : SYS_perf_event_open;
 	unsigned error = argc > 2 && !strcmp(argv[2], "ENOSYS")   ? ENOSYS
 			 : argc > 2 && !strcmp(argv[2], "EACCES") ? EACCES
 								  : EPERM;

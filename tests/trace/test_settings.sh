@@ -133,5 +133,9 @@ unshare -m --propagation private env PATH="$work/bin:$PATH" bash -c '
 [ "$(cat "$work/log.left")" = other.pftrace ]; ok $? "perfetto's file does not stay after SIGKILL, nor one of a dead run: $(cat "$work/log.left")"
 grep -qE 'max_file_size_bytes: [0-9]+' "$work/log.config"; ok $? "and has a limit: $(grep max_file "$work/log.config")"
 grep -qE '/jankscope\.[0-9]+\.[0-9a-f]{32}\.pftrace$' "$work/log.files"; ok $? "and a name that nobody can take before"
+
+# --- a kernel without file locks (CONFIG_FILE_LOCKING=n)
+timeout 60 "$BUILD/tests/apps/refuse_syscall" flock ENOSYS "$jankscope" record --max-lost 100 -i 100ms -d 300ms -q -o "$(fresh)" --frames live 9>&- 2>"$work/talk"
+ok $? "a kernel without flock() is no other jankscope: $(head -1 "$work/talk")"
 kill $target; wait $target 2>/dev/null
 exit 0

@@ -161,9 +161,13 @@ int trace_state_open(struct trace_state **out, const char *parent, char *reason,
 	close(folder);
 	if (fd < 0)
 		return fd;
-	if (flock(fd, LOCK_EX | LOCK_NB)) {
-		err = errno == EWOULDBLOCK ? -EBUSY : -errno;
-		snprintf(reason, size, "another jankscope reads the trace buffer");
+	/* A kernel without file locks (CONFIG_FILE_LOCKING=n) has none to take. */
+	err = flock(fd, LOCK_EX | LOCK_NB) && errno != ENOSYS ? -errno : 0;
+	if (err) {
+		snprintf(reason, size, "%s",
+			 err == -EWOULDBLOCK ? "another jankscope reads the trace buffer"
+					     : strerror(-err));
+		err = err == -EWOULDBLOCK ? -EBUSY : err;
 		close(fd);
 		return err;
 	}

@@ -22,6 +22,10 @@ struct process_entry {
 	uid_t uid;
 	bool live, has_argv, dead;
 	bool held_up; /* its argv could not be waited for: read at the next scan */
+	/* what was asked for without waiting since, and what came of it */
+	struct prober_pool *asked_of;
+	int64_t asked; /* its id; 0: none */
+	char *told;
 	struct target_process *watched; /* NULL: not watched */
 	size_t index;                   /* in the set's watched array */
 };

@@ -20,6 +20,7 @@
 #define OLD_NS     30000000000ull
 #define KEEP_SCANS 32 /* how long an unused name is kept */
 #define PATIENT_NS 1000000000ull
+#define ARGV_NS    1000000000ull /* for one that could not be waited for */
 
 /* Names of processes that wait to become something else: zygotes, the pool of pre-forked ones
  * (usap32, usap64), and a child before its specialisation (AOSP
@@ -169,12 +170,22 @@ static void retire(struct target_set *set, struct process_entry *entry, target_c
 	entry->used_scan = set->scan;
 }
 
+static void forget_asked(struct process_entry *entry)
+{
+	if (entry->asked)
+		probe_cancel(entry->asked_of, entry->asked);
+	entry->asked = 0;
+	free(entry->told);
+	entry->told = NULL;
+}
+
 static void drop(struct target_set *set, struct process_entry *entry)
 {
 	unwatch(set, entry, NULL, NULL);
 	if (entry->live)
 		HASH_DELETE(by_pid, set->live, entry);
 	HASH_DELETE(by_key, set->entries, entry);
+	forget_asked(entry);
 	free(entry->name);
 	free(entry);
 }
@@ -192,9 +203,20 @@ static void plan_next_read(struct process_entry *entry, uint64_t now_ns)
 		entry->next_read_ns = now_ns + OLD_NS + entry->key.pid % 1024 * (OLD_NS / 1024);
 }
 
-/* procfs_argv0 by a prober, because the argv is read from the process's memory. */
-static int read_argv0(struct target_set *set, const struct process_entry *entry, int dir,
-		      char *name, size_t size)
+static void on_argv(void *ctx, int err, const struct probe_answer *answer)
+{
+	struct process_entry *entry = ctx;
+
+	entry->asked = 0;
+	if (!err && answer->length)
+		entry->told = strndup(answer->data, answer->length);
+}
+
+/* procfs_argv0 by a prober, because the argv is read from the process's memory. The name of one
+ * that could not be waited for comes without a wait, by the next scan: on a machine that is busy
+ * all the time each wait could be too short. */
+static int read_argv0(struct target_set *set, struct process_entry *entry, int dir, char *name,
+		      size_t size)
 {
 	struct probe_request request = {
 		.operation = PROBE_READ,
@@ -210,6 +232,21 @@ static int read_argv0(struct target_set *set, const struct process_entry *entry,
 	/* The first scan is the one that reads them all; nothing is measured yet. */
 	if (set->patient_until_ns && boot_now_ns() < set->patient_until_ns)
 		probe_new_turn(set->probes);
+	if (entry->told) {
+		snprintf(name, size, "%s", entry->told);
+		forget_asked(entry);
+		return (int)strlen(name);
+	}
+	if (entry->asked)
+		return -EBUSY;
+	if (entry->held_up) {
+		entry->asked_of = set->probes;
+		entry->asked =
+			probe_ask(set->probes, &request, NULL, 0, NULL, 0, ARGV_NS, on_argv, entry);
+		if (entry->asked > 0)
+			return -EBUSY;
+		entry->asked = 0;
+	}
 	n = probe_call(set->probes, &request, name, size - 1);
 	if (n < 0)
 		return (int)n;
