@@ -242,7 +242,7 @@ int main(int argc, char **argv)
 	char options[128];
 	struct pollfd fds[3];
 	int hanging = 0, limit, aborted = 0;
-	struct stat st;
+	struct stat st = {0};
 	sigset_t set;
 	time_t since = 0;
 

@@ -149,7 +149,9 @@ static bool read_until(struct app *app, const char *line)
 
 static void read_places(struct app *app)
 {
-	for (char *line = strtok(strdup(app->text), "\n"); line; line = strtok(NULL, "\n")) {
+	char *text = strdup(app->text);
+
+	for (char *line = text ? strtok(text, "\n") : NULL; line; line = strtok(NULL, "\n")) {
 		uint64_t offset, address;
 		char what[16];
 		enum looper_probe probe;
@@ -164,6 +166,7 @@ static void read_places(struct app *app)
 		if (probe == LOOPER_PROBE_LEAVE)
 			app->returns[app->return_count++] = address;
 	}
+	free(text);
 }
 
 /* ---- what is seen ---- */

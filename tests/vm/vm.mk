@@ -1,7 +1,7 @@
 # The guests run the very files of this build, and those of the arm64 one.
 .PHONY: vm-payload vm-kernel
 EXTRA_TESTS += vm-payload
-vm-payload: all apps kernel-tests all-vm-apps
+vm-payload: all apps kernel-tests all-vm-apps build/tests/vm/core_fields
 	$(Q)$(MAKE) --no-print-directory ARCH=arm64 SAN=0 all apps kernel-tests all-vm-apps
 
 # GKI-like kernels from Debian's linux-source (10 to 15 minutes each on two cores).
