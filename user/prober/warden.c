@@ -149,8 +149,7 @@ static bool has_hung_up(const struct warden *warden)
 {
 	struct pollfd pollfd = {.fd = warden->self.socket};
 
-	return warden->self.socket < 0 ||
-	       (poll(&pollfd, 1, 0) > 0 && pollfd.revents & POLLHUP);
+	return warden->self.socket < 0 || (poll(&pollfd, 1, 0) > 0 && pollfd.revents & POLLHUP);
 }
 
 static void close_kept(struct kept *kept)

@@ -259,8 +259,9 @@ static void explain_names(const struct blocks_source *blocks, char *text, size_t
 		snprintf(text, size, "no thread of a target is named %s yet",
 			 blocks->options.thread);
 	else if (most > 1)
-		snprintf(text, size, "%u threads of one target are named %s: one of them is watched",
-			 most, blocks->options.thread);
+		snprintf(text, size,
+			 "%u threads of one target are named %s: one of them is watched", most,
+			 blocks->options.thread);
 }
 
 /* The header says which targets have no loop, so they are looked at before it is written; those
