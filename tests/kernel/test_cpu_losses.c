@@ -163,7 +163,7 @@ static void test_task_map_full(const char *name, bool hash)
 						    .test_task_slots = 4,
 						    .test_hash_slots = 4,
 						    .test_hash = hash};
-	pid_t sleepers[8];
+	pid_t sleepers[12];
 	struct run run;
 
 	if (!begin(&run, name, &kernel))
@@ -174,6 +174,15 @@ static void test_task_map_full(const char *name, bool hash)
 	burn_as(UID_A, 300);
 	usleep(50000);
 	sample(&run);
+	/* A task of the system that died just before may have left its slot to the one that burnt;
+	 * it holds no other. */
+	for (int i = 0; i < 4 && run.interval.cpu.overflow_ns <= 250 * NSEC_PER_MSEC; i++) {
+		start_sleepers(sleepers + 8, 4);
+		burn_as(UID_A, 300);
+		usleep(50000);
+		sample(&run);
+		end_sleepers(sleepers + 8, 4);
+	}
 	end_sleepers(sleepers, 8);
 	tap_ok(lost(&run, "cpu_task_map_full") > 0, "%s: counted (%lu)", name,
 	       (unsigned long)lost(&run, "cpu_task_map_full"));

@@ -942,6 +942,9 @@ static void test_kills(void)
 		poll(NULL, 0, wait_ms);
 		if (seen->rounds == rounds && wait_ms > 1)
 			silent++;
+		/* A request is in flight for some 50 us of each round. */
+		for (int i = 0; i < 200000 && wait_ms > 1 && !seen->in_flight; i++)
+			sched_yield();
 		in_flight += seen->in_flight > 0;
 		pid = victim == 1   ? recorder
 		      : victim == 2 ? seen->warden
