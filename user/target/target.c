@@ -379,6 +379,8 @@ static int visit(struct target_set *set, pid_t pid, uint64_t ino, uint64_t now_n
 		view.has_cgroup_app = procfs_cgroup_app(path, &view.cgroup_uid, &unused);
 	for (i = 0; i < set->spec_count && !match; i++)
 		match = target_spec_matches(&set->specs[i], &view);
+	/* A target whose name could not be read again just now is a target still. */
+	match |= entry->held_up && entry->watched;
 	if (!match || entry->dead) {
 		unwatch(set, entry, on_change, ctx);
 		goto cleanup;
@@ -392,7 +394,9 @@ static int visit(struct target_set *set, pid_t pid, uint64_t ino, uint64_t now_n
 		}
 	}
 	entry->watched->uid = entry->uid;
-	snprintf(entry->watched->process, sizeof(entry->watched->process), "%s", entry->name);
+	if (!entry->held_up || !entry->watched->process[0])
+		snprintf(entry->watched->process, sizeof(entry->watched->process), "%s",
+			 entry->name);
 	entry->watched->package = target_package_of(set, &view);
 	if (!process && on_change)
 		on_change(ctx, TARGET_STARTED, entry->watched);
