@@ -12,6 +12,7 @@
 #include "prober/warden.h"
 #include "util/channel.h"
 #include "util/clock.h"
+#include "util/spare_fd.h"
 
 #define PING_NS   (500 * NSEC_PER_MSEC)
 #define SILENT_NS NSEC_PER_SEC /* a process that has not answered for this long is replaced */
@@ -162,7 +163,7 @@ int blocks_sampler_watch(struct blocks_sampler *sampler, const struct sampler_wa
 	thread->watch = *watch;
 	thread->watch.type = SAMPLER_WATCH;
 	if (pidfd >= 0)
-		thread->pidfd = fcntl(pidfd, F_DUPFD_CLOEXEC, 0);
+		thread->pidfd = spare_fd(fcntl(pidfd, F_DUPFD_CLOEXEC, 0));
 	err = send_message(sampler, &thread->watch, sizeof(thread->watch), &thread->pidfd,
 			   thread->pidfd >= 0);
 	/* A process that does not read its messages does not sample either. */

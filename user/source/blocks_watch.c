@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "util/spare_fd.h"
+
 struct blocks_watch {
 	struct watched **rows;
 	uint32_t room;
@@ -64,7 +66,7 @@ struct watched *blocks_watch_add(struct blocks_watch *watch, const struct target
 	row->uid = process->uid;
 	row->start_boot_ns = process->start_boot_ns;
 	row->slot_id = ++watch->serial;
-	row->pidfd = process->pidfd >= 0 ? fcntl(process->pidfd, F_DUPFD_CLOEXEC, 0) : -1;
+	row->pidfd = process->pidfd >= 0 ? spare_fd(fcntl(process->pidfd, F_DUPFD_CLOEXEC, 0)) : -1;
 	row->probes.file_fd = -1;
 	snprintf(row->process, sizeof(row->process), "%s", process->process);
 	snprintf(row->package, sizeof(row->package), "%s",

@@ -2,6 +2,7 @@
 #include "prober/pool.h"
 #include "target/procfs.h"
 #include "target/set.h"
+#include "util/spare_fd.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -104,7 +105,7 @@ static int watch(struct target_set *set, struct process_entry *entry, int dir)
 #ifdef SYS_pidfd_open
 	/* Linux 5.3. In a fixture the number is another process's. */
 	if (!set->root[0]) {
-		process->pidfd = (int)syscall(SYS_pidfd_open, entry->key.pid, 0);
+		process->pidfd = spare_fd((int)syscall(SYS_pidfd_open, entry->key.pid, 0));
 		if (process->pidfd < 0)
 			process->pidfd = -1;
 		/* Alive after the open: so the pidfd is of this very process. */
