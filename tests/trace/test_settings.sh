@@ -98,8 +98,9 @@ sleep 30 & target=$!
 PATH=$work/bin:$PATH nice -n -5 timeout 20 "$jankscope" record --max-lost 100 -i 100ms -d 300ms -q -p $target -o "$(fresh)" --frames live 9>&- 8<"$work/victim" >/dev/null 2>"$work/talk"
 status=$?
 ok $status "with properties (status $status: $(head -1 "$work/talk"))"
-# bash has its script open as 255
-seen=$(sed 's/, 255$//' "$work/log" | sort | uniq -c | sed 's/^ *//' | tr '\t\n' ' ;')
+# bash has its script open as 255; make starts its children by posix_spawn, which leaves signals 32 and
+# 33 ignored (glibc's own ones, sysdeps/unix/sysv/linux/spawni.c), and nobody can set them back
+seen=$(sed 's/, 255$//; s/^\(SigIgn:[ \t]*0*\)180000000$/\1000000000/' "$work/log" | sort | uniq -c | sed 's/^ *//' | tr '\t\n' ' ;')
 [ "$seen" = "6 0, 1, 2;6 SigBlk: 0000000000000000;6 SigIgn: 0000000000000000;6 nice 0;" ]
 ok $? "setprop runs at nice 0, without our signals and descriptors: $seen"
 # --- where setprop fails the rest is recorded
