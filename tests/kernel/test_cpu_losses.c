@@ -409,9 +409,9 @@ static void test_missed_switches(void)
 	before_ns = clock_now_ns(CLOCK_PROCESS_CPUTIME_ID) - before_ns;
 	mine_ns = tid_ns(&run, getpid());
 	/* Of 20 windows not each shows: where the CPU runs the same task before and after it,
-	 * nothing was missed that the slot could tell. */
-	tap_ok(lost(&run, "cpu_missed_switches") > 0, "missed switches: counted (%lu)",
-	       (unsigned long)lost(&run, "cpu_missed_switches"));
+	 * nothing was missed that the slot could tell; on an emulator all may be such. */
+	tap_ok(lost(&run, "cpu_missed_switches") > 0 || tap_is_emulated(),
+	       "missed switches: counted (%lu)", (unsigned long)lost(&run, "cpu_missed_switches"));
 	/* What ran between the baseline and our own first look is in the one and not in the other.
 	 */
 	tap_ok(mine_ns > 300 * NSEC_PER_MSEC &&
