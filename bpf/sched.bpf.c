@@ -217,7 +217,8 @@ static __always_inline int on_free(struct task_struct *task, bool direct)
 	struct task_slot final = {};
 
 	final.start_boot_ns = TASK_FIELD(direct, task, start_boottime);
-	/* A thread's leader may be freed already: what was told of the thread before knows it. */
+	/* The leader of this thread may be freed already, so its start is not read here: userspace
+	 * has it from the thread's earlier reports. */
 	if (TASK_FIELD(direct, task, pid) == TASK_FIELD(direct, task, tgid))
 		final.process_start_boot_ns = final.start_boot_ns;
 	final.cpu_ns = TASK_FIELD(direct, task, se.sum_exec_runtime);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* A task's state bits as the few states that are told apart. */
+/* Which enum off_cpu_state the state bits of a task stand for. */
 #pragma once
 #include "abi/sched.h"
 #include "compat.bpf.h"

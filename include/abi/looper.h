@@ -237,7 +237,8 @@ enum looper_event_flag {
 		8, /* a switch was not shown: begin or end is by the kernel's sums */
 };
 
-/* As long as a thread is not known to be a loop, only so many spells of a period are told. */
+/* A BPF program reports at most this many spells of one period of a thread that is not known to be
+ * a loop. */
 #define LOOPER_UNKNOWN_SPELLS 64
 
 struct looper_event {
@@ -284,8 +285,8 @@ enum looper_loop_how {
 };
 
 /* For ADOPTED and CLOSED the head names a period that is none: it began before the nested loop and
- * will not be told by a LOOPER_EVENT_PERIOD. For EXEC it names one that was told before, as exited,
- * if it was a block. */
+ * gets no LOOPER_EVENT_PERIOD. For EXEC the head names a period that a LOOPER_EVENT_PERIOD reported
+ * before, as exited, if that period was a block. */
 struct looper_loop_event {
 	struct looper_event head;
 	__u32 loop_kind; /* enum looper_wait */

@@ -34,7 +34,7 @@ enum task_slot_flag {
 	TASK_SLOT_DEAD = 1,       /* these are the final values */
 	TASK_SLOT_UNREPORTED = 2, /* dead, and the ring had no room to say so */
 	TASK_SLOT_FOLLOWED = 4,   /* amid an execve that was told already */
-	TASK_SLOT_UID_TOLD = 8,   /* its sum before a change of its uid was told already */
+	TASK_SLOT_UID_TOLD = 8,   /* the ring has the task's sum before its uid changed */
 };
 
 /* The last known sums of one task, cumulative since its birth; one writer at a time, because a
@@ -171,7 +171,7 @@ enum sched_loss {
 	SCHED_LOSS_OVERFLOW_MAP_FULL = 3, /* ns that even the overflow rows could not take */
 	SCHED_LOSS_MISSED_SWITCH = 4,
 	SCHED_LOSS_UNTOLD_NS =
-		5, /* at most: sums of the dead of whom --cpu iter could not be told */
+		5, /* at most: CPU time of dead tasks that no report to --cpu iter covers */
 	SCHED_LOSS_UID_UNSPLIT =
 		6, /* a change of uid found no room in the ring: the slice is the new uid's */
 	SCHED_COUNT_BIRTHS = 7,     /* no loss: tasks forked, to tell how many deaths went untold */

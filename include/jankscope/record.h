@@ -265,7 +265,7 @@ struct record_stack {
 		       */
 };
 
-/* A stack that came after its block or jank was told: one record a path. */
+/* A stack that was unwound after the record of its block or jank was written: one record a path. */
 struct record_addition {
 	uint64_t of;         /* seq of the block or jank, as the session stamped it */
 	uint64_t of_boot_ns; /* t_boot_ns of that record, for text; 0: not known */

@@ -366,8 +366,8 @@ static bool all_deaths_told(struct measurement *m, const pid_t *children)
 	return threads >= atomic_load(&truth->storm_threads) && forks >= atomic_load(&truth->forks);
 }
 
-/* The load's uid against a sum that is not ours. What a child ran before it had its uid, and what
- * the dead ran of whose free nobody was told yet, may be missing. */
+/* The load's uid against a sum that is not ours. What a child ran before it had its uid, and
+ * what dead tasks ran that the kernel has not freed yet, may be missing. */
 static void check_busy(const char *name, const struct measurement *m, const struct cpu_group *group,
 		       uint64_t dead_ns)
 {

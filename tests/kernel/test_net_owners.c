@@ -145,8 +145,10 @@ static int tcp_chowned(const void *arg, int ready)
 	return close(fd);
 }
 
-static int run_chowned(const struct bench *bench, const struct net_case *net_case, uid_t device,
-		       uid_t peer)
+/* A server at the peer, and a client at the device that runs as root and hands its socket from the
+ * first of two uids to the second. */
+static int run_handed(const struct bench *bench, const struct net_case *net_case, uid_t device,
+		      uid_t peer, rig_fn client)
 {
 	struct handed handed = {
 		.traffic = traffic_of(bench, net_case, RIG_PEER4, RIG_PEER6),
@@ -159,8 +161,14 @@ static int run_chowned(const struct bench *bench, const struct net_case *net_cas
 	if (read(ready, &handed.traffic.port, 2) != 2)
 		return 1;
 	close(ready);
-	status = rig_wait(rig_spawn(&bench->rig, RIG_DEVICE, 0, tcp_chowned, &handed, NULL));
+	status = rig_wait(rig_spawn(&bench->rig, RIG_DEVICE, 0, client, &handed, NULL));
 	return status | rig_wait(server);
+}
+
+static int run_chowned(const struct bench *bench, const struct net_case *net_case, uid_t device,
+		       uid_t peer)
+{
+	return run_handed(bench, net_case, device, peer, tcp_chowned);
 }
 
 static void test_chowned(struct bench *bench)
@@ -316,19 +324,7 @@ static int tcp_passed(const void *arg, int ready)
 static int run_passed(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		      uid_t peer)
 {
-	struct handed handed = {
-		.traffic = traffic_of(bench, net_case, RIG_PEER4, RIG_PEER6),
-		.first = device,
-		.second = device + 1,
-	};
-	int ready = -1, status;
-	pid_t server = rig_spawn(&bench->rig, RIG_PEER, peer, tcp_server, &handed.traffic, &ready);
-
-	if (read(ready, &handed.traffic.port, 2) != 2)
-		return 1;
-	close(ready);
-	status = rig_wait(rig_spawn(&bench->rig, RIG_DEVICE, 0, tcp_passed, &handed, NULL));
-	return status | rig_wait(server);
+	return run_handed(bench, net_case, device, peer, tcp_passed);
 }
 
 static void test_passed(struct bench *bench)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a prober reads of /proc and of the memory of a process. */
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -252,24 +251,6 @@ static int read_past(int dir, pid_t tid, struct probe_standing *standing)
 	return 0;
 }
 
-/* By the auxiliary vector, which the kernel keeps (mm->saved_auxv) in words of the program's own
- * width: to open the program's file would wait for its file system. */
-static bool is_32_bit(int dir)
-{
-	uint64_t words[64];
-	int fd = openat(dir, "auxv", O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return false;
-	n = read(fd, words, sizeof(words));
-	close(fd);
-	for (ssize_t i = 0; (i + 2) * (ssize_t)sizeof(*words) <= n; i += 2)
-		if (words[i] == AT_PAGESZ)
-			return false;
-	return n > 0;
-}
-
 /* Read again where that took long, because what the thread did meanwhile is in some of the numbers
  * only. */
 int probe_read_standing(const struct probe_request *request, struct reply *reply)
@@ -290,7 +271,7 @@ int probe_read_standing(const struct probe_request *request, struct reply *reply
 		if (standing.after_mono_ns - standing.before_mono_ns < NSEC_PER_MSEC)
 			break;
 	}
-	standing.is_32_bit = is_32_bit(dir);
+	standing.is_32_bit = procfs_is_32_bit(dir);
 	close(dir);
 	if (err)
 		return err == -ENOENT ? -ESRCH : err;

@@ -73,7 +73,7 @@ struct sampler_sample {
 	uint64_t t_ns,
 		t_boot_ns; /* CLOCK_MONOTONIC of the request, CLOCK_BOOTTIME of the registers */
 	uint64_t cost_ns, stop_ns;
-	uint64_t app_cpu_ns, app_rss_bytes; /* of the process; 0: not read */
+	uint64_t app_rss_bytes; /* of the process; 0: not read */
 	int32_t pid, tid;
 	uint32_t taken;   /* there is a capture */
 	uint32_t owner;   /* tid is the thread that holds the lock that the watched one waits for */

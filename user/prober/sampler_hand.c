@@ -155,12 +155,8 @@ static void read_load(pid_t pid, struct sampler_sample *sample)
 {
 	char path[64], text[128];
 	unsigned long long pages;
-	struct timespec ts;
-	clockid_t clock;
 	FILE *file;
 
-	if (!clock_getcpuclockid(pid, &clock) && !clock_gettime(clock, &ts))
-		sample->app_cpu_ns = (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 	snprintf(path, sizeof(path), "/proc/%d/statm", pid);
 	file = fopen(path, "re");
 	if (!file)

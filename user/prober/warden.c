@@ -287,17 +287,11 @@ static void remove_entry(struct warden *warden, struct entry *entry)
 
 static void look_at_cpu(struct entry *entry)
 {
-	struct timespec ts;
-	clockid_t clock;
+	uint64_t cpu_ns;
 
-	if (pid_of(entry) && !clock_getcpuclockid(pid_of(entry), &clock) &&
-	    !clock_gettime(clock, &ts)) {
-		uint64_t cpu_ns = (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
-
-		/* a pid that is another's by now would show less */
-		if (cpu_ns > entry->cpu_ns)
-			entry->cpu_ns = cpu_ns;
-	}
+	/* A pid that another process has by now would show less. */
+	if (pid_of(entry) && clock_process_cpu_ns(pid_of(entry), &cpu_ns) && cpu_ns > entry->cpu_ns)
+		entry->cpu_ns = cpu_ns;
 }
 
 static uint64_t timeval_ns(const struct timeval *tv)

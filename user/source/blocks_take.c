@@ -13,12 +13,11 @@
 struct watched_load blocks_load_now(const struct blocks_source *blocks, pid_t pid)
 {
 	struct watched_load load = {.mono_ns = clock_now_ns(CLOCK_MONOTONIC)};
-	struct timespec ts;
-	clockid_t clock;
+	uint64_t cpu_ns;
 
 	load.idle_ns = SOME_U64(sched_kernel_idle_now_ns(blocks->sched));
-	if (!clock_getcpuclockid(pid, &clock) && !clock_gettime(clock, &ts))
-		load.cpu_ns = SOME_U64((uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec);
+	if (clock_process_cpu_ns(pid, &cpu_ns))
+		load.cpu_ns = SOME_U64(cpu_ns);
 	return load;
 }
 
@@ -113,7 +112,8 @@ static void on_unwound(void *ctx, struct unwound *trace)
 
 	sample->trace = trace;
 	sample->state = trace && trace->count ? SAMPLE_UNWOUND : SAMPLE_LOST;
-	/* The record that waits for it is emitted by the timer, which is set for now. */
+	/* The timer of the blocks source emits the record that waits for this sample: fire it now.
+	 */
 	if (sample->blocks)
 		blocks_wake_at(sample->blocks, 0);
 	block_sample_put(sample);

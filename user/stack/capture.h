@@ -27,7 +27,7 @@ pid_t thread_tracer(const char *root, pid_t pid, pid_t tid);
  * with EINTR: epoll, semaphores, sockets with a time-out, reads of some kinds of files (signal(7),
  * "Interruption of system calls by stop signals"). */
 bool thread_sleep_restarts(const char *root, pid_t pid, pid_t tid);
-/* It runs 32-bit code (ELF class of its executable). */
+/* Whether the process runs 32-bit code (procfs_is_32_bit). */
 bool thread_is_compat(const char *root, pid_t pid);
 
 uint64_t capture_now_boot_ns(void);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What /proc says of a thread. No allocation and no stdio streams: the ptrace worker calls this. */
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "stack/capture.h"
+#include "target/procfs.h"
 
 #define TICK_NS    10000000ull /* USER_HZ is 100 on every architecture that Android has */
 #define PF_EXITING 0x00000004  /* both of include/linux/sched.h */
@@ -169,23 +169,12 @@ bool thread_sleep_restarts(const char *root, pid_t pid, pid_t tid)
 	return false;
 }
 
-/* The auxiliary vector is kept by the kernel itself (mm->saved_auxv), in words of the program's own
- * width; to open the program's file would wait for its file system. */
 bool thread_is_compat(const char *root, pid_t pid)
 {
-	uint64_t words[64];
-	char path[512];
-	ssize_t n;
-	int fd;
+	int dirfd = procfs_open(root ? root : "", pid);
+	bool compat = dirfd >= 0 && procfs_is_32_bit(dirfd);
 
-	snprintf(path, sizeof(path), "%s/proc/%d/auxv", root ? root : "", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, words, sizeof(words));
-	close(fd);
-	for (ssize_t i = 0; (i + 2) * (ssize_t)sizeof(*words) <= n; i += 2)
-		if (words[i] == AT_PAGESZ)
-			return false;
-	return n > 0;
+	if (dirfd >= 0)
+		close(dirfd);
+	return compat;
 }

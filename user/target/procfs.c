@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "target/procfs.h"
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -40,6 +41,22 @@ ssize_t procfs_read(int dirfd, const char *name, char *buf, size_t size)
 	close(fd);
 	buf[len] = '\0';
 	return n;
+}
+
+bool procfs_is_32_bit(int dirfd)
+{
+	uint64_t words[64];
+	int fd = openat(dirfd, "auxv", O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	n = read(fd, words, sizeof(words));
+	close(fd);
+	for (ssize_t i = 0; (i + 2) * (ssize_t)sizeof(*words) <= n; i += 2)
+		if (words[i] == AT_PAGESZ)
+			return false;
+	return n > 0;
 }
 
 int procfs_parse_stat(const char *text, struct procfs_stat *stat)

@@ -29,6 +29,11 @@ ssize_t procfs_read(int dirfd, const char *name, char *buf, size_t size);
 int procfs_parse_stat(const char *text, struct procfs_stat *stat);
 int procfs_stat(int dirfd, struct procfs_stat *stat);
 
+/* Whether its program has 32-bit code: by the auxiliary vector, which the kernel keeps
+ * (mm->saved_auxv) in words of the program's own width; to open the program's file would wait for
+ * its file system. False where the vector cannot be read. */
+bool procfs_is_32_bit(int dirfd);
+
 /* argv[0] into name, cut to its size. Length, 0 for a kernel thread or zombie, or -errno. */
 int procfs_argv0(int dirfd, char *name, size_t size);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 #define NSEC_PER_SEC  1000000000ull
@@ -14,6 +16,19 @@ static inline uint64_t clock_now_ns(clockid_t clock)
 
 	clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* CPU time of all threads of a process, by the kernel's own clock for it. False, and *cpu_ns as it
+ * was, where the process is gone. */
+static inline bool clock_process_cpu_ns(pid_t pid, uint64_t *cpu_ns)
+{
+	struct timespec ts;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &ts))
+		return false;
+	*cpu_ns = (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+	return true;
 }
 
 /* How far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC: the time that was spent in suspend. A task
