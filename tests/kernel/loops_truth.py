@@ -254,7 +254,7 @@ def qt_loops(_):
 def go_loops(_):
     go = work + "/go-go"
     if not os.path.exists(apps + "loop_go"):
-        for i in range(5 if full else 3):
+        for i in range(5 if full else 4):
             test.skip("go %d" % i, "no Go here: apt-get install golang-go")
         return
     rows = [("go_locked", [apps + "loop_go", "go_locked", go], True)]
@@ -267,6 +267,8 @@ def go_loops(_):
     judge(recorder, programs[0], ["epoll"])
     if full:
         judge_none(recorder, programs[1])
+    else:
+        test.skip("go_server", "KNOWN TO FAIL, FULL=1 runs it: README, \"Limits of blocks\"")
 
 
 def java_command(go):
@@ -375,4 +377,4 @@ def nginx(_):
 
 
 test.run([(kinds, 21), (odd, 6), (nobody, 12), (helper, 3), (python_loops, 11), (node_loops, 6),
-          (qt_loops, 6), (go_loops, 5 if full else 3), (java_loops, 4), (redis, 3), (nginx, 5)], sys.argv[1:])
+          (qt_loops, 6), (go_loops, 5 if full else 4), (java_loops, 4), (redis, 3), (nginx, 5)], sys.argv[1:])
