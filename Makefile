@@ -74,7 +74,7 @@ BPF_CFLAGS := -O2 -g -target bpf -mcpu=v3 -D__TARGET_ARCH_$(BPF_ARCH) -Wall -Wex
 BPF_SRC  := $(wildcard bpf/*.bpf.c)
 BPF_OBJ  := $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/bpf/%.bpf.o)
 SKEL     := $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/skel/%.skel.h)
-USER_SRC := $(sort $(wildcard user/*/*.c))
+USER_SRC := $(sort $(wildcard user/*/*.c user/*/*/*.c))
 USER_OBJ := $(USER_SRC:%.c=$(BUILD)/%.o)
 LIB      := $(BUILD)/libjankscope.a
 
@@ -151,7 +151,7 @@ bpf-objects: $(BPF_OBJ)
 
 $(LIB): $(USER_OBJ) $(BUILD)/btf/embedded.o
 	$(call msg,AR,$@)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcsP $@ $^
 
 # The unstripped twin stays beside the binary for debuggers and for the tests of the unwinder.
 $(BIN): $(BUILD)/user/main.o $(LIB)

@@ -15,7 +15,7 @@
 #include "bench_empty.skel.h"
 #include "kernel/sched_kernel.h"
 #include "sched.skel.h"
-#include "source/cpu.h"
+#include "source/cpu/cpu.h"
 #include "jankscope/target.h"
 
 #define ROUND_TRIPS 25000

@@ -13,7 +13,7 @@
 #include "jankscope/source.h"
 #include "kernel/load.h"
 #include "net_truth.skel.h"
-#include "source/net.h"
+#include "source/net/net.h"
 
 #define ROUND_TRIPS 4000
 #define MAX_PAIRS   101

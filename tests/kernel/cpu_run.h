@@ -6,7 +6,7 @@
 
 #include "cpu_open.h"
 #include "jankscope/target.h"
-#include "source/cpu.h"
+#include "source/cpu/cpu.h"
 #include "spin.h"
 #include "util/clock.h"
 

@@ -10,7 +10,7 @@
 #include "kernel/net_traffic.h"
 #include "kernel/truth/net_truth.h"
 #include "net_truth.skel.h"
-#include "source/net.h"
+#include "source/net/net.h"
 #include "tap.h"
 
 /* Of this run alone, so that two runs beside each other do not count each other's; as group ids

@@ -25,7 +25,7 @@
 #include "cpu_machine.h"
 #include "cpu_open.h"
 #include "jankscope/target.h"
-#include "source/cpu.h"
+#include "source/cpu/cpu.h"
 #include "tap.h"
 #include "util/clock.h"
 

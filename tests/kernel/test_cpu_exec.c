@@ -14,7 +14,7 @@
 #include "core/summary.h"
 #include "cpu_open.h"
 #include "jankscope/target.h"
-#include "source/cpu.h"
+#include "source/cpu/cpu.h"
 #include "tap.h"
 #include "util/clock.h"
 

@@ -18,7 +18,7 @@
 #include "cpu_open.h"
 #include "jankscope/target.h"
 #include "kernel/sched_private.h"
-#include "source/cpu.h"
+#include "source/cpu/cpu.h"
 #include "spin.h"
 #include "tap.h"
 #include "util/clock.h"

@@ -10,8 +10,8 @@
 
 #include "abi/sched.h"
 #include "core/paths.h"
-#include "source/blocks_ledger.h"
-#include "source/blocks_samples.h"
+#include "source/blocks/ledger.h"
+#include "source/blocks/samples.h"
 #include "prober/pool_wire.h"
 
 #define MS 1000000ull

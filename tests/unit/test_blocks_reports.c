@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "source/blocks_reports.h"
+#include "source/blocks/reports.h"
 #include "util/clock.h"
 
 #define MS NSEC_PER_MSEC

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "source/cpu_ledger.h"
+#include "source/cpu/ledger.h"
 
 #define ATTACH 1000000000000ull /* boot time when the ledger began */
 #define SEC    1000000000ull

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "source/cpu_proc.h"
+#include "source/cpu/proc.h"
 
 #define AFTER_NAME \
 	" R 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20 21 22 23 24 25 26 27 28 29 30\n"

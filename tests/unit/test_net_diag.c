@@ -13,8 +13,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "source/net_diag.h"
-#include "source/net_diag_wire.h"
+#include "source/net/diag.h"
+#include "source/net/diag_wire.h"
 
 #define NETNS 4026531840u
 

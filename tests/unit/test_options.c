@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/options_private.h"
+#include "cli/options_private.h"
 
 static const struct verb_description record_verb = {"record", VERB_RECORD, "[TARGET] [-i 1s]",
 						    "Sample."};

@@ -7,7 +7,7 @@
 #include "jankscope/source.h"
 #include "jankscope/target.h"
 
-/* Exit codes; the man page (core/options_text.c) says what each means. */
+/* Exit codes; the man page (cli/options_text.c) says what each means. */
 enum exit_code {
 	EXIT_FINE = 0,
 	EXIT_INTERNAL = 1,

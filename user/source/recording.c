@@ -11,7 +11,7 @@
 #include <string.h>
 #include <uthash.h>
 
-#include "source/line_reader.h"
+#include "source/frames/line_reader.h"
 #include "util/crc32c.h"
 
 /* Blocks that are held back for their end or for stacks that may follow: the newest ones. */

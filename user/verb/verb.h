@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One file a verb; each wires sources to sinks. */
 #pragma once
-#include "core/options.h"
+#include "cli/options.h"
 #include "core/session.h"
 
 /* Find the verb of argv[1], parse its flags and run it. Returns the exit code. */

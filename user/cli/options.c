@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "cli/options_private.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/units.h"
+
+#define MIN_INTERVAL_NS 50000000ull
+
+#define FIELD(name) offsetof(struct options, name)
+
+const struct option_row option_rows[] = {
+	{'p', "target", "NAME|PID",
+	 "a package, process name or pid, with its :suffix processes; repeatable", VERB_RECORD,
+	 OPTION_TARGET},
+	{'u', "uid", "UID", "all processes of a uid; repeatable", VERB_RECORD, OPTION_UID},
+	{'a', "all", NULL, "the whole device (the default)", VERB_RECORD, OPTION_FLAG, FIELD(all)},
+	{'i', "interval", "DURATION", "time between two records, at least 50ms (default 1s)",
+	 VERB_RECORD, OPTION_DURATION, FIELD(interval_ns), .min = MIN_INTERVAL_NS},
+	{'d', "duration", "DURATION", "end after this time (default: until SIGINT)", VERB_RECORD,
+	 OPTION_DURATION, FIELD(duration_ns), .min = 1},
+	{'n', "count", "COUNT", "end after this many intervals", VERB_RECORD, OPTION_NUMBER,
+	 FIELD(count), .min = 1},
+	{'o', "output", "FILE", "write the records to FILE as JSON Lines", VERB_RECORD, OPTION_TEXT,
+	 FIELD(output), .file = true},
+	{0, "overwrite", NULL, "-o FILE may be there already, if it is ours", VERB_RECORD,
+	 OPTION_FLAG, FIELD(overwrite)},
+	{0, "json", NULL, "JSON on stdout instead of the table",
+	 VERB_RECORD | VERB_DOCTOR | VERB_FRAMES, OPTION_FLAG, FIELD(json)},
+	{0, "rows", NULL, "every frame, with the texts of Perfetto's actual_frame_timeline_slice",
+	 VERB_FRAMES, OPTION_FLAG, FIELD(rows)},
+	{0, "layer", "GLOB", "only layers whose name matches, with or without its \"TX - \"",
+	 VERB_FRAMES, OPTION_TEXT, FIELD(layer)},
+	{0, "package", "NAME", "only layers that this package draws", VERB_FRAMES, OPTION_TEXT,
+	 FIELD(package)},
+	{0, "folded", "FILE",
+	 "write the stacks of all blocks as folded lines (a;b;c microseconds) for flame graphs; -: "
+	 "stdout",
+	 VERB_REPORT, OPTION_TEXT, FIELD(folded), .file = true},
+	{0, "json-schema", NULL, "print the JSON schema of the records and exit", VERB_RECORD,
+	 OPTION_FLAG, FIELD(json_schema)},
+	{0, "max-lost", "PCT", "exit 3 when more than this was lost (default 1)", VERB_RECORD,
+	 OPTION_PERCENT, FIELD(max_lost_pct)},
+	{0, "wait", "DURATION", "how long to wait for a target that is not there yet (default 10s)",
+	 VERB_RECORD, OPTION_DURATION, FIELD(wait_ns)},
+	{0, "top", "N", "rows of tasks: in the table 15, in records all", VERB_RECORD,
+	 OPTION_NUMBER, FIELD(top), .min = 1},
+	{0, "cpu", "MODE",
+	 "switch: hook every context switch; iter: walk the tasks once an interval", VERB_RECORD,
+	 OPTION_CHOICE, FIELD(cpu_mode), "auto switch iter"},
+	{0, "block", "DURATION",
+	 "tell when the main thread of a target does not come back to its poll for this long "
+	 "(default 500ms)",
+	 VERB_RECORD, OPTION_DURATION, FIELD(block_ns), .min = 1},
+	{0, "stack", "HOW", "stacks of blocks: how they may be captured", VERB_RECORD,
+	 OPTION_CHOICE, FIELD(stack), "auto snapshot perf ptrace off"},
+	{0, "thread", "GLOB",
+	 "watch the thread of this name instead of the main thread of each target", VERB_RECORD,
+	 OPTION_TEXT, FIELD(thread)},
+	{0, "max-watched", "N",
+	 "threads that may be watched at a time (default: twice the targets, at least 64, at most "
+	 "4096)",
+	 VERB_RECORD, OPTION_NUMBER, FIELD(max_watched), .min = 1},
+	{0, "detector", "HOW", "how blocks are found", VERB_RECORD, OPTION_CHOICE, FIELD(detector),
+	 "auto uprobe syscall switch"},
+	{0, "variant", "TWIN", "which BPF programs to load, for kernels with BTF or without",
+	 VERB_RECORD, OPTION_CHOICE, FIELD(variant), "auto tp_btf raw_tp"},
+	{0, "net", "MODE",
+	 "where bytes per uid come from: netd's own map, or hooks on the tracepoints", VERB_RECORD,
+	 OPTION_CHOICE, FIELD(net_mode), "auto hooks netd off"},
+	{0, "net-length", "HOW", "count bytes as netd does, or as the wire carries them",
+	 VERB_RECORD, OPTION_CHOICE, FIELD(net_length), "netd wire"},
+	{0, "net-flows", "N",
+	 "connections of each IP family that are held at a time (default 16384: 7.6 MiB; 100000: "
+	 "31 MiB)",
+	 VERB_RECORD, OPTION_NUMBER, FIELD(net_flows), .min = 1024},
+	{0, "frames", "MODE",
+	 "frame timing from live (tracefs), perfetto, or a trace FILE that is being written",
+	 VERB_RECORD, OPTION_TEXT, FIELD(frames), .words = "live perfetto off", .file = true},
+	{0, "frames-force", NULL, "live: take the trace buffer although something else traces",
+	 VERB_RECORD, OPTION_FLAG, FIELD(frames_force)},
+	{0, "btf", "FILE", "kernel type information to use instead of /sys/kernel/btf/vmlinux",
+	 VERB_RECORD | VERB_DOCTOR, OPTION_TEXT, FIELD(btf_path), .file = true},
+	{'q', "quiet", NULL, "no table", VERB_RECORD, OPTION_FLAG, FIELD(quiet)},
+	{'v', "verbose", NULL, "say more on stderr, libbpf's messages included",
+	 VERB_RECORD | VERB_DOCTOR | VERB_FRAMES, OPTION_FLAG, FIELD(verbose)},
+	{'h', "help", NULL, "print this help", ~0u, OPTION_FLAG, FIELD(help)},
+	{0, "test-task-slots", "N", "", VERB_RECORD, OPTION_NUMBER, FIELD(test_task_slots),
+	 .hidden = true},
+	{0, "test-death-ring", "SIZE", "", VERB_RECORD, OPTION_SIZE, FIELD(test_death_ring_bytes),
+	 .hidden = true},
+	{0, "test-overflow-uids", "N", "", VERB_RECORD, OPTION_NUMBER, FIELD(test_overflow_uids),
+	 .hidden = true},
+	{0, "test-one-by-one", NULL, "", VERB_RECORD, OPTION_FLAG, FIELD(test_one_by_one),
+	 .hidden = true},
+	{0, "test-hash", NULL, "", VERB_RECORD, OPTION_FLAG, FIELD(test_hash), .hidden = true},
+};
+const size_t option_row_count = sizeof(option_rows) / sizeof(*option_rows);
+
+void options_init(struct options *options)
+{
+	*options = (struct options){
+		.interval_ns = 1000000000ull,
+		.wait_ns = 10000000000ull,
+		.block_ns = 500000000ull,
+		.max_lost_pct = 1,
+		.top = UINT64_MAX,
+		.net_flows = 16384,
+	};
+}
+
+void options_free(struct options *options)
+{
+	free(options->targets);
+	free(options->arguments);
+	options->targets = NULL;
+	options->arguments = NULL;
+}
+
+static int complain(const struct verb_description *verb, const char *flag, const char *value,
+		    const char *why)
+{
+	fprintf(stderr, "jankscope: error: %s%s%s%s%s; see jankscope %s --help\n", flag,
+		value ? " " : "", value ? value : "", why[0] ? ": " : "", why, verb->name);
+	return -EINVAL;
+}
+
+static int add_target(struct options *options, const struct target_spec *spec)
+{
+	struct target_spec *more =
+		realloc(options->targets, (options->target_count + 1) * sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	options->targets = more;
+	more[options->target_count++] = *spec;
+	return 0;
+}
+
+static bool parse_number(const char *text, uint64_t *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtoull(text, &end, 10);
+	return isdigit((unsigned char)text[0]) && !*end && !errno;
+}
+
+static const char *parse_target(struct options *options, const char *text)
+{
+	struct target_spec spec = {.kind = TARGET_NAME};
+	uint64_t number;
+
+	if (parse_number(text, &number)) {
+		if (!number || number > INT32_MAX)
+			return "not a pid";
+		spec.kind = TARGET_PID;
+		spec.pid = (pid_t)number;
+	} else if (!text[0] || strlen(text) >= sizeof(spec.name)) {
+		return "a name of 1 to 255 bytes or a pid is needed";
+	}
+	strncpy(spec.name, text, sizeof(spec.name) - 1);
+	return add_target(options, &spec) ? "out of memory" : NULL;
+}
+
+static const char *parse_uid(struct options *options, const char *text)
+{
+	struct target_spec spec = {.kind = TARGET_UID};
+	uint64_t number;
+
+	if (!parse_number(text, &number) || number >= UINT32_MAX)
+		return "not a uid (a number)";
+	spec.uid = (uid_t)number;
+	return add_target(options, &spec) ? "out of memory" : NULL;
+}
+
+static const char *parse_choice(const struct option_row *row, const char *text, int *value)
+{
+	static __thread char why[128];
+	const char *p = row->choices;
+	size_t length = strlen(text);
+
+	for (int i = 0; *p; i++) {
+		size_t word = strcspn(p, " ");
+
+		if (word == length && !strncmp(p, text, length)) {
+			*value = i;
+			return NULL;
+		}
+		p += word + (p[word] == ' ');
+	}
+	snprintf(why, sizeof(why), "choose one of: %s", row->choices);
+	return why;
+}
+
+/* NULL, or why the value is not one. */
+static const char *take_value(struct options *options, const struct option_row *row,
+			      const char *text)
+{
+	void *field = (char *)options + row->offset;
+	uint64_t number;
+	char *end;
+	int err;
+
+	switch (row->kind) {
+	case OPTION_FLAG:
+		*(bool *)field = true;
+		return NULL;
+	case OPTION_DURATION:
+		err = parse_duration(text, &number);
+		if (err == -ERANGE)
+			return "too long";
+		if (err)
+			return "a duration needs a number and a unit, like 500ms, 10s, 5m or 72h";
+		if (number < row->min)
+			return row->min == MIN_INTERVAL_NS ? "an interval is at least 50ms"
+							   : "must be more than 0";
+		*(uint64_t *)field = number;
+		return NULL;
+	case OPTION_NUMBER:
+		if (!parse_number(text, &number) || number < row->min)
+			return row->min ? "a whole number of at least 1 is needed"
+					: "a whole number is needed";
+		*(uint64_t *)field = number;
+		return NULL;
+	case OPTION_SIZE:
+		if (parse_size(text, &number))
+			return "a size needs a number and a unit, like 64M";
+		*(uint64_t *)field = number;
+		return NULL;
+	case OPTION_PERCENT:
+		*(double *)field = strtod(text, &end);
+		if (!isdigit((unsigned char)text[0]) || text[strspn(text, "0123456789.")] || *end ||
+		    *(double *)field > 100)
+			return "a percentage from 0 to 100 is needed";
+		return NULL;
+	case OPTION_TEXT:
+		*(const char **)field = text;
+		return text[0] ? NULL : "must not be empty";
+	case OPTION_CHOICE:
+		return parse_choice(row, text, field);
+	case OPTION_TARGET:
+		return parse_target(options, text);
+	case OPTION_UID:
+		return parse_uid(options, text);
+	}
+	return "unknown kind";
+}
+
+static const struct option_row *find_row(unsigned verb, const char *name, size_t length,
+					 char letter)
+{
+	for (size_t i = 0; i < option_row_count; i++) {
+		if (!(option_rows[i].verbs & verb))
+			continue;
+		if (letter ? option_rows[i].letter == letter
+			   : strlen(option_rows[i].name) == length &&
+				     !strncmp(option_rows[i].name, name, length))
+			return &option_rows[i];
+	}
+	return NULL;
+}
+
+static int parse_long(struct options *options, const struct verb_description *verb, int argc,
+		      char **argv, int *index)
+{
+	const char *name = argv[*index] + 2;
+	size_t length = strcspn(name, "=");
+	const char *value = name[length] == '=' ? name + length + 1 : NULL;
+	const struct option_row *row = find_row(verb->bit, name, length, 0);
+	const char *why;
+
+	if (!row)
+		return complain(verb, argv[*index], NULL, "unknown flag");
+	if (row->kind == OPTION_FLAG && value)
+		return complain(verb, argv[*index], NULL, "this flag takes no value");
+	if (row->kind != OPTION_FLAG && !value) {
+		if (*index + 1 >= argc)
+			return complain(verb, argv[*index], NULL, "a value is missing");
+		value = argv[++*index];
+	}
+	why = take_value(options, row, value);
+	if (why) {
+		char flag[64];
+
+		snprintf(flag, sizeof(flag), "--%s", row->name);
+		return complain(verb, flag, value, why);
+	}
+	return 0;
+}
+
+/* A cluster of letters; the last may take a value, glued or as the next word. */
+static int parse_letters(struct options *options, const struct verb_description *verb, int argc,
+			 char **argv, int *index)
+{
+	const char *p = argv[*index] + 1;
+
+	while (*p) {
+		char flag[3] = {'-', *p, 0};
+		const struct option_row *row = find_row(verb->bit, NULL, 0, *p);
+		const char *value = NULL, *why;
+
+		if (!row)
+			return complain(verb, flag, NULL, "unknown flag");
+		p++;
+		if (row->kind != OPTION_FLAG) {
+			if (*p)
+				value = p;
+			else if (*index + 1 < argc)
+				value = argv[++*index];
+			else
+				return complain(verb, flag, NULL, "a value is missing");
+			p = "";
+		}
+		why = take_value(options, row, value);
+		if (why)
+			return complain(verb, flag, value, why);
+	}
+	return 0;
+}
+
+int options_parse(struct options *options, const struct verb_description *verb, int argc,
+		  char **argv)
+{
+	bool only_arguments = false;
+	int err = 0;
+
+	options->arguments = calloc((size_t)argc + 1, sizeof(*options->arguments));
+	if (!options->arguments)
+		return -ENOMEM;
+	for (int i = 1; i < argc && !err; i++) {
+		const char *word = argv[i];
+
+		if (only_arguments || word[0] != '-' || !word[1])
+			options->arguments[options->argument_count++] = argv[i];
+		else if (!strcmp(word, "--"))
+			only_arguments = true;
+		else if (word[1] == '-')
+			err = parse_long(options, verb, argc, argv, &i);
+		else
+			err = parse_letters(options, verb, argc, argv, &i);
+	}
+	if (err || options->help)
+		return err;
+	if (options->argument_count && !verb_takes_files(verb))
+		return complain(verb, options->arguments[0], NULL, "unexpected argument");
+	if (options->all && options->target_count)
+		return complain(verb, "-a", NULL, "does not go together with -p or -u");
+	return 0;
+}

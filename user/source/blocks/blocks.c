@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/blocks/source.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/summary.h"
+#include "kernel/looper_kernel.h"
+#include "prober/warden.h"
+#include "util/clock.h"
+
+/* How often targets are compared with what is watched, when nothing else is due. Without a sampler
+ * nobody tells of a period that lasts, so looks must be close enough to tell it. */
+#define IDLE_TICK_NS  (200 * NSEC_PER_MSEC)
+#define LEAST_TICK_NS (20 * NSEC_PER_MSEC)
+#define FIRST_LOOK_NS (100 * NSEC_PER_MSEC)
+#define DRAIN_NS      (400 * NSEC_PER_MSEC)
+
+static struct blocks_source *blocks_source(struct source *source)
+{
+	return (struct blocks_source *)source;
+}
+
+/* ---- who is watched ---- */
+
+static bool has_name(pid_t pid, pid_t tid, const char *glob)
+{
+	char path[64], name[32];
+	FILE *file;
+	bool found;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	found = fgets(name, sizeof(name), file) != NULL;
+	fclose(file);
+	name[found ? strcspn(name, "\n") : 0] = 0;
+	return found && !fnmatch(glob, name, 0);
+}
+
+/* The thread of a process that is the looper: the main thread, or the first one of that name. The
+ * names of threads are read by files that take no lock of the target. 0: there is none yet. count
+ * (may be NULL): how many there are. */
+static pid_t thread_to_watch(const struct blocks_source *blocks, pid_t pid, unsigned *count)
+{
+	char path[64];
+	struct dirent *entry;
+	pid_t found = 0;
+	DIR *folder;
+
+	if (!blocks->options.thread)
+		return pid;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	folder = opendir(path);
+	while (folder && (!found || count) && (entry = readdir(folder))) {
+		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+		if (tid <= 0 || !has_name(pid, tid, blocks->options.thread))
+			continue;
+		if (!found)
+			found = tid;
+		if (count)
+			++*count;
+	}
+	if (folder)
+		closedir(folder);
+	return found;
+}
+
+static int start_watching(struct blocks_source *blocks, const struct target_process *process)
+{
+	pid_t tid = thread_to_watch(blocks, process->pid, NULL);
+	struct watched *watched;
+
+	if (!tid)
+		return 0; /* looked for again with the next look */
+	watched = blocks_watch_add(blocks->watch, process, tid);
+	if (!watched) {
+		blocks->unwatched_now += errno == ENOSPC;
+		return errno == ENOMEM ? -ENOMEM : 0;
+	}
+	watched->detector = blocks->options.detector == LOOPER_BY_SYSCALL ? LOOPER_BY_SYSCALL
+									  : LOOPER_BY_SWITCH;
+	blocks_start_watch(blocks, watched);
+	return 0;
+}
+
+/* A thread that was asked for by name may end before its process. Its last period came through the
+ * ring, and another one of that name may take its place. */
+static bool thread_has_ended(const struct blocks_source *blocks, const struct watched *watched)
+{
+	struct looper_slot slot;
+
+	if (watched->tid == watched->pid)
+		return false;
+	return watched->start.gone ||
+	       (watched->start.stage == WATCHED_RUNS &&
+		looper_kernel_read(blocks->kernel, watched->index, &slot) && slot.dead);
+}
+
+/* What the set of targets says now, against what is watched. */
+static int follow_targets(struct blocks_source *blocks)
+{
+	const struct target_process *process;
+	int err = 0;
+
+	blocks->unwatched_now = 0;
+	for (uint32_t i = 0; i < blocks_watch_room(blocks->watch); i++) {
+		struct watched *watched = blocks_watch_at(blocks->watch, i);
+
+		if (!watched)
+			continue;
+		process = target_set_find(blocks->context.targets, watched->pid);
+		if (process && process->start_boot_ns == watched->start_boot_ns &&
+		    !thread_has_ended(blocks, watched))
+			continue;
+		/* Its last period came through the ring when it died. */
+		blocks_stop_watch(blocks, watched);
+	}
+	for (size_t n = 0; !err && (process = target_set_at(blocks->context.targets, n)); n++)
+		if (!blocks_watch_find(blocks->watch, process->pid))
+			err = start_watching(blocks, process);
+	if (blocks->unwatched_now > blocks->unwatched)
+		blocks->unwatched = blocks->unwatched_now;
+	return err;
+}
+
+void blocks_wake_at(struct blocks_source *blocks, uint64_t at_ns)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	if (blocks->timer < 0 || (blocks->timer_ns && blocks->timer_ns <= at_ns))
+		return;
+	blocks->timer_ns = at_ns > now_ns ? at_ns : now_ns;
+	loop_set_timer(blocks->timer, at_ns > now_ns ? at_ns - now_ns : 1, 0);
+}
+
+/* The recorder's own processes are never named as wakers. */
+static void tell_own(struct blocks_source *blocks)
+{
+	struct helper helpers[LOOPER_OWN_PROCESSES];
+	pid_t own[LOOPER_OWN_PROCESSES] = {getpid()};
+	size_t count = warden_list(blocks->context.warden, helpers, LOOPER_OWN_PROCESSES), kept = 1;
+
+	for (size_t i = 0; i < count && kept < LOOPER_OWN_PROCESSES; i++)
+		if (helpers[i].pid)
+			own[kept++] = helpers[i].pid;
+	if (blocks->sampler && kept < LOOPER_OWN_PROCESSES)
+		kept += blocks_sampler_workers(blocks->sampler, own + kept,
+					       LOOPER_OWN_PROCESSES - kept);
+	if (kept == blocks->own_count && !memcmp(own, blocks->own, kept * sizeof(*own)))
+		return;
+	memcpy(blocks->own, own, kept * sizeof(*own));
+	blocks->own_count = kept;
+	looper_kernel_set_own(blocks->kernel, own, kept);
+}
+
+static int look_around(struct blocks_source *blocks)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), next_ns = now_ns + blocks->tick_ns;
+	int err;
+
+	blocks->timer_ns = 0;
+	/* Samples first: those of a period that has ended are its report's. */
+	if (blocks->sampler) {
+		blocks_sampler_take(blocks->sampler);
+		blocks_sampler_check(blocks->sampler, now_ns);
+	}
+	tell_own(blocks);
+	err = looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
+	if (!err)
+		err = follow_targets(blocks);
+	for (uint32_t i = 0; i < blocks_watch_room(blocks->watch) && !err; i++) {
+		struct watched *watched = blocks_watch_at(blocks->watch, i);
+
+		if (!watched)
+			continue;
+		blocks_tell_news(blocks, watched);
+		if (watched->start.stage == WATCHED_RUNS)
+			err = blocks_look_at(blocks, watched, now_ns, &next_ns);
+		else
+			blocks_start_watch(blocks, watched);
+	}
+	blocks_emit(blocks, false);
+	if (next_ns < now_ns + BLOCKS_MIN_TICK_NS)
+		next_ns = now_ns + BLOCKS_MIN_TICK_NS;
+	blocks_wake_at(blocks, next_ns);
+	return err;
+}
+
+static int on_tick(void *ctx, uint32_t events)
+{
+	return look_around(ctx);
+}
+
+/* ---- the source ---- */
+
+static int open_stacks(struct blocks_source *blocks)
+{
+	static const enum stack_request requests[] = {STACK_AUTO, STACK_SNAPSHOT, STACK_PERF,
+						      STACK_PTRACE};
+	const struct blocks_sampler_config config = {
+		.context = &blocks->context,
+		.kernel = blocks->kernel,
+		.request = requests[blocks->options.stack % 4],
+		.block_ns = blocks->context.block_ns,
+		.on_sample = blocks_on_sample,
+		.ctx = blocks,
+	};
+
+	/* It also finds the places for probes. */
+	blocks->unwinder =
+		unwinder_new(blocks->context.warden, blocks->context.probes, blocks->context.loop);
+	if (!blocks->unwinder)
+		return -errno;
+	if (blocks->options.stack == BLOCKS_STACK_OFF)
+		return 0;
+	blocks->sampler = blocks_sampler_new(&config);
+	if (!blocks->sampler) {
+		blocks->base.state = SOURCE_DEGRADED;
+		snprintf(blocks->base.reason, sizeof(blocks->base.reason), "no stacks: %s",
+			 strerror(errno));
+	}
+	return 0;
+}
+
+static bool any_is_asked(const struct blocks_source *blocks)
+{
+	for (uint32_t i = 0; i < blocks_watch_room(blocks->watch); i++) {
+		const struct watched *watched = blocks_watch_at(blocks->watch, i);
+
+		if (watched && watched->start.stage <= WATCHED_ASKED)
+			return true;
+	}
+	return false;
+}
+
+/* One thread a process is watched: which, where the name leaves a choice, or that there is none. */
+static void explain_names(const struct blocks_source *blocks, char *text, size_t size)
+{
+	const struct target_process *process;
+	unsigned most = 0, without = 0;
+
+	for (size_t n = 0; (process = target_set_at(blocks->context.targets, n)); n++) {
+		unsigned count = 0;
+
+		thread_to_watch(blocks, process->pid, &count);
+		without += !count;
+		if (count > most)
+			most = count;
+	}
+	if (!most && without)
+		snprintf(text, size, "no thread of a target is named %s yet",
+			 blocks->options.thread);
+	else if (most > 1)
+		snprintf(text, size,
+			 "%u threads of one target are named %s: one of them is watched", most,
+			 blocks->options.thread);
+}
+
+/* The header says which targets have no loop, so they are looked at before it is written; those
+ * that do not answer in time are told later, as those that start later are. */
+static int first_look(struct blocks_source *blocks)
+{
+	uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + FIRST_LOOK_NS, now_ns;
+	int err = follow_targets(blocks);
+
+	while (!err && any_is_asked(blocks) && (now_ns = clock_now_ns(CLOCK_MONOTONIC)) < until_ns)
+		err = loop_turn(blocks->context.loop, until_ns - now_ns);
+	if (!err && !blocks->base.reason[0] && blocks->options.thread)
+		explain_names(blocks, blocks->base.reason, sizeof(blocks->base.reason));
+	if (!err && !blocks->base.reason[0])
+		blocks_explain_loops(blocks, blocks->base.reason, sizeof(blocks->base.reason));
+	return err;
+}
+
+static int blocks_open(struct source *source, const struct source_context *context)
+{
+	struct blocks_source *blocks = blocks_source(source);
+	struct sched_kernel_loopers unused;
+	int err;
+
+	blocks->context = *context;
+	blocks->born_mono_ns = clock_now_ns(CLOCK_MONOTONIC);
+	blocks->tick_ns = IDLE_TICK_NS;
+	if (blocks->options.stack == BLOCKS_STACK_OFF && context->block_ns / 2 < IDLE_TICK_NS)
+		blocks->tick_ns = context->block_ns / 2 > LEAST_TICK_NS ? context->block_ns / 2
+									: LEAST_TICK_NS;
+	blocks->sched = cpu_source_kernel(blocks->cpu);
+	if (!blocks->sched) {
+		snprintf(source->reason, sizeof(source->reason),
+			 "blocks need the switch program, which could not be loaded");
+		return -ENOTSUP;
+	}
+	if (sched_kernel_loopers(blocks->sched, &unused)) {
+		snprintf(source->reason, sizeof(source->reason),
+			 "blocks need the switch program: leave out --cpu iter");
+		return -ENOTSUP;
+	}
+	blocks->kernel = looper_kernel_open(
+		blocks->sched,
+		&(struct looper_kernel_options){
+			.detector = (enum looper_detector)blocks->options.detector,
+			.btf_path = blocks->options.btf_path,
+			.test_one_by_one = blocks->options.test_one_by_one,
+		},
+		source->reason, sizeof(source->reason));
+	if (!blocks->kernel)
+		return -errno;
+	blocks->watch = blocks_watch_new(looper_kernel_count(blocks->kernel));
+	if (!blocks->watch)
+		return -ENOMEM;
+	err = looper_kernel_hook_wakeups(blocks->kernel);
+	if (err) {
+		source->state = SOURCE_DEGRADED;
+		snprintf(source->reason, sizeof(source->reason), "no wakers: %s", strerror(-err));
+	}
+	snprintf(blocks->variant, sizeof(blocks->variant), "%s",
+		 blocks->options.detector
+			 ? blocks_detector_name(blocks, (uint32_t)blocks->options.detector)
+			 : looper_kernel_probe_name(blocks->kernel));
+	source->variant = blocks->variant;
+	err = open_stacks(blocks);
+	if (!err)
+		err = first_look(blocks);
+	if (!err)
+		err = loop_add_fd(context->loop, looper_kernel_events_fd(blocks->kernel), EPOLLIN,
+				  on_tick, blocks);
+	if (err)
+		return err;
+	blocks->timer = loop_add_timer(context->loop, BLOCKS_MIN_TICK_NS, 0, on_tick, blocks);
+	return blocks->timer < 0 ? blocks->timer : 0;
+}
+
+/* Watched at once, because its process may be gone before the next look. */
+static bool blocks_take_target(struct source *source, const struct target_process *process)
+{
+	struct blocks_source *blocks = blocks_source(source);
+	struct watched *watched = blocks_watch_find(blocks->watch, process->pid);
+
+	/* The pid was another's. An error shows with the next look. */
+	if (watched && watched->start_boot_ns != process->start_boot_ns) {
+		looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
+		blocks_stop_watch(blocks, watched);
+		watched = NULL;
+	}
+	if (!watched)
+		start_watching(blocks, process);
+	return blocks_watch_find(blocks->watch, process->pid) != NULL;
+}
+
+static int blocks_sample(struct source *source, struct record_interval *interval)
+{
+	struct blocks_source *blocks = blocks_source(source);
+	int err = look_around(blocks);
+
+	if (!err)
+		blocks_add_losses(blocks, interval);
+	return err;
+}
+
+/* All samples that were taken are with the unwinder's answers, or will not be. */
+static bool is_settled(const struct blocks_source *blocks)
+{
+	return block_reports_settled(&blocks->reports) &&
+	       (!blocks->unwinder || unwinder_idle(blocks->unwinder));
+}
+
+/* What blocks still when the run ends is told as far as it went, and its stacks are waited for, for
+ * a time that leaves the rest of the second that a run may take to end. */
+static int blocks_summarise(struct source *source, struct summary *summary)
+{
+	struct blocks_source *blocks = blocks_source(source);
+	uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + DRAIN_NS, now_ns;
+	int err;
+
+	if (blocks->sampler)
+		blocks_sampler_take(blocks->sampler);
+	err = looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
+	for (uint32_t i = 0; i < blocks_watch_room(blocks->watch) && !err; i++) {
+		struct watched *watched = blocks_watch_at(blocks->watch, i);
+		struct looper_slot slot;
+
+		if (watched)
+			blocks_tell_start(blocks, watched);
+		if (watched && watched->period.tracking && watched->period.reported_open &&
+		    looper_kernel_read(blocks->kernel, i, &slot) && slot.busy_since_ns &&
+		    slot.periods == watched->period.number)
+			err = blocks_report_open(blocks, watched, &slot,
+						 clock_now_ns(CLOCK_MONOTONIC));
+	}
+	while (!err && !is_settled(blocks) && (now_ns = clock_now_ns(CLOCK_MONOTONIC)) < until_ns)
+		err = loop_turn(blocks->context.loop, until_ns - now_ns);
+	blocks_emit(blocks, true);
+	blocks_set_totals(blocks, summary);
+	return err;
+}
+
+static void blocks_close(struct source *source)
+{
+	struct blocks_source *blocks = blocks_source(source);
+
+	if (!source)
+		return;
+	for (uint32_t i = 0; blocks->watch && i < blocks_watch_room(blocks->watch); i++) {
+		struct watched *watched = blocks_watch_at(blocks->watch, i);
+
+		if (watched)
+			blocks_stop_watch(blocks, watched);
+	}
+	if (blocks->kernel && blocks->context.loop)
+		loop_remove_fd(blocks->context.loop, looper_kernel_events_fd(blocks->kernel));
+	blocks_sampler_free(blocks->sampler);
+	block_reports_free(&blocks->reports);
+	unwinder_free(blocks->unwinder);
+	blocks_watch_free(blocks->watch);
+	looper_kernel_close(blocks->kernel);
+	counter_list_free(&blocks->stack_losses);
+	free(blocks);
+}
+
+static const struct source_ops blocks_ops = {
+	.name = "blocks",
+	.losses = &blocks_losses,
+	.open = blocks_open,
+	.sample = blocks_sample,
+	.take_target = blocks_take_target,
+	.summarise = blocks_summarise,
+	.close = blocks_close,
+};
+
+struct source *blocks_source_new(const struct blocks_options *options, struct source *cpu)
+{
+	struct blocks_source *blocks = calloc(1, sizeof(*blocks));
+
+	if (!blocks)
+		return NULL;
+	blocks->base.ops = &blocks_ops;
+	blocks->options = *options;
+	blocks->cpu = cpu;
+	blocks->timer = -1;
+	block_reports_init(&blocks->reports);
+	return &blocks->base;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "abi/sched.h"
+#include "source/blocks/source.h"
+
+/* A thread that sleeps in a period may be frozen there, and no switch tells. */
+#define FROZEN_TICK_NS (50 * NSEC_PER_MSEC)
+
+static uint64_t stopped_ns(const struct watched *watched, const struct looper_slot *slot,
+			   uint64_t now_ns)
+{
+	uint64_t ns = slot->sums.stopped_ns + watched->period.frozen_ns;
+
+	if (!slot->on_cpu && slot->off_state == OFF_CPU_STOPPED && now_ns > slot->off_ns)
+		ns += now_ns - slot->off_ns;
+	return ns;
+}
+
+/* Looks are some 50 ms apart: a change counts from half way between two of them. */
+static bool find_frozen(struct blocks_source *blocks, struct watched *watched,
+			const struct looper_slot *slot, uint64_t now_ns)
+{
+	uint64_t looked_ns =
+		watched->period.looked_ns > slot->off_ns ? watched->period.looked_ns : slot->off_ns;
+	bool frozen = !slot->on_cpu && slot->off_state != OFF_CPU_RUNNABLE &&
+		      slot->off_state != OFF_CPU_STOPPED &&
+		      looper_kernel_is_frozen(blocks->kernel, watched->index);
+
+	if (frozen && watched->period.frozen_seen_ns)
+		watched->period.frozen_ns += now_ns - watched->period.frozen_seen_ns;
+	else if (frozen && now_ns > looked_ns)
+		watched->period.frozen_ns += (now_ns - looked_ns) / 2;
+	else if (watched->period.frozen_seen_ns)
+		watched->period.frozen_ns += (now_ns - watched->period.frozen_seen_ns) / 2;
+	watched->period.frozen_seen_ns = frozen ? now_ns : 0;
+	watched->period.looked_ns = now_ns;
+	return frozen;
+}
+
+/* A thread that waits in epoll or io_uring loops: programs do that for nothing else. One that polls
+ * may wait for one answer, so it has to come back to its place. */
+bool blocks_is_loop(uint32_t loop_kind, uint64_t loop_waits)
+{
+	uint64_t least = loop_kind == LOOPER_WAIT_EPOLL || loop_kind == LOOPER_WAIT_URING ? 1 : 2;
+
+	return loop_kind != LOOPER_WAIT_NONE && loop_waits >= least;
+}
+
+/* ---- a loop whose descriptor was closed ---- */
+
+#define ASK_CLOSED_NS NSEC_PER_SEC
+
+static void on_link(void *ctx, int err, const struct probe_answer *answer)
+{
+	struct watched *watched = ctx;
+	struct looper_slot *live = looper_kernel_slot(watched->blocks->kernel, watched->index);
+	static const char epoll[] = "anon_inode:[eventpoll]", uring[] = "anon_inode:[io_uring]";
+
+	watched->closed.request = 0;
+	if (err && err != -ENOENT)
+		return;
+	if (!err && ((answer->length >= sizeof(epoll) - 1 &&
+		      !memcmp(answer->data, epoll, sizeof(epoll) - 1)) ||
+		     (answer->length >= sizeof(uring) - 1 &&
+		      !memcmp(answer->data, uring, sizeof(uring) - 1))))
+		return;
+	/* As include/abi/looper.h says: the kernel side lets the nested wait be the loop then. */
+	__atomic_store_n(&live->loop_closed, watched->closed.changes + 1, __ATOMIC_SEQ_CST);
+}
+
+/* A thread that waits elsewhere only may have closed its first loop's descriptor. */
+static void ask_closed(struct blocks_source *blocks, struct watched *watched,
+		       const struct looper_slot *slot, uint64_t now_ns)
+{
+	struct probe_request request = {
+		.operation = PROBE_READ_LINK,
+		.pid = watched->pid,
+		.start_ticks = watched->start_boot_ns / 10000000,
+		.length = 64,
+	};
+	int64_t id;
+
+	if (!slot->nested_kind || slot->loop_fd < 0 || watched->closed.request ||
+	    slot->loop_closed == slot->loop_changes + 1 ||
+	    now_ns - watched->closed.asked_ns < ASK_CLOSED_NS)
+		return;
+	snprintf(request.name, sizeof(request.name), "fd/%d", slot->loop_fd);
+	watched->closed.asked_ns = now_ns;
+	watched->closed.changes = slot->loop_changes;
+	id = probe_ask(blocks->context.probes, &request, NULL, 0, NULL, 0, PROBE_CALL_NS, on_link,
+		       watched);
+	if (id > 0)
+		watched->closed.request = id;
+}
+
+/* ---- a period that lasts ---- */
+
+static void sooner(uint64_t *next_ns, uint64_t at_ns)
+{
+	if (at_ns < *next_ns)
+		*next_ns = at_ns;
+}
+
+/* Tell a period that lasts, at the threshold and when it becomes an ANR. */
+static int tell_open(struct blocks_source *blocks, struct watched *watched,
+		     const struct looper_slot *slot, uint64_t begin_ns, uint64_t now_ns,
+		     uint64_t *next_ns)
+{
+	uint64_t block_ns = blocks->context.block_ns;
+	uint64_t age_ns = now_ns > begin_ns ? now_ns - begin_ns : 0;
+	int err = 0;
+
+	if (age_ns >= block_ns && !watched->period.reported_open) {
+		watched->period.reported_open = true;
+		watched->period.reported_anr = age_ns >= BLOCK_ANR_NS;
+		err = blocks_report_open(blocks, watched, slot, now_ns);
+	} else if (age_ns >= BLOCK_ANR_NS && watched->period.reported_open &&
+		   !watched->period.reported_anr) {
+		watched->period.reported_anr = true;
+		err = blocks_report_open(blocks, watched, slot, now_ns);
+	}
+	if (!watched->period.reported_open)
+		sooner(next_ns, begin_ns + block_ns);
+	else if (!watched->period.reported_anr)
+		sooner(next_ns, begin_ns + BLOCK_ANR_NS);
+	return err;
+}
+
+int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64_t now_ns,
+		   uint64_t *next_ns)
+{
+	struct looper_slot slot;
+	bool idle, frozen, stopped;
+
+	looper_kernel_mark(blocks->kernel, watched->index, watched->tid);
+	blocks_start_watch(blocks, watched);
+	if (!looper_kernel_read(blocks->kernel, watched->index, &slot)) {
+		sooner(next_ns, now_ns + BLOCKS_MIN_TICK_NS);
+		return 0;
+	}
+	/* Others were looked at since: the slot's sums are of now, not of then. */
+	now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	blocks_follow_loop(blocks, watched, &slot);
+	idle = looper_is_idle(&slot) || slot.discarded == slot.periods;
+	/* The event of its end may have come to the ring since that was emptied last. */
+	if (watched->period.tracking && (idle || slot.periods != watched->period.number)) {
+		uint64_t number = watched->period.number;
+		int err = looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
+
+		if (err)
+			return err;
+		if (watched->period.tracking && watched->period.number == number)
+			blocks_drop_period(blocks, watched);
+	}
+	if (idle)
+		return 0;
+	/* An event of a later one was there already: look again at once. */
+	if (watched->period.tracking && watched->period.number > slot.periods) {
+		sooner(next_ns, now_ns + BLOCKS_MIN_TICK_NS);
+		return 0;
+	}
+	/* A thread that is no loop has no blocks; what a thread does before it is known to loop is
+	 * held back until then (LOOPER_EVENT_UNKNOWN_LOOP). */
+	if (!blocks_is_loop(slot.loop_kind, slot.loop_waits))
+		return 0;
+	blocks_begin_period(blocks, watched, slot.periods, slot.busy_since_ns);
+	ask_closed(blocks, watched, &slot, now_ns);
+	frozen = find_frozen(blocks, watched, &slot, now_ns);
+	stopped = !slot.on_cpu && slot.off_state == OFF_CPU_STOPPED;
+	sooner(next_ns, now_ns + FROZEN_TICK_NS);
+	if (frozen || stopped)
+		return 0;
+	return tell_open(blocks, watched, &slot,
+			 slot.busy_since_ns + stopped_ns(watched, &slot, now_ns), now_ns, next_ns);
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/blocks/sampler.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/loop.h"
+#include "kernel/looper_kernel.h"
+#include "prober/warden.h"
+#include "util/channel.h"
+#include "util/clock.h"
+#include "util/spare_fd.h"
+
+#define PING_NS   (500 * NSEC_PER_MSEC)
+#define SILENT_NS NSEC_PER_SEC /* a process that has not answered for this long is replaced */
+#define STOPS     4096         /* of which percentiles are told */
+/* A target that held up a process is left alone for this long, then each time for twice as long. */
+#define FIRST_BACKOFF_NS (4 * NSEC_PER_SEC)
+#define MAX_BACKOFF_NS   (256 * NSEC_PER_SEC)
+/* Another try to have a process made, after one that could not be made. */
+#define RETRY_NS NSEC_PER_SEC
+
+struct watched_thread {
+	struct sampler_watch watch; /* type 0: none */
+	int pidfd;                  /* own copy; -1: none */
+	uint64_t backoff_ns;
+};
+
+struct blocks_sampler {
+	struct blocks_sampler_config config;
+	struct helper helper;
+	uint32_t room;
+	struct watched_thread *threads; /* by index */
+	uint8_t *message;
+	uint64_t ping_serial, pong_serial, pinged_ns, asked_ns;
+	uint64_t told_not_taken, told_resynced;
+	int32_t workers[4];
+	struct stack_stats stats;
+	uint64_t stop_ns[STOPS];
+	struct blocks_sampler_losses losses;
+};
+
+static int send_message(struct blocks_sampler *sampler, const void *message, size_t length,
+			const int *fds, size_t fd_count)
+{
+	struct iovec part = {(void *)message, length};
+
+	return sampler->helper.socket < 0
+		       ? -EPIPE
+		       : channel_send(sampler->helper.socket, &part, 1, fds, fd_count);
+}
+
+static int on_message(void *ctx, uint32_t events)
+{
+	return blocks_sampler_take(ctx);
+}
+
+static void drop(struct blocks_sampler *sampler, bool hung)
+{
+	if (sampler->helper.socket >= 0)
+		loop_remove_fd(sampler->config.context->loop, sampler->helper.socket);
+	warden_drop(sampler->config.context->warden, &sampler->helper, hung);
+}
+
+static int start(struct blocks_sampler *sampler)
+{
+	const struct source_context *context = sampler->config.context;
+	struct sampler_setup setup = {
+		.type = SAMPLER_SETUP,
+		.room = sampler->room,
+		.request = sampler->config.request,
+		.block_ns = sampler->config.block_ns,
+		.plain = !looper_kernel_has_fetch(sampler->config.kernel),
+	};
+	const struct looper_fds kernel = looper_kernel_fds(sampler->config.kernel);
+	const int fds[] = {kernel.slots, kernel.stash, kernel.wakes, kernel.registers,
+			   kernel.wanted};
+	int err;
+
+	sampler->asked_ns = sampler->pinged_ns = clock_now_ns(CLOCK_MONOTONIC);
+	sampler->ping_serial = sampler->pong_serial = sampler->told_not_taken = 0;
+	sampler->told_resynced = 0;
+	err = warden_spawn(context->warden, HELPER_SAMPLER, &sampler->helper);
+	if (err)
+		return err;
+	err = loop_add_fd(context->loop, sampler->helper.socket, EPOLLIN, on_message, sampler);
+	if (!err)
+		err = send_message(sampler, &setup, sizeof(setup), fds,
+				   kernel.registers >= 0 ? 5 : 3);
+	for (uint32_t i = 0; i < sampler->room && !err; i++) {
+		const struct watched_thread *thread = &sampler->threads[i];
+
+		if (thread->watch.type)
+			err = send_message(sampler, &thread->watch, sizeof(thread->watch),
+					   &thread->pidfd, thread->pidfd >= 0);
+	}
+	if (err)
+		drop(sampler, false);
+	return err;
+}
+
+static void replace(struct blocks_sampler *sampler, bool hung)
+{
+	sampler->losses.replaced++;
+	drop(sampler, hung);
+	start(sampler);
+}
+
+struct blocks_sampler *blocks_sampler_new(const struct blocks_sampler_config *config)
+{
+	struct blocks_sampler *sampler = calloc(1, sizeof(*sampler));
+	int err = -ENOMEM;
+
+	if (!sampler)
+		goto fail;
+	sampler->config = *config;
+	sampler->helper = (struct helper){.socket = -1, .pidfd = -1};
+	sampler->room = looper_kernel_count(config->kernel);
+	sampler->threads = calloc(sampler->room, sizeof(*sampler->threads));
+	sampler->message = malloc(CHANNEL_BYTES);
+	if (!sampler->threads || !sampler->message)
+		goto fail;
+	for (uint32_t i = 0; i < sampler->room; i++)
+		sampler->threads[i].pidfd = -1;
+	err = start(sampler);
+	if (!err)
+		return sampler;
+fail:
+	blocks_sampler_free(sampler);
+	errno = -err;
+	return NULL;
+}
+
+static void forget(struct watched_thread *thread)
+{
+	if (thread->pidfd >= 0)
+		close(thread->pidfd);
+	*thread = (struct watched_thread){.pidfd = -1};
+}
+
+void blocks_sampler_free(struct blocks_sampler *sampler)
+{
+	if (!sampler)
+		return;
+	drop(sampler, false);
+	for (uint32_t i = 0; sampler->threads && i < sampler->room; i++)
+		forget(&sampler->threads[i]);
+	free(sampler->threads);
+	free(sampler->message);
+	free(sampler);
+}
+
+int blocks_sampler_watch(struct blocks_sampler *sampler, const struct sampler_watch *watch,
+			 int pidfd)
+{
+	struct watched_thread *thread = &sampler->threads[watch->index];
+	int err;
+
+	forget(thread);
+	thread->watch = *watch;
+	thread->watch.type = SAMPLER_WATCH;
+	if (pidfd >= 0)
+		thread->pidfd = spare_fd(fcntl(pidfd, F_DUPFD_CLOEXEC, 0));
+	err = send_message(sampler, &thread->watch, sizeof(thread->watch), &thread->pidfd,
+			   thread->pidfd >= 0);
+	/* A process that does not read its messages does not sample either. */
+	if (err == -EAGAIN)
+		replace(sampler, true);
+	return 0;
+}
+
+void blocks_sampler_unwatch(struct blocks_sampler *sampler, uint32_t index, uint64_t slot_id)
+{
+	const struct sampler_unwatch unwatch = {SAMPLER_UNWATCH, index, slot_id};
+
+	if (sampler->threads[index].watch.slot_id != slot_id)
+		return;
+	forget(&sampler->threads[index]);
+	if (send_message(sampler, &unwatch, sizeof(unwatch), NULL, 0) == -EAGAIN)
+		replace(sampler, true);
+}
+
+/* ---- what it says ---- */
+
+static void count_sample(struct blocks_sampler *sampler, const struct sampler_sample *sample)
+{
+	struct stack_stats *stats = &sampler->stats;
+
+	if (sample->taken && sample->kind <= CAPTURE_KERNEL)
+		stats->captures[sample->kind]++;
+	if (sample->failure && sample->failure < STACK_FAILURES)
+		stats->failures[sample->failure]++;
+	stats->eintr_risk += sample->eintr_risk;
+	if (!sample->stop_ns)
+		return;
+	sampler->stop_ns[stats->stops++ % STOPS] = sample->stop_ns;
+	if (sample->stop_ns > stats->stop_max_ns)
+		stats->stop_max_ns = sample->stop_ns;
+}
+
+static void take_sample(struct blocks_sampler *sampler, size_t length)
+{
+	const struct sampler_sample *sample = (const struct sampler_sample *)sampler->message;
+	uint64_t rest = length - sizeof(*sample);
+
+	if (sample->index >= sampler->room ||
+	    (uint64_t)sample->stack_bytes + sample->text_bytes != rest)
+		return;
+	if (sample->text_bytes && sampler->message[length - 1])
+		return;
+	count_sample(sampler, sample);
+	sampler->config.on_sample(sampler->config.ctx, sample, sampler->message + sizeof(*sample),
+				  (const char *)sampler->message + length - sample->text_bytes);
+}
+
+/* The next process is told to leave this target alone for a while. */
+static void leave_alone(struct blocks_sampler *sampler, uint64_t slot_id)
+{
+	for (uint32_t i = 0; i < sampler->room; i++) {
+		struct watched_thread *thread = &sampler->threads[i];
+
+		if (!thread->watch.type || thread->watch.slot_id != slot_id)
+			continue;
+		thread->backoff_ns = thread->backoff_ns ? 2 * thread->backoff_ns : FIRST_BACKOFF_NS;
+		if (thread->backoff_ns > MAX_BACKOFF_NS)
+			thread->backoff_ns = MAX_BACKOFF_NS;
+		thread->watch.left_alone_until_ns =
+			clock_now_ns(CLOCK_MONOTONIC) + thread->backoff_ns;
+	}
+}
+
+/* A hand that waits for a target for 1 s costs the process: its other hands could be held up as
+ * well, and what the target holds up ends with it. */
+static void take_pong(struct blocks_sampler *sampler)
+{
+	const struct sampler_pong *pong = (const struct sampler_pong *)sampler->message;
+
+	sampler->pong_serial = pong->serial;
+	memcpy(sampler->workers, pong->workers, sizeof(sampler->workers));
+	sampler->losses.not_taken += pong->not_taken - sampler->told_not_taken;
+	sampler->told_not_taken = pong->not_taken;
+	sampler->losses.resynced += pong->resynced - sampler->told_resynced;
+	sampler->told_resynced = pong->resynced;
+	if (pong->oldest_stuck_ns < SILENT_NS)
+		return;
+	sampler->losses.targets_stuck++;
+	leave_alone(sampler, pong->stuck_slot_id);
+	replace(sampler, true);
+}
+
+int blocks_sampler_take(struct blocks_sampler *sampler)
+{
+	int fds[CHANNEL_FDS];
+	size_t fd_count;
+	ssize_t n;
+
+	while (sampler->helper.socket >= 0) {
+		uint32_t type;
+
+		n = channel_receive(sampler->helper.socket, sampler->message, CHANNEL_BYTES, fds,
+				    &fd_count);
+		if (n == -EAGAIN)
+			return 0;
+		if (n <= 0 && n != -EMSGSIZE) {
+			/* A process that dies at once is not made again at once. */
+			if (clock_now_ns(CLOCK_MONOTONIC) - sampler->asked_ns > RETRY_NS)
+				replace(sampler, false);
+			else
+				drop(sampler, false);
+			return 0;
+		}
+		if (n < (ssize_t)sizeof(type))
+			continue;
+		if (helper_take_hello(&sampler->helper, sampler->message, (size_t)n, fds, fd_count))
+			continue;
+		for (size_t i = 0; i < fd_count; i++)
+			close(fds[i]);
+		memcpy(&type, sampler->message, sizeof(type));
+		if (type == SAMPLER_SAMPLE && (size_t)n >= sizeof(struct sampler_sample))
+			take_sample(sampler, (size_t)n);
+		else if (type == SAMPLER_PONG && (size_t)n >= sizeof(struct sampler_pong))
+			take_pong(sampler);
+	}
+	return 0;
+}
+
+void blocks_sampler_check(struct blocks_sampler *sampler, uint64_t now_ns)
+{
+	struct sampler_ping ping = {.type = SAMPLER_PING};
+
+	if (sampler->helper.socket < 0) {
+		if (now_ns - sampler->asked_ns > RETRY_NS) {
+			sampler->losses.replaced++;
+			start(sampler);
+		}
+		return;
+	}
+	if (sampler->pong_serial != sampler->ping_serial) {
+		if (now_ns - sampler->pinged_ns > SILENT_NS)
+			replace(sampler, true);
+		return;
+	}
+	if (now_ns - sampler->pinged_ns < PING_NS)
+		return;
+	ping.serial = ++sampler->ping_serial;
+	sampler->pinged_ns = now_ns;
+	if (send_message(sampler, &ping, sizeof(ping), NULL, 0) == -EAGAIN)
+		replace(sampler, true);
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+void blocks_sampler_stats(const struct blocks_sampler *sampler, struct stack_stats *stats)
+{
+	size_t count = sampler->stats.stops < STOPS ? sampler->stats.stops : STOPS;
+	uint64_t *sorted;
+
+	*stats = sampler->stats;
+	stats->workers_replaced = sampler->losses.replaced;
+	sorted = count ? malloc(count * sizeof(*sorted)) : NULL;
+	if (!sorted)
+		return;
+	memcpy(sorted, sampler->stop_ns, count * sizeof(*sorted));
+	qsort(sorted, count, sizeof(*sorted), compare_u64);
+	stats->stop_p50_ns = sorted[(count - 1) / 2];
+	stats->stop_p99_ns = sorted[(count - 1) * 99 / 100];
+	free(sorted);
+}
+
+struct blocks_sampler_losses blocks_sampler_losses(const struct blocks_sampler *sampler)
+{
+	return sampler->losses;
+}
+
+size_t blocks_sampler_workers(const struct blocks_sampler *sampler, pid_t *pids, size_t room)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < 4 && count < room; i++)
+		if (sampler->workers[i] > 0)
+			pids[count++] = sampler->workers[i];
+	return count;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of the blocks source share: blocks.c is the source and follows the targets,
+ * blocks_start.c begins and ends a watch, blocks_look.c looks at one thread, blocks_take.c takes
+ * events and samples, blocks_report.c makes records of periods. */
+#pragma once
+#include "core/loop.h"
+#include "jankscope/target.h"
+#include "source/blocks/blocks.h"
+#include "source/blocks/reports.h"
+#include "source/blocks/sampler.h"
+#include "source/blocks/watch.h"
+#include "source/cpu/cpu.h"
+#include "util/clock.h"
+
+struct summary;
+
+struct blocks_source {
+	struct source base;
+	struct blocks_options options;
+	struct source *cpu;
+	struct source_context context;
+	struct looper_kernel *kernel;
+	struct sched_kernel *sched;
+	struct blocks_watch *watch;
+	struct blocks_sampler *sampler; /* NULL: --stack off, or not to be had */
+	struct unwinder *unwinder;      /* NULL: only with --stack off */
+	struct block_reports reports;
+	int timer;
+	uint64_t timer_ns; /* when it is due; 0: not set */
+	uint64_t born_mono_ns, tick_ns, probe_key;
+	pid_t own[LOOPER_OWN_PROCESSES]; /* the recorder's processes, as the kernel side knows them
+					  */
+	size_t own_count;
+	/* counters: totals, and what of them was told */
+	uint64_t losses[LOOPER_LOSS_MAX];
+	/* processes that found no row: now, at most, and told */
+	uint64_t unwatched_now, unwatched, unwatched_told;
+	uint64_t probes_delayed, probes_delayed_told;
+	uint64_t samples_late, samples_late_told; /* their record was out when they came */
+	uint64_t abandoned_told, resynced_told;
+	struct blocks_sampler_losses sampler_told;
+	struct stack_stats seen;
+	struct counter_list stack_losses;
+	char variant[48];
+};
+
+#define BLOCKS_MIN_TICK_NS NSEC_PER_MSEC
+
+/* ---- blocks_start.c ---- */
+/* Take the next step of a watch that has not begun, or is not settled; again after each answer. */
+void blocks_start_watch(struct blocks_source *blocks, struct watched *watched);
+/* Put probes where the thread waits (kind: enum looper_wait), if the options want them; the program
+ * counter is the one behind its system call instruction. */
+void blocks_want_probes(struct blocks_source *blocks, struct watched *watched, uint32_t kind,
+			uint64_t program_counter);
+/* The slot may say more of the thread's loop than was known. */
+void blocks_follow_loop(struct blocks_source *blocks, struct watched *watched,
+			const struct looper_slot *slot);
+/* The process runs another program: its probes are of the former one, its loop is not known. */
+void blocks_start_over(struct blocks_source *blocks, struct watched *watched);
+/* End a watch; the row is gone. */
+void blocks_stop_watch(struct blocks_source *blocks, struct watched *watched);
+/* Tell what has become known of a watch since: its start with its loop, and what it does without.
+ */
+void blocks_tell_news(struct blocks_source *blocks, struct watched *watched);
+/* Tell the start of a watch, also of one that has not come to know the thread. */
+void blocks_tell_start(struct blocks_source *blocks, struct watched *watched);
+/* Which of the threads watched now have no loop, and why; "" where all have one. */
+void blocks_explain_loops(struct blocks_source *blocks, char *text, size_t size);
+/* The text of an enum looper_wait in records. */
+const char *blocks_loop_name(uint32_t kind);
+
+/* ---- blocks_take.c ---- */
+/* An event of the kernel side's ring. ctx: struct blocks_source. 0, -ENOMEM. */
+int blocks_on_event(void *ctx, const struct looper_event *event, size_t size);
+/* A message of the sampler. ctx: struct blocks_source. */
+void blocks_on_sample(void *ctx, const struct sampler_sample *sample, const uint8_t *stack,
+		      const char *text);
+/* Follow a period of the thread: forget the one before. begin_ns 0: not known yet. */
+void blocks_begin_period(struct blocks_source *blocks, struct watched *watched, uint64_t number,
+			 uint64_t begin_ns);
+/* Forget a period of which nothing is told. */
+void blocks_drop_period(struct blocks_source *blocks, struct watched *watched);
+struct watched_load blocks_load_now(const struct blocks_source *blocks, pid_t pid);
+
+/* ---- blocks_look.c ---- */
+/* A thread with a loop of this kind (enum looper_wait) that was waited in so often has blocks. */
+bool blocks_is_loop(uint32_t loop_kind, uint64_t loop_waits);
+/* Look at one watched thread: report what is due; *next_ns becomes when to look again, if that is
+ * sooner. Times are CLOCK_MONOTONIC. 0, -ENOMEM. */
+int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64_t now_ns,
+		   uint64_t *next_ns);
+
+/* ---- blocks_report.c ---- */
+/* Tell of the period that the slot is in, as far as it went. 0, -ENOMEM. */
+int blocks_report_open(struct blocks_source *blocks, struct watched *watched,
+		       const struct looper_slot *slot, uint64_t now_ns);
+/* Make a record of a period and send it on its way; open_spell and open_since_ns: the sleep that it
+ * is in, 0: none. The samples go with the last record of their period. 0, -ENOMEM. */
+int blocks_report(struct blocks_source *blocks, struct watched *watched,
+		  const struct looper_period_event *told, enum block_state state,
+		  uint64_t open_spell, uint64_t open_since_ns);
+/* Emit the records that are due, and have the timer call again for those that are not yet. */
+void blocks_emit(struct blocks_source *blocks, bool final);
+/* CLOCK_BOOTTIME - CLOCK_MONOTONIC now. */
+int64_t blocks_boot_minus_mono_ns(void);
+/* The text of an enum looper_detector in records. */
+const char *blocks_detector_name(const struct blocks_source *blocks, uint32_t detector);
+
+/* ---- blocks_losses.c ---- */
+extern const struct loss_table blocks_losses;
+/* Add what was lost since the last call. */
+void blocks_add_losses(struct blocks_source *blocks, struct record_interval *interval);
+void blocks_set_totals(const struct blocks_source *blocks, struct summary *summary);
+
+/* ---- blocks.c ---- */
+/* Look again at this time (CLOCK_MONOTONIC) or sooner. */
+void blocks_wake_at(struct blocks_source *blocks, uint64_t at_ns);

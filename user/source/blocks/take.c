@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What comes in: events of the kernel side, samples of the sampler process, traces of the unwinder.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "source/blocks/source.h"
+
+#define TICK_OF_BOOT_NS 10000000ull
+
+struct watched_load blocks_load_now(const struct blocks_source *blocks, pid_t pid)
+{
+	struct watched_load load = {.mono_ns = clock_now_ns(CLOCK_MONOTONIC)};
+	uint64_t cpu_ns;
+
+	load.idle_ns = SOME_U64(sched_kernel_idle_now_ns(blocks->sched));
+	if (clock_process_cpu_ns(pid, &cpu_ns))
+		load.cpu_ns = SOME_U64(cpu_ns);
+	return load;
+}
+
+/* ---- periods ---- */
+
+/* Captures that only the period refers to need not be unwound. */
+void blocks_drop_period(struct blocks_source *blocks, struct watched *watched)
+{
+	struct block_sample *sample = watched->period.samples.first;
+
+	for (; sample && blocks->unwinder; sample = sample->next) {
+		if (sample->state != SAMPLE_WAITS || sample->references != 2)
+			continue;
+		unwinder_cancel(blocks->unwinder, sample);
+		sample->state = SAMPLE_LOST;
+		block_sample_put(sample); /* the job's reference; the list has the other */
+	}
+	blocks_watch_end_period(watched);
+}
+
+void blocks_begin_period(struct blocks_source *blocks, struct watched *watched, uint64_t number,
+			 uint64_t begin_ns)
+{
+	if (!watched->period.tracking || watched->period.number != number) {
+		blocks_drop_period(blocks, watched);
+		watched->period.tracking = true;
+		watched->period.number = number;
+		watched->period.begin_ns = 0;
+		watched->period.boot_minus_mono_ns = blocks_boot_minus_mono_ns();
+		watched->period.load = (struct watched_load){0};
+		watched->period.reported_open = watched->period.reported_anr = false;
+	}
+	if (!watched->period.begin_ns)
+		watched->period.begin_ns = begin_ns;
+}
+
+/* ---- events ---- */
+
+/* Its loop was found, or is another one now. */
+static void on_loop(struct blocks_source *blocks, struct watched *watched,
+		    const struct looper_loop_event *event)
+{
+	struct looper_slot slot;
+
+	/* The period in which a nested loop took the place of the outer one, or another program
+	 * began, is none. */
+	if ((event->how == LOOPER_LOOP_ADOPTED || event->how == LOOPER_LOOP_CLOSED ||
+	     event->how == LOOPER_LOOP_EXEC) &&
+	    watched->period.tracking && watched->period.number <= event->head.period)
+		blocks_drop_period(blocks, watched);
+	if (event->how == LOOPER_LOOP_EXEC)
+		blocks_start_over(blocks, watched);
+	else if (looper_kernel_read(blocks->kernel, watched->index, &slot))
+		blocks_follow_loop(blocks, watched, &slot);
+}
+
+int blocks_on_event(void *ctx, const struct looper_event *event, size_t size)
+{
+	struct blocks_source *blocks = ctx;
+	struct watched *watched = blocks_watch_at(blocks->watch, event->index);
+	const struct looper_period_event *period = (const struct looper_period_event *)event;
+
+	if (!watched || watched->slot_id != event->start_boot_ns)
+		return 0;
+	switch (event->type) {
+	case LOOPER_EVENT_PERIOD:
+		if (size < sizeof(*period))
+			return 0;
+		return blocks_report(
+			blocks, watched, period,
+			period->flags & LOOPER_EVENT_EXITED ? BLOCK_EXITED : BLOCK_CLOSED, 0, 0);
+	case LOOPER_EVENT_SPELL:
+		if (size < sizeof(struct looper_spell_event))
+			return 0;
+		/* Of the period that is followed, or of one that was not met yet. */
+		blocks_begin_period(blocks, watched, event->period, 0);
+		return block_spells_add(&watched->period.spells,
+					(const struct looper_spell_event *)event);
+	case LOOPER_EVENT_LOOP:
+		if (size >= sizeof(struct looper_loop_event))
+			on_loop(blocks, watched, (const struct looper_loop_event *)event);
+		return 0;
+	}
+	return 0;
+}
+
+/* ---- samples ---- */
+
+static void on_unwound(void *ctx, struct unwound *trace)
+{
+	struct block_sample *sample = ctx;
+
+	sample->trace = trace;
+	sample->state = trace && trace->count ? SAMPLE_UNWOUND : SAMPLE_LOST;
+	/* The timer of the blocks source emits the record that waits for this sample: fire it now.
+	 */
+	if (sample->blocks)
+		blocks_wake_at(sample->blocks, 0);
+	block_sample_put(sample);
+}
+
+static struct stack_capture *make_capture(const struct sampler_sample *from, uint64_t start_boot_ns,
+					  const uint8_t *stack, const char *text)
+{
+	struct stack_capture *capture = calloc(1, sizeof(*capture));
+
+	if (!capture)
+		return NULL;
+	capture->stack = malloc(from->stack_bytes ? from->stack_bytes : 1);
+	if (!capture->stack) {
+		free(capture);
+		return NULL;
+	}
+	memcpy(capture->stack, stack, from->stack_bytes);
+	capture->stack_bytes = capture->stack_room = from->stack_bytes;
+	capture->thread = (struct stack_thread){
+		.pid = from->pid,
+		.tid = from->tid,
+		.pidfd = -1,
+		.start_boot_ns = start_boot_ns,
+	};
+	capture->kind = (enum capture_kind)from->kind;
+	capture->failure = (enum stack_failure)from->failure;
+	capture->t_boot_ns = from->t_boot_ns;
+	capture->registers = from->registers;
+	capture->stack_base = from->stack_base;
+	capture->sequence = from->sequence;
+	capture->state = from->state;
+	memcpy(capture->wchan, from->wchan, sizeof(from->wchan));
+	for (size_t at = 0; at < from->text_bytes; at += strlen(text + at) + 1) {
+		if (capture->kernel_frame_count == STACK_KERNEL_FRAMES)
+			break;
+		capture->kernel_frames[capture->kernel_frame_count] = strdup(text + at);
+		if (!capture->kernel_frames[capture->kernel_frame_count])
+			break;
+		capture->kernel_frame_count++;
+	}
+	return capture;
+}
+
+static struct block_sample *make_sample(struct blocks_source *blocks, const struct watched *watched,
+					const struct sampler_sample *from, const uint8_t *stack,
+					const char *text)
+{
+	struct block_sample *sample = block_sample_new();
+	struct stack_capture *capture = make_capture(from, watched->start_boot_ns, stack, text);
+
+	if (!sample || !capture) {
+		stack_capture_free(capture);
+		block_sample_put(sample);
+		return NULL;
+	}
+	sample->blocks = blocks;
+	sample->t_ns = from->t_ns;
+	sample->spell = from->spell;
+	sample->owner = from->owner;
+	sample->t_boot_ns = from->t_boot_ns;
+	sample->kind = (enum capture_kind)from->kind;
+	block_sample_hold(sample); /* the job's */
+	if (unwinder_push(blocks->unwinder, capture, on_unwound, sample)) {
+		sample->state = SAMPLE_LOST;
+		block_sample_put(sample);
+	}
+	return sample;
+}
+
+static void keep_owner(struct watched *watched, const struct sampler_sample *sample)
+{
+	watched->period.owner_tid = sample->tid;
+	memcpy(watched->period.owner_thread, sample->thread, sizeof(sample->thread));
+	watched->period.owner_thread[sizeof(watched->period.owner_thread) - 1] = 0;
+}
+
+void blocks_on_sample(void *ctx, const struct sampler_sample *from, const uint8_t *stack,
+		      const char *text)
+{
+	struct blocks_source *blocks = ctx;
+	struct watched *watched = blocks_watch_at(blocks->watch, from->index);
+	struct block_sample *sample;
+
+	if (!watched || watched->slot_id != from->slot_id || from->kind > CAPTURE_KERNEL ||
+	    from->failure >= STACK_FAILURES)
+		return;
+	/* The end of the period before is in the ring by now, but was perhaps not read yet: to
+	 * begin another one would drop that with its samples. A ring that cannot be read says so
+	 * when the loop reads it. */
+	if (watched->period.tracking && watched->period.number < from->period) {
+		looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
+		watched = blocks_watch_at(blocks->watch, from->index);
+		if (!watched || watched->slot_id != from->slot_id)
+			return;
+	}
+	/* The period is over and told, or another one was met already. */
+	if (watched->period.tracking ? watched->period.number > from->period
+				     : watched->period.number >= from->period) {
+		if (!from->taken)
+			return;
+		sample = make_sample(blocks, watched, from, stack, text);
+		if (sample && !block_reports_late_sample(&blocks->reports, from->slot_id,
+							 from->period, sample))
+			blocks->samples_late++;
+		return;
+	}
+	blocks_begin_period(blocks, watched, from->period, 0);
+	blocks_wake_at(blocks, 0);
+	if (!watched->period.load.mono_ns) {
+		watched->period.load = blocks_load_now(blocks, watched->pid);
+		if (from->app_rss_bytes)
+			watched->period.load.rss_bytes = SOME_U64(from->app_rss_bytes);
+	}
+	if (from->owner)
+		keep_owner(watched, from);
+	if (!from->taken)
+		return;
+	if (!watched->period.samples.count)
+		unwinder_prime(blocks->unwinder, watched->pid,
+			       watched->start_boot_ns / TICK_OF_BOOT_NS);
+	sample = make_sample(blocks, watched, from, stack, text);
+	if (sample)
+		block_samples_add(&watched->period.samples, sample);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/blocks/watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "util/spare_fd.h"
+
+struct blocks_watch {
+	struct watched **rows;
+	uint32_t room;
+	uint64_t serial;
+};
+
+struct blocks_watch *blocks_watch_new(uint32_t room)
+{
+	struct blocks_watch *watch = calloc(1, sizeof(*watch));
+
+	if (watch)
+		watch->rows = calloc(room, sizeof(struct watched *));
+	if (!watch || !watch->rows) {
+		free(watch);
+		errno = ENOMEM;
+		return NULL;
+	}
+	watch->room = room;
+	return watch;
+}
+
+void blocks_watch_free(struct blocks_watch *watch)
+{
+	if (!watch)
+		return;
+	free(watch->rows);
+	free(watch);
+}
+
+uint32_t blocks_watch_room(const struct blocks_watch *watch)
+{
+	return watch->room;
+}
+
+struct watched *blocks_watch_add(struct blocks_watch *watch, const struct target_process *process,
+				 pid_t tid)
+{
+	struct watched *row;
+	uint32_t index = 0;
+
+	while (index < watch->room && watch->rows[index])
+		index++;
+	if (index == watch->room) {
+		errno = ENOSPC;
+		return NULL;
+	}
+	row = calloc(1, sizeof(*row));
+	if (!row) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	row->index = index;
+	row->pid = process->pid;
+	row->tid = tid;
+	row->uid = process->uid;
+	row->start_boot_ns = process->start_boot_ns;
+	row->slot_id = ++watch->serial;
+	row->pidfd = process->pidfd >= 0 ? spare_fd(fcntl(process->pidfd, F_DUPFD_CLOEXEC, 0)) : -1;
+	row->probes.file_fd = -1;
+	snprintf(row->process, sizeof(row->process), "%s", process->process);
+	snprintf(row->package, sizeof(row->package), "%s",
+		 process->package ? process->package : "");
+	watch->rows[index] = row;
+	return row;
+}
+
+void blocks_watch_remove(struct blocks_watch *watch, struct watched *watched)
+{
+	if (watched->pidfd >= 0)
+		close(watched->pidfd);
+	if (watched->probes.file_fd >= 0)
+		close(watched->probes.file_fd);
+	block_samples_clear(&watched->period.samples);
+	block_spells_free(&watched->period.spells);
+	watch->rows[watched->index] = NULL;
+	free(watched);
+}
+
+struct watched *blocks_watch_at(struct blocks_watch *watch, uint32_t index)
+{
+	return index < watch->room ? watch->rows[index] : NULL;
+}
+
+struct watched *blocks_watch_find(struct blocks_watch *watch, pid_t pid)
+{
+	for (uint32_t i = 0; i < watch->room; i++)
+		if (watch->rows[i] && watch->rows[i]->pid == pid)
+			return watch->rows[i];
+	return NULL;
+}
+
+void blocks_watch_end_period(struct watched *watched)
+{
+	watched->period.tracking = false;
+	watched->period.owner_tid = 0;
+	watched->period.frozen_ns = watched->period.frozen_seen_ns = watched->period.looked_ns = 0;
+	watched->period.spells.count = 0;
+	watched->period.spells.dropped = 0;
+	block_samples_clear(&watched->period.samples);
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/cpu/cpu.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "abi/looper.h"
+#include "core/loop.h"
+#include "core/rights.h"
+#include "core/summary.h"
+#include "jankscope/target.h"
+#include "source/cpu/ledger.h"
+#include "source/cpu/names.h"
+#include "source/cpu/proc.h"
+#include "source/cpu/read_out.h"
+#include "util/clock.h"
+
+#define ITERATOR_FROM_NS NSEC_PER_SEC
+
+static const char *const loss_names[SCHED_LOSS_MAX] = {
+	[SCHED_LOSS_TASK_MAP_FULL] = "cpu_task_map_full",
+	[SCHED_LOSS_DEATH_RING_FULL] = "cpu_death_ring_full",
+	[SCHED_LOSS_SLOT_REUSED] = "cpu_dead_slot_reused",
+	[SCHED_LOSS_OVERFLOW_MAP_FULL] = "cpu_overflow_map_full_ns",
+	[SCHED_LOSS_MISSED_SWITCH] = "cpu_missed_switches",
+	[SCHED_LOSS_UNTOLD_NS] = "cpu_untold_at_most_ns",
+	[SCHED_LOSS_UID_UNSPLIT] = "cpu_uid_changes_unsplit",
+	[SCHED_LOSS_EXEC_UNTOLD] = "cpu_execs_untold",
+};
+
+static const struct loss_info cpu_loss_items[] = {
+	{"cpu_task_map_full", LOSS_LOST, LOSS_OF_NOTHING}, /* its time is cpu.overflow_ns */
+	/* The task's slot tells of its death; --cpu iter: its time is ..._at_most_ns. */
+	{"cpu_death_ring_full", LOSS_LATE, LOSS_OF_NOTHING},
+	{"cpu_dead_slot_reused", LOSS_LOST, LOSS_OF_NOTHING}, /* its time is cpu.overflow_ns */
+	{"cpu_overflow_map_full_ns", LOSS_LOST, LOSS_OF_CPU_TIME},
+	{"cpu_untold_at_most_ns", LOSS_LOST, LOSS_OF_CPU_TIME},
+	{"cpu_deaths_untold", LOSS_LOST, LOSS_OF_NOTHING}, /* its time is ..._at_most_ns */
+	{"cpu_unreadable_tasks", LOSS_LOST, LOSS_OF_NOTHING},
+	{"cpu_missed_seeds", LOSS_LOST, LOSS_OF_NOTHING},
+	{"cpu_uid_changes_unsplit", LOSS_LOST, LOSS_OF_NOTHING}, /* the slice is the new uid's */
+	{"cpu_execs_untold", LOSS_LATE, LOSS_OF_NOTHING},        /* the name comes with a scan */
+	{"cpu_walks_skipped", LOSS_LATE, LOSS_OF_NOTHING},
+	{"cpu_torn_reads", LOSS_LATE, LOSS_OF_NOTHING},
+	{"cpu_missed_switches", LOSS_REPAIRED, LOSS_OF_NOTHING},
+	{"cpu_missed_runs", LOSS_REPAIRED, LOSS_OF_NOTHING},
+};
+
+static const struct loss_table cpu_losses = {
+	cpu_loss_items, sizeof(cpu_loss_items) / sizeof(*cpu_loss_items), NULL};
+
+struct cpu_source {
+	struct source base;
+	struct cpu_options options;
+	const struct source_context *context;
+	struct source_context context_copy;
+	struct sched_kernel *kernel; /* NULL: /proc only */
+	struct cpu_ledger *ledger;
+	struct cpu_reader *reader;
+	struct cpu_names names;
+	uint64_t last_mono_ns, idle_ns, offline_ns, missed_seeds;
+	uint64_t losses[SCHED_LOSS_MAX], missed_runs, torn_reads;
+	struct cpu_reader_counts counts; /* told so far */
+	bool have_idle;
+	pid_t *watched; /* at the end of the last interval */
+	size_t watched_count;
+};
+
+static struct cpu_source *cpu_source(struct source *source)
+{
+	return (struct cpu_source *)source;
+}
+
+/* Sums of all CPUs since the attach (without the kernel side: since boot, and in 10 ms ticks). */
+struct cpu_times {
+	unsigned online;
+	uint64_t idle_ns, offline_ns;
+	bool idle_known;
+	unsigned possible;
+};
+
+static void read_times(struct cpu_source *cpu, struct cpu_times *times)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	struct sched_cpu one;
+
+	*times = (struct cpu_times){.idle_known = true};
+	if (!cpu->kernel) {
+		times->possible = times->online = cpus > 0 ? (unsigned)cpus : 1;
+		times->idle_known = cpu_proc_idle_ns(&times->idle_ns) == 0;
+		return;
+	}
+	times->possible = sched_kernel_cpu_count(cpu->kernel);
+	for (unsigned i = 0; i < times->possible; i++) {
+		sched_kernel_cpu(cpu->kernel, i, &one);
+		times->online += one.online;
+		times->idle_ns += one.idle_ns;
+		times->offline_ns += one.offline_ns;
+		times->idle_known &= one.idle_known;
+	}
+}
+
+static const char *name_of_process(void *ctx, pid_t pid, uint64_t start_boot_ns)
+{
+	struct cpu_source *cpu = ctx;
+
+	return cpu_names_find(&cpu->names, cpu->context->targets, pid, start_boot_ns);
+}
+
+static const char *name_of_package(void *ctx, uid_t uid)
+{
+	struct cpu_source *cpu = ctx;
+
+	return target_package_of_uid(cpu->context->targets, uid);
+}
+
+static bool is_listed(void *ctx, pid_t pid, uid_t uid)
+{
+	struct cpu_source *cpu = ctx;
+	const struct target_set *targets = cpu->context->targets;
+
+	if (target_set_is_all(targets) || target_set_has_uid(targets, uid) ||
+	    target_set_find(targets, pid))
+		return true;
+	/* It was watched when the interval began, and has exited since. */
+	for (size_t i = 0; i < cpu->watched_count; i++)
+		if (cpu->watched[i] == pid)
+			return true;
+	return false;
+}
+
+static int remember_watched(struct cpu_source *cpu)
+{
+	const struct target_process *process;
+	size_t count = 0;
+	pid_t *watched;
+
+	while (target_set_at(cpu->context->targets, count))
+		count++;
+	watched = realloc(cpu->watched, (count + 1) * sizeof(*watched));
+	if (!watched)
+		return -ENOMEM;
+	cpu->watched = watched;
+	cpu->watched_count = 0;
+	while ((process = target_set_at(cpu->context->targets, cpu->watched_count)))
+		watched[cpu->watched_count++] = process->pid;
+	return 0;
+}
+
+static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, uint64_t dur_ns,
+			  struct record_cpu *record)
+{
+	const struct cpu_ledger_names names = {
+		.ctx = cpu,
+		.process = name_of_process,
+		.package = name_of_package,
+		.listed = is_listed,
+	};
+	struct cpu_times times;
+	uint64_t offline_ns;
+	int err;
+
+	read_times(cpu, &times);
+	cpu_names_apply(&cpu->names, cpu->context->targets);
+	err = cpu_ledger_close(cpu->ledger, mono_ns + clock_suspended_ns(), dur_ns,
+			       cpu->options.top, &names, record);
+	cpu_names_turn(&cpu->names);
+	if (err)
+		return err;
+	record->present = true;
+	record->online_cpus = times.online;
+	offline_ns = times.offline_ns - cpu->offline_ns;
+	record->online_ns = times.possible * dur_ns;
+	record->online_ns -= offline_ns < record->online_ns ? offline_ns : record->online_ns;
+	if (times.idle_known && cpu->have_idle) {
+		record->idle_ns =
+			SOME_U64(times.idle_ns > cpu->idle_ns ? times.idle_ns - cpu->idle_ns : 0);
+		record->unaccounted_ns =
+			SOME_I64((int64_t)record->online_ns - (int64_t)record->busy_ns -
+				 (int64_t)record->idle_ns.value);
+	}
+	cpu->have_idle = times.idle_known;
+	cpu->offline_ns = times.offline_ns;
+	if (times.idle_ns > cpu->idle_ns)
+		cpu->idle_ns = times.idle_ns;
+	cpu->last_mono_ns = mono_ns;
+	return remember_watched(cpu);
+}
+
+static void add_delta(struct counter_list *lost, const char *name, uint64_t now, uint64_t *before)
+{
+	if (now > *before)
+		counter_list_add(lost, name, now - *before);
+	*before = now;
+}
+
+static void add_losses(struct cpu_source *cpu, struct counter_list *lost)
+{
+	const struct cpu_reader_counts *counts = cpu_reader_counts(cpu->reader);
+	uint64_t losses[SCHED_LOSS_MAX], missed_runs, torn_reads;
+
+	add_delta(lost, "cpu_missed_seeds", cpu_ledger_missed_seeds(cpu->ledger),
+		  &cpu->missed_seeds);
+	add_delta(lost, "cpu_unreadable_tasks", counts->unreadable, &cpu->counts.unreadable);
+	if (!cpu->kernel || sched_kernel_losses(cpu->kernel, losses, &missed_runs, &torn_reads))
+		return;
+	for (int i = 0; i < SCHED_LOSS_MAX; i++)
+		if (loss_names[i])
+			add_delta(lost, loss_names[i], losses[i], &cpu->losses[i]);
+	add_delta(lost, "cpu_deaths_untold", counts->deaths_untold, &cpu->counts.deaths_untold);
+	add_delta(lost, "cpu_walks_skipped", counts->walks_skipped, &cpu->counts.walks_skipped);
+	add_delta(lost, "cpu_missed_runs", missed_runs, &cpu->missed_runs);
+	add_delta(lost, "cpu_torn_reads", torn_reads, &cpu->torn_reads);
+}
+
+/* The first read-out is thrown away: it is the moment that everything counts from. */
+static int take_baseline(struct cpu_source *cpu)
+{
+	struct record_cpu ignored = {0};
+	struct counter_list lost = {0};
+	uint64_t mono_ns;
+	int err = cpu_reader_baseline(cpu->reader, &mono_ns);
+
+	if (err)
+		return err;
+	cpu->last_mono_ns = mono_ns;
+	err = close_interval(cpu, mono_ns, 0, &ignored);
+	/* What happened while we attached is not part of the run. */
+	add_losses(cpu, &lost);
+	counter_list_free(&lost);
+	return err;
+}
+
+static int on_renamed(void *ctx, pid_t pid, uint64_t start_boot_ns, const char *comm)
+{
+	struct cpu_source *cpu = ctx;
+
+	return cpu_names_add(&cpu->names, pid, start_boot_ns, comm);
+}
+
+static int on_cpu_changed(void *ctx, unsigned number, bool online, uint64_t boot_ns)
+{
+	struct cpu_source *cpu = ctx;
+	const struct record_event event = {
+		.event = online ? "cpu_online" : "cpu_offline",
+		.keys = {{"cpu", NULL, number}, {"at_boot_ns", NULL, (int64_t)boot_ns}},
+		.key_count = 2,
+	};
+	struct record record = {.type = RECORD_EVENT, .event = &event};
+	struct sched_cpu state;
+
+	sched_kernel_cpu(cpu->kernel, number, &state);
+	/* One that was never there before. */
+	if (online && !state.idle_known)
+		sched_kernel_find_idle(cpu->kernel);
+	if (cpu->context->emit)
+		cpu->context->emit(cpu->context->emit_ctx, &record);
+	return 0;
+}
+
+static int on_ring_half_full(void *ctx, uint32_t events)
+{
+	struct cpu_source *cpu = ctx;
+
+	return cpu_reader_deaths(cpu->reader);
+}
+
+/* Slots for watched threads are made before the targets of the run are known: twice those of its
+ * start. The map of 4,096 slots has 7 MiB. */
+static uint32_t room_for_watched(const struct target_set *targets)
+{
+	uint32_t count = 0, room = 64;
+
+	while (targets && count < LOOPER_MAX_WATCHED / 2 && target_set_at(targets, count))
+		count++;
+	while (room < 2 * count)
+		room *= 2;
+	return room;
+}
+
+static int cpu_open(struct source *source, const struct source_context *context)
+{
+	struct cpu_source *cpu = cpu_source(source);
+	struct sched_kernel_options *kernel = &cpu->options.kernel;
+	bool automatic = kernel->mode == CPU_MODE_AUTO;
+	const struct cpu_reader_events events = {cpu, on_renamed, on_cpu_changed};
+	int err;
+
+	cpu->context_copy = *context;
+	if (!kernel->max_watched)
+		kernel->max_watched = room_for_watched(context->targets);
+	cpu->context = &cpu->context_copy;
+	if (automatic)
+		kernel->mode = context->interval_ns >= ITERATOR_FROM_NS &&
+					       !cpu->options.need_switch &&
+					       kernel->variant != VARIANT_RAW_TP
+				       ? CPU_MODE_ITER
+				       : CPU_MODE_SWITCH;
+	kernel->loopers = cpu->options.need_switch && kernel->mode == CPU_MODE_SWITCH;
+	cpu->ledger = cpu_ledger_new(clock_now_ns(CLOCK_BOOTTIME));
+	if (!cpu->ledger)
+		return -ENOMEM;
+	cpu->kernel = sched_kernel_open(kernel, source->reason, sizeof(source->reason));
+	if (!cpu->kernel && automatic && kernel->mode == CPU_MODE_ITER) {
+		kernel->mode = CPU_MODE_SWITCH;
+		cpu->kernel = sched_kernel_open(kernel, source->reason, sizeof(source->reason));
+	}
+	/* Without BPF in the kernel /proc is what is left; without the right to use it, the user is
+	 * to be told. */
+	if (!cpu->kernel &&
+	    (!automatic || kernel->variant != VARIANT_AUTO || kernel->btf_path || geteuid() != 0))
+		return -ENOTSUP;
+	if (cpu->kernel) {
+		source->variant = sched_kernel_variant(cpu->kernel);
+		source->reason[0] = 0;
+	} else {
+		source->variant = "proc";
+		source->state = SOURCE_DEGRADED;
+	}
+	cpu->reader =
+		cpu_reader_new(cpu->kernel, kernel->mode == CPU_MODE_ITER, cpu->ledger, &events);
+	err = cpu->reader ? take_baseline(cpu) : -ENOMEM;
+	if (!err && cpu->kernel && context->loop)
+		err = loop_add_fd(context->loop, sched_kernel_deaths_fd(cpu->kernel), EPOLLIN,
+				  on_ring_half_full, cpu);
+	if (err && !source->reason[0])
+		snprintf(source->reason, sizeof(source->reason), "CPU baseline: %s",
+			 strerror(-err));
+	return err;
+}
+
+static int cpu_sample(struct source *source, struct record_interval *interval)
+{
+	struct cpu_source *cpu = cpu_source(source);
+	uint64_t mono_ns, dur_ns = 0;
+	int err = cpu_reader_read_out(cpu->reader, &mono_ns);
+
+	if (!err) {
+		dur_ns = mono_ns - cpu->last_mono_ns;
+		err = close_interval(cpu, mono_ns, dur_ns, &interval->cpu);
+	}
+	if (err) {
+		missing_list_set(&interval->missing, "cpu", strerror(-err));
+		return err == -ENOMEM ? err : 0;
+	}
+	/* Between the session's look at the clock and ours another task may have run: the sums are
+	 * true for our own moment. */
+	interval->dur_ns = dur_ns;
+	add_losses(cpu, &interval->lost);
+	if (!cpu->kernel)
+		missing_list_set(&interval->missing, "cpu.tasks_exited",
+				 "/proc does not show who ended between two looks");
+	if (!interval->cpu.idle_ns.present)
+		missing_list_set(&interval->missing, "cpu.idle_ns",
+				 "a CPU's idle time is not known yet");
+	if (!cpu->kernel || cpu->options.kernel.mode == CPU_MODE_ITER)
+		missing_list_set(&interval->missing, "cpu.tasks.sleeping_ns",
+				 "the off-CPU split needs --cpu switch");
+	return 0;
+}
+
+/* The dead whom the kernel had not freed when the run ended are not in its records. */
+static int cpu_summarise(struct source *source, struct summary *summary)
+{
+	const struct cpu_source *cpu = cpu_source(source);
+	int64_t in_flight;
+
+	if (!cpu->kernel || cpu->options.kernel.mode != CPU_MODE_ITER)
+		return 0;
+	in_flight = cpu_reader_counts(cpu->reader)->deaths_in_flight;
+	return summary_set_total(summary, "cpu.deaths_in_flight",
+				 in_flight > 0 ? (double)in_flight : 0);
+}
+
+static void cpu_close(struct source *source)
+{
+	struct cpu_source *cpu = cpu_source(source);
+
+	if (!source)
+		return;
+	if (cpu->kernel && cpu->context && cpu->context->loop)
+		loop_remove_fd(cpu->context->loop, sched_kernel_deaths_fd(cpu->kernel));
+	sched_kernel_close(cpu->kernel);
+	cpu_ledger_free(cpu->ledger);
+	cpu_reader_free(cpu->reader);
+	cpu_names_free(&cpu->names);
+	free(cpu->watched);
+	free(cpu);
+}
+
+static const struct source_ops cpu_ops = {
+	.name = "cpu",
+	.losses = &cpu_losses,
+	.open = cpu_open,
+	.sample = cpu_sample,
+	.summarise = cpu_summarise,
+	.close = cpu_close,
+};
+
+struct source *cpu_source_new(const struct cpu_options *options)
+{
+	struct cpu_source *cpu = calloc(1, sizeof(*cpu));
+
+	if (!cpu)
+		return NULL;
+	cpu->base.ops = &cpu_ops;
+	cpu->base.rights = RIGHT_MAPS;
+	cpu->options = *options;
+	return &cpu->base;
+}
+
+struct sched_kernel *cpu_source_kernel(struct source *source)
+{
+	return cpu_source(source)->kernel;
+}

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/cpu/ledger.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "source/cpu/sums.h"
+
+/* Tids are dense below pid_max: pages of entries, made when first touched, beat a hash and hold any
+ * pid_max. */
+#define PAGE_TIDS 512
+#define MAX_PAGES ((4 << 20) / PAGE_TIDS) /* PID_MAX_LIMIT of 64-bit kernels */
+#define TICK_NS   10000000ull
+#define FORGET_NS 10000000000ull
+
+struct known_task {
+	uint64_t start_boot_ns; /* 0: no task seen under this tid */
+	uint64_t cpu_ns, runnable_ns, uninterruptible_ns, stopped_ns;
+	uint64_t switches_voluntary, switches_involuntary;
+	uint64_t process_start_boot_ns;
+	uint32_t row, interval;    /* its row, if `interval` is the present one */
+	bool exited, dead, coarse; /* exited: told already; dead: with final sums */
+};
+
+/* A task whose tid was seen under a new owner before its death was told. */
+struct departed_task {
+	struct departed_key {
+		uint64_t start_boot_ns;
+		uint64_t tid;
+	} key;
+	struct known_task known;
+	uint64_t since_ns; /* end of the interval before its tid had a new owner */
+	UT_hash_handle hh;
+};
+
+struct ledger_row {
+	struct record_task task;
+	uint64_t end_boot_ns;
+	bool listed;
+};
+
+struct cpu_ledger {
+	uint64_t attach_boot_ns;
+	uint64_t missed_seeds;
+	uint64_t overflow_ns;
+	uint64_t end_ns; /* of the last interval */
+	uint32_t interval;
+	struct known_task *pages[MAX_PAGES];
+	struct departed_task *departed;
+	struct ledger_row *rows;
+	size_t row_count, row_room;
+	struct cpu_sums sums;
+	struct record_task *out_tasks; /* what the last close handed out */
+};
+
+struct cpu_ledger *cpu_ledger_new(uint64_t attach_boot_ns)
+{
+	struct cpu_ledger *ledger = calloc(1, sizeof(*ledger));
+
+	if (ledger) {
+		ledger->attach_boot_ns = attach_boot_ns;
+		ledger->end_ns = attach_boot_ns;
+		ledger->interval = 1;
+	}
+	return ledger;
+}
+
+void cpu_ledger_free(struct cpu_ledger *ledger)
+{
+	struct departed_task *task, *next;
+
+	if (!ledger)
+		return;
+	HASH_ITER (hh, ledger->departed, task, next) {
+		HASH_DEL(ledger->departed, task);
+		free(task);
+	}
+	cpu_sums_free(&ledger->sums);
+	for (size_t i = 0; i < MAX_PAGES; i++)
+		free(ledger->pages[i]);
+	free(ledger->rows);
+	free(ledger->out_tasks);
+	free(ledger);
+}
+
+static struct known_task *find_known(const struct cpu_ledger *ledger, pid_t tid)
+{
+	size_t page = (size_t)tid / PAGE_TIDS;
+
+	if (tid < 0 || page >= MAX_PAGES || !ledger->pages[page])
+		return NULL;
+	return &ledger->pages[page][tid % PAGE_TIDS];
+}
+
+static struct known_task *make_known(struct cpu_ledger *ledger, pid_t tid)
+{
+	size_t page = (size_t)tid / PAGE_TIDS;
+
+	if (tid >= 0 && page < MAX_PAGES && !ledger->pages[page])
+		ledger->pages[page] = calloc(PAGE_TIDS, sizeof(struct known_task));
+	return find_known(ledger, tid);
+}
+
+static bool started_at(const struct known_task *known, uint64_t start_boot_ns, bool coarse)
+{
+	if (known->start_boot_ns == start_boot_ns)
+		return true;
+	if (!known->coarse && !coarse)
+		return false;
+	return known->start_boot_ns / TICK_NS == start_boot_ns / TICK_NS;
+}
+
+static bool same_task(const struct known_task *known, const struct task_reading *reading)
+{
+	return started_at(known, reading->start_boot_ns, reading->start_is_coarse);
+}
+
+static void take_sums(struct known_task *known, const struct task_reading *reading)
+{
+	if (reading->cpu_ns > known->cpu_ns)
+		known->cpu_ns = reading->cpu_ns;
+	if (reading->runnable_ns.value > known->runnable_ns)
+		known->runnable_ns = reading->runnable_ns.value;
+	if (reading->uninterruptible_ns.value > known->uninterruptible_ns)
+		known->uninterruptible_ns = reading->uninterruptible_ns.value;
+	if (reading->stopped_ns.value > known->stopped_ns)
+		known->stopped_ns = reading->stopped_ns.value;
+	if (reading->switches_voluntary.value > known->switches_voluntary)
+		known->switches_voluntary = reading->switches_voluntary.value;
+	if (reading->switches_involuntary.value > known->switches_involuntary)
+		known->switches_involuntary = reading->switches_involuntary.value;
+}
+
+static void start_over(struct known_task *known, const struct task_reading *reading)
+{
+	*known = (struct known_task){
+		.start_boot_ns = reading->start_boot_ns,
+		.coarse = reading->start_is_coarse,
+	};
+}
+
+int cpu_ledger_seed(struct cpu_ledger *ledger, const struct task_reading *reading)
+{
+	struct known_task *known = make_known(ledger, reading->tid);
+
+	if (!known)
+		return -ENOMEM;
+	if (known->start_boot_ns && same_task(known, reading))
+		return 0;
+	start_over(known, reading);
+	known->process_start_boot_ns = reading->process_start_boot_ns;
+	take_sums(known, reading);
+	return 0;
+}
+
+bool cpu_ledger_unchanged(const struct cpu_ledger *ledger, pid_t tid, uint64_t start_boot_ns,
+			  uint64_t cpu_ns, uint64_t switches)
+{
+	const struct known_task *known = find_known(ledger, tid);
+
+	return known && known->start_boot_ns == start_boot_ns && known->cpu_ns >= cpu_ns &&
+	       known->switches_voluntary + known->switches_involuntary == switches;
+}
+
+static struct ledger_row *add_row(struct cpu_ledger *ledger)
+{
+	if (ledger->row_count == ledger->row_room) {
+		size_t room = ledger->row_room ? ledger->row_room * 2 : 256;
+		struct ledger_row *rows = realloc(ledger->rows, room * sizeof(*rows));
+
+		if (!rows)
+			return NULL;
+		ledger->rows = rows;
+		ledger->row_room = room;
+	}
+	ledger->rows[ledger->row_count] = (struct ledger_row){0};
+	return &ledger->rows[ledger->row_count++];
+}
+
+static struct departed_task *find_departed(const struct cpu_ledger *ledger, pid_t tid,
+					   uint64_t start_boot_ns)
+{
+	struct departed_key key = {.start_boot_ns = start_boot_ns, .tid = (uint64_t)tid};
+	struct departed_task *task;
+
+	HASH_FIND(hh, ledger->departed, &key, sizeof(key), task);
+	return task;
+}
+
+static int remember_departed(struct cpu_ledger *ledger, pid_t tid, const struct known_task *known)
+{
+	struct departed_task *task = calloc(1, sizeof(*task));
+
+	if (!task)
+		return -ENOMEM;
+	task->key = (struct departed_key){known->start_boot_ns, (uint64_t)tid};
+	task->known = *known;
+	task->since_ns = ledger->end_ns;
+	HASH_ADD(hh, ledger->departed, key, sizeof(task->key), task);
+	return 0;
+}
+
+/* Where the reading's task is booked: under its tid, or among the departed. *late is set when the
+ * tid has a newer owner and nothing was known of this one. */
+static int find_or_make(struct cpu_ledger *ledger, const struct task_reading *reading,
+			struct known_task **found, bool *late)
+{
+	struct known_task *known = make_known(ledger, reading->tid);
+	struct departed_task *departed;
+	int err;
+
+	*late = false;
+	if (!known)
+		return -ENOMEM;
+	*found = known;
+	if (known->start_boot_ns && same_task(known, reading)) {
+		if (known->coarse && !reading->start_is_coarse) {
+			known->start_boot_ns = reading->start_boot_ns;
+			known->coarse = false;
+		}
+		return 0;
+	}
+	departed = find_departed(ledger, reading->tid, reading->start_boot_ns);
+	if (departed) {
+		*found = &departed->known;
+		return 0;
+	}
+	if (known->start_boot_ns && reading->start_boot_ns < known->start_boot_ns) {
+		*late = true;
+		return 0;
+	}
+	if (known->start_boot_ns && !known->dead) {
+		err = remember_departed(ledger, reading->tid, known);
+		if (err)
+			return err;
+	}
+	start_over(known, reading);
+	if (reading->start_boot_ns < ledger->attach_boot_ns) {
+		/* Who is dead at first sight was dead or dying when we came, and is not ours. */
+		ledger->missed_seeds += !reading->exited && !reading->ending;
+		take_sums(known, reading);
+	}
+	return 0;
+}
+
+static void book_optional(struct opt_u64 *row, struct opt_u64 now, uint64_t before)
+{
+	if (!now.present)
+		return;
+	row->present = true;
+	if (now.value > before)
+		row->value += now.value - before;
+}
+
+int cpu_ledger_exec(struct cpu_ledger *ledger, pid_t old_tid, pid_t tid, uint64_t start_boot_ns)
+{
+	struct known_task *thread = make_known(ledger, old_tid);
+	struct known_task *leader = make_known(ledger, tid), before;
+	int err = 0;
+
+	if (!thread || !leader)
+		return -ENOMEM;
+	if (!started_at(leader, start_boot_ns, false)) {
+		if (leader->start_boot_ns && !leader->dead)
+			err = remember_departed(ledger, tid, leader);
+		/* So young that no read-out has seen it; where it is older than the attach, nobody
+		 * knows what it had run before. */
+		*leader = (struct known_task){.dead = start_boot_ns < ledger->attach_boot_ns};
+	}
+	if (!err && !leader->dead) { /* its death will be told under the thread's tid */
+		before = *leader;
+		before.start_boot_ns = start_boot_ns;
+		before.interval = 0; /* a row of its own */
+		err = remember_departed(ledger, old_tid, &before);
+	}
+	if (err)
+		return err;
+	if (thread->start_boot_ns && thread->start_boot_ns != start_boot_ns && !thread->dead) {
+		before = *thread;
+		*thread = (struct known_task){0};
+	} else { /* so young that no read-out has seen it */
+		before = (struct known_task){0};
+	}
+	before.start_boot_ns = start_boot_ns;
+	before.row = leader->row;
+	before.interval = leader->interval;
+	*leader = before;
+	if (leader->interval == ledger->interval)
+		ledger->rows[leader->row].task.exited = false;
+	return 0;
+}
+
+/* A leader whose place a thread has taken by execve bears the thread's tid from then on; what is
+ * told of it before word of the exec is still of the leader that we know. */
+static bool is_replaced_leader(const struct cpu_ledger *ledger, const struct task_reading *reading)
+{
+	const struct known_task *leader;
+
+	if (reading->tid == reading->tgid || reading->start_is_coarse)
+		return false;
+	leader = find_known(ledger, reading->tgid);
+	return leader && !leader->coarse && leader->start_boot_ns == reading->start_boot_ns &&
+	       !find_departed(ledger, reading->tid, reading->start_boot_ns);
+}
+
+bool cpu_ledger_knows(const struct cpu_ledger *ledger, const struct task_reading *reading)
+{
+	const struct known_task *known = find_known(ledger, reading->tid);
+
+	return (known && same_task(known, reading)) || is_replaced_leader(ledger, reading) ||
+	       find_departed(ledger, reading->tid, reading->start_boot_ns);
+}
+
+int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told)
+{
+	struct task_reading as_leader = *told;
+	const struct task_reading *reading = told;
+	struct known_task fresh, *known;
+	struct ledger_row *row;
+	bool late;
+	int err;
+
+	if (is_replaced_leader(ledger, told)) {
+		as_leader.tid = told->tgid;
+		reading = &as_leader;
+	}
+	err = find_or_make(ledger, reading, &known, &late);
+	if (err)
+		return err;
+	if (late) {
+		start_over(&fresh, reading);
+		/* Nobody knows what it had run before we came. */
+		if (reading->start_boot_ns < ledger->attach_boot_ns)
+			take_sums(&fresh, reading);
+		known = &fresh;
+	}
+	if (known->interval != ledger->interval) {
+		/* A dead task's slot is read again and again: nothing new, no row. */
+		if (known->exited && reading->cpu_ns <= known->cpu_ns) {
+			known->dead |= reading->exited;
+			return 0;
+		}
+		row = add_row(ledger);
+		if (!row)
+			return -ENOMEM;
+		known->interval = ledger->interval;
+		known->row = (uint32_t)(row - ledger->rows);
+	}
+	row = &ledger->rows[known->row];
+	row->task.tid = reading->tid;
+	row->task.pid = reading->tgid;
+	row->task.uid = reading->uid;
+	row->task.start_boot_ns = reading->start_boot_ns;
+	if (reading->process_start_boot_ns)
+		known->process_start_boot_ns = reading->process_start_boot_ns;
+	row->task.process_start_boot_ns = known->process_start_boot_ns;
+	memcpy(row->task.thread, reading->comm, RECORD_COMM_LEN);
+	row->task.thread[RECORD_COMM_LEN - 1] = 0;
+	if (reading->cpu_ns > known->cpu_ns) {
+		row->task.cpu_ns += reading->cpu_ns - known->cpu_ns;
+		err = cpu_sums_add_uid(&ledger->sums, reading->uid,
+				       reading->cpu_ns - known->cpu_ns);
+	}
+	book_optional(&row->task.runnable_ns, reading->runnable_ns, known->runnable_ns);
+	book_optional(&row->task.uninterruptible_ns, reading->uninterruptible_ns,
+		      known->uninterruptible_ns);
+	book_optional(&row->task.stopped_ns, reading->stopped_ns, known->stopped_ns);
+	book_optional(&row->task.switches_voluntary, reading->switches_voluntary,
+		      known->switches_voluntary);
+	book_optional(&row->task.switches_involuntary, reading->switches_involuntary,
+		      known->switches_involuntary);
+	take_sums(known, reading);
+	if ((reading->exited || reading->ending) && !known->exited) {
+		row->task.exited = true;
+		row->end_boot_ns = reading->end_boot_ns;
+		known->exited = true;
+	}
+	known->dead |= reading->exited;
+	return err;
+}
+
+int cpu_ledger_overflow(struct cpu_ledger *ledger, uid_t uid, uint64_t cpu_ns)
+{
+	ledger->overflow_ns += cpu_ns;
+	return cpu_sums_add_uid(&ledger->sums, uid, cpu_ns);
+}
+
+/* A task that was neither running, waiting for a CPU, blocked nor stopped slept: the rest of the
+ * time that it lived in this interval. */
+static void derive_sleep(struct ledger_row *row, uint64_t end_boot_ns, uint64_t dur_ns)
+{
+	struct record_task *task = &row->task;
+	uint64_t begin_ns = end_boot_ns > dur_ns ? end_boot_ns - dur_ns : 0;
+	uint64_t end_ns = task->exited ? row->end_boot_ns : end_boot_ns;
+	uint64_t awake_ns;
+
+	if (!task->runnable_ns.present || !task->uninterruptible_ns.present)
+		return;
+	if (task->start_boot_ns > begin_ns)
+		begin_ns = task->start_boot_ns;
+	awake_ns = task->cpu_ns + task->runnable_ns.value + task->uninterruptible_ns.value +
+		   task->stopped_ns.value;
+	task->sleeping_ns.present = true;
+	if (end_ns > begin_ns && end_ns - begin_ns > awake_ns)
+		task->sleeping_ns.value = end_ns - begin_ns - awake_ns;
+}
+
+static int by_cpu_desc(const void *a, const void *b)
+{
+	const struct record_task *x = a, *y = b;
+
+	if (x->cpu_ns != y->cpu_ns)
+		return x->cpu_ns < y->cpu_ns ? 1 : -1;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+/* The departed whose death was not told in so long (RCU frees a task late, under load by seconds)
+ * will never be: the ring was full. */
+static void forget_departed(struct cpu_ledger *ledger)
+{
+	struct departed_task *task, *next;
+
+	HASH_ITER (hh, ledger->departed, task, next) {
+		if (ledger->end_ns - task->since_ns > FORGET_NS) {
+			HASH_DEL(ledger->departed, task);
+			free(task);
+		}
+	}
+}
+
+/* The identity of the row's process: a later owner of its pid is another one. */
+static uint64_t start_of_process(const struct cpu_ledger *ledger, const struct record_task *task)
+{
+	const struct known_task *leader = find_known(ledger, task->pid);
+
+	if (task->process_start_boot_ns)
+		return task->process_start_boot_ns;
+	if (task->tid == task->pid)
+		return task->start_boot_ns;
+	return leader ? leader->start_boot_ns : 0;
+}
+
+int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t dur_ns, size_t top,
+		     const struct cpu_ledger_names *names, struct record_cpu *cpu)
+{
+	size_t listed = 0;
+	int err = 0;
+
+	free(ledger->out_tasks);
+	ledger->out_tasks = calloc(ledger->row_count + 1, sizeof(*ledger->out_tasks));
+	if (!ledger->out_tasks)
+		return -ENOMEM;
+	cpu->busy_ns = ledger->overflow_ns;
+	cpu->overflow_ns = ledger->overflow_ns;
+	cpu->other_ns = 0;
+	for (size_t i = 0; i < ledger->row_count && !err; i++) {
+		struct ledger_row *row = &ledger->rows[i];
+		struct record_task *task = &row->task;
+
+		cpu->busy_ns += task->cpu_ns;
+		if (!names->listed(names->ctx, task->pid, task->uid)) {
+			cpu->other_ns += task->cpu_ns;
+			continue;
+		}
+		derive_sleep(row, end_boot_ns, dur_ns);
+		task->process_start_boot_ns = start_of_process(ledger, task);
+		task->process = names->process(names->ctx, task->pid, task->process_start_boot_ns);
+		task->package = names->package(names->ctx, task->uid);
+		ledger->out_tasks[listed++] = *task;
+	}
+	qsort(ledger->out_tasks, listed, sizeof(*ledger->out_tasks), by_cpu_desc);
+	cpu->tasks = ledger->out_tasks;
+	cpu->task_count = listed;
+	if (!err)
+		err = cpu_sums_processes(&ledger->sums, cpu);
+	if (!err)
+		err = cpu_sums_uids(&ledger->sums, cpu);
+	while (top && cpu->task_count > top)
+		cpu->other_ns += cpu->tasks[--cpu->task_count].cpu_ns;
+	ledger->row_count = 0;
+	ledger->overflow_ns = 0;
+	ledger->interval++;
+	ledger->end_ns = end_boot_ns;
+	forget_departed(ledger);
+	return err;
+}
+
+uint64_t cpu_ledger_missed_seeds(const struct cpu_ledger *ledger)
+{
+	return ledger->missed_seeds;
+}

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/cpu/read_out.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uthash.h>
+
+#include "source/cpu/proc.h"
+#include "util/clock.h"
+
+/* RCU frees the dead late: under load by seconds, never by a minute. */
+#define UNTOLD_AFTER_NS (60 * NSEC_PER_SEC)
+#define UNTOLD_WINDOW   32 /* looks, at least UNTOLD_AFTER_NS / UNTOLD_WINDOW apart */
+#define EXEC_TRIES      50
+#define EXEC_WAIT_US    200
+
+/* Cumulative overflow of a uid as of the last read-out. */
+struct overflow_seen {
+	uid_t uid;
+	uint64_t cpu_ns;
+	UT_hash_handle hh;
+};
+
+/* One walk of --cpu iter: what changed, and what the ring told before that could be booked. */
+struct walk {
+	struct task_line *lines;
+	size_t line_count, line_room;
+	struct task_death *deaths;
+	size_t death_count, death_room;
+	uint64_t execs; /* of deaths */
+	uint64_t alive;
+};
+
+struct cpu_reader {
+	struct sched_kernel *kernel; /* NULL: /proc only */
+	bool iterating;
+	struct cpu_ledger *ledger;
+	struct cpu_reader_events events;
+	struct overflow_seen *overflow;
+	struct walk walk;
+	struct cpu_reader_counts counts;
+	/* --cpu iter: tasks alive at the start, and told dead, to know how many deaths went untold
+	 */
+	uint64_t deaths_told, execs_told, begin_boot_ns;
+	int64_t alive_at_begin;
+	struct death_count {
+		uint64_t at_ns;
+		int64_t died;
+	} looks[UNTOLD_WINDOW];
+	unsigned look_count;
+};
+
+static int book_reading(void *ctx, const struct task_reading *reading)
+{
+	return cpu_ledger_update(ctx, reading);
+}
+
+static int seed_reading(void *ctx, const struct task_reading *reading)
+{
+	return cpu_ledger_seed(ctx, reading);
+}
+
+static struct task_reading reading_of_line(const struct task_line *line)
+{
+	return (struct task_reading){
+		.tid = (pid_t)line->tid,
+		.tgid = (pid_t)line->tgid,
+		.uid = line->uid,
+		.start_boot_ns = line->start_boot_ns,
+		.process_start_boot_ns = line->process_start_boot_ns,
+		.cpu_ns = line->cpu_ns,
+		.runnable_ns = SOME_U64(line->runnable_ns),
+		.switches_voluntary = SOME_U64(line->switches_voluntary),
+		.switches_involuntary = SOME_U64(line->switches_involuntary),
+		.comm = line->comm,
+	};
+}
+
+static int seed_line(void *ctx, const struct task_line *line)
+{
+	struct cpu_reader *reader = ctx;
+	struct task_reading reading = reading_of_line(line);
+
+	reader->alive_at_begin++;
+	return cpu_ledger_seed(reader->ledger, &reading);
+}
+
+static int seed(struct cpu_reader *reader)
+{
+	uint64_t losses[SCHED_LOSS_MAX], unused;
+	int err;
+
+	reader->begin_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
+	err = sched_kernel_iterate(reader->kernel, seed_line, reader);
+	if (!err)
+		err = sched_kernel_losses(reader->kernel, losses, &unused, &unused);
+	if (!err)
+		reader->alive_at_begin -= (int64_t)losses[SCHED_COUNT_BIRTHS] -
+					  (int64_t)losses[SCHED_LOSS_DEATH_RING_FULL];
+	return err;
+}
+
+static int keep_line(void *ctx, const struct task_line *line)
+{
+	struct cpu_reader *reader = ctx;
+	struct walk *walk = &reader->walk;
+
+	walk->alive++;
+	if (line->in_execve)
+		return 0;
+	/* A row for every sleeping task of the machine would be noise. */
+	if (cpu_ledger_unchanged(reader->ledger, (pid_t)line->tid, line->start_boot_ns,
+				 line->cpu_ns,
+				 line->switches_voluntary + line->switches_involuntary))
+		return 0;
+	if (walk->line_count == walk->line_room) {
+		size_t room = walk->line_room ? walk->line_room * 2 : 64;
+		struct task_line *lines = realloc(walk->lines, room * sizeof(*lines));
+
+		if (!lines)
+			return -ENOMEM;
+		walk->lines = lines;
+		walk->line_room = room;
+	}
+	walk->lines[walk->line_count++] = *line;
+	return 0;
+}
+
+static int book_name(struct cpu_reader *reader, const struct task_death *death)
+{
+	char comm[SCHED_COMM_LEN + 1];
+
+	memcpy(comm, death->comm, SCHED_COMM_LEN);
+	comm[SCHED_COMM_LEN] = 0;
+	return reader->events.renamed(reader->events.ctx, (pid_t)death->tid, death->start_boot_ns,
+				      comm);
+}
+
+static int book_death(void *ctx, const struct task_death *death)
+{
+	struct cpu_reader *reader = ctx;
+	struct task_reading reading = {
+		.tid = (pid_t)death->tid,
+		.tgid = (pid_t)death->tgid,
+		.uid = death->uid,
+		.start_boot_ns = death->start_boot_ns,
+		.process_start_boot_ns = death->process_start_boot_ns,
+		.cpu_ns = death->cpu_ns,
+		.runnable_ns = SOME_U64(death->runnable_ns),
+		.switches_voluntary = SOME_U64(death->switches_voluntary),
+		.switches_involuntary = SOME_U64(death->switches_involuntary),
+		.comm = death->comm,
+		.exited = death->kind == TASK_NOTE_DEATH,
+		.ending = death->kind == TASK_NOTE_EXIT,
+		.end_boot_ns = death->end_boot_ns,
+	};
+
+	switch (death->kind) {
+	case TASK_NOTE_EXEC_LEADER:
+		reader->execs_told++;
+		return cpu_ledger_exec(reader->ledger, (pid_t)death->exec_tid, (pid_t)death->tid,
+				       death->start_boot_ns);
+	case TASK_NOTE_EXEC:
+		return book_name(reader, death);
+	case TASK_NOTE_CPU_OFFLINE:
+	case TASK_NOTE_CPU_ONLINE:
+		return reader->events.cpu_changed(reader->events.ctx, death->tid,
+						  death->kind == TASK_NOTE_CPU_ONLINE,
+						  death->end_boot_ns);
+	case TASK_NOTE_UID:
+	case TASK_NOTE_EXIT:
+		return cpu_ledger_update(reader->ledger, &reading);
+	default:
+		break;
+	}
+	/* Who was dead when we came, and is freed only now, is none of those alive and born. */
+	if (death->start_boot_ns >= reader->begin_boot_ns ||
+	    cpu_ledger_knows(reader->ledger, &reading))
+		reader->deaths_told++;
+	if (!reader->iterating) {
+		reading.uninterruptible_ns = SOME_U64(death->uninterruptible_ns);
+		reading.stopped_ns = SOME_U64(death->stopped_ns);
+	}
+	return cpu_ledger_update(reader->ledger, &reading);
+}
+
+static bool slot_unchanged(void *ctx, pid_t tid, const struct task_slot *slot)
+{
+	struct cpu_reader *reader = ctx;
+
+	return cpu_ledger_unchanged(reader->ledger, tid, slot->start_boot_ns, slot->cpu_ns,
+				    slot->switches_voluntary + slot->switches_involuntary);
+}
+
+static int book_slot(void *ctx, pid_t tid, const struct task_slot *slot)
+{
+	struct cpu_reader *reader = ctx;
+	struct task_reading reading = {
+		.tid = tid,
+		.tgid = (pid_t)slot->tgid,
+		.uid = slot->uid,
+		.start_boot_ns = slot->start_boot_ns,
+		.process_start_boot_ns = slot->process_start_boot_ns,
+		.cpu_ns = slot->cpu_ns,
+		.runnable_ns = SOME_U64(slot->runnable_ns),
+		.uninterruptible_ns = SOME_U64(slot->uninterruptible_ns),
+		.stopped_ns = SOME_U64(slot->stopped_ns),
+		.switches_voluntary = SOME_U64(slot->switches_voluntary),
+		.switches_involuntary = SOME_U64(slot->switches_involuntary),
+		.comm = slot->comm,
+	};
+
+	/* A dead slot is booked here only if the ring had no room to tell of the death. */
+	if (slot->flags & TASK_SLOT_DEAD) {
+		if (!(slot->flags & TASK_SLOT_UNREPORTED))
+			return 0;
+		reading.exited = true;
+		reading.end_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
+	} else if (slot->off_state == OFF_CPU_UNINTERRUPTIBLE) {
+		reading.uninterruptible_ns.value += sched_kernel_open_off_ns(reader->kernel, slot);
+	} else if (slot->off_state == OFF_CPU_STOPPED) {
+		reading.stopped_ns.value += sched_kernel_open_off_ns(reader->kernel, slot);
+	}
+	return cpu_ledger_update(reader->ledger, &reading);
+}
+
+static int book_running(struct cpu_reader *reader)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < sched_kernel_cpu_count(reader->kernel) && !err; i++) {
+		const struct running_task *running = sched_kernel_running(reader->kernel, i);
+		struct task_reading reading;
+
+		if (!running || !running->tid)
+			continue;
+		reading = (struct task_reading){
+			.tid = (pid_t)running->tid,
+			.tgid = (pid_t)running->tgid,
+			.uid = running->uid,
+			.start_boot_ns = running->start_boot_ns,
+			.process_start_boot_ns = running->process_start_boot_ns,
+			.cpu_ns = running->cpu_ns,
+			.runnable_ns = SOME_U64(running->runnable_ns),
+			.switches_voluntary = SOME_U64(running->switches_voluntary),
+			.switches_involuntary = SOME_U64(running->switches_involuntary),
+			.comm = running->comm,
+		};
+		/* Its finished slices go to the overflow row; the present one follows them. */
+		if (!sched_kernel_has_slot(reader->kernel, (pid_t)running->tid))
+			continue;
+		err = cpu_ledger_update(reader->ledger, &reading);
+	}
+	return err;
+}
+
+static int book_overflow_row(void *ctx, uid_t uid, uint64_t cpu_ns)
+{
+	struct cpu_reader *reader = ctx;
+	struct overflow_seen *seen;
+	uint64_t before;
+
+	HASH_FIND(hh, reader->overflow, &uid, sizeof(uid), seen);
+	if (!seen) {
+		seen = calloc(1, sizeof(*seen));
+		if (!seen)
+			return -ENOMEM;
+		seen->uid = uid;
+		HASH_ADD(hh, reader->overflow, uid, sizeof(uid), seen);
+	}
+	before = seen->cpu_ns;
+	seen->cpu_ns = cpu_ns;
+	return cpu_ns > before ? cpu_ledger_overflow(reader->ledger, uid, cpu_ns - before) : 0;
+}
+
+static int keep_death(void *ctx, const struct task_death *death)
+{
+	struct cpu_reader *reader = ctx;
+	struct walk *walk = &reader->walk;
+
+	if (walk->death_count == walk->death_room) {
+		size_t room = walk->death_room ? walk->death_room * 2 : 64;
+		struct task_death *deaths = realloc(walk->deaths, room * sizeof(*deaths));
+
+		if (!deaths)
+			return -ENOMEM;
+		walk->deaths = deaths;
+		walk->death_room = room;
+	}
+	walk->deaths[walk->death_count++] = *death;
+	walk->execs += death->exec_tid != 0;
+	return 0;
+}
+
+static void drop_lines_of(struct walk *walk, uint32_t tgid)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < walk->line_count; i++)
+		if (walk->lines[i].tgid != tgid)
+			walk->lines[left++] = walk->lines[i];
+	walk->line_count = left;
+}
+
+/* A thread whose execve ended before the walk met it has a tid that the ledger knows as its
+ * leader's until it is told (follow_exec): what the walk saw of such processes is left to the next
+ * one. The word may be held up by a record before it that is being written on another CPU; where it
+ * does not come the whole walk is left. */
+static int settle_execs(struct cpu_reader *reader)
+{
+	uint64_t ended = sched_kernel_execs(reader->kernel);
+	struct walk *walk = &reader->walk;
+	int err;
+
+	for (int tries = 0; reader->execs_told + walk->execs < ended; tries++) {
+		if (tries == EXEC_TRIES) {
+			reader->counts.walks_skipped++;
+			walk->line_count = 0;
+			return 0;
+		}
+		if (tries)
+			usleep(EXEC_WAIT_US);
+		err = sched_kernel_deaths(reader->kernel, keep_death, reader);
+		if (err)
+			return err;
+	}
+	for (size_t i = 0; i < walk->death_count; i++)
+		if (walk->deaths[i].exec_tid)
+			drop_lines_of(walk, walk->deaths[i].tid);
+	return 0;
+}
+
+/* Each task that was born and is not alive has died. Not all deaths are told yet, because RCU frees
+ * the tasks later; of most the time is (TASK_NOTE_EXIT). One that is still untold after
+ * UNTOLD_AFTER_NS was never shown by the kernel. */
+static int count_deaths(struct cpu_reader *reader)
+{
+	uint64_t losses[SCHED_LOSS_MAX] = {0}, unused, now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	struct death_count *next = &reader->looks[reader->look_count % UNTOLD_WINDOW];
+	const struct death_count *last =
+		&reader->looks[(reader->look_count + UNTOLD_WINDOW - 1) % UNTOLD_WINDOW];
+	int64_t died, told, untold;
+	/* Births after the walk: a task that was born during it may count as in flight, none is
+	 * forgotten. */
+	int err = sched_kernel_losses(reader->kernel, losses, &unused, &unused);
+
+	died = reader->alive_at_begin + (int64_t)losses[SCHED_COUNT_BIRTHS] -
+	       (int64_t)reader->walk.alive;
+	told = (int64_t)reader->deaths_told + (int64_t)losses[SCHED_LOSS_DEATH_RING_FULL];
+	reader->counts.deaths_in_flight = died - told;
+	if (reader->look_count && now_ns - last->at_ns < UNTOLD_AFTER_NS / UNTOLD_WINDOW)
+		return err;
+	/* `next` is the oldest look, of UNTOLD_AFTER_NS ago or more. */
+	untold = next->died - told;
+	if (reader->look_count >= UNTOLD_WINDOW && untold > (int64_t)reader->counts.deaths_untold)
+		reader->counts.deaths_untold = (uint64_t)untold;
+	*next = (struct death_count){now_ns, died};
+	reader->look_count++;
+	return err;
+}
+
+/* Nothing is booked before the walk is over: only then it is known which of it may be. */
+static int walk_tasks(struct cpu_reader *reader)
+{
+	struct walk *walk = &reader->walk;
+	int err = sched_kernel_iterate(reader->kernel, keep_line, reader);
+
+	if (!err)
+		err = count_deaths(reader);
+	if (!err)
+		err = settle_execs(reader);
+	for (size_t i = 0; i < walk->line_count && !err; i++) {
+		struct task_reading reading = reading_of_line(&walk->lines[i]);
+
+		err = cpu_ledger_update(reader->ledger, &reading);
+	}
+	for (size_t i = 0; i < walk->death_count && !err; i++)
+		err = book_death(reader, &walk->deaths[i]);
+	free(walk->lines);
+	free(walk->deaths);
+	*walk = (struct walk){0};
+	return err;
+}
+
+int cpu_reader_read_out(struct cpu_reader *reader, uint64_t *mono_ns)
+{
+	int err;
+
+	if (!reader->kernel) {
+		*mono_ns = clock_now_ns(CLOCK_MONOTONIC);
+		return cpu_proc_walk(book_reading, reader->ledger, &reader->counts.unreadable);
+	}
+	err = sched_kernel_begin_read(reader->kernel, mono_ns);
+	/* Deaths first: a slot may already have a new owner. */
+	if (!err)
+		err = cpu_reader_deaths(reader);
+	if (!err && reader->iterating)
+		err = walk_tasks(reader);
+	if (!err)
+		err = sched_kernel_slots(reader->kernel, slot_unchanged, book_slot, reader);
+	if (!err && !reader->iterating)
+		err = book_running(reader);
+	if (!err)
+		err = sched_kernel_overflow(reader->kernel, book_overflow_row, reader);
+	return err;
+}
+
+int cpu_reader_baseline(struct cpu_reader *reader, uint64_t *mono_ns)
+{
+	/* First of all how far the scheduler's clock is from ours (a boot's start, and all that NTP
+	 * has slewed since): what runs now is seeded by it. */
+	int err = reader->kernel ? sched_kernel_begin_read(reader->kernel, mono_ns) : 0;
+
+	if (!err && reader->kernel && sched_kernel_has_iterator(reader->kernel))
+		err = seed(reader);
+	else if (!err)
+		err = cpu_proc_walk(seed_reading, reader->ledger, &reader->counts.unreadable);
+	if (!err)
+		err = cpu_reader_read_out(reader, mono_ns);
+	reader->look_count = 0;
+	return err;
+}
+
+int cpu_reader_deaths(struct cpu_reader *reader)
+{
+	return sched_kernel_deaths(reader->kernel, book_death, reader);
+}
+
+const struct cpu_reader_counts *cpu_reader_counts(const struct cpu_reader *reader)
+{
+	return &reader->counts;
+}
+
+struct cpu_reader *cpu_reader_new(struct sched_kernel *kernel, bool iterating,
+				  struct cpu_ledger *ledger, const struct cpu_reader_events *events)
+{
+	struct cpu_reader *reader = calloc(1, sizeof(*reader));
+
+	if (!reader)
+		return NULL;
+	reader->kernel = kernel;
+	reader->iterating = iterating;
+	reader->ledger = ledger;
+	reader->events = *events;
+	return reader;
+}
+
+void cpu_reader_free(struct cpu_reader *reader)
+{
+	struct overflow_seen *seen, *next;
+
+	if (!reader)
+		return;
+	HASH_ITER (hh, reader->overflow, seen, next) {
+		HASH_DEL(reader->overflow, seen);
+		free(seen);
+	}
+	free(reader);
+}

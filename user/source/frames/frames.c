@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/frames/frames.h"
+#include "core/histogram.h"
+#include "core/rights.h"
+#include "core/summary.h"
+#include "jankscope/target.h"
+#include "source/frames/input.h"
+#include "source/frames/names.h"
+#include "util/clock.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_LOSSES  32
+#define MAX_RETIRED 8 /* traces that ended within one interval */
+
+struct loss {
+	const char *reason;
+	uint64_t ended; /* of streams that are over */
+	uint64_t now;   /* of the stream as of now, and of the input */
+	uint64_t reported;
+};
+
+struct frames_source {
+	struct source source;
+	struct frames_options options;
+	const struct source_context *context;
+	struct frame_stream *stream;
+	struct frame_stream
+		*retired[MAX_RETIRED];     /* of traces that ended: taken at the next sample */
+	size_t retired_count, given_count; /* given: those whose layers were handed out */
+	struct frames_input *input;
+	struct frames_names *names; /* NULL: the pids are of another device */
+	uint64_t history_until_ns;  /* layers that settle until then are of the trace's past */
+	struct record_layer *layers;
+	size_t layer_count, layer_capacity;
+	struct loss losses[MAX_LOSSES];
+	size_t loss_count;
+	uint64_t shown, dropped, janky, rows;
+	bool opened;
+};
+
+static struct frames_source *of(struct source *source)
+{
+	return (struct frames_source *)source;
+}
+
+static void on_lose(void *ctx, const char *reason, uint64_t count)
+{
+	struct frames_source *s = ctx;
+
+	for (size_t i = 0; i < s->loss_count; i++) {
+		if (!strcmp(s->losses[i].reason, reason)) {
+			s->losses[i].ended += count;
+			return;
+		}
+	}
+	if (count && s->loss_count < MAX_LOSSES)
+		s->losses[s->loss_count++] = (struct loss){reason, count, 0, 0};
+}
+
+static void on_tell(void *ctx, const char *word, const char *text)
+{
+	struct frames_source *s = ctx;
+	struct record_event event = {
+		.event = word,
+		.keys = {{.name = "source", .text = "frames"}, {.name = "reason", .text = text}},
+		.key_count = 2,
+	};
+	struct record record = {.type = RECORD_EVENT, .event = &event};
+
+	if (!strcmp(word, "degraded"))
+		s->source.state = SOURCE_DEGRADED;
+	else if (!strcmp(word, "recovered"))
+		s->source.state = SOURCE_OK;
+	snprintf(s->source.reason, sizeof(s->source.reason), "%s", text);
+	/* before the header was written, the header says it */
+	if (s->opened)
+		s->context->emit(s->context->emit_ctx, &record);
+}
+
+/* Totals of the stream, as of now: only what grew is new. */
+static void on_stream_loss(void *ctx, const char *reason, uint64_t count)
+{
+	struct frames_source *s = ctx;
+
+	for (size_t i = 0; i < s->loss_count; i++) {
+		if (!strcmp(s->losses[i].reason, reason)) {
+			s->losses[i].now = count;
+			return;
+		}
+	}
+	if (count && s->loss_count < MAX_LOSSES)
+		s->losses[s->loss_count++] = (struct loss){reason, 0, count, 0};
+}
+
+/* A trace is over: what its stream lost stays, and another one begins. */
+static int on_restart(void *ctx)
+{
+	struct frames_source *s = ctx;
+	struct frame_stream *fresh = frame_stream_new();
+	int err;
+
+	if (!fresh)
+		return -ENOMEM;
+	err = frame_stream_settle(s->stream, 0, 0, true);
+	frame_stream_each_loss(s->stream, on_stream_loss, s);
+	for (size_t i = 0; i < s->loss_count; i++) {
+		s->losses[i].ended += s->losses[i].now;
+		s->losses[i].now = 0;
+	}
+	if (s->retired_count < MAX_RETIRED) {
+		s->retired[s->retired_count++] = s->stream;
+	} else {
+		on_lose(s, "traces_within_one_interval", 1);
+		frame_stream_free(s->stream);
+	}
+	s->stream = s->input->stream = fresh;
+	return err;
+}
+
+static int frames_open(struct source *source, const struct source_context *context)
+{
+	struct frames_source *s = of(source);
+	char reason[sizeof(source->reason)] = "";
+	bool local;
+	int err;
+
+	s->context = context;
+	s->stream = frame_stream_new();
+	local = !strcmp(s->options.mode, "perfetto") || !strcmp(s->options.mode, "live");
+	s->names = local ? frames_names_new() : NULL;
+	if (!strcmp(s->options.mode, "perfetto"))
+		s->input = frames_input_perfetto();
+	else if (local)
+		s->input = frames_input_tracefs();
+	else
+		s->input = frames_input_follow();
+	if (!s->stream || !s->input || (local && !s->names)) {
+		snprintf(source->reason, sizeof(source->reason), "out of memory");
+		return -ENOMEM;
+	}
+	s->input->options = &s->options;
+	s->input->stream = s->stream;
+	s->input->tell = on_tell;
+	s->input->lose = on_lose;
+	s->input->restart = on_restart;
+	s->input->ctx = s;
+	source->variant = s->input->ops->variant;
+	source->state = SOURCE_OK;
+	err = s->input->ops->open(s->input, context->loop, reason, sizeof(reason));
+	if (err)
+		snprintf(source->reason, sizeof(source->reason), "%s", reason);
+	s->opened = !err;
+	return err;
+}
+
+static bool wanted(const struct frames_source *s, int32_t pid, const char *package)
+{
+	const struct target_process *process;
+
+	if (!s->context->targets || target_set_is_all(s->context->targets))
+		return true;
+	if (target_set_find(s->context->targets, pid))
+		return true;
+	/* SurfaceFlinger's counters carry its own pid; the layer's name says whose they are */
+	for (size_t i = 0; package && (process = target_set_at(s->context->targets, i)); i++) {
+		if ((process->package && !strcmp(process->package, package)) ||
+		    !strcmp(process->process, package))
+			return true;
+	}
+	return false;
+}
+
+static void free_layers(struct frames_source *s)
+{
+	for (size_t i = 0; i < s->layer_count; i++)
+		free((char *)s->layers[i].package);
+	s->layer_count = 0;
+}
+
+static int add_layer(struct frames_source *s, struct frame_stream *stream,
+		     const struct stream_layer *from)
+{
+	char buffer[256];
+	const char *package;
+	struct record_layer *layer;
+
+	if (stream == s->stream && s->names)
+		frames_names_look(s->names, frame_stream_names(stream), from->layer->pid);
+	package = name_table_package_of(frame_stream_names(stream),
+					from->layer->source == LAYER_BUFFER ? -1 : from->layer->pid,
+					from->layer->name, buffer, sizeof(buffer));
+	if (!wanted(s, from->layer->pid, package))
+		return 0;
+	if (s->layer_count == s->layer_capacity) {
+		size_t capacity = s->layer_capacity ? s->layer_capacity * 2 : 16;
+		struct record_layer *layers = realloc(s->layers, capacity * sizeof(*layers));
+
+		if (!layers)
+			return -ENOMEM;
+		s->layers = layers;
+		s->layer_capacity = capacity;
+	}
+	layer = &s->layers[s->layer_count];
+	*layer = (struct record_layer){
+		.pid = from->layer->pid,
+		.package = package ? strdup(package) : NULL,
+		.layer = from->layer->name,
+		.period_ns = SOME_U64((uint64_t)from->period_ns),
+		.shown = from->shown,
+		.dropped = from->dropped,
+		.janky = from->janky,
+		.interval_hist = histogram_count(from->hist) ? from->hist : NULL,
+	};
+	if (package && !layer->package)
+		return -ENOMEM;
+	s->layer_count++;
+	if (from->active_ns > 0)
+		layer->fps_active = 1e9 * (double)from->intervals / (double)from->active_ns;
+	layer->jank.app = from->app;
+	layer->jank.sf = from->sf;
+	layer->jank.hw = from->hw;
+	layer->jank.stuffing = from->stuffing;
+	layer->jank.dropped = from->dropped_rows;
+	layer->jank.unknown = from->unknown;
+	s->shown += from->shown;
+	s->dropped += from->dropped;
+	s->janky += from->janky;
+	s->rows += from->rows;
+	return 0;
+}
+
+static int report_losses(struct frames_source *s, struct record_interval *interval)
+{
+	int err = 0;
+
+	frame_stream_each_loss(s->stream, on_stream_loss, s);
+	for (size_t i = 0; i < s->loss_count && !err; i++) {
+		struct loss *loss = &s->losses[i];
+		uint64_t total = loss->ended + loss->now;
+		char name[80];
+
+		if (total <= loss->reported)
+			continue;
+		snprintf(name, sizeof(name), "frames.%s", loss->reason);
+		err = counter_list_add(&interval->lost, name, total - loss->reported);
+		loss->reported = total;
+	}
+	return err;
+}
+
+static int take_stream(struct frames_source *s, struct frame_stream *stream)
+{
+	const struct stream_layer *layers;
+	size_t count;
+	int err = frame_stream_take(stream, &layers, &count);
+
+	for (size_t i = 0; !err && i < count; i++)
+		err = add_layer(s, stream, &layers[i]);
+	return err;
+}
+
+/* Streams whose layers were handed out with the interval before are not looked at any more. */
+static void drop_given(struct frames_source *s)
+{
+	for (size_t i = 0; i < s->given_count; i++)
+		frame_stream_free(s->retired[i]);
+	s->retired_count -= s->given_count;
+	memmove(s->retired, s->retired + s->given_count, s->retired_count * sizeof(s->retired[0]));
+	s->given_count = 0;
+}
+
+/* Layers of the past are not of this interval: they are all told at once, and marked. What came
+ * since then is settled a window later. */
+static bool is_history(struct frames_source *s)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	if (s->input->past)
+		s->history_until_ns = now_ns + s->input->window_ns;
+	return now_ns < s->history_until_ns;
+}
+
+static int frames_sample(struct source *source, struct record_interval *interval)
+{
+	struct frames_source *s = of(source);
+	bool history;
+	int err;
+
+	free_layers(s);
+	drop_given(s);
+	err = s->input->ops->poll(s->input, interval->final);
+	if (!err)
+		err = frame_stream_error(s->stream);
+	history = is_history(s);
+	/* of a file as it was found the parts lie in any order: all of it comes before any of it
+	 * is settled */
+	if (!err && !s->input->in_history)
+		err = frame_stream_settle(s->stream, clock_now_ns(CLOCK_MONOTONIC),
+					  s->input->window_ns, interval->final);
+	s->given_count = s->retired_count;
+	for (size_t i = 0; !err && i < s->retired_count; i++)
+		err = take_stream(s, s->retired[i]);
+	if (!err && !s->input->in_history)
+		err = take_stream(s, s->stream);
+	if (err == -ENOMEM)
+		return err;
+	if (err || (source->state == SOURCE_DEGRADED && !s->layer_count)) {
+		err = missing_list_set(&interval->missing, "frames",
+				       source->reason[0] ? source->reason : strerror(-err));
+		return err ? err : report_losses(s, interval);
+	}
+	interval->frames.present = true;
+	interval->frames.history = history && s->layer_count;
+	interval->frames.layers = s->layers;
+	interval->frames.layer_count = s->layer_count;
+	return report_losses(s, interval);
+}
+
+static int frames_summarise(struct source *source, struct summary *summary)
+{
+	struct frames_source *s = of(source);
+	int err = summary_set_total(summary, "frames.shown", (double)s->shown);
+
+	if (!err)
+		err = summary_set_total(summary, "frames.dropped", (double)s->dropped);
+	if (!err)
+		err = summary_set_total(summary, "frames.janky", (double)s->janky);
+	/* of the frames that were to be shown, as far as FrameTimeline judged them */
+	if (!err && s->rows)
+		err = summary_set_total(summary, "frames.jank_pct",
+					100.0 * (double)s->janky / (double)s->rows);
+	return err;
+}
+
+static void frames_close(struct source *source)
+{
+	struct frames_source *s = of(source);
+	if (s->input)
+		s->input->ops->close(s->input);
+	free_layers(s);
+	free(s->layers);
+	for (size_t i = 0; i < s->retired_count; i++)
+		frame_stream_free(s->retired[i]);
+	frames_names_free(s->names);
+	frame_stream_free(s->stream);
+	free(s);
+}
+
+static const struct loss_info frames_loss_items[] = {
+	/* Each of these holds one event of a frame at the least. */
+	{"frames.ftrace_lost_events", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.ftrace_bundles_with_loss", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.malformed_ftrace_bundles", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.malformed_markers", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.malformed_ring_pages", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.malformed_timeline_events", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.malformed_packets", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.damaged_compressed_packets", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.oversized_compressed_packets", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.oversized_packets", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.packets_dropped_by_writer", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.packets_without_state", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.truncated_packets", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.chunks_overwritten", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.writer_packet_loss", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.overlong_lines", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.frames_too_late", LOSS_LOST, LOSS_OF_FRAMES},
+	/* what had come of the trace before is counted */
+	{"frames.trace_files_restarted", LOSS_REPAIRED, LOSS_OF_NOTHING},
+};
+
+static const struct loss_table frames_losses = {
+	frames_loss_items, sizeof(frames_loss_items) / sizeof(*frames_loss_items), NULL};
+
+static const struct source_ops frames_ops = {
+	.name = "frames",
+	.losses = &frames_losses,
+	.open = frames_open,
+	.sample = frames_sample,
+	.summarise = frames_summarise,
+	.close = frames_close,
+};
+
+struct source *frames_source_new(const struct frames_options *options)
+{
+	struct frames_source *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->source.ops = &frames_ops;
+	/* perfetto and setprop are started in the domains that the device's policy gives them */
+	s->source.rights = strcmp(options->mode, "perfetto") && strcmp(options->mode, "live")
+				   ? RIGHT_FILES
+				   : RIGHT_EXEC | RIGHT_FILES;
+	s->options = *options;
+	return &s->source;
+}

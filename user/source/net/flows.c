@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/net/flows.h"
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include "source/net/flows_private.h"
+
+/* An entry whose owner cannot be found is kept that many read-outs after its last packet. */
+#define IDLE_READS 10
+#define FINAL_NS   (200 * 1000 * 1000ull)
+
+static void drop(struct net_flows *flows, struct waiting_flow *one)
+{
+	HASH_DEL(flows->waiting, one);
+	free(one);
+}
+
+struct net_flows *net_flows_new(const struct net_flows_maps *maps, net_book_fn book, void *ctx)
+{
+	struct net_flows *flows = calloc(1, sizeof(*flows));
+
+	if (!flows)
+		return NULL;
+	flows->maps = *maps;
+	flows->book = book;
+	flows->ctx = ctx;
+	flows->asker = net_asker_new();
+	if (!flows->asker || net_prime_ask(flows)) {
+		int err = errno;
+
+		net_flows_free(flows);
+		errno = err;
+		return NULL;
+	}
+	return flows;
+}
+
+void net_flows_free(struct net_flows *flows)
+{
+	struct waiting_flow *one, *next;
+
+	if (!flows)
+		return;
+	HASH_ITER (hh, flows->waiting, one, next)
+		drop(flows, one);
+	net_diag_free(&flows->primed);
+	net_asker_free(flows->asker);
+	free(flows);
+}
+
+/* ---- what is known ---- */
+int net_flows_note(struct net_flows *flows, const struct flow_key *key, uint64_t owner)
+{
+	struct net_flow_owner value = {.owner = owner, .epoch = flows->epoch};
+	struct net_flow4 flow4;
+	const void *kkey = kernel_key(key, &flow4);
+	int err;
+
+	if (bpf_map_update_elem(key->ipv6 ? flows->maps.flows6 : flows->maps.flows4, kkey, &value,
+				BPF_NOEXIST) == 0)
+		return 0;
+	err = -errno;
+	if (err == -EEXIST)
+		return 0;
+	flows->full++;
+	return err;
+}
+
+static uint64_t noted_owner(const struct net_flows *flows, const struct flow_key *key)
+{
+	struct net_flow_owner value = {0};
+	struct net_flow4 flow4;
+	const void *kkey = kernel_key(key, &flow4);
+
+	if (bpf_map_lookup_elem(key->ipv6 ? flows->maps.flows6 : flows->maps.flows4, kkey, &value))
+		return 0;
+	return value.owner;
+}
+
+static int book_owner(const struct net_flows *flows, uint64_t owner, uint64_t bytes,
+		      uint64_t packets)
+{
+	enum net_bucket bucket = NET_BUCKET_UID;
+
+	if (owner >> 32 == NET_OWNER_KERNEL)
+		bucket = NET_BUCKET_KERNEL;
+	else if (owner >> 32 == NET_OWNER_FORWARDED)
+		bucket = NET_BUCKET_FORWARDED;
+	return bytes ? flows->book(flows->ctx, bucket, (uint32_t)owner, bytes, packets) : 0;
+}
+
+/* ---- read-out of what waits ---- */
+/* Book what came since the last read; what has no owner stays in one->bytes. */
+static int account(struct net_flows *flows, struct waiting_flow *one, const struct net_waiting *now)
+{
+	int err = 0, i;
+
+	for (i = 0; i < 2 && !err; i++) {
+		uint64_t owner = net_owner_of_part(one, now, i);
+
+		if (now->part[i].bytes != one->seen.part[i].bytes)
+			one->active = flows->epoch;
+		one->bytes[i] += now->part[i].bytes - one->seen.part[i].bytes;
+		one->packets[i] += now->part[i].packets - one->seen.part[i].packets;
+		if (!one->bytes[i] || !net_is_settled(owner))
+			continue;
+		err = book_owner(flows, owner, one->bytes[i], one->packets[i]);
+		one->bytes[i] = one->packets[i] = 0;
+		one->asked_bytes[i] = one->asked_packets[i] = 0;
+	}
+	one->seen = *now;
+	return err;
+}
+
+/* Remove an entry that nothing is added to any more. Once the flow table has the owner, packets go
+ * there; an idle entry may get one in the very instant, so it is read while it is removed. */
+static int remove_entry(struct net_flows *flows, struct waiting_flow *one)
+{
+	int fd = one->key.ipv6 ? flows->maps.waiting6 : flows->maps.waiting4;
+	struct net_flow4 flow4;
+	const void *key = kernel_key(&one->key, &flow4);
+	struct net_waiting last;
+	int err = bpf_map_lookup_and_delete_elem(fd, key, &last), i;
+
+	if (err) { /* 3e87f192b405 (5.14) made that possible for hashes */
+		if (bpf_map_lookup_elem(fd, key, &last))
+			last = one->seen;
+		bpf_map_delete_elem(fd, key);
+	}
+	err = account(flows, one, &last);
+	for (i = 0; i < 2 && !err; i++)
+		if (one->bytes[i])
+			err = flows->book(flows->ctx, NET_BUCKET_NO_SOCKET, 0, one->bytes[i],
+					  one->packets[i]);
+	drop(flows, one);
+	return err;
+}
+
+static int read_waiting(struct net_flows *flows, const struct flow_key *key,
+			const struct net_waiting *now)
+{
+	struct waiting_flow *one;
+	int err;
+
+	HASH_FIND(hh, flows->waiting, key, sizeof(*key), one);
+	if (!one) {
+		one = calloc(1, sizeof(*one));
+		if (!one)
+			return -ENOMEM;
+		one->key = *key;
+		one->active = flows->epoch;
+		HASH_ADD(hh, flows->waiting, key, sizeof(one->key), one);
+	} else if (one->read == flows->epoch) {
+		return 0; /* the walk met it twice */
+	}
+	one->read = flows->epoch;
+	err = account(flows, one, now);
+	if (err || one->bytes[0] || one->bytes[1])
+		return err;
+	/* The flow was learnt, so that packets go there. Room for the next ones that come in. */
+	if (net_is_settled(now->part[0].owner) && !now->current)
+		return remove_entry(flows, one);
+	if (one->active == flows->epoch)
+		return 0;
+	if (one->owner || now->part[0].owner || flows->crowded ||
+	    flows->epoch - one->active >= IDLE_READS)
+		err = remove_entry(flows, one);
+	return err;
+}
+
+static int read_waiting4(void *ctx, const void *key, const void *value)
+{
+	struct flow_key flow;
+
+	key_from4(&flow, key);
+	return read_waiting(ctx, &flow, value);
+}
+
+static int read_waiting6(void *ctx, const void *key, const void *value)
+{
+	struct flow_key flow;
+
+	key_from6(&flow, key);
+	return read_waiting(ctx, &flow, value);
+}
+
+/* Take the answer that is due, if it is there. */
+static int take_answer(struct net_flows *flows, uint64_t timeout_ns, struct counter_list *counters)
+{
+	struct net_diag diag;
+	int err = net_asker_take(flows->asker, timeout_ns, &diag);
+
+	if (err == -EAGAIN)
+		return 0;
+	if (err == 0 && flows->asked == ASKED_PRIME) {
+		flows->primed = diag;
+		flows->asked = ASKED_NOTHING;
+		return 0;
+	}
+	if (err == 0 && flows->asked == ASKED_WAITING)
+		err = net_resolve_answer(flows, &diag, counters);
+	else if (err == 0)
+		err = net_locality_check(flows, &diag);
+	else if (err != -ENOMEM)
+		err = 0; /* it is asked again */
+	net_diag_free(&diag);
+	flows->asked = ASKED_NOTHING;
+	return err;
+}
+
+/* ---- the read ---- */
+/* By now the kernel side may know: a flow that was learnt has its owner in the table, and a short
+ * connection that opened and closed left word in the entry (account() saw that). */
+static int settle_known(struct net_flows *flows)
+{
+	struct waiting_flow *one, *next;
+	int err = 0;
+
+	HASH_ITER (hh, flows->waiting, one, next) {
+		uint64_t owner;
+
+		if (err || !one->bytes[0] || one->seen.part[0].owner || one->owner)
+			continue;
+		owner = noted_owner(flows, &one->key);
+		if (!net_is_settled(owner))
+			continue;
+		one->owner = owner;
+		err = account(flows, one, &one->seen);
+	}
+	return err;
+}
+
+static uint64_t pending_bytes(const struct net_flows *flows)
+{
+	const struct waiting_flow *one;
+	uint64_t bytes = 0;
+
+	for (one = flows->waiting; one; one = one->hh.next)
+		bytes += one->bytes[0] + one->bytes[1];
+	return bytes;
+}
+
+/* No answer comes any more: the rest has no owner, and is told so. */
+static int give_up(struct net_flows *flows, struct counter_list *counters)
+{
+	struct waiting_flow *one, *next;
+	uint64_t unresolved = pending_bytes(flows);
+	int err = 0;
+
+	HASH_ITER (hh, flows->waiting, one, next)
+		for (int i = 0; i < 2 && !err; i++) {
+			if (one->bytes[i])
+				err = flows->book(flows->ctx, NET_BUCKET_UNKNOWN, 0, one->bytes[i],
+						  one->packets[i]);
+			one->bytes[i] = one->packets[i] = 0;
+		}
+	return err ? err : counter_list_add(counters, "net_unresolved_bytes", unresolved);
+}
+
+static int read_maps(struct net_flows *flows)
+{
+	int err;
+
+	flows->crowded = HASH_COUNT(flows->waiting) > flows->maps.waiting_entries / 4 * 3;
+	err = net_map_read(flows->maps.waiting4, sizeof(struct net_flow4),
+			   sizeof(struct net_waiting), flows->maps.waiting_entries, read_waiting4,
+			   flows);
+	if (!err)
+		err = net_map_read(flows->maps.waiting6, sizeof(struct net_flow6),
+				   sizeof(struct net_waiting), flows->maps.waiting_entries,
+				   read_waiting6, flows);
+	return err ? err : settle_known(flows);
+}
+
+static int ask_last(struct net_flows *flows, struct counter_list *counters)
+{
+	int err = take_answer(flows, FINAL_NS, counters);
+
+	net_resolve_ask(flows);
+	if (!err && flows->asked == ASKED_WAITING)
+		err = take_answer(flows, FINAL_NS, counters);
+	return err ? err : give_up(flows, counters);
+}
+
+int net_flows_read(struct net_flows *flows, uint32_t epoch, bool final,
+		   struct counter_list *counters)
+{
+	uint64_t replaced;
+	int err;
+
+	flows->epoch = epoch;
+	err = take_answer(flows, 0, counters);
+	if (!err)
+		err = net_prime_go_on(flows);
+	if (!err)
+		err = read_maps(flows);
+	if (!err && final) {
+		err = ask_last(flows, counters);
+	} else if (!err) {
+		net_resolve_ask(flows);
+		err = net_locality_ask(flows);
+	}
+	if (!err)
+		err = counter_list_add(counters, "net_pending_bytes", pending_bytes(flows));
+	if (!err)
+		err = counter_list_add(counters, "net_flow_map_full", flows->full);
+	flows->full = 0;
+	replaced = net_asker_replaced(flows->asker);
+	if (!err)
+		err = counter_list_add(counters, "net_asker_replaced", replaced - flows->replaced);
+	flows->replaced = replaced;
+	return err;
+}
+
+bool net_flows_are_blind(const struct net_flows *flows)
+{
+	return flows->blind;
+}

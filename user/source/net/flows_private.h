@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What net_flows.c, net_resolve.c, net_prime.c, net_locality.c and net_sweep.c share; nobody else
+ * includes it. */
+#pragma once
+#include <uthash.h>
+#include "source/net/asker.h"
+#include "source/net/flows.h"
+#include "source/net/key.h"
+#include "source/net/map.h"
+
+/* What was read of one waiting entry so far. */
+struct waiting_flow {
+	struct flow_key key;
+	struct net_waiting seen;
+	uint64_t owner;  /* found by us and noted in the flow table; 0: none */
+	bool forwarded;  /* as of the last time: its sockets need not be asked for */
+	uint32_t active; /* epoch in which bytes last came */
+	uint32_t read;   /* epoch in which it was last seen in the map */
+	/* Not booked yet, by part; and as much of it as was there when the dump was asked for. */
+	uint64_t bytes[2], packets[2], asked_bytes[2], asked_packets[2];
+	UT_hash_handle hh;
+};
+
+struct net_flows {
+	struct net_flows_maps maps;
+	net_book_fn book;
+	void *ctx;
+	struct waiting_flow *waiting;
+	struct net_asker *asker;
+	enum { ASKED_NOTHING, ASKED_PRIME, ASKED_WAITING, ASKED_PLACES } asked;
+	struct net_diag primed; /* what is still to be noted of the first dump */
+	size_t primed_sockets, primed_addresses;
+	struct net_map_walk walk4, walk6; /* where the sweep stands */
+	uint64_t places_asked_ns;         /* when the local addresses were last asked for */
+	uint64_t replaced;                /* of the asker, as of the last read */
+	uint64_t full;                    /* owners that could not be noted, since the last read */
+	uint32_t epoch;
+	uint32_t flow_count4, flow_count6, counted4, counted6; /* of the last walk, of this one */
+	bool blind;
+	bool crowded; /* the waiting map is more than three quarters full */
+};
+
+/* Note whose a flow is; what the kernel side knows is better, and stays. 0 or a negative errno. */
+int net_flows_note(struct net_flows *flows, const struct flow_key *key, uint64_t owner);
+
+/* The owner is somebody, and not merely a guess or nobody. */
+static inline bool net_is_settled(uint64_t owner)
+{
+	return owner >> 32 == NET_OWNER_UID || owner >> 32 == NET_OWNER_KERNEL ||
+	       owner >> 32 == NET_OWNER_FORWARDED;
+}
+
+/* Whose a part is. What we found is about the first part only: a late segment of TCP (part 1) meets
+ * TIME_WAIT or, where the other side closed first, the listener. */
+static inline uint64_t net_owner_of_part(const struct waiting_flow *one,
+					 const struct net_waiting *now, int part)
+{
+	if (now->part[part].owner)
+		return now->part[part].owner;
+	return part == 0 ? one->owner : 0;
+}
+
+/* ---- net_resolve.c ---- */
+/* Ask about what waits, unless an answer is due. */
+void net_resolve_ask(struct net_flows *flows);
+/* Book what was asked about. 0 or a negative errno. */
+int net_resolve_answer(struct net_flows *flows, const struct net_diag *diag,
+		       struct counter_list *counters);
+
+/* ---- net_prime.c ---- */
+/* Ask for everything; and note a part of the answer, at most for 5 ms. */
+int net_prime_ask(struct net_flows *flows);
+int net_prime_go_on(struct net_flows *flows);
+
+/* ---- net_locality.c ---- */
+void net_locality_note(const struct net_flows *flows, uint64_t netns, bool ipv6,
+		       const uint32_t address[4], bool local);
+/* Ask for the local addresses of the namespaces of which some are noted, from time to time; and
+ * correct what is noted by the answer. 0 or a negative errno. */
+int net_locality_ask(struct net_flows *flows);
+int net_locality_check(struct net_flows *flows, const struct net_diag *diag);

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Whose the waiting bytes are that the kernel side does not know: asked, and answered later. */
+#include <stdlib.h>
+#include "source/net/flows_private.h"
+
+static struct net_diag_query query_of(const struct net_flows *flows, const struct flow_key *key)
+{
+	struct net_diag_query query = {.netns = dump_netns(key->flow.netns, flows->maps.by_cookie),
+				       .ipv6 = key->ipv6,
+				       .protocol = key->flow.protocol == IPPROTO_UDPLITE
+							   ? IPPROTO_UDP
+							   : key->flow.protocol,
+				       .local_port = key->flow.local_port,
+				       .remote_port = key->flow.remote_port};
+
+	memcpy(query.local, key->flow.local, 16);
+	memcpy(query.remote, key->flow.remote, 16);
+	return query;
+}
+
+/* ---- asking ---- */
+static void want(struct net_diag_request_wire *request, uint64_t netns)
+{
+	for (uint32_t i = 0; i < request->namespace_count; i++)
+		if (request->namespaces[i] == netns)
+			return;
+	if (request->namespace_count < NET_DIAG_MAX_NAMESPACES)
+		request->namespaces[request->namespace_count++] = netns;
+}
+
+static bool was_asked(const struct net_diag_request_wire *request, uint64_t netns)
+{
+	for (uint32_t i = 0; i < request->namespace_count; i++)
+		if (request->namespaces[i] == netns)
+			return true;
+	return false;
+}
+
+/* Sockets need not be asked for where the kernel side saw who took the packet, or that nobody did:
+ * then only its address is the question. */
+static void want_flow(const struct net_flows *flows, struct net_diag_request_wire *request,
+		      const struct waiting_flow *one)
+{
+	bool sockets = false;
+
+	for (int i = 0; i < 2; i++)
+		if (one->bytes[i] && !net_owner_of_part(one, &one->seen, i) && !one->forwarded)
+			sockets = true;
+	if (sockets && one->key.flow.protocol == IPPROTO_TCP)
+		request->flags |= NET_DIAG_WIRE_TCP;
+	else if (sockets && has_socket_table(one->key.flow.protocol))
+		request->flags |= NET_DIAG_WIRE_UDP;
+	want(request, dump_netns(one->key.flow.netns, flows->maps.by_cookie));
+}
+
+/* Sockets are asked for after the map was read: who received then still lives, mostly. The answer
+ * is about what was there at the question, and not about what comes after it. */
+void net_resolve_ask(struct net_flows *flows)
+{
+	struct net_diag_request_wire *request;
+	struct waiting_flow *one, *next;
+
+	if (flows->asked != ASKED_NOTHING)
+		return;
+	request = calloc(1, sizeof(*request));
+	if (!request)
+		return;
+	if (flows->maps.by_cookie)
+		request->flags = NET_DIAG_WIRE_BY_COOKIE;
+	HASH_ITER (hh, flows->waiting, one, next)
+		if (one->bytes[0] || one->bytes[1])
+			want_flow(flows, request, one);
+	if (!request->namespace_count || net_asker_ask(flows->asker, request))
+		goto cleanup;
+	flows->asked = ASKED_WAITING;
+	HASH_ITER (hh, flows->waiting, one, next) {
+		bool asked =
+			was_asked(request, dump_netns(one->key.flow.netns, flows->maps.by_cookie));
+
+		for (int i = 0; i < 2; i++) {
+			one->asked_bytes[i] = asked ? one->bytes[i] : 0;
+			one->asked_packets[i] = asked ? one->packets[i] : 0;
+		}
+	}
+cleanup:
+	free(request);
+}
+
+/* ---- answers ---- */
+static size_t count_unreadable(const struct net_diag *diag)
+{
+	size_t unreadable = 0, i;
+
+	for (i = 0; i < diag->namespace_count; i++)
+		if (diag->namespaces[i].error)
+			unreadable++;
+	return unreadable;
+}
+
+static int book_asked(struct net_flows *flows, struct waiting_flow *one, int part,
+		      enum net_bucket bucket, uint32_t uid)
+{
+	uint64_t bytes = one->asked_bytes[part], packets = one->asked_packets[part];
+
+	one->bytes[part] -= bytes;
+	one->packets[part] -= packets;
+	one->asked_bytes[part] = one->asked_packets[part] = 0;
+	return flows->book(flows->ctx, bucket, uid, bytes, packets);
+}
+
+/* Find the owner of what one part of a flow received, and note it where the next packets must find
+ * it. */
+static int resolve(struct net_flows *flows, struct waiting_flow *one, int part,
+		   const struct net_diag *diag)
+{
+	const struct flow_key *key = &one->key;
+	struct net_diag_query query = query_of(flows, key);
+	uint64_t guess = net_owner_of_part(one, &one->seen, part);
+	const struct net_diag_socket *sock;
+	bool local;
+
+	if (!net_diag_has_namespace(diag, query.netns)) {
+		flows->blind = true;
+		return book_asked(flows, one, part, NET_BUCKET_UNKNOWN, 0);
+	}
+	local = net_diag_is_local(diag, query.netns, key->ipv6, key->flow.local);
+	if (guess >> 32 == NET_OWNER_IF_LOCAL) {
+		net_locality_note(flows, key->flow.netns, key->ipv6, key->flow.local, local);
+		if (local)
+			return book_asked(flows, one, part, NET_BUCKET_UID, (uint32_t)guess);
+	}
+	one->forwarded = !local;
+	if (!local)
+		return book_asked(flows, one, part, NET_BUCKET_FORWARDED, 0);
+	if (!has_socket_table(key->flow.protocol))
+		return book_asked(flows, one, part, NET_BUCKET_KERNEL, 0);
+	if (guess >> 32 == NET_OWNER_NO_SOCKET || !key->flow.local_port)
+		return book_asked(flows, one, part, NET_BUCKET_NO_SOCKET, 0);
+	sock = net_diag_find(diag, &query);
+	if (!sock)
+		return book_asked(flows, one, part, NET_BUCKET_NO_SOCKET, 0);
+	/* A listener owns the first segment, not yet the flow. A flow of UDP is looked up by the
+	 * kernel side as soon as it can. */
+	if (part == 0 && sock->protocol == IPPROTO_TCP && sock->remote_port) {
+		uint64_t owner = NET_OWNER(NET_OWNER_UID, sock->uid);
+
+		if (!net_flows_note(flows, key, owner))
+			one->owner = owner;
+	}
+	return book_asked(flows, one, part, NET_BUCKET_UID, sock->uid);
+}
+
+int net_resolve_answer(struct net_flows *flows, const struct net_diag *diag,
+		       struct counter_list *counters)
+{
+	struct waiting_flow *one, *next;
+	int err = 0, part;
+
+	flows->blind = false;
+	HASH_ITER (hh, flows->waiting, one, next)
+		for (part = 0; part < 2 && !err; part++)
+			if (one->asked_bytes[part])
+				err = resolve(flows, one, part, diag);
+	if (!err)
+		err = net_locality_check(flows, diag);
+	if (!err && flows->blind)
+		err = counter_list_add(counters, "net_namespace_unreadable",
+				       count_unreadable(diag));
+	return err;
+}
