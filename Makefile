@@ -124,7 +124,7 @@ $(BUILD)/user/%.o: user/%.c | $(SKEL)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(TOOL_CFLAGS) -MMD -MP -c $< -o $@
 
-$(BUILD)/user/core/schema.o: include/jankscope/record.schema.json
+$(BUILD)/user/record/schema.o: include/jankscope/record.schema.json
 
 # The list is a file of its own, so that another BTF_DIR makes another binary.
 .PHONY: FORCE

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/histogram.h"
+#include "record/histogram.h"
 
 static int by_value(const void *a, const void *b)
 {

@@ -13,7 +13,7 @@
 
 #include "crc_reference.h"
 #include "golden_records.h"
-#include "sink/json_record.h"
+#include "record/json_write.h"
 #include "sink/jsonl.h"
 #include "util/clock.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "crc_reference.h"
-#include "sink/json_record.h"
+#include "record/json_write.h"
 #include "source/recording.h"
 
 struct seen {

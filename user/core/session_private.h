@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the files of the session share. */
 #pragma once
-#include "core/losses.h"
+#include "record/losses.h"
 #include "core/outputs.h"
 #include "core/run_plan.h"
 #include "core/session.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "abi/looper.h"
-#include "core/schema.h"
+#include "record/schema.h"
 #include "sink/jsonl.h"
 #include "sink/table.h"
 #include "kernel/btf.h"

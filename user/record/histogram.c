@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/histogram.h"
+#include "record/histogram.h"
 
 #include <errno.h>
 #include <math.h>

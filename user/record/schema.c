@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/schema.h"
+#include "record/schema.h"
 
 /* Kept as a file, so that editors and validators can read it too. */
 __asm__(".pushsection .rodata\n"

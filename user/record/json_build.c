@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sink/json_build.h"
+#include "record/json_build.h"
 
 #include <stdlib.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sink/json_record.h"
+#include "record/json_write.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/histogram.h"
-#include "sink/json_build.h"
+#include "record/histogram.h"
+#include "record/json_build.h"
 #include "util/crc32c.h"
 
 static void header(struct builder *b, json_t *object, const struct record_header *header)
