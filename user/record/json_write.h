@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Records as JSON objects, keys and units as record.schema.json has them; what is absent has no
- * key. */
+/* Records as lines of JSON, by the table of fields; what is absent has no key. */
 #pragma once
-#include <jansson.h>
+#include "jankscope/field.h"
+#include "record/json_buffer.h"
 
-#include "jankscope/record.h"
-
-/* A new reference, NULL when out of memory. Keys come in the order of the schema, without crc.
- */
-json_t *record_to_json(const struct record *record);
+/* The keys of a struct of this type, between the braces that the caller puts. */
+void json_put_fields(struct json_buffer *b, const struct field_type *type, const void *object);
 
 /* The record as a line: compact JSON whose last key is crc, and a newline. The caller frees it with
  * free(). NULL with errno ENOMEM. */
