@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <criterion/criterion.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "record/fields.h"
 #include "record/json_write.h"
+#include "record/schema.h"
 
 /* A record that the tool does not know: what a new metric has to declare, and no more. */
 struct toy_row {
@@ -68,6 +70,41 @@ Test(fields, a_new_record_is_written)
 	free(text);
 	text = write_toy(&bare);
 	cr_expect_str_eq(text, "{\"total_bytes\":0,\"state\":\"full\",\"rows\":[]}");
+	free(text);
+}
+
+Test(fields, a_new_record_has_a_schema)
+{
+	char *text = record_type_schema(&toy_type);
+	json_t *schema = json_loads(text, 0, NULL), *properties, *required;
+
+	cr_assert_not_null(schema, "%s", text);
+	required = json_object_get(schema, "required");
+	cr_expect_eq(json_array_size(required), 3);
+	cr_expect_str_eq(json_string_value(json_array_get(required, 0)), "total_bytes");
+	properties = json_object_get(schema, "properties");
+	cr_expect_eq(json_object_size(properties), 6);
+	cr_expect_str_eq(json_string_value(json_object_get(
+				 json_object_get(properties, "total_bytes"), "$ref")),
+			 "#/$defs/bytes");
+	cr_expect_str_eq(json_string_value(json_object_get(
+				 json_object_get(properties, "total_bytes"), "description")),
+			 "memory of the toy");
+	json_decref(schema);
+	free(text);
+}
+
+/* make schema writes the file. */
+Test(fields, the_schema_in_the_repository_is_that_of_the_table)
+{
+	FILE *file = fopen("include/jankscope/record.schema.json", "r");
+	char *text = record_schema(), *kept = calloc(1, 1 << 20);
+
+	cr_assert_not_null(file);
+	cr_assert_gt(fread(kept, 1, (1 << 20) - 1, file), 0);
+	cr_expect(!strcmp(text, kept), "run make schema");
+	fclose(file);
+	free(kept);
 	free(text);
 }
 

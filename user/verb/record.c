@@ -162,6 +162,19 @@ static enum exit_code add_sources(struct session *session, const struct options 
 	return EXIT_FINE;
 }
 
+static enum exit_code print_schema(void)
+{
+	char *schema = record_schema();
+
+	if (!schema) {
+		fprintf(stderr, "jankscope: error: %s\n", strerror(errno));
+		return EXIT_INTERNAL;
+	}
+	fputs(schema, stdout);
+	free(schema);
+	return EXIT_FINE;
+}
+
 enum exit_code verb_record(const struct options *options)
 {
 	struct prober_pool *probes = NULL;
@@ -184,10 +197,8 @@ enum exit_code verb_record(const struct options *options)
 	enum exit_code code;
 	int err;
 
-	if (options->json_schema) {
-		fputs(record_schema(), stdout);
-		return EXIT_FINE;
-	}
+	if (options->json_schema)
+		return print_schema();
 	features_raise_nofile();
 	/* While this process is small: its helpers begin as copies of it. */
 	warden = warden_start();
