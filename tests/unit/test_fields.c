@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "crc_reference.h"
+#include "golden_records.h"
 #include "record/fields.h"
+#include "record/json_read.h"
 #include "record/json_write.h"
 #include "record/schema.h"
 
@@ -71,6 +75,151 @@ Test(fields, a_new_record_is_written)
 	text = write_toy(&bare);
 	cr_expect_str_eq(text, "{\"total_bytes\":0,\"state\":\"full\",\"rows\":[]}");
 	free(text);
+}
+
+static int read_toy(const char *text, struct toy *toy, struct record_memory *memory,
+		    json_t **object, char why[160])
+{
+	*toy = (struct toy){0};
+	why[0] = 0;
+	*object = json_loads(text, 0, NULL);
+	cr_assert_not_null(*object, "%s", text);
+	return record_fill(&toy_type, *object, toy, memory, why, 160);
+}
+
+Test(fields, a_new_record_is_read)
+{
+	struct record_memory *memory = record_memory_new();
+	char *text = write_toy(&some), *again, why[160];
+	struct toy toy;
+	json_t *object;
+
+	cr_assert_eq(read_toy(text, &toy, memory, &object, why), 0, "%s", why);
+	cr_expect_eq(toy.row_count, 2);
+	cr_expect_eq(toy.rows[0].pss_bytes.value, 1);
+	cr_expect(!toy.rows[1].pss_bytes.present);
+	cr_expect_null(toy.rows[1].name);
+	again = write_toy(&toy);
+	cr_expect_str_eq(again, text);
+	free(again);
+	free(text);
+	json_decref(object);
+	record_memory_free(memory);
+}
+
+/* What is not as the rows say is named by its path. */
+Test(fields, hostile_values_are_refused_by_name)
+{
+	static const struct {
+		const char *text, *why;
+	} cases[] = {
+		{"{}", "total_bytes is absent"},
+		{"{\"total_bytes\":null}", "total_bytes is no whole number of at least 0"},
+		{"{\"total_bytes\":-1}", "total_bytes is no whole number of at least 0"},
+		{"{\"total_bytes\":1.5}", "total_bytes is no whole number of at least 0"},
+		{"{\"total_bytes\":1,\"state\":\"shut\"}", "state is none of its words: \"shut\""},
+		{"{\"total_bytes\":1,\"state\":1}", "state is no text"},
+		{"{\"total_bytes\":1,\"state\":\"full\"}", "rows is absent"},
+		{"{\"total_bytes\":1,\"state\":\"full\",\"rows\":{}}", "rows is no list"},
+		{"{\"total_bytes\":1,\"state\":\"full\",\"rows\":[{\"pid\":1},7]}",
+		 "rows[1] is no object"},
+		{"{\"total_bytes\":1,\"state\":\"full\",\"rows\":[{\"pid\":1},{\"name\":\"x\"}]}",
+		 "rows[1].pid is absent"},
+		{"{\"total_bytes\":1,\"state\":\"full\",\"rows\":[{\"pid\":4294967296}]}",
+		 "rows[0].pid is too large"},
+		{"{\"total_bytes\":1,\"state\":\"full\",\"charging\":1,\"rows\":[]}",
+		 "charging is neither true nor false"},
+		{"{\"total_bytes\":1,\"state\":\"full\",\"current_ua\":\"1\",\"rows\":[]}",
+		 "current_ua is no whole number"},
+		{"{\"total_bytes\":1,\"state\":\"full\",\"ratio\":true,\"rows\":[]}",
+		 "ratio is no number"},
+	};
+	struct record_memory *memory = record_memory_new();
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char why[160];
+		struct toy toy;
+		json_t *object;
+
+		cr_expect_eq(read_toy(cases[i].text, &toy, memory, &object, why), -EBADMSG, "%s",
+			     cases[i].text);
+		cr_expect_str_eq(why, cases[i].why);
+		json_decref(object);
+	}
+	record_memory_free(memory);
+}
+
+/* Every kind of row there is, in the golden records: what is read is written again to the byte. */
+Test(fields, what_was_written_is_read_and_written_the_same)
+{
+	size_t count;
+	const struct golden *runs = golden_runs(&count);
+
+	for (size_t i = 0; i < count; i++) {
+		for (size_t k = 0; k < runs[i].count; k++) {
+			struct parsed_record *parsed;
+			size_t length, again_length;
+			char *line = record_to_line(&runs[i].records[k], &length), *again;
+			char why[160] = "";
+
+			cr_assert_eq(record_parse(line, length - 1, &parsed, why, sizeof(why)), 0,
+				     "%s %zu: %s", runs[i].name, k, why);
+			cr_assert(parsed->known);
+			again = record_to_line(&parsed->record, &again_length);
+			cr_expect_str_eq(again, line);
+			free(again);
+			free(line);
+			parsed_record_free(parsed);
+		}
+	}
+}
+
+/* Lines with bytes changed, cut out and doubled and a checksum that is right again: each is read or
+ * refused with a word, and what is read can be written. */
+Test(fields, lines_that_were_tampered_with)
+{
+	size_t count;
+	const struct golden *run = golden_runs(&count);
+	unsigned seed = 1, refused = 0, read = 0;
+
+	for (unsigned round = 0; round < 20000; round++) {
+		size_t length, again;
+		char *line = record_to_line(&run->records[round % run->count], &length), *copy;
+		size_t body = length - sizeof(",\"crc\":\"01234567\"}"), from, to;
+		struct parsed_record *parsed;
+		char why[160] = "", *text;
+		int err;
+
+		from = (size_t)rand_r(&seed) % body;
+		to = from + (size_t)rand_r(&seed) % 12;
+		to = to < body ? to : body;
+		copy = malloc(2 * length + 32);
+		memcpy(copy, line, body);
+		copy[from] = "0-9\"[]{}:,tfe."[rand_r(&seed) % 14];
+		if (round % 3 == 1) {
+			memmove(copy + from, copy + to, body - to);
+			body -= to - from;
+		} else if (round % 3 == 2) {
+			memcpy(copy + body, copy + from, body - from);
+			body += body - from;
+		}
+		sprintf(copy + body, ",\"crc\":\"%08x\"}", reference_crc32c(copy, body));
+		err = record_parse(copy, strlen(copy), &parsed, why, sizeof(why));
+		cr_assert(err == 0 || (err == -EBADMSG && why[0]) || err == -EPROTONOSUPPORT,
+			  "%d: %s", err, copy);
+		refused += err == -EBADMSG;
+		if (!err && parsed->known) {
+			text = record_to_line(&parsed->record, &again);
+			cr_assert_not_null(text);
+			free(text);
+			read++;
+		}
+		parsed_record_free(parsed);
+		free(copy);
+		free(line);
+	}
+	cr_expect_gt(refused, 5000);
+	cr_expect_gt(read, 500);
 }
 
 Test(fields, a_new_record_has_a_schema)
