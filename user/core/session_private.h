@@ -7,7 +7,6 @@
 #include "core/session.h"
 #include "util/clock.h"
 
-#define MAX_SOURCES 8
 /* How often a target that came, went or is waited for is looked for. */
 #define SCAN_NS (200 * NSEC_PER_MSEC)
 

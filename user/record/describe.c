@@ -4,6 +4,18 @@
 #include <string.h>
 
 #include "record/fields.h"
+#include "source/declarations.h"
+
+const struct field *record_next_part(size_t *index)
+{
+	while (*index < source_declaration_count) {
+		const struct field *part = source_declarations[(*index)++]->part;
+
+		if (part)
+			return part;
+	}
+	return NULL;
+}
 
 const char *field_unit_name(const struct field *field)
 {
@@ -37,8 +49,11 @@ static int walk_row(struct walk *walk, const struct field *row, size_t prefix)
 	if (row->kind == FIELD_INLINE)
 		return walk_type(walk, row->of, prefix);
 	if (row->kind == FIELD_PARTS) {
-		for (size_t i = 0; i < record_part_count; i++) {
-			err = walk_row(walk, record_parts[i], prefix);
+		const struct field *part;
+		size_t i = 0;
+
+		while ((part = record_next_part(&i))) {
+			err = walk_row(walk, part, prefix);
 			if (err)
 				return err;
 		}

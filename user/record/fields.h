@@ -9,9 +9,9 @@
 extern const char *const record_type_names[RECORD_TYPES + 1];
 extern const struct field_type *const record_types[RECORD_TYPES];
 
-/* The rows of struct record_interval that sources declare: source/declarations.c has the list. */
-extern const struct field *const record_parts[];
-extern const size_t record_part_count;
+/* The next row of struct record_interval that a source declares (source/declarations.c); *index
+ * begins as 0. NULL: there are no more. */
+const struct field *record_next_part(size_t *index);
 
 /* A row by its key path below a type of record, "cpu.tasks.runnable_ns" of "interval"; rows of
  * lists count like those of objects. NULL: there is none. */

@@ -435,6 +435,7 @@ static int fill_field(struct reading *r, const struct field_type *type, const st
 {
 	const json_t *value = row->key ? json_object_get(object, row->key) : NULL;
 	struct place here = {place, row->key, 0};
+	const struct field *part;
 	char path[MAX_PATH];
 	int err = 0;
 
@@ -480,8 +481,8 @@ static int fill_field(struct reading *r, const struct field_type *type, const st
 	case FIELD_EVENT_KEYS:
 		return fill_event_keys(r, type, object, (struct record_event *)out, place);
 	case FIELD_PARTS:
-		for (size_t i = 0; i < record_part_count && !err; i++)
-			err = fill_field(r, type, record_parts[i], object, out, place);
+		for (size_t i = 0; !err && (part = record_next_part(&i));)
+			err = fill_field(r, type, part, object, out, place);
 		return err;
 	}
 	return 0;

@@ -253,6 +253,8 @@ static void put_value(struct json_buffer *b, const struct field *row, const void
 
 static void put_field(struct json_buffer *b, const struct field *row, const void *object)
 {
+	const struct field *part;
+
 	switch ((enum field_kind)row->kind) {
 	case FIELD_INLINE:
 		json_put_fields(b, row->of, (const char *)object + row->offset);
@@ -264,8 +266,8 @@ static void put_field(struct json_buffer *b, const struct field *row, const void
 		put_event_keys(b, object);
 		return;
 	case FIELD_PARTS:
-		for (size_t i = 0; i < record_part_count; i++)
-			put_field(b, record_parts[i], object);
+		for (size_t i = 0; (part = record_next_part(&i));)
+			put_field(b, part, object);
 		return;
 	default:
 		if (!is_there(row, object))

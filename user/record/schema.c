@@ -140,12 +140,12 @@ static void each_row(const struct field *rows, size_t count,
 		     void (*fn)(void *ctx, const struct field *row), void *ctx)
 {
 	for (size_t i = 0; i < count; i++) {
-		const struct field *row = &rows[i];
+		const struct field *row = &rows[i], *part;
 
 		if (row->kind == FIELD_INLINE)
 			each_row(row->of->fields, row->of->count, fn, ctx);
-		for (size_t k = 0; row->kind == FIELD_PARTS && k < record_part_count; k++)
-			fn(ctx, record_parts[k]);
+		for (size_t k = 0; row->kind == FIELD_PARTS && (part = record_next_part(&k));)
+			fn(ctx, part);
 		if (row->key)
 			fn(ctx, row);
 	}

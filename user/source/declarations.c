@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "source/declarations.h"
 
-#include "record/fields.h"
+const struct source_declaration *const source_declarations[] = {
+	&cpu_declaration,
+	&blocks_declaration,
+	&net_declaration,
+	&frames_declaration,
+};
+const size_t source_declaration_count = sizeof(source_declarations) / sizeof(*source_declarations);
 
-const struct field *const record_parts[] = {&cpu_part, &net_part, &frames_part};
-const size_t record_part_count = sizeof(record_parts) / sizeof(*record_parts);
+_Static_assert(sizeof(source_declarations) / sizeof(*source_declarations) <= MAX_SOURCES,
+	       "MAX_SOURCES");

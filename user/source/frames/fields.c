@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the frames source adds to an interval. */
+#include "jankscope/field.h"
 #include "source/declarations.h"
 
 static const struct field jank_rows[] = {
