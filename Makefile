@@ -119,6 +119,20 @@ $(BUILD)/skel/%.skel.h: $(BUILD)/bpf/%.bpf.o | $(BUILD)/skel
 	$(call msg,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf > $@
 
+# The skeletons of the tool come without the bytes of their objects, which bpf/pack.sh compresses.
+$(SKEL): $(BUILD)/skel/%.skel.h: $(BUILD)/bpf/%.bpf.o bpf/slim_skeleton.awk | $(BUILD)/skel
+	$(call msg,SKEL,$@)
+	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf > $@.tmp
+	$(Q)awk -v name=$* -f bpf/slim_skeleton.awk $@.tmp > $@ && rm $@.tmp
+
+$(BUILD)/bpf/packed.c: $(BPF_OBJ) bpf/pack.sh
+	$(call msg,PACK,$@)
+	$(Q)bpf/pack.sh $@ $(BPF_OBJ)
+
+$(BUILD)/bpf/packed.o: $(BUILD)/bpf/packed.c
+	$(call msg,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+
 $(BUILD)/user/%.o: user/%.c | $(SKEL)
 	$(call msg,CC,$@)
 	$(Q)mkdir -p $(@D)
@@ -147,7 +161,7 @@ small-btf: build/tests/vm/core_fields
 		$(BPF_SRC:bpf/%.bpf.c=$(ARM64_BUILD)/bpf/%.bpf.o)
 bpf-objects: $(BPF_OBJ)
 
-$(LIB): $(USER_OBJ) $(BUILD)/btf/embedded.o
+$(LIB): $(USER_OBJ) $(BUILD)/btf/embedded.o $(BUILD)/bpf/packed.o
 	$(call msg,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcsP $@ $^
 

@@ -389,14 +389,17 @@ static int fill_text(struct reading *r, const struct field *row, const json_t *v
 static int fill_object(struct reading *r, const struct field *row, const json_t *value,
 		       char *object, const struct place *place)
 {
-	void *out = object + row->offset;
+	char *out = object + row->offset;
 
 	if (!json_is_object(value))
 		return refuse(r, place, " is no object");
 	if (row->kind == FIELD_POINTER) {
-		out = *(void **)out = arena_take(&r->memory->arena, row->of->size);
-		if (!out)
+		void *pointed = arena_take(&r->memory->arena, row->of->size);
+
+		if (!pointed)
 			return -ENOMEM;
+		memcpy(out, &pointed, sizeof(pointed));
+		out = pointed;
 	}
 	if (row->more_size == sizeof(bool))
 		*(bool *)(object + row->more_offset) = true;
