@@ -457,7 +457,8 @@ static void unescape(const char *line, size_t length, char *text)
 Test(options, man_has_its_sections_in_order)
 {
 	static const char *const sections[] = {"NAME",     "SYNOPSIS", "DESCRIPTION", "COMMANDS",
-					       "EXAMPLES", "FILES",    "EXIT STATUS", "SIGNALS"};
+					       "EXAMPLES", "FILES",    "EXIT STATUS", "SIGNALS",
+					       "TUNING",   "RECORDS"};
 	static const char *const codes[] = {"0", "1", "2", "3", "4", "5", "130"};
 	char *text, *exits, mark[32];
 	const char *at;

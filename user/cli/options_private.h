@@ -21,3 +21,8 @@ static inline bool verb_takes_files(const struct verb_description *verb)
 {
 	return strstr(verb->arguments, "...") != NULL;
 }
+
+/* A term with its text, in man(7). */
+void options_put_item(FILE *out, const char *term, const char *text);
+/* The man page's section on records: every field of the table of fields. */
+void options_print_records(FILE *out);

@@ -143,7 +143,7 @@ static void put_roff(FILE *out, const char *text)
 	}
 }
 
-static void put_item(FILE *out, const char *term, const char *text)
+void options_put_item(FILE *out, const char *term, const char *text)
 {
 	fputs(".TP\n\\fB", out);
 	put_roff(out, term);
@@ -156,7 +156,7 @@ static void put_section(FILE *out, const char *title, const struct man_item *ite
 {
 	fprintf(out, ".SH %s\n", title);
 	for (size_t i = 0; i < count; i++)
-		put_item(out, items[i].term, items[i].text);
+		options_put_item(out, items[i].term, items[i].text);
 }
 
 static void put_flag(FILE *out, const struct option_row *row)
@@ -205,7 +205,7 @@ static void put_tuning(FILE *out)
 			continue;
 		snprintf(term, sizeof(term), "%s%s%s", row->name, row->metavar ? "=" : "",
 			 row->metavar ? row->metavar : "");
-		put_item(out, term, row->help);
+		options_put_item(out, term, row->help);
 	}
 }
 
@@ -236,4 +236,5 @@ void options_print_man(FILE *out, const struct verb_description *verbs, size_t c
 	SECTION("EXIT STATUS", exits);
 	SECTION("SIGNALS", signals);
 	put_tuning(out);
+	options_print_records(out);
 }
