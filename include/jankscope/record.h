@@ -220,6 +220,14 @@ struct record_interval {
 };
 
 /* ---- block ---- */
+/* Who woke a thread, or held its lock. */
+struct record_thread {
+	bool present;
+	pid_t pid, tid;
+	char thread[RECORD_COMM_LEN];
+	const char *process;
+};
+
 enum block_state { BLOCK_OPEN = 0, BLOCK_CLOSED = 1, BLOCK_EXITED = 2 };
 enum block_class { BLOCK_SHORT = 0, BLOCK_LONG = 1, BLOCK_ANR = 2 };
 enum capture_kind {
@@ -291,12 +299,8 @@ struct record_block {
 		uint64_t ns;
 	} * reasons;
 	size_t reason_count;
-	struct {
-		bool present;
-		pid_t pid, tid;
-		char thread[RECORD_COMM_LEN];
-		const char *process;
-	} waker, owner; /* owner: who held the lock that the main thread waited for */
+	struct record_thread waker,
+		owner; /* owner: who held the lock that the main thread waited for */
 	struct block_preemptor {
 		pid_t tid;
 		char thread[RECORD_COMM_LEN];

@@ -704,10 +704,10 @@ def switches(pid):
 
 def variants():
     """Kernels without BTF programs, a hash for the tasks: the same blocks."""
-    for name, flags in (("raw_tp", ["--variant", "raw_tp"]), ("hash", ["--test-hash"]),
+    for name, flags in (("raw_tp", ["--variant", "raw_tp"]), ("hash", ["--tune", "hash"]),
                         ("raw_tp/switch", ["--variant", "raw_tp", "--detector", "switch"]),
                         ("raw_tp/syscall", ["--variant", "raw_tp", "--detector", "syscall"]),
-                        ("perf uprobes", ["--test-one-by-one"]), ("stack off", ["--stack", "off"]),
+                        ("perf uprobes", ["--tune", "perf-uprobes"]), ("stack off", ["--stack", "off"]),
                         ("ptrace", ["--stack", "ptrace"])):
         target = Looper()
         recorder = Recorder("variant-" + name.replace("/", "-"), [target.pid], "--block", "200ms",

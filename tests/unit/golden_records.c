@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/histogram.h"
+#include "record/histogram.h"
 
 #define BOOT 5000000000000ull
 #define SEC  1000000000ull

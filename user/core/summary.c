@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/histogram.h"
-#include "core/losses.h"
+#include "record/histogram.h"
+#include "record/losses.h"
 #include "core/paths.h"
 
 enum distribution {

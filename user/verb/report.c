@@ -33,7 +33,8 @@ static void tell_damage(void *ctx, uint64_t line, const char *what)
 static enum exit_code read_recording(const char *file, struct paths *paths)
 {
 	struct reading reading = {file, paths, 0};
-	const struct recording_reader reader = {add_block, tell_damage, &reading};
+	const struct recording_reader reader = {
+		.block = add_block, .damage = tell_damage, .ctx = &reading};
 	struct recording_counts counts;
 	int err = recording_read(file, &reader, &counts);
 

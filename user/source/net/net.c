@@ -158,7 +158,8 @@ static int net_open(struct source *source, const struct source_context *context)
 	int err = -ENOENT;
 
 	net->context = context;
-	if (variant == NET_VARIANT_NETD || variant == NET_VARIANT_AUTO)
+	if (variant == NET_VARIANT_NETD ||
+	    (variant == NET_VARIANT_AUTO && !net->options.hooks_only))
 		err = open_netd(net);
 	if (variant != NET_VARIANT_NETD && err) {
 		if (err != -ENOENT)

@@ -10,10 +10,11 @@ struct histogram;
 /* An empty one; its 30 KiB of buckets are taken at the first add. NULL with ENOMEM. */
 struct histogram *histogram_new(void);
 void histogram_free(struct histogram *histogram);
-void histogram_clear(struct histogram *histogram);
 /* Count one value. 0, -ENOMEM. */
 int histogram_add(struct histogram *histogram, uint64_t value);
-int histogram_merge(struct histogram *to, const struct histogram *from);
+/* Count what histogram_each() told of another one: `count` values of [low, high], as if each were
+ * in the middle. 0, -ENOMEM. */
+int histogram_add_bucket(struct histogram *histogram, uint64_t low, uint64_t high, uint64_t count);
 
 uint64_t histogram_count(const struct histogram *histogram);
 uint64_t histogram_min(const struct histogram *histogram);

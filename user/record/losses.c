@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/losses.h"
+#include "record/losses.h"
 
 #include <errno.h>
 #include <stdlib.h>

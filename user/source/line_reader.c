@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "source/frames/line_reader.h"
+#include "source/line_reader.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/histogram.h"
+#include "record/histogram.h"
 
 #include <errno.h>
 #include <math.h>
@@ -27,14 +27,6 @@ void histogram_free(struct histogram *histogram)
 	if (histogram)
 		free(histogram->buckets);
 	free(histogram);
-}
-
-void histogram_clear(struct histogram *histogram)
-{
-	if (histogram->buckets)
-		memset(histogram->buckets, 0, BUCKETS * sizeof(*histogram->buckets));
-	histogram->n = histogram->min = histogram->max = 0;
-	histogram->sum = 0;
 }
 
 static size_t bucket_of(uint64_t value)
@@ -85,23 +77,19 @@ int histogram_add(struct histogram *histogram, uint64_t value)
 	return 0;
 }
 
-int histogram_merge(struct histogram *to, const struct histogram *from)
+int histogram_add_bucket(struct histogram *histogram, uint64_t low, uint64_t high, uint64_t count)
 {
-	int err;
+	int err = count ? make_buckets(histogram) : 0;
 
-	if (!from->n)
-		return 0;
-	err = make_buckets(to);
-	if (err)
+	if (err || !count)
 		return err;
-	for (size_t i = 0; i < BUCKETS; i++)
-		to->buckets[i] += from->buckets[i];
-	if (!to->n || from->min < to->min)
-		to->min = from->min;
-	if (from->max > to->max)
-		to->max = from->max;
-	to->n += from->n;
-	to->sum += from->sum;
+	histogram->buckets[bucket_of(low)] += count;
+	if (!histogram->n || low < histogram->min)
+		histogram->min = low;
+	if (high > histogram->max)
+		histogram->max = high;
+	histogram->n += count;
+	histogram->sum += (double)count * ((double)low + (double)high) / 2;
 	return 0;
 }
 
