@@ -42,11 +42,27 @@ static int pool_start_prober(struct prober_pool *pool, struct prober *prober)
 	return err;
 }
 
+/* Probes that nobody takes any more: the last close of them is the warden's. */
+static void take_late_probes(struct prober_pool *pool, struct prober *prober)
+{
+	int fds[CHANNEL_FDS];
+	size_t count;
+	ssize_t n;
+
+	if (prober->helper.socket < 0)
+		return;
+	while ((n = channel_receive(prober->helper.socket, pool->call_buffer, BUFFER_BYTES, fds,
+				    &count)) > 0 ||
+	       n == -EMSGSIZE)
+		pool_close_answer(pool, PROBE_ATTACH, fds, count);
+}
+
 void pool_drop_prober(struct prober_pool *pool, struct prober *prober, bool hung)
 {
 	if (prober->watched)
 		loop_remove_fd(pool->loop, prober->helper.socket);
 	prober->watched = false;
+	take_late_probes(pool, prober);
 	warden_drop(pool->warden, &prober->helper, hung);
 }
 

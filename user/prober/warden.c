@@ -174,6 +174,7 @@ static void forget_told(struct warden *warden)
 	}
 	HASH_ITER (hh, warden->kept, kept, next)
 		kept->told = false;
+	warden->lock_reader_told = false;
 	warden->dirty = true;
 }
 
@@ -248,8 +249,11 @@ static void take_message(struct warden *warden, const struct warden_message *mes
 	if (message->operation != WARDEN_EXITED)
 		return;
 	entry = entry_find(warden, message->key);
-	if (!entry)
+	/* A process that closed probes, or set them for a prober that died, has no entry. */
+	if (!entry) {
+		warden->dead_cpu_ns += message->key ? 0 : message->cpu_ns;
 		return;
+	}
 	if (message->cpu_ns > entry->cpu_ns)
 		entry->cpu_ns = message->cpu_ns;
 	entry_remove(warden, entry);
@@ -301,7 +305,7 @@ struct warden *warden_start(void)
 	if (!warden)
 		return NULL;
 	warden->self = (struct helper){.kind = HELPER_WARDEN, .socket = -1, .pidfd = -1};
-	warden->timer = -1;
+	warden->timer = warden->lock_reader = -1;
 	err = channel_pair(ends);
 	if (err)
 		goto fail;
@@ -409,6 +413,7 @@ void warden_stop(struct warden *warden)
 	}
 	warden_close_fd(&warden->self.socket);
 	warden_close_fd(&warden->self.pidfd);
+	warden_close_fd(&warden->lock_reader);
 	/* Without a warden these may wait for RCU here. */
 	HASH_ITER (hh, warden->kept, kept, next)
 		warden_free_kept(warden, kept);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the warden holds for the recorder: descriptors of probes, and settings of the device. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,19 @@ void warden_close(struct warden *warden, const int *fds, size_t fd_count)
 		fds += count;
 		fd_count -= count;
 	}
+}
+
+int warden_set_lock_reader(struct warden *warden, int program)
+{
+	int copy = fcntl(program, F_DUPFD_CLOEXEC, 0);
+
+	if (copy < 0)
+		return -errno;
+	warden_close_fd(&warden->lock_reader);
+	warden->lock_reader = copy;
+	warden->lock_reader_told = false;
+	warden_told(warden, warden_tell_lock_reader(warden));
+	return 0;
 }
 
 int warden_remember(struct warden *warden, uint32_t setting, const char *value)

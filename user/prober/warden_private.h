@@ -45,6 +45,8 @@ struct warden {
 	uint64_t serial, retry_ns, dead_cpu_ns, reaped_ns, next_close_key;
 	struct entry *entries;
 	struct kept *kept;
+	int lock_reader; /* own copy of the program looper_mm_locks; -1: none */
+	bool lock_reader_told;
 	struct {
 		bool used, told, forgotten;
 		char value[WARDEN_VALUE_BYTES];
@@ -77,6 +79,7 @@ int warden_send(struct warden *warden, const struct warden_message *message, con
 int warden_tell_entry(struct warden *warden, struct entry *entry);
 int warden_tell_kept(struct warden *warden, struct kept *kept);
 int warden_tell_setting(struct warden *warden, uint32_t setting);
+int warden_tell_lock_reader(struct warden *warden);
 /* Tell all that is untold, as far as there is room. */
 void warden_tell_all(struct warden *warden);
 /* err is what telling one thing came to: what failed is told later. A warden that is dead shows in

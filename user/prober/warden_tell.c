@@ -108,6 +108,18 @@ int warden_tell_kept(struct warden *warden, struct kept *kept)
 	return err;
 }
 
+int warden_tell_lock_reader(struct warden *warden)
+{
+	struct warden_message message = {.operation = WARDEN_LOCKS};
+	int err = 0;
+
+	if (warden->lock_reader >= 0 && !warden->lock_reader_told)
+		err = warden_send(warden, &message, &warden->lock_reader, 1);
+	if (!err)
+		warden->lock_reader_told = true;
+	return err;
+}
+
 int warden_tell_setting(struct warden *warden, uint32_t setting)
 {
 	struct warden_message message = {.number = setting};
@@ -132,6 +144,7 @@ void warden_tell_all(struct warden *warden)
 
 	if (!warden->dirty || warden->self.socket < 0)
 		return;
+	err = warden_tell_lock_reader(warden);
 	for (struct entry *entry = warden->entries; entry && !err; entry = entry->next)
 		if (!entry->told)
 			err = warden_tell_entry(warden, entry);

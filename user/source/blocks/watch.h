@@ -61,7 +61,7 @@ struct watched {
 		struct probe_places places;
 		uint64_t returns[LOOPER_PROBED_RETURNS];
 		char refused[96]; /* why, or "" */
-		bool refused_told;
+		bool refused_told, held_off_told;
 	} probes;
 
 	/* whether the descriptor that its loop waits in is still open */
