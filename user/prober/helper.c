@@ -20,10 +20,9 @@
 
 /* comm has room for 15 characters */
 static const char *const names[HELPER_KINDS] = {
-	[HELPER_WARDEN] = "jank-warden",
-	[HELPER_PROBER] = "jank-prober",
-	[HELPER_SAMPLER] = "jank-sampler",
-	[HELPER_UNWINDER] = "jank-unwinder",
+	[HELPER_WARDEN] = "jank-warden",   [HELPER_PROBER] = "jank-prober",
+	[HELPER_SAMPLER] = "jank-sampler", [HELPER_UNWINDER] = "jank-unwinder",
+	[HELPER_ASKER] = "jank-asker",
 };
 
 /* What ends or stops the recorder from a terminal is the recorder's affair: its helpers end when

@@ -110,6 +110,8 @@ static void __attribute__((noreturn)) run_helper(uint32_t kind, int socket)
 		sampler_main(socket);
 	case HELPER_UNWINDER:
 		unwinder_main(socket);
+	case HELPER_ASKER:
+		asker_main(socket);
 	}
 	_exit(1);
 }

@@ -226,6 +226,7 @@ size_t doctor_processes(struct doctor_process *rows, size_t room)
 		[HELPER_PROBER] = "prober",
 		[HELPER_SAMPLER] = "sampler",
 		[HELPER_UNWINDER] = "unwinder",
+		[HELPER_ASKER] = "asker",
 	};
 	struct warden *warden;
 	size_t count = 0;
