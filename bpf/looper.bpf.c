@@ -6,6 +6,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "compat.bpf.h"
+#include "looper_locks.bpf.h"
 #include "looper_period.bpf.h"
 #include "looper_registers.bpf.h"
 

@@ -52,6 +52,13 @@ struct looper_task {
 	__u32 reserved;
 };
 
+/* A process whose mmap_lock somebody holds at this moment, for reading or for writing, as the
+ * iterator looper_mm_locks tells it. pid 0: this kernel's lock cannot be read (PREEMPT_RT). */
+struct looper_mm_lock {
+	__u32 pid, reserved;
+	__u64 mm; /* tells two that had the pid one after the other apart */
+};
+
 /* ---- the busy periods of watched main threads ---- */
 
 /* The maps are made for as many as looper_kernel_options.max_watched says, at most for these. */
@@ -315,3 +322,4 @@ _Static_assert(sizeof(struct looper_period_event) == 40 + 48 + 160 + 8 + 512, "n
 _Static_assert(sizeof(struct looper_spell_event) == 40 + 16 + 24 + 16 + 16, "no holes");
 _Static_assert(sizeof(struct looper_loop_event) == 40 + 16, "no holes");
 _Static_assert(sizeof(struct looper_task) == sizeof(struct looper_registers) + 48, "no holes");
+_Static_assert(sizeof(struct looper_mm_lock) == 16, "no holes");

@@ -146,6 +146,7 @@ static int load(struct looper_kernel *kernel, int detector, const char *btf_path
 	/* Iterators walk typed pointers, as the tp_btf programs do. */
 	kernel->iterator = direct;
 	bpf_program__set_autoload(skeleton->progs.looper_task_registers, direct);
+	bpf_program__set_autoload(skeleton->progs.looper_mm_locks, direct);
 	for (enum looper_probe i = 0; i < LOOPER_PROBES; i++) {
 		struct bpf_program *program = probe_program(skeleton, i);
 
@@ -265,12 +266,14 @@ struct looper_fds looper_kernel_fds(const struct looper_kernel *kernel)
 		.is_frozen = kernel->maps.is_frozen_fd,
 		.registers = -1,
 		.wanted = -1,
+		.mm_locks = -1,
 		.multi = kernel->multi,
 	};
 
 	if (kernel->iterator) {
 		fds.registers = loaded_fd(kernel->skeleton->progs.looper_task_registers);
 		fds.wanted = bpf_map__fd(kernel->skeleton->maps.looper_wanted);
+		fds.mm_locks = loaded_fd(kernel->skeleton->progs.looper_mm_locks);
 	}
 	for (enum looper_probe i = 0; i < LOOPER_PROBES; i++)
 		fds.programs[i] = loaded_fd(probe_program(kernel->skeleton, i));

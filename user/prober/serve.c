@@ -57,6 +57,9 @@ static int serve(struct worker *worker, int *fds, size_t fd_count, struct reply 
 	const struct probe_request *request = &worker->call.header.request;
 	struct probe_places places;
 
+	/* Processes that set probes and were not waited for. */
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
 	switch (request->operation) {
 	case PROBE_READ:
 		return probe_read_file(request, reply);

@@ -316,6 +316,10 @@ static int blocks_open(struct source *source, const struct source_context *conte
 	blocks->watch = blocks_watch_new(looper_kernel_count(blocks->kernel));
 	if (!blocks->watch)
 		return -ENOMEM;
+	/* Without it the warden asks each process itself. */
+	if (looper_kernel_fds(blocks->kernel).mm_locks >= 0)
+		warden_set_lock_reader(blocks->context.warden,
+				       looper_kernel_fds(blocks->kernel).mm_locks);
 	err = looper_kernel_hook_wakeups(blocks->kernel);
 	if (err) {
 		source->state = SOURCE_DEGRADED;

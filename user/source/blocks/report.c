@@ -230,6 +230,7 @@ int blocks_report(struct blocks_source *blocks, struct watched *watched,
 	report->end_ns = period->head.end_ns;
 	report->created_ns = clock_now_ns(CLOCK_MONOTONIC);
 	report->no_stacks = why_no_stacks(blocks);
+	report->failed = ours ? watched->period.failed : 0;
 	err = fill(blocks, watched, period, state, report);
 	if (!err && ours)
 		err = block_report_weigh(report, &watched->period.samples, &watched->period.spells,

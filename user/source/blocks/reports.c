@@ -85,20 +85,38 @@ int block_report_weigh(struct block_report *report, const struct block_samples *
 	return 0;
 }
 
+/* The report of a period that is over, if its record is not out; NULL: there is none. */
+static struct block_report *find_last(struct block_reports *reports, uint64_t slot_id,
+				      uint64_t period)
+{
+	for (struct block_report *report = reports->first; report; report = report->next)
+		if (report->last && !report->emitted && report->slot_id == slot_id &&
+		    report->period == period)
+			return report;
+	return NULL;
+}
+
 bool block_reports_late_sample(struct block_reports *reports, uint64_t slot_id, uint64_t period,
 			       struct block_sample *sample)
 {
-	for (struct block_report *report = reports->first; report; report = report->next) {
-		if (!report->last || report->emitted || report->slot_id != slot_id ||
-		    report->period != period)
-			continue;
-		block_samples_add(&report->list, sample);
-		/* Without memory the record goes out with the samples that it has. */
-		block_report_weigh(report, &report->list, &report->spells, 0, 0);
-		return true;
+	struct block_report *report = find_last(reports, slot_id, period);
+
+	if (!report) {
+		block_sample_put(sample);
+		return false;
 	}
-	block_sample_put(sample);
-	return false;
+	block_samples_add(&report->list, sample);
+	/* Without memory the record goes out with the samples that it has. */
+	block_report_weigh(report, &report->list, &report->spells, 0, 0);
+	return true;
+}
+
+void block_reports_late_failure(struct block_reports *reports, uint64_t slot_id, uint64_t period)
+{
+	struct block_report *report = find_last(reports, slot_id, period);
+
+	if (report)
+		report->failed++;
 }
 
 static bool waits(const struct block_report *report)
@@ -169,7 +187,8 @@ static void emit_block(struct block_report *report, report_emit_fn emit, void *c
 	else
 		missing_list_set(&block->missing, "stacks",
 				 report->sample_count ? "unwinding gave no frame"
-						      : "no capture succeeded");
+				 : report->failed     ? "no capture succeeded"
+						      : "no capture was tried");
 	if (owner_count)
 		block->owner_stack = owner_stack;
 	emit(ctx, &record);

@@ -15,7 +15,8 @@ struct block_report {
 	bool held;           /* the thread is not known to loop yet */
 	bool emitted;
 	uint64_t seq, t_boot_ns; /* of its record, once emitted */
-	const char *no_stacks;   /* why nothing was captured at all; NULL: captures were tried */
+	const char *no_stacks;   /* why nothing can be captured at all; NULL: it can */
+	uint64_t failed;         /* captures that were tried and gave nothing */
 	/* the samples as of now with their weights; after the record is out, those that it lacks */
 	struct block_sample **samples;
 	uint64_t *weights;
@@ -47,6 +48,8 @@ int block_report_weigh(struct block_report *report, const struct block_samples *
  * reference over either way. */
 bool block_reports_late_sample(struct block_reports *reports, uint64_t slot_id, uint64_t period,
 			       struct block_sample *sample);
+/* The same of a capture that gave nothing. */
+void block_reports_late_failure(struct block_reports *reports, uint64_t slot_id, uint64_t period);
 /* Emit what is due at now_ns (all that is possible, if final); returns when to look again, 0: not
  * by itself. */
 uint64_t block_reports_emit(struct block_reports *reports, uint64_t now_ns, bool final,

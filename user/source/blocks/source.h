@@ -36,6 +36,7 @@ struct blocks_source {
 	/* processes that found no row: now, at most, and told */
 	uint64_t unwatched_now, unwatched, unwatched_told;
 	uint64_t probes_delayed, probes_delayed_told;
+	uint64_t probes_held_off, probes_held_off_told;
 	uint64_t samples_late, samples_late_told; /* their record was out when they came */
 	uint64_t abandoned_told, resynced_told;
 	struct blocks_sampler_losses sampler_told;

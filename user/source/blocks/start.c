@@ -369,6 +369,24 @@ static void no_probes(struct blocks_source *blocks, struct watched *watched, int
 	blocks_wake_at(blocks, 0);
 }
 
+/* Setting a probe takes the mmap_lock of every process that maps the file, while nobody can fork:
+ * as long as one does not give it, the switch program goes on seeing the waits. */
+static void hold_off(struct blocks_source *blocks, struct watched *watched, pid_t holder)
+{
+	char why[96];
+
+	close(watched->probes.file_fd);
+	watched->probes.file_fd = -1;
+	watched->probes.state = PROBES_NONE;
+	watched->probes.retry_ns = clock_now_ns(CLOCK_MONOTONIC) + PROBE_RETRY_NS;
+	blocks->probes_held_off++;
+	if (watched->probes.held_off_told)
+		return;
+	watched->probes.held_off_told = true;
+	snprintf(why, sizeof(why), "no uprobe yet: process %d holds its memory lock", holder);
+	tell_degraded(blocks, watched, why);
+}
+
 static void on_attached(void *ctx, int err, const struct probe_answer *answer)
 {
 	struct watched *watched = ctx;
@@ -376,6 +394,10 @@ static void on_attached(void *ctx, int err, const struct probe_answer *answer)
 	struct looper_slot *live = looper_kernel_slot(blocks->kernel, watched->index);
 
 	watched->probes.request = 0;
+	if (!err && !answer->fd_count && answer->value < 0) {
+		hold_off(blocks, watched, (pid_t)-answer->value);
+		return;
+	}
 	if (!err && !answer->fd_count)
 		err = -EIO;
 	if (!err)
@@ -404,8 +426,8 @@ static void attach(struct blocks_source *blocks, struct watched *watched)
 {
 	struct probe_request request = request_for(watched, PROBE_ATTACH);
 	const struct looper_fds kernel = looper_kernel_fds(blocks->kernel);
-	const int fds[3] = {watched->probes.file_fd, kernel.programs[LOOPER_PROBE_LEAVE],
-			    kernel.programs[watched->probes.kind]};
+	const int fds[] = {watched->probes.file_fd, kernel.programs[LOOPER_PROBE_LEAVE],
+			   kernel.programs[watched->probes.kind], kernel.mm_locks};
 	int64_t id;
 
 	/* The program behind the wait comes first: one before it alone would see waits begin that
@@ -413,8 +435,8 @@ static void attach(struct blocks_source *blocks, struct watched *watched)
 	watched->probes.places.program_count = 2;
 	watched->probes.places.multi = kernel.multi;
 	id = probe_ask(blocks->context.probes, &request, &watched->probes.places,
-		       sizeof(watched->probes.places), fds, 3, PROBE_ATTACH_NS, on_attached,
-		       watched);
+		       sizeof(watched->probes.places), fds, kernel.mm_locks >= 0 ? 4 : 3,
+		       PROBE_ATTACH_NS, on_attached, watched);
 	if (id < 0)
 		no_probes(blocks, watched, (int)id, strerror((int)-id));
 	else

@@ -61,7 +61,7 @@ struct watched {
 		struct probe_places places;
 		uint64_t returns[LOOPER_PROBED_RETURNS];
 		char refused[96]; /* why, or "" */
-		bool refused_told;
+		bool refused_told, held_off_told;
 	} probes;
 
 	/* whether the descriptor that its loop waits in is still open */
@@ -85,6 +85,7 @@ struct watched {
 		uint64_t frozen_ns, frozen_seen_ns, looked_ns;
 		struct watched_load load;
 		struct block_samples samples;
+		uint64_t failed; /* captures that gave none */
 		struct block_spells spells;
 		pid_t owner_tid;
 		char owner_thread[RECORD_COMM_LEN];

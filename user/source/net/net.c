@@ -145,7 +145,7 @@ static int open_programs(struct net_source *net)
 		.flow_entries = bpf_map__max_entries(net->skel->maps.flows4),
 		.waiting_entries = bpf_map__max_entries(net->skel->maps.waiting4),
 	};
-	net->flows = net_flows_new(&maps, net_book, net);
+	net->flows = net_flows_new(&maps, net->context->warden, net_book, net);
 	if (!net->flows)
 		return -errno;
 	return 0;
