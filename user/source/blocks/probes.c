@@ -22,6 +22,7 @@ static bool is_shortage(int err)
 static void no_probes(struct blocks_source *blocks, struct watched *watched, int err,
 		      const char *why)
 {
+	watched->probes.asked = false;
 	if (watched->probes.file_fd >= 0)
 		close(watched->probes.file_fd);
 	watched->probes.file_fd = -1;
@@ -46,6 +47,7 @@ static void on_attached(void *ctx, int err, const struct probe_answer *answer)
 	struct looper_slot *live = looper_kernel_slot(blocks->kernel, watched->index);
 
 	watched->probes.request = 0;
+	watched->probes.asked = false;
 	if (!err && !answer->fd_count)
 		err = -EIO;
 	if (!err)
@@ -124,46 +126,95 @@ static void add_return(struct watched *watched, size_t *count, uint64_t address)
 		watched->probes.returns[(*count)++] = address;
 }
 
-/* The places of the kind of wait that the thread was seen in. The one that it waits in must be
- * among them: a program with a system call instruction of its own would pass the probes by. */
+/* The places of the kind of wait that the thread was seen in. True: the one that it waits in is
+ * among them; a program with a system call instruction of its own would pass the probes by. */
+static bool take_places(struct watched *watched, const struct wait_places *found)
+{
+	size_t returns = 0;
+	bool here = false;
+
+	watched->probes.places = (struct probe_places){0};
+	for (uint32_t i = 0; i < found->leave_count; i++) {
+		uint64_t address = watched->probes.load_address + found->leave[i].offset;
+		uint64_t gap = address - watched->probes.program_counter;
+
+		if (kind_of_place(found->leave[i].kind) != watched->probes.kind)
+			continue;
+		/* A probe may stand on a jump a few instructions behind the return. */
+		here |= gap < 16;
+		add_place(watched, found->leave[i].offset, PROGRAM_LEAVE);
+		add_return(watched, &returns, gap < 16 ? watched->probes.program_counter : address);
+#ifdef __x86_64__
+		/* The probe may stand on the jump behind "cmp $-4095, %rax", 6 bytes. */
+		if (gap >= 16)
+			add_return(watched, &returns, address - 6);
+#endif
+	}
+	for (uint32_t i = 0; i < found->enter_count; i++)
+		if (kind_of_place(found->enter[i].kind) == watched->probes.kind)
+			add_place(watched, found->enter[i].offset, PROGRAM_ENTER);
+	return here;
+}
+
+static bool wants_uprobes(const struct blocks_source *blocks, const struct watched *watched)
+{
+	return watched->probes.state == PROBES_NONE &&
+	       (!blocks->options.detector || blocks->options.detector == LOOPER_BY_UPROBE);
+}
+
+static void end_question(struct watched *watched)
+{
+	watched->probes.asked = false;
+	if (watched->probes.file_fd >= 0)
+		close(watched->probes.file_fd);
+	watched->probes.file_fd = -1;
+}
+
+static void place_is_known(struct blocks_source *blocks, struct watched *watched)
+{
+	watched->own.place_asked = false;
+	blocks_own_settle(blocks, watched);
+}
+
+/* Where the thread waits cannot be found out. */
+static void no_place(struct blocks_source *blocks, struct watched *watched, int err,
+		     const char *why)
+{
+	bool wanted = wants_uprobes(blocks, watched);
+
+	place_is_known(blocks, watched);
+	end_question(watched);
+	if (wanted)
+		no_probes(blocks, watched, err, why);
+}
+
 static void on_places(void *ctx, int err, const struct wait_places *found)
 {
 	struct watched *watched = ctx;
 	struct blocks_source *blocks = watched->blocks;
-	size_t returns = 0;
-	bool here = false;
 
-	if (!err) {
-		watched->probes.places = (struct probe_places){0};
-		for (uint32_t i = 0; i < found->leave_count; i++) {
-			uint64_t address = watched->probes.load_address + found->leave[i].offset;
-			uint64_t gap = address - watched->probes.program_counter;
-
-			if (kind_of_place(found->leave[i].kind) != watched->probes.kind)
-				continue;
-			/* A probe may stand on a jump a few instructions behind the return. */
-			here |= gap < 16;
-			add_place(watched, found->leave[i].offset, PROGRAM_LEAVE);
-			add_return(watched, &returns,
-				   gap < 16 ? watched->probes.program_counter : address);
-#ifdef __x86_64__
-			/* The probe may stand on the jump behind "cmp $-4095, %rax", 6 bytes. */
-			if (gap >= 16)
-				add_return(watched, &returns, address - 6);
-#endif
-		}
-		for (uint32_t i = 0; i < found->enter_count; i++)
-			if (kind_of_place(found->enter[i].kind) == watched->probes.kind)
-				add_place(watched, found->enter[i].offset, PROGRAM_ENTER);
+	if (!err && found->go && watched->probes.kind == LOOPER_WAIT_EPOLL &&
+	    watched->probes.in_stack && watched->tid == watched->pid) {
+		watched->own.place_asked = false;
+		end_question(watched);
+		blocks_own_shared(blocks, watched, watched->probes.loop_fd, SHARED_BY_GO);
+		return;
 	}
-	if (err)
-		no_probes(blocks, watched, err,
-			  err == -ENOENT ? "its wait was not found in the file" : strerror(-err));
-	else if (!here)
-		no_probes(blocks, watched, -ENOENT,
-			  "the thread waits by a system call instruction of its own");
-	else
+	if (err || !found->go)
+		watched->own.plain_counter = watched->probes.program_counter;
+	if (err) {
+		no_place(blocks, watched, err,
+			 err == -ENOENT ? "its wait was not found in the file" : strerror(-err));
+		return;
+	}
+	place_is_known(blocks, watched);
+	if (!wants_uprobes(blocks, watched))
+		end_question(watched);
+	else if (take_places(watched, found))
 		attach(blocks, watched);
+	else
+		no_place(blocks, watched, -ENOENT,
+			 "the thread waits by a system call instruction of its own");
 }
 
 static void on_file(void *ctx, int err, const struct probe_answer *answer)
@@ -182,42 +233,66 @@ static void on_file(void *ctx, int err, const struct probe_answer *answer)
 	if (!err && file->copied)
 		err = -EXDEV;
 	if (err) {
-		no_probes(blocks, watched, err,
-			  err == -EXDEV ? "the file lies on a file system that may hang"
-					: strerror(-err));
+		no_place(blocks, watched, err,
+			 err == -EXDEV ? "the file lies on a file system that may hang"
+				       : strerror(-err));
 		return;
 	}
 	watched->probes.file_fd = answer->fds[0];
 	answer->fds[0] = -1;
+	watched->probes.in_stack = file->in_stack;
 	watched->probes.load_address = file->start - file->offset;
 	copy = dup(watched->probes.file_fd);
 	err = copy < 0 ? -errno
 		       : unwinder_find_waits(blocks->unwinder, copy, 0, on_places, watched);
 	if (err)
-		no_probes(blocks, watched, err, strerror(-err));
+		no_place(blocks, watched, err, strerror(-err));
 }
 
-void blocks_want_probes(struct blocks_source *blocks, struct watched *watched, uint32_t kind,
-			uint64_t program_counter)
+/* Whose code it is is asked once a place, and of Go's, whose system calls all come from one place,
+ * at most once in such a time. */
+#define PLACE_AGAIN_NS NSEC_PER_SEC
+
+static bool wants_place(const struct watched *watched, const struct looper_slot *slot,
+			uint64_t now_ns)
+{
+	if (slot->loop_kind != LOOPER_WAIT_EPOLL ||
+	    slot->loop_counter == watched->own.plain_counter)
+		return false;
+	for (int i = 0; i < LOOPER_PROBED_RETURNS && watched->probes.state == PROBES_SET; i++)
+		if (watched->probes.returns[i] == slot->loop_counter)
+			return false;
+	return !watched->own.place_asked_ns ||
+	       now_ns - watched->own.place_asked_ns >= PLACE_AGAIN_NS;
+}
+
+void blocks_want_probes(struct blocks_source *blocks, struct watched *watched,
+			const struct looper_slot *slot)
 {
 	struct probe_request request = blocks_request(watched, PROBE_OPEN_AT);
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	bool place = wants_place(watched, slot, now_ns);
 	int64_t id;
 
-	if (watched->probes.state != PROBES_NONE || kind == LOOPER_WAIT_URING || !program_counter ||
-	    (blocks->options.detector && blocks->options.detector != LOOPER_BY_UPROBE) ||
-	    clock_now_ns(CLOCK_MONOTONIC) < watched->probes.retry_ns)
+	if (watched->probes.asked || slot->loop_kind == LOOPER_WAIT_URING || !slot->loop_counter ||
+	    (!place && (!wants_uprobes(blocks, watched) || now_ns < watched->probes.retry_ns)))
 		return;
-	watched->probes.kind = kind;
-	watched->probes.program_counter = program_counter;
-	request.address = program_counter;
+	watched->probes.kind = slot->loop_kind;
+	watched->probes.program_counter = slot->loop_counter;
+	watched->probes.loop_fd = slot->loop_fd;
+	request.address = slot->loop_counter;
+	request.end = slot->loop_stack[LOOPER_WAY_CALL];
+	watched->probes.asked = true;
+	if (place) {
+		watched->own.place_asked = true;
+		watched->own.place_asked_ns = now_ns;
+	}
 	id = probe_ask(blocks->context.probes, &request, NULL, 0, NULL, 0, PROBE_ATTACH_NS, on_file,
 		       watched);
-	if (id < 0) {
-		no_probes(blocks, watched, (int)id, strerror((int)-id));
-		return;
-	}
-	watched->probes.state = PROBES_ASKED;
-	watched->probes.request = id;
+	if (id < 0)
+		no_place(blocks, watched, (int)id, strerror((int)-id));
+	else
+		watched->probes.request = id;
 }
 
 void blocks_drop_probes(struct blocks_source *blocks, struct watched *watched)
@@ -234,4 +309,5 @@ void blocks_drop_probes(struct blocks_source *blocks, struct watched *watched)
 		close(watched->probes.file_fd);
 	watched->probes.file_fd = -1;
 	watched->probes.state = PROBES_NONE;
+	watched->probes.asked = watched->own.place_asked = false;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the files of the blocks source share: blocks.c is the source and follows the targets,
- * start.c begins and ends a watch, probes.c sets its probes, tell.c tells of it, look.c looks at
- * one thread, take.c takes events and samples, report.c makes records of periods. */
+ * start.c begins and ends a watch, probes.c sets its probes, own.c tells a shared epoll from a
+ * loop, tell.c tells of it, look.c looks at one thread, take.c takes events and samples, report.c
+ * makes records of periods. */
 #pragma once
 #include "core/loop.h"
 #include "jankscope/target.h"
@@ -62,12 +63,31 @@ void blocks_start_over(struct blocks_source *blocks, struct watched *watched);
 void blocks_stop_watch(struct blocks_source *blocks, struct watched *watched);
 
 /* ---- probes.c ---- */
-/* Put probes where the thread waits (kind: enum looper_wait), if the options want them; the program
- * counter is the one behind its system call instruction. */
-void blocks_want_probes(struct blocks_source *blocks, struct watched *watched, uint32_t kind,
-			uint64_t program_counter);
+/* Find out what code the loop in the slot waits in, as soon as a switch has shown the place:
+ * whether it is the thread's own, and put probes there if the options want them. */
+void blocks_want_probes(struct blocks_source *blocks, struct watched *watched,
+			const struct looper_slot *slot);
 /* Let the probes of a watch go, and what was asked for them. */
 void blocks_drop_probes(struct blocks_source *blocks, struct watched *watched);
+
+/* ---- own.c ---- */
+/* Ask whether other threads wait in the epoll as well, if that was not asked lately. */
+void blocks_ask_waiters(struct blocks_source *blocks, struct watched *watched, uint32_t kind,
+			int32_t fd, uint64_t now_ns);
+/* It is not known yet whose code the loop is. */
+bool blocks_place_pending(const struct watched *watched, uint64_t now_ns);
+/* It is not known yet whether the loop is the thread's own: its blocks are not told yet. */
+bool blocks_own_pending(const struct watched *watched, uint64_t now_ns);
+/* One of the questions was answered in the thread's favour. */
+void blocks_own_settle(struct blocks_source *blocks, struct watched *watched);
+/* This epoll is not the thread's own: it is no loop from now on, and what was held is dropped. */
+void blocks_own_shared(struct blocks_source *blocks, struct watched *watched, int32_t fd,
+		       enum watched_shared why);
+/* The thread has no loop any more, until it waits elsewhere: what was held is dropped. */
+void blocks_own_none(struct blocks_source *blocks, struct watched *watched,
+		     enum watched_shared why);
+/* Why the thread's epoll is no loop; NULL: it was not found shared. */
+const char *blocks_shared_reason(const struct watched *watched);
 
 /* ---- tell.c ---- */
 /* Tell target_start, with what the thread waits in; or target_loop, when that is known later. */
@@ -97,8 +117,8 @@ void blocks_drop_period(struct blocks_source *blocks, struct watched *watched);
 struct watched_load blocks_load_now(const struct blocks_source *blocks, pid_t pid);
 
 /* ---- look.c ---- */
-/* A thread with a loop of this kind (enum looper_wait) that was waited in so often has blocks. */
-bool blocks_is_loop(uint32_t loop_kind, uint64_t loop_waits);
+/* The thread of the slot has a loop, as far as is known, and so it has blocks. */
+bool blocks_is_loop(const struct looper_slot *slot);
 /* Look at one watched thread: report what is due; *next_ns becomes when to look again, if that is
  * sooner. Times are CLOCK_MONOTONIC. 0, -ENOMEM. */
 int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64_t now_ns,

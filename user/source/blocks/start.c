@@ -11,6 +11,8 @@
 
 #define TICK_OF_BOOT_NS 10000000ull
 #define RETRY_NS        (20 * NSEC_PER_MSEC)
+/* A thread that changed its place of waiting so often without coming back has none. */
+#define NO_PLACE_CHANGES 8
 
 struct probe_request blocks_request(const struct watched *watched, enum probe_operation operation)
 {
@@ -31,22 +33,28 @@ void blocks_follow_loop(struct blocks_source *blocks, struct watched *watched,
 			const struct looper_slot *slot)
 {
 	uint32_t kind = slot->loop_kind;
-	bool is_loop = blocks_is_loop(slot->loop_kind, slot->loop_waits);
+	bool is_loop = blocks_is_loop(slot);
 
+	if (is_loop)
+		blocks_want_probes(blocks, watched, slot);
+	if (is_loop && blocks_place_pending(watched, clock_now_ns(CLOCK_MONOTONIC)))
+		return;
 	if (is_loop && !watched->is_loop) {
 		watched->is_loop = true;
-		block_reports_release(&blocks->reports, watched->slot_id);
+		watched->own.shared = SHARED_NOT;
 	}
+	if (is_loop && looper_is_loop(slot))
+		block_reports_release(&blocks->reports, watched->slot_id);
 	if (!watched->start.told)
 		return;
+	/* It was found in a wait, and has waited in other places only since. */
+	if (!is_loop && watched->loop_kind != LOOPER_WAIT_NONE && kind != LOOPER_WAIT_NONE &&
+	    slot->loop_waits < 2 && slot->loop_changes >= NO_PLACE_CHANGES)
+		blocks_own_none(blocks, watched, SHARED_NO_PLACE);
 	if (is_loop && kind != watched->loop_kind) {
 		watched->loop_kind = kind;
 		blocks_tell_loop(blocks, watched, "target_loop");
 	}
-	/* Only of a thread that sleeps in its loop's own wait the place of that wait is known. */
-	if (is_loop && watched->probes.state == PROBES_NONE && !slot->on_cpu && slot->waiting_own &&
-	    slot->waiting_kind == slot->loop_kind)
-		blocks_want_probes(blocks, watched, slot->loop_kind, slot->program_counter);
 }
 
 /* ---- the slot ---- */
@@ -86,7 +94,8 @@ static int put_in(struct blocks_source *blocks, struct watched *watched)
 	looper_slot_fill(&watched->start.slot, &start, &watched->start.standing);
 	/* The loop of a thread that was found asleep in epoll is no candidate that gives way to the
 	 * first wait inside a message. */
-	if (blocks_is_loop(watched->start.slot.loop_kind, 1))
+	if (watched->start.slot.loop_kind == LOOPER_WAIT_EPOLL ||
+	    watched->start.slot.loop_kind == LOOPER_WAIT_URING)
 		watched->start.slot.loop_waits = 2;
 	/* Its first period begins with the process where that is younger than the recorder. */
 	watched->start.from_birth =
@@ -152,12 +161,10 @@ static void on_standing(void *ctx, int err, const struct probe_answer *answer)
 	}
 	watched->start.stage = WATCHED_RUNS;
 	watched->loop_kind = watched->start.slot.loop_kind;
-	watched->is_loop =
-		blocks_is_loop(watched->start.slot.loop_kind, watched->start.slot.loop_waits);
+	watched->is_loop = blocks_is_loop(&watched->start.slot);
 	tell_sampler(blocks, watched);
 	if (watched->loop_kind != LOOPER_WAIT_NONE)
-		blocks_want_probes(blocks, watched, watched->loop_kind,
-				   watched->start.standing.program_counter);
+		blocks_want_probes(blocks, watched, &watched->start.slot);
 	blocks_start_watch(blocks, watched);
 	blocks_wake_at(blocks, 0);
 }
@@ -194,6 +201,9 @@ void blocks_start_over(struct blocks_source *blocks, struct watched *watched)
 	 * loop there is nothing to tell. */
 	watched->is_loop = false;
 	watched->loop_kind = LOOPER_WAIT_NONE;
+	if (watched->own.request)
+		probe_cancel(blocks->context.probes, watched->own.request);
+	memset(&watched->own, 0, sizeof(watched->own));
 }
 
 void blocks_stop_watch(struct blocks_source *blocks, struct watched *watched)
@@ -202,6 +212,8 @@ void blocks_stop_watch(struct blocks_source *blocks, struct watched *watched)
 	blocks_tell_start(blocks, watched);
 	if (watched->start.request)
 		probe_cancel(blocks->context.probes, watched->start.request);
+	if (watched->own.request)
+		probe_cancel(blocks->context.probes, watched->own.request);
 	if (watched->closed.request)
 		probe_cancel(blocks->context.probes, watched->closed.request);
 	blocks_drop_probes(blocks, watched);

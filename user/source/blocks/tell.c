@@ -54,7 +54,9 @@ static void explain_none(const struct watched *watched, char *text, size_t size)
 {
 	const struct probe_standing *standing = &watched->start.standing;
 
-	if (watched->start.stage == WATCHED_REFUSED)
+	if (blocks_shared_reason(watched))
+		snprintf(text, size, "%s", blocks_shared_reason(watched));
+	else if (watched->start.stage == WATCHED_REFUSED)
 		snprintf(text, size, "%s", watched->probes.refused);
 	else if (watched->start.stage != WATCHED_RUNS)
 		snprintf(text, size, "the process or the run ended before it could be looked at");
@@ -121,7 +123,8 @@ void blocks_tell_news(struct blocks_source *blocks, struct watched *watched)
 	bool known =
 		watched->start.stage == WATCHED_RUNS || watched->start.stage == WATCHED_REFUSED;
 
-	if (known && !watched->start.told)
+	if (known && !watched->start.told &&
+	    !blocks_place_pending(watched, clock_now_ns(CLOCK_MONOTONIC)))
 		blocks_tell_loop(blocks, watched, "target_start");
 	if (watched->probes.refused[0] && !watched->probes.refused_told) {
 		watched->probes.refused_told = true;
