@@ -34,8 +34,11 @@ enum probe_operation {
 	PROBE_WARDEN = 9, /* fork a warden on the socket that comes with it */
 	PROBE_OPEN_EXE = 10,       /* /proc/PID/exe: fd, struct probe_file */
 	PROBE_OPEN_JIT_NAMES = 11, /* its /tmp/perf-PID.map: fd, struct probe_file */
-	PROBE_OPEN_AT = 12,        /* the file of the mapping that holds address: as PROBE_OPEN */
-	PROBE_OPERATIONS = 13,
+	PROBE_OPEN_AT = 12,        /* the file of the mapping that holds address: as PROBE_OPEN;
+				    * in_stack: of `end`, a stack pointer */
+	PROBE_COUNT_WAITERS = 13,  /* argument = an epoll descriptor: how many threads wait in it
+				    * now, beside tid: value, at most 1 */
+	PROBE_OPERATIONS = 14,
 };
 
 struct probe_request {
@@ -75,8 +78,9 @@ struct probe_owner {
 struct probe_file {
 	uint64_t device, inode, size_bytes, mtime_ns;
 	uint32_t copied;
-	uint32_t reserved;
-	uint64_t start, end, offset; /* of the mapping; PROBE_OPEN_AT only */
+	/* PROBE_OPEN_AT only: a pointer is in the main thread's own stack; the mapping */
+	uint32_t in_stack;
+	uint64_t start, end, offset;
 };
 
 #define PROBE_MAX_PLACES 32

@@ -79,6 +79,8 @@ static int serve(struct worker *worker, int *fds, size_t fd_count, struct reply 
 		return probe_open_jit_names(request, reply);
 	case PROBE_STANDING:
 		return probe_read_standing(request, reply);
+	case PROBE_COUNT_WAITERS:
+		return probe_count_waiters(request, reply);
 	case PROBE_LOCK_OWNER:
 		return probe_read_lock_owner(request, reply);
 	case PROBE_ATTACH:

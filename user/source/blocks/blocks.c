@@ -235,7 +235,8 @@ static bool any_is_asked(const struct blocks_source *blocks)
 	for (uint32_t i = 0; i < blocks_watch_room(blocks->watch); i++) {
 		const struct watched *watched = blocks_watch_at(blocks->watch, i);
 
-		if (watched && watched->start.stage <= WATCHED_ASKED)
+		if (watched && (watched->start.stage <= WATCHED_ASKED ||
+				blocks_place_pending(watched, clock_now_ns(CLOCK_MONOTONIC))))
 			return true;
 	}
 	return false;

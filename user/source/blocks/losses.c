@@ -17,6 +17,7 @@ static const struct loss_info blocks_loss_items[] = {
 	{"probes_held_off", LOSS_LATE, LOSS_OF_NOTHING}, /* by a process that keeps its mmap_lock */
 	/* the switch program sees what a probe did not */
 	{"blocks_missed_entry", LOSS_REPAIRED, LOSS_OF_NOTHING},
+	{"blocks_missed_exit", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	{"blocks_missed_switches", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	{"blocks_resynced", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	{"sampler_replaced", LOSS_REPAIRED, LOSS_OF_NOTHING},
@@ -56,6 +57,7 @@ static void add_kernel_losses(struct blocks_source *blocks, struct counter_list 
 		[LOOPER_LOSS_EVENT_RING_FULL] = "blocks_event_ring_full",
 		[LOOPER_LOSS_MISSED_ENTRY] = "blocks_missed_entry",
 		[LOOPER_LOSS_MISSED_SWITCH] = "blocks_missed_switches",
+		[LOOPER_LOSS_MISSED_EXIT] = "blocks_missed_exit",
 	};
 	uint64_t losses[LOOPER_LOSS_MAX];
 

@@ -10,6 +10,9 @@
 /* How long a record waits for its stacks, and for a first sample that is on its way. */
 #define WAIT_NS  (200 * NSEC_PER_MSEC)
 #define FIRST_NS (10 * NSEC_PER_MSEC)
+/* A thread that was seen in an epoll once may serve that in turns with others: what it did before
+ * is told when it comes back to wait, or after such a time. */
+#define EARLY_NS NSEC_PER_SEC
 /* How long a stack may follow its record. */
 #define FOLLOW_NS (5 * NSEC_PER_SEC)
 
@@ -247,6 +250,11 @@ static uint64_t step(struct block_reports *reports, struct block_report *report,
 
 	if (report->held)
 		return final ? 0 : UINT64_MAX;
+	if (report->early && !final && now_ns < report->created_ns + EARLY_NS)
+		return report->created_ns + EARLY_NS;
+	/* The end of a question that gets no answer is no event of this report. */
+	if (report->doubted && !final && now_ns < report->created_ns + WAIT_NS)
+		return report->created_ns + WAIT_NS;
 	if (!report->emitted) {
 		bool ready = report->no_stacks || (report->sample_count && !waits(report));
 
@@ -292,7 +300,14 @@ void block_reports_release(struct block_reports *reports, uint64_t slot_id)
 {
 	for (struct block_report *report = reports->first; report; report = report->next)
 		if (report->slot_id == slot_id)
-			report->held = false;
+			report->held = report->early = false;
+}
+
+void block_reports_trust(struct block_reports *reports, uint64_t slot_id)
+{
+	for (struct block_report *report = reports->first; report; report = report->next)
+		if (report->slot_id == slot_id)
+			report->doubted = false;
 }
 
 void block_reports_drop_held(struct block_reports *reports, uint64_t slot_id)
@@ -302,7 +317,8 @@ void block_reports_drop_held(struct block_reports *reports, uint64_t slot_id)
 	while (*link) {
 		struct block_report *report = *link;
 
-		if (!report->held || report->slot_id != slot_id) {
+		if ((!report->held && !report->doubted && !report->early) ||
+		    report->slot_id != slot_id) {
 			link = &report->next;
 			continue;
 		}
@@ -316,7 +332,7 @@ void block_reports_drop_held(struct block_reports *reports, uint64_t slot_id)
 bool block_reports_settled(const struct block_reports *reports)
 {
 	for (const struct block_report *report = reports->first; report; report = report->next)
-		if (!report->held && waits(report))
+		if (!report->held && (report->doubted || waits(report)))
 			return false;
 	return true;
 }

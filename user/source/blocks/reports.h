@@ -13,6 +13,8 @@ struct block_report {
 	uint64_t created_ns; /* CLOCK_MONOTONIC */
 	bool last;           /* the period is over; samples and spells below are the report's own */
 	bool held;           /* the thread is not known to loop yet */
+	bool doubted;        /* its loop is perhaps shared: own.c */
+	bool early;          /* it ended with the first wait that was seen of its thread */
 	bool emitted;
 	uint64_t seq, t_boot_ns; /* of its record, once emitted */
 	const char *no_stacks;   /* why nothing can be captured at all; NULL: it can */
@@ -54,8 +56,10 @@ void block_reports_late_failure(struct block_reports *reports, uint64_t slot_id,
  * by itself. */
 uint64_t block_reports_emit(struct block_reports *reports, uint64_t now_ns, bool final,
 			    report_emit_fn emit, void *ctx);
-/* The thread of a slot is known to loop (release), or known not to (drop its held reports). */
+/* The thread of a slot is known to loop (release), to loop in an epoll of its own (trust), or known
+ * not to (drop what was held, early or doubted). */
 void block_reports_release(struct block_reports *reports, uint64_t slot_id);
+void block_reports_trust(struct block_reports *reports, uint64_t slot_id);
 void block_reports_drop_held(struct block_reports *reports, uint64_t slot_id);
 /* No report waits for a stack. */
 bool block_reports_settled(const struct block_reports *reports);
