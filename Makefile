@@ -192,7 +192,7 @@ deps:
 
 demo:
 	$(Q)tests/deps.sh $(ARCH) core
-	$(Q)$(MAKE) --no-print-directory all apps
+	$(Q)$(MAKE) --no-print-directory -j$(shell nproc) all $(addprefix $(BUILD)/tests/apps/,demo demo_blocks)
 	$(Q)tests/demo.sh $(BUILD)
 
 # One runner prints every result as TAP, counts, and ends with "N passed, N failed, N skipped".

@@ -1,5 +1,6 @@
 """Traces with frames of known fate, for tests that need no device and no file but this one.
-usage: make_traces.py FOLDER -- writes the traces and truth.json with what each layer showed."""
+usage: make_traces.py FOLDER -- writes the traces and truth.json with what each layer showed.
+       make_traces.py --demo FOLDER -- writes demo.pb and demo.json, which `make demo` shows."""
 import gzip, json, os, random, shutil, struct, subprocess, sys, zipfile, zlib
 
 MS, SECOND = 1000000, 1000000000
@@ -283,6 +284,36 @@ def main(folder):
         json.dump(truth, f, indent=1)
 
 
+def demo(folder):
+    """Six seconds of one app at 60 Hz; five of its frames come late, each by a known number of refreshes,
+    and two never reach the screen."""
+    display, period, start = Display(), V60, 10 * SECOND
+    late_by, never = {60: 1, 121: 2, 180: 5, 240: 3, 300: 9}, (150, 151)
+    truth = dict(shown=0, late=[], dropped=0)
+    layer = 'TX - com.example.shop/com.example.shop.Checkout#1'
+    i = 8
+    while i < 360:
+        due, token = start + i * period, 7000 + i
+        if i in never:
+            display.frame(100, layer, token, due, None, period, DROPPED_JANK)
+            truth['dropped'] += 1
+            i += 1
+            continue
+        late = late_by.get(i, 0)
+        display.frame(100, layer, token, due, due + late * period, period, APP if late else NONE)
+        truth['shown'] += 1
+        truth['dropped'] += late
+        if late:
+            truth['late'].append(dict(token=token, late_ms=late * period / MS))
+        i += late + 1
+    truth.update(janky=len(truth['late']) + len(never), never=[7000 + i for i in never])
+    with open(os.path.join(folder, 'demo.pb'), 'wb') as f:
+        f.write(clock_snapshot(9 * SECOND, mono=4 * SECOND, boot=9 * SECOND) +
+                process_tree((100, 'com.example.shop'), (500, '/system/bin/surfaceflinger')) + display.bytes())
+    with open(os.path.join(folder, 'demo.json'), 'w') as f:
+        json.dump(truth, f, indent=1)
+
+
 def timeline_halves(data):
     """At the border of a packet near the middle."""
     at = 0
@@ -299,5 +330,5 @@ def timeline_halves(data):
 
 
 if __name__ == '__main__':
-    os.makedirs(sys.argv[1], exist_ok=True)
-    main(sys.argv[1])
+    os.makedirs(sys.argv[-1], exist_ok=True)
+    (demo if sys.argv[1] == '--demo' else main)(sys.argv[-1])
