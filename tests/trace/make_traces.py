@@ -223,9 +223,13 @@ def main(folder):
     layers, display = {}, Display()
     play(display, 100, 'TX - com.example.app/com.example.app.Main#10', layers)
     play(display, 101, 'TX - SurfaceView[com.example.other/com.example.other.Play](BLAST)#12', layers, stop=540)
-    for i in range(900):
-        at = 10 * SECOND + (8 + i) * V60 if i < 590 else 10 * SECOND + 600 * V60 + (i - 590) * V120
-        display.frame(50, 'Task=7#3', 5000000 + i, at, at, V60 if i < 590 else V120, NONE, 0)
+    # more rows than any app has frames, and some of them dropped: a property that nobody animates asks for
+    # no refresh of its own
+    for i in range(1180):
+        at = 10 * SECOND + (8 + i) * V60 if i < 590 else 10 * SECOND + 598 * V60 + (i - 590) * V120
+        period = V60 if i < 590 else V120
+        display.frame(50, 'Task=7#3', 5000000 + i, at, None if i % 100 == 99 else at, period, NONE, 0)
+    layers['Task=7#3'] = dict(pid=50, shown=1169, rows=1180, no_buffer=1169, dropped=0)
     write('timeline.pb', snapshot + names + display.bytes(), layers=layers)
     # the same with the apps' own slices beside it; one app has nothing but those
     marks = sorted(app_without_draw_frame(100, 300) + app_without_draw_frame(200, 109), key=lambda e: e[0])
