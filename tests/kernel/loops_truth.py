@@ -259,7 +259,7 @@ def go_loops(_):
         return
     rows = [("go_locked", [apps + "loop_go", "go_locked", go], True)]
     # Known to fail: the runtime lets any thread, the main thread too, wait in its network poller for
-    # a while and park in a futex after that (README, "Limits of blocks").
+    # a while and park in a futex after that (user/source/blocks/README.md).
     if full:
         rows.append(("go_server", [apps + "loop_go", "go_server", go], False))
     programs = start_all(rows, go)
@@ -268,7 +268,7 @@ def go_loops(_):
     if full:
         judge_none(recorder, programs[1])
     else:
-        test.skip("go_server", "KNOWN TO FAIL, FULL=1 runs it: README, \"Limits of blocks\"")
+        test.skip("go_server", "KNOWN TO FAIL, FULL=1 runs it: user/source/blocks/README.md")
 
 
 def java_command(go):
