@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Frames while they happen: a file that grows, a perfetto that dies, and the kernel's own trace buffer.
+# Runs beside others (25 s)
 set -u
 jankscope=$BUILD/jankscope here=$(cd "$(dirname "$0")" && pwd)
 trace=$SHARED/traces/pixel7pro_a13_120hz_nowinandroid.perfetto-trace
