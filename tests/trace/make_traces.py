@@ -281,6 +281,7 @@ def main(folder):
         z.writestr('trace.pb', small)
     if shutil.which('zstd'):
         subprocess.run(['zstd', '-q', '-f', os.path.join(folder, 'small.pb'), '-o', os.path.join(folder, 'small.pb.zst')], check=True)
+    kinds(folder)
     # damage: a stretch of garbage, then the marker that reading goes on behind
     half = timeline_halves(small)
     write('damaged.pb', half[0] + b'\x07' * 500 + packet(field(36, MARKER)) + half[1])
@@ -316,6 +317,44 @@ def demo(folder):
                 process_tree((100, 'com.example.shop'), (500, '/system/bin/surfaceflinger')) + display.bytes())
     with open(os.path.join(folder, 'demo.json'), 'w') as f:
         json.dump(truth, f, indent=1)
+
+
+def kinds(folder):
+    """Each value that a row may have, and fields that are not there: kinds.pb. kinds.tsv holds what
+    trace_processor v55.3 makes of it."""
+    display, at, token = Display(), 10 * SECOND, 900
+
+    def surface(*fields, length=12 * MS, layer=b'TX - L#1', pid=100):
+        nonlocal at, token
+        at, token = at + V60, token + 1
+        display.span(1, at, at + 10 * MS, field(2, token), field(3, 500))
+        display.span(2, at, at + length, field(2, token), field(3, 500), field(4, ON_TIME), field(5, 1), field(6, 0),
+                     field(7, NONE), field(8, 1))
+        display.span(3, at - V60, at + 8 * MS, field(2, token), field(3, token), field(4, pid), field(5, layer))
+        display.span(4, at - V60 + 1000, at + 9 * MS, field(2, token), field(3, token), field(4, pid), field(5, layer), *fields)
+
+    usual = (field(6, ON_TIME), field(7, 1), field(8, 0), field(9, NONE), field(10, 1), field(11, 1))
+    for present in range(7):
+        surface(field(6, present), field(7, 1), field(8, 0), field(9, NONE), field(10, 1), field(11, 1))
+    for bit in range(14):
+        surface(field(6, LATE), field(7, 0), field(8, 1), field(9, 1 << bit), field(10, 1), field(11, 1), field(12, bit % 5))
+    for jank in (APP | STUFFING, APP | 2, 2 | 4 | 8, STUFFING | DROPPED_JANK, NON_ANIMATING | APP, 0xfff):
+        surface(field(6, LATE), field(7, 0), field(8, 0), field(9, jank), field(10, 1), field(11, 1), field(12, 2))
+    for prediction in range(5):
+        surface(field(6, ON_TIME), field(7, 1), field(8, 0), field(9, NONE), field(10, prediction), field(11, 1))
+    for number in range(6, 13):  # each field that may be absent
+        surface(*(f for n, f in zip(range(6, 13), usual + (field(12, 1),)) if n != number))
+    surface()
+    surface(*usual, layer=b'')
+    surface(*usual, pid=4)
+    surface(*usual, layer='TX - \u00fcber#2'.encode())
+    for jank in (NONE, 2, 4, 8, 16, 32, 64, 512, 2 | 4):  # display frames of their own
+        at, token = at + V60, token + 1
+        display.span(2, at, at + 9 * MS, field(2, token), field(3, 500), field(4, LATE if jank > 1 else ON_TIME),
+                     field(5, jank == 1), field(6, jank & 2 > 0), field(7, jank), field(8, 1 + (jank > 8)), field(9, jank % 4))
+    with open(os.path.join(folder, 'kinds.pb'), 'wb') as f:
+        f.write(clock_snapshot(9 * SECOND, mono=4 * SECOND, boot=9 * SECOND) +
+                process_tree((100, 'com.example.app'), (500, '/system/bin/surfaceflinger')) + display.bytes())
 
 
 def timeline_halves(data):
