@@ -198,18 +198,21 @@ unit-tests: $(BUILD)/tests/unit/all
 kernel-tests: $(KTEST_BIN)
 apps: $(APP_BIN)
 
+# What is built before a run takes all processors, unless the user has said how many.
+JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
+
 .PHONY: deps demo check check-unit check-kernel check-trace check-vm check-fault bench fuzz
 deps:
 	$(Q)tests/deps.sh $(ARCH)
 
 demo:
 	$(Q)tests/deps.sh $(ARCH) core
-	$(Q)$(MAKE) --no-print-directory all apps
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(addprefix $(BUILD)/tests/apps/,demo demo_blocks)
 	$(Q)tests/demo.sh $(BUILD)
 
 # One runner prints every result as TAP, counts, and ends with "N passed, N failed, N skipped".
 check: deps
-	$(Q)$(MAKE) --no-print-directory all apps unit-tests kernel-tests $(EXTRA_TESTS)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all apps unit-tests kernel-tests $(EXTRA_TESTS)
 	$(Q)tests/run.sh $(BUILD)
 
 check-unit: unit-tests
@@ -221,11 +224,11 @@ check-trace: all apps
 check-fault: all apps
 	$(Q)tests/run.sh $(BUILD) fault
 check-vm: deps
-	$(Q)$(MAKE) --no-print-directory vm-payload
+	$(Q)$(MAKE) --no-print-directory $(JOBS) vm-payload
 	$(Q)VM_GUESTS=all tests/run.sh $(BUILD) vm
 
 bench: deps
-	$(Q)$(MAKE) --no-print-directory all apps $(BENCH_BIN) $(EXTRA_BENCH)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all apps $(BENCH_BIN) $(EXTRA_BENCH)
 	$(Q)tests/bench/run.sh $(BUILD)
 
 .PHONY: fmt fmt-check lint schema install clean

@@ -255,14 +255,18 @@ static int stash_read(void *ctx, pid_t tid, struct looper_registers *out)
 	return err;
 }
 
-/* All words of one generation, or of two that follow each other with one boundary. */
-static bool is_whole(const struct stack_capture *capture)
+/* All words of one generation, or of two that follow each other with one boundary, as they stood
+ * between the two looks at the thread's own count: it is in its next generation when that is read.
+ */
+static bool is_whole(const struct stack_capture *capture, uint64_t before, uint64_t after)
 {
 	uint64_t at = (uintptr_t)board->words - capture->stack_base;
 	const uint64_t *words = (const uint64_t *)(capture->stack + at);
 	unsigned boundaries = 0;
 
 	if (capture->stack_bytes < WORDS * 8 || at > capture->stack_bytes - WORDS * 8)
+		return false;
+	if (words[WORDS - 1] < before || words[0] > after + 1)
 		return false;
 	for (unsigned i = 1; i < WORDS; i++) {
 		if (words[i] == words[i - 1])
@@ -283,12 +287,14 @@ static void run_snapshots(struct stack_capturer *service, const struct rig *rig,
 
 	*accepted = *torn = *refused = 0;
 	while (*accepted < reads && capture_now_mono_ns() < until) {
+		uint64_t before = atomic_load(&board->generation);
+
 		if (stack_capture(service, &thread, STACK_SNAPSHOT, capture)) {
 			++*refused;
 			continue;
 		}
 		++*accepted;
-		*torn += !is_whole(capture);
+		*torn += !is_whole(capture, before, atomic_load(&board->generation));
 	}
 	stack_capture_free(capture);
 }
