@@ -6,6 +6,7 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "source/cpu/folded.h"
 #include "source/cpu/sums.h"
 
 /* Tids are dense below pid_max: pages of entries, made when first touched, beat a hash and hold any
@@ -14,6 +15,9 @@
 #define MAX_PAGES ((4 << 20) / PAGE_TIDS) /* PID_MAX_LIMIT of 64-bit kernels */
 #define TICK_NS   10000000ull
 #define FORGET_NS 10000000000ull
+/* Rows of an interval from which on tasks that ended in it are folded: some 1 KB of memory each, in
+ * the ledger and as text. 16,000 threads a second would take 16 MiB. */
+#define FOLD_ROWS 2048
 
 struct known_task {
 	uint64_t start_boot_ns; /* 0: no task seen under this tid */
@@ -44,6 +48,7 @@ struct ledger_row {
 struct cpu_ledger {
 	uint64_t attach_boot_ns;
 	uint64_t missed_seeds;
+	struct cpu_folded folded;
 	uint64_t overflow_ns;
 	uint64_t end_ns; /* of the last interval */
 	uint32_t interval;
@@ -73,6 +78,7 @@ void cpu_ledger_free(struct cpu_ledger *ledger)
 
 	if (!ledger)
 		return;
+	cpu_folded_clear(&ledger->folded);
 	HASH_ITER (hh, ledger->departed, task, next) {
 		HASH_DEL(ledger->departed, task);
 		free(task);
@@ -313,6 +319,27 @@ bool cpu_ledger_knows(const struct cpu_ledger *ledger, const struct task_reading
 	       find_departed(ledger, reading->tid, reading->start_boot_ns);
 }
 
+/* Book a task that ended without a row of its own. */
+static int fold(struct cpu_ledger *ledger, const struct task_reading *reading,
+		struct known_task *known)
+{
+	struct record_task did = {
+		.pid = reading->tgid,
+		.uid = reading->uid,
+		.process_start_boot_ns =
+			reading->process_start_boot_ns ?: known->process_start_boot_ns,
+		.cpu_ns = reading->cpu_ns > known->cpu_ns ? reading->cpu_ns - known->cpu_ns : 0,
+	};
+
+	book_optional(&did.runnable_ns, reading->runnable_ns, known->runnable_ns);
+	cpu_folded_add(&ledger->folded, &did, !known->exited);
+	known->process_start_boot_ns = did.process_start_boot_ns;
+	take_sums(known, reading);
+	known->exited = true;
+	known->dead |= reading->exited;
+	return did.cpu_ns ? cpu_sums_add_uid(&ledger->sums, reading->uid, did.cpu_ns) : 0;
+}
+
 int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told)
 {
 	struct task_reading as_leader = *told;
@@ -342,6 +369,8 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told
 			known->dead |= reading->exited;
 			return 0;
 		}
+		if (ledger->row_count >= FOLD_ROWS && (reading->exited || reading->ending))
+			return fold(ledger, reading, known);
 		row = add_row(ledger);
 		if (!row)
 			return -ENOMEM;
@@ -442,6 +471,43 @@ static uint64_t start_of_process(const struct cpu_ledger *ledger, const struct r
 	return leader ? leader->start_boot_ns : 0;
 }
 
+/* Add the folded tasks to the processes of the record; no row of the record has their time. */
+static int add_folded(struct cpu_ledger *ledger, const struct cpu_ledger_names *names,
+		      struct record_cpu *cpu)
+{
+	const struct folded_process *process = NULL;
+	int err = 0;
+
+	cpu->busy_ns += ledger->folded.cpu_ns;
+	cpu->other_ns += ledger->folded.cpu_ns;
+	while (!err && (process = cpu_folded_next(&ledger->folded, process))) {
+		struct record_task sum = process->sum;
+
+		if (!names->listed(names->ctx, sum.pid, sum.uid))
+			continue;
+		sum.process_start_boot_ns = start_of_process(ledger, &sum);
+		sum.process = names->process(names->ctx, sum.pid, sum.process_start_boot_ns);
+		sum.package = names->package(names->ctx, sum.uid);
+		err = cpu_sums_add_process(&ledger->sums, &sum, process->threads);
+	}
+	return err;
+}
+
+/* An interval of many tasks leaves no memory behind. */
+static void shrink_rows(struct cpu_ledger *ledger)
+{
+	size_t room = ledger->row_room / 2;
+	struct ledger_row *rows;
+
+	if (room < 256 || ledger->row_count > room / 2)
+		return;
+	rows = realloc(ledger->rows, room * sizeof(*rows));
+	if (!rows)
+		return;
+	ledger->rows = rows;
+	ledger->row_room = room;
+}
+
 int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t dur_ns, size_t top,
 		     const struct cpu_ledger_names *names, struct record_cpu *cpu)
 {
@@ -474,11 +540,15 @@ int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t d
 	cpu->tasks = ledger->out_tasks;
 	cpu->task_count = listed;
 	if (!err)
+		err = add_folded(ledger, names, cpu);
+	if (!err)
 		err = cpu_sums_processes(&ledger->sums, cpu);
 	if (!err)
 		err = cpu_sums_uids(&ledger->sums, cpu);
 	while (top && cpu->task_count > top)
 		cpu->other_ns += cpu->tasks[--cpu->task_count].cpu_ns;
+	shrink_rows(ledger);
+	cpu_folded_clear(&ledger->folded);
 	ledger->row_count = 0;
 	ledger->overflow_ns = 0;
 	ledger->interval++;
@@ -490,4 +560,9 @@ int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t d
 uint64_t cpu_ledger_missed_seeds(const struct cpu_ledger *ledger)
 {
 	return ledger->missed_seeds;
+}
+
+uint64_t cpu_ledger_folded(const struct cpu_ledger *ledger)
+{
+	return ledger->folded.tasks;
 }
