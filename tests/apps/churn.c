@@ -298,10 +298,12 @@ static void stand_mappings(void)
 static void loop(void)
 {
 	uint64_t every_ns = rates[BLOCKS] ? 1000000000u / rates[BLOCKS] : 3600000000000u;
-	struct itimerspec every = {{(time_t)(every_ns / 1000000000u), (long)(every_ns % 1000000000u)},
+	struct itimerspec every = {{(time_t)(every_ns / 1000000000u),
+				    (long)(every_ns % 1000000000u)},
 				   {1, 0}},
 			  end = {{0, 0}, {(time_t)rates[SECONDS], 0}};
-	int epoll = epoll_create1(EPOLL_CLOEXEC), timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC),
+	int epoll = epoll_create1(EPOLL_CLOEXEC),
+	    timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC),
 	    last = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	struct epoll_event event = {.events = EPOLLIN};
 	uint64_t n = 0, ticks;
@@ -321,7 +323,8 @@ static void loop(void)
 			continue;
 		if (event.data.fd == timer && read(timer, &ticks, sizeof(ticks)) > 0)
 			block(n++);
-		else if (event.data.fd == last || (!event.data.fd && read(0, bytes, sizeof(bytes)) <= 0))
+		else if (event.data.fd == last ||
+			 (!event.data.fd && read(0, bytes, sizeof(bytes)) <= 0))
 			atomic_store(&over, true);
 	}
 }

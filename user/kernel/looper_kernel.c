@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "kernel/atomics.h"
+#include "kernel/types.h"
 #include "looper.skel.h"
 
 /* 89ae89f53d20 (6.6); newer than the headers of this libbpf */
@@ -197,6 +198,9 @@ struct looper_kernel *looper_kernel_open(struct sched_kernel *sched,
 					 size_t size)
 {
 	enum looper_detector detector = options->detector;
+	struct kernel_types types;
+	const void *object;
+	size_t object_bytes;
 	struct looper_kernel *kernel = calloc(1, sizeof(*kernel));
 	int err;
 
@@ -211,7 +215,10 @@ struct looper_kernel *looper_kernel_open(struct sched_kernel *sched,
 		kernel->fetch = !options->test_plain_atomics && kernel_has_fetch();
 		kernel->multi = (!detector || detector == LOOPER_BY_UPROBE) &&
 				!options->test_one_by_one && has_multi();
-		err = load(kernel, detector, options->btf_path);
+		object = looper_bpf__elf_bytes(&object_bytes);
+		kernel_types_open(&types, options->btf_path, object, object_bytes);
+		err = load(kernel, detector, types.path);
+		kernel_types_close(&types);
 	}
 	if (!err)
 		err = map_all(kernel);
