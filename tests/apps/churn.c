@@ -3,14 +3,14 @@
  * flows and blocks, each at a rate of its own; and says what it really did.
  *
  * usage: churn [threads=N] [procs=N] [files=N] [memfds=N] [maps=N] [flows=N] [blocks=N] ...
- *              [length_ms=N] [seconds=N] [keep_flows=N] [uid=N] [long]
+ *              [length_ms=N] [seconds=N] [keep_flows=N] [uid=N] [long] [wait]
  * A second: threads that live for microseconds; processes that exec a program (of this file) under
  * a name of their own; blocks of length_ms (default 20) in the main thread's epoll loop. files and
  * memfds: how many of these blocks sleep in code that was mapped a moment ago, out of a new copy of
  * this program, or of a new memfd; the rest sleep in libc. maps: how many mappings stand at once,
  * from the start. flows: datagrams, each of a new socket, over a veth pair in network namespaces of
  * this process (root only), of which keep_flows stay open. long: thread and process names of full
- * length, each of them new. uid: who it runs as.
+ * length, each of them new. uid: who it runs as. wait: begin with the first line on stdin.
  * Prints "ready" and, at its end (EOF on stdin, or after `seconds`), one line of counts. */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,7 +53,7 @@ static const char *const keys[RATES] = {
 	"blocks=",  "length_ms=", "seconds=", "keep_flows=", "uid=",
 };
 static uint64_t rates[RATES] = {[LENGTH_MS] = 20};
-static bool long_names;
+static bool long_names, wait_for_line;
 static atomic_ullong done[RATES];
 static atomic_bool over;
 
@@ -336,7 +336,9 @@ int main(int argc, char **argv)
 		void *(*run)(void *);
 	} workers[] = {{THREADS, threads}, {THREADS, threads}, {PROCS, processes}, {FLOWS, flows}};
 	pthread_t ids[4];
+	struct timespec cpu;
 	uint64_t start_ns;
+	char line[64];
 
 	if (argc == 2 && !strcmp(argv[1], "child"))
 		return 0;
@@ -349,6 +351,8 @@ int main(int argc, char **argv)
 			rates[key] = strtoull(argv[i] + strlen(keys[key]), NULL, 10);
 		else if (!strcmp(argv[i], "long"))
 			long_names = true;
+		else if (!strcmp(argv[i], "wait"))
+			wait_for_line = true;
 		else
 			return 2;
 	}
@@ -360,11 +364,18 @@ int main(int argc, char **argv)
 	if (rates[UID] && (setgid((gid_t)rates[UID]) || setuid((uid_t)rates[UID])))
 		return 1;
 	stand_mappings();
+	if (wait_for_line) {
+		printf("ready\n");
+		fflush(stdout);
+		if (read(0, line, sizeof(line)) <= 0)
+			return 1;
+	}
 	start_ns = now_ns();
 	for (size_t i = 0; i < 4; i++)
 		if (rates[workers[i].rate])
 			pthread_create(&ids[i], NULL, workers[i].run, NULL);
-	printf("ready\n");
+	if (!wait_for_line)
+		printf("ready\n");
 	fflush(stdout);
 	loop();
 	for (size_t i = 0; i < 4; i++)
@@ -373,6 +384,7 @@ int main(int argc, char **argv)
 	printf("seconds=%.3f", (double)(now_ns() - start_ns) / 1e9);
 	for (int i = 0; i < LENGTH_MS; i++)
 		printf(" %s%llu", keys[i], (unsigned long long)atomic_load(&done[i]));
-	printf("\n");
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+	printf(" cpu_ns=%lld\n", cpu.tv_sec * 1000000000ll + cpu.tv_nsec);
 	return 0;
 }

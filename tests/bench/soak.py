@@ -27,7 +27,8 @@ SETTLE_S = 600
 
 def read(path):
     try:
-        with open(path) as file:
+        # Any process may be named with any bytes.
+        with open(path, errors="replace") as file:
             return file.read()
     except OSError:
         return ""
