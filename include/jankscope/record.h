@@ -198,10 +198,10 @@ struct record_frames {
 };
 
 struct record_self {
-	uint64_t cpu_ns;             /* of jankscope and of its helpers */
-	struct opt_u64 anon_bytes;   /* of the recorder's process */
-	struct opt_u64 memory_bytes; /* of all its processes, with the kernel's for our BPF objects
-				      */
+	uint64_t cpu_ns;           /* of jankscope and of its helpers */
+	struct opt_u64 anon_bytes; /* of the recorder's process */
+	/* What a cgroup would charge for all its processes and BPF objects, file cache apart. */
+	struct opt_u64 memory_bytes;
 	uint64_t stops, stop_max_ns; /* ptrace stops of targets */
 };
 

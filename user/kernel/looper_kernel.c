@@ -13,6 +13,7 @@
 
 #include "kernel/atomics.h"
 #include "kernel/looper_private.h"
+#include "kernel/types.h"
 
 static int reuse_maps(struct looper_bpf *skeleton, const struct sched_kernel_loopers *maps)
 {
@@ -118,6 +119,9 @@ struct looper_kernel *looper_kernel_open(struct sched_kernel *sched,
 					 size_t size)
 {
 	enum looper_detector detector = options->detector;
+	struct kernel_types types;
+	const void *object;
+	size_t object_bytes;
 	struct looper_kernel *kernel = calloc(1, sizeof(*kernel));
 	int err;
 
@@ -132,7 +136,11 @@ struct looper_kernel *looper_kernel_open(struct sched_kernel *sched,
 		kernel->fetch = !options->test_plain_atomics && kernel_has_fetch();
 		kernel->multi = (!detector || detector == LOOPER_BY_UPROBE) &&
 				!options->test_one_by_one && looper_has_multi();
-		err = load(kernel, detector, options->btf_path);
+		object = looper_bpf__elf_bytes(&object_bytes);
+		kernel_types_open(&types, options->btf_path, object, object_bytes);
+		bpf_object_release(object);
+		err = load(kernel, detector, types.path);
+		kernel_types_close(&types);
 	}
 	if (!err)
 		err = map_all(kernel);

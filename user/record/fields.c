@@ -84,8 +84,9 @@ static const struct field self_rows[] = {
 	FIELD(struct record_self, anon_bytes, OPTIONAL, BYTES,
 	      "anonymous memory of the recorder's process", .total = TOTAL_LAST),
 	FIELD(struct record_self, memory_bytes, OPTIONAL, BYTES,
-	      "anonymous memory of all processes of jankscope, shared pages counted once, and the "
-	      "kernel's memory for its BPF maps and programs",
+	      "what a memory cgroup would charge beside the cache of files, within 10 % and 1 "
+	      "MiB: memory of all processes of jankscope, a shared page counted once, and the "
+	      "kernel's for the processes, BPF maps and programs",
 	      .total = TOTAL_LAST),
 	FIELD(struct record_self, stops, REQUIRED, COUNT,
 	      "how often a thread of a target was stopped by ptrace", .total = TOTAL_SUM),

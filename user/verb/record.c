@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +126,17 @@ static enum exit_code print_schema(void)
 	return EXIT_FINE;
 }
 
+/* glibc keeps what is freed: a heap of its own for each thread that allocates, and, once a large
+ * block was freed, all blocks of that size in the heap, where a small one above them holds their
+ * pages. A run lasts for weeks, and what one busy interval took is to go back. The helpers, which
+ * begin as copies of this process, have the same settings. */
+static void give_memory_back(void)
+{
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_THRESHOLD, 64 << 10);
+	mallopt(M_TRIM_THRESHOLD, 128 << 10);
+}
+
 enum exit_code verb_record(const struct options *options)
 {
 	struct prober_pool *probes = NULL;
@@ -149,6 +161,7 @@ enum exit_code verb_record(const struct options *options)
 
 	if (options->json_schema)
 		return print_schema();
+	give_memory_back();
 	features_raise_nofile();
 	/* While this process is small: its helpers begin as copies of it. */
 	warden = warden_start();

@@ -11,6 +11,8 @@
 /* Damages of one file that are told one by one. */
 #define MAX_TOLD 20
 
+#define PATHS_BYTES (64u << 20) /* of all that the recordings have */
+
 struct reading {
 	const char *file;
 	struct paths *paths;
@@ -92,6 +94,7 @@ enum exit_code verb_report(const struct options *options)
 		fprintf(stderr, "jankscope: error: report: %s\n", strerror(ENOMEM));
 		return EXIT_INTERNAL;
 	}
+	paths_limit(paths, PATHS_BYTES);
 	for (int i = 0; i < options->argument_count; i++) {
 		one = read_recording(options->arguments[i], paths);
 		if (one && one != EXIT_INCOMPLETE) {
