@@ -38,8 +38,6 @@ struct counter_list {
 int counter_list_add(struct counter_list *list, const char *name, uint64_t value);
 /* The counter's value, 0 when it was never touched. */
 uint64_t counter_list_get(const struct counter_list *list, const char *name);
-/* Sum of all counters. */
-uint64_t counter_list_total(const struct counter_list *list);
 int counter_list_merge(struct counter_list *to, const struct counter_list *from);
 void counter_list_free(struct counter_list *list);
 

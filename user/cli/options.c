@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "source/declarations.h"
 #include "util/units.h"
 
 #define MIN_INTERVAL_NS 50000000ull
