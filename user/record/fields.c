@@ -309,6 +309,9 @@ static const struct field_type event_type = FIELD_TYPE("event", struct record_ev
 
 /* ---- footer ---- */
 
+/* Lists and objects of the summary are rows behind FIELD_TOTALS. A row of FIELD_GROUP may share its
+ * key with key paths of totals ("blocks.count" and a list "paths" in the group "blocks"): one
+ * object holds both. */
 static const struct field summary_rows[] = {
 	{.kind = FIELD_TOTALS,
 	 .meaning = "totals and distributions {n, min, max, mean, p50, p90, p95, p99} by key path"},
