@@ -40,15 +40,6 @@ struct truth {
 static char work_dir[] = "/tmp/test_target_names-XXXXXX";
 static char target_name[32], other_name[32], glob[32];
 
-static const struct variant {
-	const char *name;
-	struct cpu_options options;
-} variants[] = {
-	{"switch/tp_btf", {.kernel = {CPU_MODE_SWITCH, VARIANT_TP_BTF}}},
-	{"switch/raw_tp", {.kernel = {CPU_MODE_SWITCH, VARIANT_RAW_TP}}},
-	{"iter/tp_btf", {.kernel = {CPU_MODE_ITER, VARIANT_TP_BTF}}},
-};
-
 /* ---- programs of any name ---- */
 
 static void make_program(const char *name)
@@ -108,7 +99,8 @@ static uint64_t reap(pid_t pid)
 
 /* ---- a recording of a name ---- */
 
-static bool begin_spec(struct run *run, const struct variant *variant,
+/* Also clears the marks. */
+static bool begin_spec(struct run *run, const struct cpu_variant *variant,
 		       const struct target_spec *spec)
 {
 	struct source_context context = {.interval_ns = NSEC_PER_SEC};
@@ -123,13 +115,14 @@ static bool begin_spec(struct run *run, const struct variant *variant,
 		target_set_free(run->targets);
 		return false;
 	}
+	clear_marks();
 	/* As the session does: names are followed from the first read-out on. */
 	sample(run);
 	target_set_scan(run->targets, NULL, NULL);
 	return true;
 }
 
-static bool begin_named(struct run *run, const struct variant *variant, const char *name)
+static bool begin_named(struct run *run, const struct cpu_variant *variant, const char *name)
 {
 	struct target_spec spec = {.kind = TARGET_NAME};
 
@@ -213,7 +206,8 @@ static uint64_t run_as(const char *name, const char *role, const char *number)
 	return reap(start(name, role, number));
 }
 
-static void test_short_processes(const struct variant *variant, const char *spec, const char *what)
+static void test_short_processes(const struct cpu_variant *variant, const char *spec,
+				 const char *what)
 {
 	struct seen seen = {0};
 	uint64_t sum_ns = 0;
@@ -221,7 +215,6 @@ static void test_short_processes(const struct variant *variant, const char *spec
 
 	if (!begin_named(&run, variant, spec))
 		return;
-	clear_marks();
 	for (int i = 0; i < SHORT_RUNS; i++) {
 		sum_ns += run_as(target_name, "burn", "2");
 		run_as(other_name, "burn", "1");
@@ -233,7 +226,7 @@ static void test_short_processes(const struct variant *variant, const char *spec
 
 /* A target that forks children which never exec, some of which fork again: all are of its name. The
  * children of another program are not. */
-static void test_forks(const struct variant *variant)
+static void test_forks(const struct cpu_variant *variant)
 {
 	struct seen seen = {0};
 	uint64_t sum_ns;
@@ -242,7 +235,6 @@ static void test_forks(const struct variant *variant)
 
 	if (!begin_named(&run, variant, target_name))
 		return;
-	clear_marks();
 	target = start(target_name, "forks", "60");
 	other = start(other_name, "forks", "60");
 	/* rusage of the parent holds that of its children, which it waited for. */
@@ -252,7 +244,7 @@ static void test_forks(const struct variant *variant)
 }
 
 /* other, target, other, target: each part is what it is. */
-static void test_exec_chain(const struct variant *variant)
+static void test_exec_chain(const struct cpu_variant *variant)
 {
 	struct seen seen = {0};
 	struct truth truth;
@@ -261,7 +253,6 @@ static void test_exec_chain(const struct variant *variant)
 
 	if (!begin_named(&run, variant, target_name))
 		return;
-	clear_marks();
 	pid = fork();
 	if (!pid) {
 		burn_ms(20);
@@ -274,7 +265,7 @@ static void test_exec_chain(const struct variant *variant)
 }
 
 /* prctl in a process of one thread. What it is called later does not matter: it took the name. */
-static void test_renamed(const struct variant *variant)
+static void test_renamed(const struct cpu_variant *variant)
 {
 	struct seen seen = {0};
 	struct run run;
@@ -283,7 +274,6 @@ static void test_renamed(const struct variant *variant)
 
 	if (!begin_named(&run, variant, target_name))
 		return;
-	clear_marks();
 	pid = fork();
 	if (!pid) {
 		burn_ms(30);
@@ -301,7 +291,7 @@ static void test_renamed(const struct variant *variant)
 	may_be_misnamed = false;
 }
 
-static void test_zygote(const struct variant *variant, uid_t uid)
+static void test_zygote(const struct cpu_variant *variant, uid_t uid)
 {
 	struct target_spec spec = {.kind = TARGET_UID, .uid = uid};
 	struct seen seen = {0};
@@ -310,7 +300,6 @@ static void test_zygote(const struct variant *variant, uid_t uid)
 
 	if (!begin_spec(&run, variant, &spec))
 		return;
-	clear_marks();
 	for (int i = 0; i < 12; i++) {
 		pid_t pid = fork();
 
@@ -340,7 +329,7 @@ static void *exec_in_thread(void *number)
 }
 
 /* A thread other than the leader runs the target: it takes the leader's place. */
-static void test_thread_execs(const struct variant *variant)
+static void test_thread_execs(const struct cpu_variant *variant)
 {
 	struct seen seen = {0};
 	struct run run;
@@ -349,7 +338,6 @@ static void test_thread_execs(const struct variant *variant)
 
 	if (!begin_named(&run, variant, target_name))
 		return;
-	clear_marks();
 	pid = fork();
 	if (!pid) {
 		pthread_t thread;
@@ -370,7 +358,7 @@ static void *burn_thread(void *unused)
 }
 
 /* The main thread of a target ends and leaves its threads behind. */
-static void test_leader_gone(const struct variant *variant)
+static void test_leader_gone(const struct cpu_variant *variant)
 {
 	struct seen seen = {0};
 	struct run run;
@@ -378,7 +366,6 @@ static void test_leader_gone(const struct variant *variant)
 
 	if (!begin_named(&run, variant, target_name))
 		return;
-	clear_marks();
 	sum_ns = run_as(target_name, "leader", "0");
 	expect(&run, "threads that outlive their leader", &seen, truth_of(sum_ns, 1));
 }
@@ -390,7 +377,7 @@ static int in_namespace(void *unused)
 }
 
 /* In a pid namespace of its own, where it is pid 1. */
-static void test_pid_namespace(const struct variant *variant)
+static void test_pid_namespace(const struct cpu_variant *variant)
 {
 	static char stack[65536] __attribute__((aligned(16)));
 	struct seen seen = {0};
@@ -400,7 +387,6 @@ static void test_pid_namespace(const struct variant *variant)
 
 	if (!begin_named(&run, variant, target_name))
 		return;
-	clear_marks();
 	pid = clone(in_namespace, stack + sizeof(stack), CLONE_NEWPID | SIGCHLD, NULL);
 	if (pid < 0) {
 		tap_skip(variant->name, "no pid namespaces");
@@ -411,21 +397,8 @@ static void test_pid_namespace(const struct variant *variant)
 	expect(&run, "in a pid namespace", &seen, truth_of(sum_ns, 1));
 }
 
-/* The next task gets this tid, unless another program was quicker. */
-static bool set_next_tid(pid_t tid)
-{
-	char text[16];
-	int fd = open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC),
-	    n = snprintf(text, sizeof(text), "%d", tid - 1);
-	bool ok = fd >= 0 && write(fd, text, (size_t)n) == n;
-
-	if (fd >= 0)
-		close(fd);
-	return ok;
-}
-
 /* The pid of a target, at once used by another program, and the other way round. */
-static void test_pid_reuse(const struct variant *variant)
+static void test_pid_reuse(const struct cpu_variant *variant)
 {
 	struct seen seen = {0};
 	uint64_t sum_ns = 0;
@@ -438,7 +411,6 @@ static void test_pid_reuse(const struct variant *variant)
 	}
 	if (!begin_named(&run, variant, target_name))
 		return;
-	clear_marks();
 	for (int i = 0; i < 20; i++) {
 		pid_t first = start(target_name, "burn", "3"), second;
 
@@ -455,7 +427,7 @@ static void test_pid_reuse(const struct variant *variant)
 }
 
 /* Beside a storm of processes of another name. */
-static void test_storm(const struct variant *variant)
+static void test_storm(const struct cpu_variant *variant)
 {
 	struct seen seen = {0};
 	uint64_t sum_ns = 0;
@@ -464,7 +436,6 @@ static void test_storm(const struct variant *variant)
 
 	if (!begin_named(&run, variant, target_name))
 		return;
-	clear_marks();
 	storm = fork();
 	if (!storm)
 		for (;;) {
@@ -592,18 +563,18 @@ int main(int argc, char **argv)
 	chmod(work_dir, 0755);
 	make_program(target_name);
 	make_program(other_name);
-	for (size_t i = 0; i < sizeof(variants) / sizeof(*variants); i++) {
-		test_short_processes(&variants[i], target_name, "short processes by name");
-		test_short_processes(&variants[i], glob, "short processes by glob");
-		test_forks(&variants[i]);
-		test_exec_chain(&variants[i]);
-		test_renamed(&variants[i]);
-		test_zygote(&variants[i], own_uid(3));
-		test_thread_execs(&variants[i]);
-		test_leader_gone(&variants[i]);
-		test_pid_namespace(&variants[i]);
-		test_pid_reuse(&variants[i]);
-		test_storm(&variants[i]);
+	for (size_t i = 0; i < CPU_TWINS; i++) {
+		test_short_processes(&cpu_twins[i], target_name, "short processes by name");
+		test_short_processes(&cpu_twins[i], glob, "short processes by glob");
+		test_forks(&cpu_twins[i]);
+		test_exec_chain(&cpu_twins[i]);
+		test_renamed(&cpu_twins[i]);
+		test_zygote(&cpu_twins[i], own_uid(3));
+		test_thread_execs(&cpu_twins[i]);
+		test_leader_gone(&cpu_twins[i]);
+		test_pid_namespace(&cpu_twins[i]);
+		test_pid_reuse(&cpu_twins[i]);
+		test_storm(&cpu_twins[i]);
 	}
 	for (size_t i = 0; i < 3; i++) {
 		snprintf(path, sizeof(path), "%s/%s", work_dir,
