@@ -79,19 +79,16 @@ static const struct field_type header_type =
 /* ---- interval ---- */
 
 static const struct field self_rows[] = {
-	FIELD(struct record_self, cpu_ns, REQUIRED, NS, "CPU time of jankscope and its helpers",
-	      .total = TOTAL_SUM),
+	FIELD(struct record_self, cpu_ns, REQUIRED, NS, "CPU time of jankscope and its helpers"),
 	FIELD(struct record_self, anon_bytes, OPTIONAL, BYTES,
-	      "anonymous memory of the recorder's process", .total = TOTAL_LAST),
+	      "anonymous memory of the recorder's process"),
 	FIELD(struct record_self, memory_bytes, OPTIONAL, BYTES,
 	      "what a memory cgroup would charge beside the cache of files, within 10 % and 1 "
 	      "MiB: memory of all processes of jankscope, a shared page counted once, and the "
-	      "kernel's for the processes, BPF maps and programs",
-	      .total = TOTAL_LAST),
+	      "kernel's for the processes, BPF maps and programs"),
 	FIELD(struct record_self, stops, REQUIRED, COUNT,
-	      "how often a thread of a target was stopped by ptrace", .total = TOTAL_SUM),
-	FIELD(struct record_self, stop_max_ns, REQUIRED, NS, "the longest of these stops",
-	      .total = TOTAL_MAX),
+	      "how often a thread of a target was stopped by ptrace"),
+	FIELD(struct record_self, stop_max_ns, REQUIRED, NS, "the longest of these stops"),
 };
 static const struct field_type self_type = FIELD_TYPE("self", struct record_self, self_rows);
 
