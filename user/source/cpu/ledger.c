@@ -30,6 +30,7 @@ struct cpu_ledger {
 	size_t wanted_count;
 	struct cpu_sums sums;
 	struct record_task *out_tasks; /* what the last close handed out */
+	size_t fold_rows;
 };
 
 struct cpu_ledger *cpu_ledger_new(uint64_t attach_boot_ns)
@@ -40,8 +41,14 @@ struct cpu_ledger *cpu_ledger_new(uint64_t attach_boot_ns)
 		ledger->attach_boot_ns = attach_boot_ns;
 		ledger->end_ns = attach_boot_ns;
 		ledger->interval = 1;
+		ledger->fold_rows = FOLD_ROWS;
 	}
 	return ledger;
+}
+
+void cpu_ledger_set_fold_rows(struct cpu_ledger *ledger, size_t rows)
+{
+	ledger->fold_rows = rows;
 }
 
 void cpu_ledger_free(struct cpu_ledger *ledger)
