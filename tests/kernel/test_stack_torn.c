@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cpu_open.h"
 #include "kernel/looper_kernel.h"
 #include "kernel/looper_slot.h"
 #include "stack/capture.h"
@@ -531,7 +532,12 @@ static bool open_rig(struct rig *rig, bool plain)
 	rig->sched = sched_kernel_open(&options, reason, sizeof(reason));
 	if (rig->sched)
 		rig->kernel = looper_kernel_open(rig->sched, &any, reason, sizeof(reason));
-	return tap_ok(rig->kernel, "the programs load%s%s", *reason ? ": " : "", reason);
+	if (!tap_ok(rig->kernel, "the programs load%s%s", *reason ? ": " : "", reason))
+		return false;
+	/* Without a word the raw twin takes the place of a typed one that does not load. */
+	return tap_ok(strstr(sched_kernel_variant(rig->sched), "tp_btf") || !kernel_has("tp_btf"),
+		      "and are the typed ones where the kernel has them: %s",
+		      sched_kernel_variant(rig->sched));
 }
 
 static void close_rig(struct rig *rig)
