@@ -25,6 +25,8 @@
 #define RETRY_NS     (100 * NSEC_PER_MSEC)
 #define RETRY_MAX_NS (5 * NSEC_PER_SEC)
 #define SILENT_NS    (2 * NSEC_PER_SEC)
+/* That many refusals in a row, with rests that double (3.1 s in all), are no coincidence. */
+#define LOST_AFTER 6
 
 static void warden_died(struct warden *warden);
 static bool take_messages(struct warden *warden);
@@ -127,7 +129,8 @@ void warden_stats(const struct warden *warden, struct warden_stats *stats)
 	*stats = warden->stats;
 }
 
-int warden_counters(struct warden *warden, struct counter_list *repaired, struct counter_list *late)
+int warden_counters(struct warden *warden, struct counter_list *lost, struct counter_list *late,
+		    struct counter_list *repaired)
 {
 	static const char *const names[HELPER_KINDS] = {
 		[HELPER_WARDEN] = "helper_warden_replaced",
@@ -139,6 +142,9 @@ int warden_counters(struct warden *warden, struct counter_list *repaired, struct
 	int err = counter_list_add(late, "helper_warden_absent",
 				   warden->stats.not_replaced - warden->counted.not_replaced);
 
+	err = err
+		      ?: counter_list_add(lost, "helpers_lost",
+					  warden->stats.lost - warden->counted.lost);
 	for (int kind = HELPER_WARDEN; kind < HELPER_KINDS; kind++)
 		err = err
 			      ?: counter_list_add(repaired, names[kind],
@@ -179,24 +185,46 @@ static void forget_told(struct warden *warden)
 	warden->dirty = true;
 }
 
+/* Nobody could, or nobody is left. */
+static void not_made(struct warden *warden)
+{
+	warden->stats.not_replaced++;
+	if (++warden->refusals == LOST_AFTER)
+		warden->stats.lost++;
+	retry_later(warden);
+}
+
+/* Ask the makers in turn, until one of them takes it on. */
+static int ask_makers(struct warden *warden, int socket)
+{
+	int err = -ENOENT;
+
+	for (size_t i = 0; i < warden->maker_count && err; i++) {
+		size_t maker = warden->maker % warden->maker_count;
+
+		err = warden->makers[maker].make(warden->makers[maker].ctx, socket);
+		if (err)
+			warden->maker++;
+	}
+	return err;
+}
+
 static void make_warden(struct warden *warden)
 {
 	struct entry *entry;
 	int ends[2];
 
-	if (!warden->make || channel_pair(ends)) {
-		warden->stats.not_replaced++;
-		retry_later(warden);
+	if (channel_pair(ends)) {
+		not_made(warden);
 		return;
 	}
 	entry = entry_add(warden, &warden->self);
-	if (!entry || warden->make(warden->make_ctx, ends[1])) {
+	if (!entry || ask_makers(warden, ends[1])) {
 		if (entry)
 			entry_remove(warden, entry);
 		close(ends[0]);
 		close(ends[1]);
-		warden->stats.not_replaced++;
-		retry_later(warden);
+		not_made(warden);
 		return;
 	}
 	close(ends[1]);
@@ -230,8 +258,9 @@ static void warden_died(struct warden *warden)
 		warden->retry_ns = 0;
 		make_warden(warden);
 	} else {
-		warden->stats.not_replaced++;
-		retry_later(warden);
+		/* Whoever took it on died over it. */
+		warden->maker++;
+		not_made(warden);
 	}
 }
 
@@ -270,8 +299,10 @@ static bool take_messages(struct warden *warden)
 
 	while ((n = channel_receive(warden->self.socket, &message, sizeof(message), fds, &count)) >
 	       0) {
-		if (helper_take_hello(&warden->self, &message, (size_t)n, fds, count))
+		if (helper_take_hello(&warden->self, &message, (size_t)n, fds, count)) {
+			warden->refusals = 0;
 			continue;
+		}
 		if (n == sizeof(message))
 			take_message(warden, &message);
 		while (count)
@@ -291,10 +322,23 @@ int warden_on_socket(void *ctx, uint32_t events)
 	return 0;
 }
 
-void warden_set_maker(struct warden *warden, int (*make)(void *ctx, int socket), void *ctx)
+int warden_add_maker(struct warden *warden, warden_make_fn make, void *ctx)
 {
-	warden->make = make;
-	warden->make_ctx = ctx;
+	if (warden->maker_count == WARDEN_MAKERS)
+		return -ENOSPC;
+	warden->makers[warden->maker_count].make = make;
+	warden->makers[warden->maker_count++].ctx = ctx;
+	return 0;
+}
+
+void warden_remove_maker(struct warden *warden, void *ctx)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < warden->maker_count; i++)
+		if (warden->makers[i].ctx != ctx)
+			warden->makers[kept++] = warden->makers[i];
+	warden->maker_count = kept;
 }
 
 struct warden *warden_start(void)

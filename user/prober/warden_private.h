@@ -13,6 +13,8 @@
 #include "prober/warden_wire.h"
 #include "util/channel.h"
 
+#define WARDEN_MAKERS 4
+
 /* A process that was asked for. */
 struct entry {
 	struct entry *next;
@@ -52,8 +54,12 @@ struct warden {
 		char value[WARDEN_VALUE_BYTES];
 	} settings[SETTING_COUNT];
 	struct warden_stats stats, counted;
-	int (*make)(void *ctx, int socket);
-	void *make_ctx;
+	struct {
+		warden_make_fn make;
+		void *ctx;
+	} makers[WARDEN_MAKERS];
+	size_t maker_count, maker; /* the one to be asked next */
+	unsigned refusals;         /* in a row, since there was a warden */
 };
 
 static inline void warden_close_fd(int *fd)
