@@ -555,7 +555,8 @@ class Innocent:
 def bpf_links():
     """{id: link} of all links of the kernel."""
     tool = shutil.which("bpftool") or "/usr/sbin/bpftool"
-    for _ in range(3):
+    # bpftool gives up when one of them, of anybody's, goes while it lists them.
+    for _ in range(60):
         done = subprocess.run([tool, "-j", "link"], capture_output=True, text=True, timeout=20)
         try:
             return {link["id"]: link for link in json.loads(done.stdout or "[]")}
