@@ -174,11 +174,7 @@ static void forget_told(struct warden *warden)
 
 	for (struct entry *entry = warden->entries; entry; entry = entry->next)
 		entry->told = false;
-	for (uint32_t i = 0; i < SETTING_COUNT; i++) {
-		warden->settings[i].told = false;
-		if (warden->settings[i].forgotten)
-			warden->settings[i].used = false;
-	}
+	warden->settings_told = false;
 	HASH_ITER (hh, warden->kept, kept, next)
 		kept->told = false;
 	warden->lock_reader_told = false;
@@ -276,6 +272,8 @@ static void take_message(struct warden *warden, const struct warden_message *mes
 
 	if (message->operation == WARDEN_PING)
 		warden->ping_ns = 0;
+	if (message->operation == WARDEN_RESTORE)
+		warden->restored = true;
 	if (message->operation != WARDEN_EXITED)
 		return;
 	entry = entry_find(warden, message->key);
@@ -351,6 +349,7 @@ struct warden *warden_start(void)
 		return NULL;
 	warden->self = (struct helper){.kind = HELPER_WARDEN, .socket = -1, .pidfd = -1};
 	warden->timer = warden->lock_reader = -1;
+	warden->settings[0] = warden->settings[1] = -1;
 	err = channel_pair(ends);
 	if (err)
 		goto fail;
@@ -403,6 +402,27 @@ int warden_join_loop(struct warden *warden, struct loop *loop)
 	return 0;
 }
 
+int warden_restore_settings(struct warden *warden, uint64_t timeout_ns)
+{
+	struct warden_message message = {.operation = WARDEN_RESTORE};
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), until_ns = now_ns + timeout_ns;
+	int err = warden->settings_told ? warden_send(warden, &message, NULL, 0) : -EPIPE;
+
+	warden->restored = false;
+	/* Its end is taken in the loop, or by warden_stop. */
+	while (!err && !warden->restored) {
+		if (!take_messages(warden))
+			err = -EPIPE;
+		else if ((now_ns = clock_now_ns(CLOCK_MONOTONIC)) >= until_ns)
+			err = warden->restored ? 0 : -ETIMEDOUT;
+		else if (!warden->restored)
+			channel_wait(warden->self.socket, until_ns - now_ns);
+	}
+	if (err != -ETIMEDOUT)
+		warden_forget_settings(warden);
+	return err;
+}
+
 /* Wait for the end of the warden's socket, which is closed when the process ends, and then for what
  * is left of it and of the children of earlier wardens. */
 static void wait_for_end(struct warden *warden, uint64_t until_ns)
@@ -429,7 +449,6 @@ static void wait_for_end(struct warden *warden, uint64_t until_ns)
 
 void warden_stop(struct warden *warden)
 {
-	struct warden_message bye = {.operation = WARDEN_BYE};
 	struct kept *kept, *next;
 
 	if (!warden)
@@ -439,7 +458,6 @@ void warden_stop(struct warden *warden)
 		uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + STOP_NS;
 
 		warden_tell_all(warden);
-		warden_send(warden, &bye, NULL, 0);
 		/* Not the last copies, as long as there is a warden. */
 		HASH_ITER (hh, warden->kept, kept, next)
 			warden_free_kept(warden, kept);
@@ -459,6 +477,7 @@ void warden_stop(struct warden *warden)
 	warden_close_fd(&warden->self.socket);
 	warden_close_fd(&warden->self.pidfd);
 	warden_close_fd(&warden->lock_reader);
+	warden_forget_settings(warden);
 	/* Without a warden these may wait for RCU here. */
 	HASH_ITER (hh, warden->kept, kept, next)
 		warden_free_kept(warden, kept);

@@ -76,10 +76,12 @@ void warden_close(struct warden *warden, const int *fds, size_t fd_count);
  * their mmap_lock (mm_locks.h). The descriptor stays the caller's. 0 or -errno. */
 int warden_set_lock_reader(struct warden *warden, int program);
 
-/* A setting of the device that must be as before when the recorder has died. What `restore` does
- * with it is up to the table in warden_settings.c: the number of a known setting, never a path. */
-int warden_remember(struct warden *warden, uint32_t setting, const char *value);
-void warden_forget(struct warden *warden, uint32_t setting);
+/* Settings of the device that must be as before when the recorder has died: the warden puts back
+ * what the file behind `state` keeps then (trace_state.h), and frees its lock. root: of
+ * trace_settings.h. Both stay the caller's. 0 or -errno. */
+int warden_hold_settings(struct warden *warden, int state, int root);
+/* Have it done now. 0; -ETIMEDOUT: it will be; -EPIPE: there is no warden. */
+int warden_restore_settings(struct warden *warden, uint64_t timeout_ns);
 
 struct warden_stats {
 	uint64_t replaced[HELPER_KINDS]; /* processes that died or hung, by kind */
