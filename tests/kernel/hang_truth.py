@@ -380,8 +380,8 @@ print(int(longest * 1000))
 
 
 def forks(_):
-    """A process that nobody watches holds its mmap_lock; a uprobe on the libc it maps waits for it
-    with dup_mmap_sem held, and nobody on the machine can fork. Only run by name."""
+    """A process that nobody watches holds its mmap_lock: a uprobe on the libc it maps would wait for
+    it with dup_mmap_sem held, and nobody on the machine could fork."""
     fs = HangFs(apps + "hang_target", limit=3)
     try:
         evil = Evil("held", fs.mount + "/x", fs.pid)
@@ -394,7 +394,45 @@ def forks(_):
         fs.end()
         longest = int(control.communicate()[0])
         test.ok(longest < 1000, "forks: nobody on the machine waits to fork", "%d ms" % longest)
-        scene.finish()
+        recorder = scene.finish()
+        degraded = [e for e in recorder.events if e["event"] == "degraded" and
+                    str(evil.pid) in e.get("reason", "")]
+        test.ok(len(degraded) == 1 and recorder.losses().get("late.probes_held_off"),
+                "forks: who holds its lock is said", recorder.events[:9], recorder.losses())
+    finally:
+        fs.end()
+
+
+def forks_end(_):
+    """The same when the run ends: its probes stay until they can be removed, and so does one
+    process; then nothing is left."""
+    fs = HangFs(apps + "hang_target", limit=25)
+    try:
+        evil = Evil("held", fs.mount + "/x", fs.pid)
+        scene = Scene("forks at the end", [])
+        recorder = scene.recorder
+        wait_for(lambda: recorder.links(), 3)
+        time.sleep(1)
+        mine = recorder.links()
+        evil.go()
+        wait_for(lambda: state_of(evil.pid) == "D", 3)
+        control = subprocess.Popen([sys.executable, "-c", FORKER], stdout=subprocess.PIPE,
+                                   text=True)
+        scene.finish(seconds=2)
+        # The warden waits for a while before it leaves its closer alone.
+        wait_for(lambda: [c for c, _ in recorder.helpers().values()] == ["jank-closer"], 8, 0.2)
+        kept = mine & set(bpf_links())
+        closers = [c for c, _ in recorder.helpers().values()]
+        test.ok(kept and closers == ["jank-closer"], "forks at the end: its probes are kept, by one "
+                "process", mine, kept, closers)
+        longest = int(control.communicate()[0])
+        test.ok(longest < 1000, "forks at the end: nobody on the machine waits to fork",
+                "%d ms" % longest)
+        fs.end()
+        wait_for(lambda: not recorder.helpers() and not mine & set(bpf_links()), 6, 0.2)
+        test.ok(not recorder.helpers() and not mine & set(bpf_links()),
+                "forks at the end: then no probe and no process is left", recorder.helpers(),
+                mine & set(bpf_links()))
     finally:
         fs.end()
 
@@ -687,10 +725,9 @@ def out_disk(_):
 
 parts = [(stopped, 6), (frozen, 5), (in_vfork, 5), (exe_before, 5), (exe_after, 4), (exe_exit, 4),
          (first_sight, 5), (stack_uffd, 6), (argv_uffd, 5), (stack_fuse, 5), (held, 4),
-         (held_before, 4), (warden, 7), (prober, 7), (sampler, 7), (unwinder, 7),
-         (stdout_table, 4), (stdout_json, 4), (slow_reader, 3), (out_fuse, 4), (out_disk, 5)]
-if "forks" in sys.argv:
-    parts.append((forks, 5))
+         (held_before, 4), (forks, 6), (forks_end, 7), (warden, 7), (prober, 7), (sampler, 7),
+         (unwinder, 7), (stdout_table, 4), (stdout_json, 4), (slow_reader, 3), (out_fuse, 4),
+         (out_disk, 5)]
 probe = freezer()
 if probe:
     os.rmdir(probe[0])

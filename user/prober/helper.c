@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "util/channel.h"
@@ -152,6 +153,26 @@ void helper_begin(enum helper_kind kind, int *socket)
 		_exit(1);
 	if (pidfd >= 0)
 		close(pidfd);
+}
+
+/* The child in between ends at once, so that the warden becomes a child of the recorder, which
+ * reaps it, and not of this process. */
+int helper_fork_warden(int socket)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		pid = fork();
+		if (pid == 0)
+			warden_main(socket);
+		_exit(pid < 0);
+	}
+	while (waitpid(pid, NULL, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
 }
 
 bool helper_take_hello(struct helper *helper, const void *message, size_t length, const int *fds,
