@@ -8,6 +8,7 @@
 
 #include "core/histogram.h"
 #include "sink/json_build.h"
+#include "sink/json_footer.h"
 #include "util/crc32c.h"
 
 static void header(struct builder *b, json_t *object, const struct record_header *header)
@@ -96,6 +97,8 @@ static void cpu(struct builder *b, json_t *parent, const struct record_cpu *cpu)
 		json_set_int(b, process, "cpu_ns", row->cpu_ns);
 		json_set_opt(b, process, "runnable_ns", row->runnable_ns);
 		json_set_int(b, process, "threads", row->threads);
+		if (row->exited)
+			json_set(b, process, "exited", json_true());
 	}
 	array = json_set_array(b, object, "uids");
 	for (size_t i = 0; i < cpu->uid_count; i++) {
@@ -414,6 +417,7 @@ static void footer(struct builder *b, json_t *object, const struct record_footer
 		json_set_int(b, path, "blocks", footer->paths[i].blocks);
 		json_set_text(b, path, "path", footer->paths[i].path);
 	}
+	json_footer_rows(b, summary, footer);
 	json_set_losses(b, object, &footer->lost, &footer->late, &footer->repaired);
 	json_set_missing(b, object, &footer->missing);
 }

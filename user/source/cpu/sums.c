@@ -95,6 +95,7 @@ int cpu_sums_processes(struct cpu_sums *sums, struct record_cpu *cpu)
 			sum->row.runnable_ns.present = true;
 			sum->row.runnable_ns.value += task->runnable_ns.value;
 		}
+		sum->row.exited |= task->exited && task->tid == task->pid;
 		sum->row.threads++;
 	}
 	free(sums->out_processes);
