@@ -45,3 +45,7 @@ static inline bool verb_takes_files(const struct verb_description *verb)
 {
 	return strstr(verb->arguments, "...") != NULL;
 }
+
+/* Print text and a newline, broken between words, where the cursor is at `column` already; the
+ * following lines begin there, too. */
+void options_print_wrapped(FILE *out, const char *text, int column, int width);

@@ -1,19 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tables for people: at most 80 columns, losses and self cost on every interval, a summary last. */
+/* Tables for people: as wide as the terminal, losses and self cost on every interval, a summary
+ * last. */
 #pragma once
 #include <stdio.h>
 
 #include "jankscope/sink.h"
 
+/* Narrower terminals get lines of this width. */
+#define TABLE_MIN_WIDTH 20
+
 struct table_options {
-	size_t top;      /* rows of tasks an interval shows */
-	unsigned width;  /* columns; 80 at the least */
+	size_t top;      /* rows of processes and threads an interval shows; 0: all */
+	unsigned width;  /* columns */
+	bool colour;     /* the terminal shows colours */
 	bool wall_clock; /* false: time since the first record (tests, recordings) */
 	bool verbose;    /* what was late or repaired on each interval, too */
 };
 
 /* Writes to a stdio stream that stays the caller's. NULL with errno ENOMEM. */
 struct sink *table_sink_new(FILE *out, const struct table_options *options);
+/* Print the summary of a recording, as at the end of a run, to a stream. 0 or -EIO. */
+int table_print_summary(FILE *out, const struct table_options *options,
+			const struct record_footer *footer, bool has_targets);
 /* Writes to a descriptor that stays the caller's, by a process of its own (sink/writer.h): what is
  * not read is dropped by whole records, counted, and said in the next one that gets out. NULL with
  * errno. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/legend.h"
 #include "kernel/load.h"
 
 static const struct verb {
@@ -64,6 +65,9 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
 	if (!options_parse(&options, &verb->description, argc, argv)) {
 		if (options.help) {
 			options_print_help(stdout, &verb->description);
+			code = EXIT_FINE;
+		} else if (options.legend) {
+			legend_print(stdout, verb->description.bit);
 			code = EXIT_FINE;
 		} else {
 			kernel_log_init(options.verbose);
