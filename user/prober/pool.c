@@ -833,6 +833,7 @@ static const char *const operation_names[PROBE_OPERATIONS] = {
 	[PROBE_STANDING] = "standing", [PROBE_LOCK_OWNER] = "lock_owner",
 	[PROBE_ATTACH] = "attach",     [PROBE_WARDEN] = "warden",
 	[PROBE_OPEN_EXE] = "exe",      [PROBE_OPEN_JIT_NAMES] = "jit_names",
+	[PROBE_OPEN_AT] = "open_at",
 };
 
 int prober_pool_counters(struct prober_pool *pool, struct counter_list *late)

@@ -230,6 +230,8 @@ int blocks_report(struct blocks_source *blocks, struct watched *watched,
 	report->end_ns = period->head.end_ns;
 	report->created_ns = clock_now_ns(CLOCK_MONOTONIC);
 	report->no_stacks = why_no_stacks(blocks);
+	report->tried = ours && watched->period.tried;
+	report->failure = ours ? watched->period.failure : STACK_OK;
 	err = fill(blocks, watched, period, state, report);
 	if (!err && ours)
 		err = block_report_weigh(report, &watched->period.samples, &watched->period.spells,

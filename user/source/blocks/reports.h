@@ -15,7 +15,9 @@ struct block_report {
 	bool held;           /* the thread is not known to loop yet */
 	bool emitted;
 	uint64_t seq, t_boot_ns; /* of its record, once emitted */
-	const char *no_stacks;   /* why nothing was captured at all; NULL: captures were tried */
+	bool tried;              /* captures of the thread were made, or refused as failure says */
+	enum stack_failure failure;
+	const char *no_stacks; /* why nothing was captured at all; NULL: captures were tried */
 	/* the samples as of now with their weights; after the record is out, those that it lacks */
 	struct block_sample **samples;
 	uint64_t *weights;

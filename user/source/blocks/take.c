@@ -230,6 +230,10 @@ void blocks_on_sample(void *ctx, const struct sampler_sample *from, const uint8_
 	}
 	if (from->owner)
 		keep_owner(watched, from);
+	else
+		watched->period.tried = true;
+	if (!from->owner && !from->taken)
+		watched->period.failure = (enum stack_failure)from->failure;
 	if (!from->taken)
 		return;
 	if (!watched->period.samples.count)

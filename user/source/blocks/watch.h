@@ -86,6 +86,8 @@ struct watched {
 		struct watched_load load;
 		struct block_samples samples;
 		struct block_spells spells;
+		bool tried;                 /* a capture of the thread was made or refused */
+		enum stack_failure failure; /* why the last one that was refused was */
 		pid_t owner_tid;
 		char owner_thread[RECORD_COMM_LEN];
 	} period;
