@@ -17,8 +17,8 @@ static const struct legend_row start_rows[] = {
 };
 
 static const struct legend_row cpu_rows[] = {
-	{"target N %", "CPU time of the targets in per cent of one core: two busy threads are "
-		       "200 %"},
+	{"target N %core", "CPU time of all targets together, in per cent of one core: two busy "
+			   "threads are 200 %"},
 	{"busy, idle", "of all CPUs of the machine together; what is missing to 100 % is "
 		       "unaccounted"},
 	{"%core", "CPU time in per cent of one core"},

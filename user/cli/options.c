@@ -90,7 +90,7 @@ const struct option_row option_rows[] = {
 	 VERB_RECORD | VERB_FRAMES | VERB_REPORT, OPTION_FLAG, FIELD(legend)},
 	{'q', "quiet", NULL, "no table", VERB_RECORD, OPTION_FLAG, FIELD(quiet)},
 	{'v', "verbose", NULL, "say more on stderr, libbpf's messages included",
-	 VERB_RECORD | VERB_DOCTOR | VERB_FRAMES, OPTION_FLAG, FIELD(verbose)},
+	 VERB_RECORD | VERB_DOCTOR | VERB_FRAMES | VERB_REPORT, OPTION_FLAG, FIELD(verbose)},
 	{'h', "help", NULL, "print this help", ~0u, OPTION_FLAG, FIELD(help)},
 	{0, "test-task-slots", "N", "", VERB_RECORD, OPTION_NUMBER, FIELD(test_task_slots),
 	 .hidden = true},

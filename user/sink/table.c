@@ -105,15 +105,16 @@ static void print_header(struct table_sink *table, const struct record *record)
 {
 	const struct record_header *header = record->header;
 	struct line line = table_line(table);
-	char name[96];
+	char name[256], source_text[200];
 
 	table->has_targets = header->target_count > 0;
 	table->first_boot_ns = record->t_boot_ns;
 	table->unix_minus_boot_ns = header->clock.unix_ns - header->clock.boot_ns;
 	line_style(&line, LINE_HEAD);
 	line_put(&line, "jankscope %s on", JANKSCOPE_VERSION);
-	line_put(&line, " %s", header->kernel ? header->kernel : "?");
-	line_put(&line, " %s,", header->arch ? header->arch : "?");
+	line_put(&line, " %s",
+		 text_clean(name, sizeof(name), header->kernel ? header->kernel : "?"));
+	line_put(&line, " %s,", text_clean(name, sizeof(name), header->arch ? header->arch : "?"));
 	line_put(&line, " every %.3g s:", (double)header->interval_ns / 1e9);
 	if (!header->target_count)
 		line_put(&line, " whole device");
@@ -133,9 +134,10 @@ static void print_header(struct table_sink *table, const struct record *record)
 		const struct header_source *source = &header->sources[i];
 		bool ok = !strcmp(source->state, "ok");
 
-		line_put(&line, " %s%s%s%s%s%s", source->name, source->variant ? "=" : "",
-			 source->variant ? source->variant : "", ok ? "" : " (",
-			 ok ? "" : source->state, ok ? "" : ")");
+		snprintf(source_text, sizeof(source_text), "%s%s%s%s%s%s", source->name,
+			 source->variant ? "=" : "", source->variant ? source->variant : "",
+			 ok ? "" : " (", ok ? "" : source->state, ok ? "" : ")");
+		line_put(&line, " %s", text_clean(name, sizeof(name), source_text));
 	}
 	line_end(&line);
 	line_style(&line, LINE_DIM);
@@ -158,10 +160,9 @@ static void put_shares(struct table_sink *table, struct line *line,
 	for (size_t i = 0; i < cpu->process_count; i++)
 		targets_ns += cpu->processes[i].cpu_ns;
 	if (table->has_targets)
-		line_put(line, "  target %.1f %% of a core",
+		line_put(line, "  target %.1f %%core",
 			 table_core_pct(targets_ns, (double)interval->dur_ns));
-	line_put(line, "%s  busy %.1f %%", table->has_targets ? "  machine" : "",
-		 100 * (double)cpu->busy_ns / capacity_ns);
+	line_put(line, "  busy %.1f %%", 100 * (double)cpu->busy_ns / capacity_ns);
 	if (cpu->idle_ns.present)
 		line_put(line, "  idle %.1f %%", 100 * (double)cpu->idle_ns.value / capacity_ns);
 	line_put(line, " of %u CPUs", cpu->online_cpus);
@@ -395,15 +396,4 @@ struct sink *table_sink_fd(int fd, const struct table_options *options)
 	}
 	sink->helper = writer_pid(table->writer);
 	return sink;
-}
-
-int table_print_summary(FILE *out, const struct table_options *options,
-			const struct record_footer *footer, bool has_targets)
-{
-	struct table_sink table = {.out = out, .options = *options, .has_targets = has_targets};
-
-	if (table.options.width < TABLE_MIN_WIDTH)
-		table.options.width = TABLE_MIN_WIDTH;
-	table_print_footer(&table, footer);
-	return fflush(out) || ferror(out) ? -EIO : 0;
 }

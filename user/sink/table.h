@@ -19,9 +19,6 @@ struct table_options {
 
 /* Writes to a stdio stream that stays the caller's. NULL with errno ENOMEM. */
 struct sink *table_sink_new(FILE *out, const struct table_options *options);
-/* Print the summary of a recording, as at the end of a run, to a stream. 0 or -EIO. */
-int table_print_summary(FILE *out, const struct table_options *options,
-			const struct record_footer *footer, bool has_targets);
 /* Writes to a descriptor that stays the caller's, by a process of its own (sink/writer.h): what is
  * not read is dropped by whole records, counted, and said in the next one that gets out. NULL with
  * errno. */

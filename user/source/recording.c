@@ -12,6 +12,7 @@
 #include <uthash.h>
 
 #include "source/frames/line_reader.h"
+#include "source/recording_records.h"
 #include "util/crc32c.h"
 
 /* Blocks that are held back for their end or for stacks that may follow: the newest ones. */
@@ -236,7 +237,9 @@ static int take_header(struct walk *walk, const json_t *object)
 		return -EPROTONOSUPPORT;
 	if (schema < 1)
 		damage(walk, "the header names no schema");
-	return 0;
+	return walk->reader->record
+		       ? recording_tell_header(object, walk->reader->record, walk->reader->ctx)
+		       : 0;
 }
 
 static void check_place(struct walk *walk, const json_t *object, const char *type)
@@ -306,6 +309,8 @@ static int take_line(struct walk *walk, const struct line_reader *reader)
 	else if (!strcmp(type, "stack"))
 		err = take_stack(walk, object);
 	walk->footer = !strcmp(type, "footer");
+	if (walk->footer && !err && walk->reader->record)
+		err = recording_tell_footer(object, walk->reader->record, walk->reader->ctx);
 	json_decref(object);
 	return err;
 }

@@ -23,8 +23,8 @@ static const struct verb {
 	{{"frames", VERB_FRAMES, "TRACE... [--json] [--rows] [--layer GLOB]",
 	  "Frame timing of Perfetto, systrace, ftrace and dumpsys files."},
 	 verb_frames},
-	{{"report", VERB_REPORT, "FILE... --folded FILE",
-	  "Read recordings and write what they hold."},
+	{{"report", VERB_REPORT, "FILE... [--folded FILE]",
+	  "Check recordings, print their summaries, or write what they hold."},
 	 verb_report},
 };
 #define VERB_COUNT (sizeof(verbs) / sizeof(*verbs))
