@@ -153,7 +153,8 @@ struct record_cpu {
 	struct record_task *tasks;
 	size_t task_count;
 	/* Rows behind those of task_count that --top cut off: their time is in other_ns. The
-	 * summary counts them; no sink prints them. */
+	 * summary counts them and the table takes names and switches from them; they are in no
+	 * recording. */
 	size_t cut_count;
 	struct record_uid_cpu *uids;
 	size_t uid_count;

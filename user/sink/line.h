@@ -21,6 +21,7 @@ enum line_style {
 struct line {
 	FILE *out;
 	int width, column;
+	int blanks; /* of column, at its end and not written yet */
 	bool colour, styled;
 };
 

@@ -208,14 +208,15 @@ static void merge_brief(struct rows *rows)
 
 static bool make_processes(struct rows *rows, const struct record_cpu *cpu, uint64_t begin_boot_ns)
 {
-	const struct record_task **tasks = calloc(cpu->task_count + 1, sizeof(*tasks));
+	size_t task_count = cpu->task_count + cpu->cut_count;
+	const struct record_task **tasks = calloc(task_count + 1, sizeof(*tasks));
 	char name[TABLE_NAME];
 
 	rows->processes = calloc(cpu->process_count + 1, sizeof(*rows->processes));
-	for (size_t i = 0; tasks && i < cpu->task_count; i++)
+	for (size_t i = 0; tasks && i < task_count; i++)
 		tasks[i] = &cpu->tasks[i];
 	if (tasks)
-		qsort(tasks, cpu->task_count, sizeof(*tasks), compare_owner);
+		qsort(tasks, task_count, sizeof(*tasks), compare_owner);
 	for (size_t i = 0; tasks && rows->processes && i < cpu->process_count; i++) {
 		const struct record_process_cpu *process = &cpu->processes[i];
 		struct process_row *row = &rows->processes[rows->count];
@@ -226,7 +227,7 @@ static bool make_processes(struct rows *rows, const struct record_cpu *cpu, uint
 		row->runnable_ns = process->runnable_ns;
 		row->count = 1;
 		row->brief = process->exited || process->start_boot_ns > begin_boot_ns;
-		find_threads(row, tasks, cpu->task_count, &first);
+		find_threads(row, tasks, task_count, &first);
 		row->name = strdup(table_process(name, process->process, process->package,
 						 first ? first->thread : NULL));
 		if (!row->name)
@@ -241,14 +242,14 @@ static bool make_processes(struct rows *rows, const struct record_cpu *cpu, uint
  * of each of its threads, so it is taken before them. */
 static bool pick(struct rows *rows, const struct record_cpu *cpu, size_t top)
 {
-	size_t next = 0;
+	/* --top cuts the record's list by its own count: what it cut is still there. */
+	size_t task_count = cpu->task_count + cpu->cut_count, next = 0;
 
-	rows->threads =
-		calloc((top < cpu->task_count ? top : cpu->task_count) + 1, sizeof(*rows->threads));
+	rows->threads = calloc((top < task_count ? top : task_count) + 1, sizeof(*rows->threads));
 	if (!rows->threads)
 		return false;
 	while (rows->shown + rows->thread_count < top) {
-		const struct record_task *task = next < cpu->task_count ? &cpu->tasks[next] : NULL;
+		const struct record_task *task = next < task_count ? &cpu->tasks[next] : NULL;
 		struct process_row *owner = NULL;
 
 		if (rows->shown < rows->count &&

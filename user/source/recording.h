@@ -19,12 +19,12 @@ struct recording_reader {
 	/* The record and what it points to is valid during the call. A negative return ends the
 	 * walk. */
 	int (*block)(void *ctx, const struct record_block *block);
-	/* The header, and the footer: a record of that type, valid during the call. May be NULL. */
-	int (*record)(void *ctx, const struct record *record);
 	/* Something is wrong at a line (from 1): a checksum, a gap in seq, a torn end, no header or
 	 * footer. May be NULL. */
 	void (*damage)(void *ctx, uint64_t line, const char *what);
 	void *ctx;
+	/* The header, and the footer: a record of that type, valid during the call. May be NULL. */
+	int (*record)(void *ctx, const struct record *record);
 };
 
 /* Call reader->block for the last record of every block of a JSON Lines file, with the stacks that

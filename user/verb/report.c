@@ -60,7 +60,7 @@ static void tell_damage(void *ctx, uint64_t line, const char *what)
 static enum exit_code read_recording(const char *file, struct paths *paths, struct sink *table)
 {
 	struct reading reading = {file, paths, table, false, 0};
-	const struct recording_reader reader = {add_block, print_record, tell_damage, &reading};
+	const struct recording_reader reader = {add_block, tell_damage, &reading, print_record};
 	struct recording_counts counts;
 	int err = recording_read(file, &reader, &counts);
 
