@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The only build file. Targets: all demo check check-unit check-kernel check-trace check-vm
-# bench fuzz deps fmt fmt-check lint install clean
+# bench fuzz deps fmt fmt-check lint schema install clean
 # vm-kernel small-btf.
 # Knobs: V=1 (commands), ARCH=arm64|x86_64, SAN=1 (ASan+UBSan), BTF_DIR=..., FULL_BTF_DIR=...
 .DEFAULT_GOAL := all
@@ -119,12 +119,24 @@ $(BUILD)/skel/%.skel.h: $(BUILD)/bpf/%.bpf.o | $(BUILD)/skel
 	$(call msg,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf > $@
 
+# The skeletons of the tool come without the bytes of their objects, which bpf/pack.sh compresses.
+$(SKEL): $(BUILD)/skel/%.skel.h: $(BUILD)/bpf/%.bpf.o bpf/slim_skeleton.awk | $(BUILD)/skel
+	$(call msg,SKEL,$@)
+	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf > $@.tmp
+	$(Q)awk -v name=$* -f bpf/slim_skeleton.awk $@.tmp > $@ && rm $@.tmp
+
+$(BUILD)/bpf/packed.c: $(BPF_OBJ) bpf/pack.sh
+	$(call msg,PACK,$@)
+	$(Q)bpf/pack.sh $@ $(BPF_OBJ)
+
+$(BUILD)/bpf/packed.o: $(BUILD)/bpf/packed.c
+	$(call msg,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+
 $(BUILD)/user/%.o: user/%.c | $(SKEL)
 	$(call msg,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(TOOL_CFLAGS) -MMD -MP -c $< -o $@
-
-$(BUILD)/user/core/schema.o: include/jankscope/record.schema.json
 
 # The list is a file of its own, so that another BTF_DIR makes another binary.
 .PHONY: FORCE
@@ -149,7 +161,7 @@ small-btf: build/tests/vm/core_fields
 		$(BPF_SRC:bpf/%.bpf.c=$(ARM64_BUILD)/bpf/%.bpf.o)
 bpf-objects: $(BPF_OBJ)
 
-$(LIB): $(USER_OBJ) $(BUILD)/btf/embedded.o
+$(LIB): $(USER_OBJ) $(BUILD)/btf/embedded.o $(BUILD)/bpf/packed.o
 	$(call msg,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcsP $@ $^
 
@@ -186,18 +198,21 @@ unit-tests: $(BUILD)/tests/unit/all
 kernel-tests: $(KTEST_BIN)
 apps: $(APP_BIN)
 
+# What is built before a run takes all processors, unless the user has said how many.
+JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
+
 .PHONY: deps demo check check-unit check-kernel check-trace check-vm check-fault bench fuzz
 deps:
 	$(Q)tests/deps.sh $(ARCH)
 
 demo:
 	$(Q)tests/deps.sh $(ARCH) core
-	$(Q)$(MAKE) --no-print-directory all apps
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(addprefix $(BUILD)/tests/apps/,demo demo_blocks)
 	$(Q)tests/demo.sh $(BUILD)
 
 # One runner prints every result as TAP, counts, and ends with "N passed, N failed, N skipped".
 check: deps
-	$(Q)$(MAKE) --no-print-directory all apps unit-tests kernel-tests $(EXTRA_TESTS)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all apps unit-tests kernel-tests $(EXTRA_TESTS)
 	$(Q)tests/run.sh $(BUILD)
 
 check-unit: unit-tests
@@ -209,14 +224,14 @@ check-trace: all apps
 check-fault: all apps
 	$(Q)tests/run.sh $(BUILD) fault
 check-vm: deps
-	$(Q)$(MAKE) --no-print-directory vm-payload
+	$(Q)$(MAKE) --no-print-directory $(JOBS) vm-payload
 	$(Q)VM_GUESTS=all tests/run.sh $(BUILD) vm
 
 bench: deps
-	$(Q)$(MAKE) --no-print-directory all apps $(BENCH_BIN) $(EXTRA_BENCH)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all apps $(BENCH_BIN) $(EXTRA_BENCH)
 	$(Q)tests/bench/run.sh $(BUILD)
 
-.PHONY: fmt fmt-check lint install clean
+.PHONY: fmt fmt-check lint schema install clean
 FMT_SRC = $(shell git ls-files --cached --others --exclude-standard 'bpf/*.[ch]' 'user/*.[ch]' 'include/*.h' 'tests/*.[ch]')
 fmt:
 	$(Q)clang-format -i $(FMT_SRC)
@@ -228,6 +243,11 @@ lint: fmt-check
 		--suppress=missingIncludeSystem --suppress=unknownMacro --suppress=uninitvar \
 		--suppress=nullPointer -D_GNU_SOURCE \
 		-D'LIBBPF_OPTS(TYPE, NAME, ...)=struct TYPE NAME = {__VA_ARGS__}' -Iinclude -Iuser user
+
+# The table of fields as a file, for validators and editors; a unit test compares the two.
+schema: all
+	$(Q)$(BIN) record --json-schema > $(BUILD)/record.schema.json
+	$(Q)cp $(BUILD)/record.schema.json include/jankscope/
 
 PREFIX ?= /usr/local
 install: all

@@ -6,6 +6,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "compat.bpf.h"
+#include "looper_locks.bpf.h"
 #include "looper_period.bpf.h"
 #include "looper_registers.bpf.h"
 
@@ -301,6 +302,8 @@ static __always_inline int on_exec(struct task_struct *task, bool direct)
 	slot->loop_kind = LOOPER_WAIT_NONE;
 	slot->loop_fd = -1;
 	slot->loop_waits = 0;
+	slot->loop_counter = 0;
+	slot->shared = 0;
 	slot->loop_stack[LOOPER_WAY_PROBE] = slot->loop_stack[LOOPER_WAY_CALL] = 0;
 	slot->loop_how = LOOPER_LOOP_EXEC;
 	slot->loop_changes++;

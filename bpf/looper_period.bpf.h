@@ -94,7 +94,8 @@ static __always_inline void looper_close(struct looper_slot *slot, __u32 index,
 
 	/* A main thread that never waits in a loop has no periods, and its end is no block's. What
 	 * the thread was stopped for is no block either. */
-	if (since_ns && slot->loop_kind != LOOPER_WAIT_NONE && slot->discarded != slot->periods &&
+	if (since_ns && slot->loop_kind != LOOPER_WAIT_NONE && !looper_is_shared(slot) &&
+	    !looper_is_closed(slot) && slot->discarded != slot->periods &&
 	    now_ns - since_ns >= slot->block_ns + slot->sums.stopped_ns)
 		looper_report(slot, index, task, now_ns, flags);
 	slot->busy_since_ns = 0;
@@ -134,10 +135,10 @@ static __always_inline void looper_enter_wait(struct looper_slot *slot, __u32 in
 	slot->waiting_stack[wait->way ^ 1] = 0;
 	slot->waiting_seen_by = seen_by;
 	place = looper_place(index, wait->stack, wait->way, now_ns);
-	slot->waiting_own = place != PLACE_NESTED;
+	slot->waiting_own = place == PLACE_OWN || place == PLACE_ADOPTED;
 	if (place == PLACE_OWN)
 		looper_close(slot, index, task, now_ns, flags);
-	else if (place == PLACE_ADOPTED)
+	else if (place != PLACE_NESTED)
 		slot->busy_since_ns = slot->merged = 0;
 }
 
@@ -172,7 +173,7 @@ static __always_inline void looper_leave_wait(struct looper_slot *slot, __u32 in
 	bool own = slot->waiting_own;
 
 	/* User space saw, while the thread waited, that the loop it was in is gone. */
-	if (!own && slot->waiting_kind && slot->loop_closed == slot->loop_changes + 1 &&
+	if (!own && slot->waiting_kind && looper_is_closed(slot) &&
 	    slot->waiting_kind == slot->nested_kind) {
 		nested_becomes_loop(slot, LOOPER_LOOP_CLOSED);
 		tell_loop(slot, index, now_ns);

@@ -201,8 +201,10 @@ static __always_inline void enter_by_switch(struct looper_slot *slot, struct tas
 	    slot->waiting_fd == wait.fd) {
 		/* It is the one that was seen to begin; its depth is known in both ways now. */
 		slot->waiting_stack[LOOPER_WAY_CALL] = wait.stack;
-		if (slot->waiting_own)
+		if (slot->waiting_own) {
 			slot->loop_stack[LOOPER_WAY_CALL] = wait.stack;
+			slot->loop_counter = slot->program_counter;
+		}
 		return;
 	}
 	if (slot->waiting_kind) {
@@ -221,14 +223,18 @@ static __always_inline void enter_by_switch(struct looper_slot *slot, struct tas
 		slot->waiting_seen_by = LOOPER_SEEN_BY_SWITCH;
 		slot->waiting_own = slot->called_own;
 		/* What the thread waited for a CPU on the way to sleep is no message. */
-		if (slot->called_own)
+		if (slot->called_own) {
 			slot->busy_since_ns = slot->merged = 0;
+			slot->loop_counter = slot->program_counter;
+		}
 		return;
 	}
 	if (slot->detector == LOOPER_BY_UPROBE && is_probed(slot))
 		looper_loss(LOOPER_LOSS_MISSED_ENTRY);
 	looper_enter_wait(slot, at->index, prev, &wait, at->now_ns, LOOPER_EVENT_MERGED,
 			  LOOPER_SEEN_BY_SWITCH);
+	if (slot->waiting_own)
+		slot->loop_counter = slot->program_counter;
 }
 
 static __always_inline void looper_switch_out(struct looper_slot *slot, struct task_struct *prev,

@@ -130,6 +130,7 @@ static __always_inline void nested_becomes_loop(struct looper_slot *slot, __u32 
 	slot->loop_fd = slot->nested_fd;
 	slot->loop_stack[LOOPER_WAY_PROBE] = slot->nested_stack[LOOPER_WAY_PROBE];
 	slot->loop_stack[LOOPER_WAY_CALL] = slot->nested_stack[LOOPER_WAY_CALL];
+	slot->loop_counter = 0;
 	slot->loop_waits = slot->nested_waits < 2 ? 2 : slot->nested_waits;
 	slot->loop_how = how;
 	slot->loop_changes++;
@@ -140,6 +141,7 @@ enum place {
 	PLACE_NESTED = 0,
 	PLACE_OWN = 1,
 	PLACE_ADOPTED = 2, /* own from now on: the period that is over was none */
+	PLACE_SHARED = 3,  /* what was its loop is a poller of several threads: no period at all */
 };
 
 /* A thread begins the wait that stands in its slot (waiting_kind, waiting_fd) at this stack
@@ -149,6 +151,7 @@ enum place {
  *  - one at a lesser depth or the same becomes the loop: who waits there has left the former loop
  *  - a deeper one is nested: the message that runs it goes on (node's spawnSync); but a candidate
  *    that was waited in once gives way
+ *  - an epoll that other threads wait in too is nobody's loop: who comes next serves it
  *  - a nested one becomes the loop when the outer one is not waited in any more: a modal loop, or
  *    a second loop after the first
  * Not static, so that it is verified by itself and once. */
@@ -165,7 +168,10 @@ __noinline int looper_place(__u32 index, __u64 stack, __u32 way, __u64 now_ns)
 	kind = slot->waiting_kind;
 	fd = slot->waiting_fd;
 	way &= 1;
-	known = slot->loop_waits >= 2;
+	if (kind == LOOPER_WAIT_EPOLL && slot->shared == (__u32)fd + 1)
+		return looper_is_shared(slot) ? PLACE_SHARED : PLACE_NESTED;
+	known = looper_is_loop(slot);
+	closed = looper_is_closed(slot);
 	depth = depth_against(slot->loop_stack[LOOPER_WAY_PROBE], slot->loop_stack[LOOPER_WAY_CALL],
 			      stack, way);
 	same = kind == slot->loop_kind && (has_descriptor(kind) ? fd == slot->loop_fd : !depth);
@@ -174,16 +180,23 @@ __noinline int looper_place(__u32 index, __u64 stack, __u32 way, __u64 now_ns)
 		slot->loop_stack[way] = stack;
 		slot->loop_waited_ns = now_ns;
 		forget_nested(slot);
+		/* Another one of that number. */
+		if (closed) {
+			slot->loop_changes++;
+			slot->loop_how = LOOPER_LOOP_FOUND;
+			tell_loop(slot, index, now_ns);
+			return PLACE_ADOPTED;
+		}
 		if (slot->loop_waits == 2 && slot->loop_how == LOOPER_LOOP_CANDIDATE) {
 			slot->loop_how = LOOPER_LOOP_FOUND;
 			tell_loop(slot, index, now_ns);
 		}
 		return PLACE_OWN;
 	}
-	if (slot->loop_kind == LOOPER_WAIT_NONE || depth >= 0 || !known) {
+	if (depth >= 0 || !known) {
 		bool told = slot->loop_changes > LOOP_TOLD_CHANGES &&
 			    now_ns - slot->loop_told_ns < LOOP_TOLD_NS;
-		bool first = slot->loop_kind == LOOPER_WAIT_NONE;
+		bool first = slot->loop_kind == LOOPER_WAIT_NONE || looper_is_shared(slot);
 
 		/* At the same depth it is the same piece of code that waits in turns. */
 		if (first || (depth && !known))
@@ -197,6 +210,7 @@ __noinline int looper_place(__u32 index, __u64 stack, __u32 way, __u64 now_ns)
 		if (first || depth)
 			slot->loop_stack[way ^ 1] = 0;
 		slot->loop_stack[way] = stack;
+		slot->loop_counter = 0;
 		slot->loop_waited_ns = now_ns;
 		forget_nested(slot);
 		if (!first)
@@ -210,7 +224,6 @@ __noinline int looper_place(__u32 index, __u64 stack, __u32 way, __u64 now_ns)
 		}
 		return PLACE_OWN;
 	}
-	closed = slot->loop_closed == slot->loop_changes + 1;
 	if (slot->nested_kind) {
 		depth = depth_against(slot->nested_stack[LOOPER_WAY_PROBE],
 				      slot->nested_stack[LOOPER_WAY_CALL], stack, way);

@@ -20,13 +20,6 @@ const volatile bool wire_length; /* false: netd's formula */
 /* Set by the reader when it cannot dump a namespace: then TCP, too, is learnt from each packet. */
 __u32 learn_every_packet;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2); /* received, sent */
-	__type(key, __u32);
-	__type(value, struct net_work);
-} works SEC(".maps");
-
 /* The packet's fields: itself, or a copy of them. */
 static __always_inline const struct sk_buff *fields_of(struct sk_buff *skb, struct net_work *work,
 						       bool direct)
@@ -89,7 +82,7 @@ static __always_inline void measure(const struct sk_buff *skb, const struct net_
 
 static __always_inline int receive(struct sk_buff *packet_skb, bool direct)
 {
-	__u32 way = 0;
+	__u32 way = NET_RECEIVED;
 	struct net_work *work = bpf_map_lookup_elem(&works, &way);
 	const struct sk_buff *skb = work ? fields_of(packet_skb, work, direct) : NULL;
 	struct net_packet *packet;
@@ -270,7 +263,7 @@ static __always_inline void learn_sent(const struct sk_buff *skb, struct net_pac
 
 static __always_inline int transmit(struct sk_buff *packet_skb, bool direct)
 {
-	__u32 way = 1;
+	__u32 way = NET_SENT;
 	struct net_work *work = bpf_map_lookup_elem(&works, &way);
 	const struct sk_buff *skb = work ? fields_of(packet_skb, work, direct) : NULL;
 	struct net_packet *packet;

@@ -155,7 +155,7 @@ static __always_inline __u64 udp_owner(struct udp_found *found, const struct net
 {
 	__u32 local;
 
-	udp_find(found, packet);
+	udp_find();
 	if (!found->sock)
 		return found->sure ? NET_OWNER(NET_OWNER_NO_SOCKET, 0) : 0;
 	if (!found->wildcard)

@@ -6,7 +6,7 @@ arch=${1:-$(uname -m)}
 host=$(uname -m | sed s/aarch64/arm64/)
 packages="clang llvm bpftool libbpf-dev libelf-dev libdw-dev libjansson-dev libseccomp-dev uthash-dev
 	libzstd-dev liblzma-dev zlib1g-dev libbz2-dev libcriterion-dev pkg-config gcc make
-	clang-format iproute2 jq xz-utils zstd g++"
+	clang-format iproute2 jq python3 xz-utils zstd g++"
 # Lists of further packages live beside the tests that need them.
 [ "${2:-}" = core ] || for list in "$(dirname "$0")"/*/deps.txt; do
 	[ -f "$list" ] && packages="$packages $(sed 's/#.*//' "$list")"

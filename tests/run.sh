@@ -1,35 +1,80 @@
 #!/usr/bin/env bash
-# Run the tests of the named rooms (default: all of them), print each result as TAP, count, and end
-# with "N passed, N failed, N skipped".  usage: run.sh BUILD [unit|kernel|trace|fault|vm ...]
+# Run the tests of the named rooms (default: all of them), print each result as TAP, count, name the
+# ten slowest files, and end with "N passed, N failed, N skipped".
+# usage: run.sh BUILD [unit|kernel|trace|fault|vm ...]
 #
 # A test is a program (BUILD/tests/kernel/*, or tests/ROOM/test_*.sh) that prints TAP lines:
 #   ok - name     not ok - name     ok - name # SKIP reason
-# A program that ends non-zero without a "not ok" line, or prints no result, counts as one failure.
+# A program that ends non-zero without a "not ok" line, or prints no result, counts as one failure; so
+# does one that announces a plan ("1..N") and gives another number of results.
+#
+# A script whose results do not depend on what runs beside it, and most of which wait more than compute,
+# has a line "# Runs beside others (SECONDS s)". Those scripts run together, the longest first, one
+# more at a time than there are processors; the others run alone. ALONE=1 runs all of them alone.
 set -u
 cd "$(dirname "$0")/.."
 build=$1; shift
 export BUILD=$PWD/$build
 export SHARED=${SHARED:-$(cd .. && pwd)/shared}
 rooms=${*:-unit kernel trace fault vm}
-passed=0 failed=0 skipped=0
-out=$(mktemp); trap 'rm -f "$out"' EXIT
+passed=0 failed=0 skipped=0 lanes=$(($(nproc) + 1))
+work=$(mktemp -d)
+beside=() # "SECONDS ROOM FILE" of the scripts that run together
+declare -A running=() # process id of a running script: its name
+trap 'rm -rf "$work"' EXIT
+# A test is in a process group of its own (timeout makes it): Ctrl-C reaches this script alone.
+stop() { kill ${!running[*]} 2>/dev/null; wait; exit 130; }
+trap stop INT TERM
 
-count() { # name exit-status
-	local p f s
-	s=$(grep -ciE '^ok .*# *skip' "$out"); p=$(($(grep -cE '^ok\b' "$out") - s)); f=$(grep -cE '^not ok\b' "$out")
+count() { # name exit-status seconds file
+	local p f s plan
+	s=$(grep -ciE '^ok .*# *skip' "$4"); p=$(($(grep -cE '^ok\b' "$4") - s)); f=$(grep -cE '^not ok\b' "$4")
+	plan=$(sed -n 's/^1\.\.\([0-9][0-9]*\)$/\1/p' "$4" | awk '{n += $1} END {print n + 0}')
 	if [ "$2" != 0 ] && [ "$f" = 0 ]; then echo "not ok - $1: exit status $2"; f=1; fi
 	if [ $((p + f + s)) = 0 ]; then echo "not ok - $1: printed no result"; f=1; fi
+	if [ "$plan" != 0 ] && [ "$f" = 0 ] && [ $((p + s)) != "$plan" ]; then
+		echo "not ok - $1: $((p + s)) results, $plan were announced"; f=1
+	fi
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+	echo "# $1: $3 s"
+	echo "$3 $1" >>"$work/seconds"
 }
+limit() { echo "${TEST_TIMEOUT:-$([ "$1" = vm ] && echo 1800 || echo 600)}"; }
 run() { # name command...
 	local name=$1 status start=$SECONDS; shift
 	echo "# $name"
-	timeout --kill-after=10 "${TEST_TIMEOUT:-$([ $room = vm ] && echo 1800 || echo 600)}" "$@" </dev/null 2>&1 | tee "$out"
+	timeout --kill-after=10 "$(limit "${name%%/*}")" "$@" </dev/null 2>&1 | tee "$work/out"
 	status=${PIPESTATUS[0]}
-	count "$name" "$status"
-	echo "# $name: $((SECONDS - start)) s"
+	count "$name" "$status" $((SECONDS - start)) "$work/out"
 }
+reap() { # wait until one of the running scripts ends; print what it printed
+	local pid status name seconds
+	wait -n -p pid "${!running[@]}"; status=$?
+	name=${running[$pid]} seconds=$((SECONDS - $(<"$work/$pid.start")))
+	unset "running[$pid]"
+	echo "# $name"
+	cat "$work/${name//\//.}.out"
+	count "$name" $status $seconds "$work/${name//\//.}.out"
+}
+run_beside() {
+	local room file name
+	while read -r _ room file; do
+		while [ ${#running[@]} -ge "$lanes" ]; do reap; done
+		name=$room/$(basename "$file" .sh)
+		# What a shell without job control starts with & has SIGINT ignored, and a test's own
+		# scripts and recorders are ended with SIGINT.
+		env --default-signal=INT,QUIT timeout --kill-after=10 "$(limit "$room")" bash "$file" \
+			</dev/null >"$work/${name//\//.}.out" 2>&1 &
+		running[$!]=$name
+		echo $SECONDS >"$work/$!.start"
+	done < <([ ${#beside[@]} = 0 ] || printf '%s\n' "${beside[@]}" | sort -rn)
+	while [ ${#running[@]} -gt 0 ]; do reap; done
+	beside=()
+}
+
 for room in $rooms; do
+	# Guests are emulated: they take all the CPU there is.
+	[ "$room" = vm ] && run_beside
 	case $room in
 	unit)
 		run unit "$BUILD/tests/unit/all" --tap ;;
@@ -44,8 +89,17 @@ for room in $rooms; do
 		done ;;
 	esac
 	for t in tests/"$room"/test_*.sh; do
-		[ -f "$t" ] && run "$room/$(basename "$t" .sh)" bash "$t"
+		[ -f "$t" ] || continue
+		seconds=$(sed -n 's/^# Runs beside others (\([0-9]*\) s)$/\1/p' "$t")
+		if [ -n "$seconds" ] && [ -z "${ALONE:-}" ]; then
+			beside+=("$seconds $room $t")
+		else
+			run "$room/$(basename "$t" .sh)" bash "$t"
+		fi
 	done
 done
+run_beside
+echo "# $SECONDS s in all; the slowest:"
+sort -rn "$work/seconds" | head -10 | sed 's/^\([0-9]*\) \(.*\)/#   \1 s  \2/'
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

@@ -52,6 +52,13 @@ struct looper_task {
 	__u32 reserved;
 };
 
+/* A process whose mmap_lock somebody holds at this moment, for reading or for writing, as the
+ * iterator looper_mm_locks tells it. pid 0: this kernel's lock cannot be read (PREEMPT_RT). */
+struct looper_mm_lock {
+	__u32 pid, reserved;
+	__u64 mm; /* tells two that had the pid one after the other apart */
+};
+
 /* ---- the busy periods of watched main threads ---- */
 
 /* The maps are made for as many as looper_kernel_options.max_watched says, at most for these. */
@@ -136,8 +143,8 @@ enum looper_seen_by {
  * program then finds begun != ended and leaves the slot alone; what it would have booked is made
  * good from the kernel's sums at the next switch-out. looper_read_slot() is the reader; where begun
  * and ended stay apart it makes them agree again and counts that.
- * parked, discarded, loop_closed: one writer's whole stores, read by the other side with no other
- * word. parked: the reader stores 1, full fence, loads busy_since_ns; the program stores
+ * parked, discarded, loop_closed, shared: one writer's whole stores, read by the other side with no
+ * other word. parked: the reader stores 1, full fence, loads busy_since_ns; the program stores
  * busy_since_ns, fetch-add, loads parked.
  * waker_*, woken_ns, waiting*: written by the waker, in the wake-up, read by the switch-in that
  * follows under the kernel's run-queue lock; user space does not read them. */
@@ -146,7 +153,9 @@ struct looper_slot {
 	/* set by user space before the thread is watched (looper_slot_fill) */
 	__u32 tid, tgid;
 	__u32 detector; /* enum looper_detector */
-	__u32 reserved;
+	/* Set by user space at any time: descriptor + 1 of an epoll that is not this thread's
+	 * alone, so that it is no loop of the thread's; 0: none. exec sets it to 0. */
+	__u32 shared;
 	__u64 block_ns;
 	__u64 start_boot_ns; /* identity of the slot's owner, repeated in its events */
 	/* behind the system call instructions that the probes are around, absolute; 0: none. A wait
@@ -164,7 +173,8 @@ struct looper_slot {
 	__u32 loop_kind; /* enum looper_wait; NONE: it has waited in none so far */
 	__s32 loop_fd;   /* -1 for poll and select */
 	__u64 loop_stack[LOOPER_WAYS];
-	__u64 loop_waits;                   /* how often it waited there: looper_is_loop() */
+	__u64 loop_counter; /* program counter behind its system call; 0: not seen by a switch */
+	__u64 loop_waits;   /* how often it waited there: looper_is_loop() */
 	__u64 loop_waited_ns, loop_told_ns; /* when it did last; when an event told of it */
 	__u32 loop_changes;                 /* how often the loop became another one */
 	__u32 loop_how;                     /* enum looper_loop_how, the last time */
@@ -209,17 +219,30 @@ struct looper_slot {
 	char waker_comm[LOOPER_COMM_LEN];
 };
 
+/* What stands as the thread's loop is a poller that it shares with others. */
+static inline bool looper_is_shared(const struct looper_slot *slot)
+{
+	return slot->shared && slot->loop_kind == LOOPER_WAIT_EPOLL &&
+	       (__u32)slot->loop_fd + 1 == slot->shared;
+}
+
+/* User space found the descriptor of the loop closed, and the thread has not waited in it since. */
+static inline bool looper_is_closed(const struct looper_slot *slot)
+{
+	return slot->loop_closed == slot->loop_changes + 1;
+}
+
 /* The thread is known to run a loop: it came back to one place to wait. */
 static inline bool looper_is_loop(const struct looper_slot *slot)
 {
-	return slot->loop_kind != LOOPER_WAIT_NONE && slot->loop_waits >= 2;
+	return slot->loop_kind != LOOPER_WAIT_NONE && slot->loop_waits >= 2 &&
+	       !looper_is_shared(slot);
 }
 
-/* The thread waits in its own loop, so it has no period now. */
+/* The thread waits in its own loop, or has none, so it has no period now. */
 static inline bool looper_is_idle(const struct looper_slot *slot)
 {
-	return !slot->busy_since_ns || (slot->waiting_kind != LOOPER_WAIT_NONE &&
-					slot->loop_closed == slot->loop_changes + 1);
+	return !slot->busy_since_ns || looper_is_shared(slot) || looper_is_closed(slot);
 }
 
 enum looper_event_type {
@@ -315,3 +338,4 @@ _Static_assert(sizeof(struct looper_period_event) == 40 + 48 + 160 + 8 + 512, "n
 _Static_assert(sizeof(struct looper_spell_event) == 40 + 16 + 24 + 16 + 16, "no holes");
 _Static_assert(sizeof(struct looper_loop_event) == 40 + 16, "no holes");
 _Static_assert(sizeof(struct looper_task) == sizeof(struct looper_registers) + 48, "no holes");
+_Static_assert(sizeof(struct looper_mm_lock) == 16, "no holes");

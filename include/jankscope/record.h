@@ -203,10 +203,10 @@ struct record_frames {
 };
 
 struct record_self {
-	uint64_t cpu_ns;             /* of jankscope and of its helpers */
-	struct opt_u64 anon_bytes;   /* of the recorder's process */
-	struct opt_u64 memory_bytes; /* of all its processes, with the kernel's for our BPF objects
-				      */
+	uint64_t cpu_ns;           /* of jankscope and of its helpers */
+	struct opt_u64 anon_bytes; /* of the recorder's process */
+	/* What a cgroup would charge for all its processes and BPF objects, file cache apart. */
+	struct opt_u64 memory_bytes;
 	uint64_t stops, stop_max_ns; /* ptrace stops of targets */
 };
 
@@ -225,6 +225,14 @@ struct record_interval {
 };
 
 /* ---- block ---- */
+/* Who woke a thread, or held its lock. */
+struct record_thread {
+	bool present;
+	pid_t pid, tid;
+	char thread[RECORD_COMM_LEN];
+	const char *process;
+};
+
 enum block_state { BLOCK_OPEN = 0, BLOCK_CLOSED = 1, BLOCK_EXITED = 2 };
 enum block_class { BLOCK_SHORT = 0, BLOCK_LONG = 1, BLOCK_ANR = 2 };
 enum capture_kind {
@@ -296,12 +304,8 @@ struct record_block {
 		uint64_t ns;
 	} * reasons;
 	size_t reason_count;
-	struct {
-		bool present;
-		pid_t pid, tid;
-		char thread[RECORD_COMM_LEN];
-		const char *process;
-	} waker, owner; /* owner: who held the lock that the main thread waited for */
+	struct record_thread waker,
+		owner; /* owner: who held the lock that the main thread waited for */
 	struct block_preemptor {
 		pid_t tid;
 		char thread[RECORD_COMM_LEN];
@@ -377,7 +381,6 @@ struct footer_top {
 	size_t count;
 	uint64_t other_ns;
 	struct opt_u64 other_rx_bytes, other_tx_bytes; /* of uids */
-	bool present; /* false: nothing was measured, and other_ns is no 0 */
 };
 
 /* Frames of a layer over the run. */
@@ -408,6 +411,7 @@ struct record_footer {
 		uint64_t weight_ns, blocks;
 	} * paths;
 	size_t path_count;
+	bool top_present; /* false: nothing was measured, and the sums below are no 0 */
 	struct footer_top threads, processes, uids;
 	const struct footer_layer *layers; /* by frames shown */
 	size_t layer_count;

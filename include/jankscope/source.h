@@ -2,6 +2,7 @@
 /* The seam between what measures and what runs it. A source fills its part of each interval and
  * may emit blocks and events at any time; it never prints and knows no sink. */
 #pragma once
+#include "jankscope/option.h"
 #include "jankscope/record.h"
 
 struct loop;
@@ -52,4 +53,35 @@ struct source {
 	const char *variant;
 	unsigned rights; /* enum source_right of core/rights.h: what it needs after its open */
 	char reason[160];
+};
+
+/* ---- what a source says about itself: one a folder, listed in source/declarations.c ---- */
+
+#define SOURCE_FLAGS_BYTES 64
+#define MAX_SOURCES        16
+
+struct field;
+
+/* What flags that belong to no source ask of all of them; the texts live as long as the run. */
+struct source_wishes {
+	bool targets;         /* certain programs were asked for */
+	const char *btf_path; /* NULL: the kernel's own */
+	int variant;          /* enum program_variant of kernel/load.h */
+	size_t top;           /* tasks that a record lists; 0: all */
+	/* Those before this one in the list, as far as they are wanted. */
+	struct source *made[MAX_SOURCES];
+	size_t made_count;
+};
+
+struct source_declaration {
+	const char *name;
+	const struct field *part; /* its row of struct record_interval; NULL: it emits records */
+	/* Its flags, in a struct of flags_size <= SOURCE_FLAGS_BYTES that begins as *defaults;
+	 * NULL: all 0. */
+	const struct option_row *options;
+	size_t option_count, flags_size;
+	const void *defaults;
+	/* Make the source as its flags say. *needed: the run ends where it cannot be opened. NULL
+	 * with errno ENOMEM, or with errno 0: it is not wanted. */
+	struct source *(*make)(const void *flags, const struct source_wishes *wishes, bool *needed);
 };

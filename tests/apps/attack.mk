@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Targets whose wait is the one of a shared libc, as an app's is.
-$(addprefix $(BUILD)/tests/apps/,hang_target many loop_kinds): \
+$(addprefix $(BUILD)/tests/apps/,hang_target many churn loop_kinds loop_odd): \
 	LDFLAGS := $(filter-out -static,$(LDFLAGS))
 # Event loops that nobody here wrote; each where its packages are. Only on the host.
 ifeq ($(ARCH),$(HOST_ARCH))
@@ -17,6 +17,10 @@ EXTRA_TESTS += $(BUILD)/tests/apps/loop_go
 $(BUILD)/tests/apps/loop_go: tests/apps/loop_go.go | $(BUILD)/tests/apps
 	$(call msg,GO,$@)
 	$(Q)GOCACHE=$(abspath $(BUILD))/go-cache GO111MODULE=off CGO_ENABLED=0 $(GO) build -o $@ $<
+EXTRA_TESTS += $(BUILD)/tests/apps/loop_cgo
+$(BUILD)/tests/apps/loop_cgo: tests/apps/loop_cgo.go | $(BUILD)/tests/apps
+	$(call msg,GO,$@)
+	$(Q)GOCACHE=$(abspath $(BUILD))/go-cache GO111MODULE=off CGO_ENABLED=1 $(GO) build -o $@ $<
 endif
 JAVAC := $(shell command -v javac 2>/dev/null)
 ifneq ($(JAVAC),)

@@ -345,7 +345,8 @@ int main(int argc, char **argv)
 	if (!out)
 		return 1;
 	threads[0].cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
-	fprintf(out, "{\"pid\":%d,\"threads\":[", getpid());
+	fprintf(out, "{\"pid\":%d,\"process_cpu_ns\":%llu,\"threads\":[", getpid(),
+		(unsigned long long)now_ns(CLOCK_PROCESS_CPUTIME_ID));
 	for (int i = 0; i < 4; i++)
 		fprintf(out, "{\"tid\":%d,\"name\":\"%s\",\"cpu_ns\":%llu}%s", threads[i].tid,
 			threads[i].name, (unsigned long long)threads[i].cpu_ns,

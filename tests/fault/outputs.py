@@ -283,7 +283,8 @@ def disk_that_hangs():
     with HangFs(os.getcwd()) as disk:
         path = os.path.join(disk.where, "x.jsonl")
         with open("good.jsonl", "wb") as good:
-            run = Run("-i", "100ms", "--json", "-o", path, stdout=good)
+            # One target: with the rows of a busy machine's tasks the queue would be full.
+            run = Run("-i", "100ms", "-p", str(os.getpid()), "--json", "-o", path, stdout=good)
             if not say(disk.ready and wait_until(has_lines(path, 4)), "a disk that works",
                        run.talk()):
                 run.end()
@@ -637,7 +638,7 @@ def losses_count():
         for mode, want in ("perf", 3), ("off", 0):
             # perf samples only who runs: a thread that sleeps has no stack by it.
             done = subprocess.run([JANKSCOPE, "record", "-q", "-p", str(child.pid), "--block", "300ms",
-                                   "--stack", mode, "-d", "3s", "-o", f"{mode}.jsonl"],
+                                   "--net", "off", "--stack", mode, "-d", "3s", "-o", f"{mode}.jsonl"],
                                   capture_output=True, text=True)
             blocks = [row for row in records(f"{mode}.jsonl") if row["type"] == "block" and
                       row["state"] == "closed"]

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Targets with a known load, recorders beside them, and the two compared.
 usage: blocks_truth.py BUILD [PART...]   (parts: injected edges abc idle variants bad)"""
-import json, os, shutil, signal, subprocess, sys, tempfile, threading, time
+import json, os, shutil, signal, subprocess, sys, tempfile, threading, time, traceback
 
 build = os.path.abspath(sys.argv[1])
 parts = sys.argv[2:] or ["injected", "edges", "abc", "idle", "variants", "bad"]
 jankscope = build + "/jankscope"
 looper = build + "/tests/apps/looper"
 work = tempfile.mkdtemp(prefix="blocks-")
-failed = 0
+failed = results = 0
+# How many results each part gives when nothing fails: a part that ends early must not look well.
+PLAN = dict(injected=48, edges=21, abc=1, idle=2, variants=15, bad=6)
 print_lock = threading.Lock()
 MS = 1000000
 
 
 def ok(good, name, *details):
-    global failed
+    global failed, results
     with print_lock:
+        results += 1
         print(("ok" if good else "not ok") + " - blocks: " + name)
         if not good:
             failed += 1
@@ -31,7 +34,9 @@ def note(text):
 
 
 def skip(name, why):
+    global results
     with print_lock:
+        results += 1
         print("ok - blocks: %s # SKIP %s" % (name, why))
 
 
@@ -124,6 +129,8 @@ class Recorder:
             self.code = "timeout"
         self.log.seek(0)
         self.errors = self.log.read()
+        if self.code == "timeout" or self.code < 0:
+            ok(False, "%s: the recorder ends by itself" % self.name, self.code, self.errors)
         self.records = []
         if os.path.exists(self.path):
             self.records = [json.loads(line) for line in open(self.path)]
@@ -193,8 +200,8 @@ def awake(block):
 
 
 def ledger_holds(block, truth):
-    """The states sum to wall; the wait for a CPU is what the kernel counted for the thread (by the
-    run queue's clock, which stands while a switch is made, also when that is stolen from); who
+    """The states sum to wall by how they are made, which proves nothing. What does: the wait for a
+    CPU is what the kernel counted for the thread (by the run queue's clock, which stands while a switch is made, also when that is stolen from); who
     computes never sleeps; and who sleeps has not run for longer than it was charged for, but for
     what the hypervisor and interrupts took (told in ticks, so one more). A period that is a little
     longer than its message has states that are."""
@@ -202,8 +209,7 @@ def ledger_holds(block, truth):
     longer = abs(block["wall_ns"] - truth["wall"])
     off = block["wall_ns"] - ledger["running_ns"] - ledger["runnable_ns"]
     uncharged = ledger["running_ns"] - block["cpu_ns"]
-    if abs(sum(ledger.values()) - block["wall_ns"]) > one or \
-            abs(ledger["runnable_ns"] - truth["waited"]) > one + longer + truth["stolen"]:
+    if abs(ledger["runnable_ns"] - truth["waited"]) > one + longer + truth["stolen"]:
         return False
     if truth["kind"] in ("cpu", "fault"):
         return off <= one + longer
@@ -268,7 +274,7 @@ def check_injected(detector, recorder, targets):
     ok(not twice and not extra, "%s: none is told twice, none is invented" % detector, *twice,
        *extra)
     ok(not wrong, "%s: wall time within 5 ms" % detector, *wrong)
-    ok(not ledger_off, "%s: the ledger sums to wall within 1 %%" % detector, *ledger_off)
+    ok(not ledger_off, "%s: the ledger is what the thread and the kernel counted" % detector, *ledger_off)
     ok(not cpu_off, "%s: thread CPU time as the thread itself read it" % detector, *cpu_off)
     ok(not reasons, "%s: the first reason is what the message did" % detector, *reasons)
     ok(not wakers, "%s: who woke it" % detector, *wakers)
@@ -292,7 +298,13 @@ def check_injected(detector, recorder, targets):
 
 
 def run_all(functions):
-    threads = [threading.Thread(target=f) for f in functions]
+    """In threads; an exception in one of them is a failure."""
+    def guarded(function):
+        try:
+            function()
+        except BaseException as error:
+            ok(False, "an exception: %s" % type(error).__name__, traceback.format_exc())
+    threads = [threading.Thread(target=guarded, args=(f,)) for f in functions]
     for t in threads:
         t.start()
     for t in threads:
@@ -337,9 +349,10 @@ def edges():
     recorder.end()
     blocks = recorder.blocks
     ok(recorder.code == 0, "edges: the recorder ends with 0", recorder.code, recorder.errors)
+    # The ledger comes from the looper's events, cpu_ns from the scheduler's sums of the thread.
     off = [{k: b[k] for k in b if k not in ("stacks", "owner_stack")} for b in blocks
-           if abs(sum(b["ledger"].values()) - b["wall_ns"]) > b["wall_ns"] / 100 + MS]
-    ok(not off, "edges: all ledgers sum to wall within 1 %", *off)
+           if b["cpu_ns"] > b["ledger"]["running_ns"] + b["wall_ns"] / 100 + MS]
+    ok(not off, "edges: no thread has more CPU time than it ran", *off)
     check_early(blocks, early)
     check_queued(blocks, queued[0])
     hits = ended(blocks, base.pid)
@@ -360,7 +373,8 @@ def edges():
     if node:
         check_node(blocks, node, truths)
     else:
-        skip("node", "no node here")
+        for what in ("periods", "futex", "stacks"):
+            skip("node: " + what, "no node here")
     for target in (base, early, queued[0], stopped, frozen, rebuilt, hung, throttled, starved):
         target.end()
     if node:
@@ -704,10 +718,10 @@ def switches(pid):
 
 def variants():
     """Kernels without BTF programs, a hash for the tasks: the same blocks."""
-    for name, flags in (("raw_tp", ["--variant", "raw_tp"]), ("hash", ["--test-hash"]),
+    for name, flags in (("raw_tp", ["--variant", "raw_tp"]), ("hash", ["--tune", "hash"]),
                         ("raw_tp/switch", ["--variant", "raw_tp", "--detector", "switch"]),
                         ("raw_tp/syscall", ["--variant", "raw_tp", "--detector", "syscall"]),
-                        ("perf uprobes", ["--test-one-by-one"]), ("stack off", ["--stack", "off"]),
+                        ("perf uprobes", ["--tune", "perf-uprobes"]), ("stack off", ["--stack", "off"]),
                         ("ptrace", ["--stack", "ptrace"])):
         target = Looper()
         recorder = Recorder("variant-" + name.replace("/", "-"), [target.pid], "--block", "200ms",
@@ -761,10 +775,14 @@ def bad():
     sleeper.wait()
 
 
+plan = sum(PLAN[n] for n in parts)
+print("1..%d" % plan)
 try:
     for group in ([["injected"]], [["edges"]], [["idle"], ["abc", "variants", "bad"]]):
         run_all([lambda names=names: [globals()[n]() for n in names if n in parts]
                  for names in group])
+    if not failed and results != plan:
+        ok(False, "%d results, %d were planned" % (results, plan))
 finally:
     if not os.environ.get("KEEP"):
         shutil.rmtree(work, ignore_errors=True)

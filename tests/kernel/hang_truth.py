@@ -464,12 +464,14 @@ def unread(name, flags, size):
     """stdout is a pipe that nobody reads and that is full after a moment."""
     read_end, write_end = os.pipe()
     fcntl.fcntl(write_end, 1031, size)  # F_SETPIPE_SZ
-    innocent = Innocent().begin()
+    innocent = Innocent()
     control = Control(50)
     path = os.path.join(work, name.replace(" ", "-") + ".jsonl")
     recorder = Recorder(name, ["-i", "50ms", "--block", "150ms", "-o", path, "--max-lost", "100",
                                *flags], targets=[innocent.pid], output=None, stdout=write_end)
     os.close(write_end)
+    wait_for(lambda: os.path.exists(path) and '"target_start"' in open(path).read(), 15)
+    innocent.begin()
     time.sleep(SECONDS)
     innocent.end()
     recorder.interrupt()

@@ -188,6 +188,48 @@ def helper(_):
     test.ok(tids and app.pid not in tids, "helper: the blocks name the helper's tid", tids)
 
 
+ODD = {"pwait2": "epoll", "swap": "poll", "signalfd": "epoll", "uring_ext": "io_uring",
+       "coroutines": "epoll", "vfork": "epoll", "fork": "epoll", "renumbered": "epoll",
+       "late_thread": "epoll"}
+
+
+def unusual(_):
+    """Waits that are easily taken for something else; tests/apps/loop_odd.c."""
+    go = work + "/go-unusual"
+    programs = start_all([(k, [apps + "loop_odd", k, go], True) for k in ODD], go)
+    recorder = record("unusual", programs, go)
+    for app in programs:
+        judge(recorder, app, [ODD[app.name]])
+
+
+def moved(_):
+    """A loop that moves into a deeper function: what it did on the way there may cost one block."""
+    go = work + "/go-moved"
+    app, = start_all([("moved", [apps + "loop_odd", "moved", go], True)], go)
+    recorder = record("moved", [app], go)
+    truths = app.read()
+    wrong, false = compare(recorder, app.pid, truths)
+    test.ok(recorder.footer and len(truths) == 5 and len(wrong) <= 1,
+            "moved: at least 4 of its 5 blocks are told", wrong,
+            [(b["state"], b["wall_ns"] // MS) for b in recorder.blocks])
+    test.ok(recorder.footer and not [f for f in false if f[1] == "anr" or f[2] > 400],
+            "moved: no endless block", *false[:6])
+
+
+def shared(_):
+    """Pollers that several threads wait in, and epolls that are not used any more: no loop. The part
+    that is attached to while the threads are parked is as well seen by its waits alone."""
+    for detector in ("uprobe", "switch"):
+        go = work + "/go-shared-" + detector
+        programs = start_all([(k, [apps + "loop_odd", k, go], False)
+                              for k in ("pool", "hand_over", "closed", "sigwait", "turns")], go)
+        recorder = record("shared " + detector, programs, go, flags=["--detector", detector])
+        for app in programs:
+            name, app.name = app.name, "%s, %s" % (app.name, detector)
+            judge_none(recorder, app)
+            app.process.kill()
+
+
 # ---- loops that nobody here wrote ----
 
 def python_loops(_):
@@ -252,23 +294,23 @@ def qt_loops(_):
 
 
 def go_loops(_):
+    """Go's runtime lets any thread, the main thread too, wait in its network poller for a while and
+    park in a futex after that: no loop. What a locked main thread waits in itself is one."""
     go = work + "/go-go"
-    if not os.path.exists(apps + "loop_go"):
-        for i in range(5 if full else 4):
+    if not os.path.exists(apps + "loop_go") or not os.path.exists(apps + "loop_cgo"):
+        for i in range(10):
             test.skip("go %d" % i, "no Go here: apt-get install golang-go")
         return
-    rows = [("go_locked", [apps + "loop_go", "go_locked", go], True)]
-    # Known to fail: the runtime lets any thread, the main thread too, wait in its network poller for
-    # a while and park in a futex after that (README, "Limits of blocks").
-    if full:
-        rows.append(("go_server", [apps + "loop_go", "go_server", go], False))
-    programs = start_all(rows, go)
+    programs = start_all([("go_locked", [apps + "loop_go", "go_locked", go], True),
+                          ("cgo_locked", [apps + "loop_cgo", "cgo_locked", go], True),
+                          ("go_server", [apps + "loop_go", "go_server", go], False),
+                          ("cgo_server", [apps + "loop_cgo", "cgo_server", go], False)], go)
     recorder = record("go", programs, go)
-    judge(recorder, programs[0], ["epoll"])
-    if full:
-        judge_none(recorder, programs[1])
-    else:
-        test.skip("go_server", "KNOWN TO FAIL, FULL=1 runs it: README, \"Limits of blocks\"")
+    for app in programs:
+        if app.blocks:
+            judge(recorder, app, ["epoll"])
+        else:
+            judge_none(recorder, app)
 
 
 def java_command(go):
@@ -376,5 +418,5 @@ def nginx(_):
         subprocess.run(["umount", "-l", mount], stderr=subprocess.DEVNULL)
 
 
-test.run([(kinds, 21), (odd, 6), (nobody, 12), (helper, 3), (python_loops, 11), (node_loops, 6),
-          (qt_loops, 6), (go_loops, 5 if full else 4), (java_loops, 4), (redis, 3), (nginx, 5)], sys.argv[1:])
+test.run([(kinds, 21), (odd, 6), (nobody, 12), (helper, 3), (unusual, 27), (moved, 2), (shared, 20), (python_loops, 11), (node_loops, 6),
+          (qt_loops, 6), (go_loops, 10), (java_loops, 4), (redis, 3), (nginx, 5)], sys.argv[1:])

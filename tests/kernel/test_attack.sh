@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Limits, dying helpers, threads that end, targets that come and go. Prints TAP.
+# Runs beside others (30 s)
 set -u
 if [ "$(id -u)" != 0 ]; then echo "ok - attack # SKIP needs root"; exit 0; fi
 [ -x "$BUILD/tests/apps/looper" ] || make -s "${BUILD#"$PWD"/}/tests/apps/looper" >/dev/null 2>&1

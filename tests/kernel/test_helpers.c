@@ -177,6 +177,38 @@ static int wait_for_links(uint32_t program, int want, uint64_t ns)
 	return count;
 }
 
+/* ---- what the kernel could not take back ---- */
+
+/* From here on the kernel's log is read; -1: it cannot be. */
+static int open_log(void)
+{
+	int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd >= 0)
+		lseek(fd, 0, SEEK_END);
+	return fd;
+}
+
+/* Probes that the kernel left in place for good, because whoever removed them was being killed
+ * ("uprobe: jank-prober:1 failed to unregister, leaking uprobe"). Closes the log. */
+static int count_leaks(int fd)
+{
+	char line[8192];
+	int count = 0;
+	ssize_t n;
+
+	while ((n = read(fd, line, sizeof(line) - 1)) > 0 || (n < 0 && errno == EPIPE)) {
+		line[n > 0 ? n : 0] = 0;
+		if (!strstr(line, "leaking uprobe") || !strstr(line, "jank-"))
+			continue;
+		line[strcspn(line, "\n")] = 0;
+		tap_note("%s", line);
+		count++;
+	}
+	close(fd);
+	return count;
+}
+
 /* ---- a recorder ---- */
 
 struct rig {
@@ -734,6 +766,116 @@ out:
 	close(pipe_fds[1]);
 }
 
+/* ---- a process that sets probes and is late ---- */
+
+/* The process of this name that has this parent; 0: there is none. */
+static pid_t find_child(pid_t parent, const char *name)
+{
+	struct dirent *entry;
+	DIR *folder = opendir("/proc");
+	pid_t found = 0;
+
+	while (folder && !found && (entry = readdir(folder))) {
+		struct procfs_stat stat;
+		pid_t pid = atoi(entry->d_name);
+		int dir = pid > 0 ? procfs_open("", pid) : -1;
+
+		if (dir < 0)
+			continue;
+		if (!procfs_stat(dir, &stat) && stat.ppid == parent && !strcmp(stat.comm, name))
+			found = pid;
+		close(dir);
+	}
+	if (folder)
+		closedir(folder);
+	return found;
+}
+
+/* Its prober is replaced after a second; it goes on by itself, and takes back what it set. */
+static void test_late_attach(void)
+{
+	struct probe_request request = {.operation = PROBE_ATTACH, .pid = getpid()};
+	int exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), log = open_log(), rounds = 0;
+	int met = 0, refused = 0, others = 0, outlived = 0, left = 0;
+	struct program program;
+	struct rig rig;
+	pid_t pids[32];
+
+	if (load_program(&program, has_uprobe_multi()) || !start(&rig)) {
+		tap_ok(false, "late: cannot start");
+		return;
+	}
+	wait_for_pids(&rig, HELPER_PROBER, pids, 2);
+	/* The moment when it can be stopped is short, and a stop may come before or after the call
+	 * into the kernel. */
+	for (; met < 5 && rounds < 400; rounds++) {
+		struct probe_places places = {
+			.multi = program.multi,
+			.program_count = 1,
+			.place_count = 1,
+			.places[0] = {.offset = probed_offset()},
+		};
+		int fds[] = {exe, program.fd};
+		struct heard heard = {0};
+		struct warden_stats before, after;
+		pid_t attacher = 0;
+		size_t count;
+
+		warden_stats(rig.warden, &before);
+		if (probe_ask(rig.pool, &request, &places, sizeof(places), fds, 2, PROBE_ATTACH_NS,
+			      hear, &heard) <= 0)
+			break;
+		count = pids_of(&rig, HELPER_PROBER, pids, 32);
+		for (int i = 0; i < 2000 && !attacher; i++)
+			for (size_t p = 0; p < count && !attacher; p++)
+				attacher = find_child(pids[p], "jank-attach");
+		if (!attacher || kill(attacher, SIGSTOP)) {
+			run_for(rig.loop, 50 * NSEC_PER_MSEC);
+			attacher = 0;
+		}
+		for (int i = 0; i < 300 && !heard.count; i++)
+			run_for(rig.loop, 10 * NSEC_PER_MSEC);
+		if (heard.fd_count)
+			warden_close(rig.warden, heard.fds, heard.fd_count);
+		if (!attacher)
+			continue;
+		if (heard.err != -ETIMEDOUT) {
+			/* it had answered */
+			kill(attacher, SIGCONT);
+			continue;
+		}
+		met++;
+		refused += probe_ask(rig.pool, &request, &places, sizeof(places), fds, 2,
+				     PROBE_ATTACH_NS, hear, &heard) == -EBUSY;
+		run_for(rig.loop, 300 * NSEC_PER_MSEC);
+		warden_stats(rig.warden, &after);
+		others += after.replaced[HELPER_PROBER] == before.replaced[HELPER_PROBER] + 1;
+		outlived += is_alive(attacher);
+		kill(attacher, SIGCONT);
+		for (int i = 0; i < 500 && is_alive(attacher); i++)
+			run_for(rig.loop, 10 * NSEC_PER_MSEC);
+		left += is_alive(attacher);
+		/* its target is left alone for a while */
+		stop(&rig);
+		if (!start(&rig))
+			break;
+		wait_for_pids(&rig, HELPER_PROBER, pids, 2);
+	}
+	tap_ok(met == 5, "late: %d times of %d the process that sets probes was late", met, rounds);
+	tap_ok(refused == met, "late: its target holds up no other prober");
+	tap_ok(others == met, "late: its prober was replaced %d times", others);
+	tap_ok(outlived == met, "late: and the process itself was not killed");
+	tap_ok(!left && wait_for_links(program.id, 0, 2 * NSEC_PER_SEC) == 0,
+	       "late: it ends by itself and takes its probes back");
+	stop(&rig);
+	if (log >= 0)
+		tap_ok(!count_leaks(log), "late: no probe is left in place by the kernel");
+	else
+		tap_skip("late: no probe is left in place by the kernel", "there is no /dev/kmsg");
+	unload(&program);
+	close(exe);
+}
+
 /* ---- spawning ---- */
 
 static void test_storm(void)
@@ -906,6 +1048,7 @@ static void test_kills(void)
 	int in_flight = 0, silent = 0, with_links = 0;
 	struct program program;
 	pid_t target, recorder = 0, sleeper = 0, killed_warden = 0;
+	int log = open_log();
 	unsigned seed = 7;
 
 	if (load_program(&program, has_uprobe_multi())) {
@@ -997,6 +1140,10 @@ static void test_kills(void)
 	for (int i = 0; i < 5000 && count_children(); i++)
 		poll(NULL, 0, 1);
 	tap_ok(!count_children() && !count_links(program.id), "kills: nothing is left at the end");
+	if (log >= 0)
+		tap_ok(!count_leaks(log), "kills: no probe is left in place by the kernel");
+	else
+		tap_skip("kills: no probe is left in place by the kernel", "there is no /dev/kmsg");
 	munmap(seen, sizeof(*seen));
 	unload(&program);
 	close(exe);
@@ -1019,6 +1166,8 @@ int main(int argc, char **argv)
 		test_rights();
 	if (!only || !strcmp(only, "hang"))
 		test_hang();
+	if (!only || !strcmp(only, "late"))
+		test_late_attach();
 	if (!only || !strcmp(only, "storm"))
 		test_storm();
 	if (!only || !strcmp(only, "kills"))

@@ -98,16 +98,19 @@ static void stop(struct rig *rig)
 	looper_kernel_unwatch(rig->kernel, 0, rig->pid);
 }
 
-/* Asleep with another number in /proc, and the slot has seen it go to sleep so. */
+/* The thread sleeps with another number in /proc, and its slot has seen it go to sleep so.
+ * standing_read() reads the number before the state: a number of the moment before is asked again.
+ */
 static bool is_restarted(struct rig *rig, struct looper_slot *slot)
 {
 	struct probe_standing standing;
 
 	for (int i = 0; i < PATIENCE; i++) {
 		if (!standing_read(rig->pid, rig->pid, &standing) && standing.state == 'S' &&
+		    standing.syscall_nr == SYS_restart_syscall &&
 		    looper_kernel_read(rig->kernel, 0, slot) && !slot->on_cpu &&
 		    slot->off_state != 4 /* OFF_CPU_STOPPED */ && slot->spell > 1)
-			return standing.syscall_nr == SYS_restart_syscall;
+			return true;
 		usleep(5000);
 	}
 	return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the programs write while the product's own readers read it: everything that a reader accepts
- * is whole. usage: test_stack_torn [READS], so many of each kind are accepted; the full number is
- * 1000000.
+ * is whole. usage: test_stack_torn [READS [SECONDS]], so many of each kind are accepted, in at most
+ * so many seconds for each; the full number is 1000000.
  *  - snapshots: a thread that never stops rewriting its stack
  *  - stash and slot: a thread that goes into a system call with the same number in each register
  *  - state machine: a thread in a loop with uprobes, preempted all the time */
@@ -34,7 +34,7 @@
 #define WORDS         4096
 #define DEFAULT_READS 20000
 #define FULL_READS    1000000
-#define LIMIT_NS      (900 * 1000000000ull)
+#define LIMIT_SECONDS 900
 /* Reads of what does not change prove nothing: so many different states at least. */
 #define DIFFERENT(reads) ((reads) / 50)
 
@@ -167,6 +167,7 @@ struct rig {
 	uint64_t last_read;
 	bool unchecked; /* leave the last check out, to see what it is for */
 	unsigned reads;
+	uint64_t limit_ns; /* for each kind */
 };
 
 static int find_load(struct dl_phdr_info *info, size_t size, void *ctx)
@@ -254,14 +255,18 @@ static int stash_read(void *ctx, pid_t tid, struct looper_registers *out)
 	return err;
 }
 
-/* All words of one generation, or of two that follow each other with one boundary. */
-static bool is_whole(const struct stack_capture *capture)
+/* All words of one generation, or of two that follow each other with one boundary, as they stood
+ * between the two looks at the thread's own count: it is in its next generation when that is read.
+ */
+static bool is_whole(const struct stack_capture *capture, uint64_t before, uint64_t after)
 {
 	uint64_t at = (uintptr_t)board->words - capture->stack_base;
 	const uint64_t *words = (const uint64_t *)(capture->stack + at);
 	unsigned boundaries = 0;
 
 	if (capture->stack_bytes < WORDS * 8 || at > capture->stack_bytes - WORDS * 8)
+		return false;
+	if (words[WORDS - 1] < before || words[0] > after + 1)
 		return false;
 	for (unsigned i = 1; i < WORDS; i++) {
 		if (words[i] == words[i - 1])
@@ -273,21 +278,23 @@ static bool is_whole(const struct stack_capture *capture)
 	return boundaries <= 1;
 }
 
-static void run_snapshots(struct stack_capturer *service, pid_t pid, unsigned reads,
+static void run_snapshots(struct stack_capturer *service, const struct rig *rig, unsigned reads,
 			  unsigned *accepted, unsigned *torn, unsigned *refused)
 {
 	struct stack_capture *capture = stack_capture_new(65536);
-	struct stack_thread thread = {.pid = pid, .tid = pid, .pidfd = -1};
-	uint64_t until = capture_now_mono_ns() + LIMIT_NS;
+	struct stack_thread thread = {.pid = rig->pid, .tid = rig->pid, .pidfd = -1};
+	uint64_t until = capture_now_mono_ns() + rig->limit_ns;
 
 	*accepted = *torn = *refused = 0;
 	while (*accepted < reads && capture_now_mono_ns() < until) {
+		uint64_t before = atomic_load(&board->generation);
+
 		if (stack_capture(service, &thread, STACK_SNAPSHOT, capture)) {
 			++*refused;
 			continue;
 		}
 		++*accepted;
-		*torn += !is_whole(capture);
+		*torn += !is_whole(capture, before, atomic_load(&board->generation));
 	}
 	stack_capture_free(capture);
 }
@@ -303,14 +310,14 @@ static void test_snapshots(struct rig *rig)
 		return;
 	usleep(20000);
 	service = stack_capturer_new(&(struct stack_capture_config){.stash = &stash});
-	run_snapshots(service, rig->pid, rig->reads, &accepted, &torn, &refused);
+	run_snapshots(service, rig, rig->reads, &accepted, &torn, &refused);
 	tap_ok(accepted >= rig->reads && !torn,
 	       "%u snapshots accepted, %u torn, %u refused, of %" PRIu64 " rewrites", accepted,
 	       torn, refused, atomic_load(&board->generation));
 	stack_capturer_stats(service, &stats);
 	tap_ok(!stats.stops, "and no stop");
 	rig->unchecked = true;
-	run_snapshots(service, rig->pid, rig->reads / 10, &accepted, &torn, &refused);
+	run_snapshots(service, rig, rig->reads / 10, &accepted, &torn, &refused);
 	tap_note("without the check: %u of %u torn", torn, accepted);
 	stack_capturer_free(service);
 	stop(rig);
@@ -343,7 +350,7 @@ static bool words_agree(const struct looper_registers *stash)
 static void test_registers(struct rig *rig)
 {
 	struct looper_view *view = looper_kernel_view(rig->kernel);
-	uint64_t until = capture_now_mono_ns() + LIMIT_NS, last = 0;
+	uint64_t until = capture_now_mono_ns() + rig->limit_ns, last = 0;
 	unsigned accepted = 0, torn = 0, slots = 0, torn_slots = 0, refused = 0, different = 0;
 	struct looper_registers stash;
 	struct looper_slot slot;
@@ -399,7 +406,7 @@ static void print_slot(const char *when, const struct looper_slot *slot)
 static void test_machine(struct rig *rig)
 {
 	struct looper_view *view = looper_kernel_view(rig->kernel);
-	uint64_t until = capture_now_mono_ns() + LIMIT_NS, resynced = view->resynced;
+	uint64_t until = capture_now_mono_ns() + rig->limit_ns, resynced = view->resynced;
 	uint64_t rounds, periods;
 	unsigned slots = 0, torn = 0, idle = 0, different = 0;
 	struct looper_slot slot = {0}, before;
@@ -527,7 +534,7 @@ static void close_rig(struct rig *rig)
 
 int main(int argc, char **argv)
 {
-	struct rig rig = {.reads = DEFAULT_READS};
+	struct rig rig = {.reads = DEFAULT_READS, .limit_ns = LIMIT_SECONDS * 1000000000ull};
 
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
@@ -539,6 +546,8 @@ int main(int argc, char **argv)
 		rig.reads = DEFAULT_READS / 10;
 	if (argc > 1)
 		rig.reads = (unsigned)atoi(argv[1]);
+	if (argc > 2)
+		rig.limit_ns = strtoull(argv[2], NULL, 10) * 1000000000ull;
 	tap_note("%u reads of each kind; the full number is %u", rig.reads, FULL_READS);
 	if (!open_rig(&rig, false))
 		return tap_done();
@@ -550,7 +559,7 @@ int main(int argc, char **argv)
 	test_lost_update(&rig);
 	close_rig(&rig);
 	/* What older kernels get. */
-	rig = (struct rig){.reads = rig.reads / 10};
+	rig = (struct rig){.reads = rig.reads / 10, .limit_ns = rig.limit_ns};
 	if (open_rig(&rig, true)) {
 		tap_ok(!looper_kernel_has_fetch(rig.kernel), "the plain programs are in use");
 		test_registers(&rig);

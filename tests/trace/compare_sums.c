@@ -2,7 +2,7 @@
 /* Feeds a trace to what `frames` computes with, at once, and to what `record --frames` computes
  * with, in pieces over ten made-up seconds. Every sum of every layer must be the same. usage:
  * compare_sums TRACE [PIECE_BYTES] (0: of any size) */
-#include "core/histogram.h"
+#include "record/histogram.h"
 #include "frames/analysis.h"
 #include "frames/stream.h"
 #include "trace/reader.h"

@@ -1,5 +1,6 @@
 """Traces with frames of known fate, for tests that need no device and no file but this one.
-usage: make_traces.py FOLDER -- writes the traces and truth.json with what each layer showed."""
+usage: make_traces.py FOLDER -- writes the traces and truth.json with what each layer showed.
+       make_traces.py --demo FOLDER -- writes demo.pb and demo.json, which `make demo` shows."""
 import gzip, json, os, random, shutil, struct, subprocess, sys, zipfile, zlib
 
 MS, SECOND = 1000000, 1000000000
@@ -222,9 +223,13 @@ def main(folder):
     layers, display = {}, Display()
     play(display, 100, 'TX - com.example.app/com.example.app.Main#10', layers)
     play(display, 101, 'TX - SurfaceView[com.example.other/com.example.other.Play](BLAST)#12', layers, stop=540)
-    for i in range(900):
-        at = 10 * SECOND + (8 + i) * V60 if i < 590 else 10 * SECOND + 600 * V60 + (i - 590) * V120
-        display.frame(50, 'Task=7#3', 5000000 + i, at, at, V60 if i < 590 else V120, NONE, 0)
+    # more rows than any app has frames, and some of them dropped: a property that nobody animates asks for
+    # no refresh of its own
+    for i in range(1180):
+        at = 10 * SECOND + (8 + i) * V60 if i < 590 else 10 * SECOND + 598 * V60 + (i - 590) * V120
+        period = V60 if i < 590 else V120
+        display.frame(50, 'Task=7#3', 5000000 + i, at, None if i % 100 == 99 else at, period, NONE, 0)
+    layers['Task=7#3'] = dict(pid=50, shown=1169, rows=1180, no_buffer=1169, dropped=0)
     write('timeline.pb', snapshot + names + display.bytes(), layers=layers)
     # the same with the apps' own slices beside it; one app has nothing but those
     marks = sorted(app_without_draw_frame(100, 300) + app_without_draw_frame(200, 109), key=lambda e: e[0])
@@ -276,11 +281,80 @@ def main(folder):
         z.writestr('trace.pb', small)
     if shutil.which('zstd'):
         subprocess.run(['zstd', '-q', '-f', os.path.join(folder, 'small.pb'), '-o', os.path.join(folder, 'small.pb.zst')], check=True)
+    kinds(folder)
     # damage: a stretch of garbage, then the marker that reading goes on behind
     half = timeline_halves(small)
     write('damaged.pb', half[0] + b'\x07' * 500 + packet(field(36, MARKER)) + half[1])
     with open(os.path.join(folder, 'truth.json'), 'w') as f:
         json.dump(truth, f, indent=1)
+
+
+def demo(folder):
+    """Six seconds of one app at 60 Hz; five of its frames come late, each by a known number of refreshes,
+    and two never reach the screen."""
+    display, period, start = Display(), V60, 10 * SECOND
+    late_by, never = {60: 1, 121: 2, 180: 5, 240: 3, 300: 9}, (150, 151)
+    truth = dict(shown=0, late=[], dropped=0)
+    layer = 'TX - com.example.shop/com.example.shop.Checkout#1'
+    i = 8
+    while i < 360:
+        due, token = start + i * period, 7000 + i
+        if i in never:
+            display.frame(100, layer, token, due, None, period, DROPPED_JANK)
+            truth['dropped'] += 1
+            i += 1
+            continue
+        late = late_by.get(i, 0)
+        display.frame(100, layer, token, due, due + late * period, period, APP if late else NONE)
+        truth['shown'] += 1
+        truth['dropped'] += late
+        if late:
+            truth['late'].append(dict(token=token, late_ms=late * period / MS))
+        i += late + 1
+    truth.update(janky=len(truth['late']) + len(never), never=[7000 + i for i in never])
+    with open(os.path.join(folder, 'demo.pb'), 'wb') as f:
+        f.write(clock_snapshot(9 * SECOND, mono=4 * SECOND, boot=9 * SECOND) +
+                process_tree((100, 'com.example.shop'), (500, '/system/bin/surfaceflinger')) + display.bytes())
+    with open(os.path.join(folder, 'demo.json'), 'w') as f:
+        json.dump(truth, f, indent=1)
+
+
+def kinds(folder):
+    """Each value that a row may have, and fields that are not there: kinds.pb. kinds.tsv holds what
+    trace_processor v55.3 makes of it."""
+    display, at, token = Display(), 10 * SECOND, 900
+
+    def surface(*fields, length=12 * MS, layer=b'TX - L#1', pid=100):
+        nonlocal at, token
+        at, token = at + V60, token + 1
+        display.span(1, at, at + 10 * MS, field(2, token), field(3, 500))
+        display.span(2, at, at + length, field(2, token), field(3, 500), field(4, ON_TIME), field(5, 1), field(6, 0),
+                     field(7, NONE), field(8, 1))
+        display.span(3, at - V60, at + 8 * MS, field(2, token), field(3, token), field(4, pid), field(5, layer))
+        display.span(4, at - V60 + 1000, at + 9 * MS, field(2, token), field(3, token), field(4, pid), field(5, layer), *fields)
+
+    usual = (field(6, ON_TIME), field(7, 1), field(8, 0), field(9, NONE), field(10, 1), field(11, 1))
+    for present in range(7):
+        surface(field(6, present), field(7, 1), field(8, 0), field(9, NONE), field(10, 1), field(11, 1))
+    for bit in range(14):
+        surface(field(6, LATE), field(7, 0), field(8, 1), field(9, 1 << bit), field(10, 1), field(11, 1), field(12, bit % 5))
+    for jank in (APP | STUFFING, APP | 2, 2 | 4 | 8, STUFFING | DROPPED_JANK, NON_ANIMATING | APP, 0xfff):
+        surface(field(6, LATE), field(7, 0), field(8, 0), field(9, jank), field(10, 1), field(11, 1), field(12, 2))
+    for prediction in range(5):
+        surface(field(6, ON_TIME), field(7, 1), field(8, 0), field(9, NONE), field(10, prediction), field(11, 1))
+    for number in range(6, 13):  # each field that may be absent
+        surface(*(f for n, f in zip(range(6, 13), usual + (field(12, 1),)) if n != number))
+    surface()
+    surface(*usual, layer=b'')
+    surface(*usual, pid=4)
+    surface(*usual, layer='TX - \u00fcber#2'.encode())
+    for jank in (NONE, 2, 4, 8, 16, 32, 64, 512, 2 | 4):  # display frames of their own
+        at, token = at + V60, token + 1
+        display.span(2, at, at + 9 * MS, field(2, token), field(3, 500), field(4, LATE if jank > 1 else ON_TIME),
+                     field(5, jank == 1), field(6, jank & 2 > 0), field(7, jank), field(8, 1 + (jank > 8)), field(9, jank % 4))
+    with open(os.path.join(folder, 'kinds.pb'), 'wb') as f:
+        f.write(clock_snapshot(9 * SECOND, mono=4 * SECOND, boot=9 * SECOND) +
+                process_tree((100, 'com.example.app'), (500, '/system/bin/surfaceflinger')) + display.bytes())
 
 
 def timeline_halves(data):
@@ -299,5 +373,5 @@ def timeline_halves(data):
 
 
 if __name__ == '__main__':
-    os.makedirs(sys.argv[1], exist_ok=True)
-    main(sys.argv[1])
+    os.makedirs(sys.argv[-1], exist_ok=True)
+    (demo if sys.argv[1] == '--demo' else main)(sys.argv[-1])

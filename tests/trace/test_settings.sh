@@ -2,6 +2,7 @@
 # What --frames live keeps to put settings back can name no file of the machine, whoever wrote it,
 # and the programs of the device that it runs get nothing that they should not have. Everything
 # planted lies in mount namespaces of this test's own.
+# Runs beside others (20 s)
 set -u
 jankscope=$BUILD/jankscope
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/histogram.h"
+#include "record/histogram.h"
 
 #define BOOT 5000000000000ull
 #define SEC  1000000000ull
@@ -342,9 +342,10 @@ static struct record_footer footer = {
 	.total_count = COUNT(totals),
 	.distributions = distributions,
 	.distribution_count = COUNT(distributions),
-	.threads = {top_threads, COUNT(top_threads), 17, .present = true},
-	.processes = {top_processes, COUNT(top_processes), 18, .present = true},
-	.uids = {top_uids, COUNT(top_uids), 19, {true, 20}, {true, 21}, true},
+	.top_present = true,
+	.threads = {top_threads, COUNT(top_threads), 17},
+	.processes = {top_processes, COUNT(top_processes), 18},
+	.uids = {top_uids, COUNT(top_uids), 19, {true, 20}, {true, 21}},
 	.layers = footer_layers,
 	.layer_count = COUNT(footer_layers),
 	.other_layers = {.shown = 7},

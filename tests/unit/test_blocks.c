@@ -225,3 +225,37 @@ Test(paths, merge_by_path_and_sort)
 	cr_expect_eq(paths_top(paths, 1, &top), 1);
 	paths_free(paths);
 }
+
+/* A program that maps new code all day has a new path with each block: the memory stays, what was
+ * heavy stays, and the sum is whole. */
+Test(paths, many_paths_in_little_memory)
+{
+	char name[64], *text = NULL, *line, *rest;
+	struct record_frame frame = {.symbol = name};
+	struct record_stack stack = {.weight_ns = MS, .frames = &frame, .frame_count = 1};
+	struct record_block block = {.stacks = &stack, .stack_count = 1};
+	struct paths *paths = paths_new();
+	const struct footer_path *top;
+	uint64_t sum_us = 0;
+	size_t size, lines = 0;
+	FILE *out;
+
+	for (unsigned i = 0; i < 100000; i++) {
+		snprintf(name, sizeof(name), "a function of the %u. mapping", i);
+		stack.weight_ns = i == 5 || i == 70000 ? 1000 * MS : MS;
+		cr_assert_eq(paths_add(paths, &block), 0);
+	}
+	cr_assert_eq(paths_top(paths, 2, &top), 2);
+	cr_expect_eq(top[0].weight_ns, 1000 * MS);
+	cr_expect_eq(top[1].weight_ns, 1000 * MS);
+	out = open_memstream(&text, &size);
+	cr_assert_eq(paths_print_folded(paths, out), 0);
+	fclose(out);
+	for (rest = text; (line = strsep(&rest, "\n")) && *line; lines++)
+		sum_us += strtoull(strrchr(line, ' '), NULL, 10);
+	cr_expect_lt(lines, 10000);
+	cr_expect_lt(size, 1u << 20);
+	cr_expect_eq(sum_us * 1000 + paths_dropped_ns(paths), (100000 - 2 + 2000) * MS);
+	free(text);
+	paths_free(paths);
+}

@@ -188,6 +188,29 @@ Test(block_reports, a_late_sample_joins_the_report_of_its_period)
 	cr_expect_eq(told.stacks, 1);
 }
 
+Test(block_reports, tried_in_vain_is_not_untried)
+{
+	struct told told;
+	struct block_report *report;
+
+	start(&told);
+	a_report(&told, 1, true);
+	block_reports_emit(&told.reports, 2000 * MS, false, emit, &told);
+	cr_expect_str_eq(told.missing, "no capture was tried");
+	report = a_report(&told, 2, true);
+	report->failed = 3;
+	block_reports_emit(&told.reports, 2000 * MS, false, emit, &told);
+	cr_expect_str_eq(told.missing, "no capture succeeded");
+	/* The word of a failure comes after the end of the block. */
+	a_report(&told, 3, true);
+	block_reports_late_failure(&told.reports, 3, 4);
+	block_reports_late_failure(&told.reports, 3, 5);
+	block_reports_late_failure(&told.reports, 9, 5);
+	block_reports_emit(&told.reports, 2000 * MS, false, emit, &told);
+	cr_expect_str_eq(told.missing, "no capture succeeded");
+	cr_expect_eq(told.blocks, 3);
+}
+
 Test(block_reports, held_back_until_the_thread_is_known_to_loop)
 {
 	struct told told;

@@ -605,3 +605,60 @@ Test(cpu_ledger, exec_of_a_thread_whose_leader_is_read_under_its_tid)
 	cr_expect_eq(sum, 410 + 37, "got %lu", (unsigned long)sum);
 	cpu_ledger_free(ledger);
 }
+
+/* 16,000 threads a second must not take 16,000 rows of memory; nothing of their time goes. */
+Test(cpu_ledger, ended_tasks_without_number_are_folded)
+{
+	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
+	uint64_t busy_ns = 0, rows_ns = 0;
+	struct record_cpu cpu;
+
+	for (pid_t tid = 1000; tid < 6000; tid++) {
+		book(ledger, death(tid, ATTACH + 10 + (uint64_t)tid, 7, ATTACH + SEC / 2));
+		busy_ns += 7;
+	}
+	for (pid_t tid = 6000; tid < 6100; tid++) { /* alive: each has its row */
+		book(ledger, task(tid, ATTACH + 10, 5));
+		busy_ns += 5;
+	}
+	cr_assert_eq(cpu_ledger_close(ledger, ATTACH + SEC, SEC, 0, &everyone, &cpu), 0);
+	cr_expect_eq(cpu.busy_ns, busy_ns);
+	cr_expect_leq(cpu.task_count, 2048 + 100);
+	for (size_t i = 0; i < cpu.task_count; i++)
+		rows_ns += cpu.tasks[i].cpu_ns;
+	cr_expect_eq(cpu_ledger_folded(ledger), 5100 - cpu.task_count);
+	cr_expect_eq(cpu.other_ns, busy_ns - rows_ns);
+	cr_assert_eq(cpu.process_count, 1);
+	cr_expect_eq(cpu.processes[0].cpu_ns, busy_ns, "the process has all of it");
+	cr_expect_eq(cpu.processes[0].threads, 5100);
+	cr_expect_str_eq(cpu.processes[0].process, "app");
+	/* Told again (RCU frees the task later) it adds what is new, and is no other task. */
+	book(ledger, death(5999, ATTACH + 10 + 5999, 9, ATTACH + SEC / 2));
+	cpu = close_interval(ledger, ATTACH + 2 * SEC);
+	cr_expect_eq(cpu.busy_ns, 2);
+	cr_expect_eq(cpu_ledger_folded(ledger), 5100 - 2048 - 100);
+	cpu_ledger_free(ledger);
+}
+
+/* Of more processes than there is room for, the time is with their uid and in other_ns. */
+Test(cpu_ledger, folded_processes_are_bounded)
+{
+	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
+	struct record_cpu cpu;
+
+	for (pid_t tid = 1000; tid < 11000; tid++) {
+		struct task_reading reading =
+			death(tid, ATTACH + 10 + (uint64_t)tid, 3, ATTACH + SEC / 2);
+
+		reading.tgid = tid;
+		reading.process_start_boot_ns = reading.start_boot_ns;
+		book(ledger, reading);
+	}
+	cr_assert_eq(cpu_ledger_close(ledger, ATTACH + SEC, SEC, 0, &everyone, &cpu), 0);
+	cr_expect_eq(cpu.busy_ns, 30000);
+	cr_expect_leq(cpu.process_count, 2048 + 1024);
+	cr_expect_eq(cpu.uids[0].cpu_ns, 30000);
+	cr_expect_eq(cpu.task_count * 3 + cpu.other_ns, 30000);
+	cr_expect_eq(cpu_ledger_folded(ledger), 10000 - cpu.task_count);
+	cpu_ledger_free(ledger);
+}

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <bpf/btf.h>
+#include <bpf/libbpf.h>
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -30,15 +32,37 @@ Test(kernel_load, every_error_says_what_to_do)
 	cr_expect(strstr(explain(-ENOMEM, "cpu"), "memory"));
 }
 
+/* libbpf prints through the function that kernel_log_init() gave to it. */
+static void print(enum libbpf_print_level level, const char *format, ...)
+{
+	libbpf_print_fn_t product = libbpf_set_print(NULL);
+	va_list arguments;
+
+	va_start(arguments, format);
+	product(level, format, arguments);
+	va_end(arguments);
+	libbpf_set_print(product);
+}
+
 Test(kernel_load, reason_is_kept_until_cleared)
 {
 	kernel_log_init(false);
 	kernel_log_clear();
-	/* A file that is no BTF makes libbpf complain. */
-	cr_assert_null(btf__parse_raw("/dev/null"));
-	btf__parse("/nonexistent", NULL);
+	print(LIBBPF_INFO, "libbpf: loading %s\n", "sched");
+	cr_expect_str_empty(kernel_log_reason(), "only a warning is a reason");
+	print(LIBBPF_WARN, "libbpf: %s\nand more\n", "the first warning");
+	print(LIBBPF_WARN, "libbpf: what follows from it\n");
+	cr_expect_str_eq(kernel_log_reason(), "libbpf: the first warning");
+	cr_expect(strstr(explain(-EINVAL, "cpu"), "the first warning"));
+	/* The verifier's verdict says more than what was printed before it. */
+	print(LIBBPF_WARN, "0: (79) r1 = *(u64 *)(r1 +0)\nR1 invalid mem access 'scalar'\n"
+			   "processed 3 insns (limit 1000000)\n");
+	cr_expect_str_eq(kernel_log_reason(), "R1 invalid mem access 'scalar'");
 	kernel_log_clear();
 	cr_expect_str_empty(kernel_log_reason());
+	/* And libbpf itself, with what is no ELF file. */
+	cr_assert_null(bpf_object__open_mem("no object", 9, NULL));
+	cr_expect_str_not_empty(kernel_log_reason());
 }
 
 Test(kernel_load, short_buffer_is_cut)

@@ -207,14 +207,29 @@ Test(looper_slot, what_changed_while_the_watch_began_is_settled)
 	cr_expect_not(looper_slot_settle(&now, &filled, &second, &first));
 }
 
-Test(looper_slot, a_closed_loop_makes_a_nested_wait_idle)
+Test(looper_slot, a_closed_loop_is_idle)
 {
 	struct looper_slot slot = {.busy_since_ns = 5, .loop_kind = LOOPER_WAIT_EPOLL};
 
-	slot.waiting_kind = LOOPER_WAIT_EPOLL;
 	cr_expect_not(looper_is_idle(&slot));
 	slot.loop_closed = 1;
 	cr_expect(looper_is_idle(&slot));
 	slot.loop_changes = 1;
 	cr_expect_not(looper_is_idle(&slot), "that was the loop before");
+}
+
+Test(looper_slot, a_shared_epoll_is_no_loop)
+{
+	struct looper_slot slot = {
+		.busy_since_ns = 5, .loop_kind = LOOPER_WAIT_EPOLL, .loop_fd = 7, .loop_waits = 9};
+
+	cr_expect(looper_is_loop(&slot));
+	slot.shared = 8; /* descriptor + 1 */
+	cr_expect_not(looper_is_loop(&slot));
+	cr_expect(looper_is_idle(&slot));
+	slot.loop_fd = 8;
+	cr_expect(looper_is_loop(&slot), "another epoll is the thread's own");
+	slot.loop_kind = LOOPER_WAIT_URING;
+	slot.loop_fd = 7;
+	cr_expect(looper_is_loop(&slot), "and so is a ring of that number");
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/options_private.h"
+#include "kernel/load.h"
 
 static const struct verb_description record_verb = {"record", VERB_RECORD, "[TARGET] [-i 1s]",
 						    "Sample."};
@@ -60,11 +61,9 @@ Test(options, every_spelling)
 	cr_expect(options.quiet && options.verbose && options.json);
 	cr_expect_str_eq(options.output, "out");
 	cr_expect_eq(options.top, 7);
-	cr_expect_eq(options.cpu_mode, CPU_MODE_ITER);
 	cr_expect_eq(options.variant, VARIANT_RAW_TP);
 	cr_expect_eq(options.max_lost_pct, 2.5);
 	cr_expect_eq(options.wait_ns, 0);
-	cr_expect_eq(options.net_mode, NET_OFF);
 	options_free(&options);
 }
 
@@ -211,8 +210,9 @@ static void make_verbs(void)
 	for (unsigned bit = 0; bit < 31; bit++) {
 		bool used = false;
 
-		for (size_t r = 0; r < option_row_count; r++)
-			used |= option_rows[r].verbs != ~0u && option_rows[r].verbs & 1u << bit;
+		for (size_t r = 0; option_row_at(r, NULL); r++)
+			used |= option_row_at(r, NULL)->verbs != ~0u &&
+				option_row_at(r, NULL)->verbs & 1u << bit;
 		if (!used)
 			continue;
 		snprintf(names[bit], sizeof(names[bit]), "verb%u", bit);
@@ -301,15 +301,16 @@ Test(options, help_man_and_completions_say_the_same)
 		bash_part = part(bash_text, mark, ";;");
 		snprintf(mark, sizeof(mark), "\t%s)\n", verb->name);
 		zsh_part = part(zsh_text, mark, ";;");
-		for (size_t r = 0; r < option_row_count; r++) {
-			bool shown = !option_rows[r].hidden && option_rows[r].verbs & verb->bit;
+		for (size_t r = 0; option_row_at(r, NULL); r++) {
+			bool shown = !option_row_at(r, NULL)->tune &&
+				     option_row_at(r, NULL)->verbs & verb->bit;
 			char flag[64], man_flag[96], fish_line[128];
 
-			snprintf(flag, sizeof(flag), "--%s", option_rows[r].name);
-			man_name(option_rows[r].name, man_flag, sizeof(man_flag));
+			snprintf(flag, sizeof(flag), "--%s", option_row_at(r, NULL)->name);
+			man_name(option_row_at(r, NULL)->name, man_flag, sizeof(man_flag));
 			snprintf(fish_line, sizeof(fish_line),
 				 "'__fish_seen_subcommand_from %s' -l %s ", verb->name,
-				 option_rows[r].name);
+				 option_row_at(r, NULL)->name);
 			cr_expect_eq(has_word(help, flag), shown, "%s: %s in --help", verb->name,
 				     flag);
 			cr_expect_eq(strstr(man_part, man_flag) != NULL, shown, "%s: %s in man",
@@ -320,10 +321,11 @@ Test(options, help_man_and_completions_say_the_same)
 				     flag);
 			cr_expect_eq(strstr(fish_text, fish_line) != NULL, shown, "%s: %s in fish",
 				     verb->name, flag);
-			if (shown && option_rows[r].letter) {
+			if (shown && option_row_at(r, NULL)->letter) {
 				char letter[8];
 
-				snprintf(letter, sizeof(letter), "-%c,", option_rows[r].letter);
+				snprintf(letter, sizeof(letter), "-%c,",
+					 option_row_at(r, NULL)->letter);
 				cr_expect(strstr(help, letter), "%s in --help", letter);
 			}
 		}
@@ -344,49 +346,93 @@ Test(options, help_man_and_completions_say_the_same)
 /* No two rows of a verb share a name or a letter, and every shown row has words for it. */
 Test(options, table_is_sound)
 {
-	for (size_t i = 0; i < option_row_count; i++) {
-		cr_expect(option_rows[i].hidden || strlen(option_rows[i].help) > 5, "--%s",
-			  option_rows[i].name);
-		cr_expect_eq(option_rows[i].kind == OPTION_CHOICE, option_rows[i].choices != NULL,
-			     "--%s", option_rows[i].name);
-		cr_expect(option_rows[i].kind == OPTION_FLAG || option_rows[i].hidden ||
-				  option_rows[i].metavar,
-			  "--%s has no name for its value", option_rows[i].name);
+	for (size_t i = 0; option_row_at(i, NULL); i++) {
+		cr_expect(option_row_at(i, NULL)->tune || strlen(option_row_at(i, NULL)->help) > 5,
+			  "--%s", option_row_at(i, NULL)->name);
+		cr_expect_eq(option_row_at(i, NULL)->kind == OPTION_CHOICE,
+			     option_row_at(i, NULL)->choices != NULL, "--%s",
+			     option_row_at(i, NULL)->name);
+		cr_expect(option_row_at(i, NULL)->kind == OPTION_FLAG ||
+				  option_row_at(i, NULL)->tune || option_row_at(i, NULL)->metavar,
+			  "--%s has no name for its value", option_row_at(i, NULL)->name);
 		/* help and choices go through a buffer of 256 bytes */
-		cr_expect_lt(strlen(option_rows[i].help) +
-				     (option_rows[i].choices ? strlen(option_rows[i].choices) : 0),
+		cr_expect_lt(strlen(option_row_at(i, NULL)->help) +
+				     (option_row_at(i, NULL)->choices
+					      ? strlen(option_row_at(i, NULL)->choices)
+					      : 0),
 			     250);
 		for (size_t j = 0; j < i; j++) {
-			if (!(option_rows[i].verbs & option_rows[j].verbs))
+			if (!(option_row_at(i, NULL)->verbs & option_row_at(j, NULL)->verbs))
 				continue;
-			cr_expect_str_neq(option_rows[i].name, option_rows[j].name);
-			cr_expect(!option_rows[i].letter ||
-					  option_rows[i].letter != option_rows[j].letter,
-				  "-%c", option_rows[i].letter);
+			cr_expect_str_neq(option_row_at(i, NULL)->name,
+					  option_row_at(j, NULL)->name);
+			cr_expect(!option_row_at(i, NULL)->letter ||
+					  option_row_at(i, NULL)->letter !=
+						  option_row_at(j, NULL)->letter,
+				  "-%c", option_row_at(i, NULL)->letter);
 		}
 	}
+}
+
+/* Rows that are no flags are reached by --tune, and by nothing else. */
+Test(options, tuning, .init = cr_redirect_stderr)
+{
+	static const char *const bad[] = {
+		"--hash",  "--task-slots 4",      "--tune task-slots",   "--tune hash=1",
+		"--tune",  "--tune no-such",      "--tune task-slots=x", "--tune task-slots=0",
+		"--tune=", "--tune death-ring=7",
+	};
+	const struct option_row *row;
+	struct options options;
+	size_t seen = 0;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		cr_expect_eq(parse(&options, &record_verb, bad[i]), -EINVAL, "%s", bad[i]);
+		options_free(&options);
+	}
+	cr_assert_eq(parse(&options, &record_verb,
+			   "--tune hash --tune=task-slots=64 --tune death-ring=8K"),
+		     0);
+	for (size_t i = 0; (row = option_row_at(i, NULL)); i++) {
+		int source;
+
+		option_row_at(i, &source);
+		if (!row->tune)
+			continue;
+		cr_assert_geq(source, 0);
+		if (!strcmp(row->name, "task-slots") || !strcmp(row->name, "death-ring"))
+			seen += *(uint64_t *)(options.flags[source].bytes + row->offset);
+		else if (!strcmp(row->name, "hash"))
+			seen += *(bool *)(options.flags[source].bytes + row->offset);
+	}
+	cr_expect_eq(seen, 1 + 64 + 8192);
+	options_free(&options);
 }
 
 /* Every choice of the table is taken, and lands on its index. */
 Test(options, choices)
 {
-	for (size_t r = 0; r < option_row_count; r++) {
+	for (size_t r = 0; option_row_at(r, NULL); r++) {
 		char words[256], *save, *word;
 		int index = 0;
 
-		if (option_rows[r].kind != OPTION_CHOICE)
+		if (option_row_at(r, NULL)->kind != OPTION_CHOICE)
 			continue;
-		snprintf(words, sizeof(words), "%s", option_rows[r].choices);
+		snprintf(words, sizeof(words), "%s", option_row_at(r, NULL)->choices);
 		for (word = strtok_r(words, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
 			struct verb_description verb = {
-				"x", option_rows[r].verbs & -option_rows[r].verbs, "...", ""};
+				"x", option_row_at(r, NULL)->verbs & -option_row_at(r, NULL)->verbs,
+				"...", ""};
 			struct options options;
-			char flag[128];
+			char flag[128], *base;
+			int source;
 
-			snprintf(flag, sizeof(flag), "--%s %s", option_rows[r].name, word);
+			option_row_at(r, &source);
+			snprintf(flag, sizeof(flag), "--%s %s", option_row_at(r, NULL)->name, word);
 			cr_expect_eq(parse(&options, &verb, flag), 0, "%s", flag);
-			cr_expect_eq(*(int *)((char *)&options + option_rows[r].offset), index++,
-				     "%s", flag);
+			base = source < 0 ? (char *)&options : options.flags[source].bytes;
+			cr_expect_eq(*(int *)(base + option_row_at(r, NULL)->offset), index++, "%s",
+				     flag);
 			options_free(&options);
 		}
 	}
@@ -411,7 +457,8 @@ static void unescape(const char *line, size_t length, char *text)
 Test(options, man_has_its_sections_in_order)
 {
 	static const char *const sections[] = {"NAME",     "SYNOPSIS", "DESCRIPTION", "COMMANDS",
-					       "EXAMPLES", "FILES",    "EXIT STATUS", "SIGNALS"};
+					       "EXAMPLES", "FILES",    "EXIT STATUS", "SIGNALS",
+					       "TUNING",   "RECORDS"};
 	static const char *const codes[] = {"0", "1", "2", "3", "4", "5", "130"};
 	char *text, *exits, mark[32];
 	const char *at;
@@ -519,13 +566,13 @@ Test(options, bash_completes_values)
 	out = fdopen(fd, "w");
 	bash(out);
 	fclose(out);
-	for (size_t r = 0; r < option_row_count; r++) {
-		const struct option_row *row = &option_rows[r];
+	for (size_t r = 0; option_row_at(r, NULL); r++) {
+		const struct option_row *row = option_row_at(r, NULL);
 		const struct verb_description *verb = every_verb;
 
 		while (verb->bit && !(row->verbs & verb->bit))
 			verb++;
-		if (row->hidden || row->kind == OPTION_FLAG)
+		if (row->tune || row->kind == OPTION_FLAG)
 			continue;
 		for (int spelling = 0; spelling < 3; spelling++) {
 			static const char *const forms[] = {"%s --%s \"\"",
@@ -565,10 +612,10 @@ Test(options, zsh_and_fish_complete_values)
 	make_verbs();
 	zsh_text = printed(zsh);
 	fish_text = printed(fish);
-	for (size_t r = 0; r < option_row_count; r++) {
-		const struct option_row *row = &option_rows[r];
+	for (size_t r = 0; option_row_at(r, NULL); r++) {
+		const struct option_row *row = option_row_at(r, NULL);
 
-		if (row->hidden || row->kind == OPTION_FLAG)
+		if (row->tune || row->kind == OPTION_FLAG)
 			continue;
 		if (row->choices) {
 			snprintf(value, sizeof(value), "]:%s:(%s)'", row->metavar, row->choices);

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "crc_reference.h"
-#include "sink/json_record.h"
+#include "record/json_write.h"
 #include "source/recording.h"
 
 struct seen {
@@ -84,7 +84,8 @@ static void record(struct record what)
 static struct seen read_back(int want)
 {
 	struct seen seen = {0};
-	const struct recording_reader reader = {on_block, on_damage, &seen};
+	const struct recording_reader reader = {
+		.block = on_block, .damage = on_damage, .ctx = &seen};
 	struct recording_counts counts;
 	int err;
 
@@ -96,26 +97,68 @@ static struct seen read_back(int want)
 	return seen;
 }
 
-#define HEADER    "{\"type\":\"header\",\"seq\":0,\"schema\":1}"
-#define FOOTER(n) "{\"type\":\"footer\",\"seq\":" #n "}"
+#define HEADER                                                                              \
+	"{\"type\":\"header\",\"seq\":0,\"t_boot_ns\":1,\"schema\":1,\"version\":\"0\","    \
+	"\"session\":\"\",\"boot_id\":\"\",\"kernel\":\"k\",\"arch\":\"arm64\",\"clock\":{" \
+	"\"boot_ns\":1,\"mono_ns\":1,\"unix_ns\":1},\"interval_ns\":1,\"block_ns\":1,"      \
+	"\"targets\":[],\"sources\":[]}"
+#define FOOTER(n)                                                                         \
+	"{\"type\":\"footer\",\"seq\":" #n ",\"t_boot_ns\":1,\"summary\":{},\"lost\":{}," \
+	"\"missing\":{}}"
+#define EVENT(n) "{\"type\":\"event\",\"seq\":" #n ",\"t_boot_ns\":1,\"event\":\"x\"}"
+/* A block with one stack of these frames. */
+#define BLOCK(n, pid, state, weight, frames)                                                   \
+	"{\"type\":\"block\",\"seq\":" #n ",\"t_boot_ns\":1,\"pid\":" #pid ",\"tid\":1,"       \
+	"\"start_boot_ns\":5,\"wall_ns\":1,\"state\":\"" state                                 \
+	"\",\"class\":\"short\",\"ledger\":{"                                                  \
+	"\"running_ns\":0,\"runnable_ns\":0,\"sleeping_ns\":0,\"uninterruptible_ns\":0,"       \
+	"\"stopped_ns\":0},\"reasons\":[],\"preemptors\":[],\"stacks\":[{\"t_boot_ns\":1,"     \
+	"\"weight_ns\":" #weight ",\"capture\":\"perf\",\"complete\":true,\"frames\":[" frames \
+	"]}],\"lost\":{},\"missing\":{}}"
 
 Test(recording, the_last_record_of_each_block_counts)
 {
 	struct seen seen;
 
 	line(HEADER);
-	line("{\"type\":\"block\",\"seq\":1,\"pid\":1,\"start_boot_ns\":5,\"state\":\"open\","
-	     "\"stacks\":[{\"weight_ns\":10,\"frames\":[]}]}");
-	line("{\"type\":\"block\",\"seq\":2,\"pid\":1,\"start_boot_ns\":5,\"state\":\"closed\","
-	     "\"stacks\":[{\"weight_ns\":20,\"frames\":[]}]}");
-	line("{\"type\":\"block\",\"seq\":3,\"pid\":2,\"start_boot_ns\":5,\"state\":\"open\","
-	     "\"stacks\":[{\"weight_ns\":3,\"frames\":[]}]}");
-	line("{\"type\":\"block\",\"seq\":4,\"pid\":2,\"start_boot_ns\":5,\"state\":\"open\","
-	     "\"stacks\":[{\"weight_ns\":4,\"frames\":[{\"offset\":-1},7]}]}");
+	line(BLOCK(1, 1, "open", 10, ""));
+	line(BLOCK(2, 1, "closed", 20, ""));
+	line(BLOCK(3, 2, "open", 3, ""));
+	line(BLOCK(4, 2, "open", 4, "{\"offset\":-1,\"kind\":\"kernel\"}"));
 	line(FOOTER(5));
 	seen = read_back(0);
 	cr_expect_eq(seen.weight_ns, 24);
 	cr_expect_eq(seen.blocks, 2);
+	cr_expect_eq(seen.damages, 0, "%s", seen.first);
+}
+
+/* A line whose checksum is right and whose values are not as the table of fields says. */
+Test(recording, values_that_are_none)
+{
+	struct seen seen;
+
+	line(HEADER);
+	line(BLOCK(1, 1, "closed", 10, "{\"offset\":-1,\"kind\":\"kernel\"},7"));
+	line(BLOCK(2, 2, "shut", 10, ""));
+	line(BLOCK(3, 3, "closed", -10, ""));
+	line("{\"type\":\"event\",\"seq\":4,\"t_boot_ns\":1}");
+	line("[\"type\"]");
+	line(FOOTER(6));
+	seen = read_back(0);
+	cr_expect_eq(seen.blocks, 0);
+	cr_expect_eq(seen.damages, 5);
+	cr_expect_str_eq(seen.first, "stacks[0].frames[1] is no object");
+}
+
+/* Of another version: passed over without a word. */
+Test(recording, a_type_that_is_not_known)
+{
+	struct seen seen;
+
+	line(HEADER);
+	line("{\"type\":\"jank\",\"seq\":1,\"t_boot_ns\":1,\"x\":7}");
+	line(FOOTER(2));
+	seen = read_back(0);
 	cr_expect_eq(seen.damages, 0, "%s", seen.first);
 }
 
@@ -204,8 +247,8 @@ Test(recording, lines_that_were_deleted)
 	struct seen seen;
 
 	line(HEADER);
-	line("{\"type\":\"event\",\"seq\":4,\"event\":\"x\"}");
-	line("{\"type\":\"event\",\"seq\":3,\"event\":\"x\"}");
+	line(EVENT(4));
+	line(EVENT(3));
 	line(FOOTER(4));
 	seen = read_back(0);
 	cr_expect_eq(seen.damages, 2);
@@ -228,7 +271,7 @@ Test(recording, no_header)
 {
 	struct seen seen;
 
-	line("{\"type\":\"event\",\"seq\":0,\"event\":\"x\"}");
+	line(EVENT(0));
 	line(FOOTER(1));
 	seen = read_back(0);
 	cr_expect_eq(seen.damages, 1);
@@ -256,7 +299,7 @@ Test(recording, a_newer_schema)
 
 Test(recording, what_is_no_recording)
 {
-	const struct recording_reader reader = {on_block, NULL, NULL};
+	const struct recording_reader reader = {.block = on_block};
 	struct recording_counts counts;
 
 	fputs("Dear diary,\n\nnothing.\n", file);

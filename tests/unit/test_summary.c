@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/losses.h"
+#include "record/losses.h"
 #include "summary/summary.h"
 
 #define SEC 1000000000ull

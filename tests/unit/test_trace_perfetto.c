@@ -160,6 +160,52 @@ Test(perfetto, events_that_are_longer_than_a_byte_says)
 	perfetto_free(perfetto);
 }
 
+/* A packet like an event's, whose one field has another number, is no event: neither in full nor by
+ * the short way of equal packets. */
+Test(perfetto, a_field_beside_the_events_is_none)
+{
+	static const struct {
+		uint8_t tag[2];
+		bool is_event;
+	} fields[] = {
+		{{0xe2, 4}, true},  {{0xe2, 4}, true}, {{0xe2, 12}, false}, /* 204 */
+		{{0xea, 4}, false},                                         /* 77 */
+		{{0xe2, 4}, true},
+	};
+	struct times times = {.count = 0};
+	struct perfetto *perfetto = perfetto_new(&events, &times);
+	size_t wanted = 0;
+
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		/* timestamp 7, the field with { frame_end { cookie 1 } }, uid 9, sequence 1, pid 5
+		 */
+		const uint8_t packet[] = {0x0a,
+					  16,
+					  0x40,
+					  7,
+					  fields[i].tag[0],
+					  fields[i].tag[1],
+					  4,
+					  0x2a,
+					  2,
+					  8,
+					  1,
+					  0x18,
+					  9,
+					  0x50,
+					  1,
+					  0xf8,
+					  4,
+					  5};
+
+		cr_assert_eq(perfetto_feed(perfetto, packet, sizeof(packet)), 0);
+		wanted += fields[i].is_event;
+		cr_expect_eq(times.count, wanted, "field %zu", i);
+	}
+	cr_assert_not(perfetto_finish(perfetto));
+	perfetto_free(perfetto);
+}
+
 /* Reading goes on behind the next marker, after each damage anew, however the file is cut. */
 Test(perfetto, damage_twice)
 {

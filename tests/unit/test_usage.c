@@ -179,7 +179,7 @@ Test(usage, absent)
 
 	add(summary, &interval, SEC);
 	footer = summary_footer(summary);
-	cr_expect_not(footer->threads.present || footer->processes.present || footer->uids.present);
+	cr_expect_not(footer->top_present);
 	cr_expect_eq(value(footer, "targets.cpu_ns"), -1);
 	cr_expect_eq(value(footer, "frames.causes.app"), -1);
 	cr_expect_eq(footer->block_path_count, 0);

@@ -19,8 +19,7 @@ check() { # ARCH FILE MACHINE
 	ok $? "$name is static: no interpreter, no libraries"
 	! readelf -SW "$file" | grep -qE '\.symtab|\.debug_info'; ok $? "$name is stripped"
 	size=$(stat -c %s "$file")
-	# 2.9 MB until the unwinder became a process of its own: libseccomp and four processes' code
-	[ "$size" -le $((13 << 18)) ]; ok $? "$name has at most 3.25 MiB" "$size bytes"
+	[ "$size" -le $((3 << 20)) ]; ok $? "$name has at most 3 MiB" "$size bytes"
 	echo "# $name: $size bytes"
 	loads=$(awk '$1 == "LOAD" { print $NF }' <<<"$segments")
 	[ -n "$loads" ] && for align in $loads; do [ $((align)) -ge $((0x4000)) ] || exit 1; done

@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "source/declarations.h"
 #include "util/units.h"
 
 #define MIN_INTERVAL_NS 50000000ull
 
 #define FIELD(name) offsetof(struct options, name)
 
-const struct option_row option_rows[] = {
+static const struct option_row option_rows[] = {
 	{'p', "target", "NAME|PID",
 	 "a package, process name or pid, with its :suffix processes; repeatable", VERB_RECORD,
 	 OPTION_TARGET},
@@ -48,61 +49,47 @@ const struct option_row option_rows[] = {
 	 VERB_RECORD, OPTION_DURATION, FIELD(wait_ns)},
 	{0, "top", "N", "rows: of processes and threads in the table 15, of tasks in records all",
 	 VERB_RECORD, OPTION_NUMBER, FIELD(top), .min = 1},
-	{0, "cpu", "MODE",
-	 "switch: hook every context switch; iter: walk the tasks once an interval", VERB_RECORD,
-	 OPTION_CHOICE, FIELD(cpu_mode), "auto switch iter"},
 	{0, "block", "DURATION",
 	 "tell when the main thread of a target does not come back to its poll for this long "
 	 "(default 500ms)",
 	 VERB_RECORD, OPTION_DURATION, FIELD(block_ns), .min = 1},
-	{0, "stack", "HOW", "stacks of blocks: how they may be captured", VERB_RECORD,
-	 OPTION_CHOICE, FIELD(stack), "auto snapshot perf ptrace off"},
-	{0, "thread", "GLOB",
-	 "watch the thread of this name instead of the main thread of each target", VERB_RECORD,
-	 OPTION_TEXT, FIELD(thread)},
-	{0, "max-watched", "N",
-	 "threads that may be watched at a time (default: twice the targets, at least 64, at most "
-	 "4096)",
-	 VERB_RECORD, OPTION_NUMBER, FIELD(max_watched), .min = 1},
-	{0, "detector", "HOW", "how blocks are found", VERB_RECORD, OPTION_CHOICE, FIELD(detector),
-	 "auto uprobe syscall switch"},
 	{0, "variant", "TWIN", "which BPF programs to load, for kernels with BTF or without",
 	 VERB_RECORD, OPTION_CHOICE, FIELD(variant), "auto tp_btf raw_tp"},
-	{0, "net", "MODE",
-	 "where bytes per uid come from: netd's own map, or hooks on the tracepoints", VERB_RECORD,
-	 OPTION_CHOICE, FIELD(net_mode), "auto hooks netd off"},
-	{0, "net-length", "HOW", "count bytes as netd does, or as the wire carries them",
-	 VERB_RECORD, OPTION_CHOICE, FIELD(net_length), "netd wire"},
-	{0, "net-flows", "N",
-	 "connections of each IP family that are held at a time (default 16384: 7.6 MiB; 100000: "
-	 "31 MiB)",
-	 VERB_RECORD, OPTION_NUMBER, FIELD(net_flows), .min = 1024},
-	{0, "frames", "MODE",
-	 "frame timing from live (tracefs), perfetto, or a trace FILE that is being written",
-	 VERB_RECORD, OPTION_TEXT, FIELD(frames), .words = "live perfetto off", .file = true},
-	{0, "frames-force", NULL, "live: take the trace buffer although something else traces",
-	 VERB_RECORD, OPTION_FLAG, FIELD(frames_force)},
 	{0, "btf", "FILE", "kernel type information to use instead of /sys/kernel/btf/vmlinux",
 	 VERB_RECORD | VERB_DOCTOR, OPTION_TEXT, FIELD(btf_path), .file = true},
 	{0, "color", "WHEN", "colours in the table; auto: on a terminal, unless NO_COLOR is set",
 	 VERB_RECORD | VERB_REPORT, OPTION_CHOICE, FIELD(colour), "auto always never"},
 	{0, "legend", NULL, "print what each column and word of the output means and exit",
 	 VERB_RECORD | VERB_FRAMES | VERB_REPORT, OPTION_FLAG, FIELD(legend)},
+	{0, "tune", "NAME[=VALUE]",
+	 "a size or a fall-back that tests force, see the man page; repeatable", VERB_RECORD,
+	 OPTION_TUNE},
 	{'q', "quiet", NULL, "no table", VERB_RECORD, OPTION_FLAG, FIELD(quiet)},
 	{'v', "verbose", NULL, "say more on stderr, libbpf's messages included",
 	 VERB_RECORD | VERB_DOCTOR | VERB_FRAMES | VERB_REPORT, OPTION_FLAG, FIELD(verbose)},
 	{'h', "help", NULL, "print this help", ~0u, OPTION_FLAG, FIELD(help)},
-	{0, "test-task-slots", "N", "", VERB_RECORD, OPTION_NUMBER, FIELD(test_task_slots),
-	 .hidden = true},
-	{0, "test-death-ring", "SIZE", "", VERB_RECORD, OPTION_SIZE, FIELD(test_death_ring_bytes),
-	 .hidden = true},
-	{0, "test-overflow-uids", "N", "", VERB_RECORD, OPTION_NUMBER, FIELD(test_overflow_uids),
-	 .hidden = true},
-	{0, "test-one-by-one", NULL, "", VERB_RECORD, OPTION_FLAG, FIELD(test_one_by_one),
-	 .hidden = true},
-	{0, "test-hash", NULL, "", VERB_RECORD, OPTION_FLAG, FIELD(test_hash), .hidden = true},
 };
-const size_t option_row_count = sizeof(option_rows) / sizeof(*option_rows);
+#define OPTION_ROWS (sizeof(option_rows) / sizeof(*option_rows))
+
+const struct option_row *option_row_at(size_t index, int *source)
+{
+	if (source)
+		*source = -1;
+	if (index < OPTION_ROWS)
+		return &option_rows[index];
+	index -= OPTION_ROWS;
+	for (size_t i = 0; i < source_declaration_count; i++) {
+		const struct source_declaration *declaration = source_declarations[i];
+
+		if (index < declaration->option_count) {
+			if (source)
+				*source = (int)i;
+			return &declaration->options[index];
+		}
+		index -= declaration->option_count;
+	}
+	return NULL;
+}
 
 void options_init(struct options *options)
 {
@@ -112,8 +99,11 @@ void options_init(struct options *options)
 		.block_ns = 500000000ull,
 		.max_lost_pct = 1,
 		.top = UINT64_MAX,
-		.net_flows = 16384,
 	};
+	for (size_t i = 0; i < source_declaration_count; i++)
+		if (source_declarations[i]->defaults)
+			memcpy(&options->flags[i], source_declarations[i]->defaults,
+			       source_declarations[i]->flags_size);
 }
 
 void options_free(struct options *options)
@@ -200,11 +190,32 @@ static const char *parse_choice(const struct option_row *row, const char *text, 
 	return why;
 }
 
+static const char *take_value(struct options *options, const struct option_row *row, int source,
+			      const char *text);
+
+/* NAME or NAME=VALUE, of a row that is no flag by itself. */
+static const char *parse_tuning(struct options *options, const char *text)
+{
+	size_t length = strcspn(text, "=");
+	const struct option_row *row;
+	int source;
+
+	for (size_t i = 0; (row = option_row_at(i, &source)); i++) {
+		if (!row->tune || strlen(row->name) != length || strncmp(row->name, text, length))
+			continue;
+		if ((row->kind == OPTION_FLAG) != !text[length])
+			return row->kind == OPTION_FLAG ? "this one takes no value"
+							: "a value is missing: NAME=VALUE";
+		return take_value(options, row, source, text + length + (text[length] == '='));
+	}
+	return "no such name; the man page has them under TUNING";
+}
+
 /* NULL, or why the value is not one. */
-static const char *take_value(struct options *options, const struct option_row *row,
+static const char *take_value(struct options *options, const struct option_row *row, int source,
 			      const char *text)
 {
-	void *field = (char *)options + row->offset;
+	void *field = (source < 0 ? (char *)options : options->flags[source].bytes) + row->offset;
 	uint64_t number;
 	char *end;
 	int err;
@@ -250,20 +261,23 @@ static const char *take_value(struct options *options, const struct option_row *
 		return parse_target(options, text);
 	case OPTION_UID:
 		return parse_uid(options, text);
+	case OPTION_TUNE:
+		return parse_tuning(options, text);
 	}
 	return "unknown kind";
 }
 
 static const struct option_row *find_row(unsigned verb, const char *name, size_t length,
-					 char letter)
+					 char letter, int *source)
 {
-	for (size_t i = 0; i < option_row_count; i++) {
-		if (!(option_rows[i].verbs & verb))
+	const struct option_row *row;
+
+	for (size_t i = 0; (row = option_row_at(i, source)); i++) {
+		if (!(row->verbs & verb) || row->tune)
 			continue;
-		if (letter ? option_rows[i].letter == letter
-			   : strlen(option_rows[i].name) == length &&
-				     !strncmp(option_rows[i].name, name, length))
-			return &option_rows[i];
+		if (letter ? row->letter == letter
+			   : strlen(row->name) == length && !strncmp(row->name, name, length))
+			return row;
 	}
 	return NULL;
 }
@@ -274,7 +288,8 @@ static int parse_long(struct options *options, const struct verb_description *ve
 	const char *name = argv[*index] + 2;
 	size_t length = strcspn(name, "=");
 	const char *value = name[length] == '=' ? name + length + 1 : NULL;
-	const struct option_row *row = find_row(verb->bit, name, length, 0);
+	int source;
+	const struct option_row *row = find_row(verb->bit, name, length, 0, &source);
 	const char *why;
 
 	if (!row)
@@ -286,7 +301,7 @@ static int parse_long(struct options *options, const struct verb_description *ve
 			return complain(verb, argv[*index], NULL, "a value is missing");
 		value = argv[++*index];
 	}
-	why = take_value(options, row, value);
+	why = take_value(options, row, source, value);
 	if (why) {
 		char flag[64];
 
@@ -304,7 +319,8 @@ static int parse_letters(struct options *options, const struct verb_description 
 
 	while (*p) {
 		char flag[3] = {'-', *p, 0};
-		const struct option_row *row = find_row(verb->bit, NULL, 0, *p);
+		int source;
+		const struct option_row *row = find_row(verb->bit, NULL, 0, *p, &source);
 		const char *value = NULL, *why;
 
 		if (!row)
@@ -319,7 +335,7 @@ static int parse_letters(struct options *options, const struct verb_description 
 				return complain(verb, flag, NULL, "a value is missing");
 			p = "";
 		}
-		why = take_value(options, row, value);
+		why = take_value(options, row, source, value);
 		if (why)
 			return complain(verb, flag, value, why);
 	}

@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Every flag has one row in one table: parsing, --help, the man page and the completions come from
- * it. */
+/* Every flag has one row (jankscope/option.h): those of the tool in options.c, those of a source
+ * in its declaration. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "jankscope/source.h"
 #include "jankscope/target.h"
-#include "kernel/sched_kernel.h"
-
-enum verb_bit {
-	VERB_DOCTOR = 1,
-	VERB_RECORD = 2,
-	VERB_FRAMES = 4,
-	VERB_REPORT = 8,
-};
 
 struct options {
 	struct target_spec *targets;
@@ -29,31 +22,20 @@ struct options {
 	int colour; /* enum terminal_colour */
 	double max_lost_pct;
 	uint64_t block_ns;
-	int stack;            /* enum blocks_stack */
-	const char *thread;   /* NULL: main threads */
-	uint64_t max_watched; /* 0: by the number of targets */
-	int detector;         /* enum looper_detector; 0: the best */
-	int cpu_mode;         /* enum cpu_mode */
-	int variant;          /* enum program_variant */
-	int net_mode;         /* enum net_mode_option */
-	int net_length;
-	uint64_t net_flows;
+	int variant; /* enum program_variant */
 	const char *btf_path;
-	uint64_t top; /* UINT64_MAX: not given */
-	uint64_t test_task_slots, test_death_ring_bytes, test_overflow_uids;
+	uint64_t top;                /* UINT64_MAX: not given */
 	const char *layer, *package; /* frames: a glob, a name */
 	bool rows;
-	const char *frames; /* record: live, perfetto, off or a file; NULL: off */
-	bool frames_force;
-	bool test_one_by_one;
-	bool test_hash;
 	bool help;
+	/* of each source of source/declarations.h */
+	union source_flags {
+		uint64_t alignment;
+		char bytes[SOURCE_FLAGS_BYTES];
+	} flags[MAX_SOURCES];
 	char **arguments; /* what is no flag */
 	int argument_count;
 };
-
-/* --net, in the order of its choices. */
-enum net_mode_option { NET_AUTO = 0, NET_HOOKS = 1, NET_NETD = 2, NET_OFF = 3 };
 
 struct verb_description {
 	const char *name;

@@ -26,9 +26,9 @@ static void put_words(FILE *out, const char *words, char separator)
 
 static void bash_values(FILE *out, const struct verb_description *verb)
 {
-	for (size_t i = 0; i < option_row_count; i++) {
-		const struct option_row *row = &option_rows[i];
+	const struct option_row *row;
 
+	for (size_t i = 0; (row = option_row_at(i, NULL)); i++) {
 		if (!option_is_shown(row, verb) || row->kind == OPTION_FLAG)
 			continue;
 		fputc('\t', out);
@@ -45,15 +45,17 @@ static void bash_values(FILE *out, const struct verb_description *verb)
 
 static void bash_words(FILE *out, const struct verb_description *verb)
 {
+	const struct option_row *row;
+
 	fprintf(out, "\t%s,*) words='", verb->name);
 	if (takes_words(verb))
 		put_words(out, verb->arguments, '|');
-	for (size_t i = 0; i < option_row_count; i++) {
-		if (!option_is_shown(&option_rows[i], verb))
+	for (size_t i = 0; (row = option_row_at(i, NULL)); i++) {
+		if (!option_is_shown(row, verb))
 			continue;
-		fprintf(out, "--%s ", option_rows[i].name);
-		if (option_rows[i].letter)
-			fprintf(out, "-%c ", option_rows[i].letter);
+		fprintf(out, "--%s ", row->name);
+		if (row->letter)
+			fprintf(out, "-%c ", row->letter);
 	}
 	fprintf(out, "'%s ;;\n", verb_takes_files(verb) ? " arguments=y" : "");
 }
@@ -151,6 +153,8 @@ static void zsh_flag(FILE *out, const struct option_row *row)
 
 static void print_zsh(FILE *out, const struct verb_description *verbs, size_t count)
 {
+	const struct option_row *row;
+
 	fputs("#compdef jankscope\n"
 	      "_jankscope() {\n"
 	      "\tlocal -a verbs\n"
@@ -172,9 +176,9 @@ static void print_zsh(FILE *out, const struct verb_description *verbs, size_t co
 	      out);
 	for (size_t i = 0; i < count; i++) {
 		fprintf(out, "\t%s)\n\t\t_arguments -s -S", verbs[i].name);
-		for (size_t r = 0; r < option_row_count; r++)
-			if (option_is_shown(&option_rows[r], &verbs[i]))
-				zsh_flag(out, &option_rows[r]);
+		for (size_t r = 0; (row = option_row_at(r, NULL)); r++)
+			if (option_is_shown(row, &verbs[i]))
+				zsh_flag(out, row);
 		if (verb_takes_files(&verbs[i]))
 			fputs(" \\\n\t\t'*:file:_files'", out);
 		if (takes_words(&verbs[i])) {
@@ -228,15 +232,17 @@ static void fish_flag(FILE *out, const struct verb_description *verb, const stru
 
 static void print_fish(FILE *out, const struct verb_description *verbs, size_t count)
 {
+	const struct option_row *row;
+
 	fputs("complete -c jankscope -f\n", out);
 	for (size_t i = 0; i < count; i++) {
 		fprintf(out, "complete -c jankscope -n __fish_use_subcommand -a %s -d ",
 			verbs[i].name);
 		put_fish(out, verbs[i].summary);
 		fputc('\n', out);
-		for (size_t r = 0; r < option_row_count; r++)
-			if (option_is_shown(&option_rows[r], &verbs[i]))
-				fish_flag(out, &verbs[i], &option_rows[r]);
+		for (size_t r = 0; (row = option_row_at(r, NULL)); r++)
+			if (option_is_shown(row, &verbs[i]))
+				fish_flag(out, &verbs[i], row);
 		if (verb_takes_files(&verbs[i]))
 			fprintf(out,
 				"complete -c jankscope -n '__fish_seen_subcommand_from %s' -F\n",

@@ -5,39 +5,15 @@
 
 #include "cli/options.h"
 
-enum option_kind {
-	OPTION_FLAG,
-	OPTION_DURATION,
-	OPTION_NUMBER,
-	OPTION_PERCENT,
-	OPTION_SIZE,
-	OPTION_TEXT,
-	OPTION_CHOICE,
-	OPTION_TARGET, /* -p: a name or a pid */
-	OPTION_UID,
-};
-
-struct option_row {
-	char letter; /* 0: none */
-	const char *name, *metavar, *help;
-	unsigned verbs;
-	enum option_kind kind;
-	size_t offset;
-	const char *choices; /* space separated; the index is the value */
-	uint64_t min;
-	bool hidden;       /* tests only */
-	const char *words; /* OPTION_TEXT: space separated values that are not names of files */
-	bool file;         /* OPTION_TEXT: a name of a file */
-};
-
-extern const struct option_row option_rows[];
-extern const size_t option_row_count;
+/* Every row: those of the tool first, then those of the sources in their order. NULL at the end.
+ * *source (may be NULL): whose flags the row fills, -1 for struct options. */
+const struct option_row *option_row_at(size_t index, int *source);
 
 /* Whether --help, the man page and the completions of this verb show the flag. */
 static inline bool option_is_shown(const struct option_row *row,
 				   const struct verb_description *verb)
 {
-	return !row->hidden && (row->verbs & verb->bit);
+	return !row->tune && (row->verbs & verb->bit);
 }
 
 /* Whether the verb takes names of files as arguments: its "FILE..." says so. */
@@ -49,3 +25,7 @@ static inline bool verb_takes_files(const struct verb_description *verb)
 /* Print text and a newline, broken between words, where the cursor is at `column` already; the
  * following lines begin there, too. */
 void options_print_wrapped(FILE *out, const char *text, int column, int width);
+/* A term with its text, in man(7). */
+void options_put_item(FILE *out, const char *term, const char *text);
+/* The man page's section on records: every field of the table of fields. */
+void options_print_records(FILE *out);

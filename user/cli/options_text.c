@@ -55,11 +55,10 @@ static const char *describe(const struct option_row *row, char *buffer, size_t s
 void options_print_help(FILE *out, const struct verb_description *verb)
 {
 	char flag[64], help[HELP_BYTES];
+	const struct option_row *row;
 
 	fprintf(out, "usage: jankscope %s %s\n%s\n\n", verb->name, verb->arguments, verb->summary);
-	for (size_t i = 0; i < option_row_count; i++) {
-		const struct option_row *row = &option_rows[i];
-
+	for (size_t i = 0; (row = option_row_at(i, NULL)); i++) {
 		if (!option_is_shown(row, verb))
 			continue;
 		fprintf(out, "  %-24s ", spell_flag(row, flag, sizeof(flag)));
@@ -146,7 +145,7 @@ static void put_roff(FILE *out, const char *text)
 	}
 }
 
-static void put_item(FILE *out, const char *term, const char *text)
+void options_put_item(FILE *out, const char *term, const char *text)
 {
 	fputs(".TP\n\\fB", out);
 	put_roff(out, term);
@@ -159,7 +158,7 @@ static void put_section(FILE *out, const char *title, const struct man_item *ite
 {
 	fprintf(out, ".SH %s\n", title);
 	for (size_t i = 0; i < count; i++)
-		put_item(out, items[i].term, items[i].text);
+		options_put_item(out, items[i].term, items[i].text);
 }
 
 static void put_flag(FILE *out, const struct option_row *row)
@@ -184,12 +183,32 @@ static void put_flag(FILE *out, const struct option_row *row)
 
 static void put_verb(FILE *out, const struct verb_description *verb)
 {
+	const struct option_row *row;
+
 	fprintf(out, ".SS jankscope %s\n", verb->name);
 	put_roff(out, verb->summary);
 	fputc('\n', out);
-	for (size_t i = 0; i < option_row_count; i++)
-		if (option_is_shown(&option_rows[i], verb))
-			put_flag(out, &option_rows[i]);
+	for (size_t i = 0; (row = option_row_at(i, NULL)); i++)
+		if (option_is_shown(row, verb))
+			put_flag(out, row);
+}
+
+/* The rows that --tune takes. */
+static void put_tuning(FILE *out)
+{
+	const struct option_row *row;
+	char term[64];
+
+	fputs(".SH TUNING\nNames that \\-\\-tune takes. Tests use them to reach losses and the "
+	      "programs of other kernels; nobody else needs them.\n",
+	      out);
+	for (size_t i = 0; (row = option_row_at(i, NULL)); i++) {
+		if (!row->tune)
+			continue;
+		snprintf(term, sizeof(term), "%s%s%s", row->name, row->metavar ? "=" : "",
+			 row->metavar ? row->metavar : "");
+		options_put_item(out, term, row->help);
+	}
 }
 
 #define SECTION(title, items) put_section(out, title, items, sizeof(items) / sizeof(*(items)))
@@ -221,11 +240,13 @@ void options_print_man(FILE *out, const struct verb_description *verbs, size_t c
 	for (size_t i = 0; i < legend_part_count; i++) {
 		fprintf(out, ".SS %s\n", legend_parts[i].title);
 		for (size_t r = 0; r < legend_parts[i].count; r++)
-			put_item(out, legend_parts[i].rows[r].word,
-				 legend_parts[i].rows[r].meaning);
+			options_put_item(out, legend_parts[i].rows[r].word,
+					 legend_parts[i].rows[r].meaning);
 	}
 	SECTION("EXAMPLES", examples);
 	SECTION("FILES", files);
 	SECTION("EXIT STATUS", exits);
 	SECTION("SIGNALS", signals);
+	put_tuning(out);
+	options_print_records(out);
 }

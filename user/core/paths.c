@@ -8,9 +8,8 @@
 
 #include "stack/stack_merge.h"
 
-/* Frames of 100 blocks with 100 paths each fit; what does not is counted. */
-#define MAX_PATHS      8192
-#define MAX_PATH_BYTES (16u << 20)
+/* Some hundred paths of a deep stack, thousands of a flat one. */
+#define DEFAULT_BYTES (1u << 20)
 
 struct path_row {
 	char *path;
@@ -20,14 +19,36 @@ struct path_row {
 
 struct paths {
 	struct path_row *rows;
-	size_t bytes;
+	size_t bytes, limit_bytes;
 	uint64_t block, dropped_ns;
 	struct footer_path *top;
 };
 
 struct paths *paths_new(void)
 {
-	return calloc(1, sizeof(struct paths));
+	struct paths *paths = calloc(1, sizeof(*paths));
+
+	if (paths)
+		paths->limit_bytes = DEFAULT_BYTES;
+	return paths;
+}
+
+void paths_limit(struct paths *paths, size_t bytes)
+{
+	paths->limit_bytes = bytes;
+}
+
+static size_t row_bytes(size_t path_length)
+{
+	return sizeof(struct path_row) + path_length + 1;
+}
+
+static void drop(struct paths *paths, struct path_row *row)
+{
+	paths->bytes -= row_bytes(strlen(row->path));
+	HASH_DEL(paths->rows, row);
+	free(row->path);
+	free(row);
 }
 
 void paths_free(struct paths *paths)
@@ -36,13 +57,30 @@ void paths_free(struct paths *paths)
 
 	if (!paths)
 		return;
-	HASH_ITER (hh, paths->rows, row, next) {
-		HASH_DEL(paths->rows, row);
-		free(row->path);
-		free(row);
-	}
+	HASH_ITER (hh, paths->rows, row, next)
+		drop(paths, row);
 	free(paths->top);
 	free(paths);
+}
+
+static int lighter(const struct path_row *a, const struct path_row *b)
+{
+	return a->weight_ns < b->weight_ns ? -1 : a->weight_ns > b->weight_ns;
+}
+
+/* The lightest paths go, down to half of the limit; of several that weigh the same, the oldest. So
+ * what a long run spent its time in stays, however many paths were met once. */
+static void make_room(struct paths *paths)
+{
+	struct path_row *row, *next;
+
+	HASH_SORT(paths->rows, lighter);
+	HASH_ITER (hh, paths->rows, row, next) {
+		if (paths->bytes <= paths->limit_bytes / 2)
+			break;
+		paths->dropped_ns += row->weight_ns;
+		drop(paths, row);
+	}
 }
 
 static int add_stack(struct paths *paths, const struct record_stack *stack)
@@ -61,18 +99,16 @@ static int add_stack(struct paths *paths, const struct record_stack *stack)
 	HASH_FIND(hh, paths->rows, line, length, row);
 	if (row) {
 		free(line);
-	} else if (HASH_COUNT(paths->rows) == MAX_PATHS || paths->bytes + length > MAX_PATH_BYTES) {
-		free(line);
-		paths->dropped_ns += stack->weight_ns;
-		return 0;
 	} else {
+		if (paths->bytes + row_bytes(length) > paths->limit_bytes)
+			make_room(paths);
 		row = calloc(1, sizeof(*row));
 		if (!row) {
 			free(line);
 			return -ENOMEM;
 		}
 		row->path = line;
-		paths->bytes += length;
+		paths->bytes += row_bytes(length);
 		HASH_ADD_KEYPTR(hh, paths->rows, row->path, length, row);
 	}
 	row->weight_ns += stack->weight_ns;

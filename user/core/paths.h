@@ -7,7 +7,10 @@
 
 struct paths;
 
+/* Up to 1 MiB of paths. NULL: no memory. */
 struct paths *paths_new(void);
+/* Another limit; from there on the lightest paths give way to new ones. */
+void paths_limit(struct paths *paths, size_t bytes);
 void paths_free(struct paths *paths);
 /* Count the stacks of one block. 0, -ENOMEM. */
 int paths_add(struct paths *paths, const struct record_block *block);
@@ -15,5 +18,5 @@ int paths_add(struct paths *paths, const struct record_block *block);
 size_t paths_top(struct paths *paths, size_t count, const struct footer_path **top);
 /* All of them, one folded line each ("a;b;c microseconds"), in the order of their weight. */
 int paths_print_folded(struct paths *paths, FILE *out);
-/* Time of paths beyond what is kept, 0: none. */
+/* Time of paths that gave way, 0: none did. */
 uint64_t paths_dropped_ns(const struct paths *paths);

@@ -18,6 +18,10 @@
 #define LOOK_NS       (5 * NSEC_PER_SEC)
 #define MAX_PROCESSES 32
 #define MAX_OBJECTS   256
+/* What the kernel holds beside the page tables that it tells of: upper page tables, mm, mappings,
+ * descriptors and a socket pair; and a stack of 16 KiB with a task_struct. */
+#define PROCESS_BYTES (64u << 10)
+#define THREAD_BYTES  (32u << 10)
 
 /* One helper, and what was last seen of it. */
 struct process {
@@ -27,7 +31,7 @@ struct process {
 	bool listed;   /* it is alive */
 	bool other;    /* not a helper of the warden */
 	int64_t asked; /* id of the request that is under way; 0: none */
-	uint64_t bytes;
+	uint64_t bytes, kernel_bytes;
 };
 
 struct self_memory {
@@ -35,7 +39,7 @@ struct self_memory {
 	struct prober_pool *probes;
 	struct process processes[MAX_PROCESSES];
 	struct opt_u64 own;
-	uint64_t kernel_bytes, looked_ns;
+	uint64_t kernel_bytes, own_kernel_bytes, looked_ns;
 	char text[4096];
 };
 
@@ -60,16 +64,33 @@ void self_memory_free(struct self_memory *memory)
 	free(memory);
 }
 
+static struct opt_u64 kib_after(const char *text, const char *key)
+{
+	const char *line = strstr(text, key);
+
+	return line ? SOME_U64(strtoull(line + strlen(key), NULL, 10) * 1024) : (struct opt_u64){0};
+}
+
 struct opt_u64 self_memory_parse(const char *text)
 {
 	/* ee2ad71b0756 (5.4) says the shares of pages; before it, a page that is shared after a
-	 * fork counts in each process */
-	const char *line = strstr(text, "\nPss_Anon:");
+	 * fork counts in each process, and what processes share by intent is not told apart from
+	 * files */
+	struct opt_u64 private = kib_after(text, "\nPss_Anon:");
+	struct opt_u64 shared = kib_after(text, "\nPss_Shmem:");
 
-	line = line ?: strstr(text, "\nAnonymous:");
-	if (!line)
-		return (struct opt_u64){0};
-	return SOME_U64(strtoull(strchr(line, ':') + 1, NULL, 10) * 1024);
+	if (!private.present)
+		return kib_after(text, "\nAnonymous:");
+	private.value += shared.value;
+	return private;
+}
+
+uint64_t self_memory_parse_kernel(const char *text)
+{
+	const char *threads = strstr(text, "\nThreads:");
+	uint64_t count = threads ? strtoull(threads + 9, NULL, 10) : 1;
+
+	return kib_after(text, "\nVmPTE:").value + PROCESS_BYTES + count * THREAD_BYTES;
 }
 
 static ssize_t read_text(struct self_memory *memory, const char *path)
@@ -194,8 +215,21 @@ void self_memory_add(struct self_memory *memory, pid_t pid)
 {
 	struct process *row = row_of(memory, pid);
 
-	if (row)
+	if (row && !row->listed)
 		row->other = true;
+}
+
+/* Whatever else this process has started, where the kernel tells (CONFIG_PROC_CHILDREN). */
+static void list_children(struct self_memory *memory)
+{
+	char path[64], *at = memory->text, *end;
+	long pid;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+	if (read_text(memory, path) <= 0)
+		return;
+	for (; (pid = strtol(at, &end, 10)) > 0 && end != at; at = end)
+		self_memory_add(memory, (pid_t)pid);
 }
 
 static void ask(struct self_memory *memory, struct process *row)
@@ -210,27 +244,44 @@ static void ask(struct self_memory *memory, struct process *row)
 	row->asked = id > 0 ? id : 0;
 }
 
+/* Takes no lock of a process. One that is gone has none. */
+static uint64_t kernel_bytes_of(struct self_memory *memory, pid_t pid)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	return read_text(memory, path) > 0 ? self_memory_parse_kernel(memory->text) : 0;
+}
+
 void self_memory_look(struct self_memory *memory)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 	bool old = !memory->looked_ns || now_ns - memory->looked_ns >= LOOK_NS;
 
 	list_processes(memory);
-	for (size_t i = 0; i < MAX_PROCESSES; i++)
-		if (memory->processes[i].pid && (old || !memory->processes[i].seen))
-			ask(memory, &memory->processes[i]);
+	if (old)
+		list_children(memory);
+	for (size_t i = 0; i < MAX_PROCESSES; i++) {
+		struct process *row = &memory->processes[i];
+
+		if (!row->pid || (!old && row->seen))
+			continue;
+		row->kernel_bytes = kernel_bytes_of(memory, row->pid);
+		ask(memory, row);
+	}
 	if (!old)
 		return;
 	memory->looked_ns = now_ns;
 	memory->own = read_text(memory, "/proc/self/smaps_rollup") > 0
 			      ? self_memory_parse(memory->text)
 			      : (struct opt_u64){0};
+	memory->own_kernel_bytes = kernel_bytes_of(memory, getpid());
 	look_at_kernel(memory);
 }
 
 struct opt_u64 self_memory_bytes(const struct self_memory *memory)
 {
-	uint64_t bytes = memory->kernel_bytes + memory->own.value;
+	uint64_t bytes = memory->kernel_bytes + memory->own.value + memory->own_kernel_bytes;
 
 	if (!memory->own.present)
 		return (struct opt_u64){0};
@@ -239,7 +290,7 @@ struct opt_u64 self_memory_bytes(const struct self_memory *memory)
 
 		if (row->pid && !row->seen)
 			return (struct opt_u64){0};
-		bytes += row->bytes;
+		bytes += row->bytes + row->kernel_bytes;
 	}
 	return SOME_U64(bytes);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The memory of all processes of a run: their anonymous pages, a page that several share counted
- * once, and what the kernel holds for our BPF maps and programs. */
+/* The memory of all processes of a run: their pages that belong to no file, a page that several
+ * share counted once, and what the kernel holds for the processes and for our BPF maps and
+ * programs. It is what a memory cgroup would charge beside the cache of files, within 10 % and 1
+ * MiB (tests/fault/test_memory.sh). */
 #pragma once
 #include "jankscope/record.h"
 
@@ -19,5 +21,8 @@ void self_memory_look(struct self_memory *memory);
 /* The sum as of the last look; absent until each process was seen once. */
 struct opt_u64 self_memory_bytes(const struct self_memory *memory);
 
-/* The anonymous bytes in a text of /proc/PID/smaps_rollup; absent if it does not say. */
+/* The bytes of what the kernel holds for a process by its /proc/PID/status: page tables as told,
+ * the rest by number. */
+uint64_t self_memory_parse_kernel(const char *text);
+/* The bytes without a file in a text of /proc/PID/smaps_rollup; absent if it does not say. */
 struct opt_u64 self_memory_parse(const char *text);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the files of the session share. */
 #pragma once
-#include "core/losses.h"
+#include "record/losses.h"
 #include "core/outputs.h"
 #include "core/run_plan.h"
 #include "core/session.h"
 #include "util/clock.h"
 
-#define MAX_SOURCES 8
 /* How often a target that came, went or is waited for is looked for. */
 #define SCAN_NS (200 * NSEC_PER_MSEC)
 

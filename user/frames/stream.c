@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "frames/stream.h"
-#include "core/histogram.h"
+#include "record/histogram.h"
 #include "frames/flow.h"
 #include "frames/period.h"
 #include "frames/slices.h"

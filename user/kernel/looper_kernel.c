@@ -12,86 +12,8 @@
 #include <unistd.h>
 
 #include "kernel/atomics.h"
-#include "looper.skel.h"
-
-/* 89ae89f53d20 (6.6); newer than the headers of this libbpf */
-#define ATTACH_UPROBE_MULTI 48
-
-struct looper_kernel {
-	struct sched_kernel *sched;
-	struct sched_kernel_loopers maps;
-	struct looper_bpf *skeleton;
-	struct looper_view view;
-	bool multi, syscalls, fetch, iterator;
-	struct ring_buffer *events, *wakes;
-	struct bpf_link *links[5];
-	size_t link_count;
-	looper_event_fn callback;
-	void *callback_ctx;
-};
-
-struct looper_probes {
-	int fds[LOOPER_PROBES]; /* uprobe_multi links; -1: none */
-	struct bpf_link *links[LOOPER_MAX_PLACES];
-	size_t link_count;
-};
-
-/* The part of union bpf_attr that BPF_LINK_CREATE reads for uprobe_multi. */
-struct uprobe_multi_attr {
-	uint32_t prog_fd, target_fd, attach_type, flags;
-	uint64_t path, offsets, ref_ctr_offsets, cookies;
-	uint32_t count, multi_flags, pid, padding;
-};
-
-static int create_multi(int prog_fd, const char *path, const uint64_t *offsets, size_t count,
-			pid_t pid)
-{
-	struct uprobe_multi_attr attr = {
-		.prog_fd = (uint32_t)prog_fd,
-		.attach_type = ATTACH_UPROBE_MULTI,
-		.path = (uint64_t)(uintptr_t)path,
-		.offsets = (uint64_t)(uintptr_t)offsets,
-		.count = (uint32_t)count,
-		.pid = (uint32_t)pid,
-	};
-	long fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
-
-	return fd < 0 ? -errno : (int)fd;
-}
-
-/* 89ae89f53d20 in one look, without a whole object that does not load: a kernel that knows the link
- * refuses a folder as a file; others refuse the attach type. */
-static bool has_multi(void)
-{
-	static const struct bpf_insn empty[] = {
-		{.code = BPF_ALU64 | BPF_MOV | BPF_K},
-		{.code = BPF_JMP | BPF_EXIT},
-	};
-	LIBBPF_OPTS(bpf_prog_load_opts, options,
-		    .expected_attach_type = (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
-	uint64_t offset = 0;
-	int program = bpf_prog_load(BPF_PROG_TYPE_KPROBE, NULL, "GPL", empty, 2, &options), fd;
-
-	if (program < 0)
-		return false;
-	fd = create_multi(program, "/", &offset, 1, 0);
-	close(program);
-	if (fd >= 0)
-		close(fd);
-	return fd == -EBADF;
-}
-
-static struct bpf_program *probe_program(const struct looper_bpf *skeleton, enum looper_probe probe)
-{
-	struct bpf_program *const programs[LOOPER_PROBES] = {
-		[LOOPER_PROBE_LEAVE] = skeleton->progs.looper_leave,
-		[LOOPER_PROBE_EPOLL] = skeleton->progs.looper_enter_epoll,
-		[LOOPER_PROBE_POLL] = skeleton->progs.looper_enter_poll,
-		[LOOPER_PROBE_SELECT] = skeleton->progs.looper_enter_select,
-	};
-
-	return programs[probe];
-}
+#include "kernel/looper_private.h"
+#include "kernel/types.h"
 
 static int reuse_maps(struct looper_bpf *skeleton, const struct sched_kernel_loopers *maps)
 {
@@ -146,8 +68,9 @@ static int load(struct looper_kernel *kernel, int detector, const char *btf_path
 	/* Iterators walk typed pointers, as the tp_btf programs do. */
 	kernel->iterator = direct;
 	bpf_program__set_autoload(skeleton->progs.looper_task_registers, direct);
+	bpf_program__set_autoload(skeleton->progs.looper_mm_locks, direct);
 	for (enum looper_probe i = 0; i < LOOPER_PROBES; i++) {
-		struct bpf_program *program = probe_program(skeleton, i);
+		struct bpf_program *program = looper_probe_program(skeleton, i);
 
 		bpf_program__set_autoload(program, !detector || detector == LOOPER_BY_UPROBE);
 		if (kernel->multi)
@@ -196,6 +119,9 @@ struct looper_kernel *looper_kernel_open(struct sched_kernel *sched,
 					 size_t size)
 {
 	enum looper_detector detector = options->detector;
+	struct kernel_types types;
+	const void *object;
+	size_t object_bytes;
 	struct looper_kernel *kernel = calloc(1, sizeof(*kernel));
 	int err;
 
@@ -209,8 +135,12 @@ struct looper_kernel *looper_kernel_open(struct sched_kernel *sched,
 	if (!err) {
 		kernel->fetch = !options->test_plain_atomics && kernel_has_fetch();
 		kernel->multi = (!detector || detector == LOOPER_BY_UPROBE) &&
-				!options->test_one_by_one && has_multi();
-		err = load(kernel, detector, options->btf_path);
+				!options->test_one_by_one && looper_has_multi();
+		object = looper_bpf__elf_bytes(&object_bytes);
+		kernel_types_open(&types, options->btf_path, object, object_bytes);
+		bpf_object_release(object);
+		err = load(kernel, detector, types.path);
+		kernel_types_close(&types);
 	}
 	if (!err)
 		err = map_all(kernel);
@@ -265,15 +195,17 @@ struct looper_fds looper_kernel_fds(const struct looper_kernel *kernel)
 		.is_frozen = kernel->maps.is_frozen_fd,
 		.registers = -1,
 		.wanted = -1,
+		.mm_locks = -1,
 		.multi = kernel->multi,
 	};
 
 	if (kernel->iterator) {
 		fds.registers = loaded_fd(kernel->skeleton->progs.looper_task_registers);
 		fds.wanted = bpf_map__fd(kernel->skeleton->maps.looper_wanted);
+		fds.mm_locks = loaded_fd(kernel->skeleton->progs.looper_mm_locks);
 	}
 	for (enum looper_probe i = 0; i < LOOPER_PROBES; i++)
-		fds.programs[i] = loaded_fd(probe_program(kernel->skeleton, i));
+		fds.programs[i] = loaded_fd(looper_probe_program(kernel->skeleton, i));
 	return fds;
 }
 
@@ -317,77 +249,6 @@ int looper_kernel_set_own(struct looper_kernel *kernel, const pid_t *tgids, size
 				   BPF_ANY)
 		       ? -errno
 		       : 0;
-}
-
-static int attach_one_by_one(struct looper_probes *probes, struct bpf_program *program, pid_t pid,
-			     const char *path, const uint64_t *offsets, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		struct bpf_link *link =
-			bpf_program__attach_uprobe(program, false, pid, path, offsets[i]);
-
-		if (!link)
-			return -errno;
-		probes->links[probes->link_count++] = link;
-	}
-	return 0;
-}
-
-struct looper_probes *looper_kernel_probe(struct looper_kernel *kernel, pid_t pid, const char *path,
-					  const struct looper_place *places, size_t count)
-{
-	struct looper_probes *probes;
-	uint64_t offsets[LOOPER_MAX_PLACES];
-	int err = 0;
-
-	if (count > LOOPER_MAX_PLACES) {
-		errno = E2BIG;
-		return NULL;
-	}
-	probes = calloc(1, sizeof(*probes));
-	if (!probes)
-		return NULL;
-	for (enum looper_probe probe = 0; probe < LOOPER_PROBES; probe++)
-		probes->fds[probe] = -1;
-	for (enum looper_probe probe = 0; probe < LOOPER_PROBES && !err; probe++) {
-		struct bpf_program *program = probe_program(kernel->skeleton, probe);
-		size_t n = 0;
-
-		for (size_t i = 0; i < count; i++)
-			if (places[i].probe == probe)
-				offsets[n++] = places[i].offset;
-		if (!n)
-			continue;
-		if (!kernel->multi) {
-			err = attach_one_by_one(probes, program, pid, path, offsets, n);
-			continue;
-		}
-		probes->fds[probe] = create_multi(bpf_program__fd(program), path, offsets, n, pid);
-		if (probes->fds[probe] < 0)
-			err = probes->fds[probe];
-	}
-	if (!err)
-		return probes;
-	looper_probes_free(probes);
-	errno = -err;
-	return NULL;
-}
-
-void looper_probes_free(struct looper_probes *probes)
-{
-	if (!probes)
-		return;
-	for (int i = 0; i < LOOPER_PROBES; i++)
-		if (probes->fds[i] >= 0)
-			close(probes->fds[i]);
-	for (size_t i = 0; i < probes->link_count; i++)
-		bpf_link__destroy(probes->links[i]);
-	free(probes);
-}
-
-const char *looper_kernel_probe_name(const struct looper_kernel *kernel)
-{
-	return kernel->multi ? "uprobe_multi" : "uprobe";
 }
 
 int looper_kernel_watch(struct looper_kernel *kernel, uint32_t index,

@@ -56,6 +56,7 @@ struct looper_fds {
 	int wakes;                   /* a ring of struct looper_event */
 	int is_frozen;               /* for looper_is_frozen */
 	int registers, wanted;       /* for task_registers_open; -1: no iterator on this kernel */
+	int mm_locks;                /* for mm_locks_look; -1: as above */
 	int programs[LOOPER_PROBES]; /* -1: not loaded */
 	bool multi;                  /* they are for uprobe_multi links, else for perf events */
 };

@@ -83,6 +83,7 @@ static void stand_in_wait(struct looper_slot *slot, enum looper_wait kind, int32
 	slot->loop_kind = kind;
 	slot->loop_fd = fd;
 	slot->loop_stack[LOOPER_WAY_CALL] = standing->stack_pointer;
+	slot->loop_counter = standing->program_counter;
 	slot->loop_waits = 1;
 	slot->loop_waited_ns = standing->before_mono_ns;
 	slot->busy_since_ns = 0;

@@ -16,6 +16,7 @@
 #include "kernel/atomics.h"
 #include "kernel/namespaces.h"
 #include "kernel/sched_private.h"
+#include "kernel/types.h"
 
 /* Above this pid_max an array of 128-byte slots would cost more memory than a hash of those that
  * live; 16 MiB. */
@@ -240,9 +241,9 @@ static int attach(struct sched_kernel *kernel, const struct sched_kernel_options
 }
 
 static int open_variant(struct sched_kernel *kernel, const struct sched_kernel_options *options,
-			enum program_variant variant, const struct btf *btf)
+			enum program_variant variant, const char *btf_path, const struct btf *btf)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = options->btf_path);
+	LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = btf_path);
 	int err;
 
 	kernel->skeleton = sched_bpf__open_opts(&open_options);
@@ -304,6 +305,9 @@ struct sched_kernel *sched_kernel_open(const struct sched_kernel_options *option
 {
 	static const enum program_variant order[] = {VARIANT_TP_BTF, VARIANT_RAW_TP};
 	struct sched_kernel *kernel = calloc(1, sizeof(*kernel));
+	struct kernel_types types;
+	const void *object;
+	size_t object_bytes;
 	struct btf *btf;
 	int cpus = libbpf_num_possible_cpus(), err = -ENOTSUP;
 
@@ -318,20 +322,22 @@ struct sched_kernel *sched_kernel_open(const struct sched_kernel_options *option
 		return NULL;
 	}
 	kernel->cpu_count = cpus > SCHED_MAX_CPUS ? SCHED_MAX_CPUS : (unsigned)cpus;
-	btf = options->btf_path ? btf__parse(options->btf_path, NULL) : btf__load_vmlinux_btf();
-	if (options->btf_path && !btf) {
-		snprintf(reason, size, "--btf %s: not a BTF file: %s", options->btf_path,
-			 strerror(errno));
-		free(kernel);
-		return NULL;
-	}
 	if (options->mode == CPU_MODE_ITER && options->variant == VARIANT_RAW_TP) {
 		snprintf(reason, size,
 			 "--cpu iter: the task iterator is not there for --variant raw_tp; "
 			 "use --cpu switch");
-		btf__free(btf);
 		free(kernel);
 		errno = ENOTSUP;
+		return NULL;
+	}
+	object = sched_bpf__elf_bytes(&object_bytes);
+	kernel_types_open(&types, options->btf_path, object, object_bytes);
+	bpf_object_release(object);
+	btf = types.path ? btf__parse(types.path, NULL) : btf__load_vmlinux_btf();
+	if (types.path && !btf) {
+		snprintf(reason, size, "--btf %s: not a BTF file: %s", types.path, strerror(errno));
+		kernel_types_close(&types);
+		free(kernel);
 		return NULL;
 	}
 	kernel_log_clear();
@@ -341,7 +347,7 @@ struct sched_kernel *sched_kernel_open(const struct sched_kernel_options *option
 		/* The iterator walks typed pointers: only kernels with BTF have it. */
 		if (options->mode == CPU_MODE_ITER && order[i] == VARIANT_RAW_TP)
 			continue;
-		err = open_variant(kernel, options, order[i], btf);
+		err = open_variant(kernel, options, order[i], types.path, btf);
 		if (!err)
 			break;
 		release(kernel);
@@ -349,6 +355,7 @@ struct sched_kernel *sched_kernel_open(const struct sched_kernel_options *option
 			break;
 	}
 	btf__free(btf);
+	kernel_types_close(&types);
 	if (err) {
 		kernel_explain(err, "CPU accounting", reason, size);
 		free(kernel);

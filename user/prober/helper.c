@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,10 +20,9 @@
 
 /* comm has room for 15 characters */
 static const char *const names[HELPER_KINDS] = {
-	[HELPER_WARDEN] = "jank-warden",
-	[HELPER_PROBER] = "jank-prober",
-	[HELPER_SAMPLER] = "jank-sampler",
-	[HELPER_UNWINDER] = "jank-unwinder",
+	[HELPER_WARDEN] = "jank-warden",   [HELPER_PROBER] = "jank-prober",
+	[HELPER_SAMPLER] = "jank-sampler", [HELPER_UNWINDER] = "jank-unwinder",
+	[HELPER_ASKER] = "jank-asker",
 };
 
 /* What ends or stops the recorder from a terminal is the recorder's affair: its helpers end when
@@ -42,13 +42,15 @@ static void set_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void close_from(int first)
+static void close_between(int first, int last)
 {
 	struct dirent *entry;
 	DIR *folder;
 
+	if (first > last)
+		return;
 #ifdef SYS_close_range
-	if (!syscall(SYS_close_range, first, ~0u, 0))
+	if (!syscall(SYS_close_range, first, last, 0))
 		return;
 #endif
 	/* before 5.9 */
@@ -58,10 +60,28 @@ static void close_from(int first)
 	while ((entry = readdir(folder))) {
 		int fd = atoi(entry->d_name);
 
-		if (fd >= first && fd != dirfd(folder))
+		if (fd >= first && fd <= last && fd != dirfd(folder))
 			close(fd);
 	}
 	closedir(folder);
+}
+
+void helper_keep_only(const int *keep, size_t count)
+{
+	int first = STDERR_FILENO + 1;
+
+	for (;;) {
+		int next = INT_MAX;
+
+		for (size_t i = 0; i < count; i++)
+			if (keep[i] >= first && keep[i] < next)
+				next = keep[i];
+		if (next == INT_MAX)
+			break;
+		close_between(first, next - 1);
+		first = next + 1;
+	}
+	close_between(first, INT_MAX);
 }
 
 /* The socket becomes descriptor 3, /dev/null the three below it, and there is no other. */
@@ -80,7 +100,7 @@ static void set_descriptors(int socket)
 	for (int fd = 0; fd <= last; fd++)
 		if (null < 0 || (null == fd ? 0 : dup2(null, fd)) < 0)
 			close(fd);
-	close_from(SOCKET_FD + 1);
+	close_between(SOCKET_FD + 1, INT_MAX);
 }
 
 void helper_begin(enum helper_kind kind, int *socket)

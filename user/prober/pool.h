@@ -28,13 +28,17 @@ enum probe_operation {
 	PROBE_OPEN = 5,     /* the file of the mapping address..end (inode, path as in maps): fd and
 			     * struct probe_file; regular files only */
 	PROBE_STANDING = 6, /* struct probe_standing of thread tid */
-	PROBE_LOCK_OWNER = 7,      /* address, argument = futex operation: struct probe_owner */
-	PROBE_ATTACH = 8,          /* struct probe_places: descriptors that hold the probes */
-	PROBE_WARDEN = 9,          /* fork a warden on the socket that comes with it */
+	PROBE_LOCK_OWNER = 7, /* address, argument = futex operation: struct probe_owner */
+	PROBE_ATTACH = 8, /* struct probe_places: descriptors that hold the probes; none of them and
+			   * value = -pid: that process holds its mmap_lock (mm_locks.h) */
+	PROBE_WARDEN = 9, /* fork a warden on the socket that comes with it */
 	PROBE_OPEN_EXE = 10,       /* /proc/PID/exe: fd, struct probe_file */
 	PROBE_OPEN_JIT_NAMES = 11, /* its /tmp/perf-PID.map: fd, struct probe_file */
-	PROBE_OPEN_AT = 12,        /* the file of the mapping that holds address: as PROBE_OPEN */
-	PROBE_OPERATIONS = 13,
+	PROBE_OPEN_AT = 12,        /* the file of the mapping that holds address: as PROBE_OPEN;
+				    * in_stack: of `end`, a stack pointer */
+	PROBE_COUNT_WAITERS = 13,  /* argument = an epoll descriptor: how many threads wait in it
+				    * now, beside tid: value, at most 1 */
+	PROBE_OPERATIONS = 14,
 };
 
 struct probe_request {
@@ -74,12 +78,14 @@ struct probe_owner {
 struct probe_file {
 	uint64_t device, inode, size_bytes, mtime_ns;
 	uint32_t copied;
-	uint32_t reserved;
-	uint64_t start, end, offset; /* of the mapping; PROBE_OPEN_AT only */
+	/* PROBE_OPEN_AT only: a pointer is in the main thread's own stack; the mapping */
+	uint32_t in_stack;
+	uint64_t start, end, offset;
 };
 
 #define PROBE_MAX_PLACES 32
-/* Where uprobes are put: fds[0] is the file, fds[1..] the programs. */
+/* Where uprobes are put: fds[0] is the file, fds[1..] the programs, and behind these may stand the
+ * program of mm_locks_look. */
 struct probe_places {
 	uint32_t multi; /* by one uprobe_multi link a program; else one perf event a place */
 	uint32_t program_count, place_count;

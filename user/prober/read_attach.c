@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Setting uprobes: that takes locks of the target and waits for RCU. */
+/* Setting uprobes: that takes the mmap_lock of every process that maps the file, and waits for RCU.
+ */
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "prober/closer.h"
+#include "prober/mm_locks.h"
 #include "prober/pool_wire.h"
+#include "prober/warden.h"
 #include "target/procfs.h"
 #include "util/channel.h"
 
@@ -93,8 +100,10 @@ static int check(const struct probe_places *places, size_t fd_count)
 {
 	uint64_t used = 0;
 
+	/* The last descriptor may be the program of mm_locks_look. */
 	if (!places->place_count || places->place_count > PROBE_MAX_PLACES ||
-	    places->place_count > CHANNEL_FDS || fd_count != 1 + (size_t)places->program_count)
+	    places->place_count > CHANNEL_FDS || fd_count < 1 + (size_t)places->program_count ||
+	    fd_count > 2 + (size_t)places->program_count)
 		return -EINVAL;
 	for (uint32_t i = 0; i < places->place_count; i++) {
 		if (places->places[i].program >= places->program_count)
@@ -105,23 +114,36 @@ static int check(const struct probe_places *places, size_t fd_count)
 	return used == (1ull << places->program_count) - 1 ? 0 : -EINVAL;
 }
 
-int probe_attach(const struct probe_request *request, const struct probe_places *places,
-		 const int *fds, size_t fd_count, struct reply *reply)
+/* Whether every process gives its mmap_lock now. Where that cannot be told, on a kernel without
+ * the iterator and without /proc/PID/pagemap, nothing speaks against it. */
+static int look_first(int program, struct reply *reply)
 {
-	int dir, type = 0, fd, err = check(places, fd_count);
+	pid_t holder;
+
+	if (mm_locks_look(program, MM_LOCKS_NS, &holder) != -EDEADLK)
+		return 0;
+	reply->value = -holder;
+	return -EDEADLK;
+}
+
+static int attach_all(const struct probe_request *request, const struct probe_places *places,
+		      const int *fds, int locks, struct reply *reply)
+{
+	uint32_t count = places->multi ? places->program_count : places->place_count;
+	int type = 0, err = 0;
 	char path[40];
 
-	if (err)
-		return err;
-	dir = probe_open_process(request);
-	if (dir < 0)
-		return dir;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[0]);
 	if (!places->multi)
-		err = type = uprobe_type();
-	err = err < 0 ? err : 0;
-	for (uint32_t i = 0;
-	     !err && i < (places->multi ? places->program_count : places->place_count); i++) {
+		type = uprobe_type();
+	if (type < 0)
+		return type;
+	for (uint32_t i = 0; i < count && !err; i++) {
+		int fd;
+
+		err = look_first(locks, reply);
+		if (err)
+			break;
 		fd = places->multi ? attach_multi(fds[1 + i], path, places, i, request->pid)
 				   : attach_one(fds[1 + places->places[i].program], path,
 						places->places[i].offset, places->places[i].cookie,
@@ -131,13 +153,76 @@ int probe_attach(const struct probe_request *request, const struct probe_places 
 		else
 			err = fd;
 	}
+	return err;
+}
+
+/* The whole life of the process that sets the probes. It cannot be given up while it does: a caller
+ * that is being killed has its half-set probes left in place by the kernel ("leaking uprobe":
+ * uprobe_unregister_nosync in kernel/events/uprobes.c, when __get_user_pages in mm/gup.c finds
+ * fatal_signal_pending()). So it is no thread of the prober, whose death it outlives, and takes
+ * back what nobody waits for any more. */
+static void __attribute__((noreturn))
+run_attacher(int socket, const struct probe_request *request, const struct probe_places *places,
+	     const int *fds, size_t fd_count)
+{
+	int keep[CHANNEL_FDS + 2], made[CHANNEL_FDS], dir, err;
+	int locks = fd_count > 1 + (size_t)places->program_count ? fds[fd_count - 1] : -1;
+	struct reply reply = {.fds = made};
+	struct probe_answer_header header = {0};
+	struct iovec part = {&header, sizeof(header)};
+
+	prctl(PR_SET_NAME, "jank-attach");
+	memcpy(keep, fds, fd_count * sizeof(*fds));
+	keep[fd_count] = socket;
+	helper_keep_only(keep, fd_count + 1);
+	dir = probe_open_process(request);
+	err = dir < 0 ? dir : attach_all(request, places, fds, locks, &reply);
 	/* The pid may have become another's: then the probes are on the wrong one. */
 	if (!err)
 		err = probe_still_there(dir);
-	close(dir);
+	header.err = err;
+	header.value = reply.value;
+	if (channel_send(socket, &part, 1, made, err ? 0 : reply.fd_count) || err)
+		closer_close_here(locks, made, reply.fd_count);
+	_exit(0);
+}
+
+int probe_attach(const struct probe_request *request, const struct probe_places *places,
+		 const int *fds, size_t fd_count, struct reply *reply)
+{
+	struct probe_answer_header header = {.err = -EIO};
+	struct pollfd wait = {.events = POLLIN};
+	int ends[2], err = check(places, fd_count);
+	ssize_t n;
+	pid_t pid;
+
+	if (!err)
+		err = channel_pair(ends);
 	if (err)
-		while (reply->fd_count)
-			close(reply->fds[--reply->fd_count]);
+		return err;
+	pid = fork();
+	if (pid == 0)
+		run_attacher(ends[1], request, places, fds, fd_count);
+	err = pid < 0 ? -errno : 0;
+	close(ends[1]);
+	wait.fd = ends[0];
+	while (!err) {
+		n = channel_receive(ends[0], &header, sizeof(header), reply->fds, &reply->fd_count);
+		if (n != -EAGAIN) {
+			err = n == sizeof(header) ? header.err : -EIO;
+			break;
+		}
+		poll(&wait, 1, -1);
+	}
+	close(ends[0]);
+	/* After a failure it may have to wait before it can take back what it set. */
+	if (pid > 0 && !err)
+		waitpid(pid, NULL, 0);
+	if (err == -EDEADLK) {
+		/* Not a failure of this target: the answer names the process. */
+		reply->value = header.value;
+		return 0;
+	}
 	reply->value = (int64_t)reply->fd_count;
 	return err;
 }

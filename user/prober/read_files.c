@@ -215,10 +215,14 @@ int probe_open_jit_names(const struct probe_request *request, struct reply *repl
 	return err ? err : hand_on(fd, reply);
 }
 
-/* The line of /proc/PID/maps whose mapping holds the address. 0 or -errno. */
-static int find_mapping(int dir, uint64_t address, struct probe_file *file, uint64_t *inode)
+/* The line of /proc/PID/maps whose mapping holds the address. stack_pointer: see in_stack of struct
+ * probe_file. 0 or -errno. */
+static int find_mapping(int dir, uint64_t address, uint64_t stack_pointer, struct probe_file *file,
+			uint64_t *inode)
 {
-	char line[512], permissions[8];
+	struct probe_file at = {0};
+	char line[512], permissions[8], name[16];
+	uint64_t inode_at;
 	int fd = openat(dir, "maps", O_RDONLY | O_CLOEXEC), err = -EFAULT;
 	FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
 	bool begins = true;
@@ -229,19 +233,25 @@ static int find_mapping(int dir, uint64_t address, struct probe_file *file, uint
 			close(fd);
 		return err;
 	}
-	while (err == -EFAULT && fgets(line, sizeof(line), maps)) {
+	while (fgets(line, sizeof(line), maps)) {
 		/* A path may be longer than the buffer; what follows is no line of its own. */
 		bool is_line = begins;
 
 		begins = strchr(line, '\n') != NULL;
+		name[0] = 0;
 		if (!is_line ||
-		    sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*x:%*x %" SCNu64,
-			   &file->start, &file->end, permissions, &file->offset, inode) != 5)
+		    sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*x:%*x %" SCNu64 " %15s",
+			   &at.start, &at.end, permissions, &at.offset, &inode_at, name) < 5)
 			continue;
-		if (file->start > address)
-			break;
-		if (address < file->end)
-			err = *inode ? 0 : -ENOENT;
+		if (at.start <= stack_pointer && stack_pointer < at.end)
+			file->in_stack = !strcmp(name, "[stack]");
+		if (err != -EFAULT || at.start > address || address >= at.end)
+			continue;
+		file->start = at.start;
+		file->end = at.end;
+		file->offset = at.offset;
+		*inode = inode_at;
+		err = inode_at ? 0 : -ENOENT;
 	}
 	fclose(maps);
 	return err;
@@ -256,7 +266,7 @@ int probe_open_at(const struct probe_request *request, struct reply *reply)
 
 	if (dir < 0)
 		return dir;
-	err = find_mapping(dir, request->address, &at, &inode);
+	err = find_mapping(dir, request->address, request->end, &at, &inode);
 	snprintf(path, sizeof(path), "map_files/%" PRIx64 "-%" PRIx64, at.start, at.end);
 	fd = err ? err : open_regular(dir, path, inode);
 	close(dir);
@@ -264,6 +274,7 @@ int probe_open_at(const struct probe_request *request, struct reply *reply)
 	if (err)
 		return err;
 	memcpy(&file, reply->data, sizeof(file));
+	file.in_stack = at.in_stack;
 	file.start = at.start;
 	file.end = at.end;
 	file.offset = at.offset;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a prober reads of /proc and of the memory of a process. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -278,6 +279,51 @@ int probe_read_standing(const struct probe_request *request, struct reply *reply
 	memcpy(reply->data, &standing, sizeof(standing));
 	reply->length = sizeof(standing);
 	return 0;
+}
+
+/* ---- who waits in an epoll ---- */
+
+/* A process may have any number of threads, and each is a file to read. */
+#define WAITERS_LOOKED_AT 512
+#define NR_EPOLL_PWAIT2   441
+
+static bool waits_in(const struct probe_standing *standing, uint64_t epoll)
+{
+	switch (standing->syscall_nr) {
+#ifdef SYS_epoll_wait
+	case SYS_epoll_wait:
+#endif
+	case SYS_epoll_pwait:
+	case NR_EPOLL_PWAIT2:
+		return (uint32_t)standing->arguments[0] == (uint32_t)epoll;
+	}
+	return false;
+}
+
+int probe_count_waiters(const struct probe_request *request, struct reply *reply)
+{
+	pid_t asked = request->tid ? request->tid : request->pid;
+	int dir = probe_open_process(request), folder, left = WAITERS_LOOKED_AT;
+	struct probe_standing standing;
+	struct dirent *entry;
+	DIR *threads;
+
+	if (dir < 0)
+		return dir;
+	folder = openat(dir, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	threads = folder < 0 ? NULL : fdopendir(folder);
+	while (threads && !reply->value && left-- && (entry = readdir(threads))) {
+		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+		if (tid > 0 && tid != asked && !read_syscall(dir, tid, &standing))
+			reply->value = waits_in(&standing, request->argument);
+	}
+	if (threads)
+		closedir(threads);
+	else if (folder >= 0)
+		close(folder);
+	close(dir);
+	return threads ? 0 : -ESRCH;
 }
 
 /* ---- who holds a lock ---- */

@@ -57,6 +57,9 @@ static int serve(struct worker *worker, int *fds, size_t fd_count, struct reply 
 	const struct probe_request *request = &worker->call.header.request;
 	struct probe_places places;
 
+	/* Processes that set probes and were not waited for. */
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
 	switch (request->operation) {
 	case PROBE_READ:
 		return probe_read_file(request, reply);
@@ -76,6 +79,8 @@ static int serve(struct worker *worker, int *fds, size_t fd_count, struct reply 
 		return probe_open_jit_names(request, reply);
 	case PROBE_STANDING:
 		return probe_read_standing(request, reply);
+	case PROBE_COUNT_WAITERS:
+		return probe_count_waiters(request, reply);
 	case PROBE_LOCK_OWNER:
 		return probe_read_lock_owner(request, reply);
 	case PROBE_ATTACH:

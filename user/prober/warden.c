@@ -16,12 +16,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <uthash.h>
 
 #include "core/loop.h"
-#include "prober/warden_settings.h"
-#include "prober/warden_wire.h"
-#include "util/channel.h"
+#include "prober/warden_private.h"
 #include "util/clock.h"
 
 #define STOP_NS      (200 * NSEC_PER_MSEC)
@@ -29,316 +26,7 @@
 #define RETRY_MAX_NS (5 * NSEC_PER_SEC)
 #define SILENT_NS    (2 * NSEC_PER_SEC)
 
-/* A process that was asked for. */
-struct entry {
-	struct entry *next;
-	struct helper *helper; /* NULL: dropped by its user */
-	uint64_t serial, cpu_ns;
-	uint32_t generation; /* of the warden that was to fork it */
-	enum helper_kind kind;
-	int end; /* of its socket, not given to a warden yet; -1: given */
-	pid_t pid;
-	int pidfd; /* of one that was dropped; -1: its user's helper has it */
-	bool kill, told;
-};
-
-struct kept {
-	uint64_t key;
-	UT_hash_handle hh;
-	bool told, released;
-	size_t fd_count;
-	int fds[CHANNEL_FDS];
-};
-
-struct warden {
-	struct helper self;
-	uint32_t generation;
-	struct loop *loop;
-	int timer;
-	bool watched, watched_write, dirty;
-	uint64_t ping_ns; /* when it was asked for a sign of life that has not come; 0: none is due
-			   */
-	uint64_t serial, retry_ns, dead_cpu_ns, reaped_ns, next_close_key;
-	struct entry *entries;
-	struct kept *kept;
-	struct {
-		bool used, told, forgotten;
-		char value[WARDEN_VALUE_BYTES];
-	} settings[SETTING_COUNT];
-	struct warden_stats stats, counted;
-	int (*make)(void *ctx, int socket);
-	void *make_ctx;
-};
-
 static void warden_died(struct warden *warden);
-static int on_socket(void *ctx, uint32_t events);
-
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
-/* ---- telling ---- */
-
-static void watch_socket(struct warden *warden)
-{
-	if (!warden->loop || warden->self.socket < 0 ||
-	    (warden->watched && warden->watched_write == warden->dirty))
-		return;
-	if (warden->watched)
-		loop_remove_fd(warden->loop, warden->self.socket);
-	warden->watched_write = warden->dirty;
-	warden->watched =
-		!loop_add_fd(warden->loop, warden->self.socket,
-			     warden->dirty ? EPOLLIN | EPOLLOUT : EPOLLIN, on_socket, warden);
-}
-
-static int tell(struct warden *warden, const struct warden_message *message, const int *fds,
-		size_t fd_count)
-{
-	struct iovec part = {(void *)message, sizeof(*message)};
-
-	if (warden->self.socket < 0)
-		return -EPIPE;
-	return channel_send(warden->self.socket, &part, 1, fds, fd_count);
-}
-
-static int pidfd_of(const struct entry *entry)
-{
-	return entry->helper ? entry->helper->pidfd : entry->pidfd;
-}
-
-static pid_t pid_of(const struct entry *entry)
-{
-	return entry->helper ? entry->helper->pid : entry->pid;
-}
-
-static int tell_entry(struct warden *warden, struct entry *entry)
-{
-	struct warden_message message = {.key = entry->serial, .number = entry->kind};
-	int fd = entry->end >= 0 ? entry->end : pidfd_of(entry), err;
-
-	if (entry->kind == HELPER_WARDEN)
-		return 0;
-	if (entry->end >= 0)
-		message.operation = WARDEN_SPAWN;
-	else if (entry->kill)
-		message.operation = WARDEN_KILL;
-	else
-		message.operation = WARDEN_ADOPT;
-	/* What was forked by this very warden needs no adoption. */
-	if (message.operation == WARDEN_ADOPT &&
-	    (fd < 0 || entry->generation == warden->generation)) {
-		entry->told = true;
-		return 0;
-	}
-	err = tell(warden, &message, &fd, fd >= 0);
-	if (err)
-		return err;
-	if (entry->end >= 0) {
-		entry->generation = warden->generation;
-		close_fd(&entry->end);
-	}
-	entry->told = true;
-	return 0;
-}
-
-static bool has_hung_up(const struct warden *warden)
-{
-	struct pollfd pollfd = {.fd = warden->self.socket};
-
-	return warden->self.socket < 0 || (poll(&pollfd, 1, 0) > 0 && pollfd.revents & POLLHUP);
-}
-
-static void close_kept(struct kept *kept)
-{
-	while (kept->fd_count)
-		close(kept->fds[--kept->fd_count]);
-}
-
-static void free_kept(struct warden *warden, struct kept *kept)
-{
-	HASH_DEL(warden->kept, kept);
-	close_kept(kept);
-	free(kept);
-}
-
-/* The recorder's copies are closed between the message that gives the warden its own and the one
- * that lets these go: so that they are never the last ones, whoever is faster. */
-static int tell_kept(struct warden *warden, struct kept *kept)
-{
-	struct warden_message message = {.operation = WARDEN_KEEP, .key = kept->key};
-	int err;
-
-	if (!kept->told && kept->fd_count) {
-		err = tell(warden, &message, kept->fds, kept->fd_count);
-		if (err)
-			return err;
-		kept->told = true;
-	}
-	if (!kept->released)
-		return 0;
-	/* What a dead warden held is the next one's to close. */
-	if (kept->fd_count && has_hung_up(warden))
-		return -EPIPE;
-	close_kept(kept);
-	message.operation = WARDEN_RELEASE;
-	err = kept->told ? tell(warden, &message, NULL, 0) : 0;
-	if (!err)
-		free_kept(warden, kept);
-	return err;
-}
-
-static int tell_setting(struct warden *warden, uint32_t setting)
-{
-	struct warden_message message = {.number = setting};
-	bool forget = warden->settings[setting].forgotten;
-	int err;
-
-	message.operation = forget ? WARDEN_FORGET : WARDEN_REMEMBER;
-	memcpy(message.value, warden->settings[setting].value, sizeof(message.value));
-	err = tell(warden, &message, NULL, 0);
-	if (!err && forget)
-		warden->settings[setting].used = false;
-	if (!err)
-		warden->settings[setting].told = true;
-	return err;
-}
-
-/* Tell all that is untold, as far as there is room. */
-static void tell_all(struct warden *warden)
-{
-	struct kept *kept, *next;
-	int err = 0;
-
-	if (!warden->dirty || warden->self.socket < 0)
-		return;
-	for (struct entry *entry = warden->entries; entry && !err; entry = entry->next)
-		if (!entry->told)
-			err = tell_entry(warden, entry);
-	for (uint32_t i = 0; i < SETTING_COUNT && !err; i++)
-		if (warden->settings[i].used && !warden->settings[i].told)
-			err = tell_setting(warden, i);
-	HASH_ITER (hh, warden->kept, kept, next) {
-		if (err)
-			break;
-		if (!kept->told || kept->released)
-			err = tell_kept(warden, kept);
-	}
-	warden->dirty = err != 0;
-	watch_socket(warden);
-}
-
-/* err is what telling one thing came to. A warden that is dead shows in the loop too. */
-static void told(struct warden *warden, int err)
-{
-	if (err) {
-		warden->dirty = true;
-		watch_socket(warden);
-	}
-}
-
-/* ---- processes ---- */
-
-static struct entry *find_entry(const struct warden *warden, uint64_t serial)
-{
-	for (struct entry *entry = warden->entries; entry; entry = entry->next)
-		if (entry->serial == serial)
-			return entry;
-	return NULL;
-}
-
-static struct entry *add_entry(struct warden *warden, struct helper *helper)
-{
-	struct entry *entry = calloc(1, sizeof(*entry));
-
-	if (!entry)
-		return NULL;
-	*entry = (struct entry){
-		.next = warden->entries,
-		.helper = helper,
-		.serial = helper->serial = ++warden->serial,
-		.generation = warden->generation,
-		.kind = helper->kind,
-		.end = -1,
-		.pidfd = -1,
-	};
-	warden->entries = entry;
-	return entry;
-}
-
-/* The process is dead and reaped. */
-static void remove_entry(struct warden *warden, struct entry *entry)
-{
-	struct entry **link = &warden->entries;
-
-	while (*link != entry)
-		link = &(*link)->next;
-	*link = entry->next;
-	if (entry->helper)
-		entry->helper->serial = 0;
-	warden->dead_cpu_ns += entry->cpu_ns;
-	close_fd(&entry->end);
-	close_fd(&entry->pidfd);
-	free(entry);
-}
-
-static void look_at_cpu(struct entry *entry)
-{
-	uint64_t cpu_ns;
-
-	/* A pid that another process has by now would show less. */
-	if (pid_of(entry) && clock_process_cpu_ns(pid_of(entry), &cpu_ns) && cpu_ns > entry->cpu_ns)
-		entry->cpu_ns = cpu_ns;
-}
-
-static uint64_t timeval_ns(const struct timeval *tv)
-{
-	return (uint64_t)tv->tv_sec * NSEC_PER_SEC + (uint64_t)tv->tv_usec * NSEC_PER_USEC;
-}
-
-/* Children of a dead warden become children of the recorder (PR_SET_CHILD_SUBREAPER). */
-static bool reap_entry(struct warden *warden, struct entry *entry)
-{
-	struct rusage usage;
-	uint64_t cpu_ns;
-
-	if (!pid_of(entry) || wait4(pid_of(entry), NULL, WNOHANG, &usage) <= 0)
-		return false;
-	cpu_ns = timeval_ns(&usage.ru_utime) + timeval_ns(&usage.ru_stime);
-	warden->reaped_ns += cpu_ns;
-	/* That of a warden holds the times of its children, which have entries of their own. */
-	if (entry->kind != HELPER_WARDEN && cpu_ns > entry->cpu_ns)
-		entry->cpu_ns = cpu_ns;
-	remove_entry(warden, entry);
-	return true;
-}
-
-static bool has_ended(int pidfd)
-{
-	struct pollfd pollfd = {.fd = pidfd, .events = POLLIN};
-
-	return pidfd >= 0 && poll(&pollfd, 1, 0) > 0;
-}
-
-static void sweep(struct warden *warden)
-{
-	for (struct entry *entry = warden->entries, *next; entry; entry = next) {
-		next = entry->next;
-		look_at_cpu(entry);
-		if (entry->generation == warden->generation && entry->kind != HELPER_WARDEN)
-			continue;
-		if (reap_entry(warden, entry))
-			continue;
-		/* Reaped by init, or never forked by the warden that died. */
-		if (!entry->helper && entry->end < 0 &&
-		    (entry->pidfd < 0 || has_ended(entry->pidfd)))
-			remove_entry(warden, entry);
-	}
-}
-
 static bool take_messages(struct warden *warden);
 
 /* The recorder may do that without a right, because both have the same uid. */
@@ -360,7 +48,7 @@ static void watch_over(struct warden *warden)
 		return;
 	if (!warden->ping_ns) {
 		warden->ping_ns = now_ns;
-		tell(warden, &ping, NULL, 0);
+		warden_send(warden, &ping, NULL, 0);
 	} else if (now_ns - warden->ping_ns > SILENT_NS) {
 		signal_warden(warden, SIGKILL);
 	}
@@ -372,7 +60,7 @@ void warden_usage(struct warden *warden, struct warden_usage *usage)
 	if (warden->self.socket >= 0)
 		take_messages(warden);
 	watch_over(warden);
-	sweep(warden);
+	entry_sweep(warden);
 	*usage = (struct warden_usage){warden->dead_cpu_ns, warden->reaped_ns};
 	for (struct entry *entry = warden->entries; entry; entry = entry->next)
 		usage->cpu_ns += entry->cpu_ns;
@@ -389,7 +77,7 @@ int warden_spawn(struct warden *warden, enum helper_kind kind, struct helper *he
 	err = channel_pair(ends);
 	if (err)
 		return err;
-	entry = add_entry(warden, helper);
+	entry = entry_add(warden, helper);
 	if (!entry) {
 		close(ends[0]);
 		close(ends[1]);
@@ -397,12 +85,12 @@ int warden_spawn(struct warden *warden, enum helper_kind kind, struct helper *he
 	}
 	helper->socket = ends[0];
 	entry->end = ends[1];
-	err = tell_entry(warden, entry);
+	err = warden_tell_entry(warden, entry);
 	if (err && err != -EAGAIN) {
-		remove_entry(warden, entry);
-		close_fd(&helper->socket);
+		entry_remove(warden, entry);
+		warden_close_fd(&helper->socket);
 	} else {
-		told(warden, err);
+		warden_told(warden, err);
 		err = 0;
 	}
 	return err;
@@ -410,103 +98,28 @@ int warden_spawn(struct warden *warden, enum helper_kind kind, struct helper *he
 
 void warden_drop(struct warden *warden, struct helper *helper, bool hung)
 {
-	struct entry *entry = helper->serial ? find_entry(warden, helper->serial) : NULL;
+	struct entry *entry = helper->serial ? entry_find(warden, helper->serial) : NULL;
 	struct pollfd pollfd = {.fd = helper->socket};
 	bool died = helper->socket >= 0 && poll(&pollfd, 1, 0) > 0 && pollfd.revents & POLLHUP;
 
-	close_fd(&helper->socket);
+	warden_close_fd(&helper->socket);
 	if (entry) {
-		look_at_cpu(entry);
+		entry_look_at_cpu(entry);
 		entry->pid = helper->pid;
 		entry->pidfd = helper->pidfd;
 		entry->helper = NULL;
 		helper->pidfd = -1;
 		warden->stats.replaced[entry->kind] += hung || died;
 		if (entry->end >= 0) {
-			remove_entry(warden, entry);
+			entry_remove(warden, entry);
 		} else if (hung) {
 			entry->kill = true;
 			entry->told = false;
-			told(warden, tell_entry(warden, entry));
+			warden_told(warden, warden_tell_entry(warden, entry));
 		}
 	}
-	close_fd(&helper->pidfd);
+	warden_close_fd(&helper->pidfd);
 	*helper = (struct helper){.kind = helper->kind, .socket = -1, .pidfd = -1};
-}
-
-/* ---- what is kept ---- */
-
-static int keep(struct warden *warden, uint64_t key, const int *fds, size_t fd_count, bool released)
-{
-	struct kept *kept;
-
-	if (!fd_count || fd_count > CHANNEL_FDS)
-		return -EINVAL;
-	HASH_FIND(hh, warden->kept, &key, sizeof(key), kept);
-	if (kept)
-		return -EEXIST;
-	kept = calloc(1, sizeof(*kept));
-	if (!kept)
-		return -ENOMEM;
-	kept->key = key;
-	kept->fd_count = fd_count;
-	kept->released = released;
-	memcpy(kept->fds, fds, fd_count * sizeof(*fds));
-	HASH_ADD(hh, warden->kept, key, sizeof(kept->key), kept);
-	told(warden, tell_kept(warden, kept));
-	return 0;
-}
-
-int warden_keep(struct warden *warden, uint64_t key, const int *fds, size_t fd_count)
-{
-	return key && key < UINT64_MAX / 2 ? keep(warden, key, fds, fd_count, false) : -EINVAL;
-}
-
-void warden_release(struct warden *warden, uint64_t key)
-{
-	struct kept *kept;
-
-	HASH_FIND(hh, warden->kept, &key, sizeof(key), kept);
-	if (!kept || kept->released)
-		return;
-	kept->released = true;
-	told(warden, tell_kept(warden, kept));
-}
-
-void warden_close(struct warden *warden, const int *fds, size_t fd_count)
-{
-	while (fd_count) {
-		size_t count = fd_count < CHANNEL_FDS ? fd_count : CHANNEL_FDS;
-
-		if (keep(warden, UINT64_MAX - warden->next_close_key++, fds, count, true))
-			for (size_t i = 0; i < count; i++)
-				close(fds[i]);
-		fds += count;
-		fd_count -= count;
-	}
-}
-
-int warden_remember(struct warden *warden, uint32_t setting, const char *value)
-{
-	if (!setting || setting >= SETTING_COUNT || strlen(value) >= WARDEN_VALUE_BYTES)
-		return -EINVAL;
-	if (warden->settings[setting].used && !warden->settings[setting].forgotten)
-		return 0;
-	warden->settings[setting].used = true;
-	warden->settings[setting].told = warden->settings[setting].forgotten = false;
-	memset(warden->settings[setting].value, 0, WARDEN_VALUE_BYTES);
-	strcpy(warden->settings[setting].value, value);
-	told(warden, tell_setting(warden, setting));
-	return 0;
-}
-
-void warden_forget(struct warden *warden, uint32_t setting)
-{
-	if (!setting || setting >= SETTING_COUNT || !warden->settings[setting].used)
-		return;
-	warden->settings[setting].forgotten = true;
-	warden->settings[setting].told = false;
-	told(warden, tell_setting(warden, setting));
 }
 
 void warden_stats(const struct warden *warden, struct warden_stats *stats)
@@ -521,6 +134,7 @@ int warden_counters(struct warden *warden, struct counter_list *repaired, struct
 		[HELPER_PROBER] = "helper_prober_replaced",
 		[HELPER_SAMPLER] = "helper_sampler_replaced",
 		[HELPER_UNWINDER] = "helper_unwinder_replaced",
+		[HELPER_ASKER] = "helper_asker_replaced",
 	};
 	int err = counter_list_add(late, "helper_warden_absent",
 				   warden->stats.not_replaced - warden->counted.not_replaced);
@@ -532,16 +146,6 @@ int warden_counters(struct warden *warden, struct counter_list *repaired, struct
 							  warden->counted.replaced[kind]);
 	warden->counted = warden->stats;
 	return err;
-}
-
-size_t warden_list(const struct warden *warden, struct helper *list, size_t room)
-{
-	size_t count = 0;
-
-	for (struct entry *entry = warden->entries; entry && count < room; entry = entry->next)
-		if (entry->helper && entry->helper->pid)
-			list[count++] = *entry->helper;
-	return count;
 }
 
 /* ---- its life ---- */
@@ -571,6 +175,7 @@ static void forget_told(struct warden *warden)
 	}
 	HASH_ITER (hh, warden->kept, kept, next)
 		kept->told = false;
+	warden->lock_reader_told = false;
 	warden->dirty = true;
 }
 
@@ -584,10 +189,10 @@ static void make_warden(struct warden *warden)
 		retry_later(warden);
 		return;
 	}
-	entry = add_entry(warden, &warden->self);
+	entry = entry_add(warden, &warden->self);
 	if (!entry || warden->make(warden->make_ctx, ends[1])) {
 		if (entry)
-			remove_entry(warden, entry);
+			entry_remove(warden, entry);
 		close(ends[0]);
 		close(ends[1]);
 		warden->stats.not_replaced++;
@@ -597,8 +202,8 @@ static void make_warden(struct warden *warden)
 	close(ends[1]);
 	warden->self.socket = ends[0];
 	forget_told(warden);
-	tell_all(warden);
-	watch_socket(warden);
+	warden_tell_all(warden);
+	warden_watch_socket(warden);
 }
 
 static int on_retry(void *ctx, uint32_t events)
@@ -620,7 +225,7 @@ static void warden_died(struct warden *warden)
 	warden->ping_ns = 0;
 	warden_drop(warden, &warden->self, false);
 	warden->generation++;
-	sweep(warden);
+	entry_sweep(warden);
 	if (lived) {
 		warden->retry_ns = 0;
 		make_warden(warden);
@@ -644,12 +249,15 @@ static void take_message(struct warden *warden, const struct warden_message *mes
 		warden->ping_ns = 0;
 	if (message->operation != WARDEN_EXITED)
 		return;
-	entry = find_entry(warden, message->key);
-	if (!entry)
+	entry = entry_find(warden, message->key);
+	/* A process that closed probes, or set them for a prober that died, has no entry. */
+	if (!entry) {
+		warden->dead_cpu_ns += message->key ? 0 : message->cpu_ns;
 		return;
+	}
 	if (message->cpu_ns > entry->cpu_ns)
 		entry->cpu_ns = message->cpu_ns;
-	remove_entry(warden, entry);
+	entry_remove(warden, entry);
 }
 
 /* False: it is gone. */
@@ -672,14 +280,14 @@ static bool take_messages(struct warden *warden)
 	return n == -EAGAIN || n == -EMSGSIZE;
 }
 
-static int on_socket(void *ctx, uint32_t events)
+int warden_on_socket(void *ctx, uint32_t events)
 {
 	struct warden *warden = ctx;
 
 	if (!take_messages(warden))
 		warden_died(warden);
 	else if (warden->dirty)
-		tell_all(warden);
+		warden_tell_all(warden);
 	return 0;
 }
 
@@ -698,7 +306,7 @@ struct warden *warden_start(void)
 	if (!warden)
 		return NULL;
 	warden->self = (struct helper){.kind = HELPER_WARDEN, .socket = -1, .pidfd = -1};
-	warden->timer = -1;
+	warden->timer = warden->lock_reader = -1;
 	err = channel_pair(ends);
 	if (err)
 		goto fail;
@@ -710,7 +318,7 @@ struct warden *warden_start(void)
 	if (pid < 0)
 		err = -errno;
 	close(ends[1]);
-	if (!err && !add_entry(warden, &warden->self))
+	if (!err && !entry_add(warden, &warden->self))
 		err = -ENOMEM;
 	if (err) {
 		close(ends[0]);
@@ -745,7 +353,7 @@ int warden_join_loop(struct warden *warden, struct loop *loop)
 	warden->timer = loop_add_timer(loop, 0, 0, on_retry, warden);
 	if (warden->timer < 0)
 		return warden->timer;
-	watch_socket(warden);
+	warden_watch_socket(warden);
 	if (warden->self.socket < 0)
 		make_warden(warden);
 	return 0;
@@ -766,9 +374,9 @@ static void wait_for_end(struct warden *warden, uint64_t until_ns)
 	while (clock_now_ns(CLOCK_MONOTONIC) < until_ns) {
 		bool alive = false;
 
-		sweep(warden);
+		entry_sweep(warden);
 		for (struct entry *entry = warden->entries; entry; entry = entry->next)
-			alive |= pid_of(entry) && !has_ended(pidfd_of(entry));
+			alive |= entry_pid(entry) && !entry_has_ended(entry_pidfd(entry));
 		if (!alive)
 			return;
 		poll(NULL, 0, 1);
@@ -786,28 +394,29 @@ void warden_stop(struct warden *warden)
 	if (warden->self.socket >= 0) {
 		uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + STOP_NS;
 
-		tell_all(warden);
-		tell(warden, &bye, NULL, 0);
+		warden_tell_all(warden);
+		warden_send(warden, &bye, NULL, 0);
 		/* Not the last copies, as long as there is a warden. */
 		HASH_ITER (hh, warden->kept, kept, next)
-			free_kept(warden, kept);
+			warden_free_kept(warden, kept);
 		shutdown(warden->self.socket, SHUT_WR);
 		/* should somebody have stopped it */
 		signal_warden(warden, SIGCONT);
 		wait_for_end(warden, until_ns);
 	}
-	sweep(warden);
+	entry_sweep(warden);
 	while (warden->entries) {
 		struct helper *helper = warden->entries->helper;
 
 		if (helper && helper != &warden->self)
 			*helper = (struct helper){helper->kind, -1, -1, 0, 0};
-		remove_entry(warden, warden->entries);
+		entry_remove(warden, warden->entries);
 	}
-	close_fd(&warden->self.socket);
-	close_fd(&warden->self.pidfd);
+	warden_close_fd(&warden->self.socket);
+	warden_close_fd(&warden->self.pidfd);
+	warden_close_fd(&warden->lock_reader);
 	/* Without a warden these may wait for RCU here. */
 	HASH_ITER (hh, warden->kept, kept, next)
-		free_kept(warden, kept);
+		warden_free_kept(warden, kept);
 	free(warden);
 }

@@ -23,7 +23,8 @@ enum helper_kind {
 	HELPER_PROBER = 2,
 	HELPER_SAMPLER = 3,
 	HELPER_UNWINDER = 4,
-	HELPER_KINDS = 5,
+	HELPER_ASKER = 5,
+	HELPER_KINDS = 6,
 };
 
 /* One process that was asked for. The socket is good at once: what is sent before the process runs
@@ -71,6 +72,9 @@ void warden_release(struct warden *warden, uint64_t key);
 /* Have the warden make the last close of these descriptors, as after warden_release; the caller's
  * copies are closed by this call. */
 void warden_close(struct warden *warden, const int *fds, size_t fd_count);
+/* The program looper_mm_locks, by which the last close of a probe waits for processes that hold
+ * their mmap_lock (mm_locks.h). The descriptor stays the caller's. 0 or -errno. */
+int warden_set_lock_reader(struct warden *warden, int program);
 
 /* A setting of the device that must be as before when the recorder has died. What `restore` does
  * with it is up to the table in warden_settings.c: the number of a known setting, never a path. */
@@ -114,6 +118,9 @@ void warden_main(int socket) __attribute__((noreturn));
 void prober_main(int socket) __attribute__((noreturn));
 void sampler_main(int socket) __attribute__((noreturn));
 void unwinder_main(int socket) __attribute__((noreturn));
+void asker_main(int socket) __attribute__((noreturn));
 /* First of all in each: a name, a session of its own, the signals, no descriptor but the socket,
  * nice 0, the hello. The process ends here when its recorder is gone already. */
 void helper_begin(enum helper_kind kind, int *socket);
+/* In a process that a helper forks: close all descriptors but 0 to 2 and these (-1: none). */
+void helper_keep_only(const int *keep, size_t count);

@@ -4,10 +4,10 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
@@ -16,31 +16,19 @@
 #include <unistd.h>
 #include <uthash.h>
 
+#include "prober/closer.h"
 #include "prober/warden_settings.h"
 #include "prober/warden_wire.h"
 #include "util/channel.h"
 #include "util/clock.h"
 
-/* Each last close of a probe waits for a grace period of RCU (5 to 50 ms); those that wait at the
- * same time share one. */
-#define MAX_CLOSERS 64
-#ifdef __SANITIZE_ADDRESS__
-#define CLOSER_STACK_BYTES (1u << 20)
-#else
-#define CLOSER_STACK_BYTES (64u << 10)
-#endif
-/* How long the warden waits at its end: for closes, which a target can hold up, and for children.
- */
+/* How long the warden waits at its end: for closes, which go on without it where a process holds
+ * them up, and for children. */
 #define END_CLOSE_NS (5 * NSEC_PER_SEC)
 #define END_REAP_NS  (100 * NSEC_PER_MSEC)
-
-/* Closes descriptors in threads. */
-struct closers {
-	pthread_mutex_t lock;
-	pthread_cond_t idle;
-	int *fds;
-	size_t count, room, threads;
-};
+/* A process that closes is not kept for longer than this after the last close. */
+#define CLOSER_IDLE_NS (2 * NSEC_PER_SEC)
+#define CLOSER_POLL_MS 100
 
 struct child {
 	struct child *next;
@@ -60,7 +48,8 @@ struct ward {
 	int socket, signals;
 	struct child *children;
 	struct kept_fds *kept;
-	struct closers closers;
+	struct closer closer;
+	uint64_t closed_ns; /* when the closer got its last ones */
 	struct {
 		uint32_t setting;
 		char value[WARDEN_VALUE_BYTES];
@@ -68,79 +57,6 @@ struct ward {
 	size_t remembered_count;
 	bool bye;
 };
-
-/* ---- closing ---- */
-
-static void *close_all(void *ctx)
-{
-	struct closers *closers = ctx;
-
-	pthread_mutex_lock(&closers->lock);
-	while (closers->count) {
-		int fd = closers->fds[--closers->count];
-
-		pthread_mutex_unlock(&closers->lock);
-		close(fd);
-		pthread_mutex_lock(&closers->lock);
-	}
-	if (!--closers->threads)
-		pthread_cond_signal(&closers->idle);
-	pthread_mutex_unlock(&closers->lock);
-	return NULL;
-}
-
-static void closers_add(struct closers *closers, const int *fds, size_t count)
-{
-	pthread_attr_t attributes;
-	pthread_t thread;
-
-	pthread_mutex_lock(&closers->lock);
-	if (closers->count + count > closers->room) {
-		size_t room = closers->room * 2 + count;
-		int *more = realloc(closers->fds, room * sizeof(*more));
-
-		if (!more) {
-			/* Late is better than leaked. */
-			pthread_mutex_unlock(&closers->lock);
-			while (count)
-				close(fds[--count]);
-			return;
-		}
-		closers->fds = more;
-		closers->room = room;
-	}
-	memcpy(closers->fds + closers->count, fds, count * sizeof(*fds));
-	closers->count += count;
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, CLOSER_STACK_BYTES);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	for (size_t i = 0; i < count && closers->threads < MAX_CLOSERS; i++) {
-		if (pthread_create(&thread, &attributes, close_all, closers))
-			break;
-		closers->threads++;
-	}
-	pthread_attr_destroy(&attributes);
-	if (!closers->threads) {
-		closers->threads++;
-		pthread_mutex_unlock(&closers->lock);
-		close_all(closers);
-		return;
-	}
-	pthread_mutex_unlock(&closers->lock);
-}
-
-static void closers_wait(struct closers *closers)
-{
-	uint64_t until_ns = clock_now_ns(CLOCK_REALTIME) + END_CLOSE_NS;
-	struct timespec until = {(time_t)(until_ns / NSEC_PER_SEC),
-				 (long)(until_ns % NSEC_PER_SEC)};
-
-	pthread_mutex_lock(&closers->lock);
-	while (closers->threads)
-		if (pthread_cond_timedwait(&closers->idle, &closers->lock, &until))
-			break;
-	pthread_mutex_unlock(&closers->lock);
-}
 
 /* ---- children ---- */
 
@@ -194,6 +110,8 @@ static void __attribute__((noreturn)) run_helper(uint32_t kind, int socket)
 		sampler_main(socket);
 	case HELPER_UNWINDER:
 		unwinder_main(socket);
+	case HELPER_ASKER:
+		asker_main(socket);
 	}
 	_exit(1);
 }
@@ -230,15 +148,16 @@ static void reap(struct ward *ward)
 		struct warden_message message = {.operation = WARDEN_EXITED};
 		struct iovec part = {&message, sizeof(message)};
 
+		closer_reaped(&ward->closer, pid);
 		while (child && (child->pid != pid || child->pidfd >= 0))
 			child = child->next;
-		if (!child)
-			continue;
-		message.key = child->serial;
+		/* key 0: a closer, or what a prober left behind */
+		message.key = child ? child->serial : 0;
 		message.cpu_ns = timeval_ns(&usage.ru_utime) + timeval_ns(&usage.ru_stime);
 		/* What finds no room costs the recorder the last figures of a dead process. */
 		channel_send(ward->socket, &part, 1, NULL, 0);
-		remove_child(ward, child);
+		if (child)
+			remove_child(ward, child);
 	}
 }
 
@@ -270,7 +189,8 @@ static void release(struct ward *ward, uint64_t key)
 	if (!kept)
 		return;
 	HASH_DEL(ward->kept, kept);
-	closers_add(&ward->closers, kept->fds, kept->fd_count);
+	closer_add(&ward->closer, kept->fds, kept->fd_count);
+	ward->closed_ns = clock_now_ns(CLOCK_MONOTONIC);
 	free(kept);
 }
 
@@ -338,6 +258,12 @@ static void take_message(struct ward *ward, const struct warden_message *message
 	case WARDEN_FORGET:
 		forget(ward, message->number);
 		break;
+	case WARDEN_LOCKS:
+		if (count == 1 && ward->closer.program < 0) {
+			ward->closer.program = fds[0];
+			fds[0] = -1;
+		}
+		break;
 	case WARDEN_PING:
 		channel_send(ward->socket, &part, 1, NULL, 0);
 		break;
@@ -384,8 +310,14 @@ static void end(struct ward *ward)
 			setting_restore(ward->remembered[i].setting, ward->remembered[i].value,
 					NULL);
 	HASH_ITER (hh, ward->kept, kept, next)
-		closers_add(&ward->closers, kept->fds, kept->fd_count);
-	closers_wait(&ward->closers);
+		closer_add(&ward->closer, kept->fds, kept->fd_count);
+	until_ns = clock_now_ns(CLOCK_MONOTONIC) + END_CLOSE_NS;
+	while (!closer_flush(&ward->closer) && clock_now_ns(CLOCK_MONOTONIC) < until_ns)
+		poll(NULL, 0, 1);
+	closer_let_go(&ward->closer);
+	while (ward->closer.pid && waitpid(ward->closer.pid, NULL, WNOHANG) == 0 &&
+	       clock_now_ns(CLOCK_MONOTONIC) < until_ns)
+		poll(NULL, 0, 1);
 	/* Those that hang in the kernel are left to init. */
 	until_ns = clock_now_ns(CLOCK_MONOTONIC) + END_REAP_NS;
 	while (waitpid(-1, NULL, WNOHANG) >= 0 && clock_now_ns(CLOCK_MONOTONIC) < until_ns)
@@ -393,14 +325,28 @@ static void end(struct ward *ward)
 	_exit(0);
 }
 
+/* How long the loop may wait, in ms. */
+static int look_after_closer(struct ward *ward)
+{
+	if (!closer_flush(&ward->closer))
+		return CLOSER_POLL_MS;
+	if (ward->closer.socket < 0)
+		return -1;
+	if (clock_now_ns(CLOCK_MONOTONIC) - ward->closed_ns < CLOSER_IDLE_NS)
+		return CLOSER_POLL_MS;
+	closer_let_go(&ward->closer);
+	return -1;
+}
+
 void warden_main(int socket)
 {
-	struct ward ward = {
-		.closers = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER}};
+	struct ward ward = {.closer = {.socket = -1, .program = -1}};
 	struct signalfd_siginfo info;
 	sigset_t child;
 
 	helper_begin(HELPER_WARDEN, &socket);
+	/* What a prober that was killed leaves behind is reaped here. */
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	ward.socket = socket;
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
@@ -410,7 +356,7 @@ void warden_main(int socket)
 		struct pollfd wait[] = {{.fd = socket, .events = POLLIN},
 					{.fd = ward.signals, .events = POLLIN}};
 
-		if (poll(wait, 2, -1) < 0 && errno != EINTR)
+		if (poll(wait, 2, look_after_closer(&ward)) < 0 && errno != EINTR)
 			break;
 		if (wait[1].revents && read(ward.signals, &info, sizeof(info)) > 0)
 			reap(&ward);

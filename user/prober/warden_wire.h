@@ -14,6 +14,7 @@ enum warden_operation {
 	WARDEN_BYE = 9,      /* the end that follows is wanted */
 	WARDEN_PING = 11,    /* answered by the same */
 	WARDEN_EXITED = 10,  /* from the warden. key: serial, cpu_ns: of its whole life */
+	WARDEN_LOCKS = 12,   /* fd: the program looper_mm_locks */
 };
 
 #define WARDEN_VALUE_BYTES 128

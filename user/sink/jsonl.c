@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sink/json_record.h"
+#include "record/json_write.h"
 #include "sink/writer.h"
 #include "util/talk.h"
 

@@ -85,6 +85,29 @@ static int write_all(int fd, const char *data, size_t length)
 	return 0;
 }
 
+/* The pages of the file are memory of the cgroup that writes it, and the kernel writes them to the
+ * disk when they are half a minute old. Here a window of them is begun to be written when it is
+ * full, and let go when the next one is full. */
+#define WINDOW_BYTES (1u << 20)
+
+static void give_pages_back(const struct output_file *file, uint64_t before, uint64_t now)
+{
+	uint64_t end = now / WINDOW_BYTES * WINDOW_BYTES, begin = end - WINDOW_BYTES;
+
+	if (!file->regular || before / WINDOW_BYTES == now / WINDOW_BYTES)
+		return;
+	if (before < begin)
+		begin = before / WINDOW_BYTES * WINDOW_BYTES;
+	sync_file_range(file->fd, (off_t)begin, (off_t)(end - begin), SYNC_FILE_RANGE_WRITE);
+	if (!begin)
+		return;
+	/* A kernel without the call for this file system keeps its pages: that is no loss. */
+	sync_file_range(file->fd, 0, (off_t)begin,
+			SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+				SYNC_FILE_RANGE_WAIT_AFTER);
+	posix_fadvise(file->fd, 0, (off_t)begin, POSIX_FADV_DONTNEED);
+}
+
 /* One record, in one write() where the output takes it. What a file held before goes only now that
  * there is something to take its place; a full disk takes part of a line, which is cut off again.
  */
@@ -100,6 +123,7 @@ static int write_record(struct writer_shared *shared, const struct output_file *
 	if (!err) {
 		atomic_store(&shared->bytes, good + length);
 		atomic_fetch_add(&shared->written, 1);
+		give_pages_back(file, good, good + length);
 		return 0;
 	}
 	if (file->regular && ftruncate(file->fd, (off_t)good))

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,9 +10,8 @@
 #include <string.h>
 #include <uthash.h>
 
-#include "source/frames/line_reader.h"
-#include "source/recording_records.h"
-#include "util/crc32c.h"
+#include "record/json_read.h"
+#include "source/line_reader.h"
 
 /* Blocks that are held back for their end or for stacks that may follow: the newest ones. */
 #define MAX_HELD 1024
@@ -25,7 +23,8 @@ struct held_block {
 		int64_t pid;
 	} key;
 	uint64_t seq;
-	json_t *record, *additions;
+	struct parsed_record *block, **additions;
+	size_t addition_count;
 	UT_hash_handle hh;     /* by key */
 	UT_hash_handle hh_seq; /* by seq of the last record */
 };
@@ -51,97 +50,24 @@ static void __attribute__((format(printf, 2, 3))) damage(struct walk *walk, cons
 		walk->reader->damage(walk->reader->ctx, walk->counts->lines, what);
 }
 
-static const char *text_of(const json_t *object, const char *key)
+/* A block with the stacks of its own record and those that followed it. */
+static int tell(struct walk *walk, const struct record_block *told,
+		struct parsed_record *const *additions, size_t addition_count)
 {
-	return json_string_value(json_object_get(object, key));
-}
+	struct record_block block = *told;
+	int err;
 
-static uint64_t number_of(const json_t *object, const char *key)
-{
-	json_int_t value = json_integer_value(json_object_get(object, key));
-
-	return value > 0 ? (uint64_t)value : 0;
-}
-
-static size_t choice_of(const json_t *object, const char *key, const char *const *names,
-			size_t count)
-{
-	const char *text = text_of(object, key);
-
-	for (size_t i = 0; text && i < count; i++)
-		if (!strcmp(text, names[i]))
-			return i;
-	return 0;
-}
-
-static int read_stack(const json_t *object, struct record_stack *stack)
-{
-	static const char *const captures[] = {"snapshot", "perf", "ptrace", "kernel"};
-	static const char *const kinds[] = {"native", "jit", "dex", "kernel", "vdso"};
-	static const char *const found_by[] = {"cfi", "fp", "lr", "scan"};
-	const json_t *frames = json_object_get(object, "frames");
-	size_t count = json_array_size(frames);
-
-	stack->t_boot_ns = number_of(object, "t_boot_ns");
-	stack->weight_ns = number_of(object, "weight_ns");
-	stack->capture = (enum capture_kind)choice_of(object, "capture", captures, 4);
-	stack->complete = json_is_true(json_object_get(object, "complete"));
-	stack->end_reason = text_of(object, "end_reason");
-	stack->in_wait = json_is_true(json_object_get(object, "in_wait"));
-	stack->frames = calloc(count + 1, sizeof(*stack->frames));
-	if (!stack->frames)
-		return -ENOMEM;
-	for (size_t i = 0; i < count; i++) {
-		const json_t *frame = json_array_get(frames, i);
-
-		stack->frames[i] = (struct record_frame){
-			.module = text_of(frame, "module"),
-			.build_id = text_of(frame, "build_id"),
-			.offset = (uint64_t)json_integer_value(json_object_get(frame, "offset")),
-			.symbol = text_of(frame, "symbol"),
-			.kind = (enum frame_kind)choice_of(frame, "kind", kinds, 5),
-			.by = (enum frame_by)choice_of(frame, "by", found_by, 4),
-			.shared = json_is_true(json_object_get(frame, "shared")),
-		};
-	}
-	stack->frame_count = count;
-	return 0;
-}
-
-static int tell(struct walk *walk, const json_t *object, const json_t *additions)
-{
-	static const char *const states[] = {"open", "closed", "exited"};
-	static const char *const classes[] = {"short", "long", "anr"};
-	const json_t *stacks = json_object_get(object, "stacks");
-	size_t own = json_array_size(stacks), count = own + json_array_size(additions);
-	struct record_block block = {
-		.pid = (pid_t)number_of(object, "pid"),
-		.tid = (pid_t)number_of(object, "tid"),
-		.package = text_of(object, "package"),
-		.process = text_of(object, "process"),
-		.detector = text_of(object, "detector"),
-		.start_boot_ns = number_of(object, "start_boot_ns"),
-		.wall_ns = number_of(object, "wall_ns"),
-		.state = (enum block_state)choice_of(object, "state", states, 3),
-		.class = (enum block_class)choice_of(object, "class", classes, 3),
-	};
-	int err = 0;
-
-	block.stacks = calloc(count + 1, sizeof(*block.stacks));
+	walk->counts->blocks++;
+	if (!addition_count)
+		return walk->reader->block(walk->reader->ctx, &block);
+	block.stacks = calloc(told->stack_count + addition_count, sizeof(*block.stacks));
 	if (!block.stacks)
 		return -ENOMEM;
-	for (size_t i = 0; i < count && !err; i++) {
-		err = read_stack(i < own ? json_array_get(stacks, i)
-					 : json_array_get(additions, i - own),
-				 &block.stacks[i]);
-		block.stack_count += !err;
-	}
-	if (!err) {
-		walk->counts->blocks++;
-		err = walk->reader->block(walk->reader->ctx, &block);
-	}
-	for (size_t i = 0; i < block.stack_count; i++)
-		free(block.stacks[i].frames);
+	if (told->stack_count)
+		memcpy(block.stacks, told->stacks, told->stack_count * sizeof(*block.stacks));
+	for (size_t i = 0; i < addition_count; i++)
+		block.stacks[block.stack_count++] = additions[i]->record.addition->stack;
+	err = walk->reader->block(walk->reader->ctx, &block);
 	free(block.stacks);
 	return err;
 }
@@ -154,9 +80,16 @@ static void unhold(struct walk *walk, struct held_block *held)
 
 static void free_held(struct held_block *held)
 {
-	json_decref(held->record);
-	json_decref(held->additions);
+	parsed_record_free(held->block);
+	for (size_t i = 0; i < held->addition_count; i++)
+		parsed_record_free(held->additions[i]);
+	free(held->additions);
 	free(held);
+}
+
+static int tell_held(struct walk *walk, const struct held_block *held)
+{
+	return tell(walk, held->block->record.block, held->additions, held->addition_count);
 }
 
 /* uthash keeps the order in which they came. */
@@ -166,92 +99,94 @@ static int tell_oldest(struct walk *walk)
 	int err;
 
 	unhold(walk, held);
-	err = tell(walk, held->record, held->additions);
+	err = tell_held(walk, held);
 	free_held(held);
 	return err;
 }
 
-static int hold(struct walk *walk, const struct key *key, uint64_t seq, json_t *object)
+/* Takes the record over where it is held: *parsed is NULL then. */
+static int hold(struct walk *walk, const struct key *key, struct parsed_record **parsed)
 {
-	struct held_block *held = calloc(1, sizeof(*held)), *same;
+	struct held_block *held, *same;
+	uint64_t seq = (*parsed)->record.seq;
 
+	/* No two of a whole recording have one; what is told twice is told once. */
+	HASH_FIND(hh_seq, walk->held_by_seq, &seq, sizeof(seq), same);
+	if (same)
+		return 0;
+	held = calloc(1, sizeof(*held));
 	if (!held)
 		return -ENOMEM;
 	held->key = *key;
 	held->seq = seq;
-	held->record = json_incref(object);
-	held->additions = json_array();
-	/* No two of a whole recording have one; what is told twice is told once. */
-	HASH_FIND(hh_seq, walk->held_by_seq, &seq, sizeof(seq), same);
-	if (same || !held->additions) {
-		free_held(held);
-		return same ? 0 : -ENOMEM;
-	}
+	held->block = *parsed;
+	*parsed = NULL;
 	HASH_ADD(hh, walk->held, key, sizeof(held->key), held);
 	HASH_ADD(hh_seq, walk->held_by_seq, seq, sizeof(held->seq), held);
 	return HASH_COUNT(walk->held) > MAX_HELD ? tell_oldest(walk) : 0;
 }
 
-/* What a later record of the same block says takes the place of what it said before. */
-static int take_block(struct walk *walk, json_t *object)
+static bool stacks_follow(const struct record_block *block)
 {
-	const char *state = text_of(object, "state");
-	const char *why = text_of(json_object_get(object, "missing"), "stacks");
-	bool open = state && !strcmp(state, "open");
+	for (size_t i = 0; i < block->missing.count; i++)
+		if (!strcmp(block->missing.items[i].key, "stacks") &&
+		    !strcmp(block->missing.items[i].reason, MISSING_FOLLOWS))
+			return true;
+	return false;
+}
+
+/* What a later record of the same block says takes the place of what it said before. */
+static int take_block(struct walk *walk, struct parsed_record **parsed)
+{
+	const struct record_block *block = (*parsed)->record.block;
 	struct held_block *held;
 	struct key key;
 
 	/* uthash compares bytes, holes too. */
 	memset(&key, 0, sizeof(key));
-	key.start_boot_ns = number_of(object, "start_boot_ns");
-	key.pid = (int64_t)number_of(object, "pid");
+	key.start_boot_ns = block->start_boot_ns;
+	key.pid = block->pid;
 	HASH_FIND(hh, walk->held, &key, sizeof(key), held);
 	if (held) {
 		unhold(walk, held);
 		free_held(held);
 	}
-	if (open || (why && !strcmp(why, MISSING_FOLLOWS)))
-		return hold(walk, &key, number_of(object, "seq"), object);
-	return tell(walk, object, NULL);
+	if (block->state == BLOCK_OPEN || stacks_follow(block))
+		return hold(walk, &key, parsed);
+	return tell(walk, block, NULL, 0);
 }
 
 /* A stack of a block that has gone on since is in the later record. */
-static int take_stack(struct walk *walk, json_t *object)
+static int take_stack(struct walk *walk, struct parsed_record **parsed)
 {
-	uint64_t of = number_of(object, "of");
+	uint64_t of = (*parsed)->record.addition->of;
+	struct parsed_record **more;
 	struct held_block *held;
 
 	HASH_FIND(hh_seq, walk->held_by_seq, &of, sizeof(of), held);
-	return held && json_array_append(held->additions, object) ? -ENOMEM : 0;
+	if (!held)
+		return 0;
+	more = realloc(held->additions, (held->addition_count + 1) * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	held->additions = more;
+	more[held->addition_count++] = *parsed;
+	*parsed = NULL;
+	return 0;
 }
 
-static int take_header(struct walk *walk, const json_t *object)
+static void check_place(struct walk *walk, const struct parsed_record *parsed)
 {
-	json_int_t schema = json_integer_value(json_object_get(object, "schema"));
+	bool header = parsed->known && parsed->record.type == RECORD_HEADER;
+	uint64_t seq = parsed->record.seq;
 
-	if (walk->header)
+	if (header && walk->header)
 		damage(walk, "a second header: these are several recordings");
-	walk->header = true;
-	walk->counts->schema = schema;
-	if (schema > RECORD_SCHEMA)
-		return -EPROTONOSUPPORT;
-	if (schema < 1)
-		damage(walk, "the header names no schema");
-	return walk->reader->record
-		       ? recording_tell_header(object, walk->reader->record, walk->reader->ctx)
-		       : 0;
-}
-
-static void check_place(struct walk *walk, const json_t *object, const char *type)
-{
-	const json_t *number = json_object_get(object, "seq");
-	uint64_t seq = number_of(object, "seq");
-
-	if (walk->counts->lines == 1 + walk->counts->rejected && strcmp(type, "header"))
+	if (!header && walk->counts->lines == 1 + walk->counts->rejected)
 		damage(walk, "no header first: the begin is missing");
 	if (walk->footer)
 		damage(walk, "a record after the footer");
-	if (!json_is_integer(number))
+	if (!parsed->has_seq)
 		damage(walk, "no seq");
 	else if (seq > walk->next_seq)
 		damage(walk, "%" PRIu64 " records are missing before it (seq %" PRIu64 ")",
@@ -259,20 +194,8 @@ static void check_place(struct walk *walk, const json_t *object, const char *typ
 	else if (seq < walk->next_seq)
 		damage(walk, "seq %" PRIu64 " again, after %" PRIu64, seq, walk->next_seq - 1);
 	walk->next_seq = seq + 1;
-}
-
-/* The checksum is that of the bytes before its own key, which is the last. */
-static bool is_whole(const char *line, size_t length)
-{
-	static const char key[] = ",\"crc\":\"";
-	const size_t tail = sizeof(key) - 1 + 8 + 2;
-	char text[9];
-
-	if (length < tail || memcmp(line + length - tail, key, sizeof(key) - 1) ||
-	    memcmp(line + length - 2, "\"}", 2))
-		return false;
-	snprintf(text, sizeof(text), "%08x", crc32c(0, line, length - tail));
-	return !memcmp(line + length - 10, text, 8);
+	walk->header |= header;
+	walk->footer = parsed->known && parsed->record.type == RECORD_FOOTER;
 }
 
 static void reject(struct walk *walk, const char *why)
@@ -282,36 +205,47 @@ static void reject(struct walk *walk, const char *why)
 	damage(walk, "%s", why);
 }
 
+static int take_record(struct walk *walk, struct parsed_record **parsed)
+{
+	const struct recording_reader *reader = walk->reader;
+	const struct record *record = &(*parsed)->record;
+	int err = 0;
+
+	check_place(walk, *parsed);
+	if ((*parsed)->schema)
+		walk->counts->schema = (*parsed)->schema;
+	if (!(*parsed)->known)
+		return 0;
+	if (reader->record)
+		err = reader->record(reader->ctx, record);
+	if (!err && reader->block && record->type == RECORD_BLOCK)
+		err = take_block(walk, parsed);
+	else if (!err && reader->block && record->type == RECORD_STACK)
+		err = take_stack(walk, parsed);
+	return err;
+}
+
 static int take_line(struct walk *walk, const struct line_reader *reader)
 {
-	json_t *object = NULL;
-	const char *type;
-	int err = 0;
+	struct parsed_record *parsed;
+	char why[160];
+	int err;
 
 	walk->counts->lines++;
 	if (reader->torn || reader->too_long) {
 		reject(walk, reader->torn ? "torn: the line has no end" : "the line is too long");
 		return 0;
 	}
-	if (is_whole(reader->line, reader->length))
-		object = json_loadb(reader->line, reader->length, 0, NULL);
-	type = text_of(object, "type");
-	if (!type) {
-		reject(walk, object ? "no record" : "the checksum is wrong");
-		json_decref(object);
-		return 0;
+	err = record_parse(reader->line, reader->length, &parsed, why, sizeof(why));
+	if (err == -EBADMSG) {
+		reject(walk, why);
+		err = 0;
+	} else if (err == -EPROTONOSUPPORT) {
+		walk->counts->schema = parsed->schema;
+	} else if (!err) {
+		err = take_record(walk, &parsed);
 	}
-	check_place(walk, object, type);
-	if (!strcmp(type, "header"))
-		err = take_header(walk, object);
-	else if (!strcmp(type, "block"))
-		err = take_block(walk, object);
-	else if (!strcmp(type, "stack"))
-		err = take_stack(walk, object);
-	walk->footer = !strcmp(type, "footer");
-	if (walk->footer && !err && walk->reader->record)
-		err = recording_tell_footer(object, walk->reader->record, walk->reader->ctx);
-	json_decref(object);
+	parsed_record_free(parsed);
 	return err;
 }
 
@@ -335,7 +269,7 @@ int recording_read(const char *path, const struct recording_reader *reader,
 	HASH_ITER (hh, walk.held, held, next) {
 		unhold(&walk, held);
 		if (!err)
-			err = tell(&walk, held->record, held->additions);
+			err = tell_held(&walk, held);
 		free_held(held);
 	}
 	free(lines.line);

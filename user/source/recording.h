@@ -15,16 +15,17 @@ struct recording_counts {
 	int64_t schema;   /* of the header; 0: none was read */
 };
 
+/* The callbacks may be NULL. A record and what it points to is valid during the call. A negative
+ * return ends the walk. */
 struct recording_reader {
-	/* The record and what it points to is valid during the call. A negative return ends the
-	 * walk. */
+	/* The last record of a block, with the stacks that followed it. */
 	int (*block)(void *ctx, const struct record_block *block);
 	/* Something is wrong at a line (from 1): a checksum, a gap in seq, a torn end, no header or
-	 * footer. May be NULL. */
+	 * footer, a key that is not as the table of fields says. */
 	void (*damage)(void *ctx, uint64_t line, const char *what);
-	void *ctx;
-	/* The header, and the footer: a record of that type, valid during the call. May be NULL. */
+	/* Every record in the order of the file, as it stands there. */
 	int (*record)(void *ctx, const struct record *record);
+	void *ctx;
 };
 
 /* Call reader->block for the last record of every block of a JSON Lines file, with the stacks that

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define DEFAULT_STACK_BYTES (256u << 10)
+#define TOUCHED_BYTES       (64u << 10)
 #define MAX_STACK_BYTES     (16u << 20)
 #define PERF_WAIT_NS        5000000ull
 #define MAX_WAIT_NS         50000000ull
@@ -57,7 +58,8 @@ struct stack_capture *stack_capture_new(size_t stack_bytes)
 		errno = ENOMEM;
 		return NULL;
 	}
-	memset(capture->stack, 1, stack_bytes);
+	/* The first copy must not wait for pages; few stacks are larger than that. */
+	memset(capture->stack, 1, stack_bytes < TOUCHED_BYTES ? stack_bytes : TOUCHED_BYTES);
 	capture->stack_room = stack_bytes;
 	return capture;
 }

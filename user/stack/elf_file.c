@@ -90,7 +90,10 @@ int elf_file_section(const struct elf_file *elf, const struct elf_section *secti
 	return 0;
 }
 
-/* Look for NT_GNU_BUILD_ID in a run of notes. */
+/* Go's linker writes its own build id (cmd/internal/buildid). */
+#define NT_GO_BUILD_ID 4
+
+/* Look for build ids in a run of notes. */
 static void find_build_id(struct elf_file *elf, uint64_t offset, uint64_t size)
 {
 	uint8_t notes[MAX_NOTE_BYTES];
@@ -98,7 +101,7 @@ static void find_build_id(struct elf_file *elf, uint64_t offset, uint64_t size)
 
 	if (size > sizeof(notes))
 		size = sizeof(notes);
-	if (elf->build_id_bytes || elf_file_read(elf, offset, notes, size))
+	if ((elf->build_id_bytes && elf->go) || elf_file_read(elf, offset, notes, size))
 		return;
 	while (size - at >= sizeof(Elf64_Nhdr)) {
 		Elf64_Nhdr note;
@@ -110,12 +113,14 @@ static void find_build_id(struct elf_file *elf, uint64_t offset, uint64_t size)
 		next = desc + (((uint64_t)note.n_descsz + 3) & ~3ull);
 		if (desc > size || note.n_descsz > size - desc)
 			return;
-		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+		if (note.n_type == NT_GO_BUILD_ID && note.n_namesz == 4 &&
+		    !memcmp(notes + name, "Go\0", 4))
+			elf->go = true;
+		if (!elf->build_id_bytes && note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
 		    !memcmp(notes + name, "GNU", 4) && note.n_descsz &&
 		    note.n_descsz <= sizeof(elf->build_id)) {
 			memcpy(elf->build_id, notes + desc, note.n_descsz);
 			elf->build_id_bytes = note.n_descsz;
-			return;
 		}
 		if (next > size)
 			return;
@@ -251,6 +256,9 @@ static int read_sections(struct elf_file *elf, const Elf64_Ehdr *ehdr)
 			find_build_id(elf, header->sh_offset, header->sh_size);
 		if (strnlen(name, room) == room)
 			continue;
+		/* Stripped of its notes it still needs its table of functions to run. */
+		if (!strcmp(name, ".gopclntab") || !strcmp(name, ".data.rel.ro.gopclntab"))
+			elf->go = true;
 		if (!elf->first_exec_address && !strcmp(name, ".text"))
 			elf->first_exec_address = header->sh_addr;
 		if (header->sh_type == SHT_NOBITS)

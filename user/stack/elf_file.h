@@ -40,6 +40,8 @@ struct elf_file {
 	unsigned code_count;
 	uint8_t build_id[32];
 	unsigned build_id_bytes;
+	bool go; /* made by Go's linker: it has a note of the name "Go", or Go's table of functions
+		  */
 };
 
 /* Open the ELF that starts at byte start of fd (taken over, also on failure). 0; -ENOEXEC: not an

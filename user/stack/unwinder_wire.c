@@ -103,7 +103,8 @@ int wire_take_places(const void *message, size_t length, int *error, struct wait
 		return -EBADMSG;
 	memcpy(&wire, message, sizeof(wire));
 	if (wire.header.type != WIRE_PLACES || wire.header.bytes != length || wire.error > 0 ||
-	    wire.error < -4095 || !ascending(wire.places.enter, wire.places.enter_count) ||
+	    wire.error < -4095 || wire.places.go > 1 ||
+	    !ascending(wire.places.enter, wire.places.enter_count) ||
 	    !ascending(wire.places.leave, wire.places.leave_count))
 		return -EBADMSG;
 	*error = wire.error;

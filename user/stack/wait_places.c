@@ -273,7 +273,7 @@ int wait_places_find(const struct elf_file *elf, struct wait_places *places)
 {
 	struct scan scan = {.elf = elf, .places = places};
 
-	*places = (struct wait_places){0};
+	*places = (struct wait_places){.go = elf->go};
 	find_functions(&scan, &elf->dynsym, &elf->dynstr);
 	if (!scan.function_count)
 		find_functions(&scan, &elf->symtab, &elf->strtab);
@@ -292,5 +292,5 @@ int wait_places_find(const struct elf_file *elf, struct wait_places *places)
 	}
 	qsort(places->enter, places->enter_count, sizeof(*places->enter), compare);
 	qsort(places->leave, places->leave_count, sizeof(*places->leave), compare);
-	return places->enter_count && places->leave_count ? 0 : -ENOENT;
+	return places->go || (places->enter_count && places->leave_count) ? 0 : -ENOENT;
 }

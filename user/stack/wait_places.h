@@ -30,9 +30,10 @@ struct wait_place_at {
 struct wait_places {
 	uint32_t enter_count, leave_count;
 	uint32_t left_out; /* found, but beyond WAIT_PLACES_MAX */
-	uint32_t reserved;
+	uint32_t go;       /* 1: the file holds Go's runtime */
 	struct wait_place_at enter[WAIT_PLACES_MAX], leave[WAIT_PLACES_MAX];
 };
 
-/* Find the places in the code of elf. 0; -ENOENT: there are none; -EIO; -ENOMEM. */
+/* Find the places in the code of elf. 0, also without any where the file is Go's; -ENOENT: there
+ * are none; -EIO; -ENOMEM. */
 int wait_places_find(const struct elf_file *elf, struct wait_places *places);

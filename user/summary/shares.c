@@ -2,7 +2,7 @@
 /* How much of each whole was lost. */
 #include <stdio.h>
 
-#include "core/losses.h"
+#include "record/losses.h"
 #include "summary/summary_private.h"
 
 /* What was told of a whole, with those parts of the losses that it counts already. */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/histogram.h"
-#include "core/losses.h"
+#include "record/histogram.h"
+#include "record/losses.h"
 #include "core/paths.h"
 #include "summary/blocks.h"
 #include "summary/usage.h"
@@ -406,6 +406,9 @@ const struct record_footer *summary_footer(struct summary *summary)
 		return NULL;
 	}
 	footer->path_count = paths_top(summary->paths, TOP_PATHS, &footer->paths);
+	if (paths_dropped_ns(summary->paths))
+		summary_set_total(summary, "blocks.paths_dropped_ns",
+				  (double)paths_dropped_ns(summary->paths));
 	footer->distributions = summary->distributions;
 	footer->distribution_count = 0;
 	for (int i = 0; i < DISTRIBUTION_MAX; i++) {

@@ -8,7 +8,7 @@ struct loss_registry;
 
 struct summary;
 
-/* The registry (core/losses.h) says of what each counter is a share; borrowed, may be NULL. NULL
+/* The registry (record/losses.h) says of what each counter is a share; borrowed, may be NULL. NULL
  * with ENOMEM. */
 struct summary *summary_new(const struct loss_registry *registry);
 void summary_free(struct summary *summary);

@@ -361,8 +361,7 @@ static int take_uids(struct usage *usage, size_t count, struct footer_top *top)
 			break;
 	free(usage->uid_result);
 	usage->uid_result = rows;
-	*top = (struct footer_top){
-		.rows = rows, .count = kept, .other_ns = usage->busy_ns, .present = usage->any_cpu};
+	*top = (struct footer_top){.rows = rows, .count = kept, .other_ns = usage->busy_ns};
 	if (usage->any_net) {
 		top->other_rx_bytes = SOME_U64(usage->rx_bytes);
 		top->other_tx_bytes = SOME_U64(usage->tx_bytes);
@@ -410,7 +409,7 @@ int usage_take(struct usage *usage, size_t count, struct record_footer *footer)
 
 	if (!err)
 		err = top_take(usage->processes, count, &footer->processes);
-	footer->threads.present = footer->processes.present = usage->any_cpu;
+	footer->top_present = usage->any_cpu;
 	if (!err)
 		err = take_uids(usage, count, &footer->uids);
 	return err ? err : take_layers(usage, count, footer);

@@ -50,9 +50,21 @@ void json_put_string(FILE *out, const char *text, size_t size)
 	putc('"', out);
 }
 
-char *json_clean_text(const char *text)
+bool json_text_is_clean(const char *text, size_t size)
 {
-	size_t left = strlen(text);
+	while (size) {
+		size_t n = utf8_length((const uint8_t *)text, size);
+
+		if (!n)
+			return false;
+		text += n;
+		size -= n;
+	}
+	return true;
+}
+
+char *json_clean_text(const char *text, size_t left)
+{
 	char *copy = malloc(3 * left + 1), *to = copy;
 
 	if (!copy)

@@ -222,10 +222,9 @@ static void look_at_helper(struct warden *warden, enum helper_kind kind, struct 
 size_t doctor_processes(struct doctor_process *rows, size_t room)
 {
 	static const char *const names[HELPER_KINDS] = {
-		[HELPER_WARDEN] = "warden",
-		[HELPER_PROBER] = "prober",
-		[HELPER_SAMPLER] = "sampler",
-		[HELPER_UNWINDER] = "unwinder",
+		[HELPER_WARDEN] = "warden",   [HELPER_PROBER] = "prober",
+		[HELPER_SAMPLER] = "sampler", [HELPER_UNWINDER] = "unwinder",
+		[HELPER_ASKER] = "asker",
 	};
 	struct warden *warden;
 	size_t count = 0;

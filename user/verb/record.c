@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "abi/looper.h"
-#include "core/schema.h"
+#include "record/schema.h"
 #include "sink/jsonl.h"
 #include "sink/table.h"
 #include "sink/terminal.h"
 #include "kernel/btf.h"
 #include "kernel/features.h"
-#include "source/blocks/blocks.h"
-#include "source/cpu/cpu.h"
-#include "source/frames/frames.h"
-#include "source/net/net.h"
+#include "source/declarations.h"
 #include "prober/pool.h"
 #include "prober/warden.h"
 
@@ -87,74 +84,52 @@ static void let_go_of_stdout(void)
 	close(null);
 }
 
-static enum net_variant net_variant(const struct options *options)
-{
-	if (options->net_mode == NET_NETD)
-		return NET_VARIANT_NETD;
-	if (options->variant == VARIANT_RAW_TP)
-		return NET_VARIANT_RAW_TP;
-	if (options->variant == VARIANT_TP_BTF)
-		return NET_VARIANT_TP_BTF;
-	return NET_VARIANT_AUTO;
-}
-
 static enum exit_code add_sources(struct session *session, const struct options *options,
 				  const char *btf_path)
 {
-	const struct net_options net = {
-		.variant = net_variant(options),
-		.wire = options->net_length == 1,
-		.flows =
-			options->net_flows < UINT32_MAX ? (uint32_t)options->net_flows : UINT32_MAX,
-		.btf = btf_path,
-		/* Hooks, whichever twin loads: netd's map is looked for where none can be. */
-		.bpffs = options->net_mode == NET_HOOKS ? "/proc/self/fdinfo" : NULL,
-	};
-	const struct cpu_options cpu = {
-		.kernel = {.mode = (enum cpu_mode)options->cpu_mode,
-			   .variant = (enum program_variant)options->variant,
-			   .btf_path = btf_path,
-			   .max_watched = options->max_watched < LOOPER_MAX_WATCHED
-						  ? (uint32_t)options->max_watched
-						  : LOOPER_MAX_WATCHED,
-			   .test_task_slots = (uint32_t)options->test_task_slots,
-			   .test_death_ring_bytes = (uint32_t)options->test_death_ring_bytes,
-			   .test_overflow_uids = (uint32_t)options->test_overflow_uids,
-			   .test_hash_slots = (uint32_t)options->test_task_slots,
-			   .test_hash = options->test_hash},
-		.top = options->top == UINT64_MAX ? 0 : (size_t)options->top,
-		.need_switch = options->target_count > 0,
-	};
-	const struct blocks_options blocks = {
-		.detector = options->detector,
-		.stack = (enum blocks_stack)options->stack,
-		.thread = options->thread,
-		.test_one_by_one = options->test_one_by_one,
+	struct source_wishes wishes = {
+		.targets = options->target_count > 0,
 		.btf_path = btf_path,
+		.variant = options->variant,
+		.top = options->top == UINT64_MAX ? 0 : (size_t)options->top,
 	};
-	struct source *cpu_source = cpu_source_new(&cpu);
 
-	if (session_add_source(session, cpu_source, true))
-		return EXIT_INTERNAL;
-	/* Main threads are watched where somebody asked for certain programs. */
-	if (options->target_count &&
-	    session_add_source(session, blocks_source_new(&blocks, cpu_source),
-			       options->detector != 0))
-		return EXIT_INTERNAL;
-	/* What was asked for by name must be there. */
-	if (options->net_mode != NET_OFF &&
-	    session_add_source(session, net_source_new(&net), options->net_mode != NET_AUTO))
-		return EXIT_INTERNAL;
-	if (options->frames && strcmp(options->frames, "off")) {
-		const struct frames_options frames = {
-			.mode = options->frames,
-			.force = options->frames_force,
-		};
+	for (size_t i = 0; i < source_declaration_count; i++) {
+		bool needed = false;
+		struct source *source =
+			source_declarations[i]->make(&options->flags[i], &wishes, &needed);
 
-		if (session_add_source(session, frames_source_new(&frames), true))
+		if (!source && !errno)
+			continue; /* nobody wants it */
+		if (session_add_source(session, source, needed))
 			return EXIT_INTERNAL;
+		wishes.made[wishes.made_count++] = source;
 	}
 	return EXIT_FINE;
+}
+
+static enum exit_code print_schema(void)
+{
+	char *schema = record_schema();
+
+	if (!schema) {
+		fprintf(stderr, "jankscope: error: %s\n", strerror(errno));
+		return EXIT_INTERNAL;
+	}
+	fputs(schema, stdout);
+	free(schema);
+	return EXIT_FINE;
+}
+
+/* glibc keeps what is freed: a heap of its own for each thread that allocates, and, once a large
+ * block was freed, all blocks of that size in the heap, where a small one above them holds their
+ * pages. A run lasts for weeks, and what one busy interval took is to go back. The helpers, which
+ * begin as copies of this process, have the same settings. */
+static void give_memory_back(void)
+{
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_THRESHOLD, 64 << 10);
+	mallopt(M_TRIM_THRESHOLD, 128 << 10);
 }
 
 enum exit_code verb_record(const struct options *options)
@@ -179,10 +154,9 @@ enum exit_code verb_record(const struct options *options)
 	enum exit_code code;
 	int err;
 
-	if (options->json_schema) {
-		fputs(record_schema(), stdout);
-		return EXIT_FINE;
-	}
+	if (options->json_schema)
+		return print_schema();
+	give_memory_back();
 	features_raise_nofile();
 	/* While this process is small: its helpers begin as copies of it. */
 	warden = warden_start();

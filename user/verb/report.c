@@ -16,6 +16,8 @@
 /* Damages of one file that are told one by one. */
 #define MAX_TOLD 20
 
+#define PATHS_BYTES (64u << 20) /* of all that the recordings have */
+
 struct reading {
 	const char *file;
 	struct paths *paths;
@@ -37,7 +39,7 @@ static int print_record(void *ctx, const struct record *record)
 	time_t seconds;
 	struct tm tm;
 
-	if (!reading->table)
+	if (!reading->table || (record->type != RECORD_HEADER && record->type != RECORD_FOOTER))
 		return 0;
 	reading->ended |= record->type == RECORD_FOOTER;
 	if (record->type == RECORD_HEADER) {
@@ -60,7 +62,8 @@ static void tell_damage(void *ctx, uint64_t line, const char *what)
 static enum exit_code read_recording(const char *file, struct paths *paths, struct sink *table)
 {
 	struct reading reading = {file, paths, table, false, 0};
-	const struct recording_reader reader = {add_block, tell_damage, &reading, print_record};
+	const struct recording_reader reader = {
+		.block = add_block, .damage = tell_damage, .record = print_record, .ctx = &reading};
 	struct recording_counts counts;
 	int err = recording_read(file, &reader, &counts);
 
@@ -137,6 +140,7 @@ enum exit_code verb_report(const struct options *options)
 		code = EXIT_INTERNAL;
 		goto out;
 	}
+	paths_limit(paths, PATHS_BYTES);
 	for (int i = 0; i < options->argument_count; i++) {
 		if (i && table)
 			putchar('\n');

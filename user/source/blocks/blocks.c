@@ -235,7 +235,8 @@ static bool any_is_asked(const struct blocks_source *blocks)
 	for (uint32_t i = 0; i < blocks_watch_room(blocks->watch); i++) {
 		const struct watched *watched = blocks_watch_at(blocks->watch, i);
 
-		if (watched && watched->start.stage <= WATCHED_ASKED)
+		if (watched && (watched->start.stage <= WATCHED_ASKED ||
+				blocks_place_pending(watched, clock_now_ns(CLOCK_MONOTONIC))))
 			return true;
 	}
 	return false;
@@ -316,6 +317,10 @@ static int blocks_open(struct source *source, const struct source_context *conte
 	blocks->watch = blocks_watch_new(looper_kernel_count(blocks->kernel));
 	if (!blocks->watch)
 		return -ENOMEM;
+	/* Without it the warden asks each process itself. */
+	if (looper_kernel_fds(blocks->kernel).mm_locks >= 0)
+		warden_set_lock_reader(blocks->context.warden,
+				       looper_kernel_fds(blocks->kernel).mm_locks);
 	err = looper_kernel_hook_wakeups(blocks->kernel);
 	if (err) {
 		source->state = SOURCE_DEGRADED;

@@ -42,11 +42,13 @@ static bool find_frozen(struct blocks_source *blocks, struct watched *watched,
 
 /* A thread that waits in epoll or io_uring loops: programs do that for nothing else. One that polls
  * may wait for one answer, so it has to come back to its place. */
-bool blocks_is_loop(uint32_t loop_kind, uint64_t loop_waits)
+bool blocks_is_loop(const struct looper_slot *slot)
 {
-	uint64_t least = loop_kind == LOOPER_WAIT_EPOLL || loop_kind == LOOPER_WAIT_URING ? 1 : 2;
+	uint32_t kind = slot->loop_kind;
+	uint64_t least = kind == LOOPER_WAIT_EPOLL || kind == LOOPER_WAIT_URING ? 1 : 2;
 
-	return loop_kind != LOOPER_WAIT_NONE && loop_waits >= least;
+	return kind != LOOPER_WAIT_NONE && slot->loop_waits >= least && !looper_is_shared(slot) &&
+	       !looper_is_closed(slot);
 }
 
 /* ---- a loop whose descriptor was closed ---- */
@@ -59,19 +61,26 @@ static void on_link(void *ctx, int err, const struct probe_answer *answer)
 	struct looper_slot *live = looper_kernel_slot(watched->blocks->kernel, watched->index);
 	static const char epoll[] = "anon_inode:[eventpoll]", uring[] = "anon_inode:[io_uring]";
 
+	bool open = !err && ((answer->length >= sizeof(epoll) - 1 &&
+			      !memcmp(answer->data, epoll, sizeof(epoll) - 1)) ||
+			     (answer->length >= sizeof(uring) - 1 &&
+			      !memcmp(answer->data, uring, sizeof(uring) - 1)));
+
 	watched->closed.request = 0;
-	if (err && err != -ENOENT)
+	if (open || (err && err != -ENOENT)) {
+		blocks_own_settle(watched->blocks, watched);
 		return;
-	if (!err && ((answer->length >= sizeof(epoll) - 1 &&
-		      !memcmp(answer->data, epoll, sizeof(epoll) - 1)) ||
-		     (answer->length >= sizeof(uring) - 1 &&
-		      !memcmp(answer->data, uring, sizeof(uring) - 1))))
-		return;
+	}
 	/* As include/abi/looper.h says: the kernel side lets the nested wait be the loop then. */
 	__atomic_store_n(&live->loop_closed, watched->closed.changes + 1, __ATOMIC_SEQ_CST);
+	if (!watched->closed.nested)
+		blocks_own_none(watched->blocks, watched, SHARED_CLOSED);
+	else
+		blocks_own_settle(watched->blocks, watched);
 }
 
-/* A thread that waits elsewhere only may have closed its first loop's descriptor. */
+/* A thread that does not come back may have closed its loop's descriptor, and waits in another one
+ * (nested), or has no loop any more. */
 static void ask_closed(struct blocks_source *blocks, struct watched *watched,
 		       const struct looper_slot *slot, uint64_t now_ns)
 {
@@ -83,13 +92,15 @@ static void ask_closed(struct blocks_source *blocks, struct watched *watched,
 	};
 	int64_t id;
 
-	if (!slot->nested_kind || slot->loop_fd < 0 || watched->closed.request ||
-	    slot->loop_closed == slot->loop_changes + 1 ||
-	    now_ns - watched->closed.asked_ns < ASK_CLOSED_NS)
+	if (slot->loop_fd < 0 || watched->closed.request ||
+	    (watched->closed.changes == slot->loop_changes && watched->closed.asked_ns &&
+	     watched->closed.nested == (slot->nested_kind != LOOPER_WAIT_NONE) &&
+	     now_ns - watched->closed.asked_ns < ASK_CLOSED_NS))
 		return;
 	snprintf(request.name, sizeof(request.name), "fd/%d", slot->loop_fd);
 	watched->closed.asked_ns = now_ns;
 	watched->closed.changes = slot->loop_changes;
+	watched->closed.nested = slot->nested_kind != LOOPER_WAIT_NONE;
 	id = probe_ask(blocks->context.probes, &request, NULL, 0, NULL, 0, PROBE_CALL_NS, on_link,
 		       watched);
 	if (id > 0)
@@ -133,7 +144,7 @@ int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64
 		   uint64_t *next_ns)
 {
 	struct looper_slot slot;
-	bool idle, frozen, stopped;
+	bool idle, late, frozen, stopped;
 
 	looper_kernel_mark(blocks->kernel, watched->index, watched->tid);
 	blocks_start_watch(blocks, watched);
@@ -164,15 +175,23 @@ int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64
 	}
 	/* A thread that is no loop has no blocks; what a thread does before it is known to loop is
 	 * held back until then (LOOPER_EVENT_UNKNOWN_LOOP). */
-	if (!blocks_is_loop(slot.loop_kind, slot.loop_waits))
+	if (!blocks_is_loop(&slot))
 		return 0;
 	blocks_begin_period(blocks, watched, slot.periods, slot.busy_since_ns);
-	ask_closed(blocks, watched, &slot, now_ns);
+	late = now_ns - slot.busy_since_ns >= blocks->context.block_ns / 2;
+	if (late || slot.nested_kind)
+		ask_closed(blocks, watched, &slot, now_ns);
+	if (late)
+		blocks_ask_waiters(blocks, watched, slot.loop_kind, slot.loop_fd, now_ns);
 	frozen = find_frozen(blocks, watched, &slot, now_ns);
 	stopped = !slot.on_cpu && slot.off_state == OFF_CPU_STOPPED;
 	sooner(next_ns, now_ns + FROZEN_TICK_NS);
 	if (frozen || stopped)
 		return 0;
+	if (blocks_own_pending(watched, now_ns)) {
+		sooner(next_ns, now_ns + BLOCKS_MIN_TICK_NS);
+		return 0;
+	}
 	return tell_open(blocks, watched, &slot,
 			 slot.busy_since_ns + stopped_ns(watched, &slot, now_ns), now_ns, next_ns);
 }

@@ -14,8 +14,10 @@ static const struct loss_info blocks_loss_items[] = {
 	{"stacks_abandoned", LOSS_LOST, LOSS_OF_NOTHING},
 	{"stacks_no_memory", LOSS_LOST, LOSS_OF_NOTHING},
 	{"probes_delayed", LOSS_LATE, LOSS_OF_NOTHING},
+	{"probes_held_off", LOSS_LATE, LOSS_OF_NOTHING}, /* by a process that keeps its mmap_lock */
 	/* the switch program sees what a probe did not */
 	{"blocks_missed_entry", LOSS_REPAIRED, LOSS_OF_NOTHING},
+	{"blocks_missed_exit", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	{"blocks_missed_switches", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	{"blocks_resynced", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	{"sampler_replaced", LOSS_REPAIRED, LOSS_OF_NOTHING},
@@ -55,6 +57,7 @@ static void add_kernel_losses(struct blocks_source *blocks, struct counter_list 
 		[LOOPER_LOSS_EVENT_RING_FULL] = "blocks_event_ring_full",
 		[LOOPER_LOSS_MISSED_ENTRY] = "blocks_missed_entry",
 		[LOOPER_LOSS_MISSED_SWITCH] = "blocks_missed_switches",
+		[LOOPER_LOSS_MISSED_EXIT] = "blocks_missed_exit",
 	};
 	uint64_t losses[LOOPER_LOSS_MAX];
 
@@ -90,6 +93,7 @@ void blocks_add_losses(struct blocks_source *blocks, struct record_interval *int
 	add_kernel_losses(blocks, lost);
 	add_delta(lost, "blocks_not_watched", blocks->unwatched, &blocks->unwatched_told);
 	add_delta(lost, "probes_delayed", blocks->probes_delayed, &blocks->probes_delayed_told);
+	add_delta(lost, "probes_held_off", blocks->probes_held_off, &blocks->probes_held_off_told);
 	add_delta(lost, "samples_late", blocks->samples_late, &blocks->samples_late_told);
 	/* Whoever reads a slot first makes it agree again: this process or the sampler. */
 	add_delta(lost, "blocks_resynced",

@@ -222,15 +222,21 @@ int blocks_report(struct blocks_source *blocks, struct watched *watched,
 	if (!report)
 		return -ENOMEM;
 	report->last = state != BLOCK_OPEN;
-	report->held = (period->flags & LOOPER_EVENT_UNKNOWN_LOOP) && !watched->is_loop &&
-		       !blocks_is_loop(period->loop_kind, 1);
+	report->early = (period->flags & LOOPER_EVENT_UNKNOWN_LOOP) && !watched->is_loop;
+	report->held = report->early && period->loop_kind != LOOPER_WAIT_EPOLL &&
+		       period->loop_kind != LOOPER_WAIT_URING;
+	if (report->last) {
+		blocks_ask_waiters(blocks, watched, period->loop_kind, period->loop_fd,
+				   clock_now_ns(CLOCK_MONOTONIC));
+		report->doubted = blocks_own_pending(watched, clock_now_ns(CLOCK_MONOTONIC));
+	}
 	report->slot_id = watched->slot_id;
 	report->period = period->head.period;
 	report->begin_ns = period->head.begin_ns;
 	report->end_ns = period->head.end_ns;
 	report->created_ns = clock_now_ns(CLOCK_MONOTONIC);
 	report->no_stacks = why_no_stacks(blocks);
-	report->tried = ours && watched->period.tried;
+	report->failed = ours ? watched->period.failed : 0;
 	report->failure = ours ? watched->period.failure : STACK_OK;
 	err = fill(blocks, watched, period, state, report);
 	if (!err && ours)

@@ -11,6 +11,9 @@
 /* How long a record waits for its stacks, and for a first sample that is on its way. */
 #define WAIT_NS  (200 * NSEC_PER_MSEC)
 #define FIRST_NS (10 * NSEC_PER_MSEC)
+/* A thread that was seen in an epoll once may serve that in turns with others: what it did before
+ * is told when it comes back to wait, or after such a time. */
+#define EARLY_NS NSEC_PER_SEC
 /* How long a stack may follow its record. */
 #define FOLLOW_NS (5 * NSEC_PER_SEC)
 
@@ -86,20 +89,38 @@ int block_report_weigh(struct block_report *report, const struct block_samples *
 	return 0;
 }
 
+/* The report of a period that is over, if its record is not out; NULL: there is none. */
+static struct block_report *find_last(struct block_reports *reports, uint64_t slot_id,
+				      uint64_t period)
+{
+	for (struct block_report *report = reports->first; report; report = report->next)
+		if (report->last && !report->emitted && report->slot_id == slot_id &&
+		    report->period == period)
+			return report;
+	return NULL;
+}
+
 bool block_reports_late_sample(struct block_reports *reports, uint64_t slot_id, uint64_t period,
 			       struct block_sample *sample)
 {
-	for (struct block_report *report = reports->first; report; report = report->next) {
-		if (!report->last || report->emitted || report->slot_id != slot_id ||
-		    report->period != period)
-			continue;
-		block_samples_add(&report->list, sample);
-		/* Without memory the record goes out with the samples that it has. */
-		block_report_weigh(report, &report->list, &report->spells, 0, 0);
-		return true;
+	struct block_report *report = find_last(reports, slot_id, period);
+
+	if (!report) {
+		block_sample_put(sample);
+		return false;
 	}
-	block_sample_put(sample);
-	return false;
+	block_samples_add(&report->list, sample);
+	/* Without memory the record goes out with the samples that it has. */
+	block_report_weigh(report, &report->list, &report->spells, 0, 0);
+	return true;
+}
+
+void block_reports_late_failure(struct block_reports *reports, uint64_t slot_id, uint64_t period)
+{
+	struct block_report *report = find_last(reports, slot_id, period);
+
+	if (report)
+		report->failed++;
 }
 
 static bool waits(const struct block_report *report)
@@ -152,8 +173,10 @@ static const char *why_none(const struct block_report *report, char *why, size_t
 {
 	if (report->sample_count)
 		return "unwinding gave no frame";
+	if (!report->failed)
+		return "no capture was tried";
 	if (report->failure == STACK_OK)
-		return report->tried ? "no capture succeeded" : "none was tried in time";
+		return "no capture succeeded";
 	snprintf(why, size, "no capture succeeded: %s", stack_failure_text(report->failure));
 	return why;
 }
@@ -238,6 +261,11 @@ static uint64_t step(struct block_reports *reports, struct block_report *report,
 
 	if (report->held)
 		return final ? 0 : UINT64_MAX;
+	if (report->early && !final && now_ns < report->created_ns + EARLY_NS)
+		return report->created_ns + EARLY_NS;
+	/* The end of a question that gets no answer is no event of this report. */
+	if (report->doubted && !final && now_ns < report->created_ns + WAIT_NS)
+		return report->created_ns + WAIT_NS;
 	if (!report->emitted) {
 		bool ready = report->no_stacks || (report->sample_count && !waits(report));
 
@@ -283,7 +311,14 @@ void block_reports_release(struct block_reports *reports, uint64_t slot_id)
 {
 	for (struct block_report *report = reports->first; report; report = report->next)
 		if (report->slot_id == slot_id)
-			report->held = false;
+			report->held = report->early = false;
+}
+
+void block_reports_trust(struct block_reports *reports, uint64_t slot_id)
+{
+	for (struct block_report *report = reports->first; report; report = report->next)
+		if (report->slot_id == slot_id)
+			report->doubted = false;
 }
 
 void block_reports_drop_held(struct block_reports *reports, uint64_t slot_id)
@@ -293,7 +328,8 @@ void block_reports_drop_held(struct block_reports *reports, uint64_t slot_id)
 	while (*link) {
 		struct block_report *report = *link;
 
-		if (!report->held || report->slot_id != slot_id) {
+		if ((!report->held && !report->doubted && !report->early) ||
+		    report->slot_id != slot_id) {
 			link = &report->next;
 			continue;
 		}
@@ -307,7 +343,7 @@ void block_reports_drop_held(struct block_reports *reports, uint64_t slot_id)
 bool block_reports_settled(const struct block_reports *reports)
 {
 	for (const struct block_report *report = reports->first; report; report = report->next)
-		if (!report->held && waits(report))
+		if (!report->held && (report->doubted || waits(report)))
 			return false;
 	return true;
 }

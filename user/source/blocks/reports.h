@@ -13,11 +13,13 @@ struct block_report {
 	uint64_t created_ns; /* CLOCK_MONOTONIC */
 	bool last;           /* the period is over; samples and spells below are the report's own */
 	bool held;           /* the thread is not known to loop yet */
+	bool doubted;        /* its loop is perhaps shared: own.c */
+	bool early;          /* it ended with the first wait that was seen of its thread */
 	bool emitted;
-	uint64_t seq, t_boot_ns; /* of its record, once emitted */
-	bool tried;              /* captures of the thread were made, or refused as failure says */
-	enum stack_failure failure;
-	const char *no_stacks; /* why nothing was captured at all; NULL: captures were tried */
+	uint64_t seq, t_boot_ns;    /* of its record, once emitted */
+	const char *no_stacks;      /* why nothing can be captured at all; NULL: it can */
+	uint64_t failed;            /* captures that were tried and gave nothing */
+	enum stack_failure failure; /* why the last of them did not; STACK_OK: not known */
 	/* the samples as of now with their weights; after the record is out, those that it lacks */
 	struct block_sample **samples;
 	uint64_t *weights;
@@ -49,12 +51,16 @@ int block_report_weigh(struct block_report *report, const struct block_samples *
  * reference over either way. */
 bool block_reports_late_sample(struct block_reports *reports, uint64_t slot_id, uint64_t period,
 			       struct block_sample *sample);
+/* The same of a capture that gave nothing. */
+void block_reports_late_failure(struct block_reports *reports, uint64_t slot_id, uint64_t period);
 /* Emit what is due at now_ns (all that is possible, if final); returns when to look again, 0: not
  * by itself. */
 uint64_t block_reports_emit(struct block_reports *reports, uint64_t now_ns, bool final,
 			    report_emit_fn emit, void *ctx);
-/* The thread of a slot is known to loop (release), or known not to (drop its held reports). */
+/* The thread of a slot is known to loop (release), to loop in an epoll of its own (trust), or known
+ * not to (drop what was held, early or doubted). */
 void block_reports_release(struct block_reports *reports, uint64_t slot_id);
+void block_reports_trust(struct block_reports *reports, uint64_t slot_id);
 void block_reports_drop_held(struct block_reports *reports, uint64_t slot_id);
 /* No report waits for a stack. */
 bool block_reports_settled(const struct block_reports *reports);

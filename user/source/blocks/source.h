@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the files of the blocks source share: blocks.c is the source and follows the targets,
- * blocks_start.c begins and ends a watch, blocks_look.c looks at one thread, blocks_take.c takes
- * events and samples, blocks_report.c makes records of periods. */
+ * start.c begins and ends a watch, probes.c sets its probes, own.c tells a shared epoll from a
+ * loop, tell.c tells of it, look.c looks at one thread, take.c takes events and samples, report.c
+ * makes records of periods. */
 #pragma once
 #include "core/loop.h"
 #include "jankscope/target.h"
@@ -36,6 +37,7 @@ struct blocks_source {
 	/* processes that found no row: now, at most, and told */
 	uint64_t unwatched_now, unwatched, unwatched_told;
 	uint64_t probes_delayed, probes_delayed_told;
+	uint64_t probes_held_off, probes_held_off_told;
 	uint64_t samples_late, samples_late_told; /* their record was out when they came */
 	uint64_t abandoned_told, resynced_told;
 	struct blocks_sampler_losses sampler_told;
@@ -46,13 +48,13 @@ struct blocks_source {
 
 #define BLOCKS_MIN_TICK_NS NSEC_PER_MSEC
 
-/* ---- blocks_start.c ---- */
+/* ---- start.c ---- */
+/* A request of the prober about the thread of a watch; the rest is the caller's to fill. */
+struct probe_request blocks_request(const struct watched *watched, enum probe_operation operation);
+/* A request that failed so may succeed when it is made again. */
+bool blocks_try_again(int err);
 /* Take the next step of a watch that has not begun, or is not settled; again after each answer. */
 void blocks_start_watch(struct blocks_source *blocks, struct watched *watched);
-/* Put probes where the thread waits (kind: enum looper_wait), if the options want them; the program
- * counter is the one behind its system call instruction. */
-void blocks_want_probes(struct blocks_source *blocks, struct watched *watched, uint32_t kind,
-			uint64_t program_counter);
 /* The slot may say more of the thread's loop than was known. */
 void blocks_follow_loop(struct blocks_source *blocks, struct watched *watched,
 			const struct looper_slot *slot);
@@ -60,6 +62,41 @@ void blocks_follow_loop(struct blocks_source *blocks, struct watched *watched,
 void blocks_start_over(struct blocks_source *blocks, struct watched *watched);
 /* End a watch; the row is gone. */
 void blocks_stop_watch(struct blocks_source *blocks, struct watched *watched);
+
+/* ---- probes.c ---- */
+/* Find out what code the loop in the slot waits in, as soon as a switch has shown the place:
+ * whether it is the thread's own, and put probes there if the options want them. */
+void blocks_want_probes(struct blocks_source *blocks, struct watched *watched,
+			const struct looper_slot *slot);
+/* Let the probes of a watch go, and what was asked for them. */
+void blocks_drop_probes(struct blocks_source *blocks, struct watched *watched);
+
+/* ---- own.c ---- */
+/* Ask whether other threads wait in the epoll as well, if that was not asked lately. */
+void blocks_ask_waiters(struct blocks_source *blocks, struct watched *watched, uint32_t kind,
+			int32_t fd, uint64_t now_ns);
+/* It is not known yet whose code the loop is. */
+bool blocks_place_pending(const struct watched *watched, uint64_t now_ns);
+/* It is not known yet whether the loop is the thread's own: its blocks are not told yet. */
+bool blocks_own_pending(const struct watched *watched, uint64_t now_ns);
+/* One of the questions was answered in the thread's favour. */
+void blocks_own_settle(struct blocks_source *blocks, struct watched *watched);
+/* This epoll is not the thread's own: it is no loop from now on, and what was held is dropped. */
+void blocks_own_shared(struct blocks_source *blocks, struct watched *watched, int32_t fd,
+		       enum watched_shared why);
+/* The thread has no loop any more, until it waits elsewhere: what was held is dropped. */
+void blocks_own_none(struct blocks_source *blocks, struct watched *watched,
+		     enum watched_shared why);
+/* Why the thread's epoll is no loop; NULL: it was not found shared. */
+const char *blocks_shared_reason(const struct watched *watched);
+
+/* ---- tell.c ---- */
+/* Tell target_start, with what the thread waits in; or target_loop, when that is known later. */
+void blocks_tell_loop(struct blocks_source *blocks, struct watched *watched,
+		      const char *event_name);
+/* Emits a `degraded` event of this target, with the reason `why`. */
+void blocks_tell_degraded(struct blocks_source *blocks, const struct watched *watched,
+			  const char *why);
 /* Tell what has become known of a watch since: its start with its loop, and what it does without.
  */
 void blocks_tell_news(struct blocks_source *blocks, struct watched *watched);
@@ -70,7 +107,7 @@ void blocks_explain_loops(struct blocks_source *blocks, char *text, size_t size)
 /* The text of an enum looper_wait in records. */
 const char *blocks_loop_name(uint32_t kind);
 
-/* ---- blocks_take.c ---- */
+/* ---- take.c ---- */
 /* An event of the kernel side's ring. ctx: struct blocks_source. 0, -ENOMEM. */
 int blocks_on_event(void *ctx, const struct looper_event *event, size_t size);
 /* A message of the sampler. ctx: struct blocks_source. */
@@ -83,15 +120,15 @@ void blocks_begin_period(struct blocks_source *blocks, struct watched *watched, 
 void blocks_drop_period(struct blocks_source *blocks, struct watched *watched);
 struct watched_load blocks_load_now(const struct blocks_source *blocks, pid_t pid);
 
-/* ---- blocks_look.c ---- */
-/* A thread with a loop of this kind (enum looper_wait) that was waited in so often has blocks. */
-bool blocks_is_loop(uint32_t loop_kind, uint64_t loop_waits);
+/* ---- look.c ---- */
+/* The thread of the slot has a loop, as far as is known, and so it has blocks. */
+bool blocks_is_loop(const struct looper_slot *slot);
 /* Look at one watched thread: report what is due; *next_ns becomes when to look again, if that is
  * sooner. Times are CLOCK_MONOTONIC. 0, -ENOMEM. */
 int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64_t now_ns,
 		   uint64_t *next_ns);
 
-/* ---- blocks_report.c ---- */
+/* ---- report.c ---- */
 /* Tell of the period that the slot is in, as far as it went. 0, -ENOMEM. */
 int blocks_report_open(struct blocks_source *blocks, struct watched *watched,
 		       const struct looper_slot *slot, uint64_t now_ns);
@@ -107,7 +144,7 @@ int64_t blocks_boot_minus_mono_ns(void);
 /* The text of an enum looper_detector in records. */
 const char *blocks_detector_name(const struct blocks_source *blocks, uint32_t detector);
 
-/* ---- blocks_losses.c ---- */
+/* ---- losses.c ---- */
 extern const struct loss_table blocks_losses;
 /* Add what was lost since the last call. */
 void blocks_add_losses(struct blocks_source *blocks, struct record_interval *interval);

@@ -213,8 +213,12 @@ void blocks_on_sample(void *ctx, const struct sampler_sample *from, const uint8_
 	/* The period is over and told, or another one was met already. */
 	if (watched->period.tracking ? watched->period.number > from->period
 				     : watched->period.number >= from->period) {
-		if (!from->taken)
+		if (!from->taken) {
+			if (!from->owner)
+				block_reports_late_failure(&blocks->reports, from->slot_id,
+							   from->period);
 			return;
+		}
 		sample = make_sample(blocks, watched, from, stack, text);
 		if (sample && !block_reports_late_sample(&blocks->reports, from->slot_id,
 							 from->period, sample))
@@ -230,9 +234,8 @@ void blocks_on_sample(void *ctx, const struct sampler_sample *from, const uint8_
 	}
 	if (from->owner)
 		keep_owner(watched, from);
-	else
-		watched->period.tried = true;
-	if (!from->owner && !from->taken)
+	watched->period.failed += !from->taken && !from->owner;
+	if (!from->taken && !from->owner)
 		watched->period.failure = (enum stack_failure)from->failure;
 	if (!from->taken)
 		return;

@@ -17,10 +17,18 @@ enum watched_stage {
 };
 
 enum watched_probes {
-	PROBES_NONE = 0,  /* its loop is not known, or needs none */
-	PROBES_ASKED = 1, /* the file is being opened, searched, or probed */
-	PROBES_SET = 2,
-	PROBES_REFUSED = 3, /* there is no place for them; the switch program sees its waits */
+	PROBES_NONE = 0, /* its loop is not known, or needs none */
+	PROBES_SET = 1,
+	PROBES_REFUSED = 2, /* there is no place for them; the switch program sees its waits */
+};
+
+/* Why the epoll that a thread waits in is no loop of its own: own.c. */
+enum watched_shared {
+	SHARED_NOT = 0,
+	SHARED_BY_THREADS = 1, /* others were seen to wait in it too */
+	SHARED_BY_GO = 2,      /* it is the Go runtime's */
+	SHARED_CLOSED = 3,     /* it is closed */
+	SHARED_NO_PLACE = 4,   /* each of its waits is in another place */
 };
 
 /* The process has another load by now: this is what it was at the first sample of a period. */
@@ -52,23 +60,39 @@ struct watched {
 
 	struct {
 		enum watched_probes state;
+		bool asked; /* the file is being opened, searched, or probed */
 		int64_t request;
 		uint64_t retry_ns;
 		uint64_t key;  /* by which the warden keeps them */
 		uint32_t kind; /* enum looper_wait */
 		uint64_t program_counter, load_address;
-		int file_fd; /* -1: none */
+		int32_t loop_fd;
+		bool in_stack; /* its wait was on the main thread's own stack */
+		int file_fd;   /* -1: none */
 		struct probe_places places;
 		uint64_t returns[LOOPER_PROBED_RETURNS];
 		char refused[96]; /* why, or "" */
-		bool refused_told;
+		bool refused_told, held_off_told;
 	} probes;
+
+	/* whether its loop is its own: own.c */
+	struct {
+		enum watched_shared shared;
+		int64_t request; /* who else waits in it */
+		uint64_t asked_ns;
+		uint32_t asks;
+		int32_t fd;       /* that was asked about */
+		bool place_asked; /* whose code waits there is not known yet */
+		uint64_t place_asked_ns;
+		uint64_t plain_counter; /* a place in a file without Go's runtime; 0: none yet */
+	} own;
 
 	/* whether the descriptor that its loop waits in is still open */
 	struct {
 		int64_t request;
 		uint64_t asked_ns;
 		uint32_t changes; /* of the loop that was asked about */
+		bool nested;      /* and it waited in another one */
 	} closed;
 
 	uint32_t detector;  /* enum looper_detector */
@@ -85,9 +109,9 @@ struct watched {
 		uint64_t frozen_ns, frozen_seen_ns, looked_ns;
 		struct watched_load load;
 		struct block_samples samples;
+		uint64_t failed;            /* captures that gave none */
+		enum stack_failure failure; /* why the last of them did not */
 		struct block_spells spells;
-		bool tried;                 /* a capture of the thread was made or refused */
-		enum stack_failure failure; /* why the last one that was refused was */
 		pid_t owner_tid;
 		char owner_thread[RECORD_COMM_LEN];
 	} period;

@@ -41,6 +41,9 @@ static const struct loss_info cpu_loss_items[] = {
 	{"cpu_deaths_untold", LOSS_LOST, LOSS_OF_NOTHING}, /* its time is ..._at_most_ns */
 	{"cpu_unreadable_tasks", LOSS_LOST, LOSS_OF_NOTHING},
 	{"cpu_missed_seeds", LOSS_LOST, LOSS_OF_NOTHING},
+	/* Rows of tasks that ended; their time is with their processes and uids. */
+	{"cpu_tasks_folded", LOSS_LOST, LOSS_OF_NOTHING},
+	{"cpu_names_dropped", LOSS_LATE, LOSS_OF_NOTHING},       /* the name comes with a scan */
 	{"cpu_uid_changes_unsplit", LOSS_LOST, LOSS_OF_NOTHING}, /* the slice is the new uid's */
 	{"cpu_execs_untold", LOSS_LATE, LOSS_OF_NOTHING},        /* the name comes with a scan */
 	{"cpu_walks_skipped", LOSS_LATE, LOSS_OF_NOTHING},
@@ -61,7 +64,7 @@ struct cpu_source {
 	struct cpu_ledger *ledger;
 	struct cpu_reader *reader;
 	struct cpu_names names;
-	uint64_t last_mono_ns, idle_ns, offline_ns, missed_seeds;
+	uint64_t last_mono_ns, idle_ns, offline_ns, missed_seeds, folded, names_dropped;
 	uint64_t losses[SCHED_LOSS_MAX], missed_runs, torn_reads;
 	struct cpu_reader_counts counts; /* told so far */
 	bool have_idle;
@@ -204,6 +207,8 @@ static void add_losses(struct cpu_source *cpu, struct counter_list *lost)
 
 	add_delta(lost, "cpu_missed_seeds", cpu_ledger_missed_seeds(cpu->ledger),
 		  &cpu->missed_seeds);
+	add_delta(lost, "cpu_tasks_folded", cpu_ledger_folded(cpu->ledger), &cpu->folded);
+	add_delta(lost, "cpu_names_dropped", cpu->names.dropped, &cpu->names_dropped);
 	add_delta(lost, "cpu_unreadable_tasks", counts->unreadable, &cpu->counts.unreadable);
 	if (!cpu->kernel || sched_kernel_losses(cpu->kernel, losses, &missed_runs, &torn_reads))
 		return;

@@ -6,34 +6,14 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "source/cpu/folded.h"
+#include "source/cpu/known.h"
 #include "source/cpu/sums.h"
 
-/* Tids are dense below pid_max: pages of entries, made when first touched, beat a hash and hold any
- * pid_max. */
-#define PAGE_TIDS 512
-#define MAX_PAGES ((4 << 20) / PAGE_TIDS) /* PID_MAX_LIMIT of 64-bit kernels */
-#define TICK_NS   10000000ull
-#define FORGET_NS 10000000000ull
-
-struct known_task {
-	uint64_t start_boot_ns; /* 0: no task seen under this tid */
-	uint64_t cpu_ns, runnable_ns, uninterruptible_ns, stopped_ns;
-	uint64_t switches_voluntary, switches_involuntary;
-	uint64_t process_start_boot_ns;
-	uint32_t row, interval;    /* its row, if `interval` is the present one */
-	bool exited, dead, coarse; /* exited: told already; dead: with final sums */
-};
-
-/* A task whose tid was seen under a new owner before its death was told. */
-struct departed_task {
-	struct departed_key {
-		uint64_t start_boot_ns;
-		uint64_t tid;
-	} key;
-	struct known_task known;
-	uint64_t since_ns; /* end of the interval before its tid had a new owner */
-	UT_hash_handle hh;
-};
+#define TICK_NS 10000000ull
+/* Rows of an interval from which on tasks that ended in it are folded: some 1 KB of memory each, in
+ * the ledger and as text. 16,000 threads a second would take 16 MiB. */
+#define FOLD_ROWS 2048
 
 struct ledger_row {
 	struct record_task task;
@@ -44,11 +24,11 @@ struct ledger_row {
 struct cpu_ledger {
 	uint64_t attach_boot_ns;
 	uint64_t missed_seeds;
+	struct cpu_folded folded;
 	uint64_t overflow_ns;
 	uint64_t end_ns; /* of the last interval */
 	uint32_t interval;
-	struct known_task *pages[MAX_PAGES];
-	struct departed_task *departed;
+	struct known_tasks known;
 	struct ledger_row *rows;
 	size_t row_count, row_room;
 	struct cpu_sums sums;
@@ -69,38 +49,14 @@ struct cpu_ledger *cpu_ledger_new(uint64_t attach_boot_ns)
 
 void cpu_ledger_free(struct cpu_ledger *ledger)
 {
-	struct departed_task *task, *next;
-
 	if (!ledger)
 		return;
-	HASH_ITER (hh, ledger->departed, task, next) {
-		HASH_DEL(ledger->departed, task);
-		free(task);
-	}
+	cpu_folded_clear(&ledger->folded);
 	cpu_sums_free(&ledger->sums);
-	for (size_t i = 0; i < MAX_PAGES; i++)
-		free(ledger->pages[i]);
+	known_tasks_free(&ledger->known);
 	free(ledger->rows);
 	free(ledger->out_tasks);
 	free(ledger);
-}
-
-static struct known_task *find_known(const struct cpu_ledger *ledger, pid_t tid)
-{
-	size_t page = (size_t)tid / PAGE_TIDS;
-
-	if (tid < 0 || page >= MAX_PAGES || !ledger->pages[page])
-		return NULL;
-	return &ledger->pages[page][tid % PAGE_TIDS];
-}
-
-static struct known_task *make_known(struct cpu_ledger *ledger, pid_t tid)
-{
-	size_t page = (size_t)tid / PAGE_TIDS;
-
-	if (tid >= 0 && page < MAX_PAGES && !ledger->pages[page])
-		ledger->pages[page] = calloc(PAGE_TIDS, sizeof(struct known_task));
-	return find_known(ledger, tid);
 }
 
 static bool started_at(const struct known_task *known, uint64_t start_boot_ns, bool coarse)
@@ -143,7 +99,7 @@ static void start_over(struct known_task *known, const struct task_reading *read
 
 int cpu_ledger_seed(struct cpu_ledger *ledger, const struct task_reading *reading)
 {
-	struct known_task *known = make_known(ledger, reading->tid);
+	struct known_task *known = known_tasks_make(&ledger->known, reading->tid);
 
 	if (!known)
 		return -ENOMEM;
@@ -158,7 +114,7 @@ int cpu_ledger_seed(struct cpu_ledger *ledger, const struct task_reading *readin
 bool cpu_ledger_unchanged(const struct cpu_ledger *ledger, pid_t tid, uint64_t start_boot_ns,
 			  uint64_t cpu_ns, uint64_t switches)
 {
-	const struct known_task *known = find_known(ledger, tid);
+	const struct known_task *known = known_tasks_find(&ledger->known, tid);
 
 	return known && known->start_boot_ns == start_boot_ns && known->cpu_ns >= cpu_ns &&
 	       known->switches_voluntary + known->switches_involuntary == switches;
@@ -179,36 +135,13 @@ static struct ledger_row *add_row(struct cpu_ledger *ledger)
 	return &ledger->rows[ledger->row_count++];
 }
 
-static struct departed_task *find_departed(const struct cpu_ledger *ledger, pid_t tid,
-					   uint64_t start_boot_ns)
-{
-	struct departed_key key = {.start_boot_ns = start_boot_ns, .tid = (uint64_t)tid};
-	struct departed_task *task;
-
-	HASH_FIND(hh, ledger->departed, &key, sizeof(key), task);
-	return task;
-}
-
-static int remember_departed(struct cpu_ledger *ledger, pid_t tid, const struct known_task *known)
-{
-	struct departed_task *task = calloc(1, sizeof(*task));
-
-	if (!task)
-		return -ENOMEM;
-	task->key = (struct departed_key){known->start_boot_ns, (uint64_t)tid};
-	task->known = *known;
-	task->since_ns = ledger->end_ns;
-	HASH_ADD(hh, ledger->departed, key, sizeof(task->key), task);
-	return 0;
-}
-
 /* Where the reading's task is booked: under its tid, or among the departed. *late is set when the
  * tid has a newer owner and nothing was known of this one. */
 static int find_or_make(struct cpu_ledger *ledger, const struct task_reading *reading,
 			struct known_task **found, bool *late)
 {
-	struct known_task *known = make_known(ledger, reading->tid);
-	struct departed_task *departed;
+	struct known_task *known = known_tasks_make(&ledger->known, reading->tid);
+	struct known_task *departed;
 	int err;
 
 	*late = false;
@@ -222,9 +155,9 @@ static int find_or_make(struct cpu_ledger *ledger, const struct task_reading *re
 		}
 		return 0;
 	}
-	departed = find_departed(ledger, reading->tid, reading->start_boot_ns);
+	departed = known_tasks_find_departed(&ledger->known, reading->tid, reading->start_boot_ns);
 	if (departed) {
-		*found = &departed->known;
+		*found = departed;
 		return 0;
 	}
 	if (known->start_boot_ns && reading->start_boot_ns < known->start_boot_ns) {
@@ -232,7 +165,7 @@ static int find_or_make(struct cpu_ledger *ledger, const struct task_reading *re
 		return 0;
 	}
 	if (known->start_boot_ns && !known->dead) {
-		err = remember_departed(ledger, reading->tid, known);
+		err = known_tasks_depart(&ledger->known, reading->tid, known, ledger->end_ns);
 		if (err)
 			return err;
 	}
@@ -256,15 +189,15 @@ static void book_optional(struct opt_u64 *row, struct opt_u64 now, uint64_t befo
 
 int cpu_ledger_exec(struct cpu_ledger *ledger, pid_t old_tid, pid_t tid, uint64_t start_boot_ns)
 {
-	struct known_task *thread = make_known(ledger, old_tid);
-	struct known_task *leader = make_known(ledger, tid), before;
+	struct known_task *thread = known_tasks_make(&ledger->known, old_tid);
+	struct known_task *leader = known_tasks_make(&ledger->known, tid), before;
 	int err = 0;
 
 	if (!thread || !leader)
 		return -ENOMEM;
 	if (!started_at(leader, start_boot_ns, false)) {
 		if (leader->start_boot_ns && !leader->dead)
-			err = remember_departed(ledger, tid, leader);
+			err = known_tasks_depart(&ledger->known, tid, leader, ledger->end_ns);
 		/* So young that no read-out has seen it; where it is older than the attach, nobody
 		 * knows what it had run before. */
 		*leader = (struct known_task){.dead = start_boot_ns < ledger->attach_boot_ns};
@@ -273,7 +206,7 @@ int cpu_ledger_exec(struct cpu_ledger *ledger, pid_t old_tid, pid_t tid, uint64_
 		before = *leader;
 		before.start_boot_ns = start_boot_ns;
 		before.interval = 0; /* a row of its own */
-		err = remember_departed(ledger, old_tid, &before);
+		err = known_tasks_depart(&ledger->known, old_tid, &before, ledger->end_ns);
 	}
 	if (err)
 		return err;
@@ -300,17 +233,38 @@ static bool is_replaced_leader(const struct cpu_ledger *ledger, const struct tas
 
 	if (reading->tid == reading->tgid || reading->start_is_coarse)
 		return false;
-	leader = find_known(ledger, reading->tgid);
+	leader = known_tasks_find(&ledger->known, reading->tgid);
 	return leader && !leader->coarse && leader->start_boot_ns == reading->start_boot_ns &&
-	       !find_departed(ledger, reading->tid, reading->start_boot_ns);
+	       !known_tasks_find_departed(&ledger->known, reading->tid, reading->start_boot_ns);
 }
 
 bool cpu_ledger_knows(const struct cpu_ledger *ledger, const struct task_reading *reading)
 {
-	const struct known_task *known = find_known(ledger, reading->tid);
+	const struct known_task *known = known_tasks_find(&ledger->known, reading->tid);
 
 	return (known && same_task(known, reading)) || is_replaced_leader(ledger, reading) ||
-	       find_departed(ledger, reading->tid, reading->start_boot_ns);
+	       known_tasks_find_departed(&ledger->known, reading->tid, reading->start_boot_ns);
+}
+
+/* Book a task that ended without a row of its own. */
+static int fold(struct cpu_ledger *ledger, const struct task_reading *reading,
+		struct known_task *known)
+{
+	struct record_task did = {
+		.pid = reading->tgid,
+		.uid = reading->uid,
+		.process_start_boot_ns =
+			reading->process_start_boot_ns ?: known->process_start_boot_ns,
+		.cpu_ns = reading->cpu_ns > known->cpu_ns ? reading->cpu_ns - known->cpu_ns : 0,
+	};
+
+	book_optional(&did.runnable_ns, reading->runnable_ns, known->runnable_ns);
+	cpu_folded_add(&ledger->folded, &did, !known->exited);
+	known->process_start_boot_ns = did.process_start_boot_ns;
+	take_sums(known, reading);
+	known->exited = true;
+	known->dead |= reading->exited;
+	return did.cpu_ns ? cpu_sums_add_uid(&ledger->sums, reading->uid, did.cpu_ns) : 0;
 }
 
 int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told)
@@ -342,6 +296,8 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told
 			known->dead |= reading->exited;
 			return 0;
 		}
+		if (ledger->row_count >= FOLD_ROWS && (reading->exited || reading->ending))
+			return fold(ledger, reading, known);
 		row = add_row(ledger);
 		if (!row)
 			return -ENOMEM;
@@ -416,30 +372,53 @@ static int by_cpu_desc(const void *a, const void *b)
 	return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
-/* The departed whose death was not told in so long (RCU frees a task late, under load by seconds)
- * will never be: the ring was full. */
-static void forget_departed(struct cpu_ledger *ledger)
-{
-	struct departed_task *task, *next;
-
-	HASH_ITER (hh, ledger->departed, task, next) {
-		if (ledger->end_ns - task->since_ns > FORGET_NS) {
-			HASH_DEL(ledger->departed, task);
-			free(task);
-		}
-	}
-}
-
 /* The identity of the row's process: a later owner of its pid is another one. */
 static uint64_t start_of_process(const struct cpu_ledger *ledger, const struct record_task *task)
 {
-	const struct known_task *leader = find_known(ledger, task->pid);
+	const struct known_task *leader = known_tasks_find(&ledger->known, task->pid);
 
 	if (task->process_start_boot_ns)
 		return task->process_start_boot_ns;
 	if (task->tid == task->pid)
 		return task->start_boot_ns;
 	return leader ? leader->start_boot_ns : 0;
+}
+
+/* Add the folded tasks to the processes of the record; no row of the record has their time. */
+static int add_folded(struct cpu_ledger *ledger, const struct cpu_ledger_names *names,
+		      struct record_cpu *cpu)
+{
+	const struct folded_process *process = NULL;
+	int err = 0;
+
+	cpu->busy_ns += ledger->folded.cpu_ns;
+	cpu->other_ns += ledger->folded.cpu_ns;
+	while (!err && (process = cpu_folded_next(&ledger->folded, process))) {
+		struct record_task sum = process->sum;
+
+		if (!names->listed(names->ctx, sum.pid, sum.uid))
+			continue;
+		sum.process_start_boot_ns = start_of_process(ledger, &sum);
+		sum.process = names->process(names->ctx, sum.pid, sum.process_start_boot_ns);
+		sum.package = names->package(names->ctx, sum.uid);
+		err = cpu_sums_add_process(&ledger->sums, &sum, process->threads);
+	}
+	return err;
+}
+
+/* An interval of many tasks leaves no memory behind. */
+static void shrink_rows(struct cpu_ledger *ledger)
+{
+	size_t room = ledger->row_room / 2;
+	struct ledger_row *rows;
+
+	if (room < 256 || ledger->row_count > room / 2)
+		return;
+	rows = realloc(ledger->rows, room * sizeof(*rows));
+	if (!rows)
+		return;
+	ledger->rows = rows;
+	ledger->row_room = room;
 }
 
 int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t dur_ns, size_t top,
@@ -474,6 +453,8 @@ int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t d
 	cpu->tasks = ledger->out_tasks;
 	cpu->task_count = listed;
 	if (!err)
+		err = add_folded(ledger, names, cpu);
+	if (!err)
 		err = cpu_sums_processes(&ledger->sums, cpu);
 	if (!err)
 		err = cpu_sums_uids(&ledger->sums, cpu);
@@ -481,15 +462,22 @@ int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t d
 		cpu->other_ns += cpu->tasks[--cpu->task_count].cpu_ns;
 		cpu->cut_count++;
 	}
+	shrink_rows(ledger);
+	cpu_folded_clear(&ledger->folded);
 	ledger->row_count = 0;
 	ledger->overflow_ns = 0;
 	ledger->interval++;
 	ledger->end_ns = end_boot_ns;
-	forget_departed(ledger);
+	known_tasks_forget(&ledger->known, ledger->end_ns);
 	return err;
 }
 
 uint64_t cpu_ledger_missed_seeds(const struct cpu_ledger *ledger)
 {
 	return ledger->missed_seeds;
+}
+
+uint64_t cpu_ledger_folded(const struct cpu_ledger *ledger)
+{
+	return ledger->folded.tasks;
 }

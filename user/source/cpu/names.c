@@ -9,6 +9,9 @@
 #include "jankscope/record.h"
 #include "jankscope/target.h"
 
+/* Execs of an interval that are remembered; half a MiB. */
+#define MAX_NAMES 4096
+
 struct renamed_process {
 	struct renamed_key {
 		uint64_t start_boot_ns;
@@ -34,6 +37,10 @@ int cpu_names_add(struct cpu_names *names, pid_t pid, uint64_t start_boot_ns, co
 	struct renamed_process *process;
 
 	HASH_FIND(hh, names->renamed, &key, sizeof(key), process);
+	if (!process && HASH_COUNT(names->renamed) == MAX_NAMES) {
+		names->dropped++;
+		return 0;
+	}
 	if (!process) {
 		process = calloc(1, sizeof(*process));
 		if (!process)

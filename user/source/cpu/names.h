@@ -11,9 +11,10 @@ struct renamed_process;
 struct cpu_names {
 	struct renamed_process *renamed; /* of this interval */
 	struct renamed_process *shown;   /* of the last one, whose strings its record may have */
+	uint64_t dropped;                /* for want of room, since the start */
 };
 
-/* comm is copied. 0, -ENOMEM. */
+/* comm is copied; beyond 4,096 names an interval it is counted as dropped. 0, -ENOMEM. */
 int cpu_names_add(struct cpu_names *names, pid_t pid, uint64_t start_boot_ns, const char *comm);
 /* Before an interval is closed: the set reads the names of these processes again. */
 void cpu_names_apply(struct cpu_names *names, struct target_set *targets);

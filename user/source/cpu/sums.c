@@ -62,50 +62,61 @@ static int by_uid(const void *a, const void *b)
 	return x->uid < y->uid ? -1 : x->uid > y->uid;
 }
 
-int cpu_sums_processes(struct cpu_sums *sums, struct record_cpu *cpu)
+int cpu_sums_add_process(struct cpu_sums *sums, const struct record_task *task, unsigned threads)
 {
-	struct process_sum *processes = NULL, *sum, *next;
-	int err = 0;
+	const struct process_key key = {task->process_start_boot_ns, (uint64_t)task->pid};
+	struct process_sum *sum;
+
+	HASH_FIND(hh, sums->processes, &key, sizeof(key), sum);
+	if (!sum) {
+		sum = calloc(1, sizeof(*sum));
+		if (!sum)
+			return -ENOMEM;
+		sum->key = key;
+		sum->row.pid = task->pid;
+		sum->row.uid = task->uid;
+		sum->row.start_boot_ns = key.start_boot_ns;
+		HASH_ADD(hh, sums->processes, key, sizeof(key), sum);
+	}
+	if (task->process)
+		sum->row.process = task->process;
+	if (task->package)
+		sum->row.package = task->package;
+	sum->row.cpu_ns += task->cpu_ns;
+	if (task->runnable_ns.present) {
+		sum->row.runnable_ns.present = true;
+		sum->row.runnable_ns.value += task->runnable_ns.value;
+	}
+	sum->row.exited |= task->exited && task->tid == task->pid;
+	sum->row.threads += threads;
+	return 0;
+}
+
+/* Empty the table; into the rows, where they are given. */
+static size_t take_processes(struct cpu_sums *sums, struct record_process_cpu *rows)
+{
+	struct process_sum *sum, *next;
 	size_t n = 0;
 
-	for (size_t i = 0; i < cpu->task_count && !err; i++) {
-		const struct record_task *task = &cpu->tasks[i];
-
-		const struct process_key key = {task->process_start_boot_ns, (uint64_t)task->pid};
-
-		HASH_FIND(hh, processes, &key, sizeof(key), sum);
-		if (!sum) {
-			sum = calloc(1, sizeof(*sum));
-			if (!sum) {
-				err = -ENOMEM;
-				break;
-			}
-			sum->key = key;
-			sum->row.pid = task->pid;
-			sum->row.uid = task->uid;
-			sum->row.start_boot_ns = key.start_boot_ns;
-			HASH_ADD(hh, processes, key, sizeof(key), sum);
-		}
-		if (task->process)
-			sum->row.process = task->process;
-		if (task->package)
-			sum->row.package = task->package;
-		sum->row.cpu_ns += task->cpu_ns;
-		if (task->runnable_ns.present) {
-			sum->row.runnable_ns.present = true;
-			sum->row.runnable_ns.value += task->runnable_ns.value;
-		}
-		sum->row.exited |= task->exited && task->tid == task->pid;
-		sum->row.threads++;
-	}
-	free(sums->out_processes);
-	sums->out_processes = calloc(HASH_COUNT(processes) + 1, sizeof(*sums->out_processes));
-	HASH_ITER (hh, processes, sum, next) {
-		if (sums->out_processes)
-			sums->out_processes[n++] = sum->row;
-		HASH_DEL(processes, sum);
+	HASH_ITER (hh, sums->processes, sum, next) {
+		if (rows)
+			rows[n++] = sum->row;
+		HASH_DEL(sums->processes, sum);
 		free(sum);
 	}
+	return n;
+}
+
+int cpu_sums_processes(struct cpu_sums *sums, struct record_cpu *cpu)
+{
+	int err = 0;
+	size_t n;
+
+	for (size_t i = 0; i < cpu->task_count && !err; i++)
+		err = cpu_sums_add_process(sums, &cpu->tasks[i], 1);
+	free(sums->out_processes);
+	sums->out_processes = calloc(HASH_COUNT(sums->processes) + 1, sizeof(*sums->out_processes));
+	n = take_processes(sums, sums->out_processes);
 	if (!sums->out_processes)
 		return -ENOMEM;
 	qsort(sums->out_processes, n, sizeof(*sums->out_processes), by_process_cpu_desc);
@@ -137,6 +148,7 @@ int cpu_sums_uids(struct cpu_sums *sums, struct record_cpu *cpu)
 void cpu_sums_free(struct cpu_sums *sums)
 {
 	forget_uids(sums);
+	take_processes(sums, NULL);
 	free(sums->out_uids);
 	free(sums->out_processes);
 }

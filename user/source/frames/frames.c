@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "source/frames/frames.h"
-#include "core/histogram.h"
+#include "record/histogram.h"
 #include "core/rights.h"
 #include "summary/summary.h"
 #include "jankscope/target.h"

@@ -9,14 +9,17 @@
 #include "source/net/diag_wire.h"
 
 struct net_asker;
+struct warden;
 
-/* Forks the process, with the rights that this one has now. NULL with errno. */
-struct net_asker *net_asker_new(void);
+/* The warden forks the process, with all the rights that there were at the start; it
+ * stays the caller's. NULL: this process forks it, with its own. NULL with errno. */
+struct net_asker *net_asker_new(struct warden *warden);
 void net_asker_free(struct net_asker *asker);
 
 /* 0; -EBUSY: an answer is due or it rests; -EPIPE: there is no process and none can be made. */
 int net_asker_ask(struct net_asker *asker, const struct net_diag_request_wire *request);
-/* The answer to the last request, if it has come within timeout_ns (0: do not wait). 0 with *diag
+/* Call it in each read-out, also when nothing was asked: a process that died is made anew here. The
+ * answer to the last request, if it has come within timeout_ns (0: do not wait). 0 with *diag
  * (free it with net_diag_free); -EAGAIN: not yet; -EPIPE: the process died or did not answer in
  * 10 s, and the request is lost; another -errno: it could not be served. */
 int net_asker_take(struct net_asker *asker, uint64_t timeout_ns, struct net_diag *diag);

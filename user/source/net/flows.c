@@ -15,7 +15,8 @@ static void drop(struct net_flows *flows, struct waiting_flow *one)
 	free(one);
 }
 
-struct net_flows *net_flows_new(const struct net_flows_maps *maps, net_book_fn book, void *ctx)
+struct net_flows *net_flows_new(const struct net_flows_maps *maps, struct warden *warden,
+				net_book_fn book, void *ctx)
 {
 	struct net_flows *flows = calloc(1, sizeof(*flows));
 
@@ -24,7 +25,7 @@ struct net_flows *net_flows_new(const struct net_flows_maps *maps, net_book_fn b
 	flows->maps = *maps;
 	flows->book = book;
 	flows->ctx = ctx;
-	flows->asker = net_asker_new();
+	flows->asker = net_asker_new(warden);
 	if (!flows->asker || net_prime_ask(flows)) {
 		int err = errno;
 

@@ -9,6 +9,7 @@
 #include "jankscope/record.h"
 
 struct net_flows;
+struct warden;
 
 struct net_flows_maps {
 	int flows4, flows6, waiting4, waiting6, localities;
@@ -31,7 +32,8 @@ typedef int (*net_book_fn)(void *ctx, enum net_bucket bucket, uint32_t uid, uint
 
 /* Forks the process that dumps, and asks for all that is there: call it after the programs were
  * attached. The descriptors stay the caller's. NULL with errno. */
-struct net_flows *net_flows_new(const struct net_flows_maps *maps, net_book_fn book, void *ctx);
+struct net_flows *net_flows_new(const struct net_flows_maps *maps, struct warden *warden,
+				net_book_fn book, void *ctx);
 void net_flows_free(struct net_flows *flows);
 
 /* Book what was received for unknown flows and whose owner is known by now. final: no read

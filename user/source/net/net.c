@@ -10,6 +10,7 @@
 #include "core/rights.h"
 #include "kernel/btf.h"
 #include "kernel/load.h"
+#include "kernel/types.h"
 #include "source/net/diag.h"
 #include "source/net/flows.h"
 #include "source/net/map.h"
@@ -53,9 +54,22 @@ static int resize(struct bpf_map *map, uint32_t entries)
 	return entries ? bpf_map__set_max_entries(map, entries) : 0;
 }
 
-static int load(struct net_source *net, enum net_variant variant, const char *btf)
+/* What is not there takes no memory, where the kernel can allocate an element wherever a packet
+ * comes. */
+static int allocate_when_used(struct net_source *net)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = btf);
+	struct bpf_map *const maps[] = {net->skel->maps.flows4, net->skel->maps.flows6,
+					net->skel->maps.waiting4, net->skel->maps.waiting6};
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(maps) / sizeof(*maps) && !err; i++)
+		err = bpf_map__set_map_flags(maps[i], BPF_F_NO_PREALLOC);
+	return err;
+}
+
+static int load(struct net_source *net, enum net_variant variant, const struct kernel_types *types)
+{
+	LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = types->path);
 	const struct net_options *options = &net->options;
 	uint32_t flows = options->test_entries.flows ? options->test_entries.flows : options->flows;
 	uint32_t waiting = options->test_entries.waiting;
@@ -81,6 +95,8 @@ static int load(struct net_source *net, enum net_variant variant, const char *bt
 		err = resize(net->skel->maps.waiting4, waiting);
 	if (!err)
 		err = resize(net->skel->maps.waiting6, waiting);
+	if (!err && types->has_element_caches)
+		err = allocate_when_used(net);
 	for (i = 0; !err && i < NET_PROGRAMS; i++)
 		err = bpf_program__set_autoload(twins.programs[i], true);
 	if (!err)
@@ -117,6 +133,9 @@ static int open_programs(struct net_source *net)
 	enum net_variant variant = net->options.variant;
 	struct net_flows_maps maps;
 	struct kernel_btf btf = {0};
+	struct kernel_types types;
+	const void *object;
+	size_t object_bytes;
 	int err;
 
 	net->possible_cpus = libbpf_num_possible_cpus();
@@ -128,9 +147,13 @@ static int open_programs(struct net_source *net)
 			 net->options.btf ? net->options.btf : "(embedded)");
 		return err;
 	}
-	err = load(net, variant == NET_VARIANT_AUTO ? NET_VARIANT_TP_BTF : variant, btf.path);
+	object = net_bpf__elf_bytes(&object_bytes);
+	kernel_types_open(&types, btf.path, object, object_bytes);
+	bpf_object_release(object);
+	err = load(net, variant == NET_VARIANT_AUTO ? NET_VARIANT_TP_BTF : variant, &types);
 	if (err && variant == NET_VARIANT_AUTO)
-		err = load(net, NET_VARIANT_RAW_TP, btf.path);
+		err = load(net, NET_VARIANT_RAW_TP, &types);
+	kernel_types_close(&types);
 	kernel_btf_close(&btf);
 	if (err)
 		return err;
@@ -145,7 +168,7 @@ static int open_programs(struct net_source *net)
 		.flow_entries = bpf_map__max_entries(net->skel->maps.flows4),
 		.waiting_entries = bpf_map__max_entries(net->skel->maps.waiting4),
 	};
-	net->flows = net_flows_new(&maps, net_book, net);
+	net->flows = net_flows_new(&maps, net->context->warden, net_book, net);
 	if (!net->flows)
 		return -errno;
 	return 0;
@@ -158,7 +181,8 @@ static int net_open(struct source *source, const struct source_context *context)
 	int err = -ENOENT;
 
 	net->context = context;
-	if (variant == NET_VARIANT_NETD || variant == NET_VARIANT_AUTO)
+	if (variant == NET_VARIANT_NETD ||
+	    (variant == NET_VARIANT_AUTO && !net->options.hooks_only))
 		err = open_netd(net);
 	if (variant != NET_VARIANT_NETD && err) {
 		if (err != -ENOENT)

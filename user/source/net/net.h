@@ -18,6 +18,7 @@ struct net_options {
 	enum net_variant variant;
 	bool wire;         /* lengths by the packets' segments; false: by netd's formula */
 	const char *btf;   /* file with the kernel's types, for a kernel without; or NULL */
+	bool hooks_only;   /* netd's map is not looked for */
 	const char *bpffs; /* where netd pins its map; NULL: /sys/fs/bpf */
 	/* Flows of each family that are held at a time; 0: 16,384. Memory: bpf/net_maps.bpf.h. */
 	uint32_t flows;

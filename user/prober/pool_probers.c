@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The probers: making and dropping them, what they are sent and what they answer. */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "core/loop.h"
+#include "prober/pool_private.h"
+
+/* The prober that works on this process, if any. */
+struct prober *pool_prober_on(struct prober_pool *pool, pid_t pid)
+{
+	for (size_t i = 0; i < MAX_PROBERS && pid; i++)
+		if (pool->probers[i].asked && pool->probers[i].asked->header.request.pid == pid)
+			return &pool->probers[i];
+	return NULL;
+}
+
+bool pool_is_late(const struct prober *prober, uint64_t now_ns)
+{
+	return prober->asked && now_ns >= prober->asked->deadline_at_ns;
+}
+
+/* ---- probers ---- */
+
+void pool_watch(struct prober_pool *pool, struct prober *prober)
+{
+	if (pool->loop && !prober->watched && prober->helper.socket >= 0)
+		prober->watched = !loop_add_fd(pool->loop, prober->helper.socket, EPOLLIN,
+					       pool_on_prober, prober);
+}
+
+static int pool_start_prober(struct prober_pool *pool, struct prober *prober)
+{
+	int err = warden_spawn(pool->warden, HELPER_PROBER, &prober->helper);
+
+	if (!err) {
+		prober->free_since_ns = pool_now_ns();
+		pool_watch(pool, prober);
+	}
+	return err;
+}
+
+/* Probes that nobody takes any more: the last close of them is the warden's. */
+static void take_late_probes(struct prober_pool *pool, struct prober *prober)
+{
+	int fds[CHANNEL_FDS];
+	size_t count;
+	ssize_t n;
+
+	if (prober->helper.socket < 0)
+		return;
+	while ((n = channel_receive(prober->helper.socket, pool->call_buffer, BUFFER_BYTES, fds,
+				    &count)) > 0 ||
+	       n == -EMSGSIZE)
+		pool_close_answer(pool, PROBE_ATTACH, fds, count);
+}
+
+void pool_drop_prober(struct prober_pool *pool, struct prober *prober, bool hung)
+{
+	if (prober->watched)
+		loop_remove_fd(pool->loop, prober->helper.socket);
+	prober->watched = false;
+	take_late_probes(pool, prober);
+	warden_drop(pool->warden, &prober->helper, hung);
+}
+
+size_t pool_count_probers(const struct prober_pool *pool)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < MAX_PROBERS; i++)
+		count += pool->probers[i].helper.socket >= 0;
+	return count;
+}
+
+void pool_keep_minimum(struct prober_pool *pool)
+{
+	size_t count = pool_count_probers(pool);
+
+	for (size_t i = 0; i < MAX_PROBERS && count < MIN_PROBERS; i++)
+		if (pool->probers[i].helper.socket < 0 &&
+		    !pool_start_prober(pool, &pool->probers[i]))
+			count++;
+}
+
+/* Its process died, or is given up. The request that it had is told -EPIPE, unless it was late. */
+void pool_prober_gone(struct prober_pool *pool, struct prober *prober, bool hung)
+{
+	struct asked *asked = prober->asked;
+
+	prober->asked = NULL;
+	if (hung && asked && asked->header.request.pid)
+		pool_add_hold(pool, asked->header.request.pid, prober->helper.pidfd);
+	pool_drop_prober(pool, prober, hung);
+	pool_keep_minimum(pool);
+	if (asked) {
+		pool_finish(pool, asked, -EPIPE, NULL);
+		pool_free_asked(asked);
+	}
+}
+
+/* One that is free: first those that run. NULL with *err: 0 wait for one, -EBUSY all are held up,
+ * or why none can be made. */
+struct prober *pool_free_prober(struct prober_pool *pool, int *err)
+{
+	struct prober *absent = NULL;
+	bool alive = false, held_up = true;
+	uint64_t now_ns = pool_now_ns();
+
+	*err = 0;
+	for (size_t i = 0; i < MAX_PROBERS; i++) {
+		struct prober *prober = &pool->probers[i];
+
+		if (prober->helper.socket < 0) {
+			absent = absent ?: prober;
+			continue;
+		}
+		if (!prober->asked)
+			return prober;
+		alive = true;
+		held_up &= pool_is_late(prober, now_ns);
+	}
+	if (absent) {
+		*err = pool_start_prober(pool, absent);
+		if (!*err)
+			return absent;
+	}
+	/* What still works will be free. */
+	if (alive && !held_up)
+		*err = 0;
+	else if (!*err)
+		*err = -EBUSY;
+	return NULL;
+}
+
+int pool_send_request(struct prober *prober, struct asked *asked)
+{
+	struct iovec parts[] = {{&asked->header, sizeof(asked->header)},
+				{asked->payload, asked->header.payload_length}};
+	int err = channel_send(prober->helper.socket, parts, 2, asked->fds, asked->fd_count);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < asked->fd_count; i++)
+		close(asked->fds[i]);
+	asked->fd_count = 0;
+	asked->sent_ns = pool_now_ns();
+	prober->asked = asked;
+	return 0;
+}
+
+/* ---- answers ---- */
+
+void pool_close_answer(struct prober_pool *pool, uint32_t operation, int *fds, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (fds[i] < 0)
+			continue;
+		/* The last close of a probe waits. */
+		if (operation == PROBE_ATTACH)
+			warden_close(pool->warden, &fds[i], 1);
+		else
+			close(fds[i]);
+	}
+}
+
+static void take_answer(struct prober_pool *pool, struct prober *prober, uint8_t *message,
+			size_t length, int *fds, size_t fd_count)
+{
+	struct probe_answer_header header;
+	struct probe_answer answer;
+	struct asked *asked = prober->asked;
+	struct hold *hold;
+
+	if (length < sizeof(header) || !asked) {
+		pool_close_answer(pool, 0, fds, fd_count);
+		return;
+	}
+	memcpy(&header, message, sizeof(header));
+	if (header.id != asked->header.id || header.length != length - sizeof(header)) {
+		pool_close_answer(pool, asked->header.request.operation, fds, fd_count);
+		return;
+	}
+	prober->asked = NULL;
+	prober->free_since_ns = pool_now_ns();
+	if ((hold = pool_find_hold(pool, asked->header.request.pid)))
+		pool_clear_hold(hold);
+	if (!header.err && header.fd_count != fd_count)
+		header.err = -EMFILE;
+	answer = (struct probe_answer){header.value, message + sizeof(header), header.length, fds,
+				       fd_count};
+	pool_finish(pool, asked, header.err, &answer);
+	pool_close_answer(pool, asked->header.request.operation, fds, fd_count);
+	pool_free_asked(asked);
+}
+
+/* Take all that a prober said. */
+void pool_take_messages(struct prober_pool *pool, struct prober *prober)
+{
+	int fds[CHANNEL_FDS];
+	size_t count;
+	ssize_t n;
+
+	while (prober->helper.socket >= 0) {
+		n = channel_receive(prober->helper.socket, pool->buffer, BUFFER_BYTES, fds, &count);
+		if (n == -EAGAIN)
+			return;
+		if (n <= 0 && n != -EMSGSIZE) {
+			pool_prober_gone(pool, prober, false);
+			return;
+		}
+		if (n > 0 &&
+		    !helper_take_hello(&prober->helper, pool->buffer, (size_t)n, fds, count))
+			take_answer(pool, prober, pool->buffer, (size_t)n, fds, count);
+	}
+}
+
+/* Runs no callback. */
+void pool_replace_hung(struct prober_pool *pool)
+{
+	uint64_t now_ns = pool_now_ns();
+
+	for (size_t i = 0; i < MAX_PROBERS; i++) {
+		struct prober *prober = &pool->probers[i];
+
+		if (prober->asked && prober->asked->told && pool_is_late(prober, now_ns) &&
+		    now_ns - prober->asked->sent_ns >= HANG_NS)
+			pool_prober_gone(pool, prober, true);
+	}
+}

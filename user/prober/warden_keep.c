@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the warden holds for the recorder: descriptors of probes, and settings of the device. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "prober/warden_private.h"
+
+static int keep(struct warden *warden, uint64_t key, const int *fds, size_t fd_count, bool released)
+{
+	struct kept *kept;
+
+	if (!fd_count || fd_count > CHANNEL_FDS)
+		return -EINVAL;
+	HASH_FIND(hh, warden->kept, &key, sizeof(key), kept);
+	if (kept)
+		return -EEXIST;
+	kept = calloc(1, sizeof(*kept));
+	if (!kept)
+		return -ENOMEM;
+	kept->key = key;
+	kept->fd_count = fd_count;
+	kept->released = released;
+	memcpy(kept->fds, fds, fd_count * sizeof(*fds));
+	HASH_ADD(hh, warden->kept, key, sizeof(kept->key), kept);
+	warden_told(warden, warden_tell_kept(warden, kept));
+	return 0;
+}
+
+int warden_keep(struct warden *warden, uint64_t key, const int *fds, size_t fd_count)
+{
+	return key && key < UINT64_MAX / 2 ? keep(warden, key, fds, fd_count, false) : -EINVAL;
+}
+
+void warden_release(struct warden *warden, uint64_t key)
+{
+	struct kept *kept;
+
+	HASH_FIND(hh, warden->kept, &key, sizeof(key), kept);
+	if (!kept || kept->released)
+		return;
+	kept->released = true;
+	warden_told(warden, warden_tell_kept(warden, kept));
+}
+
+void warden_close(struct warden *warden, const int *fds, size_t fd_count)
+{
+	while (fd_count) {
+		size_t count = fd_count < CHANNEL_FDS ? fd_count : CHANNEL_FDS;
+
+		if (keep(warden, UINT64_MAX - warden->next_close_key++, fds, count, true))
+			for (size_t i = 0; i < count; i++)
+				close(fds[i]);
+		fds += count;
+		fd_count -= count;
+	}
+}
+
+int warden_set_lock_reader(struct warden *warden, int program)
+{
+	int copy = fcntl(program, F_DUPFD_CLOEXEC, 0);
+
+	if (copy < 0)
+		return -errno;
+	warden_close_fd(&warden->lock_reader);
+	warden->lock_reader = copy;
+	warden->lock_reader_told = false;
+	warden_told(warden, warden_tell_lock_reader(warden));
+	return 0;
+}
+
+int warden_remember(struct warden *warden, uint32_t setting, const char *value)
+{
+	if (!setting || setting >= SETTING_COUNT || strlen(value) >= WARDEN_VALUE_BYTES)
+		return -EINVAL;
+	if (warden->settings[setting].used && !warden->settings[setting].forgotten)
+		return 0;
+	warden->settings[setting].used = true;
+	warden->settings[setting].told = warden->settings[setting].forgotten = false;
+	memset(warden->settings[setting].value, 0, WARDEN_VALUE_BYTES);
+	strcpy(warden->settings[setting].value, value);
+	warden_told(warden, warden_tell_setting(warden, setting));
+	return 0;
+}
+
+void warden_forget(struct warden *warden, uint32_t setting)
+{
+	if (!setting || setting >= SETTING_COUNT || !warden->settings[setting].used)
+		return;
+	warden->settings[setting].forgotten = true;
+	warden->settings[setting].told = false;
+	warden_told(warden, warden_tell_setting(warden, setting));
+}

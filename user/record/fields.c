@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The rows of the records themselves, in the order of their keys. What a source adds to an interval
+ * stands in the source's folder. */
+#include "record/fields.h"
+
+#define COUNTERS(struct_, member, need_, meaning_) FIELD(struct_, member, need_, COUNT, meaning_)
+#define MISSING(struct_) \
+	FIELD(struct_, missing, REQUIRED, NAME, "keys that are absent, each with its reason")
+
+/* ---- header ---- */
+
+#define TEXT_OF(number)  TEXT_OF_(number)
+#define TEXT_OF_(number) #number
+
+static const char *const schema_words[] = {TEXT_OF(RECORD_SCHEMA), NULL};
+static const char *const version_words[] = {JANKSCOPE_VERSION, NULL};
+static const char *const arch_words[] = {"arm64", "x86_64", NULL};
+static const char *const source_state_words[] = {"ok", "degraded", "absent", NULL};
+
+static const struct field clock_rows[] = {
+	FIELD_AS("boot_ns", struct record_header, clock.boot_ns, REQUIRED, NS,
+		 "CLOCK_BOOTTIME, the clock of all t_boot_ns"),
+	FIELD_AS("mono_ns", struct record_header, clock.mono_ns, REQUIRED, NS, "CLOCK_MONOTONIC"),
+	FIELD_AS("unix_ns", struct record_header, clock.unix_ns, REQUIRED, NS,
+		 "wall time since 1970, a label only"),
+};
+static const struct field_type clock_type = FIELD_TYPE("clock", struct record_header, clock_rows);
+
+static const struct field header_target_rows[] = {
+	FIELD(struct header_target, package, OPTIONAL, NAME, "the name that was given"),
+	FIELD(struct header_target, uid, OPTIONAL, ID, "the uid that was given"),
+	FIELD(struct header_target, pid, OPTIONAL, ID, "the pid that was given"),
+};
+static const struct field_type header_target_type =
+	FIELD_TYPE("target", struct header_target, header_target_rows, .some = true);
+
+static const struct field header_source_rows[] = {
+	FIELD(struct header_source, name, REQUIRED, NAME, "the source, like cpu"),
+	FIELD(struct header_source, state, REQUIRED, NAME, "how it runs",
+	      .words = source_state_words),
+	FIELD(struct header_source, variant, OPTIONAL, NAME, "which of its twins runs"),
+	FIELD(struct header_source, reason, OPTIONAL, NAME, "why it is not ok"),
+};
+static const struct field_type header_source_type =
+	FIELD_TYPE("source", struct header_source, header_source_rows);
+
+static const struct field header_rows[] = {
+	{.key = "schema",
+	 .kind = FIELD_FIXED,
+	 .need = FIELD_REQUIRED,
+	 .unit = UNIT_COUNT,
+	 .words = schema_words,
+	 .meaning = "version of the schema"},
+	{.key = "version",
+	 .kind = FIELD_FIXED,
+	 .need = FIELD_REQUIRED,
+	 .unit = UNIT_NAME,
+	 .words = version_words,
+	 .meaning = "version of jankscope"},
+	FIELD(struct record_header, session, REQUIRED, UUID, "identity of the recording"),
+	FIELD(struct record_header, boot_id, REQUIRED, NAME,
+	      "identity of the boot: CLOCK_BOOTTIME of two recordings compares only within one"),
+	FIELD(struct record_header, kernel, REQUIRED, NAME, "name and release of the kernel"),
+	FIELD(struct record_header, arch, REQUIRED, NAME, "machine", .words = arch_words),
+	FIELD(struct record_header, device, OPTIONAL, NAME, "model of the device"),
+	FIELD_GROUP("clock", &clock_type, "the clocks, read at one moment"),
+	FIELD(struct record_header, interval_ns, REQUIRED, NS, "length that intervals are to have"),
+	FIELD(struct record_header, block_ns, REQUIRED, NS,
+	      "length from which on a block is told; 0: blocks are not looked for"),
+	FIELD_ROWS("targets", struct record_header, targets, target_count, REQUIRED,
+		   &header_target_type, "what was asked for; none: the whole device"),
+	FIELD_ROWS("sources", struct record_header, sources, source_count, REQUIRED,
+		   &header_source_type, "what measures, and by which means"),
+};
+static const struct field_type header_type =
+	FIELD_TYPE("header", struct record_header, header_rows,
+		   .meaning = "the first record: device, kernel, clocks, what is recorded and how");
+
+/* ---- interval ---- */
+
+static const struct field self_rows[] = {
+	FIELD(struct record_self, cpu_ns, REQUIRED, NS, "CPU time of jankscope and its helpers",
+	      .total = TOTAL_SUM),
+	FIELD(struct record_self, anon_bytes, OPTIONAL, BYTES,
+	      "anonymous memory of the recorder's process", .total = TOTAL_LAST),
+	FIELD(struct record_self, memory_bytes, OPTIONAL, BYTES,
+	      "what a memory cgroup would charge beside the cache of files, within 10 % and 1 "
+	      "MiB: memory of all processes of jankscope, a shared page counted once, and the "
+	      "kernel's for the processes, BPF maps and programs",
+	      .total = TOTAL_LAST),
+	FIELD(struct record_self, stops, REQUIRED, COUNT,
+	      "how often a thread of a target was stopped by ptrace", .total = TOTAL_SUM),
+	FIELD(struct record_self, stop_max_ns, REQUIRED, NS, "the longest of these stops",
+	      .total = TOTAL_MAX),
+};
+static const struct field_type self_type = FIELD_TYPE("self", struct record_self, self_rows);
+
+#define LOST_MEANING "what is in no record, by reason"
+#define LATE_MEANING                                                                            \
+	"what is told later than it should be, as the sums of an interval that was overrun in " \
+	"the next one (interval_overruns), by reason"
+#define REPAIRED_MEANING "what was missed and is in the sums nevertheless, by reason"
+
+static const struct field interval_rows[] = {
+	FIELD(struct record_interval, dur_ns, REQUIRED, NS, "measured length of the interval"),
+	FIELD(struct record_interval, last, NONZERO, NONE,
+	      "shorter or longer than the others, by the end of the run"),
+	{.kind = FIELD_PARTS},
+	COUNTERS(struct record_interval, lost, REQUIRED, LOST_MEANING),
+	COUNTERS(struct record_interval, late, ALWAYS, LATE_MEANING),
+	COUNTERS(struct record_interval, repaired, ALWAYS, REPAIRED_MEANING),
+	MISSING(struct record_interval),
+	FIELD_STRUCT("self", struct record_interval, self, &self_type,
+		     "what jankscope itself costs"),
+};
+static const struct field_type interval_type =
+	FIELD_TYPE("interval", struct record_interval, interval_rows,
+		   .meaning = "what happened since the interval before, t_boot_ns is its end");
+
+/* ---- stacks ---- */
+
+static const char *const kind_words[] = {"native", "jit", "dex", "kernel", "vdso", NULL};
+static const char *const by_words[] = {"cfi", "fp", "lr", "scan", NULL};
+static const char *const capture_words[] = {"snapshot", "perf", "ptrace", "kernel", NULL};
+
+static const struct field frame_rows[] = {
+	FIELD(struct record_frame, module, OPTIONAL, NAME, "file of the code"),
+	FIELD(struct record_frame, build_id, OPTIONAL, HEX, "build id of that file"),
+	{.key = "offset",
+	 .kind = FIELD_ADDRESS,
+	 FIELD_PLACE(struct record_frame, offset),
+	 .need = FIELD_REQUIRED,
+	 .unit = UNIT_BYTES,
+	 .meaning = "place in the file; the address where there is no file"},
+	FIELD(struct record_frame, symbol, OPTIONAL, NAME, "name of the function, demangled"),
+	FIELD_WORDS(struct record_frame, kind, REQUIRED, kind_words, "what kind of code it is"),
+	FIELD_WORDS(struct record_frame, by, NONZERO, by_words,
+		    "how the frame was found from the one inside it; absent: by unwind tables "
+		    "(cfi)"),
+	FIELD(struct record_frame, shared, NONZERO, NONE,
+	      "one copy of the code stands for several functions: symbol names none of them"),
+};
+static const struct field_type frame_type = FIELD_TYPE("frame", struct record_frame, frame_rows);
+
+static const struct field stack_body_rows[] = {
+	FIELD(struct record_stack, weight_ns, REQUIRED, NS,
+	      "how much of the block this stack stands for"),
+	FIELD_WORDS(struct record_stack, capture, REQUIRED, capture_words, "how it was captured"),
+	FIELD(struct record_stack, complete, REQUIRED, NONE,
+	      "it reaches the thread's first function"),
+	FIELD(struct record_stack, end_reason, OPTIONAL, NAME, "why it ends where it ends"),
+	FIELD(struct record_stack, in_wait, NONZERO, NONE,
+	      "the innermost frame waits for events: it does no work, or is a nested loop"),
+	FIELD_ROWS("frames", struct record_stack, frames, frame_count, REQUIRED, &frame_type,
+		   "its frames, innermost first"),
+};
+static const struct field_type stack_body_type =
+	FIELD_TYPE("stack_body", struct record_stack, stack_body_rows);
+
+static const struct field stack_rows[] = {
+	FIELD(struct record_stack, t_boot_ns, REQUIRED, NS, "time of the capture"),
+	{.kind = FIELD_INLINE, .of = &stack_body_type},
+};
+static const struct field_type stack_type = FIELD_TYPE("stack", struct record_stack, stack_rows);
+
+static const struct field addition_rows[] = {
+	FIELD(struct record_addition, of, REQUIRED, ID, "seq of the block"),
+	FIELD_SAME_LEVEL(struct record_addition, stack, &stack_body_type),
+};
+static const struct field_type addition_type = FIELD_TYPE(
+	"addition", struct record_addition, addition_rows,
+	.meaning = "a stack that came after its block; t_boot_ns is that of the capture");
+
+/* ---- block ---- */
+
+static const char *const state_words[] = {"open", "closed", "exited", NULL};
+static const char *const class_words[] = {"short", "long", "anr", NULL};
+
+static const struct field ledger_rows[] = {
+	FIELD_AS("running_ns", struct record_block, ledger.running_ns, REQUIRED, NS, "on a CPU"),
+	FIELD_AS("runnable_ns", struct record_block, ledger.runnable_ns, REQUIRED, NS,
+		 "ready to run, without a CPU"),
+	FIELD_AS("sleeping_ns", struct record_block, ledger.sleeping_ns, REQUIRED, NS,
+		 "asleep (state S): locks, binder, timers"),
+	FIELD_AS("uninterruptible_ns", struct record_block, ledger.uninterruptible_ns, REQUIRED, NS,
+		 "asleep in the kernel (state D): disk, page faults"),
+	FIELD_AS("stopped_ns", struct record_block, ledger.stopped_ns, REQUIRED, NS,
+		 "stopped, traced or frozen"),
+};
+static const struct field_type ledger_type = FIELD_TYPE("ledger", struct record_block, ledger_rows);
+
+static const struct field reason_rows[] = {
+	FIELD(struct block_reason, reason, REQUIRED, NAME, "what was waited for, like futex"),
+	FIELD(struct block_reason, ns, REQUIRED, NS, "for how long in sum"),
+};
+static const struct field_type reason_type = FIELD_TYPE("reason", struct block_reason, reason_rows);
+
+static const struct field thread_rows[] = {
+	FIELD(struct record_thread, pid, REQUIRED, ID, "its process"),
+	FIELD(struct record_thread, tid, REQUIRED, ID, "thread id"),
+	FIELD(struct record_thread, thread, REQUIRED, NAME, "its name"),
+	FIELD(struct record_thread, process, OPTIONAL, NAME, "its process's name"),
+};
+static const struct field_type thread_type =
+	FIELD_TYPE("thread", struct record_thread, thread_rows);
+
+static const struct field preemptor_rows[] = {
+	FIELD(struct block_preemptor, tid, ALWAYS, ID, "thread id"),
+	FIELD(struct block_preemptor, thread, REQUIRED, NAME, "its name"),
+	FIELD(struct block_preemptor, process, OPTIONAL, NAME, "its process's name"),
+	FIELD(struct block_preemptor, ns, REQUIRED, NS, "how long it ran meanwhile"),
+};
+static const struct field_type preemptor_type =
+	FIELD_TYPE("preemptor", struct block_preemptor, preemptor_rows);
+
+static const struct field sleep_waker_rows[] = {
+	FIELD_AS("pid", struct block_sleep, waker_pid, REQUIRED, ID, "its process"),
+	FIELD_AS("tid", struct block_sleep, waker_tid, REQUIRED, ID, "thread id"),
+	FIELD_AS("thread", struct block_sleep, waker, REQUIRED, NAME, "its name"),
+};
+static const struct field_type sleep_waker_type =
+	FIELD_TYPE("sleep_waker", struct block_sleep, sleep_waker_rows);
+
+static const struct field sleep_rows[] = {
+	FIELD(struct block_sleep, t_boot_ns, REQUIRED, NS, "when it began"),
+	FIELD(struct block_sleep, ns, REQUIRED, NS,
+	      "its length, without the wait for a CPU at its end"),
+	FIELD(struct block_sleep, reason, REQUIRED, NAME, "what was waited for"),
+	FIELD(struct block_sleep, syscall, OPTIONAL, ID, "number of the system call"),
+	{.key = "waker",
+	 .kind = FIELD_OBJECT,
+	 .more_offset = offsetof(struct block_sleep, waker_tid),
+	 .more_size = sizeof(pid_t),
+	 .need = FIELD_OPTIONAL,
+	 .of = &sleep_waker_type,
+	 .meaning = "the thread that ended it"},
+};
+static const struct field_type sleep_type = FIELD_TYPE("sleep", struct block_sleep, sleep_rows);
+
+static const struct field block_rows[] = {
+	FIELD(struct record_block, pid, REQUIRED, ID, "process"),
+	FIELD(struct record_block, tid, REQUIRED, ID,
+	      "thread: the main thread, or that of --thread"),
+	FIELD(struct record_block, package, OPTIONAL, NAME, "package"),
+	FIELD(struct record_block, process, OPTIONAL, NAME, "name of the process"),
+	FIELD(struct record_block, start_boot_ns, REQUIRED, NS, "when it began"),
+	FIELD(struct record_block, wall_ns, REQUIRED, NS,
+	      "how long the thread did not come back to its poll"),
+	FIELD_WORDS(struct record_block, state, REQUIRED, state_words,
+		    "open: it goes on and is told again; exited: the thread died in it"),
+	FIELD_WORDS(struct record_block, class, REQUIRED, class_words,
+		    "long: from 2 s; anr: from 5 s"),
+	FIELD(struct record_block, detector, OPTIONAL, NAME, "how it was found"),
+	FIELD(struct record_block, merged, NONZERO, NONE,
+	      "the detector could not tell neighbouring messages apart"),
+	FIELD_GROUP("ledger", &ledger_type, "where wall_ns went"),
+	FIELD(struct record_block, cpu_ns, OPTIONAL, NS,
+	      "the thread's CPU time as the kernel charges it: running_ns without interrupts and "
+	      "steal"),
+	FIELD_ROWS("reasons", struct record_block, reasons, reason_count, REQUIRED, &reason_type,
+		   "what the thread slept for, longest first"),
+	FIELD_STRUCT_IF("waker", struct record_block, waker, waker.present, &thread_type,
+			"the thread that ended its longest sleep"),
+	FIELD_STRUCT_IF("owner", struct record_block, owner, owner.present, &thread_type,
+			"the thread that held the lock that was waited for"),
+	FIELD_ROWS("preemptors", struct record_block, preemptors, preemptor_count, REQUIRED,
+		   &preemptor_type, "who ran while the thread waited for a CPU, longest first"),
+	FIELD(struct record_block, faults_minor, OPTIONAL, COUNT, "page faults without a disk"),
+	FIELD(struct record_block, faults_major, OPTIONAL, COUNT, "page faults that read a disk"),
+	FIELD_ROWS("sleeps", struct record_block, sleeps, sleep_count, NONZERO, &sleep_type,
+		   "its longest times off the CPU, longest first"),
+	FIELD(struct record_block, load_dur_ns, OPTIONAL, NS,
+	      "the end of the block that the three values below are of"),
+	FIELD(struct record_block, machine_busy_ns, OPTIONAL, NS, "busy time of all CPUs"),
+	FIELD(struct record_block, app_cpu_ns, OPTIONAL, NS,
+	      "CPU time of all threads of the process"),
+	FIELD(struct record_block, app_rss_bytes, OPTIONAL, BYTES,
+	      "resident memory of the process"),
+	FIELD_ROWS("stacks", struct record_block, stacks, stack_count, REQUIRED, &stack_type,
+		   "its stacks; missing.stacks is \"follows\" where they come as records of type "
+		   "stack"),
+	FIELD(struct record_block, top, OPTIONAL, ID, "index of the stack with most weight"),
+	FIELD(struct record_block, unsampled_ns, OPTIONAL, NS,
+	      "part of wall_ns that is in no stack"),
+	{.key = "owner_stack",
+	 .kind = FIELD_POINTER,
+	 FIELD_PLACE(struct record_block, owner_stack),
+	 .need = FIELD_OPTIONAL,
+	 .of = &stack_type,
+	 .meaning = "what the owner of the lock did"},
+	COUNTERS(struct record_block, lost, REQUIRED, "what of this block could not be told"),
+	MISSING(struct record_block),
+};
+static const struct field_type block_type =
+	FIELD_TYPE("block", struct record_block, block_rows,
+		   .meaning = "a time in which a main thread did not come back to its poll");
+
+/* ---- event ---- */
+
+static const struct field event_rows[] = {
+	FIELD(struct record_event, event, REQUIRED, NAME,
+	      "start, target_start, target_exit, suspend, clock_jump, cpu_offline, cpu_online, "
+	      "gap, "
+	      "degraded ...; its own keys follow"),
+	{.kind = FIELD_EVENT_KEYS},
+};
+static const struct field_type event_type = FIELD_TYPE("event", struct record_event, event_rows,
+						       .meaning = "something that happened once");
+
+/* ---- footer ---- */
+
+static const struct field usage_rows[] = {
+	FIELD(struct footer_usage, thread, OPTIONAL, NAME, "name of the thread"),
+	FIELD(struct footer_usage, process, OPTIONAL, NAME, "name of the process"),
+	FIELD(struct footer_usage, package, OPTIONAL, NAME, "package"),
+	FIELD(struct footer_usage, pid, NONZERO, ID,
+	      "process id; absent where the row is of several"),
+	FIELD(struct footer_usage, tid, NONZERO, ID,
+	      "thread id; absent where the row is of several"),
+	FIELD(struct footer_usage, uid, REQUIRED, ID, "uid"),
+	FIELD(struct footer_usage, start_boot_ns, NONZERO, NS, "when it began"),
+	FIELD(struct footer_usage, count, REQUIRED, COUNT,
+	      "how many short-lived ones of this name the row sums up; 1: it is one"),
+	FIELD(struct footer_usage, threads, NONZERO, COUNT,
+	      "of a process: the most of its threads that ran in one interval"),
+	FIELD(struct footer_usage, partial, NONZERO, NONE,
+	      "the row was dropped for want of room and made anew: its earlier time is in other"),
+	FIELD(struct footer_usage, cpu_ns, REQUIRED, NS, "time on CPUs"),
+	FIELD(struct footer_usage, runnable_ns, OPTIONAL, NS, "ready to run, without a CPU"),
+	FIELD(struct footer_usage, rx_bytes, OPTIONAL, BYTES, "of a uid: bytes received"),
+	FIELD(struct footer_usage, tx_bytes, OPTIONAL, BYTES, "of a uid: bytes sent"),
+};
+static const struct field_type usage_type = FIELD_TYPE("usage", struct footer_usage, usage_rows);
+
+static const struct field layer_sum_rows[] = {
+	FIELD(struct footer_layer, pid, NONZERO, ID, "who draws it"),
+	FIELD(struct footer_layer, package, OPTIONAL, NAME, "its package"),
+	FIELD(struct footer_layer, layer, OPTIONAL, NAME, "name of the layer"),
+	FIELD(struct footer_layer, shown, REQUIRED, COUNT, "frames shown"),
+	FIELD(struct footer_layer, dropped, REQUIRED, COUNT, "refreshes that frames came late by"),
+	FIELD(struct footer_layer, janky, REQUIRED, COUNT, "frames with jank"),
+};
+static const struct field_type layer_sum_type =
+	FIELD_TYPE("layer_sum", struct footer_layer, layer_sum_rows);
+
+static const struct field block_sum_rows[] = {
+	FIELD(struct footer_block_path, path, OPTIONAL, NAME,
+	      "the functions that tell of their heaviest stacks: caller;...;function. Absent: "
+	      "blocks without a stack, or all others"),
+	FIELD(struct footer_block_path, count, REQUIRED, COUNT, "how many blocks"),
+	FIELD(struct footer_block_path, total_ns, REQUIRED, NS, "their time"),
+	FIELD(struct footer_block_path, longest_ns, REQUIRED, NS, "the longest of them"),
+};
+static const struct field_type block_sum_type =
+	FIELD_TYPE("block_sum", struct footer_block_path, block_sum_rows);
+
+#define REST_MEANING "time on CPUs that is in no row of the list"
+static const struct field threads_rest_rows[] = {
+	FIELD_AS("cpu_ns", struct record_footer, threads.other_ns, REQUIRED, NS, REST_MEANING),
+};
+static const struct field_type threads_rest_type =
+	FIELD_TYPE("threads_rest", struct record_footer, threads_rest_rows);
+static const struct field processes_rest_rows[] = {
+	FIELD_AS("cpu_ns", struct record_footer, processes.other_ns, REQUIRED, NS, REST_MEANING),
+};
+static const struct field_type processes_rest_type =
+	FIELD_TYPE("processes_rest", struct record_footer, processes_rest_rows);
+static const struct field uids_rest_rows[] = {
+	FIELD_AS("cpu_ns", struct record_footer, uids.other_ns, REQUIRED, NS, REST_MEANING),
+	FIELD_AS("rx_bytes", struct record_footer, uids.other_rx_bytes, OPTIONAL, BYTES,
+		 "bytes received that are in no row of the list"),
+	FIELD_AS("tx_bytes", struct record_footer, uids.other_tx_bytes, OPTIONAL, BYTES,
+		 "bytes sent that are in no row of the list"),
+};
+static const struct field_type uids_rest_type =
+	FIELD_TYPE("uids_rest", struct record_footer, uids_rest_rows);
+static const struct field rest_rows[] = {
+	FIELD_GROUP("threads", &threads_rest_type, "of threads"),
+	FIELD_GROUP("processes", &processes_rest_type, "of processes"),
+	FIELD_GROUP("uids", &uids_rest_type, "of uids"),
+	FIELD_STRUCT("layers", struct record_footer, other_layers, &layer_sum_type, "of layers"),
+	FIELD_STRUCT("blocks", struct record_footer, other_block_paths, &block_sum_type,
+		     "of blocks"),
+};
+static const struct field_type rest_type = FIELD_TYPE("rest", struct record_footer, rest_rows);
+
+static const struct field top_rows[] = {
+	FIELD_ROWS("threads", struct record_footer, threads.rows, threads.count, REQUIRED,
+		   &usage_type, "threads by CPU time"),
+	FIELD_ROWS("processes", struct record_footer, processes.rows, processes.count, REQUIRED,
+		   &usage_type, "processes by CPU time"),
+	FIELD_ROWS("uids", struct record_footer, uids.rows, uids.count, REQUIRED, &usage_type,
+		   "uids with most CPU time, then uids with most bytes"),
+	FIELD_ROWS("layers", struct record_footer, layers, layer_count, REQUIRED, &layer_sum_type,
+		   "layers by frames shown"),
+	FIELD_ROWS("blocks", struct record_footer, block_paths, block_path_count, REQUIRED,
+		   &block_sum_type, "blocks by what they did"),
+	FIELD_GROUP("other", &rest_type, "what is in no row of each list"),
+};
+static const struct field_type top_type = FIELD_TYPE("top", struct record_footer, top_rows);
+
+static const struct field summary_rows[] = {
+	{.kind = FIELD_TOTALS,
+	 .meaning = "totals and distributions {n, min, max, mean, p50, p90, p95, p99} by key path"},
+	{.key = "top",
+	 .kind = FIELD_OBJECT,
+	 .more_offset = offsetof(struct record_footer, top_present),
+	 .more_size = sizeof(((struct record_footer *)0)->top_present),
+	 .need = FIELD_OPTIONAL,
+	 .of = &top_type,
+	 .meaning = "who used what, heaviest first: the rows of each list and its part of other "
+		    "are the whole run"},
+};
+static const struct field_type summary_type =
+	FIELD_TYPE("summary", struct record_footer, summary_rows);
+
+static const struct field path_rows[] = {
+	FIELD(struct footer_path, weight_ns, REQUIRED, NS, "time of the blocks in this path"),
+	FIELD(struct footer_path, blocks, REQUIRED, COUNT, "how many blocks had it"),
+	FIELD(struct footer_path, path, REQUIRED, NAME, "its functions: outermost;...;innermost"),
+};
+static const struct field_type path_type = FIELD_TYPE("path", struct footer_path, path_rows);
+
+static const struct field footer_rows[] = {
+	FIELD_GROUP("summary", &summary_type,
+		    "totals and distributions. calls_held_up: reads and probes of a process that "
+		    "took over 10 ms, as where who holds its lock gets no CPU, and were not waited "
+		    "for; lost_pct_of: share of what was lost of each whole in percent, the "
+		    "largest of them is lost_pct; tables_dropped: records that were not printed "
+		    "because stdout was not read"),
+	FIELD_ROWS("paths", struct record_footer, paths, path_count, NONZERO, &path_type,
+		   "of the stacks of all blocks, heaviest first"),
+	COUNTERS(struct record_footer, lost, REQUIRED, LOST_MEANING),
+	COUNTERS(struct record_footer, late, ALWAYS, LATE_MEANING),
+	COUNTERS(struct record_footer, repaired, ALWAYS, REPAIRED_MEANING),
+	MISSING(struct record_footer),
+};
+static const struct field_type footer_type =
+	FIELD_TYPE("footer", struct record_footer, footer_rows, .meaning = "the last record: sums");
+
+const char *const record_type_names[RECORD_TYPES + 1] = {
+	[RECORD_HEADER] = "header", [RECORD_INTERVAL] = "interval", [RECORD_BLOCK] = "block",
+	[RECORD_EVENT] = "event",   [RECORD_FOOTER] = "footer",     [RECORD_STACK] = "stack",
+};
+
+const struct field_type *const record_types[RECORD_TYPES] = {
+	[RECORD_HEADER] = &header_type, [RECORD_INTERVAL] = &interval_type,
+	[RECORD_BLOCK] = &block_type,   [RECORD_EVENT] = &event_type,
+	[RECORD_FOOTER] = &footer_type, [RECORD_STACK] = &addition_type,
+};

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "record/json_buffer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/json_text.h"
+
+/* Room for `more` bytes and a NUL. */
+static bool reserve(struct json_buffer *b, size_t more)
+{
+	size_t size = b->size ? b->size : 1024;
+	char *text;
+
+	if (b->failed)
+		return false;
+	if (b->length + more < b->size)
+		return true;
+	while (size <= b->length + more)
+		size += size / 2;
+	text = realloc(b->text, size);
+	if (!text) {
+		b->failed = true;
+		return false;
+	}
+	b->text = text;
+	b->size = size;
+	return true;
+}
+
+void json_put_raw(struct json_buffer *b, const char *text, size_t length)
+{
+	if (!reserve(b, length))
+		return;
+	memcpy(b->text + b->length, text, length);
+	b->length += length;
+	b->text[b->length] = 0;
+}
+
+/* A text ends in a quote, so that the last byte tells where a value is the first of its array or
+ * object. */
+static void separate(struct json_buffer *b)
+{
+	if (b->length && !b->failed && !strchr("{[:", b->text[b->length - 1]))
+		json_put_raw(b, ",", 1);
+}
+
+static void put_escaped(struct json_buffer *b, const char *text, size_t length)
+{
+	static const char short_of[] = "\bb\tt\nn\ff\rr\"\"\\\\";
+	const char *end = text + length, *plain = text;
+
+	json_put_raw(b, "\"", 1);
+	for (; text < end; text++) {
+		unsigned char c = (unsigned char)*text;
+		char escape[8];
+		size_t i = 0;
+
+		if (c >= 0x20 && c != '"' && c != '\\')
+			continue;
+		json_put_raw(b, plain, (size_t)(text - plain));
+		plain = text + 1;
+		while (i < sizeof(short_of) - 1 && short_of[i] != *text)
+			i += 2;
+		if (i < sizeof(short_of) - 1)
+			snprintf(escape, sizeof(escape), "\\%c", short_of[i + 1]);
+		else
+			snprintf(escape, sizeof(escape), "\\u%04X", c);
+		json_put_raw(b, escape, strlen(escape));
+	}
+	json_put_raw(b, plain, (size_t)(end - plain));
+	json_put_raw(b, "\"", 1);
+}
+
+static void put_string(struct json_buffer *b, const char *text, size_t size)
+{
+	size_t length = strnlen(text, size);
+	char *clean;
+
+	if (json_text_is_clean(text, length)) {
+		put_escaped(b, text, length);
+		return;
+	}
+	clean = json_clean_text(text, length);
+	if (!clean) {
+		b->failed = true;
+		return;
+	}
+	put_escaped(b, clean, strlen(clean));
+	free(clean);
+}
+
+void json_put_text(struct json_buffer *b, const char *text, size_t size)
+{
+	separate(b);
+	put_string(b, text, size);
+}
+
+void json_put_key(struct json_buffer *b, const char *key)
+{
+	separate(b);
+	put_string(b, key, strlen(key));
+	json_put_raw(b, ":", 1);
+}
+
+void json_put_mark(struct json_buffer *b, char mark)
+{
+	if (mark == '{' || mark == '[')
+		separate(b);
+	json_put_raw(b, &mark, 1);
+}
+
+void json_put_token(struct json_buffer *b, const char *token)
+{
+	separate(b);
+	json_put_raw(b, token, strlen(token));
+}
+
+void json_put_u64(struct json_buffer *b, uint64_t value)
+{
+	char text[20];
+	size_t n = sizeof(text);
+
+	do
+		text[--n] = (char)('0' + value % 10);
+	while (value /= 10);
+	separate(b);
+	json_put_raw(b, text + n, sizeof(text) - n);
+}
+
+void json_put_i64(struct json_buffer *b, int64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRId64, value);
+	json_put_token(b, text);
+}
+
+void json_put_double(struct json_buffer *b, double value)
+{
+	char text[40], *exponent, *digits;
+
+	snprintf(text, sizeof(text) - 2, "%.15g", value);
+	exponent = strchr(text, 'e');
+	if (!exponent && !strchr(text, '.'))
+		strcat(text, ".0");
+	/* 1e+05 is written 1e5, as earlier recordings have it. */
+	if (exponent) {
+		exponent += 1 + (exponent[1] == '-');
+		digits = exponent + strspn(exponent, "+0");
+		memmove(exponent, digits, strlen(digits) + 1);
+	}
+	json_put_token(b, text);
+}
+
+void json_put_number(struct json_buffer *b, double value)
+{
+	if (value < 9e15 && value > -9e15 && value == (double)(int64_t)value)
+		json_put_i64(b, (int64_t)value);
+	else
+		json_put_double(b, value);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "record/json_write.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record/fields.h"
+#include "record/histogram.h"
+#include "util/crc32c.h"
+
+/* ---- the summary: key paths become objects ---- */
+
+#define MAX_DEPTH 8
+
+/* Totals and distributions as one list, totals first. */
+static const char *path_at(const struct record_footer *footer, size_t i)
+{
+	return i < footer->total_count ? footer->totals[i].key
+				       : footer->distributions[i - footer->total_count].name;
+}
+
+static void put_entry(struct json_buffer *b, const struct record_footer *footer, size_t i)
+{
+	const struct record_distribution *row;
+
+	if (i < footer->total_count) {
+		json_put_number(b, footer->totals[i].value);
+		return;
+	}
+	row = &footer->distributions[i - footer->total_count];
+	json_put_mark(b, '{');
+	json_put_key(b, "n");
+	json_put_u64(b, row->n);
+	json_put_key(b, "min");
+	json_put_number(b, row->min);
+	json_put_key(b, "max");
+	json_put_number(b, row->max);
+	json_put_key(b, "mean");
+	json_put_double(b, row->mean);
+	json_put_key(b, "p50");
+	json_put_number(b, row->p50);
+	json_put_key(b, "p90");
+	json_put_number(b, row->p90);
+	json_put_key(b, "p95");
+	json_put_number(b, row->p95);
+	json_put_key(b, "p99");
+	json_put_number(b, row->p99);
+	json_put_mark(b, '}');
+}
+
+/* Everything below the first `prefix` bytes of `of`, which end at a dot. An object stands where the
+ * first of its keys would. */
+static void put_totals(struct json_buffer *b, const struct record_footer *footer, const char *of,
+		       size_t prefix, int depth)
+{
+	size_t count = footer->total_count + footer->distribution_count;
+
+	for (size_t i = 0; i < count; i++) {
+		const char *path = path_at(footer, i);
+		size_t length = strcspn(strncmp(path, of, prefix) ? "" : path + prefix, ".");
+		bool begun = false;
+		char key[64];
+
+		if (!length || length >= sizeof(key))
+			continue;
+		memcpy(key, path + prefix, length);
+		key[length] = 0;
+		if (!path[prefix + length] || depth == MAX_DEPTH) {
+			json_put_key(b, depth == MAX_DEPTH ? path + prefix : key);
+			put_entry(b, footer, i);
+			continue;
+		}
+		for (size_t k = 0; k < i && !begun; k++)
+			begun = !strncmp(path_at(footer, k), path, prefix + length + 1);
+		if (begun)
+			continue;
+		json_put_key(b, key);
+		json_put_mark(b, '{');
+		put_totals(b, footer, path, prefix + length + 1, depth + 1);
+		json_put_mark(b, '}');
+	}
+}
+
+/* ---- values ---- */
+
+static void put_event_keys(struct json_buffer *b, const struct record_event *event)
+{
+	for (size_t i = 0; i < event->key_count; i++) {
+		json_put_key(b, event->keys[i].name);
+		if (event->keys[i].text)
+			json_put_text(b, event->keys[i].text, SIZE_MAX);
+		else
+			json_put_i64(b, event->keys[i].value);
+	}
+}
+
+static void put_bucket(void *ctx, uint64_t low, uint64_t high, uint64_t count)
+{
+	struct json_buffer *b = ctx;
+
+	json_put_mark(b, '[');
+	json_put_u64(b, low);
+	json_put_u64(b, high);
+	json_put_u64(b, count);
+	json_put_mark(b, ']');
+}
+
+static void put_object(struct json_buffer *b, const struct field_type *type, const void *object)
+{
+	json_put_mark(b, '{');
+	json_put_fields(b, type, object);
+	json_put_mark(b, '}');
+}
+
+static void put_list(struct json_buffer *b, const struct field_type *type, const char *rows,
+		     size_t count)
+{
+	json_put_mark(b, '[');
+	for (size_t i = 0; i < count; i++)
+		put_object(b, type, rows + i * type->size);
+	json_put_mark(b, ']');
+}
+
+static bool is_zero(const void *place, size_t size)
+{
+	const unsigned char *p = place;
+
+	for (size_t i = 0; i < size; i++)
+		if (p[i])
+			return false;
+	return true;
+}
+
+/* Whether the value is there; the pointer of a text, an object or a histogram is one. */
+static bool is_there(const struct field *row, const void *object)
+{
+	const char *place = (const char *)object + row->offset;
+	const char *more = (const char *)object + row->more_offset;
+
+	switch ((enum field_kind)row->kind) {
+	case FIELD_OPT_U64:
+		return ((const struct opt_u64 *)(const void *)place)->present;
+	case FIELD_OPT_I64:
+		return ((const struct opt_i64 *)(const void *)place)->present;
+	case FIELD_DOUBLE:
+		if (!isfinite(*(const double *)(const void *)place))
+			return false;
+		return row->need != FIELD_NONZERO || *(const double *)(const void *)place > 0;
+	case FIELD_TEXT:
+	case FIELD_POINTER:
+	case FIELD_HISTOGRAM:
+		return *(const void *const *)(const void *)place;
+	case FIELD_LIST:
+		return row->need != FIELD_NONZERO || *(const size_t *)(const void *)more;
+	case FIELD_OBJECT:
+		return !row->more_size || !is_zero(more, row->more_size);
+	default:
+		return row->need != FIELD_NONZERO || !is_zero(place, row->size);
+	}
+}
+
+static void put_value(struct json_buffer *b, const struct field *row, const void *object)
+{
+	const void *place = (const char *)object + row->offset;
+
+	switch ((enum field_kind)row->kind) {
+	case FIELD_U64:
+	case FIELD_OPT_U64: /* its value stands behind its flag */
+		json_put_u64(b, row->kind == FIELD_U64 ? *(const uint64_t *)place
+						       : ((const struct opt_u64 *)place)->value);
+		break;
+	case FIELD_U32:
+		json_put_u64(b, *(const uint32_t *)place);
+		break;
+	case FIELD_I32:
+		json_put_i64(b, *(const int32_t *)place);
+		break;
+	case FIELD_I64:
+	case FIELD_ADDRESS:
+		json_put_i64(b, *(const int64_t *)place);
+		break;
+	case FIELD_OPT_I64:
+		json_put_i64(b, ((const struct opt_i64 *)place)->value);
+		break;
+	case FIELD_DOUBLE:
+		json_put_double(b, *(const double *)place);
+		break;
+	case FIELD_BOOL:
+		json_put_token(b, *(const bool *)place ? "true" : "false");
+		break;
+	case FIELD_TEXT:
+		json_put_text(b, *(const char *const *)place, SIZE_MAX);
+		break;
+	case FIELD_CHARS:
+		json_put_text(b, place, row->size);
+		break;
+	case FIELD_CHOICE:
+		json_put_text(b, row->words[*(const unsigned *)place], SIZE_MAX);
+		break;
+	case FIELD_FIXED:
+		if (row->unit == UNIT_NAME)
+			json_put_text(b, row->words[0], SIZE_MAX);
+		else
+			json_put_token(b, row->words[0]);
+		break;
+	case FIELD_OBJECT:
+		put_object(b, row->of, place);
+		break;
+	case FIELD_POINTER:
+		put_object(b, row->of, *(const void *const *)place);
+		break;
+	case FIELD_LIST:
+		put_list(b, row->of, *(const char *const *)place,
+			 *(const size_t *)(const void *)((const char *)object + row->more_offset));
+		break;
+	case FIELD_COUNTERS: {
+		const struct counter_list *list = place;
+
+		json_put_mark(b, '{');
+		for (size_t i = 0; i < list->count; i++) {
+			json_put_key(b, list->items[i].name);
+			json_put_u64(b, list->items[i].value);
+		}
+		json_put_mark(b, '}');
+		break;
+	}
+	case FIELD_MISSING: {
+		const struct missing_list *list = place;
+
+		json_put_mark(b, '{');
+		for (size_t i = 0; i < list->count; i++) {
+			json_put_key(b, list->items[i].key);
+			json_put_text(b, list->items[i].reason, SIZE_MAX);
+		}
+		json_put_mark(b, '}');
+		break;
+	}
+	case FIELD_HISTOGRAM:
+		json_put_mark(b, '[');
+		histogram_each(*(const struct histogram *const *)place, put_bucket, b);
+		json_put_mark(b, ']');
+		break;
+	case FIELD_INLINE:
+	case FIELD_TOTALS:
+	case FIELD_EVENT_KEYS:
+	case FIELD_PARTS:
+		break; /* of json_put_fields: they have no key */
+	}
+}
+
+static void put_field(struct json_buffer *b, const struct field *row, const void *object)
+{
+	const struct field *part;
+
+	switch ((enum field_kind)row->kind) {
+	case FIELD_INLINE:
+		json_put_fields(b, row->of, (const char *)object + row->offset);
+		return;
+	case FIELD_TOTALS:
+		put_totals(b, object, "", 0, 1);
+		return;
+	case FIELD_EVENT_KEYS:
+		put_event_keys(b, object);
+		return;
+	case FIELD_PARTS:
+		for (size_t i = 0; (part = record_next_part(&i));)
+			put_field(b, part, object);
+		return;
+	default:
+		if (!is_there(row, object))
+			return;
+		json_put_key(b, row->key);
+		put_value(b, row, object);
+	}
+}
+
+void json_put_fields(struct json_buffer *b, const struct field_type *type, const void *object)
+{
+	for (size_t i = 0; i < type->count; i++)
+		put_field(b, &type->fields[i], object);
+}
+
+char *record_to_line(const struct record *record, size_t *length)
+{
+	static const char crc_key[] = ",\"crc\":\"";
+	struct json_buffer b = {0};
+	char end[sizeof(crc_key) + 8 + sizeof("\"}\n")];
+
+	json_put_mark(&b, '{');
+	json_put_key(&b, "type");
+	json_put_text(&b, record_type_names[record->type], SIZE_MAX);
+	json_put_key(&b, "seq");
+	json_put_u64(&b, record->seq);
+	json_put_key(&b, "t_boot_ns");
+	json_put_u64(&b, record->type == RECORD_STACK ? record->addition->stack.t_boot_ns
+						      : record->t_boot_ns);
+	/* The union's members are all pointers. */
+	json_put_fields(&b, record_types[record->type], record->header);
+	snprintf(end, sizeof(end), "%s%08x\"}\n", crc_key,
+		 b.failed ? 0 : crc32c(0, b.text, b.length));
+	json_put_raw(&b, end, strlen(end));
+	if (b.failed) {
+		free(b.text);
+		errno = ENOMEM;
+		return NULL;
+	}
+	*length = b.length;
+	return b.text;
+}

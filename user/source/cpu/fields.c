@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the CPU source adds to an interval. */
+#include "jankscope/field.h"
+#include "source/declarations.h"
+
+static const struct field task_rows[] = {
+	FIELD(struct record_task, tid, REQUIRED, ID, "thread id"),
+	FIELD(struct record_task, pid, REQUIRED, ID, "its process"),
+	FIELD(struct record_task, uid, REQUIRED, ID, "its uid at the end of the interval"),
+	FIELD(struct record_task, start_boot_ns, REQUIRED, NS,
+	      "when the thread began; tid and start_boot_ns are its identity"),
+	FIELD(struct record_task, thread, REQUIRED, NAME, "name of the thread"),
+	FIELD(struct record_task, process, OPTIONAL, NAME, "name of the process"),
+	FIELD(struct record_task, package, OPTIONAL, NAME, "package"),
+	FIELD(struct record_task, cpu_ns, REQUIRED, NS, "time on a CPU"),
+	FIELD(struct record_task, runnable_ns, OPTIONAL, NS, "ready to run, without a CPU"),
+	FIELD(struct record_task, sleeping_ns, OPTIONAL, NS,
+	      "asleep (state S): locks, binder, timers"),
+	FIELD(struct record_task, uninterruptible_ns, OPTIONAL, NS,
+	      "asleep in the kernel (state D): disk, page faults"),
+	FIELD(struct record_task, stopped_ns, OPTIONAL, NS, "stopped, traced or frozen"),
+	FIELD(struct record_task, switches_voluntary, OPTIONAL, COUNT,
+	      "how often it left a CPU to wait"),
+	FIELD(struct record_task, switches_involuntary, OPTIONAL, COUNT,
+	      "how often it left a CPU to another task"),
+	FIELD(struct record_task, exited, NONZERO, NONE, "it died in this interval"),
+};
+static const struct field_type task_type = FIELD_TYPE("task", struct record_task, task_rows);
+
+static const struct field process_rows[] = {
+	FIELD(struct record_process_cpu, pid, REQUIRED, ID, "process id"),
+	FIELD(struct record_process_cpu, uid, REQUIRED, ID, "its uid"),
+	FIELD(struct record_process_cpu, start_boot_ns, NONZERO, NS,
+	      "when it began: two owners of one pid are two rows"),
+	FIELD(struct record_process_cpu, process, OPTIONAL, NAME, "its name"),
+	FIELD(struct record_process_cpu, package, OPTIONAL, NAME, "package"),
+	FIELD(struct record_process_cpu, cpu_ns, REQUIRED, NS, "time on CPUs of all its threads"),
+	FIELD(struct record_process_cpu, runnable_ns, OPTIONAL, NS,
+	      "ready to run, without a CPU, of all its threads"),
+	FIELD(struct record_process_cpu, threads, REQUIRED, COUNT, "its threads that ran"),
+	FIELD(struct record_process_cpu, exited, NONZERO, NONE,
+	      "its first thread died in this interval"),
+};
+static const struct field_type process_type =
+	FIELD_TYPE("process", struct record_process_cpu, process_rows);
+
+static const struct field uid_rows[] = {
+	FIELD(struct record_uid_cpu, uid, REQUIRED, ID, "uid"),
+	FIELD(struct record_uid_cpu, cpu_ns, REQUIRED, NS,
+	      "time on CPUs of its tasks, while the uid was theirs"),
+};
+static const struct field_type uid_type = FIELD_TYPE("uid_cpu", struct record_uid_cpu, uid_rows);
+
+static const struct field cpu_rows[] = {
+	FIELD(struct record_cpu, online_cpus, REQUIRED, COUNT, "CPUs that are there"),
+	FIELD(struct record_cpu, online_ns, NONZERO, NS,
+	      "time of all CPUs: online_cpus x dur_ns, unless a CPU came or went"),
+	FIELD(struct record_cpu, busy_ns, REQUIRED, NS,
+	      "time in which CPUs ran tasks: tasks + other_ns + overflow_ns", .total = TOTAL_SUM),
+	FIELD(struct record_cpu, idle_ns, OPTIONAL, NS,
+	      "time in which CPUs idled, measured on its own", .total = TOTAL_SUM),
+	FIELD(struct record_cpu, unaccounted_ns, OPTIONAL, NS,
+	      "online_ns - busy_ns - idle_ns: interrupts, steal, read-out skew",
+	      .total = TOTAL_SUM),
+	FIELD(struct record_cpu, other_ns, REQUIRED, NS, "tasks that the record does not list",
+	      .total = TOTAL_SUM),
+	FIELD(struct record_cpu, overflow_ns, REQUIRED, NS,
+	      "tasks that found no room in a map; their uids are right", .total = TOTAL_SUM),
+	FIELD_ROWS("tasks", struct record_cpu, tasks, task_count, REQUIRED, &task_type,
+		   "threads that ran or died, by CPU time"),
+	{.key = "processes",
+	 .kind = FIELD_LIST,
+	 FIELD_PLACE(struct record_cpu, processes),
+	 .more_offset = offsetof(struct record_cpu, process_count),
+	 .need = FIELD_ALWAYS,
+	 .of = &process_type,
+	 .meaning = "processes that ran, by CPU time"},
+	FIELD_ROWS("uids", struct record_cpu, uids, uid_count, REQUIRED, &uid_type,
+		   "uids that ran; they are of all tasks, listed or not"),
+};
+static const struct field_type cpu_type = FIELD_TYPE("cpu", struct record_cpu, cpu_rows);
+
+const struct field cpu_part = FIELD_STRUCT_IF("cpu", struct record_interval, cpu, cpu.present,
+					      &cpu_type, "CPU time, by the kernel's own sums");

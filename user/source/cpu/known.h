@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the ledger knows of each task: by tid of the one that has it now, and by start time of those
+ * whose tid has a new owner while their death is still to be told. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Tids are dense below pid_max: pages of entries, made when first touched, beat a hash and hold any
+ * pid_max. Memory: 80 bytes a tid that was ever seen, 2.5 MiB for a pid_max of 32,768. */
+#define KNOWN_PAGE_TIDS 512
+#define KNOWN_MAX_PAGES ((4 << 20) / KNOWN_PAGE_TIDS) /* PID_MAX_LIMIT of 64-bit kernels */
+
+struct known_task {
+	uint64_t start_boot_ns; /* 0: no task seen under this tid */
+	uint64_t cpu_ns, runnable_ns, uninterruptible_ns, stopped_ns;
+	uint64_t switches_voluntary, switches_involuntary;
+	uint64_t process_start_boot_ns;
+	uint32_t row, interval;    /* its row, if `interval` is the present one */
+	bool exited, dead, coarse; /* exited: told already; dead: with final sums */
+};
+
+struct departed_task;
+
+struct known_tasks {
+	struct known_task *pages[KNOWN_MAX_PAGES];
+	struct departed_task *departed;
+};
+
+/* NULL: nothing is known of a task of this tid. */
+struct known_task *known_tasks_find(const struct known_tasks *tasks, pid_t tid);
+/* The same, with room made for it; NULL: no memory, or no tid. */
+struct known_task *known_tasks_make(struct known_tasks *tasks, pid_t tid);
+/* A task whose tid was seen under a new owner before its death was told; NULL: not known. */
+struct known_task *known_tasks_find_departed(const struct known_tasks *tasks, pid_t tid,
+					     uint64_t start_boot_ns);
+/* Its tid has a new owner since the interval that ended at since_ns. 0, -ENOMEM. */
+int known_tasks_depart(struct known_tasks *tasks, pid_t tid, const struct known_task *known,
+		       uint64_t since_ns);
+/* Of those that departed 10 s before now_ns no death will be told any more: the ring was full. */
+void known_tasks_forget(struct known_tasks *tasks, uint64_t now_ns);
+void known_tasks_free(struct known_tasks *tasks);

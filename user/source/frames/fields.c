@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the frames source adds to an interval. */
+#include "jankscope/field.h"
+#include "source/declarations.h"
+
+static const struct field jank_rows[] = {
+	FIELD_AS("app", struct record_layer, jank.app, REQUIRED, COUNT, "by the app"),
+	FIELD_AS("sf", struct record_layer, jank.sf, REQUIRED, COUNT, "by SurfaceFlinger"),
+	FIELD_AS("hw", struct record_layer, jank.hw, REQUIRED, COUNT, "by the display's hardware"),
+	FIELD_AS("stuffing", struct record_layer, jank.stuffing, REQUIRED, COUNT,
+		 "by buffers that queue up"),
+	FIELD_AS("dropped", struct record_layer, jank.dropped, REQUIRED, COUNT, "never shown"),
+	FIELD_AS("unknown", struct record_layer, jank.unknown, REQUIRED, COUNT,
+		 "by what the trace does not say"),
+};
+static const struct field_type jank_type = FIELD_TYPE("jank", struct record_layer, jank_rows);
+
+static const struct field layer_rows[] = {
+	FIELD(struct record_layer, pid, NONZERO, ID, "process that draws it"),
+	FIELD(struct record_layer, package, OPTIONAL, NAME, "package"),
+	FIELD(struct record_layer, layer, OPTIONAL, NAME, "name of the layer"),
+	FIELD(struct record_layer, period_ns, OPTIONAL, NS,
+	      "time between two frames of the display"),
+	FIELD(struct record_layer, shown, REQUIRED, COUNT, "frames that were shown"),
+	FIELD(struct record_layer, dropped, REQUIRED, COUNT,
+	      "frames that were drawn and not shown"),
+	FIELD(struct record_layer, fps_active, NONZERO, PER_SECOND,
+	      "frames per second while the layer was drawn; of a single frame there is none"),
+	FIELD(struct record_layer, janky, REQUIRED, COUNT, "frames that were late or not shown"),
+	FIELD_GROUP("jank", &jank_type, "janky frames by their cause"),
+	FIELD(struct record_layer, interval_hist, OPTIONAL, NS,
+	      "[lowest ns, highest ns, count] of each bucket of present-to-present times"),
+};
+static const struct field_type layer_type = FIELD_TYPE("layer", struct record_layer, layer_rows);
+
+static const struct field frames_rows[] = {
+	FIELD_ROWS("layers", struct record_frames, layers, layer_count, REQUIRED, &layer_type,
+		   "layers with frames in this interval"),
+	FIELD(struct record_frames, history, NONZERO, NONE,
+	      "the followed trace held these frames before the run began"),
+};
+static const struct field_type frames_type =
+	FIELD_TYPE("frames", struct record_frames, frames_rows);
+
+const struct field frames_part = FIELD_STRUCT_IF("frames", struct record_interval, frames,
+						 frames.present, &frames_type, "frame timing");
