@@ -54,9 +54,12 @@ static int print_record(void *ctx, const struct record *record)
 static void tell_damage(void *ctx, uint64_t line, const char *what)
 {
 	struct reading *reading = ctx;
+	char text[256];
 
+	/* The keys in it are the file's. */
 	if (reading->damages++ < MAX_TOLD)
-		fprintf(stderr, "jankscope: warn: %s:%" PRIu64 ": %s\n", reading->file, line, what);
+		fprintf(stderr, "jankscope: warn: %s:%" PRIu64 ": %s\n", reading->file, line,
+			text_clean(text, sizeof(text), what));
 }
 
 static enum exit_code read_recording(const char *file, struct paths *paths, struct sink *table)
