@@ -217,11 +217,13 @@ check: deps
 
 check-unit: unit-tests
 	$(Q)tests/run.sh $(BUILD) unit
-check-kernel: all apps kernel-tests
+# Programs that the scripts of a room run, without the guests' payload.
+ROOM_TESTS = $(filter-out vm-payload $(BUILD)/tests/vm/%,$(EXTRA_TESTS))
+check-kernel: all apps kernel-tests $(ROOM_TESTS)
 	$(Q)tests/run.sh $(BUILD) kernel
-check-trace: all apps
+check-trace: all apps $(ROOM_TESTS)
 	$(Q)tests/run.sh $(BUILD) trace
-check-fault: all apps
+check-fault: all apps $(ROOM_TESTS)
 	$(Q)tests/run.sh $(BUILD) fault
 check-vm: deps
 	$(Q)$(MAKE) --no-print-directory $(JOBS) vm-payload

@@ -50,7 +50,7 @@ static __always_inline void looper_fill_head(struct looper_event *head, __u32 ty
 {
 	head->type = type;
 	head->index = index;
-	head->start_boot_ns = slot->start_boot_ns;
+	head->slot_id = slot->slot_id;
 	head->period = slot->periods;
 }
 

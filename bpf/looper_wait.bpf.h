@@ -104,7 +104,7 @@ static __always_inline void tell_loop(struct looper_slot *slot, __u32 index, __u
 	}
 	event->head.type = LOOPER_EVENT_LOOP;
 	event->head.index = index;
-	event->head.start_boot_ns = slot->start_boot_ns;
+	event->head.slot_id = slot->slot_id;
 	event->head.period = slot->periods;
 	event->head.begin_ns = slot->busy_since_ns;
 	event->head.end_ns = now_ns;

@@ -8,6 +8,7 @@
 #include <bpf/bpf_tracing.h>
 #include "looper_switch.bpf.h"
 #include "sched_events.bpf.h"
+#include "sched_names.bpf.h"
 #include "sched_read.bpf.h"
 #include "sched_repair.bpf.h"
 #include "sched_slot.bpf.h"

@@ -112,7 +112,7 @@ static __always_inline bool tell(const struct task_slot *slot, __u32 tid, __u32 
 	if (!death)
 		return false;
 	death->kind = kind;
-	death->reserved = 0;
+	death->parent_pid = 0;
 	death->start_boot_ns = slot->start_boot_ns;
 	death->process_start_boot_ns = slot->process_start_boot_ns;
 	death->end_boot_ns = bpf_ktime_get_boot_ns();

@@ -157,7 +157,7 @@ struct looper_slot {
 	 * alone, so that it is no loop of the thread's; 0: none. exec sets it to 0. */
 	__u32 shared;
 	__u64 block_ns;
-	__u64 start_boot_ns; /* identity of the slot's owner, repeated in its events */
+	__u64 slot_id; /* serial number of the slot's use, repeated in its events */
 	/* behind the system call instructions that the probes are around, absolute; 0: none. A wait
 	 * at another place passes no probe. */
 	__u64 probed_return[LOOPER_PROBED_RETURNS];
@@ -266,7 +266,7 @@ enum looper_event_flag {
 
 struct looper_event {
 	__u32 type, index;
-	__u64 start_boot_ns; /* of the slot, so that its new owner is not blamed */
+	__u64 slot_id; /* of the slot, so that its new owner is not blamed */
 	__u64 period;
 	__u64 begin_ns, end_ns;
 };

@@ -10,6 +10,7 @@
 #endif
 
 #define SCHED_COMM_LEN    16
+#define SCHED_ARGV0_LEN   256
 #define SCHED_MAX_CPUS    512
 #define SCHED_MAX_WAITERS 4
 
@@ -112,6 +113,14 @@ enum task_note_kind {
 	/* Of a CPU, not of a task: end_boot_ns is when, tid is its number. */
 	TASK_NOTE_CPU_OFFLINE = 5,
 	TASK_NOTE_CPU_ONLINE = 6,
+	/* The next three are told only where names are followed (bpf/sched_names.bpf.h).
+	 * A process was forked, under the names of its parent; process_start_boot_ns is the
+	 * parent's. It comes before any other note of the new process. */
+	TASK_NOTE_BORN = 7,
+	/* The main thread has another comm from here on; the sums are those until here. */
+	TASK_NOTE_NAMED = 8,
+	/* The process runs another program, with the sums until here; a struct task_program. */
+	TASK_NOTE_PROGRAM = 9,
 };
 
 /* What the ring tells: that a task died, with its final sums, and the other kinds. */
@@ -121,9 +130,17 @@ struct task_death {
 	__u64 switches_voluntary, switches_involuntary;
 	__u32 tid, tgid, uid;
 	__u32 exec_tid;
-	__u32 kind; /* enum task_note_kind */
-	__u32 reserved;
+	__u32 kind;       /* enum task_note_kind */
+	__u32 parent_pid; /* TASK_NOTE_BORN; else 0 */
 	char comm[SCHED_COMM_LEN];
+};
+
+/* TASK_NOTE_PROGRAM: what execve made argv[0]. */
+struct task_program {
+	struct task_death task;
+	__s32 argv0_bytes; /* the final NUL included; a negative errno: it could not be read */
+	__u32 reserved;
+	char argv0[SCHED_ARGV0_LEN]; /* cut */
 };
 
 /* When a CPU is there, and how long it idled by the kernel's own account (struct tick_sched), which
@@ -176,13 +193,17 @@ enum sched_loss {
 		6, /* a change of uid found no room in the ring: the slice is the new uid's */
 	SCHED_COUNT_BIRTHS = 7,     /* no loss: tasks forked, to tell how many deaths went untold */
 	SCHED_LOSS_EXEC_UNTOLD = 8, /* its process's name is as late as the next look at /proc */
-	SCHED_LOSS_MAX = 9,
+	SCHED_LOSS_BIRTH_UNTOLD = 9, /* a process of a followed name may have gone unnoticed */
+	SCHED_LOSS_NAME_UNTOLD = 10, /* a new name of a process is as late as the next scan */
+	SCHED_LOSS_ARGV_UNREAD = 11, /* a program's argv[0]; its comm is known */
+	SCHED_LOSS_MAX = 12,
 };
 
 _Static_assert(sizeof(struct task_slot) == 128, "task_slot is two cache lines");
 _Static_assert(sizeof(struct cpu_slot) == 128, "cpu_slot is two cache lines");
 _Static_assert(sizeof(struct running_task) == 88, "running_task");
 _Static_assert(sizeof(struct task_death) == 112, "task_death");
+_Static_assert(sizeof(struct task_program) == 376, "task_program");
 _Static_assert(sizeof(struct task_line) == 120, "task_line");
 _Static_assert(sizeof(struct cpu_state) == 64, "cpu_state is one cache line");
 _Static_assert(sizeof(struct cpu_reading) == 32, "cpu_reading");

@@ -135,10 +135,12 @@ struct field_type {
 		.need = FIELD_OPTIONAL, .of = (type_), .meaning = (meaning_)                       \
 	}
 /* An object of rows that are members of the same struct. */
-#define FIELD_GROUP(key_, type_, meaning_)                                                  \
-	{                                                                                   \
-		.key = (key_), .kind = FIELD_OBJECT, .need = FIELD_REQUIRED, .of = (type_), \
-		.meaning = (meaning_)                                                       \
+#define FIELD_GROUP(key_, type_, meaning_) FIELD_GROUP_AS(key_, REQUIRED, type_, meaning_)
+/* The same with a need: NONZERO leaves it out while it is empty. */
+#define FIELD_GROUP_AS(key_, need_, type_, meaning_)                                       \
+	{                                                                                  \
+		.key = (key_), .kind = FIELD_OBJECT, .need = FIELD_##need_, .of = (type_), \
+		.meaning = (meaning_)                                                      \
 	}
 #define FIELD_SAME_LEVEL(struct_, member, type_)                                  \
 	{                                                                         \

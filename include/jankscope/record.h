@@ -38,8 +38,6 @@ struct counter_list {
 int counter_list_add(struct counter_list *list, const char *name, uint64_t value);
 /* The counter's value, 0 when it was never touched. */
 uint64_t counter_list_get(const struct counter_list *list, const char *name);
-/* Sum of all counters. */
-uint64_t counter_list_total(const struct counter_list *list);
 int counter_list_merge(struct counter_list *to, const struct counter_list *from);
 void counter_list_free(struct counter_list *list);
 
@@ -411,6 +409,7 @@ struct record_footer {
 		uint64_t weight_ns, blocks;
 	} * paths;
 	size_t path_count;
+	bool any_layer, any_block; /* there are rows of them, and what is in none */
 	bool top_present; /* false: nothing was measured, and the sums below are no 0 */
 	struct footer_top threads, processes, uids;
 	const struct footer_layer *layers; /* by frames shown */

@@ -85,3 +85,8 @@ struct source_declaration {
 	 * with errno ENOMEM, or with errno 0: it is not wanted. */
 	struct source *(*make)(const void *flags, const struct source_wishes *wishes, bool *needed);
 };
+
+/* The list of sources, in the order in which they are opened and stand in an interval
+ * (user/source/declarations.c). */
+extern const struct source_declaration *const source_declarations[];
+extern const size_t source_declaration_count;

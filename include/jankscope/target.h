@@ -11,7 +11,9 @@ enum target_kind { TARGET_NAME = 0, TARGET_PID = 1, TARGET_UID = 2 };
 
 struct target_spec {
 	enum target_kind kind;
-	char name[256]; /* package or process name; its ":suffix" processes belong to it */
+	/* A package, argv[0] (or the last part of its path), comm, or a glob over these; processes
+	 * "NAME:suffix" belong to it. */
+	char name[256];
 	pid_t pid;
 	uid_t uid;
 };
@@ -65,6 +67,51 @@ const struct target_process *target_set_at(const struct target_set *set, size_t 
 /* Package of a uid (user part removed: uid modulo 100000), NULL if unknown or shared by several
  * (then the shared one that sorts first). Owned by the set, valid until target_set_free. */
 const char *target_package_of_uid(struct target_set *set, uid_t uid);
+
+/* ---- what the kernel side tells of processes, in the order in which it happened ---- */
+
+/* A process at one moment. */
+struct target_told {
+	pid_t pid;
+	uint64_t start_boot_ns, at_boot_ns;
+	uid_t uid;
+	const char *comm;  /* ends with a NUL */
+	const char *argv0; /* NULL: not known; argv[0] of the program that it runs from now on */
+};
+
+/* What a process was until it was told to be something else. */
+struct target_turn {
+	bool was_target;
+	const char *name; /* valid until the next but one call of target_set_turn */
+};
+
+/* The set wants to be told: a target is a name. */
+bool target_set_follows(const struct target_set *set);
+/* A process was forked by another one, under the names of that one. 0, -ENOMEM. */
+int target_told_birth(struct target_set *set, const struct target_told *child, pid_t parent,
+		      uint64_t parent_start_boot_ns);
+/* The process runs another program (program), or its main thread has another comm. 1: whether it is
+ * a target has changed by it, *turn says what it was; 0: it has not; -ENOMEM. */
+int target_told_name(struct target_set *set, const struct target_told *told, bool program,
+		     struct target_turn *turn);
+/* The main thread of the process has ended; others of its threads may live. */
+void target_told_death(struct target_set *set, pid_t pid, uint64_t start_boot_ns, uid_t uid,
+		       uint64_t at_boot_ns);
+/* Names may have changed untold: the next scan reads them all. */
+void target_set_look_again(struct target_set *set);
+/* An interval was closed: what is kept only for its record may go. */
+void target_set_turn(struct target_set *set);
+/* Isolated processes (Android) since the last call of this that ended before anybody could read
+ * their name, while a package is a target that they may belong to. */
+uint64_t target_set_take_unnamed(struct target_set *set);
+/* A task of the process is to be listed by the targets' names and pids (see target_set_has_uid for
+ * uids). end_boot_ns: when the task ended, 0: it lives. main_comm: its comm where it is the main
+ * thread, else NULL; it decides where nobody has told of the process. */
+bool target_set_means(const struct target_set *set, pid_t pid, uint64_t start_boot_ns,
+		      uint64_t end_boot_ns, const char *main_comm);
+
+/* ---- names ---- */
+
 /* Name of a process: its argv[0], or comm for kernel threads; cached by pid + start time (10 ms
  * ticks; 0: whoever has the pid now); NULL when it is gone and was never seen. Owned by the set,
  * valid until the next scan. */

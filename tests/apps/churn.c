@@ -2,14 +2,15 @@
 /* A process that makes what a recorder could keep for ever: threads, processes, code mappings,
  * flows and blocks, each at a rate of its own; and says what it really did.
  *
- * usage: churn [threads=N] [procs=N] [files=N] [memfds=N] [maps=N] [flows=N] [blocks=N] ...
- *              [length_ms=N] [seconds=N] [keep_flows=N] [uid=N] [long] [wait]
+ * usage: churn [threads=N] [procs=N] [files=N] [memfds=N] [maps=N] [flows=N] [peers=N] ...
+ *              [blocks=N] [length_ms=N] [seconds=N] [keep_flows=N] [uid=N] [long] [wait]
  * A second: threads that live for microseconds; processes that exec a program (of this file) under
  * a name of their own; blocks of length_ms (default 20) in the main thread's epoll loop. files and
  * memfds: how many of these blocks sleep in code that was mapped a moment ago, out of a new copy of
  * this program, or of a new memfd; the rest sleep in libc. maps: how many mappings stand at once,
  * from the start. flows: datagrams, each of a new socket, over a veth pair in network namespaces of
- * this process (root only), of which keep_flows stay open. long: thread and process names of full
+ * this process (root only), of which keep_flows stay open. peers: datagrams that come in, each from
+ * another address and port. long: thread and process names of full
  * length, each of them new. uid: who it runs as. wait: begin with the first line on stdin.
  * Prints "ready" and, at its end (EOF on stdin, or after `seconds`), one line of counts. */
 #include <errno.h>
@@ -27,10 +28,12 @@
 
 #include "kernel/net_rig.h"
 
-#define STEP_NS      5000000u
-#define CODE_BYTES   4096
-#define THREAD_STACK (64u << 10)
-#define FAR          "10.77.9.2"
+#define STEP_NS       5000000u
+#define CODE_BYTES    4096
+#define THREAD_STACK  (64u << 10)
+#define NEAR          "10.77.9.1"
+#define FAR           "10.77.9.2"
+#define FAR_ADDRESSES 4
 
 extern char **environ;
 
@@ -41,6 +44,7 @@ enum rate {
 	MEMFDS,
 	MAPS,
 	FLOWS,
+	PEERS,
 	BLOCKS,
 	LENGTH_MS, /* from here on no rates */
 	SECONDS,
@@ -49,8 +53,8 @@ enum rate {
 	RATES
 };
 static const char *const keys[RATES] = {
-	"threads=", "procs=",     "files=",   "memfds=",     "maps=", "flows=",
-	"blocks=",  "length_ms=", "seconds=", "keep_flows=", "uid=",
+	"threads=", "procs=",  "files=",     "memfds=",  "maps=",       "flows=",
+	"peers=",   "blocks=", "length_ms=", "seconds=", "keep_flows=", "uid=",
 };
 static uint64_t rates[RATES] = {[LENGTH_MS] = 20};
 static bool long_names, wait_for_line;
@@ -171,20 +175,56 @@ static void one_flow(uint64_t n)
 		close(fd);
 }
 
+/* ---- who sends to this process ---- */
+static int far_ns;
+
+static void one_peer(uint64_t n)
+{
+	struct sockaddr_in from = {.sin_family = AF_INET, .sin_port = htons(10000 + n % 50000)},
+			   to = {.sin_family = AF_INET, .sin_port = htons(7)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	inet_pton(AF_INET, NEAR, &to.sin_addr);
+	from.sin_addr.s_addr = htonl(0x0a4d0902u + (uint32_t)(n / 50000 % FAR_ADDRESSES));
+	if (fd < 0 || bind(fd, (struct sockaddr *)&from, sizeof(from)) ||
+	    sendto(fd, "peer", 4, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to)) < 0)
+		atomic_fetch_sub(&done[PEERS], 1);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void *peers(void *ctx)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(7)};
+	int small = 4096, fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	/* Nobody reads it: what does not fit is dropped behind the hooks. */
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) || setns(far_ns, CLONE_NEWNET))
+		return NULL;
+	at_rate(rates[PEERS], PEERS, one_peer);
+	return NULL;
+}
+
 static int make_link(void)
 {
 	int here, there, err = 0;
+	char address[16];
 
 	there = rig_new_ns();
 	here = there < 0 ? -1 : rig_new_ns();
 	if (here < 0 || rig_veth("churn0", "churn1", there))
 		return -1;
-	err = rig_address("churn0", "10.77.9.1", 24) | rig_link_up("churn0");
+	err = rig_address("churn0", NEAR, 24) | rig_link_up("churn0");
 	setns(there, CLONE_NEWNET);
-	err |= rig_address("churn1", FAR, 24) | rig_link_up("churn1");
+	for (int i = 0; i < FAR_ADDRESSES; i++) {
+		snprintf(address, sizeof(address), "10.77.9.%d", 2 + i);
+		err |= rig_address("churn1", address, 24);
+	}
+	err |= rig_link_up("churn1");
 	setns(here, CLONE_NEWNET);
 	close(here);
-	/* `there` stays open: the namespace lives by it. */
+	far_ns = there; /* stays open: the namespace lives by it */
 	return err;
 }
 
@@ -334,8 +374,12 @@ int main(int argc, char **argv)
 	static const struct {
 		enum rate rate;
 		void *(*run)(void *);
-	} workers[] = {{THREADS, threads}, {THREADS, threads}, {PROCS, processes}, {FLOWS, flows}};
-	pthread_t ids[4];
+	} workers[] = {{THREADS, threads},
+		       {THREADS, threads},
+		       {PROCS, processes},
+		       {FLOWS, flows},
+		       {PEERS, peers}};
+	pthread_t ids[5];
 	struct timespec cpu;
 	uint64_t start_ns;
 	char line[64];
@@ -357,7 +401,7 @@ int main(int argc, char **argv)
 			return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	if (rates[FLOWS] && make_link()) {
+	if ((rates[FLOWS] || rates[PEERS]) && make_link()) {
 		fprintf(stderr, "churn: no veth here\n");
 		return 1;
 	}
@@ -371,14 +415,14 @@ int main(int argc, char **argv)
 			return 1;
 	}
 	start_ns = now_ns();
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < 5; i++)
 		if (rates[workers[i].rate])
 			pthread_create(&ids[i], NULL, workers[i].run, NULL);
 	if (!wait_for_line)
 		printf("ready\n");
 	fflush(stdout);
 	loop();
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < 5; i++)
 		if (rates[workers[i].rate])
 			pthread_join(ids[i], NULL);
 	printf("seconds=%.3f", (double)(now_ns() - start_ns) / 1e9);

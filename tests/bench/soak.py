@@ -95,6 +95,9 @@ def main():
     log = open(sys.argv[4], "w") if len(sys.argv) > 4 else None
     folder = tempfile.mkdtemp(prefix="jankscope-soak-")
     output = f"{folder}/soak.jsonl"
+    # Begun by a shell in the background it would be deaf to SIGINT, and its children with it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     churn = subprocess.Popen([f"{build}/tests/apps/churn", f"uid={UID}", *RATES],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     churn.stdout.readline()
@@ -114,6 +117,8 @@ def main():
                 print(json.dumps({"s": round(now), "private": anon, "pss": whole[-1][1],
                                   "kernel": kernel, "by": by_name}), file=log, flush=True)
             time.sleep(max(0.0, STEP_S - (time.monotonic() - begin - now)))
+    except KeyboardInterrupt:
+        seconds = 0
     finally:
         died = record.poll() is not None
         record.send_signal(signal.SIGINT)
@@ -126,7 +131,7 @@ def main():
         footer = json.loads(file.read().splitlines()[-1])
     os.unlink(output)
     os.rmdir(folder)
-    late = [p for p in private if p[0] >= min(SETTLE_S, seconds / 3)]
+    late = [p for p in private if p[0] >= min(SETTLE_S, private[-1][0] / 3)]
     late_whole = whole[len(whole) - len(late):]
     slope = theil_sen(late) * 3600 / 1024
     print(f"churn: {counts}")

@@ -239,7 +239,7 @@ sleep 1; kill -INT $recorder; wait $recorder; code=$?
 grep -qE "^    looper $target: sleep_ns\(\.\.\.\) < nap" out; say $? "a sleep is told by who slept" out
 grep -qE '^    [12] x .*, longest [0-9.]+: wait_lock < run\(\.\.\.\)' out; say $? "the summary groups blocks by path, with count, sum and longest" out
 sed '1,/^summary/d' out | grep -E '^    [0-9]+ x ' | sed 's/.*longest [0-9.]*: //' | sort | uniq -d >bad; [ ! -s bad ]; say $? "no two rows of the summary have one text" bad
-jq -se '.[-1].summary | ([.top.blocks[].count] | add) + .top.other.blocks.count == .blocks.count and ([.top.blocks[].total_ns] | add) + .top.other.blocks.total_ns == .blocks.total_ns and .blocks.count >= 3' blocks.jsonl >/dev/null
+jq -se '.[-1].summary.blocks | ([.paths[].count] | add) + .other.count == .count and ([.paths[].total_ns] | add) + .other.total_ns == .total_ns and .count >= 3' blocks.jsonl >/dev/null
 say $? "blocks by path and their rest are all blocks"
 echo quit >&3
 # Somebody else traces it, and only ptrace may be used: no stack, and the reason.

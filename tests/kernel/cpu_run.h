@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A CPU source that a test opens by itself and reads out when it likes. */
 #pragma once
+#include <fcntl.h>
+#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -9,6 +11,19 @@
 #include "source/cpu/cpu.h"
 #include "spin.h"
 #include "util/clock.h"
+
+/* A way to count, and what it is called. */
+struct cpu_variant {
+	const char *name;
+	struct cpu_options options;
+};
+
+#define CPU_TWINS 3
+static const struct cpu_variant cpu_twins[CPU_TWINS] = {
+	{"switch/tp_btf", {.kernel = {CPU_MODE_SWITCH, VARIANT_TP_BTF}}},
+	{"switch/raw_tp", {.kernel = {CPU_MODE_SWITCH, VARIANT_RAW_TP}}},
+	{"iter/tp_btf", {.kernel = {CPU_MODE_ITER, VARIANT_TP_BTF}}},
+};
 
 struct run {
 	const char *name;
@@ -62,6 +77,19 @@ static inline void burn_ms(unsigned ms)
 
 	while (clock_now_ns(CLOCK_THREAD_CPUTIME_ID) < until_ns)
 		spin_hint();
+}
+
+/* The next task gets this tid, unless another program was quicker. */
+static inline bool set_next_tid(pid_t tid)
+{
+	char text[16];
+	int fd = open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC),
+	    n = snprintf(text, sizeof(text), "%d", tid - 1);
+	bool ok = fd >= 0 && write(fd, text, (size_t)n) == n;
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
 }
 
 /* Two of these tests may run at a time. */

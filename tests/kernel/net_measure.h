@@ -370,6 +370,27 @@ static inline void bench_down(struct bench *bench)
 	rig_down(&bench->rig);
 }
 
+/* A whole test: its loads with each twin of the programs. The result of main. */
+static inline int run_with_twins(const char *name, void (*loads)(struct bench *bench))
+{
+	static const enum net_variant variants[] = {NET_VARIANT_TP_BTF, NET_VARIANT_RAW_TP};
+	struct bench bench = {0};
+	bool up = bench_up(&bench, name);
+
+	for (size_t i = 0; up && i < 2; i++) {
+		const struct net_options options = {.variant = variants[i]};
+		int err;
+
+		clear_truth(&bench);
+		err = start(&bench, &options);
+		if (tap_ok(!err, "opens as %s", bench.source->variant))
+			loads(&bench);
+		stop(&bench);
+	}
+	bench_down(&bench);
+	return tap_done();
+}
+
 /* Compare one uid after drain(). A busy machine sends segments again, at any time: where the truth
  * moved while it was read, it is read again. */
 static inline bool check_uid(struct bench *bench, uid_t uid, const char *what)

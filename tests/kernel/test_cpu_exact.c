@@ -278,10 +278,7 @@ static void test_high_tids(const char *name, enum program_variant variant)
 
 int main(void)
 {
-	static const struct {
-		const char *name;
-		struct cpu_options options;
-	} variants[] = {
+	static const struct cpu_variant variants[] = {
 		{"switch/tp_btf", {.kernel = {CPU_MODE_SWITCH, VARIANT_TP_BTF}}},
 		{"switch/tp_btf, no hook",
 		 {.kernel = {CPU_MODE_SWITCH, VARIANT_TP_BTF, .test_no_uid_hook = true}}},

@@ -147,14 +147,6 @@ static void test_cycles(const char *name, const struct cpu_options *options, boo
 
 int main(void)
 {
-	static const struct {
-		const char *name;
-		struct cpu_options options;
-	} variants[] = {
-		{"switch/tp_btf", {.kernel = {CPU_MODE_SWITCH, VARIANT_TP_BTF}}},
-		{"switch/raw_tp", {.kernel = {CPU_MODE_SWITCH, VARIANT_RAW_TP}}},
-		{"iter/tp_btf", {.kernel = {CPU_MODE_ITER, VARIANT_TP_BTF}}},
-	};
 	char name[64], path[80];
 
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/online",
@@ -169,11 +161,11 @@ int main(void)
 		return tap_done();
 	}
 	kernel_log_init(false);
-	for (size_t i = 0; i < sizeof(variants) / sizeof(*variants); i++) {
+	for (size_t i = 0; i < CPU_TWINS; i++) {
 		for (int busy = 0; busy < 2; busy++) {
-			snprintf(name, sizeof(name), "%s, %s", variants[i].name,
+			snprintf(name, sizeof(name), "%s, %s", cpu_twins[i].name,
 				 busy ? "busy" : "idle");
-			test_cycles(name, &variants[i].options, busy);
+			test_cycles(name, &cpu_twins[i].options, busy);
 		}
 	}
 	return tap_done();

@@ -122,19 +122,6 @@ static void test_exec_names(const char *name, const struct cpu_options *options)
 	end(&run);
 }
 
-/* The next task gets this tid, unless another program was quicker. */
-static bool set_next_tid(pid_t tid)
-{
-	char text[16];
-	int fd = open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC),
-	    n = snprintf(text, sizeof(text), "%d", tid - 1);
-	bool ok = fd >= 0 && write(fd, text, (size_t)n) == n;
-
-	if (fd >= 0)
-		close(fd);
-	return ok;
-}
-
 static pid_t run_as(const char *name, const char *ms)
 {
 	pid_t pid = fork();
@@ -195,15 +182,6 @@ static void test_pid_reuse(const char *name, const struct cpu_options *options)
 int main(int argc, char **argv)
 {
 	static const char *const names[] = {"js-after", "js-owner-one", "js-owner-two", NULL};
-	static const struct {
-		const char *name;
-		struct cpu_options options;
-	} variants[] = {
-		{"switch/tp_btf", {.kernel = {CPU_MODE_SWITCH, VARIANT_TP_BTF}}},
-		{"switch/raw_tp", {.kernel = {CPU_MODE_SWITCH, VARIANT_RAW_TP}}},
-		{"iter/tp_btf", {.kernel = {CPU_MODE_ITER, VARIANT_TP_BTF}}},
-	};
-
 	if (argc == 3 && !strcmp(argv[1], "burn")) {
 		burn_ms((unsigned)atoi(argv[2]));
 		return 0;
@@ -211,9 +189,9 @@ int main(int argc, char **argv)
 	kernel_log_init(false);
 	if (!tap_ok(make_names(names), "names: could be made"))
 		return tap_done();
-	for (size_t i = 0; i < sizeof(variants) / sizeof(*variants); i++) {
-		test_exec_names(variants[i].name, &variants[i].options);
-		test_pid_reuse(variants[i].name, &variants[i].options);
+	for (size_t i = 0; i < CPU_TWINS; i++) {
+		test_exec_names(cpu_twins[i].name, &cpu_twins[i].options);
+		test_pid_reuse(cpu_twins[i].name, &cpu_twins[i].options);
 	}
 	remove_names(names);
 	return tap_done();

@@ -36,6 +36,10 @@ jq -r --argjson pid $load --argjson ticks "$ticks" 'select(.type == "interval") 
 result $? "-a: before its exec a process has its first name"
 [ "$(tail -1 "$work/names")" = js-second-name ]
 result $? "-a: after it, the second one"
+# An interval that comes late makes the next one shorter: the one in the middle is what was asked for.
+middle=$(jq -s '[.[] | select(.type == "interval") | .dur_ns] | sort | .[length / 2 | floor] / 1e6' "$work/record.jsonl")
+awk -v ms="$middle" 'BEGIN { exit !(ms > 35 && ms < 70) }'
+result $? "-i 50ms: the middle one of the intervals has $middle ms"
 
 # More load than CPUs: now and then the tool has to wait between its looks at the clock.
 for _ in 1 2 3 4 5 6 7 8; do

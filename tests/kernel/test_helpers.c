@@ -26,7 +26,8 @@
 #include "prober/pool.h"
 #include "prober/warden.h"
 #include "prober/warden_settings.h"
-#include "target/procfs.h"
+#include "proc/read.h"
+#include "proc/stat.h"
 #include "tap.h"
 #include "util/clock.h"
 
@@ -266,7 +267,7 @@ static uint64_t run_delay_ns(void)
 	unsigned long long run = 0, wait = 0;
 	char text[128] = "";
 
-	if (procfs_read(AT_FDCWD, "/proc/thread-self/schedstat", text, sizeof(text)) > 0)
+	if (proc_read(AT_FDCWD, "/proc/thread-self/schedstat", text, sizeof(text)) > 0)
 		sscanf(text, "%llu %llu", &run, &wait);
 	return wait;
 }
@@ -341,12 +342,12 @@ static size_t wait_for_pids(struct rig *rig, enum helper_kind kind, pid_t *pids,
 
 static bool is_alive(pid_t pid)
 {
-	struct procfs_stat stat;
-	int dir = procfs_open("", pid), err;
+	struct proc_stat stat;
+	int dir = proc_open("", pid), err;
 
 	if (dir < 0)
 		return false;
-	err = procfs_stat(dir, &stat);
+	err = proc_stat(dir, &stat);
 	close(dir);
 	return !err && stat.state != 'Z' && stat.state != 'X';
 }
@@ -532,7 +533,7 @@ static uint64_t status_number(pid_t pid, const char *key, int base)
 	char path[40], text[4096], *at;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	if (procfs_read(AT_FDCWD, path, text, sizeof(text)) <= 0 || !(at = strstr(text, key)))
+	if (proc_read(AT_FDCWD, path, text, sizeof(text)) <= 0 || !(at = strstr(text, key)))
 		return UINT64_MAX;
 	return strtoull(at + strlen(key), NULL, base);
 }
@@ -776,13 +777,13 @@ static pid_t find_child(pid_t parent, const char *name)
 	pid_t found = 0;
 
 	while (folder && !found && (entry = readdir(folder))) {
-		struct procfs_stat stat;
+		struct proc_stat stat;
 		pid_t pid = atoi(entry->d_name);
-		int dir = pid > 0 ? procfs_open("", pid) : -1;
+		int dir = pid > 0 ? proc_open("", pid) : -1;
 
 		if (dir < 0)
 			continue;
-		if (!procfs_stat(dir, &stat) && stat.ppid == parent && !strcmp(stat.comm, name))
+		if (!proc_stat(dir, &stat) && stat.ppid == parent && !strcmp(stat.comm, name))
 			found = pid;
 		close(dir);
 	}
@@ -1009,11 +1010,11 @@ static void __attribute__((noreturn))
 run_recorder(struct seen *seen, const struct program *program, int exe, pid_t target, pid_t sleeper)
 {
 	struct worker worker = {.seen = seen, .program = program, .exe = exe, .target = target};
-	struct procfs_stat stat;
+	struct proc_stat stat;
 	char value[64];
-	int dir = procfs_open("", sleeper);
+	int dir = proc_open("", sleeper);
 
-	if (!start(&worker.rig) || dir < 0 || procfs_stat(dir, &stat))
+	if (!start(&worker.rig) || dir < 0 || proc_stat(dir, &stat))
 		_exit(1);
 	snprintf(value, sizeof(value), "%d %llu", sleeper, (unsigned long long)stat.start_ticks);
 	warden_remember(worker.rig.warden, SETTING_CHILD, value);
@@ -1032,7 +1033,7 @@ static int count_children(void)
 	while (waitpid(-1, &status, WNOHANG) > 0)
 		;
 	snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
-	if (procfs_read(AT_FDCWD, path, text, sizeof(text)) <= 0)
+	if (proc_read(AT_FDCWD, path, text, sizeof(text)) <= 0)
 		return 0;
 	for (char *p = text; *p; p++)
 		count += *p == ' ';

@@ -53,7 +53,7 @@ static int on_event(void *ctx, const struct looper_event *event, size_t size)
 {
 	struct rig *rig = ctx;
 
-	if (event->type != LOOPER_EVENT_SPELL || event->start_boot_ns != (uint64_t)rig->pid)
+	if (event->type != LOOPER_EVENT_SPELL || event->slot_id != (uint64_t)rig->pid)
 		return 0;
 	rig->spell = *(const struct looper_spell_event *)event;
 	rig->spells++;

@@ -176,7 +176,7 @@ static int on_event(void *ctx, const struct looper_event *event, size_t size)
 	struct rig *rig = ctx;
 	struct app *app = event->index < MODES ? &rig->apps[event->index] : NULL;
 
-	if (!app || event->start_boot_ns != (uint64_t)app->pid)
+	if (!app || event->slot_id != (uint64_t)app->pid)
 		return 0;
 	if (event->type == LOOPER_EVENT_PERIOD && app->period_count < MAX_PERIODS) {
 		const struct looper_period_event *period = (const void *)event;

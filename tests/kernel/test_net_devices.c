@@ -302,34 +302,19 @@ static void test_mptcp(struct bench *bench)
 	}
 }
 
+static void run_loads(struct bench *bench)
+{
+	test_macvlan(bench);
+	test_ifb(bench);
+	test_anyip(bench);
+	test_nat(bench);
+	test_mptcp(bench);
+	in_namespace(bench, RIG_DEVICE,
+		     "ip route del local 10.99.0.0/16 dev lo; "
+		     "ip -6 route del local fd99::/64 dev lo");
+}
+
 int main(int argc, char **argv)
 {
-	static const enum net_variant variants[] = {NET_VARIANT_TP_BTF, NET_VARIANT_RAW_TP};
-	struct bench bench = {0};
-	size_t i;
-
-	if (bench_up(&bench, "net devices")) {
-		for (i = 0; i < 2; i++) {
-			const struct net_options options = {.variant = variants[i]};
-			int err;
-
-			clear_truth(&bench);
-			err = start(&bench, &options);
-			if (!tap_ok(!err, "opens as %s", bench.source->variant)) {
-				stop(&bench);
-				continue;
-			}
-			test_macvlan(&bench);
-			test_ifb(&bench);
-			test_anyip(&bench);
-			test_nat(&bench);
-			test_mptcp(&bench);
-			in_namespace(&bench, RIG_DEVICE,
-				     "ip route del local 10.99.0.0/16 dev lo; "
-				     "ip -6 route del local fd99::/64 dev lo");
-			stop(&bench);
-		}
-	}
-	bench_down(&bench);
-	return tap_done();
+	return run_with_twins("net devices", run_loads);
 }

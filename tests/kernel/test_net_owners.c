@@ -380,32 +380,17 @@ static void test_pid_namespace(struct bench *bench)
 	check_uid(bench, DEVICE_UID + 11, "PID namespace: a receiver in it");
 }
 
+static void run_loads(struct bench *bench)
+{
+	test_port_handed_on(bench);
+	test_namespace_again(bench);
+	test_chowned(bench);
+	test_group(bench);
+	test_passed(bench);
+	test_pid_namespace(bench);
+}
+
 int main(int argc, char **argv)
 {
-	static const enum net_variant variants[] = {NET_VARIANT_TP_BTF, NET_VARIANT_RAW_TP};
-	struct bench bench = {0};
-	size_t i;
-
-	if (bench_up(&bench, "net owners")) {
-		for (i = 0; i < 2; i++) {
-			const struct net_options options = {.variant = variants[i]};
-			int err;
-
-			clear_truth(&bench);
-			err = start(&bench, &options);
-			if (!tap_ok(!err, "opens as %s", bench.source->variant)) {
-				stop(&bench);
-				continue;
-			}
-			test_port_handed_on(&bench);
-			test_namespace_again(&bench);
-			test_chowned(&bench);
-			test_group(&bench);
-			test_passed(&bench);
-			test_pid_namespace(&bench);
-			stop(&bench);
-		}
-	}
-	bench_down(&bench);
-	return tap_done();
+	return run_with_twins("net owners", run_loads);
 }

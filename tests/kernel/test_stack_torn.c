@@ -30,6 +30,7 @@
 #include "stack/capture.h"
 #include "standing.h"
 #include "tap.h"
+#include "util/clock.h"
 
 #define WORDS         4096
 #define DEFAULT_READS 20000
@@ -283,10 +284,10 @@ static void run_snapshots(struct stack_capturer *service, const struct rig *rig,
 {
 	struct stack_capture *capture = stack_capture_new(65536);
 	struct stack_thread thread = {.pid = rig->pid, .tid = rig->pid, .pidfd = -1};
-	uint64_t until = capture_now_mono_ns() + rig->limit_ns;
+	uint64_t until = clock_now_ns(CLOCK_MONOTONIC) + rig->limit_ns;
 
 	*accepted = *torn = *refused = 0;
-	while (*accepted < reads && capture_now_mono_ns() < until) {
+	while (*accepted < reads && clock_now_ns(CLOCK_MONOTONIC) < until) {
 		uint64_t before = atomic_load(&board->generation);
 
 		if (stack_capture(service, &thread, STACK_SNAPSHOT, capture)) {
@@ -350,7 +351,7 @@ static bool words_agree(const struct looper_registers *stash)
 static void test_registers(struct rig *rig)
 {
 	struct looper_view *view = looper_kernel_view(rig->kernel);
-	uint64_t until = capture_now_mono_ns() + rig->limit_ns, last = 0;
+	uint64_t until = clock_now_ns(CLOCK_MONOTONIC) + rig->limit_ns, last = 0;
 	unsigned accepted = 0, torn = 0, slots = 0, torn_slots = 0, refused = 0, different = 0;
 	struct looper_registers stash;
 	struct looper_slot slot;
@@ -358,7 +359,7 @@ static void test_registers(struct rig *rig)
 	if (!tap_ok(start(rig, call_for_ever, LOOPER_BY_SWITCH), "registers: watched"))
 		return;
 	while ((accepted < rig->reads || slots < rig->reads || different < DIFFERENT(rig->reads)) &&
-	       capture_now_mono_ns() < until) {
+	       clock_now_ns(CLOCK_MONOTONIC) < until) {
 		if (!looper_read_stash(view, 0, rig->pid, rig->pid, &stash)) {
 			accepted++;
 			torn += !words_agree(&stash);
@@ -406,7 +407,7 @@ static void print_slot(const char *when, const struct looper_slot *slot)
 static void test_machine(struct rig *rig)
 {
 	struct looper_view *view = looper_kernel_view(rig->kernel);
-	uint64_t until = capture_now_mono_ns() + rig->limit_ns, resynced = view->resynced;
+	uint64_t until = clock_now_ns(CLOCK_MONOTONIC) + rig->limit_ns, resynced = view->resynced;
 	uint64_t rounds, periods;
 	unsigned slots = 0, torn = 0, idle = 0, different = 0;
 	struct looper_slot slot = {0}, before;
@@ -419,7 +420,7 @@ static void test_machine(struct rig *rig)
 		;
 	rounds = atomic_load(&board->rounds);
 	while ((slots < rig->reads || different < DIFFERENT(rig->reads)) &&
-	       capture_now_mono_ns() < until) {
+	       clock_now_ns(CLOCK_MONOTONIC) < until) {
 		if (!looper_read_slot(view, 0, &slot))
 			continue;
 		slots++;
@@ -484,12 +485,12 @@ static void test_lost_update(struct rig *rig)
 			break;
 		__atomic_fetch_add(&looper_kernel_slot(rig->kernel, 0)->begun, direction,
 				   __ATOMIC_SEQ_CST);
-		until = capture_now_mono_ns() + 20 * 1000000000ull;
+		until = clock_now_ns(CLOCK_MONOTONIC) + 20 * 1000000000ull;
 		/* Nobody writes the slot, as of an app in the background; then somebody does. */
 		if (direction > 0)
 			kill(rig->pid, SIGCONT);
 		read = false;
-		while (!read && capture_now_mono_ns() < until) {
+		while (!read && clock_now_ns(CLOCK_MONOTONIC) < until) {
 			read = looper_read_slot(view, 0, &slot);
 			usleep(5000);
 		}

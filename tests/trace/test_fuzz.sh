@@ -8,11 +8,10 @@ python3 "$(dirname "$0")/make_traces.py" "$made" || { echo "not ok - make_traces
 for kind in container proto text html; do
 	target=$BUILD/tests/fuzz/fuzz_trace_$kind
 	if [ ! -x "$target" ]; then
-		echo "ok - fuzz_trace_$kind # SKIP $target is not built (make check builds it)"; continue
+		echo "not ok - fuzz_trace_$kind: $target is not built (make check builds it)"; continue
 	fi
 	inputs=()
 	for f in "$here"/crashes/* "$made"/* "$SHARED"/traces/synthetic/*; do [ -f "$f" ] && inputs+=("$f"); done
-	[ ${#inputs[@]} = 0 ] && { echo "ok - fuzz_trace_$kind # SKIP no inputs"; continue; }
 	if "$target" -timeout=60 "${inputs[@]}" >"$BUILD/tests/fuzz/$kind.corpus.log" 2>&1; then
 		echo "ok - fuzz_trace_$kind: ${#inputs[@]} inputs under ASan and UBSan"
 	else

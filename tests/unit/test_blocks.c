@@ -139,8 +139,10 @@ Test(block_ledger, sums_classes_and_longest_sleeps)
 	cr_assert_eq(block.preemptor_count, 3);
 	cr_expect_str_eq(block.preemptors[0].thread, "b");
 	cr_assert_eq(block.sleep_count, BLOCK_SLEEPS);
-	for (size_t i = 0; i < block.sleep_count; i++)
+	for (size_t i = 0; i < block.sleep_count; i++) {
 		cr_expect_eq(block.sleeps[i].ns, (21 - i) * MS);
+		cr_expect_eq(block.sleeps[i].t_boot_ns, 100 * (11 - i) * MS + 5);
+	}
 	cr_expect(block.waker.present);
 	cr_expect_eq(block.waker.tid, 111);
 	cr_expect_null(block_spells_find(&spells, 99));

@@ -174,6 +174,61 @@ Test(fields, what_was_written_is_read_and_written_the_same)
 	}
 }
 
+/* ---- a summary whose totals and rows meet in one object ---- */
+
+static const struct field blocks_rows[] = {
+	FIELD_ROWS("paths", struct record_footer, paths, path_count, NONZERO, &toy_row_type,
+		   "paths"),
+};
+static const struct field_type blocks_type = FIELD_TYPE("b", struct record_footer, blocks_rows);
+static const struct field summary_rows[] = {
+	{.kind = FIELD_TOTALS},
+	FIELD_GROUP_AS("blocks", NONZERO, &blocks_type, "blocks"),
+};
+static const struct field_type summary_type = FIELD_TYPE("s", struct record_footer, summary_rows);
+
+static void expect_summary(const struct record_footer *footer, const char *want)
+{
+	struct record_memory *memory = record_memory_new();
+	struct record_footer again = {0};
+	struct json_buffer b = {0};
+	char why[160] = "";
+	json_t *object;
+
+	json_put_mark(&b, '{');
+	json_put_fields(&b, &summary_type, footer);
+	json_put_mark(&b, '}');
+	cr_expect_str_eq(b.text, want);
+	object = json_loads(b.text, 0, NULL);
+	cr_assert_eq(record_fill(&summary_type, object, &again, memory, why, sizeof(why)), 0, "%s",
+		     why);
+	cr_expect_eq(again.total_count, footer->total_count);
+	cr_expect_eq(again.path_count, footer->path_count);
+	for (size_t i = 0; i < again.total_count && i < footer->total_count; i++)
+		cr_expect_str_eq(again.totals[i].key, footer->totals[i].key);
+	free(b.text);
+	json_decref(object);
+	record_memory_free(memory);
+}
+
+Test(fields, totals_and_rows_share_an_object)
+{
+	struct summary_total totals[] = {{"blocks.count", 2}, {"blocks.all.ns", 7}, {"dur_ns", 5}};
+	struct record_footer footer = {.totals = totals, .total_count = 3};
+
+	expect_summary(&footer, "{\"blocks\":{\"count\":2,\"all\":{\"ns\":7}},\"dur_ns\":5}");
+	footer.paths = (const struct footer_path *)(const void *)some_rows;
+	footer.path_count = 1;
+	totals[1].key = (char *)"blocks.all";
+	expect_summary(&footer, "{\"blocks\":{\"count\":2,\"all\":7,\"paths\":[{\"pid\":7,\"name\":"
+				"\"a\\\"\xef\xbf\xbd\",\"pss_bytes\":1}]},\"dur_ns\":5}");
+	footer.total_count = 0;
+	expect_summary(&footer, "{\"blocks\":{\"paths\":[{\"pid\":7,\"name\":"
+				"\"a\\\"\xef\xbf\xbd\",\"pss_bytes\":1}]}}");
+	footer.path_count = 0;
+	expect_summary(&footer, "{}");
+}
+
 /* Lines with bytes changed, cut out and doubled and a checksum that is right again: each is read or
  * refused with a word, and what is read can be written. */
 Test(fields, lines_that_were_tampered_with)

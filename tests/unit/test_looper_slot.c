@@ -89,7 +89,7 @@ Test(looper_slot, in_a_wait_it_is_a_candidate)
 	looper_slot_fill(&slot, &start, &standing);
 	cr_expect_eq(slot.tid, 11);
 	cr_expect_eq(slot.tgid, 10);
-	cr_expect_eq(slot.start_boot_ns, 77);
+	cr_expect_eq(slot.slot_id, 77);
 	cr_expect_eq(slot.loop_kind, LOOPER_WAIT_EPOLL);
 	cr_expect_eq(slot.loop_fd, 12);
 	cr_expect_eq(slot.loop_waits, 1);

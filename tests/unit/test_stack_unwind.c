@@ -449,6 +449,29 @@ Test(stack_unwind, arm64_signal_frame_by_its_trampoline)
 	finish(w);
 }
 
+/* A signal frame that the copied stack holds in part only is none: the registers of its first half
+ * are no caller. */
+Test(stack_unwind, arm64_signal_frame_that_is_cut)
+{
+	static const uint8_t trampoline[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4};
+	struct world *w = world_new(STACK_ARM64);
+	uint64_t context = 0x80 + 0xb0 + 8;
+
+	w->code = trampoline;
+	w->code_at = FUNCTION(9);
+	w->code_len = sizeof(trampoline);
+	w->memory[context / 8 + 30] = INSIDE(1);
+	w->memory_words = context / 8 + 31; /* neither sp nor pc */
+	set(w, 31, STACK_BASE);
+	set(w, 30, FUNCTION(9));
+	set(w, 32, INSIDE(4));
+	run(w);
+	expect_pcs(w, (uint64_t[]){INSIDE(4), FUNCTION(9)}, 2);
+	cr_expect_eq(w->trace.end, END_NO_TABLES, "%s", stack_end_text(w->trace.end));
+	cr_expect_not(w->trace.complete);
+	finish(w);
+}
+
 Test(stack_unwind, x86_64_signal_frame_by_its_trampoline)
 {
 	static const uint8_t trampoline[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};

@@ -2,7 +2,6 @@
 /* Targets against a made-up Android: folders with the files of /proc, /data, /dev and /sys. */
 #include "jankscope/target.h"
 #include "target/packages.h"
-#include "target/procfs.h"
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <ftw.h>
@@ -132,24 +131,6 @@ static void note_change(void *ctx, enum target_change change, const struct targe
 }
 
 TestSuite(target_fixture, .init = setup, .fini = teardown);
-
-Test(target_fixture, stat_parsed_from_last_parenthesis)
-{
-	struct procfs_stat stat;
-
-	cr_assert_eq(procfs_parse_stat("7 (a) R 1 2) S 3 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 9 0 "
-				       "12345 99\n",
-				       &stat),
-		     0);
-	cr_assert_eq(stat.state, 'S');
-	cr_assert_eq(stat.ppid, 3);
-	cr_assert_eq(stat.threads, 9);
-	cr_assert_eq(stat.start_ticks, 12345);
-	cr_assert_str_eq(stat.comm, "a) R 1 2");
-	cr_assert_eq(procfs_parse_stat("7 (a) S 3", &stat), -EINVAL);
-	cr_assert_eq(procfs_parse_stat("7 )a( S 3", &stat), -EINVAL);
-	cr_assert_eq(procfs_parse_stat("", &stat), -EINVAL);
-}
 
 Test(target_fixture, packages_list_rows)
 {
@@ -341,8 +322,10 @@ Test(target_fixture, young_process_is_read_again_and_dropped_when_it_becomes_ano
 	fake_process((struct fake){.pid = 41, .argv0 = "/usr/bin/loader", .start_ticks = ticks});
 	set = target_set_new(&spec, 1, root);
 	cr_assert_eq(target_set_scan(set, note_change, &changes), 1);
-	fake_process((struct fake){.pid = 40, .argv0 = "bin/loader", .start_ticks = ticks});
-	fake_process((struct fake){.pid = 41, .argv0 = "ls", .start_ticks = ticks});
+	/* execve: both names change */
+	fake_process((struct fake){
+		.pid = 40, .argv0 = "bin/loader", .comm = "loader", .start_ticks = ticks});
+	fake_process((struct fake){.pid = 41, .argv0 = "ls", .comm = "ls", .start_ticks = ticks});
 	cr_assert_eq(target_set_scan(set, note_change, &changes), 1);
 	cr_assert_not_null(target_set_find(set, 40));
 	cr_assert_eq(changes.started, 2);
@@ -404,12 +387,264 @@ Test(target_fixture, plain_linux_names)
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		fake_process(
-			(struct fake){.pid = 60 + i, .argv0 = cases[i].argv0, .comm = "worker"});
+			(struct fake){.pid = 60 + i, .argv0 = cases[i].argv0, .comm = "other"});
 	set = target_set_new(&spec, 1, root);
 	target_set_scan(set, NULL, NULL);
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		cr_expect_eq(target_set_find(set, 60 + i) != NULL, cases[i].match, "%s",
 			     cases[i].argv0);
+	target_set_free(set);
+}
+
+/* -p NAME: argv[0] or the last part of its path, comm, globs; literal first. */
+Test(target_fixture, names_comms_and_globs)
+{
+	static const struct {
+		const char *name, *argv0, *comm;
+		bool match;
+	} cases[] = {
+		/* a program that rewrote its argv[0] */
+		{"redis-server", "redis-server *:6379", "redis-server", true},
+		{"redis-server", "/usr/bin/redis-server 127.0.0.1:6379", "redis-server", true},
+		{"redis-server", "redis-server *:6379", "redis", false},
+		/* a script: its own name is the comm, argv[0] is the interpreter's */
+		{"job.py", "/usr/bin/python3", "job.py", true},
+		{"python3", "/usr/bin/python3", "job.py", true},
+		{"kworker/0:1", "", "kworker/0:1", true},
+		{"kworker/*", "", "kworker/0:1", true},
+		/* comm is cut to 15 bytes: a cut name is no match of a longer one */
+		{"a-name-of-more-than-15", "x", "a-name-of-more-", false},
+		{"a-name-of-more-", "x", "a-name-of-more-", true},
+		{"com.foo.*", "com.foo.bar", "om.foo.bar", true},
+		{"com.foo.*", "com.foo.bar:remote", "x", true},
+		{"com.foo.*", "com.foo", "x", false},
+		{"com.foo.b?r", "com.foo.bar:remote", "x", true},
+		{"worker-?", "/opt/w/worker-1", "x", true},
+		{"worker-?", "/opt/w/worker-12", "x", false},
+		{"worker-?", "x", "worker-7", true},
+		{"worker-[13]", "x", "worker-2", false},
+		{"worker-[13]", "x", "worker-3", true},
+		/* a name that matches literally matches */
+		{"worker-[13]", "worker-[13]", "x", true},
+		{"a[b", "a[b", "x", true},
+		{"a*", "a*", "x", true},
+		{"[", "x", "[", true},
+		{"SurfaceView[x]:1", "SurfaceView[x]:1", "x", true},
+		{"*", "anything", "x", true},
+		/* text of setproctitle is not a path */
+		{"work*", "sshd: /tmp/worker", "sshd", false},
+		{"sshd", "sshd: /tmp/worker", "x", true},
+		{"/opt/*/w", "/opt/a/w", "x", true},
+		{"", "x", "", false},
+		{"no", "yes", ") R 1 2", false},
+		{") R 1 2", "yes", ") R 1 2", true},
+		{"x\ny", "yes", "x\ny", true},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct target_spec spec = name_spec(cases[i].name);
+		struct target_set *set;
+
+		fake_process(
+			(struct fake){.pid = 70, .argv0 = cases[i].argv0, .comm = cases[i].comm});
+		set = target_set_new(&spec, 1, root);
+		target_set_scan(set, NULL, NULL);
+		cr_expect_eq(target_set_find(set, 70) != NULL, cases[i].match, "%s: %s, %s",
+			     cases[i].name, cases[i].argv0, cases[i].comm);
+		target_set_free(set);
+	}
+}
+
+Test(target_fixture, glob_of_packages)
+{
+	struct target_spec spec = name_spec("com.example.*");
+	struct target_set *set;
+
+	put("data/system/packages.list", packages_list);
+	fake_process((struct fake){.pid = 10, .uid = 10123, .argv0 = "their.own.name"});
+	fake_process((struct fake){.pid = 11, .uid = 10124, .argv0 = "x"});
+	fake_process((struct fake){.pid = 12, .uid = 10200, .argv0 = "com.shared.a"});
+	fake_process((struct fake){.pid = 13, .uid = 1000, .argv0 = "x"});
+	set = target_set_new(&spec, 1, root);
+	cr_assert_eq(target_set_scan(set, NULL, NULL), 2);
+	cr_expect(target_set_has_uid(set, 10123) && target_set_has_uid(set, 1010124));
+	cr_expect(!target_set_has_uid(set, 10200) && !target_set_has_uid(set, 1000));
+	target_set_free(set);
+	/* the android package has a uid below the apps': it is not its own */
+	spec = name_spec("android.*");
+	set = target_set_new(&spec, 1, root);
+	cr_expect(!target_set_has_uid(set, 1000));
+	target_set_free(set);
+}
+
+/* ---- what the kernel side tells ---- */
+
+#define START(n) ((n)*10000000ull + 123) /* in the n-th tick */
+
+static struct target_told told(pid_t pid, uint64_t start, uint64_t at, const char *comm,
+			       const char *argv0)
+{
+	return (struct target_told){.pid = pid,
+				    .start_boot_ns = start,
+				    .at_boot_ns = at,
+				    .uid = 0,
+				    .comm = comm,
+				    .argv0 = argv0};
+}
+
+static int birth(struct target_set *set, pid_t pid, uint64_t start, const char *comm, pid_t parent,
+		 uint64_t parent_start)
+{
+	struct target_told child = told(pid, start, start, comm, NULL);
+
+	return target_told_birth(set, &child, parent, parent_start);
+}
+
+static int names(struct target_set *set, pid_t pid, uint64_t start, uint64_t at, const char *comm,
+		 const char *argv0, bool program, struct target_turn *turn)
+{
+	struct target_told name = told(pid, start, at, comm, argv0);
+
+	return target_told_name(set, &name, program, turn);
+}
+
+static bool means(const struct target_set *set, pid_t pid, uint64_t start)
+{
+	return target_set_means(set, pid, start, 0, NULL);
+}
+
+Test(target_fixture, children_of_a_name_are_followed_from_their_birth)
+{
+	struct target_spec spec = name_spec("worker");
+	struct target_turn turn;
+	struct target_set *set;
+
+	put("proc/version", "x");
+	fake_process((struct fake){.pid = 10, .argv0 = "worker", .comm = "worker"});
+	fake_process((struct fake){.pid = 11, .argv0 = "sh", .comm = "sh"});
+	set = target_set_new(&spec, 1, root);
+	cr_assert(target_set_follows(set));
+	cr_assert_eq(target_set_scan(set, NULL, NULL), 1);
+	/* fork without exec: of a target, of a child of it, of another program */
+	cr_assert_eq(birth(set, 20, START(200), "worker", 10, 100 * 10000000ull), 0);
+	cr_assert_eq(birth(set, 21, START(201), "any-thread", 20, START(200)), 0);
+	cr_assert_eq(birth(set, 22, START(202), "sh", 11, 100 * 10000000ull), 0);
+	/* a thread of that name forks */
+	cr_assert_eq(birth(set, 23, START(203), "worker", 11, 100 * 10000000ull), 0);
+	cr_expect(means(set, 20, START(200)) && means(set, 21, START(201)));
+	cr_expect(!means(set, 22, START(202)) && means(set, 23, START(203)));
+	/* the pid again, for another process in the same tick */
+	cr_expect(!means(set, 20, START(200) + 1));
+	cr_expect_str_eq(target_process_name(set, 21, START(201)), "worker");
+	/* exec of another name ends it, exec of the name begins it */
+	cr_expect_eq(names(set, 20, START(200), START(300), "ls", "ls", true, &turn), 1);
+	cr_expect(turn.was_target);
+	cr_expect_str_eq(turn.name, "worker");
+	cr_expect(!means(set, 20, START(200)));
+	cr_expect_eq(names(set, 22, START(202), START(300), "worker", "/x/worker", true, &turn), 1);
+	cr_expect(!turn.was_target && means(set, 22, START(202)));
+	/* what it forks now is what it is now */
+	cr_assert_eq(birth(set, 24, START(301), "ls", 20, START(200)), 0);
+	cr_assert_eq(birth(set, 25, START(301), "worker", 22, START(202)), 0);
+	cr_expect(!means(set, 24, START(301)) && means(set, 25, START(301)));
+	/* a thread that ended before its process changed is of the one before */
+	cr_expect(target_set_means(set, 20, START(200), START(299), NULL));
+	cr_expect(!target_set_means(set, 20, START(200), START(301), NULL));
+	cr_expect(!target_set_means(set, 22, START(202), START(299), NULL));
+	target_set_free(set);
+}
+
+Test(target_fixture, who_took_a_name_keeps_it_and_who_inherited_it_does_not)
+{
+	struct target_spec spec = name_spec("zygote");
+	struct target_turn turn;
+	struct target_set *set;
+
+	put("proc/version", "x");
+	set = target_set_new(&spec, 1, root);
+	target_set_scan(set, NULL, NULL);
+	/* by prctl; then it renames itself: it is the same program */
+	cr_expect_eq(names(set, 10, START(100), START(110), "zygote", NULL, false, &turn), 1);
+	cr_expect_eq(names(set, 10, START(100), START(120), "other", NULL, false, &turn), 0);
+	cr_expect(means(set, 10, START(100)));
+	/* its child takes another name: that is an app now */
+	cr_assert_eq(birth(set, 11, START(130), "zygote", 10, START(100)), 0);
+	cr_expect(means(set, 11, START(130)));
+	cr_expect_eq(names(set, 11, START(130), START(140), "e.app:remote", NULL, false, &turn), 1);
+	cr_expect(turn.was_target && !means(set, 11, START(130)));
+	/* another program */
+	cr_expect_eq(names(set, 10, START(100), START(150), "ls", "ls", true, &turn), 1);
+	cr_expect(!means(set, 10, START(100)));
+	/* argv[0] could not be read: the comm decides */
+	cr_expect_eq(names(set, 10, START(100), START(160), "zygote", NULL, true, &turn), 1);
+	target_set_free(set);
+}
+
+Test(target_fixture, names_of_the_dead_are_kept_for_a_record_and_no_longer)
+{
+	struct target_spec spec = name_spec("worker");
+	struct target_set *set;
+
+	put("proc/version", "x");
+	set = target_set_new(&spec, 1, root);
+	target_set_scan(set, NULL, NULL);
+	for (pid_t pid = 1000; pid < 11000; pid++) {
+		struct target_turn turn;
+
+		cr_assert_eq(
+			names(set, pid, START(100), START(100), "worker", "worker", true, &turn),
+			1);
+		target_told_death(set, pid, START(100), 0, START(100));
+	}
+	target_set_turn(set);
+	cr_expect(means(set, 5000, START(100)));
+	target_set_turn(set);
+	target_set_turn(set);
+	cr_expect(!means(set, 5000, START(100)));
+	target_set_free(set);
+}
+
+/* A short process of an isolated uid has no name by the time that anybody could read it. */
+Test(target_fixture, isolated_processes_without_a_name_are_counted)
+{
+	struct target_spec spec = name_spec("com.example.shop");
+	struct target_set *set;
+
+	put("data/system/packages.list", packages_list);
+	fake_process((struct fake){.pid = 10, .uid = 10123, .argv0 = "com.example.shop"});
+	fake_process((struct fake){.pid = 11, .uid = 99001, .argv0 = "com.example.shop:i"});
+	set = target_set_new(&spec, 1, root);
+	cr_assert_eq(target_set_scan(set, NULL, NULL), 2);
+	target_told_death(set, 11, START(100), 99001, START(200)); /* its name is known */
+	target_told_death(set, 12, START(150), 10130, START(200)); /* another app */
+	cr_expect_eq(target_set_take_unnamed(set), 0);
+	target_told_death(set, 13, START(150), 99002, START(200));
+	cr_expect_eq(target_set_take_unnamed(set), 1);
+	cr_expect_eq(target_set_take_unnamed(set), 0);
+	target_set_free(set);
+}
+
+/* What was found by a scan and died in a long interval is still to be listed in its record. */
+Test(target_fixture, dead_targets_outlive_the_scans_of_a_long_interval)
+{
+	struct target_spec spec = name_spec("worker");
+	struct target_set *set;
+
+	fake_process((struct fake){.pid = 10, .argv0 = "worker", .comm = "worker"});
+	put("proc/version", "x");
+	set = target_set_new(&spec, 1, root);
+	cr_assert_eq(target_set_scan(set, NULL, NULL), 1);
+	target_set_turn(set);
+	remove_process(10);
+	for (int i = 0; i < 300; i++)
+		cr_assert_eq(target_set_scan(set, NULL, NULL), 0);
+	cr_expect(means(set, 10, 100 * 10000000ull));
+	cr_expect_str_eq(target_process_name(set, 10, 100 * 10000000ull), "worker");
+	target_set_turn(set);
+	target_set_turn(set);
+	for (int i = 0; i < 40; i++)
+		target_set_scan(set, NULL, NULL);
+	cr_expect(!means(set, 10, 100 * 10000000ull));
 	target_set_free(set);
 }
 

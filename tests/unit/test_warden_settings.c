@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #include "prober/warden_settings.h"
-#include "target/procfs.h"
+#include "proc/read.h"
+#include "proc/stat.h"
 
 static char folder[] = "/tmp/jankscope-settings-XXXXXX";
 
@@ -37,7 +38,7 @@ static const char *get(const char *name)
 	static char text[64];
 
 	text[0] = 0;
-	procfs_read(AT_FDCWD, path_of(name), text, sizeof(text));
+	proc_read(AT_FDCWD, path_of(name), text, sizeof(text));
 	return text;
 }
 
@@ -100,7 +101,7 @@ Test(warden_settings, nothing_else, .init = make, .fini = clean)
 
 Test(warden_settings, child_by_its_start_time, .timeout = 30)
 {
-	struct procfs_stat stat;
+	struct proc_stat stat;
 	char value[64];
 	int status, dir;
 	pid_t pid = fork();
@@ -108,8 +109,8 @@ Test(warden_settings, child_by_its_start_time, .timeout = 30)
 	if (!pid)
 		for (;;)
 			pause();
-	dir = procfs_open("", pid);
-	cr_assert_eq(procfs_stat(dir, &stat), 0);
+	dir = proc_open("", pid);
+	cr_assert_eq(proc_stat(dir, &stat), 0);
 	close(dir);
 	snprintf(value, sizeof(value), "%d %llu", pid, (unsigned long long)stat.start_ticks + 1);
 	cr_expect_eq(setting_restore(SETTING_CHILD, value, NULL), -ESRCH, "another's pid by now");

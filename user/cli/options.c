@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "source/declarations.h"
 #include "util/units.h"
 
 #define MIN_INTERVAL_NS 50000000ull
@@ -14,8 +13,8 @@
 #define FIELD(name) offsetof(struct options, name)
 
 static const struct option_row option_rows[] = {
-	{'p', "target", "NAME|PID",
-	 "a package, process name or pid, with its :suffix processes; repeatable", VERB_RECORD,
+	{'p', "target", "NAME|GLOB|PID",
+	 "a package, argv[0], comm, a glob over these, or a pid; repeatable", VERB_RECORD,
 	 OPTION_TARGET},
 	{'u', "uid", "UID", "all processes of a uid; repeatable", VERB_RECORD, OPTION_UID},
 	{'a', "all", NULL, "the whole device (the default)", VERB_RECORD, OPTION_FLAG, FIELD(all)},

@@ -92,6 +92,9 @@ static const struct man_item examples[] = {
 	{"jankscope record -p com.example.app -d 30s",
 	 "What com.example.app and its :suffix processes do for 30 s, with the long blocks of "
 	 "their main threads."},
+	{"jankscope record -p 'worker-?'",
+	 "Every process of such a name (argv[0] or comm), with the children that it forks, however "
+	 "short they live."},
 	{"jankscope record -i 10s --top 10", "The ten threads of the device that use most CPU."},
 	{"jankscope record -p com.example.app -d 12h -i 10s -q -o soak.jsonl",
 	 "Twelve hours into a file, without a table."},

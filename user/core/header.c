@@ -10,16 +10,12 @@
 #include <unistd.h>
 
 #include "util/clock.h"
+#include "proc/read.h"
 
 static void read_line(const char *path, char *buffer, size_t size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, buffer, size - 1) : -1;
-
-	buffer[n > 0 ? n : 0] = 0;
+	proc_read(AT_FDCWD, path, buffer, size);
 	buffer[strcspn(buffer, "\n")] = 0;
-	if (fd >= 0)
-		close(fd);
 }
 
 static size_t list_targets(const struct session_options *options, struct header_target *targets)

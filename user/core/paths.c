@@ -6,7 +6,7 @@
 #include <string.h>
 #include <uthash.h>
 
-#include "stack/stack_merge.h"
+#include "record/folded.h"
 
 /* Some hundred paths of a deep stack, thousands of a flat one. */
 #define DEFAULT_BYTES (1u << 20)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/self_memory.h"
+#include "proc/status.h"
 #include "prober/warden.h"
 #include "util/clock.h"
 
@@ -83,7 +84,8 @@ void self_usage_look(struct self_usage *usage)
 void self_usage_take(struct self_usage *usage, struct record_self *self)
 {
 	uint64_t now_ns = cpu_now_ns(usage);
-	char text[4096], *line;
+	struct proc_status status;
+	char text[4096];
 	ssize_t n;
 
 	self_memory_look(usage->memory);
@@ -92,9 +94,8 @@ void self_usage_take(struct self_usage *usage, struct record_self *self)
 		self->cpu_ns = now_ns > usage->cpu_ns ? now_ns - usage->cpu_ns : 0;
 		n = usage->status_fd >= 0 ? pread(usage->status_fd, text, sizeof(text) - 1, 0) : -1;
 		text[n > 0 ? n : 0] = 0;
-		line = strstr(text, "RssAnon:");
-		if (line)
-			self->anon_bytes = SOME_U64(strtoull(line + 8, NULL, 10) * 1024);
+		proc_parse_status(text, &status);
+		self->anon_bytes = status.anon_bytes;
 		self->memory_bytes = self_memory_bytes(usage->memory);
 	}
 	usage->cpu_ns = now_ns;

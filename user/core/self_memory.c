@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -272,6 +273,9 @@ void self_memory_look(struct self_memory *memory)
 	if (!old)
 		return;
 	memory->looked_ns = now_ns;
+	/* free() gives back the end of the heap only: one block above what a busy interval took
+	 * holds all of it. */
+	malloc_trim(0);
 	memory->own = read_text(memory, "/proc/self/smaps_rollup") > 0
 			      ? self_memory_parse(memory->text)
 			      : (struct opt_u64){0};

@@ -311,8 +311,25 @@ static int on_signal(void *ctx, uint32_t events)
 
 /* ---- a run ---- */
 
-static enum exit_code open_sources(struct session *session)
+/* A recorder that keeps its rights is a danger to the device, not to the recording. */
+static void drop_rights(const struct session *session)
 {
+	unsigned needs = 0;
+	int err;
+
+	for (size_t i = 0; i < session->source_count; i++)
+		if (session->sources[i].open)
+			needs |= session->sources[i].source->rights;
+	err = rights_drop(needs);
+	if (err)
+		fprintf(stderr, "jankscope: warn: capabilities are kept: %s\n", strerror(-err));
+}
+
+enum exit_code session_open_sources(struct session *session)
+{
+	if (session->opened)
+		return EXIT_FINE;
+	session->opened = true;
 	session->context = (struct source_context){
 		.loop = session->loop,
 		.targets = session->targets,
@@ -344,21 +361,8 @@ static enum exit_code open_sources(struct session *session)
 		fprintf(stderr, "jankscope: warn: %s is absent: %s\n", source->ops->name,
 			source->reason);
 	}
+	drop_rights(session);
 	return EXIT_FINE;
-}
-
-/* A recorder that keeps its rights is a danger to the device, not to the recording. */
-static void drop_rights(const struct session *session)
-{
-	unsigned needs = 0;
-	int err;
-
-	for (size_t i = 0; i < session->source_count; i++)
-		if (session->sources[i].open)
-			needs |= session->sources[i].source->rights;
-	err = rights_drop(needs);
-	if (err)
-		fprintf(stderr, "jankscope: warn: capabilities are kept: %s\n", strerror(-err));
 }
 
 /* Opening takes its time (the net source loads after the CPU source has its baseline): what
@@ -378,6 +382,8 @@ static void take_common_baseline(struct session *session)
 	missing_list_free(&ignored.missing);
 	self_usage_take(session->self, NULL);
 	watch_clocks(session, NULL);
+	/* Events of processes are told from here on: who came before is found now. */
+	session_scan(session);
 }
 
 static int run_loop(struct session *session)
@@ -460,10 +466,9 @@ enum exit_code session_run(struct session *session)
 	code = session_wait_for_targets(session);
 	if (code || session->stop)
 		return code;
-	code = open_sources(session);
+	code = session_open_sources(session);
 	if (code)
 		return code;
-	drop_rights(session);
 	err = emit_header(session);
 	if (err) {
 		fprintf(stderr, "jankscope: error: %s\n", strerror(-err));

@@ -34,7 +34,9 @@ struct session {
 	int exit_timer;        /* a scan is due because a target ended; -1: none */
 	int signal_fd;
 	bool stop;
-	int error; /* of counting */
+	bool opened;      /* the sources */
+	bool target_came; /* while it was waited for */
+	int error;        /* of counting */
 };
 
 void session_stop(void *session);
@@ -42,10 +44,14 @@ void session_stop(void *session);
 void session_emit(void *session, struct record *record);
 void session_emit_event(struct session *session, const struct record_event *event);
 
+/* Open the sources, and give up the rights that none of them needs; once. */
+enum exit_code session_open_sources(struct session *session);
+
 /* Look for targets that came or went. 0 or -errno. */
 int session_scan(struct session *session);
 int session_on_scan_timer(void *session, uint32_t events);
 void session_on_target(void *session, enum target_change change,
 		       const struct target_process *process);
-/* Until one of them is there, at most --wait. EXIT_FINE, also when the run was ended meanwhile. */
+/* Until one of them is there, or ran for a moment that no scan met, at most --wait. EXIT_FINE, also
+ * when the run was ended meanwhile. */
 enum exit_code session_wait_for_targets(struct session *session);

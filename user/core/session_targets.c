@@ -99,12 +99,35 @@ int session_on_scan_timer(void *ctx, uint32_t events)
 	return 0;
 }
 
+/* What the sources saw before the run is not part of it; but a target that ran and ended between
+ * two scans is one that came. */
+static int has_run(struct session *session, bool *ran)
+{
+	struct record_interval ignored = {0};
+	int err = 0;
+
+	for (size_t i = 0; i < session->source_count && !err; i++)
+		if (session->sources[i].open)
+			err = session->sources[i].source->ops->sample(session->sources[i].source,
+								      &ignored);
+	*ran = ignored.cpu.task_count > 0;
+	counter_list_free(&ignored.lost);
+	counter_list_free(&ignored.late);
+	counter_list_free(&ignored.repaired);
+	missing_list_free(&ignored.missing);
+	return err;
+}
+
 static int on_wait_timer(void *ctx, uint32_t events)
 {
 	struct session *session = ctx;
+	bool ran = false;
 	int err = session_scan(session);
 
-	if (!err && target_set_at(session->targets, 0))
+	if (!err)
+		err = has_run(session, &ran);
+	session->target_came = ran || target_set_at(session->targets, 0);
+	if (!err && session->target_came)
 		loop_stop(session->loop);
 	return err;
 }
@@ -131,6 +154,10 @@ enum exit_code session_wait_for_targets(struct session *session)
 		return EXIT_NO_TARGET;
 	}
 	if (session->options.wait_ns) {
+		enum exit_code code = session_open_sources(session);
+
+		if (code)
+			return code;
 		timer = loop_add_timer(session->loop, SCAN_NS, SCAN_NS, on_wait_timer, session);
 		deadline = loop_add_timer(session->loop, session->options.wait_ns, 0, on_wait_over,
 					  session);
@@ -140,7 +167,7 @@ enum exit_code session_wait_for_targets(struct session *session)
 		if (err < 0)
 			return EXIT_INTERNAL;
 	}
-	if (session->stop || target_set_at(session->targets, 0))
+	if (session->stop || session->target_came)
 		return EXIT_FINE;
 	if (spec->kind == TARGET_UID)
 		fprintf(stderr,

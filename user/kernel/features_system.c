@@ -15,6 +15,8 @@
 #include "kernel/btf.h"
 #include "kernel/namespaces.h"
 #include "kernel/probe.h"
+#include "proc/read.h"
+#include "proc/status.h"
 
 int feature_tracefs(struct feature *row, const struct kernel_btf *btf)
 {
@@ -65,17 +67,13 @@ int feature_sock_diag(struct feature *row, const struct kernel_btf *btf)
 
 int feature_schedstat(struct feature *row, const struct kernel_btf *btf)
 {
-	unsigned long long run, wait;
-	FILE *file = fopen("/proc/self/schedstat", "re");
-	int n;
+	struct proc_schedstat schedstat;
+	int err = proc_schedstat_of_thread("", getpid(), getpid(), &schedstat);
 
-	if (!file)
-		return feature_absent(row, -errno, "/proc/PID/schedstat",
-				      "needs CONFIG_SCHED_INFO");
-	n = fscanf(file, "%llu %llu", &run, &wait);
-	fclose(file);
-	return n == 2 ? feature_found(row, "exact times without BPF")
-		      : feature_absent(row, -EINVAL, "/proc/PID/schedstat", "");
+	if (!err)
+		return feature_found(row, "exact times without BPF");
+	return feature_absent(row, err, "/proc/PID/schedstat",
+			      err == -ENOENT ? "needs CONFIG_SCHED_INFO" : "");
 }
 
 int feature_capabilities(struct feature *row, const struct kernel_btf *btf)
@@ -89,17 +87,17 @@ int feature_capabilities(struct feature *row, const struct kernel_btf *btf)
 		{CAP_NET_ADMIN, "net_admin"}, {CAP_SYS_RESOURCE, "sys_resource"},
 		{CAP_SYS_NICE, "sys_nice"},   {CAP_DAC_READ_SEARCH, "dac_read_search"},
 	};
-	unsigned long long effective = 0;
-	char line[256];
-	FILE *file = fopen("/proc/self/status", "re");
+	struct proc_status status;
 	size_t i, length, missing = 0;
+	uint64_t effective;
+	int dir = proc_open("", getpid()), err;
 
-	if (!file)
-		return feature_absent(row, -errno, "/proc/self/status", "mount /proc");
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "CapEff: %llx", &effective) == 1)
-			break;
-	fclose(file);
+	err = dir < 0 ? dir : proc_status(dir, &status);
+	if (dir >= 0)
+		close(dir);
+	if (err)
+		return feature_absent(row, err, "/proc/self/status", "mount /proc");
+	effective = status.capabilities.value;
 	length = (size_t)snprintf(row->detail, sizeof(row->detail), "without");
 	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
 		if (effective >> wanted[i].bit & 1)

@@ -13,6 +13,7 @@
 
 #include "abi/sched.h"
 #include "util/clock.h"
+#include "proc/status.h"
 
 #define TORN_TRIES 64
 /* A program takes microseconds. One that was preempted in the middle takes as long as its thread
@@ -142,30 +143,14 @@ bool looper_read_slot(struct looper_view *view, uint32_t index, struct looper_sl
 	return resync(view, index, to);
 }
 
-/* How often the kernel says that the thread came to a CPU: false when it is gone. */
-static bool arrivals_of(pid_t pid, pid_t tid, uint64_t *arrivals)
-{
-	char path[64], text[96];
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[n > 0 ? n : 0] = 0;
-	return sscanf(text, "%*u %*u %" SCNu64, arrivals) == 1;
-}
-
 /* It ran without a switch that was shown: the kernel counts more arrivals than the slot. */
 static bool ran_unseen(const struct looper_view *view, uint32_t index, pid_t pid, pid_t tid)
 {
-	uint64_t arrivals;
+	struct proc_schedstat schedstat;
 
-	return !arrivals_of(pid, tid, &arrivals) ||
-	       arrivals != __atomic_load_n(&view->slots[index].out_arrivals, __ATOMIC_ACQUIRE);
+	return proc_schedstat_of_thread("", pid, tid, &schedstat) ||
+	       schedstat.arrivals !=
+		       __atomic_load_n(&view->slots[index].out_arrivals, __ATOMIC_ACQUIRE);
 }
 
 int looper_read_stash(const struct looper_view *view, uint32_t index, pid_t pid, pid_t tid,

@@ -130,7 +130,7 @@ void looper_slot_fill(struct looper_slot *slot, const struct looper_slot_start *
 		.tgid = start->tgid,
 		.detector = start->detector,
 		.block_ns = start->block_ns,
-		.start_boot_ns = start->slot_id,
+		.slot_id = start->slot_id,
 		.loop_fd = -1,
 		.waiting_fd = -1,
 		.nested_fd = -1,

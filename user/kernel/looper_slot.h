@@ -11,7 +11,7 @@ struct looper_slot_start {
 	uint32_t tid, tgid;
 	uint32_t detector; /* enum looper_detector */
 	uint64_t block_ns;
-	uint64_t slot_id;              /* stands in start_boot_ns of the slot and its events */
+	uint64_t slot_id;              /* of this use of the slot */
 	uint64_t thread_start_ns;      /* when the thread began, CLOCK_MONOTONIC */
 	uint64_t watching_since_ns;    /* when the recorder began to look for processes */
 	const uint64_t *probed_return; /* LOOPER_PROBED_RETURNS addresses, or NULL */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "kernel/namespaces.h"
+#include "proc/read.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -11,14 +13,15 @@
 /* Linux 5.6; without time namespaces there is no such file. */
 static bool clocks_are_shifted(void)
 {
-	FILE *file = fopen("/proc/self/timens_offsets", "re");
 	long long seconds, nanoseconds;
 	bool shifted = false;
+	char text[256];
+	int used = 0;
 
-	while (file && fscanf(file, "%*s %lld %lld", &seconds, &nanoseconds) == 2)
+	proc_read(AT_FDCWD, "/proc/self/timens_offsets", text, sizeof(text));
+	for (const char *p = text; sscanf(p, "%*s %lld %lld%n", &seconds, &nanoseconds, &used) == 2;
+	     p += used)
 		shifted |= seconds || nanoseconds;
-	if (file)
-		fclose(file);
 	return shifted;
 }
 

@@ -5,6 +5,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "kernel/namespaces.h"
 #include "kernel/sched_private.h"
 #include "kernel/types.h"
+#include "proc/read.h"
 
 /* Above this pid_max an array of 128-byte slots would cost more memory than a hash of those that
  * live; 16 MiB. */
@@ -30,26 +32,28 @@
 
 static uint32_t read_pid_max(void)
 {
-	FILE *file = fopen("/proc/sys/kernel/pid_max", "re");
+	char text[24];
 	unsigned value = 0;
 
-	if (!file)
-		return 4 << 20;
-	if (fscanf(file, "%u", &value) != 1 || !value)
-		value = 4 << 20;
-	fclose(file);
-	return value;
+	if (proc_read(AT_FDCWD, "/proc/sys/kernel/pid_max", text, sizeof(text)) > 0)
+		value = (unsigned)strtoul(text, NULL, 10);
+	return value ? value : 4 << 20;
 }
 
 static int on_death(void *ctx, void *data, size_t size)
 {
 	struct sched_kernel *kernel = ctx;
-	struct task_death death;
+	union {
+		struct task_death death;
+		struct task_program program;
+	} note;
 
-	if (size < sizeof(death) || !kernel->death_callback)
+	if (size < sizeof(note.death) || !kernel->death_callback)
 		return 0;
-	memcpy(&death, data, sizeof(death));
-	return kernel->death_callback(kernel->death_ctx, &death);
+	memcpy(&note, data, size < sizeof(note) ? size : sizeof(note));
+	if (note.death.kind == TASK_NOTE_PROGRAM && size < sizeof(note))
+		return 0;
+	return kernel->death_callback(kernel->death_ctx, &note.death);
 }
 
 static void size_watched(struct sched_bpf *skeleton, uint32_t count)
@@ -147,6 +151,8 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	skeleton->rodata->watch_uids = direct || !kernel->uid_program;
 	bpf_program__set_autoload(skeleton->progs.sched_exit, kernel->iterating);
 	sched_cpus_configure(kernel);
+	kernel->names = options->names;
+	sched_names_configure(kernel);
 	if (kernel->free_program) {
 		bpf_program__set_autoload(kernel->free_program, true);
 		bpf_program__set_autoload(skeleton->progs.sched_fork_btf, true);
@@ -231,6 +237,9 @@ static int attach(struct sched_kernel *kernel, const struct sched_kernel_options
 	kernel->exec_link = bpf_program__attach(kernel->exec_program);
 	if (!kernel->exec_link)
 		return -errno;
+	err = sched_names_attach(kernel);
+	if (err)
+		return err;
 	if (kernel->iterator) {
 		kernel->iterator_link =
 			bpf_program__attach_iter(kernel->skeleton->progs.sched_iterate, NULL);
@@ -283,6 +292,7 @@ static void release(struct sched_kernel *kernel)
 	bpf_link__destroy(kernel->uid_link);
 	bpf_link__destroy(kernel->cpu_enter_link);
 	bpf_link__destroy(kernel->cpu_exit_link);
+	sched_names_release(kernel);
 	ring_buffer__free(kernel->ring);
 	if (kernel->slots)
 		munmap(kernel->slots, kernel->slot_count * sizeof(*kernel->slots));

@@ -18,6 +18,7 @@ struct sched_kernel_options {
 	const char *btf_path; /* NULL: the kernel's own */
 	bool loopers;         /* watched threads too; SWITCH only */
 	uint32_t max_watched; /* of these at a time; 0: LOOPER_DEFAULT_WATCHED */
+	bool names;           /* births of processes and their names are told too */
 	/* Tests only: maps so small that every loss is reached; 0: the real size. */
 	uint32_t test_task_slots, test_hash_slots, test_death_ring_bytes, test_overflow_uids;
 	bool test_hash;          /* the hash below pid_max 131072 too */
@@ -74,6 +75,7 @@ int sched_kernel_slots(struct sched_kernel *kernel,
 /* Off-CPU time of a slot that is still going on, at the moment of begin_read. */
 uint64_t sched_kernel_open_off_ns(const struct sched_kernel *kernel, const struct task_slot *slot);
 
+/* A note of kind TASK_NOTE_PROGRAM is the begin of a struct task_program. */
 typedef int (*task_death_fn)(void *ctx, const struct task_death *death);
 int sched_kernel_deaths(struct sched_kernel *kernel, task_death_fn callback, void *ctx);
 /* How often a thread took its leader's place by execve: so many deaths with an exec_tid the ring
@@ -81,6 +83,10 @@ int sched_kernel_deaths(struct sched_kernel *kernel, task_death_fn callback, voi
 uint64_t sched_kernel_execs(const struct sched_kernel *kernel);
 /* Readable when the ring of deaths is half full. */
 int sched_kernel_deaths_fd(const struct sched_kernel *kernel);
+
+/* From now on births and names are told, where they were asked for. True: only from now on, so that
+ * what came before is to be looked up in /proc. */
+bool sched_kernel_want_names(struct sched_kernel *kernel);
 
 typedef int (*overflow_fn)(void *ctx, uid_t uid, uint64_t cpu_ns);
 /* The cumulative overflow rows. */

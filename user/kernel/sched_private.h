@@ -10,8 +10,9 @@ struct sched_kernel {
 	struct sched_bpf *skeleton;
 	struct bpf_link *switch_link, *free_link, *fork_link, *rename_link, *exec_link,
 		*iterator_link, *exit_link, *uid_link, *cpu_enter_link, *cpu_exit_link;
+	struct bpf_link *names_links[3]; /* fork, rename, exec */
 	struct ring_buffer *ring;
-	bool hash, iterator, loopers, iterating, fetch;
+	bool hash, iterator, loopers, iterating, names, fetch;
 	enum program_variant program;
 	size_t slot_count; /* of the array; with the hash 0 */
 	size_t hash_count;
@@ -31,6 +32,11 @@ struct sched_kernel {
 	struct task_slot *batch_slots;
 	char variant[32];
 };
+
+/* sched_names.c: births and names of processes. */
+void sched_names_configure(struct sched_kernel *kernel);
+int sched_names_attach(struct sched_kernel *kernel);
+void sched_names_release(struct sched_kernel *kernel);
 
 /* sched_cpus.c: which CPUs are there, and where the kernel keeps their idle sums. */
 void sched_cpus_configure(struct sched_kernel *kernel);

@@ -103,6 +103,29 @@ static void set_descriptors(int socket)
 	close_between(SOCKET_FD + 1, INT_MAX);
 }
 
+/* Which process goes first where memory is short, the recorder last: a helper is made again, and
+ * what it worked on is counted; the unwinder, whose memory a target decides on, before the others.
+ * One that a prober forked has the prober's score. */
+static void set_oom_score(enum helper_kind kind)
+{
+	static const char *const scores[HELPER_KINDS] = {
+		[HELPER_WARDEN] = "0",    [HELPER_PROBER] = "800",
+		[HELPER_SAMPLER] = "600", [HELPER_UNWINDER] = "1000",
+		[HELPER_ASKER] = "800",
+	};
+	int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+	char text[16];
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	text[n > 0 ? n : 0] = 0;
+	/* A score below zero is what protects the recorder's session, and its warden. */
+	if (fd >= 0 && (kind != HELPER_WARDEN || atoi(text) > 0) &&
+	    pwrite(fd, scores[kind], strlen(scores[kind]), 0) < 0)
+		text[0] = 0; /* it is none the worse for it than any process */
+	if (fd >= 0)
+		close(fd);
+}
+
 void helper_begin(enum helper_kind kind, int *socket)
 {
 	struct helper_hello hello = {.type = HELPER_HELLO, .kind = kind, .pid = getpid()};
@@ -121,6 +144,7 @@ void helper_begin(enum helper_kind kind, int *socket)
 	setrlimit(RLIMIT_CORE, &no_core);
 	sched_setscheduler(0, SCHED_OTHER, &ordinary);
 	setpriority(PRIO_PROCESS, 0, 0);
+	set_oom_score(kind);
 #ifdef SYS_pidfd_open
 	pidfd = (int)syscall(SYS_pidfd_open, hello.pid, 0);
 #endif

@@ -18,7 +18,8 @@
 #include "prober/mm_locks.h"
 #include "prober/pool_wire.h"
 #include "prober/warden.h"
-#include "target/procfs.h"
+#include "proc/read.h"
+#include "proc/stat.h"
 #include "util/channel.h"
 
 /* 89ae89f53d20 (6.6); newer than the headers of this libbpf */
@@ -58,8 +59,7 @@ static int attach_multi(int program, const char *path, const struct probe_places
 static int uprobe_type(void)
 {
 	char text[32];
-	ssize_t n =
-		procfs_read(-1, "/sys/bus/event_source/devices/uprobe/type", text, sizeof(text));
+	ssize_t n = proc_read(-1, "/sys/bus/event_source/devices/uprobe/type", text, sizeof(text));
 
 	return n < 0 ? (int)n : atoi(text);
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "prober/pool_wire.h"
+#include "proc/maps.h"
 #include "util/clock.h"
 
 /* File systems whose files no other process can hold up (linux/magic.h and fs/). */
@@ -220,11 +221,10 @@ int probe_open_jit_names(const struct probe_request *request, struct reply *repl
 static int find_mapping(int dir, uint64_t address, uint64_t stack_pointer, struct probe_file *file,
 			uint64_t *inode)
 {
-	struct probe_file at = {0};
-	char line[512], permissions[8], name[16];
-	uint64_t inode_at;
+	char line[512];
 	int fd = openat(dir, "maps", O_RDONLY | O_CLOEXEC), err = -EFAULT;
 	FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
+	struct proc_mapping mapping;
 	bool begins = true;
 
 	if (!maps) {
@@ -238,20 +238,18 @@ static int find_mapping(int dir, uint64_t address, uint64_t stack_pointer, struc
 		bool is_line = begins;
 
 		begins = strchr(line, '\n') != NULL;
-		name[0] = 0;
-		if (!is_line ||
-		    sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*x:%*x %" SCNu64 " %15s",
-			   &at.start, &at.end, permissions, &at.offset, &inode_at, name) < 5)
+		if (!is_line || !proc_parse_mapping(line, line + strcspn(line, "\n"), &mapping))
 			continue;
-		if (at.start <= stack_pointer && stack_pointer < at.end)
-			file->in_stack = !strcmp(name, "[stack]");
-		if (err != -EFAULT || at.start > address || address >= at.end)
+		if (mapping.start <= stack_pointer && stack_pointer < mapping.end)
+			file->in_stack = mapping.path_length == strlen("[stack]") &&
+					 !memcmp(mapping.path, "[stack]", mapping.path_length);
+		if (err != -EFAULT || mapping.start > address || address >= mapping.end)
 			continue;
-		file->start = at.start;
-		file->end = at.end;
-		file->offset = at.offset;
-		*inode = inode_at;
-		err = inode_at ? 0 : -ENOENT;
+		file->start = mapping.start;
+		file->end = mapping.end;
+		file->offset = mapping.offset;
+		*inode = mapping.inode;
+		err = mapping.inode ? 0 : -ENOENT;
 	}
 	fclose(maps);
 	return err;

@@ -17,7 +17,9 @@
 #include <unistd.h>
 
 #include "prober/pool_wire.h"
-#include "target/procfs.h"
+#include "proc/read.h"
+#include "proc/stat.h"
+#include "proc/status.h"
 #include "util/clock.h"
 
 #define BLOB_BYTES     (64u << 20)
@@ -25,17 +27,17 @@
 
 int probe_open_process(const struct probe_request *request)
 {
-	struct procfs_stat stat;
+	struct proc_stat stat;
 	int dir, err;
 
 	if (request->pid <= 0 || request->tid < 0)
 		return -EINVAL;
-	dir = procfs_open("", request->pid);
+	dir = proc_open("", request->pid);
 	if (dir < 0)
 		return dir == -ENOENT ? -ESRCH : dir;
 	if (!request->start_ticks)
 		return dir;
-	err = procfs_stat(dir, &stat);
+	err = proc_stat(dir, &stat);
 	if (!err && stat.start_ticks != request->start_ticks)
 		err = -ESRCH;
 	if (err)
@@ -45,9 +47,9 @@ int probe_open_process(const struct probe_request *request)
 
 int probe_still_there(int dir)
 {
-	struct procfs_stat stat;
+	struct proc_stat stat;
 
-	return procfs_stat(dir, &stat) ? -ESRCH : 0;
+	return proc_stat(dir, &stat) ? -ESRCH : 0;
 }
 
 /* The name of a file below a process's folder; nothing that leaves it by its text. */
@@ -198,7 +200,7 @@ static bool read_text(int dir, pid_t tid, const char *name, char *text, size_t s
 	char path[64];
 
 	snprintf(path, sizeof(path), "task/%d/%s", tid, name);
-	return procfs_read(dir, path, text, size) > 0;
+	return proc_read(dir, path, text, size) > 0;
 }
 
 static int read_syscall(int dir, pid_t tid, struct probe_standing *standing)
@@ -209,7 +211,7 @@ static int read_syscall(int dir, pid_t tid, struct probe_standing *standing)
 
 	standing->syscall_nr = -1;
 	snprintf(path, sizeof(path), "task/%d/syscall", tid);
-	n = procfs_read(dir, path, text, sizeof(text));
+	n = proc_read(dir, path, text, sizeof(text));
 	if (n <= 0)
 		return n ? (int)n : -ESRCH;
 	if (!strncmp(text, "running", 7)) {
@@ -227,28 +229,26 @@ static int read_syscall(int dir, pid_t tid, struct probe_standing *standing)
 
 static int read_past(int dir, pid_t tid, struct probe_standing *standing)
 {
-	unsigned long long minor = 0, major = 0, voluntary = 0, involuntary = 0;
-	char text[4096], *p;
+	struct proc_schedstat schedstat;
+	struct proc_status status;
+	struct proc_stat stat;
+	char text[4096];
 
 	if (!read_text(dir, tid, "schedstat", text, sizeof(text)) ||
-	    sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &standing->cpu_ns, &standing->delay_ns,
-		   &standing->arrivals) != 3)
+	    proc_parse_schedstat(text, &schedstat))
 		return -ESRCH;
-	if (!read_text(dir, tid, "stat", text, sizeof(text)) || !(p = strrchr(text, ')')))
+	if (!read_text(dir, tid, "stat", text, sizeof(text)) ||
+	    proc_parse_stat(text, strlen(text), &stat))
 		return -ESRCH;
-	/* state, then six fields, minflt, cminflt, majflt */
-	if (sscanf(p + 1, " %c %*d %*d %*d %*d %*d %*u %llu %*u %llu", &standing->state, &minor,
-		   &major) != 3)
-		return -ESRCH;
-	if (read_text(dir, tid, "status", text, sizeof(text))) {
-		if ((p = strstr(text, "\nvoluntary_ctxt_switches:")))
-			sscanf(p, "\nvoluntary_ctxt_switches: %llu", &voluntary);
-		if ((p = strstr(text, "\nnonvoluntary_ctxt_switches:")))
-			sscanf(p, "\nnonvoluntary_ctxt_switches: %llu", &involuntary);
-	}
-	standing->faults_minor = minor;
-	standing->faults_major = major;
-	standing->switches = voluntary + involuntary;
+	read_text(dir, tid, "status", text, sizeof(text));
+	proc_parse_status(text, &status);
+	standing->cpu_ns = schedstat.cpu_ns;
+	standing->delay_ns = schedstat.runnable_ns;
+	standing->arrivals = schedstat.arrivals;
+	standing->state = stat.state;
+	standing->faults_minor = stat.faults_minor;
+	standing->faults_major = stat.faults_major;
+	standing->switches = status.switches_voluntary.value + status.switches_involuntary.value;
 	return 0;
 }
 
@@ -272,7 +272,7 @@ int probe_read_standing(const struct probe_request *request, struct reply *reply
 		if (standing.after_mono_ns - standing.before_mono_ns < NSEC_PER_MSEC)
 			break;
 	}
-	standing.is_32_bit = procfs_is_32_bit(dir);
+	standing.is_32_bit = proc_is_32_bit(dir);
 	close(dir);
 	if (err)
 		return err == -ENOENT ? -ESRCH : err;

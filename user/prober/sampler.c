@@ -162,7 +162,7 @@ static int on_wake(void *ctx, const struct looper_event *event, size_t size)
 		return 0;
 	row = sampler->rows[event->index];
 	/* Also while a sample of the period before is taken: a wake comes once. */
-	if (row && row->slot_id == event->start_boot_ns)
+	if (row && row->slot_id == event->slot_id)
 		row->next_ns = event->begin_ns + sampler->view.first_ns;
 	return 0;
 }

@@ -15,6 +15,7 @@
 #include "prober/sampler_private.h"
 #include "util/channel.h"
 #include "util/clock.h"
+#include "proc/read.h"
 
 /* The capturer keeps perf events for 2 s after their last use. */
 #define REST_NS (2200 * NSEC_PER_MSEC)
@@ -153,17 +154,12 @@ static size_t put_text(const struct stack_capture *capture, char text[TEXT_BYTES
 
 static void read_load(pid_t pid, struct sampler_sample *sample)
 {
-	char path[64], text[128];
 	unsigned long long pages;
-	FILE *file;
+	char text[128];
 
-	snprintf(path, sizeof(path), "/proc/%d/statm", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return;
-	if (fgets(text, sizeof(text), file) && sscanf(text, "%*u %llu", &pages) == 1)
+	if (proc_read_of("", pid, "statm", text, sizeof(text)) > 0 &&
+	    sscanf(text, "%*u %llu", &pages) == 1)
 		sample->app_rss_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
-	fclose(file);
 }
 
 static int send_sample(const struct sampler_hand *hand, struct sampler_sample *sample, int socket)

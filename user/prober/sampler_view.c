@@ -87,7 +87,7 @@ bool sampler_row_is_due(struct sampler_view *view, struct sampler_row *row, uint
 		row->next_ns = now_ns + TORN_TICK_NS;
 		return false;
 	}
-	if (slot->start_boot_ns != row->slot_id || slot->dead) {
+	if (slot->slot_id != row->slot_id || slot->dead) {
 		row->next_ns = NEVER;
 		return false;
 	}

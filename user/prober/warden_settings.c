@@ -15,7 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "target/procfs.h"
+#include "proc/read.h"
+#include "proc/stat.h"
 
 #define PROPERTY_MS 2000 /* setprop talks to init */
 
@@ -103,7 +104,7 @@ static int set_property(const char *name, const char *value)
 /* A pid that another process has by now is left alone. */
 static int end_child(const char *value)
 {
-	struct procfs_stat stat;
+	struct proc_stat stat;
 	unsigned long long ticks;
 	int pid, dir, pidfd = -1, err;
 
@@ -112,8 +113,8 @@ static int end_child(const char *value)
 #ifdef SYS_pidfd_open
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 #endif
-	dir = procfs_open("", pid);
-	err = dir < 0 ? dir : procfs_stat(dir, &stat);
+	dir = proc_open("", pid);
+	err = dir < 0 ? dir : proc_stat(dir, &stat);
 	if (!err && stat.start_ticks != ticks)
 		err = -ESRCH;
 	if (!err && (pidfd >= 0 ? syscall(SYS_pidfd_send_signal, pidfd, SIGTERM, NULL, 0)

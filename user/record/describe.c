@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "jankscope/source.h"
 #include "record/fields.h"
-#include "source/declarations.h"
 
 const struct field *record_next_part(size_t *index)
 {

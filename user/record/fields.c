@@ -378,9 +378,6 @@ static const struct field rest_rows[] = {
 	FIELD_GROUP("threads", &threads_rest_type, "of threads"),
 	FIELD_GROUP("processes", &processes_rest_type, "of processes"),
 	FIELD_GROUP("uids", &uids_rest_type, "of uids"),
-	FIELD_STRUCT("layers", struct record_footer, other_layers, &layer_sum_type, "of layers"),
-	FIELD_STRUCT("blocks", struct record_footer, other_block_paths, &block_sum_type,
-		     "of blocks"),
 };
 static const struct field_type rest_type = FIELD_TYPE("rest", struct record_footer, rest_rows);
 
@@ -391,14 +388,30 @@ static const struct field top_rows[] = {
 		   &usage_type, "processes by CPU time"),
 	FIELD_ROWS("uids", struct record_footer, uids.rows, uids.count, REQUIRED, &usage_type,
 		   "uids with most CPU time, then uids with most bytes"),
-	FIELD_ROWS("layers", struct record_footer, layers, layer_count, REQUIRED, &layer_sum_type,
-		   "layers by frames shown"),
-	FIELD_ROWS("blocks", struct record_footer, block_paths, block_path_count, REQUIRED,
-		   &block_sum_type, "blocks by what they did"),
 	FIELD_GROUP("other", &rest_type, "what is in no row of each list"),
 };
 static const struct field_type top_type = FIELD_TYPE("top", struct record_footer, top_rows);
 
+static const struct field frames_sum_rows[] = {
+	FIELD_ROWS("layers", struct record_footer, layers, layer_count, NONZERO, &layer_sum_type,
+		   "layers by frames shown"),
+	FIELD_STRUCT_IF("other", struct record_footer, other_layers, any_layer, &layer_sum_type,
+			"what is in no row of layers"),
+};
+static const struct field_type frames_sum_type =
+	FIELD_TYPE("frames_sum", struct record_footer, frames_sum_rows);
+static const struct field blocks_sum_rows[] = {
+	FIELD_ROWS("paths", struct record_footer, block_paths, block_path_count, NONZERO,
+		   &block_sum_type, "blocks by what they did"),
+	FIELD_STRUCT_IF("other", struct record_footer, other_block_paths, any_block,
+			&block_sum_type, "what is in no row of paths"),
+};
+static const struct field_type blocks_sum_type =
+	FIELD_TYPE("blocks_sum", struct record_footer, blocks_sum_rows);
+
+/* Lists and objects of the summary are rows behind FIELD_TOTALS. A row of FIELD_GROUP may share its
+ * key with key paths of totals ("blocks.count" and a list "paths" in the group "blocks"): one
+ * object holds both. */
 static const struct field summary_rows[] = {
 	{.kind = FIELD_TOTALS,
 	 .meaning = "totals and distributions {n, min, max, mean, p50, p90, p95, p99} by key path"},
@@ -410,6 +423,8 @@ static const struct field summary_rows[] = {
 	 .of = &top_type,
 	 .meaning = "who used what, heaviest first: the rows of each list and its part of other "
 		    "are the whole run"},
+	FIELD_GROUP_AS("frames", NONZERO, &frames_sum_type, "frames of the run"),
+	FIELD_GROUP_AS("blocks", NONZERO, &blocks_sum_type, "blocks of the run"),
 };
 static const struct field_type summary_type =
 	FIELD_TYPE("summary", struct record_footer, summary_rows);

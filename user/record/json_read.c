@@ -178,13 +178,13 @@ static bool is_distribution(const json_t *object)
 	return true;
 }
 
-/* Whether another row of the summary has this key of its first level. */
-static bool is_declared(const struct field_type *type, const char *key)
+/* The row of this key; NULL: none is declared. */
+static const struct field *declared(const struct field_type *type, const char *key)
 {
-	for (size_t i = 0; i < type->count; i++)
+	for (size_t i = 0; type && i < type->count; i++)
 		if (type->fields[i].key && !strcmp(type->fields[i].key, key))
-			return true;
-	return false;
+			return &type->fields[i];
+	return NULL;
 }
 
 static void *grow(struct reading *r, const void *rows, size_t count, size_t size)
@@ -247,12 +247,14 @@ static int fill_totals(struct reading *r, const struct field_type *type, const j
 	int err = 0;
 
 	json_object_foreach ((json_t *)object, key, value) {
+		const struct field *row = declared(type, key);
 		struct place here = {place, key, 0};
 		size_t length = strlen(key), depth = 0;
 
 		if (err)
 			return err;
-		if (type && is_declared(type, key))
+		/* Declared objects may hold totals beside their rows. */
+		if (row && row->kind != FIELD_OBJECT)
 			continue;
 		for (const struct place *p = place; p; p = p->outer)
 			depth++;
@@ -265,7 +267,8 @@ static int fill_totals(struct reading *r, const struct field_type *type, const j
 			err = add_distribution(r, footer, path, value);
 		} else if (json_is_object(value)) {
 			path[prefix + length] = '.';
-			err = fill_totals(r, NULL, value, footer, path, prefix + length + 1, &here);
+			err = fill_totals(r, row ? row->of : NULL, value, footer, path,
+					  prefix + length + 1, &here);
 		} else {
 			return refuse(r, &here, " is neither a number nor an object");
 		}
@@ -284,7 +287,7 @@ static int fill_event_keys(struct reading *r, const struct field_type *type, con
 
 	json_object_foreach ((json_t *)object, key, value) {
 		struct place here = {place, key, 0};
-		bool own = !is_declared(type, key);
+		bool own = !declared(type, key);
 
 		for (size_t i = 0; i < sizeof(common) / sizeof(*common); i++)
 			own &= strcmp(key, common[i]) != 0;

@@ -51,15 +51,36 @@ static void put_entry(struct json_buffer *b, const struct record_footer *footer,
 	json_put_mark(b, '}');
 }
 
+/* The row of an object that shares its key with key paths of totals; NULL: there is none. */
+static const struct field_type *group_of(const struct field_type *type, const char *key)
+{
+	for (size_t i = 0; type && i < type->count; i++)
+		if (type->fields[i].kind == FIELD_OBJECT && !strcmp(type->fields[i].key, key))
+			return type->fields[i].of;
+	return NULL;
+}
+
+/* Whether a key path of a total begins with this key: the object is put by put_totals(). */
+static bool totals_have(const struct record_footer *footer, const char *key)
+{
+	size_t length = strlen(key);
+
+	for (size_t i = 0; i < footer->total_count + footer->distribution_count; i++)
+		if (!strncmp(path_at(footer, i), key, length) && path_at(footer, i)[length] == '.')
+			return true;
+	return false;
+}
+
 /* Everything below the first `prefix` bytes of `of`, which end at a dot. An object stands where the
- * first of its keys would. */
-static void put_totals(struct json_buffer *b, const struct record_footer *footer, const char *of,
-		       size_t prefix, int depth)
+ * first of its keys would; its declared rows (of `type`, which may be NULL) follow the totals. */
+static void put_totals(struct json_buffer *b, const struct field_type *type,
+		       const struct record_footer *footer, const char *of, size_t prefix, int depth)
 {
 	size_t count = footer->total_count + footer->distribution_count;
 
 	for (size_t i = 0; i < count; i++) {
 		const char *path = path_at(footer, i);
+		const struct field_type *group;
 		size_t length = strcspn(strncmp(path, of, prefix) ? "" : path + prefix, ".");
 		bool begun = false;
 		char key[64];
@@ -79,7 +100,10 @@ static void put_totals(struct json_buffer *b, const struct record_footer *footer
 			continue;
 		json_put_key(b, key);
 		json_put_mark(b, '{');
-		put_totals(b, footer, path, prefix + length + 1, depth + 1);
+		group = group_of(type, key);
+		put_totals(b, group, footer, path, prefix + length + 1, depth + 1);
+		if (group)
+			json_put_fields(b, group, footer);
 		json_put_mark(b, '}');
 	}
 }
@@ -254,13 +278,11 @@ static void put_value(struct json_buffer *b, const struct field *row, const void
 static void put_field(struct json_buffer *b, const struct field *row, const void *object)
 {
 	const struct field *part;
+	size_t before;
 
 	switch ((enum field_kind)row->kind) {
 	case FIELD_INLINE:
 		json_put_fields(b, row->of, (const char *)object + row->offset);
-		return;
-	case FIELD_TOTALS:
-		put_totals(b, object, "", 0, 1);
 		return;
 	case FIELD_EVENT_KEYS:
 		put_event_keys(b, object);
@@ -272,15 +294,30 @@ static void put_field(struct json_buffer *b, const struct field *row, const void
 	default:
 		if (!is_there(row, object))
 			return;
+		before = b->length;
 		json_put_key(b, row->key);
 		put_value(b, row, object);
+		/* An object that is to be written unless it is empty. */
+		if (row->kind == FIELD_OBJECT && row->need == FIELD_NONZERO && !b->failed &&
+		    b->text[b->length - 2] == '{')
+			b->length = before;
 	}
 }
 
 void json_put_fields(struct json_buffer *b, const struct field_type *type, const void *object)
 {
-	for (size_t i = 0; i < type->count; i++)
-		put_field(b, &type->fields[i], object);
+	bool totals = false;
+
+	for (size_t i = 0; i < type->count; i++) {
+		const struct field *row = &type->fields[i];
+
+		if (row->kind == FIELD_TOTALS) {
+			put_totals(b, type, object, "", 0, 1);
+			totals = true;
+		} else if (!totals || !row->key || !totals_have(object, row->key)) {
+			put_field(b, row, object);
+		}
+	}
 }
 
 char *record_to_line(const struct record *record, size_t *length)

@@ -36,15 +36,6 @@ uint64_t counter_list_get(const struct counter_list *list, const char *name)
 	return 0;
 }
 
-uint64_t counter_list_total(const struct counter_list *list)
-{
-	uint64_t total = 0;
-
-	for (size_t i = 0; i < list->count; i++)
-		total += list->items[i].value;
-	return total;
-}
-
 int counter_list_merge(struct counter_list *to, const struct counter_list *from)
 {
 	int err = 0;

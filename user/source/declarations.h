@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The list of sources, in the order in which they are opened and stand in an interval. A source is
- * added by its line here; flags, fields and losses come from its own folder. */
+/* What each source declares in its folder; declarations.c has the list. */
 #pragma once
 #include "jankscope/source.h"
-
-extern const struct source_declaration *const source_declarations[];
-extern const size_t source_declaration_count;
 
 /* One a source: in its declaration.c. */
 extern const struct source_declaration cpu_declaration, blocks_declaration, net_declaration,

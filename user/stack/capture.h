@@ -27,19 +27,13 @@ pid_t thread_tracer(const char *root, pid_t pid, pid_t tid);
  * with EINTR: epoll, semaphores, sockets with a time-out, reads of some kinds of files (signal(7),
  * "Interruption of system calls by stop signals"). */
 bool thread_sleep_restarts(const char *root, pid_t pid, pid_t tid);
-/* Whether the process runs 32-bit code (procfs_is_32_bit). */
+/* Whether the process runs 32-bit code (proc_is_32_bit). */
 bool thread_is_compat(const char *root, pid_t pid);
-
-uint64_t capture_now_boot_ns(void);
-uint64_t capture_now_mono_ns(void);
 
 /* Copy up to room bytes upwards from address; fewer where the mapping ends. STACK_OK with *bytes
  * > 0, STACK_GONE, STACK_NOT_PERMITTED, STACK_NO_MEMORY_READ. Safe between fork and exec. */
 enum stack_failure capture_read_stack(pid_t pid, uint64_t address, void *to, size_t room,
 				      size_t *bytes);
-
-/* One file of /proc; the text ends with 0. Its length or -errno. */
-ssize_t capture_read_file(const char *path, char *text, size_t room);
 
 /* Backends. Each fills kind, registers, stack and times of capture, and returns why not. They do
  * not check the identity; the service does, before and after. */

@@ -8,32 +8,8 @@
 #include <unistd.h>
 
 #include "stack/capture.h"
-
-ssize_t capture_read_file(const char *path, char *text, size_t room)
-{
-	ssize_t n;
-	int fd;
-
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, room - 1);
-	if (n < 0)
-		n = -errno;
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = 0;
-	return n;
-}
-
-/* "syscall" and "stack" wait for the thread's exec_update_lock. */
-static ssize_t read_file(const char *root, const struct stack_thread *thread, const char *name,
-			 char *text, size_t room)
-{
-	char path[512];
-
-	snprintf(path, sizeof(path), "%s/proc/%d/task/%d/%s", root ? root : "", thread->pid,
-		 thread->tid, name);
-	return capture_read_file(path, text, room);
-}
+#include "util/clock.h"
+#include "proc/read.h"
 
 /* Lines of /proc/TID/stack: "[<0>] symbol+0x1b/0x80"; the address is hidden, the symbol is not. */
 static void parse_frames(struct stack_capture *capture, char *text)
@@ -68,13 +44,15 @@ enum stack_failure capture_kernel(const char *root, const struct stack_thread *t
 	capture->state = status.state;
 	capture->registers = (struct stack_registers){.arch = STACK_HOST_ARCH, .syscall_nr = -1};
 	capture->stack_bytes = 0;
-	capture->t_boot_ns = capture_now_boot_ns();
-	if (read_file(root, thread, "wchan", text, sizeof(text)) > 0 && strcmp(text, "0"))
+	capture->t_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
+	if (proc_read_of_thread(root, thread->pid, thread->tid, "wchan", text, sizeof(text)) > 0 &&
+	    strcmp(text, "0"))
 		snprintf(capture->wchan, sizeof(capture->wchan), "%.60s", text);
-	if (read_file(root, thread, "syscall", text, sizeof(text)) > 0 && text[0] >= '0' &&
-	    text[0] <= '9')
+	if (proc_read_of_thread(root, thread->pid, thread->tid, "syscall", text, sizeof(text)) >
+		    0 &&
+	    text[0] >= '0' && text[0] <= '9')
 		capture->registers.syscall_nr = strtol(text, NULL, 10);
-	if (read_file(root, thread, "stack", text, sizeof(text)) > 0)
+	if (proc_read_of_thread(root, thread->pid, thread->tid, "stack", text, sizeof(text)) > 0)
 		parse_frames(capture, text);
 	/* Without CONFIG_STACKTRACE or its permission: where it waits is one frame. */
 	if (!capture->kernel_frame_count && capture->wchan[0] &&

@@ -13,6 +13,7 @@
 
 #include "stack/capture.h"
 #include "stack/capture_perf.h"
+#include "util/clock.h"
 
 #define PERIOD_NS       100000
 #define DUMP_BYTES      65528 /* the size of a record is 16 bits; must be a multiple of 8 */
@@ -122,7 +123,7 @@ static enum stack_failure find_ring(struct perf_rings *rings, const struct stack
 {
 	struct perf_ring *ring = &rings->rings[0];
 
-	perf_rings_expire(rings, capture_now_mono_ns());
+	perf_rings_expire(rings, clock_now_ns(CLOCK_MONOTONIC));
 	for (unsigned i = 0; i < PERF_RINGS; i++) {
 		*found = &rings->rings[i];
 		if ((*found)->tid == thread->tid && thread->start_boot_ns &&
@@ -164,7 +165,7 @@ static enum stack_failure sample(struct perf_rings *rings, struct perf_ring *rin
 	const uint8_t *data = ring->pages + sysconf(_SC_PAGESIZE);
 	struct pollfd pollfd = {.fd = ring->fd, .events = POLLIN};
 	uint64_t tail = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE), head = tail;
-	uint64_t since_ns = capture_now_mono_ns(), spent_ns = 0;
+	uint64_t since_ns = clock_now_ns(CLOCK_MONOTONIC), spent_ns = 0;
 	enum stack_failure failure = STACK_OFF_CPU;
 	struct perf_event_header header;
 	const uint8_t *record;
@@ -180,13 +181,13 @@ static enum stack_failure sample(struct perf_rings *rings, struct perf_ring *rin
 			if (ppoll(&pollfd, 1, &left, NULL) < 0 && errno != EINTR)
 				break;
 			head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
-			spent_ns = capture_now_mono_ns() - since_ns;
+			spent_ns = clock_now_ns(CLOCK_MONOTONIC) - since_ns;
 			if (pollfd.revents & (POLLHUP | POLLERR))
 				break;
 		}
 	}
 	ioctl(ring->fd, PERF_EVENT_IOC_DISABLE, 0);
-	capture->t_boot_ns = capture_now_boot_ns();
+	capture->t_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
 	head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
 	for (uint64_t at = tail; (record = record_at(rings, data, at, head, &header));
 	     at += header.size) {
@@ -208,7 +209,7 @@ enum stack_failure capture_perf(struct perf_rings *rings, const struct stack_thr
 	if (failure)
 		return failure;
 	failure = sample(rings, ring, wait_ns, capture);
-	ring->used_ns = capture_now_mono_ns();
+	ring->used_ns = clock_now_ns(CLOCK_MONOTONIC);
 	/* An event without a sample may be that of a thread that is gone. */
 	if (failure || !ring->start_boot_ns)
 		close_ring(ring);

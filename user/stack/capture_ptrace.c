@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "stack/capture.h"
+#include "util/clock.h"
 
 /* The worker's own timer ends it 28 ms after a request; this is for what may hold that back. */
 #define ANSWER_MS 45
@@ -49,7 +50,7 @@ int ptrace_worker_start(struct ptrace_worker *worker)
 	}
 	worker->socket = ends[0];
 	worker->ready = false;
-	worker->started_ns = capture_now_mono_ns();
+	worker->started_ns = clock_now_ns(CLOCK_MONOTONIC);
 	return 0;
 }
 
@@ -119,7 +120,7 @@ enum stack_failure capture_ptrace(struct ptrace_worker *worker, const struct sta
 {
 	struct ptrace_exchange *exchange = worker->exchange;
 	struct pollfd pollfd = {.events = POLLIN};
-	uint64_t since = capture_now_mono_ns();
+	uint64_t since = clock_now_ns(CLOCK_MONOTONIC);
 	int left_ms = ANSWER_MS;
 	char byte = 1;
 	bool answered = false;
@@ -133,14 +134,14 @@ enum stack_failure capture_ptrace(struct ptrace_worker *worker, const struct sta
 
 		if (ended)
 			worker->pid = -1;
-		if (ended || capture_now_mono_ns() - worker->started_ns > START_NS) {
+		if (ended || clock_now_ns(CLOCK_MONOTONIC) - worker->started_ns > START_NS) {
 			end_worker(worker);
 			worker->replaced++;
 			ptrace_worker_start(worker);
 		}
 		return STACK_WORKER_LOST;
 	}
-	left_ms -= (capture_now_mono_ns() - since) / 1000000;
+	left_ms -= (clock_now_ns(CLOCK_MONOTONIC) - since) / 1000000;
 	if (left_ms < LEAST_MS)
 		return STACK_WORKER_LOST;
 	exchange->pid = thread->pid;

@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 
 #include "stack/capture.h"
+#include "util/clock.h"
 
 #define MIN_READ 256
 
@@ -59,7 +60,7 @@ enum stack_failure capture_snapshot(const struct stack_stash *stash,
 				     capture->stack_room, &capture->stack_bytes);
 	if (failure)
 		return failure;
-	capture->t_boot_ns = capture_now_boot_ns();
+	capture->t_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (stash->sequence(stash->ctx, thread->tid) != stashed.sequence)
 		return STACK_MOVED;

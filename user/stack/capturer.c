@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The ladder: which backend takes the capture, and what became of it. */
 #include "stack/capturer.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -125,7 +126,7 @@ void stack_capturer_free(struct stack_capturer *capturer)
 
 void stack_capturer_rest(struct stack_capturer *capturer)
 {
-	perf_rings_expire(&capturer->perf, capture_now_mono_ns());
+	perf_rings_expire(&capturer->perf, clock_now_ns(CLOCK_MONOTONIC));
 }
 
 pid_t stack_capturer_worker(const struct stack_capturer *capturer)
@@ -275,7 +276,7 @@ static enum stack_failure run_request(struct stack_capturer *capturer,
 int stack_capture(struct stack_capturer *capturer, const struct stack_thread *thread,
 		  enum stack_request request, struct stack_capture *capture)
 {
-	uint64_t since = capture_now_mono_ns();
+	uint64_t since = clock_now_ns(CLOCK_MONOTONIC);
 	enum stack_failure failure;
 
 	clear_capture(capture);
@@ -291,7 +292,7 @@ int stack_capture(struct stack_capturer *capturer, const struct stack_thread *th
 	else if (failure != STACK_GONE && failure != STACK_REUSED &&
 		 thread_identity(capturer->config.root, thread) == STACK_GONE)
 		failure = STACK_GONE;
-	capture->cost_ns = capture_now_mono_ns() - since;
+	capture->cost_ns = clock_now_ns(CLOCK_MONOTONIC) - since;
 	if (!failure) {
 		capturer->stats.captures[capture->kind]++;
 		return 0;

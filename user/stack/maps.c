@@ -11,86 +11,23 @@
 #define MAPS_MAX_ENTRIES  (1u << 20)
 #define MAPS_CACHED_TASKS 64
 
-static uint64_t now_mono_ns(void)
+static bool parse_line(const char *text, const char *line, const char *end, struct map_entry *out)
 {
-	return clock_now_ns(CLOCK_MONOTONIC);
-}
+	struct proc_mapping mapping;
 
-static const char *skip_hex(const char *p, const char *end, uint64_t *value)
-{
-	const char *start = p;
-	uint64_t v = 0;
-
-	for (; p < end; p++) {
-		unsigned digit = (unsigned char)*p;
-
-		if (digit - '0' < 10)
-			digit -= '0';
-		else if ((digit | 0x20) - 'a' < 6)
-			digit = (digit | 0x20) - 'a' + 10;
-		else
-			break;
-		if (v >> 60)
-			return NULL;
-		v = v << 4 | digit;
-	}
-	*value = v;
-	return p == start ? NULL : p;
-}
-
-static const char *skip_decimal(const char *p, const char *end, uint64_t *value)
-{
-	const char *start = p;
-	uint64_t v = 0;
-
-	for (; p < end && (unsigned)(*p - '0') < 10; p++) {
-		if (v > UINT64_MAX / 10 - 1)
-			return NULL;
-		v = v * 10 + (*p - '0');
-	}
-	*value = v;
-	return p == start ? NULL : p;
-}
-
-static const char *skip_char(const char *p, const char *end, char c)
-{
-	return p && p < end && *p == c ? p + 1 : NULL;
-}
-
-/* One line without its newline: "start-end rwxp offset major:minor inode   path". */
-static bool parse_line(const char *text, const char *p, const char *end, struct map_entry *out)
-{
-	static const struct {
-		char on, off;
-		uint8_t flag;
-	} flags[] = {{'r', '-', MAP_READ},
-		     {'w', '-', MAP_WRITE},
-		     {'x', '-', MAP_EXEC},
-		     {'s', 'p', MAP_IS_SHARED}};
-	uint64_t major, minor;
-	uint8_t seen = 0;
-
-	if (!(p = skip_hex(p, end, &out->start)) || !(p = skip_char(p, end, '-')) ||
-	    !(p = skip_hex(p, end, &out->end)) || !(p = skip_char(p, end, ' ')) || end - p < 5)
+	if (!proc_parse_mapping(line, end, &mapping))
 		return false;
-	for (unsigned i = 0; i < 4; i++, p++) {
-		if (*p == flags[i].on)
-			seen |= flags[i].flag;
-		else if (*p != flags[i].off)
-			return false;
-	}
-	if (!(p = skip_char(p, end, ' ')) || !(p = skip_hex(p, end, &out->offset)) ||
-	    !(p = skip_char(p, end, ' ')) || !(p = skip_hex(p, end, &major)) ||
-	    !(p = skip_char(p, end, ':')) || !(p = skip_hex(p, end, &minor)) ||
-	    !(p = skip_char(p, end, ' ')) || !(p = skip_decimal(p, end, &out->inode)))
-		return false;
-	while (p < end && *p == ' ')
-		p++;
-	out->flags = seen;
-	out->dev = (uint32_t)(major << 20 | (minor & 0xfffff));
-	out->path = (uint32_t)(p - text);
-	out->path_len = (uint32_t)(end - p);
-	return out->start < out->end;
+	*out = (struct map_entry){
+		.start = mapping.start,
+		.end = mapping.end,
+		.offset = mapping.offset,
+		.inode = mapping.inode,
+		.dev = mapping.dev,
+		.path = (uint32_t)(mapping.path - text),
+		.path_len = (uint32_t)mapping.path_length,
+		.flags = mapping.flags,
+	};
+	return true;
 }
 
 /* Length of the common prefix of both texts, cut back to whole lines; *lines is their number. */
@@ -307,7 +244,7 @@ static struct stack_maps *read_maps(struct maps_cache *cache, const struct stack
 			maps->serial = ++cache->serial;
 	}
 	if (maps)
-		maps->read_mono_ns = now_mono_ns();
+		maps->read_mono_ns = clock_now_ns(CLOCK_MONOTONIC);
 	return maps;
 }
 
@@ -318,7 +255,8 @@ struct stack_maps *maps_cache_get(struct maps_cache *cache, const struct stack_p
 	struct stack_maps *maps;
 
 	slot->used = ++cache->uses;
-	if (slot->maps && max_age_ns && now_mono_ns() - slot->maps->read_mono_ns < max_age_ns)
+	if (slot->maps && max_age_ns &&
+	    clock_now_ns(CLOCK_MONOTONIC) - slot->maps->read_mono_ns < max_age_ns)
 		return maps_get(slot->maps);
 	maps = read_maps(cache, process, !max_age_ns, slot->maps);
 	/* A process that died meanwhile, or cannot be asked now: its last picture serves what was

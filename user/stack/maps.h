@@ -7,8 +7,7 @@
 #include <sys/types.h>
 
 #include "jankscope/stack.h"
-
-enum { MAP_READ = 1, MAP_WRITE = 2, MAP_EXEC = 4, MAP_IS_SHARED = 8 };
+#include "proc/maps.h"
 
 struct map_entry {
 	uint64_t start, end, offset;

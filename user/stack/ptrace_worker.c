@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "stack/capture.h"
+#include "util/clock.h"
 
 #define SPIN_NS        200000 /* a stop takes 10 to 30 us: no sleep before this */
 #define NAP_NS         50000
@@ -53,7 +54,7 @@ static int wait_stop(pid_t tid, uint64_t since, uint64_t deadline_ns, int *stop)
 		siginfo_t info = {.si_pid = 0};
 		int err =
 			waitid(P_PID, tid, &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT | __WALL);
-		uint64_t spent = capture_now_mono_ns() - since;
+		uint64_t spent = clock_now_ns(CLOCK_MONOTONIC) - since;
 
 		if (!err && info.si_pid == tid) {
 			*stop = info.si_status;
@@ -85,7 +86,7 @@ static enum stack_failure copy_thread(struct ptrace_exchange *exchange)
 	if (ptrace(PTRACE_GETREGSET, exchange->tid, (void *)NT_PRSTATUS, &regs))
 		return errno == ESRCH ? STACK_GONE : STACK_UNSUPPORTED;
 	exchange->word_bytes = regs.iov_len;
-	exchange->t_boot_ns = capture_now_boot_ns();
+	exchange->t_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
 	/* A 32-bit thread answers with fewer and narrower words. */
 	if (regs.iov_len < 21 * 8 ||
 	    registers_from_kernel(&registers, STACK_HOST_ARCH, exchange->words, regs.iov_len / 8))
@@ -179,7 +180,7 @@ static bool capture_one(struct life *life)
 	if (exchange->failure)
 		return false;
 	atomic_store(&exchange->holding, 1);
-	since = capture_now_mono_ns();
+	since = clock_now_ns(CLOCK_MONOTONIC);
 	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL)) {
 		exchange->failure = STACK_GONE;
 		return false;
@@ -197,7 +198,7 @@ static bool capture_one(struct life *life)
 		exchange->failure = STACK_GONE;
 		return false;
 	}
-	exchange->stop_ns = capture_now_mono_ns() - since;
+	exchange->stop_ns = clock_now_ns(CLOCK_MONOTONIC) - since;
 	atomic_store(&exchange->holding, 0);
 	arm(life, 0);
 	return true;

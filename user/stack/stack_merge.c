@@ -121,20 +121,6 @@ found:
 	return 0;
 }
 
-void stack_merge_repeat(struct stack_merge *merge, uint64_t weight_ns)
-{
-	merge->samples++;
-	merge->weight_ns += weight_ns;
-	for (size_t i = 0; i < merge->count; i++) {
-		if (merge->paths[i].hash == merge->last) {
-			merge->paths[i].weight_ns += weight_ns;
-			merge->paths[i].samples++;
-			return;
-		}
-	}
-	merge->thinned_ns += weight_ns;
-}
-
 static bool is_wait_name(const char *symbol)
 {
 	static const char *const names[] = {"epoll_wait", "epoll_pwait",    "epoll_pwait2",
@@ -250,51 +236,6 @@ int stack_merge_records(struct stack_merge *merge, struct record_stack **stacks,
 	}
 	*count = merge->count;
 	return 0;
-}
-
-/* A name inside a folded line: ';' separates names and a newline ends the line. */
-static void put_name(FILE *out, const char *name)
-{
-	for (; *name; name++)
-		putc(*name == ';' ? ',' : (unsigned char)*name < ' ' ? '?' : *name, out);
-}
-
-char *stack_folded_line(const struct record_stack *stack)
-{
-	char *line = NULL;
-	size_t size;
-	FILE *out = open_memstream(&line, &size);
-
-	if (!out)
-		return NULL;
-	for (size_t i = stack->frame_count; i--;) {
-		const struct record_frame *frame = &stack->frames[i];
-		const char *module = frame->module ? strrchr(frame->module, '/') : NULL;
-
-		if (frame->symbol && !frame->shared) {
-			put_name(out, frame->symbol);
-		} else {
-			putc('[', out);
-			put_name(out, module          ? module + 1
-				      : frame->module ? frame->module
-						      : "unknown");
-			fprintf(out, "+0x%llx]", (unsigned long long)frame->offset);
-		}
-		if (frame->by != FRAME_BY_CFI)
-			putc('?', out);
-		if (frame->kind == FRAME_KERNEL)
-			fputs("_[k]", out);
-		if (i)
-			putc(';', out);
-	}
-	if (!stack->frame_count)
-		fputs("[no stack]", out);
-	fprintf(out, " %llu\n", (unsigned long long)(stack->weight_ns + 500) / 1000);
-	if (fclose(out)) {
-		free(line);
-		return NULL;
-	}
-	return line;
 }
 
 uint64_t stack_schedule_first_ns(uint64_t threshold_ns)

@@ -36,9 +36,6 @@ struct stack_merge {
 /* Count weight_ns of trace's path. The trace is taken over, also on failure. 0 or -ENOMEM. */
 int stack_merge_add(struct stack_merge *merge, struct unwound *trace, enum capture_kind kind,
 		    uint64_t t_boot_ns, uint64_t weight_ns);
-/* The thread has not run since the last sample (same sequence, same switch count): the same path.
- */
-void stack_merge_repeat(struct stack_merge *merge, uint64_t weight_ns);
 /* Heaviest first; a wait of the loop itself (at_wait) comes behind the others. */
 void stack_merge_sort(struct stack_merge *merge);
 void stack_merge_free(struct stack_merge *merge);
@@ -46,12 +43,6 @@ void stack_merge_free(struct stack_merge *merge);
 /* All paths, sorted, for a block record. *stacks is one malloc'ed block (frames included) for the
  * caller to free; its strings are the merge's. 0 or -ENOMEM. */
 int stack_merge_records(struct stack_merge *merge, struct record_stack **stacks, size_t *count);
-
-/* One line of folded stacks for flame graphs: names from the outermost to the innermost, joined by
- * ';', then a blank and the weight in microseconds, and a newline. Kernel frames end in "_[k]",
- * frames without a name, or with a name that stands for several functions, read
- * [module+0xoffset], and a guessed one ends in '?'. malloc'ed; NULL: no memory. */
-char *stack_folded_line(const struct record_stack *stack);
 
 /* ---- when to sample ---- */
 

@@ -11,82 +11,24 @@
 #include <unistd.h>
 
 #include "stack/capture.h"
-#include "target/procfs.h"
-
-#define TICK_NS    10000000ull /* USER_HZ is 100 on every architecture that Android has */
-#define PF_EXITING 0x00000004  /* both of include/linux/sched.h */
-#define PF_KTHREAD 0x00200000
-
-uint64_t capture_now_boot_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_BOOTTIME, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
-
-uint64_t capture_now_mono_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
-
-/* Read a small file of /proc/PID/task/TID; the text ends with 0. Its length or -errno. */
-static ssize_t read_task_file(const char *root, pid_t pid, pid_t tid, const char *name, char *text,
-			      size_t room)
-{
-	char path[512];
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/proc/%d/task/%d/%s", root ? root : "", pid, tid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	n = read(fd, text, room - 1);
-	if (n < 0)
-		n = -errno;
-	close(fd);
-	text[n > 0 ? n : 0] = 0;
-	return n;
-}
+#include "proc/read.h"
+#include "proc/stat.h"
+#include "proc/status.h"
 
 enum stack_failure thread_status_read(const char *root, pid_t pid, pid_t tid,
 				      struct thread_status *status)
 {
-	char text[1024], *p, *end;
-	unsigned long long flags = 0, start = 0, cpu = 0;
+	char text[1024];
+	struct proc_stat stat;
+	ssize_t n = proc_read_of_thread(root, pid, tid, "stat", text, sizeof(text));
 
-	if (read_task_file(root, pid, tid, "stat", text, sizeof(text)) <= 0)
+	if (n <= 0 || proc_parse_stat(text, (size_t)n, &stat))
 		return STACK_GONE;
-	/* The name may hold blanks and brackets: count from the last bracket. */
-	p = strrchr(text, ')');
-	if (!p || p[1] != ' ' || !p[2])
-		return STACK_GONE;
-	status->state = p[2];
-	p += 3;
-	/* field 4 is next; 9 is flags, 22 is the start time, 39 the CPU */
-	for (unsigned field = 4; field <= 39; field++, p = end) {
-		unsigned long long value = strtoull(p, &end, 10);
-
-		if (end == p)
-			return STACK_GONE;
-		if (field == 9)
-			flags = value;
-		if (field == 22)
-			start = value;
-		if (field == 39)
-			cpu = value;
-	}
-	status->kernel_thread = flags & PF_KTHREAD;
-	status->start_ticks = start;
-	status->cpu = cpu;
-	return flags & PF_EXITING || status->state == 'Z' || status->state == 'X' ||
-			       status->state == 'x'
-		       ? STACK_GONE
-		       : STACK_OK;
+	status->state = stat.state;
+	status->kernel_thread = proc_stat_is_kernel_thread(&stat);
+	status->start_ticks = stat.start_ticks;
+	status->cpu = stat.cpu;
+	return proc_stat_is_over(&stat) ? STACK_GONE : STACK_OK;
 }
 
 enum stack_failure thread_identity(const char *root, const struct stack_thread *thread)
@@ -106,19 +48,20 @@ enum stack_failure thread_identity(const char *root, const struct stack_thread *
 	failure = thread_status_read(root, thread->pid, thread->tid, &status);
 	if (failure)
 		return failure;
-	if (thread->start_boot_ns && status.start_ticks != thread->start_boot_ns / TICK_NS)
+	if (thread->start_boot_ns && status.start_ticks != thread->start_boot_ns / PROC_TICK_NS)
 		return STACK_REUSED;
 	return STACK_OK;
 }
 
 pid_t thread_tracer(const char *root, pid_t pid, pid_t tid)
 {
-	char text[4096], *p;
+	struct proc_status status;
+	char text[4096];
 
-	if (read_task_file(root, pid, tid, "status", text, sizeof(text)) <= 0)
+	if (proc_read_of_thread(root, pid, tid, "status", text, sizeof(text)) <= 0)
 		return -1;
-	p = strstr(text, "\nTracerPid:");
-	return p ? atoi(p + strlen("\nTracerPid:")) : -1;
+	proc_parse_status(text, &status);
+	return status.tracer;
 }
 
 /* Reading a pipe restarts; reading a socket with a time-out, an inotify or a terminal may not. */
@@ -138,7 +81,7 @@ bool thread_sleep_restarts(const char *root, pid_t pid, pid_t tid)
 	long number;
 
 	/* A thread that is gone by now shows at the next step. */
-	if (read_task_file(root, pid, tid, "syscall", text, sizeof(text)) <= 0)
+	if (proc_read_of_thread(root, pid, tid, "syscall", text, sizeof(text)) <= 0)
 		return true;
 	number = strtol(text, &end, 10);
 	if (end == text) /* "running" */
@@ -171,8 +114,8 @@ bool thread_sleep_restarts(const char *root, pid_t pid, pid_t tid)
 
 bool thread_is_compat(const char *root, pid_t pid)
 {
-	int dirfd = procfs_open(root ? root : "", pid);
-	bool compat = dirfd >= 0 && procfs_is_32_bit(dirfd);
+	int dirfd = proc_open(root, pid);
+	bool compat = dirfd >= 0 && proc_is_32_bit(dirfd);
 
 	if (dirfd >= 0)
 		close(dirfd);

@@ -137,5 +137,6 @@ int block_groups_take(struct block_groups *groups, size_t count, struct record_f
 	}
 	footer->block_paths = groups->result;
 	footer->block_path_count = n;
+	footer->any_block = n > 0;
 	return 0;
 }

@@ -400,6 +400,7 @@ static int take_layers(struct usage *usage, size_t count, struct record_footer *
 	}
 	footer->layers = usage->layer_result;
 	footer->layer_count = n;
+	footer->any_layer = n > 0;
 	return 0;
 }
 

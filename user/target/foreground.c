@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The state that Android gives a process: shown, cached, frozen. Sources: libprocessgroup's
  * cgroups.json and task_profiles.json, ProcessList.java. */
-#include "target/procfs.h"
+#include "proc/read.h"
 #include "target/set.h"
 #include <errno.h>
 #include <stdio.h>
@@ -10,24 +10,10 @@
 #include <unistd.h>
 #include <fcntl.h>
 
-/* Read ROOT/proc/PID/NAME. Length or -errno. */
-static ssize_t read_of(const struct target_set *set, pid_t pid, const char *name, char *buf,
-		       size_t size)
-{
-	int dir = procfs_open(set->root, pid);
-	ssize_t n;
-
-	if (dir < 0)
-		return dir;
-	n = procfs_read(dir, name, buf, size);
-	close(dir);
-	return n;
-}
-
 int target_oom_score_adj(const struct target_set *set, pid_t pid, int *score)
 {
 	char text[32];
-	ssize_t n = read_of(set, pid, "oom_score_adj", text, sizeof(text));
+	ssize_t n = proc_read_of(set->root, pid, "oom_score_adj", text, sizeof(text));
 
 	if (n < 0)
 		return (int)n;
@@ -44,7 +30,7 @@ int target_is_foreground(const struct target_set *set, pid_t pid)
 	snprintf(text, sizeof(text), "%s/dev/cpuset/top-app", set->root);
 	if (stat(text, &st))
 		return -ENOTSUP;
-	n = read_of(set, pid, "cpuset", text, sizeof(text));
+	n = proc_read_of(set->root, pid, "cpuset", text, sizeof(text));
 	if (n < 0)
 		return (int)n;
 	text[strcspn(text, "\n")] = '\0';
@@ -59,12 +45,12 @@ int target_is_frozen(const struct target_set *set, pid_t pid)
 	/* Android and today's distributions mount it at the first, hybrid ones at the second. */
 	static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
 	char cgroup[1024], path[6144], text[256], *line;
-	int dir = procfs_open(set->root, pid), err;
+	int dir = proc_open(set->root, pid), err;
 	size_t i;
 
 	if (dir < 0)
 		return dir;
-	err = procfs_cgroup(dir, cgroup, sizeof(cgroup));
+	err = proc_cgroup(dir, cgroup, sizeof(cgroup));
 	close(dir);
 	if (err)
 		return err == -ENOENT ? -ENOTSUP : err;
@@ -76,7 +62,7 @@ int target_is_frozen(const struct target_set *set, pid_t pid)
 		ssize_t n;
 
 		snprintf(path, sizeof(path), "%s%s%s/cgroup.events", set->root, mounts[i], cgroup);
-		n = procfs_read(AT_FDCWD, path, text, sizeof(text));
+		n = proc_read(AT_FDCWD, path, text, sizeof(text));
 		if (n < 0)
 			continue;
 		line = strstr(text, "frozen ");

@@ -4,9 +4,10 @@
 #include <dirent.h>
 #include <uthash.h>
 #include "jankscope/target.h"
+#include "proc/stat.h"
 #include "target/packages.h"
 
-/* A process that was seen, watched or not. */
+/* A process that a scan saw, watched or not. */
 struct process_entry {
 	struct process_key {
 		pid_t pid;
@@ -17,11 +18,17 @@ struct process_entry {
 	UT_hash_handle by_pid;
 	uint64_t ino;          /* of /proc/PID: a new number when the pid is used again */
 	uint64_t next_read_ns; /* CLOCK_BOOTTIME */
-	uint64_t seen_scan, used_scan;
+	uint64_t seen_scan, used_scan, used_turn;
 	char *name;
+	char comm[PROC_COMM_LEN];
+	pid_t ppid;
 	uid_t uid;
 	bool live, has_argv, dead;
 	bool held_up; /* its argv could not be waited for: read at the next scan */
+	/* It is a target by a name, or by its pid or its app's cgroup; not by a uid only. Both stay
+	 * so when it is dead: its last samples come later. */
+	bool by_name, by_other;
+	bool took_name; /* by itself: it is a target until it runs another program */
 	/* what was asked for without waiting since, and what came of it */
 	struct prober_pool *asked_of;
 	int64_t asked; /* its id; 0: none */
@@ -34,26 +41,36 @@ struct resolved_spec {
 	struct target_spec spec;
 	bool pinned; /* TARGET_PID: this start time or nothing */
 	uint64_t start_ticks;
-	bool by_uid; /* TARGET_NAME: a package that has its uid for itself */
+	bool is_glob; /* TARGET_NAME: it may mean more than itself */
+	bool by_uid;  /* TARGET_NAME: a package that has its uid for itself */
 	bool package;
 	uid_t app_id;
 };
+
+struct followed_process;
 
 struct target_set {
 	char *root;
 	struct resolved_spec *specs;
 	size_t spec_count;
-	bool only_pids;
+	bool only_pids, has_names;
 	struct packages packages;
 	DIR *proc;
 	struct process_entry *entries, *live; /* by identity; by pid */
 	struct process_entry **watched;
 	size_t watched_count, watched_room;
 	uint64_t scan;
+	uint64_t turn;   /* intervals closed; 0 where nobody closes any */
 	uint64_t unread; /* times that a process could not be asked about, not told yet */
 	struct prober_pool *probes; /* NULL: read here, without a bound */
 	uint64_t patient_until_ns;  /* CLOCK_BOOTTIME: the first scan */
+	/* follow.c */
+	struct followed_process *followed, *followed_by_pid;
+	struct old_name *old_names;
+	uint64_t unnamed; /* isolated processes that ended nameless, not told yet */
 };
+
+/* ---- match.c ---- */
 
 /* What of a process decides whether it is meant. */
 struct process_view {
@@ -64,7 +81,49 @@ struct process_view {
 
 /* Look the names up among the packages, again after these have changed. */
 void target_resolve_specs(struct target_set *set);
-/* Pins a TARGET_PID to the first process it is shown. */
-bool target_spec_matches(struct resolved_spec *spec, const struct process_view *view);
+/* A TARGET_NAME of the set means a process with these names; argv0 may be NULL: not known. */
+bool target_names_match(const struct target_set *set, const char *argv0, const char *comm);
+/* A TARGET_PID means it; pins the spec to the first process that it is shown. */
+bool target_pid_matches(struct target_set *set, const struct process_entry *entry);
+/* An isolated process of a package that is a target, by its cgroup. */
+bool target_cgroup_matches(const struct target_set *set, const struct process_view *view);
 /* The set's own text, valid until the packages are read again; NULL: no package's. */
 const char *target_package_of(const struct target_set *set, const struct process_view *view);
+/* Find "uid_U/pid_P" anywhere in a cgroup path (Android 16 puts it below apps/ or system/;
+ * libprocessgroup/processgroup.cpp). False if it is not there. */
+bool target_cgroup_app(const char *path, uid_t *uid, pid_t *pid);
+
+/* ---- process.c ---- */
+
+struct process_entry *process_find_live(const struct target_set *set, pid_t pid);
+struct process_entry *process_find(const struct target_set *set, pid_t pid, uint64_t start_ticks);
+/* Put the answer of /proc about pid, whose folder is dir, into the table. 0, *out NULL: it is gone,
+ * or /proc could not be asked. */
+int process_load(struct target_set *set, pid_t pid, int dir, struct process_entry **out,
+		 target_change_fn on_change, void *ctx);
+/* Name and uid of a process whose folder is open. What cannot be read keeps its old value. 0,
+ * -ESRCH (it is a thread), or -errno. */
+int process_read(struct target_set *set, struct process_entry *entry, int dir,
+		 const struct proc_stat *stat);
+/* /proc has no answer about this process (entry may be NULL). One that could not be asked, for want
+ * of descriptors or memory, is as it was; at the start nothing is known, and the want is the
+ * answer. */
+int process_no_answer(struct target_set *set, struct process_entry *entry, int err,
+		      target_change_fn on_change, void *ctx);
+int process_watch(struct target_set *set, struct process_entry *entry, int dir);
+void process_unwatch(struct target_set *set, struct process_entry *entry,
+		     target_change_fn on_change, void *ctx);
+/* The pid is no longer this process. Its name is kept for a while: its last samples come later. */
+void process_retire(struct target_set *set, struct process_entry *entry, target_change_fn on_change,
+		    void *ctx);
+void process_drop(struct target_set *set, struct process_entry *entry);
+/* The reader could not do it now; the process has nothing to do with it, or holds it up. */
+bool process_is_for_later(int err);
+
+/* ---- follow.c ---- */
+
+/* A scan read these names of a process: whether it is a target by name. */
+bool follow_scanned(struct target_set *set, struct process_entry *entry, bool names_match);
+/* The name of a process that no scan has seen; NULL: not known either. */
+const char *follow_name(const struct target_set *set, pid_t pid, uint64_t start_boot_ns);
+void follow_free(struct target_set *set);

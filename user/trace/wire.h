@@ -122,13 +122,3 @@ static inline __attribute__((always_inline)) int wire_next(struct wire *wire,
 	}
 	return -EBADMSG;
 }
-
-/* The float in a fixed32 field. */
-static inline float wire_float(const struct wire_field *field)
-{
-	uint32_t bits = (uint32_t)field->value;
-	float value;
-
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}

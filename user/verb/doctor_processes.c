@@ -15,7 +15,8 @@
 
 #include "core/rights.h"
 #include "prober/warden.h"
-#include "target/procfs.h"
+#include "proc/read.h"
+#include "proc/status.h"
 #include "util/channel.h"
 #include "util/clock.h"
 
@@ -81,15 +82,6 @@ void doctor_capabilities(const struct doctor_process *row, char *text, size_t si
 						   length ? " " : "", capability_names[i]);
 }
 
-static bool number_after(const char *text, const char *key, int base, uint64_t *number)
-{
-	const char *at = strstr(text, key);
-
-	if (at)
-		*number = strtoull(at + strlen(key), NULL, base);
-	return at != NULL;
-}
-
 static int read_nice(struct doctor_process *row, pid_t pid)
 {
 	char path[64];
@@ -119,25 +111,27 @@ static int read_nice(struct doctor_process *row, pid_t pid)
 
 static int read_status(struct doctor_process *row, pid_t pid)
 {
-	uint64_t number, own = 0;
-	char path[40], text[4096];
-	ssize_t n;
-	int err;
+	struct proc_status own, status;
+	int dir = proc_open("", getpid()), err;
 
-	if (procfs_read(AT_FDCWD, "/proc/self/status", text, sizeof(text)) > 0)
-		number_after(text, "\nCapEff:", 16, &own);
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	n = procfs_read(AT_FDCWD, path, text, sizeof(text));
-	if (n < 0)
-		return (int)n;
-	if (!number_after(text, "\nUid:", 10, &number))
+	err = dir < 0 ? dir : proc_status(dir, &own);
+	if (dir >= 0)
+		close(dir);
+	if (err)
+		return err;
+	dir = proc_open("", pid);
+	err = dir < 0 ? dir : proc_status(dir, &status);
+	if (dir >= 0)
+		close(dir);
+	if (err)
+		return err;
+	if (!status.capabilities.present)
 		return -EINVAL;
-	row->uid = (uid_t)number;
-	if (!number_after(text, "\nCapEff:", 16, &row->capabilities))
-		return -EINVAL;
-	row->all_capabilities = row->capabilities == own;
-	row->no_new_privs = number_after(text, "\nNoNewPrivs:", 10, &number) && number;
-	row->seccomp = number_after(text, "\nSeccomp:", 10, &number) ? (int)number : -1;
+	row->uid = (uid_t)status.uid.value;
+	row->capabilities = status.capabilities.value;
+	row->all_capabilities = row->capabilities == own.capabilities.value;
+	row->no_new_privs = status.no_new_privs.value;
+	row->seccomp = status.seccomp.present ? (int)status.seccomp.value : -1;
 	err = read_nice(row, pid);
 	row->ok = !err;
 	return err;

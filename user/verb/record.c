@@ -13,7 +13,7 @@
 #include "sink/terminal.h"
 #include "kernel/btf.h"
 #include "kernel/features.h"
-#include "source/declarations.h"
+#include "jankscope/source.h"
 #include "prober/pool.h"
 #include "prober/warden.h"
 

@@ -13,6 +13,7 @@
 #include "kernel/looper_kernel.h"
 #include "prober/warden.h"
 #include "util/clock.h"
+#include "proc/read.h"
 
 /* How often targets are compared with what is watched, when nothing else is due. Without a sampler
  * nobody tells of a period that lasts, so looks must be close enough to tell it. */
@@ -30,18 +31,12 @@ static struct blocks_source *blocks_source(struct source *source)
 
 static bool has_name(pid_t pid, pid_t tid, const char *glob)
 {
-	char path[64], name[32];
-	FILE *file;
-	bool found;
+	char name[32];
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
-	file = fopen(path, "re");
-	if (!file)
+	if (proc_read_of_thread("", pid, tid, "comm", name, sizeof(name)) <= 0)
 		return false;
-	found = fgets(name, sizeof(name), file) != NULL;
-	fclose(file);
-	name[found ? strcspn(name, "\n") : 0] = 0;
-	return found && !fnmatch(glob, name, 0);
+	name[strcspn(name, "\n")] = 0;
+	return !fnmatch(glob, name, 0);
 }
 
 /* The thread of a process that is the looper: the main thread, or the first one of that name. The

@@ -98,7 +98,7 @@ void block_period_now(const struct looper_slot *slot, uint64_t now_ns,
 		off_ns = now_ns > slot->off_ns ? now_ns - slot->off_ns : 0;
 	*period = (struct looper_period_event){
 		.head = {.type = LOOPER_EVENT_PERIOD,
-			 .start_boot_ns = slot->start_boot_ns,
+			 .slot_id = slot->slot_id,
 			 .period = slot->periods,
 			 .begin_ns = slot->busy_since_ns,
 			 .end_ns = now_ns},

@@ -80,7 +80,7 @@ int blocks_on_event(void *ctx, const struct looper_event *event, size_t size)
 	struct watched *watched = blocks_watch_at(blocks->watch, event->index);
 	const struct looper_period_event *period = (const struct looper_period_event *)event;
 
-	if (!watched || watched->slot_id != event->start_boot_ns)
+	if (!watched || watched->slot_id != event->slot_id)
 		return 0;
 	switch (event->type) {
 	case LOOPER_EVENT_PERIOD:

@@ -29,6 +29,9 @@ static const char *const loss_names[SCHED_LOSS_MAX] = {
 	[SCHED_LOSS_UNTOLD_NS] = "cpu_untold_at_most_ns",
 	[SCHED_LOSS_UID_UNSPLIT] = "cpu_uid_changes_unsplit",
 	[SCHED_LOSS_EXEC_UNTOLD] = "cpu_execs_untold",
+	[SCHED_LOSS_BIRTH_UNTOLD] = "target_births_untold",
+	[SCHED_LOSS_NAME_UNTOLD] = "target_names_untold",
+	[SCHED_LOSS_ARGV_UNREAD] = "target_argv_unread",
 };
 
 static const struct loss_info cpu_loss_items[] = {
@@ -46,6 +49,11 @@ static const struct loss_info cpu_loss_items[] = {
 	{"cpu_names_dropped", LOSS_LATE, LOSS_OF_NOTHING},       /* the name comes with a scan */
 	{"cpu_uid_changes_unsplit", LOSS_LOST, LOSS_OF_NOTHING}, /* the slice is the new uid's */
 	{"cpu_execs_untold", LOSS_LATE, LOSS_OF_NOTHING},        /* the name comes with a scan */
+	/* Time of a target may be among cpu.other_ns. */
+	{"target_births_untold", LOSS_LOST, LOSS_OF_NOTHING},
+	{"target_names_untold", LOSS_LOST, LOSS_OF_NOTHING},
+	{"target_argv_unread", LOSS_LOST, LOSS_OF_NOTHING}, /* its comm decides */
+	{"target_isolated_unnamed", LOSS_LOST, LOSS_OF_NOTHING},
 	{"cpu_walks_skipped", LOSS_LATE, LOSS_OF_NOTHING},
 	{"cpu_torn_reads", LOSS_LATE, LOSS_OF_NOTHING},
 	{"cpu_missed_switches", LOSS_REPAIRED, LOSS_OF_NOTHING},
@@ -62,14 +70,13 @@ struct cpu_source {
 	struct source_context context_copy;
 	struct sched_kernel *kernel; /* NULL: /proc only */
 	struct cpu_ledger *ledger;
+	struct cpu_ledger_names listing;
 	struct cpu_reader *reader;
 	struct cpu_names names;
 	uint64_t last_mono_ns, idle_ns, offline_ns, missed_seeds, folded, names_dropped;
 	uint64_t losses[SCHED_LOSS_MAX], missed_runs, torn_reads;
 	struct cpu_reader_counts counts; /* told so far */
 	bool have_idle;
-	pid_t *watched; /* at the end of the last interval */
-	size_t watched_count;
 };
 
 static struct cpu_source *cpu_source(struct source *source)
@@ -120,48 +127,19 @@ static const char *name_of_package(void *ctx, uid_t uid)
 	return target_package_of_uid(cpu->context->targets, uid);
 }
 
-static bool is_listed(void *ctx, pid_t pid, uid_t uid)
+static bool is_listed(void *ctx, const struct record_task *task, uint64_t end_boot_ns)
 {
 	struct cpu_source *cpu = ctx;
 	const struct target_set *targets = cpu->context->targets;
 
-	if (target_set_is_all(targets) || target_set_has_uid(targets, uid) ||
-	    target_set_find(targets, pid))
-		return true;
-	/* It was watched when the interval began, and has exited since. */
-	for (size_t i = 0; i < cpu->watched_count; i++)
-		if (cpu->watched[i] == pid)
-			return true;
-	return false;
-}
-
-static int remember_watched(struct cpu_source *cpu)
-{
-	const struct target_process *process;
-	size_t count = 0;
-	pid_t *watched;
-
-	while (target_set_at(cpu->context->targets, count))
-		count++;
-	watched = realloc(cpu->watched, (count + 1) * sizeof(*watched));
-	if (!watched)
-		return -ENOMEM;
-	cpu->watched = watched;
-	cpu->watched_count = 0;
-	while ((process = target_set_at(cpu->context->targets, cpu->watched_count)))
-		watched[cpu->watched_count++] = process->pid;
-	return 0;
+	return target_set_is_all(targets) || target_set_has_uid(targets, task->uid) ||
+	       target_set_means(targets, task->pid, task->process_start_boot_ns, end_boot_ns,
+				task->tid == task->pid ? task->thread : NULL);
 }
 
 static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, uint64_t dur_ns,
 			  struct record_cpu *record)
 {
-	const struct cpu_ledger_names names = {
-		.ctx = cpu,
-		.process = name_of_process,
-		.package = name_of_package,
-		.listed = is_listed,
-	};
 	struct cpu_times times;
 	uint64_t offline_ns;
 	int err;
@@ -169,7 +147,7 @@ static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, uint64_t dur
 	read_times(cpu, &times);
 	cpu_names_apply(&cpu->names, cpu->context->targets);
 	err = cpu_ledger_close(cpu->ledger, mono_ns + clock_suspended_ns(), dur_ns,
-			       cpu->options.top, &names, record);
+			       cpu->options.top, &cpu->listing, record);
 	cpu_names_turn(&cpu->names);
 	if (err)
 		return err;
@@ -190,7 +168,8 @@ static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, uint64_t dur
 	if (times.idle_ns > cpu->idle_ns)
 		cpu->idle_ns = times.idle_ns;
 	cpu->last_mono_ns = mono_ns;
-	return remember_watched(cpu);
+	target_set_turn(cpu->context->targets);
+	return 0;
 }
 
 static void add_delta(struct counter_list *lost, const char *name, uint64_t now, uint64_t *before)
@@ -203,15 +182,23 @@ static void add_delta(struct counter_list *lost, const char *name, uint64_t now,
 static void add_losses(struct cpu_source *cpu, struct counter_list *lost)
 {
 	const struct cpu_reader_counts *counts = cpu_reader_counts(cpu->reader);
-	uint64_t losses[SCHED_LOSS_MAX], missed_runs, torn_reads;
+	uint64_t losses[SCHED_LOSS_MAX], missed_runs, torn_reads, unnamed;
 
 	add_delta(lost, "cpu_missed_seeds", cpu_ledger_missed_seeds(cpu->ledger),
 		  &cpu->missed_seeds);
 	add_delta(lost, "cpu_tasks_folded", cpu_ledger_folded(cpu->ledger), &cpu->folded);
 	add_delta(lost, "cpu_names_dropped", cpu->names.dropped, &cpu->names_dropped);
+	unnamed = target_set_take_unnamed(cpu->context->targets);
+	if (unnamed)
+		counter_list_add(lost, "target_isolated_unnamed", unnamed);
 	add_delta(lost, "cpu_unreadable_tasks", counts->unreadable, &cpu->counts.unreadable);
 	if (!cpu->kernel || sched_kernel_losses(cpu->kernel, losses, &missed_runs, &torn_reads))
 		return;
+	/* Whose name was not told and who still lives is found in /proc. */
+	if (losses[SCHED_LOSS_BIRTH_UNTOLD] > cpu->losses[SCHED_LOSS_BIRTH_UNTOLD] ||
+	    losses[SCHED_LOSS_NAME_UNTOLD] > cpu->losses[SCHED_LOSS_NAME_UNTOLD] ||
+	    losses[SCHED_LOSS_ARGV_UNREAD] > cpu->losses[SCHED_LOSS_ARGV_UNREAD])
+		target_set_look_again(cpu->context->targets);
 	for (int i = 0; i < SCHED_LOSS_MAX; i++)
 		if (loss_names[i])
 			add_delta(lost, loss_names[i], losses[i], &cpu->losses[i]);
@@ -244,6 +231,40 @@ static int on_renamed(void *ctx, pid_t pid, uint64_t start_boot_ns, const char *
 	struct cpu_source *cpu = ctx;
 
 	return cpu_names_add(&cpu->names, pid, start_boot_ns, comm);
+}
+
+/* The ledger splits the process's time where it begins or ends to be a target's. */
+static int on_told(void *ctx, const struct task_death *note, const struct task_reading *reading)
+{
+	const struct task_program *program = (const struct task_program *)note;
+	struct target_set *targets = ((struct cpu_source *)ctx)->context->targets;
+	char comm[SCHED_COMM_LEN + 1] = {0};
+	const struct target_told told = {
+		.pid = (pid_t)note->tgid,
+		.start_boot_ns = note->start_boot_ns,
+		.at_boot_ns = note->end_boot_ns,
+		.uid = note->uid,
+		.comm = comm,
+		.argv0 = note->kind == TASK_NOTE_PROGRAM && program->argv0_bytes > 0
+				 ? program->argv0
+				 : NULL,
+	};
+	struct target_turn turn;
+	int turned;
+
+	memcpy(comm, note->comm, SCHED_COMM_LEN);
+	if (note->kind == TASK_NOTE_BORN)
+		return target_told_birth(targets, &told, (pid_t)note->parent_pid,
+					 note->process_start_boot_ns);
+	if (note->kind == TASK_NOTE_DEATH) {
+		target_told_death(targets, told.pid, told.start_boot_ns, told.uid, told.at_boot_ns);
+		return 0;
+	}
+	turned = target_told_name(targets, &told, note->kind == TASK_NOTE_PROGRAM, &turn);
+	if (turned <= 0)
+		return turned;
+	return cpu_ledger_split(((struct cpu_source *)ctx)->ledger, reading, turn.was_target,
+				turn.name);
 }
 
 static int on_cpu_changed(void *ctx, unsigned number, bool online, uint64_t boot_ns)
@@ -291,7 +312,7 @@ static int cpu_open(struct source *source, const struct source_context *context)
 	struct cpu_source *cpu = cpu_source(source);
 	struct sched_kernel_options *kernel = &cpu->options.kernel;
 	bool automatic = kernel->mode == CPU_MODE_AUTO;
-	const struct cpu_reader_events events = {cpu, on_renamed, on_cpu_changed};
+	const struct cpu_reader_events events = {cpu, on_renamed, on_cpu_changed, on_told};
 	int err;
 
 	cpu->context_copy = *context;
@@ -304,10 +325,14 @@ static int cpu_open(struct source *source, const struct source_context *context)
 					       kernel->variant != VARIANT_RAW_TP
 				       ? CPU_MODE_ITER
 				       : CPU_MODE_SWITCH;
+	kernel->names = context->targets && target_set_follows(context->targets);
 	kernel->loopers = cpu->options.need_switch && kernel->mode == CPU_MODE_SWITCH;
 	cpu->ledger = cpu_ledger_new(clock_now_ns(CLOCK_BOOTTIME));
 	if (!cpu->ledger)
 		return -ENOMEM;
+	cpu->listing = (struct cpu_ledger_names){cpu, name_of_process, name_of_package, is_listed};
+	if (context->targets && !target_set_is_all(context->targets))
+		cpu_ledger_want(cpu->ledger, &cpu->listing);
 	cpu->kernel = sched_kernel_open(kernel, source->reason, sizeof(source->reason));
 	if (!cpu->kernel && automatic && kernel->mode == CPU_MODE_ITER) {
 		kernel->mode = CPU_MODE_SWITCH;
@@ -341,8 +366,11 @@ static int cpu_sample(struct source *source, struct record_interval *interval)
 {
 	struct cpu_source *cpu = cpu_source(source);
 	uint64_t mono_ns, dur_ns = 0;
-	int err = cpu_reader_read_out(cpu->reader, &mono_ns);
+	int err;
 
+	if (cpu->kernel && sched_kernel_want_names(cpu->kernel))
+		target_set_look_again(cpu->context->targets);
+	err = cpu_reader_read_out(cpu->reader, &mono_ns);
 	if (!err) {
 		dur_ns = mono_ns - cpu->last_mono_ns;
 		err = close_interval(cpu, mono_ns, dur_ns, &interval->cpu);
@@ -392,7 +420,6 @@ static void cpu_close(struct source *source)
 	cpu_ledger_free(cpu->ledger);
 	cpu_reader_free(cpu->reader);
 	cpu_names_free(&cpu->names);
-	free(cpu->watched);
 	free(cpu);
 }
 

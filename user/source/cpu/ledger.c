@@ -8,18 +8,13 @@
 
 #include "source/cpu/folded.h"
 #include "source/cpu/known.h"
+#include "source/cpu/rows.h"
 #include "source/cpu/sums.h"
 
 #define TICK_NS 10000000ull
 /* Rows of an interval from which on tasks that ended in it are folded: some 1 KB of memory each, in
  * the ledger and as text. 16,000 threads a second would take 16 MiB. */
 #define FOLD_ROWS 2048
-
-struct ledger_row {
-	struct record_task task;
-	uint64_t end_boot_ns;
-	bool listed;
-};
 
 struct cpu_ledger {
 	uint64_t attach_boot_ns;
@@ -29,8 +24,10 @@ struct cpu_ledger {
 	uint64_t end_ns; /* of the last interval */
 	uint32_t interval;
 	struct known_tasks known;
-	struct ledger_row *rows;
-	size_t row_count, row_room;
+	struct cpu_rows rows;
+	/* Which tasks are to have rows where not all can, and how many such have one beyond it. */
+	const struct cpu_ledger_names *wanted;
+	size_t wanted_count;
 	struct cpu_sums sums;
 	struct record_task *out_tasks; /* what the last close handed out */
 };
@@ -54,7 +51,7 @@ void cpu_ledger_free(struct cpu_ledger *ledger)
 	cpu_folded_clear(&ledger->folded);
 	cpu_sums_free(&ledger->sums);
 	known_tasks_free(&ledger->known);
-	free(ledger->rows);
+	cpu_rows_free(&ledger->rows);
 	free(ledger->out_tasks);
 	free(ledger);
 }
@@ -118,21 +115,6 @@ bool cpu_ledger_unchanged(const struct cpu_ledger *ledger, pid_t tid, uint64_t s
 
 	return known && known->start_boot_ns == start_boot_ns && known->cpu_ns >= cpu_ns &&
 	       known->switches_voluntary + known->switches_involuntary == switches;
-}
-
-static struct ledger_row *add_row(struct cpu_ledger *ledger)
-{
-	if (ledger->row_count == ledger->row_room) {
-		size_t room = ledger->row_room ? ledger->row_room * 2 : 256;
-		struct ledger_row *rows = realloc(ledger->rows, room * sizeof(*rows));
-
-		if (!rows)
-			return NULL;
-		ledger->rows = rows;
-		ledger->row_room = room;
-	}
-	ledger->rows[ledger->row_count] = (struct ledger_row){0};
-	return &ledger->rows[ledger->row_count++];
 }
 
 /* Where the reading's task is booked: under its tid, or among the departed. *late is set when the
@@ -221,7 +203,7 @@ int cpu_ledger_exec(struct cpu_ledger *ledger, pid_t old_tid, pid_t tid, uint64_
 	before.interval = leader->interval;
 	*leader = before;
 	if (leader->interval == ledger->interval)
-		ledger->rows[leader->row].task.exited = false;
+		ledger->rows.rows[leader->row].task.exited = false;
 	return 0;
 }
 
@@ -246,25 +228,53 @@ bool cpu_ledger_knows(const struct cpu_ledger *ledger, const struct task_reading
 	       known_tasks_find_departed(&ledger->known, reading->tid, reading->start_boot_ns);
 }
 
-/* Book a task that ended without a row of its own. */
-static int fold(struct cpu_ledger *ledger, const struct task_reading *reading,
-		struct known_task *known)
+/* Whether a task that ends has to do without a row, for the sake of memory. A target's may have
+ * FOLD_ROWS more, so that the tasks of other programs do not cost it its own. */
+static bool has_no_row(struct cpu_ledger *ledger, const struct task_reading *reading,
+		       struct record_task *did, bool *wanted)
 {
-	struct record_task did = {
-		.pid = reading->tgid,
-		.uid = reading->uid,
-		.process_start_boot_ns =
-			reading->process_start_boot_ns ?: known->process_start_boot_ns,
-		.cpu_ns = reading->cpu_ns > known->cpu_ns ? reading->cpu_ns - known->cpu_ns : 0,
-	};
+	*wanted = true;
+	if (ledger->rows.count < FOLD_ROWS || !(reading->exited || reading->ending))
+		return false;
+	if (!ledger->wanted)
+		return true;
+	*wanted = ledger->wanted->listed(ledger->wanted->ctx, did, 0);
+	return !*wanted || ++ledger->wanted_count > FOLD_ROWS;
+}
 
-	book_optional(&did.runnable_ns, reading->runnable_ns, known->runnable_ns);
-	cpu_folded_add(&ledger->folded, &did, !known->exited);
-	known->process_start_boot_ns = did.process_start_boot_ns;
+/* Book a task that ended without a row of its own; one that no record would list is not missed. */
+static int fold(struct cpu_ledger *ledger, const struct task_reading *reading,
+		struct known_task *known, struct record_task *did, bool wanted)
+{
+	did->cpu_ns = reading->cpu_ns > known->cpu_ns ? reading->cpu_ns - known->cpu_ns : 0;
+	book_optional(&did->runnable_ns, reading->runnable_ns, known->runnable_ns);
+	if (wanted)
+		cpu_folded_add(&ledger->folded, did, !known->exited);
+	else
+		ledger->folded.cpu_ns += did->cpu_ns;
+	known->process_start_boot_ns = did->process_start_boot_ns;
 	take_sums(known, reading);
 	known->exited = true;
 	known->dead |= reading->exited;
-	return did.cpu_ns ? cpu_sums_add_uid(&ledger->sums, reading->uid, did.cpu_ns) : 0;
+	return did->cpu_ns ? cpu_sums_add_uid(&ledger->sums, reading->uid, did->cpu_ns) : 0;
+}
+
+static struct record_task identity_of(const struct task_reading *reading,
+				      const struct known_task *known)
+{
+	struct record_task task = {
+		.pid = reading->tgid,
+		.tid = reading->tid,
+		.uid = reading->uid,
+		.process_start_boot_ns =
+			reading->process_start_boot_ns ?: known->process_start_boot_ns,
+	};
+
+	if (!task.process_start_boot_ns && task.tid == task.pid)
+		task.process_start_boot_ns = reading->start_boot_ns;
+	memcpy(task.thread, reading->comm, RECORD_COMM_LEN);
+	task.thread[RECORD_COMM_LEN - 1] = 0;
+	return task;
 }
 
 int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told)
@@ -272,8 +282,10 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told
 	struct task_reading as_leader = *told;
 	const struct task_reading *reading = told;
 	struct known_task fresh, *known;
+	struct record_task did;
 	struct ledger_row *row;
-	bool late;
+	bool late, wanted;
+	int64_t index;
 	int err;
 
 	if (is_replaced_leader(ledger, told)) {
@@ -296,15 +308,18 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told
 			known->dead |= reading->exited;
 			return 0;
 		}
-		if (ledger->row_count >= FOLD_ROWS && (reading->exited || reading->ending))
-			return fold(ledger, reading, known);
-		row = add_row(ledger);
-		if (!row)
+		did = identity_of(reading, known);
+		if (has_no_row(ledger, reading, &did, &wanted))
+			return fold(ledger, reading, known, &did, wanted);
+		index = cpu_rows_add(&ledger->rows);
+		if (index < 0)
 			return -ENOMEM;
 		known->interval = ledger->interval;
-		known->row = (uint32_t)(row - ledger->rows);
+		known->row = (uint32_t)index;
 	}
-	row = &ledger->rows[known->row];
+	row = cpu_rows_for(&ledger->rows, &known->row, reading->uid);
+	if (!row)
+		return -ENOMEM;
 	row->task.tid = reading->tid;
 	row->task.pid = reading->tgid;
 	row->task.uid = reading->uid;
@@ -337,30 +352,29 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told
 	return err;
 }
 
+int cpu_ledger_split(struct cpu_ledger *ledger, const struct task_reading *reading, bool listed,
+		     const char *process)
+{
+	struct known_task *known;
+	int err = cpu_ledger_update(ledger, reading);
+
+	if (err)
+		return err;
+	known = known_tasks_find(&ledger->known, reading->tid);
+	if (known && same_task(known, reading) && known->interval == ledger->interval)
+		cpu_rows_decide(&ledger->rows, known->row, listed, process);
+	return 0;
+}
+
+void cpu_ledger_want(struct cpu_ledger *ledger, const struct cpu_ledger_names *names)
+{
+	ledger->wanted = names;
+}
+
 int cpu_ledger_overflow(struct cpu_ledger *ledger, uid_t uid, uint64_t cpu_ns)
 {
 	ledger->overflow_ns += cpu_ns;
 	return cpu_sums_add_uid(&ledger->sums, uid, cpu_ns);
-}
-
-/* A task that was neither running, waiting for a CPU, blocked nor stopped slept: the rest of the
- * time that it lived in this interval. */
-static void derive_sleep(struct ledger_row *row, uint64_t end_boot_ns, uint64_t dur_ns)
-{
-	struct record_task *task = &row->task;
-	uint64_t begin_ns = end_boot_ns > dur_ns ? end_boot_ns - dur_ns : 0;
-	uint64_t end_ns = task->exited ? row->end_boot_ns : end_boot_ns;
-	uint64_t awake_ns;
-
-	if (!task->runnable_ns.present || !task->uninterruptible_ns.present)
-		return;
-	if (task->start_boot_ns > begin_ns)
-		begin_ns = task->start_boot_ns;
-	awake_ns = task->cpu_ns + task->runnable_ns.value + task->uninterruptible_ns.value +
-		   task->stopped_ns.value;
-	task->sleeping_ns.present = true;
-	if (end_ns > begin_ns && end_ns - begin_ns > awake_ns)
-		task->sleeping_ns.value = end_ns - begin_ns - awake_ns;
 }
 
 static int by_cpu_desc(const void *a, const void *b)
@@ -396,9 +410,9 @@ static int add_folded(struct cpu_ledger *ledger, const struct cpu_ledger_names *
 	while (!err && (process = cpu_folded_next(&ledger->folded, process))) {
 		struct record_task sum = process->sum;
 
-		if (!names->listed(names->ctx, sum.pid, sum.uid))
-			continue;
 		sum.process_start_boot_ns = start_of_process(ledger, &sum);
+		if (!names->listed(names->ctx, &sum, 0))
+			continue;
 		sum.process = names->process(names->ctx, sum.pid, sum.process_start_boot_ns);
 		sum.package = names->package(names->ctx, sum.uid);
 		err = cpu_sums_add_process(&ledger->sums, &sum, process->threads);
@@ -406,54 +420,58 @@ static int add_folded(struct cpu_ledger *ledger, const struct cpu_ledger_names *
 	return err;
 }
 
-/* An interval of many tasks leaves no memory behind. */
-static void shrink_rows(struct cpu_ledger *ledger)
+/* Which rows are listed. */
+static void decide_rows(struct cpu_ledger *ledger, const struct cpu_ledger_names *names,
+			struct record_cpu *cpu)
 {
-	size_t room = ledger->row_room / 2;
-	struct ledger_row *rows;
+	for (size_t i = 0; i < ledger->rows.count; i++) {
+		struct ledger_row *row = &ledger->rows.rows[i];
+		struct record_task *task = &row->task;
 
-	if (room < 256 || ledger->row_count > room / 2)
-		return;
-	rows = realloc(ledger->rows, room * sizeof(*rows));
-	if (!rows)
-		return;
-	ledger->rows = rows;
-	ledger->row_room = room;
+		cpu->busy_ns += task->cpu_ns;
+		task->process_start_boot_ns = start_of_process(ledger, task);
+		if (row->decided)
+			continue;
+		row->decided = true;
+		row->listed = task->tid &&
+			      names->listed(names->ctx, task, task->exited ? row->end_boot_ns : 0);
+	}
 }
 
 int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t dur_ns, size_t top,
 		     const struct cpu_ledger_names *names, struct record_cpu *cpu)
 {
 	size_t listed = 0;
-	int err = 0;
+	int err;
 
 	free(ledger->out_tasks);
-	ledger->out_tasks = calloc(ledger->row_count + 1, sizeof(*ledger->out_tasks));
+	ledger->out_tasks = calloc(ledger->rows.count + 1, sizeof(*ledger->out_tasks));
 	if (!ledger->out_tasks)
 		return -ENOMEM;
 	cpu->busy_ns = ledger->overflow_ns;
 	cpu->overflow_ns = ledger->overflow_ns;
-	cpu->other_ns = 0;
-	for (size_t i = 0; i < ledger->row_count && !err; i++) {
-		struct ledger_row *row = &ledger->rows[i];
+	decide_rows(ledger, names, cpu);
+	cpu->other_ns = cpu_rows_merge(&ledger->rows);
+	for (size_t i = 0; i < ledger->rows.count; i++) {
+		struct ledger_row *row = &ledger->rows.rows[i];
 		struct record_task *task = &row->task;
 
-		cpu->busy_ns += task->cpu_ns;
-		if (!names->listed(names->ctx, task->pid, task->uid)) {
-			cpu->other_ns += task->cpu_ns;
+		if (!row->listed || row->merged)
 			continue;
-		}
-		derive_sleep(row, end_boot_ns, dur_ns);
-		task->process_start_boot_ns = start_of_process(ledger, task);
-		task->process = names->process(names->ctx, task->pid, task->process_start_boot_ns);
+		/* The uid or the name changed: how long the task slept under which is not known. */
+		if (!row->partial)
+			cpu_row_derive_sleep(row, end_boot_ns, dur_ns);
+		task->process = row->process;
+		if (!task->process)
+			task->process =
+				names->process(names->ctx, task->pid, task->process_start_boot_ns);
 		task->package = names->package(names->ctx, task->uid);
 		ledger->out_tasks[listed++] = *task;
 	}
 	qsort(ledger->out_tasks, listed, sizeof(*ledger->out_tasks), by_cpu_desc);
 	cpu->tasks = ledger->out_tasks;
 	cpu->task_count = listed;
-	if (!err)
-		err = add_folded(ledger, names, cpu);
+	err = add_folded(ledger, names, cpu);
 	if (!err)
 		err = cpu_sums_processes(&ledger->sums, cpu);
 	if (!err)
@@ -462,9 +480,9 @@ int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t d
 		cpu->other_ns += cpu->tasks[--cpu->task_count].cpu_ns;
 		cpu->cut_count++;
 	}
-	shrink_rows(ledger);
+	cpu_rows_clear(&ledger->rows);
 	cpu_folded_clear(&ledger->folded);
-	ledger->row_count = 0;
+	ledger->wanted_count = 0;
 	ledger->overflow_ns = 0;
 	ledger->interval++;
 	ledger->end_ns = end_boot_ns;

@@ -35,6 +35,12 @@ int cpu_ledger_seed(struct cpu_ledger *ledger, const struct task_reading *readin
  * last one adds nothing. 0, -ENOMEM. */
 int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *reading);
 
+/* Book the reading, and end what the task's time so far in this interval counts as: it is listed
+ * under that name, or is not, whatever is decided when the interval is closed. The name is not
+ * copied; it must live as long as the interval's record. 0, -ENOMEM. */
+int cpu_ledger_split(struct cpu_ledger *ledger, const struct task_reading *reading, bool listed,
+		     const char *process);
+
 /* The thread old_tid called execve and goes on as tid, with the start time of the leader whose
  * place it took and with its own sums (de_thread in fs/exec.c). 0, -ENOMEM. */
 int cpu_ledger_exec(struct cpu_ledger *ledger, pid_t old_tid, pid_t tid, uint64_t start_boot_ns);
@@ -51,8 +57,9 @@ struct cpu_ledger_names {
 	/* Both may return NULL. */
 	const char *(*process)(void *ctx, pid_t pid, uint64_t start_boot_ns);
 	const char *(*package)(void *ctx, uid_t uid);
-	/* Whether the record should list tasks of this process. */
-	bool (*listed)(void *ctx, pid_t pid, uid_t uid);
+	/* Whether the record should list this row of a task, which ended at end_boot_ns (0: it
+	 * lives). */
+	bool (*listed)(void *ctx, const struct record_task *task, uint64_t end_boot_ns);
 };
 
 /* Close the interval that ended at end_boot_ns and lasted dur_ns: fill tasks (by CPU time, at most
@@ -60,6 +67,10 @@ struct cpu_ledger_names {
  * has booked with cpu_ledger_overflow. The arrays belong to the ledger until the next call. */
 int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t dur_ns, size_t top,
 		     const struct cpu_ledger_names *names, struct record_cpu *cpu);
+
+/* Where an interval has too many tasks that end, those that names->listed knows have their rows
+ * first, and the others none. names must live as long as the ledger; NULL: all are listed. */
+void cpu_ledger_want(struct cpu_ledger *ledger, const struct cpu_ledger_names *names);
 
 /* CPU time of tasks of this uid that found no room in a map. 0, -ENOMEM. */
 int cpu_ledger_overflow(struct cpu_ledger *ledger, uid_t uid, uint64_t cpu_ns);

@@ -16,6 +16,3 @@ int cpu_proc_read_task(pid_t pid, pid_t tid, struct task_reading *reading, char 
 
 /* Idle time of all CPUs since boot in ns, to 10 ms a CPU, from /proc/stat. 0, -errno. */
 int cpu_proc_idle_ns(uint64_t *idle_ns);
-
-/* Parse the text of /proc/TID/stat: comm may hold any byte, also ") R 1 2". 0, -EBADMSG. */
-int cpu_proc_parse_stat(const char *text, size_t length, char *comm, uint64_t *start_ticks);

@@ -27,7 +27,7 @@ struct overflow_seen {
 struct walk {
 	struct task_line *lines;
 	size_t line_count, line_room;
-	struct task_death *deaths;
+	struct task_program *deaths; /* of any kind */
 	size_t death_count, death_room;
 	uint64_t execs; /* of deaths */
 	uint64_t alive;
@@ -169,6 +169,10 @@ static int book_death(void *ctx, const struct task_death *death)
 		return reader->events.cpu_changed(reader->events.ctx, death->tid,
 						  death->kind == TASK_NOTE_CPU_ONLINE,
 						  death->end_boot_ns);
+	case TASK_NOTE_BORN:
+	case TASK_NOTE_NAMED:
+	case TASK_NOTE_PROGRAM:
+		return reader->events.told(reader->events.ctx, death, &reading);
 	case TASK_NOTE_UID:
 	case TASK_NOTE_EXIT:
 		return cpu_ledger_update(reader->ledger, &reading);
@@ -183,6 +187,8 @@ static int book_death(void *ctx, const struct task_death *death)
 		reading.uninterruptible_ns = SOME_U64(death->uninterruptible_ns);
 		reading.stopped_ns = SOME_U64(death->stopped_ns);
 	}
+	if (death->tid == death->tgid)
+		reader->events.told(reader->events.ctx, death, &reading);
 	return cpu_ledger_update(reader->ledger, &reading);
 }
 
@@ -282,14 +288,15 @@ static int keep_death(void *ctx, const struct task_death *death)
 
 	if (walk->death_count == walk->death_room) {
 		size_t room = walk->death_room ? walk->death_room * 2 : 64;
-		struct task_death *deaths = realloc(walk->deaths, room * sizeof(*deaths));
+		struct task_program *deaths = realloc(walk->deaths, room * sizeof(*deaths));
 
 		if (!deaths)
 			return -ENOMEM;
 		walk->deaths = deaths;
 		walk->death_room = room;
 	}
-	walk->deaths[walk->death_count++] = *death;
+	memcpy(&walk->deaths[walk->death_count++], death,
+	       death->kind == TASK_NOTE_PROGRAM ? sizeof(struct task_program) : sizeof(*death));
 	walk->execs += death->exec_tid != 0;
 	return 0;
 }
@@ -327,8 +334,8 @@ static int settle_execs(struct cpu_reader *reader)
 			return err;
 	}
 	for (size_t i = 0; i < walk->death_count; i++)
-		if (walk->deaths[i].exec_tid)
-			drop_lines_of(walk, walk->deaths[i].tid);
+		if (walk->deaths[i].task.exec_tid)
+			drop_lines_of(walk, walk->deaths[i].task.tid);
 	return 0;
 }
 
@@ -377,7 +384,7 @@ static int walk_tasks(struct cpu_reader *reader)
 		err = cpu_ledger_update(reader->ledger, &reading);
 	}
 	for (size_t i = 0; i < walk->death_count && !err; i++)
-		err = book_death(reader, &walk->deaths[i]);
+		err = book_death(reader, &walk->deaths[i].task);
 	free(walk->lines);
 	free(walk->deaths);
 	*walk = (struct walk){0};

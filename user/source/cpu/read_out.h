@@ -13,6 +13,9 @@ struct cpu_reader_events {
 	/* The process runs another program now. */
 	int (*renamed)(void *ctx, pid_t pid, uint64_t start_boot_ns, const char *comm);
 	int (*cpu_changed)(void *ctx, unsigned cpu, bool online, uint64_t boot_ns);
+	/* TASK_NOTE_BORN, _NAMED and _PROGRAM (with the task's sums so far, not booked yet), and
+	 * the death of a main thread. */
+	int (*told)(void *ctx, const struct task_death *note, const struct task_reading *reading);
 };
 
 /* `kernel` NULL: /proc is walked. Both stay the caller's; events are copied. NULL with errno

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "source/frames/names.h"
-#include <fcntl.h>
-#include <stdio.h>
+#include "proc/read.h"
+#include "proc/stat.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,27 +41,13 @@ void frames_names_free(struct frames_names *names)
  * no lock of the process. */
 static uint64_t start_ticks_of(int32_t pid)
 {
-	char path[40], text[1024], *end;
-	unsigned long long start = 0;
-	ssize_t n;
-	int fd;
+	int dir = proc_open("", pid);
+	struct proc_stat stat;
+	int err = dir < 0 ? dir : proc_stat(dir, &stat);
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0)
-		return 0;
-	text[n] = 0;
-	end = strrchr(text, ')');
-	/* field 22; the name is field 2 */
-	if (!end || sscanf(end + 1,
-			   " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-			   "%*s %*s %llu",
-			   &start) != 1)
-		return 0;
-	return start;
+	if (dir >= 0)
+		close(dir);
+	return err ? 0 : stat.start_ticks;
 }
 
 /* Whether the name of that pid is to be read, for the first time or because another process has
@@ -92,18 +78,10 @@ static bool is_unnamed(struct frames_names *names, struct name_table *table, int
 
 void frames_names_look(struct frames_names *names, struct name_table *table, int32_t pid)
 {
-	char path[40], name[256];
-	ssize_t n;
-	int fd;
+	char name[256];
 
 	if (pid <= 0 || !is_unnamed(names, table, pid))
 		return;
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	n = read(fd, name, sizeof(name));
-	close(fd);
-	if (n > 0)
-		name_table_process(table, pid, -1, name, strnlen(name, (size_t)n));
+	if (proc_read_of("", pid, "cmdline", name, sizeof(name)) > 0)
+		name_table_process(table, pid, -1, name, strlen(name));
 }
