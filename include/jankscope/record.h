@@ -410,7 +410,7 @@ struct record_footer {
 	} * paths;
 	size_t path_count;
 	bool any_layer, any_block; /* there are rows of them, and what is in none */
-	bool top_present; /* false: nothing was measured, and the sums below are no 0 */
+	bool top_present;          /* false: nothing was measured, and the sums below are no 0 */
 	struct footer_top threads, processes, uids;
 	const struct footer_layer *layers; /* by frames shown */
 	size_t layer_count;
