@@ -20,7 +20,7 @@
 #include <uthash.h>
 
 #include "core/loop.h"
-#include "core/summary.h"
+#include "summary/summary.h"
 #include "cpu_load.h"
 #include "cpu_machine.h"
 #include "cpu_open.h"

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/summary.h"
+#include "summary/summary.h"
 #include "cpu_open.h"
 #include "jankscope/target.h"
 #include "source/cpu/cpu.h"

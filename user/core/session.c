@@ -11,7 +11,7 @@
 #include "core/loop.h"
 #include "core/rights.h"
 #include "core/self.h"
-#include "core/summary.h"
+#include "summary/summary.h"
 #include "core/user_signals.h"
 #include "prober/pool.h"
 #include "prober/warden.h"

@@ -10,7 +10,7 @@
 #include "abi/looper.h"
 #include "core/loop.h"
 #include "core/rights.h"
-#include "core/summary.h"
+#include "summary/summary.h"
 #include "jankscope/target.h"
 #include "source/cpu/ledger.h"
 #include "source/cpu/names.h"

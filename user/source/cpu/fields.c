@@ -38,6 +38,8 @@ static const struct field process_rows[] = {
 	FIELD(struct record_process_cpu, runnable_ns, OPTIONAL, NS,
 	      "ready to run, without a CPU, of all its threads"),
 	FIELD(struct record_process_cpu, threads, REQUIRED, COUNT, "its threads that ran"),
+	FIELD(struct record_process_cpu, exited, NONZERO, NONE,
+	      "its first thread died in this interval"),
 };
 static const struct field_type process_type =
 	FIELD_TYPE("process", struct record_process_cpu, process_rows);

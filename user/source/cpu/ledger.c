@@ -483,8 +483,10 @@ int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t d
 		err = cpu_sums_processes(&ledger->sums, cpu);
 	if (!err)
 		err = cpu_sums_uids(&ledger->sums, cpu);
-	while (top && cpu->task_count > top)
+	while (top && cpu->task_count > top) {
 		cpu->other_ns += cpu->tasks[--cpu->task_count].cpu_ns;
+		cpu->cut_count++;
+	}
 	cpu_rows_clear(&ledger->rows);
 	cpu_folded_clear(&ledger->folded);
 	ledger->wanted_count = 0;

@@ -2,7 +2,7 @@
 #include "source/frames/frames.h"
 #include "record/histogram.h"
 #include "core/rights.h"
-#include "core/summary.h"
+#include "summary/summary.h"
 #include "jankscope/target.h"
 #include "source/frames/input.h"
 #include "source/frames/names.h"
