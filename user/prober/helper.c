@@ -109,9 +109,8 @@ static void set_descriptors(int socket)
 static void set_oom_score(enum helper_kind kind)
 {
 	static const char *const scores[HELPER_KINDS] = {
-		[HELPER_WARDEN] = "0",    [HELPER_PROBER] = "800",
-		[HELPER_SAMPLER] = "600", [HELPER_UNWINDER] = "1000",
-		[HELPER_ASKER] = "800",
+		[HELPER_WARDEN] = "0",      [HELPER_PROBER] = "800", [HELPER_SAMPLER] = "600",
+		[HELPER_UNWINDER] = "1000", [HELPER_ASKER] = "800",
 	};
 	int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
 	char text[16];
