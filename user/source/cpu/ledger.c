@@ -236,17 +236,17 @@ bool cpu_ledger_knows(const struct cpu_ledger *ledger, const struct task_reading
 }
 
 /* Whether a task that ends has to do without a row, for the sake of memory. A target's may have
- * FOLD_ROWS more, so that the tasks of other programs do not cost it its own. */
+ * as many more, so that the tasks of other programs do not cost it its own. */
 static bool has_no_row(struct cpu_ledger *ledger, const struct task_reading *reading,
 		       struct record_task *did, bool *wanted)
 {
 	*wanted = true;
-	if (ledger->rows.count < FOLD_ROWS || !(reading->exited || reading->ending))
+	if (ledger->rows.count < ledger->fold_rows || !(reading->exited || reading->ending))
 		return false;
 	if (!ledger->wanted)
 		return true;
 	*wanted = ledger->wanted->listed(ledger->wanted->ctx, did, 0);
-	return !*wanted || ++ledger->wanted_count > FOLD_ROWS;
+	return !*wanted || ++ledger->wanted_count > ledger->fold_rows;
 }
 
 /* Book a task that ended without a row of its own; one that no record would list is not missed. */
