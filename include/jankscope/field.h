@@ -59,9 +59,6 @@ enum field_need {
 	FIELD_NONZERO, /* written unless it is 0, false, empty or the first choice */
 };
 
-/* How a field of an interval becomes a total in the footer, under the same key path. */
-enum field_total { TOTAL_NONE, TOTAL_SUM, TOTAL_MAX, TOTAL_LAST };
-
 struct field_type;
 
 struct field {
@@ -72,7 +69,7 @@ struct field {
 		const char *const *words; /* ends in NULL */
 	};
 	uint16_t offset, size, more_offset, more_size;
-	uint8_t kind, unit, need, total; /* the enums above */
+	uint8_t kind, unit, need; /* the enums above */
 };
 
 /* A struct whose rows these are. The name is that of its definition in the schema. */

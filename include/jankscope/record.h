@@ -135,6 +135,7 @@ struct record_process_cpu {
 	struct opt_u64 runnable_ns;
 	unsigned threads;       /* that ran in the interval */
 	uint64_t start_boot_ns; /* two owners of one pid are two rows; 0: not known */
+	bool exited;            /* its first thread died in this interval */
 };
 
 struct record_cpu {
@@ -149,6 +150,10 @@ struct record_cpu {
 	uint64_t overflow_ns; /* tasks that found no room in a map; their uids are right */
 	struct record_task *tasks;
 	size_t task_count;
+	/* Rows behind those of task_count that --top cut off: their time is in other_ns. The
+	 * summary counts them and the table takes names and switches from them; they are in no
+	 * recording. */
+	size_t cut_count;
 	struct record_uid_cpu *uids;
 	size_t uid_count;
 	struct record_process_cpu *processes;
@@ -352,6 +357,43 @@ struct record_distribution {
 	double min, max, mean, p50, p90, p95, p99;
 };
 
+/* Who used most of a run: a thread, a process or a uid, or several short-lived threads or processes
+ * of one name in one row. Sums are exact unless `partial` is set. */
+struct footer_usage {
+	pid_t pid, tid; /* 0: not of this kind of row, or the row is of several */
+	uid_t uid;
+	const char *thread, *process, *package; /* NULL: not of this kind of row, or not known */
+	uint64_t start_boot_ns;                 /* 0: of several, or not known */
+	uint64_t count;                         /* how many threads or processes the row sums up */
+	unsigned threads; /* of a process: the most that ran in one interval */
+	/* The row was dropped for want of room and made anew: its earlier time is in other_ns. */
+	bool partial;
+	uint64_t cpu_ns;
+	struct opt_u64 runnable_ns;
+	struct opt_u64 rx_bytes, tx_bytes; /* of a uid */
+};
+
+/* The heaviest rows of one kind; they and `other_...` make the totals of the run. */
+struct footer_top {
+	const struct footer_usage *rows;
+	size_t count;
+	uint64_t other_ns;
+	struct opt_u64 other_rx_bytes, other_tx_bytes; /* of uids */
+};
+
+/* Frames of a layer over the run. */
+struct footer_layer {
+	pid_t pid;                   /* 0: not known */
+	const char *package, *layer; /* NULL: not known */
+	uint64_t shown, dropped, janky;
+};
+
+/* Blocks by what they did: the functions that tell of their heaviest stack, outermost first. */
+struct footer_block_path {
+	const char *path; /* "caller;...;function"; NULL: blocks without a stack */
+	uint64_t count, total_ns, longest_ns;
+};
+
 /* Totals over the run by key path ("cpu.busy_ns"); a sink nests them at the dots. */
 struct record_footer {
 	struct summary_total {
@@ -367,6 +409,15 @@ struct record_footer {
 		uint64_t weight_ns, blocks;
 	} * paths;
 	size_t path_count;
+	bool any_layer, any_block; /* there are rows of them, and what is in none */
+	bool top_present;          /* false: nothing was measured, and the sums below are no 0 */
+	struct footer_top threads, processes, uids;
+	const struct footer_layer *layers; /* by frames shown */
+	size_t layer_count;
+	struct footer_layer other_layers;            /* the sum of all others */
+	const struct footer_block_path *block_paths; /* by time */
+	size_t block_path_count;
+	struct footer_block_path other_block_paths; /* the sum of all others */
 	struct counter_list lost, late, repaired;
 	struct missing_list missing;
 };

@@ -10,7 +10,7 @@
  * this program, or of a new memfd; the rest sleep in libc. maps: how many mappings stand at once,
  * from the start. flows: datagrams, each of a new socket, over a veth pair in network namespaces of
  * this process (root only), of which keep_flows stay open. peers: datagrams that come in, each from
- * another address and port. long: thread and process names of full
+ * another address and port, to a socket of uid 20125. long: thread and process names of full
  * length, each of them new. uid: who it runs as. wait: begin with the first line on stdin.
  * Prints "ready" and, at its end (EOF on stdin, or after `seconds`), one line of counts. */
 #include <errno.h>
@@ -33,6 +33,7 @@
 #define THREAD_STACK  (64u << 10)
 #define NEAR          "10.77.9.1"
 #define FAR           "10.77.9.2"
+#define PEERS_UID     20125
 #define FAR_ADDRESSES 4
 
 extern char **environ;
@@ -200,7 +201,8 @@ static void *peers(void *ctx)
 
 	/* Nobody reads it: what does not fit is dropped behind the hooks. */
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
-	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) || setns(far_ns, CLONE_NEWNET))
+	if (fd < 0 || fchown(fd, PEERS_UID, (gid_t)-1) ||
+	    bind(fd, (struct sockaddr *)&at, sizeof(at)) || setns(far_ns, CLONE_NEWNET))
 		return NULL;
 	at_rate(rates[PEERS], PEERS, one_peer);
 	return NULL;

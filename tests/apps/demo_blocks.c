@@ -32,7 +32,8 @@
 struct block_truth {
 	const char *function;
 	uint64_t start_boot_ns, wall_ns;
-	pid_t holder; /* 0: no lock was waited for */
+	uint64_t waited_ns; /* of it: ready to run, without a CPU */
+	pid_t holder;       /* 0: no lock was waited for */
 };
 
 /* What the main thread and the thread that holds the lock share. */
@@ -50,6 +51,19 @@ static uint64_t now_ns(clockid_t clock)
 
 	clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* How long the main thread has waited for a CPU, as the kernel counts it. */
+static uint64_t waited_ns(void)
+{
+	FILE *file = fopen("/proc/self/schedstat", "r");
+	unsigned long long ran_ns, waited = 0;
+
+	if (file && fscanf(file, "%llu %llu", &ran_ns, &waited) != 2)
+		waited = 0;
+	if (file)
+		fclose(file);
+	return waited;
 }
 
 static void sleep_ms(long ms)
@@ -139,10 +153,11 @@ static int write_truth(const char *path, const struct block_truth *blocks, unsig
 	for (unsigned i = 0; i < count; i++) {
 		fprintf(out,
 			"%s\n{\"function\":\"%s\",\"start_boot_ns\":%llu,\"wall_ns\":%llu,"
-			"\"holder_tid\":%d}",
+			"\"waited_ns\":%llu,\"holder_tid\":%d}",
 			i ? "," : "", blocks[i].function,
 			(unsigned long long)blocks[i].start_boot_ns,
-			(unsigned long long)blocks[i].wall_ns, blocks[i].holder);
+			(unsigned long long)blocks[i].wall_ns,
+			(unsigned long long)blocks[i].waited_ns, blocks[i].holder);
 	}
 	fprintf(out, "]}\n");
 	return fclose(out);
@@ -181,12 +196,13 @@ int main(int argc, char **argv)
 	puts("ready");
 	fflush(stdout);
 	for (;;) {
-		uint64_t begin_ns, begin_boot_ns, ticks;
+		uint64_t begin_ns, begin_boot_ns, begin_waited_ns, ticks;
 
 		if (epoll_wait(epoll, &event, 1, -1) < 1)
 			continue;
 		begin_ns = now_ns(CLOCK_MONOTONIC);
 		begin_boot_ns = now_ns(CLOCK_BOOTTIME);
+		begin_waited_ns = waited_ns();
 		if (event.data.fd == 0 && read(0, &byte, 1) < 1)
 			return 0;
 		if (event.data.fd == timer && read(timer, &ticks, sizeof(ticks)) < 0)
@@ -203,6 +219,7 @@ int main(int argc, char **argv)
 		if (event.data.fd != timer)
 			continue;
 		blocks[count].start_boot_ns = begin_boot_ns;
+		blocks[count].waited_ns = waited_ns() - begin_waited_ns;
 		blocks[count++].wall_ns = now_ns(CLOCK_MONOTONIC) - begin_ns;
 	}
 }

@@ -233,6 +233,7 @@ class Recorder:
         self.since = (stat_of(self.pid) or [0] * 20)[19]
         recorders.append(self)
         self.code, self.seen, self.signal_boot_ns = None, {}, None
+        self.sessions = set()  # that its helpers lead
         self.out_path = self.path if output == "file" else output
         # How long its main thread was runnable and got no CPU, what this machine did to it; and
         # how long it ran.
@@ -284,9 +285,12 @@ class Recorder:
                 continue
             while at not in (0, 1, self.pid) and steps < 20:
                 at, steps = parents.get(at, 0), steps + 1
+            # What a helper forked is in the helper's session, also when both parents are dead.
             if pid != self.pid and (at == self.pid or session == self.pid or
-                                    (known and known[1] == since)):
+                                    session in self.sessions or (known and known[1] == since)):
                 mine[pid] = (comm_of(pid), since)
+                if session == pid:
+                    self.sessions.add(pid)
         self.seen.update(mine)
         return mine
 
@@ -551,7 +555,8 @@ class Innocent:
 def bpf_links():
     """{id: link} of all links of the kernel."""
     tool = shutil.which("bpftool") or "/usr/sbin/bpftool"
-    for _ in range(3):
+    # bpftool gives up when one of them, of anybody's, goes while it lists them.
+    for _ in range(60):
         done = subprocess.run([tool, "-j", "link"], capture_output=True, text=True, timeout=20)
         try:
             return {link["id"]: link for link in json.loads(done.stdout or "[]")}

@@ -2,11 +2,13 @@
 /* A CPU source that does not open fails its test, unless the kernel itself lacks what the wanted
  * twin stands on: that is asked by loading an empty program. */
 #pragma once
+#include <stdint.h>
 #include <string.h>
 
 #include "jankscope/source.h"
 #include "kernel/features.h"
 #include "kernel/sched_kernel.h"
+#include "source/cpu/cpu.h"
 #include "tap.h"
 
 static inline bool kernel_has(const char *feature)
@@ -23,6 +25,15 @@ static inline bool may_be_missing(const struct sched_kernel_options *kernel)
 	if (kernel->mode == CPU_MODE_ITER && !kernel_has("iter_task"))
 		return true;
 	return kernel->variant != VARIANT_RAW_TP && !kernel_has("tp_btf");
+}
+
+/* A source that has a row for each task, however many end while the machine is busy. */
+static inline struct source *source_for_test(const struct cpu_options *options)
+{
+	struct cpu_options all = *options;
+
+	all.test_fold_rows = SIZE_MAX;
+	return cpu_source_new(&all);
 }
 
 /* True: it is open, and it is the twin that was wanted. */

@@ -37,7 +37,7 @@ static inline bool begin(struct run *run, const char *name, const struct cpu_opt
 	struct source_context context = {.interval_ns = NSEC_PER_SEC};
 
 	*run = (struct run){.name = name,
-			    .source = cpu_source_new(options),
+			    .source = source_for_test(options),
 			    .targets = target_set_new(NULL, 0, "")};
 	context.targets = run->targets;
 	if (open_for_test(run->source, &context, &options->kernel, name))

@@ -380,8 +380,8 @@ print(int(longest * 1000))
 
 
 def forks(_):
-    """A process that nobody watches holds its mmap_lock; a uprobe on the libc it maps waits for it
-    with dup_mmap_sem held, and nobody on the machine can fork. Only run by name."""
+    """A process that nobody watches holds its mmap_lock: a uprobe on the libc it maps would wait for
+    it with dup_mmap_sem held, and nobody on the machine could fork."""
     fs = HangFs(apps + "hang_target", limit=3)
     try:
         evil = Evil("held", fs.mount + "/x", fs.pid)
@@ -394,7 +394,45 @@ def forks(_):
         fs.end()
         longest = int(control.communicate()[0])
         test.ok(longest < 1000, "forks: nobody on the machine waits to fork", "%d ms" % longest)
-        scene.finish()
+        recorder = scene.finish()
+        degraded = [e for e in recorder.events if e["event"] == "degraded" and
+                    str(evil.pid) in e.get("reason", "")]
+        test.ok(len(degraded) == 1 and recorder.losses().get("late.probes_held_off"),
+                "forks: who holds its lock is said", recorder.events[:9], recorder.losses())
+    finally:
+        fs.end()
+
+
+def forks_end(_):
+    """The same when the run ends: its probes stay until they can be removed, and so does one
+    process; then nothing is left."""
+    fs = HangFs(apps + "hang_target", limit=25)
+    try:
+        evil = Evil("held", fs.mount + "/x", fs.pid)
+        scene = Scene("forks at the end", [])
+        recorder = scene.recorder
+        wait_for(lambda: recorder.links(), 3)
+        time.sleep(1)
+        mine = recorder.links()
+        evil.go()
+        wait_for(lambda: state_of(evil.pid) == "D", 3)
+        control = subprocess.Popen([sys.executable, "-c", FORKER], stdout=subprocess.PIPE,
+                                   text=True)
+        scene.finish(seconds=2)
+        # The warden waits for a while before it leaves its closer alone.
+        wait_for(lambda: [c for c, _ in recorder.helpers().values()] == ["jank-closer"], 8, 0.2)
+        kept = mine & set(bpf_links())
+        closers = [c for c, _ in recorder.helpers().values()]
+        test.ok(kept and closers == ["jank-closer"], "forks at the end: its probes are kept, by one "
+                "process", mine, kept, closers)
+        longest = int(control.communicate()[0])
+        test.ok(longest < 1000, "forks at the end: nobody on the machine waits to fork",
+                "%d ms" % longest)
+        fs.end()
+        wait_for(lambda: not recorder.helpers() and not mine & set(bpf_links()), 6, 0.2)
+        test.ok(not recorder.helpers() and not mine & set(bpf_links()),
+                "forks at the end: then no probe and no process is left", recorder.helpers(),
+                mine & set(bpf_links()))
     finally:
         fs.end()
 
@@ -558,59 +596,138 @@ def slow_reader(_):
             lines[-5:])
 
 
-def out_fuse(_):
+def output_hangs(what, folder, hang, release):
     """-o on a disk that hangs: the records on stdout go on, and the run ends."""
+    innocent = Innocent().begin()
+    control = Control(INTERVAL)
+    collected = os.path.join(work, "out-stdout.jsonl")
+    with open(collected, "w") as out:
+        recorder = Recorder(what + " of -o hangs", ["-i", "%dms" % INTERVAL, "--block", "150ms",
+                                                    "--json", "--max-lost", "100", "-o",
+                                                    folder + "/f.jsonl"],
+                            targets=[innocent.pid], output=None, stdout=out)
+    time.sleep(2)
+    hang()
+    time.sleep(SECONDS)
+    waits = [wchan(p) for p in recorder.helpers()]
+    innocent.end()
+    recorder.interrupt()
+    try:
+        recorder.process.wait(5)
+    except subprocess.TimeoutExpired:
+        pass
+    hung = recorder.process.poll() is None
+    recorder.exit_seconds = time.monotonic() - recorder.signal_boot_ns
+    where = wchan(recorder.pid)
+    release()
+    recorder.wait(5)
+    control.end()
+    recorder.load(collected)
+    good, text = intervals_hold(recorder, control, INTERVAL, skip=2)
+    wanted = SECONDS * 1000 / INTERVAL * 0.8
+    test.ok(good and len(recorder.intervals) >= wanted, what + " of -o hangs: stdout goes on",
+            text)
+    found, stacks, total, missed = innocent.check(recorder)
+    test.ok(found == total and stacks == total and total >= 3,
+            what + " of -o hangs: the app's %d blocks are told (%d, %d with stacks)" % (
+                total, found, stacks), *missed[:3])
+    test.ok(not hung and recorder.exit_seconds <= recorder.exit_allowed(),
+            what + " of -o hangs: SIGINT ends it within 1 s", "%.2f s, %s" % (
+                recorder.exit_seconds, where))
+    test.ok(not hung and (recorder.code not in (0, None) or
+                          "f.jsonl" in recorder.errors() or "output" in recorder.errors()),
+            what + " of -o hangs: and that the file is not whole is said", recorder.code,
+            recorder.errors())
+    return waits
+
+
+def out_fuse(_):
     fs = HangFs(apps + "hang_target")
     try:
-        innocent = Innocent().begin()
-        control = Control(INTERVAL)
-        collected = os.path.join(work, "out-fuse-stdout.jsonl")
-        with open(collected, "w") as out:
-            recorder = Recorder("disk of -o hangs", ["-i", "%dms" % INTERVAL, "--block", "150ms",
-                                                     "--json", "--max-lost", "100", "-o",
-                                                     fs.mount + "/f.jsonl"],
-                                targets=[innocent.pid], output=None, stdout=out)
-        time.sleep(2)
-        fs.hang()
-        time.sleep(SECONDS)
-        innocent.end()
-        recorder.interrupt()
-        try:
-            recorder.process.wait(5)
-        except subprocess.TimeoutExpired:
-            pass
-        hung = recorder.process.poll() is None
-        recorder.exit_seconds = time.monotonic() - recorder.signal_boot_ns
-        where = wchan(recorder.pid)
-        fs.end()
-        recorder.wait(5)
-        control.end()
-        recorder.load(collected)
-        good, text = intervals_hold(recorder, control, INTERVAL, skip=2)
-        wanted = SECONDS * 1000 / INTERVAL * 0.8
-        test.ok(good and len(recorder.intervals) >= wanted, "disk of -o hangs: stdout goes on",
-                text)
-        found, stacks, total, missed = innocent.check(recorder)
-        test.ok(found == total and stacks == total and total >= 3,
-                "disk of -o hangs: the app's %d blocks are told (%d, %d with stacks)" % (
-                    total, found, stacks), *missed[:3])
-        test.ok(not hung and recorder.exit_seconds <= recorder.exit_allowed(),
-                "disk of -o hangs: SIGINT ends it within 1 s", "%.2f s, %s" % (
-                    recorder.exit_seconds, where))
-        test.ok(not hung and (recorder.code not in (0, None) or
-                              "f.jsonl" in recorder.errors() or "output" in recorder.errors()),
-                "disk of -o hangs: and that the file is not whole is said", recorder.code,
-                recorder.errors())
+        output_hangs("disk", fs.mount, fs.hang, fs.end)
     finally:
         fs.end()
 
 
+def run(*command):
+    """Output of a command, or None."""
+    done = subprocess.run([str(a) for a in command], stdout=subprocess.PIPE, text=True,
+                          stderr=subprocess.DEVNULL)
+    return done.stdout.strip() if not done.returncode else None
+
+
+class Disk:
+    """An ext4 on a block device that can be made to hang: of the device mapper where the kernel has
+    it, suspended; else a loop device whose file is on a FUSE server that stops."""
+
+    def __init__(self):
+        self.image, self.mount, self.fs = work + "/disk.img", work + "/disk", None
+        self.name = "hang-%d" % os.getpid()
+        self.loop = self.mapped = None
+        os.mkdir(self.mount)
+        with open(self.image, "wb") as f:
+            f.truncate(16 << 20)
+        if run("mkfs.ext4", "-q", "-F", "-O", "^has_journal", self.image) is None:
+            raise OSError("no mkfs.ext4")
+        if run("dmsetup", "version") is not None:
+            self.loop = run("losetup", "-f", "--show", self.image)
+            if run("dmsetup", "create", self.name, "--table", "0 32768 linear %s 0" % self.loop) is None:
+                raise OSError("dmsetup create fails")
+            self.mapped = "/dev/mapper/" + self.name
+        else:
+            self.fs = HangFs(self.image)
+            self.loop = run("losetup", "-f", "--show", self.fs.program)
+        # Written through, so that a write of the recorder's waits for the disk.
+        if not self.loop or run("mount", "-o", "sync", self.mapped or self.loop,
+                                self.mount) is None:
+            raise OSError("no block device: %s" % self.loop)
+
+    def hang(self):
+        if self.fs:
+            self.fs.hang()
+        else:
+            run("dmsetup", "suspend", "--nolockfs", "--noflush", self.name)
+
+    def release(self):
+        if self.fs:
+            self.fs.answer()
+        elif self.mapped:
+            run("dmsetup", "resume", self.name)
+
+    def end(self):
+        self.release()
+        run("umount", "-l", self.mount)
+        if self.mapped:
+            run("dmsetup", "remove", "--retry", self.name)
+        if self.loop:
+            run("losetup", "-d", self.loop)
+        time.sleep(0.5)
+        if self.fs:
+            self.fs.end()
+
+
+def out_disk(_):
+    disk = None
+    try:
+        disk = Disk()
+    except OSError as e:
+        for i in range(5):
+            test.skip("block device of -o hangs %d" % i, str(e))
+        return
+    try:
+        waits = output_hangs("block device", disk.mount, disk.hang, disk.release)
+        # That it did hang: a process of the recorder's waited for the disk.
+        test.ok(any(w.startswith("D") for w in waits),
+                "block device of -o hangs: its writer waits for the disk", waits)
+    finally:
+        disk.end()
+
+
 parts = [(stopped, 6), (frozen, 5), (in_vfork, 5), (exe_before, 5), (exe_after, 4), (exe_exit, 4),
          (first_sight, 5), (stack_uffd, 6), (argv_uffd, 5), (stack_fuse, 5), (held, 4),
-         (held_before, 4), (warden, 7), (prober, 7), (sampler, 7), (unwinder, 7),
-         (stdout_table, 4), (stdout_json, 4), (slow_reader, 3), (out_fuse, 4)]
-if "forks" in sys.argv:
-    parts.append((forks, 5))
+         (held_before, 4), (forks, 6), (forks_end, 7), (warden, 7), (prober, 7), (sampler, 7),
+         (unwinder, 7), (stdout_table, 4), (stdout_json, 4), (slow_reader, 3), (out_fuse, 4),
+         (out_disk, 5)]
 probe = freezer()
 if probe:
     os.rmdir(probe[0])

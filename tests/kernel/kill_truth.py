@@ -184,6 +184,85 @@ def recorder_alone(_):
     rounds("the recorder alone, auto", "auto", lambda _: ["recorder"], ROUNDS)
 
 
+def kill_all(recorder, kinds):
+    """All of these kinds at the same time, until none of those that were there is left."""
+    pids = [p for kind in kinds for p in recorder.of_kind(kind)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    for pid in pids:
+        kill(pid)
+    return len(pids)
+
+
+def all_at_once(_):
+    """Whoever is left forks a new warden, and all that hangs on it comes back; where nobody is left,
+    that is said once."""
+    innocent = Innocent(ms=200, every=0.5).begin()
+    recorder = Recorder("all at once", ["--block", "100ms", "-i", "200ms", "--max-lost", "100"],
+                        targets=[innocent.pid], settle=1.5)
+    rounds, killed = [], 0
+    for kinds in (["warden", "prober", "unwinder"], ["warden", "prober", "unwinder"],
+                  ["prober", "warden", "unwinder"],
+                  ["warden", "prober", "unwinder", "sampler"],
+                  ["sampler", "prober", "unwinder", "warden"]):
+        killed += kill_all(recorder, kinds)
+        since = boot_ns()
+        time.sleep(6)
+        rounds.append((kinds, since + 3500 * MS, boot_ns()))
+    alive = recorder.process.poll() is None
+    everybody = kill_all(recorder, ["warden", "prober", "unwinder", "sampler", "asker"])
+    time.sleep(7)
+    lost_alive = recorder.process.poll() is None
+    innocent.end()
+    recorder.end(8)
+    without, few = [], []
+    for kinds, since, until in rounds:
+        there = [b for b in recorder.blocks if b["pid"] == innocent.pid and b["state"] != "open" and
+                 since <= b["start_boot_ns"] <= until - 700 * MS]
+        if len(there) < 2:
+            few.append((kinds, len(there)))
+        without += [(kinds, b["t_boot_ns"], b.get("missing")) for b in there if not has_stack(b)]
+    said = recorder.losses()
+    told = [e for e in recorder.events if e["event"] == "degraded" and
+            e.get("source") == "helpers"]
+    test.ok(killed >= 18 and alive and not few, "all at once: %d helpers killed in 5 rounds, the "
+            "recorder goes on" % killed, few, recorder.errors())
+    test.ok(not without, "all at once: 3.5 s later each block has its stack again", *without[:4])
+    test.ok(said.get("repaired.helper_warden_replaced") and not [
+        e for e in told if e["t_boot_ns"] < rounds[-1][2]], "all at once: and it is said", said)
+    test.ok(everybody >= 5 and lost_alive and said.get("lost.helpers_lost") == 1 and
+            len(told) == 1, "all at once: with nobody left that is said once, as lost",
+            everybody, lost_alive, said, told)
+    test.ok(recorder.code == 0 and recorder.footer and not recorder.helpers(),
+            "all at once: it ends with its footer and leaves no process", recorder.code,
+            recorder.errors(), recorder.helpers())
+
+
+def asker(_):
+    """The process that dumps sockets is made anew with all its rights, and counted."""
+    recorder = Recorder("asker", ["-i", "100ms", "--max-lost", "100"], settle=0.6)
+    wait_for(lambda: recorder.of_kind("asker"), 5)
+    seen, rights = [], []
+    for _ in range(3):
+        pids = recorder.of_kind("asker")
+        seen += pids
+        for pid in pids:
+            rights.append(status_of(pid, "CapEff"))
+            kill(pid)
+        wait_for(lambda: set(recorder.of_kind("asker")) - set(seen), 3)
+        time.sleep(0.3)
+    last = recorder.of_kind("asker")
+    rights += [status_of(pid, "CapEff") for pid in last]
+    recorder.end()
+    counted = sum(r.get("repaired", {}).get("net_asker_replaced", 0) for r in recorder.intervals)
+    test.ok(len(seen) == 3 and len(last) == 1 and len(set(rights)) == 1 and
+            rights[0] == status_of(os.getpid(), "CapEff"),
+            "asker: each that was killed was made anew, with its rights", seen, last, rights)
+    test.ok(counted == 3, "asker: 3 deaths are counted by name (%d)" % counted, recorder.losses())
+    test.ok(recorder.code == 0 and recorder.footer and not recorder.helpers(),
+            "asker: the run ends with its footer", recorder.code, recorder.errors())
+
+
 def tracing(_):
     """--frames live changes settings of the trace buffer; they are as before when it is killed."""
     bad, taken, tries, helped = [], 0, 0, 0
@@ -237,6 +316,7 @@ def cmdline(pid):
         return b""
 
 
-parts = [(recorder_first, 6), (with_ptrace, 6), (helpers_alone, 6), (tracing, 1)]
+parts = [(recorder_first, 6), (with_ptrace, 6), (helpers_alone, 6), (all_at_once, 5), (asker, 3),
+         (tracing, 1)]
 parts += [(f, 6) for f in (helpers_ptrace, recorder_alone) if full or f.__name__ in sys.argv]
 test.run(parts, sys.argv[1:])

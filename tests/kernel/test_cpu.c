@@ -20,7 +20,7 @@
 #include <uthash.h>
 
 #include "core/loop.h"
-#include "core/summary.h"
+#include "summary/summary.h"
 #include "cpu_load.h"
 #include "cpu_machine.h"
 #include "cpu_open.h"
@@ -385,7 +385,7 @@ static void check_busy(const char *name, const struct measurement *m, const stru
 
 static void test_variant(const char *name, const struct cpu_options *options)
 {
-	struct source *source = cpu_source_new(options);
+	struct source *source = source_for_test(options);
 	struct target_set *targets = target_set_new(NULL, 0, "");
 	struct loop *loop = loop_new();
 	const struct source_context context = {

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/summary.h"
+#include "summary/summary.h"
 #include "cpu_open.h"
 #include "jankscope/target.h"
 #include "source/cpu/cpu.h"
@@ -185,7 +185,7 @@ struct plan {
 static bool measure(const char *name, const struct cpu_options *options, const struct plan *plan,
 		    struct outcome *outcome)
 {
-	struct source *source = cpu_source_new(options);
+	struct source *source = source_for_test(options);
 	struct target_set *targets = target_set_new(NULL, 0, "");
 	const struct source_context context = {.targets = targets, .interval_ns = 100000000};
 	char byte;

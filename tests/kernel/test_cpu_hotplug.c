@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "cpu_open.h"
 #include "cpu_run.h"
 
 #define CYCLES 20
@@ -95,7 +96,7 @@ static void test_cycles(const char *name, const struct cpu_options *options, boo
 	struct source_context context = {
 		.interval_ns = NSEC_PER_SEC, .emit = on_record, .emit_ctx = &story};
 	struct run run = {.name = name,
-			  .source = cpu_source_new(options),
+			  .source = source_for_test(options),
 			  .targets = target_set_new(NULL, 0, "")};
 	struct totals totals = {0};
 	uint64_t least_off_ns = 0, most_off_ns = 0, begun_ns;

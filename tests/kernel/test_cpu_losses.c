@@ -38,7 +38,7 @@ static bool begin(struct run *run, const char *name, const struct sched_kernel_o
 	const struct cpu_options options = {.kernel = *kernel};
 	struct source_context context = {.interval_ns = NSEC_PER_SEC};
 
-	*run = (struct run){.source = cpu_source_new(&options),
+	*run = (struct run){.source = source_for_test(&options),
 			    .targets = target_set_new(NULL, 0, "")};
 	context.targets = run->targets;
 	if (!open_for_test(run->source, &context, kernel, name)) {

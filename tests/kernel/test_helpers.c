@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -25,7 +26,7 @@
 #include "core/rights.h"
 #include "prober/pool.h"
 #include "prober/warden.h"
-#include "prober/warden_settings.h"
+#include "prober/trace_state.h"
 #include "proc/read.h"
 #include "proc/stat.h"
 #include "tap.h"
@@ -925,6 +926,7 @@ static void test_storm(void)
 struct seen {
 	volatile pid_t recorder, warden, probers[2];
 	volatile uint64_t rounds, attached, released, served, in_flight, wardens;
+	volatile bool set; /* it has changed the setting */
 };
 
 struct worker {
@@ -1006,18 +1008,28 @@ static int on_round(void *ctx, uint32_t events)
 	return 0;
 }
 
-static void __attribute__((noreturn))
-run_recorder(struct seen *seen, const struct program *program, int exe, pid_t target, pid_t sleeper)
+static void __attribute__((noreturn)) run_recorder(struct seen *seen, const struct program *program,
+						   int exe, pid_t target, const char *folder)
 {
 	struct worker worker = {.seen = seen, .program = program, .exe = exe, .target = target};
-	struct proc_stat stat;
-	char value[64];
-	int dir = proc_open("", sleeper);
+	struct trace_state *state;
+	char reason[160] = "";
+	int root = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC), err = -EBUSY;
 
-	if (!start(&worker.rig) || dir < 0 || proc_stat(dir, &stat))
+	/* The lock is free when the warden of the one before has put the settings back. */
+	for (int i = 0; i < 3000 && err == -EBUSY; i++) {
+		err = trace_state_open(&state, folder, reason, sizeof(reason));
+		if (err)
+			poll(NULL, 0, 1);
+	}
+	if (err || root < 0 || !start(&worker.rig))
 		_exit(1);
-	snprintf(value, sizeof(value), "%d %llu", sleeper, (unsigned long long)stat.start_ticks);
-	warden_remember(worker.rig.warden, SETTING_CHILD, value);
+	trace_state_put_back(state, root);
+	if (warden_hold_settings(worker.rig.warden, trace_state_fd(state), root) ||
+	    trace_state_add(state, TRACE_TRACING_ON, "0") ||
+	    trace_setting_set(root, TRACE_TRACING_ON, "1"))
+		_exit(1);
+	seen->set = true;
 	loop_add_timer(worker.rig.loop, NSEC_PER_MSEC, NSEC_PER_MSEC, on_round, &worker);
 	rights_drop(RIGHT_MAPS);
 	_exit(loop_run(worker.rig.loop) ? 1 : 0);
@@ -1040,15 +1052,25 @@ static int count_children(void)
 	return count;
 }
 
+/* The folder stands for tracefs, and holds the file of what is to be put back. */
+static bool is_restored(const char *folder)
+{
+	char path[96], text[8] = "";
+
+	snprintf(path, sizeof(path), "%s/tracing_on", folder);
+	return proc_read(AT_FDCWD, path, text, sizeof(text)) > 0 && text[0] == '0';
+}
+
 static void test_kills(void)
 {
+	char folder[] = "/tmp/test_helpers.XXXXXX", command[96];
 	struct seen *seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE,
 				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	int killed[4] = {0}, links_left = 0, children_left = 0, unrestored = 0, restored = 0;
 	int in_flight = 0, silent = 0, with_links = 0;
 	struct program program;
-	pid_t target, recorder = 0, sleeper = 0, killed_warden = 0;
+	pid_t target, recorder = 0, killed_warden = 0;
 	int log = open_log();
 	unsigned seed = 7;
 
@@ -1057,6 +1079,12 @@ static void test_kills(void)
 		return;
 	}
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	if (!mkdtemp(folder)) {
+		tap_ok(false, "kills: a folder: %s", strerror(errno));
+		return;
+	}
+	snprintf(command, sizeof(command), "echo 0 >%s/tracing_on", folder);
+	tap_ok(!system(command), "kills: a setting that is put back");
 	target = fork();
 	if (!target)
 		for (;;)
@@ -1069,13 +1097,9 @@ static void test_kills(void)
 
 		if (!recorder) {
 			memset(seen, 0, sizeof(*seen));
-			sleeper = fork();
-			if (!sleeper)
-				for (;;)
-					pause();
 			recorder = fork();
 			if (!recorder)
-				run_recorder(seen, &program, exe, target, sleeper);
+				run_recorder(seen, &program, exe, target, folder);
 		}
 		/* mostly when it works again, sometimes at once */
 		rounds = seen->rounds;
@@ -1106,25 +1130,20 @@ static void test_kills(void)
 			continue;
 		waitpid(recorder, NULL, 0);
 		recorder = 0;
-		/* Everything ends by itself; target and, perhaps, the sleeper are children still.
-		 */
-		for (int i = 0; i < 5000 && count_children() > 1 + is_alive(sleeper); i++)
+		/* Everything ends by itself; the target is a child still. */
+		for (int i = 0; i < 5000 && count_children() > 1; i++)
 			poll(NULL, 0, 1);
-		children_left += count_children() > 1 + is_alive(sleeper);
+		children_left += count_children() > 1;
 		links_left += wait_for_links(program.id, 0, LINKS_GONE_NS);
 		/* A warden that died at the same time as the recorder cannot be asked for. */
-		for (int i = 0; i < 1000 && settled && is_alive(sleeper); i++)
+		for (int i = 0; i < 1000 && settled && !is_restored(folder); i++)
 			poll(NULL, 0, 1);
-		unrestored += settled && is_alive(sleeper);
-		restored += !is_alive(sleeper);
-		kill(sleeper, SIGKILL);
-		waitpid(sleeper, NULL, 0);
+		unrestored += settled && !is_restored(folder);
+		restored += seen->set && is_restored(folder);
 	}
 	if (recorder) {
 		kill(recorder, SIGKILL);
-		kill(sleeper, SIGKILL);
 		waitpid(recorder, NULL, 0);
-		waitpid(sleeper, NULL, 0);
 	}
 	tap_note(
 		"killed: %d recorders, %d wardens, %d probers; %d with requests in flight, %d with "
@@ -1145,6 +1164,9 @@ static void test_kills(void)
 		tap_ok(!count_leaks(log), "kills: no probe is left in place by the kernel");
 	else
 		tap_skip("kills: no probe is left in place by the kernel", "there is no /dev/kmsg");
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	if (system(command))
+		tap_note("%s stays", folder);
 	munmap(seen, sizeof(*seen));
 	unload(&program);
 	close(exe);

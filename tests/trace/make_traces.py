@@ -282,6 +282,15 @@ def main(folder):
     if shutil.which('zstd'):
         subprocess.run(['zstd', '-q', '-f', os.path.join(folder, 'small.pb'), '-o', os.path.join(folder, 'small.pb.zst')], check=True)
     kinds(folder)
+    # late frames, each with a doFrame whose length says of which token it is
+    display, marks = Display(), []
+    for i in range(60):
+        due, token = 10 * SECOND + (8 + i) * V60, 3000 + i
+        late = i % 12 == 5
+        display.frame(100, 'L', token, due, due + late * V60, V60, APP if late else NONE)
+        marks += slice_of(100, 100, due - 4 * V60 + 2000, due - 4 * V60 + 2000 + token * 1000, f'Choreographer#doFrame {token}')
+    parts = sorted([(e[0], e[2]) for e in display.events] + [(m[0], bundle([m])) for m in marks], key=lambda p: p[0])
+    write('worst.pb', snapshot + names + b''.join(p for _, p in parts))
     # damage: a stretch of garbage, then the marker that reading goes on behind
     half = timeline_halves(small)
     write('damaged.pb', half[0] + b'\x07' * 500 + packet(field(36, MARKER)) + half[1])

@@ -169,7 +169,8 @@ pid=$!
 for _ in $(seq 50); do [ "$(cat $tracefs/tracing_on)" = 1 ] && break; sleep 0.1; done
 # the helper has made a session of its own, and holds tracefs open
 helper=$(for p in $(pgrep -P $pid); do [ "$(ps -o sid= -p $p | xargs)" = $p ] && [ -n "$(find /proc/$p/fd -lname $tracefs 2>/dev/null)" ] && echo $p; done)
-kill -9 $helper $pid; wait $pid 2>/dev/null
+# stopped first: a recorder that sees it die has a prober make another
+kill -STOP $helper; kill -9 $pid; kill -9 $helper; wait $pid 2>/dev/null
 [ -n "$helper" ] && [ "$(settings)" = "$during" ]; ok $? "tracefs: nobody puts settings back when the helper (${helper:-not found}) is killed too"
 "$jankscope" record --max-lost 100 -d 300ms -q --frames live >/dev/null 2>"$work/talk" 9>&-
 as_before " after the next run"

@@ -89,6 +89,8 @@ row=$("$jankscope" frames --json "$work/timeline.pb" 2>/dev/null | jq -r '.worst
 read -r ts token pid <<<"$row"
 "$jankscope" frames --rows "$work/timeline.pb" 2>/dev/null | awk -F'\t' -v ts="$ts" -v token="$token" '$1 == ts && $6 == token {found = 1} END {exit !found}' &&
 	grep -q "ts $ts, token $token, pid $pid" "$work/out"; ok $? "the worst frame has the ts and the token of its row: $row"
+got=$("$jankscope" frames --json "$work/worst.pb" 2>/dev/null | jq -c '[.worst[] | .do_frame_ns == .surface_frame_token * 1000]')
+[ "$got" = "[true,true,true,true,true]" ]; ok $? "each of the worst frames has its own doFrame: $got"
 awk '/PID SHOWN/ {getline; exit !($1 == 100)}' "$work/out"; ok $? "the table has the pid"
 got=$("$jankscope" frames "$work/timeline_and_slices.pb" 2>/dev/null | grep 'Choreo' | head -1)
 [[ $got = *example.drawn ]]; ok $? "a row of doFrames has its process: $got"

@@ -90,8 +90,16 @@ static struct record_task tasks[] = {
 static struct record_uid_cpu uids[] = {{0, 50000000}, {10123, 901234567}, {4294967294u, 1}};
 
 static struct record_process_cpu processes[] = {
-	{4194303, 10123, "com.example.a", "com.example.a", 901234567, {true, 12345678}, 1},
-	{4, 0, NULL, NULL, 50000000, {false, 0}, 1},
+	{4194303,
+	 10123,
+	 "com.example.a.rather.long.package.name.of.an.application",
+	 "com.example.a.rather.long.package.name.of.an.application",
+	 901234567,
+	 {true, 12345678},
+	 7},
+	{4, 0, "evil\nname\r\x1b]0;title\x07", NULL, 50000000, {true, 1}, 1, .exited = true},
+	{6, 4294967294u, "caf\xc3\xa9 \xed\xa0\x80 \xf0\x9f\x98\x80", NULL, 1, {false, 0}, 1},
+	{3, 1, NULL, NULL, 0, {false, 0}, 1},
 };
 
 static struct record_uid_net net_uids[] = {
@@ -234,6 +242,13 @@ static struct summary_total totals[] = {
 	{"intervals", 604800},
 	{"dur_ns", 604800e9},
 	{"cpu.busy_ns", 4838399.875e9},
+	{"targets.cpu_ns", 3000002.0e9},
+	{"targets.rx_bytes", 1},
+	{"targets.tx_bytes", 2},
+	{"frames.shown", 185},
+	{"frames.janky", 3},
+	{"frames.dropped", 1},
+	{"frames.jank_pct", 1.5},
 	{"cpu.idle_ns", 1e9},
 	{"cpu.unaccounted_ns", -246913},
 	{"cpu.tasks_exited", 12345678},
@@ -262,11 +277,83 @@ static struct record_distribution distributions[] = {
 	{"interval.dur_ns", 1, 1, 1, 1.5, 1, 1, 1, 1},
 };
 
+static const struct footer_usage top_threads[] = {
+	{4194303,
+	 4194303,
+	 10123,
+	 "RenderThread",
+	 "com.example.a.rather.long.package.name.of.an.application",
+	 "com.example.a",
+	 77,
+	 1,
+	 0,
+	 true,
+	 3000000000000000ull,
+	 {true, 5}},
+	{0, 0, 0, "\x1b[31mred\x07\x7f", "/usr/bin/evil\nname", NULL, 0, 12345, 0, false,
+	 2000000000},
+	{5, 6, 0, "ksoftirqd/0", NULL, NULL, 3, 1, 0, false, 1},
+};
+static const struct footer_usage top_processes[] = {
+	{4194303,
+	 0,
+	 10123,
+	 NULL,
+	 "com.example.a.rather.long.package.name.of.an.application",
+	 "com.example.a",
+	 77,
+	 1,
+	 64,
+	 false,
+	 3000000000000000ull,
+	 {true, 5}},
+	{0, 0, 0, NULL, "sleep", NULL, 0, 12345, 1, true, 2000000000},
+	/* Right-to-left override, zero width and wide characters */
+	{8, 0, 0, NULL,
+	 "\xe2\x80\xae"
+	 "evil\xe2\x80\x8b \xe6\xbc\xa2\xe5\xad\x97",
+	 NULL, 1, 1, 1, false, 1},
+};
+static const struct footer_usage top_uids[] = {
+	{.uid = 10123,
+	 .package = "com.example.a.rather.long.package.name.of.an.application",
+	 .count = 1,
+	 .cpu_ns = 3000000000000000ull,
+	 .rx_bytes = {true, 1ull << 60},
+	 .tx_bytes = {true, 0}},
+	{.uid = 4294967294u, .count = 1, .rx_bytes = {true, 5}, .tx_bytes = {true, 6}},
+};
+static const struct footer_layer footer_layers[] = {
+	{4321, "com.example", "SurfaceView[com.example/com.example.MainActivity](BLAST)#0", 118, 1,
+	 3},
+	{.layer = NULL, .shown = 60},
+};
+static const struct footer_block_path block_paths[] = {
+	{"main;void ns::Map<int, std::string>::put<Other>(int, Other&&) const", 2, 2000000000,
+	 1500000000},
+	/* the same in short as the one before */
+	{"main;void ns::Map<long, std::string>::put<Other>(long, Other&&) const", 1, 500000000,
+	 500000000},
+	{NULL, 1, 1, 1},
+};
+
 static struct record_footer footer = {
 	.totals = totals,
 	.total_count = COUNT(totals),
 	.distributions = distributions,
 	.distribution_count = COUNT(distributions),
+	.top_present = true,
+	.any_layer = true,
+	.any_block = true,
+	.threads = {top_threads, COUNT(top_threads), 17},
+	.processes = {top_processes, COUNT(top_processes), 18},
+	.uids = {top_uids, COUNT(top_uids), 19, {true, 20}, {true, 21}},
+	.layers = footer_layers,
+	.layer_count = COUNT(footer_layers),
+	.other_layers = {.shown = 7},
+	.block_paths = block_paths,
+	.block_path_count = COUNT(block_paths),
+	.other_block_paths = {NULL, 3, 4, 2},
 };
 
 static const struct record_header bare_header = {

@@ -556,6 +556,38 @@ Test(flow, a_dropped_frame_is_not_idle)
 	layer_metrics_free(&m);
 }
 
+static int sum_drops(void *ctx, const struct flow_step *step)
+{
+	*(uint64_t *)ctx += step->dropped;
+	return 0;
+}
+
+/* A game that draws each second refresh, and misses one now and then: what was due is the median of
+ * its last intervals, in whatever order they came. */
+Test(flow, the_cadence_of_who_predicts_nothing)
+{
+	static const int refreshes[] = {2, 4, 2, 2, 4, 2, 2, 4, 4};
+	struct frame frames[10] = {{.present_ns = V, .predicted_ns = TIMELINE_NONE}};
+	struct flow_grid *grid = malloc(sizeof(*grid));
+	struct flow_input input = {frames, 10, grid, INT64_MAX, INT64_MAX, true};
+	struct flow_counts counts = {0};
+	struct flow flow = {.intervals = 0};
+	uint64_t dropped = 0;
+	size_t consumed;
+
+	flow_grid_init(grid, NULL, 0, V);
+	for (int i = 1; i < 10; i++)
+		frames[i] = (struct frame){.present_ns = frames[i - 1].present_ns +
+							 refreshes[i - 1] * (int64_t)V,
+					   .predicted_ns = TIMELINE_NONE,
+					   .work_ns = TIMELINE_NONE,
+					   .cookie = i};
+	cr_assert_eq(flow_feed(&flow, &input, &consumed, &counts, sum_drops, &dropped), 0);
+	cr_assert_eq(consumed, 10);
+	cr_assert_eq(dropped, 8);
+	free(grid);
+}
+
 /* What comes after a later frame was counted is counted by name. */
 Test(flow, late_frames_are_counted)
 {

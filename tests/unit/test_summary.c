@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "record/losses.h"
-#include "core/summary.h"
+#include "summary/summary.h"
 
 #define SEC 1000000000ull
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What is kept of the device's trace settings, and what of a setting is put back. */
-#include "source/frames/trace_settings.h"
-#include "source/frames/trace_state.h"
+#include "prober/trace_settings.h"
+#include "prober/trace_state.h"
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -273,6 +273,25 @@ Test(dumpsys, windows_apart_and_idle_is_no_drop)
 	analysis_free(analysis);
 }
 
+/* Where WindowManager says nothing, HWUI's own line has the window's title. */
+Test(dumpsys, the_window_of_hwui)
+{
+	struct analysis *analysis =
+		analyse("** Graphics info for pid 2599 [com.example] **\n"
+			"Window: com.example/com.example.Main\n"
+			"---PROFILEDATA---\nFlags,IntendedVsync,FrameCompleted,\n"
+			"0,1000000000,1008000000,\n0,1016000000,1024000000,\n"
+			"---PROFILEDATA---\n",
+			50);
+	const struct layer_view *views;
+	size_t count;
+
+	views = analysis_layers(analysis, &count);
+	cr_assert_eq(count, 1);
+	cr_assert_str_eq(views[0].layer->name, "com.example/com.example.Main");
+	analysis_free(analysis);
+}
+
 /* What stands first is when the buffer was queued, and 0 where nobody asked for a time. */
 Test(dumpsys, latency_of_buffers_that_asked_for_no_time)
 {

@@ -46,8 +46,8 @@ static const struct option_row option_rows[] = {
 	 OPTION_PERCENT, FIELD(max_lost_pct)},
 	{0, "wait", "DURATION", "how long to wait for a target that is not there yet (default 10s)",
 	 VERB_RECORD, OPTION_DURATION, FIELD(wait_ns)},
-	{0, "top", "N", "rows of tasks: in the table 15, in records all", VERB_RECORD,
-	 OPTION_NUMBER, FIELD(top), .min = 1},
+	{0, "top", "N", "rows: of processes and threads in the table 15, of tasks in records all",
+	 VERB_RECORD, OPTION_NUMBER, FIELD(top), .min = 1},
 	{0, "block", "DURATION",
 	 "tell when the main thread of a target does not come back to its poll for this long "
 	 "(default 500ms)",
@@ -56,12 +56,16 @@ static const struct option_row option_rows[] = {
 	 VERB_RECORD, OPTION_CHOICE, FIELD(variant), "auto tp_btf raw_tp"},
 	{0, "btf", "FILE", "kernel type information to use instead of /sys/kernel/btf/vmlinux",
 	 VERB_RECORD | VERB_DOCTOR, OPTION_TEXT, FIELD(btf_path), .file = true},
+	{0, "color", "WHEN", "colours in the table; auto: on a terminal, unless NO_COLOR is set",
+	 VERB_RECORD | VERB_REPORT, OPTION_CHOICE, FIELD(colour), "auto always never"},
+	{0, "legend", NULL, "print what each column and word of the output means and exit",
+	 VERB_RECORD | VERB_FRAMES | VERB_REPORT, OPTION_FLAG, FIELD(legend)},
 	{0, "tune", "NAME[=VALUE]",
 	 "a size or a fall-back that tests force, see the man page; repeatable", VERB_RECORD,
 	 OPTION_TUNE},
 	{'q', "quiet", NULL, "no table", VERB_RECORD, OPTION_FLAG, FIELD(quiet)},
 	{'v', "verbose", NULL, "say more on stderr, libbpf's messages included",
-	 VERB_RECORD | VERB_DOCTOR | VERB_FRAMES, OPTION_FLAG, FIELD(verbose)},
+	 VERB_RECORD | VERB_DOCTOR | VERB_FRAMES | VERB_REPORT, OPTION_FLAG, FIELD(verbose)},
 	{'h', "help", NULL, "print this help", ~0u, OPTION_FLAG, FIELD(help)},
 };
 #define OPTION_ROWS (sizeof(option_rows) / sizeof(*option_rows))

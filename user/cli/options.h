@@ -18,7 +18,8 @@ struct options {
 	uint64_t count;                             /* intervals; 0: no limit */
 	const char *output;                         /* -o */
 	const char *folded;                         /* of report */
-	bool overwrite, json, json_schema, quiet, verbose;
+	bool overwrite, json, json_schema, quiet, verbose, legend;
+	int colour; /* enum terminal_colour */
 	double max_lost_pct;
 	uint64_t block_ns;
 	int variant; /* enum program_variant */

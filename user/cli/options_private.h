@@ -22,6 +22,9 @@ static inline bool verb_takes_files(const struct verb_description *verb)
 	return strstr(verb->arguments, "...") != NULL;
 }
 
+/* Print text and a newline, broken between words, where the cursor is at `column` already; the
+ * following lines begin there, too. */
+void options_print_wrapped(FILE *out, const char *text, int column, int width);
 /* A term with its text, in man(7). */
 void options_put_item(FILE *out, const char *term, const char *text);
 /* The man page's section on records: every field of the table of fields. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* --help and the man page, from the table of flags. */
+#include "cli/legend.h"
 #include "cli/options_private.h"
 
 #define HELP_COLUMN 27
@@ -7,7 +8,7 @@
 /* Room for a flag's help with its choices; a test keeps the table below it. */
 #define HELP_BYTES 256
 
-static void print_wrapped(FILE *out, const char *text, int column, int width)
+void options_print_wrapped(FILE *out, const char *text, int column, int width)
 {
 	int at = column;
 
@@ -61,7 +62,8 @@ void options_print_help(FILE *out, const struct verb_description *verb)
 		if (!option_is_shown(row, verb))
 			continue;
 		fprintf(out, "  %-24s ", spell_flag(row, flag, sizeof(flag)));
-		print_wrapped(out, describe(row, help, sizeof(help)), HELP_COLUMN, HELP_WIDTH);
+		options_print_wrapped(out, describe(row, help, sizeof(help)), HELP_COLUMN,
+				      HELP_WIDTH);
 	}
 	if (verb->bit == VERB_RECORD)
 		fputs("\nDurations and sizes carry their unit: 500ms 10s 5m 72h 7d, 64K 64M 2G.\n"
@@ -234,6 +236,16 @@ void options_print_man(FILE *out, const struct verb_description *verbs, size_t c
 	      out);
 	for (size_t i = 0; i < count; i++)
 		put_verb(out, &verbs[i]);
+	fputs(".SH OUTPUT\nWhat the columns and words of the tables mean; jankscope record "
+	      "\\-\\-legend "
+	      "prints it, too.\n",
+	      out);
+	for (size_t i = 0; i < legend_part_count; i++) {
+		fprintf(out, ".SS %s\n", legend_parts[i].title);
+		for (size_t r = 0; r < legend_parts[i].count; r++)
+			options_put_item(out, legend_parts[i].rows[r].word,
+					 legend_parts[i].rows[r].meaning);
+	}
 	SECTION("EXAMPLES", examples);
 	SECTION("FILES", files);
 	SECTION("EXIT STATUS", exits);

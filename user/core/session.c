@@ -11,7 +11,7 @@
 #include "core/loop.h"
 #include "core/rights.h"
 #include "core/self.h"
-#include "core/summary.h"
+#include "summary/summary.h"
 #include "core/user_signals.h"
 #include "prober/pool.h"
 #include "prober/warden.h"
@@ -192,6 +192,22 @@ static void tell_gap(struct session *session, uint64_t dur_ns, uint64_t planned_
 	session_emit_event(session, &event);
 }
 
+/* Whoever had the rights to look at targets is dead, and nobody is left who could make another. */
+static void tell_helpers_lost(struct session *session)
+{
+	struct record_event event = {
+		.event = "degraded",
+		.keys = {{"source", "helpers", 0},
+			 {"reason",
+			  "all helper processes were killed: no names, probes and stacks from here "
+			  "on",
+			  0}},
+		.key_count = 2,
+	};
+
+	session_emit_event(session, &event);
+}
+
 /* planned_ns: how long the interval was to be. */
 static int take_interval(struct session *session, uint64_t planned_ns, bool final)
 {
@@ -228,7 +244,10 @@ static int take_interval(struct session *session, uint64_t planned_ns, bool fina
 	if (!err && session->options.probes)
 		err = prober_pool_counters(session->options.probes, &interval.late);
 	if (!err && session->options.warden)
-		err = warden_counters(session->options.warden, &interval.repaired, &interval.late);
+		err = warden_counters(session->options.warden, &interval.lost, &interval.late,
+				      &interval.repaired);
+	if (counter_list_get(&interval.lost, "helpers_lost"))
+		tell_helpers_lost(session);
 	if (!err)
 		session_emit(session, &record);
 	counter_list_free(&interval.lost);

@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "util/channel.h"
@@ -109,9 +110,8 @@ static void set_descriptors(int socket)
 static void set_oom_score(enum helper_kind kind)
 {
 	static const char *const scores[HELPER_KINDS] = {
-		[HELPER_WARDEN] = "0",    [HELPER_PROBER] = "800",
-		[HELPER_SAMPLER] = "600", [HELPER_UNWINDER] = "1000",
-		[HELPER_ASKER] = "800",
+		[HELPER_WARDEN] = "0",      [HELPER_PROBER] = "800", [HELPER_SAMPLER] = "600",
+		[HELPER_UNWINDER] = "1000", [HELPER_ASKER] = "800",
 	};
 	int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
 	char text[16];
@@ -153,6 +153,26 @@ void helper_begin(enum helper_kind kind, int *socket)
 		_exit(1);
 	if (pidfd >= 0)
 		close(pidfd);
+}
+
+/* The child in between ends at once, so that the warden becomes a child of the recorder, which
+ * reaps it, and not of this process. */
+int helper_fork_warden(int socket)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		pid = fork();
+		if (pid == 0)
+			warden_main(socket);
+		_exit(pid < 0);
+	}
+	while (waitpid(pid, NULL, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
 }
 
 bool helper_take_hello(struct helper *helper, const void *message, size_t length, const int *fds,

@@ -90,11 +90,12 @@ static int iterate(int link, uint64_t timeout_ns, pid_t *holder)
 {
 	uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + timeout_ns;
 	uint64_t rest_ns = FIRST_REST_NS;
-	struct held *held = calloc(2, sizeof(*held)), *now = held + 1;
+	struct held *held = calloc(2, sizeof(*held)), *now;
 	int err;
 
 	if (!held)
 		return -ENOMEM;
+	now = &held[1];
 	err = look_once(link, held);
 	while (!err && held->count) {
 		*holder = (pid_t)held->locks[0].pid;

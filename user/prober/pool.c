@@ -265,6 +265,9 @@ void probe_new_turn(struct prober_pool *pool)
 	size_t count = pool_count_probers(pool);
 
 	pool->call_left_ns = PROBE_CALL_NS;
+	/* After a time without a warden there may be too few. */
+	if (count < MIN_PROBERS)
+		pool_keep_minimum(pool);
 	for (size_t i = MAX_PROBERS; i-- > 0 && count > MIN_PROBERS;) {
 		struct prober *prober = &pool->probers[i];
 
@@ -325,7 +328,7 @@ struct prober_pool *prober_pool_new(struct warden *warden)
 		errno = EPIPE;
 		return NULL;
 	}
-	warden_set_maker(warden, make_warden, pool);
+	warden_add_maker(warden, make_warden, pool);
 	return pool;
 }
 
@@ -376,7 +379,7 @@ void prober_pool_free(struct prober_pool *pool)
 {
 	if (!pool)
 		return;
-	warden_set_maker(pool->warden, NULL, NULL);
+	warden_remove_maker(pool->warden, pool);
 	leave_loop(pool);
 	for (size_t i = 0; i < MAX_PROBERS; i++) {
 		struct prober *prober = &pool->probers[i];

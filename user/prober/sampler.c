@@ -317,6 +317,12 @@ static int take_message(struct sampler *sampler, const void *message, size_t len
 	uint64_t one = 1;
 	int err = 0;
 
+	if (type == SAMPLER_WARDEN) {
+		/* What the recorder is not told reads as a socket that ends. */
+		if (fd_count == 1)
+			helper_fork_warden(fds[0]);
+		return 0;
+	}
 	pthread_mutex_lock(&sampler->lock);
 	if (type == SAMPLER_SETUP && length >= sizeof(struct sampler_setup)) {
 		err = set_up(sampler, message, fds, fd_count);

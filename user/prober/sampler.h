@@ -15,6 +15,7 @@ enum sampler_type {
 	SAMPLER_WATCH = 0x6a6b0102,
 	SAMPLER_UNWATCH = 0x6a6b0103,
 	SAMPLER_PING = 0x6a6b0104,
+	SAMPLER_WARDEN = 0x6a6b0105, /* fork a warden on the socket that comes with it */
 	/* from it */
 	SAMPLER_SAMPLE = 0x6a6b0111,
 	SAMPLER_PONG = 0x6a6b0112,
@@ -29,6 +30,8 @@ struct sampler_setup {
 	uint32_t plain;   /* as looper_view.plain */
 	uint64_t block_ns;
 };
+
+/* SAMPLER_WARDEN is a struct sampler_ping with the socket. */
 
 /* With the pidfd of the process, where there is one. */
 struct sampler_watch {

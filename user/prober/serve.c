@@ -29,29 +29,6 @@ struct worker {
 	uint8_t data[PROBE_BYTES];
 };
 
-/* The child in between ends at once, so that the warden becomes a child of the recorder, which
- * reaps it, and not of this process. */
-static int fork_warden(const int *fds, size_t fd_count)
-{
-	pid_t pid;
-
-	if (fd_count != 1)
-		return -EINVAL;
-	pid = fork();
-	if (pid < 0)
-		return -errno;
-	if (pid == 0) {
-		pid = fork();
-		if (pid == 0)
-			warden_main(fds[0]);
-		_exit(pid < 0);
-	}
-	while (waitpid(pid, NULL, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return 0;
-}
-
 static int serve(struct worker *worker, int *fds, size_t fd_count, struct reply *reply)
 {
 	const struct probe_request *request = &worker->call.header.request;
@@ -89,7 +66,7 @@ static int serve(struct worker *worker, int *fds, size_t fd_count, struct reply 
 		memcpy(&places, worker->call.payload, sizeof(places));
 		return probe_attach(request, &places, fds, fd_count, reply);
 	case PROBE_WARDEN:
-		return fork_warden(fds, fd_count);
+		return fd_count == 1 ? helper_fork_warden(fds[0]) : -EINVAL;
 	}
 	return -ENOSYS;
 }

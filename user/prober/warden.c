@@ -25,6 +25,8 @@
 #define RETRY_NS     (100 * NSEC_PER_MSEC)
 #define RETRY_MAX_NS (5 * NSEC_PER_SEC)
 #define SILENT_NS    (2 * NSEC_PER_SEC)
+/* That many refusals in a row, with rests that double (3.1 s in all), are no coincidence. */
+#define LOST_AFTER 6
 
 static void warden_died(struct warden *warden);
 static bool take_messages(struct warden *warden);
@@ -127,7 +129,8 @@ void warden_stats(const struct warden *warden, struct warden_stats *stats)
 	*stats = warden->stats;
 }
 
-int warden_counters(struct warden *warden, struct counter_list *repaired, struct counter_list *late)
+int warden_counters(struct warden *warden, struct counter_list *lost, struct counter_list *late,
+		    struct counter_list *repaired)
 {
 	static const char *const names[HELPER_KINDS] = {
 		[HELPER_WARDEN] = "helper_warden_replaced",
@@ -139,6 +142,9 @@ int warden_counters(struct warden *warden, struct counter_list *repaired, struct
 	int err = counter_list_add(late, "helper_warden_absent",
 				   warden->stats.not_replaced - warden->counted.not_replaced);
 
+	err = err
+		      ?: counter_list_add(lost, "helpers_lost",
+					  warden->stats.lost - warden->counted.lost);
 	for (int kind = HELPER_WARDEN; kind < HELPER_KINDS; kind++)
 		err = err
 			      ?: counter_list_add(repaired, names[kind],
@@ -168,15 +174,35 @@ static void forget_told(struct warden *warden)
 
 	for (struct entry *entry = warden->entries; entry; entry = entry->next)
 		entry->told = false;
-	for (uint32_t i = 0; i < SETTING_COUNT; i++) {
-		warden->settings[i].told = false;
-		if (warden->settings[i].forgotten)
-			warden->settings[i].used = false;
-	}
+	warden->settings_told = false;
 	HASH_ITER (hh, warden->kept, kept, next)
 		kept->told = false;
 	warden->lock_reader_told = false;
 	warden->dirty = true;
+}
+
+/* Nobody could, or nobody is left. */
+static void not_made(struct warden *warden)
+{
+	warden->stats.not_replaced++;
+	if (++warden->refusals == LOST_AFTER)
+		warden->stats.lost++;
+	retry_later(warden);
+}
+
+/* Ask the makers in turn, until one of them takes it on. */
+static int ask_makers(struct warden *warden, int socket)
+{
+	int err = -ENOENT;
+
+	for (size_t i = 0; i < warden->maker_count && err; i++) {
+		size_t maker = warden->maker % warden->maker_count;
+
+		err = warden->makers[maker].make(warden->makers[maker].ctx, socket);
+		if (err)
+			warden->maker++;
+	}
+	return err;
 }
 
 static void make_warden(struct warden *warden)
@@ -184,19 +210,17 @@ static void make_warden(struct warden *warden)
 	struct entry *entry;
 	int ends[2];
 
-	if (!warden->make || channel_pair(ends)) {
-		warden->stats.not_replaced++;
-		retry_later(warden);
+	if (channel_pair(ends)) {
+		not_made(warden);
 		return;
 	}
 	entry = entry_add(warden, &warden->self);
-	if (!entry || warden->make(warden->make_ctx, ends[1])) {
+	if (!entry || ask_makers(warden, ends[1])) {
 		if (entry)
 			entry_remove(warden, entry);
 		close(ends[0]);
 		close(ends[1]);
-		warden->stats.not_replaced++;
-		retry_later(warden);
+		not_made(warden);
 		return;
 	}
 	close(ends[1]);
@@ -230,8 +254,9 @@ static void warden_died(struct warden *warden)
 		warden->retry_ns = 0;
 		make_warden(warden);
 	} else {
-		warden->stats.not_replaced++;
-		retry_later(warden);
+		/* Whoever took it on died over it. */
+		warden->maker++;
+		not_made(warden);
 	}
 }
 
@@ -247,6 +272,8 @@ static void take_message(struct warden *warden, const struct warden_message *mes
 
 	if (message->operation == WARDEN_PING)
 		warden->ping_ns = 0;
+	if (message->operation == WARDEN_RESTORE)
+		warden->restored = true;
 	if (message->operation != WARDEN_EXITED)
 		return;
 	entry = entry_find(warden, message->key);
@@ -270,8 +297,10 @@ static bool take_messages(struct warden *warden)
 
 	while ((n = channel_receive(warden->self.socket, &message, sizeof(message), fds, &count)) >
 	       0) {
-		if (helper_take_hello(&warden->self, &message, (size_t)n, fds, count))
+		if (helper_take_hello(&warden->self, &message, (size_t)n, fds, count)) {
+			warden->refusals = 0;
 			continue;
+		}
 		if (n == sizeof(message))
 			take_message(warden, &message);
 		while (count)
@@ -291,10 +320,23 @@ int warden_on_socket(void *ctx, uint32_t events)
 	return 0;
 }
 
-void warden_set_maker(struct warden *warden, int (*make)(void *ctx, int socket), void *ctx)
+int warden_add_maker(struct warden *warden, warden_make_fn make, void *ctx)
 {
-	warden->make = make;
-	warden->make_ctx = ctx;
+	if (warden->maker_count == WARDEN_MAKERS)
+		return -ENOSPC;
+	warden->makers[warden->maker_count].make = make;
+	warden->makers[warden->maker_count++].ctx = ctx;
+	return 0;
+}
+
+void warden_remove_maker(struct warden *warden, void *ctx)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < warden->maker_count; i++)
+		if (warden->makers[i].ctx != ctx)
+			warden->makers[kept++] = warden->makers[i];
+	warden->maker_count = kept;
 }
 
 struct warden *warden_start(void)
@@ -307,6 +349,7 @@ struct warden *warden_start(void)
 		return NULL;
 	warden->self = (struct helper){.kind = HELPER_WARDEN, .socket = -1, .pidfd = -1};
 	warden->timer = warden->lock_reader = -1;
+	warden->settings[0] = warden->settings[1] = -1;
 	err = channel_pair(ends);
 	if (err)
 		goto fail;
@@ -359,6 +402,27 @@ int warden_join_loop(struct warden *warden, struct loop *loop)
 	return 0;
 }
 
+int warden_restore_settings(struct warden *warden, uint64_t timeout_ns)
+{
+	struct warden_message message = {.operation = WARDEN_RESTORE};
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), until_ns = now_ns + timeout_ns;
+	int err = warden->settings_told ? warden_send(warden, &message, NULL, 0) : -EPIPE;
+
+	warden->restored = false;
+	/* Its end is taken in the loop, or by warden_stop. */
+	while (!err && !warden->restored) {
+		if (!take_messages(warden))
+			err = -EPIPE;
+		else if ((now_ns = clock_now_ns(CLOCK_MONOTONIC)) >= until_ns)
+			err = warden->restored ? 0 : -ETIMEDOUT;
+		else if (!warden->restored)
+			channel_wait(warden->self.socket, until_ns - now_ns);
+	}
+	if (err != -ETIMEDOUT)
+		warden_forget_settings(warden);
+	return err;
+}
+
 /* Wait for the end of the warden's socket, which is closed when the process ends, and then for what
  * is left of it and of the children of earlier wardens. */
 static void wait_for_end(struct warden *warden, uint64_t until_ns)
@@ -385,7 +449,6 @@ static void wait_for_end(struct warden *warden, uint64_t until_ns)
 
 void warden_stop(struct warden *warden)
 {
-	struct warden_message bye = {.operation = WARDEN_BYE};
 	struct kept *kept, *next;
 
 	if (!warden)
@@ -395,7 +458,6 @@ void warden_stop(struct warden *warden)
 		uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + STOP_NS;
 
 		warden_tell_all(warden);
-		warden_send(warden, &bye, NULL, 0);
 		/* Not the last copies, as long as there is a warden. */
 		HASH_ITER (hh, warden->kept, kept, next)
 			warden_free_kept(warden, kept);
@@ -415,6 +477,7 @@ void warden_stop(struct warden *warden)
 	warden_close_fd(&warden->self.socket);
 	warden_close_fd(&warden->self.pidfd);
 	warden_close_fd(&warden->lock_reader);
+	warden_forget_settings(warden);
 	/* Without a warden these may wait for RCU here. */
 	HASH_ITER (hh, warden->kept, kept, next)
 		warden_free_kept(warden, kept);

@@ -76,20 +76,25 @@ void warden_close(struct warden *warden, const int *fds, size_t fd_count);
  * their mmap_lock (mm_locks.h). The descriptor stays the caller's. 0 or -errno. */
 int warden_set_lock_reader(struct warden *warden, int program);
 
-/* A setting of the device that must be as before when the recorder has died. What `restore` does
- * with it is up to the table in warden_settings.c: the number of a known setting, never a path. */
-int warden_remember(struct warden *warden, uint32_t setting, const char *value);
-void warden_forget(struct warden *warden, uint32_t setting);
+/* Settings of the device that must be as before when the recorder has died: the warden puts back
+ * what the file behind `state` keeps then (trace_state.h), and frees its lock. root: of
+ * trace_settings.h. Both stay the caller's. 0 or -errno. */
+int warden_hold_settings(struct warden *warden, int state, int root);
+/* Have it done now. 0; -ETIMEDOUT: it will be; -EPIPE: there is no warden. */
+int warden_restore_settings(struct warden *warden, uint64_t timeout_ns);
 
 struct warden_stats {
 	uint64_t replaced[HELPER_KINDS]; /* processes that died or hung, by kind */
 	uint64_t not_replaced;           /* times that a dead warden could not be replaced */
+	uint64_t lost;                   /* times that it was given up: nobody is left to fork it */
 };
 void warden_stats(const struct warden *warden, struct warden_stats *stats);
-/* What happened since the last call of this, by name ("helper_prober_replaced" ...): a process that
- * was replaced is repaired, a warden that is not replaced yet is late. 0 or -ENOMEM. */
-int warden_counters(struct warden *warden, struct counter_list *repaired,
-		    struct counter_list *late);
+/* What happened since the last call of this, by name: a process that was replaced is repaired
+ * ("helper_prober_replaced" ...), a warden that is not replaced yet is late
+ * ("helper_warden_absent"), and it is lost when nobody is left who could fork it ("helpers_lost",
+ * once). 0 or -ENOMEM. */
+int warden_counters(struct warden *warden, struct counter_list *lost, struct counter_list *late,
+		    struct counter_list *repaired);
 /* Of all helpers that are alive now (the warden too): pid and kind; returns how many (at most
  * room).
  */
@@ -103,10 +108,13 @@ struct warden_usage {
 };
 void warden_usage(struct warden *warden, struct warden_usage *usage);
 
-/* Who forks a new warden when this one died: make(ctx, socket) has it forked on a copy of socket.
- * 0 when that is under way, or -errno: it is tried again later. The maker calls warden_not_made
- * when it turns out that no warden comes. */
-void warden_set_maker(struct warden *warden, int (*make)(void *ctx, int socket), void *ctx);
+/* Who forks a new warden when this one died; helpers of several kinds, because some may have died
+ * with it. make(ctx, socket) has it forked on a copy of socket: 0 when that is under way, or
+ * -errno: the next one is tried, and all of them again later. The maker may call warden_not_made
+ * when it turns out that no warden comes; the end of the socket says so too. 0 or -ENOSPC. */
+typedef int (*warden_make_fn)(void *ctx, int socket);
+int warden_add_maker(struct warden *warden, warden_make_fn make, void *ctx);
+void warden_remove_maker(struct warden *warden, void *ctx);
 void warden_not_made(struct warden *warden);
 
 /* End them all: the warden frees what it holds and ends after the others. Waits at most 200 ms, so
@@ -122,5 +130,8 @@ void asker_main(int socket) __attribute__((noreturn));
 /* First of all in each: a name, a session of its own, the signals, no descriptor but the socket,
  * nice 0, the hello. The process ends here when its recorder is gone already. */
 void helper_begin(enum helper_kind kind, int *socket);
+/* In a helper that has all rights: fork a warden on this socket, which stays the caller's. The new
+ * one is no child of this process. 0 or -errno. */
+int helper_fork_warden(int socket);
 /* In a process that a helper forks: close all descriptors but 0 to 2 and these (-1: none). */
 void helper_keep_only(const int *keep, size_t count);

@@ -70,25 +70,25 @@ int warden_set_lock_reader(struct warden *warden, int program)
 	return 0;
 }
 
-int warden_remember(struct warden *warden, uint32_t setting, const char *value)
+int warden_hold_settings(struct warden *warden, int state, int root)
 {
-	if (!setting || setting >= SETTING_COUNT || strlen(value) >= WARDEN_VALUE_BYTES)
-		return -EINVAL;
-	if (warden->settings[setting].used && !warden->settings[setting].forgotten)
-		return 0;
-	warden->settings[setting].used = true;
-	warden->settings[setting].told = warden->settings[setting].forgotten = false;
-	memset(warden->settings[setting].value, 0, WARDEN_VALUE_BYTES);
-	strcpy(warden->settings[setting].value, value);
-	warden_told(warden, warden_tell_setting(warden, setting));
+	int copies[2] = {fcntl(state, F_DUPFD_CLOEXEC, 0), fcntl(root, F_DUPFD_CLOEXEC, 0)};
+	int err = copies[0] < 0 || copies[1] < 0 ? -errno : 0;
+
+	if (err) {
+		warden_close_fd(&copies[0]);
+		warden_close_fd(&copies[1]);
+		return err;
+	}
+	warden_forget_settings(warden);
+	memcpy(warden->settings, copies, sizeof(copies));
+	warden->settings_told = false;
+	warden_told(warden, warden_tell_settings(warden));
 	return 0;
 }
 
-void warden_forget(struct warden *warden, uint32_t setting)
+void warden_forget_settings(struct warden *warden)
 {
-	if (!setting || setting >= SETTING_COUNT || !warden->settings[setting].used)
-		return;
-	warden->settings[setting].forgotten = true;
-	warden->settings[setting].told = false;
-	warden_told(warden, warden_tell_setting(warden, setting));
+	warden_close_fd(&warden->settings[0]);
+	warden_close_fd(&warden->settings[1]);
 }

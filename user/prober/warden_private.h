@@ -9,9 +9,10 @@
 #include <uthash.h>
 
 #include "prober/warden.h"
-#include "prober/warden_settings.h"
 #include "prober/warden_wire.h"
 #include "util/channel.h"
+
+#define WARDEN_MAKERS 4
 
 /* A process that was asked for. */
 struct entry {
@@ -47,13 +48,15 @@ struct warden {
 	struct kept *kept;
 	int lock_reader; /* own copy of the program looper_mm_locks; -1: none */
 	bool lock_reader_told;
-	struct {
-		bool used, told, forgotten;
-		char value[WARDEN_VALUE_BYTES];
-	} settings[SETTING_COUNT];
+	int settings[2]; /* own copies of what WARDEN_HOLD takes; -1: nothing is to be restored */
+	bool settings_told, restored;
 	struct warden_stats stats, counted;
-	int (*make)(void *ctx, int socket);
-	void *make_ctx;
+	struct {
+		warden_make_fn make;
+		void *ctx;
+	} makers[WARDEN_MAKERS];
+	size_t maker_count, maker; /* the one to be asked next */
+	unsigned refusals;         /* in a row, since there was a warden */
 };
 
 static inline void warden_close_fd(int *fd)
@@ -78,7 +81,7 @@ int warden_send(struct warden *warden, const struct warden_message *message, con
 /* Tell one thing; as warden_send. */
 int warden_tell_entry(struct warden *warden, struct entry *entry);
 int warden_tell_kept(struct warden *warden, struct kept *kept);
-int warden_tell_setting(struct warden *warden, uint32_t setting);
+int warden_tell_settings(struct warden *warden);
 int warden_tell_lock_reader(struct warden *warden);
 /* Tell all that is untold, as far as there is room. */
 void warden_tell_all(struct warden *warden);
@@ -86,6 +89,7 @@ void warden_tell_all(struct warden *warden);
  * the loop too. */
 void warden_told(struct warden *warden, int err);
 /* Forget it and close the recorder's copies. */
+void warden_forget_settings(struct warden *warden);
 void warden_free_kept(struct warden *warden, struct kept *kept);
 
 /* ---- warden_entries.c ---- */

@@ -17,7 +17,7 @@
 #include <uthash.h>
 
 #include "prober/closer.h"
-#include "prober/warden_settings.h"
+#include "prober/trace_state.h"
 #include "prober/warden_wire.h"
 #include "util/channel.h"
 #include "util/clock.h"
@@ -50,12 +50,7 @@ struct ward {
 	struct kept_fds *kept;
 	struct closer closer;
 	uint64_t closed_ns; /* when the closer got its last ones */
-	struct {
-		uint32_t setting;
-		char value[WARDEN_VALUE_BYTES];
-	} remembered[SETTING_COUNT]; /* the last change first */
-	size_t remembered_count;
-	bool bye;
+	int settings[2];    /* the file of trace_state.h, the root of trace_settings.h; -1: none */
 };
 
 /* ---- children ---- */
@@ -194,32 +189,15 @@ static void release(struct ward *ward, uint64_t key)
 	free(kept);
 }
 
-static void forget(struct ward *ward, uint32_t setting)
+static void restore(struct ward *ward)
 {
-	for (size_t i = 0; i < ward->remembered_count; i++) {
-		if (ward->remembered[i].setting != setting)
-			continue;
-		ward->remembered_count--;
-		memmove(&ward->remembered[i], &ward->remembered[i + 1],
-			(ward->remembered_count - i) * sizeof(ward->remembered[0]));
+	if (ward->settings[0] < 0)
 		return;
+	trace_state_restore(ward->settings[0], ward->settings[1]);
+	for (int i = 0; i < 2; i++) {
+		close(ward->settings[i]);
+		ward->settings[i] = -1;
 	}
-}
-
-/* The first value of a setting is the one from before the run. */
-static void remember(struct ward *ward, const struct warden_message *message)
-{
-	for (size_t i = 0; i < ward->remembered_count; i++)
-		if (ward->remembered[i].setting == message->number)
-			return;
-	if (ward->remembered_count == SETTING_COUNT)
-		return;
-	memmove(&ward->remembered[1], &ward->remembered[0],
-		ward->remembered_count * sizeof(ward->remembered[0]));
-	ward->remembered_count++;
-	ward->remembered[0].setting = message->number;
-	memcpy(ward->remembered[0].value, message->value, WARDEN_VALUE_BYTES);
-	ward->remembered[0].value[WARDEN_VALUE_BYTES - 1] = 0;
 }
 
 static void take_message(struct ward *ward, const struct warden_message *message, int *fds,
@@ -252,11 +230,15 @@ static void take_message(struct ward *ward, const struct warden_message *message
 	case WARDEN_RELEASE:
 		release(ward, message->key);
 		break;
-	case WARDEN_REMEMBER:
-		remember(ward, message);
+	case WARDEN_HOLD:
+		if (count != 2 || ward->settings[0] >= 0)
+			break;
+		memcpy(ward->settings, fds, sizeof(ward->settings));
+		fds[0] = fds[1] = -1;
 		break;
-	case WARDEN_FORGET:
-		forget(ward, message->number);
+	case WARDEN_RESTORE:
+		restore(ward);
+		channel_send(ward->socket, &part, 1, NULL, 0);
 		break;
 	case WARDEN_LOCKS:
 		if (count == 1 && ward->closer.program < 0) {
@@ -266,9 +248,6 @@ static void take_message(struct ward *ward, const struct warden_message *message
 		break;
 	case WARDEN_PING:
 		channel_send(ward->socket, &part, 1, NULL, 0);
-		break;
-	case WARDEN_BYE:
-		ward->bye = true;
 		break;
 	}
 	for (size_t i = 0; i < count; i++)
@@ -305,10 +284,7 @@ static void end(struct ward *ward)
 	for (struct child *child = ward->children; child; child = child->next)
 		if (child->pid || child->pidfd >= 0)
 			kill_child(child);
-	if (!ward->bye)
-		for (size_t i = 0; i < ward->remembered_count; i++)
-			setting_restore(ward->remembered[i].setting, ward->remembered[i].value,
-					NULL);
+	restore(ward);
 	HASH_ITER (hh, ward->kept, kept, next)
 		closer_add(&ward->closer, kept->fds, kept->fd_count);
 	until_ns = clock_now_ns(CLOCK_MONOTONIC) + END_CLOSE_NS;
@@ -340,7 +316,7 @@ static int look_after_closer(struct ward *ward)
 
 void warden_main(int socket)
 {
-	struct ward ward = {.closer = {.socket = -1, .program = -1}};
+	struct ward ward = {.settings = {-1, -1}, .closer = {.socket = -1, .program = -1}};
 	struct signalfd_siginfo info;
 	sigset_t child;
 

@@ -120,19 +120,15 @@ int warden_tell_lock_reader(struct warden *warden)
 	return err;
 }
 
-int warden_tell_setting(struct warden *warden, uint32_t setting)
+int warden_tell_settings(struct warden *warden)
 {
-	struct warden_message message = {.number = setting};
-	bool forget = warden->settings[setting].forgotten;
-	int err;
+	struct warden_message message = {.operation = WARDEN_HOLD};
+	int err = 0;
 
-	message.operation = forget ? WARDEN_FORGET : WARDEN_REMEMBER;
-	memcpy(message.value, warden->settings[setting].value, sizeof(message.value));
-	err = warden_send(warden, &message, NULL, 0);
-	if (!err && forget)
-		warden->settings[setting].used = false;
+	if (warden->settings[0] >= 0 && !warden->settings_told)
+		err = warden_send(warden, &message, warden->settings, 2);
 	if (!err)
-		warden->settings[setting].told = true;
+		warden->settings_told = true;
 	return err;
 }
 
@@ -148,9 +144,8 @@ void warden_tell_all(struct warden *warden)
 	for (struct entry *entry = warden->entries; entry && !err; entry = entry->next)
 		if (!entry->told)
 			err = warden_tell_entry(warden, entry);
-	for (uint32_t i = 0; i < SETTING_COUNT && !err; i++)
-		if (warden->settings[i].used && !warden->settings[i].told)
-			err = warden_tell_setting(warden, i);
+	if (!err)
+		err = warden_tell_settings(warden);
 	HASH_ITER (hh, warden->kept, kept, next) {
 		if (err)
 			break;

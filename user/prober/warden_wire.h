@@ -9,20 +9,16 @@ enum warden_operation {
 	WARDEN_KILL = 3,     /* key: serial; fd: pidfd, if it is known */
 	WARDEN_KEEP = 4,     /* key, fds */
 	WARDEN_RELEASE = 5,  /* key */
-	WARDEN_REMEMBER = 7, /* number: setting; value */
-	WARDEN_FORGET = 8,   /* number: setting */
-	WARDEN_BYE = 9,      /* the end that follows is wanted */
 	WARDEN_PING = 11,    /* answered by the same */
 	WARDEN_EXITED = 10,  /* from the warden. key: serial, cpu_ns: of its whole life */
 	WARDEN_LOCKS = 12,   /* fd: the program looper_mm_locks */
+	WARDEN_HOLD = 13,    /* fds: the file of trace_state.h, the root of trace_settings.h */
+	WARDEN_RESTORE = 14, /* what that file keeps; answered by the same */
 };
-
-#define WARDEN_VALUE_BYTES 128
 
 struct warden_message {
 	uint32_t operation; /* enum warden_operation; never HELPER_HELLO */
 	uint32_t number;
 	uint64_t key;
 	uint64_t cpu_ns;
-	char value[WARDEN_VALUE_BYTES];
 };

@@ -79,19 +79,16 @@ static const struct field_type header_type =
 /* ---- interval ---- */
 
 static const struct field self_rows[] = {
-	FIELD(struct record_self, cpu_ns, REQUIRED, NS, "CPU time of jankscope and its helpers",
-	      .total = TOTAL_SUM),
+	FIELD(struct record_self, cpu_ns, REQUIRED, NS, "CPU time of jankscope and its helpers"),
 	FIELD(struct record_self, anon_bytes, OPTIONAL, BYTES,
-	      "anonymous memory of the recorder's process", .total = TOTAL_LAST),
+	      "anonymous memory of the recorder's process"),
 	FIELD(struct record_self, memory_bytes, OPTIONAL, BYTES,
 	      "what a memory cgroup would charge beside the cache of files, within 10 % and 1 "
 	      "MiB: memory of all processes of jankscope, a shared page counted once, and the "
-	      "kernel's for the processes, BPF maps and programs",
-	      .total = TOTAL_LAST),
+	      "kernel's for the processes, BPF maps and programs"),
 	FIELD(struct record_self, stops, REQUIRED, COUNT,
-	      "how often a thread of a target was stopped by ptrace", .total = TOTAL_SUM),
-	FIELD(struct record_self, stop_max_ns, REQUIRED, NS, "the longest of these stops",
-	      .total = TOTAL_MAX),
+	      "how often a thread of a target was stopped by ptrace"),
+	FIELD(struct record_self, stop_max_ns, REQUIRED, NS, "the longest of these stops"),
 };
 static const struct field_type self_type = FIELD_TYPE("self", struct record_self, self_rows);
 
@@ -309,12 +306,122 @@ static const struct field_type event_type = FIELD_TYPE("event", struct record_ev
 
 /* ---- footer ---- */
 
+static const struct field usage_rows[] = {
+	FIELD(struct footer_usage, thread, OPTIONAL, NAME, "name of the thread"),
+	FIELD(struct footer_usage, process, OPTIONAL, NAME, "name of the process"),
+	FIELD(struct footer_usage, package, OPTIONAL, NAME, "package"),
+	FIELD(struct footer_usage, pid, NONZERO, ID,
+	      "process id; absent where the row is of several"),
+	FIELD(struct footer_usage, tid, NONZERO, ID,
+	      "thread id; absent where the row is of several"),
+	FIELD(struct footer_usage, uid, REQUIRED, ID, "uid"),
+	FIELD(struct footer_usage, start_boot_ns, NONZERO, NS, "when it began"),
+	FIELD(struct footer_usage, count, REQUIRED, COUNT,
+	      "how many short-lived ones of this name the row sums up; 1: it is one"),
+	FIELD(struct footer_usage, threads, NONZERO, COUNT,
+	      "of a process: the most of its threads that ran in one interval"),
+	FIELD(struct footer_usage, partial, NONZERO, NONE,
+	      "the row was dropped for want of room and made anew: its earlier time is in other"),
+	FIELD(struct footer_usage, cpu_ns, REQUIRED, NS, "time on CPUs"),
+	FIELD(struct footer_usage, runnable_ns, OPTIONAL, NS, "ready to run, without a CPU"),
+	FIELD(struct footer_usage, rx_bytes, OPTIONAL, BYTES, "of a uid: bytes received"),
+	FIELD(struct footer_usage, tx_bytes, OPTIONAL, BYTES, "of a uid: bytes sent"),
+};
+static const struct field_type usage_type = FIELD_TYPE("usage", struct footer_usage, usage_rows);
+
+static const struct field layer_sum_rows[] = {
+	FIELD(struct footer_layer, pid, NONZERO, ID, "who draws it"),
+	FIELD(struct footer_layer, package, OPTIONAL, NAME, "its package"),
+	FIELD(struct footer_layer, layer, OPTIONAL, NAME, "name of the layer"),
+	FIELD(struct footer_layer, shown, REQUIRED, COUNT, "frames shown"),
+	FIELD(struct footer_layer, dropped, REQUIRED, COUNT, "refreshes that frames came late by"),
+	FIELD(struct footer_layer, janky, REQUIRED, COUNT, "frames with jank"),
+};
+static const struct field_type layer_sum_type =
+	FIELD_TYPE("layer_sum", struct footer_layer, layer_sum_rows);
+
+static const struct field block_sum_rows[] = {
+	FIELD(struct footer_block_path, path, OPTIONAL, NAME,
+	      "the functions that tell of their heaviest stacks: caller;...;function. Absent: "
+	      "blocks without a stack, or all others"),
+	FIELD(struct footer_block_path, count, REQUIRED, COUNT, "how many blocks"),
+	FIELD(struct footer_block_path, total_ns, REQUIRED, NS, "their time"),
+	FIELD(struct footer_block_path, longest_ns, REQUIRED, NS, "the longest of them"),
+};
+static const struct field_type block_sum_type =
+	FIELD_TYPE("block_sum", struct footer_block_path, block_sum_rows);
+
+#define REST_MEANING "time on CPUs that is in no row of the list"
+static const struct field threads_rest_rows[] = {
+	FIELD_AS("cpu_ns", struct record_footer, threads.other_ns, REQUIRED, NS, REST_MEANING),
+};
+static const struct field_type threads_rest_type =
+	FIELD_TYPE("threads_rest", struct record_footer, threads_rest_rows);
+static const struct field processes_rest_rows[] = {
+	FIELD_AS("cpu_ns", struct record_footer, processes.other_ns, REQUIRED, NS, REST_MEANING),
+};
+static const struct field_type processes_rest_type =
+	FIELD_TYPE("processes_rest", struct record_footer, processes_rest_rows);
+static const struct field uids_rest_rows[] = {
+	FIELD_AS("cpu_ns", struct record_footer, uids.other_ns, REQUIRED, NS, REST_MEANING),
+	FIELD_AS("rx_bytes", struct record_footer, uids.other_rx_bytes, OPTIONAL, BYTES,
+		 "bytes received that are in no row of the list"),
+	FIELD_AS("tx_bytes", struct record_footer, uids.other_tx_bytes, OPTIONAL, BYTES,
+		 "bytes sent that are in no row of the list"),
+};
+static const struct field_type uids_rest_type =
+	FIELD_TYPE("uids_rest", struct record_footer, uids_rest_rows);
+static const struct field rest_rows[] = {
+	FIELD_GROUP("threads", &threads_rest_type, "of threads"),
+	FIELD_GROUP("processes", &processes_rest_type, "of processes"),
+	FIELD_GROUP("uids", &uids_rest_type, "of uids"),
+};
+static const struct field_type rest_type = FIELD_TYPE("rest", struct record_footer, rest_rows);
+
+static const struct field top_rows[] = {
+	FIELD_ROWS("threads", struct record_footer, threads.rows, threads.count, REQUIRED,
+		   &usage_type, "threads by CPU time"),
+	FIELD_ROWS("processes", struct record_footer, processes.rows, processes.count, REQUIRED,
+		   &usage_type, "processes by CPU time"),
+	FIELD_ROWS("uids", struct record_footer, uids.rows, uids.count, REQUIRED, &usage_type,
+		   "uids with most CPU time, then uids with most bytes"),
+	FIELD_GROUP("other", &rest_type, "what is in no row of each list"),
+};
+static const struct field_type top_type = FIELD_TYPE("top", struct record_footer, top_rows);
+
+static const struct field frames_sum_rows[] = {
+	FIELD_ROWS("layers", struct record_footer, layers, layer_count, NONZERO, &layer_sum_type,
+		   "layers by frames shown"),
+	FIELD_STRUCT_IF("other", struct record_footer, other_layers, any_layer, &layer_sum_type,
+			"what is in no row of layers"),
+};
+static const struct field_type frames_sum_type =
+	FIELD_TYPE("frames_sum", struct record_footer, frames_sum_rows);
+static const struct field blocks_sum_rows[] = {
+	FIELD_ROWS("paths", struct record_footer, block_paths, block_path_count, NONZERO,
+		   &block_sum_type, "blocks by what they did"),
+	FIELD_STRUCT_IF("other", struct record_footer, other_block_paths, any_block,
+			&block_sum_type, "what is in no row of paths"),
+};
+static const struct field_type blocks_sum_type =
+	FIELD_TYPE("blocks_sum", struct record_footer, blocks_sum_rows);
+
 /* Lists and objects of the summary are rows behind FIELD_TOTALS. A row of FIELD_GROUP may share its
  * key with key paths of totals ("blocks.count" and a list "paths" in the group "blocks"): one
  * object holds both. */
 static const struct field summary_rows[] = {
 	{.kind = FIELD_TOTALS,
 	 .meaning = "totals and distributions {n, min, max, mean, p50, p90, p95, p99} by key path"},
+	{.key = "top",
+	 .kind = FIELD_OBJECT,
+	 .more_offset = offsetof(struct record_footer, top_present),
+	 .more_size = sizeof(((struct record_footer *)0)->top_present),
+	 .need = FIELD_OPTIONAL,
+	 .of = &top_type,
+	 .meaning = "who used what, heaviest first: the rows of each list and its part of other "
+		    "are the whole run"},
+	FIELD_GROUP_AS("frames", NONZERO, &frames_sum_type, "frames of the run"),
+	FIELD_GROUP_AS("blocks", NONZERO, &blocks_sum_type, "blocks of the run"),
 };
 static const struct field_type summary_type =
 	FIELD_TYPE("summary", struct record_footer, summary_rows);

@@ -4,65 +4,47 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* Length of the well-formed UTF-8 character at text, 0 if there is none or it controls a terminal:
- * C0, DEL, and C1, of which U+009B begins a sequence like ESC [ does. */
-static size_t printable(const char *text)
+/* Blanks at the end wait for what follows: a line must not end in them. */
+static void put_clean(struct line *line, char *text)
 {
-	const unsigned char *p = (const unsigned char *)text;
-	size_t length = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	size_t length = strlen(text), blanks = 0;
 
-	if (p[0] < 0x20 || p[0] == 0x7f || p[0] > 0xf4)
-		return 0;
-	for (size_t i = 1; i < length; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	if ((p[0] == 0xc2 && p[1] < 0xa0) || (p[0] == 0xe0 && p[1] < 0xa0) ||
-	    (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
-	    (p[0] == 0xf4 && p[1] > 0x8f))
-		return 0;
-	return length;
-}
-
-const char *text_clean(char *buffer, size_t size, const char *text)
-{
-	size_t n = 0, length;
-
-	while (*text && n + 1 < size) {
-		length = printable(text);
-		if (n + length >= size)
-			break;
-		if (length)
-			memcpy(buffer + n, text, length);
-		else
-			buffer[n] = '?';
-		n += length ? length : 1;
-		text += length ? length : 1;
+	while (blanks < length && text[length - 1 - blanks] == ' ')
+		blanks++;
+	text[length - blanks] = 0;
+	if (text[0]) {
+		fprintf(line->out, "%*s%s", line->blanks, "", text);
+		line->blanks = 0;
 	}
-	buffer[n] = 0;
-	return buffer;
+	line->blanks += (int)blanks;
 }
 
-const char *text_tail(char *buffer, size_t size, const char *text, int width)
+static void put_part(struct line *line, char *part)
 {
-	size_t length = strlen(text);
+	int columns = text_columns(part);
+	size_t fitting;
 
-	if (width < 2)
-		width = 2;
-	if ((size_t)width >= size)
-		width = (int)size - 1;
-	if (length <= (size_t)width)
-		return text_clean(buffer, size, text);
-	text += length - (size_t)width + 2;
-	while ((*text & 0xc0) == 0x80) /* not in the middle of a character */
-		text++;
-	text_clean(buffer + 2, size - 2, text);
-	buffer[0] = buffer[1] = '.';
-	return buffer;
+	if (line->column && line->column + columns > line->width) {
+		char comma[2] = {*part, 0};
+
+		/* A comma stays with what it follows. */
+		if (strchr(",;", *part) && line->column < line->width)
+			put_clean(line, comma);
+		part += strspn(part, " ,;");
+		fputs("\n    ", line->out);
+		line->column = 4;
+		line->blanks = 0;
+	}
+	fitting = text_fitting(part, line->width - line->column);
+	part[fitting] = 0;
+	line->column += text_columns(part);
+	put_clean(line, part);
 }
 
 void line_put(struct line *line, const char *format, ...)
 {
-	char text[256], *part = text;
+	char text[256], word[256];
+	const char *rest = text;
 	va_list arguments;
 	int length;
 
@@ -71,14 +53,18 @@ void line_put(struct line *line, const char *format, ...)
 	va_end(arguments);
 	if (length < 0)
 		return;
-	if (line->column && line->column + length > line->width) {
-		/* A comma stays with what it follows. */
-		if (strchr(",;", *part) && line->column < line->width)
-			fputc(*part, line->out);
-		part += strspn(part, " ,;");
-		line->column = fprintf(line->out, "\n    ") - 1;
+	if (text_columns(text) <= line->width - 4) {
+		put_part(line, text);
+		return;
 	}
-	line->column += fprintf(line->out, "%.*s", line->width - line->column, part);
+	/* No line has room for it: it is broken where it has blanks. */
+	while (*rest) {
+		size_t blanks = strspn(rest, " "), size = blanks + strcspn(rest + blanks, " ");
+
+		snprintf(word, sizeof(word), "%.*s", (int)size, rest);
+		put_part(line, word);
+		rest += size;
+	}
 }
 
 /* Free text, broken between its words. */
@@ -95,8 +81,22 @@ void line_put_words(struct line *line, const char *text)
 	}
 }
 
+void line_style(struct line *line, enum line_style style)
+{
+	static const char *const escapes[] = {
+		[LINE_PLAIN] = "0", [LINE_HEAD] = "1",  [LINE_DIM] = "2",
+		[LINE_NOTE] = "36", [LINE_WARN] = "33", [LINE_BAD] = "1;31",
+	};
+
+	if (!line->colour || (style == LINE_PLAIN && !line->styled))
+		return;
+	fprintf(line->out, "\033[%sm", escapes[style]);
+	line->styled = style != LINE_PLAIN;
+}
+
 void line_end(struct line *line)
 {
+	line_style(line, LINE_PLAIN);
 	fputc('\n', line->out);
-	line->column = 0;
+	line->column = line->blanks = 0;
 }

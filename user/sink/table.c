@@ -12,16 +12,43 @@
 #include "sink/writer.h"
 #include "util/clock.h"
 #include "util/talk.h"
-#include "util/units.h"
 
 double table_ms(uint64_t ns)
 {
 	return (double)ns / 1e6;
 }
 
+double table_core_pct(uint64_t cpu_ns, double dur_ns)
+{
+	return dur_ns > 0 ? 100 * (double)cpu_ns / dur_ns : 0;
+}
+
 struct line table_line(const struct table_sink *table)
 {
-	return (struct line){table->out, (int)table->options.width, 0};
+	return (struct line){.out = table->out,
+			     .width = (int)table->options.width,
+			     .colour = table->options.colour};
+}
+
+/* Folders say less than the name behind them. What is no path stays whole: "kworker/0:1",
+ * "sshd: root@pts/0". */
+const char *table_process(char buffer[TABLE_NAME], const char *process, const char *package,
+			  const char *thread)
+{
+	const char *name = process && process[0]   ? process
+			   : package && package[0] ? package
+			   : thread && thread[0]   ? thread
+						   : "-";
+
+	if (name[0] == '/' || !strncmp(name, "./", 2) || !strncmp(name, "../", 3)) {
+		const char *end = name + strcspn(name, " "), *slash = end;
+
+		while (slash > name && slash[-1] != '/')
+			slash--;
+		if (slash < end)
+			name = slash;
+	}
+	return text_clean(buffer, TABLE_NAME, name);
 }
 
 const char *table_time(const struct table_sink *table, uint64_t boot_ns, char text[TABLE_TIME])
@@ -48,10 +75,12 @@ struct line table_line_at(const struct table_sink *table, uint64_t boot_ns)
 
 void table_put_counters(struct line *line, const char *title, const struct counter_list *list)
 {
+	char name[96];
+
 	if (list->count)
 		line_put(line, "  %s:", title);
 	for (size_t i = 0; i < list->count; i++)
-		line_put(line, " %s=%llu", list->items[i].name,
+		line_put(line, " %s=%llu", text_clean(name, sizeof(name), list->items[i].name),
 			 (unsigned long long)list->items[i].value);
 }
 
@@ -59,10 +88,13 @@ void table_put_counters(struct line *line, const char *title, const struct count
 static void put_losses(struct table_sink *table, struct line *line,
 		       const struct record_interval *interval)
 {
-	if (interval->lost.count)
+	if (interval->lost.count) {
+		line_style(line, LINE_BAD);
 		table_put_counters(line, "LOST", &interval->lost);
-	else
+		line_style(line, LINE_PLAIN);
+	} else {
 		line_put(line, "  lost: none");
+	}
 	if (!table->options.verbose)
 		return;
 	table_put_counters(line, "late", &interval->late);
@@ -73,13 +105,16 @@ static void print_header(struct table_sink *table, const struct record *record)
 {
 	const struct record_header *header = record->header;
 	struct line line = table_line(table);
-	char name[96];
+	char name[256], source_text[200];
 
+	table->has_targets = header->target_count > 0;
 	table->first_boot_ns = record->t_boot_ns;
 	table->unix_minus_boot_ns = header->clock.unix_ns - header->clock.boot_ns;
+	line_style(&line, LINE_HEAD);
 	line_put(&line, "jankscope %s on", JANKSCOPE_VERSION);
-	line_put(&line, " %s", header->kernel ? header->kernel : "?");
-	line_put(&line, " %s,", header->arch ? header->arch : "?");
+	line_put(&line, " %s",
+		 text_clean(name, sizeof(name), header->kernel ? header->kernel : "?"));
+	line_put(&line, " %s,", text_clean(name, sizeof(name), header->arch ? header->arch : "?"));
 	line_put(&line, " every %.3g s:", (double)header->interval_ns / 1e9);
 	if (!header->target_count)
 		line_put(&line, " whole device");
@@ -99,149 +134,57 @@ static void print_header(struct table_sink *table, const struct record *record)
 		const struct header_source *source = &header->sources[i];
 		bool ok = !strcmp(source->state, "ok");
 
-		line_put(&line, " %s%s%s%s%s%s", source->name, source->variant ? "=" : "",
-			 source->variant ? source->variant : "", ok ? "" : " (",
-			 ok ? "" : source->state, ok ? "" : ")");
+		snprintf(source_text, sizeof(source_text), "%s%s%s%s%s%s", source->name,
+			 source->variant ? "=" : "", source->variant ? source->variant : "",
+			 ok ? "" : " (", ok ? "" : source->state, ok ? "" : ")");
+		line_put(&line, " %s", text_clean(name, sizeof(name), source_text));
 	}
+	line_end(&line);
+	line_style(&line, LINE_DIM);
+	line_put(&line, "%%core: CPU time in %% of one core;");
+	line_put(&line, " wait: ready, no CPU;");
+	line_put(&line, " all words: --legend");
 	line_end(&line);
 }
 
-static void put_opt(FILE *out, int *column, int width, struct opt_u64 value)
+/* How much of the machine, and apart from it how much of one core the targets used. */
+static void put_shares(struct table_sink *table, struct line *line,
+		       const struct record_interval *interval)
 {
-	*column += value.present ? fprintf(out, "%*llu ", width, (unsigned long long)value.value)
-				 : fprintf(out, "%*s ", width, "-");
-}
+	const struct record_cpu *cpu = &interval->cpu;
+	double capacity_ns = (double)cpu->online_cpus * (double)interval->dur_ns;
+	uint64_t targets_ns = 0;
 
-static void print_cpu(struct table_sink *table, const struct record_cpu *cpu)
-{
-	size_t rows = cpu->task_count;
-	char name[256], text[64];
-	int column;
-
-	if (table->options.top && rows > table->options.top)
-		rows = table->options.top;
-	if (rows)
-		fprintf(table->out, "  %9s %9s %6s %6s %7s %-15s %s\n", "CPU ms", "wait ms", "vol",
-			"invol", "TID", "THREAD", "PROCESS");
-	for (size_t i = 0; i < rows; i++) {
-		const struct record_task *task = &cpu->tasks[i];
-		const char *process = task->package            ? task->package
-				      : task->process          ? task->process
-				      : task->tid == task->pid ? task->thread
-							       : "-";
-
-		column = fprintf(table->out, "  %9.1f ", table_ms(task->cpu_ns));
-		column += task->runnable_ns.present
-				  ? fprintf(table->out, "%9.1f ", table_ms(task->runnable_ns.value))
-				  : fprintf(table->out, "%9s ", "-");
-		put_opt(table->out, &column, 6, task->switches_voluntary);
-		put_opt(table->out, &column, 6, task->switches_involuntary);
-		column += fprintf(table->out, "%7d %-15s ", task->tid,
-				  text_clean(text, sizeof(text), task->thread));
-		fprintf(table->out, "%s%s\n",
-			text_tail(name, sizeof(name), process,
-				  (int)table->options.width - 1 - column - (task->exited ? 2 : 0)),
-			task->exited ? " x" : "");
-	}
-	if (rows < cpu->task_count || cpu->other_ns) {
-		uint64_t rest_ns = cpu->other_ns;
-
-		for (size_t i = rows; i < cpu->task_count; i++)
-			rest_ns += cpu->tasks[i].cpu_ns;
-		fprintf(table->out, "  %9.1f  in other tasks\n", table_ms(rest_ns));
-	}
-	if (cpu->overflow_ns)
-		fprintf(table->out, "  %9.1f  in tasks that found no room in the map\n",
-			table_ms(cpu->overflow_ns));
-}
-
-static int print_bytes(FILE *out, const struct record_bytes *bytes)
-{
-	char rx[32], tx[32];
-
-	return fprintf(out, "rx %10s %8llu  tx %10s %8llu",
-		       format_bytes(rx, sizeof(rx), bytes->rx_bytes),
-		       (unsigned long long)bytes->rx_packets,
-		       format_bytes(tx, sizeof(tx), bytes->tx_bytes),
-		       (unsigned long long)bytes->tx_packets);
-}
-
-static bool any_bytes(const struct record_bytes *bytes)
-{
-	return bytes->rx_packets || bytes->tx_packets;
-}
-
-static void print_net(struct table_sink *table, const struct record_net *net)
-{
-	char name[256];
-	int column;
-
-	for (size_t i = 0; i < net->uid_count; i++) {
-		const struct record_uid_net *row = &net->uids[i];
-
-		if (!any_bytes(&row->bytes))
-			continue;
-		column = fprintf(table->out, "  net uid %-6u ", row->uid);
-		column += print_bytes(table->out, &row->bytes);
-		if (row->package)
-			fprintf(table->out, " %s",
-				text_tail(name, sizeof(name), row->package,
-					  (int)table->options.width - 2 - column));
-		fputc('\n', table->out);
-	}
-	if (any_bytes(&net->loopback)) {
-		fputs("  net loopback   ", table->out);
-		print_bytes(table->out, &net->loopback);
-		fputc('\n', table->out);
-	}
-	if (any_bytes(&net->unattributed)) {
-		fputs("  net no uid     ", table->out);
-		print_bytes(table->out, &net->unattributed);
-		fputc('\n', table->out);
-	}
-}
-
-static void print_frames(struct table_sink *table, const struct record_frames *frames)
-{
-	char name[256];
-	int column;
-
-	for (size_t i = 0; i < frames->layer_count; i++) {
-		const struct record_layer *layer = &frames->layers[i];
-
-		column = fprintf(table->out,
-				 "  frames %5llu shown %4llu janky %4llu dropped %6.1f fps_active ",
-				 (unsigned long long)layer->shown, (unsigned long long)layer->janky,
-				 (unsigned long long)layer->dropped, layer->fps_active);
-		fprintf(table->out, "%s\n",
-			text_tail(name, sizeof(name), layer->layer ? layer->layer : "-",
-				  (int)table->options.width - 1 - column));
-	}
+	if (!cpu->present || capacity_ns <= 0)
+		return;
+	for (size_t i = 0; i < cpu->process_count; i++)
+		targets_ns += cpu->processes[i].cpu_ns;
+	if (table->has_targets)
+		line_put(line, "  target %.1f %%core",
+			 table_core_pct(targets_ns, (double)interval->dur_ns));
+	line_put(line, "  busy %.1f %%", 100 * (double)cpu->busy_ns / capacity_ns);
+	if (cpu->idle_ns.present)
+		line_put(line, "  idle %.1f %%", 100 * (double)cpu->idle_ns.value / capacity_ns);
+	line_put(line, " of %u CPUs", cpu->online_cpus);
 }
 
 static void print_interval(struct table_sink *table, const struct record *record)
 {
 	const struct record_interval *interval = record->interval;
-	const struct record_cpu *cpu = &interval->cpu;
-	double capacity_ns = (double)cpu->online_cpus * (double)interval->dur_ns;
-	struct line line;
+	struct line line = table_line(table);
+	char text[TABLE_TIME];
 
-	line = table_line_at(table, record->t_boot_ns);
+	line_style(&line, LINE_HEAD);
+	line_put(&line, "%s", table_time(table, record->t_boot_ns, text));
 	line_put(&line, "  %.3f s", (double)interval->dur_ns / 1e9);
-	if (cpu->present && capacity_ns > 0) {
-		line_put(&line, "  busy %.1f %%", 100 * (double)cpu->busy_ns / capacity_ns);
-		if (cpu->idle_ns.present)
-			line_put(&line, "  idle %.1f %%",
-				 100 * (double)cpu->idle_ns.value / capacity_ns);
-		line_put(&line, " of %u CPUs", cpu->online_cpus);
-	}
+	put_shares(table, &line, interval);
 	line_end(&line);
-	if (cpu->present)
-		print_cpu(table, cpu);
+	if (interval->cpu.present)
+		table_print_cpu(table, record);
 	if (interval->net.present)
-		print_net(table, &interval->net);
+		table_print_net(table, &interval->net);
 	if (interval->frames.present)
-		print_frames(table, &interval->frames);
+		table_print_frames(table, &interval->frames);
 	put_losses(table, &line, interval);
 	if (interval->self.memory_bytes.present)
 		line_put(&line, "  self: %.2f ms CPU, %.1f MiB", table_ms(interval->self.cpu_ns),
@@ -257,6 +200,7 @@ static void print_event(struct table_sink *table, const struct record *record)
 	struct line line = table_line_at(table, record->t_boot_ns);
 	char text[128];
 
+	line_style(&line, LINE_NOTE);
 	line_put(&line, "  * %s", event->event);
 	for (size_t i = 0; i < event->key_count; i++) {
 		if (!strcmp(event->keys[i].name, "start_boot_ns"))
@@ -426,8 +370,8 @@ struct sink *table_sink_new(FILE *out, const struct table_options *options)
 	table->base.ops = &table_ops;
 	table->out = out;
 	table->options = *options;
-	if (table->options.width < 80)
-		table->options.width = 80;
+	if (table->options.width < TABLE_MIN_WIDTH)
+		table->options.width = TABLE_MIN_WIDTH;
 	return &table->base;
 }
 

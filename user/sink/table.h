@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tables for people: at most 80 columns, losses and self cost on every interval, a summary last. */
+/* Tables for people: as wide as the terminal, losses and self cost on every interval, a summary
+ * last. */
 #pragma once
 #include <stdio.h>
 
 #include "jankscope/sink.h"
 
+/* Narrower terminals get lines of this width. */
+#define TABLE_MIN_WIDTH 20
+
 struct table_options {
-	size_t top;      /* rows of tasks an interval shows */
-	unsigned width;  /* columns; 80 at the least */
+	size_t top;      /* rows of processes and threads an interval shows; 0: all */
+	unsigned width;  /* columns */
+	bool colour;     /* the terminal shows colours */
 	bool wall_clock; /* false: time since the first record (tests, recordings) */
 	bool verbose;    /* what was late or repaired on each interval, too */
 };

@@ -2,64 +2,131 @@
 /* The table's lines about long blocks of main threads. */
 #include <string.h>
 
+#include "record/telling.h"
 #include "sink/table_private.h"
 
-#define TABLE_STACK_FRAMES 4
+/* Of a stack: the function that tells and its caller; of one that came later, more. */
+#define BLOCK_FRAMES    2
+#define STACK_FRAMES    4
+#define FUNCTION_WIDTH  40
+#define PROCESS_COLUMNS 26
 
-/* The innermost function that has a name: what is below it are nameless parts of libraries. One
- * that was found by a guess ends in '?'. */
-static const char *top_function(const struct record_stack *stack, bool *guess)
+const char *table_function(char buffer[TABLE_NAME], const char *symbol, int columns)
 {
-	*guess = false;
-	if (!stack)
-		return NULL;
-	for (size_t i = 0; i < stack->frame_count; i++)
-		if (stack->frames[i].symbol && !stack->frames[i].shared) {
-			*guess = stack->frames[i].by != FRAME_BY_CFI;
-			return stack->frames[i].symbol;
+	char name[TABLE_NAME], clean[TABLE_NAME];
+	const char *rest;
+
+	function_short(name, sizeof(name), symbol);
+	text_clean(clean, sizeof(clean), name);
+	if (text_columns(clean) <= columns)
+		return strcpy(buffer, clean);
+	/* Not within the arguments, which are "(...)" by now. */
+	for (rest = clean; *rest && *rest != '('; rest++) {
+		const char *cut = !strncmp(rest, "::", 2) ? rest + 2
+				  : *rest == '.'          ? rest + 1
+							  : NULL;
+
+		if (cut && *cut && *cut != '(' && text_columns(cut) + 2 <= columns) {
+			snprintf(buffer, TABLE_NAME, "..%.*s", TABLE_NAME - 3, cut);
+			return buffer;
 		}
-	return stack->frame_count ? "nameless code" : NULL;
+	}
+	return text_tail(buffer, TABLE_NAME, clean, columns);
+}
+
+static const char *reason_of(const struct missing_list *list, const char *key)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (!strcmp(list->items[i].key, key))
+			return list->items[i].reason;
+	return NULL;
+}
+
+/* "function < caller", or why there is none. Returns how many functions. */
+static size_t put_path(struct line *line, const struct record_stack *stack, size_t room)
+{
+	size_t frames[STACK_FRAMES], count;
+	char symbol[TABLE_NAME], name[TABLE_NAME];
+	int width = line->width - 8 < FUNCTION_WIDTH ? line->width - 8 : FUNCTION_WIDTH;
+
+	count = telling_path(stack, frames, room < STACK_FRAMES ? room : STACK_FRAMES);
+	for (size_t i = 0; i < count; i++)
+		line_put(line, "%s%s", i ? " < " : " ",
+			 table_function(
+				 name,
+				 frame_name(symbol, sizeof(symbol), &stack->frames[frames[i]]),
+				 width));
+	return count;
+}
+
+static void put_no_stack(struct line *line, const struct record_block *block)
+{
+	const char *why = reason_of(&block->missing, "stacks");
+	char text[TABLE_NAME] = " ";
+
+	if (why && !strcmp(why, MISSING_FOLLOWS)) {
+		line_put(line, " stack follows");
+		return;
+	}
+	line_put(line, " no stack%s", why ? ":" : "");
+	if (why) {
+		text_clean(text + 1, sizeof(text) - 1, why);
+		line_put_words(line, text);
+	}
+}
+
+static void put_why(struct line *line, const struct record_block *block)
+{
+	char where[TABLE_NAME];
+	bool slept;
+
+	/* What the thread waited for matters where it waited for a good part of the block. */
+	slept = block->reason_count && block->reasons[0].ns >= block->wall_ns / 10 &&
+		block->reasons[0].ns;
+	if (slept)
+		line_put(line, ", %s", block->reasons[0].reason);
+	if (slept && block->owner.present)
+		line_put(line, " held by %s",
+			 text_clean(where, sizeof(where),
+				    block->owner.thread[0] ? block->owner.thread : "?"));
+	else if (slept && block->waker.present)
+		line_put(line, " until %s", text_clean(where, sizeof(where), block->waker.thread));
+	else if (block->ledger.runnable_ns * 5 > block->wall_ns && block->preemptor_count)
+		line_put(line, ", after %s",
+			 text_clean(where, sizeof(where), block->preemptors[0].thread));
 }
 
 void table_print_block(struct table_sink *table, const struct record *record)
 {
 	static const char *const classes[] = {"short", "long", "ANR"};
 	static const char *const states[] = {" so far", "", ", then it died"};
+	static const enum line_style styles[] = {LINE_WARN, LINE_WARN, LINE_BAD};
 	const struct record_block *block = record->block;
 	double wall_ns = block->wall_ns ? (double)block->wall_ns : 1;
 	const struct record_stack *top = block->top.present && block->top.value < block->stack_count
 						 ? &block->stacks[block->top.value]
 						 : NULL;
 	struct line line = table_line_at(table, record->t_boot_ns);
-	bool guess;
-	const char *symbol = top_function(top, &guess);
-	char name[256], where[128];
+	char process[TABLE_NAME], name[TABLE_NAME];
 
+	line_style(&line, styles[block->class]);
 	line_put(&line, "  BLOCK %s %.1f ms%s%s", classes[block->class], table_ms(block->wall_ns),
 		 states[block->state], block->merged ? " (merged)" : "");
+	line_style(&line, LINE_PLAIN);
 	line_put(&line, "  run %.0f wait %.0f sleep %.0f D %.0f %%",
 		 100 * (double)block->ledger.running_ns / wall_ns,
 		 100 * (double)block->ledger.runnable_ns / wall_ns,
 		 100 * (double)block->ledger.sleeping_ns / wall_ns,
 		 100 * (double)block->ledger.uninterruptible_ns / wall_ns);
 	line_end(&line);
-	line_put(&line, "    %s %d:",
-		 text_tail(name, sizeof(name), block->process ? block->process : "-", 26),
-		 block->pid);
-	line_put(&line, " %s%s%s",
-		 symbol ? text_tail(where, sizeof(where), symbol, 40) : "no stack",
-		 guess ? "?" : "", block->reason_count ? "," : "");
-	if (block->reason_count)
-		line_put(&line, " %s", block->reasons[0].reason);
-	if (block->owner.present)
-		line_put(&line, " held by %s",
-			 text_clean(where, sizeof(where),
-				    block->owner.thread[0] ? block->owner.thread : "?"));
-	else if (block->waker.present)
-		line_put(&line, " until %s", text_clean(where, sizeof(where), block->waker.thread));
-	else if (block->ledger.runnable_ns * 5 > block->wall_ns && block->preemptor_count)
-		line_put(&line, "%s after %s", symbol || block->reason_count ? "," : "",
-			 text_clean(where, sizeof(where), block->preemptors[0].thread));
+	table_process(process, block->process, block->package, NULL);
+	line_put(&line, "    %s",
+		 text_tail(name, sizeof(name), process,
+			   line.width - 6 < PROCESS_COLUMNS ? line.width - 6 : PROCESS_COLUMNS));
+	line_put(&line, " %d:", block->pid);
+	if (!top || !put_path(&line, top, BLOCK_FRAMES))
+		put_no_stack(&line, block);
+	put_why(&line, block);
 	line_end(&line);
 }
 
@@ -67,20 +134,14 @@ void table_print_addition(struct table_sink *table, const struct record_addition
 {
 	const struct record_stack *stack = &addition->stack;
 	struct line line = table_line(table);
-	char name[256], at[TABLE_TIME];
-	size_t shown = 0;
+	char at[TABLE_TIME];
 
 	line_put(&line, "    stack of the block");
 	if (addition->of_boot_ns)
 		line_put(&line, " at %s",
 			 table_time(table, addition->of_boot_ns, at) + strspn(at, " "));
 	line_put(&line, ":");
-	for (size_t i = 0; i < stack->frame_count && shown < TABLE_STACK_FRAMES; i++)
-		if (stack->frames[i].symbol && !stack->frames[i].shared)
-			line_put(&line, "%s%s%s", shown++ ? " < " : " ",
-				 text_tail(name, sizeof(name), stack->frames[i].symbol, 36),
-				 stack->frames[i].by != FRAME_BY_CFI ? "?" : "");
-	if (!shown)
-		line_put(&line, " %s", stack->frame_count ? "nameless code" : "no frame");
+	if (!put_path(&line, stack, STACK_FRAMES))
+		line_put(&line, " no frame");
 	line_end(&line);
 }

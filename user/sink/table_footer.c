@@ -4,10 +4,6 @@
 
 #include "sink/table_private.h"
 
-/* Of the summary's paths: how many, and how much of each. */
-#define TABLE_PATHS       5
-#define TABLE_PATH_FRAMES 4
-
 static const struct summary_total *find_total(const struct record_footer *footer, const char *key)
 {
 	for (size_t i = 0; i < footer->total_count; i++)
@@ -16,42 +12,11 @@ static const struct summary_total *find_total(const struct record_footer *footer
 	return NULL;
 }
 
-static double total(const struct record_footer *footer, const char *key)
+double table_total(const struct record_footer *footer, const char *key)
 {
 	const struct summary_total *found = find_total(footer, key);
 
 	return found ? found->value : 0;
-}
-
-/* The innermost functions of a folded path tell what was done, so they come first. */
-static void print_path(struct table_sink *table, const struct footer_path *path)
-{
-	const char *end = path->path + strlen(path->path);
-	struct line line = table_line(table);
-	char name[256], text[256];
-
-	line_put(&line, "  %9.1f ms in %llu: ", table_ms(path->weight_ns),
-		 (unsigned long long)path->blocks);
-	for (int i = 0; i < TABLE_PATH_FRAMES && end > path->path; i++) {
-		const char *begin = end;
-		size_t length;
-
-		while (begin > path->path && begin[-1] != ';')
-			begin--;
-		length = (size_t)(end - begin);
-		if (length > sizeof(name) - 1)
-			length = sizeof(name) - 1;
-		memcpy(name, begin, length);
-		name[length] = 0;
-		/* Without the arguments, which C++ names have too many of. */
-		if (name[0] != '(')
-			name[strcspn(name, "(")] = 0;
-		line_put(&line, "%s%s", i ? " < " : "", text_tail(text, sizeof(text), name, 36));
-		if (begin == path->path)
-			break;
-		end = begin - 1;
-	}
-	line_end(&line);
 }
 
 /* What was lost of which whole; what was late or made good is told apart from it. */
@@ -61,6 +26,8 @@ static void print_losses(struct table_sink *table, const struct record_footer *f
 	struct line line = table_line(table);
 	bool any = false;
 
+	if (footer->lost.count)
+		line_style(&line, LINE_BAD);
 	if (footer->lost.count)
 		table_put_counters(&line, "LOST", &footer->lost);
 	else
@@ -77,82 +44,138 @@ static void print_losses(struct table_sink *table, const struct record_footer *f
 	if (any)
 		line_put(&line, ")");
 	else
-		line_put(&line, " (%.3g %%)", total(footer, "lost_pct"));
+		line_put(&line, " (%.3g %%)", table_total(footer, "lost_pct"));
 	line_end(&line);
 	if (footer->late.count || footer->repaired.count) {
 		table_put_counters(&line, "late", &footer->late);
 		table_put_counters(&line, "repaired", &footer->repaired);
 		line_end(&line);
 	}
-	if (total(footer, "tables_dropped") > 0) {
+	if (table_total(footer, "tables_dropped") > 0) {
 		line_put(&line, "  %.0f records were not printed: stdout was not read",
-			 total(footer, "tables_dropped"));
+			 table_total(footer, "tables_dropped"));
 		line_end(&line);
 	}
 }
 
+static void print_blocks(struct table_sink *table, const struct record_footer *footer)
+{
+	struct line line = table_line(table);
+
+	line_put(&line, "  blocks: %.0f,", table_total(footer, "blocks.count"));
+	line_put(&line, " %.3f s in all", table_total(footer, "blocks.total_ns") / 1e9);
+	for (size_t i = 0; i < footer->distribution_count; i++)
+		if (!strcmp(footer->distributions[i].name, "blocks.wall_ns"))
+			line_put(&line, ", longest %.1f ms", footer->distributions[i].max / 1e6);
+	line_end(&line);
+}
+
+/* Values that only the records have: that one is missing there is told with -v. */
+static bool is_not_shown(const char *key)
+{
+	static const char *const keys[] = {"cpu.tasks.sleeping_ns", "cpu.tasks.uninterruptible_ns",
+					   "cpu.tasks.stopped_ns"};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+		if (!strcmp(key, keys[i]))
+			return true;
+	return false;
+}
+
+static void print_frames(struct table_sink *table, const struct record_footer *footer)
+{
+	struct line line = table_line(table);
+
+	line_put(&line, "  frames: %.0f shown,", table_total(footer, "frames.shown"));
+	line_put(&line, " %.0f janky", table_total(footer, "frames.janky"));
+	if (find_total(footer, "frames.jank_pct"))
+		line_put(&line, " (%.1f %%)", table_total(footer, "frames.jank_pct"));
+	line_put(&line, ", %.0f refreshes dropped", table_total(footer, "frames.dropped"));
+	line_end(&line);
+}
+
 void table_print_footer(struct table_sink *table, const struct record_footer *footer)
 {
-	double dur_ns = total(footer, "dur_ns");
+	double dur_ns = table_total(footer, "dur_ns");
 	struct line line = table_line(table);
 	char text[256];
 
-	fprintf(table->out, "summary: %.0f intervals, %.3f s\n", total(footer, "intervals"),
-		dur_ns / 1e9);
+	line_style(&line, LINE_HEAD);
+	line_put(&line, "summary: %.0f intervals,", table_total(footer, "intervals"));
+	line_put(&line, " %.3f s", dur_ns / 1e9);
+	line_end(&line);
 	/* What no source measured has no total, and no 0 here. */
 	if (find_total(footer, "cpu.busy_ns")) {
-		line_put(&line, "  CPU: busy %.3f s", total(footer, "cpu.busy_ns") / 1e9);
+		line_put(&line, "  CPU: busy %.3f s", table_total(footer, "cpu.busy_ns") / 1e9);
 		if (find_total(footer, "cpu.idle_ns"))
-			line_put(&line, ", idle %.3f s", total(footer, "cpu.idle_ns") / 1e9);
+			line_put(&line, ", idle %.3f s", table_total(footer, "cpu.idle_ns") / 1e9);
 		if (find_total(footer, "cpu.unaccounted_ns"))
 			line_put(&line, ", unaccounted %.3f s",
-				 total(footer, "cpu.unaccounted_ns") / 1e9);
+				 table_total(footer, "cpu.unaccounted_ns") / 1e9);
 		if (find_total(footer, "cpu.tasks_exited"))
-			line_put(&line, "; %.0f tasks ended", total(footer, "cpu.tasks_exited"));
+			line_put(&line, "; %.0f tasks ended",
+				 table_total(footer, "cpu.tasks_exited"));
+		line_end(&line);
+	}
+	if (table->has_targets && find_total(footer, "targets.cpu_ns")) {
+		line_put(&line, "  target: %.3f s CPU,",
+			 table_total(footer, "targets.cpu_ns") / 1e9);
+		line_put(&line, " %.1f %% of a core",
+			 table_core_pct((uint64_t)table_total(footer, "targets.cpu_ns"), dur_ns));
+		if (find_total(footer, "targets.rx_bytes")) {
+			line_put(&line, "; rx %.0f B,", table_total(footer, "targets.rx_bytes"));
+			line_put(&line, " tx %.0f B", table_total(footer, "targets.tx_bytes"));
+		}
 		line_end(&line);
 	}
 	if (find_total(footer, "net.rx_bytes")) {
-		line_put(&line, "  net: rx %.0f B,", total(footer, "net.rx_bytes"));
-		line_put(&line, " tx %.0f B,", total(footer, "net.tx_bytes"));
+		line_put(&line, "  net: rx %.0f B,", table_total(footer, "net.rx_bytes"));
+		line_put(&line, " tx %.0f B,", table_total(footer, "net.tx_bytes"));
 		line_put(&line, " loopback %.0f B,",
-			 total(footer, "net.loopback.rx_bytes") +
-				 total(footer, "net.loopback.tx_bytes"));
+			 table_total(footer, "net.loopback.rx_bytes") +
+				 table_total(footer, "net.loopback.tx_bytes"));
 		line_put(&line, " no uid %.0f B",
-			 total(footer, "net.unattributed.rx_bytes") +
-				 total(footer, "net.unattributed.tx_bytes"));
+			 table_total(footer, "net.unattributed.rx_bytes") +
+				 table_total(footer, "net.unattributed.tx_bytes"));
 		line_end(&line);
 	}
-	if (total(footer, "blocks.count") > 0)
-		fprintf(table->out, "  blocks: %.0f, %.3f s in all\n",
-			total(footer, "blocks.count"), total(footer, "blocks.total_ns") / 1e9);
-	for (size_t i = 0; i < footer->path_count && i < TABLE_PATHS; i++)
-		print_path(table, &footer->paths[i]);
+	if (find_total(footer, "frames.shown"))
+		print_frames(table, footer);
+	if (table_total(footer, "blocks.count") > 0)
+		print_blocks(table, footer);
+	table_print_block_paths(table, footer);
 	if (find_total(footer, "captures.snapshot")) {
-		line_put(&line, "  captures: %.0f snapshot,", total(footer, "captures.snapshot"));
-		line_put(&line, " %.0f perf,", total(footer, "captures.perf"));
-		line_put(&line, " %.0f ptrace,", total(footer, "captures.ptrace"));
-		line_put(&line, " %.0f kernel;", total(footer, "captures.kernel"));
-		line_put(&line, " %.0f stops", total(footer, "captures.stops"));
-		if (total(footer, "captures.stops") > 0) {
+		line_put(&line, "  captures: %.0f snapshot,",
+			 table_total(footer, "captures.snapshot"));
+		line_put(&line, " %.0f perf,", table_total(footer, "captures.perf"));
+		line_put(&line, " %.0f ptrace,", table_total(footer, "captures.ptrace"));
+		line_put(&line, " %.0f kernel;", table_total(footer, "captures.kernel"));
+		line_put(&line, " %.0f stops", table_total(footer, "captures.stops"));
+		if (table_total(footer, "captures.stops") > 0) {
 			line_put(&line, " of p50 %.0f,",
-				 total(footer, "captures.stop_p50_ns") / 1e3);
-			line_put(&line, " p99 %.0f,", total(footer, "captures.stop_p99_ns") / 1e3);
+				 table_total(footer, "captures.stop_p50_ns") / 1e3);
+			line_put(&line, " p99 %.0f,",
+				 table_total(footer, "captures.stop_p99_ns") / 1e3);
 			line_put(&line, " max %.0f us",
-				 total(footer, "captures.stop_max_ns") / 1e3);
+				 table_total(footer, "captures.stop_max_ns") / 1e3);
 		}
-		line_put(&line, "; EINTR risk %.0f", total(footer, "captures.eintr_risk"));
+		line_put(&line, "; EINTR risk %.0f", table_total(footer, "captures.eintr_risk"));
 		line_end(&line);
 	}
+	table_print_usage(table, footer, dur_ns);
 	line_put(&line, "  self: %.1f ms CPU (%.3f %% of a core)",
-		 total(footer, "self.cpu_ns") / 1e6,
-		 dur_ns > 0 ? 100 * total(footer, "self.cpu_ns") / dur_ns : 0);
+		 table_total(footer, "self.cpu_ns") / 1e6,
+		 dur_ns > 0 ? 100 * table_total(footer, "self.cpu_ns") / dur_ns : 0);
 	if (find_total(footer, "self.memory_bytes"))
-		line_put(&line, ", %.1f MiB", total(footer, "self.memory_bytes") / 1048576);
-	line_put(&line, "; %.0f stops", total(footer, "self.stops"));
+		line_put(&line, ", %.1f MiB", table_total(footer, "self.memory_bytes") / 1048576);
+	line_put(&line, "; %.0f stops", table_total(footer, "self.stops"));
 	line_end(&line);
 	print_losses(table, footer);
 	for (size_t i = 0; i < footer->missing.count; i++) {
-		line_put(&line, "  missing %s:", footer->missing.items[i].key);
+		if (!table->options.verbose && is_not_shown(footer->missing.items[i].key))
+			continue;
+		line_put(&line, "  missing %s:",
+			 text_clean(text, sizeof(text), footer->missing.items[i].key));
 		text[0] = ' ';
 		text_clean(text + 1, sizeof(text) - 1, footer->missing.items[i].reason);
 		line_put_words(&line, text);

@@ -8,7 +8,7 @@
 
 #include "util/hash.h"
 
-#define MAX_LISTED 2048        /* modules from one unwinding to the next */
+#define MAX_LISTED 1024        /* modules from one unwinding to the next */
 #define MAX_OPEN   256         /* files held open at a time */
 #define MINI_LIMIT (64u << 20) /* unpacked MiniDebugInfo */
 

@@ -8,7 +8,7 @@
 #include "stack/modules.h"
 
 #define MAX_MODULES 4096
-#define ROW_BUCKETS 1024
+#define ROW_BUCKETS 256
 #define MAX_ROWS    32768 /* rows of all modules */
 #define PC_SLOTS    8192  /* addresses remembered; a power of two */
 #define ENTRY_SLOTS 1024  /* mappings remembered; a power of two */

@@ -39,6 +39,7 @@ struct followed_process {
 	bool was_target;    /* before turned_ns */
 	uint64_t turned_ns; /* CLOCK_BOOTTIME, as all here; 0: never */
 	uint64_t scanned_ns, told_ns;
+	uint64_t matched_ns;         /* when a scan last saw a name that matches */
 	uint64_t died_ns, died_turn; /* 0: it lives */
 };
 
@@ -142,18 +143,23 @@ struct standing {
 	const char *name; /* NULL: not known */
 };
 
-static struct standing standing_of(const struct target_set *set, pid_t pid, uint64_t start_boot_ns)
+/* At a moment: a scan may be ahead of what the kernel told, and is not to hide from which moment on
+ * a process is a target. */
+static struct standing standing_of(const struct target_set *set, pid_t pid, uint64_t start_boot_ns,
+				   uint64_t at_ns)
 {
 	const struct followed_process *process = find(set, pid, start_boot_ns);
 	const struct process_entry *entry;
 
 	if (process)
-		return (struct standing){process->is_target, process->took_name, process->has_argv,
-					 process->name};
+		return (struct standing){at_ns < process->turned_ns ? process->was_target
+								    : process->is_target,
+					 process->took_name, process->has_argv, process->name};
 	entry = scanned(set, pid, start_boot_ns);
 	if (!entry)
 		return (struct standing){0};
-	return (struct standing){entry->by_name, entry->took_name, entry->has_argv, entry->name};
+	return (struct standing){entry->by_name != (at_ns < entry->turned_ns), entry->took_name,
+				 entry->has_argv, entry->name};
 }
 
 static void turn_to(struct followed_process *process, bool is_target, uint64_t at_ns)
@@ -170,6 +176,7 @@ static void tell_entry(const struct followed_process *process, struct process_en
 	if (!entry)
 		return;
 	entry->by_name = process->is_target;
+	entry->turned_ns = process->turned_ns;
 	entry->took_name = process->took_name;
 }
 
@@ -181,7 +188,7 @@ int target_told_birth(struct target_set *set, const struct target_told *child, p
 
 	if (!set->has_names || find(set, child->pid, child->start_boot_ns))
 		return 0;
-	of_parent = standing_of(set, parent, parent_start_boot_ns);
+	of_parent = standing_of(set, parent, parent_start_boot_ns, child->at_boot_ns);
 	/* A thread gives its own comm to the process that it forks. */
 	if (!of_parent.is_target && !target_names_match(set, NULL, child->comm))
 		return 0;
@@ -200,7 +207,7 @@ int target_told_name(struct target_set *set, const struct target_told *told, boo
 {
 	struct followed_process *process = find(set, told->pid, told->start_boot_ns);
 	struct process_entry *entry = scanned(set, told->pid, told->start_boot_ns);
-	struct standing before = standing_of(set, told->pid, told->start_boot_ns);
+	struct standing before = standing_of(set, told->pid, told->start_boot_ns, told->at_boot_ns);
 	bool takes_it, is_target;
 	int err = 0;
 
@@ -212,7 +219,7 @@ int target_told_name(struct target_set *set, const struct target_told *told, boo
 		is_target = before.took_name ||
 			    (before.has_argv && target_names_match(set, before.name, NULL));
 	/* A scan that came later saw a name that the process took since. */
-	if (process && !is_target && process->is_target && told->at_boot_ns < process->scanned_ns)
+	if (process && !is_target && process->is_target && told->at_boot_ns < process->matched_ns)
 		return 0;
 	if (entry)
 		entry->next_read_ns = 0;
@@ -235,7 +242,11 @@ int target_told_name(struct target_set *set, const struct target_told *told, boo
 		return err;
 	process->told_ns = told->at_boot_ns;
 	process->took_name = program ? takes_it : process->took_name || takes_it;
-	turn_to(process, is_target, told->at_boot_ns);
+	if (before.is_target != is_target) {
+		process->was_target = before.is_target;
+		process->is_target = is_target;
+		process->turned_ns = told->at_boot_ns;
+	}
 	tell_entry(process, entry);
 	return before.is_target != is_target;
 }
@@ -309,6 +320,8 @@ bool follow_scanned(struct target_set *set, struct process_entry *entry, bool na
 
 	if (process) {
 		process->scanned_ns = now_ns;
+		if (names_match)
+			process->matched_ns = now_ns;
 		if (names_match && !process->is_target)
 			process->took_name = true;
 		if (names_match || !process->took_name)
@@ -320,8 +333,12 @@ bool follow_scanned(struct target_set *set, struct process_entry *entry, bool na
 		parent = process_find_live(set, entry->ppid);
 		entry->took_name = !parent || !parent->by_name;
 	}
-	entry->by_name = names_match || (entry->by_name && entry->took_name);
-	return entry->by_name;
+	if (!names_match && entry->by_name && entry->took_name)
+		return true;
+	if (entry->by_name != names_match)
+		entry->turned_ns = now_ns;
+	entry->by_name = names_match;
+	return names_match;
 }
 
 static bool is_gone(const struct target_set *set, const struct followed_process *process,

@@ -28,7 +28,8 @@ struct process_entry {
 	/* It is a target by a name, or by its pid or its app's cgroup; not by a uid only. Both stay
 	 * so when it is dead: its last samples come later. */
 	bool by_name, by_other;
-	bool took_name; /* by itself: it is a target until it runs another program */
+	uint64_t turned_ns; /* CLOCK_BOOTTIME: when by_name changed */
+	bool took_name;     /* by itself: it is a target until it runs another program */
 	/* what was asked for without waiting since, and what came of it */
 	struct prober_pool *asked_of;
 	int64_t asked; /* its id; 0: none */

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "record/schema.h"
 #include "sink/jsonl.h"
 #include "sink/table.h"
+#include "sink/terminal.h"
 #include "kernel/btf.h"
 #include "kernel/features.h"
 #include "jankscope/source.h"
@@ -20,13 +20,6 @@
 #include "verb/verb.h"
 
 #define TABLE_ROWS 15
-
-static unsigned terminal_width(void)
-{
-	struct winsize size;
-
-	return isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? size.ws_col : 80;
-}
 
 /* The outputs are opened before the session blocks signals and before any thread is made. */
 struct outputs {
@@ -60,7 +53,9 @@ static enum exit_code open_outputs(struct outputs *outputs, const struct options
 {
 	const struct table_options table = {
 		.top = options->top == UINT64_MAX ? TABLE_ROWS : (size_t)options->top,
-		.width = terminal_width(),
+		.width = terminal_width(STDOUT_FILENO),
+		.colour =
+			terminal_has_colours(STDOUT_FILENO, (enum terminal_colour)options->colour),
 		.wall_clock = true,
 		.verbose = options->verbose,
 	};

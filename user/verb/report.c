@@ -3,8 +3,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "core/paths.h"
+#include "sink/table.h"
+#include "sink/terminal.h"
+#include "sink/text.h"
 #include "source/recording.h"
 #include "verb/verb.h"
 
@@ -16,6 +21,8 @@
 struct reading {
 	const char *file;
 	struct paths *paths;
+	struct sink *table; /* NULL: no summary was asked for */
+	bool ended;         /* the footer was there */
 	uint64_t damages;
 };
 
@@ -24,19 +31,42 @@ static int add_block(void *ctx, const struct record_block *block)
 	return paths_add(((struct reading *)ctx)->paths, block);
 }
 
+/* The head and the summary, as they stood on the screen of the run. */
+static int print_record(void *ctx, const struct record *record)
+{
+	struct reading *reading = ctx;
+	char name[4096], when[32] = "";
+	time_t seconds;
+	struct tm tm;
+
+	if (!reading->table || (record->type != RECORD_HEADER && record->type != RECORD_FOOTER))
+		return 0;
+	reading->ended |= record->type == RECORD_FOOTER;
+	if (record->type == RECORD_HEADER) {
+		seconds = (time_t)(record->header->clock.unix_ns / 1000000000u);
+		if (seconds && gmtime_r(&seconds, &tm))
+			strftime(when, sizeof(when), ", %Y-%m-%d %H:%M:%SZ", &tm);
+		printf("%s%s\n", text_clean(name, sizeof(name), reading->file), when);
+	}
+	return reading->table->ops->write(reading->table, record);
+}
+
 static void tell_damage(void *ctx, uint64_t line, const char *what)
 {
 	struct reading *reading = ctx;
+	char text[256];
 
+	/* The keys in it are the file's. */
 	if (reading->damages++ < MAX_TOLD)
-		fprintf(stderr, "jankscope: warn: %s:%" PRIu64 ": %s\n", reading->file, line, what);
+		fprintf(stderr, "jankscope: warn: %s:%" PRIu64 ": %s\n", reading->file, line,
+			text_clean(text, sizeof(text), what));
 }
 
-static enum exit_code read_recording(const char *file, struct paths *paths)
+static enum exit_code read_recording(const char *file, struct paths *paths, struct sink *table)
 {
-	struct reading reading = {file, paths, 0};
+	struct reading reading = {file, paths, table, false, 0};
 	const struct recording_reader reader = {
-		.block = add_block, .damage = tell_damage, .ctx = &reading};
+		.block = add_block, .damage = tell_damage, .record = print_record, .ctx = &reading};
 	struct recording_counts counts;
 	int err = recording_read(file, &reader, &counts);
 
@@ -50,11 +80,17 @@ static enum exit_code read_recording(const char *file, struct paths *paths)
 			file, counts.schema, RECORD_SCHEMA);
 		return EXIT_UNSUPPORTED;
 	}
+	if (err == -EPIPE)
+		return EXIT_FINE;
 	if (err) {
 		fprintf(stderr, "jankscope: error: %s: %s\n", file,
 			err == -EBADMSG ? "not a recording" : strerror(-err));
 		return err == -EBADMSG ? EXIT_USAGE : EXIT_INTERNAL;
 	}
+	if (table && !reading.ended)
+		printf("no summary: the recording was not written to its end; it has %" PRIu64
+		       " records, %" PRIu64 " blocks\n",
+		       counts.lines - counts.rejected, counts.blocks);
 	return counts.damages ? EXIT_INCOMPLETE : EXIT_FINE;
 }
 
@@ -76,7 +112,16 @@ static enum exit_code write_folded(struct paths *paths, const char *file)
 
 enum exit_code verb_report(const struct options *options)
 {
+	const struct table_options table_options = {
+		.width = terminal_width(STDOUT_FILENO),
+		.colour =
+			terminal_has_colours(STDOUT_FILENO, (enum terminal_colour)options->colour),
+		.wall_clock = true,
+		.verbose = options->verbose,
+		.top = 15,
+	};
 	enum exit_code code = EXIT_FINE, one;
+	struct sink *table = NULL;
 	struct paths *paths;
 
 	if (!options->argument_count) {
@@ -84,22 +129,28 @@ enum exit_code verb_report(const struct options *options)
 				"--help\n");
 		return EXIT_USAGE;
 	}
+	/* With an output that is named the summary is not asked for. */
 	if (!options->folded) {
-		fprintf(stderr, "jankscope: error: report: nothing to write: name an output, like "
-				"--folded FILE\n");
-		return EXIT_USAGE;
+		table = table_sink_new(stdout, &table_options);
+		if (!table) {
+			fprintf(stderr, "jankscope: error: report: %s\n", strerror(ENOMEM));
+			return EXIT_INTERNAL;
+		}
 	}
 	paths = paths_new();
 	if (!paths) {
 		fprintf(stderr, "jankscope: error: report: %s\n", strerror(ENOMEM));
-		return EXIT_INTERNAL;
+		code = EXIT_INTERNAL;
+		goto out;
 	}
 	paths_limit(paths, PATHS_BYTES);
 	for (int i = 0; i < options->argument_count; i++) {
-		one = read_recording(options->arguments[i], paths);
+		if (i && table)
+			putchar('\n');
+		one = read_recording(options->arguments[i], paths, table);
 		if (one && one != EXIT_INCOMPLETE) {
-			paths_free(paths);
-			return one;
+			code = one;
+			goto out;
 		}
 		if (one)
 			code = one;
@@ -108,7 +159,11 @@ enum exit_code verb_report(const struct options *options)
 		fprintf(stderr,
 			"jankscope: warn: report: too many paths; %" PRIu64 " ms are left out\n",
 			paths_dropped_ns(paths) / 1000000);
-	one = write_folded(paths, options->folded);
+	one = options->folded ? write_folded(paths, options->folded) : EXIT_FINE;
+	code = one ? one : code;
+out:
+	if (table)
+		table->ops->close(table);
 	paths_free(paths);
-	return one ? one : code;
+	return code;
 }

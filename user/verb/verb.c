@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/legend.h"
 #include "kernel/load.h"
 
 static const struct verb {
@@ -22,8 +23,8 @@ static const struct verb {
 	{{"frames", VERB_FRAMES, "TRACE... [--json] [--rows] [--layer GLOB]",
 	  "Frame timing of Perfetto, systrace, ftrace and dumpsys files."},
 	 verb_frames},
-	{{"report", VERB_REPORT, "FILE... --folded FILE",
-	  "Read recordings and write what they hold."},
+	{{"report", VERB_REPORT, "FILE... [--folded FILE]",
+	  "Check recordings, print their summaries, or write what they hold."},
 	 verb_report},
 };
 #define VERB_COUNT (sizeof(verbs) / sizeof(*verbs))
@@ -64,6 +65,9 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
 	if (!options_parse(&options, &verb->description, argc, argv)) {
 		if (options.help) {
 			options_print_help(stdout, &verb->description);
+			code = EXIT_FINE;
+		} else if (options.legend) {
+			legend_print(stdout, verb->description.bit);
 			code = EXIT_FINE;
 		} else {
 			kernel_log_init(options.verbose);

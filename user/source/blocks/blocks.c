@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/summary.h"
+#include "summary/summary.h"
 #include "kernel/looper_kernel.h"
 #include "prober/warden.h"
 #include "util/clock.h"

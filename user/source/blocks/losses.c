@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the blocks source says of its losses and of its captures. */
-#include "core/summary.h"
+#include "summary/summary.h"
 #include "source/blocks/source.h"
 
 static const struct loss_info blocks_loss_items[] = {

@@ -237,6 +237,7 @@ int blocks_report(struct blocks_source *blocks, struct watched *watched,
 	report->created_ns = clock_now_ns(CLOCK_MONOTONIC);
 	report->no_stacks = why_no_stacks(blocks);
 	report->failed = ours ? watched->period.failed : 0;
+	report->failure = ours ? watched->period.failure : STACK_OK;
 	err = fill(blocks, watched, period, state, report);
 	if (!err && ours)
 		err = block_report_weigh(report, &watched->period.samples, &watched->period.spells,

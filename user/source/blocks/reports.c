@@ -2,6 +2,7 @@
 #include "source/blocks/reports.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "stack/stack_merge.h"
@@ -168,6 +169,18 @@ static void keep_waiting(struct block_report *report)
 	report->sample_count = kept;
 }
 
+static const char *why_none(const struct block_report *report, char *why, size_t size)
+{
+	if (report->sample_count)
+		return "unwinding gave no frame";
+	if (!report->failed)
+		return "no capture was tried";
+	if (report->failure == STACK_OK)
+		return "no capture succeeded";
+	snprintf(why, size, "no capture succeeded: %s", stack_failure_text(report->failure));
+	return why;
+}
+
 static void emit_block(struct block_report *report, report_emit_fn emit, void *ctx)
 {
 	struct record_block *block = &report->block;
@@ -175,6 +188,7 @@ static void emit_block(struct block_report *report, report_emit_fn emit, void *c
 	struct stack_merge own = {0}, owner = {0};
 	struct record_stack *stacks = NULL, *owner_stack = NULL;
 	size_t owner_count = 0;
+	char why[128];
 
 	if (merge(report, &own, &owner) ||
 	    (own.count && stack_merge_records(&own, &stacks, &block->stack_count)) ||
@@ -188,10 +202,7 @@ static void emit_block(struct block_report *report, report_emit_fn emit, void *c
 	else if (waits(report))
 		missing_list_set(&block->missing, "stacks", MISSING_FOLLOWS);
 	else
-		missing_list_set(&block->missing, "stacks",
-				 report->sample_count ? "unwinding gave no frame"
-				 : report->failed     ? "no capture succeeded"
-						      : "no capture was tried");
+		missing_list_set(&block->missing, "stacks", why_none(report, why, sizeof(why)));
 	if (owner_count)
 		block->owner_stack = owner_stack;
 	emit(ctx, &record);

@@ -16,9 +16,10 @@ struct block_report {
 	bool doubted;        /* its loop is perhaps shared: own.c */
 	bool early;          /* it ended with the first wait that was seen of its thread */
 	bool emitted;
-	uint64_t seq, t_boot_ns; /* of its record, once emitted */
-	const char *no_stacks;   /* why nothing can be captured at all; NULL: it can */
-	uint64_t failed;         /* captures that were tried and gave nothing */
+	uint64_t seq, t_boot_ns;    /* of its record, once emitted */
+	const char *no_stacks;      /* why nothing can be captured at all; NULL: it can */
+	uint64_t failed;            /* captures that were tried and gave nothing */
+	enum stack_failure failure; /* why the last of them did not; STACK_OK: not known */
 	/* the samples as of now with their weights; after the record is out, those that it lacks */
 	struct block_sample **samples;
 	uint64_t *weights;

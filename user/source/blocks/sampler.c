@@ -102,6 +102,13 @@ static int start(struct blocks_sampler *sampler)
 	return err;
 }
 
+static int make_warden(void *ctx, int socket)
+{
+	const struct sampler_ping request = {.type = SAMPLER_WARDEN};
+
+	return send_message(ctx, &request, sizeof(request), &socket, 1);
+}
+
 static void replace(struct blocks_sampler *sampler, bool hung)
 {
 	sampler->losses.replaced++;
@@ -126,6 +133,9 @@ struct blocks_sampler *blocks_sampler_new(const struct blocks_sampler_config *co
 	for (uint32_t i = 0; i < sampler->room; i++)
 		sampler->threads[i].pidfd = -1;
 	err = start(sampler);
+	/* A run can do without one more who can make a warden. */
+	if (!err)
+		warden_add_maker(config->context->warden, make_warden, sampler);
 	if (!err)
 		return sampler;
 fail:
@@ -145,6 +155,8 @@ void blocks_sampler_free(struct blocks_sampler *sampler)
 {
 	if (!sampler)
 		return;
+	if (sampler->config.context)
+		warden_remove_maker(sampler->config.context->warden, sampler);
 	drop(sampler, false);
 	for (uint32_t i = 0; sampler->threads && i < sampler->room; i++)
 		forget(&sampler->threads[i]);

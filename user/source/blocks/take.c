@@ -235,6 +235,8 @@ void blocks_on_sample(void *ctx, const struct sampler_sample *from, const uint8_
 	if (from->owner)
 		keep_owner(watched, from);
 	watched->period.failed += !from->taken && !from->owner;
+	if (!from->taken && !from->owner)
+		watched->period.failure = (enum stack_failure)from->failure;
 	if (!from->taken)
 		return;
 	if (!watched->period.samples.count)

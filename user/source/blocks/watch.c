@@ -105,6 +105,7 @@ void blocks_watch_end_period(struct watched *watched)
 	watched->period.tracking = false;
 	watched->period.owner_tid = 0;
 	watched->period.failed = 0;
+	watched->period.failure = STACK_OK;
 	watched->period.frozen_ns = watched->period.frozen_seen_ns = watched->period.looked_ns = 0;
 	watched->period.spells.count = 0;
 	watched->period.spells.dropped = 0;

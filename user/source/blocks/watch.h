@@ -109,7 +109,8 @@ struct watched {
 		uint64_t frozen_ns, frozen_seen_ns, looked_ns;
 		struct watched_load load;
 		struct block_samples samples;
-		uint64_t failed; /* captures that gave none */
+		uint64_t failed;            /* captures that gave none */
+		enum stack_failure failure; /* why the last of them did not */
 		struct block_spells spells;
 		pid_t owner_tid;
 		char owner_thread[RECORD_COMM_LEN];

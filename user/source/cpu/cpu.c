@@ -10,7 +10,7 @@
 #include "abi/looper.h"
 #include "core/loop.h"
 #include "core/rights.h"
-#include "core/summary.h"
+#include "summary/summary.h"
 #include "jankscope/target.h"
 #include "source/cpu/ledger.h"
 #include "source/cpu/names.h"
@@ -330,6 +330,8 @@ static int cpu_open(struct source *source, const struct source_context *context)
 	cpu->ledger = cpu_ledger_new(clock_now_ns(CLOCK_BOOTTIME));
 	if (!cpu->ledger)
 		return -ENOMEM;
+	if (cpu->options.test_fold_rows)
+		cpu_ledger_set_fold_rows(cpu->ledger, cpu->options.test_fold_rows);
 	cpu->listing = (struct cpu_ledger_names){cpu, name_of_process, name_of_package, is_listed};
 	if (context->targets && !target_set_is_all(context->targets))
 		cpu_ledger_want(cpu->ledger, &cpu->listing);

@@ -9,6 +9,8 @@ struct cpu_options {
 		kernel;   /* mode AUTO: iterator from 1 s on, else the switch hook */
 	bool need_switch; /* blocks are watched: the hook runs anyway */
 	size_t top;       /* tasks a record lists; 0: all */
+	/* Rows of an interval from which on ended tasks are folded; 0: as the ledger has it. */
+	size_t test_fold_rows;
 };
 
 /* NULL with errno ENOMEM. Options are copied; their strings must live as long as the source. */

@@ -30,6 +30,7 @@ struct cpu_ledger {
 	size_t wanted_count;
 	struct cpu_sums sums;
 	struct record_task *out_tasks; /* what the last close handed out */
+	size_t fold_rows;
 };
 
 struct cpu_ledger *cpu_ledger_new(uint64_t attach_boot_ns)
@@ -40,8 +41,14 @@ struct cpu_ledger *cpu_ledger_new(uint64_t attach_boot_ns)
 		ledger->attach_boot_ns = attach_boot_ns;
 		ledger->end_ns = attach_boot_ns;
 		ledger->interval = 1;
+		ledger->fold_rows = FOLD_ROWS;
 	}
 	return ledger;
+}
+
+void cpu_ledger_set_fold_rows(struct cpu_ledger *ledger, size_t rows)
+{
+	ledger->fold_rows = rows;
 }
 
 void cpu_ledger_free(struct cpu_ledger *ledger)
@@ -476,8 +483,10 @@ int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t d
 		err = cpu_sums_processes(&ledger->sums, cpu);
 	if (!err)
 		err = cpu_sums_uids(&ledger->sums, cpu);
-	while (top && cpu->task_count > top)
+	while (top && cpu->task_count > top) {
 		cpu->other_ns += cpu->tasks[--cpu->task_count].cpu_ns;
+		cpu->cut_count++;
+	}
 	cpu_rows_clear(&ledger->rows);
 	cpu_folded_clear(&ledger->folded);
 	ledger->wanted_count = 0;

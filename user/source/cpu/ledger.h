@@ -27,6 +27,9 @@ struct task_reading {
 struct cpu_ledger *cpu_ledger_new(uint64_t attach_boot_ns);
 void cpu_ledger_free(struct cpu_ledger *ledger);
 
+/* From how many rows of an interval on tasks that ended in it are folded; 2,048 if not set. */
+void cpu_ledger_set_fold_rows(struct cpu_ledger *ledger, size_t rows);
+
 /* The baseline of a task that was alive at the start. 0, -ENOMEM. */
 int cpu_ledger_seed(struct cpu_ledger *ledger, const struct task_reading *reading);
 

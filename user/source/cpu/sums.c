@@ -87,6 +87,7 @@ int cpu_sums_add_process(struct cpu_sums *sums, const struct record_task *task, 
 		sum->row.runnable_ns.present = true;
 		sum->row.runnable_ns.value += task->runnable_ns.value;
 	}
+	sum->row.exited |= task->exited && task->tid == task->pid;
 	sum->row.threads += threads;
 	return 0;
 }

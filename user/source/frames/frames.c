@@ -2,7 +2,7 @@
 #include "source/frames/frames.h"
 #include "record/histogram.h"
 #include "core/rights.h"
-#include "core/summary.h"
+#include "summary/summary.h"
 #include "jankscope/target.h"
 #include "source/frames/input.h"
 #include "source/frames/names.h"
@@ -142,6 +142,7 @@ static int frames_open(struct source *source, const struct source_context *conte
 		return -ENOMEM;
 	}
 	s->input->options = &s->options;
+	s->input->warden = context->warden;
 	s->input->stream = s->stream;
 	s->input->tell = on_tell;
 	s->input->lose = on_lose;

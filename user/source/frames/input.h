@@ -6,6 +6,7 @@
 #include "source/frames/frames.h"
 
 struct frames_input;
+struct warden;
 
 struct frames_input_ops {
 	const char *variant;
@@ -21,6 +22,7 @@ struct frames_input_ops {
 struct frames_input {
 	const struct frames_input_ops *ops;
 	const struct frames_options *options;
+	struct warden *warden; /* NULL: there is none */
 	struct frame_stream *stream;
 	uint64_t window_ns; /* how long events may be on their way */
 	bool in_history;    /* what was there before the run began is being read */

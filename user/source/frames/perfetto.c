@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* --frames perfetto: the device's own perfetto writes FrameTimeline packets into our pipe, or into
  * a file that we read behind it where it may not write into a pipe. */
-#include "source/frames/child.h"
+#include "util/child.h"
 #include "source/frames/input.h"
 #include "trace/perfetto.h"
 #include <dirent.h>

@@ -295,7 +295,7 @@ static int tracefs_open(struct frames_input *input, struct loop *loop, char *rea
 	err = read_layout(t, reason, size);
 	/* first what a dead run left: its own events would look like somebody's trace */
 	if (!err)
-		err = tracefs_guard_start(&t->guard, t->root, reason, size);
+		err = tracefs_guard_start(&t->guard, input->warden, t->root, reason, size);
 	if (!err && reason[0])
 		fprintf(stderr, "jankscope: warn: %s\n", reason);
 	if (!err && !input->options->force)

@@ -55,6 +55,8 @@ static int send_answer(int socket, struct answer answer, int fd)
 static void __attribute__((noreturn)) serve(int socket)
 {
 	static struct net_diag_request_wire request;
+	int fds[CHANNEL_FDS];
+	size_t count;
 	struct pollfd wait = {.fd = socket, .events = POLLIN};
 	ssize_t got;
 
@@ -62,13 +64,20 @@ static void __attribute__((noreturn)) serve(int socket)
 		uint64_t begin_ns, took_us;
 		int fd = -1, err;
 
-		got = channel_receive(socket, &request, sizeof(request), NULL, NULL);
+		got = channel_receive(socket, &request, sizeof(request), fds, &count);
 		if (got == -EAGAIN) {
 			poll(&wait, 1, -1);
 			continue;
 		}
 		if (got == 0)
 			_exit(0);
+		/* What comes with a descriptor is no request for a dump. */
+		if (got > 0 && count) {
+			helper_fork_warden(fds[0]);
+			while (count)
+				close(fds[--count]);
+			continue;
+		}
 		begin_ns = clock_now_ns(CLOCK_PROCESS_CPUTIME_ID);
 		err = got < 0 ? (int)got : net_diag_serve(&request, (size_t)got, &fd);
 		took_us = (clock_now_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_ns) / NSEC_PER_USEC;
@@ -132,6 +141,15 @@ static void end(struct net_asker *asker, bool hung)
 }
 
 /* ---- the recorder's side ---- */
+static int make_warden(void *ctx, int socket)
+{
+	struct net_asker *asker = ctx;
+	uint32_t word = 0;
+	struct iovec part = {&word, sizeof(word)};
+
+	return asker->socket < 0 ? -EPIPE : channel_send(asker->socket, &part, 1, &socket, 1);
+}
+
 struct net_asker *net_asker_new(struct warden *warden)
 {
 	struct net_asker *asker = calloc(1, sizeof(*asker));
@@ -148,6 +166,9 @@ struct net_asker *net_asker_new(struct warden *warden)
 		errno = -err;
 		return NULL;
 	}
+	/* A run can do without one more who can make a warden. */
+	if (warden)
+		warden_add_maker(warden, make_warden, asker);
 	return asker;
 }
 
@@ -155,6 +176,8 @@ void net_asker_free(struct net_asker *asker)
 {
 	if (!asker)
 		return;
+	if (asker->warden)
+		warden_remove_maker(asker->warden, asker);
 	/* A dump that is under way is of no use to anybody. */
 	end(asker, asker->due);
 	free(asker);

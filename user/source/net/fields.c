@@ -4,13 +4,10 @@
 #include "source/declarations.h"
 
 static const struct field traffic_rows[] = {
-	FIELD(struct record_bytes, rx_bytes, REQUIRED, BYTES, "bytes received, with IP headers",
-	      .total = TOTAL_SUM),
-	FIELD(struct record_bytes, rx_packets, REQUIRED, COUNT, "packets received",
-	      .total = TOTAL_SUM),
-	FIELD(struct record_bytes, tx_bytes, REQUIRED, BYTES, "bytes sent, with IP headers",
-	      .total = TOTAL_SUM),
-	FIELD(struct record_bytes, tx_packets, REQUIRED, COUNT, "packets sent", .total = TOTAL_SUM),
+	FIELD(struct record_bytes, rx_bytes, REQUIRED, BYTES, "bytes received, with IP headers"),
+	FIELD(struct record_bytes, rx_packets, REQUIRED, COUNT, "packets received"),
+	FIELD(struct record_bytes, tx_bytes, REQUIRED, BYTES, "bytes sent, with IP headers"),
+	FIELD(struct record_bytes, tx_packets, REQUIRED, COUNT, "packets sent"),
 };
 static const struct field_type traffic_type =
 	FIELD_TYPE("traffic", struct record_bytes, traffic_rows);

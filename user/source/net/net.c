@@ -54,12 +54,12 @@ static int resize(struct bpf_map *map, uint32_t entries)
 	return entries ? bpf_map__set_max_entries(map, entries) : 0;
 }
 
-/* What is not there takes no memory, where the kernel can allocate an element wherever a packet
- * comes. */
+/* A flow that is not there takes no memory, where the kernel can allocate an element wherever a
+ * packet comes. A burst can find the kernel's cache of elements empty: then a flow is learnt later.
+ * What waits has bytes that nothing else has, so its room is made at the start. */
 static int allocate_when_used(struct net_source *net)
 {
-	struct bpf_map *const maps[] = {net->skel->maps.flows4, net->skel->maps.flows6,
-					net->skel->maps.waiting4, net->skel->maps.waiting6};
+	struct bpf_map *const maps[] = {net->skel->maps.flows4, net->skel->maps.flows6};
 	int err = 0;
 
 	for (size_t i = 0; i < sizeof(maps) / sizeof(*maps) && !err; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "source/frames/trace_settings.h"
-#include "source/frames/child.h"
+#include "prober/trace_settings.h"
+#include "util/child.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>

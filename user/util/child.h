@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Programs of the device that the frames source runs: perfetto, setprop, getprop. */
+/* Programs of the device that are run: perfetto, setprop, getprop. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

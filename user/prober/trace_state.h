@@ -4,7 +4,7 @@
  * can write to and which a reboot empties, as it does the settings. A file that is not ours (by
  * owner, mode, links, kind or size) is not read. Who holds the lock on it owns the settings. */
 #pragma once
-#include "source/frames/trace_settings.h"
+#include "prober/trace_settings.h"
 
 struct trace_state;
 
@@ -21,7 +21,10 @@ int trace_state_add(struct trace_state *state, uint32_t setting, const char *val
 void trace_state_clear(struct trace_state *state);
 /* The descriptor, for a child that shall hold it and the lock. */
 int trace_state_fd(const struct trace_state *state);
-/* Give up the lock, also for other processes that have the same descriptor. */
-void trace_state_unlock(struct trace_state *state);
+/* Put back what a dead run left; then nothing is kept. */
+void trace_state_put_back(struct trace_state *state, int root);
+/* Put back what the file behind this descriptor keeps, below root (trace_settings_root); then
+ * nothing is kept, and the lock is free for all processes that have the descriptor. */
+void trace_state_restore(int fd, int root);
 /* Close; the lock stays with other processes that have the descriptor. NULL is fine. */
 void trace_state_free(struct trace_state *state);

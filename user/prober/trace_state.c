@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "source/frames/trace_state.h"
+#include "prober/trace_state.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -248,9 +248,25 @@ int trace_state_fd(const struct trace_state *state)
 	return state->fd;
 }
 
-void trace_state_unlock(struct trace_state *state)
+static void restore_one(void *ctx, uint32_t setting, const char *value)
 {
-	flock(state->fd, LOCK_UN);
+	const int *root = ctx;
+
+	trace_setting_set(*root, setting, value);
+}
+
+void trace_state_put_back(struct trace_state *state, int root)
+{
+	trace_state_each(state, restore_one, &root);
+	trace_state_clear(state);
+}
+
+void trace_state_restore(int fd, int root)
+{
+	struct trace_state state = {.fd = fd};
+
+	trace_state_put_back(&state, root);
+	flock(fd, LOCK_UN);
 }
 
 void trace_state_free(struct trace_state *state)

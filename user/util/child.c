@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "source/frames/child.h"
+#include "util/child.h"
 #include "util/clock.h"
 #include <errno.h>
 #include <fcntl.h>

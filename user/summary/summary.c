@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/summary.h"
+#include "summary/summary_private.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,14 +9,8 @@
 #include "record/histogram.h"
 #include "record/losses.h"
 #include "core/paths.h"
-
-enum distribution {
-	DISTRIBUTION_DUR,
-	DISTRIBUTION_BUSY,
-	DISTRIBUTION_SELF,
-	DISTRIBUTION_BLOCK_WALL,
-	DISTRIBUTION_MAX,
-};
+#include "summary/blocks.h"
+#include "summary/usage.h"
 
 static const char *const distribution_names[DISTRIBUTION_MAX] = {
 	[DISTRIBUTION_DUR] = "interval.dur_ns",
@@ -26,8 +20,8 @@ static const char *const distribution_names[DISTRIBUTION_MAX] = {
 };
 
 #define TOP_PATHS 10
-/* Blocks whose stacks are waited for: the newest ones. */
-#define MAX_FOLLOWED 1024
+/* Threads, processes, uids and layers that the footer lists. */
+#define TOP_ROWS 20
 
 static const struct loss_info loss_items[] = {
 	{"blocks_without_stack", LOSS_LOST, LOSS_OF_NOTHING}, /* is the share of stacks */
@@ -41,22 +35,6 @@ static const struct loss_info loss_items[] = {
 const struct loss_table summary_losses = {loss_items, sizeof(loss_items) / sizeof(*loss_items),
 					  NULL};
 
-struct summary {
-	struct paths *paths;
-	struct histogram *histograms[DISTRIBUTION_MAX];
-	struct record_footer footer;
-	struct record_distribution distributions[DISTRIBUTION_MAX];
-	const struct loss_registry *registry;
-	/* blocks_bare: without a stack although stacks were taken; a stack may follow. */
-	uint64_t intervals, blocks, blocks_bare, exits, frames, records;
-	double dur_ns;
-	struct followed {
-		uint64_t seq;
-		bool waits, bare;
-	} followed[MAX_FOLLOWED];
-	size_t followed_next;
-};
-
 struct summary *summary_new(const struct loss_registry *registry)
 {
 	struct summary *summary = calloc(1, sizeof(*summary));
@@ -65,7 +43,9 @@ struct summary *summary_new(const struct loss_registry *registry)
 		return NULL;
 	summary->registry = registry;
 	summary->paths = paths_new();
-	if (!summary->paths) {
+	summary->usage = usage_new();
+	summary->groups = block_groups_new();
+	if (!summary->paths || !summary->usage || !summary->groups) {
 		summary_free(summary);
 		return NULL;
 	}
@@ -84,6 +64,8 @@ void summary_free(struct summary *summary)
 	if (!summary)
 		return;
 	paths_free(summary->paths);
+	usage_free(summary->usage);
+	block_groups_free(summary->groups);
 	for (int i = 0; i < DISTRIBUTION_MAX; i++)
 		histogram_free(summary->histograms[i]);
 	for (size_t i = 0; i < summary->footer.total_count; i++)
@@ -134,7 +116,7 @@ static int add(struct summary *summary, const char *key, double value)
 	return 0;
 }
 
-static double get(const struct summary *summary, const char *key)
+double summary_get(const struct summary *summary, const char *key)
 {
 	for (size_t i = 0; i < summary->footer.total_count; i++)
 		if (!strcmp(summary->footer.totals[i].key, key))
@@ -199,7 +181,8 @@ static int add_net(struct summary *summary, const struct record_net *net)
 	return err ? err : add_bytes(summary, "net.unattributed", &net->unattributed);
 }
 
-static int add_interval(struct summary *summary, const struct record_interval *interval)
+static int add_interval(struct summary *summary, const struct record_interval *interval,
+			uint64_t end_boot_ns)
 {
 	int err = counter_list_merge(&summary->footer.lost, &interval->lost);
 
@@ -222,7 +205,7 @@ static int add_interval(struct summary *summary, const struct record_interval *i
 		err = add(summary, "self.cpu_ns", (double)interval->self.cpu_ns);
 	if (!err)
 		err = add(summary, "self.stops", (double)interval->self.stops);
-	if (!err && (double)interval->self.stop_max_ns > get(summary, "self.stop_max_ns"))
+	if (!err && (double)interval->self.stop_max_ns > summary_get(summary, "self.stop_max_ns"))
 		err = summary_set_total(summary, "self.stop_max_ns",
 					(double)interval->self.stop_max_ns);
 	if (!err && interval->self.anon_bytes.present)
@@ -235,7 +218,7 @@ static int add_interval(struct summary *summary, const struct record_interval *i
 		err = add_cpu(summary, &interval->cpu);
 	if (!err && interval->net.present)
 		err = add_net(summary, &interval->net);
-	return err;
+	return err ? err : usage_add(summary->usage, interval, end_boot_ns);
 }
 
 static const char *reason_of(const struct missing_list *list, const char *key)
@@ -244,6 +227,39 @@ static const char *reason_of(const struct missing_list *list, const char *key)
 		if (!strcmp(list->items[i].key, key))
 			return list->items[i].reason;
 	return NULL;
+}
+
+/* The counters of a block are of all kinds. */
+static int add_losses(struct summary *summary, const struct counter_list *list)
+{
+	struct record_footer *footer = &summary->footer;
+	int err = 0;
+
+	for (size_t i = 0; i < list->count && !err; i++) {
+		const struct counter *counter = &list->items[i];
+		enum loss_kind kind = loss_registry_find(summary->registry, counter->name).kind;
+
+		err = counter_list_add(kind == LOSS_LATE       ? &footer->late
+				       : kind == LOSS_REPAIRED ? &footer->repaired
+							       : &footer->lost,
+				       counter->name, counter->value);
+	}
+	return err;
+}
+
+static const struct record_stack *heaviest(const struct record_block *block)
+{
+	if (block->top.present && block->top.value < block->stack_count)
+		return &block->stacks[block->top.value];
+	return block->stack_count ? &block->stacks[0] : NULL;
+}
+
+/* A block whose stack never came is grouped with those that have none. */
+static void give_up_stack(struct summary *summary, struct followed *followed)
+{
+	if (followed->ungrouped)
+		block_groups_add(summary->groups, followed->wall_ns, NULL);
+	followed->ungrouped = false;
 }
 
 static int add_block(struct summary *summary, const struct record *record)
@@ -260,16 +276,21 @@ static int add_block(struct summary *summary, const struct record *record)
 	summary->blocks++;
 	summary->blocks_bare += bare;
 	if (follows) {
-		summary->followed[summary->followed_next] =
-			(struct followed){record->seq, true, bare};
+		struct followed *place = &summary->followed[summary->followed_next];
+
+		give_up_stack(summary, place);
+		*place = (struct followed){record->seq, block->wall_ns, true, bare,
+					   !block->stack_count};
 		summary->followed_next = (summary->followed_next + 1) % MAX_FOLLOWED;
 	}
+	if (!follows || block->stack_count)
+		block_groups_add(summary->groups, block->wall_ns, heaviest(block));
 	err = paths_add(summary->paths, block);
 	if (!err)
 		err = add(summary, "blocks.total_ns", (double)block->wall_ns);
 	if (!err)
 		err = histogram_add(summary->histograms[DISTRIBUTION_BLOCK_WALL], block->wall_ns);
-	return err ? err : counter_list_merge(&summary->footer.lost, &block->lost);
+	return err ? err : add_losses(summary, &block->lost);
 }
 
 /* A stack counts with the last record of its block only: what came for an earlier one is in there
@@ -287,6 +308,9 @@ static int add_addition(struct summary *summary, const struct record_addition *a
 		if (followed->bare)
 			summary->blocks_bare--;
 		followed->bare = false;
+		if (followed->ungrouped)
+			block_groups_add(summary->groups, followed->wall_ns, &stack);
+		followed->ungrouped = false;
 		return paths_add(summary->paths, &block);
 	}
 	return 0;
@@ -297,7 +321,7 @@ int summary_add(struct summary *summary, const struct record *record)
 	summary->records++;
 	switch (record->type) {
 	case RECORD_INTERVAL:
-		return add_interval(summary, record->interval);
+		return add_interval(summary, record->interval, record->t_boot_ns);
 	case RECORD_BLOCK:
 		return add_block(summary, record);
 	case RECORD_STACK:
@@ -305,27 +329,54 @@ int summary_add(struct summary *summary, const struct record *record)
 	case RECORD_EVENT:
 		return add(summary, "events", 1);
 	case RECORD_HEADER:
+		return usage_begin(summary->usage, record->header);
 	case RECORD_FOOTER:
 		return 0;
 	}
 	return 0;
 }
 
-/* Every share that there is a whole of, under its name; 0 is told too. */
-static int set_shares(struct summary *summary)
+static int set_optional(struct summary *summary, const char *key, struct opt_u64 value)
 {
+	return value.present ? summary_set_total(summary, key, (double)value.value) : 0;
+}
+
+static int set_usage(struct summary *summary)
+{
+	struct usage_targets targets = usage_targets(summary->usage);
+	int err = set_optional(summary, "targets.cpu_ns", targets.cpu_ns);
+
+	if (!err)
+		err = set_optional(summary, "targets.runnable_ns", targets.runnable_ns);
+	if (!err)
+		err = set_optional(summary, "targets.rx_bytes", targets.rx_bytes);
+	if (!err)
+		err = set_optional(summary, "targets.tx_bytes", targets.tx_bytes);
+	for (size_t i = 0; i < MAX_FOLLOWED; i++)
+		give_up_stack(summary, &summary->followed[i]);
+	if (!err)
+		err = block_groups_take(summary->groups, TOP_PATHS, &summary->footer);
+	return err ? err : usage_take(summary->usage, TOP_ROWS, &summary->footer);
+}
+
+static int set_causes(struct summary *summary)
+{
+	struct usage_causes causes;
+	bool any = usage_causes(summary->usage, &causes);
+	const struct {
+		const char *key;
+		uint64_t value;
+	} parts[] = {{"frames.causes.app", causes.app},
+		     {"frames.causes.sf", causes.sf},
+		     {"frames.causes.hw", causes.hw},
+		     {"frames.causes.stuffing", causes.stuffing},
+		     {"frames.causes.dropped", causes.dropped},
+		     {"frames.causes.unknown", causes.unknown}};
 	int err = 0;
 
-	for (int of = LOSS_OF_NOTHING + 1; of < LOSS_OF_COUNT && !err; of++) {
-		double pct = summary_lost_pct_of(summary, (enum loss_of)of);
-		char key[64];
-
-		if (pct < 0)
-			continue;
-		snprintf(key, sizeof(key), "lost_pct_of.%s", loss_of_name((enum loss_of)of));
-		err = summary_set_total(summary, key, pct);
-	}
-	return err ? err : summary_set_total(summary, "lost_pct", summary_lost_pct(summary));
+	for (size_t i = 0; any && i < sizeof(parts) / sizeof(*parts) && !err; i++)
+		err = summary_set_total(summary, parts[i].key, (double)parts[i].value);
+	return err;
 }
 
 const struct record_footer *summary_footer(struct summary *summary)
@@ -341,7 +392,11 @@ const struct record_footer *summary_footer(struct summary *summary)
 	if (!err && !reason_of(&footer->missing, "cpu.tasks_exited"))
 		err = summary_set_total(summary, "cpu.tasks_exited", (double)summary->exits);
 	if (!err)
-		err = set_shares(summary);
+		err = set_usage(summary);
+	if (!err)
+		err = set_causes(summary);
+	if (!err)
+		err = summary_set_shares(summary);
 	bare_told = counter_list_get(&footer->lost, "blocks_without_stack");
 	if (!err && summary->blocks_bare > bare_told)
 		err = counter_list_add(&footer->lost, "blocks_without_stack",
@@ -374,85 +429,4 @@ const struct record_footer *summary_footer(struct summary *summary)
 		};
 	}
 	return footer;
-}
-
-/* What was told of a whole, with those parts of the losses that it counts already. */
-static double told(const struct summary *summary, enum loss_of of)
-{
-	switch (of) {
-	case LOSS_OF_CPU_TIME:
-		return get(summary, "cpu.busy_ns") - get(summary, "cpu.overflow_ns");
-	case LOSS_OF_TASKS:
-		return (double)summary->exits;
-	case LOSS_OF_BYTES:
-		return get(summary, "net.rx_bytes") + get(summary, "net.tx_bytes") +
-		       get(summary, "net.unattributed.rx_bytes") +
-		       get(summary, "net.unattributed.tx_bytes");
-	case LOSS_OF_PACKETS:
-		return get(summary, "net.rx_packets") + get(summary, "net.tx_packets") +
-		       get(summary, "net.unattributed.rx_packets") +
-		       get(summary, "net.unattributed.tx_packets");
-	case LOSS_OF_BLOCKS:
-		return (double)summary->blocks;
-	case LOSS_OF_STACKS:
-		return (double)(summary->blocks - summary->blocks_bare);
-	case LOSS_OF_FRAMES:
-		return (double)summary->frames;
-	case LOSS_OF_RECORDS:
-		return (double)summary->records;
-	case LOSS_OF_NOTHING:
-	case LOSS_OF_COUNT:
-		break;
-	}
-	return 0;
-}
-
-double summary_lost_pct_of(const struct summary *summary, enum loss_of of)
-{
-	const struct counter_list *list = &summary->footer.lost;
-	double whole = told(summary, of), lost = 0;
-
-	for (size_t i = 0; i < list->count; i++)
-		if (loss_registry_find(summary->registry, list->items[i].name).of == of)
-			lost += (double)list->items[i].value;
-	if (of == LOSS_OF_CPU_TIME)
-		lost += get(summary, "cpu.overflow_ns");
-	if (of == LOSS_OF_STACKS)
-		lost += (double)summary->blocks_bare;
-	/* These lost bytes are in net.unattributed, lost tasks may be listed, and a record that was
-	 * dropped was told to the summary. */
-	if (of == LOSS_OF_BYTES || of == LOSS_OF_TASKS || of == LOSS_OF_RECORDS)
-		whole = whole > lost ? whole - lost : 0;
-	if (whole + lost <= 0)
-		return -1;
-	return 100 * lost / (whole + lost);
-}
-
-double summary_lost_pct(const struct summary *summary)
-{
-	double pct = 0;
-
-	for (int of = LOSS_OF_NOTHING + 1; of < LOSS_OF_COUNT; of++) {
-		double one = summary_lost_pct_of(summary, (enum loss_of)of);
-
-		if (one > pct)
-			pct = one;
-	}
-	return pct;
-}
-
-bool summary_describe_losses(const struct summary *summary, double limit_pct, char *text,
-			     size_t size)
-{
-	size_t n = 0;
-
-	*text = 0;
-	for (int of = LOSS_OF_NOTHING + 1; of < LOSS_OF_COUNT; of++) {
-		double pct = summary_lost_pct_of(summary, (enum loss_of)of);
-
-		if (pct > limit_pct && n < size)
-			n += (size_t)snprintf(text + n, size - n, "%s%.2f %% of %s", n ? ", " : "",
-					      pct, loss_of_name((enum loss_of)of));
-	}
-	return n > 0;
 }

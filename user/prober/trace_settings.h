@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The settings of the device that `--frames live` changes, by number. What is kept to put them back
  * names a setting by this number and never by a path, so that nobody who writes such a record can
- * have another file changed; each value has the bounds of its setting. The numbers are those
- * of prober/warden_settings.h, and are written to a file: they stay as they are. */
+ * have another file changed; each value has the bounds of its setting. The numbers are written to a
+ * file: they stay as they are. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

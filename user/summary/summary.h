@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the footer says: totals and distributions over a run, in bounded memory. Sees the same
- * records as the sinks. */
+/* What the footer says: totals, who used what, and distributions over a run, in bounded memory.
+ * The summary sees the same records as the sinks. */
 #pragma once
 #include "jankscope/record.h"
 

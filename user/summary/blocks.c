@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "summary/blocks.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "record/telling.h"
+
+/* Groups beyond this many are counted as one. */
+#define MAX_GROUPS 1024
+
+struct block_group {
+	char *path; /* "" for blocks without a stack */
+	struct footer_block_path sums;
+	UT_hash_handle hh;
+};
+
+struct block_groups {
+	struct block_group *groups;
+	struct footer_block_path rest; /* that found no room */
+	struct footer_block_path *result;
+};
+
+struct block_groups *block_groups_new(void)
+{
+	return calloc(1, sizeof(struct block_groups));
+}
+
+void block_groups_free(struct block_groups *groups)
+{
+	struct block_group *group, *next;
+
+	if (!groups)
+		return;
+	HASH_ITER (hh, groups->groups, group, next) {
+		HASH_DEL(groups->groups, group);
+		free(group->path);
+		free(group);
+	}
+	free(groups->result);
+	free(groups);
+}
+
+static void add_block(struct footer_block_path *sums, uint64_t wall_ns)
+{
+	sums->count++;
+	sums->total_ns += wall_ns;
+	if (wall_ns > sums->longest_ns)
+		sums->longest_ns = wall_ns;
+}
+
+/* "caller;...;function": the folded form, in which ';' separates. */
+static void write_path(char *text, size_t size, const struct record_stack *stack)
+{
+	size_t frames[TELLING_FRAMES], n = 0;
+	size_t count = telling_path(stack, frames, TELLING_FRAMES);
+	char name[2 * TELLING_NAME];
+
+	*text = 0;
+	while (count && n + 1 < size) {
+		frame_name(name, sizeof(name), &stack->frames[frames[--count]]);
+		for (char *p = name; *p; p++)
+			if (*p == ';')
+				*p = ',';
+		n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ";" : "", name);
+	}
+}
+
+static struct block_group *find(struct block_groups *groups, const struct record_stack *stack)
+{
+	char text[TELLING_FRAMES * 2 * TELLING_NAME] = "";
+	struct block_group *group;
+
+	if (stack)
+		write_path(text, sizeof(text), stack);
+	HASH_FIND_STR(groups->groups, text, group);
+	if (group || HASH_COUNT(groups->groups) >= MAX_GROUPS)
+		return group;
+	group = calloc(1, sizeof(*group));
+	if (!group)
+		return NULL;
+	group->path = strdup(text);
+	if (!group->path) {
+		free(group);
+		return NULL;
+	}
+	HASH_ADD_KEYPTR(hh, groups->groups, group->path, strlen(group->path), group);
+	return group;
+}
+
+void block_groups_add(struct block_groups *groups, uint64_t wall_ns,
+		      const struct record_stack *stack)
+{
+	struct block_group *group = find(groups, stack);
+
+	add_block(group ? &group->sums : &groups->rest, wall_ns);
+}
+
+static int lighter(const struct block_group *a, const struct block_group *b)
+{
+	if (a->sums.total_ns != b->sums.total_ns)
+		return a->sums.total_ns < b->sums.total_ns ? 1 : -1;
+	return strcmp(a->path, b->path);
+}
+
+static void merge(struct footer_block_path *to, const struct footer_block_path *from)
+{
+	to->count += from->count;
+	to->total_ns += from->total_ns;
+	if (from->longest_ns > to->longest_ns)
+		to->longest_ns = from->longest_ns;
+}
+
+int block_groups_take(struct block_groups *groups, size_t count, struct record_footer *footer)
+{
+	struct block_group *group;
+	size_t n = 0;
+
+	free(groups->result);
+	groups->result = calloc(count + 1, sizeof(*groups->result));
+	if (!groups->result)
+		return -ENOMEM;
+	HASH_SORT(groups->groups, lighter);
+	footer->other_block_paths = groups->rest;
+	for (group = groups->groups; group; group = group->hh.next) {
+		if (!group->sums.count)
+			continue;
+		if (n == count) {
+			merge(&footer->other_block_paths, &group->sums);
+			continue;
+		}
+		groups->result[n] = group->sums;
+		groups->result[n++].path = group->path[0] ? group->path : NULL;
+	}
+	footer->block_paths = groups->result;
+	footer->block_path_count = n;
+	footer->any_block = n > 0;
+	return 0;
+}
