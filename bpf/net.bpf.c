@@ -85,6 +85,7 @@ static __always_inline int receive(struct sk_buff *packet_skb, bool direct)
 	__u32 way = NET_RECEIVED;
 	struct net_work *work = bpf_map_lookup_elem(&works, &way);
 	const struct sk_buff *skb = work ? fields_of(packet_skb, work, direct) : NULL;
+	struct device_view device;
 	struct net_packet *packet;
 	struct net_device *dev;
 	__u32 length, linear, type;
@@ -101,10 +102,11 @@ static __always_inline int receive(struct sk_buff *packet_skb, bool direct)
 	__builtin_memset(packet, 0, sizeof(*packet));
 	type = BPF_CORE_READ_BITFIELD(skb, pkt_type);
 	dev = skb->dev;
-	if (!receives(skb, dev, type, packet, direct))
+	if (!view_device(dev, work, &device, direct) ||
+	    !receives(skb, dev, type, &device, packet, direct))
 		return 0;
 	/* A multicast that this host sent and hears itself never saw the wire either. */
-	loopback = NET_FIELD(direct, dev, flags) & NET_IFF_LOOPBACK || type == NET_PACKET_LOOPBACK;
+	loopback = device.flags & NET_IFF_LOOPBACK || type == NET_PACKET_LOOPBACK;
 	length = skb->len;
 	linear = length - skb->data_len;
 	if (ethertype == NET_ETH_P_IP)
@@ -162,6 +164,36 @@ static __always_inline bool udp_is_learnt(struct sock *sk, const struct sock_com
 	return true;
 }
 
+#define SOCK_AT(field) bpf_core_field_offset(struct sock, field)
+
+/* Of a full socket: itself, or a copy of the part that is asked for. */
+static __always_inline const struct sock *sock_fields(struct sock *sk, struct net_work *work,
+						      bool direct)
+{
+	__u32 from = SOCK_AT(sk_uid), end = SOCK_AT(sk_uid) + 4;
+
+	if (direct)
+		return sk;
+	if (SOCK_AT(sk_kern_sock) < from)
+		from = SOCK_AT(sk_kern_sock);
+	if (SOCK_AT(sk_protocol) < from)
+		from = SOCK_AT(sk_protocol);
+	if (SOCK_AT(sk_type) < from)
+		from = SOCK_AT(sk_type);
+	if (SOCK_AT(sk_kern_sock) + 4 > end)
+		end = SOCK_AT(sk_kern_sock) + 4;
+	if (SOCK_AT(sk_protocol) + 2 > end)
+		end = SOCK_AT(sk_protocol) + 2;
+	if (SOCK_AT(sk_type) + 2 > end)
+		end = SOCK_AT(sk_type) + 2;
+	from &= ~7u; /* whole words are copied faster */
+	end = (end + 7) & ~7u;
+	if (end - from > sizeof(work->tail) ||
+	    bpf_probe_read_kernel(work->tail, end - from, (const void *)sk + from))
+		return NULL;
+	return (const void *)work->tail - from;
+}
+
 /* Who sent it. TIME_WAIT and request sockets are small structs without sk_uid: read as a full
  * socket they give plausible nonsense. */
 static __always_inline struct sender find_sender(const struct sk_buff *skb, struct net *net,
@@ -170,6 +202,7 @@ static __always_inline struct sender find_sender(const struct sk_buff *skb, stru
 	struct sender from = {.owner = NET_OWNER(NET_OWNER_KERNEL, 0)};
 	struct sock *sk = skb->sk;
 	const struct sock_common *common;
+	const struct sock *fields;
 	__u16 family, protocol;
 	bool kernel;
 	__u8 state;
@@ -204,10 +237,13 @@ static __always_inline struct sender find_sender(const struct sk_buff *skb, stru
 		return from;
 	}
 	family = common->skc_family;
-	protocol = NET_FIELD(direct, sk, sk_protocol);
-	kernel = NET_BITFIELD(direct, sk, sk_kern_sock);
+	fields = sock_fields(sk, work, direct);
+	if (!fields)
+		return from;
+	protocol = fields->sk_protocol;
+	kernel = BPF_CORE_READ_BITFIELD(fields, sk_kern_sock);
 	if (!kernel)
-		from.owner = NET_OWNER(NET_OWNER_UID, NET_FIELD(direct, sk, sk_uid.val));
+		from.owner = NET_OWNER(NET_OWNER_UID, fields->sk_uid.val);
 	if (family != NET_AF_INET && family != NET_AF_INET6)
 		return from;
 	from.tcp = protocol == IPPROTO_TCP;
@@ -227,7 +263,7 @@ static __always_inline struct sender find_sender(const struct sk_buff *skb, stru
 	else if (protocol == IPPROTO_UDP)
 		from.learnable = udp_is_learnt(sk, common);
 	else
-		from.learnable = NET_FIELD(direct, sk, sk_type) != NET_SOCK_RAW;
+		from.learnable = fields->sk_type != NET_SOCK_RAW;
 	return from;
 }
 
@@ -266,11 +302,12 @@ static __always_inline int transmit(struct sk_buff *packet_skb, bool direct)
 	__u32 way = NET_SENT;
 	struct net_work *work = bpf_map_lookup_elem(&works, &way);
 	const struct sk_buff *skb = work ? fields_of(packet_skb, work, direct) : NULL;
+	struct device_view device;
 	struct net_packet *packet;
 	struct net_device *dev;
 	struct net *net;
 	const void *head;
-	__u32 length, linear, offset, skip, flags;
+	__u32 length, linear, offset, skip;
 	__u64 bytes, packets;
 	struct sender from;
 	__u16 ethertype;
@@ -284,11 +321,10 @@ static __always_inline int transmit(struct sk_buff *packet_skb, bool direct)
 	packet = &work->packet;
 	__builtin_memset(packet, 0, sizeof(*packet));
 	dev = skb->dev;
-	flags = NET_FIELD(direct, dev, flags);
-	if (sent_above(skb, dev, flags, direct))
+	if (!view_device(dev, work, &device, direct) || sent_above(skb, dev, &device))
 		return 0;
-	loopback = flags & NET_IFF_LOOPBACK;
-	net = NET_FIELD(direct, dev, nd_net.net);
+	loopback = device.flags & NET_IFF_LOOPBACK;
+	net = device.net;
 	head = skb->head;
 	offset = skb->network_header;
 	length = skb->len;

@@ -11,6 +11,43 @@
 #define NET_MACVLAN_CHAIN 8
 #define NET_GOLDEN_RATIO  0x61C8864680B583EBull
 
+/* What each packet asks of its device. */
+struct device_view {
+	__u32 flags, private_flags;
+	struct net *net;
+};
+
+#define DEVICE_AT(field) bpf_core_field_offset(struct net_device, field)
+
+/* The flags lie side by side on 5.10, and nd_net 680 bytes behind them; since 6.8 all three lie in
+ * 272 bytes. What lies near comes with one probe read. */
+static __always_inline bool view_device(struct net_device *dev, struct net_work *work,
+					struct device_view *view, bool direct)
+{
+	__u32 from =
+		DEVICE_AT(flags) < DEVICE_AT(priv_flags) ? DEVICE_AT(flags) : DEVICE_AT(priv_flags);
+	__u32 end = DEVICE_AT(flags) < DEVICE_AT(priv_flags) ? DEVICE_AT(priv_flags) + 8
+							     : DEVICE_AT(flags) + 4;
+	const struct net_device *copy = (const void *)work->device - from;
+	bool net_is_near =
+		DEVICE_AT(nd_net) >= end && DEVICE_AT(nd_net) + 8 - from <= sizeof(work->device);
+
+	if (direct || end - from > sizeof(work->device)) {
+		view->flags = NET_FIELD(direct, dev, flags);
+		view->private_flags = NET_BITFIELD(direct, dev, priv_flags);
+		view->net = NET_FIELD(direct, dev, nd_net.net);
+		return true;
+	}
+	if (net_is_near)
+		end = DEVICE_AT(nd_net) + 8;
+	if (bpf_probe_read_kernel(work->device, end - from, (const void *)dev + from))
+		return false;
+	view->flags = copy->flags;
+	view->private_flags = BPF_CORE_READ_BITFIELD(copy, priv_flags);
+	view->net = net_is_near ? copy->nd_net.net : BPF_CORE_READ(dev, nd_net.net);
+	return true;
+}
+
 /* What is read of drivers/net/macvlan.c. Where macvlan is a module (Debian's arm64 kernels) or left
  * out (GKI), the kernel's vmlinux.h lacks it; libbpf looks for the types in loaded modules too. */
 struct macvlan_port___read {
@@ -67,9 +104,10 @@ static __always_inline __u64 link_address(const struct sk_buff *skb, __u32 offse
 
 /* Whether this is the one time that the received packet is counted, and for which namespace. */
 static __always_inline bool receives(const struct sk_buff *skb, struct net_device *dev, __u32 type,
-				     struct net_packet *packet, bool direct)
+				     const struct device_view *view, struct net_packet *packet,
+				     bool direct)
 {
-	__u32 flags = NET_BITFIELD(direct, dev, priv_flags);
+	__u32 flags = view->private_flags;
 
 	/* A bridge shows a packet twice, on itself and on its port; it has its addresses itself.
 	 * What it only passes from port to port never comes to the IP layer. */
@@ -93,7 +131,7 @@ static __always_inline bool receives(const struct sk_buff *skb, struct net_devic
 	}
 	if (type == NET_PACKET_OTHERHOST)
 		return false; /* a promiscuous device: ip_rcv drops it */
-	name_netns(packet, NET_FIELD(direct, dev, nd_net.net), direct);
+	name_netns(packet, view->net, direct);
 	return true;
 }
 
@@ -107,14 +145,13 @@ static __always_inline bool is_ifb(struct net_device *dev)
 
 /* Whether a sent packet was or will be counted at another device. */
 static __always_inline bool sent_above(const struct sk_buff *skb, struct net_device *dev,
-				       __u32 flags, bool direct)
+				       const struct device_view *view)
 {
-	__u32 private_flags;
+	__u32 private_flags = view->private_flags;
 
 	/* Sent through the bond or the bridge above it. */
-	if (flags & NET_IFF_SLAVE)
+	if (view->flags & NET_IFF_SLAVE)
 		return true;
-	private_flags = NET_BITFIELD(direct, dev, priv_flags);
 	if (private_flags & NET_IFF_BRIDGE_PORT)
 		return true;
 	/* Sent through a macvlan above it. */

@@ -85,7 +85,9 @@ struct net_packet {
  * the call. The fields up to `data` take 216 to 240 bytes in 5.10 to 6.18. */
 struct net_work {
 	char skb[256];
-	char sock[64]; /* the same of struct sock_common up to skc_net */
+	char sock[64];    /* the same of struct sock_common up to skc_net */
+	char tail[96];    /* and of struct sock, from sk_uid to sk_kern_sock */
+	char device[320]; /* and of struct net_device, its flags and, where it lies near, nd_net */
 	struct net_packet packet;
 };
 

@@ -8,6 +8,7 @@
 #include <bpf/bpf_tracing.h>
 #include "looper_switch.bpf.h"
 #include "sched_events.bpf.h"
+#include "sched_fast.bpf.h"
 #include "sched_names.bpf.h"
 #include "sched_read.bpf.h"
 #include "sched_repair.bpf.h"
@@ -81,8 +82,8 @@ static __always_inline __u32 tid_of_prev(const struct cpu_slot *cpu, struct task
 	return tid;
 }
 
-static __always_inline int on_switch(bool preempted, struct task_struct *prev,
-				     struct task_struct *next, __u32 prev_state, bool direct)
+static __always_inline int switch_whole(bool preempted, struct task_struct *prev,
+					struct task_struct *next, __u32 prev_state, bool direct)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
@@ -133,19 +134,29 @@ static __always_inline int on_switch(bool preempted, struct task_struct *prev,
 	return 0;
 }
 
+/* For the compiler these are other arguments: it must not keep those of the fast way in registers
+ * for the whole one, whose adds that fetch may not be in a subprogram. */
+#define FORGET(ctx) asm volatile("" : "+r"(ctx))
+
 SEC("?tp_btf/sched_switch")
 int sched_switch_btf(__u64 *ctx)
 {
-	return on_switch(ctx[0], (struct task_struct *)ctx[1], (struct task_struct *)ctx[2],
-			 has_prev_state ? ctx[3] : 0, true);
+	if (switch_fast(ctx, true))
+		return 0;
+	FORGET(ctx);
+	return switch_whole(ctx[0], (struct task_struct *)ctx[1], (struct task_struct *)ctx[2],
+			    has_prev_state ? ctx[3] : 0, true);
 }
 
 SEC("?raw_tp/sched_switch")
 int sched_switch_raw(struct bpf_raw_tracepoint_args *ctx)
 {
-	return on_switch(ctx->args[0], (struct task_struct *)ctx->args[1],
-			 (struct task_struct *)ctx->args[2], has_prev_state ? ctx->args[3] : 0,
-			 false);
+	if (switch_fast(ctx->args, false))
+		return 0;
+	FORGET(ctx);
+	return switch_whole(ctx->args[0], (struct task_struct *)ctx->args[1],
+			    (struct task_struct *)ctx->args[2], has_prev_state ? ctx->args[3] : 0,
+			    false);
 }
 
 /* Names change seldom: here, and not at every switch. Fires before the kernel's own copy. */

@@ -12,7 +12,7 @@
 #endif
 
 /* Set before load; what is false vanishes from the program. */
-const volatile __u32 array_slots;      /* tids from here on are in the hash; 0: all */
+const volatile __u32 array_slots = 1;  /* tids from here on are in the hash; 0: all */
 const volatile bool has_prev_state;    /* 9c2136be0878 (5.18): sched_switch's fourth argument */
 const volatile bool watch_uids = true; /* nothing else shows each change of a uid */
 const volatile __u32 cpu_count = 1;

@@ -55,8 +55,9 @@ static __always_inline __u64 idle_after(const struct cpu_slot *cpu, __u64 now_ns
 	return now_ns > left_ns ? now_ns - left_ns : 0;
 }
 
-/* A thread that calls execve gets the tid and the start time of its leader, but keeps its own sums
- * (de_thread in fs/exec.c): the slots and the reader's ledger follow the task. */
+/* A thread that calls execve (the current task) gets the tid and the start time of its leader, but
+ * keeps its own sums (de_thread in fs/exec.c): the slots and the reader's ledger follow the task.
+ */
 ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 flags)
 {
 	__u32 tid = BPF_CORE_READ(task, pid);
@@ -104,6 +105,7 @@ ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 fl
 		slot->switches_involuntary = now.switches_involuntary;
 		slot->off_state = OFF_CPU_RUNNABLE;
 		slot->flags = flags;
+		slot->task_hash = task_hash_of(bpf_get_current_task());
 		begin_epoch(slot, tid, now.cpu_ns);
 		slot->uid = now.uid;
 		slot->process_start_boot_ns = now.start_boot_ns;
@@ -117,9 +119,14 @@ ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 fl
 static __always_inline bool was_its_thread(const struct cpu_slot *slot, struct task_struct *task,
 					   __u32 tid)
 {
-	__u32 tgid = BPF_CORE_READ(task, tgid);
+	__u32 tgid = BPF_CORE_READ(task, tgid), its_tgid = slot->tgid;
 
-	return slot->task == (__u64)task && slot->tid && tid == tgid && slot->tgid == tgid;
+	if (!its_tgid) {
+		const struct task_slot *its_slot = known_slot(slot->tid);
+
+		its_tgid = its_slot ? its_slot->tgid : 0;
+	}
+	return slot->task == (__u64)task && slot->tid && tid == tgid && its_tgid == tgid;
 }
 
 /* The switch that the slot of this CPU waits for was not shown: another task leaves than came. */

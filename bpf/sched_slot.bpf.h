@@ -63,6 +63,13 @@ static __always_inline struct task_slot *find_slot(__u32 tid, bool first_slice)
 	return slot ? slot : make_slot(tid, first_slice);
 }
 
+/* A task_struct lies at a multiple of 64; half of the rest tells tasks apart up to 256 GiB. Not for
+ * a pointer whose type the verifier knows: it allows no shift of one. */
+static __always_inline __u32 task_hash_of(__u64 task)
+{
+	return (__u32)(task >> 6);
+}
+
 /* Around all that is written into a slot: abi/sched.h says how it is read. A task is on one CPU,
  * but catch_up may come from another one at the same moment: the sums that it writes are as good,
  * and where the numbers differ afterwards the next switch makes them agree. */
@@ -193,7 +200,8 @@ static __noinline __u64 sum_at_arrival(struct task_struct *task)
 	return cpu_ns > slice_ns ? cpu_ns - slice_ns : 0;
 }
 
-/* A new owner of the tid, or the first one. As rare as births: by itself, and by probe reads. */
+/* A new owner of the tid, or the first one: the current task, as at each switch. As rare as births:
+ * by itself, and by probe reads. */
 static __noinline int claim_slot(struct task_slot *slot, struct task_struct *task, __u64 in_cpu_ns)
 {
 	__u32 tid = BPF_CORE_READ(task, pid);
@@ -207,6 +215,7 @@ static __noinline int claim_slot(struct task_slot *slot, struct task_struct *tas
 	slot->stopped_ns = 0;
 	slot->off_state = OFF_CPU_UNKNOWN;
 	slot->flags = 0;
+	slot->task_hash = task_hash_of(bpf_get_current_task());
 	/* The reader may watch a thread before its first switch. */
 	if (slot->tgid)
 		slot->watch = 0;
@@ -286,6 +295,8 @@ static __always_inline void book_slice(struct task_struct *task, const struct ta
 	if (unlikely(off_time_counts(out->off_state)))
 		slot->off_since_ns = out->now_ns;
 	slot->off_state = out->off_state;
+	if (!direct)
+		slot->task_hash = task_hash_of((__u64)task);
 	out->watch = slot->watch;
 	/* The address of the cred would not do: RCU may give it to the next one, also without a
 	 * switch in between. */

@@ -52,10 +52,10 @@ struct task_slot {
 	__u32 sequence, sequence_end;
 	__u32 epoch; /* the read-out before its last switch-out */
 	__u32 uid;
-	__u16 watch;    /* written by the reader: a watched thread, index + 1 of its row */
-	__u8 off_state; /* enum off_cpu_state */
-	__u8 flags;     /* enum task_slot_flag */
-	__u32 unused;
+	__u16 watch;     /* written by the reader: a watched thread, index + 1 of its row */
+	__u8 off_state;  /* enum off_cpu_state */
+	__u8 flags;      /* enum task_slot_flag */
+	__u32 task_hash; /* address of its task_struct / 64, lower half */
 	/* the line that few do: its first one after a read-out, and those of long waits */
 	__u64 uninterruptible_ns, stopped_ns;
 	__u64 off_since_ns; /* run-queue clock of the last switch-out, where off_state is timed */
@@ -71,9 +71,9 @@ struct task_slot {
  * run-queue lock and read there only. */
 struct cpu_slot {
 	__u32 sequence;
-	__u32 tid; /* 0: idle */
-	__u32 tgid, unused;
-	__u64 since_ns; /* run-queue clock of the last switch; 0: none seen */
+	__u32 tid;          /* 0: idle */
+	__u32 tgid, unused; /* tgid 0: its slot has it */
+	__u64 since_ns;     /* run-queue clock of the last switch; 0: none seen */
 	/* sum_exec_runtime of the running task when it came; SCHED_SUM_UNKNOWN: not read, because
 	 * its slot has it too */
 	__u64 in_cpu_ns;

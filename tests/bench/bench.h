@@ -65,3 +65,45 @@ static inline void bench_stop(pid_t pid)
 	kill(pid, SIGINT);
 	waitpid(pid, NULL, 0);
 }
+
+/* ---- many ways, turn by turn ---- */
+#define BENCH_MAX_WAYS   24
+#define BENCH_MAX_PAIRS  101
+#define BENCH_MAX_SLICES 32
+
+/* What is compared in one run. A pair is one value of each way: the median of several short slices
+ * that alternate, so that the machine's slow changes meet all ways alike. */
+struct bench_ways {
+	size_t count, pairs, slices; /* slices: of each way in a pair */
+	double values[BENCH_MAX_WAYS][BENCH_MAX_PAIRS];
+};
+
+/* Measure all ways: slice(ctx, way) gives the value of one slice. Every other turn goes backwards.
+ */
+static inline void bench_turns(struct bench_ways *ways, double (*slice)(void *ctx, size_t way),
+			       void *ctx)
+{
+	for (size_t pair = 0; pair < ways->pairs; pair++) {
+		double slices[BENCH_MAX_WAYS][BENCH_MAX_SLICES];
+
+		for (size_t turn = 0; turn < ways->slices; turn++) {
+			for (size_t i = 0; i < ways->count; i++) {
+				size_t way = turn & 1 ? ways->count - 1 - i : i;
+
+				slices[way][turn] = slice(ctx, way);
+			}
+		}
+		for (size_t i = 0; i < ways->count; i++)
+			ways->values[i][pair] = bench_quantile(slices[i], ways->slices, 0.5);
+	}
+}
+
+/* The quantile of a way's values less those of another in the same pair; base < 0: the values. */
+static inline double bench_over(const struct bench_ways *ways, size_t way, int base, double q)
+{
+	double values[BENCH_MAX_PAIRS];
+
+	for (size_t i = 0; i < ways->pairs; i++)
+		values[i] = ways->values[way][i] - (base < 0 ? 0 : ways->values[base][i]);
+	return bench_quantile(values, ways->pairs, q);
+}

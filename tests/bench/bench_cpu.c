@@ -1,107 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What CPU accounting costs: the ping-pong of two processes on one CPU with and without each tool,
- * nanoseconds a switch over an empty BPF program, the read-out, memory, and an idle interval.
+ * the read-out, memory, and an idle interval. (bench_switch.c has the cost of the program alone.)
  * usage: bench_cpu JANKSCOPE [PAIRS] */
 #include <bpf/libbpf.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 
-#include "bench.h"
-#include "bench_empty.skel.h"
-#include "kernel/sched_kernel.h"
-#include "sched.skel.h"
-#include "source/cpu/cpu.h"
 #include "jankscope/target.h"
+#include "kernel/sched_kernel.h"
+#include "pingpong.h"
+#include "source/cpu/cpu.h"
 
 #define ROUND_TRIPS 25000
-#define MAX_PAIRS   101
-
-/* ---- ping-pong ---- */
-
-struct pingpong {
-	pid_t children[2];
-	int pipes[2][2];
-	struct {
-		atomic_uint go, done;
-		uint64_t cpu_ns[2];
-	} * shared;
-};
-
-static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
-
-static void play(struct pingpong *game, int side)
-{
-	unsigned round = 0;
-	char ball = 0;
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	pin(1);
-	for (;;) {
-		uint64_t begin_ns;
-
-		while (atomic_load(&game->shared->go) == round)
-			usleep(1000);
-		round = atomic_load(&game->shared->go);
-		begin_ns = bench_now_ns(CLOCK_PROCESS_CPUTIME_ID);
-		for (int i = 0; i < ROUND_TRIPS; i++) {
-			if (side == 0) {
-				if (write(game->pipes[0][1], &ball, 1) != 1 ||
-				    read(game->pipes[1][0], &ball, 1) != 1)
-					_exit(1);
-			} else if (read(game->pipes[0][0], &ball, 1) != 1 ||
-				   write(game->pipes[1][1], &ball, 1) != 1) {
-				_exit(1);
-			}
-		}
-		game->shared->cpu_ns[side] = bench_now_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_ns;
-		atomic_fetch_add(&game->shared->done, 1);
-	}
-}
-
-static void start_game(struct pingpong *game)
-{
-	game->shared = mmap(NULL, sizeof(*game->shared), PROT_READ | PROT_WRITE,
-			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	for (int i = 0; i < 2; i++)
-		if (pipe(game->pipes[i]))
-			exit(1);
-	for (int i = 0; i < 2; i++) {
-		game->children[i] = fork();
-		if (!game->children[i])
-			play(game, i);
-	}
-}
-
-static void end_game(struct pingpong *game)
-{
-	for (int i = 0; i < 2; i++) {
-		kill(game->children[i], SIGKILL);
-		waitpid(game->children[i], NULL, 0);
-	}
-}
-
-/* CPU time of both players per switch, in ns: immune to who else runs. */
-static double slice(struct pingpong *game)
-{
-	unsigned done = atomic_load(&game->shared->done);
-
-	atomic_fetch_add(&game->shared->go, 1);
-	while (atomic_load(&game->shared->done) != done + 2)
-		usleep(1000);
-	return (double)(game->shared->cpu_ns[0] + game->shared->cpu_ns[1]) / (2.0 * ROUND_TRIPS);
-}
 
 static void pair_row(const char *name, double *ratios, double *extra_ns, size_t pairs,
 		     const char *target)
@@ -119,101 +30,29 @@ static void pair_row(const char *name, double *ratios, double *extra_ns, size_t 
 static void bench_tool(struct pingpong *game, const char *name, char *const argv[], size_t pairs,
 		       const char *target)
 {
-	double ratios[MAX_PAIRS], extra_ns[MAX_PAIRS];
+	double ratios[BENCH_MAX_PAIRS], extra_ns[BENCH_MAX_PAIRS];
 
 	for (size_t i = 0; i < pairs; i++) {
 		double without, with;
 		pid_t pid;
 
 		if (i & 1)
-			without = slice(game);
+			without = pingpong_slice(game, ROUND_TRIPS);
 		pid = bench_start(argv, 1500);
 		if (pid < 0) {
 			bench_row(name, "-", "not installed or refused", target);
 			return;
 		}
-		with = slice(game);
+		with = pingpong_slice(game, ROUND_TRIPS);
 		bench_stop(pid);
 		/* perf's static key stays on for a second after its last close. */
 		usleep(1200000);
 		if (!(i & 1))
-			without = slice(game);
+			without = pingpong_slice(game, ROUND_TRIPS);
 		ratios[i] = with / without;
 		extra_ns[i] = with - without;
 	}
 	pair_row(name, ratios, extra_ns, pairs, target);
-}
-
-/* ---- one program over another ---- */
-
-static double with_link(struct pingpong *game, struct bpf_program *program)
-{
-	struct bpf_link *link = bpf_program__attach(program);
-	double ns = slice(game);
-
-	bpf_link__destroy(link);
-	return ns;
-}
-
-static struct sched_bpf *load_sched(bool direct)
-{
-	struct sched_bpf *skeleton = sched_bpf__open();
-
-	if (!skeleton)
-		return NULL;
-	skeleton->rodata->cpu_count = (unsigned)libbpf_num_possible_cpus();
-	skeleton->rodata->array_slots = 32769;
-	skeleton->rodata->watch_uids = direct; /* as where a hook sees them change */
-	skeleton->rodata->has_prev_state = true;
-	skeleton->rodata->death_wakeup_bytes = 1 << 19;
-	bpf_map__set_max_entries(skeleton->maps.tasks, 32769);
-	bpf_program__set_autoload(
-		direct ? skeleton->progs.sched_switch_btf : skeleton->progs.sched_switch_raw, true);
-	if (sched_bpf__load(skeleton)) {
-		sched_bpf__destroy(skeleton);
-		return NULL;
-	}
-	return skeleton;
-}
-
-static void bench_over_empty(struct pingpong *game, size_t pairs)
-{
-	struct bench_empty_bpf *empty = bench_empty_bpf__open_and_load();
-	struct sched_bpf *direct = load_sched(true), *probed = load_sched(false);
-	double ratio_empty[MAX_PAIRS], empty_ns[MAX_PAIRS], over[MAX_PAIRS], over_raw[MAX_PAIRS];
-	char value[32], spread[64];
-
-	if (!empty || !direct || !probed) {
-		bench_row("ns a switch over an empty program", "-", "BPF refused", "<= 15 ns");
-		return;
-	}
-	for (size_t i = 0; i < pairs; i++) {
-		double floor, ours, without, raw;
-
-		if (i & 1)
-			floor = with_link(game, empty->progs.empty_switch);
-		ours = with_link(game, direct->progs.sched_switch_btf);
-		if (!(i & 1))
-			floor = with_link(game, empty->progs.empty_switch);
-		without = slice(game);
-		raw = with_link(game, probed->progs.sched_switch_raw);
-		ratio_empty[i] = floor / without;
-		empty_ns[i] = floor - without;
-		over[i] = ours - floor;
-		over_raw[i] = raw - floor;
-	}
-	pair_row("ping-pong with an empty BPF program", ratio_empty, empty_ns, pairs, "");
-	snprintf(value, sizeof(value), "%.0f ns", bench_quantile(over, pairs, 0.5));
-	snprintf(spread, sizeof(spread), "[%.0f..%.0f]", bench_quantile(over, pairs, 0.25),
-		 bench_quantile(over, pairs, 0.75));
-	bench_row("a switch over the empty program, tp_btf", value, spread, "<= 15 ns");
-	snprintf(value, sizeof(value), "%.0f ns", bench_quantile(over_raw, pairs, 0.5));
-	snprintf(spread, sizeof(spread), "[%.0f..%.0f]", bench_quantile(over_raw, pairs, 0.25),
-		 bench_quantile(over_raw, pairs, 0.75));
-	bench_row("a switch over the empty program, raw_tp", value, spread, "");
-	bench_empty_bpf__destroy(empty);
-	sched_bpf__destroy(direct);
-	sched_bpf__destroy(probed);
 }
 
 /* ---- read-out ---- */
@@ -383,18 +222,17 @@ int main(int argc, char **argv)
 			"-a",   "-o",     "/dev/null", NULL};
 	struct pingpong game;
 
-	if (pairs < 1 || pairs > MAX_PAIRS)
+	if (pairs < 1 || pairs > BENCH_MAX_PAIRS)
 		pairs = 15;
 	kernel_log_init(false);
 	printf("CPU accounting (medians of %zu pairs [quartiles])\n", pairs);
-	start_game(&game);
-	slice(&game);
-	bench_over_empty(&game, pairs < 31 ? 31 : pairs);
+	pingpong_start(&game);
+	pingpong_slice(&game, ROUND_TRIPS);
 	bench_tool(&game, "ping-pong with jankscope record --cpu switch", ours, pairs, "<= 1.06");
 	bench_tool(&game, "ping-pong with jankscope record --cpu iter", iterating, pairs, "");
 	bench_tool(&game, "ping-pong with bpftrace", bpftrace, pairs, "");
 	bench_tool(&game, "ping-pong with perf record -a", perf, pairs, "");
-	end_game(&game);
+	pingpong_end(&game);
 	bench_read_out(CPU_MODE_SWITCH);
 	bench_read_out(CPU_MODE_ITER);
 	bench_rest(jankscope, "switch");

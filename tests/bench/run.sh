@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Numbers only, no verdicts: every bench of every room, one after the other.  usage: run.sh BUILD
+# Numbers only, no verdicts: every bench of every room, one after the other, or those of PARTS.
+# usage: run.sh BUILD    PARTS="switch net" PAIRS=21
 # The machine's load stands first: nothing measured beside a build is worth keeping.
 set -u
 cd "$(dirname "$0")/../.."
@@ -10,9 +11,15 @@ if [ "$(id -u)" != 0 ]; then
 	exit 5
 fi
 for bench in tests/bench/bench_*.c tests/bench/bench_*.sh; do
+	part=$(basename "${bench%.*}")
+	case " ${PARTS:-${part#bench_}} " in
+	*" ${part#bench_} "*) ;;
+	*) continue ;;
+	esac
 	case $bench in
 	*.bpf.c) ;;
-	*.c) "$BUILD/tests/bench/$(basename "$bench" .c)" "$BUILD/jankscope" ;;
+	*_stack.c) "$BUILD/tests/bench/bench_stack" "$BUILD/jankscope" ;; # has samples, not pairs
+	*.c) "$BUILD/tests/bench/$(basename "$bench" .c)" "$BUILD/jankscope" ${PAIRS:+"$PAIRS"} ;;
 	*) [ -f "$bench" ] && bash "$bench" ;;
 	esac
 done

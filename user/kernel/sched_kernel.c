@@ -102,6 +102,7 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 		kernel->slot_count = kernel->hash_count = 1;
 	skeleton->rodata->array_slots = (uint32_t)kernel->slot_count;
 	skeleton->rodata->has_prev_state = tracepoint_arguments(btf, "sched_switch") >= 4;
+	skeleton->rodata->has_fast_layout = sched_layout_is_fast(btf);
 	skeleton->rodata->cpu_count = kernel->cpu_count;
 	skeleton->rodata->death_wakeup_bytes = ring_bytes / 2;
 	kernel->loopers = options->loopers && options->mode == CPU_MODE_SWITCH;
@@ -120,6 +121,7 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	bpf_map__set_max_entries(skeleton->maps.tasks_hash, (uint32_t)kernel->hash_count);
 	bpf_map__set_max_entries(skeleton->maps.cpus, kernel->cpu_count);
 	bpf_map__set_max_entries(skeleton->maps.running, kernel->cpu_count);
+	bpf_map__set_max_entries(skeleton->maps.fast_cpus, direct ? 1 : kernel->cpu_count);
 	bpf_map__set_max_entries(skeleton->maps.cpu_states, kernel->cpu_count);
 	bpf_map__set_max_entries(skeleton->maps.cpu_readings, kernel->cpu_count);
 	bpf_map__set_max_entries(skeleton->maps.deaths, ring_bytes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What loads sched.bpf.c (sched_kernel.c) and what reads its maps (sched_read.c) share. */
 #pragma once
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
 #include "kernel/sched_kernel.h"
@@ -38,6 +39,9 @@ void sched_names_configure(struct sched_kernel *kernel);
 int sched_names_attach(struct sched_kernel *kernel);
 void sched_names_release(struct sched_kernel *kernel);
 
+/* sched_layout.c: whether a kernel with this BTF has struct task_struct as bpf/sched_fast.bpf.h
+ * copies it. */
+bool sched_layout_is_fast(const struct btf *btf);
 /* sched_cpus.c: which CPUs are there, and where the kernel keeps their idle sums. */
 void sched_cpus_configure(struct sched_kernel *kernel);
 int sched_cpus_attach(struct sched_kernel *kernel);

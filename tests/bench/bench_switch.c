@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the switch program costs: nanoseconds a switch over an empty BPF program, all ways turn by
+ * turn in one run, and the same by the kernel's own count of a program's time (bpf_stats).
+ * usage: bench_switch JANKSCOPE [PAIRS [OBJECT...]]
+ * OBJECT: other builds' sched.bpf.o (or a prototype's); each of their programs on sched_switch is
+ * one more way. So two commits are compared in one run. */
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+
+#include "bench_empty.skel.h"
+#include "kernel/load.h"
+#include "pingpong.h"
+#include "sched.skel.h"
+
+#define ROUND_TRIPS 2500
+#define SLICES      8
+#define TASKS       32769
+
+struct way {
+	char name[64];
+	const char *target;
+	struct bpf_object *object;
+	struct bpf_program *program; /* NULL: nothing is attached */
+};
+
+struct bench {
+	struct pingpong game;
+	struct way ways[BENCH_MAX_WAYS];
+	size_t count;
+};
+
+/* Set a constant of an object that has one of this name. */
+static void set_constant(struct bpf_object *object, const char *name, uint64_t value)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(object, ".rodata");
+	const struct btf *btf = bpf_object__btf(object);
+	int id = btf ? btf__find_by_name_kind(btf, ".rodata", BTF_KIND_DATASEC) : -1;
+	const struct btf_type *section = id > 0 ? btf__type_by_id(btf, id) : NULL;
+	size_t bytes = 0;
+	const void *initial = map ? bpf_map__initial_value(map, &bytes) : NULL;
+	char *memory = initial ? malloc(bytes) : NULL;
+
+	if (memory)
+		memcpy(memory, initial, bytes);
+	for (int i = 0; memory && section && i < btf_vlen(section); i++) {
+		const struct btf_var_secinfo *var = &btf_var_secinfos(section)[i];
+		const struct btf_type *type = btf__type_by_id(btf, var->type);
+
+		if (!strcmp(btf__name_by_offset(btf, type->name_off), name) &&
+		    var->offset + var->size <= bytes && var->size <= sizeof(value))
+			memcpy(memory + var->offset, &value, var->size);
+	}
+	if (memory)
+		bpf_map__set_initial_value(map, memory, bytes);
+	free(memory);
+}
+
+/* Load one program of an object as the recorder would: an array for all tids, both CPUs. object is
+ * the way's from here on. */
+static void add_way(struct bench *bench, struct bpf_object *object, const char *program,
+		    const char *name, const char *target, bool direct, bool loopers)
+{
+	struct way *way = &bench->ways[bench->count];
+	struct bpf_map *tasks;
+
+	if (!object || bench->count == BENCH_MAX_WAYS)
+		return;
+	way->object = object;
+	way->program = bpf_object__find_program_by_name(object, program);
+	way->target = target;
+	snprintf(way->name, sizeof(way->name), "%s", name);
+	tasks = bpf_object__find_map_by_name(object, "tasks");
+	if (tasks)
+		bpf_map__set_max_entries(tasks, TASKS);
+	if (bpf_object__find_map_by_name(object, "fast_cpus"))
+		bpf_map__set_max_entries(bpf_object__find_map_by_name(object, "fast_cpus"),
+					 (uint32_t)libbpf_num_possible_cpus());
+	set_constant(object, "cpu_count", (uint64_t)libbpf_num_possible_cpus());
+	set_constant(object, "array_slots", TASKS);
+	set_constant(object, "watch_uids", direct);
+	set_constant(object, "has_prev_state", 1);
+	set_constant(object, "death_wakeup_bytes", 1 << 19);
+	set_constant(object, "watch_loopers", loopers);
+	bpf_program__set_autoload(way->program, true);
+	if (!bpf_object__load(object)) {
+		bench->count++;
+		return;
+	}
+	bench_row(name, "-", "does not load", target);
+	bpf_object__close(object);
+}
+
+static struct bpf_object *our_object(void)
+{
+	struct sched_bpf *skeleton = sched_bpf__open();
+
+	/* The skeleton itself stays for good: it owns nothing else that matters here. */
+	return skeleton ? skeleton->obj : NULL;
+}
+
+static void add_others(struct bench *bench, const char *path)
+{
+	struct bpf_object *first = bpf_object__open_file(path, NULL);
+	struct bpf_program *program;
+	char name[64];
+
+	if (!first) {
+		bench_row(path, "-", "cannot be opened", "");
+		return;
+	}
+	bpf_object__for_each_program (program, first) {
+		const char *section = bpf_program__section_name(program);
+		const char *at = strstr(section, "/sched_switch"), *base = strrchr(path, '/');
+
+		if (!at || at[strlen("/sched_switch")])
+			continue;
+		snprintf(name, sizeof(name), "%.24s: %.32s", base ? base + 1 : path,
+			 bpf_program__name(program));
+		add_way(bench, bpf_object__open_file(path, NULL), bpf_program__name(program), name,
+			"", strstr(section, "tp_btf") != NULL, false);
+	}
+	bpf_object__close(first);
+}
+
+static double slice(void *ctx, size_t way)
+{
+	struct bench *bench = ctx;
+	struct bpf_program *program = bench->ways[way].program;
+	struct bpf_link *link = program ? bpf_program__attach(program) : NULL;
+	double ns = pingpong_slice(&bench->game, ROUND_TRIPS);
+
+	bpf_link__destroy(link);
+	return ns;
+}
+
+/* Nanoseconds a run by the kernel's own clocks around the program. */
+static double run_ns(void *ctx, size_t way)
+{
+	struct bench *bench = ctx;
+	struct bpf_prog_info before = {0}, after = {0};
+	uint32_t length = sizeof(before);
+	struct bpf_program *program = bench->ways[way].program;
+
+	if (!program)
+		return 0;
+	bpf_obj_get_info_by_fd(bpf_program__fd(program), &before, &length);
+	slice(ctx, way);
+	length = sizeof(after);
+	bpf_obj_get_info_by_fd(bpf_program__fd(program), &after, &length);
+	return after.run_cnt == before.run_cnt ? 0
+					       : (double)(after.run_time_ns - before.run_time_ns) /
+							 (double)(after.run_cnt - before.run_cnt);
+}
+
+static void show(const struct bench *bench, const struct bench_ways *end_to_end,
+		 const struct bench_ways *stats)
+{
+	char value[32], spread[64];
+
+	snprintf(value, sizeof(value), "%.0f ns", bench_over(end_to_end, 0, -1, 0.5));
+	snprintf(spread, sizeof(spread), "[%.0f..%.0f]", bench_over(end_to_end, 0, -1, 0.25),
+		 bench_over(end_to_end, 0, -1, 0.75));
+	bench_row("a switch of the ping-pong, nothing attached", value, spread, "");
+	snprintf(value, sizeof(value), "%+.1f ns", bench_over(end_to_end, 1, 0, 0.5));
+	snprintf(spread, sizeof(spread), "[%+.1f..%+.1f]", bench_over(end_to_end, 1, 0, 0.25),
+		 bench_over(end_to_end, 1, 0, 0.75));
+	bench_row("an empty program over nothing", value, spread, "");
+	for (size_t i = 2; i < bench->count; i++) {
+		snprintf(value, sizeof(value), "%+.1f ns", bench_over(end_to_end, i, 1, 0.5));
+		snprintf(spread, sizeof(spread), "[%+.1f..%+.1f] stats %+.1f",
+			 bench_over(end_to_end, i, 1, 0.25), bench_over(end_to_end, i, 1, 0.75),
+			 bench_over(stats, i, 1, 0.5));
+		bench_row(bench->ways[i].name, value, spread, bench->ways[i].target);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static struct bench bench;
+	static struct bench_ways end_to_end, stats;
+	struct bench_empty_bpf *empty = bench_empty_bpf__open_and_load();
+	size_t pairs = argc > 2 ? (size_t)atoi(argv[2]) : 21;
+	int stats_fd;
+
+	if (pairs < 1 || pairs > BENCH_MAX_PAIRS)
+		pairs = 21;
+	kernel_log_init(false);
+	printf("a switch over an empty BPF program (medians of %zu pairs [quartiles]; stats: the "
+	       "program's own time by bpf_stats over the empty one's)\n",
+	       pairs);
+	if (!empty) {
+		bench_row("switch", "-", "BPF refused", "");
+		return 0;
+	}
+	bench.ways[1].program = empty->progs.empty_switch;
+	bench.count = 2;
+	add_way(&bench, our_object(), "sched_switch_btf", "tp_btf", "<= 15 ns", true, false);
+	add_way(&bench, our_object(), "sched_switch_raw", "raw_tp", "<= 110 ns", false, false);
+	add_way(&bench, our_object(), "sched_switch_btf", "tp_btf, threads can be watched", "",
+		true, true);
+	add_way(&bench, our_object(), "sched_switch_raw", "raw_tp, threads can be watched", "",
+		false, true);
+	for (int i = 3; i < argc; i++)
+		add_others(&bench, argv[i]);
+	pingpong_start(&bench.game);
+	bench_pin(0); /* not between the players */
+	pingpong_slice(&bench.game, ROUND_TRIPS);
+	end_to_end = (struct bench_ways){.count = bench.count, .pairs = pairs, .slices = SLICES};
+	bench_turns(&end_to_end, slice, &bench);
+	stats = (struct bench_ways){.count = bench.count, .pairs = (pairs + 1) / 2, .slices = 2};
+	stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	bench_turns(&stats, run_ns, &bench);
+	if (stats_fd >= 0)
+		close(stats_fd);
+	pingpong_end(&bench.game);
+	show(&bench, &end_to_end, &stats);
+	return 0;
+}
