@@ -2,7 +2,7 @@
 # code, and what libdw does with memory (its allocations and copies), not inside of libdw.
 STACK_FUZZ := maps elf unwind wire names
 STACK_FUZZ_BIN := $(STACK_FUZZ:%=$(BUILD)/tests/fuzz/fuzz_stack_%)
-STACK_FUZZ_SRC := tests/fuzz/fuzz_stack.c $(addprefix user/stack/,maps.c elf_file.c elf_index.c cfi.c \
+STACK_FUZZ_SRC := tests/fuzz/fuzz_stack.c user/proc/maps.c $(addprefix user/stack/,maps.c elf_file.c elf_index.c cfi.c \
 	dwarf_expression.c unwind.c unwind_guess.c unwound.c unwinder_wire.c wait_places.c demangle_rust.c jit_names.c)
 FUZZ_SECONDS ?= 300
 
