@@ -11,33 +11,9 @@
 
 #include "record/fields.h"
 #include "record/histogram.h"
+#include "record/json_read_private.h"
 #include "util/arena.h"
 #include "util/crc32c.h"
-
-/* Summaries nest no deeper, and a key path is not longer. */
-#define MAX_DEPTH 8
-#define MAX_PATH  128
-/* A histogram takes 30 KiB however short its text is. */
-#define MAX_HISTOGRAMS 1024
-
-struct record_memory {
-	struct arena arena;
-	struct histogram *histograms[MAX_HISTOGRAMS];
-	size_t histogram_count;
-};
-
-/* Where the reader is, from the outermost key to this one; only an error makes a text of it. */
-struct place {
-	const struct place *outer;
-	const char *key; /* NULL: an element of the list that is `outer` */
-	size_t index;
-};
-
-struct reading {
-	struct record_memory *memory;
-	char *why;
-	size_t why_size;
-};
 
 struct record_memory *record_memory_new(void)
 {
@@ -66,8 +42,7 @@ static size_t put_place(const struct place *place, char *text, size_t size)
 	       (size_t)snprintf(text + n, size - n, "%s%.64s", place->outer ? "." : "", place->key);
 }
 
-static int __attribute__((format(printf, 3, 4)))
-refuse(struct reading *r, const struct place *place, const char *format, ...)
+int record_refuse(struct reading *r, const struct place *place, const char *format, ...)
 {
 	size_t n = place ? put_place(place, r->why, r->why_size) : 0;
 	va_list arguments;
@@ -82,236 +57,15 @@ refuse(struct reading *r, const struct place *place, const char *format, ...)
 static int fill(struct reading *r, const struct field_type *type, const json_t *object, void *out,
 		const struct place *place);
 
-/* ---- what is in lists of names ---- */
-
-static int fill_counters(struct reading *r, const json_t *value, struct counter_list *list,
-			 const struct place *place)
-{
-	const char *key;
-	json_t *count;
-
-	if (!json_is_object(value))
-		return refuse(r, place, " is no object");
-	list->items = arena_take(&r->memory->arena, json_object_size(value) * sizeof(*list->items));
-	if (!list->items)
-		return -ENOMEM;
-	json_object_foreach ((json_t *)value, key, count) {
-		struct place here = {place, key, 0};
-
-		if (!json_is_integer(count) || json_integer_value(count) < 0)
-			return refuse(r, &here, " is no whole number of at least 0");
-		list->items[list->count++] =
-			(struct counter){(char *)key, (uint64_t)json_integer_value(count)};
-	}
-	return 0;
-}
-
-static int fill_missing(struct reading *r, const json_t *value, struct missing_list *list,
-			const struct place *place)
-{
-	const char *key;
-	json_t *reason;
-
-	if (!json_is_object(value))
-		return refuse(r, place, " is no object");
-	list->items = arena_take(&r->memory->arena, json_object_size(value) * sizeof(*list->items));
-	if (!list->items)
-		return -ENOMEM;
-	json_object_foreach ((json_t *)value, key, reason) {
-		struct place here = {place, key, 0};
-
-		if (!json_is_string(reason))
-			return refuse(r, &here, " is no text");
-		list->items[list->count++] =
-			(struct missing){(char *)key, (char *)json_string_value(reason)};
-	}
-	return 0;
-}
-
-static int fill_histogram(struct reading *r, const json_t *value, const struct histogram **out,
-			  const struct place *place)
-{
-	struct histogram *histogram;
-	json_t *bucket;
-	size_t i;
-	int err;
-
-	if (!json_is_array(value))
-		return refuse(r, place, " is no list");
-	if (r->memory->histogram_count == MAX_HISTOGRAMS)
-		return refuse(r, place, " is one histogram too many");
-	histogram = histogram_new();
-	if (!histogram)
-		return -ENOMEM;
-	r->memory->histograms[r->memory->histogram_count++] = histogram;
-	json_array_foreach (value, i, bucket) {
-		struct place here = {place, NULL, i};
-		json_int_t parts[3] = {-1, -1, -1};
-
-		for (size_t k = 0; k < 3 && json_array_size(bucket) == 3; k++)
-			if (json_is_integer(json_array_get(bucket, k)))
-				parts[k] = json_integer_value(json_array_get(bucket, k));
-		if (parts[0] < 0 || parts[1] < parts[0] || parts[2] < 0)
-			return refuse(r, &here, " is no bucket");
-		err = histogram_add_bucket(histogram, (uint64_t)parts[0], (uint64_t)parts[1],
-					   (uint64_t)parts[2]);
-		if (err)
-			return err;
-	}
-	*out = histogram;
-	return 0;
-}
-
-/* ---- the summary ---- */
-
-static const char *const distribution_keys[] = {"n",   "min", "max", "mean",
-						"p50", "p90", "p95", "p99"};
-#define DISTRIBUTION_KEYS (sizeof(distribution_keys) / sizeof(*distribution_keys))
-
-static bool is_distribution(const json_t *object)
-{
-	if (json_object_size(object) != DISTRIBUTION_KEYS)
-		return false;
-	for (size_t i = 0; i < DISTRIBUTION_KEYS; i++)
-		if (!json_is_number(json_object_get(object, distribution_keys[i])))
-			return false;
-	return true;
-}
-
-/* The row of this key; NULL: none is declared. */
-static const struct field *declared(const struct field_type *type, const char *key)
-{
-	for (size_t i = 0; type && i < type->count; i++)
-		if (type->fields[i].key && !strcmp(type->fields[i].key, key))
-			return &type->fields[i];
-	return NULL;
-}
-
-static void *grow(struct reading *r, const void *rows, size_t count, size_t size)
-{
-	void *more;
-
-	if (count & (count - 1) || count == 1)
-		return (void *)rows; /* there is room up to the next power of two */
-	more = arena_take(&r->memory->arena, (count ? 2 * count : 2) * size);
-	if (more && count)
-		memcpy(more, rows, count * size);
-	return more;
-}
-
-static int add_total(struct reading *r, struct record_footer *footer, const char *path,
-		     const json_t *value)
-{
-	struct summary_total *rows =
-		grow(r, footer->totals, footer->total_count, sizeof(*footer->totals));
-	char *key = arena_take(&r->memory->arena, strlen(path) + 1);
-
-	if (!rows || !key)
-		return -ENOMEM;
-	strcpy(key, path);
-	footer->totals = rows;
-	rows[footer->total_count++] = (struct summary_total){key, json_number_value(value)};
-	return 0;
-}
-
-static int add_distribution(struct reading *r, struct record_footer *footer, const char *path,
-			    const json_t *object)
-{
-	struct record_distribution *rows =
-		grow(r, footer->distributions, footer->distribution_count,
-		     sizeof(*footer->distributions));
-	char *key = arena_take(&r->memory->arena, strlen(path) + 1);
-	double values[DISTRIBUTION_KEYS];
-
-	if (!rows || !key)
-		return -ENOMEM;
-	strcpy(key, path);
-	for (size_t i = 0; i < DISTRIBUTION_KEYS; i++)
-		values[i] = json_number_value(json_object_get(object, distribution_keys[i]));
-	footer->distributions = rows;
-	rows[footer->distribution_count++] = (struct record_distribution){
-		key,       values[0] > 0 && values[0] < 0x1p63 ? (uint64_t)values[0] : 0,
-		values[1], values[2],
-		values[3], values[4],
-		values[5], values[6],
-		values[7]};
-	return 0;
-}
-
-static int fill_totals(struct reading *r, const struct field_type *type, const json_t *object,
-		       struct record_footer *footer, char path[MAX_PATH], size_t prefix,
-		       const struct place *place)
-{
-	const char *key;
-	json_t *value;
-	int err = 0;
-
-	json_object_foreach ((json_t *)object, key, value) {
-		const struct field *row = declared(type, key);
-		struct place here = {place, key, 0};
-		size_t length = strlen(key), depth = 0;
-
-		if (err)
-			return err;
-		/* Declared objects may hold totals beside their rows. */
-		if (row && row->kind != FIELD_OBJECT)
-			continue;
-		for (const struct place *p = place; p; p = p->outer)
-			depth++;
-		if (prefix + length + 2 > MAX_PATH || depth > MAX_DEPTH)
-			return refuse(r, &here, " is too deep or too long");
-		memcpy(path + prefix, key, length + 1);
-		if (json_is_number(value)) {
-			err = add_total(r, footer, path, value);
-		} else if (is_distribution(value)) {
-			err = add_distribution(r, footer, path, value);
-		} else if (json_is_object(value)) {
-			path[prefix + length] = '.';
-			err = fill_totals(r, row ? row->of : NULL, value, footer, path,
-					  prefix + length + 1, &here);
-		} else {
-			return refuse(r, &here, " is neither a number nor an object");
-		}
-	}
-	return err;
-}
-
-/* ---- an event's own keys ---- */
-
-static int fill_event_keys(struct reading *r, const struct field_type *type, const json_t *object,
-			   struct record_event *event, const struct place *place)
-{
-	static const char *const common[] = {"type", "seq", "t_boot_ns", "crc"};
-	const char *key;
-	json_t *value;
-
-	json_object_foreach ((json_t *)object, key, value) {
-		struct place here = {place, key, 0};
-		bool own = !declared(type, key);
-
-		for (size_t i = 0; i < sizeof(common) / sizeof(*common); i++)
-			own &= strcmp(key, common[i]) != 0;
-		if (!own)
-			continue;
-		if (event->key_count == sizeof(event->keys) / sizeof(*event->keys))
-			return refuse(r, &here, " is one key too many");
-		if (!json_is_string(value) && !json_is_integer(value))
-			return refuse(r, &here, " is neither a whole number nor a text");
-		event->keys[event->key_count++] = (struct event_key){
-			key, json_string_value(value), (int64_t)json_integer_value(value)};
-	}
-	return 0;
-}
-
 /* ---- values ---- */
 
 static int fill_unsigned(struct reading *r, const json_t *value, uint64_t max, uint64_t *out,
 			 const struct place *place)
 {
 	if (!json_is_integer(value) || json_integer_value(value) < 0)
-		return refuse(r, place, " is no whole number of at least 0");
+		return record_refuse(r, place, " is no whole number of at least 0");
 	*out = (uint64_t)json_integer_value(value);
-	return *out > max ? refuse(r, place, " is too large") : 0;
+	return *out > max ? record_refuse(r, place, " is too large") : 0;
 }
 
 static int fill_number(struct reading *r, const struct field *row, const json_t *value, void *out,
@@ -337,12 +91,12 @@ static int fill_number(struct reading *r, const struct field *row, const json_t 
 		return err;
 	case FIELD_DOUBLE:
 		if (!json_is_number(value))
-			return refuse(r, place, " is no number");
+			return record_refuse(r, place, " is no number");
 		*(double *)out = json_number_value(value);
 		return 0;
 	default:
 		if (!json_is_integer(value))
-			return refuse(r, place, " is no whole number");
+			return record_refuse(r, place, " is no whole number");
 		if (row->kind == FIELD_OPT_I64)
 			*(struct opt_i64 *)out = SOME_I64((int64_t)json_integer_value(value));
 		else
@@ -375,11 +129,11 @@ static int fill_text(struct reading *r, const struct field *row, const json_t *v
 	size_t i = 0;
 
 	if (!text)
-		return refuse(r, place, " is no text");
+		return record_refuse(r, place, " is no text");
 	while (row->words && row->words[i] && strcmp(row->words[i], text))
 		i++;
 	if (row->words && !row->words[i])
-		return refuse(r, place, " is none of its words: \"%.40s\"", text);
+		return record_refuse(r, place, " is none of its words: \"%.40s\"", text);
 	if (row->kind == FIELD_CHOICE)
 		*(unsigned *)out = (unsigned)i;
 	else if (row->kind == FIELD_CHARS)
@@ -395,7 +149,7 @@ static int fill_object(struct reading *r, const struct field *row, const json_t 
 	char *out = object + row->offset;
 
 	if (!json_is_object(value))
-		return refuse(r, place, " is no object");
+		return record_refuse(r, place, " is no object");
 	if (row->kind == FIELD_POINTER) {
 		void *pointed = arena_take(&r->memory->arena, row->of->size);
 
@@ -419,13 +173,13 @@ static int fill_list(struct reading *r, const struct field *row, const json_t *v
 	int err;
 
 	if (!json_is_array(value))
-		return refuse(r, place, " is no list");
+		return record_refuse(r, place, " is no list");
 	json_array_foreach (value, i, element) {
 		struct place here = {place, NULL, i};
 
 		if (!json_is_object(element))
-			return refuse(r, &here, " is no object");
-		*rows = grow(r, *rows, i, row->of->size);
+			return record_refuse(r, &here, " is no object");
+		*rows = record_grow(r, *rows, i, row->of->size);
 		if (!*rows)
 			return -ENOMEM;
 		err = fill(r, row->of, element, (char *)*rows + i * row->of->size, &here);
@@ -442,11 +196,10 @@ static int fill_field(struct reading *r, const struct field_type *type, const st
 	const json_t *value = row->key ? json_object_get(object, row->key) : NULL;
 	struct place here = {place, row->key, 0};
 	const struct field *part;
-	char path[MAX_PATH];
 	int err = 0;
 
 	if (row->key && !value)
-		return row->need == FIELD_REQUIRED ? refuse(r, &here, " is absent") : 0;
+		return row->need == FIELD_REQUIRED ? record_refuse(r, &here, " is absent") : 0;
 	switch ((enum field_kind)row->kind) {
 	case FIELD_U64:
 	case FIELD_U32:
@@ -459,7 +212,7 @@ static int fill_field(struct reading *r, const struct field_type *type, const st
 		return fill_number(r, row, value, out + row->offset, &here);
 	case FIELD_BOOL:
 		if (!json_is_boolean(value))
-			return refuse(r, &here, " is neither true nor false");
+			return record_refuse(r, &here, " is neither true nor false");
 		*(bool *)(out + row->offset) = json_is_true(value);
 		return 0;
 	case FIELD_TEXT:
@@ -476,16 +229,18 @@ static int fill_field(struct reading *r, const struct field_type *type, const st
 	case FIELD_INLINE:
 		return fill(r, row->of, object, out + row->offset, place);
 	case FIELD_COUNTERS:
-		return fill_counters(r, value, (struct counter_list *)(out + row->offset), &here);
+		return record_fill_counters(r, value, (struct counter_list *)(out + row->offset),
+					    &here);
 	case FIELD_MISSING:
-		return fill_missing(r, value, (struct missing_list *)(out + row->offset), &here);
+		return record_fill_missing(r, value, (struct missing_list *)(out + row->offset),
+					   &here);
 	case FIELD_HISTOGRAM:
-		return fill_histogram(r, value, (const struct histogram **)(out + row->offset),
-				      &here);
+		return record_fill_histogram(r, value,
+					     (const struct histogram **)(out + row->offset), &here);
 	case FIELD_TOTALS:
-		return fill_totals(r, type, object, (struct record_footer *)out, path, 0, place);
+		return record_fill_totals(r, type, object, (struct record_footer *)out, place);
 	case FIELD_EVENT_KEYS:
-		return fill_event_keys(r, type, object, (struct record_event *)out, place);
+		return record_fill_event_keys(r, type, object, (struct record_event *)out, place);
 	case FIELD_PARTS:
 		for (size_t i = 0; !err && (part = record_next_part(&i));)
 			err = fill_field(r, type, part, object, out, place);
@@ -557,7 +312,7 @@ static int parse(struct parsed *parsed, struct reading *r)
 	int index = 0, err;
 
 	if (!type)
-		return refuse(r, NULL, "no record");
+		return record_refuse(r, NULL, "no record");
 	parsed->base.has_seq = json_is_integer(seq) && json_integer_value(seq) >= 0;
 	if (parsed->base.has_seq)
 		record->seq = (uint64_t)json_integer_value(seq);
@@ -573,7 +328,7 @@ static int parse(struct parsed *parsed, struct reading *r)
 		if (parsed->base.schema > RECORD_SCHEMA)
 			return -EPROTONOSUPPORT;
 		if (parsed->base.schema < 1)
-			return refuse(r, NULL, "the header names no schema");
+			return record_refuse(r, NULL, "the header names no schema");
 	}
 	err = fill_field(r, NULL, &t_boot_ns, parsed->object, (char *)record, NULL);
 	if (err)
@@ -598,7 +353,7 @@ int record_parse(const char *line, size_t length, struct parsed_record **out, ch
 
 	*out = NULL;
 	if (!is_whole(line, length))
-		return refuse(&r, NULL, "the checksum is wrong");
+		return record_refuse(&r, NULL, "the checksum is wrong");
 	parsed = calloc(1, sizeof(*parsed));
 	if (parsed)
 		parsed->memory = record_memory_new();
@@ -608,7 +363,7 @@ int record_parse(const char *line, size_t length, struct parsed_record **out, ch
 	}
 	r.memory = parsed->memory;
 	parsed->object = json_loadb(line, length, 0, NULL);
-	err = parsed->object ? parse(parsed, &r) : refuse(&r, NULL, "no JSON");
+	err = parsed->object ? parse(parsed, &r) : record_refuse(&r, NULL, "no JSON");
 	*out = &parsed->base;
 	return err;
 }
