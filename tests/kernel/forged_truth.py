@@ -239,8 +239,17 @@ def rights(_):
             *missed[:3])
 
 
+def written_under_lock():
+    """Ids of the maps of programs that may run under a run queue's lock."""
+    return {i for program in bpftool("prog", "show") for i in program.get("map_ids", ())
+            if program.get("name", "").startswith(("sched_", "looper_"))}
+
+
 def maps(_):
-    """No map that a program under the run queue's lock writes allocates then (L9)."""
+    """No map that a program under the run queue's lock writes allocates then (L9). Others may,
+    where the kernel's hashes take elements from caches of their own (7c8199e24fa0, 6.1)."""
+    with open("/sys/kernel/btf/vmlinux", "rb") as f:
+        caches = b"\0bpf_mem_alloc\0" in f.read()
     app = Innocent()
     bad, seen = [], 0
     for variant in ("tp_btf", "raw_tp"):
@@ -256,10 +265,12 @@ def maps(_):
                     continue
                 if "map_id" in text and int(text["map_type"]) in (1, 5):
                     ids.add((int(text["map_id"]), int(text["map_flags"], 16)))
+        locked = written_under_lock()
         recorder.end()
-        seen += len(ids)
-        bad += [(variant, i, flags) for i, flags in ids if flags & 1]
-    test.ok(seen and not bad, "no hash of %d allocates while a program writes it" % seen, bad)
+        seen += sum(i in locked for i, _ in ids)
+        bad += [(variant, i, flags) for i, flags in ids
+                if flags & 1 and (i in locked or not caches)]
+    test.ok(seen >= 2 and not bad, "no hash of %d allocates while a program writes it" % seen, bad)
 
 
 test.run([(rights, 5), (maps, 1), (slot, 10), (planted, 3), (output, 3)], sys.argv[1:])
