@@ -187,13 +187,16 @@ static __always_inline void looper_leave_wait(struct looper_slot *slot, __u32 in
 		start_period(slot, task, now_ns, by_switch);
 }
 
-/* A parked thread works again: whoever samples is woken. Behind looper_end, which orders the load
- * of parked behind the store of busy_since_ns. */
+/* A parked thread works again: the sampler is woken. Behind looper_end, which orders the load of
+ * parked behind the store of busy_since_ns. A sampler that parked the thread amid a period waits
+ * for the next one: woken at each switch of this one it would take the thread's CPU, which is a
+ * switch, and wake itself without end. */
 static __always_inline void looper_wake(struct looper_slot *slot, __u32 index)
 {
+	__u32 parked = *(volatile __u32 *)&slot->parked;
 	struct looper_event *event;
 
-	if (!*(volatile __u32 *)&slot->parked || !slot->busy_since_ns ||
+	if (!parked || parked == (__u32)slot->periods + 1 || !slot->busy_since_ns ||
 	    slot->loop_kind == LOOPER_WAIT_NONE)
 		return;
 	slot->parked = 0;

@@ -144,8 +144,8 @@ enum looper_seen_by {
  * good from the kernel's sums at the next switch-out. looper_read_slot() is the reader; where begun
  * and ended stay apart it makes them agree again and counts that.
  * parked, discarded, loop_closed, shared: one writer's whole stores, read by the other side with no
- * other word. parked: the reader stores 1, full fence, loads busy_since_ns; the program stores
- * busy_since_ns, fetch-add, loads parked.
+ * other word. parked: the reader stores periods + 1, full fence, loads periods; the program
+ * stores periods and busy_since_ns, fetch-add, loads parked.
  * waker_*, woken_ns, waiting*: written by the waker, in the wake-up, read by the switch-in that
  * follows under the kernel's run-queue lock; user space does not read them. */
 struct looper_slot {
@@ -162,7 +162,7 @@ struct looper_slot {
 	 * at another place passes no probe. */
 	__u64 probed_return[LOOPER_PROBED_RETURNS];
 	/* set by user space at any time */
-	__u32 parked;      /* wake it (LOOPER_EVENT_BUSY) when the next period begins */
+	__u32 parked;      /* periods + 1: tell (LOOPER_EVENT_BUSY) when the next one begins */
 	__u32 loop_closed; /* loop_changes + 1: that loop's descriptor is closed */
 	__u64 discarded;   /* the period with this number is none */
 	/* the state machine */

@@ -8,6 +8,17 @@ test = Test("lowblock")
 SECONDS = 40 if full else 8
 
 
+def sampler_switches(recorder):
+    """How often the threads of the recorder's sampler left their CPU."""
+    count = 0
+    for pid, (name, _) in recorder.helpers().items():
+        if name == "jank-sampler":
+            for tid in os.listdir("/proc/%d/task" % pid):
+                with open("/proc/%d/task/%s/status" % (pid, tid)) as f:
+                    count += sum(int(line.split()[1]) for line in f if "ctxt_switches" in line)
+    return count
+
+
 def low(name, extra, threshold="8ms", block="9-12", every=16, stack="auto"):
     rate = 0.8 * 1000 / every
     many = start([apps + "many", 1, 22000 + os.getpid() % 20000, block, every, 1, *extra],
@@ -16,9 +27,9 @@ def low(name, extra, threshold="8ms", block="9-12", every=16, stack="auto"):
     many.stdout.readline()
     recorder = Recorder(name, ["--block", threshold, "-i", "1s", "--max-lost", "100", "--stack",
                                stack], targets=[pid], settle=2)
-    begin = boot_ns()
+    begin, switches = boot_ns(), sampler_switches(recorder)
     time.sleep(SECONDS)
-    end = boot_ns()
+    end, switches = boot_ns(), sampler_switches(recorder) - switches
     recorder.end()
     many.stdin.write("read\n")
     many.stdin.flush()
@@ -51,6 +62,10 @@ def low(name, extra, threshold="8ms", block="9-12", every=16, stack="auto"):
     share = 1 - len(bare) / max(len(truths), 1)
     test.ok(truths and share >= 0.99, "%s: %.1f %% of them with a stack, 99 wanted" % (
         name, 100 * share), *bare[:4])
+    # One for the wake-up at a period's begin and one for the sample's time, and as many when others
+    # take its CPU. A sampler that each switch of the target wakes takes its CPU 30 times a block.
+    test.ok(switches <= 10 * len(truths), "%s: the sampler wakes seldom (%d switches, %d blocks)" % (
+        name, switches, len(truths)))
     test.ok(truths and (not bare or words), "%s: where there is no stack, the losses say so" %
             name, said)
 
@@ -69,7 +84,7 @@ def twenty(_):
         low("20 ms, 20 a second", [], "20ms", "21-30", 50)
 
 
-parts = [(sleeping, 4), (twenty, 4)]
+parts = [(sleeping, 5), (twenty, 5)]
 if full or "computing" in sys.argv:
-    parts.insert(1, (computing, 4))
+    parts.insert(1, (computing, 5))
 test.run(parts, sys.argv[1:])

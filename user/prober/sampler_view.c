@@ -63,7 +63,7 @@ static bool park(const struct sampler_view *view, struct sampler_row *row, uint6
 
 	/* As include/abi/looper.h says: the flag is stored before the state is read again, and the
 	 * kernel side stores the state before it reads the flag; one of both sees the other's. */
-	__atomic_store_n(&live->parked, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&live->parked, (uint32_t)period + 1, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return __atomic_load_n(&live->periods, __ATOMIC_SEQ_CST) == period;
 }
