@@ -113,9 +113,9 @@ enum task_note_kind {
 	/* Of a CPU, not of a task: end_boot_ns is when, tid is its number. */
 	TASK_NOTE_CPU_OFFLINE = 5,
 	TASK_NOTE_CPU_ONLINE = 6,
-	/* The next three are told only where names are followed (bpf/sched_names.bpf.h).
-	 * A process was forked, under the names of its parent; process_start_boot_ns is the
-	 * parent's. It comes before any other note of the new process. */
+	/* The programs of bpf/sched_names.bpf.h tell the next three notes, where names are
+	 * followed. A process was forked, under the names of its parent; process_start_boot_ns is
+	 * the parent's. It comes before any other note of the new process. */
 	TASK_NOTE_BORN = 7,
 	/* The main thread has another comm from here on; the sums are those until here. */
 	TASK_NOTE_NAMED = 8,

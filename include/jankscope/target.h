@@ -79,7 +79,7 @@ struct target_told {
 	const char *argv0; /* NULL: not known; argv[0] of the program that it runs from now on */
 };
 
-/* What a process was until it was told to be something else. */
+/* What a process was until the kernel side told of its new name or uid. */
 struct target_turn {
 	bool was_target;
 	const char *name; /* valid until the next but one call of target_set_turn */

@@ -17,12 +17,11 @@
  *   renumbered  it closes its epoll and makes one of the same number before each wait
  *   late_thread a helper thread waits in an epoll of its own, which the main thread never uses
  * No loop, a thread that parks in a futex for long between short turns:
- *   pool        three threads, the main one too, take turns in one epoll: who has no turn is parked
- *   hand_over   the main thread waits in the epoll first, then a helper does for ever
- *   closed      the main thread waited in an epoll three times, closed it, and joins a helper
- *   turns       three coroutines with stacks of their own call poll in turns: a wait in one is no
- * sign that another's message is over sigwait     sigtimedwait and an epoll that is only asked
- * (timeout 0) */
+ *   pool        three threads, the main one too, take turns in one epoll; a thread without a turn
+ * sleeps hand_over   the main thread waits in the epoll first, then a helper does for ever closed
+ * the main thread waited in an epoll three times, closed it, and joins a helper turns       three
+ * coroutines with stacks of their own call poll in turns: a wait in one is no sign that another's
+ * message is over sigwait     sigtimedwait and an epoll that is only asked (timeout 0) */
 #include <errno.h>
 #include <linux/io_uring.h>
 #include <poll.h>

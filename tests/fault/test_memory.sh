@@ -180,14 +180,15 @@ odd_loads() {
 			   then "ok" else "not ok" end) + " - 65,000 mappings: a block without a stack is counted"' "$work/odd.jsonl"
 	fi
 	if odd_load "24 MiB, 10,000 new flows a second" peers=10000; then
-		# 32 bytes each, to a socket of uid 20125; a busy machine drops some before they are
-		# received, so only what is too much is a fault.
+		# 32 bytes each, to a socket of uid 20125. Told and lost are what was sent, to the byte, in
+		# runs by hand; in runs beside others up to 8 % of it was missing from both, which nobody
+		# has explained yet. More than that is a fault, and so is a byte too much.
 		jq -s -r --argjson made "$(done_by_churn peers)" '
 			([.[] | select(.type == "interval") | .net.uids[] | select(.uid == 20125).rx_bytes] | add // 0) as $told
 			| ([.[] | select(.type == "interval") | .lost.net_lost_bytes // 0] | add) as $lost
 			| "# \($made * 32) bytes sent, \($told) told, \($lost) lost by its word",
-			  (if $told <= $made * 32 and $told > $made * 16 then "ok" else "not ok" end)
-			  + " - flows: no more bytes are told than were sent, and more than half"' "$work/odd.jsonl"
+			  (if $told + $lost <= $made * 32 and $told + $lost >= $made * 32 * 0.9 then "ok" else "not ok" end)
+			  + " - flows: told and lost are not more than was sent, and at least 90 %"' "$work/odd.jsonl"
 	fi
 	odd_load "24 MiB, 600 processes a second with long names" procs=600 long
 }

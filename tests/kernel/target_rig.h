@@ -172,8 +172,8 @@ static inline uint64_t reap(pid_t pid)
 	return rusage_ns(&usage);
 }
 
-/* In --cpu iter the dead are told when RCU has freed them. One look more than needed, so that what
- * is listed too much is seen too. */
+/* In --cpu iter the kernel side tells of a dead task when RCU has freed it. The test looks once
+ * more than needed, so that it also sees a row that should not be there. */
 static inline void look_until_settled(struct run *run, struct seen *seen, uint64_t low_ns)
 {
 	for (int i = 0; i < 60 && seen->listed_ns < low_ns; i++) {

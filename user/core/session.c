@@ -401,7 +401,8 @@ static void take_common_baseline(struct session *session)
 	missing_list_free(&ignored.missing);
 	self_usage_take(session->self, NULL);
 	watch_clocks(session, NULL);
-	/* Events of processes are told from here on: who came before is found now. */
+	/* The kernel side tells of processes from here on; the scan finds those that began before.
+	 */
 	session_scan(session);
 }
 

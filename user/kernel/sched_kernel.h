@@ -84,8 +84,8 @@ uint64_t sched_kernel_execs(const struct sched_kernel *kernel);
 /* Readable when the ring of deaths is half full. */
 int sched_kernel_deaths_fd(const struct sched_kernel *kernel);
 
-/* From now on births and names are told, where they were asked for. True: only from now on, so that
- * what came before is to be looked up in /proc. */
+/* Have the programs tell of new processes and their names from now on, where the options asked for
+ * it. True: they begin only now, so that the caller has to find older processes in /proc. */
 bool sched_kernel_want_names(struct sched_kernel *kernel);
 
 typedef int (*overflow_fn)(void *ctx, uid_t uid, uint64_t cpu_ns);

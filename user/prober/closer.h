@@ -26,8 +26,8 @@ void closer_add(struct closer *closer, const int *fds, size_t count);
 bool closer_flush(struct closer *closer);
 /* The process with this pid was reaped. */
 void closer_reaped(struct closer *closer, pid_t pid);
-/* Nothing more comes for now: the process ends when it is done, and the next closer_add makes
- * another. */
+/* The caller has no more links for now: the closing process ends when it has closed all that it
+ * has, and the next closer_add makes another process. */
 void closer_let_go(struct closer *closer);
 
 /* Close these when every process gives its mmap_lock; waits until then. */

@@ -138,7 +138,7 @@ static const char *const stubs[] = {
 	"g_mutex_*",
 	"g_cond_*",
 	"java.util.concurrent.locks.*",
-	/* a transaction of binder: who is called stands behind the reason */
+	/* a transaction of binder: these frames only pass the call on */
 	"android::IPCThreadState::*",
 	"android::BpBinder::*",
 	"android::BpHwBinder::*",
