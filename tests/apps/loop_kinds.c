@@ -34,30 +34,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "loop_app.h"
+
 static const char *go_file;
 static int timer, blocks, silent;
-
-static uint64_t now_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-static void sleep_ms(long ms)
-{
-	struct timespec ts = {ms / 1000, ms % 1000 * 1000000};
-
-	while (nanosleep(&ts, &ts) && errno == EINTR)
-		;
-}
-
-static void say(const char *text)
-{
-	if (write(1, text, strlen(text)) < 0)
-		exit(1);
-}
 
 static void arm(long ms)
 {
