@@ -221,7 +221,7 @@ static int disarm(void *ctx, uint32_t events)
 	struct place *place = ctx;
 
 	place->calls++;
-	return loop_set_timer(place->timer, 0, 0);
+	return loop_set_timer(place->loop, place->timer, 0, 0);
 }
 
 Test(loop, timer_is_set_again_and_stopped)
@@ -229,10 +229,108 @@ Test(loop, timer_is_set_again_and_stopped)
 	struct place place = {.loop = loop_new()};
 
 	place.timer = loop_add_timer(place.loop, 3600000000000ull, 0, disarm, &place);
-	cr_assert_eq(loop_set_timer(place.timer, 1000000, 1000000), 0);
+	cr_assert_eq(loop_set_timer(place.loop, place.timer, 1000000, 1000000), 0);
 	cr_assert_geq(loop_add_timer(place.loop, 40000000, 0, give_up, &place), 0);
 	cr_expect_eq(loop_run(place.loop), 0);
 	cr_expect_eq(place.calls, 1);
 	loop_free(place.loop);
 	loop_free(NULL);
+}
+
+static int storm(void *ctx, uint32_t events)
+{
+	struct place *place = ctx;
+
+	place->calls++;
+	return 0;
+}
+
+static int urgent(void *ctx, uint32_t events)
+{
+	struct place *place = ctx;
+
+	place->calls_of_other++;
+	place->events += events;
+	return 0;
+}
+
+/* A timer each millisecond for 600 ms, which wakes a loop that is not paced 600 times. */
+static void run_storm(struct place *place)
+{
+	place->loop = loop_new();
+	cr_assert_geq(loop_add_timer(place->loop, 1000000, 1000000, storm, place), 0);
+	place->timer = loop_add_timer(place->loop, 600000000, 0, give_up, place);
+	cr_assert_geq(place->timer, 0);
+}
+
+Test(loop, events_without_end_are_taken_by_the_credit)
+{
+	struct place place = {.fail = 0};
+
+	run_storm(&place);
+	cr_expect_eq(loop_run(place.loop), 0);
+	/* 10 at once and one each 20 ms; a busy machine makes them fewer. */
+	cr_expect_leq(place.calls, 45, "%d", place.calls);
+	cr_expect_geq(place.calls, 5, "%d", place.calls);
+	loop_free(place.loop);
+}
+
+static int in_a_hurry(void *ctx, uint32_t events)
+{
+	struct place *place = ctx;
+
+	place->calls++;
+	loop_hurry(place->loop);
+	return 0;
+}
+
+Test(loop, a_hurry_is_not_paced)
+{
+	struct place place = {.loop = loop_new()};
+
+	cr_assert_geq(loop_add_timer(place.loop, 1000000, 1000000, in_a_hurry, &place), 0);
+	cr_assert_geq(loop_add_timer(place.loop, 600000000, 0, give_up, &place), 0);
+	cr_expect_eq(loop_run(place.loop), 0);
+	cr_expect_geq(place.calls, 60, "%d", place.calls);
+	loop_free(place.loop);
+}
+
+static int hurry_at_first(void *ctx, uint32_t events)
+{
+	struct place *place = ctx;
+
+	if (place->calls++ < 200)
+		loop_hurry(place->loop);
+	return 0;
+}
+
+Test(loop, a_hurry_leaves_no_debt)
+{
+	struct place place = {.loop = loop_new()};
+
+	cr_assert_geq(loop_add_timer(place.loop, 1000000, 1000000, hurry_at_first, &place), 0);
+	cr_assert_geq(loop_add_timer(place.loop, 1000000000, 0, urgent, &place), 0);
+	cr_assert_geq(loop_add_timer(place.loop, 2000000000, 0, give_up, &place), 0);
+	cr_expect_eq(loop_run(place.loop), 0);
+	/* 200 turns cost 4 s of credits, were they to be paid back. */
+	cr_expect_geq(place.calls, 220, "%d", place.calls);
+	loop_free(place.loop);
+}
+
+Test(loop, what_is_urgent_comes_at_once)
+{
+	struct place place = {.fail = 0};
+	int timer;
+
+	run_storm(&place);
+	cr_expect_eq(loop_urgent_fd(place.loop, -1), -EBADF);
+	cr_expect_eq(loop_urgent_timer(place.loop, 99), -ENOENT);
+	timer = loop_add_timer(place.loop, 3000000, 3000000, urgent, &place);
+	cr_assert_eq(loop_urgent_timer(place.loop, timer), 0);
+	cr_expect_eq(loop_run(place.loop), 0);
+	/* Paced it would be told some 40 times, of several periods each. */
+	cr_expect_geq(place.calls_of_other, 60, "%d", place.calls_of_other);
+	cr_expect_geq(place.events, 150, "%u", place.events);
+	cr_expect_eq(loop_remove_timer(place.loop, timer), 0);
+	loop_free(place.loop);
 }

@@ -509,12 +509,11 @@ Test(pool, full_table, .timeout = 60)
 	ask(&rig, &request);
 	for (int i = 0; i < 1000 && prober_pids(&rig, pids, 8, HELPER_PROBER) < 2; i++)
 		run_for(rig.loop, NSEC_PER_MSEC);
-	/* one for the timer that ends the loop */
 	next = dup(0);
 	close(next);
 	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
 	limit = before;
-	limit.rlim_cur = (rlim_t)next + 1;
+	limit.rlim_cur = (rlim_t)next;
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	heard = ask(&rig, &request);
 	cr_expect_eq(heard.err, -EMFILE);

@@ -11,34 +11,88 @@
 
 #include "util/clock.h"
 
+#define EVENTS 16 /* of one turn */
+/* Pacing: a turn costs a credit, and a credit comes each PACE_NS. Without one the loop rests until
+ * the next, and what came meanwhile is one turn's: a thousand small events a second cost as much as
+ * fifty. Up to PACE_CREDITS turns in a row are not held up. */
+#define PACE_NS      (20 * NSEC_PER_MSEC)
+#define PACE_CREDITS 10
+#define HURRY_NS     (30 * NSEC_PER_MSEC)
+/* Timers that callbacks of timers set for now are of the same turn, so often. */
+#define TIMER_PASSES 8
+#define NEVER        UINT64_MAX
+
 struct watch {
 	struct watch *next;
 	int fd;
-	bool timer, removed;
+	bool removed;
+	loop_fn callback;
+	void *ctx;
+};
+
+/* Deadlines are the loop's own: one descriptor of the kernel's tells the earliest. A descriptor a
+ * timer costs a system call each time that it is set, and an interrupt where it is set for now. */
+struct timer {
+	bool used, urgent;
+	uint64_t due_ns, period_ns; /* due_ns NEVER: it is stopped */
 	loop_fn callback;
 	void *ctx;
 };
 
 struct loop {
-	int epoll_fd;
+	int epoll_fd, urgent_fd;
+	int timer_fd; /* in both */
 	bool stop, dispatching;
+	bool paced;        /* only loop_run is */
+	bool full;         /* the last turn took all that it has room for */
+	uint64_t paid_ns;  /* when all credits that are spent are back */
+	uint64_t hurry_ns; /* until then there is no rest */
+	uint64_t armed_ns; /* of timer_fd; NEVER: it is not */
+	struct timer *timers;
+	size_t timer_count;
 	struct watch *watches;
 	void (*on_turn)(void *ctx);
 	void *turn_ctx;
 };
 
+static int add_to(int epoll_fd, int fd, uint32_t events, void *data)
+{
+	struct epoll_event event = {.events = events, .data.ptr = data};
+
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+static void close_fds(const struct loop *loop)
+{
+	const int fds[] = {loop->timer_fd, loop->urgent_fd, loop->epoll_fd};
+
+	for (size_t i = 0; i < 3; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
 struct loop *loop_new(void)
 {
 	struct loop *loop = calloc(1, sizeof(*loop));
+	int err;
 
 	if (!loop)
 		return NULL;
+	loop->armed_ns = NEVER;
 	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (loop->epoll_fd < 0) {
-		free(loop);
-		return NULL;
-	}
-	return loop;
+	loop->urgent_fd = epoll_create1(EPOLL_CLOEXEC);
+	loop->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	err = loop->epoll_fd < 0 || loop->urgent_fd < 0 || loop->timer_fd < 0 ? -errno : 0;
+	if (!err)
+		err = add_to(loop->epoll_fd, loop->timer_fd, EPOLLIN, NULL);
+	if (!err)
+		err = add_to(loop->urgent_fd, loop->timer_fd, EPOLLIN, NULL);
+	if (!err)
+		return loop;
+	close_fds(loop);
+	free(loop);
+	errno = -err;
+	return NULL;
 }
 
 /* Removed watches live until the batch of events that may still name them is over. */
@@ -54,8 +108,6 @@ static void sweep(struct loop *loop, bool all)
 			continue;
 		}
 		*link = watch->next;
-		if (watch->timer && !watch->removed)
-			close(watch->fd);
 		free(watch);
 	}
 }
@@ -65,9 +117,12 @@ void loop_free(struct loop *loop)
 	if (!loop)
 		return;
 	sweep(loop, true);
-	close(loop->epoll_fd);
+	close_fds(loop);
+	free(loop->timers);
 	free(loop);
 }
+
+/* ---- descriptors ---- */
 
 static struct watch *find(struct loop *loop, int fd)
 {
@@ -77,35 +132,25 @@ static struct watch *find(struct loop *loop, int fd)
 	return NULL;
 }
 
-static int add(struct loop *loop, int fd, uint32_t events, loop_fn callback, void *ctx, bool timer)
+int loop_add_fd(struct loop *loop, int fd, uint32_t events, loop_fn callback, void *ctx)
 {
 	struct watch *watch;
-	struct epoll_event event = {.events = events};
+	int err;
 
 	if (find(loop, fd))
 		return -EEXIST;
 	watch = calloc(1, sizeof(*watch));
 	if (!watch)
 		return -ENOMEM;
-	watch->fd = fd;
-	watch->timer = timer;
-	watch->callback = callback;
-	watch->ctx = ctx;
-	event.data.ptr = watch;
-	if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event)) {
-		int err = -errno;
-
+	*watch = (struct watch){.fd = fd, .callback = callback, .ctx = ctx};
+	err = add_to(loop->epoll_fd, fd, events, watch);
+	if (err) {
 		free(watch);
 		return err;
 	}
 	watch->next = loop->watches;
 	loop->watches = watch;
 	return 0;
-}
-
-int loop_add_fd(struct loop *loop, int fd, uint32_t events, loop_fn callback, void *ctx)
-{
-	return add(loop, fd, events, callback, ctx, false);
 }
 
 int loop_remove_fd(struct loop *loop, int fd)
@@ -115,61 +160,122 @@ int loop_remove_fd(struct loop *loop, int fd)
 	if (!watch)
 		return -ENOENT;
 	epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+	/* ENOENT: it was not urgent */
+	epoll_ctl(loop->urgent_fd, EPOLL_CTL_DEL, fd, NULL);
 	watch->removed = true;
 	if (!loop->dispatching)
 		sweep(loop, false);
 	return 0;
 }
 
-int loop_set_timer(int timer, uint64_t first_ns, uint64_t period_ns)
+int loop_urgent_fd(struct loop *loop, int fd)
 {
-	struct itimerspec spec = {
-		.it_value = {(time_t)(first_ns / NSEC_PER_SEC), (long)(first_ns % NSEC_PER_SEC)},
-		.it_interval = {(time_t)(period_ns / NSEC_PER_SEC),
-				(long)(period_ns % NSEC_PER_SEC)},
-	};
+	/* By edges: what is left in a ring until it is half full again would end each rest. */
+	return add_to(loop->urgent_fd, fd, EPOLLIN | EPOLLET, NULL);
+}
 
-	return timerfd_settime(timer, 0, &spec, NULL) ? -errno : 0;
+/* ---- timers ---- */
+
+static struct timer *timer_of(struct loop *loop, int timer)
+{
+	bool known = timer >= 0 && (size_t)timer < loop->timer_count && loop->timers[timer].used;
+
+	return known ? &loop->timers[timer] : NULL;
+}
+
+int loop_set_timer(struct loop *loop, int timer, uint64_t first_ns, uint64_t period_ns)
+{
+	struct timer *at = timer_of(loop, timer);
+
+	if (!at)
+		return -ENOENT;
+	at->due_ns = first_ns ? clock_now_ns(CLOCK_MONOTONIC) + first_ns : NEVER;
+	at->period_ns = period_ns;
+	return 0;
 }
 
 int loop_add_timer(struct loop *loop, uint64_t first_ns, uint64_t period_ns, loop_fn callback,
 		   void *ctx)
 {
-	int err, fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	struct timer *more;
+	size_t at = 0;
 
-	if (fd < 0)
-		return -errno;
-	err = loop_set_timer(fd, first_ns, period_ns);
-	if (!err)
-		err = add(loop, fd, EPOLLIN, callback, ctx, true);
-	if (err) {
-		close(fd);
-		return err;
+	while (at < loop->timer_count && loop->timers[at].used)
+		at++;
+	if (at == loop->timer_count) {
+		more = realloc(loop->timers, (at + 1) * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		loop->timers = more;
+		loop->timer_count++;
 	}
-	return fd;
+	loop->timers[at] = (struct timer){.used = true, .callback = callback, .ctx = ctx};
+	loop_set_timer(loop, (int)at, first_ns, period_ns);
+	return (int)at;
 }
 
 int loop_remove_timer(struct loop *loop, int timer)
 {
-	int err = loop_remove_fd(loop, timer);
+	struct timer *at = timer_of(loop, timer);
 
-	if (!err)
-		close(timer);
-	return err;
+	if (!at)
+		return -ENOENT;
+	*at = (struct timer){0};
+	return 0;
 }
 
-static int dispatch(struct watch *watch, uint32_t events)
+int loop_urgent_timer(struct loop *loop, int timer)
 {
-	uint64_t expirations;
+	struct timer *at = timer_of(loop, timer);
 
-	if (watch->removed)
-		return 0;
-	if (watch->timer) {
-		if (read(watch->fd, &expirations, sizeof(expirations)) != sizeof(expirations))
-			return 0;
-		events = expirations > UINT32_MAX ? UINT32_MAX : (uint32_t)expirations;
+	if (!at)
+		return -ENOENT;
+	at->urgent = true;
+	return 0;
+}
+
+static uint64_t earliest(const struct loop *loop, bool urgent)
+{
+	uint64_t due_ns = NEVER;
+
+	for (size_t i = 0; i < loop->timer_count; i++) {
+		const struct timer *timer = &loop->timers[i];
+
+		if (timer->used && (timer->urgent || !urgent) && timer->due_ns < due_ns)
+			due_ns = timer->due_ns;
 	}
-	return watch->callback(watch->ctx, events);
+	return due_ns;
+}
+
+/* Call back each timer that is due. True: there was one. */
+static bool fire(struct loop *loop, int *err)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	bool any = false;
+
+	for (size_t i = 0; i < loop->timer_count && !*err; i++) {
+		struct timer *timer = &loop->timers[i];
+		uint64_t periods = 1;
+
+		if (!timer->used || timer->due_ns > now_ns)
+			continue;
+		if (timer->period_ns)
+			periods += (now_ns - timer->due_ns) / timer->period_ns;
+		timer->due_ns =
+			timer->period_ns ? timer->due_ns + periods * timer->period_ns : NEVER;
+		any = true;
+		/* The callback may move the array. */
+		*err = timer->callback(timer->ctx,
+				       periods > UINT32_MAX ? UINT32_MAX : (uint32_t)periods);
+	}
+	return any;
+}
+
+/* ---- turns ---- */
+
+void loop_hurry(struct loop *loop)
+{
+	loop->hurry_ns = clock_now_ns(CLOCK_MONOTONIC) + HURRY_NS;
 }
 
 void loop_on_turn(struct loop *loop, void (*callback)(void *ctx), void *ctx)
@@ -178,19 +284,82 @@ void loop_on_turn(struct loop *loop, void (*callback)(void *ctx), void *ctx)
 	loop->turn_ctx = ctx;
 }
 
+/* Have timer_fd become readable then. While it is, it was armed for a time that is over, so that it
+ * is set anew before each wait and needs no read. */
+static int arm(struct loop *loop, uint64_t at_ns)
+{
+	struct itimerspec when = {0};
+
+	if (at_ns == loop->armed_ns)
+		return 0;
+	if (at_ns != NEVER)
+		when.it_value = (struct timespec){(time_t)(at_ns / NSEC_PER_SEC),
+						  (long)(at_ns % NSEC_PER_SEC)};
+	if (timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &when, NULL))
+		return -errno;
+	loop->armed_ns = at_ns;
+	return 0;
+}
+
+/* Until a credit is there, or something urgent is. */
+static int rest(struct loop *loop, uint64_t until_ns)
+{
+	uint64_t urgent_ns = earliest(loop, true);
+	struct epoll_event events[1];
+	int err = arm(loop, urgent_ns < until_ns ? urgent_ns : until_ns);
+
+	if (err || urgent_ns <= clock_now_ns(CLOCK_MONOTONIC))
+		return err;
+	return epoll_wait(loop->urgent_fd, events, 1, -1) < 0 && errno != EINTR ? -errno : 0;
+}
+
+/* A turn after a wait costs a credit. */
+static int pace(struct loop *loop)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	uint64_t allowed_ns = now_ns + (PACE_CREDITS - 1) * PACE_NS;
+
+	if (!loop->paced || loop->full)
+		return 0;
+	if (loop->paid_ns < now_ns)
+		loop->paid_ns = now_ns;
+	/* Turns that were not held up leave no debt behind. */
+	if (loop->paid_ns > now_ns + PACE_CREDITS * PACE_NS)
+		loop->paid_ns = now_ns + PACE_CREDITS * PACE_NS;
+	if (loop->paid_ns > allowed_ns && now_ns >= loop->hurry_ns)
+		return rest(loop, now_ns + loop->paid_ns - allowed_ns);
+	return 0;
+}
+
 static int turn(struct loop *loop, int timeout_ms)
 {
-	struct epoll_event events[16];
-	int n = epoll_wait(loop->epoll_fd, events, sizeof(events) / sizeof(*events), timeout_ms);
-	int err = 0;
+	struct epoll_event events[EVENTS];
+	int err = pace(loop), n;
+	uint64_t due_ns = earliest(loop, false);
 
+	if (due_ns <= clock_now_ns(CLOCK_MONOTONIC))
+		timeout_ms = 0;
+	else if (!err)
+		err = arm(loop, due_ns);
+	if (err)
+		return err;
+	n = epoll_wait(loop->epoll_fd, events, EVENTS, timeout_ms);
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
 	if (loop->on_turn)
 		loop->on_turn(loop->turn_ctx);
+	loop->full = n == EVENTS;
+	if (loop->paced)
+		loop->paid_ns += PACE_NS;
 	loop->dispatching = true;
-	for (int i = 0; i < n && !err; i++)
-		err = dispatch(events[i].data.ptr, events[i].events);
+	for (int i = 0; i < n && !err; i++) {
+		const struct watch *watch = events[i].data.ptr;
+
+		if (watch && !watch->removed)
+			err = watch->callback(watch->ctx, events[i].events);
+	}
+	for (int i = 0; i < TIMER_PASSES && !err && fire(loop, &err); i++)
+		;
 	loop->dispatching = false;
 	sweep(loop, false);
 	return err;
@@ -201,8 +370,10 @@ int loop_run(struct loop *loop)
 	int err = 0;
 
 	loop->stop = false;
+	loop->paced = true;
 	while (!loop->stop && !err)
 		err = turn(loop, -1);
+	loop->paced = false;
 	return err;
 }
 

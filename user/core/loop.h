@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The one epoll loop: file descriptors with callbacks, and timers that are descriptors too. */
+/* The one epoll loop: file descriptors with callbacks, and timers. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,13 +19,22 @@ int loop_add_fd(struct loop *loop, int fd, uint32_t events, loop_fn callback, vo
 /* Stop watching; may be called from any callback, also its own. 0, or -ENOENT. */
 int loop_remove_fd(struct loop *loop, int fd);
 
-/* A timer on CLOCK_MONOTONIC: first after first_ns, then every period_ns (0: once). Returns its
- * descriptor, owned by the loop, or -errno. The callback gets as events how many periods went by.
- */
+/* A timer on CLOCK_MONOTONIC: first after first_ns (0: it is stopped), then every period_ns (0:
+ * once). Returns its number (from 0 on), or -errno. The callback gets as events how many periods
+ * went by. */
 int loop_add_timer(struct loop *loop, uint64_t first_ns, uint64_t period_ns, loop_fn callback,
 		   void *ctx);
-int loop_set_timer(int timer, uint64_t first_ns, uint64_t period_ns);
+/* Set it anew, or stop it. 0, or -ENOENT. */
+int loop_set_timer(struct loop *loop, int timer, uint64_t first_ns, uint64_t period_ns);
 int loop_remove_timer(struct loop *loop, int timer);
+
+/* loop_run paces itself: where events come without end, it takes what 20 ms brought in one turn. Of
+ * an urgent timer or descriptor (one that is watched; its edges count) it hears at once. 0 or
+ * -errno. */
+int loop_urgent_fd(struct loop *loop, int fd);
+int loop_urgent_timer(struct loop *loop, int timer);
+/* A callback knows that more comes soon and that somebody waits for it: no pacing for 30 ms. */
+void loop_hurry(struct loop *loop);
 
 /* Have this called at the beginning of each turn, before the callbacks. One at a time. */
 void loop_on_turn(struct loop *loop, void (*callback)(void *ctx), void *ctx);

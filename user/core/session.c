@@ -413,6 +413,8 @@ static int run_loop(struct session *session)
 
 	timer = loop_add_timer(session->loop, options->interval_ns, options->interval_ns,
 			       on_interval, session);
+	if (timer >= 0)
+		timer = loop_urgent_timer(session->loop, timer);
 	if (timer < 0)
 		return timer;
 	timer = loop_add_timer(session->loop,
@@ -425,6 +427,8 @@ static int run_loop(struct session *session)
 	if (session->plan.last_dur_ns) {
 		timer = loop_add_timer(session->loop, options->duration_ns, 0, on_duration_over,
 				       session);
+		if (timer >= 0)
+			timer = loop_urgent_timer(session->loop, timer);
 		if (timer < 0)
 			return timer;
 	}
@@ -479,6 +483,8 @@ enum exit_code session_run(struct session *session)
 	enum exit_code code;
 	int err = loop_add_fd(session->loop, session->signal_fd, EPOLLIN, on_signal, session);
 
+	if (!err)
+		err = loop_urgent_fd(session->loop, session->signal_fd);
 	if (err) {
 		fprintf(stderr, "jankscope: error: epoll: %s\n", strerror(-err));
 		return EXIT_INTERNAL;

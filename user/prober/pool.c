@@ -87,7 +87,7 @@ void pool_arm(struct prober_pool *pool)
 			due_ns = at_ns;
 	}
 	now_ns = pool_now_ns();
-	loop_set_timer(pool->timer,
+	loop_set_timer(pool->loop, pool->timer,
 		       due_ns == UINT64_MAX ? 0
 		       : due_ns > now_ns    ? due_ns - now_ns
 					    : 1,

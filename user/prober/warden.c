@@ -164,7 +164,7 @@ static void retry_later(struct warden *warden)
 	if (warden->retry_ns > RETRY_MAX_NS)
 		warden->retry_ns = RETRY_MAX_NS;
 	if (warden->timer >= 0)
-		loop_set_timer(warden->timer, warden->retry_ns, 0);
+		loop_set_timer(warden->loop, warden->timer, warden->retry_ns, 0);
 }
 
 /* All that the dead one knew is untold. */

@@ -154,8 +154,10 @@ int writer_put(struct writer *writer, const char *data, size_t length, bool last
 	memcpy(place + sizeof(size), data, length);
 	atomic_fetch_add(&writer->shared->put, 1);
 	atomic_store_explicit(&writer->shared->head, head, memory_order_release);
+	atomic_thread_fence(memory_order_seq_cst);
 	/* A full pipe wakes it as well. */
-	if (write(writer->wake_fd, "", 1) < 0 && errno != EAGAIN)
+	if (atomic_load(&writer->shared->sleeping) && write(writer->wake_fd, "", 1) < 0 &&
+	    errno != EAGAIN)
 		return writer_error(writer) ? writer_error(writer) : -EIO;
 	return 0;
 }

@@ -154,6 +154,12 @@ static int drain(struct writer_shared *shared, const struct output_file *file)
 	return err;
 }
 
+static bool has_news(const struct writer_shared *shared)
+{
+	return atomic_load_explicit(&shared->tail, memory_order_relaxed) !=
+	       atomic_load_explicit(&shared->head, memory_order_acquire);
+}
+
 static int write_until_the_end(struct writer_shared *shared, const struct output_file *file,
 			       int wake_fd)
 {
@@ -163,9 +169,14 @@ static int write_until_the_end(struct writer_shared *shared, const struct output
 	for (;;) {
 		ssize_t n;
 
+		atomic_store(&shared->sleeping, false);
 		err = drain(shared, file);
 		if (err)
 			return err;
+		atomic_store(&shared->sleeping, true);
+		atomic_thread_fence(memory_order_seq_cst);
+		if (has_news(shared))
+			continue;
 		n = read(wake_fd, news, sizeof(news));
 		if (n < 0 && errno == EINTR)
 			continue;

@@ -7,7 +7,9 @@
  * position of that), so that a writer that keeps up touches one page of it.
  *
  * Order: `base` and the record are stored before `head` is released; the writer stores `tail` with
- * release after its write(), and the recorder acquires it before it reuses the room. */
+ * release after its write(), and the recorder acquires it before it reuses the room. The writer
+ * stores `sleeping`, full fence, loads `head`; the recorder stores `head`, full fence, loads
+ * `sleeping`: one of both sees the other's, so that a writer that works is not woken. */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,6 +26,7 @@ struct writer_shared {
 	_Atomic uint64_t bytes;        /* of records that are written whole */
 	_Atomic int error, torn;
 	_Atomic bool finished; /* closed, with all that came */
+	_Atomic bool sleeping; /* the writer waits for news at the pipe, or is about to */
 	char why[128];         /* of an open that failed; valid when the process has ended */
 	uint64_t room;         /* bytes of the ring */
 };

@@ -18,34 +18,75 @@ static void send_or_end(struct files_remote *remote, void *message, size_t lengt
 		_exit(1);
 }
 
+static ssize_t receive(struct files_remote *remote, void *to, size_t room, int *fd)
+{
+	int fds[CHANNEL_FDS];
+	size_t count;
+	ssize_t n;
+
+	do {
+		channel_wait(remote->socket, UINT64_MAX / 4);
+		n = channel_receive(remote->socket, to, room, fds, &count);
+	} while (n == -EAGAIN);
+	if (n < (ssize_t)sizeof(struct wire_header) || count > 1)
+		_exit(n ? 1 : 0);
+	*fd = count ? fds[0] : -1;
+	return n;
+}
+
+/* A question that came in place of an answer: it is for later. */
+static void put_off(struct files_remote *remote, size_t length, int fd)
+{
+	struct remote_question *last = &remote->queue[remote->queued];
+
+	if (remote->queued == WIRE_WINDOW || length > sizeof(last->question))
+		_exit(1);
+	memcpy(&last->question, remote->bytes, length);
+	last->length = length;
+	last->fd = fd;
+	remote->queued++;
+}
+
+void files_remote_next(struct files_remote *remote, struct remote_question *next)
+{
+	if (!remote->queued) {
+		next->length =
+			(size_t)receive(remote, &next->question, sizeof(next->question), &next->fd);
+		return;
+	}
+	*next = remote->queue[0];
+	remote->queued--;
+	memmove(remote->queue, remote->queue + 1, remote->queued * sizeof(remote->queue[0]));
+}
+
 /* Ask and wait. The answer's value; *fd (where not NULL) is its descriptor or -1, and *length the
  * number of the bytes behind the header. */
 static int64_t ask(struct files_remote *remote, struct wire_need *need, int *fd, size_t *length)
 {
 	struct wire_answer answer;
-	int fds[CHANNEL_FDS];
-	size_t count;
+	int given;
 	ssize_t n;
 
 	need->header = (struct wire_header){WIRE_NEED, sizeof(*need), remote->job};
 	need->number = ++remote->number;
 	send_or_end(remote, need, sizeof(*need));
-	do {
-		channel_wait(remote->socket, UINT64_MAX / 4);
-		n = channel_receive(remote->socket, remote->bytes, sizeof(remote->bytes), fds,
-				    &count);
-	} while (n == -EAGAIN);
+	for (;;) {
+		n = receive(remote, remote->bytes, sizeof(remote->bytes), &given);
+		memcpy(&answer.header, remote->bytes, sizeof(answer.header));
+		if (answer.header.type == WIRE_ANSWER)
+			break;
+		put_off(remote, (size_t)n, given);
+	}
 	if (n < (ssize_t)sizeof(answer))
-		_exit(n ? 1 : 0);
+		_exit(1);
 	memcpy(&answer, remote->bytes, sizeof(answer));
-	if (answer.header.type != WIRE_ANSWER || answer.header.bytes != n ||
-	    answer.header.job != remote->job || answer.number != need->number ||
-	    answer.length != (uint64_t)n - sizeof(answer) || count > 1)
+	if (answer.header.bytes != n || answer.header.job != remote->job ||
+	    answer.number != need->number || answer.length != (uint64_t)n - sizeof(answer))
 		_exit(1);
 	if (fd)
-		*fd = count ? fds[0] : -1;
-	else if (count)
-		close(fds[0]);
+		*fd = given;
+	else if (given >= 0)
+		close(given);
 	*length = (size_t)answer.length;
 	return answer.value;
 }

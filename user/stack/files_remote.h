@@ -10,11 +10,21 @@ struct files_remote {
 	uint64_t job; /* at work; the recorder knows its process */
 	uint64_t number;
 	uint64_t reading_dev, reading_inode; /* said last */
+	/* questions that came while an answer was waited for, the oldest first */
+	struct remote_question {
+		union wire_question question;
+		size_t length;
+		int fd; /* -1: none */
+	} queue[WIRE_WINDOW];
+	size_t queued;
 	uint8_t bytes[sizeof(struct wire_answer) + WIRE_MEMORY_BYTES];
 };
 
 /* remote is borrowed. */
 struct stack_files files_remote(struct files_remote *remote);
+/* Wait for the next question. Its descriptor is the caller's. Ends the process with the recorder.
+ */
+void files_remote_next(struct files_remote *remote, struct remote_question *next);
 /* A new job begins. */
 void files_remote_begin(struct files_remote *remote, uint64_t job);
 /* Whether a file may be read: not one that the unwinder hung on before. 0 or -errno. */

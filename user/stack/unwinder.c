@@ -62,12 +62,13 @@ void unwinder_free_job(struct unwinder *u, struct job *job)
 static void drop_process(struct unwinder *u, bool hung)
 {
 	unwinder_forget_need(u);
+	u->sent = 0;
 	if (u->helper.socket >= 0)
 		loop_remove_fd(u->loop, u->helper.socket);
 	warden_drop(u->warden, &u->helper, hung);
 	u->helper.kind = HELPER_UNWINDER;
 	u->seen = (struct wire_losses){0};
-	loop_set_timer(u->timer, 0, 0);
+	loop_set_timer(u->loop, u->timer, 0, 0);
 }
 
 void unwinder_free(struct unwinder *u)
@@ -94,28 +95,49 @@ void unwinder_free(struct unwinder *u)
 
 static void pump_after(struct unwinder *u, uint64_t ns)
 {
-	loop_set_timer(u->pump, ns ? ns : AT_ONCE_NS, 0);
+	loop_set_timer(u->loop, u->pump, ns ? ns : AT_ONCE_NS, 0);
 }
 
 void unwinder_append(struct unwinder *u, struct job *job)
 {
 	*u->last = job;
 	u->last = &job->next;
-	if (!u->current)
+	if (u->sent < WIRE_WINDOW)
 		pump_after(u, 0);
 }
 
-/* Behind the job that is at work, before all others. */
+/* Where the first job that was not sent hangs. */
+static struct job **find_unsent(struct unwinder *u)
+{
+	struct job **link = &u->first;
+
+	for (size_t i = 0; i < u->sent; i++)
+		link = &(*link)->next;
+	return link;
+}
+
+/* Behind the jobs that the process has, before all others. */
 static void prepend(struct unwinder *u, struct job *job)
 {
-	struct job **link = u->current ? &u->first->next : &u->first;
+	struct job **link = find_unsent(u);
 
 	job->next = *link;
 	*link = job;
 	if (!job->next)
 		u->last = &job->next;
-	if (!u->current)
+	if (u->sent < WIRE_WINDOW)
 		pump_after(u, 0);
+}
+
+/* The process is at the first job. */
+static void begin(struct unwinder *u)
+{
+	u->current = u->first;
+	u->number = u->current->number;
+	u->reading_dev = u->reading_inode = 0;
+	u->left_ns = JOB_NS;
+	u->given_up_ns = clock_now_ns(CLOCK_MONOTONIC) + JOB_TOTAL_NS;
+	unwinder_resume(u);
 }
 
 struct job *unwinder_take_first(struct unwinder *u)
@@ -126,6 +148,10 @@ struct job *unwinder_take_first(struct unwinder *u)
 	if (!u->first)
 		u->last = &u->first;
 	u->current = NULL;
+	if (u->sent)
+		u->sent--;
+	if (u->sent)
+		begin(u);
 	return job;
 }
 
@@ -175,7 +201,7 @@ void unwinder_cancel(struct unwinder *u, void *ctx)
 {
 	struct job **link = &u->first;
 
-	while (*link) {
+	for (size_t i = 0; *link; i++) {
 		struct job *job = *link;
 
 		if (job->ctx != ctx || job->type == WIRE_PRIME) {
@@ -184,7 +210,7 @@ void unwinder_cancel(struct unwinder *u, void *ctx)
 		}
 		job->unwound = NULL;
 		job->places = NULL;
-		if (job == u->current) {
+		if (i < u->sent) {
 			link = &job->next;
 			continue;
 		}
@@ -293,7 +319,7 @@ static void malformed(struct unwinder *u)
 
 void unwinder_job_done(struct unwinder *u)
 {
-	loop_set_timer(u->timer, 0, 0);
+	loop_set_timer(u->loop, u->timer, 0, 0);
 	u->retry_ns = RETRY_NS;
 	pump_after(u, 0);
 }
@@ -307,7 +333,7 @@ void unwinder_resume(struct unwinder *u)
 	u->resumed_ns = now_ns;
 	if (u->given_up_ns < now_ns + left_ns)
 		left_ns = u->given_up_ns > now_ns ? u->given_up_ns - now_ns : AT_ONCE_NS;
-	loop_set_timer(u->timer, left_ns, 0);
+	loop_set_timer(u->loop, u->timer, left_ns, 0);
 }
 
 /* It waits for us now; what it used is gone. */
@@ -316,7 +342,8 @@ void unwinder_pause(struct unwinder *u)
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), used_ns = now_ns - u->resumed_ns;
 
 	u->left_ns = used_ns < u->left_ns ? u->left_ns - used_ns : AT_ONCE_NS;
-	loop_set_timer(u->timer, u->given_up_ns > now_ns ? u->given_up_ns - now_ns : AT_ONCE_NS, 0);
+	loop_set_timer(u->loop, u->timer,
+		       u->given_up_ns > now_ns ? u->given_up_ns - now_ns : AT_ONCE_NS, 0);
 }
 
 static int on_timer(void *ctx, uint32_t events)
@@ -339,7 +366,7 @@ static int start_process(struct unwinder *u)
 		warden_drop(u->warden, &u->helper, true);
 		return err;
 	}
-	loop_set_timer(u->timer, HELLO_NS, 0);
+	loop_set_timer(u->loop, u->timer, HELLO_NS, 0);
 	return 0;
 }
 
@@ -364,7 +391,7 @@ static int memory_file(const void *bytes, size_t length)
 static int send_capture(struct unwinder *u, const struct job *job)
 {
 	const struct stack_capture *capture = job->capture;
-	struct wire_unwind wire = {.header = {WIRE_UNWIND, sizeof(wire), u->number},
+	struct wire_unwind wire = {.header = {WIRE_UNWIND, sizeof(wire), job->number},
 				   .pid = job->process.pid,
 				   .start_ticks = job->process.start_ticks,
 				   .arch = capture->registers.arch,
@@ -389,9 +416,9 @@ static int send_capture(struct unwinder *u, const struct job *job)
 
 static int send_job(struct unwinder *u, const struct job *job)
 {
-	struct wire_waits waits = {.header = {WIRE_WAITS, sizeof(waits), u->number},
+	struct wire_waits waits = {.header = {WIRE_WAITS, sizeof(waits), job->number},
 				   .elf_start = job->elf_start};
-	struct wire_prime prime = {.header = {WIRE_PRIME, sizeof(prime), u->number},
+	struct wire_prime prime = {.header = {WIRE_PRIME, sizeof(prime), job->number},
 				   .pid = job->process.pid,
 				   .start_ticks = job->process.start_ticks};
 	struct iovec part = {&waits, sizeof(waits)};
@@ -413,48 +440,61 @@ static void finish_kernel(struct unwinder *u)
 	unwinder_finish_unwind(u, trace);
 }
 
-static int on_pump(void *ctx, uint32_t events)
+/* 0: jobs may be sent. */
+static int have_process(struct unwinder *u, uint64_t now_ns)
 {
-	struct unwinder *u = ctx;
-	uint64_t now_ns;
-	int err;
-
-	while (!u->current && u->first && u->first->capture && !u->first->capture->registers.valid)
-		finish_kernel(u);
-	if (u->current || !u->first)
-		return 0;
-	now_ns = clock_now_ns(CLOCK_MONOTONIC);
-	if (u->helper.socket < 0) {
-		if (now_ns < u->not_before_ns) {
-			pump_after(u, u->not_before_ns - now_ns);
-			return 0;
-		}
-		if (start_process(u)) {
-			u->not_before_ns = now_ns + u->retry_ns;
-			pump_after(u, u->retry_ns);
-			return 0;
-		}
+	if (u->helper.socket < 0 && now_ns < u->not_before_ns) {
+		pump_after(u, u->not_before_ns - now_ns);
+		return -EAGAIN;
+	}
+	if (u->helper.socket < 0 && start_process(u)) {
+		u->not_before_ns = now_ns + u->retry_ns;
+		pump_after(u, u->retry_ns);
+		return -EAGAIN;
 	}
 	/* Its hello comes first: the time of the job is the process's own. */
-	if (!u->helper.pid)
-		return 0;
+	return u->helper.pid ? 0 : -EAGAIN;
+}
+
+/* What could not be sent while the process has others is tried again when it is the first. */
+static void cannot_send(struct unwinder *u, int err)
+{
+	if (u->sent)
+		return;
 	u->current = u->first;
-	u->number++;
-	u->reading_dev = u->reading_inode = 0;
-	u->left_ns = JOB_NS;
-	u->given_up_ns = now_ns + JOB_TOTAL_NS;
-	err = send_job(u, u->current);
 	if (err == -ENOMEM || err == -EMFILE || err == -ENFILE) {
 		u->no_memory++;
 		unwinder_finish_unwind(u, NULL);
 		if (u->first)
 			pump_after(u, 0);
-	} else if (err) {
+	} else {
 		/* -EPIPE: it died meanwhile, and the job is for the next one */
 		lose_process(u, true, err != -EPIPE);
-	} else {
-		unwinder_resume(u);
 	}
+}
+
+static int on_pump(void *ctx, uint32_t events)
+{
+	struct unwinder *u = ctx;
+	struct job *job;
+	int err = 0;
+
+	while (!u->sent && u->first && u->first->capture && !u->first->capture->registers.valid)
+		finish_kernel(u);
+	if (!u->first || have_process(u, clock_now_ns(CLOCK_MONOTONIC)))
+		return 0;
+	for (job = *find_unsent(u); job && !err && u->sent < WIRE_WINDOW; job = job->next) {
+		if (job->capture && !job->capture->registers.valid)
+			break; /* not for the process: it waits for those before it */
+		job->number = ++u->serial;
+		err = send_job(u, job);
+		if (err)
+			break;
+		if (!u->sent++)
+			begin(u);
+	}
+	if (err)
+		cannot_send(u, err);
 	return 0;
 }
 
@@ -475,7 +515,7 @@ static int on_socket(void *ctx, uint32_t events)
 	}
 	if (n > 0 && !u->helper.pid &&
 	    helper_take_hello(&u->helper, u->message, (size_t)n, fds, count)) {
-		loop_set_timer(u->timer, 0, 0);
+		loop_set_timer(u->loop, u->timer, 0, 0);
 		pump_after(u, 0);
 		return 0;
 	}

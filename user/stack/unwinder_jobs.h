@@ -16,6 +16,7 @@ struct job {
 	struct job *next;
 	enum wire_type type; /* of its question */
 	unsigned deaths;     /* processes that died at it */
+	uint64_t number;     /* on the wire, once it was sent */
 	struct stack_process process;
 	void *ctx;
 	/* WIRE_UNWIND */
@@ -48,10 +49,12 @@ struct unwinder {
 	struct helper helper; /* socket -1: no process */
 	int timer, pump;      /* deadline of what is under way; start of the next job */
 	uint64_t retry_ns, not_before_ns;
-	/* jobs: the first is at work when current is set */
+	/* Jobs. The first `sent` are with the process, which works on current, the first of them.
+	 */
 	struct job *first, **last;
 	struct job *current;
-	size_t waiting_bytes;
+	size_t sent, waiting_bytes;
+	uint64_t serial;              /* of the job that was sent last */
 	uint64_t number;              /* of the job that is at work */
 	uint64_t left_ns, resumed_ns; /* what the process has left for it, since when it runs */
 	uint64_t given_up_ns;         /* when the job is given up, whatever it waits for */

@@ -126,14 +126,30 @@ static void on_primed(void *ctx, int err, const struct probe_answer *answer)
 	free_primer(u, primer);
 }
 
+/* A picture that is as good as a new one, or is on its way. */
+static bool is_primed(struct unwinder *u, const struct stack_process *process)
+{
+	const struct kept_maps *kept = find_kept(u, process);
+
+	if (kept && clock_now_ns(CLOCK_MONOTONIC) - kept->read_ns < KEPT_FRESH_NS)
+		return true;
+	for (const struct primer *primer = u->primers; primer; primer = primer->next)
+		if (same_process(&primer->process, process))
+			return true;
+	return false;
+}
+
 void unwinder_prime(struct unwinder *u, pid_t pid, uint64_t start_ticks)
 {
 	struct probe_request request = {.operation = PROBE_READ_BLOB,
 					.pid = pid,
 					.start_ticks = start_ticks,
 					.name = "maps"};
-	struct primer *primer = calloc(1, sizeof(*primer));
+	struct primer *primer;
 
+	if (is_primed(u, &(struct stack_process){pid, start_ticks}))
+		return;
+	primer = calloc(1, sizeof(*primer));
 	if (!primer)
 		return;
 	*primer = (struct primer){u->primers, u, {pid, start_ticks}, 0};

@@ -148,15 +148,9 @@ static void prime(struct unwinder_process *p, const struct wire_prime *wire)
 	send_or_end(p, &answer, sizeof(answer));
 }
 
-union question {
-	struct wire_header header;
-	struct wire_unwind unwind;
-	struct wire_waits waits;
-	struct wire_prime prime;
-};
-
 /* fd: the descriptor that came with it, or -1; taken over. 0 or -EBADMSG. */
-static int serve(struct unwinder_process *p, const union question *question, size_t length, int fd)
+static int serve(struct unwinder_process *p, const union wire_question *question, size_t length,
+		 int fd)
 {
 	struct wire_unwind wire;
 
@@ -185,10 +179,7 @@ static int serve(struct unwinder_process *p, const union question *question, siz
 void unwinder_main(int socket)
 {
 	struct unwinder_process *p;
-	union question question;
-	int fds[CHANNEL_FDS];
-	size_t count;
-	ssize_t n;
+	struct remote_question next;
 
 	helper_begin(HELPER_UNWINDER, &socket);
 	/* The recorder reads the end of the socket. */
@@ -203,18 +194,13 @@ void unwinder_main(int socket)
 	if (!p->unwinder)
 		_exit(1);
 	for (;;) {
-		channel_wait(socket, UINT64_MAX / 4);
-		n = channel_receive(socket, &question, sizeof(question), fds, &count);
-		if (n == -EAGAIN)
-			continue;
-		if (n <= 0 || count > 1)
-			break;
+		files_remote_next(&p->remote, &next);
 		limit_cpu(JOB_CPU_S);
-		if (serve(p, &question, (size_t)n, count ? fds[0] : -1))
+		if (serve(p, &next.question, next.length, next.fd))
 			break;
 		limit_cpu(0);
 		if (clock_now_ns(CLOCK_PROCESS_CPUTIME_ID) > LIFE_CPU_NS)
 			break;
 	}
-	_exit(n == 0 ? 0 : 1);
+	_exit(1);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/loop.h"
 #include "stack/unwinder_jobs.h"
 
 /* Totals of the process since it began only grow. */
@@ -76,6 +77,8 @@ static int take_need(struct unwinder *u, size_t length)
 
 	if (err)
 		return err;
+	/* The process waits, and asks for more as it unwinds. */
+	loop_hurry(u->loop);
 	unwinder_pause(u);
 	err = unwinder_needs(u, &need);
 	if (!err && !u->need.kind)

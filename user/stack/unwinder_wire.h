@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the recorder and the unwinder process say to each other: datagrams of user/util/channel.h,
- * each a header and a struct, then bytes. One job at a time: a question (WIRE_UNWIND, WIRE_WAITS,
- * WIRE_PRIME), then needs and their answers in turn, then the job's end. Each side checks every
- * length, number and text of the other. Both come from one binary: the structs need no version. */
+ * each a header and a struct, then bytes. A job is a question (WIRE_UNWIND, WIRE_WAITS,
+ * WIRE_PRIME), then needs and their answers in turn, then the job's end. The process works on one
+ * job at a time; up to WIRE_WINDOW questions may be with it, and it takes them in their order. Each
+ * side checks every length, number and text of the other. Both come from one binary: the structs
+ * need no version. */
 #pragma once
 #include "jankscope/stack.h"
 #include "stack/wait_places.h"
@@ -21,6 +23,8 @@ enum wire_type {
 	WIRE_PLACES = 19,  /* struct wire_places; ends WIRE_WAITS */
 	WIRE_PRIMED = 20,  /* struct wire_primed; ends WIRE_PRIME */
 };
+
+#define WIRE_WINDOW 16
 
 enum wire_need_kind {
 	NEED_MAPS = 1,      /* descriptor, value = its length */
@@ -56,6 +60,13 @@ struct wire_prime {
 	int32_t pid;
 	uint32_t reserved;
 	uint64_t start_ticks;
+};
+
+union wire_question {
+	struct wire_header header;
+	struct wire_unwind unwind;
+	struct wire_waits waits;
+	struct wire_prime prime;
 };
 
 struct wire_answer {

@@ -133,7 +133,7 @@ void blocks_wake_at(struct blocks_source *blocks, uint64_t at_ns)
 	if (blocks->timer < 0 || (blocks->timer_ns && blocks->timer_ns <= at_ns))
 		return;
 	blocks->timer_ns = at_ns > now_ns ? at_ns : now_ns;
-	loop_set_timer(blocks->timer, at_ns > now_ns ? at_ns - now_ns : 1, 0);
+	loop_set_timer(blocks->context.loop, blocks->timer, at_ns > now_ns ? at_ns - now_ns : 1, 0);
 }
 
 /* The recorder's own processes are never named as wakers. */

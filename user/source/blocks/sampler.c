@@ -22,6 +22,8 @@
 #define MAX_BACKOFF_NS   (256 * NSEC_PER_SEC)
 /* Another try to have a process made, after one that could not be made. */
 #define RETRY_NS NSEC_PER_SEC
+/* So many samples at once would fill the socket while the loop rests. */
+#define MANY_SAMPLES 8
 
 struct watched_thread {
 	struct sampler_watch watch; /* type 0: none */
@@ -266,6 +268,7 @@ static void take_pong(struct blocks_sampler *sampler)
 int blocks_sampler_take(struct blocks_sampler *sampler)
 {
 	int fds[CHANNEL_FDS];
+	unsigned samples = 0;
 	size_t fd_count;
 	ssize_t n;
 
@@ -291,9 +294,11 @@ int blocks_sampler_take(struct blocks_sampler *sampler)
 		for (size_t i = 0; i < fd_count; i++)
 			close(fds[i]);
 		memcpy(&type, sampler->message, sizeof(type));
-		if (type == SAMPLER_SAMPLE && (size_t)n >= sizeof(struct sampler_sample))
+		if (type == SAMPLER_SAMPLE && (size_t)n >= sizeof(struct sampler_sample)) {
 			take_sample(sampler, (size_t)n);
-		else if (type == SAMPLER_PONG && (size_t)n >= sizeof(struct sampler_pong))
+			if (++samples == MANY_SAMPLES)
+				loop_hurry(sampler->config.context->loop);
+		} else if (type == SAMPLER_PONG && (size_t)n >= sizeof(struct sampler_pong))
 			take_pong(sampler);
 	}
 	return 0;

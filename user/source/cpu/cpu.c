@@ -357,7 +357,8 @@ static int cpu_open(struct source *source, const struct source_context *context)
 	err = cpu->reader ? take_baseline(cpu) : -ENOMEM;
 	if (!err && cpu->kernel && context->loop)
 		err = loop_add_fd(context->loop, sched_kernel_deaths_fd(cpu->kernel), EPOLLIN,
-				  on_ring_half_full, cpu);
+				  on_ring_half_full, cpu)
+			      ?: loop_urgent_fd(context->loop, sched_kernel_deaths_fd(cpu->kernel));
 	if (err && !source->reason[0])
 		snprintf(source->reason, sizeof(source->reason), "CPU baseline: %s",
 			 strerror(-err));

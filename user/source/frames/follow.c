@@ -208,7 +208,7 @@ static int on_timer(void *ctx, uint32_t events)
 
 	if (rc <= 0 || follow->offset >= follow->history_bytes)
 		follow->input.in_history = false;
-	loop_set_timer(follow->timer, rc > 0 ? AGAIN_NS : poll_ns, poll_ns);
+	loop_set_timer(follow->loop, follow->timer, rc > 0 ? AGAIN_NS : poll_ns, poll_ns);
 	return rc == -ENOMEM ? rc : 0;
 }
 

@@ -288,7 +288,7 @@ static int reap(struct runner *runner, bool kill_it)
 /* Start it again after a while that grows. */
 static void try_later(struct runner *runner)
 {
-	loop_set_timer(runner->timer, runner->backoff_ns, POLL_NS);
+	loop_set_timer(runner->loop, runner->timer, runner->backoff_ns, POLL_NS);
 	runner->backoff_ns *= 2;
 	if (runner->backoff_ns > BACKOFF_MAX)
 		runner->backoff_ns = BACKOFF_MAX;
