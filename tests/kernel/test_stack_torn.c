@@ -176,7 +176,14 @@ struct rig {
 	bool unchecked; /* leave the last check out, to see what it is for */
 	unsigned reads;
 	uint64_t limit_ns; /* for each kind */
+	struct proc_kept schedstat;
 };
+
+static struct proc_kept *kept(struct rig *rig, pid_t tid)
+{
+	proc_keep(&rig->schedstat, tid, tid);
+	return &rig->schedstat;
+}
 
 static int find_load(struct dl_phdr_info *info, size_t size, void *ctx)
 {
@@ -251,14 +258,15 @@ static uint64_t stash_check(void *ctx, pid_t tid)
 {
 	struct rig *rig = ctx;
 
-	return rig->unchecked ? rig->last_read
-			      : looper_stash_sequence(looper_kernel_view(rig->kernel), 0, tid, tid);
+	return rig->unchecked
+		       ? rig->last_read
+		       : looper_stash_sequence(looper_kernel_view(rig->kernel), 0, kept(rig, tid));
 }
 
 static int stash_read(void *ctx, pid_t tid, struct looper_registers *out)
 {
 	struct rig *rig = ctx;
-	int err = looper_read_stash(looper_kernel_view(rig->kernel), 0, tid, tid, out);
+	int err = looper_read_stash(looper_kernel_view(rig->kernel), 0, kept(rig, tid), out);
 
 	rig->last_read = out->sequence;
 	return err;
@@ -368,7 +376,7 @@ static void test_registers(struct rig *rig)
 		return;
 	while ((accepted < rig->reads || slots < rig->reads || different < DIFFERENT(rig->reads)) &&
 	       clock_now_ns(CLOCK_MONOTONIC) < until) {
-		if (!looper_read_stash(view, 0, rig->pid, rig->pid, &stash)) {
+		if (!looper_read_stash(view, 0, kept(rig, rig->pid), &stash)) {
 			accepted++;
 			torn += !words_agree(&stash);
 			different += stash.sequence != last;
@@ -549,7 +557,9 @@ static void close_rig(struct rig *rig)
 int main(int argc, char **argv)
 {
 	const char *only = argc > 3 ? argv[3] : NULL;
-	struct rig rig = {.reads = DEFAULT_READS, .limit_ns = LIMIT_SECONDS * 1000000000ull};
+	struct rig rig = {.reads = DEFAULT_READS,
+			  .limit_ns = LIMIT_SECONDS * 1000000000ull,
+			  .schedstat = {.fd = -1}};
 
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);

@@ -283,3 +283,36 @@ Test(proc_maps, line)
 	cr_expect(!map_line("1-2 ---p 0 0:0 99999999999999999999999", &mapping));
 	cr_expect(!map_line("", &mapping));
 }
+
+Test(proc, a_kept_file_is_of_one_thread_alone)
+{
+	struct proc_kept kept = {.fd = -1};
+	struct proc_schedstat schedstat;
+	char text[256];
+	pid_t child;
+	int fd;
+
+	proc_keep(&kept, getpid(), getpid());
+	cr_assert_eq(proc_schedstat_kept(&kept, &schedstat), 0);
+	fd = kept.fd;
+	cr_assert_geq(fd, 0);
+	cr_expect_eq(proc_schedstat_kept(&kept, &schedstat), 0);
+	cr_expect_eq(kept.fd, fd, "it was opened again");
+	child = fork();
+	if (!child)
+		for (;;)
+			pause();
+	proc_drop_kept(&kept);
+	proc_keep(&kept, child, child);
+	cr_expect_gt(proc_read_kept(&kept, "stat", text, sizeof(text)), 0);
+	cr_expect_eq(strtol(text, NULL, 10), child, "%s", text);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	cr_expect_leq(proc_read_kept(&kept, "stat", text, sizeof(text)), 0);
+	cr_expect_eq(text[0], 0);
+	cr_expect_eq(kept.fd, -1);
+	proc_keep(&kept, getpid(), getpid());
+	cr_expect_gt(proc_read_kept(&kept, "stat", text, sizeof(text)), 0);
+	cr_expect_eq(strtol(text, NULL, 10), getpid(), "%s", text);
+	proc_drop_kept(&kept);
+}

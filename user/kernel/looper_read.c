@@ -144,16 +144,15 @@ bool looper_read_slot(struct looper_view *view, uint32_t index, struct looper_sl
 }
 
 /* It ran without a switch that was shown: the kernel counts more arrivals than the slot. */
-static bool ran_unseen(const struct looper_view *view, uint32_t index, pid_t pid, pid_t tid)
+static bool ran_unseen(const struct looper_view *view, uint32_t index, struct proc_kept *schedstat)
 {
-	struct proc_schedstat schedstat;
+	struct proc_schedstat now;
 
-	return proc_schedstat_of_thread("", pid, tid, &schedstat) ||
-	       schedstat.arrivals !=
-		       __atomic_load_n(&view->slots[index].out_arrivals, __ATOMIC_ACQUIRE);
+	return proc_schedstat_kept(schedstat, &now) ||
+	       now.arrivals != __atomic_load_n(&view->slots[index].out_arrivals, __ATOMIC_ACQUIRE);
 }
 
-int looper_read_stash(const struct looper_view *view, uint32_t index, pid_t pid, pid_t tid,
+int looper_read_stash(const struct looper_view *view, uint32_t index, struct proc_kept *schedstat,
 		      struct looper_registers *to)
 {
 	const struct looper_registers *from = &view->stash[index];
@@ -168,14 +167,15 @@ int looper_read_stash(const struct looper_view *view, uint32_t index, pid_t pid,
 	memcpy(to, from, sizeof(*to));
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (__atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE) != sequence ||
-	    ran_unseen(view, index, pid, tid) ||
+	    ran_unseen(view, index, schedstat) ||
 	    __atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE) != sequence)
 		return -EAGAIN;
 	to->sequence = sequence;
-	return (pid_t)to->tid == tid ? 0 : -ENOENT;
+	return (pid_t)to->tid == schedstat->tid ? 0 : -ENOENT;
 }
 
-uint64_t looper_stash_sequence(const struct looper_view *view, uint32_t index, pid_t pid, pid_t tid)
+uint64_t looper_stash_sequence(const struct looper_view *view, uint32_t index,
+			       struct proc_kept *schedstat)
 {
 	uint64_t sequence;
 
@@ -183,7 +183,7 @@ uint64_t looper_stash_sequence(const struct looper_view *view, uint32_t index, p
 	if (view->plain)
 		wait_to_settle();
 	/* Arrivals first: a thread that comes behind them is seen by its sequence. */
-	if (ran_unseen(view, index, pid, tid))
+	if (ran_unseen(view, index, schedstat))
 		return __atomic_load_n(&view->stash[index].sequence, __ATOMIC_ACQUIRE) | 1;
 	sequence = __atomic_load_n(&view->stash[index].sequence, __ATOMIC_ACQUIRE);
 	return sequence;

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "abi/looper.h"
+#include "proc/read.h"
 
 struct looper_torn;
 
@@ -31,12 +32,12 @@ void looper_view_close(struct looper_view *view);
  * made to agree, and counted in view->resynced. */
 bool looper_read_slot(struct looper_view *view, uint32_t index, struct looper_slot *to);
 
-/* The registers of a watched thread that is off its CPU. 0; -ENOENT: none were written, or they are
- * another thread's; -EAGAIN: it runs, or they were being written. */
-int looper_read_stash(const struct looper_view *view, uint32_t index, pid_t pid, pid_t tid,
+/* The registers of a watched thread that is off its CPU; schedstat is the thread's. 0; -ENOENT:
+ * none were written, or they are another thread's; -EAGAIN: it runs, or they were being written. */
+int looper_read_stash(const struct looper_view *view, uint32_t index, struct proc_kept *schedstat,
 		      struct looper_registers *to);
 /* As long as this is even and the same as a read stash's, the thread has not run since, and its
  * stack is what it was. 0: nothing is known. Odd: it runs. Before it an acquire fence stands: what
  * was copied before the call was copied before the sequence was read. */
-uint64_t looper_stash_sequence(const struct looper_view *view, uint32_t index, pid_t pid,
-			       pid_t tid);
+uint64_t looper_stash_sequence(const struct looper_view *view, uint32_t index,
+			       struct proc_kept *schedstat);

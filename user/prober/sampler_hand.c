@@ -22,6 +22,8 @@
 /* Android's main thread has 8 MiB of stack; 256 KiB hold 182 frames of 1.4 KiB. */
 #define STACK_BYTES (256u << 10)
 #define TEXT_BYTES  4096
+/* Watched threads whose files a hand keeps open; those that share a place are opened each time. */
+#define KEPT 8
 
 struct sampler_hand {
 	const struct sampler_view *view;
@@ -31,6 +33,9 @@ struct sampler_hand {
 	struct looper_task task;
 	struct stack_capturer *capturer;
 	struct stack_capture *capture;
+	struct {
+		struct proc_kept schedstat, statm;
+	} kept[KEPT];
 	uint64_t perf_used_ns; /* when a perf event was used last; 0: none is open */
 };
 
@@ -73,7 +78,7 @@ static int read_stash(void *ctx, pid_t tid, struct looper_registers *out)
 	hand->by_task = false;
 	if (is_of_row(hand, tid)) {
 		int err = looper_read_stash(&hand->view->loopers, hand->row->index,
-					    hand->row->thread.pid, tid, out);
+					    &hand->kept[hand->row->index % KEPT].schedstat, out);
 
 		if (err != -ENOENT)
 			return err;
@@ -88,7 +93,7 @@ static uint64_t stash_sequence(void *ctx, pid_t tid)
 
 	if (!hand->by_task)
 		return looper_stash_sequence(&hand->view->loopers, hand->row->index,
-					     hand->row->thread.pid, tid);
+					     &hand->kept[hand->row->index % KEPT].schedstat);
 	if (task_registers_read(&hand->view->registers, tid, &now) ||
 	    !task_registers_same(&hand->task, &now))
 		return 0;
@@ -117,6 +122,8 @@ struct sampler_hand *sampler_hand_new(const struct sampler_view *view)
 	if (!hand)
 		return NULL;
 	hand->view = view;
+	for (size_t i = 0; i < KEPT; i++)
+		hand->kept[i].schedstat.fd = hand->kept[i].statm.fd = -1;
 	hand->stash = (struct stack_stash){read_stash, stash_sequence, hand};
 	hand->capture = stack_capture_new(STACK_BYTES);
 	hand->capturer = stack_capturer_new(&(struct stack_capture_config){
@@ -152,12 +159,12 @@ static size_t put_text(const struct stack_capture *capture, char text[TEXT_BYTES
 	return at;
 }
 
-static void read_load(pid_t pid, struct sampler_sample *sample)
+static void read_load(struct proc_kept *statm, struct sampler_sample *sample)
 {
 	unsigned long long pages;
 	char text[128];
 
-	if (proc_read_of("", pid, "statm", text, sizeof(text)) > 0 &&
+	if (proc_read_kept(statm, "statm", text, sizeof(text)) > 0 &&
 	    sscanf(text, "%*u %llu", &pages) == 1)
 		sample->app_rss_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
@@ -237,6 +244,8 @@ int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int 
 	int err;
 
 	hand->row = row;
+	proc_keep(&hand->kept[row->index % KEPT].schedstat, row->thread.pid, row->thread.tid);
+	proc_keep(&hand->kept[row->index % KEPT].statm, row->thread.pid, row->thread.tid);
 	sample.taken =
 		!stack_capture(hand->capturer, &row->thread, hand->view->request, hand->capture);
 	/* The thread was met on a CPU, whatever it did a moment before. */
@@ -244,7 +253,7 @@ int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int 
 		sample.spell = 0;
 		hand->perf_used_ns = sample.t_ns;
 	}
-	read_load(row->thread.pid, &sample);
+	read_load(&hand->kept[row->index % KEPT].statm, &sample);
 	err = send_sample(hand, &sample, socket);
 	if (sample.spell && row->slot.reason == LOOPER_REASON_FUTEX) {
 		int owner_err = sample_owner(hand, row, socket);

@@ -65,6 +65,49 @@ ssize_t proc_read_of_thread(const char *root, pid_t pid, pid_t tid, const char *
 	return proc_read_of(root, pid, file, text, size);
 }
 
+static ssize_t read_again(const struct proc_kept *kept, char *text, size_t size)
+{
+	ssize_t n;
+
+	do
+		n = pread(kept->fd, text, size - 1, 0);
+	while (n < 0 && errno == EINTR);
+	text[n > 0 ? n : 0] = '\0';
+	return n < 0 ? -errno : n;
+}
+
+void proc_drop_kept(struct proc_kept *kept)
+{
+	if (kept->fd >= 0)
+		close(kept->fd);
+	*kept = (struct proc_kept){.fd = -1};
+}
+
+void proc_keep(struct proc_kept *kept, pid_t pid, pid_t tid)
+{
+	if (kept->pid == pid && kept->tid == tid)
+		return;
+	proc_drop_kept(kept);
+	kept->pid = pid;
+	kept->tid = tid;
+}
+
+ssize_t proc_read_kept(struct proc_kept *kept, const char *name, char *text, size_t size)
+{
+	char path[96];
+	ssize_t n = kept->fd >= 0 ? read_again(kept, text, size) : -ESRCH;
+
+	if (n > 0)
+		return n;
+	/* The thread has ended, and its number may have a new owner. */
+	if (kept->fd >= 0)
+		close(kept->fd);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)kept->pid, (int)kept->tid, name);
+	kept->fd = open(path, O_RDONLY | O_CLOEXEC);
+	text[0] = '\0';
+	return kept->fd < 0 ? -errno : read_again(kept, text, size);
+}
+
 int proc_argv0(int dirfd, char *name, size_t size)
 {
 	ssize_t n = proc_read(dirfd, "cmdline", name, size);

@@ -21,6 +21,22 @@ ssize_t proc_read_of(const char *root, pid_t pid, const char *name, char *text, 
 ssize_t proc_read_of_thread(const char *root, pid_t pid, pid_t tid, const char *name, char *text,
 			    size_t size);
 
+/* A file of one thread that is read again and again, left open: that spares three system calls and
+ * the walk along its path. The descriptor stands for that thread alone: it reads nothing of another
+ * one that has its number later. */
+struct proc_kept {
+	pid_t pid, tid; /* 0: of none so far */
+	int fd;         /* -1: not open */
+};
+
+/* From now on it is a file of this thread. */
+void proc_keep(struct proc_kept *kept, pid_t pid, pid_t tid);
+/* As proc_read_of_thread, of the thread that it was kept for; always the same name. For files that
+ * one read gives whole: schedstat, statm. */
+ssize_t proc_read_kept(struct proc_kept *kept, const char *name, char *text, size_t size);
+/* Close it. */
+void proc_drop_kept(struct proc_kept *kept);
+
 /* argv[0] into name, cut to its size. It is read from the memory of the process, which can hold the
  * read up. Length, 0 for a kernel thread or zombie, or -errno. */
 int proc_argv0(int dirfd, char *name, size_t size);

@@ -82,3 +82,13 @@ int proc_schedstat_of_thread(const char *root, pid_t pid, pid_t tid,
 		return n ? (int)n : -ESRCH;
 	return proc_parse_schedstat(text, schedstat);
 }
+
+int proc_schedstat_kept(struct proc_kept *kept, struct proc_schedstat *schedstat)
+{
+	char text[96];
+	ssize_t n = proc_read_kept(kept, "schedstat", text, sizeof(text));
+
+	if (n <= 0)
+		return n ? (int)n : -ESRCH;
+	return proc_parse_schedstat(text, schedstat);
+}

@@ -31,3 +31,6 @@ int proc_parse_schedstat(const char *text, struct proc_schedstat *schedstat);
 /* 0 or -errno; -ESRCH: the thread is gone. */
 int proc_schedstat_of_thread(const char *root, pid_t pid, pid_t tid,
 			     struct proc_schedstat *schedstat);
+struct proc_kept;
+/* Of the thread whose schedstat was kept open (proc/read.h). */
+int proc_schedstat_kept(struct proc_kept *kept, struct proc_schedstat *schedstat);
