@@ -232,6 +232,32 @@ Test(block_reports, held_back_until_the_thread_is_known_to_loop)
 	cr_expect_eq(told.reports.count, 0);
 }
 
+Test(block_reports, the_end_of_a_thread_answers_no_question)
+{
+	struct told told;
+	struct block_report *report;
+
+	start(&told);
+	report = a_report(&told, 1, true);
+	report->doubted = true;
+	report->no_stacks = "--stack off";
+	report = a_report(&told, 1, true);
+	report->early = true;
+	report->no_stacks = "--stack off";
+	a_report(&told, 1, true)->held = true;
+	report = a_report(&told, 2, true);
+	report->doubted = true;
+	block_reports_emit(&told.reports, 1000 * MS, false, emit, &told);
+	cr_expect_eq(told.blocks, 0);
+	block_reports_end(&told.reports, 1);
+	block_reports_emit(&told.reports, 1000 * MS, false, emit, &told);
+	cr_expect_eq(told.blocks, 2, "%zu", told.blocks);
+	cr_expect_eq(told.order[0], 1);
+	cr_expect_eq(told.order[1], 1);
+	cr_expect_eq(told.reports.count, 1, "the other thread's is asked about still");
+	block_reports_emit(&told.reports, 9000 * MS, true, emit, &told);
+}
+
 Test(block_reports, records_of_one_thread_keep_their_order)
 {
 	struct told told;

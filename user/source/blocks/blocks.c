@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #define LEAST_TICK_NS (20 * NSEC_PER_MSEC)
 #define FIRST_LOOK_NS (100 * NSEC_PER_MSEC)
 #define DRAIN_NS      (400 * NSEC_PER_MSEC)
+#define DYING_NS      (5 * NSEC_PER_SEC)
 
 static struct blocks_source *blocks_source(struct source *source)
 {
@@ -99,6 +101,35 @@ static bool thread_has_ended(const struct blocks_source *blocks, const struct wa
 		looper_kernel_read(blocks->kernel, watched->index, &slot) && slot.dead);
 }
 
+static bool is_alive(const struct watched *watched)
+{
+	struct pollfd pollfd = {.fd = watched->pidfd, .events = POLLIN};
+
+	/* A negative descriptor is passed over: then nothing is said against its end. */
+	return watched->pidfd >= 0 && !poll(&pollfd, 1, 0);
+}
+
+/* The kernel tells that a process has ended (exit_notify) before its thread is switched out for the
+ * last time, which ends its period. On a CPU with others in its queue that takes them a while. */
+static int wait_for_end(struct blocks_source *blocks, struct watched *watched, bool *over)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	struct looper_slot slot;
+
+	if (!watched->gone_ns)
+		watched->gone_ns = now_ns;
+	*over = watched->start.stage != WATCHED_RUNS || is_alive(watched) ||
+		(looper_kernel_read(blocks->kernel, watched->index, &slot) && slot.dead);
+	if (!*over && now_ns - watched->gone_ns > DYING_NS) {
+		*over = true;
+		blocks->ends_unseen += watched->period.reported_open;
+	}
+	if (*over)
+		return looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
+	blocks_wake_at(blocks, now_ns + LEAST_TICK_NS);
+	return 0;
+}
+
 /* What the set of targets says now, against what is watched. */
 static int follow_targets(struct blocks_source *blocks)
 {
@@ -106,8 +137,9 @@ static int follow_targets(struct blocks_source *blocks)
 	int err = 0;
 
 	blocks->unwatched_now = 0;
-	for (uint32_t i = 0; i < blocks_watch_room(blocks->watch); i++) {
+	for (uint32_t i = 0; i < blocks_watch_room(blocks->watch) && !err; i++) {
 		struct watched *watched = blocks_watch_at(blocks->watch, i);
+		bool over = true;
 
 		if (!watched)
 			continue;
@@ -115,8 +147,10 @@ static int follow_targets(struct blocks_source *blocks)
 		if (process && process->start_boot_ns == watched->start_boot_ns &&
 		    !thread_has_ended(blocks, watched))
 			continue;
-		/* Its last period came through the ring when it died. */
-		blocks_stop_watch(blocks, watched);
+		if (!process)
+			err = wait_for_end(blocks, watched, &over);
+		if (over)
+			blocks_stop_watch(blocks, watched);
 	}
 	for (size_t n = 0; !err && (process = target_set_at(blocks->context.targets, n)); n++)
 		if (!blocks_watch_find(blocks->watch, process->pid))
@@ -377,7 +411,7 @@ static bool is_settled(const struct blocks_source *blocks)
 static int blocks_summarise(struct source *source, struct summary *summary)
 {
 	struct blocks_source *blocks = blocks_source(source);
-	uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + DRAIN_NS, now_ns;
+	uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + DRAIN_NS, now_ns, unused_ns = 0;
 	int err;
 
 	if (blocks->sampler)
@@ -386,12 +420,17 @@ static int blocks_summarise(struct source *source, struct summary *summary)
 	for (uint32_t i = 0; i < blocks_watch_room(blocks->watch) && !err; i++) {
 		struct watched *watched = blocks_watch_at(blocks->watch, i);
 		struct looper_slot slot;
+		bool told_open = watched && watched->period.reported_open;
 
 		if (watched)
 			blocks_tell_start(blocks, watched);
-		if (watched && watched->period.tracking && watched->period.reported_open &&
-		    looper_kernel_read(blocks->kernel, i, &slot) && slot.busy_since_ns &&
-		    slot.periods == watched->period.number)
+		/* The last look may be long ago. */
+		if (watched && watched->start.stage == WATCHED_RUNS)
+			err = blocks_look_at(blocks, watched, clock_now_ns(CLOCK_MONOTONIC),
+					     &unused_ns);
+		if (!err && told_open && watched->period.tracking &&
+		    watched->period.reported_open && looper_kernel_read(blocks->kernel, i, &slot) &&
+		    slot.busy_since_ns && slot.periods == watched->period.number)
 			err = blocks_report_open(blocks, watched, &slot,
 						 clock_now_ns(CLOCK_MONOTONIC));
 	}

@@ -5,6 +5,8 @@
 
 static const struct loss_info blocks_loss_items[] = {
 	{"blocks_event_ring_full", LOSS_LOST, LOSS_OF_BLOCKS},
+	/* told as open; their thread was not switched out for 5 s after its process had ended */
+	{"blocks_end_unseen", LOSS_LOST, LOSS_OF_BLOCKS},
 	{"blocks_not_watched", LOSS_LOST, LOSS_OF_NOTHING}, /* processes, whose blocks none knows */
 	{"block_spells_dropped", LOSS_LOST, LOSS_OF_NOTHING}, /* parts of a block's ledger */
 	/* samples of a block's stacks; a block without any stack is counted by itself */
@@ -94,6 +96,7 @@ void blocks_add_losses(struct blocks_source *blocks, struct record_interval *int
 	add_delta(lost, "blocks_not_watched", blocks->unwatched, &blocks->unwatched_told);
 	add_delta(lost, "probes_delayed", blocks->probes_delayed, &blocks->probes_delayed_told);
 	add_delta(lost, "probes_held_off", blocks->probes_held_off, &blocks->probes_held_off_told);
+	add_delta(lost, "blocks_end_unseen", blocks->ends_unseen, &blocks->ends_unseen_told);
 	add_delta(lost, "samples_late", blocks->samples_late, &blocks->samples_late_told);
 	/* Whoever reads a slot first makes it agree again: this process or the sampler. */
 	add_delta(lost, "blocks_resynced",

@@ -321,15 +321,15 @@ void block_reports_trust(struct block_reports *reports, uint64_t slot_id)
 			report->doubted = false;
 }
 
-void block_reports_drop_held(struct block_reports *reports, uint64_t slot_id)
+static void drop(struct block_reports *reports, uint64_t slot_id, bool only_held)
 {
 	struct block_report **link = &reports->first;
 
 	while (*link) {
 		struct block_report *report = *link;
+		bool unsure = report->held || (!only_held && (report->doubted || report->early));
 
-		if ((!report->held && !report->doubted && !report->early) ||
-		    report->slot_id != slot_id) {
+		if (!unsure || report->slot_id != slot_id) {
 			link = &report->next;
 			continue;
 		}
@@ -338,6 +338,19 @@ void block_reports_drop_held(struct block_reports *reports, uint64_t slot_id)
 		block_report_free(report);
 	}
 	reports->last = link;
+}
+
+void block_reports_drop_held(struct block_reports *reports, uint64_t slot_id)
+{
+	drop(reports, slot_id, false);
+}
+
+void block_reports_end(struct block_reports *reports, uint64_t slot_id)
+{
+	drop(reports, slot_id, true);
+	for (struct block_report *report = reports->first; report; report = report->next)
+		if (report->slot_id == slot_id)
+			report->early = report->doubted = false;
 }
 
 bool block_reports_settled(const struct block_reports *reports)

@@ -62,6 +62,9 @@ uint64_t block_reports_emit(struct block_reports *reports, uint64_t now_ns, bool
 void block_reports_release(struct block_reports *reports, uint64_t slot_id);
 void block_reports_trust(struct block_reports *reports, uint64_t slot_id);
 void block_reports_drop_held(struct block_reports *reports, uint64_t slot_id);
+/* The thread of a slot has ended: no question about its loop is answered any more. What it did
+ * before it was known to loop is dropped, the rest goes out. */
+void block_reports_end(struct block_reports *reports, uint64_t slot_id);
 /* No report waits for a stack. */
 bool block_reports_settled(const struct block_reports *reports);
 void block_report_free(struct block_report *report);

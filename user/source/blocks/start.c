@@ -221,6 +221,6 @@ void blocks_stop_watch(struct blocks_source *blocks, struct watched *watched)
 		looper_kernel_unwatch(blocks->kernel, watched->index, watched->tid);
 	if (blocks->sampler)
 		blocks_sampler_unwatch(blocks->sampler, watched->index, watched->slot_id);
-	block_reports_drop_held(&blocks->reports, watched->slot_id);
+	block_reports_end(&blocks->reports, watched->slot_id);
 	blocks_watch_remove(blocks->watch, watched);
 }

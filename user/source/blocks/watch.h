@@ -43,6 +43,7 @@ struct watched {
 	pid_t pid, tid;
 	int pidfd; /* own copy; -1: none */
 	uint64_t start_boot_ns, slot_id;
+	uint64_t gone_ns; /* since when its process is no target any more; 0: it is */
 	uid_t uid;
 	char process[256], package[256], thread[RECORD_COMM_LEN];
 
