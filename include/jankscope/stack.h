@@ -146,12 +146,13 @@ int stack_capture(struct stack_capturer *capturer, const struct stack_thread *th
  * from time to time when no capture is due. */
 void stack_capturer_rest(struct stack_capturer *capturer);
 
-/* What the run prints about its captures. Times in ns; stop percentiles over the last 4096 stops.
- */
+/* What the run prints about its captures. Times in ns; percentiles over the last 4096 stops, and
+ * over the last 4096 snapshots (what one took, which the thread did not notice). */
 struct stack_stats {
 	uint64_t captures[4]; /* by enum capture_kind */
 	uint64_t failures[STACK_FAILURES];
 	uint64_t stops, stop_p50_ns, stop_p99_ns, stop_max_ns;
+	uint64_t snapshot_p50_ns, snapshot_p99_ns; /* of the blocks source only */
 	uint64_t eintr_risk; /* stops that met the thread in an epoll wait after all */
 	uint64_t workers_replaced;
 };

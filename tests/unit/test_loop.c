@@ -269,7 +269,7 @@ Test(loop, events_without_end_are_taken_by_the_credit)
 
 	run_storm(&place);
 	cr_expect_eq(loop_run(place.loop), 0);
-	/* 10 at once and one each 20 ms; a busy machine makes them fewer. */
+	/* 8 at once and one each 40 ms; a busy machine makes them fewer. */
 	cr_expect_leq(place.calls, 45, "%d", place.calls);
 	cr_expect_geq(place.calls, 5, "%d", place.calls);
 	loop_free(place.loop);
@@ -312,7 +312,7 @@ Test(loop, a_hurry_leaves_no_debt)
 	cr_assert_geq(loop_add_timer(place.loop, 1000000000, 0, urgent, &place), 0);
 	cr_assert_geq(loop_add_timer(place.loop, 2000000000, 0, give_up, &place), 0);
 	cr_expect_eq(loop_run(place.loop), 0);
-	/* 200 turns cost 4 s of credits, were they to be paid back. */
+	/* 200 turns cost 8 s of credits, were they to be paid back. */
 	cr_expect_geq(place.calls, 220, "%d", place.calls);
 	loop_free(place.loop);
 }

@@ -14,10 +14,10 @@
 #define EVENTS 16 /* of one turn */
 /* Pacing: a turn costs a credit, and a credit comes each PACE_NS. Without one the loop rests until
  * the next, and what came meanwhile is one turn's: a thousand small events a second cost as much as
- * fifty. Up to PACE_CREDITS turns in a row are not held up. */
-#define PACE_NS      (20 * NSEC_PER_MSEC)
-#define PACE_CREDITS 10
-#define HURRY_NS     (30 * NSEC_PER_MSEC)
+ * 25. Up to PACE_CREDITS turns in a row are not held up. */
+#define PACE_NS      (40 * NSEC_PER_MSEC)
+#define PACE_CREDITS 8
+#define HURRY_NS     (10 * NSEC_PER_MSEC)
 /* Timers that callbacks of timers set for now are of the same turn, so often. */
 #define TIMER_PASSES 8
 #define NEVER        UINT64_MAX

@@ -28,12 +28,12 @@ int loop_add_timer(struct loop *loop, uint64_t first_ns, uint64_t period_ns, loo
 int loop_set_timer(struct loop *loop, int timer, uint64_t first_ns, uint64_t period_ns);
 int loop_remove_timer(struct loop *loop, int timer);
 
-/* loop_run paces itself: where events come without end, it takes what 20 ms brought in one turn. Of
+/* loop_run paces itself: where events come without end, it takes what 40 ms brought in one turn. Of
  * an urgent timer or descriptor (one that is watched; its edges count) it hears at once. 0 or
  * -errno. */
 int loop_urgent_fd(struct loop *loop, int fd);
 int loop_urgent_timer(struct loop *loop, int timer);
-/* A callback knows that more comes soon and that somebody waits for it: no pacing for 30 ms. */
+/* A callback knows that more comes soon and that somebody waits for it: no pacing for 10 ms. */
 void loop_hurry(struct loop *loop);
 
 /* Have this called at the beginning of each turn, before the callbacks. One at a time. */

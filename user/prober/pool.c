@@ -132,6 +132,9 @@ int pool_on_prober(void *ctx, uint32_t events)
 	struct prober_pool *pool = prober->pool;
 
 	pool_take_messages(pool, prober);
+	/* An answer lets the next request go, and whoever got it often asks on: that is not paced.
+	 */
+	loop_hurry(pool->loop);
 	dispatch(pool);
 	return 0;
 }

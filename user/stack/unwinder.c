@@ -19,6 +19,7 @@
 #define RETRY_NS     (10 * NSEC_PER_MSEC)
 #define RETRY_MAX_NS NSEC_PER_SEC
 #define AT_ONCE_NS   1
+#define MESSAGES     (2 * WIRE_WINDOW) /* that are taken in one turn */
 
 static int on_pump(void *ctx, uint32_t events);
 static int on_timer(void *ctx, uint32_t events);
@@ -498,30 +499,38 @@ static int on_pump(void *ctx, uint32_t events)
 	return 0;
 }
 
-static int on_socket(void *ctx, uint32_t events)
+/* One message. False: there is none, or the process is lost. */
+static bool take_one(struct unwinder *u)
 {
-	struct unwinder *u = ctx;
 	int fds[CHANNEL_FDS];
 	size_t count;
-	ssize_t n;
+	ssize_t n = channel_receive(u->helper.socket, u->message, sizeof(u->message), fds, &count);
 
-	/* One message a call, so that a process that talks without end holds up nobody. */
-	n = channel_receive(u->helper.socket, u->message, sizeof(u->message), fds, &count);
 	if (n == -EAGAIN)
-		return 0;
+		return false;
 	if (n == 0) {
 		lose_process(u, false, false);
-		return 0;
+		return false;
 	}
 	if (n > 0 && !u->helper.pid &&
 	    helper_take_hello(&u->helper, u->message, (size_t)n, fds, count)) {
 		loop_set_timer(u->loop, u->timer, 0, 0);
 		pump_after(u, 0);
-		return 0;
+		return true;
 	}
 	while (count)
 		close(fds[--count]);
 	if (n < 0 || unwinder_take_message(u, (size_t)n))
 		malformed(u);
+	return u->helper.socket >= 0;
+}
+
+static int on_socket(void *ctx, uint32_t events)
+{
+	struct unwinder *u = ctx;
+
+	/* Not without end: a process that talks for ever holds up nobody. */
+	for (int i = 0; i < MESSAGES && take_one(u); i++)
+		;
 	return 0;
 }

@@ -127,7 +127,10 @@ void blocks_set_totals(const struct blocks_source *blocks, struct summary *summa
 	if (!blocks->sampler)
 		return;
 	blocks_sampler_stats(blocks->sampler, &stats);
+	blocks_sampler_percentiles(blocks->sampler, &stats);
 	set(summary, "captures.snapshot", stats.captures[CAPTURE_SNAPSHOT]);
+	set(summary, "captures.snapshot_p50_ns", stats.snapshot_p50_ns);
+	set(summary, "captures.snapshot_p99_ns", stats.snapshot_p99_ns);
 	set(summary, "captures.perf", stats.captures[CAPTURE_PERF]);
 	set(summary, "captures.ptrace", stats.captures[CAPTURE_PTRACE]);
 	set(summary, "captures.kernel", stats.captures[CAPTURE_KERNEL]);

@@ -16,7 +16,7 @@
 
 #define PING_NS   (500 * NSEC_PER_MSEC)
 #define SILENT_NS NSEC_PER_SEC /* a process that has not answered for this long is replaced */
-#define STOPS     4096         /* of which percentiles are told */
+#define TIMES     4096         /* of which percentiles are told */
 /* A target that held up a process is left alone for this long, then each time for twice as long. */
 #define FIRST_BACKOFF_NS (4 * NSEC_PER_SEC)
 #define MAX_BACKOFF_NS   (256 * NSEC_PER_SEC)
@@ -41,7 +41,7 @@ struct blocks_sampler {
 	uint64_t told_not_taken, told_resynced;
 	int32_t workers[4];
 	struct stack_stats stats;
-	uint64_t stop_ns[STOPS];
+	uint64_t stop_ns[TIMES], snapshot_ns[TIMES];
 	struct blocks_sampler_losses losses;
 };
 
@@ -203,6 +203,8 @@ static void count_sample(struct blocks_sampler *sampler, const struct sampler_sa
 {
 	struct stack_stats *stats = &sampler->stats;
 
+	if (sample->taken && sample->kind == CAPTURE_SNAPSHOT)
+		sampler->snapshot_ns[stats->captures[CAPTURE_SNAPSHOT] % TIMES] = sample->cost_ns;
 	if (sample->taken && sample->kind <= CAPTURE_KERNEL)
 		stats->captures[sample->kind]++;
 	if (sample->failure && sample->failure < STACK_FAILURES)
@@ -210,7 +212,7 @@ static void count_sample(struct blocks_sampler *sampler, const struct sampler_sa
 	stats->eintr_risk += sample->eintr_risk;
 	if (!sample->stop_ns)
 		return;
-	sampler->stop_ns[stats->stops++ % STOPS] = sample->stop_ns;
+	sampler->stop_ns[stats->stops++ % TIMES] = sample->stop_ns;
 	if (sample->stop_ns > stats->stop_max_ns)
 		stats->stop_max_ns = sample->stop_ns;
 }
@@ -335,21 +337,31 @@ static int compare_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-void blocks_sampler_stats(const struct blocks_sampler *sampler, struct stack_stats *stats)
+static void percentiles(const uint64_t *times, uint64_t all, uint64_t *p50, uint64_t *p99)
 {
-	size_t count = sampler->stats.stops < STOPS ? sampler->stats.stops : STOPS;
-	uint64_t *sorted;
+	size_t count = all < TIMES ? all : TIMES;
+	uint64_t *sorted = count ? malloc(count * sizeof(*sorted)) : NULL;
 
-	*stats = sampler->stats;
-	stats->workers_replaced = sampler->losses.replaced;
-	sorted = count ? malloc(count * sizeof(*sorted)) : NULL;
 	if (!sorted)
 		return;
-	memcpy(sorted, sampler->stop_ns, count * sizeof(*sorted));
+	memcpy(sorted, times, count * sizeof(*sorted));
 	qsort(sorted, count, sizeof(*sorted), compare_u64);
-	stats->stop_p50_ns = sorted[(count - 1) / 2];
-	stats->stop_p99_ns = sorted[(count - 1) * 99 / 100];
+	*p50 = sorted[(count - 1) / 2];
+	*p99 = sorted[(count - 1) * 99 / 100];
 	free(sorted);
+}
+
+void blocks_sampler_stats(const struct blocks_sampler *sampler, struct stack_stats *stats)
+{
+	*stats = sampler->stats;
+	stats->workers_replaced = sampler->losses.replaced;
+}
+
+void blocks_sampler_percentiles(const struct blocks_sampler *sampler, struct stack_stats *stats)
+{
+	percentiles(sampler->stop_ns, stats->stops, &stats->stop_p50_ns, &stats->stop_p99_ns);
+	percentiles(sampler->snapshot_ns, stats->captures[CAPTURE_SNAPSHOT],
+		    &stats->snapshot_p50_ns, &stats->snapshot_p99_ns);
 }
 
 struct blocks_sampler_losses blocks_sampler_losses(const struct blocks_sampler *sampler)

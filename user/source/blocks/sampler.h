@@ -36,8 +36,10 @@ int blocks_sampler_take(struct blocks_sampler *sampler);
 /* Look whether the process still answers; called every 200 ms or so. */
 void blocks_sampler_check(struct blocks_sampler *sampler, uint64_t now_ns);
 
-/* Samples taken, by kind; failures; stops of targets. */
+/* Samples taken, by kind; failures; stops of targets. Percentiles stay 0. */
 void blocks_sampler_stats(const struct blocks_sampler *sampler, struct stack_stats *stats);
+/* Fill in the percentiles of *stats, by sorting: for the end of a run. */
+void blocks_sampler_percentiles(const struct blocks_sampler *sampler, struct stack_stats *stats);
 /* The processes that stop threads for it; returns how many, at most room. */
 size_t blocks_sampler_workers(const struct blocks_sampler *sampler, pid_t *pids, size_t room);
 struct blocks_sampler_losses {
