@@ -244,6 +244,102 @@ static void test_late_deaths(void)
 	end(&run);
 }
 
+/* ---- more tasks than a read-out asks for at once ---- */
+
+#define SLEEPERS 600
+
+struct sleeper {
+	pid_t pid;
+	uint64_t cpu_ns, voluntary; /* of all intervals */
+};
+
+static void add_rows(const struct run *run, struct sleeper *sleepers)
+{
+	for (size_t i = 0; i < run->interval.cpu.task_count; i++) {
+		const struct record_task *task = &run->interval.cpu.tasks[i];
+
+		for (int j = 0; j < SLEEPERS; j++) {
+			if (sleepers[j].pid != task->tid)
+				continue;
+			sleepers[j].cpu_ns += task->cpu_ns;
+			sleepers[j].voluntary += task->switches_voluntary.value;
+		}
+	}
+}
+
+static uint64_t clock_of_process_ns(pid_t pid)
+{
+	clockid_t clock;
+
+	return clock_getcpuclockid(pid, &clock) ? 0 : clock_now_ns(clock);
+}
+
+static uint64_t sleeps_of_process(pid_t pid)
+{
+	char path[64], line[128];
+	unsigned long sleeps = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, "voluntary_ctxt_switches:", 24))
+			sleeps = strtoul(line + 24, NULL, 10);
+	if (file)
+		fclose(file);
+	return sleeps;
+}
+
+/* Tasks that switched often since the last read-out, and sleep at the next one: their sums are the
+ * kernel's to the nanosecond, though only their first switch wrote anything. */
+static void test_sleepers(const char *name, enum program_variant variant)
+{
+	const struct cpu_options options = {.kernel = {CPU_MODE_SWITCH, variant}};
+	static struct sleeper sleepers[SLEEPERS];
+	atomic_uint *asleep = mmap(NULL, sizeof(*asleep), PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned wrong_ns = 0, wrong_sleeps = 0;
+	uint64_t until_ns;
+	struct run run;
+
+	memset(sleepers, 0, sizeof(sleepers));
+	if (!begin(&run, name, &options))
+		return;
+	for (int i = 0; i < SLEEPERS; i++) {
+		sleepers[i].pid = fork();
+		if (sleepers[i].pid)
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (int turn = 0; turn < 40; turn++)
+			usleep(5000);
+		atomic_fetch_add(asleep, 1);
+		for (;;)
+			pause();
+	}
+	until_ns = clock_now_ns(CLOCK_MONOTONIC) + 60 * NSEC_PER_SEC;
+	while (atomic_load(asleep) < SLEEPERS && clock_now_ns(CLOCK_MONOTONIC) < until_ns) {
+		usleep(50000);
+		sample(&run);
+		add_rows(&run, sleepers);
+	}
+	usleep(100000);
+	sample(&run);
+	add_rows(&run, sleepers);
+	for (int i = 0; i < SLEEPERS; i++) {
+		wrong_ns += sleepers[i].cpu_ns != clock_of_process_ns(sleepers[i].pid);
+		wrong_sleeps += sleepers[i].voluntary != sleeps_of_process(sleepers[i].pid);
+		kill(sleepers[i].pid, SIGKILL);
+	}
+	for (int i = 0; i < SLEEPERS; i++)
+		waitpid(sleepers[i].pid, NULL, 0);
+	tap_ok(atomic_load(asleep) == SLEEPERS && !wrong_ns,
+	       "%s: of %d processes that sleep %u have not their own clock's time", name, SLEEPERS,
+	       wrong_ns);
+	tap_ok(!wrong_sleeps, "%s: %u have not their own count of sleeps", name, wrong_sleeps);
+	munmap(asleep, sizeof(*asleep));
+	end(&run);
+}
+
 /* ---- E19: tids above the array ---- */
 
 static void test_high_tids(const char *name, enum program_variant variant)
@@ -295,6 +391,8 @@ int main(void)
 	}
 	test_idle();
 	test_late_deaths();
+	test_sleepers("tp_btf: many sleepers", VARIANT_TP_BTF);
+	test_sleepers("raw_tp: many sleepers", VARIANT_RAW_TP);
 	test_high_tids("tp_btf: pid_max raised", VARIANT_TP_BTF);
 	test_high_tids("raw_tp: pid_max raised", VARIANT_RAW_TP);
 	return tap_done();
