@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* CPU time and run-queue wait per task, copied at each switch from the kernel's own sums of the
- * task that leaves: put_prev_task brought them up to date before the tracepoint fires, so there is
- * no clock call, no atomic and, below pid_max 131072, no hash. */
+/* CPU time and run-queue wait per task: the kernel's own sums, which put_prev_task brought up to
+ * date before the tracepoint fires, so there is no clock call, no atomic and, below pid_max 131072,
+ * no hash. They are copied when a task that leaves is first seen to have run since a read-out, and
+ * when it dies; those that ran on are asked for by the read-out (sched_read_tasks). */
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
@@ -119,11 +120,7 @@ static __always_inline int switch_whole(bool preempted, struct task_struct *prev
 	}
 	slot->tid = coming.tid;
 	slot->tgid = coming.tgid;
-	/* A task of the array has it in its slot. */
-	if (direct || !HAS_RQ_CLOCK || is_hashed(coming.tid))
-		slot->in_cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
-	else
-		slot->in_cpu_ns = SCHED_SUM_UNKNOWN;
+	slot->in_cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
 	slot->task = (__u64)next;
 	ordered_add(&slot->sequence, 1);
 

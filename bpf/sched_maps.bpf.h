@@ -10,6 +10,9 @@
 #ifndef unlikely
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 #endif
+#ifndef likely
+#define likely(condition) __builtin_expect(!!(condition), 1)
+#endif
 
 /* Set before load; what is false vanishes from the program. */
 const volatile __u32 array_slots = 1;  /* tids from here on are in the hash; 0: all */

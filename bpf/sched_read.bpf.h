@@ -38,6 +38,58 @@ int sched_iterate(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SCHED_ASKED);
+	__type(key, __u32);
+	__type(value, struct asked_task);
+} asked SEC(".maps");
+
+__u32 asked_count;
+
+/* The memory of a task that died may be another's: it must be the same task before and behind. */
+static __always_inline bool is_still(struct task_struct *task, const struct asked_task *asked)
+{
+	return BPF_CORE_READ(task, start_boottime) == asked->start_boot_ns &&
+	       (__u32)BPF_CORE_READ(task, pid) == asked->tid;
+}
+
+/* The kernel's sums of a task whose slot names its address. Of one that runs on another CPU they
+ * are as of its last tick; sched_read_running tells them exactly. */
+static __noinline int read_asked(__u32 index)
+{
+	struct asked_task *asked_task = bpf_map_lookup_elem(&asked, &index);
+	struct task_struct *task;
+
+	if (!asked_task)
+		return 0;
+	asked_task->valid = 0;
+	task = (struct task_struct *)asked_task->task;
+	if (!task || !is_still(task, asked_task))
+		return 0;
+	asked_task->cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+	asked_task->runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	asked_task->switches_voluntary = BPF_CORE_READ(task, nvcsw);
+	asked_task->switches_involuntary = BPF_CORE_READ(task, nivcsw);
+	asked_task->valid = is_still(task, asked_task);
+	return 0;
+}
+
+/* Run by BPF_PROG_TEST_RUN at each read-out, for the tasks that ran since the last one. */
+SEC("?raw_tp")
+int sched_read_tasks(void *ctx)
+{
+	__u32 index;
+
+	for (index = 0; index < SCHED_ASKED; index++) {
+		if (index >= asked_count)
+			break;
+		read_asked(index);
+	}
+	return 0;
+}
+
 __u64 read_mono_ns;
 
 /* One CPU's running task, its unfinished slice included. The addresses come from the switch

@@ -21,11 +21,9 @@ ordering_part void catch_up(struct cpu_slot *cpu)
 	cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
 	if (cpu_ns <= slot->cpu_ns)
 		return;
-	if (cpu->in_cpu_ns == SCHED_SUM_UNKNOWN)
-		cpu->in_cpu_ns = slot->cpu_ns;
 	sequence = slot_begin(slot);
 	if (slot->epoch != read_epoch)
-		begin_epoch(slot, tid, slot->cpu_ns);
+		begin_epoch(slot, tid, cpu->in_cpu_ns);
 	slot->cpu_ns = cpu_ns;
 	slot->runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
 	slot->switches_voluntary = BPF_CORE_READ(task, nvcsw);
@@ -40,16 +38,8 @@ static __always_inline __u64 idle_after(const struct cpu_slot *cpu, __u64 now_ns
 {
 	struct task_struct *task = (struct task_struct *)cpu->task;
 	__u64 cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime), left_ns;
-	__u64 in_cpu_ns = cpu->in_cpu_ns;
-	struct task_slot *slot;
 
-	if (in_cpu_ns == SCHED_SUM_UNKNOWN) {
-		slot = known_slot(cpu->tid);
-		in_cpu_ns = slot && slot->start_boot_ns == BPF_CORE_READ(task, start_boottime)
-				    ? slot->cpu_ns
-				    : 0;
-	}
-	left_ns = BPF_CORE_READ(task, sched_info.last_arrival) + cpu_ns - in_cpu_ns;
+	left_ns = BPF_CORE_READ(task, sched_info.last_arrival) + cpu_ns - cpu->in_cpu_ns;
 	if ((__u32)BPF_CORE_READ(task, pid) != cpu->tid)
 		return 0;
 	return now_ns > left_ns ? now_ns - left_ns : 0;
@@ -105,7 +95,7 @@ ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 fl
 		slot->switches_involuntary = now.switches_involuntary;
 		slot->off_state = OFF_CPU_RUNNABLE;
 		slot->flags = flags;
-		slot->task_hash = task_hash_of(bpf_get_current_task());
+		slot->task = bpf_get_current_task();
 		begin_epoch(slot, tid, now.cpu_ns);
 		slot->uid = now.uid;
 		slot->process_start_boot_ns = now.start_boot_ns;

@@ -63,13 +63,6 @@ static __always_inline struct task_slot *find_slot(__u32 tid, bool first_slice)
 	return slot ? slot : make_slot(tid, first_slice);
 }
 
-/* A task_struct lies at a multiple of 64; half of the rest tells tasks apart up to 256 GiB. Not for
- * a pointer whose type the verifier knows: it allows no shift of one. */
-static __always_inline __u32 task_hash_of(__u64 task)
-{
-	return (__u32)(task >> 6);
-}
-
 /* Around all that is written into a slot: abi/sched.h says how it is read. A task is on one CPU,
  * but catch_up may come from another one at the same moment: the sums that it writes are as good,
  * and where the numbers differ afterwards the next switch makes them agree. */
@@ -190,24 +183,12 @@ struct switch_out {
 	__u64 now_ns, in_cpu_ns;
 };
 
-/* Its sum when it came, where nobody kept it: the slice began at its arrival. What interrupts and
- * the host took in the slice is in it. */
-static __noinline __u64 sum_at_arrival(struct task_struct *task)
-{
-	__u64 cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
-	__u64 slice_ns = rq_clock_of(task, false) - BPF_CORE_READ(task, sched_info.last_arrival);
-
-	return cpu_ns > slice_ns ? cpu_ns - slice_ns : 0;
-}
-
 /* A new owner of the tid, or the first one: the current task, as at each switch. As rare as births:
  * by itself, and by probe reads. */
 static __noinline int claim_slot(struct task_slot *slot, struct task_struct *task, __u64 in_cpu_ns)
 {
 	__u32 tid = BPF_CORE_READ(task, pid);
 
-	if (in_cpu_ns == SCHED_SUM_UNKNOWN)
-		in_cpu_ns = sum_at_arrival(task);
 	retire_slot(slot);
 	slot->start_boot_ns = BPF_CORE_READ(task, start_boottime);
 	slot->cpu_ns = in_cpu_ns;
@@ -215,7 +196,7 @@ static __noinline int claim_slot(struct task_slot *slot, struct task_struct *tas
 	slot->stopped_ns = 0;
 	slot->off_state = OFF_CPU_UNKNOWN;
 	slot->flags = 0;
-	slot->task_hash = task_hash_of(bpf_get_current_task());
+	slot->task = bpf_get_current_task();
 	/* The reader may watch a thread before its first switch. */
 	if (slot->tgid)
 		slot->watch = 0;
@@ -264,8 +245,6 @@ static __noinline int book_death(struct task_slot *slot, __u32 tid)
 
 static __noinline int book_unplaced(struct task_struct *task, __u64 in_cpu_ns)
 {
-	if (in_cpu_ns == SCHED_SUM_UNKNOWN)
-		in_cpu_ns = sum_at_arrival(task);
 	book_overflow(task_uid(task, false), BPF_CORE_READ(task, se.sum_exec_runtime) - in_cpu_ns,
 		      SCHED_LOSS_TASK_MAP_FULL);
 	return 0;
@@ -285,7 +264,7 @@ static __always_inline void book_slice(struct task_struct *task, const struct ta
 	if (unlikely(slot->start_boot_ns != VIEWED(start_boottime, start_boot_ns)))
 		claim_slot(slot, task, out->in_cpu_ns);
 	else if (unlikely(slot->epoch != read_epoch))
-		begin_epoch(slot, out->tid, slot->cpu_ns);
+		begin_epoch(slot, out->tid, out->in_cpu_ns);
 	if (unlikely(off_time_counts(slot->off_state)))
 		book_off_time(slot, task);
 	slot->cpu_ns = VIEWED(se.sum_exec_runtime, cpu_ns);
@@ -295,8 +274,8 @@ static __always_inline void book_slice(struct task_struct *task, const struct ta
 	if (unlikely(off_time_counts(out->off_state)))
 		slot->off_since_ns = out->now_ns;
 	slot->off_state = out->off_state;
-	if (!direct)
-		slot->task_hash = task_hash_of((__u64)task);
+	/* A thread that took its leader's place is another task under the same identity. */
+	slot->task = (__u64)task;
 	out->watch = slot->watch;
 	/* The address of the cred would not do: RCU may give it to the next one, also without a
 	 * switch in between. */

@@ -19,8 +19,6 @@
 #define SCHED_GROUP_SHIFT 5
 #define SCHED_GROUPS      (131072 >> SCHED_GROUP_SHIFT)
 
-#define SCHED_SUM_UNKNOWN (~0ull)
-
 /* Why a task is off its CPU. */
 enum off_cpu_state {
 	OFF_CPU_UNKNOWN = 0,
@@ -38,31 +36,49 @@ enum task_slot_flag {
 	TASK_SLOT_UID_TOLD = 8,   /* the ring has the task's sum before its uid changed */
 };
 
-/* The last known sums of one task, cumulative since its birth; one writer at a time, because a
- * task is on one CPU. Two cache lines; memory: pid_max x 128 bytes.
+/* One task; one writer at a time, because a task is on one CPU. Two cache lines; memory: pid_max x
+ * 128 bytes. The sums are the kernel's own, as of the task's first switch-out after a read-out, of
+ * one that ends a wait which is timed, and of its death; at its other switches nothing is written
+ * here, and a read-out asks the kernel for the sums (struct asked_task). A task of the hash, or one
+ * that is watched, is copied at each switch-out.
  * Writer: sequence + 1, fields, sequence_end + 1. Reader: load-acquire of sequence_end, fields,
  * acquire fence, load of sequence: they agree around a whole copy. A value of the hash is copied by
  * the kernel in an order of its own: there two copies must be the same. */
 struct task_slot {
-	/* the line that each switch-out writes */
-	__u64 start_boot_ns; /* identity, together with the index (tid) */
-	__u64 cpu_ns;        /* se.sum_exec_runtime at the last switch-out */
-	__u64 runnable_ns;   /* sched_info.run_delay, true for prev only */
-	__u64 switches_voluntary, switches_involuntary;
-	__u32 sequence, sequence_end;
+	/* the line that each switch looks at */
+	__u64 task;  /* address of its task_struct, for fault-proof reads only */
 	__u32 epoch; /* the read-out before its last switch-out */
 	__u32 uid;
-	__u16 watch;     /* written by the reader: a watched thread, index + 1 of its row */
-	__u8 off_state;  /* enum off_cpu_state */
-	__u8 flags;      /* enum task_slot_flag */
-	__u32 task_hash; /* address of its task_struct / 64, lower half */
-	/* the line that few do: its first one after a read-out, and those of long waits */
+	__u16 watch;    /* written by the reader: a watched thread, index + 1 of its row */
+	__u8 off_state; /* enum off_cpu_state; a sleep may be told as a preemption, or the reverse
+			 */
+	__u8 flags;     /* enum task_slot_flag */
+	__u32 tgid;
+	__u32 sequence, sequence_end;
+	__u64 cpu_ns;      /* se.sum_exec_runtime */
+	__u64 runnable_ns; /* sched_info.run_delay, true for prev only */
+	__u64 switches_voluntary, switches_involuntary;
+	/* the line that is written at the first switch after a read-out, and by long waits */
+	__u64 start_boot_ns; /* identity, together with the index (tid) */
 	__u64 uninterruptible_ns, stopped_ns;
 	__u64 off_since_ns; /* run-queue clock of the last switch-out, where off_state is timed */
 	__u64 epoch_cpu_ns; /* cpu_ns as of the last read-out, for the overflow row */
 	__u64 process_start_boot_ns; /* of the thread group's leader */
-	__u32 tgid, reserved;
 	char comm[SCHED_COMM_LEN];
+};
+
+/* Tasks that a read-out asks for at once. */
+#define SCHED_ASKED 256
+
+/* What a read-out asks of a task that ran since the last one, and the answer of
+ * sched_read_tasks. */
+struct asked_task {
+	__u64 task, start_boot_ns; /* of its slot */
+	__u32 tid;
+	__u32 valid; /* it is still that task, and these are its sums */
+	__u64 cpu_ns, runnable_ns;
+	__u64 switches_voluntary, switches_involuntary;
+	__u64 padding;
 };
 
 /* Who runs on a CPU, and how long it has idled. sequence is odd while the CPU's switch program
@@ -71,12 +87,11 @@ struct task_slot {
  * run-queue lock and read there only. */
 struct cpu_slot {
 	__u32 sequence;
-	__u32 tid;          /* 0: idle */
-	__u32 tgid, unused; /* tgid 0: its slot has it */
-	__u64 since_ns;     /* run-queue clock of the last switch; 0: none seen */
-	/* sum_exec_runtime of the running task when it came; SCHED_SUM_UNKNOWN: not read, because
-	 * its slot has it too */
-	__u64 in_cpu_ns;
+	__u32 tid;       /* 0: idle */
+	__u32 tgid;      /* 0: its slot has it */
+	__u32 epoch;     /* read_epoch, written by the reader: see sched_kernel_begin_read */
+	__u64 since_ns;  /* run-queue clock of the last switch; 0: none seen */
+	__u64 in_cpu_ns; /* sum_exec_runtime of the running task when it came */
 	__u64 idle_ns;
 	__u64 task, rq; /* kernel addresses, for fault-proof reads only; rq 0: not known */
 	/* watched main threads that wait for this CPU, index + 1 of their slots; 0: a free place */
@@ -200,6 +215,7 @@ enum sched_loss {
 };
 
 _Static_assert(sizeof(struct task_slot) == 128, "task_slot is two cache lines");
+_Static_assert(sizeof(struct asked_task) == 64, "asked_task is one cache line");
 _Static_assert(sizeof(struct cpu_slot) == 128, "cpu_slot is two cache lines");
 _Static_assert(sizeof(struct running_task) == 88, "running_task");
 _Static_assert(sizeof(struct task_death) == 112, "task_death");

@@ -244,13 +244,138 @@ static void test_late_deaths(void)
 	end(&run);
 }
 
+/* ---- more tasks than a read-out asks for at once ---- */
+
+#define SLEEPERS 600
+#define SLEEPS   20 /* each time */
+
+struct sleeper {
+	pid_t pid;
+	uint64_t cpu_ns, voluntary; /* of all intervals */
+};
+
+static void add_rows(const struct run *run, struct sleeper *sleepers)
+{
+	for (size_t i = 0; i < run->interval.cpu.task_count; i++) {
+		const struct record_task *task = &run->interval.cpu.tasks[i];
+
+		for (int j = 0; j < SLEEPERS; j++) {
+			if (sleepers[j].pid != task->tid)
+				continue;
+			sleepers[j].cpu_ns += task->cpu_ns;
+			sleepers[j].voluntary += task->switches_voluntary.value;
+		}
+	}
+}
+
+static uint64_t clock_of_process_ns(pid_t pid)
+{
+	clockid_t clock;
+
+	return clock_getcpuclockid(pid, &clock) ? 0 : clock_now_ns(clock);
+}
+
+static uint64_t sleeps_of_process(pid_t pid)
+{
+	char path[64], line[128];
+	unsigned long sleeps = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, "voluntary_ctxt_switches:", 24))
+			sleeps = strtoul(line + 24, NULL, 10);
+	if (file)
+		fclose(file);
+	return sleeps;
+}
+
+static void be_sleeper(int go)
+{
+	char byte;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (read(go, &byte, 1) == 1)
+		for (int i = 0; i < SLEEPS; i++)
+			usleep(5000);
+	_exit(0);
+}
+
+/* Let them run SLEEPERS times in all, and wait until they sleep for good: until none has gone to
+ * sleep for 300 ms. */
+static bool run_sleepers(const struct sleeper *sleepers, int go)
+{
+	static const char bytes[SLEEPERS];
+	uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + 60 * NSEC_PER_SEC;
+	bool done = write(go, bytes, SLEEPERS) == SLEEPERS;
+	uint64_t sleeps = 0, last;
+
+	do {
+		last = sleeps;
+		sleeps = 0;
+		usleep(300000);
+		for (int i = 0; i < SLEEPERS; i++)
+			sleeps += sleeps_of_process(sleepers[i].pid);
+	} while (done && sleeps != last && clock_now_ns(CLOCK_MONOTONIC) < until_ns);
+	return done && sleeps == last;
+}
+
+/* Tasks that switched often since the last read-out, and sleep at the next one: their sums are the
+ * kernel's to the nanosecond, though only their first switch wrote anything. They sleep at each
+ * read-out, because of a slice that is not over an estimate is told. */
+static void test_sleepers(const char *name, enum program_variant variant)
+{
+	const struct cpu_options options = {.kernel = {CPU_MODE_SWITCH, variant}};
+	static struct sleeper sleepers[SLEEPERS];
+	unsigned wrong_ns = 0, wrong_sleeps = 0;
+	int64_t worst_ns = 0;
+	bool slept = true;
+	struct run run;
+	int go[2];
+
+	memset(sleepers, 0, sizeof(sleepers));
+	if (!begin(&run, name, &options))
+		return;
+	if (pipe(go))
+		exit(1);
+	for (int i = 0; i < SLEEPERS; i++) {
+		sleepers[i].pid = fork();
+		if (!sleepers[i].pid)
+			be_sleeper(go[0]);
+	}
+	for (int turn = 0; turn < 3; turn++) {
+		slept &= run_sleepers(sleepers, go[1]);
+		sample(&run);
+		add_rows(&run, sleepers);
+	}
+	for (int i = 0; i < SLEEPERS; i++) {
+		int64_t off_ns =
+			(int64_t)sleepers[i].cpu_ns - (int64_t)clock_of_process_ns(sleepers[i].pid);
+
+		wrong_ns += off_ns != 0;
+		worst_ns = llabs(off_ns) > llabs(worst_ns) ? off_ns : worst_ns;
+		wrong_sleeps += sleepers[i].voluntary != sleeps_of_process(sleepers[i].pid);
+		kill(sleepers[i].pid, SIGKILL);
+	}
+	for (int i = 0; i < SLEEPERS; i++)
+		waitpid(sleepers[i].pid, NULL, 0);
+	tap_ok(slept && !wrong_ns,
+	       "%s: of %d processes that sleep %u have not their own clock's time (%+ld ns)", name,
+	       SLEEPERS, wrong_ns, (long)worst_ns);
+	tap_ok(!wrong_sleeps, "%s: %u have not their own count of sleeps", name, wrong_sleeps);
+	close(go[0]);
+	close(go[1]);
+	end(&run);
+}
+
 /* ---- E19: tids above the array ---- */
 
 static void test_high_tids(const char *name, enum program_variant variant)
 {
 	const struct cpu_options options = {
 		.kernel = {CPU_MODE_SWITCH, variant, .test_task_slots = 64}};
-	uint64_t ns = 0;
+	uint64_t ns = 0, overflow_ns = 0;
 	struct run run;
 	pid_t pid;
 
@@ -265,14 +390,21 @@ static void test_high_tids(const char *name, enum program_variant variant)
 		_exit(0);
 	}
 	waitpid(pid, NULL, 0);
-	sample(&run);
-	for (size_t i = 0; i < run.interval.cpu.task_count; i++)
-		if (run.interval.cpu.tasks[i].tid == pid)
-			ns += run.interval.cpu.tasks[i].cpu_ns;
+	/* It may leave its CPU for the last time amid the first read-out: then the second one
+	 * tells.
+	 */
+	for (int turn = 0; turn < 2; turn++) {
+		sample(&run);
+		for (size_t i = 0; i < run.interval.cpu.task_count; i++)
+			if (run.interval.cpu.tasks[i].tid == pid)
+				ns += run.interval.cpu.tasks[i].cpu_ns;
+		overflow_ns += run.interval.cpu.overflow_ns;
+		usleep(20000);
+	}
 	tap_ok(ns >= 40 * NSEC_PER_MSEC && (ns < 60 * NSEC_PER_MSEC || tap_is_emulated()) &&
-		       !run.interval.cpu.overflow_ns,
+		       !overflow_ns,
 	       "%s: a tid above the array has its row (%.2f of 40 ms), overflow %.2f ms", name,
-	       (double)ns / 1e6, (double)run.interval.cpu.overflow_ns / 1e6);
+	       (double)ns / 1e6, (double)overflow_ns / 1e6);
 	end(&run);
 }
 
@@ -295,6 +427,8 @@ int main(void)
 	}
 	test_idle();
 	test_late_deaths();
+	test_sleepers("tp_btf: many sleepers", VARIANT_TP_BTF);
+	test_sleepers("raw_tp: many sleepers", VARIANT_RAW_TP);
 	test_high_tids("tp_btf: pid_max raised", VARIANT_TP_BTF);
 	test_high_tids("raw_tp: pid_max raised", VARIANT_RAW_TP);
 	return tap_done();

@@ -442,6 +442,7 @@ static void test_torn_read(void)
 		while (tid == 0 || slots[tid].start_boot_ns || !kill(tid, 0))
 			tid = (tid + 1) % 32768;
 		skeleton->bss->group_epochs[tid >> SCHED_GROUP_SHIFT] = skeleton->bss->read_epoch;
+		slots[tid].epoch = skeleton->bss->read_epoch;
 		slots[tid].sequence = 1;
 		slots[tid].start_boot_ns = 1;
 		slots[tid].cpu_ns = NSEC_PER_SEC;

@@ -323,6 +323,7 @@ Test(cpu_ledger, unchanged)
 	cr_expect(!cpu_ledger_unchanged(ledger, 5, 50, 101, 5));
 	cr_expect(!cpu_ledger_unchanged(ledger, 5, 51, 100, 5));
 	cr_expect(!cpu_ledger_unchanged(ledger, 5, 50, 100, 6), "it ran, for 0 ns");
+	cr_expect(cpu_ledger_unchanged(ledger, 5, 50, 90, 4), "the copy in its slot is older");
 	cpu_ledger_free(ledger);
 }
 

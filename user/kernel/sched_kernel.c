@@ -102,7 +102,6 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 		kernel->slot_count = kernel->hash_count = 1;
 	skeleton->rodata->array_slots = (uint32_t)kernel->slot_count;
 	skeleton->rodata->has_prev_state = tracepoint_arguments(btf, "sched_switch") >= 4;
-	skeleton->rodata->has_fast_layout = sched_layout_is_fast(btf);
 	skeleton->rodata->cpu_count = kernel->cpu_count;
 	skeleton->rodata->death_wakeup_bytes = ring_bytes / 2;
 	kernel->loopers = options->loopers && options->mode == CPU_MODE_SWITCH;
@@ -144,6 +143,7 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 		direct ? skeleton->progs.sched_exec_btf : skeleton->progs.sched_exec_raw;
 	bpf_program__set_autoload(kernel->exec_program, true);
 	bpf_program__set_autoload(skeleton->progs.sched_read_running, true);
+	bpf_program__set_autoload(skeleton->progs.sched_read_tasks, kernel->slot_count > 1);
 	kernel->iterating = options->mode == CPU_MODE_ITER;
 	kernel->uid_program = options->test_no_uid_hook ? NULL : uid_program(skeleton, btf);
 	if (kernel->uid_program)
@@ -189,11 +189,17 @@ static int map_all(struct sched_kernel *kernel)
 					  kernel->cpu_count * sizeof(struct cpu_reading));
 	if (!kernel->cpus || !kernel->running || !kernel->cpu_states || !kernel->cpu_readings)
 		return -errno;
+	sched_kernel_spread_epoch(kernel);
 	if (!kernel->hash) {
 		kernel->slots = map_memory(skeleton->maps.tasks,
 					   kernel->slot_count * sizeof(*kernel->slots));
-		if (!kernel->slots)
+		kernel->asked =
+			map_memory(skeleton->maps.asked, SCHED_ASKED * sizeof(*kernel->asked));
+		if (!kernel->slots || !kernel->asked)
 			return -errno;
+		kernel->asked_slots = calloc(SCHED_ASKED, sizeof(*kernel->asked_slots));
+		if (!kernel->asked_slots)
+			return -ENOMEM;
 	}
 	kernel->batch_keys = calloc(kernel->hash_count, sizeof(*kernel->batch_keys));
 	kernel->batch_slots = calloc(kernel->hash_count, sizeof(*kernel->batch_slots));
@@ -298,6 +304,8 @@ static void release(struct sched_kernel *kernel)
 	ring_buffer__free(kernel->ring);
 	if (kernel->slots)
 		munmap(kernel->slots, kernel->slot_count * sizeof(*kernel->slots));
+	if (kernel->asked)
+		munmap(kernel->asked, SCHED_ASKED * sizeof(*kernel->asked));
 	if (kernel->cpus)
 		munmap(kernel->cpus, cpu_count * sizeof(*kernel->cpus));
 	if (kernel->running)
@@ -306,6 +314,7 @@ static void release(struct sched_kernel *kernel)
 		munmap(kernel->cpu_states, cpu_count * sizeof(*kernel->cpu_states));
 	if (kernel->cpu_readings)
 		munmap(kernel->cpu_readings, cpu_count * sizeof(*kernel->cpu_readings));
+	free(kernel->asked_slots);
 	free(kernel->batch_keys);
 	free(kernel->batch_slots);
 	sched_bpf__destroy(kernel->skeleton);

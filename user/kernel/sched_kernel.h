@@ -66,9 +66,9 @@ bool sched_kernel_sees_uids(const struct sched_kernel *kernel);
 unsigned sched_kernel_cpu_count(const struct sched_kernel *kernel);
 
 typedef int (*task_slot_fn)(void *ctx, pid_t tid, const struct task_slot *slot);
-/* Every slot that was switched from since the last read-out but one, as a consistent copy. `skip`
- * (may be NULL) is asked first with the raw slot, so that what did not change costs no copy. Torn
- * reads that stay torn are counted. */
+/* Every task that was switched from since the last read-out but one, with its sums of this moment.
+ * `skip` (may be NULL) is asked first: what did not change is not handed out. Torn reads that stay
+ * torn are counted. */
 int sched_kernel_slots(struct sched_kernel *kernel,
 		       bool (*skip)(void *ctx, pid_t tid, const struct task_slot *slot),
 		       task_slot_fn callback, void *ctx);

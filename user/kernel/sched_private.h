@@ -18,6 +18,9 @@ struct sched_kernel {
 	size_t slot_count; /* of the array; with the hash 0 */
 	size_t hash_count;
 	struct task_slot *slots; /* mapped; NULL with the hash */
+	/* Array only: tasks that a read-out asks for (mapped), and copies of their slots. */
+	struct asked_task *asked;
+	struct task_slot *asked_slots;
 	struct cpu_slot *cpus;
 	struct running_task *running;
 	struct cpu_state *cpu_states;
@@ -34,14 +37,13 @@ struct sched_kernel {
 	char variant[32];
 };
 
+/* sched_read.c: tell each CPU's switch program which read-out is the next. */
+void sched_kernel_spread_epoch(struct sched_kernel *kernel);
 /* sched_names.c: births and names of processes. */
 void sched_names_configure(struct sched_kernel *kernel);
 int sched_names_attach(struct sched_kernel *kernel);
 void sched_names_release(struct sched_kernel *kernel);
 
-/* sched_layout.c: whether a kernel with this BTF has struct task_struct as bpf/sched_fast.bpf.h
- * copies it. */
-bool sched_layout_is_fast(const struct btf *btf);
 /* sched_cpus.c: which CPUs are there, and where the kernel keeps their idle sums. */
 void sched_cpus_configure(struct sched_kernel *kernel);
 int sched_cpus_attach(struct sched_kernel *kernel);

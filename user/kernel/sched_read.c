@@ -69,12 +69,22 @@ int sched_kernel_iterate(struct sched_kernel *kernel, task_line_fn callback, voi
 	return err;
 }
 
+void sched_kernel_spread_epoch(struct sched_kernel *kernel)
+{
+	for (unsigned cpu = 0; cpu < kernel->cpu_count; cpu++)
+		__atomic_store_n(&kernel->cpus[cpu].epoch, kernel->skeleton->bss->read_epoch,
+				 __ATOMIC_RELAXED);
+	/* What a switch under the old epoch leaves unsaid is asked for behind this. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
 int sched_kernel_begin_read(struct sched_kernel *kernel, uint64_t *mono_ns)
 {
 	LIBBPF_OPTS(bpf_test_run_opts, run);
 	int err;
 
 	kernel->skeleton->bss->read_epoch++;
+	sched_kernel_spread_epoch(kernel);
 	/* Makes our own run queue's clock fresh, so that the program can tell how far the
 	 * scheduler's clock is from CLOCK_MONOTONIC. */
 	clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -180,27 +190,87 @@ static int read_hash(struct sched_kernel *kernel,
 	}
 }
 
-static int read_group(struct sched_kernel *kernel, size_t first,
-		      bool (*skip)(void *ctx, pid_t tid, const struct task_slot *slot),
-		      task_slot_fn callback, void *ctx)
+/* Tasks whose slots say that they ran, of which the sums are to be asked for. */
+struct asking {
+	struct sched_kernel *kernel;
+	bool (*skip)(void *ctx, pid_t tid, const struct task_slot *slot);
+	task_slot_fn callback;
+	void *ctx;
+	uint32_t count;
+};
+
+static int hand_out(const struct asking *asking, pid_t tid, const struct task_slot *slot)
 {
+	if (asking->skip && asking->skip(asking->ctx, tid, slot))
+		return 0;
+	return asking->callback(asking->ctx, tid, slot);
+}
+
+/* Hand out what is asked for, with the kernel's sums of this moment. What cannot be asked (the task
+ * has died unseen, or is amid an execve that changes its tid) is handed out as its slot has it. */
+static int ask(struct asking *asking)
+{
+	struct sched_kernel *kernel = asking->kernel;
+	LIBBPF_OPTS(bpf_test_run_opts, run);
+	int err = 0;
+
+	if (!asking->count)
+		return 0;
+	kernel->skeleton->bss->asked_count = asking->count;
+	err = bpf_prog_test_run_opts(bpf_program__fd(kernel->skeleton->progs.sched_read_tasks),
+				     &run);
+	for (uint32_t i = 0; i < asking->count && !err; i++) {
+		const struct asked_task *answer = &kernel->asked[i];
+		struct task_slot *slot = &kernel->asked_slots[i];
+
+		if (answer->valid) {
+			slot->cpu_ns = answer->cpu_ns;
+			slot->runnable_ns = answer->runnable_ns;
+			slot->switches_voluntary = answer->switches_voluntary;
+			slot->switches_involuntary = answer->switches_involuntary;
+		}
+		err = hand_out(asking, (pid_t)answer->tid, slot);
+	}
+	asking->count = 0;
+	return err;
+}
+
+/* Two epochs back, because a switch may carry the old one over a read-out. */
+static bool is_recent(const struct sched_kernel *kernel, uint32_t epoch)
+{
+	return kernel->skeleton->bss->read_epoch - epoch <= 2;
+}
+
+static int read_group(struct asking *asking, size_t first)
+{
+	struct sched_kernel *kernel = asking->kernel;
 	size_t end = first + GROUP_TIDS;
-	struct task_slot copy;
 	int err = 0;
 
 	if (end > kernel->slot_count)
 		end = kernel->slot_count;
 	for (size_t tid = first; tid < end && !err; tid++) {
 		const struct task_slot *slot = &kernel->slots[tid];
+		struct task_slot *copy = &kernel->asked_slots[asking->count];
 
-		if (!slot->start_boot_ns || (skip && skip(ctx, (pid_t)tid, slot)))
+		if (!slot->start_boot_ns || !is_recent(kernel, slot->epoch))
 			continue;
 		/* A torn copy is left for the next read-out: the sums are cumulative. */
-		if (!copy_slot(slot, &copy, kernel->fetch)) {
+		if (!copy_slot(slot, copy, kernel->fetch)) {
 			kernel->torn_reads++;
 			continue;
 		}
-		err = callback(ctx, (pid_t)tid, &copy);
+		if (copy->flags & TASK_SLOT_DEAD) {
+			err = hand_out(asking, (pid_t)tid, copy);
+			continue;
+		}
+		kernel->asked[asking->count++] = (struct asked_task){
+			.task = copy->task,
+			.start_boot_ns = copy->start_boot_ns,
+			.tid = (uint32_t)tid,
+		};
+		if (asking->count == SCHED_ASKED)
+			err = ask(asking);
 	}
 	return err;
 }
@@ -209,17 +279,18 @@ int sched_kernel_slots(struct sched_kernel *kernel,
 		       bool (*skip)(void *ctx, pid_t tid, const struct task_slot *slot),
 		       task_slot_fn callback, void *ctx)
 {
+	struct asking asking = {.kernel = kernel, .skip = skip, .callback = callback, .ctx = ctx};
 	int err = 0;
 
 	if (!kernel->switch_program)
 		return 0;
 	for (size_t first = 0; first < kernel->slot_count && !err; first += GROUP_TIDS) {
-		uint32_t mark = kernel->skeleton->bss->group_epochs[first >> SCHED_GROUP_SHIFT];
-
-		/* Two epochs back, because a switch may carry the old one over a read-out. */
-		if (kernel->skeleton->bss->read_epoch - mark <= 2)
-			err = read_group(kernel, first, skip, callback, ctx);
+		if (is_recent(kernel,
+			      kernel->skeleton->bss->group_epochs[first >> SCHED_GROUP_SHIFT]))
+			err = read_group(&asking, first);
 	}
+	if (!err)
+		err = ask(&asking);
 	if (!err && kernel->skeleton->bss->hash_was_used)
 		err = read_hash(kernel, skip, callback, ctx);
 	return err;

@@ -94,11 +94,12 @@ struct cpu_times {
 
 static void read_times(struct cpu_source *cpu, struct cpu_times *times)
 {
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	struct sched_cpu one;
 
 	*times = (struct cpu_times){.idle_known = true};
 	if (!cpu->kernel) {
+		long cpus = sysconf(_SC_NPROCESSORS_ONLN); /* reads a file */
+
 		times->possible = times->online = cpus > 0 ? (unsigned)cpus : 1;
 		times->idle_known = cpu_proc_idle_ns(&times->idle_ns) == 0;
 		return;

@@ -121,7 +121,7 @@ bool cpu_ledger_unchanged(const struct cpu_ledger *ledger, pid_t tid, uint64_t s
 	const struct known_task *known = known_tasks_find(&ledger->known, tid);
 
 	return known && known->start_boot_ns == start_boot_ns && known->cpu_ns >= cpu_ns &&
-	       known->switches_voluntary + known->switches_involuntary == switches;
+	       known->switches_voluntary + known->switches_involuntary >= switches;
 }
 
 /* Where the reading's task is booked: under its tid, or among the departed. *late is set when the

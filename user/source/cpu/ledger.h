@@ -48,7 +48,8 @@ int cpu_ledger_split(struct cpu_ledger *ledger, const struct task_reading *readi
  * place it took and with its own sums (de_thread in fs/exec.c). 0, -ENOMEM. */
 int cpu_ledger_exec(struct cpu_ledger *ledger, pid_t old_tid, pid_t tid, uint64_t start_boot_ns);
 
-/* True if a task of that identity with just that sum is what was booked last: nothing to do. */
+/* True if a task of that identity is booked with at least that sum and so many switches (the copy
+ * in a slot may be older than the last reading of the task): nothing to do. */
 bool cpu_ledger_unchanged(const struct cpu_ledger *ledger, pid_t tid, uint64_t start_boot_ns,
 			  uint64_t cpu_ns, uint64_t switches);
 
