@@ -397,7 +397,7 @@ void prober_pool_free(struct prober_pool *pool)
 
 static const char *const operation_names[PROBE_OPERATIONS] = {
 	[PROBE_NONE] = "other",        [PROBE_READ] = "read",
-	[PROBE_READ_LINK] = "link",    [PROBE_READ_BLOB] = "blob",
+	[PROBE_READ_LINK] = "link",    [PROBE_MAPS] = "maps",
 	[PROBE_MEMORY] = "memory",     [PROBE_OPEN] = "open",
 	[PROBE_STANDING] = "standing", [PROBE_LOCK_OWNER] = "lock_owner",
 	[PROBE_ATTACH] = "attach",     [PROBE_WARDEN] = "warden",
