@@ -191,7 +191,8 @@ struct stack_files {
 	/* The file in which a process with a JIT compiler names its code, /tmp/perf-PID.map of its
 	 * own mount namespace: a descriptor, the caller's, or -errno. */
 	int (*open_jit_names)(void *ctx, const struct stack_process *process);
-	/* The text of /proc/PID/maps, malloc'ed. 0, or -errno: -ESRCH when the process is gone. */
+	/* The text of /proc/PID/maps, malloc'ed, or what of it a stack can need
+	 * (prober/maps_filter.h). 0, or -errno: -ESRCH when the process is gone. */
 	int (*maps)(void *ctx, const struct stack_process *process, bool fresh, char **text,
 		    size_t *length);
 	/* Bytes of its memory: how many were copied, or -errno. */
@@ -229,7 +230,9 @@ enum stack_end {
 	END_NO_REGISTERS = 9, /* a register that the tables need is not known */
 	END_COMPAT = 10,      /* 32-bit code */
 	END_JIT = 11,         /* code that no file holds: nothing tells how to go on */
-	END_COUNT = 12,
+	END_LEFT_OUT = 12,    /* the process has more executable mappings than are kept, and the
+			       * return address is in none of those that are */
+	END_COUNT = 13,
 };
 
 /* A few words for end_reason of the record. Never NULL. */
@@ -323,6 +326,8 @@ struct unwound *stack_unwound(struct stack_unwinder *unwinder, const struct stac
 struct stack_unwind_losses {
 	uint64_t elf_unreadable, elf_malformed, elf_tables_bad, symbols_dropped, names_dropped,
 		modules_full;
+	uint64_t
+		mappings_left_out; /* traces with an address where mappings were too many to keep */
 };
 void stack_unwinder_losses(const struct stack_unwinder *unwinder,
 			   struct stack_unwind_losses *losses);

@@ -47,11 +47,14 @@ void target_set_bound(struct target_set *set, struct prober_pool *probes);
 
 /* Look for processes that came or went since the last call; on_change is called for each. Costs
  * one readdir of /proc and reads only of pids not seen before (and of young ones, because zygote
- * children and exec change names). Returns the number of live watched processes or -errno. */
+ * children and exec change names). With target_set_bound it reads for 10 ms and leaves the rest to
+ * the next call, and after a call that took longer for want of a shorter list of processes only
+ * ends are looked for, for up to 1 s. Returns the number of live watched processes or -errno. */
 int target_set_scan(struct target_set *set, target_change_fn on_change, void *ctx);
 
 /* How many times since the last call of this a process could not be asked about, for want of
- * descriptors or memory; it is taken to be as it was. */
+ * descriptors or memory, or had to wait for a later scan because a scan took all of its time (10 ms
+ * where probers read, see target_set_bound); it is taken to be as it was, or not seen yet. */
 uint64_t target_set_take_unread(struct target_set *set);
 
 /* The whole device is the target. */

@@ -1,16 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Does anything grow? A recorder beside a process that makes what could be kept for ever: threads,
-processes, code mappings, flows, blocks. Every 10 s the memory of all processes of the run and of
-their BPF maps is summed; at the end comes its slope after the first ten minutes (Theil-Sen: the
-median of the slopes of all pairs of samples, which no single jump can bend).
+processes, code mappings, flows, blocks. Each STEP_S seconds the memory of each process of the run,
+of its BPF maps, and the charge of the memory cgroup that it runs in are noted; at the end comes the
+slope of each after the first ten minutes, and how far that slope can be believed.
 
-usage: soak.py BUILD SECONDS [SLOPE_KIB_PER_HOUR] [LOG]
-The rates are 20 times those of a phone in use: 16 threads, 1 process, 0.2 code mappings, 10 flows
-and 0.4 blocks a second. What the machine allowed of them is printed. Exit 1: it grew faster than
-SLOPE (default 64) KiB an hour."""
+The slope is Theil-Sen's (the median of the slopes of all pairs of points, which no single jump can
+bend) over the medians of BINS stretches of time. Its spread is where 90 % of the slopes lie that
+the same fit gives when the residuals, in blocks of neighbours, are dealt out anew: neighbours in
+time are alike, so each of them is not a witness of its own.
+
+usage: soak.py BUILD SECONDS [SLOPE_KIB_PER_HOUR] [LOG] [--times N] [--settle SECONDS]
+The rates are N (20) times those of a phone in use: 16 threads, 1 process, 0.2 code mappings, 10
+flows and 0.4 blocks a second. What the machine allowed of them is printed. Exit 1: the memory of
+all processes and maps, or the cgroup's charge, grew faster than SLOPE (default 64) KiB an hour, or
+there was too little to say so."""
+import argparse
 import json
 import os
+import random
 import re
 import signal
 import statistics
@@ -19,10 +27,14 @@ import sys
 import tempfile
 import time
 
-RATES = ["threads=320", "procs=20", "files=2", "memfds=2", "flows=200", "blocks=8", "length_ms=20"]
+# of a phone in use, a second
+RATES = {"threads": 16, "procs": 1, "files": 0.1, "memfds": 0.1, "flows": 10, "blocks": 0.4}
 UID = 20123
 STEP_S = 10
-SETTLE_S = 600
+BINS = 48
+BLOCK = 4  # bins that are dealt out together
+DEALS = 400
+MEMORY = "/sys/fs/cgroup/memory"
 
 
 def read(path):
@@ -35,8 +47,60 @@ def read(path):
 
 
 def field(text, name):
-    found = re.search(rf"^{name}:\s*(\d+)", text, re.M)
+    found = re.search(rf"^{name}:?\s+(\d+)", text, re.M)
     return int(found.group(1)) if found else 0
+
+
+class Group:
+    """A memory cgroup for the run, of whichever version is there; none: no charge is told."""
+
+    def __init__(self):
+        self.path, self.version = None, 1
+        name = f"jankscope-soak-{os.getpid()}"
+        try:
+            if os.access(f"{MEMORY}/cgroup.procs", os.W_OK):
+                path = f"{MEMORY}/{name}"
+            else:
+                mount = [l.split()[1] for l in read("/proc/mounts").splitlines()
+                         if l.split()[2] == "cgroup2"][0]
+                with open(f"{mount}/cgroup.subtree_control", "w") as file:
+                    file.write("+memory")
+                path, self.version = f"{mount}/{name}", 2
+            os.mkdir(path)
+            self.path = path
+        except (OSError, IndexError) as error:
+            print(f"no memory cgroup: {error}")
+
+    def enter(self):
+        if self.path:
+            with open(f"{self.path}/cgroup.procs", "w") as file:
+                file.write("0")
+
+    def sample(self):
+        """{what: bytes}: the charge without the cache of files, and what it is made of."""
+        if not self.path:
+            return {}
+        stat = read(f"{self.path}/memory.stat")
+        if self.version == 2:
+            usage = int(read(f"{self.path}/memory.current") or 0)
+            rows = {"cgroup": usage - field(stat, "file") + field(stat, "shmem")}
+            for name in ("anon", "shmem", "kernel", "slab_reclaimable"):
+                rows[f"cgroup {name}"] = field(stat, name)
+            return rows
+        usage = int(read(f"{self.path}/memory.usage_in_bytes") or 0)
+        shmem = field(stat, "total_shmem")
+        return {"cgroup": usage - field(stat, "total_cache") + shmem,
+                "cgroup anon": field(stat, "total_rss"), "cgroup shmem": shmem,
+                "cgroup kernel": int(read(f"{self.path}/memory.kmem.usage_in_bytes") or 0)}
+
+    def remove(self):
+        for _ in range(50):
+            try:
+                if self.path:
+                    os.rmdir(self.path)
+                return
+            except OSError:
+                time.sleep(0.1)
 
 
 def family(root, known):
@@ -72,16 +136,34 @@ def kernel_bytes(pid):
     return sum(sums.values())
 
 
-def sample(root, known):
+def count_descriptors(pid):
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return 0
+
+
+def sample(root, known, group):
+    """{row: bytes} of one moment, and {name: pids}."""
     known |= family(root, known)
-    rows = {}
-    for pid in known:
+    rows, pids = {"all": 0, "all with files": 0}, {}
+    for pid in sorted(known):
         text = read(f"/proc/{pid}/smaps_rollup")
-        if text:
-            rows[pid] = (read(f"/proc/{pid}/comm").strip(), field(text, "Pss") * 1024,
-                         (field(text, "Pss_Anon") + field(text, "Pss_Shmem")) * 1024)
-    known &= rows.keys() | {root}
-    return rows, kernel_bytes(root)
+        if not text:
+            continue
+        name = "recorder" if pid == root else read(f"/proc/{pid}/comm").strip()
+        own = (field(text, "Pss_Anon") + field(text, "Pss_Shmem")) * 1024
+        pids.setdefault(name, []).append(pid)
+        rows[name] = rows.get(name, 0) + own
+        rows["all"] += own
+        rows["all with files"] += field(text, "Pss") * 1024
+    known &= {pid for some in pids.values() for pid in some} | {root}
+    rows["maps"] = kernel_bytes(root)
+    rows["all"] += rows["maps"]
+    rows["all with files"] += rows["maps"]
+    rows.update(group.sample())
+    rows["descriptors"] = sum(count_descriptors(pid) for pid in known)
+    return rows, pids
 
 
 def theil_sen(points):
@@ -89,36 +171,93 @@ def theil_sen(points):
     return statistics.median(slopes) if slopes else 0.0
 
 
+def fit(points):
+    """(slope a second, its 5 % and 95 %, the noise about the line)"""
+    size = max(1, len(points) // BINS)
+    bins = [(statistics.mean(p[0] for p in points[i:i + size]),
+             statistics.median(p[1] for p in points[i:i + size]))
+            for i in range(0, len(points) - size + 1, size)]
+    slope = theil_sen(bins)
+    at = statistics.median(y - slope * x for x, y in bins)
+    rest = [y - slope * x - at for x, y in bins]
+    deal, dealt = random.Random(1), []
+    blocks = max(1, len(rest) - BLOCK + 1)
+    for _ in range(DEALS if len(rest) > 2 * BLOCK and any(rest) else 0):
+        noise = []
+        while len(noise) < len(rest):
+            first = deal.randrange(blocks)
+            noise += rest[first:first + BLOCK]
+        dealt.append(theil_sen([(x, slope * x + n) for (x, _), n in zip(bins, noise)]))
+    dealt.sort()
+    low, high = (dealt[len(dealt) // 20], dealt[-1 - len(dealt) // 20]) if dealt else (slope, slope)
+    noise = 1.4826 * statistics.median(abs(y - slope * x - at) for x, y in points)
+    return slope, low, high, noise
+
+
+def tell(series, pids, settle_s):
+    """Print a row each; {row: slope in KiB an hour}, and whether there was enough to fit."""
+    slopes, enough, to = {}, True, series[-1][0]
+    # Processes and sums first, then what a sum is made of.
+    order = {"all": 0, "all with files": 8, "descriptors": 9}
+    names = sorted({name for _, rows in series for name in rows},
+                   key=lambda n: (order.get(n, 7 if n.startswith("cgroup") else 1), n))
+    print(f"{'after warm-up (%d s)' % settle_s:22} {'first':>9} {'last':>9} {'most':>9}"
+          f"{'':5}  {'slope an hour':>13}  {'90 % of fits':>20} {'noise':>8}")
+    for name in names:
+        points = [(t, rows.get(name, 0)) for t, rows in series if t >= settle_s]
+        if len(points) < 12 or to - settle_s < 120:
+            enough = False
+        if not points:
+            continue
+        unit = 1 if name == "descriptors" else 1024
+        slope, low, high, noise = (v / unit for v in fit(points))
+        slopes[name] = slope * 3600
+        values = [p[1] for p in points]
+        grows = "  GROWS" if low > 0 and slope * 3600 > (8 if unit == 1024 else 1) else ""
+        made = len(pids.get(name, ()))
+        print(f"{name:22} {values[0] / unit:9.0f} {values[-1] / unit:9.0f} "
+              f"{max(values) / unit:9.0f} {'KiB' if unit == 1024 else '':5} {slope * 3600:13.1f}  "
+              f"{low * 3600:9.1f} .. {high * 3600:7.1f} {noise:8.1f}"
+              + (f"  ({made} processes)" if made > 1 else "") + grows)
+    return slopes, enough
+
+
 def main():
-    build, seconds = sys.argv[1], int(sys.argv[2])
-    allowed = float(sys.argv[3]) if len(sys.argv) > 3 else 64.0
-    log = open(sys.argv[4], "w") if len(sys.argv) > 4 else None
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("seconds", type=int)
+    parser.add_argument("allowed", type=float, nargs="?", default=64.0)
+    parser.add_argument("log", nargs="?")
+    parser.add_argument("--times", type=float, default=20.0)
+    parser.add_argument("--settle", type=int, default=600)
+    options = parser.parse_args()
+    seconds, build = options.seconds, options.build
+    log = open(options.log, "w") if options.log else None
     folder = tempfile.mkdtemp(prefix="jankscope-soak-")
     output = f"{folder}/soak.jsonl"
+    rates = {name: round(rate * options.times) for name, rate in RATES.items()}
     # Begun by a shell in the background it would be deaf to SIGINT, and its children with it.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-    churn = subprocess.Popen([f"{build}/tests/apps/churn", f"uid={UID}", *RATES],
+    group = Group()
+    churn = subprocess.Popen([f"{build}/tests/apps/churn", f"uid={UID}", "length_ms=20",
+                              *(f"{name}={rate}" for name, rate in rates.items())],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     churn.stdout.readline()
     record = subprocess.Popen([f"{build}/jankscope", "record", "-q", "-u", str(UID), "--block",
-                               "10ms", "-o", output])
-    known, private, whole, begin = set(), [], [], time.monotonic()
+                               "10ms", "-o", output], preexec_fn=group.enter)
+    known, made, series, begin = set(), {}, [], time.monotonic()
     try:
         while record.poll() is None and (now := time.monotonic() - begin) < seconds:
-            rows, kernel = sample(record.pid, known)
-            anon = sum(row[2] for row in rows.values()) + kernel
-            private.append((now, anon))
-            whole.append((now, sum(row[1] for row in rows.values()) + kernel))
+            rows, pids = sample(record.pid, known, group)
+            series.append((now, rows))
+            for name, some in pids.items():
+                made.setdefault(name, set()).update(some)
             if log:
-                by_name = {}
-                for name, _, bytes_ in rows.values():
-                    by_name[name] = by_name.get(name, 0) + bytes_
-                print(json.dumps({"s": round(now), "private": anon, "pss": whole[-1][1],
-                                  "kernel": kernel, "by": by_name}), file=log, flush=True)
+                print(json.dumps({"s": round(now), **rows, "pids": pids}), file=log, flush=True)
             time.sleep(max(0.0, STEP_S - (time.monotonic() - begin - now)))
     except KeyboardInterrupt:
-        seconds = 0
+        pass
     finally:
         died = record.poll() is not None
         record.send_signal(signal.SIGINT)
@@ -126,23 +265,20 @@ def main():
         churn.stdin.close()
         counts = churn.stdout.read().strip()
         churn.wait()
+        group.remove()
     with open(output, "rb") as file:
         file.seek(max(0, os.path.getsize(output) - (1 << 22)))
         footer = json.loads(file.read().splitlines()[-1])
     os.unlink(output)
     os.rmdir(folder)
-    late = [p for p in private if p[0] >= min(SETTLE_S, private[-1][0] / 3)]
-    late_whole = whole[len(whole) - len(late):]
-    slope = theil_sen(late) * 3600 / 1024
-    print(f"churn: {counts}")
+    print(f"churn ({options.times:g} times a phone's): {counts}")
     print(f"lost: {footer.get('lost')} late: {footer.get('late')} exit {status}")
-    print(f"memory at {late[0][0]:.0f} s: {late[0][1] / 1048576:.2f} MiB, at {late[-1][0]:.0f} s: "
-          f"{late[-1][1] / 1048576:.2f}, most {max(p[1] for p in private) / 1048576:.2f}; "
-          f"with shares of files {late_whole[-1][1] / 1048576:.2f}")
-    print(f"slope: {slope:.1f} KiB/h of anonymous memory and maps, "
-          f"{theil_sen(late_whole) * 3600 / 1024:.1f} with shares of files "
-          f"({len(late)} samples, allowed {allowed:g})")
-    return 1 if died or slope > allowed else 0
+    slopes, enough = tell(series, made, min(options.settle, series[-1][0] / 3))
+    over = [name for name in ("all", "cgroup") if slopes.get(name, 0) > options.allowed]
+    print(f"{len(series)} samples, allowed {options.allowed:g} KiB an hour: "
+          + (f"grew faster: {', '.join(over)}" if over else "nothing grew faster")
+          + ("" if enough else "; too few samples to say so"))
+    return 1 if died or over or not enough else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Many watched processes, many deaths at once, few descriptors.
 usage: scale_truth.py [PART...]"""
-import os, signal, statistics, subprocess, sys, threading, time
+import os, shutil, signal, statistics, subprocess, sys, threading, time
 from attack_common import *
 
 test = Test("scale")
@@ -10,8 +10,8 @@ UID = 20000 + os.getpid() % 30000
 
 
 class Many:
-    def __init__(self, count, block_ms=120, every_ms=2000, phases=20, uid=UID):
-        self.process = start([apps + "many", count, uid, block_ms, every_ms, phases],
+    def __init__(self, count, block_ms=120, every_ms=2000, phases=20, uid=UID, program=None):
+        self.process = start([program or apps + "many", count, uid, block_ms, every_ms, phases],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         self.pids = [int(p) for p in self.process.stdout.readline().split()]
         if self.process.stdout.readline() != "ready\n":
@@ -157,6 +157,64 @@ def crowd_50(_):
     crowd(50)
 
 
+def thousands(interval=200, count=10000):
+    """A glob that means 10,000 processes, which sleep: finding, reading and dropping them has to
+    leave the intervals alone."""
+    need_kib = count * 150
+    with open("/proc/meminfo") as f:
+        free_kib = int(f.read().split("MemAvailable:")[1].split()[0])
+    if free_kib < need_kib + (1 << 20):
+        for _ in range(4):
+            test.skip("%d processes" % count, "%d KiB of memory are free, they take %d" % (
+                free_kib, need_kib))
+        return
+    # By a name of this run, so that two runs do not watch one another's.
+    program = os.path.join(work, "crowd-%d" % os.getpid())
+    shutil.copy(apps + "many", program)
+    innocent = Innocent()
+    control = Control(interval)
+    few = Many(50, block_ms=0, every_ms=3600000, phases=1, program=program)
+    name = "%d processes of a name, %d ms" % (count, interval)
+    recorder = Recorder(name, ["-i", "%dms" % interval, "--block", "100ms", "--max-lost", "100"],
+                        targets=[innocent.pid, os.path.basename(program) + "*"], wait=60, settle=1)
+    begin = boot_ns()
+    innocent.begin()
+    crowd = Many(count, block_ms=0, every_ms=3600000, phases=1, program=program)
+    meant = set(crowd.pids) | set(few.pids)
+
+    def told(event):
+        return {e.get("pid") for e in recorder.events if e["event"] == event} & meant
+    found = wait_for(lambda: recorder.load() and meant <= told("target_start"), 60, 1)
+    took = (boot_ns() - begin) / 1e9
+    time.sleep(5)
+    crowd.kill(count)
+    gone = wait_for(lambda: recorder.load() and set(crowd.pids) <= told("target_exit"), 60, 1)
+    innocent.end()
+    end = boot_ns()
+    recorder.end(40)
+    allowed, until = recorder.exit_allowed(), boot_ns()
+    control.end()
+    recorder.intervals = [i for i in recorder.intervals if begin <= i["t_boot_ns"] <= end]
+    control.rows = [(t, d) for t, d in control.rows if begin <= t <= until]
+    good, text = intervals_hold(recorder, control, interval, skip=1, work_counts=True)
+    test.ok(good, "%s: no interval is longer than 1.2 of its length" % name, text)
+    test.ok(found and gone, "%s: each is told to start and to end" % name,
+            len(told("target_start")), len(told("target_exit")))
+    seen, stacks, total, missed = innocent.check(recorder)
+    test.ok(seen == total and stacks == total and total >= 5,
+            "%s: the innocent app's %d blocks are told (%d) with stacks (%d)" % (
+                name, total, seen, stacks), *missed[:4])
+    test.ok(recorder.code == 0 and recorder.footer and recorder.exit_seconds <= allowed,
+            "%s: ends within 1 s of SIGINT" % name,
+            "%.2f s of %.2f, code %s" % (recorder.exit_seconds, allowed, recorder.code),
+            recorder.errors())
+    note("%s: all found after %.1f s, %s, %s" % (name, took, text, recorder.losses()))
+
+
+def thousands_of_a_name(_):
+    thousands()
+
+
 def few_files(limits, name, count=40):
     """No fall down the ladder of detectors for want of a descriptor."""
     many = Many(count, every_ms=1000)
@@ -217,4 +275,5 @@ def few_files_soft(_):
             len(lost), bare[:3])
 
 
-test.run([(crowd_200, 6), (crowd_50, 6), (few_files_hard, 4), (few_files_soft, 5)], sys.argv[1:])
+test.run([(crowd_200, 6), (crowd_50, 6), (thousands_of_a_name, 4), (few_files_hard, 4),
+          (few_files_soft, 5)], sys.argv[1:])

@@ -162,8 +162,7 @@ Test(pool, reads, .timeout = 60)
 	request = (struct probe_request){
 		.operation = PROBE_READ_LINK, .pid = getpid(), .name = "exe"};
 	cr_expect_gt(call(&rig, &request, text, sizeof(text)), 0);
-	request = (struct probe_request){
-		.operation = PROBE_READ_BLOB, .pid = getpid(), .name = "maps"};
+	request = (struct probe_request){.operation = PROBE_MAPS, .pid = getpid()};
 	heard = ask(&rig, &request);
 	cr_expect_eq(heard.err, 0);
 	cr_assert_geq(heard.fd, 0);

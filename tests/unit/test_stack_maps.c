@@ -3,6 +3,7 @@
 #include "stack/maps.h"
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,5 +120,42 @@ Test(stack_maps, of_this_process)
 	errno = 0;
 	cr_assert_null(maps_cache_get(cache, &nobody, 0));
 	cr_assert_eq(errno, ESRCH);
+	maps_cache_free(cache);
+}
+
+/* A picture for each of many processes, each of half a MiB. */
+static int large_maps(void *ctx, const struct stack_process *process, bool fresh, char **text,
+		      size_t *length)
+{
+	size_t len = 0;
+	char *to = malloc(6000 * 96);
+
+	for (unsigned i = 0; i < 6000; i++)
+		len += (size_t)sprintf(to + len,
+				       "%x000-%x000 r-xp 00000000 08:01 %u   /lib/%d/%u.so\n",
+				       0x1000 + 2 * i, 0x1001 + 2 * i, i + 1, process->pid, i);
+	*text = to;
+	*length = len;
+	return 0;
+}
+
+Test(stack_maps, pictures_of_many_processes_are_bounded)
+{
+	struct stack_files files = {.maps = large_maps};
+	struct maps_cache *cache = maps_cache_new(&files);
+	size_t before = mallinfo2().uordblks + mallinfo2().hblkhd, after;
+
+	for (int pid = 1; pid <= 64; pid++) {
+		struct stack_process process = {pid, 1};
+		struct stack_maps *maps = maps_cache_get(cache, &process, 0), *again;
+
+		cr_assert_eq(maps->count, 6000);
+		again = maps_cache_get(cache, &process, 1000000000);
+		cr_assert_eq(maps, again, "the last one is kept");
+		maps_put(maps);
+		maps_put(again);
+	}
+	after = mallinfo2().uordblks + mallinfo2().hblkhd;
+	cr_expect_lt(after, before + (6u << 20), "%zu then %zu bytes", before, after);
 	maps_cache_free(cache);
 }

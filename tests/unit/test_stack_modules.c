@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "jankscope/stack.h"
+#include "stack/files_direct.h"
+#include "stack/registers.h"
 #include "unit/stack_elf.h"
 
 #define PC 0x7f0000000100ull
@@ -60,7 +62,8 @@ static void world_reading(void *ctx, uint64_t dev, uint64_t inode)
 	((struct world *)ctx)->reading++;
 }
 
-static struct world *world_new(struct stack_files *files)
+/* Its function's name is of so many bytes. */
+static struct world *world_named(struct stack_files *files, size_t name_bytes)
 {
 	struct world *w = calloc(1, sizeof(*w));
 	static char strings[2000];
@@ -72,9 +75,9 @@ static struct world *world_new(struct stack_files *files)
 				.st_size = 0x1000}};
 	unsigned strtab;
 
-	memset(strings + 1, 'n', sizeof(strings) - 2);
+	memset(strings + 1, 'n', name_bytes);
 	made_start(&w->elf);
-	strtab = made_section(&w->elf, ".strtab", SHT_STRTAB, strings, sizeof(strings), 0, 0, 0);
+	strtab = made_section(&w->elf, ".strtab", SHT_STRTAB, strings, name_bytes + 2, 0, 0, 0);
 	made_section(&w->elf, ".symtab", SHT_SYMTAB, symbols, sizeof(symbols), 0, strtab,
 		     sizeof(Elf64_Sym));
 	made_end(&w->elf, EM_X86_64);
@@ -84,6 +87,11 @@ static struct world *world_new(struct stack_files *files)
 				      .reading = world_reading,
 				      .ctx = w};
 	return w;
+}
+
+static struct world *world_new(struct stack_files *files)
+{
+	return world_named(files, 1998);
 }
 
 static struct unwound *unwind(struct stack_unwinder *unwinder, pid_t pid)
@@ -123,6 +131,27 @@ Test(stack_modules, nothing_grows_for_ever, .timeout = 120)
 	}
 	cr_assert_lt(most, after_first + (4u << 20), "%zu then %zu bytes", after_first, most);
 	cr_assert_lt(most, 24u << 20);
+	stack_unwinder_free(unwinder);
+	free(w);
+}
+
+/* Names of code that is gone would fill up whatever there is for names. */
+Test(stack_modules, names_go_with_their_files, .timeout = 120)
+{
+	struct stack_files files;
+	struct world *w = world_named(&files, 40);
+	struct stack_unwinder *unwinder =
+		stack_unwinder_new(&(struct stack_unwind_config){&files, 0});
+	size_t first = 0, most = 0;
+
+	for (int pid = 1; pid <= 6000; pid++) {
+		free(unwind(unwinder, pid));
+		if (pid == 1500)
+			first = mallinfo2().uordblks;
+		if (pid > 1500 && mallinfo2().uordblks > most)
+			most = mallinfo2().uordblks;
+	}
+	cr_expect_lt(most, first + (96u << 10), "%zu then %zu bytes", first, most);
 	stack_unwinder_free(unwinder);
 	free(w);
 }
@@ -167,6 +196,76 @@ Test(stack_modules, a_file_that_is_late_is_asked_for_again)
 	free(unwind(unwinder, 8));
 	trace = unwind(unwinder, 8);
 	cr_assert(trace->end == END_NO_MODULE && w->opened == 3);
+	free(trace);
+	stack_unwinder_free(unwinder);
+	free(w);
+}
+
+static size_t heap_bytes(void)
+{
+	struct mallinfo2 info = mallinfo2();
+
+	return info.uordblks + info.hblkhd;
+}
+
+/* Rows, and what libdw remembers beside them, are part of what the cache may take. */
+Test(stack_modules, rows_are_in_the_budget, .timeout = 120)
+{
+	struct stack_files files = files_direct("");
+	struct stack_unwinder *unwinder =
+		stack_unwinder_new(&(struct stack_unwind_config){&files, 3u << 20});
+	extern const char __executable_start, etext;
+	size_t first = 0, most = 0, text_bytes = (size_t)(&etext - &__executable_start);
+	const unsigned pc = STACK_HOST_ARCH == STACK_X86_64 ? 16 : 32;
+	struct stack_trace trace;
+	unsigned seed = 1;
+
+	cr_assert_eq(stack_trace_init(&trace), 0);
+	for (unsigned i = 0; i < 60000; i++) {
+		struct stack_capture capture = {
+			.thread = {.pid = getpid(), .tid = getpid()},
+			.registers = {.arch = STACK_HOST_ARCH, .valid = 1ull << pc}};
+
+		capture.registers.value[pc] =
+			(uintptr_t)&__executable_start + (unsigned)rand_r(&seed) % text_bytes;
+		cr_assert_eq(stack_unwind(unwinder, &capture, &trace), 0);
+		if (i == 100)
+			first = heap_bytes();
+		if (i > 100 && heap_bytes() > most)
+			most = heap_bytes();
+	}
+	cr_expect_lt(most, first + (3u << 20), "%zu then %zu bytes", first, most);
+	stack_trace_free(&trace);
+	stack_unwinder_free(unwinder);
+}
+
+static int left_out_maps(void *ctx, const struct stack_process *process, bool fresh, char **text,
+			 size_t *length)
+{
+	((struct world *)ctx)->maps_read++;
+	*length =
+		(size_t)asprintf(text, "400000-401000 r-xp 00000000 08:01 7 /bin/a\n"
+				       "401000-7f0000100000 ---p 00000000 00:00 0 [left out]\n"
+				       "7f0000100000-7f0000200000 r-xp 00000000 08:01 8 /lib/b\n");
+	return 0;
+}
+
+Test(stack_modules, a_mapping_that_was_left_out_is_a_loss_with_a_name)
+{
+	struct stack_files files;
+	struct world *w = world_new(&files);
+	struct stack_unwinder *unwinder;
+	struct stack_unwind_losses losses;
+	struct unwound *trace;
+
+	files.maps = left_out_maps;
+	unwinder = stack_unwinder_new(&(struct stack_unwind_config){&files, 0});
+	trace = unwind(unwinder, 7);
+	stack_unwinder_losses(unwinder, &losses);
+	cr_expect_eq(trace->end, END_LEFT_OUT);
+	cr_expect_str_eq(stack_end_text(trace->end), "too many mappings to keep");
+	cr_expect_eq(losses.mappings_left_out, 1);
+	cr_expect_eq(w->maps_read, 1, "another look at so many mappings would not help");
 	free(trace);
 	stack_unwinder_free(unwinder);
 	free(w);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -135,6 +136,8 @@ void helper_begin(enum helper_kind kind, int *socket)
 	int pidfd = -1, err;
 
 	prctl(PR_SET_NAME, names[kind]);
+	/* glibc gives each thread a heap of its own, with pages that the others never use. */
+	mallopt(M_ARENA_MAX, 1);
 	setsid();
 	set_signals();
 	set_descriptors(*socket);

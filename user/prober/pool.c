@@ -61,10 +61,29 @@ void pool_unqueue(struct prober_pool *pool, struct asked *asked)
 
 /* ---- sending ---- */
 
-/* Until when the earliest thing is due; 0: none is. */
+static void set_timer(struct prober_pool *pool, uint64_t due_ns)
+{
+	uint64_t now_ns = pool_now_ns();
+
+	pool->armed_ns = due_ns;
+	loop_set_timer(pool->loop, pool->timer,
+		       due_ns == UINT64_MAX ? 0
+		       : due_ns > now_ns    ? due_ns - now_ns
+					    : 1,
+		       0);
+}
+
+/* Something is due then. What is due goes with its answer, and the timer stays as it is: it may
+ * fire for nothing, which costs less than a look at all that waits with each request. */
+static void arm_for(struct prober_pool *pool, uint64_t due_ns)
+{
+	if (pool->loop && due_ns < pool->armed_ns)
+		set_timer(pool, due_ns);
+}
+
 void pool_arm(struct prober_pool *pool)
 {
-	uint64_t due_ns = UINT64_MAX, now_ns;
+	uint64_t due_ns = UINT64_MAX;
 
 	if (!pool->loop)
 		return;
@@ -86,18 +105,14 @@ void pool_arm(struct prober_pool *pool)
 		if (at_ns < due_ns)
 			due_ns = at_ns;
 	}
-	now_ns = pool_now_ns();
-	loop_set_timer(pool->loop, pool->timer,
-		       due_ns == UINT64_MAX ? 0
-		       : due_ns > now_ns    ? due_ns - now_ns
-					    : 1,
-		       0);
+	set_timer(pool, due_ns);
 }
 
 /* Send what waits to the probers that are free. Runs no callback: what fails is marked. */
 static void dispatch(struct prober_pool *pool)
 {
 	struct asked *asked = pool->queue, *next;
+	bool failed = false;
 
 	for (; asked; asked = next) {
 		struct prober *prober;
@@ -117,13 +132,16 @@ static void dispatch(struct prober_pool *pool)
 			next = asked;
 			if (!pool_count_probers(pool))
 				asked->failed = -EPIPE;
+			failed |= asked->failed != 0;
 		} else if (err) {
 			asked->failed = err;
+			failed = true;
 		} else {
 			pool_unqueue(pool, asked);
 		}
 	}
-	pool_arm(pool);
+	if (failed)
+		arm_for(pool, 0);
 }
 
 int pool_on_prober(void *ctx, uint32_t events)
@@ -182,6 +200,7 @@ static int on_timer(void *ctx, uint32_t events)
 	}
 	pool_replace_hung(pool);
 	dispatch(pool);
+	pool_arm(pool);
 	return 0;
 }
 
@@ -213,6 +232,7 @@ int64_t probe_ask(struct prober_pool *pool, const struct probe_request *request,
 		  uint64_t deadline_ns, probe_fn callback, void *ctx)
 {
 	struct asked *asked;
+	int64_t id;
 	int err = 0;
 
 	if (!pool->loop || payload_length > PROBE_PAYLOAD_BYTES || fd_count > CHANNEL_FDS)
@@ -245,8 +265,10 @@ int64_t probe_ask(struct prober_pool *pool, const struct probe_request *request,
 	*pool->queue_end = asked;
 	pool->queue_end = &asked->next;
 	pool->queued++;
+	id = (int64_t)asked->header.id;
+	arm_for(pool, asked->deadline_at_ns);
 	dispatch(pool);
-	return (int64_t)asked->header.id;
+	return id;
 }
 
 void probe_cancel(struct prober_pool *pool, int64_t id)
@@ -400,7 +422,7 @@ void prober_pool_free(struct prober_pool *pool)
 
 static const char *const operation_names[PROBE_OPERATIONS] = {
 	[PROBE_NONE] = "other",        [PROBE_READ] = "read",
-	[PROBE_READ_LINK] = "link",    [PROBE_READ_BLOB] = "blob",
+	[PROBE_READ_LINK] = "link",    [PROBE_MAPS] = "maps",
 	[PROBE_MEMORY] = "memory",     [PROBE_OPEN] = "open",
 	[PROBE_STANDING] = "standing", [PROBE_LOCK_OWNER] = "lock_owner",
 	[PROBE_ATTACH] = "attach",     [PROBE_WARDEN] = "warden",

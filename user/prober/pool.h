@@ -23,8 +23,8 @@ enum probe_operation {
 	PROBE_NONE = 0,
 	PROBE_READ = 1,      /* a file of /proc/PID or /proc/PID/task/TID by name: its bytes */
 	PROBE_READ_LINK = 2, /* the same of a link ("exe", "fd/7"): its text */
-	PROBE_READ_BLOB = 3, /* the same as PROBE_READ into a memfd, for maps: fd, value = length */
-	PROBE_MEMORY = 4,    /* address, length: bytes of its memory, as many as there are */
+	PROBE_MAPS = 3, /* what of its maps a stack can need (maps_filter.h): fd, value = length */
+	PROBE_MEMORY = 4,   /* address, length: bytes of its memory, as many as there are */
 	PROBE_OPEN = 5,     /* the file of the mapping address..end (inode, path as in maps): fd and
 			     * struct probe_file; regular files only */
 	PROBE_STANDING = 6, /* struct probe_standing of thread tid */

@@ -55,6 +55,7 @@ struct prober_pool {
 	struct warden *warden;
 	struct loop *loop;
 	int timer;
+	uint64_t armed_ns; /* when the timer fires, CLOCK_MONOTONIC; UINT64_MAX: it does not */
 	struct prober probers[MAX_PROBERS];
 	struct asked *queue, **queue_end;
 	size_t queued;
@@ -86,7 +87,7 @@ void pool_finish(struct prober_pool *pool, struct asked *asked, int err,
 		 const struct probe_answer *answer);
 /* Take it out of the queue. */
 void pool_unqueue(struct prober_pool *pool, struct asked *asked);
-/* Set the timer to what is due first. */
+/* Set the timer to what is due first, of all that was asked. */
 void pool_arm(struct prober_pool *pool);
 /* The loop's callback for a prober's socket; ctx: struct prober. */
 int pool_on_prober(void *ctx, uint32_t events);

@@ -38,7 +38,7 @@ struct reply {
 /* One operation each; 0 or -errno. On failure nothing stays open. */
 int probe_read_file(const struct probe_request *request, struct reply *reply);
 int probe_read_link(const struct probe_request *request, struct reply *reply);
-int probe_read_blob(const struct probe_request *request, struct reply *reply);
+int probe_read_maps(const struct probe_request *request, struct reply *reply);
 int probe_read_memory(const struct probe_request *request, struct reply *reply);
 int probe_open_mapping(const struct probe_request *request, struct reply *reply);
 int probe_open_at(const struct probe_request *request, struct reply *reply);

@@ -5,12 +5,10 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/futex.h>
-#include <linux/memfd.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -22,7 +20,6 @@
 #include "proc/status.h"
 #include "util/clock.h"
 
-#define BLOB_BYTES     (64u << 20)
 #define STANDING_TRIES 3
 
 int probe_open_process(const struct probe_request *request)
@@ -130,39 +127,6 @@ int probe_read_link(const struct probe_request *request, struct reply *reply)
 	close(dir);
 	if (!err)
 		reply->value = reply->length = (uint32_t)n;
-	return err;
-}
-
-int probe_read_blob(const struct probe_request *request, struct reply *reply)
-{
-	int fd = open_file(request), memory = -1, err = 0;
-	ssize_t n;
-
-	if (fd < 0)
-		return fd;
-	memory = (int)syscall(SYS_memfd_create, "jankscope", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (memory < 0)
-		err = -errno;
-	while (!err) {
-		n = read_once(fd, reply->data, PROBE_BYTES);
-		if (n <= 0) {
-			err = (int)n;
-			break;
-		}
-		if (reply->value + n > BLOB_BYTES)
-			err = -EFBIG;
-		else if (write(memory, reply->data, (size_t)n) != n)
-			err = -ENOMEM;
-		reply->value += n;
-	}
-	close(fd);
-	if (!err &&
-	    fcntl(memory, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE))
-		err = -errno;
-	if (err && memory >= 0)
-		close(memory);
-	if (!err)
-		reply->fds[reply->fd_count++] = memory;
 	return err;
 }
 

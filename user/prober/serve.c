@@ -42,8 +42,8 @@ static int serve(struct worker *worker, int *fds, size_t fd_count, struct reply 
 		return probe_read_file(request, reply);
 	case PROBE_READ_LINK:
 		return probe_read_link(request, reply);
-	case PROBE_READ_BLOB:
-		return probe_read_blob(request, reply);
+	case PROBE_MAPS:
+		return probe_read_maps(request, reply);
 	case PROBE_MEMORY:
 		return probe_read_memory(request, reply);
 	case PROBE_OPEN:

@@ -15,6 +15,10 @@ struct proc_mapping {
 	size_t path_length;
 };
 
+/* The path of a line of the prober's own (prober/maps_filter.h): what is mapped between these
+ * addresses is not told. No process can have a mapping of this name. */
+#define PROC_MAPS_LEFT_OUT "[left out]"
+
 /* "start-end rwxp offset major:minor inode   path", without its newline: [line, end). False: it
  * is no such line. */
 bool proc_parse_mapping(const char *line, const char *end, struct proc_mapping *out);

@@ -5,10 +5,13 @@
 #include <elf.h>
 #include <errno.h>
 #include <libelf.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CFI_MAX_SECTION (64u << 20)
+/* An Elf, a Dwarf and a Dwarf_CFI of libdw 0.188, with their first nodes. */
+#define LIBDW_BYTES 3072
 
 enum { EH_FRAME_HDR = 0, EH_FRAME = 1, DEBUG_FRAME = 2, SECTION_KINDS };
 
@@ -197,7 +200,12 @@ void cfi_tables_free(struct cfi_tables *tables)
 
 size_t cfi_tables_bytes(const struct cfi_tables *tables)
 {
-	return sizeof(*tables) + tables->images[0].size + tables->images[1].size;
+	size_t bytes = sizeof(*tables);
+
+	for (unsigned i = 0; i < 2; i++)
+		if (tables->images[i].bytes)
+			bytes += tables->images[i].size + LIBDW_BYTES;
+	return bytes;
 }
 
 /* libdw describes a saved register by operations; the common shapes become numbers. True when the
@@ -324,4 +332,12 @@ void cfi_row_free(struct cfi_row *row)
 		return;
 	free(row->frame);
 	free(row);
+}
+
+size_t cfi_row_bytes(const struct cfi_row *row)
+{
+	if (!row)
+		return 0;
+	return malloc_usable_size((void *)row) + sizeof(size_t) +
+	       (row->frame ? malloc_usable_size(row->frame) + sizeof(size_t) : 0);
 }

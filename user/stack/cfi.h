@@ -48,10 +48,15 @@ struct cfi_tables;
 int cfi_tables_new(const struct elf_file *elf, const struct elf_file *mini,
 		   struct cfi_tables **tables);
 void cfi_tables_free(struct cfi_tables *tables);
-/* Heap bytes that the tables hold (libdw's own nodes not counted). */
+/* Heap bytes that the tables hold, without what rows add to them. */
 size_t cfi_tables_bytes(const struct cfi_tables *tables);
 
 /* The row for an ELF address. 0 and a row that the caller frees before the tables; -ENODATA: no
  * entry covers it; -EBADMSG: the entry is malformed; -ENOMEM. */
 int cfi_row_at(struct cfi_tables *tables, uint64_t address, struct cfi_row **row);
 void cfi_row_free(struct cfi_row *row);
+/* Heap bytes of a row; NULL: 0. */
+size_t cfi_row_bytes(const struct cfi_row *row);
+/* What libdw remembers of a look until the tables are freed, at most: a dwarf_fde, its node of a
+ * tree, now and then a dwarf_cie (libdw 0.188). */
+#define CFI_LOOK_BYTES 192

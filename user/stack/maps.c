@@ -10,6 +10,7 @@
 #define MAPS_MAX_BYTES    (64u << 20)
 #define MAPS_MAX_ENTRIES  (1u << 20)
 #define MAPS_CACHED_TASKS 64
+#define MAPS_CACHED_BYTES (4u << 20)
 
 static bool parse_line(const char *text, const char *line, const char *end, struct map_entry *out)
 {
@@ -100,6 +101,12 @@ struct stack_maps *maps_parse(char *text, size_t text_len, const struct stack_ma
 		}
 		p = end < text_end ? end + 1 : text_end;
 	}
+	if (maps->count && maps->count < room) {
+		struct map_entry *fit =
+			realloc(maps->entries, maps->count * sizeof(*maps->entries));
+
+		maps->entries = fit ? fit : maps->entries;
+	}
 	return maps;
 fail:
 	if (maps)
@@ -152,6 +159,18 @@ bool maps_path_is(const struct stack_maps *maps, const struct map_entry *entry, 
 {
 	return entry->path_len == strlen(path) &&
 	       !memcmp(maps_path(maps, entry), path, entry->path_len);
+}
+
+bool maps_left_out(const struct stack_maps *maps, uint64_t address)
+{
+	const struct map_entry *entry = maps_find(maps, address);
+
+	return entry && !entry->inode && maps_path_is(maps, entry, PROC_MAPS_LEFT_OUT);
+}
+
+size_t maps_bytes(const struct stack_maps *maps)
+{
+	return sizeof(*maps) + maps->text_len + maps->count * sizeof(*maps->entries);
 }
 
 unsigned maps_address_bits(const struct stack_maps *maps)
@@ -248,6 +267,29 @@ static struct stack_maps *read_maps(struct maps_cache *cache, const struct stack
 	return maps;
 }
 
+/* Drop the pictures that were not asked for for longest until the rest is small enough. */
+static void make_room(struct maps_cache *cache, const struct cached_maps *keep)
+{
+	for (;;) {
+		struct cached_maps *oldest = NULL;
+		size_t bytes = 0;
+
+		for (unsigned i = 0; i < MAPS_CACHED_TASKS; i++) {
+			struct cached_maps *task = &cache->tasks[i];
+
+			if (!task->maps || task == keep)
+				continue;
+			bytes += maps_bytes(task->maps);
+			if (!oldest || task->used < oldest->used)
+				oldest = task;
+		}
+		if (bytes <= MAPS_CACHED_BYTES)
+			return;
+		maps_put(oldest->maps);
+		*oldest = (struct cached_maps){0};
+	}
+}
+
 struct stack_maps *maps_cache_get(struct maps_cache *cache, const struct stack_process *process,
 				  uint64_t max_age_ns)
 {
@@ -265,5 +307,6 @@ struct stack_maps *maps_cache_get(struct maps_cache *cache, const struct stack_p
 		return maps_get(slot->maps);
 	maps_put(slot->maps);
 	slot->maps = maps_get(maps);
+	make_room(cache, slot);
 	return maps;
 }

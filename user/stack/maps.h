@@ -43,7 +43,14 @@ bool maps_path_is(const struct stack_maps *maps, const struct map_entry *entry, 
  */
 unsigned maps_address_bits(const struct stack_maps *maps);
 
-/* The last pictures of 64 processes. */
+/* Whether it is not known what is mapped at the address, because there were too many mappings to
+ * keep them all. */
+bool maps_left_out(const struct stack_maps *maps, uint64_t address);
+/* Heap bytes of a picture. */
+size_t maps_bytes(const struct stack_maps *maps);
+
+/* The last pictures of 64 processes, of 4 MiB together at the most beside the one that was asked
+ * for last. */
 struct maps_cache;
 /* files is borrowed. NULL: no memory. */
 struct maps_cache *maps_cache_new(const struct stack_files *files);

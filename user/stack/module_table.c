@@ -8,8 +8,8 @@
 
 #include "util/hash.h"
 
-#define MAX_LISTED 1024        /* modules from one unwinding to the next */
 #define MAX_OPEN   256         /* files held open at a time */
+#define MAX_BARE   256         /* modules without a file from one unwinding to the next */
 #define MINI_LIMIT (64u << 20) /* unpacked MiniDebugInfo */
 
 struct modules *modules_new(const struct stack_files *files, size_t cache_bytes)
@@ -31,6 +31,12 @@ struct modules *modules_new(const struct stack_files *files, size_t cache_bytes)
 	return m;
 }
 
+void module_count_bytes(struct modules *m, struct module *module, size_t bytes)
+{
+	module->bytes += bytes;
+	m->bytes += bytes;
+}
+
 static void drop_rows(struct modules *m, struct module *module)
 {
 	for (unsigned i = 0; module->rows && i < ROW_BUCKETS; i++) {
@@ -43,6 +49,9 @@ static void drop_rows(struct modules *m, struct module *module)
 	}
 	free(module->rows);
 	module->rows = NULL;
+	m->bytes -= module->row_bytes;
+	module->bytes -= module->row_bytes;
+	module->row_bytes = 0;
 }
 
 /* Give back everything but what frames of the trace in the making refer to. */
@@ -59,7 +68,7 @@ static void retire(struct modules *m, struct module *module)
 		m->open--;
 	}
 	m->bytes -= module->bytes;
-	module->bytes = 0;
+	module->bytes = module->kept_bytes = 0;
 	if (module->listed) {
 		HASH_DEL(m->by_key, module);
 		m->listed--;
@@ -73,6 +82,7 @@ static void retire(struct modules *m, struct module *module)
 static void free_module(struct modules *m, struct module *module)
 {
 	m->table[module->id] = NULL;
+	module_names_free(m, module);
 	free(module->path);
 	free(module->build_id);
 	free(module);
@@ -93,7 +103,7 @@ void modules_free(struct modules *m)
 	free(m);
 }
 
-/* Of those with a file, or of all, the one that was not used for longest. */
+/* Of those with a file (open), or of those without, the one that was not used for longest. */
 static struct module *oldest_module(const struct modules *m, const struct module *keep, bool open)
 {
 	struct module *oldest = NULL;
@@ -101,7 +111,7 @@ static struct module *oldest_module(const struct modules *m, const struct module
 	for (uint32_t i = 1; i < m->count; i++) {
 		struct module *module = m->table[i];
 
-		if (module && module != keep && module->listed && (module->elf || !open) &&
+		if (module && module != keep && module->listed && !module->elf == !open &&
 		    (!oldest || module->used < oldest->used))
 			oldest = module;
 	}
@@ -126,13 +136,20 @@ void modules_make_room(struct modules *m, const struct module *keep)
 void modules_begin(struct modules *m)
 {
 	m->unwinding++;
-	if (m->listed > MAX_LISTED) {
-		while (m->listed > MAX_LISTED / 4 * 3)
+	if (m->listed - m->open > MAX_BARE) {
+		while (m->listed - m->open > MAX_BARE / 4 * 3)
 			retire(m, oldest_module(m, NULL, false));
 	}
-	for (uint32_t i = 1; i < m->count; i++)
-		if (m->table[i] && !m->table[i]->listed)
-			free_module(m, m->table[i]);
+	for (uint32_t i = 1; i < m->count; i++) {
+		struct module *module = m->table[i];
+
+		/* What goes with the module only is not to be most of what it is. */
+		if (module && module->listed &&
+		    module->row_bytes + module->kept_bytes > m->budget / 2)
+			retire(m, module);
+		if (module && !module->listed)
+			free_module(m, module);
+	}
 	while (m->count > 1 && !m->table[m->count - 1])
 		m->count--;
 }
@@ -203,6 +220,9 @@ struct module *module_add(struct modules *m, const struct module_key *key, const
 	HASH_ADD(hh, m->by_key, key, sizeof(module->key), module);
 	module->listed = true;
 	m->listed++;
+	module_count_bytes(m, module, sizeof(*module) + path_len);
+	if (elf)
+		module_count_bytes(m, module, sizeof(*own) + (elf->fd < 0 ? elf->size : 0));
 	return module;
 fail:
 	if (elf)
@@ -239,10 +259,16 @@ void module_load(struct modules *m, struct module *module)
 	m->losses.symbols_dropped += module->index.dropped;
 	if (has_mini)
 		elf_file_close(&mini);
-	module->bytes = elf_index_bytes(&module->index) +
-			(module->tables ? cfi_tables_bytes(module->tables) : 0);
-	m->bytes += module->bytes;
+	module_count_bytes(m, module,
+			   elf_index_bytes(&module->index) +
+				   (module->tables ? cfi_tables_bytes(module->tables) : 0));
 	modules_make_room(m, module);
+}
+
+static void count_row(struct modules *m, struct module *module, size_t bytes)
+{
+	module_count_bytes(m, module, bytes);
+	module->row_bytes += bytes;
 }
 
 int module_row(struct modules *m, struct module *module, uint64_t address,
@@ -266,15 +292,24 @@ make:
 		drop_rows(m, module);
 		modules_make_room(m, module);
 		memset(m->pcs, 0, PC_SLOTS * sizeof(*m->pcs));
+	} else if (m->bytes > m->budget) {
+		modules_make_room(m, module);
 	}
-	if (!module->rows && !(module->rows = calloc(ROW_BUCKETS, sizeof(*module->rows))))
-		return -ENOMEM;
+	if (!module->rows) {
+		module->rows = calloc(ROW_BUCKETS, sizeof(*module->rows));
+		if (!module->rows)
+			return -ENOMEM;
+		count_row(m, module, ROW_BUCKETS * sizeof(*module->rows));
+	}
 	node = calloc(1, sizeof(*node));
 	if (!node)
 		return -ENOMEM;
 	node->address = address;
 	node->err = cfi_row_at(module->tables, address, &node->row);
 	m->rows++;
+	count_row(m, module, sizeof(*node) + cfi_row_bytes(node->row));
+	module_count_bytes(m, module, CFI_LOOK_BYTES);
+	module->kept_bytes += CFI_LOOK_BYTES;
 	bucket = &module->rows[module_mix(address) & (ROW_BUCKETS - 1)];
 	node->next = *bucket;
 	*bucket = node;

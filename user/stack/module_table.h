@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Inside of modules: the ELF files that were met, within a budget of bytes, descriptors and rows. A
- * module that is retired keeps its path and build-id until the next unwinding begins, because
- * frames of the trace that is being made may refer to it; then nothing of it is left. */
+/* Inside of modules: the ELF files that were met, within a budget of bytes (of everything that a
+ * file costs on the heap: tables, symbols, rows, names, its own description), descriptors and rows.
+ * A module that is retired keeps its path, build-id and names until the next unwinding begins,
+ * because frames of the trace that is being made may refer to it; then nothing of it is left. */
 #pragma once
 #include <uthash.h>
 
@@ -41,7 +42,10 @@ struct module {
 	bool loaded, listed;
 	bool jit; /* code that no ELF file holds */
 	struct row_node **rows;
-	size_t bytes;
+	struct module_name *names;
+	/* of all that it holds; of these: of its rows, and of what grows with use and goes with the
+	 * module only: names, and what libdw remembers */
+	size_t bytes, row_bytes, kept_bytes;
 	uint64_t used;
 };
 
@@ -68,6 +72,7 @@ struct modules {
 	uint64_t uses, serial, unwinding;
 	struct pc_slot *pcs;
 	struct entry_slot *entries;
+	struct module_name *names; /* of all modules */
 	struct stack_unwind_losses losses;
 };
 
@@ -83,5 +88,9 @@ int module_row(struct modules *modules, struct module *module, uint64_t address,
 	       const struct cfi_row **row);
 /* Keep within the budget by retiring what was not used for longest, but not keep. */
 void modules_make_room(struct modules *modules, const struct module *keep);
+/* The module holds so many bytes more. */
+void module_count_bytes(struct modules *modules, struct module *module, size_t bytes);
+/* Free the names of its functions. */
+void module_names_free(struct modules *modules, struct module *module);
 /* Its file is about to be read. */
 void module_tell_reading(const struct modules *modules, const struct module *module);

@@ -45,5 +45,9 @@ struct module_description modules_describe(const struct modules *modules, uint32
  * file was closed to keep the budget. */
 int modules_symbol(struct modules *modules, uint32_t module, uint64_t offset,
 		   char name[ELF_INDEX_NAME_BYTES]);
+/* The name of a frame's function, demangled, which is looked for once: the modules' own, valid
+ * until modules_begin. NULL: it has none. function is the frame's, offset as in modules_symbol. */
+const char *modules_name(struct modules *modules, uint32_t module, uint64_t function,
+			 uint64_t offset);
 /* Losses so far. */
 void modules_losses(const struct modules *modules, struct stack_unwind_losses *losses);

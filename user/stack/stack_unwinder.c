@@ -3,9 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
-#include "stack/demangle.h"
 #include "stack/jit_names.h"
 #include "stack/maps.h"
 #include "stack/modules.h"
@@ -15,26 +13,12 @@
 
 #define DEFAULT_CACHE_BYTES (16u << 20)
 #define MAPS_MAX_AGE_NS     2000000000ull
-/* Beyond it all texts are dropped before the next unwinding; one trace adds 1 MiB at the most. */
-#define MAX_TEXT_BYTES (1u << 20)
-
-struct symbol_key {
-	uint64_t module, function;
-};
-
-struct symbol_text {
-	struct symbol_key key;
-	UT_hash_handle hh;
-	char text[]; /* empty: the function has no name */
-};
 
 struct stack_unwinder {
 	struct maps_cache *maps;
 	struct modules *modules;
 	struct jit_names *jit;
-	struct symbol_text *texts;
-	size_t text_bytes;
-	uint64_t names_dropped;
+	uint64_t mappings_left_out;
 	struct stack_process process; /* of the last trace */
 };
 
@@ -66,22 +50,10 @@ struct stack_unwinder *stack_unwinder_new(const struct stack_unwind_config *conf
 	return NULL;
 }
 
-static void drop_texts(struct stack_unwinder *unwinder)
-{
-	struct symbol_text *text, *next;
-
-	HASH_ITER (hh, unwinder->texts, text, next) {
-		HASH_DEL(unwinder->texts, text);
-		free(text);
-	}
-	unwinder->text_bytes = 0;
-}
-
 void stack_unwinder_free(struct stack_unwinder *unwinder)
 {
 	if (!unwinder)
 		return;
-	drop_texts(unwinder);
 	jit_names_free(unwinder->jit);
 	modules_free(unwinder->modules);
 	maps_cache_free(unwinder->maps);
@@ -94,6 +66,8 @@ struct walk {
 	struct stack_unwinder *unwinder;
 	const struct stack_capture *capture;
 	struct module_scope scope;
+	/* an address is in no executable mapping; or lies where mappings were too many to keep */
+	bool not_mapped, left_out;
 };
 
 static bool walk_word(void *ctx, uint64_t address, uint64_t *value)
@@ -115,6 +89,10 @@ static int walk_locate(void *ctx, uint64_t address, struct stack_frame *frame,
 	uint64_t start;
 	const char *name;
 
+	if (err == -EFAULT) {
+		walk->not_mapped = true;
+		walk->left_out |= maps_left_out(walk->scope.maps, address);
+	}
 	if (err != -ENODEV)
 		return err;
 	/* Code moves when it is compiled again: the name is what stays the same. */
@@ -171,8 +149,6 @@ int stack_unwind(struct stack_unwinder *unwinder, const struct stack_capture *ca
 	if (!capture->registers.valid)
 		return -EINVAL;
 	modules_begin(unwinder->modules);
-	if (unwinder->text_bytes > MAX_TEXT_BYTES)
-		drop_texts(unwinder);
 	unwinder->process = walk.scope.process;
 	/* The picture is kept for a while; it is read again at once when an address is in no
 	 * mapping of it. */
@@ -188,9 +164,14 @@ int stack_unwind(struct stack_unwinder *unwinder, const struct stack_capture *ca
 		walk.scope.maps = maps;
 		reader.address_bits = maps_address_bits(maps);
 		unwind_run(&reader, &capture->registers, trace);
-		if (trace->end != END_NOT_MAPPED)
+		/* Another look at so many mappings leaves some out again. */
+		if (!walk.not_mapped || walk.left_out)
 			break;
+		walk.not_mapped = false;
 	}
+	unwinder->mappings_left_out += walk.left_out;
+	if (walk.left_out && trace->end == END_NOT_MAPPED)
+		trace->end = END_LEFT_OUT;
 	if (!used)
 		trace_of_pc(capture, trace);
 	maps_put(used);
@@ -208,36 +189,6 @@ void stack_unwinder_prime(struct stack_unwinder *unwinder, const struct stack_pr
 }
 
 /* ---- naming ---- */
-
-/* The text of a function that was named before, or is named now; NULL: it has no name. */
-static const char *symbol_of(struct stack_unwinder *unwinder, const struct stack_frame *frame,
-			     uint64_t module)
-{
-	struct symbol_key key = {module, frame->function};
-	char name[ELF_INDEX_NAME_BYTES], *text = NULL;
-	struct symbol_text *known;
-	size_t len;
-
-	HASH_FIND(hh, unwinder->texts, &key, sizeof(key), known);
-	if (known)
-		return known->text[0] ? known->text : NULL;
-	/* A return address may already belong to the next function: the call is before it. */
-	if (!modules_symbol(unwinder->modules, frame->module, frame->offset - !frame->exact, name))
-		text = demangle(name);
-	len = text ? strlen(text) : 0;
-	known = malloc(sizeof(*known) + len + 1);
-	if (!known) {
-		unwinder->names_dropped++;
-		free(text);
-		return NULL;
-	}
-	known->key = key;
-	memcpy(known->text, text ? text : "", len + 1);
-	free(text);
-	unwinder->text_bytes += sizeof(*known) + len + 1;
-	HASH_ADD(hh, unwinder->texts, key, sizeof(known->key), known);
-	return len ? known->text : NULL;
-}
 
 static const char *jit_name_of(struct stack_unwinder *unwinder, const struct stack_frame *frame)
 {
@@ -269,7 +220,11 @@ struct unwound *stack_unwound(struct stack_unwinder *unwinder, const struct stac
 		if (from->kind == FRAME_JIT)
 			frames[i].symbol = jit_name_of(unwinder, from);
 		else if (from->module)
-			frames[i].symbol = symbol_of(unwinder, from, module.serial);
+			/* A return address may already belong to the next function: the call is
+			 * before it. */
+			frames[i].symbol =
+				modules_name(unwinder->modules, from->module, from->function,
+					     from->offset - !from->exact);
 		/* What ART's compiler (oatdump's DEDUPED) calls code that several methods share. */
 		frames[i].shared = frames[i].symbol && !strcmp(frames[i].symbol, "[DEDUPED]");
 	}
@@ -287,5 +242,5 @@ void stack_unwinder_losses(const struct stack_unwinder *unwinder,
 			   struct stack_unwind_losses *losses)
 {
 	modules_losses(unwinder->modules, losses);
-	losses->names_dropped = unwinder->names_dropped;
+	losses->mappings_left_out = unwinder->mappings_left_out;
 }

@@ -41,7 +41,7 @@ int unwinder_find_waits(struct unwinder *unwinder, int fd, uint64_t elf_start, w
 			void *ctx);
 
 /* Ask for the maps of a process at once, so that its stacks can still be named when it is gone by
- * the time that they are unwound. A few pictures are kept (64, at most 8 MiB together). start_ticks
+ * the time that they are unwound. A few pictures are kept (64, at most 4 MiB together). start_ticks
  * as in stack_thread: 10 ms of CLOCK_BOOTTIME. */
 void unwinder_prime(struct unwinder *unwinder, pid_t pid, uint64_t start_ticks);
 

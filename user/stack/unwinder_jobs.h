@@ -8,7 +8,7 @@
 #include "stack/unwinder_wire.h"
 
 #define KEPT_MAPS     64
-#define KEPT_BYTES    (8u << 20)
+#define KEPT_BYTES    (4u << 20)
 #define REFUSED       256
 #define MESSAGE_BYTES (WIRE_MAX_BYTES > 65536 ? WIRE_MAX_BYTES : 65536)
 

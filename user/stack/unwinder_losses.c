@@ -13,6 +13,7 @@ static const struct loss_info loss_items[] = {
 	{"symbols_dropped", LOSS_LOST, LOSS_OF_NOTHING},
 	{"symbol_names_dropped", LOSS_LOST, LOSS_OF_NOTHING},
 	{"modules_full", LOSS_LOST, LOSS_OF_NOTHING},
+	{"mappings_left_out", LOSS_LOST, LOSS_OF_NOTHING},
 	{"unwinder_replaced", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	{"unwinder_malformed", LOSS_REPAIRED, LOSS_OF_NOTHING},
 };
@@ -34,6 +35,7 @@ int unwinder_counters(const struct unwinder *u, struct counter_list *lost)
 				   u->losses.symbols_dropped,
 				   u->losses.names_dropped,
 				   u->losses.modules_full,
+				   u->losses.mappings_left_out,
 				   u->replaced,
 				   u->malformed};
 	int err = 0;

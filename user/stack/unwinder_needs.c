@@ -141,10 +141,8 @@ static bool is_primed(struct unwinder *u, const struct stack_process *process)
 
 void unwinder_prime(struct unwinder *u, pid_t pid, uint64_t start_ticks)
 {
-	struct probe_request request = {.operation = PROBE_READ_BLOB,
-					.pid = pid,
-					.start_ticks = start_ticks,
-					.name = "maps"};
+	struct probe_request request = {
+		.operation = PROBE_MAPS, .pid = pid, .start_ticks = start_ticks};
 	struct primer *primer;
 
 	if (is_primed(u, &(struct stack_process){pid, start_ticks}))
@@ -284,8 +282,7 @@ static int ask_pool(struct unwinder *u)
 
 	switch (need->kind) {
 	case NEED_MAPS:
-		request.operation = PROBE_READ_BLOB;
-		strcpy(request.name, "maps");
+		request.operation = PROBE_MAPS;
 		break;
 	case NEED_FILE:
 		request.operation = PROBE_OPEN;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The unwinder: a process without any right that gets captures and files, and gives back traces. */
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,18 @@
 /* A process that has used so much ends between two jobs, before its hard limit meets it in one. */
 #define LIFE_CPU_NS (SANDBOX_CPU_S / 2 * NSEC_PER_SEC)
 
+/* A larger block is a mapping of its own, and goes with its free(): the tables of a file come and
+ * go, and would leave holes in the heap that the next ones do not fit in. glibc would raise this
+ * bound to the largest block that was ever freed. */
+#define MAPPED_BYTES (64u << 10)
+/* The room for a stack that is kept from one job to the next. */
+#define KEPT_STACK_BYTES (256u << 10)
+/* free() gives back the end of the heap only: one block above what a busy time took holds all of
+ * it. So the holes are given back too, when nothing is to be done for a moment. */
+#define TRIM_AFTER_NS      (5 * NSEC_PER_SEC)
+#define TRIM_AT_LAST_NS    (60 * NSEC_PER_SEC)
+#define TRIM_WHEN_QUIET_NS (20 * NSEC_PER_MSEC)
+
 struct unwinder_process {
 	struct files_remote remote;
 	struct stack_files files;
@@ -28,6 +41,8 @@ struct unwinder_process {
 	struct stack_trace trace;
 	struct stack_capture capture;
 	uint64_t names_left_out;
+	uint64_t trimmed_ns; /* when the heap was given back last */
+	bool untrimmed;      /* something was done since */
 	uint8_t answer[WIRE_MAX_BYTES] __attribute__((aligned(8)));
 };
 
@@ -56,7 +71,8 @@ static struct wire_losses losses_of(const struct unwinder_process *p)
 				    .elf_tables_bad = losses.elf_tables_bad,
 				    .symbols_dropped = losses.symbols_dropped,
 				    .names_dropped = losses.names_dropped + p->names_left_out,
-				    .modules_full = losses.modules_full};
+				    .modules_full = losses.modules_full,
+				    .mappings_left_out = losses.mappings_left_out};
 }
 
 /* The stack's bytes from the descriptor that came with the capture. */
@@ -108,6 +124,11 @@ static void unwind(struct unwinder_process *p, const struct wire_unwind *wire, i
 		    wire_put_trace(p->answer, wire->header.job, err, unwound, &losses));
 	p->names_left_out += losses.names_dropped - before;
 	free(unwound);
+	if (capture->stack_room > KEPT_STACK_BYTES) {
+		free(capture->stack);
+		capture->stack = NULL;
+		capture->stack_room = capture->stack_bytes = 0;
+	}
 }
 
 static int find_places(struct unwinder_process *p, uint64_t elf_start, int fd,
@@ -176,6 +197,21 @@ static int serve(struct unwinder_process *p, const union wire_question *question
 	return -EBADMSG;
 }
 
+/* Between two jobs: give free memory back. */
+static void give_back(struct unwinder_process *p)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), since_ns = now_ns - p->trimmed_ns;
+
+	if (!p->untrimmed || since_ns < TRIM_AFTER_NS)
+		return;
+	if (since_ns < TRIM_AT_LAST_NS &&
+	    (p->remote.queued || channel_wait(p->remote.socket, TRIM_WHEN_QUIET_NS)))
+		return;
+	malloc_trim(0);
+	p->trimmed_ns = now_ns;
+	p->untrimmed = false;
+}
+
 void unwinder_main(int socket)
 {
 	struct unwinder_process *p;
@@ -185,6 +221,8 @@ void unwinder_main(int socket)
 	/* The recorder reads the end of the socket. */
 	if (sandbox_enter())
 		_exit(1);
+	mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
+	mallopt(M_TRIM_THRESHOLD, MAPPED_BYTES);
 	p = calloc(1, sizeof(*p));
 	if (!p || stack_trace_init(&p->trace))
 		_exit(1);
@@ -194,11 +232,13 @@ void unwinder_main(int socket)
 	if (!p->unwinder)
 		_exit(1);
 	for (;;) {
+		give_back(p);
 		files_remote_next(&p->remote, &next);
 		limit_cpu(JOB_CPU_S);
 		if (serve(p, &next.question, next.length, next.fd))
 			break;
 		limit_cpu(0);
+		p->untrimmed = true;
 		if (clock_now_ns(CLOCK_PROCESS_CPUTIME_ID) > LIFE_CPU_NS)
 			break;
 	}

@@ -101,7 +101,7 @@ struct wire_reading {
 
 struct wire_losses {
 	uint64_t elf_unreadable, elf_malformed, elf_tables_bad, symbols_dropped, names_dropped,
-		modules_full;
+		modules_full, mappings_left_out;
 };
 
 #define WIRE_TEXT_BYTES (96u << 10)

@@ -21,6 +21,7 @@ const char *stack_end_text(enum stack_end end)
 		[END_NO_REGISTERS] = "register not known",
 		[END_COMPAT] = "32-bit code",
 		[END_JIT] = "code of a JIT compiler",
+		[END_LEFT_OUT] = "too many mappings to keep",
 	};
 
 	return end < END_COUNT ? texts[end] : "unknown";

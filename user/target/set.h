@@ -25,6 +25,7 @@ struct process_entry {
 	uid_t uid;
 	bool live, has_argv, dead;
 	bool held_up; /* its argv could not be waited for: read at the next scan */
+	bool put_off; /* it was to be read again long ago, and was counted */
 	/* It is a target by a name, or by its pid or its app's cgroup; not by a uid only. Both stay
 	 * so when it is dead: its last samples come later. */
 	bool by_name, by_other;
@@ -65,6 +66,13 @@ struct target_set {
 	uint64_t unread; /* times that a process could not be asked about, not told yet */
 	struct prober_pool *probes; /* NULL: read here, without a bound */
 	uint64_t patient_until_ns;  /* CLOCK_BOOTTIME: the first scan */
+	/* what the scan at work may take (CLOCK_MONOTONIC; 0: no bound), and what it did */
+	uint64_t known_until_ns, until_ns;
+	uint64_t rest_until_ns;                       /* CLOCK_BOOTTIME: no scan before it */
+	size_t read_count, not_read, not_read_before; /* of processes that no scan has read yet */
+	/* the first process that was to be read again and was put off, by this scan and by the one
+	 * before; 0: none was */
+	pid_t put_off_from, resume_from;
 	/* follow.c */
 	struct followed_process *followed, *followed_by_pid;
 	struct old_name *old_names;

@@ -14,6 +14,16 @@
 #define KEEP_SCANS 32 /* how long an unused name is kept */
 #define KEEP_TURNS 2  /* and, of a target, how many intervals */
 #define PATIENT_NS 1000000000ull
+/* What a scan may take before it leaves the rest to the next one (in the recorder; the first scan,
+ * before which nothing is measured, takes what it takes), but for the first few reads: to pass
+ * 10,000 processes by takes some 7 ms, to read them 0.5 s. Processes that are known already, and
+ * are only to be read again, get half of it. */
+#define BUDGET_NS  10000000ull
+#define BUDGET_MIN 64
+/* A dearer scan is not made again for so many times as long. */
+#define REST_TIMES  20
+#define REST_MAX_NS 1000000000ull
+#define OVERDUE_NS  1000000000ull /* to be read again, and counted from then on */
 
 struct target_set *target_set_new(const struct target_spec *specs, size_t count, const char *root)
 {
@@ -74,10 +84,56 @@ static bool is_needed(const struct target_set *set, const struct process_entry *
 	       set->turn < entry->used_turn + KEEP_TURNS;
 }
 
+static void begin_budget(struct target_set *set)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	bool bounded = set->probes && set->scan > 1;
+
+	set->until_ns = bounded ? now_ns + BUDGET_NS : 0;
+	set->known_until_ns = bounded ? now_ns + BUDGET_NS / 2 : 0;
+	set->read_count = 0;
+}
+
+static bool is_over(const struct target_set *set, uint64_t until_ns)
+{
+	return until_ns && set->read_count >= BUDGET_MIN &&
+	       clock_now_ns(CLOCK_MONOTONIC) >= until_ns;
+}
+
+/* Whether a process that is to be read is left to the next scan. entry: the process that had this
+ * pid, NULL: there was none; same: it still has it. */
+static bool put_off(struct target_set *set, struct process_entry *entry, pid_t pid, bool same,
+		    uint64_t now_ns)
+{
+	if (!same && is_over(set, set->until_ns)) {
+		/* The one that had the pid, if any, ends as unseen. */
+		set->not_read++;
+		return true;
+	}
+	if (!same)
+		return false;
+	if (entry->asked) /* its name is on its way */
+		return true;
+	/* It had its turn in the scan before. */
+	if (pid < set->resume_from)
+		return true;
+	if (!is_over(set, set->known_until_ns))
+		return false;
+	/* Few of them change. */
+	if (now_ns > entry->next_read_ns + OVERDUE_NS && !entry->put_off) {
+		set->unread++;
+		entry->put_off = true;
+	}
+	if (!set->put_off_from)
+		set->put_off_from = pid;
+	return true;
+}
+
 static int visit(struct target_set *set, pid_t pid, uint64_t ino, uint64_t now_ns,
 		 target_change_fn on_change, void *ctx)
 {
 	struct process_entry *entry = process_find_live(set, pid);
+	bool same = entry && entry->ino == ino;
 	struct process_view view = {0};
 	struct target_process *process;
 	char path[1024];
@@ -85,11 +141,14 @@ static int visit(struct target_set *set, pid_t pid, uint64_t ino, uint64_t now_n
 	int dir, err;
 	bool match;
 
-	if (entry && entry->ino == ino && now_ns < entry->next_read_ns &&
-	    !(entry->watched && entry->watched->pidfd < 0)) {
-		entry->seen_scan = set->scan;
+	if ((same && now_ns < entry->next_read_ns &&
+	     !(entry->watched && entry->watched->pidfd < 0)) ||
+	    put_off(set, entry, pid, same, now_ns)) {
+		if (same)
+			entry->seen_scan = set->scan;
 		return 0;
 	}
+	set->read_count++;
 	dir = proc_open(set->root, pid);
 	if (dir < 0) /* gone since the readdir, mostly */
 		return process_no_answer(set, entry, dir, on_change, ctx);
@@ -97,6 +156,7 @@ static int visit(struct target_set *set, pid_t pid, uint64_t ino, uint64_t now_n
 	if (err || !entry)
 		goto cleanup;
 	entry->ino = ino;
+	entry->put_off = false;
 	entry->seen_scan = set->scan;
 	entry->used_scan = set->scan;
 	view.entry = entry;
@@ -136,7 +196,7 @@ static void poll_pidfds(struct target_set *set, target_change_fn on_change, void
 	size_t end, first, i;
 
 	/* Downwards, because unwatch fills the gap with the last one. */
-	for (end = set->watched_count; end > 0; end = first) {
+	for (end = set->watched_count; end > 0 && !is_over(set, set->until_ns); end = first) {
 		first = end > 256 ? end - 256 : 0;
 		for (i = first; i < end; i++)
 			wait[i - first] = (struct pollfd){.fd = set->watched[i]->watched->pidfd,
@@ -145,6 +205,7 @@ static void poll_pidfds(struct target_set *set, target_change_fn on_change, void
 			continue;
 		for (i = end; i-- > first;)
 			if (wait[i - first].revents) {
+				set->read_count++;
 				set->watched[i]->dead = true;
 				process_unwatch(set, set->watched[i], on_change, ctx);
 			}
@@ -193,13 +254,38 @@ void target_set_look_again(struct target_set *set)
 		entry->next_read_ns = 0;
 }
 
+static int count_watched(const struct target_set *set)
+{
+	return set->watched_count > INT32_MAX ? INT32_MAX : (int)set->watched_count;
+}
+
+/* A scan that was dear, because there are so many processes to pass by, is not made again at once:
+ * ends are seen all the same, by the pidfds. */
+static void plan_rest(struct target_set *set, uint64_t took_ns)
+{
+	uint64_t rest_ns = took_ns * REST_TIMES < REST_MAX_NS ? took_ns * REST_TIMES : REST_MAX_NS;
+
+	if (set->until_ns && took_ns > BUDGET_NS)
+		set->rest_until_ns = clock_now_ns(CLOCK_BOOTTIME) + rest_ns;
+}
+
 int target_set_scan(struct target_set *set, target_change_fn on_change, void *ctx)
 {
 	struct process_entry *entry, *next;
 	uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME);
+	uint64_t began_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
 	int err;
 
+	if (now_ns < set->rest_until_ns) {
+		begin_budget(set);
+		poll_pidfds(set, on_change, ctx);
+		return count_watched(set);
+	}
 	set->scan++;
+	set->not_read_before = set->not_read;
+	set->not_read = 0;
+	set->resume_from = set->put_off_from;
+	set->put_off_from = 0;
 	/* A list that cannot be read leaves the old names; the scan goes on. */
 	err = packages_refresh(&set->packages, set->root);
 	if (err == -ENOMEM)
@@ -210,17 +296,25 @@ int target_set_scan(struct target_set *set, target_change_fn on_change, void *ct
 		target_set_look_again(set);
 	}
 	err = 0;
+	begin_budget(set);
 	poll_pidfds(set, on_change, ctx);
 	set->patient_until_ns = set->scan == 1 ? now_ns + PATIENT_NS : 0;
 	if (set->spec_count)
 		err = scan_proc(set, now_ns, on_change, ctx);
 	set->patient_until_ns = 0;
+	if (set->not_read > set->not_read_before)
+		set->unread += set->not_read - set->not_read_before;
 	if (err)
 		return err;
 	HASH_ITER (by_key, set->entries, entry, next) {
 		if (set->spec_count && entry->live && entry->seen_scan != set->scan &&
-		    !(set->only_pids && !entry->watched))
+		    !(set->only_pids && !entry->watched)) {
+			/* What is told of its end takes time as well. */
+			if (entry->watched && is_over(set, set->until_ns))
+				continue;
+			set->read_count += entry->watched != NULL;
 			process_retire(set, entry, on_change, ctx);
+		}
 		if ((!entry->live || !set->spec_count || set->only_pids) && !entry->watched) {
 			if (!is_needed(set, entry))
 				process_drop(set, entry);
@@ -239,7 +333,8 @@ int target_set_scan(struct target_set *set, target_change_fn on_change, void *ct
 			}
 		}
 	}
-	return set->watched_count > INT32_MAX ? INT32_MAX : (int)set->watched_count;
+	plan_rest(set, clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns);
+	return count_watched(set);
 }
 
 void target_set_free(struct target_set *set)
