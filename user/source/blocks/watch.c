@@ -6,12 +6,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <uthash.h>
 
 #include "util/spare_fd.h"
 
+/* A row by its pid. A look asks for each target, and there may be thousands that have no row. */
+struct row {
+	struct watched watched;
+	UT_hash_handle by_pid;
+};
+
 struct blocks_watch {
 	struct watched **rows;
-	uint32_t room;
+	struct row *by_pid;
+	uint32_t room, count;
+	uint32_t first_free; /* no row before it is free */
 	uint64_t serial;
 };
 
@@ -47,19 +56,23 @@ struct watched *blocks_watch_add(struct blocks_watch *watch, const struct target
 				 pid_t tid)
 {
 	struct watched *row;
-	uint32_t index = 0;
+	struct row *made;
+	uint32_t index = watch->first_free;
 
-	while (index < watch->room && watch->rows[index])
-		index++;
-	if (index == watch->room) {
+	if (watch->count == watch->room) {
 		errno = ENOSPC;
 		return NULL;
 	}
-	row = calloc(1, sizeof(*row));
-	if (!row) {
+	while (watch->rows[index])
+		index++;
+	made = calloc(1, sizeof(*made));
+	if (!made) {
 		errno = ENOMEM;
 		return NULL;
 	}
+	watch->first_free = index + 1;
+	watch->count++;
+	row = &made->watched;
 	row->index = index;
 	row->pid = process->pid;
 	row->tid = tid;
@@ -72,6 +85,7 @@ struct watched *blocks_watch_add(struct blocks_watch *watch, const struct target
 	snprintf(row->package, sizeof(row->package), "%s",
 		 process->package ? process->package : "");
 	watch->rows[index] = row;
+	HASH_ADD(by_pid, watch->by_pid, watched.pid, sizeof(row->pid), made);
 	return row;
 }
 
@@ -83,7 +97,11 @@ void blocks_watch_remove(struct blocks_watch *watch, struct watched *watched)
 		close(watched->probes.file_fd);
 	block_samples_clear(&watched->period.samples);
 	block_spells_free(&watched->period.spells);
+	HASH_DELETE(by_pid, watch->by_pid, (struct row *)watched);
 	watch->rows[watched->index] = NULL;
+	watch->count--;
+	if (watched->index < watch->first_free)
+		watch->first_free = watched->index;
 	free(watched);
 }
 
@@ -94,10 +112,10 @@ struct watched *blocks_watch_at(struct blocks_watch *watch, uint32_t index)
 
 struct watched *blocks_watch_find(struct blocks_watch *watch, pid_t pid)
 {
-	for (uint32_t i = 0; i < watch->room; i++)
-		if (watch->rows[i] && watch->rows[i]->pid == pid)
-			return watch->rows[i];
-	return NULL;
+	struct row *row;
+
+	HASH_FIND(by_pid, watch->by_pid, &pid, sizeof(pid), row);
+	return row ? &row->watched : NULL;
 }
 
 void blocks_watch_end_period(struct watched *watched)
