@@ -148,6 +148,7 @@ static __always_inline int receive(struct sk_buff *packet_skb, bool direct)
 struct sender {
 	__u64 owner;
 	bool learnable; /* replies to this packet are the sender's */
+	bool opens;     /* it connects: nothing that came before is its own */
 	bool forwarded;
 	bool tcp; /* a TCP socket: never cut into fragments */
 };
@@ -253,12 +254,13 @@ static __always_inline struct sender find_sender(const struct sk_buff *skb, stru
 		if (parent)
 			from.owner = owner_of(parent);
 	}
-	if (from.tcp)
+	if (from.tcp) {
 		/* The other states were learnt at their tracepoint. The control socket that sends
 		 * resets is in CLOSE and must not steal flows for uid 0. */
-		from.learnable = state == TCP_SYN_SENT ||
+		from.opens = state == TCP_SYN_SENT;
+		from.learnable = from.opens ||
 				 (learn_every_packet && state != TCP_CLOSE && state != TCP_LISTEN);
-	else if (protocol == IPPROTO_ICMP || protocol == IPPROTO_ICMPV6)
+	} else if (protocol == IPPROTO_ICMP || protocol == IPPROTO_ICMPV6)
 		from.learnable = !kernel;
 	else if (protocol == IPPROTO_UDP)
 		from.learnable = udp_is_learnt(sk, common);
@@ -287,13 +289,13 @@ static __always_inline void learn_sent(const struct sk_buff *skb, struct net_pac
 
 		fill_key6(&key, packet, true);
 		if (!from->forwarded || !bpf_map_lookup_elem(&flows6, &key))
-			learn(&flows6, &waiting6, &key, owner, holder);
+			learn(&flows6, &waiting6, &key, owner, holder, !from->opens);
 	} else {
 		struct net_flow4 key;
 
 		fill_key4(&key, packet, true);
 		if (!from->forwarded || !bpf_map_lookup_elem(&flows4, &key))
-			learn(&flows4, &waiting4, &key, owner, holder);
+			learn(&flows4, &waiting4, &key, owner, holder, !from->opens);
 	}
 }
 
@@ -372,18 +374,20 @@ count:
 }
 
 /* Rare beside packets, and half of the fields lie in struct inet_sock: probe reads in both twins.
- * At CLOSE skc_num is 0 already; inet_sport is not. While a socket connects or is cloned for an
- * accept, one of its ports may still be 0: then its first packet or ESTABLISHED tells. */
-static __always_inline int state_changed(const struct sock *sk, int new_state)
+ * At CLOSE skc_num is 0 already; inet_sport is not. While a socket is cloned for an accept, one of
+ * its ports may still be 0: then ESTABLISHED tells. A socket that connects has its ports for sure
+ * when it sends its SYN, which tells (find_sender). */
+static __always_inline int state_changed(const struct sock *sk, int old_state, int new_state)
 {
+	/* The two states from which tcp_time_wait() is called. */
+	bool time_wait = old_state == TCP_FIN_WAIT2 || old_state == TCP_CLOSING;
 	const struct sock *holder;
 	struct in6_addr mapped;
 	__u16 local_port, remote_port, family;
 	__u64 owner, netns;
 	struct net *net;
 
-	if (new_state != TCP_ESTABLISHED && new_state != TCP_SYN_SENT &&
-	    new_state != TCP_SYN_RECV && new_state != TCP_CLOSE)
+	if (new_state != TCP_ESTABLISHED && new_state != TCP_SYN_RECV && new_state != TCP_CLOSE)
 		return 0;
 	if (BPF_CORE_READ(sk, sk_protocol) != IPPROTO_TCP)
 		return 0;
@@ -411,9 +415,9 @@ static __always_inline int state_changed(const struct sock *sk, int new_state)
 		key.local = BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr);
 		key.remote = BPF_CORE_READ(sk, __sk_common.skc_daddr);
 		if (new_state == TCP_CLOSE)
-			forget(&flows4, &waiting4, &key, owner);
+			forget(&flows4, &waiting4, &key, owner, holder, time_wait);
 		else
-			learn(&flows4, &waiting4, &key, owner, holder);
+			learn(&flows4, &waiting4, &key, owner, holder, true);
 	} else if (family == NET_AF_INET6) {
 		struct net_flow6 key = {.netns = netns,
 					.local_port = local_port,
@@ -423,9 +427,9 @@ static __always_inline int state_changed(const struct sock *sk, int new_state)
 		bpf_core_read(key.local, 16, &sk->__sk_common.skc_v6_rcv_saddr);
 		bpf_core_read(key.remote, 16, &sk->__sk_common.skc_v6_daddr);
 		if (new_state == TCP_CLOSE)
-			forget(&flows6, &waiting6, &key, owner);
+			forget(&flows6, &waiting6, &key, owner, holder, time_wait);
 		else
-			learn(&flows6, &waiting6, &key, owner, holder);
+			learn(&flows6, &waiting6, &key, owner, holder, true);
 	}
 	return 0;
 }
@@ -457,11 +461,11 @@ int BPF_PROG(receive_raw, struct sk_buff *skb)
 SEC("?tp_btf/inet_sock_set_state")
 int BPF_PROG(state_btf, const struct sock *sk, int old_state, int new_state)
 {
-	return state_changed(sk, new_state);
+	return state_changed(sk, old_state, new_state);
 }
 
 SEC("?raw_tp/inet_sock_set_state")
 int BPF_PROG(state_raw, const struct sock *sk, int old_state, int new_state)
 {
-	return state_changed(sk, new_state);
+	return state_changed(sk, old_state, new_state);
 }

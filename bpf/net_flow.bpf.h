@@ -17,9 +17,61 @@ static __always_inline void touch(struct net_flow_owner *flow)
 		flow->epoch = epoch;
 }
 
-/* Note whose a flow is, and who owns what already waits for it. */
+/* ---- what waits for its owner ---- */
+/* Constant offsets: an index would have to be bounded for the verifier's sake. */
+static __always_inline struct net_waiting_part *current_part(struct net_waiting *waiting)
+{
+	if (waiting->current == NET_WAITING_LATE)
+		return &waiting->part[NET_WAITING_LATE];
+	if (waiting->current == NET_WAITING_AGAIN)
+		return &waiting->part[NET_WAITING_AGAIN];
+	return &waiting->part[NET_WAITING_FIRST];
+}
+
+/* A SYN: what the entry holds is of the last connection between these ports, or came after it. A
+ * host takes a SYN only once that is over, so what has no owner by then met TIME_WAIT. */
+static __always_inline void begin_connection(struct net_waiting *waiting)
+{
+	struct net_waiting_part *first = &waiting->part[NET_WAITING_FIRST];
+
+	if (waiting->current == NET_WAITING_FIRST) {
+		if (waiting->opening_bytes || !first->bytes)
+			return;
+		if (!first->owner)
+			first->owner = NET_OWNER(NET_OWNER_NO_SOCKET, 0);
+	}
+	waiting->current = NET_WAITING_AGAIN;
+}
+
+/* The connection that the current part is about has an owner now. */
+static __always_inline void claim(struct net_waiting *waiting, __u64 owner)
+{
+	struct net_waiting_part *part = current_part(waiting);
+
+	if (waiting->current == NET_WAITING_LATE)
+		return;
+	if (waiting->current == NET_WAITING_AGAIN && part->owner && part->owner != owner)
+		loss_add(&net_losses, NET_LOSS_OWNER_MIXED, waiting->opening_bytes);
+	else
+		part->owner = owner;
+}
+
+/* Its socket is gone; time_wait: and has left a TIME_WAIT, which owns nothing. */
+static __always_inline void end_connection(struct net_waiting *waiting, __u64 owner, bool time_wait)
+{
+	struct net_waiting_part *part = current_part(waiting);
+
+	if (waiting->current != NET_WAITING_LATE && !part->owner)
+		part->owner = owner;
+	waiting->current = NET_WAITING_LATE;
+	waiting->opening_bytes = 0;
+	if (time_wait)
+		waiting->part[NET_WAITING_LATE].owner = NET_OWNER(NET_OWNER_NO_SOCKET, 0);
+}
+
+/* Note whose a flow is and, where it claims that, who owns what already waits for it. */
 static __always_inline void learn(void *flows, void *waiting_map, const void *key, __u64 owner,
-				  const struct sock *holder)
+				  const struct sock *holder, bool claims)
 {
 	struct net_flow_owner *flow = bpf_map_lookup_elem(flows, key);
 	struct net_waiting *waiting;
@@ -36,30 +88,31 @@ static __always_inline void learn(void *flows, void *waiting_map, const void *ke
 
 	if (bpf_map_update_elem(flows, key, &fresh, BPF_ANY))
 		loss_add(&net_losses, NET_LOSS_FLOW_MAP_FULL, 1);
-	waiting = bpf_map_lookup_elem(waiting_map, key);
+	waiting = claims ? bpf_map_lookup_elem(waiting_map, key) : NULL;
 	if (waiting)
-		waiting->part[waiting->current & 1].owner = owner;
+		claim(waiting, owner);
 }
 
-/* The socket is gone: what comes now belongs to nobody, in netd's eyes too. */
-static __always_inline void forget(void *flows, void *waiting_map, const void *key, __u64 owner)
+/* The socket is gone: what comes now belongs to nobody, in netd's eyes too. A connect() that fails
+ * because the ports are taken ends in CLOSE as well: the flow stays with who has the ports. */
+static __always_inline void forget(void *flows, void *waiting_map, const void *key, __u64 owner,
+				   const struct sock *holder, bool time_wait)
 {
+	struct net_flow_owner *flow = bpf_map_lookup_elem(flows, key);
 	struct net_waiting *waiting;
 
-	bpf_map_delete_elem(flows, key);
-	waiting = bpf_map_lookup_elem(waiting_map, key);
-	if (!waiting)
+	if (flow && flow->sock && flow->sock != (__u64)holder)
 		return;
-	if (waiting->current == 0) {
-		if (!waiting->part[0].owner)
-			waiting->part[0].owner = owner;
-		waiting->current = 1;
-	}
+	if (flow)
+		bpf_map_delete_elem(flows, key);
+	waiting = bpf_map_lookup_elem(waiting_map, key);
+	if (waiting)
+		end_connection(waiting, owner, time_wait);
 }
 
-/* owner: what is known of it, or 0. */
-static __always_inline void let_wait(void *waiting_map, const void *key, __u64 owner, __u64 bytes,
-				     __u64 packets)
+/* owner: what is known of it, or 0; opens: it is a SYN. */
+static __always_inline void let_wait(void *waiting_map, const void *key, __u64 owner, bool opens,
+				     __u64 bytes, __u64 packets)
 {
 	struct net_waiting *waiting = bpf_map_lookup_elem(waiting_map, key);
 	struct net_waiting_part *part;
@@ -75,11 +128,15 @@ static __always_inline void let_wait(void *waiting_map, const void *key, __u64 o
 			return;
 		}
 	}
-	part = &waiting->part[waiting->current & 1];
+	if (opens)
+		begin_connection(waiting);
+	if (opens || waiting->opening_bytes)
+		waiting->opening_bytes += bytes;
+	part = current_part(waiting);
 	if (owner) {
-		part = &waiting->part[0];
+		part = &waiting->part[NET_WAITING_FIRST];
 		if (part->owner != owner && (part->owner || part->bytes))
-			part = &waiting->part[1];
+			part = &waiting->part[NET_WAITING_LATE];
 		if (!part->owner)
 			part->owner = owner;
 		else if (part->owner != owner)
@@ -111,14 +168,14 @@ static __always_inline void receive_flow(void *flows, void *waiting_map, const v
 	__u64 owner;
 
 	if (!flow) {
-		let_wait(waiting_map, key, 0, bytes, packets);
+		let_wait(waiting_map, key, 0, packet->opens, bytes, packets);
 		return;
 	}
 	owner = flow->owner;
 	if (packet->protocol == IPPROTO_TCP && flow->sock) {
 		if (!tcp_is_same(flow, packet)) {
 			bpf_map_delete_elem(flows, key);
-			let_wait(waiting_map, key, 0, bytes, packets);
+			let_wait(waiting_map, key, 0, packet->opens, bytes, packets);
 			return;
 		}
 		owner = owner_of((const struct sock *)flow->sock);
@@ -221,7 +278,7 @@ static __always_inline void receive_udp(void *flows, void *waiting_map, const vo
 	if (owner >> 32 != NET_OWNER_UID) {
 		if (flow)
 			bpf_map_delete_elem(flows, key);
-		let_wait(waiting_map, key, owner, bytes, packets);
+		let_wait(waiting_map, key, owner, false, bytes, packets);
 		return;
 	}
 	count_owner(owner, false, bytes, packets);

@@ -2,9 +2,9 @@
 /* The maps of the network programs, and the sums.
  *
  * Memory (preallocated hashes; an element has 48 bytes of header): N flows of each family take
- * N * (48 + 24 + 40 + 48 + 48 + 40) bytes, W waiting entries W * (48 + 24 + 56 + 48 + 48 + 56), and
+ * N * (48 + 24 + 40 + 48 + 48 + 40) bytes, W waiting entries W * (48 + 24 + 80 + 48 + 48 + 80), and
  * a hash 16 bytes for each bucket, the next power of two. W is N / 16 and at least 8,192. That is
- * 7.6 MiB for 16,384 flows (the default) and 31.5 MiB for 100,000; since 6.1 a flow takes its part
+ * 8.0 MiB for 16,384 flows (the default) and 31.9 MiB for 100,000; since 6.1 a flow takes its part
  * when it is there. A waiting entry is taken by each incoming connection until the next read-out.
  */
 #pragma once

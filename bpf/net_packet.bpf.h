@@ -41,10 +41,11 @@ struct sk_buff___before_6_2 {
 #define NET_NEXTHDR_FRAGMENT 44
 #define NET_NEXTHDR_DEST     60
 #define NET_MAX_EXTENSIONS   4
+#define NET_TCP_SYN          2
 #define NET_GSO_MTU          1500
 
 /* The first 16 bytes behind the IP header: ports of TCP and UDP, type and id of ICMP, and TCP's
- * data offset. */
+ * data offset and flags. */
 struct net_transport {
 	union {
 		struct {
@@ -58,7 +59,8 @@ struct net_transport {
 	__be16 word3;
 	__u8 tcp_middle[4];
 	__u8 tcp_offset; /* upper four bits: 32-bit words */
-	__u8 tail[3];
+	__u8 tcp_flags;
+	__u8 tail[2];
 };
 
 /* A parsed packet. Addresses of IPv4 are in word 0. */
@@ -76,6 +78,7 @@ struct net_packet {
 	bool ipv6;
 	bool fragment, more_fragments;
 	bool has_ports; /* or an echo's identifier */
+	bool opens;     /* a SYN: a connection of TCP begins */
 };
 
 /* What a CPU works on in one direction; in a map, because the stack is small and because what comes
@@ -107,6 +110,7 @@ static __always_inline void net_parse_transport(struct net_packet *packet,
 	switch (packet->protocol) {
 	case IPPROTO_TCP:
 		packet->headers += (transport->tcp_offset >> 4) * 4;
+		packet->opens = transport->tcp_flags & NET_TCP_SYN;
 		packet->source_port = transport->source;
 		packet->dest_port = transport->dest;
 		packet->has_ports = true;

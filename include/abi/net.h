@@ -26,7 +26,7 @@ enum net_loss {
 	NET_LOSS_FLOW_MAP_FULL = 1, /* an owner was not noted; the flow is resolved at read-out */
 	NET_LOSS_WAITING_MAP_FULL = 2, /* packets whose bytes could not wait for their owner */
 	NET_LOSS_HEADER = 3,           /* packets whose IP header lies outside the linear part */
-	NET_LOSS_OWNER_MIXED = 4,      /* bytes of a third owner of one flow in one interval */
+	NET_LOSS_OWNER_MIXED = 4,      /* bytes of one owner too many of one flow in one interval */
 	NET_LOSS_COUNT = 5,
 };
 
@@ -84,15 +84,27 @@ struct net_address {
 };
 enum net_locality { NET_LOCAL = 1, NET_FOREIGN = 2 };
 
-/* Bytes received before their owner was known. Only the kernel side writes: the counters never
- * go back, and a CLOSE of a TCP socket moves on to the second part, so that a late segment is not
- * blamed on the socket that went. UDP: one part for each owner. */
+/* The parts of a waiting entry. A CLOSE of a TCP socket moves on to the second part, so that a late
+ * segment is not blamed on the socket that went; a SYN after it moves on to the third one, so that
+ * the next connection between the same ports answers neither for the first one nor for what came
+ * late. UDP: the first two parts are of one owner each. */
+enum net_waiting_at {
+	NET_WAITING_FIRST = 0,
+	NET_WAITING_LATE = 1,
+	NET_WAITING_AGAIN = 2,
+	NET_WAITING_PARTS = 3,
+};
+
+/* Bytes received before their owner was known. Only the kernel side writes, and the counters never
+ * go back. */
 struct net_waiting {
 	struct net_waiting_part {
 		__u64 bytes, packets, owner;
-	} part[2];
-	__u32 current;
-	__u32 reserved;
+	} part[NET_WAITING_PARTS];
+	__u32 current; /* enum net_waiting_at: where bytes are added */
+	/* Of the last SYN and what followed it; 0: the entry has seen none, so that what is in its
+	 * first part came late, or belongs to a connection older than jankscope. */
+	__u32 opening_bytes;
 };
 
 /* Ports of a datagram's first fragment, for the fragments that follow it. */
@@ -109,5 +121,5 @@ _Static_assert(sizeof(struct net_flow4) == 24, "net_flow4");
 _Static_assert(sizeof(struct net_flow6) == 48, "net_flow6");
 _Static_assert(sizeof(struct net_flow_owner) == 40, "net_flow_owner");
 _Static_assert(sizeof(struct net_address) == 32, "net_address");
-_Static_assert(sizeof(struct net_waiting) == 56, "net_waiting");
+_Static_assert(sizeof(struct net_waiting) == 80, "net_waiting");
 _Static_assert(sizeof(struct net_fragment) == 48, "net_fragment");

@@ -10,9 +10,10 @@
  * this program, or of a new memfd; the rest sleep in libc. maps: how many mappings stand at once,
  * from the start. flows: datagrams, each of a new socket, over a veth pair in network namespaces of
  * this process (root only), of which keep_flows stay open. peers: datagrams that come in, each from
- * another address and port, to a socket of uid 20125. long: thread and process names of full
- * length, each of them new. uid: who it runs as. wait: begin with the first line on stdin.
- * Prints "ready" and, at its end (EOF on stdin, or after `seconds`), one line of counts. */
+ * another address and port, to a socket of a uid of its own (peers_uid). long: thread and process
+ * names of full length, each of them new. uid: who it runs as. wait: begin with the first line on
+ * stdin. Prints "ready" and, at its end (EOF on stdin, or after `seconds`), one line of counts;
+ * came_in is how many IP packets reached the namespace of that socket. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -33,8 +34,10 @@
 #define THREAD_STACK  (64u << 10)
 #define NEAR          "10.77.9.1"
 #define FAR           "10.77.9.2"
-#define PEERS_UID     20125
+#define NEAR_LATE     "10.77.9.100" /* given when the peers begin: nobody knows it before */
+#define PEERS_UID     (3000000 + (uid_t)getpid() % 1000000) /* nobody else receives as it */
 #define FAR_ADDRESSES 4
+#define CROSSING_US   300000 /* until what was sent has come in, on a busy machine, too */
 
 extern char **environ;
 
@@ -185,7 +188,7 @@ static void one_peer(uint64_t n)
 			   to = {.sin_family = AF_INET, .sin_port = htons(7)};
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	inet_pton(AF_INET, NEAR, &to.sin_addr);
+	inet_pton(AF_INET, NEAR_LATE, &to.sin_addr);
 	from.sin_addr.s_addr = htonl(0x0a4d0902u + (uint32_t)(n / 50000 % FAR_ADDRESSES));
 	if (fd < 0 || bind(fd, (struct sockaddr *)&from, sizeof(from)) ||
 	    sendto(fd, "peer", 4, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to)) < 0)
@@ -201,11 +204,28 @@ static void *peers(void *ctx)
 
 	/* Nobody reads it: what does not fit is dropped behind the hooks. */
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
-	if (fd < 0 || fchown(fd, PEERS_UID, (gid_t)-1) ||
+	if (fd < 0 || fchown(fd, PEERS_UID, (gid_t)-1) || rig_address("churn0", NEAR_LATE, 24) ||
 	    bind(fd, (struct sockaddr *)&at, sizeof(at)) || setns(far_ns, CLONE_NEWNET))
 		return NULL;
 	at_rate(rates[PEERS], PEERS, one_peer);
 	return NULL;
+}
+
+/* IP packets that came into this process's namespace, by the kernel's own count. What the sender
+ * counts may have been dropped on the way: by the queue of an address that is not resolved yet, or
+ * by the backlog of a CPU. */
+static unsigned long long packets_in(void)
+{
+	FILE *file = fopen("/proc/thread-self/net/snmp", "re");
+	unsigned long long packets = 0;
+	char line[512];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "Ip: %*u %*u %llu", &packets) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return packets;
 }
 
 static int make_link(void)
@@ -430,6 +450,10 @@ int main(int argc, char **argv)
 	printf("seconds=%.3f", (double)(now_ns() - start_ns) / 1e9);
 	for (int i = 0; i < LENGTH_MS; i++)
 		printf(" %s%llu", keys[i], (unsigned long long)atomic_load(&done[i]));
+	if (rates[PEERS]) {
+		usleep(CROSSING_US);
+		printf(" came_in=%llu peers_uid=%u", packets_in(), PEERS_UID);
+	}
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
 	printf(" cpu_ns=%lld\n", cpu.tv_sec * 1000000000ll + cpu.tv_nsec);
 	return 0;

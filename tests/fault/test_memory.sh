@@ -152,6 +152,8 @@ odd_load() { # name, churn's arguments; then $work/odd.jsonl and what churn did 
 	limit $((24 << 20))
 	start_churn "$@" seconds=15
 	record "$work/odd.jsonl" --overwrite --block 20ms --max-lost 100
+	# The header is written before the first interval begins; what happens between the two is in none.
+	while ! grep -q '"type":"interval"' "$work/odd.jsonl" && kill -0 $record 2>/dev/null; do sleep 0.1; done
 	echo go >"$work/in"
 	wait "$target"
 	target=
@@ -193,15 +195,22 @@ odd_loads() {
 			   then "ok" else "not ok" end) + " - 65,000 mappings: most blocks have a stack"' "$work/odd.jsonl"
 	fi
 	if odd_load "24 MiB, 10,000 new flows a second" peers=10000; then
-		# 32 bytes each, to a socket of uid 20125. Told and lost are what was sent, to the byte, in
-		# runs by hand; in runs beside others up to 8 % of it was missing from both, which nobody
-		# has explained yet. More than that is a fault, and so is a byte too much.
-		jq -s -r --argjson made "$(done_by_churn peers)" '
-			([.[] | select(.type == "interval") | .net.uids[] | select(.uid == 20125).rx_bytes] | add // 0) as $told
-			| ([.[] | select(.type == "interval") | .lost.net_lost_bytes // 0] | add) as $lost
-			| "# \($made * 32) bytes sent, \($told) told, \($lost) lost by its word",
-			  (if $told + $lost <= $made * 32 and $told + $lost >= $made * 32 * 0.9 then "ok" else "not ok" end)
-			  + " - flows: told and lost are not more than was sent, and at least 90 %"' "$work/odd.jsonl"
+		# 32 bytes each, to a socket of a uid that nobody else has; the truth is what the kernel
+		# counted as received. Others on this machine lose as well, so the sums of all losses may be
+		# more than what is missing. They should never be less; in one of several runs 2 % was
+		# missing from both all the same, which nobody has explained yet. Up to 10 % pass for it.
+		jq -s -r --argjson sent "$(done_by_churn peers)" --argjson came "$(done_by_churn came_in)" \
+			--argjson uid "$(done_by_churn peers_uid)" '
+			[.[] | select(.type == "interval")] as $all
+			| ([$all[].net.uids[]? | select(.uid == $uid).rx_bytes] | add // 0) as $told
+			| ([$all[].lost | .net_lost_bytes // 0, .net_unresolved_bytes // 0] | add) as $lost
+			| ([$all[].lost.records_dropped // 0] | add) as $dropped
+			| ($came * 32) as $in
+			| "# \($sent * 32) bytes sent, \($in) came in, \($told) told, \($lost) lost by its word (the whole machine), records dropped \($dropped)",
+			  (if $dropped > 0 then "ok - flows: the sums # SKIP \($dropped) records were dropped, and counted: the disk is busy"
+			   elif $told <= $in and $in - $told <= $lost then "ok - flows: what came in is told, or lost by its word"
+			   elif $told <= $in and $told + $lost >= $in * 0.9 then "ok - flows: what came in is told or lost # TODO \($in - $told - $lost) bytes are in neither"
+			   else "not ok - flows: \($in) bytes came in, \($told) told, \($lost) lost" end)' "$work/odd.jsonl"
 	fi
 	odd_load "24 MiB, 600 processes a second with long names" procs=600 long
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
+#include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
@@ -150,6 +151,27 @@ static inline int rig_address(const char *name, const char *address, unsigned ch
 	inet_pton(info->ifa_family, address, bytes);
 	rig_attr(&msg, IFA_LOCAL, bytes, ipv6 ? 16 : 4);
 	rig_attr(&msg, IFA_ADDRESS, bytes, ipv6 ? 16 : 4);
+	return rig_send(&msg);
+}
+
+/* Where the frames for an address go, whatever its owner answers; mac NULL: as its owner answers.
+ */
+static inline int rig_neighbour(const char *name, const char *address, const void *mac)
+{
+	struct rig_message msg = {.nlh = {.nlmsg_len = NLMSG_HDRLEN,
+					  .nlmsg_type = mac ? RTM_NEWNEIGH : RTM_DELNEIGH,
+					  .nlmsg_flags = mac ? NLM_F_CREATE | NLM_F_REPLACE : 0}};
+	struct ndmsg *info = rig_put(&msg, sizeof(*info));
+	bool ipv6 = strchr(address, ':');
+	unsigned char bytes[16];
+
+	info->ndm_family = ipv6 ? AF_INET6 : AF_INET;
+	info->ndm_ifindex = (int)if_nametoindex(name);
+	info->ndm_state = NUD_PERMANENT;
+	inet_pton(info->ndm_family, address, bytes);
+	rig_attr(&msg, NDA_DST, bytes, ipv6 ? 16 : 4);
+	if (mac)
+		rig_attr(&msg, NDA_LLADDR, mac, 6);
 	return rig_send(&msg);
 }
 

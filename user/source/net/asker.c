@@ -289,7 +289,8 @@ int net_asker_take(struct net_asker *asker, uint64_t timeout_ns, struct net_diag
 	if (answer.err) {
 		if (fd >= 0)
 			close(fd);
-		return answer.err;
+		/* -EAGAIN is kept for an answer that has not come yet. */
+		return answer.err == -EAGAIN ? -EBUSY : answer.err;
 	}
 	return net_diag_map(diag, fd);
 }

@@ -26,8 +26,8 @@ static const struct option_row rows[] = {
 	{0, "net-length", "HOW", "count bytes as netd does, or as the wire carries them",
 	 VERB_RECORD, OPTION_CHOICE, PLACE(length), "netd wire"},
 	{0, "net-flows", "N",
-	 "connections of each IP family that are held at a time (default 16384: 7.6 MiB; 100000: "
-	 "31 MiB)",
+	 "connections of each IP family that are held at a time (default 16384: 8.0 MiB; 100000: "
+	 "32 MiB)",
 	 VERB_RECORD, OPTION_NUMBER, PLACE(flows), .min = 1024},
 };
 

@@ -47,6 +47,7 @@ void net_flows_free(struct net_flows *flows)
 	HASH_ITER (hh, flows->waiting, one, next)
 		drop(flows, one);
 	net_diag_free(&flows->primed);
+	net_diag_free(&flows->heard);
 	net_asker_free(flows->asker);
 	free(flows);
 }
@@ -93,37 +94,45 @@ static int book_owner(const struct net_flows *flows, uint64_t owner, uint64_t by
 }
 
 /* ---- read-out of what waits ---- */
+static int book_part(const struct net_flows *flows, struct waiting_flow *one, int part,
+		     uint64_t owner)
+{
+	uint64_t bytes = one->bytes[part], packets = one->packets[part];
+
+	one->bytes[part] = one->packets[part] = 0;
+	one->asked_bytes[part] = one->asked_packets[part] = 0;
+	return book_owner(flows, owner, bytes, packets);
+}
+
 /* Book what came since the last read; what has no owner stays in one->bytes. */
 static int account(struct net_flows *flows, struct waiting_flow *one, const struct net_waiting *now)
 {
 	int err = 0, i;
 
-	for (i = 0; i < 2 && !err; i++) {
+	for (i = 0; i < NET_WAITING_PARTS && !err; i++) {
 		uint64_t owner = net_owner_of_part(one, now, i);
 
 		if (now->part[i].bytes != one->seen.part[i].bytes)
 			one->active = flows->epoch;
 		one->bytes[i] += now->part[i].bytes - one->seen.part[i].bytes;
 		one->packets[i] += now->part[i].packets - one->seen.part[i].packets;
-		if (!one->bytes[i] || !net_is_settled(owner))
-			continue;
-		err = book_owner(flows, owner, one->bytes[i], one->packets[i]);
-		one->bytes[i] = one->packets[i] = 0;
-		one->asked_bytes[i] = one->asked_packets[i] = 0;
+		if (one->bytes[i] && net_is_settled(owner))
+			err = book_part(flows, one, i, owner);
 	}
 	one->seen = *now;
 	return err;
 }
 
 /* Remove an entry that nothing is added to any more. Once the flow table has the owner, packets go
- * there; an idle entry may get one in the very instant, so it is read while it is removed. */
+ * there; an idle entry may get one in the very instant, so it is read while it is removed, and what
+ * that finds without an owner goes on waiting. */
 static int remove_entry(struct net_flows *flows, struct waiting_flow *one)
 {
 	int fd = one->key.ipv6 ? flows->maps.waiting6 : flows->maps.waiting4;
 	struct net_flow4 flow4;
 	const void *key = kernel_key(&one->key, &flow4);
 	struct net_waiting last;
-	int err = bpf_map_lookup_and_delete_elem(fd, key, &last), i;
+	int err = bpf_map_lookup_and_delete_elem(fd, key, &last);
 
 	if (err) { /* 3e87f192b405 (5.14) made that possible for hashes */
 		if (bpf_map_lookup_elem(fd, key, &last))
@@ -131,12 +140,22 @@ static int remove_entry(struct net_flows *flows, struct waiting_flow *one)
 		bpf_map_delete_elem(fd, key);
 	}
 	err = account(flows, one, &last);
-	for (i = 0; i < 2 && !err; i++)
-		if (one->bytes[i])
-			err = flows->book(flows->ctx, NET_BUCKET_NO_SOCKET, 0, one->bytes[i],
-					  one->packets[i]);
-	drop(flows, one);
-	return err;
+	if (err || !net_has_bytes(one)) {
+		drop(flows, one);
+		return err;
+	}
+	one->removed = true;
+	/* The next entry of this key counts from 0; what this one knew still holds. */
+	for (int i = 0; i < NET_WAITING_PARTS; i++)
+		one->seen.part[i].bytes = one->seen.part[i].packets = 0;
+	return 0;
+}
+
+/* The connection that now stands between these ports, if any, has its owner. */
+static bool is_learnt(const struct net_waiting *now)
+{
+	return now->current < NET_WAITING_PARTS && now->current != NET_WAITING_LATE &&
+	       net_is_settled(now->part[now->current].owner);
 }
 
 static int read_waiting(struct net_flows *flows, const struct flow_key *key,
@@ -153,15 +172,16 @@ static int read_waiting(struct net_flows *flows, const struct flow_key *key,
 		one->key = *key;
 		one->active = flows->epoch;
 		HASH_ADD(hh, flows->waiting, key, sizeof(one->key), one);
-	} else if (one->read == flows->epoch) {
+	} else if (one->read == flows->walks) {
 		return 0; /* the walk met it twice */
 	}
-	one->read = flows->epoch;
+	one->read = flows->walks;
+	one->removed = false;
 	err = account(flows, one, now);
-	if (err || one->bytes[0] || one->bytes[1])
+	if (err || net_has_bytes(one))
 		return err;
 	/* The flow was learnt, so that packets go there. Room for the next ones that come in. */
-	if (net_is_settled(now->part[0].owner) && !now->current)
+	if (is_learnt(now))
 		return remove_entry(flows, one);
 	if (one->active == flows->epoch)
 		return 0;
@@ -188,25 +208,42 @@ static int read_waiting6(void *ctx, const void *key, const void *value)
 }
 
 /* Take the answer that is due, if it is there. */
-static int take_answer(struct net_flows *flows, uint64_t timeout_ns, struct counter_list *counters)
+static int hear(struct net_flows *flows, uint64_t timeout_ns)
 {
 	struct net_diag diag;
 	int err = net_asker_take(flows->asker, timeout_ns, &diag);
 
 	if (err == -EAGAIN)
 		return 0;
-	if (err == 0 && flows->asked == ASKED_PRIME) {
+	if (err) {
+		flows->asked = ASKED_NOTHING; /* it is asked again */
+		return err == -ENOMEM ? err : 0;
+	}
+	if (flows->asked == ASKED_PRIME) {
 		flows->primed = diag;
 		flows->asked = ASKED_NOTHING;
 		return 0;
 	}
-	if (err == 0 && flows->asked == ASKED_WAITING)
-		err = net_resolve_answer(flows, &diag, counters);
-	else if (err == 0)
-		err = net_locality_check(flows, &diag);
-	else if (err != -ENOMEM)
-		err = 0; /* it is asked again */
-	net_diag_free(&diag);
+	flows->heard = diag;
+	flows->has_heard = true;
+	return 0;
+}
+
+/* The maps were read after the answer was heard. Where the kernel side knows the owner, that was
+ * settled: a connection can open, close and leave its TIME_WAIT between the question about its SYN
+ * and the dump, which then knows nobody. */
+static int use_answer(struct net_flows *flows, struct counter_list *counters)
+{
+	int err;
+
+	if (!flows->has_heard)
+		return 0;
+	if (flows->asked == ASKED_WAITING)
+		err = net_resolve_answer(flows, &flows->heard, counters);
+	else
+		err = net_locality_check(flows, &flows->heard);
+	net_diag_free(&flows->heard);
+	flows->has_heard = false;
 	flows->asked = ASKED_NOTHING;
 	return err;
 }
@@ -214,21 +251,32 @@ static int take_answer(struct net_flows *flows, uint64_t timeout_ns, struct coun
 /* ---- the read ---- */
 /* By now the kernel side may know: a flow that was learnt has its owner in the table, and a short
  * connection that opened and closed left word in the entry (account() saw that). */
-static int settle_known(struct net_flows *flows)
+static int settle_known(struct net_flows *flows, struct waiting_flow *one)
+{
+	uint32_t part = one->seen.current;
+	uint64_t owner;
+
+	if (part >= NET_WAITING_PARTS || part == NET_WAITING_LATE || !one->bytes[part] ||
+	    net_owner_of_part(one, &one->seen, (int)part))
+		return 0;
+	owner = noted_owner(flows, &one->key);
+	if (!net_is_settled(owner))
+		return 0;
+	if (part == NET_WAITING_FIRST)
+		one->owner = owner;
+	return book_part(flows, one, (int)part, owner);
+}
+
+static int settle_all(struct net_flows *flows)
 {
 	struct waiting_flow *one, *next;
 	int err = 0;
 
 	HASH_ITER (hh, flows->waiting, one, next) {
-		uint64_t owner;
-
-		if (err || !one->bytes[0] || one->seen.part[0].owner || one->owner)
-			continue;
-		owner = noted_owner(flows, &one->key);
-		if (!net_is_settled(owner))
-			continue;
-		one->owner = owner;
-		err = account(flows, one, &one->seen);
+		if (!err)
+			err = settle_known(flows, one);
+		if (one->removed && !net_has_bytes(one))
+			drop(flows, one);
 	}
 	return err;
 }
@@ -239,7 +287,8 @@ static uint64_t pending_bytes(const struct net_flows *flows)
 	uint64_t bytes = 0;
 
 	for (one = flows->waiting; one; one = one->hh.next)
-		bytes += one->bytes[0] + one->bytes[1];
+		for (int i = 0; i < NET_WAITING_PARTS; i++)
+			bytes += one->bytes[i];
 	return bytes;
 }
 
@@ -251,7 +300,7 @@ static int give_up(struct net_flows *flows, struct counter_list *counters)
 	int err = 0;
 
 	HASH_ITER (hh, flows->waiting, one, next)
-		for (int i = 0; i < 2 && !err; i++) {
+		for (int i = 0; i < NET_WAITING_PARTS && !err; i++) {
 			if (one->bytes[i])
 				err = flows->book(flows->ctx, NET_BUCKET_UNKNOWN, 0, one->bytes[i],
 						  one->packets[i]);
@@ -264,6 +313,7 @@ static int read_maps(struct net_flows *flows)
 {
 	int err;
 
+	flows->walks++;
 	flows->crowded = HASH_COUNT(flows->waiting) > flows->maps.waiting_entries / 4 * 3;
 	err = net_map_read(flows->maps.waiting4, sizeof(struct net_flow4),
 			   sizeof(struct net_waiting), flows->maps.waiting_entries, read_waiting4,
@@ -272,16 +322,25 @@ static int read_maps(struct net_flows *flows)
 		err = net_map_read(flows->maps.waiting6, sizeof(struct net_flow6),
 				   sizeof(struct net_waiting), flows->maps.waiting_entries,
 				   read_waiting6, flows);
-	return err ? err : settle_known(flows);
+	return err ? err : settle_all(flows);
+}
+
+static int hear_and_use(struct net_flows *flows, uint64_t timeout_ns, struct counter_list *counters)
+{
+	int err = hear(flows, timeout_ns);
+
+	if (!err)
+		err = read_maps(flows);
+	return err ? err : use_answer(flows, counters);
 }
 
 static int ask_last(struct net_flows *flows, struct counter_list *counters)
 {
-	int err = take_answer(flows, FINAL_NS, counters);
+	int err = flows->asked == ASKED_NOTHING ? 0 : hear_and_use(flows, FINAL_NS, counters);
 
 	net_resolve_ask(flows);
 	if (!err && flows->asked == ASKED_WAITING)
-		err = take_answer(flows, FINAL_NS, counters);
+		err = hear_and_use(flows, FINAL_NS, counters);
 	return err ? err : give_up(flows, counters);
 }
 
@@ -292,11 +351,13 @@ int net_flows_read(struct net_flows *flows, uint32_t epoch, bool final,
 	int err;
 
 	flows->epoch = epoch;
-	err = take_answer(flows, 0, counters);
+	err = hear(flows, 0);
 	if (!err)
 		err = net_prime_go_on(flows);
 	if (!err)
 		err = read_maps(flows);
+	if (!err)
+		err = use_answer(flows, counters);
 	if (!err && final) {
 		err = ask_last(flows, counters);
 	} else if (!err) {

@@ -15,9 +15,11 @@ struct waiting_flow {
 	uint64_t owner;  /* found by us and noted in the flow table; 0: none */
 	bool forwarded;  /* as of the last time: its sockets need not be asked for */
 	uint32_t active; /* epoch in which bytes last came */
-	uint32_t read;   /* epoch in which it was last seen in the map */
+	uint32_t read;   /* walk in which it was last seen in the map */
+	bool removed;    /* the map has it no more; what is not booked yet still waits here */
 	/* Not booked yet, by part; and as much of it as was there when the dump was asked for. */
-	uint64_t bytes[2], packets[2], asked_bytes[2], asked_packets[2];
+	uint64_t bytes[NET_WAITING_PARTS], packets[NET_WAITING_PARTS];
+	uint64_t asked_bytes[NET_WAITING_PARTS], asked_packets[NET_WAITING_PARTS];
 	UT_hash_handle hh;
 };
 
@@ -28,13 +30,15 @@ struct net_flows {
 	struct waiting_flow *waiting;
 	struct net_asker *asker;
 	enum { ASKED_NOTHING, ASKED_PRIME, ASKED_WAITING, ASKED_PLACES } asked;
+	struct net_diag heard; /* the answer about what waits, until it is used */
+	bool has_heard;
 	struct net_diag primed; /* what is still to be noted of the first dump */
 	size_t primed_sockets, primed_addresses;
 	struct net_map_walk walk4, walk6; /* where the sweep stands */
 	uint64_t places_asked_ns;         /* when the local addresses were last asked for */
 	uint64_t replaced;                /* of the asker, as of the last read */
 	uint64_t full;                    /* owners that could not be noted, since the last read */
-	uint32_t epoch;
+	uint32_t epoch, walks;            /* of the waiting maps */
 	uint32_t flow_count4, flow_count6, counted4, counted6; /* of the last walk, of this one */
 	bool blind;
 	bool crowded; /* the waiting map is more than three quarters full */
@@ -50,14 +54,23 @@ static inline bool net_is_settled(uint64_t owner)
 	       owner >> 32 == NET_OWNER_FORWARDED;
 }
 
-/* Whose a part is. What we found is about the first part only: a late segment of TCP (part 1) meets
- * TIME_WAIT or, where the other side closed first, the listener. */
+static inline bool net_has_bytes(const struct waiting_flow *one)
+{
+	for (int i = 0; i < NET_WAITING_PARTS; i++)
+		if (one->bytes[i])
+			return true;
+	return false;
+}
+
+/* Whose a part is. What we found is about the first part only: a late segment of TCP meets
+ * TIME_WAIT or, where the other side closed first, the listener; a second connection is another
+ * socket. */
 static inline uint64_t net_owner_of_part(const struct waiting_flow *one,
 					 const struct net_waiting *now, int part)
 {
 	if (now->part[part].owner)
 		return now->part[part].owner;
-	return part == 0 ? one->owner : 0;
+	return part == NET_WAITING_FIRST ? one->owner : 0;
 }
 
 /* ---- net_resolve.c ---- */

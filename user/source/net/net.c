@@ -247,7 +247,8 @@ static int net_sample(struct source *source, struct record_interval *interval)
 	if (err) {
 		/* What was summed so far comes with the next interval. */
 		snprintf(reason, sizeof(reason), "cannot read the net maps: %s", strerror(-err));
-		counter_list_add(&interval->lost, "net_read_failed", 1);
+		counter_list_add(&interval->lost,
+				 interval->final ? "net_end_unread" : "net_read_failed", 1);
 		return missing_list_set(&interval->missing, "net", reason);
 	}
 	net->interval.present = true;
@@ -290,6 +291,7 @@ static const struct loss_info net_loss_items[] = {
 	{"net_namespace_unreadable", LOSS_LOST, LOSS_OF_NOTHING},
 	{"net_owner_mixed_bytes", LOSS_LOST, LOSS_OF_BYTES},    /* booked to one of three owners */
 	{"net_unresolved_bytes", LOSS_LOST, LOSS_OF_BYTES},     /* at the end: owner never told */
+	{"net_end_unread", LOSS_LOST, LOSS_OF_NOTHING},         /* and no next read-out comes */
 	{"net_read_failed", LOSS_LATE, LOSS_OF_NOTHING},        /* the next read-out has the sums */
 	{"net_pending_bytes", LOSS_LATE, LOSS_OF_BYTES},        /* a later interval has them */
 	{"net_flow_map_full", LOSS_REPAIRED, LOSS_OF_NOTHING},  /* resolved at the read-out */

@@ -43,7 +43,7 @@ static void want_flow(const struct net_flows *flows, struct net_diag_request_wir
 {
 	bool sockets = false;
 
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < NET_WAITING_PARTS; i++)
 		if (one->bytes[i] && !net_owner_of_part(one, &one->seen, i) && !one->forwarded)
 			sockets = true;
 	if (sockets && one->key.flow.protocol == IPPROTO_TCP)
@@ -68,7 +68,7 @@ void net_resolve_ask(struct net_flows *flows)
 	if (flows->maps.by_cookie)
 		request->flags = NET_DIAG_WIRE_BY_COOKIE;
 	HASH_ITER (hh, flows->waiting, one, next)
-		if (one->bytes[0] || one->bytes[1])
+		if (net_has_bytes(one))
 			want_flow(flows, request, one);
 	if (!request->namespace_count || net_asker_ask(flows->asker, request))
 		goto cleanup;
@@ -77,7 +77,7 @@ void net_resolve_ask(struct net_flows *flows)
 		bool asked =
 			was_asked(request, dump_netns(one->key.flow.netns, flows->maps.by_cookie));
 
-		for (int i = 0; i < 2; i++) {
+		for (int i = 0; i < NET_WAITING_PARTS; i++) {
 			one->asked_bytes[i] = asked ? one->bytes[i] : 0;
 			one->asked_packets[i] = asked ? one->packets[i] : 0;
 		}
@@ -141,7 +141,7 @@ static int resolve(struct net_flows *flows, struct waiting_flow *one, int part,
 		return book_asked(flows, one, part, NET_BUCKET_NO_SOCKET, 0);
 	/* A listener owns the first segment, not yet the flow. A flow of UDP is looked up by the
 	 * kernel side as soon as it can. */
-	if (part == 0 && sock->protocol == IPPROTO_TCP && sock->remote_port) {
+	if (part == NET_WAITING_FIRST && sock->protocol == IPPROTO_TCP && sock->remote_port) {
 		uint64_t owner = NET_OWNER(NET_OWNER_UID, sock->uid);
 
 		if (!net_flows_note(flows, key, owner))
@@ -158,7 +158,7 @@ int net_resolve_answer(struct net_flows *flows, const struct net_diag *diag,
 
 	flows->blind = false;
 	HASH_ITER (hh, flows->waiting, one, next)
-		for (part = 0; part < 2 && !err; part++)
+		for (part = 0; part < NET_WAITING_PARTS && !err; part++)
 			if (one->asked_bytes[part])
 				err = resolve(flows, one, part, diag);
 	if (!err)
