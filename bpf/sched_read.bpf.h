@@ -72,6 +72,9 @@ static __noinline int read_asked(__u32 index)
 	asked_task->runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
 	asked_task->switches_voluntary = BPF_CORE_READ(task, nvcsw);
 	asked_task->switches_involuntary = BPF_CORE_READ(task, nivcsw);
+	/* Behind the sums: a task that has its slot's uid still had it when they were read. */
+	order_loads();
+	asked_task->uid = task_uid(task, false);
 	asked_task->valid = is_still(task, asked_task);
 	return 0;
 }

@@ -78,7 +78,8 @@ struct asked_task {
 	__u32 valid; /* it is still that task, and these are its sums */
 	__u64 cpu_ns, runnable_ns;
 	__u64 switches_voluntary, switches_involuntary;
-	__u64 padding;
+	__u32 uid; /* that the task has now: the sums are its slot's only if the slot has it too */
+	__u32 padding;
 };
 
 /* Who runs on a CPU, and how long it has idled. sequence is odd while the CPU's switch program

@@ -706,6 +706,8 @@ static void test_hang(void)
 		goto out;
 	ask(&rig, &other, NULL, 0, NULL, 0);
 	timer = loop_add_timer(rig.loop, NSEC_PER_MSEC, NSEC_PER_MSEC, on_tick, &worst);
+	/* A rest of the loop's is no time away: what is urgent ends it. */
+	tap_ok(!loop_urgent_timer(rig.loop, timer), "hang: a timer that is urgent");
 	loop_delay_ns = delay_ns = run_delay_ns();
 	asked_ns = clock_now_ns(CLOCK_MONOTONIC);
 	probe_ask(rig.pool, &hang, NULL, 0, NULL, 0, PROBE_CALL_NS, hear, &late);

@@ -223,7 +223,9 @@ static int ask(struct asking *asking)
 		const struct asked_task *answer = &kernel->asked[i];
 		struct task_slot *slot = &kernel->asked_slots[i];
 
-		if (answer->valid) {
+		/* One that changed its uid since its last switch-out: what it ran before is told by
+		 * its note in the ring, and what it ran since is not the slot's uid's. */
+		if (answer->valid && answer->uid == slot->uid) {
 			slot->cpu_ns = answer->cpu_ns;
 			slot->runnable_ns = answer->runnable_ns;
 			slot->switches_voluntary = answer->switches_voluntary;
