@@ -208,6 +208,9 @@ static int on_timer(void *ctx, uint32_t events)
 
 	if (rc <= 0 || follow->offset >= follow->history_bytes)
 		follow->input.in_history = false;
+	/* What is there already is not paced; others have their turns in between. */
+	if (rc > 0)
+		loop_hurry(follow->loop);
 	loop_set_timer(follow->loop, follow->timer, rc > 0 ? AGAIN_NS : poll_ns, poll_ns);
 	return rc == -ENOMEM ? rc : 0;
 }

@@ -257,6 +257,9 @@ static int start(struct runner *runner)
 		fcntl(runner->out_fd, F_SETFL, O_NONBLOCK);
 		rc = loop_add_fd(runner->loop, runner->out_fd, EPOLLIN, on_output, runner);
 		runner->watched = rc == 0;
+		/* A pipe of 64 KiB is full long before a rest of the loop is over. */
+		if (!rc)
+			rc = loop_urgent_fd(runner->loop, runner->out_fd);
 	}
 out:
 	for (unsigned i = 0; i < 2; i++) {
