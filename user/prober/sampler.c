@@ -31,7 +31,7 @@
 /* A capture that takes longer than this has another hand lead on. */
 #define HANG_NS (5 * NSEC_PER_MSEC)
 /* A target that held up a capture is left alone for this long, and each time for twice as long. */
-#define FIRST_BACKOFF_NS NSEC_PER_SEC
+#define FIRST_BACKOFF_NS (100 * NSEC_PER_MSEC)
 #define MAX_BACKOFF_NS   (64 * NSEC_PER_SEC)
 #define HELD_UP_NS       (50 * NSEC_PER_MSEC)
 #define HAND_STACK_BYTES (256u << 10)
