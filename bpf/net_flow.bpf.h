@@ -93,8 +93,9 @@ static __always_inline void learn(void *flows, void *waiting_map, const void *ke
 		claim(waiting, owner);
 }
 
-/* The socket is gone: what comes now belongs to nobody, in netd's eyes too. A connect() that fails
- * because the ports are taken ends in CLOSE as well: the flow stays with who has the ports. */
+/* The socket is gone: what comes now belongs to nobody, in netd's eyes too. A socket
+ * whose connect() fails because another one has the ports ends in CLOSE as well: the flow stays
+ * with that other socket. */
 static __always_inline void forget(void *flows, void *waiting_map, const void *key, __u64 owner,
 				   const struct sock *holder, bool time_wait)
 {

@@ -36,6 +36,8 @@ struct reply {
 };
 
 /* One operation each; 0 or -errno. On failure nothing stays open. */
+/* One read, again where a signal came between. Bytes or -errno. */
+ssize_t probe_read_once(int fd, void *to, size_t room);
 int probe_read_file(const struct probe_request *request, struct reply *reply);
 int probe_read_link(const struct probe_request *request, struct reply *reply);
 int probe_read_maps(const struct probe_request *request, struct reply *reply);

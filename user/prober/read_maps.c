@@ -52,16 +52,6 @@ static int take(void *ctx, const char *text, size_t length)
 	return err;
 }
 
-static ssize_t read_once(int fd, void *to, size_t room)
-{
-	ssize_t n;
-
-	do
-		n = read(fd, to, room);
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : n;
-}
-
 /* Read the file through the filter; buffer has room for PROBE_BYTES. */
 static int filter_file(int fd, char *buffer, struct maps_filter *filter)
 {
@@ -69,7 +59,7 @@ static int filter_file(int fd, char *buffer, struct maps_filter *filter)
 	bool skips = false; /* the rest of a line that is longer than the buffer */
 	ssize_t n;
 
-	while ((n = read_once(fd, buffer + held, PROBE_BYTES - held)) > 0) {
+	while ((n = probe_read_once(fd, buffer + held, PROBE_BYTES - held)) > 0) {
 		char *line = buffer, *end = buffer + held + n, *newline;
 		int err = 0;
 

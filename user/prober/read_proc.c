@@ -80,7 +80,7 @@ static int open_file(const struct probe_request *request)
 	return fd;
 }
 
-static ssize_t read_once(int fd, void *to, size_t room)
+ssize_t probe_read_once(int fd, void *to, size_t room)
 {
 	ssize_t n;
 
@@ -100,7 +100,7 @@ int probe_read_file(const struct probe_request *request, struct reply *reply)
 	if (fd < 0)
 		return fd;
 	while (reply->length < room) {
-		n = read_once(fd, reply->data + reply->length, room - reply->length);
+		n = probe_read_once(fd, reply->data + reply->length, room - reply->length);
 		if (n <= 0)
 			break;
 		reply->length += (uint32_t)n;

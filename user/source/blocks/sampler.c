@@ -16,7 +16,7 @@
 
 #define PING_NS   (500 * NSEC_PER_MSEC)
 #define SILENT_NS NSEC_PER_SEC /* a process that has not answered for this long is replaced */
-#define TIMES     4096         /* of which percentiles are told */
+#define TIMES     4096         /* captures of which the percentiles are told: the last ones */
 /* A target that held up a process is left alone for this long, then each time for twice as long. */
 #define FIRST_BACKOFF_NS (4 * NSEC_PER_SEC)
 #define MAX_BACKOFF_NS   (256 * NSEC_PER_SEC)
