@@ -57,7 +57,7 @@ static __always_inline bool is_still(struct task_struct *task, const struct aske
 
 /* The kernel's sums of a task whose slot names its address. Of one that runs on another CPU they
  * are as of its last tick; sched_read_running tells them exactly. */
-static __noinline int read_asked(__u32 index)
+ordering_part int read_asked(__u32 index)
 {
 	struct asked_task *asked_task = bpf_map_lookup_elem(&asked, &index);
 	struct task_struct *task;
