@@ -75,3 +75,29 @@ static inline void remove_cpu_group(const struct cpu_group *group)
 		rmdir(group->root);
 	}
 }
+
+/* The longest time between two samples in which this thread waited for a CPU. */
+struct starved {
+	uint64_t run_delay_ns, longest_ns;
+};
+
+static inline uint64_t read_run_delay(void)
+{
+	unsigned long ran_ns, waited_ns = 0;
+	FILE *file = fopen("/proc/thread-self/schedstat", "re");
+
+	if (file && fscanf(file, "%lu %lu", &ran_ns, &waited_ns) != 2)
+		waited_ns = 0;
+	if (file)
+		fclose(file);
+	return waited_ns;
+}
+
+static inline void look_whether_starved(struct starved *starved)
+{
+	uint64_t now_ns = read_run_delay();
+
+	if (now_ns - starved->run_delay_ns > starved->longest_ns)
+		starved->longest_ns = now_ns - starved->run_delay_ns;
+	starved->run_delay_ns = now_ns;
+}

@@ -383,7 +383,10 @@ static void check_busy(const char *name, const struct measurement *m, const stru
 	       (double)m->load_ns / 1e6, (double)group_ns / 1e6);
 }
 
-static void test_variant(const char *name, const struct cpu_options *options)
+/* True, and nothing was judged: once more. A storm of new threads can keep a reader of nice 0 from
+ * its CPU for seconds (Linux 6.18: 4.5 s seen). The ring of deaths is full after one, and says so:
+ * how much such a reader misses is test_cpu_losses' question. */
+static bool test_variant(const char *name, const struct cpu_options *options, bool last)
 {
 	struct source *source = source_for_test(options);
 	struct target_set *targets = target_set_new(NULL, 0, "");
@@ -397,6 +400,8 @@ static void test_variant(const char *name, const struct cpu_options *options)
 	struct sched_kernel *truth_kernel = open_truth();
 	struct machine before, after;
 	struct cpu_group group = make_cpu_group();
+	struct starved starved = {.run_delay_ns = read_run_delay()};
+	bool again = false;
 
 	if (!open_for_test(source, &context, &options->kernel, name))
 		goto cleanup;
@@ -406,15 +411,25 @@ static void test_variant(const char *name, const struct cpu_options *options)
 	while (clock_now_ns(CLOCK_MONOTONIC) < begin_ns + LOAD_SECONDS * NSEC_PER_SEC) {
 		run_loop(loop, 200);
 		sample(source, &m, &last_ns);
+		look_whether_starved(&starved);
 	}
 	atomic_store(&truth->stop, true);
 	while (atomic_load(&truth->parked) < (int)ROLES)
 		run_loop(loop, 10);
+	look_whether_starved(&starved);
 	/* --cpu iter sees the dead when RCU frees them: some 12 ms after their end, up to seconds
 	 * for the last ones of a CPU that went idle, or on a machine that is busy. */
 	for (int i = 0; i < 3 || (i < 20 && !all_deaths_told(&m, children)); i++) {
 		run_loop(loop, 200);
 		sample(source, &m, &last_ns);
+	}
+	again = !last && starved.longest_ns > NSEC_PER_SEC &&
+		counter_list_get(&m.lost, "cpu_death_ring_full");
+	if (again) {
+		tap_note("%s: the reader waited %lu ms for a CPU: once more", name,
+			 (unsigned long)(starved.longest_ns / NSEC_PER_MSEC));
+		end_children(children);
+		goto cleanup;
 	}
 	after = read_machine(truth_kernel);
 	idle_ns = after.idle_ns - before.idle_ns;
@@ -461,6 +476,7 @@ cleanup:
 	loop_free(loop);
 	target_set_free(targets);
 	free_measurement(&m);
+	return again;
 }
 
 int main(void)
@@ -486,7 +502,9 @@ int main(void)
 		/* A guest has seconds: one of each program and each map. */
 		if (tap_is_emulated() && (i == 1 || i == 2))
 			continue;
-		test_variant(variants[i].name, &variants[i].options);
+		for (int round = 1; test_variant(variants[i].name, &variants[i].options, round == 3);
+		     round++)
+			;
 	}
 	return tap_done();
 }

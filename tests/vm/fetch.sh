@@ -19,12 +19,24 @@ if [ "$(id -u)" = 0 ] && ! apt-cache show "busybox-static:$arch" >/dev/null 2>&1
 	apt-get update -qq >/dev/null 2>&1
 fi
 
+# Of another release of Debian: with lists of its own, so that this machine's apt knows nothing of it.
+apt_options=()
+use_suite() { # SUITE
+	local lists=$vm/$1 mirror
+	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m1 '/debian/*$') || return 1
+	mkdir -p "$lists/lists/partial"
+	echo "deb [arch=$arch signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $1 main" >"$lists/sources.list"
+	apt_options=(-o "Dir::Etc::SourceList=$lists/sources.list" -o Dir::Etc::SourceParts=/dev/null
+		-o "Dir::State::Lists=$lists/lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=)
+	ls "$lists/lists/"*_Packages* >/dev/null 2>&1 || apt-get "${apt_options[@]}" update -qq >/dev/null 2>&1
+}
+
 # Download a package once; path on stdout.
 deb() { # PACKAGE:ARCH
 	local name=${1%%:*} arch=${1##*:} file
 	file=$(ls "$vm/debs/${name}_"*"_$arch.deb" 2>/dev/null | head -1)
 	if [ -z "$file" ]; then
-		(cd "$work" && apt-get download -qq "$name:$arch" >"$work/log" 2>&1) ||
+		(cd "$work" && apt-get "${apt_options[@]}" download -qq "$name:$arch" >"$work/log" 2>&1) ||
 			{ echo "apt-get download $name:$arch: $(tail -1 "$work/log")" >&2; return 1; }
 		mv "$work/${name}"_*.deb "$vm/debs/"
 		file=$(ls "$vm/debs/${name}_"*"_$arch.deb" | head -1)
@@ -73,10 +85,11 @@ if [ -n "$kernel_image" ]; then
 		fail "no $dtb in $SHARED/kernels; 'make vm-kernel' makes one"
 	fi
 else
-	package=$(apt-cache depends "$kernel_package:$arch" 2>/dev/null |
+	[ -z "$kernel_suite" ] || use_suite "$kernel_suite"
+	package=$(apt-cache "${apt_options[@]}" depends "$kernel_package:$arch" 2>/dev/null |
 		sed -n 's/^ *Depends: \(linux-image-[^:]*\).*/\1/p' | head -1)
 	[ -n "$package" ] || package=$(cd "$vm/debs" && ls 2>/dev/null | sed -n "s/^\(linux-image-[^_]*\)_.*_$arch\.deb$/\1/p" |
-		grep -E "$(case $1 in *16k) echo -- '-16k$' ;; *6.12*) echo '6\.12.*-arm64$' ;; *) echo "6\.1\..*-$arch\$" ;; esac)" | head -1)
+		grep -E "$(case $1 in *16k) echo -- '-16k$' ;; *6.12*) echo '6\.12.*-arm64$' ;; *5.10*) echo '5\.10.*-arm64$' ;; *) echo "6\.1\..*-$arch\$" ;; esac)" | head -1)
 	[ -n "$package" ] || fail "apt knows no $kernel_package:$arch (run apt-get update with the architecture added)"
 	file=$(deb "$package:$arch" 2>"$work/why") || fail "$(cat "$work/why")"
 	dpkg-deb --fsys-tarfile "$file" | tar -x -C "$work/kernel" --wildcards './boot/vmlinuz-*' './boot/config-*' './lib/modules/*' ||

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # What each guest is made of; sourced. A guest's kernel is a Debian package (resolved through its
 # metapackage, because ABI numbers change) or a GKI-like Image.
-#   guest_fields NAME -> sets kernel_package, kernel_image, arch, dtb, cpus
+#   guest_fields NAME -> sets kernel_package, kernel_suite, kernel_image, arch, dtb, cpus, cpu
 
 # The long ones first, so that none is left over at the end; "device" is device.sh.
-guests_all="gki-6.12 gki-6.1 debian-6.1-arm64 debian-6.12-arm64 debian-6.12-arm64-16k device debian-6.1-amd64"
-guests_check="gki-6.1 debian-6.12-arm64 debian-6.1-arm64 device"
+guests_all="gki-6.12 gki-6.1 debian-5.10-arm64 debian-6.1-arm64 debian-6.12-arm64 debian-6.12-arm64-16k device debian-6.1-amd64"
+guests_check="gki-6.1 debian-5.10-arm64 debian-6.12-arm64 device"
 
 # Kernel test programs by guest: those that every guest runs, and the long ones (they burn the
 # emulator's CPU) where the kernels differ, each in one or two. test_stack_guess and
@@ -14,7 +14,7 @@ guests_check="gki-6.1 debian-6.12-arm64 debian-6.1-arm64 device"
 guest_tests() {
 	local more=
 	case $1 in
-	debian-6.1-arm64) more=,test_cpu ;;
+	debian-5.10-arm64 | debian-6.1-arm64) more=,test_cpu ;;
 	debian-6.1-amd64) more=,test_stack_safety,test_cpu_losses,test_net_losses ;;
 	gki-6.1) more=,test_cpu,test_cpu_losses,test_task_registers,test_looper_reasons,test_stack_sandbox ;;
 	gki-6.12) more=,test_net,test_stack_torn,test_loops,test_task_registers,test_stack_sandbox,test_helpers ;;
@@ -29,10 +29,15 @@ guest_modules="virtio_pci virtio_mmio virtio_net veth dummy tun binder_linux ine
 
 # cpus is what phone.dtb says: with fewer the kernel takes itself for one of four, the GIC of a machine
 # with one CPU tells it no mask, and what it sends to itself (irq_work: BPF ring buffers, perf) is lost.
+# lpa2=off: kernels before 5.12 do not boot on a CPU with 52-bit addresses in 4 KiB pages (QEMU's
+# "CPU Features" says so). kernel_suite: the release of Debian that has the package, where it is not
+# the one of this machine; fetch.sh asks for it with lists of its own.
 # threads=multi: each CPU is a thread of its own, so that torn reads can be seen at all.
 guest_fields() {
-	kernel_package= kernel_image= dtb= arch=arm64 cpus=2 threads=single
+	kernel_package= kernel_suite= kernel_image= dtb= arch=arm64 cpus=2 threads=single
+	cpu=max,pauth-impdef=on,sve=off
 	case $1 in
+	debian-5.10-arm64) kernel_package=linux-image-arm64 kernel_suite=bullseye cpu=$cpu,lpa2=off ;;
 	debian-6.1-arm64) kernel_package=linux-image-arm64 ;;
 	debian-6.12-arm64) kernel_package=linux-image-6.12-arm64 ;;
 	debian-6.12-arm64-16k) kernel_package=linux-image-6.12-arm64-16k ;;

@@ -24,7 +24,7 @@ append="quiet panic=-1 nokaslr random.trust_cpu=on random.trust_bootloader=on cr
 common=(-accel "tcg,thread=$threads" -m 1024 -nodefaults -no-user-config -display none -serial stdio
 	-no-reboot -kernel "$kernel/Image" -initrd "$work/initrd")
 if [ "$arch" = arm64 ]; then
-	command=(qemu-system-aarch64 -M virt -cpu "${VM_CPU:-max,pauth-impdef=on,sve=off}" -smp $cpus "${common[@]}"
+	command=(qemu-system-aarch64 -M virt -cpu "${VM_CPU:-$cpu}" -smp $cpus "${common[@]}"
 		-append "console=ttyAMA0 $append" ${dtb:+-dtb "$kernel/$dtb"})
 else
 	command=(qemu-system-x86_64 -M q35 -cpu qemu64,+rdrand -smp $cpus "${common[@]}" -append "console=ttyS0 tsc=reliable $append")
