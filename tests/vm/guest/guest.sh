@@ -57,8 +57,10 @@ doctor() {
 	$js doctor >doctor.txt 2>&1
 	ok $? "doctor: supported, exit 0" || notes doctor.txt
 	grep -i '^  no ' doctor.txt | notes
-	! grep -qi '^  no ' doctor.txt
-	ok $? "doctor: every feature is here"
+	# 5.12 brought atomics that fetch, 5.11 to 5.15 the three helpers.
+	case $(uname -r) in 5.10.*) older="atomics helpers " ;; *) older= ;; esac
+	[ "$(sed -n 's/^  no  *\([^ ]*\).*/\1/p' doctor.txt | sort | tr '\n' ' ')" = "$older" ]
+	ok $? "doctor: every feature is here${older:+ but $older}"
 	$js doctor --json >doctor.json 2>/dev/null
 	grep -q '"name": *"tp_btf"' doctor.json
 	ok $? "doctor --json: has its rows"
