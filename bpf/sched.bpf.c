@@ -7,6 +7,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "looper_preemptors.bpf.h"
 #include "looper_switch.bpf.h"
 #include "sched_events.bpf.h"
 #include "sched_fast.bpf.h"
