@@ -56,20 +56,25 @@ static bool same_task(const struct known_task *known, const struct task_reading 
 	return started_at(known, reading->start_boot_ns, reading->start_is_coarse);
 }
 
+static uint64_t higher(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 static void take_sums(struct known_task *known, const struct task_reading *reading)
 {
-	if (reading->cpu_ns > known->cpu_ns)
-		known->cpu_ns = reading->cpu_ns;
-	if (reading->runnable_ns.value > known->runnable_ns)
-		known->runnable_ns = reading->runnable_ns.value;
-	if (reading->uninterruptible_ns.value > known->uninterruptible_ns)
-		known->uninterruptible_ns = reading->uninterruptible_ns.value;
-	if (reading->stopped_ns.value > known->stopped_ns)
-		known->stopped_ns = reading->stopped_ns.value;
-	if (reading->switches_voluntary.value > known->switches_voluntary)
-		known->switches_voluntary = reading->switches_voluntary.value;
-	if (reading->switches_involuntary.value > known->switches_involuntary)
-		known->switches_involuntary = reading->switches_involuntary.value;
+	const struct task_sums *now = &reading->sums, *before = &known->sums;
+
+	known->sums = (struct task_sums){
+		.cpu_ns = higher(before->cpu_ns, now->cpu_ns),
+		.runnable_ns = higher(before->runnable_ns, now->runnable_ns),
+		.switches_voluntary = higher(before->switches_voluntary, now->switches_voluntary),
+		.switches_involuntary =
+			higher(before->switches_involuntary, now->switches_involuntary),
+	};
+	known->uninterruptible_ns =
+		higher(known->uninterruptible_ns, reading->uninterruptible_ns.value);
+	known->stopped_ns = higher(known->stopped_ns, reading->stopped_ns.value);
 }
 
 static void start_over(struct known_task *known, const struct task_reading *reading)
@@ -95,12 +100,14 @@ int cpu_ledger_seed(struct cpu_ledger *ledger, const struct task_reading *readin
 }
 
 bool cpu_ledger_unchanged(const struct cpu_ledger *ledger, pid_t tid, uint64_t start_boot_ns,
-			  uint64_t cpu_ns, uint64_t switches)
+			  const struct task_sums *sums)
 {
 	const struct known_task *known = known_tasks_find(&ledger->known, tid);
 
-	return known && known->start_boot_ns == start_boot_ns && known->cpu_ns >= cpu_ns &&
-	       known->switches_voluntary + known->switches_involuntary >= switches;
+	return known && known->start_boot_ns == start_boot_ns &&
+	       known->sums.cpu_ns >= sums->cpu_ns &&
+	       known->sums.switches_voluntary + known->sums.switches_involuntary >=
+		       sums->switches_voluntary + sums->switches_involuntary;
 }
 
 /* Where the reading's task is booked: under its tid, or among the departed. *late is set when the
@@ -139,20 +146,39 @@ static int find_or_make(struct cpu_ledger *ledger, const struct task_reading *re
 	}
 	start_over(known, reading);
 	if (reading->start_boot_ns < ledger->attach_boot_ns) {
-		/* Who is dead at first sight was dead or dying when we came, and is not ours. */
+		/* A task that is dead at first sight was dead or dying at the attach: no seed was
+		 * missed. */
 		ledger->missed_seeds += !reading->exited && !reading->ending;
 		take_sums(known, reading);
 	}
 	return 0;
 }
 
-static void book_optional(struct opt_u64 *row, struct opt_u64 now, uint64_t before)
+/* present: the sum was read. */
+static void book_sum(struct opt_u64 *row, bool present, uint64_t now, uint64_t before)
 {
-	if (!now.present)
+	if (!present)
 		return;
 	row->present = true;
-	if (now.value > before)
-		row->value += now.value - before;
+	if (now > before)
+		row->value += now - before;
+}
+
+/* What a reading adds to the row of a task, the CPU time apart. */
+static void book_sums(struct record_task *row, const struct task_reading *reading,
+		      const struct known_task *known)
+{
+	const struct task_sums *now = &reading->sums, *before = &known->sums;
+
+	book_sum(&row->runnable_ns, reading->has_runnable, now->runnable_ns, before->runnable_ns);
+	book_sum(&row->switches_voluntary, reading->has_switches, now->switches_voluntary,
+		 before->switches_voluntary);
+	book_sum(&row->switches_involuntary, reading->has_switches, now->switches_involuntary,
+		 before->switches_involuntary);
+	book_sum(&row->uninterruptible_ns, reading->uninterruptible_ns.present,
+		 reading->uninterruptible_ns.value, known->uninterruptible_ns);
+	book_sum(&row->stopped_ns, reading->stopped_ns.present, reading->stopped_ns.value,
+		 known->stopped_ns);
 }
 
 int cpu_ledger_exec(struct cpu_ledger *ledger, pid_t old_tid, pid_t tid, uint64_t start_boot_ns)
@@ -232,8 +258,9 @@ static bool has_no_row(struct cpu_ledger *ledger, const struct task_reading *rea
 static int fold(struct cpu_ledger *ledger, const struct task_reading *reading,
 		struct known_task *known, struct record_task *did, bool wanted)
 {
-	did->cpu_ns = reading->cpu_ns > known->cpu_ns ? reading->cpu_ns - known->cpu_ns : 0;
-	book_optional(&did->runnable_ns, reading->runnable_ns, known->runnable_ns);
+	if (reading->sums.cpu_ns > known->sums.cpu_ns)
+		did->cpu_ns = reading->sums.cpu_ns - known->sums.cpu_ns;
+	book_sums(did, reading, known);
 	if (wanted)
 		cpu_folded_add(&ledger->folded, did, !known->exited);
 	else
@@ -290,7 +317,7 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told
 	}
 	if (known->interval != ledger->interval) {
 		/* A dead task's slot is read again and again: nothing new, no row. */
-		if (known->exited && reading->cpu_ns <= known->cpu_ns) {
+		if (known->exited && reading->sums.cpu_ns <= known->sums.cpu_ns) {
 			known->dead |= reading->exited;
 			return 0;
 		}
@@ -315,19 +342,12 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told
 	row->task.process_start_boot_ns = known->process_start_boot_ns;
 	memcpy(row->task.thread, reading->comm, RECORD_COMM_LEN);
 	row->task.thread[RECORD_COMM_LEN - 1] = 0;
-	if (reading->cpu_ns > known->cpu_ns) {
-		row->task.cpu_ns += reading->cpu_ns - known->cpu_ns;
+	if (reading->sums.cpu_ns > known->sums.cpu_ns) {
+		row->task.cpu_ns += reading->sums.cpu_ns - known->sums.cpu_ns;
 		err = cpu_sums_add_uid(&ledger->sums, reading->uid,
-				       reading->cpu_ns - known->cpu_ns);
+				       reading->sums.cpu_ns - known->sums.cpu_ns);
 	}
-	book_optional(&row->task.runnable_ns, reading->runnable_ns, known->runnable_ns);
-	book_optional(&row->task.uninterruptible_ns, reading->uninterruptible_ns,
-		      known->uninterruptible_ns);
-	book_optional(&row->task.stopped_ns, reading->stopped_ns, known->stopped_ns);
-	book_optional(&row->task.switches_voluntary, reading->switches_voluntary,
-		      known->switches_voluntary);
-	book_optional(&row->task.switches_involuntary, reading->switches_involuntary,
-		      known->switches_involuntary);
+	book_sums(&row->task, reading, known);
 	take_sums(known, reading);
 	if ((reading->exited || reading->ending) && !known->exited) {
 		row->task.exited = true;
