@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* What the switch program does for watched threads: spells off the CPU by state and reason,
- * the registers at switch-out, who ran in their place. */
+ * the registers at switch-out, waits that nothing else told of. */
 #pragma once
 #include <bpf/bpf_tracing.h>
 #include "looper_period.bpf.h"
@@ -377,80 +377,6 @@ static __always_inline void looper_switch_in(struct looper_slot *slot, struct ta
 		looper_leave_wait(slot, index, next, now_ns, slot->detector != LOOPER_BY_SYSCALL);
 	looper_end(slot);
 	looper_wake(slot, index);
-}
-
-/* Few rows for many tasks: a new one takes the place of the lightest, whose time goes to the
- * others, so that whoever runs for long stays (the space-saving way of heavy hitters). */
-/* Not static, so that it is verified by itself: where the row is used its number must be followed
- * exactly, and each way through this loop would be verified to the end. */
-__noinline int lightest_row(__u32 index)
-{
-	struct looper_slot *slot = bpf_map_lookup_elem(&looper_slots, &index);
-	__u64 least_ns = ~0ull;
-	int least = 0;
-
-	if (!slot)
-		return 0;
-	for (int i = 0; i < LOOPER_PREEMPTORS; i++) {
-		if (slot->preemptors[i].ns < least_ns) {
-			least_ns = slot->preemptors[i].ns;
-			least = i;
-		}
-	}
-	return least;
-}
-
-/* Not static, so that it is verified once and not in each place that calls it. Who leaves the CPU
- * is still the current task. */
-__noinline int book_in_row(__u32 index, __u32 tid, __u64 ns)
-{
-	struct looper_slot *slot = bpf_map_lookup_elem(&looper_slots, &index);
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-	struct looper_preemptor *row;
-
-	if (!slot)
-		return 0;
-	for (__u32 i = 0; i < LOOPER_PREEMPTORS; i++) {
-		row = &slot->preemptors[i];
-		if (row->ns && row->tid == tid) {
-			row->ns += ns;
-			return 0;
-		}
-	}
-	row = &slot->preemptors[lightest_row(index) & (LOOPER_PREEMPTORS - 1)];
-	slot->preempted_other_ns += row->ns;
-	row->ns = ns;
-	row->tid = tid;
-	row->tgid = BPF_CORE_READ(task, tgid);
-	bpf_probe_read_kernel(row->comm, LOOPER_COMM_LEN, &task->comm);
-	return 0;
-}
-
-/* prev leaves a CPU on which watched threads wait to run: it ran in their place. */
-static __always_inline void book_preemptors(struct cpu_slot *cpu, __u32 cpu_id,
-					    struct task_struct *prev, __u64 now_ns, bool direct)
-{
-	__u32 tid = TASK_FIELD(direct, prev, pid);
-	__u64 last_ns = cpu->looper_since_ns;
-
-	cpu->looper_since_ns = now_ns;
-	for (int i = 0; i < SCHED_MAX_WAITERS; i++) {
-		__u32 index = (__u32)cpu->waiters[i] - 1;
-		struct looper_slot *slot;
-		__u64 since_ns;
-
-		if (!cpu->waiters[i])
-			continue;
-		slot = bpf_map_lookup_elem(&looper_slots, &index);
-		if (!slot || !slot->waiting || slot->waiting_cpu != cpu_id) {
-			cpu->waiters[i] = 0;
-			continue;
-		}
-		/* The last switch that this was called for may be older than the wait. */
-		since_ns = slot->waiting_since_ns > last_ns ? slot->waiting_since_ns : last_ns;
-		if (tid && tid != slot->tid && now_ns > since_ns)
-			book_in_row(index, tid, now_ns - since_ns);
-	}
 }
 
 /* Since f5d39b020809 (6.1) a task that sleeps is frozen where it sleeps: its state changes and no

@@ -7,6 +7,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "looper_preemptors.bpf.h"
 #include "looper_switch.bpf.h"
 #include "sched_events.bpf.h"
 #include "sched_fast.bpf.h"
@@ -232,16 +233,13 @@ static __always_inline int on_free(struct task_struct *task, bool direct)
 	 * has it from the thread's earlier reports. */
 	if (TASK_FIELD(direct, task, pid) == TASK_FIELD(direct, task, tgid))
 		final.process_start_boot_ns = final.start_boot_ns;
-	final.cpu_ns = TASK_FIELD(direct, task, se.sum_exec_runtime);
-	final.runnable_ns = TASK_FIELD(direct, task, sched_info.run_delay);
-	final.switches_voluntary = TASK_FIELD(direct, task, nvcsw);
-	final.switches_involuntary = TASK_FIELD(direct, task, nivcsw);
+	read_sums(task, &final.sums, direct);
 	final.tgid = TASK_FIELD(direct, task, tgid);
 	final.uid = task_uid(task, direct);
 	copy_comm(final.comm, task, direct);
 	/* How much of it a read-out has seen is not known here: an upper bound is counted. */
 	if (!report_death(&final, TASK_FIELD(direct, task, pid), 0))
-		loss_add(&losses, SCHED_LOSS_UNTOLD_NS, final.cpu_ns);
+		loss_add(&losses, SCHED_LOSS_UNTOLD_NS, final.sums.cpu_ns);
 	return 0;
 }
 

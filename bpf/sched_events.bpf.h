@@ -46,17 +46,13 @@ static __always_inline void describe(struct task_struct *task, struct task_slot 
 {
 	now->start_boot_ns = BPF_CORE_READ(task, start_boottime);
 	now->process_start_boot_ns = task_process_start(task, false);
-	now->runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
-	now->switches_voluntary = BPF_CORE_READ(task, nvcsw);
-	now->switches_involuntary = BPF_CORE_READ(task, nivcsw);
+	read_sums(task, &now->sums, false);
 	now->tgid = BPF_CORE_READ(task, tgid);
 	now->uid = task_uid(task, false);
 	copy_comm(now->comm, task, false);
 	if (HAS_RQ_CLOCK)
-		now->cpu_ns =
+		now->sums.cpu_ns =
 			live_sum(task, BPF_CORE_READ(task, se.cfs_rq, rq), rq_clock_offset_ns);
-	else
-		now->cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
 }
 
 /* The current task may change its uid now. What it ran so far is told under the old one; where no

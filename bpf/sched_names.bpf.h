@@ -26,10 +26,7 @@ static __always_inline void fill_note(struct task_death *note, const struct task
 	note->start_boot_ns = now->start_boot_ns;
 	note->process_start_boot_ns = now->process_start_boot_ns;
 	note->end_boot_ns = bpf_ktime_get_boot_ns();
-	note->cpu_ns = now->cpu_ns;
-	note->runnable_ns = now->runnable_ns;
-	note->switches_voluntary = now->switches_voluntary;
-	note->switches_involuntary = now->switches_involuntary;
+	note->sums = now->sums;
 	note->tid = pid;
 	note->tgid = pid;
 	note->uid = now->uid;
@@ -86,7 +83,7 @@ int sched_names_rename(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	describe(task, &now);
 	if ((__u64)task != bpf_get_current_task())
-		now.cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+		now.sums.cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
 	note = bpf_ringbuf_reserve(&deaths, sizeof(*note), 0);
 	if (!note) {
 		loss_add(&losses, SCHED_LOSS_NAME_UNTOLD, 1);

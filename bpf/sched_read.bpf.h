@@ -15,10 +15,7 @@ int sched_iterate(struct bpf_iter__task *ctx)
 		return 0;
 	line.start_boot_ns = task->start_boottime;
 	line.process_start_boot_ns = task_process_start(task, true);
-	line.cpu_ns = task->se.sum_exec_runtime;
-	line.runnable_ns = task->sched_info.run_delay;
-	line.switches_voluntary = task->nvcsw;
-	line.switches_involuntary = task->nivcsw;
+	read_sums(task, &line.sums, true);
 	line.tid = task->pid;
 	line.tgid = task->tgid;
 	line.uid = task_uid(task, true);
@@ -68,10 +65,7 @@ ordering_part int read_asked(__u32 index)
 	task = (struct task_struct *)asked_task->task;
 	if (!task || !is_still(task, asked_task))
 		return 0;
-	asked_task->cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
-	asked_task->runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
-	asked_task->switches_voluntary = BPF_CORE_READ(task, nvcsw);
-	asked_task->switches_involuntary = BPF_CORE_READ(task, nivcsw);
+	read_sums(task, &asked_task->sums, false);
 	/* Behind the sums: a task that has its slot's uid still had it when they were read. */
 	order_loads();
 	asked_task->uid = task_uid(task, false);
@@ -129,16 +123,14 @@ static __always_inline void read_one(__u32 cpu, __s64 offset_ns)
 	out->uid = task_uid(task, false);
 	out->start_boot_ns = BPF_CORE_READ(task, start_boottime);
 	out->process_start_boot_ns = task_process_start(task, false);
-	out->runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
-	out->switches_voluntary = BPF_CORE_READ(task, nvcsw);
-	out->switches_involuntary = BPF_CORE_READ(task, nivcsw);
+	read_sums(task, &out->sums, false);
 	bpf_probe_read_kernel(out->comm, SCHED_COMM_LEN, &task->comm);
 	if (rq) {
-		out->cpu_ns = live_sum(task, rq, offset_ns);
+		out->sums.cpu_ns = live_sum(task, rq, offset_ns);
 		if (BPF_CORE_READ(rq, curr) != task)
 			return;
 	} else {
-		out->cpu_ns = slot->in_cpu_ns + (bpf_ktime_get_ns() - slot->since_ns);
+		out->sums.cpu_ns = slot->in_cpu_ns + (bpf_ktime_get_ns() - slot->since_ns);
 	}
 	/* Amid an execve that changed its tid the ledger does not know it yet (follow_exec). */
 	if (slot->task == (__u64)task && slot->tid != out->tid)

@@ -12,22 +12,19 @@ ordering_part void catch_up(struct cpu_slot *cpu)
 	struct task_struct *task = (struct task_struct *)cpu->task;
 	__u32 tid = cpu->tid, sequence;
 	struct task_slot *slot = known_slot(tid);
-	__u64 cpu_ns;
+	struct task_sums sums;
 
 	if (!slot || !task || !slot->start_boot_ns || (slot->flags & TASK_SLOT_DEAD) ||
 	    BPF_CORE_READ(task, start_boottime) != slot->start_boot_ns ||
 	    (__u32)BPF_CORE_READ(task, pid) != tid)
 		return;
-	cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
-	if (cpu_ns <= slot->cpu_ns)
+	read_sums(task, &sums, false);
+	if (sums.cpu_ns <= slot->sums.cpu_ns)
 		return;
 	sequence = slot_begin(slot);
 	if (slot->epoch != read_epoch)
 		begin_epoch(slot, tid, cpu->in_cpu_ns);
-	slot->cpu_ns = cpu_ns;
-	slot->runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
-	slot->switches_voluntary = BPF_CORE_READ(task, nvcsw);
-	slot->switches_involuntary = BPF_CORE_READ(task, nivcsw);
+	slot->sums = sums;
 	slot->off_state = OFF_CPU_UNKNOWN; /* nor when */
 	slot_end(slot, sequence);
 }
@@ -54,10 +51,7 @@ ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 fl
 	struct task_slot now = {}, *old, *slot;
 
 	now.start_boot_ns = BPF_CORE_READ(task, start_boottime);
-	now.cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
-	now.runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
-	now.switches_voluntary = BPF_CORE_READ(task, nvcsw);
-	now.switches_involuntary = BPF_CORE_READ(task, nivcsw);
+	read_sums(task, &now.sums, false);
 	now.tgid = tid;
 	now.process_start_boot_ns = now.start_boot_ns; /* a leader now */
 	now.uid = task_uid(task, false);
@@ -87,16 +81,13 @@ ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 fl
 			slot->tgid = tid;
 			__builtin_memcpy(slot->comm, now.comm, SCHED_COMM_LEN);
 		}
-		slot->cpu_ns = now.cpu_ns;
-		slot->runnable_ns = now.runnable_ns;
+		slot->sums = now.sums;
 		slot->uninterruptible_ns = now.uninterruptible_ns;
 		slot->stopped_ns = now.stopped_ns;
-		slot->switches_voluntary = now.switches_voluntary;
-		slot->switches_involuntary = now.switches_involuntary;
 		slot->off_state = OFF_CPU_RUNNABLE;
 		slot->flags = flags;
 		slot->task = bpf_get_current_task();
-		begin_epoch(slot, tid, now.cpu_ns);
+		begin_epoch(slot, tid, now.sums.cpu_ns);
 		slot->uid = now.uid;
 		slot->process_start_boot_ns = now.start_boot_ns;
 		slot_end(slot, sequence);

@@ -116,12 +116,9 @@ static __always_inline bool tell(const struct task_slot *slot, __u32 tid, __u32 
 	death->start_boot_ns = slot->start_boot_ns;
 	death->process_start_boot_ns = slot->process_start_boot_ns;
 	death->end_boot_ns = bpf_ktime_get_boot_ns();
-	death->cpu_ns = slot->cpu_ns;
-	death->runnable_ns = slot->runnable_ns;
+	death->sums = slot->sums;
 	death->uninterruptible_ns = slot->uninterruptible_ns;
 	death->stopped_ns = slot->stopped_ns;
-	death->switches_voluntary = slot->switches_voluntary;
-	death->switches_involuntary = slot->switches_involuntary;
 	death->tid = tid;
 	death->tgid = slot->tgid;
 	death->uid = slot->uid;
@@ -164,7 +161,8 @@ static __always_inline void copy_comm(char *to, struct task_struct *task, bool d
 static __always_inline void retire_slot(const struct task_slot *slot)
 {
 	if ((slot->flags & TASK_SLOT_UNREPORTED) && slot->epoch == read_epoch)
-		book_overflow(slot->uid, slot->cpu_ns - slot->epoch_cpu_ns, SCHED_LOSS_SLOT_REUSED);
+		book_overflow(slot->uid, slot->sums.cpu_ns - slot->epoch_cpu_ns,
+			      SCHED_LOSS_SLOT_REUSED);
 }
 
 /* The next read-out is the first to see that it ran. */
@@ -191,7 +189,7 @@ static __noinline int claim_slot(struct task_slot *slot, struct task_struct *tas
 
 	retire_slot(slot);
 	slot->start_boot_ns = BPF_CORE_READ(task, start_boottime);
-	slot->cpu_ns = in_cpu_ns;
+	slot->sums.cpu_ns = in_cpu_ns;
 	slot->uninterruptible_ns = 0;
 	slot->stopped_ns = 0;
 	slot->off_state = OFF_CPU_UNKNOWN;
@@ -212,7 +210,7 @@ static __noinline int claim_slot(struct task_slot *slot, struct task_struct *tas
  * sleep's. */
 static __noinline int book_off_time(struct task_slot *slot, struct task_struct *task)
 {
-	__u64 waited_ns = BPF_CORE_READ(task, sched_info.run_delay) - slot->runnable_ns;
+	__u64 waited_ns = BPF_CORE_READ(task, sched_info.run_delay) - slot->sums.runnable_ns;
 	__u64 arrival_ns = BPF_CORE_READ(task, sched_info.last_arrival);
 	__u64 gone_ns = slot->off_since_ns + waited_ns;
 	__u64 off_ns = arrival_ns > gone_ns ? arrival_ns - gone_ns : 0;
@@ -267,10 +265,10 @@ static __always_inline void book_slice(struct task_struct *task, const struct ta
 		begin_epoch(slot, out->tid, out->in_cpu_ns);
 	if (unlikely(off_time_counts(slot->off_state)))
 		book_off_time(slot, task);
-	slot->cpu_ns = VIEWED(se.sum_exec_runtime, cpu_ns);
-	slot->runnable_ns = VIEWED(sched_info.run_delay, runnable_ns);
-	slot->switches_voluntary = VIEWED(nvcsw, voluntary);
-	slot->switches_involuntary = VIEWED(nivcsw, involuntary);
+	slot->sums.cpu_ns = VIEWED(se.sum_exec_runtime, sums.cpu_ns);
+	slot->sums.runnable_ns = VIEWED(sched_info.run_delay, sums.runnable_ns);
+	slot->sums.switches_voluntary = VIEWED(nvcsw, sums.switches_voluntary);
+	slot->sums.switches_involuntary = VIEWED(nivcsw, sums.switches_involuntary);
 	if (unlikely(off_time_counts(out->off_state)))
 		slot->off_since_ns = out->now_ns;
 	slot->off_state = out->off_state;

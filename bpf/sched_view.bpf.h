@@ -3,11 +3,12 @@
  * neighbours come along: counts and start time are one read, tid and tgid too. One read over all of
  * them would be 550 bytes long, and cost more than it saves. */
 #pragma once
+#include "abi/sched.h"
 #include "compat.bpf.h"
 
 struct task_view {
-	__u64 start_boot_ns, cpu_ns, runnable_ns;
-	__u64 voluntary, involuntary;
+	__u64 start_boot_ns;
+	struct task_sums sums;
 };
 
 struct task_ids {
@@ -38,15 +39,24 @@ static __always_inline void read_switch_span(struct task_struct *task, struct ta
 
 	if (start > sizeof(words) - 8 || FIELD_AT(nivcsw) != FIELD_AT(nvcsw) + 8) {
 		view->start_boot_ns = BPF_CORE_READ(task, start_boottime);
-		view->voluntary = BPF_CORE_READ(task, nvcsw);
-		view->involuntary = BPF_CORE_READ(task, nivcsw);
+		view->sums.switches_voluntary = BPF_CORE_READ(task, nvcsw);
+		view->sums.switches_involuntary = BPF_CORE_READ(task, nivcsw);
 		return;
 	}
 	if (bpf_probe_read_kernel(words, start + 8, (void *)task + FIELD_AT(nvcsw)))
 		return;
-	view->voluntary = words[0];
-	view->involuntary = words[1];
+	view->sums.switches_voluntary = words[0];
+	view->sums.switches_involuntary = words[1];
 	view->start_boot_ns = *(__u64 *)((void *)words + start);
+}
+
+/* The sums of a task, outside of a switch: there a probe read each costs nothing that counts. */
+static __always_inline void read_sums(struct task_struct *task, struct task_sums *sums, bool direct)
+{
+	sums->cpu_ns = TASK_FIELD(direct, task, se.sum_exec_runtime);
+	sums->runnable_ns = TASK_FIELD(direct, task, sched_info.run_delay);
+	sums->switches_voluntary = TASK_FIELD(direct, task, nvcsw);
+	sums->switches_involuntary = TASK_FIELD(direct, task, nivcsw);
 }
 
 /* Where loads are direct nothing is kept: a value is loaded where it is stored. */
@@ -54,8 +64,8 @@ static __always_inline void view_task(struct task_struct *task, struct task_view
 {
 	if (direct)
 		return;
-	view->cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
-	view->runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	view->sums.cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+	view->sums.runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
 	read_switch_span(task, view);
 }
 

@@ -36,6 +36,14 @@ enum task_slot_flag {
 	TASK_SLOT_UID_TOLD = 8,   /* the ring has the task's sum before its uid changed */
 };
 
+/* What the kernel sums up for each task since its birth. */
+struct task_sums {
+	__u64 cpu_ns;      /* se.sum_exec_runtime */
+	__u64 runnable_ns; /* sched_info.run_delay; of the task that leaves a CPU it is true, of one
+			      that comes the kernel adds the present wait later */
+	__u64 switches_voluntary, switches_involuntary; /* nvcsw, nivcsw */
+};
+
 /* One task; one writer at a time, because a task is on one CPU. Two cache lines; memory: pid_max x
  * 128 bytes. The sums are the kernel's own, as of the task's first switch-out after a read-out, of
  * one that ends a wait which is timed, and of its death; at its other switches nothing is written
@@ -55,14 +63,15 @@ struct task_slot {
 	__u8 flags;     /* enum task_slot_flag */
 	__u32 tgid;
 	__u32 sequence, sequence_end;
-	__u64 cpu_ns;      /* se.sum_exec_runtime */
-	__u64 runnable_ns; /* sched_info.run_delay, true for prev only */
-	__u64 switches_voluntary, switches_involuntary;
+	struct task_sums sums;
 	/* the line that is written at the first switch after a read-out, and by long waits */
 	__u64 start_boot_ns; /* identity, together with the index (tid) */
+	/* Of these two the kernel has no sum: the switch program adds them up. They are no part of
+	 * task_sums, because they belong on this line and not on the one that each switch looks at.
+	 */
 	__u64 uninterruptible_ns, stopped_ns;
 	__u64 off_since_ns; /* run-queue clock of the last switch-out, where off_state is timed */
-	__u64 epoch_cpu_ns; /* cpu_ns as of the last read-out, for the overflow row */
+	__u64 epoch_cpu_ns; /* sums.cpu_ns as of the last read-out, for the overflow row */
 	__u64 process_start_boot_ns; /* of the thread group's leader */
 	char comm[SCHED_COMM_LEN];
 };
@@ -76,8 +85,7 @@ struct asked_task {
 	__u64 task, start_boot_ns; /* of its slot */
 	__u32 tid;
 	__u32 valid; /* it is still that task, and these are its sums */
-	__u64 cpu_ns, runnable_ns;
-	__u64 switches_voluntary, switches_involuntary;
+	struct task_sums sums;
 	__u32 uid; /* that the task has now: the sums are its slot's only if the slot has it too */
 	__u32 padding;
 };
@@ -107,9 +115,7 @@ struct running_task {
 	__u32 valid;
 	__u32 tid, tgid, uid;
 	__u64 start_boot_ns, process_start_boot_ns;
-	__u64 cpu_ns; /* with the slice that is not over yet */
-	__u64 runnable_ns;
-	__u64 switches_voluntary, switches_involuntary;
+	struct task_sums sums; /* cpu_ns: with the slice that is not over yet */
 	char comm[SCHED_COMM_LEN];
 	__u64 unseen_idle_ns; /* idle since a task left unseen, whom the CPU's slot still names */
 };
@@ -142,8 +148,8 @@ enum task_note_kind {
 /* What the ring tells: that a task died, with its final sums, and the other kinds. */
 struct task_death {
 	__u64 start_boot_ns, end_boot_ns, process_start_boot_ns;
-	__u64 cpu_ns, runnable_ns, uninterruptible_ns, stopped_ns;
-	__u64 switches_voluntary, switches_involuntary;
+	struct task_sums sums;
+	__u64 uninterruptible_ns, stopped_ns; /* as in task_slot; 0 without the switch program */
 	__u32 tid, tgid, uid;
 	__u32 exec_tid;
 	__u32 kind;       /* enum task_note_kind */
@@ -182,12 +188,11 @@ struct cpu_reading {
 	__u64 uncharged_ns;
 };
 
-/* One line of the task iterator. The running slice, where on_cpu: cpu_ns + (now + offset -
+/* One line of the task iterator. The running slice, where on_cpu: sums.cpu_ns + (now + offset -
  * rq_clock) + rq_clock_task - exec_start (bpf/README.md, "A task that runs"). */
 struct task_line {
 	__u64 start_boot_ns, process_start_boot_ns;
-	__u64 cpu_ns, runnable_ns;
-	__u64 switches_voluntary, switches_involuntary;
+	struct task_sums sums;
 	__u64 now_ns, rq_clock, rq_clock_task, exec_start;
 	__u32 tid, tgid, uid;
 	__u32 state; /* enum off_cpu_state */
@@ -215,6 +220,7 @@ enum sched_loss {
 	SCHED_LOSS_MAX = 12,
 };
 
+_Static_assert(sizeof(struct task_sums) == 32, "task_sums");
 _Static_assert(sizeof(struct task_slot) == 128, "task_slot is two cache lines");
 _Static_assert(sizeof(struct asked_task) == 64, "asked_task is one cache line");
 _Static_assert(sizeof(struct cpu_slot) == 128, "cpu_slot is two cache lines");

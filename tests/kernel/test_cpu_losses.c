@@ -445,7 +445,7 @@ static void test_torn_read(void)
 		slots[tid].epoch = skeleton->bss->read_epoch;
 		slots[tid].sequence = 1;
 		slots[tid].start_boot_ns = 1;
-		slots[tid].cpu_ns = NSEC_PER_SEC;
+		slots[tid].sums.cpu_ns = NSEC_PER_SEC;
 		usleep(10000);
 		sample(&run);
 		tap_ok(lost(&run, "cpu_torn_reads") == 1, "torn slot: counted once (%lu)",

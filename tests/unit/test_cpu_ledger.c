@@ -1,95 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <criterion/criterion.h>
-#include <errno.h>
-#include <string.h>
-
-#include "source/cpu/ledger.h"
-
-#define ATTACH 1000000000000ull /* boot time when the ledger began */
-#define SEC    1000000000ull
-
-static const char *process_of(void *ctx, pid_t pid, uint64_t start_boot_ns)
-{
-	*(uint64_t *)ctx = start_boot_ns;
-	return pid == 100 ? "app" : NULL;
-}
-
-static const char *package_of(void *ctx, uid_t uid)
-{
-	return uid == 10001 ? "com.example" : NULL;
-}
-
-static bool all(void *ctx, const struct record_task *task, uint64_t end_boot_ns)
-{
-	return true;
-}
-
-static bool only_100(void *ctx, const struct record_task *task, uint64_t end_boot_ns)
-{
-	return task->pid == 100;
-}
-
-static uint64_t asked_start;
-static const struct cpu_ledger_names everyone = {&asked_start, process_of, package_of, all};
-static const struct cpu_ledger_names one = {&asked_start, process_of, package_of, only_100};
-
-static struct task_reading task(pid_t tid, uint64_t start, uint64_t cpu)
-{
-	return (struct task_reading){
-		.tid = tid,
-		.tgid = 100,
-		.uid = 10001,
-		.start_boot_ns = start,
-		.cpu_ns = cpu,
-		.comm = "worker\0\0\0\0\0\0\0\0\0",
-	};
-}
-
-static struct task_reading death(pid_t tid, uint64_t start, uint64_t cpu, uint64_t end)
-{
-	struct task_reading reading = task(tid, start, cpu);
-
-	reading.exited = true;
-	reading.end_boot_ns = end;
-	return reading;
-}
-
-static void book(struct cpu_ledger *ledger, struct task_reading reading)
-{
-	cr_assert_eq(cpu_ledger_update(ledger, &reading), 0);
-}
-
-static void seed(struct cpu_ledger *ledger, struct task_reading reading)
-{
-	cr_assert_eq(cpu_ledger_seed(ledger, &reading), 0);
-}
-
-static struct record_cpu close_interval(struct cpu_ledger *ledger, uint64_t end)
-{
-	struct record_cpu cpu = {0};
-	uint64_t tasks = 0, uids = 0, processes = 0;
-
-	cr_assert_eq(cpu_ledger_close(ledger, end, SEC, 0, &everyone, &cpu), 0);
-	for (size_t i = 0; i < cpu.task_count; i++)
-		tasks += cpu.tasks[i].cpu_ns;
-	for (size_t i = 0; i < cpu.uid_count; i++)
-		uids += cpu.uids[i].cpu_ns;
-	for (size_t i = 0; i < cpu.process_count; i++)
-		processes += cpu.processes[i].cpu_ns;
-	/* The closure of the contract, on every interval of every test. */
-	cr_expect_eq(tasks + cpu.other_ns + cpu.overflow_ns, cpu.busy_ns);
-	cr_expect_eq(uids, cpu.busy_ns);
-	cr_expect_eq(processes, tasks);
-	return cpu;
-}
-
-static const struct record_task *row(const struct record_cpu *cpu, pid_t tid, uint64_t start)
-{
-	for (size_t i = 0; i < cpu->task_count; i++)
-		if (cpu->tasks[i].tid == tid && cpu->tasks[i].start_boot_ns == start)
-			return &cpu->tasks[i];
-	return NULL;
-}
+/* Which task a reading is of, and what of its sums is new. */
+#include "unit/cpu_ledger_rig.h"
 
 Test(cpu_ledger, seed_and_birth)
 {
@@ -235,13 +146,15 @@ Test(cpu_ledger, sums_that_step_back_add_nothing)
 	struct task_reading reading = task(5, ATTACH + 1, 1000);
 	struct record_cpu cpu;
 
-	reading.runnable_ns = SOME_U64(300);
-	reading.switches_voluntary = SOME_U64(7);
+	reading.sums.runnable_ns = 300;
+	reading.has_runnable = true;
+	reading.sums.switches_voluntary = 7;
+	reading.has_switches = true;
 	book(ledger, reading);
 	/* The slice that runs was counted to now, and then turned out shorter. */
-	reading.cpu_ns = 990;
-	reading.runnable_ns = SOME_U64(200);
-	reading.switches_voluntary = SOME_U64(6);
+	reading.sums.cpu_ns = 990;
+	reading.sums.runnable_ns = 200;
+	reading.sums.switches_voluntary = 6;
 	book(ledger, reading);
 	cpu = close_interval(ledger, ATTACH + SEC);
 	cr_expect_eq(cpu.busy_ns, 1000);
@@ -249,8 +162,8 @@ Test(cpu_ledger, sums_that_step_back_add_nothing)
 	cr_expect_eq(cpu.tasks[0].switches_voluntary.value, 7);
 	book(ledger, reading);
 	cr_expect_eq(close_interval(ledger, ATTACH + 2 * SEC).busy_ns, 0);
-	reading.cpu_ns = 1005;
-	reading.runnable_ns = SOME_U64(301);
+	reading.sums.cpu_ns = 1005;
+	reading.sums.runnable_ns = 301;
 	book(ledger, reading);
 	cpu = close_interval(ledger, ATTACH + 3 * SEC);
 	cr_expect_eq(cpu.busy_ns, 5, "the overshoot is paid back, and no more");
@@ -286,23 +199,23 @@ Test(cpu_ledger, coarse_start_becomes_exact)
 
 	reading.start_is_coarse = true;
 	seed(ledger, reading);
-	cr_expect(!cpu_ledger_unchanged(ledger, 5, exact, 7000, 0));
+	cr_expect(!unchanged(ledger, 5, exact, 7000, 0));
 	book(ledger, task(5, exact, 7001));
-	cr_expect(cpu_ledger_unchanged(ledger, 5, exact, 7001, 0));
+	cr_expect(unchanged(ledger, 5, exact, 7001, 0));
 	cpu = close_interval(ledger, ATTACH + SEC);
 	cr_expect_eq(cpu.task_count, 1);
 	cr_expect_eq(row(&cpu, 5, exact)->cpu_ns, 1);
 	/* Having the exact time, another one in the same tick is another task... */
 	book(ledger, task(5, exact + 1, 50));
 	/* ...but a coarse reading still fits. */
-	reading.cpu_ns = 55;
+	reading.sums.cpu_ns = 55;
 	book(ledger, reading);
 	cpu = close_interval(ledger, ATTACH + 2 * SEC);
 	cr_expect_eq(cpu_ledger_missed_seeds(ledger), 1);
 	cr_expect_eq(cpu.busy_ns, 5);
 	/* The next tick is someone else. */
 	reading.start_boot_ns = ATTACH + 10000000;
-	reading.cpu_ns = 3;
+	reading.sums.cpu_ns = 3;
 	book(ledger, reading);
 	cr_expect_eq(close_interval(ledger, ATTACH + 3 * SEC).busy_ns, 3);
 	cpu_ledger_free(ledger);
@@ -313,17 +226,18 @@ Test(cpu_ledger, unchanged)
 	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
 	struct task_reading reading = task(5, 50, 100);
 
-	cr_expect(!cpu_ledger_unchanged(ledger, 5, 50, 100, 0));
-	cr_expect(!cpu_ledger_unchanged(ledger, -1, 50, 100, 0));
-	cr_expect(!cpu_ledger_unchanged(ledger, INT32_MAX, 50, 100, 0));
-	reading.switches_voluntary = SOME_U64(2);
-	reading.switches_involuntary = SOME_U64(3);
+	cr_expect(!unchanged(ledger, 5, 50, 100, 0));
+	cr_expect(!unchanged(ledger, -1, 50, 100, 0));
+	cr_expect(!unchanged(ledger, INT32_MAX, 50, 100, 0));
+	reading.sums.switches_voluntary = 2;
+	reading.sums.switches_involuntary = 3;
+	reading.has_switches = true;
 	seed(ledger, reading);
-	cr_expect(cpu_ledger_unchanged(ledger, 5, 50, 100, 5));
-	cr_expect(!cpu_ledger_unchanged(ledger, 5, 50, 101, 5));
-	cr_expect(!cpu_ledger_unchanged(ledger, 5, 51, 100, 5));
-	cr_expect(!cpu_ledger_unchanged(ledger, 5, 50, 100, 6), "it ran, for 0 ns");
-	cr_expect(cpu_ledger_unchanged(ledger, 5, 50, 90, 4), "the copy in its slot is older");
+	cr_expect(unchanged(ledger, 5, 50, 100, 5));
+	cr_expect(!unchanged(ledger, 5, 50, 101, 5));
+	cr_expect(!unchanged(ledger, 5, 51, 100, 5));
+	cr_expect(!unchanged(ledger, 5, 50, 100, 6), "it ran, for 0 ns");
+	cr_expect(unchanged(ledger, 5, 50, 90, 4), "the copy in its slot is older");
 	cpu_ledger_free(ledger);
 }
 
@@ -365,7 +279,8 @@ Test(cpu_ledger, overflow_cut_and_closure)
 	for (pid_t tid = 100; tid < 110; tid++) {
 		struct task_reading reading = task(tid, ATTACH + (uint64_t)tid, (uint64_t)tid);
 
-		reading.runnable_ns = SOME_U64(2);
+		reading.sums.runnable_ns = 2;
+		reading.has_runnable = true;
 		book(ledger, reading);
 	}
 	{
@@ -410,8 +325,9 @@ static struct record_task lived(uint64_t start, bool dies, uint64_t end, uint64_
 	if (start < ATTACH)
 		seed(ledger, task(5, start, 1000));
 	else
-		reading.cpu_ns -= 1000;
-	reading.runnable_ns = SOME_U64(50000000);
+		reading.sums.cpu_ns -= 1000;
+	reading.sums.runnable_ns = 50000000;
+	reading.has_runnable = true;
 	reading.uninterruptible_ns = SOME_U64(30000000);
 	if (stopped)
 		reading.stopped_ns = SOME_U64(stopped);
@@ -468,346 +384,5 @@ Test(cpu_ledger, identity_of_a_process_is_that_of_its_leader)
 	book(ledger, task(101, ATTACH + 1, 10));
 	close_interval(ledger, ATTACH + SEC);
 	cr_expect_eq(asked_start, 77);
-	cpu_ledger_free(ledger);
-}
-
-/* A thread calls execve: as 105 of the leader 100 it had 30, the leader 500. Word of the leader's
- * death may come before that of the exec, after it, or under the tid that it got in exchange. */
-static void check_exec(pid_t death_tid, bool death_first)
-{
-	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
-	struct record_cpu cpu;
-	uint64_t sum;
-
-	book(ledger, task(100, ATTACH + 1, 400));
-	book(ledger, task(105, ATTACH + 9, 20));
-	cpu = close_interval(ledger, ATTACH + SEC);
-	cr_expect_eq(cpu.busy_ns, 420);
-	if (death_first)
-		book(ledger, death(death_tid, ATTACH + 1, 500, ATTACH + SEC));
-	cr_assert_eq(cpu_ledger_exec(ledger, 105, 100, ATTACH + 1), 0);
-	book(ledger, task(100, ATTACH + 1, 37));
-	cpu = close_interval(ledger, ATTACH + 2 * SEC);
-	sum = cpu.busy_ns;
-	cr_expect_not(row(&cpu, 100, ATTACH + 1)->exited, "it lives on");
-	if (!death_first)
-		book(ledger, death(death_tid, ATTACH + 1, 500, ATTACH + SEC));
-	book(ledger, task(105, ATTACH + 2 * SEC, 3)); /* the thread's tid has a new owner */
-	book(ledger, task(100, ATTACH + 1, 40));
-	cpu = close_interval(ledger, ATTACH + 3 * SEC);
-	sum += cpu.busy_ns;
-	cr_expect_eq(sum, 100 + (40 - 20) + 3, "got %lu", (unsigned long)sum);
-	book(ledger, death(100, ATTACH + 1, 45, ATTACH + 3 * SEC));
-	cpu = close_interval(ledger, ATTACH + 4 * SEC);
-	cr_expect_eq(cpu.busy_ns, 5);
-	cpu_ledger_free(ledger);
-}
-
-Test(cpu_ledger, exec_of_a_thread_after_its_leader_died)
-{
-	check_exec(100, true);
-}
-
-Test(cpu_ledger, exec_of_a_thread_whose_tid_the_leader_died_under)
-{
-	check_exec(105, true);
-}
-
-Test(cpu_ledger, exec_of_a_thread_before_its_leader_is_told_dead)
-{
-	check_exec(105, false);
-}
-
-Test(cpu_ledger, exec_of_a_thread_that_was_never_read)
-{
-	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
-	struct record_cpu cpu;
-
-	book(ledger, task(100, ATTACH + 1, 400));
-	book(ledger, death(100, ATTACH + 1, 410, ATTACH + 5));
-	cr_assert_eq(cpu_ledger_exec(ledger, 105, 100, ATTACH + 1), 0);
-	book(ledger, task(100, ATTACH + 1, 37));
-	cpu = close_interval(ledger, ATTACH + SEC);
-	cr_expect_eq(cpu.busy_ns, 410 + 37);
-	cpu_ledger_free(ledger);
-}
-
-/* Nor was the leader: its death, told after the exec, is still that of another task. */
-Test(cpu_ledger, exec_of_a_thread_whose_leader_was_never_read)
-{
-	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
-	struct record_cpu cpu;
-
-	cr_assert_eq(cpu_ledger_exec(ledger, 105, 100, ATTACH + 1), 0);
-	book(ledger, task(100, ATTACH + 1, 37));
-	book(ledger, death(105, ATTACH + 1, 410, ATTACH + 5));
-	book(ledger, task(100, ATTACH + 1, 40));
-	cpu = close_interval(ledger, ATTACH + SEC);
-	cr_expect_eq(cpu.busy_ns, 410 + 40);
-	cr_expect_not(row(&cpu, 100, ATTACH + 1)->exited, "it lives on");
-	cpu_ledger_free(ledger);
-}
-
-/* RCU frees the leader many short intervals later. */
-Test(cpu_ledger, exec_of_a_thread_long_before_its_leader_is_told_dead)
-{
-	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
-	uint64_t end = ATTACH, sum = 0;
-
-	book(ledger, task(100, ATTACH + 1, 400));
-	book(ledger, task(105, ATTACH + 9, 20));
-	cr_assert_eq(cpu_ledger_exec(ledger, 105, 100, ATTACH + 1), 0);
-	book(ledger, task(100, ATTACH + 1, 37));
-	for (int i = 0; i < 1000; i++)
-		sum += close_interval(ledger, end += SEC / 1000).busy_ns;
-	book(ledger, death(105, ATTACH + 1, 410, ATTACH + 50));
-	book(ledger, task(100, ATTACH + 1, 40));
-	sum += close_interval(ledger, end + SEC).busy_ns;
-	cr_expect_eq(sum, 410 + 40, "got %lu", (unsigned long)sum);
-	cpu_ledger_free(ledger);
-}
-
-/* Its tid was another task's, whose death was not told yet. */
-Test(cpu_ledger, exec_of_a_thread_of_a_pid_used_again)
-{
-	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
-	struct record_cpu cpu;
-	uint64_t sum;
-
-	book(ledger, task(100, ATTACH + 1, 400));
-	cr_assert_eq(cpu_ledger_exec(ledger, 105, 100, ATTACH + 9), 0);
-	book(ledger, task(100, ATTACH + 9, 37));
-	cpu = close_interval(ledger, ATTACH + SEC);
-	sum = cpu.busy_ns;
-	cr_expect_eq(row(&cpu, 100, ATTACH + 1)->cpu_ns, 400);
-	book(ledger, death(100, ATTACH + 1, 410, ATTACH + 8));
-	book(ledger, death(105, ATTACH + 9, 500, ATTACH + 10));
-	sum += close_interval(ledger, ATTACH + 2 * SEC).busy_ns;
-	cr_expect_eq(sum, 410 + 500 + 37, "got %lu", (unsigned long)sum);
-	cpu_ledger_free(ledger);
-}
-
-/* The leader was met between the exchange of the tids and word of the exec. */
-Test(cpu_ledger, exec_of_a_thread_whose_leader_is_read_under_its_tid)
-{
-	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
-	struct record_cpu cpu;
-	uint64_t sum;
-
-	book(ledger, task(100, ATTACH + 1, 400));
-	book(ledger, task(105, ATTACH + 9, 20));
-	book(ledger, task(105, ATTACH + 1, 405));
-	cpu = close_interval(ledger, ATTACH + SEC);
-	sum = cpu.busy_ns;
-	cr_assert_eq(cpu_ledger_exec(ledger, 105, 100, ATTACH + 1), 0);
-	book(ledger, task(100, ATTACH + 1, 37));
-	book(ledger, death(105, ATTACH + 1, 410, ATTACH + 50));
-	sum += close_interval(ledger, ATTACH + 2 * SEC).busy_ns;
-	cr_expect_eq(sum, 410 + 37, "got %lu", (unsigned long)sum);
-	cpu_ledger_free(ledger);
-}
-
-/* 16,000 threads a second must not take 16,000 rows of memory; nothing of their time goes. */
-Test(cpu_ledger, ended_tasks_without_number_are_folded)
-{
-	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
-	uint64_t busy_ns = 0, rows_ns = 0;
-	struct record_cpu cpu;
-
-	for (pid_t tid = 1000; tid < 6000; tid++) {
-		book(ledger, death(tid, ATTACH + 10 + (uint64_t)tid, 7, ATTACH + SEC / 2));
-		busy_ns += 7;
-	}
-	for (pid_t tid = 6000; tid < 6100; tid++) { /* alive: each has its row */
-		book(ledger, task(tid, ATTACH + 10, 5));
-		busy_ns += 5;
-	}
-	cr_assert_eq(cpu_ledger_close(ledger, ATTACH + SEC, SEC, 0, &everyone, &cpu), 0);
-	cr_expect_eq(cpu.busy_ns, busy_ns);
-	cr_expect_leq(cpu.task_count, 2048 + 100);
-	for (size_t i = 0; i < cpu.task_count; i++)
-		rows_ns += cpu.tasks[i].cpu_ns;
-	cr_expect_eq(cpu_ledger_folded(ledger), 5100 - cpu.task_count);
-	cr_expect_eq(cpu.other_ns, busy_ns - rows_ns);
-	cr_assert_eq(cpu.process_count, 1);
-	cr_expect_eq(cpu.processes[0].cpu_ns, busy_ns, "the process has all of it");
-	cr_expect_eq(cpu.processes[0].threads, 5100);
-	cr_expect_str_eq(cpu.processes[0].process, "app");
-	/* Told again (RCU frees the task later) it adds what is new, and is no other task. */
-	book(ledger, death(5999, ATTACH + 10 + 5999, 9, ATTACH + SEC / 2));
-	cpu = close_interval(ledger, ATTACH + 2 * SEC);
-	cr_expect_eq(cpu.busy_ns, 2);
-	cr_expect_eq(cpu_ledger_folded(ledger), 5100 - 2048 - 100);
-	cpu_ledger_free(ledger);
-}
-
-/* Of more processes than there is room for, the time is with their uid and in other_ns. */
-Test(cpu_ledger, folded_processes_are_bounded)
-{
-	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
-	struct record_cpu cpu;
-
-	for (pid_t tid = 1000; tid < 11000; tid++) {
-		struct task_reading reading =
-			death(tid, ATTACH + 10 + (uint64_t)tid, 3, ATTACH + SEC / 2);
-
-		reading.tgid = tid;
-		reading.process_start_boot_ns = reading.start_boot_ns;
-		book(ledger, reading);
-	}
-	cr_assert_eq(cpu_ledger_close(ledger, ATTACH + SEC, SEC, 0, &everyone, &cpu), 0);
-	cr_expect_eq(cpu.busy_ns, 30000);
-	cr_expect_leq(cpu.process_count, 2048 + 1024);
-	cr_expect_eq(cpu.uids[0].cpu_ns, 30000);
-	cr_expect_eq(cpu.task_count * 3 + cpu.other_ns, 30000);
-	cr_expect_eq(cpu_ledger_folded(ledger), 10000 - cpu.task_count);
-	cpu_ledger_free(ledger);
-}
-
-static bool is_target(void *ctx, const struct record_task *task_of, uint64_t end_boot_ns)
-{
-	return task_of->pid % 1000 == 0;
-}
-
-/* A storm of other programs costs a target none of its rows, and is no loss of the target's. */
-Test(cpu_ledger, rows_of_targets_come_first)
-{
-	static const struct cpu_ledger_names wanted = {&asked_start, process_of, package_of,
-						       is_target};
-	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
-	uint64_t rows_ns = 0;
-	struct record_cpu cpu;
-
-	cpu_ledger_want(ledger, &wanted);
-	for (pid_t tid = 1; tid <= 1000000; tid++) {
-		struct task_reading reading =
-			death(tid, ATTACH + 10 + (uint64_t)tid, 3, ATTACH + SEC / 2);
-
-		reading.tgid = tid;
-		book(ledger, reading);
-	}
-	cr_assert_eq(cpu_ledger_close(ledger, ATTACH + SEC, SEC, 0, &wanted, &cpu), 0);
-	cr_expect_eq(cpu.busy_ns, 3000000);
-	cr_expect_eq(cpu.task_count, 1000);
-	for (size_t i = 0; i < cpu.task_count; i++)
-		rows_ns += cpu.tasks[i].cpu_ns;
-	cr_expect_eq(rows_ns, 3000);
-	cr_expect_eq(cpu.other_ns, 3000000 - 3000);
-	cr_expect_eq(cpu_ledger_folded(ledger), 0);
-	cpu_ledger_free(ledger);
-}
-
-/* ---- one task whose time counts for different things ---- */
-
-static bool only_uid_10001(void *ctx, const struct record_task *listed, uint64_t end_boot_ns)
-{
-	return listed->uid == 10001;
-}
-
-static const struct cpu_ledger_names by_uid = {&asked_start, process_of, package_of,
-					       only_uid_10001};
-
-static struct task_reading as_uid(struct task_reading reading, uid_t uid)
-{
-	reading.uid = uid;
-	return reading;
-}
-
-Test(cpu_ledger, a_change_of_uid_splits_the_time_that_is_listed)
-{
-	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
-	struct record_cpu cpu = {0};
-
-	/* to and fro: root 100 + 40, the app 50 + 30 */
-	book(ledger, as_uid(task(100, ATTACH + 1, 100), 0));
-	book(ledger, task(100, ATTACH + 1, 150));
-	book(ledger, as_uid(task(100, ATTACH + 1, 190), 0));
-	book(ledger, task(100, ATTACH + 1, 220));
-	cr_assert_eq(cpu_ledger_close(ledger, ATTACH + SEC, SEC, 0, &by_uid, &cpu), 0);
-	cr_assert_eq(cpu.task_count, 1);
-	cr_expect_eq(cpu.tasks[0].cpu_ns, 80);
-	cr_expect_eq(cpu.other_ns, 140);
-	cr_expect_eq(cpu.busy_ns, 220);
-	cr_expect(!cpu.tasks[0].sleeping_ns.present, "not known of a part");
-	/* for who lists all, the task has one row, of the uid that it has now */
-	book(ledger, as_uid(task(100, ATTACH + 1, 300), 0));
-	book(ledger, task(100, ATTACH + 1, 310));
-	book(ledger, as_uid(task(100, ATTACH + 1, 320), 0));
-	cr_assert_eq(cpu_ledger_close(ledger, ATTACH + 2 * SEC, SEC, 0, &everyone, &cpu), 0);
-	cr_assert_eq(cpu.task_count, 1);
-	cr_expect_eq(cpu.tasks[0].cpu_ns, 100);
-	cr_expect_eq(cpu.tasks[0].uid, 0);
-	cr_expect_eq(cpu.other_ns, 0);
-	cpu_ledger_free(ledger);
-}
-
-static void split(struct cpu_ledger *ledger, struct task_reading reading, bool listed,
-		  const char *process)
-{
-	cr_assert_eq(cpu_ledger_split(ledger, &reading, listed, process), 0);
-}
-
-static bool none(void *ctx, const struct record_task *listed, uint64_t end_boot_ns)
-{
-	return false;
-}
-
-static const struct cpu_ledger_names nobody = {&asked_start, process_of, package_of, none};
-
-Test(cpu_ledger, a_process_that_becomes_or_ceases_to_be_listed_is_split_there)
-{
-	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
-	struct record_cpu cpu = {0};
-
-	/* 70 as another program, then the target until its end */
-	split(ledger, task(100, ATTACH + 1, 70), false, NULL);
-	book(ledger, death(100, ATTACH + 1, 100, ATTACH + SEC / 2));
-	cr_assert_eq(cpu_ledger_close(ledger, ATTACH + SEC, SEC, 0, &one, &cpu), 0);
-	cr_assert_eq(cpu.task_count, 1);
-	cr_expect_eq(cpu.tasks[0].cpu_ns, 30);
-	cr_expect(cpu.tasks[0].exited);
-	cr_expect_eq(cpu.other_ns, 70);
-	/* the target for 40, then another program */
-	split(ledger, task(100, ATTACH + 5, 40), true, "app-before");
-	book(ledger, task(100, ATTACH + 5, 1000));
-	cr_assert_eq(cpu_ledger_close(ledger, ATTACH + 2 * SEC, SEC, 0, &nobody, &cpu), 0);
-	cr_assert_eq(cpu.task_count, 1);
-	cr_expect_eq(cpu.tasks[0].cpu_ns, 40);
-	cr_expect_str_eq(cpu.tasks[0].process, "app-before");
-	cr_expect_eq(cpu.other_ns, 960);
-	cpu_ledger_free(ledger);
-}
-
-Test(cpu_ledger, a_chain_of_execs_is_one_row)
-{
-	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
-	struct record_cpu cpu = {0};
-	uint64_t cpu_ns = 0;
-
-	for (int i = 0; i < 1000; i++) {
-		split(ledger, task(100, ATTACH + 1, cpu_ns += 3), false, NULL);
-		split(ledger, task(100, ATTACH + 1, cpu_ns += 5), true, "app");
-	}
-	cr_assert_eq(cpu_ledger_close(ledger, ATTACH + SEC, SEC, 0, &nobody, &cpu), 0);
-	cr_assert_eq(cpu.task_count, 1);
-	cr_expect_eq(cpu.tasks[0].cpu_ns, 5000);
-	cr_expect_eq(cpu.other_ns, 3000);
-	cr_expect_eq(cpu.busy_ns, 8000);
-	cpu_ledger_free(ledger);
-}
-
-/* The sum of a split that comes late, after a larger one, adds nothing. */
-Test(cpu_ledger, a_late_split_neither_adds_nor_loses)
-{
-	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
-	struct record_cpu cpu = {0};
-
-	book(ledger, task(100, ATTACH + 1, 100));
-	split(ledger, task(100, ATTACH + 1, 60), false, NULL);
-	book(ledger, task(100, ATTACH + 1, 130));
-	cr_assert_eq(cpu_ledger_close(ledger, ATTACH + SEC, SEC, 0, &one, &cpu), 0);
-	cr_assert_eq(cpu.task_count, 1);
-	cr_expect_eq(cpu.tasks[0].cpu_ns, 30);
-	cr_expect_eq(cpu.other_ns, 100);
 	cpu_ledger_free(ledger);
 }

@@ -32,7 +32,8 @@ Test(cpu_proc, own_thread)
 	cr_expect_eq(reading.uid, getuid());
 	cr_expect(reading.start_is_coarse);
 	cr_expect_gt(reading.start_boot_ns, 0);
-	cr_expect(reading.runnable_ns.present);
+	cr_expect(reading.has_runnable);
+	cr_expect(!reading.has_switches);
 	cr_expect(!reading.uninterruptible_ns.present);
 	cr_expect_eq(cpu_proc_read_task(getpid(), reading.tid, &reading, comm), -ENOENT,
 		     "it has ended");

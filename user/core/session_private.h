@@ -47,6 +47,15 @@ void session_emit_event(struct session *session, const struct record_event *even
 /* Open the sources, and give up the rights that none of them needs; once. */
 enum exit_code session_open_sources(struct session *session);
 
+/* Read the clocks anew, and tell of a suspend or a step of the wall clock since the last reading.
+ * interval gets its length; NULL: the first reading, of which nothing is told. */
+void session_watch_clocks(struct session *session, struct record_interval *interval);
+/* Take intervals until the run is stopped or its last one is taken. 0 or -errno. */
+int session_run_loop(struct session *session);
+/* A signal came, or the target went: what is left is an interval too, and the sources give what
+ * they hold back. 0 or -errno. */
+int session_take_rest(struct session *session);
+
 /* Look for targets that came or went. 0 or -errno. */
 int session_scan(struct session *session);
 int session_on_scan_timer(void *session, uint32_t events);

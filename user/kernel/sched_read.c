@@ -26,7 +26,7 @@ static void add_running_slice(struct task_line *line, int64_t rq_clock_offset_ns
 	if (passed_ns > 0)
 		clock_task += (uint64_t)passed_ns;
 	if (clock_task > line->exec_start)
-		line->cpu_ns += clock_task - line->exec_start;
+		line->sums.cpu_ns += clock_task - line->exec_start;
 }
 
 int sched_kernel_iterate(struct sched_kernel *kernel, task_line_fn callback, void *ctx)
@@ -226,10 +226,7 @@ static int ask(struct asking *asking)
 		/* One that changed its uid since its last switch-out: what it ran before is told by
 		 * its note in the ring, and what it ran since is not the slot's uid's. */
 		if (answer->valid && answer->uid == slot->uid) {
-			slot->cpu_ns = answer->cpu_ns;
-			slot->runnable_ns = answer->runnable_ns;
-			slot->switches_voluntary = answer->switches_voluntary;
-			slot->switches_involuntary = answer->switches_involuntary;
+			slot->sums = answer->sums;
 		}
 		err = hand_out(asking, (pid_t)answer->tid, slot);
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Inside of the recorder's side of the unwinder: unwinder.c has the jobs and the process,
- * unwinder_take.c takes what it says, unwinder_needs.c gets what it asks for. */
+/* Inside of the recorder's side of the unwinder: unwinder.c has the queue of jobs,
+ * unwinder_helper.c the process that does them, unwinder_take.c takes what it says,
+ * unwinder_needs.c gets what it asks for. */
 #pragma once
 #include "prober/pool.h"
 #include "prober/warden.h"
@@ -76,6 +77,10 @@ struct unwinder {
 	uint8_t message[MESSAGE_BYTES] __attribute__((aligned(8)));
 };
 
+/* Have the loop start, feed and watch the process. 0 or -errno. */
+int unwinder_watch(struct unwinder *unwinder);
+/* End that: the process is dropped, killed if a job is with it. */
+void unwinder_unwatch(struct unwinder *unwinder);
 /* Get what the process needs and send it; an answer that can be given at once is sent during the
  * call. 0, or -errno: the process must be replaced. */
 int unwinder_needs(struct unwinder *unwinder, const struct wire_need *need);
@@ -89,6 +94,15 @@ void unwinder_resume(struct unwinder *unwinder);
 void unwinder_lose_process(struct unwinder *unwinder);
 /* Put a job at the end of the queue. */
 void unwinder_append(struct unwinder *unwinder, struct job *job);
+/* Where the first job that was not sent hangs. */
+struct job **unwinder_find_unsent(struct unwinder *unwinder);
+/* Have the loop send what waits, after ns; 0: in its next turn. */
+void unwinder_pump_after(struct unwinder *unwinder, uint64_t ns);
+/* The process is at the first job from now on: its time runs. */
+void unwinder_begin(struct unwinder *unwinder);
+/* The job that is at work ends without a result; hung: its time was over, else the process died of
+ * it. */
+void unwinder_give_up(struct unwinder *unwinder, bool hung);
 /* One message of the process. 0 or -errno: it is not to be trusted. */
 int unwinder_take_message(struct unwinder *unwinder, size_t length);
 /* The process did its job: the next one may start. */

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "abi/sched.h"
+
 /* Tids are dense below pid_max: pages of entries, made when first touched, beat a hash and hold any
  * pid_max. Memory: 80 bytes a tid that was ever seen, 2.5 MiB for a pid_max of 32,768. */
 #define KNOWN_PAGE_TIDS 512
@@ -13,8 +15,8 @@
 
 struct known_task {
 	uint64_t start_boot_ns; /* 0: no task seen under this tid */
-	uint64_t cpu_ns, runnable_ns, uninterruptible_ns, stopped_ns;
-	uint64_t switches_voluntary, switches_involuntary;
+	struct task_sums sums;  /* the highest that were read so far */
+	uint64_t uninterruptible_ns, stopped_ns;
 	uint64_t process_start_boot_ns;
 	uint32_t row, interval;    /* its row, if `interval` is the present one */
 	bool exited, dead, coarse; /* exited: told already; dead: with final sums */

@@ -1,37 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "source/cpu/ledger.h"
-
+/* What a reading of a task adds to the present interval: which task it is, what of its sums is new,
+ * and in which row that goes. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
-#include "source/cpu/folded.h"
-#include "source/cpu/known.h"
-#include "source/cpu/rows.h"
-#include "source/cpu/sums.h"
+#include "source/cpu/ledger_private.h"
 
 #define TICK_NS 10000000ull
 /* Rows of an interval from which on tasks that ended in it are folded: some 1 KB of memory each, in
  * the ledger and as text. 16,000 threads a second would take 16 MiB. */
 #define FOLD_ROWS 2048
-
-struct cpu_ledger {
-	uint64_t attach_boot_ns;
-	uint64_t missed_seeds;
-	struct cpu_folded folded;
-	uint64_t overflow_ns;
-	uint64_t end_ns; /* of the last interval */
-	uint32_t interval;
-	struct known_tasks known;
-	struct cpu_rows rows;
-	/* Which tasks are to have rows where not all can, and how many such have one beyond it. */
-	const struct cpu_ledger_names *wanted;
-	size_t wanted_count;
-	struct cpu_sums sums;
-	struct record_task *out_tasks; /* what the last close handed out */
-	size_t fold_rows;
-};
 
 struct cpu_ledger *cpu_ledger_new(uint64_t attach_boot_ns)
 {
@@ -77,20 +56,25 @@ static bool same_task(const struct known_task *known, const struct task_reading 
 	return started_at(known, reading->start_boot_ns, reading->start_is_coarse);
 }
 
+static uint64_t higher(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 static void take_sums(struct known_task *known, const struct task_reading *reading)
 {
-	if (reading->cpu_ns > known->cpu_ns)
-		known->cpu_ns = reading->cpu_ns;
-	if (reading->runnable_ns.value > known->runnable_ns)
-		known->runnable_ns = reading->runnable_ns.value;
-	if (reading->uninterruptible_ns.value > known->uninterruptible_ns)
-		known->uninterruptible_ns = reading->uninterruptible_ns.value;
-	if (reading->stopped_ns.value > known->stopped_ns)
-		known->stopped_ns = reading->stopped_ns.value;
-	if (reading->switches_voluntary.value > known->switches_voluntary)
-		known->switches_voluntary = reading->switches_voluntary.value;
-	if (reading->switches_involuntary.value > known->switches_involuntary)
-		known->switches_involuntary = reading->switches_involuntary.value;
+	const struct task_sums *now = &reading->sums, *before = &known->sums;
+
+	known->sums = (struct task_sums){
+		.cpu_ns = higher(before->cpu_ns, now->cpu_ns),
+		.runnable_ns = higher(before->runnable_ns, now->runnable_ns),
+		.switches_voluntary = higher(before->switches_voluntary, now->switches_voluntary),
+		.switches_involuntary =
+			higher(before->switches_involuntary, now->switches_involuntary),
+	};
+	known->uninterruptible_ns =
+		higher(known->uninterruptible_ns, reading->uninterruptible_ns.value);
+	known->stopped_ns = higher(known->stopped_ns, reading->stopped_ns.value);
 }
 
 static void start_over(struct known_task *known, const struct task_reading *reading)
@@ -116,12 +100,14 @@ int cpu_ledger_seed(struct cpu_ledger *ledger, const struct task_reading *readin
 }
 
 bool cpu_ledger_unchanged(const struct cpu_ledger *ledger, pid_t tid, uint64_t start_boot_ns,
-			  uint64_t cpu_ns, uint64_t switches)
+			  const struct task_sums *sums)
 {
 	const struct known_task *known = known_tasks_find(&ledger->known, tid);
 
-	return known && known->start_boot_ns == start_boot_ns && known->cpu_ns >= cpu_ns &&
-	       known->switches_voluntary + known->switches_involuntary >= switches;
+	return known && known->start_boot_ns == start_boot_ns &&
+	       known->sums.cpu_ns >= sums->cpu_ns &&
+	       known->sums.switches_voluntary + known->sums.switches_involuntary >=
+		       sums->switches_voluntary + sums->switches_involuntary;
 }
 
 /* Where the reading's task is booked: under its tid, or among the departed. *late is set when the
@@ -160,20 +146,39 @@ static int find_or_make(struct cpu_ledger *ledger, const struct task_reading *re
 	}
 	start_over(known, reading);
 	if (reading->start_boot_ns < ledger->attach_boot_ns) {
-		/* Who is dead at first sight was dead or dying when we came, and is not ours. */
+		/* A task that is dead at first sight was dead or dying at the attach: no seed was
+		 * missed. */
 		ledger->missed_seeds += !reading->exited && !reading->ending;
 		take_sums(known, reading);
 	}
 	return 0;
 }
 
-static void book_optional(struct opt_u64 *row, struct opt_u64 now, uint64_t before)
+/* present: the sum was read. */
+static void book_sum(struct opt_u64 *row, bool present, uint64_t now, uint64_t before)
 {
-	if (!now.present)
+	if (!present)
 		return;
 	row->present = true;
-	if (now.value > before)
-		row->value += now.value - before;
+	if (now > before)
+		row->value += now - before;
+}
+
+/* What a reading adds to the row of a task, the CPU time apart. */
+static void book_sums(struct record_task *row, const struct task_reading *reading,
+		      const struct known_task *known)
+{
+	const struct task_sums *now = &reading->sums, *before = &known->sums;
+
+	book_sum(&row->runnable_ns, reading->has_runnable, now->runnable_ns, before->runnable_ns);
+	book_sum(&row->switches_voluntary, reading->has_switches, now->switches_voluntary,
+		 before->switches_voluntary);
+	book_sum(&row->switches_involuntary, reading->has_switches, now->switches_involuntary,
+		 before->switches_involuntary);
+	book_sum(&row->uninterruptible_ns, reading->uninterruptible_ns.present,
+		 reading->uninterruptible_ns.value, known->uninterruptible_ns);
+	book_sum(&row->stopped_ns, reading->stopped_ns.present, reading->stopped_ns.value,
+		 known->stopped_ns);
 }
 
 int cpu_ledger_exec(struct cpu_ledger *ledger, pid_t old_tid, pid_t tid, uint64_t start_boot_ns)
@@ -253,8 +258,9 @@ static bool has_no_row(struct cpu_ledger *ledger, const struct task_reading *rea
 static int fold(struct cpu_ledger *ledger, const struct task_reading *reading,
 		struct known_task *known, struct record_task *did, bool wanted)
 {
-	did->cpu_ns = reading->cpu_ns > known->cpu_ns ? reading->cpu_ns - known->cpu_ns : 0;
-	book_optional(&did->runnable_ns, reading->runnable_ns, known->runnable_ns);
+	if (reading->sums.cpu_ns > known->sums.cpu_ns)
+		did->cpu_ns = reading->sums.cpu_ns - known->sums.cpu_ns;
+	book_sums(did, reading, known);
 	if (wanted)
 		cpu_folded_add(&ledger->folded, did, !known->exited);
 	else
@@ -311,7 +317,7 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told
 	}
 	if (known->interval != ledger->interval) {
 		/* A dead task's slot is read again and again: nothing new, no row. */
-		if (known->exited && reading->cpu_ns <= known->cpu_ns) {
+		if (known->exited && reading->sums.cpu_ns <= known->sums.cpu_ns) {
 			known->dead |= reading->exited;
 			return 0;
 		}
@@ -336,19 +342,12 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told
 	row->task.process_start_boot_ns = known->process_start_boot_ns;
 	memcpy(row->task.thread, reading->comm, RECORD_COMM_LEN);
 	row->task.thread[RECORD_COMM_LEN - 1] = 0;
-	if (reading->cpu_ns > known->cpu_ns) {
-		row->task.cpu_ns += reading->cpu_ns - known->cpu_ns;
+	if (reading->sums.cpu_ns > known->sums.cpu_ns) {
+		row->task.cpu_ns += reading->sums.cpu_ns - known->sums.cpu_ns;
 		err = cpu_sums_add_uid(&ledger->sums, reading->uid,
-				       reading->cpu_ns - known->cpu_ns);
+				       reading->sums.cpu_ns - known->sums.cpu_ns);
 	}
-	book_optional(&row->task.runnable_ns, reading->runnable_ns, known->runnable_ns);
-	book_optional(&row->task.uninterruptible_ns, reading->uninterruptible_ns,
-		      known->uninterruptible_ns);
-	book_optional(&row->task.stopped_ns, reading->stopped_ns, known->stopped_ns);
-	book_optional(&row->task.switches_voluntary, reading->switches_voluntary,
-		      known->switches_voluntary);
-	book_optional(&row->task.switches_involuntary, reading->switches_involuntary,
-		      known->switches_involuntary);
+	book_sums(&row->task, reading, known);
 	take_sums(known, reading);
 	if ((reading->exited || reading->ending) && !known->exited) {
 		row->task.exited = true;
@@ -382,119 +381,6 @@ int cpu_ledger_overflow(struct cpu_ledger *ledger, uid_t uid, uint64_t cpu_ns)
 {
 	ledger->overflow_ns += cpu_ns;
 	return cpu_sums_add_uid(&ledger->sums, uid, cpu_ns);
-}
-
-static int by_cpu_desc(const void *a, const void *b)
-{
-	const struct record_task *x = a, *y = b;
-
-	if (x->cpu_ns != y->cpu_ns)
-		return x->cpu_ns < y->cpu_ns ? 1 : -1;
-	return x->tid < y->tid ? -1 : x->tid > y->tid;
-}
-
-/* The identity of the row's process: a later owner of its pid is another one. */
-static uint64_t start_of_process(const struct cpu_ledger *ledger, const struct record_task *task)
-{
-	const struct known_task *leader = known_tasks_find(&ledger->known, task->pid);
-
-	if (task->process_start_boot_ns)
-		return task->process_start_boot_ns;
-	if (task->tid == task->pid)
-		return task->start_boot_ns;
-	return leader ? leader->start_boot_ns : 0;
-}
-
-/* Add the folded tasks to the processes of the record; no row of the record has their time. */
-static int add_folded(struct cpu_ledger *ledger, const struct cpu_ledger_names *names,
-		      struct record_cpu *cpu)
-{
-	const struct folded_process *process = NULL;
-	int err = 0;
-
-	cpu->busy_ns += ledger->folded.cpu_ns;
-	cpu->other_ns += ledger->folded.cpu_ns;
-	while (!err && (process = cpu_folded_next(&ledger->folded, process))) {
-		struct record_task sum = process->sum;
-
-		sum.process_start_boot_ns = start_of_process(ledger, &sum);
-		if (!names->listed(names->ctx, &sum, 0))
-			continue;
-		sum.process = names->process(names->ctx, sum.pid, sum.process_start_boot_ns);
-		sum.package = names->package(names->ctx, sum.uid);
-		err = cpu_sums_add_process(&ledger->sums, &sum, process->threads);
-	}
-	return err;
-}
-
-/* Which rows are listed. */
-static void decide_rows(struct cpu_ledger *ledger, const struct cpu_ledger_names *names,
-			struct record_cpu *cpu)
-{
-	for (size_t i = 0; i < ledger->rows.count; i++) {
-		struct ledger_row *row = &ledger->rows.rows[i];
-		struct record_task *task = &row->task;
-
-		cpu->busy_ns += task->cpu_ns;
-		task->process_start_boot_ns = start_of_process(ledger, task);
-		if (row->decided)
-			continue;
-		row->decided = true;
-		row->listed = task->tid &&
-			      names->listed(names->ctx, task, task->exited ? row->end_boot_ns : 0);
-	}
-}
-
-int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t dur_ns, size_t top,
-		     const struct cpu_ledger_names *names, struct record_cpu *cpu)
-{
-	size_t listed = 0;
-	int err;
-
-	free(ledger->out_tasks);
-	ledger->out_tasks = calloc(ledger->rows.count + 1, sizeof(*ledger->out_tasks));
-	if (!ledger->out_tasks)
-		return -ENOMEM;
-	cpu->busy_ns = ledger->overflow_ns;
-	cpu->overflow_ns = ledger->overflow_ns;
-	decide_rows(ledger, names, cpu);
-	cpu->other_ns = cpu_rows_merge(&ledger->rows);
-	for (size_t i = 0; i < ledger->rows.count; i++) {
-		struct ledger_row *row = &ledger->rows.rows[i];
-		struct record_task *task = &row->task;
-
-		if (!row->listed || row->merged)
-			continue;
-		/* The uid or the name changed: how long the task slept under which is not known. */
-		if (!row->partial)
-			cpu_row_derive_sleep(row, end_boot_ns, dur_ns);
-		task->process = row->process;
-		if (!task->process)
-			task->process =
-				names->process(names->ctx, task->pid, task->process_start_boot_ns);
-		task->package = names->package(names->ctx, task->uid);
-		ledger->out_tasks[listed++] = *task;
-	}
-	qsort(ledger->out_tasks, listed, sizeof(*ledger->out_tasks), by_cpu_desc);
-	cpu->tasks = ledger->out_tasks;
-	cpu->task_count = listed;
-	err = add_folded(ledger, names, cpu);
-	if (!err)
-		err = cpu_sums_processes(&ledger->sums, cpu);
-	if (!err)
-		err = cpu_sums_uids(&ledger->sums, cpu);
-	while (top && cpu->task_count > top) {
-		cpu->other_ns += cpu->tasks[--cpu->task_count].cpu_ns;
-		cpu->cut_count++;
-	}
-	cpu_rows_clear(&ledger->rows);
-	cpu_folded_clear(&ledger->folded);
-	ledger->wanted_count = 0;
-	ledger->overflow_ns = 0;
-	ledger->interval++;
-	ledger->end_ns = end_boot_ns;
-	known_tasks_forget(&ledger->known, ledger->end_ns);
-	return err;
 }
 
 uint64_t cpu_ledger_missed_seeds(const struct cpu_ledger *ledger)

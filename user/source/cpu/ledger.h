@@ -2,19 +2,21 @@
 /* From cumulative readings of tasks to what each did in an interval. Pure: no I/O, no BPF, so that
  * tid reuse, deaths out of order and counters that step back are tested with made-up readings. */
 #pragma once
+#include "abi/sched.h"
 #include "jankscope/record.h"
 
 struct cpu_ledger;
 
-/* What is known of a task at one moment; sums are since its birth. */
+/* What is known of a task at one moment; sums are since its birth. (A row of the record, struct
+ * record_task, has the same numbers for an interval, each present or absent by itself.) */
 struct task_reading {
 	pid_t tid, tgid;
 	uid_t uid;
 	uint64_t start_boot_ns;
 	uint64_t process_start_boot_ns; /* of the thread group's leader; 0: not known */
-	uint64_t cpu_ns;
-	struct opt_u64 runnable_ns, uninterruptible_ns, stopped_ns;
-	struct opt_u64 switches_voluntary, switches_involuntary;
+	struct task_sums sums;
+	bool has_runnable, has_switches; /* else those numbers of sums were not read, and are 0 */
+	struct opt_u64 uninterruptible_ns, stopped_ns;
 	const char *comm;     /* up to RECORD_COMM_LEN bytes, need not end in NUL */
 	bool exited;          /* final sums */
 	bool ending;          /* it ends now; its last microseconds are told with `exited` */
@@ -48,10 +50,10 @@ int cpu_ledger_split(struct cpu_ledger *ledger, const struct task_reading *readi
  * place it took and with its own sums (de_thread in fs/exec.c). 0, -ENOMEM. */
 int cpu_ledger_exec(struct cpu_ledger *ledger, pid_t old_tid, pid_t tid, uint64_t start_boot_ns);
 
-/* True if a task of that identity is booked with at least that sum and so many switches (the copy
- * in a slot may be older than the last reading of the task): nothing to do. */
+/* True if a task of that identity is booked with at least that CPU time and so many switches (the
+ * copy in a slot may be older than the last reading of the task): nothing to do. */
 bool cpu_ledger_unchanged(const struct cpu_ledger *ledger, pid_t tid, uint64_t start_boot_ns,
-			  uint64_t cpu_ns, uint64_t switches);
+			  const struct task_sums *sums);
 
 /* False: nothing is known of the task. */
 bool cpu_ledger_knows(const struct cpu_ledger *ledger, const struct task_reading *reading);

@@ -40,8 +40,8 @@ int cpu_proc_read_task(pid_t pid, pid_t tid, struct task_reading *reading, char 
 		.uid = status.st_uid,
 		.start_boot_ns = stat.start_ticks * PROC_TICK_NS,
 		.start_is_coarse = true,
-		.cpu_ns = schedstat.cpu_ns,
-		.runnable_ns = SOME_U64(schedstat.runnable_ns),
+		.sums = {.cpu_ns = schedstat.cpu_ns, .runnable_ns = schedstat.runnable_ns},
+		.has_runnable = true,
 		.comm = comm,
 	};
 	return 0;

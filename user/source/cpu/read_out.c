@@ -70,10 +70,9 @@ static struct task_reading reading_of_line(const struct task_line *line)
 		.uid = line->uid,
 		.start_boot_ns = line->start_boot_ns,
 		.process_start_boot_ns = line->process_start_boot_ns,
-		.cpu_ns = line->cpu_ns,
-		.runnable_ns = SOME_U64(line->runnable_ns),
-		.switches_voluntary = SOME_U64(line->switches_voluntary),
-		.switches_involuntary = SOME_U64(line->switches_involuntary),
+		.sums = line->sums,
+		.has_runnable = true,
+		.has_switches = true,
 		.comm = line->comm,
 	};
 }
@@ -112,8 +111,7 @@ static int keep_line(void *ctx, const struct task_line *line)
 		return 0;
 	/* A row for every sleeping task of the machine would be noise. */
 	if (cpu_ledger_unchanged(reader->ledger, (pid_t)line->tid, line->start_boot_ns,
-				 line->cpu_ns,
-				 line->switches_voluntary + line->switches_involuntary))
+				 &line->sums))
 		return 0;
 	if (walk->line_count == walk->line_room) {
 		size_t room = walk->line_room ? walk->line_room * 2 : 64;
@@ -147,10 +145,9 @@ static int book_death(void *ctx, const struct task_death *death)
 		.uid = death->uid,
 		.start_boot_ns = death->start_boot_ns,
 		.process_start_boot_ns = death->process_start_boot_ns,
-		.cpu_ns = death->cpu_ns,
-		.runnable_ns = SOME_U64(death->runnable_ns),
-		.switches_voluntary = SOME_U64(death->switches_voluntary),
-		.switches_involuntary = SOME_U64(death->switches_involuntary),
+		.sums = death->sums,
+		.has_runnable = true,
+		.has_switches = true,
 		.comm = death->comm,
 		.exited = death->kind == TASK_NOTE_DEATH,
 		.ending = death->kind == TASK_NOTE_EXIT,
@@ -179,7 +176,8 @@ static int book_death(void *ctx, const struct task_death *death)
 	default:
 		break;
 	}
-	/* Who was dead when we came, and is freed only now, is none of those alive and born. */
+	/* A task that was dead before the attach is in neither alive_at_begin nor births: its late
+	 * free must not count as a death told. */
 	if (death->start_boot_ns >= reader->begin_boot_ns ||
 	    cpu_ledger_knows(reader->ledger, &reading))
 		reader->deaths_told++;
@@ -196,8 +194,7 @@ static bool slot_unchanged(void *ctx, pid_t tid, const struct task_slot *slot)
 {
 	struct cpu_reader *reader = ctx;
 
-	return cpu_ledger_unchanged(reader->ledger, tid, slot->start_boot_ns, slot->cpu_ns,
-				    slot->switches_voluntary + slot->switches_involuntary);
+	return cpu_ledger_unchanged(reader->ledger, tid, slot->start_boot_ns, &slot->sums);
 }
 
 static int book_slot(void *ctx, pid_t tid, const struct task_slot *slot)
@@ -209,12 +206,11 @@ static int book_slot(void *ctx, pid_t tid, const struct task_slot *slot)
 		.uid = slot->uid,
 		.start_boot_ns = slot->start_boot_ns,
 		.process_start_boot_ns = slot->process_start_boot_ns,
-		.cpu_ns = slot->cpu_ns,
-		.runnable_ns = SOME_U64(slot->runnable_ns),
+		.sums = slot->sums,
+		.has_runnable = true,
+		.has_switches = true,
 		.uninterruptible_ns = SOME_U64(slot->uninterruptible_ns),
 		.stopped_ns = SOME_U64(slot->stopped_ns),
-		.switches_voluntary = SOME_U64(slot->switches_voluntary),
-		.switches_involuntary = SOME_U64(slot->switches_involuntary),
 		.comm = slot->comm,
 	};
 
@@ -248,10 +244,9 @@ static int book_running(struct cpu_reader *reader)
 			.uid = running->uid,
 			.start_boot_ns = running->start_boot_ns,
 			.process_start_boot_ns = running->process_start_boot_ns,
-			.cpu_ns = running->cpu_ns,
-			.runnable_ns = SOME_U64(running->runnable_ns),
-			.switches_voluntary = SOME_U64(running->switches_voluntary),
-			.switches_involuntary = SOME_U64(running->switches_involuntary),
+			.sums = running->sums,
+			.has_runnable = true,
+			.has_switches = true,
 			.comm = running->comm,
 		};
 		/* Its finished slices go to the overflow row; the present one follows them. */
