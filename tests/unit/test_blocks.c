@@ -151,6 +151,39 @@ Test(block_ledger, sums_classes_and_longest_sleeps)
 	block_spells_free(&spells);
 }
 
+/* The slot may be copied after the moment that its reader takes for now: what it holds by then is
+ * in the block's time too, and no thread has more CPU time than time. */
+Test(block_ledger, an_open_block_has_no_more_cpu_than_wall)
+{
+	const struct looper_slot slots[] = {
+		/* on a CPU again since 1,400 ms, after 400 ms on CPUs */
+		{.on_cpu = 1, .in_ns = 1400 * MS, .in_cpu_ns = 900 * MS},
+		/* asleep since then */
+		{.off_ns = 1400 * MS, .out_cpu_ns = 900 * MS, .off_state = OFF_CPU_SLEEPING},
+	};
+
+	for (size_t i = 0; i < sizeof(slots) / sizeof(*slots); i++) {
+		struct looper_slot slot = slots[i];
+		struct looper_period_event period;
+		struct record_block block = {0};
+
+		slot.busy_since_ns = 1000 * MS;
+		slot.begin_cpu_ns = 500 * MS;
+		block_period_now(&slot, 1300 * MS, &period);
+		cr_assert_eq(block_ledger_fill(&block, &period, NULL, 0, NULL, NULL), 0);
+		cr_expect_eq(block.cpu_ns.value, 400 * MS);
+		cr_expect_eq(block.wall_ns, 400 * MS, "slot %zu: wall %llu ns", i,
+			     (unsigned long long)block.wall_ns);
+		cr_expect_eq(block.ledger.running_ns, 400 * MS);
+		block_ledger_free(&block);
+		block_period_now(&slot, 1500 * MS, &period);
+		cr_assert_eq(block_ledger_fill(&block, &period, NULL, 0, NULL, NULL), 0);
+		cr_expect_eq(block.wall_ns, 500 * MS);
+		cr_expect_eq(block.cpu_ns.value, i ? 400 * MS : 500 * MS);
+		block_ledger_free(&block);
+	}
+}
+
 Test(block_ledger, spells_beyond_the_room_are_counted)
 {
 	struct looper_period_event period = {.head = {.end_ns = 1}};

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "golden_records.h"
+#include "record/json_write.h"
 #include "sink/table.h"
 
 static char *print(const struct golden *run, const struct table_options *options)
@@ -155,6 +156,63 @@ Test(table, cut_rows_are_summed)
 	cr_expect(strstr(text, "   0.7      7.0  not the target's\n"), "%s", text);
 	cr_expect_null(strstr(text, " red "));
 	free(text);
+}
+
+static char *print_block(uint64_t wall_ns, uint64_t futex_ns)
+{
+	static const struct table_options options = {.top = 15, .width = 80};
+	struct block_reason reasons[] = {{"futex", futex_ns}};
+	struct record_block block = {.pid = 7,
+				     .tid = 7,
+				     .process = "app",
+				     .wall_ns = wall_ns,
+				     .state = BLOCK_CLOSED,
+				     .reasons = reasons,
+				     .reason_count = 1};
+	struct record record = {.type = RECORD_BLOCK, .block = &block};
+	struct golden run = {"block", &record, 1};
+
+	return print(&run, &options);
+}
+
+/* What a thread waited for says why it was blocked only where it did wait. */
+Test(table, a_block_that_did_not_sleep_has_no_reason)
+{
+	char *ran = print_block(1000000000, 5000000), *slept = print_block(1000000000, 500000000);
+	char *none = print_block(1000000000, 0);
+
+	cr_expect(strstr(slept, ", futex"), "%s", slept);
+	cr_expect_null(strstr(ran, "futex"), "%s", ran);
+	cr_expect_null(strstr(none, "futex"), "%s", none);
+	free(ran);
+	free(slept);
+	free(none);
+}
+
+/* One frame has no rate: its layer has neither the key nor a 0. */
+Test(table, a_layer_with_one_frame_has_no_rate)
+{
+	static const struct table_options options = {.top = 15, .width = 80};
+	struct record_layer layers[] = {{.layer = "one", .shown = 1},
+					{.layer = "two", .shown = 2, .fps_active = 60}};
+	struct record_frames frames = {.present = true, .layers = layers, .layer_count = 2};
+	struct record_interval interval = {.dur_ns = 1000000000, .frames = frames};
+	struct record record = {.type = RECORD_INTERVAL, .interval = &interval};
+	struct golden run = {"layers", &record, 1};
+	char *text = print(&run, &options), *line, *second;
+	size_t length;
+
+	cr_expect(strstr(text, "      - fps_active one\n"), "%s", text);
+	cr_expect(strstr(text, "   60.0 fps_active two\n"), "%s", text);
+	free(text);
+	line = record_to_line(&record, &length);
+	cr_assert_not_null(line);
+	second = strstr(line, "\"two\"");
+	cr_assert_not_null(second, "%s", line);
+	cr_expect(strstr(second, "\"fps_active\":60"), "%s", second);
+	*second = 0;
+	cr_expect_null(strstr(line, "fps_active"), "%s", line);
+	free(line);
 }
 
 Test(table, clock_of_the_wall)

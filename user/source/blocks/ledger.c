@@ -90,12 +90,17 @@ void block_spells_free(struct block_spells *spells)
 void block_period_now(const struct looper_slot *slot, uint64_t now_ns,
 		      struct looper_period_event *period)
 {
+	uint64_t switched_ns = slot->on_cpu ? slot->in_ns : slot->off_ns;
 	uint64_t cpu_ns = slot->out_cpu_ns, off_ns = 0;
 
+	/* The slot was copied after its reader looked at the clock: its sums reach to its last
+	 * switch, and so does the period. */
+	if (now_ns < switched_ns)
+		now_ns = switched_ns;
 	if (slot->on_cpu)
-		cpu_ns = slot->in_cpu_ns + (now_ns > slot->in_ns ? now_ns - slot->in_ns : 0);
+		cpu_ns = slot->in_cpu_ns + (now_ns - slot->in_ns);
 	else if (slot->off_ns)
-		off_ns = now_ns > slot->off_ns ? now_ns - slot->off_ns : 0;
+		off_ns = now_ns - slot->off_ns;
 	*period = (struct looper_period_event){
 		.head = {.type = LOOPER_EVENT_PERIOD,
 			 .slot_id = slot->slot_id,
