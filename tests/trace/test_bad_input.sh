@@ -33,22 +33,13 @@ check "prose" 1 'error: .*no line of it is of a trace' "$work/prose"
 echo "<html><body>hello</body></html>" >"$work/page"
 check "a web page" 1 'error: .*without a systrace' "$work/page"
 # 1 GiB of zeros in 1 MB
-python3 - "$work" <<'PYTHON'
+PYTHONPATH=$here PYTHONDONTWRITEBYTECODE=1 python3 - "$work" <<'PYTHON'
 import gzip, struct, sys, zlib
+from make_traces import field, packet, varint
 work = sys.argv[1]
 with gzip.open(work + '/zeros.gz', 'wb', 9) as f:
     for _ in range(1024):
         f.write(bytes(1 << 20))
-def varint(n):
-    out = b''
-    n &= (1 << 64) - 1
-    while n >= 128:
-        out += bytes([n & 127 | 128]); n >>= 7
-    return out + bytes([n])
-def field(number, value):
-    return varint(number << 3) + varint(value) if isinstance(value, int) else varint(number << 3 | 2) + varint(len(value)) + value
-def packet(*fields):
-    return field(1, b''.join(fields))
 def timeline(ts, kind, *fields, clock=None):
     return packet(field(8, ts), *([field(58, clock)] if clock else []), field(76, field(kind, b''.join(fields))))
 def surface(ts, cookie, token, layer, pid=10):

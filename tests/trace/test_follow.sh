@@ -103,13 +103,9 @@ cat "$work/timeline.pb" | "$jankscope" record --max-lost 100 -i 200ms -d 2s -a -
 [ "$(sums "$app")" = "$timeline" ] && [ $status = 0 ]; ok $? "stdin from a file: $(sums "$app"), status $status"
 
 # --- one turn of the loop has a budget: 64 GiB of holes, and the intervals stay what they are
-python3 - "$work" <<'PYTHON'
+PYTHONPATH=$here PYTHONDONTWRITEBYTECODE=1 python3 - "$work" <<'PYTHON'
 import sys
-def varint(n):
-    out = b''
-    while n >= 128:
-        out += bytes([n & 127 | 128]); n >>= 7
-    return out + bytes([n])
+from make_traces import varint
 with open(sys.argv[1] + '/holes.pb', 'wb') as f:
     f.write(open(sys.argv[1] + '/small.pb', 'rb').read())
     f.write(varint(1 << 3 | 2) + varint((1 << 36) - 1))

@@ -1,21 +1,12 @@
 #!/usr/bin/env bash
 # Rows of events that no phone should write: what trace_processor v55.3 makes of the same file.
 set -u
-jankscope=$BUILD/jankscope
+jankscope=$BUILD/jankscope here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
-python3 - "$work" <<'PYTHON'
+PYTHONPATH=$here PYTHONDONTWRITEBYTECODE=1 python3 - "$work" <<'PYTHON'
 import sys
+from make_traces import field, packet
 work = sys.argv[1]
-def varint(n):
-    out = b''
-    n &= (1 << 64) - 1
-    while n >= 128:
-        out += bytes([n & 127 | 128]); n >>= 7
-    return out + bytes([n])
-def field(number, value):
-    return varint(number << 3) + varint(value) if isinstance(value, int) else varint(number << 3 | 2) + varint(len(value)) + value
-def packet(*fields):
-    return field(1, b''.join(fields))
 def surface(ts, cookie, *fields, outer=()):
     return packet(*outer, field(8, ts), field(76, field(4, field(1, cookie) + field(2, cookie) + field(3, 50) + b''.join(fields))))
 def display(ts, cookie, token, pid):
