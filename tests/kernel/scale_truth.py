@@ -85,6 +85,31 @@ def found_blocks(recorder, truths, threshold_ns):
     return missed, bare, total
 
 
+def end_run(recorder, control, interval, begin, end):
+    """End both; whether the intervals from begin to end held, with the figures, and how long the
+    recorder's exit may have taken."""
+    recorder.end(40)
+    allowed, until = recorder.exit_allowed(), boot_ns()
+    control.end()
+    recorder.intervals = [i for i in recorder.intervals if begin <= i["t_boot_ns"] <= end]
+    control.rows = [(t, d) for t, d in control.rows if begin <= t <= until]
+    good, text = intervals_hold(recorder, control, interval, skip=1, work_counts=True)
+    return good, text, allowed
+
+
+def judge_innocent(innocent, recorder, name, least):
+    found, stacks, total, missed = innocent.check(recorder)
+    test.ok(found == total and stacks == total and total >= least,
+            "%s: the innocent app's %d blocks are told (%d) with stacks (%d)" % (
+                name, total, found, stacks), *missed[:4])
+
+
+def judge_exit(recorder, allowed, name):
+    test.ok(recorder.code == 0 and recorder.footer and recorder.exit_seconds <= allowed, name,
+            "%.2f s of %.2f, code %s" % (recorder.exit_seconds, allowed, recorder.code),
+            recorder.errors())
+
+
 def crowd(interval, count=300):
     """300 of one uid; 60 die at once twice; another of the uid restarts each second."""
     many = Many(count)
@@ -114,18 +139,10 @@ def crowd(interval, count=300):
     end = boot_ns()
     alive = [p for p in many.pids if state_of(p) not in ("gone", "Z")]
     truths = [t for t in many.read() if begin <= t[1] and t[0] in set(alive)]
-    recorder.end(40)
-    allowed, until = recorder.exit_allowed(), boot_ns()
-    control.end()
-    recorder.intervals = [i for i in recorder.intervals if begin <= i["t_boot_ns"] <= end]
-    control.rows = [(t, d) for t, d in control.rows if begin <= t <= until]
-    good, text = intervals_hold(recorder, control, interval, skip=1, work_counts=True)
+    good, text, allowed = end_run(recorder, control, interval, begin, end)
     test.ok(good, "%s: no interval is longer than 1.2 of its length when 60 die at once" % name,
             text)
-    found, stacks, total, missed = innocent.check(recorder)
-    test.ok(found == total and stacks == total and total >= seconds / 2,
-            "%s: the innocent app's %d blocks are told (%d) with stacks (%d)" % (
-                name, total, found, stacks), *missed[:4])
+    judge_innocent(innocent, recorder, name, seconds / 2)
     lost, bare, wanted = found_blocks(recorder, truths, 100 * MS)
     said = recorder.losses()
     unwatched = {k: v for k, v in said.items() if "watch" in k or "target" in k}
@@ -138,10 +155,8 @@ def crowd(interval, count=300):
             lost[:3], said, "target_start of %d" % started)
     test.ok(len(bare) <= wanted / 100, "%s: all of them with a stack (%d without)" % (
         name, len(bare)), *bare[:5])
-    test.ok(recorder.code == 0 and recorder.footer and recorder.exit_seconds <= allowed,
-            "%s: ends within 1 s of SIGINT with %d watched" % (name, len(alive)),
-            "%.2f s of %.2f, code %s" % (recorder.exit_seconds, allowed, recorder.code),
-            recorder.errors())
+    judge_exit(recorder, allowed,
+               "%s: ends within 1 s of SIGINT with %d watched" % (name, len(alive)))
     left = recorder.helpers()
     test.ok(wait_for(lambda: not recorder.helpers(), 3), "%s: no process is left" % name, left)
     note("%s: ready %s, exit %.2f s, %s, blocks %d, missed %d, bare %d, restarts %d, %s" % (
@@ -191,23 +206,12 @@ def thousands(interval=200, count=10000):
     gone = wait_for(lambda: recorder.load() and set(crowd.pids) <= told("target_exit"), 60, 1)
     innocent.end()
     end = boot_ns()
-    recorder.end(40)
-    allowed, until = recorder.exit_allowed(), boot_ns()
-    control.end()
-    recorder.intervals = [i for i in recorder.intervals if begin <= i["t_boot_ns"] <= end]
-    control.rows = [(t, d) for t, d in control.rows if begin <= t <= until]
-    good, text = intervals_hold(recorder, control, interval, skip=1, work_counts=True)
+    good, text, allowed = end_run(recorder, control, interval, begin, end)
     test.ok(good, "%s: no interval is longer than 1.2 of its length" % name, text)
     test.ok(found and gone, "%s: each is told to start and to end" % name,
             len(told("target_start")), len(told("target_exit")))
-    seen, stacks, total, missed = innocent.check(recorder)
-    test.ok(seen == total and stacks == total and total >= 5,
-            "%s: the innocent app's %d blocks are told (%d) with stacks (%d)" % (
-                name, total, seen, stacks), *missed[:4])
-    test.ok(recorder.code == 0 and recorder.footer and recorder.exit_seconds <= allowed,
-            "%s: ends within 1 s of SIGINT" % name,
-            "%.2f s of %.2f, code %s" % (recorder.exit_seconds, allowed, recorder.code),
-            recorder.errors())
+    judge_innocent(innocent, recorder, name, 5)
+    judge_exit(recorder, allowed, "%s: ends within 1 s of SIGINT" % name)
     note("%s: all found after %.1f s, %s, %s" % (name, took, text, recorder.losses()))
 
 
