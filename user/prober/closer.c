@@ -14,6 +14,7 @@
 #include "prober/mm_locks.h"
 #include "prober/warden.h"
 #include "util/channel.h"
+#include "util/child.h"
 #include "util/clock.h"
 
 /* Each last close of a probe waits for a grace period of RCU (5 to 50 ms); those that wait at the
@@ -180,7 +181,7 @@ static bool start(struct closer *closer)
 
 		prctl(PR_SET_NAME, "jank-closer");
 		/* Copies of probes are not the last ones as long as the warden has its own. */
-		helper_keep_only(keep, 2);
+		child_keep_only(keep, 2);
 		run(ends[1], closer->program);
 	}
 	close(ends[1]);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "prober/warden.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <malloc.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,6 +15,7 @@
 #include <unistd.h>
 
 #include "util/channel.h"
+#include "util/child.h"
 
 #define SOCKET_FD 3
 
@@ -44,48 +43,6 @@ static void set_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void close_between(int first, int last)
-{
-	struct dirent *entry;
-	DIR *folder;
-
-	if (first > last)
-		return;
-#ifdef SYS_close_range
-	if (!syscall(SYS_close_range, first, last, 0))
-		return;
-#endif
-	/* before 5.9 */
-	folder = opendir("/proc/self/fd");
-	if (!folder)
-		_exit(1);
-	while ((entry = readdir(folder))) {
-		int fd = atoi(entry->d_name);
-
-		if (fd >= first && fd <= last && fd != dirfd(folder))
-			close(fd);
-	}
-	closedir(folder);
-}
-
-void helper_keep_only(const int *keep, size_t count)
-{
-	int first = STDERR_FILENO + 1;
-
-	for (;;) {
-		int next = INT_MAX;
-
-		for (size_t i = 0; i < count; i++)
-			if (keep[i] >= first && keep[i] < next)
-				next = keep[i];
-		if (next == INT_MAX)
-			break;
-		close_between(first, next - 1);
-		first = next + 1;
-	}
-	close_between(first, INT_MAX);
-}
-
 /* The socket becomes descriptor 3, /dev/null the three below it, and there is no other. */
 static void set_descriptors(int socket)
 {
@@ -102,7 +59,7 @@ static void set_descriptors(int socket)
 	for (int fd = 0; fd <= last; fd++)
 		if (null < 0 || (null == fd ? 0 : dup2(null, fd)) < 0)
 			close(fd);
-	close_between(SOCKET_FD + 1, INT_MAX);
+	child_keep_only((const int[]){SOCKET_FD}, 1);
 }
 
 /* Which process goes first where memory is short, the recorder last: a helper is made again, and

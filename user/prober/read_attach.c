@@ -21,6 +21,7 @@
 #include "proc/read.h"
 #include "proc/stat.h"
 #include "util/channel.h"
+#include "util/child.h"
 
 /* 89ae89f53d20 (6.6); newer than the headers of this libbpf */
 #define ATTACH_UPROBE_MULTI 48
@@ -174,7 +175,7 @@ run_attacher(int socket, const struct probe_request *request, const struct probe
 	prctl(PR_SET_NAME, "jank-attach");
 	memcpy(keep, fds, fd_count * sizeof(*fds));
 	keep[fd_count] = socket;
-	helper_keep_only(keep, fd_count + 1);
+	child_keep_only(keep, fd_count + 1);
 	dir = probe_open_process(request);
 	err = dir < 0 ? dir : attach_all(request, places, fds, locks, &reply);
 	/* The pid may have become another's: then the probes are on the wrong one. */

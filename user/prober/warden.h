@@ -133,5 +133,3 @@ void helper_begin(enum helper_kind kind, int *socket);
 /* In a helper that has all rights: fork a warden on this socket, which stays the caller's. The new
  * one is no child of this process. 0 or -errno. */
 int helper_fork_warden(int socket);
-/* In a process that a helper forks: close all descriptors but 0 to 2 and these (-1: none). */
-void helper_keep_only(const int *keep, size_t count);

@@ -1,27 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "proc/maps.h"
 
-static const char *skip_hex(const char *p, const char *end, uint64_t *value)
-{
-	const char *start = p;
-	uint64_t v = 0;
-
-	for (; p < end; p++) {
-		unsigned digit = (unsigned char)*p;
-
-		if (digit - '0' < 10)
-			digit -= '0';
-		else if ((digit | 0x20) - 'a' < 6)
-			digit = (digit | 0x20) - 'a' + 10;
-		else
-			break;
-		if (v >> 60)
-			return NULL;
-		v = v << 4 | digit;
-	}
-	*value = v;
-	return p == start ? NULL : p;
-}
+#include "util/hex.h"
 
 static const char *skip_decimal(const char *p, const char *end, uint64_t *value)
 {
@@ -55,8 +35,8 @@ bool proc_parse_mapping(const char *line, const char *end, struct proc_mapping *
 	uint64_t major, minor;
 	uint8_t seen = 0;
 
-	if (!(p = skip_hex(p, end, &out->start)) || !(p = skip_char(p, end, '-')) ||
-	    !(p = skip_hex(p, end, &out->end)) || !(p = skip_char(p, end, ' ')) || end - p < 5)
+	if (!(p = hex_read(p, end, &out->start)) || !(p = skip_char(p, end, '-')) ||
+	    !(p = hex_read(p, end, &out->end)) || !(p = skip_char(p, end, ' ')) || end - p < 5)
 		return false;
 	for (unsigned i = 0; i < 4; i++, p++) {
 		if (*p == flags[i].on)
@@ -64,9 +44,9 @@ bool proc_parse_mapping(const char *line, const char *end, struct proc_mapping *
 		else if (*p != flags[i].off)
 			return false;
 	}
-	if (!(p = skip_char(p, end, ' ')) || !(p = skip_hex(p, end, &out->offset)) ||
-	    !(p = skip_char(p, end, ' ')) || !(p = skip_hex(p, end, &major)) ||
-	    !(p = skip_char(p, end, ':')) || !(p = skip_hex(p, end, &minor)) ||
+	if (!(p = skip_char(p, end, ' ')) || !(p = hex_read(p, end, &out->offset)) ||
+	    !(p = skip_char(p, end, ' ')) || !(p = hex_read(p, end, &major)) ||
+	    !(p = skip_char(p, end, ':')) || !(p = hex_read(p, end, &minor)) ||
 	    !(p = skip_char(p, end, ' ')) || !(p = skip_decimal(p, end, &out->inode)))
 		return false;
 	while (p < end && *p == ' ')

@@ -10,6 +10,7 @@
 
 #include "sink/output_file.h"
 #include "sink/writer_shared.h"
+#include "util/child.h"
 
 /* The recorder's signals are not for us: after Ctrl-C there is a footer to write. */
 static void ignore_signals(void)
@@ -23,38 +24,6 @@ static void ignore_signals(void)
 			signal(number, SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
-static void close_between(unsigned first, unsigned last)
-{
-	if (first > last)
-		return;
-#ifdef SYS_close_range
-	if (!syscall(SYS_close_range, first, last, 0))
-		return;
-#endif
-	/* before 5.9 */
-	for (unsigned fd = first; fd <= last && fd < 4096; fd++)
-		close((int)fd);
-}
-
-/* Keep these and no other: whoever waits for the end of a pipe must not wait for us. */
-static void close_others(const int *keep, size_t count)
-{
-	unsigned next = 3;
-
-	for (;;) {
-		int lowest = -1;
-
-		for (size_t i = 0; i < count; i++)
-			if (keep[i] >= (int)next && (lowest < 0 || keep[i] < lowest))
-				lowest = keep[i];
-		if (lowest < 0)
-			break;
-		close_between(next, (unsigned)lowest - 1);
-		next = (unsigned)lowest + 1;
-	}
-	close_between(next, ~0u);
 }
 
 static void close_standard_streams(void)
@@ -206,7 +175,7 @@ void writer_process(struct writer_shared *shared, const struct writer_options *o
 		_exit(1);
 	}
 	memcpy(keep, (int[]){file.fd, file.dir_fd, wake_fd, status_fd}, sizeof(keep));
-	close_others(keep, 4);
+	child_keep_only(keep, 4);
 	close_standard_streams();
 	if (write(status_fd, "", 1) != 1)
 		_exit(1);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "util/clock.h"
+#include "util/hex.h"
 
 #define MAX_FILE_BYTES (16u << 20)
 #define MAX_ENTRIES    (1u << 19)
@@ -82,27 +83,12 @@ static char *read_text(int fd)
 	return text;
 }
 
-static const char *hex(const char *p, uint64_t *value)
+static const char *hex(const char *p, const char *end, uint64_t *value)
 {
-	const char *start = p;
-
-	*value = 0;
-	if (p[0] == '0' && (p[1] | 0x20) == 'x')
-		start = p += 2;
-	for (;; p++) {
-		unsigned digit = (unsigned char)*p;
-
-		if (digit - '0' < 10)
-			digit -= '0';
-		else if ((digit | 0x20) - 'a' < 6)
-			digit = (digit | 0x20) - 'a' + 10;
-		else
-			break;
-		if (*value >> 60)
-			return NULL;
-		*value = *value << 4 | digit;
-	}
-	return p == start || *p != ' ' ? NULL : p + 1;
+	if (end - p > 2 && p[0] == '0' && (p[1] | 0x20) == 'x')
+		p += 2;
+	p = hex_read(p, end, value);
+	return p && p < end && *p == ' ' ? p + 1 : NULL;
 }
 
 static int compare(const void *a, const void *b)
@@ -123,10 +109,10 @@ static void parse(struct jit_names *names)
 
 	while ((text = strsep(&rest, "\n")) && names->count < MAX_ENTRIES) {
 		uint64_t start, size;
-		const char *p = hex(text, &start);
+		const char *end = text + strlen(text), *p = hex(text, end, &start);
 
 		line++;
-		p = p ? hex(p, &size) : NULL;
+		p = p ? hex(p, end, &size) : NULL;
 		if (!p || !*p || !size || size > UINT32_MAX || strlen(p) > MAX_NAME)
 			continue;
 		if (names->count == room) {

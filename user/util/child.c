@@ -28,18 +28,10 @@ static void close_span(unsigned from, unsigned to)
 		close((int)fd);
 }
 
-void child_begin(const int *keep, size_t count)
+void child_keep_only(const int *keep, size_t count)
 {
 	unsigned from = STDERR_FILENO + 1;
-	sigset_t none;
 
-	errno = 0;
-	if (getpriority(PRIO_PROCESS, 0) < 0 && !errno)
-		setpriority(PRIO_PROCESS, 0, 0);
-	for (int number = 1; number < NSIG; number++)
-		signal(number, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
 	for (;;) {
 		unsigned next = ~0u;
 
@@ -52,6 +44,20 @@ void child_begin(const int *keep, size_t count)
 			return;
 		from = next + 1;
 	}
+}
+
+void child_begin(const int *keep, size_t count)
+{
+	sigset_t none;
+
+	errno = 0;
+	if (getpriority(PRIO_PROCESS, 0) < 0 && !errno)
+		setpriority(PRIO_PROCESS, 0, 0);
+	for (int number = 1; number < NSIG; number++)
+		signal(number, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	child_keep_only(keep, count);
 }
 
 static void __attribute__((noreturn)) run_tool(char *const argv[], int out)
