@@ -9,6 +9,7 @@
 #include "kernel/features.h"
 #include "kernel/sched_kernel.h"
 #include "source/cpu/cpu.h"
+#include "summary/summary.h"
 #include "tap.h"
 
 static inline bool kernel_has(const char *feature)
@@ -34,6 +35,23 @@ static inline struct source *source_for_test(const struct cpu_options *options)
 
 	all.test_fold_rows = SIZE_MAX;
 	return cpu_source_new(&all);
+}
+
+/* Tasks of --cpu iter that have died, as far as births and walks tell, and whose death was not told
+ * yet. */
+static inline uint64_t deaths_in_flight(struct source *source)
+{
+	struct summary *summary = summary_new(NULL);
+	const struct record_footer *footer;
+	uint64_t count = 0;
+
+	source->ops->summarise(source, summary);
+	footer = summary_footer(summary);
+	for (size_t i = 0; i < footer->total_count; i++)
+		if (!strcmp(footer->totals[i].key, "cpu.deaths_in_flight"))
+			count = (uint64_t)footer->totals[i].value;
+	summary_free(summary);
+	return count;
 }
 
 /* True: it is open, and it is the twin that was wanted. */

@@ -20,7 +20,6 @@
 #include <uthash.h>
 
 #include "core/loop.h"
-#include "summary/summary.h"
 #include "cpu_load.h"
 #include "cpu_machine.h"
 #include "cpu_open.h"
@@ -295,21 +294,6 @@ static void free_measurement(struct measurement *m)
 	counter_list_free(&m->lost);
 }
 
-static uint64_t in_flight(struct source *source)
-{
-	struct summary *summary = summary_new(NULL);
-	const struct record_footer *footer;
-	uint64_t count = 0;
-
-	source->ops->summarise(source, summary);
-	footer = summary_footer(summary);
-	for (size_t i = 0; i < footer->total_count; i++)
-		if (!strcmp(footer->totals[i].key, "cpu.deaths_in_flight"))
-			count = (uint64_t)footer->totals[i].value;
-	summary_free(summary);
-	return count;
-}
-
 /* A second switch program, which nobody measures: what it sees of idle and of time that is charged
  * to nobody is the truth that the source is held against. */
 static struct sched_kernel *open_truth(void)
@@ -434,7 +418,7 @@ static bool test_variant(const char *name, const struct cpu_options *options, bo
 	after = read_machine(truth_kernel);
 	idle_ns = after.idle_ns - before.idle_ns;
 	steal_ns = after.uncharged_ns - before.uncharged_ns;
-	m.in_flight = in_flight(source);
+	m.in_flight = deaths_in_flight(source);
 	check_tasks(name, &m, children, steal_ns);
 	dead_ns = check_dead(name, &m, children);
 	tap_ok(!m.bad_intervals, "%s: tasks + other + overflow = busy = sum of uids in each of %lu",

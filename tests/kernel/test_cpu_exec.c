@@ -11,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "summary/summary.h"
 #include "cpu_open.h"
 #include "jankscope/target.h"
 #include "source/cpu/cpu.h"
@@ -154,21 +153,6 @@ static void sample(struct source *source, pid_t pid, unsigned wait_ms, struct ou
 	outcome->deaths_untold += counter_list_get(&interval.lost, "cpu_deaths_untold");
 	counter_list_free(&interval.lost);
 	missing_list_free(&interval.missing);
-}
-
-static uint64_t deaths_in_flight(struct source *source)
-{
-	struct summary *summary = summary_new(NULL);
-	const struct record_footer *footer;
-	uint64_t count = 0;
-
-	source->ops->summarise(source, summary);
-	footer = summary_footer(summary);
-	for (size_t i = 0; i < footer->total_count; i++)
-		if (!strcmp(footer->totals[i].key, "cpu.deaths_in_flight"))
-			count = (uint64_t)footer->totals[i].value;
-	summary_free(summary);
-	return count;
 }
 
 struct plan {
