@@ -56,8 +56,9 @@ static __always_inline void describe(struct task_struct *task, struct task_slot 
 }
 
 /* The current task may change its uid now. What it ran so far is told under the old one; where no
- * change follows nothing is wrong by it. The slot's next switch-out then finds another uid and must
- * not tell of the whole slice. */
+ * change follows nothing is wrong by it. The slot's next switch-out then takes the uid anew, and
+ * must not tell of the whole slice. That holds where the ring is full too: the mark is all that
+ * makes the switch program look where it does not watch the uids itself. */
 static __always_inline int tell_old_uid(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -65,10 +66,8 @@ static __always_inline int tell_old_uid(void)
 	struct task_slot now = {}, *slot = known_slot(tid);
 
 	describe(task, &now);
-	if (!tell(&now, tid, 0, TASK_NOTE_UID)) {
+	if (!tell(&now, tid, 0, TASK_NOTE_UID))
 		loss_add(&losses, SCHED_LOSS_UID_UNSPLIT, 1);
-		return 0;
-	}
 	if (slot && slot->start_boot_ns == now.start_boot_ns && slot->uid == now.uid)
 		slot->flags |= TASK_SLOT_UID_TOLD;
 	return 0;

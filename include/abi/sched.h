@@ -33,7 +33,8 @@ enum task_slot_flag {
 	TASK_SLOT_DEAD = 1,       /* these are the final values */
 	TASK_SLOT_UNREPORTED = 2, /* dead, and the ring had no room to say so */
 	TASK_SLOT_FOLLOWED = 4,   /* amid an execve that was told already */
-	TASK_SLOT_UID_TOLD = 8,   /* the ring has the task's sum before its uid changed */
+	/* the uid may have changed: the ring has the sum before that, or its loss is counted */
+	TASK_SLOT_UID_TOLD = 8,
 };
 
 /* What the kernel sums up for each task since its birth. */

@@ -30,6 +30,7 @@ struct run {
 	struct source *source;
 	struct target_set *targets;
 	struct record_interval interval;
+	uint64_t begin_ns; /* CLOCK_MONOTONIC */
 };
 
 static inline bool begin(struct run *run, const char *name, const struct cpu_options *options)
@@ -40,8 +41,10 @@ static inline bool begin(struct run *run, const char *name, const struct cpu_opt
 			    .source = source_for_test(options),
 			    .targets = target_set_new(NULL, 0, "")};
 	context.targets = run->targets;
-	if (open_for_test(run->source, &context, &options->kernel, name))
+	if (open_for_test(run->source, &context, &options->kernel, name)) {
+		run->begin_ns = clock_now_ns(CLOCK_MONOTONIC);
 		return true;
+	}
 	run->source->ops->close(run->source);
 	target_set_free(run->targets);
 	return false;

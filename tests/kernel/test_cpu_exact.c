@@ -93,6 +93,42 @@ static void test_setuid(const char *name, const struct cpu_options *options)
 	munmap(truth, sizeof(*truth));
 }
 
+/* A task goes back to a uid that it had: no capability is asked for, so the hook that stands in for
+ * a kprobe does not fire, and the next switch has to see it. */
+static void test_uid_back(const char *name, const struct cpu_options *options)
+{
+	uid_t uid = own_uid(3);
+	uint64_t measured_ns;
+	struct run run;
+	pid_t pid;
+
+	if (!begin(&run, name, options))
+		return;
+	pid = fork();
+	if (!pid) {
+		if (setresuid(uid, 0, 0))
+			_exit(1);
+		burn_ms(30);
+		if (setresuid(0, 0, 0))
+			_exit(1);
+		for (int i = 0; i < 10; i++) {
+			usleep(1000);
+			burn_ms(10);
+		}
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	usleep(20000);
+	sample(&run);
+	measured_ns = uid_ns(&run, uid);
+	tap_ok(measured_ns > 29 * NSEC_PER_MSEC &&
+		       (measured_ns < 35 * NSEC_PER_MSEC || tap_is_emulated()),
+	       "%s: back to root: %.2f of 30 ms are the uid's (%lu changes unsplit)", name,
+	       (double)measured_ns / 1e6,
+	       (unsigned long)counter_list_get(&run.interval.lost, "cpu_uid_changes_unsplit"));
+	end(&run);
+}
+
 /* ---- E14: creds come and go at the same few addresses ---- */
 
 static void test_cred_reuse(const char *name, const struct cpu_options *options)
@@ -425,6 +461,9 @@ int main(void)
 		if (variants[i].options.kernel.mode == CPU_MODE_SWITCH)
 			test_cred_reuse(variants[i].name, &variants[i].options);
 	}
+	test_uid_back("switch/tp_btf", &variants[0].options);
+	test_uid_back("switch/raw_tp",
+		      &(const struct cpu_options){.kernel = {CPU_MODE_SWITCH, VARIANT_RAW_TP}});
 	test_idle();
 	test_late_deaths();
 	test_sleepers("tp_btf: many sleepers", VARIANT_TP_BTF);

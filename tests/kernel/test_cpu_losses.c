@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,44 +14,23 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cpu_open.h"
-#include "jankscope/target.h"
+#include "cpu_run.h"
 #include "kernel/sched_private.h"
-#include "source/cpu/cpu.h"
-#include "spin.h"
 #include "tap.h"
-#include "util/clock.h"
 
 #define UID_A 61001
 #define UID_B 61002
 
-struct run {
-	struct source *source;
-	struct target_set *targets;
-	struct record_interval interval;
-	uint64_t begin_ns;
-};
-
-static bool begin(struct run *run, const char *name, const struct sched_kernel_options *kernel)
+static bool begin_with(struct run *run, const char *name, const struct sched_kernel_options *kernel)
 {
 	const struct cpu_options options = {.kernel = *kernel};
-	struct source_context context = {.interval_ns = NSEC_PER_SEC};
 
-	*run = (struct run){.source = source_for_test(&options),
-			    .targets = target_set_new(NULL, 0, "")};
-	context.targets = run->targets;
-	if (!open_for_test(run->source, &context, kernel, name)) {
-		run->source->ops->close(run->source);
-		target_set_free(run->targets);
-		return false;
-	}
-	run->begin_ns = clock_now_ns(CLOCK_MONOTONIC);
-	return true;
+	return begin(run, name, &options);
 }
 
 /* Steal is told in ticks of 10 ms: in 2 s of two CPUs they are a quarter of a per cent. Where no
  * sum of the machine is judged nothing waits for that. */
-static void sample(struct run *run)
+static void read_out(struct run *run)
 {
 	uint64_t passed_ns = clock_now_ns(CLOCK_MONOTONIC) - run->begin_ns;
 
@@ -71,29 +49,12 @@ static void sample(struct run *run)
 		}
 		sched_setaffinity(0, sizeof(all), &all);
 	}
-	run->interval = (struct record_interval){0};
-	run->source->ops->sample(run->source, &run->interval);
-}
-
-static void end(struct run *run)
-{
-	counter_list_free(&run->interval.lost);
-	missing_list_free(&run->interval.missing);
-	run->source->ops->close(run->source);
-	target_set_free(run->targets);
+	sample(run);
 }
 
 static uint64_t lost(const struct run *run, const char *name)
 {
 	return counter_list_get(&run->interval.lost, name);
-}
-
-static uint64_t uid_ns(const struct run *run, uid_t uid)
-{
-	for (size_t i = 0; i < run->interval.cpu.uid_count; i++)
-		if (run->interval.cpu.uids[i].uid == uid)
-			return run->interval.cpu.uids[i].cpu_ns;
-	return 0;
 }
 
 static uint64_t tid_ns(const struct run *run, pid_t tid)
@@ -102,14 +63,6 @@ static uint64_t tid_ns(const struct run *run, pid_t tid)
 		if (run->interval.cpu.tasks[i].tid == tid)
 			return run->interval.cpu.tasks[i].cpu_ns;
 	return 0;
-}
-
-static void burn_ms(unsigned ms)
-{
-	uint64_t until_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) + ms * NSEC_PER_MSEC;
-
-	while (clock_now_ns(CLOCK_THREAD_CPUTIME_ID) < until_ns)
-		spin_hint();
 }
 
 /* A child of a uid of its own that burns and ends. */
@@ -166,21 +119,21 @@ static void test_task_map_full(const char *name, bool hash)
 	pid_t sleepers[12];
 	struct run run;
 
-	if (!begin(&run, name, &kernel))
+	if (!begin_with(&run, name, &kernel))
 		return;
 	/* On a small machine too there are more than four that run before the one that counts. */
 	start_sleepers(sleepers, 8);
 	usleep(200000);
 	burn_as(UID_A, 300);
 	usleep(50000);
-	sample(&run);
+	read_out(&run);
 	/* A task of the system that died just before may have left its slot to the one that burnt;
 	 * it holds no other. */
 	for (int i = 0; i < 4 && run.interval.cpu.overflow_ns <= 250 * NSEC_PER_MSEC; i++) {
 		start_sleepers(sleepers + 8, 4);
 		burn_as(UID_A, 300);
 		usleep(50000);
-		sample(&run);
+		read_out(&run);
 		end_sleepers(sleepers + 8, 4);
 	}
 	end_sleepers(sleepers, 8);
@@ -219,7 +172,7 @@ static void test_room_again(void)
 	struct run run;
 	uint64_t truth_ns, measured_ns;
 
-	if (!begin(&run, "room again", &kernel))
+	if (!begin_with(&run, "room again", &kernel))
 		return;
 	start_sleepers(sleepers, 150);
 	usleep(200000);
@@ -240,7 +193,7 @@ static void test_room_again(void)
 		truth_ns = schedstat_ns(burner);
 		usleep(100000);
 	} while (truth_ns < 300 * NSEC_PER_MSEC || schedstat_ns(burner) != truth_ns);
-	sample(&run);
+	read_out(&run);
 	measured_ns = uid_ns(&run, UID_A);
 	tap_ok(lost(&run, "cpu_task_map_full") > 0 &&
 		       measured_ns > truth_ns / 100 * (tap_is_emulated() ? 90 : 99) &&
@@ -260,11 +213,11 @@ static void test_overflow_map_full(void)
 						    .test_overflow_uids = 1};
 	struct run run;
 
-	if (!begin(&run, "overflow map full", &kernel))
+	if (!begin_with(&run, "overflow map full", &kernel))
 		return;
 	burn_as(UID_A, 50);
 	burn_as(UID_B, 50);
-	sample(&run);
+	read_out(&run);
 	tap_ok(lost(&run, "cpu_overflow_map_full_ns") > 40 * NSEC_PER_MSEC,
 	       "overflow map full: the lost nanoseconds are counted (%.1f ms)",
 	       (double)lost(&run, "cpu_overflow_map_full_ns") / 1e6);
@@ -295,12 +248,12 @@ static void test_death_ring_full(void)
 	struct run run;
 	uint64_t exited = 0, cpu_ns = 0;
 
-	if (!begin(&run, "death ring full", &kernel))
+	if (!begin_with(&run, "death ring full", &kernel))
 		return;
 	for (int i = 0; i < 200; i++)
 		run_thread();
 	usleep(20000);
-	sample(&run);
+	read_out(&run);
 	for (size_t i = 0; i < run.interval.cpu.task_count; i++) {
 		const struct record_task *task = &run.interval.cpu.tasks[i];
 
@@ -318,17 +271,41 @@ static void test_death_ring_full(void)
 	end(&run);
 }
 
-/* The next task gets this tid. */
-static bool set_next_tid(pid_t tid)
+/* A change of the uid that finds no room in the ring costs the split of one slice, and no more: the
+ * hook on credentials is all that shows the change where the switch program does not look. */
+static void test_uid_ring_full(void)
 {
-	char text[16];
-	int fd = open("/proc/sys/kernel/ns_last_pid", O_WRONLY),
-	    n = snprintf(text, sizeof(text), "%d", tid - 1);
-	bool ok = fd >= 0 && write(fd, text, (size_t)n) == n;
+	const struct sched_kernel_options kernel = {
+		.mode = CPU_MODE_SWITCH, .variant = VARIANT_RAW_TP, .test_death_ring_bytes = 4096};
+	struct run run;
+	uint64_t new_ns;
+	pid_t pid;
 
-	if (fd >= 0)
-		close(fd);
-	return ok;
+	if (!begin_with(&run, "uid, ring full", &kernel))
+		return;
+	for (int i = 0; i < 200; i++)
+		run_thread();
+	pid = fork();
+	if (!pid) {
+		burn_ms(50);
+		usleep(1000); /* its slot has the old uid */
+		if (setuid(UID_A))
+			_exit(1);
+		for (int i = 0; i < 30; i++) {
+			burn_ms(10);
+			usleep(1000);
+		}
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	read_out(&run);
+	new_ns = uid_ns(&run, UID_A);
+	tap_ok(lost(&run, "cpu_uid_changes_unsplit") > 0, "uid, ring full: counted (%lu)",
+	       (unsigned long)lost(&run, "cpu_uid_changes_unsplit"));
+	tap_ok(new_ns >= 300 * NSEC_PER_MSEC && new_ns < 370 * NSEC_PER_MSEC,
+	       "uid, ring full: all but one slice is the new uid's (%.1f of 300 ms)",
+	       (double)new_ns / 1e6);
+	end(&run);
 }
 
 static void test_slot_reused(void)
@@ -342,14 +319,14 @@ static void test_slot_reused(void)
 		tap_skip("dead slot reused", "no ns_last_pid (CONFIG_CHECKPOINT_RESTORE)");
 		return;
 	}
-	if (!begin(&run, "dead slot reused", &kernel))
+	if (!begin_with(&run, "dead slot reused", &kernel))
 		return;
 	for (int i = 0; i < 200; i++) {
 		set_next_tid(31000);
 		run_thread();
 	}
 	usleep(20000);
-	sample(&run);
+	read_out(&run);
 	for (size_t i = 0; i < run.interval.cpu.task_count; i++)
 		if (run.interval.cpu.tasks[i].pid == getpid() &&
 		    run.interval.cpu.tasks[i].tid != getpid())
@@ -369,12 +346,12 @@ static void test_freed_ring_full(void)
 						    .test_death_ring_bytes = 4096};
 	struct run run;
 
-	if (!begin(&run, "ring full, --cpu iter", &kernel))
+	if (!begin_with(&run, "ring full, --cpu iter", &kernel))
 		return;
 	for (int i = 0; i < 200; i++)
 		run_thread();
 	sleep(1);
-	sample(&run);
+	read_out(&run);
 	tap_ok(lost(&run, "cpu_death_ring_full") > 0 &&
 		       lost(&run, "cpu_untold_at_most_ns") > 100 * NSEC_PER_MSEC,
 	       "ring full, --cpu iter: %lu deaths, at most %.1f ms",
@@ -390,7 +367,7 @@ static void test_missed_switches(void)
 	struct run run;
 	uint64_t mine_ns, before_ns;
 
-	if (!begin(&run, "missed switches", &kernel))
+	if (!begin_with(&run, "missed switches", &kernel))
 		return;
 	before_ns = clock_now_ns(CLOCK_PROCESS_CPUTIME_ID);
 	sched = cpu_source_kernel(run.source);
@@ -405,7 +382,7 @@ static void test_missed_switches(void)
 		if (i % 15 == 1)
 			sched->switch_link = bpf_program__attach(sched->switch_program);
 	}
-	sample(&run);
+	read_out(&run);
 	before_ns = clock_now_ns(CLOCK_PROCESS_CPUTIME_ID) - before_ns;
 	mine_ns = tid_ns(&run, getpid());
 	/* Of 20 windows not each shows: where the CPU runs the same task before and after it,
@@ -429,7 +406,7 @@ static void test_torn_read(void)
 	struct task_slot *slots;
 	struct run run;
 
-	if (!begin(&run, "torn slot", &kernel))
+	if (!begin_with(&run, "torn slot", &kernel))
 		return;
 	slots = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
 		     sched_kernel_tasks_fd(cpu_source_kernel(run.source)), 0);
@@ -447,7 +424,7 @@ static void test_torn_read(void)
 		slots[tid].start_boot_ns = 1;
 		slots[tid].sums.cpu_ns = NSEC_PER_SEC;
 		usleep(10000);
-		sample(&run);
+		read_out(&run);
 		tap_ok(lost(&run, "cpu_torn_reads") == 1, "torn slot: counted once (%lu)",
 		       (unsigned long)lost(&run, "cpu_torn_reads"));
 		slots[tid] = (struct task_slot){0};
@@ -462,18 +439,16 @@ static void test_walk_skipped(void)
 	const struct sched_kernel_options kernel = {.mode = CPU_MODE_ITER};
 	struct run run;
 
-	if (!begin(&run, "walk skipped", &kernel))
+	if (!begin_with(&run, "walk skipped", &kernel))
 		return;
 	burn_ms(50);
 	cpu_source_kernel(run.source)->skeleton->bss->exec_count++;
-	sample(&run);
+	read_out(&run);
 	tap_ok(lost(&run, "cpu_walks_skipped") == 1, "walk skipped: counted once (%lu)",
 	       (unsigned long)lost(&run, "cpu_walks_skipped"));
 	tap_ok(!tid_ns(&run, getpid()), "walk skipped: nothing of it is booked");
-	counter_list_free(&run.interval.lost);
-	missing_list_free(&run.interval.missing);
 	cpu_source_kernel(run.source)->skeleton->bss->exec_count--;
-	sample(&run);
+	read_out(&run);
 	tap_ok(!lost(&run, "cpu_walks_skipped") && tid_ns(&run, getpid()) >= 50 * NSEC_PER_MSEC,
 	       "walk skipped: the next one has it all (%.1f of 50 ms)",
 	       (double)tid_ns(&run, getpid()) / 1e6);
@@ -488,6 +463,7 @@ int main(void)
 	test_room_again();
 	test_overflow_map_full();
 	test_death_ring_full();
+	test_uid_ring_full();
 	test_slot_reused();
 	test_freed_ring_full();
 	test_missed_switches();

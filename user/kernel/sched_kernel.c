@@ -148,9 +148,11 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	kernel->uid_program = options->test_no_uid_hook ? NULL : uid_program(skeleton, btf);
 	if (kernel->uid_program)
 		bpf_program__set_autoload(kernel->uid_program, true);
-	/* A kprobe sees each change; a capability is not asked for when a task goes back to a uid
-	 * that it had. Two probe reads a switch are too much for that. */
-	skeleton->rodata->watch_uids = direct || !kernel->uid_program;
+	/* A kprobe sees each change, so that a switch need not look: without direct loads that is
+	 * two probe reads. A capability is not asked for when a task goes back to a uid that it
+	 * had. */
+	kernel->uids_by_hook = !direct && kernel->uid_program == skeleton->progs.sched_uid_kprobe;
+	skeleton->rodata->watch_uids = !kernel->uids_by_hook;
 	bpf_program__set_autoload(skeleton->progs.sched_exit, kernel->iterating);
 	sched_cpus_configure(kernel);
 	kernel->names = options->names;
@@ -236,9 +238,11 @@ static int attach(struct sched_kernel *kernel, const struct sched_kernel_options
 		if (!kernel->exit_link)
 			return -errno;
 	}
-	/* Without it a switch tells. */
 	if (kernel->uid_program)
 		kernel->uid_link = bpf_program__attach(kernel->uid_program);
+	/* Else a switch tells. */
+	if (kernel->uids_by_hook && !kernel->uid_link)
+		return -errno;
 	err = sched_cpus_attach(kernel);
 	if (err)
 		return err;
@@ -369,6 +373,14 @@ struct sched_kernel *sched_kernel_open(const struct sched_kernel_options *option
 		if (options->mode == CPU_MODE_ITER && order[i] == VARIANT_RAW_TP)
 			continue;
 		err = open_variant(kernel, options, order[i], types.path, btf);
+		if (err && kernel->uids_by_hook) {
+			/* The hook is what failed, perhaps: then each switch looks. */
+			struct sched_kernel_options without = *options;
+
+			without.test_no_uid_hook = true;
+			release(kernel);
+			err = open_variant(kernel, &without, order[i], types.path, btf);
+		}
 		if (!err)
 			break;
 		release(kernel);
