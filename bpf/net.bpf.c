@@ -213,6 +213,10 @@ static __always_inline struct sender find_sender(const struct sk_buff *skb, stru
 		from.forwarded = skb->skb_iif != 0;
 		return from;
 	}
+	/* A tunnel of the kernel's keeps the sender's socket on the packet that it wraps up
+	 * (iptunnel_handle_offloads): the sender's bytes were counted at the tunnel's device. */
+	if (BPF_CORE_READ_BITFIELD(skb, encapsulation))
+		return from;
 	common = &sk->__sk_common;
 	if (!direct) {
 		common = (const void *)work->sock;

@@ -161,6 +161,40 @@ static __always_inline bool tcp_is_same(const struct net_flow_owner *flow,
 		BPF_CORE_READ(sk, __sk_common.skc_num) == bpf_ntohs(packet->dest_port));
 }
 
+/* Whether a packet to this address is for this host at all: 0 if only the reader can tell. */
+static __always_inline __u32 locality(const struct net_packet *packet, const __u32 *address)
+{
+	struct net_address key = {.netns = packet->netns, .ipv6 = packet->ipv6};
+	__u8 first = *(const __u8 *)address;
+	__u32 *known;
+
+	/* Link-local unicast is sent on by nobody (RFC 4291, 2.5.6). */
+	if (packet->ipv6 ? first == 0xff || (bpf_ntohl(address[0]) & 0xffc00000) == 0xfe800000
+			 : (first & 0xf0) == 0xe0 || first == 127 || address[0] == 0xffffffff)
+		return NET_LOCAL;
+	__builtin_memcpy(key.address, address, 16);
+	known = bpf_map_lookup_elem(&localities, &key);
+	return known ? *known : 0;
+}
+
+/* What has no table of sockets (IGMP, MLD, neighbours, an echo that comes in) is the kernel's, or
+ * is sent on. Where the address tells which of the two, nobody need be asked. */
+static __always_inline bool receive_kernel(const struct net_packet *packet, __u64 bytes,
+					   __u64 packets)
+{
+	__u32 local;
+
+	if (packet->protocol == IPPROTO_TCP || packet->protocol == IPPROTO_UDP ||
+	    packet->protocol == IPPROTO_UDPLITE)
+		return false;
+	local = locality(packet, packet->dest);
+	if (!local)
+		return false;
+	count_class(local == NET_LOCAL ? NET_CLASS_KERNEL : NET_CLASS_FORWARDED, false, bytes,
+		    packets);
+	return true;
+}
+
 static __always_inline void receive_flow(void *flows, void *waiting_map, const void *key,
 					 const struct net_packet *packet, __u64 bytes,
 					 __u64 packets)
@@ -169,7 +203,8 @@ static __always_inline void receive_flow(void *flows, void *waiting_map, const v
 	__u64 owner;
 
 	if (!flow) {
-		let_wait(waiting_map, key, 0, packet->opens, bytes, packets);
+		if (!receive_kernel(packet, bytes, packets))
+			let_wait(waiting_map, key, 0, packet->opens, bytes, packets);
 		return;
 	}
 	owner = flow->owner;
@@ -183,21 +218,6 @@ static __always_inline void receive_flow(void *flows, void *waiting_map, const v
 	}
 	touch(flow);
 	count_owner(owner, false, bytes, packets);
-}
-
-/* Whether a packet to this address is for this host at all: 0 if only the reader can tell. */
-static __always_inline __u32 locality(const struct net_packet *packet, const __u32 *address)
-{
-	struct net_address key = {.netns = packet->netns, .ipv6 = packet->ipv6};
-	__u8 first = *(const __u8 *)address;
-	__u32 *known;
-
-	if (packet->ipv6 ? first == 0xff
-			 : (first & 0xf0) == 0xe0 || first == 127 || address[0] == 0xffffffff)
-		return NET_LOCAL;
-	__builtin_memcpy(key.address, address, 16);
-	known = bpf_map_lookup_elem(&localities, &key);
-	return known ? *known : 0;
 }
 
 static __always_inline bool bucket_is_same(const struct net_flow_owner *flow)
@@ -223,7 +243,8 @@ static __always_inline __u64 udp_owner(struct udp_found *found, const struct net
 		return found->owner;
 	if (local == NET_FOREIGN)
 		return NET_OWNER(NET_OWNER_NO_SOCKET, 0);
-	return NET_OWNER(NET_OWNER_IF_LOCAL, found->owner);
+	return found->owner >> 32 == NET_OWNER_KERNEL ? NET_OWNER(NET_OWNER_KERNEL_IF_LOCAL, 0)
+						      : NET_OWNER(NET_OWNER_IF_LOCAL, found->owner);
 }
 
 /* What was learnt from a sent packet counts where the table of ports tells too little: several
@@ -256,8 +277,8 @@ static __always_inline void receive_udp(void *flows, void *waiting_map, const vo
 {
 	struct net_flow_owner *flow = bpf_map_lookup_elem(flows, key);
 	struct udp_found *found;
+	__u64 owner, sock;
 	__u32 zero = 0;
-	__u64 owner;
 
 	if (flow && bucket_is_same(flow)) {
 		owner = flow->sock ? owner_of((const struct sock *)flow->sock) : flow->owner;
@@ -276,23 +297,24 @@ static __always_inline void receive_udp(void *flows, void *waiting_map, const vo
 	/* Who answers will tell. */
 	if (found->shared)
 		owner = 0;
-	if (owner >> 32 != NET_OWNER_UID) {
+	if (owner >> 32 != NET_OWNER_UID && owner >> 32 != NET_OWNER_KERNEL) {
 		if (flow)
 			bpf_map_delete_elem(flows, key);
 		let_wait(waiting_map, key, owner, false, bytes, packets);
 		return;
 	}
 	count_owner(owner, false, bytes, packets);
+	sock = owner >> 32 == NET_OWNER_UID ? found->sock : 0;
 	if (flow) {
 		flow->owner = owner;
-		flow->sock = found->sock;
+		flow->sock = sock;
 		flow->bucket = found->bucket;
 		flow->first = found->state.first;
 		flow->bucket_count = found->state.count;
 		flow->epoch = epoch;
 	} else {
 		struct net_flow_owner fresh = {.owner = owner,
-					       .sock = found->sock,
+					       .sock = sock,
 					       .bucket = found->bucket,
 					       .first = found->state.first,
 					       .bucket_count = found->state.count,

@@ -202,6 +202,13 @@ static __always_inline __u64 udp_bucket_of(const struct net_packet *packet, cons
 		       bpf_core_type_size(struct udp_hslot);
 }
 
+/* Tunnels and the like receive by sockets of the kernel's. */
+static __always_inline __u64 udp_owner_of(const struct sock *sk)
+{
+	return BPF_CORE_READ_BITFIELD_PROBED(sk, sk_kern_sock) ? NET_OWNER(NET_OWNER_KERNEL, 0)
+							       : owner_of(sk);
+}
+
 static __always_inline void look_at_socket(struct udp_found *found, __u64 sock,
 					   const struct net_packet *packet)
 {
@@ -215,14 +222,14 @@ static __always_inline void look_at_socket(struct udp_found *found, __u64 sock,
 		return;
 	if (score == found->best) {
 		if (BPF_CORE_READ_BITFIELD(common, skc_reuseport) &&
-		    owner_of((const struct sock *)sock) != found->owner)
+		    udp_owner_of((const struct sock *)sock) != found->owner)
 			found->shared = true;
 		return; /* the first one in the bucket is the newest, and is taken */
 	}
 	found->best = score;
 	found->sock = sock;
 	found->wildcard = score < NET_UDP_BOUND;
-	found->owner = owner_of((const struct sock *)sock);
+	found->owner = udp_owner_of((const struct sock *)sock);
 	found->shared = false;
 }
 

@@ -52,7 +52,8 @@ struct net_flow6 {
 
 /* Whose a flow is: kind in the upper half, uid in the lower, so that one store changes both.
  * NET_OWNER_IF_LOCAL: a socket bound to no address takes the packet, provided that its destination
- * is one of the host's; NET_OWNER_NO_SOCKET: no socket took it, as was seen when it came. */
+ * is one of the host's, and NET_OWNER_KERNEL_IF_LOCAL: a socket of the kernel's;
+ * NET_OWNER_NO_SOCKET: no socket took it, as was seen when it came. */
 enum net_owner_kind {
 	NET_OWNER_NONE = 0,
 	NET_OWNER_UID = 1,
@@ -60,6 +61,7 @@ enum net_owner_kind {
 	NET_OWNER_FORWARDED = 3, /* answers to a connection that this host masquerades */
 	NET_OWNER_IF_LOCAL = 4,
 	NET_OWNER_NO_SOCKET = 5,
+	NET_OWNER_KERNEL_IF_LOCAL = 6,
 };
 #define NET_OWNER(kind, uid) ((__u64)(kind) << 32 | (__u32)(uid))
 

@@ -379,6 +379,82 @@ static void test_pid_namespace(struct bench *bench)
 	check_uid(bench, DEVICE_UID + 11, "PID namespace: a receiver in it");
 }
 
+/* ---- what is for the kernel itself ---- */
+#define OWN_EACH 50
+
+/* What a host sends without a socket of anybody's, byte by byte and without an answer: reports of
+ * groups, and the neighbours' solicitations. */
+static const struct {
+	int family, protocol;
+	const char *to;
+	unsigned char type;
+	size_t bytes;
+} own_packets[] = {
+	{AF_INET, IPPROTO_IGMP, "224.0.0.22", 0x22, 16},
+	{AF_INET, IPPROTO_IGMP, "224.0.0.1", 0x11, 12},
+	{AF_INET6, IPPROTO_ICMPV6, "ff02::16", 143, 48}, /* MLDv2, two records */
+	{AF_INET6, IPPROTO_ICMPV6, "ff02::2", 133, 16},
+	{AF_INET6, IPPROTO_ICMPV6, "ff02::1:ff00:1", 135, 24},
+	{AF_INET6, IPPROTO_ICMPV6, RIG_DEVICE6, 136, 24},
+	{AF_INET, IPPROTO_ICMP, RIG_DEVICE4, 13, 20}, /* what is the time? */
+};
+
+static int send_own(const void *arg, int ready)
+{
+	unsigned char packet[64] = {0};
+
+	for (size_t i = 0; i < sizeof(own_packets) / sizeof(own_packets[0]); i++) {
+		struct sockaddr_storage to;
+		socklen_t length =
+			traffic_address(&to, own_packets[i].family, own_packets[i].to, 0);
+		int fd = socket(own_packets[i].family, SOCK_RAW, own_packets[i].protocol);
+		struct ip_mreqn group = {.imr_ifindex = (int)if_nametoindex("wl1")};
+
+		setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &group, sizeof(group));
+		setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &group.imr_ifindex, sizeof(int));
+		packet[0] = own_packets[i].type;
+		for (int n = 0; n < OWN_EACH; n++)
+			if (sendto(fd, packet, own_packets[i].bytes, 0, (void *)&to, length) < 0)
+				return 1;
+		close(fd);
+	}
+	return 0;
+}
+
+/* Nobody is asked whose that is: whoever could be asked sleeps. */
+static void test_kernels_own(struct bench *bench)
+{
+	size_t kinds = sizeof(own_packets) / sizeof(own_packets[0]);
+	uint64_t bytes = 0, packets = kinds * OWN_EACH;
+	pid_t asker = asker_of(bench), pid;
+	struct record_bytes before, found;
+	int lock = bench_lock();
+	bool asleep;
+
+	for (size_t i = 0; i < kinds; i++)
+		bytes += OWN_EACH *
+			 (own_packets[i].bytes + (own_packets[i].family == AF_INET ? 20 : 40));
+	drain(bench);
+	asleep = asker > 0 && !kill(asker, SIGSTOP);
+	sample(bench);
+	before = bench->measured.kernel;
+	pid = rig_spawn(&bench->rig, RIG_PEER, 0, send_own, NULL, NULL);
+	tap_ok(asleep && !rig_wait(pid), "the kernel's own: traffic, and nobody can be asked");
+	usleep(SAMPLE_US);
+	sample(bench);
+	found = bench->measured.kernel;
+	if (asker > 0)
+		kill(asker, SIGCONT);
+	found.rx_bytes -= before.rx_bytes;
+	found.rx_packets -= before.rx_packets;
+	tap_ok(found.rx_packets >= packets && found.rx_packets < packets + 20 &&
+		       found.rx_bytes >= bytes && found.rx_bytes < bytes + 2000,
+	       "the kernel's own: told as such at once (%lu packets of %lu, %lu B of %lu)",
+	       found.rx_packets, packets, found.rx_bytes, bytes);
+	drain(bench);
+	bench_unlock(lock);
+}
+
 static void run_loads(struct bench *bench)
 {
 	test_port_handed_on(bench);
@@ -387,6 +463,7 @@ static void run_loads(struct bench *bench)
 	test_group(bench);
 	test_passed(bench);
 	test_pid_namespace(bench);
+	test_kernels_own(bench);
 }
 
 int main(int argc, char **argv)

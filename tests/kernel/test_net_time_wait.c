@@ -2,7 +2,6 @@
 /* Connections of TCP that follow each other between the same two ports, over what the first one
  * left behind (TIME_WAIT, bytes that still wait for their owner): each uid equals a cgroup_skb
  * counter to the byte. */
-#include <dirent.h>
 #include "kernel/net_measure.h"
 #include "util/clock.h"
 
@@ -187,36 +186,6 @@ static int run_then_refused(const struct bench *bench, const struct net_case *ne
 }
 
 /* ---- a question about a SYN that is answered when its connection is over ---- */
-/* The process that dumps is a child of this one, as are those that hold the rig's namespaces. */
-static pid_t asker_of(const struct bench *bench)
-{
-	DIR *dir = opendir("/proc");
-	struct dirent *entry;
-	pid_t found = 0;
-
-	while (dir && (entry = readdir(dir))) {
-		char path[300], line[512] = "", *end;
-		pid_t pid = atoi(entry->d_name);
-		int fd, i, parent = 0;
-
-		snprintf(path, sizeof(path), "/proc/%s/stat", entry->d_name);
-		fd = pid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-		if (fd < 0)
-			continue;
-		if (read(fd, line, sizeof(line) - 1) > 0 && (end = strrchr(line, ')')))
-			sscanf(end, ") %*c %d", &parent);
-		close(fd);
-		for (i = 0; i < RIG_PLACES; i++)
-			if (bench->rig.holder[i] == pid)
-				parent = 0;
-		if (parent == getpid())
-			found = pid;
-	}
-	if (dir)
-		closedir(dir);
-	return found;
-}
-
 static bool wait_for_syn(struct bench *bench, uid_t uid)
 {
 	uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + DEADLINE_NS;

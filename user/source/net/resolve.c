@@ -124,10 +124,13 @@ static int resolve(struct net_flows *flows, struct waiting_flow *one, int part,
 		return book_asked(flows, one, part, NET_BUCKET_UNKNOWN, 0);
 	}
 	local = net_diag_is_local(diag, query.netns, key->ipv6, key->flow.local);
-	if (guess >> 32 == NET_OWNER_IF_LOCAL) {
+	if (guess >> 32 == NET_OWNER_IF_LOCAL || guess >> 32 == NET_OWNER_KERNEL_IF_LOCAL) {
 		net_locality_note(flows, key->flow.netns, key->ipv6, key->flow.local, local);
 		if (local)
-			return book_asked(flows, one, part, NET_BUCKET_UID, (uint32_t)guess);
+			return book_asked(flows, one, part,
+					  guess >> 32 == NET_OWNER_IF_LOCAL ? NET_BUCKET_UID
+									    : NET_BUCKET_KERNEL,
+					  (uint32_t)guess);
 	}
 	one->forwarded = !local;
 	if (!local)
