@@ -392,6 +392,8 @@ struct footer_layer {
 struct footer_block_path {
 	const char *path; /* "caller;...;function"; NULL: blocks without a stack */
 	uint64_t count, total_ns, longest_ns;
+	bool partial; /* made anew after rows were dropped: earlier blocks may be in the sum of
+			 others */
 };
 
 /* Totals over the run by key path ("cpu.busy_ns"); a sink nests them at the dots. */

@@ -176,11 +176,18 @@ struct stack_mapping {
 	size_t path_len;
 };
 
+/* A file as it was at one moment. A file system uses the inode number of a deleted file again,
+ * mostly for the very next one; the kernel sets ctime at each change, and a program cannot choose
+ * it. */
+struct stack_file_version {
+	uint64_t device, inode, size_bytes, ctime_ns;
+};
+
 /* A file of a target, or a copy of it. */
 struct stack_file {
 	int fd; /* for reading; the caller's */
 	/* which file it is, also where fd is a copy */
-	uint64_t device, inode, size_bytes, mtime_ns;
+	uint64_t device, inode, size_bytes, mtime_ns, ctime_ns;
 };
 
 /* user/stack/files_direct.c reads by itself, user/stack/files_remote.c asks the recorder. */
@@ -198,9 +205,8 @@ struct stack_files {
 	/* Bytes of its memory: how many were copied, or -errno. */
 	ssize_t (*memory)(void *ctx, const struct stack_process *process, uint64_t address,
 			  void *to, size_t length);
-	/* Said before the bytes of a mapped file are read, with dev and inode as in maps; NULL:
-	 * nobody wants to know. */
-	void (*reading)(void *ctx, uint64_t dev, uint64_t inode);
+	/* Said before the bytes of a file are read; NULL: nobody wants to know. */
+	void (*reading)(void *ctx, const struct stack_file_version *file);
 	void *ctx;
 };
 

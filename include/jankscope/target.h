@@ -47,10 +47,12 @@ void target_set_bound(struct target_set *set, struct prober_pool *probes);
 
 /* Look for processes that came or went since the last call; on_change is called for each. Costs
  * one readdir of /proc and reads only of pids not seen before (and of young ones, because zygote
- * children and exec change names). With target_set_bound it reads for 10 ms and leaves the rest to
- * the next call, and after a call that took longer for want of a shorter list of processes only
- * ends are looked for, for up to 1 s. Returns the number of live watched processes or -errno. */
+ * children and exec change names). With target_set_bound it works for 10 ms and goes on from there
+ * with the next call; and after a scan that took more than that in all only ends are looked for,
+ * for up to 1 s. Returns the number of live watched processes or -errno. */
 int target_set_scan(struct target_set *set, target_change_fn on_change, void *ctx);
+/* The last call did not come to the end of the list of processes: the next one should be soon. */
+bool target_set_is_midway(const struct target_set *set);
 
 /* How many times since the last call of this a process could not be asked about, for want of
  * descriptors or memory, or had to wait for a later scan because a scan took all of its time (10 ms

@@ -3,6 +3,7 @@
 #pragma once
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -46,6 +47,8 @@ struct seen {
  * the ring all the time too, and beside the storm of another test it is full in half a second. */
 static struct run *open_run;
 static struct seen collected;
+
+static uint64_t began_boot_ns;
 
 /* The names of the target's processes are not what is tested. */
 static bool may_be_misnamed;
@@ -121,6 +124,7 @@ static inline bool begin_spec(struct run *run, const struct cpu_variant *variant
 	sample(run);
 	target_set_scan(run->targets, NULL, NULL);
 	collected = (struct seen){0};
+	began_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
 	open_run = run;
 	return true;
 }
@@ -149,8 +153,14 @@ static inline void look(struct run *run, struct seen *seen)
 		const struct record_task *task = &run->interval.cpu.tasks[i];
 
 		seen->listed_ns += task->cpu_ns;
-		seen->misnamed +=
-			!may_be_misnamed && (!task->process || !strstr(task->process, target_name));
+		if (may_be_misnamed || (task->process && strstr(task->process, target_name)))
+			continue;
+		seen->misnamed++;
+		tap_note("misnamed: pid %d tid %d uid %u process %s thread %s started %" PRIu64
+			 " ns after the test, %" PRIu64 " ns%s",
+			 task->pid, task->tid, task->uid, task->process ?: "(none)", task->thread,
+			 task->process_start_boot_ns - began_boot_ns, task->cpu_ns,
+			 task->exited ? ", exited" : "");
 	}
 	seen->processes += (unsigned)run->interval.cpu.process_count;
 	seen->other_ns += run->interval.cpu.other_ns;

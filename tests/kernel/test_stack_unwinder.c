@@ -293,30 +293,46 @@ static void test_lies(void)
 }
 
 /* It says which file it is about to read, and hangs on it. */
-static void test_refused_file(void)
+static void hang_on(const char *path, struct heard *heard)
 {
 	struct wire_need need = {.header = {WIRE_NEED, sizeof(need), 0}, .kind = NEED_LEAVE};
 	pid_t process = pid_of_unwinder();
-	struct heard heard = {0};
-	int copy = copy_socket(process), fd;
+	int copy = copy_socket(process), fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
 
-	if (copy < 0) {
-		tap_skip("a file that it hangs on", "no pidfd_getfd here");
+	*heard = (struct heard){0};
+	if (copy < 0 || fd < 0 || fstat(fd, &st))
 		return;
-	}
 	send_signal(process, SIGSTOP);
-	fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
-	if (fstat(fd, &st))
-		return;
-	unwinder_find_waits(unwinder, fd, 0, on_places, &heard);
+	unwinder_find_waits(unwinder, fd, 0, on_places, heard);
 	need.header.job = job_of(copy);
-	need.dev = st.st_dev;
-	need.inode = st.st_ino;
+	need.file = (struct stack_file_version){st.st_dev, st.st_ino, (uint64_t)st.st_size,
+						(uint64_t)st.st_ctim.tv_sec * NSEC_PER_SEC +
+							(uint64_t)st.st_ctim.tv_nsec};
 	if (send(copy, &need, sizeof(need), MSG_NOSIGNAL) != sizeof(need))
 		tap_note("send: %s", strerror(errno));
 	close(copy);
 	run_for(5 * NSEC_PER_SEC);
+}
+
+static bool has_pidfd_getfd(void)
+{
+	int copy = copy_socket(getpid());
+
+	if (copy >= 0)
+		close(copy);
+	return copy >= 0 || errno != ENOSYS;
+}
+
+static void test_refused_file(void)
+{
+	struct heard heard = {0};
+
+	if (!has_pidfd_getfd()) {
+		tap_skip("a file that it hangs on", "no pidfd_getfd here");
+		return;
+	}
+	hang_on("/etc/passwd", &heard);
 	tap_ok(heard.count == 1 && heard.err == -ETIMEDOUT,
 	       "a file that it hangs on is given up: %s", strerror(-heard.err));
 	find_waits("/etc/passwd", &heard);
@@ -324,6 +340,115 @@ static void test_refused_file(void)
 	       "and not read again: %s", strerror(-heard.err));
 	find_waits("/etc/group", &heard);
 	tap_ok(heard.count == 1 && heard.err == -ENOEXEC, "others are");
+}
+
+/* nanosleep, without anything that stands elsewhere, so that a copy of its bytes works. */
+static NOINLINE __attribute__((aligned(64))) long sleep_in_copy(const struct timespec *ts)
+{
+	long result;
+#if defined(__x86_64__)
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "0"((long)SYS_nanosleep), "D"(ts), "S"(0L)
+			 : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+	register long nr __asm__("x8") = SYS_nanosleep, x0 __asm__("x0") = (long)ts,
+			 x1 __asm__("x1") = 0;
+
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(nr), "r"(x1) : "memory");
+	result = x0;
+#endif
+	return result;
+}
+
+static const char *copy_path;
+
+/* Sleep in a file that holds a copy of this program. */
+static int target_of_copy(void)
+{
+	extern const char __executable_start;
+	size_t at = (size_t)((const char *)sleep_in_copy - &__executable_start);
+	struct timespec ts = {60, 0};
+	struct stat st;
+	int fd = open(copy_path, O_RDONLY | O_CLOEXEC);
+	char *memory = fd < 0 || fstat(fd, &st) ? MAP_FAILED
+						: mmap(NULL, (size_t)st.st_size,
+						       PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+
+	if (memory == MAP_FAILED)
+		return 1;
+	return (int)((long (*)(const struct timespec *))(memory + at))(&ts);
+}
+
+static bool copy_this_program(int to)
+{
+	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	char bytes[16384];
+	ssize_t n = -1;
+
+	while (from >= 0 && (n = read(from, bytes, sizeof(bytes))) > 0)
+		if (write(to, bytes, (size_t)n) != n)
+			break;
+	if (from >= 0)
+		close(from);
+	return from >= 0 && n == 0;
+}
+
+static ino_t make_file(const char *path, const char *text)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+	struct stat st = {0};
+	bool good = fd >= 0 && (text ? write(fd, text, strlen(text)) > 0 : copy_this_program(fd));
+
+	if (!good || fstat(fd, &st))
+		tap_note("%s: %s", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return st.st_ino;
+}
+
+/* An inode number is used again for the next file: what hung was the one before. */
+static void test_reused_inode(void)
+{
+	uint64_t refused = counter("elf_refused");
+	struct heard heard = {0};
+	struct unwound *unwound;
+	char path[64];
+	ino_t broken, good;
+	size_t at;
+	pid_t pid;
+
+	if (!has_pidfd_getfd()) {
+		tap_skip("a good file with the inode of a bad one", "no pidfd_getfd here");
+		return;
+	}
+	snprintf(path, sizeof(path), "/tmp/jankscope-refused-%d", getpid());
+	broken = make_file(path, "it hangs");
+	hang_on(path, &heard);
+	tap_ok(heard.count == 1 && heard.err == -ETIMEDOUT, "a file of its own that it hangs on");
+	unlink(path);
+	good = make_file(path, NULL);
+	tap_note("inode %llu, then %llu", (unsigned long long)broken, (unsigned long long)good);
+	if (good != broken) {
+		int fd;
+
+		/* Here deleted files keep their numbers: the same file is written anew. */
+		hang_on(path, &heard);
+		fd = open(path, O_RDWR | O_TRUNC | O_CLOEXEC);
+		if (fd < 0 || !copy_this_program(fd))
+			tap_note("%s: %s", path, strerror(errno));
+		close(fd);
+	}
+	copy_path = path;
+	pid = start_target_of(target_of_copy);
+	unwound = unwind(capture_of(pid, STACK_PTRACE), 5 * NSEC_PER_SEC);
+	tap_ok(has(unwound, "sleep_in_copy", &at) && counter("elf_refused") == refused,
+	       "a good file with the inode of one that it hung on has its names");
+	if (!has(unwound, "sleep_in_copy", &at))
+		print_trace(unwound);
+	free(unwound);
+	end_target(pid);
+	unlink(path);
 }
 
 int main(void)
@@ -338,6 +463,7 @@ int main(void)
 	test_hang();
 	test_lies();
 	test_refused_file();
+	test_reused_inode();
 	test_queue();
 	rig_stop();
 	return tap_done();

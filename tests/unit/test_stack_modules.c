@@ -57,7 +57,7 @@ static ssize_t world_memory(void *ctx, const struct stack_process *process, uint
 	return -EFAULT;
 }
 
-static void world_reading(void *ctx, uint64_t dev, uint64_t inode)
+static void world_reading(void *ctx, const struct stack_file_version *file)
 {
 	((struct world *)ctx)->reading++;
 }

@@ -23,8 +23,7 @@
 #define NEVER        UINT64_MAX
 
 struct watch {
-	struct watch *next;
-	int fd;
+	struct watch *next; /* of those that were removed */
 	bool removed;
 	loop_fn callback;
 	void *ctx;
@@ -50,7 +49,9 @@ struct loop {
 	uint64_t armed_ns; /* of timer_fd; NEVER: it is not */
 	struct timer *timers;
 	size_t timer_count;
-	struct watch *watches;
+	struct watch **watches; /* by descriptor */
+	size_t watch_room;
+	struct watch *removed; /* during the turn at work */
 	void (*on_turn)(void *ctx);
 	void *turn_ctx;
 };
@@ -96,18 +97,12 @@ struct loop *loop_new(void)
 }
 
 /* Removed watches live until the batch of events that may still name them is over. */
-static void sweep(struct loop *loop, bool all)
+static void sweep(struct loop *loop)
 {
-	struct watch **link = &loop->watches;
+	struct watch *watch;
 
-	while (*link) {
-		struct watch *watch = *link;
-
-		if (!all && !watch->removed) {
-			link = &watch->next;
-			continue;
-		}
-		*link = watch->next;
+	while ((watch = loop->removed)) {
+		loop->removed = watch->next;
 		free(watch);
 	}
 }
@@ -116,7 +111,10 @@ void loop_free(struct loop *loop)
 {
 	if (!loop)
 		return;
-	sweep(loop, true);
+	sweep(loop);
+	for (size_t fd = 0; fd < loop->watch_room; fd++)
+		free(loop->watches[fd]);
+	free(loop->watches);
 	close_fds(loop);
 	free(loop->timers);
 	free(loop);
@@ -124,12 +122,30 @@ void loop_free(struct loop *loop)
 
 /* ---- descriptors ---- */
 
-static struct watch *find(struct loop *loop, int fd)
+static struct watch *find(const struct loop *loop, int fd)
 {
-	for (struct watch *watch = loop->watches; watch; watch = watch->next)
-		if (watch->fd == fd && !watch->removed)
-			return watch;
-	return NULL;
+	return fd >= 0 && (size_t)fd < loop->watch_room ? loop->watches[fd] : NULL;
+}
+
+/* There may be one for each of 10,000 targets: none is looked for among the others. */
+static int make_room(struct loop *loop, int fd)
+{
+	size_t room = loop->watch_room ? loop->watch_room : 64;
+	struct watch **more;
+
+	if (fd < 0)
+		return -EBADF;
+	if ((size_t)fd < loop->watch_room)
+		return 0;
+	while (room <= (size_t)fd)
+		room *= 2;
+	more = realloc(loop->watches, room * sizeof(struct watch *));
+	if (!more)
+		return -ENOMEM;
+	memset(more + loop->watch_room, 0, (room - loop->watch_room) * sizeof(struct watch *));
+	loop->watches = more;
+	loop->watch_room = room;
+	return 0;
 }
 
 int loop_add_fd(struct loop *loop, int fd, uint32_t events, loop_fn callback, void *ctx)
@@ -139,17 +155,19 @@ int loop_add_fd(struct loop *loop, int fd, uint32_t events, loop_fn callback, vo
 
 	if (find(loop, fd))
 		return -EEXIST;
+	err = make_room(loop, fd);
+	if (err)
+		return err;
 	watch = calloc(1, sizeof(*watch));
 	if (!watch)
 		return -ENOMEM;
-	*watch = (struct watch){.fd = fd, .callback = callback, .ctx = ctx};
+	*watch = (struct watch){.callback = callback, .ctx = ctx};
 	err = add_to(loop->epoll_fd, fd, events, watch);
 	if (err) {
 		free(watch);
 		return err;
 	}
-	watch->next = loop->watches;
-	loop->watches = watch;
+	loop->watches[fd] = watch;
 	return 0;
 }
 
@@ -162,9 +180,12 @@ int loop_remove_fd(struct loop *loop, int fd)
 	epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 	/* ENOENT: it was not urgent */
 	epoll_ctl(loop->urgent_fd, EPOLL_CTL_DEL, fd, NULL);
+	loop->watches[fd] = NULL;
 	watch->removed = true;
+	watch->next = loop->removed;
+	loop->removed = watch;
 	if (!loop->dispatching)
-		sweep(loop, false);
+		sweep(loop);
 	return 0;
 }
 
@@ -361,7 +382,7 @@ static int turn(struct loop *loop, int timeout_ms)
 	for (int i = 0; i < TIMER_PASSES && !err && fire(loop, &err); i++)
 		;
 	loop->dispatching = false;
-	sweep(loop, false);
+	sweep(loop);
 	return err;
 }
 

@@ -10,6 +10,11 @@
 
 /* Some hundred paths of a deep stack, thousands of a flat one. */
 #define DEFAULT_BYTES (1u << 20)
+/* With fewer than these nothing is dropped. A program that makes code all the time has ever new
+ * paths: from then on those with less than 1 of SLIGHT_PARTS of all time go before there are
+ * more. */
+#define FEW_BYTES    (64u << 10)
+#define SLIGHT_PARTS 1000
 
 struct path_row {
 	char *path;
@@ -19,8 +24,8 @@ struct path_row {
 
 struct paths {
 	struct path_row *rows;
-	size_t bytes, limit_bytes;
-	uint64_t block, dropped_ns;
+	size_t bytes, room_bytes, limit_bytes;
+	uint64_t block, total_ns, dropped_ns;
 	struct footer_path *top;
 };
 
@@ -29,13 +34,14 @@ struct paths *paths_new(void)
 	struct paths *paths = calloc(1, sizeof(*paths));
 
 	if (paths)
-		paths->limit_bytes = DEFAULT_BYTES;
+		paths_limit(paths, DEFAULT_BYTES);
 	return paths;
 }
 
 void paths_limit(struct paths *paths, size_t bytes)
 {
 	paths->limit_bytes = bytes;
+	paths->room_bytes = bytes < FEW_BYTES ? bytes : FEW_BYTES;
 }
 
 static size_t row_bytes(size_t path_length)
@@ -68,19 +74,26 @@ static int lighter(const struct path_row *a, const struct path_row *b)
 	return a->weight_ns < b->weight_ns ? -1 : a->weight_ns > b->weight_ns;
 }
 
-/* The lightest paths go, down to half of the limit; of several that weigh the same, the oldest. So
- * what a long run spent its time in stays, however many paths were met once. */
+/* The lightest paths go, down to half of the room; of several that weigh the same, the oldest. So
+ * what a long run spent its time in stays, however many paths were met once. Below the limit only
+ * slight ones go; where that makes little room there may be more. */
 static void make_room(struct paths *paths)
 {
+	bool at_limit = paths->room_bytes == paths->limit_bytes;
+	uint64_t slight_ns = at_limit ? UINT64_MAX : paths->total_ns / SLIGHT_PARTS;
 	struct path_row *row, *next;
 
 	HASH_SORT(paths->rows, lighter);
 	HASH_ITER (hh, paths->rows, row, next) {
-		if (paths->bytes <= paths->limit_bytes / 2)
+		if (paths->bytes <= paths->room_bytes / 2 || row->weight_ns > slight_ns)
 			break;
 		paths->dropped_ns += row->weight_ns;
 		drop(paths, row);
 	}
+	if (at_limit || paths->bytes <= paths->room_bytes / 4 * 3)
+		return;
+	paths->room_bytes = paths->room_bytes < paths->limit_bytes / 2 ? 2 * paths->room_bytes
+								       : paths->limit_bytes;
 }
 
 static int add_stack(struct paths *paths, const struct record_stack *stack)
@@ -100,7 +113,7 @@ static int add_stack(struct paths *paths, const struct record_stack *stack)
 	if (row) {
 		free(line);
 	} else {
-		if (paths->bytes + row_bytes(length) > paths->limit_bytes)
+		if (paths->bytes + row_bytes(length) > paths->room_bytes)
 			make_room(paths);
 		row = calloc(1, sizeof(*row));
 		if (!row) {
@@ -112,6 +125,7 @@ static int add_stack(struct paths *paths, const struct record_stack *stack)
 		HASH_ADD_KEYPTR(hh, paths->rows, row->path, length, row);
 	}
 	row->weight_ns += stack->weight_ns;
+	paths->total_ns += stack->weight_ns;
 	row->blocks += row->last_block != paths->block;
 	row->last_block = paths->block;
 	return 0;

@@ -76,7 +76,7 @@ struct probe_owner {
  * ...) is copied into a sealed memfd of at most PROBE_COPY_BYTES. */
 #define PROBE_COPY_BYTES (64u << 20)
 struct probe_file {
-	uint64_t device, inode, size_bytes, mtime_ns;
+	uint64_t device, inode, size_bytes, mtime_ns, ctime_ns;
 	uint32_t copied;
 	/* PROBE_OPEN_AT only: a pointer is in the main thread's own stack; the mapping */
 	uint32_t in_stack;

@@ -116,6 +116,7 @@ static int hand_on(int fd, struct reply *reply)
 	file.inode = st.st_ino;
 	file.size_bytes = (uint64_t)st.st_size;
 	file.mtime_ns = (uint64_t)st.st_mtim.tv_sec * NSEC_PER_SEC + (uint64_t)st.st_mtim.tv_nsec;
+	file.ctime_ns = (uint64_t)st.st_ctim.tv_sec * NSEC_PER_SEC + (uint64_t)st.st_ctim.tv_nsec;
 	if (!is_local(fd)) {
 		copy = file.size_bytes > PROBE_COPY_BYTES
 			       ? -EFBIG

@@ -347,6 +347,8 @@ static const struct field block_sum_rows[] = {
 	FIELD(struct footer_block_path, count, REQUIRED, COUNT, "how many blocks"),
 	FIELD(struct footer_block_path, total_ns, REQUIRED, NS, "their time"),
 	FIELD(struct footer_block_path, longest_ns, REQUIRED, NS, "the longest of them"),
+	FIELD(struct footer_block_path, partial, NONZERO, NONE,
+	      "slight rows were dropped before it was made: earlier ones may be in other"),
 };
 static const struct field_type block_sum_type =
 	FIELD_TYPE("block_sum", struct footer_block_path, block_sum_rows);

@@ -77,9 +77,13 @@ static int open_file(const char *path, uint64_t inode, struct stack_file *file)
 		close(fd);
 		return -ENOENT;
 	}
-	*file = (struct stack_file){fd, st.st_dev, st.st_ino, (uint64_t)st.st_size,
-				    (uint64_t)st.st_mtim.tv_sec * NSEC_PER_SEC +
-					    (uint64_t)st.st_mtim.tv_nsec};
+	*file = (struct stack_file){
+		fd,
+		st.st_dev,
+		st.st_ino,
+		(uint64_t)st.st_size,
+		(uint64_t)st.st_mtim.tv_sec * NSEC_PER_SEC + (uint64_t)st.st_mtim.tv_nsec,
+		(uint64_t)st.st_ctim.tv_sec * NSEC_PER_SEC + (uint64_t)st.st_ctim.tv_nsec};
 	return 0;
 }
 

@@ -111,8 +111,7 @@ static int open_mapping(void *ctx, const struct stack_process *process,
 				 .start = mapping->start,
 				 .end = mapping->end,
 				 .offset = mapping->offset,
-				 .inode = mapping->inode,
-				 .dev = mapping->dev};
+				 .inode = mapping->inode};
 	size_t len = mapping->path_len < WIRE_PATH - 1 ? mapping->path_len : WIRE_PATH - 1, length;
 	struct wire_file known;
 	int64_t value;
@@ -127,8 +126,8 @@ static int open_mapping(void *ctx, const struct stack_process *process,
 		return -EIO;
 	}
 	memcpy(&known, remote->bytes + sizeof(struct wire_answer), sizeof(known));
-	*file = (struct stack_file){fd, known.device, known.inode, known.size_bytes,
-				    known.mtime_ns};
+	*file = (struct stack_file){
+		fd, known.device, known.inode, known.size_bytes, known.mtime_ns, known.ctime_ns};
 	return 0;
 }
 
@@ -197,21 +196,20 @@ static ssize_t read_memory(void *ctx, const struct stack_process *process, uint6
 	return (ssize_t)got;
 }
 
-static void tell_reading(void *ctx, uint64_t dev, uint64_t inode)
+static void tell_reading(void *ctx, const struct stack_file_version *file)
 {
 	struct files_remote *remote = ctx;
-	struct wire_reading reading = {{WIRE_READING, sizeof(reading), remote->job}, dev, inode};
+	struct wire_reading reading = {{WIRE_READING, sizeof(reading), remote->job}, *file};
 
-	if (dev == remote->reading_dev && inode == remote->reading_inode)
+	if (!memcmp(file, &remote->reading, sizeof(*file)))
 		return;
-	remote->reading_dev = dev;
-	remote->reading_inode = inode;
+	remote->reading = *file;
 	send_or_end(remote, &reading, sizeof(reading));
 }
 
-int files_remote_may_read(struct files_remote *remote, uint64_t dev, uint64_t inode)
+int files_remote_may_read(struct files_remote *remote, const struct stack_file_version *file)
 {
-	struct wire_need need = {.kind = NEED_LEAVE, .inode = inode, .dev = dev};
+	struct wire_need need = {.kind = NEED_LEAVE, .file = *file};
 	size_t length;
 	int64_t value = ask(remote, &need, NULL, &length);
 
@@ -221,7 +219,7 @@ int files_remote_may_read(struct files_remote *remote, uint64_t dev, uint64_t in
 void files_remote_begin(struct files_remote *remote, uint64_t job)
 {
 	remote->job = job;
-	remote->reading_dev = remote->reading_inode = 0;
+	remote->reading = (struct stack_file_version){0};
 }
 
 struct stack_files files_remote(struct files_remote *remote)

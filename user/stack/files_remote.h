@@ -9,7 +9,7 @@ struct files_remote {
 	int socket;
 	uint64_t job; /* at work; the recorder knows its process */
 	uint64_t number;
-	uint64_t reading_dev, reading_inode; /* said last */
+	struct stack_file_version reading; /* said last */
 	/* questions that came while an answer was waited for, the oldest first */
 	struct remote_question {
 		union wire_question question;
@@ -28,4 +28,4 @@ void files_remote_next(struct files_remote *remote, struct remote_question *next
 /* A new job begins. */
 void files_remote_begin(struct files_remote *remote, uint64_t job);
 /* Whether a file may be read: not one that the unwinder hung on before. 0 or -errno. */
-int files_remote_may_read(struct files_remote *remote, uint64_t dev, uint64_t inode);
+int files_remote_may_read(struct files_remote *remote, const struct stack_file_version *file);

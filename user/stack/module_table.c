@@ -237,7 +237,7 @@ fail:
 void module_tell_reading(const struct modules *m, const struct module *module)
 {
 	if (m->files->reading && module->elf && module->elf->fd >= 0)
-		m->files->reading(m->files->ctx, module->maps_dev, module->maps_inode);
+		m->files->reading(m->files->ctx, &module->file);
 }
 
 void module_load(struct modules *m, struct module *module)

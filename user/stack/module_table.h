@@ -34,8 +34,9 @@ struct module {
 	char *path, *build_id;
 	uint64_t serial; /* no other module of this run has it */
 	uint64_t function_seed;
-	uint64_t maps_dev, maps_inode; /* as maps had them; inode 0: no file */
-	struct elf_file *elf;          /* NULL: unreadable, no ELF, or retired */
+	uint64_t maps_dev, maps_inode;  /* as maps had them; inode 0: no file */
+	struct stack_file_version file; /* what is said before it is read */
+	struct elf_file *elf;           /* NULL: unreadable, no ELF, or retired */
 	struct cfi_tables *tables;
 	int tables_err;
 	struct elf_index index;
@@ -59,7 +60,7 @@ struct pc_slot {
 
 struct entry_slot {
 	uint64_t serial;
-	uint64_t unwinding; /* valid during this one only; 0: as long as the picture is */
+	uint64_t until; /* the last unwinding in which it is valid; 0: as long as the picture is */
 	uint32_t entry, module;
 };
 

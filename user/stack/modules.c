@@ -12,6 +12,7 @@
 #define VDSO_LIMIT  (256u << 10)
 #define MEMORY_STEP (32u << 10) /* asked for at a time */
 #define PATH_LIMIT  4096
+#define REFUSED_FOR 64 /* unwindings, before a refused file is asked for again */
 
 static size_t path_len(const struct map_entry *entry)
 {
@@ -148,13 +149,15 @@ static struct module *known_module(struct modules *m, const struct map_entry *en
 	return best;
 }
 
-/* *again: the target could not be asked now, and may be asked again. */
+/* *until: the last unwinding in which the answer stands, where it is not for good: the target could
+ * not be asked now, or the file is one that is left alone for a while (unwinder_needs.c). */
 static struct module *file_module(struct modules *m, const struct module_scope *scope,
-				  const struct map_entry *entry, bool *again)
+				  const struct map_entry *entry, uint64_t *until)
 {
 	struct stack_mapping mapping = {entry->start,   entry->end, entry->offset,
 					entry->inode,   entry->dev, maps_path(scope->maps, entry),
 					entry->path_len};
+	struct stack_file_version version;
 	struct stack_file file;
 	struct module *module;
 	struct module_key key;
@@ -170,14 +173,19 @@ static struct module *file_module(struct modules *m, const struct module_scope *
 		module = known_module(m, entry);
 		if (module)
 			return module;
-		*again = err == -EBUSY || err == -ETIMEDOUT || err == -EPIPE || err == -EMFILE;
+		if (err == -EBUSY || err == -ETIMEDOUT || err == -EPIPE || err == -EMFILE)
+			*until = m->unwinding;
+		else if (err == -EACCES)
+			*until = m->unwinding + REFUSED_FOR;
 		if (path_begins(scope, entry, "/memfd:"))
 			return bare_module(m, scope, entry, true);
 		m->losses.elf_unreadable++;
 		return bare_module(m, scope, entry, false);
 	}
+	version = (struct stack_file_version){file.device, file.inode, file.size_bytes,
+					      file.ctime_ns};
 	if (m->files->reading)
-		m->files->reading(m->files->ctx, entry->dev, entry->inode);
+		m->files->reading(m->files->ctx, &version);
 	/* Code that no ELF holds (a JIT's memfd) is no loss. */
 	if (!elf_start(scope->maps, entry, file.fd, &start)) {
 		close(file.fd);
@@ -197,6 +205,7 @@ static struct module *file_module(struct modules *m, const struct module_scope *
 	if (module) {
 		module->maps_dev = entry->dev;
 		module->maps_inode = entry->inode;
+		module->file = version;
 	}
 	return module;
 }
@@ -216,10 +225,10 @@ static struct module *module_of(struct modules *m, const struct module_scope *sc
 	struct entry_slot *slot =
 		&m->entries[module_mix(serial << 32 ^ number) & (ENTRY_SLOTS - 1)];
 	struct module *module;
-	bool again = false;
+	uint64_t until = 0;
 
 	if (serial && slot->serial == serial && slot->entry == number &&
-	    (!slot->unwinding || slot->unwinding == m->unwinding)) {
+	    (!slot->until || m->unwinding <= slot->until)) {
 		module = slot->module ? m->table[slot->module] : NULL;
 		if (module)
 			module->used = ++m->uses;
@@ -228,13 +237,12 @@ static struct module *module_of(struct modules *m, const struct module_scope *sc
 	if (maps_path_is(scope->maps, entry, "[vdso]"))
 		module = vdso_module(m, scope, entry);
 	else if (entry->inode)
-		module = file_module(m, scope, entry, &again);
+		module = file_module(m, scope, entry, &until);
 	else
 		module = bare_module(m, scope, entry, !is_special(scope, entry));
 	if (module)
 		modules_make_room(m, module);
-	*slot = (struct entry_slot){serial, again ? m->unwinding : 0, number,
-				    module ? module->id : 0};
+	*slot = (struct entry_slot){serial, until, number, module ? module->id : 0};
 	return module;
 }
 
@@ -247,7 +255,7 @@ static bool is_settled(const struct modules *m, const struct module_scope *scope
 	const struct entry_slot *slot =
 		&m->entries[module_mix(serial << 32 ^ number) & (ENTRY_SLOTS - 1)];
 
-	return slot->serial == serial && slot->entry == number && !slot->unwinding;
+	return slot->serial == serial && slot->entry == number && !slot->until;
 }
 
 static int locate_slowly(struct modules *m, const struct module_scope *scope, uint64_t address,

@@ -32,7 +32,7 @@ void unwinder_begin(struct unwinder *u)
 {
 	u->current = u->first;
 	u->number = u->current->number;
-	u->reading_dev = u->reading_inode = 0;
+	u->reading = (struct stack_file_version){0};
 	u->left_ns = JOB_NS;
 	u->given_up_ns = clock_now_ns(CLOCK_MONOTONIC) + JOB_TOTAL_NS;
 	unwinder_resume(u);
@@ -50,28 +50,19 @@ static void drop_process(struct unwinder *u, bool hung)
 	loop_set_timer(u->loop, u->timer, 0, 0);
 }
 
-/* The file that the process hung on, or died of twice, is not read again. */
-static void refuse_file(struct unwinder *u)
-{
-	if (!u->reading_inode || unwinder_is_refused(u, u->reading_dev, u->reading_inode))
-		return;
-	if (u->refused_count < REFUSED) {
-		u->refused[u->refused_count].dev = u->reading_dev;
-		u->refused[u->refused_count++].inode = u->reading_inode;
-	}
-}
-
 /* kill: it is still there. late: the job is not tried again, because its time is over. */
 static void lose_process(struct unwinder *u, bool kill, bool late)
 {
 	struct job *job = u->current;
+	bool waited = u->need.kind; /* for the recorder: no file holds it up */
 
 	drop_process(u, kill);
 	u->replaced++;
 	u->not_before_ns = clock_now_ns(CLOCK_MONOTONIC) + u->retry_ns;
 	u->retry_ns = u->retry_ns * 2 < RETRY_MAX_NS ? u->retry_ns * 2 : RETRY_MAX_NS;
 	if (job && (late || ++job->deaths > 1)) {
-		refuse_file(u);
+		if (!waited)
+			refused_files_add(&u->refused, &u->reading, clock_now_ns(CLOCK_MONOTONIC));
 		unwinder_give_up(u, late);
 	}
 	u->current = NULL;

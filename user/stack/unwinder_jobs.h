@@ -5,12 +5,12 @@
 #pragma once
 #include "prober/pool.h"
 #include "prober/warden.h"
+#include "stack/refused_files.h"
 #include "stack/unwinder.h"
 #include "stack/unwinder_wire.h"
 
 #define KEPT_MAPS     64
 #define KEPT_BYTES    (4u << 20)
-#define REFUSED       256
 #define MESSAGE_BYTES (WIRE_MAX_BYTES > 65536 ? WIRE_MAX_BYTES : 65536)
 
 struct job {
@@ -59,17 +59,14 @@ struct unwinder {
 	uint64_t number;              /* of the job that is at work */
 	uint64_t left_ns, resumed_ns; /* what the process has left for it, since when it runs */
 	uint64_t given_up_ns;         /* when the job is given up, whatever it waits for */
-	uint64_t reading_dev, reading_inode;
+	struct stack_file_version reading; /* what the process reads; inode 0: no file */
 	/* the need under way; need.kind 0: none */
 	struct wire_need need;
 	int64_t probe;
 	struct kept_maps kept[KEPT_MAPS];
 	uint64_t kept_bytes, uses;
 	struct primer *primers;
-	struct {
-		uint64_t dev, inode;
-	} refused[REFUSED];
-	size_t refused_count;
+	struct refused_files refused;
 	/* totals */
 	struct wire_losses seen; /* of this process */
 	struct wire_losses losses;
@@ -86,7 +83,6 @@ void unwinder_unwatch(struct unwinder *unwinder);
 int unwinder_needs(struct unwinder *unwinder, const struct wire_need *need);
 /* Forget the need under way. */
 void unwinder_forget_need(struct unwinder *unwinder);
-bool unwinder_is_refused(const struct unwinder *unwinder, uint64_t dev, uint64_t inode);
 void unwinder_free_kept(struct unwinder *unwinder);
 /* The time of the process runs again. */
 void unwinder_resume(struct unwinder *unwinder);

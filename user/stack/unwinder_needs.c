@@ -162,12 +162,15 @@ void unwinder_prime(struct unwinder *u, pid_t pid, uint64_t start_ticks)
 
 /* ---- needs ---- */
 
-bool unwinder_is_refused(const struct unwinder *u, uint64_t dev, uint64_t inode)
+/* The file that the process is about to read: 0, or -EACCES: it hung on this one before. */
+static int admit(struct unwinder *u, const struct stack_file_version *file)
 {
-	for (size_t i = 0; i < u->refused_count; i++)
-		if (u->refused[i].dev == dev && u->refused[i].inode == inode)
-			return true;
-	return false;
+	if (refused_files_has(&u->refused, file, clock_now_ns(CLOCK_MONOTONIC))) {
+		u->elf_refused++;
+		return -EACCES;
+	}
+	u->reading = *file;
+	return 0;
 }
 
 void unwinder_forget_need(struct unwinder *u)
@@ -223,6 +226,7 @@ static int answer_maps(struct unwinder *u, int err, const struct probe_answer *a
 
 static int answer_file(struct unwinder *u, const struct probe_answer *answer)
 {
+	struct stack_file_version version;
 	struct probe_file known;
 	struct wire_file file;
 	int fd = take_fd(answer), err;
@@ -233,8 +237,12 @@ static int answer_file(struct unwinder *u, const struct probe_answer *answer)
 		return send_answer(u, -EIO, NULL, 0, -1);
 	}
 	memcpy(&known, answer->data, sizeof(known));
-	file = (struct wire_file){known.device, known.inode, known.size_bytes, known.mtime_ns};
-	err = send_answer(u, 0, &file, sizeof(file), fd);
+	file = (struct wire_file){known.device, known.inode, known.size_bytes, known.mtime_ns,
+				  known.ctime_ns};
+	version = (struct stack_file_version){known.device, known.inode, known.size_bytes,
+					      known.ctime_ns};
+	err = admit(u, &version);
+	err = err ? send_answer(u, err, NULL, 0, -1) : send_answer(u, 0, &file, sizeof(file), fd);
 	close(fd);
 	return err;
 }
@@ -314,15 +322,8 @@ int unwinder_needs(struct unwinder *u, const struct wire_need *need)
 	u->need = *need;
 	if (of_waits != (need->kind == NEED_LEAVE))
 		return -EBADMSG;
-	if (need->kind == NEED_LEAVE || need->kind == NEED_FILE) {
-		bool refused = unwinder_is_refused(u, need->dev, need->inode);
-
-		u->reading_dev = need->dev;
-		u->reading_inode = need->inode;
-		u->elf_refused += refused;
-		if (refused || need->kind == NEED_LEAVE)
-			return send_answer(u, refused ? -EACCES : 0, NULL, 0, -1);
-	}
+	if (need->kind == NEED_LEAVE)
+		return send_answer(u, admit(u, &need->file), NULL, 0, -1);
 	if (need->kind == NEED_MAPS && !need->fresh) {
 		kept = find_kept(u, &u->current->process);
 		if (kept && clock_now_ns(CLOCK_MONOTONIC) - kept->read_ns < KEPT_FRESH_NS)

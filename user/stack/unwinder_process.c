@@ -134,16 +134,21 @@ static void unwind(struct unwinder_process *p, const struct wire_unwind *wire, i
 static int find_places(struct unwinder_process *p, uint64_t elf_start, int fd,
 		       struct wait_places *places)
 {
+	struct stack_file_version file;
 	struct elf_file elf;
 	struct stat st;
-	int err;
+	int err = fstat(fd, &st) ? -errno : 0;
 
-	err = fstat(fd, &st) ? -errno : files_remote_may_read(&p->remote, st.st_dev, st.st_ino);
+	file = (struct stack_file_version){st.st_dev, st.st_ino, (uint64_t)st.st_size,
+					   (uint64_t)st.st_ctim.tv_sec * NSEC_PER_SEC +
+						   (uint64_t)st.st_ctim.tv_nsec};
+	if (!err)
+		err = files_remote_may_read(&p->remote, &file);
 	if (err) {
 		close(fd);
 		return err;
 	}
-	p->files.reading(p->files.ctx, st.st_dev, st.st_ino);
+	p->files.reading(p->files.ctx, &file);
 	err = elf_file_open(&elf, fd, elf_start);
 	if (err)
 		return err;

@@ -93,8 +93,7 @@ static int take_reading(struct unwinder *u, size_t length)
 	if (length != sizeof(reading))
 		return -EBADMSG;
 	memcpy(&reading, u->message, sizeof(reading));
-	u->reading_dev = reading.dev;
-	u->reading_inode = reading.inode;
+	u->reading = reading.file;
 	return 0;
 }
 

@@ -31,7 +31,7 @@ enum wire_need_kind {
 	NEED_FILE = 2,      /* of a mapping: descriptor, struct wire_file */
 	NEED_JIT_NAMES = 3, /* descriptor, value = its length */
 	NEED_MEMORY = 4,    /* bytes */
-	NEED_LEAVE = 5,     /* may the file (dev, inode) of WIRE_WAITS be read? value 0: yes */
+	NEED_LEAVE = 5,     /* may the file of WIRE_WAITS be read? value 0: yes */
 };
 
 struct wire_header {
@@ -84,19 +84,20 @@ struct wire_need {
 	uint64_t number;
 	uint32_t kind;
 	uint32_t fresh; /* NEED_MAPS: not what was kept */
-	uint64_t start, end, offset, inode, dev;
+	uint64_t start, end, offset, inode;
 	uint32_t length; /* NEED_MEMORY: from start */
 	uint32_t reserved;
+	struct stack_file_version file; /* NEED_LEAVE */
 	char path[WIRE_PATH];
 };
 
 struct wire_file {
-	uint64_t device, inode, size_bytes, mtime_ns;
+	uint64_t device, inode, size_bytes, mtime_ns, ctime_ns;
 };
 
 struct wire_reading {
 	struct wire_header header;
-	uint64_t dev, inode; /* as in maps */
+	struct stack_file_version file;
 };
 
 struct wire_losses {

@@ -9,8 +9,13 @@
 
 #include "record/telling.h"
 
-/* Groups beyond this many are counted as one. */
-#define MAX_GROUPS 1024
+/* A program that makes code all the time has blocks of ever new paths, of which no footer will
+ * tell. When there are more groups than FEW_GROUPS, those with less than 1 of SLIGHT_PARTS of all
+ * time are summed up as one. Where that makes little room there may be more, up to MAX_GROUPS; what
+ * comes then is of that sum. */
+#define FEW_GROUPS   256
+#define MAX_GROUPS   1024
+#define SLIGHT_PARTS 1000
 
 struct block_group {
 	char *path; /* "" for blocks without a stack */
@@ -20,13 +25,20 @@ struct block_group {
 
 struct block_groups {
 	struct block_group *groups;
-	struct footer_block_path rest; /* that found no room */
+	size_t room;
+	uint64_t total_ns, tried_ns;
+	bool dropped;
+	struct footer_block_path rest; /* that found no room, or lost it */
 	struct footer_block_path *result;
 };
 
 struct block_groups *block_groups_new(void)
 {
-	return calloc(1, sizeof(struct block_groups));
+	struct block_groups *groups = calloc(1, sizeof(*groups));
+
+	if (groups)
+		groups->room = FEW_GROUPS;
+	return groups;
 }
 
 void block_groups_free(struct block_groups *groups)
@@ -69,6 +81,40 @@ static void write_path(char *text, size_t size, const struct record_stack *stack
 	}
 }
 
+static void merge(struct footer_block_path *to, struct footer_block_path from)
+{
+	to->count += from.count;
+	to->total_ns += from.total_ns;
+	if (from.longest_ns > to->longest_ns)
+		to->longest_ns = from.longest_ns;
+}
+
+static int heavier(const struct block_group *a, const struct block_group *b)
+{
+	return a->sums.total_ns < b->sums.total_ns ? -1 : a->sums.total_ns > b->sums.total_ns;
+}
+
+/* Of several that are as slight, the oldest go first. */
+static void make_room(struct block_groups *groups)
+{
+	struct block_group *group, *next;
+
+	groups->tried_ns = groups->total_ns;
+	HASH_SORT(groups->groups, heavier);
+	HASH_ITER (hh, groups->groups, group, next) {
+		if (HASH_COUNT(groups->groups) <= groups->room / 2 ||
+		    group->sums.total_ns > groups->total_ns / SLIGHT_PARTS)
+			break;
+		merge(&groups->rest, group->sums);
+		groups->dropped = true;
+		HASH_DEL(groups->groups, group);
+		free(group->path);
+		free(group);
+	}
+	if (HASH_COUNT(groups->groups) > groups->room / 4 * 3 && groups->room < MAX_GROUPS)
+		groups->room *= 2;
+}
+
 static struct block_group *find(struct block_groups *groups, const struct record_stack *stack)
 {
 	char text[TELLING_FRAMES * 2 * TELLING_NAME] = "";
@@ -77,8 +123,14 @@ static struct block_group *find(struct block_groups *groups, const struct record
 	if (stack)
 		write_path(text, sizeof(text), stack);
 	HASH_FIND_STR(groups->groups, text, group);
-	if (group || HASH_COUNT(groups->groups) >= MAX_GROUPS)
+	if (group)
 		return group;
+	/* Where it made no room it is not tried again at once. */
+	if (HASH_COUNT(groups->groups) == groups->room &&
+	    groups->total_ns >= groups->tried_ns + groups->tried_ns / 8)
+		make_room(groups);
+	if (HASH_COUNT(groups->groups) >= MAX_GROUPS)
+		return NULL;
 	group = calloc(1, sizeof(*group));
 	if (!group)
 		return NULL;
@@ -87,6 +139,7 @@ static struct block_group *find(struct block_groups *groups, const struct record
 		free(group);
 		return NULL;
 	}
+	group->sums.partial = groups->dropped;
 	HASH_ADD_KEYPTR(hh, groups->groups, group->path, strlen(group->path), group);
 	return group;
 }
@@ -96,6 +149,7 @@ void block_groups_add(struct block_groups *groups, uint64_t wall_ns,
 {
 	struct block_group *group = find(groups, stack);
 
+	groups->total_ns += wall_ns;
 	add_block(group ? &group->sums : &groups->rest, wall_ns);
 }
 
@@ -104,14 +158,6 @@ static int lighter(const struct block_group *a, const struct block_group *b)
 	if (a->sums.total_ns != b->sums.total_ns)
 		return a->sums.total_ns < b->sums.total_ns ? 1 : -1;
 	return strcmp(a->path, b->path);
-}
-
-static void merge(struct footer_block_path *to, const struct footer_block_path *from)
-{
-	to->count += from->count;
-	to->total_ns += from->total_ns;
-	if (from->longest_ns > to->longest_ns)
-		to->longest_ns = from->longest_ns;
 }
 
 int block_groups_take(struct block_groups *groups, size_t count, struct record_footer *footer)
@@ -129,7 +175,7 @@ int block_groups_take(struct block_groups *groups, size_t count, struct record_f
 		if (!group->sums.count)
 			continue;
 		if (n == count) {
-			merge(&footer->other_block_paths, &group->sums);
+			merge(&footer->other_block_paths, group->sums);
 			continue;
 		}
 		groups->result[n] = group->sums;

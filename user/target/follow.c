@@ -222,7 +222,7 @@ int target_told_name(struct target_set *set, const struct target_told *told, boo
 	if (process && !is_target && process->is_target && told->at_boot_ns < process->matched_ns)
 		return 0;
 	if (entry)
-		entry->next_read_ns = 0;
+		process_read_soon(entry);
 	if (!before.is_target && !is_target && !process)
 		return 0;
 	*turn = (struct target_turn){before.is_target, keep_name(set, before.name)};

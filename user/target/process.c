@@ -157,6 +157,14 @@ static void plan_next_read(struct process_entry *entry, uint64_t now_ns)
 		entry->next_read_ns = now_ns + OLD_NS + entry->key.pid % 1024 * (OLD_NS / 1024);
 }
 
+void process_read_soon(struct process_entry *entry)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME);
+
+	if (entry->next_read_ns > now_ns)
+		entry->next_read_ns = now_ns;
+}
+
 static void on_argv(void *ctx, int err, const struct probe_answer *answer)
 {
 	struct process_entry *entry = ctx;
@@ -313,6 +321,8 @@ int process_load(struct target_set *set, pid_t pid, int dir, struct process_entr
 	if (err) /* died between the files */
 		return process_no_answer(set, entry, err, on_change, ctx);
 	plan_next_read(entry, clock_now_ns(CLOCK_BOOTTIME));
+	/* A scan that is midway may have passed its number already. */
+	entry->seen_scan = set->scan;
 	*out = entry;
 	return 0;
 }

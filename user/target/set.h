@@ -25,7 +25,6 @@ struct process_entry {
 	uid_t uid;
 	bool live, has_argv, dead;
 	bool held_up; /* its argv could not be waited for: read at the next scan */
-	bool put_off; /* it was to be read again long ago, and was counted */
 	/* It is a target by a name, or by its pid or its app's cgroup; not by a uid only. Both stay
 	 * so when it is dead: its last samples come later. */
 	bool by_name, by_other;
@@ -66,13 +65,14 @@ struct target_set {
 	uint64_t unread; /* times that a process could not be asked about, not told yet */
 	struct prober_pool *probes; /* NULL: read here, without a bound */
 	uint64_t patient_until_ns;  /* CLOCK_BOOTTIME: the first scan */
-	/* what the scan at work may take (CLOCK_MONOTONIC; 0: no bound), and what it did */
-	uint64_t known_until_ns, until_ns;
-	uint64_t rest_until_ns;                       /* CLOCK_BOOTTIME: no scan before it */
-	size_t read_count, not_read, not_read_before; /* of processes that no scan has read yet */
-	/* the first process that was to be read again and was put off, by this scan and by the one
-	 * before; 0: none was */
-	pid_t put_off_from, resume_from;
+	/* A scan is made in slices, so that the recorder's loop has its turns between them. */
+	uint64_t born_ns;       /* CLOCK_BOOTTIME: the first scan */
+	uint64_t until_ns;      /* CLOCK_MONOTONIC: the end of the slice at work; 0: no bound */
+	uint64_t took_ns;       /* CPU time of the scan so far */
+	uint64_t rest_until_ns; /* CLOCK_BOOTTIME: no scan before it */
+	bool is_midway;         /* the scan goes on with the next slice */
+	pid_t next_pid;         /* where; 0: with what the folder tells next */
+	uint64_t next_ino;
 	/* follow.c */
 	struct followed_process *followed, *followed_by_pid;
 	struct old_name *old_names;
@@ -126,6 +126,8 @@ void process_unwatch(struct target_set *set, struct process_entry *entry,
 void process_retire(struct target_set *set, struct process_entry *entry, target_change_fn on_change,
 		    void *ctx);
 void process_drop(struct target_set *set, struct process_entry *entry);
+/* The next scan is to read it again. */
+void process_read_soon(struct process_entry *entry);
 /* The reader could not do it now; the process has nothing to do with it, or holds it up. */
 bool process_is_for_later(int err);
 

@@ -14,16 +14,14 @@
 #define KEEP_SCANS 32 /* how long an unused name is kept */
 #define KEEP_TURNS 2  /* and, of a target, how many intervals */
 #define PATIENT_NS 1000000000ull
-/* What a scan may take before it leaves the rest to the next one (in the recorder; the first scan,
- * before which nothing is measured, takes what it takes), but for the first few reads: to pass
- * 10,000 processes by takes some 7 ms, to read them 0.5 s. Processes that are known already, and
- * are only to be read again, get half of it. */
-#define BUDGET_NS  10000000ull
-#define BUDGET_MIN 64
-/* A dearer scan is not made again for so many times as long. */
+/* A slice of a scan (in the recorder; the first scan, before which nothing is measured, takes what
+ * it takes): to pass 10,000 processes by takes some 7 ms, to read them 0.5 s. */
+#define BUDGET_NS 10000000ull
+/* A scan that took more than a slice is not made again for so many times as long. */
 #define REST_TIMES  20
 #define REST_MAX_NS 1000000000ull
-#define OVERDUE_NS  1000000000ull /* to be read again, and counted from then on */
+/* A start that is told later than this, or a process that is read again so late, is counted. */
+#define OVERDUE_NS 1000000000ull
 
 struct target_set *target_set_new(const struct target_spec *specs, size_t count, const char *root)
 {
@@ -87,53 +85,29 @@ static bool is_needed(const struct target_set *set, const struct process_entry *
 static void begin_budget(struct target_set *set)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-	bool bounded = set->probes && set->scan > 1;
 
-	set->until_ns = bounded ? now_ns + BUDGET_NS : 0;
-	set->known_until_ns = bounded ? now_ns + BUDGET_NS / 2 : 0;
-	set->read_count = 0;
+	set->until_ns = set->probes && set->scan > 1 ? now_ns + BUDGET_NS : 0;
 }
 
-static bool is_over(const struct target_set *set, uint64_t until_ns)
+static bool is_over(const struct target_set *set)
 {
-	return until_ns && set->read_count >= BUDGET_MIN &&
-	       clock_now_ns(CLOCK_MONOTONIC) >= until_ns;
+	return set->until_ns && clock_now_ns(CLOCK_MONOTONIC) >= set->until_ns;
 }
 
-/* Whether a process that is to be read is left to the next scan. entry: the process that had this
- * pid, NULL: there was none; same: it still has it. */
-static bool put_off(struct target_set *set, struct process_entry *entry, pid_t pid, bool same,
-		    uint64_t now_ns)
+/* A process that is read now, of which nothing is known yet. */
+static bool started_long_ago(const struct target_set *set, const struct process_entry *entry)
 {
-	if (!same && is_over(set, set->until_ns)) {
-		/* The one that had the pid, if any, ends as unseen. */
-		set->not_read++;
-		return true;
-	}
-	if (!same)
-		return false;
-	if (entry->asked) /* its name is on its way */
-		return true;
-	/* It had its turn in the scan before. */
-	if (pid < set->resume_from)
-		return true;
-	if (!is_over(set, set->known_until_ns))
-		return false;
-	/* Few of them change. */
-	if (now_ns > entry->next_read_ns + OVERDUE_NS && !entry->put_off) {
-		set->unread++;
-		entry->put_off = true;
-	}
-	if (!set->put_off_from)
-		set->put_off_from = pid;
-	return true;
+	uint64_t start_ns = entry->key.start_ticks * PROC_TICK_NS;
+
+	return start_ns >= set->born_ns &&
+	       clock_now_ns(CLOCK_BOOTTIME) > start_ns + PROC_TICK_NS + OVERDUE_NS;
 }
 
 static int visit(struct target_set *set, pid_t pid, uint64_t ino, uint64_t now_ns,
 		 target_change_fn on_change, void *ctx)
 {
 	struct process_entry *entry = process_find_live(set, pid);
-	bool same = entry && entry->ino == ino;
+	bool same = entry && entry->ino == ino, known = entry;
 	struct process_view view = {0};
 	struct target_process *process;
 	char path[1024];
@@ -141,14 +115,13 @@ static int visit(struct target_set *set, pid_t pid, uint64_t ino, uint64_t now_n
 	int dir, err;
 	bool match;
 
-	if ((same && now_ns < entry->next_read_ns &&
-	     !(entry->watched && entry->watched->pidfd < 0)) ||
-	    put_off(set, entry, pid, same, now_ns)) {
-		if (same)
-			entry->seen_scan = set->scan;
+	/* Where its name is asked for it is on its way. */
+	if (same && (entry->asked || (now_ns < entry->next_read_ns &&
+				      !(entry->watched && entry->watched->pidfd < 0)))) {
+		entry->seen_scan = set->scan;
 		return 0;
 	}
-	set->read_count++;
+	set->unread += same && now_ns > entry->next_read_ns + OVERDUE_NS;
 	dir = proc_open(set->root, pid);
 	if (dir < 0) /* gone since the readdir, mostly */
 		return process_no_answer(set, entry, dir, on_change, ctx);
@@ -156,8 +129,6 @@ static int visit(struct target_set *set, pid_t pid, uint64_t ino, uint64_t now_n
 	if (err || !entry)
 		goto cleanup;
 	entry->ino = ino;
-	entry->put_off = false;
-	entry->seen_scan = set->scan;
 	entry->used_scan = set->scan;
 	view.entry = entry;
 	if (set->packages.count && !proc_cgroup(dir, path, sizeof(path)))
@@ -177,6 +148,7 @@ static int visit(struct target_set *set, pid_t pid, uint64_t ino, uint64_t now_n
 			goto cleanup;
 		}
 	}
+	set->unread += !process && !known && started_long_ago(set, entry);
 	entry->watched->uid = entry->uid;
 	if (!entry->held_up || !entry->watched->process[0])
 		snprintf(entry->watched->process, sizeof(entry->watched->process), "%s",
@@ -196,7 +168,7 @@ static void poll_pidfds(struct target_set *set, target_change_fn on_change, void
 	size_t end, first, i;
 
 	/* Downwards, because unwatch fills the gap with the last one. */
-	for (end = set->watched_count; end > 0 && !is_over(set, set->until_ns); end = first) {
+	for (end = set->watched_count; end > 0 && !is_over(set); end = first) {
 		first = end > 256 ? end - 256 : 0;
 		for (i = first; i < end; i++)
 			wait[i - first] = (struct pollfd){.fd = set->watched[i]->watched->pidfd,
@@ -205,24 +177,34 @@ static void poll_pidfds(struct target_set *set, target_change_fn on_change, void
 			continue;
 		for (i = end; i-- > first;)
 			if (wait[i - first].revents) {
-				set->read_count++;
 				set->watched[i]->dead = true;
 				process_unwatch(set, set->watched[i], on_change, ctx);
 			}
 	}
 }
 
-static int scan_proc(struct target_set *set, uint64_t now_ns, target_change_fn on_change, void *ctx)
+/* The next process of the folder, into next_pid. False: that was all. */
+static bool find_next(struct target_set *set)
 {
 	struct dirent *item;
-	size_t i;
-	int err = 0;
 
-	if (set->only_pids) {
-		for (i = 0; i < set->spec_count && !err; i++)
-			err = visit(set, set->specs[i].spec.pid, 0, now_ns, on_change, ctx);
-		return err;
+	while (!set->next_pid && (item = readdir(set->proc))) {
+		unsigned long pid;
+		char *end;
+
+		if (item->d_name[0] < '1' || item->d_name[0] > '9')
+			continue;
+		pid = strtoul(item->d_name, &end, 10);
+		if (*end || pid > INT32_MAX)
+			continue;
+		set->next_pid = (pid_t)pid;
+		set->next_ino = item->d_ino;
 	}
+	return set->next_pid;
+}
+
+static int begin_walk(struct target_set *set)
+{
 	if (!set->proc) {
 		char path[4096];
 
@@ -232,18 +214,42 @@ static int scan_proc(struct target_set *set, uint64_t now_ns, target_change_fn o
 			return -errno;
 	}
 	rewinddir(set->proc);
-	while (!err && (item = readdir(set->proc))) {
-		unsigned long pid;
-		char *end;
+	set->next_pid = 0;
+	return 0;
+}
 
-		if (item->d_name[0] < '1' || item->d_name[0] > '9')
-			continue;
-		pid = strtoul(item->d_name, &end, 10);
-		if (*end || pid > INT32_MAX)
-			continue;
-		err = visit(set, (pid_t)pid, item->d_ino, now_ns, on_change, ctx);
+/* Until the end of the folder or of the slice; one process at the least. */
+static int walk(struct target_set *set, uint64_t now_ns, target_change_fn on_change, void *ctx)
+{
+	int err = 0;
+
+	while (!err && find_next(set)) {
+		pid_t pid = set->next_pid;
+
+		set->next_pid = 0;
+		err = visit(set, pid, set->next_ino, now_ns, on_change, ctx);
+		if (is_over(set) && find_next(set)) {
+			set->is_midway = !err;
+			break;
+		}
 	}
 	return err;
+}
+
+static int scan_proc(struct target_set *set, uint64_t now_ns, target_change_fn on_change, void *ctx)
+{
+	bool goes_on = set->is_midway;
+	int err = 0;
+
+	set->is_midway = false;
+	if (set->only_pids) {
+		for (size_t i = 0; i < set->spec_count && !err; i++)
+			err = visit(set, set->specs[i].spec.pid, 0, now_ns, on_change, ctx);
+		return err;
+	}
+	if (!goes_on)
+		err = begin_walk(set);
+	return err ? err : walk(set, now_ns, on_change, ctx);
 }
 
 void target_set_look_again(struct target_set *set)
@@ -251,7 +257,7 @@ void target_set_look_again(struct target_set *set)
 	struct process_entry *entry, *next;
 
 	HASH_ITER (by_pid, set->live, entry, next)
-		entry->next_read_ns = 0;
+		process_read_soon(entry);
 }
 
 static int count_watched(const struct target_set *set)
@@ -261,31 +267,23 @@ static int count_watched(const struct target_set *set)
 
 /* A scan that was dear, because there are so many processes to pass by, is not made again at once:
  * ends are seen all the same, by the pidfds. */
-static void plan_rest(struct target_set *set, uint64_t took_ns)
+static void plan_rest(struct target_set *set)
 {
-	uint64_t rest_ns = took_ns * REST_TIMES < REST_MAX_NS ? took_ns * REST_TIMES : REST_MAX_NS;
+	uint64_t rest_ns = set->took_ns * REST_TIMES;
 
-	if (set->until_ns && took_ns > BUDGET_NS)
-		set->rest_until_ns = clock_now_ns(CLOCK_BOOTTIME) + rest_ns;
+	if (set->until_ns && set->took_ns > BUDGET_NS)
+		set->rest_until_ns = clock_now_ns(CLOCK_BOOTTIME) +
+				     (rest_ns < REST_MAX_NS ? rest_ns : REST_MAX_NS);
 }
 
-int target_set_scan(struct target_set *set, target_change_fn on_change, void *ctx)
+static int begin_scan(struct target_set *set, uint64_t now_ns)
 {
-	struct process_entry *entry, *next;
-	uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME);
-	uint64_t began_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
 	int err;
 
-	if (now_ns < set->rest_until_ns) {
-		begin_budget(set);
-		poll_pidfds(set, on_change, ctx);
-		return count_watched(set);
-	}
 	set->scan++;
-	set->not_read_before = set->not_read;
-	set->not_read = 0;
-	set->resume_from = set->put_off_from;
-	set->put_off_from = 0;
+	set->took_ns = 0;
+	if (set->scan == 1)
+		set->born_ns = now_ns;
 	/* A list that cannot be read leaves the old names; the scan goes on. */
 	err = packages_refresh(&set->packages, set->root);
 	if (err == -ENOMEM)
@@ -295,24 +293,21 @@ int target_set_scan(struct target_set *set, target_change_fn on_change, void *ct
 		/* A new package may own processes that are known already. */
 		target_set_look_again(set);
 	}
-	err = 0;
-	begin_budget(set);
-	poll_pidfds(set, on_change, ctx);
-	set->patient_until_ns = set->scan == 1 ? now_ns + PATIENT_NS : 0;
-	if (set->spec_count)
-		err = scan_proc(set, now_ns, on_change, ctx);
-	set->patient_until_ns = 0;
-	if (set->not_read > set->not_read_before)
-		set->unread += set->not_read - set->not_read_before;
-	if (err)
-		return err;
+	return 0;
+}
+
+/* What no process of the folder is any more. */
+static int end_scan(struct target_set *set, uint64_t now_ns, target_change_fn on_change, void *ctx)
+{
+	struct process_entry *entry, *next;
+	int err;
+
 	HASH_ITER (by_key, set->entries, entry, next) {
 		if (set->spec_count && entry->live && entry->seen_scan != set->scan &&
 		    !(set->only_pids && !entry->watched)) {
 			/* What is told of its end takes time as well. */
-			if (entry->watched && is_over(set, set->until_ns))
+			if (entry->watched && is_over(set))
 				continue;
-			set->read_count += entry->watched != NULL;
 			process_retire(set, entry, on_change, ctx);
 		}
 		if ((!entry->live || !set->spec_count || set->only_pids) && !entry->watched) {
@@ -333,8 +328,40 @@ int target_set_scan(struct target_set *set, target_change_fn on_change, void *ct
 			}
 		}
 	}
-	plan_rest(set, clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns);
+	return 0;
+}
+
+int target_set_scan(struct target_set *set, target_change_fn on_change, void *ctx)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME);
+	uint64_t began_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
+	bool rests = now_ns < set->rest_until_ns;
+	int err = rests || set->is_midway ? 0 : begin_scan(set, now_ns);
+
+	if (err)
+		return err;
+	now_ns = clock_now_ns(CLOCK_BOOTTIME); /* what is to be read again is due by now */
+	begin_budget(set);
+	poll_pidfds(set, on_change, ctx);
+	if (rests)
+		return count_watched(set);
+	set->patient_until_ns = set->scan == 1 ? now_ns + PATIENT_NS : 0;
+	if (set->spec_count)
+		err = scan_proc(set, now_ns, on_change, ctx);
+	set->patient_until_ns = 0;
+	if (!err && !set->is_midway)
+		err = end_scan(set, now_ns, on_change, ctx);
+	if (err)
+		return err;
+	set->took_ns += clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
+	if (!set->is_midway)
+		plan_rest(set);
 	return count_watched(set);
+}
+
+bool target_set_is_midway(const struct target_set *set)
+{
+	return set->is_midway;
 }
 
 void target_set_free(struct target_set *set)
@@ -428,7 +455,7 @@ void target_process_renamed(struct target_set *set, pid_t pid, uint64_t start_bo
 	free(entry->name);
 	entry->name = name;
 	entry->has_argv = false;
-	entry->next_read_ns = 0;
+	process_read_soon(entry);
 	dir = proc_open(set->root, pid);
 	if (dir < 0)
 		return;

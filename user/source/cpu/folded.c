@@ -34,6 +34,11 @@ void cpu_folded_add(struct cpu_folded *folded, const struct record_task *did, bo
 	if (!process)
 		return;
 	process->sum.cpu_ns += did->cpu_ns;
+	/* Only tasks that end are folded, and a process ends with its main thread. */
+	if (did->tid == did->pid) {
+		process->sum.tid = did->pid;
+		process->sum.exited = true;
+	}
 	process->threads += first;
 	if (did->runnable_ns.present) {
 		process->sum.runnable_ns.present = true;
