@@ -37,11 +37,14 @@ static ssize_t receive(struct files_remote *remote, void *to, size_t room, int *
 /* A question that came in place of an answer: it is for later. */
 static void put_off(struct files_remote *remote, size_t length, int fd)
 {
-	struct remote_question *last = &remote->queue[remote->queued];
+	struct put_off *last = &remote->queue[remote->queued];
 
-	if (remote->queued == WIRE_WINDOW || length > sizeof(last->question))
+	if (remote->queued == WIRE_WINDOW || length > sizeof(union wire_question))
 		_exit(1);
-	memcpy(&last->question, remote->bytes, length);
+	last->question = malloc(length);
+	if (!last->question)
+		_exit(1);
+	memcpy(last->question, remote->bytes, length);
 	last->length = length;
 	last->fd = fd;
 	remote->queued++;
@@ -54,7 +57,10 @@ void files_remote_next(struct files_remote *remote, struct remote_question *next
 			(size_t)receive(remote, &next->question, sizeof(next->question), &next->fd);
 		return;
 	}
-	*next = remote->queue[0];
+	memcpy(&next->question, remote->queue[0].question, remote->queue[0].length);
+	next->length = remote->queue[0].length;
+	next->fd = remote->queue[0].fd;
+	free(remote->queue[0].question);
 	remote->queued--;
 	memmove(remote->queue, remote->queue + 1, remote->queued * sizeof(remote->queue[0]));
 }
