@@ -120,6 +120,16 @@ void outputs_write(struct outputs *outputs, const struct record *record)
 	}
 }
 
+void outputs_hold(struct outputs *outputs, bool held)
+{
+	for (size_t i = 0; i < outputs->count; i++) {
+		struct sink *sink = outputs->list[i].sink;
+
+		if (sink->ops->hold && !sink->done)
+			sink->ops->hold(sink, held);
+	}
+}
+
 void outputs_finish(struct outputs *outputs)
 {
 	uint64_t deadline_ns = clock_now_ns(CLOCK_MONOTONIC) + FINISH_NS;
