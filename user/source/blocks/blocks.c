@@ -168,6 +168,9 @@ void blocks_wake_at(struct blocks_source *blocks, uint64_t at_ns)
 		return;
 	blocks->timer_ns = at_ns > now_ns ? at_ns : now_ns;
 	loop_set_timer(blocks->context.loop, blocks->timer, at_ns > now_ns ? at_ns - now_ns : 1, 0);
+	/* Nothing is due at an idle tick, so it may come with something else. */
+	loop_let_come_early(blocks->context.loop, blocks->timer,
+			    at_ns >= now_ns + IDLE_TICK_NS ? IDLE_TICK_NS / 4 : 0);
 }
 
 /* The recorder's own processes are never named as wakers. */
@@ -192,7 +195,7 @@ static void tell_own(struct blocks_source *blocks)
 
 static int look_around(struct blocks_source *blocks)
 {
-	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), next_ns = now_ns + blocks->tick_ns;
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), next_ns = UINT64_MAX;
 	int err;
 
 	blocks->timer_ns = 0;
@@ -217,6 +220,8 @@ static int look_around(struct blocks_source *blocks)
 			blocks_start_watch(blocks, watched);
 	}
 	blocks_emit(blocks, false);
+	if (next_ns > now_ns + blocks_idle_tick_ns(blocks, now_ns))
+		next_ns = now_ns + blocks_idle_tick_ns(blocks, now_ns);
 	if (next_ns < now_ns + BLOCKS_MIN_TICK_NS)
 		next_ns = now_ns + BLOCKS_MIN_TICK_NS;
 	blocks_wake_at(blocks, next_ns);
@@ -389,6 +394,12 @@ static bool blocks_take_target(struct source *source, const struct target_proces
 	return blocks_watch_find(blocks->watch, process->pid) != NULL;
 }
 
+/* Its last period is looked for at once. */
+static void blocks_drop_target(struct source *source)
+{
+	blocks_wake_at(blocks_source(source), 0);
+}
+
 static int blocks_sample(struct source *source, struct record_interval *interval)
 {
 	struct blocks_source *blocks = blocks_source(source);
@@ -470,6 +481,7 @@ static const struct source_ops blocks_ops = {
 	.open = blocks_open,
 	.sample = blocks_sample,
 	.take_target = blocks_take_target,
+	.drop_target = blocks_drop_target,
 	.summarise = blocks_summarise,
 	.close = blocks_close,
 };
