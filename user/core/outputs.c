@@ -182,12 +182,9 @@ uint64_t outputs_take_cpu_ns(struct outputs *outputs)
 	for (size_t i = 0; i < outputs->count; i++) {
 		struct output *output = &outputs->list[i];
 		uint64_t now_ns;
-		clockid_t clock;
 
-		if (output->sink->helper <= 0 || clock_getcpuclockid(output->sink->helper, &clock))
-			continue;
-		now_ns = clock_now_ns(clock);
-		if (now_ns <= output->helper_cpu_ns)
+		if (!clock_process_cpu_ns(output->sink->helper, &now_ns) ||
+		    now_ns <= output->helper_cpu_ns)
 			continue;
 		sum_ns += now_ns - output->helper_cpu_ns;
 		output->helper_cpu_ns = now_ns;
