@@ -24,10 +24,9 @@ static ssize_t receive(struct files_remote *remote, void *to, size_t room, int *
 	size_t count;
 	ssize_t n;
 
-	do {
+	/* The next question is often there already. */
+	while ((n = channel_receive(remote->socket, to, room, fds, &count)) == -EAGAIN)
 		channel_wait(remote->socket, UINT64_MAX / 4);
-		n = channel_receive(remote->socket, to, room, fds, &count);
-	} while (n == -EAGAIN);
 	if (n < (ssize_t)sizeof(struct wire_header) || count > 1)
 		_exit(n ? 1 : 0);
 	*fd = count ? fds[0] : -1;
