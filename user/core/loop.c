@@ -35,7 +35,7 @@ struct watch {
 struct timer {
 	bool used, urgent;
 	uint64_t due_ns, period_ns; /* due_ns NEVER: it is stopped */
-	uint64_t early_ns;
+	uint64_t slack_ns;
 	loop_fn callback;
 	void *ctx;
 };
@@ -225,13 +225,13 @@ int loop_remove_timer(struct loop *loop, int timer)
 	return 0;
 }
 
-int loop_let_come_early(struct loop *loop, int timer, uint64_t early_ns)
+int loop_set_slack(struct loop *loop, int timer, uint64_t slack_ns)
 {
 	struct timer *at = timer_of(loop, timer);
 
 	if (!at)
 		return -ENOENT;
-	at->early_ns = early_ns;
+	at->slack_ns = slack_ns;
 	return 0;
 }
 
@@ -252,8 +252,9 @@ static uint64_t earliest(const struct loop *loop, bool urgent)
 	for (size_t i = 0; i < loop->timer_count; i++) {
 		const struct timer *timer = &loop->timers[i];
 
-		if (timer->used && (timer->urgent || !urgent) && timer->due_ns < due_ns)
-			due_ns = timer->due_ns;
+		if (timer->used && (timer->urgent || !urgent) && timer->due_ns != NEVER &&
+		    timer->due_ns + timer->slack_ns < due_ns)
+			due_ns = timer->due_ns + timer->slack_ns;
 	}
 	return due_ns;
 }
@@ -269,7 +270,7 @@ static bool fire(struct loop *loop, int *err)
 		uint64_t periods = 1;
 
 		if (!timer->used || timer->due_ns == NEVER ||
-		    timer->due_ns > now_ns + timer->early_ns)
+		    timer->due_ns > now_ns + timer->slack_ns)
 			continue;
 		if (timer->due_ns > now_ns)
 			timer->due_ns = now_ns;

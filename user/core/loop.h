@@ -24,9 +24,9 @@ int loop_remove_fd(struct loop *loop, int fd);
  * went by. */
 int loop_add_timer(struct loop *loop, uint64_t first_ns, uint64_t period_ns, loop_fn callback,
 		   void *ctx);
-/* A timer that may come so much earlier when the loop is awake then: what is due at about the same
- * time costs one turn. Its next period begins when it came. 0, or -ENOENT. */
-int loop_let_come_early(struct loop *loop, int timer, uint64_t early_ns);
+/* A timer that may come so much earlier or later, with something else that wakes the loop: what is
+ * due at about the same time costs one turn. 0, or -ENOENT. */
+int loop_set_slack(struct loop *loop, int timer, uint64_t slack_ns);
 /* Set it anew, or stop it. 0, or -ENOENT. */
 int loop_set_timer(struct loop *loop, int timer, uint64_t first_ns, uint64_t period_ns);
 int loop_remove_timer(struct loop *loop, int timer);

@@ -12,8 +12,8 @@
 /* Where targets are pids none can come, and the pidfd of each tells of its end: only names are left
  * to be read again. */
 #define SCAN_PIDS_NS NSEC_PER_SEC
-/* A scan may come so much earlier with something else. */
-#define SCAN_EARLY_NS (50 * NSEC_PER_MSEC)
+/* A scan may come so much earlier or later, with something else. */
+#define SCAN_SLACK_NS (50 * NSEC_PER_MSEC)
 
 struct session {
 	struct session_options options;

@@ -106,7 +106,7 @@ int session_on_scan_timer(void *ctx, uint32_t events)
 	int err = 0;
 
 	/* Each interval begins with a scan, too. */
-	if (clock_now_ns(CLOCK_MONOTONIC) - session->scanned_ns > SCAN_EARLY_NS)
+	if (clock_now_ns(CLOCK_MONOTONIC) - session->scanned_ns > SCAN_SLACK_NS)
 		err = session_scan(session);
 	if (err)
 		return err;
@@ -136,7 +136,7 @@ int session_start_scans(struct session *session)
 		loop_add_timer(session->loop, period_ns, period_ns, session_on_scan_timer, session);
 	if (session->scan_timer < 0)
 		return session->scan_timer;
-	return loop_let_come_early(session->loop, session->scan_timer, SCAN_EARLY_NS);
+	return loop_set_slack(session->loop, session->scan_timer, SCAN_SLACK_NS);
 }
 
 /* What the sources saw before the run is not part of it; but a target that ran and ended between

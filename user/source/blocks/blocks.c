@@ -19,6 +19,7 @@
 /* How often targets are compared with what is watched, when nothing else is due. Without a sampler
  * nobody tells of a period that lasts, so looks must be close enough to tell it. */
 #define IDLE_TICK_NS  (200 * NSEC_PER_MSEC)
+#define REST_SLACK_NS (50 * NSEC_PER_MSEC)
 #define LEAST_TICK_NS (20 * NSEC_PER_MSEC)
 #define FIRST_LOOK_NS (100 * NSEC_PER_MSEC)
 #define DRAIN_NS      (400 * NSEC_PER_MSEC)
@@ -168,9 +169,7 @@ void blocks_wake_at(struct blocks_source *blocks, uint64_t at_ns)
 		return;
 	blocks->timer_ns = at_ns > now_ns ? at_ns : now_ns;
 	loop_set_timer(blocks->context.loop, blocks->timer, at_ns > now_ns ? at_ns - now_ns : 1, 0);
-	/* Nothing is due at an idle tick, so it may come with something else. */
-	loop_let_come_early(blocks->context.loop, blocks->timer,
-			    at_ns >= now_ns + IDLE_TICK_NS ? IDLE_TICK_NS / 4 : 0);
+	loop_set_slack(blocks->context.loop, blocks->timer, 0);
 }
 
 /* The recorder's own processes are never named as wakers. */
@@ -195,7 +194,7 @@ static void tell_own(struct blocks_source *blocks)
 
 static int look_around(struct blocks_source *blocks)
 {
-	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), next_ns = UINT64_MAX;
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), next_ns = UINT64_MAX, idle_ns;
 	int err;
 
 	blocks->timer_ns = 0;
@@ -220,11 +219,15 @@ static int look_around(struct blocks_source *blocks)
 			blocks_start_watch(blocks, watched);
 	}
 	blocks_emit(blocks, false);
-	if (next_ns > now_ns + blocks_idle_tick_ns(blocks, now_ns))
-		next_ns = now_ns + blocks_idle_tick_ns(blocks, now_ns);
+	idle_ns = now_ns + blocks_idle_tick_ns(blocks, now_ns);
 	if (next_ns < now_ns + BLOCKS_MIN_TICK_NS)
 		next_ns = now_ns + BLOCKS_MIN_TICK_NS;
-	blocks_wake_at(blocks, next_ns);
+	blocks_wake_at(blocks, next_ns < idle_ns ? next_ns : idle_ns);
+	/* Nothing is due then, so it may come with something else. */
+	if (blocks->timer_ns == idle_ns && idle_ns >= now_ns + REST_TICK_NS) {
+		loop_set_slack(blocks->context.loop, blocks->timer, REST_SLACK_NS);
+		blocks->timer_ns += REST_SLACK_NS;
+	}
 	return err;
 }
 

@@ -198,9 +198,6 @@ int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64
 
 /* ---- when nothing happens ---- */
 
-/* With a sampler, and where all that is watched is known: the sampler, the kernel side and the set
- * of targets tell when something happens. */
-#define REST_TICK_NS NSEC_PER_SEC
 /* The mark of a thread that was found in its first slice is gone with that (bpf/sched_slot.bpf.h),
  * and set again by a look. */
 #define YOUNG_NS (2 * NSEC_PER_SEC)
