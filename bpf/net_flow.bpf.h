@@ -121,7 +121,9 @@ static __always_inline void let_wait(void *waiting_map, const void *key, __u64 o
 	if (!waiting) {
 		struct net_waiting fresh = {};
 
-		bpf_map_update_elem(waiting_map, key, &fresh, BPF_NOEXIST);
+		/* Counted behind it, so that who sees the count finds the entry. */
+		if (!bpf_map_update_elem(waiting_map, key, &fresh, BPF_NOEXIST))
+			__sync_fetch_and_add(&waiting_made, 1);
 		waiting = bpf_map_lookup_elem(waiting_map, key);
 		if (!waiting) {
 			loss_add(&net_losses, NET_LOSS_WAITING_MAP_FULL, 1);

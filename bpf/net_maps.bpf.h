@@ -15,6 +15,9 @@
 
 /* Counts read-outs: tells the reader which flows are idle, and each flow when to look again. */
 __u32 epoch;
+/* Entries of waiting4 and waiting6 that were made so far: where none came since the last read-out,
+ * the reader knows all that there are, and need not walk the tables. */
+__u32 waiting_made;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);

@@ -16,6 +16,9 @@ struct sink_ops {
 	int (*fd)(const struct sink *sink);
 	/* An error of what was taken before; as that of write(). NULL: there are none. */
 	int (*check)(struct sink *sink);
+	/* More records come at once, until it is let go: what was taken is written then. NULL:
+	 * there is nothing to hold. */
+	void (*hold)(struct sink *sink, bool held);
 	/* Nothing more comes: write out what is held back, at the longest until the deadline
 	 * (CLOCK_MONOTONIC). 0; -ETIMEDOUT: not all was, which was said on stderr; as write(). May
 	 * be NULL. */

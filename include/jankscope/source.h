@@ -41,6 +41,9 @@ struct source_ops {
 	/* A target has come. True: the source emits its event target_start by itself, with what it
 	 * finds out about it; else the session does. May be NULL. */
 	bool (*take_target)(struct source *source, const struct target_process *process);
+	/* A target has ended, or is none any more; it is out of the set when this returns. May be
+	 * NULL. */
+	void (*drop_target)(struct source *source);
 	/* Set totals of the whole run (summary/summary.h). May be NULL. */
 	int (*summarise)(struct source *source, struct summary *summary);
 	/* Detach and free; safe after a failed open and when called twice. */

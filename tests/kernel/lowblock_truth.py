@@ -8,20 +8,21 @@ test = Test("lowblock")
 SECONDS = 40 if full else 8
 
 
-def switches_of(pid):
-    """How often the threads of a process left their CPU."""
+def switches_of(pid, kind):
+    """How often the threads of a process left their CPU; "voluntary_...": to wait."""
     count = 0
     for tid in os.listdir("/proc/%d/task" % pid):
         with open("/proc/%d/task/%s/status" % (pid, tid)) as f:
-            count += sum(int(line.split()[1]) for line in f if "ctxt_switches" in line)
+            count += sum(int(line.split()[1]) for line in f
+                         if kind in line and not (kind[0] == "v" and line[0] == "n"))
     return count
 
 
-def all_switches(recorder):
+def all_switches(recorder, kind="ctxt_switches"):
     """Of the processes of the run, by their names; probers together."""
-    counts = {"recorder": switches_of(recorder.pid)}
+    counts = {"recorder": switches_of(recorder.pid, kind)}
     for pid, (name, _) in recorder.helpers().items():
-        counts[name] = counts.get(name, 0) + switches_of(pid)
+        counts[name] = counts.get(name, 0) + switches_of(pid, kind)
     return counts
 
 
@@ -96,7 +97,28 @@ def twenty(_):
         low("20 ms, 20 a second", [], "20ms", "21-30", 50)
 
 
-parts = [(sleeping, 6), (twenty, 6)]
+def idle(_):
+    """A target that does nothing costs next to nothing: who wakes is counted, not the time."""
+    seconds = 40 if full else 6
+    sleeper = start(["sleep", 1000])
+    recorder = Recorder("idle", ["-i", "1s", "--max-lost", "100"], targets=[sleeper.pid],
+                        settle=4)
+    before = all_switches(recorder, "voluntary")
+    time.sleep(seconds)
+    after = all_switches(recorder, "voluntary")
+    recorder.end()
+    waits = {name: after[name] - before.get(name, 0) for name in after}
+    # An interval, what its questions to the sampler and the warden are answered with, and a look
+    # at the target; a scan and a look each 200 ms were 15.
+    test.ok(waits["recorder"] <= 7 * seconds, "idle: the recorder wakes seldom", waits)
+    others = {n: c for n, c in waits.items() if n != "recorder"}
+    test.ok(max(others.values()) <= 4 * seconds, "idle: the others wake seldom", waits)
+    test.ok(recorder.code == 0 and recorder.footer and
+            recorder.footer["summary"]["intervals"] >= seconds, "idle: each interval came",
+            recorder.code, recorder.errors())
+
+
+parts = [(sleeping, 6), (twenty, 6), (idle, 3)]
 if full or "computing" in sys.argv:
     parts.insert(1, (computing, 6))
 test.run(parts, sys.argv[1:])

@@ -266,7 +266,8 @@ static uint64_t stash_check(void *ctx, pid_t tid)
 static int stash_read(void *ctx, pid_t tid, struct looper_registers *out)
 {
 	struct rig *rig = ctx;
-	int err = looper_read_stash(looper_kernel_view(rig->kernel), 0, kept(rig, tid), out);
+	/* As the sampler does: whether it ran unseen is asked behind the copy. */
+	int err = looper_read_stash(looper_kernel_view(rig->kernel), 0, tid, NULL, out);
 
 	rig->last_read = out->sequence;
 	return err;
@@ -376,7 +377,7 @@ static void test_registers(struct rig *rig)
 		return;
 	while ((accepted < rig->reads || slots < rig->reads || different < DIFFERENT(rig->reads)) &&
 	       clock_now_ns(CLOCK_MONOTONIC) < until) {
-		if (!looper_read_stash(view, 0, kept(rig, rig->pid), &stash)) {
+		if (!looper_read_stash(view, 0, rig->pid, kept(rig, rig->pid), &stash)) {
 			accepted++;
 			torn += !words_agree(&stash);
 			different += stash.sequence != last;

@@ -334,3 +334,48 @@ Test(loop, what_is_urgent_comes_at_once)
 	cr_expect_eq(loop_remove_timer(place.loop, timer), 0);
 	loop_free(place.loop);
 }
+
+/* What has slack comes with the other timer: 200 ms in which two timers of 20 ms that are 10 ms
+ * apart take 10 turns together, and not 20. */
+static int beat(void *ctx, uint32_t events)
+{
+	struct place *place = ctx;
+
+	place->calls += (int)events;
+	return 0;
+}
+
+static void count_turn(void *ctx)
+{
+	((struct place *)ctx)->calls_of_other++;
+}
+
+static int turns_of_two_timers(uint64_t slack_ns)
+{
+	struct place exact = {.loop = loop_new()}, loose = {.loop = exact.loop}, turns = {0};
+	int timer;
+
+	cr_assert_geq(loop_add_timer(exact.loop, 20000000, 20000000, beat, &exact), 0);
+	timer = loop_add_timer(exact.loop, 30000000, 20000000, beat, &loose);
+	cr_assert_geq(timer, 0);
+	cr_expect_eq(loop_set_slack(exact.loop, timer, slack_ns), 0);
+	cr_expect_eq(loop_set_slack(exact.loop, 99, slack_ns), -ENOENT);
+	cr_assert_geq(loop_add_timer(exact.loop, 205000000, 0, give_up, &exact), 0);
+	loop_on_turn(exact.loop, NULL, count_turn, &turns);
+	while (exact.calls < 10)
+		cr_assert_eq(loop_turn(exact.loop, 1000000000), 0);
+	/* Neither is left out. */
+	cr_expect_geq(loose.calls, 9, "%d", loose.calls);
+	cr_expect_leq(loose.calls, 10, "%d", loose.calls);
+	loop_free(exact.loop);
+	return turns.calls_of_other;
+}
+
+Test(loop, what_has_slack_shares_a_turn)
+{
+	int apart = turns_of_two_timers(0), together = turns_of_two_timers(12000000);
+
+	/* A busy machine puts both together as well. */
+	cr_expect_leq(together, 12, "%d", together);
+	cr_expect_leq(together, apart);
+}

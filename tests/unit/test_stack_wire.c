@@ -143,3 +143,33 @@ Test(stack_wire, needs_and_places)
 	places.places.enter_count = WAIT_PLACES_MAX + 1;
 	cr_assert_eq(wire_take_places(&places, sizeof(places), &error, &taken), -EBADMSG);
 }
+
+Test(stack_wire, stack_follows_its_question)
+{
+	struct wire_unwind wire = {.header = {WIRE_UNWIND, sizeof(wire) + 64, 1},
+				   .pid = 1,
+				   .valid = 1,
+				   .stack_bytes = 64},
+			   out;
+	const size_t length = sizeof(wire) + 64;
+	uint8_t *bytes = calloc(1, length);
+
+	memcpy(bytes, &wire, sizeof(wire));
+	cr_assert_eq(wire_take_unwind(bytes, length, false, &out), 0);
+	/* Not with a descriptor as well, and not a byte more or less than it says. */
+	cr_assert_eq(wire_take_unwind(bytes, length, true, &out), -EBADMSG);
+	for (int more = -1; more <= 1; more += 2) {
+		wire.stack_bytes = (uint64_t)(64 + more);
+		memcpy(bytes, &wire, sizeof(wire));
+		cr_assert_eq(wire_take_unwind(bytes, length, false, &out), -EBADMSG);
+	}
+	/* In a file: there are bytes, and none of them behind the question. */
+	wire.header.bytes = sizeof(wire);
+	wire.stack_bytes = 64;
+	cr_assert_eq(wire_take_unwind(&wire, sizeof(wire), true, &out), 0);
+	cr_assert_eq(wire_take_unwind(&wire, sizeof(wire), false, &out), -EBADMSG);
+	wire.stack_bytes = 0;
+	cr_assert_eq(wire_take_unwind(&wire, sizeof(wire), true, &out), -EBADMSG);
+	cr_assert_eq(wire_take_unwind(&wire, sizeof(wire), false, &out), 0);
+	free(bytes);
+}

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -147,6 +148,43 @@ Test(writer, one_that_is_killed_is_an_error)
 	cr_expect_eq(poll(&news, 1, 20000), 1, "the loop is told");
 	cr_expect_eq(writer_error(writer), -EIO);
 	cr_expect_eq(writer_put(writer, "b\n", 2, false), -EIO);
+	close(ends[0]);
+	writer_free(writer, false);
+}
+
+/* Records of one turn wake it once. */
+Test(writer, is_not_woken_while_it_is_held)
+{
+	int ends[2], pending = -1;
+	struct writer *writer = on_pipe(ends, QUEUE);
+	struct pollfd news = {ends[0], POLLIN, 0};
+	char got[64];
+
+	/* It sleeps when the first record is through. */
+	cr_expect_eq(writer_put(writer, "a\n", 2, false), 0);
+	cr_assert_eq(read(ends[0], got, sizeof(got)), 2);
+	usleep(50000);
+	writer_hold(writer, true);
+	cr_expect_eq(writer_put(writer, "b\n", 2, false), 0);
+	cr_expect_eq(writer_put(writer, "c\n", 2, false), 0);
+	cr_expect_eq(poll(&news, 1, 100), 0, "it was not woken");
+	cr_expect_eq(ioctl(ends[0], FIONREAD, &pending), 0);
+	cr_expect_eq(pending, 0);
+	cr_expect_eq(writer_unwritten(writer), 2);
+	writer_hold(writer, false);
+	cr_expect_eq(poll(&news, 1, 20000), 1, "let go, it is");
+	for (ssize_t n, size = 0; size < 4; size += n)
+		cr_assert_gt(n = read(ends[0], got, sizeof(got)), 0);
+	/* A lot of them is written at once, and what is held when the run ends, too. */
+	writer_hold(writer, true);
+	for (int i = 0; i < 30; i++)
+		cr_expect_eq(writer_put(writer, (char[1000]){0}, 1000, false), 0);
+	cr_expect_eq(poll(&news, 1, 20000), 1);
+	writer_end(writer);
+	for (ssize_t n, size = 0; size < 30000; size += n)
+		cr_assert_gt(n = read(ends[0], (char[4096]){0}, 4096), 0);
+	cr_expect_eq(writer_wait(writer, in_ms(20000)), 0);
+	cr_expect_eq(writer_unwritten(writer), 0);
 	close(ends[0]);
 	writer_free(writer, false);
 }

@@ -34,6 +34,7 @@ struct watch {
 struct timer {
 	bool used, urgent;
 	uint64_t due_ns, period_ns; /* due_ns NEVER: it is stopped */
+	uint64_t slack_ns;
 	loop_fn callback;
 	void *ctx;
 };
@@ -52,7 +53,7 @@ struct loop {
 	struct watch **watches; /* by descriptor */
 	size_t watch_room;
 	struct watch *removed; /* during the turn at work */
-	void (*on_turn)(void *ctx);
+	void (*begin_turn)(void *ctx), (*end_turn)(void *ctx);
 	void *turn_ctx;
 };
 
@@ -245,6 +246,16 @@ int loop_remove_timer(struct loop *loop, int timer)
 	return 0;
 }
 
+int loop_set_slack(struct loop *loop, int timer, uint64_t slack_ns)
+{
+	struct timer *at = timer_of(loop, timer);
+
+	if (!at)
+		return -ENOENT;
+	at->slack_ns = slack_ns;
+	return 0;
+}
+
 int loop_urgent_timer(struct loop *loop, int timer)
 {
 	struct timer *at = timer_of(loop, timer);
@@ -262,8 +273,9 @@ static uint64_t earliest(const struct loop *loop, bool urgent)
 	for (size_t i = 0; i < loop->timer_count; i++) {
 		const struct timer *timer = &loop->timers[i];
 
-		if (timer->used && (timer->urgent || !urgent) && timer->due_ns < due_ns)
-			due_ns = timer->due_ns;
+		if (timer->used && (timer->urgent || !urgent) && timer->due_ns != NEVER &&
+		    timer->due_ns + timer->slack_ns < due_ns)
+			due_ns = timer->due_ns + timer->slack_ns;
 	}
 	return due_ns;
 }
@@ -278,8 +290,11 @@ static bool fire(struct loop *loop, int *err)
 		struct timer *timer = &loop->timers[i];
 		uint64_t periods = 1;
 
-		if (!timer->used || timer->due_ns > now_ns)
+		if (!timer->used || timer->due_ns == NEVER ||
+		    timer->due_ns > now_ns + timer->slack_ns)
 			continue;
+		if (timer->due_ns > now_ns)
+			timer->due_ns = now_ns;
 		if (timer->period_ns)
 			periods += (now_ns - timer->due_ns) / timer->period_ns;
 		timer->due_ns =
@@ -299,9 +314,10 @@ void loop_hurry(struct loop *loop)
 	loop->hurry_ns = clock_now_ns(CLOCK_MONOTONIC) + HURRY_NS;
 }
 
-void loop_on_turn(struct loop *loop, void (*callback)(void *ctx), void *ctx)
+void loop_on_turn(struct loop *loop, void (*begin)(void *ctx), void (*end)(void *ctx), void *ctx)
 {
-	loop->on_turn = callback;
+	loop->begin_turn = begin;
+	loop->end_turn = end;
 	loop->turn_ctx = ctx;
 }
 
@@ -367,8 +383,8 @@ static int turn(struct loop *loop, int timeout_ms)
 	n = epoll_wait(loop->epoll_fd, events, EVENTS, timeout_ms);
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
-	if (loop->on_turn)
-		loop->on_turn(loop->turn_ctx);
+	if (loop->begin_turn)
+		loop->begin_turn(loop->turn_ctx);
 	loop->full = n == EVENTS;
 	if (loop->paced)
 		loop->paid_ns += PACE_NS;
@@ -383,6 +399,8 @@ static int turn(struct loop *loop, int timeout_ms)
 		;
 	loop->dispatching = false;
 	sweep(loop);
+	if (loop->end_turn)
+		loop->end_turn(loop->turn_ctx);
 	return err;
 }
 

@@ -24,6 +24,9 @@ int loop_remove_fd(struct loop *loop, int fd);
  * went by. */
 int loop_add_timer(struct loop *loop, uint64_t first_ns, uint64_t period_ns, loop_fn callback,
 		   void *ctx);
+/* A timer that may come so much earlier or later, with something else that wakes the loop: what is
+ * due at about the same time costs one turn. 0, or -ENOENT. */
+int loop_set_slack(struct loop *loop, int timer, uint64_t slack_ns);
 /* Set it anew, or stop it. 0, or -ENOENT. */
 int loop_set_timer(struct loop *loop, int timer, uint64_t first_ns, uint64_t period_ns);
 int loop_remove_timer(struct loop *loop, int timer);
@@ -36,8 +39,9 @@ int loop_urgent_timer(struct loop *loop, int timer);
 /* A callback knows that more comes soon and that somebody waits for it: no pacing for 10 ms. */
 void loop_hurry(struct loop *loop);
 
-/* Have this called at the beginning of each turn, before the callbacks. One at a time. */
-void loop_on_turn(struct loop *loop, void (*callback)(void *ctx), void *ctx);
+/* Have these called at the beginning of each turn, before the callbacks, and at its end. One pair
+ * at a time; either may be NULL. */
+void loop_on_turn(struct loop *loop, void (*begin)(void *ctx), void (*end)(void *ctx), void *ctx);
 
 /* Run until loop_stop or a callback fails. 0, or that callback's error. */
 int loop_run(struct loop *loop);

@@ -120,6 +120,16 @@ void outputs_write(struct outputs *outputs, const struct record *record)
 	}
 }
 
+void outputs_hold(struct outputs *outputs, bool held)
+{
+	for (size_t i = 0; i < outputs->count; i++) {
+		struct sink *sink = outputs->list[i].sink;
+
+		if (sink->ops->hold && !sink->done)
+			sink->ops->hold(sink, held);
+	}
+}
+
 void outputs_finish(struct outputs *outputs)
 {
 	uint64_t deadline_ns = clock_now_ns(CLOCK_MONOTONIC) + FINISH_NS;
@@ -172,12 +182,9 @@ uint64_t outputs_take_cpu_ns(struct outputs *outputs)
 	for (size_t i = 0; i < outputs->count; i++) {
 		struct output *output = &outputs->list[i];
 		uint64_t now_ns;
-		clockid_t clock;
 
-		if (output->sink->helper <= 0 || clock_getcpuclockid(output->sink->helper, &clock))
-			continue;
-		now_ns = clock_now_ns(clock);
-		if (now_ns <= output->helper_cpu_ns)
+		if (!clock_process_cpu_ns(output->sink->helper, &now_ns) ||
+		    now_ns <= output->helper_cpu_ns)
 			continue;
 		sum_ns += now_ns - output->helper_cpu_ns;
 		output->helper_cpu_ns = now_ns;

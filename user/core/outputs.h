@@ -17,6 +17,9 @@ int outputs_add(struct outputs *outputs, struct sink *sink);
  * next record. 0 or -errno. */
 int outputs_watch(struct outputs *outputs, struct loop *loop);
 void outputs_write(struct outputs *outputs, const struct record *record);
+/* What is written from here on goes out when it is let go, so that a turn of the loop wakes a
+ * writer once. */
+void outputs_hold(struct outputs *outputs, bool held);
 /* False when each sink lost its reader. */
 bool outputs_any_left(const struct outputs *outputs);
 /* Let all sinks write what they hold back, at most 600 ms; one that hangs is left behind. */

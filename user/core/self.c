@@ -78,7 +78,7 @@ void self_usage_add(struct self_usage *usage, pid_t pid)
 
 void self_usage_look(struct self_usage *usage)
 {
-	self_memory_look(usage->memory);
+	self_memory_look(usage->memory, 0);
 }
 
 void self_usage_take(struct self_usage *usage, struct record_self *self)
@@ -88,13 +88,13 @@ void self_usage_take(struct self_usage *usage, struct record_self *self)
 	char text[4096];
 	ssize_t n;
 
-	self_memory_look(usage->memory);
+	n = self && usage->status_fd >= 0 ? pread(usage->status_fd, text, sizeof(text) - 1, 0) : -1;
+	text[n > 0 ? n : 0] = 0;
+	proc_parse_status(text, &status);
+	self_memory_look(usage->memory, status.anon_bytes.value);
 	if (self) {
 		/* Of a process that died unseen, the last look is all that is known. */
 		self->cpu_ns = now_ns > usage->cpu_ns ? now_ns - usage->cpu_ns : 0;
-		n = usage->status_fd >= 0 ? pread(usage->status_fd, text, sizeof(text) - 1, 0) : -1;
-		text[n > 0 ? n : 0] = 0;
-		proc_parse_status(text, &status);
 		self->anon_bytes = status.anon_bytes;
 		self->memory_bytes = self_memory_bytes(usage->memory);
 	}

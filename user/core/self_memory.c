@@ -16,7 +16,11 @@
 #include "prober/warden.h"
 #include "util/clock.h"
 
+/* A look costs some 2 ms in all. One that found the sum as it was doubles the time to the next; a
+ * new process, or memory of this one that moved, makes it short again. */
 #define LOOK_NS       (5 * NSEC_PER_SEC)
+#define LOOK_MAX_NS   (40 * NSEC_PER_SEC)
+#define SAME_PART     64 /* a change by less than such a part is none */
 #define MAX_PROCESSES 32
 #define MAX_OBJECTS   256
 /* What the kernel holds beside the page tables that it tells of: upper page tables, mm, mappings,
@@ -40,7 +44,10 @@ struct self_memory {
 	struct prober_pool *probes;
 	struct process processes[MAX_PROCESSES];
 	struct opt_u64 own;
-	uint64_t kernel_bytes, own_kernel_bytes, looked_ns;
+	uint64_t kernel_bytes, own_kernel_bytes;
+	uint64_t looked_ns, rest_ns; /* when, and how long until the next look */
+	uint64_t last_bytes;         /* the sum of the look before the last */
+	uint64_t own_bytes;          /* of this process at the last look, by a cheaper count */
 	char text[4096];
 };
 
@@ -182,8 +189,10 @@ static struct process *row_of(struct self_memory *memory, pid_t pid)
 		if (!row->pid && !free_row)
 			free_row = row;
 	}
-	if (free_row)
+	if (free_row) {
 		*free_row = (struct process){.memory = memory, .pid = pid};
+		memory->rest_ns = LOOK_NS;
+	}
 	return free_row;
 }
 
@@ -254,14 +263,38 @@ static uint64_t kernel_bytes_of(struct self_memory *memory, pid_t pid)
 	return read_text(memory, path) > 0 ? self_memory_parse_kernel(memory->text) : 0;
 }
 
-void self_memory_look(struct self_memory *memory)
+static bool is_same(uint64_t a, uint64_t b)
+{
+	return (a > b ? a - b : b - a) <= b / SAME_PART;
+}
+
+/* By what the last look found. */
+static void plan_next(struct self_memory *memory)
+{
+	struct opt_u64 bytes = self_memory_bytes(memory);
+
+	if (bytes.present && is_same(bytes.value, memory->last_bytes))
+		memory->rest_ns =
+			2 * memory->rest_ns < LOOK_MAX_NS ? 2 * memory->rest_ns : LOOK_MAX_NS;
+	else
+		memory->rest_ns = LOOK_NS;
+	memory->last_bytes = bytes.value;
+}
+
+void self_memory_look(struct self_memory *memory, uint64_t own_bytes)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-	bool old = !memory->looked_ns || now_ns - memory->looked_ns >= LOOK_NS;
+	bool old;
 
+	if (own_bytes && !is_same(own_bytes, memory->own_bytes))
+		memory->rest_ns = LOOK_NS;
 	list_processes(memory);
-	if (old)
+	old = !memory->looked_ns || now_ns - memory->looked_ns >= memory->rest_ns;
+	if (old) {
 		list_children(memory);
+		plan_next(memory);
+		memory->own_bytes = own_bytes;
+	}
 	for (size_t i = 0; i < MAX_PROCESSES; i++) {
 		struct process *row = &memory->processes[i];
 

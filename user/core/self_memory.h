@@ -15,9 +15,11 @@ struct self_memory *self_memory_new(struct warden *warden, struct prober_pool *p
 void self_memory_free(struct self_memory *memory);
 /* Count another process of this run, from now on and as long as it lives. */
 void self_memory_add(struct self_memory *memory, pid_t pid);
-/* Look again if the last look is some seconds old. The helpers are looked at by a prober, because
- * their rights are more than the recorder's by then; its answers come in the loop. */
-void self_memory_look(struct self_memory *memory);
+/* Look again if the last look is old: some seconds, and longer where nothing changed; own_bytes,
+ * what a cheaper count says of this process, may tell that something did (0: it does not say). The
+ * helpers are looked at by a prober, because their rights are more than the recorder's by then; its
+ * answers come in the loop. */
+void self_memory_look(struct self_memory *memory, uint64_t own_bytes);
 /* The sum as of the last look; absent until each process was seen once. */
 struct opt_u64 self_memory_bytes(const struct self_memory *memory);
 

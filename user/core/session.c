@@ -28,12 +28,18 @@ void session_stop(void *ctx)
 	loop_stop(session->loop);
 }
 
-static void on_turn(void *ctx)
+static void begin_turn(void *ctx)
 {
 	struct session *session = ctx;
 
 	if (session->options.probes)
 		probe_new_turn(session->options.probes);
+	outputs_hold(session->outputs, true);
+}
+
+static void end_turn(void *ctx)
+{
+	outputs_hold(((struct session *)ctx)->outputs, false);
 }
 
 /* The helpers' sockets are watched by the loop of the session. */
@@ -44,7 +50,7 @@ static int join_loop(struct session *session)
 
 	if (!err && session->options.probes)
 		err = prober_pool_join_loop(session->options.probes, session->loop);
-	loop_on_turn(session->loop, on_turn, session);
+	loop_on_turn(session->loop, begin_turn, end_turn, session);
 	return err;
 }
 
@@ -56,7 +62,7 @@ struct session *session_new(const struct session_options *options, struct target
 		return NULL;
 	session->options = *options;
 	session->targets = targets;
-	session->exit_timer = -1;
+	session->exit_timer = session->scan_timer = -1;
 	session->loop = loop_new();
 	loss_registry_add(&session->losses, &summary_losses);
 	session->summary = summary_new(&session->losses);

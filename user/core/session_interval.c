@@ -216,8 +216,7 @@ int session_run_loop(struct session *session)
 			return timer;
 	}
 	if (options->spec_count) {
-		timer = loop_add_timer(session->loop, SCAN_NS, SCAN_NS, session_on_scan_timer,
-				       session);
+		timer = session_start_scans(session);
 		if (timer < 0)
 			return timer;
 	}

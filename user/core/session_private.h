@@ -9,6 +9,11 @@
 
 /* How often a target that came, went or is waited for is looked for. */
 #define SCAN_NS (200 * NSEC_PER_MSEC)
+/* Where targets are pids none can come, and the pidfd of each tells of its end: only names are left
+ * to be read again. */
+#define SCAN_PIDS_NS NSEC_PER_SEC
+/* A scan may come so much earlier or later, with something else. */
+#define SCAN_SLACK_NS (50 * NSEC_PER_MSEC)
 
 struct session {
 	struct session_options options;
@@ -32,6 +37,8 @@ struct session {
 	struct counter_list
 		baseline_lost; /* while the sources opened; told in the first interval */
 	int exit_timer;        /* a scan is due because a target ended; -1: none */
+	int scan_timer;        /* -1: none */
+	uint64_t scanned_ns;
 	int signal_fd;
 	bool stop;
 	bool opened;      /* the sources */
@@ -59,6 +66,8 @@ int session_take_rest(struct session *session);
 /* Look for targets that came or went. 0 or -errno. */
 int session_scan(struct session *session);
 int session_on_scan_timer(void *session, uint32_t events);
+/* Have session_on_scan_timer called as often as these targets need. 0 or -errno. */
+int session_start_scans(struct session *session);
 void session_on_target(void *session, enum target_change change,
 		       const struct target_process *process);
 /* Until one of them is there, or ran for a moment that no scan met, at most --wait. EXIT_FINE, also

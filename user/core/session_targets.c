@@ -17,6 +17,9 @@ static int on_exit_timer(void *ctx, uint32_t events)
 
 	loop_remove_timer(session->loop, session->exit_timer);
 	session->exit_timer = -1;
+	/* Whether that ends the run is asked when what the target did last has come. */
+	if (session->scan_timer >= 0)
+		loop_set_timer(session->loop, session->scan_timer, SCAN_NS, SCAN_NS);
 	return session_scan(session);
 }
 
@@ -45,6 +48,16 @@ static bool source_tells_start(struct session *session, const struct target_proc
 	return tells;
 }
 
+static void tell_end(struct session *session)
+{
+	for (size_t i = 0; i < session->source_count; i++) {
+		struct source *source = session->sources[i].source;
+
+		if (session->sources[i].open && source->ops->drop_target)
+			source->ops->drop_target(source);
+	}
+}
+
 void session_on_target(void *ctx, enum target_change change, const struct target_process *process)
 {
 	struct session *session = ctx;
@@ -62,6 +75,8 @@ void session_on_target(void *ctx, enum target_change change, const struct target
 		loop_add_fd(session->loop, process->pidfd, EPOLLIN | EPOLLET, on_pidfd, session);
 	else if (process->pidfd >= 0)
 		loop_remove_fd(session->loop, process->pidfd);
+	if (change != TARGET_STARTED)
+		tell_end(session);
 	if (process->package)
 		event.keys[event.key_count++] = (struct event_key){"package", process->package, 0};
 	/* While the targets are still waited for there is no header yet. */
@@ -73,6 +88,7 @@ int session_scan(struct session *session)
 {
 	int n = target_set_scan(session->targets, session_on_target, session);
 
+	session->scanned_ns = clock_now_ns(CLOCK_MONOTONIC);
 	return n < 0 ? n : 0;
 }
 
@@ -87,8 +103,11 @@ static bool only_pids(const struct session *session)
 int session_on_scan_timer(void *ctx, uint32_t events)
 {
 	struct session *session = ctx;
-	int err = session_scan(session);
+	int err = 0;
 
+	/* Each interval begins with a scan, too. */
+	if (clock_now_ns(CLOCK_MONOTONIC) - session->scanned_ns > SCAN_SLACK_NS)
+		err = session_scan(session);
 	if (err)
 		return err;
 	/* Nothing can come back under a pid that is gone. */
@@ -97,6 +116,27 @@ int session_on_scan_timer(void *ctx, uint32_t events)
 		session_stop(session);
 	}
 	return 0;
+}
+
+static bool ends_are_told(const struct session *session)
+{
+	const struct target_process *process;
+
+	for (size_t n = 0; (process = target_set_at(session->targets, n)); n++)
+		if (process->pidfd < 0)
+			return false;
+	return true;
+}
+
+int session_start_scans(struct session *session)
+{
+	uint64_t period_ns = only_pids(session) && ends_are_told(session) ? SCAN_PIDS_NS : SCAN_NS;
+
+	session->scan_timer =
+		loop_add_timer(session->loop, period_ns, period_ns, session_on_scan_timer, session);
+	if (session->scan_timer < 0)
+		return session->scan_timer;
+	return loop_set_slack(session->loop, session->scan_timer, SCAN_SLACK_NS);
 }
 
 /* What the sources saw before the run is not part of it; but a target that ran and ended between

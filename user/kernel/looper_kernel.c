@@ -13,6 +13,7 @@
 
 #include "kernel/atomics.h"
 #include "kernel/looper_private.h"
+#include "kernel/percpu.h"
 #include "kernel/types.h"
 
 static int reuse_maps(struct looper_bpf *skeleton, const struct sched_kernel_loopers *maps)
@@ -377,18 +378,5 @@ int looper_kernel_wakes_fd(const struct looper_kernel *kernel)
 
 int looper_kernel_losses(const struct looper_kernel *kernel, uint64_t losses[LOOPER_LOSS_MAX])
 {
-	unsigned cpus = (unsigned)libbpf_num_possible_cpus();
-	uint64_t *values = calloc(cpus, sizeof(*values));
-
-	if (!values)
-		return -ENOMEM;
-	for (uint32_t reason = 0; reason < LOOPER_LOSS_MAX; reason++) {
-		losses[reason] = 0;
-		if (bpf_map_lookup_elem(kernel->maps.losses_fd, &reason, values))
-			continue;
-		for (unsigned cpu = 0; cpu < cpus; cpu++)
-			losses[reason] += values[cpu];
-	}
-	free(values);
-	return 0;
+	return percpu_sum(kernel->maps.losses_fd, LOOPER_LOSS_MAX, 1, losses);
 }

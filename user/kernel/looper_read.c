@@ -152,8 +152,8 @@ static bool ran_unseen(const struct looper_view *view, uint32_t index, struct pr
 	       now.arrivals != __atomic_load_n(&view->slots[index].out_arrivals, __ATOMIC_ACQUIRE);
 }
 
-int looper_read_stash(const struct looper_view *view, uint32_t index, struct proc_kept *schedstat,
-		      struct looper_registers *to)
+int looper_read_stash(const struct looper_view *view, uint32_t index, pid_t tid,
+		      struct proc_kept *schedstat, struct looper_registers *to)
 {
 	const struct looper_registers *from = &view->stash[index];
 	uint64_t sequence = __atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE);
@@ -167,11 +167,11 @@ int looper_read_stash(const struct looper_view *view, uint32_t index, struct pro
 	memcpy(to, from, sizeof(*to));
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (__atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE) != sequence ||
-	    ran_unseen(view, index, schedstat) ||
+	    (schedstat && ran_unseen(view, index, schedstat)) ||
 	    __atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE) != sequence)
 		return -EAGAIN;
 	to->sequence = sequence;
-	return (pid_t)to->tid == schedstat->tid ? 0 : -ENOENT;
+	return (pid_t)to->tid == tid ? 0 : -ENOENT;
 }
 
 uint64_t looper_stash_sequence(const struct looper_view *view, uint32_t index,

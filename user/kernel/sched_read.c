@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kernel/percpu.h"
 #include "kernel/sched_private.h"
 #include "util/clock.h"
 
@@ -344,19 +345,10 @@ static uint64_t recursion_misses(const struct bpf_program *program)
 int sched_kernel_losses(const struct sched_kernel *kernel, uint64_t losses[SCHED_LOSS_MAX],
 			uint64_t *missed_runs, uint64_t *torn_reads)
 {
-	int fd = bpf_map__fd(kernel->skeleton->maps.losses);
-	uint64_t *values = calloc(kernel->cpu_count, sizeof(*values));
+	int err = percpu_sum(bpf_map__fd(kernel->skeleton->maps.losses), SCHED_LOSS_MAX, 1, losses);
 
-	if (!values)
-		return -ENOMEM;
-	for (uint32_t reason = 0; reason < SCHED_LOSS_MAX; reason++) {
-		losses[reason] = 0;
-		if (bpf_map_lookup_elem(fd, &reason, values))
-			continue;
-		for (unsigned cpu = 0; cpu < kernel->cpu_count; cpu++)
-			losses[reason] += values[cpu];
-	}
-	free(values);
+	if (err)
+		return err;
 	*missed_runs =
 		recursion_misses(kernel->switch_program) + recursion_misses(kernel->free_program);
 	*torn_reads = kernel->torn_reads;

@@ -29,13 +29,15 @@ struct sampler_hand {
 	const struct sampler_view *view;
 	const struct sampler_row *row; /* of the sample that is taken */
 	struct stack_stash stash;
-	bool by_task; /* the registers came from the task iterator, not from a stash */
+	bool by_task;   /* the registers came from the task iterator, not from a stash */
+	bool read_once; /* of this sample; the first time did not ask whether it ran unseen */
 	struct looper_task task;
 	struct stack_capturer *capturer;
 	struct stack_capture *capture;
 	struct {
 		struct proc_kept schedstat, statm;
 	} kept[KEPT];
+	uint64_t page_bytes;
 	uint64_t perf_used_ns; /* when a perf event was used last; 0: none is open */
 };
 
@@ -77,9 +79,13 @@ static int read_stash(void *ctx, pid_t tid, struct looper_registers *out)
 
 	hand->by_task = false;
 	if (is_of_row(hand, tid)) {
-		int err = looper_read_stash(&hand->view->loopers, hand->row->index,
-					    &hand->kept[hand->row->index % KEPT].schedstat, out);
+		struct proc_kept *schedstat = &hand->kept[hand->row->index % KEPT].schedstat;
+		/* A thread that has run unseen shows behind the copy of its stack as well, and only
+		 * then it is asked before the next copy: few have. */
+		int err = looper_read_stash(&hand->view->loopers, hand->row->index, tid,
+					    hand->read_once ? schedstat : NULL, out);
 
+		hand->read_once = true;
 		if (err != -ENOENT)
 			return err;
 	}
@@ -122,6 +128,7 @@ struct sampler_hand *sampler_hand_new(const struct sampler_view *view)
 	if (!hand)
 		return NULL;
 	hand->view = view;
+	hand->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	for (size_t i = 0; i < KEPT; i++)
 		hand->kept[i].schedstat.fd = hand->kept[i].statm.fd = -1;
 	hand->stash = (struct stack_stash){read_stash, stash_sequence, hand};
@@ -159,14 +166,16 @@ static size_t put_text(const struct stack_capture *capture, char text[TEXT_BYTES
 	return at;
 }
 
-static void read_load(struct proc_kept *statm, struct sampler_sample *sample)
+static void read_load(struct proc_kept *statm, uint64_t page_bytes, struct sampler_sample *sample)
 {
-	unsigned long long pages;
+	const char *second;
 	char text[128];
 
-	if (proc_read_kept(statm, "statm", text, sizeof(text)) > 0 &&
-	    sscanf(text, "%*u %llu", &pages) == 1)
-		sample->app_rss_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	if (proc_read_kept(statm, "statm", text, sizeof(text)) <= 0)
+		return;
+	second = strchr(text, ' ');
+	if (second)
+		sample->app_rss_bytes = strtoull(second, NULL, 10) * page_bytes;
 }
 
 static int send_sample(const struct sampler_hand *hand, struct sampler_sample *sample, int socket)
@@ -244,6 +253,7 @@ int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int 
 	int err;
 
 	hand->row = row;
+	hand->read_once = false;
 	proc_keep(&hand->kept[row->index % KEPT].schedstat, row->thread.pid, row->thread.tid);
 	proc_keep(&hand->kept[row->index % KEPT].statm, row->thread.pid, row->thread.tid);
 	sample.taken =
@@ -253,7 +263,7 @@ int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int 
 		sample.spell = 0;
 		hand->perf_used_ns = sample.t_ns;
 	}
-	read_load(&hand->kept[row->index % KEPT].statm, &sample);
+	read_load(&hand->kept[row->index % KEPT].statm, hand->page_bytes, &sample);
 	err = send_sample(hand, &sample, socket);
 	if (sample.spell && row->slot.reason == LOOPER_REASON_FUTEX) {
 		int owner_err = sample_owner(hand, row, socket);

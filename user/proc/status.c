@@ -66,10 +66,19 @@ int proc_status(int dirfd, struct proc_status *status)
 
 int proc_parse_schedstat(const char *text, struct proc_schedstat *schedstat)
 {
-	return sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &schedstat->cpu_ns,
-		      &schedstat->runnable_ns, &schedstat->arrivals) == 3
-		       ? 0
-		       : -EBADMSG;
+	uint64_t *const numbers[] = {&schedstat->cpu_ns, &schedstat->runnable_ns,
+				     &schedstat->arrivals};
+
+	/* Not by sscanf, which takes longer than the kernel to make the text: each sample asks. */
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		char *end;
+
+		*numbers[i] = strtoull(text, &end, 10);
+		if (end == text)
+			return -EBADMSG;
+		text = end;
+	}
+	return 0;
 }
 
 int proc_schedstat_of_thread(const char *root, pid_t pid, pid_t tid,

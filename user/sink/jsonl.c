@@ -70,6 +70,11 @@ static int jsonl_check(struct sink *sink)
 	return tell(jsonl, writer_error(jsonl->writer));
 }
 
+static void jsonl_hold(struct sink *sink, bool held)
+{
+	writer_hold(((struct jsonl_sink *)sink)->writer, held);
+}
+
 static int jsonl_finish(struct sink *sink, uint64_t deadline_mono_ns)
 {
 	struct jsonl_sink *jsonl = (struct jsonl_sink *)sink;
@@ -106,6 +111,7 @@ static const struct sink_ops jsonl_ops = {
 	.write = jsonl_write,
 	.fd = jsonl_fd,
 	.check = jsonl_check,
+	.hold = jsonl_hold,
 	.finish = jsonl_finish,
 	.close = jsonl_close,
 };

@@ -338,6 +338,11 @@ static int table_finish(struct sink *sink, uint64_t deadline_mono_ns)
 	return err == -ETIMEDOUT ? 0 : tell(table, err);
 }
 
+static void table_hold(struct sink *sink, bool held)
+{
+	writer_hold(((struct table_sink *)sink)->writer, held);
+}
+
 static void table_close(struct sink *sink)
 {
 	struct table_sink *table = (struct table_sink *)sink;
@@ -357,6 +362,7 @@ static const struct sink_ops table_writer_ops = {
 	.write = table_write,
 	.fd = table_fd,
 	.check = table_check,
+	.hold = table_hold,
 	.finish = table_finish,
 	.close = table_close,
 };

@@ -17,12 +17,16 @@
 
 /* A backlog above this is given back to the system when it is written. */
 #define KEEP_BYTES (1u << 20)
+/* So much is written at once, though more comes soon. */
+#define MANY_BYTES (16u << 10)
 
 struct writer {
 	struct writer_shared *shared;
 	size_t queue_bytes, shared_bytes, touched;
+	size_t held_bytes; /* put since the writer was woken */
 	int wake_fd, status_fd;
 	pid_t pid;
+	bool held;
 	bool ended; /* the process has; seen by the end of its status pipe */
 };
 
@@ -138,15 +142,36 @@ static char *find_room(struct writer *writer, size_t need, bool last, uint64_t *
 	return writer_ring(shared) + at;
 }
 
+/* A full pipe wakes it as well. */
+static int wake(struct writer *writer)
+{
+	writer->held_bytes = 0;
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load(&writer->shared->sleeping) && write(writer->wake_fd, "", 1) < 0 &&
+	    errno != EAGAIN)
+		return writer_error(writer) ? writer_error(writer) : -EIO;
+	return 0;
+}
+
+void writer_hold(struct writer *writer, bool held)
+{
+	writer->held = held;
+	/* The loop is told of an error by writer_fd(). */
+	if (!held && writer->held_bytes && writer->wake_fd >= 0)
+		wake(writer);
+}
+
 int writer_put(struct writer *writer, const char *data, size_t length, bool last)
 {
 	const uint64_t size = length;
 	size_t need = sizeof(size) + ((length + 7) & ~(size_t)7);
 	uint64_t head;
 	char *place;
+	int err;
 
-	if (writer_error(writer))
-		return writer_error(writer);
+	err = writer->held ? atomic_load(&writer->shared->error) : writer_error(writer);
+	if (err)
+		return err;
 	place = find_room(writer, need, last, &head);
 	if (!place)
 		return -EAGAIN;
@@ -154,12 +179,8 @@ int writer_put(struct writer *writer, const char *data, size_t length, bool last
 	memcpy(place + sizeof(size), data, length);
 	atomic_fetch_add(&writer->shared->put, 1);
 	atomic_store_explicit(&writer->shared->head, head, memory_order_release);
-	atomic_thread_fence(memory_order_seq_cst);
-	/* A full pipe wakes it as well. */
-	if (atomic_load(&writer->shared->sleeping) && write(writer->wake_fd, "", 1) < 0 &&
-	    errno != EAGAIN)
-		return writer_error(writer) ? writer_error(writer) : -EIO;
-	return 0;
+	writer->held_bytes += need;
+	return writer->held && writer->held_bytes < MANY_BYTES ? 0 : wake(writer);
 }
 
 void writer_end(struct writer *writer)

@@ -30,6 +30,9 @@ struct writer *writer_start(const struct writer_options *options, char *why, siz
 /* Queue one record. 0; -EAGAIN: no room, nothing is queued; or the error that ended the writer. The
  * last record of a run may take room that the others leave. Never waits. */
 int writer_put(struct writer *writer, const char *data, size_t length, bool last);
+/* While it is held the writer is not woken for each record, but when it is let go, or for a lot of
+ * them: a wake-up costs more than a record. */
+void writer_hold(struct writer *writer, bool held);
 /* Nothing more comes. */
 void writer_end(struct writer *writer);
 /* Wait until all is written and closed. 0; -ETIMEDOUT: not by then (CLOCK_MONOTONIC); or the error

@@ -24,10 +24,9 @@ static ssize_t receive(struct files_remote *remote, void *to, size_t room, int *
 	size_t count;
 	ssize_t n;
 
-	do {
+	/* The next question is often there already. */
+	while ((n = channel_receive(remote->socket, to, room, fds, &count)) == -EAGAIN)
 		channel_wait(remote->socket, UINT64_MAX / 4);
-		n = channel_receive(remote->socket, to, room, fds, &count);
-	} while (n == -EAGAIN);
 	if (n < (ssize_t)sizeof(struct wire_header) || count > 1)
 		_exit(n ? 1 : 0);
 	*fd = count ? fds[0] : -1;
@@ -37,11 +36,14 @@ static ssize_t receive(struct files_remote *remote, void *to, size_t room, int *
 /* A question that came in place of an answer: it is for later. */
 static void put_off(struct files_remote *remote, size_t length, int fd)
 {
-	struct remote_question *last = &remote->queue[remote->queued];
+	struct put_off *last = &remote->queue[remote->queued];
 
-	if (remote->queued == WIRE_WINDOW || length > sizeof(last->question))
+	if (remote->queued == WIRE_WINDOW || length > sizeof(union wire_question))
 		_exit(1);
-	memcpy(&last->question, remote->bytes, length);
+	last->question = malloc(length);
+	if (!last->question)
+		_exit(1);
+	memcpy(last->question, remote->bytes, length);
 	last->length = length;
 	last->fd = fd;
 	remote->queued++;
@@ -54,7 +56,10 @@ void files_remote_next(struct files_remote *remote, struct remote_question *next
 			(size_t)receive(remote, &next->question, sizeof(next->question), &next->fd);
 		return;
 	}
-	*next = remote->queue[0];
+	memcpy(&next->question, remote->queue[0].question, remote->queue[0].length);
+	next->length = remote->queue[0].length;
+	next->fd = remote->queue[0].fd;
+	free(remote->queue[0].question);
 	remote->queued--;
 	memmove(remote->queue, remote->queue + 1, remote->queued * sizeof(remote->queue[0]));
 }

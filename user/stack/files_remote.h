@@ -10,14 +10,24 @@ struct files_remote {
 	uint64_t job; /* at work; the recorder knows its process */
 	uint64_t number;
 	struct stack_file_version reading; /* said last */
-	/* questions that came while an answer was waited for, the oldest first */
-	struct remote_question {
-		union wire_question question;
+	/* questions that came while an answer was waited for, the oldest first; each an allocation
+	 */
+	struct put_off {
+		void *question;
 		size_t length;
 		int fd; /* -1: none */
 	} queue[WIRE_WINDOW];
 	size_t queued;
-	uint8_t bytes[sizeof(struct wire_answer) + WIRE_MEMORY_BYTES];
+	/* an answer, or a question in its place */
+	uint8_t bytes[sizeof(union wire_question)];
+};
+_Static_assert(sizeof(union wire_question) >= sizeof(struct wire_answer) + WIRE_MEMORY_BYTES,
+	       "either fits");
+
+struct remote_question {
+	union wire_question question;
+	size_t length;
+	int fd; /* -1: none */
 };
 
 /* remote is borrowed. */

@@ -165,16 +165,19 @@ static int send_capture(struct unwinder *u, const struct job *job)
 				   .syscall_nr = capture->registers.syscall_nr,
 				   .stack_base = capture->stack_base,
 				   .stack_bytes = capture->stack_bytes};
-	struct iovec part = {&wire, sizeof(wire)};
+	struct iovec parts[] = {{&wire, sizeof(wire)}, {capture->stack, capture->stack_bytes}};
+	bool is_inline = capture->stack_bytes <= WIRE_INLINE_BYTES;
 	int fd = -1, err;
 
 	memcpy(wire.value, capture->registers.value, sizeof(wire.value));
-	if (capture->stack_bytes) {
+	if (is_inline) {
+		wire.header.bytes += (uint32_t)capture->stack_bytes;
+	} else {
 		fd = memory_file(capture->stack, capture->stack_bytes);
 		if (fd < 0)
 			return fd;
 	}
-	err = channel_send(u->helper.socket, &part, 1, &fd, fd >= 0);
+	err = channel_send(u->helper.socket, parts, is_inline ? 2 : 1, &fd, fd >= 0);
 	if (fd >= 0)
 		close(fd);
 	return err;

@@ -36,6 +36,7 @@
 
 struct unwinder_process {
 	struct files_remote remote;
+	struct remote_question next;
 	struct stack_files files;
 	struct stack_unwinder *unwinder;
 	struct stack_trace trace;
@@ -75,8 +76,8 @@ static struct wire_losses losses_of(const struct unwinder_process *p)
 				    .mappings_left_out = losses.mappings_left_out};
 }
 
-/* The stack's bytes from the descriptor that came with the capture. */
-static int take_stack(struct stack_capture *capture, int fd, uint64_t bytes)
+/* The stack's bytes, which came with the question, or are in the file of a descriptor. */
+static int take_stack(struct stack_capture *capture, const void *here, int fd, uint64_t bytes)
 {
 	capture->stack_bytes = 0;
 	if (bytes > capture->stack_room) {
@@ -86,6 +87,10 @@ static int take_stack(struct stack_capture *capture, int fd, uint64_t bytes)
 			return -ENOMEM;
 		capture->stack = more;
 		capture->stack_room = bytes;
+	}
+	if (fd < 0 && bytes) {
+		memcpy(capture->stack, here, bytes);
+		capture->stack_bytes = bytes;
 	}
 	while (capture->stack_bytes < bytes) {
 		ssize_t n = pread(fd, capture->stack + capture->stack_bytes,
@@ -100,13 +105,14 @@ static int take_stack(struct stack_capture *capture, int fd, uint64_t bytes)
 	return 0;
 }
 
-static void unwind(struct unwinder_process *p, const struct wire_unwind *wire, int fd)
+static void unwind(struct unwinder_process *p, const struct wire_unwind *wire, const void *stack,
+		   int fd)
 {
 	struct stack_capture *capture = &p->capture;
 	struct unwound *unwound = NULL;
 	struct wire_losses losses;
 	uint64_t before;
-	int err = take_stack(capture, fd, wire->stack_bytes);
+	int err = take_stack(capture, stack, fd, wire->stack_bytes);
 
 	capture->thread = (struct stack_thread){
 		.pid = wire->pid, .pidfd = -1, .start_boot_ns = wire->start_ticks * 10000000};
@@ -186,7 +192,7 @@ static int serve(struct unwinder_process *p, const union wire_question *question
 	if (question->header.type == WIRE_UNWIND) {
 		if (wire_take_unwind(question, length, fd >= 0, &wire))
 			return -EBADMSG;
-		unwind(p, &wire, fd);
+		unwind(p, &wire, question->bytes + sizeof(wire), fd);
 		if (fd >= 0)
 			close(fd);
 		return 0;
@@ -220,7 +226,6 @@ static void give_back(struct unwinder_process *p)
 void unwinder_main(int socket)
 {
 	struct unwinder_process *p;
-	struct remote_question next;
 
 	helper_begin(HELPER_UNWINDER, &socket);
 	/* The recorder reads the end of the socket. */
@@ -238,9 +243,9 @@ void unwinder_main(int socket)
 		_exit(1);
 	for (;;) {
 		give_back(p);
-		files_remote_next(&p->remote, &next);
+		files_remote_next(&p->remote, &p->next);
 		limit_cpu(JOB_CPU_S);
-		if (serve(p, &next.question, next.length, next.fd))
+		if (serve(p, &p->next.question, p->next.length, p->next.fd))
 			break;
 		limit_cpu(0);
 		p->untrimmed = true;

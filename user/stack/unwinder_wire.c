@@ -130,14 +130,15 @@ int wire_take_need(const void *message, size_t length, struct wire_need *need)
 
 int wire_take_unwind(const void *message, size_t length, bool has_fd, struct wire_unwind *unwind)
 {
-	if (length != sizeof(*unwind))
+	if (length < sizeof(*unwind))
 		return -EBADMSG;
 	memcpy(unwind, message, sizeof(*unwind));
 	if (unwind->header.type != WIRE_UNWIND || unwind->header.bytes != length ||
 	    unwind->arch > STACK_ARM64 || unwind->valid >> STACK_REGISTERS || !unwind->valid ||
 	    unwind->pid <= 0 || unwind->stack_bytes > MAX_STACK_BYTES ||
 	    unwind->stack_base > UINT64_MAX - unwind->stack_bytes ||
-	    has_fd != (unwind->stack_bytes > 0))
+	    length != sizeof(*unwind) + (has_fd ? 0 : unwind->stack_bytes) ||
+	    (has_fd && !unwind->stack_bytes))
 		return -EBADMSG;
 	return 0;
 }

@@ -11,8 +11,9 @@
 
 enum wire_type {
 	/* to the process */
-	WIRE_UNWIND =
-		1, /* struct wire_unwind; descriptor: the stack's bytes, none when there are 0 */
+	/* struct wire_unwind; the stack's bytes: behind it, or more than WIRE_INLINE_BYTES in the
+	 * file of a descriptor */
+	WIRE_UNWIND = 1,
 	WIRE_WAITS = 2,  /* struct wire_waits; descriptor: the file */
 	WIRE_PRIME = 3,  /* struct wire_prime */
 	WIRE_ANSWER = 4, /* struct wire_answer; bytes or a descriptor, as the need says */
@@ -25,6 +26,9 @@ enum wire_type {
 };
 
 #define WIRE_WINDOW 16
+/* A file for each stack costs a dozen microseconds in both processes; all questions of a window
+ * with so many bytes fit into the socket. */
+#define WIRE_INLINE_BYTES (32u << 10)
 
 enum wire_need_kind {
 	NEED_MAPS = 1,      /* descriptor, value = its length */
@@ -67,6 +71,7 @@ union wire_question {
 	struct wire_unwind unwind;
 	struct wire_waits waits;
 	struct wire_prime prime;
+	uint8_t bytes[sizeof(struct wire_unwind) + WIRE_INLINE_BYTES];
 };
 
 struct wire_answer {
@@ -147,6 +152,6 @@ int wire_take_need(const void *message, size_t length, struct wire_need *need);
  * counted. */
 size_t wire_put_trace(void *to, uint64_t job, int error, const struct unwound *trace,
 		      struct wire_losses *losses);
-/* Check a capture that came to the process. The registers are those of a stranger, the rest must
- * make sense. 0 or -EBADMSG. */
+/* Check a capture that came to the process; its stack's bytes follow the struct where it has no
+ * descriptor. The registers are those of a stranger, the rest must make sense. 0 or -EBADMSG. */
 int wire_take_unwind(const void *message, size_t length, bool has_fd, struct wire_unwind *unwind);

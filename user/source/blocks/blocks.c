@@ -19,6 +19,7 @@
 /* How often targets are compared with what is watched, when nothing else is due. Without a sampler
  * nobody tells of a period that lasts, so looks must be close enough to tell it. */
 #define IDLE_TICK_NS  (200 * NSEC_PER_MSEC)
+#define REST_SLACK_NS (50 * NSEC_PER_MSEC)
 #define LEAST_TICK_NS (20 * NSEC_PER_MSEC)
 #define FIRST_LOOK_NS (100 * NSEC_PER_MSEC)
 #define DRAIN_NS      (400 * NSEC_PER_MSEC)
@@ -168,6 +169,7 @@ void blocks_wake_at(struct blocks_source *blocks, uint64_t at_ns)
 		return;
 	blocks->timer_ns = at_ns > now_ns ? at_ns : now_ns;
 	loop_set_timer(blocks->context.loop, blocks->timer, at_ns > now_ns ? at_ns - now_ns : 1, 0);
+	loop_set_slack(blocks->context.loop, blocks->timer, 0);
 }
 
 /* The recorder's own processes are never named as wakers. */
@@ -192,7 +194,7 @@ static void tell_own(struct blocks_source *blocks)
 
 static int look_around(struct blocks_source *blocks)
 {
-	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), next_ns = now_ns + blocks->tick_ns;
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), next_ns = UINT64_MAX, idle_ns;
 	int err;
 
 	blocks->timer_ns = 0;
@@ -217,9 +219,15 @@ static int look_around(struct blocks_source *blocks)
 			blocks_start_watch(blocks, watched);
 	}
 	blocks_emit(blocks, false);
+	idle_ns = now_ns + blocks_idle_tick_ns(blocks, now_ns);
 	if (next_ns < now_ns + BLOCKS_MIN_TICK_NS)
 		next_ns = now_ns + BLOCKS_MIN_TICK_NS;
-	blocks_wake_at(blocks, next_ns);
+	blocks_wake_at(blocks, next_ns < idle_ns ? next_ns : idle_ns);
+	/* Nothing is due then, so it may come with something else. */
+	if (blocks->timer_ns == idle_ns && idle_ns >= now_ns + REST_TICK_NS) {
+		loop_set_slack(blocks->context.loop, blocks->timer, REST_SLACK_NS);
+		blocks->timer_ns += REST_SLACK_NS;
+	}
 	return err;
 }
 
@@ -389,6 +397,12 @@ static bool blocks_take_target(struct source *source, const struct target_proces
 	return blocks_watch_find(blocks->watch, process->pid) != NULL;
 }
 
+/* Its last period is looked for at once. */
+static void blocks_drop_target(struct source *source)
+{
+	blocks_wake_at(blocks_source(source), 0);
+}
+
 static int blocks_sample(struct source *source, struct record_interval *interval)
 {
 	struct blocks_source *blocks = blocks_source(source);
@@ -470,6 +484,7 @@ static const struct source_ops blocks_ops = {
 	.open = blocks_open,
 	.sample = blocks_sample,
 	.take_target = blocks_take_target,
+	.drop_target = blocks_drop_target,
 	.summarise = blocks_summarise,
 	.close = blocks_close,
 };

@@ -195,3 +195,32 @@ int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64
 	return tell_open(blocks, watched, &slot,
 			 slot.busy_since_ns + stopped_ns(watched, &slot, now_ns), now_ns, next_ns);
 }
+
+/* ---- when nothing happens ---- */
+
+/* The mark of a thread that was found in its first slice is gone with that (bpf/sched_slot.bpf.h),
+ * and set again by a look. */
+#define YOUNG_NS (2 * NSEC_PER_SEC)
+
+static bool is_at_rest(const struct watched *watched, uint64_t now_ns)
+{
+	if (watched->start.stage == WATCHED_REFUSED)
+		return watched->start.told && !watched->gone_ns;
+	return watched->start.stage == WATCHED_RUNS && watched->start.settled &&
+	       watched->start.told && !watched->gone_ns &&
+	       now_ns - watched->start.standing.after_mono_ns >= YOUNG_NS;
+}
+
+uint64_t blocks_idle_tick_ns(const struct blocks_source *blocks, uint64_t now_ns)
+{
+	/* A thread that is asked for by name may come at any time. */
+	if (!blocks->sampler || blocks->options.thread || blocks->unwatched_now)
+		return blocks->tick_ns;
+	for (uint32_t i = 0; i < blocks_watch_room(blocks->watch); i++) {
+		const struct watched *watched = blocks_watch_at(blocks->watch, i);
+
+		if (watched && !is_at_rest(watched, now_ns))
+			return blocks->tick_ns;
+	}
+	return REST_TICK_NS;
+}

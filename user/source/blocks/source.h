@@ -124,6 +124,11 @@ struct watched_load blocks_load_now(const struct blocks_source *blocks, pid_t pi
 /* ---- look.c ---- */
 /* The thread of the slot has a loop, as far as is known, and so it has blocks. */
 bool blocks_is_loop(const struct looper_slot *slot);
+/* With a sampler, and where all that is watched is known, looks are so far apart: the sampler, the
+ * kernel side and the set of targets tell when something happens. */
+#define REST_TICK_NS NSEC_PER_SEC
+/* How long until the next look if nothing happens. */
+uint64_t blocks_idle_tick_ns(const struct blocks_source *blocks, uint64_t now_ns);
 /* Look at one watched thread: report what is due; *next_ns becomes when to look again, if that is
  * sooner. Times are CLOCK_MONOTONIC. 0, -ENOMEM. */
 int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64_t now_ns,

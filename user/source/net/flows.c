@@ -4,12 +4,17 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "source/net/flows_private.h"
+#include "util/clock.h"
 
 /* An entry whose owner cannot be found is kept that many read-outs after its last packet. */
 #define IDLE_READS 10
 /* The last dump is waited for so long, of the second that the end of a run may take: a dump takes a
  * millisecond on a phone and 200 in an emulated guest beside other work. */
 #define FINAL_NS (400 * 1000 * 1000ull)
+/* The waiting maps are walked at least so often, and the last time; in between only where entries
+ * came, or so many are known that a walk is cheaper than to ask for each. */
+#define WALK_NS   (10 * NSEC_PER_SEC)
+#define KNOWN_MAX 64
 
 static void drop(struct net_flows *flows, struct waiting_flow *one)
 {
@@ -309,10 +314,45 @@ static int give_up(struct net_flows *flows, struct counter_list *counters)
 	return err ? err : counter_list_add(counters, "net_unresolved_bytes", unresolved);
 }
 
+/* Read each entry that is known. */
+static int read_known(struct net_flows *flows)
+{
+	struct waiting_flow *one, *next;
+	struct net_waiting now;
+	int err = 0;
+
+	flows->walks++;
+	HASH_ITER (hh, flows->waiting, one, next) {
+		struct net_flow4 flow4;
+		const void *key = kernel_key(&one->key, &flow4);
+
+		if (!err && !one->removed &&
+		    !bpf_map_lookup_elem(
+			    one->key.ipv6 ? flows->maps.waiting6 : flows->maps.waiting4, key, &now))
+			err = read_waiting(flows, &one->key, &now);
+	}
+	return err;
+}
+
+/* A walk goes over each bucket of two tables that are mostly empty. */
+static bool knows_all(const struct net_flows *flows, uint32_t made, uint64_t now_ns)
+{
+	return flows->walked_ns && now_ns - flows->walked_ns < WALK_NS && made == flows->made &&
+	       HASH_COUNT(flows->waiting) <= KNOWN_MAX;
+}
+
 static int read_maps(struct net_flows *flows)
 {
+	uint32_t made = __atomic_load_n(flows->maps.waiting_made, __ATOMIC_ACQUIRE);
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 	int err;
 
+	if (knows_all(flows, made, now_ns)) {
+		err = read_known(flows);
+		return err ? err : settle_all(flows);
+	}
+	flows->made = made;
+	flows->walked_ns = now_ns;
 	flows->walks++;
 	flows->crowded = HASH_COUNT(flows->waiting) > flows->maps.waiting_entries / 4 * 3;
 	err = net_map_read(flows->maps.waiting4, sizeof(struct net_flow4),
@@ -351,6 +391,8 @@ int net_flows_read(struct net_flows *flows, uint32_t epoch, bool final,
 	int err;
 
 	flows->epoch = epoch;
+	if (final)
+		flows->walked_ns = 0;
 	err = hear(flows, 0);
 	if (!err)
 		err = net_prime_go_on(flows);

@@ -14,7 +14,8 @@ struct warden;
 struct net_flows_maps {
 	int flows4, flows6, waiting4, waiting6, localities;
 	uint32_t flow_entries, waiting_entries, locality_entries;
-	bool by_cookie; /* how the kernel side names namespaces */
+	bool by_cookie;               /* how the kernel side names namespaces */
+	const uint32_t *waiting_made; /* the kernel side's count of entries of waiting4, waiting6 */
 };
 
 /* Where received bytes go once it is known. */
@@ -43,8 +44,11 @@ void net_flows_free(struct net_flows *flows);
 int net_flows_read(struct net_flows *flows, uint32_t epoch, bool final,
 		   struct counter_list *counters);
 
-/* Forget flows without a packet for idle_epochs, some of them at each call, so that no call takes
- * long. Forgetting loses no byte: what comes next is looked up again. 0 or a negative errno. */
+/* Look for flows to forget, once through the tables; again and again while they are crowded. */
+void net_flows_begin_sweep(struct net_flows *flows);
+/* Forget flows without a packet for idle_epochs, some of them at each call while a sweep is under
+ * way, so that no call takes long. Forgetting loses no byte: what comes next is looked up again. 0
+ * or a negative errno. */
 int net_flows_sweep(struct net_flows *flows, uint32_t epoch, uint32_t idle_epochs);
 
 /* A namespace with traffic could not be asked at the last read: learn from every packet. */

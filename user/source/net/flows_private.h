@@ -35,10 +35,13 @@ struct net_flows {
 	struct net_diag primed; /* what is still to be noted of the first dump */
 	size_t primed_sockets, primed_addresses;
 	struct net_map_walk walk4, walk6; /* where the sweep stands */
+	bool sweeps4, sweeps6;            /* one is under way */
 	uint64_t places_asked_ns;         /* when the local addresses were last asked for */
 	uint64_t replaced;                /* of the asker, as of the last read */
 	uint64_t full;                    /* owners that could not be noted, since the last read */
 	uint32_t epoch, walks;            /* of the waiting maps */
+	uint32_t made;                    /* waiting entries as of the last walk */
+	uint64_t walked_ns;               /* when that was; 0: the next read walks */
 	uint32_t flow_count4, flow_count6, counted4, counted6; /* of the last walk, of this one */
 	bool blind;
 	bool crowded; /* the waiting map is more than three quarters full */

@@ -4,43 +4,49 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* How many elements fill the buffers; -ENOENT marks the end of the map, not an error. */
-static int read_batches(int fd, uint32_t key_size, uint32_t value_size, uint32_t max_entries,
-			char *keys, char *values, uint32_t *count)
+/* Elements of one call: buffers for all that a table may hold would be mappings, made and unmade with
+ * each read of a table that is mostly empty. */
+#define PART 256
+
+static bool make_room(uint32_t count, uint32_t key_size, uint32_t value_size, char **keys,
+		      char **values)
 {
-	uint64_t position[8]; /* opaque; a hash uses 4 bytes of it */
-	uint32_t got = 0;
-	int err = 0;
-
-	while (got < max_entries && !err) {
-		uint32_t batch = max_entries - got;
-
-		err = bpf_map_lookup_batch(fd, got ? position : NULL, position,
-					   keys + (size_t)got * key_size,
-					   values + (size_t)got * value_size, &batch, NULL);
-		if (err && err != -ENOENT)
-			break;
-		got += batch;
-	}
-	*count = got;
-	/* -ENOSPC: the next bucket does not fit any more, so the buffers are as good as full. */
-	return err == -ENOENT || (err == -ENOSPC && got) ? 0 : err;
+	free(*keys);
+	free(*values);
+	*keys = malloc((size_t)count * key_size);
+	*values = malloc((size_t)count * value_size);
+	return *keys && *values;
 }
 
 int net_map_read(int fd, uint32_t key_size, uint32_t value_size, uint32_t max_entries,
 		 net_map_fn fn, void *ctx)
 {
-	char *keys = malloc((size_t)max_entries * key_size);
-	char *values = malloc((size_t)max_entries * value_size);
-	uint32_t count = 0, i;
-	int err = -ENOMEM;
+	uint32_t part = max_entries < PART ? max_entries : PART;
+	uint64_t position[8]; /* opaque; a hash uses 4 bytes of it */
+	char *keys = NULL, *values = NULL;
+	bool begun = false, end = false;
+	int err = make_room(part, key_size, value_size, &keys, &values) ? 0 : -ENOMEM;
 
-	if (!keys || !values)
-		goto cleanup;
-	err = read_batches(fd, key_size, value_size, max_entries, keys, values, &count);
-	for (i = 0; !err && i < count; i++)
-		err = fn(ctx, keys + (size_t)i * key_size, values + (size_t)i * value_size);
-cleanup:
+	while (!err && !end) {
+		uint32_t count = part;
+
+		err = bpf_map_lookup_batch(fd, begun ? position : NULL, position, keys, values,
+					   &count, NULL);
+		end = err == -ENOENT; /* that marks the end of the map, and is no error */
+		if (err == -ENOSPC && part < max_entries) {
+			/* One bucket is fuller than a part. */
+			part = max_entries / 2 > part ? 2 * part : max_entries;
+			err = make_room(part, key_size, value_size, &keys, &values) ? 0 : -ENOMEM;
+			continue;
+		}
+		if (err && !end)
+			break;
+		begun = true;
+		err = 0;
+		for (uint32_t i = 0; !err && i < count; i++)
+			err = fn(ctx, keys + (size_t)i * key_size,
+				 values + (size_t)i * value_size);
+	}
 	free(keys);
 	free(values);
 	return err;

@@ -165,6 +165,7 @@ static int open_programs(struct net_source *net)
 		.localities = bpf_map__fd(net->skel->maps.localities),
 		.locality_entries = bpf_map__max_entries(net->skel->maps.localities),
 		.by_cookie = net->skel->rodata->netns_by_cookie,
+		.waiting_made = &net->skel->bss->waiting_made,
 		.flow_entries = bpf_map__max_entries(net->skel->maps.flows4),
 		.waiting_entries = bpf_map__max_entries(net->skel->maps.waiting4),
 	};
@@ -216,8 +217,10 @@ static int sample_programs(struct net_source *net, bool final, struct counter_li
 		memmove(net->epochs + 1, net->epochs, NET_IDLE_STEPS * sizeof(net->epochs[0]));
 		net->epochs[0] = epoch;
 		net->step_ns = now_ns;
+		if (net->epochs[NET_IDLE_STEPS])
+			net_flows_begin_sweep(net->flows);
 	}
-	if (!err && net->epochs[NET_IDLE_STEPS])
+	if (!err)
 		err = net_flows_sweep(net->flows, epoch, epoch - net->epochs[NET_IDLE_STEPS]);
 	net->skel->bss->learn_every_packet = net_flows_are_blind(net->flows);
 	if (!err)

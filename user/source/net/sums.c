@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "jankscope/target.h"
+#include "kernel/percpu.h"
 #include "source/net/private.h"
 
 static void add(struct record_bytes *to, const struct record_bytes *from)
@@ -124,19 +125,15 @@ int net_book(void *ctx, enum net_bucket bucket, uint32_t uid, uint64_t bytes, ui
 
 int net_read_classes(struct net_source *net, struct counter_list *lost)
 {
-	struct net_bytes *slots = calloc((size_t)net->possible_cpus, sizeof(*slots));
+	struct net_bytes now[NET_CLASS_COUNT];
 	struct record_net *interval = &net->interval;
-	int err = slots ? 0 : -ENOMEM;
+	int err = percpu_sum(bpf_map__fd(net->skel->maps.classes), NET_CLASS_COUNT,
+			     sizeof(*now) / sizeof(uint64_t), (uint64_t *)now);
 
 	for (uint32_t class = 0; !err && class < NET_CLASS_COUNT; class ++) {
-		struct net_bytes now, delta;
+		struct net_bytes delta = advance(&net->classes_seen[class], &now[class]);
 		struct record_bytes grown;
 
-		err = bpf_map_lookup_elem(bpf_map__fd(net->skel->maps.classes), &class, slots);
-		if (err)
-			break;
-		sum_cpus(&now, slots, net->possible_cpus);
-		delta = advance(&net->classes_seen[class], &now);
 		grown = as_record(&delta);
 		if (class == NET_CLASS_LOOPBACK) {
 			add(&interval->loopback, &grown);
@@ -151,7 +148,6 @@ int net_read_classes(struct net_source *net, struct counter_list *lost)
 			err = counter_list_add(lost, "net_lost_bytes",
 					       grown.rx_bytes + grown.tx_bytes);
 	}
-	free(slots);
 	return err;
 }
 
@@ -164,21 +160,13 @@ int net_read_losses(struct net_source *net, struct counter_list *lost)
 		[NET_LOSS_HEADER] = "net_header_unreadable",
 		[NET_LOSS_OWNER_MIXED] = "net_owner_mixed_bytes",
 	};
-	uint64_t *slots = calloc((size_t)net->possible_cpus, sizeof(*slots));
-	int err = slots ? 0 : -ENOMEM;
+	uint64_t now[NET_LOSS_COUNT];
+	int err = percpu_sum(bpf_map__fd(net->skel->maps.net_losses), NET_LOSS_COUNT, 1, now);
 
 	for (uint32_t reason = 0; !err && reason < NET_LOSS_COUNT; reason++) {
-		uint64_t now = 0;
-
-		err = bpf_map_lookup_elem(bpf_map__fd(net->skel->maps.net_losses), &reason, slots);
-		for (int i = 0; !err && i < net->possible_cpus; i++)
-			now += slots[i];
-		if (err)
-			break;
-		err = counter_list_add(lost, names[reason], now - net->losses_seen[reason]);
-		net->losses_seen[reason] = now;
+		err = counter_list_add(lost, names[reason], now[reason] - net->losses_seen[reason]);
+		net->losses_seen[reason] = now[reason];
 	}
-	free(slots);
 	return err;
 }
 

@@ -40,6 +40,11 @@ static int look_at6(void *ctx, const void *key, const void *value)
 		       key, value);
 }
 
+void net_flows_begin_sweep(struct net_flows *flows)
+{
+	flows->sweeps4 = flows->sweeps6 = true;
+}
+
 int net_flows_sweep(struct net_flows *flows, uint32_t epoch, uint32_t idle_epochs)
 {
 	uint32_t many = flows->maps.flow_entries / 4 * 3;
@@ -49,25 +54,29 @@ int net_flows_sweep(struct net_flows *flows, uint32_t epoch, uint32_t idle_epoch
 	flows->epoch = epoch;
 	sweep.crowded = flows->flow_count4 > many;
 	sweep.counted = &flows->counted4;
-	err = net_map_read_some(flows->maps.flows4, sizeof(struct net_flow4),
-				sizeof(struct net_flow_owner), SOME, &flows->walk4, look_at4,
-				&sweep);
+	err = flows->sweeps4 ? net_map_read_some(flows->maps.flows4, sizeof(struct net_flow4),
+						 sizeof(struct net_flow_owner), SOME, &flows->walk4,
+						 look_at4, &sweep)
+			     : 0;
 	if (err < 0)
 		return err;
 	if (err) {
 		flows->flow_count4 = flows->counted4;
 		flows->counted4 = 0;
+		flows->sweeps4 = flows->flow_count4 > many;
 	}
 	sweep.crowded = flows->flow_count6 > many;
 	sweep.counted = &flows->counted6;
-	err = net_map_read_some(flows->maps.flows6, sizeof(struct net_flow6),
-				sizeof(struct net_flow_owner), SOME, &flows->walk6, look_at6,
-				&sweep);
+	err = flows->sweeps6 ? net_map_read_some(flows->maps.flows6, sizeof(struct net_flow6),
+						 sizeof(struct net_flow_owner), SOME, &flows->walk6,
+						 look_at6, &sweep)
+			     : 0;
 	if (err < 0)
 		return err;
 	if (err) {
 		flows->flow_count6 = flows->counted6;
 		flows->counted6 = 0;
+		flows->sweeps6 = flows->flow_count6 > many;
 	}
 	return 0;
 }
