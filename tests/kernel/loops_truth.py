@@ -72,7 +72,8 @@ def record(name, apps_started, go, flags=(), during=None, after=None):
     open(go, "w").close()
     if during:
         during()
-    time.sleep(5.5)
+    else:
+        time.sleep(5.5)
     wait_for(lambda: all(len(a.read()) >= 5 for a in apps_started if a.blocks), 10, 0.1)
     if after:
         after()

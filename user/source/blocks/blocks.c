@@ -435,7 +435,7 @@ static int blocks_summarise(struct source *source, struct summary *summary)
 			err = blocks_look_at(blocks, watched, clock_now_ns(CLOCK_MONOTONIC),
 					     &unused_ns);
 		blocks->unproved += watched && is_left_unproved(blocks, watched);
-		if (!err && told_open && watched->period.tracking &&
+		if (!err && told_open && watched->period.tracking && !watched->period.unproved &&
 		    watched->period.reported_open && looper_kernel_read(blocks->kernel, i, &slot) &&
 		    slot.busy_since_ns && slot.periods == watched->period.number)
 			err = blocks_report_open(blocks, watched, &slot,
