@@ -53,6 +53,22 @@ static __always_inline struct looper_slot *current_looper(__u32 *index)
 	return bpf_map_lookup_elem(&looper_slots, found);
 }
 
+/* A thread that is not watched waits in an epoll: where that is what the main thread of its process
+ * loops in, it is nobody's loop, because who comes next serves it. User space, which asks now and
+ * then who waits there, would miss threads that wait for moments. */
+static __always_inline void other_waits(__u32 kind, __s32 fd)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+	struct looper_slot *slot;
+
+	if (kind != LOOPER_WAIT_EPOLL || (__u32)ids == ids >> 32)
+		return;
+	slot = looper_find(ids >> 32);
+	/* One whole store, as include/abi/looper.h says of this word. */
+	if (slot && slot->loop_kind == LOOPER_WAIT_EPOLL && slot->loop_fd == fd)
+		*(volatile __u32 *)&slot->shared = (__u32)fd + 1;
+}
+
 /* At the begin of the C library's stub: the messages are done. The clock is read behind
  * looper_begin: what the thread is preempted for from there on is made good at its next switch-out.
  */
@@ -65,6 +81,8 @@ static __always_inline int enter_probed(struct pt_regs *ctx, __u32 kind, __s32 f
 	__u32 index;
 
 	slot = current_looper(&index);
+	if (!slot)
+		other_waits(kind, fd);
 	if (!slot || slot->detector != LOOPER_BY_UPROBE)
 		return 0;
 	wait.stack = PT_REGS_SP(ctx);
@@ -138,13 +156,17 @@ static __always_inline int on_sys_enter(struct pt_regs *registers, long nr)
 	    nr != NR_PPOLL && nr != NR_SELECT && nr != NR_PSELECT6 && nr != NR_IO_URING_ENTER)
 		return 0;
 	slot = current_looper(&index);
-	if (!slot || slot->detector != LOOPER_BY_SYSCALL)
+	if (slot && slot->detector != LOOPER_BY_SYSCALL)
 		return 0;
 	if (!wait_of_call(nr, PT_REGS_PARM1_CORE_SYSCALL(registers),
 			  PT_REGS_PARM2_CORE_SYSCALL(registers),
 			  PT_REGS_PARM3_CORE_SYSCALL(registers),
 			  PT_REGS_PARM4_CORE_SYSCALL(registers), &wait))
 		return 0;
+	if (!slot) {
+		other_waits(wait.kind, wait.fd);
+		return 0;
+	}
 	wait.stack = PT_REGS_SP_CORE(registers);
 	wait.way = LOOPER_WAY_CALL;
 	looper_begin(slot);

@@ -143,8 +143,8 @@ enum looper_seen_by {
  * program then finds begun != ended and leaves the slot alone; what it would have booked is made
  * good from the kernel's sums at the next switch-out. looper_read_slot() is the reader; where begun
  * and ended stay apart it makes them agree again and counts that.
- * parked, discarded, loop_closed, shared: one writer's whole stores, read by the other side with no
- * other word. parked: the reader stores periods + 1, full fence, loads periods; the program
+ * parked, discarded, loop_closed, shared: whole stores, read by the other side with no other word;
+ * each has one writer, but for shared, whose writers all say the same of the loop. parked: the reader stores periods + 1, full fence, loads periods; the program
  * stores periods and busy_since_ns, fetch-add, loads parked.
  * waker_*, woken_ns, waiting*: written by the waker, in the wake-up, read by the switch-in that
  * follows under the kernel's run-queue lock; user space does not read them. */
@@ -153,8 +153,9 @@ struct looper_slot {
 	/* set by user space before the thread is watched (looper_slot_fill) */
 	__u32 tid, tgid;
 	__u32 detector; /* enum looper_detector */
-	/* Set by user space at any time: descriptor + 1 of an epoll that is not this thread's
-	 * alone, so that it is no loop of the thread's; 0: none. exec sets it to 0. */
+	/* Set at any time, by user space, or by the programs when another thread of the process
+	 * waits in the loop's epoll: descriptor + 1 of an epoll that is not this thread's alone, so
+	 * that it is no loop of the thread's; 0: none. exec sets it to 0. */
 	__u32 shared;
 	__u64 block_ns;
 	__u64 slot_id; /* serial number of the slot's use, repeated in its events */

@@ -70,6 +70,7 @@ enum stack_failure {
 	STACK_WORKER_LOST = 15,    /* ptrace: the worker died or froze and was replaced */
 	STACK_NO_MEMORY_READ = 16, /* its stack pointer leads to no readable memory */
 	STACK_UNSUPPORTED = 17,    /* this kernel has no such way, or it is switched off */
+	STACK_HELD_UP = 18,        /* not tried: its process held up a capture a moment before */
 	STACK_FAILURES
 };
 
@@ -104,6 +105,8 @@ struct stack_capture {
 /* A capture with room for stack_bytes (0: 256 KiB, at most 16 MiB), touched so that a capture
  * takes no page fault. NULL with errno. */
 struct stack_capture *stack_capture_new(size_t stack_bytes);
+/* Forget what was captured; the room for it stays. */
+void stack_capture_clear(struct stack_capture *capture);
 void stack_capture_free(struct stack_capture *capture);
 
 /* ---- capturing ---- */

@@ -12,16 +12,21 @@
  *   uring_ext   io_uring_enter with a timeout of its own (IORING_ENTER_EXT_ARG)
  *   coroutines  three coroutines with stacks of their own wait in one epoll in turns
  *   moved       after the second block the loop goes on in another epoll, 8 KiB deeper
+ *   left        the same, and the first epoll stays open
  *   vfork       its handler's 300 ms are a vfork whose child sleeps before its exec
  *   fork        it forks a child that goes on in the same epoll and has no blocks
  *   renumbered  it closes its epoll and makes one of the same number before each wait
  *   late_thread a helper thread waits in an epoll of its own, which the main thread never uses
  * No loop, a thread that parks in a futex for long between short turns:
  *   pool        three threads, the main one too, take turns in one epoll; a thread without a turn
- * sleeps hand_over   the main thread waits in the epoll first, then a helper does for ever closed
- * the main thread waited in an epoll three times, closed it, and joins a helper turns       three
- * coroutines with stacks of their own call poll in turns: a wait in one is no sign that another's
- * message is over sigwait     sigtimedwait and an epoll that is only asked (timeout 0) */
+ *               sleeps
+ *   brief       the main thread parks for 400 ms after each event; two others ask the same epoll
+ *               every 20 ms and never wait in it
+ *   hand_over   the main thread waits in the epoll first, then a helper does for ever
+ *   closed      the main thread waited in an epoll three times, closed it, and joins a helper
+ *   turns       three coroutines with stacks of their own call poll in turns: a wait in one is no
+ *               sign that another's message is over
+ *   sigwait     sigtimedwait and an epoll that is only asked (timeout 0) */
 #include <errno.h>
 #include <linux/io_uring.h>
 #include <poll.h>
@@ -46,7 +51,7 @@
 #define BLOCKS 5
 
 static const char *go_file;
-static int timer, blocks;
+static int timer, blocks, stays_open;
 static void (*work)(void);
 
 static void arm(long ms)
@@ -284,6 +289,8 @@ static void moved_loop(void)
 	while (blocks < 2)
 		if (epoll_wait(epoll, &event, 1, -1) == 1)
 			tick();
+	if (stays_open)
+		deeper();
 	close(epoll);
 	/* So that the next one has another number. */
 	dup2(0, epoll);
@@ -361,6 +368,35 @@ static void pool(void)
 	pool_thread(NULL);
 }
 
+static void *brief_thread(void *unused)
+{
+	struct epoll_event event;
+
+	for (;;) {
+		sleep_ms(20);
+		epoll_wait(shared, &event, 1, 0);
+	}
+	return unused;
+}
+
+static void brief(void)
+{
+	struct itimerspec often = {{0, 700000000}, {0, 700000000}};
+	struct epoll_event event;
+	pthread_t thread;
+	uint64_t count;
+
+	shared = epoll_of(timer);
+	timerfd_settime(timer, 0, &often, NULL);
+	for (int i = 0; i < 2; i++)
+		pthread_create(&thread, NULL, brief_thread, NULL);
+	for (;;) {
+		epoll_wait(shared, &event, 1, -1);
+		if (read(timer, &count, sizeof(count)) == sizeof(count))
+			sleep_ms(400);
+	}
+}
+
 static void *for_ever(void *unused)
 {
 	struct epoll_event event;
@@ -420,9 +456,11 @@ int main(int argc, char **argv)
 		     {"uring_ext", uring_loop},
 		     {"coroutines", coroutine_loop},
 		     {"moved", moved_loop},
+		     {"left", moved_loop},
 		     {"renumbered", renumbered_loop},
 		     {"fork", fork_loop},
 		     {"pool", pool},
+		     {"brief", brief},
 		     {"turns", turns},
 		     {"sigwait", sigwait_main}};
 	const char *mode = argc > 2 ? argv[1] : "";
@@ -432,6 +470,7 @@ int main(int argc, char **argv)
 		return 2;
 	go_file = argv[2];
 	work = strcmp(mode, "vfork") ? sleep_300 : vfork_300;
+	stays_open = !strcmp(mode, "left");
 	timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	arm(100);
 	say("ready\n");

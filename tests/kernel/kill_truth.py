@@ -56,7 +56,7 @@ def leftovers(pids, recorder, held):
             bad["stopped"] = stopped[:5]
         processes = recorder.helpers()
         if processes:
-            bad["processes"] = processes
+            bad["processes"] = {pid: (*who, wchan(pid)) for pid, who in processes.items()}
         return bad
     end = time.monotonic() + 2
     bad = look()

@@ -164,6 +164,7 @@ Test(block_reports, the_end_of_the_run_waits_for_nothing)
 	cr_assert_eq(block_report_weigh(report, &report->list, &report->spells, 0, 0), 0);
 	cr_expect_eq(block_reports_emit(&told.reports, 1001 * MS, true, emit, &told), 0);
 	cr_expect_eq(told.blocks, 1);
+	cr_expect_str_eq(told.missing, "the run ended before its stack was unwound");
 	cr_expect_eq(told.reports.stacks_abandoned, 1);
 	cr_expect_eq(told.reports.count, 0);
 }
@@ -176,7 +177,7 @@ Test(block_reports, a_late_sample_joins_the_report_of_its_period)
 
 	start(&told);
 	report = a_report(&told, 1, true);
-	cr_expect_eq(block_reports_emit(&told.reports, 1001 * MS, false, emit, &told), 1010 * MS,
+	cr_expect_eq(block_reports_emit(&told.reports, 1001 * MS, false, emit, &told), 1050 * MS,
 		     "a sample may be on its way");
 	sample->t_ns = 50 * MS;
 	unwind(sample, 3);
@@ -196,19 +197,23 @@ Test(block_reports, tried_in_vain_is_not_untried)
 	start(&told);
 	a_report(&told, 1, true);
 	block_reports_emit(&told.reports, 2000 * MS, false, emit, &told);
-	cr_expect_str_eq(told.missing, "no capture was tried");
+	cr_expect_str_eq(told.missing, "no sample of it came");
+	a_report(&told, 4, true)->unknown = true;
+	block_reports_emit(&told.reports, 2000 * MS, false, emit, &told);
+	cr_expect_str_eq(told.missing,
+			 "no capture was tried: the thread was not known to loop yet");
 	report = a_report(&told, 2, true);
 	report->failed = 3;
 	block_reports_emit(&told.reports, 2000 * MS, false, emit, &told);
 	cr_expect_str_eq(told.missing, "no capture succeeded");
 	/* The word of a failure comes after the end of the block. */
 	a_report(&told, 3, true);
-	block_reports_late_failure(&told.reports, 3, 4);
-	block_reports_late_failure(&told.reports, 3, 5);
-	block_reports_late_failure(&told.reports, 9, 5);
+	block_reports_late_failure(&told.reports, 3, 4, STACK_MOVED);
+	block_reports_late_failure(&told.reports, 3, 5, STACK_GONE);
+	block_reports_late_failure(&told.reports, 9, 5, STACK_MOVED);
 	block_reports_emit(&told.reports, 2000 * MS, false, emit, &told);
-	cr_expect_str_eq(told.missing, "no capture succeeded");
-	cr_expect_eq(told.blocks, 3);
+	cr_expect_str_eq(told.missing, "no capture succeeded: thread is gone");
+	cr_expect_eq(told.blocks, 4);
 }
 
 Test(block_reports, held_back_until_the_thread_is_known_to_loop)

@@ -56,8 +56,14 @@ static int on_death(void *ctx, void *data, size_t size)
 	return kernel->death_callback(kernel->death_ctx, &note.death);
 }
 
+/* The end of a block, and of the sleep before it; each with the header of a ring's record. */
+#define EVENT_BYTES_EACH                                                                           \
+	((uint32_t)(sizeof(struct looper_period_event) + sizeof(struct looper_spell_event) + 16))
+
 static void size_watched(struct sched_bpf *skeleton, uint32_t count)
 {
+	uint32_t ring_bytes = bpf_map__max_entries(skeleton->maps.looper_events);
+
 	if (!count)
 		count = LOOPER_DEFAULT_WATCHED;
 	if (count > LOOPER_MAX_WATCHED)
@@ -65,6 +71,10 @@ static void size_watched(struct sched_bpf *skeleton, uint32_t count)
 	bpf_map__set_max_entries(skeleton->maps.looper_slots, count);
 	bpf_map__set_max_entries(skeleton->maps.looper_stash, count);
 	bpf_map__set_max_entries(skeleton->maps.looper_watched, count);
+	/* All of them may end a block while the loop rests for 40 ms. */
+	while (ring_bytes < count * EVENT_BYTES_EACH)
+		ring_bytes *= 2;
+	bpf_map__set_max_entries(skeleton->maps.looper_events, ring_bytes);
 }
 
 /* What fires when a task changes its uid: a kprobe costs nobody else anything; the tracepoint is

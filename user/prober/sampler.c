@@ -210,7 +210,9 @@ static void take_sample(struct sampler *sampler, struct hand *hand, struct sampl
 		return;
 	}
 	took_ns = clock_now_ns(CLOCK_MONOTONIC) - since_ns;
-	if (took_ns > HELD_UP_NS) {
+	if (row->refuse) {
+		/* Nothing was tried: the target is as it was found before. */
+	} else if (took_ns > HELD_UP_NS) {
 		row->backoff_ns = row->backoff_ns ? row->backoff_ns * 2 : FIRST_BACKOFF_NS;
 		if (row->backoff_ns > MAX_BACKOFF_NS)
 			row->backoff_ns = MAX_BACKOFF_NS;

@@ -254,6 +254,11 @@ int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int 
 
 	hand->row = row;
 	hand->read_once = false;
+	if (row->refuse) {
+		stack_capture_clear(hand->capture);
+		hand->capture->failure = STACK_HELD_UP;
+		return send_sample(hand, &sample, socket);
+	}
 	proc_keep(&hand->kept[row->index % KEPT].schedstat, row->thread.pid, row->thread.tid);
 	proc_keep(&hand->kept[row->index % KEPT].statm, row->thread.pid, row->thread.tid);
 	sample.taken =

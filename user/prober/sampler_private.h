@@ -26,6 +26,9 @@ struct sampler_row {
 	uint64_t next_ns; /* when it is to be looked at again, CLOCK_MONOTONIC; UINT64_MAX: it wakes
 			     the sampler */
 	uint64_t backoff_ns, left_alone_until_ns;
+	/* It is due but left alone: the sample says so, once a period, in place of a capture. */
+	bool refuse;
+	uint64_t refused_period;
 	/* as found when it became due */
 	struct looper_slot slot;
 };

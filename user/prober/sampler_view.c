@@ -79,10 +79,7 @@ bool sampler_row_is_due(struct sampler_view *view, struct sampler_row *row, uint
 {
 	struct looper_slot *slot = &row->slot;
 
-	if (now_ns < row->left_alone_until_ns) {
-		row->next_ns = row->left_alone_until_ns;
-		return false;
-	}
+	row->refuse = now_ns < row->left_alone_until_ns;
 	if (!looper_read_slot(&view->loopers, row->index, slot)) {
 		row->next_ns = now_ns + TORN_TICK_NS;
 		return false;
@@ -112,6 +109,15 @@ bool sampler_row_is_due(struct sampler_view *view, struct sampler_row *row, uint
 		if (row->next_ns - now_ns > view->first_ns && !park(view, row, slot->periods))
 			row->next_ns = now_ns + view->first_ns;
 		return false;
+	}
+	if (row->refuse) {
+		bool again = row->refused_period == slot->periods;
+
+		row->refused_period = slot->periods;
+		row->next_ns = row->left_alone_until_ns;
+		if (row->next_ns - now_ns > view->first_ns && !park(view, row, slot->periods))
+			row->next_ns = now_ns + view->first_ns;
+		return !again;
 	}
 	stack_schedule_taken(&row->schedule, now_ns);
 	row->next_ns = row->schedule.due_ns;

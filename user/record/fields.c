@@ -441,7 +441,9 @@ static const struct field footer_rows[] = {
 		    "took over 10 ms, as where who holds its lock gets no CPU, and were not waited "
 		    "for; lost_pct_of: share of what was lost of each whole in percent, the "
 		    "largest of them is lost_pct; tables_dropped: records that were not printed "
-		    "because stdout was not read"),
+		    "because stdout was not read; blocks.unproved: messages that lasted at the end "
+		    "of the run, with waits inside of which nobody knows whether they are another "
+		    "loop"),
 	FIELD_ROWS("paths", struct record_footer, paths, path_count, NONZERO, &path_type,
 		   "of the stacks of all blocks, heaviest first"),
 	COUNTERS(struct record_footer, lost, REQUIRED, LOST_MEANING),

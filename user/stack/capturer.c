@@ -38,6 +38,7 @@ const char *stack_failure_text(enum stack_failure failure)
 		[STACK_WORKER_LOST] = "capture worker was lost and replaced",
 		[STACK_NO_MEMORY_READ] = "stack pointer leads to no memory",
 		[STACK_UNSUPPORTED] = "not supported here",
+		[STACK_HELD_UP] = "a capture of it was held up just before",
 	};
 
 	return failure < STACK_FAILURES ? texts[failure] : "unknown";
@@ -65,7 +66,7 @@ struct stack_capture *stack_capture_new(size_t stack_bytes)
 	return capture;
 }
 
-static void clear_capture(struct stack_capture *capture)
+void stack_capture_clear(struct stack_capture *capture)
 {
 	for (size_t i = 0; i < capture->kernel_frame_count; i++)
 		free(capture->kernel_frames[i]);
@@ -78,7 +79,7 @@ void stack_capture_free(struct stack_capture *capture)
 {
 	if (!capture)
 		return;
-	clear_capture(capture);
+	stack_capture_clear(capture);
 	free(capture->stack);
 	free(capture);
 }
@@ -279,7 +280,7 @@ int stack_capture(struct stack_capturer *capturer, const struct stack_thread *th
 	uint64_t since = clock_now_ns(CLOCK_MONOTONIC);
 	enum stack_failure failure;
 
-	clear_capture(capture);
+	stack_capture_clear(capture);
 	capture->thread = *thread;
 	capture->thread.pidfd = -1;
 	failure = thread_identity(capturer->config.root, thread);

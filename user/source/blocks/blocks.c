@@ -420,6 +420,12 @@ static bool is_settled(const struct blocks_source *blocks)
 	       (!blocks->unwinder || unwinder_idle(blocks->unwinder));
 }
 
+static bool is_left_unproved(const struct blocks_source *blocks, const struct watched *watched)
+{
+	return watched->period.tracking && watched->period.unproved &&
+	       clock_now_ns(CLOCK_MONOTONIC) - watched->period.begin_ns >= blocks->context.block_ns;
+}
+
 /* What blocks still when the run ends is told as far as it went, and its stacks are waited for, for
  * a time that leaves the rest of the second that a run may take to end. */
 static int blocks_summarise(struct source *source, struct summary *summary)
@@ -442,7 +448,8 @@ static int blocks_summarise(struct source *source, struct summary *summary)
 		if (watched && watched->start.stage == WATCHED_RUNS)
 			err = blocks_look_at(blocks, watched, clock_now_ns(CLOCK_MONOTONIC),
 					     &unused_ns);
-		if (!err && told_open && watched->period.tracking &&
+		blocks->unproved += watched && is_left_unproved(blocks, watched);
+		if (!err && told_open && watched->period.tracking && !watched->period.unproved &&
 		    watched->period.reported_open && looper_kernel_read(blocks->kernel, i, &slot) &&
 		    slot.busy_since_ns && slot.periods == watched->period.number)
 			err = blocks_report_open(blocks, watched, &slot,

@@ -115,6 +115,26 @@ static void sooner(uint64_t *next_ns, uint64_t at_ns)
 		*next_ns = at_ns;
 }
 
+/* A thread that waits again and again inside of one message either serves that message (node's
+ * spawnSync) or went over to a loop further in: a dialog, or a program that never comes back. Which
+ * of both is known when it comes back, or when the kernel side adopts the inner loop
+ * (LOOPER_ADOPT_WAITS). Until then it is told only if it comes to no wait at all for so long that
+ * it hangs either way. One wait is no loop. */
+static bool is_unproved(struct watched *watched, const struct looper_slot *slot, uint64_t now_ns)
+{
+	bool waits = slot->waiting_kind != LOOPER_WAIT_NONE && !slot->waiting_own;
+
+	if (slot->nested_kind == LOOPER_WAIT_NONE || slot->nested_waits < 2) {
+		watched->period.unproved = false;
+		return false;
+	}
+	if (waits || slot->nested_waits != watched->period.nested_waits)
+		watched->period.nested_ns = now_ns;
+	watched->period.nested_waits = slot->nested_waits;
+	watched->period.unproved = now_ns - watched->period.nested_ns < BLOCK_ANR_NS;
+	return watched->period.unproved;
+}
+
 /* Tell a period that lasts, at the threshold and when it becomes an ANR. */
 static int tell_open(struct blocks_source *blocks, struct watched *watched,
 		     const struct looper_slot *slot, uint64_t begin_ns, uint64_t now_ns,
@@ -186,7 +206,7 @@ int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64
 	frozen = find_frozen(blocks, watched, &slot, now_ns);
 	stopped = !slot.on_cpu && slot.off_state == OFF_CPU_STOPPED;
 	sooner(next_ns, now_ns + FROZEN_TICK_NS);
-	if (frozen || stopped)
+	if (frozen || stopped || is_unproved(watched, &slot, now_ns))
 		return 0;
 	if (blocks_own_pending(watched, now_ns)) {
 		sooner(next_ns, now_ns + BLOCKS_MIN_TICK_NS);

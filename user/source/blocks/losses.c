@@ -124,6 +124,7 @@ void blocks_set_totals(const struct blocks_source *blocks, struct summary *summa
 	struct stack_stats stats;
 
 	set(summary, "blocks.stacks_followed", blocks->reports.stacks_late);
+	set(summary, "blocks.unproved", blocks->unproved);
 	if (!blocks->sampler)
 		return;
 	blocks_sampler_stats(blocks->sampler, &stats);

@@ -222,7 +222,8 @@ int blocks_report(struct blocks_source *blocks, struct watched *watched,
 	if (!report)
 		return -ENOMEM;
 	report->last = state != BLOCK_OPEN;
-	report->early = (period->flags & LOOPER_EVENT_UNKNOWN_LOOP) && !watched->is_loop;
+	report->unknown = period->flags & LOOPER_EVENT_UNKNOWN_LOOP;
+	report->early = report->unknown && !watched->is_loop;
 	report->held = report->early && period->loop_kind != LOOPER_WAIT_EPOLL &&
 		       period->loop_kind != LOOPER_WAIT_URING;
 	if (report->last) {
@@ -253,8 +254,11 @@ int blocks_report(struct blocks_source *blocks, struct watched *watched,
 		watched->period.spells = (struct block_spells){0};
 		blocks_watch_end_period(watched);
 	}
-	if (report->last)
+	/* A later one may be followed already. */
+	if (report->last && watched->period.number < report->period) {
+		blocks_drop_period(blocks, watched);
 		watched->period.number = report->period;
+	}
 	block_reports_add(&blocks->reports, report);
 	blocks_emit(blocks, false);
 	return 0;

@@ -10,7 +10,7 @@
 
 /* How long a record waits for its stacks, and for a first sample that is on its way. */
 #define WAIT_NS  (200 * NSEC_PER_MSEC)
-#define FIRST_NS (10 * NSEC_PER_MSEC)
+#define FIRST_NS (50 * NSEC_PER_MSEC)
 /* A thread that was seen in an epoll once may serve that in turns with others: what it did before
  * is told when it comes back to wait, or after such a time. */
 #define EARLY_NS NSEC_PER_SEC
@@ -115,12 +115,15 @@ bool block_reports_late_sample(struct block_reports *reports, uint64_t slot_id, 
 	return true;
 }
 
-void block_reports_late_failure(struct block_reports *reports, uint64_t slot_id, uint64_t period)
+void block_reports_late_failure(struct block_reports *reports, uint64_t slot_id, uint64_t period,
+				enum stack_failure failure)
 {
 	struct block_report *report = find_last(reports, slot_id, period);
 
-	if (report)
-		report->failed++;
+	if (!report)
+		return;
+	report->failed++;
+	report->failure = failure;
 }
 
 static bool waits(const struct block_report *report)
@@ -173,15 +176,17 @@ static const char *why_none(const struct block_report *report, char *why, size_t
 {
 	if (report->sample_count)
 		return "unwinding gave no frame";
+	if (!report->failed && report->unknown)
+		return "no capture was tried: the thread was not known to loop yet";
 	if (!report->failed)
-		return "no capture was tried";
+		return "no sample of it came";
 	if (report->failure == STACK_OK)
 		return "no capture succeeded";
 	snprintf(why, size, "no capture succeeded: %s", stack_failure_text(report->failure));
 	return why;
 }
 
-static void emit_block(struct block_report *report, report_emit_fn emit, void *ctx)
+static void emit_block(struct block_report *report, bool final, report_emit_fn emit, void *ctx)
 {
 	struct record_block *block = &report->block;
 	struct record record = {.type = RECORD_BLOCK, .block = block};
@@ -199,6 +204,9 @@ static void emit_block(struct block_report *report, report_emit_fn emit, void *c
 		block->top = SOME_U64(0);
 	else if (report->no_stacks)
 		missing_list_set(&block->missing, "stacks", report->no_stacks);
+	else if (waits(report) && final)
+		missing_list_set(&block->missing, "stacks",
+				 "the run ended before its stack was unwound");
 	else if (waits(report))
 		missing_list_set(&block->missing, "stacks", MISSING_FOLLOWS);
 	else
@@ -274,7 +282,7 @@ static uint64_t step(struct block_reports *reports, struct block_report *report,
 								     : now_ns + FIRST_NS;
 		if (!final && !ready && now_ns < report->created_ns + wait_ns)
 			return report->created_ns + wait_ns;
-		emit_block(report, emit, ctx);
+		emit_block(report, final, emit, ctx);
 	}
 	if (!waits(report) || final || now_ns >= report->created_ns + FOLLOW_NS) {
 		emit_rest(reports, report, emit, ctx);

@@ -15,6 +15,7 @@ struct block_report {
 	bool held;           /* the thread is not known to loop yet */
 	bool doubted;        /* its loop is perhaps shared: own.c */
 	bool early;          /* it ended with the first wait that was seen of its thread */
+	bool unknown;        /* its thread was not known to loop before it ended */
 	bool emitted;
 	uint64_t seq, t_boot_ns;    /* of its record, once emitted */
 	const char *no_stacks;      /* why nothing can be captured at all; NULL: it can */
@@ -52,7 +53,8 @@ int block_report_weigh(struct block_report *report, const struct block_samples *
 bool block_reports_late_sample(struct block_reports *reports, uint64_t slot_id, uint64_t period,
 			       struct block_sample *sample);
 /* The same of a capture that gave nothing. */
-void block_reports_late_failure(struct block_reports *reports, uint64_t slot_id, uint64_t period);
+void block_reports_late_failure(struct block_reports *reports, uint64_t slot_id, uint64_t period,
+				enum stack_failure failure);
 /* Emit what is due at now_ns (all that is possible, if final); returns when to look again, 0: not
  * by itself. */
 uint64_t block_reports_emit(struct block_reports *reports, uint64_t now_ns, bool final,

@@ -40,6 +40,8 @@ struct blocks_source {
 	uint64_t probes_held_off, probes_held_off_told;
 	uint64_t samples_late, samples_late_told; /* their record was out when they came */
 	uint64_t ends_unseen, ends_unseen_told;   /* of threads whose process has ended */
+	uint64_t unproved; /* periods of which it was not known at the end whether they are blocks
+			    */
 	uint64_t abandoned_told, resynced_told;
 	struct blocks_sampler_losses sampler_told;
 	struct stack_stats seen;

@@ -35,6 +35,9 @@ void blocks_follow_loop(struct blocks_source *blocks, struct watched *watched,
 	uint32_t kind = slot->loop_kind;
 	bool is_loop = blocks_is_loop(slot);
 
+	/* The kernel side saw another thread of the process wait there. */
+	if (looper_is_shared(slot) && watched->own.shared == SHARED_NOT)
+		blocks_own_none(blocks, watched, SHARED_BY_THREADS);
 	if (is_loop)
 		blocks_want_probes(blocks, watched, slot);
 	if (is_loop && blocks_place_pending(watched, clock_now_ns(CLOCK_MONOTONIC)))

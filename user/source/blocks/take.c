@@ -92,7 +92,10 @@ int blocks_on_event(void *ctx, const struct looper_event *event, size_t size)
 	case LOOPER_EVENT_SPELL:
 		if (size < sizeof(struct looper_spell_event))
 			return 0;
-		/* Of the period that is followed, or of one that was not met yet. */
+		/* Of the period that is followed, or of one that was not met yet. One that is older
+		 * has ended without a report, or that comes without what it slept for. */
+		if (watched->period.tracking && watched->period.number > event->period)
+			return 0;
 		blocks_begin_period(blocks, watched, event->period, 0);
 		return block_spells_add(&watched->period.spells,
 					(const struct looper_spell_event *)event);
@@ -201,10 +204,11 @@ void blocks_on_sample(void *ctx, const struct sampler_sample *from, const uint8_
 	if (!watched || watched->slot_id != from->slot_id || from->kind > CAPTURE_KERNEL ||
 	    from->failure >= STACK_FAILURES)
 		return;
-	/* The end of the period before is in the ring by now, but was perhaps not read yet: to
-	 * begin another one would drop that with its samples. A ring that cannot be read says so
+	/* What the kernel side told of the periods before is in the ring by now, but was perhaps
+	 * not read yet: to begin another one would drop a period that is followed with its samples,
+	 * and the spells of an older one would drop this sample. A ring that cannot be read says so
 	 * when the loop reads it. */
-	if (watched->period.tracking && watched->period.number < from->period) {
+	if (watched->period.number < from->period) {
 		looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
 		watched = blocks_watch_at(blocks->watch, from->index);
 		if (!watched || watched->slot_id != from->slot_id)
@@ -216,7 +220,8 @@ void blocks_on_sample(void *ctx, const struct sampler_sample *from, const uint8_
 		if (!from->taken) {
 			if (!from->owner)
 				block_reports_late_failure(&blocks->reports, from->slot_id,
-							   from->period);
+							   from->period,
+							   (enum stack_failure)from->failure);
 			return;
 		}
 		sample = make_sample(blocks, watched, from, stack, text);

@@ -108,6 +108,9 @@ struct watched {
 		/* frozen where it slept, which no switch tells: seen by looking, up to 50 ms late
 		 */
 		uint64_t frozen_ns, frozen_seen_ns, looked_ns;
+		/* waits inside the message, and when it was last seen in one: look.c */
+		uint64_t nested_waits, nested_ns;
+		bool unproved; /* so it is not told as long as it lasts */
 		struct watched_load load;
 		struct block_samples samples;
 		uint64_t failed;            /* captures that gave none */
