@@ -90,8 +90,9 @@ static __always_inline int switch_whole(bool preempted, struct task_struct *prev
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
 	struct switch_out out;
-	/* The verifier of kernels before 6.3 follows the way on which prev is idle, nothing is viewed
-	 * and repair() names a task, and refuses words of the stack that were never written. */
+	/* The verifier of kernels before 6.3 follows the way on which prev is idle, nothing is
+	 * viewed and repair() names a task, and refuses words of the stack that were never written.
+	 */
 	struct task_view view = {};
 	struct task_ids coming;
 

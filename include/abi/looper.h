@@ -144,10 +144,11 @@ enum looper_seen_by {
  * good from the kernel's sums at the next switch-out. looper_read_slot() is the reader; where begun
  * and ended stay apart it makes them agree again and counts that.
  * parked, discarded, loop_closed, shared: whole stores, read by the other side with no other word;
- * each has one writer, but for shared, whose writers all say the same of the loop. parked: the reader stores periods + 1, full fence, loads periods; the program
- * stores periods and busy_since_ns, fetch-add, loads parked.
- * waker_*, woken_ns, waiting*: written by the waker, in the wake-up, read by the switch-in that
- * follows under the kernel's run-queue lock; user space does not read them. */
+ * each has one writer, but for shared, whose writers all say the same of the loop. parked: the
+ * reader stores periods + 1, full fence, loads periods; the program stores periods and
+ * busy_since_ns, fetch-add, loads parked. waker_*, woken_ns, waiting*: written by the waker, in the
+ * wake-up, read by the switch-in that follows under the kernel's run-queue lock; user space does
+ * not read them. */
 struct looper_slot {
 	__u32 begun, ended;
 	/* set by user space before the thread is watched (looper_slot_fill) */

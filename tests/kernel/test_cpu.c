@@ -486,8 +486,8 @@ int main(void)
 		/* A guest has seconds: one of each program and each map. */
 		if (tap_is_emulated() && (i == 1 || i == 2))
 			continue;
-		for (int round = 1; test_variant(variants[i].name, &variants[i].options, round == 3);
-		     round++)
+		for (int round = 1;
+		     test_variant(variants[i].name, &variants[i].options, round == 3); round++)
 			;
 	}
 	return tap_done();

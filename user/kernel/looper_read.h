@@ -32,10 +32,10 @@ void looper_view_close(struct looper_view *view);
  * made to agree, and counted in view->resynced. */
 bool looper_read_slot(struct looper_view *view, uint32_t index, struct looper_slot *to);
 
-/* The registers of a watched thread that is off its CPU; schedstat is the thread's, or NULL: whether
- * it has run without a switch that was shown is left to looper_stash_sequence, behind what the
- * caller copies. 0; -ENOENT: none were written, or they are another thread's; -EAGAIN: it runs, or
- * they were being written. */
+/* The registers of a watched thread that is off its CPU; schedstat is the thread's, or NULL:
+ * whether it has run without a switch that was shown is left to looper_stash_sequence, behind what
+ * the caller copies. 0; -ENOENT: none were written, or they are another thread's; -EAGAIN: it runs,
+ * or they were being written. */
 int looper_read_stash(const struct looper_view *view, uint32_t index, pid_t tid,
 		      struct proc_kept *schedstat, struct looper_registers *to);
 /* As long as this is even and the same as a read stash's, the thread has not run since, and its

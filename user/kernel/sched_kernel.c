@@ -57,7 +57,7 @@ static int on_death(void *ctx, void *data, size_t size)
 }
 
 /* The end of a block, and of the sleep before it; each with the header of a ring's record. */
-#define EVENT_BYTES_EACH                                                                           \
+#define EVENT_BYTES_EACH \
 	((uint32_t)(sizeof(struct looper_period_event) + sizeof(struct looper_spell_event) + 16))
 
 static void size_watched(struct sched_bpf *skeleton, uint32_t count)

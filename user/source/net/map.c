@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Elements of one call: buffers for all that a table may hold would be mappings, made and unmade with
- * each read of a table that is mostly empty. */
+/* Elements of one call: buffers for all that a table may hold would be mappings, made and unmade
+ * with each read of a table that is mostly empty. */
 #define PART 256
 
 static bool make_room(uint32_t count, uint32_t key_size, uint32_t value_size, char **keys,
@@ -44,8 +44,7 @@ int net_map_read(int fd, uint32_t key_size, uint32_t value_size, uint32_t max_en
 		begun = true;
 		err = 0;
 		for (uint32_t i = 0; !err && i < count; i++)
-			err = fn(ctx, keys + (size_t)i * key_size,
-				 values + (size_t)i * value_size);
+			err = fn(ctx, keys + (size_t)i * key_size, values + (size_t)i * value_size);
 	}
 	free(keys);
 	free(values);

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Returns 0 to go on; anything else ends the read and is returned. May change and delete the element:
- * it is a copy. */
+/* Returns 0 to go on; anything else ends the read and is returned. May change and delete the
+ * element: it is a copy. */
 typedef int (*net_map_fn)(void *ctx, const void *key, const void *value);
 
 /* Call fn for every element, by bpf_map_lookup_batch (057996380a42, 5.6). value_size is what a
