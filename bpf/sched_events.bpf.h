@@ -22,7 +22,7 @@ static __always_inline void read_sum(struct task_struct *task, struct rq *rq,
 }
 
 /* The CPU time of a task that runs on this run queue, its unfinished slice included
- * (bpf-accounting.md A2). */
+ * (bpf/README.md, "A task that runs"). */
 static __always_inline __u64 live_sum(struct task_struct *task, struct rq *rq, __s64 offset_ns)
 {
 	struct sum_reading sum, again;

@@ -64,31 +64,6 @@ Test(units, sizes)
 	cr_expect_eq(parse_size("99999999999G", &bytes), -ERANGE);
 }
 
-Test(units, durations_written)
-{
-	static const struct {
-		uint64_t ns;
-		const char *text;
-	} cases[] = {
-		{0, "0 ns"},
-		{999, "999 ns"},
-		{1000, "1.0 us"},
-		{999949, "999.9 us"},
-		{999950, "1.0 ms"},
-		{999949999, "999.9 ms"},
-		{999950000, "1.00 s"},
-		{599990000000, "599.99 s"},
-		{600000000000, "10.0 min"},
-		{172799000000000, "2880.0 min"},
-		{172800000000000, "2.0 d"},
-	};
-	char text[32];
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
-		cr_expect_str_eq(format_duration(text, sizeof(text), cases[i].ns), cases[i].text);
-	cr_expect_lt(strlen(format_duration(text, 4, 123456789)), 4);
-}
-
 Test(units, bytes_written)
 {
 	static const struct {

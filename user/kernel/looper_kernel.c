@@ -371,11 +371,6 @@ int looper_kernel_wakes(struct looper_kernel *kernel, looper_event_fn callback, 
 	return consume(kernel, kernel->wakes, callback, ctx);
 }
 
-int looper_kernel_wakes_fd(const struct looper_kernel *kernel)
-{
-	return ring_buffer__epoll_fd(kernel->wakes);
-}
-
 int looper_kernel_losses(const struct looper_kernel *kernel, uint64_t losses[LOOPER_LOSS_MAX])
 {
 	return percpu_sum(kernel->maps.losses_fd, LOOPER_LOSS_MAX, 1, losses);

@@ -110,7 +110,6 @@ typedef int (*looper_event_fn)(void *ctx, const struct looper_event *event, size
 /* Take all events but LOOPER_EVENT_BUSY. 0, -errno, or what the callback returned. */
 int looper_kernel_events(struct looper_kernel *kernel, looper_event_fn callback, void *ctx);
 int looper_kernel_events_fd(const struct looper_kernel *kernel);
-/* Take all LOOPER_EVENT_BUSY: one process only. Its descriptor is readable when there are some. */
+/* Take all LOOPER_EVENT_BUSY: one process only. */
 int looper_kernel_wakes(struct looper_kernel *kernel, looper_event_fn callback, void *ctx);
-int looper_kernel_wakes_fd(const struct looper_kernel *kernel);
 int looper_kernel_losses(const struct looper_kernel *kernel, uint64_t losses[LOOPER_LOSS_MAX]);

@@ -57,23 +57,6 @@ int parse_size(const char *text, uint64_t *bytes)
 	return parse_with_unit(text, size_units, sizeof(size_units) / sizeof(*size_units), bytes);
 }
 
-const char *format_duration(char *buffer, size_t size, uint64_t ns)
-{
-	if (ns < 1000)
-		snprintf(buffer, size, "%u ns", (unsigned)ns);
-	else if (ns < 999950)
-		snprintf(buffer, size, "%.1f us", (double)ns / 1e3);
-	else if (ns < 999950000)
-		snprintf(buffer, size, "%.1f ms", (double)ns / 1e6);
-	else if (ns < 600 * 1000000000ull)
-		snprintf(buffer, size, "%.2f s", (double)ns / 1e9);
-	else if (ns < 48 * 3600 * 1000000000ull)
-		snprintf(buffer, size, "%.1f min", (double)ns / 60e9);
-	else
-		snprintf(buffer, size, "%.1f d", (double)ns / 86400e9);
-	return buffer;
-}
-
 const char *format_bytes(char *buffer, size_t size, uint64_t bytes)
 {
 	static const char *const names[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

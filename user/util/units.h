@@ -11,7 +11,5 @@ int parse_duration(const char *text, uint64_t *ns);
  * above. */
 int parse_size(const char *text, uint64_t *bytes);
 
-/* "1.2 ms", "350 ns", "3.0 s": at most 9 characters. Returns buffer. */
-const char *format_duration(char *buffer, size_t size, uint64_t ns);
 /* "1.5 MiB", "900 B". Returns buffer. */
 const char *format_bytes(char *buffer, size_t size, uint64_t bytes);
