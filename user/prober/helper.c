@@ -90,7 +90,7 @@ void helper_begin(enum helper_kind kind, int *socket)
 	struct iovec part = {&hello, sizeof(hello)};
 	struct sched_param ordinary = {0};
 	struct rlimit no_core = {0};
-	bool batch = kind == HELPER_UNWINDER || kind == HELPER_ASKER;
+	bool batch = kind == HELPER_UNWINDER;
 	int pidfd = -1, err;
 
 	prctl(PR_SET_NAME, names[kind]);
