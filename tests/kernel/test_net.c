@@ -385,8 +385,13 @@ static void test_nothing_lost(struct bench *bench, const char *label)
 	uint64_t total = 0;
 	size_t i;
 
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		total += counter_list_get(&bench->measured.lost, names[i]);
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		uint64_t lost = counter_list_get(&bench->measured.lost, names[i]);
+
+		if (lost)
+			printf("# %s %lu\n", names[i], lost);
+		total += lost;
+	}
 	tap_ok(total == 0, "%s: nothing was lost (%lu runs skipped)", label,
 	       counter_list_get(&bench->measured.lost, "net_missed_runs"));
 }

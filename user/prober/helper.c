@@ -90,6 +90,7 @@ void helper_begin(enum helper_kind kind, int *socket)
 	struct iovec part = {&hello, sizeof(hello)};
 	struct sched_param ordinary = {0};
 	struct rlimit no_core = {0};
+	bool batch = kind == HELPER_UNWINDER;
 	int pidfd = -1, err;
 
 	prctl(PR_SET_NAME, names[kind]);
@@ -102,7 +103,9 @@ void helper_begin(enum helper_kind kind, int *socket)
 	if (chdir("/"))
 		_exit(1);
 	setrlimit(RLIMIT_CORE, &no_core);
-	sched_setscheduler(0, SCHED_OTHER, &ordinary);
+	/* A batch process that is woken does not take the CPU from whoever runs: a recorder that
+	 * sends the unwinder what it has would be switched out amid its turn. */
+	sched_setscheduler(0, batch ? SCHED_BATCH : SCHED_OTHER, &ordinary);
 	setpriority(PRIO_PROCESS, 0, 0);
 	set_oom_score(kind);
 #ifdef SYS_pidfd_open

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -159,10 +160,13 @@ void writer_process(struct writer_shared *shared, const struct writer_options *o
 		    int status_fd)
 {
 	struct output_file file = {.fd = options->fd, .dir_fd = -1};
+	struct sched_param ordinary = {0};
 	int err = 0, keep[4];
 
 	ignore_signals();
 	prctl(PR_SET_NAME, "jankscope-write");
+	/* Woken, it lets the recorder end its turn first (as in prober/helper.c). */
+	sched_setscheduler(0, SCHED_BATCH, &ordinary);
 	if (options->path)
 		err = output_file_open(&file, options->path, options->overwrite, shared->why,
 				       sizeof(shared->why));
