@@ -288,8 +288,9 @@ Test(paths, many_paths_in_little_memory)
 	fclose(out);
 	for (rest = text; (line = strsep(&rest, "\n")) && *line; lines++)
 		sum_us += strtoull(strrchr(line, ' '), NULL, 10);
-	cr_expect_lt(lines, 10000);
-	cr_expect_lt(size, 1u << 20);
+	/* Slight ones make room long before the limit is reached. */
+	cr_expect_lt(lines, 1000);
+	cr_expect_lt(size, 64u << 10);
 	cr_expect_eq(sum_us * 1000 + paths_dropped_ns(paths), (100000 - 2 + 2000) * MS);
 	free(text);
 	paths_free(paths);

@@ -53,6 +53,8 @@ Test(cpu_ledger, folded_processes_are_bounded)
 	cr_assert_eq(cpu_ledger_close(ledger, ATTACH + SEC, SEC, 0, &everyone, &cpu), 0);
 	cr_expect_eq(cpu.busy_ns, 30000);
 	cr_expect_leq(cpu.process_count, 2048 + 1024);
+	for (size_t i = 0; i < cpu.process_count; i++)
+		cr_expect(cpu.processes[i].exited, "who keeps rows of processes knows of each end");
 	cr_expect_eq(cpu.uids[0].cpu_ns, 30000);
 	cr_expect_eq(cpu.task_count * 3 + cpu.other_ns, 30000);
 	cr_expect_eq(cpu_ledger_folded(ledger), 10000 - cpu.task_count);

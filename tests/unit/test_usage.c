@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "summary/blocks.h"
 #include "summary/summary.h"
 
 #define SEC 1000000000ull
@@ -286,4 +287,38 @@ Test(usage, layers_and_blocks)
 		     value(footer, "blocks.total_ns"));
 	missing_list_free(&block.missing);
 	summary_free(summary);
+}
+/* A program that maps new code all the time has a new path with each block. Paths that weigh stay,
+ * also those that come late, the slight ones are one sum, and what is kept of them stays small. */
+Test(usage, ever_new_block_paths)
+{
+	struct block_groups *groups = block_groups_new();
+	struct record_footer footer = {0};
+	char name[32];
+	struct record_frame frame = {.symbol = name};
+	struct record_stack stack = {.frames = &frame, .frame_count = 1};
+	uint64_t count = 0, total_ns = 0;
+	bool early = false, late = false;
+
+	for (unsigned i = 0; i < 50000; i++) {
+		bool is_late = i >= 40000 && i % 10 == 0;
+
+		snprintf(name, sizeof(name), is_late ? "late" : i % 10 == 5 ? "early" : "n%u", i);
+		block_groups_add(groups, 1000, &stack);
+	}
+	cr_assert_eq(block_groups_take(groups, 100000, &footer), 0);
+	for (size_t i = 0; i < footer.block_path_count; i++) {
+		const struct footer_block_path *row = &footer.block_paths[i];
+
+		count += row->count;
+		total_ns += row->total_ns;
+		early |= !strcmp(row->path, "early") && row->count == 5000 && !row->partial;
+		late |= !strcmp(row->path, "late") && row->count == 1000 && row->partial;
+	}
+	cr_expect(early, "what was there from the start is whole");
+	cr_expect(late, "what came late is there, and says that it may not be all");
+	cr_expect_leq(footer.block_path_count, 256);
+	cr_expect_eq(count + footer.other_block_paths.count, 50000);
+	cr_expect_eq(total_ns + footer.other_block_paths.total_ns, 50000 * 1000);
+	block_groups_free(groups);
 }

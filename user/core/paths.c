@@ -11,10 +11,10 @@
 /* Some hundred paths of a deep stack, thousands of a flat one. */
 #define DEFAULT_BYTES (1u << 20)
 /* With fewer than these nothing is dropped. A program that makes code all the time has ever new
- * paths: from then on those with less than 1 of SLIGHT_PARTS of all time go before there are
+ * paths: from then on those with at most 1 of SLIGHT_PARTS of all time go before there are
  * more. */
 #define FEW_BYTES    (64u << 10)
-#define SLIGHT_PARTS 1000
+#define SLIGHT_PARTS 200
 
 struct path_row {
 	char *path;

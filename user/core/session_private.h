@@ -36,7 +36,7 @@ struct session {
 	int64_t unix_minus_boot_ns;
 	struct counter_list
 		baseline_lost; /* while the sources opened; told in the first interval */
-	int exit_timer;        /* a scan is due because a target ended; -1: none */
+	int exit_timer;        /* a scan is due: a target ended, or it goes on; -1: none */
 	int scan_timer;        /* -1: none */
 	uint64_t scanned_ns;
 	int signal_fd;

@@ -10,6 +10,8 @@
 
 /* Many targets may end at once; one scan finds them all. */
 #define EXIT_SCAN_NS NSEC_PER_MSEC
+/* From one slice of a scan to the next: what else the loop has to do comes between. */
+#define SLICE_SCAN_NS (30 * NSEC_PER_MSEC)
 
 static int on_exit_timer(void *ctx, uint32_t events)
 {
@@ -89,6 +91,9 @@ int session_scan(struct session *session)
 	int n = target_set_scan(session->targets, session_on_target, session);
 
 	session->scanned_ns = clock_now_ns(CLOCK_MONOTONIC);
+	if (n >= 0 && target_set_is_midway(session->targets) && session->exit_timer < 0)
+		session->exit_timer =
+			loop_add_timer(session->loop, SLICE_SCAN_NS, 0, on_exit_timer, session);
 	return n < 0 ? n : 0;
 }
 

@@ -10,12 +10,12 @@
 #include "record/telling.h"
 
 /* A program that makes code all the time has blocks of ever new paths, of which no footer will
- * tell. When there are more groups than FEW_GROUPS, those with less than 1 of SLIGHT_PARTS of all
- * time are summed up as one. Where that makes little room there may be more, up to MAX_GROUPS; what
- * comes then is of that sum. */
-#define FEW_GROUPS   256
-#define MAX_GROUPS   1024
-#define SLIGHT_PARTS 1000
+ * tell. When all groups are taken, those with at most 1 of SLIGHT_PARTS of all time are summed up
+ * as one, the lightest first, until half of the groups are free. Fewer than SLIGHT_PARTS have more.
+ */
+#define MAX_GROUPS   256
+#define SLIGHT_PARTS 200
+_Static_assert(SLIGHT_PARTS <= MAX_GROUPS, "some group can always be given up");
 
 struct block_group {
 	char *path; /* "" for blocks without a stack */
@@ -25,8 +25,7 @@ struct block_group {
 
 struct block_groups {
 	struct block_group *groups;
-	size_t room;
-	uint64_t total_ns, tried_ns;
+	uint64_t total_ns;
 	bool dropped;
 	struct footer_block_path rest; /* that found no room, or lost it */
 	struct footer_block_path *result;
@@ -34,11 +33,7 @@ struct block_groups {
 
 struct block_groups *block_groups_new(void)
 {
-	struct block_groups *groups = calloc(1, sizeof(*groups));
-
-	if (groups)
-		groups->room = FEW_GROUPS;
-	return groups;
+	return calloc(1, sizeof(struct block_groups));
 }
 
 void block_groups_free(struct block_groups *groups)
@@ -99,10 +94,9 @@ static void make_room(struct block_groups *groups)
 {
 	struct block_group *group, *next;
 
-	groups->tried_ns = groups->total_ns;
 	HASH_SORT(groups->groups, heavier);
 	HASH_ITER (hh, groups->groups, group, next) {
-		if (HASH_COUNT(groups->groups) <= groups->room / 2 ||
+		if (HASH_COUNT(groups->groups) <= MAX_GROUPS / 2 ||
 		    group->sums.total_ns > groups->total_ns / SLIGHT_PARTS)
 			break;
 		merge(&groups->rest, group->sums);
@@ -111,8 +105,6 @@ static void make_room(struct block_groups *groups)
 		free(group->path);
 		free(group);
 	}
-	if (HASH_COUNT(groups->groups) > groups->room / 4 * 3 && groups->room < MAX_GROUPS)
-		groups->room *= 2;
 }
 
 static struct block_group *find(struct block_groups *groups, const struct record_stack *stack)
@@ -125,12 +117,8 @@ static struct block_group *find(struct block_groups *groups, const struct record
 	HASH_FIND_STR(groups->groups, text, group);
 	if (group)
 		return group;
-	/* Where it made no room it is not tried again at once. */
-	if (HASH_COUNT(groups->groups) == groups->room &&
-	    groups->total_ns >= groups->tried_ns + groups->tried_ns / 8)
+	if (HASH_COUNT(groups->groups) == MAX_GROUPS)
 		make_room(groups);
-	if (HASH_COUNT(groups->groups) >= MAX_GROUPS)
-		return NULL;
 	group = calloc(1, sizeof(*group));
 	if (!group)
 		return NULL;
