@@ -324,8 +324,6 @@ static __always_inline int transmit(struct sk_buff *packet_skb, bool direct)
 	ethertype = bpf_ntohs(skb->protocol);
 	if (ethertype != NET_ETH_P_IP && ethertype != NET_ETH_P_IPV6)
 		return 0;
-	packet = &work->packet;
-	__builtin_memset(packet, 0, sizeof(*packet));
 	dev = skb->dev;
 	if (!view_device(dev, work, &device, direct) || sent_above(skb, dev, &device))
 		return 0;
@@ -342,13 +340,18 @@ static __always_inline int transmit(struct sk_buff *packet_skb, bool direct)
 		return 0;
 	}
 	from = find_sender(skb, net, work, direct);
-	if (!wire_length && from.tcp && !from.learnable) {
-		/* The common case needs no byte of the packet-> */
+	/* The common case needs no byte of the packet: nothing is learnt from it, and it is no
+	 * fragment, because TCP makes none and a device cannot put a checksum into one
+	 * (ip_do_fragment, ip6_fragment: that is done before). */
+	if (!wire_length && !from.learnable && !from.forwarded &&
+	    (from.tcp || BPF_CORE_READ_BITFIELD(skb, ip_summed) == NET_CHECKSUM_PARTIAL)) {
 		bytes = length - skip;
 		packets = 1;
 		net_length_netd(length - skip, ethertype == NET_ETH_P_IPV6, &bytes, &packets);
 		goto count;
 	}
+	packet = &work->packet;
+	__builtin_memset(packet, 0, sizeof(*packet));
 	if (ethertype == NET_ETH_P_IP)
 		parsed = net_parse4(packet, head + offset, linear - skip, length - skip, true);
 	else

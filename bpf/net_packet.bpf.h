@@ -28,6 +28,7 @@ struct sk_buff___before_6_2 {
 #define NET_IFF_MACVLAN_PORT 0x100 /* in priv_flags: macvlans are on top of it */
 #define NET_PACKET_OTHERHOST 3
 #define NET_PACKET_LOOPBACK  5
+#define NET_CHECKSUM_PARTIAL 3 /* the device is to put it in */
 #define NET_AF_INET          2
 #define NET_AF_INET6         10
 #define IPPROTO_ICMPV6       58

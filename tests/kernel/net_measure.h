@@ -315,6 +315,17 @@ static inline void show(const char *who, const struct truth_bytes *truth,
 		 measured->rx_packets, measured->tx_bytes, measured->tx_packets);
 }
 
+/* Where else a segment that is not in its row can be: what the whole machine has there. */
+static inline void show_elsewhere(const char *who, const struct measured *measured)
+{
+	tap_note("%s: kernel rx %lu tx %lu B, no socket rx %lu B, forwarded rx %lu tx %lu B, lost "
+		 "%lu B, %lu runs skipped",
+		 who, measured->kernel.rx_bytes, measured->kernel.tx_bytes,
+		 measured->no_socket.rx_bytes, measured->forwarded.rx_bytes,
+		 measured->forwarded.tx_bytes, counter_list_get(&measured->lost, "net_lost_bytes"),
+		 counter_list_get(&measured->lost, "net_missed_runs"));
+}
+
 /* What has no uid is in one sum for the whole machine: exact checks of it exclude each other. */
 static inline int bench_lock(void)
 {

@@ -196,12 +196,23 @@ static int far_closed_port(const struct bench *bench, const struct net_case *net
 	return rig_wait(rig_spawn(&bench->rig, RIG_PEER, peer, udp_sender, &traffic, NULL));
 }
 
+/* What a SYN belongs to only a dump can tell. */
+static int far_refused(const struct bench *bench, const struct net_case *net_case, uid_t device,
+		       uid_t peer)
+{
+	struct traffic traffic = traffic_of(bench, net_case, RIG_FAR4, RIG_FAR6);
+
+	traffic.port = 9;
+	return rig_wait(rig_spawn(&bench->rig, RIG_PEER, peer, tcp_refused, &traffic, NULL));
+}
+
 /* Nothing but a descriptor of this process keeps the namespace now, so it cannot be found. */
 static void test_namespace_unreadable(struct bench *bench)
 {
-	static const struct net_case far = {"", far_closed_port, AF_INET, 700, 0, 20};
+	static const struct net_case far = {"", far_closed_port, AF_INET, 700, 0, 20},
+				     syns = {"", far_refused, AF_INET, 0, 0, 20};
 	const struct net_options options = {0};
-	uint64_t known, unattributed;
+	uint64_t known, unattributed, lost;
 	int status;
 
 	kill(bench->rig.holder[RIG_FAR], SIGKILL);
@@ -222,6 +233,14 @@ static void test_namespace_unreadable(struct bench *bench)
 	tap_ok(unattributed - known >= 20 * 728,
 	       "namespace out of sight: its bytes are unattributed and in no part (%lu)",
 	       unattributed - known);
+	lost = counter_list_get(&bench->measured.lost, "net_unresolved_bytes");
+	tap_ok(lost < 20 * 728, "namespace out of sight: what no socket took is not lost (%lu)",
+	       lost);
+	status = run_case(bench, &syns, DEVICE_UID + 1, PEER_UID + 1);
+	lost = counter_list_get(&bench->measured.lost, "net_unresolved_bytes") - lost;
+	tap_ok(!status && lost >= 20 * 60,
+	       "namespace out of sight: what a socket may have taken is counted as lost (%lu)",
+	       lost);
 	stop(bench);
 }
 

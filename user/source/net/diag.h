@@ -75,6 +75,8 @@ int net_diag_parse(struct net_diag *diag, uint64_t netns, uint8_t protocol, cons
 /* Sort, which a lookup needs; net_diag_read does it. */
 void net_diag_index(struct net_diag *diag);
 
+/* Why the namespace could not be read, or 0. -ENOENT: it was not found. */
+int net_diag_namespace_error(const struct net_diag *diag, uint64_t netns);
 /* The namespace was read without an error. */
 bool net_diag_has_namespace(const struct net_diag *diag, uint64_t netns);
 /* The address is one of the namespace's own, one of its broadcasts, loopback or multicast. */

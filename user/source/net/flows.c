@@ -298,20 +298,21 @@ static uint64_t pending_bytes(const struct net_flows *flows)
 }
 
 /* No answer comes any more: the rest has no owner, and is told so. */
-static int give_up(struct net_flows *flows, struct counter_list *counters)
+static int give_up(struct net_flows *flows)
 {
 	struct waiting_flow *one, *next;
-	uint64_t unresolved = pending_bytes(flows);
 	int err = 0;
 
 	HASH_ITER (hh, flows->waiting, one, next)
 		for (int i = 0; i < NET_WAITING_PARTS && !err; i++) {
+			if (net_may_be_owned(one, i))
+				flows->unresolved += one->bytes[i];
 			if (one->bytes[i])
 				err = flows->book(flows->ctx, NET_BUCKET_UNKNOWN, 0, one->bytes[i],
 						  one->packets[i]);
 			one->bytes[i] = one->packets[i] = 0;
 		}
-	return err ? err : counter_list_add(counters, "net_unresolved_bytes", unresolved);
+	return err;
 }
 
 /* Read each entry that is known. */
@@ -381,7 +382,7 @@ static int ask_last(struct net_flows *flows, struct counter_list *counters)
 	net_resolve_ask(flows);
 	if (!err && flows->asked == ASKED_WAITING)
 		err = hear_and_use(flows, FINAL_NS, counters);
-	return err ? err : give_up(flows, counters);
+	return err ? err : give_up(flows);
 }
 
 int net_flows_read(struct net_flows *flows, uint32_t epoch, bool final,
@@ -411,6 +412,9 @@ int net_flows_read(struct net_flows *flows, uint32_t epoch, bool final,
 	if (!err)
 		err = counter_list_add(counters, "net_flow_map_full", flows->full);
 	flows->full = 0;
+	if (!err)
+		err = counter_list_add(counters, "net_unresolved_bytes", flows->unresolved);
+	flows->unresolved = 0;
 	replaced = net_asker_replaced(flows->asker);
 	if (!err)
 		err = counter_list_add(counters, "net_asker_replaced", replaced - flows->replaced);

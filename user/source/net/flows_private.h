@@ -17,6 +17,8 @@ struct waiting_flow {
 	uint32_t active; /* epoch in which bytes last came */
 	uint32_t read;   /* walk in which it was last seen in the map */
 	bool removed;    /* the map has it no more; what is not booked yet still waits here */
+	/* Dumps of its namespace that broke off, one after the other; and when the last one did. */
+	uint32_t failed, failed_at;
 	/* Not booked yet, by part; and as much of it as was there when the dump was asked for. */
 	uint64_t bytes[NET_WAITING_PARTS], packets[NET_WAITING_PARTS];
 	uint64_t asked_bytes[NET_WAITING_PARTS], asked_packets[NET_WAITING_PARTS];
@@ -39,6 +41,7 @@ struct net_flows {
 	uint64_t places_asked_ns;         /* when the local addresses were last asked for */
 	uint64_t replaced;                /* of the asker, as of the last read */
 	uint64_t full;                    /* owners that could not be noted, since the last read */
+	uint64_t unresolved; /* bytes that somebody may own and nobody can tell who, since then */
 	uint32_t epoch, walks;            /* of the waiting maps */
 	uint32_t made;                    /* waiting entries as of the last walk */
 	uint64_t walked_ns;               /* when that was; 0: the next read walks */
@@ -74,6 +77,16 @@ static inline uint64_t net_owner_of_part(const struct waiting_flow *one,
 	if (now->part[part].owner)
 		return now->part[part].owner;
 	return part == NET_WAITING_FIRST ? one->owner : 0;
+}
+
+/* Without another word it may be somebody's: not so where no table has sockets of that protocol, or
+ * the kernel side saw that no socket, or one of the kernel's, was there to take it. */
+static inline bool net_may_be_owned(const struct waiting_flow *one, int part)
+{
+	uint64_t kind = net_owner_of_part(one, &one->seen, part) >> 32;
+
+	return has_socket_table(one->key.flow.protocol) && kind != NET_OWNER_NO_SOCKET &&
+	       kind != NET_OWNER_KERNEL_IF_LOCAL;
 }
 
 /* ---- net_resolve.c ---- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Lookups in what was dumped (net_diag.h). */
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -33,14 +34,19 @@ void net_diag_index(struct net_diag *diag)
 		qsort(diag->sockets, diag->socket_count, sizeof(*diag->sockets), compare_sockets);
 }
 
-bool net_diag_has_namespace(const struct net_diag *diag, uint64_t netns)
+int net_diag_namespace_error(const struct net_diag *diag, uint64_t netns)
 {
 	size_t i;
 
 	for (i = 0; i < diag->namespace_count; i++)
 		if (diag->namespaces[i].netns == netns)
-			return !diag->namespaces[i].error;
-	return false;
+			return diag->namespaces[i].error;
+	return -ENOENT;
+}
+
+bool net_diag_has_namespace(const struct net_diag *diag, uint64_t netns)
+{
+	return !net_diag_namespace_error(diag, netns);
 }
 
 static bool has_prefix(const struct net_diag_address *own, const uint32_t address[4])

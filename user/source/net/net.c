@@ -293,7 +293,7 @@ static const struct loss_info net_loss_items[] = {
 	{"net_missed_runs", LOSS_LOST, LOSS_OF_PACKETS},
 	{"net_namespace_unreadable", LOSS_LOST, LOSS_OF_NOTHING},
 	{"net_owner_mixed_bytes", LOSS_LOST, LOSS_OF_BYTES},    /* booked to one of three owners */
-	{"net_unresolved_bytes", LOSS_LOST, LOSS_OF_BYTES},     /* at the end: owner never told */
+	{"net_unresolved_bytes", LOSS_LOST, LOSS_OF_BYTES},     /* whose they were nobody tells */
 	{"net_end_unread", LOSS_LOST, LOSS_OF_NOTHING},         /* and no next read-out comes */
 	{"net_read_failed", LOSS_LATE, LOSS_OF_NOTHING},        /* the next read-out has the sums */
 	{"net_pending_bytes", LOSS_LATE, LOSS_OF_BYTES},        /* a later interval has them */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Whose the waiting bytes are that the kernel side does not know: asked, and answered later. */
+#include <errno.h>
 #include <stdlib.h>
 #include "source/net/flows_private.h"
+
+#define TRIES 3 /* dumps of a namespace that is there and cannot be read */
 
 static struct net_diag_query query_of(const struct net_flows *flows, const struct flow_key *key)
 {
@@ -108,6 +111,23 @@ static int book_asked(struct net_flows *flows, struct waiting_flow *one, int par
 	return flows->book(flows->ctx, bucket, uid, bytes, packets);
 }
 
+/* Its namespace could not be read. A dump that broke off is made again; who was in a namespace that
+ * is gone nobody can tell any more. */
+static int book_unreadable(struct net_flows *flows, struct waiting_flow *one, int part, int err)
+{
+	flows->blind = true;
+	if (one->failed_at != flows->epoch)
+		one->failed++;
+	one->failed_at = flows->epoch;
+	if (err != -ENOENT && one->failed < TRIES) {
+		one->asked_bytes[part] = one->asked_packets[part] = 0;
+		return 0;
+	}
+	if (net_may_be_owned(one, part))
+		flows->unresolved += one->asked_bytes[part];
+	return book_asked(flows, one, part, NET_BUCKET_UNKNOWN, 0);
+}
+
 /* Find the owner of what one part of a flow received, and note it where the next packets must find
  * it. */
 static int resolve(struct net_flows *flows, struct waiting_flow *one, int part,
@@ -117,12 +137,12 @@ static int resolve(struct net_flows *flows, struct waiting_flow *one, int part,
 	struct net_diag_query query = query_of(flows, key);
 	uint64_t guess = net_owner_of_part(one, &one->seen, part);
 	const struct net_diag_socket *sock;
+	int err = net_diag_namespace_error(diag, query.netns);
 	bool local;
 
-	if (!net_diag_has_namespace(diag, query.netns)) {
-		flows->blind = true;
-		return book_asked(flows, one, part, NET_BUCKET_UNKNOWN, 0);
-	}
+	if (err)
+		return book_unreadable(flows, one, part, err);
+	one->failed = 0;
 	local = net_diag_is_local(diag, query.netns, key->ipv6, key->flow.local);
 	if (guess >> 32 == NET_OWNER_IF_LOCAL || guess >> 32 == NET_OWNER_KERNEL_IF_LOCAL) {
 		net_locality_note(flows, key->flow.netns, key->ipv6, key->flow.local, local);
