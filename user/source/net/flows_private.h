@@ -41,10 +41,10 @@ struct net_flows {
 	uint64_t places_asked_ns;         /* when the local addresses were last asked for */
 	uint64_t replaced;                /* of the asker, as of the last read */
 	uint64_t full;                    /* owners that could not be noted, since the last read */
-	uint64_t unresolved; /* bytes that somebody may own and nobody can tell who, since then */
-	uint32_t epoch, walks;            /* of the waiting maps */
-	uint32_t made;                    /* waiting entries as of the last walk */
-	uint64_t walked_ns;               /* when that was; 0: the next read walks */
+	uint64_t unresolved;   /* bytes that somebody may own and nobody can tell who, since then */
+	uint32_t epoch, walks; /* of the waiting maps */
+	uint32_t made;         /* waiting entries as of the last walk */
+	uint64_t walked_ns;    /* when that was; 0: the next read walks */
 	uint32_t flow_count4, flow_count6, counted4, counted6; /* of the last walk, of this one */
 	bool blind;
 	bool crowded; /* the waiting map is more than three quarters full */
