@@ -129,8 +129,8 @@ void target_process_renamed(struct target_set *set, pid_t pid, uint64_t start_bo
 
 /* Where the names of packages come from: "packages.list", "cmd package", or NULL (no Android). */
 const char *target_packages_origin(const struct target_set *set);
-/* Lines of it that could not be understood. */
-size_t target_packages_rejected(const struct target_set *set);
+/* Lines of it that could not be understood, since the last call of this. */
+uint64_t target_packages_take_rejected(struct target_set *set);
 
 /* Shown to the user now: in cpuset top-app with oom_score_adj 0 (helpers of the launcher and the
  * keyboard are in top-app too, with other scores). 1 yes, 0 no, -ENOTSUP where there is no Android

@@ -146,10 +146,11 @@ def ended(blocks, pid):
     return [b for b in blocks if b["pid"] == pid and b["state"] != "open"]
 
 
-def match(blocks, pid, truth):
-    """The blocks of a message: they begin where it did or shortly before it."""
+def match(blocks, pid, truth, queued=False):
+    """The blocks of a message: they begin where it did or shortly before it; queued: the thread was
+    woken a lead before it got a CPU and could say that it begins."""
     return [b for b in ended(blocks, pid)
-            if truth["start"] - 30 * MS - (truth["lead"] if b.get("merged") else 0)
+            if truth["start"] - 30 * MS - (truth["lead"] if queued or b.get("merged") else 0)
             <= b["start_boot_ns"] <= truth["start"] + 5 * MS
             and b["start_boot_ns"] + b["wall_ns"] >= truth["start"] + truth["wall"] - 5 * MS]
 
@@ -566,7 +567,7 @@ def check_queued(blocks, target):
 
 
 def check_starved(blocks, target):
-    hits = match(blocks, target.pid, target.truth[0])
+    hits = match(blocks, target.pid, target.truth[0], queued=True)
     if not hits:
         ok(False, "a starved thread's period is found", target.truth, ended(blocks, target.pid))
         return

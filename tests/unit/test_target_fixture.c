@@ -255,6 +255,8 @@ Test(target_fixture, package_matches_by_cmdline_uid_and_cgroup_never_by_comm)
 	cr_assert_str_eq(target_process_name(set, 22, 100 * 10000000ull), "om.example.shop");
 	cr_assert_null(target_process_name(set, 20, 101 * 10000000ull)); /* another life */
 	cr_assert_null(target_process_name(set, 4000, 0));
+	cr_expect_eq(target_packages_take_rejected(set), 2); /* told once */
+	cr_expect_eq(target_packages_take_rejected(set), 0);
 	target_set_free(set);
 }
 

@@ -477,7 +477,10 @@ const char *target_packages_origin(const struct target_set *set)
 	return NULL;
 }
 
-size_t target_packages_rejected(const struct target_set *set)
+uint64_t target_packages_take_rejected(struct target_set *set)
 {
-	return set->packages.rejected;
+	uint64_t rejected = set->packages.rejected;
+
+	set->packages.rejected = 0;
+	return rejected;
 }
