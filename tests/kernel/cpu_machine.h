@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "util/clock.h"
+
 struct cpu_group {
 	char root[64], dir[96];
 	bool mounted, ok;
@@ -76,28 +78,27 @@ static inline void remove_cpu_group(const struct cpu_group *group)
 	}
 }
 
-/* The longest time between two samples in which this thread waited for a CPU. */
+/* The longest time in which this thread neither ran nor rested of its own will: it waited for a
+ * CPU, or for a page of its file that the machine had taken away. */
 struct starved {
-	uint64_t run_delay_ns, longest_ns;
+	uint64_t wall_ns, ran_ns, longest_ns;
 };
 
-static inline uint64_t read_run_delay(void)
+static inline struct starved begin_to_look(void)
 {
-	unsigned long ran_ns, waited_ns = 0;
-	FILE *file = fopen("/proc/thread-self/schedstat", "re");
-
-	if (file && fscanf(file, "%lu %lu", &ran_ns, &waited_ns) != 2)
-		waited_ns = 0;
-	if (file)
-		fclose(file);
-	return waited_ns;
+	return (struct starved){.wall_ns = clock_now_ns(CLOCK_MONOTONIC),
+				.ran_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID)};
 }
 
-static inline void look_whether_starved(struct starved *starved)
+/* rested_ns: how long it meant to, since the last look. */
+static inline void look_whether_starved(struct starved *starved, uint64_t rested_ns)
 {
-	uint64_t now_ns = read_run_delay();
+	struct starved now = begin_to_look();
+	int64_t away_ns = (int64_t)(now.wall_ns - starved->wall_ns) -
+			  (int64_t)(now.ran_ns - starved->ran_ns) - (int64_t)rested_ns;
 
-	if (now_ns - starved->run_delay_ns > starved->longest_ns)
-		starved->longest_ns = now_ns - starved->run_delay_ns;
-	starved->run_delay_ns = now_ns;
+	starved->wall_ns = now.wall_ns;
+	starved->ran_ns = now.ran_ns;
+	if (away_ns > (int64_t)starved->longest_ns)
+		starved->longest_ns = (uint64_t)away_ns;
 }
