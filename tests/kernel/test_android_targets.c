@@ -20,7 +20,7 @@ static const char packages_list[] =
 
 static void put(const char *path, const char *text)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 
 	if (fd < 0 || write(fd, text, strlen(text)) < 0)
 		tap_note("%s: %s", path, strerror(errno));
