@@ -55,8 +55,8 @@ int target_set_scan(struct target_set *set, target_change_fn on_change, void *ct
 bool target_set_is_midway(const struct target_set *set);
 
 /* How many times since the last call of this a process could not be asked about, for want of
- * descriptors or memory (it is taken to be as it was), was told more than 1 s after it started, or
- * was read again more than 1 s late. */
+ * descriptors or memory (the set takes the process to be as it was), was told more than 1 s after
+ * it started, or was read again more than 1 s late. */
 uint64_t target_set_take_unread(struct target_set *set);
 
 /* The whole device is the target. */

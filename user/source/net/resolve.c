@@ -111,8 +111,8 @@ static int book_asked(struct net_flows *flows, struct waiting_flow *one, int par
 	return flows->book(flows->ctx, bucket, uid, bytes, packets);
 }
 
-/* Its namespace could not be read. A dump that broke off is made again; who was in a namespace that
- * is gone nobody can tell any more. */
+/* The namespace of this flow could not be read. A dump that broke off is made again; whose the
+ * sockets of a namespace were that is gone, nobody can tell any more. */
 static int book_unreadable(struct net_flows *flows, struct waiting_flow *one, int part, int err)
 {
 	flows->blind = true;
