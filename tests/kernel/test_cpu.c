@@ -27,6 +27,7 @@
 #include "source/cpu/cpu.h"
 #include "tap.h"
 #include "util/clock.h"
+#include "util/resident.h"
 
 #define LOAD_SECONDS (tap_is_emulated() ? 1 : 4)
 
@@ -483,6 +484,7 @@ int main(void)
 	truth = mmap(NULL, sizeof(*truth), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
 	kernel_log_init(false);
+	resident_keep(); /* as the recorder does */
 	(void)load_uid();
 	for (size_t i = 0; i < sizeof(variants) / sizeof(*variants); i++) {
 		/* A guest has seconds: one of each program and each map. */

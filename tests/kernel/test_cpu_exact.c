@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "cpu_run.h"
+#include "util/resident.h"
 
 #define TURNS 12
 
@@ -456,6 +457,7 @@ int main(void)
 	};
 
 	kernel_log_init(false);
+	resident_keep(); /* as the recorder does */
 	for (size_t i = 0; i < sizeof(variants) / sizeof(*variants); i++) {
 		test_setuid(variants[i].name, &variants[i].options);
 		if (variants[i].options.kernel.mode == CPU_MODE_SWITCH)

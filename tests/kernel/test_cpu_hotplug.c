@@ -12,6 +12,7 @@
 
 #include "cpu_open.h"
 #include "cpu_run.h"
+#include "util/resident.h"
 
 #define CYCLES 20
 
@@ -162,6 +163,7 @@ int main(void)
 		return tap_done();
 	}
 	kernel_log_init(false);
+	resident_keep(); /* as the recorder does */
 	for (size_t i = 0; i < CPU_TWINS; i++) {
 		for (int busy = 0; busy < 2; busy++) {
 			snprintf(name, sizeof(name), "%s, %s", cpu_twins[i].name,

@@ -17,6 +17,7 @@
 #include "cpu_run.h"
 #include "kernel/sched_private.h"
 #include "tap.h"
+#include "util/resident.h"
 
 #define UID_A 61001
 #define UID_B 61002
@@ -458,6 +459,7 @@ static void test_walk_skipped(void)
 int main(void)
 {
 	kernel_log_init(false);
+	resident_keep(); /* as the recorder does */
 	test_task_map_full("task array full", false);
 	test_task_map_full("task hash full", true);
 	test_room_again();

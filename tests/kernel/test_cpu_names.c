@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "cpu_run.h"
+#include "util/resident.h"
 
 static char work_dir[] = "/tmp/test_cpu_names-XXXXXX";
 
@@ -187,6 +188,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	kernel_log_init(false);
+	resident_keep(); /* as the recorder does */
 	if (!tap_ok(make_names(names), "names: could be made"))
 		return tap_done();
 	for (size_t i = 0; i < CPU_TWINS; i++) {

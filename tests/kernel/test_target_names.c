@@ -5,6 +5,7 @@
  * the process ran before it took the name. It reads its own clock just before and just after
  * execve, prctl or setresuid; the event lies between, and so must what is listed. */
 #include "target_rig.h"
+#include "util/resident.h"
 
 /* ---- the loads ---- */
 
@@ -372,6 +373,7 @@ int main(int argc, char **argv)
 		return map_shared() ? run_role(argv[0], argv[1], argv[2]) : 1;
 	}
 	kernel_log_init(false);
+	resident_keep(); /* as the recorder does */
 	if (!mkdtemp(work_dir) || !map_shared())
 		return 1;
 	own_names(getpid());

@@ -16,6 +16,7 @@
 
 #include "util/channel.h"
 #include "util/child.h"
+#include "util/resident.h"
 
 #define SOCKET_FD 3
 
@@ -108,6 +109,9 @@ void helper_begin(enum helper_kind kind, int *socket)
 	sched_setscheduler(0, batch ? SCHED_BATCH : SCHED_OTHER, &ordinary);
 	setpriority(PRIO_PROCESS, 0, 0);
 	set_oom_score(kind);
+	/* These two answer within a deadline. */
+	if (kind == HELPER_PROBER || kind == HELPER_SAMPLER)
+		resident_keep();
 #ifdef SYS_pidfd_open
 	pidfd = (int)syscall(SYS_pidfd_open, hello.pid, 0);
 #endif

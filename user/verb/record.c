@@ -16,6 +16,7 @@
 #include "jankscope/source.h"
 #include "prober/pool.h"
 #include "prober/warden.h"
+#include "util/resident.h"
 
 #include "verb/verb.h"
 
@@ -178,6 +179,8 @@ enum exit_code verb_record(const struct options *options)
 	code = EXIT_INTERNAL;
 	/* Before 5.11 BPF maps count against RLIMIT_MEMLOCK. */
 	features_raise_memlock();
+	/* Where that may not be, the recorder is late at times, and says so. */
+	resident_keep();
 	targets = target_set_new(options->targets, options->target_count, "");
 	session_options.warden = warden;
 	session_options.probes = probes = prober_pool_new(warden);
