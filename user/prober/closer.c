@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,12 @@ struct closing {
 	pthread_cond_t idle;
 	int *fds;
 	size_t count, room, threads;
+};
+
+/* What was received and may not be closed yet. */
+struct waiting {
+	int *fds;
+	size_t count, room;
 };
 
 /* What cannot be told here (no iterator, no /proc) is no reason to keep a probe for ever. */
@@ -138,6 +145,31 @@ static void add(struct closing *closing, const int *fds, size_t count)
 		close_all(closing);
 }
 
+static void keep_waiting(struct closing *closing, struct waiting *waiting, const int *fds,
+			 size_t count)
+{
+	if (waiting->count + count > waiting->room) {
+		size_t room = waiting->room * 2 + count;
+		int *more = realloc(waiting->fds, room * sizeof(*more));
+
+		if (!more) {
+			add(closing, fds, count);
+			return;
+		}
+		waiting->fds = more;
+		waiting->room = room;
+	}
+	memcpy(waiting->fds + waiting->count, fds, count * sizeof(*fds));
+	waiting->count += count;
+}
+
+static void let_close(struct closing *closing, struct waiting *waiting)
+{
+	if (waiting->count)
+		add(closing, waiting->fds, waiting->count);
+	waiting->count = 0;
+}
+
 static void __attribute__((noreturn)) run(int socket, int program)
 {
 	struct closing closing = {
@@ -146,6 +178,7 @@ static void __attribute__((noreturn)) run(int socket, int program)
 		.idle = PTHREAD_COND_INITIALIZER,
 	};
 	struct pollfd wait = {.fd = socket, .events = POLLIN};
+	struct waiting waiting = {0};
 	int fds[CHANNEL_FDS];
 	size_t count;
 	uint32_t word;
@@ -158,8 +191,11 @@ static void __attribute__((noreturn)) run(int socket, int program)
 		if (n == -EAGAIN)
 			poll(&wait, 1, -1);
 		else if (n > 0 && count)
-			add(&closing, fds, count);
+			keep_waiting(&closing, &waiting, fds, count);
+		else if (n > 0)
+			let_close(&closing, &waiting);
 	}
+	let_close(&closing, &waiting);
 	pthread_mutex_lock(&closing.lock);
 	while (closing.threads)
 		pthread_cond_wait(&closing.idle, &closing.lock);
@@ -171,6 +207,7 @@ static void __attribute__((noreturn)) run(int socket, int program)
 
 static bool start(struct closer *closer)
 {
+	sigset_t all;
 	int ends[2];
 
 	if (channel_pair(ends))
@@ -180,6 +217,9 @@ static bool start(struct closer *closer)
 		const int keep[] = {ends[1], closer->program};
 
 		prctl(PR_SET_NAME, "jank-closer");
+		/* What ends its parent from a terminal must not end it amid a close. */
+		sigfillset(&all);
+		sigprocmask(SIG_SETMASK, &all, NULL);
 		/* Copies of probes are not the last ones as long as the warden has its own. */
 		child_keep_only(keep, 2);
 		run(ends[1], closer->program);
@@ -194,12 +234,23 @@ static bool start(struct closer *closer)
 	return true;
 }
 
+/* The warden has closed its own copies of what it sent. */
+static bool say_closed(struct closer *closer)
+{
+	uint32_t word = 0;
+	struct iovec part = {&word, sizeof(word)};
+
+	if (closer->unsaid && closer->socket >= 0)
+		closer->unsaid = channel_send(closer->socket, &part, 1, NULL, 0) == -EAGAIN;
+	return !closer->unsaid;
+}
+
 bool closer_flush(struct closer *closer)
 {
 	uint32_t word = 0;
 	struct iovec part = {&word, sizeof(word)};
 
-	while (closer->pending_count) {
+	while (say_closed(closer) && closer->pending_count) {
 		size_t count =
 			closer->pending_count < CHANNEL_FDS ? closer->pending_count : CHANNEL_FDS;
 		int *fds = closer->pending + closer->pending_count - count;
@@ -217,8 +268,9 @@ bool closer_flush(struct closer *closer)
 		}
 		while (count--)
 			close(closer->pending[--closer->pending_count]);
+		closer->unsaid = true;
 	}
-	return true;
+	return !closer->unsaid;
 }
 
 void closer_add(struct closer *closer, const int *fds, size_t count)
@@ -244,6 +296,8 @@ void closer_let_go(struct closer *closer)
 	if (closer->socket >= 0)
 		close(closer->socket);
 	closer->socket = -1;
+	/* The end of the socket says so too. */
+	closer->unsaid = false;
 }
 
 void closer_reaped(struct closer *closer, pid_t pid)

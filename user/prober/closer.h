@@ -4,7 +4,9 @@
  * them gives its lock (mm_locks.h). The process ends when it has closed all that it was given and
  * its socket has ended; until then it may outlive the warden and the recorder. A SIGKILL of the
  * warden does not reach it: the kernel cannot remove a probe for a caller that is being killed (it
- * logs "leaking uprobe"). */
+ * logs "leaking uprobe"). It closes nothing before the warden has said that its own copies are
+ * closed: a warden that came second would make the last closes itself, one after the other, and
+ * might be killed over one. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,6 +19,7 @@ struct closer {
 	/* what found no room in the socket */
 	int *pending;
 	size_t pending_count, pending_room;
+	bool unsaid; /* that our copies of what was sent are closed */
 };
 
 /* Have these descriptors closed; they are taken over. Waits for nobody where there is memory for a

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/loop.h"
@@ -42,7 +43,8 @@ static int pool_start_prober(struct prober_pool *pool, struct prober *prober)
 	return err;
 }
 
-/* Probes that nobody takes any more: the last close of them is the warden's. */
+/* Probes that nobody takes any more: the last close of them is the warden's. What the prober sends
+ * from here on comes back to it. */
 static void take_late_probes(struct prober_pool *pool, struct prober *prober)
 {
 	int fds[CHANNEL_FDS];
@@ -51,6 +53,7 @@ static void take_late_probes(struct prober_pool *pool, struct prober *prober)
 
 	if (prober->helper.socket < 0)
 		return;
+	shutdown(prober->helper.socket, SHUT_RD);
 	while ((n = channel_receive(prober->helper.socket, pool->call_buffer, BUFFER_BYTES, fds,
 				    &count)) > 0 ||
 	       n == -EMSGSIZE)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What recorder and prober say to each other: this before each request and answer. */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "prober/pool.h"
@@ -33,6 +34,7 @@ struct reply {
 	uint8_t *data;   /* room for PROBE_BYTES */
 	int *fds;        /* room for CHANNEL_FDS; sent, then closed */
 	size_t fd_count;
+	int attacher; /* of probe_attach_handed_on; -1: none */
 };
 
 /* One operation each; 0 or -errno. On failure nothing stays open. */
@@ -51,6 +53,9 @@ int probe_read_lock_owner(const struct probe_request *request, struct reply *rep
 int probe_count_waiters(const struct probe_request *request, struct reply *reply);
 int probe_attach(const struct probe_request *request, const struct probe_places *places,
 		 const int *fds, size_t fd_count, struct reply *reply);
+/* After probe_attach, when reply->fds are closed: the process that set the probes closes its own
+ * copies, and, unless the others were sent, only when every process gives its mmap_lock. */
+void probe_attach_handed_on(struct reply *reply, bool sent);
 
 /* /proc/PID of the request, which is the process of its start time: a descriptor or -errno. */
 int probe_open_process(const struct probe_request *request);

@@ -11,7 +11,6 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "prober/closer.h"
@@ -157,11 +156,24 @@ static int attach_all(const struct probe_request *request, const struct probe_pl
 	return err;
 }
 
+/* What was set has been handed on, and others hold it; false: nobody waits for it any more. */
+static bool is_handed_on(int socket)
+{
+	struct pollfd wait = {.fd = socket, .events = POLLIN};
+	uint32_t word;
+	ssize_t n;
+
+	while ((n = channel_receive(socket, &word, sizeof(word), NULL, NULL)) == -EAGAIN)
+		poll(&wait, 1, -1);
+	return n > 0;
+}
+
 /* The whole life of the process that sets the probes. It cannot be given up while it does: a caller
  * that is being killed has its half-set probes left in place by the kernel ("leaking uprobe":
  * uprobe_unregister_nosync in kernel/events/uprobes.c, when __get_user_pages in mm/gup.c finds
  * fatal_signal_pending()). So it is no thread of the prober, whose death it outlives, and takes
- * back what nobody waits for any more. */
+ * back what nobody waits for any more. For the same reason its copies of the probes outlive the
+ * prober's, which may be killed while it closes them. */
 static void __attribute__((noreturn))
 run_attacher(int socket, const struct probe_request *request, const struct probe_places *places,
 	     const int *fds, size_t fd_count)
@@ -183,7 +195,8 @@ run_attacher(int socket, const struct probe_request *request, const struct probe
 		err = probe_still_there(dir);
 	header.err = err;
 	header.value = reply.value;
-	if (channel_send(socket, &part, 1, made, err ? 0 : reply.fd_count) || err)
+	if (channel_send(socket, &part, 1, made, err ? 0 : reply.fd_count) || err ||
+	    !is_handed_on(socket))
 		closer_close_here(locks, made, reply.fd_count);
 	_exit(0);
 }
@@ -215,10 +228,12 @@ int probe_attach(const struct probe_request *request, const struct probe_places 
 		}
 		poll(&wait, 1, -1);
 	}
-	close(ends[0]);
-	/* After a failure it may have to wait before it can take back what it set. */
-	if (pid > 0 && !err)
-		waitpid(pid, NULL, 0);
+	/* Not waited for: after a failure it may have to wait before it can take back what it set.
+	 */
+	if (!err)
+		reply->attacher = ends[0];
+	else
+		close(ends[0]);
 	if (err == -EDEADLK) {
 		/* Not a failure of this target: the answer names the process. */
 		reply->value = header.value;
@@ -226,4 +241,16 @@ int probe_attach(const struct probe_request *request, const struct probe_places 
 	}
 	reply->value = (int64_t)reply->fd_count;
 	return err;
+}
+
+void probe_attach_handed_on(struct reply *reply, bool sent)
+{
+	uint32_t word = 0;
+	struct iovec part = {&word, sizeof(word)};
+
+	if (reply->attacher < 0)
+		return;
+	if (sent)
+		channel_send(reply->attacher, &part, 1, NULL, 0);
+	close(reply->attacher);
 }

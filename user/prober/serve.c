@@ -20,6 +20,8 @@
 #define WORKER_STACK_BYTES (256u << 10)
 #endif
 
+#define REAP_POLL_MS 100
+
 struct worker {
 	int socket;
 	struct {
@@ -29,14 +31,21 @@ struct worker {
 	uint8_t data[PROBE_BYTES];
 };
 
+/* Reap processes that set probes. True: there are more of them. */
+static bool reap(void)
+{
+	pid_t pid;
+
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+		;
+	return pid == 0;
+}
+
 static int serve(struct worker *worker, int *fds, size_t fd_count, struct reply *reply)
 {
 	const struct probe_request *request = &worker->call.header.request;
 	struct probe_places places;
 
-	/* Processes that set probes and were not waited for. */
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		;
 	switch (request->operation) {
 	case PROBE_READ:
 		return probe_read_file(request, reply);
@@ -74,10 +83,11 @@ static int serve(struct worker *worker, int *fds, size_t fd_count, struct reply 
 static void answer(struct worker *worker, int *fds, size_t fd_count)
 {
 	int reply_fds[CHANNEL_FDS];
-	struct reply reply = {.data = worker->data, .fds = reply_fds};
+	struct reply reply = {.data = worker->data, .fds = reply_fds, .attacher = -1};
 	struct probe_answer_header header = {.id = worker->call.header.id};
 	struct iovec parts[] = {{&header, sizeof(header)}, {worker->data, 0}};
 	struct probe_request *request = &worker->call.header.request;
+	bool sent;
 
 	request->name[sizeof(request->name) - 1] = 0;
 	header.err = serve(worker, fds, fd_count, &reply);
@@ -89,10 +99,13 @@ static void answer(struct worker *worker, int *fds, size_t fd_count)
 	header.length = reply.length;
 	header.fd_count = (uint32_t)reply.fd_count;
 	parts[1].iov_len = reply.length;
-	/* The descriptors are in flight now, so this close of a probe is not the last one. */
-	channel_send(worker->socket, parts, 2, reply_fds, reply.fd_count);
+	sent = !channel_send(worker->socket, parts, 2, reply_fds, reply.fd_count);
+	/* Of a probe this is not the last close, even if nobody takes what was sent: the process
+	 * that set it has copies until it hears of this, and this process may be killed at any
+	 * time. */
 	while (reply.fd_count)
 		close(reply_fds[--reply.fd_count]);
+	probe_attach_handed_on(&reply, sent);
 	while (fd_count)
 		close(fds[--fd_count]);
 }
@@ -106,10 +119,12 @@ static void *work(void *ctx)
 	ssize_t n;
 
 	for (;;) {
+		bool more = reap();
+
 		n = channel_receive(worker->socket, &worker->call, sizeof(worker->call), fds,
 				    &fd_count);
 		if (n == -EAGAIN) {
-			poll(&wait, 1, -1);
+			poll(&wait, 1, more ? REAP_POLL_MS : -1);
 			continue;
 		}
 		if (n == 0)

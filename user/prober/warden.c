@@ -476,10 +476,8 @@ void warden_stop(struct warden *warden)
 	}
 	warden_close_fd(&warden->self.socket);
 	warden_close_fd(&warden->self.pidfd);
-	warden_close_fd(&warden->lock_reader);
 	warden_forget_settings(warden);
-	/* Without a warden these may wait for RCU here. */
-	HASH_ITER (hh, warden->kept, kept, next)
-		warden_free_kept(warden, kept);
+	warden_close_kept(warden);
+	warden_close_fd(&warden->lock_reader);
 	free(warden);
 }

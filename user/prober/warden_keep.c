@@ -2,9 +2,11 @@
 /* What the warden holds for the recorder: descriptors of probes, and settings of the device. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "prober/closer.h"
 #include "prober/warden_private.h"
 
 static int keep(struct warden *warden, uint64_t key, const int *fds, size_t fd_count, bool released)
@@ -55,6 +57,24 @@ void warden_close(struct warden *warden, const int *fds, size_t fd_count)
 		fds += count;
 		fd_count -= count;
 	}
+}
+
+void warden_close_kept(struct warden *warden)
+{
+	struct closer closer = {.socket = -1, .program = warden->lock_reader};
+	struct kept *kept, *next;
+
+	HASH_ITER (hh, warden->kept, kept, next) {
+		if (kept->fd_count)
+			closer_add(&closer, kept->fds, kept->fd_count);
+		kept->fd_count = 0;
+		warden_free_kept(warden, kept);
+	}
+	while (!closer_flush(&closer) && closer.pid)
+		poll(NULL, 0, 1);
+	closer_close_here(closer.program, closer.pending, closer.pending_count);
+	closer_let_go(&closer);
+	free(closer.pending);
 }
 
 int warden_set_lock_reader(struct warden *warden, int program)

@@ -92,6 +92,12 @@ void warden_told(struct warden *warden, int err);
 void warden_forget_settings(struct warden *warden);
 void warden_free_kept(struct warden *warden, struct kept *kept);
 
+/* ---- warden_keep.c ---- */
+
+/* Have a new process make the last closes of all that is kept, where there is no warden that could:
+ * they wait for grace periods of RCU, and must not be this process's, which may be killed. */
+void warden_close_kept(struct warden *warden);
+
 /* ---- warden_entries.c ---- */
 
 pid_t entry_pid(const struct entry *entry);

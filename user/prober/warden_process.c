@@ -3,6 +3,7 @@
 #include "prober/warden.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "prober/trace_state.h"
 #include "prober/warden_wire.h"
 #include "util/channel.h"
+#include "util/child.h"
 #include "util/clock.h"
 
 /* How long the warden waits at its end: for closes, which go on without it where a process holds
@@ -29,6 +31,8 @@
 /* A process that closes is not kept for longer than this after the last close. */
 #define CLOSER_IDLE_NS (2 * NSEC_PER_SEC)
 #define CLOSER_POLL_MS 100
+/* A new process that somebody stopped is not waited for. */
+#define SPAWN_WAIT_MS 1000
 
 struct child {
 	struct child *next;
@@ -111,6 +115,33 @@ static void __attribute__((noreturn)) run_helper(uint32_t kind, int socket)
 	_exit(1);
 }
 
+/* A new process has copies of all probes that are kept. It has closed them when this comes back, so
+ * that none of these closes is a last one: it may be killed at any time. */
+static pid_t fork_helper(uint32_t kind, int socket)
+{
+	struct pollfd wait = {.events = POLLIN};
+	int ends[2] = {-1, -1};
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC))
+		ends[0] = ends[1] = -1; /* the descriptors are short; the process is needed */
+	pid = fork();
+	if (pid == 0) {
+		child_keep_only((const int[]){socket, ends[1]}, 2);
+		if (ends[1] >= 0)
+			close(ends[1]);
+		run_helper(kind, socket);
+	}
+	if (ends[1] < 0)
+		return pid;
+	close(ends[1]);
+	wait.fd = ends[0];
+	if (pid > 0)
+		poll(&wait, 1, SPAWN_WAIT_MS);
+	close(ends[0]);
+	return pid;
+}
+
 static void spawn(struct ward *ward, const struct warden_message *message, int socket)
 {
 	struct child *child = add_child(ward, message->key, 0, -1);
@@ -118,9 +149,7 @@ static void spawn(struct ward *ward, const struct warden_message *message, int s
 
 	if (!child)
 		return;
-	pid = fork();
-	if (pid == 0)
-		run_helper(message->number, socket);
+	pid = fork_helper(message->number, socket);
 	/* Without a process the recorder reads the end of the socket, which the caller closes. */
 	if (pid < 0)
 		remove_child(ward, child);
