@@ -52,11 +52,12 @@ static void set_descriptors(int socket)
 #ifdef __SANITIZE_ADDRESS__
 	last = STDOUT_FILENO; /* the sanitizers speak on stderr */
 #endif
-	/* out of the way of the numbers below */
+	/* Out of the way of the numbers below; and /dev/null is opened after 3 is taken, which may
+	 * have been free. */
 	socket = fcntl(socket, F_DUPFD_CLOEXEC, SOCKET_FD + 1);
-	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (socket < 0 || dup3(socket, SOCKET_FD, O_CLOEXEC) < 0)
 		_exit(1);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int fd = 0; fd <= last; fd++)
 		if (null < 0 || (null == fd ? 0 : dup2(null, fd)) < 0)
 			close(fd);
