@@ -105,6 +105,8 @@ void pool_arm(struct prober_pool *pool)
 		if (at_ns < due_ns)
 			due_ns = at_ns;
 	}
+	if (pool->queue && pool_crowded_until(pool) < due_ns)
+		due_ns = pool_crowded_until(pool);
 	set_timer(pool, due_ns);
 }
 
@@ -121,9 +123,11 @@ static void dispatch(struct prober_pool *pool)
 		next = asked->next;
 		if (asked->failed || pool_prober_on(pool, asked->header.request.pid))
 			continue;
-		prober = pool_free_prober(pool, &err);
-		if (!prober && !err)
+		prober = pool_free_prober(pool, asked->header.request.pid, &err);
+		if (!prober && !err && !pool_count_free(pool))
 			break;
+		if (!prober && !err)
+			continue; /* the last one is not for this process */
 		if (prober)
 			err = pool_send_request(prober, asked);
 		if (err == -EPIPE && prober) {
@@ -240,7 +244,7 @@ int64_t probe_ask(struct prober_pool *pool, const struct probe_request *request,
 	if (pool_holds_up(pool, request->pid) || pool->queued == MAX_QUEUED)
 		err = -EBUSY;
 	else if (!pool_prober_on(pool, request->pid))
-		pool_free_prober(pool, &err);
+		pool_free_prober(pool, request->pid, &err);
 	if (err) {
 		pool_give_up(pool, err == -EBUSY ? GIVEN_UP_REFUSED : GIVEN_UP_LOST,
 			     request->operation);
@@ -268,6 +272,8 @@ int64_t probe_ask(struct prober_pool *pool, const struct probe_request *request,
 	id = (int64_t)asked->header.id;
 	arm_for(pool, asked->deadline_at_ns);
 	dispatch(pool);
+	if (pool->queue)
+		arm_for(pool, pool_crowded_until(pool));
 	return id;
 }
 
@@ -334,8 +340,6 @@ struct prober_pool *prober_pool_new(struct warden *warden)
 	pool->timer = -1;
 	pool->queue_end = &pool->queue;
 	pool->call_left_ns = PROBE_CALL_NS;
-	for (size_t i = 0; i < MAX_HOLDS; i++)
-		pool->holds[i].pidfd = -1;
 	for (size_t i = 0; i < MAX_PROBERS; i++) {
 		pool->probers[i].pool = pool;
 		pool->probers[i].helper.socket = pool->probers[i].helper.pidfd = -1;
@@ -413,7 +417,7 @@ void prober_pool_free(struct prober_pool *pool)
 				 prober->asked && pool_is_late(prober, pool_now_ns()));
 		pool_free_asked(prober->asked);
 	}
-	for (size_t i = 0; i < MAX_HOLDS; i++)
+	for (size_t i = 0; i < pool->hold_end; i++)
 		pool_clear_hold(&pool->holds[i]);
 	free(pool->buffer);
 	free(pool->call_buffer);

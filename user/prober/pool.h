@@ -2,7 +2,9 @@
 /* What has to be asked of a target goes through here: a few prober processes that may hang in the
  * recorder's place. Each request has a deadline; when it is missed the recorder goes on, and a
  * prober that still hangs 1 s after its request is replaced. A process that holds up one prober is
- * not asked about again before that prober is back or gone, so that one target costs one prober. */
+ * not asked about again before that prober is back or gone, so that one target costs one prober.
+ * Where more of them hang than there are probers, one prober is still kept for those that have
+ * answered before, and those that hang are given up sooner. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -121,7 +123,7 @@ int prober_pool_join_loop(struct prober_pool *pool, struct loop *loop);
 /* Ask; the callback runs in the loop, once, never during this call. payload (may be NULL) follows
  * the request; fds stay the caller's. Requests about one process are served one after the other, so
  * that it can hold up one prober only. Returns an id above 0, or -EBUSY: this process holds up a
- * prober, or all are held up; -EPIPE: there is no prober and none can be made; -EINVAL. */
+ * prober, or too many requests wait; -EPIPE: there is no prober and none can be made; -EINVAL. */
 int64_t probe_ask(struct prober_pool *pool, const struct probe_request *request,
 		  const void *payload, size_t payload_length, const int *fds, size_t fd_count,
 		  uint64_t deadline_ns, probe_fn callback, void *ctx);

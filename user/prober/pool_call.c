@@ -42,6 +42,7 @@ static ssize_t wait_for_answer(struct prober_pool *pool, struct prober *prober, 
 	}
 	prober->asked = NULL;
 	prober->free_since_ns = pool_now_ns();
+	pool_set_proven(pool, asked->header.request.pid, true);
 	pool_free_asked(asked);
 	if (header.err)
 		return header.err;
@@ -70,7 +71,7 @@ static ssize_t call(struct prober_pool *pool, const struct probe_request *reques
 	asked->told = true;
 	asked->deadline_at_ns = now_ns + pool->call_left_ns;
 	do {
-		prober = pool_free_prober(pool, &err);
+		prober = pool_free_prober(pool, request->pid, &err);
 		if (prober)
 			err = pool_send_request(prober, asked);
 		if (prober && err == -EPIPE)

@@ -12,7 +12,7 @@
 
 struct hold *pool_find_hold(struct prober_pool *pool, pid_t pid)
 {
-	for (size_t i = 0; i < MAX_HOLDS && pid; i++)
+	for (size_t i = 0; i < pool->hold_end && pid; i++)
 		if (pool->holds[i].pid == pid)
 			return &pool->holds[i];
 	return NULL;
@@ -30,11 +30,15 @@ void pool_add_hold(struct prober_pool *pool, pid_t pid, int pidfd)
 	struct hold *hold = pool_find_hold(pool, pid), *oldest = &pool->holds[0];
 	uint64_t backoff_ns = hold ? hold->backoff_ns * 2 : BACKOFF_NS;
 
-	for (size_t i = 0; i < MAX_HOLDS && !hold; i++) {
+	for (size_t i = 0; i < pool->hold_end && !hold; i++) {
 		if (!pool->holds[i].pid)
 			hold = &pool->holds[i];
 		if (pool->holds[i].until_ns < oldest->until_ns)
 			oldest = &pool->holds[i];
+	}
+	if (!hold && pool->hold_end < MAX_HOLDS) {
+		hold = &pool->holds[pool->hold_end++];
+		hold->pidfd = -1;
 	}
 	hold = hold ?: oldest;
 	pool_clear_hold(hold);
@@ -64,4 +68,24 @@ bool pool_holds_up(struct prober_pool *pool, pid_t pid)
 		hold->pidfd = -1;
 	}
 	return pool_now_ns() < hold->until_ns;
+}
+
+/* ---- who answers ---- */
+
+void pool_set_proven(struct prober_pool *pool, pid_t pid, bool proven)
+{
+	unsigned bit = (unsigned)pid % PROVEN;
+
+	if (proven)
+		pool->proven[bit / 8] |= (uint8_t)(1u << bit % 8);
+	else
+		pool->proven[bit / 8] &= (uint8_t) ~(1u << bit % 8);
+}
+
+bool pool_is_proven(const struct prober_pool *pool, pid_t pid)
+{
+	unsigned bit = (unsigned)pid % PROVEN;
+
+	/* Pid 0 is no target: the prober itself does what is asked. */
+	return !pid || pool->proven[bit / 8] >> bit % 8 & 1;
 }

@@ -18,8 +18,11 @@
 #define MAX_PROBERS 6
 #define HANG_NS     NSEC_PER_SEC
 #define IDLE_NS     (5 * NSEC_PER_SEC) /* a prober beyond the first ones ends after that */
-#define MAX_QUEUED  4096
-#define MAX_HOLDS   64
+/* Where they are taken and somebody waits, one that is late is replaced after that. */
+#define CROWDED_NS (200 * NSEC_PER_MSEC)
+#define MAX_QUEUED 4096
+#define MAX_HOLDS  512
+#define PROVEN     32768 /* bits, by pid modulo their number */
 
 struct asked {
 	struct asked *next; /* in the queue */
@@ -61,6 +64,8 @@ struct prober_pool {
 	size_t queued;
 	int64_t last_id;
 	struct hold holds[MAX_HOLDS];
+	size_t hold_end;            /* those from here on were never used */
+	uint8_t proven[PROVEN / 8]; /* processes that answered, and cost no prober since */
 	uint64_t call_left_ns;
 	uint64_t given_up[GIVEN_UP_KINDS][PROBE_OPERATIONS], given_up_total;
 	uint8_t *buffer, *call_buffer; /* of an answer */
@@ -101,6 +106,9 @@ void pool_clear_hold(struct hold *hold);
 void pool_add_hold(struct prober_pool *pool, pid_t pid, int pidfd);
 /* Whether this process is not to be asked about now. */
 bool pool_holds_up(struct prober_pool *pool, pid_t pid);
+/* It has answered, or cost a prober. A pid that is used again passes for the one before. */
+void pool_set_proven(struct prober_pool *pool, pid_t pid, bool proven);
+bool pool_is_proven(const struct prober_pool *pool, pid_t pid);
 
 /* ---- pool_probers.c ---- */
 
@@ -117,9 +125,15 @@ void pool_keep_minimum(struct prober_pool *pool);
 /* Its process died, or is given up (hung). The request that it had is told -EPIPE, unless it was
  * late. */
 void pool_prober_gone(struct prober_pool *pool, struct prober *prober, bool hung);
-/* One that is free: first those that run. NULL with *err: 0 wait for one, -EBUSY all are held up,
- * or why none can be made. */
-struct prober *pool_free_prober(struct prober_pool *pool, int *err);
+/* How many are free, or could be made. */
+size_t pool_count_free(const struct prober_pool *pool);
+/* One that is free for this process: first those that run. The last one is for processes that have
+ * answered before, so that others, however many hang, cannot have all of them. NULL with *err: 0
+ * wait for one, or why none can be made. */
+struct prober *pool_free_prober(struct prober_pool *pool, pid_t pid, int *err);
+/* When the one that is late for longest is to be replaced because no other is free for everybody;
+ * UINT64_MAX: there is one. */
+uint64_t pool_crowded_until(const struct prober_pool *pool);
 /* 0 or -errno; the request's descriptors are closed once they are sent. */
 int pool_send_request(struct prober *prober, struct asked *asked);
 /* Close what nobody took of an answer. */

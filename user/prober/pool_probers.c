@@ -94,6 +94,8 @@ void pool_prober_gone(struct prober_pool *pool, struct prober *prober, bool hung
 	struct asked *asked = prober->asked;
 
 	prober->asked = NULL;
+	if (asked)
+		pool_set_proven(pool, asked->header.request.pid, false);
 	if (hung && asked && asked->header.request.pid)
 		pool_add_hold(pool, asked->header.request.pid, prober->helper.pidfd);
 	pool_drop_prober(pool, prober, hung);
@@ -104,15 +106,23 @@ void pool_prober_gone(struct prober_pool *pool, struct prober *prober, bool hung
 	}
 }
 
-/* One that is free: first those that run. NULL with *err: 0 wait for one, -EBUSY all are held up,
- * or why none can be made. */
-struct prober *pool_free_prober(struct prober_pool *pool, int *err)
+size_t pool_count_free(const struct prober_pool *pool)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < MAX_PROBERS; i++)
+		count += !pool->probers[i].asked;
+	return count;
+}
+
+struct prober *pool_free_prober(struct prober_pool *pool, pid_t pid, int *err)
 {
 	struct prober *absent = NULL;
-	bool alive = false, held_up = true;
-	uint64_t now_ns = pool_now_ns();
+	bool alive = false;
 
 	*err = 0;
+	if (pool_count_free(pool) < (pool_is_proven(pool, pid) ? 1 : 2))
+		return NULL;
 	for (size_t i = 0; i < MAX_PROBERS; i++) {
 		struct prober *prober = &pool->probers[i];
 
@@ -123,19 +133,33 @@ struct prober *pool_free_prober(struct prober_pool *pool, int *err)
 		if (!prober->asked)
 			return prober;
 		alive = true;
-		held_up &= pool_is_late(prober, now_ns);
 	}
-	if (absent) {
-		*err = pool_start_prober(pool, absent);
-		if (!*err)
-			return absent;
-	}
+	*err = pool_start_prober(pool, absent);
+	if (!*err)
+		return absent;
 	/* What still works will be free. */
-	if (alive && !held_up)
+	if (alive)
 		*err = 0;
-	else if (!*err)
-		*err = -EBUSY;
 	return NULL;
+}
+
+uint64_t pool_crowded_until(const struct prober_pool *pool)
+{
+	uint64_t until_ns = UINT64_MAX;
+
+	for (size_t i = 0; i < MAX_PROBERS && pool_count_free(pool) < 2; i++) {
+		const struct asked *asked = pool->probers[i].asked;
+		uint64_t at_ns;
+
+		if (!asked)
+			continue;
+		at_ns = asked->sent_ns + CROWDED_NS;
+		if (at_ns < asked->deadline_at_ns)
+			at_ns = asked->deadline_at_ns;
+		if (at_ns < until_ns)
+			until_ns = at_ns;
+	}
+	return until_ns;
 }
 
 int pool_send_request(struct prober *prober, struct asked *asked)
@@ -188,6 +212,7 @@ static void take_answer(struct prober_pool *pool, struct prober *prober, uint8_t
 	}
 	prober->asked = NULL;
 	prober->free_since_ns = pool_now_ns();
+	pool_set_proven(pool, asked->header.request.pid, true);
 	if ((hold = pool_find_hold(pool, asked->header.request.pid)))
 		pool_clear_hold(hold);
 	if (!header.err && header.fd_count != fd_count)
@@ -224,12 +249,18 @@ void pool_take_messages(struct prober_pool *pool, struct prober *prober)
 void pool_replace_hung(struct prober_pool *pool)
 {
 	uint64_t now_ns = pool_now_ns();
+	/* One at a time makes room: a machine that is only slow loses no more by it. */
+	bool crowded = pool->queue && now_ns >= pool_crowded_until(pool);
 
 	for (size_t i = 0; i < MAX_PROBERS; i++) {
 		struct prober *prober = &pool->probers[i];
+		uint64_t since_ns = prober->asked ? now_ns - prober->asked->sent_ns : 0;
 
-		if (prober->asked && prober->asked->told && pool_is_late(prober, now_ns) &&
-		    now_ns - prober->asked->sent_ns >= HANG_NS)
+		if (!prober->asked || !prober->asked->told || !pool_is_late(prober, now_ns))
+			continue;
+		if (since_ns >= HANG_NS || (crowded && since_ns >= CROWDED_NS)) {
+			crowded = false;
 			pool_prober_gone(pool, prober, true);
+		}
 	}
 }
