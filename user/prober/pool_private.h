@@ -19,6 +19,7 @@
 #define HANG_NS     NSEC_PER_SEC
 #define IDLE_NS     (5 * NSEC_PER_SEC) /* a prober beyond the first ones ends after that */
 #define MAX_QUEUED  4096
+#define LONG_QUEUE  256 /* a tenth of a second's work, of one prober that is not held up */
 #define MAX_HOLDS   64
 
 struct asked {

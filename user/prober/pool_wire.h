@@ -49,6 +49,7 @@ int probe_open_jit_names(const struct probe_request *request, struct reply *repl
 int probe_read_standing(const struct probe_request *request, struct reply *reply);
 int probe_read_lock_owner(const struct probe_request *request, struct reply *reply);
 int probe_count_waiters(const struct probe_request *request, struct reply *reply);
+int probe_read_names(const struct probe_named *names, size_t count, struct reply *reply);
 int probe_attach(const struct probe_request *request, const struct probe_places *places,
 		 const int *fds, size_t fd_count, struct reply *reply);
 
