@@ -314,6 +314,13 @@ const char *follow_name(const struct target_set *set, pid_t pid, uint64_t start_
 	return process ? process->name : NULL;
 }
 
+const char *follow_argv(const struct target_set *set, pid_t pid, uint64_t start_boot_ns)
+{
+	const struct followed_process *process = find(set, pid, start_boot_ns);
+
+	return process && process->has_argv ? process->name : NULL;
+}
+
 bool follow_scanned(struct target_set *set, struct process_entry *entry, bool names_match)
 {
 	struct followed_process *process = find_latest(set, entry);

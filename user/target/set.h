@@ -177,4 +177,6 @@ void argv_free(struct target_set *set);
 bool follow_scanned(struct target_set *set, struct process_entry *entry, bool names_match);
 /* The name of a process that no scan has seen; NULL: not known either. */
 const char *follow_name(const struct target_set *set, pid_t pid, uint64_t start_boot_ns);
+/* Its argv[0], as the kernel side told it or as it was its parent's; NULL: not known. */
+const char *follow_argv(const struct target_set *set, pid_t pid, uint64_t start_boot_ns);
 void follow_free(struct target_set *set);

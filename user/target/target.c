@@ -110,8 +110,12 @@ const char *target_process_name(struct target_set *set, pid_t pid, uint64_t star
 	uint64_t start_ticks = start_boot_ns / PROC_TICK_NS;
 	struct process_entry *entry =
 		start_boot_ns ? process_find(set, pid, start_ticks) : process_find_live(set, pid);
+	const char *told;
 	int dir;
 
+	/* What the kernel side has told need not be read, and the next scan does. */
+	if (!entry && (told = follow_argv(set, pid, start_boot_ns)))
+		return told;
 	if (!entry) {
 		struct process_entry *other = process_find_live(set, pid);
 		struct proc_stat stat;
