@@ -45,12 +45,25 @@ struct prober_pool;
  * again at the next scan. */
 void target_set_bound(struct target_set *set, struct prober_pool *probes);
 
+/* Have on_names called when names of processes have come of which nothing is known yet:
+ * target_set_take_names takes them. */
+void target_set_on_names(struct target_set *set, void (*on_names)(void *ctx), void *ctx);
+
 /* Look for processes that came or went since the last call; on_change is called for each. Costs
  * one readdir of /proc and reads only of pids not seen before (and of young ones, because zygote
- * children and exec change names). With target_set_bound it works for 10 ms and goes on from there
- * with the next call; and after a scan that took more than that in all only ends are looked for,
+ * children and exec change names). With target_set_bound it asks for names without waiting, so that
+ * a process is told when its name has come; it works for 10 ms and goes on from there with the
+ * next call; and after a scan that took more than that in all only ends are looked for,
  * for up to 1 s. Returns the number of live watched processes or -errno. */
 int target_set_scan(struct target_set *set, target_change_fn on_change, void *ctx);
+/* As target_set_scan, only of processes whose names have come since. 1: there are more of them, 0
+ * or -errno. */
+int target_set_take_names(struct target_set *set, target_change_fn on_change, void *ctx);
+/* There are some to be taken. */
+bool target_set_has_names(const struct target_set *set);
+/* Names of processes that were there at the first scan are awaited: for 1 s at the most, and not
+ * where no answer comes. The loop that hears the probers is to turn until then. */
+bool target_set_is_finding(struct target_set *set);
 /* The last call did not come to the end of the list of processes: the next one should be soon. */
 bool target_set_is_midway(const struct target_set *set);
 

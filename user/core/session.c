@@ -62,13 +62,15 @@ struct session *session_new(const struct session_options *options, struct target
 		return NULL;
 	session->options = *options;
 	session->targets = targets;
-	session->exit_timer = session->scan_timer = -1;
+	session->exit_timer = session->scan_timer = session->names_timer = -1;
 	session->loop = loop_new();
 	loss_registry_add(&session->losses, &summary_losses);
 	session->summary = summary_new(&session->losses);
 	session->self = self_usage_new(options->warden, options->probes);
 	session->outputs = outputs_new(session_stop, session);
 	session->signal_fd = user_signals_open();
+	if (targets)
+		target_set_on_names(targets, session_on_names, session);
 	if (!session->loop || !session->summary || !session->self || !session->outputs ||
 	    session->signal_fd < 0 || join_loop(session)) {
 		session_free(session);

@@ -38,6 +38,7 @@ struct session {
 		baseline_lost; /* while the sources opened; told in the first interval */
 	int exit_timer;        /* a scan is due: a target ended, or it goes on; -1: none */
 	int scan_timer;        /* -1: none */
+	int names_timer;       /* names of new processes have come; -1: none */
 	uint64_t scanned_ns;
 	int signal_fd;
 	bool stop;
@@ -63,6 +64,8 @@ int session_run_loop(struct session *session);
  * they hold back. 0 or -errno. */
 int session_take_rest(struct session *session);
 
+/* A target_set_on_names of the session's targets. */
+void session_on_names(void *session);
 /* Look for targets that came or went. 0 or -errno. */
 int session_scan(struct session *session);
 int session_on_scan_timer(void *session, uint32_t events);

@@ -12,6 +12,8 @@
 #define EXIT_SCAN_NS NSEC_PER_MSEC
 /* From one slice of a scan to the next: what else the loop has to do comes between. */
 #define SLICE_SCAN_NS (30 * NSEC_PER_MSEC)
+/* How often it is asked whether names are awaited still. */
+#define FINDING_NS (10 * NSEC_PER_MSEC)
 
 static int on_exit_timer(void *ctx, uint32_t events)
 {
@@ -86,6 +88,8 @@ void session_on_target(void *ctx, enum target_change change, const struct target
 		session_emit_event(session, &event);
 }
 
+static void go_on_with_names(struct session *session, uint64_t after_ns);
+
 int session_scan(struct session *session)
 {
 	int n = target_set_scan(session->targets, session_on_target, session);
@@ -94,7 +98,49 @@ int session_scan(struct session *session)
 	if (n >= 0 && target_set_is_midway(session->targets) && session->exit_timer < 0)
 		session->exit_timer =
 			loop_add_timer(session->loop, SLICE_SCAN_NS, 0, on_exit_timer, session);
+	if (n >= 0 && target_set_has_names(session->targets))
+		go_on_with_names(session, SLICE_SCAN_NS);
 	return n < 0 ? n : 0;
+}
+
+static int on_names_timer(void *ctx, uint32_t events)
+{
+	struct session *session = ctx;
+	int more;
+
+	loop_remove_timer(session->loop, session->names_timer);
+	session->names_timer = -1;
+	more = target_set_take_names(session->targets, session_on_target, session);
+	if (more > 0)
+		go_on_with_names(session, SLICE_SCAN_NS);
+	/* While the targets are waited for, there is no header yet. */
+	if (!session->seq && target_set_at(session->targets, 0)) {
+		session->target_came = true;
+		loop_stop(session->loop);
+	}
+	return more < 0 ? more : 0;
+}
+
+static void go_on_with_names(struct session *session, uint64_t after_ns)
+{
+	if (session->names_timer < 0)
+		session->names_timer =
+			loop_add_timer(session->loop, after_ns, 0, on_names_timer, session);
+}
+
+void session_on_names(void *ctx)
+{
+	go_on_with_names(ctx, 1);
+}
+
+/* Who is there: what there is to find, also by names that have to be asked for. */
+static int first_scan(struct session *session)
+{
+	int err = session_scan(session);
+
+	while (!err && !session->stop && target_set_is_finding(session->targets))
+		err = loop_turn(session->loop, FINDING_NS);
+	return err ? err : session_scan(session);
 }
 
 static bool only_pids(const struct session *session)
@@ -186,7 +232,7 @@ static int on_wait_over(void *ctx, uint32_t events)
 enum exit_code session_wait_for_targets(struct session *session)
 {
 	const struct target_spec *spec = session->options.specs;
-	int err = session_scan(session), timer, deadline;
+	int err = first_scan(session), timer, deadline;
 
 	if (err) {
 		fprintf(stderr, "jankscope: error: cannot read /proc: %s\n", strerror(-err));

@@ -231,6 +231,19 @@ struct asked *pool_new_asked(struct prober_pool *pool, const struct probe_reques
 	return asked;
 }
 
+/* One request for many processes does not wait for a row of requests for one process each. */
+static void enqueue(struct prober_pool *pool, struct asked *asked)
+{
+	bool first = asked->header.request.operation == PROBE_NAMES && !asked->header.request.pid;
+	struct asked **link = first ? &pool->queue : pool->queue_end;
+
+	asked->next = *link;
+	*link = asked;
+	if (!asked->next)
+		pool->queue_end = &asked->next;
+	pool->queued++;
+}
+
 int64_t probe_ask(struct prober_pool *pool, const struct probe_request *request,
 		  const void *payload, size_t payload_length, const int *fds, size_t fd_count,
 		  uint64_t deadline_ns, probe_fn callback, void *ctx)
@@ -266,15 +279,23 @@ int64_t probe_ask(struct prober_pool *pool, const struct probe_request *request,
 	asked->callback = callback;
 	asked->ctx = ctx;
 	asked->deadline_at_ns = pool_now_ns() + deadline_ns;
-	*pool->queue_end = asked;
-	pool->queue_end = &asked->next;
-	pool->queued++;
+	enqueue(pool, asked);
 	id = (int64_t)asked->header.id;
 	arm_for(pool, asked->deadline_at_ns);
 	dispatch(pool);
 	if (pool->queue)
 		arm_for(pool, pool_crowded_until(pool));
 	return id;
+}
+
+bool probe_has_room(const struct prober_pool *pool)
+{
+	return pool->queued < LONG_QUEUE;
+}
+
+bool probe_holds_up(struct prober_pool *pool, pid_t pid)
+{
+	return pool_holds_up(pool, pid);
 }
 
 void probe_cancel(struct prober_pool *pool, int64_t id)
@@ -432,6 +453,7 @@ static const char *const operation_names[PROBE_OPERATIONS] = {
 	[PROBE_ATTACH] = "attach",     [PROBE_WARDEN] = "warden",
 	[PROBE_OPEN_EXE] = "exe",      [PROBE_OPEN_JIT_NAMES] = "jit_names",
 	[PROBE_OPEN_AT] = "open_at",   [PROBE_COUNT_WAITERS] = "waiters",
+	[PROBE_NAMES] = "names",
 };
 
 int prober_pool_counters(struct prober_pool *pool, struct counter_list *late)

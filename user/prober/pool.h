@@ -40,7 +40,10 @@ enum probe_operation {
 				    * in_stack: of `end`, a stack pointer */
 	PROBE_COUNT_WAITERS = 13,  /* argument = an epoll descriptor: how many threads wait in it
 				    * now, beside tid: value, at most 1 */
-	PROBE_OPERATIONS = 14,
+	PROBE_NAMES = 14,          /* payload: struct probe_named of each of at most PROBE_MAX_NAMES
+				    * processes; for each an int16_t, the length of its argv[0] or
+				    * -errno, and that text. pid: 0, or the only one */
+	PROBE_OPERATIONS = 15,
 };
 
 struct probe_request {
@@ -52,6 +55,14 @@ struct probe_request {
 	uint64_t address, end, offset, inode;
 	uint64_t argument;
 	char name[256]; /* of a file below /proc/PID, or the path in maps (cut) */
+};
+
+#define PROBE_MAX_NAMES  128
+#define PROBE_NAME_BYTES 255 /* of an argv[0] at the most */
+struct probe_named {
+	int32_t pid;
+	uint32_t reserved;
+	uint64_t start_ticks;
 };
 
 /* What a thread does now, read as near together as it can be. */
@@ -127,6 +138,11 @@ int prober_pool_join_loop(struct prober_pool *pool, struct loop *loop);
 int64_t probe_ask(struct prober_pool *pool, const struct probe_request *request,
 		  const void *payload, size_t payload_length, const int *fds, size_t fd_count,
 		  uint64_t deadline_ns, probe_fn callback, void *ctx);
+/* The queue is not long: who has many requests makes them when it is so, instead of being refused.
+ */
+bool probe_has_room(const struct prober_pool *pool);
+/* A request about this process would be refused, because it holds up a prober. */
+bool probe_holds_up(struct prober_pool *pool, pid_t pid);
 /* The callback of this request is not to be run any more. */
 void probe_cancel(struct prober_pool *pool, int64_t id);
 

@@ -21,6 +21,7 @@
 /* Where they are taken and somebody waits, one that is late is replaced after that. */
 #define CROWDED_NS (200 * NSEC_PER_MSEC)
 #define MAX_QUEUED 4096
+#define LONG_QUEUE 256 /* a tenth of a second's work, of one prober that is not held up */
 #define MAX_HOLDS  512
 #define PROVEN     32768 /* bits, by pid modulo their number */
 

@@ -110,6 +110,33 @@ int probe_read_file(const struct probe_request *request, struct reply *reply)
 	return n < 0 ? (int)n : 0;
 }
 
+/* One read of many processes: a request and its answer cost more than the reading. */
+int probe_read_names(const struct probe_named *names, size_t count, struct reply *reply)
+{
+	if (count > PROBE_MAX_NAMES)
+		return -EINVAL;
+	for (size_t i = 0; i < count; i++) {
+		const struct probe_request one = {.pid = names[i].pid,
+						  .start_ticks = names[i].start_ticks};
+		char name[PROBE_NAME_BYTES + 1];
+		int dir = probe_open_process(&one), n = dir;
+		int16_t length;
+
+		if (dir >= 0) {
+			n = proc_argv0(dir, name, sizeof(name));
+			close(dir);
+		}
+		length = (int16_t)n;
+		memcpy(reply->data + reply->length, &length, sizeof(length));
+		reply->length += sizeof(length);
+		if (n > 0) {
+			memcpy(reply->data + reply->length, name, (size_t)n);
+			reply->length += (uint32_t)n;
+		}
+	}
+	return 0;
+}
+
 int probe_read_link(const struct probe_request *request, struct reply *reply)
 {
 	char name[320];

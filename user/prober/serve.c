@@ -74,6 +74,12 @@ static int serve(struct worker *worker, int *fds, size_t fd_count, struct reply 
 			return -EINVAL;
 		memcpy(&places, worker->call.payload, sizeof(places));
 		return probe_attach(request, &places, fds, fd_count, reply);
+	case PROBE_NAMES:
+		if (worker->call.header.payload_length % sizeof(struct probe_named))
+			return -EINVAL;
+		return probe_read_names(
+			(const struct probe_named *)worker->call.payload,
+			worker->call.header.payload_length / sizeof(struct probe_named), reply);
 	case PROBE_WARDEN:
 		return fd_count == 1 ? helper_fork_warden(fds[0]) : -EINVAL;
 	}

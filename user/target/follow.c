@@ -156,7 +156,7 @@ static struct standing standing_of(const struct target_set *set, pid_t pid, uint
 								    : process->is_target,
 					 process->took_name, process->has_argv, process->name};
 	entry = scanned(set, pid, start_boot_ns);
-	if (!entry)
+	if (!entry || !entry->is_decided)
 		return (struct standing){0};
 	return (struct standing){entry->by_name != (at_ns < entry->turned_ns), entry->took_name,
 				 entry->has_argv, entry->name};
@@ -255,6 +255,7 @@ void target_told_death(struct target_set *set, pid_t pid, uint64_t start_boot_ns
 		       uint64_t at_boot_ns)
 {
 	struct followed_process *process = find(set, pid, start_boot_ns);
+	const struct process_entry *entry;
 	bool packages = false;
 
 	if (process) {
@@ -262,7 +263,8 @@ void target_told_death(struct target_set *set, pid_t pid, uint64_t start_boot_ns
 		process->died_turn = set->turn;
 		return;
 	}
-	if (uid % PACKAGES_USER_RANGE < FIRST_ISOLATED || scanned(set, pid, start_boot_ns))
+	entry = scanned(set, pid, start_boot_ns);
+	if (uid % PACKAGES_USER_RANGE < FIRST_ISOLATED || (entry && entry->is_decided))
 		return;
 	for (size_t i = 0; i < set->spec_count; i++)
 		packages |= set->specs[i].package || set->specs[i].is_glob;
@@ -300,7 +302,7 @@ bool target_set_means(const struct target_set *set, pid_t pid, uint64_t start_bo
 	if (process)
 		return end_boot_ns && end_boot_ns < process->turned_ns ? process->was_target
 								       : process->is_target;
-	if (entry)
+	if (entry && entry->is_decided)
 		return entry->by_name;
 	return main_comm && target_names_match(set, NULL, main_comm);
 }
@@ -310,6 +312,13 @@ const char *follow_name(const struct target_set *set, pid_t pid, uint64_t start_
 	const struct followed_process *process = find(set, pid, start_boot_ns);
 
 	return process ? process->name : NULL;
+}
+
+const char *follow_argv(const struct target_set *set, pid_t pid, uint64_t start_boot_ns)
+{
+	const struct followed_process *process = find(set, pid, start_boot_ns);
+
+	return process && process->has_argv ? process->name : NULL;
 }
 
 bool follow_scanned(struct target_set *set, struct process_entry *entry, bool names_match)

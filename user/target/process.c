@@ -18,9 +18,9 @@
 /* A process is read again when its age has grown by half (fork, then exec or setArgV0), very young
  * ones at every scan, old ones now and then: a wrapper may exec late, a daemon may rename itself.
  * A read costs some 20 us, a process that is only passed by 0.7 us. */
-#define YOUNG_NS 100000000ull
-#define OLD_NS   30000000000ull
-#define ARGV_NS  1000000000ull /* for one that could not be waited for */
+#define YOUNG_NS   100000000ull
+#define OLD_NS     30000000000ull
+#define PATIENT_NS NSEC_PER_SEC /* a name is waited for, before the comm decides */
 
 /* Names of processes that wait to become something else: zygotes, the pool of pre-forked ones
  * (usap32, usap64), and a child before its specialisation (AOSP
@@ -120,17 +120,9 @@ void process_retire(struct target_set *set, struct process_entry *entry, target_
 		HASH_DELETE(by_pid, set->live, entry);
 	entry->live = false;
 	entry->dead = true;
+	process_take_told(entry);
 	entry->used_scan = set->scan;
 	entry->used_turn = set->turn;
-}
-
-static void forget_asked(struct process_entry *entry)
-{
-	if (entry->asked)
-		probe_cancel(entry->asked_of, entry->asked);
-	entry->asked = 0;
-	free(entry->told);
-	entry->told = NULL;
 }
 
 void process_drop(struct target_set *set, struct process_entry *entry)
@@ -139,7 +131,7 @@ void process_drop(struct target_set *set, struct process_entry *entry)
 	if (entry->live)
 		HASH_DELETE(by_pid, set->live, entry);
 	HASH_DELETE(by_key, set->entries, entry);
-	forget_asked(entry);
+	argv_forget(set, entry);
 	free(entry->name);
 	free(entry);
 }
@@ -165,18 +157,10 @@ void process_read_soon(struct process_entry *entry)
 		entry->next_read_ns = now_ns;
 }
 
-static void on_argv(void *ctx, int err, const struct probe_answer *answer)
-{
-	struct process_entry *entry = ctx;
-
-	entry->asked = 0;
-	if (!err && answer->length)
-		entry->told = strndup(answer->data, answer->length);
-}
-
-/* proc_argv0 by a prober, because the argv is read from the process's memory. The name of one
- * that could not be waited for comes without a wait, by the next scan: on a machine that is busy
- * all the time each wait could be too short. */
+/* proc_argv0 by a prober, because the argv is read from the process's memory. In a scan nobody
+ * waits for it. A name that is needed at once is waited for; one that does not come in time comes
+ * without a wait, by a later scan: on a machine that is busy all the time each wait could be too
+ * short. */
 static int read_argv0(struct target_set *set, struct process_entry *entry, int dir, char *name,
 		      size_t size)
 {
@@ -187,29 +171,19 @@ static int read_argv0(struct target_set *set, struct process_entry *entry, int d
 		.length = (uint32_t)size - 1,
 		.name = "cmdline",
 	};
-	ssize_t n;
+	ssize_t n = -EBUSY;
 
 	if (!set->probes)
 		return proc_argv0(dir, name, size);
-	/* The first scan is the one that reads them all; nothing is measured yet. */
-	if (set->patient_until_ns && clock_now_ns(CLOCK_BOOTTIME) < set->patient_until_ns)
-		probe_new_turn(set->probes);
-	if (entry->told) {
-		snprintf(name, size, "%s", entry->told);
-		forget_asked(entry);
-		return (int)strlen(name);
+	if (entry->argv.is_told)
+		return argv_take(entry, name, size);
+	if (!set->is_scanning && !entry->argv.is_wanted)
+		n = probe_call(set->probes, &request, name, size - 1);
+	if (process_is_for_later((int)n)) {
+		argv_want(set, entry);
+		if (!set->is_scanning)
+			argv_send(set);
 	}
-	if (entry->asked)
-		return -EBUSY;
-	if (entry->held_up) {
-		entry->asked_of = set->probes;
-		entry->asked =
-			probe_ask(set->probes, &request, NULL, 0, NULL, 0, ARGV_NS, on_argv, entry);
-		if (entry->asked > 0)
-			return -EBUSY;
-		entry->asked = 0;
-	}
-	n = probe_call(set->probes, &request, name, size - 1);
 	if (n < 0)
 		return (int)n;
 	name[n] = 0;
@@ -232,6 +206,26 @@ static void take_comm(struct process_entry *entry, const char *comm, bool argv_c
 	memcpy(entry->comm, comm, sizeof(entry->comm));
 }
 
+static int set_name(struct process_entry *entry, const char *name, bool has_argv)
+{
+	char *copy = strdup(name);
+
+	if (!copy)
+		return -ENOMEM;
+	free(entry->name);
+	entry->name = copy;
+	entry->has_argv = has_argv;
+	return 0;
+}
+
+void process_take_told(struct process_entry *entry)
+{
+	char name[PROBE_NAME_BYTES + 1];
+
+	if (entry->argv.is_told && argv_take(entry, name, sizeof(name)) > 0 && !entry->has_argv)
+		(void)set_name(entry, name, true);
+}
+
 int process_read(struct target_set *set, struct process_entry *entry, int dir,
 		 const struct proc_stat *stat)
 {
@@ -247,14 +241,10 @@ int process_read(struct target_set *set, struct process_entry *entry, int dir,
 	/* A zombie has lost its argv; the name that it had is the better one. */
 	if (!entry->name || (has_argv && strcmp(name, entry->name)) ||
 	    (!has_argv && !entry->has_argv && strcmp(name, entry->name))) {
-		char *copy = strdup(name);
-
-		if (!copy)
-			return -ENOMEM;
 		changed = entry->name;
-		free(entry->name);
-		entry->name = copy;
-		entry->has_argv = has_argv;
+		err = set_name(entry, name, has_argv);
+		if (err)
+			return err;
 	}
 	take_comm(entry, stat->comm, changed);
 	entry->ppid = stat->ppid;
@@ -311,6 +301,8 @@ int process_load(struct target_set *set, pid_t pid, int dir, struct process_entr
 		entry->live = true;
 		entry->dead = false;
 		HASH_ADD(by_pid, set->live, key.pid, sizeof(pid_t), entry);
+		entry->argv.until_ns =
+			set->is_finding ? 0 : clock_now_ns(CLOCK_BOOTTIME) + PATIENT_NS;
 	}
 	entry->dead = (stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1;
 	err = process_read(set, entry, dir, &stat);

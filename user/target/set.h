@@ -24,16 +24,23 @@ struct process_entry {
 	pid_t ppid;
 	uid_t uid;
 	bool live, has_argv, dead;
-	bool held_up; /* its argv could not be waited for: read at the next scan */
+	bool held_up;    /* its argv could not be waited for: read at the next scan */
+	bool is_decided; /* whether it is meant, as far as its name was known */
 	/* It is a target by a name, or by its pid or its app's cgroup; not by a uid only. Both stay
 	 * so when it is dead: its last samples come later. */
 	bool by_name, by_other;
 	uint64_t turned_ns; /* CLOCK_BOOTTIME: when by_name changed */
 	bool took_name;     /* by itself: it is a target until it runs another program */
-	/* what was asked for without waiting since, and what came of it */
-	struct prober_pool *asked_of;
-	int64_t asked; /* its id; 0: none */
-	char *told;
+	/* argv.c: its argv[0] is asked for without waiting, and what came of it */
+	struct {
+		struct process_entry *next, *prev, **list; /* list NULL: in none */
+		char *told;
+		int err;
+		bool is_wanted;    /* asked for, or to be asked for */
+		bool is_told;      /* told or err is the answer, not taken yet */
+		bool alone;        /* it may hold up a prober: nobody else with it */
+		uint64_t until_ns; /* CLOCK_BOOTTIME: from then on its comm may decide */
+	} argv;
 	struct target_process *watched; /* NULL: not watched */
 	size_t index;                   /* in the set's watched array */
 };
@@ -48,6 +55,9 @@ struct resolved_spec {
 	uid_t app_id;
 };
 
+enum { ARGV_NEW, ARGV_KNOWN, ARGV_ALONE, ARGV_LISTS };
+
+struct argv_request;
 struct followed_process;
 
 struct target_set {
@@ -64,7 +74,17 @@ struct target_set {
 	uint64_t turn;   /* intervals closed; 0 where nobody closes any */
 	uint64_t unread; /* times that a process could not be asked about, not told yet */
 	struct prober_pool *probes; /* NULL: read here, without a bound */
-	uint64_t patient_until_ns;  /* CLOCK_BOOTTIME: the first scan */
+	/* argv.c */
+	struct {
+		struct process_entry *wanted[ARGV_LISTS], *told[ARGV_ALONE];
+		struct argv_request *asked;
+		unsigned asked_count[2]; /* of many processes; of one alone */
+		uint64_t answered_ns;    /* CLOCK_BOOTTIME: the last answer */
+		void (*on_told)(void *ctx);
+		void *ctx;
+	} argv;
+	bool is_scanning; /* nobody waits for the names */
+	bool is_finding;  /* who is there at the start is not known yet */
 	/* A scan is made in slices, so that the recorder's loop has its turns between them. */
 	uint64_t born_ns;       /* CLOCK_BOOTTIME: the first scan */
 	uint64_t until_ns;      /* CLOCK_MONOTONIC: the end of the slice at work; 0: no bound */
@@ -110,6 +130,8 @@ struct process_entry *process_find(const struct target_set *set, pid_t pid, uint
  * or /proc could not be asked. */
 int process_load(struct target_set *set, pid_t pid, int dir, struct process_entry **out,
 		 target_change_fn on_change, void *ctx);
+/* Take the argv[0] that was told of a process that is gone. */
+void process_take_told(struct process_entry *entry);
 /* Name and uid of a process whose folder is open. What cannot be read keeps its old value. 0,
  * -ESRCH (it is a thread), or -errno. */
 int process_read(struct target_set *set, struct process_entry *entry, int dir,
@@ -131,10 +153,30 @@ void process_read_soon(struct process_entry *entry);
 /* The reader could not do it now; the process has nothing to do with it, or holds it up. */
 bool process_is_for_later(int err);
 
+/* ---- argv.c ---- */
+
+/* Ask for the argv[0] of a process, with argv_send; a scan takes the answer. */
+void argv_want(struct target_set *set, struct process_entry *entry);
+/* Ask the probers for what is wanted, as far as they are to have it now. */
+void argv_send(struct target_set *set);
+/* What was told: length of the name, 0 where it has none, or -errno. */
+int argv_take(struct process_entry *entry, char *name, size_t size);
+/* Nobody waits for its answer any more, nor for one that came. */
+void argv_forget(struct target_set *set, struct process_entry *entry);
+/* The next process with an answer, which is the caller's to take; NULL: none. */
+struct process_entry *argv_next_told(struct target_set *set);
+bool argv_any_told(const struct target_set *set);
+/* A process of which nothing is known yet waits for its answer, or for a scan that takes it. */
+bool argv_any_new(const struct target_set *set);
+/* Cancel what was asked. */
+void argv_free(struct target_set *set);
+
 /* ---- follow.c ---- */
 
 /* A scan read these names of a process: whether it is a target by name. */
 bool follow_scanned(struct target_set *set, struct process_entry *entry, bool names_match);
 /* The name of a process that no scan has seen; NULL: not known either. */
 const char *follow_name(const struct target_set *set, pid_t pid, uint64_t start_boot_ns);
+/* Its argv[0], as the kernel side told it or as it was its parent's; NULL: not known. */
+const char *follow_argv(const struct target_set *set, pid_t pid, uint64_t start_boot_ns);
 void follow_free(struct target_set *set);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The set of targets: scans of /proc, and the questions that others ask. */
+/* The set of targets, and the questions that others ask. */
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,18 +9,6 @@
 #include "proc/read.h"
 #include "target/set.h"
 #include "util/clock.h"
-
-#define KEEP_SCANS 32 /* how long an unused name is kept */
-#define KEEP_TURNS 2  /* and, of a target, how many intervals */
-#define PATIENT_NS 1000000000ull
-/* A slice of a scan (in the recorder; the first scan, before which nothing is measured, takes what
- * it takes): to pass 10,000 processes by takes some 7 ms, to read them 0.5 s. */
-#define BUDGET_NS 10000000ull
-/* A scan that took more than a slice is not made again for so many times as long. */
-#define REST_TIMES  20
-#define REST_MAX_NS 1000000000ull
-/* A start that is told later than this, or a process that is read again so late, is counted. */
-#define OVERDUE_NS 1000000000ull
 
 struct target_set *target_set_new(const struct target_spec *specs, size_t count, const char *root)
 {
@@ -58,310 +45,13 @@ no_memory:
 void target_set_bound(struct target_set *set, struct prober_pool *probes)
 {
 	set->probes = probes;
+	set->is_finding = probes;
 }
 
-static bool is_meant(struct target_set *set, const struct process_view *view,
-		     struct process_entry *entry)
+void target_set_on_names(struct target_set *set, void (*on_names)(void *ctx), void *ctx)
 {
-	bool named = target_names_match(set, entry->has_argv ? entry->name : NULL, entry->comm);
-
-	entry->by_other = target_pid_matches(set, entry) || target_cgroup_matches(set, view);
-	/* A target whose name could not be read again just now is a target still. */
-	if (entry->held_up && entry->watched)
-		return true;
-	return follow_scanned(set, entry, named) || entry->by_other ||
-	       target_set_has_uid(set, entry->uid);
-}
-
-/* Its name is still needed: by a record, where it is a target, or because it was asked for. */
-static bool is_needed(const struct target_set *set, const struct process_entry *entry)
-{
-	if (set->scan - entry->used_scan <= KEEP_SCANS)
-		return true;
-	return set->turn && (entry->by_name || entry->by_other) &&
-	       set->turn < entry->used_turn + KEEP_TURNS;
-}
-
-static void begin_budget(struct target_set *set)
-{
-	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-
-	set->until_ns = set->probes && set->scan > 1 ? now_ns + BUDGET_NS : 0;
-}
-
-static bool is_over(const struct target_set *set)
-{
-	return set->until_ns && clock_now_ns(CLOCK_MONOTONIC) >= set->until_ns;
-}
-
-/* A process that is read now, of which nothing is known yet. */
-static bool started_long_ago(const struct target_set *set, const struct process_entry *entry)
-{
-	uint64_t start_ns = entry->key.start_ticks * PROC_TICK_NS;
-
-	return start_ns >= set->born_ns &&
-	       clock_now_ns(CLOCK_BOOTTIME) > start_ns + PROC_TICK_NS + OVERDUE_NS;
-}
-
-static int visit(struct target_set *set, pid_t pid, uint64_t ino, uint64_t now_ns,
-		 target_change_fn on_change, void *ctx)
-{
-	struct process_entry *entry = process_find_live(set, pid);
-	bool same = entry && entry->ino == ino, known = entry;
-	struct process_view view = {0};
-	struct target_process *process;
-	char path[1024];
-	pid_t unused;
-	int dir, err;
-	bool match;
-
-	/* Where its name is asked for it is on its way. */
-	if (same && (entry->asked || (now_ns < entry->next_read_ns &&
-				      !(entry->watched && entry->watched->pidfd < 0)))) {
-		entry->seen_scan = set->scan;
-		return 0;
-	}
-	set->unread += same && now_ns > entry->next_read_ns + OVERDUE_NS;
-	dir = proc_open(set->root, pid);
-	if (dir < 0) /* gone since the readdir, mostly */
-		return process_no_answer(set, entry, dir, on_change, ctx);
-	err = process_load(set, pid, dir, &entry, on_change, ctx);
-	if (err || !entry)
-		goto cleanup;
-	entry->ino = ino;
-	entry->used_scan = set->scan;
-	view.entry = entry;
-	if (set->packages.count && !proc_cgroup(dir, path, sizeof(path)))
-		view.has_cgroup_app = target_cgroup_app(path, &view.cgroup_uid, &unused);
-	match = is_meant(set, &view, entry);
-	if (!match || entry->dead) {
-		process_unwatch(set, entry, on_change, ctx);
-		goto cleanup;
-	}
-	process = entry->watched;
-	if (!process) {
-		err = process_watch(set, entry, dir);
-		if (err) {
-			err = process_is_for_later(err)
-				      ? process_no_answer(set, entry, err, on_change, ctx)
-				      : 0;
-			goto cleanup;
-		}
-	}
-	set->unread += !process && !known && started_long_ago(set, entry);
-	entry->watched->uid = entry->uid;
-	if (!entry->held_up || !entry->watched->process[0])
-		snprintf(entry->watched->process, sizeof(entry->watched->process), "%s",
-			 entry->name);
-	entry->watched->package = target_package_of(set, &view);
-	if (!process && on_change)
-		on_change(ctx, TARGET_STARTED, entry->watched);
-cleanup:
-	close(dir);
-	return err;
-}
-
-/* A pidfd is readable when the whole process died, though a zombie may stay in /proc. */
-static void poll_pidfds(struct target_set *set, target_change_fn on_change, void *ctx)
-{
-	struct pollfd wait[256];
-	size_t end, first, i;
-
-	/* Downwards, because unwatch fills the gap with the last one. */
-	for (end = set->watched_count; end > 0 && !is_over(set); end = first) {
-		first = end > 256 ? end - 256 : 0;
-		for (i = first; i < end; i++)
-			wait[i - first] = (struct pollfd){.fd = set->watched[i]->watched->pidfd,
-							  .events = POLLIN};
-		if (poll(wait, end - first, 0) <= 0)
-			continue;
-		for (i = end; i-- > first;)
-			if (wait[i - first].revents) {
-				set->watched[i]->dead = true;
-				process_unwatch(set, set->watched[i], on_change, ctx);
-			}
-	}
-}
-
-/* The next process of the folder, into next_pid. False: that was all. */
-static bool find_next(struct target_set *set)
-{
-	struct dirent *item;
-
-	while (!set->next_pid && (item = readdir(set->proc))) {
-		unsigned long pid;
-		char *end;
-
-		if (item->d_name[0] < '1' || item->d_name[0] > '9')
-			continue;
-		pid = strtoul(item->d_name, &end, 10);
-		if (*end || pid > INT32_MAX)
-			continue;
-		set->next_pid = (pid_t)pid;
-		set->next_ino = item->d_ino;
-	}
-	return set->next_pid;
-}
-
-static int begin_walk(struct target_set *set)
-{
-	if (!set->proc) {
-		char path[4096];
-
-		snprintf(path, sizeof(path), "%s/proc", set->root);
-		set->proc = opendir(path);
-		if (!set->proc)
-			return -errno;
-	}
-	rewinddir(set->proc);
-	set->next_pid = 0;
-	return 0;
-}
-
-/* Until the end of the folder or of the slice; one process at the least. */
-static int walk(struct target_set *set, uint64_t now_ns, target_change_fn on_change, void *ctx)
-{
-	int err = 0;
-
-	while (!err && find_next(set)) {
-		pid_t pid = set->next_pid;
-
-		set->next_pid = 0;
-		err = visit(set, pid, set->next_ino, now_ns, on_change, ctx);
-		if (is_over(set) && find_next(set)) {
-			set->is_midway = !err;
-			break;
-		}
-	}
-	return err;
-}
-
-static int scan_proc(struct target_set *set, uint64_t now_ns, target_change_fn on_change, void *ctx)
-{
-	bool goes_on = set->is_midway;
-	int err = 0;
-
-	set->is_midway = false;
-	if (set->only_pids) {
-		for (size_t i = 0; i < set->spec_count && !err; i++)
-			err = visit(set, set->specs[i].spec.pid, 0, now_ns, on_change, ctx);
-		return err;
-	}
-	if (!goes_on)
-		err = begin_walk(set);
-	return err ? err : walk(set, now_ns, on_change, ctx);
-}
-
-void target_set_look_again(struct target_set *set)
-{
-	struct process_entry *entry, *next;
-
-	HASH_ITER (by_pid, set->live, entry, next)
-		process_read_soon(entry);
-}
-
-static int count_watched(const struct target_set *set)
-{
-	return set->watched_count > INT32_MAX ? INT32_MAX : (int)set->watched_count;
-}
-
-/* A scan that was dear, because there are so many processes to pass by, is not made again at once:
- * ends are seen all the same, by the pidfds. */
-static void plan_rest(struct target_set *set)
-{
-	uint64_t rest_ns = set->took_ns * REST_TIMES;
-
-	if (set->until_ns && set->took_ns > BUDGET_NS)
-		set->rest_until_ns = clock_now_ns(CLOCK_BOOTTIME) +
-				     (rest_ns < REST_MAX_NS ? rest_ns : REST_MAX_NS);
-}
-
-static int begin_scan(struct target_set *set, uint64_t now_ns)
-{
-	int err;
-
-	set->scan++;
-	set->took_ns = 0;
-	if (set->scan == 1)
-		set->born_ns = now_ns;
-	/* A list that cannot be read leaves the old names; the scan goes on. */
-	err = packages_refresh(&set->packages, set->root);
-	if (err == -ENOMEM)
-		return err;
-	if (err == 1) {
-		target_resolve_specs(set);
-		/* A new package may own processes that are known already. */
-		target_set_look_again(set);
-	}
-	return 0;
-}
-
-/* What no process of the folder is any more. */
-static int end_scan(struct target_set *set, uint64_t now_ns, target_change_fn on_change, void *ctx)
-{
-	struct process_entry *entry, *next;
-	int err;
-
-	HASH_ITER (by_key, set->entries, entry, next) {
-		if (set->spec_count && entry->live && entry->seen_scan != set->scan &&
-		    !(set->only_pids && !entry->watched)) {
-			/* What is told of its end takes time as well. */
-			if (entry->watched && is_over(set))
-				continue;
-			process_retire(set, entry, on_change, ctx);
-		}
-		if ((!entry->live || !set->spec_count || set->only_pids) && !entry->watched) {
-			if (!is_needed(set, entry))
-				process_drop(set, entry);
-			else if (entry->live && now_ns >= entry->next_read_ns) {
-				int dir = proc_open(set->root, entry->key.pid);
-				struct process_entry *now;
-
-				if (dir < 0) {
-					process_no_answer(set, entry, dir, on_change, ctx);
-					continue;
-				}
-				err = process_load(set, entry->key.pid, dir, &now, on_change, ctx);
-				close(dir);
-				if (err)
-					return err;
-			}
-		}
-	}
-	return 0;
-}
-
-int target_set_scan(struct target_set *set, target_change_fn on_change, void *ctx)
-{
-	uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME);
-	uint64_t began_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
-	bool rests = now_ns < set->rest_until_ns;
-	int err = rests || set->is_midway ? 0 : begin_scan(set, now_ns);
-
-	if (err)
-		return err;
-	now_ns = clock_now_ns(CLOCK_BOOTTIME); /* what is to be read again is due by now */
-	begin_budget(set);
-	poll_pidfds(set, on_change, ctx);
-	if (rests)
-		return count_watched(set);
-	set->patient_until_ns = set->scan == 1 ? now_ns + PATIENT_NS : 0;
-	if (set->spec_count)
-		err = scan_proc(set, now_ns, on_change, ctx);
-	set->patient_until_ns = 0;
-	if (!err && !set->is_midway)
-		err = end_scan(set, now_ns, on_change, ctx);
-	if (err)
-		return err;
-	set->took_ns += clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
-	if (!set->is_midway)
-		plan_rest(set);
-	return count_watched(set);
-}
-
-bool target_set_is_midway(const struct target_set *set)
-{
-	return set->is_midway;
+	set->argv.on_told = on_names;
+	set->argv.ctx = ctx;
 }
 
 void target_set_free(struct target_set *set)
@@ -373,6 +63,7 @@ void target_set_free(struct target_set *set)
 	follow_free(set);
 	HASH_ITER (by_key, set->entries, entry, next)
 		process_drop(set, entry);
+	argv_free(set);
 	if (set->proc)
 		closedir(set->proc);
 	packages_free(&set->packages);
@@ -419,8 +110,12 @@ const char *target_process_name(struct target_set *set, pid_t pid, uint64_t star
 	uint64_t start_ticks = start_boot_ns / PROC_TICK_NS;
 	struct process_entry *entry =
 		start_boot_ns ? process_find(set, pid, start_ticks) : process_find_live(set, pid);
+	const char *told;
 	int dir;
 
+	/* What the kernel side has told need not be read, and the next scan does. */
+	if (!entry && (told = follow_argv(set, pid, start_boot_ns)))
+		return told;
 	if (!entry) {
 		struct process_entry *other = process_find_live(set, pid);
 		struct proc_stat stat;
@@ -437,7 +132,9 @@ const char *target_process_name(struct target_set *set, pid_t pid, uint64_t star
 			return follow_name(set, pid, start_boot_ns);
 	}
 	entry->used_scan = set->scan;
-	return entry->name;
+	/* Where it is not read yet, the kernel side may have told it. */
+	return (entry->is_decided || entry->has_argv ? NULL : follow_name(set, pid, start_boot_ns))
+		       ?: entry->name;
 }
 
 void target_process_renamed(struct target_set *set, pid_t pid, uint64_t start_boot_ns,
@@ -455,6 +152,8 @@ void target_process_renamed(struct target_set *set, pid_t pid, uint64_t start_bo
 	free(entry->name);
 	entry->name = name;
 	entry->has_argv = false;
+	/* What was asked for is the name of the program before. */
+	argv_forget(set, entry);
 	process_read_soon(entry);
 	dir = proc_open(set->root, pid);
 	if (dir < 0)

@@ -297,7 +297,8 @@ void blocks_want_probes(struct blocks_source *blocks, struct watched *watched,
 	int64_t id;
 
 	if (watched->probes.asked || slot->loop_kind == LOOPER_WAIT_URING || !slot->loop_counter ||
-	    (!place && (!wants_uprobes(blocks, watched) || now_ns < watched->probes.retry_ns)))
+	    (!place && (!wants_uprobes(blocks, watched) || now_ns < watched->probes.retry_ns)) ||
+	    !probe_has_room(blocks->context.probes))
 		return;
 	watched->probes.kind = slot->loop_kind;
 	watched->probes.program_counter = slot->loop_counter;

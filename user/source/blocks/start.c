@@ -181,6 +181,11 @@ void blocks_start_watch(struct blocks_source *blocks, struct watched *watched)
 	    (watched->start.stage == WATCHED_RUNS && watched->start.settled) ||
 	    clock_now_ns(CLOCK_MONOTONIC) < watched->start.retry_ns)
 		return;
+	/* Thousands of targets may begin at once: the rest is asked for with a later look. */
+	if (!probe_has_room(blocks->context.probes)) {
+		watched->start.retry_ns = clock_now_ns(CLOCK_MONOTONIC) + RETRY_NS;
+		return;
+	}
 	watched->blocks = blocks;
 	id = probe_ask(blocks->context.probes, &request, NULL, 0, NULL, 0, PROBE_ATTACH_NS,
 		       on_standing, watched);
