@@ -61,7 +61,8 @@ struct watcher {
 	unsigned intervals, last, final;
 	uint64_t next_seq, block_seq, first_lost, lost, late, shortest_ns;
 	uint64_t footer_lost, footer_late, footer_dropped;
-	bool drops_last; /* has no room for the last interval, as a recording on a disk that hangs */
+	bool drops_last; /* has no room for the last interval, as a recording on a disk that hangs
+			  */
 };
 
 static int watch(struct sink *sink, const struct record *record)

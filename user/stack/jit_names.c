@@ -25,7 +25,13 @@ struct jit_entry {
 struct jit_names {
 	const struct stack_files *files;
 	struct stack_process process;
-	uint64_t read_ns;
+	uint64_t looked_ns; /* 0: never */
+	/* the file as it was read */
+	struct file_version {
+		ino_t ino;
+		off_t size;
+		struct timespec changed;
+	} version;
 	char *text;
 	struct jit_entry *entries;
 	size_t count;
@@ -58,17 +64,11 @@ void jit_names_free(struct jit_names *names)
 }
 
 /* The whole file, ended by 0. It may grow while it is read: then its end is left out. */
-static char *read_text(int fd)
+static char *read_text(int fd, size_t size)
 {
-	size_t size, done = 0;
-	struct stat st;
-	char *text;
+	char *text = malloc(size + 1);
+	size_t done = 0;
 
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size <= 0 ||
-	    (uint64_t)st.st_size > MAX_FILE_BYTES)
-		return NULL;
-	size = (size_t)st.st_size;
-	text = malloc(size + 1);
 	while (text && done < size) {
 		ssize_t n = pread(fd, text + done, size - done, (off_t)done);
 
@@ -130,23 +130,43 @@ static void parse(struct jit_names *names)
 		qsort(names->entries, names->count, sizeof(*names->entries), compare);
 }
 
-static void read_names(struct jit_names *names, const struct stack_process *process)
+/* Read the file, if it is not the one that was read. */
+static void look(struct jit_names *names, const struct stack_process *process)
 {
 	int fd = names->files->open_jit_names
 			 ? names->files->open_jit_names(names->files->ctx, process)
 			 : -ENOENT;
-	bool same = names->process.pid == process->pid &&
+	bool same = names->looked_ns && names->process.pid == process->pid &&
 		    names->process.start_ticks == process->start_ticks;
+	struct file_version version;
+	struct stat st;
 
-	names->read_ns = clock_now_ns(CLOCK_MONOTONIC);
+	names->looked_ns = clock_now_ns(CLOCK_MONOTONIC);
 	/* What a process that is gone, or cannot be asked now, had before is still right. */
 	if (fd < 0 && same)
 		return;
+	if (fd >= 0 && (fstat(fd, &st) || !S_ISREG(st.st_mode))) {
+		close(fd);
+		fd = -EINVAL;
+	}
+	if (fd >= 0) {
+		version = (struct file_version){st.st_ino, st.st_size, st.st_mtim};
+		if (same && version.ino == names->version.ino &&
+		    version.size == names->version.size &&
+		    version.changed.tv_sec == names->version.changed.tv_sec &&
+		    version.changed.tv_nsec == names->version.changed.tv_nsec) {
+			close(fd);
+			return;
+		}
+	}
 	forget(names);
 	names->process = *process;
+	names->version = (struct file_version){0};
 	if (fd < 0)
 		return;
-	names->text = read_text(fd);
+	names->version = version;
+	if (version.size > 0 && (uint64_t)version.size <= MAX_FILE_BYTES)
+		names->text = read_text(fd, (size_t)version.size);
 	close(fd);
 	if (names->text)
 		parse(names);
@@ -178,16 +198,14 @@ static const struct jit_entry *find(const struct jit_names *names, uint64_t addr
 const char *jit_names_find(struct jit_names *names, const struct stack_process *process,
 			   uint64_t address, uint64_t *start)
 {
-	const struct jit_entry *entry = NULL;
-	bool same = names->read_ns && names->process.pid == process->pid &&
-		    names->process.start_ticks == process->start_ticks;
+	const struct jit_entry *entry;
 
-	if (same)
-		entry = find(names, address);
-	if (!entry && (!same || clock_now_ns(CLOCK_MONOTONIC) - names->read_ns > AGAIN_NS)) {
-		read_names(names, process);
-		entry = find(names, address);
-	}
+	/* Also where an entry is known: its memory may have become another function's since. */
+	if (!names->looked_ns || names->process.pid != process->pid ||
+	    names->process.start_ticks != process->start_ticks ||
+	    clock_now_ns(CLOCK_MONOTONIC) - names->looked_ns > AGAIN_NS)
+		look(names, process);
+	entry = find(names, address);
 	if (!entry)
 		return NULL;
 	*start = entry->start;

@@ -10,7 +10,7 @@ struct jit_names;
 struct jit_names *jit_names_new(const struct stack_files *files);
 void jit_names_free(struct jit_names *names);
 /* The name of the code at address, and where it begins; NULL: there is none. The file is read when
- * the process is met, and again (at most once a second) when an address is not in it. Valid until
- * the next call. */
+ * the process is met, and looked at again once a second: a runtime gives the memory of code that it
+ * has dropped to other code, so that a name can be as old as that. Valid until the next call. */
 const char *jit_names_find(struct jit_names *names, const struct stack_process *process,
 			   uint64_t address, uint64_t *start);
