@@ -54,6 +54,7 @@ static void test_object(const char *folder, const char *arch, const char *name)
 {
 	char path[700];
 	GElf_Shdr header;
+	unsigned met = 0, wanted = 0;
 	Elf_Scn *section = NULL;
 	size_t names;
 	Elf *elf;
@@ -83,13 +84,18 @@ static void test_object(const char *folder, const char *arch, const char *name)
 			/* On arm64 the slots and CPUs of all tasks, too. */
 			unsigned more = !strcmp(arch, "arm64") && *name == 's' ? 4 : 0;
 
-			if (!strcmp(need->object, name) && !strcmp(need->section, title))
-				tap_ok(counts.fetch_32 >= need->fetch_32 + more &&
-					       counts.fetch_64 >= need->fetch_64,
-				       "%s %s: %u and %u adds fetch", arch, title, counts.fetch_32,
-				       counts.fetch_64);
+			if (strcmp(need->object, name) || strcmp(need->section, title))
+				continue;
+			met++;
+			tap_ok(counts.fetch_32 >= need->fetch_32 + more &&
+				       counts.fetch_64 >= need->fetch_64,
+			       "%s %s: %u and %u adds fetch", arch, title, counts.fetch_32,
+			       counts.fetch_64);
 		}
 	}
+	for (size_t i = 0; i < sizeof(needs) / sizeof(*needs); i++)
+		wanted += !strcmp(needs[i].object, name);
+	tap_ok(met == wanted, "%s %s: %u of %u sections are there", arch, name, met, wanted);
 cleanup:
 	elf_end(elf);
 	if (fd >= 0)
