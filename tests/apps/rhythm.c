@@ -5,11 +5,11 @@
  * usage: rhythm TRUTH MESSAGE...
  * A message is GAP_MS:ACTION[,ACTION...]: the main thread waits in its epoll for the gap, then does
  * the actions. A gap @N ends N ms behind the next full second of CLOCK_MONOTONIC, so that many
- * programs block at the same time. Actions: sN sleep N ms, cN compute N ms, f fork a child that
- * loops and blocks on its own, v vfork and exec true, rNAME rename the main thread, x exec itself,
- * q end amid the message, k die of SIGKILL amid it.
- * TRUTH: struct truth below. A wait that ended with EINTR is counted there. EOF on stdin does
- * nothing: who started it kills it. */
+ * programs block at the same time. Actions: sN sleep N ms, dN the same below 200 KiB of stack, cN
+ * compute N ms, f fork a child that loops and blocks on its own, v vfork and exec true, rNAME
+ * rename the main thread, x exec itself, q end amid the message, k die of SIGKILL amid it. TRUTH:
+ * struct truth below. A wait that ended with EINTR is counted there. EOF on stdin does nothing: who
+ * started it kills it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -51,6 +51,18 @@ static __attribute__((noinline)) void sleep_here(struct truth *truth, uint64_t n
 		truth->interrupted++;
 }
 
+static __attribute__((noinline)) void sleep_deep(struct truth *truth, uint64_t ns, int depth)
+{
+	volatile char frame[2048];
+
+	frame[0] = frame[sizeof(frame) - 1] = (char)depth;
+	if (depth)
+		sleep_deep(truth, ns, depth - 1);
+	else
+		sleep_here(truth, ns);
+	frame[1] = frame[0]; /* no tail call */
+}
+
 static __attribute__((noinline)) void compute_here(uint64_t ns)
 {
 	uint64_t until_ns = now_ns(CLOCK_MONOTONIC) + ns;
@@ -82,6 +94,9 @@ static void act(struct truth *truth, const char *action, char **argv)
 	switch (*action) {
 	case 's':
 		sleep_here(truth, number * 1000000);
+		break;
+	case 'd':
+		sleep_deep(truth, number * 1000000, 100);
 		break;
 	case 'c':
 		compute_here(number * 1000000);

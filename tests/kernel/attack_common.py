@@ -83,14 +83,16 @@ def takes_probes_back(comm):
 
 
 def end_all():
-    for recorder in recorders:
-        for pid, (comm, _) in (recorder.helpers().items() if recorder.process.poll() is not None
-                               else ()):
-            try:
-                if not takes_probes_back(comm):
-                    os.kill(pid, signal.SIGKILL)
-            except OSError:
-                pass
+    def helpers():
+        return [h for r in recorders if r.process.poll() is not None for h in r.helpers().items()]
+    for pid, (comm, _) in helpers():
+        try:
+            if not takes_probes_back(comm):
+                os.kill(pid, signal.SIGKILL)
+        except OSError:
+            pass
+    if not wait_for(lambda: not helpers(), 20, 0.05):
+        note("left behind: %s" % [(p, c, wchan(p)) for p, (c, _) in helpers()])
     recorders.clear()
     # Who has something to put back does it at the end of its input.
     inputs = [p.stdin for p in started if p.stdin and not p.stdin.closed and p.poll() is None]

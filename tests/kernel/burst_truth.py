@@ -2,7 +2,7 @@
 """Blocks at moments that are hard to tell right: behind messages with a sleep of their own, in many
 threads at once, amid an end, an exec, a fork, a stop. Each program keeps its own truth
 (tests/apps/rhythm.c). usage: burst_truth.py [PART...]"""
-import os, signal, subprocess, sys, time
+import os, random, signal, subprocess, sys, time
 from attack_common import *
 from rhythm_common import *
 
@@ -115,6 +115,60 @@ def at_once(_):
                      bare=True)
     full_rings = recorder.losses().get("lost.blocks_event_ring_full", 0)
     test.ok(not full_rings, "300 at once: no event finds its ring full", full_rings)
+
+
+def peak_bytes(pid):
+    return int((status_of(pid, "VmHWM") or "0").split()[0]) * 1024
+
+
+def unwinder_storm(_):
+    """All of 100 programs block at once with deep stacks, again and again, while the unwinder is
+    killed and stopped: each stack is the right one or lost by name, and nothing piles up."""
+    flat = [Rhythm("@0:s250", "@500:s250", "0:") for _ in range(50)]
+    deep = [Rhythm("@0:d250", "@500:d250", "0:") for _ in range(50)]
+    targets = flat + deep
+    recorder = record("unwinder storm", targets, settle=2.5)
+    before, since, killed, stopped_ = peak_bytes(recorder.pid), boot_ns(), 0, 0
+    end = time.monotonic() + 4
+    while time.monotonic() < end:
+        for pid in recorder.of_kind("unwinder"):
+            number = random.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP])
+            try:
+                os.kill(pid, number)
+            except OSError:
+                continue
+            killed += number == signal.SIGKILL
+            stopped_ += number == signal.SIGSTOP
+        time.sleep(random.random() * 0.15)
+    # The last one that was stopped is replaced after a second, and its successors have the queue.
+    time.sleep(3)
+    until = boot_ns()
+    time.sleep(1.5)
+    grown = peak_bytes(recorder.pid) - before
+    recorder.end()
+    judge("unwinder storm", recorder, targets, since, until, least=400, bare=True)
+    said, wrong, without = recorder.losses(), [], 0
+    for target in targets:
+        for b in recorder.ended_blocks(target.pid):
+            names = [f.get("symbol") or "" for s in b.get("stacks", []) for f in s["frames"]]
+            below = any("sleep_deep" in n for n in names)
+            # Names of a file that was being read when the unwinder died are missing for a while.
+            if below != (target in deep) and any("play" in n for n in names):
+                wrong.append(("another's stack", target in deep, names[:6]))
+            why = (b.get("missing") or {}).get("stacks")
+            without += why == "unwinding gave no frame"
+            if not has_stack(b) and not why:
+                wrong.append(("no reason", b.get("missing"), b.get("lost")))
+    test.ok(not wrong, "unwinder storm: each stack is its own thread's, or missing with a reason "
+            "(%d killed, %d stopped)" % (killed, stopped_), len(wrong), *wrong[:6], said)
+    named = sum(v for k, v in said.items() if k.startswith("lost.stacks_"))
+    test.ok(killed + stopped_ and named >= without, "unwinder storm: %d samples without a frame are "
+            "counted by name (%d)" % (without, named), said, killed, stopped_)
+    # It may be killed at any moment, also while the recorder answers it.
+    test.ok(not said.get("repaired.unwinder_malformed"),
+            "unwinder storm: nobody who was killed passes for one that lies", said)
+    test.ok(grown < 8 << 20, "unwinder storm: the recorder grows by %.1f MiB at its peak" % (
+        grown / (1 << 20)))
 
 
 def renamed(_):
@@ -314,7 +368,7 @@ def reused(_):
 
 
 parts = [(behind_a_sleep, 2), (deaths, 4)]
-more = [(behind_a_block, 2), (just_over, 2), (at_once, 3), (renamed, 2), (forks, 2),
+more = [(behind_a_block, 2), (just_over, 2), (at_once, 3), (unwinder_storm, 6), (renamed, 2), (forks, 2),
         (last_breath, 1), (ends_with_the_run, 1), (shorter_than_a_block, 1), (stopped, 3),
         (twins, 4), (reused, 2)]
 parts += [part for part in more if full or part[0].__name__ in sys.argv]

@@ -110,7 +110,7 @@ def compare_frozen(recorder, target, group, since, until):
     for b in mine:
         if "true" not in b and since <= b["start_boot_ns"] <= until - 2000 * MS:
             wrong.append(("false", b["wall_ns"] / MS, b["ledger"], [
-                f["name"] for s in b.get("stacks", [])[:1] for f in s["frames"][:4]]))
+                f.get("symbol") for s in b.get("stacks", [])[:1] for f in s["frames"][:4]]))
     # What lasts is told as open only for time that it was not frozen.
     for b in recorder.blocks:
         if b["pid"] == target.pid and b["state"] == "open" and since <= b["start_boot_ns"] and \

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "core/loop.h"
+#include "descendants.h"
 #include "prober/pool.h"
 #include "prober/warden.h"
 #include "proc/read.h"
@@ -178,23 +179,28 @@ static inline int open_log(void)
 	return fd;
 }
 
-/* Probes that the kernel left in place for good, because whoever removed them was being killed
- * ("uprobe: jank-prober:1 failed to unregister, leaking uprobe"). Closes the log. */
-static inline int count_leaks(int fd)
+/* Probes that the kernel left in place for good since the last call, because whoever removed them
+ * was being killed ("uprobe: jank-prober:1 failed to unregister, leaking uprobe"), and was one of
+ * ours. */
+static inline int count_leaks(int log, struct descendants *ours)
 {
-	char line[8192];
+	char line[8192], *at;
 	int count = 0;
 	ssize_t n;
 
-	while ((n = read(fd, line, sizeof(line) - 1)) > 0 || (n < 0 && errno == EPIPE)) {
+	descendants_read(ours);
+	while ((n = read(log, line, sizeof(line) - 1)) > 0 || (n < 0 && errno == EPIPE)) {
 		line[n > 0 ? n : 0] = 0;
-		if (!strstr(line, "leaking uprobe") || !strstr(line, "jank-"))
-			continue;
 		line[strcspn(line, "\n")] = 0;
+		at = strstr(line, " failed to unregister");
+		while (at && at > line && at[-1] != ':')
+			at--;
+		if (!at || !strstr(line, "uprobe: ") ||
+		    !descendants_has(ours, (uint32_t)strtoul(at, NULL, 10)))
+			continue;
 		tap_note("%s", line);
 		count++;
 	}
-	close(fd);
 	return count;
 }
 

@@ -122,7 +122,7 @@ def links_of(pid):
 def leftovers(pids, recorder, held):
     """What is wrong 2 s later at the most. Who takes probes back, and a warden that waits for it,
     may take 2 s more whenever some of the probes have gone (the machine is slow then), or while it
-    sleeps until a process of this machine gives its mmap_lock (another test holds one)."""
+    waits for a process of this machine that keeps its mmap_lock (another test's)."""
     def look():
         bad = {}
         stopped = stopped_or_traced(pids)
@@ -135,6 +135,9 @@ def leftovers(pids, recorder, held):
 
     def probes():
         processes = recorder.helpers()
+        # Nobody can fork as long as an app keeps its mmap_lock under a probe that others set.
+        if any("percpu_rwsem" in wchan(p) for p in processes):
+            return -1
         if not any(takes_probes_back(c) for c, _ in processes.values()) or \
                 any(not takes_probes_back(c) and c != "jank-warden" for c, _ in processes.values()):
             return None

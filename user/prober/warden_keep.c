@@ -72,7 +72,8 @@ void warden_close_kept(struct warden *warden)
 	}
 	while (!closer_flush(&closer) && closer.pid)
 		poll(NULL, 0, 1);
-	closer_close_here(closer.program, closer.pending, closer.pending_count);
+	/* Without a process they stay open: the end of this one closes them, also if it is killed.
+	 */
 	closer_let_go(&closer);
 	free(closer.pending);
 }

@@ -70,9 +70,9 @@ static void lose_process(struct unwinder *u, bool kill, bool late)
 		unwinder_pump_after(u, 0);
 }
 
-void unwinder_lose_process(struct unwinder *u)
+void unwinder_lose_process(struct unwinder *u, int err)
 {
-	lose_process(u, true, true);
+	lose_process(u, err != -EPIPE, err != -EPIPE);
 }
 
 /* An answer that makes no sense. The job is not tried again: what made the process lie would do so
@@ -274,6 +274,7 @@ static bool take_one(struct unwinder *u)
 	int fds[CHANNEL_FDS];
 	size_t count;
 	ssize_t n = channel_receive(u->helper.socket, u->message, sizeof(u->message), fds, &count);
+	int err;
 
 	if (n == -EAGAIN)
 		return false;
@@ -289,7 +290,11 @@ static bool take_one(struct unwinder *u)
 	}
 	while (count)
 		close(fds[--count]);
-	if (n < 0 || unwinder_take_message(u, (size_t)n))
+	err = n < 0 ? (int)n : unwinder_take_message(u, (size_t)n);
+	/* It may have died before it got what it asked for. */
+	if (err == -EPIPE)
+		lose_process(u, false, false);
+	else if (err)
 		malformed(u);
 	return u->helper.socket >= 0;
 }

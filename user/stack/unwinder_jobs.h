@@ -86,8 +86,9 @@ void unwinder_forget_need(struct unwinder *unwinder);
 void unwinder_free_kept(struct unwinder *unwinder);
 /* The time of the process runs again. */
 void unwinder_resume(struct unwinder *unwinder);
-/* It does not take what it asked for: replace it. */
-void unwinder_lose_process(struct unwinder *unwinder);
+/* It does not take what it asked for: replace it. -EPIPE: it died meanwhile, and the next one does
+ * the job. */
+void unwinder_lose_process(struct unwinder *unwinder, int err);
 /* Put a job at the end of the queue. */
 void unwinder_append(struct unwinder *unwinder, struct job *job);
 /* Where the first job that was not sent hangs. */

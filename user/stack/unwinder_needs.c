@@ -276,8 +276,9 @@ static void on_answer(void *ctx, int err, const struct probe_answer *answer)
 	struct unwinder *u = ctx;
 
 	u->probe = 0;
-	if (answer_need(u, err, answer))
-		unwinder_lose_process(u);
+	err = answer_need(u, err, answer);
+	if (err)
+		unwinder_lose_process(u, err);
 	else
 		unwinder_resume(u);
 }
