@@ -60,7 +60,9 @@ struct watcher {
 	struct sink base;
 	unsigned intervals, last, final;
 	uint64_t next_seq, block_seq, first_lost, lost, late, shortest_ns;
-	uint64_t footer_lost, footer_late;
+	uint64_t footer_lost, footer_late, footer_dropped;
+	bool drops_last; /* has no room for the last interval, as a recording on a disk that hangs
+			  */
 };
 
 static int watch(struct sink *sink, const struct record *record)
@@ -75,7 +77,11 @@ static int watch(struct sink *sink, const struct record *record)
 	if (record->type == RECORD_FOOTER) {
 		watcher->footer_lost = counter_list_get(&record->footer->lost, "fake_not_watched");
 		watcher->footer_late = counter_list_get(&record->footer->late, "fake_late");
+		watcher->footer_dropped =
+			counter_list_get(&record->footer->lost, "records_dropped");
 	}
+	if (watcher->drops_last && record->type == RECORD_INTERVAL && interval->final)
+		sink->dropped++;
 	if (record->type != RECORD_INTERVAL)
 		return 0;
 	if (!watcher->intervals++)
@@ -106,7 +112,8 @@ static enum exit_code run(struct session_options *options, struct fake *fake,
 
 	cr_assert_not_null(session);
 	*fake = (struct fake){.base.ops = &fake_ops};
-	*watcher = (struct watcher){.base.ops = &watcher_ops};
+	*watcher = (struct watcher){.base = {.ops = &watcher_ops, .keeps = true},
+				    .drops_last = watcher->drops_last};
 	cr_assert_eq(session_add_source(session, &fake->base, true), 0);
 	cr_assert_eq(session_add_sink(session, &watcher->base), 0);
 	code = session_run(session);
@@ -119,7 +126,7 @@ static enum exit_code run(struct session_options *options, struct fake *fake,
 Test(session, losses_of_the_baseline_are_told)
 {
 	struct session_options options = {.interval_ns = 50 * MS, .count = 3, .max_lost_pct = 100};
-	struct watcher watcher;
+	struct watcher watcher = {0};
 	struct fake fake;
 
 	cr_expect_eq(run(&options, &fake, &watcher), EXIT_FINE);
@@ -132,11 +139,23 @@ Test(session, losses_of_the_baseline_are_told)
 	cr_expect_eq(watcher.final, 1, "the last reading is told that it is");
 }
 
+/* No interval comes after it that could tell. */
+Test(session, the_footer_tells_that_the_last_interval_was_dropped)
+{
+	struct session_options options = {.interval_ns = 50 * MS, .count = 2, .max_lost_pct = 100};
+	struct watcher watcher = {.drops_last = true};
+	struct fake fake;
+
+	cr_expect_eq(run(&options, &fake, &watcher), EXIT_FINE);
+	cr_expect_eq(watcher.intervals, 2);
+	cr_expect_eq(watcher.footer_dropped, 1);
+}
+
 /* A stack that follows must name its block's seq: emit gives it back. */
 Test(session, emit_gives_the_seq_back)
 {
 	struct session_options options = {.interval_ns = 50 * MS, .count = 2, .max_lost_pct = 100};
-	struct watcher watcher;
+	struct watcher watcher = {0};
 	struct fake fake;
 
 	cr_expect_eq(run(&options, &fake, &watcher), EXIT_FINE);
@@ -148,7 +167,7 @@ Test(session, a_duration_is_cut_as_planned)
 {
 	struct session_options options = {
 		.interval_ns = 100 * MS, .duration_ns = 300 * MS, .max_lost_pct = 100};
-	struct watcher watcher;
+	struct watcher watcher = {0};
 	struct fake fake;
 
 	cr_expect_eq(run(&options, &fake, &watcher), EXIT_FINE);

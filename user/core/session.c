@@ -228,11 +228,23 @@ static void take_common_baseline(struct session *session)
 	session_scan(session);
 }
 
+/* What was dropped since the last interval was begun, that interval among it. */
+static void add_last_losses(struct session *session)
+{
+	struct counter_list lost = {0};
+
+	if (outputs_count_dropped(session->outputs, &lost) ||
+	    summary_add_losses(session->summary, &lost))
+		session->error = -ENOMEM;
+	counter_list_free(&lost);
+}
+
 static void emit_footer(struct session *session)
 {
 	struct record record = {.type = RECORD_FOOTER};
 	uint64_t dropped = outputs_tables_dropped(session->outputs);
 
+	add_last_losses(session);
 	for (size_t i = 0; i < session->source_count; i++) {
 		struct source *source = session->sources[i].source;
 

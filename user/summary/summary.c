@@ -231,8 +231,7 @@ static const char *reason_of(const struct missing_list *list, const char *key)
 	return NULL;
 }
 
-/* The counters of a block are of all kinds. */
-static int add_losses(struct summary *summary, const struct counter_list *list)
+int summary_add_losses(struct summary *summary, const struct counter_list *list)
 {
 	struct record_footer *footer = &summary->footer;
 	int err = 0;
@@ -292,7 +291,7 @@ static int add_block(struct summary *summary, const struct record *record)
 		err = add(summary, "blocks.total_ns", (double)block->wall_ns);
 	if (!err)
 		err = histogram_add(summary->histograms[DISTRIBUTION_BLOCK_WALL], block->wall_ns);
-	return err ? err : add_losses(summary, &block->lost);
+	return err ? err : summary_add_losses(summary, &block->lost);
 }
 
 /* A stack counts with the last record of its block only: what came for an earlier one is in there
