@@ -12,6 +12,7 @@
 #include "net_maps.bpf.h"
 #include "net_packet.bpf.h"
 #include "net_socket.bpf.h"
+#include "net_waiting.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -29,6 +30,12 @@ static __always_inline const struct sk_buff *fields_of(struct sk_buff *skb, stru
 	if (bpf_probe_read_kernel(work->skb, sizeof(work->skb), skb))
 		return NULL;
 	return (const void *)work->skb;
+}
+
+static __always_inline void name_netns(struct net_packet *packet, struct net *net, bool direct)
+{
+	if (!packet->netns)
+		packet->netns = netns_name(net, direct);
 }
 
 /* Later fragments have no ports; the first one leaves them here. */
@@ -91,7 +98,7 @@ static __always_inline int receive(struct sk_buff *packet_skb, bool direct)
 	__u32 length, linear, type;
 	__u64 bytes, packets;
 	__u16 ethertype;
-	bool parsed, loopback;
+	bool parsed, loopback, udp;
 
 	if (!work || !skb)
 		return 0;
@@ -102,8 +109,7 @@ static __always_inline int receive(struct sk_buff *packet_skb, bool direct)
 	__builtin_memset(packet, 0, sizeof(*packet));
 	type = BPF_CORE_READ_BITFIELD(skb, pkt_type);
 	dev = skb->dev;
-	if (!view_device(dev, work, &device, direct) ||
-	    !receives(skb, dev, type, &device, packet, direct))
+	if (!view_device(dev, work, &device, direct) || !receives(skb, dev, type, &device, packet))
 		return 0;
 	/* A multicast that this host sent and hears itself never saw the wire either. */
 	loopback = device.flags & NET_IFF_LOOPBACK || type == NET_PACKET_LOOPBACK;
@@ -118,29 +124,41 @@ static __always_inline int receive(struct sk_buff *packet_skb, bool direct)
 		count_class(NET_CLASS_OVERFLOW, false, length, 1);
 		return 0;
 	}
-	if (packet->fragment)
+	if (packet->fragment) {
+		name_netns(packet, device.net, direct);
 		match_fragment(packet);
+	}
 	if (!wire_length && !whole_datagram(packet))
 		return 0;
 	measure(skb, packet, loopback, &bytes, &packets);
 	if (loopback) {
 		count_class(NET_CLASS_LOOPBACK, false, bytes, packets);
-	} else if (ethertype == NET_ETH_P_IP) {
+		return 0;
+	}
+	udp = packet->protocol == IPPROTO_UDP && packet->has_ports;
+	if (udp && receive_recent(packet, bytes, packets))
+		return 0;
+	name_netns(packet, device.net, direct);
+	if (ethertype == NET_ETH_P_IP) {
 		struct net_flow4 key;
 
 		fill_key4(&key, packet, false);
-		if (packet->protocol == IPPROTO_UDP && packet->has_ports)
-			receive_udp(&flows4, &waiting4, &key, packet, bytes, packets);
+		if (udp)
+			receive_udp(&flows4, PLACE(waiting4, key, NET_IN_RECEIVE), packet, bytes,
+				    packets);
 		else
-			receive_flow(&flows4, &waiting4, &key, packet, bytes, packets);
+			receive_flow(&flows4, PLACE(waiting4, key, NET_IN_RECEIVE), packet, bytes,
+				     packets);
 	} else {
 		struct net_flow6 key;
 
 		fill_key6(&key, packet, false);
-		if (packet->protocol == IPPROTO_UDP && packet->has_ports)
-			receive_udp(&flows6, &waiting6, &key, packet, bytes, packets);
+		if (udp)
+			receive_udp(&flows6, PLACE(waiting6, key, NET_IN_RECEIVE), packet, bytes,
+				    packets);
 		else
-			receive_flow(&flows6, &waiting6, &key, packet, bytes, packets);
+			receive_flow(&flows6, PLACE(waiting6, key, NET_IN_RECEIVE), packet, bytes,
+				     packets);
 	}
 	return 0;
 }
@@ -293,13 +311,15 @@ static __always_inline void learn_sent(const struct sk_buff *skb, struct net_pac
 
 		fill_key6(&key, packet, true);
 		if (!from->forwarded || !bpf_map_lookup_elem(&flows6, &key))
-			learn(&flows6, &waiting6, &key, owner, holder, !from->opens);
+			learn(&flows6, PLACE(waiting6, key, NET_IN_TRANSMIT), owner, holder,
+			      !from->opens);
 	} else {
 		struct net_flow4 key;
 
 		fill_key4(&key, packet, true);
 		if (!from->forwarded || !bpf_map_lookup_elem(&flows4, &key))
-			learn(&flows4, &waiting4, &key, owner, holder, !from->opens);
+			learn(&flows4, PLACE(waiting4, key, NET_IN_TRANSMIT), owner, holder,
+			      !from->opens);
 	}
 }
 
@@ -364,6 +384,7 @@ static __always_inline int transmit(struct sk_buff *packet_skb, bool direct)
 		packet->has_ports = false;
 	}
 	if ((from.learnable || from.forwarded) && packet->has_ports && !loopback) {
+		packet->net = (__u64)net;
 		name_netns(packet, net, direct);
 		learn_sent(skb, packet, &from);
 	}
@@ -422,9 +443,10 @@ static __always_inline int state_changed(const struct sock *sk, int old_state, i
 		key.local = BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr);
 		key.remote = BPF_CORE_READ(sk, __sk_common.skc_daddr);
 		if (new_state == TCP_CLOSE)
-			forget(&flows4, &waiting4, &key, owner, holder, time_wait);
+			forget(&flows4, PLACE(waiting4, key, NET_IN_STATE), owner, holder,
+			       time_wait);
 		else
-			learn(&flows4, &waiting4, &key, owner, holder, true);
+			learn(&flows4, PLACE(waiting4, key, NET_IN_STATE), owner, holder, true);
 	} else if (family == NET_AF_INET6) {
 		struct net_flow6 key = {.netns = netns,
 					.local_port = local_port,
@@ -434,9 +456,10 @@ static __always_inline int state_changed(const struct sock *sk, int old_state, i
 		bpf_core_read(key.local, 16, &sk->__sk_common.skc_v6_rcv_saddr);
 		bpf_core_read(key.remote, 16, &sk->__sk_common.skc_v6_daddr);
 		if (new_state == TCP_CLOSE)
-			forget(&flows6, &waiting6, &key, owner, holder, time_wait);
+			forget(&flows6, PLACE(waiting6, key, NET_IN_STATE), owner, holder,
+			       time_wait);
 		else
-			learn(&flows6, &waiting6, &key, owner, holder, true);
+			learn(&flows6, PLACE(waiting6, key, NET_IN_STATE), owner, holder, true);
 	}
 	return 0;
 }
@@ -475,4 +498,30 @@ SEC("?raw_tp/inet_sock_set_state")
 int BPF_PROG(state_raw, const struct sock *sk, int old_state, int new_state)
 {
 	return state_changed(sk, old_state, new_state);
+}
+
+static __always_inline void close_one(void *map, const void *key)
+{
+	struct net_waiting *waiting = bpf_map_lookup_elem(map, key);
+
+	if (waiting)
+		waiting->closed = 1;
+}
+
+/* Attached nowhere: the reader runs it (BPF_PROG_TEST_RUN, 1b4d60ec162f, 5.10) with the number of
+ * keys in `closing`, and whether they are of IPv6. */
+SEC("raw_tp/netif_receive_skb")
+int close_waiting(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u64 count = ctx->args[0], ipv6 = ctx->args[1];
+
+	for (__u32 i = 0; i < NET_CLOSING; i++) {
+		if (i >= count)
+			break;
+		if (ipv6)
+			close_one(&waiting6, &closing[i]);
+		else
+			close_one(&waiting4, &closing[i]);
+	}
+	return 0;
 }

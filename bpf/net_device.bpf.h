@@ -102,10 +102,10 @@ static __always_inline __u64 link_address(const struct sk_buff *skb, __u32 offse
 	return mac;
 }
 
-/* Whether this is the one time that the received packet is counted, and for which namespace. */
+/* Whether this is the one time that the received packet is counted, and for which namespace; that
+ * is named here only where it is not the device's. */
 static __always_inline bool receives(const struct sk_buff *skb, struct net_device *dev, __u32 type,
-				     const struct device_view *view, struct net_packet *packet,
-				     bool direct)
+				     const struct device_view *view, struct net_packet *packet)
 {
 	__u32 flags = view->private_flags;
 
@@ -124,14 +124,17 @@ static __always_inline bool receives(const struct sk_buff *skb, struct net_devic
 			(const void *)find_macvlan(dev, link_address(skb, 0));
 
 		if (above) {
+			struct net *net = BPF_CORE_READ(above, nd_net.net);
+
 			packet->dev = (__u64)above;
-			name_netns(packet, BPF_CORE_READ(above, nd_net.net), false);
+			packet->net = (__u64)net;
+			packet->netns = netns_name(net, false);
 			return true;
 		}
 	}
 	if (type == NET_PACKET_OTHERHOST)
 		return false; /* a promiscuous device: ip_rcv drops it */
-	name_netns(packet, view->net, direct);
+	packet->net = (__u64)view->net;
 	return true;
 }
 

@@ -10,6 +10,7 @@
 #include "net_maps.bpf.h"
 #include "net_packet.bpf.h"
 #include "net_socket.bpf.h"
+#include "net_waiting.bpf.h"
 
 static __always_inline void touch(struct net_flow_owner *flow)
 {
@@ -17,64 +18,11 @@ static __always_inline void touch(struct net_flow_owner *flow)
 		flow->epoch = epoch;
 }
 
-/* ---- what waits for its owner ---- */
-/* Constant offsets: an index would have to be bounded for the verifier's sake. */
-static __always_inline struct net_waiting_part *current_part(struct net_waiting *waiting)
-{
-	if (waiting->current == NET_WAITING_LATE)
-		return &waiting->part[NET_WAITING_LATE];
-	if (waiting->current == NET_WAITING_AGAIN)
-		return &waiting->part[NET_WAITING_AGAIN];
-	return &waiting->part[NET_WAITING_FIRST];
-}
-
-/* A SYN: what the entry holds is of the last connection between these ports, or came after it. A
- * host takes a SYN only once that is over, so what has no owner by then met TIME_WAIT. */
-static __always_inline void begin_connection(struct net_waiting *waiting)
-{
-	struct net_waiting_part *first = &waiting->part[NET_WAITING_FIRST];
-
-	if (waiting->current == NET_WAITING_FIRST) {
-		if (waiting->opening_bytes || !first->bytes)
-			return;
-		if (!first->owner)
-			first->owner = NET_OWNER(NET_OWNER_NO_SOCKET, 0);
-	}
-	waiting->current = NET_WAITING_AGAIN;
-}
-
-/* The connection that the current part is about has an owner now. */
-static __always_inline void claim(struct net_waiting *waiting, __u64 owner)
-{
-	struct net_waiting_part *part = current_part(waiting);
-
-	if (waiting->current == NET_WAITING_LATE)
-		return;
-	if (waiting->current == NET_WAITING_AGAIN && part->owner && part->owner != owner)
-		loss_add(&net_losses, NET_LOSS_OWNER_MIXED, waiting->opening_bytes);
-	else
-		part->owner = owner;
-}
-
-/* Its socket is gone; time_wait: and has left a TIME_WAIT, which owns nothing. */
-static __always_inline void end_connection(struct net_waiting *waiting, __u64 owner, bool time_wait)
-{
-	struct net_waiting_part *part = current_part(waiting);
-
-	if (waiting->current != NET_WAITING_LATE && !part->owner)
-		part->owner = owner;
-	waiting->current = NET_WAITING_LATE;
-	waiting->opening_bytes = 0;
-	if (time_wait)
-		waiting->part[NET_WAITING_LATE].owner = NET_OWNER(NET_OWNER_NO_SOCKET, 0);
-}
-
 /* Note whose a flow is and, where it claims that, who owns what already waits for it. */
-static __always_inline void learn(void *flows, void *waiting_map, const void *key, __u64 owner,
+static __always_inline void learn(void *flows, struct waiting_place at, __u64 owner,
 				  const struct sock *holder, bool claims)
 {
-	struct net_flow_owner *flow = bpf_map_lookup_elem(flows, key);
-	struct net_waiting *waiting;
+	struct net_flow_owner *flow = bpf_map_lookup_elem(flows, at.key);
 
 	if (flow) {
 		if (flow->owner != owner)
@@ -86,67 +34,25 @@ static __always_inline void learn(void *flows, void *waiting_map, const void *ke
 	}
 	struct net_flow_owner fresh = {.owner = owner, .sock = (__u64)holder, .epoch = epoch};
 
-	if (bpf_map_update_elem(flows, key, &fresh, BPF_ANY))
+	if (bpf_map_update_elem(flows, at.key, &fresh, BPF_ANY))
 		loss_add(&net_losses, NET_LOSS_FLOW_MAP_FULL, 1);
-	waiting = claims ? bpf_map_lookup_elem(waiting_map, key) : NULL;
-	if (waiting)
-		claim(waiting, owner);
+	if (claims)
+		claim(at, owner);
 }
 
 /* The socket is gone: what comes now belongs to nobody, in netd's eyes too. A socket
  * whose connect() fails because another one has the ports ends in CLOSE as well: the flow stays
  * with that other socket. */
-static __always_inline void forget(void *flows, void *waiting_map, const void *key, __u64 owner,
+static __always_inline void forget(void *flows, struct waiting_place at, __u64 owner,
 				   const struct sock *holder, bool time_wait)
 {
-	struct net_flow_owner *flow = bpf_map_lookup_elem(flows, key);
-	struct net_waiting *waiting;
+	struct net_flow_owner *flow = bpf_map_lookup_elem(flows, at.key);
 
 	if (flow && flow->sock && flow->sock != (__u64)holder)
 		return;
 	if (flow)
-		bpf_map_delete_elem(flows, key);
-	waiting = bpf_map_lookup_elem(waiting_map, key);
-	if (waiting)
-		end_connection(waiting, owner, time_wait);
-}
-
-/* owner: what is known of it, or 0; opens: it is a SYN. */
-static __always_inline void let_wait(void *waiting_map, const void *key, __u64 owner, bool opens,
-				     __u64 bytes, __u64 packets)
-{
-	struct net_waiting *waiting = bpf_map_lookup_elem(waiting_map, key);
-	struct net_waiting_part *part;
-
-	if (!waiting) {
-		struct net_waiting fresh = {};
-
-		/* Counted behind it, so that who sees the count finds the entry. */
-		if (!bpf_map_update_elem(waiting_map, key, &fresh, BPF_NOEXIST))
-			__sync_fetch_and_add(&waiting_made, 1);
-		waiting = bpf_map_lookup_elem(waiting_map, key);
-		if (!waiting) {
-			loss_add(&net_losses, NET_LOSS_WAITING_MAP_FULL, 1);
-			count_class(NET_CLASS_OVERFLOW, false, bytes, packets);
-			return;
-		}
-	}
-	if (opens)
-		begin_connection(waiting);
-	if (opens || waiting->opening_bytes)
-		waiting->opening_bytes += bytes;
-	part = current_part(waiting);
-	if (owner) {
-		part = &waiting->part[NET_WAITING_FIRST];
-		if (part->owner != owner && (part->owner || part->bytes))
-			part = &waiting->part[NET_WAITING_LATE];
-		if (!part->owner)
-			part->owner = owner;
-		else if (part->owner != owner)
-			loss_add(&net_losses, NET_LOSS_OWNER_MIXED, bytes);
-	}
-	__sync_fetch_and_add(&part->bytes, bytes);
-	__sync_fetch_and_add(&part->packets, packets);
+		bpf_map_delete_elem(flows, at.key);
+	end_connection(at, owner, time_wait);
 }
 
 /* A flow of TCP ends at CLOSE, so its socket is alive; the first packet after each read-out asks
@@ -197,23 +103,23 @@ static __always_inline bool receive_kernel(const struct net_packet *packet, __u6
 	return true;
 }
 
-static __always_inline void receive_flow(void *flows, void *waiting_map, const void *key,
+static __always_inline void receive_flow(void *flows, struct waiting_place at,
 					 const struct net_packet *packet, __u64 bytes,
 					 __u64 packets)
 {
-	struct net_flow_owner *flow = bpf_map_lookup_elem(flows, key);
+	struct net_flow_owner *flow = bpf_map_lookup_elem(flows, at.key);
 	__u64 owner;
 
 	if (!flow) {
 		if (!receive_kernel(packet, bytes, packets))
-			let_wait(waiting_map, key, 0, packet->opens, bytes, packets);
+			let_wait(at, 0, packet->opens, bytes, packets);
 		return;
 	}
 	owner = flow->owner;
 	if (packet->protocol == IPPROTO_TCP && flow->sock) {
 		if (!tcp_is_same(flow, packet)) {
-			bpf_map_delete_elem(flows, key);
-			let_wait(waiting_map, key, 0, packet->opens, bytes, packets);
+			bpf_map_delete_elem(flows, at.key);
+			let_wait(at, 0, packet->opens, bytes, packets);
 			return;
 		}
 		owner = owner_of((const struct sock *)flow->sock);
@@ -228,6 +134,63 @@ static __always_inline bool bucket_is_same(const struct net_flow_owner *flow)
 
 	return flow->bucket && flow->epoch == epoch && read_bucket(&now, flow->bucket) &&
 	       now.first == flow->first && now.count == flow->bucket_count;
+}
+
+static __always_inline struct net_recent *recent_of(const struct net_packet *packet)
+{
+	__u32 at = packet->source[0] ^ packet->source[3] ^ packet->source_port ^
+		   ((__u32)packet->dest_port << 16);
+
+	at = (at * 0x9e3779b1u >> 16) & (NET_RECENT - 1);
+	return bpf_map_lookup_elem(&recents, &at);
+}
+
+static __always_inline bool is_recent(const struct net_recent *recent,
+				      const struct net_packet *packet)
+{
+	return recent->epoch == epoch && recent->net == packet->net &&
+	       recent->source_port == packet->source_port &&
+	       recent->dest_port == packet->dest_port && recent->ipv6 == packet->ipv6 &&
+	       recent->source[0] == packet->source[0] && recent->dest[0] == packet->dest[0] &&
+	       (!packet->ipv6 ||
+		(recent->source[1] == packet->source[1] && recent->source[2] == packet->source[2] &&
+		 recent->source[3] == packet->source[3] && recent->dest[1] == packet->dest[1] &&
+		 recent->dest[2] == packet->dest[2] && recent->dest[3] == packet->dest[3]));
+}
+
+/* False: it is none of this CPU's recent flows, or its port's bucket has changed since. */
+static __always_inline bool receive_recent(const struct net_packet *packet, __u64 bytes,
+					   __u64 packets)
+{
+	const struct net_recent *recent = recent_of(packet);
+	struct udp_bucket now;
+
+	if (!recent || !is_recent(recent, packet) || !read_bucket(&now, recent->bucket) ||
+	    now.first != recent->first || now.count != recent->bucket_count)
+		return false;
+	count_owner(owner_of((const struct sock *)recent->sock), false, bytes, packets);
+	return true;
+}
+
+/* A flow that was learnt from what is sent is not among them: it changes with the next sender. */
+static __always_inline void remember(const struct net_packet *packet,
+				     const struct net_flow_owner *flow)
+{
+	struct net_recent *recent = recent_of(packet);
+
+	if (!recent)
+		return;
+	recent->net = packet->net;
+	__builtin_memcpy(recent->source, packet->source, 16);
+	__builtin_memcpy(recent->dest, packet->dest, 16);
+	recent->source_port = packet->source_port;
+	recent->dest_port = packet->dest_port;
+	recent->ipv6 = packet->ipv6;
+	recent->sock = flow->sock;
+	recent->bucket = flow->bucket;
+	recent->first = flow->first;
+	recent->bucket_count = flow->bucket_count;
+	recent->epoch = flow->epoch;
 }
 
 /* What a lookup tells about the owner: 0 that it tells nothing. */
@@ -274,16 +237,18 @@ static __always_inline bool is_learnt(struct net_flow_owner *flow, const struct 
 	return flow->first == found->state.first && flow->bucket_count == found->state.count;
 }
 
-static __always_inline void receive_udp(void *flows, void *waiting_map, const void *key,
+static __always_inline void receive_udp(void *flows, struct waiting_place at,
 					const struct net_packet *packet, __u64 bytes, __u64 packets)
 {
-	struct net_flow_owner *flow = bpf_map_lookup_elem(flows, key);
+	struct net_flow_owner *flow = bpf_map_lookup_elem(flows, at.key);
 	struct udp_found *found;
 	__u64 owner, sock;
 	__u32 zero = 0;
 
 	if (flow && bucket_is_same(flow)) {
 		owner = flow->sock ? owner_of((const struct sock *)flow->sock) : flow->owner;
+		if (flow->sock)
+			remember(packet, flow);
 		count_owner(owner, false, bytes, packets);
 		return;
 	}
@@ -301,8 +266,8 @@ static __always_inline void receive_udp(void *flows, void *waiting_map, const vo
 		owner = 0;
 	if (owner >> 32 != NET_OWNER_UID && owner >> 32 != NET_OWNER_KERNEL) {
 		if (flow)
-			bpf_map_delete_elem(flows, key);
-		let_wait(waiting_map, key, owner, false, bytes, packets);
+			bpf_map_delete_elem(flows, at.key);
+		let_wait(at, owner, false, bytes, packets);
 		return;
 	}
 	count_owner(owner, false, bytes, packets);
@@ -323,7 +288,7 @@ static __always_inline void receive_udp(void *flows, void *waiting_map, const vo
 					       .epoch = epoch};
 
 		/* Without room the next packet is looked up as well: dearer, and as right. */
-		bpf_map_update_elem(flows, key, &fresh, BPF_ANY);
+		bpf_map_update_elem(flows, at.key, &fresh, BPF_ANY);
 	}
 }
 

@@ -19,6 +19,17 @@ __u32 epoch;
  * the reader knows all that there are, and need not walk the tables. */
 __u32 waiting_made;
 
+/* Places of `rows` that are used; a power of two. */
+const volatile __u32 row_places = NET_ROWS;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2); /* by enum net_way */
+	__type(key, __u32);
+	__type(value, struct net_rows);
+} rows SEC(".maps");
+
+/* Whom the rows have no room for. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
 	__uint(max_entries, 2048);
@@ -79,17 +90,23 @@ struct {
 
 DEFINE_LOSSES(net_losses, NET_LOSS_COUNT);
 
-/* Both directions run with bottom halves off, so a CPU's slot has one writer at a time. */
+/* Both directions run with bottom halves off, so a CPU's slot has one writer at a time. Packets go
+ * first, here and in what waits: the reader, which copies from the begin of a struct, then has none
+ * of a packet's bytes without the packet. */
+static __always_inline void add_pair(__u64 *to_bytes, __u64 *to_packets, __u64 bytes, __u64 packets)
+{
+	*to_packets += packets;
+	asm volatile("" : : : "memory");
+	*to_bytes += bytes;
+}
+
 static __always_inline void add_bytes(struct net_bytes *sums, bool transmit, __u64 bytes,
 				      __u64 packets)
 {
-	if (transmit) {
-		sums->tx_bytes += bytes;
-		sums->tx_packets += packets;
-	} else {
-		sums->rx_bytes += bytes;
-		sums->rx_packets += packets;
-	}
+	if (transmit)
+		add_pair(&sums->tx_bytes, &sums->tx_packets, bytes, packets);
+	else
+		add_pair(&sums->rx_bytes, &sums->rx_packets, bytes, packets);
 }
 
 static __always_inline void count_class(__u32 class, bool transmit, __u64 bytes, __u64 packets)
@@ -100,10 +117,33 @@ static __always_inline void count_class(__u32 class, bool transmit, __u64 bytes,
 		add_bytes(sums, transmit, bytes, packets);
 }
 
+/* False: the place is another owner's. */
+static __always_inline bool add_to_row(struct net_row *row, __u64 owner, __u64 bytes, __u64 packets)
+{
+	if (row->owner != owner) {
+		if (row->owner)
+			return false;
+		row->owner = owner;
+	}
+	add_pair(&row->bytes, &row->packets, bytes, packets);
+	return true;
+}
+
 static __always_inline void count_uid(__u32 uid, bool transmit, __u64 bytes, __u64 packets)
 {
-	struct net_bytes *sums = bpf_map_lookup_elem(&uids, &uid);
+	__u32 way = transmit ? NET_SENT : NET_RECEIVED, place = uid * 0x9e3779b1u >> 16;
+	struct net_rows *table = bpf_map_lookup_elem(&rows, &way);
+	__u64 owner = NET_OWNER(NET_OWNER_UID, uid);
+	struct net_bytes *sums;
 
+	if (!table)
+		return; /* cannot be: an array has its elements */
+	if (add_to_row(&table->row[place & (row_places - 1) & (NET_ROWS - 1)], owner, bytes,
+		       packets) ||
+	    add_to_row(&table->row[(place + 1) & (row_places - 1) & (NET_ROWS - 1)], owner, bytes,
+		       packets))
+		return;
+	sums = bpf_map_lookup_elem(&uids, &uid);
 	if (!sums) {
 		struct net_bytes zero = {};
 

@@ -26,12 +26,6 @@ static __always_inline __u64 netns_name(struct net *net, bool direct)
 	return (__u64)NET_FIELD(direct, net, hash_mix) << 32 | NET_FIELD(direct, net, ns.inum);
 }
 
-static __always_inline void name_netns(struct net_packet *packet, struct net *net, bool direct)
-{
-	packet->net = (__u64)net;
-	packet->netns = netns_name(net, direct);
-}
-
 /* A subflow of MPTCP is a socket of the kernel's; the app's is the one that it belongs to. */
 static __always_inline const struct sock *mptcp_parent(const struct sock *sk)
 {
@@ -88,14 +82,32 @@ struct {
 	__type(value, struct udp_found);
 } lookups SEC(".maps");
 
-enum net_way { NET_RECEIVED = 0, NET_SENT = 1 };
-
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 2); /* by enum net_way */
 	__type(key, __u32);
 	__type(value, struct net_work);
 } works SEC(".maps");
+
+/* UDP flows of this CPU whose socket was found since the last read-out: what comes for one of them
+ * needs no other search. */
+#define NET_RECENT 32 /* a power of two */
+struct net_recent {
+	__u64 net;
+	__u32 source[4], dest[4];
+	__be16 source_port, dest_port;
+	__u32 epoch; /* as in struct net_flow_owner, with all that follows */
+	__u64 sock, bucket, first;
+	__u32 bucket_count;
+	__u32 ipv6;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, NET_RECENT);
+	__type(key, __u32);
+	__type(value, struct net_recent);
+} recents SEC(".maps");
 
 static __always_inline bool read_bucket(struct udp_bucket *to, __u64 bucket)
 {

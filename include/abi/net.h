@@ -10,6 +10,18 @@ struct net_bytes {
 	__u64 rx_bytes, rx_packets, tx_bytes, tx_packets;
 };
 
+/* Sums of one CPU in one direction, for the owners that came first: found without a search. A row
+ * is its owner's for good and only grows; who finds both of its places taken is summed in `uids`.
+ */
+#define NET_ROWS 64
+struct net_rows {
+	struct net_row {
+		__u64 owner; /* NET_OWNER(NET_OWNER_UID, uid); 0: nobody's yet */
+		__u64 bytes, packets;
+	} row[NET_ROWS];
+};
+enum net_way { NET_RECEIVED = 0, NET_SENT = 1 };
+
 /* Bytes without an owner that the kernel side can name at once; the index into `classes`. */
 enum net_class {
 	NET_CLASS_LOOPBACK = 0,
@@ -33,13 +45,15 @@ enum net_loss {
 /* One direction of a conversation as the local end sees it. protocol is the IP protocol; an ICMP
  * echo has its identifier as local_port; what has no ports has zeros. netns names the network
  * namespace and is never used twice: the namespace's cookie (SO_NETNS_COOKIE, e8b9eab99232, 5.14)
- * or, on a kernel without, its inode number with the namespace's random hash_mix above it. */
+ * or, on a kernel without, its inode number with the namespace's random hash_mix above it. turn: a
+ * flow may have two waiting entries, 0 and 1, while one of them is closed. */
 struct net_flow4 {
 	__u64 netns;
 	__u32 local, remote;
 	__u16 local_port, remote_port;
 	__u8 protocol;
-	__u8 reserved[3];
+	__u8 turn;
+	__u8 reserved[2];
 };
 
 struct net_flow6 {
@@ -47,7 +61,8 @@ struct net_flow6 {
 	__u32 local[4], remote[4];
 	__u16 local_port, remote_port;
 	__u8 protocol;
-	__u8 reserved[3];
+	__u8 turn;
+	__u8 reserved[2];
 };
 
 /* Whose a flow is: kind in the upper half, uid in the lower, so that one store changes both.
@@ -103,11 +118,21 @@ struct net_waiting {
 	struct net_waiting_part {
 		__u64 bytes, packets, owner;
 	} part[NET_WAITING_PARTS];
-	__u32 current; /* enum net_waiting_at: where bytes are added */
+	__u16 current; /* enum net_waiting_at: where bytes are added */
+	__u16 closed;  /* set at the reader's word, for good: nothing more is added
+			  (net_waiting.bpf.h) */
 	/* Of the last SYN and what followed it; 0: the entry has seen none, so that what is in its
 	 * first part came late, or belongs to a connection older than jankscope. */
 	__u32 opening_bytes;
 };
+
+/* Where a program uses waiting entries: equal numbers at one time mean that it does not just then.
+ * A program that began later sees what the reader closed before. */
+enum net_in { NET_IN_RECEIVE = 0, NET_IN_TRANSMIT = 1, NET_IN_STATE = 2, NET_SECTIONS = 3 };
+struct net_section {
+	__u64 entered, left;
+};
+#define NET_CLOSING 128 /* entries that are closed at a time */
 
 /* Ports of a datagram's first fragment, for the fragments that follow it. */
 struct net_fragment {
@@ -119,9 +144,11 @@ struct net_fragment {
 };
 
 _Static_assert(sizeof(struct net_bytes) == 32, "net_bytes");
+_Static_assert(sizeof(struct net_rows) == 24 * NET_ROWS, "net_rows");
 _Static_assert(sizeof(struct net_flow4) == 24, "net_flow4");
 _Static_assert(sizeof(struct net_flow6) == 48, "net_flow6");
 _Static_assert(sizeof(struct net_flow_owner) == 40, "net_flow_owner");
 _Static_assert(sizeof(struct net_address) == 32, "net_address");
+_Static_assert(sizeof(struct net_section) == 16, "net_section");
 _Static_assert(sizeof(struct net_waiting) == 80, "net_waiting");
 _Static_assert(sizeof(struct net_fragment) == 48, "net_fragment");

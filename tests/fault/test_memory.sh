@@ -129,7 +129,7 @@ small_cgroup() {
 		| ([$all[].cpu.processes[].threads] | add) as $threads
 		| ([$all[].cpu.processes[].cpu_ns] | add) as $cpu_ns
 		| ([$all[].lost.cpu_tasks_folded // 0] | add) as $folded
-		| ([$all[].lost.records_dropped // 0] | add) as $dropped
+		| (.[-1].lost.records_dropped // 0) as $dropped
 		| "# \($n) intervals, threads \($made) made \($threads) told, CPU ns \($cpu) used \($cpu_ns) told, folded \($folded), records dropped \($dropped)",
 		  (if $dropped > 0 and $load < 4 then "not ok - 24 MiB: \($dropped) records were dropped on a machine that is not busy (load \($load))"
 		   elif $dropped > 0 then "ok - 24 MiB: threads and time # SKIP \($dropped) records were dropped, and counted: the disk is busy"
@@ -151,6 +151,8 @@ odd_load() { # name, churn's arguments; then $work/odd.jsonl and what churn did 
 	make_group || { without_group "$name"; return 1; }
 	limit $((24 << 20))
 	start_churn "$@" seconds=15
+	# The one of the load before has intervals already, and stays until this one has its header.
+	rm -f "$work/odd.jsonl"
 	record "$work/odd.jsonl" --overwrite --block 20ms --max-lost 100
 	# The header is written before the first interval begins; what happens between the two is in none.
 	while ! grep -q '"type":"interval"' "$work/odd.jsonl" && kill -0 $record 2>/dev/null; do sleep 0.1; done
@@ -197,15 +199,14 @@ odd_loads() {
 	if odd_load "24 MiB, 10,000 new flows a second" peers=10000; then
 		# 32 bytes each, to a socket of a uid that nobody else has; the truth is what the kernel
 		# counted as received. Others on this machine lose as well, so the sums of all losses may be
-		# more than what is missing. They should never be less; in one of several runs 1 to 2 % were
-		# missing from both all the same, which nobody has explained yet. Up to 10 % pass for it, and
-		# what is in the rows without a uid is said (of the whole machine, too).
+		# more than what is missing, and never less. The footer has what no interval has: a record
+		# that was dropped after the last one began.
 		jq -s -r --argjson sent "$(done_by_churn peers)" --argjson came "$(done_by_churn came_in)" \
 			--argjson uid "$(done_by_churn peers_uid)" --argjson load "$(cut -d' ' -f1 /proc/loadavg)" '
 			[.[] | select(.type == "interval")] as $all
 			| ([$all[].net.uids[]? | select(.uid == $uid).rx_bytes] | add // 0) as $told
-			| ([$all[].lost | .net_lost_bytes // 0, .net_unresolved_bytes // 0] | add) as $lost
-			| ([$all[].lost.records_dropped // 0] | add) as $dropped
+			| (.[-1].lost | (.net_lost_bytes // 0) + (.net_unresolved_bytes // 0)) as $lost
+			| (.[-1].lost.records_dropped // 0) as $dropped
 			| ([$all[].net.unattributed] | map(select(.)) | [(map(.rx_bytes) | add), (map(.forwarded.rx_bytes // 0) | add), (map(.kernel.rx_bytes // 0) | add), (map(.no_socket.rx_bytes // 0) | add)]) as $nobody
 			| ($came * 32) as $in
 			| "# received by no uid, of it forwarded, the kernel, no socket: \($nobody | join(", "))",
@@ -213,7 +214,6 @@ odd_loads() {
 			  (if $dropped > 0 and $load < 4 then "not ok - flows: \($dropped) records were dropped on a machine that is not busy (load \($load))"
 			   elif $dropped > 0 then "ok - flows: the sums # SKIP \($dropped) records were dropped, and counted: the disk is busy"
 			   elif $told <= $in and $in - $told <= $lost then "ok - flows: what came in is told, or lost by its word"
-			   elif $told <= $in and $told + $lost >= $in * 0.9 then "ok - flows: what came in is told or lost # TODO \($in - $told - $lost) bytes are in neither"
 			   else "not ok - flows: \($in) bytes came in, \($told) told, \($lost) lost" end)' "$work/odd.jsonl"
 	fi
 	odd_load "24 MiB, 600 processes a second with long names" procs=600 long

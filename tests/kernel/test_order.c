@@ -48,6 +48,13 @@ static const struct need {
 	/* switch-out and switch-in of a looper; the stash: odd, even, odd */
 	{"sched", "?tp_btf/sched_switch", 4, 3},
 	{"sched", "?raw_tp/sched_switch", 4, 3},
+	/* into a section and out of it, in each of its uses */
+	{"net", "?tp_btf/netif_receive_skb", 0, 2},
+	{"net", "?raw_tp/netif_receive_skb", 0, 2},
+	{"net", "?tp_btf/net_dev_queue", 0, 2},
+	{"net", "?raw_tp/net_dev_queue", 0, 2},
+	{"net", "?tp_btf/inet_sock_set_state", 0, 4},
+	{"net", "?raw_tp/inet_sock_set_state", 0, 4},
 };
 
 static void test_object(const char *folder, const char *arch, const char *name)
@@ -121,10 +128,12 @@ int main(int argc, char **argv)
 	strcpy(end, "/bpf");
 	test_object(folder, host, "sched");
 	test_object(folder, host, "looper");
+	test_object(folder, host, "net");
 	if (strcmp(host, "arm64")) {
 		strcpy(end, "/arm64/bpf");
 		test_object(folder, "arm64", "sched");
 		test_object(folder, "arm64", "looper");
+		test_object(folder, "arm64", "net");
 	}
 	return tap_done();
 }

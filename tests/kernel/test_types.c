@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "abi/net.h"
 #include "kernel/load.h"
 #include "kernel/types.h"
 #include "kernel/types_cut.h"

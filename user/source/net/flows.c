@@ -16,7 +16,7 @@
 #define WALK_NS   (10 * NSEC_PER_SEC)
 #define KNOWN_MAX 64
 
-static void drop(struct net_flows *flows, struct waiting_flow *one)
+void net_flows_drop(struct net_flows *flows, struct waiting_flow *one)
 {
 	HASH_DEL(flows->waiting, one);
 	free(one);
@@ -32,7 +32,9 @@ struct net_flows *net_flows_new(const struct net_flows_maps *maps, struct warden
 	flows->maps = *maps;
 	flows->book = book;
 	flows->ctx = ctx;
-	flows->asker = net_asker_new(warden);
+	errno = -net_removal_check(flows);
+	if (!errno)
+		flows->asker = net_asker_new(warden);
 	if (!flows->asker || net_prime_ask(flows)) {
 		int err = errno;
 
@@ -50,7 +52,7 @@ void net_flows_free(struct net_flows *flows)
 	if (!flows)
 		return;
 	HASH_ITER (hh, flows->waiting, one, next)
-		drop(flows, one);
+		net_flows_drop(flows, one);
 	net_diag_free(&flows->primed);
 	net_diag_free(&flows->heard);
 	net_asker_free(flows->asker);
@@ -58,11 +60,23 @@ void net_flows_free(struct net_flows *flows)
 }
 
 /* ---- what is known ---- */
+/* A flow has one owner, whichever its waiting entry. */
+static const void *owner_key(const struct flow_key *key, struct net_flow6 *flow6,
+			     struct net_flow4 *flow4)
+{
+	struct flow_key first = *key;
+
+	first.flow.turn = 0;
+	*flow6 = first.flow;
+	return key->ipv6 ? flow6 : kernel_key(&first, flow4);
+}
+
 int net_flows_note(struct net_flows *flows, const struct flow_key *key, uint64_t owner)
 {
 	struct net_flow_owner value = {.owner = owner, .epoch = flows->epoch};
+	struct net_flow6 flow6;
 	struct net_flow4 flow4;
-	const void *kkey = kernel_key(key, &flow4);
+	const void *kkey = owner_key(key, &flow6, &flow4);
 	int err;
 
 	if (bpf_map_update_elem(key->ipv6 ? flows->maps.flows6 : flows->maps.flows4, kkey, &value,
@@ -78,8 +92,9 @@ int net_flows_note(struct net_flows *flows, const struct flow_key *key, uint64_t
 static uint64_t noted_owner(const struct net_flows *flows, const struct flow_key *key)
 {
 	struct net_flow_owner value = {0};
+	struct net_flow6 flow6;
 	struct net_flow4 flow4;
-	const void *kkey = kernel_key(key, &flow4);
+	const void *kkey = owner_key(key, &flow6, &flow4);
 
 	if (bpf_map_lookup_elem(key->ipv6 ? flows->maps.flows6 : flows->maps.flows4, kkey, &value))
 		return 0;
@@ -95,7 +110,7 @@ static int book_owner(const struct net_flows *flows, uint64_t owner, uint64_t by
 		bucket = NET_BUCKET_KERNEL;
 	else if (owner >> 32 == NET_OWNER_FORWARDED)
 		bucket = NET_BUCKET_FORWARDED;
-	return bytes ? flows->book(flows->ctx, bucket, (uint32_t)owner, bytes, packets) : 0;
+	return flows->book(flows->ctx, bucket, (uint32_t)owner, bytes, packets);
 }
 
 /* ---- read-out of what waits ---- */
@@ -109,8 +124,8 @@ static int book_part(const struct net_flows *flows, struct waiting_flow *one, in
 	return book_owner(flows, owner, bytes, packets);
 }
 
-/* Book what came since the last read; what has no owner stays in one->bytes. */
-static int account(struct net_flows *flows, struct waiting_flow *one, const struct net_waiting *now)
+int net_flows_account(struct net_flows *flows, struct waiting_flow *one,
+		      const struct net_waiting *now)
 {
 	int err = 0, i;
 
@@ -121,39 +136,11 @@ static int account(struct net_flows *flows, struct waiting_flow *one, const stru
 			one->active = flows->epoch;
 		one->bytes[i] += now->part[i].bytes - one->seen.part[i].bytes;
 		one->packets[i] += now->part[i].packets - one->seen.part[i].packets;
-		if (one->bytes[i] && net_is_settled(owner))
+		if (net_part_waits(one, i) && net_is_settled(owner))
 			err = book_part(flows, one, i, owner);
 	}
 	one->seen = *now;
 	return err;
-}
-
-/* Remove an entry that nothing is added to any more. Once the flow table has the owner, packets go
- * there; an idle entry may get one in the very instant, so it is read while it is removed, and what
- * that finds without an owner goes on waiting. */
-static int remove_entry(struct net_flows *flows, struct waiting_flow *one)
-{
-	int fd = one->key.ipv6 ? flows->maps.waiting6 : flows->maps.waiting4;
-	struct net_flow4 flow4;
-	const void *key = kernel_key(&one->key, &flow4);
-	struct net_waiting last;
-	int err = bpf_map_lookup_and_delete_elem(fd, key, &last);
-
-	if (err) { /* 3e87f192b405 (5.14) made that possible for hashes */
-		if (bpf_map_lookup_elem(fd, key, &last))
-			last = one->seen;
-		bpf_map_delete_elem(fd, key);
-	}
-	err = account(flows, one, &last);
-	if (err || !net_has_bytes(one)) {
-		drop(flows, one);
-		return err;
-	}
-	one->removed = true;
-	/* The next entry of this key counts from 0; what this one knew still holds. */
-	for (int i = 0; i < NET_WAITING_PARTS; i++)
-		one->seen.part[i].bytes = one->seen.part[i].packets = 0;
-	return 0;
 }
 
 /* The connection that now stands between these ports, if any, has its owner. */
@@ -182,18 +169,15 @@ static int read_waiting(struct net_flows *flows, const struct flow_key *key,
 	}
 	one->read = flows->walks;
 	one->removed = false;
-	err = account(flows, one, now);
-	if (err || net_has_bytes(one))
+	err = net_flows_account(flows, one, now);
+	if (err || one->closed || net_has_bytes(one))
 		return err;
-	/* The flow was learnt, so that packets go there. Room for the next ones that come in. */
-	if (is_learnt(now))
-		return remove_entry(flows, one);
-	if (one->active == flows->epoch)
-		return 0;
-	if (one->owner || now->part[0].owner || flows->crowded ||
-	    flows->epoch - one->active >= IDLE_READS)
-		err = remove_entry(flows, one);
-	return err;
+	/* Where the flow was learnt packets go there: room for the next ones that come in. */
+	if (is_learnt(now) ||
+	    (one->active != flows->epoch && (one->owner || now->part[0].owner || flows->crowded ||
+					     flows->epoch - one->active >= IDLE_READS)))
+		net_removal_add(flows, one);
+	return 0;
 }
 
 static int read_waiting4(void *ctx, const void *key, const void *value)
@@ -261,8 +245,8 @@ static int settle_known(struct net_flows *flows, struct waiting_flow *one)
 	uint32_t part = one->seen.current;
 	uint64_t owner;
 
-	if (part >= NET_WAITING_PARTS || part == NET_WAITING_LATE || !one->bytes[part] ||
-	    net_owner_of_part(one, &one->seen, (int)part))
+	if (part >= NET_WAITING_PARTS || part == NET_WAITING_LATE ||
+	    !net_part_waits(one, (int)part) || net_owner_of_part(one, &one->seen, (int)part))
 		return 0;
 	owner = noted_owner(flows, &one->key);
 	if (!net_is_settled(owner))
@@ -281,7 +265,7 @@ static int settle_all(struct net_flows *flows)
 		if (!err)
 			err = settle_known(flows, one);
 		if (one->removed && !net_has_bytes(one))
-			drop(flows, one);
+			net_flows_drop(flows, one);
 	}
 	return err;
 }
@@ -307,7 +291,7 @@ static int give_up(struct net_flows *flows)
 		for (int i = 0; i < NET_WAITING_PARTS && !err; i++) {
 			if (net_may_be_owned(one, i))
 				flows->unresolved += one->bytes[i];
-			if (one->bytes[i])
+			if (net_part_waits(one, i))
 				err = flows->book(flows->ctx, NET_BUCKET_UNKNOWN, 0, one->bytes[i],
 						  one->packets[i]);
 			one->bytes[i] = one->packets[i] = 0;
@@ -350,6 +334,8 @@ static int read_maps(struct net_flows *flows)
 
 	if (knows_all(flows, made, now_ns)) {
 		err = read_known(flows);
+		if (!err)
+			err = net_removal_go_on(flows);
 		return err ? err : settle_all(flows);
 	}
 	flows->made = made;
@@ -363,6 +349,8 @@ static int read_maps(struct net_flows *flows)
 		err = net_map_read(flows->maps.waiting6, sizeof(struct net_flow6),
 				   sizeof(struct net_waiting), flows->maps.waiting_entries,
 				   read_waiting6, flows);
+	if (!err)
+		err = net_removal_go_on(flows);
 	return err ? err : settle_all(flows);
 }
 

@@ -12,7 +12,10 @@ struct net_flows;
 struct warden;
 
 struct net_flows_maps {
-	int flows4, flows6, waiting4, waiting6, localities;
+	int flows4, flows6, waiting4, waiting6, localities, sections;
+	int close_waiting;         /* the program */
+	struct net_flow6 *closing; /* what it is about */
+	int possible_cpus;
 	uint32_t flow_entries, waiting_entries, locality_entries;
 	bool by_cookie;               /* how the kernel side names namespaces */
 	const uint32_t *waiting_made; /* the kernel side's count of entries of waiting4, waiting6 */

@@ -16,12 +16,14 @@ struct waiting_flow {
 	bool forwarded;  /* as of the last time: its sockets need not be asked for */
 	uint32_t active; /* epoch in which bytes last came */
 	uint32_t read;   /* walk in which it was last seen in the map */
+	bool closed;     /* nothing is added to it any more; in net_flows.closed */
 	bool removed;    /* the map has it no more; what is not booked yet still waits here */
 	/* Dumps of its namespace that broke off, one after the other; and when the last one did. */
 	uint32_t failed, failed_at;
 	/* Not booked yet, by part; and as much of it as was there when the dump was asked for. */
 	uint64_t bytes[NET_WAITING_PARTS], packets[NET_WAITING_PARTS];
 	uint64_t asked_bytes[NET_WAITING_PARTS], asked_packets[NET_WAITING_PARTS];
+	struct waiting_flow *next_closed;
 	UT_hash_handle hh;
 };
 
@@ -30,6 +32,7 @@ struct net_flows {
 	net_book_fn book;
 	void *ctx;
 	struct waiting_flow *waiting;
+	struct waiting_flow *to_close, *closed; /* on their way out of the map */
 	struct net_asker *asker;
 	enum { ASKED_NOTHING, ASKED_PRIME, ASKED_WAITING, ASKED_PLACES } asked;
 	struct net_diag heard; /* the answer about what waits, until it is used */
@@ -60,10 +63,16 @@ static inline bool net_is_settled(uint64_t owner)
 	       owner >> 32 == NET_OWNER_FORWARDED;
 }
 
+/* A packet may be read before its bytes. */
+static inline bool net_part_waits(const struct waiting_flow *one, int part)
+{
+	return one->bytes[part] || one->packets[part];
+}
+
 static inline bool net_has_bytes(const struct waiting_flow *one)
 {
 	for (int i = 0; i < NET_WAITING_PARTS; i++)
-		if (one->bytes[i])
+		if (net_part_waits(one, i))
 			return true;
 	return false;
 }
@@ -88,6 +97,24 @@ static inline bool net_may_be_owned(const struct waiting_flow *one, int part)
 	return has_socket_table(one->key.flow.protocol) && kind != NET_OWNER_NO_SOCKET &&
 	       kind != NET_OWNER_KERNEL_IF_LOCAL;
 }
+
+/* Forget it. */
+void net_flows_drop(struct net_flows *flows, struct waiting_flow *one);
+
+/* Book what came since the last read; what has no owner stays in one->bytes. 0 or a negative errno.
+ */
+int net_flows_account(struct net_flows *flows, struct waiting_flow *one,
+		      const struct net_waiting *now);
+
+/* ---- net_removal.c ---- */
+/* Whether the kernel runs what closes entries: 0 or a negative errno. */
+int net_removal_check(const struct net_flows *flows);
+/* This entry is no longer needed. */
+void net_removal_add(struct net_flows *flows, struct waiting_flow *one);
+/* Take what was added, and what waits for it since the last time, out of the maps; with what came
+ * meanwhile. What a program may still be adding to stays for the next time. 0 or a negative errno.
+ */
+int net_removal_go_on(struct net_flows *flows);
 
 /* ---- net_resolve.c ---- */
 /* Ask about what waits, unless an answer is due. */

@@ -22,6 +22,7 @@ static inline void key_from4(struct flow_key *key, const struct net_flow4 *flow)
 	key->flow.local_port = flow->local_port;
 	key->flow.remote_port = flow->remote_port;
 	key->flow.protocol = flow->protocol;
+	key->flow.turn = flow->turn;
 }
 
 static inline void key_from6(struct flow_key *key, const struct net_flow6 *flow)
@@ -43,6 +44,7 @@ static inline const void *kernel_key(const struct flow_key *key, struct net_flow
 	flow4->local_port = key->flow.local_port;
 	flow4->remote_port = key->flow.remote_port;
 	flow4->protocol = key->flow.protocol;
+	flow4->turn = key->flow.turn;
 	return flow4;
 }
 

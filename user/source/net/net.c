@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 #include "core/rights.h"
+#include "kernel/atomics.h"
 #include "kernel/btf.h"
 #include "kernel/load.h"
 #include "kernel/types.h"
 #include "source/net/diag.h"
 #include "source/net/flows.h"
-#include "source/net/map.h"
 #include "source/net/netd.h"
 #include "source/net/private.h"
 #include "util/clock.h"
@@ -85,6 +85,9 @@ static int load(struct net_source *net, enum net_variant variant, const struct k
 		flows = MAX_FLOWS;
 	if (!waiting && flows / 16 > bpf_map__max_entries(net->skel->maps.waiting4))
 		waiting = flows / 16;
+	net->skel->rodata->test_pause = options->test_pause;
+	if (options->test_entries.uids)
+		net->skel->rodata->row_places = 1;
 	twins = net_twins_of(net->skel, variant);
 	err = resize(net->skel->maps.uids, options->test_entries.uids);
 	if (!err)
@@ -99,6 +102,8 @@ static int load(struct net_source *net, enum net_variant variant, const struct k
 		err = allocate_when_used(net);
 	for (i = 0; !err && i < NET_PROGRAMS; i++)
 		err = bpf_program__set_autoload(twins.programs[i], true);
+	if (!err && !kernel_has_fetch())
+		err = kernel_make_atomics_plain(net->skel->obj);
 	if (!err)
 		err = net_bpf__load(net->skel);
 	/* States first: a connection that opens while we attach is then known before its data. */
@@ -163,6 +168,10 @@ static int open_programs(struct net_source *net)
 		.waiting4 = bpf_map__fd(net->skel->maps.waiting4),
 		.waiting6 = bpf_map__fd(net->skel->maps.waiting6),
 		.localities = bpf_map__fd(net->skel->maps.localities),
+		.sections = bpf_map__fd(net->skel->maps.sections),
+		.close_waiting = bpf_program__fd(net->skel->progs.close_waiting),
+		.closing = net->skel->bss->closing,
+		.possible_cpus = net->possible_cpus,
 		.locality_entries = bpf_map__max_entries(net->skel->maps.localities),
 		.by_cookie = net->skel->rodata->netns_by_cookie,
 		.waiting_made = &net->skel->bss->waiting_made,
@@ -224,10 +233,7 @@ static int sample_programs(struct net_source *net, bool final, struct counter_li
 		err = net_flows_sweep(net->flows, epoch, epoch - net->epochs[NET_IDLE_STEPS]);
 	net->skel->bss->learn_every_packet = net_flows_are_blind(net->flows);
 	if (!err)
-		err = net_map_read(
-			bpf_map__fd(net->skel->maps.uids), sizeof(uint32_t),
-			(uint32_t)(sizeof(struct net_bytes) * (size_t)net->possible_cpus),
-			bpf_map__max_entries(net->skel->maps.uids), net_read_uid, net);
+		err = net_read_uids(net);
 	if (!err)
 		err = net_read_classes(net, lost);
 	if (!err)

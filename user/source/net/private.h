@@ -13,7 +13,8 @@
 
 struct uid_sums {
 	uint32_t uid;
-	struct net_bytes seen;  /* what the kernel's map had at the last read */
+	struct net_bytes now;   /* what the kernel's maps have at this read */
+	struct net_bytes seen;  /* and had at the last one */
 	struct net_bytes delta; /* of this interval */
 	UT_hash_handle hh;
 };
@@ -48,9 +49,9 @@ struct net_twins {
 struct net_twins net_twins_of(struct net_bpf *skel, enum net_variant variant);
 
 /* ---- net_sums.c: what is read, and whose row it goes to ---- */
-/* A row of the map of uids, with the sums of all CPUs; ctx is the source. 0 or -ENOMEM. */
-int net_read_uid(void *ctx, const void *key, const void *value);
-/* The same of netd's map. */
+/* The sums of all uids. 0 or a negative errno. */
+int net_read_uids(struct net_source *net);
+/* A row of netd's map; ctx is the source. 0 or -ENOMEM. */
 int net_read_netd_uid(void *ctx, uint32_t uid, const struct net_bytes *now);
 /* Received bytes whose owner was found at read-out; ctx is the source. 0 or -ENOMEM. */
 int net_book(void *ctx, enum net_bucket bucket, uint32_t uid, uint64_t bytes, uint64_t packets);

@@ -47,7 +47,8 @@ static void want_flow(const struct net_flows *flows, struct net_diag_request_wir
 	bool sockets = false;
 
 	for (int i = 0; i < NET_WAITING_PARTS; i++)
-		if (one->bytes[i] && !net_owner_of_part(one, &one->seen, i) && !one->forwarded)
+		if (net_part_waits(one, i) && !net_owner_of_part(one, &one->seen, i) &&
+		    !one->forwarded)
 			sockets = true;
 	if (sockets && one->key.flow.protocol == IPPROTO_TCP)
 		request->flags |= NET_DIAG_WIRE_TCP;
@@ -182,7 +183,7 @@ int net_resolve_answer(struct net_flows *flows, const struct net_diag *diag,
 	flows->blind = false;
 	HASH_ITER (hh, flows->waiting, one, next)
 		for (part = 0; part < NET_WAITING_PARTS && !err; part++)
-			if (one->asked_bytes[part])
+			if (one->asked_bytes[part] || one->asked_packets[part])
 				err = resolve(flows, one, part, diag);
 	if (!err)
 		err = net_locality_check(flows, diag);

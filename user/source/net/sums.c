@@ -5,6 +5,7 @@
 #include <string.h>
 #include "jankscope/target.h"
 #include "kernel/percpu.h"
+#include "source/net/map.h"
 #include "source/net/private.h"
 
 static void add(struct record_bytes *to, const struct record_bytes *from)
@@ -50,39 +51,85 @@ static struct uid_sums *uid_sums(struct net_source *net, uint32_t uid)
 	return sums;
 }
 
-static void sum_cpus(struct net_bytes *to, const struct net_bytes *slots, int cpus)
+static void grow_uid(struct uid_sums *sums, const struct net_bytes *now)
 {
-	memset(to, 0, sizeof(*to));
-	for (int i = 0; i < cpus; i++) {
-		to->rx_bytes += slots[i].rx_bytes;
-		to->rx_packets += slots[i].rx_packets;
-		to->tx_bytes += slots[i].tx_bytes;
-		to->tx_packets += slots[i].tx_packets;
-	}
-}
+	struct net_bytes delta = advance(&sums->seen, now);
 
-static int grow_uid(struct net_source *net, uint32_t uid, const struct net_bytes *now)
-{
-	struct uid_sums *sums = uid_sums(net, uid);
-	struct net_bytes delta;
-
-	if (!sums)
-		return -ENOMEM;
-	delta = advance(&sums->seen, now);
 	sums->delta.rx_bytes += delta.rx_bytes;
 	sums->delta.rx_packets += delta.rx_packets;
 	sums->delta.tx_bytes += delta.tx_bytes;
 	sums->delta.tx_packets += delta.tx_packets;
+}
+
+static int read_uid(void *ctx, const void *key, const void *value)
+{
+	struct net_source *net = ctx;
+	struct uid_sums *sums = uid_sums(net, *(const uint32_t *)key);
+	const struct net_bytes *slots = value;
+
+	if (!sums)
+		return -ENOMEM;
+	for (int i = 0; i < net->possible_cpus; i++) {
+		sums->now.rx_bytes += slots[i].rx_bytes;
+		sums->now.rx_packets += slots[i].rx_packets;
+		sums->now.tx_bytes += slots[i].tx_bytes;
+		sums->now.tx_packets += slots[i].tx_packets;
+	}
 	return 0;
 }
 
-int net_read_uid(void *ctx, const void *key, const void *value)
+static int read_row(struct net_source *net, enum net_way way, const struct net_row *row)
 {
-	struct net_source *net = ctx;
-	struct net_bytes now;
+	struct uid_sums *sums;
 
-	sum_cpus(&now, value, net->possible_cpus);
-	return grow_uid(net, *(const uint32_t *)key, &now);
+	if (!row->owner)
+		return 0;
+	sums = uid_sums(net, (uint32_t)row->owner);
+	if (!sums)
+		return -ENOMEM;
+	if (way == NET_SENT) {
+		sums->now.tx_bytes += row->bytes;
+		sums->now.tx_packets += row->packets;
+	} else {
+		sums->now.rx_bytes += row->bytes;
+		sums->now.rx_packets += row->packets;
+	}
+	return 0;
+}
+
+static int read_rows(struct net_source *net, uint32_t way)
+{
+	size_t cpus = (size_t)net->possible_cpus;
+	struct net_rows *all = malloc(cpus * sizeof(*all));
+	int err = -ENOMEM;
+
+	if (all)
+		err = bpf_map_lookup_elem(bpf_map__fd(net->skel->maps.rows), &way, all) ? -errno
+											: 0;
+	for (size_t cpu = 0; cpu < cpus && !err; cpu++)
+		for (size_t i = 0; i < NET_ROWS && !err; i++)
+			err = read_row(net, way, &all[cpu].row[i]);
+	free(all);
+	return err;
+}
+
+int net_read_uids(struct net_source *net)
+{
+	struct uid_sums *sums;
+	int err;
+
+	for (sums = net->uids; sums; sums = sums->hh.next)
+		memset(&sums->now, 0, sizeof(sums->now));
+	err = net_map_read(bpf_map__fd(net->skel->maps.uids), sizeof(uint32_t),
+			   (uint32_t)(sizeof(struct net_bytes) * (size_t)net->possible_cpus),
+			   bpf_map__max_entries(net->skel->maps.uids), read_uid, net);
+	if (!err)
+		err = read_rows(net, NET_RECEIVED);
+	if (!err)
+		err = read_rows(net, NET_SENT);
+	for (sums = err ? NULL : net->uids; sums; sums = sums->hh.next)
+		grow_uid(sums, &sums->now);
+	return err;
 }
 
 int net_read_netd_uid(void *ctx, uint32_t uid, const struct net_bytes *now)
@@ -95,7 +142,8 @@ int net_read_netd_uid(void *ctx, uint32_t uid, const struct net_bytes *now)
 	/* netd deletes the row of an uninstalled app; a reinstalled one starts at 0 again. */
 	if (now->rx_bytes < sums->seen.rx_bytes || now->tx_bytes < sums->seen.tx_bytes)
 		memset(&sums->seen, 0, sizeof(sums->seen));
-	return grow_uid(net, uid, now);
+	grow_uid(sums, now);
+	return 0;
 }
 
 /* Received bytes whose owner was found at read-out. */
@@ -217,7 +265,8 @@ int net_fill_rows(struct net_source *net)
 	for (sums = net->uids; sums; sums = sums->hh.next) {
 		struct record_uid_net *row = &net->rows[count];
 
-		if (!sums->delta.rx_bytes && !sums->delta.tx_bytes)
+		if (!sums->delta.rx_bytes && !sums->delta.tx_bytes && !sums->delta.rx_packets &&
+		    !sums->delta.tx_packets)
 			continue;
 		*row = (struct record_uid_net){
 			.uid = sums->uid,
