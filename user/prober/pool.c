@@ -105,6 +105,8 @@ void pool_arm(struct prober_pool *pool)
 		if (at_ns < due_ns)
 			due_ns = at_ns;
 	}
+	if (pool->queue && pool->grows && pool_now_ns() + GROW_NS < due_ns)
+		due_ns = pool_now_ns() + GROW_NS;
 	set_timer(pool, due_ns);
 }
 
@@ -121,9 +123,12 @@ static void dispatch(struct prober_pool *pool)
 		next = asked->next;
 		if (asked->failed || pool_prober_on(pool, asked->header.request.pid))
 			continue;
-		prober = pool_free_prober(pool, &err);
-		if (!prober && !err)
+		prober = pool_free_prober(pool, true, &err);
+		if (!prober && !err) {
+			if (pool->grows)
+				arm_for(pool, pool_now_ns() + GROW_NS);
 			break;
+		}
 		if (prober)
 			err = pool_send_request(prober, asked);
 		if (err == -EPIPE && prober) {
@@ -253,7 +258,7 @@ int64_t probe_ask(struct prober_pool *pool, const struct probe_request *request,
 	if (pool_holds_up(pool, request->pid) || pool->queued == MAX_QUEUED)
 		err = -EBUSY;
 	else if (!pool_prober_on(pool, request->pid))
-		pool_free_prober(pool, &err);
+		pool_free_prober(pool, true, &err);
 	if (err) {
 		pool_give_up(pool, err == -EBUSY ? GIVEN_UP_REFUSED : GIVEN_UP_LOST,
 			     request->operation);

@@ -18,9 +18,12 @@
 #define MAX_PROBERS 6
 #define HANG_NS     NSEC_PER_SEC
 #define IDLE_NS     (5 * NSEC_PER_SEC) /* a prober beyond the first ones ends after that */
-#define MAX_QUEUED  4096
-#define LONG_QUEUE  256 /* a tenth of a second's work, of one prober that is not held up */
-#define MAX_HOLDS   64
+/* One more is made where none is free and none will be soon: to make and to end one costs more than
+ * most requests. */
+#define GROW_NS    (3 * NSEC_PER_MSEC)
+#define MAX_QUEUED 4096
+#define LONG_QUEUE 256 /* a tenth of a second's work, of one prober that is not held up */
+#define MAX_HOLDS  64
 
 struct asked {
 	struct asked *next; /* in the queue */
@@ -60,6 +63,7 @@ struct prober_pool {
 	struct prober probers[MAX_PROBERS];
 	struct asked *queue, **queue_end;
 	size_t queued;
+	bool grows; /* if none is free GROW_NS from now, one more is made */
 	int64_t last_id;
 	struct hold holds[MAX_HOLDS];
 	uint64_t call_left_ns;
@@ -119,8 +123,8 @@ void pool_keep_minimum(struct prober_pool *pool);
  * late. */
 void pool_prober_gone(struct prober_pool *pool, struct prober *prober, bool hung);
 /* One that is free: first those that run. NULL with *err: 0 wait for one, -EBUSY all are held up,
- * or why none can be made. */
-struct prober *pool_free_prober(struct prober_pool *pool, int *err);
+ * or why none can be made. in_queue: the request can wait for GROW_NS before one more is made. */
+struct prober *pool_free_prober(struct prober_pool *pool, bool in_queue, int *err);
 /* 0 or -errno; the request's descriptors are closed once they are sent. */
 int pool_send_request(struct prober *prober, struct asked *asked);
 /* Close what nobody took of an answer. */

@@ -101,13 +101,12 @@ void pool_prober_gone(struct prober_pool *pool, struct prober *prober, bool hung
 	}
 }
 
-/* One that is free: first those that run. NULL with *err: 0 wait for one, -EBUSY all are held up,
- * or why none can be made. */
-struct prober *pool_free_prober(struct prober_pool *pool, int *err)
+struct prober *pool_free_prober(struct prober_pool *pool, bool in_queue, int *err)
 {
 	struct prober *absent = NULL;
-	bool alive = false, held_up = true;
+	bool alive = false, held_up = true, soon = false;
 	uint64_t now_ns = pool_now_ns();
+	size_t count = 0;
 
 	*err = 0;
 	for (size_t i = 0; i < MAX_PROBERS; i++) {
@@ -120,9 +119,12 @@ struct prober *pool_free_prober(struct prober_pool *pool, int *err)
 		if (!prober->asked)
 			return prober;
 		alive = true;
+		count++;
 		held_up &= pool_is_late(prober, now_ns);
+		soon |= now_ns - prober->asked->sent_ns < GROW_NS;
 	}
-	if (absent) {
+	pool->grows = absent && in_queue && soon && count >= MIN_PROBERS;
+	if (absent && !pool->grows) {
 		*err = pool_start_prober(pool, absent);
 		if (!*err)
 			return absent;
