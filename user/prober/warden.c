@@ -25,8 +25,6 @@
 #define RETRY_NS     (100 * NSEC_PER_MSEC)
 #define RETRY_MAX_NS (5 * NSEC_PER_SEC)
 #define SILENT_NS    (2 * NSEC_PER_SEC)
-/* Each sign of life wakes two processes. */
-#define PING_NS (1900 * NSEC_PER_MSEC)
 /* That many refusals in a row, with rests that double (3.1 s in all), are no coincidence. */
 #define LOST_AFTER 6
 
@@ -51,9 +49,7 @@ static void watch_over(struct warden *warden)
 	if (!warden->loop || !warden->self.pid)
 		return;
 	if (!warden->ping_ns) {
-		if (now_ns - warden->pinged_ns < PING_NS)
-			return;
-		warden->ping_ns = warden->pinged_ns = now_ns;
+		warden->ping_ns = now_ns;
 		warden_send(warden, &ping, NULL, 0);
 	} else if (now_ns - warden->ping_ns > SILENT_NS) {
 		signal_warden(warden, SIGKILL);

@@ -41,7 +41,6 @@ struct warden {
 	struct loop *loop;
 	int timer;
 	bool watched, watched_write, dirty;
-	uint64_t pinged_ns; /* when it was asked last */
 	uint64_t ping_ns; /* when it was asked for a sign of life that has not come; 0: none is due
 			   */
 	uint64_t serial, retry_ns, dead_cpu_ns, reaped_ns, next_close_key;
