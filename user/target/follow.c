@@ -156,7 +156,7 @@ static struct standing standing_of(const struct target_set *set, pid_t pid, uint
 								    : process->is_target,
 					 process->took_name, process->has_argv, process->name};
 	entry = scanned(set, pid, start_boot_ns);
-	if (!entry || !entry->is_decided)
+	if (!entry || process_is_awaited(entry))
 		return (struct standing){0};
 	return (struct standing){entry->by_name != (at_ns < entry->turned_ns), entry->took_name,
 				 entry->has_argv, entry->name};
@@ -264,7 +264,7 @@ void target_told_death(struct target_set *set, pid_t pid, uint64_t start_boot_ns
 		return;
 	}
 	entry = scanned(set, pid, start_boot_ns);
-	if (uid % PACKAGES_USER_RANGE < FIRST_ISOLATED || (entry && entry->is_decided))
+	if (uid % PACKAGES_USER_RANGE < FIRST_ISOLATED || (entry && !process_is_awaited(entry)))
 		return;
 	for (size_t i = 0; i < set->spec_count; i++)
 		packages |= set->specs[i].package || set->specs[i].is_glob;
@@ -302,7 +302,7 @@ bool target_set_means(const struct target_set *set, pid_t pid, uint64_t start_bo
 	if (process)
 		return end_boot_ns && end_boot_ns < process->turned_ns ? process->was_target
 								       : process->is_target;
-	if (entry && entry->is_decided)
+	if (entry && !process_is_awaited(entry))
 		return entry->by_name;
 	return main_comm && target_names_match(set, NULL, main_comm);
 }

@@ -130,6 +130,12 @@ struct process_entry *process_find(const struct target_set *set, pid_t pid, uint
  * or /proc could not be asked. */
 int process_load(struct target_set *set, pid_t pid, int dir, struct process_entry **out,
 		 target_change_fn on_change, void *ctx);
+/* A scan saw it and cannot say yet whether it is meant: its name is on its way. */
+static inline bool process_is_awaited(const struct process_entry *entry)
+{
+	return entry->argv.is_wanted && !entry->is_decided && !entry->has_argv;
+}
+
 /* Take the argv[0] that was told of a process that is gone. */
 void process_take_told(struct process_entry *entry);
 /* Name and uid of a process whose folder is open. What cannot be read keeps its old value. 0,

@@ -133,7 +133,7 @@ const char *target_process_name(struct target_set *set, pid_t pid, uint64_t star
 	}
 	entry->used_scan = set->scan;
 	/* Where it is not read yet, the kernel side may have told it. */
-	return (entry->is_decided || entry->has_argv ? NULL : follow_name(set, pid, start_boot_ns))
+	return (process_is_awaited(entry) ? follow_name(set, pid, start_boot_ns) : NULL)
 		       ?: entry->name;
 }
 
