@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the tests of an attacker share: TAP with a plan, the recorder and its processes, targets."""
-import atexit, json, os, random, re, shutil, signal, statistics, struct, subprocess, sys
+import atexit, fcntl, json, os, random, re, shutil, signal, statistics, struct, subprocess, sys
 import tempfile, threading, time, traceback
 
 MS = 1000000
@@ -218,6 +218,49 @@ def wait_for(condition, seconds, step=0.02):
         if value or time.monotonic() >= end:
             return value
         time.sleep(step)
+
+
+# ---- other suites on this machine ----
+
+class MachineLock:
+    """An app that keeps its mmap_lock stalls fork() and the probes of the whole machine: who makes
+    one holds this alone, and who measures such things shares it. After `seconds` it goes on without.
+    """
+    folder = "/tmp"
+
+    def __init__(self, alone, seconds=120):
+        end = time.monotonic() + seconds
+        # Who waits to be alone has the gate, and nobody else comes in.
+        self.gate, self.lock = self.open("gate"), self.open("lock")
+        self.held = self.take(self.gate, fcntl.LOCK_EX, end) and self.take(
+            self.lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, end)
+        if not self.held:
+            note("another suite keeps %s/jankscope-mmap.lock" % self.folder)
+        if not alone:
+            os.close(self.gate)
+            self.gate = -1
+
+    def open(self, name):
+        return os.open("%s/jankscope-mmap.%s" % (self.folder, name), os.O_RDWR | os.O_CREAT |
+                       os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+
+    @staticmethod
+    def take(fd, how, end):
+        def now():
+            try:
+                fcntl.flock(fd, how | fcntl.LOCK_NB)
+                return True
+            except BlockingIOError:
+                return False
+        return wait_for(now, end - time.monotonic(), 0.02)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for fd in (self.gate, self.lock):
+            if fd >= 0:
+                os.close(fd)
 
 
 # ---- the recorder ----

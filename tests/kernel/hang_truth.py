@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Targets, files, readers and helpers that hang, beside an app that must lose nothing by it.
 usage: hang_truth.py [PART...]"""
-import fcntl, os, shutil, signal, subprocess, sys, threading, time
+import fcntl, functools, os, shutil, signal, subprocess, sys, threading, time
 from attack_common import *
 
 test = Test("hang")
@@ -723,6 +723,15 @@ def out_disk(_):
         disk.end()
 
 
+def alone(part):
+    @functools.wraps(part)
+    def run_alone(_):
+        with MachineLock(alone=True):
+            part(_)
+    return run_alone
+
+
+held, held_before, forks, forks_end = map(alone, (held, held_before, forks, forks_end))
 parts = [(stopped, 6), (frozen, 5), (in_vfork, 5), (exe_before, 5), (exe_after, 4), (exe_exit, 4),
          (first_sight, 5), (stack_uffd, 6), (argv_uffd, 5), (stack_fuse, 5), (held, 4),
          (held_before, 4), (forks, 6), (forks_end, 7), (warden, 7), (prober, 7), (sampler, 7),
