@@ -46,9 +46,10 @@ static const struct loss_info cpu_loss_items[] = {
 	{"cpu_missed_seeds", LOSS_LOST, LOSS_OF_NOTHING},
 	/* Rows of tasks that ended; their time is with their processes and uids. */
 	{"cpu_tasks_folded", LOSS_LOST, LOSS_OF_NOTHING},
-	{"cpu_names_dropped", LOSS_LATE, LOSS_OF_NOTHING},       /* the name comes with a scan */
-	{"cpu_uid_changes_unsplit", LOSS_LOST, LOSS_OF_NOTHING}, /* the slice is the new uid's */
-	{"cpu_execs_untold", LOSS_LATE, LOSS_OF_NOTHING},        /* the name comes with a scan */
+	{"cpu_names_dropped", LOSS_LATE, LOSS_OF_NOTHING}, /* the name comes with a scan */
+	/* What the task ran since the last interval is the new uid's. */
+	{"cpu_uid_changes_unsplit", LOSS_LOST, LOSS_OF_NOTHING},
+	{"cpu_execs_untold", LOSS_LATE, LOSS_OF_NOTHING}, /* the name comes with a scan */
 	/* Time of a target may be among cpu.other_ns. */
 	{"target_births_untold", LOSS_LOST, LOSS_OF_NOTHING},
 	{"target_names_untold", LOSS_LOST, LOSS_OF_NOTHING},
