@@ -228,7 +228,7 @@ memory_bytes() {
 	sleep 11
 	for _ in 1 2 3 4 5 6 7 8 9; do charged; sleep 1; done | sort -n >"$work/charged"
 	kill -INT $record
-	wait $record
+	wait $record || echo "not ok - $name: status $?"
 	end_churn
 	seen=$(sed -n 5p "$work/charged")
 	told=$(jq -s '[.[] | select(.type == "interval") | .self.memory_bytes // empty] | .[10:19] | sort | .[length / 2 | floor] // 0' "$work/bytes.jsonl")
@@ -242,7 +242,7 @@ memory_bytes() {
 }
 
 fork_storm() {
-	local mode record end n early late dead table name
+	local mode record end n early late dead table name status
 	if [ ! -w /proc/sys/kernel/ns_last_pid ]; then
 		echo "ok - memory under a fork storm # SKIP no ns_last_pid (CONFIG_CHECKPOINT_RESTORE)"
 		return
@@ -259,6 +259,7 @@ fork_storm() {
 			wait -n
 		done
 		wait $record
+		status=$?
 		# What the table of tids takes for numbers that others used meanwhile (512 to a page of 40
 		# KiB) is no leak: it ends with pid_max.
 		jq -s -r '[.[] | select(.type == "interval" and .self.anon_bytes)] | length as $n |
@@ -270,6 +271,12 @@ fork_storm() {
 			"\($n) \($early) \($late) \($dead) \($table)"' "$work/$mode.jsonl" >"$work/figures"
 		read -r n early late dead table <"$work/figures"
 		echo "# --cpu $mode: $n intervals, $dead tasks ended, anonymous memory $early then $late bytes, new tids $table"
+		name="--cpu $mode: the recorder ends as it should beside a fork storm"
+		if [ $status = 0 ] && [ "$(tail -1 "$work/$mode.jsonl" | jq -r .type)" = footer ]; then
+			echo "ok - $name"
+		else
+			echo "not ok - $name: status $status"
+		fi
 		name="--cpu $mode: memory does not grow with processes that came and went"
 		# A name costs some 130 bytes: 4,000 of them would stand out from the heap's own unrest.
 		if [ "$dead" -lt 4000 ]; then

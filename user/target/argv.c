@@ -91,7 +91,7 @@ static void tell(struct target_set *set, struct process_entry *entry, int err, c
 	entry->argv.alone &= err != 0;
 	/* No scan meets it any more: what it was called is what its records need. */
 	if (!entry->live)
-		process_take_told(entry);
+		process_take_told(set, entry);
 	else
 		put(&set->argv.told[entry->is_decided ? ARGV_KNOWN : ARGV_NEW], entry);
 }

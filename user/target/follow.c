@@ -82,7 +82,7 @@ static void forget(struct target_set *set, struct followed_process *process)
 	if (process->is_latest)
 		HASH_DELETE(by_pid, set->followed_by_pid, process);
 	HASH_DEL(set->followed, process);
-	free(process->name);
+	process_bury_name(set, process->name);
 	free(process);
 }
 
@@ -125,13 +125,14 @@ static const char *keep_name(struct target_set *set, const char *name)
 	return old->text;
 }
 
-static int set_name(struct followed_process *process, const char *name, bool has_argv)
+static int set_name(struct target_set *set, struct followed_process *process, const char *name,
+		    bool has_argv)
 {
 	char *copy = strdup(name);
 
 	if (!copy)
 		return -ENOMEM;
-	free(process->name);
+	process_bury_name(set, process->name);
 	process->name = copy;
 	process->has_argv = has_argv;
 	return 0;
@@ -198,8 +199,8 @@ int target_told_birth(struct target_set *set, const struct target_told *child, p
 	process->is_target = true;
 	process->told_ns = child->at_boot_ns;
 	if (of_parent.name && of_parent.has_argv)
-		return set_name(process, of_parent.name, true);
-	return set_name(process, child->comm, false);
+		return set_name(set, process, of_parent.name, true);
+	return set_name(set, process, child->comm, false);
 }
 
 int target_told_name(struct target_set *set, const struct target_told *told, bool program,
@@ -232,12 +233,13 @@ int target_told_name(struct target_set *set, const struct target_told *told, boo
 			return -ENOMEM;
 		process->is_target = before.is_target;
 		process->took_name = before.took_name;
-		err = set_name(process, before.name ? before.name : told->comm, before.has_argv);
+		err = set_name(set, process, before.name ? before.name : told->comm,
+			       before.has_argv);
 	}
 	if (!err && program)
-		err = set_name(process, told->argv0 ? told->argv0 : told->comm, told->argv0);
+		err = set_name(set, process, told->argv0 ? told->argv0 : told->comm, told->argv0);
 	else if (!err && !process->has_argv)
-		err = set_name(process, told->comm, false);
+		err = set_name(set, process, told->comm, false);
 	if (err)
 		return err;
 	process->told_ns = told->at_boot_ns;

@@ -18,9 +18,12 @@
 /* A process is read again when its age has grown by half (fork, then exec or setArgV0), very young
  * ones at every scan, old ones now and then: a wrapper may exec late, a daemon may rename itself.
  * A read costs some 20 us, a process that is only passed by 0.7 us. */
-#define YOUNG_NS   100000000ull
-#define OLD_NS     30000000000ull
-#define PATIENT_NS NSEC_PER_SEC /* a name is waited for, before the comm decides */
+#define YOUNG_NS 100000000ull
+#define OLD_NS   30000000000ull
+/* An interval's rows are written before the next one ends. */
+#define BURIED_SCANS 2
+#define BURIED_TURNS 2
+#define PATIENT_NS   NSEC_PER_SEC /* a name is waited for, before the comm decides */
 
 /* Names of processes that wait to become something else: zygotes, the pool of pre-forked ones
  * (usap32, usap64), and a child before its specialisation (AOSP
@@ -120,7 +123,7 @@ void process_retire(struct target_set *set, struct process_entry *entry, target_
 		HASH_DELETE(by_pid, set->live, entry);
 	entry->live = false;
 	entry->dead = true;
-	process_take_told(entry);
+	process_take_told(set, entry);
 	entry->used_scan = set->scan;
 	entry->used_turn = set->turn;
 }
@@ -132,7 +135,7 @@ void process_drop(struct target_set *set, struct process_entry *entry)
 		HASH_DELETE(by_pid, set->live, entry);
 	HASH_DELETE(by_key, set->entries, entry);
 	argv_forget(set, entry);
-	free(entry->name);
+	process_bury_name(set, entry->name);
 	free(entry);
 }
 
@@ -206,24 +209,57 @@ static void take_comm(struct process_entry *entry, const char *comm, bool argv_c
 	memcpy(entry->comm, comm, sizeof(entry->comm));
 }
 
-static int set_name(struct process_entry *entry, const char *name, bool has_argv)
+struct buried_name {
+	struct buried_name *next;
+	uint64_t scan, turn;
+	char *text;
+};
+
+void process_bury_name(struct target_set *set, char *name)
+{
+	struct buried_name *buried = name ? malloc(sizeof(*buried)) : NULL;
+
+	if (!buried)
+		return; /* without memory it is never freed: a row may have it */
+	*buried = (struct buried_name){set->buried_names, set->scan, set->turn, name};
+	set->buried_names = buried;
+}
+
+void process_free_buried(struct target_set *set, bool all)
+{
+	struct buried_name **link = &set->buried_names, *buried;
+
+	while ((buried = *link)) {
+		if (!all && (set->scan < buried->scan + BURIED_SCANS ||
+			     (set->turn && set->turn < buried->turn + BURIED_TURNS))) {
+			link = &buried->next;
+			continue;
+		}
+		*link = buried->next;
+		free(buried->text);
+		free(buried);
+	}
+}
+
+static int set_name(struct target_set *set, struct process_entry *entry, const char *name,
+		    bool has_argv)
 {
 	char *copy = strdup(name);
 
 	if (!copy)
 		return -ENOMEM;
-	free(entry->name);
+	process_bury_name(set, entry->name);
 	entry->name = copy;
 	entry->has_argv = has_argv;
 	return 0;
 }
 
-void process_take_told(struct process_entry *entry)
+void process_take_told(struct target_set *set, struct process_entry *entry)
 {
 	char name[PROBE_NAME_BYTES + 1];
 
 	if (entry->argv.is_told && argv_take(entry, name, sizeof(name)) > 0 && !entry->has_argv)
-		(void)set_name(entry, name, true);
+		(void)set_name(set, entry, name, true);
 }
 
 int process_read(struct target_set *set, struct process_entry *entry, int dir,
@@ -242,7 +278,7 @@ int process_read(struct target_set *set, struct process_entry *entry, int dir,
 	if (!entry->name || (has_argv && strcmp(name, entry->name)) ||
 	    (!has_argv && !entry->has_argv && strcmp(name, entry->name))) {
 		changed = entry->name;
-		err = set_name(entry, name, has_argv);
+		err = set_name(set, entry, name, has_argv);
 		if (err)
 			return err;
 	}

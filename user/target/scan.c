@@ -273,6 +273,7 @@ static int begin_scan(struct target_set *set, uint64_t now_ns)
 	int err;
 
 	set->scan++;
+	process_free_buried(set, false);
 	set->took_ns = 0;
 	if (set->scan == 1)
 		set->born_ns = now_ns;

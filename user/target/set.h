@@ -96,7 +96,8 @@ struct target_set {
 	/* follow.c */
 	struct followed_process *followed, *followed_by_pid;
 	struct old_name *old_names;
-	uint64_t unnamed; /* isolated processes that ended nameless, not told yet */
+	struct buried_name *buried_names; /* process.c */
+	uint64_t unnamed;                 /* isolated processes that ended nameless, not told yet */
 };
 
 /* ---- match.c ---- */
@@ -137,7 +138,7 @@ static inline bool process_is_awaited(const struct process_entry *entry)
 }
 
 /* Take the argv[0] that was told of a process that is gone. */
-void process_take_told(struct process_entry *entry);
+void process_take_told(struct target_set *set, struct process_entry *entry);
 /* Name and uid of a process whose folder is open. What cannot be read keeps its old value. 0,
  * -ESRCH (it is a thread), or -errno. */
 int process_read(struct target_set *set, struct process_entry *entry, int dir,
@@ -154,6 +155,11 @@ void process_unwatch(struct target_set *set, struct process_entry *entry,
 void process_retire(struct target_set *set, struct process_entry *entry, target_change_fn on_change,
 		    void *ctx);
 void process_drop(struct target_set *set, struct process_entry *entry);
+/* A name that is no process's any more; NULL does nothing. The rows of the interval at work may
+ * point to it, so it is freed later. */
+void process_bury_name(struct target_set *set, char *name);
+/* Free those that no record can have any more; all: every one. */
+void process_free_buried(struct target_set *set, bool all);
 /* The next scan is to read it again. */
 void process_read_soon(struct process_entry *entry);
 /* The reader could not do it now; the process has nothing to do with it, or holds it up. */

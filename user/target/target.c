@@ -63,6 +63,7 @@ void target_set_free(struct target_set *set)
 	follow_free(set);
 	HASH_ITER (by_key, set->entries, entry, next)
 		process_drop(set, entry);
+	process_free_buried(set, true);
 	argv_free(set);
 	if (set->proc)
 		closedir(set->proc);
@@ -149,7 +150,7 @@ void target_process_renamed(struct target_set *set, pid_t pid, uint64_t start_bo
 	name = entry ? strdup(comm) : NULL;
 	if (!name)
 		return;
-	free(entry->name);
+	process_bury_name(set, entry->name);
 	entry->name = name;
 	entry->has_argv = false;
 	/* What was asked for is the name of the program before. */

@@ -76,13 +76,15 @@ const char *cpu_names_find(struct cpu_names *names, struct target_set *targets, 
 
 void cpu_names_turn(struct cpu_names *names)
 {
-	free_list(&names->shown);
+	free_list(&names->older);
+	names->older = names->shown;
 	names->shown = names->renamed;
 	names->renamed = NULL;
 }
 
 void cpu_names_free(struct cpu_names *names)
 {
+	free_list(&names->older);
 	free_list(&names->shown);
 	free_list(&names->renamed);
 }

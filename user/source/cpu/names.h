@@ -10,7 +10,8 @@ struct renamed_process;
 
 struct cpu_names {
 	struct renamed_process *renamed; /* of this interval */
-	struct renamed_process *shown;   /* of the last one, whose strings its record may have */
+	struct renamed_process *shown;   /* of the last one; found as well */
+	struct renamed_process *older;   /* the record of the last one may have its strings */
 	uint64_t dropped;                /* for want of room, since the start */
 };
 
