@@ -238,7 +238,9 @@ enum exit_code session_wait_for_targets(struct session *session)
 		fprintf(stderr, "jankscope: error: cannot read /proc: %s\n", strerror(-err));
 		return EXIT_INTERNAL;
 	}
-	if (target_set_is_all(session->targets) || target_set_at(session->targets, 0))
+	/* A signal that came meanwhile is not told again: loop_run() begins anew. */
+	if (session->stop || target_set_is_all(session->targets) ||
+	    target_set_at(session->targets, 0))
 		return EXIT_FINE;
 	if (only_pids(session)) {
 		fprintf(stderr, "jankscope: error: -p %d: no such process\n", spec->pid);
