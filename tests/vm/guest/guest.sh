@@ -230,6 +230,8 @@ blocks() {
 		ok $? "blocks, --stack $kind: found" "$(head -1 block.jsonl | cut -c1-900)"
 		grep -q "\"capture\":\"${want:-[a-z]*}\"" block.only
 		ok $? "blocks, --stack $kind: with a stack of that kind" "$(head -1 block.only | cut -c1-900)"
+		grep -q "\"capture\":\"${want:-[a-z]*}\"" block.only ||
+			grep -o '"\(lost\|late\|repaired\|captures\|missing\)":{[^}]*}' block.jsonl | sort | uniq -c | notes
 		# One message of the app: half of it in burn(), half in sleep_ms().
 		grep -qE '"symbol":"(burn|sleep_ms)"' block.only
 		ok $? "blocks, --stack $kind: the stack names the app's own function" "$(head -1 block.only | cut -c1-900)"
