@@ -346,9 +346,6 @@ static int take_message(struct sampler *sampler, const void *message, size_t len
 		answer_ping(sampler, message);
 	}
 	pthread_mutex_unlock(&sampler->lock);
-	/* The hand that leads looks at all rows when it is woken: an answer changed none. */
-	if (type == SAMPLER_PING)
-		return err;
 	if (write(sampler->changed_fd, &one, sizeof(one)) != sizeof(one))
 		return err; /* it is readable already */
 	return err;
