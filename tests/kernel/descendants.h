@@ -67,7 +67,7 @@ static inline void descendants_begin(struct descendants *all)
 	}
 }
 
-/* Take what was told since the last call. */
+/* Read the forks that the kernel has told of since the last call of this. */
 static inline void descendants_read(struct descendants *all)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = DESCENDANTS_PAGES * page;

@@ -138,8 +138,8 @@ int prober_pool_join_loop(struct prober_pool *pool, struct loop *loop);
 int64_t probe_ask(struct prober_pool *pool, const struct probe_request *request,
 		  const void *payload, size_t payload_length, const int *fds, size_t fd_count,
 		  uint64_t deadline_ns, probe_fn callback, void *ctx);
-/* The queue is not long: who has many requests makes them when it is so, instead of being refused.
- */
+/* The pool's queue is short. A caller with many requests asks this before each, so that the pool
+ * refuses none of them. */
 bool probe_has_room(const struct prober_pool *pool);
 /* A request about this process would be refused, because it holds up a prober. */
 bool probe_holds_up(struct prober_pool *pool, pid_t pid);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Scans of /proc: who came, who went, whose names have changed. */
+/* Scans of /proc: which processes came, which ended, and which have other names now. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

@@ -84,7 +84,7 @@ struct target_set {
 		void *ctx;
 	} argv;
 	bool is_scanning; /* nobody waits for the names */
-	bool is_finding;  /* who is there at the start is not known yet */
+	bool is_finding;  /* names of processes that the first scan met are awaited */
 	/* A scan is made in slices, so that the recorder's loop has its turns between them. */
 	uint64_t born_ns;       /* CLOCK_BOOTTIME: the first scan */
 	uint64_t until_ns;      /* CLOCK_MONOTONIC: the end of the slice at work; 0: no bound */
@@ -137,7 +137,7 @@ static inline bool process_is_awaited(const struct process_entry *entry)
 	return entry->argv.is_wanted && !entry->is_decided && !entry->has_argv;
 }
 
-/* Take the argv[0] that was told of a process that is gone. */
+/* The entry of a process that has ended takes the argv[0] that a prober told of it. */
 void process_take_told(struct target_set *set, struct process_entry *entry);
 /* Name and uid of a process whose folder is open. What cannot be read keeps its old value. 0,
  * -ESRCH (it is a thread), or -errno. */
@@ -171,7 +171,8 @@ bool process_is_for_later(int err);
 void argv_want(struct target_set *set, struct process_entry *entry);
 /* Ask the probers for what is wanted, as far as they are to have it now. */
 void argv_send(struct target_set *set);
-/* What was told: length of the name, 0 where it has none, or -errno. */
+/* The answer of a prober about this process: the length of its argv[0], 0 where the process has
+ * none, or -errno. */
 int argv_take(struct process_entry *entry, char *name, size_t size);
 /* Nobody waits for its answer any more, nor for one that came. */
 void argv_forget(struct target_set *set, struct process_entry *entry);
