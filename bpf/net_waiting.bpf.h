@@ -161,16 +161,6 @@ static __always_inline struct net_waiting *make_waiting(struct waiting_place at)
 	return waiting && !is_closed(waiting) ? waiting : NULL;
 }
 
-/* For test_net_removal: programs that the hypervisor stops when they are about to add; 0, and not
- * in the program, everywhere else. */
-const volatile __u32 test_pause;
-
-static __always_inline void pause_for_test(void)
-{
-	for (__u32 i = 0; i < test_pause; i++)
-		bpf_ktime_get_ns();
-}
-
 /* owner: what is known of it, or 0; opens: it is a SYN. */
 static __always_inline void let_wait(struct waiting_place at, __u64 owner, bool opens, __u64 bytes,
 				     __u64 packets)
@@ -184,7 +174,6 @@ static __always_inline void let_wait(struct waiting_place at, __u64 owner, bool 
 		count_class(NET_CLASS_OVERFLOW, false, bytes, packets);
 		goto leave;
 	}
-	pause_for_test();
 	if (opens)
 		begin_connection(waiting);
 	if (opens || waiting->opening_bytes)

@@ -172,3 +172,13 @@ int empty_receive(void *ctx)
 {
 	return 0;
 }
+
+/* From an interrupt, so amid any program of a packet: as on a machine whose hypervisor takes the
+ * CPU away at the worst moment. */
+SEC("perf_event")
+int pause_30_us(void *ctx)
+{
+	for (int i = 0; i < 1000; i++)
+		bpf_ktime_get_ns();
+	return 0;
+}

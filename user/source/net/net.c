@@ -85,7 +85,6 @@ static int load(struct net_source *net, enum net_variant variant, const struct k
 		flows = MAX_FLOWS;
 	if (!waiting && flows / 16 > bpf_map__max_entries(net->skel->maps.waiting4))
 		waiting = flows / 16;
-	net->skel->rodata->test_pause = options->test_pause;
 	if (options->test_entries.uids)
 		net->skel->rodata->row_places = 1;
 	twins = net_twins_of(net->skel, variant);

@@ -26,7 +26,6 @@ struct net_options {
 	struct {
 		uint32_t uids, flows, waiting;
 	} test_entries;
-	uint32_t test_pause; /* see bpf/net_waiting.bpf.h */
 };
 
 /* Options are copied; their strings must live as long as the source. NULL with errno ENOMEM. */
