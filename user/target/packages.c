@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <uthash.h>
+#include "util/clock.h"
 
 #define LIST_MAX_BYTES   (16u << 20)
 #define LIST_MAX_ROWS    100000u
@@ -179,22 +179,24 @@ int packages_sort(struct packages *packages)
 	return 0;
 }
 
+static int64_t now_ms(void)
+{
+	return (int64_t)(clock_now_ns(CLOCK_MONOTONIC) / NSEC_PER_MSEC);
+}
+
 /* Read all of fd up to the cap, as text; stop at the deadline (CLOCK_MONOTONIC ms, 0: none). */
 static int read_all(int fd, int64_t deadline_ms, char **text)
 {
 	size_t len = 0, room = 1 << 16;
 	char *buf = malloc(room), *more;
-	struct timespec now;
 	ssize_t n;
 	int err = -ENOMEM;
 
 	while (buf) {
 		if (deadline_ms) {
 			struct pollfd wait = {.fd = fd, .events = POLLIN};
-			int64_t left;
+			int64_t left = deadline_ms - now_ms();
 
-			clock_gettime(CLOCK_MONOTONIC, &now);
-			left = deadline_ms - (now.tv_sec * 1000ll + now.tv_nsec / 1000000);
 			if (left <= 0 || poll(&wait, 1, (int)left) == 0) {
 				err = -ETIMEDOUT;
 				break;
@@ -235,7 +237,6 @@ static int run_cmd(const char *root, char **text)
 	char path[4096];
 	char *argv[] = {path, "package", "list", "packages", "-U", NULL};
 	char *envp[] = {"PATH=/system/bin", NULL};
-	struct timespec now;
 	int pipefd[2], err, status;
 	pid_t child;
 
@@ -267,9 +268,7 @@ static int run_cmd(const char *root, char **text)
 		_exit(127);
 	}
 	close(pipefd[1]);
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	err = read_all(pipefd[0], now.tv_sec * 1000ll + now.tv_nsec / 1000000 + CMD_TIMEOUT_MS,
-		       text);
+	err = read_all(pipefd[0], now_ms() + CMD_TIMEOUT_MS, text);
 	close(pipefd[0]);
 	if (err)
 		kill(child, SIGKILL);

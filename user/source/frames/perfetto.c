@@ -4,6 +4,7 @@
 #include "util/child.h"
 #include "source/frames/input.h"
 #include "trace/perfetto.h"
+#include "util/clock.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,6 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define READ_BYTES    (256 * 1024)
@@ -59,14 +59,6 @@ struct runner {
 	char last_words[120];
 	uint8_t buffer[READ_BYTES];
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 static void __attribute__((noreturn))
 run_child(const struct runner *runner, int in, int out, int err, int failed, pid_t parent)
@@ -137,7 +129,7 @@ static int take(struct runner *runner)
 			return runner->into_file ? 1 : 0;
 		taken += (size_t)n;
 		runner->bytes += (uint64_t)n;
-		runner->heard_ns = now_ns();
+		runner->heard_ns = clock_now_ns(CLOCK_MONOTONIC);
 		if (runner->silent)
 			runner->input.tell(runner->input.ctx, "recovered", "perfetto writes again");
 		runner->silent = false;
@@ -236,7 +228,7 @@ static int start(struct runner *runner)
 		rc = -errno;
 		goto out;
 	}
-	runner->started_ns = runner->heard_ns = now_ns();
+	runner->started_ns = runner->heard_ns = clock_now_ns(CLOCK_MONOTONIC);
 	runner->silent = false;
 	close_fd(&failed[1]);
 	if (read(failed[0], &reason, sizeof(reason)) == (ssize_t)sizeof(reason)) {
@@ -325,7 +317,7 @@ static int died(struct runner *runner)
 		 runner->last_words[0] ? ": " : "", runner->last_words);
 	runner->input.lose(runner->input.ctx, "perfetto_restarts", 1);
 	runner->input.tell(runner->input.ctx, "degraded", text);
-	if (now_ns() - runner->started_ns > STEADY_NS)
+	if (clock_now_ns(CLOCK_MONOTONIC) - runner->started_ns > STEADY_NS)
 		runner->backoff_ns = BACKOFF_NS;
 	try_later(runner);
 	return 0;
@@ -346,8 +338,8 @@ static int on_output(void *ctx, uint32_t events)
  * that writes nothing does not work: no frames from it are not no frames. */
 static void note_silence(struct runner *runner)
 {
-	if (runner->silent ||
-	    now_ns() - runner->heard_ns < (runner->bytes ? SILENT_NS : FIRST_BYTE_NS))
+	if (runner->silent || clock_now_ns(CLOCK_MONOTONIC) - runner->heard_ns <
+				      (runner->bytes ? SILENT_NS : FIRST_BYTE_NS))
 		return;
 	runner->silent = true;
 	runner->input.tell(runner->input.ctx, "degraded", "perfetto runs, but writes nothing");
@@ -403,7 +395,7 @@ static int perfetto_open(struct frames_input *input, struct loop *loop, char *re
 static int perfetto_poll(struct frames_input *input, bool last)
 {
 	struct runner *runner = (struct runner *)input;
-	uint64_t until = now_ns() + END_MS * 1000000ULL;
+	uint64_t until = clock_now_ns(CLOCK_MONOTONIC) + END_MS * 1000000ULL;
 	int rc;
 
 	open_file(runner);
@@ -413,7 +405,7 @@ static int perfetto_poll(struct frames_input *input, bool last)
 	/* on SIGINT it flushes, writes the rest and ends */
 	runner->ended = true;
 	kill(runner->child, SIGINT);
-	while (rc > 0 && now_ns() < until) {
+	while (rc > 0 && clock_now_ns(CLOCK_MONOTONIC) < until) {
 		struct pollfd ready = {.fd = runner->out_fd, .events = POLLIN};
 		int status;
 

@@ -5,13 +5,13 @@
 #include "source/frames/input.h"
 #include "source/frames/tracefs_guard.h"
 #include "trace/ring_page.h"
+#include "util/clock.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define POLL_NS        50000000ULL
@@ -54,15 +54,6 @@ static void on_loss(void *ctx, const char *reason, uint64_t count)
 	t->input.lose(t->input.ctx, reason, count);
 }
 
-static int64_t boot_minus_mono(void)
-{
-	struct timespec boot, mono;
-
-	clock_gettime(CLOCK_MONOTONIC, &mono);
-	clock_gettime(CLOCK_BOOTTIME, &boot);
-	return (boot.tv_sec - mono.tv_sec) * 1000000000LL + (boot.tv_nsec - mono.tv_nsec);
-}
-
 static int take_cpu(struct tracefs *t, int fd)
 {
 	for (unsigned n = 0; n < PAGES_AT_ONCE; n++) {
@@ -84,7 +75,7 @@ static int take(struct tracefs *t)
 {
 	int err = 0;
 
-	t->boot_minus_mono_ns = t->mono ? boot_minus_mono() : 0;
+	t->boot_minus_mono_ns = t->mono ? (int64_t)clock_suspended_ns() : 0;
 	for (unsigned i = 0; i < t->fd_count; i++) {
 		int one = take_cpu(t, t->fds[i]);
 
