@@ -67,6 +67,10 @@ static void on_link(void *ctx, int err, const struct probe_answer *answer)
 			      !memcmp(answer->data, uring, sizeof(uring) - 1)));
 
 	watched->closed.request = 0;
+	/* Nobody had time to look: the loop may be gone all the same, so it is asked at the next
+	 * look. */
+	if (err == -ETIMEDOUT || err == -EPIPE)
+		watched->closed.asked_ns = 0;
 	if (open || (err && err != -ENOENT)) {
 		blocks_own_settle(watched->blocks, watched);
 		return;
@@ -101,7 +105,7 @@ static void ask_closed(struct blocks_source *blocks, struct watched *watched,
 	watched->closed.asked_ns = now_ns;
 	watched->closed.changes = slot->loop_changes;
 	watched->closed.nested = slot->nested_kind != LOOPER_WAIT_NONE;
-	id = probe_ask(blocks->context.probes, &request, NULL, 0, NULL, 0, PROBE_CALL_NS, on_link,
+	id = probe_ask(blocks->context.probes, &request, NULL, 0, NULL, 0, BLOCKS_HOLD_NS, on_link,
 		       watched);
 	if (id > 0)
 		watched->closed.request = id;

@@ -5,10 +5,9 @@
  * is seen and not inferred: another thread of the process waits in the same descriptor at the same
  * time (asked of the prober while the thread is busy), or the wait is the one of Go's runtime (its
  * code, on the main thread's own stack; what a goroutine itself waits in is on the goroutine's
- * stack). Blocks are held back until that is known, for HOLD_NS at the most. */
+ * stack). Blocks are held back until that is known, for BLOCKS_HOLD_NS at the most. */
 #include "source/blocks/source.h"
 
-#define HOLD_NS (150 * NSEC_PER_MSEC)
 /* Between one waiter and the next there may be nobody in the epoll, for long where CPUs are scarce:
  * so it is asked several times at first. All threads of the process are looked at, so not for ever.
  */
@@ -35,13 +34,13 @@ const char *blocks_shared_reason(const struct watched *watched)
 
 bool blocks_place_pending(const struct watched *watched, uint64_t now_ns)
 {
-	return watched->own.place_asked && now_ns - watched->own.place_asked_ns < HOLD_NS;
+	return watched->own.place_asked && now_ns - watched->own.place_asked_ns < BLOCKS_HOLD_NS;
 }
 
 bool blocks_own_pending(const struct watched *watched, uint64_t now_ns)
 {
-	return (watched->own.request && now_ns - watched->own.asked_ns < HOLD_NS) ||
-	       (watched->closed.request && now_ns - watched->closed.asked_ns < HOLD_NS) ||
+	return (watched->own.request && now_ns - watched->own.asked_ns < BLOCKS_HOLD_NS) ||
+	       (watched->closed.request && now_ns - watched->closed.asked_ns < BLOCKS_HOLD_NS) ||
 	       blocks_place_pending(watched, now_ns);
 }
 
@@ -107,8 +106,8 @@ void blocks_ask_waiters(struct blocks_source *blocks, struct watched *watched, u
 	request.argument = (uint32_t)fd;
 	watched->own.fd = fd;
 	watched->own.asked_ns = now_ns;
-	id = probe_ask(blocks->context.probes, &request, NULL, 0, NULL, 0, HOLD_NS, on_waiters,
-		       watched);
+	id = probe_ask(blocks->context.probes, &request, NULL, 0, NULL, 0, BLOCKS_HOLD_NS,
+		       on_waiters, watched);
 	if (id > 0)
 		watched->own.request = id;
 }

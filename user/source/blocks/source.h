@@ -75,6 +75,8 @@ void blocks_want_probes(struct blocks_source *blocks, struct watched *watched,
 void blocks_drop_probes(struct blocks_source *blocks, struct watched *watched);
 
 /* ---- own.c ---- */
+/* A block is not told for so long while a question about its loop is on its way. */
+#define BLOCKS_HOLD_NS (150 * NSEC_PER_MSEC)
 /* Ask whether other threads wait in the epoll as well, if that was not asked lately. */
 void blocks_ask_waiters(struct blocks_source *blocks, struct watched *watched, uint32_t kind,
 			int32_t fd, uint64_t now_ns);
