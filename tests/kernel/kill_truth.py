@@ -305,6 +305,15 @@ def kill_all(recorder, kinds):
     return len(pids)
 
 
+def zombies_of(pid):
+    """Children of this process that have ended and were not waited for."""
+    found = {}
+    for other in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
+        if status_of(other, "PPid") == str(pid) and state_of(other) == "Z":
+            found[other] = comm_of(other)
+    return found
+
+
 def all_at_once(_):
     """Whoever is left forks a new warden, and all that hangs on it comes back; where nobody is left,
     that is said once."""
@@ -321,6 +330,8 @@ def all_at_once(_):
         time.sleep(6)
         rounds.append((kinds, since + 3500 * MS, boot_ns()))
     alive = recorder.process.poll() is None
+    wait_for(lambda: not zombies_of(recorder.pid), 2, 0.2)
+    zombies = zombies_of(recorder.pid)
     everybody = kill_all(recorder, ["warden", "prober", "unwinder", "sampler", "asker"])
     time.sleep(7)
     lost_alive = recorder.process.poll() is None
@@ -338,6 +349,7 @@ def all_at_once(_):
             e.get("source") == "helpers"]
     test.ok(killed >= 18 and alive and not few, "all at once: %d helpers killed in 5 rounds, the "
             "recorder goes on" % killed, few, recorder.errors())
+    test.ok(not zombies, "all at once: who died is reaped", zombies)
     test.ok(not without, "all at once: 3.5 s later each block has its stack again", *without[:4])
     test.ok(said.get("repaired.helper_warden_replaced") and not [
         e for e in told if e["t_boot_ns"] < rounds[-1][2]], "all at once: and it is said", said)
@@ -428,7 +440,7 @@ def cmdline(pid):
         return b""
 
 
-parts = [(recorder_first, 7), (with_ptrace, 7), (helpers_alone, 7), (all_at_once, 5), (asker, 3),
+parts = [(recorder_first, 7), (with_ptrace, 7), (helpers_alone, 7), (all_at_once, 6), (asker, 3),
          (tracing, 1)]
 parts += [(f, 7) for f in (helpers_ptrace, recorder_alone) if full or f.__name__ in sys.argv]
 test.run(parts, sys.argv[1:])

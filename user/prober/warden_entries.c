@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The processes that were asked for, until they are dead and reaped. */
+#include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 
 #include "prober/warden_private.h"
+#include "proc/read.h"
 #include "util/clock.h"
+
+#define REAP_AT_ONCE 64
 
 int entry_pidfd(const struct entry *entry)
 {
@@ -101,8 +107,49 @@ bool entry_has_ended(int pidfd)
 	return pidfd >= 0 && poll(&pollfd, 1, 0) > 0;
 }
 
+/* As the processes call themselves that a warden, a prober or the sampler forks. */
+static bool is_named_as_ours(pid_t pid)
+{
+	char path[32], comm[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	return proc_read(AT_FDCWD, path, comm, sizeof(comm)) > 0 &&
+	       (!strncmp(comm, "jank-", 5) || !strncmp(comm, "jankscope-stop", 14));
+}
+
+static bool has_entry(const struct warden *warden, pid_t pid)
+{
+	for (const struct entry *entry = warden->entries; entry; entry = entry->next)
+		if (entry_pid(entry) == pid)
+			return true;
+	return false;
+}
+
+/* Children of a dead warden that have no entry: one that died before it said its pid, and what a
+ * dead prober or sampler had forked. Other children of this process are reaped by who forked them.
+ */
+static void reap_strangers(struct warden *warden)
+{
+	struct rusage usage;
+	uint64_t cpu_ns;
+
+	for (int i = 0; i < REAP_AT_ONCE; i++) {
+		siginfo_t info = {0};
+
+		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) || !info.si_pid ||
+		    has_entry(warden, info.si_pid) || !is_named_as_ours(info.si_pid) ||
+		    wait4(info.si_pid, NULL, WNOHANG, &usage) <= 0)
+			return;
+		cpu_ns = timeval_ns(&usage.ru_utime) + timeval_ns(&usage.ru_stime);
+		warden->reaped_ns += cpu_ns;
+		warden->dead_cpu_ns += cpu_ns;
+	}
+}
+
 void entry_sweep(struct warden *warden)
 {
+	if (warden->generation)
+		reap_strangers(warden);
 	for (struct entry *entry = warden->entries, *next; entry; entry = next) {
 		next = entry->next;
 		entry_look_at_cpu(entry);
