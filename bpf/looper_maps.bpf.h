@@ -40,8 +40,8 @@ struct {
 } looper_events SEC(".maps");
 
 /* Only LOOPER_EVENT_BUSY, so that the process that samples takes them by itself. 300 parked threads
- * that start at once fill 17 KB; one that found no room is looked at by the clock. Whole pages, of
- * which some kernels have 64 KiB. */
+ * that start at once fill 17 KB; one that found no room wakes the sampler with its next period.
+ * Whole pages, of which some kernels have 64 KiB. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 16);

@@ -199,12 +199,13 @@ static __always_inline void looper_wake(struct looper_slot *slot, __u32 index)
 	if (!parked || parked == (__u32)slot->periods + 1 || !slot->busy_since_ns ||
 	    slot->loop_kind == LOOPER_WAIT_NONE)
 		return;
-	slot->parked = 0;
 	event = bpf_ringbuf_reserve(&looper_wakes, sizeof(*event), 0);
 	if (!event) {
+		/* Still parked, so that the next period wakes the sampler. */
 		looper_loss(LOOPER_LOSS_EVENT_RING_FULL);
 		return;
 	}
+	slot->parked = 0;
 	looper_fill_head(event, LOOPER_EVENT_BUSY, index, slot);
 	event->begin_ns = event->end_ns = slot->busy_since_ns;
 	bpf_ringbuf_submit(event, 0);
