@@ -51,6 +51,15 @@ struct blocks_source {
 
 #define BLOCKS_MIN_TICK_NS NSEC_PER_MSEC
 
+/* ---- threads.c ---- */
+/* Watch a thread of this process; one that has none of the wanted name yet is looked for again with
+ * the next look. 0 or -ENOMEM; a full table is counted. */
+int blocks_start_watching(struct blocks_source *blocks, const struct target_process *process);
+/* What the set of targets says now, against what is watched: watches begin and end. 0 or -errno. */
+int blocks_follow_targets(struct blocks_source *blocks);
+/* One thread a process is watched: which, where the name leaves a choice, or that there is none. */
+void blocks_explain_names(const struct blocks_source *blocks, char *text, size_t size);
+
 /* ---- start.c ---- */
 /* A request of the prober about the thread of a watch; the rest is the caller's to fill. */
 struct probe_request blocks_request(const struct watched *watched, enum probe_operation operation);
