@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include "kernel/net_measure.h"
+#include "kernel/net_wireguard.h"
 
 #ifndef IFLA_BOND_MODE
 #define IFLA_BOND_MODE 1
@@ -58,17 +59,25 @@ static void fill_vxlan(struct rig_message *msg, const struct ends *ends)
 	rig_attr(msg, IFLA_VXLAN_PORT, &port, sizeof(port));
 }
 
+/* Its keys and its peer come later, by a protocol of its own. */
+static void fill_wireguard(struct rig_message *msg, const struct ends *ends)
+{
+}
+
 static const struct stacked {
 	const char *name, *kind;
 	fill_fn fill;
 	bool on_link;     /* names its lower device */
 	bool alone;       /* at one end: the other has the plain link */
+	bool keys;        /* both ends need each other's */
 	uint32_t outside; /* bytes that a tunnel puts around each packet; 0: it is none */
 } stacks[] = {
 	{"VLAN", "vlan", fill_vlan, .on_link = true},
 	{"bond", "bond", fill_bond, .alone = true},
 	{"IPIP", "ipip", fill_ipip, .outside = 20},
 	{"VXLAN", "vxlan", fill_vxlan, .outside = 50},
+	/* IPv4, UDP, its header and tag, and 728 bytes are filled up to a multiple of 16. */
+	{"WireGuard", "wireguard", fill_wireguard, .keys = true, .outside = 20 + 8 + 32 + 8},
 };
 
 /* "st0" in the namespace that the caller is in. */
@@ -141,6 +150,28 @@ static int stand(const struct bench *bench, const struct stacked *stack)
 	return err;
 }
 
+/* Each end is told of the other. */
+static int exchange_keys(const struct bench *bench)
+{
+	static const enum rig_place places[] = {RIG_DEVICE, RIG_PEER};
+	static const char *const addresses[] = {RIG_DEVICE4, RIG_PEER4};
+	uint8_t keys[2][WG_KEY_LEN];
+	uint32_t other;
+	int err = 0;
+
+	for (uint8_t i = 0; i < 2 && !err; i++) {
+		setns(bench->rig.ns[places[i]], CLONE_NEWNET);
+		err = wireguard_key("st0", i + 1, keys[i]);
+	}
+	for (int i = 0; i < 2 && !err; i++) {
+		setns(bench->rig.ns[places[i]], CLONE_NEWNET);
+		inet_pton(AF_INET, addresses[!i], &other);
+		err = wireguard_peer("st0", keys[!i], other);
+	}
+	setns(bench->rig.home, CLONE_NEWNET);
+	return err;
+}
+
 static void fall(const struct bench *bench)
 {
 	static const enum rig_place places[] = {RIG_DEVICE, RIG_PEER};
@@ -209,6 +240,8 @@ static void test_stack(struct bench *bench, const struct stacked *stack, uid_t u
 	int err = stand(bench, stack), lock;
 	char why[96];
 
+	if (!err && stack->keys)
+		err = exchange_keys(bench);
 	if (err == -EOPNOTSUPP) {
 		snprintf(why, sizeof(why), "RTM_NEWLINK of kind %s: %s", stack->kind,
 			 strerror(-err));

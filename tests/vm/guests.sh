@@ -18,6 +18,7 @@ guest_tests() {
 	debian-6.1-amd64) more=,test_stack_safety,test_cpu_losses,test_net_losses ;;
 	gki-6.1) more=,test_cpu,test_cpu_losses,test_task_registers,test_looper_reasons,test_stack_sandbox ;;
 	gki-6.12) more=,test_net,test_stack_torn,test_loops,test_task_registers,test_stack_sandbox,test_helpers ;;
+	debian-6.12-arm64) more=,test_stack_safety,test_net_stacked ;;
 	*) more=,test_stack_safety ;;
 	esac
 	echo test_android_targets,test_guest_truth,test_stack_live$more
@@ -25,7 +26,7 @@ guest_tests() {
 
 # Modules that the tests need where the kernel has them as modules; their closure is packed.
 guest_modules="virtio_pci virtio_mmio virtio_net veth dummy tun binder_linux inet_diag tcp_diag
-	udp_diag raw_diag netlink_diag sch_netem"
+	udp_diag raw_diag netlink_diag sch_netem 8021q bonding ipip vxlan wireguard"
 
 # cpus is what phone.dtb says: with fewer the kernel takes itself for one of four, the GIC of a machine
 # with one CPU tells it no mask, and what it sends to itself (irq_work: BPF ring buffers, perf) is lost.
