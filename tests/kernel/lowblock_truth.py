@@ -118,7 +118,30 @@ def idle(_):
             recorder.code, recorder.errors())
 
 
-parts = [(sleeping, 6), (twenty, 6), (idle, 3)]
+def slow_captures(_):
+    """A stack that takes 10 ms to be copied, when another hand of the sampler leads on: the thread is
+    sampled again all the same, once a nap."""
+    app = start([apps + "slow_stack"], stdout=subprocess.PIPE, text=True, bufsize=1)
+    line = app.stdout.readline()
+    if line != "ready\n":
+        for what in ("it blocks", "sampled again"):
+            test.skip("slow captures: " + what, "no userfaultfd for root here")
+        return
+    recorder = Recorder("slow captures", ["--block", "100ms", "--stack", "snapshot", "-i", "1s",
+                                          "--max-lost", "100"], targets=[app.pid], settle=3)
+    time.sleep(SECONDS)
+    recorder.end()
+    blocks = recorder.ended_blocks(app.pid)
+    naps = 16 * len(blocks)
+    captures = (recorder.footer or {}).get("summary", {}).get("captures", {})
+    test.ok(recorder.code == 0 and len(blocks) >= 3, "slow captures: %d blocks" % len(blocks),
+            recorder.errors())
+    test.ok(naps / 2 <= captures.get("snapshot", 0) <= 1.5 * naps,
+            "slow captures: %s samples of %d naps" % (captures.get("snapshot"), naps), captures,
+            recorder.losses(), [b.get("missing") for b in blocks][:4])
+
+
+parts = [(sleeping, 6), (twenty, 6), (idle, 3), (slow_captures, 2)]
 if full or "computing" in sys.argv:
     parts.insert(1, (computing, 6))
 test.run(parts, sys.argv[1:])

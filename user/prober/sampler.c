@@ -110,6 +110,15 @@ static void arm(const struct sampler *sampler, uint64_t ns)
 	timerfd_settime(sampler->hang_timer, 0, &when, NULL);
 }
 
+/* Rows have changed. */
+static void wake_leader(const struct sampler *sampler)
+{
+	uint64_t one = 1;
+
+	if (write(sampler->changed_fd, &one, sizeof(one)) < 0)
+		return; /* it is readable already */
+}
+
 static bool leader_hangs(const struct sampler *sampler)
 {
 	uint64_t since_ns = sampler->hands[sampler->leader].since_ns;
@@ -201,10 +210,13 @@ static void take_sample(struct sampler *sampler, struct hand *hand, struct sampl
 		sampler->not_taken++;
 	pthread_mutex_lock(&sampler->lock);
 	hand->since_ns = 0;
-	if (sampler->leader == hand->number)
-		arm(sampler, 0);
 	sampler->samples++;
 	row->claimed = false;
+	/* Who leads now does not know when this row is due. */
+	if (sampler->leader == hand->number)
+		arm(sampler, 0);
+	else
+		wake_leader(sampler);
 	if (row->gone) {
 		free_row(row);
 		return;
@@ -316,7 +328,6 @@ static int take_message(struct sampler *sampler, const void *message, size_t len
 			size_t fd_count)
 {
 	uint32_t type = *(const uint32_t *)message;
-	uint64_t one = 1;
 	int err = 0;
 
 	if (type == SAMPLER_WARDEN) {
@@ -346,8 +357,7 @@ static int take_message(struct sampler *sampler, const void *message, size_t len
 		answer_ping(sampler, message);
 	}
 	pthread_mutex_unlock(&sampler->lock);
-	if (write(sampler->changed_fd, &one, sizeof(one)) != sizeof(one))
-		return err; /* it is readable already */
+	wake_leader(sampler);
 	return err;
 }
 
