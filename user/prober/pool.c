@@ -107,6 +107,8 @@ void pool_arm(struct prober_pool *pool)
 	}
 	if (pool->queue && pool_crowded_until(pool) < due_ns)
 		due_ns = pool_crowded_until(pool);
+	if (pool->queue && pool->grows && pool_now_ns() + GROW_NS < due_ns)
+		due_ns = pool_now_ns() + GROW_NS;
 	set_timer(pool, due_ns);
 }
 
@@ -123,7 +125,11 @@ static void dispatch(struct prober_pool *pool)
 		next = asked->next;
 		if (asked->failed || pool_prober_on(pool, asked->header.request.pid))
 			continue;
-		prober = pool_free_prober(pool, asked->header.request.pid, &err);
+		prober = pool_free_prober(pool, asked->header.request.pid, true, &err);
+		if (!prober && !err && pool->grows) {
+			arm_for(pool, pool_now_ns() + GROW_NS);
+			break;
+		}
 		if (!prober && !err && !pool_count_free(pool))
 			break;
 		if (!prober && !err)
@@ -257,7 +263,7 @@ int64_t probe_ask(struct prober_pool *pool, const struct probe_request *request,
 	if (pool_holds_up(pool, request->pid) || pool->queued == MAX_QUEUED)
 		err = -EBUSY;
 	else if (!pool_prober_on(pool, request->pid))
-		pool_free_prober(pool, request->pid, &err);
+		pool_free_prober(pool, request->pid, true, &err);
 	if (err) {
 		pool_give_up(pool, err == -EBUSY ? GIVEN_UP_REFUSED : GIVEN_UP_LOST,
 			     request->operation);

@@ -71,7 +71,7 @@ static ssize_t call(struct prober_pool *pool, const struct probe_request *reques
 	asked->told = true;
 	asked->deadline_at_ns = now_ns + pool->call_left_ns;
 	do {
-		prober = pool_free_prober(pool, request->pid, &err);
+		prober = pool_free_prober(pool, request->pid, false, &err);
 		if (prober)
 			err = pool_send_request(prober, asked);
 		if (prober && err == -EPIPE)

@@ -20,6 +20,9 @@
 #define IDLE_NS     (5 * NSEC_PER_SEC) /* a prober beyond the first ones ends after that */
 /* Where they are taken and somebody waits, one that is late is replaced after that. */
 #define CROWDED_NS (200 * NSEC_PER_MSEC)
+/* One more is made where none is free and none will be soon: to make and to end one costs more than
+ * most requests. */
+#define GROW_NS    (3 * NSEC_PER_MSEC)
 #define MAX_QUEUED 4096
 #define LONG_QUEUE 256 /* a tenth of a second's work, of one prober that is not held up */
 #define MAX_HOLDS  512
@@ -63,6 +66,7 @@ struct prober_pool {
 	struct prober probers[MAX_PROBERS];
 	struct asked *queue, **queue_end;
 	size_t queued;
+	bool grows; /* if none is free GROW_NS from now, one more is made */
 	int64_t last_id;
 	struct hold holds[MAX_HOLDS];
 	size_t hold_end;            /* those from here on were never used */
@@ -129,9 +133,10 @@ void pool_prober_gone(struct prober_pool *pool, struct prober *prober, bool hung
 /* How many are free, or could be made. */
 size_t pool_count_free(const struct prober_pool *pool);
 /* One that is free for this process: first those that run. The last one is for processes that have
- * answered before, so that others, however many hang, cannot have all of them. NULL with *err: 0
- * wait for one, or why none can be made. */
-struct prober *pool_free_prober(struct prober_pool *pool, pid_t pid, int *err);
+ * answered before, so that others, however many hang, cannot have all of them. in_queue: the
+ * request can wait for GROW_NS before one more is made. NULL with *err: 0 wait for one, or why none
+ * can be made. */
+struct prober *pool_free_prober(struct prober_pool *pool, pid_t pid, bool in_queue, int *err);
 /* When the one that is late for longest is to be replaced because no other is free for everybody;
  * UINT64_MAX: there is one. */
 uint64_t pool_crowded_until(const struct prober_pool *pool);

@@ -115,12 +115,15 @@ size_t pool_count_free(const struct prober_pool *pool)
 	return count;
 }
 
-struct prober *pool_free_prober(struct prober_pool *pool, pid_t pid, int *err)
+struct prober *pool_free_prober(struct prober_pool *pool, pid_t pid, bool in_queue, int *err)
 {
 	struct prober *absent = NULL;
-	bool alive = false;
+	uint64_t now_ns = pool_now_ns();
+	bool soon = false;
+	size_t count = 0;
 
 	*err = 0;
+	pool->grows = false;
 	if (pool_count_free(pool) < (pool_is_proven(pool, pid) ? 1 : 2))
 		return NULL;
 	for (size_t i = 0; i < MAX_PROBERS; i++) {
@@ -132,13 +135,17 @@ struct prober *pool_free_prober(struct prober_pool *pool, pid_t pid, int *err)
 		}
 		if (!prober->asked)
 			return prober;
-		alive = true;
+		count++;
+		soon |= now_ns - prober->asked->sent_ns < GROW_NS;
 	}
+	pool->grows = in_queue && soon && count >= MIN_PROBERS;
+	if (pool->grows)
+		return NULL;
 	*err = pool_start_prober(pool, absent);
 	if (!*err)
 		return absent;
 	/* What still works will be free. */
-	if (alive)
+	if (count)
 		*err = 0;
 	return NULL;
 }

@@ -357,7 +357,9 @@ static int take_message(struct sampler *sampler, const void *message, size_t len
 		answer_ping(sampler, message);
 	}
 	pthread_mutex_unlock(&sampler->lock);
-	wake_leader(sampler);
+	/* The hand that leads looks at all rows when it is woken: an answer changed none. */
+	if (type != SAMPLER_PING)
+		wake_leader(sampler);
 	return err;
 }
 

@@ -66,7 +66,7 @@ static int look_around(struct blocks_source *blocks)
 	/* Samples first: those of a period that has ended are its report's. */
 	if (blocks->sampler) {
 		blocks_sampler_take(blocks->sampler);
-		blocks_sampler_check(blocks->sampler, now_ns);
+		blocks_sampler_check(blocks->sampler, blocks->rests, now_ns);
 	}
 	tell_own(blocks);
 	err = looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
@@ -89,7 +89,8 @@ static int look_around(struct blocks_source *blocks)
 		next_ns = now_ns + BLOCKS_MIN_TICK_NS;
 	blocks_wake_at(blocks, next_ns < idle_ns ? next_ns : idle_ns);
 	/* Nothing is due then, so it may come with something else. */
-	if (blocks->timer_ns == idle_ns && idle_ns >= now_ns + REST_TICK_NS) {
+	blocks->rests = blocks->timer_ns == idle_ns && idle_ns >= now_ns + REST_TICK_NS;
+	if (blocks->rests) {
 		loop_set_slack(blocks->context.loop, blocks->timer, REST_SLACK_NS);
 		blocks->timer_ns += REST_SLACK_NS;
 	}

@@ -14,9 +14,11 @@
 #include "util/clock.h"
 #include "util/spare_fd.h"
 
-#define PING_NS   (500 * NSEC_PER_MSEC)
-#define SILENT_NS NSEC_PER_SEC /* a process that has not answered for this long is replaced */
-#define TIMES     4096         /* captures of which the percentiles are told: the last ones */
+#define PING_NS (500 * NSEC_PER_MSEC)
+/* While no watched thread is in a period: each sign of life wakes two processes. */
+#define PING_REST_NS (5 * NSEC_PER_SEC)
+#define SILENT_NS    NSEC_PER_SEC /* a process that has not answered for this long is replaced */
+#define TIMES        4096         /* captures of which the percentiles are told: the last ones */
 /* A target that held up a process is left alone for this long, then each time for twice as long. */
 #define FIRST_BACKOFF_NS (4 * NSEC_PER_SEC)
 #define MAX_BACKOFF_NS   (256 * NSEC_PER_SEC)
@@ -306,7 +308,7 @@ int blocks_sampler_take(struct blocks_sampler *sampler)
 	return 0;
 }
 
-void blocks_sampler_check(struct blocks_sampler *sampler, uint64_t now_ns)
+void blocks_sampler_check(struct blocks_sampler *sampler, bool rests, uint64_t now_ns)
 {
 	struct sampler_ping ping = {.type = SAMPLER_PING};
 
@@ -322,7 +324,7 @@ void blocks_sampler_check(struct blocks_sampler *sampler, uint64_t now_ns)
 			replace(sampler, true);
 		return;
 	}
-	if (now_ns - sampler->pinged_ns < PING_NS)
+	if (now_ns - sampler->pinged_ns < (rests ? PING_REST_NS : PING_NS))
 		return;
 	ping.serial = ++sampler->ping_serial;
 	sampler->pinged_ns = now_ns;

@@ -33,8 +33,9 @@ int blocks_sampler_watch(struct blocks_sampler *sampler, const struct sampler_wa
 void blocks_sampler_unwatch(struct blocks_sampler *sampler, uint32_t index, uint64_t slot_id);
 /* Take what has come. */
 int blocks_sampler_take(struct blocks_sampler *sampler);
-/* Look whether the process still answers; called every 200 ms or so. */
-void blocks_sampler_check(struct blocks_sampler *sampler, uint64_t now_ns);
+/* Look whether the process still answers; called every 200 ms or so. rests: there is nothing that
+ * it could sample. */
+void blocks_sampler_check(struct blocks_sampler *sampler, bool rests, uint64_t now_ns);
 
 /* Samples taken, by kind; failures; stops of targets. Percentiles stay 0. */
 void blocks_sampler_stats(const struct blocks_sampler *sampler, struct stack_stats *stats);
