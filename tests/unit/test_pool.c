@@ -416,6 +416,39 @@ Test(pool, warden_dies, .timeout = 60)
 	stop(&rig);
 }
 
+static pid_t wait_for_two(struct rig *rig, pid_t *pids)
+{
+	struct probe_request request = {.operation = PROBE_READ, .pid = getpid(), .name = "stat"};
+	pid_t warden = 0;
+
+	ask(rig, &request);
+	for (int i = 0; i < 2000 && (prober_pids(rig, pids, 8, HELPER_PROBER) < 2 ||
+				     !prober_pids(rig, &warden, 1, HELPER_WARDEN));
+	     i++)
+		run_for(rig->loop, NSEC_PER_MSEC);
+	cr_assert_eq(prober_pids(rig, pids, 8, HELPER_PROBER), 2);
+	cr_assert_gt(warden, 0);
+	return warden;
+}
+
+/* Its end is told by the warden before the end of its socket is read: it counts all the same. */
+Test(pool, death_that_the_warden_tells_first, .timeout = 60)
+{
+	struct rig rig = start();
+	struct warden_usage usage;
+	struct warden_stats stats;
+	pid_t pids[8];
+
+	wait_for_two(&rig, pids);
+	kill(pids[0], SIGKILL);
+	poll(NULL, 0, 200);
+	warden_usage(rig.warden, &usage);
+	run_for(rig.loop, 200 * NSEC_PER_MSEC);
+	warden_stats(rig.warden, &stats);
+	cr_expect_eq(stats.replaced[HELPER_PROBER], 1, "%d", (int)stats.replaced[HELPER_PROBER]);
+	stop(&rig);
+}
+
 /* The first mapping whose path ends so. */
 static bool find_mapping(const char *name, struct probe_request *request)
 {
