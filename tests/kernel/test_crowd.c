@@ -125,6 +125,38 @@ static void judge(const struct asking *asking, const char *who, uint64_t delay_n
 	       (double)asking->worst_ns / 1e6);
 }
 
+/* Two hang, one waits for its turn, and then a call hangs as well: what it is that is late next
+ * must not make the one that waits be forgotten. */
+static void test_late_call(const struct hung *hung)
+{
+	struct probe_request request = {.operation = PROBE_READ, .pid = getppid(), .name = "stat"};
+	struct heard waits = {0}, hang = {0};
+	uint64_t asked_ns, delay_ns;
+	pid_t pids[32];
+	struct rig rig;
+	char byte;
+
+	if (!tap_ok(start(&rig) && wait_for_pids(&rig, HELPER_PROBER, pids, 2) == 2,
+		    "late call: a recorder starts"))
+		return;
+	waits.loop = rig.loop;
+	for (int i = 0; i < 2; i++)
+		probe_ask(rig.pool, &hung[i].request, NULL, 0, NULL, 0, 5 * NSEC_PER_SEC, hear,
+			  &hang);
+	asked_ns = clock_now_ns(CLOCK_MONOTONIC);
+	delay_ns = run_delay_ns();
+	probe_ask(rig.pool, &request, NULL, 0, NULL, 0, 5 * NSEC_PER_SEC, hear, &waits);
+	probe_new_turn(rig.pool);
+	tap_ok(probe_call(rig.pool, &hung[2].request, &byte, 1) == -ETIMEDOUT,
+	       "late call: a call hangs");
+	run_for(rig.loop, 3 * NSEC_PER_SEC);
+	delay_ns = waits.delay_ns - delay_ns;
+	tap_ok(waits.count == 1 && !waits.err && waits.at_ns - asked_ns < SERVED_NS + delay_ns,
+	       "late call: who waited before it is served after %.1f ms",
+	       waits.count ? (double)(waits.at_ns - asked_ns) / 1e6 : -1);
+	stop(&rig);
+}
+
 int main(void)
 {
 	struct probe_request request = {.operation = PROBE_READ, .pid = getpid(), .name = "stat"};
@@ -146,6 +178,7 @@ int main(void)
 		tap_skip("crowd", "there is no userfaultfd");
 		goto out;
 	}
+	test_late_call(crowd.hung);
 	if (!tap_ok(start(&crowd.rig), "crowd: a recorder starts"))
 		goto out;
 	tap_ok(!ask(&crowd.rig, &request, NULL, 0, NULL, 0).err, "crowd: a target answers");

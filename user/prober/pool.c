@@ -107,8 +107,8 @@ void pool_arm(struct prober_pool *pool)
 	}
 	if (pool->queue && pool_crowded_until(pool) < due_ns)
 		due_ns = pool_crowded_until(pool);
-	if (pool->queue && pool->grows && pool_now_ns() + GROW_NS < due_ns)
-		due_ns = pool_now_ns() + GROW_NS;
+	if (pool->queue && pool->grows_at_ns && pool->grows_at_ns < due_ns)
+		due_ns = pool->grows_at_ns;
 	set_timer(pool, due_ns);
 }
 
@@ -118,6 +118,7 @@ static void dispatch(struct prober_pool *pool)
 	struct asked *asked = pool->queue, *next;
 	bool failed = false;
 
+	pool->grows_at_ns = 0;
 	for (; asked; asked = next) {
 		struct prober *prober;
 		int err;
@@ -126,8 +127,9 @@ static void dispatch(struct prober_pool *pool)
 		if (asked->failed || pool_prober_on(pool, asked->header.request.pid))
 			continue;
 		prober = pool_free_prober(pool, asked->header.request.pid, true, &err);
-		if (!prober && !err && pool->grows) {
-			arm_for(pool, pool_now_ns() + GROW_NS);
+		if (!prober && err == -EAGAIN) {
+			pool->grows_at_ns = pool_now_ns() + GROW_NS;
+			arm_for(pool, pool->grows_at_ns);
 			break;
 		}
 		if (!prober && !err && !pool_count_free(pool))
@@ -264,7 +266,7 @@ int64_t probe_ask(struct prober_pool *pool, const struct probe_request *request,
 		err = -EBUSY;
 	else if (!pool_prober_on(pool, request->pid))
 		pool_free_prober(pool, request->pid, true, &err);
-	if (err) {
+	if (err && err != -EAGAIN) {
 		pool_give_up(pool, err == -EBUSY ? GIVEN_UP_REFUSED : GIVEN_UP_LOST,
 			     request->operation);
 		return err == -EBUSY ? err : -EPIPE;

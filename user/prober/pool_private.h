@@ -66,7 +66,7 @@ struct prober_pool {
 	struct prober probers[MAX_PROBERS];
 	struct asked *queue, **queue_end;
 	size_t queued;
-	bool grows; /* if none is free GROW_NS from now, one more is made */
+	uint64_t grows_at_ns; /* if none is free by then, one more is made for what waits; 0: no */
 	int64_t last_id;
 	struct hold holds[MAX_HOLDS];
 	size_t hold_end;            /* those from here on were never used */
@@ -133,9 +133,9 @@ void pool_prober_gone(struct prober_pool *pool, struct prober *prober, bool hung
 /* How many are free, or could be made. */
 size_t pool_count_free(const struct prober_pool *pool);
 /* One that is free for this process: first those that run. The last one is for processes that have
- * answered before, so that others, however many hang, cannot have all of them. in_queue: the
- * request can wait for GROW_NS before one more is made. NULL with *err: 0 wait for one, or why none
- * can be made. */
+ * answered before, so that others, however many hang, cannot have all of them. NULL with *err: 0
+ * wait for one, -EAGAIN (in_queue only) wait for GROW_NS before one more is made, or why none can
+ * be made. */
 struct prober *pool_free_prober(struct prober_pool *pool, pid_t pid, bool in_queue, int *err);
 /* When the one that is late for longest is to be replaced because no other is free for everybody;
  * UINT64_MAX: there is one. */

@@ -123,7 +123,6 @@ struct prober *pool_free_prober(struct prober_pool *pool, pid_t pid, bool in_que
 	size_t count = 0;
 
 	*err = 0;
-	pool->grows = false;
 	if (pool_count_free(pool) < (pool_is_proven(pool, pid) ? 1 : 2))
 		return NULL;
 	for (size_t i = 0; i < MAX_PROBERS; i++) {
@@ -138,9 +137,10 @@ struct prober *pool_free_prober(struct prober_pool *pool, pid_t pid, bool in_que
 		count++;
 		soon |= now_ns - prober->asked->sent_ns < GROW_NS;
 	}
-	pool->grows = in_queue && soon && count >= MIN_PROBERS;
-	if (pool->grows)
+	if (in_queue && soon && count >= MIN_PROBERS) {
+		*err = -EAGAIN;
 		return NULL;
+	}
 	*err = pool_start_prober(pool, absent);
 	if (!*err)
 		return absent;
