@@ -431,6 +431,43 @@ static pid_t wait_for_two(struct rig *rig, pid_t *pids)
 	return warden;
 }
 
+/* A dead warden's successor is made by a prober that runs as soon as it is free, and not by one
+ * that the successor would have to fork first. */
+Test(pool, warden_dies_while_probers_are_busy, .timeout = 60)
+{
+	struct rig rig = start();
+	struct probe_request request = {.operation = PROBE_READ, .pid = getpid(), .name = "stat"};
+	struct heard heard[3] = {0};
+	pid_t pids[8], warden = wait_for_two(&rig, pids), now = 0;
+	uint64_t since_ns, took_ns;
+
+	for (int i = 0; i < 2; i++)
+		stop_process(pids[i]);
+	for (int i = 0; i < 3; i++) {
+		request.pid = i == 0 ? getpid() : i == 1 ? getppid() : 1;
+		cr_assert_gt(probe_ask(rig.pool, &request, NULL, 0, NULL, 0, 20 * NSEC_PER_SEC,
+				       hear, &heard[i]),
+			     0);
+		if (i == 1)
+			kill(warden, SIGKILL);
+		run_for(rig.loop, 50 * NSEC_PER_MSEC);
+	}
+	for (int i = 0; i < 2; i++)
+		kill(pids[i], SIGCONT);
+	since_ns = clock_now_ns(CLOCK_MONOTONIC);
+	for (int i = 0; i < 5000 && (!prober_pids(&rig, &now, 1, HELPER_WARDEN) || now == warden);
+	     i++)
+		run_for(rig.loop, NSEC_PER_MSEC);
+	took_ns = clock_now_ns(CLOCK_MONOTONIC) - since_ns;
+	cr_expect_neq(now, warden);
+	cr_expect_lt(took_ns, 500 * NSEC_PER_MSEC, "%.0f ms", (double)took_ns / 1e6);
+	for (int i = 0; i < 2000 && !heard[2].count; i++)
+		run_for(rig.loop, NSEC_PER_MSEC);
+	for (int i = 0; i < 3; i++)
+		cr_expect(heard[i].count == 1 && !heard[i].err, "%d: %d", i, heard[i].err);
+	stop(&rig);
+}
+
 /* Its end is told by the warden before the end of its socket is read: it counts all the same. */
 Test(pool, death_that_the_warden_tells_first, .timeout = 60)
 {

@@ -126,7 +126,10 @@ static void dispatch(struct prober_pool *pool)
 		next = asked->next;
 		if (asked->failed || pool_prober_on(pool, asked->header.request.pid))
 			continue;
-		prober = pool_free_prober(pool, asked->header.request.pid, true, &err);
+		if (asked->header.request.operation == PROBE_WARDEN)
+			prober = pool_made_prober(pool, &err);
+		else
+			prober = pool_free_prober(pool, asked->header.request.pid, true, &err);
 		if (!prober && err == -EAGAIN) {
 			pool->grows_at_ns = pool_now_ns() + GROW_NS;
 			arm_for(pool, pool->grows_at_ns);
@@ -239,10 +242,13 @@ struct asked *pool_new_asked(struct prober_pool *pool, const struct probe_reques
 	return asked;
 }
 
-/* One request for many processes does not wait for a row of requests for one process each. */
+/* One request for many processes does not wait for a row of requests for one process each, and
+ * without a warden no prober is made. */
 static void enqueue(struct prober_pool *pool, struct asked *asked)
 {
-	bool first = asked->header.request.operation == PROBE_NAMES && !asked->header.request.pid;
+	const struct probe_request *request = &asked->header.request;
+	bool first = request->operation == PROBE_WARDEN ||
+		     (request->operation == PROBE_NAMES && !request->pid);
 	struct asked **link = first ? &pool->queue : pool->queue_end;
 
 	asked->next = *link;
@@ -264,6 +270,8 @@ int64_t probe_ask(struct prober_pool *pool, const struct probe_request *request,
 		return -EINVAL;
 	if (pool_holds_up(pool, request->pid) || pool->queued == MAX_QUEUED)
 		err = -EBUSY;
+	else if (request->operation == PROBE_WARDEN)
+		pool_made_prober(pool, &err);
 	else if (!pool_prober_on(pool, request->pid))
 		pool_free_prober(pool, request->pid, true, &err);
 	if (err && err != -EAGAIN) {

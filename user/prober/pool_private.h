@@ -137,6 +137,9 @@ size_t pool_count_free(const struct prober_pool *pool);
  * wait for one, -EAGAIN (in_queue only) wait for GROW_NS before one more is made, or why none can
  * be made. */
 struct prober *pool_free_prober(struct prober_pool *pool, pid_t pid, bool in_queue, int *err);
+/* The same for the request to make a warden: one that was forked, for what is asked for now is
+ * forked by the warden that is to be made. NULL with *err: 0 wait for one, -EPIPE there is none. */
+struct prober *pool_made_prober(struct prober_pool *pool, int *err);
 /* When the one that is late for longest is to be replaced because no other is free for everybody;
  * UINT64_MAX: there is one. */
 uint64_t pool_crowded_until(const struct prober_pool *pool);

@@ -150,6 +150,21 @@ struct prober *pool_free_prober(struct prober_pool *pool, pid_t pid, bool in_que
 	return NULL;
 }
 
+struct prober *pool_made_prober(struct prober_pool *pool, int *err)
+{
+	*err = -EPIPE;
+	for (size_t i = 0; i < MAX_PROBERS; i++) {
+		struct prober *prober = &pool->probers[i];
+
+		if (prober->helper.socket < 0 || !prober->helper.pid)
+			continue;
+		*err = 0;
+		if (!prober->asked)
+			return prober;
+	}
+	return NULL;
+}
+
 uint64_t pool_crowded_until(const struct prober_pool *pool)
 {
 	uint64_t until_ns = UINT64_MAX;
