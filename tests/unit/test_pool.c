@@ -21,7 +21,7 @@
 
 #include "core/loop.h"
 #include "prober/pool.h"
-#include "prober/warden.h"
+#include "prober/warden_private.h"
 #include "util/clock.h"
 
 struct rig {
@@ -465,6 +465,58 @@ Test(pool, warden_dies_while_probers_are_busy, .timeout = 60)
 		run_for(rig.loop, NSEC_PER_MSEC);
 	for (int i = 0; i < 3; i++)
 		cr_expect(heard[i].count == 1 && !heard[i].err, "%d: %d", i, heard[i].err);
+	stop(&rig);
+}
+
+static void new_turn(void *ctx)
+{
+	probe_new_turn(ctx);
+}
+
+static int count_entries(const struct warden *warden)
+{
+	int count = 0;
+
+	for (const struct entry *entry = warden->entries; entry; entry = entry->next)
+		count++;
+	return count;
+}
+
+static uint64_t own_cpu_ns(void)
+{
+	return clock_now_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+/* A warden that can make no process (here its table of descriptors is full) is not asked for one
+ * after the other without a rest, and none of them leaves anything behind. */
+Test(pool, no_process_can_be_made, .timeout = 60)
+{
+	struct rig rig = start();
+	struct probe_request request = {.operation = PROBE_READ, .pid = getpid(), .name = "stat"};
+	struct rlimit limit, before;
+	struct warden_stats stats;
+	pid_t pids[8], warden = wait_for_two(&rig, pids);
+	uint64_t cpu_ns = own_cpu_ns();
+	int entries = count_entries(rig.warden);
+
+	loop_on_turn(rig.loop, new_turn, NULL, rig.pool);
+	cr_assert_eq(prlimit(warden, RLIMIT_NOFILE, NULL, &before), 0);
+	limit = before;
+	limit.rlim_cur = 4;
+	cr_assert_eq(prlimit(warden, RLIMIT_NOFILE, &limit, NULL), 0);
+	kill(pids[0], SIGKILL);
+	run_for(rig.loop, NSEC_PER_SEC);
+	cpu_ns = own_cpu_ns() - cpu_ns;
+	warden_stats(rig.warden, &stats);
+	cr_expect_leq(stats.replaced[HELPER_PROBER], 20, "%d tries",
+		      (int)stats.replaced[HELPER_PROBER]);
+	cr_expect_lt(cpu_ns, 100 * NSEC_PER_MSEC, "%.0f ms", (double)cpu_ns / 1e6);
+	cr_expect_leq(count_entries(rig.warden), entries, "%d entries", count_entries(rig.warden));
+	cr_expect_eq(ask(&rig, &request).err, 0, "the other one is there");
+	cr_assert_eq(prlimit(warden, RLIMIT_NOFILE, &before, NULL), 0);
+	for (int i = 0; i < 3000 && prober_pids(&rig, pids, 8, HELPER_PROBER) < 2; i++)
+		run_for(rig.loop, NSEC_PER_MSEC);
+	cr_expect_eq(prober_pids(&rig, pids, 8, HELPER_PROBER), 2, "and is soon not alone");
 	stop(&rig);
 }
 

@@ -67,6 +67,8 @@ struct prober_pool {
 	struct asked *queue, **queue_end;
 	size_t queued;
 	uint64_t grows_at_ns; /* if none is free by then, one more is made for what waits; 0: no */
+	unsigned unmade;      /* probers in a row that ended before they said who they are */
+	uint64_t not_before_ns; /* for the next one, after these */
 	int64_t last_id;
 	struct hold holds[MAX_HOLDS];
 	size_t hold_end;            /* those from here on were never used */
@@ -147,6 +149,9 @@ uint64_t pool_crowded_until(const struct prober_pool *pool);
 int pool_send_request(struct prober *prober, struct asked *asked);
 /* Close what nobody took of an answer. */
 void pool_close_answer(struct prober_pool *pool, uint32_t operation, int *fds, size_t count);
+/* helper_take_hello of a prober. */
+bool pool_take_hello(struct prober_pool *pool, struct prober *prober, const void *message,
+		     size_t length, const int *fds, size_t fd_count);
 /* Take all that a prober said. */
 void pool_take_messages(struct prober_pool *pool, struct prober *prober);
 /* Replace those that hang. Runs no callback. */
