@@ -133,6 +133,8 @@ static void dispatch(struct prober_pool *pool)
 		if (!prober && err == -EAGAIN) {
 			pool->grows_at_ns = pool_now_ns() + GROW_NS;
 			arm_for(pool, pool->grows_at_ns);
+			/* Else each prober more would wait for a rest of the loop as well. */
+			loop_hurry(pool->loop);
 			break;
 		}
 		if (!prober && !err && !pool_count_free(pool))
