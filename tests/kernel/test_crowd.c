@@ -125,6 +125,98 @@ static void judge(const struct asking *asking, const char *who, uint64_t delay_n
 	       (double)asking->worst_ns / 1e6);
 }
 
+/* Two hang, one waits for its turn, and then a call hangs as well: what it is that is late next
+ * must not make the one that waits be forgotten. */
+static void test_late_call(const struct hung *hung)
+{
+	struct probe_request request = {.operation = PROBE_READ, .pid = getppid(), .name = "stat"};
+	struct heard waits = {0}, hang = {0};
+	uint64_t asked_ns, delay_ns;
+	pid_t pids[32];
+	struct rig rig;
+	char byte;
+
+	if (!tap_ok(start(&rig) && wait_for_pids(&rig, HELPER_PROBER, pids, 2) == 2,
+		    "late call: a recorder starts"))
+		return;
+	waits.loop = rig.loop;
+	for (int i = 0; i < 2; i++)
+		probe_ask(rig.pool, &hung[i].request, NULL, 0, NULL, 0, 5 * NSEC_PER_SEC, hear,
+			  &hang);
+	asked_ns = clock_now_ns(CLOCK_MONOTONIC);
+	delay_ns = run_delay_ns();
+	probe_ask(rig.pool, &request, NULL, 0, NULL, 0, 5 * NSEC_PER_SEC, hear, &waits);
+	probe_new_turn(rig.pool);
+	tap_ok(probe_call(rig.pool, &hung[2].request, &byte, 1) == -ETIMEDOUT,
+	       "late call: a call hangs");
+	run_for(rig.loop, 3 * NSEC_PER_SEC);
+	delay_ns = waits.delay_ns - delay_ns;
+	tap_ok(waits.count == 1 && !waits.err && waits.at_ns - asked_ns < SERVED_NS + delay_ns,
+	       "late call: who waited before it is served after %.1f ms",
+	       waits.count ? (double)(waits.at_ns - asked_ns) / 1e6 : -1);
+	stop(&rig);
+}
+
+struct burst {
+	struct rig *rig;
+	const struct hung *hung;
+	struct heard hang, good;
+	uint64_t begin_ns, asked_ns;
+};
+
+/* A loop that has no credit left: it is woken each millisecond. */
+static int on_busy(void *ctx, uint32_t events)
+{
+	struct burst *burst = ctx;
+	struct probe_request request = {.operation = PROBE_READ, .pid = getpid(), .name = "stat"};
+
+	if (burst->asked_ns || clock_now_ns(CLOCK_MONOTONIC) - burst->begin_ns < NSEC_PER_SEC / 2)
+		return 0;
+	for (int i = 0; i < 5; i++)
+		probe_ask(burst->rig->pool, &burst->hung[i].request, NULL, 0, NULL, 0,
+			  5 * NSEC_PER_SEC, hear, &burst->hang);
+	burst->asked_ns = clock_now_ns(CLOCK_MONOTONIC);
+	probe_ask(burst->rig->pool, &request, NULL, 0, NULL, 0, 5 * NSEC_PER_SEC, hear,
+		  &burst->good);
+	return 0;
+}
+
+/* Until one that answers is served, which was asked about behind five that hang. */
+static uint64_t serve_behind(const struct hung *hung)
+{
+	struct probe_request request = {.operation = PROBE_READ, .pid = getpid(), .name = "stat"};
+	struct burst burst = {.hung = hung};
+	uint64_t took_ns = UINT64_MAX;
+	pid_t pids[32];
+	struct rig rig;
+
+	if (!start(&rig) || wait_for_pids(&rig, HELPER_PROBER, pids, 2) != 2 ||
+	    ask(&rig, &request, NULL, 0, NULL, 0).err)
+		return took_ns;
+	burst.rig = &rig;
+	burst.good.loop = rig.loop;
+	burst.begin_ns = clock_now_ns(CLOCK_MONOTONIC);
+	loop_add_timer(rig.loop, NSEC_PER_MSEC, NSEC_PER_MSEC, on_busy, &burst);
+	run_for(rig.loop, 4 * NSEC_PER_SEC);
+	if (burst.good.count && !burst.good.err)
+		took_ns = burst.good.at_ns - burst.asked_ns;
+	stop(&rig);
+	return took_ns;
+}
+
+/* It waits until there are six probers, and no longer because the loop has much else to do. */
+static void test_burst(const struct hung *hung)
+{
+	const uint64_t most_ns = (tap_is_emulated() ? 1000 : 50) * NSEC_PER_MSEC;
+	uint64_t took_ns = UINT64_MAX;
+
+	/* Four forks take longer on a busy machine. */
+	for (int i = 0; i < 5 && took_ns >= most_ns; i++)
+		took_ns = serve_behind(hung);
+	tap_ok(took_ns < most_ns, "burst: who answers is served after %.1f ms",
+	       (double)took_ns / 1e6);
+}
+
 int main(void)
 {
 	struct probe_request request = {.operation = PROBE_READ, .pid = getpid(), .name = "stat"};
@@ -146,6 +238,8 @@ int main(void)
 		tap_skip("crowd", "there is no userfaultfd");
 		goto out;
 	}
+	test_late_call(crowd.hung);
+	test_burst(crowd.hung);
 	if (!tap_ok(start(&crowd.rig), "crowd: a recorder starts"))
 		goto out;
 	tap_ok(!ask(&crowd.rig, &request, NULL, 0, NULL, 0).err, "crowd: a target answers");

@@ -92,6 +92,19 @@ static void test_hang(void)
 	end_target(pid);
 }
 
+static struct stack_capture *copy_of(const struct stack_capture *one)
+{
+	struct stack_capture *capture = stack_capture_new(64 << 10);
+
+	capture->thread = one->thread;
+	capture->kind = one->kind;
+	capture->registers = one->registers;
+	capture->stack_base = one->stack_base;
+	capture->stack_bytes = one->stack_bytes;
+	memcpy(capture->stack, one->stack, one->stack_bytes);
+	return capture;
+}
+
 static void test_queue(void)
 {
 	pid_t pid = start_target();
@@ -101,15 +114,7 @@ static void test_queue(void)
 
 	send_signal(pid_of_unwinder(), SIGSTOP);
 	for (unsigned i = 0; i < 100; i++) {
-		struct stack_capture *capture = stack_capture_new(64 << 10);
-
-		capture->thread = one->thread;
-		capture->kind = one->kind;
-		capture->registers = one->registers;
-		capture->stack_base = one->stack_base;
-		capture->stack_bytes = one->stack_bytes;
-		memcpy(capture->stack, one->stack, one->stack_bytes);
-		if (unwinder_push(unwinder, capture, on_unwound, &heard) == -EBUSY)
+		if (unwinder_push(unwinder, copy_of(one), on_unwound, &heard) == -EBUSY)
 			refused++;
 		else
 			taken++;
@@ -324,6 +329,55 @@ static bool has_pidfd_getfd(void)
 	return copy >= 0 || errno != ENOSYS;
 }
 
+static NOINLINE int deep_target_of_a_long_name_as_those_of_templates_are(int depth)
+{
+	return depth ? deep_target_of_a_long_name_as_those_of_templates_are(depth - 1) + sink
+		     : target_inner();
+}
+
+static int deep_target(void)
+{
+	return deep_target_of_a_long_name_as_those_of_templates_are(400) + sink;
+}
+
+/* Traces of deep stacks, while the recorder is away for a moment, and its socket has the room that
+ * the kernel gives by itself (net.core.wmem_max, where nobody raised it). */
+static void test_large_traces(void)
+{
+	pid_t pid = start_target_of(deep_target), process;
+	struct stack_capture *one = capture_of(pid, STACK_PTRACE);
+	struct unwound *trace = one ? unwind(copy_of(one), 5 * NSEC_PER_SEC) : NULL;
+	struct heard heard = {.wanted = WIRE_WINDOW};
+	uint64_t replaced = counter("unwinder_replaced");
+	int bytes = 212992, copy;
+
+	process = pid_of_unwinder();
+	copy = copy_socket(process);
+	if (copy < 0) {
+		tap_skip("large traces", "no pidfd_getfd here");
+		goto out;
+	}
+	tap_ok(trace && trace->count > 400 &&
+		       !setsockopt(copy, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)),
+	       "large traces: of %zu frames", trace ? trace->count : 0);
+	close(copy);
+	for (unsigned i = 0; one && i < WIRE_WINDOW; i++)
+		unwinder_push(unwinder, copy_of(one), on_unwound, &heard);
+	loop_turn(loop, NSEC_PER_SEC);
+	nap_ms(200);
+	run_for(5 * NSEC_PER_SEC);
+	tap_ok(heard.count == WIRE_WINDOW && !heard.lost && heard.trace && heard.trace->count > 400,
+	       "large traces: all come (%u, %u of them lost)", heard.count, heard.lost);
+	tap_ok(counter("unwinder_replaced") == replaced && pid_of_unwinder() == process,
+	       "large traces: from one process, %" PRIu64 " replaced",
+	       counter("unwinder_replaced") - replaced);
+	free(heard.trace);
+out:
+	free(trace);
+	stack_capture_free(one);
+	end_target(pid);
+}
+
 static void test_refused_file(void)
 {
 	struct heard heard = {0};
@@ -462,6 +516,7 @@ int main(void)
 	test_death();
 	test_hang();
 	test_lies();
+	test_large_traces();
 	test_refused_file();
 	test_reused_inode();
 	test_queue();

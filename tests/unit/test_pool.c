@@ -21,7 +21,7 @@
 
 #include "core/loop.h"
 #include "prober/pool.h"
-#include "prober/warden.h"
+#include "prober/warden_private.h"
 #include "util/clock.h"
 
 struct rig {
@@ -413,6 +413,128 @@ Test(pool, warden_dies, .timeout = 60)
 	for (int i = 0; i < 2000 && prober_pids(&rig, pids, 8, HELPER_PROBER) < 2; i++)
 		run_for(rig.loop, NSEC_PER_MSEC);
 	cr_expect_eq(ask(&rig, &request).err, 0);
+	stop(&rig);
+}
+
+static pid_t wait_for_two(struct rig *rig, pid_t *pids)
+{
+	struct probe_request request = {.operation = PROBE_READ, .pid = getpid(), .name = "stat"};
+	pid_t warden = 0;
+
+	ask(rig, &request);
+	for (int i = 0; i < 2000 && (prober_pids(rig, pids, 8, HELPER_PROBER) < 2 ||
+				     !prober_pids(rig, &warden, 1, HELPER_WARDEN));
+	     i++)
+		run_for(rig->loop, NSEC_PER_MSEC);
+	cr_assert_eq(prober_pids(rig, pids, 8, HELPER_PROBER), 2);
+	cr_assert_gt(warden, 0);
+	return warden;
+}
+
+/* A dead warden's successor is made by a prober that runs as soon as it is free, and not by one
+ * that the successor would have to fork first. */
+Test(pool, warden_dies_while_probers_are_busy, .timeout = 60)
+{
+	struct rig rig = start();
+	struct probe_request request = {.operation = PROBE_READ, .pid = getpid(), .name = "stat"};
+	struct heard heard[3] = {0};
+	pid_t pids[8], warden = wait_for_two(&rig, pids), now = 0;
+	uint64_t since_ns, took_ns;
+
+	for (int i = 0; i < 2; i++)
+		stop_process(pids[i]);
+	for (int i = 0; i < 3; i++) {
+		request.pid = i == 0 ? getpid() : i == 1 ? getppid() : 1;
+		cr_assert_gt(probe_ask(rig.pool, &request, NULL, 0, NULL, 0, 20 * NSEC_PER_SEC,
+				       hear, &heard[i]),
+			     0);
+		if (i == 1)
+			kill(warden, SIGKILL);
+		run_for(rig.loop, 50 * NSEC_PER_MSEC);
+	}
+	for (int i = 0; i < 2; i++)
+		kill(pids[i], SIGCONT);
+	since_ns = clock_now_ns(CLOCK_MONOTONIC);
+	for (int i = 0; i < 5000 && (!prober_pids(&rig, &now, 1, HELPER_WARDEN) || now == warden);
+	     i++)
+		run_for(rig.loop, NSEC_PER_MSEC);
+	took_ns = clock_now_ns(CLOCK_MONOTONIC) - since_ns;
+	cr_expect_neq(now, warden);
+	cr_expect_lt(took_ns, 500 * NSEC_PER_MSEC, "%.0f ms", (double)took_ns / 1e6);
+	for (int i = 0; i < 2000 && !heard[2].count; i++)
+		run_for(rig.loop, NSEC_PER_MSEC);
+	for (int i = 0; i < 3; i++)
+		cr_expect(heard[i].count == 1 && !heard[i].err, "%d: %d", i, heard[i].err);
+	stop(&rig);
+}
+
+static void new_turn(void *ctx)
+{
+	probe_new_turn(ctx);
+}
+
+static int count_entries(const struct warden *warden)
+{
+	int count = 0;
+
+	for (const struct entry *entry = warden->entries; entry; entry = entry->next)
+		count++;
+	return count;
+}
+
+static uint64_t own_cpu_ns(void)
+{
+	return clock_now_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+/* A warden that can make no process (here its table of descriptors is full) is not asked for one
+ * after the other without a rest, and none of them leaves anything behind. */
+Test(pool, no_process_can_be_made, .timeout = 60)
+{
+	struct rig rig = start();
+	struct probe_request request = {.operation = PROBE_READ, .pid = getpid(), .name = "stat"};
+	struct rlimit limit, before;
+	struct warden_stats stats;
+	pid_t pids[8], warden = wait_for_two(&rig, pids);
+	uint64_t cpu_ns = own_cpu_ns();
+	int entries = count_entries(rig.warden);
+
+	loop_on_turn(rig.loop, new_turn, NULL, rig.pool);
+	cr_assert_eq(prlimit(warden, RLIMIT_NOFILE, NULL, &before), 0);
+	limit = before;
+	limit.rlim_cur = 4;
+	cr_assert_eq(prlimit(warden, RLIMIT_NOFILE, &limit, NULL), 0);
+	kill(pids[0], SIGKILL);
+	run_for(rig.loop, NSEC_PER_SEC);
+	cpu_ns = own_cpu_ns() - cpu_ns;
+	warden_stats(rig.warden, &stats);
+	cr_expect_leq(stats.replaced[HELPER_PROBER], 20, "%d tries",
+		      (int)stats.replaced[HELPER_PROBER]);
+	cr_expect_lt(cpu_ns, 100 * NSEC_PER_MSEC, "%.0f ms", (double)cpu_ns / 1e6);
+	cr_expect_leq(count_entries(rig.warden), entries, "%d entries", count_entries(rig.warden));
+	cr_expect_eq(ask(&rig, &request).err, 0, "the other one is there");
+	cr_assert_eq(prlimit(warden, RLIMIT_NOFILE, &before, NULL), 0);
+	for (int i = 0; i < 3000 && prober_pids(&rig, pids, 8, HELPER_PROBER) < 2; i++)
+		run_for(rig.loop, NSEC_PER_MSEC);
+	cr_expect_eq(prober_pids(&rig, pids, 8, HELPER_PROBER), 2, "and is soon not alone");
+	stop(&rig);
+}
+
+/* Its end is told by the warden before the end of its socket is read: it counts all the same. */
+Test(pool, death_that_the_warden_tells_first, .timeout = 60)
+{
+	struct rig rig = start();
+	struct warden_usage usage;
+	struct warden_stats stats;
+	pid_t pids[8];
+
+	wait_for_two(&rig, pids);
+	kill(pids[0], SIGKILL);
+	poll(NULL, 0, 200);
+	warden_usage(rig.warden, &usage);
+	run_for(rig.loop, 200 * NSEC_PER_MSEC);
+	warden_stats(rig.warden, &stats);
+	cr_expect_eq(stats.replaced[HELPER_PROBER], 1, "%d", (int)stats.replaced[HELPER_PROBER]);
 	stop(&rig);
 }
 

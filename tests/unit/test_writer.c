@@ -115,6 +115,40 @@ Test(writer, a_reader_that_stops)
 	writer_free(writer, false);
 }
 
+/* A pipe or terminal is often non-blocking because somebody else who shares it wants it so: when it
+ * is full the writer waits, as with any other. */
+Test(writer, an_output_that_does_not_block)
+{
+	int ends[2];
+	struct writer_options options = {.queue_bytes = 4 * QUEUE};
+	struct writer *writer;
+	char why[64], line[3000], part[4096];
+	struct pollfd ended;
+	size_t size = 0;
+	ssize_t n;
+
+	memset(line, 'z', sizeof(line));
+	cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
+	cr_assert_eq(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+	options.fd = ends[1];
+	writer = writer_start(&options, why, sizeof(why));
+	cr_assert_not_null(writer);
+	close(ends[1]);
+	for (int i = 0; i < 60; i++)
+		cr_expect_eq(writer_put(writer, line, sizeof(line), false), 0);
+	ended = (struct pollfd){writer_fd(writer), POLLIN, 0};
+	cr_expect_eq(poll(&ended, 1, 200), 0, "it waits");
+	cr_expect_eq(writer_error(writer), 0);
+	writer_end(writer);
+	while ((n = read(ends[0], part, sizeof(part))) > 0)
+		size += (size_t)n;
+	cr_expect_eq(size, 60 * sizeof(line), "%zu", size);
+	cr_expect_eq(writer_wait(writer, in_ms(20000)), 0);
+	cr_expect_eq(writer_unwritten(writer), 0);
+	close(ends[0]);
+	writer_free(writer, false);
+}
+
 /* One record may be longer than the queue when nothing else is in it; above that none fits. */
 Test(writer, records_longer_than_the_queue)
 {

@@ -107,8 +107,8 @@ void pool_arm(struct prober_pool *pool)
 	}
 	if (pool->queue && pool_crowded_until(pool) < due_ns)
 		due_ns = pool_crowded_until(pool);
-	if (pool->queue && pool->grows && pool_now_ns() + GROW_NS < due_ns)
-		due_ns = pool_now_ns() + GROW_NS;
+	if (pool->queue && pool->grows_at_ns && pool->grows_at_ns < due_ns)
+		due_ns = pool->grows_at_ns;
 	set_timer(pool, due_ns);
 }
 
@@ -118,6 +118,7 @@ static void dispatch(struct prober_pool *pool)
 	struct asked *asked = pool->queue, *next;
 	bool failed = false;
 
+	pool->grows_at_ns = 0;
 	for (; asked; asked = next) {
 		struct prober *prober;
 		int err;
@@ -125,9 +126,15 @@ static void dispatch(struct prober_pool *pool)
 		next = asked->next;
 		if (asked->failed || pool_prober_on(pool, asked->header.request.pid))
 			continue;
-		prober = pool_free_prober(pool, asked->header.request.pid, true, &err);
-		if (!prober && !err && pool->grows) {
-			arm_for(pool, pool_now_ns() + GROW_NS);
+		if (asked->header.request.operation == PROBE_WARDEN)
+			prober = pool_made_prober(pool, &err);
+		else
+			prober = pool_free_prober(pool, asked->header.request.pid, true, &err);
+		if (!prober && err == -EAGAIN) {
+			pool->grows_at_ns = pool_now_ns() + GROW_NS;
+			arm_for(pool, pool->grows_at_ns);
+			/* Else each prober more would wait for a rest of the loop as well. */
+			loop_hurry(pool->loop);
 			break;
 		}
 		if (!prober && !err && !pool_count_free(pool))
@@ -237,10 +244,13 @@ struct asked *pool_new_asked(struct prober_pool *pool, const struct probe_reques
 	return asked;
 }
 
-/* One request for many processes does not wait for a row of requests for one process each. */
+/* One request for many processes does not wait for a row of requests for one process each, and
+ * without a warden no prober is made. */
 static void enqueue(struct prober_pool *pool, struct asked *asked)
 {
-	bool first = asked->header.request.operation == PROBE_NAMES && !asked->header.request.pid;
+	const struct probe_request *request = &asked->header.request;
+	bool first = request->operation == PROBE_WARDEN ||
+		     (request->operation == PROBE_NAMES && !request->pid);
 	struct asked **link = first ? &pool->queue : pool->queue_end;
 
 	asked->next = *link;
@@ -262,9 +272,11 @@ int64_t probe_ask(struct prober_pool *pool, const struct probe_request *request,
 		return -EINVAL;
 	if (pool_holds_up(pool, request->pid) || pool->queued == MAX_QUEUED)
 		err = -EBUSY;
+	else if (request->operation == PROBE_WARDEN)
+		pool_made_prober(pool, &err);
 	else if (!pool_prober_on(pool, request->pid))
 		pool_free_prober(pool, request->pid, true, &err);
-	if (err) {
+	if (err && err != -EAGAIN) {
 		pool_give_up(pool, err == -EBUSY ? GIVEN_UP_REFUSED : GIVEN_UP_LOST,
 			     request->operation);
 		return err == -EBUSY ? err : -EPIPE;

@@ -31,7 +31,7 @@ static ssize_t wait_for_answer(struct prober_pool *pool, struct prober *prober, 
 			return -EPIPE;
 		}
 		if (n > 0 &&
-		    helper_take_hello(&prober->helper, pool->call_buffer, (size_t)n, fds, count))
+		    pool_take_hello(pool, prober, pool->call_buffer, (size_t)n, fds, count))
 			continue;
 		pool_close_answer(pool, asked->header.request.operation, fds, count);
 		if (n < (ssize_t)sizeof(header))

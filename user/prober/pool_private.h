@@ -66,7 +66,9 @@ struct prober_pool {
 	struct prober probers[MAX_PROBERS];
 	struct asked *queue, **queue_end;
 	size_t queued;
-	bool grows; /* if none is free GROW_NS from now, one more is made */
+	uint64_t grows_at_ns; /* if none is free by then, one more is made for what waits; 0: no */
+	unsigned unmade;      /* probers in a row that ended before they said who they are */
+	uint64_t not_before_ns; /* for the next one, after these */
 	int64_t last_id;
 	struct hold holds[MAX_HOLDS];
 	size_t hold_end;            /* those from here on were never used */
@@ -133,10 +135,13 @@ void pool_prober_gone(struct prober_pool *pool, struct prober *prober, bool hung
 /* How many are free, or could be made. */
 size_t pool_count_free(const struct prober_pool *pool);
 /* One that is free for this process: first those that run. The last one is for processes that have
- * answered before, so that others, however many hang, cannot have all of them. in_queue: the
- * request can wait for GROW_NS before one more is made. NULL with *err: 0 wait for one, or why none
- * can be made. */
+ * answered before, so that others, however many hang, cannot have all of them. NULL with *err: 0
+ * wait for one, -EAGAIN (in_queue only) wait for GROW_NS before one more is made, or why none can
+ * be made. */
 struct prober *pool_free_prober(struct prober_pool *pool, pid_t pid, bool in_queue, int *err);
+/* The same for the request to make a warden: one that was forked, for what is asked for now is
+ * forked by the warden that is to be made. NULL with *err: 0 wait for one, -EPIPE there is none. */
+struct prober *pool_made_prober(struct prober_pool *pool, int *err);
 /* When the one that is late for longest is to be replaced because no other is free for everybody;
  * UINT64_MAX: there is one. */
 uint64_t pool_crowded_until(const struct prober_pool *pool);
@@ -144,6 +149,9 @@ uint64_t pool_crowded_until(const struct prober_pool *pool);
 int pool_send_request(struct prober *prober, struct asked *asked);
 /* Close what nobody took of an answer. */
 void pool_close_answer(struct prober_pool *pool, uint32_t operation, int *fds, size_t count);
+/* helper_take_hello of a prober. */
+bool pool_take_hello(struct prober_pool *pool, struct prober *prober, const void *message,
+		     size_t length, const int *fds, size_t fd_count);
 /* Take all that a prober said. */
 void pool_take_messages(struct prober_pool *pool, struct prober *prober);
 /* Replace those that hang. Runs no callback. */

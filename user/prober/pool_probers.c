@@ -9,6 +9,10 @@
 #include "core/loop.h"
 #include "prober/pool_private.h"
 
+/* The rests between tries to make a prober where none can be made. */
+#define RETRY_NS     (10 * NSEC_PER_MSEC)
+#define RETRY_MAX_NS NSEC_PER_SEC
+
 /* The prober that works on this process, if any. */
 struct prober *pool_prober_on(struct prober_pool *pool, pid_t pid)
 {
@@ -34,7 +38,9 @@ void pool_watch(struct prober_pool *pool, struct prober *prober)
 
 static int pool_start_prober(struct prober_pool *pool, struct prober *prober)
 {
-	int err = warden_spawn(pool->warden, HELPER_PROBER, &prober->helper);
+	int err = pool_now_ns() < pool->not_before_ns
+			  ? -EPIPE
+			  : warden_spawn(pool->warden, HELPER_PROBER, &prober->helper);
 
 	if (!err) {
 		prober->free_since_ns = pool_now_ns();
@@ -88,11 +94,36 @@ void pool_keep_minimum(struct prober_pool *pool)
 			count++;
 }
 
+/* A prober ended before it said who it is: where no process can be made, each try does so at once.
+ * The next one follows at once, those behind it after rests that double. */
+static void put_off(struct prober_pool *pool)
+{
+	uint64_t now_ns = pool_now_ns();
+	uint64_t rest_ns = pool->unmade ? RETRY_NS << (pool->unmade - 1) : 0;
+
+	if (now_ns < pool->not_before_ns)
+		return;
+	pool->unmade += rest_ns < RETRY_MAX_NS;
+	pool->not_before_ns = now_ns + (rest_ns < RETRY_MAX_NS ? rest_ns : RETRY_MAX_NS);
+}
+
+bool pool_take_hello(struct prober_pool *pool, struct prober *prober, const void *message,
+		     size_t length, const int *fds, size_t fd_count)
+{
+	if (!helper_take_hello(&prober->helper, message, length, fds, fd_count))
+		return false;
+	pool->unmade = 0;
+	pool->not_before_ns = 0;
+	return true;
+}
+
 /* Its process died, or is given up. The request that it had is told -EPIPE, unless it was late. */
 void pool_prober_gone(struct prober_pool *pool, struct prober *prober, bool hung)
 {
 	struct asked *asked = prober->asked;
 
+	if (!hung && !prober->helper.pid)
+		put_off(pool);
 	prober->asked = NULL;
 	if (asked)
 		pool_set_proven(pool, asked->header.request.pid, false);
@@ -123,7 +154,6 @@ struct prober *pool_free_prober(struct prober_pool *pool, pid_t pid, bool in_que
 	size_t count = 0;
 
 	*err = 0;
-	pool->grows = false;
 	if (pool_count_free(pool) < (pool_is_proven(pool, pid) ? 1 : 2))
 		return NULL;
 	for (size_t i = 0; i < MAX_PROBERS; i++) {
@@ -138,15 +168,31 @@ struct prober *pool_free_prober(struct prober_pool *pool, pid_t pid, bool in_que
 		count++;
 		soon |= now_ns - prober->asked->sent_ns < GROW_NS;
 	}
-	pool->grows = in_queue && soon && count >= MIN_PROBERS;
-	if (pool->grows)
+	if (in_queue && soon && count >= MIN_PROBERS) {
+		*err = -EAGAIN;
 		return NULL;
+	}
 	*err = pool_start_prober(pool, absent);
 	if (!*err)
 		return absent;
 	/* What still works will be free. */
 	if (count)
 		*err = 0;
+	return NULL;
+}
+
+struct prober *pool_made_prober(struct prober_pool *pool, int *err)
+{
+	*err = -EPIPE;
+	for (size_t i = 0; i < MAX_PROBERS; i++) {
+		struct prober *prober = &pool->probers[i];
+
+		if (prober->helper.socket < 0 || !prober->helper.pid)
+			continue;
+		*err = 0;
+		if (!prober->asked)
+			return prober;
+	}
 	return NULL;
 }
 
@@ -246,8 +292,7 @@ void pool_take_messages(struct prober_pool *pool, struct prober *prober)
 			pool_prober_gone(pool, prober, false);
 			return;
 		}
-		if (n > 0 &&
-		    !helper_take_hello(&prober->helper, pool->buffer, (size_t)n, fds, count))
+		if (n > 0 && !pool_take_hello(pool, prober, pool->buffer, (size_t)n, fds, count))
 			take_answer(pool, prober, pool->buffer, (size_t)n, fds, count);
 	}
 }

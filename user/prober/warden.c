@@ -104,6 +104,8 @@ void warden_drop(struct warden *warden, struct helper *helper, bool hung)
 	struct pollfd pollfd = {.fd = helper->socket};
 	bool died = helper->socket >= 0 && poll(&pollfd, 1, 0) > 0 && pollfd.revents & POLLHUP;
 
+	/* The warden may have told its end already: then it has no entry. */
+	warden->stats.replaced[helper->kind] += died || (hung && helper->socket >= 0);
 	warden_close_fd(&helper->socket);
 	if (entry) {
 		entry_look_at_cpu(entry);
@@ -111,7 +113,6 @@ void warden_drop(struct warden *warden, struct helper *helper, bool hung)
 		entry->pidfd = helper->pidfd;
 		entry->helper = NULL;
 		helper->pidfd = -1;
-		warden->stats.replaced[entry->kind] += hung || died;
 		if (entry->end >= 0) {
 			entry_remove(warden, entry);
 		} else if (hung) {

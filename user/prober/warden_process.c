@@ -142,19 +142,30 @@ static pid_t fork_helper(uint32_t kind, int socket)
 	return pid;
 }
 
+/* What finds no room costs the recorder the last figures of a dead process. */
+static void tell_exited(const struct ward *ward, uint64_t serial, uint64_t cpu_ns)
+{
+	struct warden_message message = {
+		.operation = WARDEN_EXITED, .key = serial, .cpu_ns = cpu_ns};
+	struct iovec part = {&message, sizeof(message)};
+
+	channel_send(ward->socket, &part, 1, NULL, 0);
+}
+
+/* Without a process the recorder reads the end of the socket, which the caller closes, and keeps no
+ * entry for it. socket -1: it found no room here. */
 static void spawn(struct ward *ward, const struct warden_message *message, int socket)
 {
-	struct child *child = add_child(ward, message->key, 0, -1);
-	pid_t pid;
+	struct child *child = socket < 0 ? NULL : add_child(ward, message->key, 0, -1);
+	pid_t pid = child ? fork_helper(message->number, socket) : -1;
 
-	if (!child)
-		return;
-	pid = fork_helper(message->number, socket);
-	/* Without a process the recorder reads the end of the socket, which the caller closes. */
-	if (pid < 0)
-		remove_child(ward, child);
-	else
+	if (pid >= 0) {
 		child->pid = pid;
+		return;
+	}
+	if (child)
+		remove_child(ward, child);
+	tell_exited(ward, message->key, 0);
 }
 
 static uint64_t timeval_ns(const struct timeval *tv)
@@ -169,17 +180,13 @@ static void reap(struct ward *ward)
 
 	while ((pid = wait4(-1, NULL, WNOHANG, &usage)) > 0) {
 		struct child *child = ward->children;
-		struct warden_message message = {.operation = WARDEN_EXITED};
-		struct iovec part = {&message, sizeof(message)};
 
 		closer_reaped(&ward->closer, pid);
 		while (child && (child->pid != pid || child->pidfd >= 0))
 			child = child->next;
 		/* key 0: a closer, or what a prober left behind */
-		message.key = child ? child->serial : 0;
-		message.cpu_ns = timeval_ns(&usage.ru_utime) + timeval_ns(&usage.ru_stime);
-		/* What finds no room costs the recorder the last figures of a dead process. */
-		channel_send(ward->socket, &part, 1, NULL, 0);
+		tell_exited(ward, child ? child->serial : 0,
+			    timeval_ns(&usage.ru_utime) + timeval_ns(&usage.ru_stime));
 		if (child)
 			remove_child(ward, child);
 	}
@@ -237,8 +244,7 @@ static void take_message(struct ward *ward, const struct warden_message *message
 
 	switch (message->operation) {
 	case WARDEN_SPAWN:
-		if (count == 1)
-			spawn(ward, message, fds[0]);
+		spawn(ward, message, count == 1 ? fds[0] : -1);
 		break;
 	case WARDEN_ADOPT:
 		if (count == 1 && add_child(ward, message->key, 0, fds[0]))

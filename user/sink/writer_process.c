@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -40,12 +41,24 @@ static void close_standard_streams(void)
 		close(null);
 }
 
+/* A pipe or terminal may be non-blocking because somebody who shares it made it so. False: it is
+ * not, and EAGAIN means something else. */
+static bool wait_for_room(int fd)
+{
+	struct pollfd room = {.fd = fd, .events = POLLOUT};
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && flags & O_NONBLOCK && (poll(&room, 1, -1) >= 0 || errno == EINTR);
+}
+
 static int write_all(int fd, const char *data, size_t length)
 {
 	while (length) {
 		ssize_t n = write(fd, data, length);
 
 		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN && wait_for_room(fd))
 			continue;
 		if (n < 0)
 			return -errno;

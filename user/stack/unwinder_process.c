@@ -2,6 +2,7 @@
 /* The unwinder: a process without any right that gets captures and files, and gives back traces. */
 #include <errno.h>
 #include <malloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,6 +224,16 @@ static void give_back(struct unwinder_process *p)
 	p->untrimmed = false;
 }
 
+/* The recorder takes traces in its own time, and where it makes the socket without CAP_NET_ADMIN
+ * four of them can fill it: the next job begins when three quarters of it are free. */
+static void wait_for_room(int socket)
+{
+	struct pollfd room = {.fd = socket, .events = POLLOUT};
+
+	while (poll(&room, 1, -1) < 0 && errno == EINTR)
+		;
+}
+
 void unwinder_main(int socket)
 {
 	struct unwinder_process *p;
@@ -243,6 +254,7 @@ void unwinder_main(int socket)
 		_exit(1);
 	for (;;) {
 		give_back(p);
+		wait_for_room(socket);
 		files_remote_next(&p->remote, &p->next);
 		limit_cpu(JOB_CPU_S);
 		if (serve(p, &p->next.question, p->next.length, p->next.fd))
