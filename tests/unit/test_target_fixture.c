@@ -589,7 +589,6 @@ static bool two_owners(enum met met)
 	struct target_set *set;
 	struct target_turn turn;
 	uint64_t tick, first, second;
-	bool in_time;
 
 	put("proc/version", "x");
 	fake_process((struct fake){.pid = 10, .argv0 = "sh", .comm = "sh"});
@@ -613,7 +612,11 @@ static bool two_owners(enum met met)
 	cr_expect(!turn.was_target);
 	if (met == FIRST_BEHIND)
 		target_set_scan(set, NULL, NULL);
-	in_time = met == SECOND_AHEAD || now_ns() < second;
+	if (met != SECOND_AHEAD && now_ns() >= second) {
+		target_set_free(set);
+		remove_process(50);
+		return false;
+	}
 	wait_until(second);
 	target_told_death(set, 50, first, 0, second - 1);
 	birth(set, 50, second, "sh", 10, START(100));
@@ -633,7 +636,7 @@ static bool two_owners(enum met met)
 	}
 	target_set_free(set);
 	remove_process(50);
-	return in_time;
+	return true;
 }
 
 /* A pid that is used again within the 10 ms of a tick: /proc knows both processes by one start

@@ -297,13 +297,14 @@ int process_read(struct target_set *set, struct process_entry *entry, int dir,
 		 const struct proc_stat *stat)
 {
 	struct proc_status status;
-	uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME);
+	uint64_t read_ns =
+		entry->argv.is_told ? entry->argv.asked_ns : clock_now_ns(CLOCK_BOOTTIME);
 	char name[256];
 	int len = read_argv0(set, entry, dir, name, sizeof(name));
 	bool has_argv = len > 0, changed = false;
 	int err;
 
-	entry->read_ns = now_ns;
+	entry->read_ns = read_ns;
 	entry->held_up = process_is_for_later(len);
 	if (len <= 0)
 		snprintf(name, sizeof(name), "%s", stat->comm);

@@ -45,6 +45,7 @@ struct process_entry {
 		bool is_told;      /* told or err is the answer, not taken yet */
 		bool alone;        /* it may hold up a prober: nobody else with it */
 		uint64_t until_ns; /* CLOCK_BOOTTIME: from then on its comm may decide */
+		uint64_t asked_ns; /* CLOCK_BOOTTIME: it was read since, if it is told */
 	} argv;
 	struct target_process *watched; /* NULL: not watched */
 	size_t index;                   /* in the set's watched array */
