@@ -386,6 +386,8 @@ struct footer_layer {
 	pid_t pid;                   /* 0: not known */
 	const char *package, *layer; /* NULL: not known */
 	uint64_t shown, dropped, janky;
+	bool partial; /* made anew after rows were dropped: earlier frames may be in the sum of
+			 others */
 };
 
 /* Blocks by what they did: the functions that tell of their heaviest stack, outermost first. */

@@ -357,6 +357,36 @@ Test(cpu_ledger, sleep_is_the_rest_of_its_life)
 	cr_expect_eq(row_.sleeping_ns.value, 0);
 }
 
+/* Suspended for an hour amid the interval: of a task that began or ended in it nobody knows whether
+ * it was before or after, and 0 would be a lie. */
+Test(cpu_ledger, sleep_beside_a_suspend)
+{
+	const uint64_t hour_ns = 3600 * SEC, end_ns = ATTACH + hour_ns + SEC;
+	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
+	struct task_reading readings[] = {task(5, 50, 0), task(6, 60, 0),
+					  task(7, end_ns - SEC / 2, 0)};
+	struct record_cpu cpu;
+
+	seed(ledger, readings[0]);
+	seed(ledger, readings[1]);
+	for (int i = 0; i < 3; i++) {
+		readings[i].sums.cpu_ns = 10000000 - (uint64_t)i;
+		readings[i].has_runnable = true;
+		readings[i].uninterruptible_ns = SOME_U64(0);
+	}
+	readings[1].exited = true;
+	readings[1].end_boot_ns = ATTACH + SEC / 2;
+	for (int i = 0; i < 3; i++)
+		book(ledger, readings[i]);
+	cpu = close_interval(ledger, end_ns);
+	cr_assert_eq(cpu.task_count, 3);
+	cr_expect(row(&cpu, 5, 50)->sleeping_ns.present);
+	cr_expect_eq(row(&cpu, 5, 50)->sleeping_ns.value, SEC - 10000000);
+	cr_expect(!row(&cpu, 6, 60)->sleeping_ns.present);
+	cr_expect(!row(&cpu, 7, end_ns - SEC / 2)->sleeping_ns.present);
+	cpu_ledger_free(ledger);
+}
+
 Test(cpu_ledger, what_was_not_read_stays_absent)
 {
 	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);

@@ -42,10 +42,16 @@ static void add_block(struct summary *summary, enum block_state state, uint64_t 
 
 Test(summary, totals_and_distributions)
 {
-	struct record_task tasks[] = {{.cpu_ns = 1, .exited = true}, {.cpu_ns = 2}};
+	struct record_task tasks[] = {{.cpu_ns = 1, .exited = true},
+				      {.cpu_ns = 2},
+				      {.cpu_ns = 1, .exited = true}}; /* cut by --top */
 	struct record_uid_net uids[] = {{1, NULL, {1, 2, 3, 4}}, {2, NULL, {10, 20, 30, 40}}};
 	struct record_interval interval = {
-		.cpu = {.present = true, .tasks = tasks, .task_count = 2, .other_ns = 5},
+		.cpu = {.present = true,
+			.tasks = tasks,
+			.task_count = 2,
+			.cut_count = 1,
+			.other_ns = 5},
 		.net = {.present = true,
 			.uids = uids,
 			.uid_count = 2,
@@ -78,7 +84,7 @@ Test(summary, totals_and_distributions)
 	cr_expect_eq(value(footer, "cpu.other_ns"), 500);
 	cr_expect_eq(value(footer, "cpu.idle_ns"), 99000);
 	cr_expect_eq(value(footer, "cpu.unaccounted_ns"), -297);
-	cr_expect_eq(value(footer, "cpu.tasks_exited"), 100);
+	cr_expect_eq(value(footer, "cpu.tasks_exited"), 200);
 	cr_expect_eq(value(footer, "net.rx_bytes"), 1100);
 	cr_expect_eq(value(footer, "net.rx_packets"), 2200);
 	cr_expect_eq(value(footer, "net.tx_bytes"), 3300);

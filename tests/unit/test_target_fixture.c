@@ -556,6 +556,133 @@ Test(target_fixture, children_of_a_name_are_followed_from_their_birth)
 	target_set_free(set);
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+#define TICK 10000000ull
+
+static void wait_until(uint64_t until_ns)
+{
+	while (now_ns() < until_ns)
+		;
+}
+
+/* The first of two owners of pid 50, both of this tick, and what a scan would read of each. */
+static void become(bool second, uint64_t tick)
+{
+	const char *name = second ? "other" : "worker";
+
+	fake_process((struct fake){.pid = 50, .argv0 = name, .comm = name, .start_ticks = tick});
+}
+
+enum met { FIRST_AHEAD, SECOND_AHEAD, FIRST_BEHIND, SECOND_BEHIND, MET };
+
+/* False: the machine was too slow for a tick of 10 ms. */
+static bool two_owners(enum met met)
+{
+	struct target_spec spec = name_spec("worker");
+	struct target_set *set;
+	struct target_turn turn;
+	uint64_t tick, first, second;
+
+	put("proc/version", "x");
+	fake_process((struct fake){.pid = 10, .argv0 = "sh", .comm = "sh"});
+	set = target_set_new(&spec, 1, root);
+	target_set_scan(set, NULL, NULL);
+	tick = now_ns() / TICK + 1;
+	first = tick * TICK + 123;
+	second = first + 8000000;
+	wait_until(first);
+	if (met == FIRST_AHEAD || met == FIRST_BEHIND)
+		become(false, tick);
+	if (met == FIRST_AHEAD)
+		target_set_scan(set, NULL, NULL);
+	birth(set, 50, first, "sh", 10, START(100));
+	if (met == SECOND_AHEAD) {
+		become(true, tick);
+		wait_until(second);
+		target_set_scan(set, NULL, NULL);
+	}
+	cr_expect_eq(names(set, 50, first, first + 1, "worker", "worker", true, &turn), 1);
+	cr_expect(!turn.was_target);
+	if (met == FIRST_BEHIND)
+		target_set_scan(set, NULL, NULL);
+	if (met != SECOND_AHEAD && now_ns() >= second) {
+		target_set_free(set);
+		remove_process(50);
+		return false;
+	}
+	wait_until(second);
+	target_told_death(set, 50, first, 0, second - 1);
+	birth(set, 50, second, "sh", 10, START(100));
+	cr_expect_eq(names(set, 50, second, second + 1, "other", "other", true, &turn), 0,
+		     "%d: the second is no target before its execve", met);
+	become(true, tick);
+	if (met == SECOND_BEHIND)
+		target_set_scan(set, NULL, NULL);
+	target_process_renamed(set, 50, first, "worker");
+	target_process_renamed(set, 50, second, "other");
+	for (int i = 0; i < 2; i++) {
+		cr_expect(means(set, 50, first), "%d: the first is a target", met);
+		cr_expect(!means(set, 50, second), "%d: the second is none", met);
+		cr_expect_str_eq(target_process_name(set, 50, first), "worker", "%d", met);
+		cr_expect_eq(target_set_scan(set, NULL, NULL), 0, "%d: none is watched", met);
+		cr_expect_str_eq(target_process_name(set, 50, second), "other", "%d", met);
+	}
+	target_set_free(set);
+	remove_process(50);
+	return true;
+}
+
+/* A pid that is used again within the 10 ms of a tick: /proc knows both processes by one start
+ * time. Whichever of the two a scan meets, ahead of what the kernel side tells of them or behind
+ * it, each has its own name and only one is a target. */
+Test(target_fixture, two_owners_of_a_pid_in_one_tick)
+{
+	for (int met = 0; met < MET; met++)
+		for (int tries = 0; tries < 20 && !two_owners(met); tries++)
+			;
+}
+
+/* A scan read a process between its fork and its execve. */
+Test(target_fixture, what_an_execve_told_is_newer_than_a_scan)
+{
+	struct target_spec spec = name_spec("worker");
+	struct target_turn turn;
+	struct target_set *set;
+
+	put("proc/version", "x");
+	fake_process((struct fake){.pid = 50, .argv0 = "sh", .comm = "sh", .start_ticks = 400});
+	set = target_set_new(&spec, 1, root);
+	target_set_scan(set, NULL, NULL);
+	cr_expect_eq(names(set, 50, START(400), now_ns(), "worker", "/x/worker", true, &turn), 1);
+	cr_expect_str_eq(turn.name, "sh");
+	cr_expect_str_eq(target_process_name(set, 50, START(400)), "/x/worker");
+	/* what a scan reads after it is newer still */
+	fake_process((struct fake){
+		.pid = 50, .argv0 = "worker: busy", .comm = "worker", .start_ticks = 400});
+	target_set_scan(set, NULL, NULL);
+	cr_expect_str_eq(target_process_name(set, 50, START(400)), "worker: busy");
+	/* a program that is none, and takes the name itself */
+	fake_process((struct fake){.pid = 51, .argv0 = "sh", .comm = "sh", .start_ticks = 400});
+	target_set_scan(set, NULL, NULL);
+	cr_expect_eq(names(set, 51, START(400), now_ns(), "other", "/x/other", true, &turn), 0);
+	cr_expect_eq(names(set, 51, START(400), now_ns(), "worker", NULL, false, &turn), 1);
+	cr_expect_str_eq(turn.name, "/x/other");
+	cr_expect_str_eq(target_process_name(set, 51, START(400)), "/x/other");
+	/* a program that was dead before its argv could be read again */
+	cr_expect_eq(names(set, 50, START(400), now_ns(), "worker", "/y/worker", true, &turn), 0);
+	remove_process(50);
+	target_process_renamed(set, 50, START(400), "worker");
+	cr_expect_str_eq(target_process_name(set, 50, START(400)), "/y/worker");
+	target_set_free(set);
+}
+
 Test(target_fixture, who_took_a_name_keeps_it_and_who_inherited_it_does_not)
 {
 	struct target_spec spec = name_spec("zygote");

@@ -171,6 +171,104 @@ Test(usage, short_lived_ones_of_a_name_are_one_row)
 	summary_free(summary);
 }
 
+/* What a thread used before its row was dropped is not in the row of its name: that one says so. */
+Test(usage, a_dropped_row_that_ends_is_partial)
+{
+	enum { TASKS = 3000 };
+	struct record_task *tasks = calloc(TASKS, sizeof(*tasks));
+	struct summary *summary = summary_new(NULL);
+	struct record_interval interval = {
+		.dur_ns = SEC, .cpu = {.present = true, .tasks = tasks, .task_count = TASKS}};
+	const struct record_footer *footer;
+	const struct footer_usage *brief = NULL;
+
+	for (unsigned i = 0; i < TASKS; i++) {
+		tasks[i] = (struct record_task){.tid = (pid_t)i + 1,
+						.pid = (pid_t)i + 1,
+						.start_boot_ns = 100 * SEC - 1,
+						.thread = "other",
+						.cpu_ns = i ? 1000 : 500};
+		interval.cpu.busy_ns += tasks[i].cpu_ns;
+	}
+	strcpy(tasks[0].thread, "brief");
+	add(summary, &interval, 100 * SEC);
+	tasks[0].cpu_ns = SEC;
+	tasks[0].exited = true;
+	interval.cpu.task_count = 1;
+	interval.cpu.busy_ns = SEC;
+	add(summary, &interval, 101 * SEC);
+	footer = summary_footer(summary);
+	for (size_t i = 0; i < footer->threads.count; i++)
+		if (!strcmp(footer->threads.rows[i].thread, "brief"))
+			brief = &footer->threads.rows[i];
+	cr_assert(brief);
+	cr_expect_eq(brief->cpu_ns, SEC, "not all: 500 ns were dropped");
+	cr_expect(brief->partial);
+	summary_free(summary);
+	free(tasks);
+}
+
+/* More uids and layers come and go than there is room for (isolated processes and windows have ever
+ * new ones); the heaviest come last. */
+Test(usage, who_comes_late_has_a_row)
+{
+	struct summary *summary = summary_new(NULL);
+	struct record_uid_cpu uid;
+	struct record_uid_net net;
+	struct record_layer layer;
+	struct record_interval interval = {
+		.dur_ns = SEC,
+		.cpu = {.present = true, .uids = &uid, .uid_count = 1},
+		.net = {.present = true, .uids = &net, .uid_count = 1},
+		.frames = {.present = true, .layers = &layer, .layer_count = 1}};
+	const struct record_footer *footer;
+	uint64_t cpu_ns, rx_bytes, shown, sum_ns = 0, sum_bytes = 0, sum_shown = 0;
+	char name[16];
+
+	for (unsigned i = 0; i < 10000; i++) {
+		bool first = i < 10, late = i >= 9990;
+
+		snprintf(name, sizeof(name), "L%u", i);
+		uid = (struct record_uid_cpu){90000 + i, first || late ? SEC : 10 + i % 7};
+		net = (struct record_uid_net){
+			200000 + i, NULL, {first || late ? 1000000 : 5 + i % 7, 1, 0, 0}};
+		layer = (struct record_layer){
+			.pid = 1, .layer = name, .shown = first || late ? 1000 : 1 + i % 7};
+		interval.cpu.busy_ns = uid.cpu_ns;
+		sum_ns += uid.cpu_ns;
+		sum_bytes += net.bytes.rx_bytes;
+		sum_shown += layer.shown;
+		add(summary, &interval, (100 + i) * SEC);
+	}
+	footer = summary_footer(summary);
+	cpu_ns = footer->uids.other_ns;
+	rx_bytes = footer->uids.other_rx_bytes.value;
+	cr_assert_eq(footer->uids.count, 40);
+	for (unsigned i = 0; i < 40; i++) {
+		const struct footer_usage *row = &footer->uids.rows[i];
+		unsigned n = row->uid - (i < 20 ? 90000 : 200000);
+
+		cpu_ns += row->cpu_ns;
+		rx_bytes += row->rx_bytes.value;
+		cr_expect(n < 10 || n >= 9990, "uid %u", row->uid);
+		cr_expect_eq(row->partial, n >= 9990);
+	}
+	cr_expect_eq(cpu_ns, sum_ns);
+	cr_expect_eq(rx_bytes, sum_bytes);
+	shown = footer->other_layers.shown;
+	cr_assert_eq(footer->layer_count, 20);
+	for (unsigned i = 0; i < 20; i++) {
+		const struct footer_layer *row = &footer->layers[i];
+		unsigned n = (unsigned)atoi(row->layer + 1);
+
+		shown += row->shown;
+		cr_expect(n < 10 || n >= 9990, "%s", row->layer);
+		cr_expect_eq(row->partial, n >= 9990);
+	}
+	cr_expect_eq(shown, sum_shown);
+	summary_free(summary);
+}
+
 /* What is not measured has no rows and no 0. */
 Test(usage, absent)
 {

@@ -336,6 +336,8 @@ static const struct field layer_sum_rows[] = {
 	FIELD(struct footer_layer, shown, REQUIRED, COUNT, "frames shown"),
 	FIELD(struct footer_layer, dropped, REQUIRED, COUNT, "refreshes that frames came late by"),
 	FIELD(struct footer_layer, janky, REQUIRED, COUNT, "frames with jank"),
+	FIELD(struct footer_layer, partial, NONZERO, NONE,
+	      "light rows were dropped before it was made: earlier frames may be in other"),
 };
 static const struct field_type layer_sum_type =
 	FIELD_TYPE("layer_sum", struct footer_layer, layer_sum_rows);

@@ -138,7 +138,7 @@ static int add_cpu(struct summary *summary, const struct record_cpu *cpu)
 		err = add(summary, "cpu.idle_ns", (double)cpu->idle_ns.value);
 	if (!err && cpu->unaccounted_ns.present)
 		err = add(summary, "cpu.unaccounted_ns", (double)cpu->unaccounted_ns.value);
-	for (size_t i = 0; i < cpu->task_count; i++)
+	for (size_t i = 0; i < cpu->task_count + cpu->cut_count; i++)
 		summary->exits += cpu->tasks[i].exited;
 	if (!err)
 		err = histogram_add(summary->histograms[DISTRIBUTION_BUSY], cpu->busy_ns);

@@ -166,6 +166,12 @@ static void drop_lighter_groups(struct top *top)
 	top->groups_dropped = true;
 }
 
+/* Some of what it used may have been dropped with a row. */
+static bool may_be_partial(const struct top *top, const struct top_entry *entry)
+{
+	return entry->start_boot_ns < top->dropped_boot_ns;
+}
+
 static const char *text_of(const char *text)
 {
 	return text ? text : "";
@@ -217,6 +223,7 @@ static int add_short(struct top *top, struct top_row *row, const struct top_entr
 	usage->start_boot_ns = usage->count ? 0 : entry->start_boot_ns;
 	usage->count++;
 	add_usage(usage, entry->cpu_ns, entry->runnable_ns, entry->threads);
+	usage->partial |= !row && may_be_partial(top, entry);
 	if (row) {
 		add_usage(usage, row->usage.cpu_ns, row->usage.runnable_ns, row->usage.threads);
 		usage->partial |= row->usage.partial;
@@ -251,7 +258,7 @@ int top_add(struct top *top, const struct top_entry *entry, uint64_t end_boot_ns
 			.tid = entry->tid,
 			.start_boot_ns = entry->start_boot_ns,
 			.count = 1,
-			.partial = entry->start_boot_ns < top->dropped_boot_ns,
+			.partial = may_be_partial(top, entry),
 		};
 		HASH_ADD(hh, top->rows, key, sizeof(row->key), row);
 	}

@@ -9,14 +9,18 @@
 
 #include "summary/top.h"
 
-/* Beyond these many the rest is in the footer's `other` sums. */
-#define MAX_UIDS   4096
-#define MAX_LAYERS 1024
+/* Rows that are held. Where one more comes, most of the lighter ones are dropped, and what they
+ * used is in the footer's `other` sums: a heavy one that comes late has its row. */
+#define MAX_UIDS    4096
+#define KEPT_UIDS   1024 /* by CPU time, and as many by bytes */
+#define MAX_LAYERS  1024
+#define KEPT_LAYERS 512
 
 struct uid_row {
 	uid_t uid;
 	struct footer_usage usage;
 	char *package; /* owned */
+	bool is_kept;
 	UT_hash_handle hh;
 };
 
@@ -33,6 +37,7 @@ struct usage {
 	struct uid_row *uids;
 	struct layer_row *layers;
 	bool any_cpu, any_net, any_layer;
+	bool uids_dropped, layers_dropped;
 	uint64_t busy_ns, rx_bytes, tx_bytes; /* of all uids */
 	struct footer_layer frames;           /* of all layers */
 	struct usage_causes causes;
@@ -62,6 +67,22 @@ struct usage *usage_new(void)
 	return NULL;
 }
 
+static void drop_uid(struct usage *usage, struct uid_row *row)
+{
+	HASH_DEL(usage->uids, row);
+	free(row->package);
+	free(row);
+}
+
+static void drop_layer(struct usage *usage, struct layer_row *row)
+{
+	HASH_DEL(usage->layers, row);
+	free(row->package);
+	free(row->layer);
+	free(row->key);
+	free(row);
+}
+
 void usage_free(struct usage *usage)
 {
 	struct layer_row *layer, *next_layer;
@@ -69,18 +90,10 @@ void usage_free(struct usage *usage)
 
 	if (!usage)
 		return;
-	HASH_ITER (hh, usage->uids, uid, next_uid) {
-		HASH_DEL(usage->uids, uid);
-		free(uid->package);
-		free(uid);
-	}
-	HASH_ITER (hh, usage->layers, layer, next_layer) {
-		HASH_DEL(usage->layers, layer);
-		free(layer->package);
-		free(layer->layer);
-		free(layer->key);
-		free(layer);
-	}
+	HASH_ITER (hh, usage->uids, uid, next_uid)
+		drop_uid(usage, uid);
+	HASH_ITER (hh, usage->layers, layer, next_layer)
+		drop_layer(usage, layer);
 	for (size_t i = 0; i < usage->wanted_count; i++)
 		free(usage->wanted[i].package);
 	free(usage->wanted);
@@ -125,18 +138,79 @@ static bool is_wanted(const struct usage *usage, uid_t uid, const char *package)
 	return false;
 }
 
+/* By CPU time; of equal ones by bytes. */
+static int compare_uids(const void *a, const void *b)
+{
+	const struct footer_usage *x = a, *y = b;
+	uint64_t x_bytes = x->rx_bytes.value + x->tx_bytes.value;
+	uint64_t y_bytes = y->rx_bytes.value + y->tx_bytes.value;
+
+	if (x->cpu_ns != y->cpu_ns)
+		return x->cpu_ns < y->cpu_ns ? 1 : -1;
+	if (x_bytes != y_bytes)
+		return x_bytes < y_bytes ? 1 : -1;
+	return x->uid < y->uid ? -1 : x->uid > y->uid;
+}
+
+static int compare_uid_bytes(const void *a, const void *b)
+{
+	const struct footer_usage *x = a, *y = b;
+	uint64_t x_bytes = x->rx_bytes.value + x->tx_bytes.value;
+	uint64_t y_bytes = y->rx_bytes.value + y->tx_bytes.value;
+
+	return x_bytes != y_bytes ? (x_bytes < y_bytes ? 1 : -1) : compare_uids(a, b);
+}
+
+static int lighter_uid(const struct uid_row *a, const struct uid_row *b)
+{
+	return compare_uids(&a->usage, &b->usage);
+}
+
+static int fewer_bytes(const struct uid_row *a, const struct uid_row *b)
+{
+	return compare_uid_bytes(&a->usage, &b->usage);
+}
+
+static void keep_first_uids(struct usage *usage)
+{
+	struct uid_row *row = usage->uids;
+
+	for (size_t i = 0; row && i < KEPT_UIDS; row = row->hh.next, i++)
+		row->is_kept = true;
+}
+
+static void drop_lighter_uids(struct usage *usage)
+{
+	struct uid_row *row, *next;
+
+	HASH_SORT(usage->uids, lighter_uid);
+	keep_first_uids(usage);
+	HASH_SORT(usage->uids, fewer_bytes);
+	keep_first_uids(usage);
+	HASH_ITER (hh, usage->uids, row, next) {
+		if (!row->is_kept)
+			drop_uid(usage, row);
+		else
+			row->is_kept = false;
+	}
+	usage->uids_dropped = true;
+}
+
 static struct uid_row *find_uid(struct usage *usage, uid_t uid)
 {
 	struct uid_row *row;
 
 	HASH_FIND(hh, usage->uids, &uid, sizeof(uid), row);
-	if (row || HASH_COUNT(usage->uids) >= MAX_UIDS)
+	if (row)
 		return row;
+	if (HASH_COUNT(usage->uids) >= MAX_UIDS)
+		drop_lighter_uids(usage);
 	row = calloc(1, sizeof(*row));
 	if (!row)
 		return NULL;
 	row->uid = row->usage.uid = uid;
 	row->usage.count = 1;
+	row->usage.partial = usage->uids_dropped;
 	HASH_ADD(hh, usage->uids, uid, sizeof(row->uid), row);
 	return row;
 }
@@ -269,6 +343,25 @@ static void add_layer_sums(struct footer_layer *to, const struct record_layer *f
 	to->janky += from->janky;
 }
 
+static int fewer_frames(const struct layer_row *a, const struct layer_row *b)
+{
+	if (a->sums.shown != b->sums.shown)
+		return a->sums.shown < b->sums.shown ? 1 : -1;
+	return strcmp(a->key, b->key);
+}
+
+static void drop_lighter_layers(struct usage *usage)
+{
+	struct layer_row *row, *next;
+	size_t kept = 0;
+
+	HASH_SORT(usage->layers, fewer_frames);
+	HASH_ITER (hh, usage->layers, row, next)
+		if (kept++ >= KEPT_LAYERS)
+			drop_layer(usage, row);
+	usage->layers_dropped = true;
+}
+
 static int add_layer(struct usage *usage, const struct record_layer *layer)
 {
 	struct layer_row *row;
@@ -285,7 +378,9 @@ static int add_layer(struct usage *usage, const struct record_layer *layer)
 	usage->causes.dropped += layer->jank.dropped;
 	usage->causes.unknown += layer->jank.unknown;
 	HASH_FIND(hh, usage->layers, key, (size_t)length, row);
-	if (!row && HASH_COUNT(usage->layers) < MAX_LAYERS) {
+	if (!row) {
+		if (HASH_COUNT(usage->layers) >= MAX_LAYERS)
+			drop_lighter_layers(usage);
 		row = calloc(1, sizeof(*row));
 		if (!row || !(row->key = strdup(key))) {
 			free(row);
@@ -293,10 +388,9 @@ static int add_layer(struct usage *usage, const struct record_layer *layer)
 		}
 		row->sums.pid = layer->pid > 0 ? layer->pid : 0;
 		row->sums.layer = row->layer = layer->layer ? strdup(layer->layer) : NULL;
+		row->sums.partial = usage->layers_dropped;
 		HASH_ADD_KEYPTR(hh, usage->layers, row->key, (size_t)length, row);
 	}
-	if (!row)
-		return 0;
 	if (!row->package && layer->package)
 		row->sums.package = row->package = strdup(layer->package);
 	add_layer_sums(&row->sums, layer);
@@ -313,29 +407,6 @@ int usage_add(struct usage *usage, const struct record_interval *interval, uint6
 	     i++)
 		err = add_layer(usage, &interval->frames.layers[i]);
 	return err;
-}
-
-/* By CPU time; of equal ones by bytes. */
-static int compare_uids(const void *a, const void *b)
-{
-	const struct footer_usage *x = a, *y = b;
-	uint64_t x_bytes = x->rx_bytes.value + x->tx_bytes.value;
-	uint64_t y_bytes = y->rx_bytes.value + y->tx_bytes.value;
-
-	if (x->cpu_ns != y->cpu_ns)
-		return x->cpu_ns < y->cpu_ns ? 1 : -1;
-	if (x_bytes != y_bytes)
-		return x_bytes < y_bytes ? 1 : -1;
-	return x->uid < y->uid ? -1 : x->uid > y->uid;
-}
-
-static int compare_uid_bytes(const void *a, const void *b)
-{
-	const struct footer_usage *x = a, *y = b;
-	uint64_t x_bytes = x->rx_bytes.value + x->tx_bytes.value;
-	uint64_t y_bytes = y->rx_bytes.value + y->tx_bytes.value;
-
-	return x_bytes != y_bytes ? (x_bytes < y_bytes ? 1 : -1) : compare_uids(a, b);
 }
 
 /* The uids with most CPU time and those with most bytes: `count` of each at most, so that neither
@@ -372,13 +443,6 @@ static int take_uids(struct usage *usage, size_t count, struct footer_top *top)
 		top->other_tx_bytes.value -= rows[i].tx_bytes.value;
 	}
 	return 0;
-}
-
-static int fewer_frames(const struct layer_row *a, const struct layer_row *b)
-{
-	if (a->sums.shown != b->sums.shown)
-		return a->sums.shown < b->sums.shown ? 1 : -1;
-	return strcmp(a->key, b->key);
 }
 
 static int take_layers(struct usage *usage, size_t count, struct record_footer *footer)

@@ -45,6 +45,7 @@ void argv_want(struct target_set *set, struct process_entry *entry)
 	if (entry->argv.is_wanted || entry->argv.is_told)
 		return;
 	entry->argv.is_wanted = true;
+	entry->argv.asked_ns = clock_now_ns(CLOCK_BOOTTIME);
 	put(&set->argv.wanted[entry->argv.alone   ? ARGV_ALONE
 			      : entry->is_decided ? ARGV_KNOWN
 						  : ARGV_NEW],

@@ -39,15 +39,9 @@ struct followed_process {
 	bool was_target;    /* before turned_ns */
 	uint64_t turned_ns; /* CLOCK_BOOTTIME, as all here; 0: never */
 	uint64_t scanned_ns, told_ns;
+	uint64_t program_ns;         /* its last execve; 0: none was told */
 	uint64_t matched_ns;         /* when a scan last saw a name that matches */
 	uint64_t died_ns, died_turn; /* 0: it lives */
-};
-
-/* A name that a record may still have. */
-struct old_name {
-	struct old_name *next;
-	uint64_t turn;
-	char text[];
 };
 
 bool target_set_follows(const struct target_set *set)
@@ -72,15 +66,24 @@ static struct followed_process *find_latest(const struct target_set *set,
 	struct followed_process *process;
 
 	HASH_FIND(by_pid, set->followed_by_pid, &entry->key.pid, sizeof(pid_t), process);
-	return process && process->key.start_boot_ns / PROC_TICK_NS == entry->key.start_ticks
-		       ? process
-		       : NULL;
+	if (!process || process->key.start_boot_ns / PROC_TICK_NS != entry->key.start_ticks)
+		return NULL;
+	return !entry->start_boot_ns || entry->start_boot_ns == process->key.start_boot_ns ? process
+											   : NULL;
+}
+
+/* The pid is another process's. */
+static void leave_pid(struct target_set *set, struct followed_process *process)
+{
+	if (process && process->is_latest)
+		HASH_DELETE(by_pid, set->followed_by_pid, process);
+	if (process)
+		process->is_latest = false;
 }
 
 static void forget(struct target_set *set, struct followed_process *process)
 {
-	if (process->is_latest)
-		HASH_DELETE(by_pid, set->followed_by_pid, process);
+	leave_pid(set, process);
 	HASH_DEL(set->followed, process);
 	process_bury_name(set, process->name);
 	free(process);
@@ -96,46 +99,29 @@ static struct followed_process *follow(struct target_set *set, pid_t pid, uint64
 	process->pid = pid;
 	HASH_ADD(hh, set->followed, key, sizeof(process->key), process);
 	HASH_FIND(by_pid, set->followed_by_pid, &pid, sizeof(pid), before);
-	if (before) {
-		HASH_DELETE(by_pid, set->followed_by_pid, before);
-		before->is_latest = false;
-	}
+	leave_pid(set, before);
 	HASH_ADD(by_pid, set->followed_by_pid, pid, sizeof(pid_t), process);
 	process->is_latest = true;
 	return process;
 }
 
-static struct process_entry *scanned(const struct target_set *set, pid_t pid,
-				     uint64_t start_boot_ns)
-{
-	return process_find(set, pid, start_boot_ns / PROC_TICK_NS);
-}
-
+/* The name as it is now, for as long as a record may have it. */
 static const char *keep_name(struct target_set *set, const char *name)
 {
-	size_t size = name ? strlen(name) + 1 : 0;
-	struct old_name *old = name ? malloc(sizeof(*old) + size) : NULL;
+	char *copy = name ? strdup(name) : NULL;
 
-	if (!old)
-		return NULL;
-	memcpy(old->text, name, size);
-	old->turn = set->turn;
-	old->next = set->old_names;
-	set->old_names = old;
-	return old->text;
+	process_bury_name(set, copy);
+	return copy;
 }
 
 static int set_name(struct target_set *set, struct followed_process *process, const char *name,
 		    bool has_argv)
 {
-	char *copy = strdup(name);
+	int err = process_give_name(set, &process->name, name);
 
-	if (!copy)
-		return -ENOMEM;
-	process_bury_name(set, process->name);
-	process->name = copy;
-	process->has_argv = has_argv;
-	return 0;
+	if (!err)
+		process->has_argv = has_argv;
+	return err;
 }
 
 /* What is known of a process by name, whoever knows it. */
@@ -156,7 +142,7 @@ static struct standing standing_of(const struct target_set *set, pid_t pid, uint
 		return (struct standing){at_ns < process->turned_ns ? process->was_target
 								    : process->is_target,
 					 process->took_name, process->has_argv, process->name};
-	entry = scanned(set, pid, start_boot_ns);
+	entry = process_find(set, pid, start_boot_ns);
 	if (!entry || process_is_awaited(entry))
 		return (struct standing){0};
 	return (struct standing){entry->by_name != (at_ns < entry->turned_ns), entry->took_name,
@@ -174,8 +160,10 @@ static void turn_to(struct followed_process *process, bool is_target, uint64_t a
 
 static void tell_entry(const struct followed_process *process, struct process_entry *entry)
 {
-	if (!entry)
+	/* An entry that nobody was told of may be that of a later owner of the pid. */
+	if (!entry || (!entry->start_boot_ns && !process->is_latest))
 		return;
+	entry->start_boot_ns = process->key.start_boot_ns;
 	entry->by_name = process->is_target;
 	entry->turned_ns = process->turned_ns;
 	entry->took_name = process->took_name;
@@ -189,6 +177,9 @@ int target_told_birth(struct target_set *set, const struct target_told *child, p
 
 	if (!set->has_names || find(set, child->pid, child->start_boot_ns))
 		return 0;
+	HASH_FIND(by_pid, set->followed_by_pid, &child->pid, sizeof(child->pid), process);
+	leave_pid(set, process);
+	process_born(set, child->pid, child->start_boot_ns);
 	of_parent = standing_of(set, parent, parent_start_boot_ns, child->at_boot_ns);
 	/* A thread gives its own comm to the process that it forks. */
 	if (!of_parent.is_target && !target_names_match(set, NULL, child->comm))
@@ -207,7 +198,7 @@ int target_told_name(struct target_set *set, const struct target_told *told, boo
 		     struct target_turn *turn)
 {
 	struct followed_process *process = find(set, told->pid, told->start_boot_ns);
-	struct process_entry *entry = scanned(set, told->pid, told->start_boot_ns);
+	struct process_entry *entry = process_find(set, told->pid, told->start_boot_ns);
 	struct standing before = standing_of(set, told->pid, told->start_boot_ns, told->at_boot_ns);
 	bool takes_it, is_target;
 	int err = 0;
@@ -224,6 +215,13 @@ int target_told_name(struct target_set *set, const struct target_told *told, boo
 		return 0;
 	if (entry)
 		process_read_soon(entry);
+	/* What a scan read before an execve is the name of the program before it. */
+	if (entry && program && told->at_boot_ns > entry->read_ns) {
+		err = process_give_name(set, &entry->name, told->argv0 ?: told->comm);
+		if (err)
+			return err;
+		entry->has_argv = told->argv0;
+	}
 	if (!before.is_target && !is_target && !process)
 		return 0;
 	*turn = (struct target_turn){before.is_target, keep_name(set, before.name)};
@@ -243,6 +241,8 @@ int target_told_name(struct target_set *set, const struct target_told *told, boo
 	if (err)
 		return err;
 	process->told_ns = told->at_boot_ns;
+	if (program)
+		process->program_ns = told->at_boot_ns;
 	process->took_name = program ? takes_it : process->took_name || takes_it;
 	if (before.is_target != is_target) {
 		process->was_target = before.is_target;
@@ -265,7 +265,7 @@ void target_told_death(struct target_set *set, pid_t pid, uint64_t start_boot_ns
 		process->died_turn = set->turn;
 		return;
 	}
-	entry = scanned(set, pid, start_boot_ns);
+	entry = process_find(set, pid, start_boot_ns);
 	if (uid % PACKAGES_USER_RANGE < FIRST_ISOLATED || (entry && !process_is_awaited(entry)))
 		return;
 	for (size_t i = 0; i < set->spec_count; i++)
@@ -294,7 +294,7 @@ bool target_set_means(const struct target_set *set, pid_t pid, uint64_t start_bo
 		      uint64_t end_boot_ns, const char *main_comm)
 {
 	const struct process_entry *entry =
-		start_boot_ns ? scanned(set, pid, start_boot_ns) : process_find_live(set, pid);
+		start_boot_ns ? process_find(set, pid, start_boot_ns) : process_find_live(set, pid);
 	const struct followed_process *process = find(set, pid, start_boot_ns);
 
 	if (entry && entry->by_other)
@@ -321,6 +321,21 @@ const char *follow_argv(const struct target_set *set, pid_t pid, uint64_t start_
 	const struct followed_process *process = find(set, pid, start_boot_ns);
 
 	return process && process->has_argv ? process->name : NULL;
+}
+
+bool follow_left_pid(const struct target_set *set, pid_t pid, uint64_t start_boot_ns)
+{
+	const struct followed_process *process = find(set, pid, start_boot_ns);
+
+	return process && !process->is_latest;
+}
+
+const char *follow_program(const struct target_set *set, pid_t pid, uint64_t start_boot_ns,
+			   uint64_t since_boot_ns)
+{
+	const struct followed_process *process = find(set, pid, start_boot_ns);
+
+	return process && process->program_ns > since_boot_ns ? process->name : NULL;
 }
 
 bool follow_scanned(struct target_set *set, struct process_entry *entry, bool names_match)
@@ -364,7 +379,7 @@ static bool is_gone(const struct target_set *set, const struct followed_process 
 	    now_ns < process->scanned_ns + CHECK_AFTER_NS)
 		return false;
 	/* Its end found no room in the ring. */
-	entry = scanned(set, process->pid, process->key.start_boot_ns);
+	entry = process_find(set, process->pid, process->key.start_boot_ns);
 	return !entry || !entry->live;
 }
 
@@ -372,21 +387,12 @@ void target_set_turn(struct target_set *set)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME);
 	struct followed_process *process, *next;
-	struct old_name **link = &set->old_names, *old;
 
 	set->turn++;
-	while ((old = *link)) {
-		if (set->turn < old->turn + KEEP_TURNS) {
-			link = &old->next;
-			continue;
-		}
-		*link = old->next;
-		free(old);
-	}
 	HASH_ITER (hh, set->followed, process, next) {
 		if (!is_gone(set, process, now_ns))
 			continue;
-		tell_entry(process, scanned(set, process->pid, process->key.start_boot_ns));
+		tell_entry(process, process_find(set, process->pid, process->key.start_boot_ns));
 		forget(set, process);
 	}
 }
@@ -394,12 +400,7 @@ void target_set_turn(struct target_set *set)
 void follow_free(struct target_set *set)
 {
 	struct followed_process *process, *next;
-	struct old_name *old;
 
 	HASH_ITER (hh, set->followed, process, next)
 		forget(set, process);
-	while ((old = set->old_names)) {
-		set->old_names = old->next;
-		free(old);
-	}
 }

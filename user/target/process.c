@@ -105,13 +105,46 @@ struct process_entry *process_find_live(const struct target_set *set, pid_t pid)
 	return entry;
 }
 
-struct process_entry *process_find(const struct target_set *set, pid_t pid, uint64_t start_ticks)
+static struct process_entry *find_in_tick(const struct target_set *set, pid_t pid,
+					  uint64_t start_ticks)
 {
 	struct process_key key = {.pid = pid, .start_ticks = start_ticks};
 	struct process_entry *entry;
 
 	HASH_FIND(by_key, set->entries, &key, sizeof(key), entry);
 	return entry;
+}
+
+struct process_entry *process_find(const struct target_set *set, pid_t pid, uint64_t start_boot_ns)
+{
+	struct process_entry *entry = find_in_tick(set, pid, start_boot_ns / PROC_TICK_NS);
+
+	if (entry && entry->start_boot_ns && start_boot_ns % PROC_TICK_NS &&
+	    entry->start_boot_ns != start_boot_ns)
+		return NULL;
+	return entry;
+}
+
+/* What was told of a process before it is not its. */
+static void describes(struct process_entry *entry, uint64_t start_boot_ns)
+{
+	if (entry->start_boot_ns && entry->start_boot_ns != start_boot_ns)
+		entry->by_name = entry->took_name = false;
+	entry->start_boot_ns = start_boot_ns;
+	entry->next_start_boot_ns = 0;
+}
+
+void process_born(const struct target_set *set, pid_t pid, uint64_t start_boot_ns)
+{
+	struct process_entry *entry = find_in_tick(set, pid, start_boot_ns / PROC_TICK_NS);
+
+	if (!entry || entry->start_boot_ns == start_boot_ns)
+		return;
+	/* Whoever was read since then under that pid is this one. */
+	if (entry->read_ns >= start_boot_ns)
+		describes(entry, start_boot_ns);
+	else
+		entry->next_start_boot_ns = start_boot_ns;
 }
 
 /* The pid is no longer this process. Its name is kept for a while: its last samples come later. */
@@ -241,16 +274,14 @@ void process_free_buried(struct target_set *set, bool all)
 	}
 }
 
-static int set_name(struct target_set *set, struct process_entry *entry, const char *name,
-		    bool has_argv)
+int process_give_name(struct target_set *set, char **name, const char *text)
 {
-	char *copy = strdup(name);
+	char *copy = strdup(text);
 
 	if (!copy)
 		return -ENOMEM;
-	process_bury_name(set, entry->name);
-	entry->name = copy;
-	entry->has_argv = has_argv;
+	process_bury_name(set, *name);
+	*name = copy;
 	return 0;
 }
 
@@ -259,18 +290,21 @@ void process_take_told(struct target_set *set, struct process_entry *entry)
 	char name[PROBE_NAME_BYTES + 1];
 
 	if (entry->argv.is_told && argv_take(entry, name, sizeof(name)) > 0 && !entry->has_argv)
-		(void)set_name(set, entry, name, true);
+		entry->has_argv = !process_give_name(set, &entry->name, name);
 }
 
 int process_read(struct target_set *set, struct process_entry *entry, int dir,
 		 const struct proc_stat *stat)
 {
 	struct proc_status status;
+	uint64_t read_ns =
+		entry->argv.is_told ? entry->argv.asked_ns : clock_now_ns(CLOCK_BOOTTIME);
 	char name[256];
 	int len = read_argv0(set, entry, dir, name, sizeof(name));
 	bool has_argv = len > 0, changed = false;
 	int err;
 
+	entry->read_ns = read_ns;
 	entry->held_up = process_is_for_later(len);
 	if (len <= 0)
 		snprintf(name, sizeof(name), "%s", stat->comm);
@@ -278,9 +312,10 @@ int process_read(struct target_set *set, struct process_entry *entry, int dir,
 	if (!entry->name || (has_argv && strcmp(name, entry->name)) ||
 	    (!has_argv && !entry->has_argv && strcmp(name, entry->name))) {
 		changed = entry->name;
-		err = set_name(set, entry, name, has_argv);
+		err = process_give_name(set, &entry->name, name);
 		if (err)
 			return err;
+		entry->has_argv = has_argv;
 	}
 	take_comm(entry, stat->comm, changed);
 	entry->ppid = stat->ppid;
@@ -325,7 +360,7 @@ int process_load(struct target_set *set, pid_t pid, int dir, struct process_entr
 		entry = NULL;
 	}
 	if (!entry) {
-		entry = process_find(set, pid, stat.start_ticks);
+		entry = find_in_tick(set, pid, stat.start_ticks);
 		if (!entry) {
 			entry = calloc(1, sizeof(*entry));
 			if (!entry)
@@ -339,6 +374,11 @@ int process_load(struct target_set *set, pid_t pid, int dir, struct process_entr
 		HASH_ADD(by_pid, set->live, key.pid, sizeof(pid_t), entry);
 		entry->argv.until_ns =
 			set->is_finding ? 0 : clock_now_ns(CLOCK_BOOTTIME) + PATIENT_NS;
+	}
+	if (entry->next_start_boot_ns) {
+		describes(entry, entry->next_start_boot_ns);
+		entry->is_decided = entry->has_argv = false;
+		argv_forget(set, entry);
 	}
 	entry->dead = (stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1;
 	err = process_read(set, entry, dir, &stat);

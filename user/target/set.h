@@ -18,6 +18,11 @@ struct process_entry {
 	UT_hash_handle by_pid;
 	uint64_t ino;          /* of /proc/PID: a new number when the pid is used again */
 	uint64_t next_read_ns; /* CLOCK_BOOTTIME */
+	uint64_t read_ns;      /* CLOCK_BOOTTIME: just before its names were read last */
+	/* Two processes of one pid may begin in one tick, and then they share this entry. Which of
+	 * them it describes, where the kernel side told of births, and which one took the pid since
+	 * it was read; 0: not known. */
+	uint64_t start_boot_ns, next_start_boot_ns;
 	uint64_t seen_scan, used_scan, used_turn;
 	char *name;
 	char comm[PROC_COMM_LEN];
@@ -40,6 +45,7 @@ struct process_entry {
 		bool is_told;      /* told or err is the answer, not taken yet */
 		bool alone;        /* it may hold up a prober: nobody else with it */
 		uint64_t until_ns; /* CLOCK_BOOTTIME: from then on its comm may decide */
+		uint64_t asked_ns; /* CLOCK_BOOTTIME: it was read since, if it is told */
 	} argv;
 	struct target_process *watched; /* NULL: not watched */
 	size_t index;                   /* in the set's watched array */
@@ -95,7 +101,6 @@ struct target_set {
 	uint64_t next_ino;
 	/* follow.c */
 	struct followed_process *followed, *followed_by_pid;
-	struct old_name *old_names;
 	struct buried_name *buried_names; /* process.c */
 	uint64_t unnamed;                 /* isolated processes that ended nameless, not told yet */
 };
@@ -126,7 +131,11 @@ bool target_cgroup_app(const char *path, uid_t *uid, pid_t *pid);
 /* ---- process.c ---- */
 
 struct process_entry *process_find_live(const struct target_set *set, pid_t pid);
-struct process_entry *process_find(const struct target_set *set, pid_t pid, uint64_t start_ticks);
+/* The entry of the process that began at that time, to the nanosecond where both know it so well;
+ * a whole number of ticks is a start time that /proc told. */
+struct process_entry *process_find(const struct target_set *set, pid_t pid, uint64_t start_boot_ns);
+/* The kernel side told of the birth of a process. */
+void process_born(const struct target_set *set, pid_t pid, uint64_t start_boot_ns);
 /* Put the answer of /proc about pid, whose folder is dir, into the table. 0, *out NULL: it is gone,
  * or /proc could not be asked. */
 int process_load(struct target_set *set, pid_t pid, int dir, struct process_entry **out,
@@ -158,6 +167,8 @@ void process_drop(struct target_set *set, struct process_entry *entry);
 /* A name that is no process's any more; NULL does nothing. The rows of the interval at work may
  * point to it, so it is freed later. */
 void process_bury_name(struct target_set *set, char *name);
+/* A copy of text takes the place of *name, which is buried. 0, -ENOMEM: *name is as it was. */
+int process_give_name(struct target_set *set, char **name, const char *text);
 /* Free those that no record can have any more; all: every one. */
 void process_free_buried(struct target_set *set, bool all);
 /* The next scan is to read it again. */
@@ -192,4 +203,9 @@ bool follow_scanned(struct target_set *set, struct process_entry *entry, bool na
 const char *follow_name(const struct target_set *set, pid_t pid, uint64_t start_boot_ns);
 /* Its argv[0], as the kernel side told it or as it was its parent's; NULL: not known. */
 const char *follow_argv(const struct target_set *set, pid_t pid, uint64_t start_boot_ns);
+/* It is followed, and another process has its pid since. */
+bool follow_left_pid(const struct target_set *set, pid_t pid, uint64_t start_boot_ns);
+/* The name that an execve since then gave it; NULL: none was told. */
+const char *follow_program(const struct target_set *set, pid_t pid, uint64_t start_boot_ns,
+			   uint64_t since_boot_ns);
 void follow_free(struct target_set *set);

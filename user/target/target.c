@@ -106,11 +106,29 @@ const char *target_package_of_uid(struct target_set *set, uid_t uid)
 	return row ? row->name : NULL;
 }
 
+static struct process_entry *entry_of(const struct target_set *set, pid_t pid,
+				      uint64_t start_boot_ns)
+{
+	struct process_entry *entry = process_find(set, pid, start_boot_ns);
+
+	/* It may describe a later owner of the pid that began in the same tick. */
+	return entry && !entry->start_boot_ns && follow_left_pid(set, pid, start_boot_ns) ? NULL
+											  : entry;
+}
+
+/* The owner of the pid is not the process that began at that time in the same tick, which is gone.
+ */
+static bool is_another(const struct process_entry *owner, uint64_t start_boot_ns)
+{
+	return owner->key.start_ticks == start_boot_ns / PROC_TICK_NS &&
+	       owner->next_start_boot_ns != start_boot_ns;
+}
+
 const char *target_process_name(struct target_set *set, pid_t pid, uint64_t start_boot_ns)
 {
 	uint64_t start_ticks = start_boot_ns / PROC_TICK_NS;
 	struct process_entry *entry =
-		start_boot_ns ? process_find(set, pid, start_ticks) : process_find_live(set, pid);
+		start_boot_ns ? entry_of(set, pid, start_boot_ns) : process_find_live(set, pid);
 	const char *told;
 	int dir;
 
@@ -121,8 +139,10 @@ const char *target_process_name(struct target_set *set, pid_t pid, uint64_t star
 		struct process_entry *other = process_find_live(set, pid);
 		struct proc_stat stat;
 
-		/* Its exit is the next scan's to report. */
-		dir = other && other->watched ? -ESRCH : proc_open(set->root, pid);
+		/* Its exit is the next scan's to report. Or the pid is known to be another's. */
+		dir = other && (other->watched || is_another(other, start_boot_ns))
+			      ? -ESRCH
+			      : proc_open(set->root, pid);
 		if (dir < 0)
 			return follow_name(set, pid, start_boot_ns);
 		/* Another process under that pid is not an answer, and is left to the scan. */
@@ -133,8 +153,11 @@ const char *target_process_name(struct target_set *set, pid_t pid, uint64_t star
 			return follow_name(set, pid, start_boot_ns);
 	}
 	entry->used_scan = set->scan;
-	/* Where it is not read yet, the kernel side may have told it. */
-	return (process_is_awaited(entry) ? follow_name(set, pid, start_boot_ns) : NULL)
+	/* Where it is not read yet, or not since its last execve, the kernel side may have told it.
+	 */
+	return (process_is_awaited(entry) ? follow_name(set, pid, start_boot_ns)
+					  : follow_program(set, pid, start_boot_ns,
+							   entry->has_argv ? entry->read_ns : 0))
 		       ?: entry->name;
 }
 
@@ -142,21 +165,17 @@ void target_process_renamed(struct target_set *set, pid_t pid, uint64_t start_bo
 			    const char *comm)
 {
 	uint64_t start_ticks = start_boot_ns / PROC_TICK_NS;
-	struct process_entry *entry = process_find(set, pid, start_ticks);
+	struct process_entry *entry = entry_of(set, pid, start_boot_ns);
 	struct proc_stat stat;
-	char *name;
 	int dir;
 
-	name = entry ? strdup(comm) : NULL;
-	if (!name)
+	if (!entry || process_give_name(set, &entry->name, comm))
 		return;
-	process_bury_name(set, entry->name);
-	entry->name = name;
 	entry->has_argv = false;
 	/* What was asked for is the name of the program before. */
 	argv_forget(set, entry);
 	process_read_soon(entry);
-	dir = proc_open(set->root, pid);
+	dir = entry->next_start_boot_ns ? -ESRCH : proc_open(set->root, pid);
 	if (dir < 0)
 		return;
 	if (!proc_stat(dir, &stat) && stat.start_ticks == start_ticks)

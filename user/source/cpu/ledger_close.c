@@ -6,6 +6,8 @@
 
 #include "source/cpu/ledger_private.h"
 
+#define CLOCK_SKEW_NS 1000000
+
 static int by_cpu_desc(const void *a, const void *b)
 {
 	const struct record_task *x = a, *y = b;
@@ -67,9 +69,19 @@ static void decide_rows(struct cpu_ledger *ledger, const struct cpu_ledger_names
 	}
 }
 
+/* For how long of an interval the machine was suspended. The two clocks by which it is told are not
+ * read at one moment. */
+static uint64_t suspended_in(const struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t dur_ns)
+{
+	uint64_t passed_ns = end_boot_ns > ledger->end_ns ? end_boot_ns - ledger->end_ns : 0;
+
+	return passed_ns > dur_ns + CLOCK_SKEW_NS ? passed_ns - dur_ns : 0;
+}
+
 int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t dur_ns, size_t top,
 		     const struct cpu_ledger_names *names, struct record_cpu *cpu)
 {
+	uint64_t suspended_ns = suspended_in(ledger, end_boot_ns, dur_ns);
 	size_t listed = 0;
 	int err;
 
@@ -89,7 +101,7 @@ int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t d
 			continue;
 		/* The uid or the name changed: how long the task slept under which is not known. */
 		if (!row->partial)
-			cpu_row_derive_sleep(row, end_boot_ns, dur_ns);
+			cpu_row_derive_sleep(row, end_boot_ns, dur_ns, suspended_ns);
 		task->process = row->process;
 		if (!task->process)
 			task->process =

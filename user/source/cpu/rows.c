@@ -161,22 +161,28 @@ uint64_t cpu_rows_merge(struct cpu_rows *rows)
 	return other_ns;
 }
 
-void cpu_row_derive_sleep(struct ledger_row *row, uint64_t end_boot_ns, uint64_t dur_ns)
+void cpu_row_derive_sleep(struct ledger_row *row, uint64_t end_boot_ns, uint64_t dur_ns,
+			  uint64_t suspended_ns)
 {
 	struct record_task *task = &row->task;
-	uint64_t begin_ns = end_boot_ns > dur_ns ? end_boot_ns - dur_ns : 0;
+	uint64_t before_ns = dur_ns + suspended_ns;
+	uint64_t begin_ns = end_boot_ns > before_ns ? end_boot_ns - before_ns : 0;
 	uint64_t end_ns = task->exited ? row->end_boot_ns : end_boot_ns;
-	uint64_t awake_ns;
+	bool is_part = task->exited || task->start_boot_ns > begin_ns;
+	uint64_t awake_ns, life_ns = dur_ns;
 
 	if (!task->runnable_ns.present || !task->uninterruptible_ns.present)
 		return;
+	/* How much of the suspended time lay in its life is not known. */
+	if (is_part && suspended_ns)
+		return;
 	if (task->start_boot_ns > begin_ns)
 		begin_ns = task->start_boot_ns;
+	if (is_part)
+		life_ns = end_ns > begin_ns ? end_ns - begin_ns : 0;
 	awake_ns = task->cpu_ns + task->runnable_ns.value + task->uninterruptible_ns.value +
 		   task->stopped_ns.value;
-	task->sleeping_ns.present = true;
-	if (end_ns > begin_ns && end_ns - begin_ns > awake_ns)
-		task->sleeping_ns.value = end_ns - begin_ns - awake_ns;
+	task->sleeping_ns = SOME_U64(life_ns > awake_ns ? life_ns - awake_ns : 0);
 }
 
 void cpu_rows_clear(struct cpu_rows *rows)

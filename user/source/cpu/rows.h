@@ -34,9 +34,10 @@ void cpu_rows_decide(struct cpu_rows *rows, uint32_t index, bool listed, const c
 /* Once each row is decided: join the listed ones of each task in the last of them. The time of the
  * others. */
 uint64_t cpu_rows_merge(struct cpu_rows *rows);
-/* The time of a task whose interval ended at end_boot_ns and lasted dur_ns that is none of the
- * others is what it slept. */
-void cpu_row_derive_sleep(struct ledger_row *row, uint64_t end_boot_ns, uint64_t dur_ns);
+/* The time of a task that is none of the others is what it slept: in an interval that ended at
+ * end_boot_ns and lasted dur_ns, without the suspended_ns in which the machine was suspended. */
+void cpu_row_derive_sleep(struct ledger_row *row, uint64_t end_boot_ns, uint64_t dur_ns,
+			  uint64_t suspended_ns);
 /* The interval is closed. One of many tasks leaves no memory behind. */
 void cpu_rows_clear(struct cpu_rows *rows);
 void cpu_rows_free(struct cpu_rows *rows);
