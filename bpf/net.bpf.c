@@ -177,6 +177,18 @@ static __always_inline const struct sock *sock_fields(struct sock *sk, struct ne
 	return (const void *)work->tail - from;
 }
 
+/* A tunnel of the kernel's keeps the sender's socket on the packet that it wraps up: the sender's
+ * bytes were counted at the tunnel's device. The mark of that (encapsulation) is taken back where
+ * the device has no checksum to put in, as in a ping and in the parts of a datagram
+ * (iptunnel_handle_offloads), and WireGuard sets none (wg_reset_packet); both leave where the link
+ * header of the tunnel's device was: behind the IP header of today. It lies in front of it, or
+ * outside of the packet, where no device was passed before. */
+static __always_inline bool is_wrapped(const struct sk_buff *skb)
+{
+	return BPF_CORE_READ_BITFIELD(skb, encapsulation) ||
+	       (skb->inner_mac_header > skb->network_header && skb->inner_mac_header < skb->end);
+}
+
 /* Who sent it. TIME_WAIT and request sockets are small structs without sk_uid: read as a full
  * socket they give plausible nonsense. */
 static __always_inline struct sender find_sender(const struct sk_buff *skb, struct net *net,
@@ -195,9 +207,7 @@ static __always_inline struct sender find_sender(const struct sk_buff *skb, stru
 		from.forwarded = skb->skb_iif != 0;
 		return from;
 	}
-	/* A tunnel of the kernel's keeps the sender's socket on the packet that it wraps up
-	 * (iptunnel_handle_offloads): the sender's bytes were counted at the tunnel's device. */
-	if (BPF_CORE_READ_BITFIELD(skb, encapsulation))
+	if (is_wrapped(skb))
 		return from;
 	common = &sk->__sk_common;
 	if (!direct) {
