@@ -132,7 +132,8 @@ struct sender {
 	bool learnable; /* replies to this packet are the sender's */
 	bool opens;     /* it connects: nothing that came before is its own */
 	bool forwarded;
-	bool tcp; /* a TCP socket: never cut into fragments */
+	bool tcp;     /* a TCP socket: never cut into fragments */
+	bool request; /* of a connection that is not there yet: a small struct */
 };
 
 /* UDP is looked up when it is received. Who sends says more only where the kernel chooses among
@@ -225,7 +226,7 @@ static __always_inline struct sender find_sender(const struct sk_buff *skb, stru
 
 		if (holder)
 			from.owner = owner_of(holder);
-		from.tcp = true;
+		from.tcp = from.request = true;
 		return from;
 	}
 	/* A bridge between namespaces shows the packet again with the first sender's socket. */
@@ -273,7 +274,7 @@ static __always_inline void learn_sent(const struct sk_buff *skb, struct net_pac
 	const struct sock *sk = skb->sk, *holder = NULL;
 	__u64 owner = from->owner;
 
-	if (from->tcp && sk)
+	if (from->tcp && sk && !from->request)
 		holder = uid_holder(sk);
 	if (from->forwarded) {
 		if (locality(packet, packet->source) != NET_LOCAL)
@@ -295,6 +296,25 @@ static __always_inline void learn_sent(const struct sk_buff *skb, struct net_pac
 			learn(&flows4, PLACE(waiting4, key, NET_IN_TRANSMIT), owner, holder,
 			      !from->opens);
 	}
+}
+
+/* The host redirects what comes for one of its ports, or addresses, to a socket that has another:
+ * packets have the one, and the states of the socket the other. Its SYN-ACK alone tells both, which
+ * is looked at because there is one of them in a connection. */
+static __always_inline bool is_redirected(const struct sk_buff *skb,
+					  const struct net_packet *packet)
+{
+	const struct sock *sk = skb->sk;
+	struct in6_addr local;
+
+	if (!sk)
+		return false; /* cannot be, but the verifier forgets that */
+	if (BPF_CORE_READ(sk, __sk_common.skc_num) != bpf_ntohs(packet->source_port))
+		return true;
+	if (!packet->ipv6)
+		return BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr) != packet->source[0];
+	BPF_CORE_READ_INTO(&local, sk, __sk_common.skc_v6_rcv_saddr);
+	return !same6(local.in6_u.u6_addr32, packet->source);
 }
 
 static __always_inline int transmit(struct sk_buff *packet_skb, bool direct)
@@ -337,7 +357,7 @@ static __always_inline int transmit(struct sk_buff *packet_skb, bool direct)
 	/* The common case needs no byte of the packet: nothing is learnt from it, and it is no
 	 * fragment, because TCP makes none and a device cannot put a checksum into one
 	 * (ip_do_fragment, ip6_fragment: that is done before). */
-	if (!wire_length && !from.learnable && !from.forwarded &&
+	if (!wire_length && !from.learnable && !from.forwarded && !from.request &&
 	    (from.tcp || BPF_CORE_READ_BITFIELD(skb, ip_summed) == NET_CHECKSUM_PARTIAL)) {
 		bytes = length - skip;
 		packets = 1;
@@ -357,6 +377,8 @@ static __always_inline int transmit(struct sk_buff *packet_skb, bool direct)
 		packet->headers = 0;
 		packet->has_ports = false;
 	}
+	if (from.request && packet->has_ports)
+		from.learnable = is_redirected(skb, packet);
 	if ((from.learnable || from.forwarded) && packet->has_ports && !loopback) {
 		packet->net = (__u64)net;
 		name_netns(packet, net, direct);
