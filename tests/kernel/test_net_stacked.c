@@ -105,6 +105,17 @@ static int make_device(const struct stacked *stack, const struct ends *ends)
 	return rig_send(&msg);
 }
 
+static int set_mtu(const char *name)
+{
+	struct rig_message msg = {.nlh = {.nlmsg_len = NLMSG_HDRLEN, .nlmsg_type = RTM_NEWLINK}};
+	struct ifinfomsg *info = rig_put(&msg, sizeof(*info));
+	uint32_t mtu = MTU;
+
+	info->ifi_index = (int)if_nametoindex(name);
+	rig_attr(&msg, IFLA_MTU, &mtu, sizeof(mtu));
+	return rig_send(&msg);
+}
+
 static void remove_device(const char *name)
 {
 	struct rig_message msg = {.nlh = {.nlmsg_len = NLMSG_HDRLEN, .nlmsg_type = RTM_DELLINK}};
@@ -144,8 +155,8 @@ static int stand(const struct bench *bench, const struct stacked *stack)
 		err = name_end("st0", false);
 	setns(bench->rig.ns[RIG_PEER], CLONE_NEWNET);
 	far.link = if_nametoindex("wl1");
-	if (!err && !stack->alone)
-		err = make_device(stack, &far);
+	if (!err)
+		err = stack->alone ? set_mtu("bd1") : make_device(stack, &far);
 	if (!err)
 		err = name_end(stack->alone ? "bd1" : "st0", true);
 	setns(bench->rig.home, CLONE_NEWNET);
@@ -201,6 +212,32 @@ static int stacked_udp(const struct bench *bench, const struct net_case *net_cas
 			    udp_echo_client, traffic_of(bench, net_case, FAR4, FAR6));
 }
 
+/* Its socket is for what comes by that device alone. */
+static int bound_client(const void *arg, int ready)
+{
+	const struct traffic *traffic = arg;
+	struct sockaddr_storage to;
+	socklen_t length = traffic_address(&to, traffic->family, traffic->address, traffic->port);
+	int fd = socket(traffic->family, SOCK_DGRAM, 0);
+	char buffer[SMALL] = {0};
+
+	traffic_timeout(fd, 20);
+	if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "st0", 4))
+		return 1;
+	for (int i = 0; i < traffic->count; i++)
+		if (sendto(fd, buffer, traffic->up, 0, (void *)&to, length) < 0 ||
+		    recv(fd, buffer, sizeof(buffer), 0) != (ssize_t)traffic->up)
+			return 1;
+	return 0;
+}
+
+static int stacked_bound(const struct bench *bench, const struct net_case *net_case, uid_t device,
+			 uid_t peer)
+{
+	return traffic_pair(&bench->rig, RIG_PEER, peer, udp_echo_server, RIG_DEVICE, device,
+			    bound_client, traffic_of(bench, net_case, FAR4, FAR6));
+}
+
 /* The other end is its kernel. */
 static int stacked_ping(const struct bench *bench, const struct net_case *net_case, uid_t device,
 			uid_t peer)
@@ -218,6 +255,7 @@ static const struct net_case cases[] = {
 	{"UDP in parts", stacked_udp, AF_INET, 3000, 0, 50},
 	{"UDP in parts, IPv6", stacked_udp, AF_INET6, 3000, 0, 50},
 	{"ICMP socket", stacked_ping, AF_INET, 0, 0, 50},
+	{"UDP of a socket bound to the device", stacked_bound, AF_INET, 300, 0, 100},
 };
 
 /* Each small datagram, of both ends, has passed outside as well. */
@@ -285,16 +323,11 @@ static int open_tun(void)
 {
 	struct ifreq request = {.ifr_name = "st0", .ifr_flags = IFF_TUN | IFF_NO_PI};
 	int fd = open("/dev/net/tun", O_RDWR), err = 0;
-	struct rig_message msg = {.nlh = {.nlmsg_len = NLMSG_HDRLEN, .nlmsg_type = RTM_NEWLINK}};
-	struct ifinfomsg *info = rig_put(&msg, sizeof(*info));
-	uint32_t mtu = MTU;
 
 	if (fd < 0 || ioctl(fd, TUNSETIFF, &request))
 		err = -errno;
-	info->ifi_index = (int)if_nametoindex("st0");
-	rig_attr(&msg, IFLA_MTU, &mtu, sizeof(mtu));
 	if (!err)
-		err = rig_send(&msg);
+		err = set_mtu("st0");
 	if (!err)
 		return fd;
 	if (fd >= 0)
