@@ -132,7 +132,8 @@ struct sender {
 	bool learnable; /* replies to this packet are the sender's */
 	bool opens;     /* it connects: nothing that came before is its own */
 	bool forwarded;
-	bool tcp; /* a TCP socket: never cut into fragments */
+	bool tcp;     /* a TCP socket: never cut into fragments */
+	bool request; /* of a connection that is not there yet: a small struct */
 };
 
 /* UDP is looked up when it is received. Who sends says more only where the kernel chooses among
@@ -177,6 +178,18 @@ static __always_inline const struct sock *sock_fields(struct sock *sk, struct ne
 	return (const void *)work->tail - from;
 }
 
+/* A tunnel of the kernel's keeps the sender's socket on the packet that it wraps up: the sender's
+ * bytes were counted at the tunnel's device. The mark of that (encapsulation) is taken back where
+ * the device has no checksum to put in, as in a ping and in the parts of a datagram
+ * (iptunnel_handle_offloads), and WireGuard sets none (wg_reset_packet); both leave where the link
+ * header of the tunnel's device was: behind the IP header of today. It lies in front of it, or
+ * outside of the packet, where no device was passed before. */
+static __always_inline bool is_wrapped(const struct sk_buff *skb)
+{
+	return BPF_CORE_READ_BITFIELD(skb, encapsulation) ||
+	       (skb->inner_mac_header > skb->network_header && skb->inner_mac_header < skb->end);
+}
+
 /* Who sent it. TIME_WAIT and request sockets are small structs without sk_uid: read as a full
  * socket they give plausible nonsense. */
 static __always_inline struct sender find_sender(const struct sk_buff *skb, struct net *net,
@@ -195,9 +208,7 @@ static __always_inline struct sender find_sender(const struct sk_buff *skb, stru
 		from.forwarded = skb->skb_iif != 0;
 		return from;
 	}
-	/* A tunnel of the kernel's keeps the sender's socket on the packet that it wraps up
-	 * (iptunnel_handle_offloads): the sender's bytes were counted at the tunnel's device. */
-	if (BPF_CORE_READ_BITFIELD(skb, encapsulation))
+	if (is_wrapped(skb))
 		return from;
 	common = &sk->__sk_common;
 	if (!direct) {
@@ -215,7 +226,7 @@ static __always_inline struct sender find_sender(const struct sk_buff *skb, stru
 
 		if (holder)
 			from.owner = owner_of(holder);
-		from.tcp = true;
+		from.tcp = from.request = true;
 		return from;
 	}
 	/* A bridge between namespaces shows the packet again with the first sender's socket. */
@@ -263,7 +274,7 @@ static __always_inline void learn_sent(const struct sk_buff *skb, struct net_pac
 	const struct sock *sk = skb->sk, *holder = NULL;
 	__u64 owner = from->owner;
 
-	if (from->tcp && sk)
+	if (from->tcp && sk && !from->request)
 		holder = uid_holder(sk);
 	if (from->forwarded) {
 		if (locality(packet, packet->source) != NET_LOCAL)
@@ -285,6 +296,25 @@ static __always_inline void learn_sent(const struct sk_buff *skb, struct net_pac
 			learn(&flows4, PLACE(waiting4, key, NET_IN_TRANSMIT), owner, holder,
 			      !from->opens);
 	}
+}
+
+/* The host redirects what comes for one of its ports, or addresses, to a socket that has another:
+ * packets have the one, and the states of the socket the other. Its SYN-ACK alone tells both, which
+ * is looked at because there is one of them in a connection. */
+static __always_inline bool is_redirected(const struct sk_buff *skb,
+					  const struct net_packet *packet)
+{
+	const struct sock *sk = skb->sk;
+	struct in6_addr local;
+
+	if (!sk)
+		return false; /* cannot be, but the verifier forgets that */
+	if (BPF_CORE_READ(sk, __sk_common.skc_num) != bpf_ntohs(packet->source_port))
+		return true;
+	if (!packet->ipv6)
+		return BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr) != packet->source[0];
+	BPF_CORE_READ_INTO(&local, sk, __sk_common.skc_v6_rcv_saddr);
+	return !same6(local.in6_u.u6_addr32, packet->source);
 }
 
 static __always_inline int transmit(struct sk_buff *packet_skb, bool direct)
@@ -327,7 +357,7 @@ static __always_inline int transmit(struct sk_buff *packet_skb, bool direct)
 	/* The common case needs no byte of the packet: nothing is learnt from it, and it is no
 	 * fragment, because TCP makes none and a device cannot put a checksum into one
 	 * (ip_do_fragment, ip6_fragment: that is done before). */
-	if (!wire_length && !from.learnable && !from.forwarded &&
+	if (!wire_length && !from.learnable && !from.forwarded && !from.request &&
 	    (from.tcp || BPF_CORE_READ_BITFIELD(skb, ip_summed) == NET_CHECKSUM_PARTIAL)) {
 		bytes = length - skip;
 		packets = 1;
@@ -347,6 +377,8 @@ static __always_inline int transmit(struct sk_buff *packet_skb, bool direct)
 		packet->headers = 0;
 		packet->has_ports = false;
 	}
+	if (from.request && packet->has_ports)
+		from.learnable = is_redirected(skb, packet);
 	if ((from.learnable || from.forwarded) && packet->has_ports && !loopback) {
 		packet->net = (__u64)net;
 		name_netns(packet, net, direct);

@@ -16,6 +16,7 @@ __u64 shared_udp_table;
 
 #define NET_UDP_CHAIN   32 /* sockets of one bucket that are looked at */
 #define NET_COMMON_SPAN 120
+#define NET_ABOVE       16 /* devices on one device that are looked at */
 #define NET_UDP_BOUND   32 /* points: more than all others together */
 
 /* A name that is never given twice (see include/abi/net.h). */
@@ -175,6 +176,35 @@ static __always_inline bool udp_fits6(struct udp_found *found, const struct sock
 	return true;
 }
 
+/* Whether a device of this number stands on the one that the packet came by, as a VLAN, a bond or a
+ * VRF does: they take it behind the tracepoint, and it is for sockets that are bound to them. A
+ * function like udp_find(), for the verifier's sake. */
+__noinline int udp_is_above(void)
+{
+	__u32 zero = 0, way = NET_RECEIVED;
+	struct net_work *work = bpf_map_lookup_elem(&works, &way);
+	struct udp_found *found = bpf_map_lookup_elem(&lookups, &zero);
+	const struct net_device *dev;
+	__u64 end, node;
+	int i, bound;
+
+	if (!work || !found)
+		return 0;
+	bound = ((const struct sock_common *)(const void *)found->common)->skc_bound_dev_if;
+	dev = (const void *)work->packet.dev;
+	end = (__u64)dev + bpf_core_field_offset(struct net_device, adj_list.upper);
+	node = (__u64)BPF_CORE_READ(dev, adj_list.upper.next);
+	for (i = 0; i < NET_ABOVE && node && node != end; i++) {
+		const struct netdev_adjacent *one =
+			(const void *)(node - bpf_core_field_offset(struct netdev_adjacent, list));
+
+		if (BPF_CORE_READ(one, dev, ifindex) == bound)
+			return 1;
+		node = (__u64)BPF_CORE_READ(one, list.next);
+	}
+	return 0;
+}
+
 static __always_inline bool udp_fits(struct udp_found *found, const struct net_packet *packet)
 {
 	const struct sock_common *common = (const void *)found->common;
@@ -191,7 +221,7 @@ static __always_inline bool udp_fits(struct udp_found *found, const struct net_p
 	if (common->skc_bound_dev_if) {
 		const struct net_device *dev = (const void *)packet->dev;
 
-		if (common->skc_bound_dev_if != BPF_CORE_READ(dev, ifindex))
+		if (common->skc_bound_dev_if != BPF_CORE_READ(dev, ifindex) && !udp_is_above())
 			return false;
 		POINTS(found, 4);
 	}

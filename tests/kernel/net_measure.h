@@ -56,6 +56,7 @@ struct bench {
 	struct measured measured;
 	uint64_t pending; /* bytes that wait for their owner, as of the last sample */
 	struct shared *shared;
+	bool final; /* no sample follows the next one */
 	/* An emulated machine: a tenth of the traffic, so that the test ends in a minute. */
 	bool slow;
 };
@@ -84,7 +85,7 @@ static inline struct record_bytes *measured_uid(struct measured *measured, uid_t
 
 static inline int sample(struct bench *bench)
 {
-	struct record_interval interval = {0};
+	struct record_interval interval = {.final = bench->final};
 	struct measured *measured = &bench->measured;
 	int err = bench->source->ops->sample(bench->source, &interval);
 	size_t i;

@@ -232,6 +232,52 @@ static void test_nat(struct bench *bench)
 	in_namespace(bench, RIG_DEVICE, "nft delete table ip jankscope");
 }
 
+/* ---- a host that redirects one of its ports to another ---- */
+#define SHOWN_PORT  7301
+#define SERVED_PORT 7300
+
+static int redirected(const struct bench *bench, const struct net_case *net_case, uid_t device,
+		      uid_t peer)
+{
+	struct traffic traffic = traffic_of(bench, net_case, RIG_DEVICE4, RIG_DEVICE6);
+	int ready = -1, status;
+	pid_t server;
+
+	traffic.port = SERVED_PORT;
+	server = rig_spawn(&bench->rig, RIG_DEVICE, device, tcp_server, &traffic, &ready);
+	if (read(ready, &traffic.port, 2) != 2)
+		return 1;
+	close(ready);
+	traffic.port = SHOWN_PORT;
+	status = rig_wait(rig_spawn(&bench->rig, RIG_PEER, peer, tcp_client, &traffic, NULL));
+	if (status)
+		kill(server, SIGKILL);
+	return status | rig_wait(server);
+}
+
+static void test_redirected(struct bench *bench)
+{
+	static const struct net_case cases[] = {
+		{"redirected to another port", redirected, AF_INET, 300000, 300000, 3},
+		{"redirected to another port, IPv6", redirected, AF_INET6, 300000, 300000, 3},
+	};
+
+	if (in_namespace(bench, RIG_DEVICE,
+			 "nft 'table inet jankscope { chain pre { type nat hook prerouting "
+			 "priority -100; tcp dport 7301 redirect to :7300; }; }'")) {
+		tap_skip("redirected to another port", "nft is not there or refuses it");
+		return;
+	}
+	for (uid_t i = 0; i < 2; i++) {
+		uid_t uid = DEVICE_UID + 60 + i, peer = PEER_UID + 60 + i;
+
+		tap_ok(!run_case(bench, &cases[i], uid, peer), "%s: traffic", cases[i].name);
+		check_uid(bench, uid, cases[i].name);
+		check_uid(bench, peer, cases[i].name);
+	}
+	in_namespace(bench, RIG_DEVICE, "nft delete table inet jankscope");
+}
+
 /* ---- MPTCP ---- */
 static int mptcp_server(const void *arg, int ready)
 {
@@ -308,6 +354,7 @@ static void run_loads(struct bench *bench)
 	test_ifb(bench);
 	test_anyip(bench);
 	test_nat(bench);
+	test_redirected(bench);
 	test_mptcp(bench);
 	in_namespace(bench, RIG_DEVICE,
 		     "ip route del local 10.99.0.0/16 dev lo; "

@@ -285,7 +285,9 @@ int net_asker_take(struct net_asker *asker, uint64_t timeout_ns, struct net_diag
 	if (err)
 		return lose(asker);
 	asker->due = false;
-	asker->rest_until_ns = now_ns + REST * NSEC_PER_USEC * (uint64_t)answer.took_us;
+	/* It rests since the dump was made, however late the answer is heard. */
+	asker->rest_until_ns =
+		asker->asked_ns + (1 + REST) * NSEC_PER_USEC * (uint64_t)answer.took_us;
 	if (answer.err) {
 		if (fd >= 0)
 			close(fd);
@@ -293,6 +295,11 @@ int net_asker_take(struct net_asker *asker, uint64_t timeout_ns, struct net_diag
 		return answer.err == -EAGAIN ? -EBUSY : answer.err;
 	}
 	return net_diag_map(diag, fd);
+}
+
+void net_asker_hurry(struct net_asker *asker)
+{
+	asker->rest_until_ns = 0;
 }
 
 uint64_t net_asker_replaced(const struct net_asker *asker)

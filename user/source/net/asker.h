@@ -18,6 +18,8 @@ void net_asker_free(struct net_asker *asker);
 
 /* 0; -EBUSY: an answer is due or it rests; -EPIPE: there is no process and none can be made. */
 int net_asker_ask(struct net_asker *asker, const struct net_diag_request_wire *request);
+/* The next request is the last one of a run: it need not rest before. */
+void net_asker_hurry(struct net_asker *asker);
 /* Call it in each read-out, also when nothing was asked: a process that died is made anew here. The
  * answer to the last request, if it has come within timeout_ns (0: do not wait). 0 with *diag
  * (free it with net_diag_free); -EAGAIN: not yet; -EPIPE: the process died or did not answer in

@@ -367,6 +367,7 @@ static int ask_last(struct net_flows *flows, struct counter_list *counters)
 {
 	int err = flows->asked == ASKED_NOTHING ? 0 : hear_and_use(flows, FINAL_NS, counters);
 
+	net_asker_hurry(flows->asker);
 	net_resolve_ask(flows);
 	if (!err && flows->asked == ASKED_WAITING)
 		err = hear_and_use(flows, FINAL_NS, counters);
