@@ -295,6 +295,27 @@ def ends_with_the_run(_):
             " ".join("%.2f" % e for e in exits), len(bad), *bad[:8])
 
 
+def recorder_stands_still(_):
+    """For 350 ms, while 40 deep stacks fill the sampler's socket: a thread that sleeps on is sampled
+    again, and the sampler's answer, which found no room, is no reason to replace it."""
+    deep = [Rhythm("@0:d600", "0:") for _ in range(40)]
+    recorder = record("stands still", deep, settle=2.5)
+    time.sleep((0.9 - time.monotonic()) % 1)
+    since = boot_ns()
+    os.kill(recorder.pid, signal.SIGSTOP)
+    time.sleep(0.35)
+    os.kill(recorder.pid, signal.SIGCONT)
+    time.sleep(2.5)
+    recorder.end()
+    told = [b for b in recorder.blocks if b["state"] != "open" and
+            since <= b["start_boot_ns"] <= since + 300 * MS]
+    bare = [b.get("missing") for b in told if not has_stack(b)]
+    test.ok(len(told) == 40 and len(bare) <= 15, "stands still: %d blocks, %d without a stack" % (
+        len(told), len(bare)), *bare[:3], recorder.losses())
+    test.ok("repaired.sampler_replaced" not in recorder.losses(),
+            "stands still: the sampler is not replaced", recorder.losses())
+
+
 def last_losses(_):
     """What is lost behind the last interval is in the footer: stacks that an unwinder, which stands
     still, does not give."""
@@ -433,7 +454,7 @@ def reused(_):
 parts = [(behind_a_sleep, 2), (deaths, 4), (exec_by_a_thread, 3)]
 more = [(behind_a_block, 2), (just_over, 2), (at_once, 3), (unwinder_storm, 6), (renamed, 2), (forks, 2),
         (last_breath, 1), (ends_with_the_run, 1),
-        (last_losses, 1), (perf_rests, 1), (shorter_than_a_block, 1), (stopped, 3),
+        (last_losses, 1), (recorder_stands_still, 2), (perf_rests, 1), (shorter_than_a_block, 1), (stopped, 3),
         (twins, 4), (reused, 2)]
 parts += [part for part in more if full or part[0].__name__ in sys.argv]
 test.run(parts, sys.argv[1:])

@@ -34,6 +34,7 @@
 #define FIRST_BACKOFF_NS (100 * NSEC_PER_MSEC)
 #define MAX_BACKOFF_NS   (64 * NSEC_PER_SEC)
 #define HELD_UP_NS       (50 * NSEC_PER_MSEC)
+#define PONG_AGAIN_MS    10
 #define HAND_STACK_BYTES (256u << 10)
 
 struct sampler {
@@ -51,6 +52,7 @@ struct sampler {
 		struct sampler_hand *tools;
 	} hands[HANDS];
 	uint64_t samples, not_taken;
+	struct sampler_ping unanswered; /* its answer found no room; type 0: none */
 };
 
 /* ---- rows ---- */
@@ -332,7 +334,20 @@ static void answer_ping(struct sampler *sampler, const struct sampler_ping *ping
 			pong.stuck_slot_id = sampler->hands[i].slot_id;
 		}
 	}
-	channel_send(sampler->socket, &part, 1, NULL, 0);
+	sampler->unanswered = *ping;
+	/* Behind samples that the recorder does not take: without an answer it takes this process
+	 * for one that hangs. */
+	if (channel_send(sampler->socket, &part, 1, NULL, 0) != -EAGAIN)
+		sampler->unanswered.type = 0;
+}
+
+static void answer_again(struct sampler *sampler)
+{
+	const struct sampler_ping ping = sampler->unanswered;
+
+	pthread_mutex_lock(&sampler->lock);
+	answer_ping(sampler, &ping);
+	pthread_mutex_unlock(&sampler->lock);
 }
 
 /* Takes over what it uses of fds by setting it to -1. */
@@ -412,7 +427,10 @@ void sampler_main(int socket)
 		size_t fd_count;
 		ssize_t n;
 
-		poll(&pollfd, 1, -1);
+		if (!poll(&pollfd, 1, sampler->unanswered.type ? PONG_AGAIN_MS : -1)) {
+			answer_again(sampler);
+			continue;
+		}
 		n = channel_receive(socket, message, sizeof(message), fds, &fd_count);
 		if (n == -EAGAIN || n == -EMSGSIZE)
 			continue;
