@@ -7,11 +7,12 @@
  * the actions. A gap @N ends N ms behind the next full second of CLOCK_MONOTONIC, so that many
  * programs block at the same time. Actions: sN sleep N ms, dN the same below 200 KiB of stack, cN
  * compute N ms, f fork a child that loops and blocks on its own, v vfork and exec true, rNAME
- * rename the main thread, x exec itself, q end amid the message, k die of SIGKILL amid it. TRUTH:
- * struct truth below. A wait that ended with EINTR is counted there. EOF on stdin does nothing: who
- * started it kills it. */
+ * rename the main thread, x exec itself, e the same once and by another thread, q end amid the
+ * message, k die of SIGKILL amid it. TRUTH: struct truth below. A wait that ended with EINTR is
+ * counted there. EOF on stdin does nothing: who started it kills it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -86,9 +87,16 @@ static void child_loop(void)
 	_exit(0);
 }
 
+static void *exec_again(void *argv)
+{
+	execv("/proc/self/exe", argv);
+	_exit(127);
+}
+
 static void act(struct truth *truth, const char *action, char **argv)
 {
 	uint64_t number = strtoull(action + 1, NULL, 10);
+	pthread_t thread;
 	pid_t pid;
 
 	switch (*action) {
@@ -120,6 +128,12 @@ static void act(struct truth *truth, const char *action, char **argv)
 	case 'x':
 		execv("/proc/self/exe", argv);
 		_exit(127);
+	case 'e':
+		if (!getenv("RHYTHM_AGAIN") && !setenv("RHYTHM_AGAIN", "1", 1) &&
+		    !pthread_create(&thread, NULL, exec_again, argv))
+			for (;;)
+				pause();
+		break;
 	case 'q':
 		_exit(0);
 	case 'k':

@@ -179,6 +179,26 @@ def forks(_):
     plain("forks", "50:s60,f,s60", "30:v,s120")
 
 
+def exec_by_a_thread(_):
+    """Another thread than the main one calls execve amid a block: it takes the main thread's tid, and
+    the blocks of the program that runs then are told with stacks."""
+    target = Rhythm("2000:s150,e", *["40:s130"] * 8)
+    recorder = record("exec by a thread", [target])
+    wait_for(lambda: recorder.load() and exited(recorder, target.pid), 5)
+    since = boot_ns()
+    time.sleep(4)
+    until = boot_ns()
+    time.sleep(1.2)
+    recorder.end()
+    # Its first block ends with the program.
+    judge("exec by a thread", recorder, [target], since, until, least=8)
+    told = exited(recorder, target.pid)
+    test.ok(len(told) == 1 and 150 * MS <= told[0]["wall_ns"] < 1000 * MS and
+            sum(told[0]["ledger"].values()) == told[0]["wall_ns"] and
+            told[0]["cpu_ns"] <= told[0]["wall_ns"],
+            "exec by a thread: the block of the program before ends with it", told)
+
+
 def exited(recorder, pid):
     return [b for b in recorder.blocks if b["pid"] == pid and b["state"] == "exited"]
 
@@ -275,6 +295,70 @@ def ends_with_the_run(_):
             " ".join("%.2f" % e for e in exits), len(bad), *bad[:8])
 
 
+def recorder_stands_still(_):
+    """For 350 ms, while 40 deep stacks fill the sampler's socket: a thread that sleeps on is sampled
+    again, and the sampler's answer, which found no room, is no reason to replace it."""
+    deep = [Rhythm("@0:d600", "0:") for _ in range(40)]
+    recorder = record("stands still", deep, settle=2.5)
+    time.sleep((0.9 - time.monotonic()) % 1)
+    since = boot_ns()
+    os.kill(recorder.pid, signal.SIGSTOP)
+    time.sleep(0.35)
+    os.kill(recorder.pid, signal.SIGCONT)
+    time.sleep(2.5)
+    recorder.end()
+    told = [b for b in recorder.blocks if b["state"] != "open" and
+            since <= b["start_boot_ns"] <= since + 300 * MS]
+    bare = [b.get("missing") for b in told if not has_stack(b)]
+    test.ok(len(told) == 40 and len(bare) <= 15, "stands still: %d blocks, %d without a stack" % (
+        len(told), len(bare)), *bare[:3], recorder.losses())
+    test.ok("repaired.sampler_replaced" not in recorder.losses(),
+            "stands still: the sampler is not replaced", recorder.losses())
+
+
+def last_losses(_):
+    """What is lost behind the last interval is in the footer: stacks that an unwinder, which stands
+    still, does not give."""
+    flat = [Rhythm("@0:s300", "0:") for _ in range(3)]
+    recorder = record("last stacks", flat, settle=2.5)
+    time.sleep((0.9 - time.monotonic()) % 1)
+    for pid in recorder.of_kind("unwinder"):
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(0.45)
+    recorder.end()
+    said = recorder.losses()
+    bare = [b for b in recorder.blocks if b["state"] != "open" and not has_stack(b)]
+    test.ok(bare and said.get("lost.stacks_abandoned", 0) >= len(bare),
+            "last losses: %d stacks that are not unwound" % len(bare), said,
+            [b.get("missing") for b in bare], recorder.code, recorder.errors())
+
+
+def events_of_perf(recorder):
+    links = []
+    for pid in recorder.of_kind("sampler"):
+        for name in os.listdir("/proc/%d/fd" % pid):
+            try:
+                links.append(os.readlink("/proc/%d/fd/%s" % (pid, name)))
+            except OSError:
+                pass
+    return sum("perf_event" in link for link in links)
+
+
+def perf_rests(_):
+    """Each hand of the sampler closes its perf events when nobody computes any more, also one that
+    does not lead."""
+    idle = Rhythm("60000:s1")
+    targets = [Rhythm("@0:c300", "@400:c300", "900:") for _ in range(12)]
+    recorder = record("perf", [idle, *targets], settle=2)
+    time.sleep(4)
+    for target in targets:
+        target.process.kill()
+    wait_for(lambda: not events_of_perf(recorder), 5, 0.2)
+    left = events_of_perf(recorder)
+    recorder.end()
+    test.ok(recorder.footer and not left, "perf: %d events are left" % left, recorder.losses())
+
+
 def shorter_than_a_block(_):
     """-d ends amid the block; and before its threshold."""
     bad = []
@@ -367,9 +451,10 @@ def reused(_):
     judge("reused", recorder, [second], rows[0][0] + 600 * MS, until, least=8)
 
 
-parts = [(behind_a_sleep, 2), (deaths, 4)]
+parts = [(behind_a_sleep, 2), (deaths, 4), (exec_by_a_thread, 3)]
 more = [(behind_a_block, 2), (just_over, 2), (at_once, 3), (unwinder_storm, 6), (renamed, 2), (forks, 2),
-        (last_breath, 1), (ends_with_the_run, 1), (shorter_than_a_block, 1), (stopped, 3),
+        (last_breath, 1), (ends_with_the_run, 1),
+        (last_losses, 1), (recorder_stands_still, 2), (perf_rests, 1), (shorter_than_a_block, 1), (stopped, 3),
         (twins, 4), (reused, 2)]
 parts += [part for part in more if full or part[0].__name__ in sys.argv]
 test.run(parts, sys.argv[1:])

@@ -216,6 +216,66 @@ Test(block_reports, tried_in_vain_is_not_untried)
 	cr_expect_eq(told.blocks, 4);
 }
 
+static unsigned forsaken;
+
+static void on_forsaken(struct block_sample *sample)
+{
+	forsaken++;
+	sample->state = SAMPLE_LOST;
+	block_sample_put(sample);
+}
+
+Test(block_reports, a_stack_that_is_given_up_is_not_unwound)
+{
+	struct told told;
+	struct block_report *report;
+	struct block_sample *sample;
+
+	start(&told);
+	forsaken = 0;
+	report = a_report(&told, 1, true);
+	sample = a_sample(&report->list, 50 * MS);
+	sample->forsaken = on_forsaken;
+	block_sample_hold(sample); /* the job's */
+	cr_assert_eq(block_report_weigh(report, &report->list, &report->spells, 0, 0), 0);
+	block_reports_emit(&told.reports, 1200 * MS, false, emit, &told);
+	cr_expect_eq(forsaken, 0, "it may follow");
+	block_reports_emit(&told.reports, 6000 * MS, false, emit, &told);
+	cr_expect_eq(told.reports.stacks_abandoned, 1);
+	cr_expect_eq(forsaken, 1);
+	/* Nobody waits for one that comes behind its record. */
+	sample = block_sample_new();
+	cr_assert(sample);
+	sample->forsaken = on_forsaken;
+	block_sample_hold(sample);
+	cr_expect_not(block_reports_late_sample(&told.reports, 1, 5, sample));
+	cr_expect_eq(forsaken, 2);
+}
+
+Test(block_reports, a_thread_that_is_never_known_to_loop_holds_few)
+{
+	struct told told;
+
+	start(&told);
+	for (int i = 0; i < 100; i++) {
+		struct block_report *report = calloc(1, sizeof(*report));
+
+		cr_assert(report);
+		report->slot_id = 1 + i % 2;
+		report->block.pid = i;
+		report->held = i % 2;
+		report->last = true;
+		report->no_stacks = "--stack off";
+		block_reports_add(&told.reports, report);
+	}
+	cr_expect_eq(told.reports.count, 50 + 8, "those of the other thread are not held");
+	block_reports_drop_held(&told.reports, 1);
+	cr_expect_eq(told.reports.count, 50 + 8);
+	block_reports_drop_held(&told.reports, 2);
+	cr_expect_eq(told.reports.count, 50);
+	block_reports_free(&told.reports);
+}
+
 Test(block_reports, held_back_until_the_thread_is_known_to_loop)
 {
 	struct told told;

@@ -34,6 +34,7 @@
 #define FIRST_BACKOFF_NS (100 * NSEC_PER_MSEC)
 #define MAX_BACKOFF_NS   (64 * NSEC_PER_SEC)
 #define HELD_UP_NS       (50 * NSEC_PER_MSEC)
+#define PONG_AGAIN_MS    10
 #define HAND_STACK_BYTES (256u << 10)
 
 struct sampler {
@@ -50,8 +51,8 @@ struct sampler {
 		uint64_t since_ns, slot_id; /* of the capture that it takes; since_ns 0: none */
 		struct sampler_hand *tools;
 	} hands[HANDS];
-	uint64_t samples;
-	_Atomic uint64_t not_taken;
+	uint64_t samples, not_taken;
+	struct sampler_ping unanswered; /* its answer found no room; type 0: none */
 };
 
 /* ---- rows ---- */
@@ -126,13 +127,24 @@ static bool leader_hangs(const struct sampler *sampler)
 	return since_ns && clock_now_ns(CLOCK_MONOTONIC) - since_ns >= HANG_NS;
 }
 
+/* Until then; UINT64_MAX: for ever. */
+static void wait_for(struct pollfd *fds, nfds_t count, uint64_t until_ns)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+	struct timespec left = {(time_t)(left_ns / NSEC_PER_SEC), (long)(left_ns % NSEC_PER_SEC)};
+
+	ppoll(fds, count, until_ns == UINT64_MAX ? NULL : &left, NULL);
+}
+
 static void wait_to_lead(struct sampler *sampler, struct hand *hand)
 {
 	struct pollfd pollfd = {.fd = sampler->hang_timer, .events = POLLIN};
+	uint64_t rest_ns = sampler_hand_rest(hand->tools, clock_now_ns(CLOCK_MONOTONIC));
 	uint64_t expirations;
 
 	pthread_mutex_unlock(&sampler->lock);
-	poll(&pollfd, 1, -1);
+	wait_for(&pollfd, 1, rest_ns);
 	pthread_mutex_lock(&sampler->lock);
 	if (!leader_hangs(sampler))
 		return;
@@ -178,18 +190,15 @@ static int on_wake(void *ctx, const struct looper_event *event, size_t size)
 
 static void wait_for_work(struct sampler *sampler, struct hand *hand, uint64_t next_ns)
 {
-	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), expirations;
-	uint64_t rest_ns = sampler_hand_rest(hand->tools, now_ns);
-	uint64_t until_ns = next_ns < rest_ns ? next_ns : rest_ns;
-	uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
-	struct timespec left = {(time_t)(left_ns / NSEC_PER_SEC), (long)(left_ns % NSEC_PER_SEC)};
+	uint64_t rest_ns = sampler_hand_rest(hand->tools, clock_now_ns(CLOCK_MONOTONIC));
+	uint64_t expirations;
 	struct pollfd fds[2] = {
 		{.fd = sampler->changed_fd, .events = POLLIN},
 		{.fd = sampler->view.wakes_fd, .events = POLLIN},
 	};
 
 	pthread_mutex_unlock(&sampler->lock);
-	ppoll(fds, 2, until_ns == UINT64_MAX ? NULL : &left, NULL);
+	wait_for(fds, 2, next_ns < rest_ns ? next_ns : rest_ns);
 	if (fds[0].revents && read(sampler->changed_fd, &expirations, sizeof(expirations)) < 0)
 		fds[0].revents = 0; /* another thread took it */
 	pthread_mutex_lock(&sampler->lock);
@@ -200,17 +209,22 @@ static void wait_for_work(struct sampler *sampler, struct hand *hand, uint64_t n
 static void take_sample(struct sampler *sampler, struct hand *hand, struct sampler_row *row)
 {
 	uint64_t since_ns = clock_now_ns(CLOCK_MONOTONIC), took_ns;
+	int err;
 
 	row->claimed = true;
 	hand->since_ns = since_ns;
 	hand->slot_id = row->slot_id;
 	arm(sampler, HANG_NS);
 	pthread_mutex_unlock(&sampler->lock);
-	if (sampler_hand_sample(hand->tools, row, sampler->socket) == -EAGAIN)
-		sampler->not_taken++;
+	err = sampler_hand_sample(hand->tools, row, sampler->socket);
 	pthread_mutex_lock(&sampler->lock);
 	hand->since_ns = 0;
 	sampler->samples++;
+	if (err && err != -EPIPE) {
+		sampler->not_taken++;
+		/* A thread that sleeps on is sampled once: that was not this time. */
+		row->sampled_spell = SAMPLER_NO_SPELL;
+	}
 	row->claimed = false;
 	/* Who leads now does not know when this row is due. */
 	if (sampler->leader == hand->number)
@@ -320,7 +334,20 @@ static void answer_ping(struct sampler *sampler, const struct sampler_ping *ping
 			pong.stuck_slot_id = sampler->hands[i].slot_id;
 		}
 	}
-	channel_send(sampler->socket, &part, 1, NULL, 0);
+	sampler->unanswered = *ping;
+	/* Behind samples that the recorder does not take: without an answer it takes this process
+	 * for one that hangs. */
+	if (channel_send(sampler->socket, &part, 1, NULL, 0) != -EAGAIN)
+		sampler->unanswered.type = 0;
+}
+
+static void answer_again(struct sampler *sampler)
+{
+	const struct sampler_ping ping = sampler->unanswered;
+
+	pthread_mutex_lock(&sampler->lock);
+	answer_ping(sampler, &ping);
+	pthread_mutex_unlock(&sampler->lock);
 }
 
 /* Takes over what it uses of fds by setting it to -1. */
@@ -400,7 +427,10 @@ void sampler_main(int socket)
 		size_t fd_count;
 		ssize_t n;
 
-		poll(&pollfd, 1, -1);
+		if (!poll(&pollfd, 1, sampler->unanswered.type ? PONG_AGAIN_MS : -1)) {
+			answer_again(sampler);
+			continue;
+		}
 		n = channel_receive(socket, message, sizeof(message), fds, &fd_count);
 		if (n == -EAGAIN || n == -EMSGSIZE)
 			continue;

@@ -12,6 +12,8 @@
 
 struct ring_buffer;
 
+#define SAMPLER_NO_SPELL UINT64_MAX
+
 /* One watched thread. */
 struct sampler_row {
 	uint32_t index;
@@ -22,7 +24,7 @@ struct sampler_row {
 	bool gone;    /* not watched any more; the hand frees it */
 	uint64_t period;
 	struct stack_schedule schedule;
-	uint64_t sampled_spell;
+	uint64_t sampled_spell; /* that the last sample was of; SAMPLER_NO_SPELL: none */
 	uint64_t next_ns; /* when it is to be looked at again, CLOCK_MONOTONIC; UINT64_MAX: it wakes
 			     the sampler */
 	uint64_t backoff_ns, left_alone_until_ns;
@@ -65,5 +67,5 @@ uint64_t sampler_hand_rest(struct sampler_hand *hand, uint64_t now_ns);
 /* The process that stops threads for this hand, 0: none. */
 pid_t sampler_hand_worker(const struct sampler_hand *hand);
 /* Take the sample that is due and send it. May wait for the target for as long as the target likes.
- * 0; -EAGAIN: the recorder did not take the samples before this one. */
+ * 0; -EAGAIN: the recorder did not take the samples before this one; -EPIPE: it is gone. */
 int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int socket);

@@ -10,7 +10,6 @@
 #include "util/clock.h"
 
 #define NEVER        UINT64_MAX
-#define NO_SPELL     UINT64_MAX
 #define TORN_TICK_NS NSEC_PER_MSEC
 /* A process is sampled before it is known to loop for this long after its birth. */
 #define BIRTH_NS (10 * NSEC_PER_SEC)
@@ -84,15 +83,16 @@ bool sampler_row_is_due(struct sampler_view *view, struct sampler_row *row, uint
 		row->next_ns = now_ns + TORN_TICK_NS;
 		return false;
 	}
-	if (slot->slot_id != row->slot_id || slot->dead) {
+	if (slot->slot_id != row->slot_id) {
 		row->next_ns = NEVER;
 		return false;
 	}
+	/* One that has ended is idle too: another thread may take its place by execve. */
 	if (looper_is_idle(slot) || slot->discarded == slot->periods)
 		return wait_for_next_period(view, row, now_ns);
 	if (row->period != slot->periods) {
 		row->period = slot->periods;
-		row->sampled_spell = NO_SPELL;
+		row->sampled_spell = SAMPLER_NO_SPELL;
 		stack_schedule_start(&row->schedule, view->block_ns, slot->busy_since_ns);
 	}
 	/* A thread that has waited in no loop is never sampled: its period would not end. */
@@ -128,7 +128,7 @@ bool sampler_row_is_due(struct sampler_view *view, struct sampler_row *row, uint
 			row->next_ns = now_ns + view->first_ns;
 		return false;
 	}
-	row->sampled_spell = slot->on_cpu ? NO_SPELL : slot->spell;
+	row->sampled_spell = slot->on_cpu ? SAMPLER_NO_SPELL : slot->spell;
 	/* The next period's first sample may be due long before this one's next. */
 	if (row->next_ns - now_ns > view->first_ns && !park(view, row, slot->periods))
 		row->next_ns = now_ns + view->first_ns;

@@ -256,6 +256,18 @@ static int blocks_sample(struct source *source, struct record_interval *interval
 	return err;
 }
 
+/* The last interval was before the last stacks: what was lost since is the run's. */
+static int add_last_losses(struct blocks_source *blocks, struct summary *summary)
+{
+	struct record_interval rest = {0};
+	int err;
+
+	blocks_add_losses(blocks, &rest);
+	err = summary_add_losses(summary, &rest.lost);
+	counter_list_free(&rest.lost);
+	return err;
+}
+
 /* All samples that were taken are with the unwinder's answers, or will not be. */
 static bool is_settled(const struct blocks_source *blocks)
 {
@@ -301,6 +313,8 @@ static int blocks_summarise(struct source *source, struct summary *summary)
 	while (!err && !is_settled(blocks) && (now_ns = clock_now_ns(CLOCK_MONOTONIC)) < until_ns)
 		err = loop_turn(blocks->context.loop, until_ns - now_ns);
 	blocks_emit(blocks, true);
+	if (!err)
+		err = add_last_losses(blocks, summary);
 	blocks_set_totals(blocks, summary);
 	return err;
 }

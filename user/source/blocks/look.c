@@ -188,7 +188,7 @@ int blocks_look_at(struct blocks_source *blocks, struct watched *watched, uint64
 		if (err)
 			return err;
 		if (watched->period.tracking && watched->period.number == number)
-			blocks_drop_period(blocks, watched);
+			blocks_watch_end_period(watched);
 	}
 	if (idle)
 		return 0;

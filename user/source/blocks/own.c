@@ -58,7 +58,7 @@ void blocks_own_none(struct blocks_source *blocks, struct watched *watched, enum
 	watched->is_loop = false;
 	block_reports_drop_held(&blocks->reports, watched->slot_id);
 	if (watched->period.tracking)
-		blocks_drop_period(blocks, watched);
+		blocks_watch_end_period(watched);
 	if (watched->loop_kind != LOOPER_WAIT_NONE) {
 		watched->loop_kind = LOOPER_WAIT_NONE;
 		if (watched->start.told)

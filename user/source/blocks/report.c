@@ -214,7 +214,7 @@ int blocks_report(struct blocks_source *blocks, struct watched *watched,
 		move_frozen(watched, period);
 		if (period->head.end_ns - period->head.begin_ns <
 		    blocks->context.block_ns + period->sums.stopped_ns) {
-			blocks_drop_period(blocks, watched);
+			blocks_watch_end_period(watched);
 			return 0;
 		}
 	}
@@ -256,7 +256,7 @@ int blocks_report(struct blocks_source *blocks, struct watched *watched,
 	}
 	/* A later one may be followed already. */
 	if (report->last && watched->period.number < report->period) {
-		blocks_drop_period(blocks, watched);
+		blocks_watch_end_period(watched);
 		watched->period.number = report->period;
 	}
 	block_reports_add(&blocks->reports, report);

@@ -16,11 +16,35 @@
 #define EARLY_NS NSEC_PER_SEC
 /* How long a stack may follow its record. */
 #define FOLLOW_NS (5 * NSEC_PER_SEC)
+/* Of one thread at a time; a thread that loops is known by its second wait. */
+#define MOST_HELD 8
 
 void block_reports_init(struct block_reports *reports)
 {
 	*reports = (struct block_reports){0};
 	reports->last = &reports->first;
+}
+
+/* A thread that polls in several places in turn is never known to loop, and what it did is held
+ * until it ends. The first of its reports that are held gives way. */
+static void limit_held(struct block_reports *reports, uint64_t slot_id)
+{
+	struct block_report **first = NULL, *report;
+	size_t count = 0;
+
+	for (struct block_report **link = &reports->first; *link; link = &(*link)->next) {
+		if (!(*link)->held || (*link)->slot_id != slot_id)
+			continue;
+		if (!first)
+			first = link;
+		count++;
+	}
+	if (count <= MOST_HELD)
+		return;
+	report = *first;
+	*first = report->next;
+	reports->count--;
+	block_report_free(report);
 }
 
 void block_reports_add(struct block_reports *reports, struct block_report *report)
@@ -29,6 +53,8 @@ void block_reports_add(struct block_reports *reports, struct block_report *repor
 	*reports->last = report;
 	reports->last = &report->next;
 	reports->count++;
+	if (report->held)
+		limit_held(reports, report->slot_id);
 }
 
 static void drop_samples(struct block_report *report)

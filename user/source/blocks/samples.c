@@ -20,12 +20,20 @@ struct block_sample *block_sample_hold(struct block_sample *sample)
 	return sample;
 }
 
-void block_sample_put(struct block_sample *sample)
+static void free_sample(struct block_sample *sample)
 {
-	if (!sample || --sample->references)
-		return;
 	free(sample->trace);
 	free(sample);
+}
+
+void block_sample_put(struct block_sample *sample)
+{
+	if (!sample)
+		return;
+	if (--sample->references == 1 && sample->state == SAMPLE_WAITS && sample->forsaken)
+		sample->forsaken(sample);
+	else if (!sample->references)
+		free_sample(sample);
 }
 
 void block_samples_add(struct block_samples *samples, struct block_sample *sample)

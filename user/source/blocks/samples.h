@@ -24,6 +24,8 @@ struct block_sample {
 	enum capture_kind kind;
 	struct unwound *trace;        /* owned */
 	struct blocks_source *blocks; /* to be told when it is unwound; NULL: nobody */
+	/* It waits, and nobody but the job that unwinds it refers to it any more. May be NULL. */
+	void (*forsaken)(struct block_sample *sample);
 };
 
 struct block_samples {

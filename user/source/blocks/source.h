@@ -131,8 +131,6 @@ void blocks_on_sample(void *ctx, const struct sampler_sample *sample, const uint
 /* Follow a period of the thread: forget the one before. begin_ns 0: not known yet. */
 void blocks_begin_period(struct blocks_source *blocks, struct watched *watched, uint64_t number,
 			 uint64_t begin_ns);
-/* Forget a period of which nothing is told. */
-void blocks_drop_period(struct blocks_source *blocks, struct watched *watched);
 struct watched_load blocks_load_now(const struct blocks_source *blocks, pid_t pid);
 
 /* ---- look.c ---- */

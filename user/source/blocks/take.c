@@ -23,26 +23,11 @@ struct watched_load blocks_load_now(const struct blocks_source *blocks, pid_t pi
 
 /* ---- periods ---- */
 
-/* Captures that only the period refers to need not be unwound. */
-void blocks_drop_period(struct blocks_source *blocks, struct watched *watched)
-{
-	struct block_sample *sample = watched->period.samples.first;
-
-	for (; sample && blocks->unwinder; sample = sample->next) {
-		if (sample->state != SAMPLE_WAITS || sample->references != 2)
-			continue;
-		unwinder_cancel(blocks->unwinder, sample);
-		sample->state = SAMPLE_LOST;
-		block_sample_put(sample); /* the job's reference; the list has the other */
-	}
-	blocks_watch_end_period(watched);
-}
-
 void blocks_begin_period(struct blocks_source *blocks, struct watched *watched, uint64_t number,
 			 uint64_t begin_ns)
 {
 	if (!watched->period.tracking || watched->period.number != number) {
-		blocks_drop_period(blocks, watched);
+		blocks_watch_end_period(watched);
 		watched->period.tracking = true;
 		watched->period.number = number;
 		watched->period.begin_ns = 0;
@@ -67,7 +52,7 @@ static void on_loop(struct blocks_source *blocks, struct watched *watched,
 	if ((event->how == LOOPER_LOOP_ADOPTED || event->how == LOOPER_LOOP_CLOSED ||
 	     event->how == LOOPER_LOOP_EXEC) &&
 	    watched->period.tracking && watched->period.number <= event->head.period)
-		blocks_drop_period(blocks, watched);
+		blocks_watch_end_period(watched);
 	if (event->how == LOOPER_LOOP_EXEC)
 		blocks_start_over(blocks, watched);
 	else if (looper_kernel_read(blocks->kernel, watched->index, &slot))
@@ -122,6 +107,14 @@ static void on_unwound(void *ctx, struct unwound *trace)
 	block_sample_put(sample);
 }
 
+/* Its block was dropped, or told long ago: unwinding it would only hold up those behind it. */
+static void on_forsaken(struct block_sample *sample)
+{
+	unwinder_cancel(sample->blocks->unwinder, sample);
+	sample->state = SAMPLE_LOST;
+	block_sample_put(sample); /* the job's reference */
+}
+
 static struct stack_capture *make_capture(const struct sampler_sample *from, uint64_t start_boot_ns,
 					  const uint8_t *stack, const char *text)
 {
@@ -174,6 +167,7 @@ static struct block_sample *make_sample(struct blocks_source *blocks, const stru
 		return NULL;
 	}
 	sample->blocks = blocks;
+	sample->forsaken = on_forsaken;
 	sample->t_ns = from->t_ns;
 	sample->spell = from->spell;
 	sample->owner = from->owner;
