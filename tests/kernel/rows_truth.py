@@ -150,7 +150,9 @@ def idle(_):
 
 
 def storm(_):
-    """Short processes without an end: no interval is busier than the CPUs, no death is lost."""
+    """Short processes without an end: no time is told before it is over or twice, no death is lost.
+    What a task ran behind its exit comes when RCU frees it, all at once where RCU was held up: such
+    an interval is busier than the CPUs, the run until then never is."""
     storm_of_three = start([apps + "loop_storm", 3])
     time.sleep(0.3)
     recorder = Recorder("storm", ["-i", "50ms", "-d", "8s", "--cpu", "iter", "--max-lost", "100"],
@@ -159,8 +161,15 @@ def storm(_):
     os.killpg(storm_of_three.pid, signal.SIGKILL)
     cpus = os.cpu_count()
     worst = max((i["cpu"]["busy_ns"] / (i["dur_ns"] * cpus) for i in recorder.intervals), default=9)
-    test.ok(recorder.footer and worst <= 1.5,
-            "storm: no interval is busier than the CPUs: %.0f %% at most" % (worst * 100))
+    busy = capacity = ahead = 0
+    for i in recorder.intervals:
+        busy += i["cpu"]["busy_ns"]
+        capacity += i["dur_ns"] * cpus
+        ahead = max(ahead, busy - capacity)
+    # Those that had exited when it began were not freed yet.
+    test.ok(recorder.footer and len(recorder.intervals) > 50 and ahead <= 50 * MS,
+            "storm: the run is never busier than the CPUs: %.1f ms ahead at most, an interval "
+            "%.0f %%" % (ahead / MS, worst * 100))
     lost = {k: v for k, v in recorder.losses().items() if k.startswith("lost.cpu_deaths")}
     test.ok(recorder.footer and not lost, "storm: no death that comes late is called lost", lost)
 
