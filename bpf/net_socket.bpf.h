@@ -314,3 +314,34 @@ __noinline int udp_find(void)
 		found->sock = 0;
 	return 0;
 }
+
+/* A tunnel of the kernel's keeps the sender's socket on the packet that it wraps up: the sender's
+ * bytes were counted at the tunnel's device. The mark of that (encapsulation) is taken back where
+ * the device has no checksum to put in, as in a ping and in the parts of a datagram
+ * (iptunnel_handle_offloads), and WireGuard sets none (wg_reset_packet); both leave where the link
+ * header of the tunnel's device was: behind the IP header of today. It lies in front of it, or
+ * outside of the packet, where no device was passed before. */
+static __always_inline bool is_wrapped(const struct sk_buff *skb)
+{
+	return BPF_CORE_READ_BITFIELD(skb, encapsulation) ||
+	       (skb->inner_mac_header > skb->network_header && skb->inner_mac_header < skb->end);
+}
+
+/* The host redirects what comes for one of its ports, or addresses, to a socket that has another:
+ * packets have the one, and the states of the socket the other. Its SYN-ACK alone tells both, which
+ * is looked at because there is one of them in a connection. */
+static __always_inline bool is_redirected(const struct sk_buff *skb,
+					  const struct net_packet *packet)
+{
+	const struct sock *sk = skb->sk;
+	struct in6_addr local;
+
+	if (!sk)
+		return false; /* cannot be, but the verifier forgets that */
+	if (BPF_CORE_READ(sk, __sk_common.skc_num) != bpf_ntohs(packet->source_port))
+		return true;
+	if (!packet->ipv6)
+		return BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr) != packet->source[0];
+	BPF_CORE_READ_INTO(&local, sk, __sk_common.skc_v6_rcv_saddr);
+	return !same6(local.in6_u.u6_addr32, packet->source);
+}

@@ -39,8 +39,9 @@ struct followed_process {
 	bool was_target;    /* before turned_ns */
 	uint64_t turned_ns; /* CLOCK_BOOTTIME, as all here; 0: never */
 	uint64_t scanned_ns, told_ns;
-	uint64_t program_ns;         /* its last execve; 0: none was told */
-	uint64_t matched_ns;         /* when a scan last saw a name that matches */
+	uint64_t program_ns; /* when the process called execve last; 0: the kernel side told of none
+			      */
+	uint64_t matched_ns; /* when a scan last saw a name that matches */
 	uint64_t died_ns, died_turn; /* 0: it lives */
 };
 
@@ -72,7 +73,7 @@ static struct followed_process *find_latest(const struct target_set *set,
 											   : NULL;
 }
 
-/* The pid is another process's. */
+/* Another process has the pid of this one now. */
 static void leave_pid(struct target_set *set, struct followed_process *process)
 {
 	if (process && process->is_latest)
@@ -160,7 +161,8 @@ static void turn_to(struct followed_process *process, bool is_target, uint64_t a
 
 static void tell_entry(const struct followed_process *process, struct process_entry *entry)
 {
-	/* An entry that nobody was told of may be that of a later owner of the pid. */
+	/* An entry whose start time the kernel side has not told may be of a later owner of the
+	 * pid. */
 	if (!entry || (!entry->start_boot_ns && !process->is_latest))
 		return;
 	entry->start_boot_ns = process->key.start_boot_ns;

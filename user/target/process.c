@@ -125,7 +125,8 @@ struct process_entry *process_find(const struct target_set *set, pid_t pid, uint
 	return entry;
 }
 
-/* What was told of a process before it is not its. */
+/* From here on the entry is of the process that began then. What the kernel side told of the
+ * process before it, of the same pid and tick, does not hold for it. */
 static void describes(struct process_entry *entry, uint64_t start_boot_ns)
 {
 	if (entry->start_boot_ns && entry->start_boot_ns != start_boot_ns)

@@ -205,7 +205,8 @@ const char *follow_name(const struct target_set *set, pid_t pid, uint64_t start_
 const char *follow_argv(const struct target_set *set, pid_t pid, uint64_t start_boot_ns);
 /* It is followed, and another process has its pid since. */
 bool follow_left_pid(const struct target_set *set, pid_t pid, uint64_t start_boot_ns);
-/* The name that an execve since then gave it; NULL: none was told. */
+/* The name that an execve of this process since then gave it; NULL: the kernel side told of no such
+ * execve. */
 const char *follow_program(const struct target_set *set, pid_t pid, uint64_t start_boot_ns,
 			   uint64_t since_boot_ns);
 void follow_free(struct target_set *set);
