@@ -22,12 +22,12 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <time.h>
 
 #include "kernel/net_rig.h"
+#include "sleep_in_copy.h"
 
 #define STEP_NS       5000000u
 #define CODE_BYTES    4096
@@ -71,25 +71,6 @@ static uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-/* nanosleep, without anything that stands elsewhere, so that a copy of its bytes works. */
-__attribute__((noinline, noclone, aligned(64))) static long code(const struct timespec *ts)
-{
-	long result;
-#if defined(__x86_64__)
-	__asm__ volatile("syscall"
-			 : "=a"(result)
-			 : "0"((long)SYS_nanosleep), "D"(ts), "S"(0L)
-			 : "rcx", "r11", "memory");
-#elif defined(__aarch64__)
-	register long nr __asm__("x8") = SYS_nanosleep, x0 __asm__("x0") = (long)ts,
-			 x1 __asm__("x1") = 0;
-
-	__asm__ volatile("svc 0" : "+r"(x0) : "r"(nr), "r"(x1) : "memory");
-	result = x0;
-#endif
-	return result;
 }
 
 /* Call fn `rate` times a second until the end. What the machine cannot do is left out. */
@@ -288,7 +269,7 @@ static void sleep_in_file(struct timespec *ts)
 	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), to = mkstemp(path);
 	struct stat st;
 	extern const char __executable_start;
-	size_t at = (size_t)((const char *)code - &__executable_start);
+	size_t at = (size_t)((const char *)sleep_in_copy - &__executable_start);
 
 	if (to >= 0)
 		unlink(path);
@@ -313,7 +294,7 @@ static int new_memfd(uint64_t n)
 	snprintf(name, sizeof(name), "jit-%llu", (unsigned long long)n);
 	fd = memfd_create(name, MFD_CLOEXEC);
 	if (fd >= 0 &&
-	    (ftruncate(fd, CODE_BYTES) || pwrite(fd, (const void *)code, 64, 128) != 64)) {
+	    (ftruncate(fd, CODE_BYTES) || pwrite(fd, (const void *)sleep_in_copy, 64, 128) != 64)) {
 		close(fd);
 		return -1;
 	}

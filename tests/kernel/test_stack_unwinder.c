@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "sleep_in_copy.h"
 #include "unwinder_rig.h"
 #include "stack/unwinder_wire.h"
 
@@ -394,25 +395,6 @@ static void test_refused_file(void)
 	       "and not read again: %s", strerror(-heard.err));
 	find_waits("/etc/group", &heard);
 	tap_ok(heard.count == 1 && heard.err == -ENOEXEC, "others are");
-}
-
-/* nanosleep, without anything that stands elsewhere, so that a copy of its bytes works. */
-static NOINLINE __attribute__((aligned(64))) long sleep_in_copy(const struct timespec *ts)
-{
-	long result;
-#if defined(__x86_64__)
-	__asm__ volatile("syscall"
-			 : "=a"(result)
-			 : "0"((long)SYS_nanosleep), "D"(ts), "S"(0L)
-			 : "rcx", "r11", "memory");
-#elif defined(__aarch64__)
-	register long nr __asm__("x8") = SYS_nanosleep, x0 __asm__("x0") = (long)ts,
-			 x1 __asm__("x1") = 0;
-
-	__asm__ volatile("svc 0" : "+r"(x0) : "r"(nr), "r"(x1) : "memory");
-	result = x0;
-#endif
-	return result;
 }
 
 static const char *copy_path;
