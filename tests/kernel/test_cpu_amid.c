@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A task that changes its uid while a read-out is under way: what it ran before is the old uid's,
+ * although the read-out finds it under the new one. What else may come between a change of uid and
+ * the read-out. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "cpu_run.h"
+#include "util/resident.h"
+
+/* A walk over many tasks takes its time, and meets the one that changes last. */
+#define CROWD    1500
+#define LATE_TID 32600
+#define TURNS    40
+#define FIRST_NS (6 * NSEC_PER_MSEC)
+/* How far into a read-out the change comes: later in each turn, until the read-out's end. */
+#define WALK_NS     (NSEC_PER_MSEC / 2)
+#define READ_OUT_NS (NSEC_PER_MSEC / 20)
+/* The sum that the hook reads is within 40 us, and mostly within one. A start and an end. */
+#define SLACK_NS (TURNS * NSEC_PER_MSEC / 50 + 2 * NSEC_PER_MSEC)
+
+/* By uid, what the task ran, by its own clock. */
+struct changes {
+	uint64_t first_ns, second_ns;
+	atomic_uint reading, changed, read; /* the turn in which it was done */
+};
+
+static void *rest(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+static pid_t make_crowd(void)
+{
+	pid_t pid = fork();
+	pthread_attr_t small;
+	pthread_t thread;
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 16384);
+	for (int i = 0; i < CROWD; i++)
+		if (pthread_create(&thread, &small, rest, NULL))
+			_exit(1);
+	rest(NULL);
+	_exit(1);
+}
+
+static void run_for(uint64_t ns)
+{
+	uint64_t begin_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	while (clock_now_ns(CLOCK_THREAD_CPUTIME_ID) < begin_ns + ns)
+		spin_hint();
+}
+
+/* No switch falls between its two changes, so that none tells of anything; the last one saw it
+ * under the uid that it goes back to. Each change is to a uid that the task does not have, so that
+ * the hook of kernels without kprobes is asked for it. */
+static void change_uids(struct changes *changes, uid_t first, uid_t second, uint64_t later_ns)
+{
+	uint64_t from_ns = 0, at_ns;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (unsigned turn = 1; turn <= TURNS; turn++) {
+		if (setresuid(first, 0, 0))
+			_exit(1);
+		at_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
+		changes->second_ns += turn > 1 ? at_ns - from_ns : 0;
+		from_ns = at_ns;
+		run_for(FIRST_NS);
+		atomic_store(&changes->reading, turn);
+		run_for(turn * later_ns / TURNS);
+		if (setresuid(second, 0, 0))
+			_exit(1);
+		at_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
+		changes->first_ns += at_ns - from_ns;
+		from_ns = at_ns;
+		atomic_store(&changes->changed, turn);
+		while (atomic_load(&changes->read) < turn)
+			spin_hint();
+		usleep(100);
+	}
+	changes->second_ns += clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - from_ns;
+	_exit(0);
+}
+
+static bool is_near(uint64_t found_ns, uint64_t truth_ns)
+{
+	return found_ns < truth_ns + SLACK_NS && truth_ns < found_ns + SLACK_NS;
+}
+
+static void test_changes(const struct cpu_variant *variant)
+{
+	struct changes *changes = mmap(NULL, sizeof(*changes), PROT_READ | PROT_WRITE,
+				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	bool walks = variant->options.kernel.mode == CPU_MODE_ITER;
+	uid_t first = own_uid(1), second = own_uid(2);
+	uint64_t first_ns = 0, second_ns = 0;
+	unsigned amid = 0;
+	pid_t crowd = 0, pid;
+	struct run run;
+
+	if (!begin(&run, variant->name, &variant->options))
+		return;
+	if (walks) {
+		crowd = make_crowd();
+		usleep(200000);
+	}
+	set_next_tid(LATE_TID);
+	pid = fork();
+	if (!pid)
+		change_uids(changes, first, second, walks ? WALK_NS : READ_OUT_NS);
+	for (unsigned turn = 1; turn <= TURNS; turn++) {
+		while (atomic_load(&changes->reading) < turn && !waitpid(pid, NULL, WNOHANG))
+			spin_hint();
+		sample(&run);
+		amid += atomic_load(&changes->changed) == turn;
+		first_ns += uid_ns(&run, first);
+		second_ns += uid_ns(&run, second);
+		while (atomic_load(&changes->changed) < turn)
+			spin_hint();
+		atomic_store(&changes->read, turn);
+	}
+	waitpid(pid, NULL, 0);
+	usleep(100000);
+	sample(&run);
+	first_ns += uid_ns(&run, first);
+	second_ns += uid_ns(&run, second);
+	if (walks) {
+		kill(crowd, SIGKILL);
+		waitpid(crowd, NULL, 0);
+	}
+	if (!sched_kernel_sees_uids(cpu_source_kernel(run.source)))
+		tap_skip(variant->name, "no kprobes and no tracepoint cap_capable in this kernel");
+	else
+		tap_ok((is_near(first_ns, changes->first_ns) &&
+			is_near(second_ns, changes->second_ns)) ||
+			       tap_is_emulated(),
+		       "%s: %u of %d changes of uid amid a read-out: the one uid ran %.2f of %.2f "
+		       "ms, the other %.2f of %.2f",
+		       variant->name, amid, TURNS, (double)first_ns / 1e6,
+		       (double)changes->first_ns / 1e6, (double)second_ns / 1e6,
+		       (double)changes->second_ns / 1e6);
+	end(&run);
+	munmap(changes, sizeof(*changes));
+}
+
+int main(void)
+{
+	kernel_log_init(false);
+	resident_keep(); /* as the recorder does */
+	for (size_t i = 0; i < CPU_TWINS; i++)
+		test_changes(&cpu_twins[i]);
+	return tap_done();
+}
