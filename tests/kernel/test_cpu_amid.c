@@ -158,11 +158,113 @@ static void test_changes(const struct cpu_variant *variant)
 	munmap(changes, sizeof(*changes));
 }
 
+/* ---- to another uid and back, between two switches ---- */
+
+#define BACK_NS    (2 * NSEC_PER_MSEC)
+#define BACK_TRIES 200
+
+enum { STEP_BEGUN = 1, STEP_CHANGED, STEP_CHANGED_BACK };
+
+struct back {
+	pid_t pid;
+	atomic_uint step;
+	uint64_t told_ns, slot_ns; /* of the last note; of its slot, where it has the uid of now */
+	uint32_t uid;
+};
+
+static int keep_note(void *ctx, const struct task_death *note)
+{
+	struct back *back = ctx;
+
+	if (note->tid == (uint32_t)back->pid && note->kind == TASK_NOTE_UID)
+		back->told_ns = note->sums.cpu_ns;
+	return 0;
+}
+
+static int keep_slot(void *ctx, pid_t tid, const struct task_slot *slot)
+{
+	struct back *back = ctx;
+
+	if (tid == back->pid && slot->uid == back->uid)
+		back->slot_ns = slot->sums.cpu_ns;
+	return 0;
+}
+
+static void wait_for(const struct back *back, unsigned step)
+{
+	while (atomic_load(&back->step) < step && !waitpid(back->pid, NULL, WNOHANG))
+		spin_hint();
+}
+
+static void go_and_back(struct back *back, uid_t first, uid_t second)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (setresuid(second, 0, 0))
+		_exit(1);
+	usleep(1000);
+	if (setresuid(first, 0, 0))
+		_exit(1);
+	run_for(BACK_NS);
+	atomic_store(&back->step, STEP_BEGUN);
+	while (atomic_load(&back->step) < STEP_CHANGED)
+		spin_hint();
+	if (setresuid(second, 0, 0))
+		_exit(1);
+	atomic_store(&back->step, STEP_CHANGED_BACK);
+	run_for(NSEC_PER_SEC);
+	_exit(0);
+}
+
+/* Its slot has the uid that it goes back to while the ring has been read and the slot has not: what
+ * it ran before that is the other uid's, and the slot's sum is not to have it. Where a switch came
+ * in between there is no such slot, and it is tried again. */
+static void test_back(const char *name, enum program_variant variant)
+{
+	const struct sched_kernel_options options = {.mode = CPU_MODE_SWITCH, .variant = variant};
+	struct back *back = mmap(NULL, sizeof(*back), PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uid_t first = own_uid(3), second = own_uid(4);
+	char reason[160];
+	struct sched_kernel *kernel = sched_kernel_open(&options, reason, sizeof(reason));
+	uint64_t at_ns;
+	unsigned tries;
+	pid_t pid;
+
+	if (!kernel || !sched_kernel_sees_uids(kernel)) {
+		tap_skip(name, kernel ? "nothing in this kernel tells of a change" : reason);
+		sched_kernel_close(kernel);
+		return;
+	}
+	for (tries = 1; tries < BACK_TRIES && !back->slot_ns; tries++) {
+		*back = (struct back){.uid = second};
+		pid = fork();
+		if (!pid)
+			go_and_back(back, first, second);
+		back->pid = pid;
+		wait_for(back, STEP_BEGUN);
+		sched_kernel_begin_read(kernel, &at_ns);
+		sched_kernel_deaths(kernel, keep_note, back);
+		atomic_store(&back->step, STEP_CHANGED);
+		wait_for(back, STEP_CHANGED_BACK);
+		sched_kernel_slots(kernel, NULL, keep_slot, back);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	tap_ok(back->slot_ns && back->slot_ns < back->told_ns + BACK_NS / 2,
+	       "%s: to another uid and back between two switches: the note has %.2f ms, the slot "
+	       "%.2f (%u tries)",
+	       name, (double)back->told_ns / 1e6, (double)back->slot_ns / 1e6, tries - 1);
+	sched_kernel_close(kernel);
+	munmap(back, sizeof(*back));
+}
+
 int main(void)
 {
 	kernel_log_init(false);
 	resident_keep(); /* as the recorder does */
 	for (size_t i = 0; i < CPU_TWINS; i++)
 		test_changes(&cpu_twins[i]);
+	test_back("switch/tp_btf", VARIANT_TP_BTF);
+	test_back("switch/raw_tp", VARIANT_RAW_TP);
 	return tap_done();
 }
