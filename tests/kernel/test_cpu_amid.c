@@ -258,12 +258,57 @@ static void test_back(const char *name, enum program_variant variant)
 	munmap(back, sizeof(*back));
 }
 
+/* ---- a right that was asked for, and no change of the uid ---- */
+
+#define ASKED_NS (20 * NSEC_PER_MSEC)
+
+/* Then it goes back to a uid that it had, of which no hook tells: the next switch does. */
+static void ask_for_nothing(uid_t uid)
+{
+	if (setresuid(uid, 0, 0))
+		_exit(1);
+	usleep(1000);
+	if (setresuid((uid_t)-1, (uid_t)-1, uid + 1))
+		_exit(1);
+	usleep(1000);
+	run_for(ASKED_NS);
+	if (setresuid(0, 0, 0))
+		_exit(1);
+	usleep(1000);
+	_exit(0);
+}
+
+static void test_asked(const struct cpu_variant *variant)
+{
+	uid_t uid = own_uid(5);
+	uint64_t found_ns;
+	struct run run;
+	pid_t pid;
+
+	if (!begin(&run, variant->name, &variant->options))
+		return;
+	pid = fork();
+	if (!pid)
+		ask_for_nothing(uid);
+	waitpid(pid, NULL, 0);
+	sample(&run);
+	found_ns = uid_ns(&run, uid);
+	tap_ok(found_ns >= ASKED_NS &&
+		       (found_ns < ASKED_NS + 3 * NSEC_PER_MSEC || tap_is_emulated()),
+	       "%s: it asked for a right and kept its uid, which ran %.2f of 20 ms", variant->name,
+	       (double)found_ns / 1e6);
+	end(&run);
+}
+
 int main(void)
 {
 	kernel_log_init(false);
 	resident_keep(); /* as the recorder does */
 	for (size_t i = 0; i < CPU_TWINS; i++)
 		test_changes(&cpu_twins[i]);
+	for (size_t i = 0; i < CPU_TWINS; i++)
+		if (cpu_twins[i].options.kernel.mode == CPU_MODE_SWITCH)
+			test_asked(&cpu_twins[i]);
 	test_back("switch/tp_btf", VARIANT_TP_BTF);
 	test_back("switch/raw_tp", VARIANT_RAW_TP);
 	return tap_done();
