@@ -79,9 +79,12 @@ static void size_watched(struct sched_bpf *skeleton, uint32_t count)
 
 /* What fires when a task changes its uid: a kprobe costs nobody else anything; the tracepoint is
  * passed by every look at a capability, some thousand a second. */
-static struct bpf_program *uid_program(const struct sched_bpf *skeleton, const struct btf *btf)
+static struct bpf_program *uid_program(const struct sched_bpf *skeleton, const struct btf *btf,
+				       const struct sched_kernel_options *options)
 {
-	if (!access("/sys/bus/event_source/devices/kprobe/type", R_OK))
+	if (options->test_no_uid_hook)
+		return NULL;
+	if (!options->no_kprobe && !access("/sys/bus/event_source/devices/kprobe/type", R_OK))
 		return skeleton->progs.sched_uid_kprobe;
 	if (tracepoint_arguments(btf, "cap_capable") == 5)
 		return skeleton->progs.sched_uid_capable;
@@ -155,13 +158,14 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	bpf_program__set_autoload(skeleton->progs.sched_read_running, true);
 	bpf_program__set_autoload(skeleton->progs.sched_read_tasks, kernel->slot_count > 1);
 	kernel->iterating = options->mode == CPU_MODE_ITER;
-	kernel->uid_program = options->test_no_uid_hook ? NULL : uid_program(skeleton, btf);
+	kernel->uid_program = uid_program(skeleton, btf, options);
 	if (kernel->uid_program)
 		bpf_program__set_autoload(kernel->uid_program, true);
 	/* A kprobe sees each change, so that a switch need not look: without direct loads that is
 	 * two probe reads. A capability is not asked for when a task goes back to a uid that it
 	 * had. */
-	kernel->uids_by_hook = !direct && kernel->uid_program == skeleton->progs.sched_uid_kprobe;
+	kernel->has_kprobe = kernel->uid_program == skeleton->progs.sched_uid_kprobe;
+	kernel->uids_by_hook = !direct && kernel->has_kprobe;
 	skeleton->rodata->watch_uids = !kernel->uids_by_hook;
 	bpf_program__set_autoload(skeleton->progs.sched_exit, kernel->iterating);
 	sched_cpus_configure(kernel);
@@ -250,8 +254,8 @@ static int attach(struct sched_kernel *kernel, const struct sched_kernel_options
 	}
 	if (kernel->uid_program)
 		kernel->uid_link = bpf_program__attach(kernel->uid_program);
-	/* Else a switch tells. */
-	if (kernel->uids_by_hook && !kernel->uid_link)
+	/* Without a kprobe the tracepoint is tried, and without both a switch tells. */
+	if (kernel->has_kprobe && !kernel->uid_link)
 		return -errno;
 	err = sched_cpus_attach(kernel);
 	if (err)
@@ -383,11 +387,11 @@ struct sched_kernel *sched_kernel_open(const struct sched_kernel_options *option
 		if (options->mode == CPU_MODE_ITER && order[i] == VARIANT_RAW_TP)
 			continue;
 		err = open_variant(kernel, options, order[i], types.path, btf);
-		if (err && kernel->uids_by_hook) {
-			/* The hook is what failed, perhaps: then each switch looks. */
+		if (err && kernel->has_kprobe) {
+			/* The kprobe is what failed, perhaps. */
 			struct sched_kernel_options without = *options;
 
-			without.test_no_uid_hook = true;
+			without.no_kprobe = true;
 			release(kernel);
 			err = open_variant(kernel, &without, order[i], types.path, btf);
 		}
