@@ -18,6 +18,7 @@
 
 #define DEVICES "/sys/bus/event_source/devices"
 #define TRACED  "/sys/kernel/tracing/events/capability/cap_capable"
+#define ENABLED "/sys/kernel/debug/kprobes/enabled"
 #define TURNS   6
 
 static bool has_tracepoint;
@@ -108,17 +109,50 @@ static void test_split(const struct cpu_variant *variant)
 	munmap(truth_ns, 2 * sizeof(*truth_ns));
 }
 
+/* A kernel in which kprobes can be set and do not run. The setting is the whole machine's: in
+ * guests only, and for as long as a source takes to open. */
+static void test_disabled(const struct cpu_variant *variant, bool tracepoint)
+{
+	char byte = 0;
+	int fd = open(ENABLED, O_RDWR | O_CLOEXEC);
+	struct run run;
+	bool opened;
+
+	if (fd < 0 || read(fd, &byte, 1) != 1 || byte != '1' || pwrite(fd, "0", 1, 0) != 1) {
+		tap_skip(variant->name, "the kernel has no kprobes, or they are disabled");
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	opened = begin(&run, variant->name, &variant->options);
+	tap_ok(pwrite(fd, "1", 1, 0) == 1, "%s: kprobes run again", variant->name);
+	close(fd);
+	if (!opened)
+		return;
+	tap_ok(sched_kernel_sees_uids(cpu_source_kernel(run.source)) == tracepoint,
+	       "%s: kprobes that do not run are not used", variant->name);
+	end(&run);
+	if (!begin(&run, variant->name, &variant->options))
+		return;
+	tap_ok(sched_kernel_sees_uids(cpu_source_kernel(run.source)),
+	       "%s: and are used where they run", variant->name);
+	end(&run);
+}
+
 int main(void)
 {
 	int err;
 
 	kernel_log_init(false);
+	has_tracepoint = !access(TRACED, F_OK);
+	if (tap_is_emulated())
+		for (size_t i = 0; i < CPU_TWINS; i++)
+			test_disabled(&cpu_twins[i], has_tracepoint);
 	err = getuid() ? -EPERM : break_kprobes();
 	if (err) {
 		tap_skip("a kprobe that cannot be registered", strerror(-err));
 		return tap_done();
 	}
-	has_tracepoint = !access(TRACED, F_OK);
 	/* Without a switch program and without the tracepoint nobody looks. */
 	for (size_t i = 0; i < CPU_TWINS; i++)
 		if (cpu_twins[i].options.kernel.mode == CPU_MODE_SWITCH || has_tracepoint)

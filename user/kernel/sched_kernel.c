@@ -6,11 +6,13 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "abi/looper.h"
@@ -222,6 +224,19 @@ static int map_all(struct sched_kernel *kernel)
 	return kernel->batch_keys && kernel->batch_slots ? 0 : -ENOMEM;
 }
 
+/* A task that sets the capabilities that it has commits creds like any other, and nothing changes.
+ */
+static bool kprobe_runs(const struct sched_kernel *kernel)
+{
+	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct own[_LINUX_CAPABILITY_U32S_3];
+	uint32_t before = __atomic_load_n(&kernel->skeleton->bss->kprobe_runs, __ATOMIC_RELAXED);
+
+	if (syscall(SYS_capget, &header, own) || syscall(SYS_capset, &header, own))
+		return true; /* not allowed here, so that it cannot be told */
+	return __atomic_load_n(&kernel->skeleton->bss->kprobe_runs, __ATOMIC_RELAXED) != before;
+}
+
 static int attach(struct sched_kernel *kernel, const struct sched_kernel_options *options)
 {
 	if (kernel->loopers) {
@@ -257,6 +272,8 @@ static int attach(struct sched_kernel *kernel, const struct sched_kernel_options
 	/* Without a kprobe the tracepoint is tried, and without both a switch tells. */
 	if (kernel->has_kprobe && !kernel->uid_link)
 		return -errno;
+	if (kernel->has_kprobe && !kprobe_runs(kernel))
+		return -ENODATA;
 	err = sched_cpus_attach(kernel);
 	if (err)
 		return err;
