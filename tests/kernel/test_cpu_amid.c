@@ -21,9 +21,8 @@
 #define LATE_TID 32600
 #define TURNS    40
 #define FIRST_NS (6 * NSEC_PER_MSEC)
-/* How far into a read-out the change comes: later in each turn, until the read-out's end. */
-#define WALK_NS     (NSEC_PER_MSEC / 2)
-#define READ_OUT_NS (NSEC_PER_MSEC / 20)
+/* How far into a read-out the change comes: later in each turn, until the walk's end. */
+#define WALK_NS (NSEC_PER_MSEC / 2)
 /* The sum that the hook reads is within 40 us, and mostly within one. A start and an end. */
 #define SLACK_NS (TURNS * NSEC_PER_MSEC / 50 + 2 * NSEC_PER_MSEC)
 
@@ -69,7 +68,7 @@ static void run_for(uint64_t ns)
 /* No switch falls between its two changes, so that none tells of anything; the last one saw it
  * under the uid that it goes back to. Each change is to a uid that the task does not have, so that
  * the hook of kernels without kprobes is asked for it. */
-static void change_uids(struct changes *changes, uid_t first, uid_t second, uint64_t later_ns)
+static void change_uids(struct changes *changes, uid_t first, uid_t second)
 {
 	uint64_t from_ns = 0, at_ns;
 
@@ -82,7 +81,7 @@ static void change_uids(struct changes *changes, uid_t first, uid_t second, uint
 		from_ns = at_ns;
 		run_for(FIRST_NS);
 		atomic_store(&changes->reading, turn);
-		run_for(turn * later_ns / TURNS);
+		run_for(turn * WALK_NS / TURNS);
 		if (setresuid(second, 0, 0))
 			_exit(1);
 		at_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -106,23 +105,20 @@ static void test_changes(const struct cpu_variant *variant)
 {
 	struct changes *changes = mmap(NULL, sizeof(*changes), PROT_READ | PROT_WRITE,
 				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	bool walks = variant->options.kernel.mode == CPU_MODE_ITER;
 	uid_t first = own_uid(1), second = own_uid(2);
 	uint64_t first_ns = 0, second_ns = 0;
 	unsigned amid = 0;
-	pid_t crowd = 0, pid;
+	pid_t crowd, pid;
 	struct run run;
 
 	if (!begin(&run, variant->name, &variant->options))
 		return;
-	if (walks) {
-		crowd = make_crowd();
-		usleep(200000);
-	}
+	crowd = make_crowd();
+	usleep(200000);
 	set_next_tid(LATE_TID);
 	pid = fork();
 	if (!pid)
-		change_uids(changes, first, second, walks ? WALK_NS : READ_OUT_NS);
+		change_uids(changes, first, second);
 	for (unsigned turn = 1; turn <= TURNS; turn++) {
 		while (atomic_load(&changes->reading) < turn && !waitpid(pid, NULL, WNOHANG))
 			spin_hint();
@@ -139,10 +135,8 @@ static void test_changes(const struct cpu_variant *variant)
 	sample(&run);
 	first_ns += uid_ns(&run, first);
 	second_ns += uid_ns(&run, second);
-	if (walks) {
-		kill(crowd, SIGKILL);
-		waitpid(crowd, NULL, 0);
-	}
+	kill(crowd, SIGKILL);
+	waitpid(crowd, NULL, 0);
 	if (!sched_kernel_sees_uids(cpu_source_kernel(run.source)))
 		tap_skip(variant->name, "no kprobes and no tracepoint cap_capable in this kernel");
 	else
@@ -168,16 +162,24 @@ enum { STEP_BEGUN = 1, STEP_CHANGED, STEP_CHANGED_BACK };
 struct back {
 	pid_t pid;
 	atomic_uint step;
-	uint64_t told_ns, slot_ns; /* of the last note; of its slot, where it has the uid of now */
+	uint64_t told_ns, switches; /* of the last note */
+	uint64_t slot_ns;           /* of its slot, where that has the uid of now */
 	uint32_t uid;
 };
+
+static uint64_t switches_of(const struct task_sums *sums)
+{
+	return sums->switches_voluntary + sums->switches_involuntary;
+}
 
 static int keep_note(void *ctx, const struct task_death *note)
 {
 	struct back *back = ctx;
 
-	if (note->tid == (uint32_t)back->pid && note->kind == TASK_NOTE_UID)
-		back->told_ns = note->sums.cpu_ns;
+	if (note->tid != (uint32_t)back->pid || note->kind != TASK_NOTE_UID)
+		return 0;
+	back->told_ns = note->sums.cpu_ns;
+	back->switches = switches_of(&note->sums);
 	return 0;
 }
 
@@ -185,7 +187,8 @@ static int keep_slot(void *ctx, pid_t tid, const struct task_slot *slot)
 {
 	struct back *back = ctx;
 
-	if (tid == back->pid && slot->uid == back->uid)
+	if (tid == back->pid && slot->uid == back->uid &&
+	    switches_of(&slot->sums) == back->switches)
 		back->slot_ns = slot->sums.cpu_ns;
 	return 0;
 }
@@ -217,7 +220,7 @@ static void go_and_back(struct back *back, uid_t first, uid_t second)
 
 /* Its slot has the uid that it goes back to while the ring has been read and the slot has not: what
  * it ran before that is the other uid's, and the slot's sum is not to have it. Where a switch came
- * in between there is no such slot, and it is tried again. */
+ * since the note it is tried again. */
 static void test_back(const char *name, enum program_variant variant)
 {
 	const struct sched_kernel_options options = {.mode = CPU_MODE_SWITCH, .variant = variant};
@@ -305,7 +308,8 @@ int main(void)
 	kernel_log_init(false);
 	resident_keep(); /* as the recorder does */
 	for (size_t i = 0; i < CPU_TWINS; i++)
-		test_changes(&cpu_twins[i]);
+		if (cpu_twins[i].options.kernel.mode == CPU_MODE_ITER)
+			test_changes(&cpu_twins[i]);
 	for (size_t i = 0; i < CPU_TWINS; i++)
 		if (cpu_twins[i].options.kernel.mode == CPU_MODE_SWITCH)
 			test_asked(&cpu_twins[i]);
