@@ -73,6 +73,10 @@ static __always_inline int tell_old_uid(void)
 	return 0;
 }
 
+/* How often the kprobe ran: a kernel that lets kprobes be set may not run them
+ * (/sys/kernel/debug/kprobes/enabled). */
+__u32 kprobe_runs;
+
 /* Where the kernel has kprobes (GKI): each change, and only changes. */
 SEC("?kprobe/commit_creds")
 int sched_uid_kprobe(struct pt_regs *ctx)
@@ -80,8 +84,10 @@ int sched_uid_kprobe(struct pt_regs *ctx)
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	struct cred *cred = (struct cred *)PT_REGS_PARM1(ctx);
 
-	if (BPF_CORE_READ(cred, uid.val) == task_uid(task, false))
+	if (BPF_CORE_READ(cred, uid.val) == task_uid(task, false)) {
+		kprobe_runs++;
 		return 0;
+	}
 	return tell_old_uid();
 }
 

@@ -222,9 +222,15 @@ static __noinline int book_off_time(struct task_slot *slot, struct task_struct *
 	return 0;
 }
 
-/* Its sums are in the slot already. */
+/* Its sums are in the slot already. The right to change was asked for, and no change followed: one
+ * that it would have been preempted before follows now. */
 static __noinline int change_uid(struct task_slot *slot, __u32 tid, __u32 uid)
 {
+	if (slot->uid == uid) {
+		if (slot->off_state != OFF_CPU_RUNNABLE)
+			slot->flags &= ~TASK_SLOT_UID_TOLD;
+		return 0;
+	}
 	if (!(slot->flags & TASK_SLOT_UID_TOLD) && !tell(slot, tid, 0, TASK_NOTE_UID))
 		loss_add(&losses, SCHED_LOSS_UID_UNSPLIT, 1);
 	slot->flags &= ~TASK_SLOT_UID_TOLD;
@@ -279,7 +285,7 @@ static __always_inline void book_slice(struct task_struct *task, const struct ta
 	 * switch in between. */
 	if (watch_uids) {
 		uid = task_uid(task, direct);
-		if (unlikely(slot->uid != uid))
+		if (unlikely(slot->uid != uid || slot->flags & TASK_SLOT_UID_TOLD))
 			change_uid(slot, out->tid, uid);
 	} else if (unlikely(slot->flags & TASK_SLOT_UID_TOLD)) {
 		change_uid(slot, out->tid, task_uid(task, direct));

@@ -82,8 +82,8 @@ const struct target_process *target_set_find(const struct target_set *set, pid_t
 /* The n-th live watched process, NULL past the end. */
 const struct target_process *target_set_at(const struct target_set *set, size_t n);
 
-/* Package of a uid (user part removed: uid modulo 100000), NULL if unknown or shared by several
- * (then the shared one that sorts first). Owned by the set, valid until target_set_free. */
+/* Package of a uid (user part removed: uid modulo 100000), NULL if unknown or shared by several.
+ * Owned by the set, valid until target_set_free. */
 const char *target_package_of_uid(struct target_set *set, uid_t uid);
 
 /* ---- what the kernel side tells of processes, in the order in which it happened ---- */

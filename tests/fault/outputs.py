@@ -624,6 +624,26 @@ def reading():
     report("a newer schema", b"".join([sealed(lines[0], schema=2), *lines[1:]]), 5, "schema 2")
 
 
+def nonblocking_stdout():
+    """A pipe that another process made non-blocking, and that is read late: no verb's text is cut."""
+    Run("-q", "-i", "50ms", "-n", "4", "-o", "x.jsonl").process.wait()
+    for verb in ["man"], ["completion", "bash"], ["report", "x.jsonl"]:
+        want = subprocess.run([JANKSCOPE, *verb], capture_output=True, check=False).stdout
+        ours, its = os.pipe()
+        fcntl.fcntl(its, fcntl.F_SETPIPE_SZ, 4096)
+        fcntl.fcntl(its, fcntl.F_SETFL, os.O_WRONLY | os.O_NONBLOCK)
+        process = subprocess.Popen([JANKSCOPE, *verb], stdout=its, stderr=subprocess.PIPE)
+        time.sleep(0.3)
+        flags = fcntl.fcntl(its, fcntl.F_GETFL)
+        os.close(its)
+        got = b"".join(iter(lambda: os.read(ours, 65536), b""))
+        os.close(ours)
+        talk = process.communicate()[1]
+        say(got == want and process.returncode == 0 and flags & os.O_NONBLOCK,
+            f"non-blocking stdout: {verb[0]}: {len(got)} of {len(want)} bytes",
+            f"{process.returncode} {talk}")
+
+
 def losses_count():
     """A block without its stack counts for --max-lost; one that was to have none does not."""
     code = ("import asyncio, time\n"
@@ -660,6 +680,7 @@ TESTS = {
     "disk_before": disk_that_hangs_before, "small": small_disk, "planted": planted_files,
     "two": two_recorders, "signals": other_signals, "killed": killed, "stubs": no_stubs,
     "gap": gap, "names": broken_names, "losses": losses_count, "reading": reading, "closed": closed_stdout,
+    "nonblocking": nonblocking_stdout,
 }
 for test in sys.argv[3:] or TESTS:
     with tempfile.TemporaryDirectory(prefix="jankscope-outputs-") as folder:

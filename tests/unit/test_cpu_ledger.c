@@ -107,6 +107,23 @@ Test(cpu_ledger, late_death_of_a_sleeper)
 	cpu_ledger_free(ledger);
 }
 
+/* With a minute between two read-outs (-i 60s): the death comes just behind the read-out that saw
+ * the new owner of the tid. */
+Test(cpu_ledger, late_death_in_long_intervals)
+{
+	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
+	struct record_cpu cpu;
+
+	book(ledger, task(5, ATTACH + 1, 7000));
+	cr_expect_eq(close_interval(ledger, ATTACH + 60 * SEC).busy_ns, 7000);
+	book(ledger, task(5, ATTACH + 119 * SEC, 40));
+	cr_expect_eq(close_interval(ledger, ATTACH + 120 * SEC).busy_ns, 40);
+	book(ledger, death(5, ATTACH + 1, 7003, ATTACH + 119 * SEC));
+	cpu = close_interval(ledger, ATTACH + 180 * SEC);
+	cr_expect_eq(cpu.busy_ns, 3, "%llu", (unsigned long long)cpu.busy_ns);
+	cpu_ledger_free(ledger);
+}
+
 Test(cpu_ledger, departed_are_forgotten_in_the_end)
 {
 	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);

@@ -189,6 +189,46 @@ Test(table, a_block_that_did_not_sleep_has_no_reason)
 	free(none);
 }
 
+/* What is not the whole of it is not shown as if it were. */
+Test(table, a_row_made_anew_says_so)
+{
+	static const struct table_options options = {.top = 15, .width = 80};
+	struct summary_total totals[] = {
+		{"cpu.busy_ns", 2000000}, {"cpu.tasks_exited", 5}, {"cpu.deaths_in_flight", 3}};
+	struct footer_usage uids[] = {
+		{.uid = 10001, .count = 1, .cpu_ns = 2000000, .partial = true},
+		{.uid = 10002, .count = 1, .cpu_ns = 1000000}};
+	struct footer_layer layers[] = {{.layer = "one", .pid = 7, .shown = 9, .partial = true},
+					{.layer = "two", .shown = 8, .partial = true},
+					{.layer = "three", .pid = 8, .shown = 7},
+					{.layer = "four", .shown = 6}};
+	struct footer_block_path paths[] = {{"a;b", 2, 30000000, 20000000, true},
+					    {"a;c", 2, 30000000, 20000000, false}};
+	struct record_footer footer = {
+		.totals = totals,
+		.total_count = 3,
+		.uids = {.rows = uids, .count = 2},
+		.layers = layers,
+		.layer_count = 4,
+		.block_paths = paths,
+		.block_path_count = 2,
+	};
+	struct record record = {.type = RECORD_FOOTER, .footer = &footer};
+	struct golden run = {"anew", &record, 1};
+	char *text = print(&run, &options);
+
+	cr_expect(strstr(text, "; 5 tasks ended, 3 not freed yet\n"), "%s", text);
+	cr_expect(strstr(text, "  10001, at least\n"), "%s", text);
+	cr_expect(strstr(text, "  10002\n"), "%s", text);
+	cr_expect(strstr(text, "  one 7, at least\n"), "%s", text);
+	cr_expect(strstr(text, "  two, at least\n"), "%s", text);
+	cr_expect(strstr(text, "  three 8\n"), "%s", text);
+	cr_expect(strstr(text, "  four\n"), "%s", text);
+	cr_expect(strstr(text, " ms, at least, longest 20.0: b < a\n"), "%s", text);
+	cr_expect(strstr(text, " ms, longest 20.0: c < a\n"), "%s", text);
+	free(text);
+}
+
 /* One frame has no rate: its layer has neither the key nor a 0. */
 Test(table, a_layer_with_one_frame_has_no_rate)
 {

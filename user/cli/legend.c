@@ -69,6 +69,8 @@ static const struct legend_row summary_rows[] = {
 	{"unaccounted", "CPUs x time less busy and idle: interrupts, what a hypervisor took, a "
 			"switch that was not shown"},
 	{"tasks ended", "threads and processes that ended in the run"},
+	{"N not freed yet", "of --cpu iter: tasks whose last microseconds the kernel had not told "
+			    "when the run ended"},
 	{"N, at least", "its row was dropped for want of room and made anew; the rest of its time "
 			"is in the others'"},
 	{"N x T, longest L:", "N blocks whose heaviest stacks show this path, T in all"},

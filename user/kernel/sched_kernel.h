@@ -19,6 +19,7 @@ struct sched_kernel_options {
 	bool loopers;         /* watched threads too; SWITCH only */
 	uint32_t max_watched; /* of these at a time; 0: LOOPER_DEFAULT_WATCHED */
 	bool names;           /* births of processes and their names are told too */
+	bool no_kprobe;       /* it does not work here: changes of uid are seen otherwise */
 	/* Tests only: maps so small that every loss is reached; 0: the real size. */
 	uint32_t test_task_slots, test_hash_slots, test_death_ring_bytes, test_overflow_uids;
 	bool test_hash;          /* the hash below pid_max 131072 too */

@@ -28,6 +28,7 @@ struct sched_kernel {
 	unsigned cpu_count;
 	struct bpf_program *switch_program, *rename_program, *free_program, *exec_program,
 		*uid_program;
+	bool has_kprobe;
 	bool uids_by_hook; /* the switch program does not look at uids */
 	task_death_fn death_callback;
 	void *death_ctx;

@@ -224,11 +224,12 @@ static int ask(struct asking *asking)
 		const struct asked_task *answer = &kernel->asked[i];
 		struct task_slot *slot = &kernel->asked_slots[i];
 
-		/* One that changed its uid since its last switch-out: what it ran before is told by
-		 * its note in the ring, and what it ran since is not the slot's uid's. */
-		if (answer->valid && answer->uid == slot->uid) {
+		/* One that changed its uid since its last switch-out, perhaps to the slot's own:
+		 * what it ran before is told by its note in the ring, and what it ran since may be
+		 * another uid's. */
+		if (answer->valid && answer->uid == slot->uid &&
+		    !(slot->flags & TASK_SLOT_UID_TOLD))
 			slot->sums = answer->sums;
-		}
 		err = hand_out(asking, (pid_t)answer->tid, slot);
 	}
 	asking->count = 0;

@@ -115,6 +115,9 @@ void table_print_footer(struct table_sink *table, const struct record_footer *fo
 		if (find_total(footer, "cpu.tasks_exited"))
 			line_put(&line, "; %.0f tasks ended",
 				 table_total(footer, "cpu.tasks_exited"));
+		if (table_total(footer, "cpu.deaths_in_flight") > 0)
+			line_put(&line, ", %.0f not freed yet",
+				 table_total(footer, "cpu.deaths_in_flight"));
 		line_end(&line);
 	}
 	if (table->has_targets && find_total(footer, "targets.cpu_ns")) {

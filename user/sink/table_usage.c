@@ -45,6 +45,9 @@ static void put_name(struct line *line, const char *name, const char *behind)
 	line_put(line, "  %s%s", text_tail(text, sizeof(text), name, room < 8 ? 8 : room), behind);
 }
 
+/* Behind what a row is of that was dropped and made anew. */
+#define AT_LEAST ", at least"
+
 static void behind_row(char *text, size_t size, const struct footer_usage *row)
 {
 	int n = row->count > 1 ? snprintf(text, size, " x%llu", (unsigned long long)row->count)
@@ -52,7 +55,7 @@ static void behind_row(char *text, size_t size, const struct footer_usage *row)
 			       : snprintf(text, size, " %d", row->pid);
 
 	if (row->partial && n > 0)
-		snprintf(text + n, size - (size_t)n, ", at least");
+		snprintf(text + n, size - (size_t)n, AT_LEAST);
 }
 
 static void print_rest(struct table_sink *table, uint64_t cpu_ns, double dur_ns, const char *what)
@@ -176,7 +179,7 @@ static void print_uids(struct table_sink *table, const struct footer_top *top, d
 		snprintf(text, sizeof(text), "%u", row->uid);
 		snprintf(name, sizeof(name), "%s%s%.*s", text, row->package ? " " : "", 200,
 			 row->package ? row->package : "");
-		put_name(&line, name, "");
+		put_name(&line, name, row->partial ? AT_LEAST : "");
 		line_end(&line);
 	}
 	if (!rest_ns && !rx.value && !tx.value)
@@ -193,11 +196,14 @@ static void print_layer(struct table_sink *table, const struct footer_layer *lay
 {
 	struct line line = table_line(table);
 	char behind[40] = "";
+	int n = 0;
 
 	line_put(&line, "%7llu %6llu %6llu", (unsigned long long)layer->shown,
 		 (unsigned long long)layer->janky, (unsigned long long)layer->dropped);
 	if (layer->pid > 0)
-		snprintf(behind, sizeof(behind), " %d", layer->pid);
+		n = snprintf(behind, sizeof(behind), " %d", layer->pid);
+	if (layer->partial)
+		snprintf(behind + n, sizeof(behind) - (size_t)n, AT_LEAST);
 	put_name(&line, name, behind);
 	line_end(&line);
 }
@@ -258,6 +264,7 @@ static void merge_path(struct footer_block_path *to, const struct footer_block_p
 {
 	to->count += from->count;
 	to->total_ns += from->total_ns;
+	to->partial |= from->partial;
 	if (from->longest_ns > to->longest_ns)
 		to->longest_ns = from->longest_ns;
 }
@@ -270,7 +277,8 @@ static void print_path(struct table_sink *table, const struct footer_block_path 
 
 	line_put(&line, "%5llu x %9.1f ms", (unsigned long long)sums->count,
 		 table_ms(sums->total_ns));
-	line_put(&line, ", longest %.1f:", table_ms(sums->longest_ns));
+	line_put(&line, "%s, longest %.1f:", sums->partial ? AT_LEAST : "",
+		 table_ms(sums->longest_ns));
 	for (bool first = true; *text; first = false) {
 		size_t length = strcspn(text, "\n");
 

@@ -309,13 +309,16 @@ int packages_refresh(struct packages *packages, const char *root)
 	}
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
-		packages->list_ino = fresh.list_ino;
-		packages->list_mtime_ns = fresh.list_mtime_ns;
-		packages->list_size = fresh.list_size;
 		err = read_all(fd, 0, &text);
 		close(fd);
 		if (!err)
 			err = packages_parse_list(&fresh, text);
+		/* One that is too long stays so; another error may be over at the next look. */
+		if (!err || err == -E2BIG) {
+			packages->list_ino = fresh.list_ino;
+			packages->list_mtime_ns = fresh.list_mtime_ns;
+			packages->list_size = fresh.list_size;
+		}
 		fresh.origin = PACKAGES_LIST;
 	} else {
 		fresh.list_ino = 0;

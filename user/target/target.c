@@ -103,7 +103,7 @@ const char *target_package_of_uid(struct target_set *set, uid_t uid)
 {
 	const struct package_row *row = packages_of_uid(&set->packages, uid);
 
-	return row ? row->name : NULL;
+	return row && !row->shared ? row->name : NULL;
 }
 
 static struct process_entry *entry_of(const struct target_set *set, pid_t pid,

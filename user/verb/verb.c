@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/legend.h"
@@ -124,11 +125,32 @@ static void fill_standard_streams(void)
 		close(fd);
 }
 
+/* Somebody who shares the pipe or terminal made it non-blocking, and stdio drops what it has no
+ * room for. Then stdout is opened anew, because the flag is of the open file and not ours to
+ * change. A socket cannot be opened: there the end of verb_main tells. */
+static void own_stdout(void)
+{
+	int flags = fcntl(STDOUT_FILENO, F_GETFL), fd;
+	struct stat status;
+
+	if (flags < 0 || !(flags & O_NONBLOCK) || fstat(STDOUT_FILENO, &status) ||
+	    !(S_ISFIFO(status.st_mode) || isatty(STDOUT_FILENO)))
+		return;
+	/* With the flag, because a pipe without a reader would be waited for. */
+	fd = open("/proc/self/fd/1", (flags & (O_ACCMODE | O_APPEND)) | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return;
+	if (!fcntl(fd, F_SETFL, flags & O_APPEND))
+		dup2(fd, STDOUT_FILENO);
+	close(fd);
+}
+
 int verb_main(int argc, char **argv)
 {
 	int code;
 
 	fill_standard_streams();
+	own_stdout();
 	/* A reader that went away is told by EPIPE, and is no error of any verb. */
 	signal(SIGPIPE, SIG_IGN);
 	code = dispatch(argc, argv);

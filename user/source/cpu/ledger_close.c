@@ -126,7 +126,9 @@ int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t d
 	ledger->wanted_count = 0;
 	ledger->overflow_ns = 0;
 	ledger->interval++;
-	ledger->end_ns = end_boot_ns;
+	/* By the begin of this interval: of a task that departed in it the death may be told at the
+	 * next read-out only, however long the intervals are. */
 	known_tasks_forget(&ledger->known, ledger->end_ns);
+	ledger->end_ns = end_boot_ns;
 	return err;
 }

@@ -334,6 +334,41 @@ static int settle_execs(struct cpu_reader *reader)
 	return 0;
 }
 
+static bool has_moved(const struct walk *walk, uint32_t tgid)
+{
+	for (size_t i = 0; walk->execs && i < walk->death_count; i++)
+		if (walk->deaths[i].task.exec_tid && walk->deaths[i].task.tid == tgid)
+			return true;
+	return false;
+}
+
+static bool splits_time(uint32_t kind)
+{
+	return kind == TASK_NOTE_UID || kind == TASK_NOTE_EXIT || kind == TASK_NOTE_BORN ||
+	       kind == TASK_NOTE_NAMED || kind == TASK_NOTE_PROGRAM;
+}
+
+/* The line of a task that changed its uid or its name before the walk met it has the new one: what
+ * it ran before is told by its note, which is booked first. The lines of a process that an execve
+ * moved are dropped, and its notes keep their order. */
+static int book_changes(struct cpu_reader *reader)
+{
+	struct walk *walk = &reader->walk;
+	size_t left = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < walk->death_count; i++) {
+		const struct task_death *note = &walk->deaths[i].task;
+
+		if (!err && splits_time(note->kind) && !has_moved(walk, note->tgid))
+			err = book_death(reader, note);
+		else
+			walk->deaths[left++] = walk->deaths[i];
+	}
+	walk->death_count = left;
+	return err;
+}
+
 /* Each task that was born and is not alive has died. Not all deaths are told yet, because RCU frees
  * the tasks later; of most the time is (TASK_NOTE_EXIT). One that is still untold after
  * UNTOLD_AFTER_NS was never shown by the kernel. */
@@ -372,7 +407,11 @@ static int walk_tasks(struct cpu_reader *reader)
 	if (!err)
 		err = count_deaths(reader);
 	if (!err)
+		err = sched_kernel_deaths(reader->kernel, keep_death, reader);
+	if (!err)
 		err = settle_execs(reader);
+	if (!err)
+		err = book_changes(reader);
 	for (size_t i = 0; i < walk->line_count && !err; i++) {
 		struct task_reading reading = reading_of_line(&walk->lines[i]);
 

@@ -14,7 +14,8 @@ static const struct field_type traffic_type =
 
 static const struct field uid_rows[] = {
 	FIELD(struct record_uid_net, uid, REQUIRED, ID, "owner of the sockets"),
-	FIELD(struct record_uid_net, package, OPTIONAL, NAME, "package"),
+	FIELD(struct record_uid_net, package, OPTIONAL, NAME,
+	      "package; absent where several share the uid"),
 	FIELD_SAME_LEVEL(struct record_uid_net, bytes, &traffic_type),
 };
 static const struct field_type uid_type = FIELD_TYPE("uid_net", struct record_uid_net, uid_rows);
