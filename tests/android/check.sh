@@ -41,6 +41,8 @@ for guest in ${VM_GUESTS:-gki-6.1}; do
 		awk -v s="$ready" 'BEGIN { exit !(s <= 10) }' && echo "ok - $guest: a shell within 10 s" ||
 			{ echo "not ok - $guest: a shell within 10 s: $ready s"; failed=1; }
 	fi
+	tests/android/judge.py "$out/host" "$out/system.img" | sed "s/^\(ok\|not ok\) - /\1 - $guest: /; s/^# /# $guest: /"
+	[ "${PIPESTATUS[0]}" = 0 ] || failed=1
 	if [ $rc != 0 ]; then
 		failed=1
 		grep -q '^not ok' "$out/$guest.log" || {

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Judge what a guest's session recorded, as TAP: each recording by its own sums, its blocks and its
+stacks.  usage: judge.py HOST_DIR SYSTEM_IMAGE"""
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+failed = False
+
+
+def ok(good, name, detail=""):
+    global failed
+    print(f"ok - {name}" if good else f"not ok - {name}: {detail}")
+    failed |= not good
+
+
+def load(path):
+    """The records of a recording; what is no record raises."""
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def of(records, kind):
+    return [record for record in records if record["type"] == kind]
+
+
+def blocks_of(records):
+    """The last word on each block: one that goes on is told open first."""
+    return list({(block["tid"], block["start_boot_ns"]): block for block in of(records, "block")}.values())
+
+
+def whole(name, records):
+    """Header first, footer last, no gap; and each sum is what it is the sum of, to the nanosecond."""
+    ok(records[0]["type"] == "header" and records[-1]["type"] == "footer" and
+       [r["seq"] for r in records] == list(range(len(records))), f"{name}: whole, from header to footer",
+       f"{records[0]['type']} to {records[-1]['type']}")
+    summary = records[-1]["summary"]
+    wrong = []
+    busy = 0
+    for interval in of(records, "interval"):
+        cpu = interval.get("cpu")
+        if not cpu:
+            continue
+        busy += cpu["busy_ns"]
+        tasks = sum(task["cpu_ns"] for task in cpu["tasks"])
+        if tasks + cpu["other_ns"] + cpu["overflow_ns"] != cpu["busy_ns"]:
+            wrong.append(f"interval {interval['seq']}: tasks + other + overflow - busy = "
+                         f"{tasks + cpu['other_ns'] + cpu['overflow_ns'] - cpu['busy_ns']}")
+        uids = sum(uid["cpu_ns"] for uid in cpu["uids"])
+        if uids != cpu["busy_ns"] - cpu["overflow_ns"]:
+            wrong.append(f"interval {interval['seq']}: the uids are {uids} of {cpu['busy_ns']}")
+    if busy != summary["cpu"]["busy_ns"]:
+        wrong.append(f"the footer's busy_ns is {summary['cpu']['busy_ns']}, that of the intervals {busy}")
+    blocks = blocks_of(records)
+    for block in blocks:
+        if sum(block["ledger"].values()) != block["wall_ns"]:
+            wrong.append(f"block {block['seq']}: ledger {sum(block['ledger'].values())}, wall {block['wall_ns']}")
+    told = summary.get("blocks", {"count": 0, "total_ns": 0})
+    if told["count"] != len(blocks) or told["total_ns"] != sum(block["wall_ns"] for block in blocks):
+        wrong.append(f"the footer tells of {told['count']} blocks, {len(blocks)} are there")
+    ok(not wrong, f"{name}: every sum is exact", "; ".join(wrong[:3]))
+    lost = {key: value for key, value in records[-1]["lost"].items() if key != "blocks_without_stack"}
+    ok(not lost, f"{name}: nothing lost", lost)
+
+
+def stacks_of(records):
+    return [stack for block in of(records, "block") for stack in block.get("stacks", [])] + of(records, "stack")
+
+
+class Image:
+    """The image's files, read for the places of their PLTs."""
+
+    def __init__(self, path):
+        self.path = path
+
+    @functools.lru_cache(maxsize=None)
+    def plt(self, module):
+        inside = module[len("/system"):] if module.startswith("/system/") else module
+        with tempfile.TemporaryDirectory() as work:
+            file = os.path.join(work, "file")
+            subprocess.run(["debugfs", "-R", f"dump {inside} {file}", self.path], capture_output=True, timeout=60)
+            if not os.path.exists(file):
+                return []
+            text = subprocess.run(["readelf", "-SW", file], capture_output=True, text=True, timeout=60).stdout
+        rows = [line.split("]", 1)[1].split() for line in text.splitlines() if "]" in line and "plt " in line]
+        return [(int(row[2], 16), int(row[2], 16) + int(row[4], 16)) for row in rows if row[0] in (".plt", ".iplt")]
+
+    def is_stub(self, frame):
+        return any(begin <= frame["offset"] < end for begin, end in self.plt(frame.get("module", "")))
+
+
+def stacks(name, records, image, least):
+    """Stacks of a main thread go to bionic's __libc_init, and each frame has its name."""
+    found = [stack for stack in stacks_of(records) if stack.get("frames")]
+    blocks = len(blocks_of(records))
+    print(f"# {name}: {blocks} blocks, {len(found)} stacks, {sum(1 for s in found if s.get('in_wait'))} of them in the wait, "
+          f"{records[-1]['lost'].get('blocks_without_stack', 0)} blocks without one")
+    ok(blocks >= least and len(found) >= least, f"{name}: blocks and stacks are there", f"{blocks}, {len(found)}")
+    short = [s for s in found if not s["complete"] or s["frames"][-1].get("symbol") != "__libc_init"]
+    ok(not short, f"{name}: every stack goes to __libc_init",
+       [(s["end_reason"], [f.get("symbol", f.get("module")) for f in s["frames"]]) for s in short[:2]])
+    bare = [f for s in found for f in s["frames"] if not f.get("symbol")]
+    stubs = [f for f in bare if image.is_stub(f)]
+    probe = [f for f in bare if f.get("module", "").strip("[]") == "uprobes"]
+    print(f"# {name}: {sum(len(s['frames']) for s in found)} frames, without a name {len(stubs)} PLT stubs, "
+          f"{len(probe)} in the uprobe page")
+    ok(len(bare) == len(stubs) + len(probe), f"{name}: every frame has a name but PLT stubs",
+       [(f.get("module"), hex(f.get("offset", 0))) for f in bare if f not in stubs and f not in probe][:3])
+
+
+def event_loop(name, records):
+    loops = {(event.get("loop"), event.get("pid")) for event in of(records, "event") if event["event"] == "target_start"}
+    print(f"# {name}: loop {sorted(str(loop) for loop, _ in loops)}")
+
+
+# Recordings with a judge of their own: what is to be seen at least.
+BLOCKS = {"servicemanager": 3, "init": 3, "incidentd": 1, "traced_probes": 1}
+
+
+def main():
+    host, image = sys.argv[1], Image(sys.argv[2])
+    for file in sorted(os.listdir(host)):
+        name, kind = os.path.splitext(file)
+        if kind != ".jsonl":
+            continue
+        try:
+            records = load(os.path.join(host, file))
+            whole(name, records)
+            event_loop(name, records)
+            if name in BLOCKS:
+                stacks(name, records, image, BLOCKS[name])
+        except (ValueError, KeyError, IndexError, TypeError) as why:
+            ok(False, f"{name}: can be read", repr(why))
+    return failed
+
+
+sys.exit(main())
