@@ -59,12 +59,27 @@ def whole(name, records):
     for block in blocks:
         if sum(block["ledger"].values()) != block["wall_ns"]:
             wrong.append(f"block {block['seq']}: ledger {sum(block['ledger'].values())}, wall {block['wall_ns']}")
-    told = summary.get("blocks", {"count": 0, "total_ns": 0})
-    if told["count"] != len(blocks) or told["total_ns"] != sum(block["wall_ns"] for block in blocks):
+    told = summary.get("blocks", {})
+    if told.get("count", 0) != len(blocks) or told.get("total_ns", 0) != sum(block["wall_ns"] for block in blocks):
         wrong.append(f"the footer tells of {told['count']} blocks, {len(blocks)} are there")
     ok(not wrong, f"{name}: every sum is exact", "; ".join(wrong[:3]))
     lost = {key: value for key, value in records[-1]["lost"].items() if key != "blocks_without_stack"}
     ok(not lost, f"{name}: nothing lost", lost)
+
+
+def header(name, records, host):
+    """The recording names the Android as getprop does; a property that is empty has no key."""
+    with open(os.path.join(host, "properties.txt"), encoding="utf-8") as lines:
+        known = dict(line.rstrip("\n").split("=", 1) for line in lines)
+    android = records[0].get("android", {})
+    want = {"fingerprint": known["ro.build.fingerprint"], "release": known["ro.build.version.release"],
+            "build_type": known["ro.build.type"], "api": known["ro.build.version.sdk"]}
+    want = {key: value for key, value in want.items() if value}
+    ok({key: str(value) for key, value in android.items()} == want, f"{name}: the header names the Android",
+       f"{android}, getprop {want}")
+    ok(records[0].get("selinux", "") == "u:r:su:s0" and records[0].get("page_bytes") in (4096, 16384),
+       f"{name}: the header has the SELinux context and the page size",
+       f"{records[0].get('selinux')}, {records[0].get('page_bytes')}")
 
 
 def stacks_of(records):
@@ -130,6 +145,8 @@ def main():
         try:
             records = load(os.path.join(host, file))
             whole(name, records)
+            if name == "boot":
+                header(name, records, host)
             event_loop(name, records)
             if name in BLOCKS:
                 stacks(name, records, image, BLOCKS[name])

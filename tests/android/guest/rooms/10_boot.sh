@@ -20,3 +20,8 @@ $js doctor >/tmp/doctor.txt 2>&1
 ok $? "doctor: exit 0" "$(tail -1 /tmp/doctor.txt)"
 cp /tmp/doctor.txt $out/
 sed -n 's/^  no /# doctor: no /p' /tmp/doctor.txt
+for property in ro.build.fingerprint ro.build.version.release ro.build.version.sdk ro.build.type; do
+	echo "$property=$(getprop $property)"
+done >$out/properties.txt
+record boot -d 1s
+ok $? "boot: record of the whole device ends with 0" "$(tail -1 /tmp/boot.err)"
