@@ -21,6 +21,15 @@ record() {
 	cp /tmp/$name.jsonl /tmp/$name.err $out/ 2>/dev/null
 	return $rc
 }
+running() { # SERVICE: its pid, once init has it running
+	local i=0
+	while [ $i -lt 50 ]; do
+		[ "$(getprop init.svc.$1)" = running ] && pidof $1 && return
+		i=$((i + 1))
+		sleep 0.1
+	done
+	return 1
+}
 rooms=
 for word in $(cat /proc/cmdline); do
 	case $word in tests=*) rooms=$(echo "${word#tests=}" | tr , ' ') ;; esac
