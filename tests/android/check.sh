@@ -29,7 +29,7 @@ for guest in ${VM_GUESTS:-gki-6.1}; do
 	begin=$SECONDS
 	# One emulated CPU at a time: this machine has few, and others work on it.
 	VM_THREADS=single VM_TESTS=${ROOMS:-} tests/vm/run_guest.sh "$guest" "$out/payload.cpio" /guest/session.sh \
-		"${VM_TIMEOUT:-300}" -m 1536 \
+		"${VM_TIMEOUT:-600}" -m 1536 \
 		-drive "file=$out/system.img,format=raw,if=none,id=system,readonly=on" -device virtio-blk-pci,drive=system,romfile= \
 		-fsdev "local,id=host,path=$out/host,security_model=mapped-file" -device virtio-9p-pci,fsdev=host,mount_tag=host,romfile= \
 		>"$out/$guest.log" 2>&1

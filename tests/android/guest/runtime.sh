@@ -3,7 +3,9 @@
 B=/bin/busybox
 $B mkdir -p /apex/com.android.runtime
 # init's own tmpfs is noexec.
-$B mount -t tmpfs -o mode=0755 tmpfs /apex/com.android.runtime
+label=
+[ -s /guest/policy ] && label=,context=u:object_r:system_file:s0
+$B mount -t tmpfs -o mode=0755$label tmpfs /apex/com.android.runtime
 $B cp -r /guest/runtime/* /apex/com.android.runtime/
 $B chmod -R 755 /apex/com.android.runtime
 [ -s /linkerconfig/ld.config.txt ] || : >/linkerconfig/ld.config.txt

@@ -1,6 +1,5 @@
 # Print the init.rc of the guest: the services that are there, each in its own domain where the policy
-# has one. No file carries a label (the kernels may lack EXT4_FS_SECURITY), so that a service's
-# domain must be said.
+# has one. All files carry one label (guest/init), so that a service's domain must be said.
 domain() { # NAME: its domain in the image's file_contexts, else su
 	if grep -qs "u:object_r:$1_exec:s0" /system/etc/selinux/plat_file_contexts; then echo u:r:$1:s0; else echo u:r:su:s0; fi
 }

@@ -16,6 +16,7 @@ out=/mnt/host
 record() {
 	local name=$1
 	shift
+	echo $name >>/tmp/recorded
 	$js record "$@" -q --max-lost 100 --overwrite -o /tmp/$name.jsonl 2>/tmp/$name.err
 	local rc=$?
 	cp /tmp/$name.jsonl /tmp/$name.err $out/ 2>/dev/null
@@ -30,6 +31,9 @@ running() { # SERVICE: its pid, once init has it running
 	done
 	return 1
 }
+# The service that is stopped and started.
+restarted=worker
+[ ! -x /system/bin/traced ] || restarted=traced
 rooms=
 for word in $(cat /proc/cmdline); do
 	case $word in tests=*) rooms=$(echo "${word#tests=}" | tr , ' ') ;; esac
@@ -39,12 +43,15 @@ echo
 echo "##READY $(now)"
 cp /guest/jankscope $js
 chmod 755 $js
+# As what adb pushes there.
+chcon u:object_r:shell_data_file:s0 /data/local/tmp $js 2>/dev/null
 dmesg -n 1
 for room in $rooms; do
 	echo "# room $room: at $(now) s"
 	. /guest/rooms/$room.sh
 done
 dmesg >$out/dmesg.txt
+[ ! -f /tmp/recorded ] || cp /tmp/recorded $out/
 echo
 echo "##RC:$failed uptime $(now)"
 sync
