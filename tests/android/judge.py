@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 
+import edges
+
 failed = False
 # An emulated CPU is held for its turn for milliseconds: what is late by that is told, and not judged.
 EMULATED = ("blocks_without_stack", "samples_late", "interval_overruns", "cpu_torn_reads", "cpu_missed_switches",
@@ -70,7 +72,8 @@ def whole(name, records):
     lost = {key: value for key, value in records[-1]["lost"].items() if key not in EMULATED}
     if records[-1]["lost"]:
         print(f"# {name}: lost {records[-1]['lost']}")
-    ok(not lost, f"{name}: nothing lost", lost)
+    expected = {"frames.perfetto_restarts"} if name == "traced_restart" else set()
+    ok(set(lost) == expected, f"{name}: {'the restart of traced is told' if expected else 'nothing lost'}", lost)
 
 
 def header(name, records, host):
@@ -99,16 +102,34 @@ class Image:
         self.path = path
 
     @functools.lru_cache(maxsize=None)
-    def plt(self, module):
+    def file(self, module):
+        """The file's bytes, its PLTs and its loads, each as (address, end, offset in the file)."""
         inside = module[len("/system"):] if module.startswith("/system/") else module
         with tempfile.TemporaryDirectory() as work:
             file = os.path.join(work, "file")
             subprocess.run(["debugfs", "-R", f"dump {inside} {file}", self.path], capture_output=True, timeout=60)
             if not os.path.exists(file):
-                return []
-            text = subprocess.run(["readelf", "-SW", file], capture_output=True, text=True, timeout=60).stdout
-        rows = [line.split("]", 1)[1].split() for line in text.splitlines() if "]" in line and "plt " in line]
-        return [(int(row[2], 16), int(row[2], 16) + int(row[4], 16)) for row in rows if row[0] in (".plt", ".iplt")]
+                return b"", [], []
+            text = subprocess.run(["readelf", "-SlW", file], capture_output=True, text=True, timeout=60).stdout
+            with open(file, "rb") as source:
+                data = source.read()
+        sections = [line.split("]", 1)[1].split() for line in text.splitlines() if line.strip().startswith("[") and "plt " in line]
+        plts = [(int(row[2], 16), int(row[2], 16) + int(row[4], 16)) for row in sections if row[0] in (".plt", ".iplt")]
+        segments = [line.split() for line in text.splitlines() if line.strip().startswith("LOAD ")]
+        return data, plts, [(int(row[2], 16), int(row[2], 16) + int(row[4], 16), int(row[1], 16)) for row in segments]
+
+    def plt(self, module):
+        return self.file(module)[1]
+
+    def follows_a_call(self, frame):
+        """Whether the instruction before the return address is bl, blr or one of blr's signed forms."""
+        data, _, loads = self.file(frame.get("module", ""))
+        for begin, end, offset in loads:
+            if begin + 4 <= frame["offset"] < end:
+                at = frame["offset"] - 4 - begin + offset
+                word = int.from_bytes(data[at:at + 4], "little")
+                return word >> 26 == 0x25 or word & 0xFEFFF000 == 0xD63F0000
+        return False
 
     def is_stub(self, frame):
         return any(begin <= frame["offset"] < end for begin, end in self.plt(frame.get("module", "")))
@@ -130,6 +151,9 @@ def stacks(name, records, image, least):
     short = [s for s in found if not s["complete"] or s["frames"][-1].get("symbol") != "__libc_init"]
     ok(not short, f"{name}: every stack goes to __libc_init",
        [(s["end_reason"], [f.get("symbol", f.get("module")) for f in s["frames"]]) for s in short[:2]])
+    callers = [f for s in found for f in s["frames"][1:]]
+    wrong = [f for f in callers if not image.follows_a_call(f)]
+    ok(not wrong, f"{name}: each of {len(callers)} return addresses follows a call in the image's code", wrong[:2])
     bare = [f for s in found for f in s["frames"] if not f.get("symbol")]
     stubs = [f for f in bare if image.is_stub(f)]
     probe = [f for f in bare if f.get("module", "").strip("[]") == "uprobes"]
@@ -172,14 +196,38 @@ def uid(name, records, host):
     ok(end - begin <= own < whole_ns, f"{name}: what it ran before setuid is root's", f"{own} of {whole_ns}")
 
 
+def calls(name, records, image, host):
+    """At least 97 % of the calls in the stacks are calls that simpleperf's stacks have. The others are told, and
+    each is one by the image's own code: simpleperf's samples did not meet it."""
+    ours = edges.of_jankscope(stack for stack in stacks_of(records) if stack["complete"])
+    theirs, samples = edges.of_simpleperf(os.path.join(host, name + ".samples"))
+    others = sorted(set(ours) - theirs)
+    seen, missed = sum(map(len, ours.values())), sum(len(ours[pair]) for pair in others)
+    print(f"# {name}: {seen - missed} of {seen} calls, {len(ours) - len(others)} of {len(ours)} pairs of functions, are in "
+          f"simpleperf's {len(theirs)} pairs ({samples} samples)")
+    for pair in others:
+        print(f"# {name}: only jankscope: {' < '.join(pair)}")
+    ok(seen >= 50 and missed <= 0.03 * seen, f"{name}: 97 % of the calls are in simpleperf's stacks", f"{missed} of {seen} are not")
+    unknown = [pair for pair in others if not all(image.follows_a_call(frame) for frame in ours[pair])]
+    ok(not unknown, f"{name}: each of the others follows a call in the image's code", unknown)
+
+
 # Recordings with a judge of their own: what is to be seen at least.
-BLOCKS = {"servicemanager": 3, "init": 3, "incidentd": 1, "traced_probes": 1, "binder": 1}
+BLOCKS = {"servicemanager": 3, "init": 3, "incidentd": 1, "traced_probes": 1, "binder": 1, "enforcing": 3,
+          "edges_servicemanager": 3, "edges_init": 3}
 LOOPS = {"servicemanager": "epoll", "init": "epoll", "incidentd": "epoll", "binder": "epoll", "traced_probes": "poll",
-         "shell": "none"}
+         "shell": "none", "enforcing": "epoll",
+         "edges_servicemanager": "epoll", "edges_init": "epoll"}
 
 
 def main():
     host, image = sys.argv[1], Image(sys.argv[2])
+    recorded = set()
+    if os.path.exists(os.path.join(host, "recorded")):
+        with open(os.path.join(host, "recorded"), encoding="utf-8") as lines:
+            recorded = set(lines.read().split())
+    absent = [name for name in recorded if not os.path.exists(os.path.join(host, name + ".jsonl"))]
+    ok(not absent, "recordings: each came to the host", absent)
     for file in sorted(os.listdir(host)):
         name, kind = os.path.splitext(file)
         if kind != ".jsonl":
@@ -193,6 +241,11 @@ def main():
                 uid(name, records, host)
             if name in LOOPS:
                 event_loop(name, records)
+            if name in ("perfetto", "live"):
+                frames = [source for source in records[0]["sources"] if source["name"] == "frames"]
+                ok(frames and frames[0]["state"] == "ok", f"{name}: the source of frames is ok", frames)
+            if name.startswith("edges_"):
+                calls(name, records, image, host)
             if name == "binder":
                 binder(name, records)
             if name in BLOCKS:
