@@ -201,7 +201,7 @@ apps: $(APP_BIN)
 # What is built before a run takes all processors, unless the user has said how many.
 JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: deps demo check check-unit check-kernel check-trace check-vm check-fault bench fuzz
+.PHONY: deps demo check check-unit check-kernel check-trace check-vm check-fault check-android bench fuzz
 deps:
 	$(Q)tests/deps.sh $(ARCH)
 
@@ -228,6 +228,15 @@ check-fault: all apps $(ROOM_TESTS)
 check-vm: deps
 	$(Q)$(MAKE) --no-print-directory $(JOBS) vm-payload
 	$(Q)VM_GUESTS=all tests/run.sh $(BUILD) vm
+# SYSTEM=DIR|IMAGE: a real Android, booted in a guest (tests/android/README.md).
+export SYSTEM POLICY ROOMS
+check-android:
+ifneq ($(SYSTEM),)
+	$(Q)tests/deps.sh $(ARCH)
+	$(Q)tests/android/image.sh '$(SYSTEM)' build/android >/dev/null
+	$(Q)$(MAKE) --no-print-directory $(JOBS) ARCH=arm64 SAN=0 all
+endif
+	$(Q)tests/android/check.sh
 
 bench: deps
 	$(Q)$(MAKE) --no-print-directory $(JOBS) all apps $(BENCH_BIN) $(EXTRA_BENCH)

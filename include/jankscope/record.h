@@ -89,6 +89,12 @@ void missing_list_free(struct missing_list *list);
 struct record_header {
 	char session[37], boot_id[37]; /* UUIDs as text */
 	const char *kernel, *arch, *device;
+	struct header_android {
+		const char *fingerprint, *release, *build_type; /* NULL: unknown, or no Android */
+		struct opt_u64 api;
+	} android;
+	const char *selinux; /* the recorder's context; NULL: none */
+	struct opt_u64 page_bytes;
 	struct {
 		uint64_t boot_ns, mono_ns, unix_ns;
 	} clock;

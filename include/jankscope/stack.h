@@ -241,7 +241,8 @@ enum stack_end {
 	END_JIT = 11,         /* code that no file holds: nothing tells how to go on */
 	END_LEFT_OUT = 12,    /* the process has more executable mappings than are kept, and the
 			       * return address is in none of those that are */
-	END_COUNT = 13,
+	END_MAPS_UNREAD = 13, /* the mappings could not be asked for, or not in time */
+	END_COUNT = 14,
 };
 
 /* A few words for end_reason of the record. Never NULL. */

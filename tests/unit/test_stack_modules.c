@@ -270,3 +270,27 @@ Test(stack_modules, a_mapping_that_was_left_out_is_a_loss_with_a_name)
 	stack_unwinder_free(unwinder);
 	free(w);
 }
+
+static int no_maps(void *ctx, const struct stack_process *process, bool fresh, char **text,
+		   size_t *length)
+{
+	return -ETIMEDOUT;
+}
+
+/* Where the mappings could not be asked for in time, the address may well be mapped. */
+Test(stack_modules, mappings_that_were_not_read_are_told_as_such)
+{
+	struct stack_files files;
+	struct world *w = world_new(&files);
+	struct stack_unwinder *unwinder;
+	struct unwound *trace;
+
+	files.maps = no_maps;
+	unwinder = stack_unwinder_new(&(struct stack_unwind_config){&files, 0});
+	trace = unwind(unwinder, 7);
+	cr_expect_str_eq(stack_end_text(trace->end), "mappings not read");
+	cr_expect(!trace->complete && trace->count == 1 && trace->frames[0].pc == PC);
+	free(trace);
+	stack_unwinder_free(unwinder);
+	free(w);
+}

@@ -16,6 +16,7 @@ cd "$(dirname "$0")/../.."
 guest=$1 payload=$2 script=$3 limit=${4:-120}
 shift $(($# < 4 ? $# : 4))
 guest_fields "$guest" || exit 99
+threads=${VM_THREADS:-$threads}
 kernel=build/vm/kernels/$guest
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -9,13 +9,51 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "util/clock.h"
 #include "proc/read.h"
+#include "util/android_property.h"
+#include "util/clock.h"
 
 static void read_line(const char *path, char *buffer, size_t size)
 {
 	proc_read(AT_FDCWD, path, buffer, size);
 	buffer[strcspn(buffer, "\n")] = 0;
+}
+
+enum { FINGERPRINT, RELEASE, BUILD_TYPE, API, PROPERTIES };
+
+static const char *known(const struct android_property *property)
+{
+	return property->value[0] ? property->value : NULL;
+}
+
+/* The strings stay those of the caller's properties. */
+static void name_android(struct android_property properties[PROPERTIES],
+			 struct header_android *android)
+{
+	char *end;
+	uint64_t api;
+
+	properties[FINGERPRINT].name = "ro.build.fingerprint";
+	properties[RELEASE].name = "ro.build.version.release";
+	properties[BUILD_TYPE].name = "ro.build.type";
+	properties[API].name = "ro.build.version.sdk";
+	android_properties_read("/dev/__properties__", properties, PROPERTIES);
+	android->fingerprint = known(&properties[FINGERPRINT]);
+	android->release = known(&properties[RELEASE]);
+	android->build_type = known(&properties[BUILD_TYPE]);
+	api = strtoul(properties[API].value, &end, 10);
+	if (end != properties[API].value && !*end)
+		android->api = SOME_U64(api);
+}
+
+/* user:role:type:level of SELinux; another security module says its own there. */
+static const char *selinux_context(char *text, size_t size)
+{
+	const char *colon;
+
+	read_line("/proc/self/attr/current", text, size);
+	colon = strchr(text, ':');
+	return colon && strchr(colon + 1, ':') && !strchr(text, ' ') ? text : NULL;
 }
 
 static size_t list_targets(const struct session_options *options, struct header_target *targets)
@@ -58,7 +96,9 @@ int header_emit(const struct session_options *options, struct source *const *sou
 		.source_count = count,
 	};
 	struct record record = {.type = RECORD_HEADER, .header = &header};
-	char kernel[160], device[96];
+	struct android_property properties[PROPERTIES];
+	char kernel[160], device[96], selinux[128];
+	long page_bytes = sysconf(_SC_PAGESIZE);
 	struct utsname names;
 	int err = targets && described ? 0 : -ENOMEM;
 
@@ -74,6 +114,10 @@ int header_emit(const struct session_options *options, struct source *const *sou
 	header.kernel = kernel;
 	header.arch = !strcmp(names.machine, "aarch64") ? "arm64" : names.machine;
 	header.device = device[0] ? device : NULL;
+	name_android(properties, &header.android);
+	header.selinux = selinux_context(selinux, sizeof(selinux));
+	if (page_bytes > 0)
+		header.page_bytes = SOME_U64((uint64_t)page_bytes);
 	header.clock.boot_ns = clock_now_ns(CLOCK_BOOTTIME);
 	header.clock.mono_ns = clock_now_ns(CLOCK_MONOTONIC);
 	header.clock.unix_ns = clock_now_ns(CLOCK_REALTIME);

@@ -26,6 +26,19 @@ static const struct field clock_rows[] = {
 };
 static const struct field_type clock_type = FIELD_TYPE("clock", struct record_header, clock_rows);
 
+static const struct field android_rows[] = {
+	FIELD_AS("fingerprint", struct record_header, android.fingerprint, OPTIONAL, NAME,
+		 "ro.build.fingerprint: which build it is"),
+	FIELD_AS("release", struct record_header, android.release, OPTIONAL, NAME,
+		 "ro.build.version.release, as 14"),
+	FIELD_AS("api", struct record_header, android.api, OPTIONAL, ID,
+		 "ro.build.version.sdk: the API level"),
+	FIELD_AS("build_type", struct record_header, android.build_type, OPTIONAL, NAME,
+		 "ro.build.type: user, userdebug or eng"),
+};
+static const struct field_type android_type =
+	FIELD_TYPE("android", struct record_header, android_rows);
+
 static const struct field header_target_rows[] = {
 	FIELD(struct header_target, package, OPTIONAL, NAME, "the name that was given"),
 	FIELD(struct header_target, uid, OPTIONAL, ID, "the uid that was given"),
@@ -63,6 +76,11 @@ static const struct field header_rows[] = {
 	FIELD(struct record_header, kernel, REQUIRED, NAME, "name and release of the kernel"),
 	FIELD(struct record_header, arch, REQUIRED, NAME, "machine", .words = arch_words),
 	FIELD(struct record_header, device, OPTIONAL, NAME, "model of the device"),
+	FIELD_GROUP_AS("android", NONZERO, &android_type,
+		       "the Android that the device runs, by its properties"),
+	FIELD(struct record_header, selinux, OPTIONAL, NAME,
+	      "SELinux context of the recorder: u:r:su:s0 on userdebug, u:r:magisk:s0 with Magisk"),
+	FIELD(struct record_header, page_bytes, OPTIONAL, BYTES, "size of a page of memory"),
 	FIELD_GROUP("clock", &clock_type, "the clocks, read at one moment"),
 	FIELD(struct record_header, interval_ns, REQUIRED, NS, "length that intervals are to have"),
 	FIELD(struct record_header, block_ns, REQUIRED, NS,

@@ -127,7 +127,7 @@ static void trace_of_pc(const struct stack_capture *capture, struct stack_trace 
 	trace->frames[0] =
 		(struct stack_frame){.pc = pc, .offset = pc, .function = pc, .exact = true};
 	trace->complete = false;
-	trace->end = END_NOT_MAPPED;
+	trace->end = END_MAPS_UNREAD;
 	trace->end_address = pc;
 }
 

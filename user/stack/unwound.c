@@ -22,6 +22,7 @@ const char *stack_end_text(enum stack_end end)
 		[END_COMPAT] = "32-bit code",
 		[END_JIT] = "code of a JIT compiler",
 		[END_LEFT_OUT] = "too many mappings to keep",
+		[END_MAPS_UNREAD] = "mappings not read",
 	};
 
 	return end < END_COUNT ? texts[end] : "unknown";

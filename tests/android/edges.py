@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Calls in the stacks of jankscope and of simpleperf, as pairs of function and caller."""
+import re
+
+# Two names of one function: the symbol that a tool takes of several at one address.
+ALIASES = {"open64": "open", "__memset_chk": "memset", "__memset_aarch64": "memset", "__memcpy_aarch64": "memcpy",
+           "__memset_aarch64_nt": "memset", "__strlen_aarch64": "strlen", "__strcmp_aarch64": "strcmp"}
+
+
+def function(name):
+    """A name without arguments, template arguments and clones, which each demangler spells its own way."""
+    name = re.sub(r"\s*\[clone[^]]*\]", "", name).replace("(anonymous namespace)", "{anonymous}")
+    depth, out = 0, []
+    for char in name:
+        if char in "(<":
+            depth += 1
+        elif char in ")>" and depth:
+            depth -= 1
+        elif not depth:
+            out.append(char)
+    name = "".join(out).replace(" const", "").split("@")[0].strip()
+    name = re.sub(r"\.(__uniq|cfi|llvm).*", "", name)
+    name = name.split(" ")[-1] if "operator" not in name else name
+    return ALIASES.get(name, name)
+
+
+def pairs(chain):
+    return {(inner, outer) for inner, outer in zip(chain, chain[1:]) if inner and outer and inner != outer}
+
+
+def of_jankscope(stacks):
+    """The pairs, each with the frames of its caller: their offsets are return addresses."""
+    found = {}
+    for stack in stacks:
+        names = [function(frame.get("symbol", "")) for frame in stack["frames"]]
+        for inner, outer, frame in zip(names, names[1:], stack["frames"][1:]):
+            if inner and outer and inner != outer:
+                found.setdefault((inner, outer), []).append(frame)
+    return found
+
+
+def of_simpleperf(path):
+    """The pairs, and the number of samples, of `simpleperf report-sample --show-callchain`."""
+    found, chain, samples = set(), [], 0
+    with open(path, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            line = line.strip()
+            if line == "sample:":
+                found |= pairs(chain)
+                chain = []
+                samples += 1
+            elif line.startswith("symbol: "):
+                chain.append(function(line[len("symbol: "):]))
+    return found | pairs(chain), samples

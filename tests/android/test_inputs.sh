@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# What `make check-android SYSTEM=...` says of what it cannot use: one line, exit code 2, nothing left.
+set -u
+cd "$(dirname "$0")/../.."
+PATH=$PATH:/sbin:/usr/sbin
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+ok() { # STATUS NAME [DETAIL]
+	if [ "$1" = 0 ]; then echo "ok - $2"; else echo "not ok - $2${3:+: $3}"; failed=1; fi
+}
+refused() { # NAME SYSTEM WORDS
+	local text rc
+	text=$(timeout 60 tests/android/image.sh "$2" "$work/out" 2>&1)
+	rc=$?
+	[ $rc = 2 ] && [ "$(wc -l <<<"$text")" = 1 ] && grep -q -- "$3" <<<"$text" && ! ls "$work"/out/work.* >/dev/null 2>&1
+	ok $? "inputs: $1" "exit $rc, $text"
+}
+# An ELF header: CLASS (1: 32 bit, 2: 64 bit) MACHINE
+elf() { printf "\x7fELF\\x$1\1\1\0\0\0\0\0\0\0\0\0\3\0\\x$2\0"; }
+tree() { # NAME CLASS MACHINE: a tree with init, linker and C library
+	mkdir -p "$work/$1"/{bin,lib64,etc/selinux}
+	touch "$work/$1/etc/selinux/plat_property_contexts"
+	elf "$2" "$3" >"$work/$1/bin/init"
+	cp "$work/$1/bin/init" "$work/$1/bin/linker64"
+	for library in libc libdl libm; do cp "$work/$1/bin/init" "$work/$1/lib64/$library.so"; done
+	echo 'ro.build.version.release=14' >"$work/$1/build.prop"
+}
+tree whole 2 b7
+tree arm32 1 28
+tree x86 2 3e
+tree no64 2 b7
+tree unnamed 2 b7
+rm -r "$work/unnamed/etc/selinux"
+rm -r "$work/no64/bin/linker64" "$work/no64/lib64"
+tree outside 2 b7
+rm "$work/outside/bin/linker64"
+ln -s /bin/true "$work/outside/bin/linker64"
+mkdir "$work/empty" "$work/other"
+touch "$work/other/file"
+truncate -s 8M "$work/whole.img" "$work/other.img"
+mke2fs -q -t ext4 -b 4096 -O ^has_journal -d "$work/whole" "$work/whole.img"
+mke2fs -q -t ext4 -b 4096 -O ^has_journal -d "$work/other" "$work/other.img"
+head -c 3000000 "$work/whole.img" >"$work/short.img"
+# A sparse image of whole.img: its blocks as they are, those of zeros filled and left out in turn.
+sparse() { # BLOCKS_SAID
+	python3 - "$work/whole.img" "$1" <<-'EOF'
+	import struct, sys
+	data = open(sys.argv[1], "rb").read()
+	chunks = []
+	for at in range(0, len(data), 4096):
+	    block = data[at:at + 4096]
+	    kind = 0xCAC1 if any(block) else 0xCAC2 + at // 4096 % 2
+	    body = {0xCAC1: block, 0xCAC2: bytes(4), 0xCAC3: b""}[kind]
+	    chunks.append(struct.pack("<HHII", kind, 0, 1, 12 + len(body)) + body)
+	head = struct.pack("<IHHHHIIII", 0xED26FF3A, 1, 0, 28, 12, 4096, int(sys.argv[2]), len(chunks), 0)
+	sys.stdout.buffer.write(head + b"".join(chunks))
+	EOF
+}
+sparse 2048 >"$work/whole.simg"
+head -c 90000 "$work/whole.simg" >"$work/short.simg"
+head -c 20 "$work/whole.simg" >"$work/head.simg"
+sparse 4096 >"$work/more.simg"
+truncate -s 8M "$work/zeros.img"
+
+refused "a path that is not there" "$work/nowhere" 'no such file or folder'
+refused "an empty folder" "$work/empty" 'empty folder'
+refused "a folder of other things" "$work/other" 'no bin/init'
+refused "a tree of 32 bit only" "$work/arm32" '32-bit'
+refused "a tree with a 64-bit init and no 64-bit linker" "$work/no64" 'no linker64'
+refused "a tree of another machine" "$work/x86" 'not for arm64'
+refused "a linker64 that is a link out of the tree" "$work/outside" 'no linker64'
+refused "a recovery without SELinux's files" "$work/unnamed" 'POLICY='
+refused "a truncated ext4 image" "$work/short.img" 'truncated ext4'
+refused "an ext4 image of other things" "$work/other.img" 'without /bin/init'
+refused "a truncated sparse image" "$work/short.simg" 'sparse image: truncated at byte'
+refused "a sparse image's head alone" "$work/head.simg" 'sparse image: truncated'
+refused "a sparse image that says more than it has" "$work/more.simg" 'sparse image: 2048 of 4096 blocks'
+refused "zeros" "$work/zeros.img" 'neither an ext4 image nor a sparse one'
+refused "a device" /dev/null 'neither a file nor a folder'
+
+same() { # NAME SYSTEM
+	rm -rf "$work/out"
+	text=$(tests/android/image.sh "$2" "$work/out" 2>&1) && cmp -s "$work/whole/bin/init" "$work/out/runtime/bin/linker64" &&
+		debugfs -R 'cat /bin/init' "$work/out/system.img" 2>/dev/null | cmp -s - "$work/whole/bin/init"
+	ok $? "inputs: $1 becomes a disk" "$text"
+}
+same "a tree" "$work/whole"
+mkdir -p "$work/recovery/root"
+mv "$work/whole" "$work/recovery/root/system"
+ln -s recovery/root/system "$work/whole"
+same "a recovery's root" "$work"/recovery
+same "an ext4 image" "$work/whole.img"
+same "a sparse image" "$work/whole.simg"
+
+text=$(SYSTEM='' tests/android/check.sh 2>&1)
+rc=$?
+[ $rc = 0 ] && [ "$(wc -l <<<"$text")" = 1 ] && grep -q '# SKIP .*developer.android.com/topic/generic-system-image' <<<"$text"
+ok $? "inputs: without SYSTEM one line says how to get one" "exit $rc, $text"
+text=$(SYSTEM=$work/nowhere tests/android/check.sh 2>&1)
+[ $? = 2 ] && [ "$(wc -l <<<"$text")" = 1 ]
+ok $? "inputs: check-android ends with 2 as well" "$text"
+exit $failed
