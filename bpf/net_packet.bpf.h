@@ -44,6 +44,7 @@ struct sk_buff___before_6_2 {
 #define NET_MAX_EXTENSIONS   4
 #define NET_TCP_SYN          2
 #define NET_GSO_MTU          1500
+#define NET_SOCK_SPAN        1024 /* struct sock up to sk_uid is 536 to 616 bytes, 5.10 to 6.18 */
 
 /* The first 16 bytes behind the IP header: ports of TCP and UDP, type and id of ICMP, and TCP's
  * data offset and flags. */
@@ -85,12 +86,11 @@ struct net_packet {
 /* What a CPU works on in one direction; in a map, because the stack is small and because what comes
  * from a map is unknown to the verifier, which then has fewer cases to try.
  * skb: where the verifier knows the type (tp_btf) a packet's fields are read from the packet
- * itself, else from this copy that one probe read makes: such a read costs 28 to 40 ns, mostly for
- * the call. The fields up to `data` take 216 to 240 bytes in 5.10 to 6.18. */
+ * itself, else from this copy that one probe read makes: such a read costs 34 ns, and 0.06 ns for
+ * each byte. The fields from `dev` to `data` take 192 to 208 bytes in 5.10 to 6.18. */
 struct net_work {
 	char skb[256];
-	char sock[64];    /* the same of struct sock_common up to skc_net */
-	char tail[96];    /* and of struct sock, from sk_uid to sk_kern_sock */
+	char sock[NET_SOCK_SPAN]; /* the same of struct sock, from skc_family to sk_uid */
 	char device[320]; /* and of struct net_device, its flags and, where it lies near, nd_net */
 	struct net_packet packet;
 };
