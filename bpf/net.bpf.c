@@ -17,8 +17,6 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-const volatile bool wire_length; /* false: netd's formula */
-
 /* Set by the reader when it cannot dump a namespace: then TCP, too, is learnt from each packet. */
 __u32 learn_every_packet;
 
@@ -94,10 +92,9 @@ static __always_inline int receive(struct sk_buff *packet_skb, bool direct)
 	}
 	if (packet->fragment) {
 		name_netns(packet, device.net, direct);
-		match_fragment(packet);
+		if (!join_pieces() && !wire_length)
+			return 0;
 	}
-	if (!wire_length && !whole_datagram(packet))
-		return 0;
 	measure(skb, packet, loopback, &bytes, &packets);
 	if (loopback) {
 		count_class(NET_CLASS_LOOPBACK, false, bytes, packets);

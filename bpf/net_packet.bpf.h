@@ -74,7 +74,8 @@ struct net_packet {
 	__u32 length;        /* from the IP header on, without link padding */
 	__u32 headers;       /* IP and transport headers: what each further segment repeats */
 	__u32 fragment_id;   /* network order, as it stands */
-	__u32 fragment_from; /* offset of this fragment's payload */
+	__u32 fragment_from; /* offset of this fragment's payload, and the bytes in front of it */
+	__u32 fragment_headers;
 	__be16 source_port, dest_port;
 	__u8 protocol;
 	bool ipv6;
@@ -164,6 +165,7 @@ static __always_inline bool net_parse4(struct net_packet *packet, const void *st
 	packet->more_fragments = fragment & 0x2000;
 	packet->fragment = packet->more_fragments || packet->fragment_from;
 	packet->fragment_id = raw.ip.id;
+	packet->fragment_headers = ip_bytes;
 	if (packet->fragment_from)
 		return true;
 	if (ip_bytes > sizeof(raw.ip) &&
@@ -214,6 +216,7 @@ static __always_inline bool net_parse6(struct net_packet *packet, const void *st
 			__builtin_memcpy(&packet->fragment_id, extension + 4, 4);
 			next = extension[0];
 			at += sizeof(extension);
+			packet->fragment_headers = at;
 			if (packet->fragment_from)
 				break;
 		} else {

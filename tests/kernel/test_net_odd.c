@@ -2,6 +2,9 @@
 /* What apps seldom do: sockets that change whom they listen to, datagrams that come in pieces out
  * of order, many extension headers, connections that begin in odd ways. Each uid equals a
  * cgroup_skb counter to the byte. */
+#include <netinet/ip.h>
+#include <netinet/ip6.h>
+#include <netinet/udp.h>
 #include "kernel/net_measure.h"
 
 #define ROUND 40 /* datagrams of a step: all steps are over long before the next read-out */
@@ -91,6 +94,152 @@ static int udp_moves(const void *arg, int ready)
 	       send_round(sender, odd, DEVICE_PORT);
 }
 
+/* ---- packets made by hand ---- */
+#define PIECES_PORT  7410
+#define PIECE        1000 /* bytes of UDP in one fragment */
+#define PIECES       3
+#define DATAGRAMS    10 /* of one order */
+#define ALL_PIECES   (PIECE * PIECES)
+#define OPTIONS      8 /* bytes of an extension header */
+
+/* A socket that sends whole packets, and where to. */
+struct by_hand {
+	const struct odd *odd;
+	int fd;
+	uint32_t id;
+	unsigned char source[16], dest[16];
+};
+
+static int open_by_hand(struct by_hand *hand, const struct odd *odd)
+{
+	int one = 1;
+
+	*hand = (struct by_hand){.odd = odd, .id = 0x4a530001};
+	inet_pton(odd->family, address_of(odd, RIG_PEER), hand->source);
+	inet_pton(odd->family, address_of(odd, RIG_DEVICE), hand->dest);
+	if (setns(odd->rig->ns[RIG_PEER], CLONE_NEWNET))
+		return -1;
+	hand->fd = socket(odd->family, SOCK_RAW, IPPROTO_RAW);
+	if (odd->family == AF_INET6 &&
+	    setsockopt(hand->fd, IPPROTO_IPV6, 36 /* IPV6_HDRINCL */, &one, sizeof(one)))
+		return -1;
+	return hand->fd;
+}
+
+static uint32_t sum_words(uint32_t sum, const unsigned char *data, size_t bytes)
+{
+	for (size_t i = 0; i + 1 < bytes; i += 2)
+		sum += (uint32_t)data[i] << 8 | data[i + 1];
+	return sum;
+}
+
+/* A datagram of that many bytes with its header, for a port of the device. */
+static void make_datagram(const struct by_hand *hand, unsigned char *data, size_t bytes,
+			  uint16_t port)
+{
+	struct udphdr udp = {
+		.source = htons(SENDER_PORT), .dest = htons(port), .len = htons((uint16_t)bytes)};
+	uint32_t sum;
+
+	memset(data, 0x5a, bytes);
+	memcpy(data, &udp, sizeof(udp));
+	if (hand->odd->family == AF_INET)
+		return; /* without a checksum */
+	sum = sum_words((uint32_t)bytes + IPPROTO_UDP, hand->source, 16);
+	sum = sum_words(sum, hand->dest, 16);
+	sum = sum_words(sum, data, bytes);
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	udp.check = htons((uint16_t)~sum);
+	memcpy(data, &udp, sizeof(udp));
+}
+
+static int send_packet(const struct by_hand *hand, uint8_t next, const void *payload, size_t bytes,
+		       uint16_t offset)
+{
+	unsigned char packet[2048];
+	struct sockaddr_storage to;
+	socklen_t length =
+		traffic_address(&to, hand->odd->family, address_of(hand->odd, RIG_DEVICE), 0);
+	size_t header;
+
+	if (hand->odd->family == AF_INET) {
+		struct iphdr ip = {.version = 4,
+				   .ihl = 5,
+				   .ttl = 9,
+				   .protocol = next,
+				   .id = htons((uint16_t)hand->id),
+				   .frag_off = htons(offset)};
+
+		memcpy(&ip.saddr, hand->source, 4);
+		memcpy(&ip.daddr, hand->dest, 4);
+		header = sizeof(ip);
+		memcpy(packet, &ip, header);
+	} else {
+		struct ip6_hdr ip = {.ip6_flow = htonl(6u << 28),
+				     .ip6_nxt = next,
+				     .ip6_hlim = 9,
+				     .ip6_plen = htons((uint16_t)bytes)};
+
+		memcpy(&ip.ip6_src, hand->source, 16);
+		memcpy(&ip.ip6_dst, hand->dest, 16);
+		header = sizeof(ip);
+		memcpy(packet, &ip, header);
+	}
+	memcpy(packet + header, payload, bytes);
+	return sendto(hand->fd, packet, header + bytes, 0, (void *)&to, length) < 0;
+}
+
+/* Piece `which` of a datagram; with_options: IPv6 has an extension header behind the one that says
+ * that it is a piece, which is then in the first piece alone. */
+static int send_piece(const struct by_hand *hand, const unsigned char *datagram, int which,
+		      bool with_options)
+{
+	bool last = which == PIECES - 1;
+	size_t from = (size_t)which * PIECE, bytes = PIECE;
+	unsigned char payload[8 + PIECE];
+	struct ip6_frag fragment = {.ip6f_nxt = with_options ? IPPROTO_DSTOPTS : IPPROTO_UDP,
+				    .ip6f_ident = htonl(hand->id)};
+
+	if (hand->odd->family == AF_INET)
+		return send_packet(hand, IPPROTO_UDP, datagram + from, bytes,
+				   (uint16_t)(from / 8 | (last ? 0 : 0x2000)));
+	fragment.ip6f_offlg = htons((uint16_t)(from | !last));
+	memcpy(payload, &fragment, sizeof(fragment));
+	memcpy(payload + sizeof(fragment), datagram + from, bytes);
+	return send_packet(hand, IPPROTO_FRAGMENT, payload, sizeof(fragment) + bytes, 0);
+}
+
+/* Orders in which the pieces of a datagram come; in the last two it is never whole, and nobody
+ * receives it. Of each order there are twice as many as of the one before, so that errors do not
+ * make up for each other. */
+static const char *const orders[] = {"012", "210", "120", "021", "0012", "0122", "12", "02"};
+
+static int udp_in_pieces(const void *arg, int ready)
+{
+	const struct odd *odd = arg;
+	static const unsigned char options[OPTIONS] = {IPPROTO_UDP, 0, 1, 4}; /* PadN */
+	int receiver = open_in(odd, RIG_DEVICE, SOCK_DGRAM, odd->device, PIECES_PORT);
+	unsigned char datagram[ALL_PIECES];
+	struct by_hand hand;
+
+	if (receiver < 0 || open_by_hand(&hand, odd) < 0)
+		return 1;
+	for (int with = 0; with < (odd->family == AF_INET6 ? 2 : 1); with++)
+		for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++)
+			for (int n = 0; n < 1 << i; n++, hand.id++) {
+				size_t before = with ? sizeof(options) : 0;
+
+				memcpy(datagram, options, before);
+				make_datagram(&hand, datagram + before, ALL_PIECES - before,
+					      PIECES_PORT);
+				for (const char *at = orders[i]; *at; at++)
+					if (send_piece(&hand, datagram, *at - '0', with))
+						return 1;
+			}
+	return 0;
+}
+
 /* ---- rows ---- */
 static int run_odd(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		   uid_t peer, rig_fn fn)
@@ -107,6 +256,12 @@ static int run_moves(const struct bench *bench, const struct net_case *net_case,
 	return run_odd(bench, net_case, device, peer, udp_moves);
 }
 
+static int run_pieces(const struct bench *bench, const struct net_case *net_case, uid_t device,
+		      uid_t peer)
+{
+	return run_odd(bench, net_case, device, peer, udp_in_pieces);
+}
+
 static const struct {
 	struct net_case net_case;
 	const char *who[4]; /* whose the uids from the first one on are */
@@ -117,6 +272,8 @@ static const struct {
 	{{"UDP that changes its remote end, IPv6", run_moves, AF_INET6},
 	 {"the one that connects", "the one beside it", "the one that moves",
 	  "the one on a device"}},
+	{{"fragments in any order", run_pieces, AF_INET}, {"the receiver"}},
+	{{"fragments in any order, IPv6", run_pieces, AF_INET6}, {"the receiver"}},
 };
 
 static void run_loads(struct bench *bench)
