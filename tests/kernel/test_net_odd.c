@@ -96,6 +96,7 @@ static int udp_moves(const void *arg, int ready)
 
 /* ---- packets made by hand ---- */
 #define PIECES_PORT  7410
+#define OPTIONS_PORT 7411
 #define PIECE        1000 /* bytes of UDP in one fragment */
 #define PIECES       3
 #define DATAGRAMS    10 /* of one order */
@@ -240,6 +241,32 @@ static int udp_in_pieces(const void *arg, int ready)
 	return 0;
 }
 
+/* Each datagram with one more extension header than the one before. */
+static int udp_behind_options(const void *arg, int ready)
+{
+	const struct odd *odd = arg;
+	int receiver = open_in(odd, RIG_DEVICE, SOCK_DGRAM, odd->device, OPTIONS_PORT);
+	unsigned char payload[8 * OPTIONS + BYTES];
+	struct by_hand hand;
+
+	if (receiver < 0 || open_by_hand(&hand, odd) < 0)
+		return 1;
+	for (size_t count = 1; count <= 8; count++) {
+		for (size_t i = 0; i < count; i++) {
+			unsigned char options[OPTIONS] = {
+				i + 1 < count ? IPPROTO_DSTOPTS : IPPROTO_UDP, 0, 1, 4};
+
+			memcpy(payload + i * OPTIONS, options, OPTIONS);
+		}
+		make_datagram(&hand, payload + count * OPTIONS, BYTES, OPTIONS_PORT);
+		for (int i = 0; i < DATAGRAMS; i++)
+			if (send_packet(&hand, IPPROTO_DSTOPTS, payload, count * OPTIONS + BYTES,
+					0))
+				return 1;
+	}
+	return 0;
+}
+
 /* ---- rows ---- */
 static int run_odd(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		   uid_t peer, rig_fn fn)
@@ -262,6 +289,12 @@ static int run_pieces(const struct bench *bench, const struct net_case *net_case
 	return run_odd(bench, net_case, device, peer, udp_in_pieces);
 }
 
+static int run_options(const struct bench *bench, const struct net_case *net_case, uid_t device,
+		       uid_t peer)
+{
+	return run_odd(bench, net_case, device, peer, udp_behind_options);
+}
+
 static const struct {
 	struct net_case net_case;
 	const char *who[4]; /* whose the uids from the first one on are */
@@ -274,6 +307,7 @@ static const struct {
 	  "the one on a device"}},
 	{{"fragments in any order", run_pieces, AF_INET}, {"the receiver"}},
 	{{"fragments in any order, IPv6", run_pieces, AF_INET6}, {"the receiver"}},
+	{{"1 to 8 extension headers", run_options, AF_INET6}, {"the receiver"}},
 };
 
 static void run_loads(struct bench *bench)
