@@ -99,7 +99,7 @@ static int udp_moves(const void *arg, int ready)
 #define OPTIONS_PORT 7411
 #define PIECE        1000 /* bytes of UDP in one fragment */
 #define PIECES       3
-#define DATAGRAMS    10 /* of one order */
+#define DATAGRAMS    10 /* with as many extension headers */
 #define ALL_PIECES   (PIECE * PIECES)
 #define OPTIONS      8 /* bytes of an extension header */
 
@@ -267,6 +267,84 @@ static int udp_behind_options(const void *arg, int ready)
 	return 0;
 }
 
+/* ---- connections that begin in odd ways ---- */
+#define FAST_PORT  7420
+#define CROSS_PORT 7421
+#define MOVED      200000
+#define FAST_COUNT 4
+
+/* That many bytes there and back, by one thread, and the end of both. */
+static int exchange(int near, int far)
+{
+	static char buffer[8192];
+
+	for (int from = near, to = far, turn = 0; turn < 2; turn++, from = far, to = near)
+		for (size_t moved = 0; moved < MOVED; moved += sizeof(buffer))
+			if (traffic_move(from, sizeof(buffer), true) ||
+			    traffic_move(to, sizeof(buffer), false))
+				return 1;
+	return close(near) | close(far);
+}
+
+/* TCP Fast Open: from the second connection on the SYN has data. */
+static int tcp_fast_open(const void *arg, int ready)
+{
+	const struct odd *odd = arg;
+	int listener = open_in(odd, RIG_DEVICE, SOCK_STREAM, odd->device, FAST_PORT), queue = 8;
+	static const char both[] = "3";
+
+	if (rig_write("/proc/sys/net/ipv4/tcp_fastopen", both) ||
+	    setsockopt(listener, IPPROTO_TCP, TCP_FASTOPEN, &queue, sizeof(queue)))
+		return 77;
+	if (listen(listener, 8))
+		return 1;
+	for (int i = 0; i < FAST_COUNT; i++) {
+		int client = open_in(odd, RIG_PEER, SOCK_STREAM, odd->peer, 0), served;
+		struct sockaddr_storage to;
+		char data[BYTES] = {0};
+		socklen_t length =
+			traffic_address(&to, odd->family, address_of(odd, RIG_DEVICE), FAST_PORT);
+		struct tcp_info info;
+
+		rig_write("/proc/sys/net/ipv4/tcp_fastopen", both);
+		if (sendto(client, data, sizeof(data), MSG_FASTOPEN, (void *)&to, length) !=
+		    sizeof(data))
+			return 2;
+		served = accept(listener, NULL, NULL);
+		/* accept() gives the socket to who calls it. */
+		if (served < 0 || fchown(served, odd->device, (gid_t)-1) ||
+		    traffic_move(served, sizeof(data), false))
+			return 3;
+		length = sizeof(info);
+		getsockopt(client, IPPROTO_TCP, TCP_INFO, &info, &length);
+		if (i && !(info.tcpi_options & TCPI_OPT_SYN_DATA))
+			return 4;
+		if (exchange(client, served))
+			return 5;
+	}
+	return 0;
+}
+
+/* Both connect at the same time: the first one's SYN does not arrive. */
+static int tcp_crossed(const void *arg, int ready)
+{
+	static const unsigned char nobody[6] = {2, 0, 0, 0, 0, 99};
+	const struct odd *odd = arg;
+	int near = open_in(odd, RIG_DEVICE, SOCK_STREAM, odd->device, CROSS_PORT), far, err;
+
+	fcntl(near, F_SETFL, O_NONBLOCK);
+	if (rig_neighbour("wl0", address_of(odd, RIG_PEER), nobody))
+		return 1;
+	err = point(near, odd, address_of(odd, RIG_PEER), CROSS_PORT);
+	if (!err || errno != EINPROGRESS || rig_neighbour("wl0", address_of(odd, RIG_PEER), NULL))
+		return 2;
+	far = open_in(odd, RIG_PEER, SOCK_STREAM, odd->peer, CROSS_PORT);
+	if (point(far, odd, address_of(odd, RIG_DEVICE), CROSS_PORT))
+		return 3;
+	fcntl(near, F_SETFL, 0);
+	return exchange(near, far);
+}
+
 /* ---- rows ---- */
 static int run_odd(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		   uid_t peer, rig_fn fn)
@@ -295,6 +373,18 @@ static int run_options(const struct bench *bench, const struct net_case *net_cas
 	return run_odd(bench, net_case, device, peer, udp_behind_options);
 }
 
+static int run_fast_open(const struct bench *bench, const struct net_case *net_case, uid_t device,
+			 uid_t peer)
+{
+	return run_odd(bench, net_case, device, peer, tcp_fast_open);
+}
+
+static int run_crossed(const struct bench *bench, const struct net_case *net_case, uid_t device,
+		       uid_t peer)
+{
+	return run_odd(bench, net_case, device, peer, tcp_crossed);
+}
+
 static const struct {
 	struct net_case net_case;
 	const char *who[4]; /* whose the uids from the first one on are */
@@ -308,6 +398,10 @@ static const struct {
 	{{"fragments in any order", run_pieces, AF_INET}, {"the receiver"}},
 	{{"fragments in any order, IPv6", run_pieces, AF_INET6}, {"the receiver"}},
 	{{"1 to 8 extension headers", run_options, AF_INET6}, {"the receiver"}},
+	{{"TCP Fast Open", run_fast_open, AF_INET}, {"the server"}},
+	{{"TCP Fast Open, IPv6", run_fast_open, AF_INET6}, {"the server"}},
+	{{"TCP, both ends connect", run_crossed, AF_INET}, {"the one"}},
+	{{"TCP, both ends connect, IPv6", run_crossed, AF_INET6}, {"the one"}},
 };
 
 static void run_loads(struct bench *bench)
