@@ -23,9 +23,10 @@ struct sk_buff___before_6_2 {
 #define NET_ETH_P_IP         0x0800
 #define NET_ETH_P_IPV6       0x86dd
 #define NET_IFF_LOOPBACK     0x8
-#define NET_IFF_SLAVE        0x800 /* of a bond */
-#define NET_IFF_BRIDGE_PORT  0x200 /* in priv_flags */
-#define NET_IFF_MACVLAN_PORT 0x100 /* in priv_flags: macvlans are on top of it */
+#define NET_IFF_SLAVE        0x800  /* of a bond */
+#define NET_IFF_BRIDGE_PORT  0x200  /* in priv_flags */
+#define NET_IFF_MACVLAN_PORT 0x100  /* in priv_flags: macvlans are on top of it */
+#define NET_IFF_TEAM_PORT    0x2000 /* in priv_flags */
 #define NET_PACKET_OTHERHOST 3
 #define NET_PACKET_LOOPBACK  5
 #define NET_CHECKSUM_PARTIAL 3 /* the device is to put it in */
