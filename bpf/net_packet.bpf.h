@@ -43,6 +43,7 @@ struct sk_buff___before_6_2 {
 #define NET_NEXTHDR_FRAGMENT 44
 #define NET_NEXTHDR_DEST     60
 #define NET_MAX_EXTENSIONS   8
+#define NET_OWN_EXTENSIONS   4 /* of what is sent: its socket is known without them */
 #define NET_TCP_SYN          2
 #define NET_GSO_MTU          1500
 #define NET_SOCK_SPAN        1024 /* struct sock up to sk_uid is 536 to 616 bytes, 5.10 to 6.18 */
@@ -201,7 +202,7 @@ static __always_inline bool net_parse6(struct net_packet *packet, const void *st
 	__builtin_memcpy(packet->dest, &raw.ip.daddr, 16);
 	packet->ipv6 = true;
 	next = raw.ip.nexthdr;
-	for (i = 0; i < NET_MAX_EXTENSIONS; i++) {
+	for (i = 0; i < (transmit ? NET_OWN_EXTENSIONS : NET_MAX_EXTENSIONS); i++) {
 		if (next != NET_NEXTHDR_HOP && next != NET_NEXTHDR_ROUTING &&
 		    next != NET_NEXTHDR_FRAGMENT && next != NET_NEXTHDR_DEST)
 			break;
