@@ -17,8 +17,6 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-const volatile bool wire_length; /* false: netd's formula */
-
 /* Set by the reader when it cannot dump a namespace: then TCP, too, is learnt from each packet. */
 __u32 learn_every_packet;
 
@@ -26,11 +24,15 @@ __u32 learn_every_packet;
 static __always_inline const struct sk_buff *fields_of(struct sk_buff *skb, struct net_work *work,
 						       bool direct)
 {
+	__u32 from = bpf_core_field_offset(skb->dev) & ~7u;
+	__u32 end = bpf_core_field_offset(skb->data) + 8;
+
 	if (direct)
 		return skb;
-	if (bpf_probe_read_kernel(work->skb, sizeof(work->skb), skb))
+	if (end - from > sizeof(work->skb) ||
+	    bpf_probe_read_kernel(work->skb, end - from, (const void *)skb + from))
 		return NULL;
-	return (const void *)work->skb;
+	return (const void *)work->skb - from;
 }
 
 static __always_inline void name_netns(struct net_packet *packet, struct net *net, bool direct)
@@ -90,10 +92,9 @@ static __always_inline int receive(struct sk_buff *packet_skb, bool direct)
 	}
 	if (packet->fragment) {
 		name_netns(packet, device.net, direct);
-		match_fragment(packet);
+		if (!join_pieces() && !wire_length)
+			return 0;
 	}
-	if (!wire_length && !whole_datagram(packet))
-		return 0;
 	measure(skb, packet, loopback, &bytes, &packets);
 	if (loopback) {
 		count_class(NET_CLASS_LOOPBACK, false, bytes, packets);
@@ -148,34 +149,25 @@ static __always_inline bool udp_is_learnt(struct sock *sk, const struct sock_com
 	return true;
 }
 
-#define SOCK_AT(field) bpf_core_field_offset(struct sock, field)
-
-/* Of a full socket: itself, or a copy of the part that is asked for. */
+/* The fields that find_sender() reads: those of the socket itself, or of a copy. Where that cannot
+ * be read as a whole, because a small struct lies at the end of what is mapped, only those that
+ * each socket has: then *is_whole is false. */
 static __always_inline const struct sock *sock_fields(struct sock *sk, struct net_work *work,
-						      bool direct)
+						      bool direct, bool *is_whole)
 {
-	__u32 from = SOCK_AT(sk_uid), end = SOCK_AT(sk_uid) + 4;
+	__u32 from = SOCK_AT(__sk_common.skc_family) & ~7u, end = sock_span();
 
+	*is_whole = true;
 	if (direct)
 		return sk;
-	if (SOCK_AT(sk_kern_sock) < from)
-		from = SOCK_AT(sk_kern_sock);
-	if (SOCK_AT(sk_protocol) < from)
-		from = SOCK_AT(sk_protocol);
-	if (SOCK_AT(sk_type) < from)
-		from = SOCK_AT(sk_type);
-	if (SOCK_AT(sk_kern_sock) + 4 > end)
-		end = SOCK_AT(sk_kern_sock) + 4;
-	if (SOCK_AT(sk_protocol) + 2 > end)
-		end = SOCK_AT(sk_protocol) + 2;
-	if (SOCK_AT(sk_type) + 2 > end)
-		end = SOCK_AT(sk_type) + 2;
-	from &= ~7u; /* whole words are copied faster */
-	end = (end + 7) & ~7u;
-	if (end - from > sizeof(work->tail) ||
-	    bpf_probe_read_kernel(work->tail, end - from, (const void *)sk + from))
-		return NULL;
-	return (const void *)work->tail - from;
+	if (end > sizeof(work->sock) ||
+	    bpf_probe_read_kernel(work->sock, end - from, (const void *)sk + from)) {
+		*is_whole = false;
+		if (bpf_probe_read_kernel(work->sock, SOCK_AT(__sk_common.skc_net) + 8 - from,
+					  (const void *)sk + from))
+			return NULL;
+	}
+	return (const void *)work->sock - from;
 }
 
 /* Who sent it. TIME_WAIT and request sockets are small structs without sk_uid: read as a full
@@ -188,7 +180,7 @@ static __always_inline struct sender find_sender(const struct sk_buff *skb, stru
 	const struct sock_common *common;
 	const struct sock *fields;
 	__u16 family, protocol;
-	bool kernel;
+	bool kernel, is_whole;
 	__u8 state;
 
 	if (!sk) {
@@ -198,12 +190,10 @@ static __always_inline struct sender find_sender(const struct sk_buff *skb, stru
 	}
 	if (is_wrapped(skb))
 		return from;
-	common = &sk->__sk_common;
-	if (!direct) {
-		common = (const void *)work->sock;
-		if (bpf_probe_read_kernel(work->sock, sizeof(work->sock), sk))
-			return from;
-	}
+	fields = sock_fields(sk, work, direct, &is_whole);
+	if (!fields)
+		return from;
+	common = &fields->__sk_common;
 	state = common->skc_state;
 	if (state == TCP_TIME_WAIT)
 		return from;
@@ -222,10 +212,9 @@ static __always_inline struct sender find_sender(const struct sk_buff *skb, stru
 		from.forwarded = true;
 		return from;
 	}
-	family = common->skc_family;
-	fields = sock_fields(sk, work, direct);
-	if (!fields)
+	if (!is_whole)
 		return from;
+	family = common->skc_family;
 	protocol = fields->sk_protocol;
 	kernel = BPF_CORE_READ_BITFIELD(fields, sk_kern_sock);
 	if (!kernel)

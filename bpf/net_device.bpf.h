@@ -152,10 +152,10 @@ static __always_inline bool sent_above(const struct sk_buff *skb, struct net_dev
 {
 	__u32 private_flags = view->private_flags;
 
-	/* Sent through the bond or the bridge above it. */
+	/* Sent through the bond, the bridge or the team above it. */
 	if (view->flags & NET_IFF_SLAVE)
 		return true;
-	if (private_flags & NET_IFF_BRIDGE_PORT)
+	if (private_flags & (NET_IFF_BRIDGE_PORT | NET_IFF_TEAM_PORT))
 		return true;
 	/* Sent through a macvlan above it. */
 	if (private_flags & NET_IFF_MACVLAN_PORT && find_macvlan(dev, link_address(skb, 6)))

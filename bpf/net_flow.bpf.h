@@ -12,6 +12,8 @@
 #include "net_socket.bpf.h"
 #include "net_waiting.bpf.h"
 
+#define NET_NO_COUNT ~0u /* of no bucket */
+
 static __always_inline void touch(struct net_flow_owner *flow)
 {
 	if (flow->epoch != epoch)
@@ -132,8 +134,8 @@ static __always_inline bool bucket_is_same(const struct net_flow_owner *flow)
 {
 	struct udp_bucket now;
 
-	return flow->bucket && flow->epoch == epoch && read_bucket(&now, flow->bucket) &&
-	       now.first == flow->first && now.count == flow->bucket_count;
+	return flow->bucket && read_bucket(&now, flow->bucket) && now.first == flow->first &&
+	       now.count == flow->bucket_count;
 }
 
 static __always_inline struct net_recent *recent_of(const struct net_packet *packet)
@@ -158,23 +160,32 @@ static __always_inline bool is_recent(const struct net_recent *recent,
 		 recent->dest[2] == packet->dest[2] && recent->dest[3] == packet->dest[3]));
 }
 
-/* False: it is none of this CPU's recent flows, or its port's bucket has changed since. */
+/* False: it is none of this CPU's recent flows, or must be looked up anew. */
 static __always_inline bool receive_recent(const struct net_packet *packet, __u64 bytes,
 					   __u64 packets)
 {
 	const struct net_recent *recent = recent_of(packet);
-	struct udp_bucket now;
+	struct udp_found *found;
+	__u32 zero = 0;
 
-	if (!recent || !is_recent(recent, packet) || !read_bucket(&now, recent->bucket) ||
-	    now.first != recent->first || now.count != recent->bucket_count)
+	if (!recent || !is_recent(recent, packet))
 		return false;
-	count_owner(owner_of((const struct sock *)recent->sock), false, bytes, packets);
+	found = bpf_map_lookup_elem(&lookups, &zero);
+	if (!found)
+		return false; /* cannot be: an array has its element */
+	found->sock = recent->sock;
+	found->bucket = recent->bucket;
+	found->state.first = recent->first;
+	found->state.count = recent->bucket_count;
+	if (!udp_takes() || (found->score < NET_UDP_BOUND && !recent->wildcard))
+		return false;
+	count_owner(found->owner, false, bytes, packets);
 	return true;
 }
 
 /* A flow that was learnt from what is sent is not among them: it changes with the next sender. */
 static __always_inline void remember(const struct net_packet *packet,
-				     const struct net_flow_owner *flow)
+				     const struct net_flow_owner *flow, bool wildcard)
 {
 	struct net_recent *recent = recent_of(packet);
 
@@ -190,6 +201,7 @@ static __always_inline void remember(const struct net_packet *packet,
 	recent->bucket = flow->bucket;
 	recent->first = flow->first;
 	recent->bucket_count = flow->bucket_count;
+	recent->wildcard = wildcard;
 	recent->epoch = flow->epoch;
 }
 
@@ -237,24 +249,42 @@ static __always_inline bool is_learnt(struct net_flow_owner *flow, const struct 
 	return flow->first == found->state.first && flow->bucket_count == found->state.count;
 }
 
+/* Whether this packet is for the socket that the flow's last one was for; found->owner has it. */
+static __always_inline bool is_same_taker(const struct net_flow_owner *flow,
+					  struct udp_found *found, const struct net_packet *packet)
+{
+	if (!flow->bucket || flow->epoch != epoch)
+		return false;
+	if (!flow->sock) {
+		found->owner = flow->owner;
+		return bucket_is_same(flow);
+	}
+	found->sock = flow->sock;
+	found->bucket = flow->bucket;
+	found->state.first = flow->first;
+	found->state.count = flow->bucket_count;
+	if (!udp_takes() ||
+	    (found->score < NET_UDP_BOUND && locality(packet, packet->dest) != NET_LOCAL))
+		return false;
+	remember(packet, flow, found->score < NET_UDP_BOUND);
+	return true;
+}
+
 static __always_inline void receive_udp(void *flows, struct waiting_place at,
 					const struct net_packet *packet, __u64 bytes, __u64 packets)
 {
 	struct net_flow_owner *flow = bpf_map_lookup_elem(flows, at.key);
 	struct udp_found *found;
 	__u64 owner, sock;
-	__u32 zero = 0;
+	__u32 zero = 0, count;
 
-	if (flow && bucket_is_same(flow)) {
-		owner = flow->sock ? owner_of((const struct sock *)flow->sock) : flow->owner;
-		if (flow->sock)
-			remember(packet, flow);
-		count_owner(owner, false, bytes, packets);
-		return;
-	}
 	found = bpf_map_lookup_elem(&lookups, &zero);
 	if (!found)
 		return; /* cannot be: an array has its element */
+	if (flow && is_same_taker(flow, found, packet)) {
+		count_owner(found->owner, false, bytes, packets);
+		return;
+	}
 	owner = udp_owner(found, packet);
 	if (flow && is_learnt(flow, found, owner)) {
 		touch(flow);
@@ -272,19 +302,22 @@ static __always_inline void receive_udp(void *flows, struct waiting_place at,
 	}
 	count_owner(owner, false, bytes, packets);
 	sock = owner >> 32 == NET_OWNER_UID ? found->sock : 0;
+	/* Another socket of the port may connect, which changes no bucket: then each packet is
+	 * looked up. */
+	count = found->on_port == 1 ? found->state.count : NET_NO_COUNT;
 	if (flow) {
 		flow->owner = owner;
 		flow->sock = sock;
 		flow->bucket = found->bucket;
 		flow->first = found->state.first;
-		flow->bucket_count = found->state.count;
+		flow->bucket_count = count;
 		flow->epoch = epoch;
 	} else {
 		struct net_flow_owner fresh = {.owner = owner,
 					       .sock = sock,
 					       .bucket = found->bucket,
 					       .first = found->state.first,
-					       .bucket_count = found->state.count,
+					       .bucket_count = count,
 					       .epoch = epoch};
 
 		/* Without room the next packet is looked up as well: dearer, and as right. */

@@ -19,6 +19,8 @@ __u32 epoch;
  * the reader knows all that there are, and need not walk the tables. */
 __u32 waiting_made;
 
+const volatile bool wire_length; /* false: netd's formula */
+
 /* Places of `rows` that are used; a power of two. */
 const volatile __u32 row_places = NET_ROWS;
 
@@ -73,14 +75,31 @@ struct {
 	__type(value, struct net_waiting);
 } waiting6 SEC(".maps");
 
-/* Caches that hold no sums, so they may forget. */
+/* A datagram that comes in pieces, until it is whole. */
+#define NET_PIECES 48 /* that are told from each other; 65,535 bytes in frames of 1,500 are 45 */
+struct net_pieces {
+	__u64 begun_ns;
+	__u32 total; /* bytes behind the headers that are in each piece; 0: the last has not come */
+	__u32 got;
+	__u32 ports;   /* of the first piece, as are: */
+	__u32 headers; /* bytes, and */
+	__u8 protocol;
+	bool has_first, has_ports;
+	__u8 count;
+	__u16 from[NET_PIECES]; /* where the pieces begin, in units of 8 bytes */
+	__u32 reserved;
+};
+
+/* Of what is not whole nothing is counted: what is pushed out of here is as if it never became so.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
 	__type(key, struct net_fragment);
-	__type(value, __u32);
+	__type(value, struct net_pieces);
 } fragments SEC(".maps");
 
+/* A cache that holds no sums, so it may forget. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);

@@ -14,10 +14,10 @@ const volatile bool netns_by_cookie; /* false: the kernel cannot tell user space
  * address each UDP socket's protocol has: the first one that sends leaves it here. */
 __u64 shared_udp_table;
 
-#define NET_UDP_CHAIN   32 /* sockets of one bucket that are looked at */
-#define NET_COMMON_SPAN 120
-#define NET_ABOVE       16 /* devices on one device that are looked at */
-#define NET_UDP_BOUND   32 /* points: more than all others together */
+#define SOCK_AT(field) bpf_core_field_offset(struct sock, field)
+#define NET_UDP_CHAIN  32 /* sockets of one bucket that are looked at */
+#define NET_ABOVE      16 /* devices on one device that are looked at */
+#define NET_UDP_BOUND  32 /* points: more than all others together */
 
 /* A name that is never given twice (see include/abi/net.h). */
 static __always_inline __u64 netns_name(struct net *net, bool direct)
@@ -53,6 +53,20 @@ static __always_inline __u64 owner_of(const struct sock *holder)
 	return NET_OWNER(NET_OWNER_UID, BPF_CORE_READ(holder, sk_uid.val));
 }
 
+/* Where the last of the fields ends that say whose a socket is. */
+static __always_inline __u32 sock_span(void)
+{
+	__u32 end = SOCK_AT(sk_uid) + 4;
+
+	if (SOCK_AT(sk_kern_sock) + 4 > end)
+		end = SOCK_AT(sk_kern_sock) + 4;
+	if (SOCK_AT(sk_protocol) + 2 > end)
+		end = SOCK_AT(sk_protocol) + 2;
+	if (SOCK_AT(sk_type) + 2 > end)
+		end = SOCK_AT(sk_type) + 2;
+	return (end + 7) & ~7u; /* whole words are copied faster */
+}
+
 /* ---- which UDP socket a packet is for ---- */
 struct udp_bucket {
 	__u64 first;
@@ -72,8 +86,9 @@ struct udp_found {
 	__u8 wildcard; /* it is bound to no address */
 	__u8 sure;     /* the whole bucket was looked at */
 	__u8 shared;   /* SO_REUSEPORT: the kernel chooses by a secret hash, among several uids */
-	__u8 reserved[5];
-	char common[NET_COMMON_SPAN]; /* struct sock_common of the socket that is looked at */
+	__u8 on_port;  /* sockets of this namespace that have the port */
+	__u8 reserved[4];
+	char common[NET_SOCK_SPAN]; /* the socket that is looked at: struct sock_common, or more */
 };
 
 struct {
@@ -101,6 +116,7 @@ struct net_recent {
 	__u64 sock, bucket, first;
 	__u32 bucket_count;
 	__u32 ipv6;
+	__u64 wildcard; /* as in struct udp_found */
 };
 
 struct {
@@ -257,8 +273,15 @@ static __always_inline void look_at_socket(struct udp_found *found, __u64 sock,
 	const struct sock_common *common = (const void *)found->common;
 	__s32 score;
 
+	if (common->skc_net.net == (struct net *)packet->net &&
+	    common->skc_num == bpf_ntohs(packet->dest_port))
+		found->on_port++;
 	if (!udp_fits(found, packet))
 		return;
+	/* A connected socket keeps the CPU that its last packet came to, and is given the next one
+	 * before another that fits as well, also when it is no longer connected. */
+	if ((__u32)common->skc_incoming_cpu == bpf_get_smp_processor_id())
+		POINTS(found, 1);
 	score = *(volatile __s32 *)&found->score;
 	if (score < found->best)
 		return;
@@ -296,6 +319,7 @@ __noinline int udp_find(void)
 	common = (const void *)found->common;
 	found->sock = 0;
 	found->sure = found->shared = false;
+	found->on_port = 0;
 	found->best = -1;
 	found->bucket = udp_bucket_of(packet, (const void *)packet->net);
 	if (!found->bucket || !read_bucket(&found->state, found->bucket))
@@ -304,7 +328,8 @@ __noinline int udp_find(void)
 	for (i = 0; i < NET_UDP_CHAIN && found->node; i++) {
 		__u64 sock = found->node - bpf_core_field_offset(struct sock_common, skc_node);
 
-		if (bpf_probe_read_kernel(found->common, sizeof(found->common), (const void *)sock))
+		if (bpf_probe_read_kernel(found->common, SOCK_AT(__sk_common.skc_incoming_cpu) + 4,
+					  (const void *)sock))
 			return 0;
 		found->node = (__u64)common->skc_node.next;
 		look_at_socket(found, sock, packet);
@@ -313,6 +338,36 @@ __noinline int udp_find(void)
 	if (!found->sure)
 		found->sock = 0;
 	return 0;
+}
+
+/* Whether the socket that took the last packet of this flow takes this one: it may have been
+ * closed, connected to somebody else or bound to a device since, and another one may have come that
+ * takes it. The caller says what was found (sock, bucket, state), and gets the owner and the score.
+ * A function like udp_find(), for the same reason. */
+__noinline int udp_takes(void)
+{
+	__u32 zero = 0, way = NET_RECEIVED, end = sock_span();
+	struct net_work *work = bpf_map_lookup_elem(&works, &way);
+	struct udp_found *found = bpf_map_lookup_elem(&lookups, &zero);
+	const struct sock_common *common;
+	const struct sock *sk;
+	struct udp_bucket now;
+
+	if (!work || !found)
+		return 0; /* cannot be: an array has its elements */
+	common = (const void *)found->common;
+	sk = (const void *)found->common;
+	if (end > sizeof(found->common) ||
+	    bpf_probe_read_kernel(found->common, end, (const void *)found->sock))
+		return 0;
+	if (!udp_fits(found, &work->packet))
+		return 0;
+	found->owner = NET_OWNER(NET_OWNER_UID, sk->sk_uid.val);
+	/* Alone in its bucket: no other one can have the port. */
+	if (!common->skc_node.next && (__u64)common->skc_node.pprev == found->bucket)
+		return 1;
+	return read_bucket(&now, found->bucket) && now.first == found->state.first &&
+	       now.count == found->state.count;
 }
 
 /* A tunnel of the kernel's keeps the sender's socket on the packet that it wraps up: the sender's

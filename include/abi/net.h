@@ -134,7 +134,7 @@ struct net_section {
 };
 #define NET_CLOSING 128 /* entries that are closed at a time */
 
-/* Ports of a datagram's first fragment, for the fragments that follow it. */
+/* A datagram that comes in fragments; protocol: of IPv4 only. */
 struct net_fragment {
 	__u64 netns;
 	__u32 local[4], remote[4];

@@ -9,5 +9,5 @@ $(NET_TRUTH): tests/kernel/truth/net_truth.bpf.c tests/kernel/truth/net_truth.h 
 	$(Q)$(CLANG) $(BPF_CFLAGS) -Itests -c $< -o $(BUILD)/bpf/net_truth.bpf.o
 	$(Q)$(BPFTOOL) gen skeleton $(BUILD)/bpf/net_truth.bpf.o name net_truth_bpf > $@
 
-$(addprefix $(BUILD)/tests/,$(addprefix kernel/test_net,_devices _loads _losses _owners _removal _scale _stacked _time_wait) kernel/test_net \
+$(addprefix $(BUILD)/tests/,$(addprefix kernel/test_net,_devices _loads _losses _odd _owners _removal _scale _stacked _time_wait) kernel/test_net \
 	bench/bench_net): $(NET_TRUTH)

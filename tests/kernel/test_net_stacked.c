@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include "kernel/net_measure.h"
+#include "kernel/net_team.h"
 #include "kernel/net_wireguard.h"
 
 #ifndef IFLA_BOND_MODE
@@ -65,17 +66,24 @@ static void fill_wireguard(struct rig_message *msg, const struct ends *ends)
 {
 }
 
+/* How it shares packets out is set later, by a protocol of its own. */
+static void fill_team(struct rig_message *msg, const struct ends *ends)
+{
+}
+
 static const struct stacked {
 	const char *name, *kind;
 	fill_fn fill;
 	bool on_link;     /* names its lower device */
 	bool alone;       /* at one end: the other has the plain link */
 	bool keys;        /* both ends need each other's */
+	bool mode;        /* says how it shares packets out */
 	bool only_ipv4;   /* carries nothing else */
 	uint32_t outside; /* bytes that a tunnel puts around each packet; 0: it is none */
 } stacks[] = {
 	{"VLAN", "vlan", fill_vlan, .on_link = true},
 	{"bond", "bond", fill_bond, .alone = true},
+	{"team", "team", fill_team, .alone = true, .mode = true},
 	{"IPIP", "ipip", fill_ipip, .only_ipv4 = true, .outside = 20},
 	{"VXLAN", "vxlan", fill_vxlan, .outside = 50},
 	/* IPv4, UDP, its header and tag, and 728 bytes are filled up to a multiple of 16. */
@@ -132,7 +140,7 @@ static int name_end(const char *device, bool far)
 	       rig_address(device, far ? FAR6 : NEAR6, 64) | rig_link_up(device);
 }
 
-/* Both ends; a bond gets a link of its own, because the rig's must not go down. */
+/* Both ends; a bond or a team gets a link of its own, because the rig's must not go down. */
 static int stand(const struct bench *bench, const struct stacked *stack)
 {
 	struct ends near = {0}, far;
@@ -144,6 +152,8 @@ static int stand(const struct bench *bench, const struct stacked *stack)
 	setns(bench->rig.ns[RIG_DEVICE], CLONE_NEWNET);
 	near.link = if_nametoindex("wl0");
 	err = make_device(stack, &near);
+	if (!err && stack->mode)
+		err = team_mode(if_nametoindex("st0"), "roundrobin");
 	if (!err && stack->alone) {
 		err = rig_veth("bd0", "bd1", bench->rig.ns[RIG_PEER]);
 		if (!err)

@@ -26,7 +26,8 @@ guest_tests() {
 
 # Modules that the tests need where the kernel has them as modules; their closure is packed.
 guest_modules="virtio_pci virtio_mmio virtio_net veth dummy tun binder_linux inet_diag tcp_diag
-	udp_diag raw_diag netlink_diag sch_netem 8021q bonding ipip vxlan wireguard"
+	udp_diag raw_diag netlink_diag sch_netem 8021q bonding team team_mode_roundrobin ipip vxlan
+	wireguard"
 
 # cpus is what phone.dtb says: with fewer the kernel takes itself for one of four, the GIC of a machine
 # with one CPU tells it no mask, and what it sends to itself (irq_work: BPF ring buffers, perf) is lost.
