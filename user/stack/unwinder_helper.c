@@ -232,8 +232,12 @@ static void cannot_send(struct unwinder *u, int err)
 		return;
 	u->current = u->first;
 	if (err == -ENOMEM || err == -EMFILE || err == -ENFILE) {
-		u->no_memory++;
-		unwinder_finish_unwind(u, NULL);
+		if (u->current->type == WIRE_WAITS) {
+			unwinder_finish_waits(u, -ENOMEM, NULL);
+		} else {
+			u->no_memory += u->current->type == WIRE_UNWIND;
+			unwinder_finish_unwind(u, NULL);
+		}
 		if (u->first)
 			unwinder_pump_after(u, 0);
 	} else {
