@@ -107,7 +107,8 @@ static void parse(struct jit_names *names)
 	uint32_t line = 0;
 	char *rest = names->text, *text;
 
-	while ((text = strsep(&rest, "\n")) && names->count < MAX_ENTRIES) {
+	/* What no line end follows is being written still: half a name is another one. */
+	while ((text = strsep(&rest, "\n")) && rest && names->count < MAX_ENTRIES) {
 		uint64_t start, size;
 		const char *end = text + strlen(text), *p = hex(text, end, &start);
 
