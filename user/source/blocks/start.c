@@ -200,6 +200,8 @@ void blocks_start_watch(struct blocks_source *blocks, struct watched *watched)
 
 void blocks_start_over(struct blocks_source *blocks, struct watched *watched)
 {
+	/* A loop of the new program proves nothing of what the former one did. */
+	block_reports_end(&blocks->reports, watched->slot_id);
 	blocks_drop_probes(blocks, watched);
 	memset(watched->probes.returns, 0, sizeof(watched->probes.returns));
 	watched->probes.retry_ns = 0;
