@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Blocks in odd calls, on odd stacks and in odd places: each is told once, as long as it was, for
-its reason, and with the functions that it was in. usage: odd_truth.py [MODE...]"""
-import json, os, shutil, signal, subprocess, sys, time
+its reason, and with the functions that it was in; and samples that found no room.
+usage: odd_truth.py [MODE...]"""
+import ctypes, json, os, shutil, signal, socket, subprocess, sys, time
 from attack_common import *
 
 test = Test("odd")
@@ -33,6 +34,7 @@ modes = {
 }
 # plain, in a place of its own
 places = ("unlinked", "replaced", "mntns", "chroot", "pidns", "strace")
+modes["plain"] = ("sleep", ["nanosleep", "block_here", "main"], True)
 modes.update({place: ("sleep", ["nanosleep", "block_here", "main"], True) for place in places})
 exits = {"exec": 2}  # blocks that an execve ends
 
@@ -152,4 +154,63 @@ def all_modes(test):
                 *([] if target.blocks() else [target.text()]))
 
 
-test.run([(all_modes, len(modes) if not sys.argv[1:] else len(sys.argv) - 1)])
+def shrink(pid):
+    """Leave no room in what this helper sends."""
+    pidfd = os.pidfd_open(pid)
+    with socket.socket(fileno=ctypes.CDLL(None).syscall(438, pidfd, 3, 0)) as copy:  # pidfd_getfd
+        copy.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    os.close(pidfd)
+
+
+def samples_without_room(test):
+    """The sampler tries again each 40 ms or so, and says with its next sign of life how many were
+    not taken: what came after the last one is told at the end of the run."""
+    target = Target("abstime")
+    recorder = Recorder("room", ["--block", "100ms", "-i", "1s", "--max-lost", "100"],
+                        targets=[target.pid])
+    samplers = [p for p, (comm, _) in recorder.helpers().items() if comm == "jank-sampler"]
+    shrink(samplers[0])
+    before = len(target.blocks())
+    open(go, "w").close()
+    wait_for(lambda: len(target.blocks()) > before, 5, 0.002)
+    # The second block is 70 ms old, and the recorder has not looked at it yet.
+    time.sleep(0.47)
+    os.unlink(go)
+    recorder.process.send_signal(signal.SIGINT)
+    recorder.process.wait(10)
+    with open(recorder.path) as f:
+        records = [json.loads(line) for line in f]
+    told = [r.get("lost", {}).get("samples_not_taken", 0) for r in records
+            if r["type"] in ("interval", "footer")]
+    test.ok(len(told) > 2 and told[-1] > sum(told[:-1]) > 0,
+            "samples without room: intervals tell %d, the run %d" % (sum(told[:-1]), told[-1]))
+
+
+def stale_watch(test):
+    """What the prober saw of a thread is old when the recorder reads it: the thread has left its
+    loop's wait since, and blocks. That block is sampled too."""
+    if not shutil.which("gdb"):
+        test.skip("a watch that begins late", "no gdb here")
+        return
+    target = Target("plain")
+    path = os.path.join(work, "stale.jsonl")
+    # The block begins with the next tick, of 50 ms.
+    held = start(["gdb", "-nx", "-batch", "-ex", "break on_standing", "-ex", "run", "-ex",
+                  "shell touch %s; sleep 0.15" % go, "-ex", "delete", "-ex", "continue", "--args",
+                  jankscope + ".debug", "record", "-q", "-p", target.pid, "-o", path, "-d", "1s",
+                  "--block", "100ms", "--max-lost", "100"], stdin=subprocess.DEVNULL,
+                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    text = held.communicate(timeout=30)[0].decode(errors="replace")
+    os.unlink(go)
+    with open(path) as f:
+        blocks = [r for r in map(json.loads, f) if r["type"] == "block" and r["state"] != "open"]
+    names = [f.get("symbol") for b in blocks[:1] for s in b.get("stacks", []) for f in s["frames"]]
+    test.ok("Breakpoint 1, on_standing" in text and len(blocks) >= 1 and "block_here" in names,
+            "a watch that begins late: %s" % [b["wall_ns"] / MS for b in blocks], names,
+            [b.get("missing") for b in blocks], target.text(), text)
+
+
+parts = {"room": samples_without_room, "stale": stale_watch}
+test.run([(parts[a], 1) for a in sys.argv[1:] if a in parts] or
+         [(samples_without_room, 1), (stale_watch, 1)] * (not sys.argv[1:]) +
+         [(all_modes, len(modes) if not sys.argv[1:] else len(sys.argv) - 1)])

@@ -113,9 +113,11 @@ static void settle(struct blocks_source *blocks, struct watched *watched,
 	struct looper_slot now;
 
 	watched->start.settled = true;
+	/* A period that is begun so wakes nobody: the sampler looks again when it is told again. */
 	if (looper_kernel_read(blocks->kernel, watched->index, &now) &&
-	    looper_slot_settle(&now, &watched->start.slot, &watched->start.standing, second))
-		looper_kernel_correct(blocks->kernel, watched->index, &now);
+	    looper_slot_settle(&now, &watched->start.slot, &watched->start.standing, second) &&
+	    looper_kernel_correct(blocks->kernel, watched->index, &now) && now.busy_since_ns)
+		tell_sampler(blocks, watched);
 }
 
 static void refuse(struct blocks_source *blocks, struct watched *watched, const char *why)
