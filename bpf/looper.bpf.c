@@ -344,7 +344,8 @@ static __always_inline int on_exec(struct task_struct *task, bool direct)
 		slot->begin_faults_minor = BPF_CORE_READ(task, min_flt);
 		slot->begin_faults_major = BPF_CORE_READ(task, maj_flt);
 	}
-	if (looper_is_loop(slot))
+	/* What may have been told as open (blocks_is_loop in user space) has its end told. */
+	if (looper_is_loop(slot) || has_descriptor(slot->loop_kind))
 		looper_close(slot, *index, task, now_ns, LOOPER_EVENT_EXITED);
 	slot->loop_kind = LOOPER_WAIT_NONE;
 	slot->loop_fd = -1;

@@ -4,7 +4,7 @@
 #pragma once
 #include <bpf/bpf_tracing.h>
 #include "looper_period.bpf.h"
-#include "syscall_reason.bpf.h"
+#include "abi/syscall_reason.h"
 
 /* Where struct pt_regs lies above task->stack; 0: the helper knows (5.15). Measured at the start by
  * looper_calibrate for kernels without it. */
@@ -57,21 +57,9 @@ static __always_inline bool is_throttled(struct task_struct *task)
 static __always_inline __u32 spell_reason(const struct looper_slot *slot, struct task_struct *task,
 					  __u32 state)
 {
-	__u32 reason = LOOPER_REASON_PAGE_FAULT;
-
-	if (state == OFF_CPU_RUNNABLE)
-		return is_throttled(task) ? LOOPER_REASON_THROTTLED : LOOPER_REASON_OTHER;
-	if (state == OFF_CPU_STOPPED)
-		return LOOPER_REASON_STOPPED;
-	if (slot->syscall_nr >= 0) {
-		reason = reason_of_syscall(slot->syscall_nr, (__u32)slot->arguments[1]);
-		if (state == OFF_CPU_UNINTERRUPTIBLE &&
-		    (reason == LOOPER_REASON_READ || reason == LOOPER_REASON_OTHER))
-			reason = LOOPER_REASON_IO;
-		else if (state == OFF_CPU_SLEEPING && reason == LOOPER_REASON_IO)
-			reason = LOOPER_REASON_OTHER;
-	}
-	return reason;
+	if (state == OFF_CPU_RUNNABLE && is_throttled(task))
+		return LOOPER_REASON_THROTTLED;
+	return reason_of_sleep(state, slot->syscall_nr, (__u32)slot->arguments[1]);
 }
 
 /* Freezers of cgroup v1, of v2 and of the system each park a task in another state. */

@@ -2,12 +2,16 @@
 /* The unwinder process: that it names stacks, and that its death, its hang and its lies cost stacks
  * and nothing else. */
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "sleep_in_copy.h"
 #include "unwinder_rig.h"
-#include "stack/unwinder_wire.h"
+#include "stack/unwinder_jobs.h"
 
 static void test_names(void)
 {
@@ -487,6 +491,81 @@ static void test_reused_inode(void)
 	unlink(path);
 }
 
+/* ---- the recorder's own troubles ---- */
+
+static int busy_fd = -1;
+
+/* Something else that takes the recorder longer than the time of a job. */
+static int on_busy(void *ctx, uint32_t events)
+{
+	nap_ms(1200);
+	loop_remove_fd(loop, busy_fd);
+	return 0;
+}
+
+static int keep_busy(void *ctx, uint32_t events)
+{
+	int *timer = ctx;
+
+	/* It reads the file: only its answer is out. */
+	if (!unwinder->current || !unwinder->reading.inode)
+		return 0;
+	loop_set_timer(loop, *timer, 0, 0);
+	return loop_add_fd(loop, busy_fd, EPOLLIN, on_busy, NULL);
+}
+
+static void test_answer_is_there(void)
+{
+	uint64_t replaced = counter("unwinder_replaced");
+	char path[4096];
+	struct heard heard;
+	int timer;
+
+	path_of_waits(path, sizeof(path));
+	find_waits(path, &heard);
+	busy_fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+	timer = loop_add_timer(loop, 1, 1, keep_busy, &timer);
+	find_waits(path, &heard);
+	loop_remove_timer(loop, timer);
+	tap_ok(heard.count == 1 && !heard.err && counter("unwinder_replaced") == replaced,
+	       "an answer that is there when the time is over is taken: %s, %" PRIu64 " replaced",
+	       strerror(-heard.err), counter("unwinder_replaced") - replaced);
+	close(busy_fd);
+}
+
+/* From here on each sendmsg of this thread fails so. */
+static bool refuse_sendmsg(int err)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sendmsg, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)err),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
+
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* The last of all: what this process sends is refused for good. */
+static void test_no_memory(void)
+{
+	uint64_t no_memory = counter("stacks_no_memory");
+	struct heard heard;
+
+	find_waits("/proc/self/exe", &heard);
+	if (!refuse_sendmsg(ENOMEM)) {
+		tap_ok(false, "sendmsg is refused");
+		return;
+	}
+	find_waits("/proc/self/exe", &heard);
+	tap_ok(heard.count == 1 && heard.err == -ENOMEM && unwinder_idle(unwinder),
+	       "a question that finds no memory is answered so: %u answers, %s", heard.count,
+	       strerror(-heard.err));
+	tap_ok(counter("stacks_no_memory") == no_memory, "and is no stack that was lost");
+}
+
 int main(void)
 {
 	if (!rig_start())
@@ -502,6 +581,8 @@ int main(void)
 	test_refused_file();
 	test_reused_inode();
 	test_queue();
+	test_answer_is_there();
+	test_no_memory();
 	rig_stop();
 	return tap_done();
 }

@@ -62,3 +62,66 @@ Test(jit_names, memory_that_is_used_again)
 	cr_expect_eq(map.opened, opened + 1);
 	jit_names_free(names);
 }
+
+/* A compiler says its name before code runs: a sample of code that was compiled just now finds it,
+ * and a name that is nowhere does not have the file read again and again. */
+Test(jit_names, code_that_is_new)
+{
+	const struct stack_process process = {.pid = 4711, .start_ticks = 12};
+	struct map map = {.path = "/tmp/test_jit_names.XXXXXX"};
+	struct stack_files files = {.ctx = &map, .open_jit_names = open_map};
+	struct jit_names *names = jit_names_new(&files);
+	int fd = mkstemp(map.path);
+	uint64_t start = 0;
+	const char *name;
+
+	cr_assert(names && fd >= 0);
+	close(fd);
+	append(&map, "1000 100 first\n");
+	cr_expect_str_eq(jit_names_find(names, &process, 0x1010, &start), "first");
+	append(&map, "3000 10 third\n");
+	usleep(200000);
+	name = jit_names_find(names, &process, 0x3000, &start);
+	cr_expect(name && !strcmp(name, "third"), "%s", name ?: "none");
+	map.opened = 0;
+	for (int i = 0; i < 500; i++) {
+		cr_expect_eq(jit_names_find(names, &process, 0x7000, &start), NULL);
+		usleep(1000);
+	}
+	cr_expect_leq(map.opened, 12, "%u times in half a second", map.opened);
+	unlink(map.path);
+	jit_names_find(names, &process, 0x7000, &start);
+	map.opened = 0;
+	for (int i = 0; i < 500; i++) {
+		jit_names_find(names, &process, 0x7000, &start);
+		usleep(1000);
+	}
+	cr_expect_leq(map.opened, 12, "none: %u times in half a second", map.opened);
+	jit_names_free(names);
+}
+
+/* A runtime writes by buffers, which end amid a line: half a name is none. */
+Test(jit_names, half_a_line)
+{
+	const struct stack_process process = {.pid = 4711, .start_ticks = 12};
+	struct map map = {.path = "/tmp/test_jit_names.XXXXXX"};
+	struct stack_files files = {.ctx = &map, .open_jit_names = open_map};
+	struct jit_names *names = jit_names_new(&files);
+	int fd = mkstemp(map.path);
+	uint64_t start = 0;
+	const char *name;
+
+	cr_assert(names && fd >= 0);
+	close(fd);
+	append(&map, "1000 100 first\n2000 10 onC");
+	cr_expect_str_eq(jit_names_find(names, &process, 0x1010, &start), "first");
+	name = jit_names_find(names, &process, 0x2000, &start);
+	cr_expect_null(name, "%s", name);
+	append(&map, "reate\n3000 10 o");
+	usleep(200000);
+	name = jit_names_find(names, &process, 0x2000, &start);
+	cr_expect(name && !strcmp(name, "onCreate"), "%s", name ?: "none");
+	cr_expect_null(jit_names_find(names, &process, 0x3000, &start));
+	unlink(map.path);
+	jit_names_free(names);
+}

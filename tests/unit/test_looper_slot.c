@@ -233,3 +233,36 @@ Test(looper_slot, a_shared_epoll_is_no_loop)
 	slot.loop_fd = 7;
 	cr_expect(looper_is_loop(&slot), "and so is a ring of that number");
 }
+
+/* A thread that is found asleep sleeps for the reason that its call tells. */
+Test(looper_slot, reason_of_a_sleeper)
+{
+	const struct {
+		int64_t nr;
+		uint64_t argument_1;
+		char state;
+		enum looper_reason reason;
+	} rows[] = {
+		{SYS_nanosleep, 0, 'S', LOOPER_REASON_SLEEP},
+		{SYS_futex, 0, 'S', LOOPER_REASON_FUTEX},
+		{SYS_ioctl, 0xc0306201u, 'S', LOOPER_REASON_BINDER},
+		{SYS_read, 0, 'S', LOOPER_REASON_READ},
+		{SYS_read, 0, 'D', LOOPER_REASON_IO},
+		{SYS_wait4, 0, 'S', LOOPER_REASON_CHILD},
+		{SYS_nanosleep, 0, 'T', LOOPER_REASON_STOPPED},
+		{-1, 0, 'D', LOOPER_REASON_PAGE_FAULT},
+		{SYS_rt_sigsuspend, 0, 'S', LOOPER_REASON_OTHER},
+	};
+	const struct looper_slot_start start = start_of(LOOPER_BY_SWITCH);
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct probe_standing standing = asleep();
+		struct looper_slot slot;
+
+		standing.syscall_nr = rows[i].nr;
+		standing.arguments[1] = rows[i].argument_1;
+		standing.state = rows[i].state;
+		looper_slot_fill(&slot, &start, &standing);
+		cr_expect_eq(slot.reason, rows[i].reason, "%zu: %u", i, slot.reason);
+	}
+}

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "record/telling.h"
+#include "sink/table_private.h"
 #include "sink/text.h"
 
 static void expect_short(const char *symbol, const char *wanted)
@@ -195,4 +196,37 @@ Test(text, what_a_terminal_is_given)
 						     "defg",
 						     width)),
 			      width < 3 ? 3 : width);
+}
+
+static void expect_function(const char *symbol, const char *wanted)
+{
+	char text[TABLE_NAME];
+
+	cr_expect_str_eq(table_function(text, symbol, 40), wanted, "%s: %s", symbol, text);
+}
+
+/* JIT compilers write where a function stands behind its name: the place gives way first. */
+Test(telling, functions_of_scripts)
+{
+	expect_function("JS:~work /srv/shop/a.js:12:3", "JS:~work /srv/shop/a.js:12:3");
+	expect_function("JS:~blockForAWhile /home/user/projects/shop/lib/server.js:120:15",
+			"JS:~blockForAWhile server.js:120:15");
+	expect_function("LazyCompile:*blockForAWhileInTheHandler /home/user/shop/server.js:120:15",
+			"LazyCompile:*blockForAWhileInTheHandler");
+	expect_function("JS:*blockForAWhile file:///home/user/projects/shop/lib/server.mjs:120:15",
+			"JS:*blockForAWhile server.mjs:120:15");
+	expect_function("JS:^processTicksAndRejections node:internal/process/task_queues:67:35",
+			"JS:^processTicksAndRejections");
+	expect_function("py::block_for_a_while:/home/user/projects/shop/a/b/lib/server.py",
+			"py::block_for_a_while server.py");
+	expect_function("JS:~ /home/user/projects/shop/lib/some/where/server.js:120:15",
+			"JS:~ server.js:120:15");
+	expect_function(
+		"JS:~ /home/user/a-module-whose-file-has-a-very-long-name-of-its-own.js:1:1",
+		"..has-a-very-long-name-of-its-own.js:1:1");
+	/* no places */
+	expect_function("com.example.shop.checkout.payment.PaymentActivity.onCreate",
+			"..payment.PaymentActivity.onCreate");
+	expect_function("ns::a_name_that_is_long::another_one_that_is_as_long::operator/(int)",
+			"..operator/(...)");
 }

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 
 #include "abi/sched.h"
+#include "abi/syscall_reason.h"
 #include "util/clock.h"
 
 /* A thread that is not older and began after the recorder did has not waited yet, as far as can be
@@ -153,6 +154,9 @@ void looper_slot_fill(struct looper_slot *slot, const struct looper_slot_start *
 		slot->in_ns = standing->after_mono_ns;
 	else
 		slot->off_ns = standing->after_mono_ns;
+	if (!slot->on_cpu)
+		slot->reason = reason_of_sleep(slot->off_state, slot->syscall_nr,
+					       (uint32_t)slot->arguments[1]);
 	/* A thread that sleeps is in a spell that samples can be of. */
 	slot->spell = !slot->on_cpu;
 	kind = looper_wait_of(standing->syscall_nr, standing->arguments, &fd);

@@ -102,6 +102,8 @@ void helper_begin(enum helper_kind kind, int *socket)
 	set_signals();
 	set_descriptors(*socket);
 	*socket = SOCKET_FD;
+	/* A recorder that has given up its rights could not make it so. */
+	channel_widen(*socket);
 	if (chdir("/"))
 		_exit(1);
 	setrlimit(RLIMIT_CORE, &no_core);

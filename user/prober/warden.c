@@ -25,6 +25,7 @@
 #define RETRY_NS     (100 * NSEC_PER_MSEC)
 #define RETRY_MAX_NS (5 * NSEC_PER_SEC)
 #define SILENT_NS    (2 * NSEC_PER_SEC)
+#define MUTE_NS      (5 * NSEC_PER_SEC) /* before its hello */
 /* That many refusals in a row, with rests that double (3.1 s in all), are no coincidence. */
 #define LOST_AFTER 6
 
@@ -40,19 +41,22 @@ static void signal_warden(const struct warden *warden, int signal)
 #endif
 }
 
-/* A warden that is stopped, or hangs, is no warden: it is replaced like one that died. */
+/* A warden that is stopped, or hangs, is no warden: it is replaced like one that died. One that has
+ * not said hello is not known by a pidfd: it ends when it reads the end of its socket. */
 static void watch_over(struct warden *warden)
 {
 	struct warden_message ping = {.operation = WARDEN_PING};
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
-	if (!warden->loop || !warden->self.pid)
+	if (!warden->loop || warden->self.socket < 0)
 		return;
 	if (!warden->ping_ns) {
 		warden->ping_ns = now_ns;
 		warden_send(warden, &ping, NULL, 0);
-	} else if (now_ns - warden->ping_ns > SILENT_NS) {
+	} else if (warden->self.pid && now_ns - warden->ping_ns > SILENT_NS) {
 		signal_warden(warden, SIGKILL);
+	} else if (!warden->self.pid && now_ns - warden->ping_ns > MUTE_NS) {
+		warden_died(warden);
 	}
 }
 
@@ -300,6 +304,7 @@ static bool take_messages(struct warden *warden)
 	       0) {
 		if (helper_take_hello(&warden->self, &message, (size_t)n, fds, count)) {
 			warden->refusals = 0;
+			warden->ping_ns = 0;
 			continue;
 		}
 		if (n == sizeof(message))

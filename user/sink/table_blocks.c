@@ -11,15 +11,50 @@
 #define FUNCTION_WIDTH  40
 #define PROCESS_COLUMNS 26
 
+/* JIT compilers write "function path:line:column" or "function:path". NULL: there is no place. */
+static const char *place_of(const char *name)
+{
+	static const char *const begins[] = {" /", " file:", " node:", ":/"};
+
+	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++) {
+		const char *place = strstr(name, begins[i]);
+
+		if (place)
+			return place;
+	}
+	return NULL;
+}
+
+/* The function and its file without its folders, or the function alone. */
+static const char *put_script(char buffer[TABLE_NAME], const char *name, const char *place,
+			      int columns)
+{
+	const char *slash = strrchr(place, '/'), *file = slash ? slash + 1 : place + 1;
+	char function[TABLE_NAME];
+	int length = (int)(place - name);
+
+	snprintf(function, sizeof(function), "%.*s", length, name);
+	snprintf(buffer, TABLE_NAME, "%.*s %.*s", length, name, TABLE_NAME - 2 - length, file);
+	if (text_columns(buffer) <= columns)
+		return buffer;
+	/* Behind these there is no name: "JS:~ /srv/a.js:12:3". */
+	if (!length || strchr(":~*^+-", name[length - 1]))
+		return text_tail(buffer, TABLE_NAME, file, columns);
+	return text_tail(buffer, TABLE_NAME, function, columns);
+}
+
 const char *table_function(char buffer[TABLE_NAME], const char *symbol, int columns)
 {
 	char name[TABLE_NAME], clean[TABLE_NAME];
-	const char *rest;
+	const char *rest, *place;
 
 	function_short(name, sizeof(name), symbol);
 	text_clean(clean, sizeof(clean), name);
 	if (text_columns(clean) <= columns)
 		return strcpy(buffer, clean);
+	place = place_of(clean);
+	if (place)
+		return put_script(buffer, clean, place, columns);
 	/* Not within the arguments, which are "(...)" by now. */
 	for (rest = clean; *rest && *rest != '('; rest++) {
 		const char *cut = !strncmp(rest, "::", 2) ? rest + 2

@@ -39,8 +39,9 @@ void table_put_counters(struct line *line, const char *title, const struct count
  * package or the name of its thread. Clean and whole. Returns buffer. */
 const char *table_process(char buffer[TABLE_NAME], const char *process, const char *package,
 			  const char *thread);
-/* A function in short (record/telling.h), in so many columns at most: what is cut off is what its
- * name begins with, at a "::" or a "." where that is enough. Returns buffer. */
+/* A function in short (record/telling.h), in so many columns at most: what is cut off is where a
+ * script's function stands, else what the name begins with, at a "::" or a "." where that is
+ * enough. Returns buffer. */
 const char *table_function(char buffer[TABLE_NAME], const char *symbol, int columns);
 void table_print_cpu(struct table_sink *table, const struct record *record);
 void table_print_net(struct table_sink *table, const struct record_net *net);

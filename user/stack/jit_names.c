@@ -14,7 +14,11 @@
 #define MAX_ENTRIES    (1u << 19)
 #define MAX_NAME       1024
 #define AGAIN_NS       NSEC_PER_SEC
-#define LOOK_BACK      16 /* overlapping entries that are looked at */
+/* An address that is in no entry may be of code that was compiled since the file was read: it is
+ * looked at again so much sooner, and for a twentieth of the time at the most. */
+#define MISSED_NS    (50 * NSEC_PER_MSEC)
+#define MISSED_SHARE 20
+#define LOOK_BACK    16 /* overlapping entries that are looked at */
 
 struct jit_entry {
 	uint64_t start;
@@ -26,6 +30,7 @@ struct jit_names {
 	const struct stack_files *files;
 	struct stack_process process;
 	uint64_t looked_ns; /* 0: never */
+	uint64_t cost_ns;   /* of the last look */
 	/* the file as it was read */
 	struct file_version {
 		ino_t ino;
@@ -107,7 +112,8 @@ static void parse(struct jit_names *names)
 	uint32_t line = 0;
 	char *rest = names->text, *text;
 
-	while ((text = strsep(&rest, "\n")) && names->count < MAX_ENTRIES) {
+	/* What no line end follows is being written still: half a name is another one. */
+	while ((text = strsep(&rest, "\n")) && rest && names->count < MAX_ENTRIES) {
 		uint64_t start, size;
 		const char *end = text + strlen(text), *p = hex(text, end, &start);
 
@@ -195,17 +201,37 @@ static const struct jit_entry *find(const struct jit_names *names, uint64_t addr
 	return best;
 }
 
+static bool is_due(const struct jit_names *names, const struct stack_process *process,
+		   uint64_t least_ns)
+{
+	return !names->looked_ns || names->process.pid != process->pid ||
+	       names->process.start_ticks != process->start_ticks ||
+	       clock_now_ns(CLOCK_MONOTONIC) - names->looked_ns > least_ns;
+}
+
+static void look_again(struct jit_names *names, const struct stack_process *process)
+{
+	uint64_t since_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	look(names, process);
+	names->looked_ns = clock_now_ns(CLOCK_MONOTONIC);
+	names->cost_ns = names->looked_ns - since_ns;
+}
+
 const char *jit_names_find(struct jit_names *names, const struct stack_process *process,
 			   uint64_t address, uint64_t *start)
 {
 	const struct jit_entry *entry;
 
 	/* Also where an entry is known: its memory may have become another function's since. */
-	if (!names->looked_ns || names->process.pid != process->pid ||
-	    names->process.start_ticks != process->start_ticks ||
-	    clock_now_ns(CLOCK_MONOTONIC) - names->looked_ns > AGAIN_NS)
-		look(names, process);
+	if (is_due(names, process, AGAIN_NS))
+		look_again(names, process);
 	entry = find(names, address);
+	if (!entry && names->text &&
+	    is_due(names, process, MISSED_NS + MISSED_SHARE * names->cost_ns)) {
+		look_again(names, process);
+		entry = find(names, address);
+	}
 	if (!entry)
 		return NULL;
 	*start = entry->start;

@@ -112,11 +112,16 @@ void unwinder_pause(struct unwinder *u)
 		       u->given_up_ns > now_ns ? u->given_up_ns - now_ns : AT_ONCE_NS, 0);
 }
 
+/* The time of what is under way is over, by this process's clock: the answer may have come while it
+ * did something else. */
 static int on_timer(void *ctx, uint32_t events)
 {
 	struct unwinder *u = ctx;
+	uint64_t number = u->current ? u->number : 0;
 
 	if (u->helper.socket >= 0)
+		on_socket(u, 0);
+	if (u->helper.socket >= 0 && (number ? u->current && u->number == number : !u->helper.pid))
 		lose_process(u, true, true);
 	return 0;
 }
@@ -232,8 +237,12 @@ static void cannot_send(struct unwinder *u, int err)
 		return;
 	u->current = u->first;
 	if (err == -ENOMEM || err == -EMFILE || err == -ENFILE) {
-		u->no_memory++;
-		unwinder_finish_unwind(u, NULL);
+		if (u->current->type == WIRE_WAITS) {
+			unwinder_finish_waits(u, -ENOMEM, NULL);
+		} else {
+			u->no_memory += u->current->type == WIRE_UNWIND;
+			unwinder_finish_unwind(u, NULL);
+		}
 		if (u->first)
 			unwinder_pump_after(u, 0);
 	} else {

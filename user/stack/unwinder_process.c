@@ -224,8 +224,8 @@ static void give_back(struct unwinder_process *p)
 	p->untrimmed = false;
 }
 
-/* The recorder takes traces in its own time, and where it makes the socket without CAP_NET_ADMIN
- * four of them can fill it: the next job begins when three quarters of it are free. */
+/* The recorder takes traces in its own time, and where nobody has CAP_NET_ADMIN four of them can
+ * fill the socket: the next job begins when three quarters of it are free. */
 static void wait_for_room(int socket)
 {
 	struct pollfd room = {.fd = socket, .events = POLLOUT};

@@ -15,16 +15,21 @@
 
 int channel_pair(int ends[2])
 {
-	int bytes = SOCKET_BYTES;
-
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends))
 		return -errno;
+	channel_widen(ends[0]);
+	channel_widen(ends[1]);
+	return 0;
+}
+
+void channel_widen(int socket)
+{
+	int bytes = SOCKET_BYTES;
+
 	/* SO_SNDBUFFORCE (CAP_NET_ADMIN) passes the limit of net.core.wmem_max; without the right
 	 * the limit holds, and long messages fail with EMSGSIZE. */
-	for (int i = 0; i < 2; i++)
-		if (setsockopt(ends[i], SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)))
-			setsockopt(ends[i], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-	return 0;
+	if (setsockopt(socket, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)))
+		setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
 int channel_send(int socket, const struct iovec *parts, size_t part_count, const int *fds,

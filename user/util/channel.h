@@ -16,6 +16,9 @@
  * 0 or -errno. */
 int channel_pair(int ends[2]);
 
+/* Give what this end sends the room that channel_pair gives, by the caller's own rights. */
+void channel_widen(int socket);
+
 /* Send one message of these parts with copies of these descriptors. 0; -EAGAIN: the receiver has
  * not taken what was sent before; -EPIPE: it is gone; another -errno. The descriptors stay the
  * caller's. */

@@ -272,7 +272,8 @@ static int add_last_losses(struct blocks_source *blocks, struct summary *summary
 static bool is_settled(const struct blocks_source *blocks)
 {
 	return block_reports_settled(&blocks->reports) &&
-	       (!blocks->unwinder || unwinder_idle(blocks->unwinder));
+	       (!blocks->unwinder || unwinder_idle(blocks->unwinder)) &&
+	       (!blocks->sampler || blocks_sampler_answered(blocks->sampler));
 }
 
 static bool is_left_unproved(const struct blocks_source *blocks, const struct watched *watched)
@@ -310,6 +311,8 @@ static int blocks_summarise(struct source *source, struct summary *summary)
 			err = blocks_report_open(blocks, watched, &slot,
 						 clock_now_ns(CLOCK_MONOTONIC));
 	}
+	if (blocks->sampler)
+		blocks_sampler_ask(blocks->sampler);
 	while (!err && !is_settled(blocks) && (now_ns = clock_now_ns(CLOCK_MONOTONIC)) < until_ns)
 		err = loop_turn(blocks->context.loop, until_ns - now_ns);
 	blocks_emit(blocks, true);

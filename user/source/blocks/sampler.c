@@ -308,10 +308,27 @@ int blocks_sampler_take(struct blocks_sampler *sampler)
 	return 0;
 }
 
+static int ping(struct blocks_sampler *sampler, uint64_t now_ns)
+{
+	const struct sampler_ping ping = {.type = SAMPLER_PING, .serial = ++sampler->ping_serial};
+
+	sampler->pinged_ns = now_ns;
+	return send_message(sampler, &ping, sizeof(ping), NULL, 0);
+}
+
+void blocks_sampler_ask(struct blocks_sampler *sampler)
+{
+	if (sampler->helper.socket >= 0)
+		ping(sampler, clock_now_ns(CLOCK_MONOTONIC));
+}
+
+bool blocks_sampler_answered(const struct blocks_sampler *sampler)
+{
+	return sampler->helper.socket < 0 || sampler->pong_serial == sampler->ping_serial;
+}
+
 void blocks_sampler_check(struct blocks_sampler *sampler, bool rests, uint64_t now_ns)
 {
-	struct sampler_ping ping = {.type = SAMPLER_PING};
-
 	if (sampler->helper.socket < 0) {
 		if (now_ns - sampler->asked_ns > RETRY_NS) {
 			sampler->losses.replaced++;
@@ -326,9 +343,7 @@ void blocks_sampler_check(struct blocks_sampler *sampler, bool rests, uint64_t n
 	}
 	if (now_ns - sampler->pinged_ns < (rests ? PING_REST_NS : PING_NS))
 		return;
-	ping.serial = ++sampler->ping_serial;
-	sampler->pinged_ns = now_ns;
-	if (send_message(sampler, &ping, sizeof(ping), NULL, 0) == -EAGAIN)
+	if (ping(sampler, now_ns) == -EAGAIN)
 		replace(sampler, true);
 }
 

@@ -36,6 +36,10 @@ int blocks_sampler_take(struct blocks_sampler *sampler);
 /* Look whether the process still answers; called every 200 ms or so. rests: there is nothing that
  * it could sample. */
 void blocks_sampler_check(struct blocks_sampler *sampler, bool rests, uint64_t now_ns);
+/* At the end of a run: ask for what the process counted since it answered last. */
+void blocks_sampler_ask(struct blocks_sampler *sampler);
+/* That was told, with all samples before it; or there is no process that could. */
+bool blocks_sampler_answered(const struct blocks_sampler *sampler);
 
 /* Samples taken, by kind; failures; stops of targets. Percentiles stay 0. */
 void blocks_sampler_stats(const struct blocks_sampler *sampler, struct stack_stats *stats);

@@ -113,9 +113,11 @@ static void settle(struct blocks_source *blocks, struct watched *watched,
 	struct looper_slot now;
 
 	watched->start.settled = true;
+	/* A period that is begun so wakes nobody: the sampler looks again when it is told again. */
 	if (looper_kernel_read(blocks->kernel, watched->index, &now) &&
-	    looper_slot_settle(&now, &watched->start.slot, &watched->start.standing, second))
-		looper_kernel_correct(blocks->kernel, watched->index, &now);
+	    looper_slot_settle(&now, &watched->start.slot, &watched->start.standing, second) &&
+	    looper_kernel_correct(blocks->kernel, watched->index, &now) && now.busy_since_ns)
+		tell_sampler(blocks, watched);
 }
 
 static void refuse(struct blocks_source *blocks, struct watched *watched, const char *why)
@@ -200,6 +202,8 @@ void blocks_start_watch(struct blocks_source *blocks, struct watched *watched)
 
 void blocks_start_over(struct blocks_source *blocks, struct watched *watched)
 {
+	/* A loop of the new program proves nothing of what the former one did. */
+	block_reports_end(&blocks->reports, watched->slot_id);
 	blocks_drop_probes(blocks, watched);
 	memset(watched->probes.returns, 0, sizeof(watched->probes.returns));
 	watched->probes.retry_ns = 0;

@@ -2,13 +2,17 @@
 /* Why a thread left its CPU, from the system call it is in. The kernel's BTF knows no call numbers;
  * these are asm/unistd_64.h's and asm-generic/unistd.h's. */
 #pragma once
-#include "vmlinux.h"
 #include "abi/looper.h"
+#include "abi/sched.h"
 
 #define BINDER_WRITE_READ 0xc0306201u
 
+#if defined(__TARGET_ARCH_x86) || defined(__x86_64__)
+#define REASONS_OF_X86
+#endif
+
 enum syscall_number {
-#ifdef __TARGET_ARCH_x86
+#ifdef REASONS_OF_X86
 	NR_futex = 202,
 	NR_futex_waitv = 449,
 	NR_futex_wait = 455,
@@ -113,7 +117,7 @@ enum syscall_number {
 #endif
 };
 
-static __always_inline __u32 reason_of_syscall(__s32 number, __u32 argument_1)
+static inline __attribute__((always_inline)) __u32 reason_of_syscall(__s32 number, __u32 argument_1)
 {
 	switch (number) {
 	case NR_futex:
@@ -126,7 +130,7 @@ static __always_inline __u32 reason_of_syscall(__s32 number, __u32 argument_1)
 	case NR_ppoll:
 	case NR_epoll_pwait:
 	case NR_epoll_pwait2:
-#ifdef __TARGET_ARCH_x86
+#ifdef REASONS_OF_X86
 	case NR_poll:
 	case NR_select:
 	case NR_epoll_wait:
@@ -166,7 +170,7 @@ static __always_inline __u32 reason_of_syscall(__s32 number, __u32 argument_1)
 	case NR_fdatasync:
 	case NR_msync:
 	case NR_sync_file_range:
-#ifdef __TARGET_ARCH_x86
+#ifdef REASONS_OF_X86
 	case NR_open:
 #endif
 		return LOOPER_REASON_IO;
@@ -177,11 +181,34 @@ static __always_inline __u32 reason_of_syscall(__s32 number, __u32 argument_1)
 	case NR_waitid:
 	case NR_clone:
 	case NR_clone3:
-#ifdef __TARGET_ARCH_x86
+#ifdef REASONS_OF_X86
 	case NR_fork:
 	case NR_vfork:
 #endif
 		return LOOPER_REASON_CHILD;
 	}
 	return LOOPER_REASON_OTHER;
+}
+
+/* Why a thread in this state (enum off_cpu) is off its CPU; number below 0: it is in no system
+ * call.
+ */
+static inline __attribute__((always_inline)) __u32 reason_of_sleep(__u32 state, __s32 number,
+								   __u32 argument_1)
+{
+	__u32 reason = LOOPER_REASON_PAGE_FAULT;
+
+	if (state == OFF_CPU_RUNNABLE)
+		return LOOPER_REASON_OTHER;
+	if (state == OFF_CPU_STOPPED)
+		return LOOPER_REASON_STOPPED;
+	if (number >= 0) {
+		reason = reason_of_syscall(number, argument_1);
+		if (state == OFF_CPU_UNINTERRUPTIBLE &&
+		    (reason == LOOPER_REASON_READ || reason == LOOPER_REASON_OTHER))
+			reason = LOOPER_REASON_IO;
+		else if (state == OFF_CPU_SLEEPING && reason == LOOPER_REASON_IO)
+			reason = LOOPER_REASON_OTHER;
+	}
+	return reason;
 }
