@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run the tests of the named rooms (default: all of them), print each result as TAP, count, name the
 # ten slowest files, and end with "N passed, N failed, N skipped".
-# usage: run.sh BUILD [unit|kernel|trace|fault|vm ...]
+# usage: run.sh BUILD [unit|kernel|trace|fault|android|vm ...]
 #
 # A test is a program (BUILD/tests/kernel/*, or tests/ROOM/test_*.sh) that prints TAP lines:
 #   ok - name     not ok - name     ok - name # SKIP reason
@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.."
 build=$1; shift
 export BUILD=$PWD/$build
 export SHARED=${SHARED:-$(cd .. && pwd)/shared}
-rooms=${*:-unit kernel trace fault vm}
+rooms=${*:-unit kernel trace fault android vm}
 passed=0 failed=0 skipped=0 lanes=$(($(nproc) + 1))
 work=$(mktemp -d)
 beside=() # "SECONDS ROOM FILE" of the scripts that run together

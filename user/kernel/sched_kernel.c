@@ -6,13 +6,11 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "abi/looper.h"
@@ -77,20 +75,6 @@ static void size_watched(struct sched_bpf *skeleton, uint32_t count)
 	while (ring_bytes < count * EVENT_BYTES_EACH)
 		ring_bytes *= 2;
 	bpf_map__set_max_entries(skeleton->maps.looper_events, ring_bytes);
-}
-
-/* What fires when a task changes its uid: a kprobe costs nobody else anything; the tracepoint is
- * passed by every look at a capability, some thousand a second. */
-static struct bpf_program *uid_program(const struct sched_bpf *skeleton, const struct btf *btf,
-				       const struct sched_kernel_options *options)
-{
-	if (options->test_no_uid_hook)
-		return NULL;
-	if (!options->no_kprobe && !access("/sys/bus/event_source/devices/kprobe/type", R_OK))
-		return skeleton->progs.sched_uid_kprobe;
-	if (tracepoint_arguments(btf, "cap_capable") == 5)
-		return skeleton->progs.sched_uid_capable;
-	return NULL;
 }
 
 static void configure(struct sched_kernel *kernel, const struct sched_kernel_options *options,
@@ -160,15 +144,7 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	bpf_program__set_autoload(skeleton->progs.sched_read_running, true);
 	bpf_program__set_autoload(skeleton->progs.sched_read_tasks, kernel->slot_count > 1);
 	kernel->iterating = options->mode == CPU_MODE_ITER;
-	kernel->uid_program = uid_program(skeleton, btf, options);
-	if (kernel->uid_program)
-		bpf_program__set_autoload(kernel->uid_program, true);
-	/* A kprobe sees each change, so that a switch need not look: without direct loads that is
-	 * two probe reads. A capability is not asked for when a task goes back to a uid that it
-	 * had. */
-	kernel->has_kprobe = kernel->uid_program == skeleton->progs.sched_uid_kprobe;
-	kernel->uids_by_hook = !direct && kernel->has_kprobe;
-	skeleton->rodata->watch_uids = !kernel->uids_by_hook;
+	sched_uids_configure(kernel, options, btf, direct);
 	bpf_program__set_autoload(skeleton->progs.sched_exit, kernel->iterating);
 	sched_cpus_configure(kernel);
 	kernel->names = options->names;
@@ -224,19 +200,6 @@ static int map_all(struct sched_kernel *kernel)
 	return kernel->batch_keys && kernel->batch_slots ? 0 : -ENOMEM;
 }
 
-/* A task that sets the capabilities that it has commits creds like any other, and nothing changes.
- */
-static bool kprobe_runs(const struct sched_kernel *kernel)
-{
-	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-	struct __user_cap_data_struct own[_LINUX_CAPABILITY_U32S_3];
-	uint32_t before = __atomic_load_n(&kernel->skeleton->bss->kprobe_runs, __ATOMIC_RELAXED);
-
-	if (syscall(SYS_capget, &header, own) || syscall(SYS_capset, &header, own))
-		return true; /* not allowed here, so that it cannot be told */
-	return __atomic_load_n(&kernel->skeleton->bss->kprobe_runs, __ATOMIC_RELAXED) != before;
-}
-
 static int attach(struct sched_kernel *kernel, const struct sched_kernel_options *options)
 {
 	if (kernel->loopers) {
@@ -267,13 +230,9 @@ static int attach(struct sched_kernel *kernel, const struct sched_kernel_options
 		if (!kernel->exit_link)
 			return -errno;
 	}
-	if (kernel->uid_program)
-		kernel->uid_link = bpf_program__attach(kernel->uid_program);
-	/* Without a kprobe the tracepoint is tried, and without both a switch tells. */
-	if (kernel->has_kprobe && !kernel->uid_link)
-		return -errno;
-	if (kernel->has_kprobe && !kprobe_runs(kernel))
-		return -ENODATA;
+	err = sched_uids_attach(kernel);
+	if (err)
+		return err;
 	err = sched_cpus_attach(kernel);
 	if (err)
 		return err;

@@ -46,6 +46,12 @@ void sched_names_configure(struct sched_kernel *kernel);
 int sched_names_attach(struct sched_kernel *kernel);
 void sched_names_release(struct sched_kernel *kernel);
 
+/* sched_uids.c: changes of uid. direct: the programs read fields directly (tp_btf). Attaching fails
+ * where a kprobe was chosen and cannot be set (-errno) or does not run (-ENODATA). */
+void sched_uids_configure(struct sched_kernel *kernel, const struct sched_kernel_options *options,
+			  const struct btf *btf, bool direct);
+int sched_uids_attach(struct sched_kernel *kernel);
+
 /* sched_cpus.c: which CPUs are there, and where the kernel keeps their idle sums. */
 void sched_cpus_configure(struct sched_kernel *kernel);
 int sched_cpus_attach(struct sched_kernel *kernel);
