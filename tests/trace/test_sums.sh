@@ -42,6 +42,7 @@ for trace in "${traces[@]}"; do
 		flag=
 		# its buffers were written one behind the other when the trace ended: it never grew
 		[[ $trace = */cuttlefish_a16_app_startup.pftrace ]] && flag=at-once
+		[[ $trace = */disorder.pb ]] && flag=disorder
 		timeout 120 "$compare" "$trace" $piece $flag >"$work/out" 2>&1 || bad="$bad pieces of $piece: $(head -2 "$work/out" | xargs -0 | tr '\n' ' ')"
 	done
 	[ -z "$bad" ]; ok $? "$(basename "$trace"): $(tail -1 "$work/out")$bad"
