@@ -43,13 +43,13 @@ static int compare(const void *a, const void *b)
 }
 
 static void add_place(struct wait_places *places, struct wait_place_at *list, uint32_t *count,
-		      uint64_t offset, uint32_t kind)
+		      uint64_t offset, uint32_t kind, uint32_t back)
 {
 	for (uint32_t i = 0; i < *count; i++)
 		if (list[i].offset == offset && list[i].kind == kind)
 			return;
 	if (*count < WAIT_PLACES_MAX)
-		list[(*count)++] = (struct wait_place_at){.offset = offset, .kind = kind};
+		list[(*count)++] = (struct wait_place_at){offset, kind, back};
 	else
 		places->left_out++;
 }
@@ -165,6 +165,20 @@ static size_t enter_arm64(const uint8_t *text, size_t size, size_t at)
 	return at;
 }
 
+/* Behind the call bionic and glibc look for an error ("cmn x0, #4095 + 1", bionic "cneg x0, x0,
+ * hi") and jump: the jump is emulated. */
+static size_t leave_arm64(const uint8_t *text, size_t size, size_t at)
+{
+	size_t next = at + 4;
+
+	if (next + 8 > size || load32(text + at) != 0xb140041fu)
+		return at;
+	if (load32(text + next) == 0xda809400u)
+		next += 4;
+	/* b.cond */
+	return (load32(text + next) & 0xff000010u) == 0x54000000u ? next : at;
+}
+
 /* ---- a file ---- */
 
 struct scan {
@@ -250,6 +264,7 @@ static void scan_text(struct scan *scan, const uint8_t *text, size_t size, uint6
 		uint32_t kind = 0;
 		size_t behind =
 			x86 ? match_x86(text, size, i, &kind) : match_arm64(text, size, i, &kind);
+		size_t leave;
 
 		if (!behind)
 			continue;
@@ -262,9 +277,10 @@ static void scan_text(struct scan *scan, const uint8_t *text, size_t size, uint6
 					    : enter_arm64(text, size, begin - base));
 			break;
 		}
-		add_place(places, places->enter, &places->enter_count, enter, kind);
-		add_place(places, places->leave, &places->leave_count,
-			  base + (x86 ? leave_x86(text, size, behind) : behind), kind);
+		leave = x86 ? leave_x86(text, size, behind) : leave_arm64(text, size, behind);
+		add_place(places, places->enter, &places->enter_count, enter, kind, 0);
+		add_place(places, places->leave, &places->leave_count, base + leave, kind,
+			  (uint32_t)(leave - behind));
 		i = behind - (x86 ? 1 : 4);
 	}
 }

@@ -20,7 +20,7 @@ enum wait_kind {
 struct wait_place_at {
 	uint64_t offset; /* in the ELF file: add elf_start for a place in the whole file */
 	uint32_t kind;   /* enum wait_kind */
-	uint32_t reserved;
+	uint32_t back;   /* leave: so many bytes behind the system call's return address */
 };
 
 /* A probe on an `enter` place runs before the system call; one on a `leave` place runs when the

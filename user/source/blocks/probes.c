@@ -165,12 +165,9 @@ static bool take_places(struct watched *watched, const struct wait_places *found
 		/* A probe may stand on a jump a few instructions behind the return. */
 		here |= gap < 16;
 		add_place(watched, found->leave[i].offset, PROGRAM_LEAVE);
-		add_return(watched, &returns, gap < 16 ? watched->probes.program_counter : address);
-#ifdef __x86_64__
-		/* The probe may stand on the jump behind "cmp $-4095, %rax", 6 bytes. */
-		if (gap >= 16)
-			add_return(watched, &returns, address - 6);
-#endif
+		add_return(watched, &returns,
+			   gap < 16 ? watched->probes.program_counter
+				    : address - found->leave[i].back);
 	}
 	for (uint32_t i = 0; i < found->enter_count; i++)
 		if (kind_of_place(found->enter[i].kind) == watched->probes.kind)
