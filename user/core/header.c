@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "proc/read.h"
+#include "proc/selinux.h"
 #include "util/android_property.h"
 #include "util/clock.h"
 
@@ -44,16 +45,6 @@ static void name_android(struct android_property properties[PROPERTIES],
 	api = strtoul(properties[API].value, &end, 10);
 	if (end != properties[API].value && !*end)
 		android->api = SOME_U64(api);
-}
-
-/* user:role:type:level of SELinux; another security module says its own there. */
-static const char *selinux_context(char *text, size_t size)
-{
-	const char *colon;
-
-	read_line("/proc/self/attr/current", text, size);
-	colon = strchr(text, ':');
-	return colon && strchr(colon + 1, ':') && !strchr(text, ' ') ? text : NULL;
 }
 
 static size_t list_targets(const struct session_options *options, struct header_target *targets)
@@ -97,7 +88,8 @@ int header_emit(const struct session_options *options, struct source *const *sou
 	};
 	struct record record = {.type = RECORD_HEADER, .header = &header};
 	struct android_property properties[PROPERTIES];
-	char kernel[160], device[96], selinux[128];
+	struct selinux selinux;
+	char kernel[160], device[96];
 	long page_bytes = sysconf(_SC_PAGESIZE);
 	struct utsname names;
 	int err = targets && described ? 0 : -ENOMEM;
@@ -115,7 +107,8 @@ int header_emit(const struct session_options *options, struct source *const *sou
 	header.arch = !strcmp(names.machine, "aarch64") ? "arm64" : names.machine;
 	header.device = device[0] ? device : NULL;
 	name_android(properties, &header.android);
-	header.selinux = selinux_context(selinux, sizeof(selinux));
+	selinux_read(&selinux, SELINUX_CONTEXT_FILE, SELINUX_ENFORCE_FILE);
+	header.selinux = selinux.context[0] ? selinux.context : NULL;
 	if (page_bytes > 0)
 		header.page_bytes = SOME_U64((uint64_t)page_bytes);
 	header.clock.boot_ns = clock_now_ns(CLOCK_BOOTTIME);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "kernel/features_private.h"
+#include "proc/selinux.h"
 
 int feature_found(struct feature *row, const char *detail)
 {
@@ -16,10 +17,20 @@ int feature_found(struct feature *row, const char *detail)
 
 int feature_absent(struct feature *row, int err, const char *what, const char *remedy)
 {
-	if ((err == -EPERM || err == -EACCES) && geteuid() != 0)
-		remedy = "run as root, or with CAP_BPF and CAP_PERFMON";
+	struct selinux selinux = {.permissive = true};
+
 	snprintf(row->detail, sizeof(row->detail), "%s: %s", what, strerror(-err));
 	snprintf(row->remedy, sizeof(row->remedy), "%s", remedy);
+	if (err != -EPERM && err != -EACCES)
+		return err;
+	selinux_read(&selinux, SELINUX_CONTEXT_FILE, SELINUX_ENFORCE_FILE);
+	if (geteuid() != 0)
+		snprintf(row->remedy, sizeof(row->remedy),
+			 "run as root, or with CAP_BPF and CAP_PERFMON");
+	else if (!selinux.permissive)
+		snprintf(row->remedy, sizeof(row->remedy),
+			 "SELinux keeps %.64s from it, perhaps: see the row selinux",
+			 selinux.context);
 	return err;
 }
 
@@ -50,6 +61,7 @@ static const struct {
 	{"sock_diag", "owners of sockets that were open before", false, feature_sock_diag},
 	{"schedstat", "CPU times without BPF", false, feature_schedstat},
 	{"namespaces", "task ids and clocks as the kernel has them", true, feature_namespaces},
+	{"selinux", "all of the above", false, feature_selinux},
 	{"capabilities", "all of the above", false, feature_capabilities},
 };
 

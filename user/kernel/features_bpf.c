@@ -74,6 +74,14 @@ int feature_bpf(struct feature *row, const struct kernel_btf *btf)
 	return feature_found(row, "maps can be made");
 }
 
+#define KERNEL_BTF "/sys/kernel/btf/vmlinux"
+
+/* libbpf tells of a BTF that it may not read as of one that is not there. */
+static int btf_error(int err)
+{
+	return access(KERNEL_BTF, R_OK) && errno != ENOENT ? -errno : err;
+}
+
 int feature_btf(struct feature *row, const struct kernel_btf *btf)
 {
 	const struct embedded_btf *embedded = kernel_btf_embedded();
@@ -81,7 +89,7 @@ int feature_btf(struct feature *row, const struct kernel_btf *btf)
 
 	switch (btf->origin) {
 	case KERNEL_BTF_KERNEL:
-		return feature_found(row, "/sys/kernel/btf/vmlinux");
+		return feature_found(row, KERNEL_BTF);
 	case KERNEL_BTF_FILE:
 		snprintf(row->detail, sizeof(row->detail), "%s", btf->path);
 		return 0;
@@ -91,6 +99,8 @@ int feature_btf(struct feature *row, const struct kernel_btf *btf)
 	case KERNEL_BTF_NONE:
 		break;
 	}
+	if (btf_error(0))
+		return feature_absent(row, btf_error(0), KERNEL_BTF, "give --btf FILE");
 	uname(&machine);
 	snprintf(row->detail, sizeof(row->detail), "the kernel has none, %s for %.64s",
 		 embedded->name ? "and none is embedded" : "and this build carries none:",
@@ -105,7 +115,7 @@ int feature_tp_btf(struct feature *row, const struct kernel_btf *btf)
 	int id = libbpf_find_vmlinux_btf_id("sched_switch", BPF_TRACE_RAW_TP);
 
 	if (id < 0)
-		return feature_absent(row, id, "btf_trace_sched_switch",
+		return feature_absent(row, btf_error(id), "btf_trace_sched_switch",
 				      "raw_tp is used; needs CONFIG_DEBUG_INFO_BTF");
 	return attach_tracepoint(row, "sched_switch", id);
 }
@@ -131,7 +141,7 @@ int feature_iter_task(struct feature *row, const struct kernel_btf *btf)
 	char byte;
 
 	if (id < 0)
-		return feature_absent(row, id, "bpf_iter_task",
+		return feature_absent(row, btf_error(id), "bpf_iter_task",
 				      "the baseline is read from /proc instead");
 	program = load_empty(BPF_PROG_TYPE_TRACING, BPF_TRACE_ITER, id);
 	if (program < 0)

@@ -30,6 +30,7 @@ int feature_tracefs(struct feature *row, const struct kernel_btf *btf);
 int feature_netns(struct feature *row, const struct kernel_btf *btf);
 int feature_sock_diag(struct feature *row, const struct kernel_btf *btf);
 int feature_schedstat(struct feature *row, const struct kernel_btf *btf);
+int feature_selinux(struct feature *row, const struct kernel_btf *btf);
 int feature_capabilities(struct feature *row, const struct kernel_btf *btf);
 int feature_namespaces(struct feature *row, const struct kernel_btf *btf);
 int feature_vm_readv_row(struct feature *row, const struct kernel_btf *btf);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "kernel/features_private.h"
 
+#include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -16,6 +17,7 @@
 #include "kernel/namespaces.h"
 #include "kernel/probe.h"
 #include "proc/read.h"
+#include "proc/selinux.h"
 #include "proc/status.h"
 
 int feature_tracefs(struct feature *row, const struct kernel_btf *btf)
@@ -74,6 +76,29 @@ int feature_schedstat(struct feature *row, const struct kernel_btf *btf)
 		return feature_found(row, "exact times without BPF");
 	return feature_absent(row, err, "/proc/PID/schedstat",
 			      err == -ENOENT ? "needs CONFIG_SCHED_INFO" : "");
+}
+
+/* Root is not enough: as u:r:shell:s0 it may not make a map, and as u:r:su:s0 it may. */
+int feature_selinux(struct feature *row, const struct kernel_btf *btf)
+{
+	struct selinux selinux;
+	int fd, err;
+
+	selinux_read(&selinux, SELINUX_CONTEXT_FILE, SELINUX_ENFORCE_FILE);
+	if (!selinux.context[0])
+		return feature_found(row, "not in use");
+	snprintf(row->detail, sizeof(row->detail), "%s, %s", selinux.context,
+		 selinux.permissive ? "permissive" : "enforcing");
+	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "jankscope_probe", 4, 8, 1, NULL);
+	err = fd < 0 ? -errno : 0;
+	if (fd >= 0)
+		close(fd);
+	if (selinux.permissive || (err != -EPERM && err != -EACCES) || geteuid())
+		return 0;
+	snprintf(row->remedy, sizeof(row->remedy),
+		 "run in a context that may use BPF, as after adb root or su (u:r:su:s0, "
+		 "u:r:magisk:s0); dmesg has what was denied");
+	return err;
 }
 
 int feature_capabilities(struct feature *row, const struct kernel_btf *btf)

@@ -51,6 +51,10 @@ if [ -e /sys/fs/selinux/enforce ] && [ -s /guest/policy ]; then
 		sed -n 's/^  no  */# shell: no /p' /data/local/tmp/shell.txt
 		[ $rc -lt 124 ]
 		ok $? "enforcing: doctor in u:r:shell:s0 ends by itself" "exit $rc"
+		grep -q '^  no   selinux  *u:r:shell:s0, enforcing' /data/local/tmp/shell.txt &&
+			! grep -q 'needs Linux\|the kernel has none\|needs CONFIG' /data/local/tmp/shell.txt
+		ok $? "enforcing: doctor in u:r:shell:s0 says that SELinux refuses, and no word of the kernel" \
+			"$(grep -m1 'needs\|selinux' /data/local/tmp/shell.txt)"
 	fi
 	echo 0 >/sys/fs/selinux/enforce
 	# While the kernel enforces, nobody makes files in a 9p folder: they have no label.
