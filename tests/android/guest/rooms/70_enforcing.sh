@@ -24,7 +24,7 @@ if [ -e /sys/fs/selinux/enforce ] && [ -s /guest/policy ]; then
 	cmp -s /tmp/p /tmp/e
 	ok $? "enforcing: doctor has the rows that it has permissive" "$(diff /tmp/p /tmp/e | head -3)"
 	echo 1 >/sys/fs/selinux/enforce
-	target="-p servicemanager --block 2ms"
+	target="-p servicemanager --block 1ms"
 	[ -x /system/bin/service ] || target="-p 1 --block 5ms"
 	while :; do
 		for i in 1 2 3 4 5 6 7 8 9 10; do setprop debug.jankscope.$i x; done
