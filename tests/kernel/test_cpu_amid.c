@@ -140,9 +140,8 @@ static void test_changes(const struct cpu_variant *variant)
 	if (!sched_kernel_sees_uids(cpu_source_kernel(run.source)))
 		tap_skip(variant->name, "no kprobes and no tracepoint cap_capable in this kernel");
 	else
-		tap_ok((is_near(first_ns, changes->first_ns) &&
-			is_near(second_ns, changes->second_ns)) ||
-			       tap_is_emulated(),
+		tap_ok(is_near(first_ns, changes->first_ns) &&
+			       is_near(second_ns, changes->second_ns),
 		       "%s: %u of %d changes of uid amid a read-out: the one uid ran %.2f of %.2f "
 		       "ms, the other %.2f of %.2f",
 		       variant->name, amid, TURNS, (double)first_ns / 1e6,
@@ -296,8 +295,7 @@ static void test_asked(const struct cpu_variant *variant)
 	waitpid(pid, NULL, 0);
 	sample(&run);
 	found_ns = uid_ns(&run, uid);
-	tap_ok(found_ns >= ASKED_NS &&
-		       (found_ns < ASKED_NS + 3 * NSEC_PER_MSEC || tap_is_emulated()),
+	tap_ok(found_ns >= ASKED_NS && found_ns < ASKED_NS + 3 * NSEC_PER_MSEC,
 	       "%s: it asked for a right and kept its uid, which ran %.2f of 20 ms", variant->name,
 	       (double)found_ns / 1e6);
 	end(&run);

@@ -95,7 +95,8 @@ static void test_setuid(const char *name, const struct cpu_options *options)
 }
 
 /* A task goes back to a uid that it had: no capability is asked for, so the hook that stands in for
- * a kprobe does not fire, and the next switch has to see it. */
+ * a kprobe does not fire, and the next switch has to see it. The task sleeps once under the other
+ * uid: where no switch falls between the two changes, nothing shows that it had that one. */
 static void test_uid_back(const char *name, const struct cpu_options *options)
 {
 	uid_t uid = own_uid(3);
@@ -109,6 +110,7 @@ static void test_uid_back(const char *name, const struct cpu_options *options)
 	if (!pid) {
 		if (setresuid(uid, 0, 0))
 			_exit(1);
+		usleep(1000);
 		burn_ms(30);
 		if (setresuid(0, 0, 0))
 			_exit(1);
