@@ -76,7 +76,7 @@ struct {
 } waiting6 SEC(".maps");
 
 /* A datagram that comes in pieces, until it is whole. */
-#define NET_PIECES 48 /* that are told from each other; 65,535 bytes in frames of 1,500 are 45 */
+#define NET_PIECES 48 /* of one datagram; 65,535 bytes in frames of 1,500 are 45 */
 struct net_pieces {
 	__u64 begun_ns;
 	__u32 total; /* bytes behind the headers that are in each piece; 0: the last has not come */

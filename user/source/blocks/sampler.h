@@ -38,7 +38,8 @@ int blocks_sampler_take(struct blocks_sampler *sampler);
 void blocks_sampler_check(struct blocks_sampler *sampler, bool rests, uint64_t now_ns);
 /* At the end of a run: ask for what the process counted since it answered last. */
 void blocks_sampler_ask(struct blocks_sampler *sampler);
-/* That was told, with all samples before it; or there is no process that could. */
+/* Whether the process has answered blocks_sampler_ask, with all samples before that; also true
+ * where there is no process. */
 bool blocks_sampler_answered(const struct blocks_sampler *sampler);
 
 /* Samples taken, by kind; failures; stops of targets. Percentiles stay 0. */
