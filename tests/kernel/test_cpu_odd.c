@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Programs that a sampler's authors do not think of (odd_births.h, odd_schedules.h). What the tasks
+ * of each ran, by the uids that they ran as, is what the kernel's own control group "cpuacct"
+ * counted of them. usage: test_cpu_odd [only NAME] */
+#include <sched.h>
+
+#include "cpu_machine.h"
+#include "cpu_run.h"
+#include "odd_births.h"
+#include "odd_schedules.h"
+#include "util/resident.h"
+
+static const struct odd {
+	const char *name;
+	int (*run)(void);
+} odds[] = {
+	{"vfork and exec", vfork_chain},
+	{"a chain of execs", exec_chain},
+	{"a chain of execs of threads", exec_of_thread},
+	{"one pid again and again", same_tid},
+	{"one tid again and again", same_thread_tid},
+	{"born in another group", into_cgroup},
+	{"uids of a user namespace", user_namespace},
+	{"threads with uids of their own", lone_setuid},
+	{"a time namespace", time_namespace},
+	{"a pid namespace", pid_namespace},
+	{"born to die", storm},
+	{"a uid of a vfork child", uid_in_vfork},
+	{"killed while it ran", killed},
+	{"a leader that is dead", zombie_leader},
+	{"names by the thousand", names},
+	{"SCHED_DEADLINE", deadline},
+	{"SCHED_FIFO", fifo},
+	{"throttled", throttled},
+	{"frozen", frozen},
+	{"under ptrace", traced},
+	{"under strace", strace_like},
+	{"from CPU to CPU", moved},
+	{"a poller of io_uring", kernel_poller},
+	{"stopped", stopped},
+	{"sched_yield", yield},
+};
+
+/* Whether this errno says that the kernel has no such thing, or keeps it from root. */
+static bool is_lacking(int err)
+{
+	return err == ENOSYS || err == ENOENT || err == EINVAL || err == EPERM;
+}
+
+static uint64_t take_ns(struct run *run)
+{
+	uint64_t ns = 0;
+
+	sample(run);
+	for (unsigned i = 0; i < ODD_UIDS; i++)
+		ns += uid_ns(run, odd_uid + i);
+	for (size_t i = 0; i < run->interval.lost.count; i++)
+		if (strcmp(run->interval.lost.items[i].name, "cpu_missed_switches"))
+			tap_note("%s %lu", run->interval.lost.items[i].name,
+				 (unsigned long)run->interval.lost.items[i].value);
+	return ns;
+}
+
+static bool is_near(uint64_t found_ns, uint64_t truth_ns)
+{
+	/* The child has its uid a moment before it is in the group. */
+	uint64_t slack_ns = NSEC_PER_MSEC / 2 + truth_ns / 500;
+
+	return found_ns < truth_ns + slack_ns && truth_ns < found_ns + slack_ns;
+}
+
+static void test_odd(const struct cpu_variant *variant, const struct odd *odd)
+{
+	struct cpu_group group = make_cpu_group();
+	uint64_t found_ns = 0, truth_ns = 0;
+	int status = 0, err;
+	struct run run;
+	pid_t pid;
+
+	if (!group.ok) {
+		tap_skip(odd->name, "no control group of its own");
+		return;
+	}
+	if (!begin(&run, variant->name, &variant->options))
+		return;
+	pid = fork();
+	if (!pid) {
+		alarm(60);
+		if (setresuid(odd_uid, 0, 0) || !join_cpu_group(&group))
+			_exit(EIO);
+		_exit(odd->run());
+	}
+	while (!waitpid(pid, &status, WNOHANG)) {
+		found_ns += take_ns(&run);
+		usleep(3000);
+	}
+	read_group_ns(&group, &truth_ns);
+	/* The dead are told when the kernel has freed them (iter); nobody is told twice. */
+	for (int i = 0; i < 50 && (i < 2 || !is_near(found_ns, truth_ns)); i++) {
+		usleep(100000);
+		found_ns += take_ns(&run);
+		read_group_ns(&group, &truth_ns);
+	}
+	err = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
+	if (err && is_lacking(err))
+		tap_skip(odd->name, strerror(err));
+	else
+		tap_ok(!err && is_near(found_ns, truth_ns), "%s: %s: %.3f of %.3f ms (%+.3f)%s%s",
+		       variant->name, odd->name, (double)found_ns / 1e6, (double)truth_ns / 1e6,
+		       ((double)found_ns - (double)truth_ns) / 1e6, err ? ": " : "",
+		       err ? strerror(err) : "");
+	remove_cpu_group(&group);
+	end(&run);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "only"))
+		return odd_main(argc, argv);
+	kernel_log_init(false);
+	resident_keep(); /* as the recorder does */
+	odd_uid = own_uid(0);
+	for (size_t o = 0; o < sizeof(odds) / sizeof(*odds); o++) {
+		if (argc > 2 && !strstr(odds[o].name, argv[2]))
+			continue;
+		for (size_t i = 0; i < CPU_TWINS; i++)
+			test_odd(&cpu_twins[i], &odds[o]);
+	}
+	return tap_done();
+}
