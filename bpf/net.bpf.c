@@ -240,6 +240,11 @@ static __always_inline struct sender find_sender(const struct sk_buff *skb, stru
 		from.learnable = udp_is_learnt(sk, common);
 	else
 		from.learnable = fields->sk_type != NET_SOCK_RAW;
+	/* Answers come twice where packets are translated: the socket's are those in its own words.
+	 */
+	if (from.learnable && skb->protocol == bpf_htons(NET_ETH_P_IPV6) &&
+	    speaks_ipv4(family, common->skc_v6_daddr.in6_u.u6_addr32))
+		from.learnable = false;
 	return from;
 }
 

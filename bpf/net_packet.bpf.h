@@ -30,6 +30,7 @@ struct sk_buff___before_6_2 {
 #define NET_PACKET_OTHERHOST 3
 #define NET_PACKET_LOOPBACK  5
 #define NET_CHECKSUM_PARTIAL 3 /* the device is to put it in */
+#define NET_IPV4_HEADER      20
 #define NET_AF_INET          2
 #define NET_AF_INET6         10
 #define IPPROTO_ICMPV6       58

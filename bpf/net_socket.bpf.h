@@ -374,12 +374,23 @@ __noinline int udp_takes(void)
  * bytes were counted at the tunnel's device. The mark of that (encapsulation) is taken back where
  * the device has no checksum to put in, as in a ping and in the parts of a datagram
  * (iptunnel_handle_offloads), and WireGuard sets none (wg_reset_packet); both leave where the link
- * header of the tunnel's device was: behind the IP header of today. It lies in front of it, or
- * outside of the packet, where no device was passed before. */
+ * header of the tunnel's device was: behind the IP header of today. It lies in front of that
+ * header's end, or outside of the packet, where no device was passed before (a packet that was only
+ * given a longer header of its own, as 464XLAT does, has it inside: pskb_expand_head moves it). */
 static __always_inline bool is_wrapped(const struct sk_buff *skb)
 {
 	return BPF_CORE_READ_BITFIELD(skb, encapsulation) ||
-	       (skb->inner_mac_header > skb->network_header && skb->inner_mac_header < skb->end);
+	       (skb->inner_mac_header >= skb->network_header + NET_IPV4_HEADER &&
+		skb->inner_mac_header < skb->end);
+}
+
+/* Whether the socket itself speaks IPv4: its IPv6 packet was translated behind it, and what is
+ * answered is translated before it comes to the socket. An unconnected UDP socket of IPv6 that
+ * sends to an IPv4 address cannot be told. */
+static __always_inline bool speaks_ipv4(__u16 family, const __u32 *remote)
+{
+	return family == NET_AF_INET ||
+	       (!remote[0] && !remote[1] && remote[2] == bpf_htonl(0xffff));
 }
 
 /* The host redirects what comes for one of its ports, or addresses, to a socket that has another:
@@ -389,10 +400,15 @@ static __always_inline bool is_redirected(const struct sk_buff *skb,
 					  const struct net_packet *packet)
 {
 	const struct sock *sk = skb->sk;
-	struct in6_addr local;
+	struct in6_addr local, remote;
 
 	if (!sk)
 		return false; /* cannot be, but the verifier forgets that */
+	if (packet->ipv6) {
+		BPF_CORE_READ_INTO(&remote, sk, __sk_common.skc_v6_daddr);
+		if (speaks_ipv4(BPF_CORE_READ(sk, __sk_common.skc_family), remote.in6_u.u6_addr32))
+			return false;
+	}
 	if (BPF_CORE_READ(sk, __sk_common.skc_num) != bpf_ntohs(packet->source_port))
 		return true;
 	if (!packet->ipv6)

@@ -9,5 +9,15 @@ $(NET_TRUTH): tests/kernel/truth/net_truth.bpf.c tests/kernel/truth/net_truth.h 
 	$(Q)$(CLANG) $(BPF_CFLAGS) -Itests -c $< -o $(BUILD)/bpf/net_truth.bpf.o
 	$(Q)$(BPFTOOL) gen skeleton $(BUILD)/bpf/net_truth.bpf.o name net_truth_bpf > $@
 
-$(addprefix $(BUILD)/tests/,$(addprefix kernel/test_net,_devices _loads _losses _odd _owners _removal _scale _stacked _time_wait) kernel/test_net \
+# What translates between IPv4 and IPv6 in test_net_clat.
+NET_CLAT := $(BUILD)/skel/net_clat.skel.h
+
+$(NET_CLAT): tests/kernel/truth/net_clat.bpf.c | $(BUILD)/skel $(BUILD)/bpf
+	$(call msg,SKEL,$@)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -Itests -c $< -o $(BUILD)/bpf/net_clat.bpf.o
+	$(Q)$(BPFTOOL) gen skeleton $(BUILD)/bpf/net_clat.bpf.o name net_clat_bpf > $@
+
+$(BUILD)/tests/kernel/test_net_clat: $(NET_CLAT)
+
+$(addprefix $(BUILD)/tests/,$(addprefix kernel/test_net,_clat _devices _loads _losses _odd _owners _removal _scale _stacked _time_wait) kernel/test_net \
 	bench/bench_net): $(NET_TRUTH)
