@@ -29,13 +29,13 @@ def pairs(chain):
 
 
 def of_jankscope(stacks):
-    """The pairs, each with the frames of its caller: their offsets are return addresses."""
+    """The pairs, each with the pairs of frames that it stands for: a caller's offset is a return address."""
     found = {}
     for stack in stacks:
-        names = [function(frame.get("symbol", "")) for frame in stack["frames"]]
-        for inner, outer, frame in zip(names, names[1:], stack["frames"][1:]):
-            if inner and outer and inner != outer:
-                found.setdefault((inner, outer), []).append(frame)
+        for inner, outer in zip(stack["frames"], stack["frames"][1:]):
+            names = function(inner.get("symbol", "")), function(outer.get("symbol", ""))
+            if all(names) and names[0] != names[1]:
+                found.setdefault(names, []).append((inner, outer))
     return found
 
 

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Judge what a guest's session recorded, as TAP: each recording by its own sums, its blocks and its
 stacks.  usage: judge.py HOST_DIR SYSTEM_IMAGE"""
-import functools
+import collections
 import json
 import os
 import subprocess
 import sys
 import tempfile
 
+import callees
 import edges
 
 failed = False
@@ -96,43 +97,31 @@ def stacks_of(records):
 
 
 class Image:
-    """The image's files, read for the places of their PLTs."""
+    """The image's files."""
 
     def __init__(self, path):
         self.path = path
+        self.callees = callees.Callees(self.read)
 
-    @functools.lru_cache(maxsize=None)
-    def file(self, module):
-        """The file's bytes, its PLTs and its loads, each as (address, end, offset in the file)."""
+    def read(self, module):
+        """The bytes of a file; none where there is none."""
         inside = module[len("/system"):] if module.startswith("/system/") else module
         with tempfile.TemporaryDirectory() as work:
             file = os.path.join(work, "file")
             subprocess.run(["debugfs", "-R", f"dump {inside} {file}", self.path], capture_output=True, timeout=60)
             if not os.path.exists(file):
-                return b"", [], []
-            text = subprocess.run(["readelf", "-SlW", file], capture_output=True, text=True, timeout=60).stdout
+                return b""
             with open(file, "rb") as source:
-                data = source.read()
-        sections = [line.split("]", 1)[1].split() for line in text.splitlines() if line.strip().startswith("[") and "plt " in line]
-        plts = [(int(row[2], 16), int(row[2], 16) + int(row[4], 16)) for row in sections if row[0] in (".plt", ".iplt")]
-        segments = [line.split() for line in text.splitlines() if line.strip().startswith("LOAD ")]
-        return data, plts, [(int(row[2], 16), int(row[2], 16) + int(row[4], 16), int(row[1], 16)) for row in segments]
-
-    def plt(self, module):
-        return self.file(module)[1]
+                return source.read()
 
     def follows_a_call(self, frame):
         """Whether the instruction before the return address is bl, blr or one of blr's signed forms."""
-        data, _, loads = self.file(frame.get("module", ""))
-        for begin, end, offset in loads:
-            if begin + 4 <= frame["offset"] < end:
-                at = frame["offset"] - 4 - begin + offset
-                word = int.from_bytes(data[at:at + 4], "little")
-                return word >> 26 == 0x25 or word & 0xFEFFF000 == 0xD63F0000
-        return False
+        module = self.callees.module(frame.get("module", ""))
+        return module and module.is_call(frame["offset"] - 4)
 
     def is_stub(self, frame):
-        return any(begin <= frame["offset"] < end for begin, end in self.plt(frame.get("module", "")))
+        module = self.callees.module(frame.get("module", ""))
+        return module and module.is_stub(frame["offset"])
 
 
 def stacks(name, records, image, least):
@@ -205,11 +194,13 @@ def calls(name, records, image, host):
     seen, missed = sum(map(len, ours.values())), sum(len(ours[pair]) for pair in others)
     print(f"# {name}: {seen - missed} of {seen} calls, {len(ours) - len(others)} of {len(ours)} pairs of functions, are in "
           f"simpleperf's {len(theirs)} pairs ({samples} samples)")
+    kinds = {pair: collections.Counter(image.callees.kind(*frames) for frames in ours[pair]) for pair in ours}
     for pair in others:
-        print(f"# {name}: only jankscope: {' < '.join(pair)}")
+        print(f"# {name}: only jankscope: {' < '.join(pair)} ({', '.join(kinds[pair])} in the code)")
     ok(seen >= 50 and missed <= 0.03 * seen, f"{name}: 97 % of the calls are in simpleperf's stacks", f"{missed} of {seen} are not")
-    unknown = [pair for pair in others if not all(image.follows_a_call(frame) for frame in ours[pair])]
-    ok(not unknown, f"{name}: each of the others follows a call in the image's code", unknown)
+    print(f"# {name}: by the image's code {dict(sum(kinds.values(), collections.Counter()))}")
+    unknown = [pair for pair in ours if kinds[pair]["no call"]]
+    ok(not unknown, f"{name}: each call is one that the image's code makes", unknown)
 
 
 # Recordings with a judge of their own: what is to be seen at least.
