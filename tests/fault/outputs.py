@@ -501,6 +501,21 @@ def hangups():
     say(code == 0 and good, "SIGHUP twice: the recording ends with its footer", f"code {code}, {told}")
 
 
+def nohup():
+    """A recorder that was started with SIGHUP ignored goes on when its terminal goes away."""
+    run = Run("-q", "-i", "50ms", "-o", "x.jsonl",
+              preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    wait_until(has_lines("x.jsonl", 3))
+    run.process.send_signal(signal.SIGHUP)
+    before = len(intervals("x.jsonl"))
+    goes_on = wait_until(lambda: run.process.poll() is not None or
+                         len(intervals("x.jsonl")) >= before + 5)
+    alive = run.process.poll() is None
+    code = run.end() if alive else run.process.returncode
+    say(goes_on and alive, "nohup: the recording goes on behind a SIGHUP", f"exit {code}")
+    say(code == 0 and whole("x.jsonl", "--footer")[0], "nohup: SIGINT ends it in order", f"code {code}")
+
+
 def killed():
     """SIGKILL of the recorder: what it had queued is written, and no process stays."""
     run = Run("-q", "-i", "50ms", "-o", "x.jsonl")
@@ -706,7 +721,7 @@ TESTS = {
     "json": records_not_read, "disk": disk_that_hangs, "disk_long": disk_that_hangs_long,
     "disk_stdout": stdout_on_a_disk_that_hangs,
     "disk_before": disk_that_hangs_before, "small": small_disk, "planted": planted_files,
-    "two": two_recorders, "signals": other_signals, "hangups": hangups,
+    "two": two_recorders, "signals": other_signals, "hangups": hangups, "nohup": nohup,
     "killed": killed, "stubs": no_stubs,
     "gap": gap, "names": broken_names, "losses": losses_count, "reading": reading, "closed": closed_stdout,
     "nonblocking": nonblocking_stdout,

@@ -49,9 +49,13 @@ static void ignore_others(void)
 
 int user_signals_open(void)
 {
+	struct sigaction hangup;
 	sigset_t signals;
 
 	fill(&signals);
+	/* By nohup; a signal that is blocked comes although it is ignored. */
+	if (!sigaction(SIGHUP, NULL, &hangup) && hangup.sa_handler == SIG_IGN)
+		sigdelset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	ignore_others();
 	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);

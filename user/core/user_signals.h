@@ -3,7 +3,7 @@
  * SIGTERM at once. */
 #pragma once
 
-/* Blocks the three and ignores what else would end a process by
+/* Blocks the three (a SIGHUP that is ignored stays so) and ignores what else would end a process by
  * default (SIGPIPE, SIGUSR1 ...), but for SIGQUIT and what tells of a fault: call before any thread
  * is made. A signalfd, owned by the caller, or -1 with errno. */
 int user_signals_open(void);
