@@ -516,6 +516,23 @@ def nohup():
     say(code == 0 and whole("x.jsonl", "--footer")[0], "nohup: SIGINT ends it in order", f"code {code}")
 
 
+def terminal_gone():
+    """A terminal that goes away without a SIGHUP (disown, setsid) is a reader that goes away."""
+    master, slave = pty.openpty()
+    run = Run("-i", "50ms", "-o", "x.jsonl", stdout=slave)
+    os.close(slave)
+    wait_until(has_lines("x.jsonl", 5))
+    os.close(master)
+    before = len(intervals("x.jsonl"))
+    goes_on = wait_until(lambda: run.process.poll() is not None or
+                         len(intervals("x.jsonl")) >= before + 10)
+    alive = run.process.poll() is None
+    code = run.end() if alive else run.process.returncode
+    say(goes_on and alive, "a terminal that is gone: the recording goes on", f"{code} {run.talk()}")
+    say(code == 0 and not run.talk() and whole("x.jsonl", "--footer")[0],
+        "a terminal that is gone: no error, the recording is whole", f"{code} {run.talk()}")
+
+
 def killed():
     """SIGKILL of the recorder: what it had queued is written, and no process stays."""
     run = Run("-q", "-i", "50ms", "-o", "x.jsonl")
@@ -722,7 +739,7 @@ TESTS = {
     "disk_stdout": stdout_on_a_disk_that_hangs,
     "disk_before": disk_that_hangs_before, "small": small_disk, "planted": planted_files,
     "two": two_recorders, "signals": other_signals, "hangups": hangups, "nohup": nohup,
-    "killed": killed, "stubs": no_stubs,
+    "terminal_gone": terminal_gone, "killed": killed, "stubs": no_stubs,
     "gap": gap, "names": broken_names, "losses": losses_count, "reading": reading, "closed": closed_stdout,
     "nonblocking": nonblocking_stdout,
 }

@@ -129,7 +129,7 @@ static const struct man_item signals[] = {
 	 "footer, and the run ends with its exit status within a second. A second SIGINT or "
 	 "SIGTERM ends the run at once; a second SIGHUP does not, because a terminal that goes "
 	 "away sends several. SIGHUP is ignored where it was when the run began (nohup)."},
-	{"SIGPIPE", "Ignored: a reader of stdout that goes away ends the table "
+	{"SIGPIPE", "Ignored: a reader of stdout that goes away, or a terminal, ends the table "
 		    "and not the recording."},
 };
 
