@@ -212,6 +212,15 @@ def calls(name, records, image, host):
     ok(not unknown, f"{name}: each of the others follows a call in the image's code", unknown)
 
 
+def cut_off(name, records):
+    """A recording of 120 s ends when its adb shell goes away; one of 10 s with nohup goes on to its end."""
+    length_s = sum(interval["dur_ns"] for interval in of(records, "interval")) / 1e9
+    ends = name in ("cut_disconnect", "cut_killed", "cut_raw")
+    ok(1 <= length_s < 60 if ends else 9.9 <= length_s < 12,
+       f"{name}: it {'ends with its shell' if ends else 'goes on to its end'}", f"{length_s:.1f} s")
+    print(f"# {name}: {length_s:.1f} s")
+
+
 # Recordings with a judge of their own: what is to be seen at least.
 BLOCKS = {"servicemanager": 3, "init": 3, "incidentd": 1, "traced_probes": 1, "binder": 1, "enforcing": 3,
           "edges_servicemanager": 3, "edges_init": 3}
@@ -248,6 +257,8 @@ def main():
                 calls(name, records, image, host)
             if name == "binder":
                 binder(name, records)
+            if name.startswith("cut_"):
+                cut_off(name, records)
             if name in BLOCKS:
                 stacks(name, records, image, BLOCKS[name])
         except (ValueError, KeyError, IndexError, TypeError) as why:
