@@ -234,7 +234,8 @@ check-android:
 ifneq ($(SYSTEM),)
 	$(Q)tests/deps.sh $(ARCH)
 	$(Q)tests/android/image.sh '$(SYSTEM)' build/android >/dev/null
-	$(Q)$(MAKE) --no-print-directory $(JOBS) ARCH=arm64 SAN=0 all
+	$(Q)$(MAKE) --no-print-directory $(JOBS) ARCH=arm64 SAN=0 all $(ARM64_BUILD)/tests/apps/artdemo \
+		$(ARM64_BUILD)/tests/kernel/stack_dump
 endif
 	$(Q)tests/android/check.sh
 

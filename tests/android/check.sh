@@ -18,6 +18,8 @@ build=build/arm64
 out=$PWD/build/android
 tests/android/image.sh "$SYSTEM" "$out" || exit $?
 failed=0
+monitors=$(mktemp -d) # a socket's path must be short
+trap 'rm -rf "$monitors"' EXIT
 for guest in ${VM_GUESTS:-gki-6.1}; do
 	if ! reason=$(tests/vm/fetch.sh "$guest" 2>&1); then
 		echo "ok - android $guest # SKIP $(tail -1 <<<"$reason")"
@@ -27,16 +29,23 @@ for guest in ${VM_GUESTS:-gki-6.1}; do
 	mkdir -p "$out/host"
 	tests/android/pack.sh $build "$out" "$out/payload.cpio" || exit 1
 	begin=$SECONDS
+	tests/android/adb.sh "$monitors/$guest" "$out/host" >"$out/adb.tap" 2>&1 &
+	client=$!
+	# The kernel chooses the port of 127.0.0.1 that leads to the guest's adbd; nothing else leads in or out.
 	# One emulated CPU at a time: this machine has few, and others work on it.
 	VM_THREADS=single VM_TESTS=${ROOMS:-} tests/vm/run_guest.sh "$guest" "$out/payload.cpio" /guest/session.sh \
-		"${VM_TIMEOUT:-600}" -m 1536 \
+		"${VM_TIMEOUT:-600}" -m 1536 -monitor "unix:$monitors/$guest,server=on,wait=off" \
+		-netdev "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:0-:5555" -device virtio-net-pci,netdev=net,romfile= \
 		-drive "file=$out/system.img,format=raw,if=none,id=system,readonly=on" -device virtio-blk-pci,drive=system,romfile= \
 		-fsdev "local,id=host,path=$out/host,security_model=mapped-file" -device virtio-9p-pci,fsdev=host,mount_tag=host,romfile= \
 		>"$out/$guest.log" 2>&1
 	rc=$?
+	mkdir -p "$out/host/adb" && touch "$out/host/adb/over"
+	wait $client || failed=1
 	ready=$(sed -n 's/^##READY //p' "$out/$guest.log")
 	echo "# $guest: $((SECONDS - begin)) s, a shell after ${ready:-never} s"
 	sed -n "s/^\(ok\|not ok\) - /\1 - $guest: /p; s/^# /# $guest: /p" "$out/$guest.log"
+	sed "s/^\(ok\|not ok\) - /\1 - $guest: /; s/^# /# $guest: /" "$out/adb.tap"
 	if [ -n "$ready" ]; then
 		awk -v s="$ready" 'BEGIN { exit !(s <= 10) }' && echo "ok - $guest: a shell within 10 s" ||
 			{ echo "not ok - $guest: a shell within 10 s: $ready s"; failed=1; }

@@ -19,9 +19,12 @@ mkdir -p "$out" || exit 1
 work=$(mktemp -d "$out/work.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 
+# Compiled Java code; newer images have it in an apex.
+boot_image="framework/arm64/boot.art framework/arm64/boot.oat"
+
 # ---- an image becomes a tree
 unpack_ext4() { # IMAGE: only the folders that the guest uses
-	local root=/ folder blocks block_bytes
+	local root=/ folder file blocks block_bytes
 	blocks=$(number "$1" 4 1028) block_bytes=$((1024 << $(number "$1" 4 1048)))
 	[ "$block_bytes" -ge 1024 ] && [ "$block_bytes" -le 65536 ] || fail "an ext4 image with blocks of $block_bytes bytes"
 	[ "$(stat -c %s "$1")" -ge $((blocks * block_bytes)) ] ||
@@ -33,6 +36,8 @@ unpack_ext4() { # IMAGE: only the folders that the guest uses
 		timeout 300 debugfs -R "rdump $root$folder $work/tree/$(dirname $folder)" "$1" >/dev/null 2>&1
 	done
 	debugfs -R "dump ${root}build.prop $work/tree/build.prop" "$1" >/dev/null 2>&1
+	mkdir -p "$work/tree/framework/arm64"
+	for file in $boot_image; do debugfs -R "dump $root$file $work/tree/$file" "$1" >/dev/null 2>&1; done
 	tree=$work/tree
 }
 if [ -d "$system" ]; then
@@ -73,6 +78,8 @@ first() { # FILE...: the first that is a plain file inside the tree
 [ "$(number "$tree/bin/init" 2 18)" = 183 ] || fail "its init is not for arm64"
 linker=$(first bin/bootstrap/linker64 bin/linker64) || fail "it has no linker64: only 32 bit, or not whole"
 libc=$(first lib64/bootstrap/libc.so lib64/libc.so) || fail "it has no lib64/libc.so: only 32 bit, or not whole"
+java=()
+for file in $boot_image; do first "$file" >/dev/null && java+=("$tree/$file"); done
 
 # SELinux's files: of the tree, of a recovery's root, or of another tree.
 selinux=$tree
@@ -92,7 +99,7 @@ release=$(property ro.system.build.version.release ro.build.version.release | tr
 about="Android ${release:-of unknown release} (API $(property ro.system.build.version.sdk ro.build.version.sdk | tr -cd 0-9)), $(property ro.build.type ro.system.build.type | tr -cd a-z), ${features:-no BTI or PAC}"
 
 # The same tree again: nothing to do.
-key=$({ find "$tree/bin" "$tree/lib64" "$tree/etc" -printf '%P %y %s %T@ %l\n'; cat "$0"; echo "$system ${POLICY:-}"; } | sha256sum)
+key=$({ find "$tree/bin" "$tree/lib64" "$tree/etc" "${java[@]}" -printf '%P %y %s %T@ %l\n'; cat "$0"; echo "$system ${POLICY:-}"; } | sha256sum)
 if [ "$(cat "$out/key" 2>/dev/null)" != "$key" ]; then
 	rm -f "$out/key"
 	rm -rf "$out/runtime" "$out/policy" "$out/system.img"
@@ -119,6 +126,8 @@ if [ "$(cat "$out/key" 2>/dev/null)" != "$key" ]; then
 	for folder in bin lib64 etc; do
 		cp -a "$tree/$folder" "$work/system/" || exit 1
 	done
+	mkdir -p "$work/system/framework/arm64"
+	[ ${#java[@]} = 0 ] || cp -L "${java[@]}" "$work/system/framework/arm64/" || exit 1
 	for file in build.prop ../prop.default; do
 		[ -f "$tree/$file" ] && cp -L "$tree/$file" "$work/system/"
 	done

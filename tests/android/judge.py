@@ -97,10 +97,11 @@ def stacks_of(records):
 
 
 class Image:
-    """The image's files."""
+    """The image's files. A program of the tests' own in /data/local/tmp is in the folder of the recordings."""
 
-    def __init__(self, path):
+    def __init__(self, path, host):
         self.path = path
+        self.host = host
         self.callees = callees.Callees(self.read)
 
     def read(self, module):
@@ -108,7 +109,10 @@ class Image:
         inside = module[len("/system"):] if module.startswith("/system/") else module
         with tempfile.TemporaryDirectory() as work:
             file = os.path.join(work, "file")
-            subprocess.run(["debugfs", "-R", f"dump {inside} {file}", self.path], capture_output=True, timeout=60)
+            if os.path.dirname(module) == "/data/local/tmp":
+                file = os.path.join(self.host, os.path.basename(module))
+            else:
+                subprocess.run(["debugfs", "-R", f"dump {inside} {file}", self.path], capture_output=True, timeout=60)
             if not os.path.exists(file):
                 return b""
             with open(file, "rb") as source:
@@ -203,16 +207,78 @@ def calls(name, records, image, host):
     ok(not unknown, f"{name}: each call is one that the image's code makes", unknown)
 
 
+def cut_off(name, records):
+    """A recording of 120 s ends when its adb shell goes away; one of 10 s with nohup goes on to its end."""
+    length_s = sum(interval["dur_ns"] for interval in of(records, "interval")) / 1e9
+    ends = name in ("cut_disconnect", "cut_killed", "cut_raw")
+    ok(1 <= length_s < 60 if ends else 9.9 <= length_s < 12,
+       f"{name}: it {'ends with its shell' if ends else 'goes on to its end'}", f"{length_s:.1f} s")
+    print(f"# {name}: {length_s:.1f} s")
+
+
+def java(name, records, image, mode):
+    """Compiled Java code between C: each stack is complete, and its Java frames have names and are found by the
+    tables of boot.oat. Below Arrays.sort lies what calls it."""
+    blocks = blocks_of(records)
+    taken = [stack for stack in stacks_of(records) if stack.get("frames") and not stack.get("in_wait")]
+    # What the kernel does for the thread, where nothing else could be captured at that moment.
+    found = [stack for stack in taken if stack["capture"] != "kernel" or mode != "auto"]
+    without = records[-1]["lost"].get("blocks_without_stack", 0)
+    ways = sorted({stack["capture"] for stack in found})
+    sorting = [s for s in found if any(f.get("module", "").endswith("/boot.oat") for f in s["frames"])]
+    print(f"# {name}: {len(blocks)} blocks, {len(found)} stacks by {ways}, {len(sorting)} of them in Java, {len(taken) - len(found)} of the kernel, "
+          f"{without} blocks without one")
+    ok(len(blocks) >= 3, f"{name}: blocks are there", len(blocks))
+    if mode == "off":
+        ok(not found and not without, f"{name}: no stack, and none is missed", f"{len(found)}, {without}")
+        return
+    # A thread that computes does not leave its CPU by itself, and then nothing can be copied without a stop.
+    least = 0 if mode == "snapshot" else 3
+    ok(len(sorting) >= least, f"{name}: stacks in Java code are there", len(sorting))
+    later = {stack["of"] for stack in of(records, "stack")}
+    told = {(block["tid"], block["start_boot_ns"]) for block in of(records, "block")
+            if block["stacks"] or block["seq"] in later}
+    bare = [block for block in blocks if (block["tid"], block["start_boot_ns"]) not in told]
+    ok(len(bare) <= without, f"{name}: each block without a stack is counted", f"{len(bare)} of {without}")
+    allowed = {"snapshot", "perf", "ptrace"} if mode == "auto" else {mode}
+    ok(set(ways) <= allowed, f"{name}: stacks are captured as they may be", ways)
+    short = [s for s in found if not s["complete"]]
+    ok(not short, f"{name}: every stack is complete",
+       [(s["end_reason"], [f.get("symbol", f.get("module")) for f in s["frames"]]) for s in short[:2]])
+    frames = [f for s in sorting for f in s["frames"] if f.get("module", "").endswith("/boot.oat")]
+    wrong = [f for f in frames if not f.get("symbol", "").startswith("java.util.") or f.get("by") or f.get("shared")]
+    ok(not wrong, f"{name}: each of {len(frames)} Java frames has its name and is found by tables", wrong[:2])
+    names = [[f.get("symbol") for f in s["frames"]] for s in sorting]
+    below = ["java.util.Arrays.sort", "art_invoke", "sort_round", "main"]
+    other = [chain for chain in names if below != [n for n in chain if n in below]]
+    ok(not other, f"{name}: below Java lie the C frames that call it", other[:1])
+    callers = [f for s in found for f in s["frames"][1:]]
+    wrong = [f for f in callers if not image.follows_a_call(f)]
+    ok(not wrong, f"{name}: each of {len(callers)} return addresses follows a call", wrong[:2])
+    both = [chain for chain in names if chain[0] in ("insertion_sort", "merge_runs")]
+    deepest = " < ".join(symbol or "?" for symbol in max(names, key=len, default=[]))
+    print(f"# {name}: {len(both)} stacks go from C through Java to C; the deepest: {deepest}")
+
+
+def java_calls(name, records, host):
+    """No call of Java code is one that simpleperf's stacks do not have."""
+    ours = [pair for pair in edges.of_jankscope(stacks_of(records)) if any(side.startswith("java.") for side in pair)]
+    theirs, _ = edges.of_simpleperf(os.path.join(host, name + ".samples"))
+    print(f"# {name}: pairs with Java: {', '.join(' < '.join(pair) for pair in sorted(ours))}")
+    ok(len(ours) >= 2 and not set(ours) - theirs, f"{name}: simpleperf has each of the calls in Java", set(ours) - theirs)
+
+
 # Recordings with a judge of their own: what is to be seen at least.
 BLOCKS = {"servicemanager": 3, "init": 3, "incidentd": 1, "traced_probes": 1, "binder": 1, "enforcing": 3,
           "edges_servicemanager": 3, "edges_init": 3}
 LOOPS = {"servicemanager": "epoll", "init": "epoll", "incidentd": "epoll", "binder": "epoll", "traced_probes": "poll",
-         "shell": "none", "enforcing": "epoll",
+         "shell": "none", "enforcing": "epoll", "art_auto": "epoll", "edges_art": "epoll",
          "edges_servicemanager": "epoll", "edges_init": "epoll"}
 
 
 def main():
-    host, image = sys.argv[1], Image(sys.argv[2])
+    host = sys.argv[1]
+    image = Image(sys.argv[2], host)
     recorded = set()
     if os.path.exists(os.path.join(host, "recorded")):
         with open(os.path.join(host, "recorded"), encoding="utf-8") as lines:
@@ -239,6 +305,13 @@ def main():
                 calls(name, records, image, host)
             if name == "binder":
                 binder(name, records)
+            if name.startswith("cut_"):
+                cut_off(name, records)
+            if name.startswith("art_"):
+                java(name, records, image, name.split("_")[1])
+            if name == "edges_art":
+                java(name, records, image, "auto")
+                java_calls(name, records, host)
             if name in BLOCKS:
                 stacks(name, records, image, BLOCKS[name])
         except (ValueError, KeyError, IndexError, TypeError) as why:

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What `make check-android SYSTEM=...` says of what it cannot use: one line, exit code 2, nothing left.
+# What `make check-android SYSTEM=...` and artdemo say of what they cannot use: one line, exit code 2, nothing
+# left.
 set -u
 cd "$(dirname "$0")/../.."
 PATH=$PATH:/sbin:/usr/sbin
@@ -92,6 +93,36 @@ ln -s recovery/root/system "$work/whole"
 same "a recovery's root" "$work"/recovery
 same "an ext4 image" "$work/whole.img"
 same "a sparse image" "$work/whole.simg"
+
+# ---- artdemo: boot.art and boot.oat that are not what they say. Their code is never reached here.
+artdemo() { # NAME EXIT_CODE WORDS [KEY=VALUE...]
+	local name=$1 want=$2 words=$3 text rc
+	shift 3
+	python3 tests/android/boot_files.py "$work/boot" "$@" || { ok 1 "artdemo: $name: the files are made"; return; }
+	text=$(timeout 20 "${BUILD:-build}/tests/apps/artdemo" "$work/boot.art" "$work/boot.oat" 10 1 1 2>&1)
+	rc=$?
+	[ $rc = "$want" ] && [ "$(wc -l <<<"$text")" = 1 ] && grep -q -- "$words" <<<"$text"
+	ok $? "artdemo: $name" "exit $rc, $text"
+}
+artdemo "a sound image that nobody knows" 77 'checksum 0x1234 are not known'
+artdemo "blocks that are not in the file" 2 'blocks are not in it' blocks=0xfff0
+artdemo "blocks without end" 2 'blocks are not in it' count=0xffffffff
+artdemo "a block whose data are not in the file" 2 'block 0 is not in it' from=0xfffffff0
+artdemo "a block that goes out of the image" 2 'block 0 is not in it' to=0x1001
+artdemo "a block of another kind" 2 'mode 1) cannot be unpacked' mode=1
+artdemo "a block with more than it says" 2 'cannot be unpacked' room=0x1fff
+artdemo "LZ4 from before its beginning" 2 'cannot be unpacked' lz4=10001100
+artdemo "LZ4 with a length that does not end" 2 'cannot be unpacked' lz4=f0ffffff
+artdemo "LZ4 that ends in a distance" 2 'cannot be unpacked' lz4=100001
+artdemo "an image that ends behind 4 GiB" 2 'its place is' begin=0xfffff000
+artdemo "an image at the program's place" 2 'its place is' begin=0x400000
+artdemo "a boot.oat at boot.art's place" 2 'cannot be mapped' oat_begin=0x70000000 oat_end=0x70004000 oat_data=0x70001000
+artdemo "a boot.oat that ends before it begins" 2 'its place is' oat_end=0x70fff000
+artdemo "a boot.oat of another machine" 2 'no ELF file for arm64' machine=62
+artdemo "a segment that is not in the file" 2 'segment 1 is not in its place' offset=0x2000
+artdemo "a segment behind the end of its place" 2 'segment 1 is not in its place' at=0x4000
+artdemo "an oat header that is not in the file" 2 'no oat header' oat_data=0x80000000
+artdemo "a boot.oat of another boot.art" 2 'no oat file' checksum=0x4321
 
 text=$(SYSTEM='' tests/android/check.sh 2>&1)
 rc=$?

@@ -473,6 +473,66 @@ def other_signals():
         f"{code} {run.talk()}")
 
 
+def blocks_hangup(pid):
+    """Whether SIGHUP waits for the recorder to take it, as before the first signal."""
+    with open(f"/proc/{pid}/status") as file:
+        return int(re.search(r"^SigBlk:\s*(\w+)", file.read(), re.M)[1], 16) >> signal.SIGHUP - 1 & 1
+
+
+def hangups():
+    """A terminal that goes away: the kernel tells the group in front, the shell passes it on to its
+    jobs, and the kernel tells them again when the shell has ended."""
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, 1031, 4096)  # F_SETPIPE_SZ
+    with Sleepers(150):
+        run = Run("-i", "50ms", "--top", "1000", "-o", "x.jsonl", stdout=writer,
+                  preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+        os.close(writer)
+        wait_until(has_lines("x.jsonl", 20))
+        run.process.send_signal(signal.SIGHUP)
+        # Its table is stuck: it waits for that while the second one comes.
+        taken = wait_until(lambda: not blocks_hangup(run.pid), 5)
+        alive = run.process.poll() is None
+        run.process.send_signal(signal.SIGHUP)
+        code = run.process.wait(10)
+    os.close(reader)
+    say(taken and alive, "a second SIGHUP comes while it ends", f"taken {taken}, alive {alive}")
+    good, told = whole("x.jsonl", "--footer")
+    say(code == 0 and good, "SIGHUP twice: the recording ends with its footer", f"code {code}, {told}")
+
+
+def nohup():
+    """A recorder that was started with SIGHUP ignored goes on when its terminal goes away."""
+    run = Run("-q", "-i", "50ms", "-o", "x.jsonl",
+              preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    wait_until(has_lines("x.jsonl", 3))
+    run.process.send_signal(signal.SIGHUP)
+    before = len(intervals("x.jsonl"))
+    goes_on = wait_until(lambda: run.process.poll() is not None or
+                         len(intervals("x.jsonl")) >= before + 5)
+    alive = run.process.poll() is None
+    code = run.end() if alive else run.process.returncode
+    say(goes_on and alive, "nohup: the recording goes on behind a SIGHUP", f"exit {code}")
+    say(code == 0 and whole("x.jsonl", "--footer")[0], "nohup: SIGINT ends it in order", f"code {code}")
+
+
+def terminal_gone():
+    """A terminal that goes away without a SIGHUP (disown, setsid) is a reader that goes away."""
+    master, slave = pty.openpty()
+    run = Run("-i", "50ms", "-o", "x.jsonl", stdout=slave)
+    os.close(slave)
+    wait_until(has_lines("x.jsonl", 5))
+    os.close(master)
+    before = len(intervals("x.jsonl"))
+    goes_on = wait_until(lambda: run.process.poll() is not None or
+                         len(intervals("x.jsonl")) >= before + 10)
+    alive = run.process.poll() is None
+    code = run.end() if alive else run.process.returncode
+    say(goes_on and alive, "a terminal that is gone: the recording goes on", f"{code} {run.talk()}")
+    say(code == 0 and not run.talk() and whole("x.jsonl", "--footer")[0],
+        "a terminal that is gone: no error, the recording is whole", f"{code} {run.talk()}")
+
+
 def killed():
     """SIGKILL of the recorder: what it had queued is written, and no process stays."""
     run = Run("-q", "-i", "50ms", "-o", "x.jsonl")
@@ -678,7 +738,8 @@ TESTS = {
     "json": records_not_read, "disk": disk_that_hangs, "disk_long": disk_that_hangs_long,
     "disk_stdout": stdout_on_a_disk_that_hangs,
     "disk_before": disk_that_hangs_before, "small": small_disk, "planted": planted_files,
-    "two": two_recorders, "signals": other_signals, "killed": killed, "stubs": no_stubs,
+    "two": two_recorders, "signals": other_signals, "hangups": hangups, "nohup": nohup,
+    "terminal_gone": terminal_gone, "killed": killed, "stubs": no_stubs,
     "gap": gap, "names": broken_names, "losses": losses_count, "reading": reading, "closed": closed_stdout,
     "nonblocking": nonblocking_stdout,
 }

@@ -207,7 +207,8 @@ jq -se '[.[] | select(.type == "interval") | .cpu] | all((.tasks | length) == 1 
 # ---- signals ----
 begin() { # file arguments...: in the background, until its header is there
 	local file=$1; shift
-	"$js" record "$@" $loss -o "$file" >out 2>err &
+	# Who runs the tests may have had nohup before them, which a recorder obeys.
+	env --default-signal=HUP "$js" record "$@" $loss -o "$file" >out 2>err &
 	pid=$!; pids="$pids $pid"
 	wait_for 2 "$file"
 }

@@ -120,16 +120,17 @@ static const struct man_item exits[] = {
 	      "damaged."},
 	{"4", "No target was found within --wait."},
 	{"5", "Not supported or not permitted here; the line on stderr says what is missing."},
-	{"130", "A second signal ended the run at once."},
+	{"130", "A second SIGINT or SIGTERM ended the run at once."},
 };
 
 static const struct man_item signals[] = {
 	{"SIGINT, SIGTERM, SIGHUP",
 	 "The first one ends the interval, prints the summary, closes the recording with its "
-	 "footer, and the run ends with its exit status within a second. The second one ends the "
-	 "run at once."},
-	{"SIGPIPE", "Ignored: a reader of stdout that goes away ends the table and not the "
-		    "recording."},
+	 "footer, and the run ends with its exit status within a second. A second SIGINT or "
+	 "SIGTERM ends the run at once; a second SIGHUP does not, because a terminal that goes "
+	 "away sends several. SIGHUP is ignored where it was when the run began (nohup)."},
+	{"SIGPIPE", "Ignored: a reader of stdout that goes away, or a terminal, ends the table "
+		    "and not the recording."},
 };
 
 /* A dash that is to be copied is \-, a backslash \e; a line must not begin with a control

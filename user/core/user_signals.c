@@ -16,26 +16,21 @@ static void fill(sigset_t *signals)
 	sigaddset(signals, SIGHUP);
 }
 
-static void handle(void (*handler)(int))
-{
-	struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
-
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
-}
-
 static void exit_at_once(int number)
 {
 	_exit(EXIT_INTERRUPTED);
 }
 
-/* After the first signal was taken; wherever we are then. */
+/* After the first signal was taken; wherever we are then. A SIGHUP is no word of the user: of one
+ * terminal that goes away there are several, from the kernel and from the shell. */
 static void let_the_second_end_us(void)
 {
+	struct sigaction action = {.sa_handler = exit_at_once, .sa_flags = SA_RESTART};
 	sigset_t signals;
 
-	handle(exit_at_once);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	signal(SIGHUP, SIG_IGN);
 	fill(&signals);
 	sigprocmask(SIG_UNBLOCK, &signals, NULL);
 }
@@ -54,9 +49,13 @@ static void ignore_others(void)
 
 int user_signals_open(void)
 {
+	struct sigaction hangup;
 	sigset_t signals;
 
 	fill(&signals);
+	/* By nohup; a signal that is blocked comes although it is ignored. */
+	if (!sigaction(SIGHUP, NULL, &hangup) && hangup.sa_handler == SIG_IGN)
+		sigdelset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	ignore_others();
 	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);

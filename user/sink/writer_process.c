@@ -51,6 +51,14 @@ static bool wait_for_room(int fd)
 	return flags >= 0 && flags & O_NONBLOCK && (poll(&room, 1, -1) >= 0 || errno == EINTR);
 }
 
+/* The terminal is gone: to a writer it is what a pipe without a reader is. */
+static bool hung_up(int fd)
+{
+	struct pollfd state = {.fd = fd};
+
+	return poll(&state, 1, 0) > 0 && state.revents & POLLHUP;
+}
+
 static int write_all(int fd, const char *data, size_t length)
 {
 	while (length) {
@@ -61,7 +69,7 @@ static int write_all(int fd, const char *data, size_t length)
 		if (n < 0 && errno == EAGAIN && wait_for_room(fd))
 			continue;
 		if (n < 0)
-			return -errno;
+			return errno == EIO && hung_up(fd) ? -EPIPE : -errno;
 		data += n;
 		length -= (size_t)n;
 	}

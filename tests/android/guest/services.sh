@@ -41,6 +41,13 @@ service logd logd 'logd system readproc' 'socket logd stream 0666 logd logd' \
 service traced nobody nobody 'socket traced_consumer stream 0666 root root' 'socket traced_producer stream 0666 root root'
 service traced_probes root 'root readproc log'
 service incidentd incidentd 'incidentd log readproc'
+# adbd gives its root away by itself, and "adb root" asks for a new one by the property, as in a recovery.
+if here adbd; then
+	echo "service adbd /system/bin/adbd$([ -s /guest/policy ] && echo ' --root_seclabel=u:r:su:s0')"
+	printf '    user root\n    disabled\n    socket adbd stream 0660 system system\n'
+	label adbd
+	printf 'on property:service.adb.root=1\n    restart adbd\n'
+fi
 # A service of the tests' own: init forks it as root, then it becomes uid 1013.
 cat <<EOF
 service worker /bin/busybox sh /guest/worker.sh

@@ -1,0 +1,28 @@
+# Debian's eu-stack (elfutils' unwinder) as another opinion: processes of the test's own that sleep in the
+# image's bionic, each looked at by both. The same return addresses from the system call to the first frame.
+debian=/guest/debian
+stack_of() { # NAME PID
+	local i=0
+	# It sleeps where it is to sleep.
+	while [ "$(cut -d' ' -f3 /proc/$2/stat)" != S ] && [ $i -lt 50 ]; do i=$((i + 1)); sleep 0.1; done
+	sleep 0.5
+	/guest/stack_dump $2 ptrace >/tmp/ours 2>&1
+	timeout 60 $debian/ld-linux-aarch64.so.1 --library-path $debian $debian/eu-stack -p $2 >/tmp/theirs 2>&1
+	sed -n 's/^#[0-9]* *0x0*\([0-9a-f]*\).*/\1/p' /tmp/ours >/tmp/a
+	sed -n 's/^#[0-9]* *0x0*\([0-9a-f]*\).*/\1/p' /tmp/theirs >/tmp/b
+	[ "$(wc -l </tmp/a)" -ge 3 ] && cmp -s /tmp/a /tmp/b && grep -q complete /tmp/ours
+	ok $? "eu-stack: $1: the same $(wc -l </tmp/a) return addresses" "$(tr '\n' ' ' </tmp/a)| $(tr '\n' ' ' </tmp/b)" ||
+		{ sed 's/^/# ours: /' /tmp/ours; sed 's/^/# eu-stack: /' /tmp/theirs; }
+	kill -0 $2
+	ok $? "eu-stack: $1: it lives on"
+	kill -KILL $2 # no wait: the shell would wait for the other end of its pipe too
+}
+if [ ! -x $debian/eu-stack ]; then
+	skip "eu-stack" "$(cat $debian/why 2>/dev/null)"
+else
+	/system/bin/sleep 600 &
+	stack_of "sleep (nanosleep)" $!
+	# Calls that a stop does not end (user/stack/README.md): others are not captured by a stop.
+	sleep 60 | /system/bin/cat >/dev/null &
+	stack_of "cat (read of a pipe)" $!
+fi
