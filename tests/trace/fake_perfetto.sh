@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Stands for the device's perfetto: takes a configuration on stdin, then plays a real trace on stdout
-# in pieces. FAKE_TRACE, FAKE_LOG (what happened), FAKE_DIE_AFTER (pieces until it dies, once).
+# in pieces. FAKE_TRACE, FAKE_LOG (what happened), FAKE_DIE_AFTER (pieces until it dies, once), FAKE_SLOW_END
+# (seconds that it takes to end).
 echo "start $*" >>"$FAKE_LOG"
-trap 'echo "end by SIGINT" >>"$FAKE_LOG"; [ -n "$rest" ] && tail -c +$((at + 1)) "$FAKE_TRACE"; exit 0' INT
+trap 'sleep "${FAKE_SLOW_END:-0}"; echo "end by SIGINT" >>"$FAKE_LOG"; [ -n "$rest" ] && tail -c +$((at + 1)) "$FAKE_TRACE"; exit 0' INT
 trap 'echo "end by SIGTERM" >>"$FAKE_LOG"; exit 0' TERM
 config=$(cat)
 grep -q 'android.surfaceflinger.frametimeline' <<<"$config" || { echo "no data source" >&2; exit 1; }

@@ -73,6 +73,12 @@ ok $? "an event says why"
 [ "$(jq -s '[.[] | select(.type == "interval") | .lost["frames.perfetto_restarts"] // 0] | add' "$work/records")" = 1 ]
 ok $? "the restart is counted"
 
+# --- one that takes longer to end than a run may: what it did not write is not told as if there were none
+: >"$FAKE_LOG"; rm -f "$FAKE_LOG.died"
+PATH=$work/bin:$PATH FAKE_SLOW_END=3 "$jankscope" record --max-lost 100 -i 500ms -d 2s -a --top 1 -q -o "$(fresh)" --frames perfetto 2>/dev/null
+[ "$(jq -s '[.[] | select(.type == "interval") | .lost["frames.perfetto_unfinished"] // 0] | add' "$work/records")" = 1 ]
+ok $? "a perfetto that does not end in time is told"
+
 # --- it ends with us, also when we are killed
 : >"$FAKE_LOG"; rm -f "$FAKE_LOG.died"
 PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q -o "$(fresh)" --frames perfetto 2>/dev/null &

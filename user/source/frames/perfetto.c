@@ -396,6 +396,7 @@ static int perfetto_poll(struct frames_input *input, bool last)
 {
 	struct runner *runner = (struct runner *)input;
 	uint64_t until = clock_now_ns(CLOCK_MONOTONIC) + END_MS * 1000000ULL;
+	bool gone = false;
 	int rc;
 
 	open_file(runner);
@@ -410,8 +411,7 @@ static int perfetto_poll(struct frames_input *input, bool last)
 		int status;
 
 		if (runner->into_file) {
-			bool gone = waitpid(runner->child, &status, WNOHANG) == runner->child;
-
+			gone = waitpid(runner->child, &status, WNOHANG) == runner->child;
 			rc = take(runner);
 			if (gone) {
 				runner->child = -1;
@@ -423,6 +423,9 @@ static int perfetto_poll(struct frames_input *input, bool last)
 			rc = take(runner);
 		}
 	}
+	/* what it had still to write is not known */
+	if (rc && !gone)
+		runner->input.lose(runner->input.ctx, "perfetto_unfinished", 1);
 	perfetto_finish(runner->decoder);
 	return rc == -ENOMEM ? rc : 0;
 }
