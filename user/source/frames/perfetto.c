@@ -56,6 +56,7 @@ struct runner {
 	bool into_file, ended, silent;
 	char file[128];
 	uint64_t started_ns, heard_ns, backoff_ns, bytes; /* heard_ns: last byte, or start */
+	int64_t gap_from_ns; /* the last frame before it died; 0: nothing is missing */
 	char last_words[120];
 	uint8_t buffer[READ_BYTES];
 };
@@ -112,6 +113,19 @@ static void hear(struct runner *runner)
 	}
 }
 
+/* It died and was started again: frames that were on their way, and those since, are lost. */
+static void tell_gap(struct runner *runner, bool last)
+{
+	int64_t first_ns, last_ns;
+
+	if (!runner->gap_from_ns ||
+	    (!frame_stream_shown(runner->input.stream, &first_ns, &last_ns) && !last))
+		return;
+	runner->input.tell_gap(runner->input.ctx, runner->gap_from_ns, first_ns,
+			       "frames that were shown between are lost: perfetto ended");
+	runner->gap_from_ns = 0;
+}
+
 /* Take what is there. 1: more is to come, 0: it closed its end, or a negative errno. */
 static int take(struct runner *runner)
 {
@@ -136,6 +150,7 @@ static int take(struct runner *runner)
 		err = perfetto_feed(runner->decoder, runner->buffer, (size_t)n);
 		if (err && err != -EBADMSG)
 			return err;
+		tell_gap(runner, false);
 	}
 	return 1;
 }
@@ -292,6 +307,7 @@ static void try_later(struct runner *runner)
 /* It died by itself: say so, and start it again after a while that grows. */
 static int died(struct runner *runner)
 {
+	int64_t first_ns, last_ns;
 	char text[200];
 	int status, err;
 
@@ -320,7 +336,11 @@ static int died(struct runner *runner)
 	if (clock_now_ns(CLOCK_MONOTONIC) - runner->started_ns > STEADY_NS)
 		runner->backoff_ns = BACKOFF_NS;
 	try_later(runner);
-	return 0;
+	/* What comes next is another trace: no frame of it follows one of this. */
+	if (!frame_stream_shown(runner->input.stream, &first_ns, &last_ns))
+		return 0;
+	runner->gap_from_ns = last_ns;
+	return runner->input.restart(runner->input.ctx);
 }
 
 static int on_output(void *ctx, uint32_t events)
@@ -401,8 +421,10 @@ static int perfetto_poll(struct frames_input *input, bool last)
 
 	open_file(runner);
 	rc = take(runner);
-	if (!last || rc < 0 || runner->child <= 0)
+	if (!last || rc < 0 || runner->child <= 0) {
+		tell_gap(runner, last);
 		return rc == -ENOMEM ? rc : 0;
+	}
 	/* on SIGINT it flushes, writes the rest and ends */
 	runner->ended = true;
 	kill(runner->child, SIGINT);
@@ -427,6 +449,7 @@ static int perfetto_poll(struct frames_input *input, bool last)
 	if (rc && !gone)
 		runner->input.lose(runner->input.ctx, "perfetto_unfinished", 1);
 	perfetto_finish(runner->decoder);
+	tell_gap(runner, true);
 	return rc == -ENOMEM ? rc : 0;
 }
 
