@@ -234,7 +234,7 @@ check-android:
 ifneq ($(SYSTEM),)
 	$(Q)tests/deps.sh $(ARCH)
 	$(Q)tests/android/image.sh '$(SYSTEM)' build/android >/dev/null
-	$(Q)$(MAKE) --no-print-directory $(JOBS) ARCH=arm64 SAN=0 all
+	$(Q)$(MAKE) --no-print-directory $(JOBS) ARCH=arm64 SAN=0 all $(ARM64_BUILD)/tests/apps/frame_producer
 endif
 	$(Q)tests/android/check.sh
 
