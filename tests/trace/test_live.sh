@@ -65,13 +65,15 @@ ok $? "the header names the source"
 
 # --- a perfetto that dies is started again, and that is said
 : >"$FAKE_LOG"
-FAKE_DIE_AFTER=5 until_played
+FAKE_DIE_AFTER=4 until_played
 ok $? "goes on when perfetto dies"
 [ "$(grep -c '^start' "$FAKE_LOG")" = 2 ]; ok $? "perfetto was started twice"
 jq 'select(.type == "event" and .event == "degraded" and .source == "frames") | .reason | contains("traced is gone")' "$work/records" | grep -q true
 ok $? "an event says why"
 [ "$(jq -s '[.[] | select(.type == "interval") | .lost["frames.perfetto_restarts"] // 0] | add' "$work/records")" = 1 ]
 ok $? "the restart is counted"
+got=$(jq -s '[.[] | select(.type == "interval") | .lost["frames.truncated_packets"] // 0] | add' "$work/records")
+[ "$got" = 1 ]; ok $? "the packet that its death cut is counted once: $got"
 
 # --- what comes after a restart is another trace: no interval goes from one to the other, and an event
 # says from which to which frame nothing is known

@@ -317,8 +317,7 @@ static int died(struct runner *runner)
 	/* its end of the pipe is closed, so it is about to exit; do not wait for one that stays */
 	status = reap(runner, true);
 	close_fd(&runner->out_fd);
-	if (perfetto_finish(runner->decoder))
-		runner->input.lose(runner->input.ctx, "truncated_packets", 1);
+	perfetto_finish(runner->decoder);
 	if (!runner->bytes && !runner->into_file && !access(FALLBACK_FOLDER, W_OK) &&
 	    WIFEXITED(status)) {
 		/* it may not write into a pipe here */
