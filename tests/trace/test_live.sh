@@ -100,6 +100,20 @@ got=$(sums "$work/records" "$app")
 got=$(jq -c 'select(.type == "event" and .event == "gap" and .source == "frames") | [.from_boot_ns, .until_boot_ns]' "$work/records")
 [ "$got" = "[$last,$first]" ]; ok $? "an event says between which frames others are lost: $got, $last to $first"
 
+# --- what the service says that it lost is told when it says so, and once
+python3 - "$here" "$work" <<'MAKE'
+import sys
+sys.path.insert(0, sys.argv[1])
+from make_traces import field, packet
+with open(f'{sys.argv[2]}/early.pb', 'ab') as f:
+    for overwritten in (4, 7, 7):
+        f.write(packet(field(35, field(1, field(3, overwritten) + field(12, 1 << 24)))))
+MAKE
+: >"$FAKE_LOG"; rm -f "$FAKE_LOG.died"
+PATH=$work/bin:$PATH FAKE_TRACE=$work/early.pb "$jankscope" record --max-lost 100 -i 1s -d 5s -a --top 1 -q -o "$(fresh)" --frames perfetto 2>/dev/null
+got=$(jq -s -c '[.[] | select(.type == "interval") | .lost["frames.chunks_overwritten"] // 0] | [add, last]' "$work/records")
+[ "$got" = '[7,0]' ]; ok $? "what the service lost is told at once: in all, and in the last interval $got"
+
 # --- one that takes longer to end than a run may: what it did not write is not told as if there were none
 : >"$FAKE_LOG"; rm -f "$FAKE_LOG.died"
 PATH=$work/bin:$PATH FAKE_SLOW_END=3 "$jankscope" record --max-lost 100 -i 500ms -d 2s -a --top 1 -q -o "$(fresh)" --frames perfetto 2>/dev/null
