@@ -235,7 +235,7 @@ ifneq ($(SYSTEM),)
 	$(Q)tests/deps.sh $(ARCH)
 	$(Q)tests/android/image.sh '$(SYSTEM)' build/android >/dev/null
 	$(Q)$(MAKE) --no-print-directory $(JOBS) ARCH=arm64 SAN=0 all $(ARM64_BUILD)/tests/apps/artdemo \
-		$(ARM64_BUILD)/tests/kernel/stack_dump
+		$(ARM64_BUILD)/tests/apps/frame_producer $(ARM64_BUILD)/tests/kernel/stack_dump
 endif
 	$(Q)tests/android/check.sh
 

@@ -65,13 +65,60 @@ ok $? "the header names the source"
 
 # --- a perfetto that dies is started again, and that is said
 : >"$FAKE_LOG"
-FAKE_DIE_AFTER=5 until_played
+FAKE_DIE_AFTER=4 until_played
 ok $? "goes on when perfetto dies"
 [ "$(grep -c '^start' "$FAKE_LOG")" = 2 ]; ok $? "perfetto was started twice"
 jq 'select(.type == "event" and .event == "degraded" and .source == "frames") | .reason | contains("traced is gone")' "$work/records" | grep -q true
 ok $? "an event says why"
 [ "$(jq -s '[.[] | select(.type == "interval") | .lost["frames.perfetto_restarts"] // 0] | add' "$work/records")" = 1 ]
 ok $? "the restart is counted"
+got=$(jq -s '[.[] | select(.type == "interval") | .lost["frames.truncated_packets"] // 0] | add' "$work/records")
+[ "$got" = 1 ]; ok $? "the packet that its death cut is counted once: $got"
+
+# --- what comes after a restart is another trace: no interval goes from one to the other, and an event
+# says from which to which frame nothing is known
+python3 - "$here" "$work" <<'MAKE'
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import make_traces as m
+spans = []
+for name, start in (('early', 10), ('later', 60)):
+    display, sums = m.Display(), {}
+    m.play(display, 100, 'TX - com.example.app/com.example.app.Main#10', sums, stop=400, start=start * m.SECOND)
+    with open(f'{sys.argv[2]}/{name}.pb', 'wb') as f:
+        f.write(m.process_tree((100, 'com.example.app')) + display.bytes())
+    spans.append((min(display.displays), max(display.displays), *sums.values()))
+with open(f'{sys.argv[2]}/spans', 'w') as f:
+    print(spans[0][1], spans[1][0], spans[0][2]['shown'], spans[1][2]['shown'], file=f)
+MAKE
+read -r last first early later <"$work/spans"
+: >"$FAKE_LOG"; rm -f "$FAKE_LOG.died"
+FAKE_TRACE=$work/early.pb FAKE_NEXT=$work/later.pb FAKE_DIE_AFTER=$((($(stat -c %s "$work/early.pb") + 59999) / 60000)) until_played
+got=$(sums "$work/records" "$app")
+[ "$(jq .shown <<<"$got")" = $((early + later)) ]; ok $? "before and after a restart: $(jq .shown <<<"$got") shown, $early and $later in the traces"
+[ "$(jq .hist <<<"$got")" = $((early + later - 2)) ]; ok $? "no interval from the one trace to the other: $(jq .hist <<<"$got") intervals"
+got=$(jq -c 'select(.type == "event" and .event == "gap" and .source == "frames") | [.from_boot_ns, .until_boot_ns]' "$work/records")
+[ "$got" = "[$last,$first]" ]; ok $? "an event says between which frames others are lost: $got, $last to $first"
+
+# --- what the service says that it lost is told when it says so, and once
+python3 - "$here" "$work" <<'MAKE'
+import sys
+sys.path.insert(0, sys.argv[1])
+from make_traces import field, packet
+with open(f'{sys.argv[2]}/early.pb', 'ab') as f:
+    for overwritten in (4, 7, 7):
+        f.write(packet(field(35, field(1, field(3, overwritten) + field(12, 1 << 24)))))
+MAKE
+: >"$FAKE_LOG"; rm -f "$FAKE_LOG.died"
+PATH=$work/bin:$PATH FAKE_TRACE=$work/early.pb "$jankscope" record --max-lost 100 -i 1s -d 5s -a --top 1 -q -o "$(fresh)" --frames perfetto 2>/dev/null
+got=$(jq -s -c '[.[] | select(.type == "interval") | .lost["frames.chunks_overwritten"] // 0] | [add, last]' "$work/records")
+[ "$got" = '[7,0]' ]; ok $? "what the service lost is told at once: in all, and in the last interval $got"
+
+# --- one that takes longer to end than a run may: what it did not write is not told as if there were none
+: >"$FAKE_LOG"; rm -f "$FAKE_LOG.died"
+PATH=$work/bin:$PATH FAKE_SLOW_END=3 "$jankscope" record --max-lost 100 -i 500ms -d 2s -a --top 1 -q -o "$(fresh)" --frames perfetto 2>/dev/null
+[ "$(jq -s '[.[] | select(.type == "interval") | .lost["frames.perfetto_unfinished"] // 0] | add' "$work/records")" = 1 ]
+ok $? "a perfetto that does not end in time is told"
 
 # --- it ends with us, also when we are killed
 : >"$FAKE_LOG"; rm -f "$FAKE_LOG.died"

@@ -9,8 +9,10 @@ static const struct legend_row start_rows[] = {
 	{"sources:", "how each source measures: the programs that were loaded. (degraded) and "
 		     "(absent) stand behind one that measures less, or nothing; the header of the "
 		     "recording has the reason"},
-	{"* start", "an event, as are target_start, target_exit, suspend, clock_jump, cpu_offline, "
-		    "cpu_online and gap (an interval that came late)"},
+	{"* start",
+	 "an event, as are target_start, target_exit, suspend, clock_jump, cpu_offline, "
+	 "cpu_online and gap (an interval that came late; of the source frames: what was "
+	 "shown between from_boot_ns and until_boot_ns is lost)"},
 	{"loop", "of target_start: what the main thread waits in for its work: epoll, poll, "
 		 "select, io_uring, or none with the reason. A thread without a loop has no "
 		 "blocks"},

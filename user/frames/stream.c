@@ -482,6 +482,11 @@ int frame_stream_take(struct frame_stream *s, const struct stream_layer **layers
 	return err;
 }
 
+bool frame_stream_shown(const struct frame_stream *s, int64_t *first_ns, int64_t *last_ns)
+{
+	return timeline_shown(s->timeline, first_ns, last_ns);
+}
+
 struct name_table *frame_stream_names(struct frame_stream *s)
 {
 	return s->names;

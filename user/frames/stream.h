@@ -37,6 +37,9 @@ int frame_stream_settle(struct frame_stream *stream, uint64_t now_ns, uint64_t w
 int frame_stream_take(struct frame_stream *stream, const struct stream_layer **layers,
 		      size_t *count);
 
+/* When the first and the last of the display's frames that came were on the screen. False: none. */
+bool frame_stream_shown(const struct frame_stream *stream, int64_t *first_ns, int64_t *last_ns);
+
 struct name_table *frame_stream_names(struct frame_stream *stream);
 /* Called for each loss: a fixed word and how many. */
 void frame_stream_each_loss(struct frame_stream *stream,

@@ -75,6 +75,13 @@ static void set_end(struct timeline *t, struct slot *slot, int64_t end_ns, uint3
 	slot->end_order = order;
 	if (mark)
 		mark->end_ns = end_ns;
+	if (slot->kind != TIMELINE_ACTUAL_DISPLAY || slot->present_type == PRESENT_DROPPED ||
+	    end_ns == TIMELINE_NONE)
+		return;
+	if (!t->first_shown_ns || end_ns < t->first_shown_ns)
+		t->first_shown_ns = end_ns;
+	if (end_ns > t->last_shown_ns)
+		t->last_shown_ns = end_ns;
 }
 
 struct timeline *timeline_new(const struct timeline_options *options)
@@ -399,6 +406,13 @@ void timeline_take(struct timeline *t, size_t keep_frames, size_t first_vsync)
 	t->vsync_count -= first_vsync;
 	if (first_vsync)
 		memmove(t->vsyncs, t->vsyncs + first_vsync, t->vsync_count * sizeof(t->vsyncs[0]));
+}
+
+bool timeline_shown(const struct timeline *t, int64_t *first_ns, int64_t *last_ns)
+{
+	*first_ns = t->first_shown_ns;
+	*last_ns = t->last_shown_ns;
+	return t->first_shown_ns != 0;
 }
 
 const struct timeline_counts *timeline_counts(const struct timeline *t)

@@ -98,6 +98,8 @@ void timeline_keep_vsyncs(struct timeline *timeline, size_t count);
 /* Keep only the first of the frames (not the layers), and of the predicted presents only the last
  * from this index on. */
 void timeline_take(struct timeline *timeline, size_t keep_frames, size_t first_vsync);
+/* When the first and the last of the display's frames that came were on the screen. False: none. */
+bool timeline_shown(const struct timeline *timeline, int64_t *first_ns, int64_t *last_ns);
 const struct timeline_counts *timeline_counts(const struct timeline *timeline);
 
 /* Texts of Perfetto's tables. jank needs a buffer of at least 400 bytes. */

@@ -61,6 +61,7 @@ struct timeline {
 	int64_t *vsyncs;
 	size_t vsync_count, vsync_capacity;
 	struct timeline_counts counts;
+	int64_t first_shown_ns, last_shown_ns; /* the display's frames that came; 0: none */
 };
 
 static inline uint32_t *index_head(const struct index *index, uint32_t machine, int32_t pid,

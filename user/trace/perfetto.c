@@ -305,19 +305,10 @@ int perfetto_feed(struct perfetto *p, const uint8_t *data, size_t size)
 
 bool perfetto_finish(struct perfetto *p)
 {
-	uint64_t overwritten = 0, discarded = 0, writer_loss = 0;
 	bool cut = p->framing.carry_size || p->framing.skip;
 
 	end_block(p, p->offset);
 	perfetto_drain_waiting(p);
-	for (unsigned i = 0; i < PERFETTO_MAX_BUFFERS; i++) {
-		overwritten += p->buffers[i].overwritten;
-		discarded += p->buffers[i].discarded;
-		writer_loss += p->buffers[i].writer_loss;
-	}
-	perfetto_loss(p, "chunks_overwritten", overwritten);
-	perfetto_loss(p, "chunks_discarded", discarded);
-	perfetto_loss(p, "writer_packet_loss", writer_loss);
 	perfetto_loss(p, "ftrace_overrun", p->ftrace_overrun);
 	if (cut)
 		perfetto_loss(p, "truncated_packets", 1);

@@ -51,7 +51,7 @@ struct perfetto {
 	struct packet_tail tail;
 	uint64_t packages_hash; /* of the last packages list */
 	uint64_t track_events, packet_count, ftrace_bundles;
-	struct buffer_loss buffers[PERFETTO_MAX_BUFFERS];
+	struct buffer_loss buffers[PERFETTO_MAX_BUFFERS], told;
 	uint64_t ftrace_overrun_start, ftrace_overrun;
 	uint8_t *waiting; /* FrameTimeline packets whose clock is not known yet, each with its size
 			   */

@@ -2,11 +2,20 @@
 /* What the tracing service and the kernel say that they lost. */
 #include "trace/perfetto_private.h"
 
-/* The counters of TraceStats.buffer_stats only grow; the last ones stand for the whole trace. */
+static void tell_growth(struct perfetto *p, const char *reason, uint64_t now, uint64_t *told)
+{
+	if (now <= *told)
+		return;
+	perfetto_loss(p, reason, now - *told);
+	*told = now;
+}
+
+/* The counters of TraceStats.buffer_stats only grow: what is new is told at once. */
 void perfetto_trace_stats(struct perfetto *p, const struct wire_field *message)
 {
 	struct wire wire = wire_of(message->data, message->size), inner;
 	struct wire_field field, part;
+	struct buffer_loss sum = {0};
 	unsigned n = 0;
 
 	while (wire_next(&wire, &field) > 0) {
@@ -25,6 +34,14 @@ void perfetto_trace_stats(struct perfetto *p, const struct wire_field *message)
 				buffer->writer_loss = part.value;
 		}
 	}
+	for (unsigned i = 0; i < PERFETTO_MAX_BUFFERS; i++) {
+		sum.overwritten += p->buffers[i].overwritten;
+		sum.discarded += p->buffers[i].discarded;
+		sum.writer_loss += p->buffers[i].writer_loss;
+	}
+	tell_growth(p, "chunks_overwritten", sum.overwritten, &p->told.overwritten);
+	tell_growth(p, "chunks_discarded", sum.discarded, &p->told.discarded);
+	tell_growth(p, "writer_packet_loss", sum.writer_loss, &p->told.writer_loss);
 }
 
 /* FtraceStats: phase 1 (1 start, 2 end), cpu_stats 2 {overrun 3}. */

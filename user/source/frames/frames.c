@@ -80,6 +80,22 @@ static void on_tell(void *ctx, const char *word, const char *text)
 		s->context->emit(s->context->emit_ctx, &record);
 }
 
+static void on_gap(void *ctx, int64_t from_ns, int64_t until_ns, const char *text)
+{
+	struct frames_source *s = ctx;
+	struct record_event event = {
+		.event = "gap",
+		.keys = {{"source", "frames", 0},
+			 {"reason", text, 0},
+			 {"from_boot_ns", NULL, from_ns},
+			 {"until_boot_ns", NULL, until_ns}},
+		.key_count = until_ns ? 4 : 3,
+	};
+	struct record record = {.type = RECORD_EVENT, .event = &event};
+
+	s->context->emit(s->context->emit_ctx, &record);
+}
+
 /* Totals of the stream, as of now: only what grew is new. */
 static void on_stream_loss(void *ctx, const char *reason, uint64_t count)
 {
@@ -104,6 +120,11 @@ static int on_restart(void *ctx)
 
 	if (!fresh)
 		return -ENOMEM;
+	if (s->names) {
+		/* the names that were looked up are in the old stream's table */
+		frames_names_free(s->names);
+		s->names = frames_names_new();
+	}
 	err = frame_stream_settle(s->stream, 0, 0, true);
 	frame_stream_each_loss(s->stream, on_stream_loss, s);
 	for (size_t i = 0; i < s->loss_count; i++) {
@@ -145,6 +166,7 @@ static int frames_open(struct source *source, const struct source_context *conte
 	s->input->warden = context->warden;
 	s->input->stream = s->stream;
 	s->input->tell = on_tell;
+	s->input->tell_gap = on_gap;
 	s->input->lose = on_lose;
 	s->input->restart = on_restart;
 	s->input->ctx = s;

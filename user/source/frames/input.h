@@ -29,6 +29,9 @@ struct frames_input {
 	bool past;          /* nothing came that was not there before */
 	/* Something went wrong but may come back: word is the event, text the reason. */
 	void (*tell)(void *ctx, const char *word, const char *text);
+	/* The frames that were shown between these two (CLOCK_BOOTTIME) are not known; until_ns 0:
+	 * none came since. */
+	void (*tell_gap)(void *ctx, int64_t from_ns, int64_t until_ns, const char *text);
 	void (*lose)(void *ctx, const char *reason, uint64_t count);
 	/* Another trace begins, perhaps of another clock: `stream` is a new one afterwards. 0 or
 	 * -ENOMEM. */

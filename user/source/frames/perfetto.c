@@ -39,6 +39,9 @@ static const char config[] =
 	"data_sources { config { name: \"linux.process_stats\" process_stats_config {\n"
 	"  scan_all_processes_on_start: true } } }\n"
 	"data_sources { config { name: \"android.packages_list\" } }\n"
+	/* Up to v40 (Android 14) at the least the service says what it lost every ten seconds, not
+	 * when it ends. */
+	"builtin_data_sources { snapshot_interval_ms: 1000 }\n"
 	"write_into_file: true\n"
 	"file_write_period_ms: 500\n"
 	"flush_period_ms: 1000\n";
@@ -56,6 +59,7 @@ struct runner {
 	bool into_file, ended, silent;
 	char file[128];
 	uint64_t started_ns, heard_ns, backoff_ns, bytes; /* heard_ns: last byte, or start */
+	int64_t gap_from_ns; /* the last frame before it died; 0: nothing is missing */
 	char last_words[120];
 	uint8_t buffer[READ_BYTES];
 };
@@ -112,6 +116,19 @@ static void hear(struct runner *runner)
 	}
 }
 
+/* It died and was started again: frames that were on their way, and those since, are lost. */
+static void tell_gap(struct runner *runner, bool last)
+{
+	int64_t first_ns, last_ns;
+
+	if (!runner->gap_from_ns ||
+	    (!frame_stream_shown(runner->input.stream, &first_ns, &last_ns) && !last))
+		return;
+	runner->input.tell_gap(runner->input.ctx, runner->gap_from_ns, first_ns,
+			       "frames that were shown between are lost: perfetto ended");
+	runner->gap_from_ns = 0;
+}
+
 /* Take what is there. 1: more is to come, 0: it closed its end, or a negative errno. */
 static int take(struct runner *runner)
 {
@@ -136,6 +153,7 @@ static int take(struct runner *runner)
 		err = perfetto_feed(runner->decoder, runner->buffer, (size_t)n);
 		if (err && err != -EBADMSG)
 			return err;
+		tell_gap(runner, false);
 	}
 	return 1;
 }
@@ -292,6 +310,7 @@ static void try_later(struct runner *runner)
 /* It died by itself: say so, and start it again after a while that grows. */
 static int died(struct runner *runner)
 {
+	int64_t first_ns, last_ns;
 	char text[200];
 	int status, err;
 
@@ -301,8 +320,7 @@ static int died(struct runner *runner)
 	/* its end of the pipe is closed, so it is about to exit; do not wait for one that stays */
 	status = reap(runner, true);
 	close_fd(&runner->out_fd);
-	if (perfetto_finish(runner->decoder))
-		runner->input.lose(runner->input.ctx, "truncated_packets", 1);
+	perfetto_finish(runner->decoder);
 	if (!runner->bytes && !runner->into_file && !access(FALLBACK_FOLDER, W_OK) &&
 	    WIFEXITED(status)) {
 		/* it may not write into a pipe here */
@@ -320,7 +338,11 @@ static int died(struct runner *runner)
 	if (clock_now_ns(CLOCK_MONOTONIC) - runner->started_ns > STEADY_NS)
 		runner->backoff_ns = BACKOFF_NS;
 	try_later(runner);
-	return 0;
+	/* What comes next is another trace: no frame of it follows one of this. */
+	if (!frame_stream_shown(runner->input.stream, &first_ns, &last_ns))
+		return 0;
+	runner->gap_from_ns = last_ns;
+	return runner->input.restart(runner->input.ctx);
 }
 
 static int on_output(void *ctx, uint32_t events)
@@ -334,7 +356,7 @@ static int on_output(void *ctx, uint32_t events)
 	return rc ? 0 : died(runner);
 }
 
-/* It writes its configuration and a clock snapshot at once and the latter every ten seconds, so one
+/* It writes its configuration and a clock snapshot at once and its statistics every second, so one
  * that writes nothing does not work: no frames from it are not no frames. */
 static void note_silence(struct runner *runner)
 {
@@ -396,12 +418,15 @@ static int perfetto_poll(struct frames_input *input, bool last)
 {
 	struct runner *runner = (struct runner *)input;
 	uint64_t until = clock_now_ns(CLOCK_MONOTONIC) + END_MS * 1000000ULL;
+	bool gone = false;
 	int rc;
 
 	open_file(runner);
 	rc = take(runner);
-	if (!last || rc < 0 || runner->child <= 0)
+	if (!last || rc < 0 || runner->child <= 0) {
+		tell_gap(runner, last);
 		return rc == -ENOMEM ? rc : 0;
+	}
 	/* on SIGINT it flushes, writes the rest and ends */
 	runner->ended = true;
 	kill(runner->child, SIGINT);
@@ -410,8 +435,7 @@ static int perfetto_poll(struct frames_input *input, bool last)
 		int status;
 
 		if (runner->into_file) {
-			bool gone = waitpid(runner->child, &status, WNOHANG) == runner->child;
-
+			gone = waitpid(runner->child, &status, WNOHANG) == runner->child;
 			rc = take(runner);
 			if (gone) {
 				runner->child = -1;
@@ -423,7 +447,11 @@ static int perfetto_poll(struct frames_input *input, bool last)
 			rc = take(runner);
 		}
 	}
+	/* what it had still to write is not known */
+	if (rc && !gone)
+		runner->input.lose(runner->input.ctx, "perfetto_unfinished", 1);
 	perfetto_finish(runner->decoder);
+	tell_gap(runner, true);
 	return rc == -ENOMEM ? rc : 0;
 }
 
