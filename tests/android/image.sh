@@ -98,6 +98,20 @@ features=$(readelf -n "$tree/bin/init" 2>/dev/null | sed -n 's/.*AArch64 feature
 release=$(property ro.system.build.version.release ro.build.version.release | tr -cd '0-9A-Za-z.')
 about="Android ${release:-of unknown release} (API $(property ro.system.build.version.sdk ro.build.version.sdk | tr -cd 0-9)), $(property ro.build.type ro.system.build.type | tr -cd a-z), ${features:-no BTI or PAC}"
 
+compile() { timeout 120 secilc -m -M true -G -N -c 30 -o "$out/policy" -f /dev/null "$@" >"$out/secilc.log" 2>&1; }
+# The policies of 16 and later have statements that an older secilc does not know: capabilities of newer kernels, and
+# rules for single netlink messages. Nothing here asks for them.
+older_cil() {
+	local part i=0
+	mkdir -p "$work/cil"
+	for part in "${cil[@]}"; do
+		sed -E '/^\(allowx .*\(nlmsg /d
+			/^\(policycap (network_peer_controls|open_perms|extended_socket_class|always_check_network|cgroup_seclabel|nnp_nosuid_transition|genfs_seclabel_symlinks)\)/!{ /^\(policycap /d; }' \
+			"$part" >"$work/cil/$i.cil"
+		i=$((i + 1))
+	done
+}
+
 # The same tree again: nothing to do.
 key=$({ find "$tree/bin" "$tree/lib64" "$tree/etc" "${java[@]}" -printf '%P %y %s %T@ %l\n'; cat "$0"; echo "$system ${POLICY:-}"; } | sha256sum)
 if [ "$(cat "$out/key" 2>/dev/null)" != "$key" ]; then
@@ -110,8 +124,8 @@ if [ "$(cat "$out/key" 2>/dev/null)" != "$key" ]; then
 		[ -f "$part" ] && cil+=("$part")
 	done
 	if [ ${#cil[@]} -gt 0 ]; then
-		timeout 120 secilc -m -M true -G -N -c 30 -o "$out/policy" -f /dev/null "${cil[@]}" >"$out/secilc.log" 2>&1 ||
-			timeout 120 secilc -m -M true -G -N -c 30 -o "$out/policy" -f /dev/null "${cil[0]}" >"$out/secilc.log" 2>&1 ||
+		older_cil
+		compile "${cil[@]}" || compile "${cil[0]}" || compile "$work"/cil/* || compile "$work/cil/0.cil" ||
 			fail "secilc does not take its policy: $(grep -m1 . "$out/secilc.log")"
 	elif [ -f "$contexts/sepolicy" ]; then
 		cp -L "$contexts/sepolicy" "$out/policy"
@@ -138,7 +152,9 @@ if [ "$(cat "$out/key" 2>/dev/null)" != "$key" ]; then
 		cp -L "$contexts"/*_contexts "$work/system/etc/selinux/"
 		[ ! -d "$contexts/mapping" ] || cp -a "$contexts/mapping" "$work/system/etc/selinux/"
 	fi
-	chmod -R go-w "$work/system" 2>/dev/null
+	# What comes out of an archive or a repository may have lost its modes.
+	chmod -R a+rX,go-w "$work/system" 2>/dev/null
+	find "$work/system/bin" -type f -exec chmod a+x {} +
 	rm -f "$out/system.img"
 	mke2fs -q -t ext4 -b 4096 -O ^has_journal -E root_owner=0:0 -d "$work/system" "$work/system.img" \
 		$(($(du -sm --apparent-size "$work/system" | cut -f1) * 11 / 10 + 48))M >"$work/mke2fs.log" 2>&1 ||

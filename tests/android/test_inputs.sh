@@ -124,6 +124,37 @@ artdemo "a segment behind the end of its place" 2 'segment 1 is not in its place
 artdemo "an oat header that is not in the file" 2 'no oat header' oat_data=0x80000000
 artdemo "a boot.oat of another boot.art" 2 'no oat file' checksum=0x4321
 
+# A policy as those of Android 16 and later: with statements that a secilc of before 2024 does not know.
+tree newer 2 b7
+cat >"$work/newer/etc/selinux/plat_sepolicy.cil" <<'EOF_CIL'
+(handleunknown deny)
+(mls true)
+(policycap open_perms)
+(policycap functionfs_seclabel)
+(class file (read))
+(class netlink_route_socket (nlmsg))
+(classorder (file netlink_route_socket))
+(sensitivity s0)
+(sensitivityorder (s0))
+(category c0)
+(categoryorder (c0))
+(sensitivitycategory s0 (c0))
+(type init)
+(role r)
+(roletype r init)
+(user u)
+(userrole u r)
+(userlevel u (s0))
+(userrange u ((s0) (s0)))
+(sid kernel)
+(sidorder (kernel))
+(sidcontext kernel (u r init ((s0) (s0))))
+(allow init self (file (read)))
+(allowx init self (nlmsg netlink_route_socket ((range 0x10 0x12))))
+EOF_CIL
+text=$(timeout 60 tests/android/image.sh "$work/newer" "$work/out" 2>&1) && [ -s "$work/out/policy" ]
+ok $? "inputs: a policy of Android 16 is taken" "$text"
+
 text=$(SYSTEM='' tests/android/check.sh 2>&1)
 rc=$?
 [ $rc = 0 ] && [ "$(wc -l <<<"$text")" = 1 ] && grep -q '# SKIP .*developer.android.com/topic/generic-system-image' <<<"$text"

@@ -102,7 +102,7 @@ else
 	/sbin/depmod -b "$work/kernel" "$release"
 	m=$work/modules/lib/modules/$release
 	mkdir -p "$m"
-	for name in $guest_modules; do
+	for name in $modules; do
 		/sbin/modprobe -d "$work/kernel" -S "$release" --show-depends --ignore-install "$name" 2>/dev/null |
 			sed -n 's/^insmod \([^ ]*\).*/\1/p'
 	done | sort -u | while read -r ko; do

@@ -5,6 +5,7 @@
 
 # The long ones first, so that none is left over at the end; "device" is device.sh.
 guests_all="gki-6.12 gki-6.1 debian-5.10-arm64 debian-6.1-arm64 debian-6.12-arm64 debian-6.12-arm64-16k device debian-6.1-amd64"
+# android-16k: for check-android alone.
 guests_check="gki-6.1 debian-5.10-arm64 debian-6.12-arm64 device"
 
 # Kernel test programs by guest: those that every guest runs, and the long ones (they burn the
@@ -36,7 +37,7 @@ guest_modules="virtio_pci virtio_mmio virtio_net veth dummy tun binder_linux ine
 # the one of this machine; fetch.sh asks for it with lists of its own.
 # threads=multi: each CPU is a thread of its own, so that torn reads can be seen at all.
 guest_fields() {
-	kernel_package= kernel_suite= kernel_image= dtb= arch=arm64 cpus=2 threads=single
+	kernel_package= kernel_suite= kernel_image= dtb= arch=arm64 cpus=2 threads=single modules=$guest_modules cmdline=
 	cpu=max,pauth-impdef=on,sve=off
 	case $1 in
 	debian-5.10-arm64) kernel_package=linux-image-arm64 kernel_suite=bullseye cpu=$cpu,lpa2=off ;;
@@ -44,6 +45,7 @@ guest_fields() {
 	debian-6.12-arm64) kernel_package=linux-image-6.12-arm64 ;;
 	debian-6.12-arm64-16k) kernel_package=linux-image-6.12-arm64-16k ;;
 	debian-6.1-amd64) kernel_package=linux-image-amd64 arch=amd64 ;;
+	android-16k) kernel_package=linux-image-6.12-arm64-16k modules="$guest_modules virtio_blk crc32c_generic ext4 9p 9pnet_virtio" cmdline=security=selinux ;;
 	gki-6.1) kernel_image=gki-like-6.1 dtb=phone.dtb cpus=4 ;;
 	gki-6.12) kernel_image=gki-like-6.12 dtb=phone.dtb cpus=4 threads=multi ;;
 	*) echo "vm: no guest is called $1" >&2; return 1 ;;

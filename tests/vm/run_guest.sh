@@ -21,7 +21,7 @@ kernel=build/vm/kernels/$guest
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cat "$kernel/modules.cpio" "$payload" >"$work/initrd"
-append="quiet panic=-1 nokaslr random.trust_cpu=on random.trust_bootloader=on cryptomgr.notests initcall_blacklist=jent_mod_init mitigations=off guest=$guest run=$script${VM_TESTS:+ tests=$VM_TESTS}${VM_STAGES:+ stages=$VM_STAGES}${VM_SECONDS:+ seconds=$VM_SECONDS}"
+append="quiet panic=-1 nokaslr random.trust_cpu=on random.trust_bootloader=on cryptomgr.notests initcall_blacklist=jent_mod_init mitigations=off ${cmdline:+$cmdline }guest=$guest run=$script${VM_TESTS:+ tests=$VM_TESTS}${VM_STAGES:+ stages=$VM_STAGES}${VM_SECONDS:+ seconds=$VM_SECONDS}"
 common=(-accel "tcg,thread=$threads" -m 1024 -nodefaults -no-user-config -display none -serial stdio
 	-no-reboot -kernel "$kernel/Image" -initrd "$work/initrd")
 if [ "$arch" = arm64 ]; then
