@@ -239,8 +239,9 @@ static uint64_t check_dead(const char *variant, struct measurement *m, const pid
 	/* Above 100 %: the exit after the thread's own last clock read is real CPU time. */
 	tap_ok((double)storm_ns >= 0.98 * (double)storm_truth_ns,
 	       "%s: at least 98 %% of the dead threads' time", variant);
-	/* wait4 reports whole microseconds, and loses the tail of children reaped early. */
-	tap_ok((double)fork_ns >= 0.98 * (double)fork_truth_ns,
+	/* wait4 reports whole microseconds, and loses the tail of children reaped early. What ran
+	 * behind their exit may be on its way, and is said to be. */
+	tap_ok((double)(fork_ns + m->in_flight * AFTER_EXIT_NS) >= 0.98 * (double)fork_truth_ns,
 	       "%s: the dead children's time is theirs (%.1f of %.1f ms)", variant,
 	       (double)fork_ns / 1e6, (double)fork_truth_ns / 1e6);
 	tap_ok(odd_name, "%s: a thread renamed to \"%s\" has that name", variant, ODD_NAME);
@@ -410,7 +411,7 @@ static bool test_variant(const char *name, const struct cpu_options *options, bo
 	/* --cpu iter sees the dead when RCU frees them: some 12 ms after their end, up to seconds
 	 * for the last ones of a CPU that went idle, or on a machine that is busy. */
 	for (int i = 0;
-	     i < 3 || (i < 20 && (!all_deaths_told(&m, children) || deaths_in_flight(source)));
+	     i < 3 || (i < 50 && (!all_deaths_told(&m, children) || deaths_in_flight(source)));
 	     i++) {
 		run_loop(loop, 200);
 		sample(source, &m, &last_ns);
