@@ -66,6 +66,9 @@ class Module:
         at = bisect.bisect_right(self.begins, address)
         return self.begins[at - 1] if at else None
 
+    def address_of(self, name):
+        return next((at for at, names in self.names.items() if name in names), 0)
+
     def is_stub(self, address):
         return any(begin <= address < end for begin, end in self.plts)
 
@@ -91,19 +94,28 @@ def branch(word, at):
     return at + 4 * words_away
 
 
-def jumps_to(caller, function, callee, begin):
-    """Whether the function of `caller` that begins there ends in a jump to that of `callee` at `begin`, or in one
-    through a register."""
+def jumps_to(caller, function, callee, begin, steps=4):
+    """Whether the function of `caller` that begins there ends in a jump to that of `callee` at `begin`, in one to
+    another function that does, or in one through a register."""
     at = bisect.bisect_right(caller.begins, function)
     end = caller.begins[at] if at < len(caller.begins) else function + 4096
-    for place in range(function, min(end, function + 65536) if function else 0, 4):
+    if not function or not steps:
+        return False
+    for place in range(function, min(end, function + 65536), 4):
         word = caller.word(place)
         if word & 0xFEFFF000 == BR:
             return True
-        if word >> 26 == B:
-            target = branch(word, place)
-            if caller is callee and target == begin or caller.is_stub(target) and caller.behind_plt(target) in callee.names[begin]:
+        if word >> 26 != B:
+            continue
+        target = branch(word, place)
+        if caller is callee and target == begin:
+            return True
+        if caller.is_stub(target):
+            named = caller.behind_plt(target)
+            if named in callee.names[begin] or jumps_to(callee, callee.address_of(named), callee, begin, steps - 1):
                 return True
+        elif not function <= target < end and target in caller.names and jumps_to(caller, target, callee, begin, steps - 1):
+            return True
     return False
 
 
@@ -145,5 +157,5 @@ class Callees:
         if named in callee.chosen:
             return "ifunc"
         if named:
-            caller, target = callee, next((at for at, names in callee.names.items() if named in names), 0)
+            caller, target = callee, callee.address_of(named)
         return "tail" if jumps_to(caller, target, callee, begin) else "no call"
