@@ -156,6 +156,6 @@ class Callees:
             return "plt"
         if named in callee.chosen:
             return "ifunc"
-        if named:
-            caller, target = callee, callee.address_of(named)
+        if named:  # of the other file, or of this one, which leaves it to others to replace
+            caller, target = (callee, callee.address_of(named)) if callee.address_of(named) else (caller, caller.address_of(named))
         return "tail" if jumps_to(caller, target, callee, begin) else "no call"
