@@ -29,11 +29,21 @@ static __always_inline bool looper_is_amid(const struct looper_slot *slot)
 static __always_inline void looper_wait_for(struct looper_slot *slot, struct cpu_slot *cpu,
 					    __u32 cpu_id, __u32 index, __u64 now_ns)
 {
+	bool has_row = false;
+
+	/* A row of an earlier wait stays where that went on at another CPU, until this one
+	 * switches, and a task that is ready already may be woken once more. In two rows what runs
+	 * would be booked twice. */
+	for (int i = 0; i < SCHED_MAX_WAITERS; i++)
+		if (cpu->waiters[i] == index + 1)
+			has_row = true;
+	if (has_row && slot->waiting && slot->waiting_cpu == cpu_id)
+		return;
 	slot->waiting = 1;
 	slot->waiting_cpu = cpu_id;
 	slot->waiting_since_ns = now_ns;
-	for (int i = 0; i < SCHED_MAX_WAITERS; i++) {
-		if (cpu->waiters[i] && cpu->waiters[i] != index + 1)
+	for (int i = 0; i < SCHED_MAX_WAITERS && !has_row; i++) {
+		if (cpu->waiters[i])
 			continue;
 		cpu->waiters[i] = index + 1;
 		return;

@@ -77,5 +77,7 @@ static __always_inline void book_preemptors(struct cpu_slot *cpu, __u32 cpu_id,
 		since_ns = slot->waiting_since_ns > last_ns ? slot->waiting_since_ns : last_ns;
 		if (tid && tid != slot->tid && now_ns > since_ns)
 			book_in_row(index, tid, now_ns - since_ns);
+		/* Two CPUs may have given it a row at the same moment: once is enough. */
+		slot->waiting_since_ns = now_ns;
 	}
 }
