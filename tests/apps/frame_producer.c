@@ -54,7 +54,7 @@ struct row {
 	uint64_t token;
 };
 
-/* A refresh as one session was told of it. session -1: nobody wanted it. */
+/* A refresh as one session was told of it; session is -1 where no session wanted the refresh. */
 struct told {
 	int refresh, session;
 	uint64_t first_packet, packets;

@@ -95,7 +95,8 @@ static void test_odd(const struct cpu_variant *variant, const struct odd *odd)
 		usleep(3000);
 	}
 	read_group_ns(&group, &truth_ns);
-	/* The dead are told when the kernel has freed them (iter); nobody is told twice. */
+	/* --cpu iter tells of a dead task when the kernel has freed it. The second read-out shows
+	 * that the source tells of no task twice. */
 	for (int i = 0; i < 50 && (i < 2 || !is_near(found_ns, truth_ns)); i++) {
 		usleep(100000);
 		found_ns += take_ns(&run);
