@@ -7,6 +7,7 @@
 #include <uthash.h>
 
 #include "record/folded.h"
+#include "util/arena.h"
 
 /* Some hundred paths of a deep stack, thousands of a flat one. */
 #define DEFAULT_BYTES (1u << 20)
@@ -17,13 +18,14 @@
 #define SLIGHT_PARTS 200
 
 struct path_row {
-	char *path;
 	uint64_t weight_ns, blocks, last_block;
 	UT_hash_handle hh;
+	char path[];
 };
 
 struct paths {
 	struct path_row *rows;
+	struct arena memory; /* of the rows; those that gave way too, until pack() */
 	size_t bytes, room_bytes, limit_bytes;
 	uint64_t block, total_ns, dropped_ns;
 	struct footer_path *top;
@@ -33,8 +35,10 @@ struct paths *paths_new(void)
 {
 	struct paths *paths = calloc(1, sizeof(*paths));
 
-	if (paths)
-		paths_limit(paths, DEFAULT_BYTES);
+	if (!paths)
+		return NULL;
+	paths->memory.part_bytes = ARENA_KEPT_BYTES;
+	paths_limit(paths, DEFAULT_BYTES);
 	return paths;
 }
 
@@ -49,22 +53,54 @@ static size_t row_bytes(size_t path_length)
 	return sizeof(struct path_row) + path_length + 1;
 }
 
+static struct path_row *add_row(struct paths *paths, const char *path, size_t length)
+{
+	struct path_row *row = arena_take(&paths->memory, row_bytes(length));
+
+	if (!row)
+		return NULL;
+	memcpy(row->path, path, length + 1);
+	paths->bytes += row_bytes(length);
+	HASH_ADD_KEYPTR(hh, paths->rows, row->path, length, row);
+	return row;
+}
+
 static void drop(struct paths *paths, struct path_row *row)
 {
-	paths->bytes -= row_bytes(strlen(row->path));
+	paths->dropped_ns += row->weight_ns;
+	paths->bytes -= row_bytes(row->hh.keylen);
 	HASH_DEL(paths->rows, row);
-	free(row->path);
-	free(row);
+}
+
+/* Move all rows together, and free what those that gave way took. */
+static void pack(struct paths *paths)
+{
+	struct path_row *all = paths->rows, *row, *copy;
+	struct arena old = paths->memory;
+
+	paths->rows = NULL;
+	paths->bytes = 0;
+	paths->memory = (struct arena){.part_bytes = old.part_bytes};
+	for (row = all; row; row = row->hh.next) {
+		copy = add_row(paths, row->path, row->hh.keylen);
+		if (!copy) {
+			paths->dropped_ns += row->weight_ns;
+			continue;
+		}
+		copy->weight_ns = row->weight_ns;
+		copy->blocks = row->blocks;
+		copy->last_block = row->last_block;
+	}
+	HASH_CLEAR(hh, all);
+	arena_free(&old);
 }
 
 void paths_free(struct paths *paths)
 {
-	struct path_row *row, *next;
-
 	if (!paths)
 		return;
-	HASH_ITER (hh, paths->rows, row, next)
-		drop(paths, row);
+	HASH_CLEAR(hh, paths->rows);
+	arena_free(&paths->memory);
 	free(paths->top);
 	free(paths);
 }
@@ -87,9 +123,9 @@ static void make_room(struct paths *paths)
 	HASH_ITER (hh, paths->rows, row, next) {
 		if (paths->bytes <= paths->room_bytes / 2 || row->weight_ns > slight_ns)
 			break;
-		paths->dropped_ns += row->weight_ns;
 		drop(paths, row);
 	}
+	pack(paths);
 	if (at_limit || paths->bytes <= paths->room_bytes / 4 * 3)
 		return;
 	paths->room_bytes = paths->room_bytes < paths->limit_bytes / 2 ? 2 * paths->room_bytes
@@ -110,20 +146,14 @@ static int add_stack(struct paths *paths, const struct record_stack *stack)
 		*end = 0;
 	length = strlen(line);
 	HASH_FIND(hh, paths->rows, line, length, row);
-	if (row) {
-		free(line);
-	} else {
+	if (!row) {
 		if (paths->bytes + row_bytes(length) > paths->room_bytes)
 			make_room(paths);
-		row = calloc(1, sizeof(*row));
-		if (!row) {
-			free(line);
-			return -ENOMEM;
-		}
-		row->path = line;
-		paths->bytes += row_bytes(length);
-		HASH_ADD_KEYPTR(hh, paths->rows, row->path, length, row);
+		row = add_row(paths, line, length);
 	}
+	free(line);
+	if (!row)
+		return -ENOMEM;
 	row->weight_ns += stack->weight_ns;
 	paths->total_ns += stack->weight_ns;
 	row->blocks += row->last_block != paths->block;

@@ -8,6 +8,7 @@
 #include <uthash.h>
 
 #include "record/telling.h"
+#include "util/arena.h"
 
 /* A program that makes code all the time has blocks of ever new paths, of which no footer will
  * tell. When all groups are taken, those with at most 1 of SLIGHT_PARTS of all time are summed up
@@ -18,13 +19,14 @@
 _Static_assert(SLIGHT_PARTS <= MAX_GROUPS, "some group can always be given up");
 
 struct block_group {
-	char *path; /* "" for blocks without a stack */
 	struct footer_block_path sums;
 	UT_hash_handle hh;
+	char path[]; /* "" for blocks without a stack */
 };
 
 struct block_groups {
 	struct block_group *groups;
+	struct arena memory; /* of the groups; those that were given up too, until pack() */
 	uint64_t total_ns;
 	bool dropped;
 	struct footer_block_path rest; /* that found no room, or lost it */
@@ -33,20 +35,19 @@ struct block_groups {
 
 struct block_groups *block_groups_new(void)
 {
-	return calloc(1, sizeof(struct block_groups));
+	struct block_groups *groups = calloc(1, sizeof(*groups));
+
+	if (groups)
+		groups->memory.part_bytes = ARENA_KEPT_BYTES;
+	return groups;
 }
 
 void block_groups_free(struct block_groups *groups)
 {
-	struct block_group *group, *next;
-
 	if (!groups)
 		return;
-	HASH_ITER (hh, groups->groups, group, next) {
-		HASH_DEL(groups->groups, group);
-		free(group->path);
-		free(group);
-	}
+	HASH_CLEAR(hh, groups->groups);
+	arena_free(&groups->memory);
 	free(groups->result);
 	free(groups);
 }
@@ -89,6 +90,37 @@ static int heavier(const struct block_group *a, const struct block_group *b)
 	return a->sums.total_ns < b->sums.total_ns ? -1 : a->sums.total_ns > b->sums.total_ns;
 }
 
+static struct block_group *add_group(struct block_groups *groups, const char *path)
+{
+	size_t length = strlen(path);
+	struct block_group *group = arena_take(&groups->memory, sizeof(*group) + length + 1);
+
+	if (!group)
+		return NULL;
+	memcpy(group->path, path, length + 1);
+	HASH_ADD_KEYPTR(hh, groups->groups, group->path, length, group);
+	return group;
+}
+
+/* Move all groups together, and free what those that were given up took. */
+static void pack(struct block_groups *groups)
+{
+	struct block_group *all = groups->groups, *group, *copy;
+	struct arena old = groups->memory;
+
+	groups->groups = NULL;
+	groups->memory = (struct arena){.part_bytes = old.part_bytes};
+	for (group = all; group; group = group->hh.next) {
+		copy = add_group(groups, group->path);
+		if (copy)
+			copy->sums = group->sums;
+		else
+			merge(&groups->rest, group->sums);
+	}
+	HASH_CLEAR(hh, all);
+	arena_free(&old);
+}
+
 /* Of several that are as slight, the oldest go first. */
 static void make_room(struct block_groups *groups)
 {
@@ -102,9 +134,8 @@ static void make_room(struct block_groups *groups)
 		merge(&groups->rest, group->sums);
 		groups->dropped = true;
 		HASH_DEL(groups->groups, group);
-		free(group->path);
-		free(group);
 	}
+	pack(groups);
 }
 
 static struct block_group *find(struct block_groups *groups, const struct record_stack *stack)
@@ -119,16 +150,9 @@ static struct block_group *find(struct block_groups *groups, const struct record
 		return group;
 	if (HASH_COUNT(groups->groups) == MAX_GROUPS)
 		make_room(groups);
-	group = calloc(1, sizeof(*group));
-	if (!group)
-		return NULL;
-	group->path = strdup(text);
-	if (!group->path) {
-		free(group);
-		return NULL;
-	}
-	group->sums.partial = groups->dropped;
-	HASH_ADD_KEYPTR(hh, groups->groups, group->path, strlen(group->path), group);
+	group = add_group(groups, text);
+	if (group)
+		group->sums.partial = groups->dropped;
 	return group;
 }
 

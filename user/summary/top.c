@@ -7,6 +7,8 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "util/arena.h"
+
 /* Rows that are held: beyond this many the lighter half is dropped, and what it used is in
  * other_ns. */
 #define MAX_ROWS   2048
@@ -26,16 +28,17 @@ struct top_row {
 	UT_hash_handle hh;
 };
 
-/* Short-lived ones of one name: "thread\nprocess\npackage\nuid". */
+/* Short-lived ones of one name. */
 struct top_group {
-	char *name;
-	struct top_row row;
+	struct footer_usage usage;
 	UT_hash_handle hh;
+	char name[]; /* "thread\nprocess\npackage\nuid"; behind it the texts of usage */
 };
 
 struct top {
 	struct top_row *rows;
 	struct top_group *groups;
+	struct arena memory; /* of the groups; those that were dropped too, until pack() */
 	uint64_t total_ns;
 	uint64_t dropped_boot_ns; /* when rows that might come again were dropped; 0: never */
 	bool groups_dropped;
@@ -44,7 +47,11 @@ struct top {
 
 struct top *top_new(void)
 {
-	return calloc(1, sizeof(struct top));
+	struct top *top = calloc(1, sizeof(*top));
+
+	if (top)
+		top->memory.part_bytes = ARENA_KEPT_BYTES;
+	return top;
 }
 
 static void free_texts(struct top_row *row)
@@ -61,25 +68,16 @@ static void drop_row(struct top *top, struct top_row *row)
 	free(row);
 }
 
-static void drop_group(struct top *top, struct top_group *group)
-{
-	HASH_DEL(top->groups, group);
-	free_texts(&group->row);
-	free(group->name);
-	free(group);
-}
-
 void top_free(struct top *top)
 {
 	struct top_row *row, *next_row;
-	struct top_group *group, *next_group;
 
 	if (!top)
 		return;
 	HASH_ITER (hh, top->rows, row, next_row)
 		drop_row(top, row);
-	HASH_ITER (hh, top->groups, group, next_group)
-		drop_group(top, group);
+	HASH_CLEAR(hh, top->groups);
+	arena_free(&top->memory);
 	free(top->result);
 	free(top);
 }
@@ -139,7 +137,7 @@ static int lighter_row(const struct top_row *a, const struct top_row *b)
 
 static int lighter_group(const struct top_group *a, const struct top_group *b)
 {
-	return lighter(&a->row.usage, &b->row.usage);
+	return lighter(&a->usage, &b->usage);
 }
 
 static void drop_lighter_rows(struct top *top, uint64_t now_boot_ns)
@@ -154,6 +152,58 @@ static void drop_lighter_rows(struct top *top, uint64_t now_boot_ns)
 	top->dropped_boot_ns = now_boot_ns;
 }
 
+static size_t text_bytes(const char *text)
+{
+	return text ? strlen(text) + 1 : 0;
+}
+
+static const char *copy_text(char **place, const char *text)
+{
+	char *copy = *place;
+
+	if (!text)
+		return NULL;
+	memcpy(copy, text, strlen(text) + 1);
+	*place += strlen(text) + 1;
+	return copy;
+}
+
+/* With a copy of all texts. */
+static struct top_group *add_group(struct top *top, const char *name,
+				   const struct footer_usage *usage)
+{
+	struct top_group *group = arena_take(
+		&top->memory, sizeof(*group) + text_bytes(name) + text_bytes(usage->thread) +
+				      text_bytes(usage->process) + text_bytes(usage->package));
+	char *place;
+
+	if (!group)
+		return NULL;
+	place = group->name;
+	copy_text(&place, name);
+	group->usage = *usage;
+	group->usage.thread = copy_text(&place, usage->thread);
+	group->usage.process = copy_text(&place, usage->process);
+	group->usage.package = copy_text(&place, usage->package);
+	HASH_ADD_KEYPTR(hh, top->groups, group->name, strlen(name), group);
+	return group;
+}
+
+/* Move all groups together, and free what the dropped ones took. Where memory is short, what a
+ * group used is in other_ns. */
+static void pack_groups(struct top *top)
+{
+	struct top_group *all = top->groups, *group;
+	struct arena old = top->memory;
+
+	top->groups = NULL;
+	top->memory = (struct arena){.part_bytes = old.part_bytes};
+	for (group = all; group; group = group->hh.next)
+		add_group(top, group->name, &group->usage);
+	HASH_CLEAR(hh, all);
+	arena_free(&old);
+}
+
 static void drop_lighter_groups(struct top *top)
 {
 	struct top_group *group, *next;
@@ -162,8 +212,9 @@ static void drop_lighter_groups(struct top *top)
 	HASH_SORT(top->groups, lighter_group);
 	HASH_ITER (hh, top->groups, group, next)
 		if (kept++ >= MAX_GROUPS / 2)
-			drop_group(top, group);
+			HASH_DEL(top->groups, group);
 	top->groups_dropped = true;
+	pack_groups(top);
 }
 
 /* Some of what it used may have been dropped with a row. */
@@ -191,20 +242,15 @@ static int find_group(struct top *top, const struct top_entry *entry, struct top
 		return 0;
 	if (HASH_COUNT(top->groups) >= MAX_GROUPS)
 		drop_lighter_groups(top);
-	group = calloc(1, sizeof(*group));
-	if (!group)
-		return -ENOMEM;
-	group->name = strdup(name);
-	group->row.usage = (struct footer_usage){.uid = entry->uid, .partial = top->groups_dropped};
-	if (!group->name || keep_texts(&group->row, entry)) {
-		free_texts(&group->row);
-		free(group->name);
-		free(group);
-		return -ENOMEM;
-	}
-	HASH_ADD_KEYPTR(hh, top->groups, group->name, (size_t)length, group);
-	*found = group;
-	return 0;
+	*found = add_group(top, name,
+			   &(struct footer_usage){
+				   .thread = entry->thread,
+				   .process = entry->process,
+				   .package = entry->package,
+				   .uid = entry->uid,
+				   .partial = top->groups_dropped,
+			   });
+	return *found ? 0 : -ENOMEM;
 }
 
 /* It ended: what it used goes to the row of its name. `row` is what was held of it, or NULL. */
@@ -216,7 +262,7 @@ static int add_short(struct top *top, struct top_row *row, const struct top_entr
 
 	if (err)
 		return err;
-	usage = &group->row.usage;
+	usage = &group->usage;
 	/* The first one is shown as what it is. */
 	usage->pid = usage->count ? 0 : entry->pid;
 	usage->tid = usage->count ? 0 : entry->tid;
@@ -289,7 +335,7 @@ int top_take(struct top *top, size_t count, struct footer_top *result)
 	for (row = top->rows; row; row = row->hh.next)
 		usages[n++] = row->usage;
 	for (group = top->groups; group; group = group->hh.next)
-		usages[n++] = group->row.usage;
+		usages[n++] = group->usage;
 	qsort(usages, n, sizeof(*usages), compare);
 	/* A row without time says nothing. */
 	while (n && (n > count || !usages[n - 1].cpu_ns))

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is kept for a whole run lies apart from what an interval takes: kept amid it, a row of 100
+ * bytes holds a page of 4 KiB when the rest of the page is free again, and a soak grows. */
+#include <criterion/criterion.h>
+#include <malloc.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/paths.h"
+#include "summary/blocks.h"
+#include "summary/top.h"
+#include "util/arena.h"
+
+#define SEC    1000000000ull
+#define ROUNDS 400
+#define PIECES 500 /* of an interval, of 1.1 to 3.1 KiB: glibc's tcache keeps smaller ones */
+
+/* As record does. */
+static void give_memory_back(void)
+{
+	mallopt(M_MMAP_THRESHOLD, ARENA_KEPT_BYTES);
+	mallopt(M_TRIM_THRESHOLD, 128 << 10);
+}
+
+static size_t resident_heap(void)
+{
+	FILE *file = fopen("/proc/self/smaps", "re");
+	unsigned long kib = 0;
+	bool is_heap = false;
+	char line[512];
+
+	cr_assert(file);
+	while (fgets(line, sizeof(line), file)) {
+		if (strstr(line, "[heap]"))
+			is_heap = true;
+		else if (is_heap && sscanf(line, "Rss: %lu kB", &kib) == 1)
+			break;
+	}
+	fclose(file);
+	return kib * 1024;
+}
+
+/* Bytes of the heap that stay in memory when an interval's own were freed. keep is called amid the
+ * allocations of each of ROUNDS intervals. */
+static size_t heap_after(void (*keep)(void *to, unsigned i), void *to)
+{
+	static void *pieces[PIECES];
+	unsigned state = 1;
+
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		for (unsigned i = 0; i < PIECES; i++) {
+			state = state * 1664525 + 1013904223;
+			pieces[i] = malloc(1100 + (state >> 8) % 2000);
+			cr_assert(pieces[i]);
+			memset(pieces[i], 1, 1100);
+			if (i % 100 == 99)
+				keep(to, round * PIECES + i);
+		}
+		for (unsigned i = 0; i < PIECES; i++)
+			free(pieces[i]);
+	}
+	malloc_trim(0);
+	return resident_heap();
+}
+
+static void keep_nothing(void *to, unsigned i)
+{
+	(void)to;
+	(void)i;
+}
+
+static void keep_block(void *to, unsigned i)
+{
+	char name[64];
+	struct record_frame frame = {.symbol = name};
+	struct record_stack stack = {.frames = &frame, .frame_count = 1};
+
+	snprintf(name, sizeof(name), "a function of the %u. mapping", i);
+	block_groups_add(to, 1000, &stack);
+}
+
+static void keep_path(void *to, unsigned i)
+{
+	char name[64];
+	struct record_frame frame = {.symbol = name};
+	struct record_stack stack = {.weight_ns = 1000, .frames = &frame, .frame_count = 1};
+	struct record_block block = {.stacks = &stack, .stack_count = 1};
+
+	snprintf(name, sizeof(name), "a function of the %u. mapping", i);
+	cr_assert_eq(paths_add(to, &block), 0);
+}
+
+static void keep_thread(void *to, unsigned i)
+{
+	char name[64];
+	struct top_entry entry = {.pid = (pid_t)i + 1,
+				  .tid = (pid_t)i + 1,
+				  .start_boot_ns = SEC + i,
+				  .thread = name,
+				  .process = "process",
+				  .cpu_ns = 10,
+				  .exited = true};
+
+	snprintf(name, sizeof(name), "thread %u", i);
+	cr_assert_eq(top_add(to, &entry, 2 * SEC + i), 0);
+}
+
+#define SAME(keep, to)                                                                             \
+	do {                                                                                       \
+		size_t without = heap_after(keep_nothing, NULL), with = heap_after(keep, to);      \
+		cr_expect_leq(with, without + (100u << 10), "the heap has %zu, %zu without", with, \
+			      without);                                                            \
+	} while (0)
+
+Test(kept, block_paths_hold_no_page_of_the_heap, .init = give_memory_back)
+{
+	struct block_groups *groups = block_groups_new();
+	struct record_footer footer = {0};
+
+	SAME(keep_block, groups);
+	cr_assert_eq(block_groups_take(groups, 10, &footer), 0);
+	cr_expect_eq(footer.block_path_count, 10);
+	block_groups_free(groups);
+}
+
+Test(kept, stack_paths_hold_no_page_of_the_heap, .init = give_memory_back)
+{
+	struct paths *paths = paths_new();
+	const struct footer_path *top;
+
+	SAME(keep_path, paths);
+	cr_expect_eq(paths_top(paths, 10, &top), 10);
+	paths_free(paths);
+}
+
+/* More names than are held: each is right or in the sum of the others. */
+Test(kept, names_of_short_threads_hold_no_page_of_the_heap, .init = give_memory_back)
+{
+	struct top *top = top_new();
+	struct footer_top result;
+	uint64_t cpu_ns = 0;
+
+	SAME(keep_thread, top);
+	cr_assert_eq(top_take(top, 1000, &result), 0);
+	cr_expect(result.count >= 256 && result.count <= 512, "%zu rows", result.count);
+	for (size_t i = 0; i < result.count; i++) {
+		const struct footer_usage *row = &result.rows[i];
+
+		cpu_ns += row->cpu_ns;
+		cr_expect_eq(row->cpu_ns, 10);
+		cr_expect(row->thread && !strncmp(row->thread, "thread ", 7), "%s", row->thread);
+		cr_expect_str_eq(row->process, "process");
+		cr_expect_null(row->package);
+	}
+	cr_expect_eq(cpu_ns + result.other_ns, 10ull * ROUNDS * PIECES / 100);
+	top_free(top);
+}
