@@ -107,17 +107,21 @@ static void add_sleepers(struct rig *rig, size_t count)
 	close(ready[0]);
 }
 
+static void turn_once(struct rig *rig)
+{
+	cr_assert_eq(loop_turn(rig->loop, 20 * NSEC_PER_MSEC), 0);
+	if (target_set_has_names(rig->set))
+		on_names(rig);
+	if (target_set_is_midway(rig->set))
+		cr_assert_geq(target_set_scan(rig->set, on_change, rig), 0);
+}
+
 static void turn_until(struct rig *rig, size_t count, uint64_t ns)
 {
 	uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + ns;
 
-	while (rig->told_count < count && clock_now_ns(CLOCK_MONOTONIC) < until_ns) {
-		cr_assert_eq(loop_turn(rig->loop, 20 * NSEC_PER_MSEC), 0);
-		if (target_set_has_names(rig->set))
-			on_names(rig);
-		if (target_set_is_midway(rig->set))
-			cr_assert_geq(target_set_scan(rig->set, on_change, rig), 0);
-	}
+	while (rig->told_count < count && clock_now_ns(CLOCK_MONOTONIC) < until_ns)
+		turn_once(rig);
 }
 
 static uint64_t given_up(struct rig *rig, const char *name)
@@ -140,10 +144,13 @@ Test(target_argv, a_crowd_is_named_without_a_wait_and_without_a_refusal)
 	cr_assert_eq(target_set_scan(rig->set, on_change, rig), 0);
 	cr_assert_eq(rig->told_count, 0);
 	turn_until(rig, CROWD, 20 * NSEC_PER_SEC);
-	cr_expect_eq(rig->told_count, CROWD);
-	cr_expect_eq(rig->named_right, CROWD);
+	cr_expect_eq(rig->told_count, CROWD, "%zu", rig->told_count);
+	cr_expect_eq(rig->named_right, CROWD, "%zu", rig->named_right);
 	cr_expect_eq(given_up(rig, "probe_names_refused"), 0);
-	/* Nobody is awaited any more: this is no process that was just forgotten. */
+	/* Nobody is awaited any more: this is no process that was just forgotten. Other tests may
+	 * have some thousand processes, whose names come after those of the crowd. */
+	for (int i = 0; i < 1000 && target_set_is_finding(rig->set); i++)
+		turn_once(rig);
 	cr_expect(!target_set_is_finding(rig->set));
 	/* And those that come later are asked for in the same way. */
 	cr_assert_eq(kill(rig->crowd[0], SIGKILL), 0);
@@ -168,10 +175,12 @@ static pid_t prober_of(struct rig *rig)
 	return 0;
 }
 
-Test(target_argv, a_prober_that_stands_still_holds_no_name_back)
+/* False: it was not asked, which shows nothing. */
+static bool stands_still(void)
 {
 	struct rig *rig = start();
-	pid_t prober;
+	pid_t prober = 0;
+	bool was_asked;
 
 	add_sleepers(rig, CROWD);
 	for (int i = 0; i < 100 && !(prober = prober_of(rig)); i++)
@@ -180,9 +189,18 @@ Test(target_argv, a_prober_that_stands_still_holds_no_name_back)
 	cr_assert_eq(kill(prober, SIGSTOP), 0);
 	cr_assert_eq(target_set_scan(rig->set, on_change, rig), 0);
 	turn_until(rig, CROWD, 20 * NSEC_PER_SEC);
-	cr_expect_eq(rig->told_count, CROWD);
-	cr_expect_eq(rig->named_right, CROWD);
-	/* It was asked: otherwise nothing was shown. */
-	cr_expect_geq(given_up(rig, "probe_names_late"), 1);
+	cr_expect_eq(rig->told_count, CROWD, "%zu", rig->told_count);
+	cr_expect_eq(rig->named_right, CROWD, "%zu", rig->named_right);
+	was_asked = given_up(rig, "probe_names_late") > 0;
 	stop(rig);
+	return was_asked;
+}
+
+Test(target_argv, a_prober_that_stands_still_holds_no_name_back)
+{
+	bool was_asked = false;
+
+	for (int i = 0; i < 5 && !was_asked; i++)
+		was_asked = stands_still();
+	cr_expect(was_asked);
 }
