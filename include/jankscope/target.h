@@ -105,6 +105,9 @@ struct target_turn {
 
 /* The set wants to be told: a target is a name. */
 bool target_set_follows(const struct target_set *set);
+/* From now on every birth and every name is told, each before the interval that it falls in is
+ * closed; what is not told is counted, and target_set_look_again called. */
+void target_set_is_told(struct target_set *set);
 /* A process was forked by another one, under the names of that one. 0, -ENOMEM. */
 int target_told_birth(struct target_set *set, const struct target_told *child, pid_t parent,
 		      uint64_t parent_start_boot_ns);
@@ -115,7 +118,8 @@ int target_told_name(struct target_set *set, const struct target_told *told, boo
 /* The main thread of the process has ended; others of its threads may live. */
 void target_told_death(struct target_set *set, pid_t pid, uint64_t start_boot_ns, uid_t uid,
 		       uint64_t at_boot_ns);
-/* Names may have changed untold: the next scan reads them all. */
+/* Names may have changed untold: what a scan read counts from when it was read, and the next scan
+ * reads them all. */
 void target_set_look_again(struct target_set *set);
 /* An interval was closed: what is kept only for its record may go. */
 void target_set_turn(struct target_set *set);

@@ -711,6 +711,58 @@ Test(target_fixture, what_an_execve_told_is_newer_than_a_scan)
 	target_set_free(set);
 }
 
+/* execve sets the comm before the kernel side tells of it. A scan that reads it then is ahead: what
+ * the process ran before, and what of it a read-out books meanwhile, is not the target's. */
+Test(target_fixture, a_scan_amid_an_execve_hides_no_time_before_it)
+{
+	struct target_spec spec = name_spec("worker");
+	struct target_turn turn;
+	struct target_set *set;
+
+	put("proc/version", "x");
+	fake_process((struct fake){.pid = 50, .argv0 = "sh", .comm = "sh", .start_ticks = 400});
+	fake_process((struct fake){.pid = 51, .argv0 = "sh", .comm = "sh", .start_ticks = 400});
+	fake_process((struct fake){.pid = 52, .argv0 = "sh", .comm = "sh", .start_ticks = 400});
+	fake_process((struct fake){.pid = 53, .argv0 = "sh", .comm = "sh", .start_ticks = 400});
+	set = target_set_new(&spec, 1, root);
+	target_set_is_told(set);
+	target_set_scan(set, NULL, NULL);
+	/* 51 is followed: it was a target once */
+	cr_expect_eq(names(set, 51, START(400), now_ns(), "worker", "worker", true, &turn), 1);
+	cr_expect_eq(names(set, 51, START(400), now_ns(), "sh", "sh", true, &turn), 1);
+	for (pid_t pid = 50; pid < 53; pid++)
+		fake_process((struct fake){
+			.pid = pid, .argv0 = "sh", .comm = "worker", .start_ticks = 400});
+	/* an argv that the process writes itself is told by nobody */
+	fake_process((struct fake){.pid = 53, .argv0 = "worker", .comm = "sh", .start_ticks = 400});
+	target_set_look_again(set);
+	cr_expect_eq(target_set_scan(set, NULL, NULL), 4, "all are watched from now on");
+	for (pid_t pid = 50; pid < 53; pid++)
+		cr_expect(!means(set, pid, START(400)), "%d: not told yet", pid);
+	cr_expect(means(set, 53, START(400)));
+	target_set_turn(set);
+	for (pid_t pid = 50; pid < 52; pid++) {
+		uint64_t at = now_ns();
+
+		cr_expect_eq(names(set, pid, START(400), at, "worker", "worker", true, &turn), 1);
+		cr_expect(!turn.was_target, "%d", pid);
+		cr_expect_str_eq(turn.name, "sh");
+		cr_expect(means(set, pid, START(400)));
+		cr_expect(!target_set_means(set, pid, START(400), at - 1, NULL));
+	}
+	/* no word comes: then the scan was right */
+	cr_expect(!means(set, 52, START(400)));
+	target_set_turn(set);
+	cr_expect(means(set, 52, START(400)));
+	/* word was lost */
+	cr_expect_eq(names(set, 52, START(400), now_ns(), "sh", "sh", true, &turn), 1);
+	target_set_scan(set, NULL, NULL); /* the comm is as it was */
+	cr_expect(!means(set, 52, START(400)));
+	target_set_look_again(set);
+	cr_expect(means(set, 52, START(400)));
+	target_set_free(set);
+}
+
 Test(target_fixture, who_took_a_name_keeps_it_and_who_inherited_it_does_not)
 {
 	struct target_spec spec = name_spec("zygote");

@@ -36,8 +36,9 @@ struct followed_process {
 	bool has_argv;
 	bool is_target, took_name;
 	bool is_latest;
-	bool was_target;    /* before turned_ns */
-	uint64_t turned_ns; /* CLOCK_BOOTTIME, as all here; 0: never */
+	bool was_target;      /* before turned_ns */
+	uint64_t turned_ns;   /* CLOCK_BOOTTIME, as all here; 0: never; UNTOLD_NS */
+	uint64_t untold_turn; /* the set's turn when turned_ns became UNTOLD_NS */
 	uint64_t scanned_ns, told_ns;
 	uint64_t program_ns; /* when the process called execve last; 0: the kernel side told of none
 			      */
@@ -48,6 +49,11 @@ struct followed_process {
 bool target_set_follows(const struct target_set *set)
 {
 	return set->has_names;
+}
+
+void target_set_is_told(struct target_set *set)
+{
+	set->told_since_ns = clock_now_ns(CLOCK_BOOTTIME);
 }
 
 static struct followed_process *find(const struct target_set *set, pid_t pid,
@@ -168,6 +174,7 @@ static void tell_entry(const struct followed_process *process, struct process_en
 	entry->start_boot_ns = process->key.start_boot_ns;
 	entry->by_name = process->is_target;
 	entry->turned_ns = process->turned_ns;
+	entry->untold_turn = process->untold_turn;
 	entry->took_name = process->took_name;
 }
 
@@ -303,11 +310,12 @@ bool target_set_means(const struct target_set *set, pid_t pid, uint64_t start_bo
 		return true;
 	if (is_pinned(set, pid, start_boot_ns / PROC_TICK_NS))
 		return true;
+	if (!end_boot_ns) /* it lives */
+		end_boot_ns = UNTOLD_NS - 1;
 	if (process)
-		return end_boot_ns && end_boot_ns < process->turned_ns ? process->was_target
-								       : process->is_target;
+		return end_boot_ns < process->turned_ns ? process->was_target : process->is_target;
 	if (entry && !process_is_awaited(entry))
-		return entry->by_name;
+		return entry->by_name != (entry->turned_ns == UNTOLD_NS);
 	return main_comm && target_names_match(set, NULL, main_comm);
 }
 
@@ -340,6 +348,38 @@ const char *follow_program(const struct target_set *set, pid_t pid, uint64_t sta
 	return process && process->program_ns > since_boot_ns ? process->name : NULL;
 }
 
+/* The main thread took this comm at a moment that is told: it did not have it when a scan read it
+ * before, or its birth was told. An argv[0] that a process writes itself is told by nobody. */
+static bool will_be_told(const struct target_set *set, const struct process_entry *entry,
+			 bool is_followed)
+{
+	if (!set->told_since_ns || !target_names_match(set, NULL, entry->comm))
+		return false;
+	return is_followed || entry->unmatched_ns > set->told_since_ns ||
+	       entry->key.start_ticks * PROC_TICK_NS > set->told_since_ns;
+}
+
+void follow_give_up(struct target_set *set, uint64_t turn)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME);
+	struct followed_process *process;
+	struct process_entry *entry;
+
+	if (!set->any_untold)
+		return;
+	set->any_untold = false;
+	for (process = set->followed; process; process = process->hh.next) {
+		if (process->turned_ns == UNTOLD_NS && process->untold_turn < turn)
+			process->turned_ns = now_ns;
+		set->any_untold |= process->turned_ns == UNTOLD_NS;
+	}
+	for (entry = set->entries; entry; entry = entry->by_key.next) {
+		if (entry->turned_ns == UNTOLD_NS && entry->untold_turn < turn)
+			entry->turned_ns = now_ns;
+		set->any_untold |= entry->turned_ns == UNTOLD_NS;
+	}
+}
+
 bool follow_scanned(struct target_set *set, struct process_entry *entry, bool names_match)
 {
 	struct followed_process *process = find_latest(set, entry);
@@ -352,8 +392,13 @@ bool follow_scanned(struct target_set *set, struct process_entry *entry, bool na
 			process->matched_ns = now_ns;
 		if (names_match && !process->is_target)
 			process->took_name = true;
-		if (names_match || !process->took_name)
+		if (names_match && !process->is_target && will_be_told(set, entry, true)) {
+			turn_to(process, true, UNTOLD_NS);
+			process->untold_turn = set->turn;
+			set->any_untold = true;
+		} else if (names_match || !process->took_name) {
 			turn_to(process, names_match, now_ns);
+		}
 		tell_entry(process, entry);
 		return entry->by_name;
 	}
@@ -363,8 +408,15 @@ bool follow_scanned(struct target_set *set, struct process_entry *entry, bool na
 	}
 	if (!names_match && entry->by_name && entry->took_name)
 		return true;
-	if (entry->by_name != names_match)
+	if (!names_match)
+		entry->unmatched_ns = now_ns;
+	if (names_match && !entry->by_name && will_be_told(set, entry, false)) {
+		entry->turned_ns = UNTOLD_NS;
+		entry->untold_turn = set->turn;
+		set->any_untold = true;
+	} else if (entry->by_name != names_match) {
 		entry->turned_ns = now_ns;
+	}
 	entry->by_name = names_match;
 	return names_match;
 }
@@ -391,6 +443,7 @@ void target_set_turn(struct target_set *set)
 	struct followed_process *process, *next;
 
 	set->turn++;
+	follow_give_up(set, set->turn - 1);
 	HASH_ITER (hh, set->followed, process, next) {
 		if (!is_gone(set, process, now_ns))
 			continue;

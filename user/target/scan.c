@@ -248,6 +248,7 @@ void target_set_look_again(struct target_set *set)
 {
 	struct process_entry *entry, *next;
 
+	follow_give_up(set, UINT64_MAX);
 	HASH_ITER (by_pid, set->live, entry, next)
 		process_read_soon(entry);
 }

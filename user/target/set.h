@@ -34,8 +34,10 @@ struct process_entry {
 	/* It is a target by a name, or by its pid or its app's cgroup; not by a uid only. Both stay
 	 * so when it is dead: its last samples come later. */
 	bool by_name, by_other;
-	uint64_t turned_ns; /* CLOCK_BOOTTIME: when by_name changed */
-	bool took_name;     /* by itself: it is a target until it runs another program */
+	uint64_t turned_ns;    /* CLOCK_BOOTTIME: when by_name changed; UNTOLD_NS */
+	uint64_t untold_turn;  /* the set's turn when turned_ns became UNTOLD_NS */
+	uint64_t unmatched_ns; /* CLOCK_BOOTTIME: when a scan last saw names that do not match */
+	bool took_name;        /* by itself: it is a target until it runs another program */
 	/* argv.c: its argv[0] is asked for without waiting, and what came of it */
 	struct {
 		struct process_entry *next, *prev, **list; /* list NULL: in none */
@@ -101,6 +103,8 @@ struct target_set {
 	uint64_t next_ino;
 	/* follow.c */
 	struct followed_process *followed, *followed_by_pid;
+	uint64_t told_since_ns; /* CLOCK_BOOTTIME: births and names are told; 0: they are not */
+	bool any_untold;        /* turned_ns of some process is UNTOLD_NS */
 	struct buried_name *buried_names; /* process.c */
 	uint64_t unnamed;                 /* isolated processes that ended nameless, not told yet */
 };
@@ -197,6 +201,12 @@ void argv_free(struct target_set *set);
 
 /* ---- follow.c ---- */
 
+/* Instead of the moment at which a process became a target: a scan saw the name, and the kernel
+ * side is about to tell since when it has it. execve gives the comm some 100 us before that, or a
+ * second where the program's pages come slowly. What the process ran until it is told is not a
+ * target's. */
+#define UNTOLD_NS UINT64_MAX
+
 /* A scan read these names of a process: whether it is a target by name. */
 bool follow_scanned(struct target_set *set, struct process_entry *entry, bool names_match);
 /* The name of a process that no scan has seen; NULL: not known either. */
@@ -209,4 +219,6 @@ bool follow_left_pid(const struct target_set *set, pid_t pid, uint64_t start_boo
  * execve. */
 const char *follow_program(const struct target_set *set, pid_t pid, uint64_t start_boot_ns,
 			   uint64_t since_boot_ns);
+/* No word comes any more of what is UNTOLD_NS since before this turn: the scan was right. */
+void follow_give_up(struct target_set *set, uint64_t turn);
 void follow_free(struct target_set *set);

@@ -373,8 +373,10 @@ static int cpu_sample(struct source *source, struct record_interval *interval)
 	uint64_t mono_ns, dur_ns = 0;
 	int err;
 
-	if (cpu->kernel && sched_kernel_want_names(cpu->kernel))
+	if (cpu->kernel && sched_kernel_want_names(cpu->kernel)) {
+		target_set_is_told(cpu->context->targets);
 		target_set_look_again(cpu->context->targets);
+	}
 	err = cpu_reader_read_out(cpu->reader, &mono_ns);
 	if (!err) {
 		dur_ns = mono_ns - cpu->last_mono_ns;
