@@ -26,11 +26,16 @@ if [ -e /sys/fs/selinux/enforce ] && [ -s /guest/policy ]; then
 	target="-p servicemanager --block 1ms"
 	[ -x /system/bin/service ] || target="-p 1 --block 5ms"
 	while :; do
-		for i in 1 2 3 4 5 6 7 8 9 10; do setprop debug.jankscope.$i x; done
-		if [ -x /system/bin/service ]; then service list; else stop $restarted; start $restarted; fi >/dev/null 2>&1
+		if [ -x /system/bin/service ]; then
+			service list
+		else
+			for i in 1 2 3 4 5 6 7 8 9 10; do setprop debug.jankscope.$i x; done
+			stop $restarted
+			start $restarted
+		fi >/dev/null 2>&1
 	done &
 	traffic=$!
-	record enforcing $target -d 5s -i 2s
+	record enforcing $target -d 10s -i 2s
 	ok $? "enforcing: record ends with 0" "$(tail -1 /tmp/enforcing.err)"
 	kill $traffic
 	wait $traffic 2>/dev/null
