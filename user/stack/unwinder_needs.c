@@ -13,6 +13,7 @@
 /* Nobody but the unwinder waits for these answers; a prober that hangs is replaced after 1 s. */
 #define ANSWER_NS     (300 * NSEC_PER_MSEC)
 #define KEPT_FRESH_NS (2 * NSEC_PER_SEC)
+#define KEPT_OLD_NS   (300 * NSEC_PER_SEC)
 
 /* ---- maps that are kept ---- */
 
@@ -56,14 +57,24 @@ static struct kept_maps *oldest_kept(struct unwinder *u, bool only_used)
 	return oldest;
 }
 
+/* Of processes that nobody asked about for long: most of them are gone. */
+static void drop_old(struct unwinder *u, uint64_t now_ns)
+{
+	for (size_t i = 0; i < KEPT_MAPS; i++)
+		if (now_ns - u->kept[i].read_ns > KEPT_OLD_NS)
+			drop_kept(u, &u->kept[i]);
+}
+
 /* Take over fd. NULL: it is too large to keep, and closed. */
 static struct kept_maps *keep(struct unwinder *u, const struct stack_process *process, int fd,
 			      uint64_t length)
 {
 	struct kept_maps *kept = find_kept(u, process);
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
 	if (kept)
 		drop_kept(u, kept);
+	drop_old(u, now_ns);
 	if (length > KEPT_BYTES) {
 		close(fd);
 		return NULL;
@@ -72,7 +83,7 @@ static struct kept_maps *keep(struct unwinder *u, const struct stack_process *pr
 		drop_kept(u, oldest_kept(u, true));
 	kept = oldest_kept(u, false);
 	drop_kept(u, kept);
-	*kept = (struct kept_maps){*process, fd, length, clock_now_ns(CLOCK_MONOTONIC), ++u->uses};
+	*kept = (struct kept_maps){*process, fd, length, now_ns, ++u->uses};
 	u->kept_bytes += length;
 	return kept;
 }
