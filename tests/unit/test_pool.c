@@ -461,8 +461,7 @@ Test(pool, warden_dies_while_probers_are_busy, .timeout = 60)
 	took_ns = clock_now_ns(CLOCK_MONOTONIC) - since_ns;
 	cr_expect_neq(now, warden);
 	cr_expect_lt(took_ns, 500 * NSEC_PER_MSEC, "%.0f ms", (double)took_ns / 1e6);
-	for (int i = 0;
-	     i < 2000 && !(heard[0].count && heard[1].count && heard[2].count); i++)
+	for (int i = 0; i < 2000 && !(heard[0].count && heard[1].count && heard[2].count); i++)
 		run_for(rig.loop, NSEC_PER_MSEC);
 	for (int i = 0; i < 3; i++)
 		cr_expect(heard[i].count == 1 && !heard[i].err, "%d: %d", i, heard[i].err);

@@ -279,7 +279,8 @@ Test(target_live, leader_that_left_its_threads_behind_lives_on)
 
 Test(target_live, uid_of_children)
 {
-	struct target_spec spec = {.kind = TARGET_UID, .uid = 3912345};
+	const uid_t uid = 3000000 + (uid_t)getpid(); /* of this test, also beside another suite's */
+	struct target_spec spec = {.kind = TARGET_UID, .uid = uid};
 	struct target_set *set;
 	int ready[2];
 	pid_t child;
@@ -290,7 +291,8 @@ Test(target_live, uid_of_children)
 	cr_assert_eq(pipe(ready), 0);
 	child = fork();
 	if (child == 0) {
-		if (setresuid(3912345, 3912345, 3912345) || write(ready[1], "", 1) != 1)
+		if (setresuid(uid, uid, uid) || prctl(PR_SET_PDEATHSIG, SIGKILL) ||
+		    write(ready[1], "", 1) != 1)
 			_exit(1);
 		pause();
 		_exit(0);
@@ -298,7 +300,7 @@ Test(target_live, uid_of_children)
 	cr_assert_eq(read(ready[0], &byte, 1), 1);
 	set = target_set_new(&spec, 1, "");
 	cr_assert_eq(target_set_scan(set, NULL, NULL), 1);
-	cr_assert_eq(target_set_at(set, 0)->uid, 3912345);
+	cr_assert_eq(target_set_at(set, 0)->uid, uid);
 	stop_child(child);
 	target_set_free(set);
 }
