@@ -348,8 +348,9 @@ const char *follow_program(const struct target_set *set, pid_t pid, uint64_t sta
 	return process && process->program_ns > since_boot_ns ? process->name : NULL;
 }
 
-/* The main thread took this comm at a moment that is told: it did not have it when a scan read it
- * before, or its birth was told. An argv[0] that a process writes itself is told by nobody. */
+/* The kernel side tells when the main thread took this comm: a scan read another comm before, or
+ * the process was born since the kernel side tells. Of an argv[0] that a process writes itself the
+ * kernel side tells nothing. */
 static bool will_be_told(const struct target_set *set, const struct process_entry *entry,
 			 bool is_followed)
 {

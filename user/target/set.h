@@ -103,7 +103,7 @@ struct target_set {
 	uint64_t next_ino;
 	/* follow.c */
 	struct followed_process *followed, *followed_by_pid;
-	uint64_t told_since_ns; /* CLOCK_BOOTTIME: births and names are told; 0: they are not */
+	uint64_t told_since_ns; /* CLOCK_BOOTTIME: the kernel side tells births and names; 0: no */
 	bool any_untold;        /* turned_ns of some process is UNTOLD_NS */
 	struct buried_name *buried_names; /* process.c */
 	uint64_t unnamed;                 /* isolated processes that ended nameless, not told yet */
