@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <stddef.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -94,6 +95,108 @@ static void test_hang(void)
 		nap_ms(10);
 	tap_ok(process > 1 && kill(process, 0) && errno == ESRCH,
 	       "the one that was stopped is gone");
+	end_target(pid);
+}
+
+/* ---- no CPU for it ---- */
+
+#define STARVED_MS 1500
+
+/* The last CPU that this process may use, and whether it has another one. */
+static int last_cpu(cpu_set_t *others)
+{
+	int last = -1;
+
+	CPU_ZERO(others);
+	if (sched_getaffinity(0, sizeof(*others), others))
+		return -1;
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, others))
+			last = cpu;
+	CPU_CLR(last, others);
+	return CPU_COUNT(others) ? last : -1;
+}
+
+/* A child that leaves the CPU to nobody of a lower real-time priority. */
+static pid_t start_hog(int cpu, int priority)
+{
+	const struct sched_param param = {priority};
+	uint64_t until_ns;
+	cpu_set_t one;
+	int ready[2];
+	char byte = 0;
+	pid_t pid;
+
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	if (pipe2(ready, O_CLOEXEC))
+		return -1;
+	pid = fork();
+	if (pid == 0) {
+		if (sched_setaffinity(0, sizeof(one), &one) ||
+		    sched_setscheduler(0, SCHED_FIFO, &param) || write(ready[1], "", 1) != 1)
+			_exit(1);
+		until_ns = clock_now_ns(CLOCK_MONOTONIC) + STARVED_MS * NSEC_PER_MSEC;
+		while (clock_now_ns(CLOCK_MONOTONIC) < until_ns)
+			;
+		_exit(0);
+	}
+	close(ready[1]);
+	if (pid > 0 && read(ready[0], &byte, 1) != 1) {
+		waitpid(pid, NULL, 0);
+		pid = -1;
+	}
+	close(ready[0]);
+	return pid;
+}
+
+/* The kernel stops real-time tasks for 50 ms of each second where sched_rt_runtime_us says so, also
+ * the unwinder's, which is one here: fair tasks would get that time. */
+static void test_starved(void)
+{
+	const struct sched_param low = {1};
+	uint64_t since_ns, late, replaced;
+	struct stack_capture *capture;
+	pid_t pid, hog, process;
+	cpu_set_t all, others, one;
+	struct unwound *trace;
+	int cpu = last_cpu(&others);
+
+	if (cpu < 0) {
+		tap_skip("no CPU for the unwinder", "this process may use one CPU only");
+		return;
+	}
+	pid = start_target();
+	/* Warm: it has read its files. */
+	free(unwind(capture_of(pid, STACK_PTRACE), 5 * NSEC_PER_SEC));
+	capture = capture_of(pid, STACK_PTRACE);
+	process = pid_of_unwinder();
+	late = counter("stacks_lost_unwinder_late");
+	replaced = counter("unwinder_replaced");
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	sched_getaffinity(0, sizeof(all), &all);
+	sched_setaffinity(0, sizeof(others), &others);
+	sched_setaffinity(process, sizeof(one), &one);
+	hog = sched_setscheduler(process, SCHED_FIFO, &low) ? -1 : start_hog(cpu, 2);
+	if (hog < 0) {
+		tap_skip("no CPU for the unwinder", "no real-time task may be made");
+		stack_capture_free(capture);
+	} else {
+		since_ns = clock_now_ns(CLOCK_MONOTONIC);
+		trace = unwind(capture, 5 * NSEC_PER_SEC);
+		since_ns = clock_now_ns(CLOCK_MONOTONIC) - since_ns;
+		tap_ok(is_ours(trace) && since_ns > NSEC_PER_SEC &&
+			       counter("stacks_lost_unwinder_late") == late &&
+			       counter("unwinder_replaced") == replaced,
+		       "no CPU for the unwinder: the stack comes after %" PRIu64 " ms",
+		       (uint64_t)(since_ns / NSEC_PER_MSEC));
+		free(trace);
+		waitpid(hog, NULL, 0);
+	}
+	sched_setaffinity(0, sizeof(all), &all);
+	/* The next one has no priority and all CPUs. */
+	send_signal(process, SIGKILL);
 	end_target(pid);
 }
 
@@ -576,6 +679,7 @@ int main(void)
 	test_dead_target();
 	test_death();
 	test_hang();
+	test_starved();
 	test_lies();
 	test_large_traces();
 	test_refused_file();

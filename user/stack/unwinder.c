@@ -20,6 +20,7 @@ struct unwinder *unwinder_new(struct warden *warden, struct prober_pool *pool, s
 	u->pool = pool;
 	u->loop = loop;
 	u->helper = (struct helper){.kind = HELPER_UNWINDER, .socket = -1, .pidfd = -1};
+	u->schedstat.fd = -1;
 	u->last = &u->first;
 	u->timer = u->pump = -1;
 	err = unwinder_watch(u);

@@ -9,17 +9,19 @@
 #include <unistd.h>
 
 #include "core/loop.h"
+#include "proc/stat.h"
 #include "stack/unwinder_jobs.h"
 #include "util/channel.h"
 #include "util/clock.h"
 
-#define JOB_NS       NSEC_PER_SEC       /* the process's own time for a job */
-#define JOB_TOTAL_NS (5 * NSEC_PER_SEC) /* with the time that it waits for the pool */
-#define HELLO_NS     (5 * NSEC_PER_SEC)
-#define RETRY_NS     (10 * NSEC_PER_MSEC)
-#define RETRY_MAX_NS NSEC_PER_SEC
-#define AT_ONCE_NS   1
-#define MESSAGES     (2 * WIRE_WINDOW) /* that are taken in one turn */
+#define JOB_NS        NSEC_PER_SEC       /* the process's own time for a job */
+#define JOB_TOTAL_NS  (5 * NSEC_PER_SEC) /* with the time that it waits for the pool */
+#define LEAST_BACK_NS (10 * NSEC_PER_MSEC)
+#define HELLO_NS      (5 * NSEC_PER_SEC)
+#define RETRY_NS      (10 * NSEC_PER_MSEC)
+#define RETRY_MAX_NS  NSEC_PER_SEC
+#define AT_ONCE_NS    1
+#define MESSAGES      (2 * WIRE_WINDOW) /* that are taken in one turn */
 
 static int on_socket(void *ctx, uint32_t events);
 
@@ -28,11 +30,32 @@ void unwinder_pump_after(struct unwinder *u, uint64_t ns)
 	loop_set_timer(u->loop, u->pump, ns ? ns : AT_ONCE_NS, 0);
 }
 
+/* The process's CPU time and waits for a CPU so far; zeros where the kernel does not tell. */
+static struct proc_schedstat read_schedstat(struct unwinder *u)
+{
+	struct proc_schedstat now;
+
+	return proc_schedstat_kept(&u->schedstat, &now) ? (struct proc_schedstat){0} : now;
+}
+
+static bool is_runnable(const struct unwinder *u)
+{
+	int folder = proc_open("", u->helper.pid);
+	struct proc_stat stat;
+	bool runnable = folder >= 0 && !proc_stat(folder, &stat) && stat.state == 'R';
+
+	if (folder >= 0)
+		close(folder);
+	return runnable;
+}
+
 void unwinder_begin(struct unwinder *u)
 {
 	u->current = u->first;
 	u->number = u->current->number;
 	u->reading = (struct stack_file_version){0};
+	u->began = read_schedstat(u);
+	u->given_back_ns = 0;
 	u->left_ns = JOB_NS;
 	u->given_up_ns = clock_now_ns(CLOCK_MONOTONIC) + JOB_TOTAL_NS;
 	unwinder_resume(u);
@@ -41,6 +64,7 @@ void unwinder_begin(struct unwinder *u)
 static void drop_process(struct unwinder *u, bool hung)
 {
 	unwinder_forget_need(u);
+	proc_drop_kept(&u->schedstat);
 	u->sent = 0;
 	if (u->helper.socket >= 0)
 		loop_remove_fd(u->loop, u->helper.socket);
@@ -112,6 +136,28 @@ void unwinder_pause(struct unwinder *u)
 		       u->given_up_ns > now_ns ? u->given_up_ns - now_ns : AT_ONCE_NS, 0);
 }
 
+/* Where all CPUs are busy, the process gets the time back that it waited for one: a file that it
+ * reads would be refused as one that hangs. The kernel adds a wait to the sum when it is over
+ * (sched_info_arrive, kernel/sched/stats.h), so one that lasts shows by the state alone. */
+static bool give_time_back(struct unwinder *u)
+{
+	struct proc_schedstat now = read_schedstat(u);
+	uint64_t cpu_ns = now.cpu_ns - u->began.cpu_ns;
+	uint64_t waited_ns = now.runnable_ns - u->began.runnable_ns - u->given_back_ns;
+
+	if (u->need.kind || !u->began.arrivals || !now.arrivals || cpu_ns >= JOB_NS ||
+	    clock_now_ns(CLOCK_MONOTONIC) >= u->given_up_ns)
+		return false;
+	u->given_back_ns += waited_ns;
+	if (is_runnable(u) && waited_ns < JOB_NS - cpu_ns)
+		waited_ns = JOB_NS - cpu_ns;
+	if (waited_ns < LEAST_BACK_NS)
+		return false;
+	u->left_ns = waited_ns;
+	unwinder_resume(u);
+	return true;
+}
+
 /* The time of what is under way is over, by this process's clock: the answer may have come while it
  * did something else. */
 static int on_timer(void *ctx, uint32_t events)
@@ -121,7 +167,9 @@ static int on_timer(void *ctx, uint32_t events)
 
 	if (u->helper.socket >= 0)
 		on_socket(u, 0);
-	if (u->helper.socket >= 0 && (number ? u->current && u->number == number : !u->helper.pid))
+	if (u->helper.socket < 0)
+		return 0;
+	if (number ? u->current && u->number == number && !give_time_back(u) : !u->helper.pid)
 		lose_process(u, true, true);
 	return 0;
 }
@@ -293,6 +341,7 @@ static bool take_one(struct unwinder *u)
 	}
 	if (n > 0 && !u->helper.pid &&
 	    helper_take_hello(&u->helper, u->message, (size_t)n, fds, count)) {
+		proc_keep(&u->schedstat, u->helper.pid, u->helper.pid);
 		loop_set_timer(u->loop, u->timer, 0, 0);
 		unwinder_pump_after(u, 0);
 		return true;

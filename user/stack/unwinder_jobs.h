@@ -5,6 +5,8 @@
 #pragma once
 #include "prober/pool.h"
 #include "prober/warden.h"
+#include "proc/read.h"
+#include "proc/status.h"
 #include "stack/refused_files.h"
 #include "stack/unwinder.h"
 #include "stack/unwinder_wire.h"
@@ -59,6 +61,9 @@ struct unwinder {
 	uint64_t number;              /* of the job that is at work */
 	uint64_t left_ns, resumed_ns; /* what the process has left for it, since when it runs */
 	uint64_t given_up_ns;         /* when the job is given up, whatever it waits for */
+	struct proc_kept schedstat;   /* of the process */
+	struct proc_schedstat began;  /* what that was when the job began; zeros: not told */
+	uint64_t given_back_ns;       /* of the waits for a CPU since then */
 	struct stack_file_version reading; /* what the process reads; inode 0: no file */
 	/* the need under way; need.kind 0: none */
 	struct wire_need need;

@@ -10,8 +10,9 @@
 #include "util/channel.h"
 #include "util/clock.h"
 
-/* Nobody but the unwinder waits for these answers; a prober that hangs is replaced after 1 s. */
-#define ANSWER_NS     (300 * NSEC_PER_MSEC)
+/* Nobody but the unwinder waits for these answers; a prober that hangs is replaced after 1 s, and
+ * what it hung on is left alone then. A shorter time costs names where all CPUs are busy. */
+#define ANSWER_NS     (900 * NSEC_PER_MSEC)
 #define KEPT_FRESH_NS (2 * NSEC_PER_SEC)
 #define KEPT_OLD_NS   (300 * NSEC_PER_SEC)
 
