@@ -35,7 +35,9 @@ static struct proc_schedstat read_schedstat(struct unwinder *u)
 {
 	struct proc_schedstat now;
 
-	return proc_schedstat_kept(&u->schedstat, &now) ? (struct proc_schedstat){0} : now;
+	if (proc_schedstat_kept(&u->schedstat, &now))
+		now = (struct proc_schedstat){0};
+	return now;
 }
 
 static bool is_runnable(const struct unwinder *u)
