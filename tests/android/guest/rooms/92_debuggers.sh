@@ -28,7 +28,7 @@ stack_of() { # NAME PID
 	ok $? "eu-stack: $1: the same $(wc -l </tmp/a) return addresses" "$(tr '\n' ' ' </tmp/a)| $(tr '\n' ' ' </tmp/b)" ||
 		{ sed 's/^/# ours: /' /tmp/ours; sed 's/^/# eu-stack: /' /tmp/theirs; }
 	run_debian gdb -nx -batch -ex 'set backtrace past-main on' -ex 'set backtrace past-entry on' -p $2 -ex bt >/tmp/theirs 2>&1
-	sed -n 's/^#[0-9]* *0x0*\([0-9a-f]*\) in .*/\1/p' /tmp/theirs >/tmp/b
+	sed -n 's/^#[0-9]* *0x0*\([0-9a-f]*\)\( \[PAC\]\)* in .*/\1/p' /tmp/theirs >/tmp/b
 	[ "$(wc -l </tmp/a)" -ge 3 ] && cmp -s /tmp/a /tmp/b
 	ok $? "gdb: $1: the same $(wc -l </tmp/a) return addresses" "$(tr '\n' ' ' </tmp/a)| $(tr '\n' ' ' </tmp/b)" ||
 		sed 's/^/# gdb: /' /tmp/theirs
