@@ -8,6 +8,8 @@
  *   timed          the waits have a time
  *   deadlock       after the third chain the last one waits for what link-1 holds, for ever
  *   deadlock_timed the same, but each gives up after 2 s
+ *   random         no chains: each takes two of eight locks in their order, as it comes, and holds
+ *                  them for some ms, and so does the main thread each 20 ms
  *   self           the last one waits for what the main thread holds, for ever
  * Prints "ready", then "chain BOOT_NS" for each, with the tids, outermost first. */
 #include <pthread.h>
@@ -62,6 +64,12 @@ static __attribute__((noinline)) void take_lock(pthread_mutex_t *lock)
 		pthread_mutex_unlock(lock);
 }
 
+static __attribute__((noinline)) void take_and_keep(pthread_mutex_t *lock)
+{
+	pthread_mutex_lock(lock);
+	__asm__ volatile("");
+}
+
 static __attribute__((noinline)) void hold_and_sleep(void)
 {
 	nap_ms(STANDS_MS);
@@ -71,6 +79,34 @@ static __attribute__((noinline)) void hold_and_sleep(void)
 static int for_ever(void)
 {
 	return rounds > 3 && (is("deadlock") || is("deadlock_timed") || is("self"));
+}
+
+static __attribute__((noinline)) void hold_both(unsigned *seed)
+{
+	nap_ms(1 + (unsigned)rand_r(seed) % 20);
+	__asm__ volatile("");
+}
+
+static void take_two(unsigned *seed)
+{
+	unsigned low = (unsigned)rand_r(seed) % 7;
+	unsigned high = low + 1 + (unsigned)rand_r(seed) % (7 - low);
+
+	take_and_keep(&locks[low]);
+	take_and_keep(&locks[high]);
+	hold_both(seed);
+	pthread_mutex_unlock(&locks[high]);
+	pthread_mutex_unlock(&locks[low]);
+}
+
+static void *run_random(void *arg)
+{
+	unsigned seed = (unsigned)(uintptr_t)arg;
+
+	prctl(PR_SET_NAME, "random");
+	for (;;)
+		take_two(&seed);
+	return NULL;
 }
 
 static void *run_link(void *arg)
@@ -102,6 +138,10 @@ static __attribute__((noinline)) void handle(void)
 	struct timespec now;
 
 	rounds++;
+	if (is("random")) {
+		take_two(&rounds);
+		return;
+	}
 	if (is("self"))
 		pthread_mutex_lock(&locks[links]);
 	pthread_barrier_wait(&begin);
@@ -134,14 +174,17 @@ int main(int argc, char **argv)
 		pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
 	pthread_barrier_init(&begin, NULL, links + 1);
 	pthread_barrier_init(&built, NULL, links + 1);
-	for (unsigned i = 0; i <= links; i++)
+	for (unsigned i = 0; i <= MOST; i++)
 		pthread_mutex_init(&locks[i], &attr);
 	for (unsigned i = 0; i < links; i++) {
 		pthread_t thread;
 
-		if (pthread_create(&thread, NULL, run_link, (void *)(uintptr_t)i))
+		if (pthread_create(&thread, NULL, is("random") ? run_random : run_link,
+				   (void *)(uintptr_t)i))
 			return 1;
 	}
+	if (is("random"))
+		each.it_interval.tv_nsec = 20000000;
 	epoll = epoll_create1(EPOLL_CLOEXEC);
 	timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	if (epoll < 0 || timer < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &event) ||

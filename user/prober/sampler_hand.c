@@ -305,7 +305,7 @@ static int sample_owners(struct sampler_hand *hand, const struct sampler_row *ro
 		.operation = row->slot.arguments[1],
 	}};
 	uint64_t walk_ns = clock_now_ns(CLOCK_MONOTONIC);
-	struct probe_owner owner;
+	struct probe_owner owner, again;
 	int err = 0;
 
 	waiters[0].known = find_watched(hand, &waiters[0]);
@@ -335,6 +335,9 @@ static int sample_owners(struct sampler_hand *hand, const struct sampler_row *ro
 		sample.taken = !stack_capture(
 			hand->capturer, &thread,
 			hand->view->has_registers ? STACK_SNAPSHOT : STACK_KERNEL, hand->capture);
+		/* Let go meanwhile: what it does now is no answer. */
+		if (!read_owner(row->thread.pid, next - 1, &again) || again.tid != owner.tid)
+			break;
 		if (depth > 1 && hand->capture->stack_bytes > LINK_BYTES)
 			hand->capture->stack_bytes = LINK_BYTES;
 		next->tid = owner.tid;
