@@ -607,7 +607,7 @@ Test(options, bash_completes_values)
 Test(options, zsh_and_fish_complete_values)
 {
 	char *zsh_text, *fish_text;
-	char value[512];
+	char *rest, value[512];
 
 	make_verbs();
 	zsh_text = printed(zsh);
@@ -627,9 +627,13 @@ Test(options, zsh_and_fish_complete_values)
 			snprintf(value, sizeof(value), "--%s%s", row->name,
 				 row->letter ? "=}'[" : "='[");
 			cr_assert(strstr(zsh_text, value), "%s", value);
-			cr_expect(strstr(part(zsh_text, value, "\n"), "_files"), "%s", value);
+			rest = part(zsh_text, value, "\n");
+			cr_expect(strstr(rest, "_files"), "%s", value);
+			free(rest);
 			snprintf(value, sizeof(value), " -l %s ", row->name);
-			cr_expect(strstr(part(fish_text, value, "\n"), "-r -F"), "%s", value);
+			rest = part(fish_text, value, "\n");
+			cr_expect(strstr(rest, "-r -F"), "%s", value);
+			free(rest);
 		}
 	}
 	cr_expect(strstr(zsh_text, "#compdef jankscope\n") == zsh_text);
