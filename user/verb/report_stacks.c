@@ -305,6 +305,6 @@ void report_stacks_tell(const struct report_stacks *stacks, const struct options
 	else if (!stacks->found)
 		fprintf(stderr,
 			"jankscope: warn: --mapping %s: it has none of the %" PRIu64
-			" recorded frames' classes; is it of this build?\n",
+			" recorded methods; is it of this build?\n",
 			name, stacks->methods);
 }
