@@ -61,7 +61,7 @@ Test(telling, hostile_names)
 
 		for (size_t i = 0; i < length; i++) {
 			state = state * 1664525 + 1013904223;
-			symbol[i] = "()<>{}[] :;~operator,->_a\xc3\x1b"[state >> 27];
+			symbol[i] = "()<>{}[] :;~operator,->_a\xc3\x1b"[(state >> 27) % 27];
 		}
 		symbol[length] = 0;
 		function_short(text, sizeof(text), symbol);

@@ -8,26 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MAX_FRAMES 64   /* that were inlined into each other */
-#define MAX_TOLD   3    /* methods of which it is one */
-#define KEY_BYTES  4096 /* longer names stay as they are */
-
-/* Lines of the mapping that belong together: one place in the changed code, innermost first. */
-struct group {
-	const struct mapping_method *methods;
-	size_t count;
-};
-
-struct search {
-	struct mapping *mapping;
-	struct mapping_symbol symbol;
-	size_t method_count, group_count;
-	struct group *groups;
-};
+#define KEY_BYTES 4096 /* longer names stay as they are */
 
 /* ---- lines of the class that have this changed name ---- */
 
-static struct mapping_method *add_method(struct search *search, const struct mapping_method *method)
+static struct mapping_method *add_method(struct mapping_search *search,
+					 const struct mapping_method *method)
 {
 	struct mapping *mapping = search->mapping;
 	size_t room = mapping->method_room ? 2 * mapping->method_room : 64;
@@ -77,7 +63,7 @@ static void take_comment(struct mapping_method *method, struct span comment)
 	}
 }
 
-static int collect(struct search *search, const struct mapping_class *class)
+static int collect(struct mapping_search *search, const struct mapping_class *class)
 {
 	struct span rest = class->body, line;
 	struct mapping_method method, *last = NULL;
@@ -112,7 +98,7 @@ static bool goes_on(const struct mapping_method *before, const struct mapping_me
 	       (!method->has_original || method->original_from == method->original_to);
 }
 
-static int make_groups(struct search *search)
+static int make_groups(struct mapping_search *search)
 {
 	const struct mapping_method *methods = search->mapping->methods;
 
@@ -124,73 +110,110 @@ static int make_groups(struct search *search)
 			search->groups[search->group_count - 1].count++;
 			continue;
 		}
-		search->groups[search->group_count++] = (struct group){&methods[i], 1};
+		search->groups[search->group_count++] = (struct mapping_group){&methods[i], 1};
 	}
 	return 0;
 }
 
-/* The method that the changed code was made of; others were inlined into it. */
-static const struct mapping_method *outermost(const struct group *group)
+static int compare_spans(struct span a, struct span b)
 {
-	return &group->methods[group->count - 1];
+	if (a.length != b.length)
+		return a.length < b.length ? -1 : 1;
+	return memcmp(a.at, b.at, a.length);
 }
 
-static bool same_method(const struct mapping_method *a, const struct mapping_method *b)
+/* By the method that a line is of. */
+static int compare_methods(const void *left, const void *right)
 {
-	return a->of == b->of && span_equal(a->owner, b->owner) && span_equal(a->name, b->name) &&
-	       span_equal(a->type, b->type) && span_equal(a->arguments, b->arguments);
+	const struct mapping_method *a = *(const struct mapping_method *const *)left;
+	const struct mapping_method *b = *(const struct mapping_method *const *)right;
+	int order = compare_spans(a->name, b->name);
+
+	if (a->of != b->of)
+		return a->of < b->of ? -1 : 1;
+	if (!order)
+		order = compare_spans(a->arguments, b->arguments);
+	if (!order)
+		order = compare_spans(a->type, b->type);
+	return order ? order : compare_spans(a->owner, b->owner);
 }
 
-/* R8 writes what is true of a method below one of its lines only. */
-static void share_comments(struct search *search)
+bool mapping_same_method(const struct mapping_method *a, const struct mapping_method *b)
 {
-	struct mapping_method *methods = search->mapping->methods;
+	return !compare_methods(&a, &b);
+}
 
-	for (size_t i = 0; i < search->method_count; i++) {
-		const struct mapping_method *from = &methods[i];
+static void share(struct mapping_method **methods, size_t count)
+{
+	struct span residual = {0};
+	bool synthesized = false;
 
-		if (!from->residual.length && !from->synthesized)
-			continue;
-		for (size_t k = 0; k < search->method_count; k++) {
-			if (!same_method(from, &methods[k]))
-				continue;
-			if (from->residual.length)
-				methods[k].residual = from->residual;
-			methods[k].synthesized |= from->synthesized;
-		}
+	for (size_t i = 0; i < count; i++) {
+		synthesized |= methods[i]->synthesized;
+		if (methods[i]->residual.length)
+			residual = methods[i]->residual;
+	}
+	for (size_t i = 0; i < count; i++) {
+		methods[i]->synthesized = synthesized;
+		methods[i]->residual = residual;
 	}
 }
 
-typedef bool (*group_test)(const struct search *search, const struct group *group, uint32_t line);
-
-static bool has_types(const struct search *search, const struct group *group, uint32_t line)
+/* R8 writes what is true of a method below one of its lines only. */
+static int share_comments(struct mapping_search *search)
 {
-	(void)line;
-	return mapping_same_types(search->mapping, &search->symbol, outermost(group));
+	struct mapping_method **sorted = calloc(search->method_count + 1, sizeof(*sorted));
+	size_t first = 0;
+
+	if (!sorted)
+		return -ENOMEM;
+	for (size_t i = 0; i < search->method_count; i++)
+		sorted[i] = &search->mapping->methods[i];
+	qsort(sorted, search->method_count, sizeof(*sorted), compare_methods);
+	for (size_t i = 1; i <= search->method_count; i++) {
+		if (i < search->method_count && mapping_same_method(sorted[i - 1], sorted[i]))
+			continue;
+		share(sorted + first, i - first);
+		first = i;
+	}
+	free(sorted);
+	return 0;
 }
 
-static bool has_line(const struct search *search, const struct group *group, uint32_t line)
+typedef bool (*group_test)(const struct mapping_search *search, const struct mapping_group *group,
+			   uint32_t line);
+
+static bool has_types(const struct mapping_search *search, const struct mapping_group *group,
+		      uint32_t line)
 {
-	const struct mapping_method *method = outermost(group);
+	(void)line;
+	return mapping_same_types(search->mapping, &search->symbol, mapping_outermost(group));
+}
+
+static bool has_line(const struct mapping_search *search, const struct mapping_group *group,
+		     uint32_t line)
+{
+	const struct mapping_method *method = mapping_outermost(group);
 
 	(void)search;
 	return method->has_range && method->from <= line && line <= method->to;
 }
 
-static bool has_no_range(const struct search *search, const struct group *group, uint32_t line)
+static bool has_no_range(const struct mapping_search *search, const struct mapping_group *group,
+			 uint32_t line)
 {
 	(void)search, (void)line;
-	return !outermost(group)->has_range;
+	return !mapping_outermost(group)->has_range;
 }
 
 /* Keep the groups that pass; all of them where none does. Returns whether one did. */
-static bool narrow(struct search *search, group_test test, uint32_t line)
+static bool narrow(struct mapping_search *search, group_test test, uint32_t line)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < search->group_count; i++)
 		if (test(search, &search->groups[i], line)) {
-			struct group passed = search->groups[i];
+			struct mapping_group passed = search->groups[i];
 
 			search->groups[i] = search->groups[kept];
 			search->groups[kept++] = passed;
@@ -198,185 +221,6 @@ static bool narrow(struct search *search, group_test test, uint32_t line)
 	if (kept)
 		search->group_count = kept;
 	return kept;
-}
-
-/* ---- names ---- */
-
-static struct span owner_of(const struct mapping_method *method)
-{
-	return method->owner.length ? method->owner : method->of->original;
-}
-
-static bool same_name(const struct mapping_method *a, const struct mapping_method *b)
-{
-	return span_equal(a->name, b->name) && span_equal(owner_of(a), owner_of(b));
-}
-
-static bool same_names(const struct group *a, const struct group *b)
-{
-	if (a->count != b->count)
-		return false;
-	for (size_t i = 0; i < a->count; i++)
-		if (!same_name(&a->methods[i], &b->methods[i]) ||
-		    !span_equal(a->methods[i].arguments, b->methods[i].arguments))
-			return false;
-	return true;
-}
-
-static void put(FILE *out, struct span text)
-{
-	fwrite(text.at, 1, text.length, out);
-}
-
-static void put_types(FILE *out, struct span list)
-{
-	for (size_t i = 0; i < list.length; i++) {
-		if (list.at[i] == ' ')
-			continue;
-		putc(list.at[i], out);
-		if (list.at[i] == ',')
-			putc(' ', out);
-	}
-}
-
-static void put_name(FILE *out, struct span owner, struct span name)
-{
-	put(out, owner);
-	putc('.', out);
-	put(out, name);
-}
-
-static void put_method(FILE *out, const struct search *search, const struct mapping_method *method)
-{
-	if (search->symbol.has_signature) {
-		put(out, method->type);
-		putc(' ', out);
-	}
-	put_name(out, owner_of(method), method->name);
-	if (search->symbol.has_signature) {
-		putc('(', out);
-		put_types(out, method->arguments);
-		putc(')', out);
-	}
-}
-
-/* A type of the changed code by its name in the source. */
-static void put_original(FILE *out, const struct mapping *mapping, struct span type)
-{
-	size_t length = type.length;
-	const struct mapping_class *class;
-
-	while (length > 2 && !memcmp(type.at + length - 2, "[]", 2))
-		length -= 2;
-	class = mapping_class(mapping, (struct span){type.at, length}, NULL);
-	put(out, class ? class->original : (struct span){type.at, length});
-	put(out, (struct span){type.at + length, type.length - length});
-}
-
-/* A method that kept its name: only its class, and its types, have others. */
-static void put_kept(FILE *out, const struct search *search, const struct mapping_class *class)
-{
-	const struct mapping_symbol *symbol = &search->symbol;
-	struct span rest = symbol->arguments;
-
-	if (symbol->has_signature) {
-		put_original(out, search->mapping, symbol->type);
-		putc(' ', out);
-	}
-	put_name(out, class->original, symbol->name);
-	if (!symbol->has_signature)
-		return;
-	putc('(', out);
-	while (rest.length) {
-		const char *comma = memchr(rest.at, ',', rest.length);
-		size_t length = comma ? (size_t)(comma - rest.at) : rest.length;
-
-		put_original(out, search->mapping, span_trim((struct span){rest.at, length}));
-		rest.at += length + (comma != NULL);
-		rest.length -= length + (comma != NULL);
-		if (comma)
-			fputs(", ", out);
-	}
-	putc(')', out);
-}
-
-/* "a.B.f or g or h or 4 more" */
-static void put_all(FILE *out, const struct search *search)
-{
-	const struct mapping_method *told[MAX_TOLD], *method;
-	size_t count = 0, more = 0, k;
-
-	for (size_t i = 0; i < search->group_count; i++) {
-		method = outermost(&search->groups[i]);
-		for (k = 0; k < i && !same_name(method, outermost(&search->groups[k])); k++)
-			;
-		if (k < i)
-			continue;
-		if (count < MAX_TOLD)
-			told[count++] = method;
-		else
-			more++;
-	}
-	/* Overloads of one name: which of them it is does not show in it. */
-	if (count == 1) {
-		put_name(out, owner_of(told[0]), told[0]->name);
-		return;
-	}
-	for (size_t i = 0; i < count; i++) {
-		if (i)
-			fputs(" or ", out);
-		if (i && span_equal(owner_of(told[i]), owner_of(told[i - 1])))
-			put(out, told[i]->name);
-		else
-			put_name(out, owner_of(told[i]), told[i]->name);
-	}
-	if (more)
-		fprintf(out, " or %zu more", more);
-}
-
-/* All groups are the same methods: not told apart by anything that a name shows. */
-static bool are_same(const struct search *search)
-{
-	for (size_t i = 1; i < search->group_count; i++)
-		if (!same_names(&search->groups[0], &search->groups[i]))
-			return false;
-	return search->group_count;
-}
-
-/* Of different places in one method: the method, and nothing of what was inlined. */
-static bool are_of_one(const struct search *search)
-{
-	for (size_t i = 1; i < search->group_count; i++)
-		if (!same_method(outermost(&search->groups[0]), outermost(&search->groups[i])))
-			return false;
-	return search->group_count;
-}
-
-/* One text a line of what is written: the names, innermost first. Returns how many. */
-static size_t put_names(FILE *out, const struct search *search, const struct mapping_class *class)
-{
-	const struct group *group = search->groups;
-	size_t count;
-
-	if (are_same(search)) {
-		/* What the compiler made is not in the source: what was inlined into it is. */
-		count = group->count - (group->count > 1 && outermost(group)->synthesized);
-		if (count > MAX_FRAMES)
-			count = MAX_FRAMES;
-		for (size_t i = 0; i < count; i++) {
-			put_method(out, search, &group->methods[i]);
-			putc('\n', out);
-		}
-		return count;
-	}
-	if (!search->group_count)
-		put_kept(out, search, class);
-	else if (are_of_one(search))
-		put_method(out, search, outermost(group));
-	else
-		put_all(out, search);
-	putc('\n', out);
-	return 1;
 }
 
 /* ---- */
@@ -405,7 +249,7 @@ static int keep(struct mapping *mapping, struct mapping_found *found, const char
 static int look(struct mapping *mapping, const char *text, uint32_t line,
 		struct mapping_found *found)
 {
-	struct search search = {.mapping = mapping};
+	struct mapping_search search = {.mapping = mapping};
 	const struct mapping_class *class, *first;
 	char *names = NULL;
 	size_t length, count;
@@ -422,8 +266,9 @@ static int look(struct mapping *mapping, const char *text, uint32_t line,
 		err = collect(&search, class);
 	if (err)
 		return err;
-	share_comments(&search);
-	err = make_groups(&search);
+	err = share_comments(&search);
+	if (!err)
+		err = make_groups(&search);
 	out = err ? NULL : open_memstream(&names, &length);
 	if (!out) {
 		free(search.groups);
@@ -433,7 +278,7 @@ static int look(struct mapping *mapping, const char *text, uint32_t line,
 		narrow(&search, has_types, 0);
 	if (line && !narrow(&search, has_line, line))
 		narrow(&search, has_no_range, 0);
-	count = put_names(out, &search, first);
+	count = mapping_put_names(out, &search, first);
 	free(search.groups);
 	err = fclose(out) ? -ENOMEM : keep(mapping, found, names, length, count);
 	free(names);
