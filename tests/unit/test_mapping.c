@@ -274,6 +274,7 @@ Test(mapping, files_that_are_none)
 	EXPECT_ERROR("A -> a:\nB -> b\n", 2, "no line of a mapping");
 	EXPECT_ERROR("A -> a:\nB -> :\n", 2, "no line of a mapping");
 	EXPECT_ERROR("\0\0\0\0\n\0", 1, "no line of a mapping");
+	EXPECT_ERROR("A -> a:\n    void f\0g() -> a\n", 2, "no line of a mapping");
 }
 
 /* Whatever the bytes: it ends, and reads nothing beyond them (run with ASan). */

@@ -55,6 +55,9 @@ static int take_line(struct mapping *mapping, struct span line)
 	struct mapping_class parsed, *class;
 	struct mapping_method method;
 
+	/* Names become C strings. */
+	if (text.length && memchr(text.at, 0, text.length))
+		return -EINVAL;
 	if (!text.length || text.at[0] == '#')
 		return 0;
 	if (line.at[0] == ' ' || line.at[0] == '\t') {
