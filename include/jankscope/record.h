@@ -268,7 +268,9 @@ struct record_frame {
 	const char *symbol;   /* demangled, or NULL: unresolved */
 	enum frame_kind kind;
 	enum frame_by by;
-	bool shared; /* one copy of the code for several functions: symbol names none of them */
+	bool shared;   /* one copy of the code for several functions: symbol names none of them */
+	uint32_t line; /* of the source, as the file tells it; 0: it does not */
+	bool inlined;  /* in no record: made of the frame behind it, by a mapping of names */
 };
 
 struct record_stack {

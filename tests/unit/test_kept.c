@@ -116,7 +116,7 @@ static void keep_thread(void *to, unsigned i)
 
 Test(kept, block_paths_hold_no_page_of_the_heap, .init = give_memory_back)
 {
-	struct block_groups *groups = block_groups_new();
+	struct block_groups *groups = block_groups_new(false);
 	struct record_footer footer = {0};
 
 	SAME(keep_block, groups);

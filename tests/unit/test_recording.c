@@ -162,6 +162,39 @@ Test(recording, a_type_that_is_not_known)
 	cr_expect_eq(seen.damages, 0, "%s", seen.first);
 }
 
+static int on_block_before(void *ctx, const struct record_block *block)
+{
+	(void)block;
+	(*(unsigned *)ctx)++;
+	return 0;
+}
+
+static int on_record_behind(void *ctx, const struct record *what)
+{
+	if (what->type == RECORD_FOOTER)
+		cr_expect_eq(*(unsigned *)ctx, 2, "%u blocks before it", *(unsigned *)ctx);
+	return 0;
+}
+
+/* The summary can be made anew from the blocks when the footer is told: those that never ended
+ * have been told by then. */
+Test(recording, the_footer_comes_behind_all_blocks)
+{
+	unsigned blocks = 0;
+	const struct recording_reader reader = {
+		.block = on_block_before, .record = on_record_behind, .ctx = &blocks};
+	struct recording_counts counts;
+
+	line(HEADER);
+	line(BLOCK(1, 1, "open", 10, ""));
+	line(BLOCK(2, 2, "closed", 3, ""));
+	line(FOOTER(3));
+	fflush(file);
+	cr_expect_eq(recording_read(path, &reader, &counts), 0);
+	cr_expect_eq(counts.blocks, 2);
+	cr_expect_eq(counts.damages, 0);
+}
+
 /* A stack that follows is the block's that it names, unless a later record of the block has it. */
 Test(recording, stacks_that_follow)
 {

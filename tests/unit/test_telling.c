@@ -61,7 +61,7 @@ Test(telling, hostile_names)
 
 		for (size_t i = 0; i < length; i++) {
 			state = state * 1664525 + 1013904223;
-			symbol[i] = "()<>{}[] :;~operator,->_a\xc3\x1b"[state >> 27];
+			symbol[i] = "()<>{}[] :;~operator,->_a\xc3\x1b"[(state >> 27) % 27];
 		}
 		symbol[length] = 0;
 		function_short(text, sizeof(text), symbol);
@@ -146,8 +146,9 @@ Test(telling, the_frame_that_tells_and_its_callers)
 	size_t path[TELLING_FRAMES];
 	char text[TELLING_NAME];
 
-	cr_expect_eq(telling_frame(&stack), 2, "code without a name of its own is the program's");
-	cr_expect_eq(telling_path(&stack, path, TELLING_FRAMES), 3);
+	cr_expect_eq(telling_frame(&stack, false), 2,
+		     "code without a name of its own is the program's");
+	cr_expect_eq(telling_path(&stack, false, path, TELLING_FRAMES), 3);
 	cr_expect(path[0] == 2 && path[1] == 4 && path[2] == 6);
 	cr_expect_str_eq(frame_name(text, sizeof(text), &frames[2]), "libgame.so+0x10",
 			 "[DEDUPED] is no function");
@@ -155,13 +156,13 @@ Test(telling, the_frame_that_tells_and_its_callers)
 	cr_expect_str_eq(frame_name(text, sizeof(text), &frames[4]), "compute(int)?");
 	/* Where nothing tells: the innermost name; then the innermost place. */
 	stack.frame_count = 2;
-	cr_expect_eq(telling_frame(&stack), 0);
+	cr_expect_eq(telling_frame(&stack, false), 0);
 	stack.frames = frames + 1;
 	stack.frame_count = 1;
-	cr_expect_eq(telling_path(&stack, path, TELLING_FRAMES), 1);
+	cr_expect_eq(telling_path(&stack, false, path, TELLING_FRAMES), 1);
 	cr_expect_str_eq(frame_name(text, sizeof(text), &frames[1]), "libc.so+0x0");
 	stack.frame_count = 0;
-	cr_expect_eq(telling_path(&stack, path, TELLING_FRAMES), 0);
+	cr_expect_eq(telling_path(&stack, false, path, TELLING_FRAMES), 0);
 }
 
 Test(text, what_a_terminal_is_given)

@@ -390,7 +390,7 @@ Test(usage, layers_and_blocks)
  * also those that come late, the slight ones are one sum, and what is kept of them stays small. */
 Test(usage, ever_new_block_paths)
 {
-	struct block_groups *groups = block_groups_new();
+	struct block_groups *groups = block_groups_new(false);
 	struct record_footer footer = {0};
 	char name[32];
 	struct record_frame frame = {.symbol = name};

@@ -60,6 +60,8 @@ static const struct legend_row block_rows[] = {
 			      "not of the C library, a wait, a lock or an allocator, and who "
 			      "called it. ..., in brackets: arguments left out; ? behind it: found "
 			      "by a guess; file+0xN: code without a name"},
+	{"+ N frames of ART", "of a Java method: trampolines, the interpreter and what else the "
+			      "virtual machine did above it; --native shows them"},
 	{"futex, binder, ...", "what it slept for: io, page_fault, read, poll, sleep and others"},
 	{"held by", "the thread that held the lock"},
 	{"until", "the thread that woke it"},
@@ -76,6 +78,8 @@ static const struct legend_row summary_rows[] = {
 	{"N, at least", "its row was dropped for want of room and made anew; the rest of its time "
 			"is in the others'"},
 	{"N x T, longest L:", "N blocks whose heaviest stacks show this path, T in all"},
+	{"_[i], or", "of report --mapping: inlined into the next one; it is one of these methods, "
+		     "and the recording does not tell which"},
 	{"captures", "how stacks were taken: snapshot and perf stop nothing, ptrace stops the "
 		     "thread for the time that follows, kernel has no user stack"},
 	{"stops", "how often a thread was stopped by ptrace"},

@@ -40,6 +40,14 @@ static const struct option_row option_rows[] = {
 	 "write the stacks of all blocks as folded lines (a;b;c microseconds) for flame graphs; -: "
 	 "stdout",
 	 VERB_REPORT, OPTION_TEXT, FIELD(folded), .file = true},
+	{0, "mapping", "FILE",
+	 "the mapping.txt that R8 or ProGuard wrote for this build of the app: show the names of "
+	 "the source, and what was inlined",
+	 VERB_REPORT, OPTION_TEXT, FIELD(mapping), .file = true},
+	{0, "native", NULL,
+	 "show the trampolines and the interpreter of ART between Java methods, too; of record: in "
+	 "the lines of blocks",
+	 VERB_RECORD | VERB_REPORT, OPTION_FLAG, FIELD(native)},
 	{0, "json-schema", NULL, "print the JSON schema of the records and exit", VERB_RECORD,
 	 OPTION_FLAG, FIELD(json_schema)},
 	{0, "max-lost", "PCT", "exit 3 when more than this was lost (default 1)", VERB_RECORD,

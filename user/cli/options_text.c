@@ -100,6 +100,8 @@ static const struct man_item examples[] = {
 	 "Twelve hours into a file, without a table."},
 	{"jankscope report soak.jsonl --folded soak.folded",
 	 "Check that recording, and write the stacks of its blocks for a flame graph."},
+	{"jankscope report app.jsonl --mapping mapping.txt",
+	 "Its summary, with the names that classes and methods have in the source."},
 	{"jankscope frames trace.pftrace", "The frames of a trace that was recorded before."},
 };
 

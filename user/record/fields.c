@@ -154,6 +154,8 @@ static const struct field frame_rows[] = {
 		    "(cfi)"),
 	FIELD(struct record_frame, shared, NONZERO, NONE,
 	      "one copy of the code stands for several functions: symbol names none of them"),
+	FIELD(struct record_frame, line, NONZERO, NONE,
+	      "of a method of Java: its line, as the app's file has it (R8 may have changed it)"),
 };
 static const struct field_type frame_type = FIELD_TYPE("frame", struct record_frame, frame_rows);
 

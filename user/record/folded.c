@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "record/telling.h"
+
 /* A name inside a folded line: ';' separates names and a newline ends the line. */
 static void put_name(FILE *out, const char *name)
 {
@@ -37,6 +39,8 @@ char *stack_folded_line(const struct record_stack *stack)
 			putc('?', out);
 		if (frame->kind == FRAME_KERNEL)
 			fputs("_[k]", out);
+		else if (frame->inlined)
+			fputs(FRAME_INLINED, out);
 		if (i)
 			putc(';', out);
 	}

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "record/art_frames.h"
+
 /* Files whose code never tells, by how their names begin: the C library, its loader, the C++
  * runtime and the vDSO. Stripped ones have no names of functions in them either. */
 static const char *const library_files[] = {
@@ -338,10 +340,18 @@ bool frame_tells(const struct record_frame *frame)
 	return has_name(frame) ? !is_stub(frame->symbol) : frame->module && frame->module[0] == '/';
 }
 
-size_t telling_frame(const struct record_stack *stack)
+/* What the runtime does, it does for a method: where there is one, ART's own code does not tell. */
+static bool tells_here(const struct record_frame *frame, bool method)
 {
+	return frame_tells(frame) && !(method && frame_is_art(frame));
+}
+
+size_t telling_frame(const struct record_stack *stack, bool native)
+{
+	bool method = !native && stack_has_java(stack);
+
 	for (size_t i = 0; i < stack->frame_count; i++)
-		if (frame_tells(&stack->frames[i]))
+		if (tells_here(&stack->frames[i], method))
 			return i;
 	for (size_t i = 0; i < stack->frame_count; i++)
 		if (has_name(&stack->frames[i]))
@@ -349,17 +359,25 @@ size_t telling_frame(const struct record_stack *stack)
 	return 0;
 }
 
-size_t telling_path(const struct record_stack *stack, size_t *frames, size_t room)
+size_t telling_path(const struct record_stack *stack, bool native, size_t *frames, size_t room)
 {
-	size_t count = 0, first = telling_frame(stack);
+	size_t count = 0, first = telling_frame(stack, native);
+	bool method = !native && stack_has_java(stack);
 
 	if (first >= stack->frame_count || !room)
 		return 0;
 	frames[count++] = first;
 	for (size_t i = first + 1; i < stack->frame_count && count < room; i++)
-		if (frame_tells(&stack->frames[i]))
+		if (tells_here(&stack->frames[i], method))
 			frames[count++] = i;
 	return count;
+}
+
+const struct record_stack *heaviest_stack(const struct record_block *block)
+{
+	if (block->top.present && block->top.value < block->stack_count)
+		return &block->stacks[block->top.value];
+	return block->stack_count ? &block->stacks[0] : NULL;
 }
 
 const char *function_short(char *buffer, size_t size, const char *symbol)
@@ -377,6 +395,8 @@ const char *function_short(char *buffer, size_t size, const char *symbol)
 		}
 		if (begins(p, "(anonymous namespace)") || *p == '{') {
 			length = begins(p, "(") ? 21 : 0;
+		} else if (begins(p, "<init>") || begins(p, "<clinit>")) { /* of Java */
+			length = strcspn(p, ">") + 1;
 		} else if ((*p == '(' || *p == '<') && p != first && (length = bracket(p))) {
 			bool empty = length == 2;
 			int wrote = snprintf(buffer + n, size - n, "%c%s%c", *p, empty ? "" : "...",
@@ -400,13 +420,13 @@ const char *function_short(char *buffer, size_t size, const char *symbol)
 
 const char *frame_name(char *buffer, size_t size, const struct record_frame *frame)
 {
-	const char *guess = frame->by == FRAME_BY_CFI ? "" : "?";
+	const char *mark = frame->by != FRAME_BY_CFI ? "?" : frame->inlined ? FRAME_INLINED : "";
 
 	if (has_name(frame))
-		snprintf(buffer, size, "%.*s%s", (int)size - 2, frame->symbol, guess);
+		snprintf(buffer, size, "%.*s%s", (int)size - 5, frame->symbol, mark);
 	else
 		snprintf(buffer, size, "%.200s+0x%llx%s",
 			 frame->module && frame->module[0] ? base_name(frame->module) : "unknown",
-			 (unsigned long long)frame->offset, guess);
+			 (unsigned long long)frame->offset, mark);
 	return buffer;
 }

@@ -14,6 +14,7 @@ struct table_options {
 	unsigned width;  /* columns */
 	bool colour;     /* the terminal shows colours */
 	bool wall_clock; /* false: time since the first record (tests, recordings) */
+	bool native;     /* stacks of Java methods with ART's own frames */
 	bool verbose;    /* what was late or repaired on each interval, too */
 };
 

@@ -2,6 +2,7 @@
 /* The table's lines about long blocks of main threads. */
 #include <string.h>
 
+#include "record/art_frames.h"
 #include "record/telling.h"
 #include "sink/table_private.h"
 
@@ -77,20 +78,37 @@ static const char *reason_of(const struct missing_list *list, const char *key)
 	return NULL;
 }
 
-/* "function < caller", or why there is none. Returns how many functions. */
-static size_t put_path(struct line *line, const struct record_stack *stack, size_t room)
+/* ART's frames of which none was put, from the innermost one to the last of the path. */
+static size_t count_art(const struct record_stack *stack, const size_t *frames, size_t count)
 {
-	size_t frames[STACK_FRAMES], count;
+	size_t folded = 0;
+
+	if (!stack_has_java(stack))
+		return 0;
+	for (size_t i = 0; i < frames[count - 1]; i++)
+		folded += frame_is_art(&stack->frames[i]);
+	return folded;
+}
+
+/* "function < caller", or why there is none. Returns how many functions. */
+static size_t put_path(struct table_sink *table, struct line *line,
+		       const struct record_stack *stack, size_t room)
+{
+	bool native = table->options.native;
+	size_t frames[STACK_FRAMES], count, folded;
 	char symbol[TABLE_NAME], name[TABLE_NAME];
 	int width = line->width - 8 < FUNCTION_WIDTH ? line->width - 8 : FUNCTION_WIDTH;
 
-	count = telling_path(stack, frames, room < STACK_FRAMES ? room : STACK_FRAMES);
+	count = telling_path(stack, native, frames, room < STACK_FRAMES ? room : STACK_FRAMES);
 	for (size_t i = 0; i < count; i++)
 		line_put(line, "%s%s", i ? " < " : " ",
 			 table_function(
 				 name,
 				 frame_name(symbol, sizeof(symbol), &stack->frames[frames[i]]),
 				 width));
+	folded = native || !count ? 0 : count_art(stack, frames, count);
+	if (folded)
+		line_put(line, " + %zu frame%s of ART", folded, folded == 1 ? "" : "s");
 	return count;
 }
 
@@ -186,7 +204,7 @@ void table_print_block(struct table_sink *table, const struct record *record)
 		 text_tail(name, sizeof(name), process,
 			   line.width - 6 < PROCESS_COLUMNS ? line.width - 6 : PROCESS_COLUMNS));
 	line_put(&line, " %d:", block->pid);
-	if (!top || !put_path(&line, top, BLOCK_FRAMES))
+	if (!top || !put_path(table, &line, top, BLOCK_FRAMES))
 		put_no_stack(&line, block);
 	put_why(&line, block);
 	line_end(&line);
@@ -204,7 +222,7 @@ void table_print_addition(struct table_sink *table, const struct record_addition
 		line_put(&line, " at %s",
 			 table_time(table, addition->of_boot_ns, at) + strspn(at, " "));
 	line_put(&line, ":");
-	if (!put_path(&line, stack, STACK_FRAMES))
+	if (!put_path(table, &line, stack, STACK_FRAMES))
 		line_put(&line, " no frame");
 	line_end(&line);
 }

@@ -216,7 +216,10 @@ static int take_record(struct walk *walk, struct parsed_record **parsed)
 		walk->counts->schema = (*parsed)->schema;
 	if (!(*parsed)->known)
 		return 0;
-	if (reader->record)
+	/* What is told of blocks stands before the summary. */
+	while (!err && record->type == RECORD_FOOTER && walk->held)
+		err = tell_oldest(walk);
+	if (!err && reader->record)
 		err = reader->record(reader->ctx, record);
 	if (!err && reader->block && record->type == RECORD_BLOCK)
 		err = take_block(walk, parsed);

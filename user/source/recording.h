@@ -23,7 +23,8 @@ struct recording_reader {
 	/* Something is wrong at a line (from 1): a checksum, a gap in seq, a torn end, no header or
 	 * footer, a key that is not as the table of fields says. */
 	void (*damage)(void *ctx, uint64_t line, const char *what);
-	/* Every record in the order of the file, as it stands there. */
+	/* Every record in the order of the file, as it stands there; the footer behind all
+	 * blocks. */
 	int (*record)(void *ctx, const struct record *record);
 	void *ctx;
 };

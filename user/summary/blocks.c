@@ -28,17 +28,19 @@ struct block_groups {
 	struct block_group *groups;
 	struct arena memory; /* of the groups; those that were given up too, until pack() */
 	uint64_t total_ns;
-	bool dropped;
+	bool native, dropped;
 	struct footer_block_path rest; /* that found no room, or lost it */
 	struct footer_block_path *result;
 };
 
-struct block_groups *block_groups_new(void)
+struct block_groups *block_groups_new(bool native)
 {
 	struct block_groups *groups = calloc(1, sizeof(*groups));
 
-	if (groups)
-		groups->memory.part_bytes = ARENA_KEPT_BYTES;
+	if (!groups)
+		return NULL;
+	groups->memory.part_bytes = ARENA_KEPT_BYTES;
+	groups->native = native;
 	return groups;
 }
 
@@ -61,10 +63,10 @@ static void add_block(struct footer_block_path *sums, uint64_t wall_ns)
 }
 
 /* "caller;...;function": the folded form, in which ';' separates. */
-static void write_path(char *text, size_t size, const struct record_stack *stack)
+static void write_path(char *text, size_t size, const struct record_stack *stack, bool native)
 {
 	size_t frames[TELLING_FRAMES], n = 0;
-	size_t count = telling_path(stack, frames, TELLING_FRAMES);
+	size_t count = telling_path(stack, native, frames, TELLING_FRAMES);
 	char name[2 * TELLING_NAME];
 
 	*text = 0;
@@ -144,7 +146,7 @@ static struct block_group *find(struct block_groups *groups, const struct record
 	struct block_group *group;
 
 	if (stack)
-		write_path(text, sizeof(text), stack);
+		write_path(text, sizeof(text), stack, groups->native);
 	HASH_FIND_STR(groups->groups, text, group);
 	if (group)
 		return group;

@@ -4,10 +4,13 @@
 #pragma once
 #include "jankscope/record.h"
 
+/* Groups that the footer of a recording lists. */
+#define BLOCK_PATHS 10
+
 struct block_groups;
 
-/* NULL with ENOMEM. */
-struct block_groups *block_groups_new(void);
+/* native: ART's own code may tell, too. NULL with ENOMEM. */
+struct block_groups *block_groups_new(bool native);
 void block_groups_free(struct block_groups *groups);
 /* Add a block that is over, with its heaviest stack; NULL: it has none. */
 void block_groups_add(struct block_groups *groups, uint64_t wall_ns,

@@ -8,6 +8,7 @@
 
 #include "record/histogram.h"
 #include "record/losses.h"
+#include "record/telling.h"
 #include "core/paths.h"
 #include "summary/blocks.h"
 #include "summary/usage.h"
@@ -19,7 +20,6 @@ static const char *const distribution_names[DISTRIBUTION_MAX] = {
 	[DISTRIBUTION_BLOCK_WALL] = "blocks.wall_ns",
 };
 
-#define TOP_PATHS 10
 /* Threads, processes, uids and layers that the footer lists. */
 #define TOP_ROWS 20
 
@@ -46,7 +46,7 @@ struct summary *summary_new(const struct loss_registry *registry)
 	summary->registry = registry;
 	summary->paths = paths_new();
 	summary->usage = usage_new();
-	summary->groups = block_groups_new();
+	summary->groups = block_groups_new(false);
 	if (!summary->paths || !summary->usage || !summary->groups) {
 		summary_free(summary);
 		return NULL;
@@ -248,13 +248,6 @@ int summary_add_losses(struct summary *summary, const struct counter_list *list)
 	return err;
 }
 
-static const struct record_stack *heaviest(const struct record_block *block)
-{
-	if (block->top.present && block->top.value < block->stack_count)
-		return &block->stacks[block->top.value];
-	return block->stack_count ? &block->stacks[0] : NULL;
-}
-
 /* A block whose stack never came is grouped with those that have none. */
 static void give_up_stack(struct summary *summary, struct followed *followed)
 {
@@ -285,7 +278,7 @@ static int add_block(struct summary *summary, const struct record *record)
 		summary->followed_next = (summary->followed_next + 1) % MAX_FOLLOWED;
 	}
 	if (!follows || block->stack_count)
-		block_groups_add(summary->groups, block->wall_ns, heaviest(block));
+		block_groups_add(summary->groups, block->wall_ns, heaviest_stack(block));
 	err = paths_add(summary->paths, block);
 	if (!err)
 		err = add(summary, "blocks.total_ns", (double)block->wall_ns);
@@ -356,7 +349,7 @@ static int set_usage(struct summary *summary)
 	for (size_t i = 0; i < MAX_FOLLOWED; i++)
 		give_up_stack(summary, &summary->followed[i]);
 	if (!err)
-		err = block_groups_take(summary->groups, TOP_PATHS, &summary->footer);
+		err = block_groups_take(summary->groups, BLOCK_PATHS, &summary->footer);
 	return err ? err : usage_take(summary->usage, TOP_ROWS, &summary->footer);
 }
 
@@ -406,7 +399,7 @@ const struct record_footer *summary_footer(struct summary *summary)
 		errno = -err;
 		return NULL;
 	}
-	footer->path_count = paths_top(summary->paths, TOP_PATHS, &footer->paths);
+	footer->path_count = paths_top(summary->paths, BLOCK_PATHS, &footer->paths);
 	if (paths_dropped_ns(summary->paths))
 		summary_set_total(summary, "blocks.paths_dropped_ns",
 				  (double)paths_dropped_ns(summary->paths));

@@ -58,6 +58,7 @@ static enum exit_code open_outputs(struct outputs *outputs, const struct options
 		.colour =
 			terminal_has_colours(STDOUT_FILENO, (enum terminal_colour)options->colour),
 		.wall_clock = true,
+		.native = options->native,
 		.verbose = options->verbose,
 	};
 

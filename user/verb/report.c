@@ -11,6 +11,7 @@
 #include "sink/terminal.h"
 #include "sink/text.h"
 #include "source/recording.h"
+#include "verb/report_stacks.h"
 #include "verb/verb.h"
 
 /* Damages of one file that are told one by one. */
@@ -21,6 +22,7 @@
 struct reading {
 	const char *file;
 	struct paths *paths;
+	struct report_stacks *stacks;
 	struct sink *table; /* NULL: no summary was asked for */
 	bool ended;         /* the footer was there */
 	uint64_t damages;
@@ -28,7 +30,21 @@ struct reading {
 
 static int add_block(void *ctx, const struct record_block *block)
 {
-	return paths_add(((struct reading *)ctx)->paths, block);
+	struct reading *reading = ctx;
+	struct record_block shown;
+	int err = report_stacks_take(reading->stacks, block, &shown);
+
+	return err ? err : paths_add(reading->paths, &shown);
+}
+
+static int print_footer(struct reading *reading, const struct record *record)
+{
+	struct record_footer footer = *record->footer;
+	struct record shown = *record;
+	int err = report_stacks_regroup(reading->stacks, &footer);
+
+	shown.footer = &footer;
+	return err ? err : reading->table->ops->write(reading->table, &shown);
 }
 
 /* The head and the summary, as they stood on the screen of the run. */
@@ -41,13 +57,14 @@ static int print_record(void *ctx, const struct record *record)
 
 	if (!reading->table || (record->type != RECORD_HEADER && record->type != RECORD_FOOTER))
 		return 0;
-	reading->ended |= record->type == RECORD_FOOTER;
-	if (record->type == RECORD_HEADER) {
-		seconds = (time_t)(record->header->clock.unix_ns / 1000000000u);
-		if (seconds && gmtime_r(&seconds, &tm))
-			strftime(when, sizeof(when), ", %Y-%m-%d %H:%M:%SZ", &tm);
-		printf("%s%s\n", text_clean(name, sizeof(name), reading->file), when);
+	if (record->type == RECORD_FOOTER) {
+		reading->ended = true;
+		return print_footer(reading, record);
 	}
+	seconds = (time_t)(record->header->clock.unix_ns / 1000000000u);
+	if (seconds && gmtime_r(&seconds, &tm))
+		strftime(when, sizeof(when), ", %Y-%m-%d %H:%M:%SZ", &tm);
+	printf("%s%s\n", text_clean(name, sizeof(name), reading->file), when);
 	return reading->table->ops->write(reading->table, record);
 }
 
@@ -62,14 +79,17 @@ static void tell_damage(void *ctx, uint64_t line, const char *what)
 			text_clean(text, sizeof(text), what));
 }
 
-static enum exit_code read_recording(const char *file, struct paths *paths, struct sink *table)
+static enum exit_code read_recording(const char *file, struct paths *paths,
+				     struct report_stacks *stacks, struct sink *table)
 {
-	struct reading reading = {file, paths, table, false, 0};
+	struct reading reading = {file, paths, stacks, table, false, 0};
 	const struct recording_reader reader = {
 		.block = add_block, .damage = tell_damage, .record = print_record, .ctx = &reading};
-	struct recording_counts counts;
-	int err = recording_read(file, &reader, &counts);
+	struct recording_counts counts = {0};
+	int err = report_stacks_begin(stacks);
 
+	if (!err)
+		err = recording_read(file, &reader, &counts);
 	if (reading.damages > MAX_TOLD)
 		fprintf(stderr, "jankscope: warn: %s: %" PRIu64 " more damages\n", file,
 			reading.damages - MAX_TOLD);
@@ -121,20 +141,25 @@ enum exit_code verb_report(const struct options *options)
 		.top = 15,
 	};
 	enum exit_code code = EXIT_FINE, one;
+	struct report_stacks *stacks;
 	struct sink *table = NULL;
-	struct paths *paths;
+	struct paths *paths = NULL;
 
 	if (!options->argument_count) {
 		fprintf(stderr, "jankscope: error: report: name a recording; see jankscope report "
 				"--help\n");
 		return EXIT_USAGE;
 	}
+	stacks = report_stacks_new(options, &code);
+	if (!stacks)
+		return code;
 	/* With an output that is named the summary is not asked for. */
 	if (!options->folded) {
 		table = table_sink_new(stdout, &table_options);
 		if (!table) {
 			fprintf(stderr, "jankscope: error: report: %s\n", strerror(ENOMEM));
-			return EXIT_INTERNAL;
+			code = EXIT_INTERNAL;
+			goto out;
 		}
 	}
 	paths = paths_new();
@@ -147,7 +172,7 @@ enum exit_code verb_report(const struct options *options)
 	for (int i = 0; i < options->argument_count; i++) {
 		if (i && table)
 			putchar('\n');
-		one = read_recording(options->arguments[i], paths, table);
+		one = read_recording(options->arguments[i], paths, stacks, table);
 		if (one && one != EXIT_INCOMPLETE) {
 			code = one;
 			goto out;
@@ -159,11 +184,13 @@ enum exit_code verb_report(const struct options *options)
 		fprintf(stderr,
 			"jankscope: warn: report: too many paths; %" PRIu64 " ms are left out\n",
 			paths_dropped_ns(paths) / 1000000);
+	report_stacks_tell(stacks, options);
 	one = options->folded ? write_folded(paths, options->folded) : EXIT_FINE;
 	code = one ? one : code;
 out:
 	if (table)
 		table->ops->close(table);
 	paths_free(paths);
+	report_stacks_free(stacks);
 	return code;
 }

@@ -24,7 +24,7 @@ static const struct verb {
 	{{"frames", VERB_FRAMES, "TRACE... [--json] [--rows] [--layer GLOB]",
 	  "Frame timing of Perfetto, systrace, ftrace and dumpsys files."},
 	 verb_frames},
-	{{"report", VERB_REPORT, "FILE... [--folded FILE]",
+	{{"report", VERB_REPORT, "FILE... [--folded FILE] [--mapping FILE]",
 	  "Check recordings, print their summaries, or write what they hold."},
 	 verb_report},
 };
