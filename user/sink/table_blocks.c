@@ -162,7 +162,7 @@ static void put_chain(struct table_sink *table, const struct record_block *block
 			 link->tid);
 		line_put(&line, ", a %s:",
 			 link->what ? text_clean(name, sizeof(name), link->what) : "lock");
-		if (!link->stack || !put_path(&line, link->stack, BLOCK_FRAMES))
+		if (!link->stack || !put_path(table, &line, link->stack, BLOCK_FRAMES))
 			line_put(&line, " no stack");
 		line_end(&line);
 	}

@@ -20,9 +20,10 @@ struct report_stacks {
 	bool native;
 	struct mapping *mapping;
 	struct block_groups *groups; /* NULL: those of the recording are shown */
-	/* of the block that was taken last */
+	/* of the block that was taken last; behind its own stacks those of its chain */
 	struct record_stack *stacks;
 	size_t stack_count;
+	struct block_link *links;
 	uint64_t methods, found, folded;
 };
 
@@ -117,7 +118,9 @@ static void clear(struct report_stacks *stacks)
 	for (size_t i = 0; i < stacks->stack_count; i++)
 		free(stacks->stacks[i].frames);
 	free(stacks->stacks);
+	free(stacks->links);
 	stacks->stacks = NULL;
+	stacks->links = NULL;
 	stacks->stack_count = 0;
 }
 
@@ -223,23 +226,37 @@ static int fold(struct report_stacks *stacks, struct record_stack *shown)
 	return 0;
 }
 
+static int take_next(struct report_stacks *stacks, const struct record_stack *from)
+{
+	struct record_stack *stack = &stacks->stacks[stacks->stack_count++];
+
+	*stack = *from;
+	return take_stack(stacks, from, stack);
+}
+
 int report_stacks_take(struct report_stacks *stacks, const struct record_block *block,
 		       struct record_block *shown)
 {
 	int err = 0;
 
 	clear(stacks);
-	stacks->stacks = calloc(block->stack_count + 1, sizeof(*stacks->stacks));
-	if (!stacks->stacks)
+	stacks->stacks =
+		calloc(block->stack_count + block->chain_count + 1, sizeof(*stacks->stacks));
+	stacks->links = calloc(block->chain_count + 1, sizeof(*stacks->links));
+	if (!stacks->stacks || !stacks->links)
 		return -ENOMEM;
-	for (; stacks->stack_count < block->stack_count && !err; stacks->stack_count++) {
-		struct record_stack *stack = &stacks->stacks[stacks->stack_count];
-
-		*stack = block->stacks[stacks->stack_count];
-		err = take_stack(stacks, &block->stacks[stacks->stack_count], stack);
+	for (size_t i = 0; i < block->stack_count && !err; i++)
+		err = take_next(stacks, &block->stacks[i]);
+	for (size_t i = 0; i < block->chain_count && !err; i++) {
+		stacks->links[i] = block->chain[i];
+		if (!block->chain[i].stack)
+			continue;
+		stacks->links[i].stack = &stacks->stacks[stacks->stack_count];
+		err = take_next(stacks, block->chain[i].stack);
 	}
 	*shown = *block;
 	shown->stacks = stacks->stacks;
+	shown->chain = stacks->links;
 	/* As the recorder does: an open period is told again when it ends. */
 	if (!err && stacks->groups && block->state != BLOCK_OPEN)
 		block_groups_add(stacks->groups, block->wall_ns, heaviest_stack(shown));
