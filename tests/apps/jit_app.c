@@ -2,8 +2,9 @@
 /* A program with a JIT compiler of its own, which speaks gdb's JIT interface in one of its layouts.
  * Its main thread goes through three generated methods and sleeps in a C function below them; other
  * threads see to the list.
- * usage: jit_app plain|android1|android2 [packed] [churn] [half] [many N]
- *   packed: the methods' ELF is packed; churn: a thread enters and removes methods without pause;
+ * usage: jit_app plain|android1|android2 [packed] [churn] [slow] [half] [many N]
+ *   packed: the methods' ELF is packed; churn: a thread enters and removes methods without pause,
+ *   slow: with one of 2 ms;
  *   half: the innermost method is in no list; many: N more methods are listed
  * Prints "ready", then sleeps; a line on stdin enters one method more, and is answered. */
 #include <pthread.h>
@@ -32,7 +33,7 @@ NOINLINE void __attribute__((used, visibility("default"))) __jit_debug_register_
 	__asm__ volatile("");
 }
 
-static bool packed;
+static bool packed, slow;
 static int layout; /* 0: plain */
 static uint8_t *code;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -164,6 +165,8 @@ static void __attribute__((noreturn)) churn_for_ever(void)
 			pthread_mutex_unlock(&list_lock);
 		}
 		listed[at] = !listed[at];
+		if (slow)
+			usleep(2000);
 	}
 }
 
@@ -237,6 +240,7 @@ int main(int argc, char **argv)
 		return 2;
 	layout = !strcmp(argv[1], "android2") ? 2 : !strcmp(argv[1], "android1") ? 1 : 0;
 	for (int i = 2; i < argc; i++) {
+		slow |= !strcmp(argv[i], "slow");
 		packed |= !strcmp(argv[i], "packed");
 		churns |= !strcmp(argv[i], "churn");
 		half |= !strcmp(argv[i], "half");
