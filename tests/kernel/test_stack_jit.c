@@ -6,14 +6,12 @@
 #include <sys/resource.h>
 
 #include "unwinder_rig.h"
-#include "jit_symfile.h"
+#include "jit_target.h"
 #include "prober/jit_list.h"
 #include "stack/code/jit_elf.h"
-#include "stack/files_direct.h"
-#include "stack/modules.h"
 #include "stack/registers.h"
 
-#define READS 100000
+#define READS 20000
 
 static char app_path[512];
 
@@ -128,27 +126,6 @@ static void test_unlisted(void)
 
 /* ---- while it changes ---- */
 
-/* Where the list is: its symbol, as the recorder finds it. */
-static uint64_t descriptor_of(pid_t pid)
-{
-	struct stack_files files = files_direct("");
-	struct modules *modules = modules_new(&files, 16 << 20);
-	struct maps_cache *cache = maps_cache_new(&files);
-	struct module_scope scope = {.process = {.pid = pid}, .arch = STACK_HOST_ARCH};
-	struct stack_maps *maps = maps_cache_get(cache, &scope.process, 0);
-	uint64_t addresses[RUNTIME_SYMBOLS], found = 0;
-
-	scope.maps = maps;
-	for (size_t i = 0; maps && i < maps->count && !found; i++)
-		if (maps->entries[i].flags & MAP_EXEC && maps->entries[i].inode &&
-		    modules_runtime(modules, &scope, &maps->entries[i], addresses))
-			found = addresses[RUNTIME_JIT];
-	maps_put(maps);
-	maps_cache_free(cache);
-	modules_free(modules);
-	return found;
-}
-
 /* How often the main thread, which sleeps, left a CPU: each stop would be one more. */
 static uint64_t switches_of(pid_t pid)
 {
@@ -219,7 +196,7 @@ static void test_churn(const char *layout, const char *pace, unsigned reads)
 
 	if (!tap_ok(start_app(&app, layout, "churn", pace, ""), "%s: the list changes", layout))
 		goto out;
-	request.descriptor = descriptor_of(app.pid);
+	request.descriptor = jit_descriptor_of(app.pid);
 	nap_ms(100); /* it has said that it is ready, and sleeps now */
 	switches = switches_of(app.pid);
 	from_ns = clock_now_ns(CLOCK_MONOTONIC);

@@ -15,6 +15,7 @@
 #define RETRIES            256 /* of a link that changed while it was followed */
 #define REST_NS            20000
 #define MAX_REST_NS        5000000
+#define MAX_LIES           2
 #define PASSES             4 /* over a list that always has something new */
 
 /* ---- the descriptor ---- */
@@ -145,6 +146,29 @@ static bool is_as_known(const struct jit_public_entry *now, const struct jit_lis
 	       now->seqlock == known->seqlock && (now->seqlock & 1 || now->size == known->size);
 }
 
+/* Bytes of one page, or of two. False: they are not there. */
+static bool read_by_pages(struct jit_reading *r, uint64_t address, void *to, size_t bytes)
+{
+	while (bytes) {
+		uint64_t page = address & ~(JIT_PAGE_BYTES - 1ull);
+		size_t slot = page / JIT_PAGE_BYTES % JIT_PAGES, at = (size_t)(address - page);
+		size_t n = bytes < JIT_PAGE_BYTES - at ? bytes : JIT_PAGE_BYTES - at;
+		struct jit_part part = {page, r->pages->bytes[slot], JIT_PAGE_BYTES};
+
+		if (r->pages->address[slot] != page) {
+			r->pages->address[slot] = 0;
+			if (!page || jit_read_parts(r, &part, 1) != 1)
+				return false;
+			r->pages->address[slot] = page;
+		}
+		memcpy(to, r->pages->bytes[slot] + at, n);
+		to = (char *)to + n;
+		address += n;
+		bytes -= n;
+	}
+	return true;
+}
+
 /* Read the entry at `address` to which `from` leads, and then from once more, in this order. The
  * kernel takes and gives back the lock of the memory between two parts, which keeps the order of
  * the copies on every machine. An entry that is dead but still linked leads on like any other:
@@ -162,6 +186,8 @@ static int follow(struct jit_reading *r, const struct jit_list_entry *from, uint
 	int n;
 
 	*entry = (struct jit_public_entry){0};
+	if (r->pages)
+		return !*address || read_by_pages(r, *address, entry, bytes) ? 0 : -ESTALE;
 	if (r->layout == JIT_ANDROID1 && *address) {
 		n = jit_read_parts(r, parts, 1);
 		return n < 0 ? n : n ? 0 : -ESTALE;
@@ -204,7 +230,7 @@ static int walk(struct jit_reading *r)
 		err = follow(r, from, &address, &entry);
 		if (!(++steps & 63) && clock_now_ns(CLOCK_MONOTONIC) > r->until_ns)
 			return -ETIMEDOUT;
-		if ((err == -EAGAIN || err == -ESTALE) && r->retries++ < RETRIES) {
+		if ((err == -EAGAIN || err == -ESTALE) && !r->pages && r->retries++ < RETRIES) {
 			/* One that died leads nowhere: the one before it goes on. */
 			if (err == -ESTALE) {
 				r->depth -= r->depth > 0;
@@ -291,26 +317,49 @@ static int read_entries(struct jit_reading *r, bool *same)
 
 static int read_once(struct jit_reading *r)
 {
-	struct jit_public_descriptor first, end;
+	struct jit_public_descriptor end;
 	bool same;
-	int err = read_descriptor(r, &first);
+	int err;
 
 	r->retries = 0;
 	r->list->header = (struct jit_list_header){.layout = r->layout};
+	free(r->list->bytes);
+	r->list->bytes = NULL;
 	if (r->table)
 		memset(r->table, 0, r->slots * sizeof(*r->table));
-	err = err ?: read_entries(r, &same);
+	err = read_entries(r, &same);
 	err = err ?: jit_copy_symfiles(r);
 	err = err ?: read_descriptor(r, &end);
 	if (err)
 		return err;
 	same = same && is_same(&r->begin, &end);
-	/* These two say nothing of a single entry. */
-	if (!same && r->layout != JIT_ANDROID2)
+	/* These say nothing of a single entry. */
+	if (!same && (r->pages || r->layout != JIT_ANDROID2))
 		return -EAGAIN;
 	r->list->header.version = same ? version_of(&end) : 0;
-	r->list->header.timestamp = first.timestamp;
 	return 0;
+}
+
+/* One attempt, begun with the descriptor as it is. */
+static int attempt(struct jit_reading *r)
+{
+	struct jit_public_descriptor first, end;
+	bool rests;
+	int err = read_descriptor(r, &first);
+
+	if (err)
+		return err;
+	rests = r->layout != JIT_PLAIN && !(first.seqlock & 1) && !r->restarts;
+	r->pages = rests ? calloc(1, sizeof(*r->pages)) : NULL;
+	err = read_once(r);
+	free(r->pages);
+	r->pages = NULL;
+	if (err == -EAGAIN && rests && !read_descriptor(r, &end) && !is_same(&first, &end))
+		err = read_once(r);
+	if (err == -EAGAIN && !read_descriptor(r, &end))
+		r->lies += is_same(&first, &end);
+	r->list->header.timestamp = first.timestamp;
+	return err;
 }
 
 int jit_list_read(const struct jit_memory *memory, const struct jit_list_request *request,
@@ -330,14 +379,13 @@ int jit_list_read(const struct jit_memory *memory, const struct jit_list_request
 	if (request->known && version_of(&r.begin) == request->known)
 		return 0;
 	do {
-		free(list->bytes);
-		list->bytes = NULL;
 		if (r.restarts)
 			rest(r.restarts);
-		err = read_once(&r);
+		err = attempt(&r);
 		if (err == -EAGAIN && clock_now_ns(CLOCK_MONOTONIC) > r.until_ns)
 			err = -ETIMEDOUT;
-	} while (err == -EAGAIN && r.restarts++ < RESTARTS);
+		/* A list that nobody changed, and that makes no sense, will make none. */
+	} while (err == -EAGAIN && r.lies < MAX_LIES && r.restarts++ < RESTARTS);
 	free(r.table);
 	free(r.seen_in);
 	free(r.path);

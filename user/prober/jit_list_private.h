@@ -21,6 +21,14 @@ struct jit_public_entry {
 };
 _Static_assert(sizeof(struct jit_public_entry) == 48, "as in ART");
 
+/* Entries lie near each other: a runtime allocates them one after the other, of one size. */
+#define JIT_PAGE_BYTES 4096
+#define JIT_PAGES      128
+struct jit_pages {
+	uint64_t address[JIT_PAGES]; /* 0: the slot is free */
+	uint8_t bytes[JIT_PAGES][JIT_PAGE_BYTES];
+};
+
 struct jit_reading {
 	const struct jit_memory *memory;
 	const struct jit_list_request *request;
@@ -33,7 +41,10 @@ struct jit_reading {
 	uint32_t *seen_in; /* the pass in which an entry was met last */
 	uint32_t *path;    /* the entries of this pass, by their numbers */
 	size_t depth;
-	uint32_t pass, restarts, retries, found;
+	uint32_t pass, restarts, retries, found, lies;
+	/* The list is taken to rest: it is read in pages, and the sequence number of the whole says
+	 * in the end whether that was right. NULL: each entry is looked at by itself. */
+	struct jit_pages *pages;
 	uint64_t until_ns;
 };
 

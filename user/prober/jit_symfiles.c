@@ -35,7 +35,11 @@ static void settle(struct jit_reading *r, struct copied *copied, bool read)
 	const struct jit_public_entry *again = &copied->again;
 	struct jit_list_entry *entry = copied->entry;
 
-	if (r->layout == JIT_ANDROID2 && again->seqlock != entry->seqlock)
+	if (r->pages && read)
+		entry->offset = copied->at + 1;
+	else if (r->pages)
+		r->list->header.unread++;
+	else if (r->layout == JIT_ANDROID2 && again->seqlock != entry->seqlock)
 		entry->size = 0; /* it died meanwhile */
 	else if (read && jit_untagged(again->symfile) == entry->symfile &&
 		 again->size == entry->size && again->timestamp == entry->timestamp)
@@ -44,33 +48,34 @@ static void settle(struct jit_reading *r, struct copied *copied, bool read)
 		r->list->header.unread++;
 }
 
-/* Copy so many symfiles, each followed by its entry. */
+/* Copy so many symfiles, each followed by its entry where nothing else tells that it lives. */
 static int copy_batch(struct jit_reading *r, struct copied *batch, size_t count)
 {
+	size_t done = 0, each = r->pages ? 1 : 2;
 	struct jit_part parts[JIT_PARTS];
-	size_t done = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		struct copied *copied = &batch[i];
 
 		copied->again = (struct jit_public_entry){0};
-		parts[i * 2] =
+		parts[i * each] =
 			(struct jit_part){copied->entry->symfile, r->list->bytes + copied->at,
 					  (size_t)copied->entry->size};
-		parts[i * 2 + 1] = (struct jit_part){copied->entry->address, &copied->again,
-						     jit_entry_bytes(r->layout)};
+		if (each == 2)
+			parts[i * 2 + 1] = (struct jit_part){copied->entry->address, &copied->again,
+							     jit_entry_bytes(r->layout)};
 	}
 	while (done < count) {
-		int got = jit_read_parts(r, parts + done * 2, (count - done) * 2);
+		int got = jit_read_parts(r, parts + done * each, (count - done) * each);
 
 		if (got < 0)
 			return got;
-		for (int i = 0; i < got / 2; i++)
+		for (size_t i = 0; i < (size_t)got / each; i++)
 			settle(r, &batch[done++], true);
 		if (done == count)
 			break;
 		/* This one is not there: its entry says why. */
-		got = jit_read_parts(r, &parts[done * 2 + 1], 1);
+		got = each == 2 ? jit_read_parts(r, &parts[done * 2 + 1], 1) : 0;
 		if (got < 0)
 			return got;
 		settle(r, &batch[done++], false);
@@ -81,7 +86,8 @@ static int copy_batch(struct jit_reading *r, struct copied *batch, size_t count)
 int jit_copy_symfiles(struct jit_reading *r)
 {
 	struct jit_list_header *header = &r->list->header;
-	struct copied batch[JIT_PARTS / 2];
+	struct copied batch[JIT_PARTS];
+	size_t batch_size = r->pages ? JIT_PARTS : JIT_PARTS / 2;
 	size_t waiting = 0, bytes = 0;
 	uint32_t last = 0;
 	int err = 0;
@@ -111,7 +117,7 @@ int jit_copy_symfiles(struct jit_reading *r)
 		}
 		batch[waiting++] = (struct copied){.entry = entry, .at = header->bytes};
 		header->bytes += entry->size;
-		if (waiting == JIT_PARTS / 2) {
+		if (waiting == batch_size) {
 			err = copy_batch(r, batch, waiting);
 			waiting = 0;
 			if (!err && clock_now_ns(CLOCK_MONOTONIC) > r->until_ns)
