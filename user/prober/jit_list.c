@@ -304,7 +304,8 @@ static int read_entries(struct jit_reading *r, bool *same)
 		*same = is_same(&r->begin, &end);
 		if (*same)
 			break;
-		if (r->layout == JIT_ANDROID1)
+		/* What was read in pages is old now. */
+		if (r->pages || r->layout == JIT_ANDROID1)
 			return -EAGAIN;
 		/* Repacking enters what it moves at the head, behind whoever reads; so the list is
 		 * gone through until there is nothing new. */
