@@ -124,6 +124,33 @@ static void test_unlisted(void)
 	end_app(&app);
 }
 
+/* What an app says of its code costs its own stacks their names, and is counted. */
+static void test_lies(void)
+{
+	uint64_t malformed = counter("jit_elf_malformed"), unread = counter("jit_lists_unread");
+	struct unwound *trace = NULL;
+	struct app app, ring;
+
+	if (start_app(&app, "android2", "garbage", "", ""))
+		trace = unwind(capture_of(app.pid, STACK_PTRACE), 5 * NSEC_PER_SEC);
+	if (!tap_ok(is_whole(trace, 6) && counter("jit_elf_malformed") == malformed + 1,
+		    "an ELF that makes no sense is counted, the others name the stack"))
+		print_trace(trace);
+	free(trace);
+	trace = NULL;
+	if (start_app(&ring, "android2", "ring", "", ""))
+		trace = unwind(capture_of(ring.pid, STACK_PTRACE), 5 * NSEC_PER_SEC);
+	if (!tap_ok(trace && trace->end == END_JIT && counter("jit_lists_unread") == unread + 1,
+		    "a list without an end is counted"))
+		print_trace(trace);
+	free(trace);
+	trace = unwind(capture_of(app.pid, STACK_PTRACE), 5 * NSEC_PER_SEC);
+	tap_ok(is_whole(trace, 6), "and the next app's stack has its names");
+	free(trace);
+	end_app(&app);
+	end_app(&ring);
+}
+
 /* Code that is entered later is asked for by itself, and what is known is not. */
 static void test_late(void)
 {
@@ -325,6 +352,7 @@ int main(int argc, char **argv)
 		return 1;
 	test_layouts();
 	test_unlisted();
+	test_lies();
 	test_late();
 	test_gdb();
 	test_churn("android2", "", reads);
