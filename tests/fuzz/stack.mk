@@ -1,15 +1,16 @@
 # Fuzz targets of the stack readers: clang's libFuzzer with ASan and UBSan. The sanitizers see our
 # code, and what libdw does with memory (its allocations and copies), not inside of libdw.
-STACK_FUZZ := maps elf unwind wire names
+STACK_FUZZ := maps elf unwind wire names jit
 STACK_FUZZ_BIN := $(STACK_FUZZ:%=$(BUILD)/tests/fuzz/fuzz_stack_%)
-STACK_FUZZ_SRC := tests/fuzz/fuzz_stack.c user/proc/maps.c $(addprefix user/stack/,maps.c elf_file.c elf_index.c cfi.c \
+STACK_FUZZ_SRC := tests/fuzz/fuzz_stack.c user/proc/maps.c user/prober/jit_list.c user/prober/jit_symfiles.c user/prober/jit_process.c \
+	$(addprefix user/stack/code/,jit_elf.c jit_table.c) $(addprefix user/stack/,demangle.c maps.c elf_file.c elf_index.c cfi.c \
 	dwarf_expression.c unwind.c unwind_guess.c unwound.c unwinder_wire.c wait_places.c demangle_rust.c jit_names.c)
 FUZZ_SECONDS ?= 300
 
-$(BUILD)/tests/fuzz/fuzz_stack_%: $(STACK_FUZZ_SRC) $(wildcard user/stack/*.h tests/unit/stack_elf.h) | $(BUILD)/tests/fuzz
+$(BUILD)/tests/fuzz/fuzz_stack_%: $(STACK_FUZZ_SRC) $(wildcard user/stack/*.h user/stack/code/*.h user/prober/jit*.h tests/unit/stack_elf.h) | $(BUILD)/tests/fuzz
 	$(call msg,FUZZ,$@)
 	$(Q)$(CLANG) -std=gnu11 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-		-DFUZZ_$(shell echo $* | tr a-z A-Z) $(CPPFLAGS) -Itests -o $@ $(STACK_FUZZ_SRC) -ldw -lelf -llzma -lz
+		-DFUZZ_$(shell echo $* | tr a-z A-Z) $(CPPFLAGS) -Itests -o $@ $(STACK_FUZZ_SRC) -ldw -lelf -llzma -lz -lsupc++
 
 EXTRA_TESTS += $(STACK_FUZZ_BIN)
 
