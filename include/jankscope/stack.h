@@ -193,6 +193,8 @@ struct stack_file {
 	uint64_t device, inode, size_bytes, mtime_ns, ctime_ns;
 };
 
+struct jit_list_request;
+
 /* user/stack/files_direct.c reads by itself, user/stack/files_remote.c asks the recorder. */
 struct stack_files {
 	/* The file of a mapping. 0 or -errno; what is not a regular file is not opened. */
@@ -208,6 +210,10 @@ struct stack_files {
 	/* Bytes of its memory: how many were copied, or -errno. */
 	ssize_t (*memory)(void *ctx, const struct stack_process *process, uint64_t address,
 			  void *to, size_t length);
+	/* The list of a runtime's code (prober/jit_list.h), read without a stop. 1: *message,
+	 * malloc'ed, of *length bytes; 0: it is as known; or -errno. NULL: cannot be asked for. */
+	int (*jit_list)(void *ctx, const struct stack_process *process,
+			const struct jit_list_request *request, uint8_t **message, size_t *length);
 	/* Said before the bytes of a file are read; NULL: nobody wants to know. */
 	void (*reading)(void *ctx, const struct stack_file_version *file);
 	void *ctx;
@@ -338,6 +344,9 @@ struct stack_unwind_losses {
 		modules_full;
 	uint64_t
 		mappings_left_out; /* traces with an address where mappings were too many to keep */
+	/* lists of a runtime's code that could not be read; ELF files of it that could not be had
+	 * or make no sense, and that are too many to keep */
+	uint64_t jit_lists_unread, jit_elf_malformed, jit_elf_dropped;
 };
 void stack_unwinder_losses(const struct stack_unwinder *unwinder,
 			   struct stack_unwind_losses *losses);

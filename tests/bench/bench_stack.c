@@ -3,6 +3,7 @@
  * same from eu-stack, gdb and perf. The target sees gaps in its own clock.
  * usage: bench_stack JANKSCOPE [SAMPLES] */
 #include <elf.h>
+#include <libgen.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,6 +15,8 @@
 #include <sys/uio.h>
 
 #include "bench.h"
+#include "jit_target.h"
+#include "prober/jit_list.h"
 #include "stack/files_direct.h"
 #include "stack/maps.h"
 
@@ -334,6 +337,66 @@ static void bench_maps(void)
 }
 
 /* Run a tool against the spinning target: what stood still meanwhile. */
+/* The list of a runtime's code: 5,000 methods of 64 bytes, each with an ELF file of its own. */
+static void bench_jit(const char *program)
+{
+	struct jit_list_request request = {.symfiles = true};
+	struct jit_list list = {0};
+	double whole[51], links[51], same[501];
+	char *copy = strdup(program), path[512];
+	int in[2], out[2];
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "%.400s/../apps/jit_app", dirname(copy));
+	free(copy);
+	if (pipe(in) || pipe(out))
+		return;
+	pid = fork();
+	if (!pid) {
+		dup2(in[0], 0);
+		dup2(out[1], 1);
+		execl(path, path, "android2", "single", "many", "4997", NULL);
+		_exit(127);
+	}
+	close(out[1]);
+	if (pid < 0 || read(out[0], path, 6) != 6)
+		goto out;
+	request.descriptor = jit_descriptor_of(pid);
+	for (size_t i = 0; i < 51; i++) {
+		uint64_t from = bench_now_ns(CLOCK_MONOTONIC);
+
+		jit_list_free(&list);
+		request.known = request.since = 0;
+		if (jit_list_read_process(pid, &request, &list) != 1 || list.header.count != 5000)
+			goto out;
+		whole[i] = bench_now_ns(CLOCK_MONOTONIC) - from;
+		request.since = list.header.timestamp;
+		jit_list_free(&list);
+		from = bench_now_ns(CLOCK_MONOTONIC);
+		if (jit_list_read_process(pid, &request, &list) != 1)
+			goto out;
+		links[i] = bench_now_ns(CLOCK_MONOTONIC) - from;
+	}
+	request.known = list.header.version;
+	for (size_t i = 0; i < 501; i++) {
+		uint64_t from = bench_now_ns(CLOCK_MONOTONIC);
+
+		if (jit_list_read_process(pid, &request, &list))
+			goto out;
+		same[i] = bench_now_ns(CLOCK_MONOTONIC) - from;
+	}
+	row_us("list of 5000 methods: all of it", whole, 51, "<= 5000 us");
+	row_us("list of 5000 methods: changed, known before", links, 51, "<= 5000 us");
+	row_us("list of 5000 methods: unchanged", same, 501, "<= 20 us");
+out:
+	jit_list_free(&list);
+	close(in[0]);
+	close(in[1]);
+	close(out[0]);
+	if (pid > 0)
+		end(pid);
+}
+
 static void bench_tool(const char *name, const char *command, unsigned runs, unsigned events)
 {
 	pid_t pid = start(20, spin_on_clock);
@@ -400,6 +463,7 @@ int main(int argc, char **argv)
 	bench_unwind(capturer, unwinder, 10);
 	bench_unwind(capturer, unwinder, 180);
 	bench_maps();
+	bench_jit(argv[0]);
 	bench_tool("eu-stack -p", "eu-stack -p %d >/dev/null 2>&1", 15, 1);
 	bench_tool("gdb -batch bt", "gdb -nx -batch -p %d -ex bt >/dev/null 2>&1", 3, 1);
 	bench_tool("perf record --call-graph dwarf",

@@ -7,6 +7,8 @@
  *   FUZZ_DEX     any bytes as a DEX file: index, methods, names, lines
  *   FUZZ_VDEX    any bytes as a vdex file, and what it says where DEX files are
  *   FUZZ_ZIP     any bytes as an APK, and the same
+ *   FUZZ_JIT     any bytes as the memory of a process with a list of a runtime's code (a descriptor
+ *                first), as the message that such a list becomes, and as an ELF file of it
  *   FUZZ_UNWIND  tables, registers and memory together: 64 bytes of registers and choice, then
  *                memory, then .eh_frame (inside a well-formed ELF, so that every input gets there)
  */
@@ -19,6 +21,8 @@
 #include "stack/code/dex_file.h"
 #include "stack/code/vdex_file.h"
 #include "stack/code/zip_file.h"
+#include "prober/jit_list.h"
+#include "stack/code/jit_table.h"
 #include "stack/demangle.h"
 #include "stack/jit_names.h"
 #include "stack/maps.h"
@@ -134,6 +138,84 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!wire_take_unwind(bytes, size, size & 1, &unwind) && unwind.arch > STACK_ARM64)
 		abort();
 	free(bytes);
+	return 0;
+}
+#elif defined(FUZZ_JIT)
+#define JIT_BASE 0x1000
+
+struct jit_world {
+	const uint8_t *bytes;
+	size_t size;
+	unsigned reads;
+};
+
+static int read_jit(void *ctx, const struct jit_part *parts, size_t count)
+{
+	struct jit_world *w = ctx;
+
+	w->reads++;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t at = parts[i].address - JIT_BASE;
+
+		if (at > w->size || parts[i].length > w->size - at)
+			return (int)i;
+		memcpy(parts[i].to, w->bytes + at, parts[i].length);
+	}
+	return (int)count;
+}
+
+static void gone(void *ctx, struct jit_entry *entry)
+{
+}
+
+static void take(const struct jit_list *list)
+{
+	struct jit_table table = {.arch = STACK_X86_64};
+
+	jit_table_take(&table, list, 1 << 20, gone, NULL);
+	if (table.bytes > (1 << 20) + (8 << 20))
+		abort();
+	for (size_t i = 0; i < table.place_count && i < 64; i++)
+		if (!jit_table_find(&table, table.places[i].start))
+			abort();
+	jit_table_free(&table, gone, NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct jit_world w = {data, size, 0};
+	struct jit_memory memory = {read_jit, &w};
+	struct jit_list_request request = {.descriptor = JIT_BASE, .symfiles = true};
+	uint8_t *copy = malloc(size ? size : 1);
+	size_t unpack = 1 << 20;
+	struct jit_range *ranges;
+	const struct cfi_row *row;
+	struct jit_list list;
+	struct jit_elf *elf;
+	uint64_t start;
+
+	if (jit_list_read(&memory, &request, &list) == 1) {
+		take(&list);
+		jit_list_free(&list);
+	}
+	if (w.reads > 100000)
+		abort();
+	memcpy(copy, data, size);
+	if (jit_list_view(copy, size, &list))
+		take(&list);
+	elf = jit_elf_new(copy, size, STACK_X86_64, &unpack);
+	if (elf) {
+		int count = jit_elf_ranges(elf, &ranges);
+
+		for (int i = 0; i < count && i < 64; i++) {
+			free(jit_elf_name(elf, ranges[i].start, &start));
+			jit_elf_row(elf, ranges[i].start, &row);
+		}
+		if (count >= 0)
+			free(ranges);
+	}
+	jit_elf_free(elf);
+	free(copy);
 	return 0;
 }
 #elif defined(FUZZ_NAMES)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzz one of the stack readers.  usage: run_stack.sh BUILD maps|elf|unwind|wire|names|dex|vdex|zip SECONDS
+# Fuzz one of the stack readers.  usage: run_stack.sh BUILD maps|elf|unwind|wire|names|jit|dex|vdex|zip SECONDS
 # The corpus starts from real files: maps of processes, small ELF files, and the .eh_frame of some;
 # what is found stays in BUILD/tests/fuzz.
 set -u
@@ -25,8 +25,8 @@ wire) # a trace of two frames, a need, places: user/stack/unwinder_wire.h
 import struct, sys
 texts = b"/lib/a\0inner\0"
 frames = b"".join(struct.pack("<3Q3I4B", pc, 2, 3, 1, 0, 8, 0, 1, 1, 0) for pc in (1, 4))
-trace = struct.pack("<iIIIIIQ7Q", 0, 0, 1, 2, len(texts), 0, 9, *range(7)) + frames + texts
-need = struct.pack("<QII5QII256s", 1, 4, 0, 4096, 0, 0, 0, 0, 8, 0, b"/lib/a")
+trace = struct.pack("<iIIIIIQ10Q", 0, 0, 1, 2, len(texts), 0, 9, *range(10)) + frames + texts
+need = struct.pack("<QII4QII6Q256s", 1, 4, 0, 4096, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, b"/lib/a")
 places = struct.pack("<iIIIII", 0, 0, 1, 1, 0, 0) + struct.pack("<QII", 16, 1, 0) * 64
 unwind = struct.pack("<iIQ34QqQQ", 1, 0, 0, 1 << 7, *range(33), -1, 4096, 8)
 for name, type, body in (("trace", 18, trace), ("need", 16, need), ("places", 19, places), ("unwind", 1, unwind)):
@@ -34,6 +34,20 @@ for name, type, body in (("trace", 18, trace), ("need", 16, need), ("places", 19
         f.write(struct.pack("<IIQ", type, 16 + len(body), 1) + body)
 PY
 	;;
+jit) # a descriptor of each layout, two entries and their files
+	python3 - "$corpus" <<'PY'
+import struct, sys
+for layout, magic in ((0, b""), (1, b"Android1"), (2, b"Android2")):
+    d = struct.pack("<IIQQ8sIIIIQ", 1, 1, 0, 0x1040, magic, 0, 56, 48 if layout == 2 else 40, 2, 7)
+    memory = bytearray(d.ljust(64, b"\0"))
+    for next, file in ((0x1080, 0x1100), (0, 0x1200)):
+        memory += struct.pack("<QQQQQI", next, 0, file, 0x100, 5, 2).ljust(64, b"\0")
+    memory += bytes(64) + b"\x7fELF\2\1\1".ljust(256, b"\0") * 2
+    with open(f"{sys.argv[1]}/list{layout}", "wb") as f:
+        f.write(memory)
+PY
+	printf 'int main(void) { return 0; }\n' >"$corpus/../tiny.c"
+	gcc -c -O2 -g -fno-asynchronous-unwind-tables -o "$corpus/object" "$corpus/../tiny.c" ;;
 names)
 	printf 'INvNtC3std3mem8align_ofINtC3foo3BarKj7b_TRhQlEEE' >"$corpus/rust"
 	printf '10 20 first\n18 8 second\n0x20 10 third name\n' >"$corpus/map" ;;

@@ -471,7 +471,7 @@ static const char *const operation_names[PROBE_OPERATIONS] = {
 	[PROBE_ATTACH] = "attach",     [PROBE_WARDEN] = "warden",
 	[PROBE_OPEN_EXE] = "exe",      [PROBE_OPEN_JIT_NAMES] = "jit_names",
 	[PROBE_OPEN_AT] = "open_at",   [PROBE_COUNT_WAITERS] = "waiters",
-	[PROBE_NAMES] = "names",
+	[PROBE_NAMES] = "names",       [PROBE_JIT_LIST] = "jit_list",
 };
 
 int prober_pool_counters(struct prober_pool *pool, struct counter_list *late)

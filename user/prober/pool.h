@@ -43,7 +43,10 @@ enum probe_operation {
 	PROBE_NAMES = 14,          /* payload: struct probe_named of each of at most PROBE_MAX_NAMES
 				    * processes; for each an int16_t, the length of its argv[0] or
 				    * -errno, and that text. pid: 0, or the only one */
-	PROBE_OPERATIONS = 15,
+	PROBE_JIT_LIST = 15,       /* address of a descriptor, argument = version that is known,
+				    * offset = timestamp, length 1: with symfiles
+				    * (jit_list.h): fd, value = length; value 0: as known */
+	PROBE_OPERATIONS = 16,
 };
 
 struct probe_request {

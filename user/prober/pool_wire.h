@@ -48,6 +48,7 @@ int probe_open_mapping(const struct probe_request *request, struct reply *reply)
 int probe_open_at(const struct probe_request *request, struct reply *reply);
 int probe_open_exe(const struct probe_request *request, struct reply *reply);
 int probe_open_jit_names(const struct probe_request *request, struct reply *reply);
+int probe_read_jit_list(const struct probe_request *request, struct reply *reply);
 int probe_read_standing(const struct probe_request *request, struct reply *reply);
 int probe_read_lock_owner(const struct probe_request *request, struct reply *reply);
 int probe_count_waiters(const struct probe_request *request, struct reply *reply);

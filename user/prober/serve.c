@@ -63,6 +63,8 @@ static int serve(struct worker *worker, int *fds, size_t fd_count, struct reply 
 		return probe_open_exe(request, reply);
 	case PROBE_OPEN_JIT_NAMES:
 		return probe_open_jit_names(request, reply);
+	case PROBE_JIT_LIST:
+		return probe_read_jit_list(request, reply);
 	case PROBE_STANDING:
 		return probe_read_standing(request, reply);
 	case PROBE_COUNT_WAITERS:

@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "prober/jit_list.h"
 #include "util/clock.h"
 
 #define MAPS_MAX_BYTES (64u << 20)
@@ -136,11 +138,33 @@ static ssize_t read_memory(void *ctx, const struct stack_process *process, uint6
 	return n < 0 ? -errno : n;
 }
 
+static int read_jit_list(void *ctx, const struct stack_process *process,
+			 const struct jit_list_request *request, uint8_t **message, size_t *length)
+{
+	struct jit_list list;
+	size_t entries;
+	int err = jit_list_read_process(process->pid, request, &list);
+
+	if (err <= 0)
+		return err;
+	entries = list.header.count * sizeof(*list.entries);
+	*length = sizeof(list.header) + entries + list.header.bytes;
+	*message = malloc(*length);
+	if (*message) {
+		memcpy(*message, &list.header, sizeof(list.header));
+		memcpy(*message + sizeof(list.header), list.entries, entries);
+		memcpy(*message + sizeof(list.header) + entries, list.bytes, list.header.bytes);
+	}
+	jit_list_free(&list);
+	return *message ? 1 : -ENOMEM;
+}
+
 struct stack_files files_direct(const char *root)
 {
 	return (struct stack_files){.open = open_mapping,
 				    .open_jit_names = open_jit_names,
 				    .maps = read_maps,
 				    .memory = read_memory,
+				    .jit_list = read_jit_list,
 				    .ctx = (void *)(root ? root : "")};
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "prober/jit_list.h"
 #include "util/channel.h"
 
 #define MAPS_MAX_BYTES (64u << 20)
@@ -147,24 +148,15 @@ static int open_jit_names(void *ctx, const struct stack_process *process)
 	return err ? err : fd;
 }
 
-static int read_maps(void *ctx, const struct stack_process *process, bool fresh, char **text,
-		     size_t *length)
+/* All `length` bytes of a file, malloc'ed. 0 or -errno. */
+static int read_whole(int fd, uint64_t length, uint64_t limit, char **bytes)
 {
-	struct wire_need need = {.kind = NEED_MAPS, .fresh = fresh};
-	size_t done = 0, ignored;
-	int64_t value;
-	char *to;
-	int fd, err;
+	char *to = length > limit ? NULL : malloc(length ? (size_t)length : 1);
+	int err = length > limit ? -EFBIG : to ? 0 : -ENOMEM;
+	size_t done = 0;
 
-	err = ask_fd(ctx, &need, &fd, &value, &ignored);
-	if (err)
-		return err;
-	err = (uint64_t)value > MAPS_MAX_BYTES ? -EFBIG : 0;
-	to = err ? NULL : malloc(value ? (size_t)value : 1);
-	if (!err && !to)
-		err = -ENOMEM;
-	while (!err && done < (uint64_t)value) {
-		ssize_t n = pread(fd, to + done, (size_t)value - done, (off_t)done);
+	while (!err && done < length) {
+		ssize_t n = pread(fd, to + done, (size_t)length - done, (off_t)done);
 
 		if (n > 0)
 			done += (size_t)n;
@@ -173,14 +165,52 @@ static int read_maps(void *ctx, const struct stack_process *process, bool fresh,
 		else if (errno != EINTR)
 			err = -errno;
 	}
-	close(fd);
-	if (err) {
+	if (err)
 		free(to);
+	else
+		*bytes = to;
+	return err;
+}
+
+static int read_maps(void *ctx, const struct stack_process *process, bool fresh, char **text,
+		     size_t *length)
+{
+	struct wire_need need = {.kind = NEED_MAPS, .fresh = fresh};
+	size_t ignored;
+	int64_t value;
+	int fd, err;
+
+	err = ask_fd(ctx, &need, &fd, &value, &ignored);
+	if (err)
 		return err;
+	err = read_whole(fd, (uint64_t)value, MAPS_MAX_BYTES, text);
+	close(fd);
+	*length = (size_t)value;
+	return err;
+}
+
+static int read_jit_list(void *ctx, const struct stack_process *process,
+			 const struct jit_list_request *request, uint8_t **message, size_t *length)
+{
+	struct wire_need need = {.kind = NEED_JIT_LIST,
+				 .start = request->descriptor,
+				 .known = request->known,
+				 .since = request->since,
+				 .symfiles = request->symfiles};
+	size_t ignored;
+	int64_t value;
+	int fd, err;
+
+	value = ask(ctx, &need, &fd, &ignored);
+	if (value <= 0 || fd < 0) {
+		if (fd >= 0)
+			close(fd);
+		return value <= 0 ? (int)value : -EIO;
 	}
-	*text = to;
-	*length = done;
-	return 0;
+	err = read_whole(fd, (uint64_t)value, JIT_MESSAGE_BYTES, (char **)message);
+	close(fd);
+	*length = (size_t)value;
+	return err ?: 1;
 }
 
 static ssize_t read_memory(void *ctx, const struct stack_process *process, uint64_t address,
@@ -233,6 +263,7 @@ struct stack_files files_remote(struct files_remote *remote)
 				    .open_jit_names = open_jit_names,
 				    .maps = read_maps,
 				    .memory = read_memory,
+				    .jit_list = read_jit_list,
 				    .reading = tell_reading,
 				    .ctx = remote};
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "util/clock.h"
+#include "util/hash.h"
 #include "util/hex.h"
 
 #define MAX_FILE_BYTES (16u << 20)
@@ -237,3 +238,37 @@ const char *jit_names_find(struct jit_names *names, const struct stack_process *
 	*start = entry->start;
 	return entry->name;
 }
+
+/* ---- the provider ---- */
+
+static int locate(void *self, const struct module_scope *scope, uint64_t address,
+		  struct stack_frame *frame, const struct cfi_row **row)
+{
+	uint64_t start;
+	const char *name = jit_names_find(self, &scope->process, address, &start);
+
+	if (!name)
+		return -ENOENT;
+	/* Code moves when it is compiled again: the name is what stays the same. */
+	frame->kind = FRAME_JIT;
+	frame->function = hash_bytes(name, strlen(name), 2);
+	frame->function_pc = start;
+	return -ENODEV;
+}
+
+static const char *name_of(void *self, const struct stack_frame *frame)
+{
+	struct jit_names *names = self;
+	uint64_t start;
+
+	/* The process of the frames that were located. */
+	return jit_names_find(names, &names->process, frame->pc - !frame->exact, &start);
+}
+
+static void free_names(void *self)
+{
+	jit_names_free(self);
+}
+
+const struct code_provider jit_names_provider = {
+	.locate = locate, .name = name_of, .free = free_names};

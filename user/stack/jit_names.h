@@ -2,7 +2,7 @@
 /* Names of code that a JIT compiler made, from /tmp/perf-PID.map of the process (node, java agents;
  * the kernel's tools/perf/Documentation/jit-interface.txt). */
 #pragma once
-#include "jankscope/stack.h"
+#include "stack/code/code.h"
 
 struct jit_names;
 
@@ -14,3 +14,5 @@ void jit_names_free(struct jit_names *names);
  * has dropped to other code, so that a name can be as old as that. Valid until the next call. */
 const char *jit_names_find(struct jit_names *names, const struct stack_process *process,
 			   uint64_t address, uint64_t *start);
+/* Names only: how such code is left is not known. self is a struct jit_names. */
+extern const struct code_provider jit_names_provider;

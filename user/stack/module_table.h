@@ -42,6 +42,8 @@ struct module {
 	struct elf_index index;
 	bool loaded, listed;
 	bool jit; /* code that no ELF file holds */
+	bool runtime_known;
+	uint64_t runtime[RUNTIME_SYMBOLS]; /* ELF addresses; 0: none */
 	struct row_node **rows;
 	struct module_name *names;
 	/* of all that it holds; of these: of its rows, and of what grows with use and goes with the

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "stack/elf_object.h"
 #include "stack/module_table.h"
 #include "util/hash.h"
 
@@ -358,6 +359,30 @@ void modules_prime(struct modules *m, const struct module_scope *scope)
 	for (size_t i = 0; i < scope->maps->count; i++)
 		if (maps_path_is(scope->maps, &scope->maps->entries[i], "[vdso]"))
 			module_of(m, scope, &scope->maps->entries[i]);
+}
+
+bool modules_runtime(struct modules *m, const struct module_scope *scope,
+		     const struct map_entry *entry, uint64_t addresses[RUNTIME_SYMBOLS])
+{
+	static const char *const names[RUNTIME_SYMBOLS] = {"__jit_debug_descriptor",
+							   "__dex_debug_descriptor"};
+	struct module *module = module_of(m, scope, entry);
+	bool any = false;
+	uint64_t at;
+
+	if (!module || !module->elf || module->elf->arch != scope->arch ||
+	    !elf_file_address(module->elf, entry->offset - module->key.start, &at))
+		return false;
+	if (!module->runtime_known) {
+		module_tell_reading(m, module);
+		elf_find_objects(module->elf, names, RUNTIME_SYMBOLS, module->runtime);
+		module->runtime_known = true;
+	}
+	for (unsigned i = 0; i < RUNTIME_SYMBOLS; i++) {
+		addresses[i] = module->runtime[i] ? entry->start - at + module->runtime[i] : 0;
+		any |= module->runtime[i] != 0;
+	}
+	return any;
 }
 
 struct module_description modules_describe(const struct modules *m, uint32_t module)

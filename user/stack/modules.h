@@ -34,6 +34,18 @@ int modules_code(struct modules *modules, const struct module_scope *scope, uint
 /* Read the vdso of a process while it lives. */
 void modules_prime(struct modules *modules, const struct module_scope *scope);
 
+/* Where runtimes keep what they know of their code (gdb's JIT interface; ART has one for DEX files
+ * as well). */
+enum runtime_symbol {
+	RUNTIME_JIT = 0, /* __jit_debug_descriptor */
+	RUNTIME_DEX = 1, /* __dex_debug_descriptor */
+	RUNTIME_SYMBOLS = 2,
+};
+/* Addresses in the process of those that the ELF file of an executable mapping has; 0: not there.
+ * Its symbols are looked through once. False: it has none. */
+bool modules_runtime(struct modules *modules, const struct module_scope *scope,
+		     const struct map_entry *entry, uint64_t addresses[RUNTIME_SYMBOLS]);
+
 struct module_description {
 	const char *path;     /* of the mapping; NULL for module 0 */
 	const char *build_id; /* hex; NULL: none in the file, or file not readable */

@@ -4,22 +4,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stack/code/jit.h"
 #include "stack/jit_names.h"
 #include "stack/maps.h"
 #include "stack/modules.h"
 #include "stack/registers.h"
 #include "stack/unwind.h"
-#include "util/hash.h"
 
 #define DEFAULT_CACHE_BYTES (16u << 20)
 #define MAPS_MAX_AGE_NS     2000000000ull
 
+/* Who explains code that no file holds, in the order in which they are asked. */
+enum { PROVIDER_JIT, PROVIDER_NAMES, PROVIDERS };
+
 struct stack_unwinder {
 	struct maps_cache *maps;
 	struct modules *modules;
-	struct jit_names *jit;
+	struct {
+		const struct code_provider *is;
+		void *self; /* NULL: could not be made */
+	} providers[PROVIDERS];
 	uint64_t mappings_left_out;
-	struct stack_process process; /* of the last trace */
 };
 
 int stack_trace_init(struct stack_trace *trace)
@@ -42,8 +47,15 @@ struct stack_unwinder *stack_unwinder_new(const struct stack_unwind_config *conf
 		return NULL;
 	unwinder->maps = maps_cache_new(config->files);
 	unwinder->modules = modules_new(config->files, config->cache_bytes ?: DEFAULT_CACHE_BYTES);
-	unwinder->jit = jit_names_new(config->files);
-	if (unwinder->maps && unwinder->modules && unwinder->jit)
+	unwinder->providers[PROVIDER_JIT].is = &jit_code_provider;
+	unwinder->providers[PROVIDER_NAMES].is = &jit_names_provider;
+	if (unwinder->modules) {
+		unwinder->providers[PROVIDER_JIT].self =
+			jit_code_new(config->files, unwinder->modules);
+		unwinder->providers[PROVIDER_NAMES].self = jit_names_new(config->files);
+	}
+	if (unwinder->maps && unwinder->providers[PROVIDER_JIT].self &&
+	    unwinder->providers[PROVIDER_NAMES].self)
 		return unwinder;
 	stack_unwinder_free(unwinder);
 	errno = ENOMEM;
@@ -54,7 +66,9 @@ void stack_unwinder_free(struct stack_unwinder *unwinder)
 {
 	if (!unwinder)
 		return;
-	jit_names_free(unwinder->jit);
+	for (unsigned i = 0; i < PROVIDERS; i++)
+		if (unwinder->providers[i].self)
+			unwinder->providers[i].is->free(unwinder->providers[i].self);
 	modules_free(unwinder->modules);
 	maps_cache_free(unwinder->maps);
 	free(unwinder);
@@ -86,20 +100,21 @@ static int walk_locate(void *ctx, uint64_t address, struct stack_frame *frame,
 {
 	struct walk *walk = ctx;
 	int err = modules_locate(walk->unwinder->modules, &walk->scope, address, frame, row);
-	uint64_t start;
-	const char *name;
 
 	if (err == -EFAULT) {
 		walk->not_mapped = true;
 		walk->left_out |= maps_left_out(walk->scope.maps, address);
 	}
-	if (err != -ENODEV)
+	/* A file that is no ELF, or that cannot be read, may hold such code as well. */
+	if (err != -ENODEV && err != -ENOEXEC)
 		return err;
-	/* Code moves when it is compiled again: the name is what stays the same. */
-	name = jit_names_find(walk->unwinder->jit, &walk->scope.process, address, &start);
-	if (name) {
-		frame->function = hash_bytes(name, strlen(name), 2);
-		frame->function_pc = start;
+	for (unsigned i = 0; i < PROVIDERS; i++) {
+		void *self = walk->unwinder->providers[i].self;
+		int told = walk->unwinder->providers[i].is->locate(self, &walk->scope, address,
+								   frame, row);
+
+		if (told != -ENOENT)
+			return told;
 	}
 	return err;
 }
@@ -149,7 +164,9 @@ int stack_unwind(struct stack_unwinder *unwinder, const struct stack_capture *ca
 	if (!capture->registers.valid)
 		return -EINVAL;
 	modules_begin(unwinder->modules);
-	unwinder->process = walk.scope.process;
+	for (unsigned i = 0; i < PROVIDERS; i++)
+		if (unwinder->providers[i].is->begin)
+			unwinder->providers[i].is->begin(unwinder->providers[i].self);
 	/* The picture is kept for a while; it is read again at once when an address is in no
 	 * mapping of it. */
 	for (unsigned fresh = 0; fresh < 2; fresh++) {
@@ -190,11 +207,13 @@ void stack_unwinder_prime(struct stack_unwinder *unwinder, const struct stack_pr
 
 /* ---- naming ---- */
 
-static const char *jit_name_of(struct stack_unwinder *unwinder, const struct stack_frame *frame)
+static const char *provided_name(struct stack_unwinder *unwinder, const struct stack_frame *frame)
 {
-	uint64_t start;
+	const char *name = NULL;
 
-	return jit_names_find(unwinder->jit, &unwinder->process, frame->pc - !frame->exact, &start);
+	for (unsigned i = 0; i < PROVIDERS && !name; i++)
+		name = unwinder->providers[i].is->name(unwinder->providers[i].self, frame);
+	return name;
 }
 
 struct unwound *stack_unwound(struct stack_unwinder *unwinder, const struct stack_trace *trace)
@@ -218,7 +237,7 @@ struct unwound *stack_unwound(struct stack_unwinder *unwinder, const struct stac
 						   .method = from->method,
 						   .exact = from->exact};
 		if (from->kind == FRAME_JIT)
-			frames[i].symbol = jit_name_of(unwinder, from);
+			frames[i].symbol = provided_name(unwinder, from);
 		else if (from->module)
 			/* A return address may already belong to the next function: the call is
 			 * before it. */
@@ -243,4 +262,5 @@ void stack_unwinder_losses(const struct stack_unwinder *unwinder,
 {
 	modules_losses(unwinder->modules, losses);
 	losses->mappings_left_out = unwinder->mappings_left_out;
+	jit_code_losses(unwinder->providers[PROVIDER_JIT].self, losses);
 }

@@ -14,6 +14,9 @@ static const struct loss_info loss_items[] = {
 	{"symbol_names_dropped", LOSS_LOST, LOSS_OF_NOTHING},
 	{"modules_full", LOSS_LOST, LOSS_OF_NOTHING},
 	{"mappings_left_out", LOSS_LOST, LOSS_OF_NOTHING},
+	{"jit_lists_unread", LOSS_LOST, LOSS_OF_NOTHING},
+	{"jit_elf_malformed", LOSS_LOST, LOSS_OF_NOTHING},
+	{"jit_elf_dropped", LOSS_LOST, LOSS_OF_NOTHING},
 	{"unwinder_replaced", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	{"unwinder_malformed", LOSS_REPAIRED, LOSS_OF_NOTHING},
 };
@@ -36,6 +39,9 @@ int unwinder_counters(const struct unwinder *u, struct counter_list *lost)
 				   u->losses.names_dropped,
 				   u->losses.modules_full,
 				   u->losses.mappings_left_out,
+				   u->losses.jit_lists_unread,
+				   u->losses.jit_elf_malformed,
+				   u->losses.jit_elf_dropped,
 				   u->replaced,
 				   u->malformed};
 	int err = 0;

@@ -271,6 +271,10 @@ static int answer_need(struct unwinder *u, int err, const struct probe_answer *a
 	switch (u->need.kind) {
 	case NEED_FILE:
 		return answer_file(u, answer);
+	case NEED_JIT_LIST:
+		if (!answer->fd_count)
+			return send_answer(u, answer->value ? -EIO : 0, NULL, 0, -1);
+		/* fall through */
 	case NEED_JIT_NAMES:
 		fd = take_fd(answer);
 		err = send_answer(u, fd < 0 ? -EIO : answer->value, NULL, 0, fd);
@@ -315,6 +319,13 @@ static int ask_pool(struct unwinder *u)
 		break;
 	case NEED_JIT_NAMES:
 		request.operation = PROBE_OPEN_JIT_NAMES;
+		break;
+	case NEED_JIT_LIST:
+		request.operation = PROBE_JIT_LIST;
+		request.address = need->start;
+		request.argument = need->known;
+		request.offset = need->since;
+		request.length = need->symfiles;
 		break;
 	default:
 		request.operation = PROBE_MEMORY;

@@ -74,7 +74,10 @@ static struct wire_losses losses_of(const struct unwinder_process *p)
 				    .symbols_dropped = losses.symbols_dropped,
 				    .names_dropped = losses.names_dropped + p->names_left_out,
 				    .modules_full = losses.modules_full,
-				    .mappings_left_out = losses.mappings_left_out};
+				    .mappings_left_out = losses.mappings_left_out,
+				    .jit_lists_unread = losses.jit_lists_unread,
+				    .jit_elf_malformed = losses.jit_elf_malformed,
+				    .jit_elf_dropped = losses.jit_elf_dropped};
 }
 
 /* The stack's bytes, which came with the question, or are in the file of a descriptor. */

@@ -118,10 +118,12 @@ int wire_take_need(const void *message, size_t length, struct wire_need *need)
 		return -EBADMSG;
 	memcpy(need, message, sizeof(*need));
 	if (need->header.type != WIRE_NEED || need->header.bytes != length ||
-	    need->kind < NEED_MAPS || need->kind > NEED_LEAVE || need->fresh > 1 ||
-	    !memchr(need->path, 0, sizeof(need->path)))
+	    need->kind < NEED_MAPS || need->kind > NEED_JIT_LIST || need->fresh > 1 ||
+	    need->symfiles > 1 || !memchr(need->path, 0, sizeof(need->path)))
 		return -EBADMSG;
 	if (need->kind == NEED_MEMORY && (!need->length || need->length > WIRE_MEMORY_BYTES))
+		return -EBADMSG;
+	if (need->kind == NEED_JIT_LIST && !need->start)
 		return -EBADMSG;
 	if (need->kind == NEED_FILE && (need->start >= need->end || !need->inode))
 		return -EBADMSG;

@@ -36,6 +36,8 @@ enum wire_need_kind {
 	NEED_JIT_NAMES = 3, /* descriptor, value = its length */
 	NEED_MEMORY = 4,    /* bytes */
 	NEED_LEAVE = 5,     /* may the file of WIRE_WAITS be read? value 0: yes */
+	NEED_JIT_LIST = 6,  /* start = address of the descriptor: descriptor, value = length of a
+			     * list (prober/jit_list.h); value 0: it is as known */
 };
 
 struct wire_header {
@@ -90,8 +92,9 @@ struct wire_need {
 	uint32_t kind;
 	uint32_t fresh; /* NEED_MAPS: not what was kept */
 	uint64_t start, end, offset, inode;
-	uint32_t length; /* NEED_MEMORY: from start */
-	uint32_t reserved;
+	uint32_t length;   /* NEED_MEMORY: from start */
+	uint32_t symfiles; /* these three: NEED_JIT_LIST, as in struct jit_list_request */
+	uint64_t known, since;
 	struct stack_file_version file; /* NEED_LEAVE */
 	char path[WIRE_PATH];
 };
@@ -107,7 +110,8 @@ struct wire_reading {
 
 struct wire_losses {
 	uint64_t elf_unreadable, elf_malformed, elf_tables_bad, symbols_dropped, names_dropped,
-		modules_full, mappings_left_out;
+		modules_full, mappings_left_out, jit_lists_unread, jit_elf_malformed,
+		jit_elf_dropped;
 };
 
 #define WIRE_TEXT_BYTES (96u << 10)

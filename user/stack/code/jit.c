@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "stack/code/jit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stack/code/jit_table.h"
+#include "util/clock.h"
+#include "util/hash.h"
+
+#define MAX_PROCESSES 32
+#define MAX_WORKING   64 /* ELF files with tables at hand */
+#define MAX_SEARCHED  64 /* files of a process that are looked through for the list */
+/* A runtime gives the memory of code that it has dropped to other code, so that what is known is
+ * looked at again; and sooner where an address is not known. Looks take a twentieth of the time at
+ * the most. */
+#define FRESH_NS     (10 * NSEC_PER_MSEC)
+#define MISSED_NS    NSEC_PER_MSEC
+#define LOOK_SHARE   20
+#define SEARCH_NS    (10 * NSEC_PER_SEC)
+#define WHOLE_NS     (10 * NSEC_PER_SEC)
+#define UNPACK_BYTES (4u << 20)
+
+struct jit_process {
+	struct stack_process process; /* pid 0: the slot is free */
+	uint64_t descriptor;          /* 0: none was found */
+	uint64_t searched_ns, searched_serial;
+	uint64_t looked_ns, cost_ns; /* 0: never */
+	uint64_t whole_ns;           /* of the last look at all of it */
+	uint64_t version, timestamp; /* of the list */
+	uint32_t missing;
+	int err; /* of the last look */
+	struct jit_table table;
+	uint64_t used;
+};
+
+/* A name of the unwinding under way: what it was taken from may be gone. */
+struct jit_name {
+	struct jit_name *next;
+	uint64_t pc;
+	char text[];
+};
+
+struct jit_code {
+	const struct stack_files *files;
+	struct modules *modules;
+	struct jit_process processes[MAX_PROCESSES];
+	struct jit_entry *working[MAX_WORKING];
+	size_t working_bytes;
+	struct jit_name *names;
+	uint64_t uses, lists_unread, elf_malformed, elf_dropped;
+};
+
+struct jit_code *jit_code_new(const struct stack_files *files, struct modules *modules)
+{
+	struct jit_code *code = calloc(1, sizeof(*code));
+
+	if (code) {
+		code->files = files;
+		code->modules = modules;
+	}
+	return code;
+}
+
+void jit_code_losses(const struct jit_code *code, struct stack_unwind_losses *losses)
+{
+	losses->jit_lists_unread += code->lists_unread;
+	losses->jit_elf_malformed += code->elf_malformed;
+	losses->jit_elf_dropped += code->elf_dropped;
+}
+
+size_t jit_code_bytes(const struct jit_code *code)
+{
+	size_t bytes = code->working_bytes;
+
+	for (size_t i = 0; i < MAX_PROCESSES; i++)
+		bytes += code->processes[i].table.bytes;
+	return bytes;
+}
+
+/* ---- files at work ---- */
+
+static void put_away(void *ctx, struct jit_entry *entry)
+{
+	struct jit_code *code = ctx;
+
+	if (!entry->elf)
+		return;
+	for (size_t i = 0; i < MAX_WORKING; i++)
+		if (code->working[i] == entry)
+			code->working[i] = NULL;
+	code->working_bytes -= jit_elf_bytes(entry->elf);
+	jit_elf_free(entry->elf);
+	entry->elf = NULL;
+}
+
+/* A free slot, or that of the file that was not used for longest. */
+static struct jit_entry **oldest_slot(struct jit_code *code)
+{
+	struct jit_entry **oldest = &code->working[0];
+
+	for (size_t i = 0; i < MAX_WORKING; i++) {
+		if (!code->working[i])
+			return &code->working[i];
+		if (code->working[i]->used < (*oldest)->used)
+			oldest = &code->working[i];
+	}
+	return oldest;
+}
+
+static struct jit_elf *elf_of(struct jit_code *code, struct jit_process *p, struct jit_entry *entry)
+{
+	size_t unpack = UNPACK_BYTES;
+	struct jit_entry **slot;
+
+	entry->used = ++code->uses;
+	if (entry->elf)
+		return entry->elf;
+	slot = oldest_slot(code);
+	if (*slot)
+		put_away(code, *slot);
+	entry->elf = jit_elf_new(entry->bytes, entry->key.size, p->table.arch, &unpack);
+	if (entry->elf) {
+		*slot = entry;
+		code->working_bytes += jit_elf_bytes(entry->elf);
+	}
+	return entry->elf;
+}
+
+/* ---- processes ---- */
+
+static void forget(struct jit_code *code, struct jit_process *p)
+{
+	jit_table_free(&p->table, put_away, code);
+	*p = (struct jit_process){0};
+}
+
+/* Give back what was not used for longest, but not what keep has. */
+static void make_room(struct jit_code *code, const struct jit_process *keep)
+{
+	while (jit_code_bytes(code) > JIT_KEPT_BYTES) {
+		struct jit_process *oldest = NULL;
+
+		for (size_t i = 0; i < MAX_PROCESSES; i++) {
+			struct jit_process *p = &code->processes[i];
+
+			if (p != keep && p->table.bytes && (!oldest || p->used < oldest->used))
+				oldest = p;
+		}
+		if (!oldest)
+			break;
+		forget(code, oldest);
+	}
+	for (size_t i = 0; i < MAX_WORKING && jit_code_bytes(code) > JIT_KEPT_BYTES; i++)
+		if (code->working[i])
+			put_away(code, code->working[i]);
+}
+
+static struct jit_process *process_of(struct jit_code *code, const struct module_scope *scope)
+{
+	struct jit_process *oldest = &code->processes[0];
+
+	for (size_t i = 0; i < MAX_PROCESSES; i++) {
+		struct jit_process *p = &code->processes[i];
+
+		if (p->process.pid == scope->process.pid &&
+		    p->process.start_ticks == scope->process.start_ticks &&
+		    p->table.arch == scope->arch) {
+			p->used = ++code->uses;
+			return p;
+		}
+		if (p->used < oldest->used)
+			oldest = p;
+	}
+	forget(code, oldest);
+	oldest->process = scope->process;
+	oldest->table.arch = scope->arch;
+	oldest->used = ++code->uses;
+	return oldest;
+}
+
+static bool is_libart(const struct module_scope *scope, const struct map_entry *entry)
+{
+	const char *path = maps_path(scope->maps, entry);
+	const char *slash = memrchr(path, '/', entry->path_len);
+	size_t length = slash ? (size_t)(path + entry->path_len - slash) : 0;
+
+	return length >= strlen("/libart") && !memcmp(slash, "/libart", strlen("/libart"));
+}
+
+/* Find the list: in ART first. */
+static void search(struct jit_code *code, struct jit_process *p, const struct module_scope *scope)
+{
+	uint64_t addresses[RUNTIME_SYMBOLS], last_inode = 0;
+	unsigned searched = 0;
+
+	p->searched_ns = clock_now_ns(CLOCK_MONOTONIC);
+	p->searched_serial = scope->maps->serial;
+	for (unsigned art = 2; art-- > 0;) {
+		for (size_t i = 0; i < scope->maps->count && searched < MAX_SEARCHED; i++) {
+			const struct map_entry *entry = &scope->maps->entries[i];
+
+			if (!(entry->flags & MAP_EXEC) || !entry->inode ||
+			    entry->inode == last_inode || is_libart(scope, entry) != art)
+				continue;
+			last_inode = entry->inode;
+			searched++;
+			if (modules_runtime(code->modules, scope, entry, addresses) &&
+			    addresses[RUNTIME_JIT]) {
+				p->descriptor = addresses[RUNTIME_JIT];
+				return;
+			}
+		}
+	}
+}
+
+/* ---- looks ---- */
+
+static bool is_due(const struct jit_process *p, uint64_t least_ns)
+{
+	return !p->looked_ns ||
+	       clock_now_ns(CLOCK_MONOTONIC) - p->looked_ns > least_ns + LOOK_SHARE * p->cost_ns;
+}
+
+/* Have the list as it is now in the table. 1: it is; 0: it was before; or -errno. */
+static int ask(struct jit_code *code, struct jit_process *p, bool whole)
+{
+	struct jit_list_request request = {.descriptor = p->descriptor,
+					   .known = whole ? 0 : p->version,
+					   .since = whole ? 0 : p->timestamp,
+					   .symfiles = true};
+	size_t length, kept = jit_code_bytes(code) - p->table.bytes;
+	uint64_t malformed = p->table.malformed;
+	struct jit_list list;
+	uint8_t *message;
+	int err = code->files->jit_list(code->files->ctx, &p->process, &request, &message, &length);
+
+	if (err <= 0)
+		return err;
+	if (jit_list_view(message, length, &list)) {
+		/* Others go for it, later. */
+		kept = kept < JIT_KEPT_BYTES / 2 ? kept : JIT_KEPT_BYTES / 2;
+		kept += p->table.bytes;
+		jit_table_take(&p->table, &list, kept < JIT_KEPT_BYTES ? JIT_KEPT_BYTES - kept : 0,
+			       put_away, code);
+		p->version = list.header.version;
+		p->timestamp = list.header.timestamp;
+		code->elf_malformed += p->table.malformed - malformed;
+	} else {
+		err = -EBADMSG;
+	}
+	free(message);
+	return err;
+}
+
+/* What a process that is gone, or cannot be asked now, had before is still right. */
+static void look(struct jit_code *code, struct jit_process *p)
+{
+	uint64_t since_ns = clock_now_ns(CLOCK_MONOTONIC);
+	bool whole = !p->looked_ns;
+	int err = ask(code, p, whole);
+
+	/* An entry that is older than the last look, and was missed by it. */
+	if (err > 0 && !whole && p->table.missing &&
+	    (!p->missing || since_ns - p->whole_ns > WHOLE_NS)) {
+		whole = true;
+		err = ask(code, p, true);
+	}
+	p->looked_ns = clock_now_ns(CLOCK_MONOTONIC);
+	p->cost_ns = p->looked_ns - since_ns;
+	if (whole)
+		p->whole_ns = p->looked_ns;
+	if (err > 0 && p->table.missing > p->missing)
+		code->elf_dropped += p->table.missing - p->missing;
+	if (err > 0)
+		p->missing = p->table.missing;
+	/* A process that is gone, or holds up its prober, is no list that cannot be read. */
+	if (err < 0 && err != p->err && err != -ESRCH && err != -EBUSY && err != -EPIPE)
+		code->lists_unread++;
+	p->err = err < 0 ? err : 0;
+	make_room(code, p);
+}
+
+static struct jit_entry *find(struct jit_code *code, struct jit_process *p,
+			      const struct module_scope *scope, uint64_t address)
+{
+	struct jit_entry *entry;
+
+	if (!p->descriptor &&
+	    (!p->searched_ns || (p->searched_serial != scope->maps->serial &&
+				 clock_now_ns(CLOCK_MONOTONIC) - p->searched_ns > SEARCH_NS)))
+		search(code, p, scope);
+	if (!p->descriptor)
+		return NULL;
+	if (is_due(p, FRESH_NS))
+		look(code, p);
+	entry = jit_table_find(&p->table, address);
+	if (entry || !is_due(p, MISSED_NS))
+		return entry;
+	look(code, p);
+	return jit_table_find(&p->table, address);
+}
+
+/* ---- the provider ---- */
+
+static void keep_name(struct jit_code *code, uint64_t pc, const char *text)
+{
+	size_t length = strlen(text);
+	struct jit_name *name;
+
+	for (name = code->names; name; name = name->next)
+		if (name->pc == pc)
+			return;
+	name = malloc(sizeof(*name) + length + 1);
+	if (!name)
+		return;
+	name->next = code->names;
+	name->pc = pc;
+	memcpy(name->text, text, length + 1);
+	code->names = name;
+}
+
+static int locate(void *self, const struct module_scope *scope, uint64_t address,
+		  struct stack_frame *frame, const struct cfi_row **row)
+{
+	struct jit_code *code = self;
+	struct jit_process *p;
+	struct jit_entry *entry;
+	struct jit_elf *elf;
+	uint64_t start;
+	size_t before;
+	char *name;
+	int err;
+
+	if (!code->files->jit_list)
+		return -ENOENT;
+	p = process_of(code, scope);
+	entry = find(code, p, scope, address);
+	elf = entry && entry->bytes ? elf_of(code, p, entry) : NULL;
+	if (!elf)
+		return -ENOENT;
+	frame->kind = FRAME_JIT;
+	name = jit_elf_name(elf, address, &start);
+	if (name) {
+		/* Code moves when it is compiled again: the name is what stays the same. */
+		frame->function = hash_bytes(name, strlen(name), 2);
+		frame->function_pc = start;
+		keep_name(code, frame->pc, name);
+		free(name);
+	}
+	before = jit_elf_bytes(elf);
+	err = jit_elf_row(elf, address, row);
+	code->working_bytes += jit_elf_bytes(elf) - before;
+	return err ? -ENODEV : 0;
+}
+
+static const char *name_of(void *self, const struct stack_frame *frame)
+{
+	const struct jit_code *code = self;
+
+	for (const struct jit_name *name = code->names; name; name = name->next)
+		if (name->pc == frame->pc)
+			return name->text;
+	return NULL;
+}
+
+static void begin(void *self)
+{
+	struct jit_code *code = self;
+	struct jit_name *name;
+
+	while ((name = code->names)) {
+		code->names = name->next;
+		free(name);
+	}
+	make_room(code, NULL);
+}
+
+static void free_code(void *self)
+{
+	struct jit_code *code = self;
+
+	begin(code);
+	for (size_t i = 0; i < MAX_PROCESSES; i++)
+		forget(code, &code->processes[i]);
+	free(code);
+}
+
+const struct code_provider jit_code_provider = {
+	.locate = locate, .name = name_of, .begin = begin, .free = free_code};
