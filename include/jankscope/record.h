@@ -292,6 +292,20 @@ struct record_addition {
 /* The reason in `missing` under "stacks" of a block whose stacks come as additions. */
 #define MISSING_FOLLOWS "follows"
 
+enum link_how {
+	LINK_LOCK = 0,
+};
+
+/* Whom a thread waits for, and whom that one waits for in turn. */
+struct block_link {
+	pid_t pid, tid;
+	char thread[RECORD_COMM_LEN];
+	const char *process;
+	enum link_how how;
+	const char *what;                 /* what kind of lock */
+	const struct record_stack *stack; /* NULL: not taken */
+};
+
 struct record_block {
 	pid_t pid, tid;
 	const char *package, *process;
@@ -333,7 +347,11 @@ struct record_block {
 	struct opt_u64 load_dur_ns, machine_busy_ns, app_cpu_ns;
 	struct opt_u64 app_rss_bytes;
 	const struct record_stack *owner_stack; /* what the lock's owner did; NULL: not taken */
-	struct opt_u64 unsampled_ns;            /* of wall, in no stack */
+	/* who waits for whom, as met last: the owner, whom that one waits for, and so on */
+	struct block_link *chain;
+	size_t chain_count;
+	bool deadlock; /* the last of the chain waits for one of it, or for the main thread */
+	struct opt_u64 unsampled_ns; /* of wall, in no stack */
 	struct record_stack *stacks;
 	size_t stack_count;
 	struct opt_u64 top; /* index of the path with most weight */

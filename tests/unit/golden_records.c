@@ -182,6 +182,11 @@ static struct record_stack stacks[] = {
 	{BOOT + SEC + 3, 0, CAPTURE_KERNEL, true, NULL, NULL, 0},
 };
 
+static struct block_link chain[] = {
+	{3, 4, "worker", "p", LINK_LOCK, "mutex of glibc", stacks},
+	{3, 5, "\xff", NULL, LINK_LOCK, NULL, NULL},
+};
+
 static struct record_block block = {
 	.pid = 4194303,
 	.tid = 4194303,
@@ -198,6 +203,9 @@ static struct record_block block = {
 	.reason_count = COUNT(reasons),
 	.waker = {true, 1, 2, "Binder:1_2", "system_server"},
 	.owner = {true, 3, 4, "worker", NULL},
+	.chain = chain,
+	.chain_count = COUNT(chain),
+	.deadlock = true,
 	.preemptors = preemptors,
 	.preemptor_count = COUNT(preemptors),
 	.faults_minor = {true, 5},

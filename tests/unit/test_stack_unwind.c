@@ -63,6 +63,11 @@ static int world_locate(void *ctx, uint64_t address, struct stack_frame *frame,
 	return err;
 }
 
+static void world_locate_dex(void *ctx, struct stack_frame *frame)
+{
+	frame->module = 2;
+}
+
 static int world_code(void *ctx, uint64_t address, void *to, size_t len)
 {
 	struct world *w = ctx;
@@ -93,8 +98,13 @@ static void set(struct world *w, unsigned reg, uint64_t value)
 
 static void run(struct world *w)
 {
-	struct unwind_reader reader = {world_word, world_locate, world_code, world_executable, w,
-				       48};
+	struct unwind_reader reader = {.word = world_word,
+				       .locate = world_locate,
+				       .locate_dex = world_locate_dex,
+				       .code = world_code,
+				       .executable = world_executable,
+				       .ctx = w,
+				       .address_bits = 48};
 
 	if (w->frames.size) {
 		uint8_t *bytes;
@@ -126,8 +136,8 @@ static void expect_pcs(const struct world *w, const uint64_t *pcs, size_t count)
 	cr_expect_eq(w->trace.count, count, "%zu frames, %s", w->trace.count,
 		     stack_end_text(w->trace.end));
 	for (size_t i = 0; i < count && i < w->trace.count; i++)
-		cr_expect_eq(w->trace.frames[i].pc, pcs[i], "frame %zu: %lx", i,
-			     w->trace.frames[i].pc);
+		cr_expect_eq(w->trace.frames[i].pc, pcs[i], "frame %zu: %lx, not %lx", i,
+			     w->trace.frames[i].pc, pcs[i]);
 }
 
 /* x86_64: CFA = rsp + 8, return address below it; function 0 is the outermost */
@@ -318,6 +328,85 @@ Test(stack_unwind, expressions)
 		expect_pcs(w, (uint64_t[]){INSIDE(1)}, 1);
 		cr_expect_eq(w->trace.end, END_BAD_TABLES, "%zu: %s", i,
 			     stack_end_text(w->trace.end));
+		finish(w);
+	}
+}
+
+/* Of ART's interpreters: rax of the caller "is" r12 (mterp, nterp) or rbx (switch), behind the
+ * mark. */
+Test(stack_unwind, byte_code_has_a_frame)
+{
+	static const uint8_t by_name[] = {
+		DW_CFA_val_expression, 0, 8, DW_OP_const4u, 'D', 'E', 'X', '1', DW_OP_drop,
+		DW_OP_breg12,          0};
+	static const uint8_t by_number[] = {
+		DW_CFA_val_expression, 5, 9, DW_OP_const4u, 'D', 'E', 'X', '1', DW_OP_drop,
+		DW_OP_bregx,           3, 2};
+	/* a value by an expression that is no DEX pc */
+	static const uint8_t other[] = {
+		DW_CFA_val_expression, 0, 8, DW_OP_const4u, 'D', 'E', 'X', '2', DW_OP_drop,
+		DW_OP_breg12,          0};
+	const struct {
+		const uint8_t *ops;
+		size_t size;
+		unsigned reg;
+		uint64_t value, pc;
+	} cases[] = {{by_name, sizeof(by_name), 12, 0x7123456, 0x7123456},
+		     {by_number, sizeof(by_number), 3, 0x7123456, 0x7123458},
+		     {by_name, sizeof(by_name), 3, 1, 0}};
+	struct world *w;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		w = world_new(STACK_X86_64);
+		x86_functions(w, 1, cases[i].ops, cases[i].size);
+		w->memory[0] = INSIDE(1);
+		w->memory[1] = INSIDE(0);
+		set(w, 7, STACK_BASE);
+		set(w, 16, INSIDE(1));
+		set(w, cases[i].reg, cases[i].value);
+		run(w);
+		/* of both frames of the interpreter: the register keeps its value */
+		expect_pcs(w,
+			   (uint64_t[]){INSIDE(1), cases[i].pc, INSIDE(1), cases[i].pc, INSIDE(0)},
+			   5);
+		cr_expect(w->trace.complete);
+		cr_expect_eq(w->trace.frames[1].kind, FRAME_DEX);
+		cr_expect_eq(w->trace.frames[1].module, cases[i].pc ? 2 : 0);
+		cr_expect_eq(w->trace.frames[2].kind, FRAME_NATIVE);
+		finish(w);
+	}
+	w = world_new(STACK_X86_64);
+	x86_functions(w, 1, other, sizeof(other));
+	w->memory[0] = INSIDE(0);
+	set(w, 7, STACK_BASE);
+	set(w, 12, 1);
+	set(w, 16, INSIDE(1));
+	run(w);
+	expect_pcs(w, (uint64_t[]){INSIDE(1), INSIDE(0)}, 2);
+	finish(w);
+}
+
+/* No frame is written behind the last one that there is room for. */
+Test(stack_unwind, byte_code_at_the_frame_limit)
+{
+	static const uint8_t ops[] = {
+		DW_CFA_val_expression, 0, 8, DW_OP_const4u, 'D', 'E', 'X', '1', DW_OP_drop,
+		DW_OP_breg12,          0};
+
+	for (unsigned before = 0; before < 2; before++) {
+		struct world *w = world_new(STACK_X86_64);
+
+		x86_functions(w, 1, ops, sizeof(ops));
+		/* one plain frame first, so that the limit falls behind either kind */
+		made_fde(&w->frames, FUNCTION(2), 0x100, "", 0);
+		for (unsigned i = 0; i < WORDS; i++)
+			w->memory[i] = INSIDE(1);
+		set(w, 7, STACK_BASE);
+		set(w, 12, 1);
+		set(w, 16, before ? INSIDE(2) : INSIDE(1));
+		run(w);
+		cr_expect_eq(w->trace.count, STACK_MAX_FRAMES);
+		cr_expect_eq(w->trace.end, END_FRAME_LIMIT);
 		finish(w);
 	}
 }

@@ -81,9 +81,17 @@ struct probe_standing {
 	char reserved[3];
 };
 
+enum probe_lock {
+	LOCK_NONE = 0,
+	LOCK_PI = 1,    /* a PI futex, of any library */
+	LOCK_GLIBC = 2, /* glibc's pthread_mutex_t */
+	LOCK_ART = 3,   /* art::Mutex, also that of a Java monitor */
+	LOCK_KINDS = 4,
+};
+
 struct probe_owner {
 	int32_t tid;
-	uint32_t reserved;
+	uint32_t lock; /* enum probe_lock */
 	char thread[16];
 };
 

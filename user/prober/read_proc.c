@@ -333,13 +333,14 @@ static bool is_thread(int dir, pid_t tid)
  * ART's art::Mutex (at +4, runtime/base/mutex.h). A number is believed only when it is another
  * thread of the same process. */
 static pid_t find_owner(int dir, pid_t waiter, uint32_t operation, const uint32_t words[4],
-			size_t bytes)
+			size_t bytes, uint32_t *lock)
 {
 	pid_t owner;
 
 	switch (operation & FUTEX_CMD_MASK) {
 	case FUTEX_LOCK_PI:
 	case FUTEX_LOCK_PI2:
+		*lock = LOCK_PI;
 		owner = (pid_t)(words[0] & FUTEX_TID_MASK);
 		return owner != waiter && is_thread(dir, owner) ? owner : -ENOENT;
 	case FUTEX_WAIT:
@@ -352,10 +353,12 @@ static pid_t find_owner(int dir, pid_t waiter, uint32_t operation, const uint32_
 		return -ENOENT;
 	/* glibc: 2 is locked with waiters; then the count, then the owner (struct
 	 * __pthread_mutex_s) */
+	*lock = LOCK_GLIBC;
 	owner = (pid_t)words[2];
 	if (words[0] == 2 && owner != waiter && is_thread(dir, owner))
 		return owner;
 	/* ART: bit 0 is held, the rest counts contenders */
+	*lock = LOCK_ART;
 	owner = (pid_t)words[1];
 	if ((words[0] & 1) && words[0] > 1 && owner != waiter && is_thread(dir, owner))
 		return owner;
@@ -380,7 +383,7 @@ int probe_read_lock_owner(const struct probe_request *request, struct reply *rep
 		n = -EFAULT;
 	if (n >= 0)
 		owner.tid = find_owner(dir, request->tid ? request->tid : request->pid,
-				       (uint32_t)request->argument, words, (size_t)n);
+				       (uint32_t)request->argument, words, (size_t)n, &owner.lock);
 	if (n >= 0 && owner.tid > 0 && read_text(dir, owner.tid, "comm", text, sizeof(text))) {
 		text[strcspn(text, "\n")] = 0;
 		snprintf(owner.thread, sizeof(owner.thread), "%.15s", text);

@@ -67,6 +67,9 @@ struct sampler_pong {
 	uint64_t resynced;           /* slots that it made agree again (looper_read.h) */
 };
 
+/* Owners of locks that are followed. */
+#define SAMPLER_CHAIN 8
+
 /* A sample, or (failure not STACK_OK and stack_bytes 0) why there is none. Behind it lie
  * stack_bytes of the stack and text_bytes of kernel symbols, each ended by 0. */
 struct sampler_sample {
@@ -78,8 +81,14 @@ struct sampler_sample {
 	uint64_t cost_ns, stop_ns;
 	uint64_t app_rss_bytes; /* of the process; 0: not read */
 	int32_t pid, tid;
-	uint32_t taken;   /* there is a capture */
-	uint32_t owner;   /* tid is the thread that holds the lock that the watched one waits for */
+	uint32_t taken; /* there is a capture */
+	/* tid is the thread that holds the lock that the watched one waits for (1), or that the
+	 * owner before it waits for (2 ...): the chain of this walk. 0: tid is the watched one. */
+	uint32_t owner;
+	uint64_t walk_ns; /* when the look at the chain began: the same for all of it */
+	uint32_t lock;    /* enum probe_lock of that lock */
+	uint32_t
+		deadlock; /* no sample: the last of the chain waits for tid, which it has already */
 	uint32_t kind;    /* enum capture_kind */
 	uint32_t failure; /* enum stack_failure */
 	uint32_t eintr_risk;

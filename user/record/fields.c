@@ -252,6 +252,25 @@ static const struct field sleep_rows[] = {
 };
 static const struct field_type sleep_type = FIELD_TYPE("sleep", struct block_sleep, sleep_rows);
 
+static const char *const how_words[] = {"lock", NULL};
+
+static const struct field link_rows[] = {
+	FIELD(struct block_link, pid, REQUIRED, ID, "its process"),
+	FIELD(struct block_link, tid, REQUIRED, ID, "thread id"),
+	FIELD(struct block_link, thread, REQUIRED, NAME, "its name"),
+	FIELD(struct block_link, process, OPTIONAL, NAME, "its process's name"),
+	FIELD_WORDS(struct block_link, how, REQUIRED, how_words,
+		    "how the one before waits for it: lock: it holds a lock"),
+	FIELD(struct block_link, what, OPTIONAL, NAME, "what kind of lock"),
+	{.key = "stack",
+	 .kind = FIELD_POINTER,
+	 FIELD_PLACE(struct block_link, stack),
+	 .need = FIELD_OPTIONAL,
+	 .of = &stack_type,
+	 .meaning = "what it did at that moment"},
+};
+static const struct field_type link_type = FIELD_TYPE("link", struct block_link, link_rows);
+
 static const struct field block_rows[] = {
 	FIELD(struct record_block, pid, REQUIRED, ID, "process"),
 	FIELD(struct record_block, tid, REQUIRED, ID,
@@ -303,6 +322,12 @@ static const struct field block_rows[] = {
 	 .need = FIELD_OPTIONAL,
 	 .of = &stack_type,
 	 .meaning = "what the owner of the lock did"},
+	FIELD_ROWS("chain", struct record_block, chain, chain_count, NONZERO, &link_type,
+		   "who waits for whom, outermost first, as met last: the owner of the lock that "
+		   "the thread waited for, whom that one waited for, and so on (at most 8)"),
+	FIELD(struct record_block, deadlock, NONZERO, NONE,
+	      "the last of the chain waited for one of it, or for the thread itself, and none of "
+	      "them ran: they wait for ever"),
 	COUNTERS(struct record_block, lost, REQUIRED, "what of this block could not be told"),
 	MISSING(struct record_block),
 };

@@ -131,6 +131,33 @@ static void put_why(struct line *line, const struct record_block *block)
 			 text_clean(where, sizeof(where), block->preemptors[0].thread));
 }
 
+/* Who holds the lock that the thread waited for, and what that one waited for, each further in. */
+static void put_chain(struct table_sink *table, const struct record_block *block)
+{
+	for (size_t i = 0; i < block->chain_count; i++) {
+		const struct block_link *link = &block->chain[i];
+		struct line line = table_line(table);
+		char name[TABLE_NAME];
+
+		line_put(&line, "    %*swaits for %s %d", 2 * (int)i, "",
+			 text_clean(name, sizeof(name), link->thread[0] ? link->thread : "?"),
+			 link->tid);
+		line_put(&line, ", a %s:",
+			 link->what ? text_clean(name, sizeof(name), link->what) : "lock");
+		if (!link->stack || !put_path(&line, link->stack, BLOCK_FRAMES))
+			line_put(&line, " no stack");
+		line_end(&line);
+	}
+	if (block->deadlock) {
+		struct line line = table_line(table);
+
+		line_style(&line, LINE_BAD);
+		line_put(&line, "    deadlock: each of them waits for the next for ever");
+		line_style(&line, LINE_PLAIN);
+		line_end(&line);
+	}
+}
+
 void table_print_block(struct table_sink *table, const struct record *record)
 {
 	static const char *const classes[] = {"short", "long", "ANR"};
@@ -163,6 +190,7 @@ void table_print_block(struct table_sink *table, const struct record *record)
 		put_no_stack(&line, block);
 	put_why(&line, block);
 	line_end(&line);
+	put_chain(table, block);
 }
 
 void table_print_addition(struct table_sink *table, const struct record_addition *addition)

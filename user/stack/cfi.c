@@ -12,6 +12,9 @@
 #define CFI_MAX_SECTION (64u << 20)
 /* An Elf, a Dwarf and a Dwarf_CFI of libdw 0.188, with their first nodes. */
 #define LIBDW_BYTES 3072
+#define RAX         0
+#define RBX         3
+#define DEX1        0x31584544 /* "DEX1" */
 
 enum { EH_FRAME_HDR = 0, EH_FRAME = 1, DEBUG_FRAME = 2, SECTION_KINDS };
 
@@ -232,12 +235,33 @@ static bool fold_rule(struct cfi_rule *rule, const Dwarf_Op *ops, size_t count)
 	return true;
 }
 
+/* ART's interpreters give a register that no caller saves the value of the DEX pc, and mark that by
+ * a constant that is dropped at once: "DEX1" (art/runtime/interpreter/cfi_asm_support.h). libdw
+ * puts the CFA before the operations of a value. */
+static bool is_dex_pc(const struct cfi_rule *rule)
+{
+	const Dwarf_Op *ops = rule->ops;
+
+	return rule->kind == RULE_EXPRESSION && rule->other >= 4 &&
+	       ops[0].atom == DW_OP_call_frame_cfa && ops[1].atom == DW_OP_const4u &&
+	       ops[1].number == DEX1 && ops[2].atom == DW_OP_drop;
+}
+
+/* A register that no operation describes. None at all (NULL): it has its value still; an empty
+ * list: undefined. Callee-saved registers without a rule have the former, by libdw's tables of the
+ * System V ABI of x86_64 (3.2.1) and of the AAPCS64 (6.1.1); the one of x86_64 has the number of
+ * rax where it means rbx (backends/x86_64_cfi.c, elfutils 0.188). */
+static bool is_undefined(enum stack_arch arch, unsigned reg, const Dwarf_Op *ops)
+{
+	if (arch == STACK_X86_64 && (reg == RAX || reg == RBX))
+		return reg == RAX;
+	return ops;
+}
+
 static int row_of_frame(const struct cfi_tables *tables, const struct cfi_image *image,
 			uint64_t address, Dwarf_Frame *frame, struct cfi_row **out)
 {
 	unsigned registers = tables->arch == STACK_X86_64 ? 17 : 32;
-	/* Callee-saved registers without a rule: libdw says same value, by its tables of the System
-	 * V ABI of x86_64 (3.2.1) and of the AAPCS64 (6.1.1). */
 	struct cfi_row row = {0}, *copy;
 	struct cfi_rule rules[STACK_REGISTERS];
 	bool keep = false;
@@ -263,14 +287,15 @@ static int row_of_frame(const struct cfi_tables *tables, const struct cfi_image 
 		if (dwarf_frame_register(frame, reg, mem[reg], &ops, &count))
 			return -EBADMSG;
 		if (!count) {
-			/* no operations at all: same value; an empty list: undefined */
-			if (ops)
+			if (is_undefined(tables->arch, reg, ops))
 				row.undefined |= 1ull << reg;
 			continue;
 		}
 		rules[row.rule_count].reg = reg;
 		rules[row.rule_count].other = 0;
-		keep |= fold_rule(&rules[row.rule_count++], ops, count);
+		keep |= fold_rule(&rules[row.rule_count], ops, count);
+		if (is_dex_pc(&rules[row.rule_count++]))
+			row.dex_rule = row.rule_count;
 	}
 	row.function = function_start(image, address);
 	copy = malloc(sizeof(row) + row.rule_count * sizeof(rules[0]));

@@ -37,6 +37,9 @@ struct cfi_row {
 	uint8_t cfa_register, return_register;
 	bool signal;
 	uint8_t rule_count;
+	/* One more than the index of the rule whose value is the address of the byte code that an
+	 * interpreter of ART runs; 0: there is none. */
+	uint8_t dex_rule;
 	Dwarf_Frame *frame; /* owns the operations of expressions; NULL: there are none */
 	struct cfi_rule rules[];
 };

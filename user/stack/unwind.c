@@ -196,6 +196,34 @@ static bool advances(struct stepper *s, bool exact)
 	return to > from;
 }
 
+/* The method that the interpreter of this row runs is a frame of its own behind it, as in Android's
+ * libunwindstack. One whose byte code is not known, because the register is not, is there too:
+ * its pc is 0. False: there is no room. */
+static bool add_dex_frame(struct stepper *s, const struct cfi_row *row)
+{
+	const struct cfi_rule *rule = &row->rules[row->dex_rule - 1];
+	struct stack_frame *frame = &s->trace->frames[s->trace->count];
+	uint64_t pc;
+	bool is_value;
+
+	if (s->trace->count == STACK_MAX_FRAMES)
+		return false;
+	if (dwarf_expression_run(s->reader, &s->now, 0, rule->ops, rule->other, &pc, &is_value) ||
+	    !is_value)
+		pc = 0;
+	pc = unwind_data_address(s->now.arch, pc);
+	*frame = (struct stack_frame){.pc = pc,
+				      .offset = pc,
+				      .function = pc,
+				      .kind = FRAME_DEX,
+				      .method = METHOD_CFI,
+				      .exact = true};
+	if (pc && s->reader->locate_dex)
+		s->reader->locate_dex(s->reader->ctx, frame);
+	s->trace->count++;
+	return true;
+}
+
 void unwind_run(const struct unwind_reader *reader, const struct stack_registers *registers,
 		struct stack_trace *trace)
 {
@@ -246,6 +274,10 @@ void unwind_run(const struct unwind_reader *reader, const struct stack_registers
 				row = exact_row;
 			else
 				err = reader->locate(reader->ctx, pc - 1, &again, &row);
+		}
+		if (!err && row->dex_rule && !add_dex_frame(&s, row)) {
+			trace->end = END_FRAME_LIMIT;
+			return;
 		}
 		/* What a JIT compiler keeps in its registers and on the stack is its own affair. */
 		if (err == -ENODEV)

@@ -15,6 +15,9 @@ struct unwind_reader {
 	 * stays valid until the next call. */
 	int (*locate)(void *ctx, uint64_t address, struct stack_frame *frame,
 		      const struct cfi_row **row);
+	/* Fill module, offset, function of the frame of a method whose byte code at frame->pc is
+	 * interpreted; left as it is where nobody knows. NULL: nobody knows any. */
+	void (*locate_dex)(void *ctx, struct stack_frame *frame);
 	/* Copy len code bytes at address. 0 or -errno. */
 	int (*code)(void *ctx, uint64_t address, void *to, size_t len);
 	/* Whether address lies in an executable mapping. */

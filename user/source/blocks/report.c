@@ -106,12 +106,14 @@ static void fill_load(struct blocks_source *blocks, const struct watched *watche
 static void fill_owner(struct blocks_source *blocks, const struct watched *watched,
 		       struct record_block *block)
 {
-	if (!watched->period.owner_tid)
+	const struct block_chain_link *owner = watched->period.chain.links;
+
+	if (!watched->period.chain.count)
 		return;
 	block->owner.present = true;
 	block->owner.pid = watched->pid;
-	block->owner.tid = watched->period.owner_tid;
-	memcpy(block->owner.thread, watched->period.owner_thread, sizeof(block->owner.thread));
+	block->owner.tid = owner->tid;
+	memcpy(block->owner.thread, owner->thread, sizeof(block->owner.thread));
 	block->owner.process = process_name(blocks, watched->pid);
 }
 
@@ -192,8 +194,10 @@ static int fill(struct blocks_source *blocks, struct watched *watched,
 		missing_list_set(&block->missing, "faults_minor", "told when the block ends");
 	}
 	fill_load(blocks, watched, period, block);
-	if (ours)
+	if (ours) {
+		report->chain = watched->period.chain;
 		fill_owner(blocks, watched, block);
+	}
 	return keep_names(report);
 }
 

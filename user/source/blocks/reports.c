@@ -141,6 +141,14 @@ bool block_reports_late_sample(struct block_reports *reports, uint64_t slot_id, 
 	return true;
 }
 
+void block_reports_late_owner(struct block_reports *reports, const struct sampler_sample *sample)
+{
+	struct block_report *report = find_last(reports, sample->slot_id, sample->period);
+
+	if (report && report->chain.count && report->chain.walk_ns == sample->walk_ns)
+		block_chain_take(&report->chain, sample);
+}
+
 void block_reports_late_failure(struct block_reports *reports, uint64_t slot_id, uint64_t period,
 				enum stack_failure failure)
 {
@@ -171,7 +179,7 @@ static int merge(const struct block_report *report, struct stack_merge *own,
 
 		struct unwound *copy;
 
-		if (sample->state != SAMPLE_UNWOUND)
+		if (sample->state != SAMPLE_UNWOUND || sample->owner > 1)
 			continue;
 		/* A later record of the same period may tell of the sample again. */
 		copy = unwound_copy(sample->trace);
@@ -218,12 +226,14 @@ static void emit_block(struct block_report *report, bool final, report_emit_fn e
 	struct record record = {.type = RECORD_BLOCK, .block = block};
 	struct stack_merge own = {0}, owner = {0};
 	struct record_stack *stacks = NULL, *owner_stack = NULL;
+	struct block_chain_rows rows = {0};
 	size_t owner_count = 0;
 	char why[128];
 
 	if (merge(report, &own, &owner) ||
 	    (own.count && stack_merge_records(&own, &stacks, &block->stack_count)) ||
-	    (owner.count && stack_merge_records(&owner, &owner_stack, &owner_count)))
+	    (owner.count && stack_merge_records(&owner, &owner_stack, &owner_count)) ||
+	    block_chain_fill(block, &report->chain, report->samples, report->sample_count, &rows))
 		counter_list_add(&block->lost, "stacks_no_memory", 1);
 	block->stacks = stacks;
 	if (block->stack_count)
@@ -246,6 +256,9 @@ static void emit_block(struct block_report *report, bool final, report_emit_fn e
 	block->stacks = NULL;
 	block->stack_count = 0;
 	block->owner_stack = NULL;
+	block->chain = NULL;
+	block->chain_count = 0;
+	block_chain_rows_free(&rows);
 	stack_merge_free(&own);
 	stack_merge_free(&owner);
 	free(stacks);

@@ -2,7 +2,7 @@
 /* Block records on their way out. A record waits for the stacks of its samples for 200 ms at the
  * most; a stack that comes later follows as a record of its own. */
 #pragma once
-#include "source/blocks/samples.h"
+#include "source/blocks/chain.h"
 
 struct block_report {
 	struct block_report *next;
@@ -29,6 +29,7 @@ struct block_report {
 	struct block_samples list;
 	struct block_spells spells;
 	uint64_t begin_ns, end_ns;
+	struct block_chain chain;
 };
 
 struct block_reports {
@@ -52,6 +53,8 @@ int block_report_weigh(struct block_report *report, const struct block_samples *
  * reference over either way. */
 bool block_reports_late_sample(struct block_reports *reports, uint64_t slot_id, uint64_t period,
 			       struct block_sample *sample);
+/* The same of what the sampler says of an owner of a lock, with or without a capture. */
+void block_reports_late_owner(struct block_reports *reports, const struct sampler_sample *sample);
 /* The same of a capture that gave nothing. */
 void block_reports_late_failure(struct block_reports *reports, uint64_t slot_id, uint64_t period,
 				enum stack_failure failure);

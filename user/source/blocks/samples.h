@@ -18,7 +18,10 @@ struct block_sample {
 	unsigned references;
 	uint64_t t_ns;  /* CLOCK_MONOTONIC */
 	uint64_t spell; /* off the CPU in this spell; 0: it ran */
-	bool owner;     /* of another thread: the one that holds the lock */
+	/* Of another thread: 1: the one that holds the lock; 2 ...: whom the one before waits for.
+	 * Samples of one look at all of them have the same walk_ns. */
+	unsigned owner;
+	uint64_t walk_ns;
 	enum sample_state state;
 	uint64_t t_boot_ns;
 	enum capture_kind kind;

@@ -171,6 +171,7 @@ static struct block_sample *make_sample(struct blocks_source *blocks, const stru
 	sample->t_ns = from->t_ns;
 	sample->spell = from->spell;
 	sample->owner = from->owner;
+	sample->walk_ns = from->walk_ns;
 	sample->t_boot_ns = from->t_boot_ns;
 	sample->kind = (enum capture_kind)from->kind;
 	block_sample_hold(sample); /* the job's */
@@ -179,13 +180,6 @@ static struct block_sample *make_sample(struct blocks_source *blocks, const stru
 		block_sample_put(sample);
 	}
 	return sample;
-}
-
-static void keep_owner(struct watched *watched, const struct sampler_sample *sample)
-{
-	watched->period.owner_tid = sample->tid;
-	memcpy(watched->period.owner_thread, sample->thread, sizeof(sample->thread));
-	watched->period.owner_thread[sizeof(watched->period.owner_thread) - 1] = 0;
 }
 
 void blocks_on_sample(void *ctx, const struct sampler_sample *from, const uint8_t *stack,
@@ -211,6 +205,8 @@ void blocks_on_sample(void *ctx, const struct sampler_sample *from, const uint8_
 	/* The period is over and told, or another one was met already. */
 	if (watched->period.tracking ? watched->period.number > from->period
 				     : watched->period.number >= from->period) {
+		if (from->owner)
+			block_reports_late_owner(&blocks->reports, from);
 		if (!from->taken) {
 			if (!from->owner)
 				block_reports_late_failure(&blocks->reports, from->slot_id,
@@ -232,7 +228,7 @@ void blocks_on_sample(void *ctx, const struct sampler_sample *from, const uint8_
 			watched->period.load.rss_bytes = SOME_U64(from->app_rss_bytes);
 	}
 	if (from->owner)
-		keep_owner(watched, from);
+		block_chain_take(&watched->period.chain, from);
 	watched->period.failed += !from->taken && !from->owner;
 	if (!from->taken && !from->owner)
 		watched->period.failure = (enum stack_failure)from->failure;

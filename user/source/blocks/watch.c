@@ -121,7 +121,7 @@ struct watched *blocks_watch_find(struct blocks_watch *watch, pid_t pid)
 void blocks_watch_end_period(struct watched *watched)
 {
 	watched->period.tracking = false;
-	watched->period.owner_tid = 0;
+	watched->period.chain = (struct block_chain){0};
 	watched->period.failed = 0;
 	watched->period.failure = STACK_OK;
 	watched->period.frozen_ns = watched->period.frozen_seen_ns = watched->period.looked_ns = 0;

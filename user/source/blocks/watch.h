@@ -6,7 +6,7 @@
 #include "jankscope/target.h"
 #include "kernel/looper_kernel.h"
 #include "prober/pool.h"
-#include "source/blocks/samples.h"
+#include "source/blocks/chain.h"
 
 /* How far the start of a watch is. */
 enum watched_stage {
@@ -116,8 +116,7 @@ struct watched {
 		uint64_t failed;            /* captures that gave none */
 		enum stack_failure failure; /* why the last of them did not */
 		struct block_spells spells;
-		pid_t owner_tid;
-		char owner_thread[RECORD_COMM_LEN];
+		struct block_chain chain;
 	} period;
 };
 
@@ -139,5 +138,5 @@ struct watched *blocks_watch_at(struct blocks_watch *watch, uint32_t index);
 /* The row of a process. */
 struct watched *blocks_watch_find(struct blocks_watch *watch, pid_t pid);
 
-/* Forget the period: spells, samples and owner. */
+/* Forget the period: spells, samples and chain. */
 void blocks_watch_end_period(struct watched *watched);

@@ -1,13 +1,18 @@
-# Debian's eu-stack (elfutils' unwinder) as another opinion: processes of the test's own that sleep in the
-# image's bionic, each looked at by both. The same return addresses from the system call to the first frame.
+# Debian's eu-stack (elfutils' unwinder) and gdb as other opinions: processes of the test's own that sleep in
+# the image's bionic, each looked at by all three. The same return addresses from the system call to the first
+# frame.
 debian=/guest/debian
+run_debian() { # PROGRAM ARGUMENT...
+	local program=$1; shift
+	timeout 120 $debian/ld-linux-aarch64.so.1 --library-path $debian $debian/$program "$@"
+}
 stack_of() { # NAME PID
 	local i=0
 	# It sleeps where it is to sleep.
 	while [ "$(cut -d' ' -f3 /proc/$2/stat)" != S ] && [ $i -lt 50 ]; do i=$((i + 1)); sleep 0.1; done
 	sleep 0.5
 	/guest/stack_dump $2 ptrace >/tmp/ours 2>&1
-	timeout 60 $debian/ld-linux-aarch64.so.1 --library-path $debian $debian/eu-stack -p $2 >/tmp/theirs 2>&1
+	run_debian eu-stack -p $2 >/tmp/theirs 2>&1
 	sed -n 's/^#[0-9]* *0x0*\([0-9a-f]*\).*/\1/p' /tmp/ours >/tmp/a
 	sed -n 's/^#[0-9]* *0x0*\([0-9a-f]*\).*/\1/p' /tmp/theirs >/tmp/b
 	if grep -q '............' /tmp/b && ! grep -q '............' /tmp/a; then
@@ -22,12 +27,17 @@ stack_of() { # NAME PID
 	[ "$(wc -l </tmp/a)" -ge 3 ] && cmp -s /tmp/a /tmp/b && grep -q complete /tmp/ours
 	ok $? "eu-stack: $1: the same $(wc -l </tmp/a) return addresses" "$(tr '\n' ' ' </tmp/a)| $(tr '\n' ' ' </tmp/b)" ||
 		{ sed 's/^/# ours: /' /tmp/ours; sed 's/^/# eu-stack: /' /tmp/theirs; }
+	run_debian gdb -nx -batch -ex 'set backtrace past-main on' -ex 'set backtrace past-entry on' -p $2 -ex bt >/tmp/theirs 2>&1
+	sed -n 's/^#[0-9]* *0x0*\([0-9a-f]*\)\( \[PAC\]\)* in .*/\1/p' /tmp/theirs >/tmp/b
+	[ "$(wc -l </tmp/a)" -ge 3 ] && cmp -s /tmp/a /tmp/b
+	ok $? "gdb: $1: the same $(wc -l </tmp/a) return addresses" "$(tr '\n' ' ' </tmp/a)| $(tr '\n' ' ' </tmp/b)" ||
+		sed 's/^/# gdb: /' /tmp/theirs
 	kill -0 $2
-	ok $? "eu-stack: $1: it lives on"
+	ok $? "debuggers: $1: it lives on"
 	kill -KILL $2 # no wait: the shell would wait for the other end of its pipe too
 }
 if [ ! -x $debian/eu-stack ]; then
-	skip "eu-stack" "$(cat $debian/why 2>/dev/null)"
+	skip "debuggers" "$(cat $debian/why 2>/dev/null)"
 else
 	/system/bin/sleep 600 &
 	stack_of "sleep (nanosleep)" $!

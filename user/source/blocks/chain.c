@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/blocks/chain.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "prober/pool.h"
+
+void block_chain_take(struct block_chain *chain, const struct sampler_sample *sample)
+{
+	struct block_chain_link *link;
+
+	if (sample->owner == 1 && !sample->deadlock)
+		*chain = (struct block_chain){.walk_ns = sample->walk_ns};
+	if (sample->walk_ns != chain->walk_ns || sample->owner != chain->count + 1)
+		return;
+	if (sample->deadlock) {
+		chain->deadlock = true;
+		return;
+	}
+	if (chain->count == SAMPLER_CHAIN)
+		return;
+	link = &chain->links[chain->count++];
+	link->tid = sample->tid;
+	link->lock = sample->lock;
+	memcpy(link->thread, sample->thread, sizeof(link->thread));
+	link->thread[sizeof(link->thread) - 1] = 0;
+}
+
+static const char *lock_text(uint32_t lock)
+{
+	static const char *const texts[LOCK_KINDS] = {
+		[LOCK_PI] = "PI futex",
+		[LOCK_GLIBC] = "mutex of glibc",
+		[LOCK_ART] = "mutex or monitor of ART",
+	};
+
+	return lock < LOCK_KINDS ? texts[lock] : NULL;
+}
+
+static int fill_stack(struct block_link *link, const struct block_sample *sample,
+		      struct stack_merge *merge, struct record_stack **stacks)
+{
+	struct unwound *copy = unwound_copy(sample->trace);
+	size_t count;
+	int err = copy ? stack_merge_add(merge, copy, sample->kind, sample->t_boot_ns, 0) : -ENOMEM;
+
+	if (!err)
+		err = stack_merge_records(merge, stacks, &count);
+	if (!err && count)
+		link->stack = *stacks;
+	return err;
+}
+
+static const struct block_sample *find_sample(struct block_sample *const *samples, size_t count,
+					      unsigned owner, uint64_t walk_ns)
+{
+	for (size_t i = 0; i < count; i++)
+		if (samples[i]->state == SAMPLE_UNWOUND && samples[i]->owner == owner &&
+		    samples[i]->walk_ns == walk_ns)
+			return samples[i];
+	return NULL;
+}
+
+int block_chain_fill(struct record_block *block, const struct block_chain *chain,
+		     struct block_sample *const *samples, size_t sample_count,
+		     struct block_chain_rows *rows)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < chain->count; i++) {
+		struct block_link *link = &rows->links[i];
+		const struct block_sample *sample;
+
+		/* A lock's owner is believed only where it is a thread of the same process. */
+		*link = (struct block_link){.pid = block->pid,
+					    .tid = chain->links[i].tid,
+					    .process = block->process,
+					    .how = LINK_LOCK,
+					    .what = lock_text(chain->links[i].lock)};
+		memcpy(link->thread, chain->links[i].thread, sizeof(link->thread));
+		sample = find_sample(samples, sample_count, (unsigned)i + 1, chain->walk_ns);
+		if (sample && fill_stack(link, sample, &rows->merges[i], &rows->stacks[i]))
+			err = -ENOMEM;
+	}
+	block->chain = rows->links;
+	block->chain_count = chain->count;
+	block->deadlock = chain->deadlock;
+	return err;
+}
+
+void block_chain_rows_free(struct block_chain_rows *rows)
+{
+	for (size_t i = 0; i < SAMPLER_CHAIN; i++) {
+		stack_merge_free(&rows->merges[i]);
+		free(rows->stacks[i]);
+	}
+}
