@@ -18,11 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "prober/jit_list.h"
 #include "stack/code/dex_file.h"
+#include "stack/code/jit_table.h"
 #include "stack/code/vdex_file.h"
 #include "stack/code/zip_file.h"
-#include "prober/jit_list.h"
-#include "stack/code/jit_table.h"
 #include "stack/demangle.h"
 #include "stack/jit_names.h"
 #include "stack/maps.h"
