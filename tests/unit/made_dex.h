@@ -197,6 +197,84 @@ static inline void made_dex(struct made_bytes *to, enum made_kind kind, uint32_t
 	made_set32(to, start + 100, (uint32_t)(class_def - tables));
 }
 
+/* A DEX file of one class with so many methods (at most 65,536), "m0" to "m9" in turn, each with
+ * code of 8 units and a line of its own, that the caller frees. number: tells it from others. */
+static inline uint8_t *made_big_dex(uint32_t methods, uint32_t number, size_t *size)
+{
+	static const char names[] =
+		"\6LBig/C;\0\2m0\0\2m1\0\2m2\0\2m3\0\2m4\0\2m5\0\2m6\0\2m7\0\2m8\0\2m9";
+	size_t ids = 112 + 44 + 4, class_def = ids + 8ul * methods, texts = class_def + 32;
+	size_t lines = texts + sizeof(names), codes = (lines + 6ul * methods + 3) & ~3ul;
+	size_t class_data = codes + 32ul * methods;
+	struct made_bytes *part = malloc(sizeof(*part));
+	uint8_t *bytes = calloc(1, class_data + 16 + 8ul * methods), *at;
+	const uint32_t header[] = {0x0a786564, 0x00353330,
+				   number,     0,
+				   0,          0,
+				   0,          0,
+				   0,          112,
+				   0x12345678, 0,
+				   0,          0,
+				   11,         112,
+				   1,          156,
+				   0,          0,
+				   0,          0,
+				   methods,    (uint32_t)ids,
+				   1,          (uint32_t)class_def};
+
+	part->size = 0;
+	for (size_t i = 0; i < sizeof(header) / sizeof(header[0]); i++)
+		made_u32(part, header[i]);
+	part->size = 112;
+	for (uint32_t i = 0; i < 11; i++)
+		made_u32(part, (uint32_t)texts + (i ? 5 + 4 * i : 0));
+	made_u32(part, 0);
+	memcpy(bytes, part->bytes, 104);
+	memcpy(bytes + 112, part->bytes + 112, part->size - 112);
+	memcpy(bytes + texts, names, sizeof(names));
+	for (uint32_t i = 0; i < methods; i++) {
+		part->size = 0;
+		made_u32(part, 0);
+		made_u32(part, i % 10 + 1);
+		memcpy(bytes + ids + 8ul * i, part->bytes, 8);
+		part->size = 0; /* the line, no parameters, this line at 0 */
+		made_uleb(part, 0x4000 + i);
+		made_put(part, "\0\x0e", 3);
+		memcpy(bytes + lines + 6ul * i, part->bytes, part->size);
+		part->size = 0;
+		made_u32(part, 0);
+		made_u32(part, 0);
+		made_u32(part, (uint32_t)(lines + 6ul * i));
+		made_u32(part, 8);
+		memcpy(bytes + codes + 32ul * i, part->bytes, 16);
+	}
+	part->size = 0;
+	made_u32(part, (uint32_t)class_data);
+	memcpy(bytes + class_def + 24, part->bytes, 4);
+	at = bytes + class_data;
+	part->size = 0;
+	made_uleb(part, 0);
+	made_uleb(part, 0);
+	made_uleb(part, methods);
+	made_uleb(part, 0);
+	memcpy(at, part->bytes, part->size);
+	at += part->size;
+	for (uint32_t i = 0; i < methods; i++) {
+		part->size = 0;
+		made_uleb(part, i ? 1 : 0);
+		made_uleb(part, 1);
+		made_uleb(part, (uint32_t)(codes + 32ul * i));
+		memcpy(at, part->bytes, part->size);
+		at += part->size;
+	}
+	*size = (size_t)(at - bytes);
+	part->size = 0;
+	made_u32(part, (uint32_t)*size);
+	memcpy(bytes + 32, part->bytes, 4);
+	free(part);
+	return bytes;
+}
+
 /* ---- what DEX files are in ---- */
 
 /* Two DEX files in a vdex of the version. */

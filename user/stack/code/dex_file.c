@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "stack/code/dex_file.h"
 
+#include "util/hash.h"
+
 #define HEADER_BYTES         112 /* dex-format, "header_item" */
 #define HEADER_BYTES_41      120
 #define HEADER_BYTES_COMPACT 136
@@ -110,6 +112,7 @@ int dex_file_open(struct dex_file *dex, const struct byte_source *source, uint64
 	if (load_le32(header + AT_ENDIAN) != LITTLE_ENDIAN_TAG ||
 	    load_le32(header + AT_HEADER_SIZE) < header_size)
 		return -EBADMSG;
+	dex->identity = hash_bytes(header, header_size, 4);
 	err = lay_out(dex, header, &tables);
 	if (!err)
 		err = read_table(dex, header + AT_STRINGS, tables, 4, UINT32_MAX, &dex->strings);

@@ -25,7 +25,8 @@ struct dex_file {
 	/* From its start to the end that the header tells, which may lie behind that of the
 	 * source. For compact dex without the data, which several files share. */
 	uint64_t file_bytes;
-	unsigned version; /* 35 ..; 1 for compact dex */
+	uint64_t identity; /* a hash of the header */
+	unsigned version;  /* 35 ..; 1 for compact dex */
 	bool compact;
 	struct dex_table strings, types, methods, classes;
 	uint32_t field_count;
@@ -41,7 +42,7 @@ int dex_file_open(struct dex_file *dex, const struct byte_source *source, uint64
 
 /* Where the code of methods is, ascending. Code that several methods share is here once. */
 struct dex_index {
-	struct dex_code {
+	struct dex_item {
 		uint32_t at;     /* of the code item, relative to the file's data */
 		uint32_t method; /* DEX_SHARED: the first one of several */
 	} * code;

@@ -13,7 +13,7 @@
 struct builder {
 	const struct dex_file *dex;
 	struct byte_window window;
-	struct dex_code *code;
+	struct dex_item *code;
 	size_t count;
 	uint32_t fields, methods; /* gone through so far */
 };
@@ -53,7 +53,7 @@ static int take_methods(struct builder *builder, uint32_t count)
 			return -EBADMSG;
 		number += difference;
 		if (code)
-			builder->code[builder->count++] = (struct dex_code){code, number};
+			builder->code[builder->count++] = (struct dex_item){code, number};
 	}
 	return 0;
 }
@@ -101,9 +101,9 @@ static int take_classes(struct builder *builder)
 }
 
 /* By bytes, the lowest first: the numbers are spread, and there are up to 65,536. */
-static int sort(struct dex_code *code, size_t count)
+static int sort(struct dex_item *code, size_t count)
 {
-	struct dex_code *from = code, *to, *other, *swap;
+	struct dex_item *from = code, *to, *other, *swap;
 
 	if (!count)
 		return 0;
@@ -132,12 +132,12 @@ static int sort(struct dex_code *code, size_t count)
 }
 
 /* d8 writes equal code once, for several methods. */
-static size_t merge_shared(struct dex_code *code, size_t count)
+static size_t merge_shared(struct dex_item *code, size_t count)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		struct dex_code *last = kept ? &code[kept - 1] : NULL;
+		struct dex_item *last = kept ? &code[kept - 1] : NULL;
 		uint32_t method;
 
 		if (!last || last->at != code[i].at) {
@@ -155,7 +155,7 @@ static size_t merge_shared(struct dex_code *code, size_t count)
 int dex_index_build(struct dex_index *index, const struct dex_file *dex)
 {
 	struct builder *builder;
-	struct dex_code *fitting;
+	struct dex_item *fitting;
 	int err;
 
 	*index = (struct dex_index){0};
