@@ -281,7 +281,10 @@ static void remember(struct pc_slot *slot, uint64_t serial, uint64_t pc,
 		return;
 	}
 	free(slot->name);
-	*slot = (struct pc_slot){serial, pc, found->offset, name};
+	slot->serial = serial;
+	slot->pc = pc;
+	slot->offset = found->offset;
+	slot->name = name;
 }
 
 static void keep_name(struct dex_code *code, uint64_t pc, const char *text)
