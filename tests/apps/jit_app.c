@@ -2,9 +2,10 @@
 /* A program with a JIT compiler of its own, which speaks gdb's JIT interface in one of its layouts.
  * Its main thread goes through three generated methods and sleeps in a C function below them; other
  * threads see to the list.
- * usage: jit_app plain|android1|android2 [packed] [churn] [slow] [half] [many N]
+ * usage: jit_app plain|android1|android2 [packed] [churn] [slow] [garbage] [ring] [half] [many N]
  *   packed: the methods' ELF is packed; churn: a thread enters and removes methods without pause,
- *   slow: with one of 2 ms;
+ *   slow: with one of 2 ms; garbage: one more method's ELF makes no sense; ring: the list's last
+ *   entry leads to its first;
  *   half: the innermost method is in no list; many: N more methods are listed
  * Prints "ready", then sleeps; a line on stdin enters one method more, and is answered. */
 #include <pthread.h>
@@ -232,7 +233,7 @@ static uint8_t *map_code(void)
 int main(int argc, char **argv)
 {
 	struct jit_descriptor *d = &__jit_debug_descriptor;
-	bool churns = false, half = false;
+	bool churns = false, half = false, garbage = false, ring = false;
 	unsigned long many = 0;
 	pthread_t thread;
 
@@ -243,6 +244,8 @@ int main(int argc, char **argv)
 		slow |= !strcmp(argv[i], "slow");
 		packed |= !strcmp(argv[i], "packed");
 		churns |= !strcmp(argv[i], "churn");
+		garbage |= !strcmp(argv[i], "garbage");
+		ring |= !strcmp(argv[i], "ring");
 		half |= !strcmp(argv[i], "half");
 		if (!strcmp(argv[i], "many") && i + 1 < argc)
 			many = strtoul(argv[i + 1], NULL, 10);
@@ -263,6 +266,19 @@ int main(int argc, char **argv)
 	list_method((uintptr_t)code + 256, "int com.example.Hot.middle(java.lang.String)");
 	if (!half)
 		list_method((uintptr_t)code + 512, "com.example.Hot.inner");
+	if (garbage) {
+		static struct jit_code_entry entry;
+		static uint8_t nothing[4096] = "nothing";
+
+		enter(&entry, nothing, sizeof(nothing));
+	}
+	if (ring) {
+		struct jit_code_entry *last = d->first;
+
+		while (last->next)
+			last = last->next;
+		last->next = d->first;
+	}
 	if (churns && pthread_create(&thread, NULL, churn, NULL))
 		return 1;
 	if (pthread_create(&thread, NULL, serve, NULL))

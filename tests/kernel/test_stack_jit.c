@@ -124,6 +124,96 @@ static void test_unlisted(void)
 	end_app(&app);
 }
 
+/* What an app says of its code costs its own stacks their names, and is counted. */
+static void test_lies(void)
+{
+	uint64_t malformed = counter("jit_elf_malformed"), unread = counter("jit_lists_unread");
+	struct unwound *trace = NULL;
+	struct app app, ring;
+
+	if (start_app(&app, "android2", "garbage", "", ""))
+		trace = unwind(capture_of(app.pid, STACK_PTRACE), 5 * NSEC_PER_SEC);
+	if (!tap_ok(is_whole(trace, 6) && counter("jit_elf_malformed") == malformed + 1,
+		    "an ELF that makes no sense is counted, the others name the stack"))
+		print_trace(trace);
+	free(trace);
+	trace = NULL;
+	if (start_app(&ring, "android2", "ring", "", ""))
+		trace = unwind(capture_of(ring.pid, STACK_PTRACE), 5 * NSEC_PER_SEC);
+	if (!tap_ok(trace && trace->end == END_JIT && counter("jit_lists_unread") == unread + 1,
+		    "a list without an end is counted"))
+		print_trace(trace);
+	free(trace);
+	trace = unwind(capture_of(app.pid, STACK_PTRACE), 5 * NSEC_PER_SEC);
+	tap_ok(is_whole(trace, 6), "and the next app's stack has its names");
+	free(trace);
+	end_app(&app);
+	end_app(&ring);
+}
+
+/* Code that is entered later is asked for by itself, and what is known is not. */
+static void test_late(void)
+{
+	struct jit_list_request request = {.symfiles = true};
+	struct jit_list first = {0}, later = {0};
+	unsigned copied = 0, late = 0;
+	struct app app;
+	int same = -1;
+
+	if (start_app(&app, "android2", "single", "many", "100")) {
+		request.descriptor = jit_descriptor_of(app.pid);
+		jit_list_read_process(app.pid, &request, &first);
+		request.known = first.header.version;
+		request.since = first.header.timestamp;
+		same = jit_list_read_process(app.pid, &request, &later);
+		for (unsigned i = 0; i < 3; i++)
+			late += write(app.in, "\n", 1) == 1 && wait_line(&app, "done\n");
+		jit_list_read_process(app.pid, &request, &later);
+	}
+	for (uint32_t i = 0; i < later.header.count; i++)
+		copied += later.entries[i].offset != 0;
+	tap_ok(first.header.count == 103 && !same && late == 3 && later.header.count == 106 &&
+		       copied == 3,
+	       "a list of %u methods: unchanged at first, and of the %u that it has later %u are "
+	       "copied",
+	       first.header.count, later.header.count, copied);
+	jit_list_free(&first);
+	jit_list_free(&later);
+	end_app(&app);
+}
+
+/* gdb reads the same list, by another way. */
+static void test_gdb(void)
+{
+	static const char *const names[] = {"com.example.Hot.inner", "com.example.Hot.middle",
+					    "com.example.Hot.outer", "c_outermost", "main"};
+	char command[128], line[512];
+	unsigned found = 0;
+	struct app app;
+	FILE *gdb;
+
+	if (access("/usr/bin/gdb", X_OK)) {
+		tap_skip("gdb's frames", "no gdb here");
+		return;
+	}
+	if (!tap_ok(start_app(&app, "plain", "single", "", ""), "an app for gdb"))
+		goto out;
+	snprintf(command, sizeof(command),
+		 "timeout 30 gdb -nx -batch -p %d -ex bt </dev/null 2>/dev/null", app.pid);
+	gdb = popen(command, "r");
+	while (gdb && fgets(line, sizeof(line), gdb)) {
+		if (line[0] == '#')
+			tap_note("gdb: %.*s", (int)strcspn(line, "\n"), line);
+		if (line[0] == '#' && found < 5 && strstr(line, names[found]))
+			found++;
+	}
+	if (gdb)
+		pclose(gdb);
+	tap_ok(found == 5, "gdb sees the same five frames in the same order: %u", found);
+out:
+	end_app(&app);
+}
+
 /* ---- while it changes ---- */
 
 /* How often the main thread, which sleeps, left a CPU: each stop would be one more. */
@@ -183,6 +273,10 @@ static void check_list(struct seen *seen, const struct jit_list *list)
 		free(ranges);
 		jit_elf_free(elf);
 	}
+	if (hot != 3)
+		tap_note("%u of 3 in a list of %u, %u unread, %u left out, version %" PRIx64, hot,
+			 list->header.count, list->header.unread, list->header.left_out,
+			 list->header.version);
 	seen->hot_missing += hot != 3;
 }
 
@@ -258,6 +352,9 @@ int main(int argc, char **argv)
 		return 1;
 	test_layouts();
 	test_unlisted();
+	test_lies();
+	test_late();
+	test_gdb();
 	test_churn("android2", "", reads);
 	test_churn("android2", "slow", reads / 10);
 	test_churn("android1", "slow", reads / 10);

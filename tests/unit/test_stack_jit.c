@@ -22,7 +22,7 @@ struct world {
 	int layout;
 	unsigned reads;
 	void (*between)(struct world *w); /* after each part that is copied */
-	unsigned state, removed;
+	unsigned state, removed, rate;
 };
 
 static struct jit_descriptor *descriptor(struct world *w)
@@ -273,7 +273,7 @@ static void change(struct world *w)
 	uint64_t address = entry_address(number);
 	struct jit_code_entry *e = entry(w, number);
 
-	if (rand_r(&w->state) % 4)
+	if ((unsigned)rand_r(&w->state) % w->rate)
 		return;
 	d->seqlock += 2;
 	d->timestamp++;
@@ -298,12 +298,21 @@ static void change(struct world *w)
 	d->first = (void *)(uintptr_t)address;
 }
 
-Test(stack_jit, never_the_same_twice, .timeout = 120)
+/* One change in so many looks at memory; those of odd numbers were never entered at first. */
+static void read_changing(unsigned rate)
 {
 	struct world *w = make_world(2, SLOTS);
 	unsigned had = 0;
 
+	for (unsigned i = 0; i < SLOTS; i++) {
+		if (i & 1)
+			*entry(w, i) = (struct jit_code_entry){.seqlock = 1};
+		else
+			entry(w, i)->next =
+				(void *)(uintptr_t)(i + 2 < SLOTS ? entry_address(i + 2) : 0);
+	}
 	w->state = 3;
+	w->rate = rate;
 	w->between = change;
 	for (unsigned round = 0; round < 3000; round++) {
 		struct jit_list list;
@@ -329,6 +338,17 @@ Test(stack_jit, never_the_same_twice, .timeout = 120)
 	}
 	cr_expect_gt(had, 2900, "%u lists", had);
 	free(w);
+}
+
+Test(stack_jit, never_the_same_twice, .timeout = 120)
+{
+	read_changing(4);
+}
+
+Test(stack_jit, seldom_the_same, .timeout = 120)
+{
+	read_changing(20);
+	read_changing(100);
 }
 
 /* ---- what is handed on ---- */

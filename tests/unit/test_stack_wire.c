@@ -129,6 +129,13 @@ Test(stack_wire, needs_and_places)
 	cr_assert_eq(wire_take_need(&need, sizeof(need), &out), 0);
 	memset(need.path, 'x', sizeof(need.path));
 	cr_assert_eq(wire_take_need(&need, sizeof(need), &out), -EBADMSG);
+	need = (struct wire_need){.header = need.header, .kind = NEED_JIT_LIST, .start = 8};
+	need.symfiles = 1;
+	cr_assert_eq(wire_take_need(&need, sizeof(need), &out), 0);
+	need.symfiles = 2;
+	cr_assert_eq(wire_take_need(&need, sizeof(need), &out), -EBADMSG);
+	need.symfiles = need.start = 0;
+	cr_assert_eq(wire_take_need(&need, sizeof(need), &out), -EBADMSG);
 	need.path[5] = 0;
 	need.kind = 77;
 	cr_assert_eq(wire_take_need(&need, sizeof(need), &out), -EBADMSG);

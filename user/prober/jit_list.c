@@ -177,7 +177,7 @@ static bool read_by_pages(struct jit_reading *r, uint64_t address, void *to, siz
 static int follow(struct jit_reading *r, const struct jit_list_entry *from, uint64_t *address,
 		  struct jit_public_entry *entry)
 {
-	struct jit_public_descriptor descriptor;
+	struct jit_public_descriptor descriptor = {0};
 	struct jit_public_entry before = {0};
 	size_t bytes = jit_entry_bytes(r->layout), have = *address ? 1 : 0;
 	struct jit_part parts[2] = {{*address, entry, bytes}};
@@ -219,7 +219,7 @@ static int follow(struct jit_reading *r, const struct jit_list_entry *from, uint
 static int walk(struct jit_reading *r)
 {
 	uint64_t address = r->begin.first;
-	struct jit_public_entry entry;
+	struct jit_public_entry entry = {0};
 	unsigned steps = 0;
 	int err;
 
@@ -288,7 +288,7 @@ static void rest(unsigned restarts)
 /* One picture of the list, and whether the list was the same all the time. 0; -EAGAIN. */
 static int read_entries(struct jit_reading *r, bool *same)
 {
-	struct jit_public_descriptor end;
+	struct jit_public_descriptor end = {0};
 	unsigned passes = 0;
 	int err;
 
@@ -304,7 +304,8 @@ static int read_entries(struct jit_reading *r, bool *same)
 		*same = is_same(&r->begin, &end);
 		if (*same)
 			break;
-		if (r->layout == JIT_ANDROID1)
+		/* What was read in pages is old now. */
+		if (r->pages || r->layout == JIT_ANDROID1)
 			return -EAGAIN;
 		/* Repacking enters what it moves at the head, behind whoever reads; so the list is
 		 * gone through until there is nothing new. */
@@ -317,7 +318,7 @@ static int read_entries(struct jit_reading *r, bool *same)
 
 static int read_once(struct jit_reading *r)
 {
-	struct jit_public_descriptor end;
+	struct jit_public_descriptor end = {0};
 	bool same;
 	int err;
 
@@ -343,7 +344,7 @@ static int read_once(struct jit_reading *r)
 /* One attempt, begun with the descriptor as it is. */
 static int attempt(struct jit_reading *r)
 {
-	struct jit_public_descriptor first, end;
+	struct jit_public_descriptor first = {0}, end = {0};
 	bool rests;
 	int err = read_descriptor(r, &first);
 

@@ -15,12 +15,11 @@
 /* A runtime gives the memory of code that it has dropped to other code, so that what is known is
  * looked at again; and sooner where an address is not known. Looks take a twentieth of the time at
  * the most. */
-#define FRESH_NS     (10 * NSEC_PER_MSEC)
-#define MISSED_NS    NSEC_PER_MSEC
-#define LOOK_SHARE   20
-#define SEARCH_NS    (10 * NSEC_PER_SEC)
-#define WHOLE_NS     (10 * NSEC_PER_SEC)
-#define UNPACK_BYTES (4u << 20)
+#define FRESH_NS   (10 * NSEC_PER_MSEC)
+#define MISSED_NS  NSEC_PER_MSEC
+#define LOOK_SHARE 20
+#define SEARCH_NS  (10 * NSEC_PER_SEC)
+#define WHOLE_NS   (10 * NSEC_PER_SEC)
 
 struct jit_process {
 	struct stack_process process; /* pid 0: the slot is free */
@@ -111,7 +110,7 @@ static struct jit_entry **oldest_slot(struct jit_code *code)
 
 static struct jit_elf *elf_of(struct jit_code *code, struct jit_process *p, struct jit_entry *entry)
 {
-	size_t unpack = UNPACK_BYTES;
+	size_t unpack = JIT_UNPACK_BYTES;
 	struct jit_entry **slot;
 
 	entry->used = ++code->uses;

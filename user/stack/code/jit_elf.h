@@ -13,6 +13,8 @@ struct jit_range {
 
 struct jit_elf;
 
+#define JIT_UNPACK_BYTES (4u << 20) /* what one packed file may grow to */
+
 /* The bytes are copied; *unpack is what packed ones may grow to, and is taken from. NULL with
  * errno: ENOEXEC: malformed, or of another machine; EFBIG; ENOMEM. */
 struct jit_elf *jit_elf_new(const uint8_t *bytes, size_t size, enum stack_arch arch,

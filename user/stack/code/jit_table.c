@@ -35,9 +35,11 @@ static void drop(struct jit_table *table, struct jit_entry *entry,
  * looked at once. */
 static void read_ranges(struct jit_table *table, struct jit_entry *entry, size_t *unpack)
 {
-	struct jit_elf *elf = jit_elf_new(entry->bytes, entry->key.size, table->arch, unpack);
+	size_t limit = *unpack < JIT_UNPACK_BYTES ? *unpack : JIT_UNPACK_BYTES, left = limit;
+	struct jit_elf *elf = jit_elf_new(entry->bytes, entry->key.size, table->arch, &left);
 	int count = elf ? jit_elf_ranges(elf, &entry->ranges) : -errno;
 
+	*unpack -= limit - left;
 	jit_elf_free(elf);
 	if (count > 0) {
 		entry->count = (uint32_t)count;
