@@ -347,6 +347,8 @@ struct stack_unwind_losses {
 	/* lists of a runtime's code that could not be read; ELF files of it that could not be had
 	 * or make no sense, and that are too many to keep */
 	uint64_t jit_lists_unread, jit_elf_malformed, jit_elf_dropped;
+	/* DEX files, and files that hold some, that make no sense, and that could not be read */
+	uint64_t dex_malformed, dex_unread;
 };
 void stack_unwinder_losses(const struct stack_unwinder *unwinder,
 			   struct stack_unwind_losses *losses);

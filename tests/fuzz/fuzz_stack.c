@@ -4,6 +4,9 @@
  *   FUZZ_ELF     any bytes as an ELF file: headers, symbols, names, MiniDebugInfo
  *   FUZZ_WIRE    any bytes as a message of the unwinder process to the recorder, and the other way
  *   FUZZ_NAMES   any bytes as a symbol's name, and as a perf-PID.map
+ *   FUZZ_DEX     any bytes as a DEX file: index, methods, names, lines
+ *   FUZZ_VDEX    any bytes as a vdex file, and what it says where DEX files are
+ *   FUZZ_ZIP     any bytes as an APK, and the same
  *   FUZZ_JIT     any bytes as the memory of a process with a list of a runtime's code (a descriptor
  *                first), as the message that such a list becomes, and as an ELF file of it
  *   FUZZ_UNWIND  tables, registers and memory together: 64 bytes of registers and choice, then
@@ -16,7 +19,10 @@
 #include <string.h>
 
 #include "prober/jit_list.h"
+#include "stack/code/dex_file.h"
 #include "stack/code/jit_table.h"
+#include "stack/code/vdex_file.h"
+#include "stack/code/zip_file.h"
 #include "stack/demangle.h"
 #include "stack/jit_names.h"
 #include "stack/maps.h"
@@ -248,6 +254,71 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 	}
 	jit_names_free(names);
+	return 0;
+}
+#elif defined(FUZZ_DEX) || defined(FUZZ_VDEX) || defined(FUZZ_ZIP)
+/* The copy of libFuzzer ends where the input does, so that a byte behind it is seen. */
+static int read_input(void *ctx, uint64_t offset, void *to, size_t length)
+{
+	memcpy(to, (const uint8_t *)ctx + offset, length);
+	return 0;
+}
+
+static void ask_dex(const struct byte_source *source, uint64_t at)
+{
+	char name[DEX_NAME_BYTES];
+	struct dex_place place, again;
+	struct dex_index index;
+	struct dex_file dex;
+	uint32_t line;
+
+	if (dex_file_open(&dex, source, at) || dex_index_build(&index, &dex))
+		return;
+	if (index.count > dex.methods.count)
+		abort();
+	for (size_t i = 0; i < index.count && i < 64; i++) {
+		if (!dex_method_name(&dex, index.code[i].method & ~DEX_SHARED, name) &&
+		    strlen(name) >= sizeof(name))
+			abort();
+		if (dex_index_place(&index, &dex, i, &place))
+			continue;
+		dex_line(&dex, &place, &line);
+		if (!dex_index_find(&index, &dex, place.code, &again) &&
+		    again.pc >= again.instructions)
+			abort();
+	}
+	dex_index_free(&index);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct byte_source source = {read_input, (void *)data, size};
+#if defined(FUZZ_DEX)
+	ask_dex(&source, 0);
+#elif defined(FUZZ_VDEX)
+	struct vdex_file vdex;
+	struct vdex_dex dex;
+
+	if (vdex_file_open(&vdex, &source))
+		return 0;
+	while (!vdex_file_next(&vdex, &dex)) {
+		if (dex.size > size || dex.at > size - dex.size)
+			abort();
+		ask_dex(&source, dex.at);
+	}
+#else
+	struct zip_file zip;
+	struct zip_dex dex;
+
+	if (zip_file_open(&zip, &source))
+		return 0;
+	while (!zip_file_next(&zip, &dex)) {
+		if (dex.stored_bytes > size || dex.at > size - dex.stored_bytes)
+			abort();
+		if (dex.stored)
+			ask_dex(&source, dex.at);
+	}
+#endif
 	return 0;
 }
 #else

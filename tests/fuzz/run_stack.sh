@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzz one of the stack readers.  usage: run_stack.sh BUILD maps|elf|unwind|wire|names|jit SECONDS
+# Fuzz one of the stack readers.  usage: run_stack.sh BUILD maps|elf|unwind|wire|names|jit|dex|vdex|zip SECONDS
 # The corpus starts from real files: maps of processes, small ELF files, and the .eh_frame of some;
 # what is found stays in BUILD/tests/fuzz.
 set -u
@@ -51,6 +51,8 @@ PY
 names)
 	printf 'INvNtC3std3mem8align_ofINtC3foo3BarKj7b_TRhQlEEE' >"$corpus/rust"
 	printf '10 20 first\n18 8 second\n0x20 10 third name\n' >"$corpus/map" ;;
+dex | vdex | zip) # of each kind that tests/unit/made_dex.h makes
+	"$out/dex_seeds" "$kind" "$corpus" || exit 1 ;;
 esac
 chmod -R u+w "$corpus"
 exec "$out/fuzz_stack_$kind" -max_total_time="$seconds" -max_len=32768 -timeout=10 -rss_limit_mb=2048 \

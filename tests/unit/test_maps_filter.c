@@ -74,8 +74,8 @@ Test(maps_filter, what_a_stack_needs)
 	static const char wanted[] =
 		"55550000-55551000 r--p 00000000 08:01 7\n"
 		"55551000-55553000 r-xp 00001000 08:01 7   /bin/app\n"
-		"7000000000-7000100000 r--p 00000000 fe:21 8\n"
-		"7000100000-7000200000 r--p 00300000 fe:21 8\n"
+		"7000000000-7000100000 r--p 00000000 fe:21 8   /data/app/base.apk\n"
+		"7000100000-7000200000 r--p 00300000 fe:21 8   /data/app/base.apk\n"
 		"7000201000-7000300000 r-xp 00400000 fe:21 8   /data/app/base.apk\n"
 		"7000300000-7000400000 rwxs 00000000 00:05 9   /memfd:jit-cache (deleted)\n"
 		"7000400000-7000500000 r-xp 00000000 00:00 0\n"
@@ -98,6 +98,54 @@ Test(maps_filter, what_a_stack_needs)
 	free(result.text);
 	result = filter_text(text, strlen(text), MAPS_FILTER_BYTES, 100, &err);
 	cr_expect_eq(err, -28, "what the writer says");
+	free(result.text);
+}
+
+/* Of what is not executable, only what may have byte code is kept with its name, and not without
+ * bound. */
+Test(maps_filter, byte_code)
+{
+	static const char text[] =
+		"1000-2000 r--p 00000000 08:01 1   /system/framework/framework.jar\n"
+		"2000-3000 rw-p 00000000 08:01 2   /data/app/base.vdex (deleted)\n"
+		"3000-4000 r--p 00000000 08:01 3   /system/lib64/libart.so\n"
+		"4000-5000 r--p 00000000 08:01 4   /data/app/oat/arm64/base.odex\n"
+		"5000-6000 r-xp 00001000 08:01 4   /data/app/oat/arm64/base.odex\n"
+		"6000-7000 r--p 00000000 00:00 0   [anon:dalvik-classes.dex extracted in memory "
+		"from /a.apk]\n"
+		"7000-8000 r--p 00000000 00:00 0   [anon:dalvik-DEX data]\n"
+		"8000-9000 rw-p 00000000 00:00 0   [anon:dalvik-main space]\n"
+		"9000-a000 ---p 00000000 08:01 1   /system/framework/framework.jar\n"
+		"a000-b000 r--p 00000000 08:01 6   /system/fonts/a.jar.ttf\n"
+		"b000-c000 r--p 00000000 08:01 7   .dex\n"
+		"c000-d000 r--p 00000000 00:00 0\n";
+	static const char wanted[] =
+		"1000-2000 r--p 00000000 08:01 1   /system/framework/framework.jar\n"
+		"2000-3000 rw-p 00000000 08:01 2   /data/app/base.vdex (deleted)\n"
+		"4000-5000 r--p 00000000 08:01 4   /data/app/oat/arm64/base.odex\n"
+		"5000-6000 r-xp 00001000 08:01 4   /data/app/oat/arm64/base.odex\n"
+		"6000-7000 r--p 00000000 00:00 0   [anon:dalvik-classes.dex extracted in memory "
+		"from /a.apk]\n"
+		"7000-8000 r--p 00000000 00:00 0   [anon:dalvik-DEX data]\n"
+		"0000c000-0000d000 r--p 00000000 00:00 0\n";
+	struct result result;
+	char many[128 << 10];
+	size_t length = 0, lines = 0;
+	int err;
+
+	result = filter_text(text, strlen(text), MAPS_FILTER_BYTES, 0, &err);
+	cr_assert_eq(err, 0);
+	cr_expect_str_eq(result.text, wanted);
+	free(result.text);
+	for (unsigned i = 0; i < 2 * MAPS_FILTER_BYTE_CODE; i++)
+		length += (size_t)snprintf(many + length, sizeof(many) - length,
+					   "%x000-%x800 r--p 00000000 08:01 1   /a.apk\n", i + 1,
+					   i + 1);
+	result = filter_text(many, length, MAPS_FILTER_BYTES, 0, &err);
+	cr_assert_eq(err, 0);
+	for (size_t i = 0; i < result.length; i++)
+		lines += result.text[i] == '\n';
+	cr_expect_eq(lines, MAPS_FILTER_BYTE_CODE + 1, "%zu, with the uppermost", lines);
 	free(result.text);
 }
 

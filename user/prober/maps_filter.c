@@ -112,6 +112,35 @@ static void keep_pending(struct maps_filter *filter, const struct proc_mapping *
 	filter->pending[filter->pending_count++] = *mapping;
 }
 
+static bool ends_with(const char *text, size_t length, const char *end)
+{
+	size_t n = strlen(end);
+
+	return length > n && !memcmp(text + length - n, end, n);
+}
+
+/* Whether byte code may be in it, by its name: files as ART maps them, and memory that ART names
+ * after what it unpacked ("dalvik-classes.dex extracted in memory from ...", "dalvik-DEX data",
+ * art/libdexfile/dex/art_dex_file_loader.cc). */
+static bool may_have_byte_code(const struct proc_mapping *mapping)
+{
+	static const char *const ends[] = {".apk", ".jar", ".vdex", ".dex", ".odex", ".oat"};
+	static const char dalvik[] = "[anon:dalvik-", deleted[] = " (deleted)";
+	size_t length = mapping->path_length;
+
+	if (!(mapping->flags & MAP_READ) || !length)
+		return false;
+	if (length >= strlen(dalvik) && !memcmp(mapping->path, dalvik, strlen(dalvik)))
+		return memmem(mapping->path, length, "dex", 3) ||
+		       memmem(mapping->path, length, "DEX", 3);
+	if (ends_with(mapping->path, length, deleted))
+		length -= strlen(deleted);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (ends_with(mapping->path, length, ends[i]))
+			return true;
+	return false;
+}
+
 int maps_filter_line(struct maps_filter *filter, const char *line, size_t length)
 {
 	struct proc_mapping mapping;
@@ -123,12 +152,14 @@ int maps_filter_line(struct maps_filter *filter, const char *line, size_t length
 		length = sizeof(text) - 1;
 	if (!proc_parse_mapping(line, line + length, &mapping))
 		return 0;
-	if (!(mapping.flags & MAP_EXEC)) {
+	if (!(mapping.flags & MAP_EXEC) &&
+	    (filter->byte_code == MAPS_FILTER_BYTE_CODE || !may_have_byte_code(&mapping))) {
 		filter->top = mapping;
 		if (mapping.inode)
 			keep_pending(filter, &mapping);
 		return 0;
 	}
+	filter->byte_code += !(mapping.flags & MAP_EXEC);
 	/* What lies in the kernel's half ([vsyscall]) says nothing of the width. */
 	if (mapping.end >> 52)
 		err = put_top(filter);

@@ -2,7 +2,9 @@
 /* What of /proc/PID/maps a stack can need, in memory that the target has no say in. A return
  * address lies in an executable mapping, so these are kept as they are; of what stands before them
  * of the same file only place, offset and inode are (that is where the ELF file of a library inside
- * of an APK begins), and of the uppermost mapping its place, which says how wide an address is. The
+ * of an APK begins), and of the uppermost mapping its place, which says how wide an address is. Of
+ * the mappings that may have byte code of ART, by their names, the first MAPS_FILTER_BYTE_CODE are
+ * kept as well; where byte code is behind these, the runtime itself is asked (code/dex_list.h). The
  * rest (heaps, thread stacks, guard pages, data files: most lines of a large process) goes.
  *
  * Where even that is more than MAPS_FILTER_BYTES, the lines in the middle go, and one line says
@@ -16,8 +18,9 @@
 #include "proc/maps.h"
 
 /* About 11,000 executable mappings. */
-#define MAPS_FILTER_BYTES   (1u << 20)
-#define MAPS_FILTER_PENDING 8
+#define MAPS_FILTER_BYTES     (1u << 20)
+#define MAPS_FILTER_PENDING   8
+#define MAPS_FILTER_BYTE_CODE 512
 
 struct maps_filter {
 	/* Take the next bytes of the result: 0 or -errno, which ends it. */
@@ -30,7 +33,8 @@ struct maps_filter {
 	 */
 	char *tail;
 	size_t tail_from, tail_bytes;
-	uint64_t left_out; /* lines */
+	uint64_t left_out;  /* lines */
+	unsigned byte_code; /* lines kept for it */
 	/* mappings of files that an executable one of the same file may follow */
 	struct proc_mapping pending[MAPS_FILTER_PENDING];
 	unsigned pending_count;

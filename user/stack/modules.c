@@ -385,6 +385,18 @@ bool modules_runtime(struct modules *m, const struct module_scope *scope,
 	return any;
 }
 
+uint32_t modules_mapping(struct modules *m, const struct module_scope *scope,
+			 const struct map_entry *entry)
+{
+	struct module *module = bare_module(m, scope, entry, false);
+
+	if (!module)
+		return 0;
+	module->used = ++m->uses;
+	modules_make_room(m, module);
+	return module->id;
+}
+
 struct module_description modules_describe(const struct modules *m, uint32_t module)
 {
 	if (!module || module >= m->count || !m->table[module])

@@ -46,6 +46,11 @@ enum runtime_symbol {
 bool modules_runtime(struct modules *modules, const struct module_scope *scope,
 		     const struct map_entry *entry, uint64_t addresses[RUNTIME_SYMBOLS]);
 
+/* The number of a mapping whose bytes nothing is asked of, so that frames can name it; 0: it has no
+ * name, or there is no room. */
+uint32_t modules_mapping(struct modules *modules, const struct module_scope *scope,
+			 const struct map_entry *entry);
+
 struct module_description {
 	const char *path;     /* of the mapping; NULL for module 0 */
 	const char *build_id; /* hex; NULL: none in the file, or file not readable */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stack/code/dex.h"
 #include "stack/code/jit.h"
 #include "stack/jit_names.h"
 #include "stack/maps.h"
@@ -15,7 +16,7 @@
 #define MAPS_MAX_AGE_NS     2000000000ull
 
 /* Who explains code that no file holds, in the order in which they are asked. */
-enum { PROVIDER_JIT, PROVIDER_NAMES, PROVIDERS };
+enum { PROVIDER_JIT, PROVIDER_NAMES, PROVIDER_DEX, PROVIDERS };
 
 struct stack_unwinder {
 	struct maps_cache *maps;
@@ -49,13 +50,16 @@ struct stack_unwinder *stack_unwinder_new(const struct stack_unwind_config *conf
 	unwinder->modules = modules_new(config->files, config->cache_bytes ?: DEFAULT_CACHE_BYTES);
 	unwinder->providers[PROVIDER_JIT].is = &jit_code_provider;
 	unwinder->providers[PROVIDER_NAMES].is = &jit_names_provider;
+	unwinder->providers[PROVIDER_DEX].is = &dex_code_provider;
 	if (unwinder->modules) {
 		unwinder->providers[PROVIDER_JIT].self =
 			jit_code_new(config->files, unwinder->modules);
 		unwinder->providers[PROVIDER_NAMES].self = jit_names_new(config->files);
+		unwinder->providers[PROVIDER_DEX].self =
+			dex_code_new(config->files, unwinder->modules);
 	}
 	if (unwinder->maps && unwinder->providers[PROVIDER_JIT].self &&
-	    unwinder->providers[PROVIDER_NAMES].self)
+	    unwinder->providers[PROVIDER_NAMES].self && unwinder->providers[PROVIDER_DEX].self)
 		return unwinder;
 	stack_unwinder_free(unwinder);
 	errno = ENOMEM;
@@ -119,6 +123,19 @@ static int walk_locate(void *ctx, uint64_t address, struct stack_frame *frame,
 	return err;
 }
 
+static void walk_locate_dex(void *ctx, struct stack_frame *frame)
+{
+	struct walk *walk = ctx;
+
+	for (unsigned i = 0; i < PROVIDERS; i++) {
+		const struct code_provider *is = walk->unwinder->providers[i].is;
+
+		if (is->locate_dex && !is->locate_dex(walk->unwinder->providers[i].self,
+						      &walk->scope, frame->pc, frame))
+			return;
+	}
+}
+
 static int walk_code(void *ctx, uint64_t address, void *to, size_t len)
 {
 	struct walk *walk = ctx;
@@ -156,6 +173,7 @@ int stack_unwind(struct stack_unwinder *unwinder, const struct stack_capture *ca
 				      .arch = capture->registers.arch}};
 	struct unwind_reader reader = {.word = walk_word,
 				       .locate = walk_locate,
+				       .locate_dex = walk_locate_dex,
 				       .code = walk_code,
 				       .executable = walk_executable,
 				       .ctx = &walk};
@@ -236,7 +254,7 @@ struct unwound *stack_unwound(struct stack_unwinder *unwinder, const struct stac
 						   .kind = from->kind,
 						   .method = from->method,
 						   .exact = from->exact};
-		if (from->kind == FRAME_JIT)
+		if (from->kind == FRAME_JIT || from->kind == FRAME_DEX)
 			frames[i].symbol = provided_name(unwinder, from);
 		else if (from->module)
 			/* A return address may already belong to the next function: the call is
@@ -263,4 +281,5 @@ void stack_unwinder_losses(const struct stack_unwinder *unwinder,
 	modules_losses(unwinder->modules, losses);
 	losses->mappings_left_out = unwinder->mappings_left_out;
 	jit_code_losses(unwinder->providers[PROVIDER_JIT].self, losses);
+	dex_code_losses(unwinder->providers[PROVIDER_DEX].self, losses);
 }

@@ -77,7 +77,9 @@ static struct wire_losses losses_of(const struct unwinder_process *p)
 				    .mappings_left_out = losses.mappings_left_out,
 				    .jit_lists_unread = losses.jit_lists_unread,
 				    .jit_elf_malformed = losses.jit_elf_malformed,
-				    .jit_elf_dropped = losses.jit_elf_dropped};
+				    .jit_elf_dropped = losses.jit_elf_dropped,
+				    .dex_malformed = losses.dex_malformed,
+				    .dex_unread = losses.dex_unread};
 }
 
 /* The stack's bytes, which came with the question, or are in the file of a descriptor. */

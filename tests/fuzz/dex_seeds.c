@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Writes the files that the fuzzing of byte code starts from.  usage: dex_seeds dex|vdex|zip DIR */
+#include <stdio.h>
+
+#include "unit/made_dex.h"
+
+static int failed;
+
+static void write_seed(const char *dir, const char *name, const struct made_bytes *made)
+{
+	char path[4096];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	file = fopen(path, "w");
+	if (!file || fwrite(made->bytes, 1, made->size, file) != made->size)
+		failed = 1;
+	if (file && fclose(file))
+		failed = 1;
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const kinds[] = {"035", "041", "cdex"};
+	static const char *const versions[] = {"006", "010", "019", "021", "027"};
+	static struct made_bytes made;
+	struct made_dex_facts facts[2];
+	struct made_entry entry = {"classes.dex", 0, 0, 0, 0};
+	size_t data;
+
+	if (argc != 3)
+		return 2;
+	for (unsigned i = 0; i < 3 && !strcmp(argv[1], "dex"); i++) {
+		made.size = 0;
+		made_dex(&made, (enum made_kind)i, 0, facts);
+		write_seed(argv[2], kinds[i], &made);
+	}
+	for (unsigned i = 0; i < 5 && !strcmp(argv[1], "vdex"); i++) {
+		made_vdex(&made, versions[i], facts);
+		write_seed(argv[2], versions[i], &made);
+	}
+	if (!strcmp(argv[1], "zip")) {
+		struct made_bytes dex = {.size = 0};
+
+		made_dex(&dex, MADE_035, 0, facts);
+		entry.size = (uint32_t)dex.size;
+		made_zip(&made, &entry, 1, "a comment", &data);
+		memcpy(made.bytes + data, dex.bytes, dex.size);
+		write_seed(argv[2], "apk", &made);
+	}
+	return failed;
+}

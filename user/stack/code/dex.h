@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Byte code that ART interprets: its method, by the DEX file that its address lies in. That is in
+ * the file of the mapping (an APK, a jar, a vdex), or in memory, where the runtime's list or a
+ * mapping without a file says. */
+#pragma once
+#include "stack/code/code.h"
+
+struct dex_code;
+extern const struct code_provider dex_code_provider;
+
+/* Both are borrowed. NULL: no memory. */
+struct dex_code *dex_code_new(const struct stack_files *files, struct modules *modules);
+/* Add what was lost so far. */
+void dex_code_losses(const struct dex_code *code, struct stack_unwind_losses *losses);
