@@ -7,6 +7,7 @@
 
 #include "prober/jit_list.h"
 #include "stack/code/dex.h"
+#include "stack/code/dex_archive.h"
 #include "stack/code/dex_cache.h"
 #include "unit/made_dex.h"
 #include "unit/stack_elf.h"
@@ -345,4 +346,73 @@ Test(dex_cache, budget)
 	dex_cache_free(cache);
 	for (unsigned i = 0; i < 12; i++)
 		free(files[i]);
+}
+
+/* The method of code at offset of a file with these bytes, of any of its DEX files. */
+static int find_in(const struct made_bytes *made, uint64_t offset, unsigned count, char *name)
+{
+	struct stack_file file = {.fd = file_of(made->bytes, made->size), .size_bytes = made->size};
+	struct dex_archive *archive = dex_archive_open(&file);
+	struct dex_cache *cache = dex_cache_new();
+	struct dex_place place;
+	int err = -ENOENT;
+
+	cr_assert_not_null(archive, "%d", errno);
+	cr_expect_eq(archive->count, count);
+	for (unsigned i = 0; i < archive->count && err == -ENOENT; i++) {
+		const struct dex_span *span = &archive->files[i];
+
+		if (offset >= span->begin && offset < span->end)
+			err = dex_cache_find(cache, &(struct dex_owner){{1, 2, 3, 4}},
+					     &archive->source, span->start, offset, &place, name);
+	}
+	dex_cache_free(cache);
+	dex_archive_free(archive);
+	return err;
+}
+
+Test(dex_archive, files_of_a_container)
+{
+	struct made_dex_facts facts[3];
+	struct made_bytes made = {.size = 0};
+	char name[DEX_NAME_BYTES];
+
+	for (unsigned i = 0; i < 3; i++)
+		made_dex(&made, MADE_041, (uint32_t)made.size, &facts[i]);
+	for (unsigned i = 0; i < 3; i++)
+		made_set32(&made, facts[i].start + 112, (uint32_t)made.size);
+	for (unsigned i = 0; i < 3; i++) {
+		cr_expect_eq(find_in(&made, facts[i].code[1], 3, name), 0, "%u", i);
+		cr_expect_str_eq(name, "app.Db$Inner.sleep");
+		cr_expect_eq(find_in(&made, facts[i].start + 4, 3, name), -ENOENT);
+	}
+	/* The next one of a file that says it has no length would be itself. */
+	made_set32(&made, facts[1].start + 32, 0);
+	cr_expect_eq(find_in(&made, facts[1].code[1], 2, name), 0);
+}
+
+Test(dex_archive, compact)
+{
+	struct made_dex_facts facts;
+	struct made_bytes made = {.size = 0};
+	char name[DEX_NAME_BYTES];
+
+	made_dex(&made, MADE_COMPACT, 0, &facts);
+	cr_expect_eq(find_in(&made, facts.code[1] + 5998, 1, name), 0, "behind its file size");
+	cr_expect_str_eq(name, "app.Db$Inner.sleep");
+}
+
+Test(dex_archive, none)
+{
+	static const char text[] = "PK, but nothing else that there should be in an archive";
+	struct made_dex_facts facts;
+	struct made_bytes made = {.size = 0};
+	struct stack_file file = {.fd = file_of(text, sizeof(text)), .size_bytes = sizeof(text)};
+
+	cr_expect_null(dex_archive_open(&file));
+	cr_expect_eq(errno, ENOEXEC);
+	made_dex(&made, MADE_035, 0, &facts);
+	file = (struct stack_file){.fd = file_of(made.bytes, 100), .size_bytes = 100};
+	cr_expect_null(dex_archive_open(&file), "a header that is cut");
+	cr_expect_eq(errno, EBADMSG);
 }

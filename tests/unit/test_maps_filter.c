@@ -122,7 +122,7 @@ Test(maps_filter, byte_code)
 	static const char wanted[] =
 		"1000-2000 r--p 00000000 08:01 1   /system/framework/framework.jar\n"
 		"2000-3000 rw-p 00000000 08:01 2   /data/app/base.vdex (deleted)\n"
-		"4000-5000 r--p 00000000 08:01 4   /data/app/oat/arm64/base.odex\n"
+		"00004000-00005000 r--p 00000000 08:01 4\n"
 		"5000-6000 r-xp 00001000 08:01 4   /data/app/oat/arm64/base.odex\n"
 		"6000-7000 r--p 00000000 00:00 0   [anon:dalvik-classes.dex extracted in memory "
 		"from /a.apk]\n"

@@ -124,7 +124,7 @@ static bool ends_with(const char *text, size_t length, const char *end)
  * art/libdexfile/dex/art_dex_file_loader.cc). */
 static bool may_have_byte_code(const struct proc_mapping *mapping)
 {
-	static const char *const ends[] = {".apk", ".jar", ".vdex", ".dex", ".odex", ".oat"};
+	static const char *const ends[] = {".apk", ".jar", ".vdex", ".dex"};
 	static const char dalvik[] = "[anon:dalvik-", deleted[] = " (deleted)";
 	size_t length = mapping->path_length;
 
