@@ -36,8 +36,16 @@ policy=/usr/sbin/policy-rc.d
 if [ -e $policy ]; then policy=; else printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy; fi
 trap 'rm -f "$log" $policy' EXIT
 export DEBIAN_FRONTEND=noninteractive
+# What only tests need and this system's archive has not, they skip, and say so.
+known() {
+	local p
+	for p in "$@"; do
+		if apt-cache show "$p" >/dev/null 2>&1; then echo "$p"; else echo "deps: no package $p here" >&2; fi
+	done
+}
 {
 	if [ $foreign = 1 ]; then dpkg --add-architecture arm64; fi
-	apt-get update && apt-get install -y --no-install-recommends $missing
+	apt-get update && apt-get install -y --no-install-recommends $(known $missing)
 } >"$log" 2>&1 || { tail -20 "$log" >&2; echo "deps: apt-get failed" >&2; exit 1; }
+grep '^deps: no package' "$log" >&2
 case " $missing " in *" nginx "*) update-rc.d nginx disable >/dev/null 2>&1 ;; esac
