@@ -272,7 +272,8 @@ struct unwound_frame {
 	const char *symbol;   /* demangled, or NULL: unresolved */
 	enum frame_kind kind;
 	enum stack_method method;
-	bool exact;  /* pc is where it runs, not where a call returns to */
+	uint32_t line; /* of the source, for FRAME_DEX; 0: not known */
+	bool exact;    /* pc is where it runs, not where a call returns to */
 	bool shared; /* the linker or ART kept one copy for several functions: symbol is no name */
 };
 
@@ -315,6 +316,7 @@ struct stack_frame {
 	uint32_t module;               /* for stack_module(); 0: none */
 	enum frame_kind kind;
 	enum stack_method method;
+	uint32_t line; /* as in struct unwound_frame */
 	bool exact;
 };
 

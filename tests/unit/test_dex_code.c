@@ -334,10 +334,12 @@ Test(dex_cache, budget)
 		cr_assert_eq(dex_line(&dex, &place, &line), 0);
 		cr_expect_eq(line, 0x4000 + method);
 		dex_index_free(&index);
-		cr_assert_eq(
-			dex_cache_find(cache, &owner, &source, 0, place.code + 14, &place, name),
-			0);
+		line = 0;
+		cr_assert_eq(dex_cache_find(cache, &owner, &source, 0, place.code + 14, &place,
+					    name, &line),
+			     0);
 		cr_expect_eq(place.method, method);
+		cr_expect_eq(line, 0x4000 + method);
 		cr_expect_eq(place.pc, 7);
 		cr_expect_str_eq(name, "Big.C.m0");
 		cr_expect_leq(dex_cache_bytes(cache), DEX_CACHE_BYTES);
@@ -356,6 +358,7 @@ static int find_in(const struct made_bytes *made, uint64_t offset, unsigned coun
 	struct dex_cache *cache = dex_cache_new();
 	struct dex_place place;
 	int err = -ENOENT;
+	uint32_t line;
 
 	cr_assert_not_null(archive, "%d", errno);
 	cr_expect_eq(archive->count, count);
@@ -364,7 +367,8 @@ static int find_in(const struct made_bytes *made, uint64_t offset, unsigned coun
 
 		if (offset >= span->begin && offset < span->end)
 			err = dex_cache_find(cache, &(struct dex_owner){{1, 2, 3, 4}},
-					     &archive->source, span->start, offset, &place, name);
+					     &archive->source, span->start, offset, &place, name,
+					     &line);
 	}
 	dex_cache_free(cache);
 	dex_archive_free(archive);

@@ -18,7 +18,7 @@ static size_t make(uint8_t *bytes)
 		 .exact = true},
 		{.pc = 4, .module = "/lib/b", .symbol = "middle", .method = METHOD_CFI},
 		{.pc = 5, .module = "/lib/a", .build_id = "0011", .method = METHOD_SCAN},
-		{.pc = 6, .kind = FRAME_JIT, .symbol = "jit"}};
+		{.pc = 6, .kind = FRAME_JIT, .symbol = "jit", .line = 77}};
 	struct unwound *trace = unwound_new(frames, 4);
 	struct wire_losses losses = {.elf_malformed = 7};
 	size_t length;
@@ -46,7 +46,8 @@ Test(stack_wire, a_trace_comes_back)
 	cr_assert(!trace->frames[1].build_id && !trace->frames[2].symbol &&
 		  !trace->frames[3].module);
 	cr_assert(trace->frames[0].exact && trace->frames[2].method == METHOD_SCAN &&
-		  trace->frames[3].kind == FRAME_JIT);
+		  trace->frames[3].kind == FRAME_JIT && trace->frames[3].line == 77 &&
+		  !trace->frames[0].line);
 	free(trace);
 	free(bytes);
 }

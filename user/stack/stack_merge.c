@@ -231,7 +231,8 @@ int stack_merge_records(struct stack_merge *merge, struct record_stack **stacks,
 							    .symbol = from->symbol,
 							    .kind = from->kind,
 							    .by = by_of(from->method),
-							    .shared = from->shared};
+							    .shared = from->shared,
+							    .line = from->line};
 		}
 	}
 	*count = merge->count;

@@ -253,6 +253,7 @@ struct unwound *stack_unwound(struct stack_unwinder *unwinder, const struct stac
 						   .build_id = module.build_id,
 						   .kind = from->kind,
 						   .method = from->method,
+						   .line = from->line,
 						   .exact = from->exact};
 		if (from->kind == FRAME_JIT || from->kind == FRAME_DEX)
 			frames[i].symbol = provided_name(unwinder, from);

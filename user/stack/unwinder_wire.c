@@ -31,7 +31,8 @@ static bool take_frame(const struct wire_frame *from, const char *texts, uint32_
 				     .kind = (enum frame_kind)from->kind,
 				     .method = (enum stack_method)from->method,
 				     .exact = from->exact,
-				     .shared = from->shared};
+				     .shared = from->shared,
+				     .line = from->line};
 	return take_text(texts, text_bytes, from->module, &to->module) &&
 	       take_text(texts, text_bytes, from->build_id, &to->build_id) &&
 	       take_text(texts, text_bytes, from->symbol, &to->symbol);
@@ -194,7 +195,8 @@ size_t wire_put_trace(void *to, uint64_t job, int error, const struct unwound *t
 						.kind = (uint8_t)from->kind,
 						.method = (uint8_t)from->method,
 						.exact = from->exact,
-						.shared = from->shared};
+						.shared = from->shared,
+						.line = from->line};
 		frames[i].symbol = put_text(&texts, from->symbol);
 		/* A path is said once: recursion and calls to and fro meet the same few modules. */
 		while (same < i &&

@@ -128,6 +128,7 @@ struct wire_frame {
 	uint64_t pc, offset, function;
 	uint32_t module, build_id, symbol; /* where in the texts, plus 1; 0: none */
 	uint8_t kind, method, exact, shared;
+	uint32_t line, reserved;
 };
 
 struct wire_places {

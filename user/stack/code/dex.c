@@ -28,7 +28,7 @@ struct mapping_slot {
 
 struct pc_slot {
 	uint64_t serial, pc;
-	uint32_t offset;
+	uint32_t offset, line;
 	char *name;
 };
 
@@ -54,7 +54,7 @@ struct dex_code {
 };
 
 struct dex_found {
-	uint32_t offset;
+	uint32_t offset, line; /* line 0: the file does not tell */
 	char name[DEX_NAME_BYTES + 16];
 };
 
@@ -208,7 +208,7 @@ static int find_in_file(struct dex_code *code, const struct module_scope *scope,
 		if (offset < span->begin || offset >= span->end)
 			continue;
 		err = dex_cache_find(code->cache, &owner, &archive->source, span->start, offset,
-				     &place, name);
+				     &place, name, &found->line);
 	}
 	return err ? err : finish(found, &place, name);
 }
@@ -247,7 +247,8 @@ static int find_in_memory(struct dex_code *code, const struct module_scope *scop
 	struct dex_owner owner = {{(uint64_t)scope->process.pid, scope->process.start_ticks, 0, 0}};
 	char name[DEX_NAME_BYTES];
 	struct dex_place place;
-	int err = dex_cache_find(code->cache, &owner, &source, start, pc, &place, name);
+	int err =
+		dex_cache_find(code->cache, &owner, &source, start, pc, &place, name, &found->line);
 
 	return err ? err : finish(found, &place, name);
 }
@@ -284,6 +285,7 @@ static void remember(struct pc_slot *slot, uint64_t serial, uint64_t pc,
 	slot->serial = serial;
 	slot->pc = pc;
 	slot->offset = found->offset;
+	slot->line = found->line;
 	slot->name = name;
 }
 
@@ -305,11 +307,12 @@ static void keep_name(struct dex_code *code, uint64_t pc, const char *text)
 }
 
 static void fill(struct dex_code *code, const struct module_scope *scope,
-		 const struct map_entry *entry, uint32_t offset, const char *name,
+		 const struct map_entry *entry, uint32_t offset, uint32_t line, const char *name,
 		 struct stack_frame *frame)
 {
 	frame->kind = FRAME_DEX;
 	frame->offset = offset;
+	frame->line = line;
 	frame->function = hash_bytes(name, strlen(name), 5);
 	frame->function_pc = frame->pc - 2ull * offset;
 	frame->module = entry ? modules_mapping(code->modules, scope, entry) : 0;
@@ -327,7 +330,7 @@ static int locate_dex(void *self, const struct module_scope *scope, uint64_t pc,
 	int err;
 
 	if (serial && slot->serial == serial && slot->pc == pc) {
-		fill(code, scope, entry, slot->offset, slot->name, frame);
+		fill(code, scope, entry, slot->offset, slot->line, slot->name, frame);
 		return 0;
 	}
 	err = entry ? find_in_file(code, scope, entry, pc, &found) : -ENOENT;
@@ -337,7 +340,7 @@ static int locate_dex(void *self, const struct module_scope *scope, uint64_t pc,
 	else
 		err = find_by_list(code, scope, entry, pc, &found);
 	if (!err)
-		fill(code, scope, entry, found.offset, found.name, frame);
+		fill(code, scope, entry, found.offset, found.line, found.name, frame);
 	return err;
 }
 

@@ -106,7 +106,7 @@ static struct dex_slot *slot_of(struct dex_cache *cache, const struct dex_file *
 
 int dex_cache_find(struct dex_cache *cache, const struct dex_owner *owner,
 		   const struct byte_source *source, uint64_t start, uint64_t offset,
-		   struct dex_place *place, char name[DEX_NAME_BYTES])
+		   struct dex_place *place, char name[DEX_NAME_BYTES], uint32_t *line)
 {
 	struct dex_key key = {*owner, start, 0};
 	struct dex_slot *slot;
@@ -127,5 +127,8 @@ int dex_cache_find(struct dex_cache *cache, const struct dex_owner *owner,
 		err = dex_index_find(&slot->index, &dex, offset, place);
 	if (!err)
 		err = dex_method_name(&dex, place->method, name);
+	/* Of code that several methods share, each has lines of its own. */
+	if (err || place->shared || dex_line(&dex, place, line))
+		*line = 0;
 	return err;
 }

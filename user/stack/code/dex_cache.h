@@ -20,10 +20,11 @@ struct dex_cache *dex_cache_new(void);
 void dex_cache_free(struct dex_cache *cache);
 
 /* The method at offset of the source, in the DEX file whose header is at start. 0; -ENOENT: it is
- * in none of its methods; as dex_file_open and dex_index_build, also where it failed before. */
+ * in none of its methods. *line 0: the file does not tell; as dex_file_open and dex_index_build,
+ * also where it failed before. */
 int dex_cache_find(struct dex_cache *cache, const struct dex_owner *owner,
 		   const struct byte_source *source, uint64_t start, uint64_t offset,
-		   struct dex_place *place, char name[DEX_NAME_BYTES]);
+		   struct dex_place *place, char name[DEX_NAME_BYTES], uint32_t *line);
 /* Heap bytes of the indexes. */
 size_t dex_cache_bytes(const struct dex_cache *cache);
 /* Add what was lost so far: files that make no sense, and that could not be read. */
