@@ -346,7 +346,8 @@ struct stack_unwind_losses {
 		modules_full;
 	uint64_t
 		mappings_left_out; /* traces with an address where mappings were too many to keep */
-	/* lists of a runtime's code that could not be read; ELF files of it that could not be had
+	/* frames in code that a runtime's list may have, which could not be read, or not as it was
+	 * at one moment; ELF files of it that could not be had
 	 * or make no sense, and that are too many to keep */
 	uint64_t jit_lists_unread, jit_elf_malformed, jit_elf_dropped;
 	/* DEX files, and files that hold some, that make no sense, and that could not be read */

@@ -18,8 +18,10 @@
 #define FRESH_NS   (10 * NSEC_PER_MSEC)
 #define MISSED_NS  NSEC_PER_MSEC
 #define LOOK_SHARE 20
-#define SEARCH_NS  (10 * NSEC_PER_SEC)
-#define WHOLE_NS   (10 * NSEC_PER_SEC)
+/* A look that failed took longest, and is worth another one. */
+#define MAX_REST_NS NSEC_PER_SEC
+#define SEARCH_NS   (10 * NSEC_PER_SEC)
+#define WHOLE_NS    (10 * NSEC_PER_SEC)
 
 struct jit_process {
 	struct stack_process process; /* pid 0: the slot is free */
@@ -218,8 +220,11 @@ static void search(struct jit_code *code, struct jit_process *p, const struct mo
 
 static bool is_due(const struct jit_process *p, uint64_t least_ns)
 {
-	return !p->looked_ns ||
-	       clock_now_ns(CLOCK_MONOTONIC) - p->looked_ns > least_ns + LOOK_SHARE * p->cost_ns;
+	uint64_t rest_ns = LOOK_SHARE * p->cost_ns;
+
+	if (rest_ns > MAX_REST_NS)
+		rest_ns = MAX_REST_NS;
+	return !p->looked_ns || clock_now_ns(CLOCK_MONOTONIC) - p->looked_ns > least_ns + rest_ns;
 }
 
 /* Have the list as it is now in the table. 1: it is; 0: it was before; or -errno. */
@@ -274,11 +279,15 @@ static void look(struct jit_code *code, struct jit_process *p)
 		code->elf_dropped += p->table.missing - p->missing;
 	if (err > 0)
 		p->missing = p->table.missing;
-	/* A process that is gone, or holds up its prober, is no list that cannot be read. */
-	if (err < 0 && err != p->err && err != -ESRCH && err != -EBUSY && err != -EPIPE)
-		code->lists_unread++;
 	p->err = err < 0 ? err : 0;
 	make_room(code, p);
+}
+
+/* Whether the table is the list as it is now: the list could be read, and nobody changed it
+ * meanwhile. An address that is not in such a table is in no entry. */
+static bool is_whole(const struct jit_process *p)
+{
+	return !p->err && p->version && clock_now_ns(CLOCK_MONOTONIC) - p->looked_ns < FRESH_NS;
 }
 
 static struct jit_entry *find(struct jit_code *code, struct jit_process *p,
@@ -295,10 +304,12 @@ static struct jit_entry *find(struct jit_code *code, struct jit_process *p,
 	if (is_due(p, FRESH_NS))
 		look(code, p);
 	entry = jit_table_find(&p->table, address);
-	if (entry || !is_due(p, MISSED_NS))
-		return entry;
-	look(code, p);
-	return jit_table_find(&p->table, address);
+	if (!entry && is_due(p, MISSED_NS)) {
+		look(code, p);
+		entry = jit_table_find(&p->table, address);
+	}
+	code->lists_unread += !entry && !is_whole(p);
+	return entry;
 }
 
 /* ---- the provider ---- */
