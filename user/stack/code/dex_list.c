@@ -6,20 +6,18 @@
 #include <string.h>
 
 #include "prober/jit_list.h"
+#include "stack/code/runtime.h"
 #include "util/clock.h"
 
 #define MAX_PROCESSES 16
 #define MAX_FILES     4096 /* of one process */
-#define MAX_SEARCHED  64   /* files that are looked through for the list */
 /* Looks take a twentieth of the time at the most. */
 #define MISSED_NS  (10 * NSEC_PER_MSEC)
 #define LOOK_SHARE 20
-#define SEARCH_NS  (10 * NSEC_PER_SEC)
 
 struct dex_process {
 	struct stack_process process; /* pid 0: the slot is free */
-	uint64_t descriptor;          /* 0: none was found */
-	uint64_t searched_ns, searched_serial;
+	struct runtime_search list;
 	uint64_t looked_ns, cost_ns, version;
 	struct dex_range {
 		uint64_t start, size;
@@ -79,41 +77,6 @@ static struct dex_process *process_of(struct dex_list *list, const struct module
 	return oldest;
 }
 
-static bool is_libart(const struct module_scope *scope, const struct map_entry *entry)
-{
-	const char *path = maps_path(scope->maps, entry);
-	const char *slash = memrchr(path, '/', entry->path_len);
-	size_t length = slash ? (size_t)(path + entry->path_len - slash) : 0;
-
-	return length >= strlen("/libart") && !memcmp(slash, "/libart", strlen("/libart"));
-}
-
-/* In ART first; a test, or a runtime that was linked into something, has it elsewhere. */
-static void search(struct dex_list *list, struct dex_process *p, const struct module_scope *scope)
-{
-	uint64_t addresses[RUNTIME_SYMBOLS], last_inode = 0;
-	unsigned searched = 0;
-
-	p->searched_ns = clock_now_ns(CLOCK_MONOTONIC);
-	p->searched_serial = scope->maps->serial;
-	for (unsigned art = 2; art-- > 0;) {
-		for (size_t i = 0; i < scope->maps->count && searched < MAX_SEARCHED; i++) {
-			const struct map_entry *entry = &scope->maps->entries[i];
-
-			if (!(entry->flags & MAP_EXEC) || !entry->inode ||
-			    entry->inode == last_inode || is_libart(scope, entry) != art)
-				continue;
-			last_inode = entry->inode;
-			searched++;
-			if (modules_runtime(list->modules, scope, entry, addresses) &&
-			    addresses[RUNTIME_DEX]) {
-				p->descriptor = addresses[RUNTIME_DEX];
-				return;
-			}
-		}
-	}
-}
-
 static int take(struct dex_process *p, uint8_t *message, size_t length)
 {
 	struct dex_range *files;
@@ -137,7 +100,7 @@ static int take(struct dex_process *p, uint8_t *message, size_t length)
 
 static void look(struct dex_list *list, struct dex_process *p)
 {
-	struct jit_list_request request = {.descriptor = p->descriptor, .known = p->version};
+	struct jit_list_request request = {.descriptor = p->list.list, .known = p->version};
 	uint64_t since_ns = clock_now_ns(CLOCK_MONOTONIC);
 	uint8_t *message = NULL;
 	size_t length;
@@ -176,10 +139,7 @@ size_t dex_list_find(struct dex_list *list, const struct module_scope *scope, ui
 		return 0;
 	p = process_of(list, scope);
 	now_ns = clock_now_ns(CLOCK_MONOTONIC);
-	if (!p->descriptor && (!p->searched_ns || (p->searched_serial != scope->maps->serial &&
-						   now_ns - p->searched_ns > SEARCH_NS)))
-		search(list, p, scope);
-	if (!p->descriptor)
+	if (!runtime_find_list(&p->list, list->modules, scope, RUNTIME_DEX))
 		return 0;
 	found = covering(p, pc, starts, room);
 	if (found || (p->looked_ns && now_ns - p->looked_ns < MISSED_NS + LOOK_SHARE * p->cost_ns))

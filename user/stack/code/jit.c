@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "stack/code/jit_table.h"
+#include "stack/code/runtime.h"
 #include "util/clock.h"
 #include "util/hash.h"
 
 #define MAX_PROCESSES 32
 #define MAX_WORKING   64 /* ELF files with tables at hand */
-#define MAX_SEARCHED  64 /* files of a process that are looked through for the list */
 /* A runtime gives the memory of code that it has dropped to other code, so that what is known is
  * looked at again; and sooner where an address is not known. Looks take a twentieth of the time at
  * the most. */
@@ -20,13 +20,11 @@
 #define LOOK_SHARE 20
 /* A look that failed took longest, and is worth another one. */
 #define MAX_REST_NS NSEC_PER_SEC
-#define SEARCH_NS   (10 * NSEC_PER_SEC)
 #define WHOLE_NS    (10 * NSEC_PER_SEC)
 
 struct jit_process {
 	struct stack_process process; /* pid 0: the slot is free */
-	uint64_t descriptor;          /* 0: none was found */
-	uint64_t searched_ns, searched_serial;
+	struct runtime_search list;
 	uint64_t looked_ns, cost_ns; /* 0: never */
 	uint64_t whole_ns;           /* of the last look at all of it */
 	uint64_t version, timestamp; /* of the list */
@@ -181,41 +179,6 @@ static struct jit_process *process_of(struct jit_code *code, const struct module
 	return oldest;
 }
 
-static bool is_libart(const struct module_scope *scope, const struct map_entry *entry)
-{
-	const char *path = maps_path(scope->maps, entry);
-	const char *slash = memrchr(path, '/', entry->path_len);
-	size_t length = slash ? (size_t)(path + entry->path_len - slash) : 0;
-
-	return length >= strlen("/libart") && !memcmp(slash, "/libart", strlen("/libart"));
-}
-
-/* Find the list: in ART first. */
-static void search(struct jit_code *code, struct jit_process *p, const struct module_scope *scope)
-{
-	uint64_t addresses[RUNTIME_SYMBOLS], last_inode = 0;
-	unsigned searched = 0;
-
-	p->searched_ns = clock_now_ns(CLOCK_MONOTONIC);
-	p->searched_serial = scope->maps->serial;
-	for (unsigned art = 2; art-- > 0;) {
-		for (size_t i = 0; i < scope->maps->count && searched < MAX_SEARCHED; i++) {
-			const struct map_entry *entry = &scope->maps->entries[i];
-
-			if (!(entry->flags & MAP_EXEC) || !entry->inode ||
-			    entry->inode == last_inode || is_libart(scope, entry) != art)
-				continue;
-			last_inode = entry->inode;
-			searched++;
-			if (modules_runtime(code->modules, scope, entry, addresses) &&
-			    addresses[RUNTIME_JIT]) {
-				p->descriptor = addresses[RUNTIME_JIT];
-				return;
-			}
-		}
-	}
-}
-
 /* ---- looks ---- */
 
 static bool is_due(const struct jit_process *p, uint64_t least_ns)
@@ -230,7 +193,7 @@ static bool is_due(const struct jit_process *p, uint64_t least_ns)
 /* Have the list as it is now in the table. 1: it is; 0: it was before; or -errno. */
 static int ask(struct jit_code *code, struct jit_process *p, bool whole)
 {
-	struct jit_list_request request = {.descriptor = p->descriptor,
+	struct jit_list_request request = {.descriptor = p->list.list,
 					   .known = whole ? 0 : p->version,
 					   .since = whole ? 0 : p->timestamp,
 					   .symfiles = true};
@@ -295,11 +258,7 @@ static struct jit_entry *find(struct jit_code *code, struct jit_process *p,
 {
 	struct jit_entry *entry;
 
-	if (!p->descriptor &&
-	    (!p->searched_ns || (p->searched_serial != scope->maps->serial &&
-				 clock_now_ns(CLOCK_MONOTONIC) - p->searched_ns > SEARCH_NS)))
-		search(code, p, scope);
-	if (!p->descriptor)
+	if (!runtime_find_list(&p->list, code->modules, scope, RUNTIME_JIT))
 		return NULL;
 	if (is_due(p, FRESH_NS))
 		look(code, p);
