@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# A few seconds of each fuzz target of the stack readers, from real files; `make fuzz` does minutes.
+# A few seconds of fuzz targets of the stack readers, from real files, two at a time; `make fuzz` does minutes
+# of all of them.
 set -u
-for kind in maps elf unwind wire names; do
-	if [ ! -x "$BUILD/tests/fuzz/fuzz_stack_$kind" ]; then
-		echo "not ok - fuzz stack $kind: not built (make check builds it)"
-		continue
-	fi
-	log=$(mktemp)
-	if tests/fuzz/run_stack.sh "$BUILD" "$kind" 4 >"$log" 2>&1; then
-		echo "ok - fuzz stack $kind: $(sed -n 's/^stat::number_of_executed_units: *//p' "$BUILD/tests/fuzz/stack_$kind.log") inputs"
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+fuzz() { # KIND
+	if [ ! -x "$BUILD/tests/fuzz/fuzz_stack_$1" ]; then
+		echo "not ok - fuzz stack $1: not built (make check builds it)"
+	elif tests/fuzz/run_stack.sh "$BUILD" "$1" 4 >"$logs/$1" 2>&1; then
+		echo "ok - fuzz stack $1: $(sed -n 's/^stat::number_of_executed_units: *//p' "$BUILD/tests/fuzz/stack_$1.log") inputs"
 	else
-		echo "not ok - fuzz stack $kind"
-		sed 's/^/# /' "$log" | tail -30
+		echo "not ok - fuzz stack $1"
+		tail -30 "$logs/$1" | sed 's/^/# /'
 	fi
-	rm -f "$log"
-done
+}
+export -f fuzz
+export logs
+printf '%s\n' maps elf unwind wire names jit dex | xargs -P 2 -I KIND bash -c 'fuzz KIND'

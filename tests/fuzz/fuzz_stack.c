@@ -363,6 +363,11 @@ static int locate(void *ctx, uint64_t address, struct stack_frame *frame,
 	return err;
 }
 
+static void locate_dex(void *ctx, struct stack_frame *frame)
+{
+	frame->module = 1;
+}
+
 static int code(void *ctx, uint64_t address, void *to, size_t len)
 {
 	struct world *w = ctx;
@@ -380,7 +385,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct stack_trace trace = {.frames = frames};
 	struct stack_registers registers = {.valid = (1ull << STACK_REGISTERS) - 1};
 	struct world w = {0};
-	struct unwind_reader reader = {word, locate, code, executable, &w, 48};
+	struct unwind_reader reader = {.word = word,
+				       .locate = locate,
+				       .locate_dex = locate_dex,
+				       .code = code,
+				       .executable = executable,
+				       .ctx = &w,
+				       .address_bits = 48};
 	struct elf_file elf;
 	uint8_t *bytes;
 	size_t tables_size;

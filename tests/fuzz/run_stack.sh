@@ -10,9 +10,9 @@ cp "$(dirname "$0")"/crashes/stack_"$kind"_* "$corpus/" 2>/dev/null
 case $kind in
 maps) head -c 8000 /proc/self/maps >"$corpus/self"; head -c 8000 /proc/1/maps >"$corpus/init" 2>/dev/null ;;
 elf)
-	printf 'int main(void) { return 0; }\n' >"$corpus/../tiny.c"
+	printf 'int main(void) { return 0; }\n' >"$out/tiny_$kind.c"
 	for flags in "-O2" "-O2 -g -fno-asynchronous-unwind-tables" "-shared -fPIC"; do
-		gcc $flags -o "$corpus/gcc_$(echo "$flags" | cksum | cut -d' ' -f1)" "$corpus/../tiny.c"
+		gcc $flags -o "$corpus/gcc_$(echo "$flags" | cksum | cut -d' ' -f1)" "$out/tiny_$kind.c"
 	done ;;
 unwind)
 	for file in /bin/true /lib/"$(uname -m)"-linux-gnu/libdl.so.2; do
@@ -46,8 +46,8 @@ for layout, magic in ((0, b""), (1, b"Android1"), (2, b"Android2")):
     with open(f"{sys.argv[1]}/list{layout}", "wb") as f:
         f.write(memory)
 PY
-	printf 'int main(void) { return 0; }\n' >"$corpus/../tiny.c"
-	gcc -c -O2 -g -fno-asynchronous-unwind-tables -o "$corpus/object" "$corpus/../tiny.c" ;;
+	printf 'int main(void) { return 0; }\n' >"$out/tiny_$kind.c"
+	gcc -c -O2 -g -fno-asynchronous-unwind-tables -o "$corpus/object" "$out/tiny_$kind.c" ;;
 names)
 	printf 'INvNtC3std3mem8align_ofINtC3foo3BarKj7b_TRhQlEEE' >"$corpus/rust"
 	printf '10 20 first\n18 8 second\n0x20 10 third name\n' >"$corpus/map" ;;
