@@ -10,6 +10,7 @@
 #include "stack/code/dex_archive.h"
 #include "stack/code/dex_cache.h"
 #include "stack/code/dex_list.h"
+#include "stack/code/names.h"
 #include "util/hash.h"
 
 #define ARCHIVES      32   /* each with an open file */
@@ -32,12 +33,6 @@ struct pc_slot {
 	char *name;
 };
 
-struct dex_name {
-	struct dex_name *next;
-	uint64_t pc;
-	char text[];
-};
-
 struct dex_code {
 	const struct stack_files *files;
 	struct modules *modules;
@@ -49,7 +44,7 @@ struct dex_code {
 	} archives[ARCHIVES];
 	struct mapping_slot mappings[MAPPING_SLOTS];
 	struct pc_slot pcs[PC_SLOTS];
-	struct dex_name *names; /* of the unwinding under way */
+	struct frame_name *names; /* of the unwinding under way */
 	uint64_t uses, unwinding;
 };
 
@@ -289,23 +284,6 @@ static void remember(struct pc_slot *slot, uint64_t serial, uint64_t pc,
 	slot->name = name;
 }
 
-static void keep_name(struct dex_code *code, uint64_t pc, const char *text)
-{
-	size_t length = strlen(text);
-	struct dex_name *name;
-
-	for (name = code->names; name; name = name->next)
-		if (name->pc == pc)
-			return;
-	name = malloc(sizeof(*name) + length + 1);
-	if (!name)
-		return;
-	name->next = code->names;
-	name->pc = pc;
-	memcpy(name->text, text, length + 1);
-	code->names = name;
-}
-
 static void fill(struct dex_code *code, const struct module_scope *scope,
 		 const struct map_entry *entry, uint32_t offset, uint32_t line, const char *name,
 		 struct stack_frame *frame)
@@ -316,7 +294,7 @@ static void fill(struct dex_code *code, const struct module_scope *scope,
 	frame->function = hash_bytes(name, strlen(name), 5);
 	frame->function_pc = frame->pc - 2ull * offset;
 	frame->module = entry ? modules_mapping(code->modules, scope, entry) : 0;
-	keep_name(code, frame->pc, name);
+	frame_names_keep(&code->names, frame->pc, name);
 }
 
 static int locate_dex(void *self, const struct module_scope *scope, uint64_t pc,
@@ -357,22 +335,15 @@ static const char *name_of(void *self, const struct stack_frame *frame)
 
 	if (frame->kind != FRAME_DEX)
 		return NULL;
-	for (const struct dex_name *name = code->names; name; name = name->next)
-		if (name->pc == frame->pc)
-			return name->text;
-	return NULL;
+	return frame_names_find(code->names, frame->pc);
 }
 
 static void begin(void *self)
 {
 	struct dex_code *code = self;
-	struct dex_name *name;
 
 	code->unwinding++;
-	while ((name = code->names)) {
-		code->names = name->next;
-		free(name);
-	}
+	frame_names_clear(&code->names);
 }
 
 static void free_code(void *self)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "stack/code/jit_table.h"
+#include "stack/code/names.h"
 #include "stack/code/runtime.h"
 #include "util/clock.h"
 #include "util/hash.h"
@@ -34,20 +35,13 @@ struct jit_process {
 	uint64_t used;
 };
 
-/* A name of the unwinding under way: what it was taken from may be gone. */
-struct jit_name {
-	struct jit_name *next;
-	uint64_t pc;
-	char text[];
-};
-
 struct jit_code {
 	const struct stack_files *files;
 	struct modules *modules;
 	struct jit_process processes[MAX_PROCESSES];
 	struct jit_entry *working[MAX_WORKING];
 	size_t working_bytes;
-	struct jit_name *names;
+	struct frame_name *names;
 	uint64_t uses, lists_unread, elf_malformed, elf_dropped;
 };
 
@@ -273,23 +267,6 @@ static struct jit_entry *find(struct jit_code *code, struct jit_process *p,
 
 /* ---- the provider ---- */
 
-static void keep_name(struct jit_code *code, uint64_t pc, const char *text)
-{
-	size_t length = strlen(text);
-	struct jit_name *name;
-
-	for (name = code->names; name; name = name->next)
-		if (name->pc == pc)
-			return;
-	name = malloc(sizeof(*name) + length + 1);
-	if (!name)
-		return;
-	name->next = code->names;
-	name->pc = pc;
-	memcpy(name->text, text, length + 1);
-	code->names = name;
-}
-
 static int locate(void *self, const struct module_scope *scope, uint64_t address,
 		  struct stack_frame *frame, const struct cfi_row **row)
 {
@@ -315,7 +292,7 @@ static int locate(void *self, const struct module_scope *scope, uint64_t address
 		/* Code moves when it is compiled again: the name is what stays the same. */
 		frame->function = hash_bytes(name, strlen(name), 2);
 		frame->function_pc = start;
-		keep_name(code, frame->pc, name);
+		frame_names_keep(&code->names, frame->pc, name);
 		free(name);
 	}
 	before = jit_elf_bytes(elf);
@@ -328,21 +305,14 @@ static const char *name_of(void *self, const struct stack_frame *frame)
 {
 	const struct jit_code *code = self;
 
-	for (const struct jit_name *name = code->names; name; name = name->next)
-		if (name->pc == frame->pc)
-			return name->text;
-	return NULL;
+	return frame_names_find(code->names, frame->pc);
 }
 
 static void begin(void *self)
 {
 	struct jit_code *code = self;
-	struct jit_name *name;
 
-	while ((name = code->names)) {
-		code->names = name->next;
-		free(name);
-	}
+	frame_names_clear(&code->names);
 	make_room(code, NULL);
 }
 
