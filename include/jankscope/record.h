@@ -298,7 +298,7 @@ enum link_how {
 	LINK_LOCK = 0,
 };
 
-/* Whom a thread waits for, and whom that one waits for in turn. */
+/* One thread of a chain: the main thread, or the thread of the row before, waits for it. */
 struct block_link {
 	pid_t pid, tid;
 	char thread[RECORD_COMM_LEN];
@@ -349,7 +349,7 @@ struct record_block {
 	struct opt_u64 load_dur_ns, machine_busy_ns, app_cpu_ns;
 	struct opt_u64 app_rss_bytes;
 	const struct record_stack *owner_stack; /* what the lock's owner did; NULL: not taken */
-	/* who waits for whom, as met last: the owner, whom that one waits for, and so on */
+	/* as met last: the thread that owns the lock, the thread that this owner waits for, ... */
 	struct block_link *chain;
 	size_t chain_count;
 	bool deadlock; /* the last of the chain waits for one of it, or for the main thread */

@@ -139,7 +139,9 @@ say $? "$((bytes >> 20)) MiB of mapping take no more than its bytes and 32 MiB (
 
 # ---- the oracle: ProGuard shrinks a program, which runs, and its ReTrace names the stacks ----
 retrace=/usr/share/java/proguard-retrace.jar
-if ! command -v proguard javac java >/dev/null || [ ! -e $retrace ]; then echo "ok - mapping: ProGuard's ReTrace # SKIP no proguard or no Java"; exit 0; fi
+for tool in "$(command -v proguard || echo proguard)" "$(command -v javac || echo javac)" "$(command -v java || echo java)" $retrace; do
+	[ -e "$tool" ] || { echo "ok - mapping: ProGuard's ReTrace # SKIP there is no $tool here"; exit 0; }
+done
 mkdir -p source classes
 cat >source/Main.java <<'END'
 package shop;

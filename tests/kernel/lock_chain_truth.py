@@ -103,7 +103,7 @@ def last_of(mode, links, seconds):
 
 
 def deadlock(_):
-    for mode, links in (("deadlock", 3), ("self", 2), ("deadlock", 2)):
+    for mode, links in (("deadlock", 3), ("self", 2), ("deadlock", 8)):
         chain, recorder, blocks, state = last_of(mode, links, 5)
         open_blocks = [b for b in blocks if b["wall_ns"] > 2 * STANDS_NS]
         before = [b for b in blocks if b["wall_ns"] < 2 * STANDS_NS and b["state"] == "closed"]

@@ -279,8 +279,9 @@ static bool read_owner(pid_t pid, const struct waiter *waiter, struct probe_owne
 	return owner->tid > 0;
 }
 
-/* Each waits for the next, and the last for the first. They have all slept since before the first
- * of these locks was looked at, so none of them can have let one go meanwhile. */
+/* Each of the waiters waits for the next, and the last for the first. The registers of each were
+ * read before the word of the lock that it waits for, and none of these threads has run since, so
+ * that none can have let its lock go. */
 static bool is_deadlock(const struct sampler_hand *hand, const struct waiter *waiters, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -295,8 +296,8 @@ static bool is_deadlock(const struct sampler_hand *hand, const struct waiter *wa
 	return count;
 }
 
-/* The thread that holds the futex that the watched one sleeps in, whom that one waits for, and so
- * on; sampled too, because the stacks of both sides explain a lock. */
+/* Sample the owner of the futex that the watched thread sleeps in, then the thread that this owner
+ * waits for, and so on: a lock is explained by the stacks of both sides. */
 static int sample_owners(struct sampler_hand *hand, const struct sampler_row *row, int socket)
 {
 	struct waiter waiters[SAMPLER_CHAIN + 1] = {{
@@ -309,7 +310,7 @@ static int sample_owners(struct sampler_hand *hand, const struct sampler_row *ro
 	int err = 0;
 
 	waiters[0].known = find_watched(hand, &waiters[0]);
-	for (size_t depth = 1; depth <= SAMPLER_CHAIN && !err; depth++) {
+	for (size_t depth = 1; depth <= SAMPLER_CHAIN + 1 && !err; depth++) {
 		struct waiter *next = &waiters[depth];
 		struct sampler_sample sample = {.owner = (uint32_t)depth};
 		struct stack_thread thread = row->thread;
@@ -329,6 +330,9 @@ static int sample_owners(struct sampler_hand *hand, const struct sampler_row *ro
 			sample.deadlock = is_deadlock(hand, &waiters[i], depth - i);
 			return sample.deadlock ? send_sample(hand, &sample, socket) : 0;
 		}
+		/* A ninth thread is only asked whether it closes the circle. */
+		if (depth > SAMPLER_CHAIN)
+			break;
 		thread.start_boot_ns = 0;
 		hand->by_task = false;
 		/* The owner is never stopped: it did not block. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The recorder's side of the unwinder process: captures go in, traces with names come out. The
- * process gets one job at a time and has 1 s for it; a process that is late or dead is replaced.
- * What it asks for while it works (maps, files, memory of the target) comes from the prober pool.
- * Every byte that it sends is taken for hostile. All functions and callbacks run in the loop's
- * thread; none of them waits. */
+ * process gets one job at a time and has 1 s for it, without what it waits for a CPU; a process
+ * that is late or dead is replaced. What it asks for while it works (maps, files, memory of the
+ * target) comes from the prober pool. Every byte that it sends is taken for hostile. All functions
+ * and callbacks run in the loop's thread; none of them waits. */
 #pragma once
 #include "jankscope/stack.h"
 #include "stack/wait_places.h"

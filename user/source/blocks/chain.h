@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who waits for whom: the owner of the lock that the main thread sleeps for, whom that one waits
- * for, and so on, as the sampler told it last. */
+/* The chain of a block: the thread that owns the lock that the main thread sleeps for, then the
+ * thread that this owner waits for, and so on, as the sampler told them last. */
 #pragma once
 #include "prober/sampler.h"
 #include "source/blocks/samples.h"

@@ -18,8 +18,8 @@ struct block_sample {
 	unsigned references;
 	uint64_t t_ns;  /* CLOCK_MONOTONIC */
 	uint64_t spell; /* off the CPU in this spell; 0: it ran */
-	/* Of another thread: 1: the one that holds the lock; 2 ...: whom the one before waits for.
-	 * Samples of one look at all of them have the same walk_ns. */
+	/* 0: the stack is the main thread's; 1: of the thread that owns its lock; 2 and more: of
+	 * the next thread of the chain. Samples of one look at a chain have the same walk_ns. */
 	unsigned owner;
 	uint64_t walk_ns;
 	enum sample_state state;
