@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a sample is taken: the capture of the watched thread, then, where it waits for a futex whose
- * owner can be read, the capture of that thread too. */
+/* How a sample of a watched thread is taken; whom it waits for is sampler_chain.c. */
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
@@ -12,39 +11,16 @@
 #include <unistd.h>
 
 #include "abi/sched.h"
-#include "prober/pool_wire.h"
 #include "prober/sampler_private.h"
 #include "util/channel.h"
 #include "util/clock.h"
 #include "proc/read.h"
-#include "stack/registers.h"
 
 /* The capturer keeps perf events for 2 s after their last use. */
 #define REST_NS (2200 * NSEC_PER_MSEC)
 /* Android's main thread has 8 MiB of stack; 256 KiB hold 182 frames of 1.4 KiB. */
 #define STACK_BYTES (256u << 10)
 #define TEXT_BYTES  4096
-/* Of the stacks of those behind the first owner: a whole chain is not to fill what may wait to be
- * unwound. */
-#define LINK_BYTES (64u << 10)
-/* Watched threads whose files a hand keeps open; those that share a place are opened each time. */
-#define KEPT 8
-
-struct sampler_hand {
-	const struct sampler_view *view;
-	const struct sampler_row *row; /* of the sample that is taken */
-	struct stack_stash stash;
-	bool by_task;   /* the registers came from the task iterator, not from a stash */
-	bool read_once; /* of this sample; the first time did not ask whether it ran unseen */
-	struct looper_task task;
-	struct stack_capturer *capturer;
-	struct stack_capture *capture;
-	struct {
-		struct proc_kept schedstat, statm;
-	} kept[KEPT];
-	uint64_t page_bytes;
-	uint64_t perf_used_ns; /* when a perf event was used last; 0: none is open */
-};
 
 /* ---- where the snapshot finds registers ---- */
 
@@ -84,7 +60,8 @@ static int read_stash(void *ctx, pid_t tid, struct looper_registers *out)
 
 	hand->by_task = false;
 	if (is_of_row(hand, tid)) {
-		struct proc_kept *schedstat = &hand->kept[hand->row->index % KEPT].schedstat;
+		struct proc_kept *schedstat =
+			&hand->kept[hand->row->index % SAMPLER_KEPT].schedstat;
 		/* A thread that has run unseen shows behind the copy of its stack as well, and only
 		 * then it is asked before the next copy: few have. */
 		int err = looper_read_stash(&hand->view->loopers, hand->row->index, tid,
@@ -103,8 +80,9 @@ static uint64_t stash_sequence(void *ctx, pid_t tid)
 	struct looper_task now;
 
 	if (!hand->by_task)
-		return looper_stash_sequence(&hand->view->loopers, hand->row->index,
-					     &hand->kept[hand->row->index % KEPT].schedstat);
+		return looper_stash_sequence(
+			&hand->view->loopers, hand->row->index,
+			&hand->kept[hand->row->index % SAMPLER_KEPT].schedstat);
 	if (task_registers_read(&hand->view->registers, tid, &now) ||
 	    !task_registers_same(&hand->task, &now))
 		return 0;
@@ -134,7 +112,7 @@ struct sampler_hand *sampler_hand_new(const struct sampler_view *view)
 		return NULL;
 	hand->view = view;
 	hand->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-	for (size_t i = 0; i < KEPT; i++)
+	for (size_t i = 0; i < SAMPLER_KEPT; i++)
 		hand->kept[i].schedstat.fd = hand->kept[i].statm.fd = -1;
 	hand->stash = (struct stack_stash){read_stash, stash_sequence, hand};
 	hand->capture = stack_capture_new(STACK_BYTES);
@@ -183,7 +161,7 @@ static void read_load(struct proc_kept *statm, uint64_t page_bytes, struct sampl
 		sample->app_rss_bytes = strtoull(second, NULL, 10) * page_bytes;
 }
 
-static int send_sample(const struct sampler_hand *hand, struct sampler_sample *sample, int socket)
+int sampler_hand_send(const struct sampler_hand *hand, struct sampler_sample *sample, int socket)
 {
 	const struct stack_capture *capture = hand->capture;
 	char text[TEXT_BYTES];
@@ -213,147 +191,6 @@ static int send_sample(const struct sampler_hand *hand, struct sampler_sample *s
 	return channel_send(socket, parts, 3, NULL, 0);
 }
 
-/* ---- who holds the lock ---- */
-
-/* A thread that waits for a lock, as it was when its registers were read. */
-struct waiter {
-	pid_t tid;
-	uint64_t address, operation; /* of its futex call */
-	bool forever;                /* without a time after which it gives up */
-	bool known;                  /* task is there */
-	struct looper_task task;
-};
-
-static bool find_futex(const struct stack_registers *registers, struct waiter *waiter)
-{
-	static const uint8_t numbers[][3] = {
-		[STACK_X86_64] = {5, 4, 10}, /* rdi, rsi, r10 */
-		[STACK_ARM64] = {0, 1, 3},
-	};
-	const uint8_t *number = numbers[registers->arch];
-
-	if (registers->syscall_nr != SYS_futex)
-		return false;
-	for (unsigned i = 0; i < 3; i++)
-		if (!(registers->valid >> number[i] & 1))
-			return false;
-	waiter->address = registers->value[number[0]];
-	waiter->operation = registers->value[number[1]];
-	waiter->forever = !registers->value[number[2]];
-	return true;
-}
-
-/* The watched thread, which the switch program tells about: as its registers say it too. */
-static bool find_watched(const struct sampler_hand *hand, struct waiter *waiter)
-{
-	uint64_t words[LOOPER_REGISTER_WORDS];
-	struct stack_registers registers;
-	struct waiter now = {0};
-
-	if (!hand->view->has_registers ||
-	    task_registers_read(&hand->view->registers, waiter->tid, &waiter->task))
-		return false;
-	memcpy(words, waiter->task.registers.words, sizeof(words));
-	if (registers_from_kernel(&registers, STACK_HOST_ARCH, words, LOOPER_REGISTER_WORDS) ||
-	    !find_futex(&registers, &now))
-		return false;
-	waiter->forever = now.forever;
-	return now.address == waiter->address;
-}
-
-static bool read_owner(pid_t pid, const struct waiter *waiter, struct probe_owner *owner)
-{
-	const struct probe_request request = {
-		.operation = PROBE_LOCK_OWNER,
-		.pid = pid,
-		.tid = waiter->tid,
-		.address = waiter->address,
-		.argument = waiter->operation,
-	};
-	_Alignas(8) uint8_t data[sizeof(*owner)];
-	struct reply reply = {.data = data};
-
-	if (probe_read_lock_owner(&request, &reply) || reply.length < sizeof(*owner))
-		return false;
-	memcpy(owner, data, sizeof(*owner));
-	return owner->tid > 0;
-}
-
-/* Each of the waiters waits for the next, and the last for the first. The registers of each were
- * read before the word of the lock that it waits for, and none of these threads has run since, so
- * that none can have let its lock go. */
-static bool is_deadlock(const struct sampler_hand *hand, const struct waiter *waiters, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		struct looper_task now;
-
-		if (!waiters[i].known || !waiters[i].forever ||
-		    task_registers_read(&hand->view->registers, waiters[i].tid, &now) ||
-		    !task_registers_same(&waiters[i].task, &now) || now.on_cpu ||
-		    now.state != OFF_CPU_SLEEPING)
-			return false;
-	}
-	return count;
-}
-
-/* Sample the owner of the futex that the watched thread sleeps in, then the thread that this owner
- * waits for, and so on: a lock is explained by the stacks of both sides. */
-static int sample_owners(struct sampler_hand *hand, const struct sampler_row *row, int socket)
-{
-	struct waiter waiters[SAMPLER_CHAIN + 1] = {{
-		.tid = row->thread.tid,
-		.address = row->slot.arguments[0],
-		.operation = row->slot.arguments[1],
-	}};
-	uint64_t walk_ns = clock_now_ns(CLOCK_MONOTONIC);
-	struct probe_owner owner, again;
-	int err = 0;
-
-	waiters[0].known = find_watched(hand, &waiters[0]);
-	for (size_t depth = 1; depth <= SAMPLER_CHAIN + 1 && !err; depth++) {
-		struct waiter *next = &waiters[depth];
-		struct sampler_sample sample = {.owner = (uint32_t)depth};
-		struct stack_thread thread = row->thread;
-
-		if (!read_owner(row->thread.pid, next - 1, &owner))
-			break;
-		sample.t_ns = clock_now_ns(CLOCK_MONOTONIC);
-		sample.pid = thread.pid;
-		sample.tid = thread.tid = owner.tid;
-		sample.lock = owner.lock;
-		sample.walk_ns = walk_ns;
-		memcpy(sample.thread, owner.thread, sizeof(sample.thread));
-		for (size_t i = 0; i < depth; i++) {
-			if (waiters[i].tid != owner.tid)
-				continue;
-			stack_capture_clear(hand->capture);
-			sample.deadlock = is_deadlock(hand, &waiters[i], depth - i);
-			return sample.deadlock ? send_sample(hand, &sample, socket) : 0;
-		}
-		/* A ninth thread is only asked whether it closes the circle. */
-		if (depth > SAMPLER_CHAIN)
-			break;
-		thread.start_boot_ns = 0;
-		hand->by_task = false;
-		/* The owner is never stopped: it did not block. */
-		sample.taken = !stack_capture(
-			hand->capturer, &thread,
-			hand->view->has_registers ? STACK_SNAPSHOT : STACK_KERNEL, hand->capture);
-		/* Let go meanwhile: what it does now is no answer. */
-		if (!read_owner(row->thread.pid, next - 1, &again) || again.tid != owner.tid)
-			break;
-		if (depth > 1 && hand->capture->stack_bytes > LINK_BYTES)
-			hand->capture->stack_bytes = LINK_BYTES;
-		next->tid = owner.tid;
-		next->known = sample.taken && hand->by_task;
-		next->task = hand->task;
-		err = send_sample(hand, &sample, socket);
-		if (!sample.taken || !find_futex(&hand->capture->registers, next))
-			break;
-	}
-	return err;
-}
-
 int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int socket)
 {
 	struct sampler_sample sample = {
@@ -369,10 +206,11 @@ int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int 
 	if (row->refuse) {
 		stack_capture_clear(hand->capture);
 		hand->capture->failure = STACK_HELD_UP;
-		return send_sample(hand, &sample, socket);
+		return sampler_hand_send(hand, &sample, socket);
 	}
-	proc_keep(&hand->kept[row->index % KEPT].schedstat, row->thread.pid, row->thread.tid);
-	proc_keep(&hand->kept[row->index % KEPT].statm, row->thread.pid, row->thread.tid);
+	proc_keep(&hand->kept[row->index % SAMPLER_KEPT].schedstat, row->thread.pid,
+		  row->thread.tid);
+	proc_keep(&hand->kept[row->index % SAMPLER_KEPT].statm, row->thread.pid, row->thread.tid);
 	sample.taken =
 		!stack_capture(hand->capturer, &row->thread, hand->view->request, hand->capture);
 	/* The thread was met on a CPU, whatever it did a moment before. */
@@ -380,10 +218,10 @@ int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int 
 		sample.spell = 0;
 		hand->perf_used_ns = sample.t_ns;
 	}
-	read_load(&hand->kept[row->index % KEPT].statm, hand->page_bytes, &sample);
-	err = send_sample(hand, &sample, socket);
+	read_load(&hand->kept[row->index % SAMPLER_KEPT].statm, hand->page_bytes, &sample);
+	err = sampler_hand_send(hand, &sample, socket);
 	if (sample.spell && row->slot.reason == LOOPER_REASON_FUTEX) {
-		int owner_err = sample_owners(hand, row, socket);
+		int owner_err = sampler_chain_sample(hand, row, socket);
 
 		if (owner_err)
 			err = owner_err;

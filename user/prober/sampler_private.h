@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The parts of the sampler process: what it sees of the kernel side and when a row is due
- * (sampler_view.c), and how one hand takes a sample (sampler_hand.c). */
+ * (sampler_view.c), how one hand takes a sample (sampler_hand.c), and whom a thread waits for
+ * (sampler_chain.c). */
 #pragma once
 #include <stdbool.h>
 
@@ -59,7 +60,25 @@ void sampler_view_wakes(struct sampler_view *view, sampler_wake_fn wake, void *c
 /* Look at the slot of a row: whether a sample is due; sets when it is to be looked at again. */
 bool sampler_row_is_due(struct sampler_view *view, struct sampler_row *row, uint64_t now_ns);
 
-struct sampler_hand;
+/* Watched threads whose files a hand keeps open; those that share a place are opened each time. */
+#define SAMPLER_KEPT 8
+
+struct sampler_hand {
+	const struct sampler_view *view;
+	const struct sampler_row *row; /* of the sample that is taken */
+	struct stack_stash stash;
+	bool by_task;   /* the registers came from the task iterator, not from a stash */
+	bool read_once; /* of this sample; the first time did not ask whether it ran unseen */
+	struct looper_task task;
+	struct stack_capturer *capturer;
+	struct stack_capture *capture;
+	struct {
+		struct proc_kept schedstat, statm;
+	} kept[SAMPLER_KEPT];
+	uint64_t page_bytes;
+	uint64_t perf_used_ns; /* when a perf event was used last; 0: none is open */
+};
+
 struct sampler_hand *sampler_hand_new(const struct sampler_view *view);
 /* Close what captures left open and did not use again; returns when to be called again
  * (CLOCK_MONOTONIC), UINT64_MAX: nothing is open. */
@@ -69,3 +88,10 @@ pid_t sampler_hand_worker(const struct sampler_hand *hand);
 /* Take the sample that is due and send it. May wait for the target for as long as the target likes.
  * 0; -EAGAIN: the recorder did not take the samples before this one; -EPIPE: it is gone. */
 int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int socket);
+/* Send the sample, with what hand->capture holds if it is taken. As sampler_hand_sample. */
+int sampler_hand_send(const struct sampler_hand *hand, struct sampler_sample *sample, int socket);
+
+/* ---- sampler_chain.c ---- */
+/* Sample the owner of the futex that the watched thread sleeps in, then the thread that this owner
+ * waits for, and so on: a lock is explained by the stacks of both sides. As sampler_hand_sample. */
+int sampler_chain_sample(struct sampler_hand *hand, const struct sampler_row *row, int socket);
