@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "control/control.h"
+#include "control/run_status.h"
 #include "core/header.h"
 #include "core/loop.h"
 #include "core/rights.h"
@@ -50,6 +52,8 @@ static int join_loop(struct session *session)
 
 	if (!err && session->options.probes)
 		err = prober_pool_join_loop(session->options.probes, session->loop);
+	if (!err)
+		err = session_join_control(session);
 	loop_on_turn(session->loop, begin_turn, end_turn, session);
 	return err;
 }
@@ -90,6 +94,8 @@ void session_free(struct session *session)
 		prober_pool_join_loop(session->options.probes, NULL);
 	if (session->options.warden)
 		warden_join_loop(session->options.warden, NULL);
+	if (session->options.control)
+		control_join_loop(session->options.control, NULL, NULL, 0, NULL);
 	loop_free(session->loop);
 	counter_list_free(&session->baseline_lost);
 	summary_free(session->summary);
@@ -125,6 +131,8 @@ void session_emit(void *ctx, struct record *record)
 	record->t_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
 	if (summary_add(session->summary, record))
 		session->error = -ENOMEM;
+	if (session->options.status)
+		run_status_take(session->options.status, record);
 	outputs_write(session->outputs, record);
 }
 

@@ -19,7 +19,9 @@ enum exit_code {
 	EXIT_INTERRUPTED = 130,
 };
 
+struct control;
 struct prober_pool;
+struct run_status;
 struct warden;
 
 struct session_options {
@@ -30,6 +32,8 @@ struct session_options {
 	/* Borrowed until session_free; they are in the session's loop meanwhile. NULL: none. */
 	struct warden *warden;
 	struct prober_pool *probes;
+	struct control *control;   /* requests are answered in the loop */
+	struct run_status *status; /* what it answers; not begun anew where it says something */
 	const struct target_spec *specs;
 	size_t spec_count;
 	bool verbose;

@@ -48,6 +48,8 @@ struct session {
 };
 
 void session_stop(void *session);
+/* Answer what comes by options.control, in the session's loop. 0 or -errno. */
+int session_join_control(struct session *session);
 /* Stamp a record, count it and hand it to the sinks; as source_context.emit. */
 void session_emit(void *session, struct record *record);
 void session_emit_event(struct session *session, const struct record_event *event);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a recorder answers to requests in its folder (control/README.md). */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control/control.h"
+#include "control/run_status.h"
+#include "core/session_private.h"
+#include "record/json_buffer.h"
+#include "util/clock.h"
+
+static int answer_status(void *ctx, const char *argument, char *reply, size_t room)
+{
+	const struct session *session = ctx;
+	const struct run_status empty = {.interval_ns = session->options.interval_ns};
+	const struct run_status *status = session->options.status ?: &empty;
+	struct run_live live = {
+		/* Before its header the run waits for its target, or opens its sources. */
+		.state = session->seq ? "running" : "starting",
+		.pid = getpid(),
+		.now_boot_ns = clock_now_ns(CLOCK_BOOTTIME),
+	};
+	struct json_buffer text = {0};
+	int err = 0;
+
+	run_status_write(status, &live, &text);
+	if (text.failed)
+		err = -ENOMEM;
+	else if (text.length >= room)
+		err = -EMSGSIZE;
+	else
+		memcpy(reply, text.text, text.length + 1);
+	free(text.text);
+	return err;
+}
+
+static int answer_stop(void *ctx, const char *argument, char *reply, size_t room)
+{
+	session_stop(ctx);
+	return 0;
+}
+
+static const struct control_row rows[] = {
+	{"status", false, answer_status},
+	{"stop", false, answer_stop},
+};
+
+int session_join_control(struct session *session)
+{
+	if (!session->options.control)
+		return 0;
+	return control_join_loop(session->options.control, session->loop, rows,
+				 sizeof(rows) / sizeof(*rows), session);
+}
