@@ -2,6 +2,7 @@
 /* What the tasks of a load ran, as the kernel's own control group "cpuacct" counts it: each slice
  * to the nanosecond, those of the dead too, by code that shares nothing with ours. */
 #pragma once
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,18 +53,22 @@ static inline struct cpu_group make_cpu_group(void)
 	return group;
 }
 
-/* The calling process, and its children from now on. */
+/* The calling process, and its children from now on. What a task ran since the kernel's last
+ * update_curr() is charged to the group that it is in at the next one, and a move into "cpuacct"
+ * alone makes none (kernel/sched/cpuacct.c): without the sleep up to a tick of the time before the
+ * move would be the group's. */
 static inline bool join_cpu_group(const struct cpu_group *group)
 {
-	char path[128];
-	FILE *file;
+	char path[128], text[16];
+	int fd, n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
 	bool ok;
 
 	snprintf(path, sizeof(path), "%s/tasks", group->dir);
-	file = fopen(path, "we");
-	ok = file && fprintf(file, "%d\n", (int)getpid()) > 0;
-	if (file)
-		ok &= !fclose(file);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	usleep(1000);
+	ok = fd >= 0 && write(fd, text, (size_t)n) == n;
+	if (fd >= 0)
+		close(fd);
 	return ok;
 }
 

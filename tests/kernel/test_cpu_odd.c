@@ -63,7 +63,7 @@ static uint64_t take_ns(struct run *run)
 
 static bool is_near(uint64_t found_ns, uint64_t truth_ns)
 {
-	/* The child has its uid a moment before it is in the group. */
+	/* The child is in the group a moment before it has its uid. */
 	uint64_t slack_ns = NSEC_PER_MSEC / 2 + truth_ns / 500;
 
 	return found_ns < truth_ns + slack_ns && truth_ns < found_ns + slack_ns;
@@ -86,7 +86,7 @@ static void test_odd(const struct cpu_variant *variant, const struct odd *odd)
 	pid = fork();
 	if (!pid) {
 		alarm(60);
-		if (setresuid(odd_uid, 0, 0) || !join_cpu_group(&group))
+		if (!join_cpu_group(&group) || setresuid(odd_uid, 0, 0))
 			_exit(EIO);
 		_exit(odd->run());
 	}
