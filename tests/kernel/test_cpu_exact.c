@@ -13,83 +13,39 @@
 #include <sys/wait.h>
 
 #include "cpu_run.h"
+#include "cpu_turn.h"
 #include "util/resident.h"
 
 #define TURNS 12
 
-/* By uid, what the children ran, by their own clocks. */
-struct uid_truth {
-	atomic_ulong first_ns, second_ns;
-};
-
 /* ---- E1: a zygote's child ---- */
-
-static void run_turn(struct uid_truth *truth, uid_t first, uid_t second, bool sleeps)
-{
-	uint64_t at_ns;
-
-	if (setresuid(first, 0, 0))
-		_exit(1);
-	burn_ms(60);
-	at_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
-	/* Where no hook sees the change, the next switch does. */
-	if (sleeps)
-		usleep(1000);
-	atomic_fetch_add(&truth->first_ns, at_ns);
-	if (setresuid(second, second, second))
-		_exit(1);
-	if (sleeps)
-		usleep(1000);
-	burn_ms(30);
-	atomic_fetch_add(&truth->second_ns, clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - at_ns);
-	_exit(0);
-}
 
 static void test_setuid(const char *name, const struct cpu_options *options)
 {
-	struct uid_truth *truth = mmap(NULL, sizeof(*truth), PROT_READ | PROT_WRITE,
-				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	static const unsigned ms[2] = {60, 30};
+	const uid_t uids[2] = {own_uid(1), own_uid(2)};
+	struct uid_truth *truth = uid_truth_new();
 	bool sleeps = options->kernel.test_no_uid_hook;
-	uint64_t first_ns = 0, second_ns = 0, slack_ns;
-	uid_t first = own_uid(1), second = own_uid(2);
+	uint64_t found_ns[2] = {0};
 	struct run run;
 
 	if (!begin(&run, name, options))
 		return;
-	for (int i = 0; i < TURNS; i++) {
-		pid_t pid = fork();
-
-		if (!pid)
-			run_turn(truth, first, second, sleeps);
-		waitpid(pid, NULL, 0);
-		if (i % 5 == 4) {
-			sample(&run);
-			first_ns += uid_ns(&run, first);
-			second_ns += uid_ns(&run, second);
-		}
+	for (int i = 0; i < TURNS + 1; i++) {
+		if (i < TURNS)
+			take_turn(truth, uids, ms, sleeps);
+		else
+			usleep(300000);
+		if (i % 5 != 4 && i < TURNS)
+			continue;
+		sample(&run);
+		for (int u = 0; u < 2; u++)
+			found_ns[u] += uid_ns(&run, uids[u]);
 	}
-	usleep(300000);
-	sample(&run);
-	first_ns += uid_ns(&run, first);
-	second_ns += uid_ns(&run, second);
-	/* A child's start before it has its first uid, and its end after its last look at the
-	 * clock: each below a millisecond. */
-	slack_ns = TURNS * NSEC_PER_MSEC;
 	if (!sleeps && !sched_kernel_sees_uids(cpu_source_kernel(run.source)))
 		tap_skip(name, "no kprobes and no tracepoint cap_capable in this kernel");
-	else if (tap_is_emulated()) /* where a birth and an end take 40 ms each */
-		tap_ok(first_ns > truth->first_ns / 2 && second_ns > truth->second_ns / 2,
-		       "%s: before setuid %.2f of %.2f ms, after it %.2f of %.2f", name,
-		       (double)first_ns / 1e6, (double)truth->first_ns / 1e6,
-		       (double)second_ns / 1e6, (double)truth->second_ns / 1e6);
 	else
-		tap_ok(first_ns + slack_ns > truth->first_ns &&
-			       first_ns < truth->first_ns + slack_ns &&
-			       second_ns + slack_ns > truth->second_ns &&
-			       second_ns < truth->second_ns + slack_ns,
-		       "%s: before setuid %.2f of %.2f ms, after it %.2f of %.2f", name,
-		       (double)first_ns / 1e6, (double)truth->first_ns / 1e6,
-		       (double)second_ns / 1e6, (double)truth->second_ns / 1e6);
+		check_split(name, truth, TURNS, found_ns);
 	end(&run);
 	munmap(truth, sizeof(*truth));
 }

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "cpu_run.h"
+#include "cpu_turn.h"
 #include "kernel/load.h"
 
 #define DEVICES "/sys/bus/event_source/devices"
@@ -54,46 +55,13 @@ static int break_kprobes(void)
 	return write_type();
 }
 
-/* A switch, for where that is what tells. */
-static void let_switch(void)
-{
-	if (!has_tracepoint)
-		usleep(1000);
-}
-
-/* 20 ms as the one uid, 10 as the other. */
-static void run_turn(uint64_t *truth_ns, uid_t first, uid_t second)
-{
-	uint64_t at_ns;
-
-	if (setresuid(first, 0, 0))
-		_exit(1);
-	let_switch();
-	burn_ms(20);
-	at_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
-	let_switch();
-	if (setresuid(second, second, second))
-		_exit(1);
-	let_switch();
-	burn_ms(10);
-	truth_ns[0] += at_ns;
-	truth_ns[1] += clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - at_ns;
-	_exit(0);
-}
-
-static bool is_near(uint64_t found_ns, uint64_t truth_ns)
-{
-	uint64_t slack_ns = TURNS * (tap_is_emulated() ? 30 : 1) * NSEC_PER_MSEC;
-
-	return found_ns + slack_ns > truth_ns && found_ns < truth_ns + slack_ns;
-}
-
 static void test_split(const struct cpu_variant *variant)
 {
-	uint64_t *truth_ns = mmap(NULL, 2 * sizeof(*truth_ns), PROT_READ | PROT_WRITE,
-				  MAP_SHARED | MAP_ANONYMOUS, -1, 0),
-		 found_ns[2];
-	uid_t uids[2] = {own_uid(1), own_uid(2)};
+	static const unsigned ms[2] = {20, 10};
+	const uid_t uids[2] = {own_uid(1), own_uid(2)};
+	struct uid_truth *truth = uid_truth_new();
+	uint64_t found_ns[2];
+	char name[80];
 	struct run run;
 
 	if (!begin(&run, variant->name, &variant->options))
@@ -102,24 +70,16 @@ static void test_split(const struct cpu_variant *variant)
 	       "%s: opens %s", variant->name,
 	       has_tracepoint ? "with the tracepoint in the kprobe's place"
 			      : "without the hook that it was to have");
-	for (int i = 0; i < TURNS; i++) {
-		pid_t pid = fork();
-
-		if (!pid)
-			run_turn(truth_ns, uids[0], uids[1]);
-		waitpid(pid, NULL, 0);
-	}
+	for (int i = 0; i < TURNS; i++)
+		take_turn(truth, uids, ms, !has_tracepoint);
 	usleep(300000);
 	sample(&run);
 	for (int i = 0; i < 2; i++)
 		found_ns[i] = uid_ns(&run, uids[i]);
-	tap_ok(truth_ns[1] && is_near(found_ns[0], truth_ns[0]) &&
-		       is_near(found_ns[1], truth_ns[1]),
-	       "%s: it is split all the same: before setuid %.2f of %.2f ms, after it %.2f of %.2f",
-	       variant->name, (double)found_ns[0] / 1e6, (double)truth_ns[0] / 1e6,
-	       (double)found_ns[1] / 1e6, (double)truth_ns[1] / 1e6);
+	snprintf(name, sizeof(name), "%s: it is split all the same", variant->name);
+	check_split(name, truth, TURNS, found_ns);
 	end(&run);
-	munmap(truth_ns, 2 * sizeof(*truth_ns));
+	munmap(truth, sizeof(*truth));
 }
 
 /* A kernel in which kprobes can be set and do not run. The setting is the whole machine's: in
