@@ -8,9 +8,10 @@
 # A program that ends non-zero without a "not ok" line, or prints no result, counts as one failure; so
 # does one that announces a plan ("1..N") and gives another number of results.
 #
-# A script whose results do not depend on what runs beside it, and most of which wait more than compute,
-# has a line "# Runs beside others (SECONDS s)". Those scripts run together, the longest first, one
-# more at a time than there are processors; the others run alone. ALONE=1 runs all of them alone.
+# A test whose results do not depend on what runs beside it, and most of which wait more than compute,
+# has a line "Runs beside others (SECONDS s)" in a comment of its own. Those tests run together, the
+# longest first, one more at a time than there are processors; the others run alone. ALONE=1 runs all
+# of them alone.
 set -u
 cd "$(dirname "$0")/.."
 build=$1; shift
@@ -19,8 +20,8 @@ export SHARED=${SHARED:-$(cd .. && pwd)/shared}
 rooms=${*:-unit kernel trace fault android vm}
 passed=0 failed=0 skipped=0 lanes=$(($(nproc) + 1))
 work=$(mktemp -d)
-beside=() # "SECONDS ROOM FILE" of the scripts that run together
-declare -A running=() # process id of a running script: its name
+beside=() # "SECONDS NAME COMMAND" of the tests that run together
+declare -A running=() # process id of a running test: its name
 trap 'rm -rf "$work"' EXIT
 # A test is in a process group of its own (timeout makes it): Ctrl-C reaches this script alone.
 stop() { kill ${!running[*]} 2>/dev/null; wait; exit 130; }
@@ -47,7 +48,7 @@ run() { # name command...
 	status=${PIPESTATUS[0]}
 	count "$name" "$status" $((SECONDS - start)) "$work/out"
 }
-reap() { # wait until one of the running scripts ends; print what it printed
+reap() { # wait until one of the running tests ends; print what it printed
 	local pid status name seconds
 	wait -n -p pid "${!running[@]}"; status=$?
 	name=${running[$pid]} seconds=$((SECONDS - $(<"$work/$pid.start")))
@@ -57,19 +58,28 @@ reap() { # wait until one of the running scripts ends; print what it printed
 	count "$name" $status $seconds "$work/${name//\//.}.out"
 }
 run_beside() {
-	local room file name
-	while read -r _ room file; do
+	local name command
+	while read -r _ name command; do
 		while [ ${#running[@]} -ge "$lanes" ]; do reap; done
-		name=$room/$(basename "$file" .sh)
 		# What a shell without job control starts with & has SIGINT ignored, and a test's own
 		# scripts and recorders are ended with SIGINT.
-		env --default-signal=INT,QUIT timeout --kill-after=10 "$(limit "$room")" bash "$file" \
+		env --default-signal=INT,QUIT timeout --kill-after=10 "$(limit "${name%%/*}")" $command \
 			</dev/null >"$work/${name//\//.}.out" 2>&1 &
 		running[$!]=$name
 		echo $SECONDS >"$work/$!.start"
 	done < <([ ${#beside[@]} = 0 ] || printf '%s\n' "${beside[@]}" | sort -rn)
 	while [ ${#running[@]} -gt 0 ]; do reap; done
 	beside=()
+}
+add() { # name source-file command...: run it now, or with those that run beside others
+	local name=$1 seconds
+	seconds=$(sed -n 's/^\(#\|\/\*\) Runs beside others (\([0-9]*\) s)\( \*\/\)\?$/\2/p' "$2")
+	shift 2
+	if [ -n "$seconds" ] && [ -z "${ALONE:-}" ]; then
+		beside+=("$seconds $name $*")
+	else
+		run "$name" "$@"
+	fi
 }
 
 for room in $rooms; do
@@ -84,18 +94,13 @@ for room in $rooms; do
 		fi
 		for src in tests/kernel/test_*.c; do
 			[ -f "$src" ] || continue
-			t=$BUILD/tests/kernel/$(basename "$src" .c)
-			run "$(basename "$t")" "$t"
+			t=$(basename "$src" .c)
+			add "kernel/$t" "$src" "$BUILD/tests/kernel/$t"
 		done ;;
 	esac
 	for t in tests/"$room"/test_*.sh; do
 		[ -f "$t" ] || continue
-		seconds=$(sed -n 's/^# Runs beside others (\([0-9]*\) s)$/\1/p' "$t")
-		if [ -n "$seconds" ] && [ -z "${ALONE:-}" ]; then
-			beside+=("$seconds $room $t")
-		else
-			run "$room/$(basename "$t" .sh)" bash "$t"
-		fi
+		add "$room/$(basename "$t" .sh)" "$t" bash "$t"
 	done
 done
 run_beside

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # In a pid namespace, or a time namespace with offsets, the kernel's task ids and clocks are not
 # those that /proc shows: BPF is not used there, and the run says so.
+# Runs beside others (10 s)
 set -u
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

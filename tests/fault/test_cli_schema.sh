@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The schema that the program prints, against real recordings, the golden ones and lines that were
 # made wrong: by python3-jsonschema, which knows nothing of jankscope. Prints TAP.
+# Runs beside others (10 s)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT

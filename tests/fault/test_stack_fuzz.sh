@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A few seconds of fuzz targets of the stack readers, from real files, two at a time; `make fuzz` does minutes
 # of all of them.
+# Runs beside others (30 s)
 set -u
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT

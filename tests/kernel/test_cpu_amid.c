@@ -2,6 +2,7 @@
 /* A task that changes its uid while a read-out is under way: what it ran before is the old uid's,
  * although the read-out finds it under the new one. What else may come between a change of uid and
  * the read-out. */
+/* Runs beside others (26 s) */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

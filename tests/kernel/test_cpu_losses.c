@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Every way in which CPU accounting can lose something is reached, counted, and the totals stay
  * right: maps made tiny by the options that exist for this. */
+/* Runs beside others (19 s) */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Under which name a process's time is told: that of the program that it ran last in the interval,
  * and that of the process that had the pid then. */
+/* Runs beside others (7 s) */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

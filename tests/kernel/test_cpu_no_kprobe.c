@@ -2,6 +2,7 @@
 /* A kernel that says it has kprobes, and lets none be registered: a mount namespace whose
  * /sys/bus/event_source/devices names a type of event that is none. Then the tracepoint cap_capable
  * tells of a change of uid, and where that is not there either each switch looks. */
+/* Runs beside others (5 s) */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

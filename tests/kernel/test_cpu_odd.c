@@ -2,6 +2,7 @@
 /* Programs that a sampler's authors do not think of (odd_births.h, odd_schedules.h). What the tasks
  * of each ran, by the uids that they ran as, is what the kernel's own control group "cpuacct"
  * counted of them. usage: test_cpu_odd [only NAME] */
+/* Runs beside others (22 s) */
 #include <sched.h>
 
 #include "cpu_machine.h"

@@ -3,6 +3,7 @@
  * killed inside a close ("leaking uprobe"), and lets nobody out of such a close for some 20 to 50
  * ms; so it must be a process that nobody kills: jank-closer or jank-attach. The moments at which
  * another one could be the last are some microseconds long, and are held open here by ptrace. */
+/* Runs beside others (4 s) */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

@@ -3,6 +3,7 @@
  * device is IPv6 (truth/net_clat.bpf.c). Both ends of the rig translate. What an app receives is
  * its cgroup_skb counter's to the byte; what it sends is that and 20 bytes for each packet, because
  * no other tracepoint than that of the IPv6 device sees it. */
+/* Runs beside others (5 s) */
 #include "kernel/net_measure.h"
 #include "net_clat.skel.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Devices and routes that show a packet twice, late, or under another address: each uid equals a
  * cgroup_skb counter to the byte, and nothing is in a sum where it does not belong. */
+/* Runs beside others (13 s) */
 #include "kernel/net_measure.h"
 
 #ifndef IPPROTO_MPTCP

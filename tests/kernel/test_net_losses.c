@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Every loss of the network source is reached, counted, and leaves the totals right; and its other
  * sources: netd's pinned map, and kernel types from a file. */
+/* Runs beside others (5 s) */
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <netinet/ip.h>

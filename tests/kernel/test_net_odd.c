@@ -2,6 +2,7 @@
 /* What apps seldom do: sockets that change whom they listen to, datagrams that come in pieces out
  * of order, many extension headers, connections that begin in odd ways. Each uid equals a
  * cgroup_skb counter to the byte. */
+/* Runs beside others (6 s) */
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
 #include <netinet/udp.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Whose bytes they are where sockets and namespaces change hands: each uid equals a cgroup_skb
  * counter to the byte. */
+/* Runs beside others (8 s) */
 #include <poll.h>
 #include <sys/syscall.h>
 #include "kernel/net_measure.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What only a dump can tell is asked for in each read-out in which no answer is due, and once more
  * at the end of a run. */
+/* Runs beside others (4 s) */
 #include "kernel/net_measure.h"
 
 #define TRIES 4

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Many flows without a loss, their memory, and a namespace whose dump takes long: no read-out waits
  * for it. */
+/* Runs beside others (19 s) */
 #include <dirent.h>
 #include "kernel/net_measure.h"
 #include "util/clock.h"

@@ -3,6 +3,7 @@
  * packet passes both tracepoints once for each of the two; each uid equals a cgroup_skb counter to
  * the byte all the same, and what a tunnel of the kernel's carries besides is in the kernel's row.
  */
+/* Runs beside others (11 s) */
 #include <linux/if_tun.h>
 #include <poll.h>
 #include <sys/ioctl.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Stacks that no table tells how to unwind, code of JIT compilers, and a vdso of the target's own:
  * what is a guess says so, and no target names the frames of another. */
+/* Runs beside others (2 s) */
 #include <limits.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>

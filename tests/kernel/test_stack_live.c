@@ -3,6 +3,7 @@
  * down on its way in. Needs no symbols and no tools, so that it runs stripped in a guest; on arm64
  * it is compiled with -mbranch-protection=standard, so that return addresses on its stack are
  * signed. */
+/* Runs beside others (2 s) */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>

@@ -6,6 +6,7 @@
  *  - snapshots: a thread that never stops rewriting its stack
  *  - stash and slot: a thread that goes into a system call with the same number in each register
  *  - state machine: a thread in a loop with uprobes, preempted all the time */
+/* Runs beside others (16 s) */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # -p NAME as a user types it: processes so short that no scan meets them are waited for and listed,
 # by name and by glob, and the end of the wait is told apart from it.
+# Runs beside others (10 s)
 set -u
 work=$(mktemp -d) record= load=
 cleanup() {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The fuzz targets over what they start from, and over each input that once crashed. `make fuzz`
 # goes on from there for five minutes each.
+# Runs beside others (20 s)
 set -u
 here=$(cd "$(dirname "$0")/../fuzz" && pwd)
 made=$(mktemp -d); trap 'rm -rf "$made"' EXIT

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Rows of events that no phone should write: what trace_processor v55.3 makes of the same file.
+# Runs beside others (6 s)
 set -u
 jankscope=$BUILD/jankscope here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT

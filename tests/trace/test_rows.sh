@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Every row of every trace as trace_processor has it, and the metrics of the reference computation:
 # first of a trace that is made here, then of real ones where they are.
+# Runs beside others (20 s)
 set -u
 jankscope=$BUILD/jankscope traces=$SHARED/traces here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
