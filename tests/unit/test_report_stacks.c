@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What report shows of a block's stacks, those of its chain too. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verb/report_stacks.h"
+
+static const char *const mapping_text = "com.example.Price -> a.c:\n"
+					"com.example.Store -> a.a:\n"
+					"    1:9:void com.example.Price.of(int):5:13 -> a\n"
+					"    1:9:void load(int):40 -> a\n"
+					"    0:65535:int sum():70:70 -> b\n";
+
+static struct report_stacks *begin(struct options *options, char path[32])
+{
+	struct report_stacks *stacks;
+	enum exit_code code;
+	int fd;
+
+	strcpy(path, "/tmp/mapping-XXXXXX");
+	fd = mkstemp(path);
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(write(fd, mapping_text, strlen(mapping_text)), (ssize_t)strlen(mapping_text));
+	close(fd);
+	options->mapping = path;
+	stacks = report_stacks_new(options, &code);
+	unlink(path);
+	cr_assert_not_null(stacks);
+	cr_assert_eq(report_stacks_begin(stacks), 0);
+	return stacks;
+}
+
+static void expect(const struct record_stack *stack, const char *wanted)
+{
+	char text[512] = "";
+
+	cr_assert_not_null(stack);
+	for (size_t i = 0; i < stack->frame_count; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s", i ? " < " : "",
+			 stack->frames[i].symbol);
+	cr_expect_str_eq(text, wanted);
+}
+
+static struct record_frame native(const char *symbol)
+{
+	return (struct record_frame){.module = "/apex/com.android.art/lib64/libart.so",
+				     .symbol = symbol,
+				     .kind = FRAME_NATIVE};
+}
+
+static struct record_frame java(const char *symbol, uint32_t line)
+{
+	return (struct record_frame){
+		.module = "base.vdex", .symbol = symbol, .kind = FRAME_DEX, .line = line};
+}
+
+Test(report_stacks, mapping_renames_a_chain)
+{
+	struct record_frame own[] = {native("futex"), native("nterp_helper"), java("a.a.b", 0)};
+	struct record_frame first[] = {native("futex"), native("nterp_helper"), java("a.a.a", 3)};
+	struct record_frame second[] = {native("a.a.a"), java("a.a.b", 0), java("x.y.z", 0)};
+	struct record_stack stacks[] = {{.frames = own, .frame_count = 3}};
+	struct record_stack of_first = {.frames = first, .frame_count = 3};
+	struct record_stack of_second = {.frames = second, .frame_count = 3};
+	struct block_link links[] = {{.tid = 8, .thread = "first", .stack = &of_first},
+				     {.tid = 9, .thread = "none"},
+				     {.tid = 10, .thread = "second", .stack = &of_second}};
+	struct record_block block = {.wall_ns = 1000,
+				     .state = BLOCK_CLOSED,
+				     .stacks = stacks,
+				     .stack_count = 1,
+				     .chain = links,
+				     .chain_count = 3};
+	struct record_block shown;
+	struct options options = {0};
+	char path[32];
+	struct report_stacks *report = begin(&options, path);
+
+	for (int again = 0; again < 2; again++) {
+		cr_assert_eq(report_stacks_take(report, &block, &shown), 0);
+		cr_assert_eq(shown.chain_count, 3);
+		expect(&shown.stacks[0], "futex < com.example.Store.sum");
+		expect(shown.chain[0].stack,
+		       "futex < com.example.Price.of < com.example.Store.load");
+		cr_expect_null(shown.chain[1].stack);
+		expect(shown.chain[2].stack, "a.a.a < com.example.Store.sum < x.y.z");
+		cr_expect_eq(shown.chain[2].tid, 10);
+		cr_expect_str_eq(shown.chain[0].thread, "first");
+	}
+	/* The record keeps its own. */
+	expect(&of_first, "futex < nterp_helper < a.a.a");
+	cr_expect_eq(block.chain[2].stack, &of_second);
+	report_stacks_free(report);
+}
+
+Test(report_stacks, native_leaves_a_chain_whole)
+{
+	struct record_frame frames[] = {native("futex"), native("nterp_helper"), java("a.a.b", 0)};
+	struct record_stack stack = {.frames = frames, .frame_count = 3};
+	struct block_link link = {.stack = &stack};
+	struct record_block block = {.chain = &link, .chain_count = 1}, shown;
+	struct options options = {.native = true};
+	char path[32];
+	struct report_stacks *report = begin(&options, path);
+
+	cr_assert_eq(report_stacks_take(report, &block, &shown), 0);
+	expect(shown.chain[0].stack, "futex < nterp_helper < com.example.Store.sum");
+	report_stacks_free(report);
+}
