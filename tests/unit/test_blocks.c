@@ -221,8 +221,19 @@ Test(lock_owner, layouts)
 	/* The words of a mutex that somebody else holds, as each library lays them out. */
 	pid_t me = getpid(), other = me + 1000000;
 	uint32_t id = (uint32_t)me;
-	uint32_t glibc[4] = {2, 1, id, 1}, art[4] = {3, id, 0, 0}, pi[4] = {id | 0x80000000u};
-	uint32_t free_lock[4] = {0}, nobody[4] = {2, 0, 0x3fffffff, 0};
+	uint32_t glibc[5] = {2, 1, id, 1, 1}, art[5] = {3, id, 1}, pi[5] = {id | 0x80000000u};
+	uint32_t free_lock[5] = {0}, nobody[5] = {2, 0, 0x3fffffff, 1};
+	uint32_t robust[5] = {id | 0x80000000u, 0, id, 1, 16},
+		 ceiling[5] = {2 | 5 << 19, 0, id, 1, 64};
+	uint32_t writer[5] = {UINT32_MAX, id, 2}, recursive[5] = {0x4002, id};
+	uint32_t checking[5] = {0x8002 | 3 << 2 | 1 << 13, id}, plain[5] = {2, id};
+	/* Words of other things that have a thread's number by chance. */
+	uint32_t arena[5] = {2, 0, id, 0, 0}, kind[5] = {2, 0, id, 1, 4},
+		 rust[5] = {2, 0, id, 7, 9999};
+	uint32_t contenders[5] = {0x7fffffff, id, 1}, readers[5] = {3, id, 0}, qt[5] = {3, 0, id},
+		 often[5] = {3, id, 256};
+	uint32_t robust_other[5] = {5 | 0x80000000u, 0, id, 1, 16}, bionic_pi[5] = {0xc002, id};
+	uint32_t reserved[5] = {0x4002, id, 1}, wide[5] = {0x14002, id};
 	void *edge = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	cr_expect_eq(owner_at(glibc, other, 0x80), me, "FUTEX_WAIT_PRIVATE on glibc's mutex");
@@ -231,7 +242,24 @@ Test(lock_owner, layouts)
 	cr_expect_lt(owner_at(free_lock, other, 0x80), 0);
 	cr_expect_lt(owner_at(nobody, other, 0x80), 0, "no such thread");
 	cr_expect_lt(owner_at(glibc, other, 1), 0, "FUTEX_WAKE waits for nobody");
-	cr_expect_lt(owner_at(glibc, me, 0), 0, "the waiter is not its own owner");
+	cr_expect_eq(owner_at(glibc, me, 0), me, "a thread may wait for what it holds itself");
+	cr_expect_eq(owner_at(robust, other, 0x80), me);
+	cr_expect_eq(owner_at(ceiling, other, 0x80), me);
+	cr_expect_eq(owner_at(writer, other, 0x80), me, "art::ReaderWriterMutex");
+	cr_expect_eq(owner_at(recursive, other, 0x80), me, "recursive, bionic");
+	cr_expect_eq(owner_at(checking, other, 0), me, "error-checking, shared, bionic");
+	cr_expect_lt(owner_at(plain, other, 0x80), 0, "plain, bionic: has no owner");
+	cr_expect_lt(owner_at(arena, other, 0x80), 0, "no user");
+	cr_expect_lt(owner_at(kind, other, 0x80), 0, "no such kind");
+	cr_expect_lt(owner_at(rust, other, 0x80), 0, "data behind another lock");
+	cr_expect_lt(owner_at(contenders, other, 0x80), 0, "no such number of contenders");
+	cr_expect_lt(owner_at(readers, other, 0x80), 0, "held by readers");
+	cr_expect_lt(owner_at(qt, other, 0x80), 0);
+	cr_expect_lt(owner_at(often, other, 0x80), 0, "no such depth of recursion");
+	cr_expect_lt(owner_at(robust_other, other, 0x80), 0, "two owners");
+	cr_expect_lt(owner_at(bionic_pi, other, 0x80), 0);
+	cr_expect_lt(owner_at(reserved, other, 0x80), 0);
+	cr_expect_lt(owner_at(wide, other, 0x80), 0);
 	cr_expect_lt(owner_at((void *)8, other, 0), 0, "not mapped");
 	/* A PI word in the last four bytes of a mapping. */
 	munmap((char *)edge + 4096, 4096);

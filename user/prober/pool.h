@@ -83,10 +83,11 @@ struct probe_standing {
 
 enum probe_lock {
 	LOCK_NONE = 0,
-	LOCK_PI = 1,    /* a PI futex, of any library */
-	LOCK_GLIBC = 2, /* glibc's pthread_mutex_t */
-	LOCK_ART = 3,   /* art::Mutex, also that of a Java monitor */
-	LOCK_KINDS = 4,
+	LOCK_PI = 1,     /* a PI futex, of any library */
+	LOCK_GLIBC = 2,  /* glibc's pthread_mutex_t */
+	LOCK_ART = 3,    /* art::Mutex, also that of a Java monitor */
+	LOCK_BIONIC = 4, /* bionic's pthread_mutex_t, recursive or error-checking */
+	LOCK_KINDS = 5,
 };
 
 struct probe_owner {

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/futex.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -315,85 +314,4 @@ int probe_count_waiters(const struct probe_request *request, struct reply *reply
 		close(folder);
 	close(dir);
 	return threads ? 0 : -ESRCH;
-}
-
-/* ---- who holds a lock ---- */
-
-static bool is_thread(int dir, pid_t tid)
-{
-	char path[64];
-
-	if (tid <= 0)
-		return false;
-	snprintf(path, sizeof(path), "task/%d", tid);
-	return !faccessat(dir, path, F_OK, 0);
-}
-
-/* Understands PI futexes (the kernel's own format), glibc's pthread_mutex_t (owner's tid at +8) and
- * ART's art::Mutex (at +4, runtime/base/mutex.h). A number is believed only when it is another
- * thread of the same process. */
-static pid_t find_owner(int dir, pid_t waiter, uint32_t operation, const uint32_t words[4],
-			size_t bytes, uint32_t *lock)
-{
-	pid_t owner;
-
-	switch (operation & FUTEX_CMD_MASK) {
-	case FUTEX_LOCK_PI:
-	case FUTEX_LOCK_PI2:
-		*lock = LOCK_PI;
-		owner = (pid_t)(words[0] & FUTEX_TID_MASK);
-		return owner != waiter && is_thread(dir, owner) ? owner : -ENOENT;
-	case FUTEX_WAIT:
-	case FUTEX_WAIT_BITSET:
-		break;
-	default:
-		return -ENOENT;
-	}
-	if (bytes < 4 * sizeof(words[0]))
-		return -ENOENT;
-	/* glibc: 2 is locked with waiters; then the count, then the owner (struct
-	 * __pthread_mutex_s) */
-	*lock = LOCK_GLIBC;
-	owner = (pid_t)words[2];
-	if (words[0] == 2 && owner != waiter && is_thread(dir, owner))
-		return owner;
-	/* ART: bit 0 is held, the rest counts contenders */
-	*lock = LOCK_ART;
-	owner = (pid_t)words[1];
-	if ((words[0] & 1) && words[0] > 1 && owner != waiter && is_thread(dir, owner))
-		return owner;
-	return -ENOENT;
-}
-
-int probe_read_lock_owner(const struct probe_request *request, struct reply *reply)
-{
-	struct probe_owner owner = {0};
-	uint32_t words[4] = {0};
-	char text[64];
-	int dir = probe_open_process(request);
-	ssize_t n;
-
-	if (dir < 0)
-		return dir;
-	/* The lock word is aligned; 16 bytes of it may end a mapping. */
-	n = copy_memory(request->pid, request->address, words, sizeof(words));
-	if (n < (ssize_t)sizeof(words[0]))
-		n = copy_memory(request->pid, request->address, words, sizeof(words[0]));
-	if (n >= 0 && n < (ssize_t)sizeof(words[0]))
-		n = -EFAULT;
-	if (n >= 0)
-		owner.tid = find_owner(dir, request->tid ? request->tid : request->pid,
-				       (uint32_t)request->argument, words, (size_t)n, &owner.lock);
-	if (n >= 0 && owner.tid > 0 && read_text(dir, owner.tid, "comm", text, sizeof(text))) {
-		text[strcspn(text, "\n")] = 0;
-		snprintf(owner.thread, sizeof(owner.thread), "%.15s", text);
-	}
-	close(dir);
-	if (n < 0)
-		return (int)n;
-	if (owner.tid < 0)
-		return owner.tid;
-	memcpy(reply->data, &owner, sizeof(owner));
-	reply->length = sizeof(owner);
-	return 0;
 }
