@@ -352,7 +352,8 @@ struct record_block {
 	/* as met last: the thread that owns the lock, the thread that this owner waits for, ... */
 	struct block_link *chain;
 	size_t chain_count;
-	bool deadlock; /* the last of the chain waits for one of it, or for the main thread */
+	bool chain_cut; /* the last of the chain waits for one more, which was not followed */
+	bool deadlock;  /* the last of the chain waits for one of it, or for the main thread */
 	struct opt_u64 unsampled_ns; /* of wall, in no stack */
 	struct record_stack *stacks;
 	size_t stack_count;

@@ -92,6 +92,14 @@ def long(_):
     chain = Chain(12)
     recorder = record("long", chain, 3)
     check("12 links, 8 of them told", chain, recorder, "mutex of glibc")
+    for links, said in ((12, True), (8, False)):
+        if links == 8:
+            chain = Chain(8)
+            recorder = record("eight", chain, 3)
+        told = [b for b in recorder.blocks if b["pid"] == chain.pid and len(b.get("chain", [])) == MOST]
+        test.ok(told and all(b.get("chain_cut", False) == said for b in told),
+                "%d links: that it is cut is %ssaid" % (links, "" if said else "not "),
+                *[(b.get("chain_cut"), len(b["chain"])) for b in told[:2]])
 
 
 def last_of(mode, links, seconds):
@@ -150,4 +158,4 @@ def random_locks(_):
             (len(told), dict(sorted(lengths.items()))), *wrong[:3], names)
 
 
-test.run([(plain, 6), (pi, 3), (timed, 3), (long, 3), (deadlock, 9), (no_deadlock, 1), (random_locks, 1)], sys.argv[1:])
+test.run([(plain, 6), (pi, 3), (timed, 3), (long, 5), (deadlock, 9), (no_deadlock, 1), (random_locks, 1)], sys.argv[1:])

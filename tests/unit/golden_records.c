@@ -205,6 +205,7 @@ static struct record_block block = {
 	.owner = {true, 3, 4, "worker", NULL},
 	.chain = chain,
 	.chain_count = COUNT(chain),
+	.chain_cut = true,
 	.deadlock = true,
 	.preemptors = preemptors,
 	.preemptor_count = COUNT(preemptors),

@@ -70,6 +70,15 @@ struct sampler_pong {
 /* Owners of locks that are followed. */
 #define SAMPLER_CHAIN 8
 
+/* Why a look at a chain went no further than the thread before. */
+enum sampler_chain_end {
+	CHAIN_GOES_ON = 0, /* a sample of the next thread */
+	CHAIN_DEADLOCK =
+		1,     /* it waits for tid, which the chain has already, and none of them runs */
+	CHAIN_CUT = 2, /* it waits for one more thread than are followed */
+	CHAIN_NO_OWNER = 3, /* it waits for a futex whose words do not say who has it */
+};
+
 /* A sample, or (failure not STACK_OK and stack_bytes 0) why there is none. Behind it lie
  * stack_bytes of the stack and text_bytes of kernel symbols, each ended by 0. */
 struct sampler_sample {
@@ -87,8 +96,7 @@ struct sampler_sample {
 	uint32_t owner;
 	uint64_t walk_ns; /* when the look at the chain began: the same for all of it */
 	uint32_t lock;    /* enum probe_lock of that lock */
-	uint32_t
-		deadlock; /* no sample: the last of the chain waits for tid, which it has already */
+	uint32_t end;     /* enum sampler_chain_end; but for CHAIN_GOES_ON there is no sample */
 	uint32_t kind;    /* enum capture_kind */
 	uint32_t failure; /* enum stack_failure */
 	uint32_t eintr_risk;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Whom a watched thread waits for: where it waits for a futex whose owner can be read, the capture
  * of that thread, then of the one that this owner waits for, and so on. */
+#include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -43,7 +44,17 @@ static bool find_futex(const struct stack_registers *registers, struct waiter *w
 	return true;
 }
 
-/* The watched thread, which the switch program tells about: as its registers say it too. */
+/* What the switch program told of the watched thread is so still: it sleeps in the same spell, and
+ * so in the same call. The two words are whole stores of the switch program. */
+static bool watched_waits(const struct sampler_hand *hand, const struct sampler_row *row)
+{
+	const struct looper_slot *live = &hand->view->loopers.slots[row->index];
+
+	return !__atomic_load_n(&live->on_cpu, __ATOMIC_ACQUIRE) &&
+	       __atomic_load_n(&live->spell, __ATOMIC_ACQUIRE) == row->slot.spell;
+}
+
+/* Its registers say the same. False: they cannot be read, or are those of restart_syscall. */
 static bool find_watched(const struct sampler_hand *hand, struct waiter *waiter)
 {
 	uint64_t words[LOOPER_REGISTER_WORDS];
@@ -61,7 +72,18 @@ static bool find_watched(const struct sampler_hand *hand, struct waiter *waiter)
 	return now.address == waiter->address;
 }
 
-static bool read_owner(pid_t pid, const struct waiter *waiter, struct probe_owner *owner)
+/* It has not run since its registers were read. */
+static bool waits_still(const struct sampler_hand *hand, const struct waiter *waiter)
+{
+	struct looper_task now;
+
+	return waiter->known && !task_registers_read(&hand->view->registers, waiter->tid, &now) &&
+	       task_registers_same(&waiter->task, &now) && !now.on_cpu &&
+	       now.state == OFF_CPU_SLEEPING;
+}
+
+/* 0 with the owner; -ENOENT: the words of the lock do not say; -errno. */
+static int read_owner(pid_t pid, const struct waiter *waiter, struct probe_owner *owner)
 {
 	const struct probe_request request = {
 		.operation = PROBE_LOCK_OWNER,
@@ -72,11 +94,12 @@ static bool read_owner(pid_t pid, const struct waiter *waiter, struct probe_owne
 	};
 	_Alignas(8) uint8_t data[sizeof(*owner)];
 	struct reply reply = {.data = data};
+	int err = probe_read_lock_owner(&request, &reply);
 
-	if (probe_read_lock_owner(&request, &reply) || reply.length < sizeof(*owner))
-		return false;
+	if (err)
+		return err;
 	memcpy(owner, data, sizeof(*owner));
-	return owner->tid > 0;
+	return 0;
 }
 
 /* Each of the waiters waits for the next, and the last for the first. The registers of each were
@@ -84,72 +107,128 @@ static bool read_owner(pid_t pid, const struct waiter *waiter, struct probe_owne
  * that none can have let its lock go. */
 static bool is_deadlock(const struct sampler_hand *hand, const struct waiter *waiters, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		struct looper_task now;
-
-		if (!waiters[i].known || !waiters[i].forever ||
-		    task_registers_read(&hand->view->registers, waiters[i].tid, &now) ||
-		    !task_registers_same(&waiters[i].task, &now) || now.on_cpu ||
-		    now.state != OFF_CPU_SLEEPING)
+	for (size_t i = 0; i < count; i++)
+		if (!waiters[i].forever || !waits_still(hand, &waiters[i]))
 			return false;
-	}
 	return count;
+}
+
+/* One look at a chain. */
+struct walk {
+	struct sampler_hand *hand;
+	const struct sampler_row *row;
+	int socket;
+	uint64_t began_ns;
+	struct waiter waiters[SAMPLER_CHAIN + 1];
+};
+
+/* The owner was read while the thread before it waited for the lock: who has run since may wait for
+ * another one by now. */
+static bool edge_holds(const struct walk *walk, size_t depth)
+{
+	const struct waiter *waiter = &walk->waiters[depth - 1];
+
+	if (depth == 1 && !watched_waits(walk->hand, walk->row))
+		return false;
+	return depth == 1 && !waiter->known ? true : waits_still(walk->hand, waiter);
+}
+
+static int send_end(const struct walk *walk, size_t depth, enum sampler_chain_end end)
+{
+	struct sampler_sample sample = {
+		.owner = (uint32_t)depth,
+		.walk_ns = walk->began_ns,
+		.end = end,
+		.pid = walk->row->thread.pid,
+		.t_ns = clock_now_ns(CLOCK_MONOTONIC),
+	};
+
+	stack_capture_clear(walk->hand->capture);
+	return sampler_hand_send(walk->hand, &sample, walk->socket);
+}
+
+/* Where the owner is one of the chain: whether that is a deadlock. */
+static int close_circle(const struct walk *walk, size_t depth, size_t at)
+{
+	return is_deadlock(walk->hand, &walk->waiters[at], depth - at)
+		       ? send_end(walk, depth, CHAIN_DEADLOCK)
+		       : 0;
+}
+
+/* Sample the owner, which is the next waiter then. 0; -ENOENT: it is the last. */
+static int sample_owner(struct walk *walk, size_t depth, const struct probe_owner *owner)
+{
+	struct sampler_hand *hand = walk->hand;
+	struct waiter *next = &walk->waiters[depth];
+	struct stack_thread thread = walk->row->thread;
+	struct sampler_sample sample = {
+		.owner = (uint32_t)depth,
+		.walk_ns = walk->began_ns,
+		.t_ns = clock_now_ns(CLOCK_MONOTONIC),
+		.pid = thread.pid,
+		.tid = owner->tid,
+		.lock = owner->lock,
+	};
+	struct probe_owner again;
+	int err;
+
+	memcpy(sample.thread, owner->thread, sizeof(sample.thread));
+	thread.tid = owner->tid;
+	thread.start_boot_ns = 0;
+	hand->by_task = false;
+	/* The owner is never stopped: it did not block. */
+	sample.taken = !stack_capture(hand->capturer, &thread,
+				      hand->view->has_registers ? STACK_SNAPSHOT : STACK_KERNEL,
+				      hand->capture);
+	/* Let go meanwhile: what it does now is no answer. */
+	if (read_owner(thread.pid, next - 1, &again) || again.tid != owner->tid ||
+	    !edge_holds(walk, depth))
+		return -ENOENT;
+	if (depth > 1 && hand->capture->stack_bytes > LINK_BYTES)
+		hand->capture->stack_bytes = LINK_BYTES;
+	next->tid = owner->tid;
+	next->known = sample.taken && hand->by_task;
+	next->task = hand->task;
+	err = sampler_hand_send(hand, &sample, walk->socket);
+	if (err)
+		return err;
+	return next->known && find_futex(&hand->capture->registers, next) ? 0 : -ENOENT;
 }
 
 /* Sample the owner of the futex that the watched thread sleeps in, then the thread that this owner
  * waits for, and so on: a lock is explained by the stacks of both sides. */
 int sampler_chain_sample(struct sampler_hand *hand, const struct sampler_row *row, int socket)
 {
-	struct waiter waiters[SAMPLER_CHAIN + 1] = {{
-		.tid = row->thread.tid,
-		.address = row->slot.arguments[0],
-		.operation = row->slot.arguments[1],
-	}};
-	uint64_t walk_ns = clock_now_ns(CLOCK_MONOTONIC);
-	struct probe_owner owner, again;
+	struct walk walk = {
+		.hand = hand,
+		.row = row,
+		.socket = socket,
+		.began_ns = clock_now_ns(CLOCK_MONOTONIC),
+		.waiters = {{
+			.tid = row->thread.tid,
+			.address = row->slot.arguments[0],
+			.operation = row->slot.arguments[1],
+		}},
+	};
 	int err = 0;
 
-	waiters[0].known = find_watched(hand, &waiters[0]);
-	for (size_t depth = 1; depth <= SAMPLER_CHAIN + 1 && !err; depth++) {
-		struct waiter *next = &waiters[depth];
-		struct sampler_sample sample = {.owner = (uint32_t)depth};
-		struct stack_thread thread = row->thread;
+	walk.waiters[0].known = find_watched(hand, &walk.waiters[0]);
+	for (size_t depth = 1; !err; depth++) {
+		struct probe_owner owner;
 
-		if (!read_owner(row->thread.pid, next - 1, &owner))
+		err = read_owner(row->thread.pid, &walk.waiters[depth - 1], &owner);
+		if (err == -ENOENT && edge_holds(&walk, depth))
+			return send_end(&walk, depth, CHAIN_NO_OWNER);
+		if (err)
 			break;
-		sample.t_ns = clock_now_ns(CLOCK_MONOTONIC);
-		sample.pid = thread.pid;
-		sample.tid = thread.tid = owner.tid;
-		sample.lock = owner.lock;
-		sample.walk_ns = walk_ns;
-		memcpy(sample.thread, owner.thread, sizeof(sample.thread));
-		for (size_t i = 0; i < depth; i++) {
-			if (waiters[i].tid != owner.tid)
-				continue;
-			stack_capture_clear(hand->capture);
-			sample.deadlock = is_deadlock(hand, &waiters[i], depth - i);
-			return sample.deadlock ? sampler_hand_send(hand, &sample, socket) : 0;
-		}
+		for (size_t i = 0; i < depth; i++)
+			if (walk.waiters[i].tid == owner.tid)
+				return close_circle(&walk, depth, i);
 		/* A ninth thread is only asked whether it closes the circle. */
 		if (depth > SAMPLER_CHAIN)
-			break;
-		thread.start_boot_ns = 0;
-		hand->by_task = false;
-		/* The owner is never stopped: it did not block. */
-		sample.taken = !stack_capture(
-			hand->capturer, &thread,
-			hand->view->has_registers ? STACK_SNAPSHOT : STACK_KERNEL, hand->capture);
-		/* Let go meanwhile: what it does now is no answer. */
-		if (!read_owner(row->thread.pid, next - 1, &again) || again.tid != owner.tid)
-			break;
-		if (depth > 1 && hand->capture->stack_bytes > LINK_BYTES)
-			hand->capture->stack_bytes = LINK_BYTES;
-		next->tid = owner.tid;
-		next->known = sample.taken && hand->by_task;
-		next->task = hand->task;
-		err = sampler_hand_send(hand, &sample, socket);
-		if (!sample.taken || !find_futex(&hand->capture->registers, next))
-			break;
+			return edge_holds(&walk, depth) ? send_end(&walk, depth, CHAIN_CUT) : 0;
+		err = sample_owner(&walk, depth, &owner);
 	}
-	return err;
+	/* Who the chain ends with is no fault of the socket. */
+	return err == -EAGAIN || err == -EPIPE ? err : 0;
 }

@@ -208,6 +208,11 @@ int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int 
 		hand->capture->failure = STACK_HELD_UP;
 		return sampler_hand_send(hand, &sample, socket);
 	}
+	if (row->only_chain) {
+		err = sampler_chain_sample(hand, row, socket);
+		hand->row = NULL;
+		return err;
+	}
 	proc_keep(&hand->kept[row->index % SAMPLER_KEPT].schedstat, row->thread.pid,
 		  row->thread.tid);
 	proc_keep(&hand->kept[row->index % SAMPLER_KEPT].statm, row->thread.pid, row->thread.tid);

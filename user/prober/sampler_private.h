@@ -26,6 +26,8 @@ struct sampler_row {
 	uint64_t period;
 	struct stack_schedule schedule;
 	uint64_t sampled_spell; /* that the last sample was of; SAMPLER_NO_SPELL: none */
+	uint64_t chain_ns;      /* when whom it waits for was looked at last */
+	bool only_chain;        /* due for that alone: the sample of its spell is out */
 	uint64_t next_ns; /* when it is to be looked at again, CLOCK_MONOTONIC; UINT64_MAX: it wakes
 			     the sampler */
 	uint64_t backoff_ns, left_alone_until_ns;

@@ -13,6 +13,9 @@
 #define TORN_TICK_NS NSEC_PER_MSEC
 /* A process is sampled before it is known to loop for this long after its birth. */
 #define BIRTH_NS (10 * NSEC_PER_SEC)
+/* How far apart looks at the chain of one sleep are. */
+#define CHAIN_FIRST_NS NSEC_PER_SEC
+#define CHAIN_MOST_NS  (4 * NSEC_PER_SEC)
 
 static int on_event(void *ctx, void *data, size_t size)
 {
@@ -74,6 +77,23 @@ static bool wait_for_next_period(const struct sampler_view *view, struct sampler
 	return false;
 }
 
+/* Behind 1, 2, 4 s of a wait for a futex, and each 4 s then. */
+static bool chain_is_due(struct sampler_row *row, uint64_t now_ns)
+{
+	uint64_t after_ns = row->chain_ns - row->slot.off_ns;
+
+	if (row->slot.reason != LOOPER_REASON_FUTEX || row->chain_ns < row->slot.off_ns)
+		return false;
+	if (after_ns < CHAIN_FIRST_NS)
+		after_ns = CHAIN_FIRST_NS;
+	if (after_ns > CHAIN_MOST_NS)
+		after_ns = CHAIN_MOST_NS;
+	if (now_ns < row->chain_ns + after_ns)
+		return false;
+	row->chain_ns = now_ns;
+	return true;
+}
+
 bool sampler_row_is_due(struct sampler_view *view, struct sampler_row *row, uint64_t now_ns)
 {
 	struct looper_slot *slot = &row->slot;
@@ -122,13 +142,17 @@ bool sampler_row_is_due(struct sampler_view *view, struct sampler_row *row, uint
 	stack_schedule_taken(&row->schedule, now_ns);
 	row->next_ns = row->schedule.due_ns;
 	/* A thread that sleeps since its last sample has the same stack still, whose weight grows
-	 * by itself. */
-	if (!slot->on_cpu && slot->spell == row->sampled_spell) {
+	 * by itself. Whom it waits for may do something else by now. */
+	row->only_chain = !slot->on_cpu && slot->spell == row->sampled_spell;
+	if (row->only_chain && chain_is_due(row, now_ns))
+		return true;
+	if (row->only_chain) {
 		if (!park(view, row, slot->periods))
 			row->next_ns = now_ns + view->first_ns;
 		return false;
 	}
 	row->sampled_spell = slot->on_cpu ? SAMPLER_NO_SPELL : slot->spell;
+	row->chain_ns = now_ns;
 	/* The next period's first sample may be due long before this one's next. */
 	if (row->next_ns - now_ns > view->first_ns && !park(view, row, slot->periods))
 		row->next_ns = now_ns + view->first_ns;

@@ -327,6 +327,8 @@ static const struct field block_rows[] = {
 	FIELD_ROWS("chain", struct record_block, chain, chain_count, NONZERO, &link_type,
 		   "who waits for whom, outermost first, as met last: the owner of the lock that "
 		   "the thread waited for, whom that one waited for, and so on (at most 8)"),
+	FIELD(struct record_block, chain_cut, NONZERO, NONE,
+	      "the last of the chain waited for one more thread, which was not followed"),
 	FIELD(struct record_block, deadlock, NONZERO, NONE,
 	      "the last of the chain waited for one of it, or for the thread itself, and none of "
 	      "them ran: they wait for ever"),

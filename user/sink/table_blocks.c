@@ -166,11 +166,20 @@ static void put_chain(struct table_sink *table, const struct record_block *block
 			line_put(&line, " no stack");
 		line_end(&line);
 	}
+	if (block->chain_cut) {
+		struct line line = table_line(table);
+
+		line_put(&line, "    %*sand that one for another: no more than %zu are followed",
+			 2 * (int)block->chain_count, "", block->chain_count);
+		line_end(&line);
+	}
 	if (block->deadlock) {
 		struct line line = table_line(table);
 
 		line_style(&line, LINE_BAD);
-		line_put(&line, "    deadlock: each of them waits for the next for ever");
+		line_put(&line, "    deadlock: %s",
+			 block->chain_count ? "each of them waits for the next for ever"
+					    : "it waits for a lock that it holds itself");
 		line_style(&line, LINE_PLAIN);
 		line_end(&line);
 	}

@@ -7,16 +7,22 @@
 
 #include "prober/pool.h"
 
+/* A condition variable, a semaphore, a plain mutex of bionic, a lock of Rust or Go ... */
+#define NO_OWNER "the words of the futex that it waited for do not say who has it"
+
 void block_chain_take(struct block_chain *chain, const struct sampler_sample *sample)
 {
 	struct block_chain_link *link;
 
-	if (sample->owner == 1 && !sample->deadlock)
+	/* Nobody can be told for this lock: what was told of another one before stays. */
+	if (sample->owner == 1 && sample->end == CHAIN_NO_OWNER && chain->count)
+		return;
+	if (sample->owner == 1)
 		*chain = (struct block_chain){.walk_ns = sample->walk_ns};
 	if (sample->walk_ns != chain->walk_ns || sample->owner != chain->count + 1)
 		return;
-	if (sample->deadlock) {
-		chain->deadlock = true;
+	if (sample->end != CHAIN_GOES_ON) {
+		chain->end = (enum sampler_chain_end)sample->end;
 		return;
 	}
 	if (chain->count == SAMPLER_CHAIN)
@@ -34,6 +40,7 @@ static const char *lock_text(uint32_t lock)
 		[LOCK_PI] = "PI futex",
 		[LOCK_GLIBC] = "mutex of glibc",
 		[LOCK_ART] = "mutex or monitor of ART",
+		[LOCK_BIONIC] = "mutex of bionic",
 	};
 
 	return lock < LOCK_KINDS ? texts[lock] : NULL;
@@ -86,7 +93,10 @@ int block_chain_fill(struct record_block *block, const struct block_chain *chain
 	}
 	block->chain = rows->links;
 	block->chain_count = chain->count;
-	block->deadlock = chain->deadlock;
+	block->deadlock = chain->end == CHAIN_DEADLOCK;
+	block->chain_cut = chain->end == CHAIN_CUT;
+	if (!chain->count && chain->end == CHAIN_NO_OWNER)
+		missing_list_set(&block->missing, "chain", NO_OWNER);
 	return err;
 }
 

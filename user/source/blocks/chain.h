@@ -8,7 +8,7 @@
 
 struct block_chain {
 	uint64_t walk_ns; /* of the look that it is of; samples of that look have it too */
-	bool deadlock;
+	enum sampler_chain_end end;
 	size_t count;
 	struct block_chain_link {
 		pid_t tid;
