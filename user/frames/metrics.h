@@ -2,6 +2,7 @@
 /* Every metric of one layer from its frames, each under the name of who defined it
  *. Pure: no clock, no I/O. */
 #pragma once
+#include "compat/compat.h"
 #include "frames/flow.h"
 #include "frames/timeline.h"
 
@@ -35,6 +36,10 @@ struct perfdog {
 	uint64_t jank, big_jank;
 	int64_t janky_ns, total_ns, last[3];
 	unsigned seen;
+	struct compat_delta_ftime delta; /* Delta(FTime) */
+	struct compat_drop_fps drop;     /* Drop(FPS) */
+	int64_t second_ns;               /* of the present second */
+	unsigned second_frames;
 };
 
 void perfdog_add(struct perfdog *perfdog, int64_t interval_ns);

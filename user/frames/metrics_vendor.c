@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND_NS 1000000000LL
+#define SECOND_NS        1000000000LL
+#define PERFDOG_PAUSE_NS (60 * SECOND_NS)
 
 enum matrix_level matrix_level(int64_t work_ns, int64_t period_ns)
 {
@@ -21,6 +22,24 @@ enum matrix_level matrix_level(int64_t work_ns, int64_t period_ns)
 	if (dropped >= 9)
 		return MATRIX_MIDDLE;
 	return dropped >= 3 ? MATRIX_NORMAL : MATRIX_BEST;
+}
+
+/* Seconds follow each other from the first frame on; an idle one has 0 frames. A pause of more than
+ * a minute is none of the game's. */
+static void count_seconds(struct perfdog *perfdog, int64_t interval_ns)
+{
+	if (interval_ns > PERFDOG_PAUSE_NS || interval_ns < 0) {
+		compat_drop_fps_gap(&perfdog->drop);
+		perfdog->second_ns = 0;
+		perfdog->second_frames = 0;
+		return;
+	}
+	perfdog->second_ns += interval_ns;
+	for (; perfdog->second_ns >= SECOND_NS; perfdog->second_ns -= SECOND_NS) {
+		compat_drop_fps_add(&perfdog->drop, perfdog->second_frames);
+		perfdog->second_frames = 0;
+	}
+	perfdog->second_frames++;
 }
 
 void perfdog_add(struct perfdog *perfdog, int64_t interval_ns)
@@ -41,6 +60,8 @@ void perfdog_add(struct perfdog *perfdog, int64_t interval_ns)
 	perfdog->last[0] = perfdog->last[1];
 	perfdog->last[1] = perfdog->last[2];
 	perfdog->last[2] = interval_ns;
+	compat_delta_ftime_add(&perfdog->delta, interval_ns);
+	count_seconds(perfdog, interval_ns);
 }
 
 double perfdog_stutter_pct(const struct perfdog *perfdog)

@@ -16,8 +16,16 @@ static void put_text(FILE *out, const char *key, const char *text)
 
 static void put_perfdog(FILE *out, const char *key, const struct perfdog *perfdog)
 {
-	fprintf(out, ",\"%s\":{\"jank\":%" PRIu64 ",\"big_jank\":%" PRIu64 ",\"stutter_pct\":%.3f}",
+	double drop = compat_drop_fps_per_hour(&perfdog->drop);
+	double delta = compat_delta_ftime_per_hour(&perfdog->delta);
+
+	fprintf(out, ",\"%s\":{\"jank\":%" PRIu64 ",\"big_jank\":%" PRIu64 ",\"stutter_pct\":%.3f",
 		key, perfdog->jank, perfdog->big_jank, perfdog_stutter_pct(perfdog));
+	if (isfinite(drop))
+		fprintf(out, ",\"drop_fps_per_h\":%.3f", drop);
+	if (isfinite(delta))
+		fprintf(out, ",\"delta_ftime_per_h\":%.3f", delta);
+	fputc('}', out);
 }
 
 static void put_sm(FILE *out, const struct layer_metrics *m)
