@@ -10,6 +10,11 @@ struct task_struct___before_5_14 {
 	volatile long state;
 } __attribute__((preserve_access_index));
 
+/* With CONFIG_IRQ_TIME_ACCOUNTING only (kernel/sched/sched.h). */
+struct rq___irq_time {
+	__u64 prev_irq_time;
+} __attribute__((preserve_access_index));
+
 /* Bits of task_struct.__state (include/linux/sched.h); they are macros, so BTF has none. */
 #define TASK_INTERRUPTIBLE_BIT   0x0001
 #define TASK_UNINTERRUPTIBLE_BIT 0x0002

@@ -88,6 +88,8 @@ int sched_read_tasks(void *ctx)
 }
 
 __u64 read_mono_ns;
+/* CONFIG_IRQ_TIME_ACCOUNTING: the kernel times each interrupt, and charges it to no task. */
+__u32 times_irqs;
 
 /* One CPU's running task, its unfinished slice included. The addresses come from the switch
  * program; they are only read through fault-proof probes, and believed only if no switch came
@@ -152,6 +154,7 @@ int sched_read_running(void *ctx)
 	if (HAS_RQ_CLOCK)
 		offset_ns = BPF_CORE_READ(self, se.cfs_rq, rq, clock) - bpf_ktime_get_ns();
 	rq_clock_offset_ns = offset_ns;
+	times_irqs = bpf_core_field_exists(((struct rq___irq_time *)0)->prev_irq_time);
 	read_mono_ns = bpf_ktime_get_ns();
 	for (cpu = 0; cpu < SCHED_MAX_CPUS; cpu++) {
 		if (cpu >= cpu_count)

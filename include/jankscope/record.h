@@ -144,6 +144,18 @@ struct record_process_cpu {
 	bool exited;            /* its first thread died in this interval */
 };
 
+/* How the kernel came to know of interrupts, steal and waits for disks. */
+enum cpu_stat_by {
+	CPU_STAT_EXACT = 0,   /* each interrupt is timed, and read in ns */
+	CPU_STAT_ROUNDED = 1, /* each interrupt is timed, and told in ticks by /proc/stat */
+	CPU_STAT_SAMPLED = 2, /* the timer's tick is charged to what it met */
+};
+
+struct record_cpu_stat {
+	struct opt_u64 irq_ns, softirq_ns, steal_ns, iowait_ns; /* absent: the kernel's sum went
+								   back */
+};
+
 struct record_cpu {
 	bool present;
 	unsigned online_cpus;
@@ -164,6 +176,16 @@ struct record_cpu {
 	size_t uid_count;
 	struct record_process_cpu *processes;
 	size_t process_count;
+	bool stat_present;
+	enum cpu_stat_by stat_by;
+	uint64_t stat_resolution_ns; /* of each sum, at each read-out; it does not add up */
+	struct record_cpu_stat stat; /* of all CPUs */
+	struct opt_i64 stat_rest_ns; /* unaccounted_ns without irq, softirq and steal */
+	struct record_cpu_one {
+		unsigned cpu;
+		struct record_cpu_stat stat;
+	} * stat_cpus; /* those with any such time */
+	size_t stat_cpu_count;
 };
 
 /* ---- interval: net ---- */
@@ -186,7 +208,63 @@ struct record_net {
 	struct record_bytes forwarded, kernel, no_socket;
 };
 
-/* ---- interval: frames (memory and power follow with their issues) ---- */
+/* ---- interval: power ---- */
+/* Texts and rows belong to the source and live until its next sample. */
+struct record_supply {
+	const char *name, *type,
+		*status;           /* type and status in the kernel's words; NULL: not told */
+	struct opt_u64 online;     /* power comes from here: 0 no, 1 and 2 yes */
+	struct opt_i64 current_ua; /* with the kernel's sign */
+	struct opt_u64 voltage_uv, charge_pct;
+	struct opt_i64 charge_uah, temperature_mc;
+};
+
+struct record_zone {
+	uint32_t zone;
+	const char *type;
+	struct opt_i64 temperature_mc;
+};
+
+struct record_cooling {
+	uint32_t device;
+	const char *type;
+	uint64_t state, max_state;
+};
+
+struct record_policy {
+	uint32_t policy;
+	const char *cpus;
+	uint64_t limit_khz, max_khz; /* what it may run at now, and what the hardware can */
+	bool capped;
+};
+
+struct record_rail {
+	const char *device, *rail, *subsystem; /* subsystem NULL: not told */
+	struct opt_u64 energy_uj;              /* since the read-out before */
+};
+
+struct record_power {
+	bool present;
+	uint64_t read_boot_ns; /* when it was read */
+	uint64_t read_ns;      /* how long that took */
+	uint64_t span_ns;      /* since the read-out before; 0: this is the first */
+	bool external;         /* power comes from outside, or the battery is being charged */
+	/* Of the battery that runs the device. */
+	struct record_supply battery;
+	bool battery_present;
+	struct record_supply *supplies;
+	size_t supply_count;
+	struct record_zone *zones;
+	size_t zone_count;
+	struct record_cooling *coolings; /* those that cool now */
+	size_t cooling_count;
+	struct record_policy *policies;
+	size_t policy_count;
+	struct record_rail *rails;
+	size_t rail_count;
+};
+
+/* ---- interval: frames ---- */
 struct record_layer {
 	pid_t pid;
 	const char *package, *layer;
@@ -221,6 +299,7 @@ struct record_interval {
 	struct record_cpu cpu;
 	struct record_net net;
 	struct record_frames frames;
+	struct record_power power;
 	/* A source adds every counter to `lost`; the session moves those that are declared late or
 	 * repaired. */
 	struct counter_list lost, late, repaired;

@@ -11,7 +11,8 @@ static const struct legend_row start_rows[] = {
 		     "recording has the reason"},
 	{"* start",
 	 "an event, as are target_start, target_exit, suspend, clock_jump, cpu_offline, "
-	 "cpu_online and gap (an interval that came late; of the source frames: what was "
+	 "cpu_online, thermal_cap (CPUs may not run at their full frequency, and when "
+	 "they may again) and gap (an interval that came late; of the source frames: what was "
 	 "shown between from_boot_ns and until_boot_ns is lost)"},
 	{"loop", "of target_start: what the main thread waits in for its work: epoll, poll, "
 		 "select, io_uring, or none with the reason. A thread without a loop has no "
@@ -39,6 +40,11 @@ static const struct legend_row cpu_rows[] = {
 	{"net no uid", "forwarded, the kernel's own, or without a socket"},
 	{"frames", "of a layer: frames shown, frames with jank, refreshes dropped, frames a second "
 		   "while it was active (fps_active; -: of one frame there is none)"},
+	{"power", "the battery's current with the kernel's sign (mostly below 0 while it is "
+		  "discharged), voltage, charge and status; the hottest thermal zone; which CPUs "
+		  "may not run at their full frequency"},
+	{"external power", "it comes from USB or the mains: the current is not what the device "
+			   "uses"},
 	{"LOST", "what is missing in this interval, by name; lost: none if nothing is"},
 	{"late, repaired", "told later than it should be, or made good: nothing is missing. In "
 			   "the table with -v, in the summary always"},

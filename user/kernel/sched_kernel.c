@@ -428,6 +428,11 @@ bool sched_kernel_sees_uids(const struct sched_kernel *kernel)
 	return kernel->uid_link;
 }
 
+bool sched_kernel_times_irqs(const struct sched_kernel *kernel)
+{
+	return kernel->skeleton->bss->times_irqs;
+}
+
 unsigned sched_kernel_cpu_count(const struct sched_kernel *kernel)
 {
 	return kernel->cpu_count;

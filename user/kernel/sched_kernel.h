@@ -64,6 +64,8 @@ void sched_kernel_find_idle(struct sched_kernel *kernel);
 /* True where a change of uid splits a task's time when it happens (kprobe, or the tracepoint
  * cap_capable); else the switch that follows does. */
 bool sched_kernel_sees_uids(const struct sched_kernel *kernel);
+/* True where the kernel times each interrupt; known from the first read-out on. */
+bool sched_kernel_times_irqs(const struct sched_kernel *kernel);
 unsigned sched_kernel_cpu_count(const struct sched_kernel *kernel);
 
 typedef int (*task_slot_fn)(void *ctx, pid_t tid, const struct task_slot *slot);

@@ -24,7 +24,7 @@
 static const char *const names[HELPER_KINDS] = {
 	[HELPER_WARDEN] = "jank-warden",   [HELPER_PROBER] = "jank-prober",
 	[HELPER_SAMPLER] = "jank-sampler", [HELPER_UNWINDER] = "jank-unwinder",
-	[HELPER_ASKER] = "jank-asker",
+	[HELPER_ASKER] = "jank-asker",     [HELPER_POWER] = "jank-power",
 };
 
 /* What ends or stops the recorder from a terminal is the recorder's affair: its helpers end when
@@ -71,7 +71,7 @@ static void set_oom_score(enum helper_kind kind)
 {
 	static const char *const scores[HELPER_KINDS] = {
 		[HELPER_WARDEN] = "0",      [HELPER_PROBER] = "800", [HELPER_SAMPLER] = "600",
-		[HELPER_UNWINDER] = "1000", [HELPER_ASKER] = "800",
+		[HELPER_UNWINDER] = "1000", [HELPER_ASKER] = "800",  [HELPER_POWER] = "800",
 	};
 	int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
 	char text[16];

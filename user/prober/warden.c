@@ -143,6 +143,7 @@ int warden_counters(struct warden *warden, struct counter_list *lost, struct cou
 		[HELPER_SAMPLER] = "helper_sampler_replaced",
 		[HELPER_UNWINDER] = "helper_unwinder_replaced",
 		[HELPER_ASKER] = "helper_asker_replaced",
+		[HELPER_POWER] = "helper_power_replaced",
 	};
 	int err = counter_list_add(late, "helper_warden_absent",
 				   warden->stats.not_replaced - warden->counted.not_replaced);

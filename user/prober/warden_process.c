@@ -111,6 +111,8 @@ static void __attribute__((noreturn)) run_helper(uint32_t kind, int socket)
 		unwinder_main(socket);
 	case HELPER_ASKER:
 		asker_main(socket);
+	case HELPER_POWER:
+		power_reader_main(socket);
 	}
 	_exit(1);
 }

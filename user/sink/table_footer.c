@@ -74,7 +74,7 @@ static void print_blocks(struct table_sink *table, const struct record_footer *f
 static bool is_not_shown(const char *key)
 {
 	static const char *const keys[] = {"cpu.tasks.sleeping_ns", "cpu.tasks.uninterruptible_ns",
-					   "cpu.tasks.stopped_ns"};
+					   "cpu.tasks.stopped_ns", "cpu.stat.rest_ns"};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
 		if (!strcmp(key, keys[i]))
@@ -144,6 +144,7 @@ void table_print_footer(struct table_sink *table, const struct record_footer *fo
 	}
 	if (find_total(footer, "frames.shown"))
 		print_frames(table, footer);
+	table_print_power_totals(table, footer);
 	if (table_total(footer, "blocks.count") > 0)
 		print_blocks(table, footer);
 	table_print_block_paths(table, footer);

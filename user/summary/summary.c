@@ -126,6 +126,23 @@ double summary_get(const struct summary *summary, const char *key)
 	return 0;
 }
 
+static int add_stat(struct summary *summary, const struct record_cpu_stat *stat)
+{
+	const struct {
+		const char *key;
+		struct opt_u64 value;
+	} parts[] = {{"cpu.irq_ns", stat->irq_ns},
+		     {"cpu.softirq_ns", stat->softirq_ns},
+		     {"cpu.steal_ns", stat->steal_ns},
+		     {"cpu.iowait_ns", stat->iowait_ns}};
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts) && !err; i++)
+		if (parts[i].value.present)
+			err = add(summary, parts[i].key, (double)parts[i].value.value);
+	return err;
+}
+
 static int add_cpu(struct summary *summary, const struct record_cpu *cpu)
 {
 	int err = add(summary, "cpu.busy_ns", (double)cpu->busy_ns);
@@ -136,6 +153,10 @@ static int add_cpu(struct summary *summary, const struct record_cpu *cpu)
 		err = add(summary, "cpu.overflow_ns", (double)cpu->overflow_ns);
 	if (!err && cpu->idle_ns.present)
 		err = add(summary, "cpu.idle_ns", (double)cpu->idle_ns.value);
+	if (!err)
+		err = add(summary, "cpu.online_ns", (double)cpu->online_ns);
+	if (!err && cpu->stat_present)
+		err = add_stat(summary, &cpu->stat);
 	if (!err && cpu->unaccounted_ns.present)
 		err = add(summary, "cpu.unaccounted_ns", (double)cpu->unaccounted_ns.value);
 	for (size_t i = 0; i < cpu->task_count + cpu->cut_count; i++)
@@ -194,6 +215,7 @@ static int add_interval(struct summary *summary, const struct record_interval *i
 		err = counter_list_merge(&summary->footer.repaired, &interval->repaired);
 	for (size_t i = 0; i < interval->frames.layer_count; i++)
 		summary->frames += interval->frames.layers[i].shown;
+	summary_follow_frames(summary, interval);
 	summary->intervals++;
 	summary->dur_ns += (double)interval->dur_ns;
 	for (size_t i = 0; i < interval->missing.count && !err; i++)
@@ -267,6 +289,7 @@ static int add_block(struct summary *summary, const struct record *record)
 	/* An open period is told again when it ends. */
 	if (block->state == BLOCK_OPEN)
 		return 0;
+	summary_follow_block(summary, block);
 	summary->blocks++;
 	summary->blocks_bare += bare;
 	if (follows) {
@@ -323,6 +346,7 @@ int summary_add(struct summary *summary, const struct record *record)
 	case RECORD_EVENT:
 		return add(summary, "events", 1);
 	case RECORD_HEADER:
+		summary->other_tools.block_ns = record->header->block_ns;
 		return usage_begin(summary->usage, record->header);
 	case RECORD_FOOTER:
 		return 0;
@@ -346,6 +370,8 @@ static int set_usage(struct summary *summary)
 		err = set_optional(summary, "targets.rx_bytes", targets.rx_bytes);
 	if (!err)
 		err = set_optional(summary, "targets.tx_bytes", targets.tx_bytes);
+	if (!err)
+		err = summary_set_percentages(summary, targets.cpu_ns);
 	for (size_t i = 0; i < MAX_FOLLOWED; i++)
 		give_up_stack(summary, &summary->followed[i]);
 	if (!err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the files of the summary share. */
 #pragma once
+#include "compat/compat.h"
 #include "summary/summary.h"
 
 enum distribution {
@@ -14,6 +15,24 @@ enum distribution {
 /* Blocks whose stacks are waited for: the newest ones. */
 #define MAX_FOLLOWED 1024
 
+/* Layers whose frames a second are followed for PerfDog's Drop(FPS). */
+#define DROP_LAYERS 8
+
+/* What the numbers of other tools need beside the totals. */
+struct other_tools {
+	uint64_t block_ns; /* of the header */
+	uint64_t blocks, block_ms, block_thread_ms;
+	bool thread_missing; /* of a block the CPU time is not known */
+	struct drop_layer {
+		pid_t pid;
+		uint64_t name; /* hash */
+		uint64_t shown;
+		bool seen; /* in this interval */
+		struct compat_drop_fps drop;
+	} layers[DROP_LAYERS];
+	size_t layer_count;
+};
+
 struct summary {
 	struct paths *paths;
 	struct usage *usage;
@@ -25,6 +44,7 @@ struct summary {
 	/* blocks_bare: without a stack although stacks were taken; a stack may follow. */
 	uint64_t intervals, blocks, blocks_bare, exits, frames, records;
 	double dur_ns;
+	struct other_tools other_tools;
 	struct followed {
 		uint64_t seq, wall_ns;
 		bool waits, bare, ungrouped;
@@ -34,5 +54,11 @@ struct summary {
 
 /* The total of that key path, 0 where there is none. */
 double summary_get(const struct summary *summary, const char *key);
+/* For the numbers of other tools (other_tools.c). */
+void summary_follow_frames(struct summary *summary, const struct record_interval *interval);
+void summary_follow_block(struct summary *summary, const struct record_block *block);
+/* Set "targets.core_pct", "targets.device_pct", "cpu.device_pct" and "compat.*", each where what it
+ * needs was measured. 0, -ENOMEM. */
+int summary_set_percentages(struct summary *summary, struct opt_u64 targets_ns);
 /* Set "lost_pct" and "lost_pct_of.*": a share for each whole that there is, 0 as well. */
 int summary_set_shares(struct summary *summary);

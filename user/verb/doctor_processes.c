@@ -218,7 +218,7 @@ size_t doctor_processes(struct doctor_process *rows, size_t room)
 	static const char *const names[HELPER_KINDS] = {
 		[HELPER_WARDEN] = "warden",   [HELPER_PROBER] = "prober",
 		[HELPER_SAMPLER] = "sampler", [HELPER_UNWINDER] = "unwinder",
-		[HELPER_ASKER] = "asker",
+		[HELPER_ASKER] = "asker",     [HELPER_POWER] = "power",
 	};
 	struct warden *warden;
 	size_t count = 0;

@@ -16,6 +16,7 @@
 #include "source/cpu/names.h"
 #include "source/cpu/proc.h"
 #include "source/cpu/read_out.h"
+#include "source/cpu/stat.h"
 #include "util/clock.h"
 
 #define ITERATOR_FROM_NS NSEC_PER_SEC
@@ -78,6 +79,8 @@ struct cpu_source {
 	uint64_t losses[SCHED_LOSS_MAX], missed_runs, torn_reads;
 	struct cpu_reader_counts counts; /* told so far */
 	bool have_idle;
+	struct cpu_stat *stat;
+	int stat_err; /* of its last reading */
 };
 
 static struct cpu_source *cpu_source(struct source *source)
@@ -166,6 +169,8 @@ static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, uint64_t dur
 				 (int64_t)record->idle_ns.value);
 	}
 	cpu->have_idle = times.idle_known;
+	cpu->stat_err = cpu_stat_take(cpu->stat,
+				      cpu->kernel && sched_kernel_times_irqs(cpu->kernel), record);
 	cpu->offline_ns = times.offline_ns;
 	if (times.idle_ns > cpu->idle_ns)
 		cpu->idle_ns = times.idle_ns;
@@ -330,7 +335,8 @@ static int cpu_open(struct source *source, const struct source_context *context)
 	kernel->names = context->targets && target_set_follows(context->targets);
 	kernel->loopers = cpu->options.need_switch && kernel->mode == CPU_MODE_SWITCH;
 	cpu->ledger = cpu_ledger_new(clock_now_ns(CLOCK_BOOTTIME));
-	if (!cpu->ledger)
+	cpu->stat = cpu_stat_new();
+	if (!cpu->ledger || !cpu->stat)
 		return -ENOMEM;
 	if (cpu->options.test_fold_rows)
 		cpu_ledger_set_fold_rows(cpu->ledger, cpu->options.test_fold_rows);
@@ -396,6 +402,13 @@ static int cpu_sample(struct source *source, struct record_interval *interval)
 	if (!interval->cpu.idle_ns.present)
 		missing_list_set(&interval->missing, "cpu.idle_ns",
 				 "a CPU's idle time is not known yet");
+	if (cpu->stat_err)
+		missing_list_set(&interval->missing, "cpu.stat", strerror(-cpu->stat_err));
+	else if (!interval->cpu.stat_rest_ns.present)
+		missing_list_set(
+			&interval->missing, "cpu.stat.rest_ns",
+			"exact sums of interrupts, and idle time without them, are not to be had "
+			"here");
 	if (!cpu->kernel || cpu->options.kernel.mode == CPU_MODE_ITER)
 		missing_list_set(&interval->missing, "cpu.tasks.sleeping_ns",
 				 "the off-CPU split needs --cpu switch");
@@ -427,6 +440,7 @@ static void cpu_close(struct source *source)
 	cpu_ledger_free(cpu->ledger);
 	cpu_reader_free(cpu->reader);
 	cpu_names_free(&cpu->names);
+	cpu_stat_free(cpu->stat);
 	free(cpu);
 }
 

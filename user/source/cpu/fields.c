@@ -53,6 +53,46 @@ static const struct field uid_rows[] = {
 };
 static const struct field_type uid_type = FIELD_TYPE("uid_cpu", struct record_uid_cpu, uid_rows);
 
+#define STAT_ROWS(struct_)                                                               \
+	FIELD_AS("irq_ns", struct_, stat.irq_ns, OPTIONAL, NS, "in interrupt handlers"), \
+		FIELD_AS("softirq_ns", struct_, stat.softirq_ns, OPTIONAL, NS,           \
+			 "in soft interrupts: network, timers, block devices"),          \
+		FIELD_AS("steal_ns", struct_, stat.steal_ns, OPTIONAL, NS,               \
+			 "a hypervisor ran others instead"),                             \
+		FIELD_AS("iowait_ns", struct_, stat.iowait_ns, OPTIONAL, NS,             \
+			 "part of idle_ns: idle while a task waited for a disk; never busy")
+
+static const struct field stat_one_rows[] = {
+	FIELD(struct record_cpu_one, cpu, REQUIRED, ID, "number of the CPU"),
+	STAT_ROWS(struct record_cpu_one),
+};
+static const struct field_type stat_one_type =
+	FIELD_TYPE("cpu_stat_one", struct record_cpu_one, stat_one_rows);
+
+static const char *const stat_by_words[] = {"exact", "rounded", "sampled", NULL};
+
+static const struct field stat_rows[] = {
+	{.key = "by",
+	 .kind = FIELD_CHOICE,
+	 FIELD_PLACE(struct record_cpu, stat_by),
+	 .need = FIELD_REQUIRED,
+	 .unit = UNIT_NAME,
+	 .words = stat_by_words,
+	 .meaning =
+		 "exact: the kernel times each interrupt; rounded: the same, told in ticks; "
+		 "sampled: the timer's tick is charged to what it met, and interrupts are part of "
+		 "the busy time of the task that they came in"},
+	FIELD_AS("resolution_ns", struct record_cpu, stat_resolution_ns, REQUIRED, NS,
+		 "how coarse each sum is; the error of one interval is made good in the next"),
+	STAT_ROWS(struct record_cpu),
+	FIELD_AS("rest_ns", struct record_cpu, stat_rest_ns, OPTIONAL, NS,
+		 "unaccounted_ns less irq_ns, softirq_ns and steal_ns: read-out skew, the "
+		 "scheduler's own search for work"),
+	FIELD_ROWS("cpus", struct record_cpu, stat_cpus, stat_cpu_count, REQUIRED, &stat_one_type,
+		   "the CPUs that have any of it"),
+};
+static const struct field_type stat_type = FIELD_TYPE("cpu_stat", struct record_cpu, stat_rows);
+
 static const struct field cpu_rows[] = {
 	FIELD(struct record_cpu, online_cpus, REQUIRED, COUNT, "CPUs that are there"),
 	FIELD(struct record_cpu, online_ns, NONZERO, NS,
@@ -77,6 +117,13 @@ static const struct field cpu_rows[] = {
 	 .meaning = "processes that ran, by CPU time"},
 	FIELD_ROWS("uids", struct record_cpu, uids, uid_count, REQUIRED, &uid_type,
 		   "uids that ran; they are of all tasks, listed or not"),
+	{.key = "stat",
+	 .kind = FIELD_OBJECT,
+	 .more_offset = offsetof(struct record_cpu, stat_present),
+	 .more_size = sizeof(bool),
+	 .need = FIELD_OPTIONAL,
+	 .of = &stat_type,
+	 .meaning = "the kernel's own account of what is neither a task's nor idle, of all CPUs"},
 };
 static const struct field_type cpu_type = FIELD_TYPE("cpu", struct record_cpu, cpu_rows);
 

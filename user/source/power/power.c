@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/power/power.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "source/power/reader.h"
+#include "source/power/rows.h"
+#include "source/power/totals.h"
+#include "util/clock.h"
+
+/* A fuel gauge on its bus takes milliseconds, and does not measure anew more often. */
+#define READ_OUT_NS NSEC_PER_SEC
+/* So long before the end of an interval it is read, a quarter of the interval at most: then the
+ * answer is there when the interval ends, and nobody waits for it. */
+#define LEAD_NS (100 * NSEC_PER_MSEC)
+#define LAST_NS (100 * NSEC_PER_MSEC) /* the last read-out of a run is waited for */
+
+static const struct loss_info loss_items[] = {
+	{"power_read_late", LOSS_LATE, LOSS_OF_NOTHING},
+	{"power_energy_went_back", LOSS_LOST, LOSS_OF_NOTHING}, /* rails of one span */
+	{"power_devices_dropped", LOSS_LOST, LOSS_OF_NOTHING},
+};
+
+static const struct loss_table power_losses = {loss_items, sizeof(loss_items) / sizeof(*loss_items),
+					       NULL};
+
+struct power_source {
+	struct source base;
+	struct source_context context;
+	struct power_reader *reader; /* NULL: there is nothing to read */
+	uint64_t due_ns;             /* of the read-out that was asked for last */
+	bool asked;                  /* one is under way */
+	bool begun;                  /* the common baseline was taken */
+	struct power_rows rows;
+	struct power_caps caps;
+	struct power_totals totals;
+};
+
+static struct power_source *power_source(struct source *source)
+{
+	return (struct power_source *)source;
+}
+
+/* Only the names of folders: no driver is asked. */
+static bool has_entry(const char *folder, const char *prefix)
+{
+	DIR *directory = opendir(folder);
+	struct dirent *entry;
+	bool found = false;
+
+	while (directory && !found && (entry = readdir(directory)))
+		found = entry->d_name[0] != '.' && !strncmp(entry->d_name, prefix, strlen(prefix));
+	if (directory)
+		closedir(directory);
+	return found;
+}
+
+static bool is_any(void)
+{
+	return has_entry("/sys/class/power_supply", "") ||
+	       has_entry("/sys/class/thermal", "thermal_zone") ||
+	       has_entry("/sys/devices/system/cpu/cpufreq", "policy") ||
+	       has_entry("/sys/bus/iio/devices", "iio:device");
+}
+
+static int power_open(struct source *source, const struct source_context *context)
+{
+	struct power_source *power = power_source(source);
+
+	power->context = *context;
+	if (!is_any() || !context->warden) {
+		source->state = SOURCE_ABSENT;
+		snprintf(source->reason, sizeof(source->reason),
+			 "/sys has no power supply, thermal zone, cpufreq policy or energy meter");
+		return 0;
+	}
+	power->reader = power_reader_new(context->warden);
+	if (!power->reader)
+		return -errno;
+	/* The first read-out is what energy counts from. */
+	power->due_ns = clock_now_ns(CLOCK_MONOTONIC);
+	power->asked = !power_reader_ask(power->reader, power->due_ns);
+	return 0;
+}
+
+static void on_cap(void *ctx, const struct power_cap *cap, bool begun, uint64_t at_boot_ns)
+{
+	struct power_source *power = ctx;
+	const struct record_event event = {
+		.event = "thermal_cap",
+		.keys = {{"state", begun ? "begin" : "end", 0},
+			 {"policy", NULL, cap->policy},
+			 {"limit_khz", NULL, (int64_t)cap->limit_khz},
+			 {"max_khz", NULL, (int64_t)cap->max_khz},
+			 {"at_boot_ns", NULL, (int64_t)at_boot_ns},
+			 {"since_boot_ns", NULL, (int64_t)cap->since_boot_ns}},
+		.key_count = 6,
+	};
+	struct record record = {.type = RECORD_EVENT, .event = &event};
+
+	if (power->context.emit)
+		power->context.emit(power->context.emit_ctx, &record);
+}
+
+/* Devices that do not answer. */
+static void tell_left(const struct power_source *power, struct record_interval *interval)
+{
+	const char *paths[POWER_LEFT];
+	size_t count = power_reader_left(power->reader, paths);
+	char key[POWER_DEVICE + 16];
+
+	for (size_t i = 0; i < count; i++) {
+		const char *name = strrchr(paths[i], '/');
+
+		snprintf(key, sizeof(key), "power.%s", name ? name + 1 : paths[i]);
+		missing_list_set(&interval->missing, key,
+				 "its driver did not answer for 2 s: it is left alone for a while");
+	}
+}
+
+/* An interval of several read-outs (the first one of a run) has their energy together only in the
+ * totals; its values are those of the last one. */
+static int take_all(struct power_source *power, uint64_t timeout_ns,
+		    struct record_interval *interval)
+{
+	const struct power_reading *reading;
+	int err;
+
+	while (!(err = power_reader_take(power->reader, timeout_ns, &reading))) {
+		power->asked = reading->serial < power_reader_serial(power->reader);
+		err = power_rows_take(&power->rows, reading, interval);
+		if (err)
+			return err;
+		power_totals_add(&power->totals, &interval->power, reading->cpu_ns);
+	}
+	if (err == -EPIPE)
+		power->asked = false;
+	return 0;
+}
+
+static void ask_next(struct power_source *power, const struct record_interval *interval)
+{
+	uint64_t each_ns = power->context.interval_ns;
+	uint64_t lead_ns = each_ns / 4 < LEAD_NS ? each_ns / 4 : LEAD_NS;
+	uint64_t intervals = each_ns ? (READ_OUT_NS + each_ns - 1) / each_ns : 1;
+
+	if (interval->final)
+		return;
+	power->due_ns = clock_now_ns(CLOCK_MONOTONIC) + intervals * each_ns - lead_ns;
+	power->asked = !power_reader_ask(power->reader, power->due_ns);
+}
+
+static int power_sample(struct source *source, struct record_interval *interval)
+{
+	struct power_source *power = power_source(source);
+	bool begun = power->begun;
+	int err;
+
+	power->begun = true;
+	if (!power->reader) {
+		missing_list_set(&interval->missing, "power", source->reason);
+		return 0;
+	}
+	if (interval->final)
+		power_reader_hurry(power->reader);
+	err = take_all(power, interval->final ? LAST_NS : 0, interval);
+	tell_left(power, interval);
+	if (interval->power.present) {
+		if (begun)
+			power_caps_take(&power->caps, &interval->power, on_cap, power);
+		if (interval->power.external)
+			missing_list_set(&interval->missing, "power.discharge_mean_ua",
+					 "power comes from outside: the battery's current is not "
+					 "what the device uses");
+	} else if (begun && power->asked && clock_now_ns(CLOCK_MONOTONIC) > power->due_ns) {
+		counter_list_add(&interval->lost, "power_read_late", 1);
+		missing_list_set(&interval->missing, "power",
+				 "a driver behind /sys has not answered yet");
+	}
+	/* At the common baseline the first read-out may still be under way. */
+	if (!power->asked || !begun)
+		ask_next(power, interval);
+	return err;
+}
+
+static int power_summarise(struct source *source, struct summary *summary)
+{
+	return power_totals_tell(&power_source(source)->totals, summary);
+}
+
+static void power_close(struct source *source)
+{
+	if (!source)
+		return;
+	power_reader_free(power_source(source)->reader);
+	free(source);
+}
+
+static const struct source_ops power_ops = {
+	.name = "power",
+	.losses = &power_losses,
+	.open = power_open,
+	.sample = power_sample,
+	.summarise = power_summarise,
+	.close = power_close,
+};
+
+struct source *power_source_new(void)
+{
+	struct power_source *power = calloc(1, sizeof(*power));
+
+	if (power)
+		power->base.ops = &power_ops;
+	return power ? &power->base : NULL;
+}
