@@ -74,7 +74,7 @@ static void print_blocks(struct table_sink *table, const struct record_footer *f
 static bool is_not_shown(const char *key)
 {
 	static const char *const keys[] = {"cpu.tasks.sleeping_ns", "cpu.tasks.uninterruptible_ns",
-					   "cpu.tasks.stopped_ns", "cpu.stat.rest_ns"};
+					   "cpu.tasks.stopped_ns", "cpu.stat.rest_ns", "power"};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
 		if (!strcmp(key, keys[i]))
