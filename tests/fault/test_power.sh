@@ -82,21 +82,33 @@ if [ -c /dev/fuse ]; then
 	fi
 fi
 
-sleep 60 &
+# Each change waits for what the recording says of the one before it.
+sleep 100 &
 target=$!
-(
-	sleep 1.6
-	put $policy/scaling_max_freq 1766400
-	sleep 1.7
-	put $policy/scaling_max_freq 2841600
-	put class/power_supply/usb/online 1
-	sleep 0.5
-	[ -z "$hangs" ] || kill -USR1 "$fs"
-) 7>&- &
-changes=$!
-"$js" record -q -d 9s -p $target --net off -o "$work/o.jsonl" 7>&- 2>"$work/err"
+"$js" record -q -d 60s -p $target --net off -o "$work/o.jsonl" 7>&- 2>"$work/err" &
+recorder=$!
+await() { # jq-expression, true for one record
+	for _ in $(seq 200); do
+		[ "$(jq "select($1) | true" "$work/o.jsonl" 2>/dev/null | head -1)" = true ] && return 0
+		kill -0 $recorder 2>/dev/null || return 1
+		sleep 0.1
+	done
+	return 1
+}
+await '.power'
+put $policy/scaling_max_freq 1766400
+await '.event == "thermal_cap" and .state == "begin"'
+put $policy/scaling_max_freq 2841600
+await '.event == "thermal_cap" and .state == "end"'
+put class/power_supply/usb/online 1
+await '.power.external'
+if [ -n "$hangs" ]; then
+	kill -USR1 "$fs"
+	await '.missing."power.slow" and .power'
+fi
+kill -INT $recorder
+wait $recorder
 result $? "the recording ends well"
-wait $changes
 check "the battery's values, in the units of their files" '[.[] | select(.type == "interval" and .power) | .power][0] |
 	.current_ua == -512000 and .voltage_uv == 3912000 and .charge_pct == 83 and .charge_uah == 2900000 and
 	.temperature_mc == 31200 and .status == "Discharging" and (has("external") | not)'
@@ -111,7 +123,7 @@ check "what is no value of its unit is absent, with its reason" '[.[] | select(.
 	(."power.zones.pipe.temperature_mc" | test("no ordinary file")))'
 check "a cap is an event, and its end is" '[.[] | select(.event == "thermal_cap")] | map(.state) == ["begin", "end"] and
 	(.[0] | .policy == 0 and .limit_khz == 1766400 and .max_khz == 2841600) and
-	((.[1].at_boot_ns - .[0].at_boot_ns) as $d | $d > 0.5e9 and $d < 4e9)'
+	.[1].at_boot_ns > .[0].at_boot_ns and .[1].since_boot_ns == .[0].at_boot_ns'
 check "with power from outside nothing is said of a discharge" '(.[-1].summary.power | .external_read_outs > 0 and
 	.external_read_outs < .read_outs and (has("discharge_mean_ua") | not) and (has("discharge_uah") | not)) and
 	(.[-1].missing | ."power.discharge_mean_ua" | test("from outside"))'
@@ -120,8 +132,8 @@ if [ -z "$hangs" ]; then
 	exit 0
 fi
 check "a driver that hangs holds up no interval" '[.[] | select(.type == "interval") | .dur_ns] |
-	length == 9 and max < 1.5e9'
+	length > 4 and max < 1.9e9'
 check "its process is replaced, and the device left alone" '(.[-1].repaired.helper_power_replaced == 1) and
 	([.[] | select(.type == "interval") | .missing."power.slow" // empty] | length > 0 and (.[0] | test("did not answer")))'
 check "the other devices are read again" '[.[] | select(.type == "interval")] | .[-1].power.current_ua == -512000 and
-	([.[] | select(.power | not)] | length > 0 and length < 4) and ([.[-1].power.supplies[] | .name] | index("slow") | not)'
+	([.[] | select(.power | not)] | length > 0) and ([.[-1].power.supplies[] | .name] | index("slow") | not)'
