@@ -18,7 +18,8 @@ class Odd:
 
     def __init__(self, mode):
         self.mode, self.waits, self.last = mode, [], None
-        process = start([apps + "lock_odd", mode], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        process = start([apps + "lock_odd", mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.input = process.stdin
         words = process.stdout.readline().split()
         self.pid = process.pid if words[0] == "ready" else None
         if self.pid and int(words[1]) != process.pid:
@@ -64,6 +65,11 @@ def record(modes, seconds, *flags):
     odd = {mode: o for mode, o in odd.items() if o.pid}
     recorder = Recorder("-".join(modes)[:40], ["--block", "50ms", "-i", "1s", "--max-lost", "100", *flags],
                         targets=[o.pid for o in odd.values()])
+    # The recorder knows the loops by now.
+    time.sleep(1)
+    for o in odd.values():
+        o.input.write("now")
+        o.input.flush()
     time.sleep(seconds)
     for o in odd.values():
         o.holders = {name: o.tids(name) for name in ("holder", "a", "b")}
@@ -72,7 +78,7 @@ def record(modes, seconds, *flags):
 
 
 def owners(_):
-    odd, recorder = record(OWNED, 4)
+    odd, recorder = record(OWNED, 3)
     for mode, what in OWNED.items():
         if mode not in odd:
             test.skip("namespace: its owner", "no pid namespace can be made here")
@@ -89,7 +95,7 @@ def owners(_):
 
 
 def nobody(_):
-    odd, recorder = record(NOBODY + ("unmapped",), 4)
+    odd, recorder = record(NOBODY + ("unmapped",), 3)
     for mode in NOBODY:
         blocks = odd[mode].blocks(recorder)
         wrong = [bare(b) for b in blocks if any(l["how"] == "lock" for l in b.get("chain", [])) or
@@ -106,7 +112,7 @@ def nobody(_):
 
 def turns(_):
     """Two locks in turns, each waited for some ms: the owner is that of the lock that is waited for then."""
-    odd, recorder = record(["two"], 6)
+    odd, recorder = record(["two"], 5)
     two, looks, wrong = odd["two"], 0, []
     for block in recorder.blocks:
         for link in block.get("chain", [])[:1]:
@@ -119,7 +125,7 @@ def turns(_):
 
 
 def for_ever(_):
-    odd, recorder = record(["own", "late"], 6)
+    odd, recorder = record(["own", "late"], 5)
     for mode, tids in (("own", []), ("late", odd["late"].holders["holder"])):
         blocks = [b for b in recorder.blocks if b["pid"] == odd[mode].pid and b["state"] == "open"]
         last = blocks[-1:]
