@@ -40,6 +40,10 @@ static const struct option_row option_rows[] = {
 	 "write the stacks of all blocks as folded lines (a;b;c microseconds) for flame graphs; -: "
 	 "stdout",
 	 VERB_REPORT, OPTION_TEXT, FIELD(folded), .file = true},
+	{0, "csv", "FILE",
+	 "write every figure of the records as one row of a table (RFC 4180), without stacks; -: "
+	 "stdout",
+	 VERB_REPORT, OPTION_TEXT, FIELD(csv), .file = true},
 	{0, "mapping", "FILE",
 	 "the mapping.txt that R8 or ProGuard wrote for this build of the app: show the names of "
 	 "the source, and what was inlined",

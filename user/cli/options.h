@@ -17,7 +17,7 @@ struct options {
 	uint64_t interval_ns, duration_ns, wait_ns; /* duration 0: until a signal */
 	uint64_t count;                             /* intervals; 0: no limit */
 	const char *output;                         /* -o */
-	const char *folded, *mapping;               /* of report */
+	const char *folded, *mapping, *csv;         /* of report */
 	bool native;
 	bool overwrite, json, json_schema, quiet, verbose, legend;
 	int colour; /* enum terminal_colour */

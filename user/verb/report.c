@@ -11,6 +11,7 @@
 #include "sink/terminal.h"
 #include "sink/text.h"
 #include "source/recording.h"
+#include "verb/report_outputs.h"
 #include "verb/report_stacks.h"
 #include "verb/verb.h"
 
@@ -24,7 +25,8 @@ struct reading {
 	struct paths *paths;
 	struct report_stacks *stacks;
 	struct sink *table; /* NULL: no summary was asked for */
-	bool ended;         /* the footer was there */
+	struct report_outputs *outputs;
+	bool ended; /* the footer was there */
 	uint64_t damages;
 };
 
@@ -54,7 +56,10 @@ static int print_record(void *ctx, const struct record *record)
 	char name[4096], when[32] = "";
 	time_t seconds;
 	struct tm tm;
+	int err = report_outputs_take(reading->outputs, record);
 
+	if (err)
+		return err;
 	if (!reading->table || (record->type != RECORD_HEADER && record->type != RECORD_FOOTER))
 		return 0;
 	if (record->type == RECORD_FOOTER) {
@@ -80,9 +85,10 @@ static void tell_damage(void *ctx, uint64_t line, const char *what)
 }
 
 static enum exit_code read_recording(const char *file, struct paths *paths,
-				     struct report_stacks *stacks, struct sink *table)
+				     struct report_stacks *stacks, struct sink *table,
+				     struct report_outputs *outputs)
 {
-	struct reading reading = {file, paths, stacks, table, false, 0};
+	struct reading reading = {file, paths, stacks, table, outputs, false, 0};
 	const struct recording_reader reader = {
 		.block = add_block, .damage = tell_damage, .record = print_record, .ctx = &reading};
 	struct recording_counts counts = {0};
@@ -100,7 +106,7 @@ static enum exit_code read_recording(const char *file, struct paths *paths,
 			file, counts.schema, RECORD_SCHEMA);
 		return EXIT_UNSUPPORTED;
 	}
-	if (err == -EPIPE)
+	if (err == -EPIPE || err == -ECANCELED)
 		return EXIT_FINE;
 	if (err) {
 		fprintf(stderr, "jankscope: error: %s: %s\n", file,
@@ -141,6 +147,7 @@ enum exit_code verb_report(const struct options *options)
 		.top = 15,
 	};
 	enum exit_code code = EXIT_FINE, one;
+	struct report_outputs *outputs = NULL;
 	struct report_stacks *stacks;
 	struct sink *table = NULL;
 	struct paths *paths = NULL;
@@ -153,8 +160,11 @@ enum exit_code verb_report(const struct options *options)
 	stacks = report_stacks_new(options, &code);
 	if (!stacks)
 		return code;
+	outputs = report_outputs_new(options, &code);
+	if (!outputs)
+		goto out;
 	/* With an output that is named the summary is not asked for. */
-	if (!options->folded) {
+	if (!options->folded && !report_outputs_any(outputs)) {
 		table = table_sink_new(stdout, &table_options);
 		if (!table) {
 			fprintf(stderr, "jankscope: error: report: %s\n", strerror(ENOMEM));
@@ -172,7 +182,7 @@ enum exit_code verb_report(const struct options *options)
 	for (int i = 0; i < options->argument_count; i++) {
 		if (i && table)
 			putchar('\n');
-		one = read_recording(options->arguments[i], paths, stacks, table);
+		one = read_recording(options->arguments[i], paths, stacks, table, outputs);
 		if (one && one != EXIT_INCOMPLETE) {
 			code = one;
 			goto out;
@@ -187,9 +197,12 @@ enum exit_code verb_report(const struct options *options)
 	report_stacks_tell(stacks, options);
 	one = options->folded ? write_folded(paths, options->folded) : EXIT_FINE;
 	code = one ? one : code;
+	one = report_outputs_end(outputs);
+	code = one ? one : code;
 out:
 	if (table)
 		table->ops->close(table);
+	report_outputs_free(outputs);
 	paths_free(paths);
 	report_stacks_free(stacks);
 	return code;

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sink/csv.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "record/fields.h"
+#include "record/histogram.h"
+#include "sink/text.h"
+#include "util/clock.h"
+
+#define PATH_BYTES 192
+#define TEXT_BYTES 4096 /* what is longer is cut */
+
+/* Fields of these keys say whose the other values are. Each has a column, and no row of its own. */
+static const char *const columns[] = {"pid", "tid", "uid", "package", "process", "thread"};
+#define COLUMNS (sizeof(columns) / sizeof(*columns))
+
+#define HEAD \
+	"record,seq,t_boot_ns,time,pid,tid,uid,package,process,thread,name,metric,unit,value\r\n"
+
+/* Whose values are written: what is known of that on the way from the record to the value. */
+struct subject {
+	char numbers[COLUMNS][24];
+	const char *texts[COLUMNS]; /* NULL: the number, or nothing */
+	size_t lengths[COLUMNS];    /* of the texts */
+	const char *name;           /* what else a row of a list is called; NULL: nothing */
+	size_t name_length;
+};
+
+struct csv {
+	struct sink base;
+	FILE *to;
+	const struct record *record;
+	uint64_t boot_ns, unix_ns; /* the clocks of the header */
+	char time[40];             /* of the record; empty: not known */
+	char path[PATH_BYTES];     /* of the metric */
+};
+
+/* ---- cells ---- */
+
+/* A text that another program may have chosen. */
+static void put_text(FILE *to, const char *text, size_t length)
+{
+	char bounded[TEXT_BYTES], clean[TEXT_BYTES];
+	bool formula;
+
+	snprintf(bounded, sizeof(bounded), "%.*s",
+		 (int)(length < TEXT_BYTES ? length : TEXT_BYTES - 1), text);
+	text_clean(clean, sizeof(clean), bounded);
+	/* Spreadsheets skip blanks ahead of a formula. */
+	formula = strchr("=+-@|%", clean[strspn(clean, " ")]) && clean[0];
+	if (!formula && !strpbrk(clean, "\",")) {
+		fputs(clean, to);
+		return;
+	}
+	fputs(formula ? "\"'" : "\"", to);
+	for (const char *c = clean; *c; c++) {
+		if (*c == '"')
+			putc('"', to);
+		putc(*c, to);
+	}
+	putc('"', to);
+}
+
+/* All of a row but its value. */
+static void begin_row(struct csv *csv, const struct subject *subject, const char *unit)
+{
+	const struct record *record = csv->record;
+	uint64_t t_boot_ns = record->type == RECORD_STACK ? record->addition->stack.t_boot_ns
+							  : record->t_boot_ns;
+
+	fprintf(csv->to, "%s,%" PRIu64 ",%" PRIu64 ",%s", record_type_names[record->type],
+		record->seq, t_boot_ns, csv->time);
+	for (size_t i = 0; i < COLUMNS; i++) {
+		putc(',', csv->to);
+		if (subject->texts[i])
+			put_text(csv->to, subject->texts[i], subject->lengths[i]);
+		else
+			fputs(subject->numbers[i], csv->to);
+	}
+	putc(',', csv->to);
+	if (subject->name)
+		put_text(csv->to, subject->name, subject->name_length);
+	putc(',', csv->to);
+	/* A key path may have keys of counters and events in it, which a file can make up. */
+	put_text(csv->to, csv->path, sizeof(csv->path));
+	fprintf(csv->to, ",%s,", unit);
+}
+
+static void end_row(struct csv *csv)
+{
+	fputs("\r\n", csv->to);
+}
+
+/* ---- values ---- */
+
+static void put_fields(struct csv *csv, const struct subject *subject,
+		       const struct field_type *type, const void *object, size_t prefix);
+
+static void put_number_row(struct csv *csv, const struct subject *subject, const char *unit,
+			   double value)
+{
+	if (!isfinite(value))
+		return;
+	begin_row(csv, subject, unit);
+	fprintf(csv->to, fabs(value) < 9e15 && value == trunc(value) ? "%.0f" : "%.17g", value);
+	end_row(csv);
+}
+
+/* The text of a field, at most *length bytes; NULL: it is none, or absent. */
+static const char *text_of(const struct field *row, const void *place, size_t *length)
+{
+	*length = SIZE_MAX;
+	switch ((enum field_kind)row->kind) {
+	case FIELD_TEXT:
+		return *(const char *const *)place;
+	case FIELD_CHARS:
+		*length = row->size;
+		return row->need == FIELD_REQUIRED || *(const char *)place ? place : NULL;
+	case FIELD_CHOICE:
+		if (row->need == FIELD_NONZERO && !*(const unsigned *)place)
+			return NULL;
+		return row->words[*(const unsigned *)place];
+	case FIELD_FIXED:
+		return row->words[0];
+	case FIELD_BOOL:
+		return *(const bool *)place ? "true" : row->need == FIELD_NONZERO ? NULL : "false";
+	default:
+		return NULL;
+	}
+}
+
+/* A whole number as text. False: the field is none, or absent. */
+static bool number_of(const struct field *row, const void *place, char text[24])
+{
+	bool is_signed = false;
+	uint64_t value;
+
+	switch ((enum field_kind)row->kind) {
+	case FIELD_U64:
+		value = *(const uint64_t *)place;
+		break;
+	case FIELD_U32:
+		value = *(const uint32_t *)place;
+		break;
+	case FIELD_I32:
+		is_signed = true;
+		value = (uint64_t)(int64_t) * (const int32_t *)place;
+		break;
+	case FIELD_I64:
+	case FIELD_ADDRESS:
+		is_signed = true;
+		value = *(const uint64_t *)place;
+		break;
+	case FIELD_OPT_U64:
+		if (!((const struct opt_u64 *)place)->present)
+			return false;
+		value = ((const struct opt_u64 *)place)->value;
+		break;
+	case FIELD_OPT_I64:
+		if (!((const struct opt_i64 *)place)->present)
+			return false;
+		is_signed = true;
+		value = (uint64_t)((const struct opt_i64 *)place)->value;
+		break;
+	default:
+		return false;
+	}
+	if (!value && row->need == FIELD_NONZERO)
+		return false;
+	snprintf(text, 24, is_signed ? "%" PRId64 : "%" PRIu64, value);
+	return true;
+}
+
+static size_t column_of(const struct field *row)
+{
+	size_t i = 0;
+
+	while (i < COLUMNS && (!row->key || strcmp(columns[i], row->key)))
+		i++;
+	return i;
+}
+
+/* What the fields of an object say about whose values its others are. */
+static void know_subject(struct subject *subject, const struct field_type *type, const void *object,
+			 bool in_list)
+{
+	for (size_t i = 0; i < type->count; i++) {
+		const struct field *row = &type->fields[i];
+		const void *place = (const char *)object + row->offset;
+		size_t column = column_of(row), length;
+		const char *text;
+
+		if (row->kind == FIELD_INLINE) {
+			know_subject(subject, row->of, place, in_list);
+			continue;
+		}
+		text = text_of(row, place, &length);
+		if (column < COLUMNS) {
+			subject->texts[column] = text;
+			subject->lengths[column] = length;
+			if (!number_of(row, place, subject->numbers[column]))
+				subject->numbers[column][0] = 0;
+		} else if (in_list && text && row->kind != FIELD_BOOL && !subject->name) {
+			subject->name = text;
+			subject->name_length = length;
+		}
+	}
+}
+
+/* A stack is a list of frames, and no figure. */
+static bool is_stack(const struct field_type *type)
+{
+	return !strcmp(type->name, "stack") || !strcmp(type->name, "stack_body") ||
+	       !strcmp(type->name, "link");
+}
+
+static void put_rows(struct csv *csv, const struct subject *parent, const struct field_type *type,
+		     const char *rows, size_t count, size_t prefix)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct subject subject = *parent;
+
+		subject.name = NULL;
+		know_subject(&subject, type, rows + i * type->size, true);
+		put_fields(csv, &subject, type, rows + i * type->size, prefix);
+	}
+}
+
+static void put_object(struct csv *csv, const struct subject *parent, const struct field_type *type,
+		       const void *object, size_t prefix)
+{
+	struct subject subject = *parent;
+
+	know_subject(&subject, type, object, false);
+	put_fields(csv, &subject, type, object, prefix);
+}
+
+/* Append a key to the path; the length of it, or 0 where there is no room. */
+static size_t add_key(struct csv *csv, size_t prefix, const char *key)
+{
+	int n = snprintf(csv->path + prefix, sizeof(csv->path) - prefix, "%s%s", prefix ? "." : "",
+			 key);
+
+	return n > 0 && prefix + (size_t)n < sizeof(csv->path) ? prefix + (size_t)n : 0;
+}
+
+static void put_counters(struct csv *csv, const struct subject *subject,
+			 const struct counter_list *list, size_t prefix)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (add_key(csv, prefix, list->items[i].name)) {
+			begin_row(csv, subject, "count");
+			fprintf(csv->to, "%" PRIu64, list->items[i].value);
+			end_row(csv);
+		}
+}
+
+static void put_missing(struct csv *csv, const struct subject *subject,
+			const struct missing_list *list, size_t prefix)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (add_key(csv, prefix, list->items[i].key)) {
+			begin_row(csv, subject, "");
+			put_text(csv->to, list->items[i].reason, SIZE_MAX);
+			end_row(csv);
+		}
+}
+
+struct buckets {
+	struct csv *csv;
+	const struct subject *subject;
+	size_t prefix;
+};
+
+static void put_bucket(void *ctx, uint64_t low, uint64_t high, uint64_t count)
+{
+	struct buckets *buckets = ctx;
+	char key[48];
+
+	snprintf(key, sizeof(key), "%" PRIu64 "..%" PRIu64, low, high);
+	if (!add_key(buckets->csv, buckets->prefix, key))
+		return;
+	begin_row(buckets->csv, buckets->subject, "count");
+	fprintf(buckets->csv->to, "%" PRIu64, count);
+	end_row(buckets->csv);
+}
+
+static void put_event_keys(struct csv *csv, const struct subject *subject,
+			   const struct record_event *event)
+{
+	for (size_t i = 0; i < event->key_count; i++) {
+		if (!add_key(csv, 0, event->keys[i].name))
+			continue;
+		begin_row(csv, subject, "");
+		if (event->keys[i].text)
+			put_text(csv->to, event->keys[i].text, SIZE_MAX);
+		else
+			fprintf(csv->to, "%" PRId64, event->keys[i].value);
+		end_row(csv);
+	}
+}
+
+/* "cpu.busy_ns": its last part says the unit, as the names of records.md do. */
+static const char *unit_of_key(const char *key)
+{
+	static const char *const units[] = {"ns", "bytes", "pct", "ua", "uv", "mc"};
+	const char *end = strrchr(key, '_');
+
+	for (size_t i = 0; end && i < sizeof(units) / sizeof(*units); i++)
+		if (!strcmp(end + 1, units[i]))
+			return units[i];
+	return "";
+}
+
+static void put_totals(struct csv *csv, const struct subject *subject,
+		       const struct record_footer *footer, size_t prefix)
+{
+	for (size_t i = 0; i < footer->total_count; i++)
+		if (add_key(csv, prefix, footer->totals[i].key))
+			put_number_row(csv, subject, unit_of_key(footer->totals[i].key),
+				       footer->totals[i].value);
+	for (size_t i = 0; i < footer->distribution_count; i++) {
+		const struct record_distribution *d = &footer->distributions[i];
+		const struct {
+			const char *key;
+			double value;
+		} figures[] = {{"n", (double)d->n}, {"min", d->min}, {"max", d->max},
+			       {"mean", d->mean},   {"p50", d->p50}, {"p90", d->p90},
+			       {"p95", d->p95},     {"p99", d->p99}};
+		size_t length = add_key(csv, prefix, d->name);
+
+		for (size_t k = 0; length && k < sizeof(figures) / sizeof(*figures); k++)
+			if (add_key(csv, length, figures[k].key))
+				put_number_row(csv, subject, k ? unit_of_key(d->name) : "count",
+					       figures[k].value);
+	}
+}
+
+static void put_field(struct csv *csv, const struct subject *subject, const struct field *row,
+		      const void *object, size_t prefix)
+{
+	const void *place = (const char *)object + row->offset;
+	const void *more = (const char *)object + row->more_offset;
+	const struct field *part;
+	char number[24];
+	const char *text;
+	size_t length;
+
+	if (row->kind == FIELD_INLINE) {
+		put_fields(csv, subject, row->of, place, prefix);
+		return;
+	}
+	if (row->kind == FIELD_PARTS) {
+		for (size_t i = 0; (part = record_next_part(&i));)
+			put_field(csv, subject, part, object, prefix);
+		return;
+	}
+	if (row->kind == FIELD_EVENT_KEYS) {
+		put_event_keys(csv, subject, object);
+		return;
+	}
+	if (row->kind == FIELD_TOTALS) {
+		put_totals(csv, subject, object, prefix);
+		return;
+	}
+	if (column_of(row) < COLUMNS)
+		return;
+	length = add_key(csv, prefix, row->key);
+	if (!length)
+		return;
+	switch ((enum field_kind)row->kind) {
+	case FIELD_OBJECT: {
+		bool there = !row->more_size;
+
+		for (size_t i = 0; i < row->more_size; i++)
+			there |= ((const char *)more)[i] != 0;
+		if (there && !is_stack(row->of))
+			put_object(csv, subject, row->of, place, length);
+		return;
+	}
+	case FIELD_POINTER:
+		if (*(const void *const *)place && !is_stack(row->of))
+			put_object(csv, subject, row->of, *(const void *const *)place, length);
+		return;
+	case FIELD_LIST:
+		if (!is_stack(row->of))
+			put_rows(csv, subject, row->of, *(const char *const *)place,
+				 *(const size_t *)more, length);
+		return;
+	case FIELD_COUNTERS:
+		put_counters(csv, subject, place, length);
+		return;
+	case FIELD_MISSING:
+		put_missing(csv, subject, place, length);
+		return;
+	case FIELD_HISTOGRAM:
+		if (*(const struct histogram *const *)place)
+			histogram_each(*(const struct histogram *const *)place, put_bucket,
+				       &(struct buckets){csv, subject, length});
+		return;
+	case FIELD_DOUBLE:
+		if (row->need != FIELD_NONZERO || *(const double *)place > 0)
+			put_number_row(csv, subject, field_unit_name(row), *(const double *)place);
+		return;
+	default:
+		break;
+	}
+	text = text_of(row, place, &length);
+	if (text && text == subject->name)
+		return; /* it is in its column */
+	if (!text && !number_of(row, place, number))
+		return;
+	begin_row(csv, subject, text ? "" : field_unit_name(row));
+	if (text)
+		put_text(csv->to, text, length);
+	else
+		fputs(number, csv->to);
+	end_row(csv);
+}
+
+static void put_fields(struct csv *csv, const struct subject *subject,
+		       const struct field_type *type, const void *object, size_t prefix)
+{
+	for (size_t i = 0; i < type->count; i++) {
+		csv->path[prefix] = 0;
+		put_field(csv, subject, &type->fields[i], object, prefix);
+	}
+}
+
+/* ---- the sink ---- */
+
+/* Wall time by the clocks of the header, a label only; the date of a time before it is unknown. */
+static void set_time(struct csv *csv, uint64_t t_boot_ns)
+{
+	uint64_t unix_ns = csv->unix_ns + (t_boot_ns - csv->boot_ns);
+	time_t seconds = (time_t)(unix_ns / NSEC_PER_SEC);
+	struct tm tm;
+	size_t length;
+
+	csv->time[0] = 0;
+	if (!csv->unix_ns || unix_ns > (uint64_t)INT64_MAX || !gmtime_r(&seconds, &tm))
+		return;
+	length = strftime(csv->time, sizeof(csv->time), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(csv->time + length, sizeof(csv->time) - length, ".%06uZ",
+		 (unsigned)(unix_ns % NSEC_PER_SEC / NSEC_PER_USEC));
+}
+
+static int csv_write(struct sink *sink, const struct record *record)
+{
+	struct csv *csv = (struct csv *)sink;
+
+	if (record->type == RECORD_HEADER) {
+		csv->boot_ns = record->header->clock.boot_ns;
+		csv->unix_ns = record->header->clock.unix_ns;
+	}
+	if (record->type == RECORD_STACK)
+		return 0;
+	csv->record = record;
+	errno = 0;
+	set_time(csv, record->t_boot_ns);
+	put_object(csv, &(struct subject){0}, record_types[record->type], record->header, 0);
+	if (!ferror(csv->to))
+		return 0;
+	return errno ? -errno : -EIO;
+}
+
+static void csv_close(struct sink *sink)
+{
+	free(sink);
+}
+
+struct sink *csv_sink_new(FILE *to)
+{
+	static const struct sink_ops ops = {.name = "csv", .write = csv_write, .close = csv_close};
+	struct csv *csv = calloc(1, sizeof(*csv));
+
+	if (!csv)
+		return NULL;
+	csv->base.ops = &ops;
+	csv->to = to;
+	fputs(HEAD, to);
+	return &csv->base;
+}
