@@ -23,7 +23,8 @@ int proc_open(const char *root, pid_t pid)
 
 ssize_t proc_read(int dirfd, const char *name, char *text, size_t size)
 {
-	int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
+	/* Whatever is mounted in the file's place: a FIFO would be waited for. */
+	int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	size_t len = 0;
 	ssize_t n = 0;
 
@@ -103,7 +104,7 @@ ssize_t proc_read_kept(struct proc_kept *kept, const char *name, char *text, siz
 	if (kept->fd >= 0)
 		close(kept->fd);
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)kept->pid, (int)kept->tid, name);
-	kept->fd = open(path, O_RDONLY | O_CLOEXEC);
+	kept->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	text[0] = '\0';
 	return kept->fd < 0 ? -errno : read_again(kept, text, size);
 }
