@@ -36,6 +36,7 @@ struct option_row {
 	const char *choices; /* space separated; the index is the value */
 	uint64_t min;
 	bool tune;         /* no flag of its own: a size or a fall-back that tests force */
-	const char *words; /* OPTION_TEXT: space separated values that are not names of files */
+	const char *words; /* OPTION_TEXT: space separated values that are not names of files;
+			    * OPTION_DURATION: the word for 0 */
 	bool file;         /* OPTION_TEXT: a name of a file */
 };

@@ -264,6 +264,9 @@ struct record_power {
 	size_t rail_count;
 };
 
+/* ---- interval: memory ---- */
+#include "jankscope/record_memory.h"
+
 /* ---- interval: frames ---- */
 struct record_layer {
 	pid_t pid;
@@ -300,6 +303,7 @@ struct record_interval {
 	struct record_net net;
 	struct record_frames frames;
 	struct record_power power;
+	struct record_memory memory;
 	/* A source adds every counter to `lost`; the session moves those that are declared late or
 	 * repaired. */
 	struct counter_list lost, late, repaired;
@@ -528,6 +532,9 @@ struct record_footer {
 	const struct footer_block_path *block_paths; /* by time */
 	size_t block_path_count;
 	struct footer_block_path other_block_paths; /* the sum of all others */
+	const struct footer_memory *memory;         /* by PSS, else by RSS */
+	size_t memory_count;
+	uint64_t other_memory; /* processes that have no row */
 	struct counter_list lost, late, repaired;
 	struct missing_list missing;
 };

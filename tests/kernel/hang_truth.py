@@ -344,8 +344,19 @@ def held(_):
     fs = HangFs(apps + "hang_target", limit=20)
     try:
         evil = Evil("held", fs.mount + "/x", fs.pid)
-        scene = fuse_scene("mmap_lock held", [evil], fs, evil.go)
-        scene.finish(answer=fs.end)
+        scene = fuse_scene("mmap_lock held", [evil], fs, evil.go, flags=["--smaps", "500ms"])
+        recorder = scene.finish(answer=fs.end)
+        rows = [r for i in recorder.intervals for r in i["memory"]["processes"]]
+        mine = [r for r in rows if r["pid"] == evil.pid]
+        said = [r["missing"]["pss_bytes"] for r in mine if "pss_bytes" in r.get("missing", {})]
+        # Its PSS once before it went, and when it is free again; RSS takes no lock.
+        test.ok(len(said) >= 2 and recorder.losses().get("lost.memory_unread") and
+                all(r["rss_bytes"] > 0 for r in mine) and all(r.get("pss_bytes", 1) for r in mine),
+                "mmap_lock held: its PSS is absent, and why, its RSS is told", said[:3], mine[-1:],
+                recorder.losses())
+        others = [r for r in rows if r["pid"] == scene.innocent.pid and "pss_bytes" in r]
+        test.ok(len(others) >= SECONDS, "mmap_lock held: the PSS of others is told",
+                len(others))
     finally:
         fs.end()
 
@@ -733,7 +744,7 @@ def alone(part):
 
 held, held_before, forks, forks_end = map(alone, (held, held_before, forks, forks_end))
 parts = [(stopped, 6), (frozen, 5), (in_vfork, 5), (exe_before, 5), (exe_after, 4), (exe_exit, 4),
-         (first_sight, 5), (stack_uffd, 6), (argv_uffd, 5), (stack_fuse, 5), (held, 4),
+         (first_sight, 5), (stack_uffd, 6), (argv_uffd, 5), (stack_fuse, 5), (held, 6),
          (held_before, 4), (forks, 6), (forks_end, 7), (warden, 7), (prober, 7), (sampler, 7),
          (unwinder, 7), (stdout_table, 4), (stdout_json, 4), (slow_reader, 3), (out_fuse, 4),
          (out_disk, 5)]

@@ -127,6 +127,44 @@ static struct record_layer layers[] = {
 	{.shown = 60, .fps_active = 60},
 };
 
+static const struct record_memory_kind memory_kinds[] = {
+	{0, 12, 100 << 20, 5 << 20, 90 << 20},
+	{6, 1, 0, 0, 0},
+};
+static struct record_memory_process memory_rows[] = {
+	{.pid = 4194303,
+	 .uid = 10123,
+	 .start_boot_ns = 4999000000000,
+	 .process = "com.example.a.rather.long.package.name.of.an.application:remote",
+	 .package = "com.example",
+	 .rss_bytes = {true, 200 << 20},
+	 .rss_anon_bytes = {true, 150 << 20},
+	 .rss_file_bytes = {true, 40 << 20},
+	 .rss_shmem_bytes = {true, 10 << 20},
+	 .swap_bytes = {true, 7 << 20},
+	 .vss_bytes = {true, 1ull << 40},
+	 .threads = {true, 112},
+	 .fds = {true, 345},
+	 .pss_bytes = {true, 160 << 20},
+	 .pss_anon_bytes = {true, 150 << 20},
+	 .pss_file_bytes = {true, 9 << 20},
+	 .pss_shmem_bytes = {true, 1 << 20},
+	 .private_clean_bytes = {true, 2 << 20},
+	 .private_dirty_bytes = {true, 140 << 20},
+	 .swap_pss_bytes = {true, 6 << 20},
+	 .dmabuf_bytes = {true, 4096},
+	 .dmabufs = {true, 1},
+	 .gpu_bytes = {true, 8192},
+	 .t_boot_ns = {true, BOOT},
+	 .has_rollup = true,
+	 .has_kinds = true,
+	 .rollup_cost = {1500000, 1400000},
+	 .kinds_cost = {25000000, 24000000},
+	 .kinds = memory_kinds,
+	 .kind_count = COUNT(memory_kinds)},
+	{.pid = 1, .threads = {true, 1}},
+};
+
 static struct record_interval full = {
 	.dur_ns = 1000123456,
 	.cpu = {.present = true,
@@ -151,6 +189,17 @@ static struct record_interval full = {
 		.kernel = {0, 0, 400, 4},
 		.no_socket = {200, 2, 0, 0}},
 	.frames = {.present = true, .layers = layers, .layer_count = COUNT(layers)},
+	.memory = {.present = true,
+		   .processes = memory_rows,
+		   .process_count = COUNT(memory_rows),
+		   .system = {.total_bytes = {true, 1ull << 33},
+			      .available_bytes = {true, 1ull << 32},
+			      .swap_total_bytes = {true, 1ull << 31},
+			      .swap_free_bytes = {true, 1ull << 30},
+			      .pressure_some_ns = {true, 5000000},
+			      .pressure_full_ns = {true, 0},
+			      .dmabuf_bytes = {true, 4096},
+			      .gpu_bytes = {true, 8192}}},
 	.self = {.cpu_ns = 654321,
 		 .anon_bytes = {true, 3 << 20},
 		 .memory_bytes = {true, 3 << 20},
@@ -282,9 +331,13 @@ static struct summary_total totals[] = {
 	{"lost_pct_of.blocks", 0},
 	{"lost_pct_of.records", 0.0011},
 	{"tables_dropped", 12},
+	{"memory.total_bytes", 8589934592.0},
+	{"memory.pressure_some_ns", 1.5e9},
 };
 
 static struct record_distribution distributions[] = {
+	{"memory.available_bytes", 2, 1u << 30, 1u << 31, 1.5e9, 1u << 30, 1u << 31, 1u << 31,
+	 1u << 31},
 	{"blocks.wall_ns", 2, 500000000, 2000000000, 1250000000, 500000000, 2e9, 2e9, 2e9},
 	{"interval.dur_ns", 1, 1, 1, 1.5, 1, 1, 1, 1},
 };
@@ -349,6 +402,31 @@ static const struct footer_block_path block_paths[] = {
 	{NULL, 1, 1, 1},
 };
 
+static const struct footer_memory memory_runs[] = {
+	{.pid = 4194303,
+	 .process = "com.example.a.rather.long.package.name.of.an.application:remote",
+	 .package = "com.example",
+	 .start_boot_ns = 77,
+	 .exited = true,
+	 .pss = {9, 1 << 20, 9 << 20, 4194304.5, 4 << 20, 8 << 20, 8 << 20, 9 << 20},
+	 .rss = {90, 2 << 20, 10 << 20, 5194304, 5 << 20, 9 << 20, 9 << 20, 10 << 20},
+	 .has_pss = true,
+	 .has_rss = true,
+	 .pss_slope = {true, 5 << 20},
+	 .low = {true, -(1 << 20)},
+	 .high = {true, 6 << 20},
+	 .rss_slope = {true, 4 << 20},
+	 .rss_low = {true, 3 << 20},
+	 .rss_high = {true, 5 << 20},
+	 .threads_max = {true, 113},
+	 .fds_max = {true, 400},
+	 .vss_max_bytes = {true, 1ull << 40}},
+	{.pid = 5,
+	 .process = "\x1b[31mred",
+	 .rss = {1, 4096, 4096, 4096, 4096, 4096, 4096, 4096},
+	 .has_rss = true},
+};
+
 static struct record_footer footer = {
 	.totals = totals,
 	.total_count = COUNT(totals),
@@ -366,6 +444,9 @@ static struct record_footer footer = {
 	.block_paths = block_paths,
 	.block_path_count = COUNT(block_paths),
 	.other_block_paths = {NULL, 3, 4, 2},
+	.memory = memory_runs,
+	.memory_count = COUNT(memory_runs),
+	.other_memory = 3,
 };
 
 static const struct record_header bare_header = {
@@ -431,6 +512,9 @@ static void lists(void)
 	cr_assert_eq(counter_list_add(&full.repaired, "cpu_missed_switches", 1234567), 0);
 	cr_assert_eq(counter_list_merge(&footer.late, &full.late), 0);
 	cr_assert_eq(counter_list_merge(&footer.repaired, &full.repaired), 0);
+	cr_assert_eq(missing_list_set(&memory_rows[1].missing, "rss_bytes",
+				      "it has no memory: a zombie or a kernel thread"),
+		     0);
 	cr_assert_eq(missing_list_set(&full.missing, "frames", "no SurfaceFlinger here"), 0);
 	for (uint64_t i = 0; i < 100; i++)
 		cr_assert_eq(histogram_add(histogram, 8333333 + i % 3 * 8333333), 0);

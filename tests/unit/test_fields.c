@@ -77,7 +77,7 @@ Test(fields, a_new_record_is_written)
 	free(text);
 }
 
-static int read_toy(const char *text, struct toy *toy, struct record_memory *memory,
+static int read_toy(const char *text, struct toy *toy, struct parsed_memory *memory,
 		    json_t **object, char why[160])
 {
 	*toy = (struct toy){0};
@@ -89,7 +89,7 @@ static int read_toy(const char *text, struct toy *toy, struct record_memory *mem
 
 Test(fields, a_new_record_is_read)
 {
-	struct record_memory *memory = record_memory_new();
+	struct parsed_memory *memory = record_memory_new();
 	char *text = write_toy(&some), *again, why[160];
 	struct toy toy;
 	json_t *object;
@@ -134,7 +134,7 @@ Test(fields, hostile_values_are_refused_by_name)
 		{"{\"total_bytes\":1,\"state\":\"full\",\"ratio\":true,\"rows\":[]}",
 		 "ratio is no number"},
 	};
-	struct record_memory *memory = record_memory_new();
+	struct parsed_memory *memory = record_memory_new();
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		char why[160];
@@ -189,7 +189,7 @@ static const struct field_type summary_type = FIELD_TYPE("s", struct record_foot
 
 static void expect_summary(const struct record_footer *footer, const char *want)
 {
-	struct record_memory *memory = record_memory_new();
+	struct parsed_memory *memory = record_memory_new();
 	struct record_footer again = {0};
 	struct json_buffer b = {0};
 	char why[160] = "";

@@ -588,6 +588,7 @@ Test(options, bash_completes_values)
 				cr_expect_str_eq(answer,
 						 row->choices ? row->choices
 						 : row->file  ? "<default>"
+						 : row->words ? row->words
 							      : "",
 						 "%s", words);
 		}

@@ -45,6 +45,12 @@ static const struct legend_row cpu_rows[] = {
 		  "may not run at their full frequency"},
 	{"external power", "it comes from USB or the mains: the current is not what the device "
 			   "uses"},
+	{"mem",
+	 "of a target's process: resident memory (rss), and its share of it, where a page "
+	 "is divided by those who map it (pss: read every --smaps, - between); threads (thr) "
+	 "and descriptors (fds) that it has"},
+	{"mem available", "what a program could get without swapping; waited for: time in which "
+			  "some task waited for memory (PSI)"},
 	{"LOST", "what is missing in this interval, by name; lost: none if nothing is"},
 	{"late, repaired", "told later than it should be, or made good: nothing is missing. In "
 			   "the table with -v, in the summary always"},
@@ -76,6 +82,9 @@ static const struct legend_row block_rows[] = {
 };
 
 static const struct legend_row summary_rows[] = {
+	{"MiB/h", "how fast a process's PSS grew: the median of the slopes of all pairs of "
+		  "readings; 95 % from, to: bounds of its confidence interval. (rss): of resident "
+		  "memory, where smaps was not read; (ended): the process was no more"},
 	{"unaccounted", "CPUs x time less busy and idle: interrupts, what a hypervisor took, a "
 			"switch that was not shown"},
 	{"tasks ended", "threads and processes that ended in the run"},

@@ -236,6 +236,10 @@ static const char *take_value(struct options *options, const struct option_row *
 		*(bool *)field = true;
 		return NULL;
 	case OPTION_DURATION:
+		if (row->words && !strcmp(text, row->words)) {
+			*(uint64_t *)field = 0;
+			return NULL;
+		}
 		err = parse_duration(text, &number);
 		if (err == -ERANGE)
 			return "too long";

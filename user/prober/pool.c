@@ -464,14 +464,23 @@ void prober_pool_free(struct prober_pool *pool)
 }
 
 static const char *const operation_names[PROBE_OPERATIONS] = {
-	[PROBE_NONE] = "other",        [PROBE_READ] = "read",
-	[PROBE_READ_LINK] = "link",    [PROBE_MAPS] = "maps",
-	[PROBE_MEMORY] = "memory",     [PROBE_OPEN] = "open",
-	[PROBE_STANDING] = "standing", [PROBE_LOCK_OWNER] = "lock_owner",
-	[PROBE_ATTACH] = "attach",     [PROBE_WARDEN] = "warden",
-	[PROBE_OPEN_EXE] = "exe",      [PROBE_OPEN_JIT_NAMES] = "jit_names",
-	[PROBE_OPEN_AT] = "open_at",   [PROBE_COUNT_WAITERS] = "waiters",
-	[PROBE_NAMES] = "names",       [PROBE_JIT_LIST] = "jit_list",
+	[PROBE_NONE] = "other",
+	[PROBE_READ] = "read",
+	[PROBE_READ_LINK] = "link",
+	[PROBE_MAPS] = "maps",
+	[PROBE_MEMORY] = "memory",
+	[PROBE_OPEN] = "open",
+	[PROBE_STANDING] = "standing",
+	[PROBE_LOCK_OWNER] = "lock_owner",
+	[PROBE_ATTACH] = "attach",
+	[PROBE_WARDEN] = "warden",
+	[PROBE_OPEN_EXE] = "exe",
+	[PROBE_OPEN_JIT_NAMES] = "jit_names",
+	[PROBE_OPEN_AT] = "open_at",
+	[PROBE_COUNT_WAITERS] = "waiters",
+	[PROBE_NAMES] = "names",
+	[PROBE_JIT_LIST] = "jit_list",
+	[PROBE_MEMORY_USE] = "memory_use",
 };
 
 int prober_pool_counters(struct prober_pool *pool, struct counter_list *late)

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "jankscope/record.h"
+#include "proc/memory.h"
 
 struct loop;
 struct prober_pool;
@@ -46,7 +47,8 @@ enum probe_operation {
 	PROBE_JIT_LIST = 15,       /* address of a descriptor, argument = version that is known,
 				    * offset = timestamp, length 1: with symfiles
 				    * (jit_list.h): fd, value = length; value 0: as known */
-	PROBE_OPERATIONS = 16,
+	PROBE_MEMORY_USE = 16,     /* argument = enum probe_use: struct probe_memory_use */
+	PROBE_OPERATIONS = 17,
 };
 
 struct probe_request {
@@ -121,6 +123,27 @@ struct probe_places {
 		uint32_t program; /* index into the programs */
 		uint32_t reserved;
 	} places[PROBE_MAX_PLACES];
+};
+
+/* What is asked of the memory of a process, and its open files. */
+enum probe_use {
+	PROBE_USE_ROLLUP = 1,  /* smaps_rollup */
+	PROBE_USE_KINDS = 2,   /* smaps, summed up by kind */
+	PROBE_USE_FILES = 4,   /* how many descriptors it has */
+	PROBE_USE_BUFFERS = 8, /* which of these are dmabufs or clients of a GPU */
+};
+
+/* One error each: 0, -errno, or -ENODATA: the process is there and has no memory (a zombie, a
+ * kernel thread). A reading of smaps waits for the mmap_lock of the process and then holds it for
+ * reading: at most wall_ns, and not longer than that where another task wants it (ff9f47f6f00c,
+ * 5.10); what it took of a CPU is cpu_ns. */
+struct probe_memory_use {
+	int32_t rollup_err, kinds_err, files_err, buffers_err;
+	uint64_t rollup_wall_ns, rollup_cpu_ns, kinds_wall_ns, kinds_cpu_ns;
+	struct proc_smaps rollup;
+	struct proc_smaps_kinds kinds;
+	uint64_t files, dmabufs, dmabuf_bytes;
+	struct opt_u64 gpu_bytes; /* absent: no client of a GPU whose driver tells */
 };
 
 struct probe_answer {

@@ -53,6 +53,7 @@ int probe_read_standing(const struct probe_request *request, struct reply *reply
 int probe_read_lock_owner(const struct probe_request *request, struct reply *reply);
 int probe_count_waiters(const struct probe_request *request, struct reply *reply);
 int probe_read_names(const struct probe_named *names, size_t count, struct reply *reply);
+int probe_read_memory_use(const struct probe_request *request, struct reply *reply);
 int probe_attach(const struct probe_request *request, const struct probe_places *places,
 		 const int *fds, size_t fd_count, struct reply *reply);
 /* After probe_attach, when reply->fds are closed: the process that set the probes closes its own

@@ -82,6 +82,8 @@ static int serve(struct worker *worker, int *fds, size_t fd_count, struct reply 
 		return probe_read_names(
 			(const struct probe_named *)worker->call.payload,
 			worker->call.header.payload_length / sizeof(struct probe_named), reply);
+	case PROBE_MEMORY_USE:
+		return probe_read_memory_use(request, reply);
 	case PROBE_WARDEN:
 		return fd_count == 1 ? helper_fork_warden(fds[0]) : -EINVAL;
 	}

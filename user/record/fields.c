@@ -457,6 +457,61 @@ static const struct field blocks_sum_rows[] = {
 static const struct field_type blocks_sum_type =
 	FIELD_TYPE("blocks_sum", struct record_footer, blocks_sum_rows);
 
+#define SPREAD(member) FIELD(struct record_spread, member, REQUIRED, BYTES, "of these readings")
+static const struct field spread_rows[] = {
+	FIELD(struct record_spread, n, REQUIRED, COUNT, "readings"),
+	SPREAD(min),
+	SPREAD(max),
+	SPREAD(mean),
+	SPREAD(p50),
+	SPREAD(p90),
+	SPREAD(p95),
+	SPREAD(p99),
+};
+static const struct field_type spread_type =
+	FIELD_TYPE("spread", struct record_spread, spread_rows);
+
+#define SPREAD_OF(key_, member, flag, meaning_)                                                 \
+	{                                                                                       \
+		.key = (key_), .kind = FIELD_OBJECT, .unit = UNIT_BYTES,                        \
+		FIELD_PLACE(struct footer_memory, member),                                      \
+		.more_offset = offsetof(struct footer_memory, flag), .more_size = sizeof(bool), \
+		.need = FIELD_OPTIONAL, .of = &spread_type, .meaning = (meaning_)               \
+	}
+#define SLOPE(key_, member, meaning_) \
+	FIELD_AS(key_, struct footer_memory, member, OPTIONAL, BYTES, meaning_)
+static const struct field memory_sum_rows[] = {
+	FIELD(struct footer_memory, pid, REQUIRED, ID, "process"),
+	FIELD(struct footer_memory, start_boot_ns, REQUIRED, NS, "when it began"),
+	FIELD(struct footer_memory, process, OPTIONAL, NAME, "its name"),
+	FIELD(struct footer_memory, package, OPTIONAL, NAME, "package"),
+	FIELD(struct footer_memory, exited, NONZERO, NONE, "it was no more when the run ended"),
+	SPREAD_OF("pss_bytes", pss, has_pss,
+		  "resident memory, a shared page divided by those who map it"),
+	SLOPE("pss_slope_bytes_per_h", pss_slope,
+	      "growth of pss_bytes: median of the slopes of all pairs of readings, beyond 256 of "
+	      "them of all pairs of means of equally many (Theil and Sen)"),
+	SLOPE("low", low, "lower bound of its 95 % interval"),
+	SLOPE("high", high, "upper bound of its 95 % interval"),
+	SPREAD_OF("rss_bytes", rss, has_rss, "resident memory, shared pages in full"),
+	SLOPE("rss_slope_bytes_per_h", rss_slope, "the same of rss_bytes"),
+	SLOPE("rss_low", rss_low, "lower bound of its 95 % interval"),
+	SLOPE("rss_high", rss_high, "upper bound of its 95 % interval"),
+	FIELD(struct footer_memory, threads_max, OPTIONAL, COUNT, "the most threads"),
+	FIELD(struct footer_memory, fds_max, OPTIONAL, COUNT, "the most descriptors"),
+	FIELD(struct footer_memory, vss_max_bytes, OPTIONAL, BYTES, "the largest address space"),
+};
+static const struct field_type memory_sum_type =
+	FIELD_TYPE("memory_sum", struct footer_memory, memory_sum_rows);
+static const struct field memory_sums_rows[] = {
+	FIELD_ROWS("processes", struct record_footer, memory, memory_count, NONZERO,
+		   &memory_sum_type, "processes of the targets, each start of a program by itself"),
+	FIELD_AS("other_processes", struct record_footer, other_memory, NONZERO, COUNT,
+		 "processes that are in no row of processes"),
+};
+static const struct field_type memory_sums_type =
+	FIELD_TYPE("memory_sums", struct record_footer, memory_sums_rows);
+
 /* Lists and objects of the summary are rows behind FIELD_TOTALS. A row of FIELD_GROUP may share its
  * key with key paths of totals ("blocks.count" and a list "paths" in the group "blocks"): one
  * object holds both. */
@@ -473,6 +528,7 @@ static const struct field summary_rows[] = {
 		    "are the whole run"},
 	FIELD_GROUP_AS("frames", NONZERO, &frames_sum_type, "frames of the run"),
 	FIELD_GROUP_AS("blocks", NONZERO, &blocks_sum_type, "blocks of the run"),
+	FIELD_GROUP_AS("memory", NONZERO, &memory_sums_type, "memory over the run"),
 };
 static const struct field_type summary_type =
 	FIELD_TYPE("summary", struct record_footer, summary_rows);

@@ -15,12 +15,12 @@
 #include "util/arena.h"
 #include "util/crc32c.h"
 
-struct record_memory *record_memory_new(void)
+struct parsed_memory *record_memory_new(void)
 {
-	return calloc(1, sizeof(struct record_memory));
+	return calloc(1, sizeof(struct parsed_memory));
 }
 
-void record_memory_free(struct record_memory *memory)
+void record_memory_free(struct parsed_memory *memory)
 {
 	if (!memory)
 		return;
@@ -261,7 +261,7 @@ static int fill(struct reading *r, const struct field_type *type, const json_t *
 }
 
 int record_fill(const struct field_type *type, const json_t *object, void *out,
-		struct record_memory *memory, char *why, size_t why_size)
+		struct parsed_memory *memory, char *why, size_t why_size)
 {
 	struct reading r = {memory, why, why_size};
 
@@ -273,7 +273,7 @@ int record_fill(const struct field_type *type, const json_t *object, void *out,
 struct parsed {
 	struct parsed_record base;
 	json_t *object;
-	struct record_memory *memory;
+	struct parsed_memory *memory;
 };
 
 void parsed_record_free(struct parsed_record *record)

@@ -22,11 +22,11 @@ int record_parse(const char *line, size_t length, struct parsed_record **out, ch
 		 size_t why_size);
 void parsed_record_free(struct parsed_record *parsed);
 
-struct record_memory;
+struct parsed_memory;
 
 /* Fill a zeroed struct of this type from an object; what it points to lives in memory and in the
  * object. 0; -EBADMSG with the reason in why; -ENOMEM. */
 int record_fill(const struct field_type *type, const json_t *object, void *out,
-		struct record_memory *memory, char *why, size_t why_size);
-struct record_memory *record_memory_new(void);
-void record_memory_free(struct record_memory *memory);
+		struct parsed_memory *memory, char *why, size_t why_size);
+struct parsed_memory *record_memory_new(void);
+void record_memory_free(struct parsed_memory *memory);

@@ -13,7 +13,7 @@
 /* A histogram takes 30 KiB however short its text is. */
 #define MAX_HISTOGRAMS 1024
 
-struct record_memory {
+struct parsed_memory {
 	struct arena arena;
 	struct histogram *histograms[MAX_HISTOGRAMS];
 	size_t histogram_count;
@@ -27,7 +27,7 @@ struct place {
 };
 
 struct reading {
-	struct record_memory *memory;
+	struct parsed_memory *memory;
 	char *why;
 	size_t why_size;
 };

@@ -187,6 +187,8 @@ static void print_interval(struct table_sink *table, const struct record *record
 		table_print_frames(table, &interval->frames);
 	if (interval->power.present)
 		table_print_power(table, &interval->power);
+	if (interval->memory.present)
+		table_print_memory(table, &interval->memory);
 	put_losses(table, &line, interval);
 	if (interval->self.memory_bytes.present)
 		line_put(&line, "  self: %.2f ms CPU, %.1f MiB", table_ms(interval->self.cpu_ns),

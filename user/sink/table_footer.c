@@ -73,8 +73,14 @@ static void print_blocks(struct table_sink *table, const struct record_footer *f
 /* Values that only the records have: that one is missing there is told with -v. */
 static bool is_not_shown(const char *key)
 {
-	static const char *const keys[] = {"cpu.tasks.sleeping_ns", "cpu.tasks.uninterruptible_ns",
-					   "cpu.tasks.stopped_ns", "cpu.stat.rest_ns", "power"};
+	static const char *const keys[] = {"cpu.tasks.sleeping_ns",
+					   "cpu.tasks.uninterruptible_ns",
+					   "cpu.tasks.stopped_ns",
+					   "cpu.stat.rest_ns",
+					   "power",
+					   "memory.system.gpu_bytes",
+					   "memory.system.dmabuf_bytes",
+					   "memory.system.pressure_some_ns"};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
 		if (!strcmp(key, keys[i]))
@@ -167,6 +173,7 @@ void table_print_footer(struct table_sink *table, const struct record_footer *fo
 		line_end(&line);
 	}
 	table_print_usage(table, footer, dur_ns);
+	table_print_memory_runs(table, footer);
 	line_put(&line, "  self: %.1f ms CPU (%.3f %% of a core)",
 		 table_total(footer, "self.cpu_ns") / 1e6,
 		 dur_ns > 0 ? 100 * table_total(footer, "self.cpu_ns") / dur_ns : 0);

@@ -11,6 +11,7 @@
 #include "record/telling.h"
 #include "core/paths.h"
 #include "summary/blocks.h"
+#include "summary/memory.h"
 #include "summary/usage.h"
 
 static const char *const distribution_names[DISTRIBUTION_MAX] = {
@@ -18,6 +19,7 @@ static const char *const distribution_names[DISTRIBUTION_MAX] = {
 	[DISTRIBUTION_BUSY] = "cpu.interval_busy_ns",
 	[DISTRIBUTION_SELF] = "self.interval_cpu_ns",
 	[DISTRIBUTION_BLOCK_WALL] = "blocks.wall_ns",
+	[DISTRIBUTION_AVAILABLE] = "memory.available_bytes",
 };
 
 /* Threads, processes, uids and layers that the footer lists. */
@@ -47,7 +49,8 @@ struct summary *summary_new(const struct loss_registry *registry)
 	summary->paths = paths_new();
 	summary->usage = usage_new();
 	summary->groups = block_groups_new(false);
-	if (!summary->paths || !summary->usage || !summary->groups) {
+	summary->memory = memory_runs_new();
+	if (!summary->paths || !summary->usage || !summary->groups || !summary->memory) {
 		summary_free(summary);
 		return NULL;
 	}
@@ -68,6 +71,7 @@ void summary_free(struct summary *summary)
 	paths_free(summary->paths);
 	usage_free(summary->usage);
 	block_groups_free(summary->groups);
+	memory_runs_free(summary->memory);
 	for (int i = 0; i < DISTRIBUTION_MAX; i++)
 		histogram_free(summary->histograms[i]);
 	for (size_t i = 0; i < summary->footer.total_count; i++)
@@ -204,6 +208,27 @@ static int add_net(struct summary *summary, const struct record_net *net)
 	return err ? err : add_bytes(summary, "net.unattributed", &net->unattributed);
 }
 
+static int add_memory(struct summary *summary, const struct record_memory *memory,
+		      uint64_t end_boot_ns)
+{
+	const struct record_memory_system *system = &memory->system;
+	int err = 0;
+
+	if (system->available_bytes.present)
+		err = histogram_add(summary->histograms[DISTRIBUTION_AVAILABLE],
+				    system->available_bytes.value);
+	if (!err && system->total_bytes.present)
+		err = summary_set_total(summary, "memory.total_bytes",
+					(double)system->total_bytes.value);
+	if (!err && system->pressure_some_ns.present)
+		err = add(summary, "memory.pressure_some_ns",
+			  (double)system->pressure_some_ns.value);
+	if (!err && system->pressure_full_ns.present)
+		err = add(summary, "memory.pressure_full_ns",
+			  (double)system->pressure_full_ns.value);
+	return err ? err : memory_runs_add(summary->memory, memory, end_boot_ns);
+}
+
 static int add_interval(struct summary *summary, const struct record_interval *interval,
 			uint64_t end_boot_ns)
 {
@@ -242,6 +267,8 @@ static int add_interval(struct summary *summary, const struct record_interval *i
 		err = add_cpu(summary, &interval->cpu);
 	if (!err && interval->net.present)
 		err = add_net(summary, &interval->net);
+	if (!err && interval->memory.present)
+		err = add_memory(summary, &interval->memory, end_boot_ns);
 	return err ? err : usage_add(summary->usage, interval, end_boot_ns);
 }
 
@@ -376,6 +403,8 @@ static int set_usage(struct summary *summary)
 		give_up_stack(summary, &summary->followed[i]);
 	if (!err)
 		err = block_groups_take(summary->groups, BLOCK_PATHS, &summary->footer);
+	if (!err)
+		err = memory_runs_take(summary->memory, TOP_ROWS, &summary->footer);
 	return err ? err : usage_take(summary->usage, TOP_ROWS, &summary->footer);
 }
 

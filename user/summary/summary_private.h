@@ -9,6 +9,7 @@ enum distribution {
 	DISTRIBUTION_BUSY,
 	DISTRIBUTION_SELF,
 	DISTRIBUTION_BLOCK_WALL,
+	DISTRIBUTION_AVAILABLE,
 	DISTRIBUTION_MAX,
 };
 
@@ -37,6 +38,7 @@ struct summary {
 	struct paths *paths;
 	struct usage *usage;
 	struct block_groups *groups;
+	struct memory_runs *memory;
 	struct histogram *histograms[DISTRIBUTION_MAX];
 	struct record_footer footer;
 	struct record_distribution distributions[DISTRIBUTION_MAX];

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The summary of memory: slopes of processes that leak, end and start again, over runs of any
+ * length. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "summary/memory.h"
+
+#define SEC  1000000000ull
+#define HOUR 3600.0
+
+static struct record_memory_process process_of(pid_t pid, uint64_t start_boot_ns, uint64_t pss)
+{
+	return (struct record_memory_process){.pid = pid,
+					      .start_boot_ns = start_boot_ns,
+					      .process = "leak",
+					      .rss_bytes = SOME_U64(2 * pss),
+					      .pss_bytes = SOME_U64(pss)};
+}
+
+static void add(struct memory_runs *runs, struct record_memory_process *rows, size_t count,
+		uint64_t at_s)
+{
+	const struct record_memory memory = {
+		.present = true, .processes = rows, .process_count = count};
+
+	cr_assert_eq(memory_runs_add(runs, &memory, at_s * SEC), 0);
+}
+
+static const struct footer_memory *find(const struct record_footer *footer, pid_t pid)
+{
+	for (size_t i = 0; i < footer->memory_count; i++)
+		if (footer->memory[i].pid == pid)
+			return &footer->memory[i];
+	cr_assert_fail("pid %d has no row", pid);
+	return NULL;
+}
+
+/* 72 h at 1 s with a reading of PSS each 10 s: a leak of 1,000 bytes a second below a saw tooth of
+ * 50 MB. */
+Test(memory_runs, a_leak_of_72_hours)
+{
+	struct memory_runs *runs = memory_runs_new();
+	struct record_footer footer = {0};
+	const struct footer_memory *row;
+	double want = 1000 * HOUR;
+
+	for (uint64_t s = 1; s <= 72 * 3600; s++) {
+		struct record_memory_process leak =
+			process_of(7, 5, 100000000 + 1000 * s + s % 300 * 166666);
+
+		leak.pss_bytes.present = s % 10 == 0;
+		add(runs, &leak, 1, s);
+	}
+	cr_assert_eq(memory_runs_take(runs, 20, &footer), 0);
+	row = find(&footer, 7);
+	cr_expect_eq(row->pss.n, 72 * 360);
+	cr_expect_eq(row->rss.n, 72 * 3600);
+	cr_assert(row->pss_slope.present && row->low.present && row->high.present);
+	cr_expect_lt(fabs((double)row->pss_slope.value - want), 0.01 * want, "%lld",
+		     (long long)row->pss_slope.value);
+	cr_expect_leq(row->low.value, row->pss_slope.value);
+	cr_expect_geq(row->high.value, row->pss_slope.value);
+	cr_expect_lt(fabs((double)row->rss_slope.value - 2 * want), 0.02 * want, "%lld",
+		     (long long)row->rss_slope.value);
+	cr_expect(!row->exited);
+	memory_runs_free(runs);
+}
+
+/* Each start of a program is one process: 3 of one pid, that leak, shrink and stay. */
+Test(memory_runs, a_process_that_ends_keeps_its_slope)
+{
+	static const int64_t per_s[] = {2000, -500, 0};
+	struct memory_runs *runs = memory_runs_new();
+	struct record_footer footer = {0};
+
+	for (uint64_t s = 1; s <= 3000; s++) {
+		size_t life = (s - 1) / 1000;
+		struct record_memory_process row =
+			process_of(7, life + 1,
+				   (uint64_t)(50000000 + per_s[life] * (int64_t)(s - 1000 * life)));
+
+		add(runs, &row, 1, s);
+	}
+	cr_assert_eq(memory_runs_take(runs, 20, &footer), 0);
+	cr_assert_eq(footer.memory_count, 3);
+	for (size_t i = 0; i < 3; i++) {
+		const struct footer_memory *row = &footer.memory[i];
+		int64_t want = per_s[row->start_boot_ns - 1] * 3600;
+
+		cr_assert(row->pss_slope.present);
+		cr_expect_leq(llabs(row->pss_slope.value - want), 1, "%lld, not %lld",
+			      (long long)row->pss_slope.value, (long long)want);
+		cr_expect_eq(row->low.value, row->high.value);
+		cr_expect_eq(row->exited, row->start_boot_ns != 3);
+		cr_expect_eq(row->pss.n, 1000);
+	}
+	memory_runs_free(runs);
+}
+
+/* What the points are: exact up to 256 readings, then means of 2, 4 ... of them. */
+Test(memory_runs, equal_numbers_of_readings_are_a_point)
+{
+	static const unsigned counts[] = {1, 2, 255, 256, 257, 258, 511, 512, 513, 1000, 5000};
+
+	for (size_t c = 0; c < sizeof(counts) / sizeof(*counts); c++) {
+		struct memory_runs *runs = memory_runs_new();
+		struct record_footer footer = {0};
+
+		for (unsigned s = 1; s <= counts[c]; s++) {
+			struct record_memory_process row = process_of(1, 1, 1000000 + 77ull * s);
+
+			add(runs, &row, 1, s);
+		}
+		cr_assert_eq(memory_runs_take(runs, 20, &footer), 0);
+		/* A straight line is one whatever is averaged: any point that is a wrong mean
+		 * would bend it. */
+		cr_expect_eq(footer.memory[0].pss_slope.present, counts[c] > 1);
+		if (counts[c] > 1)
+			cr_expect_eq(footer.memory[0].pss_slope.value, 77 * 3600, "%u: %lld",
+				     counts[c], (long long)footer.memory[0].pss_slope.value);
+		if (counts[c] > 4)
+			cr_expect_leq(footer.memory[0].high.value - footer.memory[0].low.value, 1);
+		memory_runs_free(runs);
+	}
+}
+
+Test(memory_runs, what_was_not_read_is_in_no_sum)
+{
+	struct record_memory_process none = process_of(1, 1, 5), some = process_of(2, 1, 5);
+	struct memory_runs *runs = memory_runs_new();
+	struct record_footer footer = {0};
+
+	none.pss_bytes.present = none.rss_bytes.present = false;
+	some.pss_bytes.present = false;
+	add(runs, &none, 1, 1);
+	add(runs, &some, 1, 2);
+	cr_assert_eq(memory_runs_take(runs, 20, &footer), 0);
+	cr_assert_eq(footer.memory_count, 1);
+	cr_expect(!footer.memory[0].has_pss && footer.memory[0].has_rss);
+	cr_expect(!footer.memory[0].pss_slope.present && !footer.memory[0].rss_slope.present);
+	memory_runs_free(runs);
+}
+
+/* More processes than there is room for: the room stays, those that have none are counted. */
+Test(memory_runs, room_is_bounded)
+{
+	struct memory_runs *runs = memory_runs_new();
+	struct record_footer footer = {0};
+	const unsigned many = 4 * MEMORY_RUNS;
+
+	for (unsigned i = 0; i < many; i++) {
+		/* The first is the heaviest and has ended; each of the others lives for a moment.
+		 */
+		struct record_memory_process row = process_of((pid_t)i + 1, 1, i ? i : 1u << 30);
+
+		add(runs, &row, 1, i + 1);
+	}
+	cr_assert_eq(memory_runs_take(runs, 20, &footer), 0);
+	cr_expect_eq(footer.memory_count, 20);
+	cr_expect_eq(footer.memory[0].pid, 1);
+	cr_expect_eq(footer.other_memory, many - 20);
+	memory_runs_free(runs);
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "summary/memory.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "record/histogram.h"
+#include "util/theil_sen.h"
+
+#define HOUR_S 3600.0
+
+/* Seconds since the first reading, and bytes. */
+struct series {
+	struct theil_sen_point points[MEMORY_POINTS], sum;
+	size_t count;
+	uint64_t per_point, summed; /* readings: of a point, and in sum */
+	struct histogram *histogram;
+};
+
+struct memory_run {
+	struct run_key {
+		uint64_t start_boot_ns;
+		uint64_t pid;
+	} key;
+	char *process, *package; /* owned */
+	uint64_t first_boot_ns, turn;
+	struct series pss, rss;
+	struct opt_u64 threads_max, fds_max, vss_max_bytes;
+	UT_hash_handle hh;
+};
+
+struct memory_runs {
+	struct memory_run *runs;
+	uint64_t turn, dropped;
+	struct footer_memory *result;
+};
+
+struct memory_runs *memory_runs_new(void)
+{
+	return calloc(1, sizeof(struct memory_runs));
+}
+
+static void drop(struct memory_runs *runs, struct memory_run *run)
+{
+	HASH_DEL(runs->runs, run);
+	histogram_free(run->pss.histogram);
+	histogram_free(run->rss.histogram);
+	free(run->process);
+	free(run->package);
+	free(run);
+}
+
+void memory_runs_free(struct memory_runs *runs)
+{
+	struct memory_run *run, *next;
+
+	if (!runs)
+		return;
+	HASH_ITER (hh, runs->runs, run, next)
+		drop(runs, run);
+	free(runs->result);
+	free(runs);
+}
+
+/* ---- series ---- */
+
+static struct theil_sen_point mean_of(const struct series *series)
+{
+	return (struct theil_sen_point){series->sum.x / (double)series->summed,
+					series->sum.y / (double)series->summed};
+}
+
+static void halve(struct series *series)
+{
+	for (size_t i = 0; i < MEMORY_POINTS / 2; i++) {
+		const struct theil_sen_point *two = &series->points[2 * i];
+
+		series->points[i] = (struct theil_sen_point){(two[0].x + two[1].x) / 2,
+							     (two[0].y + two[1].y) / 2};
+	}
+	series->count = MEMORY_POINTS / 2;
+	series->per_point *= 2;
+}
+
+static int add(struct series *series, double x, uint64_t bytes)
+{
+	if (!series->histogram) {
+		series->histogram = histogram_new();
+		if (!series->histogram)
+			return -ENOMEM;
+		series->per_point = 1;
+	}
+	/* Only here: what is summed up is of a whole point. */
+	if (series->count == MEMORY_POINTS)
+		halve(series);
+	series->sum.x += x;
+	series->sum.y += (double)bytes;
+	if (++series->summed == series->per_point) {
+		series->points[series->count++] = mean_of(series);
+		series->sum = (struct theil_sen_point){0};
+		series->summed = 0;
+	}
+	return histogram_add(series->histogram, bytes);
+}
+
+static struct opt_i64 per_hour(double per_s)
+{
+	double per_h = per_s * HOUR_S;
+
+	/* Beyond that it is no memory. */
+	return fabs(per_h) < 9e18 ? SOME_I64((int64_t)llround(per_h)) : (struct opt_i64){0};
+}
+
+static int take_slope(const struct series *series, struct opt_i64 *slope, struct opt_i64 *low,
+		      struct opt_i64 *high)
+{
+	struct theil_sen_point points[MEMORY_POINTS + 1];
+	size_t count = series->count;
+	struct theil_sen result;
+	int err;
+
+	memcpy(points, series->points, count * sizeof(*points));
+	if (series->summed && 2 * series->summed >= series->per_point)
+		points[count++] = mean_of(series);
+	err = theil_sen(points, count, &result);
+	if (err)
+		return err == -ENODATA ? 0 : err;
+	*slope = per_hour(result.slope);
+	if (result.has_interval) {
+		*low = per_hour(result.low);
+		*high = per_hour(result.high);
+	}
+	return 0;
+}
+
+static bool take_spread(const struct series *series, struct record_spread *spread)
+{
+	const struct histogram *histogram = series->histogram;
+
+	if (!histogram)
+		return false;
+	*spread = (struct record_spread){
+		.n = histogram_count(histogram),
+		.min = histogram_min(histogram),
+		.max = histogram_max(histogram),
+		.mean = histogram_mean(histogram),
+		.p50 = histogram_percentile(histogram, 50),
+		.p90 = histogram_percentile(histogram, 90),
+		.p95 = histogram_percentile(histogram, 95),
+		.p99 = histogram_percentile(histogram, 99),
+	};
+	return true;
+}
+
+/* ---- processes ---- */
+
+/* What a process is sorted by. */
+static double weight(const struct memory_run *run)
+{
+	const struct histogram *histogram = run->pss.histogram ?: run->rss.histogram;
+
+	return histogram ? histogram_mean(histogram) : 0;
+}
+
+static int heavier(const struct memory_run *a, const struct memory_run *b)
+{
+	double x = weight(a), y = weight(b);
+
+	if (x != y)
+		return x < y ? 1 : -1;
+	if (a->key.start_boot_ns != b->key.start_boot_ns)
+		return a->key.start_boot_ns < b->key.start_boot_ns ? -1 : 1;
+	return a->key.pid < b->key.pid ? -1 : a->key.pid > b->key.pid;
+}
+
+static bool make_room(struct memory_runs *runs)
+{
+	struct memory_run *lightest = NULL;
+
+	if (HASH_COUNT(runs->runs) < MEMORY_RUNS)
+		return true;
+	for (struct memory_run *run = runs->runs; run; run = run->hh.next)
+		if (run->turn + 1 < runs->turn && (!lightest || weight(run) < weight(lightest)))
+			lightest = run;
+	if (lightest) {
+		drop(runs, lightest);
+		runs->dropped++;
+	}
+	return lightest;
+}
+
+static void name_it(char **name, const char *text)
+{
+	if (!text || (*name && !strcmp(*name, text)))
+		return;
+	free(*name);
+	*name = strdup(text);
+}
+
+static void keep_max(struct opt_u64 *max, struct opt_u64 value)
+{
+	if (value.present && (!max->present || value.value > max->value))
+		*max = value;
+}
+
+static int add_process(struct memory_runs *runs, const struct record_memory_process *process,
+		       uint64_t end_boot_ns)
+{
+	struct run_key key = {process->start_boot_ns, (uint64_t)process->pid};
+	uint64_t at_ns = process->t_boot_ns.present ? process->t_boot_ns.value : end_boot_ns;
+	struct memory_run *run;
+	int err = 0;
+
+	HASH_FIND(hh, runs->runs, &key, sizeof(key), run);
+	if (!run && !process->pss_bytes.present && !process->rss_bytes.present)
+		return 0;
+	if (!run) {
+		/* It is one of those that the footer counts, however many intervals it has. */
+		if (!make_room(runs)) {
+			runs->dropped += process->pss_bytes.present;
+			return 0;
+		}
+		run = calloc(1, sizeof(*run));
+		if (!run)
+			return -ENOMEM;
+		run->key = key;
+		run->first_boot_ns = at_ns < end_boot_ns ? at_ns : end_boot_ns;
+		HASH_ADD(hh, runs->runs, key, sizeof(run->key), run);
+	}
+	run->turn = runs->turn;
+	name_it(&run->process, process->process);
+	name_it(&run->package, process->package);
+	keep_max(&run->threads_max, process->threads);
+	keep_max(&run->fds_max, process->fds);
+	keep_max(&run->vss_max_bytes, process->vss_bytes);
+	if (process->pss_bytes.present)
+		err = add(&run->pss, (double)(int64_t)(at_ns - run->first_boot_ns) / 1e9,
+			  process->pss_bytes.value);
+	if (!err && process->rss_bytes.present)
+		err = add(&run->rss, (double)(int64_t)(end_boot_ns - run->first_boot_ns) / 1e9,
+			  process->rss_bytes.value);
+	return err;
+}
+
+int memory_runs_add(struct memory_runs *runs, const struct record_memory *memory,
+		    uint64_t end_boot_ns)
+{
+	int err = 0;
+
+	runs->turn++;
+	for (size_t i = 0; i < memory->process_count && !err; i++)
+		err = add_process(runs, &memory->processes[i], end_boot_ns);
+	return err;
+}
+
+static int take_row(const struct memory_runs *runs, const struct memory_run *run,
+		    struct footer_memory *row)
+{
+	int err;
+
+	*row = (struct footer_memory){
+		.pid = (pid_t)run->key.pid,
+		.process = run->process,
+		.package = run->package,
+		.start_boot_ns = run->key.start_boot_ns,
+		.exited = run->turn < runs->turn,
+		.threads_max = run->threads_max,
+		.fds_max = run->fds_max,
+		.vss_max_bytes = run->vss_max_bytes,
+	};
+	row->has_pss = take_spread(&run->pss, &row->pss);
+	row->has_rss = take_spread(&run->rss, &row->rss);
+	err = take_slope(&run->pss, &row->pss_slope, &row->low, &row->high);
+	return err ? err : take_slope(&run->rss, &row->rss_slope, &row->rss_low, &row->rss_high);
+}
+
+int memory_runs_take(struct memory_runs *runs, size_t count, struct record_footer *footer)
+{
+	struct memory_run *run;
+	size_t n = 0;
+	int err = 0;
+
+	free(runs->result);
+	runs->result = calloc(count + 1, sizeof(*runs->result));
+	if (!runs->result)
+		return -ENOMEM;
+	HASH_SORT(runs->runs, heavier);
+	for (run = runs->runs; run && n < count && !err; run = run->hh.next)
+		err = take_row(runs, run, &runs->result[n++]);
+	footer->memory = runs->result;
+	footer->memory_count = n;
+	footer->other_memory = HASH_COUNT(runs->runs) - n + runs->dropped;
+	return err;
+}
