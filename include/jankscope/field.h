@@ -27,7 +27,9 @@ enum field_kind {
 	FIELD_OBJECT,  /* an object of type `of` at `offset` */
 	FIELD_POINTER, /* the same through a pointer; NULL: absent */
 	FIELD_LIST,    /* an array of `of`: a pointer at `offset`, a size_t at `more_offset` */
-	FIELD_INLINE,  /* the fields of `of`, without an object around them */
+	/* The same as an object: a row's key is the text that its type has at `name_offset`. */
+	FIELD_NAMED,
+	FIELD_INLINE, /* the fields of `of`, without an object around them */
 	FIELD_COUNTERS,
 	FIELD_MISSING,
 	FIELD_HISTOGRAM,  /* const struct histogram *; NULL: absent */
@@ -77,7 +79,8 @@ struct field_type {
 	const char *name, *meaning;
 	const struct field *fields;
 	size_t count, size;
-	bool some; /* at least one of the rows has a value */
+	bool some;          /* at least one of the rows has a value */
+	size_t name_offset; /* of FIELD_NAMED: a const char * */
 };
 
 #define FIELD_TYPE(name_, struct_, rows_, ...)                                                 \

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "jankscope/record_context.h"
+
 #define RECORD_SCHEMA   1
 #define RECORD_COMM_LEN 16 /* TASK_COMM_LEN of the kernel */
 
@@ -298,12 +300,14 @@ struct record_self {
 struct record_interval {
 	uint64_t dur_ns; /* between the read-outs of the CPU source, where it is there */
 	bool last;       /* shorter or longer than the others, by the end of the run */
+	bool marked;     /* ended early, where a scene begins or ends */
 	bool final;      /* no sample follows: a source gives what it still holds back */
 	struct record_cpu cpu;
 	struct record_net net;
 	struct record_frames frames;
 	struct record_power power;
 	struct record_memory memory;
+	struct record_context context;
 	/* A source adds every counter to `lost`; the session moves those that are declared late or
 	 * repaired. */
 	struct counter_list lost, late, repaired;
@@ -451,12 +455,14 @@ struct event_key {
 	const char *name;
 	const char *text; /* NULL: value counts */
 	int64_t value;
+	bool real; /* number counts, and not value */
+	double number;
 };
 
 struct record_event {
 	const char *
 		event; /* start target_start target_exit suspend clock_jump gap degraded mark ... */
-	struct event_key keys[8];
+	struct event_key keys[16];
 	size_t key_count;
 };
 
@@ -535,8 +541,18 @@ struct record_footer {
 	const struct footer_memory *memory;         /* by PSS, else by RSS */
 	size_t memory_count;
 	uint64_t other_memory; /* processes that have no row */
+	const struct footer_scene *scenes;          /* in the order in which they began */
+	size_t scene_count;
 	struct counter_list lost, late, repaired;
 	struct missing_list missing;
+};
+
+/* What the run was while a scene was open: its totals and distributions. */
+struct footer_scene {
+	struct record_footer sums; /* totals and distributions of it only */
+	const char *name;
+	uint64_t times;   /* how often it began */
+	bool open_at_end; /* the run ended in it */
 };
 
 enum record_type {

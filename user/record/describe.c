@@ -66,7 +66,8 @@ static int walk_row(struct walk *walk, const struct field *row, size_t prefix)
 	walk->visit.field = row;
 	err = walk->fn(walk->ctx, &walk->visit);
 	if (err || length + 2 > sizeof(walk->path) || walk->visit.depth == MAX_DEPTH ||
-	    (row->kind != FIELD_OBJECT && row->kind != FIELD_POINTER && row->kind != FIELD_LIST))
+	    (row->kind != FIELD_OBJECT && row->kind != FIELD_POINTER && row->kind != FIELD_LIST &&
+	     row->kind != FIELD_NAMED))
 		return err;
 	walk->path[length] = '.';
 	walk->visit.depth++;

@@ -120,6 +120,8 @@ static const struct field interval_rows[] = {
 	FIELD(struct record_interval, dur_ns, REQUIRED, NS, "measured length of the interval"),
 	FIELD(struct record_interval, last, NONZERO, NONE,
 	      "shorter or longer than the others, by the end of the run"),
+	FIELD(struct record_interval, marked, NONZERO, NONE,
+	      "it ended early, where a scene begins or ends"),
 	{.kind = FIELD_PARTS},
 	COUNTERS(struct record_interval, lost, REQUIRED, LOST_MEANING),
 	COUNTERS(struct record_interval, late, ALWAYS, LATE_MEANING),
@@ -511,6 +513,16 @@ static const struct field memory_sums_rows[] = {
 };
 static const struct field_type memory_sums_type =
 	FIELD_TYPE("memory_sums", struct record_footer, memory_sums_rows);
+/* The totals are those of the member `sums`, which is the first: put_totals() finds them there. */
+static const struct field scene_rows[] = {
+	{.kind = FIELD_TOTALS,
+	 .meaning = "totals and distributions by key path, as those of the summary"},
+	FIELD(struct footer_scene, times, REQUIRED, COUNT, "how often the scene began"),
+	FIELD(struct footer_scene, open_at_end, NONZERO, NONE, "the run ended in it"),
+};
+static const struct field_type scene_type =
+	FIELD_TYPE("scene", struct footer_scene, scene_rows,
+		   .name_offset = offsetof(struct footer_scene, name));
 
 /* Lists and objects of the summary are rows behind FIELD_TOTALS. A row of FIELD_GROUP may share its
  * key with key paths of totals ("blocks.count" and a list "paths" in the group "blocks"): one
@@ -529,6 +541,16 @@ static const struct field summary_rows[] = {
 	FIELD_GROUP_AS("frames", NONZERO, &frames_sum_type, "frames of the run"),
 	FIELD_GROUP_AS("blocks", NONZERO, &blocks_sum_type, "blocks of the run"),
 	FIELD_GROUP_AS("memory", NONZERO, &memory_sums_type, "memory over the run"),
+	{.key = "scenes",
+	 .kind = FIELD_NAMED,
+	 FIELD_PLACE(struct record_footer, scenes),
+	 .more_offset = offsetof(struct record_footer, scene_count),
+	 .need = FIELD_NONZERO,
+	 .of = &scene_type,
+	 .meaning =
+		 "what was while a scene of `mark` was open, by its name; unknown: no scene was; "
+		 "mixed: intervals and blocks in which one began or ended; other: scenes beyond "
+		 "the first 256"},
 };
 static const struct field_type summary_type =
 	FIELD_TYPE("summary", struct record_footer, summary_rows);

@@ -190,6 +190,37 @@ static int fill_list(struct reading *r, const struct field *row, const json_t *v
 	return 0;
 }
 
+static int fill_named(struct reading *r, const struct field *row, const json_t *value, char *object,
+		      const struct place *place)
+{
+	void **rows = (void **)(object + row->offset);
+	size_t *count = (size_t *)(object + row->more_offset);
+	const char *key;
+	json_t *element;
+	int err;
+
+	if (!json_is_object(value))
+		return record_refuse(r, place, " is no object");
+	json_object_foreach ((json_t *)value, key, element) {
+		struct place here = {place, key, 0};
+		char *name = arena_take(&r->memory->arena, strlen(key) + 1), *out;
+
+		if (!json_is_object(element))
+			return record_refuse(r, &here, " is no object");
+		*rows = record_grow(r, *rows, *count, row->of->size);
+		if (!*rows || !name)
+			return -ENOMEM;
+		out = (char *)*rows + *count * row->of->size;
+		strcpy(name, key);
+		memcpy(out + row->of->name_offset, &name, sizeof(name));
+		err = fill(r, row->of, element, out, &here);
+		if (err)
+			return err;
+		++*count;
+	}
+	return 0;
+}
+
 static int fill_field(struct reading *r, const struct field_type *type, const struct field *row,
 		      const json_t *object, char *out, const struct place *place)
 {
@@ -226,6 +257,8 @@ static int fill_field(struct reading *r, const struct field_type *type, const st
 		return fill_object(r, row, value, out, &here);
 	case FIELD_LIST:
 		return fill_list(r, row, value, out, &here);
+	case FIELD_NAMED:
+		return fill_named(r, row, value, out, &here);
 	case FIELD_INLINE:
 		return fill(r, row->of, object, out + row->offset, place);
 	case FIELD_COUNTERS:

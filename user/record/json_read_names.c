@@ -231,10 +231,15 @@ int record_fill_event_keys(struct reading *r, const struct field_type *type, con
 			continue;
 		if (event->key_count == sizeof(event->keys) / sizeof(*event->keys))
 			return record_refuse(r, &here, " is one key too many");
-		if (!json_is_string(value) && !json_is_integer(value))
-			return record_refuse(r, &here, " is neither a whole number nor a text");
+		if (!json_is_string(value) && !json_is_number(value))
+			return record_refuse(r, &here, " is neither a number nor a text");
 		event->keys[event->key_count++] = (struct event_key){
-			key, json_string_value(value), (int64_t)json_integer_value(value)};
+			.name = key,
+			.text = json_string_value(value),
+			.value = (int64_t)json_integer_value(value),
+			.real = json_is_real(value),
+			.number = json_real_value(value),
+		};
 	}
 	return 0;
 }

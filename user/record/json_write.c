@@ -116,6 +116,8 @@ static void put_event_keys(struct json_buffer *b, const struct record_event *eve
 		json_put_key(b, event->keys[i].name);
 		if (event->keys[i].text)
 			json_put_text(b, event->keys[i].text, SIZE_MAX);
+		else if (event->keys[i].real)
+			json_put_double(b, event->keys[i].number);
 		else
 			json_put_i64(b, event->keys[i].value);
 	}
@@ -148,6 +150,20 @@ static void put_list(struct json_buffer *b, const struct field_type *type, const
 	json_put_mark(b, ']');
 }
 
+/* A key that comes twice would hide the first one: the rows have names of their own. */
+static void put_named(struct json_buffer *b, const struct field_type *type, const char *rows,
+		      size_t count)
+{
+	json_put_mark(b, '{');
+	for (size_t i = 0; i < count; i++) {
+		const char *row = rows + i * type->size;
+
+		json_put_key(b, *(const char *const *)(const void *)(row + type->name_offset));
+		put_object(b, type, row);
+	}
+	json_put_mark(b, '}');
+}
+
 static bool is_zero(const void *place, size_t size)
 {
 	const unsigned char *p = place;
@@ -178,6 +194,7 @@ static bool is_there(const struct field *row, const void *object)
 	case FIELD_HISTOGRAM:
 		return *(const void *const *)(const void *)place;
 	case FIELD_LIST:
+	case FIELD_NAMED:
 		return row->need != FIELD_NONZERO || *(const size_t *)(const void *)more;
 	case FIELD_OBJECT:
 		return !row->more_size || !is_zero(more, row->more_size);
@@ -239,6 +256,10 @@ static void put_value(struct json_buffer *b, const struct field *row, const void
 	case FIELD_LIST:
 		put_list(b, row->of, *(const char *const *)place,
 			 *(const size_t *)(const void *)((const char *)object + row->more_offset));
+		break;
+	case FIELD_NAMED:
+		put_named(b, row->of, *(const char *const *)place,
+			  *(const size_t *)(const void *)((const char *)object + row->more_offset));
 		break;
 	case FIELD_COUNTERS: {
 		const struct counter_list *list = place;

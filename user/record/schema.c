@@ -117,6 +117,11 @@ static void put_constraint(struct json_buffer *b, const struct field *row)
 		put(b, "\"type\": \"array\", \"items\": { \"$ref\": \"#/$defs/%s\" }",
 		    row->of->name);
 		break;
+	case FIELD_NAMED:
+		put(b,
+		    "\"type\": \"object\", \"additionalProperties\": { \"$ref\": \"#/$defs/%s\" }",
+		    row->of->name);
+		break;
 	case FIELD_COUNTERS:
 		put(b, "\"$ref\": \"#/$defs/counters\"");
 		break;
@@ -220,7 +225,8 @@ static void add_type(struct types *types, const struct field_type *type)
 
 static void add_types(void *ctx, const struct field *row)
 {
-	if (row->kind == FIELD_OBJECT || row->kind == FIELD_POINTER || row->kind == FIELD_LIST)
+	if (row->kind == FIELD_OBJECT || row->kind == FIELD_POINTER || row->kind == FIELD_LIST ||
+	    row->kind == FIELD_NAMED)
 		add_type(ctx, row->of);
 }
 

@@ -218,6 +218,8 @@ static void print_event(struct table_sink *table, const struct record *record)
 		else if (event->keys[i].text)
 			line_put(&line, " %s",
 				 text_tail(text, sizeof(text), event->keys[i].text, 40));
+		else if (event->keys[i].real)
+			line_put(&line, " %s=%.4g", event->keys[i].name, event->keys[i].number);
 		else
 			line_put(&line, " %s=%lld", event->keys[i].name,
 				 (long long)event->keys[i].value);
