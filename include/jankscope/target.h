@@ -149,9 +149,17 @@ const char *target_packages_origin(const struct target_set *set);
 /* Lines of it that could not be understood, since the last call of this. */
 uint64_t target_packages_take_rejected(struct target_set *set);
 
+/* oom_score_adj of a process that is kept only to start faster the next time, and above
+ * (ProcessList.CACHED_APP_MIN_ADJ). */
+#define TARGET_CACHED_ADJ 900
+
+/* Whether the device tells of a foreground: it has Android's cpusets. root: as of target_set_new.
+ */
+bool target_has_foreground(const char *root);
 /* Shown to the user now: in cpuset top-app with oom_score_adj 0 (helpers of the launcher and the
  * keyboard are in top-app too, with other scores). 1 yes, 0 no, -ENOTSUP where there is no Android
- * cpuset layout, another negative errno when the process is gone or unreadable. */
+ * cpuset layout (of either version of cgroups), another negative errno when the process is gone or
+ * unreadable. */
 int target_is_foreground(const struct target_set *set, pid_t pid);
 /* Frozen by its cgroup (cgroup.events), as cached apps are: such a process gives no samples, which
  * is not 0 %. 1 yes, 0 no, -ENOTSUP without a v2 hierarchy, another negative errno as above. */

@@ -19,6 +19,8 @@ enum exit_code {
 	EXIT_INTERRUPTED = 130,
 };
 
+struct alert_rule;
+struct command;
 struct control;
 struct prober_pool;
 struct run_status;
@@ -36,6 +38,9 @@ struct session_options {
 	struct run_status *status; /* what it answers; not begun anew where it says something */
 	const struct target_spec *specs;
 	size_t spec_count;
+	const struct alert_rule *alerts; /* borrowed, too */
+	size_t alert_count;
+	const struct command *on_alert; /* NULL: none */
 	bool verbose;
 };
 
@@ -51,4 +56,9 @@ int session_add_sink(struct session *session, struct sink *sink);
 /* Wait for the targets, open the sources, run, write the footer. Returns an exit code; what went
  * wrong was said in one line on stderr. */
 enum exit_code session_run(struct session *session);
+/* A scene begins or ends now (summary/scenes.h): an event, and the interval ends here if it is 50
+ * ms long. To be called from a callback of the session's loop. 0; -EINVAL: not a name; -EALREADY:
+ * it is open; -ENOENT: it is not; -ENOSPC: too many are open;
+ * -EAGAIN: the run has not begun, or is over. */
+int session_mark(struct session *session, const char *name, bool end);
 void session_free(struct session *session);

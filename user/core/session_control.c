@@ -43,7 +43,34 @@ static int answer_stop(void *ctx, const char *argument, char *reply, size_t room
 	return 0;
 }
 
+static int tell_mark(int err, char *reply, size_t room)
+{
+	const char *why = err == -EALREADY ? "this scene is open already"
+			  : err == -ENOENT ? "no scene of that name is open"
+			  : err == -EINVAL
+				  ? "a scene's name has 1 to 64 bytes of printable UTF-8, and is "
+				    "none of unknown, mixed, other"
+			  : err == -ENOSPC ? "1280 scenes are open"
+			  : err == -EAGAIN ? "the recording has not begun, or is over"
+					   : "";
+
+	snprintf(reply, room, "%s", why);
+	return err;
+}
+
+static int answer_mark(void *ctx, const char *argument, char *reply, size_t room)
+{
+	return tell_mark(session_mark(ctx, argument, false), reply, room);
+}
+
+static int answer_mark_end(void *ctx, const char *argument, char *reply, size_t room)
+{
+	return tell_mark(session_mark(ctx, argument, true), reply, room);
+}
+
 static const struct control_row rows[] = {
+	{"mark --end", true, answer_mark_end},
+	{"mark", true, answer_mark},
 	{"status", false, answer_status},
 	{"stop", false, answer_stop},
 };

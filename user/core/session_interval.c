@@ -9,7 +9,9 @@
 #include "prober/pool.h"
 #include "prober/warden.h"
 
-#define LOOK_NS (100 * NSEC_PER_MSEC)
+/* A mark ends an interval that is at least so long. */
+#define SHORTEST_NS (50 * NSEC_PER_MSEC)
+#define LOOK_NS     (100 * NSEC_PER_MSEC)
 /* A step of boot - mono beyond this is a suspend; of unix - boot, a change of the wall clock. */
 #define SUSPEND_NS (20 * NSEC_PER_MSEC)
 #define JUMP_NS    NSEC_PER_SEC
@@ -81,10 +83,13 @@ static void tell_helpers_lost(struct session *session)
 }
 
 /* planned_ns: how long the interval was to be. */
-static int take_interval(struct session *session, uint64_t planned_ns, bool final)
+static int take_interval(struct session *session, uint64_t planned_ns, bool final, bool marked)
 {
 	struct record_interval interval = {
-		.last = final && planned_ns != session->options.interval_ns, .final = final};
+		.last = final && planned_ns != session->options.interval_ns,
+		.marked = marked,
+		.final = final,
+	};
 	struct record record = {.type = RECORD_INTERVAL, .interval = &interval};
 	int err = 0;
 
@@ -128,7 +133,9 @@ static int take_interval(struct session *session, uint64_t planned_ns, bool fina
 	counter_list_free(&interval.late);
 	counter_list_free(&interval.repaired);
 	missing_list_free(&interval.missing);
-	session->intervals++;
+	session->intervals += !marked;
+	session->cut = marked;
+	session->ahead_ns = 0;
 	session->final_taken = final;
 	return err;
 }
@@ -149,6 +156,11 @@ static int on_interval(void *ctx, uint32_t periods)
 		return 0; /* the last one, which the timer of -d ends */
 	over = options->duration_ns && !session->plan.last_dur_ns &&
 	       session->periods >= session->plan.periods;
+	/* Cut by a mark a moment ago. */
+	if (!over && session->cut && so_far_ns < options->interval_ns / 2) {
+		session->ahead_ns = so_far_ns;
+		return 0;
+	}
 	/* The one before came late: this one is not worth a record, and goes to the next. */
 	if (!over && so_far_ns < options->interval_ns / 2) {
 		session->overruns += periods;
@@ -157,7 +169,8 @@ static int on_interval(void *ctx, uint32_t periods)
 	session->overruns += periods - 1;
 	if (over)
 		run_plan_wait(session->options.interval_ns, session->last_mono_ns);
-	err = take_interval(session, options->interval_ns, final || over);
+	err = take_interval(session, options->interval_ns + session->ahead_ns, final || over,
+			    false);
 	if (final || over || !outputs_any_left(session->outputs))
 		session_stop(session);
 	return err;
@@ -171,7 +184,18 @@ static int on_duration_over(void *ctx, uint32_t events)
 		return 0;
 	session_stop(session);
 	run_plan_wait(session->options.interval_ns, session->last_mono_ns);
-	return take_interval(session, session->plan.last_dur_ns, true);
+	return take_interval(session, session->plan.last_dur_ns, true, false);
+}
+
+bool session_cut_interval(struct session *session)
+{
+	uint64_t so_far_ns = clock_now_ns(CLOCK_MONOTONIC) - session->last_mono_ns;
+
+	if (so_far_ns < SHORTEST_NS)
+		return false;
+	if (take_interval(session, session->options.interval_ns + session->ahead_ns, false, true))
+		session->error = -EIO;
+	return true;
 }
 
 int session_take_rest(struct session *session)
@@ -181,7 +205,7 @@ int session_take_rest(struct session *session)
 	return take_interval(
 		session,
 		left_ns < session->options.interval_ns ? left_ns : session->options.interval_ns + 1,
-		true);
+		true, false);
 }
 
 /* By now the helpers have said who they are. */

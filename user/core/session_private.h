@@ -31,6 +31,9 @@ struct session {
 	struct source_context context;
 	uint64_t seq, last_mono_ns, suspended_ns, intervals, overruns;
 	uint64_t periods; /* of the interval timer that went by */
+	/* An interval was cut by a mark: the next one may be longer than planned by this. */
+	uint64_t ahead_ns;
+	bool cut;
 	struct run_plan plan;
 	bool final_taken;
 	int64_t unix_minus_boot_ns;
@@ -42,10 +45,22 @@ struct session {
 	uint64_t scanned_ns;
 	int signal_fd;
 	bool stop;
-	bool opened;      /* the sources */
-	bool target_came; /* while it was waited for */
-	int error;        /* of counting */
+	bool opened;               /* the sources */
+	bool target_came;          /* while it was waited for */
+	int error;                 /* of counting */
+	struct alerts *alerts;     /* NULL: there are no rules */
+	struct commands *commands; /* NULL: none is to be run */
 };
+
+/* Rules of --alert; 0 or -ENOMEM. */
+int session_join_alerts(struct session *session);
+void session_leave_alerts(struct session *session);
+/* Look at a record that was given to the sinks. */
+void session_take_alerts(struct session *session, const struct record *record);
+/* Say which rules can never fire: the sources are open. */
+void session_check_alerts(const struct session *session);
+/* Their totals for the footer. 0 or -ENOMEM. */
+int session_sum_alerts(struct session *session);
 
 void session_stop(void *session);
 /* Answer what comes by options.control, in the session's loop. 0 or -errno. */
@@ -60,6 +75,8 @@ enum exit_code session_open_sources(struct session *session);
 /* Read the clocks anew, and tell of a suspend or a step of the wall clock since the last reading.
  * interval gets its length; NULL: the first reading, of which nothing is told. */
 void session_watch_clocks(struct session *session, struct record_interval *interval);
+/* End the interval now, for a scene; false: it has hardly begun. */
+bool session_cut_interval(struct session *session);
 /* Take intervals until the run is stopped or its last one is taken. 0 or -errno. */
 int session_run_loop(struct session *session);
 /* A signal came, or the target went: what is left is an interval too, and the sources give what

@@ -5,6 +5,6 @@
 
 /* One a source: in its declaration.c. */
 extern const struct source_declaration cpu_declaration, blocks_declaration, net_declaration,
-	frames_declaration, power_declaration, memory_declaration;
+	frames_declaration, power_declaration, memory_declaration, context_declaration;
 /* Their rows of struct record_interval: in fields.c. */
-extern const struct field cpu_part, net_part, frames_part, power_part, memory_part;
+extern const struct field cpu_part, net_part, frames_part, power_part, memory_part, context_part;

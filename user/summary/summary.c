@@ -39,6 +39,10 @@ static const struct loss_info loss_items[] = {
 const struct loss_table summary_losses = {loss_items, sizeof(loss_items) / sizeof(*loss_items),
 					  NULL};
 
+static int add_to_split(void *summary, const char *key, double value);
+
+_Static_assert(DISTRIBUTION_MAX <= SCENE_DISTRIBUTIONS, "of scenes");
+
 struct summary *summary_new(const struct loss_registry *registry)
 {
 	struct summary *summary = calloc(1, sizeof(*summary));
@@ -50,7 +54,10 @@ struct summary *summary_new(const struct loss_registry *registry)
 	summary->usage = usage_new();
 	summary->groups = block_groups_new(false);
 	summary->memory = memory_runs_new();
-	if (!summary->paths || !summary->usage || !summary->groups || !summary->memory) {
+	summary->scenes = scenes_new();
+	summary->split = split_new(add_to_split, summary);
+	if (!summary->paths || !summary->usage || !summary->groups || !summary->memory ||
+	    !summary->scenes || !summary->split) {
 		summary_free(summary);
 		return NULL;
 	}
@@ -72,6 +79,8 @@ void summary_free(struct summary *summary)
 	usage_free(summary->usage);
 	block_groups_free(summary->groups);
 	memory_runs_free(summary->memory);
+	scenes_free(summary->scenes);
+	split_free(summary->split);
 	for (int i = 0; i < DISTRIBUTION_MAX; i++)
 		histogram_free(summary->histograms[i]);
 	for (size_t i = 0; i < summary->footer.total_count; i++)
@@ -119,7 +128,19 @@ static int add(struct summary *summary, const char *key, double value)
 	if (!place)
 		return -ENOMEM;
 	*place += value;
-	return 0;
+	return scenes_add(summary->scenes, key, value);
+}
+
+static int add_value(struct summary *summary, enum distribution which, uint64_t value)
+{
+	int err = histogram_add(summary->histograms[which], value);
+
+	return err ? err : scenes_add_value(summary->scenes, which, value);
+}
+
+static int add_to_split(void *ctx, const char *key, double value)
+{
+	return add(ctx, key, value);
 }
 
 double summary_get(const struct summary *summary, const char *key)
@@ -166,7 +187,7 @@ static int add_cpu(struct summary *summary, const struct record_cpu *cpu)
 	for (size_t i = 0; i < cpu->task_count + cpu->cut_count; i++)
 		summary->exits += cpu->tasks[i].exited;
 	if (!err)
-		err = histogram_add(summary->histograms[DISTRIBUTION_BUSY], cpu->busy_ns);
+		err = add_value(summary, DISTRIBUTION_BUSY, cpu->busy_ns);
 	return err;
 }
 
@@ -229,10 +250,56 @@ static int add_memory(struct summary *summary, const struct record_memory *memor
 	return err ? err : memory_runs_add(summary->memory, memory, end_boot_ns);
 }
 
+static int add_part(struct summary *summary, const char *key, struct opt_u64 before,
+		    struct opt_u64 after)
+{
+	return after.present
+		       ? scenes_add(summary->scenes, key, (double)(after.value - before.value))
+		       : 0;
+}
+
+/* What only the footer has of the whole run, scenes have by its growth. */
+static int add_usage(struct summary *summary, const struct record_interval *interval,
+		     uint64_t end_boot_ns)
+{
+	struct usage_targets before = usage_targets(summary->usage), after;
+	struct scenes *scenes = summary->scenes;
+	int err = usage_add(summary->usage, interval, end_boot_ns);
+
+	after = usage_targets(summary->usage);
+	if (!err)
+		err = add_part(summary, "targets.cpu_ns", before.cpu_ns, after.cpu_ns);
+	if (!err)
+		err = add_part(summary, "targets.runnable_ns", before.runnable_ns,
+			       after.runnable_ns);
+	if (!err)
+		err = add_part(summary, "targets.rx_bytes", before.rx_bytes, after.rx_bytes);
+	if (!err)
+		err = add_part(summary, "targets.tx_bytes", before.tx_bytes, after.tx_bytes);
+	for (size_t i = 0; i < interval->frames.layer_count && !err; i++) {
+		const struct record_layer *layer = &interval->frames.layers[i];
+
+		err = scenes_add(scenes, "frames.shown", (double)layer->shown);
+		if (!err)
+			err = scenes_add(scenes, "frames.dropped", (double)layer->dropped);
+		if (!err)
+			err = scenes_add(scenes, "frames.janky", (double)layer->janky);
+	}
+	if (!err)
+		err = scenes_add(scenes, "intervals", 1);
+	return err ? err : scenes_add(scenes, "dur_ns", (double)interval->dur_ns);
+}
+
 static int add_interval(struct summary *summary, const struct record_interval *interval,
 			uint64_t end_boot_ns)
 {
+	uint64_t begin_boot_ns = summary->end_boot_ns;
 	int err = counter_list_merge(&summary->footer.lost, &interval->lost);
+
+	if (!begin_boot_ns)
+		begin_boot_ns = end_boot_ns - interval->dur_ns;
+	summary->end_boot_ns = end_boot_ns;
+	scenes_select(summary->scenes, begin_boot_ns, end_boot_ns);
 
 	if (!err)
 		err = counter_list_merge(&summary->footer.late, &interval->late);
@@ -247,9 +314,9 @@ static int add_interval(struct summary *summary, const struct record_interval *i
 		err = missing_list_set(&summary->footer.missing, interval->missing.items[i].key,
 				       interval->missing.items[i].reason);
 	if (!err)
-		err = histogram_add(summary->histograms[DISTRIBUTION_DUR], interval->dur_ns);
+		err = add_value(summary, DISTRIBUTION_DUR, interval->dur_ns);
 	if (!err)
-		err = histogram_add(summary->histograms[DISTRIBUTION_SELF], interval->self.cpu_ns);
+		err = add_value(summary, DISTRIBUTION_SELF, interval->self.cpu_ns);
 	if (!err)
 		err = add(summary, "self.cpu_ns", (double)interval->self.cpu_ns);
 	if (!err)
@@ -269,7 +336,9 @@ static int add_interval(struct summary *summary, const struct record_interval *i
 		err = add_net(summary, &interval->net);
 	if (!err && interval->memory.present)
 		err = add_memory(summary, &interval->memory, end_boot_ns);
-	return err ? err : usage_add(summary->usage, interval, end_boot_ns);
+	if (!err)
+		err = split_interval(summary->split, interval, begin_boot_ns, end_boot_ns);
+	return err ? err : add_usage(summary, interval, end_boot_ns);
 }
 
 static const char *reason_of(const struct missing_list *list, const char *key)
@@ -318,6 +387,7 @@ static int add_block(struct summary *summary, const struct record *record)
 		return 0;
 	summary_follow_block(summary, block);
 	summary->blocks++;
+	scenes_select(summary->scenes, block->start_boot_ns, block->start_boot_ns + block->wall_ns);
 	summary->blocks_bare += bare;
 	if (follows) {
 		struct followed *place = &summary->followed[summary->followed_next];
@@ -331,9 +401,13 @@ static int add_block(struct summary *summary, const struct record *record)
 		block_groups_add(summary->groups, block->wall_ns, heaviest_stack(block));
 	err = paths_add(summary->paths, block);
 	if (!err)
+		err = scenes_add(summary->scenes, "blocks.count", 1);
+	if (!err)
+		err = split_block(summary->split, block);
+	if (!err)
 		err = add(summary, "blocks.total_ns", (double)block->wall_ns);
 	if (!err)
-		err = histogram_add(summary->histograms[DISTRIBUTION_BLOCK_WALL], block->wall_ns);
+		err = add_value(summary, DISTRIBUTION_BLOCK_WALL, block->wall_ns);
 	return err ? err : summary_add_losses(summary, &block->lost);
 }
 
@@ -360,6 +434,51 @@ static int add_addition(struct summary *summary, const struct record_addition *a
 	return 0;
 }
 
+/* A scene begins where the interval before it was cut for it, else at the event's own time. */
+static int add_mark(struct summary *summary, const struct record *record)
+{
+	const struct record_event *event = record->event;
+	uint64_t at_boot_ns = record->t_boot_ns;
+	const char *name = NULL, *state = "";
+	int err;
+
+	for (size_t i = 0; i < event->key_count; i++) {
+		const struct event_key *key = &event->keys[i];
+
+		if (!strcmp(key->name, "name"))
+			name = key->text;
+		else if (!strcmp(key->name, "state") && key->text)
+			state = key->text;
+		else if (!strcmp(key->name, "exact") && key->value == 1)
+			at_boot_ns = summary->end_boot_ns;
+	}
+	if (!name)
+		return 0;
+	err = scenes_mark(summary->scenes, name, !strcmp(state, "end"), at_boot_ns);
+	return err == -ENOMEM ? err : 0;
+}
+
+static int add_event(struct summary *summary, const struct record *record)
+{
+	double *events;
+
+	if (strcmp(record->event->event, "mark")) {
+		scenes_select(summary->scenes, record->t_boot_ns, record->t_boot_ns);
+		return add(summary, "events", 1);
+	}
+	/* It is between scenes, and in none. */
+	events = total(summary, "events");
+	if (!events)
+		return -ENOMEM;
+	++*events;
+	return add_mark(summary, record);
+}
+
+bool summary_scene_is_open(const struct summary *summary, const char *name)
+{
+	return scenes_is_open(summary->scenes, name);
+}
+
 int summary_add(struct summary *summary, const struct record *record)
 {
 	summary->records++;
@@ -371,7 +490,7 @@ int summary_add(struct summary *summary, const struct record *record)
 	case RECORD_STACK:
 		return add_addition(summary, record->addition);
 	case RECORD_EVENT:
-		return add(summary, "events", 1);
+		return add_event(summary, record);
 	case RECORD_HEADER:
 		summary->other_tools.block_ns = record->header->block_ns;
 		return usage_begin(summary->usage, record->header);
@@ -428,12 +547,32 @@ static int set_causes(struct summary *summary)
 	return err;
 }
 
+struct record_distribution summary_describe(const struct histogram *histogram, const char *name)
+{
+	return (struct record_distribution){
+		.name = name,
+		.n = histogram_count(histogram),
+		.min = (double)histogram_min(histogram),
+		.max = (double)histogram_max(histogram),
+		.mean = histogram_mean(histogram),
+		.p50 = (double)histogram_percentile(histogram, 50),
+		.p90 = (double)histogram_percentile(histogram, 90),
+		.p95 = (double)histogram_percentile(histogram, 95),
+		.p99 = (double)histogram_percentile(histogram, 99),
+	};
+}
+
 const struct record_footer *summary_footer(struct summary *summary)
 {
 	struct record_footer *footer = &summary->footer;
 	uint64_t bare_told;
 	int err = summary_set_total(summary, "intervals", (double)summary->intervals);
 
+	scenes_select(summary->scenes, summary->end_boot_ns, summary->end_boot_ns);
+	if (!err)
+		err = split_finish(summary->split);
+	if (!err)
+		err = scenes_take(summary->scenes, distribution_names, DISTRIBUTION_MAX, footer);
 	if (!err)
 		err = summary_set_total(summary, "dur_ns", summary->dur_ns);
 	if (!err)
@@ -465,17 +604,8 @@ const struct record_footer *summary_footer(struct summary *summary)
 
 		if (!histogram_count(histogram))
 			continue;
-		footer->distributions[footer->distribution_count++] = (struct record_distribution){
-			.name = distribution_names[i],
-			.n = histogram_count(histogram),
-			.min = (double)histogram_min(histogram),
-			.max = (double)histogram_max(histogram),
-			.mean = histogram_mean(histogram),
-			.p50 = (double)histogram_percentile(histogram, 50),
-			.p90 = (double)histogram_percentile(histogram, 90),
-			.p95 = (double)histogram_percentile(histogram, 95),
-			.p99 = (double)histogram_percentile(histogram, 99),
-		};
+		footer->distributions[footer->distribution_count++] =
+			summary_describe(histogram, distribution_names[i]);
 	}
 	return footer;
 }

@@ -16,6 +16,8 @@ void summary_free(struct summary *summary);
 int summary_add(struct summary *summary, const struct record *record);
 /* Count losses that no interval has; of all kinds, which the registry knows. 0, -ENOMEM. */
 int summary_add_losses(struct summary *summary, const struct counter_list *list);
+/* Whether a scene of that name is open (summary/scenes.h). */
+bool summary_scene_is_open(const struct summary *summary, const char *name);
 /* Add a total of a source's own under a key path, like "blocks.count"; the last value stands. */
 int summary_set_total(struct summary *summary, const char *key, double value);
 /* The footer as of now; owned by the summary, valid until the next call. NULL with ENOMEM. */

@@ -2,7 +2,11 @@
 /* What the files of the summary share. */
 #pragma once
 #include "compat/compat.h"
+#include "summary/scenes.h"
+#include "summary/split.h"
 #include "summary/summary.h"
+
+struct histogram;
 
 enum distribution {
 	DISTRIBUTION_DUR,
@@ -39,6 +43,9 @@ struct summary {
 	struct usage *usage;
 	struct block_groups *groups;
 	struct memory_runs *memory;
+	struct scenes *scenes;
+	struct split *split;
+	uint64_t end_boot_ns; /* of the interval before; 0: there was none */
 	struct histogram *histograms[DISTRIBUTION_MAX];
 	struct record_footer footer;
 	struct record_distribution distributions[DISTRIBUTION_MAX];
@@ -54,6 +61,8 @@ struct summary {
 	size_t followed_next;
 };
 
+/* The distribution of what a histogram has counted. */
+struct record_distribution summary_describe(const struct histogram *histogram, const char *name);
 /* The total of that key path, 0 where there is none. */
 double summary_get(const struct summary *summary, const char *key);
 /* For the numbers of other tools (other_tools.c). */

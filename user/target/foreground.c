@@ -20,16 +20,30 @@ int target_oom_score_adj(const struct target_set *set, pid_t pid, int *score)
 	return sscanf(text, "%d", score) == 1 ? 0 : -EINVAL;
 }
 
+bool target_has_foreground(const char *root)
+{
+	/* version 1 of cgroups, and 2 */
+	static const char *const layouts[] = {"dev/cpuset", "sys/fs/cgroup"};
+	char path[4096];
+	struct stat st;
+
+	for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++) {
+		snprintf(path, sizeof(path), "%s/%s/top-app", root, layouts[i]);
+		if (!stat(path, &st))
+			return true;
+	}
+	return false;
+}
+
 int target_is_foreground(const struct target_set *set, pid_t pid)
 {
 	char text[4096];
-	struct stat st;
 	ssize_t n;
 	int score, err;
 
-	snprintf(text, sizeof(text), "%s/dev/cpuset/top-app", set->root);
-	if (stat(text, &st))
+	if (!target_has_foreground(set->root))
 		return -ENOTSUP;
+	/* The kernel shows the cpuset of either version of cgroups there. */
 	n = proc_read_of(set->root, pid, "cpuset", text, sizeof(text));
 	if (n < 0)
 		return (int)n;

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The summary's scenes, and what was in the foreground and in the background: no sum is guessed. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record/json_read.h"
+#include "record/json_write.h"
+#include "summary/scenes.h"
+#include "summary/summary.h"
+
+#define SEC 1000000000ull
+
+static struct summary *summary;
+
+static void begin(void)
+{
+	summary = summary_new(NULL);
+	cr_assert(summary);
+}
+
+static void end(void)
+{
+	summary_free(summary);
+}
+
+TestSuite(scenes, .init = begin, .fini = end);
+TestSuite(split, .init = begin, .fini = end);
+
+static double find(const struct record_footer *footer, const char *key)
+{
+	for (size_t i = 0; i < footer->total_count; i++)
+		if (!strcmp(footer->totals[i].key, key))
+			return footer->totals[i].value;
+	return NAN;
+}
+
+static const struct footer_scene *scene(const struct record_footer *footer, const char *name)
+{
+	for (size_t i = 0; i < footer->scene_count; i++)
+		if (!strcmp(footer->scenes[i].name, name))
+			return &footer->scenes[i];
+	return NULL;
+}
+
+static double busy(const struct record_footer *footer, const char *name)
+{
+	const struct footer_scene *found = scene(footer, name);
+
+	return found ? find(&found->sums, "cpu.busy_ns") : NAN;
+}
+
+/* One second that ends there, with so much CPU time. */
+static void second(unsigned at, uint64_t busy_ns)
+{
+	struct record_interval interval = {.dur_ns = SEC,
+					   .cpu = {.present = true, .busy_ns = busy_ns}};
+	struct record record = {
+		.type = RECORD_INTERVAL, .t_boot_ns = at * SEC, .interval = &interval};
+
+	cr_assert_eq(summary_add(summary, &record), 0);
+}
+
+static void mark(const char *name, const char *state, uint64_t at_ns, bool exact)
+{
+	struct record_event event = {
+		.event = "mark",
+		.keys = {{.name = "name", .text = name},
+			 {.name = "state", .text = state},
+			 {.name = "exact", .value = 1}},
+		.key_count = exact ? 3 : 2,
+	};
+	struct record record = {.type = RECORD_EVENT, .t_boot_ns = at_ns, .event = &event};
+
+	cr_assert_eq(summary_add(summary, &record), 0);
+}
+
+Test(scenes, none_without_marks)
+{
+	second(1, 5);
+	cr_assert_eq(summary_footer(summary)->scene_count, 0);
+}
+
+Test(scenes, cut_exactly)
+{
+	const struct record_footer *footer;
+
+	second(1, 1);
+	mark("a", "begin", SEC + 500, true);
+	second(2, 10);
+	mark("b", "begin", 2 * SEC + 500, true); /* overlaps */
+	second(3, 100);
+	mark("a", "end", 3 * SEC + 500, true);
+	second(4, 1000);
+	mark("b", "end", 4 * SEC + 500, true);
+	second(5, 10000);
+	mark("a", "begin", 5 * SEC + 500, true); /* again, cut by the end of the run */
+	second(6, 100000);
+	footer = summary_footer(summary);
+	cr_assert_eq(busy(footer, "unknown"), 10001);
+	cr_assert_eq(busy(footer, "a"), 100110);
+	cr_assert_eq(busy(footer, "b"), 1100);
+	cr_assert_null(scene(footer, "mixed"));
+	cr_assert_null(scene(footer, "other"));
+	cr_assert_eq(scene(footer, "a")->times, 2);
+	cr_assert(scene(footer, "a")->open_at_end);
+	cr_assert(!scene(footer, "b")->open_at_end);
+	cr_assert_eq(find(&scene(footer, "a")->sums, "dur_ns"), 3e9);
+	cr_assert_eq(find(&scene(footer, "a")->sums, "intervals"), 3);
+	cr_assert_eq(find(footer, "cpu.busy_ns"), 111111);
+	/* a distribution for each */
+	cr_assert_eq(scene(footer, "b")->sums.distribution_count, 3);
+	cr_assert_eq(scene(footer, "b")->sums.distributions[0].n, 2);
+}
+
+Test(scenes, a_mark_inside_an_interval_is_mixed)
+{
+	const struct record_footer *footer;
+
+	mark("whole", "begin", 0, false);
+	second(1, 1);
+	mark("a", "begin", SEC + 1, false);
+	second(2, 10);
+	mark("a", "end", 2 * SEC + SEC / 2, false);
+	mark("a", "begin", 2 * SEC + SEC / 2 + 1, false);
+	second(3, 100);
+	second(4, 1000);
+	footer = summary_footer(summary);
+	cr_assert_eq(busy(footer, "whole"), 1111);
+	cr_assert_eq(busy(footer, "mixed"), 110);
+	cr_assert_eq(busy(footer, "a"), 1000);
+	cr_assert_null(scene(footer, "unknown"));
+}
+
+Test(scenes, marks_that_make_no_sense)
+{
+	const struct record_footer *footer;
+
+	second(1, 1);
+	mark("a", "end", SEC, true);
+	mark("unknown", "begin", SEC, true);
+	mark("", "begin", SEC, true);
+	second(2, 10);
+	mark("b", "begin", 2 * SEC, true);
+	mark("b", "begin", 2 * SEC, true);
+	second(3, 100);
+	mark("b", "end", 3 * SEC, true);
+	second(4, 1000);
+	footer = summary_footer(summary);
+	cr_assert_eq(footer->scene_count, 2);
+	cr_assert_eq(busy(footer, "b"), 100);
+	cr_assert_eq(scene(footer, "b")->times, 1);
+	cr_assert_eq(busy(footer, "unknown"), 1011);
+}
+
+Test(scenes, blocks)
+{
+	struct record_block block = {.state = BLOCK_CLOSED, .wall_ns = SEC / 2};
+	struct record record = {.type = RECORD_BLOCK, .block = &block};
+	const struct record_footer *footer;
+
+	second(1, 1);
+	mark("a", "begin", SEC, true);
+	block.start_boot_ns = SEC - 1; /* it began before the scene */
+	cr_assert_eq(summary_add(summary, &record), 0);
+	block.start_boot_ns = SEC + 1;
+	cr_assert_eq(summary_add(summary, &record), 0);
+	second(2, 1);
+	mark("a", "end", 2 * SEC, true);
+	block.start_boot_ns = 2 * SEC - SEC / 2; /* told after the scene that it was in */
+	cr_assert_eq(summary_add(summary, &record), 0);
+	footer = summary_footer(summary);
+	cr_assert_eq(find(&scene(footer, "a")->sums, "blocks.count"), 2);
+	cr_assert_eq(find(&scene(footer, "a")->sums, "blocks.total_ns"), SEC);
+	cr_assert_eq(find(&scene(footer, "mixed")->sums, "blocks.count"), 1);
+}
+
+Test(scenes, a_thousand)
+{
+	const struct record_footer *footer;
+	double sum = 0;
+	char name[32];
+
+	second(1, 1);
+	for (unsigned i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "scene %u", i);
+		mark(name, "begin", (i + 1) * SEC + 1, true);
+		second(i + 2, 1);
+		mark(name, "end", (i + 2) * SEC + 1, true);
+	}
+	footer = summary_footer(summary);
+	cr_assert_eq(footer->scene_count, SCENES + 2); /* unknown and other */
+	cr_assert_eq(busy(footer, "other"), 1000 - SCENES);
+	cr_assert_eq(scene(footer, "other")->times, 1000 - SCENES);
+	for (size_t i = 0; i < footer->scene_count; i++)
+		sum += find(&footer->scenes[i].sums, "cpu.busy_ns");
+	cr_assert_eq(sum, 1001);
+}
+
+Test(scenes, names)
+{
+	char text[100];
+
+	cr_assert(scene_name_is_good("scroll list"));
+	cr_assert(scene_name_is_good("Anmeldung \xc3\xbc\"\\{}.$"));
+	cr_assert(!scene_name_is_good(""));
+	cr_assert(!scene_name_is_good("a\nb"));
+	cr_assert(!scene_name_is_good("a\x1b[2J"));
+	cr_assert(!scene_name_is_good("a\x7f"));
+	cr_assert(!scene_name_is_good("a\xc2\x9b")); /* CSI of C1 */
+	cr_assert(!scene_name_is_good("a\xff"));
+	cr_assert(!scene_name_is_good("mixed"));
+	memset(text, 'a', sizeof(text));
+	text[SCENE_NAME] = 0;
+	cr_assert(scene_name_is_good(text));
+	text[SCENE_NAME] = 'a';
+	text[SCENE_NAME + 1] = 0;
+	cr_assert(!scene_name_is_good(text));
+}
+
+Test(scenes, written_and_read)
+{
+	static const char name[] = "a.b \"c\\ {cpu}";
+	struct record record = {.type = RECORD_FOOTER};
+	struct parsed_record *parsed = NULL;
+	char why[256] = "", *line;
+	size_t length;
+
+	second(1, 1);
+	mark(name, "begin", SEC, true);
+	second(2, 10);
+	record.footer = summary_footer(summary);
+	line = record_to_line(&record, &length);
+	cr_assert(line);
+	cr_assert_eq(record_parse(line, length - 1, &parsed, why, sizeof(why)), 0, "%s", why);
+	cr_assert_eq(parsed->record.footer->scene_count, 2);
+	cr_assert_eq(busy(parsed->record.footer, name), 10);
+	cr_assert_eq(busy(parsed->record.footer, "unknown"), 1);
+	cr_assert(scene(parsed->record.footer, name)->open_at_end);
+	cr_assert_eq(scene(parsed->record.footer, name)->sums.distribution_count, 3);
+	parsed_record_free(parsed);
+	free(line);
+}
+
+/* ---- foreground and background ---- */
+
+static void in_context(unsigned at, struct record_process_context *processes, size_t count,
+		       uint64_t cpu_ns)
+{
+	struct record_process_cpu cpus[] = {{.pid = 7, .cpu_ns = cpu_ns, .runnable_ns = {true, 1}},
+					    {.pid = 8, .cpu_ns = 5 * cpu_ns}};
+	struct record_uid_net uids[] = {{.uid = 10001, .bytes = {cpu_ns, 1, 2 * cpu_ns, 1}},
+					{.uid = 1000, .bytes = {77, 1, 77, 1}}};
+	struct record_layer layers[] = {{.pid = 7, .shown = cpu_ns, .janky = 1}};
+	struct record_interval interval = {
+		.dur_ns = SEC,
+		.cpu = {.present = true, .processes = cpus, .process_count = 2},
+		.net = {.present = true, .uids = uids, .uid_count = 2},
+		.frames = {.present = true, .layers = layers, .layer_count = 1},
+		.context = {.present = true, .processes = processes, .process_count = count},
+	};
+	struct record record = {
+		.type = RECORD_INTERVAL, .t_boot_ns = at * SEC, .interval = &interval};
+
+	cr_assert_eq(summary_add(summary, &record), 0);
+}
+
+static void is(const char *key, double value)
+{
+	double found = find(summary_footer(summary), key);
+
+	cr_assert(isnan(value) ? isnan(found) : found == value, "%s is %g, not %g", key, found,
+		  value);
+}
+
+Test(split, states)
+{
+	struct record_process_context row = {.pid = 7, .uid = 10001, .state = CONTEXT_FOREGROUND};
+
+	in_context(1, &row, 1, 1);
+	row.state = CONTEXT_CACHED;
+	row.changed = true;
+	in_context(2, &row, 1, 10);
+	row.changed = false;
+	in_context(3, &row, 1, 100);
+	in_context(4, NULL, 0, 1000); /* it ended */
+	is("foreground.cpu_ns", 1);
+	is("mixed.cpu_ns", 10);
+	is("background.cpu_ns", 100);
+	is("unknown.cpu_ns", 1000 + 5 * 1111); /* pid 8 has no context */
+	is("foreground.runnable_ns", 1);
+	is("foreground.rx_bytes", 1);
+	is("foreground.tx_bytes", 2);
+	is("mixed.rx_bytes", 10);
+	is("background.tx_bytes", 200);
+	is("unknown.rx_bytes", 1000);
+	is("foreground.frames.shown", 1);
+	is("background.frames.janky", 1);
+	is("foreground.process_dur_ns", 1e9);
+	is("unknown.process_dur_ns", 1e9);
+	/* nothing is lost on the way */
+	is("net.rx_bytes", 1111 + 4 * 77);
+}
+
+Test(split, a_uid_is_in_the_foreground_with_one_process)
+{
+	struct record_process_context rows[] = {
+		{.pid = 7, .uid = 10001, .state = CONTEXT_BACKGROUND},
+		{.pid = 9, .uid = 10001, .state = CONTEXT_FOREGROUND},
+	};
+
+	in_context(1, rows, 2, 1);
+	rows[1].state = CONTEXT_BACKGROUND;
+	rows[1].changed = true;
+	in_context(2, rows, 2, 10);
+	is("foreground.rx_bytes", 1);
+	is("background.cpu_ns", 11);
+	is("mixed.rx_bytes", 10);
+}
+
+Test(split, a_reading_that_is_missing)
+{
+	struct record_process_context row = {.pid = 7, .uid = 10001, .state = CONTEXT_FOREGROUND};
+
+	in_context(1, &row, 1, 1);
+	/* the same at both ends, but not known between them */
+	row.changed = true;
+	in_context(2, &row, 1, 10);
+	is("foreground.cpu_ns", 1);
+	is("mixed.cpu_ns", 10);
+}
+
+static void block(uint64_t start_ns, uint64_t wall_ns)
+{
+	struct record_block one = {
+		.pid = 7, .state = BLOCK_CLOSED, .start_boot_ns = start_ns, .wall_ns = wall_ns};
+	struct record record = {.type = RECORD_BLOCK, .block = &one};
+
+	cr_assert_eq(summary_add(summary, &record), 0);
+}
+
+Test(split, blocks)
+{
+	struct record_process_context row = {.pid = 7, .uid = 10001, .state = CONTEXT_FOREGROUND};
+
+	in_context(1, &row, 1, 1);
+	block(SEC / 2, SEC); /* ends in the next interval, and was in the foreground all the time */
+	in_context(2, &row, 1, 1);
+	block(2 * SEC - 10, 20);
+	row.state = CONTEXT_BACKGROUND;
+	row.changed = true;
+	in_context(3, &row, 1, 1);
+	row.changed = false;
+	block(3 * SEC + 10, 30);
+	in_context(4, &row, 1, 1);
+	block(4 * SEC + 10, 40); /* nobody looked afterwards */
+	is("foreground.blocks.count", 1);
+	is("foreground.blocks.total_ns", SEC);
+	is("mixed.blocks.total_ns", 20);
+	is("background.blocks.total_ns", 30);
+	is("unknown.blocks.total_ns", 40);
+	is("blocks.count", 4);
+}
+
+Test(split, nothing_without_a_context)
+{
+	second(1, 5);
+	block(SEC / 2, 5);
+	is("unknown.cpu_ns", NAN);
+	is("unknown.blocks.count", NAN);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/context/context.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "jankscope/target.h"
+#include "source/context/screen.h"
+
+#define MAX_PROCESSES 4096
+
+/* What a process was at the reading before. */
+struct known {
+	UT_hash_handle hh;
+	struct {
+		pid_t pid;
+		uint32_t zero; /* no padding in a hash key */
+		uint64_t start_boot_ns;
+	} key;
+	enum context_state state;
+	uint64_t reading;
+};
+
+struct context_source {
+	struct source base;
+	struct target_set *targets;
+	struct screen screen;
+	bool has_screen;
+	struct known *known;
+	uint64_t reading;
+	struct record_process_context *rows;
+	size_t room;
+};
+
+static void drop(struct context_source *source, struct known *known)
+{
+	HASH_DEL(source->known, known);
+	free(known);
+}
+
+static int take_state(struct context_source *source, struct record_process_context *row)
+{
+	struct known *known, wanted = {.key = {row->pid, 0, row->start_boot_ns}};
+
+	HASH_FIND(hh, source->known, &wanted.key, sizeof(wanted.key), known);
+	row->changed =
+		!known || known->state != row->state || known->reading + 1 != source->reading;
+	if (!known) {
+		known = calloc(1, sizeof(*known));
+		if (!known)
+			return -ENOMEM;
+		known->key = wanted.key;
+		HASH_ADD(hh, source->known, key, sizeof(known->key), known);
+	}
+	known->state = row->state;
+	known->reading = source->reading;
+	return 0;
+}
+
+static struct record_process_context *add_row(struct context_source *source, size_t count)
+{
+	if (count == source->room) {
+		size_t room = source->room ? 2 * source->room : 16;
+		struct record_process_context *rows = realloc(source->rows, room * sizeof(*rows));
+
+		if (!rows)
+			return NULL;
+		source->rows = rows;
+		source->room = room;
+	}
+	source->rows[count] = (struct record_process_context){0};
+	return &source->rows[count];
+}
+
+/* 0; -ENOTSUP: no Android; -ENOENT and others: the process is gone. */
+static int read_state(const struct context_source *source, pid_t pid,
+		      struct record_process_context *row)
+{
+	int score, is = target_is_foreground(source->targets, pid);
+
+	if (is < 0)
+		return is;
+	if (target_oom_score_adj(source->targets, pid, &score))
+		return -ENOENT;
+	row->oom_score_adj = score;
+	row->state = is                                            ? CONTEXT_FOREGROUND
+		     : target_is_frozen(source->targets, pid) == 1 ? CONTEXT_FROZEN
+		     : score >= TARGET_CACHED_ADJ                  ? CONTEXT_CACHED
+								   : CONTEXT_BACKGROUND;
+	return 0;
+}
+
+static int take_processes(struct context_source *source, struct record_interval *interval)
+{
+	const struct target_process *process;
+	struct known *known, *next;
+	size_t count = 0;
+	int err = 0;
+
+	source->reading++;
+	for (size_t i = 0; i < MAX_PROCESSES && (process = target_set_at(source->targets, i));
+	     i++) {
+		struct record_process_context *row = add_row(source, count);
+
+		if (!row)
+			return -ENOMEM;
+		err = read_state(source, process->pid, row);
+		if (err == -ENOTSUP) {
+			missing_list_set(&interval->missing, "context.processes",
+					 "no cpuset top-app: not Android");
+			return 0;
+		}
+		if (err)
+			continue; /* it ended a moment ago */
+		row->pid = process->pid;
+		row->uid = process->uid;
+		row->start_boot_ns = process->start_boot_ns;
+		row->process = process->process;
+		row->package = process->package;
+		err = take_state(source, row);
+		if (err)
+			return err;
+		count++;
+	}
+	HASH_ITER (hh, source->known, known, next)
+		if (known->reading != source->reading)
+			drop(source, known);
+	interval->context.processes = source->rows;
+	interval->context.process_count = count;
+	return 0;
+}
+
+static int context_open(struct source *base, const struct source_context *context)
+{
+	struct context_source *source = (struct context_source *)base;
+
+	source->targets = context->targets;
+	source->has_screen = !screen_find(&source->screen, "");
+	base->variant = source->has_screen ? source->screen.by : NULL;
+	return 0;
+}
+
+/* The power source has looked already: it stands before this one in source/declarations.c. */
+static void take_charging(struct record_interval *interval)
+{
+	const struct record_power *power = &interval->power;
+
+	if (power->present && (power->battery_present || power->external))
+		interval->context.charging = power->external ? "yes" : "no";
+	else
+		missing_list_set(&interval->missing, "context.charging",
+				 "the power source told nothing of a battery");
+}
+
+static int context_sample(struct source *base, struct record_interval *interval)
+{
+	struct context_source *source = (struct context_source *)base;
+	int on = source->has_screen ? screen_is_on(&source->screen) : -ENOENT;
+
+	interval->context.present = true;
+	if (on >= 0)
+		interval->context.screen = on ? "on" : "off";
+	else
+		missing_list_set(&interval->missing, "context.screen",
+				 on == -ENOENT ? "no backlight and no display in /sys"
+					       : "no backlight or display told it");
+	take_charging(interval);
+	return target_set_is_all(source->targets) ? 0 : take_processes(source, interval);
+}
+
+static void context_close(struct source *base)
+{
+	struct context_source *source = (struct context_source *)base;
+	struct known *known, *next;
+
+	HASH_ITER (hh, source->known, known, next)
+		drop(source, known);
+	free(source->rows);
+	free(source);
+}
+
+static const struct source_ops ops = {
+	.name = "context",
+	.open = context_open,
+	.sample = context_sample,
+	.close = context_close,
+};
+
+struct source *context_source_new(void)
+{
+	struct context_source *source = calloc(1, sizeof(*source));
+
+	if (!source)
+		return NULL;
+	source->base.ops = &ops;
+	return &source->base;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "summary/split.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#define MAX_PROCESSES 4096
+#define MAX_WAITING   256
+
+enum bucket { FOREGROUND, BACKGROUND, MIXED, UNKNOWN, BUCKETS };
+
+static const char *const bucket_names[BUCKETS] = {"foreground", "background", "mixed", "unknown"};
+
+struct span {
+	uint64_t begin_ns, end_ns;
+};
+
+/* A process that the context knows. */
+struct known {
+	UT_hash_handle hh;
+	pid_t pid;
+	uid_t uid;
+	uint64_t start_boot_ns;
+	enum bucket state;
+	uint64_t since_ns; /* its state was the same at each reading from here on */
+	uint64_t seen_ns;  /* the last reading */
+};
+
+struct split {
+	split_add_fn add;
+	void *ctx;
+	struct known *processes;
+	bool any; /* an interval had a context */
+	struct waiting {
+		pid_t pid;
+		uint64_t start_boot_ns, wall_ns;
+	} waiting[MAX_WAITING];
+	size_t waiting_count;
+};
+
+struct split *split_new(split_add_fn add, void *ctx)
+{
+	struct split *split = calloc(1, sizeof(*split));
+
+	if (split) {
+		split->add = add;
+		split->ctx = ctx;
+	}
+	return split;
+}
+
+static void drop(struct split *split, struct known *known)
+{
+	HASH_DEL(split->processes, known);
+	free(known);
+}
+
+void split_free(struct split *split)
+{
+	struct known *known, *next;
+
+	if (!split)
+		return;
+	HASH_ITER (hh, split->processes, known, next)
+		drop(split, known);
+	free(split);
+}
+
+static int put(struct split *split, enum bucket bucket, const char *what, double value)
+{
+	char key[64];
+
+	snprintf(key, sizeof(key), "%s.%s", bucket_names[bucket], what);
+	return split->add(split->ctx, key, value);
+}
+
+static struct known *find(const struct split *split, pid_t pid)
+{
+	struct known *known;
+
+	HASH_FIND_INT(split->processes, &pid, known);
+	return known;
+}
+
+static int learn(struct split *split, const struct record_process_context *row, struct span span)
+{
+	struct known *known = find(split, row->pid);
+	enum bucket state = row->state == CONTEXT_FOREGROUND ? FOREGROUND : BACKGROUND;
+	bool other = !known || known->start_boot_ns != row->start_boot_ns;
+
+	if (!known) {
+		if (HASH_COUNT(split->processes) >= MAX_PROCESSES)
+			return 0;
+		known = calloc(1, sizeof(*known));
+		if (!known)
+			return -ENOMEM;
+		known->pid = row->pid;
+		HASH_ADD_INT(split->processes, pid, known);
+	}
+	/* It was not this at the beginning, or a reading is missing between the two. */
+	if (row->changed)
+		known->since_ns = span.end_ns;
+	else if (other || known->state != state || known->seen_ns != span.begin_ns)
+		known->since_ns = span.begin_ns;
+	known->state = state;
+	known->uid = row->uid;
+	known->start_boot_ns = row->start_boot_ns;
+	known->seen_ns = span.end_ns;
+	return 0;
+}
+
+/* What a process was from begin to end, when it was looked at last. */
+static enum bucket bucket_of(const struct known *known, uint64_t begin_ns, uint64_t end_ns)
+{
+	if (!known || known->seen_ns != end_ns)
+		return UNKNOWN;
+	return known->since_ns <= begin_ns ? known->state : MIXED;
+}
+
+/* A uid is in the foreground as soon as one of its processes is. */
+static bool uid_bucket(const struct split *split, uid_t uid, struct span span, enum bucket *bucket)
+{
+	size_t of[BUCKETS] = {0}, all = 0;
+
+	for (const struct known *known = split->processes; known; known = known->hh.next) {
+		if (known->uid != uid)
+			continue;
+		of[bucket_of(known, span.begin_ns, span.end_ns)]++;
+		all++;
+	}
+	*bucket = of[FOREGROUND]          ? FOREGROUND
+		  : of[BACKGROUND] == all ? BACKGROUND
+		  : of[UNKNOWN] == all    ? UNKNOWN
+					  : MIXED;
+	return all > 0;
+}
+
+static int add_cpu(struct split *split, const struct record_cpu *cpu, struct span span)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < cpu->process_count && !err; i++) {
+		const struct record_process_cpu *row = &cpu->processes[i];
+		enum bucket bucket = bucket_of(find(split, row->pid), span.begin_ns, span.end_ns);
+
+		err = put(split, bucket, "cpu_ns", (double)row->cpu_ns);
+		if (!err && row->runnable_ns.present)
+			err = put(split, bucket, "runnable_ns", (double)row->runnable_ns.value);
+	}
+	return err;
+}
+
+static int add_net(struct split *split, const struct record_net *net, struct span span)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < net->uid_count && !err; i++) {
+		const struct record_uid_net *row = &net->uids[i];
+		enum bucket bucket;
+
+		/* Bytes of who is no target have no state. */
+		if (!uid_bucket(split, row->uid, span, &bucket))
+			continue;
+		err = put(split, bucket, "rx_bytes", (double)row->bytes.rx_bytes);
+		if (!err)
+			err = put(split, bucket, "tx_bytes", (double)row->bytes.tx_bytes);
+	}
+	return err;
+}
+
+static int add_frames(struct split *split, const struct record_frames *frames, struct span span)
+{
+	int err = 0;
+
+	for (size_t i = 0; frames->present && !frames->history && i < frames->layer_count && !err;
+	     i++) {
+		const struct record_layer *row = &frames->layers[i];
+		enum bucket bucket = bucket_of(find(split, row->pid), span.begin_ns, span.end_ns);
+
+		err = put(split, bucket, "frames.shown", (double)row->shown);
+		if (!err)
+			err = put(split, bucket, "frames.dropped", (double)row->dropped);
+		if (!err)
+			err = put(split, bucket, "frames.janky", (double)row->janky);
+	}
+	return err;
+}
+
+static int put_block(struct split *split, const struct waiting *block, enum bucket bucket)
+{
+	int err = put(split, bucket, "blocks.count", 1);
+
+	return err ? err : put(split, bucket, "blocks.total_ns", (double)block->wall_ns);
+}
+
+/* Blocks that ended in this interval. */
+static int add_blocks(struct split *split, uint64_t end_ns)
+{
+	size_t left = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < split->waiting_count && !err; i++) {
+		const struct waiting *block = &split->waiting[i];
+		const struct known *known = find(split, block->pid);
+
+		if (block->start_boot_ns + block->wall_ns > end_ns)
+			split->waiting[left++] = *block;
+		else
+			err = put_block(split, block,
+					bucket_of(known, block->start_boot_ns, end_ns));
+	}
+	split->waiting_count = left;
+	return err;
+}
+
+int split_block(struct split *split, const struct record_block *block)
+{
+	if (!split->any)
+		return 0;
+	if (split->waiting_count == MAX_WAITING)
+		return put_block(split, &(struct waiting){.wall_ns = block->wall_ns}, UNKNOWN);
+	split->waiting[split->waiting_count++] =
+		(struct waiting){block->pid, block->start_boot_ns, block->wall_ns};
+	return 0;
+}
+
+int split_interval(struct split *split, const struct record_interval *interval,
+		   uint64_t begin_boot_ns, uint64_t end_boot_ns)
+{
+	const struct record_context *context = &interval->context;
+	const struct span span = {begin_boot_ns, end_boot_ns};
+	struct known *known, *next;
+	int err = 0;
+
+	if (!split->any && !context->process_count)
+		return 0;
+	split->any = true;
+	for (size_t i = 0; i < context->process_count && !err; i++)
+		err = learn(split, &context->processes[i], span);
+	for (known = split->processes; known && !err; known = known->hh.next)
+		err = put(split, bucket_of(known, begin_boot_ns, end_boot_ns), "process_dur_ns",
+			  (double)interval->dur_ns);
+	if (!err && interval->cpu.present)
+		err = add_cpu(split, &interval->cpu, span);
+	if (!err && interval->net.present)
+		err = add_net(split, &interval->net, span);
+	if (!err)
+		err = add_frames(split, &interval->frames, span);
+	if (!err)
+		err = add_blocks(split, end_boot_ns);
+	HASH_ITER (hh, split->processes, known, next)
+		if (known->seen_ns != end_boot_ns)
+			drop(split, known);
+	return err;
+}
+
+int split_finish(struct split *split)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < split->waiting_count && !err; i++)
+		err = put_block(split, &split->waiting[i], UNKNOWN);
+	split->waiting_count = 0;
+	return err;
+}
