@@ -13,6 +13,13 @@ enum verb_bit {
 	VERB_REPORT = 8,
 };
 
+#define OPTION_TEXTS_MAX 64
+
+struct option_texts {
+	const char *items[OPTION_TEXTS_MAX];
+	size_t count;
+};
+
 /* The type of the member that takes the value. */
 enum option_kind {
 	OPTION_FLAG,     /* bool */
@@ -21,6 +28,7 @@ enum option_kind {
 	OPTION_PERCENT,  /* double */
 	OPTION_SIZE,     /* uint64_t, bytes */
 	OPTION_TEXT,     /* const char * */
+	OPTION_TEXTS,    /* struct option_texts: a text each time */
 	OPTION_CHOICE,   /* int: the index of the word */
 	OPTION_TARGET,   /* -p: a name or a pid */
 	OPTION_UID,

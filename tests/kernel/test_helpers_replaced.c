@@ -98,7 +98,7 @@ static int send_room(pid_t pid)
 }
 
 static const enum helper_kind kinds[] = {HELPER_PROBER, HELPER_SAMPLER, HELPER_UNWINDER,
-					 HELPER_ASKER};
+					 HELPER_ASKER, HELPER_RUNNER};
 
 /* As where nobody raised net.core.wmem_max: the room that a socket of this process has stays what
  * the kernel gives by itself. */

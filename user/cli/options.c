@@ -64,6 +64,14 @@ static const struct option_row option_rows[] = {
 	 "tell when the main thread of a target does not come back to its poll for this long "
 	 "(default 500ms)",
 	 VERB_RECORD, OPTION_DURATION, FIELD(block_ns), .min = 1},
+	{0, "alert", "RULE|@FILE",
+	 "tell when a metric of the records is beyond a limit, like 'memory.pss_bytes > 500M for "
+	 "30s'; @FILE: one rule a line; repeatable",
+	 VERB_RECORD, OPTION_TEXTS, FIELD(alerts)},
+	{0, "on-alert", "COMMAND",
+	 "run this for each alert, without a shell; JANKSCOPE_ALERT and others in its environment "
+	 "say which",
+	 VERB_RECORD, OPTION_TEXT, FIELD(on_alert)},
 	{0, "variant", "TWIN", "which BPF programs to load, for kernels with BTF or without",
 	 VERB_RECORD, OPTION_CHOICE, FIELD(variant), "auto tp_btf raw_tp"},
 	{0, "btf", "FILE", "kernel type information to use instead of /sys/kernel/btf/vmlinux",
@@ -270,6 +278,14 @@ static const char *take_value(struct options *options, const struct option_row *
 	case OPTION_TEXT:
 		*(const char **)field = text;
 		return text[0] ? NULL : "must not be empty";
+	case OPTION_TEXTS: {
+		struct option_texts *texts = field;
+
+		if (texts->count == OPTION_TEXTS_MAX)
+			return "given too often";
+		texts->items[texts->count++] = text;
+		return text[0] ? NULL : "must not be empty";
+	}
 	case OPTION_CHOICE:
 		return parse_choice(row, text, field);
 	case OPTION_TARGET:

@@ -19,6 +19,8 @@ struct options {
 	const char *output;                         /* -o */
 	const char *folded, *mapping, *csv;         /* of report */
 	bool native;
+	struct option_texts alerts;
+	const char *on_alert;
 	bool overwrite, json, json_schema, quiet, verbose, legend;
 	int colour; /* enum terminal_colour */
 	double max_lost_pct;

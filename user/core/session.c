@@ -76,7 +76,7 @@ struct session *session_new(const struct session_options *options, struct target
 	if (targets)
 		target_set_on_names(targets, session_on_names, session);
 	if (!session->loop || !session->summary || !session->self || !session->outputs ||
-	    session->signal_fd < 0 || join_loop(session)) {
+	    session->signal_fd < 0 || join_loop(session) || session_join_alerts(session)) {
 		session_free(session);
 		return NULL;
 	}
@@ -89,6 +89,7 @@ void session_free(struct session *session)
 		return;
 	for (size_t i = session->source_count; i-- > 0;)
 		session->sources[i].source->ops->close(session->sources[i].source);
+	session_leave_alerts(session);
 	outputs_free(session->outputs);
 	if (session->options.probes)
 		prober_pool_join_loop(session->options.probes, NULL);
@@ -134,6 +135,7 @@ void session_emit(void *ctx, struct record *record)
 	if (session->options.status)
 		run_status_take(session->options.status, record);
 	outputs_write(session->outputs, record);
+	session_take_alerts(session, record);
 }
 
 void session_emit_event(struct session *session, const struct record_event *event)
@@ -213,6 +215,7 @@ enum exit_code session_open_sources(struct session *session)
 			source->reason);
 	}
 	drop_rights(session);
+	session_check_alerts(session);
 	return EXIT_FINE;
 }
 
@@ -268,6 +271,8 @@ static void emit_footer(struct session *session)
 					   : 0));
 	if (dropped)
 		summary_set_total(session->summary, "tables_dropped", (double)dropped);
+	if (session_sum_alerts(session))
+		session->error = -ENOMEM;
 	record.footer = summary_footer(session->summary);
 	if (record.footer)
 		session_emit(session, &record);

@@ -25,6 +25,7 @@ static const char *const names[HELPER_KINDS] = {
 	[HELPER_WARDEN] = "jank-warden",   [HELPER_PROBER] = "jank-prober",
 	[HELPER_SAMPLER] = "jank-sampler", [HELPER_UNWINDER] = "jank-unwinder",
 	[HELPER_ASKER] = "jank-asker",     [HELPER_POWER] = "jank-power",
+	[HELPER_RUNNER] = "jank-runner",
 };
 
 /* What ends or stops the recorder from a terminal is the recorder's affair: its helpers end when
@@ -72,6 +73,7 @@ static void set_oom_score(enum helper_kind kind)
 	static const char *const scores[HELPER_KINDS] = {
 		[HELPER_WARDEN] = "0",      [HELPER_PROBER] = "800", [HELPER_SAMPLER] = "600",
 		[HELPER_UNWINDER] = "1000", [HELPER_ASKER] = "800",  [HELPER_POWER] = "800",
+		[HELPER_RUNNER] = "0", /* what it starts is no part of the tool */
 	};
 	int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
 	char text[16];

@@ -144,6 +144,7 @@ int warden_counters(struct warden *warden, struct counter_list *lost, struct cou
 		[HELPER_UNWINDER] = "helper_unwinder_replaced",
 		[HELPER_ASKER] = "helper_asker_replaced",
 		[HELPER_POWER] = "helper_power_replaced",
+		[HELPER_RUNNER] = "helper_runner_replaced",
 	};
 	int err = counter_list_add(late, "helper_warden_absent",
 				   warden->stats.not_replaced - warden->counted.not_replaced);

@@ -25,7 +25,8 @@ enum helper_kind {
 	HELPER_UNWINDER = 4,
 	HELPER_ASKER = 5,
 	HELPER_POWER = 6,
-	HELPER_KINDS = 7,
+	HELPER_RUNNER = 7, /* of commands of --on-alert */
+	HELPER_KINDS = 8,
 };
 
 /* One process that was asked for. The socket is good at once: what is sent before the process runs
@@ -129,6 +130,7 @@ void sampler_main(int socket) __attribute__((noreturn));
 void unwinder_main(int socket) __attribute__((noreturn));
 void asker_main(int socket) __attribute__((noreturn));
 void power_reader_main(int socket) __attribute__((noreturn));
+void runner_main(int socket) __attribute__((noreturn));
 /* First of all in each: a name, a session of its own, the signals, no descriptor but the socket,
  * nice 0, the hello. The process ends here when its recorder is gone already. */
 void helper_begin(enum helper_kind kind, int *socket);

@@ -113,6 +113,8 @@ static void __attribute__((noreturn)) run_helper(uint32_t kind, int socket)
 		asker_main(socket);
 	case HELPER_POWER:
 		power_reader_main(socket);
+	case HELPER_RUNNER:
+		runner_main(socket);
 	}
 	_exit(1);
 }

@@ -219,6 +219,7 @@ size_t doctor_processes(struct doctor_process *rows, size_t room)
 		[HELPER_WARDEN] = "warden",   [HELPER_PROBER] = "prober",
 		[HELPER_SAMPLER] = "sampler", [HELPER_UNWINDER] = "unwinder",
 		[HELPER_ASKER] = "asker",     [HELPER_POWER] = "power",
+		[HELPER_RUNNER] = "runner",
 	};
 	struct warden *warden;
 	size_t count = 0;

@@ -18,6 +18,7 @@
 #include "prober/warden.h"
 #include "util/resident.h"
 
+#include "verb/record_alerts.h"
 #include "verb/verb.h"
 
 #define TABLE_ROWS 15
@@ -152,12 +153,21 @@ enum exit_code verb_record(const struct options *options)
 	struct kernel_btf btf = {0};
 	struct target_set *targets = NULL;
 	struct session *session = NULL;
+	struct record_alerts alerts = {0};
 	struct outputs outputs = {0};
 	enum exit_code code;
 	int err;
 
 	if (options->json_schema)
 		return print_schema();
+	code = record_alerts_take(&alerts, options);
+	if (code) {
+		record_alerts_free(&alerts);
+		return code;
+	}
+	session_options.alerts = alerts.rules;
+	session_options.alert_count = alerts.count;
+	session_options.on_alert = alerts.command.count ? &alerts.command : NULL;
 	give_memory_back();
 	features_raise_nofile();
 	/* While this process is small: its helpers begin as copies of it. */
@@ -171,6 +181,7 @@ enum exit_code verb_record(const struct options *options)
 		fprintf(stderr, "jankscope: error: --btf %s: %s\n", options->btf_path,
 			err == -EINVAL ? "not a BTF file" : strerror(-err));
 		warden_stop(warden);
+		record_alerts_free(&alerts);
 		return EXIT_USAGE;
 	}
 	code = open_outputs(&outputs, options);
@@ -209,5 +220,6 @@ cleanup:
 	prober_pool_free(probes);
 	warden_stop(warden);
 	kernel_btf_close(&btf);
+	record_alerts_free(&alerts);
 	return code;
 }

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Rules, metrics and the command of --alert, without a device. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "alert/alerts.h"
+#include "alert/command.h"
+
+#define SEC 1000000000ull
+
+/* ---- rules ---- */
+
+static void refused(const char *text, const char *part)
+{
+	struct alert_rule rule;
+	char why[512] = "";
+
+	cr_assert_eq(alert_rule_parse(text, &rule, why, sizeof(why)), -EINVAL, "%s", text);
+	cr_assert(strstr(why, part), "%s: %s", text, why);
+}
+
+static struct alert_rule parsed(const char *text)
+{
+	struct alert_rule rule;
+	char why[512] = "";
+
+	cr_assert_eq(alert_rule_parse(text, &rule, why, sizeof(why)), 0, "%s: %s", text, why);
+	return rule;
+}
+
+Test(alert_rule, parts)
+{
+	struct alert_rule rule = parsed("self.anon_bytes>=500M for 30s clear 400M cooldown 5m");
+
+	cr_assert_str_eq(rule.metric.path, "self.anon_bytes");
+	cr_assert_eq(rule.op, ALERT_AT_LEAST);
+	cr_assert_eq(rule.limit, 500.0 * 1048576);
+	cr_assert_eq(rule.clear, 400.0 * 1048576);
+	cr_assert_eq(rule.for_ns, 30 * SEC);
+	cr_assert_eq(rule.cool_ns, 300 * SEC);
+	cr_assert(!rule.metric.sums);
+	rule = parsed("  cpu.processes.cpu_ns > 80%  ");
+	cr_assert_eq(rule.scale, ALERT_PERCENT);
+	cr_assert_eq(rule.limit, 80);
+	cr_assert_eq(rule.cool_ns, ALERT_COOL_NS);
+	cr_assert(rule.metric.sums);
+	cr_assert_str_eq(rule.text, "cpu.processes.cpu_ns > 80%");
+	rule = parsed("net.uids.rx_bytes > 1M/s");
+	cr_assert_eq(rule.scale, ALERT_PER_SECOND);
+	rule = parsed("block.wall_ns > 2s");
+	cr_assert_eq(rule.metric.type, RECORD_BLOCK);
+	rule = parsed("net.loopback.tx_packets < 5");
+	cr_assert_eq(rule.op, ALERT_BELOW);
+	/* without the name of the list, where one metric only has that name */
+	rule = parsed("cpu.switches_voluntary > 10/s");
+	cr_assert_str_eq(rule.metric.path, "cpu.tasks.switches_voluntary");
+}
+
+Test(alert_rule, refusals)
+{
+	refused("", "METRIC OP VALUE");
+	refused("> 5", "METRIC OP VALUE");
+	refused("cpu.busy_ns", "comparison is missing");
+	refused("cpu.busy_ns >", "value is missing");
+	refused("cpu.busy_ns => 1s", "no comparison");
+	refused("cpu.busy_ns == 1s", "no comparison");
+	refused("cpu.busy_ns > 5", "needs a time");
+	refused("self.anon_bytes > 5", "needs a size");
+	refused("self.anon_bytes > -5M", "needs a size");
+	refused("cpu.busy_ns > 1s/s", "needs a time");
+	refused("self.stops > inf", "needs a number");
+	refused("self.stops > 0x10", "needs a number");
+	refused("block.wall_ns > 50%", "needs a time");
+	refused("block.wall_ns > 2s for 3s", "lasts for no time");
+	refused("block.wall_ns > 2s clear 1s", "never clear");
+	refused("cpu.busy_ns > 1s for", "\"for\" needs");
+	refused("cpu.busy_ns > 1s for 3", "\"for\" needs");
+	refused("cpu.busy_ns > 1s for 3s for 4s", "each once");
+	refused("cpu.busy_ns > 1s clear 2s", "beyond the limit");
+	refused("cpu.busy_ns > 1s clear 50%", "another unit");
+	refused("cpu.busy_ns > 1s please", "after the value");
+	refused("cpu.busy_ns > 1s\x1b[2J", "only ASCII");
+	/* ids, times of the clock and texts are no metrics */
+	refused("cpu.tasks.pid > 1", "there is no metric");
+	refused("cpu.tasks.start_boot_ns > 1s", "there is no metric");
+	refused("cpu.tasks.thread > 1", "there is no metric");
+	/* the nearest names are told, and names that are several */
+	refused("cpu.bussy_ns > 1s", "cpu.busy_ns");
+	refused("cpu.cpu_ns > 1s", "say which");
+}
+
+/* ---- what is told ---- */
+
+static struct {
+	size_t count;
+	struct {
+		bool fired;
+		double value;
+		uint64_t held_ns;
+		pid_t pid;
+		char subject[96];
+	} items[32];
+} told;
+
+static void on_alert(void *ctx, const struct alert *alert)
+{
+	cr_assert_lt(told.count, 32);
+	told.items[told.count].fired = alert->fired;
+	told.items[told.count].value = alert->value;
+	told.items[told.count].held_ns = alert->held_ns;
+	told.items[told.count].pid = alert->subject->pid;
+	strcpy(told.items[told.count++].subject, alert->subject->text);
+}
+
+static struct alerts *made(const char *text)
+{
+	struct alert_rule rule = parsed(text);
+	struct alerts *alerts = alerts_new(&rule, 1, on_alert, NULL);
+
+	cr_assert(alerts);
+	told.count = 0;
+	return alerts;
+}
+
+/* An interval of 1 s that ends at this second, with this memory of ours; 0: it could not be read.
+ */
+static void memory_at(struct alerts *alerts, unsigned second, uint64_t bytes)
+{
+	struct record_interval interval = {.dur_ns = SEC, .self.anon_bytes = {bytes > 0, bytes}};
+	struct record record = {
+		.type = RECORD_INTERVAL, .t_boot_ns = second * SEC, .interval = &interval};
+
+	cr_assert_eq(alerts_take(alerts, &record), 0);
+}
+
+static void cpu_at(struct alerts *alerts, unsigned second, struct record_process_cpu *processes,
+		   size_t count, size_t cut)
+{
+	struct record_interval interval = {.dur_ns = SEC,
+					   .cpu = {.present = true,
+						   .processes = processes,
+						   .process_count = count,
+						   .cut_count = cut}};
+	struct record record = {
+		.type = RECORD_INTERVAL, .t_boot_ns = second * SEC, .interval = &interval};
+
+	cr_assert_eq(alerts_take(alerts, &record), 0);
+}
+
+Test(alerts, holds_for_a_time)
+{
+	struct alerts *alerts = made("self.anon_bytes > 100B for 3s");
+
+	memory_at(alerts, 1, 101);
+	memory_at(alerts, 2, 100); /* not above: it begins anew */
+	memory_at(alerts, 3, 101);
+	memory_at(alerts, 5, 101);
+	cr_assert_eq(told.count, 0);
+	memory_at(alerts, 6, 102);
+	cr_assert_eq(told.count, 1);
+	cr_assert(told.items[0].fired);
+	cr_assert_eq(told.items[0].value, 102);
+	cr_assert_eq(told.items[0].held_ns, 3 * SEC);
+	memory_at(alerts, 7, 103);
+	cr_assert_eq(told.count, 1, "told once while it holds");
+	memory_at(alerts, 8, 1);
+	cr_assert_eq(told.count, 2);
+	cr_assert(!told.items[1].fired);
+	cr_assert_eq(alerts_counts(alerts).fired, 1);
+	cr_assert_eq(alerts_counts(alerts).cleared, 1);
+	alerts_free(alerts);
+}
+
+Test(alerts, absent_values_neither_fire_nor_clear)
+{
+	struct alerts *alerts = made("self.anon_bytes > 100B for 3s");
+
+	for (unsigned second = 1; second < 10; second++)
+		memory_at(alerts, second, 0);
+	cr_assert_eq(told.count, 0);
+	memory_at(alerts, 10, 101);
+	memory_at(alerts, 12, 0);
+	memory_at(alerts, 14, 0);
+	cr_assert_eq(told.count, 0, "it is not told in a record without the value");
+	memory_at(alerts, 15, 101);
+	cr_assert_eq(told.count, 1);
+	memory_at(alerts, 16, 0);
+	memory_at(alerts, 17, 0);
+	cr_assert_eq(told.count, 1, "and not over in one");
+	alerts_free(alerts);
+	/* below, too: 0 would be below */
+	alerts = made("self.anon_bytes < 100B");
+	memory_at(alerts, 1, 0);
+	cr_assert_eq(told.count, 0);
+	memory_at(alerts, 2, 99);
+	cr_assert_eq(told.count, 1);
+	alerts_free(alerts);
+}
+
+Test(alerts, hysteresis_and_cooldown)
+{
+	struct alerts *alerts = made("self.anon_bytes > 100B clear 50B cooldown 10s");
+
+	memory_at(alerts, 1, 101);
+	memory_at(alerts, 2, 60); /* between the two */
+	memory_at(alerts, 3, 101);
+	cr_assert_eq(told.count, 1);
+	memory_at(alerts, 4, 50);
+	cr_assert_eq(told.count, 2);
+	memory_at(alerts, 5, 101);
+	memory_at(alerts, 10, 101);
+	cr_assert_eq(told.count, 2, "it cools down");
+	memory_at(alerts, 11, 101);
+	cr_assert_eq(told.count, 3, "and is told when it still holds then");
+	cr_assert_eq(told.items[2].held_ns, 6 * SEC);
+	alerts_free(alerts);
+}
+
+Test(alerts, each_process_for_itself)
+{
+	struct alerts *alerts = made("cpu.processes.cpu_ns > 80% for 1s cooldown 0s");
+	struct record_process_cpu rows[] = {
+		{.pid = 7, .process = "one", .cpu_ns = 900000000, .start_boot_ns = 5},
+		{.pid = 8, .process = "two\x1b[2J", .cpu_ns = 800000000, .start_boot_ns = 6},
+	};
+
+	cpu_at(alerts, 1, rows, 2, 0);
+	rows[1].cpu_ns = 810000000;
+	cpu_at(alerts, 2, rows, 2, 0);
+	cr_assert_eq(told.count, 1);
+	cr_assert_eq(told.items[0].pid, 7);
+	cr_assert_eq(told.items[0].value, 90);
+	cr_assert_str_eq(told.items[0].subject, "one (pid 7)");
+	/* the pid has another owner: it begins anew */
+	rows[0].start_boot_ns = 50;
+	cpu_at(alerts, 3, rows, 2, 0);
+	cr_assert_eq(told.count, 3, "the second, and the first owner is over");
+	cr_assert(told.items[1].fired != told.items[2].fired);
+	cr_assert_str_eq(told.items[told.items[1].fired ? 1 : 2].subject, "two?[2J (pid 8)");
+	/* who is in no row did not run; but not where rows were cut */
+	cpu_at(alerts, 4, rows, 0, 5);
+	cr_assert_eq(told.count, 3);
+	cpu_at(alerts, 5, rows, 0, 0);
+	cr_assert_eq(told.count, 4);
+	cr_assert(!told.items[3].fired);
+	cr_assert_eq(told.items[3].pid, 8);
+	alerts_free(alerts);
+}
+
+Test(alerts, a_source_that_is_away_changes_nothing)
+{
+	struct alerts *alerts = made("cpu.processes.cpu_ns > 80%");
+	struct record_process_cpu row = {.pid = 7, .cpu_ns = 900000000};
+
+	cpu_at(alerts, 1, &row, 1, 0);
+	cr_assert_eq(told.count, 1);
+	memory_at(alerts, 2, 1); /* no cpu in it */
+	cr_assert_eq(told.count, 1);
+	cr_assert_null(alerts_unseen(alerts, 0));
+	alerts_free(alerts);
+	alerts = made("cpu.processes.cpu_ns > 80%");
+	memory_at(alerts, 2, 1);
+	cr_assert(alerts_unseen(alerts, 0));
+	alerts_free(alerts);
+}
+
+Test(alerts, a_block_once)
+{
+	struct alerts *alerts = made("block.wall_ns >= 2s cooldown 10s");
+	struct record_block block = {.pid = 9, .tid = 9, .process = "app", .start_boot_ns = SEC};
+	struct record record = {.type = RECORD_BLOCK, .block = &block};
+	static const uint64_t walls[] = {SEC, 2 * SEC, 5 * SEC, 6 * SEC};
+
+	for (size_t i = 0; i < 4; i++) {
+		block.wall_ns = walls[i];
+		record.t_boot_ns = SEC + walls[i];
+		cr_assert_eq(alerts_take(alerts, &record), 0);
+	}
+	cr_assert_eq(told.count, 1);
+	cr_assert_str_eq(told.items[0].subject, "app (tid 9)");
+	block.start_boot_ns = 8 * SEC;
+	record.t_boot_ns = 11 * SEC;
+	cr_assert_eq(alerts_take(alerts, &record), 0);
+	cr_assert_eq(told.count, 1, "it cools down");
+	block.start_boot_ns = 12 * SEC;
+	record.t_boot_ns = 15 * SEC;
+	cr_assert_eq(alerts_take(alerts, &record), 0);
+	cr_assert_eq(told.count, 2);
+	alerts_free(alerts);
+}
+
+Test(alerts, bounded)
+{
+	struct alerts *alerts = made("cpu.processes.cpu_ns > 80% for 5s");
+	static struct record_process_cpu rows[ALERT_SUBJECTS + 100];
+
+	for (size_t i = 0; i < ALERT_SUBJECTS + 100; i++)
+		rows[i] = (struct record_process_cpu){.pid = (pid_t)i + 1, .cpu_ns = 900000000};
+	cpu_at(alerts, 1, rows, ALERT_SUBJECTS + 100, 0);
+	cr_assert_eq(alerts_counts(alerts).left_out, 100);
+	/* who is over makes room */
+	cpu_at(alerts, 2, rows + 100, ALERT_SUBJECTS, 0);
+	cpu_at(alerts, 3, rows + 100, ALERT_SUBJECTS, 0);
+	cr_assert_eq(alerts_counts(alerts).left_out, 100 + 100);
+	cr_assert_eq(told.count, 0);
+	alerts_free(alerts);
+}
+
+/* ---- the command ---- */
+
+static void split(const char *text, size_t count, const char *words, size_t bytes)
+{
+	struct command command;
+	char why[128];
+
+	cr_assert_eq(command_split(text, &command, why, sizeof(why)), 0, "%s", text);
+	cr_assert_eq(command.count, count, "%s: %zu", text, command.count);
+	cr_assert_eq(command.bytes, bytes, "%s: %zu", text, command.bytes);
+	cr_assert_eq(memcmp(command.words, words, bytes), 0, "%s", text);
+}
+
+Test(alert_command, words)
+{
+	struct command command;
+	char why[128], text[6000];
+
+	split("a", 1, "a", 2);
+	split("  a\tb  ", 2, "a\0b", 4);
+	split("a 'b c' \"d e\"", 3, "a\0b c\0d e", 10);
+	split("a '' \"\"", 3, "a\0\0", 4);
+	split("a\\ b 'c\\d' \"e\\\"f\"", 3, "a b\0c\\d\0e\"f", 12);
+	split("a'b'\"c\"", 1, "abc", 4);
+	/* nothing is expanded */
+	split("echo $HOME ~ * `id` ; | > &", 9, "echo\0$HOME\0~\0*\0`id`\0;\0|\0>\0&", 28);
+	cr_assert_eq(command_split("", &command, why, sizeof(why)), -EINVAL);
+	cr_assert_eq(command_split("  ", &command, why, sizeof(why)), -EINVAL);
+	cr_assert_eq(command_split("'' a", &command, why, sizeof(why)), -EINVAL);
+	cr_assert_eq(command_split("a 'b", &command, why, sizeof(why)), -EINVAL);
+	cr_assert_eq(command_split("a b\\", &command, why, sizeof(why)), -EINVAL);
+	memset(text, 'a', sizeof(text));
+	text[sizeof(text) - 1] = 0;
+	cr_assert_eq(command_split(text, &command, why, sizeof(why)), -EINVAL);
+	for (size_t i = 0; i < 130; i++)
+		strcpy(text + 2 * i, "a ");
+	cr_assert_eq(command_split(text, &command, why, sizeof(why)), -EINVAL);
+}
