@@ -11,6 +11,7 @@ enum verb_bit {
 	VERB_RECORD = 2,
 	VERB_FRAMES = 4,
 	VERB_REPORT = 8,
+	VERB_VERIFY = 16,
 };
 
 #define OPTION_TEXTS_MAX 64

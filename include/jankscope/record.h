@@ -112,6 +112,11 @@ struct record_header {
 		const char *reason;       /* why not ok, or NULL */
 	} * sources;
 	size_t source_count;
+	/* of a recording in a folder: which segment begins here, and with which seq it goes on */
+	struct header_segment {
+		uint64_t number; /* from 1; 0: it is a file */
+		uint64_t first_seq;
+	} segment;
 };
 
 /* ---- interval: cpu ---- */

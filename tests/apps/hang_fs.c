@@ -2,8 +2,9 @@
 /* A FUSE server on /dev/fuse that stops answering. Its root holds "prog", a copy of a file, and
  * what is created in it.
  *
- * usage: hang_fs MOUNTPOINT FILE [MAX_HANG_SECONDS]
- * SIGUSR1: no more answers. SIGUSR2: all that waits is answered, and it goes on. Whatever happens,
+ * usage: hang_fs MOUNTPOINT FILE [MAX_HANG_SECONDS [MODE]]
+ * SIGUSR1: no more answers. SIGUSR2: all that waits is answered, and it goes on. SIGHUP: each write
+ * and each new file fails with EIO, as on a disk that breaks, until SIGUSR2. Whatever happens,
  * after MAX_HANG_SECONDS (default 30) of hanging the connection is aborted, so that nobody's test
  * leaves a process in D. Prints "ready DEVICE_MINOR" (of /sys/fs/fuse/connections). SIGTERM or EOF
  * on stdin unmounts and ends. */
@@ -32,7 +33,8 @@ static struct file {
 	char *data;
 	uint64_t size;
 } files[MAX_FILES];
-static int fuse_fd;
+static int fuse_fd, broken;
+static unsigned root_mode = 0777;
 static char input[ROOM + 4096];
 
 static void answer(const struct fuse_in_header *in, int error, const void *data, size_t length)
@@ -49,7 +51,7 @@ static void attributes(uint64_t node, struct fuse_attr *attr)
 {
 	*attr = (struct fuse_attr){.ino = node, .nlink = 1, .blksize = 4096};
 	if (node == FUSE_ROOT_ID) {
-		attr->mode = S_IFDIR | 0777;
+		attr->mode = S_IFDIR | root_mode;
 		attr->nlink = 2;
 	} else {
 		attr->mode = S_IFREG | (node == 2 ? 0755 : 0666);
@@ -128,11 +130,11 @@ static void serve(const struct fuse_in_header *in, const char *body)
 		break;
 	case FUSE_CREATE:
 		body += sizeof(struct fuse_create_in);
-		i = find(body);
-		if (i < 0)
+		i = broken ? -1 : find(body);
+		if (i < 0 && !broken)
 			i = create(body);
 		if (i < 0)
-			answer(in, -ENOSPC, NULL, 0);
+			answer(in, broken ? -EIO : -ENOSPC, NULL, 0);
 		else
 			answer_entry(in, i, 1);
 		break;
@@ -174,8 +176,9 @@ static void serve(const struct fuse_in_header *in, const char *body)
 		const struct fuse_write_in *write_in = (const void *)body;
 		struct fuse_write_out out = {.size = write_in->size};
 
-		if (!file || (write_in->offset + write_in->size > file->size &&
-			      resize(file, write_in->offset + write_in->size))) {
+		if (broken || !file ||
+		    (write_in->offset + write_in->size > file->size &&
+		     resize(file, write_in->offset + write_in->size))) {
 			answer(in, -EIO, NULL, 0);
 			break;
 		}
@@ -250,8 +253,10 @@ int main(int argc, char **argv)
 		return 2;
 	limit = argc > 3 ? atoi(argv[3]) : 30;
 	fuse_fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-	snprintf(options, sizeof(options), "fd=%d,rootmode=40777,user_id=0,group_id=0,allow_other",
-		 fuse_fd);
+	if (argc > 4)
+		root_mode = (unsigned)strtoul(argv[4], NULL, 8);
+	snprintf(options, sizeof(options), "fd=%d,rootmode=%o,user_id=0,group_id=0,allow_other",
+		 fuse_fd, S_IFDIR | root_mode);
 	if (fuse_fd < 0 ||
 	    mount("hang_fs", argv[1], "fuse.hang_fs", MS_NOSUID | MS_NODEV, options)) {
 		perror("hang_fs: mount");
@@ -260,6 +265,7 @@ int main(int argc, char **argv)
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	sigaddset(&set, SIGUSR2);
+	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigprocmask(SIG_BLOCK, &set, NULL);
@@ -297,7 +303,9 @@ int main(int argc, char **argv)
 				hanging = 1;
 				since = time(NULL);
 			} else if (info.ssi_signo == SIGUSR2) {
-				hanging = 0;
+				hanging = broken = 0;
+			} else if (info.ssi_signo == SIGHUP) {
+				broken = 1;
 			} else {
 				break;
 			}

@@ -96,7 +96,8 @@ done
 
 # ---- outputs (these need no rights, or fail before any are asked for) ----
 try "-o in a folder that is missing" 1 1 '-o /nonexistent/x: No such file' "$js" record -o /nonexistent/x
-try "-o that is a folder" 2 1 "-o $work: is a folder" "$js" record -o "$work"
+mkdir -m 777 "$work/open"
+try "-o that is a folder in which others may write" 2 1 "-o $work/open: others may write in this folder" "$js" record -o "$work/open"
 for command in "record --help" man doctor "record -d 100ms $loss" "record --json -d 100ms $loss"; do
 	# shellcheck disable=SC2086
 	[ "$(id -u)" = 0 ] && try "stdout on a full disk: $command" 1 1 'No space left on device' sh -c 'exec "$@" >/dev/full' sh "$js" $command

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/store.h"
 #include "util/units.h"
 
 #define MIN_INTERVAL_NS 50000000ull
@@ -24,10 +25,29 @@ static const struct option_row option_rows[] = {
 	 OPTION_DURATION, FIELD(duration_ns), .min = 1},
 	{'n', "count", "COUNT", "end after this many intervals", VERB_RECORD, OPTION_NUMBER,
 	 FIELD(count), .min = 1},
-	{'o', "output", "FILE", "write the records to FILE as JSON Lines", VERB_RECORD, OPTION_TEXT,
-	 FIELD(output), .file = true},
+	{'o', "output", "FILE|DIR",
+	 "write the records to FILE as JSON Lines, or to a folder (one that is there, or a new "
+	 "one: "
+	 "DIR/) as segments that survive whatever ends the recorder",
+	 VERB_RECORD, OPTION_TEXT, FIELD(output), .file = true},
 	{0, "overwrite", NULL, "-o FILE may be there already, if it is ours", VERB_RECORD,
 	 OPTION_FLAG, FIELD(overwrite)},
+	{0, "max-disk", "SIZE",
+	 "with -o DIR: remove the oldest segments, so that the folder never takes more (at least "
+	 "1M)",
+	 VERB_RECORD, OPTION_SIZE, FIELD(max_disk_bytes), .min = STORE_MIN_DISK_BYTES},
+	{0, "retain", "DURATION",
+	 "with -o DIR: remove segments that ended so long ago, by the clock that counts suspends "
+	 "too "
+	 "and that nobody sets",
+	 VERB_RECORD, OPTION_DURATION, FIELD(retain_ns), .min = 1},
+	{0, "segment", "SIZE", "length at which a segment of -o DIR is closed (default 8M)",
+	 VERB_RECORD, OPTION_SIZE, FIELD(segment_bytes), .min = STORE_MIN_SEGMENT_BYTES,
+	 .tune = true},
+	{0, "repair", NULL,
+	 "cut the torn end of a segment off into a file beside it (NAME.torn), and make the index "
+	 "anew",
+	 VERB_VERIFY, OPTION_FLAG, FIELD(repair)},
 	{0, "json", NULL, "JSON on stdout instead of the table",
 	 VERB_RECORD | VERB_DOCTOR | VERB_FRAMES, OPTION_FLAG, FIELD(json)},
 	{0, "rows", NULL, "every frame, with the texts of Perfetto's actual_frame_timeline_slice",
@@ -212,6 +232,15 @@ static const char *parse_choice(const struct option_row *row, const char *text, 
 static const char *take_value(struct options *options, const struct option_row *row, int source,
 			      const char *text);
 
+static const char *too_small(uint64_t min)
+{
+	static __thread char why[64];
+	char size[32];
+
+	snprintf(why, sizeof(why), "at least %s", format_bytes(size, sizeof(size), min));
+	return why;
+}
+
 /* NAME or NAME=VALUE, of a row that is no flag by itself. */
 static const char *parse_tuning(struct options *options, const char *text)
 {
@@ -267,6 +296,8 @@ static const char *take_value(struct options *options, const struct option_row *
 	case OPTION_SIZE:
 		if (parse_size(text, &number))
 			return "a size needs a number and a unit, like 64M";
+		if (number < row->min)
+			return too_small(row->min);
 		*(uint64_t *)field = number;
 		return NULL;
 	case OPTION_PERCENT:

@@ -120,6 +120,17 @@ void outputs_write(struct outputs *outputs, const struct record *record)
 	}
 }
 
+void outputs_take_events(struct outputs *outputs,
+			 void (*emit)(void *ctx, const struct record_event *event), void *ctx)
+{
+	for (size_t i = 0; i < outputs->count; i++) {
+		struct sink *sink = outputs->list[i].sink;
+
+		if (sink->ops->events && !sink->done)
+			sink->ops->events(sink, emit, ctx);
+	}
+}
+
 void outputs_hold(struct outputs *outputs, bool held)
 {
 	for (size_t i = 0; i < outputs->count; i++) {

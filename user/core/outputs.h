@@ -20,6 +20,9 @@ void outputs_write(struct outputs *outputs, const struct record *record);
 /* What is written from here on goes out when it is let go, so that a turn of the loop wakes a
  * writer once. */
 void outputs_hold(struct outputs *outputs, bool held);
+/* What happened to the outputs since the last call, each as an event. */
+void outputs_take_events(struct outputs *outputs,
+			 void (*emit)(void *ctx, const struct record_event *event), void *ctx);
 /* False when each sink lost its reader. */
 bool outputs_any_left(const struct outputs *outputs);
 /* Let all sinks write what they hold back, at most 600 ms; one that hangs is left behind. */

@@ -145,6 +145,16 @@ void session_emit_event(struct session *session, const struct record_event *even
 	session_emit(session, &record);
 }
 
+static void emit_output_event(void *ctx, const struct record_event *event)
+{
+	session_emit_event(ctx, event);
+}
+
+void session_take_output_events(struct session *session)
+{
+	outputs_take_events(session->outputs, emit_output_event, session);
+}
+
 static int emit_header(struct session *session)
 {
 	struct source *sources[MAX_SOURCES];
@@ -257,6 +267,7 @@ static void emit_footer(struct session *session)
 	struct record record = {.type = RECORD_FOOTER};
 	uint64_t dropped = outputs_tables_dropped(session->outputs);
 
+	session_take_output_events(session);
 	add_last_losses(session);
 	for (size_t i = 0; i < session->source_count; i++) {
 		struct source *source = session->sources[i].source;

@@ -96,6 +96,7 @@ static int take_interval(struct session *session, uint64_t planned_ns, bool fina
 	/* Who came since the last scan is listed already in this interval; without targets the scan
 	 * drops the names of processes that are long gone. */
 	err = session_scan(session);
+	session_take_output_events(session);
 	session_watch_clocks(session, &interval);
 	tell_gap(session, interval.dur_ns, planned_ns);
 	counter_list_add(&interval.lost, "interval_overruns", session->overruns);

@@ -69,6 +69,9 @@ int session_join_control(struct session *session);
 void session_emit(void *session, struct record *record);
 void session_emit_event(struct session *session, const struct record_event *event);
 
+/* What the outputs have to tell, as events. */
+void session_take_output_events(struct session *session);
+
 /* Open the sources, and give up the rights that none of them needs; once. */
 enum exit_code session_open_sources(struct session *session);
 

@@ -57,6 +57,16 @@ static const struct field header_source_rows[] = {
 static const struct field_type header_source_type =
 	FIELD_TYPE("source", struct header_source, header_source_rows);
 
+static const struct field segment_rows[] = {
+	FIELD_AS("number", struct record_header, segment.number, NONZERO, ID,
+		 "its number, from 1 in each folder"),
+	FIELD_AS("first_seq", struct record_header, segment.first_seq, NONZERO, ID,
+		 "seq of the record behind this header; where it is more than 1 the header is told "
+		 "again with the seq and the time that it had"),
+};
+static const struct field_type segment_type =
+	FIELD_TYPE("segment", struct record_header, segment_rows);
+
 static const struct field header_rows[] = {
 	{.key = "schema",
 	 .kind = FIELD_FIXED,
@@ -89,6 +99,8 @@ static const struct field header_rows[] = {
 		   &header_target_type, "what was asked for; none: the whole device"),
 	FIELD_ROWS("sources", struct record_header, sources, source_count, REQUIRED,
 		   &header_source_type, "what measures, and by which means"),
+	FIELD_GROUP_AS("segment", NONZERO, &segment_type,
+		       "of a recording in a folder: the part of it that begins here"),
 };
 static const struct field_type header_type =
 	FIELD_TYPE("header", struct record_header, header_rows,
@@ -346,8 +358,8 @@ static const struct field_type block_type =
 static const struct field event_rows[] = {
 	FIELD(struct record_event, event, REQUIRED, NAME,
 	      "start, target_start, target_exit, suspend, clock_jump, cpu_offline, cpu_online, "
-	      "gap, "
-	      "degraded ...; its own keys follow"),
+	      "gap, degraded, disk_full, disk_ok, records_dropped, segments_removed, segment_taken, "
+	      "recording_resumed, sync_failed ...; its own keys follow"),
 	{.kind = FIELD_EVENT_KEYS},
 };
 static const struct field_type event_type = FIELD_TYPE("event", struct record_event, event_rows,

@@ -7,14 +7,18 @@
 #include <string.h>
 
 #include "record/json_write.h"
+#include "sink/store_events.h"
 #include "sink/writer.h"
 #include "util/talk.h"
 
 struct jsonl_sink {
 	struct sink base;
 	struct writer *writer;
-	char *path; /* NULL: stdout */
-	bool told;  /* its error */
+	char *path;  /* NULL: stdout */
+	bool folder; /* path is one of segments */
+	/* Records that found no room in the queue and are not told yet. */
+	uint64_t first_dropped, last_dropped, untold;
+	bool told; /* its error */
 };
 
 static const char *name_of(const struct jsonl_sink *jsonl)
@@ -32,6 +36,11 @@ static int tell(struct jsonl_sink *jsonl, int err)
 	jsonl->told = true;
 	if (torn)
 		talk("warn: %s ends in a torn line: %s\n", name_of(jsonl), strerror(-torn));
+	if (jsonl->folder && writer_unwritten(jsonl->writer)) {
+		talk("error: cannot write %s: %s; %" PRIu64 " records could not be written\n",
+		     name_of(jsonl), strerror(-err), writer_unwritten(jsonl->writer));
+		return err;
+	}
 	talk("error: cannot write %s: %s; %" PRIu64 " bytes of whole records are kept\n",
 	     name_of(jsonl), strerror(-err), writer_bytes(jsonl->writer));
 	return err;
@@ -55,7 +64,37 @@ static int jsonl_write(struct sink *sink, const struct record *record)
 	if (err != -EAGAIN)
 		return tell(jsonl, err);
 	sink->dropped++;
+	if (!jsonl->untold++)
+		jsonl->first_dropped = record->seq;
+	jsonl->last_dropped = record->seq;
 	return 0;
+}
+
+/* A file has room for no more than its lines: there the gap in seq and the counter tell of it. */
+static void jsonl_events(struct sink *sink,
+			 void (*emit)(void *ctx, const struct record_event *event), void *ctx)
+{
+	struct jsonl_sink *jsonl = (struct jsonl_sink *)sink;
+	struct store_notice notice;
+	struct record_event event;
+
+	if (!jsonl->folder)
+		return;
+	while (writer_notice(jsonl->writer, &notice)) {
+		sink->dropped += store_notice_lost(&notice);
+		store_event_make(&notice, &event);
+		emit(ctx, &event);
+	}
+	if (!jsonl->untold)
+		return;
+	notice = (struct store_notice){.kind = STORE_DROPPED,
+				       .has_seq = true,
+				       .first_seq = jsonl->first_dropped,
+				       .last_seq = jsonl->last_dropped,
+				       .records = jsonl->untold};
+	jsonl->untold = 0;
+	store_event_make(&notice, &event);
+	emit(ctx, &event);
 }
 
 static int jsonl_fd(const struct sink *sink)
@@ -84,7 +123,10 @@ static int jsonl_finish(struct sink *sink, uint64_t deadline_mono_ns)
 	err = writer_wait(jsonl->writer, deadline_mono_ns);
 	if (sink->dropped && err != -EPIPE)
 		talk("warn: %s: %" PRIu64 " records were dropped: %s\n", name_of(jsonl),
-		     sink->dropped, jsonl->path ? "writing took too long" : "stdout was not read");
+		     sink->dropped,
+		     jsonl->folder ? "its events tell which and why"
+		     : jsonl->path ? "writing took too long"
+				   : "stdout was not read");
 	if (err != -ETIMEDOUT)
 		return tell(jsonl, err);
 	if (writer_unwritten(jsonl->writer))
@@ -112,6 +154,7 @@ static const struct sink_ops jsonl_ops = {
 	.fd = jsonl_fd,
 	.check = jsonl_check,
 	.hold = jsonl_hold,
+	.events = jsonl_events,
 	.finish = jsonl_finish,
 	.close = jsonl_close,
 };
@@ -126,6 +169,7 @@ static struct sink *start(const struct writer_options *options, char *why, size_
 	jsonl->base.ops = &jsonl_ops;
 	jsonl->base.keeps = true;
 	jsonl->path = options->path ? strdup(options->path) : NULL;
+	jsonl->folder = options->store;
 	errno = ENOMEM;
 	if (jsonl->path || !options->path)
 		jsonl->writer = writer_start(options, why, why_size);
@@ -144,6 +188,15 @@ struct sink *jsonl_sink_open(const char *path, bool overwrite, char *why, size_t
 {
 	const struct writer_options options = {
 		.path = path, .overwrite = overwrite, .queue_bytes = WRITER_RECORD_BYTES};
+
+	return start(&options, why, why_size);
+}
+
+struct sink *jsonl_sink_folder(const char *path, const struct store_options *store, char *why,
+			       size_t why_size)
+{
+	const struct writer_options options = {
+		.path = path, .store = store, .queue_bytes = WRITER_RECORD_BYTES};
 
 	return start(&options, why, why_size);
 }

@@ -208,7 +208,7 @@ int writer_wait(struct writer *writer, uint64_t deadline_mono_ns)
 			return writer_error(writer);
 		}
 		if (!left_ns)
-			return -ETIMEDOUT;
+			return atomic_load(&writer->shared->drained) ? 0 : -ETIMEDOUT;
 	}
 }
 
@@ -232,6 +232,11 @@ void writer_free(struct writer *writer, bool kill_it)
 	/* One that was left behind goes to init; it is no zombie of ours for long. */
 	waitpid(writer->pid, NULL, writer->ended ? 0 : WNOHANG);
 	free_writer(writer);
+}
+
+bool writer_notice(struct writer *writer, struct store_notice *notice)
+{
+	return store_notice_take(&writer->shared->notices, notice);
 }
 
 int writer_fd(const struct writer *writer)

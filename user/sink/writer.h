@@ -14,11 +14,14 @@
 #define WRITER_RECORD_BYTES (8u << 20)
 #define WRITER_TABLE_BYTES  (256u << 10)
 
+struct store_notice;
+struct store_options;
 struct writer;
 
 struct writer_options {
-	const char *path; /* what -o names; NULL: fd */
-	int fd;           /* without a path: a descriptor that stays the caller's */
+	const char *path;                  /* what -o names; NULL: fd */
+	const struct store_options *store; /* path is a folder of segments; NULL: it is a file */
+	int fd; /* without a path: a descriptor that stays the caller's */
 	bool overwrite;
 	size_t queue_bytes;
 };
@@ -35,8 +38,9 @@ int writer_put(struct writer *writer, const char *data, size_t length, bool last
 void writer_hold(struct writer *writer, bool held);
 /* Nothing more comes. */
 void writer_end(struct writer *writer);
-/* Wait until all is written and closed. 0; -ETIMEDOUT: not by then (CLOCK_MONOTONIC); or the error
- * that ended the writer. */
+/* Wait until all is written and closed. 0, also where all is written and the writer still waits for
+ * the disk to have it (fdatasync of a folder), which it does whether it is waited for or not;
+ * -ETIMEDOUT: not by then (CLOCK_MONOTONIC); or the error that ended the writer. */
 int writer_wait(struct writer *writer, uint64_t deadline_mono_ns);
 /* Free the recorder's side. A writer that hangs is left behind: it ends when it can write again, or
  * with its reader; with kill it ends at once if it can. */
@@ -44,6 +48,8 @@ void writer_free(struct writer *writer, bool kill);
 
 /* The error that ended the writer: 0, -EPIPE, -ENOSPC ... -EIO if it was killed. */
 int writer_error(const struct writer *writer);
+/* What the writer of a folder has to tell (store/store.h), oldest first. False: nothing. */
+bool writer_notice(struct writer *writer, struct store_notice *notice);
 /* Readable when the writer has ended. */
 int writer_fd(const struct writer *writer);
 pid_t writer_pid(const struct writer *writer);

@@ -12,7 +12,9 @@
 
 #include "sink/output_file.h"
 #include "sink/writer_shared.h"
+#include "store/write.h"
 #include "util/child.h"
+#include "util/clock.h"
 
 /* The recorder's signals are not for us: after Ctrl-C there is a footer to write. */
 static void ignore_signals(void)
@@ -99,12 +101,32 @@ static void give_pages_back(const struct output_file *file, uint64_t before, uin
 	posix_fadvise(file->fd, 0, (off_t)begin, POSIX_FADV_DONTNEED);
 }
 
+/* What the writer writes to: a file, or a folder of segments. */
+struct output {
+	struct output_file file;
+	struct store_writer *store; /* NULL: the file */
+	bool unsynced;
+	uint64_t unsynced_since_ns;
+};
+
+/* What a power cut may cost. */
+#define SYNC_NS (60 * NSEC_PER_SEC)
+
+static void sync_file(struct output *output)
+{
+	output->unsynced = false;
+	/* What fails here fails in write() and close(), too, and is told then. */
+	if (fdatasync(output->file.fd))
+		return;
+}
+
 /* One record, in one write() where the output takes it. What a file held before goes only now that
  * there is something to take its place; a full disk takes part of a line, which is cut off again.
  */
-static int write_record(struct writer_shared *shared, const struct output_file *file,
-			const char *data, size_t length)
+static int write_record(struct writer_shared *shared, struct output *output, const char *data,
+			size_t length)
 {
+	const struct output_file *file = &output->file;
 	uint64_t good = atomic_load_explicit(&shared->bytes, memory_order_relaxed);
 	int err = 0;
 
@@ -115,6 +137,9 @@ static int write_record(struct writer_shared *shared, const struct output_file *
 		atomic_store(&shared->bytes, good + length);
 		atomic_fetch_add(&shared->written, 1);
 		give_pages_back(file, good, good + length);
+		if (file->regular && !output->unsynced)
+			output->unsynced_since_ns = clock_now_ns(CLOCK_MONOTONIC);
+		output->unsynced = file->regular;
 		return 0;
 	}
 	if (file->regular && ftruncate(file->fd, (off_t)good))
@@ -122,8 +147,31 @@ static int write_record(struct writer_shared *shared, const struct output_file *
 	return err;
 }
 
-/* Write all that is queued. */
-static int drain(struct writer_shared *shared, const struct output_file *file)
+/* A quarter of the ring is what the recorder may fill: of what a folder cannot take now, the newest
+ * half of that is kept. */
+#define KEPT_PART 8
+
+/* 0: it is written, or dropped for newer ones; -EAGAIN: it stays. */
+static int store_record(struct writer_shared *shared, struct output *output, const char *data,
+			size_t length)
+{
+	uint64_t waiting = atomic_load_explicit(&shared->head, memory_order_acquire) -
+			   atomic_load_explicit(&shared->tail, memory_order_relaxed);
+	int err = store_writer_put(output->store, data, length);
+
+	if (!err) {
+		atomic_store(&shared->bytes, store_writer_bytes(output->store));
+		atomic_fetch_add(&shared->written, 1);
+	} else if (waiting > shared->room / KEPT_PART) {
+		store_writer_drop(output->store, data, length);
+		atomic_fetch_add(&shared->written, 1); /* it is told by a notice */
+		return 0;
+	}
+	return err;
+}
+
+/* Write all that is queued; -EAGAIN: what is left cannot be written now. */
+static int drain(struct writer_shared *shared, struct output *output)
 {
 	uint64_t tail = atomic_load_explicit(&shared->tail, memory_order_relaxed);
 	int err = 0;
@@ -131,17 +179,22 @@ static int drain(struct writer_shared *shared, const struct output_file *file)
 	while (!err && tail != atomic_load_explicit(&shared->head, memory_order_acquire)) {
 		uint64_t base = atomic_load_explicit(&shared->base, memory_order_relaxed);
 		uint64_t at = (tail - base) % shared->room, length;
+		const char *data = writer_ring(shared) + at + sizeof(length);
 
 		memcpy(&length, writer_ring(shared) + at, sizeof(length));
 		if (length == WRITER_WRAP) {
 			tail += shared->room - at;
 		} else {
-			err = write_record(shared, file, writer_ring(shared) + at + sizeof(length),
-					   length);
+			err = output->store ? store_record(shared, output, data, length)
+					    : write_record(shared, output, data, length);
+			if (err == -EAGAIN && output->store)
+				break;
 			tail += sizeof(length) + ((length + 7) & ~7ull);
 		}
 		atomic_store_explicit(&shared->tail, tail, memory_order_release);
 	}
+	if (output->store)
+		store_writer_tick(output->store);
 	return err;
 }
 
@@ -151,9 +204,23 @@ static bool has_news(const struct writer_shared *shared)
 	       atomic_load_explicit(&shared->head, memory_order_acquire);
 }
 
-static int write_until_the_end(struct writer_shared *shared, const struct output_file *file,
-			       int wake_fd)
+/* When something is due though nothing comes; -1: never. */
+static int timeout_ms(const struct output *output)
 {
+	uint64_t now_ns, due_ns;
+
+	if (output->store)
+		return store_writer_timeout_ms(output->store);
+	if (!output->unsynced)
+		return -1;
+	now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	due_ns = output->unsynced_since_ns + SYNC_NS;
+	return due_ns > now_ns ? (int)((due_ns - now_ns) / NSEC_PER_MSEC) + 1 : 0;
+}
+
+static int write_until_the_end(struct writer_shared *shared, struct output *output, int wake_fd)
+{
+	struct pollfd wake = {.fd = wake_fd, .events = POLLIN};
 	char news[256];
 	int err;
 
@@ -161,57 +228,89 @@ static int write_until_the_end(struct writer_shared *shared, const struct output
 		ssize_t n;
 
 		atomic_store(&shared->sleeping, false);
-		err = drain(shared, file);
-		if (err)
+		err = drain(shared, output);
+		if (err && err != -EAGAIN)
 			return err;
+		if (!timeout_ms(output) && output->unsynced)
+			sync_file(output);
 		atomic_store(&shared->sleeping, true);
 		atomic_thread_fence(memory_order_seq_cst);
-		if (has_news(shared))
+		if (!err && has_news(shared))
+			continue;
+		if (!poll(&wake, 1, timeout_ms(output)))
 			continue;
 		n = read(wake_fd, news, sizeof(news));
 		if (n < 0 && errno == EINTR)
 			continue;
 		/* Its last records may have come just before the end. */
+		if (n <= 0 && output->store)
+			store_writer_retry(output->store);
 		if (n <= 0)
-			return drain(shared, file);
+			return drain(shared, output);
 	}
+}
+
+static int open_output(struct writer_shared *shared, const struct writer_options *options,
+		       struct output *output)
+{
+	if (options->store) {
+		output->store = store_writer_open(options->path, options->store, &shared->notices,
+						  shared->why, sizeof(shared->why));
+		return output->store ? 0 : -errno;
+	}
+	if (options->path)
+		return output_file_open(&output->file, options->path, options->overwrite,
+					shared->why, sizeof(shared->why));
+	output->file.fd = fcntl(options->fd, F_DUPFD_CLOEXEC, 3);
+	return output->file.fd < 0 ? -EBADF : 0;
+}
+
+static void keep_descriptors(const struct output *output, int wake_fd, int status_fd)
+{
+	int keep[8] = {wake_fd, status_fd, output->file.fd, output->file.dir_fd};
+	size_t count = 4;
+
+	if (output->store)
+		count += store_writer_fds(output->store, keep + count);
+	child_keep_only(keep, count);
+}
+
+static int close_output(struct writer_shared *shared, struct output *output, int err)
+{
+	if (output->store) {
+		int end;
+
+		atomic_store(&shared->drained, !err);
+		end = store_writer_end(output->store);
+		return err == -EAGAIN ? end : err;
+	}
+	if (!err && !atomic_load(&shared->bytes))
+		output_file_remove(&output->file);
+	/* Some file systems tell only now that what they took is not kept. */
+	return close(output->file.fd) && !err ? -errno : err;
 }
 
 void writer_process(struct writer_shared *shared, const struct writer_options *options, int wake_fd,
 		    int status_fd)
 {
-	struct output_file file = {.fd = options->fd, .dir_fd = -1};
+	struct output output = {.file = {.fd = options->fd, .dir_fd = -1}};
 	struct sched_param ordinary = {0};
-	int err = 0, keep[4];
+	int err;
 
 	ignore_signals();
 	prctl(PR_SET_NAME, "jankscope-write");
 	/* Woken, it lets the recorder end its turn first (as in prober/helper.c). */
 	sched_setscheduler(0, SCHED_BATCH, &ordinary);
-	if (options->path)
-		err = output_file_open(&file, options->path, options->overwrite, shared->why,
-				       sizeof(shared->why));
-	else
-		file.fd = fcntl(options->fd, F_DUPFD_CLOEXEC, 3);
-	if (!err && file.fd < 0)
-		err = -EBADF;
+	err = open_output(shared, options, &output);
 	if (err) {
 		atomic_store(&shared->error, err);
 		_exit(1);
 	}
-	memcpy(keep, (int[]){file.fd, file.dir_fd, wake_fd, status_fd}, sizeof(keep));
-	child_keep_only(keep, 4);
+	keep_descriptors(&output, wake_fd, status_fd);
 	close_standard_streams();
 	if (write(status_fd, "", 1) != 1)
 		_exit(1);
-	err = write_until_the_end(shared, &file, wake_fd);
-	if (err)
-		atomic_store(&shared->error, err);
-	else if (!atomic_load(&shared->bytes))
-		output_file_remove(&file);
-	/* Some file systems tell only now that what they took is not kept. */
-	if (close(file.fd) && !err)
-		err = -errno;
+	err = close_output(shared, &output, write_until_the_end(shared, &output, wake_fd));
 	if (err)
 		atomic_store(&shared->error, err);
 	else

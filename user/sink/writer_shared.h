@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "sink/writer.h"
+#include "store/store.h"
 
 #define WRITER_WRAP UINT64_MAX
 
@@ -26,9 +27,12 @@ struct writer_shared {
 	_Atomic uint64_t bytes;        /* of records that are written whole */
 	_Atomic int error, torn;
 	_Atomic bool finished; /* closed, with all that came */
+	_Atomic bool
+		drained; /* of a folder: all is written; what is left is to wait for the disk */
 	_Atomic bool sleeping; /* the writer waits for news at the pipe, or is about to */
 	char why[128];         /* of an open that failed; valid when the process has ended */
-	uint64_t room;         /* bytes of the ring */
+	struct store_notices notices;
+	uint64_t room; /* bytes of the ring */
 };
 
 /* The ring begins on a page, however large the kernel's pages are. */

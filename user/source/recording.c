@@ -2,16 +2,21 @@
 #include "source/recording.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <uthash.h>
 
 #include "record/json_read.h"
 #include "source/line_reader.h"
+#include "store/folder.h"
+#include "store/line.h"
+#include "store/verify.h"
 
 /* Blocks that are held back for their end or for stacks that may follow: the newest ones. */
 #define MAX_HELD 1024
@@ -35,6 +40,10 @@ struct walk {
 	struct held_block *held, *held_by_seq;
 	uint64_t next_seq;
 	bool header, footer;
+	/* Of a folder: what is damaged and which gaps are explained is known at its end. */
+	struct verifier *verifier;
+	char session[37];
+	uint64_t line; /* of this file */
 };
 
 static void __attribute__((format(printf, 2, 3))) damage(struct walk *walk, const char *format, ...)
@@ -47,7 +56,7 @@ static void __attribute__((format(printf, 2, 3))) damage(struct walk *walk, cons
 	va_end(arguments);
 	walk->counts->damages++;
 	if (walk->reader->damage)
-		walk->reader->damage(walk->reader->ctx, walk->counts->lines, what);
+		walk->reader->damage(walk->reader->ctx, walk->line, what);
 }
 
 /* A block with the stacks of its own record and those that followed it. */
@@ -180,6 +189,8 @@ static void check_place(struct walk *walk, const struct parsed_record *parsed)
 	bool header = parsed->known && parsed->record.type == RECORD_HEADER;
 	uint64_t seq = parsed->record.seq;
 
+	if (walk->verifier)
+		return;
 	if (header && walk->header)
 		damage(walk, "a second header: these are several recordings");
 	if (!header && walk->counts->lines == 1 + walk->counts->rejected)
@@ -198,17 +209,33 @@ static void check_place(struct walk *walk, const struct parsed_record *parsed)
 	walk->footer = parsed->known && parsed->record.type == RECORD_FOOTER;
 }
 
-static void reject(struct walk *walk, const char *why)
+static void reject(struct walk *walk, const char *line, size_t length, const char *why)
 {
 	walk->counts->rejected++;
 	walk->next_seq++; /* it was one record, most likely */
-	damage(walk, "%s", why);
+	if (!walk->verifier || line_is_whole(line, length))
+		damage(walk, "%s", why);
+}
+
+/* In a folder a run begins with its header, and each further segment of it with the same. A block
+ * of one run has nothing to do with those of another. True: the run was met before. */
+static int take_header(struct walk *walk, const struct record_header *header, bool *again)
+{
+	int err = 0;
+
+	*again =
+		walk->verifier && header->segment.number && !strcmp(walk->session, header->session);
+	memcpy(walk->session, header->session, sizeof(walk->session));
+	while (!err && !*again && walk->held)
+		err = tell_oldest(walk);
+	return err;
 }
 
 static int take_record(struct walk *walk, struct parsed_record **parsed)
 {
 	const struct recording_reader *reader = walk->reader;
 	const struct record *record = &(*parsed)->record;
+	bool again = false;
 	int err = 0;
 
 	check_place(walk, *parsed);
@@ -216,6 +243,10 @@ static int take_record(struct walk *walk, struct parsed_record **parsed)
 		walk->counts->schema = (*parsed)->schema;
 	if (!(*parsed)->known)
 		return 0;
+	if (record->type == RECORD_HEADER)
+		err = take_header(walk, record->header, &again);
+	if (again)
+		return err;
 	/* What is told of blocks stands before the summary. */
 	while (!err && record->type == RECORD_FOOTER && walk->held)
 		err = tell_oldest(walk);
@@ -235,13 +266,15 @@ static int take_line(struct walk *walk, const struct line_reader *reader)
 	int err;
 
 	walk->counts->lines++;
+	walk->line++;
 	if (reader->torn || reader->too_long) {
-		reject(walk, reader->torn ? "torn: the line has no end" : "the line is too long");
+		reject(walk, "", 0,
+		       reader->torn ? "torn: the line has no end" : "the line is too long");
 		return 0;
 	}
 	err = record_parse(reader->line, reader->length, &parsed, why, sizeof(why));
 	if (err == -EBADMSG) {
-		reject(walk, why);
+		reject(walk, reader->line, reader->length, why);
 		err = 0;
 	} else if (err == -EPROTONOSUPPORT) {
 		walk->counts->schema = parsed->schema;
@@ -252,22 +285,108 @@ static int take_line(struct walk *walk, const struct line_reader *reader)
 	return err;
 }
 
+static int read_lines(struct walk *walk, FILE *in)
+{
+	struct line_reader lines = {.in = in};
+	int err = 0;
+
+	walk->line = 0;
+	while (!err && (err = line_reader_next(&lines)) > 0) {
+		err = walk->verifier ? verifier_line(walk->verifier, lines.line, lines.length,
+						     lines.torn || lines.too_long)
+				     : 0;
+		if (!err || err == -EPROTONOSUPPORT)
+			err = take_line(walk, &lines);
+	}
+	free(lines.line);
+	fclose(in);
+	return err;
+}
+
+static void name_segment(struct walk *walk, uint64_t number, bool packed)
+{
+	char name[SEGMENT_NAME];
+
+	if (walk->reader->segment)
+		walk->reader->segment(walk->reader->ctx, segment_name(name, number, packed));
+}
+
+static int read_segment(struct walk *walk, int dir_fd, uint64_t number)
+{
+	bool packed;
+	FILE *in = segment_open(dir_fd, number, &packed);
+	int err;
+
+	/* Removed since the folder was listed, to keep a limit: what tells of it follows. */
+	if (!in && errno == ENOENT)
+		return 0;
+	verifier_begin(walk->verifier, number);
+	err = in ? 0 : -errno;
+	name_segment(walk, number, packed);
+	if (in)
+		err = read_lines(walk, in);
+	/* The others may be whole. */
+	if (err == -EBADMSG || err == -EIO || err == -EACCES || err == -ELOOP) {
+		verifier_unreadable(walk->verifier, err);
+		err = 0;
+	}
+	return err;
+}
+
+static void tell_findings(struct walk *walk, const struct store_list *list)
+{
+	const struct finding *finding;
+	char text[160];
+
+	verifier_end(walk->verifier, walk->counts->writer != 0, list->last_removed);
+	for (size_t i = 0; (finding = verifier_finding(walk->verifier, i)); i++) {
+		if (finding->explained)
+			continue;
+		name_segment(walk, finding->segment, false);
+		walk->line = finding->line;
+		damage(walk, "%s", finding_text(finding, text, sizeof(text)));
+	}
+}
+
+static int read_folder(struct walk *walk, int dir_fd)
+{
+	struct store_list list;
+	int err;
+
+	walk->verifier = verifier_new();
+	if (!walk->verifier)
+		return -ENOMEM;
+	walk->counts->writer = store_folder_writer(dir_fd);
+	err = store_list_read(&list, dir_fd);
+	for (size_t i = 0; i < list.count && !err; i++)
+		err = read_segment(walk, dir_fd, list.items[i].number);
+	if (!err)
+		tell_findings(walk, &list);
+	store_list_free(&list);
+	return err;
+}
+
 int recording_read(const char *path, const struct recording_reader *reader,
 		   struct recording_counts *counts)
 {
 	struct walk walk = {.reader = reader, .counts = counts};
-	struct line_reader lines = {.in = fopen(path, "re")};
+	int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
 	struct held_block *held, *next;
-	int err = 0;
+	FILE *in;
 
 	*counts = (struct recording_counts){0};
-	if (!lines.in)
-		return -errno;
-	while (!err && (err = line_reader_next(&lines)) > 0)
-		err = take_line(&walk, &lines);
+	if (dir_fd >= 0) {
+		err = read_folder(&walk, dir_fd);
+		close(dir_fd);
+	} else {
+		in = segment_open_file(AT_FDCWD, path);
+		if (!in)
+			return -errno;
+		err = read_lines(&walk, in);
+	}
 	if (!err && counts->lines == counts->rejected)
 		err = -EBADMSG;
-	if (!err && !walk.footer)
+	if (!err && !walk.footer && !walk.verifier)
 		damage(&walk, "no footer last: it was not written to its end");
 	HASH_ITER (hh, walk.held, held, next) {
 		unhold(&walk, held);
@@ -275,7 +394,6 @@ int recording_read(const char *path, const struct recording_reader *reader,
 			err = tell_held(&walk, held);
 		free_held(held);
 	}
-	free(lines.line);
-	fclose(lines.in);
+	verifier_free(walk.verifier);
 	return err;
 }

@@ -16,6 +16,7 @@
 #include "jankscope/source.h"
 #include "prober/pool.h"
 #include "prober/warden.h"
+#include "store/folder.h"
 #include "util/resident.h"
 
 #include "verb/record_alerts.h"
@@ -39,16 +40,36 @@ static enum exit_code add_sink(struct outputs *outputs, struct sink *sink)
 	return EXIT_FINE;
 }
 
-static enum exit_code add_file(struct outputs *outputs, const char *path, bool overwrite)
+static enum exit_code add_file(struct outputs *outputs, const struct options *options)
 {
+	const struct store_options store = {
+		.max_disk_bytes = options->max_disk_bytes,
+		.retain_ns = options->retain_ns,
+		.segment_bytes = options->segment_bytes,
+	};
+	const char *path = options->output;
+	bool folder = store_path_is_folder(path);
+	struct sink *sink;
 	char why[128];
-	struct sink *sink = jsonl_sink_open(path, overwrite, why, sizeof(why));
+	int err;
 
+	if (folder && options->overwrite) {
+		fprintf(stderr,
+			"jankscope: error: --overwrite: -o %s is a folder, where nothing is "
+			"ever overwritten\n",
+			path);
+		return EXIT_USAGE;
+	}
+	sink = folder ? jsonl_sink_folder(path, &store, why, sizeof(why))
+		      : jsonl_sink_open(path, options->overwrite, why, sizeof(why));
+
+	err = errno;
 	if (sink)
 		return add_sink(outputs, sink);
-	fprintf(stderr, "jankscope: error: -o %s: %s\n", path, why[0] ? why : strerror(errno));
-	/* With a reason it is a file that the user is to name differently. */
-	return why[0] ? EXIT_USAGE : EXIT_INTERNAL;
+	fprintf(stderr, "jankscope: error: -o %s: %s\n", path, why[0] ? why : strerror(err));
+	/* With a reason it is a file that the user is to name differently; a folder that another
+	 * recorder writes is a state and no mistake. */
+	return why[0] && !(folder && err == EBUSY) ? EXIT_USAGE : EXIT_INTERNAL;
 }
 
 static enum exit_code open_outputs(struct outputs *outputs, const struct options *options)
@@ -63,9 +84,16 @@ static enum exit_code open_outputs(struct outputs *outputs, const struct options
 		.verbose = options->verbose,
 	};
 
+	if ((options->max_disk_bytes || options->retain_ns) &&
+	    !(options->output && store_path_is_folder(options->output))) {
+		fprintf(stderr,
+			"jankscope: error: --max-disk and --retain are for a recording in a "
+			"folder: name one with -o DIR/\n");
+		return EXIT_USAGE;
+	}
 	/* The file first: opening it may take long, and its process must hold no end of another. */
 	if (options->output) {
-		enum exit_code code = add_file(outputs, options->output, options->overwrite);
+		enum exit_code code = add_file(outputs, options);
 
 		if (code)
 			return code;

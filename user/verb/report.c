@@ -22,6 +22,7 @@
 
 struct reading {
 	const char *file;
+	char segment[64]; /* "/00000001.jsonl" of a folder, else empty */
 	struct paths *paths;
 	struct report_stacks *stacks;
 	struct sink *table; /* NULL: no summary was asked for */
@@ -80,17 +81,30 @@ static void tell_damage(void *ctx, uint64_t line, const char *what)
 
 	/* The keys in it are the file's. */
 	if (reading->damages++ < MAX_TOLD)
-		fprintf(stderr, "jankscope: warn: %s:%" PRIu64 ": %s\n", reading->file, line,
-			text_clean(text, sizeof(text), what));
+		fprintf(stderr, "jankscope: warn: %s%s:%" PRIu64 ": %s\n", reading->file,
+			reading->segment, line, text_clean(text, sizeof(text), what));
+}
+
+static void name_segment(void *ctx, const char *name)
+{
+	struct reading *reading = ctx;
+	size_t length = strlen(reading->file);
+
+	snprintf(reading->segment, sizeof(reading->segment), "%s%s",
+		 length && reading->file[length - 1] == '/' ? "" : "/", name);
 }
 
 static enum exit_code read_recording(const char *file, struct paths *paths,
 				     struct report_stacks *stacks, struct sink *table,
 				     struct report_outputs *outputs)
 {
-	struct reading reading = {file, paths, stacks, table, outputs, false, 0};
-	const struct recording_reader reader = {
-		.block = add_block, .damage = tell_damage, .record = print_record, .ctx = &reading};
+	struct reading reading = {
+		.file = file, .paths = paths, .stacks = stacks, .table = table, .outputs = outputs};
+	const struct recording_reader reader = {.block = add_block,
+						.damage = tell_damage,
+						.segment = name_segment,
+						.record = print_record,
+						.ctx = &reading};
 	struct recording_counts counts = {0};
 	int err = report_stacks_begin(stacks);
 

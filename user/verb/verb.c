@@ -18,15 +18,18 @@ static const struct verb {
 } verbs[] = {
 	{{"doctor", VERB_DOCTOR, "[--json]", "Say what works on this kernel, and what is missing."},
 	 verb_doctor},
-	{{"record", VERB_RECORD, "[TARGET] [-i 1s] [-d 60s] [-o FILE]",
+	{{"record", VERB_RECORD, "[TARGET] [-i 1s] [-d 60s] [-o FILE|DIR]",
 	  "Sample CPU time, bytes, long blocks and frames; print and record them."},
 	 verb_record},
 	{{"frames", VERB_FRAMES, "TRACE... [--json] [--rows] [--layer GLOB]",
 	  "Frame timing of Perfetto, systrace, ftrace and dumpsys files."},
 	 verb_frames},
-	{{"report", VERB_REPORT, "FILE... [--folded FILE] [--mapping FILE]",
+	{{"report", VERB_REPORT, "FILE|DIR... [--folded FILE] [--mapping FILE]",
 	  "Check recordings, print their summaries, or write what they hold."},
 	 verb_report},
+	{{"verify", VERB_VERIFY, "FILE|DIR... [--repair]",
+	  "Say what is whole of recordings, what is torn or missing, and why."},
+	 verb_verify},
 };
 #define VERB_COUNT (sizeof(verbs) / sizeof(*verbs))
 

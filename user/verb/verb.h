@@ -11,3 +11,4 @@ enum exit_code verb_record(const struct options *options);
 enum exit_code verb_doctor(const struct options *options);
 enum exit_code verb_frames(const struct options *options);
 enum exit_code verb_report(const struct options *options);
+enum exit_code verb_verify(const struct options *options);

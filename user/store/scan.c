@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "store/scan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/folder.h"
+#include "store/line.h"
+#include "util/crc32c.h"
+
+#define MAX_LINE (64u << 20)
+
+static void take_look(struct segment_facts *facts, const struct line_look *look)
+{
+	if (facts->lines == 1)
+		facts->first_boot_ns = look->t_boot_ns;
+	facts->footer = !strcmp(look->type, "footer");
+	if (!strcmp(look->type, "header")) {
+		facts->last_boot_ns = look->t_boot_ns;
+		return;
+	}
+	if (facts->last_seq < facts->first_seq) {
+		facts->first_seq = look->seq;
+		facts->first_boot_ns = look->t_boot_ns;
+	}
+	facts->last_seq = look->seq;
+	facts->last_boot_ns = look->t_boot_ns;
+}
+
+/* A text of the header, where it is a UUID. */
+static void take_text(const char *line, size_t length, const char *key, char text[37])
+{
+	const char *at = memmem(line, length, key, strlen(key));
+	size_t room = at ? length - (size_t)(at - line) - strlen(key) : 0;
+
+	if (room < 37 || at[strlen(key) + 36] != '"')
+		return;
+	for (size_t i = 0; i < 36; i++)
+		if (!strchr("0123456789abcdef-", at[strlen(key) + i]))
+			return;
+	memcpy(text, at + strlen(key), 36);
+}
+
+int store_scan(int dir_fd, uint64_t number, struct segment_facts *facts)
+{
+	struct line_look look;
+	bool packed;
+	FILE *in = segment_open(dir_fd, number, &packed);
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t length;
+	int err = 0;
+
+	if (!in)
+		return -errno;
+	*facts = (struct segment_facts){.number = number, .first_seq = 1};
+	errno = 0;
+	while (!err && (length = getline(&line, &room, in)) > 0) {
+		facts->bytes += (uint64_t)length;
+		facts->lines++;
+		facts->crc = crc32c(facts->crc, line, (size_t)length);
+		if (line[length - 1] != '\n' || length > MAX_LINE ||
+		    !line_is_whole(line, (size_t)length - 1) ||
+		    !line_look(line, (size_t)length, &look)) {
+			err = -EBADMSG;
+		} else {
+			take_look(facts, &look);
+			if (facts->lines == 1)
+				take_text(line, (size_t)length, "\"session\":\"", facts->session);
+			if (facts->lines == 1)
+				take_text(line, (size_t)length, "\"boot_id\":\"", facts->boot_id);
+		}
+	}
+	if (!err && ferror(in))
+		err = errno ? -errno : -EIO;
+	free(line);
+	fclose(in);
+	return err;
+}

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "store/verify.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record/json_read.h"
+#include "store/line.h"
+#include "util/crc32c.h"
+
+#define MAX_EXPLANATIONS 100000
+#define MAX_LINE         (64u << 20)
+#define BLOCK_BYTES      (1u << 20)
+
+/* What an event says is not there: records of its run, or segments. */
+struct explanation {
+	uint64_t run, first, last;
+	bool segments;
+};
+
+/* A list that grows to a limit. */
+struct rows {
+	char *items;
+	size_t count, room;
+};
+
+struct verifier {
+	struct verify_counts counts;
+	struct rows findings, explanations;
+	uint64_t segment, line, offset;
+	uint64_t last_segment;  /* the one before */
+	uint64_t run, next_seq; /* run 0: no header yet */
+	uint64_t damaged;       /* lines since the last one that has a seq */
+	char session[37];
+	bool footer;
+	bool out_of_memory;
+};
+
+struct verifier *verifier_new(void)
+{
+	return calloc(1, sizeof(struct verifier));
+}
+
+void verifier_free(struct verifier *verifier)
+{
+	if (!verifier)
+		return;
+	free(verifier->findings.items);
+	free(verifier->explanations.items);
+	free(verifier);
+}
+
+static void *add_row(struct rows *rows, size_t size, size_t limit)
+{
+	char *more;
+
+	if (rows->count == limit)
+		return NULL;
+	if (rows->count == rows->room) {
+		rows->room = rows->room ? 2 * rows->room : 64;
+		more = realloc(rows->items, rows->room * size);
+		if (!more)
+			return NULL;
+		rows->items = more;
+	}
+	return memset(rows->items + size * rows->count++, 0, size);
+}
+
+static struct finding *add_finding(struct verifier *v, enum finding_kind kind)
+{
+	static struct finding none;
+	struct finding *finding =
+		add_row(&v->findings, sizeof(struct finding), VERIFY_MAX_FINDINGS);
+
+	if (!finding) {
+		v->counts.not_kept++;
+		return &none;
+	}
+	*finding = (struct finding){.kind = kind,
+				    .segment = v->segment,
+				    .line = v->line,
+				    .offset = v->offset,
+				    .run = v->run};
+	return finding;
+}
+
+static void explain(struct verifier *v, uint64_t first, uint64_t last, bool segments)
+{
+	struct explanation *row =
+		last < first ? NULL : add_row(&v->explanations, sizeof(*row), MAX_EXPLANATIONS);
+
+	if (row)
+		*row = (struct explanation){v->run, first, last, segments};
+}
+
+void verifier_begin(struct verifier *v, uint64_t segment)
+{
+	v->last_segment = v->segment;
+	v->segment = segment;
+	v->line = v->offset = 0;
+	v->counts.segments++;
+}
+
+/* ---- seq ---- */
+
+static void add_gap(struct verifier *v, uint64_t first, uint64_t last, bool at_segment)
+{
+	struct finding *finding;
+	uint64_t count = last - first + 1;
+
+	/* Each damaged line was a record. */
+	if (count <= v->damaged)
+		return;
+	v->counts.missing += count - v->damaged;
+	finding = add_finding(v, FINDING_MISSING);
+	finding->first = first;
+	finding->last = last;
+	finding->at_segment = at_segment;
+	finding->before = v->last_segment;
+}
+
+static void take_seq(struct verifier *v, uint64_t seq)
+{
+	if (seq > v->next_seq) {
+		add_gap(v, v->next_seq, seq - 1, false);
+	} else if (seq < v->next_seq) {
+		add_finding(v, FINDING_DOUBLED)->first = seq;
+		v->counts.doubled++;
+	}
+	if (seq >= v->next_seq)
+		v->next_seq = seq + 1;
+	v->damaged = 0;
+}
+
+/* ---- what single lines say ---- */
+
+static void end_run(struct verifier *v)
+{
+	struct finding *finding;
+
+	if (!v->run || v->footer)
+		return;
+	finding = add_finding(v, FINDING_NO_FOOTER);
+	if (v->segment && v->line == 1)
+		finding->segment = v->last_segment; /* it ended there */
+	if (finding->segment != v->segment)
+		finding->line = finding->offset = 0;
+}
+
+/* A segment of a run that was met before goes on where the last one ended; what lies between is
+ * missing. */
+static void begin_segment(struct verifier *v, uint64_t first_seq)
+{
+	if (first_seq > v->next_seq)
+		add_gap(v, v->next_seq, first_seq - 1, true);
+	if (first_seq > v->next_seq)
+		v->next_seq = first_seq;
+	v->damaged = 0;
+}
+
+static void take_header(struct verifier *v, const struct record *record)
+{
+	const struct record_header *header = record->header;
+	bool same = v->run && !strcmp(header->session, v->session);
+
+	if (same && header->segment.number && v->line == 1) {
+		begin_segment(v, header->segment.first_seq);
+		return;
+	}
+	if (same || (v->run && v->line > 1))
+		add_finding(v, FINDING_MISPLACED);
+	end_run(v);
+	memcpy(v->session, header->session, sizeof(v->session));
+	v->run++;
+	v->counts.runs++;
+	v->footer = false;
+	v->damaged = 0;
+	v->next_seq = record->seq + 1;
+	if (record->seq && !header->segment.number)
+		add_gap(v, 0, record->seq - 1, false);
+	if (header->segment.number)
+		begin_segment(v, header->segment.first_seq);
+}
+
+static bool number_of(const struct record_event *event, const char *key, uint64_t *value)
+{
+	for (size_t i = 0; i < event->key_count; i++)
+		if (!strcmp(event->keys[i].name, key) && !event->keys[i].text &&
+		    event->keys[i].value >= 0) {
+			*value = (uint64_t)event->keys[i].value;
+			return true;
+		}
+	return false;
+}
+
+/* The end of the run before, in this segment: torn or not, without a footer. */
+static void explain_end(struct verifier *v, uint64_t segment)
+{
+	struct finding *findings = (struct finding *)(void *)v->findings.items;
+
+	for (size_t i = 0; i < v->findings.count; i++)
+		if (findings[i].segment == segment &&
+		    (findings[i].kind == FINDING_TORN || findings[i].kind == FINDING_NO_FOOTER))
+			findings[i].explained = true;
+}
+
+static void take_event(struct verifier *v, const struct record_event *event)
+{
+	bool removed = !strcmp(event->event, "segments_removed");
+	uint64_t first, last;
+
+	if (!strcmp(event->event, "recording_resumed") && number_of(event, "segment", &first))
+		explain_end(v, first);
+	if (!removed && strcmp(event->event, "records_dropped") &&
+	    strcmp(event->event, "segment_taken"))
+		return;
+	if (number_of(event, "first_seq", &first) && number_of(event, "last_seq", &last) &&
+	    !removed)
+		explain(v, first, last, false);
+	if (number_of(event, "first_segment", &first) && number_of(event, "last_segment", &last))
+		explain(v, first, last, true);
+}
+
+static int parse_line(struct verifier *v, const char *line, size_t length)
+{
+	struct parsed_record *parsed;
+	char why[160];
+	int err = record_parse(line, length, &parsed, why, sizeof(why));
+
+	if (parsed && parsed->schema > v->counts.schema)
+		v->counts.schema = parsed->schema;
+	if (err == -EBADMSG) {
+		add_finding(v, FINDING_DAMAGED);
+		v->counts.damaged++;
+		v->damaged++;
+		err = 0;
+	} else if (!err && parsed->known && parsed->record.type == RECORD_HEADER) {
+		take_header(v, &parsed->record);
+	} else if (!err) {
+		if (!v->run)
+			add_finding(v, FINDING_NO_HEADER);
+		take_seq(v, parsed->record.seq);
+		if (parsed->known && parsed->record.type == RECORD_EVENT)
+			take_event(v, parsed->record.event);
+	}
+	parsed_record_free(parsed);
+	return err;
+}
+
+static int take_line(struct verifier *v, const char *line, size_t length)
+{
+	struct line_look look;
+
+	if (!line_is_whole(line, length)) {
+		add_finding(v, FINDING_DAMAGED);
+		v->counts.damaged++;
+		v->damaged++;
+		return 0;
+	}
+	if (!line_look(line, length, &look) || !strcmp(look.type, "header"))
+		return parse_line(v, line, length);
+	if (v->line == 1)
+		add_finding(v, FINDING_NO_HEADER);
+	if (v->footer)
+		add_finding(v, FINDING_MISPLACED);
+	/* A file that begins inside of a run: what came before is not known. */
+	if (!v->run) {
+		v->run = 1;
+		v->counts.runs++;
+		v->next_seq = look.seq;
+	}
+	v->counts.intervals += !strcmp(look.type, "interval");
+	v->footer |= !strcmp(look.type, "footer");
+	if (!strcmp(look.type, "event"))
+		return parse_line(v, line, length);
+	take_seq(v, look.seq);
+	return 0;
+}
+
+int verifier_line(struct verifier *v, const char *line, size_t length, bool torn)
+{
+	int err = 0;
+
+	v->line++;
+	v->counts.lines++;
+	if (torn) {
+		add_finding(v, FINDING_TORN)->bytes = length;
+		v->counts.torn++;
+		v->damaged++;
+	} else {
+		err = take_line(v, line, length);
+	}
+	v->offset += length + !torn;
+	v->counts.bytes += length + !torn;
+	return err;
+}
+
+void verifier_unreadable(struct verifier *v, int error)
+{
+	v->line++;
+	add_finding(v, FINDING_UNREADABLE)->error = error;
+}
+
+/* ---- the end ---- */
+
+/* Whether ranges that events tell of cover first..last: of seq in this run, or of segments. */
+static bool is_covered(const struct verifier *v, uint64_t run, uint64_t first, uint64_t last,
+		       bool segments)
+{
+	const struct explanation *rows =
+		(const struct explanation *)(const void *)v->explanations.items;
+	bool moved = true;
+
+	while (moved && first <= last) {
+		moved = false;
+		for (size_t i = 0; i < v->explanations.count && !moved; i++) {
+			if (rows[i].segments != segments || (!segments && rows[i].run != run) ||
+			    rows[i].first > first || rows[i].last < first)
+				continue;
+			first = rows[i].last + 1;
+			moved = true;
+		}
+	}
+	return first > last;
+}
+
+static bool is_explained(const struct verifier *v, const struct finding *finding,
+			 uint64_t last_removed)
+{
+	uint64_t first = finding->before + 1, last = finding->segment - 1;
+
+	if (finding->kind != FINDING_MISSING)
+		return finding->explained;
+	if (is_covered(v, finding->run, finding->first, finding->last, false))
+		return true;
+	if (!finding->at_segment || !finding->segment || last < first)
+		return false;
+	/* The oldest go first, and with them what told of the removal of others: of the begin of a
+	 * folder the newest that went is enough. */
+	if (!finding->before)
+		return last_removed >= last || is_covered(v, 0, last, last, true);
+	return is_covered(v, 0, first, last, true);
+}
+
+void verifier_end(struct verifier *v, bool live, uint64_t last_removed)
+{
+	struct finding *findings;
+
+	if (!live)
+		end_run(v);
+	findings = (struct finding *)(void *)v->findings.items;
+	for (size_t i = 0; i < v->findings.count; i++) {
+		struct finding *finding = &findings[i];
+
+		/* The last line of what is being written may be half there. */
+		if (live && finding->kind == FINDING_TORN && finding->segment == v->segment)
+			finding->explained = true;
+		finding->explained = is_explained(v, finding, last_removed);
+		v->counts.unexplained += !finding->explained;
+	}
+	v->counts.unexplained += v->counts.not_kept;
+}
+
+const struct verify_counts *verifier_counts(const struct verifier *v)
+{
+	return &v->counts;
+}
+
+const struct finding *verifier_finding(const struct verifier *v, size_t index)
+{
+	const struct finding *findings = (const struct finding *)(const void *)v->findings.items;
+
+	return index < v->findings.count ? &findings[index] : NULL;
+}
+
+const char *finding_text(const struct finding *finding, char *text, size_t size)
+{
+	switch (finding->kind) {
+	case FINDING_TORN:
+		snprintf(text, size, "torn: %" PRIu64 " bytes of a line without its end",
+			 finding->bytes);
+		break;
+	case FINDING_DAMAGED:
+		snprintf(text, size, "damaged: the checksum is wrong, or it is no record");
+		break;
+	case FINDING_MISSING:
+		snprintf(text, size, "missing: %" PRIu64 " records, seq %" PRIu64 " to %" PRIu64,
+			 finding->last - finding->first + 1, finding->first, finding->last);
+		break;
+	case FINDING_DOUBLED:
+		snprintf(text, size, "doubled: seq %" PRIu64 " was there before", finding->first);
+		break;
+	case FINDING_NO_HEADER:
+		snprintf(text, size, "no header first: the begin is missing");
+		break;
+	case FINDING_NO_FOOTER:
+		snprintf(text, size, "no footer last: the run was not written to its end");
+		break;
+	case FINDING_MISPLACED:
+		snprintf(text, size, "misplaced: a second header, or a record after the footer");
+		break;
+	case FINDING_UNREADABLE:
+		snprintf(text, size, "unreadable from here on: %s",
+			 finding->error == -EBADMSG ? "the compressed data is damaged"
+						    : strerror(-finding->error));
+		break;
+	}
+	return text;
+}
+
+/* ---- streams ---- */
+
+/* The lines of the first `length` bytes; what is left of the last one begins at *rest. */
+static int take_lines(struct verifier *v, const char *text, size_t length, size_t *rest)
+{
+	size_t at = 0;
+	int err = 0;
+
+	while (!err) {
+		const char *newline = memchr(text + at, '\n', length - at);
+
+		if (!newline)
+			break;
+		err = verifier_line(v, text + at, (size_t)(newline - text) - at, false);
+		at = (size_t)(newline - text) + 1;
+	}
+	*rest = at;
+	return err;
+}
+
+int verifier_stream(struct verifier *v, void *stream, uint64_t *bytes, uint32_t *crc)
+{
+	size_t room = 2 * BLOCK_BYTES, held = 0, rest, n;
+	char *text = malloc(room), *more;
+	FILE *in = stream;
+	int err = text ? 0 : -ENOMEM;
+
+	errno = 0;
+	while (!err && (n = fread(text + held, 1, room - held, in)) > 0) {
+		if (bytes)
+			*bytes += n;
+		if (crc)
+			*crc = crc32c(*crc, text + held, n);
+		err = take_lines(v, text, held + n, &rest);
+		held += n - rest;
+		memmove(text, text + rest, held);
+		if (room - held >= BLOCK_BYTES || err)
+			continue;
+		more = room < 2 * (size_t)MAX_LINE ? realloc(text, 2 * room) : NULL;
+		if (!more) {
+			err = room < 2 * (size_t)MAX_LINE ? -ENOMEM : -EMSGSIZE;
+			continue;
+		}
+		text = more;
+		room *= 2;
+	}
+	if (!err && ferror(in))
+		err = errno ? -errno : -EIO;
+	if (!err && held)
+		err = verifier_line(v, text, held, true);
+	free(text);
+	return err;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is whole of a recording, what is not, and which gaps the recording itself explains. It is
+ * fed the lines of a file, or of all segments of a folder in their order. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum finding_kind {
+	FINDING_TORN = 1,      /* the file ends inside of a line */
+	FINDING_DAMAGED = 2,   /* a line with a wrong checksum, or that is no record */
+	FINDING_MISSING = 3,   /* first..last: seq of records that are not there */
+	FINDING_DOUBLED = 4,   /* first: a seq that was there before */
+	FINDING_NO_HEADER = 5, /* a file begins without one */
+	FINDING_NO_FOOTER = 6, /* a run ends without one */
+	FINDING_MISPLACED = 7, /* a second header, a record after the footer */
+	FINDING_UNREADABLE = 8 /* error: a segment cannot be read to its end */
+};
+
+struct finding {
+	enum finding_kind kind;
+	uint64_t segment, line, offset; /* segment 0: a file that is none; line: from 1 */
+	uint64_t run;                   /* the how manyth run of the recording it is in */
+	uint64_t first, last;           /* seq */
+	uint64_t before; /* of a gap before a segment: the segment that was read last */
+	uint64_t bytes;  /* of a torn line */
+	int error;
+	bool at_segment; /* a gap before the first line of a segment */
+	bool explained;  /* an event tells of it */
+};
+
+#define VERIFY_MAX_FINDINGS 100000
+
+struct verify_counts {
+	uint64_t segments, lines, bytes, intervals, runs;
+	uint64_t torn, damaged, missing, doubled; /* lines; records */
+	uint64_t unexplained;                     /* findings */
+	uint64_t not_kept;                        /* findings beyond VERIFY_MAX_FINDINGS */
+	int64_t schema;                           /* the newest of all headers */
+};
+
+struct verifier;
+
+/* NULL with errno ENOMEM. */
+struct verifier *verifier_new(void);
+void verifier_free(struct verifier *verifier);
+/* A file or a segment begins (0: no segment). */
+void verifier_begin(struct verifier *verifier, uint64_t segment);
+/* A line without its newline; torn: it had none. 0; -EPROTONOSUPPORT: a header of a schema that is
+ * newer than RECORD_SCHEMA; -ENOMEM. */
+int verifier_line(struct verifier *verifier, const char *line, size_t length, bool torn);
+/* The segment cannot be read to its end. */
+void verifier_unreadable(struct verifier *verifier, int error);
+/* All was fed; live: it is being written, so that its end is to come. last_removed: the newest
+ * segment that the index calls removed, 0: none. */
+void verifier_end(struct verifier *verifier, bool live, uint64_t last_removed);
+
+const struct verify_counts *verifier_counts(const struct verifier *verifier);
+/* By index, in the order in which they were met; NULL: no more. */
+const struct finding *verifier_finding(const struct verifier *verifier, size_t index);
+/* "seq 12 to 19 are missing". Returns text. */
+const char *finding_text(const struct finding *finding, char *text, size_t size);
+
+/* Feed what a stream holds. bytes (may be NULL): what was read; crc (may be NULL): its CRC-32C. 0,
+ * -errno of reading, or what verifier_line returned. */
+int verifier_stream(struct verifier *verifier, void *stream, uint64_t *bytes, uint32_t *crc);
