@@ -21,8 +21,8 @@ struct sink_ops {
 	void (*hold)(struct sink *sink, bool held);
 	/* What happened to the recording since the last call, each as an event. NULL: nothing is
 	 * told. */
-	void (*events)(struct sink *sink,
-		       void (*emit)(void *ctx, const struct record_event *event), void *ctx);
+	void (*events)(struct sink *sink, void (*emit)(void *ctx, const struct record_event *event),
+		       void *ctx);
 	/* Nothing more comes: write out what is held back, at the longest until the deadline
 	 * (CLOCK_MONOTONIC). 0; -ETIMEDOUT: not all was, which was said on stderr; as write(). May
 	 * be NULL. */
