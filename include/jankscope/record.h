@@ -545,8 +545,8 @@ struct record_footer {
 	struct footer_block_path other_block_paths; /* the sum of all others */
 	const struct footer_memory *memory;         /* by PSS, else by RSS */
 	size_t memory_count;
-	uint64_t other_memory; /* processes that have no row */
-	const struct footer_scene *scenes;          /* in the order in which they began */
+	uint64_t other_memory;             /* processes that have no row */
+	const struct footer_scene *scenes; /* in the order in which they began */
 	size_t scene_count;
 	struct counter_list lost, late, repaired;
 	struct missing_list missing;

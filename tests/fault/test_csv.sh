@@ -37,6 +37,9 @@ want = {}
 def walk(seq, path, value):
     if isinstance(value, dict):
         for key, below in value.items():
+            if path == ["summary", "scenes"]:
+                walk(seq, path, below)
+                continue
             if key not in SKIPPED and not (key in WHO and not isinstance(below, dict) and "missing" not in path and want_who):
                 walk(seq, path + [key], below)
     elif isinstance(value, list):

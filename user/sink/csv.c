@@ -220,6 +220,30 @@ static bool is_stack(const struct field_type *type)
 	       !strcmp(type->name, "link");
 }
 
+/* Append a key to the path; the length of it, or 0 where there is no room. */
+static size_t add_key(struct csv *csv, size_t prefix, const char *key)
+{
+	int n = snprintf(csv->path + prefix, sizeof(csv->path) - prefix, "%s%s", prefix ? "." : "",
+			 key);
+
+	return n > 0 && prefix + (size_t)n < sizeof(csv->path) ? prefix + (size_t)n : 0;
+}
+
+/* Rows whose keys are names of their own: the name has its column, and is not in the path, so that
+ * a metric has one path. */
+static void put_named(struct csv *csv, const struct subject *parent, const struct field_type *type,
+		      const char *rows, size_t count, size_t prefix)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct subject subject = *parent;
+
+		subject.name = *(const char *const *)(const void *)(rows + i * type->size +
+								    type->name_offset);
+		subject.name_length = SIZE_MAX;
+		put_fields(csv, &subject, type, rows + i * type->size, prefix);
+	}
+}
+
 static void put_rows(struct csv *csv, const struct subject *parent, const struct field_type *type,
 		     const char *rows, size_t count, size_t prefix)
 {
@@ -239,15 +263,6 @@ static void put_object(struct csv *csv, const struct subject *parent, const stru
 
 	know_subject(&subject, type, object, false);
 	put_fields(csv, &subject, type, object, prefix);
-}
-
-/* Append a key to the path; the length of it, or 0 where there is no room. */
-static size_t add_key(struct csv *csv, size_t prefix, const char *key)
-{
-	int n = snprintf(csv->path + prefix, sizeof(csv->path) - prefix, "%s%s", prefix ? "." : "",
-			 key);
-
-	return n > 0 && prefix + (size_t)n < sizeof(csv->path) ? prefix + (size_t)n : 0;
 }
 
 static void put_counters(struct csv *csv, const struct subject *subject,
@@ -300,6 +315,8 @@ static void put_event_keys(struct csv *csv, const struct subject *subject,
 		begin_row(csv, subject, "");
 		if (event->keys[i].text)
 			put_text(csv->to, event->keys[i].text, SIZE_MAX);
+		else if (event->keys[i].real)
+			fprintf(csv->to, "%.17g", event->keys[i].number);
 		else
 			fprintf(csv->to, "%" PRId64, event->keys[i].value);
 		end_row(csv);
@@ -392,6 +409,10 @@ static void put_field(struct csv *csv, const struct subject *subject, const stru
 		if (!is_stack(row->of))
 			put_rows(csv, subject, row->of, *(const char *const *)place,
 				 *(const size_t *)more, length);
+		return;
+	case FIELD_NAMED:
+		put_named(csv, subject, row->of, *(const char *const *)place, *(const size_t *)more,
+			  length);
 		return;
 	case FIELD_COUNTERS:
 		put_counters(csv, subject, place, length);
