@@ -249,8 +249,12 @@ static void blocks_drop_target(struct source *source)
 static int blocks_sample(struct source *source, struct record_interval *interval)
 {
 	struct blocks_source *blocks = blocks_source(source);
-	int err = look_around(blocks);
+	int err;
 
+	/* Targets that are there from the start are watched while the source opens, and the header
+	 * says how all sources opened. */
+	blocks->begun = true;
+	err = look_around(blocks);
 	if (!err)
 		blocks_add_losses(blocks, interval);
 	return err;

@@ -51,7 +51,7 @@ static void hold_off(struct blocks_source *blocks, struct watched *watched, pid_
 	watched->probes.state = PROBES_NONE;
 	watched->probes.retry_ns = clock_now_ns(CLOCK_MONOTONIC) + PROBE_RETRY_NS;
 	blocks->probes_held_off++;
-	if (watched->probes.held_off_told)
+	if (watched->probes.held_off_told || !blocks->begun)
 		return;
 	watched->probes.held_off_told = true;
 	snprintf(why, sizeof(why), "no uprobe yet: process %d holds its memory lock", holder);

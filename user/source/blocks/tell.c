@@ -123,6 +123,8 @@ void blocks_tell_news(struct blocks_source *blocks, struct watched *watched)
 	bool known =
 		watched->start.stage == WATCHED_RUNS || watched->start.stage == WATCHED_REFUSED;
 
+	if (!blocks->begun)
+		return;
 	if (known && !watched->start.told &&
 	    !blocks_place_pending(watched, clock_now_ns(CLOCK_MONOTONIC)))
 		blocks_tell_loop(blocks, watched, "target_start");
@@ -159,6 +161,6 @@ void blocks_explain_loops(struct blocks_source *blocks, char *text, size_t size)
 
 void blocks_tell_start(struct blocks_source *blocks, struct watched *watched)
 {
-	if (!watched->start.told)
+	if (blocks->begun && !watched->start.told)
 		blocks_tell_loop(blocks, watched, "target_start");
 }
