@@ -12,6 +12,8 @@ enum verb_bit {
 	VERB_FRAMES = 4,
 	VERB_REPORT = 8,
 	VERB_VERIFY = 16,
+	VERB_STATUS = 64,
+	VERB_STOP = 128,
 };
 
 #define OPTION_TEXTS_MAX 64

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "control/keeper.h"
 #include "util/units.h"
 
 #define MIN_INTERVAL_NS 50000000ull
@@ -48,8 +49,18 @@ static const struct option_row option_rows[] = {
 	 "cut the torn end of a segment off into a file beside it (NAME.torn), and make the index "
 	 "anew",
 	 VERB_VERIFY, OPTION_FLAG, FIELD(repair)},
+	{0, "daemon", NULL,
+	 "record to -o DIR with nobody watching: go on when the shell is gone, and begin again "
+	 "after a crash; see status and stop",
+	 VERB_RECORD, OPTION_FLAG, FIELD(daemon)},
+	{0, "restarts", "N",
+	 "with --daemon: how many recorders may die shortly after one another (default 8; one more "
+	 "for each 30s that one has run)",
+	 VERB_RECORD, OPTION_NUMBER, FIELD(restarts), .tune = true},
+	{0, "pid", NULL, "print the pid of the recorder and nothing else", VERB_STATUS, OPTION_FLAG,
+	 FIELD(pid)},
 	{0, "json", NULL, "JSON on stdout instead of the table",
-	 VERB_RECORD | VERB_DOCTOR | VERB_FRAMES, OPTION_FLAG, FIELD(json)},
+	 VERB_RECORD | VERB_DOCTOR | VERB_FRAMES | VERB_STATUS, OPTION_FLAG, FIELD(json)},
 	{0, "rows", NULL, "every frame, with the texts of Perfetto's actual_frame_timeline_slice",
 	 VERB_FRAMES, OPTION_FLAG, FIELD(rows)},
 	{0, "layer", "GLOB", "only layers whose name matches, with or without its \"TX - \"",
@@ -138,6 +149,7 @@ void options_init(struct options *options)
 		.block_ns = 500000000ull,
 		.max_lost_pct = 1,
 		.top = UINT64_MAX,
+		.restarts = KEEPER_RESTARTS,
 	};
 	for (size_t i = 0; i < source_declaration_count; i++)
 		if (source_declarations[i]->defaults)

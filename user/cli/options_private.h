@@ -16,10 +16,10 @@ static inline bool option_is_shown(const struct option_row *row,
 	return !row->tune && (row->verbs & verb->bit);
 }
 
-/* Whether the verb takes names of files as arguments: its "FILE..." says so. */
+/* Whether the verb takes names of files as arguments: its "FILE..." or "DIR" says so. */
 static inline bool verb_takes_files(const struct verb_description *verb)
 {
-	return strstr(verb->arguments, "...") != NULL;
+	return strstr(verb->arguments, "...") || !strncmp(verb->arguments, "DIR", 3);
 }
 
 /* Print text and a newline, broken between words, where the cursor is at `column` already; the

@@ -55,6 +55,9 @@ static void take_gap(struct run_status *status, const struct record_event *event
 	}
 	status->gaps++;
 	status->gap_ns += number_of(event, "dur_ns");
+	status->recorder_restarts = number_of(event, "recorder_restarts");
+	if (!status->error[0])
+		copy_text(status->error, text_of(event, "reason"), NULL);
 }
 
 static void take_event(struct run_status *status, const struct record_event *event)
@@ -267,18 +270,6 @@ static void put_self(const struct run_status *status, struct json_buffer *to)
 	json_put_mark(to, '}');
 }
 
-static void put_warnings(const struct run_status *status, const struct run_live *live,
-			 struct json_buffer *to)
-{
-	json_put_key(to, "warnings");
-	json_put_mark(to, '[');
-	if (status->warning[0])
-		json_put_text(to, status->warning, strlen(status->warning));
-	if (live->keeper_gone)
-		json_put_text(to, "the keeper died: this recorder will not be restarted", 52);
-	json_put_mark(to, ']');
-}
-
 void run_status_write(const struct run_status *status, const struct run_live *live,
 		      struct json_buffer *to)
 {
@@ -288,8 +279,6 @@ void run_status_write(const struct run_status *status, const struct run_live *li
 	put_text(to, "state", live->state);
 	if (live->pid)
 		put_u64(to, "pid", (uint64_t)live->pid);
-	if (live->keeper_pid)
-		put_u64(to, "keeper_pid", (uint64_t)live->keeper_pid);
 	put_u64(to, "interval_ns", status->interval_ns);
 	put_u64(to, "begun_boot_ns", status->begun_boot_ns);
 	if (status->end_boot_ns)
@@ -312,14 +301,18 @@ void run_status_write(const struct run_status *status, const struct run_live *li
 	for (size_t i = 0; i < status->lost_count && i < RUN_LOSSES; i++)
 		put_u64(to, status->lost[i].name, status->lost[i].value);
 	json_put_mark(to, '}');
-	put_opt(to, "disk_bytes", live->disk_bytes);
-	put_opt(to, "disk_limit_bytes", live->disk_limit_bytes);
+	if (status->disk_limit_bytes)
+		put_u64(to, "disk_limit_bytes", status->disk_limit_bytes);
 	put_self(status, to);
 	if (status->last_interval_boot_ns && live->now_boot_ns >= status->last_interval_boot_ns)
 		put_u64(to, "last_interval_age_ns",
 			live->now_boot_ns - status->last_interval_boot_ns);
 	if (status->error[0])
 		put_text(to, "last_error", status->error);
-	put_warnings(status, live, to);
+	json_put_key(to, "warnings");
+	json_put_mark(to, '[');
+	if (status->warning[0])
+		json_put_text(to, status->warning, strlen(status->warning));
+	json_put_mark(to, ']');
 	json_put_mark(to, '}');
 }

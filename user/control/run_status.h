@@ -14,6 +14,7 @@ struct json_buffer;
 struct run_status {
 	uint64_t interval_ns;
 	uint64_t begun_boot_ns, end_boot_ns; /* end_boot_ns 0: no end was asked for */
+	uint64_t disk_limit_bytes;           /* 0: none that is known */
 	uint64_t last_record_boot_ns, last_interval_boot_ns, last_seq;
 	uint64_t intervals, covered_ns; /* covered_ns: their length, awake */
 	uint64_t gaps, gap_ns;          /* recorders that died, and what lies between two of them */
@@ -48,13 +49,11 @@ uint64_t run_status_expected(const struct run_status *status);
  * points. */
 struct opt_i64 run_status_slope(const struct run_status *status);
 
-/* What a live recorder adds, or the reader of a folder finds. */
+/* What the records do not say. */
 struct run_live {
-	const char *state;     /* running, starting, waiting, restarting, ended, died, hangs */
-	pid_t pid, keeper_pid; /* 0: none */
-	bool keeper_gone;      /* there was one, and it is dead */
-	struct opt_u64 disk_bytes, disk_limit_bytes; /* of the folder */
-	uint64_t now_boot_ns;                        /* for ages */
+	const char *state;    /* starting, running, restarting, hangs, ended, died */
+	pid_t pid;            /* of the recorder; 0: none */
+	uint64_t now_boot_ns; /* for ages; 0: the records are of another boot */
 };
 /* The object that `status --json` prints. */
 void run_status_write(const struct run_status *status, const struct run_live *live,

@@ -251,6 +251,36 @@ static void take_common_baseline(struct session *session)
 	session_scan(session);
 }
 
+/* Between the last interval of the recorder that died and the first one of this run nothing was
+ * measured; what it told after its last interval may be written or not. */
+static void tell_resumed(struct session *session, const struct run_status *before)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME);
+	struct record_event event = {
+		.event = "gap",
+		.keys = {{"from_boot_ns", NULL, (int64_t)before->last_interval_boot_ns},
+			 {"to_boot_ns", NULL, (int64_t)now_ns},
+			 {"dur_ns", NULL, (int64_t)(now_ns - before->last_interval_boot_ns)},
+			 {"reason", session->options.resumed, 0},
+			 {"last_seq", NULL, (int64_t)before->last_seq},
+			 {"recorder_restarts", NULL, (int64_t)before->recorder_restarts}},
+		.key_count = 6,
+	};
+
+	if (before->last_interval_boot_ns)
+		session_emit_event(session, &event);
+}
+
+static void tell_begun(const struct session *session)
+{
+	size_t ok = 0;
+
+	for (size_t i = 0; i < session->source_count; i++)
+		ok += session->sources[i].open && session->sources[i].source->state == SOURCE_OK;
+	if (session->options.begun)
+		session->options.begun(session->options.begun_ctx, ok, session->source_count);
+}
+
 /* What was dropped since the last interval was begun, that interval among it. */
 static void add_last_losses(struct session *session)
 {
@@ -304,6 +334,8 @@ static enum exit_code judge_losses(const struct session *session)
 
 enum exit_code session_run(struct session *session)
 {
+	const struct run_status *status = session->options.status;
+	struct run_status before = status ? *status : (struct run_status){0};
 	struct record_event start = {.event = "start"};
 	enum exit_code code;
 	int err = loop_add_fd(session->loop, session->signal_fd, EPOLLIN, on_signal, session);
@@ -329,7 +361,12 @@ enum exit_code session_run(struct session *session)
 	for (size_t i = 0; target_set_at(session->targets, i); i++)
 		session_on_target(session, TARGET_STARTED, target_set_at(session->targets, i));
 	take_common_baseline(session);
+	if (session->options.resumed)
+		tell_resumed(session, &before);
+	session_plan_end(session);
 	err = outputs_watch(session->outputs, session->loop);
+	if (!err)
+		tell_begun(session);
 	if (!err)
 		err = session_run_loop(session);
 	if (!err && !session->final_taken)

@@ -36,6 +36,14 @@ struct session_options {
 	struct prober_pool *probes;
 	struct control *control;   /* requests are answered in the loop */
 	struct run_status *status; /* what it answers; not begun anew where it says something */
+	/* duration_ns ends by CLOCK_BOOTTIME, at status->end_boot_ns where that is set already. */
+	bool by_boot_clock;
+	/* This run goes on where another recorder of the same recording died, for this reason; what
+	 * status says is of that one then. NULL: it does not. */
+	const char *resumed;
+	/* Called once, when the first interval has begun. NULL: nobody waits for it. */
+	void (*begun)(void *ctx, size_t sources_ok, size_t sources);
+	void *begun_ctx;
 	const struct target_spec *specs;
 	size_t spec_count;
 	const struct alert_rule *alerts; /* borrowed, too */

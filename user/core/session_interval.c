@@ -3,6 +3,7 @@
  * record from what all sources give. */
 #include <errno.h>
 
+#include "control/run_status.h"
 #include "core/loop.h"
 #include "core/self.h"
 #include "core/session_private.h"
@@ -157,6 +158,8 @@ static int on_interval(void *ctx, uint32_t periods)
 		return 0; /* the last one, which the timer of -d ends */
 	over = options->duration_ns && !session->plan.last_dur_ns &&
 	       session->periods >= session->plan.periods;
+	/* The timers stand still in a suspend. */
+	over |= session->end_boot_ns && clock_now_ns(CLOCK_BOOTTIME) >= session->end_boot_ns;
 	/* Cut by a mark a moment ago. */
 	if (!over && session->cut && so_far_ns < options->interval_ns / 2) {
 		session->ahead_ns = so_far_ns;
@@ -214,6 +217,20 @@ static int on_look_timer(void *ctx, uint32_t events)
 {
 	self_usage_look(((struct session *)ctx)->self);
 	return 0;
+}
+
+void session_plan_end(struct session *session)
+{
+	struct session_options *options = &session->options;
+	uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME);
+
+	if (!options->by_boot_clock || !options->duration_ns || !options->status)
+		return;
+	if (!options->status->end_boot_ns)
+		options->status->end_boot_ns = now_ns + options->duration_ns;
+	session->end_boot_ns = options->status->end_boot_ns;
+	options->duration_ns =
+		session->end_boot_ns > now_ns + LOOK_NS ? session->end_boot_ns - now_ns : LOOK_NS;
 }
 
 int session_run_loop(struct session *session)

@@ -35,6 +35,7 @@ struct session {
 	uint64_t ahead_ns;
 	bool cut;
 	struct run_plan plan;
+	uint64_t end_boot_ns; /* 0: the plan alone ends the run */
 	bool final_taken;
 	int64_t unix_minus_boot_ns;
 	struct counter_list
@@ -80,6 +81,8 @@ enum exit_code session_open_sources(struct session *session);
 void session_watch_clocks(struct session *session, struct record_interval *interval);
 /* End the interval now, for a scene; false: it has hardly begun. */
 bool session_cut_interval(struct session *session);
+/* Turn an end by CLOCK_BOOTTIME into a duration. */
+void session_plan_end(struct session *session);
 /* Take intervals until the run is stopped or its last one is taken. 0 or -errno. */
 int session_run_loop(struct session *session);
 /* A signal came, or the target went: what is left is an interval too, and the sources give what

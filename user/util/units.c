@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,5 +71,22 @@ const char *format_bytes(char *buffer, size_t size, uint64_t bytes)
 	for (value /= 1024; value >= 1023.95 && unit + 1 < sizeof(names) / sizeof(*names); unit++)
 		value /= 1024;
 	snprintf(buffer, size, "%.1f %s", value, names[unit]);
+	return buffer;
+}
+
+const char *format_duration(char *buffer, size_t size, uint64_t ns)
+{
+	uint64_t s = ns / 1000000000u;
+
+	if (s >= 48 * 3600)
+		snprintf(buffer, size, "%" PRIu64 "d%02" PRIu64 "h", s / 86400, s / 3600 % 24);
+	else if (s >= 3600)
+		snprintf(buffer, size, "%" PRIu64 "h%02" PRIu64 "m", s / 3600, s / 60 % 60);
+	else if (s >= 60)
+		snprintf(buffer, size, "%" PRIu64 "m%02" PRIu64 "s", s / 60, s % 60);
+	else if (s >= 1)
+		snprintf(buffer, size, "%.1f s", (double)ns / 1e9);
+	else
+		snprintf(buffer, size, "%.3g ms", (double)ns / 1e6);
 	return buffer;
 }

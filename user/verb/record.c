@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "control/control.h"
+#include "control/keeper.h"
 #include "record/schema.h"
 #include "sink/jsonl.h"
 #include "sink/table.h"
@@ -19,6 +21,7 @@
 #include "store/folder.h"
 #include "util/resident.h"
 
+#include "verb/daemon.h"
 #include "verb/record_alerts.h"
 #include "verb/verb.h"
 
@@ -139,6 +142,29 @@ static enum exit_code add_sources(struct session *session, const struct options 
 	return EXIT_FINE;
 }
 
+/* The socket of a recording in a folder. */
+struct folder_control {
+	struct control *control; /* NULL: there is none */
+	int dir_fd;
+};
+
+/* The folder is locked by its writer by now. Without the socket there is a recording all the same,
+ * to which nobody can talk. */
+static enum exit_code listen_in_folder(struct folder_control *folder, const struct options *options,
+				       const struct keeper_seat *seat)
+{
+	if (!options->output || !store_path_is_folder(options->output))
+		return EXIT_FINE;
+	folder->dir_fd =
+		seat ? seat->dir_fd : open(options->output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (folder->dir_fd >= 0)
+		folder->control = control_new(folder->dir_fd);
+	if (!folder->control)
+		fprintf(stderr, "jankscope: warn: -o %s: status, stop and mark will not work: %s\n",
+			options->output, strerror(errno));
+	return EXIT_FINE;
+}
+
 static enum exit_code print_schema(void)
 {
 	char *schema = record_schema();
@@ -163,8 +189,10 @@ static void give_memory_back(void)
 	mallopt(M_TRIM_THRESHOLD, 128 << 10);
 }
 
-enum exit_code verb_record(const struct options *options)
+/* seat NULL: it runs in the foreground. */
+static enum exit_code record(const struct options *options, const struct keeper_seat *seat)
 {
+	struct run_status own_status = {0};
 	struct prober_pool *probes = NULL;
 	struct warden *warden = NULL;
 	struct session_options session_options = {
@@ -174,10 +202,12 @@ enum exit_code verb_record(const struct options *options)
 		.block_ns = options->target_count ? options->block_ns : 0,
 		.wait_ns = options->wait_ns,
 		.max_lost_pct = options->max_lost_pct,
+		.status = seat ? seat->status : &own_status,
 		.specs = options->targets,
 		.spec_count = options->target_count,
 		.verbose = options->verbose,
 	};
+	struct folder_control folder = {.dir_fd = -1};
 	struct kernel_btf btf = {0};
 	struct target_set *targets = NULL;
 	struct session *session = NULL;
@@ -186,8 +216,6 @@ enum exit_code verb_record(const struct options *options)
 	enum exit_code code;
 	int err;
 
-	if (options->json_schema)
-		return print_schema();
 	code = record_alerts_take(&alerts, options);
 	if (code) {
 		record_alerts_free(&alerts);
@@ -213,8 +241,14 @@ enum exit_code verb_record(const struct options *options)
 		return EXIT_USAGE;
 	}
 	code = open_outputs(&outputs, options);
+	if (!code)
+		code = listen_in_folder(&folder, options, seat);
 	if (code)
 		goto cleanup;
+	session_options.control = folder.control;
+	session_options.status->disk_limit_bytes = options->max_disk_bytes;
+	if (seat)
+		daemon_take_seat(seat, &session_options);
 	let_go_of_stdout();
 	code = EXIT_INTERNAL;
 	/* Before 5.11 BPF maps count against RLIMIT_MEMLOCK. */
@@ -249,5 +283,15 @@ cleanup:
 	warden_stop(warden);
 	kernel_btf_close(&btf);
 	record_alerts_free(&alerts);
+	control_free(folder.control);
+	if (folder.dir_fd >= 0 && !seat)
+		close(folder.dir_fd);
 	return code;
+}
+
+enum exit_code verb_record(const struct options *options)
+{
+	if (options->json_schema)
+		return print_schema();
+	return options->daemon ? daemon_start(options, record) : record(options, NULL);
 }

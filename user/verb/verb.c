@@ -30,6 +30,11 @@ static const struct verb {
 	{{"verify", VERB_VERIFY, "FILE|DIR... [--repair]",
 	  "Say what is whole of recordings, what is torn or missing, and why."},
 	 verb_verify},
+	{{"status", VERB_STATUS, "DIR [--json] [--pid]",
+	  "Say how a recording in a folder goes, or how it ended."},
+	 verb_status},
+	{{"stop", VERB_STOP, "DIR", "End a recording in a folder, and wait until it has ended."},
+	 verb_stop},
 };
 #define VERB_COUNT (sizeof(verbs) / sizeof(*verbs))
 

@@ -12,3 +12,5 @@ enum exit_code verb_doctor(const struct options *options);
 enum exit_code verb_frames(const struct options *options);
 enum exit_code verb_report(const struct options *options);
 enum exit_code verb_verify(const struct options *options);
+enum exit_code verb_status(const struct options *options);
+enum exit_code verb_stop(const struct options *options);
