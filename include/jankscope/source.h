@@ -30,6 +30,16 @@ struct source;
 
 struct target_process;
 
+/* In this order, one more at a time; THIN_INTERVALS is the session's own. */
+enum thin_step {
+	THIN_TASKS = 1,     /* a record lists THIN_LISTED_TASKS, the others are one sum */
+	THIN_STACKS = 2,    /* no stacks of blocks */
+	THIN_INTERVALS = 4, /* an interval is THIN_TIMES as long */
+};
+#define THIN_STEPS        3
+#define THIN_LISTED_TASKS 30
+#define THIN_TIMES        4
+
 struct source_ops {
 	const char *name;                /* as in the header's sources list */
 	const struct loss_table *losses; /* the counters that it adds to `lost`; NULL: none */
@@ -46,6 +56,9 @@ struct source_ops {
 	void (*drop_target)(struct source *source);
 	/* Set totals of the whole run (summary/summary.h). May be NULL. */
 	int (*summarise)(struct source *source, struct summary *summary);
+	/* The recorder costs more than it may: leave out what these steps (enum thin_step, in bits)
+	 * say, and nothing of it with 0. Sums stay exact. May be NULL. */
+	void (*thin)(struct source *source, unsigned steps);
 	/* Detach and free; safe after a failed open and when called twice. */
 	void (*close)(struct source *source);
 };

@@ -33,6 +33,27 @@ static const struct option_row option_rows[] = {
 	 VERB_RECORD, OPTION_TEXT, FIELD(output), .file = true},
 	{0, "overwrite", NULL, "-o FILE may be there already, if it is ours", VERB_RECORD,
 	 OPTION_FLAG, FIELD(overwrite)},
+	{0, "daemon", NULL,
+	 "record to -o DIR with nobody watching: go on when the shell is gone, and begin again "
+	 "after a crash; see status and stop",
+	 VERB_RECORD, OPTION_FLAG, FIELD(daemon)},
+	{0, "restarts", "N",
+	 "with --daemon: how many recorders may die shortly after one another (default 8; one more "
+	 "for each 30s that one has run)",
+	 VERB_RECORD, OPTION_NUMBER, FIELD(restarts), .tune = true},
+	{0, "self-cpu", "PCT",
+	 "CPU time that all processes of jankscope may take, in percent of one CPU (default 60; 0: "
+	 "any)",
+	 VERB_RECORD, OPTION_PERCENT, FIELD(limits.cpu_pct), .tune = true},
+	{0, "self-memory", "SIZE", "memory of all of them (default 256M)", VERB_RECORD, OPTION_SIZE,
+	 FIELD(limits.memory_bytes), .tune = true},
+	{0, "self-latency", "DURATION", "how late an interval may be (default 2s)", VERB_RECORD,
+	 OPTION_DURATION, FIELD(limits.late_ns), .min = 1, .tune = true},
+	{0, "self-window", "DURATION",
+	 "how long one of these limits may be passed before something is left out (default 60s)",
+	 VERB_RECORD, OPTION_DURATION, FIELD(limits.window_ns), .min = 1, .tune = true},
+	{0, "pid", NULL, "print the pid of the recorder and nothing else", VERB_STATUS, OPTION_FLAG,
+	 FIELD(pid)},
 	{0, "max-disk", "SIZE",
 	 "with -o DIR: remove the oldest segments, so that the folder never takes more (at least "
 	 "1M)",
@@ -49,16 +70,6 @@ static const struct option_row option_rows[] = {
 	 "cut the torn end of a segment off into a file beside it (NAME.torn), and make the index "
 	 "anew",
 	 VERB_VERIFY, OPTION_FLAG, FIELD(repair)},
-	{0, "daemon", NULL,
-	 "record to -o DIR with nobody watching: go on when the shell is gone, and begin again "
-	 "after a crash; see status and stop",
-	 VERB_RECORD, OPTION_FLAG, FIELD(daemon)},
-	{0, "restarts", "N",
-	 "with --daemon: how many recorders may die shortly after one another (default 8; one more "
-	 "for each 30s that one has run)",
-	 VERB_RECORD, OPTION_NUMBER, FIELD(restarts), .tune = true},
-	{0, "pid", NULL, "print the pid of the recorder and nothing else", VERB_STATUS, OPTION_FLAG,
-	 FIELD(pid)},
 	{0, "json", NULL, "JSON on stdout instead of the table",
 	 VERB_RECORD | VERB_DOCTOR | VERB_FRAMES | VERB_STATUS, OPTION_FLAG, FIELD(json)},
 	{0, "rows", NULL, "every frame, with the texts of Perfetto's actual_frame_timeline_slice",
@@ -150,6 +161,7 @@ void options_init(struct options *options)
 		.max_lost_pct = 1,
 		.top = UINT64_MAX,
 		.restarts = KEEPER_RESTARTS,
+		.limits = WATCHDOG_LIMITS,
 	};
 	for (size_t i = 0; i < source_declaration_count; i++)
 		if (source_declarations[i]->defaults)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "core/watchdog.h"
 #include "jankscope/source.h"
 #include "jankscope/target.h"
 
@@ -26,7 +27,8 @@ struct options {
 	const char *folded, *mapping;               /* of report */
 	bool daemon;                                /* of record */
 	uint64_t restarts;
-	bool pid; /* of status */
+	bool pid;                      /* of status */
+	struct watchdog_limits limits; /* of what the recorder itself may cost */
 	bool native;
 	struct option_texts alerts;
 	const char *on_alert;

@@ -75,6 +75,8 @@ static void take_event(struct run_status *status, const struct record_event *eve
 	} else if (!strcmp(event->event, "target_start") && status->awaited_exits) {
 		status->awaited_exits--;
 		status->target_restarts++;
+	} else if (!strcmp(event->event, "degraded") && !strcmp(text_of(event, "state"), "end")) {
+		status->warning[0] = 0;
 	} else if (!strcmp(event->event, "degraded")) {
 		status->degraded++;
 		copy_text(status->warning, text_of(event, "source"), text_of(event, "reason"));

@@ -65,6 +65,7 @@ struct session *session_new(const struct session_options *options, struct target
 	if (!session)
 		return NULL;
 	session->options = *options;
+	watchdog_init(&session->watchdog, &options->limits);
 	session->targets = targets;
 	session->exit_timer = session->scan_timer = session->names_timer = -1;
 	session->loop = loop_new();
@@ -378,7 +379,7 @@ enum exit_code session_run(struct session *session)
 		talk("error: %s\n", strerror(-err));
 		return EXIT_INTERNAL;
 	}
-	if (session->error || outputs_error(session->outputs))
+	if (session->error || outputs_error(session->outputs) || session->gave_up)
 		return EXIT_INTERNAL;
 	return judge_losses(session);
 }

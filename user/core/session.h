@@ -3,6 +3,7 @@
 #pragma once
 #include <stdbool.h>
 
+#include "core/watchdog.h"
 #include "jankscope/sink.h"
 #include "jankscope/source.h"
 #include "jankscope/target.h"
@@ -31,6 +32,7 @@ struct session_options {
 	uint64_t block_ns;
 	uint64_t wait_ns; /* for a named target that is not there yet */
 	double max_lost_pct;
+	struct watchdog_limits limits;
 	/* Borrowed until session_free; they are in the session's loop meanwhile. NULL: none. */
 	struct warden *warden;
 	struct prober_pool *probes;

@@ -131,6 +131,9 @@ static int take_interval(struct session *session, uint64_t planned_ns, bool fina
 		tell_helpers_lost(session);
 	if (!err)
 		session_emit(session, &record);
+	if (!err && !final)
+		session_watch_self(session, &interval,
+				   interval.dur_ns > planned_ns ? interval.dur_ns - planned_ns : 0);
 	counter_list_free(&interval.lost);
 	counter_list_free(&interval.late);
 	counter_list_free(&interval.repaired);
@@ -148,6 +151,7 @@ static int on_interval(void *ctx, uint32_t periods)
 	const struct session_options *options = &session->options;
 	uint64_t so_far_ns = clock_now_ns(CLOCK_MONOTONIC) - session->last_mono_ns;
 	bool over, final = options->count && session->intervals + 1 >= options->count;
+	uint64_t planned_ns;
 	int err;
 
 	session->periods += periods;
@@ -165,6 +169,10 @@ static int on_interval(void *ctx, uint32_t periods)
 		session->ahead_ns = so_far_ns;
 		return 0;
 	}
+	/* What is thinned goes on with every fourth period. */
+	if (!over && !final && session->watchdog.steps & THIN_INTERVALS &&
+	    so_far_ns + options->interval_ns / 2 < THIN_TIMES * options->interval_ns)
+		return 0;
 	/* The one before came late: this one is not worth a record, and goes to the next. */
 	if (!over && so_far_ns < options->interval_ns / 2) {
 		session->overruns += periods;
@@ -173,8 +181,10 @@ static int on_interval(void *ctx, uint32_t periods)
 	session->overruns += periods - 1;
 	if (over)
 		run_plan_wait(session->options.interval_ns, session->last_mono_ns);
-	err = take_interval(session, options->interval_ns + session->ahead_ns, final || over,
-			    false);
+	planned_ns = options->interval_ns;
+	if (session->watchdog.steps & THIN_INTERVALS)
+		planned_ns *= THIN_TIMES;
+	err = take_interval(session, planned_ns + session->ahead_ns, final || over, false);
 	if (final || over || !outputs_any_left(session->outputs))
 		session_stop(session);
 	return err;

@@ -28,6 +28,8 @@ struct session {
 	} sources[MAX_SOURCES];
 	size_t source_count;
 	struct outputs *outputs;
+	struct watchdog watchdog;
+	bool gave_up; /* the watchdog has */
 	struct source_context context;
 	uint64_t seq, last_mono_ns, suspended_ns, intervals, overruns;
 	uint64_t periods; /* of the interval timer that went by */
@@ -81,6 +83,9 @@ enum exit_code session_open_sources(struct session *session);
 void session_watch_clocks(struct session *session, struct record_interval *interval);
 /* End the interval now, for a scene; false: it has hardly begun. */
 bool session_cut_interval(struct session *session);
+/* Judge what the recorder itself cost in an interval, and thin it, or end the run. */
+void session_watch_self(struct session *session, const struct record_interval *interval,
+			uint64_t late_ns);
 /* Turn an end by CLOCK_BOOTTIME into a duration. */
 void session_plan_end(struct session *session);
 /* Take intervals until the run is stopped or its last one is taken. 0 or -errno. */

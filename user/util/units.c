@@ -78,8 +78,8 @@ const char *format_duration(char *buffer, size_t size, uint64_t ns)
 {
 	uint64_t s = ns / 1000000000u;
 
-	if (s >= 48 * 3600)
-		snprintf(buffer, size, "%" PRIu64 "d%02" PRIu64 "h", s / 86400, s / 3600 % 24);
+	if (s >= 3600 && s % 3600 < 60)
+		snprintf(buffer, size, "%" PRIu64 "h", s / 3600);
 	else if (s >= 3600)
 		snprintf(buffer, size, "%" PRIu64 "h%02" PRIu64 "m", s / 3600, s / 60 % 60);
 	else if (s >= 60)

@@ -13,5 +13,5 @@ int parse_size(const char *text, uint64_t *bytes);
 
 /* "1.5 MiB", "900 B". Returns buffer. */
 const char *format_bytes(char *buffer, size_t size, uint64_t bytes);
-/* "21h14m", "3m05s", "4.2 s", "12 ms": a duration for people. Returns buffer. */
+/* "72h", "21h14m", "3m05s", "4.2 s", "12 ms": a duration for people. Returns buffer. */
 const char *format_duration(char *buffer, size_t size, uint64_t ns);

@@ -202,6 +202,7 @@ static enum exit_code record(const struct options *options, const struct keeper_
 		.block_ns = options->target_count ? options->block_ns : 0,
 		.wait_ns = options->wait_ns,
 		.max_lost_pct = options->max_lost_pct,
+		.limits = options->limits,
 		.status = seat ? seat->status : &own_status,
 		.specs = options->targets,
 		.spec_count = options->target_count,

@@ -349,6 +349,11 @@ static void blocks_close(struct source *source)
 	free(blocks);
 }
 
+static void blocks_thin(struct source *source, unsigned steps)
+{
+	blocks_source(source)->thinned = steps & THIN_STACKS;
+}
+
 static const struct source_ops blocks_ops = {
 	.name = "blocks",
 	.losses = &blocks_losses,
@@ -357,6 +362,7 @@ static const struct source_ops blocks_ops = {
 	.take_target = blocks_take_target,
 	.drop_target = blocks_drop_target,
 	.summarise = blocks_summarise,
+	.thin = blocks_thin,
 	.close = blocks_close,
 };
 

@@ -157,6 +157,8 @@ static void refresh_names(struct blocks_source *blocks, struct watched *watched)
 
 static const char *why_no_stacks(const struct blocks_source *blocks)
 {
+	if (blocks->thinned)
+		return "thinned: the recorder is above its own limits";
 	if (blocks->sampler)
 		return NULL;
 	return blocks->options.stack == BLOCKS_STACK_OFF ? "--stack off" : "no sampler process";

@@ -29,6 +29,7 @@ struct blocks_source {
 	int timer;
 	uint64_t timer_ns; /* when it is due; 0: not set */
 	bool begun;        /* the header is out: events may be told */
+	bool thinned;      /* samples are not taken: the recorder costs too much */
 	bool rests;        /* nothing was due at the last look: no thread was in a period */
 	uint64_t born_mono_ns, tick_ns, probe_key;
 	pid_t own[LOOPER_OWN_PROCESSES]; /* the recorder's processes, as the kernel side knows them

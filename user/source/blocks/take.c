@@ -190,7 +190,7 @@ void blocks_on_sample(void *ctx, const struct sampler_sample *from, const uint8_
 	struct block_sample *sample;
 
 	if (!watched || watched->slot_id != from->slot_id || from->kind > CAPTURE_KERNEL ||
-	    from->failure >= STACK_FAILURES)
+	    from->failure >= STACK_FAILURES || blocks->thinned)
 		return;
 	/* What the kernel side told of the periods before is in the ring by now, but was perhaps
 	 * not read yet: to begin another one would drop a period that is followed with its samples,

@@ -68,6 +68,7 @@ static const struct loss_table cpu_losses = {
 struct cpu_source {
 	struct source base;
 	struct cpu_options options;
+	size_t thin_top; /* in the place of options.top; 0: none */
 	const struct source_context *context;
 	struct source_context context_copy;
 	struct sched_kernel *kernel; /* NULL: /proc only */
@@ -152,7 +153,8 @@ static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, uint64_t dur
 	read_times(cpu, &times);
 	cpu_names_apply(&cpu->names, cpu->context->targets);
 	err = cpu_ledger_close(cpu->ledger, mono_ns + clock_suspended_ns(), dur_ns,
-			       cpu->options.top, &cpu->listing, record);
+			       cpu->thin_top ? cpu->thin_top : cpu->options.top, &cpu->listing,
+			       record);
 	cpu_names_turn(&cpu->names);
 	if (err)
 		return err;
@@ -444,12 +446,21 @@ static void cpu_close(struct source *source)
 	free(cpu);
 }
 
+static void cpu_thin(struct source *source, unsigned steps)
+{
+	struct cpu_source *cpu = cpu_source(source);
+	bool more = !cpu->options.top || cpu->options.top > THIN_LISTED_TASKS;
+
+	cpu->thin_top = steps & THIN_TASKS && more ? THIN_LISTED_TASKS : 0;
+}
+
 static const struct source_ops cpu_ops = {
 	.name = "cpu",
 	.losses = &cpu_losses,
 	.open = cpu_open,
 	.sample = cpu_sample,
 	.summarise = cpu_summarise,
+	.thin = cpu_thin,
 	.close = cpu_close,
 };
 
