@@ -6,6 +6,7 @@ import pty
 import re
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -46,7 +47,8 @@ def target():
 def start(name, *more, code=0):
     """Begin a recording in a folder; what was printed."""
     folder = f"{WORK}/{name}"
-    done = run("record", "-i", "100ms", "--max-lost", "100", "--daemon", "-o", folder, *more)
+    done = run("record", "-i", "100ms", "--max-lost", "100", "--power", "off", "--daemon", "-o",
+               folder, *more)
     if done.returncode != code:
         say(False, f"{name}: starts with {code}", done.returncode, done.stdout, done.stderr)
     return folder, done
@@ -329,8 +331,8 @@ def refusals():
 def foreground():
     """A recorder without a keeper answers as well."""
     folder = f"{WORK}/foreground"
-    child = subprocess.Popen([JS, "record", "-q", "-p", target(), "-i", "100ms", "-o",
-                              folder + "/", "--max-lost", "100"], stdin=subprocess.DEVNULL)
+    child = subprocess.Popen([JS, "record", "-q", "-p", target(), "-i", "100ms",
+                              "--power", "off", "-o", folder + "/", "--max-lost", "100"], stdin=subprocess.DEVNULL)
     state = wait_for(folder, lambda s: s.get("intervals", 0) > 3)
     done = run("status", "--pid", folder)
     say(state["state"] == "running" and done.stdout == f"{child.pid}\n" and not state["warnings"],
@@ -347,8 +349,35 @@ def foreground():
     say(child.wait(20) == 0, "and it exits with 0", child.returncode)
 
 
+def watchdog():
+    """A limit that nobody can keep: each step is told, in its order, then the end."""
+    path = f"{WORK}/watchdog.jsonl"
+    done = run("record", "-q", "-p", target(), "-i", "50ms", "--tune", "self-cpu=0.01", "--tune",
+               "self-window=200ms", "-o", path)
+    found = [json.loads(line) for line in open(path)]
+    steps = [(r["state"], r["step"]) for r in found if r.get("event") == "degraded" and
+             r.get("source") == "self"]
+    spans = [r["dur_ns"] for r in found if r["type"] == "interval"]
+    errors = [line for line in done.stderr.splitlines() if "error:" in line]
+    say(done.returncode == 1 and len(errors) == 1 and "CPU time" in errors[0] and
+        found[-1]["type"] == "footer", "a recorder above its limits ends in order, with 1 and why",
+        done.returncode, done.stderr)
+    say(steps == [("begin", "tasks"), ("begin", "stacks"), ("begin", "intervals")],
+        "before that it leaves out tasks, stacks, intervals, and tells each", steps)
+    say(len(spans) > 12 and statistics.median(spans[:8]) < 100e6 < 150e6 < spans[-2],
+        "its last intervals are four times as long", spans)
+    # The memory is known when all processes were looked at, which takes seconds.
+    done = run("record", "-q", "-i", "50ms", "--tune", "self-cpu=0", "--tune", "self-memory=1M",
+               "--tune", "self-window=100ms", "-d", "30s")
+    say(done.returncode == 1 and "memory " in done.stderr and "the limit is 1" in done.stderr,
+        "so does one that takes more memory than it may", done.returncode, done.stderr)
+    done = run("record", "-q", "-i", "50ms", "-n", "20", "--max-lost", "100")
+    say(done.returncode == 0 and "costs too much" not in done.stderr,
+        "without these limits the same run is left alone", done.returncode, done.stderr)
+
+
 def main():
-    cases = (lives_without_its_shell, recorder_is_killed, keeper_is_killed, both_are_killed,
+    cases = (watchdog, lives_without_its_shell, recorder_is_killed, keeper_is_killed, both_are_killed,
              ends_by_itself, signals, refusals, foreground)
     wanted = sys.argv[2:]
     slots = threading.Semaphore(3)

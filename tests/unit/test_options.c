@@ -391,7 +391,8 @@ Test(options, tuning, .init = cr_redirect_stderr)
 		options_free(&options);
 	}
 	cr_assert_eq(parse(&options, &record_verb,
-			   "--tune hash --tune=task-slots=64 --tune death-ring=8K"),
+			   "--tune hash --tune=task-slots=64 --tune death-ring=8K "
+			   "--tune restarts=3"),
 		     0);
 	for (size_t i = 0; (row = option_row_at(i, NULL)); i++) {
 		int source;
@@ -407,6 +408,7 @@ Test(options, tuning, .init = cr_redirect_stderr)
 			seen += *(bool *)(options.flags[source].bytes + row->offset);
 	}
 	cr_expect_eq(seen, 1 + 64 + 8192);
+	cr_expect_eq(options.restarts, 3);
 	options_free(&options);
 }
 

@@ -21,11 +21,7 @@ struct options {
 	const char *folded, *mapping, *csv;                /* of report */
 	uint64_t max_disk_bytes, retain_ns, segment_bytes; /* of -o DIR; 0: not given */
 	bool repair;                                       /* of verify */
-	uint64_t interval_ns, duration_ns, wait_ns; /* duration 0: until a signal */
-	uint64_t count;                             /* intervals; 0: no limit */
-	const char *output;                         /* -o */
-	const char *folded, *mapping;               /* of report */
-	bool daemon;                                /* of record */
+	bool daemon;                                       /* of record */
 	uint64_t restarts;
 	bool pid;                      /* of status */
 	struct watchdog_limits limits; /* of what the recorder itself may cost */

@@ -35,8 +35,11 @@ static void format_end(char *text, size_t size, const struct run_status *status)
 	*text = 0;
 	/* Some of it went by since it was set. */
 	if (gmtime_r(&at, &tm) && strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%SZ", &tm))
-		snprintf(text, size, "%s until %s by boot clock, ",
-			 format_duration(length, sizeof(length), left_ns + NSEC_PER_SEC / 2), day);
+		snprintf(
+			text, size, "%s until %s by boot clock, ",
+			format_duration(length, sizeof(length),
+					(left_ns + NSEC_PER_SEC / 2) / NSEC_PER_SEC * NSEC_PER_SEC),
+			day);
 }
 
 static void tell_begun(void *ctx, size_t sources_ok, size_t sources)
