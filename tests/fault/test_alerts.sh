@@ -63,7 +63,7 @@ END
 chmod 755 note
 python3 burner & burner=$!; echo $burner >>pids
 "$js" record -q -p $burner -i 100ms -d 3s --block 10s -o run.jsonl --max-lost 100 \
-	--alert 'cpu.processes.cpu_ns > 5% for 200ms cooldown 0s' \
+	--alert 'cpu.processes.cpu_ns > 5% for 200ms clear 0.5% cooldown 0s' \
 	--alert 'net.uids.rx_bytes > 1G' --on-alert './note "two words" $HOME *' 2>err & recorder=$!
 for _ in $(seq 500); do grep -qs '"interval"' run.jsonl && break; sleep 0.02; done
 touch go
@@ -100,11 +100,11 @@ python3 check.py $burner >checked; bad=$?
 [ $code = 0 ] || bad=1
 say $bad "a burner fires and is over, in events and the summary" checked err
 bad=0
-grep -q "^jankscope: alert: .*(pid $burner): cpu.processes.cpu_ns is .* % (cpu.processes.cpu_ns > 5% for 200ms cooldown 0s)$" err || bad=1
+grep -q "^jankscope: alert: .*(pid $burner): cpu.processes.cpu_ns is .* % (cpu.processes.cpu_ns > 5% for 200ms clear 0.5% cooldown 0s)$" err || bad=1
 grep -q "^jankscope: alert is over: " err || bad=1
 grep -q "^jankscope: warn: --on-alert: [1-9][0-9]* failed" err || bad=1
 say $bad "lines on stderr, and the command that failed" err
-[[ $(head -1 noted) == "[two words][\$HOME][*]|cpu.processes.cpu_ns|"*"python3 (pid $burner)|$burner|cpu.processes.cpu_ns > 5% for 200ms cooldown 0s" ]]
+[[ $(head -1 noted) == "[two words][\$HOME][*]|cpu.processes.cpu_ns|"*"python3 (pid $burner)|$burner|cpu.processes.cpu_ns > 5% for 200ms clear 0.5% cooldown 0s" ]]
 say $? "the command: its words are not expanded, its environment says which" noted err
 kill $burner; wait $burner 2>/dev/null
 
