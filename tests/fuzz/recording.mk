@@ -1,0 +1,17 @@
+# Fuzz target of the readers of recordings and of the index of a folder: clang's libFuzzer with ASan
+# and UBSan. What it calls beside them comes from the tool's library, without them.
+RECORDING_FUZZ_BIN := $(BUILD)/tests/fuzz/fuzz_recording
+RECORDING_FUZZ_SRC := tests/fuzz/fuzz_recording.c $(wildcard user/record/json_*.c) user/util/arena.c \
+	$(addprefix user/store/,line.c index.c verify.c)
+
+$(RECORDING_FUZZ_BIN): $(RECORDING_FUZZ_SRC) $(LIB) | $(BUILD)/tests/fuzz
+	$(call msg,FUZZ,$@)
+	$(Q)$(CLANG) -std=gnu11 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+		$(CPPFLAGS) -o $@ $(RECORDING_FUZZ_SRC) $(LIB) $(LIBS)
+
+EXTRA_TESTS += $(RECORDING_FUZZ_BIN)
+
+.PHONY: fuzz-recording
+fuzz-recording: $(RECORDING_FUZZ_BIN)
+	$(Q)tests/fuzz/run_recording.sh $(BUILD) $(FUZZ_SECONDS)
+fuzz: fuzz-recording
