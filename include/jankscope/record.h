@@ -388,6 +388,7 @@ struct record_addition {
 
 enum link_how {
 	LINK_LOCK = 0,
+	LINK_BINDER = 1,
 };
 
 /* One thread of a chain: the main thread, or the thread of the row before, waits for it. */
@@ -396,7 +397,12 @@ struct block_link {
 	char thread[RECORD_COMM_LEN];
 	const char *process;
 	enum link_how how;
-	const char *what;                 /* what kind of lock */
+	const char *what; /* what kind of lock, or which call */
+	/* of a binder call, as of the record: until a thread took it, and since then */
+	struct opt_u64 queued_ns, served_ns;
+	/* where nobody has taken it (tid 0): threads that serve binder in pid, and how many of them
+	 * were at work */
+	struct opt_u64 threads, at_work;
 	const struct record_stack *stack; /* NULL: not taken */
 };
 

@@ -232,8 +232,19 @@ static struct record_stack stacks[] = {
 };
 
 static struct block_link chain[] = {
-	{3, 4, "worker", "p", LINK_LOCK, "mutex of glibc", stacks},
-	{3, 5, "\xff", NULL, LINK_LOCK, NULL, NULL},
+	{3, 4, "worker", "p", LINK_LOCK, "mutex of glibc", .stack = stacks},
+	{3, 5, "\xff", NULL, LINK_LOCK},
+	{.pid = 7,
+	 .process = "system_server",
+	 .how = LINK_BINDER,
+	 .what = "code 3",
+	 .queued_ns = {true, 1250000000},
+	 .threads = {true, 15},
+	 .at_work = {true, 15}},
+	{7, 8, "binder:7_1", "system_server", LINK_BINDER, "at work on another call",
+	 .stack = stacks},
+	{9, 10, "Binder:9_2", NULL, LINK_BINDER, "code 4294967295", .queued_ns = {true, 0},
+	 .served_ns = {true, 2500000}},
 };
 
 static struct record_block block = {

@@ -22,12 +22,14 @@ enum sampler_type {
 };
 
 /* First of all, with descriptors: the maps of slots and stashes, the ring of wakes, then the two of
- * the task iterator (kernel/task_registers.h) where there is one. */
+ * the task iterator (kernel/task_registers.h) where there is one, then the two of the look at
+ * binder calls (kernel/binder_kernel.h) where there is one. */
 struct sampler_setup {
 	uint32_t type;
-	uint32_t room;    /* slots */
-	uint32_t request; /* enum stack_request */
-	uint32_t plain;   /* as looper_view.plain */
+	uint32_t room;                      /* slots */
+	uint32_t request;                   /* enum stack_request */
+	uint32_t plain;                     /* as looper_view.plain */
+	uint32_t has_registers, has_binder; /* those descriptors came */
 	uint64_t block_ns;
 };
 
@@ -79,6 +81,13 @@ enum sampler_chain_end {
 	CHAIN_NO_OWNER = 3, /* it waits for a futex whose words do not say who has it */
 };
 
+/* How the thread before waits for the one that is told of. */
+enum sampler_link {
+	LINK_BY_LOCK = 0,
+	LINK_BY_BINDER = 1, /* it serves its call, or its process is to */
+	LINK_AT_WORK = 2,   /* it serves another call in the process that is to serve this one */
+};
+
 /* A sample, or (failure not STACK_OK and stack_bytes 0) why there is none. Behind it lie
  * stack_bytes of the stack and text_bytes of kernel symbols, each ended by 0. */
 struct sampler_sample {
@@ -95,7 +104,15 @@ struct sampler_sample {
 	 * owner before it waits for (2 ...): the chain of this walk. 0: tid is the watched one. */
 	uint32_t owner;
 	uint64_t walk_ns; /* when the look at the chain began: the same for all of it */
+	uint32_t how;     /* enum sampler_link */
 	uint32_t lock;    /* enum probe_lock of that lock */
+	/* of LINK_BY_BINDER: the call, by its caller and its number, and its times as far as they
+	 * are known (0: not); tid 0: nobody has taken it, and of `threads` that serve there
+	 * `at_work` are at work */
+	int32_t caller_pid, caller_tid;
+	uint32_t debug_id, code, threads, at_work;
+	uint64_t sent_ns, received_ns;
+	uint64_t process_start_boot_ns; /* of pid; 0: not read */
 	uint32_t end;     /* enum sampler_chain_end; but for CHAIN_GOES_ON there is no sample */
 	uint32_t kind;    /* enum capture_kind */
 	uint32_t failure; /* enum stack_failure */

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whom a watched thread waits for: where it waits for a futex whose owner can be read, the capture
- * of that thread, then of the one that this owner waits for, and so on. */
+/* Whom a watched thread waits for: where it waits for a futex whose owner can be read, or in a
+ * synchronous binder call, the capture of that owner or of the thread that serves the call, then of
+ * the one that this thread waits for, and so on: a wait is explained by the stacks of both sides.
+ */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "abi/sched.h"
 #include "prober/pool_wire.h"
 #include "prober/sampler_private.h"
+#include "proc/stat.h"
 #include "stack/registers.h"
 #include "util/clock.h"
 
@@ -16,13 +21,24 @@
  * unwound. */
 #define LINK_BYTES (64u << 10)
 
-/* A thread that waits for a lock, as it was when its registers were read. */
+/* One of the chain that waits, as it was when its registers were read. */
 struct waiter {
-	pid_t tid;
+	pid_t pid, tid; /* tid 0: a call that nobody has taken */
+	enum { WAITS_FOR_LOCK, WAITS_IN_BINDER, WAITS_IN_QUEUE } how;
 	uint64_t address, operation; /* of its futex call */
+	uint64_t process;            /* of abi/binder.h: where its binder thread is; 0: not known */
 	bool forever;                /* without a time after which it gives up */
 	bool known;                  /* task is there */
 	struct looper_task task;
+};
+
+/* Whom a waiter waits for. */
+struct next {
+	enum sampler_link how;
+	pid_t pid, tid;
+	uint32_t lock;           /* enum probe_lock */
+	struct binder_look call; /* of the waiter, or of the one before it (LINK_AT_WORK) */
+	char thread[16];
 };
 
 static bool find_futex(const struct stack_registers *registers, struct waiter *waiter)
@@ -65,8 +81,13 @@ static bool find_watched(const struct sampler_hand *hand, struct waiter *waiter)
 	    task_registers_read(&hand->view->registers, waiter->tid, &waiter->task))
 		return false;
 	memcpy(words, waiter->task.registers.words, sizeof(words));
-	if (registers_from_kernel(&registers, STACK_HOST_ARCH, words, LOOPER_REGISTER_WORDS) ||
-	    !find_futex(&registers, &now))
+	if (registers_from_kernel(&registers, STACK_HOST_ARCH, words, LOOPER_REGISTER_WORDS))
+		return false;
+	if (waiter->how == WAITS_IN_BINDER) {
+		waiter->forever = true;
+		return sampler_binder_is_call(&registers);
+	}
+	if (!find_futex(&registers, &now))
 		return false;
 	waiter->forever = now.forever;
 	return now.address == waiter->address;
@@ -122,15 +143,81 @@ struct walk {
 	struct waiter waiters[SAMPLER_CHAIN + 1];
 };
 
-/* The owner was read while the thread before it waited for the lock: who has run since may wait for
- * another one by now. */
+static void read_name(struct next *next)
+{
+	char text[32];
+
+	if (proc_read_of_thread("", next->pid, next->tid, "comm", text, sizeof(text)) <= 0)
+		return;
+	text[strcspn(text, "\n")] = 0;
+	snprintf(next->thread, sizeof(next->thread), "%.15s", text);
+}
+
+static int find_binder(const struct walk *walk, size_t depth, struct next *next)
+{
+	const struct waiter *waiter = &walk->waiters[depth - 1], *caller = waiter;
+	int err;
+
+	if (waiter->how == WAITS_IN_QUEUE)
+		caller = &walk->waiters[depth - 2];
+	err = sampler_binder_look(walk->hand->view, caller->pid, caller->tid, caller->process,
+				  &next->call);
+	if (err)
+		return err;
+	next->how = LINK_BY_BINDER;
+	next->pid = (pid_t)next->call.to_pid;
+	next->tid = (pid_t)next->call.to_tid;
+	if (waiter->how == WAITS_IN_QUEUE) {
+		/* Taken since, or nobody is at work there. */
+		if (next->tid || !next->call.at_work_tids[0])
+			return -ENOENT;
+		next->how = LINK_AT_WORK;
+		next->tid = (pid_t)next->call.at_work_tids[0];
+	}
+	if (next->tid)
+		read_name(next);
+	return 0;
+}
+
+/* 0; -ENOENT: what it waits for does not say; -errno. */
+static int find_next(const struct walk *walk, size_t depth, struct next *next)
+{
+	const struct waiter *waiter = &walk->waiters[depth - 1];
+	struct probe_owner owner;
+	int err;
+
+	*next = (struct next){.how = LINK_BY_LOCK, .pid = waiter->pid};
+	if (waiter->how != WAITS_FOR_LOCK)
+		return find_binder(walk, depth, next);
+	err = read_owner(waiter->pid, waiter, &owner);
+	if (err)
+		return err;
+	next->tid = owner.tid;
+	next->lock = owner.lock;
+	memcpy(next->thread, owner.thread, sizeof(next->thread));
+	return 0;
+}
+
+/* The next one was found while the one before it waited: who has run since may wait for another one
+ * by now. One that waits for the answer of the same call cannot have gone on. */
 static bool edge_holds(const struct walk *walk, size_t depth)
 {
 	const struct waiter *waiter = &walk->waiters[depth - 1];
 
 	if (depth == 1 && !watched_waits(walk->hand, walk->row))
 		return false;
-	return depth == 1 && !waiter->known ? true : waits_still(walk->hand, waiter);
+	if (waiter->how != WAITS_FOR_LOCK || (depth == 1 && !waiter->known))
+		return true;
+	return waits_still(walk->hand, waiter);
+}
+
+static bool is_same(const struct walk *walk, size_t depth, const struct next *next)
+{
+	struct next again;
+
+	return !find_next(walk, depth, &again) && again.pid == next->pid &&
+	       again.tid == next->tid && again.call.debug_id == next->call.debug_id &&
+	       edge_holds(walk, depth);
 }
 
 static int send_end(const struct walk *walk, size_t depth, enum sampler_chain_end end)
@@ -147,7 +234,8 @@ static int send_end(const struct walk *walk, size_t depth, enum sampler_chain_en
 	return sampler_hand_send(walk->hand, &sample, walk->socket);
 }
 
-/* Where the owner is one of the chain: whether that is a deadlock. */
+/* Where the next one is one of the chain: whether that is a deadlock. A call that nobody has taken
+ * is none: any thread of its process may still come to serve it. */
 static int close_circle(const struct walk *walk, size_t depth, size_t at)
 {
 	return is_deadlock(walk->hand, &walk->waiters[at], depth - at)
@@ -155,49 +243,105 @@ static int close_circle(const struct walk *walk, size_t depth, size_t at)
 		       : 0;
 }
 
-/* Sample the owner, which is the next waiter then. 0; -ENOENT: it is the last. */
-static int sample_owner(struct walk *walk, size_t depth, const struct probe_owner *owner)
+static void fill_call(struct sampler_sample *sample, const struct next *next)
+{
+	const struct binder_look *call = &next->call;
+
+	if (next->how != LINK_BY_BINDER)
+		return;
+	sample->caller_pid = (int32_t)call->tgid;
+	sample->caller_tid = (int32_t)call->tid;
+	sample->debug_id = call->debug_id;
+	sample->code = call->code;
+	sample->threads = call->threads;
+	sample->at_work = call->at_work;
+	sample->sent_ns = call->sent_ns;
+	sample->received_ns = call->received_ns;
+}
+
+static uint64_t process_start(pid_t pid)
+{
+	struct proc_stat stat;
+	int dir = proc_open("", pid), err;
+
+	if (dir < 0)
+		return 0;
+	err = proc_stat(dir, &stat);
+	close(dir);
+	return err ? 0 : stat.start_ticks * PROC_TICK_NS;
+}
+
+/* What the thread that was captured waits for in turn. False: it runs, or is not known to wait for
+ * somebody. */
+static bool waits_in_turn(const struct walk *walk, size_t depth)
+{
+	const struct sampler_hand *hand = walk->hand;
+	struct waiter *waiter = (struct waiter *)&walk->waiters[depth];
+
+	if (waiter->known && find_futex(&hand->capture->registers, waiter)) {
+		waiter->how = WAITS_FOR_LOCK;
+		return true;
+	}
+	/* Where registers cannot be read, the driver is asked all the same. */
+	if (waiter->known && !sampler_binder_is_call(&hand->capture->registers))
+		return false;
+	waiter->how = WAITS_IN_BINDER;
+	waiter->forever = true;
+	return hand->view->has_binder && (waiter->known || !hand->view->has_registers);
+}
+
+/* Sample the next one, which is the next waiter then. 0; -ENOENT: it is the last. */
+static int sample_next(struct walk *walk, size_t depth, const struct next *next)
 {
 	struct sampler_hand *hand = walk->hand;
-	struct waiter *next = &walk->waiters[depth];
-	struct stack_thread thread = walk->row->thread;
+	struct waiter *waiter = &walk->waiters[depth];
+	struct stack_thread thread = {.pid = next->pid, .tid = next->tid, .pidfd = -1};
 	struct sampler_sample sample = {
 		.owner = (uint32_t)depth,
 		.walk_ns = walk->began_ns,
 		.t_ns = clock_now_ns(CLOCK_MONOTONIC),
-		.pid = thread.pid,
-		.tid = owner->tid,
-		.lock = owner->lock,
+		.pid = next->pid,
+		.tid = next->tid,
+		.how = next->how,
+		.lock = next->lock,
 	};
-	struct probe_owner again;
 	int err;
 
-	memcpy(sample.thread, owner->thread, sizeof(sample.thread));
-	thread.tid = owner->tid;
-	thread.start_boot_ns = 0;
+	memcpy(sample.thread, next->thread, sizeof(sample.thread));
+	fill_call(&sample, next);
+	if (next->pid != walk->row->thread.pid)
+		sample.process_start_boot_ns = process_start(next->pid);
+	else
+		thread.pidfd = walk->row->thread.pidfd;
+	stack_capture_clear(hand->capture);
 	hand->by_task = false;
-	/* The owner is never stopped: it did not block. */
-	sample.taken = !stack_capture(hand->capturer, &thread,
-				      hand->view->has_registers ? STACK_SNAPSHOT : STACK_KERNEL,
-				      hand->capture);
-	/* Let go meanwhile: what it does now is no answer. */
-	if (read_owner(thread.pid, next - 1, &again) || again.tid != owner->tid ||
-	    !edge_holds(walk, depth))
+	/* It is never stopped: it did not block. */
+	if (next->tid)
+		sample.taken =
+			!stack_capture(hand->capturer, &thread, hand->link_request, hand->capture);
+	/* Let go, answered or taken meanwhile: what it does now is no answer. */
+	if (!is_same(walk, depth, next))
 		return -ENOENT;
 	if (depth > 1 && hand->capture->stack_bytes > LINK_BYTES)
 		hand->capture->stack_bytes = LINK_BYTES;
-	next->tid = owner->tid;
-	next->known = sample.taken && hand->by_task;
-	next->task = hand->task;
+	*waiter = (struct waiter){
+		.pid = next->pid,
+		.tid = next->tid,
+		.process = next->how == LINK_BY_LOCK ? waiter[-1].process : next->call.to_process,
+		.known = sample.taken && hand->by_task && hand->capture->kind == CAPTURE_SNAPSHOT,
+		.task = hand->task,
+	};
 	err = sampler_hand_send(hand, &sample, walk->socket);
 	if (err)
 		return err;
-	return next->known && find_futex(&hand->capture->registers, next) ? 0 : -ENOENT;
+	if (!next->tid) {
+		waiter->how = WAITS_IN_QUEUE;
+		return 0;
+	}
+	return waits_in_turn(walk, depth) ? 0 : -ENOENT;
 }
 
-/* Sample the owner of the futex that the watched thread sleeps in, then the thread that this owner
- * waits for, and so on: a lock is explained by the stacks of both sides. */
-int sampler_chain_sample(struct sampler_hand *hand, const struct sampler_row *row, int socket)
+int sampler_chain_sample(struct sampler_hand *hand, struct sampler_row *row, int socket)
 {
 	struct walk walk = {
 		.hand = hand,
@@ -205,29 +349,41 @@ int sampler_chain_sample(struct sampler_hand *hand, const struct sampler_row *ro
 		.socket = socket,
 		.began_ns = clock_now_ns(CLOCK_MONOTONIC),
 		.waiters = {{
+			.pid = row->thread.pid,
 			.tid = row->thread.tid,
 			.address = row->slot.arguments[0],
 			.operation = row->slot.arguments[1],
 		}},
 	};
+	struct waiter *watched = &walk.waiters[0];
 	int err = 0;
 
-	walk.waiters[0].known = find_watched(hand, &walk.waiters[0]);
-	for (size_t depth = 1; !err; depth++) {
-		struct probe_owner owner;
+	if (row->slot.reason == LOOPER_REASON_BINDER) {
+		uint64_t signature =
+			sampler_binder_signature(hand->view, watched->pid, watched->tid);
 
-		err = read_owner(row->thread.pid, &walk.waiters[depth - 1], &owner);
-		if (err == -ENOENT && edge_holds(&walk, depth))
+		if (!signature || (row->chain_only && signature == row->chain_signature))
+			return 0;
+		row->chain_signature = signature;
+		watched->how = WAITS_IN_BINDER;
+	}
+	watched->known = find_watched(hand, watched);
+	for (size_t depth = 1; !err; depth++) {
+		struct next next;
+
+		err = find_next(&walk, depth, &next);
+		if (err == -ENOENT && walk.waiters[depth - 1].how == WAITS_FOR_LOCK &&
+		    edge_holds(&walk, depth))
 			return send_end(&walk, depth, CHAIN_NO_OWNER);
 		if (err)
 			break;
-		for (size_t i = 0; i < depth; i++)
-			if (walk.waiters[i].tid == owner.tid)
+		for (size_t i = 0; i < depth && next.tid; i++)
+			if (walk.waiters[i].tid == next.tid)
 				return close_circle(&walk, depth, i);
 		/* A ninth thread is only asked whether it closes the circle. */
 		if (depth > SAMPLER_CHAIN)
 			return edge_holds(&walk, depth) ? send_end(&walk, depth, CHAIN_CUT) : 0;
-		err = sample_owner(&walk, depth, &owner);
+		err = sample_next(&walk, depth, &next);
 	}
 	/* Who the chain ends with is no fault of the socket. */
 	return err == -EAGAIN || err == -EPIPE ? err : 0;

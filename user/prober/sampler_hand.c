@@ -116,6 +116,10 @@ struct sampler_hand *sampler_hand_new(const struct sampler_view *view)
 		hand->kept[i].schedstat.fd = hand->kept[i].statm.fd = -1;
 	hand->stash = (struct stack_stash){read_stash, stash_sequence, hand};
 	hand->capture = stack_capture_new(STACK_BYTES);
+	/* Where the capturer may stop threads, a thread that runs stays without a stack. */
+	hand->link_request = !view->has_registers                        ? STACK_KERNEL
+			     : view->request == STACK_AUTO && has_perf() ? STACK_AUTO
+									 : STACK_SNAPSHOT;
 	hand->capturer = stack_capturer_new(&(struct stack_capture_config){
 		.stash = &hand->stash,
 		/* By itself the sampler stops threads only where no perf event can be had. */
@@ -203,6 +207,11 @@ int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int 
 
 	hand->row = row;
 	hand->read_once = false;
+	if (row->chain_only) {
+		err = sampler_chain_sample(hand, row, socket);
+		hand->row = NULL;
+		return err;
+	}
 	if (row->refuse) {
 		stack_capture_clear(hand->capture);
 		hand->capture->failure = STACK_HELD_UP;
@@ -225,7 +234,8 @@ int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int 
 	}
 	read_load(&hand->kept[row->index % SAMPLER_KEPT].statm, hand->page_bytes, &sample);
 	err = sampler_hand_send(hand, &sample, socket);
-	if (sample.spell && row->slot.reason == LOOPER_REASON_FUTEX) {
+	if (sample.spell &&
+	    (row->slot.reason == LOOPER_REASON_FUTEX || row->slot.reason == LOOPER_REASON_BINDER)) {
 		int owner_err = sampler_chain_sample(hand, row, socket);
 
 		if (owner_err)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "abi/looper.h"
+#include "kernel/binder_kernel.h"
 #include "kernel/looper_read.h"
 #include "kernel/task_registers.h"
 #include "prober/sampler.h"
@@ -33,6 +34,10 @@ struct sampler_row {
 	uint64_t backoff_ns, left_alone_until_ns;
 	/* It is due but left alone: the sample says so, once a period, in place of a capture. */
 	bool refuse;
+	/* It sleeps in the binder call of its last sample still: only whom it waits for is asked
+	 * again. */
+	bool chain_only;
+	uint64_t chain_signature; /* of the look at its chain before; 0: none */
 	uint64_t refused_period;
 	/* as found when it became due */
 	struct looper_slot slot;
@@ -50,6 +55,8 @@ struct sampler_view {
 	struct ring_buffer *wakes;
 	bool has_registers;
 	struct task_registers registers; /* the task iterator */
+	bool has_binder;
+	struct binder_fds binder;
 	sampler_wake_fn wake;
 	void *wake_ctx;
 };
@@ -74,6 +81,7 @@ struct sampler_hand {
 	struct looper_task task;
 	struct stack_capturer *capturer;
 	struct stack_capture *capture;
+	enum stack_request link_request; /* for threads that are waited for: never a stop */
 	struct {
 		struct proc_kept schedstat, statm;
 	} kept[SAMPLER_KEPT];
@@ -94,6 +102,17 @@ int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int 
 int sampler_hand_send(const struct sampler_hand *hand, struct sampler_sample *sample, int socket);
 
 /* ---- sampler_chain.c ---- */
-/* Sample the owner of the futex that the watched thread sleeps in, then the thread that this owner
- * waits for, and so on: a lock is explained by the stacks of both sides. As sampler_hand_sample. */
-int sampler_chain_sample(struct sampler_hand *hand, const struct sampler_row *row, int socket);
+/* Sample the owner of the futex that the watched thread sleeps in, or the thread that serves its
+ * binder call, then the thread that this one waits for, and so on. As sampler_hand_sample. */
+int sampler_chain_sample(struct sampler_hand *hand, struct sampler_row *row, int socket);
+
+/* ---- sampler_binder.c ---- */
+/* By its registers the thread is in a call of the binder driver, maybe waiting for work. */
+bool sampler_binder_is_call(const struct stack_registers *registers);
+/* Whom the thread's synchronous call waits for. process: its address of abi/binder.h, 0: not known.
+ * 0; -ENOENT: it waits in no such call, or that is not known; -errno. */
+int sampler_binder_look(const struct sampler_view *view, pid_t pid, pid_t tid, uint64_t process,
+			struct binder_look *look);
+/* A number for the calls that the thread and those behind it wait for; 0: none. It changes when one
+ * of the calls is another one, or was taken. */
+uint64_t sampler_binder_signature(const struct sampler_view *view, pid_t pid, pid_t tid);

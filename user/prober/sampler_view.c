@@ -29,7 +29,8 @@ int sampler_view_open(struct sampler_view *view, const struct sampler_setup *set
 {
 	int err;
 
-	if (fd_count < 3 || !setup->room || setup->room > LOOPER_MAX_WATCHED)
+	if (fd_count < 3 + 2 * (size_t)(!!setup->has_registers + !!setup->has_binder) ||
+	    !setup->room || setup->room > LOOPER_MAX_WATCHED)
 		return -EINVAL;
 	*view = (struct sampler_view){
 		.room = setup->room,
@@ -47,7 +48,12 @@ int sampler_view_open(struct sampler_view *view, const struct sampler_setup *set
 	if (!view->wakes)
 		return -errno;
 	view->has_registers =
-		fd_count > 4 && !task_registers_open(&view->registers, fds[3], fds[4]);
+		setup->has_registers && !task_registers_open(&view->registers, fds[3], fds[4]);
+	view->has_binder = setup->has_binder;
+	if (view->has_binder) {
+		fds += setup->has_registers ? 5 : 3;
+		view->binder = (struct binder_fds){fds[0], fds[1]};
+	}
 	return 0;
 }
 
@@ -98,6 +104,7 @@ bool sampler_row_is_due(struct sampler_view *view, struct sampler_row *row, uint
 {
 	struct looper_slot *slot = &row->slot;
 
+	row->chain_only = false;
 	row->refuse = now_ns < row->left_alone_until_ns;
 	if (!looper_read_slot(&view->loopers, row->index, slot)) {
 		row->next_ns = now_ns + TORN_TICK_NS;
@@ -149,7 +156,9 @@ bool sampler_row_is_due(struct sampler_view *view, struct sampler_row *row, uint
 	if (row->only_chain) {
 		if (!park(view, row, slot->periods))
 			row->next_ns = now_ns + view->first_ns;
-		return false;
+		/* But others may serve its call by now. */
+		row->chain_only = view->has_binder && slot->reason == LOOPER_REASON_BINDER;
+		return row->chain_only;
 	}
 	row->sampled_spell = slot->on_cpu ? SAMPLER_NO_SPELL : slot->spell;
 	row->chain_ns = now_ns;

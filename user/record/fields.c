@@ -268,16 +268,26 @@ static const struct field sleep_rows[] = {
 };
 static const struct field_type sleep_type = FIELD_TYPE("sleep", struct block_sleep, sleep_rows);
 
-static const char *const how_words[] = {"lock", NULL};
+static const char *const how_words[] = {"lock", "binder", NULL};
 
 static const struct field link_rows[] = {
 	FIELD(struct block_link, pid, REQUIRED, ID, "its process"),
-	FIELD(struct block_link, tid, REQUIRED, ID, "thread id"),
-	FIELD(struct block_link, thread, REQUIRED, NAME, "its name"),
+	FIELD(struct block_link, tid, NONZERO, ID,
+	      "thread id; absent: no thread of the process has taken the call yet"),
+	FIELD(struct block_link, thread, NONZERO, NAME, "its name"),
 	FIELD(struct block_link, process, OPTIONAL, NAME, "its process's name"),
 	FIELD_WORDS(struct block_link, how, REQUIRED, how_words,
-		    "how the one before waits for it: lock: it holds a lock"),
-	FIELD(struct block_link, what, OPTIONAL, NAME, "what kind of lock"),
+		    "how the one before waits for it: lock: it holds a lock; binder: it serves a "
+		    "call"),
+	FIELD(struct block_link, what, OPTIONAL, NAME,
+	      "what kind of lock; the code of the call, or that it is at work on another one"),
+	FIELD(struct block_link, queued_ns, OPTIONAL, NS,
+	      "how long the call waited for a thread, so far where none has taken it"),
+	FIELD(struct block_link, served_ns, OPTIONAL, NS,
+	      "how long the thread was at work on the call, so far where it is still"),
+	FIELD(struct block_link, threads, OPTIONAL, COUNT,
+	      "where the call waits for a thread: how many serve binder in the process"),
+	FIELD(struct block_link, at_work, OPTIONAL, COUNT, "and how many of them were at work"),
 	{.key = "stack",
 	 .kind = FIELD_POINTER,
 	 FIELD_PLACE(struct block_link, stack),
@@ -340,7 +350,8 @@ static const struct field block_rows[] = {
 	 .meaning = "what the owner of the lock did"},
 	FIELD_ROWS("chain", struct record_block, chain, chain_count, NONZERO, &link_type,
 		   "who waits for whom, outermost first, as met last: the owner of the lock that "
-		   "the thread waited for, whom that one waited for, and so on (at most 8)"),
+		   "the thread waited for, or the thread that served its binder call, whom that "
+		   "one waited for, and so on (at most 8)"),
 	FIELD(struct record_block, chain_cut, NONZERO, NONE,
 	      "the last of the chain waited for one more thread, which was not followed"),
 	FIELD(struct record_block, deadlock, NONZERO, NONE,

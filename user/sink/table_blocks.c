@@ -149,14 +149,57 @@ static void put_why(struct line *line, const struct record_block *block)
 			 text_clean(where, sizeof(where), block->preemptors[0].thread));
 }
 
+/* Which call it is, of which process, and since when; then what the thread that serves it does. */
+static void put_call(struct table_sink *table, const struct record_block *block, size_t at)
+{
+	const struct block_link *link = &block->chain[at];
+	struct line line = table_line(table);
+	char name[TABLE_NAME];
+
+	line_put(&line, "    %*swaits for ", 2 * (int)at, "");
+	if (link->tid)
+		line_put(&line, "%s %d",
+			 text_clean(name, sizeof(name), link->thread[0] ? link->thread : "thread"),
+			 link->tid);
+	else
+		line_put(&line, "a thread");
+	if (link->process)
+		line_put(&line, " of %s", text_clean(name, sizeof(name), link->process));
+	else
+		line_put(&line, " of process %d", link->pid);
+	line_put(&line, ", binder %s",
+		 link->what ? text_clean(name, sizeof(name), link->what) : "call");
+	if (link->queued_ns.present)
+		line_put(&line, ", queued %.1f ms", table_ms(link->queued_ns.value));
+	if (link->served_ns.present)
+		line_put(&line, ", at work %.1f ms", table_ms(link->served_ns.value));
+	if (link->threads.present) {
+		if (link->at_work.present)
+			line_put(&line, ", %llu of %llu threads at work",
+				 (unsigned long long)link->at_work.value,
+				 (unsigned long long)link->threads.value);
+	}
+	if (link->tid) {
+		line_put(&line, ":");
+		if (!link->stack || !put_path(table, &line, link->stack, BLOCK_FRAMES))
+			line_put(&line, " no stack");
+	}
+	line_end(&line);
+}
+
 /* Who holds the lock that the thread waited for, and what that one waited for, each further in. */
 static void put_chain(struct table_sink *table, const struct record_block *block)
 {
 	for (size_t i = 0; i < block->chain_count; i++) {
 		const struct block_link *link = &block->chain[i];
-		struct line line = table_line(table);
+		struct line line;
 		char name[TABLE_NAME];
 
+		if (link->how == LINK_BINDER) {
+			put_call(table, block, i);
+			continue;
+		}
+		line = table_line(table);
 		line_put(&line, "    %*swaits for %s %d", 2 * (int)i, "",
 			 text_clean(name, sizeof(name), link->thread[0] ? link->thread : "?"),
 			 link->tid);

@@ -111,6 +111,7 @@ static int open_stacks(struct blocks_source *blocks)
 	const struct blocks_sampler_config config = {
 		.context = &blocks->context,
 		.kernel = blocks->kernel,
+		.binder = blocks->binder,
 		.request = requests[blocks->options.stack % 4],
 		.block_ns = blocks->context.block_ns,
 		.on_sample = blocks_on_sample,
@@ -165,6 +166,7 @@ static int blocks_open(struct source *source, const struct source_context *conte
 {
 	struct blocks_source *blocks = blocks_source(source);
 	struct sched_kernel_loopers unused;
+	char why[144];
 	int err;
 
 	blocks->context = *context;
@@ -205,6 +207,11 @@ static int blocks_open(struct source *source, const struct source_context *conte
 	if (err) {
 		source->state = SOURCE_DEGRADED;
 		snprintf(source->reason, sizeof(source->reason), "no wakers: %s", strerror(-err));
+	}
+	blocks_open_binder(blocks, why, sizeof(why));
+	if (why[0] && !source->reason[0]) {
+		source->state = SOURCE_DEGRADED;
+		snprintf(source->reason, sizeof(source->reason), "no callees: %s", why);
 	}
 	snprintf(blocks->variant, sizeof(blocks->variant), "%s",
 		 blocks->options.detector
@@ -257,6 +264,8 @@ static int blocks_sample(struct source *source, struct record_interval *interval
 	err = look_around(blocks);
 	if (!err)
 		blocks_add_losses(blocks, interval);
+	if (blocks->binder)
+		binder_kernel_sweep(blocks->binder, clock_now_ns(CLOCK_MONOTONIC));
 	return err;
 }
 
@@ -344,6 +353,7 @@ static void blocks_close(struct source *source)
 	block_reports_free(&blocks->reports);
 	unwinder_free(blocks->unwinder);
 	blocks_watch_free(blocks->watch);
+	binder_kernel_close(blocks->binder);
 	looper_kernel_close(blocks->kernel);
 	counter_list_free(&blocks->stack_losses);
 	free(blocks);

@@ -28,7 +28,20 @@ void block_chain_take(struct block_chain *chain, const struct sampler_sample *sa
 	if (chain->count == SAMPLER_CHAIN)
 		return;
 	link = &chain->links[chain->count++];
-	link->tid = sample->tid;
+	*link = (struct block_chain_link){
+		.pid = sample->pid,
+		.tid = sample->tid,
+		.how = (enum sampler_link)sample->how,
+		.caller_pid = sample->caller_pid,
+		.caller_tid = sample->caller_tid,
+		.debug_id = sample->debug_id,
+		.code = sample->code,
+		.threads = sample->threads,
+		.at_work = sample->at_work,
+		.sent_ns = sample->sent_ns,
+		.received_ns = sample->received_ns,
+		.until_ns = sample->t_ns,
+	};
 	link->lock = sample->lock;
 	memcpy(link->thread, sample->thread, sizeof(link->thread));
 	link->thread[sizeof(link->thread) - 1] = 0;
@@ -71,6 +84,7 @@ static const struct block_sample *find_sample(struct block_sample *const *sample
 }
 
 int block_chain_fill(struct record_block *block, const struct block_chain *chain,
+		     const char *const processes[SAMPLER_CHAIN],
 		     struct block_sample *const *samples, size_t sample_count,
 		     struct block_chain_rows *rows)
 {
@@ -80,12 +94,15 @@ int block_chain_fill(struct record_block *block, const struct block_chain *chain
 		struct block_link *link = &rows->links[i];
 		const struct block_sample *sample;
 
-		/* A lock's owner is believed only where it is a thread of the same process. */
-		*link = (struct block_link){.pid = block->pid,
+		*link = (struct block_link){.pid = chain->links[i].pid,
 					    .tid = chain->links[i].tid,
-					    .process = block->process,
+					    .process = processes[i],
 					    .how = LINK_LOCK,
 					    .what = lock_text(chain->links[i].lock)};
+		if (link->pid == block->pid)
+			link->process = block->process;
+		if (chain->links[i].how != LINK_BY_LOCK)
+			block_chain_fill_call(block, link, &chain->links[i], rows->what[i]);
 		memcpy(link->thread, chain->links[i].thread, sizeof(link->thread));
 		sample = find_sample(samples, sample_count, (unsigned)i + 1, chain->walk_ns);
 		if (sample && fill_stack(link, sample, &rows->merges[i], &rows->stacks[i]))

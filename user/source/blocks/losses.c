@@ -15,6 +15,8 @@ static const struct loss_info blocks_loss_items[] = {
 	{"samples_held_up", LOSS_LOST, LOSS_OF_NOTHING},
 	{"stacks_abandoned", LOSS_LOST, LOSS_OF_NOTHING},
 	{"stacks_no_memory", LOSS_LOST, LOSS_OF_NOTHING},
+	/* binder calls whose times are not known, because too many threads call or are called */
+	{"binder_calls_not_followed", LOSS_LOST, LOSS_OF_NOTHING},
 	{"probes_delayed", LOSS_LATE, LOSS_OF_NOTHING},
 	{"probes_held_off", LOSS_LATE, LOSS_OF_NOTHING}, /* by a process that keeps its mmap_lock */
 	/* the switch program sees what a probe did not */
@@ -70,6 +72,17 @@ static void add_kernel_losses(struct blocks_source *blocks, struct counter_list 
 			add_delta(lost, names[i], losses[i], &blocks->losses[i]);
 }
 
+static void add_binder_losses(struct blocks_source *blocks, struct counter_list *lost)
+{
+	uint64_t losses[BINDER_LOSS_MAX], all = 0;
+
+	if (!blocks->binder || binder_kernel_losses(blocks->binder, losses))
+		return;
+	for (int i = 0; i < BINDER_LOSS_MAX; i++)
+		all += losses[i];
+	add_delta(lost, "binder_calls_not_followed", all, &blocks->binder_losses_told);
+}
+
 static void add_sampler_losses(struct blocks_source *blocks, struct record_interval *interval)
 {
 	struct counter_list *lost = &interval->lost;
@@ -93,6 +106,7 @@ void blocks_add_losses(struct blocks_source *blocks, struct record_interval *int
 	struct counter_list losses = {0};
 
 	add_kernel_losses(blocks, lost);
+	add_binder_losses(blocks, lost);
 	add_delta(lost, "blocks_not_watched", blocks->unwatched, &blocks->unwatched_told);
 	add_delta(lost, "probes_delayed", blocks->probes_delayed, &blocks->probes_delayed_told);
 	add_delta(lost, "probes_held_off", blocks->probes_held_off, &blocks->probes_held_off_told);

@@ -51,7 +51,7 @@ void blocks_emit(struct blocks_source *blocks, bool final)
 static int keep_names(struct block_report *report)
 {
 	struct record_block *block = &report->block;
-	const char **names[3 + LOOPER_PREEMPTORS + 1];
+	const char **names[3 + LOOPER_PREEMPTORS + 1 + SAMPLER_CHAIN];
 	size_t count = 0, room = 1;
 	char *at;
 
@@ -59,6 +59,8 @@ static int keep_names(struct block_report *report)
 	names[count++] = &block->owner.process;
 	for (size_t i = 0; i < block->preemptor_count && i <= LOOPER_PREEMPTORS; i++)
 		names[count++] = &block->preemptors[i].process;
+	for (size_t i = 0; i < report->chain.count; i++)
+		names[count++] = &report->processes[i];
 	for (size_t i = 0; i < count; i++)
 		room += *names[i] ? strlen(*names[i]) + 1 : 0;
 	report->names = at = malloc(room);
@@ -108,7 +110,7 @@ static void fill_owner(struct blocks_source *blocks, const struct watched *watch
 {
 	const struct block_chain_link *owner = watched->period.chain.links;
 
-	if (!watched->period.chain.count)
+	if (!watched->period.chain.count || owner->how != LINK_BY_LOCK)
 		return;
 	block->owner.present = true;
 	block->owner.pid = watched->pid;
@@ -198,6 +200,9 @@ static int fill(struct blocks_source *blocks, struct watched *watched,
 	fill_load(blocks, watched, period, block);
 	if (ours) {
 		report->chain = watched->period.chain;
+		blocks_refresh_calls(blocks, &report->chain, report->last);
+		for (size_t i = 0; i < report->chain.count; i++)
+			report->processes[i] = process_name(blocks, report->chain.links[i].pid);
 		fill_owner(blocks, watched, block);
 	}
 	return keep_names(report);

@@ -233,7 +233,8 @@ static void emit_block(struct block_report *report, bool final, report_emit_fn e
 	if (merge(report, &own, &owner) ||
 	    (own.count && stack_merge_records(&own, &stacks, &block->stack_count)) ||
 	    (owner.count && stack_merge_records(&owner, &owner_stack, &owner_count)) ||
-	    block_chain_fill(block, &report->chain, report->samples, report->sample_count, &rows))
+	    block_chain_fill(block, &report->chain, report->processes, report->samples,
+			     report->sample_count, &rows))
 		counter_list_add(&block->lost, "stacks_no_memory", 1);
 	block->stacks = stacks;
 	if (block->stack_count)
@@ -247,7 +248,7 @@ static void emit_block(struct block_report *report, bool final, report_emit_fn e
 		missing_list_set(&block->missing, "stacks", MISSING_FOLLOWS);
 	else
 		missing_list_set(&block->missing, "stacks", why_none(report, why, sizeof(why)));
-	if (owner_count)
+	if (owner_count && block->owner.present)
 		block->owner_stack = owner_stack;
 	emit(ctx, &record);
 	report->seq = record.seq;

@@ -30,6 +30,7 @@ struct block_report {
 	struct block_spells spells;
 	uint64_t begin_ns, end_ns;
 	struct block_chain chain;
+	const char *processes[SAMPLER_CHAIN]; /* of its links; in names */
 };
 
 struct block_reports {

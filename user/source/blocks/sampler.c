@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/loop.h"
+#include "kernel/binder_kernel.h"
 #include "kernel/looper_kernel.h"
 #include "prober/warden.h"
 #include "util/channel.h"
@@ -80,9 +81,22 @@ static int start(struct blocks_sampler *sampler)
 		.plain = !looper_kernel_has_fetch(sampler->config.kernel),
 	};
 	const struct looper_fds kernel = looper_kernel_fds(sampler->config.kernel);
-	const int fds[] = {kernel.slots, kernel.stash, kernel.wakes, kernel.registers,
-			   kernel.wanted};
+	int fds[7] = {kernel.slots, kernel.stash, kernel.wakes};
+	size_t fd_count = 3;
 	int err;
+
+	if (kernel.registers >= 0) {
+		fds[fd_count++] = kernel.registers;
+		fds[fd_count++] = kernel.wanted;
+		setup.has_registers = 1;
+	}
+	if (sampler->config.binder) {
+		const struct binder_fds binder = binder_kernel_fds(sampler->config.binder);
+
+		fds[fd_count++] = binder.look;
+		fds[fd_count++] = binder.questions;
+		setup.has_binder = 1;
+	}
 
 	sampler->asked_ns = sampler->pinged_ns = clock_now_ns(CLOCK_MONOTONIC);
 	sampler->ping_serial = sampler->pong_serial = sampler->told_not_taken = 0;
@@ -92,8 +106,7 @@ static int start(struct blocks_sampler *sampler)
 		return err;
 	err = loop_add_fd(context->loop, sampler->helper.socket, EPOLLIN, on_message, sampler);
 	if (!err)
-		err = send_message(sampler, &setup, sizeof(setup), fds,
-				   kernel.registers >= 0 ? 5 : 3);
+		err = send_message(sampler, &setup, sizeof(setup), fds, fd_count);
 	for (uint32_t i = 0; i < sampler->room && !err; i++) {
 		const struct watched_thread *thread = &sampler->threads[i];
 

@@ -8,6 +8,7 @@
 #include "prober/sampler.h"
 
 struct blocks_sampler;
+struct binder_kernel;
 struct looper_kernel;
 
 /* A sample, or the reason why there is none; the bytes are valid during the call. */
@@ -17,6 +18,7 @@ typedef void (*blocks_sample_fn)(void *ctx, const struct sampler_sample *sample,
 struct blocks_sampler_config {
 	const struct source_context *context; /* its warden and loop */
 	struct looper_kernel *kernel;         /* its descriptors go to the process */
+	struct binder_kernel *binder;         /* so do these; NULL: none */
 	enum stack_request request;
 	uint64_t block_ns;
 	blocks_sample_fn on_sample;

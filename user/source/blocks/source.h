@@ -6,6 +6,7 @@
 #pragma once
 #include "core/loop.h"
 #include "jankscope/target.h"
+#include "kernel/binder_kernel.h"
 #include "source/blocks/blocks.h"
 #include "source/blocks/reports.h"
 #include "source/blocks/sampler.h"
@@ -21,6 +22,7 @@ struct blocks_source {
 	struct source *cpu;
 	struct source_context context;
 	struct looper_kernel *kernel;
+	struct binder_kernel *binder; /* NULL: this kernel has no binder, or it cannot be hooked */
 	struct sched_kernel *sched;
 	struct blocks_watch *watch;
 	struct blocks_sampler *sampler; /* NULL: --stack off, or not to be had */
@@ -45,7 +47,7 @@ struct blocks_source {
 	uint64_t ends_unseen, ends_unseen_told;   /* of threads whose process has ended */
 	uint64_t unproved; /* periods of which it was not known at the end whether they are blocks
 			    */
-	uint64_t abandoned_told, resynced_told;
+	uint64_t abandoned_told, resynced_told, binder_losses_told;
 	struct blocks_sampler_losses sampler_told;
 	struct stack_stats seen;
 	struct counter_list stack_losses;
@@ -163,6 +165,15 @@ void blocks_emit(struct blocks_source *blocks, bool final);
 int64_t blocks_boot_minus_mono_ns(void);
 /* The text of an enum looper_detector in records. */
 const char *blocks_detector_name(const struct blocks_source *blocks, uint32_t detector);
+
+/* ---- chain_binder.c ---- */
+/* Load the kernel side of binder calls, where this kernel has them; else a reason, or "" where it
+ * has no binder. */
+void blocks_open_binder(struct blocks_source *blocks, char *reason, size_t size);
+/* The calls of the chain as they stand now: their times, as far as they are known. ended: the block
+ * is over, so that none of them stands. */
+void blocks_refresh_calls(const struct blocks_source *blocks, struct block_chain *chain,
+			  bool ended);
 
 /* ---- losses.c ---- */
 extern const struct loss_table blocks_losses;

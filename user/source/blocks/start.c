@@ -164,6 +164,8 @@ static void on_standing(void *ctx, int err, const struct probe_answer *answer)
 		refuse(blocks, watched, "the map of watched threads is full");
 		return;
 	}
+	if (blocks->binder)
+		binder_kernel_watch(blocks->binder, watched->pid);
 	watched->start.stage = WATCHED_RUNS;
 	watched->loop_kind = watched->start.slot.loop_kind;
 	watched->is_loop = blocks_is_loop(&watched->start.slot);
@@ -231,6 +233,8 @@ void blocks_stop_watch(struct blocks_source *blocks, struct watched *watched)
 	blocks_drop_probes(blocks, watched);
 	if (watched->start.stage == WATCHED_RUNS)
 		looper_kernel_unwatch(blocks->kernel, watched->index, watched->tid);
+	if (watched->start.stage == WATCHED_RUNS && blocks->binder)
+		binder_kernel_unwatch(blocks->binder, watched->pid);
 	if (blocks->sampler)
 		blocks_sampler_unwatch(blocks->sampler, watched->index, watched->slot_id);
 	block_reports_end(&blocks->reports, watched->slot_id);

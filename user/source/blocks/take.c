@@ -159,7 +159,11 @@ static struct block_sample *make_sample(struct blocks_source *blocks, const stru
 					const char *text)
 {
 	struct block_sample *sample = block_sample_new();
-	struct stack_capture *capture = make_capture(from, watched->start_boot_ns, stack, text);
+	/* A thread that is waited for may be of another process. */
+	struct stack_capture *capture = make_capture(
+		from,
+		from->pid == watched->pid ? watched->start_boot_ns : from->process_start_boot_ns,
+		stack, text);
 
 	if (!sample || !capture) {
 		stack_capture_free(capture);
