@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A looper whose handler makes synchronous binder calls to servers of its own, through the kernel's
+ * driver: each 800 ms the next of the cases that its arguments name.
+ *
+ * usage: binder_calls DEVICE CASE...
+ *   chain   -> server 1 -> server 2, whose handler waits for a lock that its thread "holder" has
+ *   queued  -> server 1, whose only thread serves the process "other" for 300 ms more
+ *   oneway  a one-way call to server 1, which takes 300 ms, then a sleep of 300 ms
+ *   nested  -> server 1 -> back to this thread -> server 2 (250 ms); then server 1 works 250 ms
+ *   two     -> server 1 (150 ms), then -> server 2 (300 ms)
+ *   work    -> server 1, which computes for 300 ms
+ *   long    -> server 1 -> server 2 -> ... -> server 11 (300 ms)
+ *   dies    -> server 12, which ends without an answer after 200 ms; then a sleep of 200 ms
+ *   deadlock -> server 1, which waits for a lock of its thread "caller", whose call this process
+ *           serves in its thread "pool", which waits for a lock of the main thread. For ever.
+ * Waits for a byte on its standard input. Prints "ready PID", then, all CLOCK_MONOTONIC:
+ *   case NAME FROM_NS
+ *   sent CODE TID NS, taken CODE TID NS, answered CODE TID NS */
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <time.h>
+
+#include "binder_client.h"
+
+#define CHAIN_SERVERS 11
+#define MORTAL        12
+#define MYSELF        13
+#define HOLD_MS       300
+
+enum code {
+	CODE_CHAIN = 11, /* server 1 calls server 2 */
+	CODE_LOCK = 12,  /* waits for the holder's lock */
+	CODE_BUSY = 21,  /* of the process "other" */
+	CODE_QUEUED = 22,
+	CODE_ONEWAY = 31,
+	CODE_CALL_BACK = 41,
+	CODE_BACK = 42,
+	CODE_SLEEP_SHORT = 43,
+	CODE_FIRST = 61,
+	CODE_SECOND = 62,
+	CODE_WORK = 71,
+	CODE_LONG = 81, /* to the next server; the last one sleeps */
+	CODE_DIE = 91,
+	CODE_DEAD = 95,     /* server 1: waits for the lock of "caller" */
+	CODE_DEAD_BACK = 96 /* to this process: waits for the main thread's lock */
+};
+
+static const char *device;
+static struct client client;
+static uint32_t own_number, handles[SERVERS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t held;
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+/* One write, so that lines of several processes do not mix. */
+static void tell(const char *what, uint32_t code, uint64_t at_ns)
+{
+	char line[80];
+	int n = snprintf(line, sizeof(line), "%s %u %d %llu\n", what, code,
+			 (int)syscall(SYS_gettid), (unsigned long long)at_ns);
+
+	if (write(1, line, (size_t)n) != n)
+		_exit(95);
+}
+
+static __attribute__((noinline)) void nap_ms(unsigned ms)
+{
+	struct timespec ts = {ms / 1000, ms % 1000 * 1000000l};
+
+	while (nanosleep(&ts, &ts))
+		;
+}
+
+static uint32_t find(uint32_t number)
+{
+	if (!handles[number])
+		handles[number] = client_find(&client, number);
+	return handles[number];
+}
+
+static __attribute__((noinline)) bool call(uint32_t number, uint32_t code, enum call_flags flags)
+{
+	struct parcel parcel = {0};
+	uint32_t handle = find(number);
+	uint64_t sent_ns = now_ns();
+	bool answered;
+
+	answered = client_call(&client, handle, code, flags, &parcel);
+	tell("sent", code, sent_ns);
+	return answered;
+}
+
+/* ---- a server ---- */
+
+static __attribute__((noinline)) void hold_and_sleep(void)
+{
+	nap_ms(HOLD_MS);
+	__asm__ volatile("");
+}
+
+static void *hold_lock(void *unused)
+{
+	prctl(PR_SET_NAME, "holder");
+	pthread_mutex_lock(&lock);
+	pthread_barrier_wait(&held);
+	hold_and_sleep();
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+static void *hold_and_call(void *unused)
+{
+	prctl(PR_SET_NAME, "caller");
+	pthread_mutex_lock(&lock);
+	pthread_barrier_wait(&held);
+	call(MYSELF, CODE_DEAD_BACK, CALL_PLAIN);
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+static __attribute__((noinline)) void wait_for_lock(void *(*holder)(void *))
+{
+	pthread_t thread;
+
+	pthread_barrier_init(&held, NULL, 2);
+	if (pthread_create(&thread, NULL, holder, NULL))
+		_exit(96);
+	pthread_barrier_wait(&held);
+	pthread_mutex_lock(&lock);
+	pthread_mutex_unlock(&lock);
+	pthread_join(thread, NULL);
+}
+
+static __attribute__((noinline)) void work_ms(unsigned ms)
+{
+	uint64_t until_ns = now_ns() + ms * 1000000ull;
+
+	while (now_ns() < until_ns)
+		;
+	__asm__ volatile("");
+}
+
+static int serve(struct client *unused, uint32_t code, struct parcel *parcel)
+{
+	uint64_t taken_ns = now_ns();
+
+	switch (code) {
+	case CODE_CHAIN:
+		call(2, CODE_LOCK, CALL_PLAIN);
+		break;
+	case CODE_LOCK:
+		wait_for_lock(hold_lock);
+		break;
+	case CODE_QUEUED:
+		nap_ms(50);
+		break;
+	case CODE_BUSY:
+	case CODE_ONEWAY:
+	case CODE_SECOND:
+		nap_ms(300);
+		break;
+	case CODE_SLEEP_SHORT:
+		nap_ms(250);
+		break;
+	case CODE_CALL_BACK:
+		call(MYSELF, CODE_BACK, CALL_PLAIN);
+		nap_ms(250);
+		break;
+	case CODE_BACK:
+		call(2, CODE_SLEEP_SHORT, CALL_PLAIN);
+		break;
+	case CODE_FIRST:
+		nap_ms(150);
+		break;
+	case CODE_WORK:
+		work_ms(300);
+		break;
+	case CODE_LONG:
+		if (own_number < CHAIN_SERVERS)
+			call(own_number + 1, CODE_LONG, CALL_PLAIN);
+		else
+			nap_ms(300);
+		break;
+	case CODE_DIE:
+		nap_ms(200);
+		tell("taken", code, taken_ns);
+		_exit(0);
+	case CODE_DEAD:
+		wait_for_lock(hold_and_call);
+		break;
+	case CODE_DEAD_BACK:
+		pthread_mutex_lock(&lock);
+		pthread_mutex_unlock(&lock);
+		break;
+	}
+	tell("taken", code, taken_ns);
+	tell("answered", code, now_ns());
+	return 0;
+}
+
+static void __attribute__((noreturn)) serve_as(uint32_t number)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "server-%u", number);
+	prctl(PR_SET_NAME, name);
+	own_number = number;
+	client.serve = serve;
+	if (client_open(&client, device))
+		_exit(97);
+	client_register(&client, number);
+	client_loop(&client);
+}
+
+static void start_process(void (*run)(uint32_t), uint32_t number)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	if (pid < 0)
+		_exit(98);
+	if (pid)
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(0);
+	run(number);
+	_exit(0);
+}
+
+static void manage(uint32_t unused)
+{
+	prctl(PR_SET_NAME, "manager");
+	manager_run(device);
+}
+
+static void be_server(uint32_t number)
+{
+	serve_as(number);
+}
+
+/* Calls server 1 when it is told to. */
+static int other_pipe[2];
+static void be_other(uint32_t unused)
+{
+	char byte;
+
+	prctl(PR_SET_NAME, "other");
+	client.serve = serve;
+	if (client_open(&client, device))
+		_exit(97);
+	find(1);
+	while (read(other_pipe[0], &byte, 1) == 1)
+		call(1, CODE_BUSY, CALL_PLAIN);
+}
+
+/* ---- the looper ---- */
+
+static void *pool(void *unused)
+{
+	prctl(PR_SET_NAME, "pool");
+	client_loop(&client);
+	return NULL;
+}
+
+static __attribute__((noinline)) void handle(const char *name)
+{
+	char line[64];
+	int n;
+
+	n = snprintf(line, sizeof(line), "case %s %llu\n", name, (unsigned long long)now_ns());
+	if (write(1, line, (size_t)n) != n)
+		_exit(95);
+	if (!strcmp(name, "chain")) {
+		call(1, CODE_CHAIN, CALL_PLAIN);
+	} else if (!strcmp(name, "queued")) {
+		if (write(other_pipe[1], "x", 1) != 1)
+			_exit(99);
+		nap_ms(50);
+		call(1, CODE_QUEUED, CALL_PLAIN);
+	} else if (!strcmp(name, "oneway")) {
+		call(1, CODE_ONEWAY, CALL_ONEWAY);
+		nap_ms(300);
+	} else if (!strcmp(name, "nested")) {
+		call(1, CODE_CALL_BACK, CALL_PLAIN);
+	} else if (!strcmp(name, "two")) {
+		call(1, CODE_FIRST, CALL_PLAIN);
+		call(2, CODE_SECOND, CALL_PLAIN);
+	} else if (!strcmp(name, "work")) {
+		call(1, CODE_WORK, CALL_PLAIN);
+	} else if (!strcmp(name, "long")) {
+		call(1, CODE_LONG, CALL_PLAIN);
+	} else if (!strcmp(name, "dies")) {
+		call(MORTAL, CODE_DIE, CALL_PLAIN);
+		nap_ms(200);
+	} else if (!strcmp(name, "deadlock")) {
+		pthread_t thread;
+
+		if (pthread_create(&thread, NULL, pool, NULL))
+			_exit(96);
+		pthread_mutex_lock(&lock);
+		call(1, CODE_DEAD, CALL_PLAIN);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct itimerspec each = {{0, 800000000}, {0, 800000000}};
+	struct epoll_event event = {.events = EPOLLIN};
+	int epoll, timer, next = 2;
+	uint64_t fired;
+
+	if (argc < 3)
+		return 2;
+	device = argv[1];
+	if (pipe(other_pipe))
+		return 1;
+	start_process(manage, 0);
+	nap_ms(100);
+	for (uint32_t i = 1; i <= MORTAL; i++)
+		start_process(be_server, i);
+	nap_ms(300);
+	start_process(be_other, 0);
+	client.serve = serve;
+	if (client_open(&client, device))
+		return 1;
+	client_register(&client, MYSELF);
+	for (uint32_t i = 1; i <= MORTAL; i++)
+		find(i);
+	epoll = epoll_create1(EPOLL_CLOEXEC);
+	timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	if (epoll < 0 || timer < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &event) ||
+	    timerfd_settime(timer, 0, &each, NULL))
+		return 1;
+	fcntl(0, F_SETFL, O_NONBLOCK);
+	printf("ready %d\n", (int)getpid());
+	fflush(stdout);
+	/* Its loop is known, and whoever records has begun, before the first case. */
+	for (bool started = false; epoll_wait(epoll, &event, 1, -1) == 1;) {
+		char byte;
+
+		if (read(timer, &fired, sizeof(fired)) != sizeof(fired))
+			continue;
+		if (!started) {
+			started = read(0, &byte, 1) == 1;
+			continue;
+		}
+		if (next < argc)
+			handle(argv[next++]);
+		else if (next++ == argc)
+			printf("done\n");
+		fflush(stdout);
+	}
+	return 1;
+}
