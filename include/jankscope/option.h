@@ -14,6 +14,7 @@ enum verb_bit {
 	VERB_VERIFY = 16,
 	VERB_STATUS = 64,
 	VERB_STOP = 128,
+	VERB_MARK = 256,
 };
 
 #define OPTION_TEXTS_MAX 64

@@ -52,6 +52,7 @@ static const struct option_row option_rows[] = {
 	{0, "self-window", "DURATION",
 	 "how long one of these limits may be passed before something is left out (default 60s)",
 	 VERB_RECORD, OPTION_DURATION, FIELD(limits.window_ns), .min = 1, .tune = true},
+	{0, "end", NULL, "the scene ends", VERB_MARK, OPTION_FLAG, FIELD(end)},
 	{0, "pid", NULL, "print the pid of the recorder and nothing else", VERB_STATUS, OPTION_FLAG,
 	 FIELD(pid)},
 	{0, "max-disk", "SIZE",

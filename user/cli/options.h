@@ -24,6 +24,7 @@ struct options {
 	bool daemon;                                       /* of record */
 	uint64_t restarts;
 	bool pid;                      /* of status */
+	bool end;                      /* of mark */
 	struct watchdog_limits limits; /* of what the recorder itself may cost */
 	bool native;
 	struct option_texts alerts;

@@ -65,8 +65,8 @@ static enum exit_code say_end(const char *path, int dir_fd)
 
 enum exit_code verb_stop(const struct options *options)
 {
-	const char *path = options->arguments[0];
 	enum exit_code code = EXIT_FINE;
+	const char *path;
 	char name[512];
 	int dir_fd, err;
 
@@ -75,6 +75,7 @@ enum exit_code verb_stop(const struct options *options)
 				"jankscope stop --help\n");
 		return EXIT_USAGE;
 	}
+	path = options->arguments[0];
 	text_clean(name, sizeof(name), path);
 	dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir_fd < 0) {

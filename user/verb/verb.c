@@ -35,6 +35,9 @@ static const struct verb {
 	 verb_status},
 	{{"stop", VERB_STOP, "DIR", "End a recording in a folder, and wait until it has ended."},
 	 verb_stop},
+	{{"mark", VERB_MARK, "DIR NAME [--end]",
+	  "Begin or end a scene in a running recording; the summary has its sums."},
+	 verb_mark},
 };
 #define VERB_COUNT (sizeof(verbs) / sizeof(*verbs))
 

@@ -14,3 +14,4 @@ enum exit_code verb_report(const struct options *options);
 enum exit_code verb_verify(const struct options *options);
 enum exit_code verb_status(const struct options *options);
 enum exit_code verb_stop(const struct options *options);
+enum exit_code verb_mark(const struct options *options);
