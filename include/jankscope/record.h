@@ -349,9 +349,15 @@ enum frame_kind {
 enum frame_by {
 	FRAME_BY_CFI = 0,
 	FRAME_BY_FP = 1,
-	FRAME_BY_LR = 2,   /* or the word on top of the stack */
-	FRAME_BY_SCAN = 3, /* the next word of the stack that follows a call */
+	FRAME_BY_LR = 2,    /* or the word on top of the stack */
+	FRAME_BY_SCAN = 3,  /* the next word of the stack that follows a call */
+	FRAME_BY_QUICK = 4, /* no guess: how ART lays out the frames of code that it compiled */
 };
+
+static inline bool frame_is_guess(enum frame_by by)
+{
+	return by != FRAME_BY_CFI && by != FRAME_BY_QUICK;
+}
 
 struct record_frame {
 	const char *module;   /* path of the mapping, or NULL */

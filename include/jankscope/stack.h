@@ -228,8 +228,9 @@ enum stack_method {
 	METHOD_LINK_REGISTER =
 		3, /* no tables for the innermost frame: return address from lr / [sp] */
 	METHOD_FRAME_POINTER = 4, /* no tables: a guess along the frame pointers */
-	METHOD_SCAN = 5, /* no tables: a guess, the next word of the stack that follows a call */
-	METHOD_COUNT = 6,
+	METHOD_SCAN = 5,  /* no tables: a guess, the next word of the stack that follows a call */
+	METHOD_QUICK = 6, /* no tables: by what ART's compiler keeps of its frames */
+	METHOD_COUNT = 7,
 };
 
 enum stack_end {
@@ -258,7 +259,7 @@ const char *stack_end_text(enum stack_end end);
  * by a scan or by the link register may name a function that was not called. */
 static inline bool stack_method_is_guess(enum stack_method method)
 {
-	return method >= METHOD_LINK_REGISTER;
+	return method >= METHOD_LINK_REGISTER && method != METHOD_QUICK;
 }
 
 #define STACK_MAX_FRAMES 512
@@ -272,7 +273,7 @@ struct unwound_frame {
 	const char *symbol;   /* demangled, or NULL: unresolved */
 	enum frame_kind kind;
 	enum stack_method method;
-	uint32_t line; /* of the source, for FRAME_DEX; 0: not known */
+	uint32_t line; /* of the source, for Java code; 0: not known */
 	bool exact;    /* pc is where it runs, not where a call returns to */
 	bool shared; /* the linker or ART kept one copy for several functions: symbol is no name */
 };
@@ -318,6 +319,7 @@ struct stack_frame {
 	enum stack_method method;
 	uint32_t line; /* as in struct unwound_frame */
 	bool exact;
+	bool provided; /* a code provider has its name, not its file */
 };
 
 struct stack_trace {
@@ -352,6 +354,8 @@ struct stack_unwind_losses {
 	uint64_t jit_lists_unread, jit_elf_malformed, jit_elf_dropped;
 	/* DEX files, and files that hold some, that make no sense, and that could not be read */
 	uint64_t dex_malformed, dex_unread;
+	/* files of ART's compiler that make no sense, and of versions that are not known */
+	uint64_t oat_malformed, oat_unsupported;
 };
 void stack_unwinder_losses(const struct stack_unwinder *unwinder,
 			   struct stack_unwind_losses *losses);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writes the files that the fuzzing of byte code starts from.  usage: dex_seeds dex|vdex|zip DIR */
+/* Writes the files that the fuzzing of byte code starts from.  usage: dex_seeds dex|vdex|zip|oat
+ * DIR */
 #include <stdio.h>
 
 #include "unit/made_dex.h"
+#include "unit/made_oat.h"
 
 static int failed;
 
@@ -26,6 +28,7 @@ int main(int argc, char **argv)
 	static struct made_bytes made;
 	struct made_dex_facts facts[2];
 	struct made_entry entry = {"classes.dex", 0, 0, 0, 0};
+	uint8_t digest[20] = {1};
 	size_t data;
 
 	if (argc != 3)
@@ -38,6 +41,13 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < 5 && !strcmp(argv[1], "vdex"); i++) {
 		made_vdex(&made, versions[i], facts);
 		write_seed(argv[2], versions[i], &made);
+	}
+	for (unsigned i = 0; i < 6 && !strcmp(argv[1], "oat"); i++) {
+		static const char *const oats[] = {"138", "170", "183", "225", "239", "259"};
+
+		made_oat(made.bytes, oats[i], digest);
+		made.size = 0x400;
+		write_seed(argv[2], oats[i], &made);
 	}
 	if (!strcmp(argv[1], "zip")) {
 		struct made_bytes dex = {.size = 0};

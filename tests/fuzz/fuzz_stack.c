@@ -6,6 +6,7 @@
  *   FUZZ_NAMES   any bytes as a symbol's name, and as a perf-PID.map
  *   FUZZ_DEX     any bytes as a DEX file: index, methods, names, lines
  *   FUZZ_VDEX    any bytes as a vdex file, and what it says where DEX files are
+ *   FUZZ_OAT     any bytes as the oat data of an ELF file, and as the code in it
  *   FUZZ_ZIP     any bytes as an APK, and the same
  *   FUZZ_JIT     any bytes as the memory of a process with a list of a runtime's code (a descriptor
  *                first), as the message that such a list becomes, and as an ELF file of it
@@ -21,6 +22,8 @@
 #include "prober/jit_list.h"
 #include "stack/code/dex_file.h"
 #include "stack/code/jit_table.h"
+#include "stack/code/oat_file.h"
+#include "stack/code/quick_frame.h"
 #include "stack/code/vdex_file.h"
 #include "stack/code/zip_file.h"
 #include "stack/demangle.h"
@@ -56,6 +59,55 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	maps_address_bits(next);
 	maps_put(maps);
 	maps_put(next);
+	return 0;
+}
+#elif defined(FUZZ_OAT)
+static void look_at(const struct oat_file *oat, const struct oat_method *method,
+		    struct code_info *info, struct code_place *place)
+{
+	struct byte_source source = oat_file_source(oat);
+	struct quick_row row;
+
+	for (unsigned arch = 0; arch < 4; arch++) {
+		struct quick_frame frame = {.arch = arch & 1 ? STACK_ARM64 : STACK_X86_64,
+					    .stub = arch & 2};
+
+		if (code_info_open(info, &oat->code_info, &source, method->code, arch & 1 ? 4 : 1))
+			return;
+		frame.code_bytes = info->code_bytes;
+		frame.frame_bytes = info->frame_bytes;
+		frame.core_spills = info->core_spills;
+		for (uint32_t at = 0; at < 128; at++) {
+			code_info_find(info, at, place);
+			if (!quick_frame_row(&frame, &source, method->code, at, at & 1, &row) &&
+			    row.rule_count > QUICK_MAX_RULES)
+				abort();
+		}
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct code_info info;
+	static struct code_place place;
+	struct elf_load load = {.address = 0x1000, .file_bytes = size, .exec = true};
+	struct elf_file elf = {.fd = -1, .memory = (uint8_t *)data, .size = size};
+	struct oat_index index;
+	struct oat_file oat;
+	size_t count;
+
+	elf.loads[0] = load;
+	elf.load_count = 1;
+	if (oat_file_open(&oat, &elf, 0x1000))
+		return 0;
+	if (!oat_index_build(&index, &oat)) {
+		for (size_t i = 0; i < index.count && i < 16; i++)
+			look_at(&oat, &index.methods[i], &info, &place);
+		for (uint32_t at = 0; at < size; at += 7)
+			oat_index_find(&index, at, &count);
+		oat_index_free(&index);
+	}
+	oat_file_free(&oat);
 	return 0;
 }
 #elif defined(FUZZ_ELF)

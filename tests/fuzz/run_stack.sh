@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzz one of the stack readers.  usage: run_stack.sh BUILD maps|elf|unwind|wire|names|jit|dex|vdex|zip SECONDS
+# Fuzz one of the stack readers.  usage: run_stack.sh BUILD maps|elf|unwind|wire|names|jit|dex|vdex|zip|oat SECONDS
 # The corpus starts from real files: maps of processes, small ELF files, and the .eh_frame of some;
 # what is found stays in BUILD/tests/fuzz.
 set -u
@@ -25,7 +25,7 @@ wire) # a trace of two frames, a need, places: user/stack/unwinder_wire.h
 import struct, sys
 texts = b"/lib/a\0inner\0"
 frames = b"".join(struct.pack("<3Q3I4B2I", pc, 2, 3, 1, 0, 8, 0, 1, 1, 0, 7, 0) for pc in (1, 4))
-trace = struct.pack("<iIIIIIQ12Q", 0, 0, 1, 2, len(texts), 0, 9, *range(12)) + frames + texts
+trace = struct.pack("<iIIIIIQ14Q", 0, 0, 1, 2, len(texts), 0, 9, *range(14)) + frames + texts
 need = struct.pack("<QII4QII6Q256s", 1, 4, 0, 4096, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, b"/lib/a")
 places = struct.pack("<iIIIII", 0, 0, 1, 1, 0, 0) + struct.pack("<QII", 16, 1, 0) * 64
 unwind = struct.pack("<iIQ34QqQQ", 1, 0, 0, 1 << 7, *range(33), -1, 4096, 8)
@@ -51,7 +51,7 @@ PY
 names)
 	printf 'INvNtC3std3mem8align_ofINtC3foo3BarKj7b_TRhQlEEE' >"$corpus/rust"
 	printf '10 20 first\n18 8 second\n0x20 10 third name\n' >"$corpus/map" ;;
-dex | vdex | zip) # of each kind that tests/unit/made_dex.h makes
+dex | vdex | zip | oat) # of each kind that tests/unit/made_dex.h or made_oat.h makes
 	"$out/dex_seeds" "$kind" "$corpus" || exit 1 ;;
 esac
 chmod -R u+w "$corpus"

@@ -149,7 +149,7 @@ static const struct field_type interval_type =
 /* ---- stacks ---- */
 
 static const char *const kind_words[] = {"native", "jit", "dex", "kernel", "vdso", NULL};
-static const char *const by_words[] = {"cfi", "fp", "lr", "scan", NULL};
+static const char *const by_words[] = {"cfi", "fp", "lr", "scan", "quick", NULL};
 static const char *const capture_words[] = {"snapshot", "perf", "ptrace", "kernel", NULL};
 
 static const struct field frame_rows[] = {

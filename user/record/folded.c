@@ -35,7 +35,7 @@ char *stack_folded_line(const struct record_stack *stack)
 						      : "unknown");
 			fprintf(out, "+0x%llx]", (unsigned long long)frame->offset);
 		}
-		if (frame->by != FRAME_BY_CFI)
+		if (frame_is_guess(frame->by))
 			putc('?', out);
 		if (frame->kind == FRAME_KERNEL)
 			fputs("_[k]", out);

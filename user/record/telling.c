@@ -420,7 +420,7 @@ const char *function_short(char *buffer, size_t size, const char *symbol)
 
 const char *frame_name(char *buffer, size_t size, const struct record_frame *frame)
 {
-	const char *mark = frame->by != FRAME_BY_CFI ? "?" : frame->inlined ? FRAME_INLINED : "";
+	const char *mark = frame_is_guess(frame->by) ? "?" : frame->inlined ? FRAME_INLINED : "";
 
 	if (has_name(frame))
 		snprintf(buffer, size, "%.*s%s", (int)size - 5, frame->symbol, mark);

@@ -36,6 +36,7 @@ struct cfi_row {
 	int32_t cfa_offset;
 	uint8_t cfa_register, return_register;
 	bool signal;
+	bool quick; /* of no table: ART's layout of its frames (code/quick_frame.h) */
 	uint8_t rule_count;
 	/* One more than the index of the rule whose value is the address of the byte code that an
 	 * interpreter of ART runs; 0: there is none. */

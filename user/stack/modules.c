@@ -361,11 +361,21 @@ void modules_prime(struct modules *m, const struct module_scope *scope)
 			module_of(m, scope, &scope->maps->entries[i]);
 }
 
+static void know_runtime(struct modules *m, struct module *module)
+{
+	static const char *const names[RUNTIME_SYMBOLS] = {"__jit_debug_descriptor",
+							   "__dex_debug_descriptor", "oatdata"};
+
+	if (module->runtime_known)
+		return;
+	module_tell_reading(m, module);
+	elf_find_objects(module->elf, names, RUNTIME_SYMBOLS, module->runtime);
+	module->runtime_known = true;
+}
+
 bool modules_runtime(struct modules *m, const struct module_scope *scope,
 		     const struct map_entry *entry, uint64_t addresses[RUNTIME_SYMBOLS])
 {
-	static const char *const names[RUNTIME_SYMBOLS] = {"__jit_debug_descriptor",
-							   "__dex_debug_descriptor"};
 	struct module *module = module_of(m, scope, entry);
 	bool any = false;
 	uint64_t at;
@@ -373,16 +383,34 @@ bool modules_runtime(struct modules *m, const struct module_scope *scope,
 	if (!module || !module->elf || module->elf->arch != scope->arch ||
 	    !elf_file_address(module->elf, entry->offset - module->key.start, &at))
 		return false;
-	if (!module->runtime_known) {
-		module_tell_reading(m, module);
-		elf_find_objects(module->elf, names, RUNTIME_SYMBOLS, module->runtime);
-		module->runtime_known = true;
-	}
+	know_runtime(m, module);
 	for (unsigned i = 0; i < RUNTIME_SYMBOLS; i++) {
 		addresses[i] = module->runtime[i] ? entry->start - at + module->runtime[i] : 0;
 		any |= module->runtime[i] != 0;
 	}
 	return any;
+}
+
+bool modules_oat(struct modules *m, const struct module_scope *scope, uint64_t address,
+		 struct module_oat *oat)
+{
+	const struct map_entry *entry = maps_find(scope->maps, address);
+	struct module *module = entry ? module_of(m, scope, entry) : NULL;
+	uint64_t in_file;
+
+	/* ART's compiler writes no .eh_frame. */
+	if (!module || !module->elf || module->elf->arch != scope->arch ||
+	    module->kind == FRAME_VDSO || module->elf->eh_frame.size)
+		return false;
+	know_runtime(m, module);
+	in_file = address - entry->start + entry->offset - module->key.start;
+	if (!module->runtime[RUNTIME_OAT] || !elf_file_address(module->elf, in_file, &oat->address))
+		return false;
+	module_tell_reading(m, module);
+	oat->elf = module->elf;
+	oat->oatdata = module->runtime[RUNTIME_OAT];
+	oat->serial = module->serial;
+	return true;
 }
 
 uint32_t modules_mapping(struct modules *m, const struct module_scope *scope,

@@ -39,12 +39,23 @@ void modules_prime(struct modules *modules, const struct module_scope *scope);
 enum runtime_symbol {
 	RUNTIME_JIT = 0, /* __jit_debug_descriptor */
 	RUNTIME_DEX = 1, /* __dex_debug_descriptor */
-	RUNTIME_SYMBOLS = 2,
+	RUNTIME_OAT = 2, /* oatdata: no list, but what ART's compiler wrote beside its code */
+	RUNTIME_SYMBOLS = 3,
 };
 /* Addresses in the process of those that the ELF file of an executable mapping has; 0: not there.
  * Its symbols are looked through once. False: it has none. */
 bool modules_runtime(struct modules *modules, const struct module_scope *scope,
 		     const struct map_entry *entry, uint64_t addresses[RUNTIME_SYMBOLS]);
+
+/* The ELF file in which ART's compiler left the code at an address, and in it. */
+struct module_oat {
+	const struct elf_file *elf; /* the modules' own, valid until they are asked again */
+	uint64_t oatdata, address;  /* of the ELF file */
+	uint64_t serial;            /* no other module of this run has it */
+};
+/* False: the address is in no such file. */
+bool modules_oat(struct modules *modules, const struct module_scope *scope, uint64_t address,
+		 struct module_oat *oat);
 
 /* The number of a mapping whose bytes nothing is asked of, so that frames can name it; 0: it has no
  * name, or there is no room. */

@@ -193,6 +193,8 @@ static enum frame_by by_of(enum stack_method method)
 		return FRAME_BY_LR;
 	case METHOD_SCAN:
 		return FRAME_BY_SCAN;
+	case METHOD_QUICK:
+		return FRAME_BY_QUICK;
 	default:
 		return FRAME_BY_CFI;
 	}

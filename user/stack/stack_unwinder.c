@@ -6,6 +6,7 @@
 
 #include "stack/code/dex.h"
 #include "stack/code/jit.h"
+#include "stack/code/oat.h"
 #include "stack/jit_names.h"
 #include "stack/maps.h"
 #include "stack/modules.h"
@@ -16,7 +17,7 @@
 #define MAPS_MAX_AGE_NS     2000000000ull
 
 /* Who explains code that no file holds, in the order in which they are asked. */
-enum { PROVIDER_JIT, PROVIDER_NAMES, PROVIDER_DEX, PROVIDERS };
+enum { PROVIDER_JIT, PROVIDER_NAMES, PROVIDER_DEX, PROVIDER_OAT, PROVIDERS };
 
 struct stack_unwinder {
 	struct maps_cache *maps;
@@ -51,6 +52,7 @@ struct stack_unwinder *stack_unwinder_new(const struct stack_unwind_config *conf
 	unwinder->providers[PROVIDER_JIT].is = &jit_code_provider;
 	unwinder->providers[PROVIDER_NAMES].is = &jit_names_provider;
 	unwinder->providers[PROVIDER_DEX].is = &dex_code_provider;
+	unwinder->providers[PROVIDER_OAT].is = &oat_code_provider;
 	if (unwinder->modules) {
 		unwinder->providers[PROVIDER_JIT].self =
 			jit_code_new(config->files, unwinder->modules);
@@ -58,8 +60,11 @@ struct stack_unwinder *stack_unwinder_new(const struct stack_unwind_config *conf
 		unwinder->providers[PROVIDER_DEX].self =
 			dex_code_new(config->files, unwinder->modules);
 	}
+	if (unwinder->providers[PROVIDER_DEX].self)
+		unwinder->providers[PROVIDER_OAT].self =
+			oat_code_new(unwinder->modules, unwinder->providers[PROVIDER_DEX].self);
 	if (unwinder->maps && unwinder->providers[PROVIDER_JIT].self &&
-	    unwinder->providers[PROVIDER_NAMES].self && unwinder->providers[PROVIDER_DEX].self)
+	    unwinder->providers[PROVIDER_NAMES].self && unwinder->providers[PROVIDER_OAT].self)
 		return unwinder;
 	stack_unwinder_free(unwinder);
 	errno = ENOMEM;
@@ -108,6 +113,12 @@ static int walk_locate(void *ctx, uint64_t address, struct stack_frame *frame,
 	if (err == -EFAULT) {
 		walk->not_mapped = true;
 		walk->left_out |= maps_left_out(walk->scope.maps, address);
+	}
+	if (err == -ENODATA) {
+		int told = oat_code_provider.locate(walk->unwinder->providers[PROVIDER_OAT].self,
+						    &walk->scope, address, frame, row);
+
+		return told == -ENOENT ? err : told;
 	}
 	/* A file that is no ELF, or that cannot be read, may hold such code as well. */
 	if (err != -ENODEV && err != -ENOEXEC)
@@ -255,7 +266,7 @@ struct unwound *stack_unwound(struct stack_unwinder *unwinder, const struct stac
 						   .method = from->method,
 						   .line = from->line,
 						   .exact = from->exact};
-		if (from->kind == FRAME_JIT || from->kind == FRAME_DEX)
+		if (from->kind == FRAME_JIT || from->kind == FRAME_DEX || from->provided)
 			frames[i].symbol = provided_name(unwinder, from);
 		else if (from->module)
 			/* A return address may already belong to the next function: the call is
@@ -283,4 +294,5 @@ void stack_unwinder_losses(const struct stack_unwinder *unwinder,
 	losses->mappings_left_out = unwinder->mappings_left_out;
 	jit_code_losses(unwinder->providers[PROVIDER_JIT].self, losses);
 	dex_code_losses(unwinder->providers[PROVIDER_DEX].self, losses);
+	oat_code_losses(unwinder->providers[PROVIDER_OAT].self, losses);
 }

@@ -133,7 +133,7 @@ static bool step_by_row(struct stepper *s, const struct cfi_row *row, enum stack
 		return false;
 	}
 	set(&s->next, s->arch->pc, value);
-	s->method = row->signal ? METHOD_SIGNAL : METHOD_CFI;
+	s->method = row->signal ? METHOD_SIGNAL : row->quick ? METHOD_QUICK : METHOD_CFI;
 	return true;
 }
 
@@ -289,7 +289,8 @@ void unwind_run(const struct unwind_reader *reader, const struct stack_registers
 			;
 		else if (!err)
 			break;
-		else if (!unwind_step_by_guess(&s, exact))
+		else if (err == -EPROTO ? !exact || !unwind_step_by_link(&s)
+					: !unwind_step_by_guess(&s, exact))
 			break;
 		if (!advances(&s, exact)) {
 			trace->end = END_CYCLE;

@@ -11,7 +11,8 @@ struct unwind_reader {
 	/* Fill module, offset, function, function_pc and kind of the frame, and its row, for
 	 * address: frame->pc, or the byte before it for a return address. 0; -EFAULT: in no
 	 * executable mapping; -ENOEXEC: mapped, no ELF that can be read; -ENODEV: code that no file
-	 * holds (of a JIT compiler); -ENODATA: no tables; -EBADMSG: bad ones; -ENOMEM. The row
+	 * holds (of a JIT compiler); -ENODATA: no tables; -EPROTO: the same, of code that uses the
+	 * frame pointer for other things; -EBADMSG: bad ones; -ENOMEM. The row
 	 * stays valid until the next call. */
 	int (*locate)(void *ctx, uint64_t address, struct stack_frame *frame,
 		      const struct cfi_row **row);

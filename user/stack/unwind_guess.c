@@ -70,7 +70,7 @@ static enum call call_before(struct stepper *s, uint64_t address)
 
 /* The innermost function has no tables and, if it calls nobody, no frame: its return address is
  * still where the call put it. */
-static bool step_by_link(struct stepper *s)
+bool unwind_step_by_link(struct stepper *s)
 {
 	uint64_t pc, fp_pc;
 	enum call call;
@@ -193,7 +193,7 @@ bool unwind_step_by_guess(struct stepper *s, bool exact)
 	uint64_t end = UINT64_MAX;
 	struct stack_registers by_pointer;
 
-	if (exact && step_by_link(s))
+	if (exact && unwind_step_by_link(s))
 		return true;
 	if (step_by_frame_pointer(s)) {
 		if (makes_frame_record(s) ||

@@ -36,3 +36,6 @@ static inline uint64_t code_address(const struct stepper *s, uint64_t address)
 /* To the caller, by what the code and the stack look like. exact: now is where the thread runs, not
  * where a call returns to. True: next is the caller, and method says how it was found. */
 bool unwind_step_by_guess(struct stepper *stepper, bool exact);
+/* The same for the innermost frame, by the return address where the call put it; nothing else is
+ * tried. */
+bool unwind_step_by_link(struct stepper *stepper);

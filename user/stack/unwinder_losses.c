@@ -19,6 +19,8 @@ static const struct loss_info loss_items[] = {
 	{"jit_elf_dropped", LOSS_LOST, LOSS_OF_NOTHING},
 	{"dex_malformed", LOSS_LOST, LOSS_OF_NOTHING},
 	{"dex_unread", LOSS_LOST, LOSS_OF_NOTHING},
+	{"oat_malformed", LOSS_LOST, LOSS_OF_NOTHING},
+	{"oat_unsupported", LOSS_LOST, LOSS_OF_NOTHING},
 	{"unwinder_replaced", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	{"unwinder_malformed", LOSS_REPAIRED, LOSS_OF_NOTHING},
 };
@@ -46,6 +48,8 @@ int unwinder_counters(const struct unwinder *u, struct counter_list *lost)
 				   u->losses.jit_elf_dropped,
 				   u->losses.dex_malformed,
 				   u->losses.dex_unread,
+				   u->losses.oat_malformed,
+				   u->losses.oat_unsupported,
 				   u->replaced,
 				   u->malformed};
 	int err = 0;

@@ -79,7 +79,9 @@ static struct wire_losses losses_of(const struct unwinder_process *p)
 				    .jit_elf_malformed = losses.jit_elf_malformed,
 				    .jit_elf_dropped = losses.jit_elf_dropped,
 				    .dex_malformed = losses.dex_malformed,
-				    .dex_unread = losses.dex_unread};
+				    .dex_unread = losses.dex_unread,
+				    .oat_malformed = losses.oat_malformed,
+				    .oat_unsupported = losses.oat_unsupported};
 }
 
 /* The stack's bytes, which came with the question, or are in the file of a descriptor. */

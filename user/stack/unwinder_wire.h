@@ -111,7 +111,7 @@ struct wire_reading {
 struct wire_losses {
 	uint64_t elf_unreadable, elf_malformed, elf_tables_bad, symbols_dropped, names_dropped,
 		modules_full, mappings_left_out, jit_lists_unread, jit_elf_malformed,
-		jit_elf_dropped, dex_malformed, dex_unread;
+		jit_elf_dropped, dex_malformed, dex_unread, oat_malformed, oat_unsupported;
 };
 
 #define WIRE_TEXT_BYTES (96u << 10)

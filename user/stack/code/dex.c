@@ -174,6 +174,16 @@ static struct dex_archive *archive_of(struct dex_code *code, const struct module
 	return archive;
 }
 
+const struct dex_archive *dex_code_archive(struct dex_code *code, const struct module_scope *scope,
+					   const struct map_entry *entry)
+{
+	struct dex_archive *archive = archive_of(code, scope, entry);
+
+	if (archive)
+		tell_reading(code, &archive->version);
+	return archive;
+}
+
 static int finish(struct dex_found *found, const struct dex_place *place, const char *name)
 {
 	found->offset = place->pc;

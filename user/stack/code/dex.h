@@ -12,3 +12,9 @@ extern const struct code_provider dex_code_provider;
 struct dex_code *dex_code_new(const struct stack_files *files, struct modules *modules);
 /* Add what was lost so far. */
 void dex_code_losses(const struct dex_code *code, struct stack_unwind_losses *losses);
+
+struct dex_archive;
+/* The DEX files that the file of a mapping holds; NULL: none, or it cannot be read. Valid until the
+ * next call. */
+const struct dex_archive *dex_code_archive(struct dex_code *code, const struct module_scope *scope,
+					   const struct map_entry *entry);

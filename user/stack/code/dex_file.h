@@ -75,6 +75,11 @@ int dex_index_find(const struct dex_index *index, const struct dex_file *dex, ui
 int dex_index_place(const struct dex_index *index, const struct dex_file *dex, size_t i,
 		    struct dex_place *place);
 
+/* Method `number` of a class definition, direct ones first; place->code is 0 where it has no code.
+ * 0; -ENOENT: there is none; -EBADMSG; what reading says. */
+int dex_class_method(const struct dex_file *dex, uint32_t class, uint32_t number,
+		     struct dex_place *place);
+
 /* ---- names and lines ---- */
 
 #define DEX_NAME_BYTES 512

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Code that ART compiled ahead of time, in an oat file without unwind tables: its method by the
+ * tables of the file and the DEX file that it was compiled from, its frame by what the compiler
+ * keeps of it. */
+#pragma once
+#include "stack/code/code.h"
+#include "stack/code/dex.h"
+
+/* Bytes of the indexes of all oat files. */
+#define OAT_CACHE_BYTES (4u << 20)
+
+struct oat_code;
+extern const struct code_provider oat_code_provider;
+
+/* Both are borrowed. NULL: no memory. */
+struct oat_code *oat_code_new(struct modules *modules, struct dex_code *dex);
+/* Add what was lost so far. */
+void oat_code_losses(const struct oat_code *code, struct stack_unwind_losses *losses);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "stack/code/oat_dex.h"
+
+#include <stdlib.h>
+
+#include "stack/code/dex_archive.h"
+
+#define AT_SHA1 12 /* in a DEX header */
+
+struct path {
+	const char *text;
+	size_t length;
+};
+
+static struct path base_of(struct path path)
+{
+	const char *slash = memrchr(path.text, '/', path.length);
+	size_t skip = slash ? (size_t)(slash + 1 - path.text) : 0;
+
+	return (struct path){path.text + skip, path.length - skip};
+}
+
+static bool equal(struct path a, struct path b)
+{
+	return a.length == b.length && !memcmp(a.text, b.text, a.length);
+}
+
+static struct path without_extension(struct path path)
+{
+	const char *dot = memrchr(path.text, '.', path.length);
+
+	return dot ? (struct path){path.text, (size_t)(dot - path.text)} : path;
+}
+
+/* The vdex file beside the oat file. */
+static bool is_vdex_of(struct path path, struct path oat)
+{
+	static const char vdex[] = ".vdex";
+	size_t length = sizeof(vdex) - 1;
+
+	return path.length > length && !memcmp(path.text + path.length - length, vdex, length) &&
+	       equal(without_extension(path), without_extension(oat));
+}
+
+/* The archive that the location names: it is that path, or the file of that name in a folder above
+ * the oat file; or, where its digest will tell, in any. */
+static bool is_location(struct path path, struct path location, struct path oat, bool has_sha1)
+{
+	size_t folder = path.length - base_of(path).length;
+
+	if (equal(path, location))
+		return true;
+	return equal(base_of(path), base_of(location)) &&
+	       (has_sha1 || (folder < oat.length && !memcmp(path.text, oat.text, folder)));
+}
+
+/* "classes.dex" is 0, "a.apk!classes2.dex" 1. */
+static unsigned number_of(const char *location, struct path *archive)
+{
+	const char *mark = strchr(location, '!');
+	unsigned long number = 0;
+
+	*archive = (struct path){location, mark ? (size_t)(mark - location) : strlen(location)};
+	if (mark && !strncmp(mark + 1, "classes", 7))
+		number = strtoul(mark + 8, NULL, 10);
+	return number > 1 && number <= OAT_MAX_DEX_FILES ? (unsigned)number - 1 : 0;
+}
+
+static int open_in(const struct dex_archive *archive, const struct oat_dex *oat_dex,
+		   unsigned number, uint32_t classes, struct dex_file *dex)
+{
+	for (unsigned i = 0; i < archive->count; i++) {
+		uint8_t sha1[20];
+
+		if (!oat_dex->has_sha1 && i != number)
+			continue;
+		if (dex_file_open(dex, &archive->source, archive->files[i].start) ||
+		    dex->classes.count != classes)
+			continue;
+		if (!oat_dex->has_sha1)
+			return 0;
+		if (!byte_source_read(&archive->source, archive->files[i].start + AT_SHA1, sha1,
+				      sizeof(sha1)) &&
+		    !memcmp(sha1, oat_dex->sha1, sizeof(sha1)))
+			return 0;
+	}
+	return -ENOENT;
+}
+
+int oat_dex_find(struct dex_code *code, const struct module_scope *scope,
+		 const struct map_entry *entry, const struct oat_dex *oat_dex, uint32_t classes,
+		 uint32_t class, uint32_t number, struct oat_dex_method *found)
+{
+	struct path oat = {maps_path(scope->maps, entry), entry->path_len}, location;
+	unsigned in_archive = number_of(oat_dex->location, &location);
+	uint64_t last_inode = 0;
+
+	for (size_t i = 0; i < scope->maps->count; i++) {
+		const struct map_entry *other = &scope->maps->entries[i];
+		struct path path = {maps_path(scope->maps, other), other->path_len};
+		const struct dex_archive *archive;
+		int err;
+
+		if (!other->inode || other->inode == last_inode ||
+		    (!is_vdex_of(path, oat) &&
+		     !is_location(path, location, oat, oat_dex->has_sha1)))
+			continue;
+		last_inode = other->inode;
+		archive = dex_code_archive(code, scope, other);
+		if (!archive || open_in(archive, oat_dex, in_archive, classes, &found->dex))
+			continue;
+		err = dex_class_method(&found->dex, class, number, &found->place);
+		return err ?: dex_method_name(&found->dex, found->place.method, found->name);
+	}
+	return -ENOENT;
+}
