@@ -149,6 +149,8 @@ int binder_transaction_raw(struct bpf_raw_tracepoint_args *ctx)
 	__u64 ids = bpf_get_current_pid_tgid();
 	__u32 tid = (__u32)ids, tgid = ids >> 32;
 
+	if (!HAS_DRIVER_TYPES)
+		return 0;
 	if (!binder_filter_ids[tid & (BINDER_FILTER - 1)] &&
 	    !binder_filter_ids[tgid & (BINDER_FILTER - 1)])
 		return 0;
@@ -187,6 +189,8 @@ int binder_received_raw(struct bpf_raw_tracepoint_args *ctx)
 	struct task_struct *task;
 	struct binder_call *call;
 
+	if (!HAS_DRIVER_TYPES)
+		return 0;
 	if (!binder_filter_transactions[transaction_bits(address)])
 		return 0;
 	found = bpf_map_lookup_elem(&binder_waiting, &address);

@@ -104,6 +104,8 @@ int binder_look(struct bpf_raw_tracepoint_args *ctx)
 	struct binder_thread_calls *entry;
 	struct binder_proc *process;
 
+	if (!HAS_DRIVER_TYPES)
+		return BINDER_NO_TYPES;
 	if (!look)
 		return 0;
 	entry = bpf_map_lookup_elem(&binder_threads, &look->tid);

@@ -34,6 +34,12 @@ struct binder_transaction {
 	unsigned int flags;
 } __attribute__((preserve_access_index));
 
+/* Without them (a module of a kernel that gives modules no BTF) nothing below is reached, and
+ * binder_look answers BINDER_NO_TYPES. */
+#define HAS_DRIVER_TYPES                                                                           \
+	(bpf_core_type_exists(struct binder_proc) && bpf_core_type_exists(struct binder_thread) && \
+	 bpf_core_type_exists(struct binder_transaction))
+
 #define TF_ONE_WAY 1 /* include/uapi/linux/android/binder.h */
 
 /* binder_internal.h; a macro-like enum whose name is nowhere in BTF of modules */

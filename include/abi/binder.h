@@ -72,6 +72,9 @@ struct binder_look {
 	__u32 reserved;
 };
 
+/* What binder_look returns where the kernel's BTF has none of the driver's types. */
+#define BINDER_NO_TYPES 1
+
 enum binder_loss {
 	BINDER_LOSS_THREADS_FULL = 0, /* calls of threads that found no room */
 	BINDER_LOSS_DEPTH = 1,        /* calls deeper than BINDER_DEPTH */

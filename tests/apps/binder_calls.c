@@ -164,7 +164,6 @@ static int serve(struct client *unused, uint32_t code, struct parcel *parcel)
 		wait_for_lock(hold_lock);
 		break;
 	case CODE_QUEUED:
-		nap_ms(50);
 		break;
 	case CODE_BUSY:
 	case CODE_ONEWAY:

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -73,6 +74,15 @@ cleanup:
 	return err;
 }
 
+static bool has_types(const struct binder_kernel *kernel)
+{
+	uint64_t context = 0;
+	LIBBPF_OPTS(bpf_test_run_opts, run, .ctx_in = &context, .ctx_size_in = sizeof(context));
+
+	return !bpf_prog_test_run_opts(binder_kernel_fds(kernel).look, &run) &&
+	       run.retval != BINDER_NO_TYPES;
+}
+
 struct binder_kernel *binder_kernel_open(const char *btf_path, uint32_t max_watched, char *reason,
 					 size_t size)
 {
@@ -95,9 +105,14 @@ struct binder_kernel *binder_kernel_open(const char *btf_path, uint32_t max_watc
 	kernel_log_clear();
 	err = load(kernel, btf_path, max_watched ? max_watched : 1);
 	malloc_trim(0);
-	if (!err)
+	if (!err && has_types(kernel))
 		return kernel;
-	kernel_explain(err, "binder calls", reason, size);
+	if (err)
+		kernel_explain(err, "binder calls", reason, size);
+	else
+		snprintf(reason, size,
+			 "binder calls: the driver's types are not in this kernel's BTF");
+	err = err ? err : -ENOTSUP;
 	binder_kernel_close(kernel);
 	errno = -err;
 	return NULL;
