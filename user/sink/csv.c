@@ -47,13 +47,15 @@ struct csv {
 static void put_text(FILE *to, const char *text, size_t length)
 {
 	char bounded[TEXT_BYTES], clean[TEXT_BYTES];
+	const char *first;
 	bool formula;
 
 	snprintf(bounded, sizeof(bounded), "%.*s",
 		 (int)(length < TEXT_BYTES ? length : TEXT_BYTES - 1), text);
 	text_clean(clean, sizeof(clean), bounded);
 	/* Spreadsheets skip blanks ahead of a formula. */
-	formula = strchr("=+-@|%", clean[strspn(clean, " ")]) && clean[0];
+	first = clean + strspn(clean, " ");
+	formula = *first && strchr("=+-@|%", *first);
 	if (!formula && !strpbrk(clean, "\",")) {
 		fputs(clean, to);
 		return;
