@@ -2,7 +2,7 @@
 # `make fuzz` gives each FUZZ_SECONDS (300); tests/trace/test_fuzz.sh runs the corpus in `make check`.
 TRACE_FUZZ := container proto text html
 TRACE_FUZZ_BIN := $(TRACE_FUZZ:%=$(BUILD)/tests/fuzz/fuzz_trace_%)
-TRACE_FUZZ_SRC := tests/fuzz/fuzz_trace.c user/record/histogram.c \
+TRACE_FUZZ_SRC := tests/fuzz/fuzz_trace.c user/record/histogram.c user/compat/compat.c \
 	$(wildcard user/trace/*.c user/frames/*.c)
 FUZZ_SECONDS ?= 300
 
