@@ -368,7 +368,9 @@ struct record_frame {
 	enum frame_by by;
 	bool shared;   /* one copy of the code for several functions: symbol names none of them */
 	uint32_t line; /* of the source, as the file tells it; 0: it does not */
-	bool inlined;  /* in no record: made of the frame behind it, by a mapping of names */
+	/* of compiled code of Java: where in the method's byte code it is, where that is known */
+	struct opt_u64 dex_pc;
+	bool inlined; /* into the frame behind it, by a compiler (or R8: then in no record) */
 };
 
 struct record_stack {

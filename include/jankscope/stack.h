@@ -273,8 +273,10 @@ struct unwound_frame {
 	const char *symbol;   /* demangled, or NULL: unresolved */
 	enum frame_kind kind;
 	enum stack_method method;
-	uint32_t line; /* of the source, for Java code; 0: not known */
-	bool exact;    /* pc is where it runs, not where a call returns to */
+	uint32_t line;      /* of the source, for Java code; 0: not known */
+	uint32_t dex_place; /* pc in the method's byte code + 1, of compiled code; 0: not known */
+	bool exact;         /* pc is where it runs, not where a call returns to */
+	bool inlined;       /* into the next frame, whose machine code it is a part of */
 	bool shared; /* the linker or ART kept one copy for several functions: symbol is no name */
 };
 
@@ -303,6 +305,10 @@ struct stack_unwind_config {
 
 struct stack_unwinder;
 
+/* Heap bytes of what is kept of the code of runtimes (ART's methods), of all processes: at most
+ * 16 MiB when an unwinding begins. */
+size_t stack_unwinder_code_bytes(const struct stack_unwinder *unwinder);
+
 /* NULL with errno. Calls on one unwinder must not overlap. */
 struct stack_unwinder *stack_unwinder_new(const struct stack_unwind_config *config);
 void stack_unwinder_free(struct stack_unwinder *unwinder);
@@ -317,8 +323,12 @@ struct stack_frame {
 	uint32_t module;               /* for stack_module(); 0: none */
 	enum frame_kind kind;
 	enum stack_method method;
-	uint32_t line; /* as in struct unwound_frame */
+	uint32_t line, dex_place; /* as in struct unwound_frame */
 	bool exact;
+	/* How many methods down to this one were inlined into the frame's; 0: it is the frame's own
+	 */
+	uint8_t inlined;
+	bool oat;      /* its file has what ART's compiler wrote beside its code */
 	bool provided; /* a code provider has its name, not its file */
 };
 
@@ -356,6 +366,8 @@ struct stack_unwind_losses {
 	uint64_t dex_malformed, dex_unread;
 	/* files of ART's compiler that make no sense, and of versions that are not known */
 	uint64_t oat_malformed, oat_unsupported;
+	/* what was known of a runtime's code and was freed to keep the budget: it is read again */
+	uint64_t code_given_back;
 };
 void stack_unwinder_losses(const struct stack_unwinder *unwinder,
 			   struct stack_unwind_losses *losses);

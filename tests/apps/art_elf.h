@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Compiled methods for x86_64 and the ELF files that ART's JIT keeps of them in memory
+/* Compiled methods for the host's machine and the ELF files that ART's JIT keeps of them in memory
  * (compiler/debug/elf_debug_writer.cc, elf_debug_frame_writer.h). */
 #pragma once
 #include <elf.h>
@@ -24,6 +24,32 @@ struct Shape {
 
 /* Frames of two sizes. Both destroy the registers that they saved, so that only their tables lead
  * on, and have no frame pointer. */
+#ifdef __aarch64__
+static const uint16_t machine = EM_AARCH64;
+static inline Shape shape(int which)
+{
+	if (which % 2)
+		return {{0xfd, 0x7b, 0xbe, 0xa9,  /* stp x29, x30, [sp, #-32]! */
+			 0xfd, 0x03, 0x1f, 0xaa,  /* mov x29, xzr */
+			 0x20, 0x00, 0x3f, 0xd6,  /* blr x1 */
+			 0xfd, 0x7b, 0xc2, 0xa8,  /* ldp x29, x30, [sp], #32 */
+			 0xc0, 0x03, 0x5f, 0xd6}, /* ret */
+			{0x44, 0x0e, 32, 0x9d, 8, 0x9e, 6, 0x4c, 0x0e, 0, 0xdd, 0xde}};
+	return {{0xff, 0x43, 0x01, 0xd1,  /* sub sp, sp, #80 */
+		 0xf6, 0x1f, 0x00, 0xf9,  /* str x22, [sp, #56] */
+		 0xfd, 0x7b, 0x04, 0xa9,  /* stp x29, x30, [sp, #64] */
+		 0xf6, 0x03, 0x1f, 0xaa,  /* mov x22, xzr */
+		 0xfd, 0x03, 0x1f, 0xaa,  /* mov x29, xzr */
+		 0x20, 0x00, 0x3f, 0xd6,  /* blr x1 */
+		 0xfd, 0x7b, 0x44, 0xa9,  /* ldp x29, x30, [sp, #64] */
+		 0xf6, 0x1f, 0x40, 0xf9,  /* ldr x22, [sp, #56] */
+		 0xff, 0x43, 0x01, 0x91,  /* add sp, sp, #80 */
+		 0xc0, 0x03, 0x5f, 0xd6}, /* ret */
+		{0x44, 0x0e, 80, 0x44, 0x96, 6, 0x44, 0x9d, 4, 0x9e, 2, /* as they are saved */
+		 0x50, 0xdd, 0xde, 0x44, 0xd6, 0x44, 0x0e, 0}};
+}
+#else
+static const uint16_t machine = EM_X86_64;
 static inline Shape shape(int which)
 {
 	if (which % 2)
@@ -49,6 +75,7 @@ static inline Shape shape(int which)
 		 0x4a, 0x0e, 24,                  /* behind the add */
 		 0x41, 0xc3, 0x0e, 16,   0x41, 0xc6, 0x0e, 8}};
 }
+#endif
 
 struct Method {
 	std::string name; /* PrettyMethod without a signature */
@@ -72,12 +99,27 @@ static inline void put_unit(Bytes *to, Bytes unit)
 	to->insert(to->end(), unit.begin(), unit.end());
 }
 
-/* .debug_frame: WriteCIE and WriteFDE of ART for x86_64, version 1, data alignment -4. */
-static inline Bytes frames(const std::vector<Method> &methods)
+/* What WriteCIE of ART says: version 1, data alignment -4, and which registers stay as they are. */
+#ifdef __aarch64__
+static inline Bytes cie_body()
+{
+	Bytes cie;
+
+	put<uint32_t>(&cie, 0xffffffff);
+	for (uint8_t b : {1, 0, 1, 0x7c, 30, 0x0c, 31, 0})
+		cie.push_back(b);
+	for (uint8_t reg = 0; reg < 30; reg++) {
+		cie.push_back(reg < 19 ? 0x07 : 0x08);
+		cie.push_back(reg);
+	}
+	return cie;
+}
+#else
+static inline Bytes cie_body()
 {
 	/* DWARF's numbers of ART's registers 0..7 */
 	static const uint8_t core[] = {0, 2, 1, 3, 7, 6, 4, 5};
-	Bytes out, cie;
+	Bytes cie;
 
 	put<uint32_t>(&cie, 0xffffffff);
 	for (uint8_t b : {1, 0, 1, 0x7c, 16})
@@ -94,7 +136,16 @@ static inline Bytes frames(const std::vector<Method> &methods)
 		cie.push_back(reg < 12 ? 0x07 : 0x08);
 		cie.push_back((uint8_t)(17 + reg));
 	}
-	put_unit(&out, cie);
+	return cie;
+}
+#endif
+
+/* .debug_frame: that, and WriteFDE of each. */
+static inline Bytes frames(const std::vector<Method> &methods)
+{
+	Bytes out;
+
+	put_unit(&out, cie_body());
 	for (const Method &m : methods) {
 		Bytes fde;
 
@@ -153,7 +204,7 @@ static inline Bytes elf_of(uint64_t text, uint64_t text_bytes, std::vector<Secti
 	head.e_ident[EI_DATA] = ELFDATA2LSB;
 	head.e_ident[EI_VERSION] = EV_CURRENT;
 	head.e_type = ET_DYN;
-	head.e_machine = EM_X86_64;
+	head.e_machine = machine;
 	head.e_version = EV_CURRENT;
 	head.e_ehsize = sizeof(head);
 	head.e_shoff = out.size();

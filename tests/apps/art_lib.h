@@ -2,7 +2,9 @@
 /* Debian's libart (11), opened at run time: its loader of DEX files, its lists for debuggers, and
  * the assembler of its interpreter. No runtime is booted. */
 #pragma once
+#ifdef __x86_64__
 #include <asm/prctl.h>
+#endif
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -19,6 +21,12 @@
 #include <vector>
 
 #include "art_jit.h"
+
+#ifdef __x86_64__
+static const bool machine_is_x86 = true;
+#else
+static const bool machine_is_x86 = false;
+#endif
 
 static void die(const char *what)
 {
@@ -91,6 +99,7 @@ static void *art_thread;
 static jit::Descriptor *dex_list;
 static const void *loader[1]; /* an art::ArtDexFileLoader is its table of functions */
 
+#ifdef __x86_64__
 /* Where mterp's code for instructions begins, as a real function of libart says it. */
 static uintptr_t mterp_code;
 
@@ -98,9 +107,17 @@ static uintptr_t mterp_code;
  * mark that begins with a probe of the stack. ExecuteSwitchImplAsm has no symbol: it is the
  * function whose table gives register 0 (rax) the value of rbx, marked "DEX1"
  * (runtime/interpreter/cfi_asm_support.h). */
+#define DEX_REGISTER 3 /* rbx */
+#else
+/* ExecuteSwitchImplAsm alone: its table gives x0 the value of x19. The other two are run on x86_64.
+ */
+static uintptr_t mterp_code;
+#define DEX_REGISTER 19
+#endif
 static int find_execute(struct dl_phdr_info *info, size_t, void *)
 {
-	static const uint8_t mark[] = {0x16, 0, 9, 0x0c, 'D', 'E', 'X', '1', 0x13, 0x92, 3, 0};
+	static const uint8_t mark[] = {0x16, 0,   9,    0x0c, 'D',          'E',
+				       'X',  '1', 0x13, 0x92, DEX_REGISTER, 0};
 	static const uint8_t nterp[] = {0x16, 5, 9, 0x0c, 'D', 'E', 'X', '1', 0x13, 0x92, 12, 0};
 	static const uint8_t probe[] = {0x48, 0x85, 0x84, 0x24, 0, 0xe0, 0xff, 0xff};
 
@@ -139,6 +156,7 @@ static int find_execute(struct dl_phdr_info *info, size_t, void *)
 			die("libart has no " name);         \
 	} while (0)
 
+#ifdef __x86_64__
 /* A real art::Thread, and zeros for an art::Runtime: enough for mterp, which asks whether there is
  * a JIT compiler, and for a checkpoint, which is how another thread has code run on this one. */
 static void make_thread(void *lib)
@@ -169,6 +187,11 @@ static void make_thread(void *lib)
 		die("gs");
 	art_thread = thread;
 }
+#else
+static void make_thread(void *)
+{
+}
+#endif
 
 static void load_libart(const char *path)
 {
@@ -214,7 +237,7 @@ static void load_libart(const char *path)
 	init_maps();
 	make_thread(lib);
 	dl_iterate_phdr(find_execute, NULL);
-	if (!execute || !execute_mterp || !execute_nterp)
+	if (!execute || (machine_is_x86 && (!execute_mterp || !execute_nterp)))
 		die("no interpreters in libart's .eh_frame");
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A main thread in Debian's real libart (11, x86_64), without a booted runtime: libart's own loader
+/* A main thread in Debian's real libart (11), without a booted runtime: libart's own loader
  * opens DEX files and enters them into its own list, the assembler of its own interpreter makes the
  * frames of interpreted methods, and compiled methods (art_jit.h) stand in its list for JIT code.
+ * On arm64 the switch interpreter alone: of the others it has no real thread to run on.
  * usage: art_rig LIBART
  * Says "ready JIT_DESCRIPTOR DEX_DESCRIPTOR", with their addresses.
  * Between two waits in epoll it obeys a line of stdin; answers are lines on stdout:
@@ -74,6 +75,7 @@ static uint64_t compile(const std::string &symbol, const std::string &how)
 		      how == "packed" || how == "zygote", how == "zygote"};
 
 	memcpy(jit::cache.code_rw + (code - jit::cache.code), shape.code.data(), shape.code.size());
+	__builtin___clear_cache((char *)code, (char *)code + shape.code.size());
 	for (int i = 0; i < 2; i++)
 		c.at[i] = jit::cache.take_data(c.elf[i].size());
 	if (how != "none")
@@ -381,13 +383,13 @@ static bool obey(const char *line)
 	} else if (words[0] == "remove") {
 		remove_dex(NULL, files.at(strtoul(words.at(1).c_str(), NULL, 10)));
 		puts("ok");
-	} else if (words[0] == "pc" || words[0] == "loop") {
+	} else if (words[0] == "pc" || (words[0] == "loop" && machine_is_x86)) {
 		const DexFile *file = files.at(strtoul(words.at(2).c_str(), NULL, 10));
 		uint64_t at = (uint64_t)file->begin + strtoul(words.at(3).c_str(), NULL, 0);
 
 		steps[words.at(1)] = {words[0] == "pc" ? Step::SWITCH : Step::MTERP, at};
 		printf("pc %llx\n", (unsigned long long)at);
-	} else if (words[0] == "nterp") {
+	} else if (words[0] == "nterp" && machine_is_x86) {
 		Method *m = new_method(files.at(strtoul(words.at(2).c_str(), NULL, 10)),
 				       (uint32_t)strtoul(words.at(3).c_str(), NULL, 0),
 				       (uint32_t)strtoul(words.at(4).c_str(), NULL, 0));

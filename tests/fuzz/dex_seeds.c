@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < 6 && !strcmp(argv[1], "oat"); i++) {
 		static const char *const oats[] = {"138", "170", "183", "225", "239", "259"};
 
-		made_oat(made.bytes, oats[i], digest);
+		made_oat(made.bytes, oats[i], digest, i % 2 ? &made_oat_arm64 : &made_oat_x86_64);
 		made.size = 0x400;
 		write_seed(argv[2], oats[i], &made);
 	}

@@ -339,6 +339,11 @@ static void ask_dex(const struct byte_source *source, uint64_t at)
 		    again.pc >= again.instructions)
 			abort();
 	}
+	for (uint32_t i = 0; i < 256; i++) {
+		dex_class_method(&dex, i % 8, i / 8, &place);
+		if (!dex_method_place(&dex, i, &place) && place.method != i)
+			abort();
+	}
 	dex_index_free(&index);
 }
 

@@ -24,8 +24,8 @@ wire) # a trace of two frames, a need, places: user/stack/unwinder_wire.h
 	python3 - "$corpus" <<'PY'
 import struct, sys
 texts = b"/lib/a\0inner\0"
-frames = b"".join(struct.pack("<3Q3I4B2I", pc, 2, 3, 1, 0, 8, 0, 1, 1, 0, 7, 0) for pc in (1, 4))
-trace = struct.pack("<iIIIIIQ14Q", 0, 0, 1, 2, len(texts), 0, 9, *range(14)) + frames + texts
+frames = b"".join(struct.pack("<3Q3I4B4I", pc, 2, 3, 1, 0, 8, 0, 1, 1, 0, 7, 0, 0, 0) for pc in (1, 4))
+trace = struct.pack("<iIIIIIQ15Q", 0, 0, 1, 2, len(texts), 0, 9, *range(15)) + frames + texts
 need = struct.pack("<QII4QII6Q256s", 1, 4, 0, 4096, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, b"/lib/a")
 places = struct.pack("<iIIIII", 0, 0, 1, 1, 0, 0) + struct.pack("<QII", 16, 1, 0) * 64
 unwind = struct.pack("<iIQ34QqQQ", 1, 0, 0, 1 << 7, *range(33), -1, 4096, 8)

@@ -11,7 +11,7 @@
 #include "stack/files_direct.h"
 
 static const char *const kinds[] = {"snapshot", "perf", "ptrace", "kernel"};
-static const char *const methods[] = {"start", "cfi", "signal", "link", "fp", "scan"};
+static const char *const methods[] = {"start", "cfi", "signal", "link", "fp", "scan", "quick"};
 
 int main(int argc, char **argv)
 {

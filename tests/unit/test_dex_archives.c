@@ -23,6 +23,7 @@ Test(vdex_file, each_version)
 		for (unsigned n = 0; n < 2; n++) {
 			cr_assert_eq(vdex_file_next(&vdex, &dex), 0, "%s", versions[i]);
 			cr_expect_eq(dex.at, facts[n].start, "%s", versions[i]);
+			cr_expect_eq(dex.checksum, n + 1, "%s", versions[i]);
 		}
 		cr_expect_eq(dex.at + dex.size, made.size);
 		cr_expect_eq(vdex_file_next(&vdex, &dex), -ENOENT);

@@ -10,8 +10,11 @@
 #include "stack/code/quick_frame.h"
 #include "unit/made_oat.h"
 
-#define OAT   0x20000000ull
-#define STACK 0x70000000ull
+#define OAT    0x20000000ull
+#define STACK  0x70000000ull
+#define CODE   ((uint32_t)sizeof(made_oat_arm64_bytes))
+#define CALL   36
+#define FRAMES 4 /* the shared code, two methods that were inlined, their method */
 
 static const char maps_text[] =
 	"20000000-20010000 r-xp 00000000 08:01 7   /data/oat/arm64/base.odex\n"
@@ -69,7 +72,8 @@ static int file_of(const void *bytes, size_t size)
 	return fd;
 }
 
-static struct world *world_new(const char *version, bool with_dex)
+/* checksum: in the header of the DEX file. */
+static struct world *world_of(const char *version, bool with_dex, uint32_t checksum)
 {
 	static struct made_bytes dex;
 	static struct made_elf elf;
@@ -80,8 +84,9 @@ static struct world *world_new(const char *version, bool with_dex)
 
 	dex.size = 0;
 	made_dex(&dex, MADE_035, 0, &facts);
-	made_oat(oat, version, dex.bytes + 12);
-	made_oat_elf(&elf, oat, sizeof(oat), EM_AARCH64, &begin);
+	made_set32(&dex, 8, checksum);
+	made_oat(oat, version, dex.bytes + 12, &made_oat_arm64);
+	made_oat_elf(&elf, oat, sizeof(oat), EM_AARCH64, NULL, 0, &begin);
 	/* Its segment has so many bytes. */
 	w->oat = file_of(elf.bytes, sizeof(elf.bytes));
 	w->apk = with_dex ? file_of(dex.bytes, dex.size) : -1;
@@ -97,6 +102,11 @@ static struct world *world_new(const char *version, bool with_dex)
 	return w;
 }
 
+static struct world *world_new(const char *version, bool with_dex)
+{
+	return world_of(version, with_dex, MADE_OAT_CHECKSUM);
+}
+
 /* The thread is at `offset` of the shared code, which the other method called. x29 leads to what
  * looks like a frame. */
 static struct unwound *unwind_at(struct world *w, uint32_t offset, unsigned sp_word)
@@ -107,9 +117,9 @@ static struct unwound *unwind_at(struct world *w, uint32_t offset, unsigned sp_w
 	memset(w->stack, 0, sizeof(w->stack));
 	w->stack[3] = 0x2222; /* x22 */
 	w->stack[4] = 0x2323;
-	w->stack[5] = w->code + MADE_OAT_OWN + MADE_OAT_CALL;
+	w->stack[5] = w->code + MADE_OAT_OWN + CALL;
 	w->stack[20] = STACK + 8 * 24; /* what x29 leads to */
-	w->stack[21] = w->code + MADE_OAT_OWN + MADE_OAT_CALL;
+	w->stack[21] = w->code + MADE_OAT_OWN + CALL;
 	*r = (struct stack_registers){
 		.arch = STACK_ARM64, .valid = (1ull << 33) - 1, .syscall_nr = -1};
 	r->value[29] = STACK + 8 * 20;
@@ -142,12 +152,12 @@ Test(oat_code, every_instruction)
 {
 	struct world *w = world_new("239", true);
 
-	for (uint32_t offset = 0; offset < MADE_OAT_CODE; offset += 4) {
-		bool gone = offset <= 8 || offset == MADE_OAT_CODE - 4;
+	for (uint32_t offset = 0; offset < CODE; offset += 4) {
+		bool gone = offset <= 8 || offset == CODE - 4;
 		struct unwound *unwound = unwind_at(w, offset, gone ? 6 : 0);
 
-		cr_assert_eq(unwound->count, 2, "%u: %zu frames", offset, unwound->count);
-		cr_expect_eq(unwound->frames[1].pc, w->code + MADE_OAT_OWN + MADE_OAT_CALL);
+		cr_assert_eq(unwound->count, FRAMES, "%u: %zu frames", offset, unwound->count);
+		cr_expect_eq(unwound->frames[1].pc, w->code + MADE_OAT_OWN + CALL);
 		cr_expect_eq(unwound->frames[1].method, METHOD_QUICK);
 		cr_expect_eq(unwound->end, END_OUTERMOST, "%u: %s", offset,
 			     stack_end_text(unwound->end));
@@ -164,20 +174,77 @@ Test(oat_code, names)
 
 	for (unsigned i = 0; i < 2; i++) {
 		unwound = unwind_at(w, 20, 0);
-		cr_assert_eq(unwound->count, 2);
-		cr_assert(unwound->frames[0].symbol && unwound->frames[1].symbol);
+		cr_assert_eq(unwound->count, FRAMES);
+		cr_assert(unwound->frames[0].symbol && unwound->frames[3].symbol);
 		cr_expect_eq(unwound->frames[0].kind, FRAME_NATIVE);
 		cr_expect(strstr(unwound->frames[0].symbol, "app.Db$Inner.") &&
 				  strstr(unwound->frames[0].symbol, " or app.Db$Inner.") &&
 				  strstr(unwound->frames[0].symbol, " (shared code)"),
 			  "%s", unwound->frames[0].symbol);
-		cr_expect(!strncmp(unwound->frames[1].symbol, "app.Db$Inner.", 13) &&
-				  !strchr(unwound->frames[1].symbol, ' '),
-			  "%s", unwound->frames[1].symbol);
+		cr_expect_str_eq(unwound->frames[3].symbol, "app.Db$Inner.sleep");
+		cr_expect_eq(unwound->frames[3].line, 300);
+		cr_expect_eq(unwound->frames[3].dex_place, MADE_OAT_DEX_PC + 1);
+		cr_expect_not(unwound->frames[3].inlined);
+		/* Where the thread itself is, nothing is kept. */
 		cr_expect_eq(unwound->frames[0].line, 0);
+		cr_expect_eq(unwound->frames[0].dex_place, 0);
 		free(unwound);
 	}
 	world_free(w);
+}
+
+/* What was inlined at the place of a call are frames of their own, the innermost first. */
+Test(oat_code, inlined_methods)
+{
+	static const struct {
+		const char *symbol;
+		uint32_t dex_pc, line;
+	} want[] = {{"app.Db$Inner.last", MADE_OAT_INNER, 10},
+		    {"app.Db$Inner.open", MADE_OAT_OUTER, 12}};
+	struct world *w = world_new("239", true);
+
+	for (unsigned round = 0; round < 2; round++) {
+		struct unwound *unwound = unwind_at(w, 20, 0);
+
+		cr_assert_eq(unwound->count, FRAMES);
+		cr_expect_not(unwound->frames[0].inlined);
+		for (unsigned i = 0; i < 2; i++) {
+			const struct unwound_frame *frame = &unwound->frames[1 + i];
+
+			cr_assert(frame->symbol);
+			cr_expect_str_eq(frame->symbol, want[i].symbol);
+			cr_expect_eq(frame->line, want[i].line, "%u", frame->line);
+			cr_expect_eq(frame->dex_place, want[i].dex_pc + 1);
+			cr_expect(frame->inlined && !frame->exact);
+			cr_expect_eq(frame->method, METHOD_QUICK);
+			cr_expect_eq(frame->pc, unwound->frames[3].pc);
+			cr_expect_neq(frame->function, unwound->frames[3].function);
+		}
+		cr_expect_neq(unwound->frames[1].function, unwound->frames[2].function);
+		free(unwound);
+	}
+	world_free(w);
+}
+
+/* An older version knows its DEX file by a checksum: one with another has no names to give. */
+Test(oat_code, another_dex_file)
+{
+	static const char *const versions[] = {"225", "231", "239"};
+
+	for (unsigned i = 0; i < 3; i++) {
+		for (unsigned wrong = 0; wrong < 2; wrong++) {
+			struct world *w = world_of(versions[i], true, MADE_OAT_CHECKSUM + wrong);
+			struct unwound *unwound = unwind_at(w, 20, 0);
+
+			cr_assert_eq(unwound->count, FRAMES, "%s", versions[i]);
+			for (unsigned f = 0; f < FRAMES; f++)
+				cr_expect_eq(unwound->frames[f].symbol != NULL, !wrong || i == 2,
+					     "%s: %u", versions[i], f);
+			cr_expect(unwound->complete);
+			free(unwound);
+			world_free(w);
+		}
+	}
 }
 
 /* The stack goes on where the DEX file is not there. */
@@ -186,8 +253,10 @@ Test(oat_code, without_dex)
 	struct world *w = world_new("239", false);
 	struct unwound *unwound = unwind_at(w, 20, 0);
 
-	cr_assert_eq(unwound->count, 2);
-	cr_expect_null(unwound->frames[0].symbol);
+	cr_assert_eq(unwound->count, FRAMES);
+	for (unsigned i = 0; i < FRAMES; i++)
+		cr_expect_null(unwound->frames[i].symbol);
+	cr_expect(unwound->frames[1].inlined && unwound->frames[2].inlined);
 	cr_expect(unwound->complete);
 	free(unwound);
 	world_free(w);
@@ -243,4 +312,41 @@ Test(oat_code, x86_64_frame)
 	}
 	frame.frame_bytes = 16;
 	cr_expect_eq(quick_frame_row(&frame, &source, 0, 15, true, &row), -EBADMSG);
+}
+
+/* A stub of x86_64 makes room for what it passes to native code by adding what is below zero, as
+ * ART's assembler does: push rbp, push rbx, sub 24, nop, add -32, nop, nop (the call), add 32, nop,
+ * add 24, pop, pop, ret, int3 (a slow path). */
+Test(oat_code, x86_64_stub)
+{
+	static const uint8_t code[] = {0x55, 0x53, 0x48, 0x83, 0xec, 24,   0x90, 0x48, 0x83,
+				       0xc4, 0xe0, 0x90, 0x90, 0x48, 0x83, 0xc4, 0x20, 0x90,
+				       0x48, 0x83, 0xc4, 24,   0x5b, 0x5d, 0xc3, 0xcc};
+	static const struct {
+		unsigned at;
+		int cfa;
+	} want[] = {{0, 8},   {1, 16},  {2, 24},  {6, 48},  {7, 48},  {11, 80}, {12, 80},
+		    {13, 80}, {17, 48}, {18, 48}, {22, 24}, {23, 16}, {24, 8}};
+	struct quick_frame frame = {.arch = STACK_X86_64,
+				    .code_bytes = sizeof(code),
+				    .frame_bytes = 48,
+				    .core_spills = 1u << 3 | 1u << 5,
+				    .stub = true};
+	struct byte_source source = made_source(code, sizeof(code));
+	uint8_t changed[sizeof(code)];
+	struct quick_row row;
+
+	for (unsigned i = 0; i < sizeof(want) / sizeof(*want); i++) {
+		cr_assert_eq(quick_frame_row(&frame, &source, 0, want[i].at, true, &row), 0, "%u",
+			     want[i].at);
+		cr_expect_eq(row.cfa_offset, want[i].cfa, "%u: %d", want[i].at, row.cfa_offset);
+	}
+	cr_expect_eq(quick_frame_row(&frame, &source, 0, 13, false, &row), 0);
+	cr_expect_eq(row.cfa_offset, 80);
+	cr_expect_eq(quick_frame_row(&frame, &source, 0, 25, true, &row), -EBADMSG);
+	/* Room that is not taken back, or is of another size, is refused. */
+	memcpy(changed, code, sizeof(code));
+	changed[16] = 0x18;
+	source = made_source(changed, sizeof(changed));
+	cr_expect_eq(quick_frame_row(&frame, &source, 0, 12, true, &row), -EBADMSG);
 }

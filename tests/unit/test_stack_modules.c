@@ -21,6 +21,7 @@ struct world {
 	unsigned opened, maps_read, reading;
 	int open_error;
 	char name[64];
+	const char *path; /* NULL: of a library */
 };
 
 static int world_maps(void *ctx, const struct stack_process *process, bool fresh, char **text,
@@ -30,7 +31,7 @@ static int world_maps(void *ctx, const struct stack_process *process, bool fresh
 
 	w->maps_read++;
 	*length = (size_t)asprintf(text, "7f0000000000-7f0000010000 r-xp 00000000 08:01 %d %s%d\n",
-				   process->pid, "/a/rather/long/path/of/a/library/lib",
+				   process->pid, w->path ?: "/a/rather/long/path/of/a/library/lib",
 				   process->pid);
 	return 0;
 }
@@ -293,4 +294,42 @@ Test(stack_modules, mappings_that_were_not_read_are_told_as_such)
 	free(trace);
 	stack_unwinder_free(unwinder);
 	free(w);
+}
+
+/* A memfd is an ELF file where its segments have the address (a library that was loaded from it);
+ * else it holds a JIT compiler's code, whatever its first bytes are, and that is no loss. */
+Test(stack_modules, a_memfd_that_begins_like_an_elf_file)
+{
+	enum { IS_ELF, ELSEWHERE, ONLY_MAGIC };
+
+	for (int kind = IS_ELF; kind <= ONLY_MAGIC; kind++) {
+		struct stack_files files;
+		struct world *w = world_named(&files, 20);
+		struct stack_unwinder *unwinder =
+			stack_unwinder_new(&(struct stack_unwind_config){.files = &files});
+		Elf64_Phdr *segment = (Elf64_Phdr *)(w->elf.bytes + sizeof(Elf64_Ehdr));
+		struct stack_unwind_losses losses = {0};
+		struct unwound *unwound;
+
+		w->path = "/memfd:jit-cache (deleted)";
+		if (kind == ELSEWHERE)
+			segment->p_offset = 4096;
+		if (kind == ONLY_MAGIC)
+			memset(w->elf.bytes + 4, 0x90, w->elf.size - 4);
+		unwound = unwind(unwinder, 5);
+		cr_assert(unwound && unwound->count == 1);
+		cr_expect_eq(unwound->frames[0].kind, kind == ONLY_MAGIC ? FRAME_JIT : FRAME_NATIVE,
+			     "%d: kind %d", kind, unwound->frames[0].kind);
+		cr_expect_eq(unwound->frames[0].symbol != NULL, kind == IS_ELF);
+		cr_expect_eq(unwound->end,
+			     kind == IS_ELF      ? END_NO_TABLES
+			     : kind == ELSEWHERE ? END_NO_MODULE
+						 : END_JIT,
+			     "%d: %s", kind, stack_end_text(unwound->end));
+		stack_unwinder_losses(unwinder, &losses);
+		cr_expect_eq(losses.elf_malformed, 0);
+		free(unwound);
+		stack_unwinder_free(unwinder);
+		free(w);
+	}
 }

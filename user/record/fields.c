@@ -170,6 +170,14 @@ static const struct field frame_rows[] = {
 	      "one copy of the code stands for several functions: symbol names none of them"),
 	FIELD(struct record_frame, line, NONZERO, NONE,
 	      "of a method of Java: its line, as the app's file has it (R8 may have changed it)"),
+	FIELD(struct record_frame, dex_pc, OPTIONAL, COUNT,
+	      "of code that ART compiled ahead of time: the place in the method's byte code, in "
+	      "units of 16 bits (what dexdump prints). The compiler keeps it for calls: absent "
+	      "where "
+	      "the thread itself stands, of a JIT compiler's code, and of an oat file that is not "
+	      "known"),
+	FIELD(struct record_frame, inlined, NONZERO, NONE,
+	      "the compiler made this method a part of the next frame's"),
 };
 static const struct field_type frame_type = FIELD_TYPE("frame", struct record_frame, frame_rows);
 

@@ -9,6 +9,7 @@
 #define MAX_TABLE_BYTES  (256u << 20)
 #define MAX_MINI_BYTES   (16u << 20) /* unpacked */
 #define READ_SYMBOLS     1024
+#define FEW_SYMBOLS      64
 
 struct search {
 	const char *const *names;
@@ -87,4 +88,14 @@ void elf_find_objects(const struct elf_file *elf, const char *const names[], siz
 		return;
 	search_table(&search, &mini, &mini.symtab, &mini.strtab);
 	elf_file_close(&mini);
+}
+
+void elf_find_exported(const struct elf_file *elf, const char *const names[], size_t count,
+		       uint64_t addresses[])
+{
+	struct search search = {names, count, addresses};
+
+	memset(addresses, 0, count * sizeof(*addresses));
+	if (elf->dynsym.size <= FEW_SYMBOLS * sizeof(Elf64_Sym))
+		search_table(&search, elf, &elf->dynsym, &elf->dynstr);
 }

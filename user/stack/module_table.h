@@ -42,8 +42,9 @@ struct module {
 	struct elf_index index;
 	bool loaded, listed;
 	bool jit; /* code that no ELF file holds */
-	bool runtime_known;
+	bool runtime_known, oat_known;
 	uint64_t runtime[RUNTIME_SYMBOLS]; /* ELF addresses; 0: none */
+	uint64_t oatdata;                  /* the same */
 	struct row_node **rows;
 	struct module_name *names;
 	/* of all that it holds; of these: of its rows, and of what grows with use and goes with the
@@ -58,6 +59,7 @@ struct pc_slot {
 	uint32_t module;
 	int16_t err;
 	uint8_t kind;
+	bool oat;
 };
 
 struct entry_slot {

@@ -199,6 +199,9 @@ static struct module *file_module(struct modules *m, const struct module_scope *
 		return module;
 	}
 	if (elf_file_open(&elf, file.fd, key.start)) {
+		/* Nor is one whose code happens to begin like an ELF file. */
+		if (path_begins(scope, entry, "/memfd:"))
+			return bare_module(m, scope, entry, true);
 		m->losses.elf_malformed++;
 		return bare_module(m, scope, entry, false);
 	}
@@ -259,6 +262,19 @@ static bool is_settled(const struct modules *m, const struct module_scope *scope
 	return slot->serial == serial && slot->entry == number && !slot->until;
 }
 
+/* Where what ART's compiler wrote begins; 0: another one made the file. */
+static uint64_t oatdata_of(struct modules *m, struct module *module)
+{
+	static const char *const name[] = {"oatdata"};
+
+	if (!module->oat_known) {
+		module_tell_reading(m, module);
+		elf_find_exported(module->elf, name, 1, &module->oatdata);
+		module->oat_known = true;
+	}
+	return module->oatdata;
+}
+
 static int locate_slowly(struct modules *m, const struct module_scope *scope, uint64_t address,
 			 struct stack_frame *frame, const struct cfi_row **row, bool *settled)
 {
@@ -288,6 +304,7 @@ static int locate_slowly(struct modules *m, const struct module_scope *scope, ui
 	if (!module->elf || module->elf->arch != scope->arch)
 		return -ENOEXEC;
 	module_load(m, module);
+	frame->oat = oatdata_of(m, module);
 	if (!elf_file_address(module->elf,
 			      in_file - module->key.start * (module->kind != FRAME_VDSO), &at))
 		return -ENOEXEC;
@@ -313,6 +330,7 @@ int modules_locate(struct modules *m, const struct module_scope *scope, uint64_t
 	if (serial && slot->serial == serial && slot->address == address) {
 		frame->module = slot->module;
 		frame->kind = slot->kind;
+		frame->oat = slot->oat;
 		frame->function = slot->function;
 		frame->function_pc = slot->function_pc;
 		frame->offset = slot->offset + (frame->pc - address);
@@ -330,7 +348,8 @@ int modules_locate(struct modules *m, const struct module_scope *scope, uint64_t
 					 *row,
 					 frame->module,
 					 err,
-					 frame->kind};
+					 frame->kind,
+					 frame->oat};
 	return err;
 }
 
@@ -364,7 +383,7 @@ void modules_prime(struct modules *m, const struct module_scope *scope)
 static void know_runtime(struct modules *m, struct module *module)
 {
 	static const char *const names[RUNTIME_SYMBOLS] = {"__jit_debug_descriptor",
-							   "__dex_debug_descriptor", "oatdata"};
+							   "__dex_debug_descriptor"};
 
 	if (module->runtime_known)
 		return;
@@ -402,13 +421,12 @@ bool modules_oat(struct modules *m, const struct module_scope *scope, uint64_t a
 	if (!module || !module->elf || module->elf->arch != scope->arch ||
 	    module->kind == FRAME_VDSO || module->elf->eh_frame.size)
 		return false;
-	know_runtime(m, module);
 	in_file = address - entry->start + entry->offset - module->key.start;
-	if (!module->runtime[RUNTIME_OAT] || !elf_file_address(module->elf, in_file, &oat->address))
+	if (!oatdata_of(m, module) || !elf_file_address(module->elf, in_file, &oat->address))
 		return false;
 	module_tell_reading(m, module);
 	oat->elf = module->elf;
-	oat->oatdata = module->runtime[RUNTIME_OAT];
+	oat->oatdata = module->oatdata;
 	oat->serial = module->serial;
 	return true;
 }

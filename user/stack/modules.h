@@ -39,8 +39,7 @@ void modules_prime(struct modules *modules, const struct module_scope *scope);
 enum runtime_symbol {
 	RUNTIME_JIT = 0, /* __jit_debug_descriptor */
 	RUNTIME_DEX = 1, /* __dex_debug_descriptor */
-	RUNTIME_OAT = 2, /* oatdata: no list, but what ART's compiler wrote beside its code */
-	RUNTIME_SYMBOLS = 3,
+	RUNTIME_SYMBOLS = 2,
 };
 /* Addresses in the process of those that the ELF file of an executable mapping has; 0: not there.
  * Its symbols are looked through once. False: it has none. */

@@ -227,14 +227,17 @@ int stack_merge_records(struct stack_merge *merge, struct record_stack **stacks,
 		for (size_t f = 0; f < path->count; f++) {
 			const struct unwound_frame *from = &path->frames[f];
 
-			frame[at++] = (struct record_frame){.module = from->module,
-							    .build_id = from->build_id,
-							    .offset = from->offset,
-							    .symbol = from->symbol,
-							    .kind = from->kind,
-							    .by = by_of(from->method),
-							    .shared = from->shared,
-							    .line = from->line};
+			frame[at++] = (struct record_frame){
+				.module = from->module,
+				.build_id = from->build_id,
+				.offset = from->offset,
+				.symbol = from->symbol,
+				.kind = from->kind,
+				.by = by_of(from->method),
+				.shared = from->shared,
+				.inlined = from->inlined,
+				.dex_pc = {from->dex_place, from->dex_place - 1ull},
+				.line = from->line};
 		}
 	}
 	*count = merge->count;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stack/code/budget.h"
 #include "stack/code/dex.h"
 #include "stack/code/jit.h"
 #include "stack/code/oat.h"
@@ -22,11 +23,8 @@ enum { PROVIDER_JIT, PROVIDER_NAMES, PROVIDER_DEX, PROVIDER_OAT, PROVIDERS };
 struct stack_unwinder {
 	struct maps_cache *maps;
 	struct modules *modules;
-	struct {
-		const struct code_provider *is;
-		void *self; /* NULL: could not be made */
-	} providers[PROVIDERS];
-	uint64_t mappings_left_out;
+	struct code_user providers[PROVIDERS]; /* self NULL: could not be made */
+	uint64_t mappings_left_out, code_given_back;
 };
 
 int stack_trace_init(struct stack_trace *trace)
@@ -114,6 +112,9 @@ static int walk_locate(void *ctx, uint64_t address, struct stack_frame *frame,
 		walk->not_mapped = true;
 		walk->left_out |= maps_left_out(walk->scope.maps, address);
 	}
+	if (!err && frame->oat)
+		oat_code_tell(walk->unwinder->providers[PROVIDER_OAT].self, &walk->scope, address,
+			      frame);
 	if (err == -ENODATA) {
 		int told = oat_code_provider.locate(walk->unwinder->providers[PROVIDER_OAT].self,
 						    &walk->scope, address, frame, row);
@@ -147,6 +148,16 @@ static void walk_locate_dex(void *ctx, struct stack_frame *frame)
 	}
 }
 
+static size_t walk_inlined(void *ctx, const struct stack_frame *frame, struct stack_frame *to,
+			   size_t room)
+{
+	struct walk *walk = ctx;
+
+	return frame->oat ? oat_code_inlined(walk->unwinder->providers[PROVIDER_OAT].self,
+					     &walk->scope, frame, to, room)
+			  : 0;
+}
+
 static int walk_code(void *ctx, uint64_t address, void *to, size_t len)
 {
 	struct walk *walk = ctx;
@@ -159,6 +170,11 @@ static bool walk_executable(void *ctx, uint64_t address)
 	const struct map_entry *entry = maps_find(((struct walk *)ctx)->scope.maps, address);
 
 	return entry && entry->flags & MAP_EXEC;
+}
+
+size_t stack_unwinder_code_bytes(const struct stack_unwinder *unwinder)
+{
+	return code_kept_bytes(unwinder->providers, PROVIDERS);
 }
 
 /* Nothing is known but where it is. */
@@ -185,6 +201,7 @@ int stack_unwind(struct stack_unwinder *unwinder, const struct stack_capture *ca
 	struct unwind_reader reader = {.word = walk_word,
 				       .locate = walk_locate,
 				       .locate_dex = walk_locate_dex,
+				       .inlined = walk_inlined,
 				       .code = walk_code,
 				       .executable = walk_executable,
 				       .ctx = &walk};
@@ -196,6 +213,8 @@ int stack_unwind(struct stack_unwinder *unwinder, const struct stack_capture *ca
 	for (unsigned i = 0; i < PROVIDERS; i++)
 		if (unwinder->providers[i].is->begin)
 			unwinder->providers[i].is->begin(unwinder->providers[i].self);
+	unwinder->code_given_back +=
+		code_keep_within(unwinder->providers, PROVIDERS, CODE_KEPT_BYTES);
 	/* The picture is kept for a while; it is read again at once when an address is in no
 	 * mapping of it. */
 	for (unsigned fresh = 0; fresh < 2; fresh++) {
@@ -265,6 +284,8 @@ struct unwound *stack_unwound(struct stack_unwinder *unwinder, const struct stac
 						   .kind = from->kind,
 						   .method = from->method,
 						   .line = from->line,
+						   .dex_place = from->dex_place,
+						   .inlined = from->inlined,
 						   .exact = from->exact};
 		if (from->kind == FRAME_JIT || from->kind == FRAME_DEX || from->provided)
 			frames[i].symbol = provided_name(unwinder, from);
@@ -292,6 +313,7 @@ void stack_unwinder_losses(const struct stack_unwinder *unwinder,
 {
 	modules_losses(unwinder->modules, losses);
 	losses->mappings_left_out = unwinder->mappings_left_out;
+	losses->code_given_back = unwinder->code_given_back;
 	jit_code_losses(unwinder->providers[PROVIDER_JIT].self, losses);
 	dex_code_losses(unwinder->providers[PROVIDER_DEX].self, losses);
 	oat_code_losses(unwinder->providers[PROVIDER_OAT].self, losses);

@@ -224,6 +224,20 @@ static bool add_dex_frame(struct stepper *s, const struct cfi_row *row)
 	return true;
 }
 
+/* What was inlined at the frame's place stands in front of it. */
+static struct stack_frame *add_inlined(struct stepper *s, struct stack_frame *frame)
+{
+	struct stack_frame own = *frame;
+	size_t count = 0;
+
+	if (s->reader->inlined)
+		count = s->reader->inlined(s->reader->ctx, &own, frame,
+					   STACK_MAX_FRAMES - 1 - s->trace->count);
+	frame[count] = own;
+	s->trace->count += count;
+	return &frame[count];
+}
+
 void unwind_run(const struct unwind_reader *reader, const struct stack_registers *registers,
 		struct stack_trace *trace)
 {
@@ -258,6 +272,8 @@ void unwind_run(const struct unwind_reader *reader, const struct stack_registers
 			trace->end = END_NOT_MAPPED;
 			return;
 		}
+		if (!err)
+			frame = add_inlined(&s, frame);
 		trace->count++;
 		trace->end = err == -EFAULT    ? END_NOT_MAPPED
 			     : err == -ENODEV  ? END_JIT

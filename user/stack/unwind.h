@@ -19,6 +19,10 @@ struct unwind_reader {
 	/* Fill module, offset, function of the frame of a method whose byte code at frame->pc is
 	 * interpreted; left as it is where nobody knows. NULL: nobody knows any. */
 	void (*locate_dex)(void *ctx, struct stack_frame *frame);
+	/* The methods that the compiler inlined at the place of a frame that was located, innermost
+	 * first, at most room of them: how many. NULL: nobody knows any. */
+	size_t (*inlined)(void *ctx, const struct stack_frame *frame, struct stack_frame *to,
+			  size_t room);
 	/* Copy len code bytes at address. 0 or -errno. */
 	int (*code)(void *ctx, uint64_t address, void *to, size_t len);
 	/* Whether address lies in an executable mapping. */

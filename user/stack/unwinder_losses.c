@@ -21,6 +21,7 @@ static const struct loss_info loss_items[] = {
 	{"dex_unread", LOSS_LOST, LOSS_OF_NOTHING},
 	{"oat_malformed", LOSS_LOST, LOSS_OF_NOTHING},
 	{"oat_unsupported", LOSS_LOST, LOSS_OF_NOTHING},
+	{"code_given_back", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	{"unwinder_replaced", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	{"unwinder_malformed", LOSS_REPAIRED, LOSS_OF_NOTHING},
 };
@@ -50,6 +51,7 @@ int unwinder_counters(const struct unwinder *u, struct counter_list *lost)
 				   u->losses.dex_unread,
 				   u->losses.oat_malformed,
 				   u->losses.oat_unsupported,
+				   u->losses.code_given_back,
 				   u->replaced,
 				   u->malformed};
 	int err = 0;

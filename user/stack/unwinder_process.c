@@ -81,7 +81,8 @@ static struct wire_losses losses_of(const struct unwinder_process *p)
 				    .dex_malformed = losses.dex_malformed,
 				    .dex_unread = losses.dex_unread,
 				    .oat_malformed = losses.oat_malformed,
-				    .oat_unsupported = losses.oat_unsupported};
+				    .oat_unsupported = losses.oat_unsupported,
+				    .code_given_back = losses.code_given_back};
 }
 
 /* The stack's bytes, which came with the question, or are in the file of a descriptor. */

@@ -23,7 +23,7 @@ static bool take_frame(const struct wire_frame *from, const char *texts, uint32_
 		       struct unwound_frame *to)
 {
 	if (from->kind > FRAME_VDSO || from->kind == FRAME_KERNEL || from->method >= METHOD_COUNT ||
-	    from->exact > 1 || from->shared > 1)
+	    from->exact > 1 || from->shared > 1 || from->inlined > 1)
 		return false;
 	*to = (struct unwound_frame){.pc = from->pc,
 				     .offset = from->offset,
@@ -32,6 +32,8 @@ static bool take_frame(const struct wire_frame *from, const char *texts, uint32_
 				     .method = (enum stack_method)from->method,
 				     .exact = from->exact,
 				     .shared = from->shared,
+				     .inlined = from->inlined,
+				     .dex_place = from->dex_place,
 				     .line = from->line};
 	return take_text(texts, text_bytes, from->module, &to->module) &&
 	       take_text(texts, text_bytes, from->build_id, &to->build_id) &&
@@ -196,6 +198,8 @@ size_t wire_put_trace(void *to, uint64_t job, int error, const struct unwound *t
 						.method = (uint8_t)from->method,
 						.exact = from->exact,
 						.shared = from->shared,
+						.inlined = from->inlined,
+						.dex_place = from->dex_place,
 						.line = from->line};
 		frames[i].symbol = put_text(&texts, from->symbol);
 		/* A path is said once: recursion and calls to and fro meet the same few modules. */

@@ -111,7 +111,8 @@ struct wire_reading {
 struct wire_losses {
 	uint64_t elf_unreadable, elf_malformed, elf_tables_bad, symbols_dropped, names_dropped,
 		modules_full, mappings_left_out, jit_lists_unread, jit_elf_malformed,
-		jit_elf_dropped, dex_malformed, dex_unread, oat_malformed, oat_unsupported;
+		jit_elf_dropped, dex_malformed, dex_unread, oat_malformed, oat_unsupported,
+		code_given_back;
 };
 
 #define WIRE_TEXT_BYTES (96u << 10)
@@ -128,7 +129,8 @@ struct wire_frame {
 	uint64_t pc, offset, function;
 	uint32_t module, build_id, symbol; /* where in the texts, plus 1; 0: none */
 	uint8_t kind, method, exact, shared;
-	uint32_t line, reserved;
+	uint32_t line, dex_place;
+	uint32_t inlined, reserved;
 };
 
 struct wire_places {

@@ -191,7 +191,7 @@ static int add_renamed(struct report_stacks *stacks, struct frames *to,
 		return add_frame(to, frame);
 	for (ssize_t i = 0; i < count && !err; i++) {
 		renamed.symbol = names[i].symbol;
-		renamed.inlined = names[i].inlined;
+		renamed.inlined = names[i].inlined || frame->inlined;
 		err = add_frame(to, &renamed);
 	}
 	return err;

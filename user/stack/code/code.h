@@ -23,4 +23,17 @@ struct code_provider {
 	 * long when the budget is spent. NULL: nothing to do. */
 	void (*begin)(void *self);
 	void (*free)(void *self);
+
+	/* Heap bytes of what is kept from one unwinding to the next. All providers together keep
+	 * CODE_KEPT_BYTES; when a new unwinding begins they give back what was not used for
+	 * longest, whose it is. NULL: it has a budget of its own. */
+	size_t (*bytes)(const void *self);
+	/* CODE_USE of the unwinding in which the piece was used that give_back would free. */
+	uint64_t (*oldest)(const void *self);
+	/* False: there is nothing to free. */
+	bool (*give_back)(void *self);
 };
+
+#define CODE_KEPT_BYTES (16u << 20)
+/* What is used in an unwinding has numbers from this on, so that uses of all providers compare. */
+#define CODE_USE(unwinding) ((unwinding) << 20)

@@ -206,10 +206,11 @@ static int read_inlined(struct code_info *info, uint32_t row, struct code_place 
 {
 	for (; place->count < CODE_INFO_MAX_INLINED; row++) {
 		uint32_t last = column(info, &info->inlined, row, INLINED_LAST), method;
-		typeof(&place->inlined[0]) to = &place->inlined[place->count++];
+		struct code_inlined *to = &place->inlined[place->count++];
 
-		*to = (typeof(*to)){.dex_pc = column(info, &info->inlined, row, INLINED_DEX_PC),
-				    .same_dex = true};
+		*to = (struct code_inlined){
+			.dex_pc = column(info, &info->inlined, row, INLINED_DEX_PC),
+			.same_dex = true};
 		method = column(info, &info->inlined, row, INLINED_METHOD);
 		to->unnamed = column(info, &info->inlined, row, INLINED_ART_METHOD) != NO_VALUE;
 		if (!to->unnamed) {

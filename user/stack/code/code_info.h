@@ -47,10 +47,10 @@ int code_info_open(struct code_info *info, const struct code_info_layout *layout
 #define CODE_INFO_MAX_INLINED 32
 
 struct code_place {
-	uint32_t dex_pc; /* of the method itself */
+	uint32_t dex_pc; /* of the method itself; UINT32_MAX: none */
 	unsigned count;
 	/* The methods that were inlined there, the outermost first. */
-	struct {
+	struct code_inlined {
 		uint32_t dex_pc, method; /* number in its DEX file */
 		/* which DEX file: that of the method itself where same_dex; else number dex of the
 		 * boot class path, or of the oat file */

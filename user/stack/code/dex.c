@@ -46,6 +46,7 @@ struct dex_code {
 	struct pc_slot pcs[PC_SLOTS];
 	struct frame_name *names; /* of the unwinding under way */
 	uint64_t uses, unwinding;
+	size_t name_bytes; /* of pcs */
 };
 
 struct dex_found {
@@ -277,7 +278,12 @@ static int find_by_list(struct dex_code *code, const struct module_scope *scope,
 
 /* ---- the provider ---- */
 
-static void remember(struct pc_slot *slot, uint64_t serial, uint64_t pc,
+static size_t name_bytes(const struct pc_slot *slot)
+{
+	return slot->name ? strlen(slot->name) + 1 : 0;
+}
+
+static void remember(struct dex_code *code, struct pc_slot *slot, uint64_t serial, uint64_t pc,
 		     const struct dex_found *found)
 {
 	char *name = strdup(found->name);
@@ -286,12 +292,14 @@ static void remember(struct pc_slot *slot, uint64_t serial, uint64_t pc,
 		free(name);
 		return;
 	}
+	code->name_bytes -= name_bytes(slot);
 	free(slot->name);
 	slot->serial = serial;
 	slot->pc = pc;
 	slot->offset = found->offset;
 	slot->line = found->line;
 	slot->name = name;
+	code->name_bytes += name_bytes(slot);
 }
 
 static void fill(struct dex_code *code, const struct module_scope *scope,
@@ -324,7 +332,7 @@ static int locate_dex(void *self, const struct module_scope *scope, uint64_t pc,
 	err = entry ? find_in_file(code, scope, entry, pc, &found) : -ENOENT;
 	/* What is in a file stays as long as its mapping does; memory may be another file's. */
 	if (!err)
-		remember(slot, serial, pc, &found);
+		remember(code, slot, serial, pc, &found);
 	else
 		err = find_by_list(code, scope, entry, pc, &found);
 	if (!err)
@@ -353,7 +361,29 @@ static void begin(void *self)
 	struct dex_code *code = self;
 
 	code->unwinding++;
+	if (code->cache)
+		dex_cache_begin(code->cache, CODE_USE(code->unwinding));
 	frame_names_clear(&code->names);
+}
+
+static size_t bytes_of(const void *self)
+{
+	const struct dex_code *code = self;
+	size_t bytes = dex_cache_bytes(code->cache) + dex_list_bytes(code->list) + code->name_bytes;
+
+	for (size_t i = 0; i < ARCHIVES; i++)
+		bytes += code->archives[i].is ? sizeof(*code->archives[i].is) : 0;
+	return bytes;
+}
+
+static uint64_t oldest_use(const void *self)
+{
+	return dex_cache_oldest(((const struct dex_code *)self)->cache);
+}
+
+static bool give_back(void *self)
+{
+	return dex_cache_give_back(((struct dex_code *)self)->cache);
 }
 
 static void free_code(void *self)
@@ -374,4 +404,7 @@ const struct code_provider dex_code_provider = {.locate = locate,
 						.locate_dex = locate_dex,
 						.name = name_of,
 						.begin = begin,
-						.free = free_code};
+						.free = free_code,
+						.bytes = bytes_of,
+						.oldest = oldest_use,
+						.give_back = give_back};

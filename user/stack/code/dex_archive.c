@@ -8,18 +8,26 @@
 #include "stack/code/vdex_file.h"
 #include "stack/code/zip_file.h"
 
-/* The DEX file at start, and those behind it in its container (041). */
-static int add(struct dex_archive *archive, uint64_t start)
+#define AT_CHECKSUM 8 /* in a DEX header */
+
+/* The DEX file at start, and those behind it in its container (041). checksum: of the entry that it
+ * is in; NULL: in none. */
+static int add(struct dex_archive *archive, uint64_t start, const uint32_t *checksum)
 {
 	struct dex_file dex;
+	uint8_t own[4];
 	int err = 0;
 
 	while (archive->count < DEX_ARCHIVE_FILES) {
 		err = dex_file_open(&dex, &archive->source, start);
+		if (!err && !checksum)
+			err = byte_source_read(&archive->source, start + AT_CHECKSUM, own,
+					       sizeof(own));
 		if (err)
 			return err;
 		archive->files[archive->count++] =
-			(struct dex_span){start, dex.version >= 41 ? dex.data : start, dex.end};
+			(struct dex_span){start, dex.version >= 41 ? dex.data : start, dex.end,
+					  checksum ? *checksum : load_le32(own)};
 		start += dex.file_bytes;
 		if (dex.version < 41 || !dex.file_bytes || start >= dex.end)
 			break;
@@ -37,7 +45,7 @@ static int add_all_of_zip(struct dex_archive *archive)
 		err = zip_file_next(&zip, &dex);
 		/* ART unpacks what is deflated into memory. */
 		if (!err && dex.stored)
-			err = add(archive, dex.at);
+			err = add(archive, dex.at, &dex.checksum);
 	}
 	return err == -ENOENT ? 0 : err;
 }
@@ -51,7 +59,7 @@ static int add_all_of_vdex(struct dex_archive *archive)
 	while (!err) {
 		err = vdex_file_next(&vdex, &dex);
 		if (!err)
-			err = add(archive, dex.at);
+			err = add(archive, dex.at, &dex.checksum);
 	}
 	return err == -ENOENT ? 0 : err;
 }
@@ -70,7 +78,7 @@ struct dex_archive *dex_archive_open(const struct stack_file *file)
 						       file->ctime_ns};
 	archive->fd = file->fd;
 	archive->source = byte_file_source(&archive->fd, file->size_bytes);
-	err = add(archive, 0);
+	err = add(archive, 0, NULL);
 	if (err == -ENOEXEC)
 		err = add_all_of_vdex(archive);
 	if (err == -ENOEXEC)

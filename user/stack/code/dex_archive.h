@@ -14,6 +14,7 @@ struct dex_archive {
 	struct dex_span {
 		uint64_t start;      /* of the header */
 		uint64_t begin, end; /* of what may be its code; others may have it as well */
+		uint32_t checksum;   /* by which ART knows it: of the zip's entry, else its own */
 	} files[DEX_ARCHIVE_FILES];
 	unsigned count;
 };

@@ -67,19 +67,40 @@ void dex_cache_count(struct dex_cache *cache, int err)
 		cache->unread++;
 }
 
-static struct dex_slot *oldest(struct dex_cache *cache, const struct dex_slot *keep,
+static struct dex_slot *oldest(const struct dex_cache *cache, const struct dex_slot *keep,
 			       bool with_index)
 {
-	struct dex_slot *best = NULL;
+	const struct dex_slot *best = NULL;
 
 	for (size_t i = 0; i < DEX_CACHE_FILES; i++) {
-		struct dex_slot *slot = &cache->slots[i];
+		const struct dex_slot *slot = &cache->slots[i];
 
 		if (slot != keep && (!with_index || slot->index.count) &&
 		    (!best || slot->used < best->used))
 			best = slot;
 	}
-	return best;
+	return (struct dex_slot *)best;
+}
+
+void dex_cache_begin(struct dex_cache *cache, uint64_t use)
+{
+	cache->uses = use;
+}
+
+uint64_t dex_cache_oldest(const struct dex_cache *cache)
+{
+	const struct dex_slot *slot = oldest(cache, NULL, true);
+
+	return slot ? slot->used : UINT64_MAX;
+}
+
+bool dex_cache_give_back(struct dex_cache *cache)
+{
+	struct dex_slot *slot = oldest(cache, NULL, true);
+
+	if (slot)
+		drop(cache, slot);
+	return slot;
 }
 
 static struct dex_slot *slot_of(struct dex_cache *cache, const struct dex_file *dex,

@@ -25,6 +25,12 @@ void dex_cache_free(struct dex_cache *cache);
 int dex_cache_find(struct dex_cache *cache, const struct dex_owner *owner,
 		   const struct byte_source *source, uint64_t start, uint64_t offset,
 		   struct dex_place *place, char name[DEX_NAME_BYTES], uint32_t *line);
+/* Uses from now on are numbered from here. */
+void dex_cache_begin(struct dex_cache *cache, uint64_t use);
+/* When the index was used that was not for longest; UINT64_MAX: there is none. */
+uint64_t dex_cache_oldest(const struct dex_cache *cache);
+/* Free it. False: there is none. */
+bool dex_cache_give_back(struct dex_cache *cache);
 /* Heap bytes of the indexes. */
 size_t dex_cache_bytes(const struct dex_cache *cache);
 /* Add what was lost so far: files that make no sense, and that could not be read. */

@@ -79,6 +79,8 @@ int dex_index_place(const struct dex_index *index, const struct dex_file *dex, s
  * 0; -ENOENT: there is none; -EBADMSG; what reading says. */
 int dex_class_method(const struct dex_file *dex, uint32_t class, uint32_t number,
 		     struct dex_place *place);
+/* The same of a method by its number in the file. */
+int dex_method_place(const struct dex_file *dex, uint32_t method, struct dex_place *place);
 
 /* ---- names and lines ---- */
 

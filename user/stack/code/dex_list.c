@@ -52,6 +52,15 @@ void dex_list_free(struct dex_list *list)
 	free(list);
 }
 
+size_t dex_list_bytes(const struct dex_list *list)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < MAX_PROCESSES; i++)
+		bytes += list->processes[i].count * sizeof(*list->processes[i].files);
+	return bytes;
+}
+
 uint64_t dex_list_unread(const struct dex_list *list)
 {
 	return list->unread;

@@ -13,5 +13,7 @@ void dex_list_free(struct dex_list *list);
  * again, not too often, where it has none. */
 size_t dex_list_find(struct dex_list *list, const struct module_scope *scope, uint64_t pc,
 		     uint64_t *starts, size_t room);
+/* Heap bytes of the lists that were read. */
+size_t dex_list_bytes(const struct dex_list *list);
 /* Lists that could not be read so far. */
 uint64_t dex_list_unread(const struct dex_list *list);

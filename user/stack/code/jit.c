@@ -42,7 +42,7 @@ struct jit_code {
 	struct jit_entry *working[MAX_WORKING];
 	size_t working_bytes;
 	struct frame_name *names;
-	uint64_t uses, lists_unread, elf_malformed, elf_dropped;
+	uint64_t unwinding, uses, lists_unread, elf_malformed, elf_dropped;
 };
 
 struct jit_code *jit_code_new(const struct stack_files *files, struct modules *modules)
@@ -129,21 +129,49 @@ static void forget(struct jit_code *code, struct jit_process *p)
 	*p = (struct jit_process){0};
 }
 
-/* Give back what was not used for longest, but not what keep has. */
+/* The process with a table that was not met for longest, but not keep. */
+static size_t oldest_process(const struct jit_code *code, const struct jit_process *keep)
+{
+	size_t oldest = MAX_PROCESSES;
+
+	for (size_t i = 0; i < MAX_PROCESSES; i++) {
+		const struct jit_process *p = &code->processes[i];
+
+		if (p != keep && p->table.bytes &&
+		    (oldest == MAX_PROCESSES || p->used < code->processes[oldest].used))
+			oldest = i;
+	}
+	return oldest;
+}
+
+static uint64_t oldest_use(const void *self)
+{
+	const struct jit_code *code = self;
+	size_t oldest = oldest_process(code, NULL);
+
+	return oldest == MAX_PROCESSES ? UINT64_MAX : code->processes[oldest].used;
+}
+
+static bool give_back(void *self)
+{
+	struct jit_code *code = self;
+	size_t oldest = oldest_process(code, NULL);
+
+	if (oldest == MAX_PROCESSES)
+		return false;
+	forget(code, &code->processes[oldest]);
+	return true;
+}
+
+/* Keep within the budget of its own, and what keep has. */
 static void make_room(struct jit_code *code, const struct jit_process *keep)
 {
 	while (jit_code_bytes(code) > JIT_KEPT_BYTES) {
-		struct jit_process *oldest = NULL;
+		size_t oldest = oldest_process(code, keep);
 
-		for (size_t i = 0; i < MAX_PROCESSES; i++) {
-			struct jit_process *p = &code->processes[i];
-
-			if (p != keep && p->table.bytes && (!oldest || p->used < oldest->used))
-				oldest = p;
-		}
-		if (!oldest)
+		if (oldest == MAX_PROCESSES)
 			break;
-		forget(code, oldest);
+		forget(code, &code->processes[oldest]);
 	}
 	for (size_t i = 0; i < MAX_WORKING && jit_code_bytes(code) > JIT_KEPT_BYTES; i++)
 		if (code->working[i])
@@ -312,6 +340,7 @@ static void begin(void *self)
 {
 	struct jit_code *code = self;
 
+	code->uses = CODE_USE(++code->unwinding);
 	frame_names_clear(&code->names);
 	make_room(code, NULL);
 }
@@ -326,5 +355,15 @@ static void free_code(void *self)
 	free(code);
 }
 
-const struct code_provider jit_code_provider = {
-	.locate = locate, .name = name_of, .begin = begin, .free = free_code};
+static size_t bytes_of(const void *self)
+{
+	return jit_code_bytes(self);
+}
+
+const struct code_provider jit_code_provider = {.locate = locate,
+						.name = name_of,
+						.begin = begin,
+						.free = free_code,
+						.bytes = bytes_of,
+						.oldest = oldest_use,
+						.give_back = give_back};

@@ -2,21 +2,19 @@
 #include "stack/code/oat.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "stack/code/names.h"
-#include "stack/code/oat_dex.h"
 #include "stack/code/oat_file.h"
+#include "stack/code/oat_told.h"
 #include "stack/code/quick_frame.h"
 #include "util/hash.h"
 
 #define OAT_FILES   16
-#define PC_SLOTS    512 /* a power of two */
-#define SHOWN_NAMES 3   /* of methods that share code */
-#define NAME_BYTES  (SHOWN_NAMES * (DEX_NAME_BYTES + 4) + 48)
-#define RETRY_AFTER 64 /* unwindings, where the DEX file was not there */
+#define PC_SLOTS    512          /* a power of two */
+#define TOLD_BYTES  (512u << 10) /* of what is told of all of them */
+#define RETRY_AFTER 64           /* unwindings, where the DEX file was not there */
 
 struct oat_slot {
 	uint64_t serial; /* of the module; 0: free */
@@ -27,14 +25,16 @@ struct oat_slot {
 };
 
 struct pc_slot {
-	uint64_t serial, pc; /* of the picture of mappings; 0: free */
-	uint64_t until;      /* unwinding up to which it stands; 0: for good */
+	uint64_t serial; /* of the picture of mappings; 0: it is not kept */
+	uint64_t pc;     /* 0: free */
+	uint64_t until;  /* unwinding up to which it stands; 0: for good */
 	bool exact;
 	uint32_t start; /* how far the address is into its code */
-	uint32_t line;
 	uint64_t function;
+	int err; /* of what follows */
+	struct oat_told told;
+	int row_err; /* of the row */
 	struct quick_row row;
-	char *name; /* NULL: not known */
 };
 
 struct oat_code {
@@ -46,7 +46,7 @@ struct oat_code {
 	struct code_info info;
 	struct code_place place;
 	struct frame_name *names; /* of the unwinding under way */
-	size_t bytes;
+	size_t bytes, told_bytes;
 	uint64_t uses, unwinding, malformed, unsupported;
 };
 
@@ -71,6 +71,11 @@ void oat_code_losses(const struct oat_code *code, struct stack_unwind_losses *lo
 {
 	losses->oat_malformed += code->malformed;
 	losses->oat_unsupported += code->unsupported;
+}
+
+size_t oat_code_bytes(const struct oat_code *code)
+{
+	return code->bytes + code->told_bytes;
 }
 
 /* ---- files ---- */
@@ -99,6 +104,20 @@ static struct oat_slot *oldest(struct oat_code *code, const struct oat_slot *kee
 			best = slot;
 	}
 	return best;
+}
+
+/* The file with an index that was not used for longest; NULL: none has one. */
+static struct oat_slot *oldest_index(const struct oat_code *code)
+{
+	const struct oat_slot *best = NULL;
+
+	for (size_t i = 0; i < OAT_FILES; i++) {
+		const struct oat_slot *slot = &code->slots[i];
+
+		if (slot_bytes(slot) && (!best || slot->used < best->used))
+			best = slot;
+	}
+	return (struct oat_slot *)best;
 }
 
 static struct oat_slot *slot_of(struct oat_code *code, const struct module_oat *file)
@@ -132,45 +151,6 @@ static struct oat_slot *slot_of(struct oat_code *code, const struct module_oat *
 	return slot;
 }
 
-/* ---- names ---- */
-
-/* The names of the methods that have this code, and the line of a call in it where it is one
- * method's. False: no DEX file that is there has them. */
-static bool name_methods(struct oat_code *code, const struct module_scope *scope,
-			 const struct map_entry *oat_entry, const struct oat_slot *slot,
-			 const struct oat_method *methods, size_t count, bool has_place,
-			 char name[NAME_BYTES], uint32_t *line)
-{
-	size_t length = 0, shown = count < SHOWN_NAMES ? count : SHOWN_NAMES;
-
-	for (size_t i = 0; i < shown; i++) {
-		struct oat_dex_method found;
-		int n;
-
-		if (oat_dex_find(code->dex, scope, oat_entry, &slot->oat.dex[methods[i].dex],
-				 slot->index.classes[methods[i].dex], methods[i].class,
-				 methods[i].number, &found))
-			return false;
-		if (count == 1 && has_place && found.place.code) {
-			found.place.pc = code->place.dex_pc;
-			if (dex_line(&found.dex, &found.place, line))
-				*line = 0;
-		}
-		n = snprintf(name + length, NAME_BYTES - length, "%s%s", i ? " or " : "",
-			     found.name);
-		if (n < 0 || (size_t)n >= NAME_BYTES - length)
-			return false;
-		length += (size_t)n;
-	}
-	if (count > shown)
-		length += (size_t)snprintf(name + length, NAME_BYTES - length, " or %zu others",
-					   count - shown);
-	/* Which of the methods it is, nothing of the code tells. */
-	if (count > 1)
-		snprintf(name + length, NAME_BYTES - length, " (shared code)");
-	return true;
-}
-
 /* ---- the provider ---- */
 
 static const struct cfi_row *give_row(struct oat_code *code, enum stack_arch arch,
@@ -190,17 +170,6 @@ static const struct cfi_row *give_row(struct oat_code *code, enum stack_arch arc
 	return to;
 }
 
-static void fill(struct oat_code *code, const struct pc_slot *slot, uint64_t address,
-		 struct stack_frame *frame)
-{
-	frame->provided = true;
-	frame->line = slot->line;
-	frame->function = slot->function;
-	frame->function_pc = address - slot->start;
-	if (slot->name)
-		frame_names_keep(&code->names, frame->pc, slot->name);
-}
-
 /* A stub that calls a native method: the only code that saves the register of the thread (arm64),
  * or that keeps no stack maps. */
 static bool is_stub(const struct oat_code *code, enum stack_arch arch)
@@ -215,25 +184,23 @@ static int look_up(struct oat_code *code, const struct module_scope *scope, uint
 	unsigned instruction = scope->arch == STACK_ARM64 ? 4 : 1;
 	struct oat_slot *slot = slot_of(code, file);
 	uint64_t offset = file->address - file->oatdata;
-	const struct oat_method *methods;
+	struct oat_asked asked = {scope, maps_find(scope->maps, address), &slot->oat, &slot->index};
 	struct byte_source source;
 	struct quick_frame quick;
-	char name[NAME_BYTES];
-	bool has_place;
-	size_t count;
+	uint32_t at;
 	int err;
 
 	if (slot->err)
 		return slot->err;
 	source = oat_file_source(&slot->oat);
-	methods = oat_index_find(&slot->index, offset, &count);
-	if (!methods)
+	asked.methods = oat_index_find(&slot->index, offset, &asked.count);
+	if (!asked.methods)
 		return -ENODATA;
-	err = code_info_open(&code->info, &slot->oat.code_info, &source, methods->code,
+	err = code_info_open(&code->info, &slot->oat.code_info, &source, asked.methods->code,
 			     instruction);
 	if (err)
 		return err;
-	to->start = (uint32_t)(offset - methods->code);
+	to->start = (uint32_t)(offset - asked.methods->code);
 	if (to->start >= code->info.code_bytes)
 		return -ENODATA;
 	quick = (struct quick_frame){.arch = scope->arch,
@@ -242,53 +209,145 @@ static int look_up(struct oat_code *code, const struct module_scope *scope, uint
 				     .core_spills = code->info.core_spills,
 				     .stub = is_stub(code, scope->arch)};
 	/* The place behind a call is where it returns to. */
-	err = quick_frame_row(&quick, &source, methods->code,
-			      to->start + (uint32_t)(frame->pc - address), frame->exact, &to->row);
-	if (err)
-		return err;
-	has_place = !frame->exact &&
-		    !code_info_find(&code->info, to->start + (uint32_t)(frame->pc - address),
-				    &code->place);
-	to->function = hash_u64(file->serial << 32 ^ methods->code);
-	if (name_methods(code, scope, maps_find(scope->maps, address), slot, methods, count,
-			 has_place, name, &to->line))
-		to->name = strdup(name);
-	else
+	at = to->start + (uint32_t)(frame->pc - address);
+	to->row_err =
+		quick_frame_row(&quick, &source, asked.methods->code, at, frame->exact, &to->row);
+	if (!frame->exact && !code_info_find(&code->info, at, &code->place))
+		asked.place = &code->place;
+	to->function = hash_u64(file->serial << 32 ^ asked.methods->code);
+	oat_tell(code->dex, &asked, &to->told);
+	if (to->told.partial)
 		to->until = code->unwinding + RETRY_AFTER;
 	return 0;
+}
+
+/* ---- places that were met ---- */
+
+static void forget_place(struct oat_code *code, struct pc_slot *slot)
+{
+	code->told_bytes -= oat_told_bytes(&slot->told);
+	oat_told_free(&slot->told);
+	*slot = (struct pc_slot){0};
+}
+
+static struct pc_slot *slot_at(struct oat_code *code, const struct module_scope *scope, uint64_t pc)
+{
+	return &code->pcs[(hash_u64(pc) + scope->maps->serial) & (PC_SLOTS - 1)];
+}
+
+static bool is_of(const struct oat_code *code, const struct pc_slot *slot,
+		  const struct module_scope *scope, const struct stack_frame *frame)
+{
+	return slot->pc == frame->pc && slot->serial == scope->maps->serial &&
+	       slot->exact == frame->exact && (!slot->until || code->unwinding <= slot->until);
+}
+
+/* What is known of the frame's place, which is in an oat file; NULL: it is in none. */
+static struct pc_slot *know(struct oat_code *code, const struct module_scope *scope,
+			    uint64_t address, const struct stack_frame *frame)
+{
+	struct pc_slot *slot = slot_at(code, scope, frame->pc);
+	struct module_oat file;
+	size_t bytes;
+
+	if (is_of(code, slot, scope, frame))
+		return slot;
+	if (!modules_oat(code->modules, scope, address, &file))
+		return NULL;
+	forget_place(code, slot);
+	*slot = (struct pc_slot){
+		.serial = scope->maps->serial, .pc = frame->pc, .exact = frame->exact};
+	slot->err = look_up(code, scope, address, &file, frame, slot);
+	if (slot->err)
+		slot->until = code->unwinding + (slot->err == -ENOMEM ? 0 : RETRY_AFTER);
+	/* Mappings that are not kept are not told from others by a number. */
+	if (!slot->serial)
+		slot->until = code->unwinding;
+	bytes = oat_told_bytes(&slot->told);
+	for (size_t i = 0; i < PC_SLOTS && code->told_bytes + bytes > TOLD_BYTES; i++)
+		if (&code->pcs[i] != slot)
+			forget_place(code, &code->pcs[i]);
+	code->told_bytes += bytes;
+	return slot;
 }
 
 static int locate(void *self, const struct module_scope *scope, uint64_t address,
 		  struct stack_frame *frame, const struct cfi_row **row)
 {
 	struct oat_code *code = self;
-	uint64_t serial = scope->maps->serial;
-	struct pc_slot *slot = &code->pcs[(hash_u64(frame->pc) + serial) & (PC_SLOTS - 1)], found;
-	struct module_oat file;
-	int err;
+	const struct pc_slot *slot = know(code, scope, address, frame);
 
-	if (!serial || slot->serial != serial || slot->pc != frame->pc ||
-	    slot->exact != frame->exact || (slot->until && code->unwinding > slot->until)) {
-		found = (struct pc_slot){.serial = serial, .pc = frame->pc, .exact = frame->exact};
-		if (!modules_oat(code->modules, scope, address, &file))
-			return -ENOENT;
-		err = look_up(code, scope, address, &file, frame, &found);
-		/* Its registers are used in another way than elsewhere: nothing is guessed. */
-		if (err)
-			return -EPROTO;
-		free(slot->name);
-		*slot = found;
-	}
-	fill(code, slot, address, frame);
+	if (!slot)
+		return -ENOENT;
+	/* Its registers are used in another way than elsewhere: nothing is guessed. */
+	if (slot->err || slot->row_err)
+		return -EPROTO;
+	frame->oat = true;
+	frame->provided = true;
+	frame->line = slot->told.line;
+	frame->dex_place = slot->told.dex_place;
+	frame->function = slot->function;
+	frame->function_pc = address - slot->start;
+	if (slot->told.name)
+		frame_names_keep(&code->names, frame->pc, slot->told.name);
 	*row = give_row(code, scope->arch, &slot->row);
 	return 0;
+}
+
+void oat_code_tell(struct oat_code *code, const struct module_scope *scope, uint64_t address,
+		   struct stack_frame *frame)
+{
+	const struct pc_slot *slot = know(code, scope, address, frame);
+
+	if (!slot || slot->err)
+		return;
+	frame->line = slot->told.line;
+	frame->dex_place = slot->told.dex_place;
+	/* The symbol of such code names nothing ("[DEDUPED]"). */
+	if (slot->told.name && slot->told.shared) {
+		frame->provided = true;
+		frame_names_keep(&code->names, frame->pc, slot->told.name);
+	}
+}
+
+/* User addresses leave the upper byte free. */
+static uint64_t key_of(uint64_t pc, unsigned depth)
+{
+	return pc | (uint64_t)depth << 56;
+}
+
+size_t oat_code_inlined(struct oat_code *code, const struct module_scope *scope,
+			const struct stack_frame *frame, struct stack_frame *to, size_t room)
+{
+	const struct pc_slot *slot = slot_at(code, scope, frame->pc);
+	size_t count;
+
+	if (!is_of(code, slot, scope, frame) || slot->err)
+		return 0;
+	count = slot->told.inlined_count < room ? slot->told.inlined_count : 0;
+	for (size_t i = 0; i < count; i++) {
+		unsigned depth = (unsigned)(count - i);
+		const struct oat_inlined *from = &slot->told.inlined[depth - 1];
+
+		to[i] = *frame;
+		to[i].provided = true;
+		to[i].inlined = (uint8_t)depth;
+		to[i].function = from->function;
+		to[i].function_pc = 0;
+		to[i].line = from->line;
+		to[i].dex_place = from->dex_place;
+		if (from->name)
+			frame_names_keep(&code->names, key_of(frame->pc, depth), from->name);
+	}
+	return count;
 }
 
 static const char *name_of(void *self, const struct stack_frame *frame)
 {
 	const struct oat_code *code = self;
 
-	return frame->provided ? frame_names_find(code->names, frame->pc) : NULL;
+	return frame->provided ? frame_names_find(code->names, key_of(frame->pc, frame->inlined))
+			       : NULL;
 }
 
 static void begin(void *self)
@@ -296,7 +355,29 @@ static void begin(void *self)
 	struct oat_code *code = self;
 
 	code->unwinding++;
+	code->uses = CODE_USE(code->unwinding);
 	frame_names_clear(&code->names);
+}
+
+static size_t bytes_of(const void *self)
+{
+	return oat_code_bytes(self);
+}
+
+static uint64_t oldest_use(const void *self)
+{
+	const struct oat_slot *slot = oldest_index(self);
+
+	return slot ? slot->used : UINT64_MAX;
+}
+
+static bool give_back(void *self)
+{
+	struct oat_slot *slot = oldest_index(self);
+
+	if (slot)
+		drop(self, slot);
+	return slot;
 }
 
 static void free_code(void *self)
@@ -305,12 +386,17 @@ static void free_code(void *self)
 
 	frame_names_clear(&code->names);
 	for (size_t i = 0; i < PC_SLOTS; i++)
-		free(code->pcs[i].name);
+		forget_place(code, &code->pcs[i]);
 	for (size_t i = 0; i < OAT_FILES; i++)
 		drop(code, &code->slots[i]);
 	free(code->row);
 	free(code);
 }
 
-const struct code_provider oat_code_provider = {
-	.locate = locate, .name = name_of, .begin = begin, .free = free_code};
+const struct code_provider oat_code_provider = {.locate = locate,
+						.name = name_of,
+						.begin = begin,
+						.free = free_code,
+						.bytes = bytes_of,
+						.oldest = oldest_use,
+						.give_back = give_back};

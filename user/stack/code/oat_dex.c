@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "stack/code/oat_dex.h"
 
-#include <stdlib.h>
-
 #include "stack/code/dex_archive.h"
 
 #define AT_SHA1 12 /* in a DEX header */
@@ -54,25 +52,23 @@ static bool is_location(struct path path, struct path location, struct path oat,
 	       (has_sha1 || (folder < oat.length && !memcmp(path.text, oat.text, folder)));
 }
 
-/* "classes.dex" is 0, "a.apk!classes2.dex" 1. */
-static unsigned number_of(const char *location, struct path *archive)
+/* "a.apk!classes2.dex" is in a.apk. */
+static struct path archive_of(const char *location)
 {
 	const char *mark = strchr(location, '!');
-	unsigned long number = 0;
 
-	*archive = (struct path){location, mark ? (size_t)(mark - location) : strlen(location)};
-	if (mark && !strncmp(mark + 1, "classes", 7))
-		number = strtoul(mark + 8, NULL, 10);
-	return number > 1 && number <= OAT_MAX_DEX_FILES ? (unsigned)number - 1 : 0;
+	return (struct path){location, mark ? (size_t)(mark - location) : strlen(location)};
 }
 
+/* A file that changed, or another one of the same name, has another checksum; the digest, where
+ * there is one, tells it surely. */
 static int open_in(const struct dex_archive *archive, const struct oat_dex *oat_dex,
-		   unsigned number, uint32_t classes, struct dex_file *dex)
+		   uint32_t classes, struct dex_file *dex)
 {
 	for (unsigned i = 0; i < archive->count; i++) {
 		uint8_t sha1[20];
 
-		if (!oat_dex->has_sha1 && i != number)
+		if (!oat_dex->has_sha1 && archive->files[i].checksum != oat_dex->checksum)
 			continue;
 		if (dex_file_open(dex, &archive->source, archive->files[i].start) ||
 		    dex->classes.count != classes)
@@ -87,19 +83,18 @@ static int open_in(const struct dex_archive *archive, const struct oat_dex *oat_
 	return -ENOENT;
 }
 
-int oat_dex_find(struct dex_code *code, const struct module_scope *scope,
+int oat_dex_open(struct dex_code *code, const struct module_scope *scope,
 		 const struct map_entry *entry, const struct oat_dex *oat_dex, uint32_t classes,
-		 uint32_t class, uint32_t number, struct oat_dex_method *found)
+		 struct dex_file *dex)
 {
-	struct path oat = {maps_path(scope->maps, entry), entry->path_len}, location;
-	unsigned in_archive = number_of(oat_dex->location, &location);
+	struct path oat = {maps_path(scope->maps, entry), entry->path_len};
+	struct path location = archive_of(oat_dex->location);
 	uint64_t last_inode = 0;
 
 	for (size_t i = 0; i < scope->maps->count; i++) {
 		const struct map_entry *other = &scope->maps->entries[i];
 		struct path path = {maps_path(scope->maps, other), other->path_len};
 		const struct dex_archive *archive;
-		int err;
 
 		if (!other->inode || other->inode == last_inode ||
 		    (!is_vdex_of(path, oat) &&
@@ -107,10 +102,8 @@ int oat_dex_find(struct dex_code *code, const struct module_scope *scope,
 			continue;
 		last_inode = other->inode;
 		archive = dex_code_archive(code, scope, other);
-		if (!archive || open_in(archive, oat_dex, in_archive, classes, &found->dex))
-			continue;
-		err = dex_class_method(&found->dex, class, number, &found->place);
-		return err ?: dex_method_name(&found->dex, found->place.method, found->name);
+		if (archive && !open_in(archive, oat_dex, classes, dex))
+			return 0;
 	}
 	return -ENOENT;
 }

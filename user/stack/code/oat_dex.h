@@ -5,16 +5,9 @@
 #include "stack/code/dex_file.h"
 #include "stack/code/oat_file.h"
 
-struct oat_dex_method {
-	struct dex_file dex;
-	struct dex_place place;
-	char name[DEX_NAME_BYTES];
-};
-
-/* Method `number` of a class definition of the DEX file that `oat_dex` describes and that has so
- * many classes. entry: the mapping of the oat file. What is found is valid until DEX files are
- * asked for again. 0; -ENOENT: no such file is mapped, or it is another one by now; -EBADMSG; what
- * reading says. */
-int oat_dex_find(struct dex_code *code, const struct module_scope *scope,
+/* The DEX file that `oat_dex` describes and that has so many classes. entry: the mapping of the oat
+ * file. What is found is valid until DEX files are asked for again. 0; -ENOENT: no such file is
+ * mapped, or it is another one by now. */
+int oat_dex_open(struct dex_code *code, const struct module_scope *scope,
 		 const struct map_entry *entry, const struct oat_dex *oat_dex, uint32_t classes,
-		 uint32_t class, uint32_t number, struct oat_dex_method *found);
+		 struct dex_file *dex);

@@ -338,6 +338,58 @@ static bool end_x86_64(struct progress *p, const uint8_t *code, uint32_t length)
 
 /* ---- both ---- */
 
+/* add $n, %rsp, and add $-n (x86_64_assembler's IncreaseFrameSize): n, and how long it is. */
+static int32_t room_at(const uint8_t *at, uint32_t length, uint32_t *bytes)
+{
+	if (length >= 4 && !memcmp(at, "\x48\x83\xc4", 3)) {
+		*bytes = 4;
+		return (int8_t)at[3];
+	}
+	if (length >= 7 && !memcmp(at, "\x48\x81\xc4", 3)) {
+		*bytes = 7;
+		return (int32_t)load_le32(at + 3);
+	}
+	return 0;
+}
+
+/* The instructions of x86_64 are not all known here. So the room is looked for by the bytes that
+ * make it, and must be made once and taken back once, before the frame is taken down. */
+static int passed_by_x86_64(const struct progress *p, const uint8_t *code, uint32_t length,
+			    uint32_t begin, uint32_t offset, int32_t *passed)
+{
+	uint32_t made = 0, back = 0, down = 0, bytes;
+	int32_t room = 0;
+
+	for (uint32_t at = begin; at < length; at++) {
+		int32_t by = room_at(code + at, length - at, &bytes);
+
+		if (at + 3 <= length && (!memcmp(code + at, "\x48\x83\xec", 3) ||
+					 !memcmp(code + at, "\x48\x81\xec", 3)))
+			return -EBADMSG;
+		if (by < 0) {
+			if (made || by < -MAX_STUB)
+				return -EBADMSG;
+			made = at + bytes;
+			room = -by;
+		} else if (room && by == room && !down) {
+			if (back)
+				return -EBADMSG;
+			back = at + bytes;
+		}
+		if (!down && taken_down(code + at, length - at) == (int32_t)p->frame->frame_bytes)
+			down = at;
+	}
+	if (!made)
+		return 0;
+	/* Behind what takes the frame down: slow paths, which are reached with and without it. */
+	if (!back || !down || back > down ||
+	    (offset > down && !taken_down(code + offset, length - offset)))
+		return -EBADMSG;
+	if (offset >= made && offset < back)
+		*passed = room;
+	return 0;
+}
+
 /* A stub that calls native code makes room for what it passes on the stack, and takes it back
  * before it takes its frame down: how much there is of it at `offset`. The slow paths behind its
  * return are reached with and without it. */
@@ -348,13 +400,8 @@ static int passed_by_stub(struct progress *p, const uint8_t *code, uint32_t leng
 	int32_t by;
 
 	*passed = 0;
-	if (p->frame->arch == STACK_X86_64) {
-		/* sub $n, %rsp: where it stands is not known without knowing all instructions. */
-		for (uint32_t at = begin; at + 3 <= length; at++)
-			if (!memcmp(code + at, "\x48\x83\xec", 3))
-				return -EBADMSG;
-		return 0;
-	}
+	if (p->frame->arch == STACK_X86_64)
+		return passed_by_x86_64(p, code, length, begin, offset, passed);
 	for (uint32_t at = begin; at + 4 <= length && at < offset; at += 4) {
 		uint32_t word = load_le32(code + at);
 

@@ -36,8 +36,10 @@ static int open_sections(struct vdex_file *vdex)
 		size = load_le32(section + 8);
 		if (!fits(vdex, offset, size))
 			return -EBADMSG;
-		if (kind == SECTION_CHECKSUMS)
+		if (kind == SECTION_CHECKSUMS) {
 			vdex->left = size / CHECKSUM_BYTES;
+			vdex->checksum_at = offset;
+		}
 		if (kind != SECTION_DEX)
 			continue;
 		vdex->at = offset;
@@ -63,6 +65,7 @@ static int open_two_versions(struct vdex_file *vdex)
 	if (memcmp(bytes + 8, "002", 4))
 		return -ENOTSUP;
 	vdex->left = load_le32(bytes + 12);
+	vdex->checksum_at = header;
 	at = header + (uint64_t)vdex->left * CHECKSUM_BYTES;
 	err = byte_source_read(&vdex->source, at, sizes, sizeof(sizes));
 	if (err)
@@ -82,6 +85,7 @@ static int open_one_version(struct vdex_file *vdex)
 	if (err)
 		return err;
 	vdex->left = load_le32(header + 8);
+	vdex->checksum_at = sizeof(header);
 	vdex->at = sizeof(header) + (uint64_t)vdex->left * CHECKSUM_BYTES;
 	vdex->end = vdex->at + load_le32(header + 12);
 	return 0;
@@ -117,7 +121,7 @@ int vdex_file_open(struct vdex_file *vdex, const struct byte_source *source)
 
 int vdex_file_next(struct vdex_file *vdex, struct vdex_dex *dex)
 {
-	uint8_t header[36];
+	uint8_t header[36], checksum[CHECKSUM_BYTES];
 	uint64_t size;
 	int err;
 
@@ -132,7 +136,11 @@ int vdex_file_next(struct vdex_file *vdex, struct vdex_dex *dex)
 	if ((memcmp(header, "dex\n", 4) && memcmp(header, "cdex", 4)) || size < MIN_DEX_BYTES ||
 	    size > vdex->end - vdex->at - vdex->before)
 		return -EBADMSG;
-	*dex = (struct vdex_dex){vdex->at + vdex->before, size};
+	err = byte_source_read(&vdex->source, vdex->checksum_at, checksum, sizeof(checksum));
+	if (err)
+		return err;
+	*dex = (struct vdex_dex){vdex->at + vdex->before, size, load_le32(checksum)};
+	vdex->checksum_at += CHECKSUM_BYTES;
 	/* The next one is aligned by 4. */
 	vdex->at = (dex->at + size + 3) & ~3ull;
 	vdex->left--;

@@ -9,14 +9,16 @@
 struct vdex_file {
 	struct byte_source source;
 	unsigned version;
-	uint32_t left;    /* DEX files that were not given yet */
-	uint32_t before;  /* bytes before each DEX file, of its quickening table's offset */
-	uint64_t at, end; /* next DEX file; end of their section */
+	uint32_t left;        /* DEX files that were not given yet */
+	uint32_t before;      /* bytes before each DEX file, of its quickening table's offset */
+	uint64_t at, end;     /* next DEX file; end of their section */
+	uint64_t checksum_at; /* of the next one */
 };
 
 struct vdex_dex {
 	uint64_t at; /* of its header in the source */
 	uint64_t size;
+	uint32_t checksum; /* of the entry of the zip file that it was in, as the vdex tells it */
 };
 
 /* 0; -ENOEXEC: no vdex file; -ENOTSUP: of a version that is not known; -EBADMSG: malformed; what

@@ -117,6 +117,7 @@ int zip_file_next(struct zip_file *zip, struct zip_dex *dex)
 		if (!is_dex_name(dex->name) || load_le16(entry + 8) & FLAG_ENCRYPTED ||
 		    (method != METHOD_STORED && method != METHOD_DEFLATED))
 			continue;
+		dex->checksum = load_le32(entry + 16);
 		dex->stored = method == METHOD_STORED;
 		dex->stored_bytes = load_le32(entry + 20);
 		dex->size = load_le32(entry + 24);

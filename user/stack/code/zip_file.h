@@ -19,7 +19,8 @@ struct zip_dex {
 	char name[ZIP_NAME_BYTES]; /* "classes.dex", "classes2.dex", ... */
 	uint64_t at;               /* of its bytes in the source */
 	uint64_t stored_bytes, size;
-	bool stored; /* as it is; else deflated */
+	uint32_t checksum; /* CRC-32 of its bytes, by the directory */
+	bool stored;       /* as it is; else deflated */
 };
 
 /* 0; -ENOEXEC: no zip file; -ENOTSUP: zip64, or several disks; -EBADMSG: malformed; -ENOMEM; what
