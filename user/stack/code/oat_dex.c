@@ -40,16 +40,10 @@ static bool is_vdex_of(struct path path, struct path oat)
 	       equal(without_extension(path), without_extension(oat));
 }
 
-/* The archive that the location names: it is that path, or the file of that name in a folder above
- * the oat file; or, where its digest will tell, in any. */
-static bool is_location(struct path path, struct path location, struct path oat, bool has_sha1)
+/* The archive that the location names, wherever it is: its bytes tell whether it is the one. */
+static bool is_location(struct path path, struct path location)
 {
-	size_t folder = path.length - base_of(path).length;
-
-	if (equal(path, location))
-		return true;
-	return equal(base_of(path), base_of(location)) &&
-	       (has_sha1 || (folder < oat.length && !memcmp(path.text, oat.text, folder)));
+	return equal(base_of(path), base_of(location));
 }
 
 /* "a.apk!classes2.dex" is in a.apk. */
@@ -97,8 +91,7 @@ int oat_dex_open(struct dex_code *code, const struct module_scope *scope,
 		const struct dex_archive *archive;
 
 		if (!other->inode || other->inode == last_inode ||
-		    (!is_vdex_of(path, oat) &&
-		     !is_location(path, location, oat, oat_dex->has_sha1)))
+		    (!is_vdex_of(path, oat) && !is_location(path, location)))
 			continue;
 		last_inode = other->inode;
 		archive = dex_code_archive(code, scope, other);
