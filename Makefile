@@ -54,7 +54,7 @@ BPF_ARCH    := $(if $(filter arm64,$(ARCH)),arm64,x86)
 
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 	-Wno-unused-parameter -Wno-missing-field-initializers
-CPPFLAGS := -D_GNU_SOURCE -DJANKSCOPE_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(BUILD)/skel
+CPPFLAGS := -D_GNU_SOURCE -DJANKSCOPE_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(BUILD)/skel -I$(BUILD)/proto
 CFLAGS := -std=gnu11 -O2 -g -fno-omit-frame-pointer -ffunction-sections -fdata-sections $(WARN)
 # 16 KiB pages: Android 15 devices and the arm64-16k kernels refuse less. With pages of that size
 # separate code costs two half-empty ones on x86_64.
@@ -62,7 +62,7 @@ LDFLAGS := -static -Wl,--gc-sections -Wl,-z,max-page-size=16384 -Wl,-z,noexecsta
 	-Wl,-z,noseparate-code -Wl,-u,tls_alignment -Wl,-u,left_out
 # Nothing in the tool unwinds the tool; debuggers read .debug_frame.
 TOOL_CFLAGS := -fno-asynchronous-unwind-tables -fno-unwind-tables
-LIBS := -lbpf -lseccomp -ldw -lelf -ljansson -lzstd -llzma -lbz2 -lz -lsupc++ -lm -pthread
+LIBS := -lbpf -lseccomp -ldw -lelf -ljansson -lprotobuf-c -lzstd -llzma -lbz2 -lz -lsupc++ -lm -pthread
 # The allocator of the sanitizers does not work in a static program.
 ifeq ($(SAN),1)
 CFLAGS := $(filter-out -O2,$(CFLAGS)) -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
@@ -74,6 +74,10 @@ BPF_CFLAGS := -O2 -g -target bpf -mcpu=v3 -D__TARGET_ARCH_$(BPF_ARCH) -Wall -Wex
 BPF_SRC  := $(wildcard bpf/*.bpf.c)
 BPF_OBJ  := $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/bpf/%.bpf.o)
 SKEL     := $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/skel/%.skel.h)
+# Formats that are protocol buffers; protoc-c makes their code.
+PROTO_SRC := $(wildcard user/sink/*.proto)
+PROTO_H   := $(PROTO_SRC:user/sink/%.proto=$(BUILD)/proto/%.pb-c.h)
+PROTO_OBJ := $(PROTO_H:%.h=%.o)
 USER_SRC := $(sort $(wildcard user/*/*.c user/*/*/*.c))
 USER_OBJ := $(USER_SRC:%.c=$(BUILD)/%.o)
 LIB      := $(BUILD)/libjankscope.a
@@ -133,7 +137,16 @@ $(BUILD)/bpf/packed.o: $(BUILD)/bpf/packed.c
 	$(call msg,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
-$(BUILD)/user/%.o: user/%.c | $(SKEL)
+$(BUILD)/proto/%.pb-c.h: user/sink/%.proto
+	$(call msg,PROTO,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)protoc-c --proto_path=$(<D) --c_out=$(@D) $<
+
+$(BUILD)/proto/%.pb-c.o: $(BUILD)/proto/%.pb-c.h
+	$(call msg,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(TOOL_CFLAGS) -c $(@:.o=.c) -o $@
+
+$(BUILD)/user/%.o: user/%.c | $(SKEL) $(PROTO_H)
 	$(call msg,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(TOOL_CFLAGS) -MMD -MP -c $< -o $@
@@ -161,7 +174,7 @@ small-btf: build/tests/vm/core_fields
 		$(BPF_SRC:bpf/%.bpf.c=$(ARM64_BUILD)/bpf/%.bpf.o)
 bpf-objects: $(BPF_OBJ)
 
-$(LIB): $(USER_OBJ) $(BUILD)/btf/embedded.o $(BUILD)/bpf/packed.o
+$(LIB): $(USER_OBJ) $(PROTO_OBJ) $(BUILD)/btf/embedded.o $(BUILD)/bpf/packed.o
 	$(call msg,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcsP $@ $^
 

@@ -4,7 +4,7 @@
 set -u
 arch=${1:-$(uname -m)}
 host=$(uname -m | sed s/aarch64/arm64/)
-packages="clang llvm bpftool libbpf-dev libelf-dev libdw-dev libjansson-dev libseccomp-dev uthash-dev
+packages="clang llvm bpftool libbpf-dev libelf-dev libdw-dev libjansson-dev libprotobuf-c-dev protobuf-c-compiler libseccomp-dev uthash-dev
 	libzstd-dev liblzma-dev zlib1g-dev libbz2-dev libcriterion-dev pkg-config gcc make
 	clang-format iproute2 jq python3 xz-utils zstd g++"
 # Lists of further packages live beside the tests that need them.
@@ -14,7 +14,7 @@ done
 if [ "$arch" = arm64 ] && [ "$host" != arm64 ]; then
 	packages="$packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross libbpf-dev:arm64
 	libelf-dev:arm64 libdw-dev:arm64 zlib1g-dev:arm64 liblzma-dev:arm64 libbz2-dev:arm64
-	libzstd-dev:arm64 libjansson-dev:arm64 libseccomp-dev:arm64 libstdc++-12-dev-arm64-cross"
+	libzstd-dev:arm64 libjansson-dev:arm64 libprotobuf-c-dev:arm64 libseccomp-dev:arm64 libstdc++-12-dev-arm64-cross"
 fi
 missing=
 for p in $packages; do

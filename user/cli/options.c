@@ -87,6 +87,20 @@ static const struct option_row option_rows[] = {
 	 "write every figure of the records as one row of a table (RFC 4180), without stacks; -: "
 	 "stdout",
 	 VERB_REPORT, OPTION_TEXT, FIELD(csv), .file = true},
+	{0, "openmetrics", "FILE",
+	 "write the summary as OpenMetrics text for Prometheus, at most 200 series; -: stdout",
+	 VERB_REPORT, OPTION_TEXT, FIELD(openmetrics), .file = true},
+	{0, "perfetto", "FILE",
+	 "write blocks, scenes and events as slices, and the figures of the intervals as counters, "
+	 "for ui.perfetto.dev; -: stdout",
+	 VERB_REPORT, OPTION_TEXT, FIELD(perfetto), .file = true},
+	{0, "pprof", "FILE",
+	 "write the stacks of all blocks as a profile of pprof, with the block time and the build "
+	 "ids; -: stdout",
+	 VERB_REPORT, OPTION_TEXT, FIELD(pprof), .file = true},
+	{0, "speedscope", "FILE",
+	 "write the stacks of all blocks for speedscope, one profile a process; -: stdout",
+	 VERB_REPORT, OPTION_TEXT, FIELD(speedscope), .file = true},
 	{0, "mapping", "FILE",
 	 "the mapping.txt that R8 or ProGuard wrote for this build of the app: show the names of "
 	 "the source, and what was inlined",

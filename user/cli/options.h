@@ -15,10 +15,11 @@ struct options {
 	struct target_spec *targets;
 	size_t target_count;
 	bool all;
-	uint64_t interval_ns, duration_ns, wait_ns;        /* duration 0: until a signal */
-	uint64_t count;                                    /* intervals; 0: no limit */
-	const char *output;                                /* -o */
-	const char *folded, *mapping, *csv;                /* of report */
+	uint64_t interval_ns, duration_ns, wait_ns; /* duration 0: until a signal */
+	uint64_t count;                             /* intervals; 0: no limit */
+	const char *output;                         /* -o */
+	/* of report */
+	const char *folded, *mapping, *csv, *openmetrics, *perfetto, *pprof, *speedscope;
 	uint64_t max_disk_bytes, retain_ns, segment_bytes; /* of -o DIR; 0: not given */
 	bool repair;                                       /* of verify */
 	bool daemon;                                       /* of record */

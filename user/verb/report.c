@@ -37,6 +37,8 @@ static int add_block(void *ctx, const struct record_block *block)
 	struct record_block shown;
 	int err = report_stacks_take(reading->stacks, block, &shown);
 
+	if (!err)
+		err = report_outputs_show(reading->outputs, &shown);
 	return err ? err : paths_add(reading->paths, &shown);
 }
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +11,23 @@
 #include <unistd.h>
 
 #include "sink/csv.h"
+#include "sink/openmetrics.h"
+#include "sink/perfetto.h"
+#include "sink/pprof.h"
+#include "sink/speedscope.h"
 
 static const struct kind {
 	const char *flag;
 	size_t path; /* in struct options */
 	struct sink *(*open)(FILE *to);
+	/* It is given blocks as report shows them, and not as they stand in the file. */
+	bool of_shown_blocks;
 } kinds[] = {
-	{"--csv", offsetof(struct options, csv), csv_sink_new},
+	{"--csv", offsetof(struct options, csv), csv_sink_new, false},
+	{"--openmetrics", offsetof(struct options, openmetrics), openmetrics_sink_new, false},
+	{"--perfetto", offsetof(struct options, perfetto), perfetto_sink_new, true},
+	{"--pprof", offsetof(struct options, pprof), pprof_sink_new, true},
+	{"--speedscope", offsetof(struct options, speedscope), speedscope_sink_new, true},
 };
 #define KINDS (sizeof(kinds) / sizeof(*kinds))
 
@@ -115,11 +126,13 @@ bool report_outputs_any(const struct report_outputs *outputs)
 	return outputs->count;
 }
 
-int report_outputs_take(struct report_outputs *outputs, const struct record *record)
+static int take(struct report_outputs *outputs, const struct record *record, bool shown)
 {
 	for (size_t i = 0; i < outputs->count; i++) {
 		struct output *output = &outputs->outputs[i];
 
+		if (record->type == RECORD_BLOCK && output->kind->of_shown_blocks != shown)
+			continue;
 		if (!output->err)
 			output->err = output->sink->ops->write(output->sink, record);
 		/* A disk that is full, or a pipe that nobody reads, ends the work of all. */
@@ -129,11 +142,26 @@ int report_outputs_take(struct report_outputs *outputs, const struct record *rec
 	return 0;
 }
 
+int report_outputs_take(struct report_outputs *outputs, const struct record *record)
+{
+	return take(outputs, record, false);
+}
+
+int report_outputs_show(struct report_outputs *outputs, const struct record_block *block)
+{
+	const struct record record = {
+		.type = RECORD_BLOCK, .t_boot_ns = block->start_boot_ns, .block = block};
+
+	return take(outputs, &record, true);
+}
+
 /* 0 or -errno. */
 static int end_output(struct output *output)
 {
 	int err = output->err;
 
+	if (!err && output->sink->ops->finish)
+		err = output->sink->ops->finish(output->sink, 0);
 	if (!err && fflush(output->file))
 		err = -errno;
 	if (output->file != stdout && fclose(output->file) && !err)
@@ -155,11 +183,17 @@ enum exit_code report_outputs_end(struct report_outputs *outputs)
 	enum exit_code code = EXIT_FINE;
 
 	for (size_t i = 0; i < outputs->count; i++) {
-		int err = end_output(&outputs->outputs[i]);
+		struct output *output = &outputs->outputs[i];
+		int err = end_output(output);
 
+		if (output->sink->dropped)
+			fprintf(stderr,
+				"jankscope: warn: %s %s: too much for one file; %" PRIu64
+				" records are not whole in it\n",
+				output->kind->flag, output->path, output->sink->dropped);
 		if (!err || err == -EPIPE)
 			continue;
-		tell(&outputs->outputs[i], err);
+		tell(output, err);
 		code = EXIT_INTERNAL;
 	}
 	return code;

@@ -14,6 +14,9 @@ bool report_outputs_any(const struct report_outputs *outputs);
 /* A record of a recording, in the order of the file. 0, or -ECANCELED: an output failed, or its
  * reader went away, and report_outputs_end() says which. */
 int report_outputs_take(struct report_outputs *outputs, const struct record *record);
+/* A block with all its stacks, with the names and frames that report shows: where outputs of stacks
+ * come from. As report_outputs_take(). */
+int report_outputs_show(struct report_outputs *outputs, const struct record_block *block);
 /* All recordings were read: give the files their names. An error is said on stderr. */
 enum exit_code report_outputs_end(struct report_outputs *outputs);
 /* Free; a file that was not ended goes. */

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sink/perfetto.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record/folded.h"
+#include "record/telling.h"
+#include "sink/perfetto_tracks.h"
+
+/* BuiltinClock of protos/perfetto/common/builtin_clock.proto. */
+#define CLOCK_REALTIME_ID  1
+#define CLOCK_MONOTONIC_ID 3
+#define CLOCK_BOOTTIME_ID  6
+
+#define MAX_ARGUMENTS 48
+
+struct perfetto {
+	struct sink base;
+	struct perfetto_tracks *tracks;
+};
+
+/* Arguments of one event, in memory of their own. */
+struct arguments {
+	PerfettoTrace__DebugAnnotation items[MAX_ARGUMENTS], *pointers[MAX_ARGUMENTS];
+	char *texts[MAX_ARGUMENTS];
+	size_t count, text_count;
+};
+
+static PerfettoTrace__DebugAnnotation *next_argument(struct arguments *arguments, const char *name)
+{
+	PerfettoTrace__DebugAnnotation *item;
+
+	if (arguments->count == MAX_ARGUMENTS)
+		return NULL;
+	item = &arguments->items[arguments->count];
+	arguments->pointers[arguments->count++] = item;
+	perfetto_trace__debug_annotation__init(item);
+	item->name = (char *)(uintptr_t)name;
+	return item;
+}
+
+static void add_number(struct arguments *arguments, const char *name, uint64_t value)
+{
+	PerfettoTrace__DebugAnnotation *item = next_argument(arguments, name);
+
+	if (!item)
+		return;
+	item->has_int_value = 1;
+	item->int_value = (int64_t)value;
+}
+
+/* A copy of the text is the argument's. */
+static void add_text(struct perfetto *perfetto, struct arguments *arguments, const char *name,
+		     const char *text)
+{
+	PerfettoTrace__DebugAnnotation *item;
+	char *copy = text ? strdup(perfetto_text(perfetto->tracks, text)) : NULL;
+
+	if (!copy)
+		return;
+	item = next_argument(arguments, name);
+	if (!item) {
+		free(copy);
+		return;
+	}
+	item->string_value = copy;
+	arguments->texts[arguments->text_count++] = copy;
+}
+
+static void put_event(struct perfetto *perfetto, PerfettoTrace__TrackEvent__Type type,
+		      uint64_t track, uint64_t t_boot_ns, const char *name,
+		      struct arguments *arguments)
+{
+	PerfettoTrace__TracePacket packet = PERFETTO_TRACE__TRACE_PACKET__INIT;
+	PerfettoTrace__TrackEvent event = PERFETTO_TRACE__TRACK_EVENT__INIT;
+	char *category = "jankscope";
+
+	if (!track)
+		return;
+	event.has_type = event.has_track_uuid = 1;
+	event.type = type;
+	event.track_uuid = track;
+	if (name) {
+		event.name = perfetto_text(perfetto->tracks, name);
+		event.n_categories = 1;
+		event.categories = &category;
+	}
+	if (arguments) {
+		event.n_debug_annotations = arguments->count;
+		event.debug_annotations = arguments->pointers;
+	}
+	packet.has_timestamp = 1;
+	packet.timestamp = t_boot_ns;
+	packet.track_event = &event;
+	perfetto_put(perfetto->tracks, &packet);
+	for (size_t i = 0; arguments && i < arguments->text_count; i++)
+		free(arguments->texts[i]);
+}
+
+/* ---- header ---- */
+
+static void take_header(struct perfetto *perfetto, const struct record_header *header)
+{
+	const struct {
+		uint32_t id;
+		uint64_t ns;
+	} read[] = {{CLOCK_BOOTTIME_ID, header->clock.boot_ns},
+		    {CLOCK_MONOTONIC_ID, header->clock.mono_ns},
+		    {CLOCK_REALTIME_ID, header->clock.unix_ns}};
+	PerfettoTrace__ClockSnapshot__Clock clocks[3], *pointers[3];
+	PerfettoTrace__ClockSnapshot snapshot = PERFETTO_TRACE__CLOCK_SNAPSHOT__INIT;
+	PerfettoTrace__TracePacket packet = PERFETTO_TRACE__TRACE_PACKET__INIT;
+
+	for (size_t i = 0; i < 3; i++) {
+		perfetto_trace__clock_snapshot__clock__init(&clocks[i]);
+		clocks[i].has_clock_id = clocks[i].has_timestamp = 1;
+		clocks[i].clock_id = read[i].id;
+		clocks[i].timestamp = read[i].ns;
+		pointers[i] = &clocks[i];
+	}
+	snapshot.n_clocks = 3;
+	snapshot.clocks = pointers;
+	snapshot.has_primary_trace_clock = 1;
+	snapshot.primary_trace_clock = CLOCK_BOOTTIME_ID;
+	packet.has_timestamp = 1;
+	packet.timestamp = header->clock.boot_ns;
+	packet.clock_snapshot = &snapshot;
+	perfetto_put(perfetto->tracks, &packet);
+}
+
+/* ---- intervals ---- */
+
+static void take_cpu(struct perfetto *perfetto, const struct record_cpu *cpu)
+{
+	struct perfetto_tracks *tracks = perfetto->tracks;
+
+	perfetto_sum(tracks, 0, "CPU busy", COUNTER_NS, cpu->busy_ns);
+	if (cpu->idle_ns.present)
+		perfetto_sum(tracks, 0, "CPU idle", COUNTER_NS, cpu->idle_ns.value);
+	perfetto_sum(tracks, 0, "CPU not listed", COUNTER_NS, cpu->other_ns + cpu->overflow_ns);
+	for (size_t i = 0; i < cpu->process_count; i++) {
+		const struct record_process_cpu *process = &cpu->processes[i];
+		uint64_t track = perfetto_process(tracks, process->pid, process->start_boot_ns,
+						  process->process);
+
+		if (track)
+			perfetto_sum(tracks, track, "CPU", COUNTER_NS, process->cpu_ns);
+	}
+	for (size_t i = 0; i < cpu->task_count; i++) {
+		const struct record_task *task = &cpu->tasks[i];
+		uint64_t track = perfetto_thread(tracks, task->pid, task->tid, task->start_boot_ns,
+						 task->thread);
+
+		if (!track)
+			continue;
+		perfetto_sum(tracks, track, "CPU", COUNTER_NS, task->cpu_ns);
+		if (task->runnable_ns.present)
+			perfetto_sum(tracks, track, "waits for a CPU", COUNTER_NS,
+				     task->runnable_ns.value);
+	}
+}
+
+static void take_bytes(struct perfetto *perfetto, const char *whose,
+		       const struct record_bytes *bytes)
+{
+	char name[160];
+
+	snprintf(name, sizeof(name), "%.120s received", whose);
+	perfetto_sum(perfetto->tracks, 0, name, COUNTER_BYTES, bytes->rx_bytes);
+	snprintf(name, sizeof(name), "%.120s sent", whose);
+	perfetto_sum(perfetto->tracks, 0, name, COUNTER_BYTES, bytes->tx_bytes);
+}
+
+static void take_net(struct perfetto *perfetto, const struct record_net *net)
+{
+	char whose[120];
+
+	for (size_t i = 0; i < net->uid_count; i++) {
+		const struct record_uid_net *uid = &net->uids[i];
+
+		snprintf(whose, sizeof(whose), "net uid %u%s%.80s", uid->uid,
+			 uid->package ? " " : "", uid->package ? uid->package : "");
+		take_bytes(perfetto, whose, &uid->bytes);
+	}
+	take_bytes(perfetto, "net loopback", &net->loopback);
+	take_bytes(perfetto, "net of no uid", &net->unattributed);
+}
+
+static void take_frames(struct perfetto *perfetto, const struct record_frames *frames)
+{
+	for (size_t i = 0; i < frames->layer_count; i++) {
+		const struct record_layer *layer = &frames->layers[i];
+		const struct {
+			const char *what;
+			uint64_t count;
+		} counts[] = {{"shown", layer->shown},
+			      {"dropped", layer->dropped},
+			      {"janky", layer->janky}};
+
+		for (size_t k = 0; k < sizeof(counts) / sizeof(*counts); k++) {
+			char name[160];
+
+			snprintf(name, sizeof(name), "frames %s %.120s", counts[k].what,
+				 layer->layer ? layer->layer : "unknown");
+			perfetto_sum(perfetto->tracks, 0, name, COUNTER_COUNT, counts[k].count);
+		}
+	}
+}
+
+/* What is true at the end of the interval. */
+static void take_state(struct perfetto *perfetto, const struct record_interval *interval,
+		       uint64_t t_boot_ns)
+{
+	const struct record_memory_system *memory = &interval->memory.system;
+	const struct record_power *power = &interval->power;
+	struct perfetto_tracks *tracks = perfetto->tracks;
+	char name[160];
+
+	for (size_t i = 0; i < interval->memory.process_count; i++) {
+		const struct record_memory_process *process = &interval->memory.processes[i];
+		uint64_t track = perfetto_process(tracks, process->pid, process->start_boot_ns,
+						  process->process);
+
+		if (track && process->rss_bytes.present)
+			perfetto_count(tracks, track, "RSS", COUNTER_BYTES, t_boot_ns,
+				       (int64_t)process->rss_bytes.value);
+		if (track && process->has_rollup && process->pss_bytes.present)
+			perfetto_count(tracks, track, "PSS", COUNTER_BYTES, t_boot_ns,
+				       (int64_t)process->pss_bytes.value);
+	}
+	if (memory->available_bytes.present)
+		perfetto_count(tracks, 0, "memory available", COUNTER_BYTES, t_boot_ns,
+			       (int64_t)memory->available_bytes.value);
+	if (power->battery_present && power->battery.current_ua.present)
+		perfetto_count(tracks, 0, "battery current, uA", COUNTER_OTHER, t_boot_ns,
+			       power->battery.current_ua.value);
+	for (size_t i = 0; i < power->zone_count; i++) {
+		const struct record_zone *zone = &power->zones[i];
+
+		if (!zone->temperature_mc.present)
+			continue;
+		snprintf(name, sizeof(name), "temperature %" PRIu32 " %.100s, 0.001 C", zone->zone,
+			 zone->type ? zone->type : "");
+		perfetto_count(tracks, 0, name, COUNTER_OTHER, t_boot_ns,
+			       zone->temperature_mc.value);
+	}
+}
+
+static void take_losses(struct perfetto *perfetto, const struct record_interval *interval)
+{
+	char name[160];
+
+	for (size_t i = 0; i < interval->lost.count; i++) {
+		snprintf(name, sizeof(name), "lost %.120s", interval->lost.items[i].name);
+		perfetto_sum(perfetto->tracks, 0, name, COUNTER_COUNT,
+			     interval->lost.items[i].value);
+	}
+}
+
+static void take_interval(struct perfetto *perfetto, const struct record_interval *interval,
+			  uint64_t t_boot_ns)
+{
+	uint64_t begin_ns = t_boot_ns > interval->dur_ns ? t_boot_ns - interval->dur_ns : 0;
+
+	if (interval->cpu.present)
+		take_cpu(perfetto, &interval->cpu);
+	if (interval->net.present)
+		take_net(perfetto, &interval->net);
+	if (interval->frames.present)
+		take_frames(perfetto, &interval->frames);
+	perfetto_sum(perfetto->tracks, 0, "jankscope CPU", COUNTER_NS, interval->self.cpu_ns);
+	take_losses(perfetto, interval);
+	perfetto_end_sums(perfetto->tracks, begin_ns);
+	take_state(perfetto, interval, t_boot_ns);
+}
+
+/* ---- blocks ---- */
+
+static void add_thread(struct perfetto *perfetto, struct arguments *arguments, const char *name,
+		       const struct record_thread *thread)
+{
+	char text[160];
+
+	if (!thread->present)
+		return;
+	snprintf(text, sizeof(text), "%.*s %d of %.100s %d", RECORD_COMM_LEN, thread->thread,
+		 thread->tid, thread->process ? thread->process : "", thread->pid);
+	add_text(perfetto, arguments, name, text);
+}
+
+static void add_stack(struct perfetto *perfetto, struct arguments *arguments, const char *name,
+		      const struct record_stack *stack)
+{
+	char *line = stack ? stack_folded_line(stack) : NULL;
+	char *end = line ? strrchr(line, ' ') : NULL;
+
+	if (end)
+		*end = 0; /* its weight */
+	add_text(perfetto, arguments, name, line);
+	free(line);
+}
+
+static void add_chain(struct perfetto *perfetto, struct arguments *arguments,
+		      const struct record_block *block)
+{
+	static const char *const names[] = {"chain.0", "chain.1", "chain.2", "chain.3",
+					    "chain.4", "chain.5", "chain.6", "chain.7"};
+
+	for (size_t i = 0; i < block->chain_count && i < sizeof(names) / sizeof(*names); i++) {
+		const struct block_link *link = &block->chain[i];
+		char text[256];
+
+		snprintf(text, sizeof(text), "%s, %.60s: %.*s %d of %.60s %d",
+			 link->how == LINK_BINDER ? "binder" : "lock", link->what ? link->what : "",
+			 RECORD_COMM_LEN, link->thread, link->tid,
+			 link->process ? link->process : "", link->pid);
+		add_text(perfetto, arguments, names[i], text);
+	}
+}
+
+static void take_block(struct perfetto *perfetto, const struct record_block *block)
+{
+	static const char *const classes[] = {"short", "long", "ANR"};
+	const struct record_stack *stack = heaviest_stack(block);
+	struct arguments arguments = {0};
+	char name[64 + TELLING_NAME], full[TELLING_NAME], telling[TELLING_NAME] = "";
+	uint64_t track;
+
+	if (stack && stack->frame_count)
+		function_short(telling, sizeof(telling),
+			       frame_name(full, sizeof(full),
+					  &stack->frames[telling_frame(stack, false)]));
+	snprintf(name, sizeof(name), "BLOCK %s%s%s", classes[block->class], *telling ? ": " : "",
+		 telling);
+	add_number(&arguments, "wall_ns", block->wall_ns);
+	add_number(&arguments, "ledger.running_ns", block->ledger.running_ns);
+	add_number(&arguments, "ledger.runnable_ns", block->ledger.runnable_ns);
+	add_number(&arguments, "ledger.sleeping_ns", block->ledger.sleeping_ns);
+	add_number(&arguments, "ledger.uninterruptible_ns", block->ledger.uninterruptible_ns);
+	add_number(&arguments, "ledger.stopped_ns", block->ledger.stopped_ns);
+	if (block->reason_count)
+		add_text(perfetto, &arguments, "reason", block->reasons[0].reason);
+	add_thread(perfetto, &arguments, "waker", &block->waker);
+	add_thread(perfetto, &arguments, "owner", &block->owner);
+	add_chain(perfetto, &arguments, block);
+	add_stack(perfetto, &arguments, "stack", stack);
+	add_stack(perfetto, &arguments, "owner_stack", block->owner_stack);
+	/* The process's start is not in the record: the track is that of its pid. */
+	if (block->process)
+		perfetto_process(perfetto->tracks, block->pid, 0, block->process);
+	track = perfetto_thread(perfetto->tracks, block->pid, block->tid, 0, NULL);
+	put_event(perfetto, PERFETTO_TRACE__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN, track,
+		  block->start_boot_ns, name, &arguments);
+	put_event(perfetto, PERFETTO_TRACE__TRACK_EVENT__TYPE__TYPE_SLICE_END, track,
+		  block->start_boot_ns + block->wall_ns, NULL, NULL);
+}
+
+/* ---- events ---- */
+
+static const char *key_text(const struct record_event *event, const char *name)
+{
+	for (size_t i = 0; i < event->key_count; i++)
+		if (!strcmp(event->keys[i].name, name))
+			return event->keys[i].text;
+	return NULL;
+}
+
+static void take_mark(struct perfetto *perfetto, const struct record_event *event,
+		      uint64_t t_boot_ns)
+{
+	const char *name = key_text(event, "name"), *state = key_text(event, "state");
+	char track[160];
+
+	if (!name || !state)
+		return;
+	snprintf(track, sizeof(track), "scene %.120s", name);
+	put_event(perfetto,
+		  strcmp(state, "end") ? PERFETTO_TRACE__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN
+				       : PERFETTO_TRACE__TRACK_EVENT__TYPE__TYPE_SLICE_END,
+		  perfetto_track(perfetto->tracks, track), t_boot_ns,
+		  strcmp(state, "end") ? name : NULL, NULL);
+}
+
+static void take_event(struct perfetto *perfetto, const struct record_event *event,
+		       uint64_t t_boot_ns)
+{
+	struct arguments arguments = {0};
+	char number[40];
+
+	if (!strcmp(event->event, "mark")) {
+		take_mark(perfetto, event, t_boot_ns);
+		return;
+	}
+	for (size_t i = 0; i < event->key_count; i++) {
+		const struct event_key *key = &event->keys[i];
+
+		if (!key->text && !key->real) {
+			add_number(&arguments, key->name, (uint64_t)key->value);
+			continue;
+		}
+		if (!key->text)
+			snprintf(number, sizeof(number), "%.17g", key->number);
+		add_text(perfetto, &arguments, key->name, key->text ? key->text : number);
+	}
+	put_event(perfetto, PERFETTO_TRACE__TRACK_EVENT__TYPE__TYPE_INSTANT,
+		  perfetto_track(perfetto->tracks, "jankscope events"), t_boot_ns, event->event,
+		  &arguments);
+}
+
+/* ---- the sink ---- */
+
+static int perfetto_write(struct sink *sink, const struct record *record)
+{
+	struct perfetto *perfetto = (struct perfetto *)sink;
+
+	switch (record->type) {
+	case RECORD_HEADER:
+		take_header(perfetto, record->header);
+		break;
+	case RECORD_INTERVAL:
+		take_interval(perfetto, record->interval, record->t_boot_ns);
+		break;
+	case RECORD_BLOCK:
+		take_block(perfetto, record->block);
+		break;
+	case RECORD_EVENT:
+		take_event(perfetto, record->event, record->t_boot_ns);
+		break;
+	default:
+		break;
+	}
+	sink->dropped += perfetto_tracks_refused(perfetto->tracks) != 0;
+	return perfetto_tracks_error(perfetto->tracks);
+}
+
+static void perfetto_close(struct sink *sink)
+{
+	perfetto_tracks_free(((struct perfetto *)sink)->tracks);
+	free(sink);
+}
+
+struct sink *perfetto_sink_new(FILE *to)
+{
+	static const struct sink_ops ops = {
+		.name = "perfetto", .write = perfetto_write, .close = perfetto_close};
+	struct perfetto *perfetto = calloc(1, sizeof(*perfetto));
+
+	if (!perfetto)
+		return NULL;
+	perfetto->base.ops = &ops;
+	perfetto->tracks = perfetto_tracks_new(to, PERFETTO_TRACKS);
+	if (perfetto->tracks)
+		return &perfetto->base;
+	free(perfetto);
+	errno = ENOMEM;
+	return NULL;
+}

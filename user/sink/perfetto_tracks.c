@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sink/perfetto_tracks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "sink/text.h"
+
+#define TEXT_BYTES  4096 /* what is longer is cut */
+#define NAME_BYTES  200  /* of a track, as far as it tells tracks apart */
+#define SEQUENCE_ID 1    /* all packets come from one writer */
+
+enum track_kind { TRACK_PLAIN, TRACK_PROCESS, TRACK_THREAD, TRACK_COUNTER };
+
+struct track_key {
+	uint64_t parent, start_boot_ns;
+	int32_t kind, pid, tid;
+	char name[NAME_BYTES];
+};
+
+struct track {
+	struct track_key key;
+	uint64_t uuid;
+	/* of a counter of sums: the value that was written last, and that of this interval so far
+	 */
+	uint64_t written, sum;
+	UT_hash_handle hh;
+};
+
+struct perfetto_tracks {
+	FILE *to;
+	struct track *tracks;
+	size_t limit;
+	uint64_t refused;
+	int err;
+	uint8_t *packed;
+	size_t packed_room;
+	char texts[2][TEXT_BYTES];
+	unsigned text;
+};
+
+struct perfetto_tracks *perfetto_tracks_new(FILE *to, size_t limit)
+{
+	struct perfetto_tracks *tracks = calloc(1, sizeof(*tracks));
+
+	if (!tracks)
+		return NULL;
+	tracks->to = to;
+	tracks->limit = limit;
+	return tracks;
+}
+
+void perfetto_tracks_free(struct perfetto_tracks *tracks)
+{
+	struct track *track, *next;
+
+	if (!tracks)
+		return;
+	HASH_ITER (hh, tracks->tracks, track, next) {
+		HASH_DEL(tracks->tracks, track);
+		free(track);
+	}
+	free(tracks->packed);
+	free(tracks);
+}
+
+int perfetto_tracks_error(const struct perfetto_tracks *tracks)
+{
+	return tracks->err;
+}
+
+uint64_t perfetto_tracks_refused(struct perfetto_tracks *tracks)
+{
+	uint64_t refused = tracks->refused;
+
+	tracks->refused = 0;
+	return refused;
+}
+
+char *perfetto_text(struct perfetto_tracks *tracks, const char *text)
+{
+	char *clean = tracks->texts[tracks->text++ % 2];
+
+	text_clean(clean, TEXT_BYTES, text ? text : "");
+	return clean;
+}
+
+/* ---- packets ---- */
+
+void perfetto_put(struct perfetto_tracks *tracks, PerfettoTrace__TracePacket *packet)
+{
+	PerfettoTrace__Trace trace = PERFETTO_TRACE__TRACE__INIT;
+	size_t size;
+
+	if (tracks->err)
+		return;
+	packet->has_trusted_packet_sequence_id = 1;
+	packet->trusted_packet_sequence_id = SEQUENCE_ID;
+	/* Messages that stand behind each other are one message with the fields of all. */
+	trace.n_packet = 1;
+	trace.packet = &packet;
+	size = perfetto_trace__trace__get_packed_size(&trace);
+	if (size > tracks->packed_room) {
+		uint8_t *more = realloc(tracks->packed, 2 * size);
+
+		if (!more) {
+			tracks->err = -ENOMEM;
+			return;
+		}
+		tracks->packed = more;
+		tracks->packed_room = 2 * size;
+	}
+	perfetto_trace__trace__pack(&trace, tracks->packed);
+	errno = 0;
+	if (fwrite(tracks->packed, 1, size, tracks->to) != size)
+		tracks->err = errno ? -errno : -EIO;
+}
+
+static void describe(struct perfetto_tracks *tracks, PerfettoTrace__TrackDescriptor *descriptor)
+{
+	PerfettoTrace__TracePacket packet = PERFETTO_TRACE__TRACE_PACKET__INIT;
+
+	packet.track_descriptor = descriptor;
+	perfetto_put(tracks, &packet);
+}
+
+/* ---- tracks ---- */
+
+/* The track of that key; *made: it has no descriptor yet. NULL: there is no room. */
+static struct track *find(struct perfetto_tracks *tracks, const struct track_key *key, bool *made)
+{
+	struct track *track;
+
+	*made = false;
+	HASH_FIND(hh, tracks->tracks, key, sizeof(*key), track);
+	if (track)
+		return track;
+	if (HASH_COUNT(tracks->tracks) >= tracks->limit) {
+		tracks->refused++;
+		return NULL;
+	}
+	track = calloc(1, sizeof(*track));
+	if (!track) {
+		tracks->err = tracks->err ? tracks->err : -ENOMEM;
+		return NULL;
+	}
+	track->key = *key;
+	track->uuid = HASH_COUNT(tracks->tracks) + 1;
+	HASH_ADD(hh, tracks->tracks, key, sizeof(track->key), track);
+	*made = true;
+	return track;
+}
+
+static void set_key(struct track_key *key, enum track_kind kind, uint64_t parent, const char *name)
+{
+	memset(key, 0, sizeof(*key)); /* its bytes are compared */
+	key->kind = kind;
+	key->parent = parent;
+	if (name)
+		snprintf(key->name, sizeof(key->name), "%s", name);
+}
+
+uint64_t perfetto_process(struct perfetto_tracks *tracks, pid_t pid, uint64_t start_boot_ns,
+			  const char *name)
+{
+	PerfettoTrace__TrackDescriptor descriptor = PERFETTO_TRACE__TRACK_DESCRIPTOR__INIT;
+	PerfettoTrace__ProcessDescriptor process = PERFETTO_TRACE__PROCESS_DESCRIPTOR__INIT;
+	struct track_key key;
+	struct track *track;
+	bool made;
+
+	set_key(&key, TRACK_PROCESS, 0, NULL);
+	key.pid = pid;
+	key.start_boot_ns = start_boot_ns;
+	track = find(tracks, &key, &made);
+	if (!made)
+		return track ? track->uuid : 0;
+	process.has_pid = 1;
+	process.pid = pid;
+	process.process_name = name ? perfetto_text(tracks, name) : NULL;
+	descriptor.has_uuid = 1;
+	descriptor.uuid = track->uuid;
+	descriptor.process = &process;
+	describe(tracks, &descriptor);
+	return track->uuid;
+}
+
+uint64_t perfetto_thread(struct perfetto_tracks *tracks, pid_t pid, pid_t tid,
+			 uint64_t start_boot_ns, const char *name)
+{
+	PerfettoTrace__TrackDescriptor descriptor = PERFETTO_TRACE__TRACK_DESCRIPTOR__INIT;
+	PerfettoTrace__ThreadDescriptor thread = PERFETTO_TRACE__THREAD_DESCRIPTOR__INIT;
+	struct track_key key;
+	struct track *track;
+	bool made;
+
+	set_key(&key, TRACK_THREAD, 0, NULL);
+	key.pid = pid;
+	key.tid = tid;
+	key.start_boot_ns = start_boot_ns;
+	track = find(tracks, &key, &made);
+	if (!made)
+		return track ? track->uuid : 0;
+	thread.has_pid = thread.has_tid = 1;
+	thread.pid = pid;
+	thread.tid = tid;
+	thread.thread_name = name ? perfetto_text(tracks, name) : NULL;
+	descriptor.has_uuid = 1;
+	descriptor.uuid = track->uuid;
+	descriptor.thread = &thread;
+	describe(tracks, &descriptor);
+	return track->uuid;
+}
+
+uint64_t perfetto_track(struct perfetto_tracks *tracks, const char *name)
+{
+	PerfettoTrace__TrackDescriptor descriptor = PERFETTO_TRACE__TRACK_DESCRIPTOR__INIT;
+	struct track_key key;
+	struct track *track;
+	bool made;
+
+	set_key(&key, TRACK_PLAIN, 0, name);
+	track = find(tracks, &key, &made);
+	if (!made)
+		return track ? track->uuid : 0;
+	descriptor.has_uuid = 1;
+	descriptor.uuid = track->uuid;
+	descriptor.name = perfetto_text(tracks, name);
+	describe(tracks, &descriptor);
+	return track->uuid;
+}
+
+static struct track *find_counter(struct perfetto_tracks *tracks, uint64_t parent, const char *name,
+				  counter_unit unit)
+{
+	PerfettoTrace__TrackDescriptor descriptor = PERFETTO_TRACE__TRACK_DESCRIPTOR__INIT;
+	PerfettoTrace__CounterDescriptor counter = PERFETTO_TRACE__COUNTER_DESCRIPTOR__INIT;
+	struct track_key key;
+	struct track *track;
+	bool made;
+
+	set_key(&key, TRACK_COUNTER, parent, name);
+	track = find(tracks, &key, &made);
+	if (!made)
+		return track;
+	counter.has_unit = 1;
+	counter.unit = unit;
+	descriptor.has_uuid = 1;
+	descriptor.uuid = track->uuid;
+	descriptor.name = perfetto_text(tracks, name);
+	descriptor.counter = &counter;
+	descriptor.has_parent_uuid = parent != 0;
+	descriptor.parent_uuid = parent;
+	describe(tracks, &descriptor);
+	return track;
+}
+
+static void put_value(struct perfetto_tracks *tracks, struct track *track, uint64_t t_boot_ns,
+		      int64_t value)
+{
+	PerfettoTrace__TracePacket packet = PERFETTO_TRACE__TRACE_PACKET__INIT;
+	PerfettoTrace__TrackEvent event = PERFETTO_TRACE__TRACK_EVENT__INIT;
+
+	event.has_type = event.has_track_uuid = event.has_counter_value = 1;
+	event.type = PERFETTO_TRACE__TRACK_EVENT__TYPE__TYPE_COUNTER;
+	event.track_uuid = track->uuid;
+	event.counter_value = value;
+	packet.has_timestamp = 1;
+	packet.timestamp = t_boot_ns;
+	packet.track_event = &event;
+	perfetto_put(tracks, &packet);
+}
+
+void perfetto_count(struct perfetto_tracks *tracks, uint64_t parent, const char *name,
+		    counter_unit unit, uint64_t t_boot_ns, int64_t value)
+{
+	struct track *track = find_counter(tracks, parent, name, unit);
+
+	if (track)
+		put_value(tracks, track, t_boot_ns, value);
+}
+
+void perfetto_sum(struct perfetto_tracks *tracks, uint64_t parent, const char *name,
+		  counter_unit unit, uint64_t value)
+{
+	struct track *track = value ? find_counter(tracks, parent, name, unit) : NULL;
+
+	if (track)
+		track->sum += value;
+}
+
+void perfetto_end_sums(struct perfetto_tracks *tracks, uint64_t t_boot_ns)
+{
+	for (struct track *track = tracks->tracks; track; track = track->hh.next) {
+		if (!track->sum && !track->written)
+			continue;
+		put_value(tracks, track, t_boot_ns,
+			  (int64_t)(track->sum < INT64_MAX ? track->sum : INT64_MAX));
+		track->written = track->sum;
+		track->sum = 0;
+	}
+}
