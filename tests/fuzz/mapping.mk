@@ -3,10 +3,9 @@
 MAPPING_FUZZ_BIN := $(BUILD)/tests/fuzz/fuzz_mapping
 MAPPING_FUZZ_SRC := tests/fuzz/fuzz_mapping.c user/util/arena.c $(wildcard user/stack/symbol/*.c)
 
-$(MAPPING_FUZZ_BIN): $(MAPPING_FUZZ_SRC) $(wildcard user/stack/symbol/*.h) | $(BUILD)/tests/fuzz
+$(MAPPING_FUZZ_BIN): tests/fuzz/fuzz_mapping.c $(call fuzz_objects,$(MAPPING_FUZZ_SRC)) | $(BUILD)/tests/fuzz
 	$(call msg,FUZZ,$@)
-	$(Q)$(CLANG) -std=gnu11 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-		$(CPPFLAGS) -o $@ $(MAPPING_FUZZ_SRC)
+	$(Q)$(FUZZ_CC) -fsanitize=fuzzer,address,undefined -o $@ $^
 
 EXTRA_TESTS += $(MAPPING_FUZZ_BIN)
 

@@ -4,10 +4,9 @@ RECORDING_FUZZ_BIN := $(BUILD)/tests/fuzz/fuzz_recording
 RECORDING_FUZZ_SRC := tests/fuzz/fuzz_recording.c $(wildcard user/record/json_*.c) user/util/arena.c \
 	$(addprefix user/store/,line.c index.c verify.c)
 
-$(RECORDING_FUZZ_BIN): $(RECORDING_FUZZ_SRC) $(LIB) | $(BUILD)/tests/fuzz
+$(RECORDING_FUZZ_BIN): tests/fuzz/fuzz_recording.c $(call fuzz_objects,$(RECORDING_FUZZ_SRC)) $(LIB) | $(BUILD)/tests/fuzz
 	$(call msg,FUZZ,$@)
-	$(Q)$(CLANG) -std=gnu11 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-		$(CPPFLAGS) -o $@ $(RECORDING_FUZZ_SRC) $(LIB) $(LIBS)
+	$(Q)$(FUZZ_CC) -fsanitize=fuzzer,address,undefined -o $@ $^ $(LIBS)
 
 EXTRA_TESTS += $(RECORDING_FUZZ_BIN)
 

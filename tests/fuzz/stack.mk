@@ -9,10 +9,10 @@ STACK_FUZZ_SRC := tests/fuzz/fuzz_stack.c user/proc/maps.c user/prober/jit_list.
 	dwarf_expression.c unwind.c unwind_guess.c unwound.c unwinder_wire.c wait_places.c demangle_rust.c jit_names.c)
 FUZZ_SECONDS ?= 300
 
-$(BUILD)/tests/fuzz/fuzz_stack_%: $(STACK_FUZZ_SRC) $(wildcard user/stack/*.h user/stack/code/*.h user/prober/jit*.h tests/unit/stack_elf.h) | $(BUILD)/tests/fuzz
+$(BUILD)/tests/fuzz/fuzz_stack_%: tests/fuzz/fuzz_stack.c $(call fuzz_objects,$(STACK_FUZZ_SRC)) tests/unit/stack_elf.h | $(BUILD)/tests/fuzz
 	$(call msg,FUZZ,$@)
-	$(Q)$(CLANG) -std=gnu11 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-		-DFUZZ_$(shell echo $* | tr a-z A-Z) $(CPPFLAGS) -Itests -o $@ $(STACK_FUZZ_SRC) -ldw -lelf -llzma -lz -lsupc++
+	$(Q)$(FUZZ_CC) -fsanitize=fuzzer,address,undefined -DFUZZ_$(shell echo $* | tr a-z A-Z) -o $@ \
+		$(filter-out %.h,$^) -ldw -lelf -llzma -lz -lsupc++
 
 # Writes the files that the fuzzing of byte code starts from.
 $(BUILD)/tests/fuzz/dex_seeds: tests/fuzz/dex_seeds.c tests/unit/made_dex.h tests/unit/made_oat.h | $(BUILD)/tests/fuzz

@@ -7,10 +7,9 @@ TRACE_FUZZ_SRC := tests/fuzz/fuzz_trace.c user/record/histogram.c user/compat/co
 FUZZ_SECONDS ?= 300
 
 upper = $(shell echo $(1) | tr a-z A-Z)
-$(BUILD)/tests/fuzz/fuzz_trace_%: $(TRACE_FUZZ_SRC) $(wildcard user/trace/*.h user/frames/*.h) | $(BUILD)/tests/fuzz
+$(BUILD)/tests/fuzz/fuzz_trace_%: tests/fuzz/fuzz_trace.c $(call fuzz_objects,$(TRACE_FUZZ_SRC)) | $(BUILD)/tests/fuzz
 	$(call msg,FUZZ,$@)
-	$(Q)$(CLANG) -std=gnu11 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-		-DFUZZ_$(call upper,$*) -DFRAMES_SMALL_WINDOWS $(CPPFLAGS) -o $@ $(TRACE_FUZZ_SRC) -lz -lzstd -lm
+	$(Q)$(FUZZ_CC) -fsanitize=fuzzer,address,undefined -DFUZZ_$(call upper,$*) -o $@ $^ -lz -lzstd -lm
 
 EXTRA_TESTS += $(TRACE_FUZZ_BIN)
 
