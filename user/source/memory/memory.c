@@ -4,16 +4,27 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
+#include "core/loop.h"
 #include "core/rights.h"
 #include "jankscope/target.h"
 #include "source/memory/private.h"
 #include "util/clock.h"
 
+/* A rest may be so much longer. */
+#define REST_SLACK_NS (20 * NSEC_PER_MSEC)
+
 static struct memory_source *memory_source(struct source *source)
 {
 	return (struct memory_source *)source;
+}
+
+static int on_rested(void *ctx, uint32_t events)
+{
+	memory_ask_next(ctx);
+	return 0;
 }
 
 static int memory_open(struct source *source, const struct source_context *context)
@@ -24,15 +35,17 @@ static int memory_open(struct source *source, const struct source_context *conte
 	memory->context = context;
 	memory->counts_files = !stat("/proc/self/fd", &st) && st.st_size > 0;
 	memory_system_open(memory);
-	return 0;
+	memory->timer = loop_add_timer(context->loop, 0, 0, on_rested, memory);
+	if (memory->timer >= 0)
+		return loop_set_slack(context->loop, memory->timer, REST_SLACK_NS);
+	snprintf(source->reason, sizeof(source->reason), "no timer: %s", strerror(-memory->timer));
+	return memory->timer;
 }
 
 static bool memory_take_target(struct source *source, const struct target_process *target)
 {
-	struct memory_process *process = memory_find(memory_source(source), target);
-
-	if (process)
-		memory_ask(process, clock_now_ns(CLOCK_MONOTONIC));
+	if (memory_find(memory_source(source), target))
+		memory_ask_next(memory_source(source));
 	return false;
 }
 
@@ -83,7 +96,6 @@ static int sample_processes(struct memory_source *memory, bool final)
 static int memory_sample(struct source *source, struct record_interval *interval)
 {
 	struct memory_source *memory = memory_source(source);
-	uint64_t now_ns;
 	int err;
 
 	free_rows(memory);
@@ -97,10 +109,8 @@ static int memory_sample(struct source *source, struct record_interval *interval
 		err = counter_list_add(&interval->lost, "memory_unread", memory->unread);
 	memory->unread = 0;
 	/* Their answers go with the next interval. */
-	now_ns = clock_now_ns(CLOCK_MONOTONIC);
-	for (struct memory_process *process = memory->processes; process && !interval->final;
-	     process = process->hh.next)
-		memory_ask(process, now_ns);
+	if (!interval->final)
+		memory_ask_next(memory);
 	return err;
 }
 
@@ -113,6 +123,8 @@ static void memory_close(struct source *source)
 		return;
 	HASH_ITER (hh, memory->processes, process, next)
 		memory_drop(process);
+	if (memory->timer >= 0)
+		loop_remove_timer(memory->context->loop, memory->timer);
 	memory_system_close(memory);
 	free_rows(memory);
 	free(memory->rows);
@@ -146,5 +158,6 @@ struct source *memory_source_new(const struct memory_options *options)
 	memory->base.rights = RIGHT_MAPS;
 	memory->options = *options;
 	memory->meminfo = memory->pressure = memory->gpu_map = -ENOENT;
+	memory->timer = -1;
 	return &memory->base;
 }

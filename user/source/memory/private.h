@@ -48,7 +48,11 @@ struct memory_source {
 	struct record_memory_process *rows;
 	size_t row_count, row_room;
 	uint64_t turn, unread;
-	bool counts_files; /* the size of a folder fd is the number of its descriptors */
+	/* One process is asked about at a time, and then there is a rest. */
+	struct memory_process *asked; /* NULL: nobody now */
+	uint64_t rest_until_ns;       /* CLOCK_MONOTONIC */
+	int timer;                    /* of the loop; -1: there is none */
+	bool counts_files;            /* the size of a folder fd is the number of its descriptors */
 	int meminfo, pressure, gpu_map; /* descriptors, or -errno */
 	struct {
 		uint64_t some_ns, full_ns;
@@ -67,8 +71,9 @@ struct memory_process *memory_find(struct memory_source *memory,
 				   const struct target_process *target);
 /* Forget it, and what was asked about it. */
 void memory_drop(struct memory_process *process);
-/* Ask a prober for what is due. */
-void memory_ask(struct memory_process *process, uint64_t now_ns);
+/* Ask a prober about the process that is due for the longest, unless another is asked about or it
+ * is time to rest. The answer has the next one asked. */
+void memory_ask_next(struct memory_source *memory);
 /* Add its row. final: no answer is waited for after this. 0 or -ENOMEM. */
 int memory_add_row(struct memory_process *process, const struct target_process *target, bool final);
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/loop.h"
 #include "jankscope/target.h"
 #include "proc/memory.h"
 #include "proc/read.h"
@@ -24,6 +25,11 @@
 #define RETRY_NS (2 * NSEC_PER_SEC)
 /* One of so many readings is by kind, too: it takes much longer. */
 #define KINDS_EVERY 6
+/* After a reading so many times what it took of a CPU: hundreds of processes cost 2 % of a core at
+ * the most, and leave the probers to what cannot wait (stacks of blocks). */
+#define REST_TIMES 49
+/* Where the probers have enough to do. */
+#define BUSY_NS (20 * NSEC_PER_MSEC)
 
 static int open_below(int dir, const char *name, int flags)
 {
@@ -80,8 +86,10 @@ void memory_drop(struct memory_process *process)
 {
 	struct memory_source *memory = process->source;
 
-	if (process->request)
+	if (process->request > 0)
 		probe_cancel(memory->context->probes, process->request);
+	if (memory->asked == process)
+		memory->asked = NULL; /* the next sample goes on */
 	HASH_DEL(memory->processes, process);
 	if (process->status >= 0)
 		close(process->status);
@@ -94,10 +102,15 @@ void memory_drop(struct memory_process *process)
 
 /* ---- what is asked ---- */
 
-static void on_answer(void *ctx, int err, const struct probe_answer *answer)
+/* Nobody is asked about for that long. */
+static void rest(struct memory_source *memory, uint64_t ns)
 {
-	struct memory_process *process = ctx;
+	memory->rest_until_ns = clock_now_ns(CLOCK_MONOTONIC) + ns;
+	loop_set_timer(memory->context->loop, memory->timer, ns ?: 1, 0);
+}
 
+static void take_answer(struct memory_process *process, int err, const struct probe_answer *answer)
+{
 	process->request = 0;
 	process->told = true;
 	process->err = err;
@@ -110,7 +123,20 @@ static void on_answer(void *ctx, int err, const struct probe_answer *answer)
 		memcpy(&process->use, answer->data, sizeof(process->use));
 }
 
-void memory_ask(struct memory_process *process, uint64_t now_ns)
+static void on_answer(void *ctx, int err, const struct probe_answer *answer)
+{
+	struct memory_process *process = ctx;
+	struct memory_source *memory = process->source;
+	uint64_t cpu_ns = 0;
+
+	take_answer(process, err, answer);
+	if (!process->err)
+		cpu_ns = process->use.rollup_cpu_ns + process->use.kinds_cpu_ns;
+	memory->asked = NULL;
+	rest(memory, cpu_ns < NSEC_PER_SEC ? REST_TIMES * cpu_ns : REST_TIMES * NSEC_PER_SEC);
+}
+
+static void ask(struct memory_process *process, uint64_t now_ns)
 {
 	struct memory_source *memory = process->source;
 	uint64_t every_ns = memory->options.smaps_ns ?: FILES_NS;
@@ -121,28 +147,44 @@ void memory_ask(struct memory_process *process, uint64_t now_ns)
 		.argument = PROBE_USE_FILES | PROBE_USE_BUFFERS,
 	};
 
-	/* A timer that comes a little early must not cost a whole interval. */
-	if (process->request || process->told ||
-	    now_ns + memory->context->interval_ns / 2 < process->due_ns)
-		return;
-	/* It stays due. */
-	if (!memory->context->probes || !probe_has_room(memory->context->probes))
-		return;
 	if (memory->options.smaps_ns)
 		request.argument |= PROBE_USE_ROLLUP;
 	if (memory->options.smaps_ns && process->readings % KINDS_EVERY == 0)
 		request.argument |= PROBE_USE_KINDS;
-	process->readings++;
 	process->asked = (unsigned)request.argument;
-	process->due_ns = now_ns + every_ns;
 	process->request = probe_ask(memory->context->probes, &request, NULL, 0, NULL, 0, ANSWER_NS,
 				     on_answer, process);
-	if (process->request > 0)
+	if (process->request > 0) {
+		process->readings++;
+		process->due_ns = now_ns + every_ns;
+		memory->asked = process;
 		return;
+	}
 	/* It was not asked: again soon, for all of it. */
-	process->readings--;
 	process->due_ns = now_ns + (every_ns < RETRY_NS ? every_ns : RETRY_NS);
-	on_answer(process, (int)process->request, NULL);
+	take_answer(process, (int)process->request, NULL);
+	rest(memory, 0);
+}
+
+void memory_ask_next(struct memory_source *memory)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	/* A timer that comes a little early must not cost a whole interval. */
+	uint64_t due_ns = now_ns + memory->context->interval_ns / 2;
+	struct memory_process *next = NULL, *process;
+
+	if (!memory->context->probes || memory->asked || now_ns < memory->rest_until_ns)
+		return;
+	for (process = memory->processes; process; process = process->hh.next)
+		if (!process->told && process->due_ns <= due_ns &&
+		    (!next || process->due_ns < next->due_ns))
+			next = process;
+	if (!next)
+		return;
+	if (probe_has_room(memory->context->probes))
+		ask(next, now_ns);
+	else
+		rest(memory, BUSY_NS);
 }
 
 /* ---- rows ---- */
