@@ -19,7 +19,7 @@ check() { # ARCH FILE MACHINE
 	ok $? "$name is static: no interpreter, no libraries"
 	! readelf -SW "$file" | grep -qE '\.symtab|\.debug_info'; ok $? "$name is stripped"
 	size=$(stat -c %s "$file")
-	[ "$size" -le $((3 << 20)) ]; ok $? "$name has at most 3 MiB" "$size bytes"
+	[ "$size" -le $((4 << 20)) ]; ok $? "$name has at most 4 MiB" "$size bytes"
 	echo "# $name: $size bytes"
 	loads=$(awk '$1 == "LOAD" { print $NF }' <<<"$segments")
 	[ -n "$loads" ] && for align in $loads; do [ $((align)) -ge $((0x4000)) ] || exit 1; done
