@@ -100,6 +100,7 @@ static __always_inline int switch_whole(bool preempted, struct task_struct *prev
 		return 0;
 	out.now_ns = 0;
 	out.watch = 0;
+	out.slice = slot->sequence;
 	out.in_cpu_ns = slot->in_cpu_ns;
 	out.tid = tid_of_prev(slot, prev, &view, direct);
 	out.off_state = OFF_CPU_RUNNABLE;

@@ -30,6 +30,10 @@ struct {
 
 /* The handler of the scheduler's tick, from /proc/kallsyms. */
 const volatile __u64 tick_handler;
+/* Where the kernel tells the addresses of its variables (CONFIG_KALLSYMS_ALL, as GKI has it) and
+ * times each interrupt: __per_cpu_offset, and the per-CPU kernel_cpustat and tick_cpu_sched. 0: not
+ * told. */
+const volatile __u64 percpu_offsets, percpu_cpustat, percpu_tick;
 
 /* Attached for a moment only: the tick's timer is a part of struct tick_sched, which has no other
  * way to it where the kernel does not tell the addresses of its per-CPU variables. */
@@ -219,6 +223,23 @@ static __noinline bool copy_cpu_state(const struct cpu_state *state, struct cpu_
 	return !(before & 1) && *(volatile __u32 *)&state->sequence == before;
 }
 
+/* irqtime_account_delta in kernel/sched/cputime.c sums nanoseconds; /proc/stat cuts them. */
+static __noinline int read_interrupts(__u32 cpu, struct cpu_state *state, struct cpu_reading *out)
+{
+	__u64 offset = 0, sums;
+
+	if (bpf_probe_read_kernel(&offset, sizeof(offset), (void *)percpu_offsets + cpu * 8ull))
+		return 0;
+	if (!state->tick && percpu_tick)
+		state->tick = percpu_tick + offset;
+	sums = percpu_cpustat + offset;
+	/* The order of these has not changed since 3292beb340c7 (3.3). */
+	bpf_probe_read_kernel(&out->irq_ns, 8, (void *)sums + 8 * CPUTIME_IRQ);
+	bpf_probe_read_kernel(&out->softirq_ns, 8, (void *)sums + 8 * CPUTIME_SOFTIRQ);
+	bpf_probe_read_kernel(&out->steal_ns, 8, (void *)sums + 8 * CPUTIME_STEAL);
+	return 0;
+}
+
 static __always_inline void read_cpu_state(__u32 cpu, __u64 now_ns)
 {
 	struct cpu_state *state = bpf_map_lookup_elem(&cpu_states, &cpu);
@@ -231,6 +252,8 @@ static __always_inline void read_cpu_state(__u32 cpu, __u64 now_ns)
 	rq = (struct rq *)slot->rq;
 	if (rq)
 		out->uncharged_ns = BPF_CORE_READ(rq, clock) - BPF_CORE_READ(rq, clock_task);
+	if (percpu_cpustat)
+		read_interrupts(cpu, state, out);
 	if (!copy_cpu_state(state, out, now_ns) && !copy_cpu_state(state, out, now_ns))
 		copy_cpu_state(state, out, now_ns);
 }

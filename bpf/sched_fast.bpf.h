@@ -3,7 +3,7 @@
  * read-out, so that the next one asks the kernel for its sums, and it is preempted or sleeps. Then
  * only the CPU's own line is written. Everything is checked before that; where one check fails
  * nothing has happened, and sched.bpf.c goes the whole way. There is no call to a part here but the
- * probe reads, so that the values stay in registers. */
+ * probe reads and, at the end, book_time, so that the values stay in registers. */
 #pragma once
 #include "sched_slot.bpf.h"
 
@@ -55,12 +55,16 @@ static __always_inline __u64 fast_clock(const struct cpu_slot *cpu, struct task_
 	return direct ? prev->se.cfs_rq->rq->clock : BPF_CORE_READ(rq, clock);
 }
 
-/* Looks at what leaves: false if it is not of the common kind. */
+/* Looks at what leaves: false if it is not of the common kind. *timed: its time is split. */
 static __always_inline bool is_common(const struct task_slot *slot, const struct cpu_slot *cpu,
-				      struct task_struct *prev, bool direct)
+				      struct task_struct *prev, __u32 *timed, bool direct)
 {
 	__u32 marks = *(volatile __u32 *)&slot->watch;
 
+	if (split_time) {
+		*timed = marks & (__u32)TASK_SLOT_TIMED << 24;
+		marks &= ~((__u32)TASK_SLOT_TIMED << 24);
+	}
 	if (slot->task != (__u64)prev || slot->epoch != cpu->epoch)
 		return false;
 	/* watch, off_state and flags in one: nobody watches it, and it was neither dead nor in a
@@ -76,13 +80,14 @@ static __always_inline bool is_common(const struct task_slot *slot, const struct
  * switch. So one key serves all look-ups, and the rare parts stand behind. */
 static __always_inline bool switch_fast(__u64 *ctx, bool direct)
 {
-	__u32 key = bpf_get_smp_processor_id(), tid, state;
+	__u32 key = bpf_get_smp_processor_id(), tid, state, timed = 0, slice = 0;
 	struct cpu_slot *cpu = bpf_map_lookup_elem(&cpus, &key);
 	struct task_struct *prev = (struct task_struct *)ctx[1], *next;
 	struct fast_cpu *fast = NULL;
 	struct task_slot *slot;
 	struct task_ids ids;
-	__u64 now_ns, in_cpu_ns;
+	/* The compiler moves these about also where nothing of it is reached. */
+	__u64 now_ns, in_cpu_ns, was_in_ns = 0;
 
 	/* It came here under the tid that the CPU's slot has, and the CPU is not seen for the first
 	 * time. */
@@ -98,7 +103,7 @@ static __always_inline bool switch_fast(__u64 *ctx, bool direct)
 		return false;
 	if (likely(tid)) {
 		slot = bpf_map_lookup_elem(&tasks, &key);
-		if (!slot || !is_common(slot, cpu, prev, direct))
+		if (!slot || !is_common(slot, cpu, prev, &timed, direct))
 			return false;
 		if (!ctx[0]) {
 			state = has_prev_state ? ctx[3] : task_state(prev, direct);
@@ -123,6 +128,10 @@ static __always_inline bool switch_fast(__u64 *ctx, bool direct)
 			return false;
 	}
 
+	if (split_time) {
+		was_in_ns = cpu->in_cpu_ns;
+		slice = cpu->sequence;
+	}
 	if (likely(tid && ids.tid)) {
 		ordered_add(&cpu->sequence, 1); /* odd: being written */
 	} else {
@@ -137,5 +146,8 @@ static __always_inline bool switch_fast(__u64 *ctx, bool direct)
 	cpu->in_cpu_ns = in_cpu_ns;
 	cpu->task = (__u64)next;
 	ordered_add(&cpu->sequence, 1);
+	/* Behind all the rest, so that nothing has to outlive the call. */
+	if (split_time && unlikely(timed))
+		book_time(tid, was_in_ns, TASK_FIELD(direct, prev, se.sum_exec_runtime), slice);
 	return true;
 }

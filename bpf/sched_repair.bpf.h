@@ -57,6 +57,11 @@ ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 fl
 	now.uid = task_uid(task, false);
 	copy_comm(now.comm, task, false);
 	report_death(&now, tid, old_tid);
+	/* Under both tids: the rows have other sums than the task. */
+	if (split_time) {
+		end_time(tid);
+		end_time(old_tid);
+	}
 	/* The leader may have died under the old tid already: then that slot is its own. */
 	old = known_slot(old_tid);
 	if (old && old->start_boot_ns != now.start_boot_ns) {

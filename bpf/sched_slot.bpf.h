@@ -5,6 +5,7 @@
 #include "compat.bpf.h"
 #include "order.bpf.h"
 #include "sched_state.bpf.h"
+#include "sched_time.bpf.h"
 #include "sched_view.bpf.h"
 
 static __always_inline void book_overflow(__u32 uid, __u64 cpu_ns, __u32 reason)
@@ -178,6 +179,7 @@ static __always_inline void begin_epoch(struct task_slot *slot, __u32 tid, __u64
 struct switch_out {
 	__u32 tid, off_state;
 	__u32 watch; /* filled by book_slice: a watched thread's index + 1 */
+	__u32 slice; /* sequence of the CPU's slot while it ran */
 	__u64 now_ns, in_cpu_ns;
 };
 
@@ -290,6 +292,9 @@ static __always_inline void book_slice(struct task_struct *task, const struct ta
 	} else if (unlikely(slot->flags & TASK_SLOT_UID_TOLD)) {
 		change_uid(slot, out->tid, task_uid(task, direct));
 	}
+	if (split_time &&
+	    ((slot->flags & TASK_SLOT_TIMED) || time_filter[slot->tgid & (TIME_FILTER - 1)]))
+		time_slice(slot, out->tid, out->in_cpu_ns, out->slice);
 	if (unlikely(out->off_state == OFF_CPU_DEAD))
 		book_death(slot, out->tid);
 	slot_end(slot, sequence);

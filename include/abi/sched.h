@@ -35,6 +35,8 @@ enum task_slot_flag {
 	TASK_SLOT_FOLLOWED = 4,   /* amid an execve that was told already */
 	/* the uid may have changed: the ring has the sum before that, or its loss is counted */
 	TASK_SLOT_UID_TOLD = 8,
+	/* its time is split by CPU and frequency: it has a row of task_times */
+	TASK_SLOT_TIMED = 16,
 };
 
 /* What the kernel sums up for each task since its birth. */
@@ -166,6 +168,48 @@ struct task_program {
 	char argv0[SCHED_ARGV0_LEN]; /* cut */
 };
 
+/* Tasks whose time is split at a time, and how many rows are looked at for a task's own: the first
+ * is chosen by the tid. A power of two. */
+#define TIME_ROWS 1024
+#define TIME_WAYS 4
+/* Frequencies of a cluster, with 0 for one that is not known. */
+#define TIME_MAX_STEPS 64
+#define TIME_NO_STEPS  0xffffffffu
+
+/* Where a task of a watched process ran: time on each CPU, and behind these, for each cluster, time
+ * at each of its frequencies. Written by the switch program alone, on one CPU at a time; row, tid
+ * and words are made ready again by the reader, once `dead` is set. A copy is whole where the
+ * words of the CPUs and unseen_ns add up to until_ns - begin_ns. */
+struct task_time {
+	__u64 start_boot_ns; /* identity, together with tid */
+	__u64 begin_ns;      /* the task's sum_exec_runtime when the row was made */
+	__u64 until_ns;      /* the same at the end of its last slice */
+	__u64 unseen_ns;     /* of slices that were not shown: on which CPU is not known */
+	__u32 tid;           /* 0: a free row */
+	__u32 dead;
+	__u64 reserved[3];
+	__u64 words[]; /* as many as set before load */
+};
+
+/* The frequency of a CPU. Written by the program on cpu_frequency, of which the kernel runs one at
+ * a time for each cluster; the switch program of the CPU reads it while it may be written: then
+ * time of that slice is given to the frequency before or after, and none is lost. */
+struct cpu_frequency {
+	__u32 base;  /* first word of its cluster, written by the reader; TIME_NO_STEPS: none */
+	__u32 step;  /* the present one; 0: not known */
+	__u32 slice; /* sequence of the CPU's slot when it changed last: the words below are of that
+			slice; odd: of none */
+	__u32 first; /* the step that slice began with */
+	__u64 changed_ns;              /* CLOCK_MONOTONIC of the last change */
+	__u64 unlisted;                /* changes to a frequency that no file lists */
+	__u64 step_ns[TIME_MAX_STEPS]; /* between the first and the last change of that slice */
+};
+
+/* Which step of a cluster a frequency is. */
+struct frequency_key {
+	__u32 base, khz;
+};
+
 /* When a CPU is there, and how long it idled by the kernel's own account (struct tick_sched), which
  * is read where no switch is hooked. Times are CLOCK_MONOTONIC. Written by the hotplug programs, of
  * which the kernel runs one at a time; sequence is odd while they write. */
@@ -187,6 +231,10 @@ struct cpu_reading {
 	/* Run-queue clock - the clock that tasks are charged by: what interrupts (where they are
 	 * accounted apart) and the host took. 0 where the run queue is not known. */
 	__u64 uncharged_ns;
+	/* Since boot, to the nanosecond where the kernel times each interrupt; all 0 where its sums
+	 * were not found. */
+	__u64 irq_ns, softirq_ns, steal_ns;
+	__u64 reserved;
 };
 
 /* One line of the task iterator. The running slice, where on_cpu: sums.cpu_ns + (now + offset -
@@ -215,10 +263,11 @@ enum sched_loss {
 		6, /* a change of uid found no room in the ring: the slice is the new uid's */
 	SCHED_COUNT_BIRTHS = 7,     /* no loss: tasks forked, to tell how many deaths went untold */
 	SCHED_LOSS_EXEC_UNTOLD = 8, /* its process's name is as late as the next look at /proc */
-	SCHED_LOSS_BIRTH_UNTOLD = 9, /* a process of a followed name may have gone unnoticed */
-	SCHED_LOSS_NAME_UNTOLD = 10, /* a new name of a process is as late as the next scan */
-	SCHED_LOSS_ARGV_UNREAD = 11, /* a program's argv[0]; its comm is known */
-	SCHED_LOSS_MAX = 12,
+	SCHED_LOSS_BIRTH_UNTOLD = 9,    /* a process of a followed name may have gone unnoticed */
+	SCHED_LOSS_NAME_UNTOLD = 10,    /* a new name of a process is as late as the next scan */
+	SCHED_LOSS_ARGV_UNREAD = 11,    /* a program's argv[0]; its comm is known */
+	SCHED_LOSS_TIME_ROWS_FULL = 12, /* a task whose time is not split, each read-out */
+	SCHED_LOSS_MAX = 13,
 };
 
 _Static_assert(sizeof(struct task_sums) == 32, "task_sums");
@@ -230,4 +279,6 @@ _Static_assert(sizeof(struct task_death) == 112, "task_death");
 _Static_assert(sizeof(struct task_program) == 376, "task_program");
 _Static_assert(sizeof(struct task_line) == 120, "task_line");
 _Static_assert(sizeof(struct cpu_state) == 64, "cpu_state is one cache line");
-_Static_assert(sizeof(struct cpu_reading) == 32, "cpu_reading");
+_Static_assert(sizeof(struct cpu_reading) == 64, "cpu_reading");
+_Static_assert(sizeof(struct task_time) == 64, "the head of task_time is one cache line");
+_Static_assert(sizeof(struct cpu_frequency) == 32 + TIME_MAX_STEPS * 8, "cpu_frequency");

@@ -120,6 +120,28 @@ struct record_header {
 };
 
 /* ---- interval: cpu ---- */
+/* Time of a task on a CPU, and at a frequency of a cluster. */
+struct record_cpu_time {
+	uint32_t cpu;
+	uint64_t cpu_ns;
+};
+
+struct record_frequency_time {
+	uint32_t cluster;
+	struct opt_u64 khz; /* absent: the frequency is not known */
+	uint64_t cpu_ns;
+};
+
+/* CPUs that change their frequency together (a cpufreq policy). */
+struct record_cluster {
+	uint32_t cluster; /* the policy's number */
+	const char *cpus; /* "0-3" */
+	struct opt_u64 capacity, max_khz;
+	uint64_t targets_ns; /* time of the targets' tasks on its CPUs */
+	struct record_frequency_time *frequencies;
+	size_t frequency_count;
+};
+
 /* The strings of a row belong to the source and live until its next sample. */
 struct record_task {
 	pid_t tid, pid;
@@ -133,6 +155,13 @@ struct record_task {
 	struct opt_u64 switches_voluntary, switches_involuntary;
 	bool exited;                    /* died in this interval */
 	uint64_t process_start_boot_ns; /* 0: not known */
+	/* Where it ran, if it is a target's: both lists and unplaced_ns add up to cpu_ns. */
+	struct record_cpu_time *cpus;
+	size_t cpu_count;
+	struct record_frequency_time *frequencies;
+	size_t frequency_count;
+	struct opt_u64 unplaced_ns; /* on which CPU is not known */
+	struct opt_u64 fnorm_ns;    /* cpu_ns x frequency x capacity of where it ran */
 };
 
 struct record_uid_cpu {
@@ -193,6 +222,11 @@ struct record_cpu {
 		struct record_cpu_stat stat;
 	} * stat_cpus; /* those with any such time */
 	size_t stat_cpu_count;
+	struct record_cluster *clusters;
+	size_t cluster_count;
+	/* fnorm_ns of all targets' tasks, and the same of CPUs that run all the time at their
+	 * highest frequency: the quotient is device_fnorm_pct. */
+	struct opt_u64 targets_fnorm_ns, capacity_ns;
 };
 
 /* ---- interval: net ---- */

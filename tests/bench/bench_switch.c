@@ -8,6 +8,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
+#include "abi/sched.h"
 #include "bench_empty.skel.h"
 #include "kernel/load.h"
 #include "pingpong.h"
@@ -30,12 +31,18 @@ struct bench {
 	size_t count;
 };
 
-/* Set a constant of an object that has one of this name. */
-static void set_constant(struct bpf_object *object, const char *name, uint64_t value)
+static const char *name_of(const struct btf *btf, const struct btf_var_secinfo *var)
 {
-	struct bpf_map *map = bpf_object__find_map_by_name(object, ".rodata");
+	return btf__name_by_offset(btf, btf__type_by_id(btf, var->type)->name_off);
+}
+
+/* Set element `index` of a variable of an object that has one of this name, before it is loaded. */
+static void set_variable(struct bpf_object *object, const char *in, const char *name, size_t index,
+			 uint64_t value)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(object, in);
 	const struct btf *btf = bpf_object__btf(object);
-	int id = btf ? btf__find_by_name_kind(btf, ".rodata", BTF_KIND_DATASEC) : -1;
+	int id = btf ? btf__find_by_name_kind(btf, in, BTF_KIND_DATASEC) : -1;
 	const struct btf_type *section = id > 0 ? btf__type_by_id(btf, id) : NULL;
 	size_t bytes = 0;
 	const void *initial = map ? bpf_map__initial_value(map, &bytes) : NULL;
@@ -45,21 +52,66 @@ static void set_constant(struct bpf_object *object, const char *name, uint64_t v
 		memcpy(memory, initial, bytes);
 	for (int i = 0; memory && section && i < btf_vlen(section); i++) {
 		const struct btf_var_secinfo *var = &btf_var_secinfos(section)[i];
-		const struct btf_type *type = btf__type_by_id(btf, var->type);
+		/* An array's elements have 4 bytes. */
+		size_t size = var->size <= sizeof(value) ? var->size : 4;
+		size_t offset = var->offset + index * size;
 
-		if (!strcmp(btf__name_by_offset(btf, type->name_off), name) &&
-		    var->offset + var->size <= bytes && var->size <= sizeof(value))
-			memcpy(memory + var->offset, &value, var->size);
+		if (!strcmp(name_of(btf, var), name) && offset + size <= bytes)
+			memcpy(memory + offset, &value, size);
 	}
 	if (memory)
 		bpf_map__set_initial_value(map, memory, bytes);
 	free(memory);
 }
 
+/* Set a constant of an object that has one of this name. */
+static void set_constant(struct bpf_object *object, const char *name, uint64_t value)
+{
+	set_variable(object, ".rodata", name, 0, value);
+}
+
+/* Time by CPU and frequency, as where a target is watched: of one made-up cluster of all CPUs with
+ * eight frequencies. watched: the players are the target, else another process is. */
+static void split_time(struct bench *bench, struct bpf_object *object, bool watched)
+{
+	uint32_t cpus = (uint32_t)libbpf_num_possible_cpus(), words = cpus + 9;
+
+	set_constant(object, "split_time", 1);
+	set_constant(object, "time_words", words);
+	bpf_map__set_value_size(bpf_object__find_map_by_name(object, "task_times"),
+				(uint32_t)sizeof(struct task_time) + 8 * words);
+	bpf_map__set_max_entries(bpf_object__find_map_by_name(object, "task_times"), TIME_ROWS);
+	bpf_map__set_max_entries(bpf_object__find_map_by_name(object, "time_claims"), TIME_ROWS);
+	bpf_map__set_max_entries(bpf_object__find_map_by_name(object, "time_watched"), 8);
+	bpf_map__set_max_entries(bpf_object__find_map_by_name(object, "cpu_frequencies"), cpus);
+	for (int i = 0; i < 2; i++)
+		set_variable(object, ".bss", "time_filter",
+			     (uint32_t)(watched ? bench->game.children[i] : 1) & 4095, 1);
+}
+
+static void watch(struct bench *bench, struct bpf_object *object, bool watched)
+{
+	int targets = bpf_object__find_map_fd_by_name(object, "time_watched");
+	int frequencies = bpf_object__find_map_fd_by_name(object, "cpu_frequencies");
+	uint32_t one = 1, cpus = (uint32_t)libbpf_num_possible_cpus();
+	const struct cpu_frequency frequency = {.base = cpus, .step = 3, .slice = 1};
+
+	for (uint32_t i = 0; i < cpus; i++)
+		bpf_map_update_elem(frequencies, &i, &frequency, BPF_ANY);
+	for (int i = 0; i < 2; i++) {
+		uint32_t pid = watched ? (uint32_t)bench->game.children[i] : 1;
+
+		bpf_map_update_elem(targets, &pid, &one, BPF_ANY);
+	}
+}
+
+enum splitting { SPLIT_NONE = 0, SPLIT_OTHERS = 1, SPLIT_PLAYERS = 2 };
+
 /* Load one program of an object as the recorder would: an array for all tids, both CPUs. object is
  * the way's from here on. */
 static void add_way(struct bench *bench, struct bpf_object *object, const char *program,
-		    const char *name, const char *target, bool direct, bool loopers)
+		    const char *name, const char *target, bool direct, bool loopers,
+		    enum splitting splitting)
 {
 	struct way *way = &bench->ways[bench->count];
 	struct bpf_map *tasks;
@@ -82,8 +134,12 @@ static void add_way(struct bench *bench, struct bpf_object *object, const char *
 	set_constant(object, "has_prev_state", 1);
 	set_constant(object, "death_wakeup_bytes", 1 << 19);
 	set_constant(object, "watch_loopers", loopers);
+	if (splitting)
+		split_time(bench, object, splitting == SPLIT_PLAYERS);
 	bpf_program__set_autoload(way->program, true);
 	if (!bpf_object__load(object)) {
+		if (splitting)
+			watch(bench, object, splitting == SPLIT_PLAYERS);
 		bench->count++;
 		return;
 	}
@@ -118,7 +174,7 @@ static void add_others(struct bench *bench, const char *path)
 		snprintf(name, sizeof(name), "%.24s: %.32s", base ? base + 1 : path,
 			 bpf_program__name(program));
 		add_way(bench, bpf_object__open_file(path, NULL), bpf_program__name(program), name,
-			"", strstr(section, "tp_btf") != NULL, false);
+			"", strstr(section, "tp_btf") != NULL, false, SPLIT_NONE);
 	}
 	bpf_object__close(first);
 }
@@ -175,12 +231,25 @@ static void show(const struct bench *bench, const struct bench_ways *end_to_end,
 	}
 }
 
+static void show_split(const struct bench_ways *end_to_end, const struct bench_ways *stats,
+		       size_t way, size_t base, const char *name, const char *target)
+{
+	char value[32], spread[64];
+
+	snprintf(value, sizeof(value), "%+.1f ns", bench_over(end_to_end, way, (int)base, 0.5));
+	snprintf(spread, sizeof(spread), "[%+.1f..%+.1f] stats %+.1f",
+		 bench_over(end_to_end, way, (int)base, 0.25),
+		 bench_over(end_to_end, way, (int)base, 0.75),
+		 bench_over(stats, way, (int)base, 0.5));
+	bench_row(name, value, spread, target);
+}
+
 int main(int argc, char **argv)
 {
 	static struct bench bench;
 	static struct bench_ways end_to_end, stats;
 	struct bench_empty_bpf *empty = bench_empty_bpf__open_and_load();
-	size_t pairs = argc > 2 ? (size_t)atoi(argv[2]) : 21;
+	size_t pairs = argc > 2 ? (size_t)atoi(argv[2]) : 21, first;
 	int stats_fd;
 
 	if (pairs < 1 || pairs > BENCH_MAX_PAIRS)
@@ -195,15 +264,26 @@ int main(int argc, char **argv)
 	}
 	bench.ways[1].program = empty->progs.empty_switch;
 	bench.count = 2;
-	add_way(&bench, our_object(), "sched_switch_btf", "tp_btf", "<= 15 ns", true, false);
-	add_way(&bench, our_object(), "sched_switch_raw", "raw_tp", "<= 110 ns", false, false);
+	pingpong_start(&bench.game);
+	add_way(&bench, our_object(), "sched_switch_btf", "tp_btf", "<= 15 ns", true, false,
+		SPLIT_NONE);
+	add_way(&bench, our_object(), "sched_switch_raw", "raw_tp", "<= 110 ns", false, false,
+		SPLIT_NONE);
+	first = bench.count;
 	add_way(&bench, our_object(), "sched_switch_btf", "tp_btf, threads can be watched", "",
-		true, true);
+		true, true, SPLIT_NONE);
+	add_way(&bench, our_object(), "sched_switch_btf", "tp_btf, time of others is split", "",
+		true, true, SPLIT_OTHERS);
+	add_way(&bench, our_object(), "sched_switch_btf", "tp_btf, its time is split", "", true,
+		true, SPLIT_PLAYERS);
 	add_way(&bench, our_object(), "sched_switch_raw", "raw_tp, threads can be watched", "",
-		false, true);
+		false, true, SPLIT_NONE);
+	add_way(&bench, our_object(), "sched_switch_raw", "raw_tp, time of others is split", "",
+		false, true, SPLIT_OTHERS);
+	add_way(&bench, our_object(), "sched_switch_raw", "raw_tp, its time is split", "", false,
+		true, SPLIT_PLAYERS);
 	for (int i = 3; i < argc; i++)
 		add_others(&bench, argv[i]);
-	pingpong_start(&bench.game);
 	bench_pin(0); /* not between the players */
 	pingpong_slice(&bench.game, ROUND_TRIPS);
 	end_to_end = (struct bench_ways){.count = bench.count, .pairs = pairs, .slices = SLICES};
@@ -215,5 +295,16 @@ int main(int argc, char **argv)
 		close(stats_fd);
 	pingpong_end(&bench.game);
 	show(&bench, &end_to_end, &stats);
+	/* Over the same program that splits no time. */
+	if (first + 5 < bench.count) {
+		show_split(&end_to_end, &stats, first + 1, first,
+			   "tp_btf, not watched: splitting adds", "0");
+		show_split(&end_to_end, &stats, first + 2, first, "tp_btf, watched: splitting adds",
+			   "<= 10 ns");
+		show_split(&end_to_end, &stats, first + 4, first + 3,
+			   "raw_tp, not watched: splitting adds", "0");
+		show_split(&end_to_end, &stats, first + 5, first + 3,
+			   "raw_tp, watched: splitting adds", "");
+	}
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "record/losses.h"
+#include "summary/clusters.h"
 #include "summary/summary.h"
 
 #define SEC 1000000000ull
@@ -107,6 +108,61 @@ Test(summary, totals_and_distributions)
 	cr_expect_eq(value(summary_footer(summary), "intervals"), 100);
 	summary_free(summary);
 	summary_free(NULL);
+}
+
+/* Where the targets ran: by cluster and frequency, and as shares of the device. Totals stay few
+ * whatever a record has. */
+Test(summary, clusters)
+{
+	struct record_frequency_time little[] = {{0, SOME_U64(500000), 300}, {0, {0}, 1}};
+	struct record_frequency_time big[] = {{4, SOME_U64(2000000), 100},
+					      {4, SOME_U64(1000000), 200}};
+	struct record_cluster clusters[] = {
+		{0, "0-3", SOME_U64(512), SOME_U64(1000000), 301, little, 2},
+		{4, "4-7", SOME_U64(1024), SOME_U64(2000000), 300, big, 2},
+	};
+	struct record_process_cpu process = {.pid = 1, .cpu_ns = 601, .process = "a"};
+	struct record_interval interval = {
+		.dur_ns = 1000,
+		.cpu = {.present = true,
+			.online_ns = 8000,
+			.processes = &process,
+			.process_count = 1,
+			.clusters = clusters,
+			.cluster_count = 2,
+			.targets_fnorm_ns = SOME_U64(275),
+			.capacity_ns = SOME_U64(6000)},
+	};
+	struct header_target target = {.pid = SOME_U64(1)};
+	struct record_header header = {.targets = &target, .target_count = 1};
+	struct record first = {.type = RECORD_HEADER, .header = &header};
+	struct summary *summary = summary_new(NULL);
+	const struct record_footer *footer;
+
+	cr_assert_eq(summary_add(summary, &first), 0);
+	add_interval(summary, &interval);
+	/* One without capacities: its time is in neither part of the quotient. */
+	interval.cpu.capacity_ns.present = false;
+	add_interval(summary, &interval);
+	footer = summary_footer(summary);
+	cr_expect_eq(value(footer, "targets.clusters.0.cpu_ns"), 602);
+	cr_expect_eq(value(footer, "targets.clusters.0.500000_khz_ns"), 600);
+	cr_expect_eq(value(footer, "targets.clusters.0.unknown_ns"), 2);
+	cr_expect_eq(value(footer, "targets.clusters.4.1000000_khz_ns"), 400);
+	cr_expect_eq(value(footer, "targets.fnorm_ns"), 275);
+	cr_expect_eq(value(footer, "cpu.capacity_ns"), 6000);
+	cr_expect_float_eq(value(footer, "targets.device_fnorm_pct"), 100 * 275.0 / 6000, 1e-9);
+	/* (300 / 2 + 100 + 200 / 2) x 2 of 2000 ns x 8 CPUs */
+	cr_expect_float_eq(value(footer, "compat.perfdog.cpu_normalised_pct"), 100 * 700.0 / 16000,
+			   1e-9);
+	for (uint64_t khz = 1; khz < 3000; khz++) {
+		little[0].khz = SOME_U64(khz);
+		add_interval(summary, &interval);
+	}
+	footer = summary_footer(summary);
+	cr_expect_lt(footer->total_count, CLUSTER_TOTALS + 100);
+	cr_expect_gt(value(footer, "targets.clusters.other_ns"), 0);
+	summary_free(summary);
 }
 
 Test(summary, what_no_source_measured_has_no_total)

@@ -14,21 +14,49 @@
 /* One tick of the slowest kernels (HZ=100), and a bit. */
 #define TICK_WAIT_NS 12000000ull
 
-/* The address of the tick's handler; 0: not told (kptr_restrict), or another kernel. */
-static uint64_t find_tick_handler(void)
+/* Addresses that /proc/kallsyms tells; 0: it does not (kptr_restrict, no CONFIG_KALLSYMS_ALL), or
+ * the kernel is another one. */
+struct symbols {
+	uint64_t tick_handler, percpu_offsets, cpustat, tick;
+};
+
+static void find_symbols(struct symbols *symbols)
 {
 	FILE *file = fopen("/proc/kallsyms", "re");
-	unsigned long long address, found = 0;
+	unsigned long long address;
 	char line[256], name[128];
 
-	while (file && !found && fgets(line, sizeof(line), file))
+	*symbols = (struct symbols){0};
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%llx %*c %127s", &address, name) != 2)
+			continue;
+		/* Modules stand behind the kernel, and have names of their own. */
+		if (strchr(line, '['))
+			break;
 		/* 3aedb7fcd88a (6.8) renamed it */
-		if (sscanf(line, "%llx %*c %127s", &address, name) == 2 &&
-		    (!strcmp(name, "tick_nohz_handler") || !strcmp(name, "tick_sched_timer")))
-			found = address;
+		if (!strcmp(name, "tick_nohz_handler") || !strcmp(name, "tick_sched_timer"))
+			symbols->tick_handler = address;
+		else if (!strcmp(name, "__per_cpu_offset"))
+			symbols->percpu_offsets = address;
+		else if (!strcmp(name, "kernel_cpustat"))
+			symbols->cpustat = address;
+		else if (!strcmp(name, "tick_cpu_sched"))
+			symbols->tick = address;
+	}
 	if (file)
 		fclose(file);
-	return found;
+}
+
+static bool times_irqs(const struct btf *btf)
+{
+	int id = btf ? btf__find_by_name_kind(btf, "rq", BTF_KIND_STRUCT) : -1;
+	const struct btf_type *type = id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
+
+	for (int i = 0; type && i < btf_vlen(type); i++)
+		if (!strcmp(btf__name_by_offset(btf, btf_members(type)[i].name_off),
+			    "prev_irq_time"))
+			return true;
+	return false;
 }
 
 /* "0-3,5": whether cpu is in the list. */
@@ -61,15 +89,27 @@ static bool read_online_list(char *text, size_t size)
 	return ok;
 }
 
-void sched_cpus_configure(struct sched_kernel *kernel)
+void sched_cpus_configure(struct sched_kernel *kernel, const struct btf *btf)
 {
 	struct sched_bpf *skeleton = kernel->skeleton;
+	bool timed = times_irqs(btf);
+	struct symbols symbols;
 
 	bpf_program__set_autoload(skeleton->progs.sched_cpu_enter, true);
 	bpf_program__set_autoload(skeleton->progs.sched_cpu_exit, true);
+	/* The file is long: some 20 ms. */
+	if (!kernel->iterating && !timed)
+		return;
+	find_symbols(&symbols);
+	/* A per-CPU variable's address may be 0 on x86. */
+	if (timed && symbols.percpu_offsets && symbols.cpustat) {
+		skeleton->rodata->percpu_offsets = symbols.percpu_offsets;
+		skeleton->rodata->percpu_cpustat = symbols.cpustat;
+		skeleton->rodata->percpu_tick = symbols.tick;
+	}
 	if (!kernel->iterating)
 		return;
-	skeleton->rodata->tick_handler = find_tick_handler();
+	skeleton->rodata->tick_handler = symbols.tick_handler;
 	bpf_program__set_autoload(skeleton->progs.sched_find_tick,
 				  skeleton->rodata->tick_handler != 0);
 }
@@ -181,6 +221,12 @@ void sched_kernel_cpu(const struct sched_kernel *kernel, unsigned cpu, struct sc
 		.idle_ns = reading->idle_ns,
 		.offline_ns = reading->offline_ns,
 		.uncharged_ns = reading->uncharged_ns,
+		.irqs_known = kernel->skeleton->rodata->percpu_cpustat,
+		.irq_ns = reading->irq_ns,
+		.softirq_ns = reading->softirq_ns,
+		.steal_ns = reading->steal_ns,
+		.idle_without_irqs_known = reading->idle_known,
+		.idle_without_irqs_ns = reading->idle_ns,
 	};
 	if (!kernel->iterating)
 		out->idle_known = read_idle(kernel, cpu, out->online, &out->idle_ns);

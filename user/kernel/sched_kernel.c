@@ -146,7 +146,9 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	kernel->iterating = options->mode == CPU_MODE_ITER;
 	sched_uids_configure(kernel, options, btf, direct);
 	bpf_program__set_autoload(skeleton->progs.sched_exit, kernel->iterating);
-	sched_cpus_configure(kernel);
+	sched_cpus_configure(kernel, btf);
+	sched_time_configure(kernel,
+			     options->mode == CPU_MODE_SWITCH ? options->time_layout : NULL);
 	kernel->names = options->names;
 	sched_names_configure(kernel);
 	if (kernel->free_program) {
@@ -211,6 +213,10 @@ static int attach(struct sched_kernel *kernel, const struct sched_kernel_options
 	}
 	int err;
 
+	err = sched_time_attach(kernel,
+				options->mode == CPU_MODE_SWITCH ? options->time_layout : NULL);
+	if (err)
+		return err;
 	if (kernel->switch_program) {
 		kernel->switch_link = bpf_program__attach(kernel->switch_program);
 		kernel->rename_link = bpf_program__attach(kernel->rename_program);
@@ -295,6 +301,7 @@ static void release(struct sched_kernel *kernel)
 	bpf_link__destroy(kernel->cpu_enter_link);
 	bpf_link__destroy(kernel->cpu_exit_link);
 	sched_names_release(kernel);
+	sched_time_release(kernel);
 	ring_buffer__free(kernel->ring);
 	if (kernel->slots)
 		munmap(kernel->slots, kernel->slot_count * sizeof(*kernel->slots));
@@ -315,6 +322,13 @@ static void release(struct sched_kernel *kernel)
 	*kernel = (struct sched_kernel){.cpu_count = cpu_count};
 }
 
+unsigned sched_kernel_possible_cpus(void)
+{
+	int cpus = libbpf_num_possible_cpus();
+
+	return cpus <= 0 ? 0 : cpus > SCHED_MAX_CPUS ? SCHED_MAX_CPUS : (unsigned)cpus;
+}
+
 struct sched_kernel *sched_kernel_open(const struct sched_kernel_options *options, char *reason,
 				       size_t size)
 {
@@ -324,9 +338,10 @@ struct sched_kernel *sched_kernel_open(const struct sched_kernel_options *option
 	const void *object;
 	size_t object_bytes;
 	struct btf *btf;
-	int cpus = libbpf_num_possible_cpus(), err = -ENOTSUP;
+	unsigned cpus = sched_kernel_possible_cpus();
+	int err = -ENOTSUP;
 
-	if (!kernel || cpus <= 0) {
+	if (!kernel || !cpus) {
 		free(kernel);
 		errno = ENOMEM;
 		return NULL;
@@ -336,7 +351,7 @@ struct sched_kernel *sched_kernel_open(const struct sched_kernel_options *option
 		errno = ENOTSUP;
 		return NULL;
 	}
-	kernel->cpu_count = cpus > SCHED_MAX_CPUS ? SCHED_MAX_CPUS : (unsigned)cpus;
+	kernel->cpu_count = cpus;
 	if (options->mode == CPU_MODE_ITER && options->variant == VARIANT_RAW_TP) {
 		snprintf(reason, size,
 			 "--cpu iter: the task iterator is not there for --variant raw_tp; "

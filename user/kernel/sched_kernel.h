@@ -10,6 +10,8 @@
 #include "abi/sched.h"
 #include "kernel/load.h"
 
+struct sched_time_layout;
+
 enum cpu_mode { CPU_MODE_AUTO = 0, CPU_MODE_SWITCH = 1, CPU_MODE_ITER = 2 };
 
 struct sched_kernel_options {
@@ -19,7 +21,10 @@ struct sched_kernel_options {
 	bool loopers;         /* watched threads too; SWITCH only */
 	uint32_t max_watched; /* of these at a time; 0: LOOPER_DEFAULT_WATCHED */
 	bool names;           /* births of processes and their names are told too */
-	bool no_kprobe;       /* it does not work here: changes of uid are seen otherwise */
+	/* Time by CPU and frequency of watched processes (kernel/sched_time.h); SWITCH only; NULL:
+	 * none. It must live until the open returns. */
+	const struct sched_time_layout *time_layout;
+	bool no_kprobe; /* it does not work here: changes of uid are seen otherwise */
 	/* Tests only: maps so small that every loss is reached; 0: the real size. */
 	uint32_t test_task_slots, test_hash_slots, test_death_ring_bytes, test_overflow_uids;
 	bool test_hash;          /* the hash below pid_max 131072 too */
@@ -29,6 +34,8 @@ struct sched_kernel_options {
 
 struct sched_kernel;
 
+/* CPUs that there may be, and that the kernel side counts; 0: not known. */
+unsigned sched_kernel_possible_cpus(void);
 /* Load and attach. On failure NULL, with errno and a line in reason. */
 struct sched_kernel *sched_kernel_open(const struct sched_kernel_options *options, char *reason,
 				       size_t size);
@@ -57,6 +64,10 @@ struct sched_cpu {
 	/* Since boot: what interrupts and the host took from tasks and from idle; 0 where no switch
 	 * is hooked. */
 	uint64_t uncharged_ns;
+	/* The kernel's own sums of interrupts and steal to the nanosecond, since boot, and idle
+	 * time without the interrupts that came in it. */
+	bool irqs_known, idle_without_irqs_known;
+	uint64_t irq_ns, softirq_ns, steal_ns, idle_without_irqs_ns;
 };
 void sched_kernel_cpu(const struct sched_kernel *kernel, unsigned cpu, struct sched_cpu *out);
 /* A CPU came up that had never been there: where its idle sum lies is to be found. */

@@ -5,12 +5,14 @@
 #include <bpf/libbpf.h>
 
 #include "kernel/sched_kernel.h"
+#include "kernel/sched_time.h"
 #include "sched.skel.h"
 
 struct sched_kernel {
 	struct sched_bpf *skeleton;
 	struct bpf_link *switch_link, *free_link, *fork_link, *rename_link, *exec_link,
-		*iterator_link, *exit_link, *uid_link, *cpu_enter_link, *cpu_exit_link;
+		*iterator_link, *exit_link, *uid_link, *cpu_enter_link, *cpu_exit_link,
+		*frequency_link;
 	struct bpf_link *names_links[3]; /* fork, rename, exec */
 	struct ring_buffer *ring;
 	bool hash, iterator, loopers, iterating, names, fetch;
@@ -26,6 +28,9 @@ struct sched_kernel {
 	struct cpu_state *cpu_states;
 	struct cpu_reading *cpu_readings;
 	unsigned cpu_count;
+	struct task_time *times; /* TIME_ROWS of them; NULL: no time is split */
+	uint32_t time_words;
+	struct cpu_frequency *frequencies;
 	struct bpf_program *switch_program, *rename_program, *free_program, *exec_program,
 		*uid_program;
 	bool has_kprobe;
@@ -52,6 +57,11 @@ void sched_uids_configure(struct sched_kernel *kernel, const struct sched_kernel
 			  const struct btf *btf, bool direct);
 int sched_uids_attach(struct sched_kernel *kernel);
 
+/* sched_time.c: time by CPU and frequency; layout NULL: it is not split. */
+void sched_time_configure(struct sched_kernel *kernel, const struct sched_time_layout *layout);
+int sched_time_attach(struct sched_kernel *kernel, const struct sched_time_layout *layout);
+void sched_time_release(struct sched_kernel *kernel);
+
 /* sched_cpus.c: which CPUs are there, and where the kernel keeps their idle sums. */
-void sched_cpus_configure(struct sched_kernel *kernel);
+void sched_cpus_configure(struct sched_kernel *kernel, const struct btf *btf);
 int sched_cpus_attach(struct sched_kernel *kernel);

@@ -179,8 +179,10 @@ static void print_interval(struct table_sink *table, const struct record *record
 	line_put(&line, "  %.3f s", (double)interval->dur_ns / 1e9);
 	put_shares(table, &line, interval);
 	line_end(&line);
-	if (interval->cpu.present)
+	if (interval->cpu.present) {
 		table_print_cpu(table, record);
+		table_print_clusters(table, &interval->cpu);
+	}
 	if (interval->net.present)
 		table_print_net(table, &interval->net);
 	if (interval->frames.present)

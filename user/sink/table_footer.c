@@ -77,6 +77,9 @@ static bool is_not_shown(const char *key)
 					   "cpu.tasks.uninterruptible_ns",
 					   "cpu.tasks.stopped_ns",
 					   "cpu.stat.rest_ns",
+					   "cpu.tasks.cpus",
+					   "cpu.tasks.frequencies",
+					   "cpu.capacity_ns",
 					   "power",
 					   "memory.system.gpu_bytes",
 					   "memory.system.dmabuf_bytes",
@@ -136,6 +139,7 @@ void table_print_footer(struct table_sink *table, const struct record_footer *fo
 			line_put(&line, " tx %.0f B", table_total(footer, "targets.tx_bytes"));
 		}
 		line_end(&line);
+		table_print_cluster_totals(table, footer);
 	}
 	if (find_total(footer, "net.rx_bytes")) {
 		line_put(&line, "  net: rx %.0f B,", table_total(footer, "net.rx_bytes"));

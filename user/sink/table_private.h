@@ -46,6 +46,8 @@ const char *table_function(char buffer[TABLE_NAME], const char *symbol, int colu
 void table_print_cpu(struct table_sink *table, const struct record *record);
 void table_print_net(struct table_sink *table, const struct record_net *net);
 void table_print_frames(struct table_sink *table, const struct record_frames *frames);
+void table_print_clusters(struct table_sink *table, const struct record_cpu *cpu);
+void table_print_cluster_totals(struct table_sink *table, const struct record_footer *footer);
 void table_print_power(struct table_sink *table, const struct record_power *power);
 void table_print_power_totals(struct table_sink *table, const struct record_footer *footer);
 void table_print_memory(struct table_sink *table, const struct record_memory *memory);

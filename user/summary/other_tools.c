@@ -108,6 +108,22 @@ static int set_drop_fps(struct summary *summary)
 		    : 0;
 }
 
+/* Not where the frequency is unknown for more than 1 % of the time. */
+static int set_normalised(struct summary *summary, uint64_t cpu_ns, uint64_t dur_ns, double cpus)
+{
+	const struct other_tools *tools = &summary->other_tools;
+	double capacity_ns = summary_get(summary, "cpu.capacity_ns");
+	int err = 0;
+
+	if (tools->clusters.slices_ns > 0 && tools->clusters.unknown_ns <= (double)cpu_ns / 100)
+		err = set(summary, "compat.perfdog.cpu_normalised_pct",
+			  compat_perfdog_normalised_pct(tools->clusters.slices_ns, dur_ns, cpus));
+	if (!err && capacity_ns > 0)
+		err = set(summary, "targets.device_fnorm_pct",
+			  100 * summary_get(summary, "targets.fnorm_ns") / capacity_ns);
+	return err;
+}
+
 int summary_set_percentages(struct summary *summary, struct opt_u64 targets_ns)
 {
 	uint64_t dur_ns = (uint64_t)summary->dur_ns, cpu_ns = targets_ns.value;
@@ -127,6 +143,8 @@ int summary_set_percentages(struct summary *summary, struct opt_u64 targets_ns)
 	err = set(summary, "targets.core_pct", compat_top_cpu_pct(cpu_ns, dur_ns));
 	if (!err)
 		err = set(summary, "targets.device_pct", 100 * (double)cpu_ns / (double)online_ns);
+	if (!err)
+		err = set_normalised(summary, cpu_ns, dur_ns, cpus);
 	if (!err)
 		err = set(summary, "compat.top.cpu_pct", compat_top_cpu_pct(cpu_ns, dur_ns));
 	if (!err)

@@ -187,6 +187,8 @@ static int add_cpu(struct summary *summary, const struct record_cpu *cpu)
 	for (size_t i = 0; i < cpu->task_count + cpu->cut_count; i++)
 		summary->exits += cpu->tasks[i].exited;
 	if (!err)
+		err = clusters_add(&summary->other_tools.clusters, cpu, add_to_split, summary);
+	if (!err)
 		err = add_value(summary, DISTRIBUTION_BUSY, cpu->busy_ns);
 	return err;
 }

@@ -2,6 +2,7 @@
 /* What the files of the summary share. */
 #pragma once
 #include "compat/compat.h"
+#include "summary/clusters.h"
 #include "summary/scenes.h"
 #include "summary/split.h"
 #include "summary/summary.h"
@@ -36,6 +37,7 @@ struct other_tools {
 		struct compat_drop_fps drop;
 	} layers[DROP_LAYERS];
 	size_t layer_count;
+	struct cluster_sums clusters;
 };
 
 struct summary {
@@ -68,8 +70,8 @@ double summary_get(const struct summary *summary, const char *key);
 /* For the numbers of other tools (other_tools.c). */
 void summary_follow_frames(struct summary *summary, const struct record_interval *interval);
 void summary_follow_block(struct summary *summary, const struct record_block *block);
-/* Set "targets.core_pct", "targets.device_pct", "cpu.device_pct" and "compat.*", each where what it
- * needs was measured. 0, -ENOMEM. */
+/* Set "targets.core_pct", ".device_pct", ".device_fnorm_pct", "cpu.device_pct" and "compat.*", each
+ * where what it needs was measured. 0, -ENOMEM. */
 int summary_set_percentages(struct summary *summary, struct opt_u64 targets_ns);
 /* Set "lost_pct" and "lost_pct_of.*": a share for each whole that there is, 0 as well. */
 int summary_set_shares(struct summary *summary);

@@ -16,6 +16,7 @@
 #include "source/cpu/names.h"
 #include "source/cpu/proc.h"
 #include "source/cpu/read_out.h"
+#include "source/cpu/split.h"
 #include "source/cpu/stat.h"
 #include "util/clock.h"
 
@@ -33,6 +34,7 @@ static const char *const loss_names[SCHED_LOSS_MAX] = {
 	[SCHED_LOSS_BIRTH_UNTOLD] = "target_births_untold",
 	[SCHED_LOSS_NAME_UNTOLD] = "target_names_untold",
 	[SCHED_LOSS_ARGV_UNREAD] = "target_argv_unread",
+	[SCHED_LOSS_TIME_ROWS_FULL] = "cpu_time_rows_full",
 };
 
 static const struct loss_info cpu_loss_items[] = {
@@ -56,6 +58,7 @@ static const struct loss_info cpu_loss_items[] = {
 	{"target_names_untold", LOSS_LOST, LOSS_OF_NOTHING},
 	{"target_argv_unread", LOSS_LOST, LOSS_OF_NOTHING}, /* its comm decides */
 	{"target_isolated_unnamed", LOSS_LOST, LOSS_OF_NOTHING},
+	{"cpu_time_rows_full", LOSS_LOST, LOSS_OF_NOTHING}, /* its time is in unplaced_ns */
 	{"cpu_walks_skipped", LOSS_LATE, LOSS_OF_NOTHING},
 	{"cpu_torn_reads", LOSS_LATE, LOSS_OF_NOTHING},
 	{"cpu_missed_switches", LOSS_REPAIRED, LOSS_OF_NOTHING},
@@ -80,6 +83,9 @@ struct cpu_source {
 	uint64_t losses[SCHED_LOSS_MAX], missed_runs, torn_reads;
 	struct cpu_reader_counts counts; /* told so far */
 	bool have_idle;
+	struct cpu_split *split; /* NULL: nobody asked where tasks ran */
+	uint64_t idle_without_irqs_ns;
+	bool have_idle_without_irqs;
 	struct cpu_stat *stat;
 	int stat_err; /* of its last reading */
 };
@@ -95,6 +101,10 @@ struct cpu_times {
 	uint64_t idle_ns, offline_ns;
 	bool idle_known;
 	unsigned possible;
+	/* the same without the interrupts that came in it, and those interrupts */
+	uint64_t idle_without_irqs_ns;
+	bool idle_without_irqs_known, irqs_known;
+	struct cpu_stat_sums irqs[CPU_STAT_MAX];
 };
 
 static void read_times(struct cpu_source *cpu, struct cpu_times *times)
@@ -110,12 +120,17 @@ static void read_times(struct cpu_source *cpu, struct cpu_times *times)
 		return;
 	}
 	times->possible = sched_kernel_cpu_count(cpu->kernel);
+	times->idle_without_irqs_known = times->irqs_known = true;
 	for (unsigned i = 0; i < times->possible; i++) {
 		sched_kernel_cpu(cpu->kernel, i, &one);
 		times->online += one.online;
 		times->idle_ns += one.idle_ns;
 		times->offline_ns += one.offline_ns;
 		times->idle_known &= one.idle_known;
+		times->idle_without_irqs_ns += one.idle_without_irqs_ns;
+		times->idle_without_irqs_known &= one.idle_without_irqs_known;
+		times->irqs_known &= one.irqs_known;
+		times->irqs[i] = (struct cpu_stat_sums){one.irq_ns, one.softirq_ns, one.steal_ns};
 	}
 }
 
@@ -141,6 +156,24 @@ static bool is_listed(void *ctx, const struct record_task *task, uint64_t end_bo
 	return target_set_is_all(targets) || target_set_has_uid(targets, task->uid) ||
 	       target_set_means(targets, task->pid, task->process_start_boot_ns, end_boot_ns,
 				task->tid == task->pid ? task->thread : NULL);
+}
+
+/* What is left of unaccounted_ns when its parts are known. */
+static void set_rest(struct cpu_source *cpu, const struct cpu_times *times,
+		     struct record_cpu *record)
+{
+	const struct record_cpu_stat *stat = &record->stat;
+	uint64_t idle_ns = times->idle_without_irqs_ns - cpu->idle_without_irqs_ns;
+
+	if (record->stat_present && record->stat_by == CPU_STAT_EXACT && stat->irq_ns.present &&
+	    stat->softirq_ns.present && stat->steal_ns.present && times->idle_without_irqs_known &&
+	    cpu->have_idle_without_irqs)
+		record->stat_rest_ns =
+			SOME_I64((int64_t)record->online_ns - (int64_t)record->busy_ns -
+				 (int64_t)idle_ns - (int64_t)stat->irq_ns.value -
+				 (int64_t)stat->softirq_ns.value - (int64_t)stat->steal_ns.value);
+	cpu->idle_without_irqs_ns = times->idle_without_irqs_ns;
+	cpu->have_idle_without_irqs = times->idle_without_irqs_known;
 }
 
 static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, uint64_t dur_ns,
@@ -171,14 +204,16 @@ static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, uint64_t dur
 				 (int64_t)record->idle_ns.value);
 	}
 	cpu->have_idle = times.idle_known;
-	cpu->stat_err = cpu_stat_take(cpu->stat,
-				      cpu->kernel && sched_kernel_times_irqs(cpu->kernel), record);
+	cpu->stat_err =
+		cpu_stat_take(cpu->stat, cpu->kernel && sched_kernel_times_irqs(cpu->kernel),
+			      times.irqs_known ? times.irqs : NULL, times.possible, record);
+	set_rest(cpu, &times, record);
 	cpu->offline_ns = times.offline_ns;
 	if (times.idle_ns > cpu->idle_ns)
 		cpu->idle_ns = times.idle_ns;
 	cpu->last_mono_ns = mono_ns;
 	target_set_turn(cpu->context->targets);
-	return 0;
+	return cpu->split ? cpu_split_fill(cpu->split, mono_ns, record) : 0;
 }
 
 static void add_delta(struct counter_list *lost, const char *name, uint64_t now, uint64_t *before)
@@ -223,8 +258,11 @@ static int take_baseline(struct cpu_source *cpu)
 	struct record_cpu ignored = {0};
 	struct counter_list lost = {0};
 	uint64_t mono_ns;
-	int err = cpu_reader_baseline(cpu->reader, &mono_ns);
+	int err;
 
+	if (cpu->split)
+		cpu_split_watch(cpu->split, cpu->context->targets);
+	err = cpu_reader_baseline(cpu->reader, &mono_ns);
 	if (err)
 		return err;
 	cpu->last_mono_ns = mono_ns;
@@ -342,6 +380,15 @@ static int cpu_open(struct source *source, const struct source_context *context)
 		return -ENOMEM;
 	if (cpu->options.test_fold_rows)
 		cpu_ledger_set_fold_rows(cpu->ledger, cpu->options.test_fold_rows);
+	if (kernel->mode == CPU_MODE_SWITCH && context->targets &&
+	    !target_set_is_all(context->targets)) {
+		cpu->split =
+			cpu_split_new(cpu->options.test_sys_root ? cpu->options.test_sys_root : "",
+				      sched_kernel_possible_cpus());
+		if (!cpu->split)
+			return -ENOMEM;
+		kernel->time_layout = cpu_split_layout(cpu->split);
+	}
 	cpu->listing = (struct cpu_ledger_names){cpu, name_of_process, name_of_package, is_listed};
 	if (context->targets && !target_set_is_all(context->targets))
 		cpu_ledger_want(cpu->ledger, &cpu->listing);
@@ -362,6 +409,13 @@ static int cpu_open(struct source *source, const struct source_context *context)
 		source->variant = "proc";
 		source->state = SOURCE_DEGRADED;
 	}
+	/* Where only /proc is left nothing tells where a task ran. */
+	if (cpu->split && !cpu->kernel) {
+		cpu_split_free(cpu->split);
+		cpu->split = NULL;
+	}
+	if (cpu->split)
+		cpu_split_begin(cpu->split, cpu->kernel);
 	cpu->reader =
 		cpu_reader_new(cpu->kernel, kernel->mode == CPU_MODE_ITER, cpu->ledger, &events);
 	err = cpu->reader ? take_baseline(cpu) : -ENOMEM;
@@ -385,6 +439,8 @@ static int cpu_sample(struct source *source, struct record_interval *interval)
 		target_set_is_told(cpu->context->targets);
 		target_set_look_again(cpu->context->targets);
 	}
+	if (cpu->split)
+		cpu_split_watch(cpu->split, cpu->context->targets);
 	err = cpu_reader_read_out(cpu->reader, &mono_ns);
 	if (!err) {
 		dur_ns = mono_ns - cpu->last_mono_ns;
@@ -411,6 +467,10 @@ static int cpu_sample(struct source *source, struct record_interval *interval)
 			&interval->missing, "cpu.stat.rest_ns",
 			"exact sums of interrupts, and idle time without them, are not to be had "
 			"here");
+	if (cpu->split)
+		cpu_split_explain(cpu->split, &interval->missing);
+	else if (!target_set_is_all(cpu->context->targets))
+		missing_list_set(&interval->missing, "cpu.tasks.cpus", "it needs --cpu switch");
 	if (!cpu->kernel || cpu->options.kernel.mode == CPU_MODE_ITER)
 		missing_list_set(&interval->missing, "cpu.tasks.sleeping_ns",
 				 "the off-CPU split needs --cpu switch");
@@ -443,6 +503,7 @@ static void cpu_close(struct source *source)
 	cpu_reader_free(cpu->reader);
 	cpu_names_free(&cpu->names);
 	cpu_stat_free(cpu->stat);
+	cpu_split_free(cpu->split);
 	free(cpu);
 }
 

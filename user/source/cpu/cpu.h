@@ -11,6 +11,7 @@ struct cpu_options {
 	size_t top;       /* tasks a record lists; 0: all */
 	/* Rows of an interval from which on ended tasks are folded; 0: as the ledger has it. */
 	size_t test_fold_rows;
+	const char *test_sys_root; /* of a made-up /sys/devices/system/cpu; NULL: the real one */
 };
 
 /* NULL with errno ENOMEM. Options are copied; their strings must live as long as the source. */

@@ -3,6 +3,38 @@
 #include "jankscope/field.h"
 #include "source/declarations.h"
 
+static const struct field cpu_time_rows[] = {
+	FIELD(struct record_cpu_time, cpu, REQUIRED, ID, "number of the CPU"),
+	FIELD(struct record_cpu_time, cpu_ns, REQUIRED, NS, "time on it"),
+};
+static const struct field_type cpu_time_type =
+	FIELD_TYPE("cpu_time", struct record_cpu_time, cpu_time_rows);
+
+static const struct field frequency_time_rows[] = {
+	FIELD(struct record_frequency_time, cluster, REQUIRED, ID,
+	      "number of the cluster (cpufreq policy)"),
+	FIELD(struct record_frequency_time, khz, OPTIONAL, NONE,
+	      "frequency; absent: not known, as before its first change"),
+	FIELD(struct record_frequency_time, cpu_ns, REQUIRED, NS,
+	      "time on a CPU of the cluster while that was its frequency"),
+};
+static const struct field_type frequency_time_type =
+	FIELD_TYPE("frequency_time", struct record_frequency_time, frequency_time_rows);
+
+static const struct field cluster_rows[] = {
+	FIELD(struct record_cluster, cluster, REQUIRED, ID, "number of the cpufreq policy"),
+	FIELD(struct record_cluster, cpus, REQUIRED, NONE, "its CPUs"),
+	FIELD(struct record_cluster, capacity, OPTIONAL, NONE,
+	      "of each of its CPUs at max_khz, where 1024 is the strongest (cpu_capacity)"),
+	FIELD(struct record_cluster, max_khz, OPTIONAL, NONE, "its highest frequency"),
+	FIELD(struct record_cluster, targets_ns, REQUIRED, NS,
+	      "time of the targets' tasks on its CPUs"),
+	FIELD_ROWS("frequencies", struct record_cluster, frequencies, frequency_count, NONZERO,
+		   &frequency_time_type, "the same by frequency"),
+};
+static const struct field_type cluster_type =
+	FIELD_TYPE("cluster", struct record_cluster, cluster_rows);
+
 static const struct field task_rows[] = {
 	FIELD(struct record_task, tid, REQUIRED, ID, "thread id"),
 	FIELD(struct record_task, pid, REQUIRED, ID, "its process"),
@@ -25,6 +57,17 @@ static const struct field task_rows[] = {
 	FIELD(struct record_task, switches_involuntary, OPTIONAL, COUNT,
 	      "how often it left a CPU to another task"),
 	FIELD(struct record_task, exited, NONZERO, NONE, "it died in this interval"),
+	FIELD_ROWS("cpus", struct record_task, cpus, cpu_count, NONZERO, &cpu_time_type,
+		   "where it ran, of tasks of a target: with unplaced_ns that is cpu_ns"),
+	FIELD_ROWS("frequencies", struct record_task, frequencies, frequency_count, NONZERO,
+		   &frequency_time_type,
+		   "how fast it ran, of tasks of a target: with unplaced_ns that is cpu_ns"),
+	FIELD(struct record_task, unplaced_ns, OPTIONAL, NS,
+	      "time of a target's task on a CPU that is not known: before it was watched, or a "
+	      "switch was not shown"),
+	FIELD(struct record_task, fnorm_ns, OPTIONAL, NS,
+	      "cpu_ns weighted by frequency / max_khz and capacity / 1024 of where it ran; absent "
+	      "where that is not known of more than 1 % of cpu_ns"),
 };
 static const struct field_type task_type = FIELD_TYPE("task", struct record_task, task_rows);
 
@@ -79,15 +122,17 @@ static const struct field stat_rows[] = {
 	 .unit = UNIT_NAME,
 	 .words = stat_by_words,
 	 .meaning =
-		 "exact: the kernel times each interrupt; rounded: the same, told in ticks; "
+		 "exact: the kernel times each interrupt, and its sums are read in nanoseconds "
+		 "(iowait_ns in ticks); rounded: the same, told in ticks; "
 		 "sampled: the timer's tick is charged to what it met, and interrupts are part of "
 		 "the busy time of the task that they came in"},
 	FIELD_AS("resolution_ns", struct record_cpu, stat_resolution_ns, REQUIRED, NS,
 		 "how coarse each sum is; the error of one interval is made good in the next"),
 	STAT_ROWS(struct record_cpu),
 	FIELD_AS("rest_ns", struct record_cpu, stat_rest_ns, OPTIONAL, NS,
-		 "unaccounted_ns less irq_ns, softirq_ns and steal_ns: read-out skew, the "
-		 "scheduler's own search for work"),
+		 "online_ns less busy_ns, irq_ns, softirq_ns, steal_ns and idle time without "
+		 "interrupts: read-out skew, the way into and out of idle, the scheduler's own "
+		 "search for work"),
 	FIELD_ROWS("cpus", struct record_cpu, stat_cpus, stat_cpu_count, REQUIRED, &stat_one_type,
 		   "the CPUs that have any of it"),
 };
@@ -117,6 +162,12 @@ static const struct field cpu_rows[] = {
 	 .meaning = "processes that ran, by CPU time"},
 	FIELD_ROWS("uids", struct record_cpu, uids, uid_count, REQUIRED, &uid_type,
 		   "uids that ran; they are of all tasks, listed or not"),
+	FIELD_ROWS("clusters", struct record_cpu, clusters, cluster_count, NONZERO, &cluster_type,
+		   "CPUs that change their frequency together, where a target is watched"),
+	FIELD(struct record_cpu, targets_fnorm_ns, OPTIONAL, NS,
+	      "fnorm_ns of all tasks of the targets"),
+	FIELD(struct record_cpu, capacity_ns, OPTIONAL, NS,
+	      "online_ns weighted by capacity / 1024: targets_fnorm_ns is device_fnorm_pct of it"),
 	{.key = "stat",
 	 .kind = FIELD_OBJECT,
 	 .more_offset = offsetof(struct record_cpu, stat_present),
