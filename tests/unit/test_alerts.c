@@ -53,7 +53,7 @@ Test(alert_rule, parts)
 	cr_assert_eq(rule.metric.type, RECORD_BLOCK);
 	rule = parsed("net.loopback.tx_packets < 5");
 	cr_assert_eq(rule.op, ALERT_BELOW);
-	/* without the name of the list, where one metric only has that name */
+	/* The list's name may be left out where one metric only ends in that name. */
 	rule = parsed("cpu.switches_voluntary > 10/s");
 	cr_assert_str_eq(rule.metric.path, "cpu.tasks.switches_voluntary");
 }
@@ -82,11 +82,11 @@ Test(alert_rule, refusals)
 	refused("cpu.busy_ns > 1s clear 50%", "another unit");
 	refused("cpu.busy_ns > 1s please", "after the value");
 	refused("cpu.busy_ns > 1s\x1b[2J", "only ASCII");
-	/* ids, times of the clock and texts are no metrics */
+	/* Ids, times of the clock and texts are no metrics. */
 	refused("cpu.tasks.pid > 1", "there is no metric");
 	refused("cpu.tasks.start_boot_ns > 1s", "there is no metric");
 	refused("cpu.tasks.thread > 1", "there is no metric");
-	/* the nearest names are told, and names that are several */
+	/* The refusal tells the nearest names, or all those that the name may stand for. */
 	refused("cpu.bussy_ns > 1s", "cpu.busy_ns");
 	refused("cpu.cpu_ns > 1s", "say which");
 }
@@ -94,6 +94,7 @@ Test(alert_rule, refusals)
 /* ---- what is told ---- */
 
 static struct {
+	unsigned second; /* at which the interval before ended */
 	size_t count;
 	struct {
 		bool fired;
@@ -121,18 +122,27 @@ static struct alerts *made(const char *text)
 
 	cr_assert(alerts);
 	told.count = 0;
+	told.second = 0;
 	return alerts;
 }
 
-/* An interval of 1 s that ends at this second, with this memory of ours; 0: it could not be read.
- */
-static void memory_at(struct alerts *alerts, unsigned second, uint64_t bytes)
+/* The interval behind the one before, which ends at this second, with this memory of ours; bytes 0:
+ * it could not be read. suspended: seconds of it in which the machine was suspended. */
+static void memory_behind(struct alerts *alerts, unsigned second, unsigned suspended,
+			  uint64_t bytes)
 {
-	struct record_interval interval = {.dur_ns = SEC, .self.anon_bytes = {bytes > 0, bytes}};
+	struct record_interval interval = {.dur_ns = (second - told.second - suspended) * SEC,
+					   .self.anon_bytes = {bytes > 0, bytes}};
 	struct record record = {
 		.type = RECORD_INTERVAL, .t_boot_ns = second * SEC, .interval = &interval};
 
+	told.second = second;
 	cr_assert_eq(alerts_take(alerts, &record), 0);
+}
+
+static void memory_at(struct alerts *alerts, unsigned second, uint64_t bytes)
+{
+	memory_behind(alerts, second, 0, bytes);
 }
 
 static void cpu_at(struct alerts *alerts, unsigned second, struct record_process_cpu *processes,
@@ -154,7 +164,7 @@ Test(alerts, holds_for_a_time)
 	struct alerts *alerts = made("self.anon_bytes > 100B for 3s");
 
 	memory_at(alerts, 1, 101);
-	memory_at(alerts, 2, 100); /* not above: it begins anew */
+	memory_at(alerts, 2, 100); /* 100 is not above 100: the 3 s begin anew */
 	memory_at(alerts, 3, 101);
 	memory_at(alerts, 5, 101);
 	cr_assert_eq(told.count, 0);
@@ -190,7 +200,7 @@ Test(alerts, absent_values_neither_fire_nor_clear)
 	memory_at(alerts, 17, 0);
 	cr_assert_eq(told.count, 1, "and not over in one");
 	alerts_free(alerts);
-	/* below, too: 0 would be below */
+	/* A rule for small values: an absent value must not be taken for 0, which is below. */
 	alerts = made("self.anon_bytes < 100B");
 	memory_at(alerts, 1, 0);
 	cr_assert_eq(told.count, 0);
@@ -199,12 +209,53 @@ Test(alerts, absent_values_neither_fire_nor_clear)
 	alerts_free(alerts);
 }
 
+/* A value that is beyond its limit before the machine is suspended and after it was not so for the
+ * hours between. */
+Test(alerts, suspended_time_is_no_time)
+{
+	struct alerts *alerts = made("self.anon_bytes > 100B for 30s");
+
+	memory_at(alerts, 1, 101);
+	memory_behind(alerts, 3603, 3601, 101);
+	cr_assert_eq(told.count, 0);
+	memory_behind(alerts, 3632, 0, 101);
+	cr_assert_eq(told.count, 1);
+	cr_assert_eq(told.items[0].held_ns, 30 * SEC);
+	/* The alert is not forgotten, and so not told twice, however long the suspend. */
+	memory_behind(alerts, 9000, 5300, 0);
+	memory_behind(alerts, 9001, 0, 101);
+	cr_assert_eq(told.count, 1);
+	alerts_free(alerts);
+}
+
+/* A rate of an interval of next to no length is a number that no size can hold. */
+Test(alerts, hostile_lengths)
+{
+	struct alerts *alerts = made("self.anon_bytes > 1M/s cooldown 0s");
+	struct record_interval interval = {.self.anon_bytes = SOME_U64(UINT64_MAX)};
+	struct record record = {.type = RECORD_INTERVAL, .interval = &interval};
+	char text[64];
+
+	cr_assert_eq(alerts_take(alerts, &record), 0);
+	cr_assert_eq(told.count, 0, "an interval of no length has no rate");
+	interval.dur_ns = 1;
+	record.t_boot_ns = 1;
+	cr_assert_eq(alerts_take(alerts, &record), 0);
+	cr_assert_eq(told.count, 1);
+	cr_assert_gt(told.items[0].value, 1e19);
+	const struct alert_rule rule = parsed("self.anon_bytes > 1M/s");
+	cr_expect(strstr(alert_value_text(&rule, told.items[0].value, text, sizeof(text)), "e+"));
+	cr_expect(strstr(alert_value_text(&rule, 1048576, text, sizeof(text)), "1.0 MiB/s"), "%s",
+		  text);
+	alerts_free(alerts);
+}
+
 Test(alerts, hysteresis_and_cooldown)
 {
 	struct alerts *alerts = made("self.anon_bytes > 100B clear 50B cooldown 10s");
 
 	memory_at(alerts, 1, 101);
-	memory_at(alerts, 2, 60); /* between the two */
+	memory_at(alerts, 2, 60); /* between the limit and the clear value */
 	memory_at(alerts, 3, 101);
 	cr_assert_eq(told.count, 1);
 	memory_at(alerts, 4, 50);
@@ -233,13 +284,13 @@ Test(alerts, each_process_for_itself)
 	cr_assert_eq(told.items[0].pid, 7);
 	cr_assert_eq(told.items[0].value, 90);
 	cr_assert_str_eq(told.items[0].subject, "one (pid 7)");
-	/* the pid has another owner: it begins anew */
+	/* Pid 7 has another owner: the rule begins anew for that process. */
 	rows[0].start_boot_ns = 50;
 	cpu_at(alerts, 3, rows, 2, 0);
 	cr_assert_eq(told.count, 3, "the second, and the first owner is over");
 	cr_assert(told.items[1].fired != told.items[2].fired);
 	cr_assert_str_eq(told.items[told.items[1].fired ? 1 : 2].subject, "two?[2J (pid 8)");
-	/* who is in no row did not run; but not where rows were cut */
+	/* A process without a row did not run, unless --top cut rows off. */
 	cpu_at(alerts, 4, rows, 0, 5);
 	cr_assert_eq(told.count, 3);
 	cpu_at(alerts, 5, rows, 0, 0);
@@ -256,7 +307,7 @@ Test(alerts, a_source_that_is_away_changes_nothing)
 
 	cpu_at(alerts, 1, &row, 1, 0);
 	cr_assert_eq(told.count, 1);
-	memory_at(alerts, 2, 1); /* no cpu in it */
+	memory_at(alerts, 2, 1); /* a record without the CPU source */
 	cr_assert_eq(told.count, 1);
 	cr_assert_null(alerts_unseen(alerts, 0));
 	alerts_free(alerts);
@@ -300,7 +351,7 @@ Test(alerts, bounded)
 		rows[i] = (struct record_process_cpu){.pid = (pid_t)i + 1, .cpu_ns = 900000000};
 	cpu_at(alerts, 1, rows, ALERT_SUBJECTS + 100, 0);
 	cr_assert_eq(alerts_counts(alerts).left_out, 100);
-	/* who is over makes room */
+	/* The processes for which the rule holds no more make room for others. */
 	cpu_at(alerts, 2, rows + 100, ALERT_SUBJECTS, 0);
 	cpu_at(alerts, 3, rows + 100, ALERT_SUBJECTS, 0);
 	cr_assert_eq(alerts_counts(alerts).left_out, 100 + 100);
@@ -332,7 +383,7 @@ Test(alert_command, words)
 	split("a '' \"\"", 3, "a\0\0", 4);
 	split("a\\ b 'c\\d' \"e\\\"f\"", 3, "a b\0c\\d\0e\"f", 12);
 	split("a'b'\"c\"", 1, "abc", 4);
-	/* nothing is expanded */
+	/* The words of a shell are words of the command, and nothing is expanded. */
 	split("echo $HOME ~ * `id` ; | > &", 9, "echo\0$HOME\0~\0*\0`id`\0;\0|\0>\0&", 28);
 	cr_assert_eq(command_split("", &command, why, sizeof(why)), -EINVAL);
 	cr_assert_eq(command_split("  ", &command, why, sizeof(why)), -EINVAL);

@@ -14,7 +14,9 @@ struct state {
 	UT_hash_handle hh;
 	uint64_t identity;
 	struct metric_subject subject;
-	uint64_t since_ns;      /* the first record of those in which it holds; 0: it does not */
+	/* on the clock of alerts.awake_ns: the first record of those in which it holds (0: it does
+	 * not), and the last one that had a value */
+	uint64_t since_ns, seen_awake_ns;
 	uint64_t fired_ns;      /* when it was told last; 0: never */
 	uint64_t seen_ns;       /* the last record that had a value */
 	uint64_t block_boot_ns; /* of a block: the one that was told last */
@@ -34,6 +36,9 @@ struct alerts {
 	alert_fn fn;
 	void *ctx;
 	struct alert_counts counts;
+	/* How long the intervals were together, and 1. Nothing holds while the machine is
+	 * suspended: what was so before and is so after it did not last that long. */
+	uint64_t awake_ns;
 };
 
 struct alerts *alerts_new(const struct alert_rule *rules, size_t count, alert_fn fn, void *ctx)
@@ -47,6 +52,7 @@ struct alerts *alerts_new(const struct alert_rule *rules, size_t count, alert_fn
 		return NULL;
 	}
 	alerts->count = count;
+	alerts->awake_ns = 1;
 	alerts->fn = fn;
 	alerts->ctx = ctx;
 	for (size_t i = 0; i < count; i++)
@@ -130,7 +136,7 @@ static void tell(struct looking *looking, struct state *state, bool fired, doubl
 		.subject = &state->subject,
 		.fired = fired,
 		.value = value,
-		.held_ns = state->since_ns ? looking->now_ns - state->since_ns : 0,
+		.held_ns = state->since_ns ? looking->alerts->awake_ns - state->since_ns : 0,
 	};
 
 	state->active = fired;
@@ -164,11 +170,12 @@ static void look_at_block(struct looking *looking, struct state *state, double v
 static void look(struct looking *looking, struct state *state, double value)
 {
 	const struct alert_rule *rule = &looking->rule->rule;
+	uint64_t awake_ns = looking->alerts->awake_ns;
 
 	if (alert_rule_holds(rule, value, rule->limit)) {
 		if (!state->since_ns)
-			state->since_ns = looking->now_ns;
-		if (!state->active && looking->now_ns - state->since_ns >= rule->for_ns &&
+			state->since_ns = awake_ns;
+		if (!state->active && awake_ns - state->since_ns >= rule->for_ns &&
 		    !cools(looking, state))
 			tell(looking, state, true, value);
 		return;
@@ -202,6 +209,7 @@ static void take_value(void *ctx, double value, const struct metric_subject *sub
 		return;
 	state->subject = *subject;
 	state->seen_ns = looking->now_ns;
+	state->seen_awake_ns = looking->alerts->awake_ns;
 	if (rule->metric.type == RECORD_BLOCK)
 		look_at_block(looking, state, value);
 	else
@@ -229,7 +237,7 @@ static void look_at_absent(struct looking *looking, bool known)
 		}
 		if (!state->active && !state->since_ns && !cools(looking, state))
 			drop(rule, state);
-		else if (looking->now_ns - state->seen_ns > FORGET_NS)
+		else if (looking->alerts->awake_ns - state->seen_awake_ns > FORGET_NS)
 			drop(rule, state);
 	}
 }
@@ -240,8 +248,10 @@ int alerts_take(struct alerts *alerts, const struct record *record)
 
 	if (record->type != RECORD_INTERVAL && record->type != RECORD_BLOCK)
 		return 0;
-	if (record->type == RECORD_INTERVAL)
+	if (record->type == RECORD_INTERVAL) {
 		looking.dur_s = (double)record->interval->dur_ns / 1e9;
+		alerts->awake_ns += record->interval->dur_ns;
+	}
 	for (size_t i = 0; i < alerts->count; i++) {
 		struct rule_state *rule = &alerts->rules[i];
 		bool known;

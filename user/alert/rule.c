@@ -229,7 +229,7 @@ const char *alert_value_text(const struct alert_rule *rule, double value, char *
 
 	if (rule->scale == ALERT_PERCENT)
 		snprintf(text, size, "%.1f %%", value);
-	else if (rule->metric.leaf->unit == UNIT_BYTES && value >= 0)
+	else if (rule->metric.leaf->unit == UNIT_BYTES && value >= 0 && value < 0x1p64)
 		snprintf(text, size, "%s%s", format_bytes(bytes, sizeof(bytes), (uint64_t)value),
 			 rate);
 	else if (rule->metric.leaf->unit == UNIT_NS)
