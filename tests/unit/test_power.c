@@ -327,9 +327,17 @@ Test(power, hostile_reading)
 	cr_expect_leq(taken->interval.missing.count, 26);
 	memset(reading, 'x', sizeof(*reading));
 	for (int i = 0; i < POWER_ZONES; i++)
-		reading->zones[i].temperature.error = 0;
+		reading->zones[i].temperature = (struct power_value){.value = 7};
+	/* Numbers that no file can have, and that no product of them may overflow. */
+	for (int i = 0; i < POWER_FILES; i++)
+		reading->supplies[0].values[i] = (struct power_value){.value = INT64_MAX};
+	for (int i = 0; i < POWER_FILES; i++)
+		reading->supplies[1].values[i] = (struct power_value){.value = INT64_MIN};
 	cr_expect_eq(power_rows_take(&taken->rows, reading, &taken->interval), 0);
 	cr_expect_eq(taken->interval.power.zone_count, POWER_ZONES);
+	for (int i = 0; i < 2; i++)
+		cr_expect(!taken->interval.power.supplies[i].temperature_mc.present &&
+			  !taken->interval.power.supplies[i].charge_uah.present);
 	cr_expect_eq(strlen(taken->interval.power.zones[7].type), POWER_NAME - 1);
 	free_taken(taken);
 }
@@ -386,9 +394,9 @@ Test(power, kernel_account)
 	struct cpu_stat *stat = cpu_stat_new();
 	struct record_cpu cpu = {0};
 
-	cr_assert_eq(cpu_stat_book(stat, one, strlen(one), false, &cpu), 0);
+	cr_assert_eq(cpu_stat_book(stat, one, strlen(one), false, NULL, 0, &cpu), 0);
 	cr_expect_not(cpu.stat_present);
-	cr_assert_eq(cpu_stat_book(stat, two, strlen(two), true, &cpu), 0);
+	cr_assert_eq(cpu_stat_book(stat, two, strlen(two), true, NULL, 0, &cpu), 0);
 	cr_assert(cpu.stat_present);
 	cr_expect_eq(cpu.stat_by, CPU_STAT_ROUNDED);
 	cr_expect_eq(cpu.stat.irq_ns.value, 20000000);
@@ -397,12 +405,48 @@ Test(power, kernel_account)
 	cr_assert_eq(cpu.stat_cpu_count, 1);
 	cr_expect_eq(cpu.stat_cpus[0].cpu, 0);
 	for (size_t n = 0; n < strlen(one); n++)
-		cpu_stat_book(stat, one, n, false, &cpu);
-	cr_expect_eq(cpu_stat_book(stat, "", 0, false, &cpu), -EBADMSG);
-	cr_expect_eq(cpu_stat_book(stat, "cpu \n", 5, false, &cpu), -EBADMSG);
-	cr_expect_eq(cpu_stat_book(stat, "cpu  1 2 3 4 5 6 7 -8\n", 22, false, &cpu), -EBADMSG);
-	cr_expect_eq(
-		cpu_stat_book(stat, "cpu  99999999999999999999 2 3 4 5 6 7 8\n", 40, false, &cpu),
-		-EBADMSG);
+		cpu_stat_book(stat, one, n, false, NULL, 0, &cpu);
+	cr_expect_eq(cpu_stat_book(stat, "", 0, false, NULL, 0, &cpu), -EBADMSG);
+	cr_expect_eq(cpu_stat_book(stat, "cpu \n", 5, false, NULL, 0, &cpu), -EBADMSG);
+	cr_expect_eq(cpu_stat_book(stat, "cpu  1 2 3 4 5 6 7 -8\n", 22, false, NULL, 0, &cpu),
+		     -EBADMSG);
+	cr_expect_eq(cpu_stat_book(stat, "cpu  99999999999999999999 2 3 4 5 6 7 8\n", 40, false,
+				   NULL, 0, &cpu),
+		     -EBADMSG);
+	cpu_stat_free(stat);
+}
+
+/* Where the kernel's own sums are read, they stand in the place of the rounded ones; a CPU that
+ * /proc/stat does not list (it is offline) has them too. */
+Test(power, kernel_account_exact)
+{
+	static const char one[] = STAT("100", "4", "3", "2"), two[] = STAT("200", "6", "3", "9");
+	struct cpu_stat_sums sums[8] = {[0] = {1000, 2000, 3000}, [3] = {5, 5, 5}};
+	struct cpu_stat *stat = cpu_stat_new();
+	struct record_cpu cpu = {0};
+
+	cr_assert_eq(cpu_stat_book(stat, one, strlen(one), true, sums, 8, &cpu), 0);
+	sums[0] = (struct cpu_stat_sums){1017, 2001, 3000};
+	sums[3].softirq_ns = 9;
+	cr_assert_eq(cpu_stat_book(stat, two, strlen(two), true, sums, 8, &cpu), 0);
+	cr_expect_eq(cpu.stat_by, CPU_STAT_EXACT);
+	cr_expect_eq(cpu.stat_resolution_ns, 1);
+	cr_expect_eq(cpu.stat.irq_ns.value, 17);
+	cr_expect_eq(cpu.stat.softirq_ns.value, 5);
+	cr_expect(cpu.stat.steal_ns.present && !cpu.stat.steal_ns.value);
+	cr_assert_eq(cpu.stat_cpu_count, 2);
+	cr_expect_eq(cpu.stat_cpus[0].stat.irq_ns.value, 17);
+	cr_expect_eq(cpu.stat_cpus[1].cpu, 3);
+	cr_expect_eq(cpu.stat_cpus[1].stat.softirq_ns.value, 4);
+	/* One sum went back: what is known of it is nothing. */
+	sums[3].irq_ns = 0;
+	cr_assert_eq(cpu_stat_book(stat, two, strlen(two), true, sums, 8, &cpu), 0);
+	cr_expect_not(cpu.stat.irq_ns.present);
+	cr_expect(cpu.stat.softirq_ns.present);
+	/* Without them it is as before, also for one interval. */
+	cr_assert_eq(cpu_stat_book(stat, two, strlen(two), true, NULL, 0, &cpu), 0);
+	cr_expect_eq(cpu.stat_by, CPU_STAT_ROUNDED);
+	cr_assert_eq(cpu_stat_book(stat, two, strlen(two), true, sums, 8, &cpu), 0);
+	cr_expect_eq(cpu.stat_by, CPU_STAT_ROUNDED);
 	cpu_stat_free(stat);
 }

@@ -145,7 +145,7 @@ static bool is_of_absent_source(const struct session *session, const struct aler
 		if (strcmp(source->ops->name, part))
 			continue;
 		*reason = source->reason;
-		return !session->sources[i].open;
+		return !session->sources[i].open || source->state == SOURCE_ABSENT;
 	}
 	return true;
 }

@@ -6,15 +6,16 @@
 #include "source/power/power.h"
 
 struct power_flags {
-	int mode; /* 0: auto, 1: off */
+	int mode; /* 0: auto, 1: off, 2: on */
 };
 
 _Static_assert(sizeof(struct power_flags) <= SOURCE_FLAGS_BYTES, "flags");
 
 static const struct option_row rows[] = {
 	{0, "power", "MODE",
-	 "battery, temperatures, frequency limits and energy from /sys, at most once a second",
-	 VERB_RECORD, OPTION_CHOICE, offsetof(struct power_flags, mode), "auto off"},
+	 "battery, temperatures, frequency limits and energy from /sys, at most once a second; on: "
+	 "warn where there are none",
+	 VERB_RECORD, OPTION_CHOICE, offsetof(struct power_flags, mode), "auto off on"},
 };
 
 static struct source *make(const void *from, const struct source_wishes *wishes, bool *needed)
@@ -23,7 +24,7 @@ static struct source *make(const void *from, const struct source_wishes *wishes,
 
 	errno = 0;
 	*needed = false;
-	return flags->mode ? NULL : power_source_new();
+	return flags->mode == 1 ? NULL : power_source_new(flags->mode == 2);
 }
 
 const struct source_declaration power_declaration = {

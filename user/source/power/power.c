@@ -32,9 +32,10 @@ struct power_source {
 	struct source base;
 	struct source_context context;
 	struct power_reader *reader; /* NULL: there is nothing to read */
-	uint64_t due_ns;             /* of the read-out that was asked for last */
-	bool asked;                  /* one is under way */
-	bool begun;                  /* the common baseline was taken */
+	bool asked_for;  /* by the user: then it is worth a warning that there is none */
+	uint64_t due_ns; /* of the read-out that was asked for last */
+	bool asked;      /* one is under way */
+	bool begun;      /* the common baseline was taken */
 	struct power_rows rows;
 	struct power_caps caps;
 	struct power_totals totals;
@@ -76,7 +77,8 @@ static int power_open(struct source *source, const struct source_context *contex
 		source->state = SOURCE_ABSENT;
 		snprintf(source->reason, sizeof(source->reason),
 			 "/sys has no power supply, thermal zone, cpufreq policy or energy meter");
-		return 0;
+		/* The header says it; on a machine of this kind it is no news. */
+		return power->asked_for ? -ENOENT : 0;
 	}
 	power->reader = power_reader_new(context->warden);
 	if (!power->reader)
@@ -161,10 +163,8 @@ static int power_sample(struct source *source, struct record_interval *interval)
 	int err;
 
 	power->begun = true;
-	if (!power->reader) {
-		missing_list_set(&interval->missing, "power", source->reason);
+	if (!power->reader)
 		return 0;
-	}
 	if (interval->final)
 		power_reader_hurry(power->reader);
 	err = take_all(power, interval->final ? LAST_NS : 0, interval);
@@ -209,11 +209,13 @@ static const struct source_ops power_ops = {
 	.close = power_close,
 };
 
-struct source *power_source_new(void)
+struct source *power_source_new(bool asked_for)
 {
 	struct power_source *power = calloc(1, sizeof(*power));
 
-	if (power)
-		power->base.ops = &power_ops;
-	return power ? &power->base : NULL;
+	if (!power)
+		return NULL;
+	power->base.ops = &power_ops;
+	power->asked_for = asked_for;
+	return &power->base;
 }

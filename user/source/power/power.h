@@ -3,5 +3,5 @@
 #pragma once
 #include "jankscope/source.h"
 
-/* NULL with errno ENOMEM. */
-struct source *power_source_new(void);
+/* asked_for: a machine that has nothing of it is to be warned of. NULL with errno ENOMEM. */
+struct source *power_source_new(bool asked_for);

@@ -230,7 +230,14 @@ static void make_rails(struct telling *telling, struct power_rows *rows,
 #define CLAMP(count, room) ((count) < (room) ? (count) : (room))
 #define END(text)          ((text)[sizeof(text) - 1] = 0)
 
-/* Counts within their rooms, and texts that end. */
+/* No file has such a number (sysfs.c); sums and products of what is left do not overflow. */
+static void tame_value(struct power_value *value)
+{
+	if (!value->error && (value->value < INT32_MIN || value->value > UINT32_MAX))
+		*value = (struct power_value){.error = POWER_VALUE_OUT_OF_RANGE};
+}
+
+/* Counts within their rooms, numbers within what a file can have, and texts that end. */
 static void tame(struct power_reading *reading)
 {
 	reading->supply_count = CLAMP(reading->supply_count, POWER_SUPPLIES);
@@ -242,13 +249,23 @@ static void tame(struct power_reading *reading)
 		END(reading->supplies[i].name);
 		END(reading->supplies[i].type);
 		END(reading->supplies[i].status);
+		for (int file = 0; file < POWER_FILES; file++)
+			tame_value(&reading->supplies[i].values[file]);
 	}
-	for (size_t i = 0; i < POWER_ZONES; i++)
+	for (size_t i = 0; i < POWER_ZONES; i++) {
 		END(reading->zones[i].type);
-	for (size_t i = 0; i < POWER_COOLINGS; i++)
+		tame_value(&reading->zones[i].temperature);
+	}
+	for (size_t i = 0; i < POWER_COOLINGS; i++) {
 		END(reading->coolings[i].type);
-	for (size_t i = 0; i < POWER_POLICIES; i++)
+		tame_value(&reading->coolings[i].state);
+		tame_value(&reading->coolings[i].max_state);
+	}
+	for (size_t i = 0; i < POWER_POLICIES; i++) {
 		END(reading->policies[i].cpus);
+		tame_value(&reading->policies[i].limit_khz);
+		tame_value(&reading->policies[i].max_khz);
+	}
 	for (size_t i = 0; i < POWER_RAILS; i++) {
 		END(reading->rail_rows[i].device);
 		END(reading->rail_rows[i].rail);

@@ -284,7 +284,7 @@ static void look(struct power_sysfs *sysfs, enum device_kind kind)
 			continue;
 		}
 		snprintf(device->name, sizeof(device->name), "%s", entry->d_name);
-		device->number = prefix ? atoi(entry->d_name + prefix) : 0;
+		device->number = prefix ? (int)strtoul(entry->d_name + prefix, NULL, 10) : 0;
 		device->folder = -1;
 		for (int file = 0; file < DEVICE_FILES; file++)
 			device->files[file] = NOT_OPEN;
