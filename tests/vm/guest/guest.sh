@@ -286,17 +286,61 @@ on_live() {
 	return 1
 }
 
-# ---- what the phone-like guests have beyond (an issue of its own will read it)
+# ---- battery, heat and frequency limits of the phone-like guests, and what is told of them
 phone() {
 	case $GUEST in gki-*) ;; *) return ;; esac
-	[ -f /sys/class/power_supply/test_battery/capacity ]
+	battery=/sys/class/power_supply/test_battery cpufreq=/sys/devices/system/cpu/cpufreq
+	set_battery=/sys/module/test_power/parameters zone=/sys/class/thermal/thermal_zone0
+	[ -f $battery/capacity ]
 	ok $? "phone: a battery"
-	ls /sys/class/thermal | grep -q thermal_zone0
+	[ -d $zone ]
 	ok $? "phone: a thermal zone"
-	[ "$(cat /sys/devices/system/cpu/cpufreq/policy3/related_cpus)" = 3 ]
+	[ "$(cat $cpufreq/policy3/related_cpus)" = 3 ]
 	ok $? "phone: cpufreq tables of two clusters"
 	[ "$(cat /sys/devices/system/cpu/cpu*/cpu_capacity | sort -u | wc -l)" = 2 ]
 	ok $? "phone: two capacities"
+	full=$(cat $cpufreq/policy3/cpuinfo_max_freq) phase=first
+	echo 42 >$set_battery/battery_capacity
+	echo discharging >$set_battery/battery_status
+	echo off >$set_battery/ac_online
+	echo off >$set_battery/usb_online
+	follow power.jsonl '
+		/"type":"interval"/ && /"power":[{]/ { tell("power") }
+		/"event":"thermal_cap"/ && /"state":"begin"/ && /"policy":3/ { tell("capped") }
+		/"event":"thermal_cap"/ && /"state":"end"/ && /"policy":3/ { tell("freed") }' \
+		on_phone -a --net off --smaps off
+	ok $? "power: record" "$(cat follow.err)"
+	[ $phase = over ]
+	ok $? "power: a cap of a cluster is an event, and its end is" "$phase $(grep thermal_cap power.jsonl | cut -c1-300)"
+	grep -q '"charge_pct":42[,}]' power.jsonl
+	ok $? "power: the battery's charge" "$(grep -o '"power":{.\{0,400\}' power.jsonl | tail -1)"
+	grep -o '"power":{.*' power.jsonl | grep -q "\"current_ua\":$(cat $battery/current_now)[,}]"
+	ok $? "power: the battery's current, with the kernel's sign"
+	grep -q '"status":"Discharging"' power.jsonl
+	ok $? "power: its status"
+	grep -q "\"type\":\"$(cat $zone/type)\",\"temperature_mc\":71500[,}]" power.jsonl
+	ok $? "power: the heat of a zone, by its type" "$(grep -o '"zones":.\{0,200\}' power.jsonl | tail -1)"
+	grep -q "\"policy\":3,.*\"limit_khz\":$low,\"max_khz\":$full" power.jsonl
+	ok $? "power: a cluster's limit and its highest frequency" "$(grep -o '"policies":.\{0,300\}' power.jsonl | tail -1)"
+	tail -1 power.jsonl | grep -q '"power":{'
+	ok $? "power: the summary has it"
+}
+on_phone() {
+	case $phase/$event in
+	first/power)
+		echo 71500 >$zone/emul_temp
+		low=$(tr ' ' '\n' <$cpufreq/policy3/scaling_available_frequencies | grep . | sort -n | head -1)
+		echo $low >$cpufreq/policy3/scaling_max_freq
+		phase=hot ;;
+	hot/capped)
+		echo 0 >$zone/emul_temp
+		echo $full >$cpufreq/policy3/scaling_max_freq
+		phase=cool ;;
+	cool/freed)
+		phase=over
+		return 0 ;;
+	esac
+	return 1
 }
 
 for s in doctor phone stacks tiers android frames blocks kernel_tests; do
