@@ -297,6 +297,7 @@ static void emit_footer(struct session *session)
 {
 	struct record record = {.type = RECORD_FOOTER};
 	uint64_t dropped = outputs_tables_dropped(session->outputs);
+	char key[96];
 
 	session_take_output_events(session);
 	add_last_losses(session);
@@ -305,6 +306,10 @@ static void emit_footer(struct session *session)
 
 		if (session->sources[i].open && source->ops->summarise)
 			source->ops->summarise(source, session->summary);
+		snprintf(key, sizeof(key), "self.sources.%s.cpu_ns", source->ops->name);
+		if (session->sources[i].open)
+			summary_set_total(session->summary, key,
+					  (double)session->sources[i].cpu_ns);
 	}
 	/* Made later or asked again: late, not lost. */
 	summary_set_total(session->summary, "calls_held_up",

@@ -111,11 +111,13 @@ static int take_interval(struct session *session, uint64_t planned_ns, bool fina
 	session->overruns = 0;
 	for (size_t i = 0; i < session->source_count && !err; i++) {
 		struct source *source = session->sources[i].source;
+		uint64_t before_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
 
 		if (session->sources[i].open)
 			err = source->ops->sample(source, &interval);
 		else
 			missing_list_set(&interval.missing, source->ops->name, source->reason);
+		session->sources[i].cpu_ns += clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns;
 	}
 	self_usage_take(session->self, &interval.self);
 	interval.self.cpu_ns += outputs_take_cpu_ns(session->outputs);

@@ -25,6 +25,7 @@ struct session {
 	struct {
 		struct source *source;
 		bool needed, open;
+		uint64_t cpu_ns; /* what its samples took of the recorder's own time */
 	} sources[MAX_SOURCES];
 	size_t source_count;
 	struct outputs *outputs;
