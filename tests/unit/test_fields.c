@@ -312,6 +312,28 @@ Test(fields, the_schema_in_the_repository_is_that_of_the_table)
 	free(text);
 }
 
+/* The schema has room for so many kinds of rows. One that found none would be named, and not be
+ * there. */
+Test(fields, each_definition_that_the_schema_names_is_in_it)
+{
+	json_error_t error;
+	char *text = record_schema();
+	json_t *schema = json_loads(text, 0, &error), *defs = json_object_get(schema, "$defs");
+	static const char prefix[] = "\"#/$defs/";
+	size_t count = 0;
+	char name[64];
+
+	cr_assert_not_null(defs, "%s", error.text);
+	for (const char *at = text; (at = strstr(at, prefix)); count++) {
+		at += sizeof(prefix) - 1;
+		cr_assert_eq(sscanf(at, "%63[^\"]", name), 1);
+		cr_expect_not_null(json_object_get(defs, name), "%s", name);
+	}
+	cr_expect_gt(count, 60);
+	json_decref(schema);
+	free(text);
+}
+
 Test(fields, of_lists_and_sources_are_found_by_their_path)
 {
 	const struct field *field = field_find("interval", "cpu.tasks.runnable_ns");

@@ -202,7 +202,7 @@ static void put_type(struct json_buffer *b, const struct field_type *type)
 
 /* ---- the whole schema ---- */
 
-#define MAX_TYPES 64
+#define MAX_TYPES 128
 
 struct types {
 	const struct field_type *items[MAX_TYPES];
