@@ -74,7 +74,10 @@ int sched_time_attach(struct sched_kernel *kernel, const struct sched_time_layou
 	if (!layout->step_count)
 		return 0;
 	kernel->frequency_link = bpf_program__attach(skeleton->progs.sched_frequency);
-	return kernel->frequency_link ? 0 : -errno;
+	/* A frequency whose changes nobody tells is not known; the rest does not need it. */
+	for (unsigned cpu = 0; !kernel->frequency_link && cpu < kernel->cpu_count; cpu++)
+		kernel->frequencies[cpu].base = TIME_NO_STEPS;
+	return 0;
 }
 
 void sched_time_release(struct sched_kernel *kernel)
