@@ -32,7 +32,9 @@ def of_jankscope(stacks):
     """The pairs, each with the pairs of frames that it stands for: a caller's offset is a return address."""
     found = {}
     for stack in stacks:
-        for inner, outer in zip(stack["frames"], stack["frames"][1:]):
+        # Between an inlined method and the next frame is no call, and simpleperf does not know them.
+        frames = [frame for frame in stack["frames"] if not frame.get("inlined")]
+        for inner, outer in zip(frames, frames[1:]):
             names = function(inner.get("symbol", "")), function(outer.get("symbol", ""))
             if all(names) and names[0] != names[1]:
                 found.setdefault(names, []).append((inner, outer))

@@ -109,3 +109,23 @@ Test(report_stacks, native_leaves_a_chain_whole)
 	expect(shown.chain[0].stack, "futex < nterp_helper < com.example.Store.sum");
 	report_stacks_free(report);
 }
+
+/* A method that ART inlined is one that was inlined under its name of the source too, and so is
+ * what R8 had inlined into it. */
+Test(report_stacks, mapping_keeps_what_is_inlined)
+{
+	struct record_frame frames[] = {java("a.a.a", 3), java("a.a.b", 0)};
+	struct record_stack stack = {.frames = frames, .frame_count = 2};
+	struct record_block block = {.stacks = &stack, .stack_count = 1}, shown;
+	struct options options = {0};
+	char path[32];
+	struct report_stacks *report = begin(&options, path);
+
+	frames[0].inlined = true;
+	cr_assert_eq(report_stacks_take(report, &block, &shown), 0);
+	expect(&shown.stacks[0],
+	       "com.example.Price.of < com.example.Store.load < com.example.Store.sum");
+	cr_expect(shown.stacks[0].frames[0].inlined && shown.stacks[0].frames[1].inlined);
+	cr_expect_not(shown.stacks[0].frames[2].inlined);
+	report_stacks_free(report);
+}

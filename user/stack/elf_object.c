@@ -10,6 +10,7 @@
 #define MAX_MINI_BYTES   (16u << 20) /* unpacked */
 #define READ_SYMBOLS     1024
 #define FEW_SYMBOLS      64
+#define FEW_BYTES        64 /* of the name of each of them */
 
 struct search {
 	const char *const *names;
@@ -96,6 +97,7 @@ void elf_find_exported(const struct elf_file *elf, const char *const names[], si
 	struct search search = {names, count, addresses};
 
 	memset(addresses, 0, count * sizeof(*addresses));
-	if (elf->dynsym.size <= FEW_SYMBOLS * sizeof(Elf64_Sym))
+	if (elf->dynsym.size <= FEW_SYMBOLS * sizeof(Elf64_Sym) &&
+	    elf->dynstr.size <= FEW_SYMBOLS * FEW_BYTES)
 		search_table(&search, elf, &elf->dynsym, &elf->dynstr);
 }

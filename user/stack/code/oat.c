@@ -9,15 +9,18 @@
 #include "stack/code/oat_file.h"
 #include "stack/code/oat_told.h"
 #include "stack/code/quick_frame.h"
+#include "util/clock.h"
 #include "util/hash.h"
 
 #define OAT_FILES   16
-#define PC_SLOTS    512          /* a power of two */
+#define PC_SLOTS    2048         /* a power of two */
 #define TOLD_BYTES  (512u << 10) /* of what is told of all of them */
-#define RETRY_AFTER 64           /* unwindings, where the DEX file was not there */
+#define TELL_NS     (200 * NSEC_PER_MSEC)
+#define RETRY_AFTER 64 /* unwindings, where the DEX file was not there */
 
 struct oat_slot {
 	uint64_t serial; /* of the module; 0: free */
+	bool counted;    /* that it cannot be read */
 	struct oat_file oat;
 	struct oat_index index;
 	int err;
@@ -27,6 +30,7 @@ struct oat_slot {
 struct pc_slot {
 	uint64_t serial; /* of the picture of mappings; 0: it is not kept */
 	uint64_t pc;     /* 0: free */
+	uint64_t file;   /* serial of the module */
 	uint64_t until;  /* unwinding up to which it stands; 0: for good */
 	bool exact;
 	uint32_t start; /* how far the address is into its code */
@@ -47,7 +51,8 @@ struct oat_code {
 	struct code_place place;
 	struct frame_name *names; /* of the unwinding under way */
 	size_t bytes, told_bytes;
-	uint64_t uses, unwinding, malformed, unsupported;
+	uint64_t spent_ns; /* in the unwinding under way, to tell of places */
+	uint64_t uses, unwinding, malformed, unsupported, names_dropped;
 };
 
 static void free_code(void *self);
@@ -71,11 +76,12 @@ void oat_code_losses(const struct oat_code *code, struct stack_unwind_losses *lo
 {
 	losses->oat_malformed += code->malformed;
 	losses->oat_unsupported += code->unsupported;
+	losses->names_dropped += code->names_dropped;
 }
 
 size_t oat_code_bytes(const struct oat_code *code)
 {
-	return code->bytes + code->told_bytes;
+	return sizeof(*code) + code->bytes + code->told_bytes;
 }
 
 /* ---- files ---- */
@@ -139,10 +145,6 @@ static struct oat_slot *slot_of(struct oat_code *code, const struct module_oat *
 	slot->err = oat_file_open(&slot->oat, file->elf, file->oatdata);
 	if (!slot->err)
 		slot->err = oat_index_build(&slot->index, &slot->oat);
-	if (slot->err == -ENOTSUP)
-		code->unsupported++;
-	else if (slot->err && slot->err != -ENOMEM)
-		code->malformed++;
 	if (slot->err == -ENOMEM)
 		slot->serial = 0;
 	code->bytes += slot_bytes(slot);
@@ -175,6 +177,23 @@ static const struct cfi_row *give_row(struct oat_code *code, enum stack_arch arc
 static bool is_stub(const struct oat_code *code, enum stack_arch arch)
 {
 	return arch == STACK_ARM64 ? code->info.core_spills >> 19 & 1 : !code->info.stack_maps.rows;
+}
+
+/* A stack of such places may take this long together: each may be in another DEX file, and in the
+ * last of many classes. */
+static void tell(struct oat_code *code, const struct oat_asked *asked, struct pc_slot *to)
+{
+	uint64_t since_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	if (code->spent_ns > TELL_NS) {
+		code->names_dropped++;
+		to->until = code->unwinding;
+		return;
+	}
+	oat_tell(code->dex, asked, &to->told);
+	code->spent_ns += clock_now_ns(CLOCK_MONOTONIC) - since_ns;
+	if (to->told.partial)
+		to->until = code->unwinding + RETRY_AFTER;
 }
 
 static int look_up(struct oat_code *code, const struct module_scope *scope, uint64_t address,
@@ -215,9 +234,7 @@ static int look_up(struct oat_code *code, const struct module_scope *scope, uint
 	if (!frame->exact && !code_info_find(&code->info, at, &code->place))
 		asked.place = &code->place;
 	to->function = hash_u64(file->serial << 32 ^ asked.methods->code);
-	oat_tell(code->dex, &asked, &to->told);
-	if (to->told.partial)
-		to->until = code->unwinding + RETRY_AFTER;
+	tell(code, &asked, to);
 	return 0;
 }
 
@@ -255,8 +272,10 @@ static struct pc_slot *know(struct oat_code *code, const struct module_scope *sc
 	if (!modules_oat(code->modules, scope, address, &file))
 		return NULL;
 	forget_place(code, slot);
-	*slot = (struct pc_slot){
-		.serial = scope->maps->serial, .pc = frame->pc, .exact = frame->exact};
+	*slot = (struct pc_slot){.serial = scope->maps->serial,
+				 .pc = frame->pc,
+				 .file = file.serial,
+				 .exact = frame->exact};
 	slot->err = look_up(code, scope, address, &file, frame, slot);
 	if (slot->err)
 		slot->until = code->unwinding + (slot->err == -ENOMEM ? 0 : RETRY_AFTER);
@@ -271,6 +290,20 @@ static struct pc_slot *know(struct oat_code *code, const struct module_scope *sc
 	return slot;
 }
 
+/* A file that its frames need, and that cannot be read, is counted once. */
+static void count_file(struct oat_code *code, uint64_t serial)
+{
+	for (size_t i = 0; i < OAT_FILES; i++) {
+		struct oat_slot *slot = &code->slots[i];
+
+		if (slot->serial != serial || !slot->err || slot->counted)
+			continue;
+		slot->counted = true;
+		code->unsupported += slot->err == -ENOTSUP;
+		code->malformed += slot->err != -ENOTSUP;
+	}
+}
+
 static int locate(void *self, const struct module_scope *scope, uint64_t address,
 		  struct stack_frame *frame, const struct cfi_row **row)
 {
@@ -279,6 +312,8 @@ static int locate(void *self, const struct module_scope *scope, uint64_t address
 
 	if (!slot)
 		return -ENOENT;
+	if (slot->err)
+		count_file(code, slot->file);
 	/* Its registers are used in another way than elsewhere: nothing is guessed. */
 	if (slot->err || slot->row_err)
 		return -EPROTO;
@@ -356,6 +391,7 @@ static void begin(void *self)
 
 	code->unwinding++;
 	code->uses = CODE_USE(code->unwinding);
+	code->spent_ns = 0;
 	frame_names_clear(&code->names);
 }
 

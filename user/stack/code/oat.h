@@ -21,7 +21,7 @@ void oat_code_tell(struct oat_code *code, const struct module_scope *scope, uint
 /* As unwind_reader.inlined, of a frame that was located or told of. */
 size_t oat_code_inlined(struct oat_code *code, const struct module_scope *scope,
 			const struct stack_frame *frame, struct stack_frame *to, size_t room);
-/* Heap bytes of the indexes and of what is told of places. */
+/* Heap bytes, those of the indexes and of what is told of places among them. */
 size_t oat_code_bytes(const struct oat_code *code);
 /* Add what was lost so far. */
 void oat_code_losses(const struct oat_code *code, struct stack_unwind_losses *losses);

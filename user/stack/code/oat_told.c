@@ -9,42 +9,62 @@
 #include "util/hash.h"
 
 #define SHOWN_NAMES 3 /* of methods that share code */
+#define MAX_OPENS   8 /* DEX files for one place */
 #define NAME_BYTES  (SHOWN_NAMES * (DEX_NAME_BYTES + 4) + 48)
 /* Of a call that cannot return to byte code: the one method that is inlined across DEX files for
  * what it throws (art/runtime/entrypoints/entrypoint_utils-inl.h, GetResolvedMethod). */
 #define NO_PLACE UINT32_MAX
 #define CHAR_AT  "java.lang.String.charAt"
 
-static int open_dex(struct dex_code *dex, const struct oat_asked *asked, uint32_t number,
-		    struct dex_file *file)
+/* The DEX file that was asked for last: looking for one goes through all mappings of the process.
+ */
+struct open_dex {
+	struct dex_code *code;
+	const struct oat_asked *asked;
+	unsigned asked_for;
+	uint32_t number;
+	int err;
+	struct dex_file file;
+};
+
+/* NULL: it is not there, or others were asked for too often. */
+static const struct dex_file *open_dex(struct open_dex *open, uint32_t number)
 {
-	return oat_dex_open(dex, asked->scope, asked->entry, &asked->oat->dex[number],
-			    asked->index->classes[number], file);
+	const struct oat_asked *asked = open->asked;
+
+	if (!open->asked_for || number != open->number) {
+		if (open->asked_for++ >= MAX_OPENS)
+			return NULL;
+		open->number = number;
+		open->err = oat_dex_open(open->code, asked->scope, asked->entry,
+					 &asked->oat->dex[number], asked->index->classes[number],
+					 &open->file);
+	}
+	return open->err ? NULL : &open->file;
 }
 
 /* ---- the method ---- */
 
 /* The names of the methods that have this code, and the line of a call in it where it is one
  * method's. False: no DEX file that is there has them. */
-static bool name_methods(struct dex_code *dex, const struct oat_asked *asked, char name[NAME_BYTES],
-			 uint32_t *line)
+static bool name_methods(struct open_dex *open, char name[NAME_BYTES], uint32_t *line)
 {
+	const struct oat_asked *asked = open->asked;
 	size_t length = 0, count = asked->count, shown = count < SHOWN_NAMES ? count : SHOWN_NAMES;
 
 	for (size_t i = 0; i < shown; i++) {
 		const struct oat_method *method = &asked->methods[i];
 		char one[DEX_NAME_BYTES];
+		const struct dex_file *file = open_dex(open, method->dex);
 		struct dex_place place;
-		struct dex_file file;
 		int n;
 
-		if (open_dex(dex, asked, method->dex, &file) ||
-		    dex_class_method(&file, method->class, method->number, &place) ||
-		    dex_method_name(&file, place.method, one))
+		if (!file || dex_class_method(file, method->class, method->number, &place) ||
+		    dex_method_name(file, place.method, one))
 			return false;
 		if (count == 1 && asked->place && place.code) {
 			place.pc = asked->place->dex_pc;
-			if (place.pc >= place.instructions || dex_line(&file, &place, line))
+			if (place.pc >= place.instructions || dex_line(file, &place, line))
 				*line = 0;
 		}
 		n = snprintf(name + length, NAME_BYTES - length, "%s%s", i ? " or " : "", one);
@@ -75,48 +95,47 @@ static bool dex_of(const struct oat_asked *asked, const struct code_inlined *fro
 	return !from->unnamed && !from->boot && *number < asked->oat->dex_count;
 }
 
-static void tell_inlined(struct dex_code *dex, const struct oat_asked *asked,
-			 const struct code_inlined *from, struct oat_told *told,
-			 struct oat_inlined *to)
+static void tell_inlined(struct open_dex *open, const struct code_inlined *from,
+			 struct oat_told *told, struct oat_inlined *to)
 {
+	const struct dex_file *file;
 	char name[DEX_NAME_BYTES];
 	struct dex_place place;
-	struct dex_file file;
 	uint32_t number;
 
-	*to = (struct oat_inlined){0};
+	to->function = hash_u64((uint64_t)from->method << 32 ^ from->dex ^
+				(uint64_t)open->asked->methods->code << 16);
 	if (from->dex_pc == NO_PLACE) {
 		to->name = strdup(CHAR_AT);
-	} else {
-		to->dex_place = from->dex_pc + 1;
-		if (dex_of(asked, from, &number)) {
-			if (open_dex(dex, asked, number, &file) ||
-			    dex_method_name(&file, from->method, name)) {
-				told->partial = true;
-			} else {
-				to->name = strdup(name);
-				if (!dex_method_place(&file, from->method, &place) && place.code) {
-					place.pc = from->dex_pc;
-					if (place.pc >= place.instructions ||
-					    dex_line(&file, &place, &to->line))
-						to->line = 0;
-				}
-			}
-		}
+		return;
 	}
-	to->function = to->name ? hash_bytes(to->name, strlen(to->name), 7)
-				: hash_u64((uint64_t)from->method << 32 ^ from->dex ^ 7);
+	to->dex_place = from->dex_pc + 1;
+	if (!dex_of(open->asked, from, &number))
+		return;
+	file = open_dex(open, number);
+	if (!file || dex_method_name(file, from->method, name)) {
+		told->partial = true;
+		return;
+	}
+	to->name = strdup(name);
+	if (dex_method_place(file, from->method, &place) || !place.code ||
+	    from->dex_pc >= place.instructions)
+		return;
+	place.pc = from->dex_pc;
+	if (dex_line(file, &place, &to->line))
+		to->line = 0;
 }
 
 void oat_tell(struct dex_code *dex, const struct oat_asked *asked, struct oat_told *told)
 {
+	struct open_dex open = {.code = dex, .asked = asked};
 	const struct code_place *place = asked->place;
 	char name[NAME_BYTES] = "";
 
 	*told = (struct oat_told){.shared = asked->count > 1};
 	if (place && place->dex_pc != NO_PLACE)
 		told->dex_place = place->dex_pc + 1;
-	if (name_methods(dex, asked, name, &told->line))
+	if (name_methods(&open, name, &told->line))
 		told->name = strdup(name);
 	else
 		told->partial = true;
@@ -126,8 +145,13 @@ void oat_tell(struct dex_code *dex, const struct oat_asked *asked, struct oat_to
 	if (!told->inlined)
 		return;
 	told->inlined_count = place->count;
-	for (unsigned i = 0; i < place->count; i++)
-		tell_inlined(dex, asked, &place->inlined[i], told, &told->inlined[i]);
+	for (unsigned i = 0; i < place->count; i++) {
+		struct oat_inlined *to = &told->inlined[i];
+
+		tell_inlined(&open, &place->inlined[i], told, to);
+		if (to->name)
+			to->function = hash_bytes(to->name, strlen(to->name), 7);
+	}
 }
 
 void oat_told_free(struct oat_told *told)

@@ -3,6 +3,7 @@
 
 #define PIECE     256 /* bytes of code that are looked at, each way */
 #define MAX_STUB  1024
+#define MAX_MOVES 32 /* that take a frame of x86_64 down: four of xmm, one of rsp, 6 pops, ret */
 #define MAX_FRAME (1 << 24) /* bytes */
 #define SP        31        /* in arm64's instructions, where a base is meant */
 #define SCRATCH   16
@@ -297,7 +298,7 @@ static int32_t taken_down(const uint8_t *code, uint32_t length)
 	int32_t down = 0;
 	struct move move;
 
-	for (uint32_t at = 0, bytes;; at += bytes) {
+	for (uint32_t at = 0, bytes, moves = 0; moves < MAX_MOVES; at += bytes, moves++) {
 		bytes = decode_move(code + at, length - at, &move);
 		if (!bytes || move.by < 0)
 			return 0;
@@ -307,6 +308,7 @@ static int32_t taken_down(const uint8_t *code, uint32_t length)
 		if (down > MAX_FRAME)
 			return 0;
 	}
+	return 0;
 }
 
 static bool end_x86_64(struct progress *p, const uint8_t *code, uint32_t length)
