@@ -24,8 +24,9 @@
  *	churn US PATH, calm    another thread enters and removes this DEX file and methods, US between
  *	                       two (0: without pause), and packs the live methods anew; "ok", "churned N"
  *	run KIND MS NAME...    methods that call each other, the last one sleeps (sleep), waits for bytes
- *	                       that do not come (recv, which a stop ends with EINTR), computes (spin) or
- *	                       stays in its loop (bytecode):
+ *	                       that do not come (recv, which a stop ends with EINTR), computes (spin),
+ *	                       stays in its loop (bytecode), or waits for a mutex of libart (lock) that a
+ *	                       thread "holder" has, which sleeps in the same methods but the first:
  *	                       "run KIND START_BOOT_NS WALL_NS CPU_NS EINTR"
  *	quit */
 #include <errno.h>
@@ -222,6 +223,39 @@ extern "C" NOINLINE void compute(Chain *c)
 
 extern "C" void interpret(void *state);
 
+/* ---- a mutex of libart that another thread has, as a monitor's owner has the monitor's ---- */
+
+static std::atomic<bool> held;
+
+static void *hold(void *ctx)
+{
+	Chain c = *(Chain *)ctx;
+
+	pthread_setname_np(pthread_self(), "holder");
+	c.kind = "sleep";
+	c.next = 1;
+	mutex_lock(*suspend_count_lock, NULL);
+	held = true;
+	interpret(&c);
+	mutex_unlock(*suspend_count_lock, NULL);
+	return NULL;
+}
+
+static NOINLINE void wait_for_lock(Chain *c)
+{
+	pthread_t holder;
+
+	held = false;
+	if (pthread_create(&holder, NULL, hold, c))
+		die("no thread");
+	while (!held)
+		usleep(1000);
+	mutex_lock(*suspend_count_lock, NULL);
+	mutex_unlock(*suspend_count_lock, NULL);
+	pthread_join(holder, NULL);
+	sink++;
+}
+
 struct NextMethod : Checkpoint {
 	Chain *chain;
 	NOINLINE void Run(void *) override
@@ -322,6 +356,8 @@ extern "C" NOINLINE void interpret(void *state)
 		nap(c);
 	} else if (c->kind == "recv") {
 		receive(c);
+	} else if (c->kind == "lock") {
+		wait_for_lock(c);
 	} else {
 		compute(c);
 	}
