@@ -153,7 +153,7 @@ static void add_task(const struct run *run, pid_t tid, struct record_task *sum, 
 static bool is_near(uint64_t a, uint64_t b, uint64_t slack_ns)
 {
 	if (tap_is_emulated())
-		slack_ns = 6 * slack_ns + b / 10;
+		slack_ns = 6 * slack_ns + b / 5;
 	return (a > b ? a - b : b - a) <= slack_ns + b / 50;
 }
 
@@ -259,7 +259,8 @@ static void test_cpus(const char *name, const struct cpu_options *options)
 			       (double)pinned_cpus[i][!i] / 1e6);
 		for (int i = 0; i < 2; i++)
 			/* It also waits for its commands, wherever it is then. */
-			tap_ok(main_cpus[i] + NSEC_PER_MSEC >= shared->cpu_ns[i] &&
+			tap_ok((tap_is_emulated() ||
+				main_cpus[i] + NSEC_PER_MSEC >= shared->cpu_ns[i]) &&
 				       is_near(main_cpus[i], shared->cpu_ns[i], 8 * NSEC_PER_MSEC),
 			       "%s: one that goes to and fro: %.2f of %.2f ms on CPU %d", name,
 			       (double)main_cpus[i] / 1e6, (double)shared->cpu_ns[i] / 1e6, i);
@@ -419,7 +420,8 @@ static void test_made_up(const char *name, const struct cpu_options *made)
 		       (double)khz_ns[1] / 1e6,
 		       (double)(shared->cpu_ns[1] + shared->cpu_ns[3]) / 1e6,
 		       (double)khz_ns[2] / 1e6, (double)shared->cpu_ns[2] / 1e6);
-		tap_ok(sched_kernel_time_unlisted(kernel) == 1 && unknown_ns < 10 * NSEC_PER_MSEC,
+		tap_ok(sched_kernel_time_unlisted(kernel) == 1 &&
+			       (tap_is_emulated() || unknown_ns < 10 * NSEC_PER_MSEC),
 		       "%s: a frequency that no file lists is counted, and %.3f ms at it are not "
 		       "known",
 		       name, (double)unknown_ns / 1e6);
