@@ -10,17 +10,16 @@
  *   rwlock       held by a writer; reader: held by two readers
  *   dead         its owner has ended; a thread with other work is there
  *   unmapped     the memory of the mutex is unmapped while it is waited for
- *   lies         a futex whose words name a thread that holds nothing, in the layout of no library
- *   condition, semaphore, eventfd, pipe  "waker" ends the wait from signal_it()
- *   bitset, pi2  raw futex calls; bitset: the words of a mutex of glibc; pi2: FUTEX_LOCK_PI2
- *   bionic       raw futex calls on words laid out as a recursive mutex of bionic
- *   two          it waits in turns, 4 to 9 ms each, for a lock of "a" and a lock of "b", for 100 ms
- *   own          a plain mutex that it holds itself, for ever
- *   late         "holder" holds it, and 1.5 s later waits for one that the main thread holds, for
- *                ever
- *   namespace    as crowd, in a pid namespace of its own
- * Prints "ready PID", then "wait BEGIN END WHO TID": CLOCK_BOOTTIME of a wait that is over, and who
- * let it go. */
+ *   waitv        futex_waitv (5.16) for six words with the number of a thread that holds nothing,
+ * so that its first two arguments look like those of FUTEX_LOCK_PI lies         a futex whose words
+ * name a thread that holds nothing, in the layout of no library condition, semaphore, eventfd, pipe
+ * "waker" ends the wait from signal_it() bitset, pi2  raw futex calls; bitset: the words of a mutex
+ * of glibc; pi2: FUTEX_LOCK_PI2 bionic       raw futex calls on words laid out as a recursive mutex
+ * of bionic two          it waits in turns, 4 to 9 ms each, for a lock of "a" and a lock of "b",
+ * for 100 ms own          a plain mutex that it holds itself, for ever late         "holder" holds
+ * it, and 1.5 s later waits for one that the main thread holds, for ever namespace    as crowd, in
+ * a pid namespace of its own Prints "ready PID", then "wait BEGIN END WHO TID": CLOCK_BOOTTIME of a
+ * wait that is over, and who let it go. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -45,8 +44,15 @@
 #ifndef FUTEX_LOCK_PI2
 #define FUTEX_LOCK_PI2 13
 #endif
-#define HOLD_MS 200
-#define CROWD   32
+#define NR_FUTEX_WAITV 449
+#define WAITV_32_BITS  2
+#define HOLD_MS        200
+#define CROWD          32
+
+struct waitv {
+	uint64_t value, address;
+	uint32_t flags, reserved;
+};
 
 struct shared {
 	pthread_mutex_t lock, second;
@@ -115,6 +121,9 @@ static void hold_words(uint32_t id)
 		memcpy(s->words, (uint32_t[]){0x4002, id, 0, 0, 0}, 20);
 	else if (is("pi2"))
 		s->words[0] = id;
+	else if (is("waitv"))
+		for (unsigned i = 0; i < 8; i++)
+			s->words[i] = id;
 	else
 		memcpy(s->words, (uint32_t[]){7, id, id, id, id}, 20);
 }
@@ -141,7 +150,7 @@ static __attribute__((noinline)) void signal_it(void)
 
 static int is_by_words(void)
 {
-	return is("bitset") || is("bionic") || is("pi2") || is("lies");
+	return is("bitset") || is("bionic") || is("pi2") || is("lies") || is("waitv");
 }
 
 static int has_waker(void)
@@ -275,6 +284,16 @@ static __attribute__((noinline)) void take_and_drop(void)
 	} else if (is("pi2")) {
 		futex(s->words, FUTEX_LOCK_PI2 | FUTEX_PRIVATE_FLAG, 0, NULL);
 		futex(s->words, FUTEX_UNLOCK_PI | FUTEX_PRIVATE_FLAG, 0, NULL);
+	} else if (is("waitv")) {
+		struct waitv waits[6];
+
+		while (s->words[0]) {
+			for (unsigned i = 0; i < 6; i++)
+				waits[i] = (struct waitv){(uint32_t)holder_tid,
+							  (uint64_t)(uintptr_t)&s->words[i],
+							  WAITV_32_BITS | FUTEX_PRIVATE_FLAG, 0};
+			syscall(NR_FUTEX_WAITV, waits, 6, 0, NULL, 0);
+		}
 	} else if (is_by_words()) {
 		uint32_t now;
 

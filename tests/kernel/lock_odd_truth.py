@@ -10,7 +10,7 @@ OWNED = {"recursive": "mutex of glibc", "check": "mutex of glibc", "robust": "mu
          "adaptive": "mutex of glibc", "process": "mutex of glibc", "crowd": "mutex of glibc",
          "namespace": "mutex of glibc", "bitset": "mutex of glibc", "pi2": "PI futex",
          "bionic": "mutex of bionic"}
-NOBODY = ("other", "rwlock", "reader", "dead", "lies")
+NOBODY = ("other", "rwlock", "reader", "dead", "lies", "waitv")
 
 
 class Odd:

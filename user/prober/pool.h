@@ -89,7 +89,8 @@ enum probe_lock {
 	LOCK_GLIBC = 2,  /* glibc's pthread_mutex_t */
 	LOCK_ART = 3,    /* art::Mutex, also that of a Java monitor */
 	LOCK_BIONIC = 4, /* bionic's pthread_mutex_t, recursive or error-checking */
-	LOCK_KINDS = 5,
+	LOCK_JOIN = 5,   /* no lock: the thread waits for this one's end (pthread_join) */
+	LOCK_KINDS = 6,
 };
 
 struct probe_owner {

@@ -121,15 +121,36 @@ static uint32_t glibc_owner(const struct lock_words *words)
 /* pthread_mutex_internal_t of bionic, 64-bit: 16 bits of state, 16 that are 0, owner_tid, and
  * reserved ones that are 0 (libc/bionic/pthread_mutex.cpp). Only recursive and error-checking ones
  * (type 1 and 2 in the upper two bits of state) have an owner; 2 in the lower two bits: locked,
- * with waiters. */
-static uint32_t bionic_owner(const struct lock_words *words)
+ * with waiters. Bit 13 says that processes share it, and so does the call that waits. */
+static uint32_t bionic_owner(const struct lock_words *words, bool shared)
 {
 	uint32_t state = words->at[0], type = state >> 14;
 
 	if (words->count < 4 || (state & 3) != 2 || (type != 1 && type != 2) || words->at[2] ||
-	    words->at[3])
+	    words->at[3] || (state >> 13 & 1) != shared)
 		return 0;
 	return words->at[1];
+}
+
+/* pthread_join waits for the word in which the kernel clears the number of a thread that ends; by
+ * a call for shared memory, as the kernel wakes. In glibc's struct pthread the list of robust
+ * mutexes lies behind it, whose head points to itself while the thread has none (nptl/descr.h). In
+ * bionic's pthread_internal_t the number of the process does, which getpid() puts there
+ * (libc/bionic/pthread_internal.h); such words look like a recursive mutex for one number in four.
+ */
+static bool is_join(int dir, const struct lock_words *words, uint64_t address, pid_t process)
+{
+	uint64_t list;
+	char name[16];
+
+	if (words->count < 4)
+		return false;
+	list = words->at[2] | (uint64_t)words->at[3] << 32;
+	if (list == address + 16)
+		return true;
+	snprintf(name, sizeof(name), "%d", (int)process);
+	return !words->at[2] && !words->at[3] &&
+	       words->at[1] == (uint32_t)(same_namespace(dir) ? process : own_number(dir, name));
 }
 
 /* art::Mutex since Android 10: bit 0 is held, the rest counts contenders; owner; how often it has
@@ -151,9 +172,11 @@ static uint32_t art_owner(const struct lock_words *words)
 /* The owner of the lock that the futex call waits for, -ENOENT: the words do not say. The formats
  * exclude each other by the lowest bits of their first word, but for robust mutexes of glibc, which
  * have the owner twice. */
-static pid_t find_owner(int dir, uint32_t operation, const struct lock_words *words, uint32_t *lock)
+static pid_t find_owner(int dir, const struct probe_request *request,
+			const struct lock_words *words, uint32_t *lock)
 {
-	uint32_t number;
+	uint32_t operation = (uint32_t)request->argument, number;
+	bool shared = !(operation & FUTEX_PRIVATE_FLAG);
 
 	switch (operation & FUTEX_CMD_MASK) {
 	case FUTEX_LOCK_PI:
@@ -166,11 +189,18 @@ static pid_t find_owner(int dir, uint32_t operation, const struct lock_words *wo
 	default:
 		return -ENOENT;
 	}
+	if (shared && is_join(dir, words, request->address, request->pid)) {
+		pid_t joined = thread_of(dir, words->at[0]);
+
+		*lock = LOCK_JOIN;
+		if (joined > 0)
+			return joined;
+	}
 	*lock = LOCK_GLIBC;
 	number = glibc_owner(words);
 	if (!number) {
 		*lock = LOCK_BIONIC;
-		number = bionic_owner(words);
+		number = bionic_owner(words, shared);
 	}
 	if (!number) {
 		*lock = LOCK_ART;
@@ -207,7 +237,7 @@ int probe_read_lock_owner(const struct probe_request *request, struct reply *rep
 		return dir;
 	err = read_words(request->pid, request->address, &words);
 	if (!err)
-		owner.tid = find_owner(dir, (uint32_t)request->argument, &words, &owner.lock);
+		owner.tid = find_owner(dir, request, &words, &owner.lock);
 	if (!err && owner.tid < 0)
 		err = owner.tid;
 	if (!err) {

@@ -69,6 +69,9 @@ struct sampler_pong {
 	uint64_t resynced;           /* slots that it made agree again (looper_read.h) */
 };
 
+/* For a process with more threads than are looked at (abi/binder.h). */
+#define SAMPLER_NOT_COUNTED UINT32_MAX
+
 /* Owners of locks that are followed. */
 #define SAMPLER_CHAIN 8
 

@@ -253,8 +253,8 @@ static void fill_call(struct sampler_sample *sample, const struct next *next)
 	sample->caller_tid = (int32_t)call->tid;
 	sample->debug_id = call->debug_id;
 	sample->code = call->code;
-	sample->threads = call->threads;
-	sample->at_work = call->at_work;
+	sample->threads = call->all_seen ? call->threads : SAMPLER_NOT_COUNTED;
+	sample->at_work = call->all_seen ? call->at_work : SAMPLER_NOT_COUNTED;
 	sample->sent_ns = call->sent_ns;
 	sample->received_ns = call->received_ns;
 }
@@ -367,6 +367,9 @@ int sampler_chain_sample(struct sampler_hand *hand, struct sampler_row *row, int
 		row->chain_signature = signature;
 		watched->how = WAITS_IN_BINDER;
 	}
+	/* futex_waitv and futex_wait (since 5.16 and 6.7) have other arguments. */
+	if (watched->how == WAITS_FOR_LOCK && row->slot.syscall_nr != SYS_futex)
+		return watched_waits(hand, row) ? send_end(&walk, 1, CHAIN_NO_OWNER) : 0;
 	watched->known = find_watched(hand, watched);
 	for (size_t depth = 1; !err; depth++) {
 		struct next next;

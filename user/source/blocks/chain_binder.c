@@ -6,7 +6,8 @@
 
 #include "source/blocks/source.h"
 
-#define NOT_SEEN "the call was sent before its process was watched, or too many were followed"
+#define NOT_COUNTED "the process that is to serve the call has more threads than are looked at"
+#define NOT_SEEN    "the call was sent before its process was watched, or too many were followed"
 
 void blocks_open_binder(struct blocks_source *blocks, char *reason, size_t size)
 {
@@ -61,7 +62,10 @@ void block_chain_fill_call(struct record_block *block, struct block_link *link,
 		return;
 	}
 	snprintf(what, BLOCK_WHAT_LEN, "code %u", from->code);
-	if (from->threads || !from->tid) {
+	if (from->threads == SAMPLER_NOT_COUNTED) {
+		if (!from->tid)
+			missing_list_set(&block->missing, "threads", NOT_COUNTED);
+	} else if (from->threads || !from->tid) {
 		link->threads = SOME_U64(from->threads);
 		link->at_work = SOME_U64(from->at_work);
 	}
