@@ -9,6 +9,7 @@
 #include "looper_locks.bpf.h"
 #include "looper_period.bpf.h"
 #include "looper_registers.bpf.h"
+#include "looper_waker.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -16,9 +17,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 struct task_struct___before_5_16 {
 	unsigned int cpu;
 } __attribute__((preserve_access_index));
-
-#define PF_KTHREAD_BIT    0x00200000
-#define IN_INTERRUPT_BITS 0x00ff0100 /* NMI, hard and soft interrupt: include/linux/preempt.h */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -194,29 +192,6 @@ int looper_sys_enter_raw(struct bpf_raw_tracepoint_args *ctx)
 	return on_sys_enter((struct pt_regs *)ctx->args[0], (long)ctx->args[1]);
 }
 
-/* A wake-up out of an interrupt (a timer, a packet) happens to whoever runs: it is no waker's. */
-static __always_inline bool in_interrupt(bool direct)
-{
-#ifdef __TARGET_ARCH_x86
-	/* Its preempt_count is a variable that kernels without KALLSYMS_ALL do not name. But who
-	 * wakes somebody does it in a system call, or is a kernel thread. */
-	struct task_struct *self;
-	struct pt_regs *registers;
-
-	if (!direct || !bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
-		return false;
-	self = bpf_get_current_task_btf();
-	if (self->flags & PF_KTHREAD_BIT)
-		return !self->pid;
-	registers = (struct pt_regs *)bpf_task_pt_regs(self);
-	return (__s64)BPF_CORE_READ(registers, orig_ax) < 0;
-#else
-	struct task_struct *self = (struct task_struct *)bpf_get_current_task();
-
-	return BPF_CORE_READ(self, thread_info.preempt.count) & IN_INTERRUPT_BITS;
-#endif
-}
-
 static __always_inline bool is_own(__u32 tgid)
 {
 	__u32 zero = 0;
@@ -233,26 +208,30 @@ static __always_inline bool is_own(__u32 tgid)
 /* In the waker's context. */
 static __always_inline int on_waking(struct task_struct *task, bool direct)
 {
-	__u32 tid = TASK_FIELD(direct, task, pid);
+	__u32 tid = TASK_FIELD(direct, task, pid), *index;
+	struct task_struct *self;
 	struct looper_slot *slot;
-	__u64 ids;
+	__u64 ids, now_ns;
 
 	if (!any_thread && tid != (__u32)TASK_FIELD(direct, task, tgid))
 		return 0;
-	slot = looper_find(tid);
+	index = bpf_map_lookup_elem(&looper_watched, &tid);
+	slot = index ? bpf_map_lookup_elem(&looper_slots, index) : NULL;
 	if (!slot || slot->on_cpu)
 		return 0;
 	ids = bpf_get_current_pid_tgid();
+	self = (struct task_struct *)bpf_get_current_task();
+	now_ns = bpf_ktime_get_ns();
+	slot->woken_ns = now_ns;
 	/* The recorder's own doing (a stop, a probe) is nobody's in the target. */
-	if (in_interrupt(direct) || is_own(ids >> 32)) {
+	if (in_interrupt(self, direct) || is_own(ids >> 32)) {
 		slot->waker_tid = 0;
-		slot->woken_ns = bpf_ktime_get_ns();
 		return 0;
 	}
 	slot->waker_tid = (__u32)ids;
 	slot->waker_tgid = ids >> 32;
 	bpf_get_current_comm(slot->waker_comm, LOOPER_COMM_LEN);
-	slot->woken_ns = bpf_ktime_get_ns();
+	tell_waker(slot, *index, self, now_ns, direct);
 	return 0;
 }
 

@@ -5,18 +5,12 @@
 #include <bpf/bpf_helpers.h>
 #include "compat.bpf.h"
 #include "looper_maps.bpf.h"
+#include "looper_words.bpf.h"
 #include "sched_state.bpf.h"
 
 /* Where struct pt_regs lies above task->stack, for kernels whose programs lack bpf_task_pt_regs
  * (5.15): what looper_calibrate found. Set before load. */
 const volatile __u64 registers_offset;
-
-#ifdef __TARGET_ARCH_x86
-#define ITERATED_WORDS 21
-#else
-#define ITERATED_WORDS 36
-#define ITERATED_CALL  35
-#endif
 
 /* A kernel without link_info.task.tid (f0d74c4da1f0, 6.1) walks all tasks: reader's tid -> the tid
  * that it wants. Nobody is in it where the link names the task. */
@@ -58,10 +52,10 @@ int looper_task_registers(struct bpf_iter__task *ctx)
 	else
 		registers = (void *)((__u64)task->stack + registers_offset);
 	/* Without mm it is a kernel thread, and has none. */
-	if (task->mm && !bpf_probe_read_kernel(line.registers.words, ITERATED_WORDS * 8, registers))
+	if (task->mm && !bpf_probe_read_kernel(line.registers.words, REGISTER_WORDS * 8, registers))
 		line.whole = 1;
 #ifndef __TARGET_ARCH_x86
-	line.registers.words[ITERATED_CALL] = (__s64)(__s32)line.registers.words[ITERATED_CALL];
+	line.registers.words[WORD_SYSCALL] = (__s64)(__s32)line.registers.words[WORD_SYSCALL];
 #endif
 	if (on_cpu || *(volatile int *)&task->on_cpu ||
 	    *(volatile unsigned long *)&task->nvcsw != voluntary ||

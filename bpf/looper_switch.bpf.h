@@ -4,6 +4,7 @@
 #pragma once
 #include <bpf/bpf_tracing.h>
 #include "looper_period.bpf.h"
+#include "looper_words.bpf.h"
 #include "abi/syscall_reason.h"
 
 /* Where struct pt_regs lies above task->stack; 0: the helper knows (5.15). Measured at the start by
@@ -16,27 +17,6 @@ __u64 pt_regs_offset;
 struct task_struct___since_6_18 {
 	bool throttled;
 } __attribute__((preserve_access_index));
-
-#ifdef __TARGET_ARCH_x86
-#define REGISTER_WORDS       21
-#define WORD_ARGUMENT_0      14
-#define WORD_ARGUMENT_1      13
-#define WORD_ARGUMENT_2      12
-#define WORD_ARGUMENT_3      7
-#define WORD_SYSCALL         15
-#define WORD_PROGRAM_COUNTER 16
-#define WORD_STACK_POINTER   19
-#define USER_CS_COMPAT       0x23
-#else
-#define REGISTER_WORDS       36
-#define WORD_ARGUMENT_0      34 /* orig_x0 */
-#define WORD_ARGUMENT_1      1
-#define WORD_ARGUMENT_2      2
-#define WORD_ARGUMENT_3      3
-#define WORD_SYSCALL         35
-#define WORD_PROGRAM_COUNTER 32
-#define WORD_STACK_POINTER   31
-#endif
 
 static __always_inline void *task_registers(struct task_struct *task, bool direct)
 {

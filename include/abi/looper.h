@@ -252,6 +252,7 @@ enum looper_event_type {
 	LOOPER_EVENT_SPELL = 2,  /* off the CPU for LOOPER_SPELL_NS or more in a period */
 	LOOPER_EVENT_BUSY = 3,   /* a parked thread works again; in the ring looper_wakes */
 	LOOPER_EVENT_LOOP = 4,   /* its loop was found, or is another one now */
+	LOOPER_EVENT_WAKER = 5,  /* who ended a long sleep of a period; in the ring looper_wakers */
 };
 
 enum looper_event_flag {
@@ -320,6 +321,37 @@ struct looper_loop_event {
 	__u32 changes;
 };
 
+/* The user stack of a waker, as whole pages: the first one is that of the stack pointer, and of it
+ * only what lies from there on is there. */
+#define LOOPER_WAKER_PAGES      4
+#define LOOPER_WAKER_PAGE_BYTES 4096
+
+enum looper_waker_failure {
+	LOOPER_WAKER_TAKEN = 0,
+	LOOPER_WAKER_IS_KERNEL = 1,  /* a kernel thread */
+	LOOPER_WAKER_ENDED = 2,      /* it had given its memory back: the end of a process */
+	LOOPER_WAKER_UNREADABLE = 3, /* the page of its stack pointer was not in memory */
+};
+
+/* Who ended a sleep of half of block_ns or more, as it was in the wake-up. head: begin_ns when the
+ * thread fell asleep, end_ns when it was woken. */
+struct looper_waker_event {
+	struct looper_event head;
+	__u64 spell;
+	__u64 process_start_boot_ns; /* of tgid */
+	__u32 tid, tgid;
+	__u32 failure;     /* enum looper_waker_failure */
+	__u32 stack_bytes; /* from the stack pointer on */
+	__u32 exiting;     /* the thread was about to end */
+	__u32 reserved;
+	__u64 words[LOOPER_REGISTER_WORDS]; /* as struct looper_registers; 0 without a stack */
+};
+
+struct looper_waker_stack {
+	struct looper_waker_event event;
+	__u8 stack[LOOPER_WAKER_PAGES * LOOPER_WAKER_PAGE_BYTES];
+};
+
 /* Processes that are never named as wakers: the recorder's own. 0: free. */
 struct looper_own {
 	__u32 tgids[LOOPER_OWN_PROCESSES];
@@ -327,10 +359,11 @@ struct looper_own {
 
 enum looper_loss {
 	LOOPER_LOSS_EVENT_RING_FULL = 0,
-	LOOPER_LOSS_MISSED_ENTRY = 1,  /* a uprobe did not see the wait that the switch saw */
-	LOOPER_LOSS_MISSED_SWITCH = 2, /* of a watched thread; made good from the kernel's sums */
-	LOOPER_LOSS_MISSED_EXIT = 3,   /* a uprobe did not see a wait's end that the switch saw */
-	LOOPER_LOSS_MAX = 4,
+	LOOPER_LOSS_MISSED_ENTRY = 1,    /* a uprobe did not see the wait that the switch saw */
+	LOOPER_LOSS_MISSED_SWITCH = 2,   /* of a watched thread; made good from the kernel's sums */
+	LOOPER_LOSS_MISSED_EXIT = 3,     /* a uprobe did not see a wait's end that the switch saw */
+	LOOPER_LOSS_WAKER_RING_FULL = 4, /* a waker that is told without its stack */
+	LOOPER_LOSS_MAX = 5,
 };
 
 _Static_assert(sizeof(struct looper_sums) == 160, "struct looper_sums");
@@ -339,5 +372,11 @@ _Static_assert(sizeof(struct looper_slot) % 8 == 0, "struct looper_slot has no t
 _Static_assert(sizeof(struct looper_period_event) == 40 + 48 + 160 + 8 + 512, "no holes");
 _Static_assert(sizeof(struct looper_spell_event) == 40 + 16 + 24 + 16 + 16, "no holes");
 _Static_assert(sizeof(struct looper_loop_event) == 40 + 16, "no holes");
+_Static_assert(sizeof(struct looper_waker_event) == 40 + 40 + 8 * LOOPER_REGISTER_WORDS,
+	       "no holes");
+_Static_assert(sizeof(struct looper_waker_stack) ==
+		       sizeof(struct looper_waker_event) +
+			       LOOPER_WAKER_PAGES * LOOPER_WAKER_PAGE_BYTES,
+	       "no holes");
 _Static_assert(sizeof(struct looper_task) == sizeof(struct looper_registers) + 48, "no holes");
 _Static_assert(sizeof(struct looper_mm_lock) == 16, "no holes");

@@ -355,7 +355,7 @@ struct record_interval {
 };
 
 /* ---- block ---- */
-/* Who woke a thread, or held its lock. */
+/* Who held a thread's lock. */
 struct record_thread {
 	bool present;
 	pid_t pid, tid;
@@ -431,6 +431,7 @@ struct record_addition {
 enum link_how {
 	LINK_LOCK = 0,
 	LINK_BINDER = 1,
+	LINK_FUTEX = 2, /* no lock, but a futex that tells who ends the wait: pthread_join */
 };
 
 /* One thread of a chain: the main thread, or the thread of the row before, waits for it. */
@@ -464,8 +465,16 @@ struct record_block {
 		uint64_t ns;
 	} * reasons;
 	size_t reason_count;
-	struct record_thread waker,
-		owner; /* owner: who held the lock that the main thread waited for */
+	/* who ended its longest sleep */
+	struct record_waker {
+		bool present;
+		pid_t pid, tid;
+		char thread[RECORD_COMM_LEN];
+		const char *process;
+		const char *what;                 /* what it was doing; NULL: not known */
+		const struct record_stack *stack; /* at that moment; NULL: not taken */
+	} waker;
+	struct record_thread owner; /* who held the lock that the main thread waited for */
 	struct block_preemptor {
 		pid_t tid;
 		char thread[RECORD_COMM_LEN];

@@ -234,6 +234,7 @@ static struct record_stack stacks[] = {
 static struct block_link chain[] = {
 	{3, 4, "worker", "p", LINK_LOCK, "mutex of glibc", .stack = stacks},
 	{3, 5, "\xff", NULL, LINK_LOCK},
+	{3, 6, "joined", NULL, LINK_FUTEX, "its end", .stack = stacks},
 	{.pid = 7,
 	 .process = "system_server",
 	 .how = LINK_BINDER,
@@ -261,7 +262,7 @@ static struct record_block block = {
 	.ledger = {33456700000ull, 30000000000ull, 30000000000ull, 30000000000ull, 0},
 	.reasons = reasons,
 	.reason_count = COUNT(reasons),
-	.waker = {true, 1, 2, "Binder:1_2", "system_server"},
+	.waker = {true, 1, 2, "Binder:1_2", "system_server", "ioctl", stacks},
 	.owner = {true, 3, 4, "worker", NULL},
 	.chain = chain,
 	.chain_count = COUNT(chain),
@@ -294,6 +295,7 @@ static const struct record_block closed = {.pid = 1,
 					   .wall_ns = 2000000000,
 					   .state = BLOCK_CLOSED,
 					   .class = BLOCK_LONG,
+					   .waker = {true, 2, 3, "\x1b[2J", "q", "write", stacks},
 					   .top = {true, 9}}; /* past the end */
 
 static const struct record_event events[] = {

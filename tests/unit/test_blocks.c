@@ -151,6 +151,30 @@ Test(block_ledger, sums_classes_and_longest_sleeps)
 	block_spells_free(&spells);
 }
 
+/* A timer ended the longest sleep: who ended a shorter one is not its waker. */
+Test(block_ledger, the_waker_is_that_of_the_longest_sleep)
+{
+	const struct looper_period_event period = {
+		.head = {.begin_ns = 1000 * MS, .end_ns = 2000 * MS}};
+	struct record_block block = {0};
+	struct block_spells spells = {0};
+
+	add_spell(&spells, 1, 100, 110, 0, OFF_CPU_SLEEPING, LOOPER_REASON_FUTEX);
+	add_spell(&spells, 2, 200, 500, 0, OFF_CPU_SLEEPING, LOOPER_REASON_FUTEX);
+	add_spell(&spells, 3, 600, 990, 0, OFF_CPU_RUNNABLE, LOOPER_REASON_OTHER);
+	cr_expect_eq(block_spells_longest(&spells), &spells.items[1]);
+	spells.items[1].waker_tid = 0;
+	cr_assert_eq(block_ledger_fill(&block, &period, &spells, 0, NULL, NULL), 0);
+	cr_expect(!block.waker.present);
+	block_ledger_free(&block);
+	spells.items[1].waker_tid = 102;
+	block = (struct record_block){0};
+	cr_assert_eq(block_ledger_fill(&block, &period, &spells, 0, NULL, NULL), 0);
+	cr_expect_eq(block.waker.tid, 102);
+	block_ledger_free(&block);
+	block_spells_free(&spells);
+}
+
 /* The slot may be copied after the moment that its reader takes for now: what it holds by then is
  * in the block's time too, and no thread has more CPU time than time. */
 Test(block_ledger, an_open_block_has_no_more_cpu_than_wall)
@@ -234,6 +258,9 @@ Test(lock_owner, layouts)
 		 often[5] = {3, id, 256};
 	uint32_t robust_other[5] = {5 | 0x80000000u, 0, id, 1, 16}, bionic_pi[5] = {0xc002, id};
 	uint32_t reserved[5] = {0x4002, id, 1}, wide[5] = {0x14002, id};
+	uint32_t joined[5] = {id}, joined_bionic[5] = {id, id}, not_private[5] = {0x4002, id},
+		 not_shared[5] = {0x6002, id};
+	uint64_t list = (uint64_t)(uintptr_t)joined + 16;
 	void *edge = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	cr_expect_eq(owner_at(glibc, other, 0x80), me, "FUTEX_WAIT_PRIVATE on glibc's mutex");
@@ -260,6 +287,18 @@ Test(lock_owner, layouts)
 	cr_expect_lt(owner_at(bionic_pi, other, 0x80), 0);
 	cr_expect_lt(owner_at(reserved, other, 0x80), 0);
 	cr_expect_lt(owner_at(wide, other, 0x80), 0);
+	cr_expect_lt(owner_at(not_private, other, 0), 0, "a shared call for a private one, bionic");
+	cr_expect_lt(owner_at(not_shared, other, 0x80), 0);
+	/* pthread_join: the number of the thread, and what lies behind it. */
+	cr_expect_lt(owner_at(joined, other, 0), 0, "nothing behind it");
+	memcpy(&joined[2], &list, sizeof(list));
+	cr_expect_eq(owner_at(joined, other, 0), me, "pthread_join of glibc");
+	cr_expect_lt(owner_at(joined, other, 0x80), 0, "a private wait is no pthread_join");
+	joined[0] = 0x3fffffff;
+	cr_expect_lt(owner_at(joined, other, 0), 0, "no such thread");
+	cr_expect_eq(owner_at(joined_bionic, other, 0), me, "pthread_join of bionic");
+	joined_bionic[1] = 1;
+	cr_expect_lt(owner_at(joined_bionic, other, 0), 0, "another process's number");
 	cr_expect_lt(owner_at((void *)8, other, 0), 0, "not mapped");
 	/* A PI word in the last four bytes of a mapping. */
 	munmap((char *)edge + 4096, 4096);

@@ -37,9 +37,9 @@ static int reuse_maps(struct looper_bpf *skeleton, const struct sched_kernel_loo
 	return err;
 }
 
-static int load(struct looper_kernel *kernel, int detector, const char *btf_path)
+static int load(struct looper_kernel *kernel, int detector, const struct kernel_types *types)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = btf_path);
+	LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = types->path);
 	bool direct = kernel->maps.variant == VARIANT_TP_BTF;
 	struct looper_bpf *skeleton = looper_bpf__open_opts(&options);
 	int err;
@@ -54,6 +54,10 @@ static int load(struct looper_kernel *kernel, int detector, const char *btf_path
 	if (err)
 		return err;
 	skeleton->rodata->registers_offset = kernel->maps.registers_offset;
+#ifdef __x86_64__
+	skeleton->rodata->preempt_count_place = types->preempt_count;
+	skeleton->rodata->preempt_count_distance = types->preempt_count_distance;
+#endif
 	bpf_program__set_autoload(direct ? skeleton->progs.looper_waking_btf
 					 : skeleton->progs.looper_waking_raw,
 				  true);
@@ -100,6 +104,21 @@ static int on_event(void *ctx, void *data, size_t size)
 	return kernel->callback(kernel->callback_ctx, data, size);
 }
 
+/* Who ended the sleeps of a period is told before the period: its record is made then. */
+static int on_period_event(void *ctx, void *data, size_t size)
+{
+	const struct looper_event *event = data;
+	struct looper_kernel *kernel = ctx;
+	int n;
+
+	if (size >= sizeof(*event) && event->type == LOOPER_EVENT_PERIOD) {
+		n = ring_buffer__consume(kernel->wakers);
+		if (n < 0)
+			return n;
+	}
+	return on_event(ctx, data, size);
+}
+
 static int map_all(struct looper_kernel *kernel)
 {
 	int err = looper_view_open(&kernel->view, kernel->maps.slots_fd, kernel->maps.stash_fd,
@@ -107,8 +126,12 @@ static int map_all(struct looper_kernel *kernel)
 
 	if (err)
 		return err;
-	kernel->events = ring_buffer__new(kernel->maps.events_fd, on_event, kernel, NULL);
+	kernel->events = ring_buffer__new(kernel->maps.events_fd, on_period_event, kernel, NULL);
 	if (!kernel->events)
+		return -errno;
+	kernel->wakers = ring_buffer__new(bpf_map__fd(kernel->skeleton->maps.looper_wakers),
+					  on_event, kernel, NULL);
+	if (!kernel->wakers)
 		return -errno;
 	/* Mapped here too, where no other process consumes it. */
 	kernel->wakes = ring_buffer__new(kernel->maps.wakes_fd, on_event, kernel, NULL);
@@ -140,7 +163,7 @@ struct looper_kernel *looper_kernel_open(struct sched_kernel *sched,
 		object = looper_bpf__elf_bytes(&object_bytes);
 		kernel_types_open(&types, options->btf_path, object, object_bytes);
 		bpf_object_release(object);
-		err = load(kernel, detector, types.path);
+		err = load(kernel, detector, &types);
 		kernel_types_close(&types);
 	}
 	if (!err)
@@ -164,6 +187,7 @@ void looper_kernel_close(struct looper_kernel *kernel)
 	for (size_t i = 0; i < kernel->link_count; i++)
 		bpf_link__destroy(kernel->links[i]);
 	ring_buffer__free(kernel->events);
+	ring_buffer__free(kernel->wakers);
 	ring_buffer__free(kernel->wakes);
 	looper_view_close(&kernel->view);
 	looper_bpf__destroy(kernel->skeleton);
@@ -358,7 +382,14 @@ static int consume(struct looper_kernel *kernel, struct ring_buffer *ring, loope
 
 int looper_kernel_events(struct looper_kernel *kernel, looper_event_fn callback, void *ctx)
 {
-	return consume(kernel, kernel->events, callback, ctx);
+	int err = consume(kernel, kernel->wakers, callback, ctx);
+
+	return err ? err : consume(kernel, kernel->events, callback, ctx);
+}
+
+void looper_kernel_want_waker_stacks(struct looper_kernel *kernel)
+{
+	kernel->skeleton->bss->waker_stacks = 1;
 }
 
 int looper_kernel_events_fd(const struct looper_kernel *kernel)

@@ -38,6 +38,8 @@ int looper_kernel_hook_syscalls(struct looper_kernel *kernel);
  * wakers and no preemptors after a wake-up, and a watched process that calls execve keeps the loop
  * of its former program until that is not waited in for LOOPER_ADOPT_NS. */
 int looper_kernel_hook_wakeups(struct looper_kernel *kernel);
+/* Have the wake-ups hooked tell of wakers with their stacks (LOOPER_EVENT_WAKER). */
+void looper_kernel_want_waker_stacks(struct looper_kernel *kernel);
 /* The processes that are never named as wakers, at most LOOPER_OWN_PROCESSES; the rest is left out.
  */
 int looper_kernel_set_own(struct looper_kernel *kernel, const pid_t *tgids, size_t count);
@@ -107,7 +109,8 @@ bool looper_kernel_is_frozen(const struct looper_kernel *kernel, uint32_t index)
 bool looper_is_frozen(int is_frozen_fd, uint32_t index);
 
 typedef int (*looper_event_fn)(void *ctx, const struct looper_event *event, size_t size);
-/* Take all events but LOOPER_EVENT_BUSY. 0, -errno, or what the callback returned. */
+/* Take all events but LOOPER_EVENT_BUSY; those of wakers come before the period that they are of.
+ * 0, -errno, or what the callback returned. */
 int looper_kernel_events(struct looper_kernel *kernel, looper_event_fn callback, void *ctx);
 int looper_kernel_events_fd(const struct looper_kernel *kernel);
 /* Take all LOOPER_EVENT_BUSY: one process only. */

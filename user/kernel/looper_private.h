@@ -16,7 +16,7 @@ struct looper_kernel {
 	struct looper_bpf *skeleton;
 	struct looper_view view;
 	bool multi, syscalls, fetch, iterator;
-	struct ring_buffer *events, *wakes;
+	struct ring_buffer *events, *wakes, *wakers;
 	struct bpf_link *links[5];
 	size_t link_count;
 	looper_event_fn callback;

@@ -40,6 +40,14 @@ struct wanted {
 	UT_hash_handle hh;
 };
 
+/* Variables that each CPU has, and where they lie in their section of this kernel. */
+enum percpu { PERCPU_RUNQUEUES, PERCPU_PREEMPT_COUNT, PERCPU_HOT, PERCPU_NAMES };
+static struct {
+	uint32_t id; /* of its BTF_KIND_VAR; 0: the kernel has none */
+	bool placed;
+	uint32_t offset;
+} percpu[PERCPU_NAMES];
+
 /* ---- the bytes ---- */
 
 struct file_bytes {
@@ -216,6 +224,41 @@ static void remember_id(const char *name, uint32_t id)
 	kernel_ids.of[kernel_ids.count++].id = id;
 }
 
+/* A section stands behind its variables. */
+static void take_percpu(const struct types_image *image, uint32_t id, const struct btf_type *type)
+{
+	static const char *const names[PERCPU_NAMES] = {"runqueues", "__preempt_count", "pcpu_hot"};
+	const char *name = types_image_string(image, type->name_off);
+	const struct btf_var_secinfo *entry = btf_var_secinfos(type);
+
+	if (btf_is_var(type)) {
+		for (int i = 0; i < PERCPU_NAMES; i++)
+			if (!strcmp(name, names[i]))
+				percpu[i].id = id;
+		return;
+	}
+	if (strcmp(name, ".data..percpu"))
+		return;
+	for (uint32_t i = 0; i < btf_vlen(type); i++, entry++)
+		for (int k = 0; k < PERCPU_NAMES; k++)
+			if (percpu[k].id && percpu[k].id == entry->type) {
+				percpu[k].placed = true;
+				percpu[k].offset = entry->offset;
+			}
+}
+
+static void find_preempt_count(struct kernel_types *types)
+{
+	enum percpu found = percpu[PERCPU_PREEMPT_COUNT].placed ? PERCPU_PREEMPT_COUNT : PERCPU_HOT;
+
+	if (!percpu[PERCPU_RUNQUEUES].placed || !percpu[found].placed)
+		return;
+	types->preempt_count =
+		found == PERCPU_HOT ? PREEMPT_COUNT_IN_HOT : PREEMPT_COUNT_IS_VARIABLE;
+	types->preempt_count_distance =
+		(int64_t)percpu[found].offset - (int64_t)percpu[PERCPU_RUNQUEUES].offset;
+}
+
 static void take_wanted(struct types_cut *cut, struct wanted *all, const struct types_image *image,
 			bool missing_only)
 {
@@ -226,6 +269,8 @@ static void take_wanted(struct types_cut *cut, struct wanted *all, const struct 
 		const char *name;
 		bool trace;
 
+		if (!missing_only && (btf_is_var(type) || btf_is_datasec(type)))
+			take_percpu(image, id, type);
 		if (!function && !is_named_kind(type))
 			continue;
 		name = types_image_string(image, type->name_off);
@@ -414,6 +459,7 @@ void kernel_types_open(struct kernel_types *types, const char *btf_path, const v
 	    !put_in_memory(types, &cut)) {
 		caches = find_wanted(all, "bpf_mem_alloc");
 		types->has_element_caches = caches && caches->found;
+		find_preempt_count(types);
 	}
 	types_cut_free(&cut);
 	free_wanted(all);

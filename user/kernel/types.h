@@ -6,6 +6,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct kernel_types {
 	const char *path; /* for libbpf's btf_custom_path; NULL: libbpf finds the kernel's own */
@@ -14,6 +15,15 @@ struct kernel_types {
 	/* The kernel's BPF hashes allocate elements from caches of their own (7c8199e24fa0, 6.1):
 	 * only then a program that runs anywhere may insert into one that is not preallocated. */
 	bool has_element_caches;
+	/* x86: how far the variable that counts what keeps a CPU from switching (or the struct
+	 * pcpu_hot that it lies in) is from the run queue of the same CPU, by the places that both
+	 * have in the section of such variables. */
+	enum {
+		PREEMPT_COUNT_UNKNOWN,
+		PREEMPT_COUNT_IS_VARIABLE,
+		PREEMPT_COUNT_IN_HOT
+	} preempt_count;
+	int64_t preempt_count_distance;
 };
 
 /* Take out what the BPF object (an ELF image) names, and let libbpf find the numbers of its typed

@@ -243,6 +243,23 @@ static const struct field thread_rows[] = {
 static const struct field_type thread_type =
 	FIELD_TYPE("thread", struct record_thread, thread_rows);
 
+static const struct field waker_rows[] = {
+	FIELD(struct record_waker, pid, REQUIRED, ID, "its process"),
+	FIELD(struct record_waker, tid, REQUIRED, ID, "thread id"),
+	FIELD(struct record_waker, thread, REQUIRED, NAME, "its name"),
+	FIELD(struct record_waker, process, OPTIONAL, NAME, "its process's name"),
+	FIELD(struct record_waker, what, OPTIONAL, NAME,
+	      "what it was doing in the wake-up, like futex, write, exit"),
+	{.key = "stack",
+	 .kind = FIELD_POINTER,
+	 FIELD_PLACE(struct record_waker, stack),
+	 .need = FIELD_OPTIONAL,
+	 .of = &stack_type,
+	 .meaning = "its stack in the wake-up, where the sleep was half of --block or longer; "
+		    "missing[\"waker.stack\"] says why it is not there"},
+};
+static const struct field_type waker_type = FIELD_TYPE("waker", struct record_waker, waker_rows);
+
 static const struct field preemptor_rows[] = {
 	FIELD(struct block_preemptor, tid, ALWAYS, ID, "thread id"),
 	FIELD(struct block_preemptor, thread, REQUIRED, NAME, "its name"),
@@ -276,7 +293,7 @@ static const struct field sleep_rows[] = {
 };
 static const struct field_type sleep_type = FIELD_TYPE("sleep", struct block_sleep, sleep_rows);
 
-static const char *const how_words[] = {"lock", "binder", NULL};
+static const char *const how_words[] = {"lock", "binder", "futex", NULL};
 
 static const struct field link_rows[] = {
 	FIELD(struct block_link, pid, REQUIRED, ID, "its process"),
@@ -286,7 +303,7 @@ static const struct field link_rows[] = {
 	FIELD(struct block_link, process, OPTIONAL, NAME, "its process's name"),
 	FIELD_WORDS(struct block_link, how, REQUIRED, how_words,
 		    "how the one before waits for it: lock: it holds a lock; binder: it serves a "
-		    "call"),
+		    "call; futex: no lock, but its word says who ends the wait (pthread_join)"),
 	FIELD(struct block_link, what, OPTIONAL, NAME,
 	      "what kind of lock; the code of the call, or that it is at work on another one"),
 	FIELD(struct block_link, queued_ns, OPTIONAL, NS,
@@ -327,7 +344,7 @@ static const struct field block_rows[] = {
 	      "steal"),
 	FIELD_ROWS("reasons", struct record_block, reasons, reason_count, REQUIRED, &reason_type,
 		   "what the thread slept for, longest first"),
-	FIELD_STRUCT_IF("waker", struct record_block, waker, waker.present, &thread_type,
+	FIELD_STRUCT_IF("waker", struct record_block, waker, waker.present, &waker_type,
 			"the thread that ended its longest sleep"),
 	FIELD_STRUCT_IF("owner", struct record_block, owner, owner.present, &thread_type,
 			"the thread that held the lock that was waited for"),

@@ -203,7 +203,7 @@ static void put_chain(struct table_sink *table, const struct record_block *block
 		line_put(&line, "    %*swaits for %s %d", 2 * (int)i, "",
 			 text_clean(name, sizeof(name), link->thread[0] ? link->thread : "?"),
 			 link->tid);
-		line_put(&line, ", a %s:",
+		line_put(&line, link->how == LINK_FUTEX ? ", %s:" : ", a %s:",
 			 link->what ? text_clean(name, sizeof(name), link->what) : "lock");
 		if (!link->stack || !put_path(table, &line, link->stack, BLOCK_FRAMES))
 			line_put(&line, " no stack");
@@ -226,6 +226,30 @@ static void put_chain(struct table_sink *table, const struct record_block *block
 		line_style(&line, LINE_PLAIN);
 		line_end(&line);
 	}
+}
+
+/* What the thread did that ended its sleep; where it waited for a lock or a call, the chain has
+ * said so. */
+static void put_waker(struct table_sink *table, const struct record_block *block)
+{
+	const struct record_waker *waker = &block->waker;
+	struct line line;
+	char name[TABLE_NAME];
+
+	if (!waker->present || !waker->stack || block->chain_count)
+		return;
+	line = table_line(table);
+	line_put(&line, "    woken by %s %d",
+		 text_clean(name, sizeof(name), waker->thread[0] ? waker->thread : "?"),
+		 waker->tid);
+	if (waker->pid != block->pid && waker->process)
+		line_put(&line, " of %s", text_clean(name, sizeof(name), waker->process));
+	if (waker->what)
+		line_put(&line, ", %s", text_clean(name, sizeof(name), waker->what));
+	line_put(&line, ":");
+	if (!put_path(table, &line, waker->stack, BLOCK_FRAMES))
+		line_put(&line, " no stack");
+	line_end(&line);
 }
 
 void table_print_block(struct table_sink *table, const struct record *record)
@@ -261,6 +285,7 @@ void table_print_block(struct table_sink *table, const struct record *record)
 	put_why(&line, block);
 	line_end(&line);
 	put_chain(table, block);
+	put_waker(table, block);
 }
 
 void table_print_addition(struct table_sink *table, const struct record_addition *addition)

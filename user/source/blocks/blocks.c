@@ -208,6 +208,8 @@ static int blocks_open(struct source *source, const struct source_context *conte
 		source->state = SOURCE_DEGRADED;
 		snprintf(source->reason, sizeof(source->reason), "no wakers: %s", strerror(-err));
 	}
+	if (blocks->options.stack != BLOCKS_STACK_OFF)
+		looper_kernel_want_waker_stacks(blocks->kernel);
 	blocks_open_binder(blocks, why, sizeof(why));
 	if (why[0] && !source->reason[0]) {
 		source->state = SOURCE_DEGRADED;

@@ -54,6 +54,7 @@ static const char *lock_text(uint32_t lock)
 		[LOCK_GLIBC] = "mutex of glibc",
 		[LOCK_ART] = "mutex or monitor of ART",
 		[LOCK_BIONIC] = "mutex of bionic",
+		[LOCK_JOIN] = "its end",
 	};
 
 	return lock < LOCK_KINDS ? texts[lock] : NULL;
@@ -101,6 +102,8 @@ int block_chain_fill(struct record_block *block, const struct block_chain *chain
 					    .what = lock_text(chain->links[i].lock)};
 		if (link->pid == block->pid)
 			link->process = block->process;
+		if (chain->links[i].lock == LOCK_JOIN)
+			link->how = LINK_FUTEX;
 		if (chain->links[i].how != LINK_BY_LOCK)
 			block_chain_fill_call(block, link, &chain->links[i], rows->what[i]);
 		memcpy(link->thread, chain->links[i].thread, sizeof(link->thread));

@@ -196,6 +196,20 @@ static uint64_t slept_ns(const struct block_spell *spell)
 	return ns > spell->wait_ns ? ns - spell->wait_ns : 0;
 }
 
+const struct block_spell *block_spells_longest(const struct block_spells *spells)
+{
+	const struct block_spell *longest = NULL;
+
+	for (size_t i = 0; i < spells->count; i++) {
+		const struct block_spell *spell = &spells->items[i];
+
+		if (spell->state != OFF_CPU_RUNNABLE &&
+		    (!longest || slept_ns(longest) < slept_ns(spell)))
+			longest = spell;
+	}
+	return longest;
+}
+
 /* Insertion into the few longest. */
 static int fill_sleeps(struct record_block *block, const struct block_spells *spells,
 		       int64_t boot_minus_mono_ns, const char *(*name)(void *ctx, pid_t pid),
@@ -235,13 +249,12 @@ static int fill_sleeps(struct record_block *block, const struct block_spells *sp
 		out->waker_pid = (pid_t)longest[i]->waker_tgid;
 		memcpy(out->waker, longest[i]->waker, sizeof(out->waker));
 	}
-	for (size_t i = 0; i < count && !block->waker.present; i++) {
-		if (!longest[i]->waker_tid)
-			continue;
+	/* One that a timer or an interrupt ended has none. */
+	if (count && longest[0]->waker_tid) {
 		block->waker.present = true;
-		block->waker.tid = (pid_t)longest[i]->waker_tid;
-		block->waker.pid = (pid_t)longest[i]->waker_tgid;
-		memcpy(block->waker.thread, longest[i]->waker, sizeof(block->waker.thread));
+		block->waker.tid = (pid_t)longest[0]->waker_tid;
+		block->waker.pid = (pid_t)longest[0]->waker_tgid;
+		memcpy(block->waker.thread, longest[0]->waker, sizeof(block->waker.thread));
 		block->waker.process = name ? name(ctx, block->waker.pid) : NULL;
 	}
 	return 0;

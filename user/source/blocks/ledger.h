@@ -28,6 +28,8 @@ struct block_spells {
 /* 0, -ENOMEM. */
 int block_spells_add(struct block_spells *spells, const struct looper_spell_event *event);
 const struct block_spell *block_spells_find(const struct block_spells *spells, uint64_t spell);
+/* The longest sleep; NULL: none was told. */
+const struct block_spell *block_spells_longest(const struct block_spells *spells);
 void block_spells_free(struct block_spells *spells);
 
 /* The text of a reason in records. */

@@ -17,6 +17,8 @@ static const struct loss_info blocks_loss_items[] = {
 	{"stacks_no_memory", LOSS_LOST, LOSS_OF_NOTHING},
 	/* binder calls whose times are not known, because too many threads call or are called */
 	{"binder_calls_not_followed", LOSS_LOST, LOSS_OF_NOTHING},
+	/* threads that ended a long sleep and are told without their stack */
+	{"wakers_without_stack", LOSS_LOST, LOSS_OF_NOTHING},
 	{"probes_delayed", LOSS_LATE, LOSS_OF_NOTHING},
 	{"probes_held_off", LOSS_LATE, LOSS_OF_NOTHING}, /* by a process that keeps its mmap_lock */
 	/* the switch program sees what a probe did not */
@@ -62,6 +64,7 @@ static void add_kernel_losses(struct blocks_source *blocks, struct counter_list 
 		[LOOPER_LOSS_MISSED_ENTRY] = "blocks_missed_entry",
 		[LOOPER_LOSS_MISSED_SWITCH] = "blocks_missed_switches",
 		[LOOPER_LOSS_MISSED_EXIT] = "blocks_missed_exit",
+		[LOOPER_LOSS_WAKER_RING_FULL] = "wakers_without_stack",
 	};
 	uint64_t losses[LOOPER_LOSS_MAX];
 
@@ -110,6 +113,8 @@ void blocks_add_losses(struct blocks_source *blocks, struct record_interval *int
 	add_delta(lost, "blocks_not_watched", blocks->unwatched, &blocks->unwatched_told);
 	add_delta(lost, "probes_delayed", blocks->probes_delayed, &blocks->probes_delayed_told);
 	add_delta(lost, "probes_held_off", blocks->probes_held_off, &blocks->probes_held_off_told);
+	add_delta(lost, "wakers_without_stack", blocks->wakers_without_stack,
+		  &blocks->wakers_without_stack_told);
 	add_delta(lost, "blocks_end_unseen", blocks->ends_unseen, &blocks->ends_unseen_told);
 	add_delta(lost, "samples_late", blocks->samples_late, &blocks->samples_late_told);
 	/* Whoever reads a slot first makes it agree again: this process or the sampler. */

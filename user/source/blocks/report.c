@@ -110,13 +110,28 @@ static void fill_owner(struct blocks_source *blocks, const struct watched *watch
 {
 	const struct block_chain_link *owner = watched->period.chain.links;
 
-	if (!watched->period.chain.count || owner->how != LINK_BY_LOCK)
+	if (!watched->period.chain.count || owner->how != LINK_BY_LOCK || owner->lock == LOCK_JOIN)
 		return;
 	block->owner.present = true;
 	block->owner.pid = watched->pid;
 	block->owner.tid = owner->tid;
 	memcpy(block->owner.thread, owner->thread, sizeof(block->owner.thread));
 	block->owner.process = process_name(blocks, watched->pid);
+}
+
+/* The wake-up of the sleep that the record's waker ended, if it was told of. */
+static void keep_wake(const struct blocks_source *blocks, const struct watched *watched,
+		      struct block_report *report)
+{
+	const struct block_spell *longest = block_spells_longest(&watched->period.spells);
+	const struct block_wake *wake = &watched->period.wake;
+
+	report->block_ns = blocks->context.block_ns;
+	if (!longest)
+		return;
+	report->longest_ns = longest->end_ns - longest->begin_ns - longest->wait_ns;
+	if (wake->spell == longest->spell && wake->tid == (pid_t)longest->waker_tid)
+		report->wake = *wake;
 }
 
 /* Time that it was found frozen in was no sleep of its own. */
@@ -204,6 +219,7 @@ static int fill(struct blocks_source *blocks, struct watched *watched,
 		for (size_t i = 0; i < report->chain.count; i++)
 			report->processes[i] = process_name(blocks, report->chain.links[i].pid);
 		fill_owner(blocks, watched, block);
+		keep_wake(blocks, watched, report);
 	}
 	return keep_names(report);
 }

@@ -206,9 +206,18 @@ static void keep_waiting(struct block_report *report)
 	report->sample_count = kept;
 }
 
+/* Samples of the thread itself, not of one that held its lock or woke it. */
+static bool has_own(const struct block_report *report)
+{
+	for (size_t i = 0; i < report->sample_count; i++)
+		if (!report->samples[i]->owner)
+			return true;
+	return false;
+}
+
 static const char *why_none(const struct block_report *report, char *why, size_t size)
 {
-	if (report->sample_count)
+	if (has_own(report))
 		return "unwinding gave no frame";
 	if (!report->failed && report->unknown)
 		return "no capture was tried: the thread was not known to loop yet";
@@ -227,6 +236,7 @@ static void emit_block(struct block_report *report, bool final, report_emit_fn e
 	struct stack_merge own = {0}, owner = {0};
 	struct record_stack *stacks = NULL, *owner_stack = NULL;
 	struct block_chain_rows rows = {0};
+	struct block_wake_stack wake = {0};
 	size_t owner_count = 0;
 	char why[128];
 
@@ -234,7 +244,8 @@ static void emit_block(struct block_report *report, bool final, report_emit_fn e
 	    (own.count && stack_merge_records(&own, &stacks, &block->stack_count)) ||
 	    (owner.count && stack_merge_records(&owner, &owner_stack, &owner_count)) ||
 	    block_chain_fill(block, &report->chain, report->processes, report->samples,
-			     report->sample_count, &rows))
+			     report->sample_count, &rows) ||
+	    block_waker_fill(report, &wake))
 		counter_list_add(&block->lost, "stacks_no_memory", 1);
 	block->stacks = stacks;
 	if (block->stack_count)
@@ -259,7 +270,9 @@ static void emit_block(struct block_report *report, bool final, report_emit_fn e
 	block->owner_stack = NULL;
 	block->chain = NULL;
 	block->chain_count = 0;
+	block->waker.stack = NULL;
 	block_chain_rows_free(&rows);
+	block_wake_stack_free(&wake);
 	stack_merge_free(&own);
 	stack_merge_free(&owner);
 	free(stacks);
@@ -315,7 +328,7 @@ static uint64_t step(struct block_reports *reports, struct block_report *report,
 	if (report->doubted && !final && now_ns < report->created_ns + WAIT_NS)
 		return report->created_ns + WAIT_NS;
 	if (!report->emitted) {
-		bool ready = report->no_stacks || (report->sample_count && !waits(report));
+		bool ready = report->no_stacks || (has_own(report) && !waits(report));
 
 		if (!final && earlier_of_thread(reports, report))
 			return report->created_ns + WAIT_NS > now_ns ? report->created_ns + WAIT_NS

@@ -3,6 +3,7 @@
  * most; a stack that comes later follows as a record of its own. */
 #pragma once
 #include "source/blocks/chain.h"
+#include "source/blocks/waker.h"
 
 struct block_report {
 	struct block_report *next;
@@ -30,6 +31,9 @@ struct block_report {
 	struct block_spells spells;
 	uint64_t begin_ns, end_ns;
 	struct block_chain chain;
+	struct block_wake wake;               /* of the record's waker; spell 0: none was told */
+	uint64_t longest_ns;                  /* the sleep that the waker ended */
+	uint64_t block_ns;                    /* the threshold */
 	const char *processes[SAMPLER_CHAIN]; /* of its links; in names */
 };
 

@@ -12,6 +12,9 @@ enum sample_state {
 	SAMPLE_LOST = 2,
 };
 
+/* As owner: the stack is that of the thread that ended the spell. */
+#define BLOCK_SAMPLE_WAKER (~0u)
+
 /* One capture. Counted: the period and each report of it hold it. */
 struct block_sample {
 	struct block_sample *next;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the files of the blocks source share: blocks.c is the source and follows the targets,
  * start.c begins and ends a watch, probes.c sets its probes, own.c tells a shared epoll from a
- * loop, tell.c tells of it, look.c looks at one thread, take.c takes events and samples, report.c
- * makes records of periods. */
+ * loop, tell.c tells of it, look.c looks at one thread, take.c takes events and samples, waker.c
+ * takes who ended a sleep, report.c makes records of periods. */
 #pragma once
 #include "core/loop.h"
 #include "jankscope/target.h"
@@ -44,7 +44,8 @@ struct blocks_source {
 	uint64_t probes_delayed, probes_delayed_told;
 	uint64_t probes_held_off, probes_held_off_told;
 	uint64_t samples_late, samples_late_told; /* their record was out when they came */
-	uint64_t ends_unseen, ends_unseen_told;   /* of threads whose process has ended */
+	uint64_t wakers_without_stack, wakers_without_stack_told;
+	uint64_t ends_unseen, ends_unseen_told; /* of threads whose process has ended */
 	uint64_t unproved; /* periods of which it was not known at the end whether they are blocks
 			    */
 	uint64_t abandoned_told, resynced_told, binder_losses_told;
@@ -136,6 +137,15 @@ void blocks_on_sample(void *ctx, const struct sampler_sample *sample, const uint
 void blocks_begin_period(struct blocks_source *blocks, struct watched *watched, uint64_t number,
 			 uint64_t begin_ns);
 struct watched_load blocks_load_now(const struct blocks_source *blocks, pid_t pid);
+
+/* Have the capture of a sample unwound; takes the capture over. */
+void blocks_unwind(struct blocks_source *blocks, struct block_sample *sample,
+		   struct stack_capture *capture);
+
+/* ---- waker.c ---- */
+/* Who ended a long sleep of the thread: the rest of the event is that of LOOPER_EVENT_WAKER. */
+void blocks_on_waker(struct blocks_source *blocks, struct watched *watched,
+		     const struct looper_event *head, size_t size);
 
 /* ---- look.c ---- */
 /* The thread of the slot has a loop, as far as is known, and so it has blocks. */

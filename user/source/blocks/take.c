@@ -84,6 +84,10 @@ int blocks_on_event(void *ctx, const struct looper_event *event, size_t size)
 		blocks_begin_period(blocks, watched, event->period, 0);
 		return block_spells_add(&watched->period.spells,
 					(const struct looper_spell_event *)event);
+	case LOOPER_EVENT_WAKER:
+		if (size >= sizeof(struct looper_waker_event))
+			blocks_on_waker(blocks, watched, event, size);
+		return 0;
 	case LOOPER_EVENT_LOOP:
 		if (size >= sizeof(struct looper_loop_event))
 			on_loop(blocks, watched, (const struct looper_loop_event *)event);
@@ -113,6 +117,18 @@ static void on_forsaken(struct block_sample *sample)
 	unwinder_cancel(sample->blocks->unwinder, sample);
 	sample->state = SAMPLE_LOST;
 	block_sample_put(sample); /* the job's reference */
+}
+
+void blocks_unwind(struct blocks_source *blocks, struct block_sample *sample,
+		   struct stack_capture *capture)
+{
+	sample->blocks = blocks;
+	sample->forsaken = on_forsaken;
+	block_sample_hold(sample); /* the job's */
+	if (unwinder_push(blocks->unwinder, capture, on_unwound, sample)) {
+		sample->state = SAMPLE_LOST;
+		block_sample_put(sample);
+	}
 }
 
 static struct stack_capture *make_capture(const struct sampler_sample *from, uint64_t start_boot_ns,
@@ -170,19 +186,13 @@ static struct block_sample *make_sample(struct blocks_source *blocks, const stru
 		block_sample_put(sample);
 		return NULL;
 	}
-	sample->blocks = blocks;
-	sample->forsaken = on_forsaken;
 	sample->t_ns = from->t_ns;
 	sample->spell = from->spell;
 	sample->owner = from->owner;
 	sample->walk_ns = from->walk_ns;
 	sample->t_boot_ns = from->t_boot_ns;
 	sample->kind = (enum capture_kind)from->kind;
-	block_sample_hold(sample); /* the job's */
-	if (unwinder_push(blocks->unwinder, capture, on_unwound, sample)) {
-		sample->state = SAMPLE_LOST;
-		block_sample_put(sample);
-	}
+	blocks_unwind(blocks, sample, capture);
 	return sample;
 }
 

@@ -122,6 +122,7 @@ void blocks_watch_end_period(struct watched *watched)
 {
 	watched->period.tracking = false;
 	watched->period.chain = (struct block_chain){0};
+	watched->period.wake = (struct block_wake){0};
 	watched->period.failed = 0;
 	watched->period.failure = STACK_OK;
 	watched->period.frozen_ns = watched->period.frozen_seen_ns = watched->period.looked_ns = 0;

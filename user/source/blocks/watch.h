@@ -7,6 +7,7 @@
 #include "kernel/looper_kernel.h"
 #include "prober/pool.h"
 #include "source/blocks/chain.h"
+#include "source/blocks/waker.h"
 
 /* How far the start of a watch is. */
 enum watched_stage {
@@ -117,6 +118,7 @@ struct watched {
 		enum stack_failure failure; /* why the last of them did not */
 		struct block_spells spells;
 		struct block_chain chain;
+		struct block_wake wake;
 	} period;
 };
 
