@@ -239,6 +239,59 @@ static void test_queue(void)
 	end_target(pid);
 }
 
+/* Whose jobs take too long pays with its own: those of others pass it, and then it is refused. */
+static struct unwound *order[3];
+static unsigned order_count;
+
+static void on_ordered(void *ctx, struct unwound *trace)
+{
+	if (order_count < 3)
+		order[order_count++] = ctx;
+	free(trace);
+	if (order_count == 3)
+		loop_stop(loop);
+}
+
+static void test_debts(void)
+{
+	pid_t costly = start_target(), costly_ends = ends[1], other;
+	uint64_t refused = counter("stacks_too_costly"),
+		 late = counter("stacks_lost_unwinder_late");
+	struct stack_capture *capture, *of_costly = capture_of(costly, STACK_PTRACE);
+	struct unwound *trace;
+	static char names[3];
+	bool taken;
+
+	other = start_target();
+	send_signal(pid_of_unwinder(), SIGSTOP);
+	free(unwind(copy_of(of_costly), 5 * NSEC_PER_SEC));
+	order_count = 0;
+	unwinder_push(unwinder, copy_of(of_costly), on_ordered, &names[0]);
+	unwinder_push(unwinder, copy_of(of_costly), on_ordered, &names[1]);
+	unwinder_push(unwinder, capture_of(other, STACK_PTRACE), on_ordered, &names[2]);
+	run_for(5 * NSEC_PER_SEC);
+	tap_ok(order_count == 3 && (void *)order[0] == &names[2],
+	       "a job of another process passes those of one that took long");
+	for (unsigned i = 0; i < 2; i++) {
+		/* So that there is a process that can be stopped. */
+		free(unwind(capture_of(other, STACK_PTRACE), 5 * NSEC_PER_SEC));
+		send_signal(pid_of_unwinder(), SIGSTOP);
+		free(unwind(copy_of(of_costly), 5 * NSEC_PER_SEC));
+	}
+	taken = !unwinder_push(unwinder, copy_of(of_costly), on_ordered, &names[0]);
+	tap_ok(!taken && counter("stacks_too_costly") == refused + 1 &&
+		       counter("stacks_lost_unwinder_late") == late + 3,
+	       "after 3 that were late the next one is refused and counted");
+	capture = capture_of(other, STACK_PTRACE);
+	trace = unwind(capture, 5 * NSEC_PER_SEC);
+	tap_ok(is_ours(trace), "and the other process has its stacks");
+	free(trace);
+	stack_capture_free(of_costly);
+	end_target(other);
+	ends[1] = costly_ends;
+	end_target(costly);
+}
+
 static void test_cancel(void)
 {
 	pid_t pid = start_target();
@@ -675,6 +728,7 @@ int main(void)
 		return 1;
 	test_names();
 	test_waits();
+	test_debts();
 	test_cancel();
 	test_dead_target();
 	test_death();

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "stack/unwinder_jobs.h"
+#include "util/clock.h"
 
 struct unwinder *unwinder_new(struct warden *warden, struct prober_pool *pool, struct loop *loop)
 {
@@ -93,6 +94,8 @@ struct job *unwinder_take_first(struct unwinder *u)
 {
 	struct job *job = u->first;
 
+	if (u->sent && u->current)
+		unwinder_charge(u);
 	u->first = job->next;
 	if (!u->first)
 		u->last = &u->first;
@@ -104,10 +107,44 @@ struct job *unwinder_take_first(struct unwinder *u)
 	return job;
 }
 
+bool unwinder_is_slow(const struct unwinder *u, const struct job *job)
+{
+	return job->type != WIRE_WAITS &&
+	       unwinder_debts_of(&u->debts, &job->process, clock_now_ns(CLOCK_MONOTONIC)) >=
+		       DEBT_SLOW_NS;
+}
+
+/* Behind all others, but for those of processes that have cost much. */
+static void insert(struct unwinder *u, struct job *job)
+{
+	struct job **link = unwinder_find_unsent(u);
+
+	if (unwinder_is_slow(u, job)) {
+		unwinder_append(u, job);
+		return;
+	}
+	while (*link && !unwinder_is_slow(u, *link))
+		link = &(*link)->next;
+	job->next = *link;
+	*link = job;
+	if (!job->next)
+		u->last = &job->next;
+	if (u->sent < WIRE_WINDOW)
+		unwinder_pump_after(u, 0);
+}
+
 int unwinder_push(struct unwinder *u, struct stack_capture *capture, unwound_fn done, void *ctx)
 {
 	struct job *job;
 
+	const struct stack_process process = {capture->thread.pid,
+					      capture->thread.start_boot_ns / 10000000};
+
+	if (unwinder_debts_of(&u->debts, &process, clock_now_ns(CLOCK_MONOTONIC)) >= DEBT_MOST_NS) {
+		u->too_costly++;
+		stack_capture_free(capture);
+		return -EBUSY;
+	}
 	if (u->waiting_bytes + capture->stack_room > UNWINDER_WAITING_BYTES) {
 		u->not_unwound++;
 		stack_capture_free(capture);
@@ -119,15 +156,14 @@ int unwinder_push(struct unwinder *u, struct stack_capture *capture, unwound_fn 
 		stack_capture_free(capture);
 		return -ENOMEM;
 	}
-	*job = (struct job){
-		.type = WIRE_UNWIND,
-		.process = {capture->thread.pid, capture->thread.start_boot_ns / 10000000},
-		.ctx = ctx,
-		.capture = capture,
-		.unwound = done,
-		.fd = -1};
+	*job = (struct job){.type = WIRE_UNWIND,
+			    .process = process,
+			    .ctx = ctx,
+			    .capture = capture,
+			    .unwound = done,
+			    .fd = -1};
 	u->waiting_bytes += capture->stack_room;
-	unwinder_append(u, job);
+	insert(u, job);
 	return 0;
 }
 

@@ -63,6 +63,15 @@ void unwinder_begin(struct unwinder *u)
 	unwinder_resume(u);
 }
 
+void unwinder_charge(struct unwinder *u)
+{
+	struct proc_schedstat now = read_schedstat(u);
+
+	if (u->began.arrivals && now.arrivals)
+		unwinder_debts_add(&u->debts, &u->current->process, now.cpu_ns - u->began.cpu_ns,
+				   clock_now_ns(CLOCK_MONOTONIC));
+}
+
 static void drop_process(struct unwinder *u, bool hung)
 {
 	unwinder_forget_need(u);
@@ -82,6 +91,8 @@ static void lose_process(struct unwinder *u, bool kill, bool late)
 	struct job *job = u->current;
 	bool waited = u->need.kind; /* for the recorder: no file holds it up */
 
+	if (job && late && !waited)
+		unwinder_debts_add(&u->debts, &job->process, JOB_NS, clock_now_ns(CLOCK_MONOTONIC));
 	drop_process(u, kill);
 	u->replaced++;
 	u->not_before_ns = clock_now_ns(CLOCK_MONOTONIC) + u->retry_ns;
@@ -305,6 +316,7 @@ static int on_pump(void *ctx, uint32_t events)
 {
 	struct unwinder *u = ctx;
 	struct job *job;
+	bool slow;
 	int err = 0;
 
 	while (!u->sent && u->first && u->first->capture && !u->first->capture->registers.valid)
@@ -315,12 +327,18 @@ static int on_pump(void *ctx, uint32_t events)
 	     job = job->next) {
 		if (job->capture && !job->capture->registers.valid)
 			break; /* not for the process: it waits for those before it */
+		/* Alone, so that those that come meanwhile pass the rest of its kind. */
+		slow = unwinder_is_slow(u, job);
+		if (slow && u->sent)
+			break;
 		job->number = ++u->serial;
 		err = send_job(u, job);
 		if (err)
 			break;
 		if (!u->sent++)
 			unwinder_begin(u);
+		if (slow)
+			break;
 	}
 	if (err)
 		cannot_send(u, err);

@@ -9,6 +9,7 @@
 #include "proc/status.h"
 #include "stack/refused_files.h"
 #include "stack/unwinder.h"
+#include "stack/unwinder_debts.h"
 #include "stack/unwinder_wire.h"
 
 #define KEPT_MAPS     64
@@ -72,10 +73,11 @@ struct unwinder {
 	uint64_t kept_bytes, uses;
 	struct primer *primers;
 	struct refused_files refused;
+	struct unwinder_debts debts;
 	/* totals */
 	struct wire_losses seen; /* of this process */
 	struct wire_losses losses;
-	uint64_t died, late, not_unwound, no_memory, elf_refused, replaced, malformed;
+	uint64_t died, late, not_unwound, too_costly, no_memory, elf_refused, replaced, malformed;
 	uint8_t message[MESSAGE_BYTES] __attribute__((aligned(8)));
 };
 
@@ -114,5 +116,9 @@ void unwinder_pause(struct unwinder *unwinder);
 /* Take the job that is at work from the queue and tell its owner. trace is taken over. */
 void unwinder_finish_unwind(struct unwinder *unwinder, struct unwound *trace);
 void unwinder_finish_waits(struct unwinder *unwinder, int err, const struct wait_places *places);
+/* What the job that is at work took so far is its process's to pay. */
+void unwinder_charge(struct unwinder *unwinder);
+/* Its process has cost much lately: the job is done when nobody else has one. */
+bool unwinder_is_slow(const struct unwinder *unwinder, const struct job *job);
 struct job *unwinder_take_first(struct unwinder *unwinder);
 void unwinder_free_job(struct unwinder *unwinder, struct job *job);

@@ -5,6 +5,8 @@ static const struct loss_info loss_items[] = {
 	{"stacks_lost_unwinder_died", LOSS_LOST, LOSS_OF_NOTHING},
 	{"stacks_lost_unwinder_late", LOSS_LOST, LOSS_OF_NOTHING},
 	{"stacks_not_unwound", LOSS_LOST, LOSS_OF_NOTHING},
+	/* of processes whose stacks took the unwinder more than its share for them */
+	{"stacks_too_costly", LOSS_LOST, LOSS_OF_NOTHING},
 	{"stacks_no_memory", LOSS_LOST, LOSS_OF_NOTHING},
 	{"elf_refused", LOSS_LOST, LOSS_OF_NOTHING},
 	{"elf_unreadable", LOSS_LOST, LOSS_OF_NOTHING},
@@ -35,6 +37,7 @@ int unwinder_counters(const struct unwinder *u, struct counter_list *lost)
 	const uint64_t values[] = {u->died,
 				   u->late,
 				   u->not_unwound,
+				   u->too_costly,
 				   u->no_memory,
 				   u->elf_refused,
 				   u->losses.elf_unreadable,
