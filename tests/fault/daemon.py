@@ -376,10 +376,7 @@ def watchdog():
         "without these limits the same run is left alone", done.returncode, done.stderr)
 
 
-def main():
-    cases = (watchdog, lives_without_its_shell, recorder_is_killed, keeper_is_killed, both_are_killed,
-             ends_by_itself, signals, refusals, foreground)
-    wanted = sys.argv[2:]
+def run_cases(cases, wanted):
     slots = threading.Semaphore(3)
 
     def case(function):
@@ -395,8 +392,11 @@ def main():
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def clean_up():
     for name in os.listdir(WORK):
-        if os.path.isdir(f"{WORK}/{name}") and os.path.exists(f"{WORK}/{name}/keeper"):
+        if os.path.isdir(f"{WORK}/{name}") and os.path.isfile(f"{WORK}/{name}/keeper"):
             run("stop", f"{WORK}/{name}")
     for child in sleepers:
         child.kill()
@@ -404,4 +404,11 @@ def main():
     shutil.rmtree(WORK)
 
 
-main()
+def main():
+    run_cases((watchdog, lives_without_its_shell, recorder_is_killed, keeper_is_killed, both_are_killed,
+               ends_by_itself, signals, refusals, foreground), sys.argv[2:])
+    clean_up()
+
+
+if __name__ == "__main__":
+    main()

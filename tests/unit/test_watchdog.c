@@ -153,6 +153,26 @@ Test(run_status, counts_gaps_losses_and_growth)
 	cr_expect_str_eq(status.warning, "");
 }
 
+/* A folder with the recordings of two boots: the second one's clock begins at 0 again. */
+Test(run_status, another_boot_begins_a_new_slope)
+{
+	struct opt_i64 slope;
+
+	for (uint64_t second = 100000; second < 103000; second++)
+		take_interval(second, 50 << 20);
+	for (uint64_t second = 1; second <= 30; second++)
+		take_interval(second, 1 << 20);
+	cr_expect_eq(status.point_count, 30);
+	slope = run_status_slope(&status);
+	cr_expect(slope.present && slope.value == 0, "%ld", (long)slope.value);
+	/* As a page that a dying recorder left half written. */
+	for (size_t i = 0; i < RUN_POINTS; i++)
+		status.points[i].t_boot_ns = RUN_POINTS - i;
+	status.points[RUN_POINTS - 1].t_boot_ns = UINT64_MAX;
+	status.point_count = RUN_POINTS + 7;
+	slope = run_status_slope(&status);
+}
+
 Test(run_status, many_kinds_of_losses)
 {
 	struct record_interval interval = {.dur_ns = SEC};

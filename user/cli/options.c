@@ -41,6 +41,10 @@ static const struct option_row option_rows[] = {
 	 "with --daemon: how many recorders may die shortly after one another (default 8; one more "
 	 "for each 30s that one has run)",
 	 VERB_RECORD, OPTION_NUMBER, FIELD(restarts), .tune = true},
+	{0, "hang", "DURATION",
+	 "with --daemon: a recorder that emits nothing for so long, and for twelve intervals, is "
+	 "killed and begun again (default 60s; 0s: never)",
+	 VERB_RECORD, OPTION_DURATION, FIELD(hang_ns), .tune = true},
 	{0, "self-cpu", "PCT",
 	 "CPU time that all processes of jankscope may take, in percent of one CPU (default 60; 0: "
 	 "any)",
@@ -176,6 +180,7 @@ void options_init(struct options *options)
 		.max_lost_pct = 1,
 		.top = UINT64_MAX,
 		.restarts = KEEPER_RESTARTS,
+		.hang_ns = KEEPER_HANG_NS,
 		.limits = WATCHDOG_LIMITS,
 	};
 	for (size_t i = 0; i < source_declaration_count; i++)

@@ -23,7 +23,7 @@ struct options {
 	uint64_t max_disk_bytes, retain_ns, segment_bytes; /* of -o DIR; 0: not given */
 	bool repair;                                       /* of verify */
 	bool daemon;                                       /* of record */
-	uint64_t restarts;
+	uint64_t restarts, hang_ns;
 	bool pid;                      /* of status */
 	bool end;                      /* of mark */
 	struct watchdog_limits limits; /* of what the recorder itself may cost */

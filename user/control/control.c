@@ -18,6 +18,7 @@
 
 /* More wait in the kernel: a client that finds no room there asks again. */
 #define BACKLOG 16
+#define IDLE_NS (100 * NSEC_PER_MSEC)
 
 struct connection {
 	struct control *control;
@@ -129,13 +130,21 @@ void control_free(struct control *control)
 
 static int on_connect(void *ctx, uint32_t events);
 
+/* Who asks nothing is not served while another one waits. */
+static uint64_t end_of(const struct connection *connection)
+{
+	return connection->control->full && !connection->answer
+		       ? connection->until_ns - CONTROL_TIMEOUT_NS + IDLE_NS
+		       : connection->until_ns;
+}
+
 static void set_timer(struct control *control)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), first_ns = UINT64_MAX;
 
 	for (size_t i = 0; i < CONTROL_CONNECTIONS; i++)
-		if (control->connections[i].fd >= 0 && control->connections[i].until_ns < first_ns)
-			first_ns = control->connections[i].until_ns;
+		if (control->connections[i].fd >= 0 && end_of(&control->connections[i]) < first_ns)
+			first_ns = end_of(&control->connections[i]);
 	loop_set_timer(control->loop, control->timer,
 		       first_ns == UINT64_MAX ? 0 : (first_ns > now_ns ? first_ns - now_ns : 1), 0);
 }
@@ -160,7 +169,7 @@ static int on_timer(void *ctx, uint32_t events)
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
 	for (size_t i = 0; i < CONTROL_CONNECTIONS; i++)
-		if (control->connections[i].fd >= 0 && control->connections[i].until_ns <= now_ns)
+		if (control->connections[i].fd >= 0 && end_of(&control->connections[i]) <= now_ns)
 			end_connection(&control->connections[i]);
 	set_timer(control);
 	return 0;
@@ -255,6 +264,7 @@ static int on_connect(void *ctx, uint32_t events)
 	if (!connection) {
 		loop_remove_fd(control->loop, control->fd);
 		control->full = true;
+		set_timer(control);
 		return 0;
 	}
 	fd = accept4(control->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);

@@ -20,14 +20,22 @@
 
 #include "control/keeper_log.h"
 #include "core/session.h"
+#include "proc/read.h"
+#include "proc/status.h"
 #include "util/child.h"
 #include "util/clock.h"
+#include "util/niceness.h"
 
-#define CREDIT_NS       (30 * NSEC_PER_SEC)
-#define FIRST_REST_MS   100
-#define MAX_REST_MS     30000
-#define ERROR_WORDS     "jankscope: error: "
-#define RETRY_SIGNAL_MS 100
+#define CREDIT_NS         (30 * NSEC_PER_SEC)
+#define FIRST_REST_MS     100
+#define MAX_REST_MS       30000
+#define ERROR_WORDS       "jankscope: error: "
+#define RETRY_SIGNAL_MS   100
+#define END_NS            (10 * NSEC_PER_SEC) /* a recorder that was told to end needs one */
+#define HANG_INTERVALS    12ull /* of an interval that the watchdog made longer, three */
+#define HANG_LOOK_MS      2000
+#define LOOK_MS           100
+#define NICENESS_OF_HASTE (-20) /* until its sources are open */
 
 /* What the keeper tells who started it: the first recorder has begun, or how it ended. */
 struct verdict {
@@ -47,7 +55,10 @@ struct keeper {
 	pid_t pid;         /* of the recorder; 0: none */
 	int errors_fd, begun_fd;
 	unsigned credit, max_credit, in_a_row;
-	uint64_t started_ns;
+	uint64_t started_ns, hang_ns;
+	uint64_t seen_seq, seen_ns; /* what the recorder had emitted, and when that was new */
+	uint64_t kill_ns;           /* when it is killed if it has not ended; 0: it is not to end */
+	char killed[RUN_TEXT];      /* why; empty: it was not */
 	bool stopping;
 };
 
@@ -94,6 +105,29 @@ pid_t keeper_find(int dir_fd, int *exit_code)
 	return held && fields >= 1 && pid > 1 ? pid : 0;
 }
 
+int keeper_stop(int dir_fd)
+{
+	pid_t pid = keeper_find(dir_fd, NULL);
+	struct proc_status status;
+	struct stat st;
+	int dir, err;
+
+	if (!pid)
+		return -ESRCH;
+	if (fstat(dir_fd, &st))
+		return -errno;
+	dir = proc_open("", pid);
+	if (dir < 0)
+		return dir;
+	err = proc_status(dir, &status);
+	close(dir);
+	if (err)
+		return err;
+	if (status.uid.value != st.st_uid)
+		return -EPERM;
+	return kill(pid, SIGTERM) ? -errno : 0;
+}
+
 /* ---- a recorder ---- */
 
 static void __attribute__((noreturn)) be_recorder(struct keeper *keeper, int errors)
@@ -106,6 +140,10 @@ static void __attribute__((noreturn)) be_recorder(struct keeper *keeper, int err
 	child_keep_only((const int[]){keeper->seat.begun_fd, keeper->seat.dir_fd}, 2);
 	sigprocmask(SIG_SETMASK, &keeper->old_mask, NULL);
 	prctl(PR_SET_NAME, "jankscope");
+	/* Nothing is measured until the kernel has verified the programs, most of a second of CPU
+	 * time: who takes the place of a dead recorder does not wait behind others for it. */
+	if (keeper->seat.restarted)
+		niceness_set(NICENESS_OF_HASTE);
 	/* Its helpers, some of which read hostile bytes, have no part of what the keeper has. */
 	madvise(keeper->seat.status, sizeof(*keeper->seat.status), MADV_DONTFORK);
 	exit(keeper->record(keeper->ctx, &keeper->seat));
@@ -122,11 +160,14 @@ static bool start_recorder(struct keeper *keeper)
 {
 	int errors[2] = {-1, -1}, begun[2] = {-1, -1};
 
+	keeper->started_ns = keeper->seen_ns = clock_now_ns(CLOCK_MONOTONIC);
+	keeper->seen_seq = keeper->seat.status->last_seq;
+	keeper->kill_ns = 0;
+	keeper->killed[0] = 0;
 	/* A recorder does not wait for its keeper: what the pipe does not take is left out. */
 	if (pipe2(errors, O_CLOEXEC | O_NONBLOCK) || pipe2(begun, O_CLOEXEC | O_NONBLOCK))
 		goto fail;
 	keeper->seat.begun_fd = begun[1];
-	keeper->started_ns = clock_now_ns(CLOCK_MONOTONIC);
 	keeper->pid = fork();
 	if (keeper->pid < 0)
 		goto fail;
@@ -227,10 +268,44 @@ static bool take_signals(struct keeper *keeper, int *status)
 		if (info.ssi_signo == SIGCHLD)
 			continue;
 		keeper->stopping = true;
-		if (keeper->pid)
-			kill(keeper->pid, SIGTERM);
+		if (!keeper->pid)
+			continue;
+		kill(keeper->pid, SIGTERM);
+		if (!keeper->kill_ns)
+			keeper->kill_ns = clock_now_ns(CLOCK_MONOTONIC) + END_NS;
 	}
 	return keeper->pid && waitpid(keeper->pid, status, WNOHANG) == keeper->pid;
+}
+
+static void kill_recorder(struct keeper *keeper, const char *why)
+{
+	if (keeper->killed[0])
+		return;
+	snprintf(keeper->killed, RUN_TEXT, "%s", why);
+	kill(keeper->pid, SIGKILL);
+}
+
+/* Whether the recorder has to be killed. CLOCK_MONOTONIC stands still in a suspend, as the recorder
+ * does. One that has not begun may wait for its target. In ms: when to look again. */
+static int look_at_recorder(struct keeper *keeper)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), seq = keeper->seat.status->last_seq;
+	uint64_t quiet_ns = keeper->hang_ns + HANG_INTERVALS * keeper->seat.status->interval_ns;
+	char why[RUN_TEXT];
+
+	if (keeper->kill_ns && now_ns >= keeper->kill_ns)
+		kill_recorder(keeper, "the recorder had not ended 10 s after it was told to, and "
+				      "was killed");
+	if (seq != keeper->seen_seq || keeper->begun_fd >= 0) {
+		keeper->seen_seq = seq;
+		keeper->seen_ns = now_ns;
+	} else if (keeper->hang_ns && now_ns - keeper->seen_ns >= quiet_ns) {
+		snprintf(why, sizeof(why),
+			 "the recorder emitted nothing for %.0f s, and was killed",
+			 (double)quiet_ns / (double)NSEC_PER_SEC);
+		kill_recorder(keeper, why);
+	}
+	return keeper->kill_ns ? LOOK_MS : HANG_LOOK_MS;
 }
 
 static int wait_for_end(struct keeper *keeper)
@@ -242,7 +317,7 @@ static int wait_for_end(struct keeper *keeper)
 					{.fd = keeper->errors_fd, .events = POLLIN},
 					{.fd = keeper->begun_fd, .events = POLLIN}};
 
-		if (poll(wait, 3, -1) < 0 && errno != EINTR)
+		if (poll(wait, 3, look_at_recorder(keeper)) < 0 && errno != EINTR)
 			poll(NULL, 0, RETRY_SIGNAL_MS);
 		if (wait[2].revents)
 			take_begun(keeper);
@@ -286,7 +361,9 @@ static void describe_end(struct keeper *keeper, int status)
 {
 	char *reason = keeper->seat.reason;
 
-	if (WIFSIGNALED(status))
+	if (keeper->killed[0])
+		snprintf(reason, RUN_TEXT, "%s", keeper->killed);
+	else if (WIFSIGNALED(status))
 		snprintf(reason, RUN_TEXT, "the recorder was killed by signal %d",
 			 WTERMSIG(status));
 	else
@@ -311,6 +388,9 @@ static int take_credit(struct keeper *keeper)
 	if (!keeper->credit)
 		return -1;
 	keeper->credit--;
+	/* One that ran for a while is replaced at once. */
+	if (!keeper->in_a_row)
+		return 0;
 	for (unsigned i = 1; i < keeper->in_a_row && ms < MAX_REST_MS; i++)
 		ms *= 2;
 	return (int)(ms < MAX_REST_MS ? ms : MAX_REST_MS);
@@ -415,13 +495,15 @@ static int await_verdict(int fd)
 	return EXIT_FINE;
 }
 
-int keeper_start(int dir_fd, unsigned restarts, keeper_record_fn record, void *ctx)
+int keeper_start(int dir_fd, unsigned restarts, uint64_t hang_ns, keeper_record_fn record,
+		 void *ctx)
 {
 	struct keeper keeper = {.seat = {.dir_fd = dir_fd},
 				.record = record,
 				.ctx = ctx,
 				.errors_fd = -1,
 				.begun_fd = -1,
+				.hang_ns = hang_ns,
 				.credit = restarts,
 				.max_credit = restarts};
 	int ends[2] = {-1, -1}, code;

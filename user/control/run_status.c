@@ -107,6 +107,9 @@ static void add_point(struct run_status *status, uint64_t t_boot_ns, uint64_t an
 {
 	uint64_t n = status->point_count;
 
+	/* Of another boot, whose memory has nothing to do with this one's. */
+	if (n && t_boot_ns < status->points[n - 1].t_boot_ns)
+		n = status->point_stride_ns = 0;
 	if (!status->point_stride_ns)
 		status->point_stride_ns = STRIDE_NS;
 	if (n && t_boot_ns - status->points[n - 1].t_boot_ns < status->point_stride_ns)
@@ -205,7 +208,8 @@ struct opt_i64 run_status_slope(const struct run_status *status)
 	struct opt_i64 slope;
 
 	if (count && to_ns - status->points[0].t_boot_ns > 2 * SETTLE_NS)
-		while (status->points[first].t_boot_ns < status->points[0].t_boot_ns + SETTLE_NS)
+		while (first < count &&
+		       status->points[first].t_boot_ns < status->points[0].t_boot_ns + SETTLE_NS)
 			first++;
 	if (count < first + LEAST_POINTS)
 		return (struct opt_i64){0};

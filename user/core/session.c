@@ -20,6 +20,7 @@
 #include "prober/pool.h"
 #include "prober/warden.h"
 #include "util/clock.h"
+#include "util/niceness.h"
 #include "util/talk.h"
 
 void session_stop(void *ctx)
@@ -225,6 +226,9 @@ enum exit_code session_open_sources(struct session *session)
 		fprintf(stderr, "jankscope: warn: %s is absent: %s\n", source->ops->name,
 			source->reason);
 	}
+	/* Its keeper made it urgent, so that the gap is short. */
+	if (session->options.resumed)
+		niceness_set(0);
 	drop_rights(session);
 	session_check_alerts(session);
 	return EXIT_FINE;

@@ -107,7 +107,8 @@ enum exit_code daemon_start(const struct options *options,
 			why[0] ? why : strerror(-err));
 		return why[0] ? EXIT_USAGE : EXIT_INTERNAL;
 	}
-	code = (enum exit_code)keeper_start(dir_fd, (unsigned)options->restarts, run, &plan);
+	code = (enum exit_code)keeper_start(dir_fd, (unsigned)options->restarts, options->hang_ns,
+					    run, &plan);
 	close(dir_fd);
 	return code;
 }

@@ -209,11 +209,11 @@ static void print_first(const json_t *state)
 	uint64_t restarts = folder_state_number(state, "recorder_restarts");
 	uint64_t there = folder_state_number(state, "intervals");
 	uint64_t expected = folder_state_number(state, "intervals_expected");
-	char age[32], suspended[32], gap[32];
+	char word[32], age[32], suspended[32], gap[32];
 
 	printf("%s %s  intervals %" PRIu64 "/%" PRIu64 "  target restarts %" PRIu64
 	       "  gaps %" PRIu64,
-	       folder_state_text(state, "state"),
+	       text_clean(word, sizeof(word), folder_state_text(state, "state")),
 	       format_duration(age, sizeof(age), folder_state_number(state, "age_ns")), there,
 	       expected > there ? expected : there, folder_state_number(state, "target_restarts"),
 	       folder_state_number(state, "gaps"));

@@ -9,11 +9,12 @@
 
 static enum exit_code print_pid(const json_t *state, const char *path)
 {
-	char name[512];
+	char name[512], word[32];
 
 	if (!json_object_get(state, "pid")) {
 		fprintf(stderr, "jankscope: error: %s: no recorder runs (it %s)\n",
-			text_clean(name, sizeof(name), path), folder_state_text(state, "state"));
+			text_clean(name, sizeof(name), path),
+			text_clean(word, sizeof(word), folder_state_text(state, "state")));
 		return EXIT_NO_TARGET;
 	}
 	printf("%" PRIu64 "\n", folder_state_number(state, "pid"));

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -24,12 +23,10 @@
 static int ask_to_stop(int dir_fd)
 {
 	char reply[256];
-	pid_t keeper = keeper_find(dir_fd, NULL);
 	int err = control_ask(dir_fd, "stop", reply, sizeof(reply), ASK_NS);
 
-	if (keeper && (!err || !kill(keeper, SIGTERM)))
-		return 0;
-	return err;
+	/* A recorder that hangs is killed by its keeper. */
+	return err && !keeper_stop(dir_fd) ? 0 : err;
 }
 
 /* Whoever wrote to the folder has let go of it. */
@@ -91,11 +88,11 @@ enum exit_code verb_stop(const struct options *options)
 		fprintf(stderr, "jankscope: error: %s: the recorder does not answer: %s\n", name,
 			strerror(-err));
 		code = err == -EPERM ? EXIT_UNSUPPORTED : EXIT_INTERNAL;
-	} else if (!wait_for_end(dir_fd)) {
+	} else if (!wait_for_end(dir_fd) && (keeper_stop(dir_fd) || !wait_for_end(dir_fd))) {
 		fprintf(stderr,
 			"jankscope: error: %s: it was told to stop, and has not ended "
-			"after %d s\n",
-			name, (int)(END_NS / NSEC_PER_SEC));
+			"yet\n",
+			name);
 		code = EXIT_INTERNAL;
 	} else {
 		code = say_end(path, dir_fd);
