@@ -88,6 +88,42 @@ static void set_oom_score(enum helper_kind kind)
 		close(fd);
 }
 
+/* What a helper may take at the most that reads what a target, a driver or another process decides
+ * on: a length that a check let pass costs the helper, and not the device its memory. Such a helper
+ * has an anonymous memory of some MiB and 1 % of a CPU; one that used up its time in a run of weeks
+ * is replaced. The limits are soft, because a helper may have to fork the warden, which has none:
+ * the runner's commands come from it. The unwinder sets narrower ones itself (stack/sandbox.c). */
+static void set_limits(enum helper_kind kind)
+{
+	static const bool reads[HELPER_KINDS] = {
+		[HELPER_PROBER] = true,
+		[HELPER_SAMPLER] = true,
+		[HELPER_ASKER] = true,
+		[HELPER_POWER] = true,
+	};
+	static const struct {
+		int resource;
+		rlim_t limit;
+	} limits[] = {
+#ifndef __SANITIZE_ADDRESS__ /* its shadow memory alone is larger */
+		{RLIMIT_AS, HELPER_ADDRESS_BYTES},
+#endif
+		{RLIMIT_CPU, HELPER_CPU_S},
+	};
+
+	for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+		struct rlimit limit;
+
+		if (getrlimit(limits[i].resource, &limit))
+			continue;
+		if (reads[kind] && limits[i].limit < limit.rlim_cur)
+			limit.rlim_cur = limits[i].limit;
+		else if (!reads[kind] && limit.rlim_cur == limits[i].limit)
+			limit.rlim_cur = limit.rlim_max; /* it was forked by one that has it */
+		setrlimit(limits[i].resource, &limit);
+	}
+}
+
 void helper_begin(enum helper_kind kind, int *socket)
 {
 	struct helper_hello hello = {.type = HELPER_HELLO, .kind = kind, .pid = getpid()};
@@ -109,6 +145,7 @@ void helper_begin(enum helper_kind kind, int *socket)
 	if (chdir("/"))
 		_exit(1);
 	setrlimit(RLIMIT_CORE, &no_core);
+	set_limits(kind);
 	/* A batch process that is woken does not take the CPU from whoever runs: a recorder that
 	 * sends the unwinder what it has would be switched out amid its turn. */
 	sched_setscheduler(0, batch ? SCHED_BATCH : SCHED_OTHER, &ordinary);

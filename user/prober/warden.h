@@ -29,6 +29,11 @@ enum helper_kind {
 	HELPER_KINDS = 8,
 };
 
+/* What a helper that reads hostile bytes may take: address space, and CPU time in its whole life.
+ */
+#define HELPER_ADDRESS_BYTES (512ull << 20)
+#define HELPER_CPU_S         3600
+
 /* One process that was asked for. The socket is good at once: what is sent before the process runs
  * is read by it then. The first message that comes from it is a struct helper_hello with its pidfd,
  * or the end of the socket when it could not be made. */

@@ -8,6 +8,7 @@
 
 #include "kernel/btf.h"
 #include "kernel/features.h"
+#include "util/units.h"
 #include "verb/doctor_processes.h"
 #include "verb/verb.h"
 
@@ -33,6 +34,13 @@ static json_t *json_processes(const struct doctor_process *rows, size_t count)
 			json_object_set_new(row, "seccomp", json_integer(rows[i].seccomp));
 			json_object_set_new(row, "nice", json_integer(rows[i].nice));
 			json_object_set_new(row, "nice_lowest", json_integer(rows[i].nice_lowest));
+			if (rows[i].address_bytes.present)
+				json_object_set_new(
+					row, "address_limit_bytes",
+					json_integer((json_int_t)rows[i].address_bytes.value));
+			if (rows[i].cpu_s.present)
+				json_object_set_new(row, "cpu_limit_s",
+						    json_integer((json_int_t)rows[i].cpu_s.value));
 		} else {
 			json_object_set_new(row, "reason", json_string(rows[i].reason));
 		}
@@ -58,6 +66,9 @@ static void print_processes(const struct doctor_process *rows, size_t count)
 		       row->seccomp > 0 ? ", seccomp" : "", row->nice);
 		if (row->nice_lowest != row->nice)
 			printf(" (one thread %d)", row->nice_lowest);
+		if (row->address_bytes.present)
+			printf(", at most %s",
+			       format_bytes(text, sizeof(text), row->address_bytes.value));
 		putchar('\n');
 	}
 }

@@ -109,6 +109,15 @@ static int read_nice(struct doctor_process *row, pid_t pid)
 	return 0;
 }
 
+static struct opt_u64 read_limit(pid_t pid, int resource)
+{
+	struct rlimit limit;
+
+	if (prlimit(pid, resource, NULL, &limit) || limit.rlim_cur == RLIM_INFINITY)
+		return (struct opt_u64){0};
+	return SOME_U64(limit.rlim_cur);
+}
+
 static int read_status(struct doctor_process *row, pid_t pid)
 {
 	struct proc_status own, status;
@@ -131,6 +140,8 @@ static int read_status(struct doctor_process *row, pid_t pid)
 	row->capabilities = status.capabilities.value;
 	row->all_capabilities = row->capabilities == own.capabilities.value;
 	row->no_new_privs = status.no_new_privs.value;
+	row->address_bytes = read_limit(pid, RLIMIT_AS);
+	row->cpu_s = read_limit(pid, RLIMIT_CPU);
 	row->seccomp = status.seccomp.present ? (int)status.seccomp.value : -1;
 	err = read_nice(row, pid);
 	row->ok = !err;
