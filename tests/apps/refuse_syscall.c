@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Run a program in which bpf() or perf_event_open() fails, as under a seccomp filter of a
- * container, or flock(), as in a kernel without it:
- * refuse_syscall bpf|perf_event_open|flock EPERM|ENOSYS|EACCES PROGRAM [ARGUMENTS...] */
+/* Run a program in which one system call fails, as under a seccomp filter of a container or in a
+ * kernel without it, or in which the process that makes it is killed (SIGSYS) before it is done:
+ * refuse_syscall bpf|perf_event_open|flock|rename|unlink EPERM|ENOSYS|EACCES|KILL PROGRAM
+ * [ARGUMENTS...] */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -13,24 +14,42 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static const struct {
+	const char *name;
+	unsigned numbers[2];
+} calls[] = {
+	{"bpf", {SYS_bpf, SYS_bpf}},
+	{"perf_event_open", {SYS_perf_event_open, SYS_perf_event_open}},
+	{"flock", {SYS_flock, SYS_flock}},
+	{"rename", {SYS_renameat, SYS_renameat2}},
+	{"unlink", {SYS_unlinkat, SYS_unlinkat}},
+};
+
 int main(int argc, char **argv)
 {
-	unsigned number = argc > 1 && !strcmp(argv[1], "bpf")     ? SYS_bpf
-			  : argc > 1 && !strcmp(argv[1], "flock") ? SYS_flock
-								  : SYS_perf_event_open;
-	unsigned error = argc > 2 && !strcmp(argv[2], "ENOSYS")   ? ENOSYS
-			 : argc > 2 && !strcmp(argv[2], "EACCES") ? EACCES
-								  : EPERM;
+	unsigned action = SECCOMP_RET_ERRNO | EPERM;
+	size_t call = 0;
+
+	while (argc > 3 && call < sizeof(calls) / sizeof(*calls) &&
+	       strcmp(argv[1], calls[call].name))
+		call++;
+	if (argc < 4 || call == sizeof(calls) / sizeof(*calls))
+		return 2;
+	if (!strcmp(argv[2], "ENOSYS"))
+		action = SECCOMP_RET_ERRNO | ENOSYS;
+	else if (!strcmp(argv[2], "EACCES"))
+		action = SECCOMP_RET_ERRNO | EACCES;
+	else if (!strcmp(argv[2], "KILL"))
+		action = SECCOMP_RET_KILL_PROCESS;
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[call].numbers[0], 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[call].numbers[1], 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, action),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
 
-	if (argc < 4)
-		return 2;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
 	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
 		perror("refuse_syscall: seccomp");

@@ -1,0 +1,703 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Faults F1 to F28 of users-and-reliability.md that no other script of this folder makes, each of the
+whole tool with real parts (README.md has the map). Prints TAP.
+usage: faults.py BUILD [NAME...]    FULL=1: as long and as often as the table of faults asks"""
+import ctypes
+import fcntl
+import json
+import os
+import random
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.path.abspath(sys.argv[1])
+JS, APPS = f"{BUILD}/jankscope", f"{BUILD}/tests/apps"
+FULL = os.environ.get("FULL") == "1"
+QUICK = ["-q", "-i", "50ms", "--max-lost", "100", "--power", "off"]
+children = []
+
+
+def say(good, name, *detail):
+    print(f"{'ok' if good else 'not ok'} - faults: {name}", flush=True)
+    for text in [] if good else detail:
+        for line in str(text).splitlines()[:12]:
+            print(f"# {line[:400]}", flush=True)
+
+
+def skip(name, why):
+    print(f"ok - faults: {name} # SKIP {why}", flush=True)
+
+
+def read(path):
+    try:
+        with open(path, errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def wait_until(what, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if what():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def start(*command, **more):
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL,
+                             **{"stdout": subprocess.DEVNULL, **more})
+    children.append(child)
+    return child
+
+
+def finish(child, number=signal.SIGKILL):
+    child.send_signal(number)
+    return child.wait(30)
+
+
+class Run:
+    def __init__(self, *arguments, before=(), **more):
+        self.err = tempfile.TemporaryFile("w+")
+        self.process = start(*before, JS, "record", *arguments, stderr=self.err, **more)
+        self.pid = self.process.pid
+
+    def end(self, number=signal.SIGINT):
+        return finish(self.process, number)
+
+    def talk(self):
+        self.err.seek(0)
+        return self.err.read()
+
+
+def lines(path):
+    return read(path).split("\n")[:-1]
+
+
+def records(path):
+    return [json.loads(line) for line in lines(path)]
+
+
+def has(path, *parts):
+    return lambda: any(all(part in line for part in parts) for line in lines(path))
+
+
+def segments(folder):
+    return sorted(name for name in os.listdir(folder) if re.match(r"\d{8}\.jsonl", name))
+
+
+def content(folder, name):
+    if name.endswith(".zst"):
+        return subprocess.run(["zstd", "-dcq", f"{folder}/{name}"], capture_output=True, check=True).stdout
+    with open(f"{folder}/{name}", "rb") as file:
+        return file.read()
+
+
+def folder_records(folder):
+    for _ in range(20):  # a segment may be compressed meanwhile
+        try:
+            return [json.loads(line) for name in segments(folder)
+                    for line in content(folder, name).split(b"\n")[:-1]]
+        except (FileNotFoundError, subprocess.CalledProcessError):
+            continue
+    return []
+
+
+def verify(folder, *flags):
+    return subprocess.run([JS, "verify", *flags, folder], capture_output=True, text=True)
+
+
+def family(root):
+    parents = {}
+    for name in os.listdir("/proc"):
+        stat = name.isdigit() and read(f"/proc/{name}/stat")
+        if stat:
+            parents[int(name)] = int(stat.rpartition(")")[2].split()[1])
+    found, grew = {root}, True
+    while grew:
+        more = {pid for pid, parent in parents.items() if parent in found}
+        grew = not more <= found
+        found |= more
+    return found
+
+
+def descriptors(root):
+    """By the names of the processes: how many descriptors they have."""
+    counts = {}
+    for pid in family(root):
+        name = read(f"/proc/{pid}/comm").strip()
+        try:
+            counts[name] = max(counts.get(name, 0), len(os.listdir(f"/proc/{pid}/fd")))
+        except OSError:
+            pass
+    return counts
+
+
+def zombies(root):
+    return [pid for pid in family(root)
+            if read(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] == ["Z"]]
+
+
+def app(name, *more):
+    return start(f"{APPS}/fakeapp", "20125", name, *more)
+
+
+# ---- F2 ----
+
+def renames():
+    """The writer is killed amid its renames and removals: never half a file at a final name."""
+    bad, rounds = [], 0
+    os.mkdir("new", 0o700)
+    for call in ("rename", "unlink", "rename", "unlink") * (10 if FULL else 1):
+        rounds += 1
+        run = Run(*QUICK, "-a", "--net", "off", "--tune", "segment=64K", "-o", "new",
+                  before=(f"{APPS}/refuse_syscall", call, "KILL"))
+        try:
+            code = run.process.wait(30)  # the writer is killed, and without an output the run ends
+        except subprocess.TimeoutExpired:
+            code = run.end()
+            bad.append(f"round {rounds}: {call}: the writer was not killed, or the run goes on: {run.talk()}")
+        if code != 1:
+            bad.append(f"round {rounds}: {call}: exit code {code}: {run.talk()}")
+        for name in segments("new"):
+            if name.endswith(".zst") and subprocess.run(["zstd", "-tq", f"new/{name}"],
+                                                        capture_output=True).returncode:
+                bad.append(f"round {rounds}: {name} is half a file")
+    last = Run(*QUICK, "-a", "--net", "off", "-n", "3", "-o", "new")
+    code = last.process.wait(30)
+    done = verify("new")
+    left = [name for name in os.listdir("new") if name.endswith(".tmp")]
+    say(not bad and code == 0 and done.returncode == 0 and "torn 0, damaged 0" in done.stdout and not left,
+        f"F2: the writer killed {rounds} times at a rename or a removal: no half file has a final name",
+        "\n".join(bad), code, done.stdout, left, last.talk())
+    # Amid the footer.
+    os.mkdir("footer")
+    torn = 0
+    random_ = random.Random(5)
+    for i in range(60 if FULL else 6):
+        path = f"footer/{i}.jsonl"
+        run = Run(*QUICK, "-p", str(os.getpid()), "-o", path)
+        wait_until(has(path, '"interval"'))
+        run.process.send_signal(signal.SIGINT)
+        time.sleep(random_.uniform(0, 0.03))
+        for pid in family(run.pid):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        run.process.wait()
+        torn += not read(path).endswith("\n")
+        records(path)  # whole lines are whole records
+    say(torn == 0, f"F2: killed while the footer is written: {torn} lines torn")
+
+
+# ---- F3 ----
+
+def quota():
+    """A quota that is used up, and raised again."""
+    name = "F3: a quota that is used up"
+    with open("image", "wb") as file:
+        file.truncate(32 << 20)
+    os.mkdir("mount")
+    if subprocess.run(["mkfs.ext4", "-q", "-F", "-O", "quota", "-E", "quotatype=usrquota", "image"],
+                      capture_output=True).returncode:
+        return skip(name, "no mkfs.ext4 here that makes quotas")
+    done = subprocess.run(["mount", "-o", "loop,usrquota", "image", "mount"], capture_output=True, text=True)
+    if done.returncode:
+        # The format of ext4's quotas is an option of the kernel of its own (CONFIG_QFMT_V2).
+        return skip(name, f"this kernel mounts no ext4 with quotas: {done.stderr.strip()}")
+    device = next(line.split(" - ")[1].split()[1] for line in lines("/proc/self/mountinfo")
+                  if line.split()[4] == os.path.realpath("mount"))
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def limit(blocks_kib):
+        # struct if_dqblk: block limits in KiB, QIF_BLIMITS; Q_SETQUOTA of a user
+        block = struct.pack("QQQQQQQQI", blocks_kib, blocks_kib, 0, 0, 0, 0, 0, 0, 1)
+        return libc.quotactl(ctypes.c_int(ctypes.c_int32(0x80000800 - (1 << 32)).value),
+                             device.encode(), 0, block)
+
+    os.mkdir("mount/new", 0o700)
+    if limit(700):
+        return skip(name, f"quotactl: {os.strerror(ctypes.get_errno())}")
+    # Who may pass quotas (CAP_SYS_RESOURCE) would not meet this one.
+    run = Run(*QUICK, "-a", "--net", "off", "--top", "40", "-o", "mount/new/",
+              before=("setpriv", "--bounding-set", "-sys_resource", "--inh-caps", "-sys_resource"))
+    full = wait_until(lambda: "Disk quota exceeded" in run.talk() or
+                      sum(os.stat(f"mount/new/{n}").st_size for n in os.listdir("mount/new")) > 500 << 10, 30)
+    time.sleep(2)
+    alive = run.process.poll() is None
+    limit(20000)
+    told = wait_until(lambda: any(r.get("event") == "disk_ok" for r in folder_records("mount/new")), 15)
+    code = run.end()
+    done = verify("mount/new")
+    reasons = {r.get("reason") for r in folder_records("mount/new") if r.get("event") == "disk_full"}
+    say(full and alive and told and code == 0 and done.returncode == 0 and "torn 0" in done.stdout and
+        "Disk quota exceeded" in reasons, f"{name}: the recorder waits, goes on, and tears nothing",
+        full, alive, told, code, reasons, done.stdout, run.talk())
+
+
+# ---- F8, F9, F10 ----
+
+def dying_targets():
+    """The target dies while it is looked at: no error, no zombie, no descriptor that stays."""
+    rounds = 1000 if FULL else 40
+    random_ = random.Random(3)
+    run = Run(*QUICK, "-p", "qa.dying", "--block", "10ms", "--stack", "ptrace", "--wait", "60s", "-o", "dying.jsonl")
+    target, before = None, {}
+    for turn in range(rounds):
+        target = start(f"{APPS}/fakeapp", "20125", "qa.dying", "block", "30", stdout=subprocess.PIPE)
+        target.stdout.readline()  # it has its name
+        target.stdout.close()
+        if turn == 8:
+            time.sleep(2)
+            before = descriptors(run.pid)
+        time.sleep(random_.uniform(0, 0.12))
+        finish(target)
+    keeps, after = app("qa.dying", "block", "30"), {}
+
+    def settled():
+        after.clear()
+        after.update(descriptors(run.pid))
+        return all(after.get(name, 0) <= count + 2 for name, count in before.items())
+
+    # A probe that is being removed has its descriptors until that is done.
+    flat, left = wait_until(settled, 20), zombies(run.pid)
+    alive = run.process.poll() is None
+    code = run.end()
+    finish(keeps)
+    rows = records("dying.jsonl")
+    exits = sum(r.get("event") == "target_exit" for r in rows)
+    say(alive and code == 0 and rows[-1]["type"] == "footer" and exits >= rounds,
+        f"F8: {rounds} targets that die while they are looked at: {exits} ends told", alive, code, run.talk())
+    say(flat and not left, "F8: descriptors are as before, no zombie is left", before, after, left)
+
+
+def restarting_target():
+    """Each death and birth is told within a second; what is told of a process is of its own life."""
+    seconds = 600 if FULL else 6
+    run = Run(*QUICK, "-p", "qa.restarting", "--block", "10ms", "--wait", "60s", "-o", "restarting.jsonl")
+    lives, until, late = [], None, 0
+    while until is None or time.monotonic() < until:
+        begin = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        child = app("qa.restarting", "block", "20")
+        time.sleep(0.2)
+        if until is None:
+            wait_until(has("restarting.jsonl", '"start"'), 20)
+            until = time.monotonic() + seconds
+        finish(child)
+        lives.append((child.pid, begin, time.clock_gettime_ns(time.CLOCK_BOOTTIME)))
+    time.sleep(1.2)
+    code = run.end()
+    rows = records("restarting.jsonl")
+    starts = {r["pid"]: r["t_boot_ns"] for r in rows if r.get("event") == "target_start"}
+    exits = {r["pid"]: r["t_boot_ns"] for r in rows if r.get("event") == "target_exit"}
+    missing = [pid for pid, _, _ in lives if pid not in starts or pid not in exits]
+    delays = [starts[pid] - begin for pid, begin, _ in lives[1:] if pid in starts] + \
+        [exits[pid] - end for pid, _, end in lives if pid in exits]
+    late = max(delays, default=0)
+    # Of the last life of a number: numbers come again in ten minutes.
+    mixed = [r for r in rows if r["type"] == "block" and
+             not any(pid == r["pid"] and begin - 1e8 <= r["start_boot_ns"] <= end + 1e8
+                     for pid, begin, end in lives)]
+    say(code == 0 and not missing and len(starts) > seconds * 3,
+        f"F9: {len(lives)} restarts, every 200 ms: {len(starts)} starts and {len(exits)} ends told",
+        code, missing[:5], run.talk())
+    say(late < 1e9, f"F9: each is told within a second, the last after {late / 1e6:.0f} ms", late)
+    blocks = sum(r["type"] == "block" for r in rows)
+    say(blocks and not mixed, f"F9: each of {blocks} blocks is of the life that its process had", mixed[:2])
+
+
+def same_pid():
+    """A target's number is given to another process: nothing of that is told as the target's."""
+    name = "F10: the pid of a target comes again"
+    last = "/proc/sys/kernel/ns_last_pid"
+    if not os.access(last, os.W_OK):
+        return skip(name, f"{last} cannot be written")
+    run = Run(*QUICK, "-p", "qa.same.pid", "--wait", "60s", "-o", "target.jsonl")
+    whole = Run(*QUICK, "-a", "--net", "off", "-o", "all.jsonl")
+    target = app("qa.same.pid")
+    good = wait_until(has("target.jsonl", '"target_start"', f'"pid":{target.pid}')) and \
+        wait_until(has("all.jsonl", f'"pid":{target.pid},'))
+    time.sleep(0.5)
+    finish(target)
+    other = None
+    for _ in range(200):
+        # Whoever forks in between has the number; then the next one is waited for.
+        with open(last, "w") as file:
+            file.write(str(target.pid - 1))
+        other = subprocess.Popen(["sh", "-c", "while :; do :; done"], stdin=subprocess.DEVNULL)
+        if other.pid == target.pid:
+            break
+        other.kill()
+        other.wait()
+    if other.pid != target.pid:
+        run.end(), whole.end()
+        return skip(name, f"200 tries did not get the pid {target.pid} again: others fork here")
+    time.sleep(1.5)
+    other.kill()
+    used = os.wait4(other.pid, 0)[2]
+    other.returncode = -9
+    cpu_ns = (used.ru_utime + used.ru_stime) * 1e9
+    codes = run.end(), whole.end()
+    rows = records("target.jsonl")
+    end = next((r["t_boot_ns"] for r in rows if r.get("event") == "target_exit"), 0)
+    after = [t for r in rows if r["type"] == "interval" and r["t_boot_ns"] - r["dur_ns"] > end
+             for t in r["cpu"].get("tasks", []) if t["pid"] == target.pid]
+    starts = [r for r in rows if r.get("event") == "target_start"]
+    say(good and end and not after and len(starts) == 1 and codes == (0, 0),
+        f"{name}: it is not followed, and nothing of it is told", good, end, after[:2], starts, codes, run.talk())
+    by_start = {}
+    for r in records("all.jsonl"):
+        for task in r["cpu"]["tasks"] if r["type"] == "interval" else []:
+            if task["tid"] == target.pid:
+                key = task["start_boot_ns"]
+                by_start[key] = by_start.get(key, 0) + task["cpu_ns"]
+    told = by_start.get(max(by_start, default=0), 0)
+    say(len(by_start) == 2 and abs(told - cpu_ns) < 0.02 * cpu_ns + 3e7,
+        f"{name}: two tasks with that number, the second has its own {cpu_ns / 1e9:.2f} s",
+        by_start, cpu_ns)
+
+
+# ---- F13, F14, F15 ----
+
+def storm():
+    """As many threads a second as the machine makes: each is told or counted, and so is their time."""
+    seconds = 60 if FULL else 3
+    name = "F13: a storm of threads"
+    load = subprocess.Popen([f"{APPS}/churn", "wait", "uid=20127", "threads=100000", f"seconds={seconds}"],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    load.stdout.readline()
+    run = Run("-q", "-i", "500ms", "--max-lost", "100", "--power", "off", "-u", "20127", "-o", "storm.jsonl")
+    good = wait_until(has("storm.jsonl", '"start"'))
+    load.stdin.write("go\n")
+    load.stdin.flush()
+    time.sleep(seconds / 3)
+    early = anon_of(run.pid)
+    words = load.stdout.readline()
+    late = anon_of(run.pid)
+    load.stdin.close()
+    load.wait()
+    time.sleep(0.7)
+    code = run.end()
+    made = dict(word.split("=") for word in words.split())
+    rows = [r for r in records("storm.jsonl") if r["type"] == "interval"]
+    mine = [p for r in rows for p in r["cpu"].get("processes", [])]
+    told, cpu = sum(p["threads"] for p in mine), sum(p["cpu_ns"] for p in mine)
+    threads, used = int(made["threads"]), int(made["cpu_ns"])
+    lost = {}
+    for r in rows:
+        for key, value in r.get("lost", {}).items():
+            lost[key] = lost.get(key, 0) + value
+    untold = lost.get("cpu_deaths_untold", 0) + lost.get("cpu_dead_slot_reused", 0)
+    # A thread that lives across the end of an interval ran in both.
+    say(good and code == 0 and threads <= told + untold and told <= threads + 12 * len(rows),
+        f"{name}: {threads / seconds:.0f} a second, {threads} made, {told} told, {untold} counted as lost",
+        code, lost, run.talk())
+    overflow = sum(r["cpu"].get("overflow_ns", 0) for r in rows)
+    say(cpu + overflow >= 0.99 * used and cpu <= 1.01 * used + 5000 * threads,
+        f"{name}: {used / 1e9:.2f} s of CPU time, {cpu / 1e9:.2f} s told", overflow, lost)
+    say(late < early + (4 << 20), f"{name}: {early >> 20} MiB of memory before, {late >> 20} MiB at its end")
+
+
+def anon_of(root):
+    return sum(int(line.split()[1]) * 1024 for pid in family(root)
+               for line in lines(f"/proc/{pid}/smaps_rollup") if line.startswith("Pss_Anon:"))
+
+
+def full_map():
+    """More tasks than have room: counted, exit code 3, and the sums are right."""
+    run = Run("-q", "-a", "-i", "200ms", "-n", "8", "--net", "off", "--power", "off", "--tune", "hash", "--tune", "task-slots=8",
+              "-o", "full.jsonl")
+    crowd = [start("sh", "-c", "while :; do sleep 0.01; done") for _ in range(12)]
+    code = run.process.wait(60)
+    for child in crowd:
+        finish(child)
+    rows = [r for r in records("full.jsonl") if r["type"] == "interval"]
+    lost = sum(r.get("lost", {}).get("cpu_task_map_full", 0) for r in rows)
+    overflow = sum(r["cpu"].get("overflow_ns", 0) for r in rows)
+    off = max(abs(r["cpu"]["busy_ns"] + r["cpu"]["idle_ns"] - r["cpu"]["online_cpus"] * r["dur_ns"]) /
+              (r["cpu"]["online_cpus"] * r["dur_ns"]) for r in rows[1:])
+    say(code == 3 and lost > 0 and overflow > 0 and "more than --max-lost" in run.talk(),
+        f"F14: a full map: {lost} tasks without room, exit code 3", code, lost, overflow, run.talk())
+    say(off < 0.02, f"F14: busy and idle are the time that went by, within {100 * off:.2f} %")
+
+
+def stopped_recorder():
+    """The recorder does not read for five seconds: what its rings could not hold is counted."""
+    load = subprocess.Popen([f"{APPS}/churn", "wait", "uid=20128", "threads=4000", "seconds=7"],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    load.stdout.readline()
+    run = Run("-q", "-i", "100ms", "--max-lost", "100", "--power", "off", "-u", "20128", "--tune",
+              "death-ring=4K", "-o", "stopped.jsonl")
+    wait_until(has("stopped.jsonl", '"start"'))
+    load.stdin.write("go\n")
+    load.stdin.flush()
+    time.sleep(1)
+    run.process.send_signal(signal.SIGSTOP)
+    time.sleep(5)
+    run.process.send_signal(signal.SIGCONT)
+    made = dict(word.split("=") for word in load.stdout.readline().split())
+    load.stdin.close()
+    load.wait()
+    time.sleep(0.5)
+    code = run.end()
+    rows = [r for r in records("stopped.jsonl") if r["type"] == "interval"]
+    told = sum(p["threads"] for r in rows for p in r["cpu"].get("processes", []))
+    lost = {}
+    for r in rows:
+        for key, value in r.get("lost", {}).items():
+            lost[key] = lost.get(key, 0) + value
+    untold = lost.get("cpu_deaths_untold", 0) + lost.get("cpu_dead_slot_reused", 0)
+    threads = int(made["threads"])
+    gaps = [r for r in records("stopped.jsonl") if r.get("event") == "gap"]
+    whole = rows[-1]["t_boot_ns"] - rows[0]["t_boot_ns"] - sum(r["dur_ns"] for r in rows[1:])
+    say(code == 0 and threads <= told + untold + 12 * len(rows) and untold > 0 and told <= threads + 12 * len(rows),
+        f"F15: five seconds in which nobody reads: {threads} threads made, {told} told, {untold} counted as lost",
+        code, lost, run.talk())
+    say(len(gaps) == 1 and gaps[0]["dur_ns"] > 4.5e9 and abs(whole) < 1e8,
+        "F15: it is one long interval, and told as such", gaps, whole)
+
+
+# ---- F17 ----
+
+def wall_clock():
+    """A day ahead, a day back, 1970: told, and nothing goes by it."""
+    clock = subprocess.Popen([f"{APPS}/own_clocks", JS, "record", *QUICK, "-p", str(os.getpid()), "--retain", "1h",
+                              "--tune", "segment=64K", "-d", "6s", "-o", "clock/"], stdin=subprocess.PIPE, text=True)
+    children.append(clock)
+    # Before the first record: a device that boots without a clock.
+    offsets = [-int(time.time()), 86400, 0, -86400, 0]
+    for i, offset in enumerate(offsets):
+        clock.stdin.write(f"wall {offset}\n")
+        clock.stdin.flush()
+        if not i:
+            wait_until(lambda: os.path.isdir("clock") and len(folder_records("clock")) > 6)
+        time.sleep(0.8)
+    clock.stdin.close()
+    code = clock.wait(30)
+    rows = folder_records("clock")
+    steps = [round(r["step_ns"] / 1e9) for r in rows if r.get("event") == "clock_jump"]
+    wanted = [b - a for a, b in zip(offsets, offsets[1:])]
+    spans = [r["dur_ns"] for r in rows if r["type"] == "interval"]
+    year = time.gmtime(rows[0]["clock"]["unix_ns"] / 1e9).tm_year
+    say(year == 1970 and len(steps) == len(wanted) and all(abs(a - b) < 2 for a, b in zip(steps, wanted)),
+        f"F17: four steps of the wall clock from 1970 on, each told: {steps}", year, steps, wanted)
+    gone = [r for r in rows if r.get("event") == "segments_removed"]
+    times = [r["t_boot_ns"] for r in rows if r["type"] != "header"]  # each segment has that of the run
+    done = verify("clock")
+    say(code == 0 and abs(sum(spans) - 6e9) < 2e8 and not gone and done.returncode == 0 and
+        times == sorted(times),
+        f"F17: the run took its {sum(spans) / 1e9:.2f} s, removed nothing, and is in order", code, gone, done.stdout)
+
+
+def suspend():
+    """The boot clock goes an hour ahead while CLOCK_MONOTONIC stands still, as in a suspend."""
+    clock = subprocess.Popen([f"{APPS}/own_clocks", JS, "record", *QUICK, "-p", str(os.getpid()), "-o", "suspend.jsonl"],
+                             stdin=subprocess.PIPE, text=True)
+    children.append(clock)
+    wait_until(has("suspend.jsonl", '"interval"'))
+    for seconds in (3600, 7200):
+        time.sleep(0.6)
+        clock.stdin.write(f"boot {seconds}\n")
+        clock.stdin.flush()
+    time.sleep(0.6)
+    recorder = next(iter(family(clock.pid) - {clock.pid}), 0)
+    for pid in family(clock.pid):
+        if read(f"/proc/{pid}/comm").strip() == "jankscope":
+            recorder = pid
+    os.kill(recorder, signal.SIGINT)
+    code = clock.wait(30)
+    rows = records("suspend.jsonl")
+    spans = [r["dur_ns"] for r in rows if r["type"] == "interval"]
+    told = [r["dur_ns"] / 1e9 for r in rows if r.get("event") == "suspend"]
+    first, last = (next(r for r in order if r["type"] == "interval") for order in (rows, rows[::-1]))
+    went = (last["t_boot_ns"] - first["t_boot_ns"] + first["dur_ns"]) / 1e9
+    say(code == 0 and len(told) == 2 and all(abs(t - 3600) < 0.1 for t in told) and max(spans) < 1e9 and
+        abs(sum(spans) / 1e9 + sum(told) - went) < 0.1,
+        f"F16: two suspends of an hour: told, and no interval is longer than {max(spans) / 1e6:.0f} ms",
+        code, told, went, sum(spans) / 1e9)
+    # The process ran on in each of them: its share is of the time awake.
+    busy = [t["cpu_ns"] for r in rows if r["type"] == "interval" for t in r["cpu"].get("tasks", [])]
+    say(all(0 <= ns <= 2e9 for ns in busy), "F16: no task has the time of the suspend", max(busy, default=0))
+    # A run that ends by the boot clock ends when that has passed it.
+    clock = subprocess.Popen([f"{APPS}/own_clocks", JS, "record", *QUICK[1:], "--daemon", "-d", "1h", "-p",
+                              str(os.getpid()), "-o", "slept/"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    children.append(clock)
+    clock.stdout.readline()
+    clock.stdin.write("boot 3601\n")
+    clock.stdin.flush()
+    ended = wait_until(lambda: status("slept")["state"] == "ended", 10)
+    say(ended and clock.wait(20) == 0, "F16: -d 1h ends when the machine slept through its end", status("slept"))
+
+
+# ---- F19, F20, F26 ----
+
+def rotations():
+    """Many small segments: no line is lost or doubled."""
+    wanted = 10000 if FULL else 40
+    crowd = [start("sh", "-c", "while :; do sleep 0.01; done") for _ in range(40)]
+    run = Run(*QUICK, "-a", "--net", "off", "--tune", "segment=64K", "-o", "new/")
+    wait_until(lambda: os.path.isdir("new") and len(segments("new")) >= wanted, 7200 if FULL else 60)
+    for child in crowd:
+        finish(child)
+    code = run.end()
+    done = verify("new")
+    seq, bad, count = 0, 0, 0
+    for name in segments("new"):
+        count += 1
+        for line in content("new", name).split(b"\n")[:-1]:
+            row = json.loads(line)
+            if row["type"] != "header":
+                seq += 1
+                bad += row["seq"] != seq
+    say(code == 0 and done.returncode == 0 and not bad and count >= wanted,
+        f"F19: {count} segments hold seq 1 to {seq} once", code, bad, done.stdout[-500:], run.talk())
+
+
+def hidden_proc():
+    """A /proc that hides processes, and a target with an odd name and a huge command line."""
+    odd = ") R 1 2\nZ ("
+    code = (f"import ctypes, time\nctypes.CDLL(None).prctl(15, {odd!r}.encode(), 0, 0, 0)\n"
+            "while True: sum(range(20000)); time.sleep(0.01)")
+    target = start("python3", "-c", code + "\n#" + "x" * 100000)
+    run = Run(*QUICK, "-p", str(target.pid), "-n", "12", "-o", "hidden.jsonl", before=(
+        "unshare", "-m", "sh", "-c", 'mount -o remount,hidepid=2 /proc && exec "$@"', "sh"))
+    ended = run.process.wait(60)
+    finish(target)
+    rows = records("hidden.jsonl")
+    tasks = [t for r in rows if r["type"] == "interval" for t in r["cpu"].get("tasks", []) if t["tid"] == target.pid]
+    say(ended == 0 and len(tasks) >= 8 and {t["thread"] for t in tasks[2:]} == {odd},
+        f"F20: hidepid=2, a command line of 100 kB, a name of brackets and newlines: told in {len(tasks)} intervals",
+        ended, tasks[:1], run.talk())
+    missing = {key for r in rows for key in r.get("missing", {})}
+    say(not any(key.startswith(("cpu.tasks", "cpu.processes")) for key in missing),
+        "F20: nothing of the target's is missing", missing)
+
+
+def no_memory():
+    """The kernel kills the recorder for want of memory: another one goes on, and says so."""
+    name = "F26: killed for want of memory"
+    group = f"/sys/fs/cgroup/memory/jankscope-faults-{os.getpid()}"
+    names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+    if not os.path.isdir("/sys/fs/cgroup/memory"):
+        mount = next((l.split()[1] for l in lines("/proc/mounts") if l.split()[2] == "cgroup2"), None)
+        if not mount or "memory" not in read(f"{mount}/cgroup.controllers"):
+            return skip(name, "this kernel counts no memory by cgroup")
+        with open(f"{mount}/cgroup.subtree_control", "w") as file:
+            file.write("+memory")
+        group, names = f"{mount}/jankscope-faults-{os.getpid()}", ("memory.max", "memory.current")
+    os.mkdir(group)
+
+    def enter():
+        with open(f"{group}/cgroup.procs", "w") as file:
+            file.write("0")
+
+    target = app("qa.memory")
+    started = subprocess.run([JS, "record", *QUICK[1:], "--daemon", "-p", "qa.memory", "-o", "memory/"], preexec_fn=enter,
+                             stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    state = status("memory")
+    wait_until(lambda: status("memory").get("intervals", 0) > 20)
+    # Whoever dies first is a helper, which is replaced; this test is about the recorder.
+    with open(f"/proc/{state.get('pid', 0)}/oom_score_adj", "w") as file:
+        file.write("1000")
+    with open(f"{group}/{names[0]}", "w") as file:
+        file.write(str(int(read(f"{group}/{names[1]}")) + (8 << 20)))
+    hog = start("python3", "-c", "import time\nall = []\nwhile True:\n all.append(bytearray(1 << 18)); time.sleep(0.005)",
+                preexec_fn=enter)
+    killed = wait_until(lambda: not os.path.exists(f"/proc/{state['pid']}"), 30)
+    finish(hog)
+    with open(f"{group}/{names[0]}", "w") as file:
+        file.write("-1" if names[0].endswith("bytes") else "max")
+    again = wait_until(lambda: status("memory").get("recorder_restarts", 0) >= 1 and
+                       status("memory")["state"] == "running", 30)
+    end = subprocess.run([JS, "stop", "memory"], capture_output=True, text=True)
+    finish(target)
+    done = verify("memory")
+    gaps = [r for r in folder_records("memory") if r.get("event") == "gap" and "from_boot_ns" in r]
+    say(killed and again and gaps and "signal 9" in gaps[0]["reason"] and done.returncode == 0 and end.returncode == 0,
+        f"{name}: another recorder goes on after {gaps[0]['dur_ns'] / 1e9 if gaps else 0:.1f} s, and what was there is whole",
+        started.stdout + started.stderr, killed, again, gaps, done.stdout, end.stdout + end.stderr)
+    wait_until(lambda: not remove(group), 10)
+
+
+def remove(group):
+    try:
+        os.rmdir(group)
+    except OSError:
+        return True
+    return False
+
+
+def status(folder):
+    done = subprocess.run([JS, "status", "--json", folder], capture_output=True, text=True)
+    try:
+        return json.loads(done.stdout)
+    except ValueError:
+        return {"state": "", "said": done.stderr}
+
+
+# ---- power ----
+
+def power_cut():
+    """ext4 shuts down at once and writes nothing more, its journal neither (EXT4_IOC_SHUTDOWN with
+    NOLOGFLUSH, as xfstests' godown): what the folder has after the next mount is at most 60 s old.
+    The kernel's own writing back is slowed down, so that what is there is there by fdatasync."""
+    name = "a power cut"
+    with open("image", "wb") as file:
+        file.truncate(64 << 20)
+    os.mkdir("mount")
+    options = "loop,commit=3000,nodelalloc"
+    if subprocess.run(["mkfs.ext4", "-q", "-F", "image"], capture_output=True).returncode or \
+            subprocess.run(["mount", "-o", options, "image", "mount"], capture_output=True).returncode:
+        return skip(name, "no ext4 on a loop device here")
+    run = Run(*QUICK, "-p", str(os.getpid()), "--tune", "segment=64K", "-o", "mount/new/")
+    seconds = random.uniform(70, 110) if FULL else 5
+    wait_until(lambda: os.path.isdir("mount/new"))
+    time.sleep(seconds)
+    folder = os.open("mount", os.O_RDONLY)
+    cut_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    # _IOR('X', 125, __u32), EXT4_GOING_FLAGS_NOLOGFLUSH
+    fcntl.ioctl(folder, 0x8004587d, struct.pack("I", 2))
+    os.close(folder)
+    run.end(signal.SIGKILL)
+    wait_until(lambda: subprocess.run(["umount", "mount"], capture_output=True).returncode == 0)
+    mounted = subprocess.run(["mount", "-o", "loop", "image", "mount"], capture_output=True).returncode == 0
+    rows = folder_records("mount/new") if mounted and os.path.isdir("mount/new") else []
+    lost_s = (cut_ns - rows[-1]["t_boot_ns"]) / 1e9 if rows else 1e9
+    again = Run(*QUICK, "-p", str(os.getpid()), "-n", "3", "-o", "mount/new/")
+    code = again.process.wait(30)
+    done = verify("mount/new")
+    say(mounted and rows and lost_s <= 60.2 and code == 0 and done.returncode == 0,
+        f"{name} after {seconds:.0f} s: {len(rows)} records are there, the last {lost_s:.1f} s were lost",
+        mounted, lost_s, code, done.stdout, again.talk())
+
+
+TESTS = {
+    "renames": renames, "quota": quota, "dying": dying_targets, "restarting": restarting_target,
+    "same_pid": same_pid, "storm": storm, "full_map": full_map, "stopped": stopped_recorder,
+    "suspend": suspend, "wall_clock": wall_clock, "rotations": rotations, "hidden": hidden_proc, "memory": no_memory,
+    "power": power_cut,
+}
+for test in sys.argv[2:] or TESTS:
+    with tempfile.TemporaryDirectory(prefix="jankscope-faults-") as work:
+        home, began = os.getcwd(), time.monotonic()
+        os.chdir(work)
+        try:
+            TESTS[test]()
+        except Exception as error:  # a test that breaks is a failure
+            say(False, test, repr(error))
+        for child in children:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+        children.clear()
+        print(f"# {test}: {time.monotonic() - began:.1f} s", flush=True)
+        os.chdir(home)
+        subprocess.run(["umount", "-l", f"{work}/mount"], capture_output=True, check=False)
