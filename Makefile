@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The only build file. Targets: all demo check check-unit check-kernel check-trace check-vm
-# bench fuzz deps fmt fmt-check lint schema install clean
+# check-fault soak bench fuzz deps fmt fmt-check lint schema install clean
 # vm-kernel small-btf.
 # Knobs: V=1 (commands), ARCH=arm64|x86_64, SAN=1 (ASan+UBSan), BTF_DIR=..., FULL_BTF_DIR=...
 .DEFAULT_GOAL := all
@@ -214,7 +214,7 @@ apps: $(APP_BIN)
 # What is built before a run takes all processors, unless the user has said how many.
 JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: deps demo check check-unit check-kernel check-trace check-vm check-fault check-android bench fuzz
+.PHONY: deps demo check check-unit check-kernel check-trace check-vm check-fault check-android soak bench fuzz
 deps:
 	$(Q)tests/deps.sh $(ARCH)
 
@@ -236,8 +236,13 @@ check-kernel: all apps kernel-tests $(ROOM_TESTS)
 	$(Q)tests/run.sh $(BUILD) kernel
 check-trace: all apps $(ROOM_TESTS)
 	$(Q)tests/run.sh $(BUILD) trace
+# The faults that check leaves out as well; FULL=1: as long as the table of faults asks, hours in all.
 check-fault: all apps $(ROOM_TESTS)
-	$(Q)tests/run.sh $(BUILD) fault
+	$(Q)ALL_FAULTS=1 tests/run.sh $(BUILD) fault
+# HOURS=72: a lab's; MINUTES=3: to try it. Needs root, takes both CPUs, steps no clock of the machine.
+MINUTES ?= $(if $(HOURS),$(shell expr $(HOURS) '*' 60),30)
+soak: all $(addprefix $(BUILD)/tests/apps/,churn fakeapp own_clocks)
+	$(Q)python3 tests/fault/soak.py $(BUILD) $(MINUTES)
 check-vm: deps
 	$(Q)$(MAKE) --no-print-directory $(JOBS) vm-payload
 	$(Q)VM_GUESTS=all tests/run.sh $(BUILD) vm

@@ -3,12 +3,8 @@
 """Does anything grow? A recorder beside a process that makes what could be kept for ever: threads,
 processes, code mappings, flows, blocks. Each STEP_S seconds the memory of each process of the run,
 of its BPF maps, and the charge of the memory cgroup that it runs in are noted; at the end comes the
-slope of each after the first ten minutes, and how far that slope can be believed.
-
-The slope is Theil-Sen's (the median of the slopes of all pairs of points, which no single jump can
-bend) over the medians of BINS stretches of time. Its spread is where 90 % of the slopes lie that
-the same fit gives when the residuals, in blocks of neighbours, are dealt out anew: neighbours in
-time are alike, so each of them is not a witness of its own.
+slope of each after the first ten minutes, and how far that slope can be believed (slope.py).
+`make soak` (tests/fault/soak.py) is the one with faults, and with a verdict on each promise.
 
 usage: soak.py BUILD SECONDS [SLOPE_KIB_PER_HOUR] [LOG] [--times N] [--settle SECONDS]
 The rates are N (20) times those of a phone in use: 16 threads, 1 process, 0.2 code mappings, 10
@@ -18,22 +14,20 @@ there was too little to say so."""
 import argparse
 import json
 import os
-import random
 import re
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from slope import fit
+
 # of a phone in use, a second
 RATES = {"threads": 16, "procs": 1, "files": 0.1, "memfds": 0.1, "flows": 10, "blocks": 0.4}
 UID = 20123
 STEP_S = 10
-BINS = 48
-BLOCK = 4  # bins that are dealt out together
-DEALS = 400
 MEMORY = "/sys/fs/cgroup/memory"
 
 
@@ -164,34 +158,6 @@ def sample(root, known, group):
     rows.update(group.sample())
     rows["descriptors"] = sum(count_descriptors(pid) for pid in known)
     return rows, pids
-
-
-def theil_sen(points):
-    slopes = [(b[1] - a[1]) / (b[0] - a[0]) for i, a in enumerate(points) for b in points[i + 1:]]
-    return statistics.median(slopes) if slopes else 0.0
-
-
-def fit(points):
-    """(slope a second, its 5 % and 95 %, the noise about the line)"""
-    size = max(1, len(points) // BINS)
-    bins = [(statistics.mean(p[0] for p in points[i:i + size]),
-             statistics.median(p[1] for p in points[i:i + size]))
-            for i in range(0, len(points) - size + 1, size)]
-    slope = theil_sen(bins)
-    at = statistics.median(y - slope * x for x, y in bins)
-    rest = [y - slope * x - at for x, y in bins]
-    deal, dealt = random.Random(1), []
-    blocks = max(1, len(rest) - BLOCK + 1)
-    for _ in range(DEALS if len(rest) > 2 * BLOCK and any(rest) else 0):
-        noise = []
-        while len(noise) < len(rest):
-            first = deal.randrange(blocks)
-            noise += rest[first:first + BLOCK]
-        dealt.append(theil_sen([(x, slope * x + n) for (x, _), n in zip(bins, noise)]))
-    dealt.sort()
-    low, high = (dealt[len(dealt) // 20], dealt[-1 - len(dealt) // 20]) if dealt else (slope, slope)
-    noise = 1.4826 * statistics.median(abs(y - slope * x - at) for x, y in points)
-    return slope, low, high, noise
 
 
 def tell(series, pids, settle_s):
