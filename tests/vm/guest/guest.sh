@@ -66,6 +66,63 @@ doctor() {
 	ok $? "doctor --json: has its rows"
 }
 
+# ---- which rights each process of a run has, asked of the processes on this kernel
+process_row() { tr -d ' \n' <doctor.json | grep -o '{"name":"'$1'","ok":true[^}]*}'; }
+has_rights() { # PROCESS WORDS...: its row has all of them
+	row=$(process_row $1)
+	name=$1
+	shift
+	for words in "$@"; do
+		case $row in *"$words"*) ;; *) ok 1 "rights of the $name" "no $words in ${row:-no row}"; return ;; esac
+	done
+	ok 0 "rights of the $name"
+}
+rights() {
+	[ -s doctor.json ] || $js doctor --json >doctor.json 2>/dev/null
+	has_rights recorder '"capabilities":"bpf"' '"no_new_privs":true'
+	has_rights unwinder '"uid":65534' '"capabilities":"none"' '"no_new_privs":true' '"seccomp":2' \
+		'"address_limit_bytes":268435456' '"cpu_limit_s":600'
+	for kind in prober sampler asker power; do
+		has_rights $kind '"capabilities":"all"' '"address_limit_bytes":536870912' '"cpu_limit_s":3600'
+	done
+	case $(process_row warden) in *limit*) false ;; *'"capabilities":"all"'*) ;; *) false ;; esac
+	ok $? "rights of the warden: it has no limit that others would get from it" "$(process_row warden)"
+	# And of a recorder that runs: what doctor shows is a copy of one.
+	$js record -p $$ -q -i 100ms --net off -o rights.jsonl 2>rights.err &
+	recorder=$!
+	tries=0
+	while ! grep -qs '"type":"interval"' rights.jsonl && [ $tries -lt 300 ]; do sleep 0.1; tries=$((tries + 1)); done
+	sets=$(sed -n 's/^Cap\(Prm\|Eff\|Bnd\|Amb\|Inh\):.//p; s/^NoNewPrivs:.//p' /proc/$recorder/status | tr '\n' ' ')
+	kill -INT $recorder
+	wait $recorder
+	# CAP_BPF is number 39.
+	[ "$sets" = "0000000000000000 0000008000000000 0000008000000000 0000008000000000 0000000000000000 1 " ]
+	ok $? "rights of a recorder that runs: CAP_BPF and no more" "$sets $(cat rights.err)"
+}
+
+# ---- F17: somebody sets the clock of the machine
+clocks() {
+	case $GUEST in debian-*) ;; *) return ;; esac
+	now=$(date +%s) step=
+	follow clock.jsonl '/"type":"interval"/ { tell("interval") } /"event":"clock_jump"/ { tell("jump") }' on_clock \
+		-p $$ --net off -i 100ms
+	rc=$?
+	date -s @$(($(date +%s) - 86400)) >/dev/null
+	jumps=$(grep -c '"event":"clock_jump"' clock.jsonl)
+	[ $rc = 0 ] && [ "$jumps" = 2 ]
+	ok $? "the clock of the machine is set to 1970 and on: each step is told" "$rc $jumps $(cat follow.err)"
+	! grep '"type":"interval"' clock.jsonl | grep -qE '"dur_ns":[0-9]{12}'
+	ok $? "the clock of the machine: no interval has the length of a step"
+}
+on_clock() {
+	case $step/$event in
+	/interval) step=back; date -s @86400 >/dev/null ;;
+	back/jump) step=on; date -s @$((now + 86400)) >/dev/null ;;
+	on/jump) return 0 ;;
+	esac
+	return 1
+}
+
 # ---- stacks of a known call chain, by kind of capture; on arm64 with signed return addresses
 chain_is_right() { # FILE: leaf, descend several times, main, in this order
 	grep '^#' "$1" | cut -d' ' -f3 | grep -E '^(leaf|descend|main)$' | uniq >chain
@@ -343,7 +400,7 @@ on_phone() {
 	return 1
 }
 
-for s in doctor phone stacks tiers android frames blocks kernel_tests; do
+for s in doctor rights clocks phone stacks tiers android frames blocks kernel_tests; do
 	stage $s && $s
 done
 exit $failed
