@@ -61,6 +61,29 @@ enum field_need {
 	FIELD_NONZERO, /* written unless it is 0, false, empty or the first choice */
 };
 
+/* What a value is in the interval that `--keep` makes of several (record/merge.h). A number of an
+ * interval that is no id declares one; of the others the newest counts (texts, ids, choices), a
+ * flag is set where any was, and counters, reasons and histograms are added up. */
+enum field_merge {
+	MERGE_DEFAULT,
+	MERGE_KEY, /* rows of a list with the same keys are one row */
+	MERGE_SUM,
+	MERGE_MIN,
+	MERGE_MAX,
+	MERGE_LAST,   /* the newest reading that there is; a list: the newest one whole */
+	MERGE_MEAN,   /* weighted by dur_ns, rounded to its unit */
+	MERGE_ABSENT, /* nothing exact can be told of several: absent */
+};
+
+/* What a text may tell of the device's owner. `--redact` (record/redact.h) hashes each text that no
+ * row calls anything else, so that a new field cannot forget it. */
+enum field_text {
+	TEXT_NAME,     /* of an app, a thread, a function, a file ... */
+	TEXT_WORD,     /* a word of ours, of the kernel or of the vendor's hardware */
+	TEXT_SENTENCE, /* words of ours with names in between */
+	TEXT_FOLDED,   /* names with ';' between them */
+};
+
 struct field_type;
 
 struct field {
@@ -71,7 +94,7 @@ struct field {
 		const char *const *words; /* ends in NULL */
 	};
 	uint16_t offset, size, more_offset, more_size;
-	uint8_t kind, unit, need; /* the enums above */
+	uint8_t kind, unit, need, merge, text; /* the enums above */
 };
 
 /* A struct whose rows these are. The name is that of its definition in the schema. */
@@ -88,6 +111,10 @@ struct field_type {
 		.name = (name_), .fields = (rows_), .count = sizeof(rows_) / sizeof(*(rows_)), \
 		.size = sizeof(struct_), __VA_ARGS__                                           \
 	}
+
+/* Last in a row: `.merge` and `.text` without their prefixes. */
+#define MERGED(rule_)  .merge = MERGE_##rule_
+#define TEXT_IS(what_) .text = TEXT_##what_
 
 #define FIELD_PLACE(struct_, member) \
 	.offset = offsetof(struct_, member), .size = sizeof(((struct_ *)0)->member)
@@ -110,16 +137,17 @@ struct field_type {
 	}
 #define FIELD(struct_, member, need_, unit_, meaning_, ...) \
 	FIELD_AS(#member, struct_, member, need_, unit_, meaning_, __VA_ARGS__)
-#define FIELD_WORDS(struct_, member, need_, words_, meaning_)                                      \
-	{                                                                                          \
-		.key = #member, .kind = FIELD_CHOICE, FIELD_PLACE(struct_, member),                \
-		.need = FIELD_##need_, .unit = UNIT_NAME, .words = (words_), .meaning = (meaning_) \
+#define FIELD_WORDS(struct_, member, need_, words_, meaning_, ...)                  \
+	{                                                                           \
+		.key = #member, .kind = FIELD_CHOICE, FIELD_PLACE(struct_, member), \
+		.need = FIELD_##need_, .unit = UNIT_NAME, .words = (words_),        \
+		.meaning = (meaning_), __VA_ARGS__                                  \
 	}
-#define FIELD_ROWS(key_, struct_, pointer, count_, need_, type_, meaning_)                      \
+#define FIELD_ROWS(key_, struct_, pointer, count_, need_, type_, meaning_, ...)                 \
 	{                                                                                       \
 		.key = (key_), .kind = FIELD_LIST, FIELD_PLACE(struct_, pointer),               \
 		.more_offset = offsetof(struct_, count_), .need = FIELD_##need_, .of = (type_), \
-		.meaning = (meaning_)                                                           \
+		.meaning = (meaning_), __VA_ARGS__                                              \
 	}
 /* An object of a struct that is a member. */
 #define FIELD_STRUCT(key_, struct_, member, type_, meaning_)                       \

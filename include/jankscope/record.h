@@ -112,10 +112,16 @@ struct record_header {
 		const char *reason;       /* why not ok, or NULL */
 	} * sources;
 	size_t source_count;
+	/* of a recording of the whole device: what it was expected to take when it began */
+	struct header_estimate {
+		uint64_t bytes_per_day; /* 0: nothing is estimated */
+		uint64_t processes, threads, active_threads;
+	} estimate;
 	/* of a recording in a folder: which segment begins here, and with which seq it goes on */
 	struct header_segment {
 		uint64_t number; /* from 1; 0: it is a file */
 		uint64_t first_seq;
+		uint64_t resolution_ns; /* intervals were merged to this length; 0: none was */
 	} segment;
 };
 
@@ -336,6 +342,19 @@ struct record_self {
 	uint64_t stops, stop_max_ns; /* ptrace stops of targets */
 };
 
+/* What `--keep` made of several intervals (record/merge.h). */
+struct record_merged {
+	bool present;
+	uint64_t intervals;
+	uint64_t begin_boot_ns; /* of the first */
+	/* The seq that they had, the newest among them, which the record has. */
+	struct record_seqs {
+		uint64_t first, last;
+	} * seqs;
+	size_t seq_count;
+	struct counter_list parts, absent;
+};
+
 struct record_interval {
 	uint64_t dur_ns; /* between the read-outs of the CPU source, where it is there */
 	bool last;       /* shorter or longer than the others, by the end of the run */
@@ -352,6 +371,7 @@ struct record_interval {
 	struct counter_list lost, late, repaired;
 	struct missing_list missing;
 	struct record_self self;
+	struct record_merged merged;
 };
 
 /* ---- block ---- */

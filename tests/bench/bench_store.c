@@ -12,7 +12,9 @@
 #include "bench.h"
 #include "record/json_write.h"
 #include "store/folder.h"
+#include "store/line.h"
 #include "store/store.h"
+#include "store/thin.h"
 #include "store/verify.h"
 #include "store/write.h"
 #include "util/clock.h"
@@ -182,6 +184,51 @@ static void read_folder(int dir_fd, const char *what)
 	store_list_free(&list);
 }
 
+static int count_line(void *ctx, const char *line, size_t length)
+{
+	*(uint64_t *)ctx += length;
+	return 0;
+}
+
+/* What --keep costs: intervals of 1 s, ten of which become one, without the writing. */
+static void merge_folder(int dir_fd)
+{
+	uint64_t begin_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID), left = 0, intervals = 0, took_ns;
+	struct store_list list;
+	char value[32], spread[64];
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t length;
+
+	if (store_list_read(&list, dir_fd))
+		exit(1);
+	for (size_t i = 0; i < list.count; i++) {
+		struct thinner *thinner = thinner_new(10 * NSEC_PER_SEC, count_line, &left);
+		bool packed;
+		FILE *in = segment_open(dir_fd, list.items[i].number, &packed);
+
+		if (!in || !thinner)
+			exit(1);
+		while ((length = line_read(in, &line, &room)) > 0) {
+			if (thinner_line(thinner, line, (size_t)length))
+				exit(1);
+			intervals++;
+		}
+		if (thinner_end(thinner))
+			exit(1);
+		intervals--; /* the header */
+		thinner_free(thinner);
+		fclose(in);
+	}
+	took_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+	snprintf(value, sizeof(value), "%.0f us", (double)took_ns / (double)intervals / 1e3);
+	snprintf(spread, sizeof(spread), "CPU an interval; 1 s to 10 s: %.1f MB left",
+		 (double)left / 1e6);
+	bench_row("merging old intervals (--keep)", value, spread, "");
+	free(line);
+	store_list_free(&list);
+}
+
 /* As many segments as 72 h have; how long they are does not matter to who opens the folder. */
 static void open_72h(int dir_fd)
 {
@@ -226,6 +273,7 @@ int main(void)
 	dir_fd = open(path, O_RDONLY | O_DIRECTORY);
 	write_folder(path, dir_fd, INTERVALS);
 	read_folder(dir_fd, "verify of compressed segments");
+	merge_folder(dir_fd);
 	snprintf(command, sizeof(command), "cd %s && zstd -dq --rm *.zst", path);
 	if (!system(command))
 		read_folder(dir_fd, "verify of plain segments");

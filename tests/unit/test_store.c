@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "record/json_write.h"
 #include "store/folder.h"
 #include "store/index.h"
+#include "store/keep.h"
 #include "store/line.h"
 #include "store/repair.h"
 #include "store/retain.h"
@@ -713,4 +715,160 @@ Test(store, a_torn_end_is_cut_into_a_file_beside_it)
 	side[strlen(side) - 2] = 0;
 	unlink(side);
 	unlink(path);
+}
+
+/* ---- old intervals ---- */
+
+Test(store, rules_of_keep)
+{
+	static const char *const bad[] = {
+		"",
+		"1s",
+		"1s:",
+		":1h",
+		"1s:1h,",
+		"1s:1h,2s:1h",
+		"2s:1h,1s:2h",
+		"10s:1h,15s:2h",
+		"0s:1h",
+		"1s:1h,1m:x",
+		"1s:1m,2s:2m,4s:3m,8s:4m,16s:5m,32s:6m,64s:7m,128s:8m,256s:9m"};
+	struct store_options options = {0};
+	uint64_t next_ns;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		cr_expect_not_null(keep_parse(bad[i], &options), "%s", bad[i]);
+	cr_assert_null(keep_parse("100ms:10m,1s:24h,10s:30d", &options));
+	cr_expect_eq(options.keep_count, 3);
+	cr_expect_eq(keep_resolution(&options, 600000000000, &next_ns), 100000000);
+	cr_expect_eq(next_ns, 600000000000);
+	cr_expect_eq(keep_resolution(&options, 600000000001, &next_ns), 1000000000);
+	cr_expect_eq(next_ns, 86400000000000);
+	cr_expect_eq(keep_resolution(&options, 90000000000000, &next_ns), 10000000000);
+	cr_expect_eq(next_ns, 0);
+	options.keep_count = 0;
+	cr_expect_eq(keep_resolution(&options, 5, &next_ns), 0);
+}
+
+static void feed_merged_header(struct verifier *verifier, uint64_t segment, uint64_t first_seq)
+{
+	struct record_header header = {.kernel = "Linux",
+				       .arch = "arm64",
+				       .boot_id = BOOT,
+				       .segment = {segment, first_seq, 1000000000}};
+	const struct record record = {.type = RECORD_HEADER, .t_boot_ns = 1000, .header = &header};
+	size_t length;
+	char *line;
+
+	memcpy(header.session, SESSION, sizeof(header.session));
+	line = record_to_line(&record, &length);
+	verifier_begin(verifier, segment);
+	feed(verifier, line, length);
+}
+
+static void feed_merged(struct verifier *verifier, struct record_seqs *seqs, size_t count)
+{
+	struct record_interval interval = {
+		.dur_ns = 5,
+		.merged = {.present = true, .intervals = 2, .seqs = seqs, .seq_count = count}};
+	const struct record record = {.type = RECORD_INTERVAL,
+				      .seq = seqs[count - 1].last,
+				      .t_boot_ns = 5000,
+				      .interval = &interval};
+	size_t length;
+	char *line = record_to_line(&record, &length);
+
+	feed(verifier, line, length);
+}
+
+Test(store, verify_counts_what_a_merged_interval_names)
+{
+	struct record_seqs first[] = {{1, 2}, {4, 6}}, second[] = {{8, 9}}, wrong[] = {{12, 14}};
+	struct verifier *verifier = verifier_new();
+
+	feed_merged_header(verifier, 1, 1);
+	feed_events(verifier, 3, 3);
+	feed_merged(verifier, first, 2); /* 1 2 4 5 6 */
+	feed_events(verifier, 7, 7);
+	feed_merged(verifier, second, 1);
+	feed_merged_header(verifier, 2, 10);
+	feed_events(verifier, 11, 12);   /* 10 is missing */
+	feed_merged(verifier, wrong, 1); /* 12 is there as well */
+	feed_footer(verifier, 16);       /* 15 is missing */
+	verifier_end(verifier, false, 0);
+	cr_expect_eq(verifier_counts(verifier)->missing, 2);
+	cr_expect_eq(verifier_counts(verifier)->doubled, 1);
+	expect_finding(verifier, 0, FINDING_DOUBLED, 12, 0, false);
+	expect_finding(verifier, 1, FINDING_MISSING, 10, 10, false);
+	expect_finding(verifier, 2, FINDING_MISSING, 15, 15, false);
+	cr_expect_null(verifier_finding(verifier, 3));
+	verifier_free(verifier);
+}
+
+Test(store, what_is_named_is_missing_elsewhere)
+{
+	struct record_seqs seqs[] = {{1, 1}, {3, 4}};
+	struct verifier *verifier = verifier_new();
+
+	/* A segment that was not merged has nobody who could name a seq. */
+	feed_header(verifier, SESSION, 1, 1);
+	feed_events(verifier, 2, 2);
+	feed_merged(verifier, seqs, 2);
+	feed_footer(verifier, 5);
+	verifier_end(verifier, false, 0);
+	cr_expect_eq(verifier_counts(verifier)->missing, 2);
+	verifier_free(verifier);
+}
+
+/* ---- what others put there ---- */
+
+/* 1 GiB without a newline takes 32 KiB: nobody may hold it in memory. */
+Test(store, a_line_without_an_end_is_not_taken_into_memory, .timeout = 60)
+{
+	char path[] = "/tmp/jankscope-store-XXXXXX", command[160];
+	struct segment_facts facts;
+	struct rusage before, after;
+	int dir_fd;
+
+	cr_assert_not_null(mkdtemp(path));
+	snprintf(command, sizeof(command),
+		 "head -c 1000000000 /dev/zero | zstd -1qc >%s/00000001.jsonl.zst", path);
+	cr_assert_eq(system(command), 0);
+	dir_fd = open(path, O_RDONLY | O_DIRECTORY);
+	getrusage(RUSAGE_SELF, &before);
+	cr_expect_eq(store_scan(dir_fd, 1, &facts), -EBADMSG);
+	getrusage(RUSAGE_SELF, &after);
+	cr_expect_lt(after.ru_maxrss - before.ru_maxrss, 150 << 10);
+	close(dir_fd);
+	snprintf(command, sizeof(command), "rm -r %s", path);
+	cr_expect_eq(system(command), 0);
+}
+
+Test(store, numbers_end_where_names_do)
+{
+	struct segment_facts far = {.number = SEGMENT_MAX + 5ull, .removed = STORE_FOR_RETAIN};
+	struct place place = {.path = "/tmp/jankscope-store-XXXXXX"};
+	char path[128], why[128], line[INDEX_MAX_LINE];
+	struct stat status;
+	size_t length;
+	FILE *index;
+
+	/* An index that lies about what was removed is not believed. */
+	cr_assert_not_null(mkdtemp(place.path));
+	snprintf(path, sizeof(path), "%s/index", place.path);
+	index = fopen(path, "w");
+	length = index_format(line, &far);
+	fwrite(line, 1, length, index);
+	fclose(index);
+	open_place(&place, &(struct store_options){0});
+	put_header(&place, SESSION);
+	cr_expect(has_name(&place, "00000001.jsonl", &status));
+	remove_place(&place);
+	/* Behind the last number there is no name. */
+	cr_assert_not_null(mkdtemp(strcpy(place.path, "/tmp/jankscope-store-XXXXXX")));
+	snprintf(path, sizeof(path), "%s/99999999.jsonl", place.path);
+	close(open(path, O_WRONLY | O_CREAT, 0600));
+	cr_expect_eq(open_refused(place.path, why), EOVERFLOW);
+	cr_expect_not_null(strstr(why, "name another folder"));
+	remove_place(&place);
 }

@@ -68,6 +68,20 @@ static const struct option_row option_rows[] = {
 	 "too "
 	 "and that nobody sets",
 	 VERB_RECORD, OPTION_DURATION, FIELD(retain_ns), .min = 1},
+	{0, "keep", "RES:AGE,...",
+	 "with -o DIR: merge old intervals exactly, as 100ms:10m,1s:24h,10s:30d: those of the last "
+	 "10 minutes at 100ms, of the last day at 1s, older ones at 10s; what is older than 30 "
+	 "days "
+	 "goes, unless --retain says another time",
+	 VERB_RECORD, OPTION_TEXT, FIELD(keep)},
+	{0, "redact", NULL,
+	 "write a hash for each name of a package, process, thread, function, file, layer, scene "
+	 "...: the same name has the same one in this run, and the key of the hash is forgotten",
+	 VERB_RECORD, OPTION_FLAG, FIELD(redact)},
+	{0, "redact-key", "FILE",
+	 "with --redact: the key of the hash, taken from FILE or, where there is none, made and "
+	 "written there (mode 0600), so that several runs have the same hashes",
+	 VERB_RECORD, OPTION_TEXT, FIELD(redact_key), .file = true},
 	{0, "segment", "SIZE", "length at which a segment of -o DIR is closed (default 8M)",
 	 VERB_RECORD, OPTION_SIZE, FIELD(segment_bytes), .min = STORE_MIN_SEGMENT_BYTES,
 	 .tune = true},

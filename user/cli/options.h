@@ -21,6 +21,9 @@ struct options {
 	/* of report */
 	const char *folded, *mapping, *csv, *openmetrics, *perfetto, *pprof, *speedscope;
 	uint64_t max_disk_bytes, retain_ns, segment_bytes; /* of -o DIR; 0: not given */
+	const char *keep;                                  /* of -o DIR; NULL: not given */
+	bool redact;                                       /* of record */
+	const char *redact_key;                            /* NULL: it is forgotten */
 	bool repair;                                       /* of verify */
 	bool daemon;                                       /* of record */
 	uint64_t restarts, hang_ns;

@@ -4,8 +4,9 @@
 #include "record/fields.h"
 
 #define COUNTERS(struct_, member, need_, meaning_) FIELD(struct_, member, need_, COUNT, meaning_)
-#define MISSING(struct_) \
-	FIELD(struct_, missing, REQUIRED, NAME, "keys that are absent, each with its reason")
+#define MISSING(struct_)                                                                      \
+	FIELD(struct_, missing, REQUIRED, NAME, "keys that are absent, each with its reason", \
+	      TEXT_IS(SENTENCE))
 
 /* ---- header ---- */
 
@@ -28,13 +29,13 @@ static const struct field_type clock_type = FIELD_TYPE("clock", struct record_he
 
 static const struct field android_rows[] = {
 	FIELD_AS("fingerprint", struct record_header, android.fingerprint, OPTIONAL, NAME,
-		 "ro.build.fingerprint: which build it is"),
+		 "ro.build.fingerprint: which build it is", TEXT_IS(WORD)),
 	FIELD_AS("release", struct record_header, android.release, OPTIONAL, NAME,
-		 "ro.build.version.release, as 14"),
+		 "ro.build.version.release, as 14", TEXT_IS(WORD)),
 	FIELD_AS("api", struct record_header, android.api, OPTIONAL, ID,
 		 "ro.build.version.sdk: the API level"),
 	FIELD_AS("build_type", struct record_header, android.build_type, OPTIONAL, NAME,
-		 "ro.build.type: user, userdebug or eng"),
+		 "ro.build.type: user, userdebug or eng", TEXT_IS(WORD)),
 };
 static const struct field_type android_type =
 	FIELD_TYPE("android", struct record_header, android_rows);
@@ -48,11 +49,12 @@ static const struct field_type header_target_type =
 	FIELD_TYPE("target", struct header_target, header_target_rows, .some = true);
 
 static const struct field header_source_rows[] = {
-	FIELD(struct header_source, name, REQUIRED, NAME, "the source, like cpu"),
+	FIELD(struct header_source, name, REQUIRED, NAME, "the source, like cpu", TEXT_IS(WORD)),
 	FIELD(struct header_source, state, REQUIRED, NAME, "how it runs",
 	      .words = source_state_words),
-	FIELD(struct header_source, variant, OPTIONAL, NAME, "which of its twins runs"),
-	FIELD(struct header_source, reason, OPTIONAL, NAME, "why it is not ok"),
+	FIELD(struct header_source, variant, OPTIONAL, NAME, "which of its twins runs",
+	      TEXT_IS(WORD)),
+	FIELD(struct header_source, reason, OPTIONAL, NAME, "why it is not ok", TEXT_IS(SENTENCE)),
 };
 static const struct field_type header_source_type =
 	FIELD_TYPE("source", struct header_source, header_source_rows);
@@ -63,9 +65,24 @@ static const struct field segment_rows[] = {
 	FIELD_AS("first_seq", struct record_header, segment.first_seq, NONZERO, ID,
 		 "seq of the record behind this header; where it is more than 1 the header is told "
 		 "again with the seq and the time that it had"),
+	FIELD_AS("resolution_ns", struct record_header, segment.resolution_ns, NONZERO, NS,
+		 "--keep merged the intervals of each such time into one"),
 };
 static const struct field_type segment_type =
 	FIELD_TYPE("segment", struct record_header, segment_rows);
+
+static const struct field estimate_rows[] = {
+	FIELD_AS("bytes_per_day", struct record_header, estimate.bytes_per_day, NONZERO, BYTES,
+		 "what a day of it was expected to take in the file or, compressed, in the folder"),
+	FIELD_AS("processes", struct record_header, estimate.processes, NONZERO, COUNT,
+		 "processes that there were"),
+	FIELD_AS("threads", struct record_header, estimate.threads, NONZERO, COUNT,
+		 "threads that these had"),
+	FIELD_AS("active_threads", struct record_header, estimate.active_threads, NONZERO, COUNT,
+		 "how many of them were expected to run in each interval"),
+};
+static const struct field_type estimate_type =
+	FIELD_TYPE("estimate", struct record_header, estimate_rows);
 
 static const struct field header_rows[] = {
 	{.key = "schema",
@@ -80,16 +97,20 @@ static const struct field header_rows[] = {
 	 .unit = UNIT_NAME,
 	 .words = version_words,
 	 .meaning = "version of jankscope"},
-	FIELD(struct record_header, session, REQUIRED, UUID, "identity of the recording"),
+	FIELD(struct record_header, session, REQUIRED, UUID, "identity of the recording",
+	      TEXT_IS(WORD)),
 	FIELD(struct record_header, boot_id, REQUIRED, NAME,
-	      "identity of the boot: CLOCK_BOOTTIME of two recordings compares only within one"),
-	FIELD(struct record_header, kernel, REQUIRED, NAME, "name and release of the kernel"),
+	      "identity of the boot: CLOCK_BOOTTIME of two recordings compares only within one",
+	      TEXT_IS(WORD)),
+	FIELD(struct record_header, kernel, REQUIRED, NAME, "name and release of the kernel",
+	      TEXT_IS(WORD)),
 	FIELD(struct record_header, arch, REQUIRED, NAME, "machine", .words = arch_words),
-	FIELD(struct record_header, device, OPTIONAL, NAME, "model of the device"),
+	FIELD(struct record_header, device, OPTIONAL, NAME, "model of the device", TEXT_IS(WORD)),
 	FIELD_GROUP_AS("android", NONZERO, &android_type,
 		       "the Android that the device runs, by its properties"),
 	FIELD(struct record_header, selinux, OPTIONAL, NAME,
-	      "SELinux context of the recorder: u:r:su:s0 on userdebug, u:r:magisk:s0 with Magisk"),
+	      "SELinux context of the recorder: u:r:su:s0 on userdebug, u:r:magisk:s0 with Magisk",
+	      TEXT_IS(WORD)),
 	FIELD(struct record_header, page_bytes, OPTIONAL, BYTES, "size of a page of memory"),
 	FIELD_GROUP("clock", &clock_type, "the clocks, read at one moment"),
 	FIELD(struct record_header, interval_ns, REQUIRED, NS, "length that intervals are to have"),
@@ -99,6 +120,8 @@ static const struct field header_rows[] = {
 		   &header_target_type, "what was asked for; none: the whole device"),
 	FIELD_ROWS("sources", struct record_header, sources, source_count, REQUIRED,
 		   &header_source_type, "what measures, and by which means"),
+	FIELD_GROUP_AS("estimate", NONZERO, &estimate_type,
+		       "of a recording of the whole device: its size, as it was foreseen"),
 	FIELD_GROUP_AS("segment", NONZERO, &segment_type,
 		       "of a recording in a folder: the part of it that begins here"),
 };
@@ -109,16 +132,19 @@ static const struct field_type header_type =
 /* ---- interval ---- */
 
 static const struct field self_rows[] = {
-	FIELD(struct record_self, cpu_ns, REQUIRED, NS, "CPU time of jankscope and its helpers"),
+	FIELD(struct record_self, cpu_ns, REQUIRED, NS, "CPU time of jankscope and its helpers",
+	      MERGED(SUM)),
 	FIELD(struct record_self, anon_bytes, OPTIONAL, BYTES,
-	      "anonymous memory of the recorder's process"),
+	      "anonymous memory of the recorder's process", MERGED(LAST)),
 	FIELD(struct record_self, memory_bytes, OPTIONAL, BYTES,
 	      "what a memory cgroup would charge beside the cache of files, within 10 % and 1 "
 	      "MiB: memory of all processes of jankscope, a shared page counted once, and the "
-	      "kernel's for the processes, BPF maps and programs"),
+	      "kernel's for the processes, BPF maps and programs",
+	      MERGED(LAST)),
 	FIELD(struct record_self, stops, REQUIRED, COUNT,
-	      "how often a thread of a target was stopped by ptrace"),
-	FIELD(struct record_self, stop_max_ns, REQUIRED, NS, "the longest of these stops"),
+	      "how often a thread of a target was stopped by ptrace", MERGED(SUM)),
+	FIELD(struct record_self, stop_max_ns, REQUIRED, NS, "the longest of these stops",
+	      MERGED(MAX)),
 };
 static const struct field_type self_type = FIELD_TYPE("self", struct record_self, self_rows);
 
@@ -128,12 +154,37 @@ static const struct field_type self_type = FIELD_TYPE("self", struct record_self
 	"the next one (interval_overruns), by reason"
 #define REPAIRED_MEANING "what was missed and is in the sums nevertheless, by reason"
 
+static const struct field seqs_rows[] = {
+	FIELD(struct record_seqs, first, REQUIRED, ID, "first seq"),
+	FIELD(struct record_seqs, last, REQUIRED, ID, "last seq"),
+};
+static const struct field_type seqs_type = FIELD_TYPE("seqs", struct record_seqs, seqs_rows);
+
+static const struct field merged_rows[] = {
+	FIELD(struct record_merged, intervals, REQUIRED, COUNT, "how many intervals these were",
+	      MERGED(SUM)),
+	FIELD(struct record_merged, begin_boot_ns, REQUIRED, NS, "when the first of them began",
+	      MERGED(MIN)),
+	FIELD_ROWS("seqs", struct record_merged, seqs, seq_count, REQUIRED, &seqs_type,
+		   "the seq that they had, as ranges; this record has the last one", MERGED(LAST)),
+	FIELD(struct record_merged, parts, REQUIRED, COUNT,
+	      "what each source measured: in how many of the intervals it is"),
+	FIELD(struct record_merged, absent, REQUIRED, COUNT,
+	      "in how many of the intervals each key of missing was absent"),
+};
+static const struct field_type merged_type =
+	FIELD_TYPE("merged", struct record_merged, merged_rows);
+
 static const struct field interval_rows[] = {
-	FIELD(struct record_interval, dur_ns, REQUIRED, NS, "measured length of the interval"),
+	FIELD(struct record_interval, dur_ns, REQUIRED, NS, "measured length of the interval",
+	      MERGED(SUM)),
 	FIELD(struct record_interval, last, NONZERO, NONE,
 	      "shorter or longer than the others, by the end of the run"),
 	FIELD(struct record_interval, marked, NONZERO, NONE,
 	      "it ended early, where a scene begins or ends"),
+	FIELD_STRUCT_IF("merged", struct record_interval, merged, merged.present, &merged_type,
+			"--keep made it of several: dur_ns and what is counted are their sums, "
+			"readings are the newest, and missing has what some of them lack"),
 	{.kind = FIELD_PARTS},
 	COUNTERS(struct record_interval, lost, REQUIRED, LOST_MEANING),
 	COUNTERS(struct record_interval, late, ALWAYS, LATE_MEANING),
@@ -187,7 +238,8 @@ static const struct field stack_body_rows[] = {
 	FIELD_WORDS(struct record_stack, capture, REQUIRED, capture_words, "how it was captured"),
 	FIELD(struct record_stack, complete, REQUIRED, NONE,
 	      "it reaches the thread's first function"),
-	FIELD(struct record_stack, end_reason, OPTIONAL, NAME, "why it ends where it ends"),
+	FIELD(struct record_stack, end_reason, OPTIONAL, NAME, "why it ends where it ends",
+	      TEXT_IS(SENTENCE)),
 	FIELD(struct record_stack, in_wait, NONZERO, NONE,
 	      "the innermost frame waits for events: it does no work, or is a nested loop"),
 	FIELD_ROWS("frames", struct record_stack, frames, frame_count, REQUIRED, &frame_type,
@@ -229,7 +281,8 @@ static const struct field ledger_rows[] = {
 static const struct field_type ledger_type = FIELD_TYPE("ledger", struct record_block, ledger_rows);
 
 static const struct field reason_rows[] = {
-	FIELD(struct block_reason, reason, REQUIRED, NAME, "what was waited for, like futex"),
+	FIELD(struct block_reason, reason, REQUIRED, NAME, "what was waited for, like futex",
+	      TEXT_IS(WORD)),
 	FIELD(struct block_reason, ns, REQUIRED, NS, "for how long in sum"),
 };
 static const struct field_type reason_type = FIELD_TYPE("reason", struct block_reason, reason_rows);
@@ -281,7 +334,7 @@ static const struct field sleep_rows[] = {
 	FIELD(struct block_sleep, t_boot_ns, REQUIRED, NS, "when it began"),
 	FIELD(struct block_sleep, ns, REQUIRED, NS,
 	      "its length, without the wait for a CPU at its end"),
-	FIELD(struct block_sleep, reason, REQUIRED, NAME, "what was waited for"),
+	FIELD(struct block_sleep, reason, REQUIRED, NAME, "what was waited for", TEXT_IS(WORD)),
 	FIELD(struct block_sleep, syscall, OPTIONAL, ID, "number of the system call"),
 	{.key = "waker",
 	 .kind = FIELD_OBJECT,
@@ -305,7 +358,8 @@ static const struct field link_rows[] = {
 		    "how the one before waits for it: lock: it holds a lock; binder: it serves a "
 		    "call; futex: no lock, but its word says who ends the wait (pthread_join)"),
 	FIELD(struct block_link, what, OPTIONAL, NAME,
-	      "what kind of lock; the code of the call, or that it is at work on another one"),
+	      "what kind of lock; the code of the call, or that it is at work on another one",
+	      TEXT_IS(SENTENCE)),
 	FIELD(struct block_link, queued_ns, OPTIONAL, NS,
 	      "how long the call waited for a thread, so far where none has taken it"),
 	FIELD(struct block_link, served_ns, OPTIONAL, NS,
@@ -335,7 +389,7 @@ static const struct field block_rows[] = {
 		    "open: it goes on and is told again; exited: the thread died in it"),
 	FIELD_WORDS(struct record_block, class, REQUIRED, class_words,
 		    "long: from 2 s; anr: from 5 s"),
-	FIELD(struct record_block, detector, OPTIONAL, NAME, "how it was found"),
+	FIELD(struct record_block, detector, OPTIONAL, NAME, "how it was found", TEXT_IS(WORD)),
 	FIELD(struct record_block, merged, NONZERO, NONE,
 	      "the detector could not tell neighbouring messages apart"),
 	FIELD_GROUP("ledger", &ledger_type, "where wall_ns went"),
@@ -396,7 +450,8 @@ static const struct field event_rows[] = {
 	      "start, target_start, target_exit, suspend, clock_jump, cpu_offline, cpu_online, "
 	      "gap, degraded, disk_full, disk_ok, records_dropped, segments_removed, "
 	      "segment_taken, "
-	      "recording_resumed, sync_failed ...; its own keys follow"),
+	      "recording_resumed, sync_failed ...; its own keys follow",
+	      TEXT_IS(WORD)),
 	{.kind = FIELD_EVENT_KEYS},
 };
 static const struct field_type event_type = FIELD_TYPE("event", struct record_event, event_rows,
@@ -443,7 +498,8 @@ static const struct field_type layer_sum_type =
 static const struct field block_sum_rows[] = {
 	FIELD(struct footer_block_path, path, OPTIONAL, NAME,
 	      "the functions that tell of their heaviest stacks: caller;...;function. Absent: "
-	      "blocks without a stack, or all others"),
+	      "blocks without a stack, or all others",
+	      TEXT_IS(FOLDED)),
 	FIELD(struct footer_block_path, count, REQUIRED, COUNT, "how many blocks"),
 	FIELD(struct footer_block_path, total_ns, REQUIRED, NS, "their time"),
 	FIELD(struct footer_block_path, longest_ns, REQUIRED, NS, "the longest of them"),
@@ -607,7 +663,8 @@ static const struct field_type summary_type =
 static const struct field path_rows[] = {
 	FIELD(struct footer_path, weight_ns, REQUIRED, NS, "time of the blocks in this path"),
 	FIELD(struct footer_path, blocks, REQUIRED, COUNT, "how many blocks had it"),
-	FIELD(struct footer_path, path, REQUIRED, NAME, "its functions: outermost;...;innermost"),
+	FIELD(struct footer_path, path, REQUIRED, NAME, "its functions: outermost;...;innermost",
+	      TEXT_IS(FOLDED)),
 };
 static const struct field_type path_type = FIELD_TYPE("path", struct footer_path, path_rows);
 

@@ -9,7 +9,8 @@
 
 #include "store/index.h"
 
-#define SEGMENT_NAME 24 /* room for a name of a segment */
+#define SEGMENT_NAME 24       /* room for a name of a segment */
+#define SEGMENT_MAX  99999999 /* the last number that a name has room for */
 
 struct store_segment {
 	uint64_t number;
@@ -17,6 +18,7 @@ struct store_segment {
 	uint64_t file_bytes;
 	bool known; /* facts are those of an index that fits */
 	bool tried; /* of the writer: it was looked at, and cannot be compressed */
+	bool kept;  /* of the writer: its intervals cannot be merged */
 	struct segment_facts facts;
 };
 

@@ -30,11 +30,11 @@ size_t index_format(char line[INDEX_MAX_LINE], const struct segment_facts *facts
 		"{\"segment\":%" PRIu64 ",\"session\":\"%s\",\"boot_id\":\"%s\","
 		"\"first_seq\":%" PRIu64 ",\"last_seq\":%" PRIu64 ",\"first_boot_ns\":%" PRIu64
 		",\"last_boot_ns\":%" PRIu64 ",\"lines\":%" PRIu64 ",\"bytes\":%" PRIu64
-		",\"content_crc\":\"%08x\",\"footer\":%s%s%s%s",
+		",\"content_crc\":\"%08x\",\"resolution_ns\":%" PRIu64 ",\"footer\":%s%s%s%s",
 		facts->number, facts->session, facts->boot_id, facts->first_seq, facts->last_seq,
 		facts->first_boot_ns, facts->last_boot_ns, facts->lines, facts->bytes, facts->crc,
-		facts->footer ? "true" : "false", removed ? ",\"removed\":\"" : "",
-		removed ? removed : "", removed ? "\"" : "");
+		facts->resolution_ns, facts->footer ? "true" : "false",
+		removed ? ",\"removed\":\"" : "", removed ? removed : "", removed ? "\"" : "");
 
 	line_put_crc(line + n, line, (size_t)n);
 	return (size_t)n + LINE_CRC_BYTES + 1;
@@ -101,6 +101,8 @@ bool index_parse(const char *line, size_t length, struct segment_facts *facts)
 	       take_number(object, "lines", &facts->lines) &&
 	       take_number(object, "bytes", &facts->bytes) && take_crc(object, &facts->crc);
 	facts->footer = json_is_true(json_object_get(object, "footer"));
+	/* An older jankscope did not write it. */
+	take_number(object, "resolution_ns", &facts->resolution_ns);
 	facts->removed = reason_of(object);
 	json_decref(object);
 	return good;

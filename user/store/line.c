@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "store/line.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "util/crc32c.h"
@@ -41,6 +43,37 @@ bool line_look(const char *line, size_t length, struct line_look *look)
 	p = number(past(quote, end, "\",\"seq\":"), end, &look->seq);
 	p = number(past(p, end, ",\"t_boot_ns\":"), end, &look->t_boot_ns);
 	return p;
+}
+
+static ssize_t end_of(FILE *in, ssize_t length)
+{
+	if (!ferror(in))
+		return length;
+	return errno ? -errno : -EIO;
+}
+
+ssize_t line_read(FILE *in, char **line, size_t *room)
+{
+	size_t length = 0;
+	char *more;
+	int c;
+
+	errno = 0;
+	while ((c = getc_unlocked(in)) != EOF) {
+		if (length == *room) {
+			if (length >= LINE_MAX_BYTES)
+				return -EMSGSIZE;
+			more = realloc(*line, length ? 2 * length : 4096);
+			if (!more)
+				return -ENOMEM;
+			*line = more;
+			*room = length ? 2 * length : 4096;
+		}
+		(*line)[length++] = (char)c;
+		if (c == '\n')
+			return (ssize_t)length;
+	}
+	return end_of(in, (ssize_t)length);
 }
 
 static const char crc_key[] = ",\"crc\":\"";

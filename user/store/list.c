@@ -116,6 +116,8 @@ static void take_facts(void *ctx, const struct segment_facts *facts)
 	struct store_segment *segment = find(joining->list, facts->number);
 
 	joining->list->index_lines++;
+	if (facts->number > SEGMENT_MAX)
+		return;
 	if (facts->removed && facts->number > joining->list->last_removed)
 		joining->list->last_removed = facts->number;
 	if (!segment || facts->removed)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The thread that compresses closed segments, one after the other, when the CPU has nothing better
- * to do. */
+ * to do, and that merges the intervals of old ones. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -15,9 +15,9 @@
 
 #include "store/scan.h"
 #include "store/write_private.h"
+#include "util/clock.h"
 
 #define CHUNK_BYTES (128u << 10)
-#define PACK_NAME   "pack.tmp"
 
 /* include/uapi/linux/ioprio.h */
 #define IOPRIO_IDLE (3 << 13)
@@ -72,14 +72,17 @@ static int pack_stream(struct store_writer *writer, struct packing *packing, int
 
 /* Of the numbers of a row only those of the last few intervals are like it: a window of 1 MiB costs
  * nothing, and the memory is 3 MiB instead of the 30 of a level that shrinks as much (README.md).
- */
+ * Digits that happen to be like others are worth no match: btopt weighs that, and takes long
+ * matches without a look at others. */
 static void set_parameters(ZSTD_CCtx *stream)
 {
-	ZSTD_CCtx_setParameter(stream, ZSTD_c_strategy, ZSTD_btlazy2);
+	ZSTD_CCtx_setParameter(stream, ZSTD_c_strategy, ZSTD_btopt);
 	ZSTD_CCtx_setParameter(stream, ZSTD_c_windowLog, 20);
 	ZSTD_CCtx_setParameter(stream, ZSTD_c_chainLog, 18);
 	ZSTD_CCtx_setParameter(stream, ZSTD_c_hashLog, 18);
 	ZSTD_CCtx_setParameter(stream, ZSTD_c_searchLog, 4);
+	ZSTD_CCtx_setParameter(stream, ZSTD_c_minMatch, 5);
+	ZSTD_CCtx_setParameter(stream, ZSTD_c_targetLength, 999);
 }
 
 /* The context goes back to the system with each segment: the writer is small in between. */
@@ -103,7 +106,7 @@ static int pack(struct store_writer *writer, int from, int to, uint64_t bytes)
 	return err;
 }
 
-static struct store_segment *find_closed(struct store_writer *writer, uint64_t number)
+struct store_segment *store_closed(struct store_writer *writer, uint64_t number)
 {
 	for (size_t i = 0; i < writer->closed.count; i++)
 		if (writer->closed.items[i].number == number)
@@ -121,7 +124,7 @@ static void take_place(struct store_writer *writer, uint64_t number, uint64_t by
 	segment_name(plain, number, false);
 	segment_name(packed, number, true);
 	pthread_mutex_lock(&writer->lock);
-	segment = find_closed(writer, number);
+	segment = store_closed(writer, number);
 	if (!segment || renameat(writer->dir_fd, PACK_NAME, writer->dir_fd, packed)) {
 		unlinkat(writer->dir_fd, PACK_NAME, 0);
 	} else {
@@ -136,40 +139,53 @@ static void take_place(struct store_writer *writer, uint64_t number, uint64_t by
 	pthread_mutex_unlock(&writer->lock);
 }
 
-static void pack_segment(struct store_writer *writer, uint64_t number)
+static void give_up(struct store_writer *writer)
 {
-	char name[SEGMENT_NAME];
-	struct stat status;
-	int from = openat(writer->dir_fd, segment_name(name, number, false),
-			  O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	int to = -1, err = -1;
-
-	unlinkat(writer->dir_fd, PACK_NAME, 0);
-	if (from >= 0 && !fstat(from, &status) && S_ISREG(status.st_mode))
-		to = openat(writer->dir_fd, PACK_NAME,
-			    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (to >= 0)
-		err = pack(writer, from, to, (uint64_t)status.st_size);
-	if (!err && fdatasync(to))
-		err = -errno;
-	if (!err && fstat(to, &status))
-		err = -errno;
-	if (from >= 0)
-		posix_fadvise(from, 0, 0, POSIX_FADV_DONTNEED);
-	if (to >= 0)
-		posix_fadvise(to, 0, 0, POSIX_FADV_DONTNEED);
-	if (from >= 0)
-		close(from);
-	if (to >= 0)
-		close(to);
-	if (!err) {
-		take_place(writer, number, (uint64_t)status.st_size);
-		return;
-	}
 	unlinkat(writer->dir_fd, PACK_NAME, 0);
 	pthread_mutex_lock(&writer->lock);
 	writer->packing_bytes = 0;
 	pthread_mutex_unlock(&writer->lock);
+}
+
+int64_t store_pack_file(struct store_writer *writer, int from)
+{
+	struct stat status = {0};
+	int to = -1, err = 0;
+
+	unlinkat(writer->dir_fd, PACK_NAME, 0);
+	if (fstat(from, &status))
+		return -errno;
+	if (!S_ISREG(status.st_mode))
+		return -EINVAL;
+	to = openat(writer->dir_fd, PACK_NAME, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		    0600);
+	if (to < 0)
+		return -errno;
+	err = pack(writer, from, to, (uint64_t)status.st_size);
+	if (!err && (fdatasync(to) || fstat(to, &status)))
+		err = -errno;
+	posix_fadvise(from, 0, 0, POSIX_FADV_DONTNEED);
+	posix_fadvise(to, 0, 0, POSIX_FADV_DONTNEED);
+	close(to);
+	if (!err)
+		return status.st_size;
+	give_up(writer);
+	return err;
+}
+
+static void pack_segment(struct store_writer *writer, uint64_t number)
+{
+	char name[SEGMENT_NAME];
+	int from = openat(writer->dir_fd, segment_name(name, number, false),
+			  O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	int64_t bytes;
+
+	if (from < 0)
+		return;
+	bytes = store_pack_file(writer, from);
+	close(from);
+	if (bytes >= 0)
+		take_place(writer, number, (uint64_t)bytes);
 }
 
 /* What an earlier run left without facts gets them; a segment that is torn or damaged stays as it
@@ -187,7 +203,7 @@ static void look_after(struct store_writer *writer, const struct store_segment *
 	if (!work->known)
 		err = store_scan(writer->dir_fd, work->number, &facts);
 	pthread_mutex_lock(&writer->lock);
-	segment = find_closed(writer, work->number);
+	segment = store_closed(writer, work->number);
 	if (segment) {
 		segment->tried = true;
 		if (segment->plain)
@@ -207,30 +223,61 @@ static bool needs_work(const struct store_writer *writer, const struct store_seg
 	return !segment->tried && (!segment->known || (segment->plain && !writer->options.plain));
 }
 
+/* What is closed is compressed before anything is merged. *resolution_ns 0: it is to be looked
+ * after. */
+static void wait_for_work(struct store_writer *writer, struct store_segment *work,
+			  uint64_t *resolution_ns)
+{
+	const struct store_segment *due = NULL;
+	uint64_t wait_ns, until_ns;
+	struct timespec until;
+
+	for (;;) {
+		*resolution_ns = 0;
+		for (size_t i = 0; i < writer->closed.count && !due; i++)
+			if (needs_work(writer, &writer->closed.items[i]))
+				due = &writer->closed.items[i];
+		if (!due)
+			due = store_keep_due(writer, resolution_ns, &wait_ns);
+		if (due)
+			break;
+		if (!wait_ns) {
+			pthread_cond_wait(&writer->more, &writer->lock);
+			continue;
+		}
+		until_ns = clock_now_ns(CLOCK_MONOTONIC) + wait_ns;
+		until = (struct timespec){(time_t)(until_ns / NSEC_PER_SEC),
+					  (long)(until_ns % NSEC_PER_SEC)};
+		pthread_cond_timedwait(&writer->more, &writer->lock, &until);
+	}
+	*work = *due;
+}
+
 static void *pack_life(void *ctx)
 {
 	struct store_writer *writer = ctx;
 	struct store_segment work;
-	size_t i;
+	uint64_t resolution_ns;
 
 	prctl(PR_SET_NAME, "jankscope-pack");
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
 	syscall(SYS_ioprio_set, 1, 0, IOPRIO_IDLE);
 	for (;;) {
 		pthread_mutex_lock(&writer->lock);
-		for (;;) {
-			for (i = 0; i < writer->closed.count; i++)
-				if (needs_work(writer, &writer->closed.items[i]))
-					break;
-			if (i < writer->closed.count)
-				break;
-			pthread_cond_wait(&writer->more, &writer->lock);
-		}
-		work = writer->closed.items[i];
+		wait_for_work(writer, &work, &resolution_ns);
 		pthread_mutex_unlock(&writer->lock);
-		look_after(writer, &work);
+		if (resolution_ns)
+			store_keep_apply(writer, &work, resolution_ns);
+		else
+			look_after(writer, &work);
 	}
 	return NULL;
+}
+
+void store_pack_clean(struct store_writer *writer)
+{
+	unlinkat(writer->dir_fd, PACK_NAME, 0);
+	unlinkat(writer->dir_fd, KEEP_NAME, 0);
 }
 
 void store_pack_start(struct store_writer *writer)

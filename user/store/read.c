@@ -84,13 +84,13 @@ static FILE *open_packed(int fd)
 	return NULL;
 }
 
-FILE *segment_open_file(int dir_fd, const char *name)
+static FILE *open_file(int dir_fd, const char *name, int flags)
 {
 	static const unsigned char magic[] = {0x28, 0xb5, 0x2f, 0xfd};
 	unsigned char head[4];
 	FILE *file;
 	/* With O_NONBLOCK a FIFO is not waited for. */
-	int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
 	struct stat status;
 
 	if (fd < 0)
@@ -111,6 +111,11 @@ FILE *segment_open_file(int dir_fd, const char *name)
 	return file;
 }
 
+FILE *segment_open_file(int dir_fd, const char *name)
+{
+	return open_file(dir_fd, name, 0);
+}
+
 FILE *segment_open(int dir_fd, uint64_t number, bool *packed)
 {
 	char name[SEGMENT_NAME];
@@ -127,7 +132,7 @@ FILE *segment_open(int dir_fd, uint64_t number, bool *packed)
 				errno = ELOOP;
 				return NULL;
 			}
-			file = segment_open_file(dir_fd, name);
+			file = open_file(dir_fd, name, O_NOFOLLOW);
 			if (file || errno != ENOENT)
 				return file;
 		}

@@ -16,7 +16,7 @@ uint64_t retain_reserve(uint64_t disk_bytes)
 
 /* Of a segment of another boot it is only known that it is older than this boot; of one that cannot
  * be read, that it is older than the next. */
-static uint64_t age_ns(const struct store_list *closed, size_t i, const struct retain_state *state)
+uint64_t retain_age_ns(const struct store_list *closed, size_t i, const struct retain_state *state)
 {
 	const struct segment_facts *facts;
 
@@ -47,7 +47,8 @@ size_t retain_count(const struct store_list *closed, const struct store_options 
 
 		if (options->max_disk_bytes && sum > options->max_disk_bytes)
 			why = STORE_FOR_MAX_DISK;
-		else if (options->retain_ns && age_ns(closed, count, state) > options->retain_ns)
+		else if (options->retain_ns &&
+			 retain_age_ns(closed, count, state) > options->retain_ns)
 			why = STORE_FOR_RETAIN;
 		else if (free_bytes < reserve)
 			why = STORE_FOR_FREE_SPACE;

@@ -9,8 +9,6 @@
 #include "store/line.h"
 #include "util/crc32c.h"
 
-#define MAX_LINE (64u << 20)
-
 static void take_look(struct segment_facts *facts, const struct line_look *look)
 {
 	if (facts->lines == 1)
@@ -42,6 +40,16 @@ static void take_text(const char *line, size_t length, const char *key, char tex
 	memcpy(text, at + strlen(key), 36);
 }
 
+/* What --keep made of it. */
+static void take_resolution(const char *line, size_t length, struct segment_facts *facts)
+{
+	static const char key[] = ",\"resolution_ns\":";
+	const char *at = memmem(line, length, key, sizeof(key) - 1);
+
+	if (at)
+		facts->resolution_ns = strtoull(at + sizeof(key) - 1, NULL, 10);
+}
+
 int store_scan(int dir_fd, uint64_t number, struct segment_facts *facts)
 {
 	struct line_look look;
@@ -49,19 +57,17 @@ int store_scan(int dir_fd, uint64_t number, struct segment_facts *facts)
 	FILE *in = segment_open(dir_fd, number, &packed);
 	char *line = NULL;
 	size_t room = 0;
-	ssize_t length;
+	ssize_t length = 0;
 	int err = 0;
 
 	if (!in)
 		return -errno;
 	*facts = (struct segment_facts){.number = number, .first_seq = 1};
-	errno = 0;
-	while (!err && (length = getline(&line, &room, in)) > 0) {
+	while (!err && (length = line_read(in, &line, &room)) > 0) {
 		facts->bytes += (uint64_t)length;
 		facts->lines++;
 		facts->crc = crc32c(facts->crc, line, (size_t)length);
-		if (line[length - 1] != '\n' || length > MAX_LINE ||
-		    !line_is_whole(line, (size_t)length - 1) ||
+		if (line[length - 1] != '\n' || !line_is_whole(line, (size_t)length - 1) ||
 		    !line_look(line, (size_t)length, &look)) {
 			err = -EBADMSG;
 		} else {
@@ -70,10 +76,12 @@ int store_scan(int dir_fd, uint64_t number, struct segment_facts *facts)
 				take_text(line, (size_t)length, "\"session\":\"", facts->session);
 			if (facts->lines == 1)
 				take_text(line, (size_t)length, "\"boot_id\":\"", facts->boot_id);
+			if (facts->lines == 1)
+				take_resolution(line, (size_t)length, facts);
 		}
 	}
-	if (!err && ferror(in))
-		err = errno ? -errno : -EIO;
+	if (!err && length < 0)
+		err = length == -EMSGSIZE ? -EBADMSG : (int)length;
 	free(line);
 	fclose(in);
 	return err;

@@ -11,12 +11,20 @@
 #define STORE_MIN_SEGMENT_BYTES (64u << 10)
 #define STORE_MIN_DISK_BYTES    (1u << 20)
 
+/* Intervals that ended less than age_ns ago are at least so fine. */
+struct store_keep {
+	uint64_t resolution_ns, age_ns;
+};
+#define STORE_KEEP_MAX 8
+
 struct store_options {
 	uint64_t max_disk_bytes; /* of all that is in the folder by us; 0: no limit */
 	uint64_t retain_ns;      /* of CLOCK_BOOTTIME; 0: for ever */
 	uint64_t segment_bytes;  /* a segment that is so long is closed; 0: as max_disk_bytes has it
 				  */
 	bool plain;              /* closed segments are not compressed */
+	struct store_keep keep[STORE_KEEP_MAX]; /* both grow; none: all stays as it was written */
+	size_t keep_count;
 };
 
 enum store_notice_kind {

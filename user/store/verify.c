@@ -30,6 +30,10 @@ struct rows {
 struct verifier {
 	struct verify_counts counts;
 	struct rows findings, explanations;
+	/* Of a segment whose intervals were merged (--keep): gaps that a merged interval may still
+	 * tell of. */
+	struct rows pending;
+	bool merged;
 	uint64_t segment, line, offset;
 	uint64_t last_segment;  /* the one before */
 	uint64_t run, next_seq; /* run 0: no header yet */
@@ -50,6 +54,7 @@ void verifier_free(struct verifier *verifier)
 		return;
 	free(verifier->findings.items);
 	free(verifier->explanations.items);
+	free(verifier->pending.items);
 	free(verifier);
 }
 
@@ -96,8 +101,11 @@ static void explain(struct verifier *v, uint64_t first, uint64_t last, bool segm
 		*row = (struct explanation){v->run, first, last, segments};
 }
 
+static void end_pending(struct verifier *v);
+
 void verifier_begin(struct verifier *v, uint64_t segment)
 {
+	end_pending(v);
 	v->last_segment = v->segment;
 	v->segment = segment;
 	v->line = v->offset = 0;
@@ -122,9 +130,125 @@ static void add_gap(struct verifier *v, uint64_t first, uint64_t last, bool at_s
 	finding->before = v->last_segment;
 }
 
+/* ---- merged intervals ---- */
+
+/* The gap is kept as the finding that it becomes when nothing tells of it; each damaged line in it
+ * was a record. */
+static void add_pending(struct verifier *v, uint64_t first, uint64_t last)
+{
+	struct finding *gap = add_row(&v->pending, sizeof(*gap), VERIFY_MAX_FINDINGS);
+
+	if (!gap) {
+		add_gap(v, first, last, false);
+		return;
+	}
+	*gap = (struct finding){.kind = FINDING_MISSING,
+				.segment = v->segment,
+				.line = v->line,
+				.offset = v->offset,
+				.run = v->run,
+				.first = first,
+				.last = last,
+				.before = v->last_segment,
+				.bytes = v->damaged};
+}
+
+static void end_pending(struct verifier *v)
+{
+	const struct finding *gaps = (const struct finding *)(const void *)v->pending.items;
+
+	for (size_t i = 0; i < v->pending.count; i++) {
+		uint64_t count = gaps[i].last - gaps[i].first + 1;
+		struct finding *finding;
+
+		if (count <= gaps[i].bytes)
+			continue;
+		v->counts.missing += count - gaps[i].bytes;
+		finding = add_finding(v, FINDING_MISSING);
+		*finding = gaps[i];
+		finding->bytes = 0;
+	}
+	v->pending.count = 0;
+	v->merged = false;
+}
+
+/* The records first..last are in a merged interval. How many of them were missing until now. */
+static uint64_t take_out(struct verifier *v, uint64_t first, uint64_t last)
+{
+	struct finding *gaps = (struct finding *)(void *)v->pending.items;
+	uint64_t found = 0;
+
+	for (size_t i = 0; i < v->pending.count; i++) {
+		struct finding gap = gaps[i];
+		uint64_t from = gap.first > first ? gap.first : first;
+		uint64_t to = gap.last < last ? gap.last : last;
+
+		if (from > to)
+			continue;
+		found += to - from + 1;
+		gaps[i].last = from - 1; /* what is left before it */
+		if (gap.last > to) {
+			struct finding *behind =
+				from > gap.first
+					? add_row(&v->pending, sizeof(*behind), VERIFY_MAX_FINDINGS)
+					: &gaps[i];
+
+			gaps = (struct finding *)(void *)v->pending.items;
+			if (behind) {
+				*behind = gap;
+				behind->first = to + 1;
+			}
+		} else if (from == gap.first) {
+			gaps[i--] = gaps[--v->pending.count];
+		}
+	}
+	return found;
+}
+
+/* Past `"key":N`, or NULL. */
+static const char *take_number(const char *p, const char *end, const char *key, uint64_t *value)
+{
+	size_t length = strlen(key);
+	const char *begin;
+
+	if (!p || (size_t)(end - p) < length || memcmp(p, key, length))
+		return NULL;
+	*value = 0;
+	for (begin = p += length; p < end && *p >= '0' && *p <= '9' && p - begin < 19; p++)
+		*value = *value * 10 + (uint64_t)(*p - '0');
+	return p == begin ? NULL : p;
+}
+
+/* The ranges of a merged interval, as record/fields.c has them. What it names and is there as well
+ * is there twice. */
+static void take_merged(struct verifier *v, const char *line, size_t length, uint64_t seq)
+{
+	static const char key[] = ",\"merged\":{", list[] = "\"seqs\":[";
+	const char *end = line + length;
+	const char *p = memmem(line, length < 256 ? length : 256, key, sizeof(key) - 1);
+	uint64_t first, last;
+
+	p = p ? memmem(p, (size_t)(end - p), list, sizeof(list) - 1) : NULL;
+	for (p = p ? p + sizeof(list) - 1 : NULL; p; p = p && p < end && *p == ',' ? p + 1 : NULL) {
+		p = take_number(p, end, "{\"first\":", &first);
+		p = take_number(p, end, ",\"last\":", &last);
+		if (!p || last > seq || first > last)
+			return;
+		if (last == seq && first == last--)
+			return;
+		if (take_out(v, first, last) < last - first + 1) {
+			add_finding(v, FINDING_DOUBLED)->first = first;
+			v->counts.doubled++;
+		}
+		p = p < end && *p == '}' ? p + 1 : NULL;
+	}
+}
+
 static void take_seq(struct verifier *v, uint64_t seq)
 {
-	if (seq > v->next_seq) {
+	if (seq > v->next_seq && v->merged) {
+		add_pending(v, v->next_seq, seq - 1);
+	} else if (seq > v->next_seq) {
 		add_gap(v, v->next_seq, seq - 1, false);
 	} else if (seq < v->next_seq) {
 		add_finding(v, FINDING_DOUBLED)->first = seq;
@@ -166,6 +290,8 @@ static void take_header(struct verifier *v, const struct record *record)
 	const struct record_header *header = record->header;
 	bool same = v->run && !strcmp(header->session, v->session);
 
+	end_pending(v);
+	v->merged = header->segment.resolution_ns > 0;
 	if (same && header->segment.number && v->line == 1) {
 		begin_segment(v, header->segment.first_seq);
 		return;
@@ -277,6 +403,8 @@ static int take_line(struct verifier *v, const char *line, size_t length)
 	if (!strcmp(look.type, "event"))
 		return parse_line(v, line, length);
 	take_seq(v, look.seq);
+	if (v->merged && !strcmp(look.type, "interval"))
+		take_merged(v, line, length, look.seq);
 	return 0;
 }
 
@@ -349,6 +477,7 @@ void verifier_end(struct verifier *v, bool live, uint64_t last_removed)
 {
 	struct finding *findings;
 
+	end_pending(v);
 	if (!live)
 		end_run(v);
 	findings = (struct finding *)(void *)v->findings.items;

@@ -19,8 +19,9 @@
 
 #define SYNC_NS  (60 * NSEC_PER_SEC)
 #define RETRY_NS NSEC_PER_SEC
-/* An old segment can be removed by its age alone if it is not too long in time either. */
+/* An old segment can be removed or merged by its age if it is not too long in time either. */
 #define SEGMENT_NS      (3600 * NSEC_PER_SEC)
+#define MIN_SEGMENT_NS  NSEC_PER_SEC
 #define SEGMENTS_A_DISK 16
 
 /* ---- notices ---- */
@@ -47,81 +48,6 @@ void store_tell(struct store_writer *writer, const struct store_notice *notice)
 	/* A recorder that takes none for so long is dead: the index has what was removed. */
 	if (writer->waiting_count < room)
 		writer->waiting[writer->waiting_count++] = *notice;
-}
-
-/* ---- the index ---- */
-
-void store_index(struct store_writer *writer, const struct segment_facts *facts)
-{
-	char line[INDEX_MAX_LINE];
-	size_t length = index_format(line, facts);
-
-	/* Part of a line on a full disk is none to the reader, but would take the next one along.
-	 */
-	if (writer->index_fd < 0)
-		return;
-	if (write(writer->index_fd, line, length) != (ssize_t)length) {
-		if (ftruncate(writer->index_fd, (off_t)writer->closed.index_bytes))
-			writer->index_fd = -1;
-		return;
-	}
-	writer->closed.index_bytes += length;
-}
-
-/* The index anew, where it holds much of what is gone or what is none. */
-static void shorten_index(struct store_writer *writer)
-{
-	const struct store_list *list = &writer->closed;
-	char line[INDEX_MAX_LINE];
-	int fd;
-
-	unlinkat(writer->dir_fd, INDEX_NAME ".tmp", 0);
-	if (!list->index_refused && list->index_lines < 2 * list->count + 64)
-		return;
-	fd = openat(writer->dir_fd, INDEX_NAME ".tmp",
-		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return;
-	if (list->last_removed) {
-		struct segment_facts note = {.number = list->last_removed,
-					     .removed = STORE_FOR_FREE_SPACE};
-		size_t length = index_format(line, &note);
-
-		if (write(fd, line, length) != (ssize_t)length)
-			goto fail;
-	}
-	for (size_t i = 0; i < list->count; i++) {
-		size_t length;
-
-		if (!list->items[i].known)
-			continue;
-		length = index_format(line, &list->items[i].facts);
-		if (write(fd, line, length) != (ssize_t)length)
-			goto fail;
-	}
-	if (fdatasync(fd) ||
-	    renameat(writer->dir_fd, INDEX_NAME ".tmp", writer->dir_fd, INDEX_NAME))
-		goto fail;
-	close(fd);
-	return;
-fail:
-	close(fd);
-	unlinkat(writer->dir_fd, INDEX_NAME ".tmp", 0);
-}
-
-static void open_index(struct store_writer *writer)
-{
-	struct stat status;
-
-	writer->index_fd =
-		openat(writer->dir_fd, INDEX_NAME,
-		       O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
-	if (writer->index_fd < 0 || fstat(writer->index_fd, &status) || !S_ISREG(status.st_mode))
-		return;
-	writer->closed.index_bytes = (uint64_t)status.st_size;
-	/* Half a line of a recorder that died ends here. */
-	if (writer->closed.index_refused && write(writer->index_fd, "\n", 1) == 1)
-		writer->closed.index_bytes++;
 }
 
 /* ---- opening ---- */
@@ -162,8 +88,9 @@ static int look_around(struct store_writer *writer)
 	writer->next_number = list->last_removed + 1;
 	if (list->count && list->items[list->count - 1].number >= writer->next_number)
 		writer->next_number = list->items[list->count - 1].number + 1;
-	shorten_index(writer);
-	open_index(writer);
+	store_pack_clean(writer);
+	store_shorten_index(writer);
+	store_open_index(writer);
 	return 0;
 }
 
@@ -171,6 +98,7 @@ struct store_writer *store_writer_open(const char *path, const struct store_opti
 				       struct store_notices *notices, char *why, size_t why_size)
 {
 	struct store_writer *writer = calloc(1, sizeof(*writer));
+	pthread_condattr_t monotonic;
 	int err;
 
 	*why = 0;
@@ -186,8 +114,16 @@ struct store_writer *store_writer_open(const char *path, const struct store_opti
 		    options->max_disk_bytes / SEGMENTS_A_DISK < STORE_SEGMENT_BYTES)
 			writer->segment_bytes = options->max_disk_bytes / SEGMENTS_A_DISK;
 	}
+	writer->segment_ns = SEGMENT_NS;
+	if (options->keep_count && options->keep[0].age_ns < SEGMENT_NS)
+		writer->segment_ns = options->keep[0].age_ns;
+	if (writer->segment_ns < MIN_SEGMENT_NS)
+		writer->segment_ns = MIN_SEGMENT_NS;
 	pthread_mutex_init(&writer->lock, NULL);
-	pthread_cond_init(&writer->more, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&writer->more, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	proc_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", writer->boot_id,
 		  sizeof(writer->boot_id));
 	writer->boot_id[strcspn(writer->boot_id, "\n")] = 0;
@@ -197,6 +133,11 @@ struct store_writer *store_writer_open(const char *path, const struct store_opti
 					why_size);
 	if (!err)
 		err = look_around(writer);
+	if (!err && writer->next_number > SEGMENT_MAX) {
+		snprintf(why, why_size,
+			 "no number is left behind that of its last segment: name another folder");
+		err = -EOVERFLOW;
+	}
 	if (err) {
 		free(writer);
 		errno = -err;
@@ -220,160 +161,6 @@ size_t store_writer_fds(const struct store_writer *writer, int fds[4])
 	return count;
 }
 
-/* ---- the segment ---- */
-
-static int write_whole(struct store_writer *writer, const char *data, size_t length)
-{
-	off_t good = (off_t)writer->facts.bytes;
-	size_t done = 0;
-
-	while (done < length) {
-		ssize_t n = write(writer->fd, data + done, length - done);
-		int err = n < 0 ? errno : 0;
-
-		if (err == EINTR)
-			continue;
-		if (err) {
-			/* Half a line stays only where the file cannot be cut: then it is the end
-			 * of its segment. */
-			if (done && (ftruncate(writer->fd, good) ||
-				     lseek(writer->fd, good, SEEK_SET) != good))
-				return -EIO;
-			return -err;
-		}
-		done += (size_t)n;
-	}
-	writer->facts.bytes += length;
-	writer->facts.lines++;
-	writer->facts.crc = crc32c(writer->facts.crc, data, length);
-	writer->bytes_since_look += length;
-	writer->total_bytes += length;
-	if (!writer->unsynced)
-		writer->unsynced_since_ns = clock_now_ns(CLOCK_MONOTONIC);
-	writer->unsynced = true;
-	return 0;
-}
-
-static void sync_segment(struct store_writer *writer)
-{
-	struct store_notice notice = {.kind = STORE_SYNC_FAILED,
-				      .first_segment = writer->facts.number,
-				      .last_segment = writer->facts.number};
-
-	if (!writer->unsynced || writer->fd < 0)
-		return;
-	writer->unsynced = false;
-	if (!fdatasync(writer->fd) || errno == EINVAL || errno == EROFS)
-		return;
-	notice.error = -errno;
-	store_tell(writer, &notice);
-}
-
-static void add_closed(struct store_writer *writer)
-{
-	struct store_list *list = &writer->closed;
-
-	if (list->count == writer->closed_room) {
-		size_t room = 2 * writer->closed_room + 16;
-		struct store_segment *more = realloc(list->items, room * sizeof(*more));
-
-		if (!more)
-			return; /* neither compressed nor removed by this run */
-		list->items = more;
-		writer->closed_room = room;
-	}
-	list->items[list->count++] = (struct store_segment){.number = writer->facts.number,
-							    .plain = true,
-							    .known = true,
-							    .file_bytes = writer->facts.bytes,
-							    .facts = writer->facts};
-	if (!writer->options.plain && !writer->thread)
-		store_pack_start(writer);
-	pthread_cond_signal(&writer->more);
-}
-
-/* taken: it is not in the folder any more. */
-static void close_segment(struct store_writer *writer, bool taken)
-{
-	int err = 0;
-
-	if (writer->fd < 0)
-		return;
-	sync_segment(writer);
-	posix_fadvise(writer->fd, 0, 0, POSIX_FADV_DONTNEED);
-	if (close(writer->fd))
-		err = -errno;
-	writer->fd = -1;
-	if (err == -EIO || err == -ENOSPC || err == -EDQUOT)
-		store_tell(writer, &(struct store_notice){.kind = STORE_SYNC_FAILED,
-							  .error = err,
-							  .first_segment = writer->facts.number,
-							  .last_segment = writer->facts.number});
-	if (taken)
-		return;
-	pthread_mutex_lock(&writer->lock);
-	store_index(writer, &writer->facts);
-	add_closed(writer);
-	pthread_mutex_unlock(&writer->lock);
-}
-
-/* Each segment begins with the header of its run, and says which one it is and what follows. */
-static int put_header(struct store_writer *writer, uint64_t first_seq)
-{
-	size_t room = writer->header_length + 128 + LINE_CRC_BYTES;
-	char *line = malloc(room);
-	int n, err;
-
-	if (!line)
-		return -ENOMEM;
-	memcpy(line, writer->header, writer->header_length);
-	n = snprintf(line + writer->header_length, 128,
-		     ",\"segment\":{\"number\":%llu,\"first_seq\":%llu}",
-		     (unsigned long long)writer->facts.number, (unsigned long long)first_seq);
-	line_put_crc(line + writer->header_length + n, line, writer->header_length + (size_t)n);
-	err = write_whole(writer, line, writer->header_length + (size_t)n + LINE_CRC_BYTES + 1);
-	free(line);
-	return err;
-}
-
-static int open_segment(struct store_writer *writer, uint64_t first_seq, uint64_t t_boot_ns)
-{
-	char name[SEGMENT_NAME];
-	int err;
-
-	do
-		writer->fd =
-			openat(writer->dir_fd, segment_name(name, writer->next_number++, false),
-			       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	while (writer->fd < 0 && errno == EEXIST);
-	if (writer->fd < 0) {
-		err = -errno;
-		writer->next_number--;
-		return err;
-	}
-	writer->facts = (struct segment_facts){
-		.number = writer->next_number - 1,
-		.first_seq = first_seq,
-		.last_seq = first_seq - 1,
-		.first_boot_ns = t_boot_ns,
-		.last_boot_ns = t_boot_ns,
-	};
-	memcpy(writer->facts.session, writer->session, sizeof(writer->session));
-	memcpy(writer->facts.boot_id, writer->run_boot_id, sizeof(writer->run_boot_id));
-	writer->opened_ns = clock_now_ns(CLOCK_MONOTONIC);
-	err = put_header(writer, first_seq);
-	if (err) {
-		close(writer->fd);
-		writer->fd = -1;
-		writer->next_number--;
-		unlinkat(writer->dir_fd, name, 0);
-		return err;
-	}
-	/* The name is to outlast a power cut, too. */
-	fsync(writer->dir_fd);
-	return 0;
-}
-
 /* ---- the run ---- */
 
 static int keep_header(struct store_writer *writer, const char *line, size_t length)
@@ -386,6 +173,7 @@ static int keep_header(struct store_writer *writer, const char *line, size_t len
 		memcpy(writer->session, parsed->record.header->session, sizeof(writer->session));
 		memcpy(writer->run_boot_id, parsed->record.header->boot_id,
 		       sizeof(writer->run_boot_id));
+		writer->interval_ns = parsed->record.header->interval_ns;
 	}
 	parsed_record_free(parsed);
 	free(writer->header);
@@ -407,7 +195,7 @@ static int take_header(struct store_writer *writer, const char *line, size_t len
 	/* What an earlier run left. */
 	if (writer->closed.count && !writer->thread)
 		store_pack_start(writer);
-	return open_segment(writer, look->seq + 1, look->t_boot_ns);
+	return segment_begin(writer, look->seq + 1, look->t_boot_ns);
 }
 
 static int put_line(struct store_writer *writer, const char *line, size_t length,
@@ -416,13 +204,13 @@ static int put_line(struct store_writer *writer, const char *line, size_t length
 	int err = 0;
 
 	if (!strcmp(look->type, "header")) {
-		close_segment(writer, false);
+		segment_close(writer, false);
 		return take_header(writer, line, length, look);
 	}
 	if (writer->fd < 0)
-		err = open_segment(writer, look->seq, look->t_boot_ns);
+		err = segment_begin(writer, look->seq, look->t_boot_ns);
 	if (!err)
-		err = write_whole(writer, line, length);
+		err = segment_write(writer, line, length);
 	if (err)
 		return err;
 	if (writer->facts.last_seq < writer->facts.first_seq)
@@ -460,7 +248,7 @@ static void stall(struct store_writer *writer, int err)
 				   .kind = STORE_FULL, .error = err, .bytes = writer->free_bytes});
 	/* Behind an error of the device nothing is appended to what was written before. */
 	if (!is_full(err))
-		close_segment(writer, false);
+		segment_close(writer, false);
 }
 
 static void go_on(struct store_writer *writer)
@@ -495,8 +283,8 @@ int store_writer_put(struct store_writer *writer, const char *line, size_t lengt
 	if (writer->stalled)
 		go_on(writer);
 	if (writer->facts.bytes >= writer->segment_bytes ||
-	    clock_now_ns(CLOCK_MONOTONIC) - writer->opened_ns >= SEGMENT_NS)
-		close_segment(writer, false);
+	    clock_now_ns(CLOCK_MONOTONIC) - writer->opened_ns >= writer->segment_ns)
+		segment_close(writer, false);
 	return 0;
 }
 
@@ -543,7 +331,7 @@ static void check_taken(struct store_writer *writer)
 				   .records = writer->facts.lines - 1,
 				   .bytes = writer->facts.bytes,
 			   });
-	close_segment(writer, true);
+	segment_close(writer, true);
 }
 
 void store_writer_tick(struct store_writer *writer)
@@ -553,7 +341,7 @@ void store_writer_tick(struct store_writer *writer)
 	tell_waiting(writer);
 	check_taken(writer);
 	if (writer->unsynced && now_ns - writer->unsynced_since_ns >= SYNC_NS)
-		sync_segment(writer);
+		segment_sync(writer);
 }
 
 int store_writer_timeout_ms(const struct store_writer *writer)
@@ -576,8 +364,8 @@ void store_writer_retry(struct store_writer *writer)
 
 int store_writer_end(struct store_writer *writer)
 {
-	close_segment(writer, false);
-	unlinkat(writer->dir_fd, "pack.tmp", 0);
+	segment_close(writer, false);
+	store_pack_clean(writer);
 	return writer->stalled;
 }
 

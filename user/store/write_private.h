@@ -13,12 +13,13 @@ struct store_writer {
 	struct store_notices *notices;
 	int dir_fd, lock_fd, index_fd;
 	char boot_id[37];
-	uint64_t segment_bytes, total_bytes;
+	uint64_t segment_bytes, segment_ns, total_bytes;
 
 	/* the run: its header without its last key */
 	char *header;
 	size_t header_length;
 	char session[37], run_boot_id[37];
+	uint64_t interval_ns;
 
 	/* the segment that is written; fd -1: none is open */
 	int fd;
@@ -48,9 +49,39 @@ struct store_writer {
 void store_tell(struct store_writer *writer, const struct store_notice *notice);
 /* Append a line to the index; where that fails the index is made anew some day. */
 void store_index(struct store_writer *writer, const struct segment_facts *facts);
+/* Make the index anew, where it holds much of what is gone or what is none. */
+void store_shorten_index(struct store_writer *writer);
+void store_open_index(struct store_writer *writer);
+
+/* Open the next segment, whose first record has this seq, and write its header. 0 or -errno. */
+int segment_begin(struct store_writer *writer, uint64_t first_seq, uint64_t t_boot_ns);
+/* Write whole lines, or nothing of them. 0 or -errno. */
+int segment_write(struct store_writer *writer, const char *data, size_t length);
+void segment_sync(struct store_writer *writer);
+/* Sync and close, if one is open; taken: it is not in the folder any more. */
+void segment_close(struct store_writer *writer, bool taken);
+
 /* Remove what the limits ask for; `more` bytes are about to be written. */
 void store_keep_limits(struct store_writer *writer, uint64_t more);
 /* Remove the oldest closed segment to make room. False: there is none. */
 bool store_make_room(struct store_writer *writer);
-/* Start the thread that compresses closed segments. */
+/* Start the thread that compresses closed segments and merges old intervals. */
 void store_pack_start(struct store_writer *writer);
+/* Remove what it has begun. */
+void store_pack_clean(struct store_writer *writer);
+/* Compress what the file has from its begin on into PACK_NAME, which is on the disk then. The bytes
+ * of the new file, or -errno: then there is none. */
+int64_t store_pack_file(struct store_writer *writer, int from);
+/* A closed segment by its number, with the lock; NULL: it was removed. */
+struct store_segment *store_closed(struct store_writer *writer, uint64_t number);
+
+/* The oldest closed segment whose intervals are to be merged now, and to which resolution, with the
+ * lock. NULL: none is; *wait_ns: until one may be, 0: never. */
+const struct store_segment *store_keep_due(struct store_writer *writer, uint64_t *resolution_ns,
+					   uint64_t *wait_ns);
+/* Merge the intervals of such a segment, a copy of which this is. */
+void store_keep_apply(struct store_writer *writer, const struct store_segment *segment,
+		      uint64_t resolution_ns);
+
+#define PACK_NAME "pack.tmp"
+#define KEEP_NAME "keep.tmp"

@@ -288,7 +288,8 @@ static int add_usage(struct summary *summary, const struct record_interval *inte
 			err = scenes_add(scenes, "frames.janky", (double)layer->janky);
 	}
 	if (!err)
-		err = scenes_add(scenes, "intervals", 1);
+		err = scenes_add(scenes, "intervals",
+				 interval->merged.present ? (double)interval->merged.intervals : 1);
 	return err ? err : scenes_add(scenes, "dur_ns", (double)interval->dur_ns);
 }
 
@@ -310,7 +311,7 @@ static int add_interval(struct summary *summary, const struct record_interval *i
 	for (size_t i = 0; i < interval->frames.layer_count; i++)
 		summary->frames += interval->frames.layers[i].shown;
 	summary_follow_frames(summary, interval);
-	summary->intervals++;
+	summary->intervals += interval->merged.present ? interval->merged.intervals : 1;
 	summary->dur_ns += (double)interval->dur_ns;
 	for (size_t i = 0; i < interval->missing.count && !err; i++)
 		err = missing_list_set(&summary->footer.missing, interval->missing.items[i].key,

@@ -9,6 +9,7 @@
 
 #include "control/control.h"
 #include "control/keeper.h"
+#include "core/size_estimate.h"
 #include "record/schema.h"
 #include "sink/jsonl.h"
 #include "sink/table.h"
@@ -19,10 +20,13 @@
 #include "prober/pool.h"
 #include "prober/warden.h"
 #include "store/folder.h"
+#include "store/keep.h"
 #include "util/resident.h"
+#include "util/units.h"
 
 #include "verb/daemon.h"
 #include "verb/record_alerts.h"
+#include "verb/redact_key.h"
 #include "verb/verb.h"
 
 #define TABLE_ROWS 15
@@ -45,17 +49,24 @@ static enum exit_code add_sink(struct outputs *outputs, struct sink *sink)
 
 static enum exit_code add_file(struct outputs *outputs, const struct options *options)
 {
-	const struct store_options store = {
+	struct store_options store = {
 		.max_disk_bytes = options->max_disk_bytes,
 		.retain_ns = options->retain_ns,
 		.segment_bytes = options->segment_bytes,
 	};
 	const char *path = options->output;
 	bool folder = store_path_is_folder(path);
+	const char *wrong = options->keep ? keep_parse(options->keep, &store) : NULL;
 	struct sink *sink;
 	char why[128];
 	int err;
 
+	if (wrong) {
+		fprintf(stderr, "jankscope: error: --keep %s: %s\n", options->keep, wrong);
+		return EXIT_USAGE;
+	}
+	if (store.keep_count && !store.retain_ns)
+		store.retain_ns = store.keep[store.keep_count - 1].age_ns;
 	if (folder && options->overwrite) {
 		fprintf(stderr,
 			"jankscope: error: --overwrite: -o %s is a folder, where nothing is "
@@ -87,11 +98,11 @@ static enum exit_code open_outputs(struct outputs *outputs, const struct options
 		.verbose = options->verbose,
 	};
 
-	if ((options->max_disk_bytes || options->retain_ns) &&
+	if ((options->max_disk_bytes || options->retain_ns || options->keep) &&
 	    !(options->output && store_path_is_folder(options->output))) {
 		fprintf(stderr,
-			"jankscope: error: --max-disk and --retain are for a recording in a "
-			"folder: name one with -o DIR/\n");
+			"jankscope: error: --max-disk, --retain and --keep are for a recording in "
+			"a folder: name one with -o DIR/\n");
 		return EXIT_USAGE;
 	}
 	/* The file first: opening it may take long, and its process must hold no end of another. */
@@ -189,6 +200,30 @@ static void give_memory_back(void)
 	mallopt(M_TRIM_THRESHOLD, 128 << 10);
 }
 
+/* Where it is not known nothing is said. */
+static void tell_size(const struct options *options, struct header_estimate *told)
+{
+	struct size_estimate estimate;
+	char bytes[32];
+
+	if (!options->output || options->target_count ||
+	    size_estimate_make("", options->interval_ns, store_path_is_folder(options->output),
+			       &estimate))
+		return;
+	*told = (struct header_estimate){
+		.bytes_per_day = estimate.bytes_per_day,
+		.processes = estimate.processes,
+		.threads = estimate.threads,
+		.active_threads = estimate.active_threads,
+	};
+	fprintf(stderr,
+		"jankscope: info: about %s a day: %llu processes with %llu threads, of which some "
+		"%llu run in each interval\n",
+		format_bytes(bytes, sizeof(bytes), estimate.bytes_per_day),
+		(unsigned long long)estimate.processes, (unsigned long long)estimate.threads,
+		(unsigned long long)estimate.active_threads);
+}
+
 /* seat NULL: it runs in the foreground. */
 static enum exit_code record(const struct options *options, const struct keeper_seat *seat)
 {
@@ -213,15 +248,20 @@ static enum exit_code record(const struct options *options, const struct keeper_
 	struct target_set *targets = NULL;
 	struct session *session = NULL;
 	struct record_alerts alerts = {0};
+	struct redactor *redactor = NULL;
 	struct outputs outputs = {0};
 	enum exit_code code;
 	int err;
 
 	code = record_alerts_take(&alerts, options);
+	if (!code)
+		code = redact_key_take(options, &redactor);
 	if (code) {
 		record_alerts_free(&alerts);
+		redactor_free(redactor);
 		return code;
 	}
+	session_options.redactor = redactor;
 	session_options.alerts = alerts.rules;
 	session_options.alert_count = alerts.count;
 	session_options.on_alert = alerts.command.count ? &alerts.command : NULL;
@@ -239,6 +279,7 @@ static enum exit_code record(const struct options *options, const struct keeper_
 			err == -EINVAL ? "not a BTF file" : strerror(-err));
 		warden_stop(warden);
 		record_alerts_free(&alerts);
+		redactor_free(redactor);
 		return EXIT_USAGE;
 	}
 	code = open_outputs(&outputs, options);
@@ -247,6 +288,7 @@ static enum exit_code record(const struct options *options, const struct keeper_
 	if (code)
 		goto cleanup;
 	session_options.control = folder.control;
+	tell_size(options, &session_options.estimate);
 	session_options.status->disk_limit_bytes = options->max_disk_bytes;
 	if (seat)
 		daemon_take_seat(seat, &session_options);
@@ -284,6 +326,7 @@ cleanup:
 	warden_stop(warden);
 	kernel_btf_close(&btf);
 	record_alerts_free(&alerts);
+	redactor_free(redactor);
 	control_free(folder.control);
 	if (folder.dir_fd >= 0 && !seat)
 		close(folder.dir_fd);

@@ -8,9 +8,10 @@ static const char *const screen_words[] = {"on", "off", NULL};
 static const char *const charging_words[] = {"yes", "no", NULL};
 
 static const struct field process_rows[] = {
-	FIELD(struct record_process_context, pid, REQUIRED, ID, "process id"),
+	FIELD(struct record_process_context, pid, REQUIRED, ID, "process id", MERGED(KEY)),
 	FIELD(struct record_process_context, uid, REQUIRED, ID, "its uid"),
-	FIELD(struct record_process_context, start_boot_ns, NONZERO, NS, "when it began"),
+	FIELD(struct record_process_context, start_boot_ns, NONZERO, NS, "when it began",
+	      MERGED(KEY)),
 	FIELD(struct record_process_context, process, OPTIONAL, NAME, "its name"),
 	FIELD(struct record_process_context, package, OPTIONAL, NAME, "package"),
 	FIELD_WORDS(
@@ -22,7 +23,7 @@ static const struct field process_rows[] = {
 	      "it was something else at the beginning of the interval, or that is not known: what "
 	      "it did meanwhile is in the summary's mixed"),
 	FIELD(struct record_process_context, oom_score_adj, REQUIRED, NONE,
-	      "how soon the system ends it: -1000 to 1000"),
+	      "how soon the system ends it: -1000 to 1000", MERGED(LAST)),
 };
 static const struct field_type process_type =
 	FIELD_TYPE("process_context", struct record_process_context, process_rows);

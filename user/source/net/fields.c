@@ -4,16 +4,18 @@
 #include "source/declarations.h"
 
 static const struct field traffic_rows[] = {
-	FIELD(struct record_bytes, rx_bytes, REQUIRED, BYTES, "bytes received, with IP headers"),
-	FIELD(struct record_bytes, rx_packets, REQUIRED, COUNT, "packets received"),
-	FIELD(struct record_bytes, tx_bytes, REQUIRED, BYTES, "bytes sent, with IP headers"),
-	FIELD(struct record_bytes, tx_packets, REQUIRED, COUNT, "packets sent"),
+	FIELD(struct record_bytes, rx_bytes, REQUIRED, BYTES, "bytes received, with IP headers",
+	      MERGED(SUM)),
+	FIELD(struct record_bytes, rx_packets, REQUIRED, COUNT, "packets received", MERGED(SUM)),
+	FIELD(struct record_bytes, tx_bytes, REQUIRED, BYTES, "bytes sent, with IP headers",
+	      MERGED(SUM)),
+	FIELD(struct record_bytes, tx_packets, REQUIRED, COUNT, "packets sent", MERGED(SUM)),
 };
 static const struct field_type traffic_type =
 	FIELD_TYPE("traffic", struct record_bytes, traffic_rows);
 
 static const struct field uid_rows[] = {
-	FIELD(struct record_uid_net, uid, REQUIRED, ID, "owner of the sockets"),
+	FIELD(struct record_uid_net, uid, REQUIRED, ID, "owner of the sockets", MERGED(KEY)),
 	FIELD(struct record_uid_net, package, OPTIONAL, NAME,
 	      "package; absent where several share the uid"),
 	FIELD_SAME_LEVEL(struct record_uid_net, bytes, &traffic_type),
