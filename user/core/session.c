@@ -19,6 +19,7 @@
 #include "core/user_signals.h"
 #include "prober/pool.h"
 #include "prober/warden.h"
+#include "record/redact.h"
 #include "util/clock.h"
 #include "util/niceness.h"
 #include "util/talk.h"
@@ -126,6 +127,27 @@ int session_add_sink(struct session *session, struct sink *sink)
 	return outputs_add(session->outputs, sink);
 }
 
+/* What others see of a record: with --redact its names are hashes. */
+static void session_show(struct session *session, const struct record *record)
+{
+	if (session->options.redactor)
+		record = redactor_record(session->options.redactor, record);
+	if (!record) {
+		session->error = -ENOMEM;
+		return;
+	}
+	if (session->options.status)
+		run_status_take(session->options.status, record);
+	outputs_write(session->outputs, record);
+}
+
+const char *session_text(const struct session *session, const char *text, char to[SESSION_TEXT])
+{
+	if (session->options.redactor)
+		return redactor_sentence(session->options.redactor, text, to, SESSION_TEXT);
+	return text;
+}
+
 void session_emit(void *ctx, struct record *record)
 {
 	struct session *session = ctx;
@@ -134,9 +156,7 @@ void session_emit(void *ctx, struct record *record)
 	record->t_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
 	if (summary_add(session->summary, record))
 		session->error = -ENOMEM;
-	if (session->options.status)
-		run_status_take(session->options.status, record);
-	outputs_write(session->outputs, record);
+	session_show(session, record);
 	session_take_alerts(session, record);
 }
 
@@ -208,23 +228,26 @@ enum exit_code session_open_sources(struct session *session)
 	for (size_t i = 0; i < session->source_count; i++) {
 		struct source *source = session->sources[i].source;
 		int err = source->ops->open(source, &session->context);
+		char reason[SESSION_TEXT];
 
 		session->sources[i].open = err == 0;
 		if (!err) {
 			if (source->state == SOURCE_DEGRADED)
 				fprintf(stderr, "jankscope: warn: %s is degraded (%s): %s\n",
-					source->ops->name, source->variant, source->reason);
+					source->ops->name, source->variant,
+					session_text(session, source->reason, reason));
 			continue;
 		}
 		if (!source->reason[0])
 			snprintf(source->reason, sizeof(source->reason), "%s", strerror(-err));
 		source->state = SOURCE_ABSENT;
 		if (session->sources[i].needed) {
-			fprintf(stderr, "jankscope: error: %s\n", source->reason);
+			fprintf(stderr, "jankscope: error: %s\n",
+				session_text(session, source->reason, reason));
 			return err == -ENOMEM || err == -EIO ? EXIT_INTERNAL : EXIT_UNSUPPORTED;
 		}
 		fprintf(stderr, "jankscope: warn: %s is absent: %s\n", source->ops->name,
-			source->reason);
+			session_text(session, source->reason, reason));
 	}
 	/* Its keeper made it urgent, so that the gap is short. */
 	if (session->options.resumed)

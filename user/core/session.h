@@ -24,6 +24,7 @@ struct alert_rule;
 struct command;
 struct control;
 struct prober_pool;
+struct redactor;
 struct run_status;
 struct warden;
 
@@ -51,6 +52,8 @@ struct session_options {
 	const struct alert_rule *alerts; /* borrowed, too */
 	size_t alert_count;
 	const struct command *on_alert; /* NULL: none */
+	struct redactor *redactor;      /* borrowed; NULL: names are shown */
+	struct header_estimate estimate;
 	bool verbose;
 };
 

@@ -9,6 +9,7 @@
 #include "alert/command.h"
 #include "core/session_private.h"
 #include "record/fields.h"
+#include "record/redact.h"
 #include "summary/summary.h"
 #include "util/talk.h"
 
@@ -48,16 +49,20 @@ static void tell_event(struct session *session, const struct alert *alert)
 	session_emit_event(session, &event);
 }
 
-static void tell_user(const struct alert *alert, const char *value)
+static void tell_user(const struct session *session, const struct alert *alert, const char *value)
 {
+	char name[SESSION_TEXT], text[SESSION_TEXT];
 	const char *subject = alert->subject->text;
+	const char *rule = session_text(session, alert->rule->text, text);
 
+	if (session->options.redactor)
+		subject = redactor_name(session->options.redactor, subject, name, sizeof(name));
 	if (alert->fired)
 		talk("alert: %s%s%s is %s (%s)\n", subject, *subject ? ": " : "",
-		     alert->rule->metric.path, value, alert->rule->text);
+		     alert->rule->metric.path, value, rule);
 	else
 		talk("alert is over: %s%s%s is %s (%s)\n", subject, *subject ? ": " : "",
-		     alert->rule->metric.path, value, alert->rule->text);
+		     alert->rule->metric.path, value, rule);
 }
 
 static size_t put_variable(char *text, size_t used, size_t size, const char *name,
@@ -92,7 +97,7 @@ static void on_alert(void *ctx, const struct alert *alert)
 
 	alert_value_text(alert->rule, alert->value, value, sizeof(value));
 	tell_event(session, alert);
-	tell_user(alert, value);
+	tell_user(session, alert, value);
 	if (session->commands && alert->fired)
 		run_command(session, alert, value);
 }
@@ -152,12 +157,14 @@ static bool is_of_absent_source(const struct session *session, const struct aler
 
 void session_check_alerts(const struct session *session)
 {
+	char name[SESSION_TEXT], text[SESSION_TEXT];
 	const char *reason = "";
 
 	for (size_t i = 0; i < session->options.alert_count; i++)
 		if (is_of_absent_source(session, &session->options.alerts[i], &reason))
 			talk("warn: --alert %s: never fires, the source is absent: %s\n",
-			     session->options.alerts[i].text, reason);
+			     session_text(session, session->options.alerts[i].text, text),
+			     session_text(session, reason, name));
 }
 
 int session_sum_alerts(struct session *session)
@@ -165,13 +172,15 @@ int session_sum_alerts(struct session *session)
 	struct alert_counts alerts;
 	struct command_counts commands;
 	const struct alert_rule *rule;
+	char text[SESSION_TEXT];
 	int err = 0;
 
 	if (!session->alerts)
 		return 0;
 	alerts = alerts_counts(session->alerts);
 	for (size_t i = 0; (rule = alerts_unseen(session->alerts, i)); i++)
-		talk("warn: --alert %s: no record had a value\n", rule->text);
+		talk("warn: --alert %s: no record had a value\n",
+		     session_text(session, rule->text, text));
 	err |= summary_set_total(session->summary, "alerts.fired", (double)alerts.fired);
 	err |= summary_set_total(session->summary, "alerts.cleared", (double)alerts.cleared);
 	if (alerts.left_out)

@@ -66,6 +66,10 @@ void session_check_alerts(const struct session *session);
 /* Their totals for the footer. 0 or -ENOMEM. */
 int session_sum_alerts(struct session *session);
 
+#define SESSION_TEXT 512
+/* What stderr is to show of a text that may hold names: with --redact hashes, in `to`. */
+const char *session_text(const struct session *session, const char *text, char to[SESSION_TEXT]);
+
 void session_stop(void *session);
 /* Answer what comes by options.control, in the session's loop. 0 or -errno. */
 int session_join_control(struct session *session);

@@ -233,6 +233,7 @@ enum exit_code session_wait_for_targets(struct session *session)
 {
 	const struct target_spec *spec = session->options.specs;
 	int err = first_scan(session), timer, deadline;
+	char name[SESSION_TEXT];
 
 	if (err) {
 		fprintf(stderr, "jankscope: error: cannot read /proc: %s\n", strerror(-err));
@@ -269,6 +270,7 @@ enum exit_code session_wait_for_targets(struct session *session)
 			spec->uid, (double)session->options.wait_ns / 1e9);
 	else
 		fprintf(stderr, "jankscope: error: -p %s: not running after %.3g s; see --wait\n",
-			spec->name, (double)session->options.wait_ns / 1e9);
+			session_text(session, spec->name, name),
+			(double)session->options.wait_ns / 1e9);
 	return EXIT_NO_TARGET;
 }
