@@ -92,6 +92,7 @@ struct source_wishes {
 struct source_declaration {
 	const char *name;
 	const struct field *part; /* its row of struct record_interval; NULL: it emits records */
+	const struct loss_table *losses; /* as those of its source_ops */
 	/* Its flags, in a struct of flags_size <= SOURCE_FLAGS_BYTES that begins as *defaults;
 	 * NULL: all 0. */
 	const struct option_row *options;

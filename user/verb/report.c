@@ -12,6 +12,7 @@
 #include "sink/text.h"
 #include "source/recording.h"
 #include "verb/report_outputs.h"
+#include "verb/report_rebuild.h"
 #include "verb/report_stacks.h"
 #include "verb/verb.h"
 
@@ -27,7 +28,8 @@ struct reading {
 	struct report_stacks *stacks;
 	struct sink *table; /* NULL: no summary was asked for */
 	struct report_outputs *outputs;
-	bool ended; /* the footer was there */
+	struct report_rebuild *rebuild; /* of the run that is read; NULL: it has its footer */
+	bool begun;                     /* a record came */
 	uint64_t damages;
 };
 
@@ -52,6 +54,52 @@ static int print_footer(struct reading *reading, const struct record *record)
 	return err ? err : reading->table->ops->write(reading->table, &shown);
 }
 
+/* A run that was not written to its end gets the footer that its records make. */
+static int end_run(struct reading *reading)
+{
+	struct report_rebuild *rebuild = reading->rebuild;
+	const struct record *footer;
+	int err;
+
+	reading->rebuild = NULL;
+	if (!rebuild)
+		return 0;
+	footer = report_rebuild_footer(rebuild);
+	err = footer ? report_outputs_take(reading->outputs, footer) : -ENOMEM;
+	if (!err && reading->table) {
+		printf("no summary: the recording was not written to its end; it has %" PRIu64
+		       " records. What they make:\n",
+		       report_rebuild_records(rebuild));
+		err = print_footer(reading, footer);
+	}
+	report_rebuild_free(rebuild);
+	return err;
+}
+
+/* Until its footer comes nobody knows whether a run has one. */
+static int follow_run(struct reading *reading, const struct record *record)
+{
+	bool first = !reading->begun;
+	int err = 0;
+
+	reading->begun = true;
+	if (!reading->table && !report_outputs_any(reading->outputs))
+		return 0;
+	if (first || record->type == RECORD_HEADER) {
+		err = end_run(reading);
+		reading->rebuild = report_rebuild_new();
+		if (!reading->rebuild)
+			err = -ENOMEM;
+	}
+	if (record->type == RECORD_FOOTER) {
+		report_rebuild_free(reading->rebuild);
+		reading->rebuild = NULL;
+	}
+	if (!err && reading->rebuild)
+		err = report_rebuild_add(reading->rebuild, record);
+	return err;
+}
+
 /* The head and the summary, as they stood on the screen of the run. */
 static int print_record(void *ctx, const struct record *record)
 {
@@ -59,16 +107,16 @@ static int print_record(void *ctx, const struct record *record)
 	char name[4096], when[32] = "";
 	time_t seconds;
 	struct tm tm;
-	int err = report_outputs_take(reading->outputs, record);
+	int err = follow_run(reading, record);
 
+	if (!err)
+		err = report_outputs_take(reading->outputs, record);
 	if (err)
 		return err;
 	if (!reading->table || (record->type != RECORD_HEADER && record->type != RECORD_FOOTER))
 		return 0;
-	if (record->type == RECORD_FOOTER) {
-		reading->ended = true;
+	if (record->type == RECORD_FOOTER)
 		return print_footer(reading, record);
-	}
 	seconds = (time_t)(record->header->clock.unix_ns / 1000000000u);
 	if (seconds && gmtime_r(&seconds, &tm))
 		strftime(when, sizeof(when), ", %Y-%m-%d %H:%M:%SZ", &tm);
@@ -112,6 +160,9 @@ static enum exit_code read_recording(const char *file, struct paths *paths,
 
 	if (!err)
 		err = recording_read(file, &reader, &counts);
+	if (!err)
+		err = end_run(&reading);
+	report_rebuild_free(reading.rebuild);
 	if (reading.damages > MAX_TOLD)
 		fprintf(stderr, "jankscope: warn: %s: %" PRIu64 " more damages\n", file,
 			reading.damages - MAX_TOLD);
@@ -129,10 +180,6 @@ static enum exit_code read_recording(const char *file, struct paths *paths,
 			err == -EBADMSG ? "not a recording" : strerror(-err));
 		return err == -EBADMSG ? EXIT_USAGE : EXIT_INTERNAL;
 	}
-	if (table && !reading.ended)
-		printf("no summary: the recording was not written to its end; it has %" PRIu64
-		       " records, %" PRIu64 " blocks\n",
-		       counts.lines - counts.rejected, counts.blocks);
 	return counts.damages ? EXIT_INCOMPLETE : EXIT_FINE;
 }
 

@@ -53,6 +53,7 @@ static struct source *make(const void *from, const struct source_wishes *wishes,
 
 const struct source_declaration blocks_declaration = {
 	.name = "blocks",
+	.losses = &blocks_losses,
 	.options = rows,
 	.option_count = sizeof(rows) / sizeof(*rows),
 	.flags_size = sizeof(struct blocks_flags),

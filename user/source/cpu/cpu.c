@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/declarations.h"
 #include "source/cpu/cpu.h"
 
 #include <errno.h>
@@ -65,8 +66,8 @@ static const struct loss_info cpu_loss_items[] = {
 	{"cpu_missed_runs", LOSS_REPAIRED, LOSS_OF_NOTHING},
 };
 
-static const struct loss_table cpu_losses = {
-	cpu_loss_items, sizeof(cpu_loss_items) / sizeof(*cpu_loss_items), NULL};
+const struct loss_table cpu_losses = {cpu_loss_items,
+				      sizeof(cpu_loss_items) / sizeof(*cpu_loss_items), NULL};
 
 struct cpu_source {
 	struct source base;

@@ -59,6 +59,7 @@ static struct source *make(const void *from, const struct source_wishes *wishes,
 
 const struct source_declaration cpu_declaration = {
 	.name = "cpu",
+	.losses = &cpu_losses,
 	.part = &cpu_part,
 	.options = rows,
 	.option_count = sizeof(rows) / sizeof(*rows),

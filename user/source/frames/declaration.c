@@ -35,6 +35,7 @@ static struct source *make(const void *from, const struct source_wishes *wishes,
 
 const struct source_declaration frames_declaration = {
 	.name = "frames",
+	.losses = &frames_losses,
 	.part = &frames_part,
 	.options = rows,
 	.option_count = sizeof(rows) / sizeof(*rows),

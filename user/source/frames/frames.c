@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/declarations.h"
 #include "source/frames/frames.h"
 #include "record/histogram.h"
 #include "core/rights.h"
@@ -395,7 +396,7 @@ static const struct loss_info frames_loss_items[] = {
 	{"frames.trace_files_restarted", LOSS_REPAIRED, LOSS_OF_NOTHING},
 };
 
-static const struct loss_table frames_losses = {
+const struct loss_table frames_losses = {
 	frames_loss_items, sizeof(frames_loss_items) / sizeof(*frames_loss_items), NULL};
 
 static const struct source_ops frames_ops = {

@@ -34,6 +34,7 @@ static struct source *make(const void *from, const struct source_wishes *wishes,
 
 const struct source_declaration memory_declaration = {
 	.name = "memory",
+	.losses = &memory_losses,
 	.part = &memory_part,
 	.options = rows,
 	.option_count = sizeof(rows) / sizeof(*rows),

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/declarations.h"
 #include "source/memory/memory.h"
 
 #include <errno.h>
@@ -136,12 +137,12 @@ static void memory_close(struct source *source)
 static const struct loss_info loss_items[] = {
 	{"memory_unread", LOSS_LOST, LOSS_OF_NOTHING},
 };
-static const struct loss_table losses = {loss_items, sizeof(loss_items) / sizeof(*loss_items),
+const struct loss_table memory_losses = {loss_items, sizeof(loss_items) / sizeof(*loss_items),
 					 NULL};
 
 static const struct source_ops memory_ops = {
 	.name = "memory",
-	.losses = &losses,
+	.losses = &memory_losses,
 	.open = memory_open,
 	.sample = memory_sample,
 	.take_target = memory_take_target,

@@ -63,6 +63,7 @@ static struct source *make(const void *from, const struct source_wishes *wishes,
 
 const struct source_declaration net_declaration = {
 	.name = "net",
+	.losses = &net_losses,
 	.part = &net_part,
 	.options = rows,
 	.option_count = sizeof(rows) / sizeof(*rows),

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/declarations.h"
 #include "source/net/net.h"
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -306,8 +307,8 @@ static const struct loss_info net_loss_items[] = {
 	{"net_asker_replaced", LOSS_REPAIRED, LOSS_OF_NOTHING}, /* it is asked again */
 };
 
-static const struct loss_table net_losses = {
-	net_loss_items, sizeof(net_loss_items) / sizeof(*net_loss_items), NULL};
+const struct loss_table net_losses = {net_loss_items,
+				      sizeof(net_loss_items) / sizeof(*net_loss_items), NULL};
 
 static const struct source_ops net_ops = {
 	.name = "net",

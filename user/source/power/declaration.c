@@ -29,6 +29,7 @@ static struct source *make(const void *from, const struct source_wishes *wishes,
 
 const struct source_declaration power_declaration = {
 	.name = "power",
+	.losses = &power_losses,
 	.part = &power_part,
 	.options = rows,
 	.option_count = sizeof(rows) / sizeof(*rows),

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/declarations.h"
 #include "source/power/power.h"
 
 #include <dirent.h>
@@ -25,8 +26,7 @@ static const struct loss_info loss_items[] = {
 	{"power_devices_dropped", LOSS_LOST, LOSS_OF_NOTHING},
 };
 
-static const struct loss_table power_losses = {loss_items, sizeof(loss_items) / sizeof(*loss_items),
-					       NULL};
+const struct loss_table power_losses = {loss_items, sizeof(loss_items) / sizeof(*loss_items), NULL};
 
 struct power_source {
 	struct source base;

@@ -106,7 +106,7 @@ int power_totals_tell(const struct power_totals *totals, struct summary *summary
 		{"power.read_outs", true, (double)totals->read_outs},
 		{"power.read_ns", true, (double)totals->read_ns},
 		{"power.read_max_ns", true, (double)totals->read_max_ns},
-		{"power.read_cpu_ns", true, (double)totals->cpu_ns},
+		{"power.read_cpu_ns", totals->cpu_ns > 0, (double)totals->cpu_ns},
 		{"power.external_read_outs", true, (double)totals->external},
 		{"power.charge_begin_pct", totals->first_pct.present,
 		 (double)totals->first_pct.value},
