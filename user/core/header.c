@@ -82,6 +82,7 @@ int header_emit(const struct session_options *options, struct source *const *sou
 	struct record_header header = {
 		.interval_ns = options->interval_ns,
 		.block_ns = options->block_ns,
+		.estimate = options->estimate,
 		.targets = targets,
 		.sources = described,
 		.source_count = count,
