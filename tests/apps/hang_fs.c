@@ -4,10 +4,10 @@
  *
  * usage: hang_fs MOUNTPOINT FILE [MAX_HANG_SECONDS [MODE]]
  * SIGUSR1: no more answers. SIGUSR2: all that waits is answered, and it goes on. SIGHUP: each write
- * and each new file fails with EIO, as on a disk that breaks, until SIGUSR2. Whatever happens,
- * after MAX_HANG_SECONDS (default 30) of hanging the connection is aborted, so that nobody's test
- * leaves a process in D. Prints "ready DEVICE_MINOR" (of /sys/fs/fuse/connections). SIGTERM or EOF
- * on stdin unmounts and ends. */
+ * and each new file fails with EIO, as on a disk that breaks, until SIGUSR2. SIGALRM: each fsync
+ * fails with EIO, and each write is taken. Whatever happens, after MAX_HANG_SECONDS (default 30) of
+ * hanging the connection is aborted, so that nobody's test leaves a process in D. Prints "ready
+ * DEVICE_MINOR" (of /sys/fs/fuse/connections). SIGTERM or EOF on stdin unmounts and ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -33,7 +33,7 @@ static struct file {
 	char *data;
 	uint64_t size;
 } files[MAX_FILES];
-static int fuse_fd, broken;
+static int fuse_fd, broken, unsynced;
 static unsigned root_mode = 0777;
 static char input[ROOM + 4096];
 
@@ -196,8 +196,10 @@ static void serve(const struct fuse_in_header *in, const char *body)
 	case FUSE_FLUSH:
 	case FUSE_RELEASE:
 	case FUSE_RELEASEDIR:
-	case FUSE_FSYNC:
 		answer(in, 0, NULL, 0);
+		break;
+	case FUSE_FSYNC:
+		answer(in, unsynced ? -EIO : 0, NULL, 0);
 		break;
 	case FUSE_FORGET:
 	case FUSE_BATCH_FORGET:
@@ -266,6 +268,7 @@ int main(int argc, char **argv)
 	sigaddset(&set, SIGUSR1);
 	sigaddset(&set, SIGUSR2);
 	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGALRM);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigprocmask(SIG_BLOCK, &set, NULL);
@@ -303,9 +306,11 @@ int main(int argc, char **argv)
 				hanging = 1;
 				since = time(NULL);
 			} else if (info.ssi_signo == SIGUSR2) {
-				hanging = broken = 0;
+				hanging = broken = unsynced = 0;
 			} else if (info.ssi_signo == SIGHUP) {
 				broken = 1;
+			} else if (info.ssi_signo == SIGALRM) {
+				unsynced = 1;
 			} else {
 				break;
 			}

@@ -356,6 +356,25 @@ def broken_disk():
     say(len(full) == 1 and full[0]["reason"] == "Input/output error", "EIO is told", full)
 
 
+def broken_sync():
+    """Writes are taken, but the last fdatasync fails: no record can tell of it, stderr and the exit
+    code do."""
+    os.mkdir("mount")
+    server = subprocess.Popen([HANG_FS, "mount", "/etc/hostname", "40", "700"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    server.stdout.readline()
+    run = Run(*QUICK, "-o", "mount/")
+    wait_until(lambda: os.path.exists("mount/00000001.jsonl") and
+               open("mount/00000001.jsonl", "rb").read().count(b"\n") > 4)
+    server.send_signal(signal.SIGALRM)
+    code = run.end()
+    say(code == 1 and "the last records may not be on the disk: Input/output error" in run.talk(),
+        "an fdatasync that fails at the end of a run is told, and the exit code is 1",
+        f"{code} {run.talk()}")
+    server.stdin.close()
+    server.wait()
+
+
 def read_only_disk():
     """ext4 that goes read-only by an error of its own: what was written stays, and the run says that
     the rest could not be."""
@@ -434,7 +453,7 @@ def limits():
 
 TESTS = {
     "whole": whole_folder, "damages": damages, "kills": kills, "two": two_recorders,
-    "refused": refused, "full": full_disk, "full_long": full_disk_long, "broken": broken_disk,
+    "refused": refused, "full": full_disk, "full_long": full_disk_long, "broken": broken_disk, "sync": broken_sync,
     "read_only": read_only_disk, "hands": other_hands, "limits": limits,
 }
 for test in sys.argv[3:] or TESTS:

@@ -114,13 +114,35 @@ static void jsonl_hold(struct sink *sink, bool held)
 	writer_hold(((struct jsonl_sink *)sink)->writer, held);
 }
 
+/* What the writer of a folder told behind the footer: no event of the recording can say it. */
+static int tell_last(struct jsonl_sink *jsonl, int err)
+{
+	struct store_notice notice;
+	int failed = 0;
+
+	while (jsonl->folder && writer_notice(jsonl->writer, &notice)) {
+		jsonl->base.dropped += store_notice_lost(&notice);
+		if (notice.kind == STORE_SYNC_FAILED)
+			failed = notice.error;
+	}
+	jsonl->told |= failed != 0;
+	if (failed)
+		talk("error: %s: the last records may not be on the disk: %s\n", name_of(jsonl),
+		     strerror(-failed));
+	else if (!err && jsonl->folder && !writer_has_ended(jsonl->writer))
+		talk("warn: %s: the disk has not confirmed the last records yet: a power cut could "
+		     "cost them\n",
+		     name_of(jsonl));
+	return err ? err : failed;
+}
+
 static int jsonl_finish(struct sink *sink, uint64_t deadline_mono_ns)
 {
 	struct jsonl_sink *jsonl = (struct jsonl_sink *)sink;
 	int err;
 
 	writer_end(jsonl->writer);
-	err = writer_wait(jsonl->writer, deadline_mono_ns);
+	err = tell_last(jsonl, writer_wait(jsonl->writer, deadline_mono_ns));
 	if (sink->dropped && err != -EPIPE)
 		talk("warn: %s: %" PRIu64 " records were dropped: %s\n", name_of(jsonl),
 		     sink->dropped,

@@ -212,6 +212,11 @@ int writer_wait(struct writer *writer, uint64_t deadline_mono_ns)
 	}
 }
 
+bool writer_has_ended(const struct writer *writer)
+{
+	return writer->ended;
+}
+
 int writer_error(const struct writer *writer)
 {
 	int err = atomic_load(&writer->shared->error);

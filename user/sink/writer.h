@@ -42,6 +42,8 @@ void writer_end(struct writer *writer);
  * the disk to have it (fdatasync of a folder), which it does whether it is waited for or not;
  * -ETIMEDOUT: not by then (CLOCK_MONOTONIC); or the error that ended the writer. */
 int writer_wait(struct writer *writer, uint64_t deadline_mono_ns);
+/* Whether writer_wait() saw its end. */
+bool writer_has_ended(const struct writer *writer);
 /* Free the recorder's side. A writer that hangs is left behind: it ends when it can write again, or
  * with its reader; with kill it ends at once if it can. */
 void writer_free(struct writer *writer, bool kill);
