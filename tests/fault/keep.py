@@ -75,7 +75,8 @@ def verify(folder):
 # What is no sum, by its key; all other whole numbers of an interval are.
 NO_SUMS = {"type", "seq", "t_boot_ns", "crc", "pid", "tid", "uid", "start_boot_ns", "online_cpus",
            "threads", "resolution_ns", "stop_max_ns", "anon_bytes", "memory_bytes", "cpu",
-           "begin_boot_ns", "first", "last", "merged", "power", "memory", "context", "missing"}
+           "begin_boot_ns", "first", "last", "merged", "power", "memory", "context", "missing",
+           "cluster", "khz", "max_khz", "capacity"}
 
 
 def add_up(value, path, sums):
