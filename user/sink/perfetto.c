@@ -280,14 +280,12 @@ static void take_interval(struct perfetto *perfetto, const struct record_interva
 /* ---- blocks ---- */
 
 static void add_thread(struct perfetto *perfetto, struct arguments *arguments, const char *name,
-		       const struct record_thread *thread)
+		       const char *thread, pid_t tid, const char *process, pid_t pid)
 {
 	char text[160];
 
-	if (!thread->present)
-		return;
-	snprintf(text, sizeof(text), "%.*s %d of %.100s %d", RECORD_COMM_LEN, thread->thread,
-		 thread->tid, thread->process ? thread->process : "", thread->pid);
+	snprintf(text, sizeof(text), "%.*s %d of %.100s %d", RECORD_COMM_LEN, thread, tid,
+		 process ? process : "", pid);
 	add_text(perfetto, arguments, name, text);
 }
 
@@ -343,11 +341,16 @@ static void take_block(struct perfetto *perfetto, const struct record_block *blo
 	add_number(&arguments, "ledger.stopped_ns", block->ledger.stopped_ns);
 	if (block->reason_count)
 		add_text(perfetto, &arguments, "reason", block->reasons[0].reason);
-	add_thread(perfetto, &arguments, "waker", &block->waker);
-	add_thread(perfetto, &arguments, "owner", &block->owner);
+	if (block->waker.present)
+		add_thread(perfetto, &arguments, "waker", block->waker.thread, block->waker.tid,
+			   block->waker.process, block->waker.pid);
+	if (block->owner.present)
+		add_thread(perfetto, &arguments, "owner", block->owner.thread, block->owner.tid,
+			   block->owner.process, block->owner.pid);
 	add_chain(perfetto, &arguments, block);
 	add_stack(perfetto, &arguments, "stack", stack);
 	add_stack(perfetto, &arguments, "owner_stack", block->owner_stack);
+	add_stack(perfetto, &arguments, "waker_stack", block->waker.stack);
 	/* The process's start is not in the record: the track is that of its pid. */
 	if (block->process)
 		perfetto_process(perfetto->tracks, block->pid, 0, block->process);
