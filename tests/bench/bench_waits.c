@@ -26,7 +26,7 @@ struct rig {
 	struct looper_kernel *kernel; /* NULL: nothing is hooked */
 	pid_t pid;
 	int pipe[2];
-	uint64_t told, with_stack;
+	uint64_t told, with_stack; /* in the slices with stacks */
 };
 
 static int on_event(void *ctx, const struct looper_event *event, size_t size)
@@ -84,10 +84,11 @@ static void watch(struct rig *rig, enum way way)
 	looper_kernel_watch(rig->kernel, 0, &slot);
 }
 
-/* CPU time of a write that wakes a thread that sleeps on another CPU. */
+/* CPU time of a write that wakes a thread that sleeps on another CPU: the median, because each
+ * follows a sleep of this thread. */
 static double measure(struct rig *rig)
 {
-	uint64_t all_ns = 0;
+	double took_ns[WAKES] = {0};
 
 	for (int i = 0; i < WAKES; i++) {
 		uint64_t begin_ns;
@@ -96,12 +97,12 @@ static double measure(struct rig *rig)
 		begin_ns = bench_now_ns(CLOCK_THREAD_CPUTIME_ID);
 		if (write(rig->pipe[1], "", 1) != 1)
 			break;
-		all_ns += bench_now_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+		took_ns[i] = (double)(bench_now_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns);
 		/* Its ring is emptied, as in a run. */
 		if (rig->kernel && !(i & 3))
 			looper_kernel_events(rig->kernel, on_event, rig);
 	}
-	return (double)all_ns / WAKES;
+	return bench_quantile(took_ns, WAKES, 0.5);
 }
 
 static double slice(void *ctx, size_t way)
@@ -115,7 +116,6 @@ static double slice(void *ctx, size_t way)
 	if (way >= WAY_WATCHED)
 		watch(rig, (enum way)way);
 	measure(rig);
-	rig->told = rig->with_stack = 0;
 	cost = measure(rig);
 	looper_kernel_unwatch(rig->kernel, 0, rig->pid);
 	looper_kernel_close(rig->kernel);
@@ -168,7 +168,7 @@ static void bench_wakes(size_t pairs)
 		bench_row(names[i], value, spread, "");
 	}
 	bench_row(
-		"  stacks in the last slice",
+		"  stacks that were taken",
 		(snprintf(value, sizeof(value), "%llu", (unsigned long long)rig.with_stack), value),
 		(snprintf(spread, sizeof(spread), "of %llu told", (unsigned long long)rig.told),
 		 spread),
