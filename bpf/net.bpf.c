@@ -10,6 +10,7 @@
 #include "net_device.bpf.h"
 #include "net_flow.bpf.h"
 #include "net_fragment.bpf.h"
+#include "net_interface.bpf.h"
 #include "net_maps.bpf.h"
 #include "net_packet.bpf.h"
 #include "net_socket.bpf.h"
@@ -99,6 +100,15 @@ static __always_inline int receive(struct sk_buff *packet_skb, bool direct)
 	if (loopback) {
 		count_class(NET_CLASS_LOOPBACK, false, bytes, packets);
 		return 0;
+	}
+	if (by_interface) {
+		const struct net_device *counts = (const void *)packet->dev;
+
+		name_netns(packet, device.net, direct);
+		packet->interface = interface_of(
+			counts,
+			counts == dev ? device.ifindex : (__u32)BPF_CORE_READ(counts, ifindex),
+			packet->netns);
 	}
 	udp = packet->protocol == IPPROTO_UDP && packet->has_ports;
 	if (udp && receive_recent(packet, bytes, packets))
@@ -351,12 +361,14 @@ static __always_inline int transmit(struct sk_buff *packet_skb, bool direct)
 		return 0;
 	measure(skb, packet, loopback, &bytes, &packets);
 count:
+	if (by_interface && !loopback)
+		work->packet.interface = interface_of(dev, device.ifindex, netns_name(net, direct));
 	if (loopback)
 		count_class(NET_CLASS_LOOPBACK, true, bytes, packets);
 	else if (from.forwarded)
 		count_class(NET_CLASS_FORWARDED, true, bytes, packets);
 	else
-		count_owner(from.owner, true, bytes, packets);
+		count_owner(from.owner, &work->packet.interface, true, bytes, packets);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
+#include "net_maps.bpf.h"
 #include "net_packet.bpf.h"
 #include "net_socket.bpf.h"
 
@@ -14,13 +15,14 @@
 /* What each packet asks of its device. */
 struct device_view {
 	__u32 flags, private_flags;
+	__u32 ifindex; /* where interfaces are told apart */
 	struct net *net;
 };
 
 #define DEVICE_AT(field) bpf_core_field_offset(struct net_device, field)
 
-/* The flags lie side by side on 5.10, and nd_net 680 bytes behind them; since 6.8 all three lie in
- * 272 bytes. What lies near comes with one probe read. */
+/* The flags lie side by side on 5.10, and nd_net 680 bytes behind them; since 6.8 all three and
+ * ifindex lie in 272 bytes. What lies near comes with one probe read. */
 static __always_inline bool view_device(struct net_device *dev, struct net_work *work,
 					struct device_view *view, bool direct)
 {
@@ -36,6 +38,8 @@ static __always_inline bool view_device(struct net_device *dev, struct net_work 
 		view->flags = NET_FIELD(direct, dev, flags);
 		view->private_flags = NET_BITFIELD(direct, dev, priv_flags);
 		view->net = NET_FIELD(direct, dev, nd_net.net);
+		if (by_interface)
+			view->ifindex = (__u32)NET_FIELD(direct, dev, ifindex);
 		return true;
 	}
 	if (net_is_near)
@@ -45,6 +49,10 @@ static __always_inline bool view_device(struct net_device *dev, struct net_work 
 	view->flags = copy->flags;
 	view->private_flags = BPF_CORE_READ_BITFIELD(copy, priv_flags);
 	view->net = net_is_near ? copy->nd_net.net : BPF_CORE_READ(dev, nd_net.net);
+	if (by_interface)
+		view->ifindex = (__u32)(DEVICE_AT(ifindex) >= from && DEVICE_AT(ifindex) < end
+						? copy->ifindex
+						: BPF_CORE_READ(dev, ifindex));
 	return true;
 }
 

@@ -114,20 +114,20 @@ static __always_inline void receive_flow(void *flows, struct waiting_place at,
 
 	if (!flow) {
 		if (!receive_kernel(packet, bytes, packets))
-			let_wait(at, 0, packet->opens, bytes, packets);
+			let_wait(at, packet, 0, bytes, packets);
 		return;
 	}
 	owner = flow->owner;
 	if (packet->protocol == IPPROTO_TCP && flow->sock) {
 		if (!tcp_is_same(flow, packet)) {
 			bpf_map_delete_elem(flows, at.key);
-			let_wait(at, 0, packet->opens, bytes, packets);
+			let_wait(at, packet, 0, bytes, packets);
 			return;
 		}
 		owner = owner_of((const struct sock *)flow->sock);
 	}
 	touch(flow);
-	count_owner(owner, false, bytes, packets);
+	count_owner(owner, &packet->interface, false, bytes, packets);
 }
 
 static __always_inline bool bucket_is_same(const struct net_flow_owner *flow)
@@ -179,7 +179,7 @@ static __always_inline bool receive_recent(const struct net_packet *packet, __u6
 	found->state.count = recent->bucket_count;
 	if (!udp_takes() || (found->score < NET_UDP_BOUND && !recent->wildcard))
 		return false;
-	count_owner(found->owner, false, bytes, packets);
+	count_owner(found->owner, &packet->interface, false, bytes, packets);
 	return true;
 }
 
@@ -282,13 +282,13 @@ static __always_inline void receive_udp(void *flows, struct waiting_place at,
 	if (!found)
 		return; /* cannot be: an array has its element */
 	if (flow && is_same_taker(flow, found, packet)) {
-		count_owner(found->owner, false, bytes, packets);
+		count_owner(found->owner, &packet->interface, false, bytes, packets);
 		return;
 	}
 	owner = udp_owner(found, packet);
 	if (flow && is_learnt(flow, found, owner)) {
 		touch(flow);
-		count_owner(flow->owner, false, bytes, packets);
+		count_owner(flow->owner, &packet->interface, false, bytes, packets);
 		return;
 	}
 	/* Who answers will tell. */
@@ -297,10 +297,10 @@ static __always_inline void receive_udp(void *flows, struct waiting_place at,
 	if (owner >> 32 != NET_OWNER_UID && owner >> 32 != NET_OWNER_KERNEL) {
 		if (flow)
 			bpf_map_delete_elem(flows, at.key);
-		let_wait(at, owner, false, bytes, packets);
+		let_wait(at, packet, owner, bytes, packets);
 		return;
 	}
-	count_owner(owner, false, bytes, packets);
+	count_owner(owner, &packet->interface, false, bytes, packets);
 	sock = owner >> 32 == NET_OWNER_UID ? found->sock : 0;
 	/* Another socket of the port may connect, which changes no bucket: then each packet is
 	 * looked up. */

@@ -21,6 +21,13 @@ __u32 waiting_made;
 
 const volatile bool wire_length; /* false: netd's formula */
 
+/* Bytes of each interface apart. */
+const volatile bool by_interface;
+/* Rows of the map `uids` that interfaces may take; where they are taken an interface is not told.
+ */
+const volatile __u32 interface_places;
+__u32 interface_rows;
+
 /* Places of `rows` that are used; a power of two. */
 const volatile __u32 row_places = NET_ROWS;
 
@@ -35,7 +42,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
 	__uint(max_entries, 2048);
-	__type(key, __u32);
+	__type(key, __u64); /* as struct net_row.owner */
 	__type(value, struct net_bytes);
 } uids SEC(".maps");
 
@@ -148,41 +155,66 @@ static __always_inline bool add_to_row(struct net_row *row, __u64 owner, __u64 b
 	return true;
 }
 
-static __always_inline void count_uid(__u32 uid, bool transmit, __u64 bytes, __u64 packets)
+/* The row of an owner that `rows` has no place for; NULL: there is no room. */
+static __always_inline struct net_bytes *find_uid(__u64 owner)
+{
+	struct net_bytes *sums = bpf_map_lookup_elem(&uids, &owner), zero = {};
+
+	if (sums)
+		return sums;
+	bpf_map_update_elem(&uids, &owner, &zero, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&uids, &owner);
+}
+
+static __always_inline struct net_bytes *find_uid_and_interface(__u64 owner)
+{
+	struct net_bytes *sums = bpf_map_lookup_elem(&uids, &owner);
+
+	if (sums)
+		return sums;
+	if (interface_rows < interface_places) {
+		interface_rows++; /* without a lock: one more or less does not matter */
+		sums = find_uid(owner);
+	}
+	return sums ?: find_uid(NET_ROW_OF(0, (__u32)owner));
+}
+
+/* interface: where it is by the time of the call; not read unless interfaces are told apart. */
+static __always_inline void count_uid(__u32 uid, const __u32 *interface, bool transmit, __u64 bytes,
+				      __u64 packets)
 {
 	__u32 way = transmit ? NET_SENT : NET_RECEIVED, place = uid * 0x9e3779b1u >> 16;
 	struct net_rows *table = bpf_map_lookup_elem(&rows, &way);
-	__u64 owner = NET_OWNER(NET_OWNER_UID, uid);
+	__u64 owner = NET_ROW_OF(0, uid);
 	struct net_bytes *sums;
 
 	if (!table)
 		return; /* cannot be: an array has its elements */
+	if (by_interface) {
+		owner = NET_ROW_OF(*interface, uid);
+		place += *interface;
+	}
 	if (add_to_row(&table->row[place & (row_places - 1) & (NET_ROWS - 1)], owner, bytes,
 		       packets) ||
 	    add_to_row(&table->row[(place + 1) & (row_places - 1) & (NET_ROWS - 1)], owner, bytes,
 		       packets))
 		return;
-	sums = bpf_map_lookup_elem(&uids, &uid);
+	sums = by_interface ? find_uid_and_interface(owner) : find_uid(owner);
 	if (!sums) {
-		struct net_bytes zero = {};
-
-		bpf_map_update_elem(&uids, &uid, &zero, BPF_NOEXIST);
-		sums = bpf_map_lookup_elem(&uids, &uid);
-		if (!sums) {
-			loss_add(&net_losses, NET_LOSS_UID_MAP_FULL, 1);
-			count_class(NET_CLASS_OVERFLOW, transmit, bytes, packets);
-			return;
-		}
+		loss_add(&net_losses, NET_LOSS_UID_MAP_FULL, 1);
+		count_class(NET_CLASS_OVERFLOW, transmit, bytes, packets);
+		return;
 	}
 	add_bytes(sums, transmit, bytes, packets);
 }
 
-static __always_inline void count_owner(__u64 owner, bool transmit, __u64 bytes, __u64 packets)
+static __always_inline void count_owner(__u64 owner, const __u32 *interface, bool transmit,
+					__u64 bytes, __u64 packets)
 {
 	if (owner >> 32 == NET_OWNER_KERNEL)
 		count_class(NET_CLASS_KERNEL, transmit, bytes, packets);
 	else if (owner >> 32 == NET_OWNER_FORWARDED)
 		count_class(NET_CLASS_FORWARDED, transmit, bytes, packets);
 	else
-		count_uid((__u32)owner, transmit, bytes, packets);
+		count_uid((__u32)owner, interface, transmit, bytes, packets);
 }

@@ -72,7 +72,8 @@ struct net_transport {
 struct net_packet {
 	__u64 net; /* kernel address of the namespace, and the name that no other ever has */
 	__u64 netns;
-	__u64 dev; /* where it was received */
+	__u64 dev;       /* where it was received */
+	__u32 interface; /* id of the interface that counts, where interfaces are told apart */
 	__u32 source[4], dest[4];
 	__u32 length;        /* from the IP header on, without link padding */
 	__u32 headers;       /* IP and transport headers: what each further segment repeats */

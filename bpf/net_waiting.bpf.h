@@ -9,6 +9,7 @@
 #include <bpf/bpf_helpers.h>
 #include "abi/net.h"
 #include "net_maps.bpf.h"
+#include "net_packet.bpf.h"
 #include "order.bpf.h"
 
 /* One of each program and CPU, because a program may interrupt another one. */
@@ -161,10 +162,21 @@ static __always_inline struct net_waiting *make_waiting(struct waiting_place at)
 	return waiting && !is_closed(waiting) ? waiting : NULL;
 }
 
-/* owner: what is known of it, or 0; opens: it is a SYN. */
-static __always_inline void let_wait(struct waiting_place at, __u64 owner, bool opens, __u64 bytes,
-				     __u64 packets)
+/* Two CPUs that have the first packets of a flow at one moment, each by another interface, may
+ * leave one of the two here. */
+static __always_inline void note_interface(struct net_waiting_part *part, __u32 interface)
 {
+	if (!part->interface)
+		part->interface = interface ?: NET_INTERFACE_SEVERAL;
+	else if (part->interface != interface)
+		part->interface = NET_INTERFACE_SEVERAL;
+}
+
+/* owner: what is known of it, or 0. */
+static __always_inline void let_wait(struct waiting_place at, const struct net_packet *packet,
+				     __u64 owner, __u64 bytes, __u64 packets)
+{
+	bool opens = packet->opens;
 	struct net_section *section = enter_section(at.section);
 	struct net_waiting *waiting = section ? make_waiting(at) : NULL;
 	struct net_waiting_part *part;
@@ -188,7 +200,9 @@ static __always_inline void let_wait(struct waiting_place at, __u64 owner, bool 
 		else if (part->owner != owner)
 			loss_add(&net_losses, NET_LOSS_OWNER_MIXED, bytes);
 	}
-	__sync_fetch_and_add(&part->packets, packets);
+	if (by_interface)
+		note_interface(part, packet->interface);
+	__sync_fetch_and_add(&part->packets, (__u32)packets);
 	__sync_fetch_and_add(&part->bytes, bytes);
 leave:
 	if (section)

@@ -16,10 +16,13 @@ struct net_bytes {
 #define NET_ROWS 64
 struct net_rows {
 	struct net_row {
-		__u64 owner; /* NET_OWNER(NET_OWNER_UID, uid); 0: nobody's yet */
+		__u64 owner; /* NET_ROW_OF(interface, uid); 0: nobody's yet */
 		__u64 bytes, packets;
 	} row[NET_ROWS];
 };
+/* interface: 0 where interfaces are not told apart, or it is not known which one it was. */
+#define NET_ROW_OF(interface, uid) NET_OWNER(NET_OWNER_UID + (interface), uid)
+#define NET_ROW_INTERFACE(owner)   ((__u32)((owner) >> 32) - NET_OWNER_UID)
 enum net_way { NET_RECEIVED = 0, NET_SENT = 1 };
 
 /* Bytes without an owner that the kernel side can name at once; the index into `classes`. */
@@ -116,7 +119,10 @@ enum net_waiting_at {
  * go back. */
 struct net_waiting {
 	struct net_waiting_part {
-		__u64 bytes, packets, owner;
+		__u64 bytes;
+		__u32 packets;   /* modulo 2^32 */
+		__u32 interface; /* by which they came; 0: none yet, or not told apart */
+		__u64 owner;
 	} part[NET_WAITING_PARTS];
 	__u16 current; /* enum net_waiting_at: where bytes are added */
 	__u16 closed;  /* set at the reader's word, for good: nothing more is added
@@ -133,6 +139,20 @@ struct net_section {
 	__u64 entered, left;
 };
 #define NET_CLOSING 128 /* entries that are closed at a time */
+
+/* An interface is named by its number in its namespace, which is not given twice. */
+struct net_interface_key {
+	__u64 netns; /* as in struct net_flow4 */
+	__u32 ifindex;
+	__u32 reserved;
+};
+
+struct net_interface {
+	__u32 id; /* in rows and waiting parts; not 0 and not NET_INTERFACE_SEVERAL */
+	__u32 reserved;
+	char name[16]; /* as it was at the first packet since the last read-out that had one */
+};
+#define NET_INTERFACE_SEVERAL 0x7fffffffu /* of a waiting part */
 
 /* A datagram that comes in fragments; protocol: of IPv4 only. */
 struct net_fragment {
@@ -152,3 +172,5 @@ _Static_assert(sizeof(struct net_address) == 32, "net_address");
 _Static_assert(sizeof(struct net_section) == 16, "net_section");
 _Static_assert(sizeof(struct net_waiting) == 80, "net_waiting");
 _Static_assert(sizeof(struct net_fragment) == 48, "net_fragment");
+_Static_assert(sizeof(struct net_interface_key) == 16, "net_interface_key");
+_Static_assert(sizeof(struct net_interface) == 24, "net_interface");

@@ -85,6 +85,8 @@ struct missing_list {
 /* Say that key is absent and why; a second reason for the same key replaces the first. 0, -ENOMEM.
  */
 int missing_list_set(struct missing_list *list, const char *key, const char *reason);
+/* Why that key is absent; NULL: nothing says that it is. */
+const char *missing_reason(const struct missing_list *list, const char *key);
 void missing_list_free(struct missing_list *list);
 
 /* ---- header ---- */
@@ -235,83 +237,9 @@ struct record_cpu {
 	struct opt_u64 targets_fnorm_ns, capacity_ns;
 };
 
-/* ---- interval: net ---- */
-struct record_bytes {
-	uint64_t rx_bytes, rx_packets, tx_bytes, tx_packets;
-};
-
-struct record_uid_net {
-	uid_t uid;
-	const char *package;
-	struct record_bytes bytes;
-};
-
-struct record_net {
-	bool present;
-	struct record_uid_net *uids;
-	size_t uid_count;
-	struct record_bytes loopback, unattributed;
-	/* parts of unattributed: forwarded, the kernel's own, no socket known */
-	struct record_bytes forwarded, kernel, no_socket;
-};
-
-/* ---- interval: power ---- */
-/* Texts and rows belong to the source and live until its next sample. */
-struct record_supply {
-	const char *name, *type,
-		*status;           /* type and status in the kernel's words; NULL: not told */
-	struct opt_u64 online;     /* power comes from here: 0 no, 1 and 2 yes */
-	struct opt_i64 current_ua; /* with the kernel's sign */
-	struct opt_u64 voltage_uv, charge_pct;
-	struct opt_i64 charge_uah, temperature_mc;
-};
-
-struct record_zone {
-	uint32_t zone;
-	const char *type;
-	struct opt_i64 temperature_mc;
-};
-
-struct record_cooling {
-	uint32_t device;
-	const char *type;
-	uint64_t state, max_state;
-};
-
-struct record_policy {
-	uint32_t policy;
-	const char *cpus;
-	uint64_t limit_khz, max_khz; /* what it may run at now, and what the hardware can */
-	bool capped;
-};
-
-struct record_rail {
-	const char *device, *rail, *subsystem; /* subsystem NULL: not told */
-	struct opt_u64 energy_uj;              /* since the read-out before */
-};
-
-struct record_power {
-	bool present;
-	uint64_t read_boot_ns; /* when it was read */
-	uint64_t read_ns;      /* how long that took */
-	uint64_t span_ns;      /* since the read-out before; 0: this is the first */
-	bool external;         /* power comes from outside, or the battery is being charged */
-	/* Of the battery that runs the device. */
-	struct record_supply battery;
-	bool battery_present;
-	struct record_supply *supplies;
-	size_t supply_count;
-	struct record_zone *zones;
-	size_t zone_count;
-	struct record_cooling *coolings; /* those that cool now */
-	size_t cooling_count;
-	struct record_policy *policies;
-	size_t policy_count;
-	struct record_rail *rails;
-	size_t rail_count;
-};
-
-/* ---- interval: memory ---- */
+/* ---- interval: net, tcp, power, memory ---- */
+#include "jankscope/record_net.h"
+#include "jankscope/record_power.h"
 #include "jankscope/record_memory.h"
 
 /* ---- interval: frames ---- */
@@ -362,6 +290,7 @@ struct record_interval {
 	bool final;      /* no sample follows: a source gives what it still holds back */
 	struct record_cpu cpu;
 	struct record_net net;
+	struct record_tcp tcp;
 	struct record_frames frames;
 	struct record_power power;
 	struct record_memory memory;
@@ -622,7 +551,9 @@ struct record_footer {
 	struct footer_block_path other_block_paths; /* the sum of all others */
 	const struct footer_memory *memory;         /* by PSS, else by RSS */
 	size_t memory_count;
-	uint64_t other_memory;             /* processes that have no row */
+	uint64_t other_memory;                         /* processes that have no row */
+	const struct record_interface_net *interfaces; /* where they are told apart */
+	size_t interface_count;
 	const struct footer_scene *scenes; /* in the order in which they began */
 	size_t scene_count;
 	struct counter_list lost, late, repaired;

@@ -31,20 +31,33 @@ struct game {
 	struct net_bpf *ours[BENCH_MAX_WAYS];
 };
 
-enum way { WAY_NONE, WAY_EMPTY, WAY_CGROUP, WAY_TP_BTF, WAY_WIRE, WAY_RAW_TP, WAY_COUNT };
+enum way {
+	WAY_NONE,
+	WAY_EMPTY,
+	WAY_CGROUP,
+	WAY_TP_BTF,
+	WAY_WIRE,
+	WAY_BY_INTERFACE,
+	WAY_RAW_TP,
+	WAY_RAW_BY_INTERFACE,
+	WAY_COUNT
+};
 
 static const struct {
 	const char *name;
 	enum net_variant variant; /* of ours */
-	bool wire;
+	bool wire, by_interface;
 	double limit; /* of the cgroup pair's cost; 0: none is set */
 } ways[WAY_COUNT] = {
-	[WAY_NONE] = {"nothing", 0, 0, 0},
-	[WAY_EMPTY] = {"empty hooks", 0, 0, 0},
-	[WAY_CGROUP] = {"cgroup_skb pair, netd's way", 0, 0, 0},
-	[WAY_TP_BTF] = {"jankscope tp_btf, netd's formula", NET_VARIANT_TP_BTF, false, 1.2},
-	[WAY_WIRE] = {"jankscope tp_btf, wire", NET_VARIANT_TP_BTF, true, 0},
-	[WAY_RAW_TP] = {"jankscope raw_tp, netd's formula", NET_VARIANT_RAW_TP, false, 1.5},
+	[WAY_NONE] = {"nothing", 0, 0, 0, 0},
+	[WAY_EMPTY] = {"empty hooks", 0, 0, 0, 0},
+	[WAY_CGROUP] = {"cgroup_skb pair, netd's way", 0, 0, 0, 0},
+	[WAY_TP_BTF] = {"jankscope tp_btf, netd's formula", NET_VARIANT_TP_BTF, false, false, 1.2},
+	[WAY_WIRE] = {"jankscope tp_btf, wire", NET_VARIANT_TP_BTF, true, false, 0},
+	[WAY_BY_INTERFACE] = {"jankscope tp_btf, by interface", NET_VARIANT_TP_BTF, false, true, 0},
+	[WAY_RAW_TP] = {"jankscope raw_tp, netd's formula", NET_VARIANT_RAW_TP, false, false, 1.5},
+	[WAY_RAW_BY_INTERFACE] = {"jankscope raw_tp, by interface", NET_VARIANT_RAW_TP, false, true,
+				  0},
 };
 
 /* One side of the ping-pong; arg is the game, side 1 answers. */
@@ -122,6 +135,8 @@ static struct net_bpf *load_ours(enum way way)
 		return NULL;
 	skeleton->rodata->wire_length = ways[way].wire;
 	skeleton->rodata->netns_by_cookie = net_diag_has_cookies();
+	skeleton->rodata->by_interface = ways[way].by_interface;
+	skeleton->rodata->interface_places = 1024;
 	twins = net_twins_of(skeleton, ways[way].variant);
 	for (int i = 0; i < NET_PROGRAMS; i++)
 		bpf_program__set_autoload(twins.programs[i], true);

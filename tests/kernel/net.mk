@@ -19,5 +19,5 @@ $(NET_CLAT): tests/kernel/truth/net_clat.bpf.c | $(BUILD)/skel $(BUILD)/bpf
 
 $(BUILD)/tests/kernel/test_net_clat: $(NET_CLAT)
 
-$(addprefix $(BUILD)/tests/,$(addprefix kernel/test_net,_clat _devices _loads _losses _odd _owners _removal _scale _stacked _time_wait) kernel/test_net \
+$(addprefix $(BUILD)/tests/,$(addprefix kernel/test_net,_clat _devices _interfaces _loads _losses _odd _owners _removal _scale _stacked _time_wait) kernel/test_net \
 	bench/bench_net): $(NET_TRUTH)

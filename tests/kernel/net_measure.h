@@ -16,13 +16,14 @@
 
 /* Of this run alone, so that two runs beside each other do not count each other's; as group ids
  * they are in the range of ping_group_range. */
-#define DEVICE_UID  (1000000 + (uid_t)(net_run() % 500000) * 4096)
-#define PEER_UID    (DEVICE_UID + 2048)
-#define SAMPLE_US   50000
-#define MAX_ROUNDS  60
-#define MAX_REREADS 5
-#define MAX_UIDS    4096 /* those of other programs on this machine, too */
-#define SYNACK6     80   /* bytes of a SYN-ACK over IPv6 */
+#define DEVICE_UID     (1000000 + (uid_t)(net_run() % 500000) * 4096)
+#define PEER_UID       (DEVICE_UID + 2048)
+#define SAMPLE_US      50000
+#define MAX_ROUNDS     60
+#define MAX_REREADS    5
+#define MAX_INTERFACES 512
+#define MAX_UIDS       4096 /* those of other programs on this machine, too */
+#define SYNACK6        80   /* bytes of a SYN-ACK over IPv6 */
 
 /* The process that began the test; its children inherit the answer. */
 static inline pid_t net_run(void)
@@ -42,6 +43,16 @@ struct measured {
 	size_t count;
 	struct record_bytes loopback, unattributed, forwarded, kernel, no_socket;
 	struct counter_list lost;
+	/* where they are told apart */
+	struct measured_interface {
+		uid_t uid;
+		uint32_t ifindex;
+		uint64_t netns;
+		char name[16]; /* as it was called last */
+		struct record_bytes bytes;
+	} interfaces[MAX_INTERFACES];
+	size_t interface_count;
+	bool uneven; /* the rows of a uid were not its sum */
 };
 
 struct shared {
@@ -83,6 +94,39 @@ static inline struct record_bytes *measured_uid(struct measured *measured, uid_t
 	return &measured->uids[measured->count++].bytes;
 }
 
+static inline struct measured_interface *measured_interface(struct measured *measured, uid_t uid,
+							    uint32_t ifindex, uint64_t netns)
+{
+	struct measured_interface *one = measured->interfaces;
+
+	for (; one < measured->interfaces + measured->interface_count; one++)
+		if (one->uid == uid && one->ifindex == ifindex && one->netns == netns)
+			return one;
+	if (measured->interface_count == MAX_INTERFACES)
+		return one - 1;
+	measured->interface_count++;
+	*one = (struct measured_interface){.uid = uid, .ifindex = ifindex, .netns = netns};
+	return one;
+}
+
+static inline void add_interfaces(struct measured *measured, const struct record_uid_net *row)
+{
+	struct record_bytes sum = {0};
+
+	for (size_t i = 0; i < row->interface_count; i++) {
+		const struct record_interface_net *part = &row->interfaces[i];
+		struct measured_interface *one =
+			measured_interface(measured, row->uid, part->ifindex, part->netns);
+
+		add(&sum, &part->bytes);
+		add(&one->bytes, &part->bytes);
+		snprintf(one->name, sizeof(one->name), "%s",
+			 part->interface ? part->interface : "");
+	}
+	if (row->interface_count && memcmp(&sum, &row->bytes, sizeof(sum)))
+		measured->uneven = true;
+}
+
 static inline int sample(struct bench *bench)
 {
 	struct record_interval interval = {.final = bench->final};
@@ -90,8 +134,10 @@ static inline int sample(struct bench *bench)
 	int err = bench->source->ops->sample(bench->source, &interval);
 	size_t i;
 
-	for (i = 0; i < interval.net.uid_count; i++)
+	for (i = 0; i < interval.net.uid_count; i++) {
 		add(measured_uid(measured, interval.net.uids[i].uid), &interval.net.uids[i].bytes);
+		add_interfaces(measured, &interval.net.uids[i]);
+	}
 	add(&measured->loopback, &interval.net.loopback);
 	add(&measured->unattributed, &interval.net.unattributed);
 	add(&measured->forwarded, &interval.net.forwarded);

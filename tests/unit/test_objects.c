@@ -20,7 +20,7 @@ Test(objects, unpack)
 		bpf_object_release(bytes);
 		count++;
 	}
-	cr_expect_eq(count, 4);
+	cr_expect_eq(count, 5);
 	errno = 0;
 	cr_expect_null(bpf_object_bytes("nothing", &size));
 	cr_expect_eq(size, 0);

@@ -178,6 +178,110 @@ Test(scenes, blocks)
 	cr_assert_eq(find(&scene(footer, "mixed")->sums, "blocks.count"), 1);
 }
 
+static void one_block(pid_t pid, uint64_t start_ns, uint64_t wall_ns)
+{
+	struct record_block block = {
+		.pid = pid, .state = BLOCK_CLOSED, .start_boot_ns = start_ns, .wall_ns = wall_ns};
+	struct record record = {.type = RECORD_BLOCK, .block = &block};
+
+	cr_assert_eq(summary_add(summary, &record), 0);
+}
+
+/* A block is told when its scene is over, and open again. */
+Test(scenes, a_block_of_the_time_before)
+{
+	const struct record_footer *footer;
+
+	second(1, 1);
+	mark("a", "begin", SEC, true);
+	second(2, 1);
+	mark("a", "end", 2 * SEC, true);
+	mark("a", "begin", 2 * SEC + 10, false);
+	one_block(7, SEC + 5, 100);     /* all of it in the first time */
+	one_block(7, 2 * SEC - 5, 100); /* from the first one to the second */
+	one_block(7, SEC / 2, 100);
+	/* more often than anybody remembers */
+	for (unsigned i = 0; i < 20; i++) {
+		mark("a", "end", 2 * SEC + 20 + 10 * i, false);
+		mark("a", "begin", 2 * SEC + 25 + 10 * i, false);
+	}
+	one_block(7, SEC + 5, 100);
+	footer = summary_footer(summary);
+	cr_expect_eq(find(&scene(footer, "a")->sums, "blocks.count"), 1);
+	cr_expect_eq(find(&scene(footer, "mixed")->sums, "blocks.count"), 2);
+	cr_expect_eq(find(&scene(footer, "unknown")->sums, "blocks.count"), 1);
+}
+
+/* With one scene at a time, each total of the footer that is a sum is that of its scenes. */
+Test(scenes, sums_are_those_of_the_run)
+{
+	static const char *const states[] = {"begin", "end"};
+	const struct record_footer *footer;
+	unsigned checked = 0;
+	char name[8];
+
+	for (unsigned i = 0; i < 60; i++) {
+		struct record_process_context context = {.pid = 7,
+							 .uid = 10001,
+							 .state = i % 3 ? CONTEXT_FOREGROUND
+									: CONTEXT_CACHED,
+							 .changed = i % 3 < 2};
+		struct record_process_cpu cpu = {.pid = 7, .cpu_ns = i, .runnable_ns = {true, i}};
+		struct record_uid_net uid = {.uid = 10001, .bytes = {i, 1, 2 * i, 1}};
+		struct record_uid_tcp tcp = {.uid = 10001, .retransmits = i, .connects = 1};
+		struct record_memory_process memory = {.pid = 7, .rss_bytes = {true, 1 << 20}};
+		struct record_interval interval = {
+			.dur_ns = SEC,
+			.cpu = {.present = true,
+				.busy_ns = i,
+				.processes = &cpu,
+				.process_count = 1},
+			.net = {.present = true, .uids = &uid, .uid_count = 1},
+			.tcp = {.present = true, .uids = &tcp, .uid_count = 1},
+			.memory = {.present = true, .processes = &memory, .process_count = 1},
+			.context = {.present = true, .processes = &context, .process_count = 1},
+			.self = {.cpu_ns = i},
+		};
+		struct record record = {
+			.type = RECORD_INTERVAL, .t_boot_ns = (i + 1) * SEC, .interval = &interval};
+
+		cr_assert_eq(summary_add(summary, &record), 0);
+		one_block(7, (i + 1) * SEC - SEC / 3, SEC / 2);
+		snprintf(name, sizeof(name), "s%u", i / 2 % 5);
+		mark(name, states[i % 2], (i + 1) * SEC + (i % 4 < 2 ? 0 : SEC / 4), i % 4 < 2);
+	}
+	footer = summary_footer(summary);
+	for (size_t i = 0; i < footer->total_count; i++) {
+		const char *key = footer->totals[i].key;
+		double sum = 0;
+		bool any = false;
+
+		for (size_t j = 0; j < footer->scene_count; j++) {
+			double part = find(&footer->scenes[j].sums, key);
+
+			any |= !isnan(part);
+			sum += isnan(part) ? 0 : part;
+		}
+		/* What is no sum: shares, the last or the largest value. Marks are in no scene. */
+		if (strstr(key, "pct") || strstr(key, "compat.") || !strcmp(key, "events"))
+			continue;
+		cr_expect(any && sum == footer->totals[i].value, "%s: %g, in scenes %g", key,
+			  footer->totals[i].value, sum);
+		checked++;
+	}
+	cr_expect_gt(checked, 30);
+	for (size_t i = 0; i < footer->distribution_count; i++) {
+		uint64_t sum = 0;
+
+		for (size_t j = 0; j < footer->scene_count; j++)
+			for (size_t k = 0; k < footer->scenes[j].sums.distribution_count; k++)
+				if (!strcmp(footer->scenes[j].sums.distributions[k].name,
+					    footer->distributions[i].name))
+					sum += footer->scenes[j].sums.distributions[k].n;
+		cr_expect_eq(sum, footer->distributions[i].n, "%s", footer->distributions[i].name);
+	}
+}
+
 Test(scenes, a_thousand)
 {
 	const struct record_footer *footer;
@@ -363,6 +467,45 @@ Test(split, blocks)
 	is("background.blocks.total_ns", 30);
 	is("unknown.blocks.total_ns", 40);
 	is("blocks.count", 4);
+}
+
+/* A pid that is given to another process within an interval: what the first one did is not what
+ * the second one is. */
+Test(split, a_pid_that_is_used_again)
+{
+	struct record_process_context row = {
+		.pid = 7, .uid = 10001, .start_boot_ns = SEC, .state = CONTEXT_FOREGROUND};
+	struct record_process_cpu cpus[] = {{.pid = 7, .start_boot_ns = SEC + 5, .cpu_ns = 1},
+					    {.pid = 7, .start_boot_ns = 3 * SEC, .cpu_ns = 10}};
+	struct record_memory_process memory[] = {
+		{.pid = 7, .start_boot_ns = SEC, .rss_bytes = {true, 100}},
+		{.pid = 7, .start_boot_ns = 3 * SEC, .rss_bytes = {true, 7}}};
+	struct record_interval interval = {
+		.dur_ns = SEC,
+		.cpu = {.present = true, .processes = cpus, .process_count = 2},
+		.memory = {.present = true, .processes = memory, .process_count = 2},
+		.context = {.present = true, .processes = &row, .process_count = 1},
+	};
+	struct record record = {
+		.type = RECORD_INTERVAL, .t_boot_ns = 5 * SEC, .interval = &interval};
+	const struct record_footer *footer;
+	unsigned found = 0;
+
+	cr_assert_eq(summary_add(summary, &record), 0);
+	is("foreground.cpu_ns", 1);
+	is("unknown.cpu_ns", 10);
+	footer = summary_footer(summary);
+	for (size_t i = 0; i < footer->distribution_count; i++) {
+		const struct record_distribution *one = &footer->distributions[i];
+
+		if (!strcmp(one->name, "foreground.process_rss_bytes"))
+			found += one->n == 1 && one->max == 100;
+		if (!strcmp(one->name, "unknown.process_rss_bytes"))
+			found += one->n == 1 && one->max == 7;
+		if (!strcmp(one->name, "targets.rss_bytes"))
+			found += one->n == 1 && one->max == 107;
+	}
+	cr_expect_eq(found, 3);
 }
 
 Test(split, nothing_without_a_context)

@@ -81,6 +81,14 @@ fail:
 	return -ENOMEM;
 }
 
+const char *missing_reason(const struct missing_list *list, const char *key)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (!strcmp(list->items[i].key, key))
+			return list->items[i].reason;
+	return NULL;
+}
+
 void missing_list_free(struct missing_list *list)
 {
 	for (size_t i = 0; i < list->count; i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The table's summary of a run. */
+#include <stdio.h>
 #include <string.h>
 
 #include "sink/table_private.h"
@@ -103,6 +104,67 @@ static void print_frames(struct table_sink *table, const struct record_footer *f
 	line_end(&line);
 }
 
+static void print_interfaces(struct table_sink *table, const struct record_footer *footer)
+{
+	struct line line = table_line(table);
+	char name[TABLE_NAME];
+
+	for (size_t i = 0; i < footer->interface_count && i < 8; i++) {
+		const struct record_interface_net *row = &footer->interfaces[i];
+
+		line_put(&line, "    by %s",
+			 row->interface ? text_clean(name, sizeof(name), row->interface)
+					: "others");
+		if (row->netns)
+			line_put(&line, " in namespace %llu", (unsigned long long)row->netns);
+		line_put(&line, ": rx %llu B,", (unsigned long long)row->bytes.rx_bytes);
+		line_put(&line, " tx %llu B", (unsigned long long)row->bytes.tx_bytes);
+		line_end(&line);
+	}
+}
+
+/* How far ours is from netd's. */
+static void print_netd(struct table_sink *table, const struct record_footer *footer)
+{
+	struct line line = table_line(table);
+
+	line_put(&line, "  netd's map: rx %.0f B", table_total(footer, "net.netd.rx_bytes"));
+	line_put(&line, " (%+.0f),",
+		 table_total(footer, "net.netd.rx_bytes") - table_total(footer, "net.rx_bytes"));
+	line_put(&line, " tx %.0f B", table_total(footer, "net.netd.tx_bytes"));
+	line_put(&line, " (%+.0f)",
+		 table_total(footer, "net.netd.tx_bytes") - table_total(footer, "net.tx_bytes"));
+	line_end(&line);
+}
+
+static void print_tcp(struct table_sink *table, const struct record_footer *footer)
+{
+	static const char *const failures[] = {"refused", "timed_out", "unreachable", "other",
+					       "given_up"},
+				 *const words[] = {"refused", "timed out", "unreachable",
+						   "failed otherwise", "given up"};
+	struct line line = table_line(table);
+	char key[64];
+
+	line_put(&line, "  TCP: %.0f connects,", table_total(footer, "tcp.connects"));
+	line_put(&line, " %.0f accepts,", table_total(footer, "tcp.accepts"));
+	line_put(&line, " %.0f segments sent again", table_total(footer, "tcp.retransmits"));
+	for (size_t i = 0; i < sizeof(failures) / sizeof(*failures); i++) {
+		snprintf(key, sizeof(key), "tcp.failed.%s", failures[i]);
+		if (table_total(footer, key) <= 0)
+			continue;
+		line_put(&line, ", %.0f connects", table_total(footer, key));
+		line_put(&line, " %s", words[i]);
+	}
+	for (size_t i = 0; i < footer->distribution_count; i++)
+		if (!strcmp(footer->distributions[i].name, "tcp.rtt_ns")) {
+			line_put(&line, "; round trip p50 %.1f,",
+				 footer->distributions[i].p50 / 1e6);
+			line_put(&line, " p95 %.1f ms", footer->distributions[i].p95 / 1e6);
+		}
+	line_end(&line);
+}
+
 void table_print_footer(struct table_sink *table, const struct record_footer *footer)
 {
 	double dur_ns = table_total(footer, "dur_ns");
@@ -152,6 +214,11 @@ void table_print_footer(struct table_sink *table, const struct record_footer *fo
 				 table_total(footer, "net.unattributed.tx_bytes"));
 		line_end(&line);
 	}
+	print_interfaces(table, footer);
+	if (find_total(footer, "net.netd.rx_bytes"))
+		print_netd(table, footer);
+	if (find_total(footer, "tcp.retransmits"))
+		print_tcp(table, footer);
 	if (find_total(footer, "frames.shown"))
 		print_frames(table, footer);
 	table_print_power_totals(table, footer);

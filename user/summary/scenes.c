@@ -10,11 +10,19 @@
 
 enum { UNKNOWN, MIXED, OTHER, NAMED };
 
+/* A block is told up to 0.2 s after its end: its scene may have ended, and begun again, by then. */
+#define PERIODS 8
+
 struct row {
 	char name[SCENE_NAME + 1];
-	uint64_t begin_ns, end_ns; /* of the last time */
-	unsigned open;             /* of `other`: how many scenes of it are */
-	uint64_t times;
+	/* The last times that it was open, by `times`; the newest has no end while it is open. What
+	 * began before kept_ns may have met an older one. */
+	struct {
+		uint64_t begin_ns, end_ns;
+	} periods[PERIODS];
+	uint64_t kept_ns;
+	unsigned open;          /* of `other`: how many scenes of it are */
+	uint64_t times, opened; /* with `other`, several may begin before the first one ends */
 	bool selected, any;
 	struct summary_total *totals;
 	size_t total_count;
@@ -125,15 +133,20 @@ bool scenes_is_open(const struct scenes *scenes, const char *name)
 
 static void open_row(struct row *row, uint64_t at_ns)
 {
-	if (!row->open++)
-		row->begin_ns = at_ns;
+	if (!row->open++) {
+		size_t place = row->opened++ % PERIODS;
+
+		row->kept_ns = row->periods[place].end_ns;
+		row->periods[place].begin_ns = at_ns;
+		row->periods[place].end_ns = UINT64_MAX;
+	}
 	row->times++;
 }
 
 static void close_row(struct row *row, uint64_t at_ns)
 {
 	if (!--row->open)
-		row->end_ns = at_ns;
+		row->periods[(row->opened - 1) % PERIODS].end_ns = at_ns;
 }
 
 /* A scene that has no row of its own. */
@@ -180,19 +193,31 @@ int scenes_mark(struct scenes *scenes, const char *name, bool end, uint64_t at_b
 	return 0;
 }
 
+/* Whether it was open all the time, or *part of it. */
+static bool was_open(const struct row *row, uint64_t begin_ns, uint64_t end_ns, bool *part)
+{
+	size_t count = row->opened < PERIODS ? (size_t)row->opened : PERIODS;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t from_ns = row->periods[i].begin_ns, until_ns = row->periods[i].end_ns;
+
+		if (from_ns <= begin_ns && until_ns >= end_ns)
+			return true;
+		*part |= from_ns < end_ns && until_ns > begin_ns;
+	}
+	*part |= begin_ns < row->kept_ns;
+	return false;
+}
+
 void scenes_select(struct scenes *scenes, uint64_t begin_boot_ns, uint64_t end_boot_ns)
 {
 	bool whole = false, part = false;
 
 	for (size_t i = OTHER; i < scenes->count; i++) {
 		struct row *row = scenes->rows[i];
-		uint64_t until_ns = row->open ? UINT64_MAX : row->end_ns;
 
-		row->selected =
-			row->times && row->begin_ns <= begin_boot_ns && until_ns >= end_boot_ns;
+		row->selected = was_open(row, begin_boot_ns, end_boot_ns, &part);
 		whole |= row->selected;
-		part |= row->times && !row->selected && row->begin_ns < end_boot_ns &&
-			until_ns > begin_boot_ns;
 	}
 	scenes->rows[MIXED]->selected = part;
 	scenes->rows[UNKNOWN]->selected = !whole && !part;
@@ -231,6 +256,12 @@ int scenes_add(struct scenes *scenes, const char *key, double value)
 
 int scenes_add_value(struct scenes *scenes, unsigned distribution, uint64_t value)
 {
+	return scenes_add_bucket(scenes, distribution, value, value, 1);
+}
+
+int scenes_add_bucket(struct scenes *scenes, unsigned distribution, uint64_t low, uint64_t high,
+		      uint64_t count)
+{
 	int err = 0;
 
 	for (size_t i = 0; i < scenes->count && i < SCENES_IN_DEPTH && !err; i++) {
@@ -240,7 +271,7 @@ int scenes_add_value(struct scenes *scenes, unsigned distribution, uint64_t valu
 			continue;
 		if (!*histogram)
 			*histogram = histogram_new();
-		err = *histogram ? histogram_add(*histogram, value) : -ENOMEM;
+		err = *histogram ? histogram_add_bucket(*histogram, low, high, count) : -ENOMEM;
 	}
 	return err;
 }

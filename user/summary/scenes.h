@@ -11,7 +11,7 @@
 #define SCENE_NAME 64 /* bytes of a name at the most */
 /* Rows that have distributions (30 KiB each); of later ones there are totals. */
 #define SCENES_IN_DEPTH     16
-#define SCENE_DISTRIBUTIONS 8
+#define SCENE_DISTRIBUTIONS 16
 
 struct scenes;
 
@@ -30,6 +30,9 @@ void scenes_select(struct scenes *scenes, uint64_t begin_boot_ns, uint64_t end_b
 int scenes_add(struct scenes *scenes, const char *key, double value);
 /* Add a value to a distribution, by a number below SCENE_DISTRIBUTIONS. 0 or -ENOMEM. */
 int scenes_add_value(struct scenes *scenes, unsigned distribution, uint64_t value);
+/* The same of `count` values of [low, high], as histogram_each() tells them. */
+int scenes_add_bucket(struct scenes *scenes, unsigned distribution, uint64_t low, uint64_t high,
+		      uint64_t count);
 /* Fill in footer->scenes, with the names of the distributions; nothing where nobody marked. Owned
  * by scenes, valid until the next call. 0 or -ENOMEM. */
 int scenes_take(struct scenes *scenes, const char *const *names, size_t count,

@@ -10,9 +10,11 @@
 #define MAX_PROCESSES 4096
 #define MAX_WAITING   256
 
-enum bucket { FOREGROUND, BACKGROUND, MIXED, UNKNOWN, BUCKETS };
+/* Start times come in ticks of 10 ms from /proc, and in ns from the scheduler. */
+#define START_NS 20000000
 
-static const char *const bucket_names[BUCKETS] = {"foreground", "background", "mixed", "unknown"};
+static const char *const bucket_names[SPLIT_STATES] = {"foreground", "background", "mixed",
+						       "unknown"};
 
 struct span {
 	uint64_t begin_ns, end_ns;
@@ -24,14 +26,13 @@ struct known {
 	pid_t pid;
 	uid_t uid;
 	uint64_t start_boot_ns;
-	enum bucket state;
+	enum split_state state;
 	uint64_t since_ns; /* its state was the same at each reading from here on */
 	uint64_t seen_ns;  /* the last reading */
 };
 
 struct split {
-	split_add_fn add;
-	void *ctx;
+	struct split_sink sink;
 	struct known *processes;
 	bool any; /* an interval had a context */
 	struct waiting {
@@ -41,14 +42,12 @@ struct split {
 	size_t waiting_count;
 };
 
-struct split *split_new(split_add_fn add, void *ctx)
+struct split *split_new(const struct split_sink *sink)
 {
 	struct split *split = calloc(1, sizeof(*split));
 
-	if (split) {
-		split->add = add;
-		split->ctx = ctx;
-	}
+	if (split)
+		split->sink = *sink;
 	return split;
 }
 
@@ -69,12 +68,12 @@ void split_free(struct split *split)
 	free(split);
 }
 
-static int put(struct split *split, enum bucket bucket, const char *what, double value)
+static int put(struct split *split, enum split_state bucket, const char *what, double value)
 {
 	char key[64];
 
 	snprintf(key, sizeof(key), "%s.%s", bucket_names[bucket], what);
-	return split->add(split->ctx, key, value);
+	return split->sink.add(split->sink.ctx, key, value);
 }
 
 static struct known *find(const struct split *split, pid_t pid)
@@ -85,10 +84,24 @@ static struct known *find(const struct split *split, pid_t pid)
 	return known;
 }
 
+/* The same where the pid was given to nobody else meanwhile. start_boot_ns 0: not known. */
+static struct known *find_same(const struct split *split, pid_t pid, uint64_t start_boot_ns)
+{
+	struct known *known = find(split, pid);
+	uint64_t apart_ns;
+
+	if (!known || !start_boot_ns || !known->start_boot_ns)
+		return known;
+	apart_ns = start_boot_ns > known->start_boot_ns ? start_boot_ns - known->start_boot_ns
+							: known->start_boot_ns - start_boot_ns;
+	return apart_ns < START_NS ? known : NULL;
+}
+
 static int learn(struct split *split, const struct record_process_context *row, struct span span)
 {
 	struct known *known = find(split, row->pid);
-	enum bucket state = row->state == CONTEXT_FOREGROUND ? FOREGROUND : BACKGROUND;
+	enum split_state state =
+		row->state == CONTEXT_FOREGROUND ? SPLIT_FOREGROUND : SPLIT_BACKGROUND;
 	bool other = !known || known->start_boot_ns != row->start_boot_ns;
 
 	if (!known) {
@@ -113,17 +126,18 @@ static int learn(struct split *split, const struct record_process_context *row, 
 }
 
 /* What a process was from begin to end, when it was looked at last. */
-static enum bucket bucket_of(const struct known *known, uint64_t begin_ns, uint64_t end_ns)
+static enum split_state bucket_of(const struct known *known, uint64_t begin_ns, uint64_t end_ns)
 {
 	if (!known || known->seen_ns != end_ns)
-		return UNKNOWN;
-	return known->since_ns <= begin_ns ? known->state : MIXED;
+		return SPLIT_UNKNOWN;
+	return known->since_ns <= begin_ns ? known->state : SPLIT_MIXED;
 }
 
 /* A uid is in the foreground as soon as one of its processes is. */
-static bool uid_bucket(const struct split *split, uid_t uid, struct span span, enum bucket *bucket)
+static bool uid_bucket(const struct split *split, uid_t uid, struct span span,
+		       enum split_state *bucket)
 {
-	size_t of[BUCKETS] = {0}, all = 0;
+	size_t of[SPLIT_STATES] = {0}, all = 0;
 
 	for (const struct known *known = split->processes; known; known = known->hh.next) {
 		if (known->uid != uid)
@@ -131,10 +145,10 @@ static bool uid_bucket(const struct split *split, uid_t uid, struct span span, e
 		of[bucket_of(known, span.begin_ns, span.end_ns)]++;
 		all++;
 	}
-	*bucket = of[FOREGROUND]          ? FOREGROUND
-		  : of[BACKGROUND] == all ? BACKGROUND
-		  : of[UNKNOWN] == all    ? UNKNOWN
-					  : MIXED;
+	*bucket = of[SPLIT_FOREGROUND]          ? SPLIT_FOREGROUND
+		  : of[SPLIT_BACKGROUND] == all ? SPLIT_BACKGROUND
+		  : of[SPLIT_UNKNOWN] == all    ? SPLIT_UNKNOWN
+						: SPLIT_MIXED;
 	return all > 0;
 }
 
@@ -144,11 +158,31 @@ static int add_cpu(struct split *split, const struct record_cpu *cpu, struct spa
 
 	for (size_t i = 0; i < cpu->process_count && !err; i++) {
 		const struct record_process_cpu *row = &cpu->processes[i];
-		enum bucket bucket = bucket_of(find(split, row->pid), span.begin_ns, span.end_ns);
+		const struct known *known = find_same(split, row->pid, row->start_boot_ns);
+		enum split_state bucket = bucket_of(known, span.begin_ns, span.end_ns);
 
 		err = put(split, bucket, "cpu_ns", (double)row->cpu_ns);
 		if (!err && row->runnable_ns.present)
 			err = put(split, bucket, "runnable_ns", (double)row->runnable_ns.value);
+	}
+	return err;
+}
+
+static int add_memory(struct split *split, const struct record_memory *memory, struct span span)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < memory->process_count && !err; i++) {
+		const struct record_memory_process *row = &memory->processes[i];
+		const struct known *known = find_same(split, row->pid, row->start_boot_ns);
+		enum split_state bucket = bucket_of(known, span.begin_ns, span.end_ns);
+
+		if (row->rss_bytes.present)
+			err = split->sink.add_value(split->sink.ctx, SPLIT_RSS + bucket,
+						    row->rss_bytes.value);
+		if (!err && row->pss_bytes.present)
+			err = split->sink.add_value(split->sink.ctx, SPLIT_PSS + bucket,
+						    row->pss_bytes.value);
 	}
 	return err;
 }
@@ -159,7 +193,7 @@ static int add_net(struct split *split, const struct record_net *net, struct spa
 
 	for (size_t i = 0; i < net->uid_count && !err; i++) {
 		const struct record_uid_net *row = &net->uids[i];
-		enum bucket bucket;
+		enum split_state bucket;
 
 		/* Bytes of who is no target have no state. */
 		if (!uid_bucket(split, row->uid, span, &bucket))
@@ -178,7 +212,8 @@ static int add_frames(struct split *split, const struct record_frames *frames, s
 	for (size_t i = 0; frames->present && !frames->history && i < frames->layer_count && !err;
 	     i++) {
 		const struct record_layer *row = &frames->layers[i];
-		enum bucket bucket = bucket_of(find(split, row->pid), span.begin_ns, span.end_ns);
+		enum split_state bucket =
+			bucket_of(find(split, row->pid), span.begin_ns, span.end_ns);
 
 		err = put(split, bucket, "frames.shown", (double)row->shown);
 		if (!err)
@@ -189,9 +224,13 @@ static int add_frames(struct split *split, const struct record_frames *frames, s
 	return err;
 }
 
-static int put_block(struct split *split, const struct waiting *block, enum bucket bucket)
+static int put_block(struct split *split, const struct waiting *block, enum split_state bucket)
 {
-	int err = put(split, bucket, "blocks.count", 1);
+	int err;
+
+	split->sink.select(split->sink.ctx, block->start_boot_ns,
+			   block->start_boot_ns + block->wall_ns);
+	err = put(split, bucket, "blocks.count", 1);
 
 	return err ? err : put(split, bucket, "blocks.total_ns", (double)block->wall_ns);
 }
@@ -221,7 +260,9 @@ int split_block(struct split *split, const struct record_block *block)
 	if (!split->any)
 		return 0;
 	if (split->waiting_count == MAX_WAITING)
-		return put_block(split, &(struct waiting){.wall_ns = block->wall_ns}, UNKNOWN);
+		return put_block(
+			split, &(struct waiting){block->pid, block->start_boot_ns, block->wall_ns},
+			SPLIT_UNKNOWN);
 	split->waiting[split->waiting_count++] =
 		(struct waiting){block->pid, block->start_boot_ns, block->wall_ns};
 	return 0;
@@ -245,12 +286,15 @@ int split_interval(struct split *split, const struct record_interval *interval,
 			  (double)interval->dur_ns);
 	if (!err && interval->cpu.present)
 		err = add_cpu(split, &interval->cpu, span);
+	if (!err && interval->memory.present)
+		err = add_memory(split, &interval->memory, span);
 	if (!err && interval->net.present)
 		err = add_net(split, &interval->net, span);
 	if (!err)
 		err = add_frames(split, &interval->frames, span);
 	if (!err)
 		err = add_blocks(split, end_boot_ns);
+	split->sink.select(split->sink.ctx, begin_boot_ns, end_boot_ns);
 	HASH_ITER (hh, split->processes, known, next)
 		if (known->seen_ns != end_boot_ns)
 			drop(split, known);
@@ -262,7 +306,7 @@ int split_finish(struct split *split)
 	int err = 0;
 
 	for (size_t i = 0; i < split->waiting_count && !err; i++)
-		err = put_block(split, &split->waiting[i], UNKNOWN);
+		err = put_block(split, &split->waiting[i], SPLIT_UNKNOWN);
 	split->waiting_count = 0;
 	return err;
 }

@@ -8,11 +8,29 @@
 
 struct split;
 
-/* Hands on a total: "foreground.cpu_ns". 0 or -ENOMEM. */
-typedef int (*split_add_fn)(void *ctx, const char *key, double value);
+/* Distributions over processes and intervals, four of each: as enum split_state counts. */
+enum split_value { SPLIT_RSS = 0, SPLIT_PSS = 4, SPLIT_VALUES = 8 };
+enum split_state {
+	SPLIT_FOREGROUND = 0,
+	SPLIT_BACKGROUND = 1,
+	SPLIT_MIXED = 2,
+	SPLIT_UNKNOWN = 3,
+	SPLIT_STATES = 4,
+};
 
-/* NULL with ENOMEM. */
-struct split *split_new(split_add_fn add, void *ctx);
+/* Where the figures go. Each returns 0 or -ENOMEM. */
+struct split_sink {
+	void *ctx;
+	/* A total: "foreground.cpu_ns". */
+	int (*add)(void *ctx, const char *key, double value);
+	/* A value of a distribution. */
+	int (*add_value)(void *ctx, enum split_value which, uint64_t value);
+	/* What is handed on from now on lasted from begin to end. */
+	void (*select)(void *ctx, uint64_t begin_boot_ns, uint64_t end_boot_ns);
+};
+
+/* The sink is copied. NULL with ENOMEM. */
+struct split *split_new(const struct split_sink *sink);
 void split_free(struct split *split);
 /* An interval that began and ended then; nothing where it has no context. 0 or -ENOMEM. */
 int split_interval(struct split *split, const struct record_interval *interval,

@@ -11,6 +11,7 @@
 #include "record/telling.h"
 #include "core/paths.h"
 #include "summary/blocks.h"
+#include "summary/interfaces.h"
 #include "summary/memory.h"
 #include "summary/usage.h"
 
@@ -20,6 +21,17 @@ static const char *const distribution_names[DISTRIBUTION_MAX] = {
 	[DISTRIBUTION_SELF] = "self.interval_cpu_ns",
 	[DISTRIBUTION_BLOCK_WALL] = "blocks.wall_ns",
 	[DISTRIBUTION_AVAILABLE] = "memory.available_bytes",
+	[DISTRIBUTION_TCP_RTT] = "tcp.rtt_ns",
+	[DISTRIBUTION_TARGETS_RSS] = "targets.rss_bytes",
+	[DISTRIBUTION_TARGETS_PSS] = "targets.pss_bytes",
+	[DISTRIBUTION_SPLIT + SPLIT_RSS + SPLIT_FOREGROUND] = "foreground.process_rss_bytes",
+	[DISTRIBUTION_SPLIT + SPLIT_RSS + SPLIT_BACKGROUND] = "background.process_rss_bytes",
+	[DISTRIBUTION_SPLIT + SPLIT_RSS + SPLIT_MIXED] = "mixed.process_rss_bytes",
+	[DISTRIBUTION_SPLIT + SPLIT_RSS + SPLIT_UNKNOWN] = "unknown.process_rss_bytes",
+	[DISTRIBUTION_SPLIT + SPLIT_PSS + SPLIT_FOREGROUND] = "foreground.process_pss_bytes",
+	[DISTRIBUTION_SPLIT + SPLIT_PSS + SPLIT_BACKGROUND] = "background.process_pss_bytes",
+	[DISTRIBUTION_SPLIT + SPLIT_PSS + SPLIT_MIXED] = "mixed.process_pss_bytes",
+	[DISTRIBUTION_SPLIT + SPLIT_PSS + SPLIT_UNKNOWN] = "unknown.process_pss_bytes",
 };
 
 /* Threads, processes, uids and layers that the footer lists. */
@@ -40,6 +52,8 @@ const struct loss_table summary_losses = {loss_items, sizeof(loss_items) / sizeo
 					  NULL};
 
 static int add_to_split(void *summary, const char *key, double value);
+static int add_value_of_split(void *summary, enum split_value which, uint64_t value);
+static void select_for_split(void *summary, uint64_t begin_boot_ns, uint64_t end_boot_ns);
 
 _Static_assert(DISTRIBUTION_MAX <= SCENE_DISTRIBUTIONS, "of scenes");
 
@@ -55,9 +69,11 @@ struct summary *summary_new(const struct loss_registry *registry)
 	summary->groups = block_groups_new(false);
 	summary->memory = memory_runs_new();
 	summary->scenes = scenes_new();
-	summary->split = split_new(add_to_split, summary);
+	summary->split = split_new(
+		&(struct split_sink){summary, add_to_split, add_value_of_split, select_for_split});
+	summary->interfaces = interface_sums_new();
 	if (!summary->paths || !summary->usage || !summary->groups || !summary->memory ||
-	    !summary->scenes || !summary->split) {
+	    !summary->scenes || !summary->split || !summary->interfaces) {
 		summary_free(summary);
 		return NULL;
 	}
@@ -81,6 +97,7 @@ void summary_free(struct summary *summary)
 	memory_runs_free(summary->memory);
 	scenes_free(summary->scenes);
 	split_free(summary->split);
+	interface_sums_free(summary->interfaces);
 	for (int i = 0; i < DISTRIBUTION_MAX; i++)
 		histogram_free(summary->histograms[i]);
 	for (size_t i = 0; i < summary->footer.total_count; i++)
@@ -121,7 +138,7 @@ int summary_set_total(struct summary *summary, const char *key, double value)
 	return 0;
 }
 
-static int add(struct summary *summary, const char *key, double value)
+int summary_add_to(struct summary *summary, const char *key, double value)
 {
 	double *place = total(summary, key);
 
@@ -131,16 +148,34 @@ static int add(struct summary *summary, const char *key, double value)
 	return scenes_add(summary->scenes, key, value);
 }
 
-static int add_value(struct summary *summary, enum distribution which, uint64_t value)
+int summary_add_value(struct summary *summary, enum distribution which, uint64_t value)
 {
 	int err = histogram_add(summary->histograms[which], value);
 
 	return err ? err : scenes_add_value(summary->scenes, which, value);
 }
 
+int summary_add_bucket(struct summary *summary, enum distribution which, uint64_t low,
+		       uint64_t high, uint64_t count)
+{
+	int err = histogram_add_bucket(summary->histograms[which], low, high, count);
+
+	return err ? err : scenes_add_bucket(summary->scenes, which, low, high, count);
+}
+
 static int add_to_split(void *ctx, const char *key, double value)
 {
-	return add(ctx, key, value);
+	return summary_add_to(ctx, key, value);
+}
+
+static int add_value_of_split(void *ctx, enum split_value which, uint64_t value)
+{
+	return summary_add_value(ctx, DISTRIBUTION_SPLIT + which, value);
+}
+
+static void select_for_split(void *ctx, uint64_t begin_boot_ns, uint64_t end_boot_ns)
+{
+	scenes_select(((struct summary *)ctx)->scenes, begin_boot_ns, end_boot_ns);
 }
 
 double summary_get(const struct summary *summary, const char *key)
@@ -149,207 +184,6 @@ double summary_get(const struct summary *summary, const char *key)
 		if (!strcmp(summary->footer.totals[i].key, key))
 			return summary->footer.totals[i].value;
 	return 0;
-}
-
-static int add_stat(struct summary *summary, const struct record_cpu_stat *stat)
-{
-	const struct {
-		const char *key;
-		struct opt_u64 value;
-	} parts[] = {{"cpu.irq_ns", stat->irq_ns},
-		     {"cpu.softirq_ns", stat->softirq_ns},
-		     {"cpu.steal_ns", stat->steal_ns},
-		     {"cpu.iowait_ns", stat->iowait_ns}};
-	int err = 0;
-
-	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts) && !err; i++)
-		if (parts[i].value.present)
-			err = add(summary, parts[i].key, (double)parts[i].value.value);
-	return err;
-}
-
-static int add_cpu(struct summary *summary, const struct record_cpu *cpu)
-{
-	int err = add(summary, "cpu.busy_ns", (double)cpu->busy_ns);
-
-	if (!err)
-		err = add(summary, "cpu.other_ns", (double)cpu->other_ns);
-	if (!err)
-		err = add(summary, "cpu.overflow_ns", (double)cpu->overflow_ns);
-	if (!err && cpu->idle_ns.present)
-		err = add(summary, "cpu.idle_ns", (double)cpu->idle_ns.value);
-	if (!err)
-		err = add(summary, "cpu.online_ns", (double)cpu->online_ns);
-	if (!err && cpu->stat_present)
-		err = add_stat(summary, &cpu->stat);
-	if (!err && cpu->unaccounted_ns.present)
-		err = add(summary, "cpu.unaccounted_ns", (double)cpu->unaccounted_ns.value);
-	for (size_t i = 0; i < cpu->task_count + cpu->cut_count; i++)
-		summary->exits += cpu->tasks[i].exited;
-	if (!err)
-		err = clusters_add(&summary->other_tools.clusters, cpu, add_to_split, summary);
-	if (!err)
-		err = add_value(summary, DISTRIBUTION_BUSY, cpu->busy_ns);
-	return err;
-}
-
-static int add_bytes(struct summary *summary, const char *prefix, const struct record_bytes *bytes)
-{
-	const struct {
-		const char *name;
-		uint64_t value;
-	} parts[] = {
-		{"rx_bytes", bytes->rx_bytes},
-		{"rx_packets", bytes->rx_packets},
-		{"tx_bytes", bytes->tx_bytes},
-		{"tx_packets", bytes->tx_packets},
-	};
-	char key[64];
-	int err = 0;
-
-	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts) && !err; i++) {
-		snprintf(key, sizeof(key), "%s.%s", prefix, parts[i].name);
-		err = add(summary, key, (double)parts[i].value);
-	}
-	return err;
-}
-
-static int add_net(struct summary *summary, const struct record_net *net)
-{
-	struct record_bytes sum = {0};
-	int err;
-
-	for (size_t i = 0; i < net->uid_count; i++) {
-		sum.rx_bytes += net->uids[i].bytes.rx_bytes;
-		sum.rx_packets += net->uids[i].bytes.rx_packets;
-		sum.tx_bytes += net->uids[i].bytes.tx_bytes;
-		sum.tx_packets += net->uids[i].bytes.tx_packets;
-	}
-	err = add_bytes(summary, "net", &sum);
-	if (!err)
-		err = add_bytes(summary, "net.loopback", &net->loopback);
-	return err ? err : add_bytes(summary, "net.unattributed", &net->unattributed);
-}
-
-static int add_memory(struct summary *summary, const struct record_memory *memory,
-		      uint64_t end_boot_ns)
-{
-	const struct record_memory_system *system = &memory->system;
-	int err = 0;
-
-	if (system->available_bytes.present)
-		err = histogram_add(summary->histograms[DISTRIBUTION_AVAILABLE],
-				    system->available_bytes.value);
-	if (!err && system->total_bytes.present)
-		err = summary_set_total(summary, "memory.total_bytes",
-					(double)system->total_bytes.value);
-	if (!err && system->pressure_some_ns.present)
-		err = add(summary, "memory.pressure_some_ns",
-			  (double)system->pressure_some_ns.value);
-	if (!err && system->pressure_full_ns.present)
-		err = add(summary, "memory.pressure_full_ns",
-			  (double)system->pressure_full_ns.value);
-	return err ? err : memory_runs_add(summary->memory, memory, end_boot_ns);
-}
-
-static int add_part(struct summary *summary, const char *key, struct opt_u64 before,
-		    struct opt_u64 after)
-{
-	return after.present
-		       ? scenes_add(summary->scenes, key, (double)(after.value - before.value))
-		       : 0;
-}
-
-/* What only the footer has of the whole run, scenes have by its growth. */
-static int add_usage(struct summary *summary, const struct record_interval *interval,
-		     uint64_t end_boot_ns)
-{
-	struct usage_targets before = usage_targets(summary->usage), after;
-	struct scenes *scenes = summary->scenes;
-	int err = usage_add(summary->usage, interval, end_boot_ns);
-
-	after = usage_targets(summary->usage);
-	if (!err)
-		err = add_part(summary, "targets.cpu_ns", before.cpu_ns, after.cpu_ns);
-	if (!err)
-		err = add_part(summary, "targets.runnable_ns", before.runnable_ns,
-			       after.runnable_ns);
-	if (!err)
-		err = add_part(summary, "targets.rx_bytes", before.rx_bytes, after.rx_bytes);
-	if (!err)
-		err = add_part(summary, "targets.tx_bytes", before.tx_bytes, after.tx_bytes);
-	for (size_t i = 0; i < interval->frames.layer_count && !err; i++) {
-		const struct record_layer *layer = &interval->frames.layers[i];
-
-		err = scenes_add(scenes, "frames.shown", (double)layer->shown);
-		if (!err)
-			err = scenes_add(scenes, "frames.dropped", (double)layer->dropped);
-		if (!err)
-			err = scenes_add(scenes, "frames.janky", (double)layer->janky);
-	}
-	if (!err)
-		err = scenes_add(scenes, "intervals",
-				 interval->merged.present ? (double)interval->merged.intervals : 1);
-	return err ? err : scenes_add(scenes, "dur_ns", (double)interval->dur_ns);
-}
-
-static int add_interval(struct summary *summary, const struct record_interval *interval,
-			uint64_t end_boot_ns)
-{
-	uint64_t begin_boot_ns = summary->end_boot_ns;
-	int err = counter_list_merge(&summary->footer.lost, &interval->lost);
-
-	if (!begin_boot_ns)
-		begin_boot_ns = end_boot_ns - interval->dur_ns;
-	summary->end_boot_ns = end_boot_ns;
-	scenes_select(summary->scenes, begin_boot_ns, end_boot_ns);
-
-	if (!err)
-		err = counter_list_merge(&summary->footer.late, &interval->late);
-	if (!err)
-		err = counter_list_merge(&summary->footer.repaired, &interval->repaired);
-	for (size_t i = 0; i < interval->frames.layer_count; i++)
-		summary->frames += interval->frames.layers[i].shown;
-	summary_follow_frames(summary, interval);
-	summary->intervals += interval->merged.present ? interval->merged.intervals : 1;
-	summary->dur_ns += (double)interval->dur_ns;
-	for (size_t i = 0; i < interval->missing.count && !err; i++)
-		err = missing_list_set(&summary->footer.missing, interval->missing.items[i].key,
-				       interval->missing.items[i].reason);
-	if (!err)
-		err = add_value(summary, DISTRIBUTION_DUR, interval->dur_ns);
-	if (!err)
-		err = add_value(summary, DISTRIBUTION_SELF, interval->self.cpu_ns);
-	if (!err)
-		err = add(summary, "self.cpu_ns", (double)interval->self.cpu_ns);
-	if (!err)
-		err = add(summary, "self.stops", (double)interval->self.stops);
-	if (!err && (double)interval->self.stop_max_ns > summary_get(summary, "self.stop_max_ns"))
-		err = summary_set_total(summary, "self.stop_max_ns",
-					(double)interval->self.stop_max_ns);
-	if (!err && interval->self.anon_bytes.present)
-		err = summary_set_total(summary, "self.anon_bytes",
-					(double)interval->self.anon_bytes.value);
-	if (!err && interval->self.memory_bytes.present)
-		err = summary_set_total(summary, "self.memory_bytes",
-					(double)interval->self.memory_bytes.value);
-	if (!err && interval->cpu.present)
-		err = add_cpu(summary, &interval->cpu);
-	if (!err && interval->net.present)
-		err = add_net(summary, &interval->net);
-	if (!err && interval->memory.present)
-		err = add_memory(summary, &interval->memory, end_boot_ns);
-	if (!err)
-		err = split_interval(summary->split, interval, begin_boot_ns, end_boot_ns);
-	return err ? err : add_usage(summary, interval, end_boot_ns);
-}
-
-static const char *reason_of(const struct missing_list *list, const char *key)
-{
-	for (size_t i = 0; i < list->count; i++)
-		if (!strcmp(list->items[i].key, key))
-			return list->items[i].reason;
-	return NULL;
 }
 
 int summary_add_losses(struct summary *summary, const struct counter_list *list)
@@ -380,7 +214,7 @@ static void give_up_stack(struct summary *summary, struct followed *followed)
 static int add_block(struct summary *summary, const struct record *record)
 {
 	const struct record_block *block = record->block;
-	const char *why = reason_of(&block->missing, "stacks");
+	const char *why = missing_reason(&block->missing, "stacks");
 	bool follows = why && !strcmp(why, MISSING_FOLLOWS);
 	bool bare = !block->stack_count && why && strncmp(why, "--stack off", 11);
 	int err;
@@ -408,9 +242,9 @@ static int add_block(struct summary *summary, const struct record *record)
 	if (!err)
 		err = split_block(summary->split, block);
 	if (!err)
-		err = add(summary, "blocks.total_ns", (double)block->wall_ns);
+		err = summary_add_to(summary, "blocks.total_ns", (double)block->wall_ns);
 	if (!err)
-		err = add_value(summary, DISTRIBUTION_BLOCK_WALL, block->wall_ns);
+		err = summary_add_value(summary, DISTRIBUTION_BLOCK_WALL, block->wall_ns);
 	return err ? err : summary_add_losses(summary, &block->lost);
 }
 
@@ -467,7 +301,7 @@ static int add_event(struct summary *summary, const struct record *record)
 
 	if (strcmp(record->event->event, "mark")) {
 		scenes_select(summary->scenes, record->t_boot_ns, record->t_boot_ns);
-		return add(summary, "events", 1);
+		return summary_add_to(summary, "events", 1);
 	}
 	/* It is between scenes, and in none. */
 	events = total(summary, "events");
@@ -487,7 +321,7 @@ int summary_add(struct summary *summary, const struct record *record)
 	summary->records++;
 	switch (record->type) {
 	case RECORD_INTERVAL:
-		return add_interval(summary, record->interval, record->t_boot_ns);
+		return summary_add_interval(summary, record->interval, record->t_boot_ns);
 	case RECORD_BLOCK:
 		return add_block(summary, record);
 	case RECORD_STACK:
@@ -527,6 +361,8 @@ static int set_usage(struct summary *summary)
 		err = block_groups_take(summary->groups, BLOCK_PATHS, &summary->footer);
 	if (!err)
 		err = memory_runs_take(summary->memory, TOP_ROWS, &summary->footer);
+	if (!err)
+		err = interface_sums_take(summary->interfaces, &summary->footer);
 	return err ? err : usage_take(summary->usage, TOP_ROWS, &summary->footer);
 }
 
@@ -580,7 +416,7 @@ const struct record_footer *summary_footer(struct summary *summary)
 		err = summary_set_total(summary, "dur_ns", summary->dur_ns);
 	if (!err)
 		err = summary_set_total(summary, "blocks.count", (double)summary->blocks);
-	if (!err && !reason_of(&footer->missing, "cpu.tasks_exited"))
+	if (!err && !missing_reason(&footer->missing, "cpu.tasks_exited"))
 		err = summary_set_total(summary, "cpu.tasks_exited", (double)summary->exits);
 	if (!err)
 		err = set_usage(summary);

@@ -15,6 +15,11 @@ enum distribution {
 	DISTRIBUTION_SELF,
 	DISTRIBUTION_BLOCK_WALL,
 	DISTRIBUTION_AVAILABLE,
+	DISTRIBUTION_TCP_RTT,
+	DISTRIBUTION_TARGETS_RSS,
+	DISTRIBUTION_TARGETS_PSS,
+	DISTRIBUTION_SPLIT, /* and enum split_value */
+	DISTRIBUTION_SPLIT_LAST = DISTRIBUTION_SPLIT + SPLIT_VALUES - 1,
 	DISTRIBUTION_MAX,
 };
 
@@ -47,6 +52,7 @@ struct summary {
 	struct memory_runs *memory;
 	struct scenes *scenes;
 	struct split *split;
+	struct interface_sums *interfaces;
 	uint64_t end_boot_ns; /* of the interval before; 0: there was none */
 	struct histogram *histograms[DISTRIBUTION_MAX];
 	struct record_footer footer;
@@ -63,6 +69,16 @@ struct summary {
 	size_t followed_next;
 };
 
+/* Add to a total, or to a distribution, of the run and of the scenes that are selected. 0, -ENOMEM.
+ */
+int summary_add_to(struct summary *summary, const char *key, double value);
+int summary_add_value(struct summary *summary, enum distribution which, uint64_t value);
+/* The same of what histogram_each() told. */
+int summary_add_bucket(struct summary *summary, enum distribution which, uint64_t low,
+		       uint64_t high, uint64_t count);
+/* What happened until end_boot_ns (interval.c). 0, -ENOMEM. */
+int summary_add_interval(struct summary *summary, const struct record_interval *interval,
+			 uint64_t end_boot_ns);
 /* The distribution of what a histogram has counted. */
 struct record_distribution summary_describe(const struct histogram *histogram, const char *name);
 /* The total of that key path, 0 where there is none. */

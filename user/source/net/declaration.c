@@ -13,6 +13,7 @@ struct net_flags {
 	uint64_t flows;
 	int mode; /* enum net_mode */
 	int length;
+	bool by_interface, check;
 };
 
 _Static_assert(sizeof(struct net_flags) <= SOURCE_FLAGS_BYTES, "flags");
@@ -25,6 +26,12 @@ static const struct option_row rows[] = {
 	 OPTION_CHOICE, PLACE(mode), "auto hooks netd off"},
 	{0, "net-length", "HOW", "count bytes as netd does, or as the wire carries them",
 	 VERB_RECORD, OPTION_CHOICE, PLACE(length), "netd wire"},
+	{0, "net-interfaces", NULL,
+	 "bytes of each uid by interface, too; by hooks, because netd's map cannot tell",
+	 VERB_RECORD, OPTION_FLAG, PLACE(by_interface)},
+	{0, "net-check", NULL,
+	 "count by hooks, and compare with what netd's own map has of each uid", VERB_RECORD,
+	 OPTION_FLAG, PLACE(check)},
 	{0, "net-flows", "N",
 	 "connections of each IP family that are held at a time (default 16384: 8.0 MiB; 100000: "
 	 "32 MiB)",
@@ -53,11 +60,13 @@ static struct source *make(const void *from, const struct source_wishes *wishes,
 		.flows = flags->flows < UINT32_MAX ? (uint32_t)flags->flows : UINT32_MAX,
 		.btf = wishes->btf_path,
 		.hooks_only = flags->mode == NET_HOOKS,
+		.by_interface = flags->by_interface,
+		.check = flags->check,
 	};
 
 	errno = 0;
 	/* What was asked for by name must be there. */
-	*needed = flags->mode != NET_AUTO;
+	*needed = flags->mode != NET_AUTO || flags->by_interface || flags->check;
 	return flags->mode == NET_OFF ? NULL : net_source_new(&options);
 }
 

@@ -14,11 +14,34 @@ static const struct field traffic_rows[] = {
 static const struct field_type traffic_type =
 	FIELD_TYPE("traffic", struct record_bytes, traffic_rows);
 
+static const struct field interface_rows[] = {
+	FIELD(struct record_interface_net, interface, OPTIONAL, NAME,
+	      "its name; absent in the row of what came or went by one that is not known: packets "
+	      "of "
+	      "one flow that came by several before their owner was known, and interfaces beyond "
+	      "the first 1,024",
+	      MERGED(KEY), TEXT_IS(WORD)),
+	FIELD(struct record_interface_net, ifindex, NONZERO, ID, "its number in its namespace",
+	      MERGED(KEY)),
+	FIELD(struct record_interface_net, netns, NONZERO, ID,
+	      "its network namespace, where that is not the recorder's: the cookie "
+	      "(SO_NETNS_COOKIE), before Linux 5.14 the inode number",
+	      MERGED(KEY)),
+	FIELD_SAME_LEVEL(struct record_interface_net, bytes, &traffic_type),
+};
+static const struct field_type interface_type =
+	FIELD_TYPE("interface_net", struct record_interface_net, interface_rows);
+
 static const struct field uid_rows[] = {
 	FIELD(struct record_uid_net, uid, REQUIRED, ID, "owner of the sockets", MERGED(KEY)),
 	FIELD(struct record_uid_net, package, OPTIONAL, NAME,
 	      "package; absent where several share the uid"),
 	FIELD_SAME_LEVEL(struct record_uid_net, bytes, &traffic_type),
+	FIELD_STRUCT_IF("netd", struct record_uid_net, netd, netd_present, &traffic_type,
+			"what netd's own map has of the same time (--net-check)"),
+	FIELD_ROWS("interfaces", struct record_uid_net, interfaces, interface_count, NONZERO,
+		   &interface_type,
+		   "the same by interface (--net-interfaces): the sum of these rows is this one"),
 };
 static const struct field_type uid_type = FIELD_TYPE("uid_net", struct record_uid_net, uid_rows);
 
@@ -41,6 +64,8 @@ static const struct field net_rows[] = {
 	FIELD_STRUCT("loopback", struct record_net, loopback, &traffic_type,
 		     "what stayed on this machine"),
 	FIELD_GROUP("unattributed", &unattributed_type, "what belongs to no uid"),
+	FIELD_STRUCT_IF("netd", struct record_net, netd, netd_present, &traffic_type,
+			"of all uids, what netd's own map has (--net-check)"),
 };
 static const struct field_type net_type = FIELD_TYPE("net", struct record_net, net_rows);
 

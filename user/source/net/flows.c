@@ -101,8 +101,8 @@ static uint64_t noted_owner(const struct net_flows *flows, const struct flow_key
 	return value.owner;
 }
 
-static int book_owner(const struct net_flows *flows, uint64_t owner, uint64_t bytes,
-		      uint64_t packets)
+static int book_owner(const struct net_flows *flows, uint64_t owner, uint32_t interface,
+		      uint64_t bytes, uint64_t packets)
 {
 	enum net_bucket bucket = NET_BUCKET_UID;
 
@@ -110,7 +110,7 @@ static int book_owner(const struct net_flows *flows, uint64_t owner, uint64_t by
 		bucket = NET_BUCKET_KERNEL;
 	else if (owner >> 32 == NET_OWNER_FORWARDED)
 		bucket = NET_BUCKET_FORWARDED;
-	return flows->book(flows->ctx, bucket, (uint32_t)owner, bytes, packets);
+	return flows->book(flows->ctx, bucket, (uint32_t)owner, interface, bytes, packets);
 }
 
 /* ---- read-out of what waits ---- */
@@ -121,7 +121,7 @@ static int book_part(const struct net_flows *flows, struct waiting_flow *one, in
 
 	one->bytes[part] = one->packets[part] = 0;
 	one->asked_bytes[part] = one->asked_packets[part] = 0;
-	return book_owner(flows, owner, bytes, packets);
+	return book_owner(flows, owner, net_interface_of_part(one, part), bytes, packets);
 }
 
 int net_flows_account(struct net_flows *flows, struct waiting_flow *one,
@@ -135,7 +135,8 @@ int net_flows_account(struct net_flows *flows, struct waiting_flow *one,
 		if (now->part[i].bytes != one->seen.part[i].bytes)
 			one->active = flows->epoch;
 		one->bytes[i] += now->part[i].bytes - one->seen.part[i].bytes;
-		one->packets[i] += now->part[i].packets - one->seen.part[i].packets;
+		one->packets[i] += (uint32_t)(now->part[i].packets - one->seen.part[i].packets);
+		one->seen.part[i].interface = now->part[i].interface;
 		if (net_part_waits(one, i) && net_is_settled(owner))
 			err = book_part(flows, one, i, owner);
 	}
@@ -292,8 +293,8 @@ static int give_up(struct net_flows *flows)
 			if (net_may_be_owned(one, i))
 				flows->unresolved += one->bytes[i];
 			if (net_part_waits(one, i))
-				err = flows->book(flows->ctx, NET_BUCKET_UNKNOWN, 0, one->bytes[i],
-						  one->packets[i]);
+				err = flows->book(flows->ctx, NET_BUCKET_UNKNOWN, 0, 0,
+						  one->bytes[i], one->packets[i]);
 			one->bytes[i] = one->packets[i] = 0;
 		}
 	return err;
@@ -342,13 +343,12 @@ static int read_maps(struct net_flows *flows)
 	flows->walked_ns = now_ns;
 	flows->walks++;
 	flows->crowded = HASH_COUNT(flows->waiting) > flows->maps.waiting_entries / 4 * 3;
-	err = net_map_read(flows->maps.waiting4, sizeof(struct net_flow4),
-			   sizeof(struct net_waiting), flows->maps.waiting_entries, read_waiting4,
-			   flows);
+	err = map_read(flows->maps.waiting4, sizeof(struct net_flow4), sizeof(struct net_waiting),
+		       flows->maps.waiting_entries, read_waiting4, flows);
 	if (!err)
-		err = net_map_read(flows->maps.waiting6, sizeof(struct net_flow6),
-				   sizeof(struct net_waiting), flows->maps.waiting_entries,
-				   read_waiting6, flows);
+		err = map_read(flows->maps.waiting6, sizeof(struct net_flow6),
+			       sizeof(struct net_waiting), flows->maps.waiting_entries,
+			       read_waiting6, flows);
 	if (!err)
 		err = net_removal_go_on(flows);
 	return err ? err : settle_all(flows);

@@ -30,9 +30,10 @@ enum net_bucket {
 	NET_BUCKET_UNKNOWN = 4, /* the namespace could not be asked */
 };
 
-/* uid counts for NET_BUCKET_UID only. 0, or a negative errno that ends the read. */
-typedef int (*net_book_fn)(void *ctx, enum net_bucket bucket, uint32_t uid, uint64_t bytes,
-			   uint64_t packets);
+/* uid counts for NET_BUCKET_UID only; interface: its id, 0 where it is not known. 0, or a negative
+ * errno that ends the read. */
+typedef int (*net_book_fn)(void *ctx, enum net_bucket bucket, uint32_t uid, uint32_t interface,
+			   uint64_t bytes, uint64_t packets);
 
 /* Forks the process that dumps, and asks for all that is there: call it after the programs were
  * attached. The descriptors stay the caller's. NULL with errno. */

@@ -6,7 +6,7 @@
 #include "source/net/asker.h"
 #include "source/net/flows.h"
 #include "source/net/key.h"
-#include "source/net/map.h"
+#include "kernel/map_read.h"
 
 /* What was read of one waiting entry so far. */
 struct waiting_flow {
@@ -39,11 +39,11 @@ struct net_flows {
 	bool has_heard;
 	struct net_diag primed; /* what is still to be noted of the first dump */
 	size_t primed_sockets, primed_addresses;
-	struct net_map_walk walk4, walk6; /* where the sweep stands */
-	bool sweeps4, sweeps6;            /* one is under way */
-	uint64_t places_asked_ns;         /* when the local addresses were last asked for */
-	uint64_t replaced;                /* of the asker, as of the last read */
-	uint64_t full;                    /* owners that could not be noted, since the last read */
+	struct map_walk walk4, walk6; /* where the sweep stands */
+	bool sweeps4, sweeps6;        /* one is under way */
+	uint64_t places_asked_ns;     /* when the local addresses were last asked for */
+	uint64_t replaced;            /* of the asker, as of the last read */
+	uint64_t full;                /* owners that could not be noted, since the last read */
 	uint64_t unresolved;   /* bytes that somebody may own and nobody can tell who, since then */
 	uint32_t epoch, walks; /* of the waiting maps */
 	uint32_t made;         /* waiting entries as of the last walk */
@@ -86,6 +86,14 @@ static inline uint64_t net_owner_of_part(const struct waiting_flow *one,
 	if (now->part[part].owner)
 		return now->part[part].owner;
 	return part == NET_WAITING_FIRST ? one->owner : 0;
+}
+
+/* By which interface all that waits there came; 0: by several, or that is not told apart. */
+static inline uint32_t net_interface_of_part(const struct waiting_flow *one, int part)
+{
+	uint32_t interface = one->seen.part[part].interface;
+
+	return interface == NET_INTERFACE_SEVERAL ? 0 : interface;
 }
 
 /* Without another word it may be somebody's: not so where no table has sockets of that protocol, or

@@ -33,10 +33,10 @@ static int want_address(void *ctx, const void *key, const void *value)
 	return 0;
 }
 
-static int read_all(const struct net_flows *flows, net_map_fn fn, void *ctx)
+static int read_all(const struct net_flows *flows, map_read_fn fn, void *ctx)
 {
-	return net_map_read(flows->maps.localities, sizeof(struct net_address), sizeof(uint32_t),
-			    flows->maps.locality_entries, fn, ctx);
+	return map_read(flows->maps.localities, sizeof(struct net_address), sizeof(uint32_t),
+			flows->maps.locality_entries, fn, ctx);
 }
 
 int net_locality_ask(struct net_flows *flows)

@@ -22,6 +22,8 @@
 #define MAX_FLOWS    (1u << 20)
 #define STEP_NS      (10 * NSEC_PER_SEC)
 #define NETD_MISSING "netd's map holds sums per uid only"
+/* Uids and interfaces, where both are told apart; a quarter of them stays for uids alone. */
+#define PAIRS 8192
 
 static struct net_source *net_source(struct source *source)
 {
@@ -88,8 +90,15 @@ static int load(struct net_source *net, enum net_variant variant, const struct k
 		waiting = flows / 16;
 	if (options->test_entries.uids)
 		net->skel->rodata->row_places = 1;
+	net->skel->rodata->by_interface = options->by_interface;
+	net->skel->rodata->interface_places =
+		(options->test_entries.uids ? options->test_entries.uids : PAIRS) / 4 * 3;
 	twins = net_twins_of(net->skel, variant);
-	err = resize(net->skel->maps.uids, options->test_entries.uids);
+	err = resize(net->skel->maps.uids, options->test_entries.uids ? options->test_entries.uids
+					   : options->by_interface    ? PAIRS
+								      : 0);
+	if (!err && !options->by_interface)
+		err = resize(net->skel->maps.interfaces, 1);
 	if (!err)
 		err = resize(net->skel->maps.flows4, flows);
 	if (!err)
@@ -119,17 +128,37 @@ static int load(struct net_source *net, enum net_variant variant, const struct k
 	return err;
 }
 
-static int open_netd(struct net_source *net)
+static const char *bpffs_of(const struct net_source *net)
+{
+	return net->options.bpffs ? net->options.bpffs : "/sys/fs/bpf";
+}
+
+static int open_netd(struct net_source *net, char *why, size_t size)
 {
 	int err;
 
-	net->netd_fd = net_netd_open(net->options.bpffs ? net->options.bpffs : "/sys/fs/bpf");
+	net->netd_fd = net_netd_open(bpffs_of(net), why, size);
 	if (net->netd_fd < 0)
 		return net->netd_fd;
 	net->base.variant = "netd";
 	err = net_netd_read(net->netd_fd, net_read_netd_uid, net);
 	for (struct uid_sums *sums = net->uids; sums; sums = sums->hh.next)
 		memset(&sums->delta, 0, sizeof(sums->delta)); /* the baseline */
+	return err;
+}
+
+/* What is there now is the baseline. Without the map there is nothing to compare with, and the
+ * records say why. */
+static int open_check(struct net_source *net)
+{
+	int err;
+
+	net->check_fd = net_netd_open(bpffs_of(net), net->check_reason, sizeof(net->check_reason));
+	if (net->check_fd < 0)
+		return 0;
+	err = net_netd_read(net->check_fd, net_check_netd_uid, net);
+	for (struct uid_sums *sums = net->uids; sums; sums = sums->hh.next)
+		memset(&sums->netd_delta, 0, sizeof(sums->netd_delta));
 	return err;
 }
 
@@ -178,38 +207,45 @@ static int open_programs(struct net_source *net)
 		.flow_entries = bpf_map__max_entries(net->skel->maps.flows4),
 		.waiting_entries = bpf_map__max_entries(net->skel->maps.waiting4),
 	};
+	net_interfaces_begin(net);
 	net->flows = net_flows_new(&maps, net->context->warden, net_book, net);
 	if (!net->flows)
 		return -errno;
-	return 0;
+	return net->options.check ? open_check(net) : 0;
+}
+
+static bool wants_netd(const struct net_options *options)
+{
+	return options->variant == NET_VARIANT_NETD ||
+	       (options->variant == NET_VARIANT_AUTO && !options->hooks_only &&
+		!options->by_interface && !options->check);
 }
 
 static int net_open(struct source *source, const struct source_context *context)
 {
 	struct net_source *net = net_source(source);
-	enum net_variant variant = net->options.variant;
+	bool only_netd = net->options.variant == NET_VARIANT_NETD;
+	char why[120] = "";
 	int err = -ENOENT;
 
 	net->context = context;
-	if (variant == NET_VARIANT_NETD ||
-	    (variant == NET_VARIANT_AUTO && !net->options.hooks_only))
-		err = open_netd(net);
-	if (variant != NET_VARIANT_NETD && err) {
+	if (wants_netd(&net->options))
+		err = open_netd(net, why, sizeof(why));
+	if (!only_netd && err) {
 		if (err != -ENOENT)
 			source->state = SOURCE_DEGRADED;
 		err = open_programs(net);
 	}
 	if (err) {
 		source->state = SOURCE_ABSENT;
-		if (variant == NET_VARIANT_NETD)
-			snprintf(source->reason, sizeof(source->reason),
-				 "netd's pinned map cannot be read: %s", strerror(-err));
+		if (only_netd)
+			snprintf(source->reason, sizeof(source->reason), "%s",
+				 why[0] ? why : strerror(-err));
 		else if (!source->reason[0])
 			kernel_explain(err, "network accounting", source->reason,
 				       sizeof(source->reason));
 	} else if (source->state == SOURCE_DEGRADED) {
-		snprintf(source->reason, sizeof(source->reason),
-			 "netd's pinned map is there but cannot be read; counting packets instead");
+		snprintf(source->reason, sizeof(source->reason), "counting packets: %s", why);
 	}
 	net->step_ns = clock_now_ns(CLOCK_MONOTONIC);
 	return err;
@@ -234,6 +270,8 @@ static int sample_programs(struct net_source *net, bool final, struct counter_li
 	net->skel->bss->learn_every_packet = net_flows_are_blind(net->flows);
 	if (!err)
 		err = net_read_uids(net);
+	if (!err && net->options.by_interface)
+		err = net_interfaces_read(net);
 	if (!err)
 		err = net_read_classes(net, lost);
 	if (!err)
@@ -251,6 +289,8 @@ static int net_sample(struct source *source, struct record_interval *interval)
 		err = net_netd_read(net->netd_fd, net_read_netd_uid, net);
 	else
 		err = sample_programs(net, interval->final, &interval->lost);
+	if (!err && net->check_fd >= 0)
+		err = net_netd_read(net->check_fd, net_check_netd_uid, net);
 	if (!err)
 		err = net_fill_rows(net);
 	if (err) {
@@ -261,10 +301,16 @@ static int net_sample(struct source *source, struct record_interval *interval)
 		return missing_list_set(&interval->missing, "net", reason);
 	}
 	net->interval.present = true;
-	if (net->netd_fd >= 0) {
+	net->interval.netd_present = net->check_fd >= 0;
+	if (net->options.check && net->check_fd < 0)
+		err = missing_list_set(&interval->missing, "net.netd", net->check_reason);
+	if (!err && net->netd_fd >= 0) {
 		err = missing_list_set(&interval->missing, "net.loopback", NETD_MISSING);
 		if (!err)
 			err = missing_list_set(&interval->missing, "net.unattributed",
+					       NETD_MISSING);
+		if (!err && net->options.by_interface)
+			err = missing_list_set(&interval->missing, "net.uids.interfaces",
 					       NETD_MISSING);
 	}
 	interval->net = net->interval;
@@ -283,11 +329,16 @@ static void net_close(struct source *source)
 	net_flows_free(net->flows);
 	if (net->netd_fd >= 0)
 		close(net->netd_fd);
+	if (net->check_fd >= 0)
+		close(net->check_fd);
 	HASH_ITER (hh, net->uids, sums, next) {
 		HASH_DEL(net->uids, sums);
 		free(sums);
 	}
+	net_interfaces_free(net);
 	free(net->rows);
+	free(net->interface_rows);
+	free(net->moved);
 	free(net);
 }
 
@@ -328,5 +379,6 @@ struct source *net_source_new(const struct net_options *options)
 	net->base.rights = RIGHT_MAPS; /* dumps are made by a process of their own */
 	net->options = *options;
 	net->netd_fd = -1;
+	net->check_fd = -1;
 	return &net->base;
 }

@@ -20,6 +20,8 @@ struct net_options {
 	const char *btf;   /* file with the kernel's types, for a kernel without; or NULL */
 	bool hooks_only;   /* netd's map is not looked for */
 	const char *bpffs; /* where netd pins its map; NULL: /sys/fs/bpf */
+	bool check;        /* count packets, and compare with netd's map */
+	bool by_interface; /* bytes of each interface apart, which netd's map cannot tell */
 	/* Flows of each family that are held at a time; 0: 16,384. Memory: bpf/net_maps.bpf.h. */
 	uint32_t flows;
 	/* Tests only: smaller maps, so that each loss can be reached; 0: as in bpf/net.bpf.c. */

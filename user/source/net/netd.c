@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
-#include "source/net/map.h"
+#include "kernel/map_read.h"
 
 /* struct StatsValue of bpf_progs/netd.h (packages/modules/Connectivity). */
 struct netd_stats {
@@ -14,20 +15,29 @@ struct netd_stats {
 
 #define NETD_MAX_ENTRIES 65536 /* netd makes 10000; a larger one is not believed */
 
-static int open_map(const char *path)
+static int open_map(const char *path, char *reason, size_t size)
 {
 	LIBBPF_OPTS(bpf_obj_get_opts, options, .file_flags = BPF_F_RDONLY);
 	struct bpf_map_info info = {0};
-	uint32_t size = sizeof(info);
+	uint32_t info_size = sizeof(info);
 	int fd = bpf_obj_get_opts(path, &options), err;
 
-	if (fd < 0)
+	if (fd < 0) {
+		snprintf(reason, size, "%s: %s", path, strerror(-fd));
 		return fd;
-	err = bpf_obj_get_info_by_fd(fd, &info, &size);
-	if (!err &&
-	    (info.type != BPF_MAP_TYPE_HASH || info.key_size != sizeof(uint32_t) ||
-	     info.value_size != sizeof(struct netd_stats) || info.max_entries > NETD_MAX_ENTRIES))
+	}
+	err = bpf_obj_get_info_by_fd(fd, &info, &info_size);
+	if (err)
+		snprintf(reason, size, "%s: not a map", path);
+	else if (info.type != BPF_MAP_TYPE_HASH || info.key_size != sizeof(uint32_t) ||
+		 info.value_size != sizeof(struct netd_stats) ||
+		 info.max_entries > NETD_MAX_ENTRIES) {
 		err = -EPROTO;
+		snprintf(reason, size,
+			 "%s is not netd's map as we know it: %u entries of type %u, %u bytes to "
+			 "%u",
+			 path, info.max_entries, info.type, info.key_size, info.value_size);
+	}
 	if (err) {
 		close(fd);
 		return err;
@@ -35,18 +45,19 @@ static int open_map(const char *path)
 	return fd;
 }
 
-int net_netd_open(const char *bpffs)
+int net_netd_open(const char *bpffs, char *reason, size_t size)
 {
 	static const char *const names[] = {"netd_shared/map_netd_app_uid_stats_map",
 					    "map_netd_app_uid_stats_map"};
 	char path[PATH_MAX];
-	size_t i;
 	int fd = -ENOENT;
 
-	for (i = 0; i < 2 && fd == -ENOENT; i++) {
-		if (snprintf(path, sizeof(path), "%s/%s", bpffs, names[i]) >= (int)sizeof(path))
+	for (size_t i = 0; i < 2 && fd == -ENOENT; i++) {
+		if (snprintf(path, sizeof(path), "%s/%s", bpffs, names[i]) >= (int)sizeof(path)) {
+			snprintf(reason, size, "the name of bpffs is too long");
 			return -ENAMETOOLONG;
-		fd = open_map(path);
+		}
+		fd = open_map(path, reason, size);
 	}
 	return fd;
 }
@@ -77,6 +88,6 @@ int net_netd_read(int fd, net_netd_fn fn, void *ctx)
 
 	if (err)
 		return err;
-	return net_map_read(fd, sizeof(uint32_t), sizeof(struct netd_stats), info.max_entries,
-			    read_one, &reader);
+	return map_read(fd, sizeof(uint32_t), sizeof(struct netd_stats), info.max_entries, read_one,
+			&reader);
 }

@@ -109,7 +109,8 @@ static int book_asked(struct net_flows *flows, struct waiting_flow *one, int par
 	one->bytes[part] -= bytes;
 	one->packets[part] -= packets;
 	one->asked_bytes[part] = one->asked_packets[part] = 0;
-	return flows->book(flows->ctx, bucket, uid, bytes, packets);
+	return flows->book(flows->ctx, bucket, uid, net_interface_of_part(one, part), bytes,
+			   packets);
 }
 
 /* The namespace of this flow could not be read. A dump that broke off is made again; whose the

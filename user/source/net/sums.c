@@ -5,7 +5,7 @@
 #include <string.h>
 #include "jankscope/target.h"
 #include "kernel/percpu.h"
-#include "source/net/map.h"
+#include "kernel/map_read.h"
 #include "source/net/private.h"
 
 static void add(struct record_bytes *to, const struct record_bytes *from)
@@ -36,35 +36,35 @@ static struct record_bytes as_record(const struct net_bytes *bytes)
 				     .tx_packets = bytes->tx_packets};
 }
 
-static struct uid_sums *uid_sums(struct net_source *net, uint32_t uid)
+static struct uid_sums *uid_sums(struct net_source *net, uint64_t owner)
 {
 	struct uid_sums *sums;
 
-	HASH_FIND(hh, net->uids, &uid, sizeof(uid), sums);
+	HASH_FIND(hh, net->uids, &owner, sizeof(owner), sums);
 	if (sums)
 		return sums;
 	sums = calloc(1, sizeof(*sums));
 	if (!sums)
 		return NULL;
-	sums->uid = uid;
-	HASH_ADD(hh, net->uids, uid, sizeof(sums->uid), sums);
+	sums->owner = owner;
+	HASH_ADD(hh, net->uids, owner, sizeof(sums->owner), sums);
 	return sums;
 }
 
-static void grow_uid(struct uid_sums *sums, const struct net_bytes *now)
+static void grow(struct net_bytes *to, struct net_bytes *seen, const struct net_bytes *now)
 {
-	struct net_bytes delta = advance(&sums->seen, now);
+	struct net_bytes delta = advance(seen, now);
 
-	sums->delta.rx_bytes += delta.rx_bytes;
-	sums->delta.rx_packets += delta.rx_packets;
-	sums->delta.tx_bytes += delta.tx_bytes;
-	sums->delta.tx_packets += delta.tx_packets;
+	to->rx_bytes += delta.rx_bytes;
+	to->rx_packets += delta.rx_packets;
+	to->tx_bytes += delta.tx_bytes;
+	to->tx_packets += delta.tx_packets;
 }
 
 static int read_uid(void *ctx, const void *key, const void *value)
 {
 	struct net_source *net = ctx;
-	struct uid_sums *sums = uid_sums(net, *(const uint32_t *)key);
+	struct uid_sums *sums = uid_sums(net, *(const uint64_t *)key);
 	const struct net_bytes *slots = value;
 
 	if (!sums)
@@ -84,7 +84,7 @@ static int read_row(struct net_source *net, enum net_way way, const struct net_r
 
 	if (!row->owner)
 		return 0;
-	sums = uid_sums(net, (uint32_t)row->owner);
+	sums = uid_sums(net, row->owner);
 	if (!sums)
 		return -ENOMEM;
 	if (way == NET_SENT) {
@@ -120,41 +120,56 @@ int net_read_uids(struct net_source *net)
 
 	for (sums = net->uids; sums; sums = sums->hh.next)
 		memset(&sums->now, 0, sizeof(sums->now));
-	err = net_map_read(bpf_map__fd(net->skel->maps.uids), sizeof(uint32_t),
-			   (uint32_t)(sizeof(struct net_bytes) * (size_t)net->possible_cpus),
-			   bpf_map__max_entries(net->skel->maps.uids), read_uid, net);
+	err = map_read(bpf_map__fd(net->skel->maps.uids), sizeof(uint64_t),
+		       (uint32_t)(sizeof(struct net_bytes) * (size_t)net->possible_cpus),
+		       bpf_map__max_entries(net->skel->maps.uids), read_uid, net);
 	if (!err)
 		err = read_rows(net, NET_RECEIVED);
 	if (!err)
 		err = read_rows(net, NET_SENT);
 	for (sums = err ? NULL : net->uids; sums; sums = sums->hh.next)
-		grow_uid(sums, &sums->now);
+		grow(&sums->delta, &sums->seen, &sums->now);
 	return err;
+}
+
+/* netd deletes the row of an uninstalled app; a reinstalled one starts at 0 again. */
+static void grow_netd(struct net_bytes *to, struct net_bytes *seen, const struct net_bytes *now)
+{
+	if (now->rx_bytes < seen->rx_bytes || now->tx_bytes < seen->tx_bytes)
+		memset(seen, 0, sizeof(*seen));
+	grow(to, seen, now);
 }
 
 int net_read_netd_uid(void *ctx, uint32_t uid, const struct net_bytes *now)
 {
-	struct net_source *net = ctx;
-	struct uid_sums *sums = uid_sums(net, uid);
+	struct uid_sums *sums = uid_sums(ctx, NET_ROW_OF(0, uid));
 
 	if (!sums)
 		return -ENOMEM;
-	/* netd deletes the row of an uninstalled app; a reinstalled one starts at 0 again. */
-	if (now->rx_bytes < sums->seen.rx_bytes || now->tx_bytes < sums->seen.tx_bytes)
-		memset(&sums->seen, 0, sizeof(sums->seen));
-	grow_uid(sums, now);
+	grow_netd(&sums->delta, &sums->seen, now);
+	return 0;
+}
+
+int net_check_netd_uid(void *ctx, uint32_t uid, const struct net_bytes *now)
+{
+	struct uid_sums *sums = uid_sums(ctx, NET_ROW_OF(0, uid));
+
+	if (!sums)
+		return -ENOMEM;
+	grow_netd(&sums->netd_delta, &sums->netd_seen, now);
 	return 0;
 }
 
 /* Received bytes whose owner was found at read-out. */
-int net_book(void *ctx, enum net_bucket bucket, uint32_t uid, uint64_t bytes, uint64_t packets)
+int net_book(void *ctx, enum net_bucket bucket, uint32_t uid, uint32_t interface, uint64_t bytes,
+	     uint64_t packets)
 {
 	struct net_source *net = ctx;
 	struct record_bytes received = {.rx_bytes = bytes, .rx_packets = packets};
 	struct uid_sums *sums;
 
 	if (bucket == NET_BUCKET_UID) {
-		sums = uid_sums(net, uid);
+		sums = uid_sums(net, NET_ROW_OF(interface, uid));
 		if (!sums)
 			return -ENOMEM;
 		sums->delta.rx_bytes += bytes;
@@ -239,44 +254,103 @@ int net_read_missed(struct net_source *net, struct counter_list *lost)
 	return err;
 }
 
-static int by_uid(const void *a, const void *b)
+/* By uid, then by interface. */
+static int by_owner(const void *a, const void *b)
 {
-	const struct record_uid_net *left = a, *right = b;
+	const struct uid_sums *left = *(struct uid_sums *const *)a,
+			      *right = *(struct uid_sums *const *)b;
 
-	return left->uid < right->uid ? -1 : left->uid > right->uid;
+	if ((uint32_t)left->owner != (uint32_t)right->owner)
+		return (uint32_t)left->owner < (uint32_t)right->owner ? -1 : 1;
+	return left->owner < right->owner ? -1 : left->owner > right->owner;
+}
+
+static int make_room(struct net_source *net)
+{
+	size_t count = HASH_COUNT(net->uids), room = count + 64;
+	struct record_interface_net *interfaces;
+	struct record_uid_net *rows;
+	struct uid_sums **moved;
+
+	if (count <= net->row_room)
+		return 0;
+	rows = realloc(net->rows, room * sizeof(*rows));
+	if (rows)
+		net->rows = rows;
+	interfaces = realloc(net->interface_rows, room * sizeof(*interfaces));
+	if (interfaces)
+		net->interface_rows = interfaces;
+	moved = realloc(net->moved, room * sizeof(*moved));
+	if (moved)
+		net->moved = moved;
+	if (!rows || !interfaces || !moved)
+		return -ENOMEM;
+	net->row_room = room;
+	return 0;
+}
+
+static bool is_some(const struct net_bytes *bytes)
+{
+	return bytes->rx_bytes || bytes->tx_bytes || bytes->rx_packets || bytes->tx_packets;
+}
+
+static struct record_interface_net interface_row(const struct net_source *net,
+						 const struct uid_sums *sums)
+{
+	const struct interface_name *known =
+		net_interface_find(net, NET_ROW_INTERFACE(sums->owner));
+	struct record_interface_net row = {.bytes = as_record(&sums->delta)};
+
+	if (known) {
+		row.interface = known->name[0] ? known->name : NULL;
+		row.ifindex = known->ifindex;
+		row.netns = known->netns;
+	}
+	return row;
+}
+
+static void take_moved(struct net_source *net, struct uid_sums *sums, struct record_uid_net *row)
+{
+	struct record_bytes bytes = as_record(&sums->delta), netd = as_record(&sums->netd_delta);
+
+	add(&row->bytes, &bytes);
+	add(&row->netd, &netd);
+	add(&net->interval.netd, &netd);
+	if (net->options.by_interface && net->netd_fd < 0 && is_some(&sums->delta))
+		row->interfaces[row->interface_count++] = interface_row(net, sums);
+	memset(&sums->delta, 0, sizeof(sums->delta));
+	memset(&sums->netd_delta, 0, sizeof(sums->netd_delta));
 }
 
 /* Rows of the uids that moved, in order of uid. */
 int net_fill_rows(struct net_source *net)
 {
 	struct target_set *targets = net->context->targets;
+	struct record_uid_net *row = NULL;
+	size_t moved = 0, count = 0;
 	struct uid_sums *sums;
-	size_t count = 0;
+	int err = make_room(net);
 
-	if (HASH_COUNT(net->uids) > net->row_room) {
-		size_t room = HASH_COUNT(net->uids) + 64;
-		struct record_uid_net *rows = realloc(net->rows, room * sizeof(*rows));
+	if (err)
+		return err;
+	for (sums = net->uids; sums; sums = sums->hh.next)
+		if (is_some(&sums->delta) || is_some(&sums->netd_delta))
+			net->moved[moved++] = sums;
+	if (moved)
+		qsort(net->moved, moved, sizeof(*net->moved), by_owner);
+	for (size_t i = 0; i < moved; i++) {
+		uint32_t uid = (uint32_t)net->moved[i]->owner;
 
-		if (!rows)
-			return -ENOMEM;
-		net->rows = rows;
-		net->row_room = room;
+		if (!row || row->uid != uid) {
+			row = &net->rows[count++];
+			*row = (struct record_uid_net){
+				.uid = uid,
+				.package = targets ? target_package_of_uid(targets, uid) : NULL,
+				.netd_present = net->check_fd >= 0,
+				.interfaces = &net->interface_rows[i]};
+		}
+		take_moved(net, net->moved[i], row);
 	}
-	for (sums = net->uids; sums; sums = sums->hh.next) {
-		struct record_uid_net *row = &net->rows[count];
-
-		if (!sums->delta.rx_bytes && !sums->delta.tx_bytes && !sums->delta.rx_packets &&
-		    !sums->delta.tx_packets)
-			continue;
-		*row = (struct record_uid_net){
-			.uid = sums->uid,
-			.package = targets ? target_package_of_uid(targets, sums->uid) : NULL,
-			.bytes = as_record(&sums->delta)};
-		memset(&sums->delta, 0, sizeof(sums->delta));
-		count++;
-	}
-	if (count)
-		qsort(net->rows, count, sizeof(*net->rows), by_uid);
 	net->interval.uids = net->rows;
 	net->interval.uid_count = count;
 	return 0;

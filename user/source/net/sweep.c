@@ -54,9 +54,9 @@ int net_flows_sweep(struct net_flows *flows, uint32_t epoch, uint32_t idle_epoch
 	flows->epoch = epoch;
 	sweep.crowded = flows->flow_count4 > many;
 	sweep.counted = &flows->counted4;
-	err = flows->sweeps4 ? net_map_read_some(flows->maps.flows4, sizeof(struct net_flow4),
-						 sizeof(struct net_flow_owner), SOME, &flows->walk4,
-						 look_at4, &sweep)
+	err = flows->sweeps4 ? map_read_some(flows->maps.flows4, sizeof(struct net_flow4),
+					     sizeof(struct net_flow_owner), SOME, &flows->walk4,
+					     look_at4, &sweep)
 			     : 0;
 	if (err < 0)
 		return err;
@@ -67,9 +67,9 @@ int net_flows_sweep(struct net_flows *flows, uint32_t epoch, uint32_t idle_epoch
 	}
 	sweep.crowded = flows->flow_count6 > many;
 	sweep.counted = &flows->counted6;
-	err = flows->sweeps6 ? net_map_read_some(flows->maps.flows6, sizeof(struct net_flow6),
-						 sizeof(struct net_flow_owner), SOME, &flows->walk6,
-						 look_at6, &sweep)
+	err = flows->sweeps6 ? map_read_some(flows->maps.flows6, sizeof(struct net_flow6),
+					     sizeof(struct net_flow_owner), SOME, &flows->walk6,
+					     look_at6, &sweep)
 			     : 0;
 	if (err < 0)
 		return err;

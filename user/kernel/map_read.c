@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "source/net/map.h"
+#include "kernel/map_read.h"
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@ static bool make_room(uint32_t count, uint32_t key_size, uint32_t value_size, ch
 	return *keys && *values;
 }
 
-int net_map_read(int fd, uint32_t key_size, uint32_t value_size, uint32_t max_entries,
-		 net_map_fn fn, void *ctx)
+int map_read(int fd, uint32_t key_size, uint32_t value_size, uint32_t max_entries, map_read_fn fn,
+	     void *ctx)
 {
 	uint32_t part = max_entries < PART ? max_entries : PART;
 	uint64_t position[8]; /* opaque; a hash uses 4 bytes of it */
@@ -51,8 +51,8 @@ int net_map_read(int fd, uint32_t key_size, uint32_t value_size, uint32_t max_en
 	return err;
 }
 
-int net_map_read_some(int fd, uint32_t key_size, uint32_t value_size, uint32_t some,
-		      struct net_map_walk *walk, net_map_fn fn, void *ctx)
+int map_read_some(int fd, uint32_t key_size, uint32_t value_size, uint32_t some,
+		  struct map_walk *walk, map_read_fn fn, void *ctx)
 {
 	uint32_t batch = some, i;
 	char *keys = malloc((size_t)some * key_size);

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What an interval adds to the summary. */
+#include <stdio.h>
+
+#include "record/histogram.h"
+#include "summary/interfaces.h"
+#include "summary/memory.h"
+#include "summary/summary_private.h"
+#include "summary/usage.h"
+
+static int add_stat(struct summary *summary, const struct record_cpu_stat *stat)
+{
+	const struct {
+		const char *key;
+		struct opt_u64 value;
+	} parts[] = {{"cpu.irq_ns", stat->irq_ns},
+		     {"cpu.softirq_ns", stat->softirq_ns},
+		     {"cpu.steal_ns", stat->steal_ns},
+		     {"cpu.iowait_ns", stat->iowait_ns}};
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts) && !err; i++)
+		if (parts[i].value.present)
+			err = summary_add_to(summary, parts[i].key, (double)parts[i].value.value);
+	return err;
+}
+
+static int add_total(void *summary, const char *key, double value)
+{
+	return summary_add_to(summary, key, value);
+}
+
+static int add_cpu(struct summary *summary, const struct record_cpu *cpu, bool sees_exits)
+{
+	uint64_t exits = 0;
+	int err = summary_add_to(summary, "cpu.busy_ns", (double)cpu->busy_ns);
+
+	if (!err)
+		err = summary_add_to(summary, "cpu.other_ns", (double)cpu->other_ns);
+	if (!err)
+		err = summary_add_to(summary, "cpu.overflow_ns", (double)cpu->overflow_ns);
+	if (!err && cpu->idle_ns.present)
+		err = summary_add_to(summary, "cpu.idle_ns", (double)cpu->idle_ns.value);
+	if (!err)
+		err = summary_add_to(summary, "cpu.online_ns", (double)cpu->online_ns);
+	if (!err && cpu->stat_present)
+		err = add_stat(summary, &cpu->stat);
+	if (!err && cpu->unaccounted_ns.present)
+		err = summary_add_to(summary, "cpu.unaccounted_ns",
+				     (double)cpu->unaccounted_ns.value);
+	for (size_t i = 0; i < cpu->task_count + cpu->cut_count; i++)
+		exits += cpu->tasks[i].exited;
+	summary->exits += exits;
+	/* The footer has their sum, unless they were not seen. */
+	if (!err && sees_exits)
+		err = scenes_add(summary->scenes, "cpu.tasks_exited", (double)exits);
+	if (!err)
+		err = clusters_add(&summary->other_tools.clusters, cpu, add_total, summary);
+	if (!err)
+		err = summary_add_value(summary, DISTRIBUTION_BUSY, cpu->busy_ns);
+	return err;
+}
+
+static int add_bytes(struct summary *summary, const char *prefix, const struct record_bytes *bytes)
+{
+	const struct {
+		const char *name;
+		uint64_t value;
+	} parts[] = {
+		{"rx_bytes", bytes->rx_bytes},
+		{"rx_packets", bytes->rx_packets},
+		{"tx_bytes", bytes->tx_bytes},
+		{"tx_packets", bytes->tx_packets},
+	};
+	char key[64];
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts) && !err; i++) {
+		snprintf(key, sizeof(key), "%s.%s", prefix, parts[i].name);
+		err = summary_add_to(summary, key, (double)parts[i].value);
+	}
+	return err;
+}
+
+static int add_net(struct summary *summary, const struct record_net *net)
+{
+	struct record_bytes sum = {0};
+	int err;
+
+	for (size_t i = 0; i < net->uid_count; i++) {
+		sum.rx_bytes += net->uids[i].bytes.rx_bytes;
+		sum.rx_packets += net->uids[i].bytes.rx_packets;
+		sum.tx_bytes += net->uids[i].bytes.tx_bytes;
+		sum.tx_packets += net->uids[i].bytes.tx_packets;
+	}
+	err = add_bytes(summary, "net", &sum);
+	if (!err)
+		err = add_bytes(summary, "net.loopback", &net->loopback);
+	if (!err && net->netd_present)
+		err = add_bytes(summary, "net.netd", &net->netd);
+	if (!err)
+		err = interface_sums_add(summary->interfaces, net);
+	return err ? err : add_bytes(summary, "net.unattributed", &net->unattributed);
+}
+
+struct rtt_adder {
+	struct summary *summary;
+	int err;
+};
+
+static void add_rtt_bucket(void *ctx, uint64_t low, uint64_t high, uint64_t count)
+{
+	struct rtt_adder *adder = ctx;
+
+	if (!adder->err)
+		adder->err =
+			summary_add_bucket(adder->summary, DISTRIBUTION_TCP_RTT, low, high, count);
+}
+
+static int add_rtt(struct summary *summary, const struct record_uid_tcp *row)
+{
+	struct rtt_adder adder = {summary, 0};
+
+	if (row->rtt_hist)
+		histogram_each(row->rtt_hist, add_rtt_bucket, &adder);
+	return adder.err;
+}
+
+static int add_tcp(struct summary *summary, const struct record_tcp *tcp)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < tcp->uid_count && !err; i++) {
+		const struct record_uid_tcp *row = &tcp->uids[i];
+		const struct {
+			const char *key;
+			uint64_t value;
+		} parts[] = {
+			{"tcp.retransmits", row->retransmits},
+			{"tcp.connects", row->connects},
+			{"tcp.accepts", row->accepts},
+			{"tcp.failed.refused", row->failed.refused},
+			{"tcp.failed.timed_out", row->failed.timed_out},
+			{"tcp.failed.unreachable", row->failed.unreachable},
+			{"tcp.failed.other", row->failed.other},
+			{"tcp.failed.given_up", row->failed.given_up},
+			{"tcp.timeouts", row->timeouts},
+			{"tcp.resets_received", row->resets_received},
+		};
+
+		for (size_t j = 0; j < sizeof(parts) / sizeof(*parts) && !err; j++)
+			err = summary_add_to(summary, parts[j].key, (double)parts[j].value);
+		if (!err)
+			err = add_rtt(summary, row);
+	}
+	return err;
+}
+
+/* Of all processes of the targets at one time; PSS where it was read of each of them. */
+static int add_targets_memory(struct summary *summary, const struct record_memory *memory)
+{
+	uint64_t rss_bytes = 0, pss_bytes = 0;
+	size_t with_rss = 0, with_pss = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < memory->process_count; i++) {
+		const struct record_memory_process *row = &memory->processes[i];
+
+		rss_bytes += row->rss_bytes.value;
+		with_rss += row->rss_bytes.present;
+		pss_bytes += row->pss_bytes.value;
+		with_pss += row->pss_bytes.present;
+	}
+	if (memory->process_count && with_rss == memory->process_count)
+		err = summary_add_value(summary, DISTRIBUTION_TARGETS_RSS, rss_bytes);
+	if (!err && memory->process_count && with_pss == memory->process_count)
+		err = summary_add_value(summary, DISTRIBUTION_TARGETS_PSS, pss_bytes);
+	return err;
+}
+
+static int add_memory(struct summary *summary, const struct record_memory *memory,
+		      uint64_t end_boot_ns)
+{
+	const struct record_memory_system *system = &memory->system;
+	int err = 0;
+
+	if (system->available_bytes.present)
+		err = summary_add_value(summary, DISTRIBUTION_AVAILABLE,
+					system->available_bytes.value);
+	if (!err && system->total_bytes.present)
+		err = summary_set_total(summary, "memory.total_bytes",
+					(double)system->total_bytes.value);
+	if (!err && system->pressure_some_ns.present)
+		err = summary_add_to(summary, "memory.pressure_some_ns",
+				     (double)system->pressure_some_ns.value);
+	if (!err && system->pressure_full_ns.present)
+		err = summary_add_to(summary, "memory.pressure_full_ns",
+				     (double)system->pressure_full_ns.value);
+	if (!err)
+		err = add_targets_memory(summary, memory);
+	return err ? err : memory_runs_add(summary->memory, memory, end_boot_ns);
+}
+
+static int add_part(struct summary *summary, const char *key, struct opt_u64 before,
+		    struct opt_u64 after)
+{
+	return after.present
+		       ? scenes_add(summary->scenes, key, (double)(after.value - before.value))
+		       : 0;
+}
+
+/* What only the footer has of the whole run, scenes have by its growth. */
+static int add_usage(struct summary *summary, const struct record_interval *interval,
+		     uint64_t end_boot_ns)
+{
+	struct usage_targets before = usage_targets(summary->usage), after;
+	struct scenes *scenes = summary->scenes;
+	int err = usage_add(summary->usage, interval, end_boot_ns);
+
+	after = usage_targets(summary->usage);
+	if (!err)
+		err = add_part(summary, "targets.cpu_ns", before.cpu_ns, after.cpu_ns);
+	if (!err)
+		err = add_part(summary, "targets.runnable_ns", before.runnable_ns,
+			       after.runnable_ns);
+	if (!err)
+		err = add_part(summary, "targets.rx_bytes", before.rx_bytes, after.rx_bytes);
+	if (!err)
+		err = add_part(summary, "targets.tx_bytes", before.tx_bytes, after.tx_bytes);
+	for (size_t i = 0; i < interval->frames.layer_count && !err; i++) {
+		const struct record_layer *layer = &interval->frames.layers[i];
+
+		err = scenes_add(scenes, "frames.shown", (double)layer->shown);
+		if (!err)
+			err = scenes_add(scenes, "frames.dropped", (double)layer->dropped);
+		if (!err)
+			err = scenes_add(scenes, "frames.janky", (double)layer->janky);
+	}
+	if (!err)
+		err = scenes_add(scenes, "intervals",
+				 interval->merged.present ? (double)interval->merged.intervals : 1);
+	return err ? err : scenes_add(scenes, "dur_ns", (double)interval->dur_ns);
+}
+
+int summary_add_interval(struct summary *summary, const struct record_interval *interval,
+			 uint64_t end_boot_ns)
+{
+	uint64_t begin_boot_ns = summary->end_boot_ns;
+	int err = counter_list_merge(&summary->footer.lost, &interval->lost);
+
+	if (!begin_boot_ns)
+		begin_boot_ns = end_boot_ns - interval->dur_ns;
+	summary->end_boot_ns = end_boot_ns;
+	scenes_select(summary->scenes, begin_boot_ns, end_boot_ns);
+
+	if (!err)
+		err = counter_list_merge(&summary->footer.late, &interval->late);
+	if (!err)
+		err = counter_list_merge(&summary->footer.repaired, &interval->repaired);
+	for (size_t i = 0; i < interval->frames.layer_count; i++)
+		summary->frames += interval->frames.layers[i].shown;
+	summary_follow_frames(summary, interval);
+	summary->intervals += interval->merged.present ? interval->merged.intervals : 1;
+	summary->dur_ns += (double)interval->dur_ns;
+	for (size_t i = 0; i < interval->missing.count && !err; i++)
+		err = missing_list_set(&summary->footer.missing, interval->missing.items[i].key,
+				       interval->missing.items[i].reason);
+	if (!err)
+		err = summary_add_value(summary, DISTRIBUTION_DUR, interval->dur_ns);
+	if (!err)
+		err = summary_add_value(summary, DISTRIBUTION_SELF, interval->self.cpu_ns);
+	if (!err)
+		err = summary_add_to(summary, "self.cpu_ns", (double)interval->self.cpu_ns);
+	if (!err)
+		err = summary_add_to(summary, "self.stops", (double)interval->self.stops);
+	if (!err && (double)interval->self.stop_max_ns > summary_get(summary, "self.stop_max_ns"))
+		err = summary_set_total(summary, "self.stop_max_ns",
+					(double)interval->self.stop_max_ns);
+	if (!err && interval->self.anon_bytes.present)
+		err = summary_set_total(summary, "self.anon_bytes",
+					(double)interval->self.anon_bytes.value);
+	if (!err && interval->self.memory_bytes.present)
+		err = summary_set_total(summary, "self.memory_bytes",
+					(double)interval->self.memory_bytes.value);
+	if (!err && interval->cpu.present)
+		err = add_cpu(summary, &interval->cpu,
+			      !missing_reason(&interval->missing, "cpu.tasks_exited"));
+	if (!err && interval->net.present)
+		err = add_net(summary, &interval->net);
+	if (!err && interval->tcp.present)
+		err = add_tcp(summary, &interval->tcp);
+	if (!err && interval->memory.present)
+		err = add_memory(summary, &interval->memory, end_boot_ns);
+	if (!err)
+		err = split_interval(summary->split, interval, begin_boot_ns, end_boot_ns);
+	return err ? err : add_usage(summary, interval, end_boot_ns);
+}
