@@ -20,16 +20,18 @@
 #include "net.skel.h"
 #include "sched.skel.h"
 #include "tap.h"
+#include "tcp.skel.h"
 
-#define OBJECTS 3
+#define OBJECTS 4
 
-static const char *const names[OBJECTS] = {"sched", "looper", "net"};
+static const char *const names[OBJECTS] = {"sched", "looper", "net", "tcp"};
 
 static const void *image_of(int i, size_t *size)
 {
 	return i == 0   ? sched_bpf__elf_bytes(size)
 	       : i == 1 ? looper_bpf__elf_bytes(size)
-			: net_bpf__elf_bytes(size);
+	       : i == 2 ? net_bpf__elf_bytes(size)
+			: tcp_bpf__elf_bytes(size);
 }
 
 /* All programs at once, whichever twin they are. */

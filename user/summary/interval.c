@@ -156,6 +156,22 @@ static int add_tcp(struct summary *summary, const struct record_tcp *tcp)
 	return err;
 }
 
+/* Of the thermal zones at each reading; below 0 C is as cold as 0. */
+static int add_power(struct summary *summary, const struct record_power *power)
+{
+	int64_t hottest_mc = 0;
+	bool any = false;
+
+	for (size_t i = 0; i < power->zone_count; i++) {
+		const struct opt_i64 *temperature = &power->zones[i].temperature_mc;
+
+		if (temperature->present && temperature->value > hottest_mc)
+			hottest_mc = temperature->value;
+		any |= temperature->present;
+	}
+	return any ? summary_add_value(summary, DISTRIBUTION_HOTTEST, (uint64_t)hottest_mc) : 0;
+}
+
 /* Of all processes of the targets at one time; PSS where it was read of each of them. */
 static int add_targets_memory(struct summary *summary, const struct record_memory *memory)
 {
@@ -289,6 +305,8 @@ int summary_add_interval(struct summary *summary, const struct record_interval *
 		err = add_net(summary, &interval->net);
 	if (!err && interval->tcp.present)
 		err = add_tcp(summary, &interval->tcp);
+	if (!err && interval->power.present)
+		err = add_power(summary, &interval->power);
 	if (!err && interval->memory.present)
 		err = add_memory(summary, &interval->memory, end_boot_ns);
 	if (!err)

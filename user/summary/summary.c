@@ -22,6 +22,7 @@ static const char *const distribution_names[DISTRIBUTION_MAX] = {
 	[DISTRIBUTION_BLOCK_WALL] = "blocks.wall_ns",
 	[DISTRIBUTION_AVAILABLE] = "memory.available_bytes",
 	[DISTRIBUTION_TCP_RTT] = "tcp.rtt_ns",
+	[DISTRIBUTION_HOTTEST] = "power.hottest_zone_mc",
 	[DISTRIBUTION_TARGETS_RSS] = "targets.rss_bytes",
 	[DISTRIBUTION_TARGETS_PSS] = "targets.pss_bytes",
 	[DISTRIBUTION_SPLIT + SPLIT_RSS + SPLIT_FOREGROUND] = "foreground.process_rss_bytes",
