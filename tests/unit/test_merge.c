@@ -250,7 +250,7 @@ static void drop_absent(struct account *account)
 		const char *dot = strrchr(path, '.');
 		char object[512];
 
-		if (strcmp(dot, ".fps_active"))
+		if (strcmp(dot, ".fps_active") && strcmp(dot, ".rtt_mean_ns"))
 			continue;
 		snprintf(object, sizeof(object), "%.*s", (int)(dot - path), path);
 		if (json_integer_value(json_object_get(account->rows, object)) > 1)
