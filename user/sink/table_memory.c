@@ -21,10 +21,11 @@ static void put_count(struct line *line, int width, struct opt_u64 count, const 
 		line_put(line, " %*s %s", width, "-", what);
 }
 
-static void put_name(struct line *line, const char *process, const char *package)
+/* behind: columns that are wanted behind the name. */
+static void put_name(struct line *line, const char *process, const char *package, size_t behind)
 {
 	char name[TABLE_NAME], shown[TABLE_NAME];
-	int room = line->width - line->column - 1;
+	int room = line->width - line->column - 1 - (int)behind;
 
 	table_process(name, process, package, NULL);
 	line_put(line, " %s", text_tail(shown, sizeof(shown), name, room < 8 ? 40 : room));
@@ -40,7 +41,7 @@ static void print_process(struct table_sink *table, const struct record_memory_p
 	line_put(&line, " pss %10s", bytes_or_none(text, sizeof(text), process->pss_bytes));
 	put_count(&line, 4, process->threads, "thr");
 	put_count(&line, 4, process->fds, "fds");
-	put_name(&line, process->process, process->package);
+	put_name(&line, process->process, process->package, 0);
 	if (process->swap_bytes.present && process->swap_bytes.value)
 		line_put(&line, "  swap %s",
 			 format_bytes(text, sizeof(text), process->swap_bytes.value));
@@ -70,7 +71,8 @@ void table_print_memory(struct table_sink *table, const struct record_memory *me
 	const struct record_memory_system *system = &memory->system;
 	const struct record_memory_process **rows =
 		calloc(memory->process_count + 1, sizeof(*rows));
-	size_t top = table->options.top ? table->options.top : SIZE_MAX;
+	/* Threads have the larger part of the screen; --top gives both more. */
+	size_t top = table->options.top ? (table->options.top + 2) / 3 : SIZE_MAX;
 	struct line line = table_line(table);
 	uint64_t rest = 0;
 	char text[32];
@@ -123,7 +125,7 @@ static void print_run(struct table_sink *table, const struct footer_memory *run)
 {
 	const struct record_spread *spread = run->has_pss ? &run->pss : &run->rss;
 	struct line line = table_line(table);
-	char text[32];
+	char text[32], marks[24];
 
 	if (!run->has_pss && !run->has_rss)
 		return;
@@ -133,11 +135,10 @@ static void print_run(struct table_sink *table, const struct footer_memory *run)
 	put_slope(&line, 9, run->has_pss ? run->low : run->rss_low);
 	put_slope(&line, 9, run->has_pss ? run->high : run->rss_high);
 	line_put(&line, " %7d", run->pid);
-	put_name(&line, run->process, run->package);
-	if (!run->has_pss)
-		line_put(&line, " (rss)");
-	if (run->exited)
-		line_put(&line, " (ended)");
+	snprintf(marks, sizeof(marks), "%s%s", run->has_pss ? "" : " (rss)",
+		 run->exited ? " (ended)" : "");
+	put_name(&line, run->process, run->package, strlen(marks));
+	line_put(&line, "%s", marks);
 	line_end(&line);
 }
 

@@ -10,6 +10,9 @@
 /* /proc/PID/status; longer where a process is in thousands of groups. */
 #define STATUS_BYTES (64u << 10)
 
+/* Processes whose files stay open: descriptors are the whole recorder's. */
+#define MEMORY_KEPT 256
+
 struct memory_source;
 
 /* A process of the targets, as long as it is one. */
@@ -20,9 +23,12 @@ struct memory_process {
 	} key;
 	struct memory_source *source;
 	char *process, *package; /* owned; package may be NULL */
-	int status, files;       /* descriptors of status and of the folder fd; -1 or -errno */
-	int64_t request;         /* of a prober; 0: none */
-	uint64_t due_ns;         /* CLOCK_MONOTONIC: of the next one */
+	/* Descriptors of status and of the folder fd; -errno. Those of a process beyond
+	 * MEMORY_KEPT are opened for each row. */
+	int status, files;
+	bool kept;
+	int64_t request; /* of a prober; 0: none */
+	uint64_t due_ns; /* CLOCK_MONOTONIC: of the next one */
 	uint64_t readings;
 	bool told;      /* by the prober, and in no interval yet */
 	int err;        /* of that request */
@@ -47,6 +53,7 @@ struct memory_source {
 	struct memory_process *processes;
 	struct record_memory_process *rows;
 	size_t row_count, row_room;
+	size_t kept; /* processes whose files are open */
 	uint64_t turn, unread;
 	/* One process is asked about at a time, and then there is a rest. */
 	struct memory_process *asked; /* NULL: nobody now */

@@ -3,10 +3,12 @@
  * of the cost of their reading, and each descriptor stands for that process alone. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/loop.h"
@@ -31,11 +33,26 @@
 /* Where the probers have enough to do. */
 #define BUSY_NS (20 * NSEC_PER_MSEC)
 
+/* What is mounted in its place is not opened: to open a file of a dead FUSE server takes for ever.
+ * A descriptor or -errno; -EXDEV: such a mount. */
 static int open_below(int dir, const char *name, int flags)
 {
-	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
+	const struct open_how how = {
+		.flags = (uint64_t)(O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags),
+		.resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS,
+	};
+	int fd = (int)syscall(SYS_openat2, dir, name, &how, sizeof(how));
 
 	return fd < 0 ? -errno : fd;
+}
+
+static void close_files(struct memory_process *process)
+{
+	if (process->status >= 0)
+		close(process->status);
+	if (process->files >= 0)
+		close(process->files);
+	process->status = process->files = -EBADF;
 }
 
 static void open_files(struct memory_process *process)
@@ -77,7 +94,7 @@ struct memory_process *memory_find(struct memory_source *memory,
 		return NULL;
 	process->key = key;
 	process->source = memory;
-	open_files(process);
+	process->status = process->files = -EBADF;
 	HASH_ADD(hh, memory->processes, key, sizeof(process->key), process);
 	return process;
 }
@@ -91,10 +108,8 @@ void memory_drop(struct memory_process *process)
 	if (memory->asked == process)
 		memory->asked = NULL; /* the next sample goes on */
 	HASH_DEL(memory->processes, process);
-	if (process->status >= 0)
-		close(process->status);
-	if (process->files >= 0)
-		close(process->files);
+	close_files(process);
+	memory->kept -= process->kept;
 	free(process->process);
 	free(process->package);
 	free(process);
@@ -202,6 +217,8 @@ static const char *explain(int err, char *text, size_t size)
 		return "it has no memory: a zombie or a kernel thread";
 	case -EFBIG:
 		return "its smaps takes more than 0.3 s";
+	case -EXDEV:
+		return "another file system's file stands in its place";
 	case -EBADMSG:
 		return "the kernel's text makes no sense";
 	}
@@ -319,6 +336,20 @@ static void count_files(struct memory_process *process, struct record_memory_pro
 		row->fds = SOME_U64((uint64_t)st.st_size);
 }
 
+/* Descriptors that are wanting now may be there for the next row. */
+static void have_files(struct memory_process *process)
+{
+	struct memory_source *memory = process->source;
+
+	if (process->kept)
+		return;
+	open_files(process);
+	if (process->status < 0 || process->files < 0 || memory->kept == MEMORY_KEPT)
+		return;
+	process->kept = true;
+	memory->kept++;
+}
+
 int memory_add_row(struct memory_process *process, const struct target_process *target, bool final)
 {
 	struct memory_source *memory = process->source;
@@ -335,13 +366,16 @@ int memory_add_row(struct memory_process *process, const struct target_process *
 		.package = process->package,
 		.gpu_bytes = memory_gpu_of(memory, (pid_t)process->key.pid),
 	};
+	have_files(process);
 	err = fill_status(process, row);
+	count_files(process, row);
+	if (!process->kept)
+		close_files(process);
 	/* What was read of it while it lived is told. */
 	if (err == -ESRCH && !process->told)
 		return 0;
 	memory->row_count++;
 	err = err ? tell_missing(process, row, "rss_bytes", err) : 0;
-	count_files(process, row);
 	if (!err && process->told)
 		err = fill_use(process, row);
 	if (!err && final && process->request > 0)
