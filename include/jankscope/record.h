@@ -242,6 +242,9 @@ struct record_cpu {
 #include "jankscope/record_power.h"
 #include "jankscope/record_memory.h"
 
+/* ---- interval: disk ---- */
+#include "jankscope/record_disk.h"
+
 /* ---- interval: frames ---- */
 struct record_layer {
 	pid_t pid;
@@ -253,6 +256,8 @@ struct record_layer {
 		uint64_t app, sf, hw, stuffing, dropped, unknown;
 	} jank;
 	const struct histogram *interval_hist; /* of present-to-present times in ns; NULL: none */
+	/* When the first of shown was on the screen, on the trace's clock. */
+	struct opt_u64 first_shown_boot_ns;
 };
 
 struct record_frames {
@@ -295,6 +300,7 @@ struct record_interval {
 	struct record_power power;
 	struct record_memory memory;
 	struct record_context context;
+	struct record_disk disk;
 	/* A source adds every counter to `lost`; the session moves those that are declared late or
 	 * repaired. */
 	struct counter_list lost, late, repaired;
@@ -554,6 +560,10 @@ struct record_footer {
 	uint64_t other_memory;                         /* processes that have no row */
 	const struct record_interface_net *interfaces; /* where they are told apart */
 	size_t interface_count;
+	const struct footer_disk *disks; /* tasks by bytes read from and written to storage */
+	size_t disk_count;
+	struct record_disk_sums other_disk; /* of tasks that have no row */
+	bool any_disk;
 	const struct footer_scene *scenes; /* in the order in which they began */
 	size_t scene_count;
 	struct counter_list lost, late, repaired;

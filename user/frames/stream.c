@@ -306,6 +306,8 @@ static int add_step(void *ctx, const struct flow_step *step)
 	struct stream_layer *out = ctx;
 
 	out->period_ns = step->period_ns;
+	if (!out->shown || step->frame->present_ns < out->first_shown_ns)
+		out->first_shown_ns = step->frame->present_ns;
 	out->shown++;
 	if (!step->follows)
 		return 0;

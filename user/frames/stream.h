@@ -13,6 +13,7 @@ struct stream_layer {
 	const struct layer *layer;
 	int64_t period_ns;
 	uint64_t shown, dropped, janky;
+	int64_t first_shown_ns;       /* when the first of shown was on the screen */
 	uint64_t rows;                /* of FrameTimeline: frames that were to be shown */
 	int64_t active_ns, intervals; /* fps_active = intervals / active */
 	uint64_t app, sf, hw, stuffing, dropped_rows, unknown;

@@ -79,6 +79,10 @@ bool sched_kernel_sees_uids(const struct sched_kernel *kernel);
 bool sched_kernel_times_irqs(const struct sched_kernel *kernel);
 unsigned sched_kernel_cpu_count(const struct sched_kernel *kernel);
 
+/* A whole copy of one task's slot, with its sums as of some switch since the last read-out; false:
+ * it has none, or is being written. */
+bool sched_kernel_slot(const struct sched_kernel *kernel, pid_t tid, struct task_slot *slot);
+
 typedef int (*task_slot_fn)(void *ctx, pid_t tid, const struct task_slot *slot);
 /* Every task that was switched from since the last read-out but one, with its sums of this moment.
  * `skip` (may be NULL) is asked first: what did not change is not handed out. Torn reads that stay

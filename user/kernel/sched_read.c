@@ -149,6 +149,19 @@ static int copy_hashed(int fd, uint32_t tid, const struct task_slot *first, stru
 	return -EAGAIN;
 }
 
+bool sched_kernel_slot(const struct sched_kernel *kernel, pid_t tid, struct task_slot *slot)
+{
+	int fd = bpf_map__fd(kernel->skeleton->maps.tasks_hash);
+	uint32_t key = (uint32_t)tid;
+	struct task_slot first;
+
+	if (!kernel->switch_program || tid <= 0)
+		return false;
+	if ((size_t)tid < kernel->slot_count)
+		return copy_slot(&kernel->slots[tid], slot, kernel->fetch) && slot->start_boot_ns;
+	return !bpf_map_lookup_elem(fd, &key, &first) && !copy_hashed(fd, key, &first, slot);
+}
+
 static int read_hash(struct sched_kernel *kernel,
 		     bool (*skip)(void *ctx, pid_t tid, const struct task_slot *slot),
 		     task_slot_fn callback, void *ctx)

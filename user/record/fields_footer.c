@@ -183,6 +183,41 @@ static const struct field net_sums_rows[] = {
 };
 static const struct field_type net_sums_type =
 	FIELD_TYPE("net_sums", struct record_footer, net_sums_rows);
+#define DISK_SUM(member, unit_, meaning_) \
+	FIELD(struct record_disk_sums, member, REQUIRED, unit_, meaning_)
+static const struct field disk_bytes_rows[] = {
+	DISK_SUM(read_bytes, BYTES, "read from storage"),
+	DISK_SUM(write_bytes, BYTES, "written to storage, or made dirty in the page cache"),
+	DISK_SUM(cancelled_write_bytes, BYTES, "made dirty and never written"),
+	DISK_SUM(rchar_bytes, BYTES, "asked for by calls that read"),
+	DISK_SUM(wchar_bytes, BYTES, "handed over to calls that write"),
+	DISK_SUM(read_calls, COUNT, "calls that read"),
+	DISK_SUM(write_calls, COUNT, "calls that write"),
+};
+static const struct field_type disk_bytes_type =
+	FIELD_TYPE("disk_bytes", struct record_disk_sums, disk_bytes_rows);
+static const struct field disk_sum_rows[] = {
+	FIELD(struct footer_disk, tid, REQUIRED, ID, "thread"),
+	FIELD(struct footer_disk, pid, REQUIRED, ID, "its process"),
+	FIELD(struct footer_disk, uid, REQUIRED, ID, "its uid"),
+	FIELD(struct footer_disk, start_boot_ns, REQUIRED, NS, "when it began"),
+	FIELD(struct footer_disk, thread, OPTIONAL, NAME, "its name"),
+	FIELD(struct footer_disk, process, OPTIONAL, NAME, "name of the process"),
+	FIELD(struct footer_disk, package, OPTIONAL, NAME, "package"),
+	FIELD_SAME_LEVEL(struct footer_disk, sums, &disk_bytes_type),
+	FIELD(struct footer_disk, partial, NONZERO, NONE,
+	      "light rows were dropped before it was made: earlier bytes of it may be in other"),
+};
+static const struct field_type disk_sum_type =
+	FIELD_TYPE("disk_sum", struct footer_disk, disk_sum_rows);
+static const struct field disk_sums_rows[] = {
+	FIELD_ROWS("tasks", struct record_footer, disks, disk_count, NONZERO, &disk_sum_type,
+		   "tasks by bytes read from and written to storage"),
+	FIELD_STRUCT_IF("other", struct record_footer, other_disk, any_disk, &disk_bytes_type,
+			"what is in no row of tasks"),
+};
+static const struct field_type disk_run_type =
+	FIELD_TYPE("disk_run", struct record_footer, disk_sums_rows);
 /* The totals are those of the member `sums`, which is the first: put_totals() finds them there. */
 static const struct field scene_rows[] = {
 	{.kind = FIELD_TOTALS,
@@ -211,6 +246,7 @@ static const struct field summary_rows[] = {
 	FIELD_GROUP_AS("frames", NONZERO, &frames_sum_type, "frames of the run"),
 	FIELD_GROUP_AS("blocks", NONZERO, &blocks_sum_type, "blocks of the run"),
 	FIELD_GROUP_AS("memory", NONZERO, &memory_sums_type, "memory over the run"),
+	FIELD_GROUP_AS("disk", NONZERO, &disk_run_type, "what tasks read and wrote over the run"),
 	FIELD_GROUP_AS("net", NONZERO, &net_sums_type, "the network over the run"),
 	{.key = "scenes",
 	 .kind = FIELD_NAMED,

@@ -191,6 +191,8 @@ static void print_interval(struct table_sink *table, const struct record *record
 		table_print_power(table, &interval->power);
 	if (interval->memory.present)
 		table_print_memory(table, &interval->memory);
+	if (interval->disk.present)
+		table_print_disk(table, &interval->disk);
 	put_losses(table, &line, interval);
 	if (interval->self.memory_bytes.present)
 		line_put(&line, "  self: %.2f ms CPU, %.1f MiB", table_ms(interval->self.cpu_ns),
@@ -200,6 +202,41 @@ static void print_interval(struct table_sink *table, const struct record *record
 	line_end(&line);
 }
 
+/* "first_idle_ns" as "first_idle 812.3 ms". */
+static void put_time(struct line *line, const struct event_key *key)
+{
+	int length = (int)strlen(key->name) - 3;
+
+	line_put(line, " %.*s %.1f ms", length, key->name, table_ms((uint64_t)key->value));
+}
+
+static void print_startup(struct line *line, const struct record_event *event)
+{
+	char text[128];
+
+	line_put(line, "  * startup");
+	for (size_t i = 0; i < event->key_count; i++) {
+		const struct event_key *key = &event->keys[i];
+		size_t length = strlen(key->name);
+
+		if (!strcmp(key->name, "start_boot_ns") || !strcmp(key->name, "parent"))
+			continue;
+		if (!strncmp(key->name, "no_", 3)) {
+			line_put(line, "; %s:", text_clean(text, sizeof(text), key->name));
+			text[0] = ' ';
+			text_clean(text + 1, sizeof(text) - 1, key->text);
+			line_put_words(line, text);
+		} else if (key->text) {
+			line_put(line, " %s", text_tail(text, sizeof(text), key->text, 40));
+		} else if (length > 3 && !strcmp(key->name + length - 3, "_ns")) {
+			put_time(line, key);
+		} else {
+			line_put(line, " %s=%lld", key->name, (long long)key->value);
+		}
+	}
+	line_end(line);
+}
+
 static void print_event(struct table_sink *table, const struct record *record)
 {
 	const struct record_event *event = record->event;
@@ -207,6 +244,10 @@ static void print_event(struct table_sink *table, const struct record *record)
 	char text[128];
 
 	line_style(&line, LINE_NOTE);
+	if (!strcmp(event->event, "startup")) {
+		print_startup(&line, event);
+		return;
+	}
 	line_put(&line, "  * %s", event->event);
 	for (size_t i = 0; i < event->key_count; i++) {
 		if (!strcmp(event->keys[i].name, "start_boot_ns"))

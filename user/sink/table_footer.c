@@ -84,7 +84,8 @@ static bool is_not_shown(const char *key)
 					   "power",
 					   "memory.system.gpu_bytes",
 					   "memory.system.dmabuf_bytes",
-					   "memory.system.pressure_some_ns"};
+					   "memory.system.pressure_some_ns",
+					   "disk.uids"};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
 		if (!strcmp(key, keys[i]))
@@ -245,6 +246,7 @@ void table_print_footer(struct table_sink *table, const struct record_footer *fo
 	}
 	table_print_usage(table, footer, dur_ns);
 	table_print_memory_runs(table, footer);
+	table_print_disk_run(table, footer);
 	line_put(&line, "  self: %.1f ms CPU (%.3f %% of a core)",
 		 table_total(footer, "self.cpu_ns") / 1e6,
 		 dur_ns > 0 ? 100 * table_total(footer, "self.cpu_ns") / dur_ns : 0);

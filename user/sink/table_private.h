@@ -51,11 +51,14 @@ void table_print_cluster_totals(struct table_sink *table, const struct record_fo
 void table_print_power(struct table_sink *table, const struct record_power *power);
 void table_print_power_totals(struct table_sink *table, const struct record_footer *footer);
 void table_print_memory(struct table_sink *table, const struct record_memory *memory);
+void table_print_disk(struct table_sink *table, const struct record_disk *disk);
 void table_print_block(struct table_sink *table, const struct record *record);
 void table_print_addition(struct table_sink *table, const struct record_addition *addition);
 void table_print_footer(struct table_sink *table, const struct record_footer *footer);
 /* Of the footer: memory by process, and of the machine. */
 void table_print_memory_runs(struct table_sink *table, const struct record_footer *footer);
+/* Of the footer: who read and wrote, where that was asked for. */
+void table_print_disk_run(struct table_sink *table, const struct record_footer *footer);
 /* A total of the footer, 0 where there is none. */
 double table_total(const struct record_footer *footer, const char *key);
 /* Of the footer: who used what, frames by layer; blocks by what they did. */

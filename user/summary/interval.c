@@ -4,6 +4,7 @@
 
 #include "record/histogram.h"
 #include "summary/interfaces.h"
+#include "summary/disk.h"
 #include "summary/memory.h"
 #include "summary/summary_private.h"
 #include "summary/usage.h"
@@ -217,6 +218,26 @@ static int add_memory(struct summary *summary, const struct record_memory *memor
 	return err ? err : memory_runs_add(summary->memory, memory, end_boot_ns);
 }
 
+static int add_disk(struct summary *summary, const struct record_disk *disk)
+{
+	const struct {
+		const char *key;
+		uint64_t value;
+	} parts[] = {{"disk.read_bytes", disk->sums.read_bytes},
+		     {"disk.write_bytes", disk->sums.write_bytes},
+		     {"disk.cancelled_write_bytes", disk->sums.cancelled_write_bytes},
+		     {"targets.disk_read_bytes", disk->targets.read_bytes},
+		     {"targets.disk_write_bytes", disk->targets.write_bytes},
+		     {"targets.syncs", disk->targets_sync.count + disk->targets_sync.failed},
+		     {"targets.sync_ns", disk->targets_sync.time_ns}};
+	size_t count = disk->has_targets ? sizeof(parts) / sizeof(*parts) : 3;
+	int err = 0;
+
+	for (size_t i = 0; i < count && !err; i++)
+		err = summary_add_to(summary, parts[i].key, (double)parts[i].value);
+	return err ? err : disk_runs_add(summary->disk, disk);
+}
+
 static int add_part(struct summary *summary, const char *key, struct opt_u64 before,
 		    struct opt_u64 after)
 {
@@ -309,6 +330,8 @@ int summary_add_interval(struct summary *summary, const struct record_interval *
 		err = add_power(summary, &interval->power);
 	if (!err && interval->memory.present)
 		err = add_memory(summary, &interval->memory, end_boot_ns);
+	if (!err && interval->disk.present)
+		err = add_disk(summary, &interval->disk);
 	if (!err)
 		err = split_interval(summary->split, interval, begin_boot_ns, end_boot_ns);
 	return err ? err : add_usage(summary, interval, end_boot_ns);

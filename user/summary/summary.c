@@ -11,6 +11,7 @@
 #include "record/telling.h"
 #include "core/paths.h"
 #include "summary/blocks.h"
+#include "summary/disk.h"
 #include "summary/interfaces.h"
 #include "summary/memory.h"
 #include "summary/usage.h"
@@ -69,12 +70,13 @@ struct summary *summary_new(const struct loss_registry *registry)
 	summary->usage = usage_new();
 	summary->groups = block_groups_new(false);
 	summary->memory = memory_runs_new();
+	summary->disk = disk_runs_new();
 	summary->scenes = scenes_new();
 	summary->split = split_new(
 		&(struct split_sink){summary, add_to_split, add_value_of_split, select_for_split});
 	summary->interfaces = interface_sums_new();
 	if (!summary->paths || !summary->usage || !summary->groups || !summary->memory ||
-	    !summary->scenes || !summary->split || !summary->interfaces) {
+	    !summary->disk || !summary->scenes || !summary->split || !summary->interfaces) {
 		summary_free(summary);
 		return NULL;
 	}
@@ -96,6 +98,7 @@ void summary_free(struct summary *summary)
 	usage_free(summary->usage);
 	block_groups_free(summary->groups);
 	memory_runs_free(summary->memory);
+	disk_runs_free(summary->disk);
 	scenes_free(summary->scenes);
 	split_free(summary->split);
 	interface_sums_free(summary->interfaces);
@@ -364,6 +367,8 @@ static int set_usage(struct summary *summary)
 		err = memory_runs_take(summary->memory, TOP_ROWS, &summary->footer);
 	if (!err)
 		err = interface_sums_take(summary->interfaces, &summary->footer);
+	if (!err)
+		err = disk_runs_take(summary->disk, TOP_ROWS, &summary->footer);
 	return err ? err : usage_take(summary->usage, TOP_ROWS, &summary->footer);
 }
 

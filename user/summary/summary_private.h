@@ -51,6 +51,7 @@ struct summary {
 	struct usage *usage;
 	struct block_groups *groups;
 	struct memory_runs *memory;
+	struct disk_runs *disk;
 	struct scenes *scenes;
 	struct split *split;
 	struct interface_sums *interfaces;

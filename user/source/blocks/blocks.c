@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "abi/sched.h"
 #include "summary/summary.h"
 #include "kernel/looper_kernel.h"
 #include "prober/warden.h"
@@ -100,6 +101,27 @@ static int look_around(struct blocks_source *blocks)
 static int on_tick(void *ctx, uint32_t events)
 {
 	return look_around(ctx);
+}
+
+bool blocks_source_waits(struct source *source, pid_t pid, uint64_t start_boot_ns,
+			 struct blocks_wait *wait)
+{
+	struct blocks_source *blocks = blocks_source(source);
+	struct watched *watched = blocks->watch ? blocks_watch_find(blocks->watch, pid) : NULL;
+	struct looper_slot slot;
+
+	if (!watched || watched->start.stage != WATCHED_RUNS ||
+	    watched->start_boot_ns != start_boot_ns ||
+	    !looper_kernel_read(blocks->kernel, watched->index, &slot) || slot.on_cpu ||
+	    slot.dead || slot.busy_since_ns || slot.off_state == OFF_CPU_RUNNABLE ||
+	    slot.loop_kind == LOOPER_WAIT_NONE)
+		return false;
+	*wait = (struct blocks_wait){
+		.tid = watched->tid,
+		.since_mono_ns = slot.off_ns,
+		.exact = slot.spell > 0,
+	};
+	return true;
 }
 
 /* ---- the source ---- */

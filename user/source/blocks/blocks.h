@@ -20,6 +20,17 @@ struct blocks_options {
 	bool test_one_by_one; /* tests only: uprobes as kernels before 6.6 have them */
 };
 
+/* The wait of a watched thread in its own loop. */
+struct blocks_wait {
+	pid_t tid;
+	uint64_t since_mono_ns; /* when it left its CPU for it */
+	bool exact;             /* false: it waited already when the watch began */
+};
+
+/* Whether the watched thread of the process waits in its own loop now. */
+bool blocks_source_waits(struct source *source, pid_t pid, uint64_t start_boot_ns,
+			 struct blocks_wait *wait);
+
 /* cpu: the CPU source, added to the session before this one with need_switch; borrowed. NULL with
  * errno ENOMEM. */
 struct source *blocks_source_new(const struct blocks_options *options, struct source *cpu);

@@ -25,6 +25,8 @@ static const struct field layer_rows[] = {
 	FIELD(struct record_layer, period_ns, OPTIONAL, NS,
 	      "time between two frames of the display", MERGED(LAST)),
 	FIELD(struct record_layer, shown, REQUIRED, COUNT, "frames that were shown", MERGED(SUM)),
+	FIELD(struct record_layer, first_shown_boot_ns, OPTIONAL, NS,
+	      "when the first of them was on the screen", MERGED(MIN)),
 	FIELD(struct record_layer, dropped, REQUIRED, COUNT, "frames that were drawn and not shown",
 	      MERGED(SUM)),
 	FIELD(struct record_layer, fps_active, NONZERO, PER_SECOND,

@@ -241,6 +241,8 @@ static int add_layer(struct frames_source *s, struct frame_stream *stream,
 	if (package && !layer->package)
 		return -ENOMEM;
 	s->layer_count++;
+	if (from->shown && from->first_shown_ns > 0)
+		layer->first_shown_boot_ns = SOME_U64((uint64_t)from->first_shown_ns);
 	if (from->active_ns > 0)
 		layer->fps_active = 1e9 * (double)from->intervals / (double)from->active_ns;
 	layer->jank.app = from->app;

@@ -313,7 +313,7 @@ static int fill_status(struct memory_process *process, struct record_memory_proc
 			n = -errno;
 	}
 	if (n <= 0)
-		return n ? (int)n : -EBADMSG;
+		return n == -ENOENT ? -ESRCH : n ? (int)n : -EBADMSG;
 	proc_parse_memory(memory->text, (size_t)n, &status);
 	row->rss_bytes = status.rss_bytes;
 	row->rss_anon_bytes = status.anon_bytes;
