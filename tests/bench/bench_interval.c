@@ -136,6 +136,7 @@ int main(int argc, char **argv)
 	char *jankscope = argc > 1 ? argv[1] : "build/jankscope";
 	char *all[] = {"-a", "--smaps", "off", NULL};
 	char *targets[] = {"-u", "23456", "--smaps", "off", "--stack", "off", NULL};
+	char *disk[] = {"-u", "23456", "--smaps", "off", "--stack", "off", "--disk", NULL};
 	static pid_t children[PROCESSES];
 	const struct rlimit many = {20000, 20000};
 
@@ -157,6 +158,7 @@ int main(int argc, char **argv)
 	sleep(3);
 	bench_run(jankscope, "record -a beside them", all);
 	bench_run(jankscope, "record -u, all of them are targets", targets);
+	bench_run(jankscope, "the same with --disk", disk);
 	for (unsigned i = 0; i < PROCESSES; i++)
 		if (children[i] > 0) {
 			kill(children[i], SIGKILL);
