@@ -7,8 +7,7 @@
 
 struct disk_flags {
 	uint64_t ring_bytes;
-	int syncs;
-	bool disk;
+	bool disk, tracepoints;
 };
 
 _Static_assert(sizeof(struct disk_flags) <= SOURCE_FLAGS_BYTES, "flags");
@@ -21,8 +20,9 @@ static const struct option_row rows[] = {
 	 OPTION_FLAG, PLACE(disk)},
 	{0, "disk-ring", "SIZE", "ring of tasks that ended, for the bytes that they read and wrote",
 	 VERB_RECORD, OPTION_SIZE, PLACE(ring_bytes), .min = 4096, .tune = true},
-	{0, "disk-syncs", "HOW", "how fsync is seen, if not by what comes before it in this list",
-	 VERB_RECORD, OPTION_CHOICE, PLACE(syncs), "auto kprobe tracepoint off", .tune = true},
+	{0, "disk-tracepoints", NULL,
+	 "fsync by the tracepoints of ext4 and f2fs, also where there are kprobes", VERB_RECORD,
+	 OPTION_FLAG, PLACE(tracepoints), .tune = true},
 };
 
 static struct source *make(const void *from, const struct source_wishes *wishes, bool *needed)
@@ -31,7 +31,7 @@ static struct source *make(const void *from, const struct source_wishes *wishes,
 	const struct disk_options options = {
 		.btf_path = wishes->btf_path,
 		.top = wishes->top,
-		.syncs = flags->syncs,
+		.tracepoints = flags->tracepoints,
 		.ring_bytes = flags->ring_bytes < 1u << 30 ? (uint32_t)flags->ring_bytes : 1u << 30,
 	};
 

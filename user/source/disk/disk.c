@@ -99,7 +99,8 @@ static int disk_open(struct source *source, const struct source_context *context
 		&(struct disk_kernel_options){
 			.btf_path = disk->options.btf_path,
 			.ring_bytes = disk->options.ring_bytes,
-			.syncs = (enum disk_syncs_by)disk->options.syncs,
+			.syncs = disk->options.tracepoints ? DISK_SYNCS_BY_TRACEPOINT
+							   : DISK_SYNCS_AUTO,
 		},
 		source->reason, sizeof(source->reason));
 	if (!disk->kernel)

@@ -108,8 +108,7 @@ static void take_out(struct disk_ledger *ledger, struct known *known)
 	if (head == known) {
 		HASH_DEL(ledger->known, known);
 		if (known->older)
-			HASH_ADD(hh, ledger->known, older->address, sizeof(known->address),
-				 known->older);
+			HASH_ADD(hh, ledger->known, address, sizeof(known->address), known->older);
 	}
 	for (; head && head != known; head = head->older)
 		if (head->older == known) {
