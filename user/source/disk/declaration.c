@@ -43,6 +43,7 @@ static struct source *make(const void *from, const struct source_wishes *wishes,
 
 const struct source_declaration disk_declaration = {
 	.name = "disk",
+	.losses = &disk_losses,
 	.part = &disk_part,
 	.options = rows,
 	.option_count = sizeof(rows) / sizeof(*rows),

@@ -17,6 +17,7 @@
 #include "source/disk/ledger.h"
 #include "source/disk/rows.h"
 #include "source/disk/uids.h"
+#include "source/declarations.h"
 #include "util/clock.h"
 
 static const char *const loss_names[DISK_LOSS_MAX] = {
@@ -34,8 +35,7 @@ static const struct loss_info loss_items[] = {
 	{"disk_walks_failed", LOSS_LATE, LOSS_OF_NOTHING},
 };
 
-static const struct loss_table losses = {loss_items, sizeof(loss_items) / sizeof(*loss_items),
-					 NULL};
+const struct loss_table disk_losses = {loss_items, sizeof(loss_items) / sizeof(*loss_items), NULL};
 
 struct disk_source {
 	struct source base;
@@ -264,7 +264,7 @@ static void disk_close(struct source *source)
 
 static const struct source_ops ops = {
 	.name = "disk",
-	.losses = &losses,
+	.losses = &disk_losses,
 	.open = disk_open,
 	.sample = disk_sample,
 	.thin = disk_thin,

@@ -4,7 +4,7 @@
 #include "source/declarations.h"
 
 #define SUM(member, unit_, meaning_) \
-	FIELD(struct record_disk_sums, member, REQUIRED, unit_, meaning_)
+	FIELD(struct record_disk_sums, member, REQUIRED, unit_, meaning_, MERGED(SUM))
 
 static const struct field sums_rows[] = {
 	SUM(read_bytes, BYTES, "read from storage"),
@@ -22,10 +22,10 @@ static const struct field_type sums_type =
 	FIELD_TYPE("disk_sums", struct record_disk_sums, sums_rows);
 
 static const struct field task_rows[] = {
-	FIELD(struct record_disk_task, tid, REQUIRED, ID, "thread"),
+	FIELD(struct record_disk_task, tid, REQUIRED, ID, "thread", MERGED(KEY)),
 	FIELD(struct record_disk_task, pid, REQUIRED, ID, "its process"),
 	FIELD(struct record_disk_task, uid, REQUIRED, ID, "its uid"),
-	FIELD(struct record_disk_task, start_boot_ns, REQUIRED, NS, "when it began"),
+	FIELD(struct record_disk_task, start_boot_ns, REQUIRED, NS, "when it began", MERGED(KEY)),
 	FIELD(struct record_disk_task, thread, REQUIRED, NAME, "its name"),
 	FIELD(struct record_disk_task, process, OPTIONAL, NAME, "name of the process"),
 	FIELD(struct record_disk_task, package, OPTIONAL, NAME, "package"),
@@ -37,10 +37,11 @@ static const struct field_type task_type =
 
 static const struct field sync_rows[] = {
 	FIELD(struct record_disk_sync, count, REQUIRED, COUNT,
-	      "calls that returned 0 in this interval"),
-	FIELD(struct record_disk_sync, failed, REQUIRED, COUNT, "calls that returned an error"),
+	      "calls that returned 0 in this interval", MERGED(SUM)),
+	FIELD(struct record_disk_sync, failed, REQUIRED, COUNT, "calls that returned an error",
+	      MERGED(SUM)),
 	FIELD(struct record_disk_sync, time_ns, REQUIRED, NS,
-	      "how long these calls lasted, from their begin in whatever interval"),
+	      "how long these calls lasted, from their begin in whatever interval", MERGED(SUM)),
 };
 static const struct field_type sync_type =
 	FIELD_TYPE("disk_sync", struct record_disk_sync, sync_rows);
@@ -50,9 +51,10 @@ static const struct field_type sync_type =
 			meaning_)
 
 static const struct field process_rows[] = {
-	FIELD(struct record_disk_process, pid, REQUIRED, ID, "process"),
+	FIELD(struct record_disk_process, pid, REQUIRED, ID, "process", MERGED(KEY)),
 	FIELD(struct record_disk_process, uid, REQUIRED, ID, "its uid"),
-	FIELD(struct record_disk_process, start_boot_ns, REQUIRED, NS, "when it began"),
+	FIELD(struct record_disk_process, start_boot_ns, REQUIRED, NS, "when it began",
+	      MERGED(KEY)),
 	FIELD(struct record_disk_process, process, OPTIONAL, NAME, "its name"),
 	FIELD(struct record_disk_process, package, OPTIONAL, NAME, "package"),
 	FIELD_SAME_LEVEL(struct record_disk_process, sums, &sums_type),
@@ -65,7 +67,7 @@ static const struct field_type process_type =
 	FIELD_TYPE("disk_process", struct record_disk_process, process_rows);
 
 #define GROUND(member, unit_, meaning_) \
-	FIELD(struct record_disk_ground, member, REQUIRED, unit_, meaning_)
+	FIELD(struct record_disk_ground, member, REQUIRED, unit_, meaning_, MERGED(SUM))
 
 static const struct field ground_rows[] = {
 	GROUND(read_bytes, BYTES, "read from storage"),
@@ -78,7 +80,7 @@ static const struct field_type ground_type =
 	FIELD_TYPE("disk_ground", struct record_disk_ground, ground_rows);
 
 static const struct field uid_rows[] = {
-	FIELD(struct record_disk_uid, uid, REQUIRED, ID, "uid"),
+	FIELD(struct record_disk_uid, uid, REQUIRED, ID, "uid", MERGED(KEY)),
 	FIELD(struct record_disk_uid, package, OPTIONAL, NAME,
 	      "package; absent where several share the uid"),
 	FIELD_STRUCT("foreground", struct record_disk_uid, foreground, &ground_type,
@@ -103,7 +105,8 @@ static const struct field disk_rows[] = {
 			"of all tasks of the targets"),
 	FIELD_STRUCT_IF("targets_sync", struct record_disk, targets_sync, has_targets, &sync_type,
 			"calls of the targets that wait for storage, of all kinds"),
-	FIELD(struct record_disk, uids_span_ns, NONZERO, NS, "what the uids below are of"),
+	FIELD(struct record_disk, uids_span_ns, NONZERO, NS, "what the uids below are of",
+	      MERGED(SUM)),
 	{.key = "uids",
 	 .kind = FIELD_LIST,
 	 FIELD_PLACE(struct record_disk, uids),

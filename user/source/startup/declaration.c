@@ -39,6 +39,7 @@ static struct source *make(const void *from, const struct source_wishes *wishes,
 
 const struct source_declaration startup_declaration = {
 	.name = "startup",
+	.losses = &startup_losses,
 	.options = rows,
 	.option_count = sizeof(rows) / sizeof(*rows),
 	.flags_size = sizeof(struct startup_flags),

@@ -15,6 +15,7 @@
 #include "source/blocks/blocks.h"
 #include "source/cpu/cpu.h"
 #include "summary/summary.h"
+#include "source/declarations.h"
 #include "util/clock.h"
 
 /* The main thread is idle when it has waited in its own loop for so long without a break. */
@@ -382,11 +383,11 @@ static const struct loss_info loss_items[] = {
 	/* More targets started at a time than are followed. */
 	{"startups_not_followed", LOSS_LOST, LOSS_OF_NOTHING},
 };
-static const struct loss_table losses = {loss_items, 1, NULL};
+const struct loss_table startup_losses = {loss_items, 1, NULL};
 
 static const struct source_ops ops = {
 	.name = "startup",
-	.losses = &losses,
+	.losses = &startup_losses,
 	.open = startup_open,
 	.sample = startup_sample,
 	.take_target = startup_take_target,
