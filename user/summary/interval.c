@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "record/histogram.h"
-#include "summary/interfaces.h"
 #include "summary/disk.h"
+#include "summary/interfaces.h"
 #include "summary/memory.h"
 #include "summary/summary_private.h"
 #include "summary/usage.h"
