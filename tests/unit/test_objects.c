@@ -20,7 +20,7 @@ Test(objects, unpack)
 		bpf_object_release(bytes);
 		count++;
 	}
-	cr_expect_eq(count, 5);
+	cr_expect_eq(count, 6);
 	errno = 0;
 	cr_expect_null(bpf_object_bytes("nothing", &size));
 	cr_expect_eq(size, 0);

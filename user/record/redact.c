@@ -258,9 +258,10 @@ static const char *new_text(struct redactor *redactor, const struct field *row, 
 /* Of an event: keys that no table has. What is not listed here is a name. */
 static const char *new_event_text(struct redactor *redactor, const struct event_key *key)
 {
-	static const char *const words[] = {"source", "state", "loop",   "detector",
-					    "step",   "end",   "metric", "of_session"};
-	static const char *const sentences[] = {"reason", "why", "rule"};
+	static const char *const words[] = {"source", "state",  "loop",       "detector", "step",
+					    "end",    "metric", "of_session", "kind"};
+	static const char *const sentences[] = {"reason", "why", "rule", "no_first_frame",
+						"no_first_idle"};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
 		if (!strcmp(key->name, words[i]))
