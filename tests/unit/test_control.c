@@ -284,7 +284,7 @@ Test(control, hostile_recorders, .timeout = 30)
 		const char *says;
 		int err;
 	} cases[] = {
-		{"", -ECONNREFUSED},      {"hello", -EPROTO},        {"error 0\n", -EPROTO},
+		{"", -ECONNRESET},        {"hello", -EPROTO},        {"error 0\n", -EPROTO},
 		{"error x\n", -EPROTO},   {"error 5000\n", -EPROTO}, {"error 16", -EPROTO},
 		{"error 16\nno", -EBUSY}, {"ok", -EPROTO},           {"ok\n", 0},
 	};

@@ -105,7 +105,7 @@ static int receive(int fd, char *answer, size_t room, size_t *length, uint64_t u
 		if (n < 0 && errno != ECONNRESET)
 			return -errno;
 		if (n <= 0)
-			return *length ? 0 : -ECONNREFUSED;
+			return *length ? 0 : -ECONNRESET;
 		*length += (size_t)n;
 		answer[*length] = 0;
 		if (*length == room - 1)

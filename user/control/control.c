@@ -163,18 +163,6 @@ static void end_connection(struct connection *connection)
 	set_timer(control);
 }
 
-static int on_timer(void *ctx, uint32_t events)
-{
-	struct control *control = ctx;
-	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-
-	for (size_t i = 0; i < CONTROL_CONNECTIONS; i++)
-		if (control->connections[i].fd >= 0 && end_of(&control->connections[i]) <= now_ns)
-			end_connection(&control->connections[i]);
-	set_timer(control);
-	return 0;
-}
-
 static int on_writable(void *ctx, uint32_t events)
 {
 	struct connection *connection = ctx;
@@ -235,6 +223,26 @@ static int on_readable(void *ctx, uint32_t events)
 		send_answer(connection);
 	else
 		end_connection(connection);
+	return 0;
+}
+
+/* A recorder that is late itself may have had no turn for what the client sent in time. */
+static int on_timer(void *ctx, uint32_t events)
+{
+	struct control *control = ctx;
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	for (size_t i = 0; i < CONTROL_CONNECTIONS; i++) {
+		struct connection *connection = &control->connections[i];
+
+		if (connection->fd < 0 || end_of(connection) > now_ns)
+			continue;
+		if (!connection->answer)
+			on_readable(connection, EPOLLIN);
+		if (connection->fd >= 0)
+			end_connection(connection);
+	}
+	set_timer(control);
 	return 0;
 }
 

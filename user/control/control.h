@@ -46,6 +46,6 @@ void control_free(struct control *control);
  * answer, or of the refusal; empty where there was neither. 0: answered. The recorder refused:
  * -errno as its control_fn gave it, with a text in reply. Nobody answers, reply is empty: -ENOENT,
  * -ECONNREFUSED: nobody records there; -EPERM: the socket belongs to a stranger, or it does not
- * talk to this user; -ETIMEDOUT: it hangs; -EPROTO: it does not talk like a recorder; -EINVAL: no
- * request; another -errno. */
+ * talk to this user; -ECONNRESET: it hung up; -ETIMEDOUT: it hangs; -EPROTO: it does not talk like
+ * a recorder; -EINVAL: no request; another -errno. */
 int control_ask(int dir_fd, const char *request, char *reply, size_t room, uint64_t timeout_ns);

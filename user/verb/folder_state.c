@@ -125,7 +125,10 @@ static json_t *ask(int dir_fd, int *err)
 	char *reply = malloc(CONTROL_REPLY_BYTES);
 	json_t *state = NULL;
 
-	*err = reply ? control_ask(dir_fd, "status", reply, CONTROL_REPLY_BYTES, ASK_NS) : -ENOMEM;
+	*err = reply ? 0 : -ENOMEM;
+	/* One that hangs up is busy with others, or has just died. */
+	for (int tries = 0; reply && tries < 3 && (!tries || *err == -ECONNRESET); tries++)
+		*err = control_ask(dir_fd, "status", reply, CONTROL_REPLY_BYTES, ASK_NS);
 	if (!*err && !(state = parse(reply, strlen(reply))))
 		*err = -EPROTO;
 	free(reply);
