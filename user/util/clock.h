@@ -36,14 +36,19 @@ static inline bool clock_process_cpu_ns(pid_t pid, uint64_t *cpu_ns)
  * that ran between the two looks must not pass for a suspend: then they are taken again. */
 static inline uint64_t clock_suspended_ns(void)
 {
-	uint64_t before_ns, boot_ns = 0, after_ns = 0;
+	uint64_t boot_ns = 0, mono_ns = 0, width_ns = UINT64_MAX;
 
-	for (int tries = 0; tries < 8; tries++) {
-		before_ns = clock_now_ns(CLOCK_MONOTONIC);
-		boot_ns = clock_now_ns(CLOCK_BOOTTIME);
-		after_ns = clock_now_ns(CLOCK_MONOTONIC);
-		if (after_ns - before_ns < 100 * NSEC_PER_USEC)
-			break;
+	/* The tightest of the tries: one that the process was switched out in is no measure. */
+	for (int tries = 0; tries < 8 && width_ns >= 100 * NSEC_PER_USEC; tries++) {
+		uint64_t before_ns = clock_now_ns(CLOCK_MONOTONIC);
+		uint64_t between_ns = clock_now_ns(CLOCK_BOOTTIME);
+		uint64_t after_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+		if (after_ns - before_ns >= width_ns)
+			continue;
+		width_ns = after_ns - before_ns;
+		boot_ns = between_ns;
+		mono_ns = after_ns;
 	}
-	return boot_ns > after_ns ? boot_ns - after_ns : 0;
+	return boot_ns > mono_ns ? boot_ns - mono_ns : 0;
 }
