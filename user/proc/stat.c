@@ -11,6 +11,11 @@
 #define PF_EXITING 0x00000004 /* both of include/linux/sched.h */
 #define PF_KTHREAD 0x00200000
 
+static bool is_octal(char c, char highest)
+{
+	return c >= '0' && c <= highest;
+}
+
 /* proc_task_name in fs/proc/array.c writes newline and backslash as escapes: by letter, or in octal
  * before 5.15. */
 static void unescape_comm(char *comm, const char *from, size_t length)
@@ -25,8 +30,8 @@ static void unescape_comm(char *comm, const char *from, size_t length)
 			i++;
 		} else if (c == '\\' && i + 1 < length && from[i + 1] == '\\') {
 			i++;
-		} else if (c == '\\' && i + 3 < length && from[i + 1] >= '0' &&
-			   from[i + 1] <= '3') {
+		} else if (c == '\\' && i + 3 < length && is_octal(from[i + 1], '3') &&
+			   is_octal(from[i + 2], '7') && is_octal(from[i + 3], '7')) {
 			c = (char)((from[i + 1] - '0') << 6 | (from[i + 2] - '0') << 3 |
 				   (from[i + 3] - '0'));
 			i += 3;
