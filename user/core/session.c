@@ -152,6 +152,10 @@ void session_emit(void *ctx, struct record *record)
 {
 	struct session *session = ctx;
 
+	/* While the targets are waited for the sources are open and see them; what they tell then
+	 * is no part of the run, whose first record is the header. */
+	if (!session->seq && record->type != RECORD_HEADER)
+		return;
 	record->seq = session->seq++;
 	record->t_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
 	if (summary_add(session->summary, record))
@@ -279,11 +283,13 @@ static void take_common_baseline(struct session *session)
 	session_scan(session);
 }
 
-/* Between the last interval of the recorder that died and the first one of this run nothing was
- * measured; what it told after its last interval may be written or not. */
+/* Between the last interval of the recorder that died and the first one of this run, which began
+ * with the common baseline, nothing was measured; what the dead one told after its last interval
+ * may be written or not. */
 static void tell_resumed(struct session *session, const struct run_status *before)
 {
-	uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME);
+	uint64_t begun_ns = clock_now_ns(CLOCK_MONOTONIC) - session->last_mono_ns;
+	uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME) - begun_ns;
 	struct record_event event = {
 		.event = "gap",
 		.keys = {{"from_boot_ns", NULL, (int64_t)before->last_interval_boot_ns},
