@@ -58,7 +58,7 @@ struct record_disk {
 	 * only with targets. */
 	struct record_disk_sums targets;
 	struct record_disk_sync targets_sync;
-	bool has_targets, uids_present;
+	bool has_targets, has_targets_sync, uids_present;
 	uint64_t uids_span_ns; /* since it was read before */
 	struct record_disk_uid *uids;
 	size_t uid_count;

@@ -357,7 +357,7 @@ int disk_rows_fill(struct disk_rows *rows, const struct disk_ledger *ledger,
 	if (err)
 		return err;
 	disk->processes = rows->processes;
-	disk->has_targets = targets && !target_set_is_all(targets);
+	disk->has_targets = disk->has_targets_sync = targets && !target_set_is_all(targets);
 	sum_targets(disk);
 	if (disk->task_count)
 		qsort(rows->tasks, disk->task_count, sizeof(*rows->tasks), by_weight);
