@@ -571,7 +571,7 @@ def hidden_proc():
             "while True: sum(range(20000)); time.sleep(0.01)")
     target = start("python3", "-c", code + "\n#" + "x" * 100000)
     run = Run(*QUICK, "-p", str(target.pid), "-n", "12", "-o", "hidden.jsonl", before=(
-        "unshare", "-m", "sh", "-c", 'mount -o remount,hidepid=2 /proc && exec "$@"', "sh"))
+        "unshare", "-m", "sh", "-c", 'mount -t proc -o hidepid=2 proc /proc && exec "$@"', "sh"))
     ended = run.process.wait(60)
     finish(target)
     rows = records("hidden.jsonl")

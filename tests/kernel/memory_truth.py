@@ -338,5 +338,18 @@ def dies_and_denied(_):
             recorder.losses())
 
 
-test.run([(known_bytes, 10), (swapped, 2), (leak, 4), (hostile, 12), (whole_device, 1),
+def descriptors(_):
+    """How many there are is told in each interval where the kernel counts them, not at --smaps only."""
+    load = Load()
+    recorder, rows = record([load.pid], interval="100ms", smaps="10s", name="descriptors")
+    time.sleep(1)
+    recorder.end()
+    told = [r.get("fds") for i in recorder.intervals for r in i["memory"]["processes"]]
+    counts = os.stat("/proc/self/fd").st_size > 0
+    want = len(os.listdir("/proc/%d/fd" % load.pid))
+    test.ok(len(told) >= 5 and set(told) == ({want} if counts else {want, None}),
+            "descriptors are told in %s interval" % ("each" if counts else "some"), told, want)
+
+
+test.run([(known_bytes, 10), (descriptors, 1), (swapped, 2), (leak, 4), (hostile, 12), (whole_device, 1),
           (dies_and_denied, 2)], sys.argv[1:])

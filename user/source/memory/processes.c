@@ -38,7 +38,7 @@
 static int open_below(int dir, const char *name, int flags)
 {
 	const struct open_how how = {
-		.flags = (uint64_t)(O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags),
+		.flags = (uint64_t)(O_RDONLY | O_CLOEXEC | flags),
 		.resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS,
 	};
 	int fd = (int)syscall(SYS_openat2, dir, name, &how, sizeof(how));
@@ -65,7 +65,7 @@ static void open_files(struct memory_process *process)
 		return;
 	if (!proc_stat(dir, &stat) &&
 	    stat.start_ticks * PROC_TICK_NS == process->key.start_boot_ns) {
-		process->status = open_below(dir, "status", 0);
+		process->status = open_below(dir, "status", O_NONBLOCK);
 		process->files = open_below(dir, "fd", O_DIRECTORY | O_PATH);
 	}
 	close(dir);
