@@ -32,7 +32,7 @@ for row in rows:
     row = dict(zip(head, row))
     have.setdefault((int(row["seq"]), row["metric"]), []).append(row["value"])
 WHO = {"pid", "tid", "uid", "package", "process", "thread"}
-SKIPPED = {"stacks", "chain", "owner_stack"}
+SKIPPED = {"stacks", "chain", "owner_stack", "stack"}
 want = {}
 def walk(seq, path, value):
     if isinstance(value, dict):
