@@ -53,6 +53,7 @@ void block_reports_add(struct block_reports *reports, struct block_report *repor
 	*reports->last = report;
 	reports->last = &report->next;
 	reports->count++;
+	reports->some_early |= report->held || report->early;
 	if (report->held)
 		limit_held(reports, report->slot_id);
 }
@@ -305,6 +306,8 @@ static void emit_rest(struct block_reports *reports, struct block_report *report
 	free(stacks);
 }
 
+#define WAITING_PLACES 1024
+
 static bool earlier_of_thread(const struct block_reports *reports,
 			      const struct block_report *report)
 {
@@ -314,9 +317,10 @@ static bool earlier_of_thread(const struct block_reports *reports,
 	return false;
 }
 
-/* When the report is to be looked at again; 0: it is done. */
+/* When the report is to be looked at again; 0: it is done. may_follow: an earlier one of its thread
+ * may wait still. */
 static uint64_t step(struct block_reports *reports, struct block_report *report, uint64_t now_ns,
-		     bool final, report_emit_fn emit, void *ctx)
+		     bool final, bool may_follow, report_emit_fn emit, void *ctx)
 {
 	uint64_t wait_ns = report->sample_count ? WAIT_NS : FIRST_NS;
 
@@ -330,7 +334,7 @@ static uint64_t step(struct block_reports *reports, struct block_report *report,
 	if (!report->emitted) {
 		bool ready = report->no_stacks || (has_own(report) && !waits(report));
 
-		if (!final && earlier_of_thread(reports, report))
+		if (!final && may_follow && earlier_of_thread(reports, report))
 			return report->created_ns + WAIT_NS > now_ns ? report->created_ns + WAIT_NS
 								     : now_ns + FIRST_NS;
 		if (!final && !ready && now_ns < report->created_ns + wait_ns)
@@ -348,11 +352,15 @@ uint64_t block_reports_emit(struct block_reports *reports, uint64_t now_ns, bool
 			    report_emit_fn emit, void *ctx)
 {
 	struct block_report **link = &reports->first;
+	/* Of which threads earlier reports wait, by their slots; threads may share a place. So a
+	 * report of hundreds looks at the others only where it has to. */
+	bool waiting[WAITING_PLACES] = {false};
 	uint64_t next_ns = UINT64_MAX;
 
 	while (*link) {
 		struct block_report *report = *link;
-		uint64_t at_ns = step(reports, report, now_ns, final, emit, ctx);
+		bool *place = &waiting[report->slot_id % WAITING_PLACES];
+		uint64_t at_ns = step(reports, report, now_ns, final, *place, emit, ctx);
 
 		if (!at_ns) {
 			*link = report->next;
@@ -360,6 +368,7 @@ uint64_t block_reports_emit(struct block_reports *reports, uint64_t now_ns, bool
 			block_report_free(report);
 			continue;
 		}
+		*place |= !report->emitted;
 		if (at_ns < next_ns)
 			next_ns = at_ns;
 		link = &report->next;
@@ -370,9 +379,17 @@ uint64_t block_reports_emit(struct block_reports *reports, uint64_t now_ns, bool
 
 void block_reports_release(struct block_reports *reports, uint64_t slot_id)
 {
-	for (struct block_report *report = reports->first; report; report = report->next)
+	bool some = false;
+
+	/* This is asked at each look at each thread, and mostly there is nothing to release. */
+	if (!reports->some_early)
+		return;
+	for (struct block_report *report = reports->first; report; report = report->next) {
 		if (report->slot_id == slot_id)
 			report->held = report->early = false;
+		some |= report->held || report->early;
+	}
+	reports->some_early = some;
 }
 
 void block_reports_trust(struct block_reports *reports, uint64_t slot_id)

@@ -42,6 +42,7 @@ struct block_reports {
 	size_t count;
 	uint64_t stacks_late;      /* came after their record, and followed */
 	uint64_t stacks_abandoned; /* did not come within FOLLOW_NS of their record */
+	bool some_early;           /* a report that is held or early may be among them */
 };
 
 /* As source_context.emit, which stamps the record. */
