@@ -114,6 +114,14 @@ def account(folder, session):
     return sums, seqs, others, intervals
 
 
+def intervals_of(folder, session):
+    """How many there are by now in a folder that is being written; many while a file is replaced."""
+    try:
+        return account(folder, session)[3]
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return 1 << 30
+
+
 def first_session(folder):
     return json.loads(lines(folder)[0])["session"]
 
@@ -145,22 +153,27 @@ def record_some(folder, intervals):
 def keeps():
     before = record_some("new", 60)
     session = first_session("new")
-    run = start(*QUICK, *KEEP, "-n", "80", "--tune", "segment=256K", "-o", "new")
+    run = start(*QUICK, *KEEP, "--tune", "segment=256K", "-o", "new")
+    # The thread that merges has the lowest priority: a busy machine lets it wait.
+    wait_until(lambda: intervals_of("new", session) < before[3] / 3, 60)
+    run.send_signal(signal.SIGINT)
     code = run.wait()
     done = verify("new")
     after = account("new", session)
     say(code == 0, "a recorder that merges ends well", run.stderr.read().decode())
     compare("{was} intervals became {now}: all {sums} sums are the same, each seq is there once, all "
             "other lines are the same bytes, verify: 0", before, after, done)
-    say(after[3] < before[3], f"{before[3]} intervals are {after[3]} now")
+    say(after[3] < before[3] / 3, f"{before[3]} intervals are {after[3]} now")
     report = subprocess.run([JANKSCOPE, "report", "new"], capture_output=True, text=True)
     say(report.returncode == 0 and not report.stderr, "report reads it without a complaint",
         report.stderr)
-    again = start(*QUICK, "--keep", "50ms:1s,500ms:2s,2s:1h", "-n", "60", "-o", "new")
+    again = start(*QUICK, "--keep", "50ms:1s,500ms:2s,2s:1h", "-o", "new")
+    wait_until(lambda: intervals_of("new", session) < after[3], 60)
+    again.send_signal(signal.SIGINT)
     again.wait()
     coarser = account("new", session)
     compare("merged once more, {was} to {now}", before, coarser, verify("new"))
-    say(coarser[3] <= after[3], f"{after[3]} intervals are {coarser[3]} at 2 s")
+    say(coarser[3] < after[3], f"{after[3]} intervals are {coarser[3]} at 2 s")
     wrong = [usage for usage in ("1s", "1s:", "1s:1m,1s:2m", "1s:1m,10s:1m", "10s:1m,15s:2m", "x:y")
              if start("--keep", usage, "-o", "new", "-n", "1").wait() != 2]
     say(not wrong, "a rule that makes no sense is refused with 2", wrong)

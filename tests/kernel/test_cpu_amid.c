@@ -199,9 +199,20 @@ static void wait_for(const struct back *back, unsigned step)
 		spin_hint();
 }
 
-static void go_and_back(struct back *back, uid_t first, uid_t second)
+/* No other task comes between the two changes where the task has a CPU that its parent does not
+ * use. */
+static void run_alone(const cpu_set_t *others)
+{
+	const struct sched_param least = {.sched_priority = 1};
+
+	if (!sched_setaffinity(0, sizeof(*others), others))
+		sched_setscheduler(0, SCHED_FIFO, &least);
+}
+
+static void go_and_back(struct back *back, const cpu_set_t *others, uid_t first, uid_t second)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	run_alone(others);
 	if (setresuid(second, 0, 0))
 		_exit(1);
 	usleep(1000);
@@ -229,6 +240,7 @@ static void test_back(const char *name, enum program_variant variant)
 	uid_t first = own_uid(3), second = own_uid(4);
 	char reason[160];
 	struct sched_kernel *kernel = sched_kernel_open(&options, reason, sizeof(reason));
+	cpu_set_t all, one, others;
 	uint64_t at_ns;
 	unsigned tries;
 	pid_t pid;
@@ -238,11 +250,17 @@ static void test_back(const char *name, enum program_variant variant)
 		sched_kernel_close(kernel);
 		return;
 	}
+	/* An empty set of others is refused, and then the two share what there is. */
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	sched_getaffinity(0, sizeof(all), &all);
+	CPU_XOR(&others, &all, &one);
+	sched_setaffinity(0, sizeof(one), CPU_COUNT(&others) ? &one : &all);
 	for (tries = 1; tries < BACK_TRIES && !back->slot_ns; tries++) {
 		*back = (struct back){.uid = second};
 		pid = fork();
 		if (!pid)
-			go_and_back(back, first, second);
+			go_and_back(back, &others, first, second);
 		back->pid = pid;
 		wait_for(back, STEP_BEGUN);
 		sched_kernel_begin_read(kernel, &at_ns);
@@ -257,6 +275,7 @@ static void test_back(const char *name, enum program_variant variant)
 	       "%s: to another uid and back between two switches: the note has %.2f ms, the slot "
 	       "%.2f (%u tries)",
 	       name, (double)back->told_ns / 1e6, (double)back->slot_ns / 1e6, tries - 1);
+	sched_setaffinity(0, sizeof(all), &all);
 	sched_kernel_close(kernel);
 	munmap(back, sizeof(*back));
 }

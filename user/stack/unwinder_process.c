@@ -34,6 +34,16 @@
 #define TRIM_AFTER_NS      (5 * NSEC_PER_SEC)
 #define TRIM_AT_LAST_NS    (60 * NSEC_PER_SEC)
 #define TRIM_WHEN_QUIET_NS (20 * NSEC_PER_MSEC)
+/* All processes of a crowd wait in the same few libraries. */
+#define KNOWN_FILES 8
+
+/* Where a file waits, as it was found. */
+struct known_waits {
+	struct stack_file_version file;
+	uint64_t elf_start;
+	int error;
+	struct wait_places places;
+};
 
 struct unwinder_process {
 	struct files_remote remote;
@@ -45,6 +55,8 @@ struct unwinder_process {
 	uint64_t names_left_out;
 	uint64_t trimmed_ns; /* when the heap was given back last */
 	bool untrimmed;      /* something was done since */
+	struct known_waits known[KNOWN_FILES];
+	size_t known_next; /* the oldest of them */
 	uint8_t answer[WIRE_MAX_BYTES] __attribute__((aligned(8)));
 };
 
@@ -146,11 +158,41 @@ static void unwind(struct unwinder_process *p, const struct wire_unwind *wire, c
 	}
 }
 
+static const struct known_waits *waits_known(const struct unwinder_process *p,
+					     const struct stack_file_version *file,
+					     uint64_t elf_start)
+{
+	for (size_t i = 0; i < KNOWN_FILES; i++)
+		if (p->known[i].file.inode && p->known[i].elf_start == elf_start &&
+		    !memcmp(&p->known[i].file, file, sizeof(*file)))
+			return &p->known[i];
+	return NULL;
+}
+
+/* Read the file and keep what was found, with the error that says that it waits nowhere. */
+static int read_places(struct unwinder_process *p, const struct stack_file_version *file,
+		       uint64_t elf_start, int fd, struct wait_places *places)
+{
+	struct known_waits *known = &p->known[p->known_next];
+	struct elf_file elf;
+	int err = elf_file_open(&elf, fd, elf_start);
+
+	if (err)
+		return err;
+	err = wait_places_find(&elf, places);
+	elf_file_close(&elf);
+	if (err && err != -ENOENT)
+		return err;
+	*known = (struct known_waits){*file, elf_start, err, *places};
+	p->known_next = (p->known_next + 1) % KNOWN_FILES;
+	return err;
+}
+
 static int find_places(struct unwinder_process *p, uint64_t elf_start, int fd,
 		       struct wait_places *places)
 {
+	const struct known_waits *known;
 	struct stack_file_version file;
-	struct elf_file elf;
 	struct stat st;
 	int err = fstat(fd, &st) ? -errno : 0;
 
@@ -159,17 +201,16 @@ static int find_places(struct unwinder_process *p, uint64_t elf_start, int fd,
 						   (uint64_t)st.st_ctim.tv_nsec};
 	if (!err)
 		err = files_remote_may_read(&p->remote, &file);
-	if (err) {
+	if (!err)
+		known = waits_known(p, &file, elf_start);
+	if (err || known) {
 		close(fd);
-		return err;
+		if (!err)
+			*places = known->places;
+		return err ? err : known->error;
 	}
 	p->files.reading(p->files.ctx, &file);
-	err = elf_file_open(&elf, fd, elf_start);
-	if (err)
-		return err;
-	err = wait_places_find(&elf, places);
-	elf_file_close(&elf);
-	return err;
+	return read_places(p, &file, elf_start, fd, places);
 }
 
 static void find_waits(struct unwinder_process *p, const struct wire_waits *wire, int fd)

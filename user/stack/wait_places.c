@@ -56,6 +56,8 @@ static void add_place(struct wait_places *places, struct wait_place_at *list, ui
 
 /* ---- x86_64 ---- */
 
+#define MOV_EAX 0xb8 /* mov $imm32, %eax */
+
 static uint32_t load32(const uint8_t *p)
 {
 	uint32_t value;
@@ -85,7 +87,7 @@ static size_t match_x86(const uint8_t *text, size_t size, size_t i, uint32_t *ki
 {
 	size_t at = i + 5;
 
-	if (size - i < 7 || text[i] != 0xb8 || !kind_of(STACK_X86_64, load32(text + i + 1), kind))
+	if (size - i < 7 || text[i] != MOV_EAX || !kind_of(STACK_X86_64, load32(text + i + 1), kind))
 		return 0;
 	for (int moves = 0; moves < 4 && at + 2 <= size; moves++) {
 		size_t length;
@@ -260,12 +262,16 @@ static void scan_text(struct scan *scan, const uint8_t *text, size_t size, uint6
 	struct wait_places *places = scan->places;
 
 	for (size_t i = 0; i + 8 <= size; i += x86 ? 1 : 4) {
-		uint64_t enter = base + i;
+		uint64_t enter;
 		uint32_t kind = 0;
-		size_t behind =
-			x86 ? match_x86(text, size, i, &kind) : match_arm64(text, size, i, &kind);
-		size_t leave;
+		const uint8_t *next = x86 ? memchr(text + i, MOV_EAX, size - 7 - i) : text + i;
+		size_t behind, leave;
 
+		if (!next)
+			return;
+		i = (size_t)(next - text);
+		enter = base + i;
+		behind = x86 ? match_x86(text, size, i, &kind) : match_arm64(text, size, i, &kind);
 		if (!behind)
 			continue;
 		for (size_t f = 0; f < scan->function_count; f++) {

@@ -307,6 +307,7 @@ static void emit_rest(struct block_reports *reports, struct block_report *report
 }
 
 #define WAITING_PLACES 1024
+#define SEVERAL        UINT64_MAX
 
 static bool earlier_of_thread(const struct block_reports *reports,
 			      const struct block_report *report)
@@ -317,10 +318,10 @@ static bool earlier_of_thread(const struct block_reports *reports,
 	return false;
 }
 
-/* When the report is to be looked at again; 0: it is done. may_follow: an earlier one of its thread
- * may wait still. */
+/* When the report is to be looked at again; 0: it is done. earlier: the slot of a thread of which
+ * an earlier report waits still, which may be this one's; SEVERAL: of some threads; 0: of none. */
 static uint64_t step(struct block_reports *reports, struct block_report *report, uint64_t now_ns,
-		     bool final, bool may_follow, report_emit_fn emit, void *ctx)
+		     bool final, uint64_t earlier, report_emit_fn emit, void *ctx)
 {
 	uint64_t wait_ns = report->sample_count ? WAIT_NS : FIRST_NS;
 
@@ -334,7 +335,8 @@ static uint64_t step(struct block_reports *reports, struct block_report *report,
 	if (!report->emitted) {
 		bool ready = report->no_stacks || (has_own(report) && !waits(report));
 
-		if (!final && may_follow && earlier_of_thread(reports, report))
+		if (!final && (earlier == report->slot_id ||
+			       (earlier == SEVERAL && earlier_of_thread(reports, report))))
 			return report->created_ns + WAIT_NS > now_ns ? report->created_ns + WAIT_NS
 								     : now_ns + FIRST_NS;
 		if (!final && !ready && now_ns < report->created_ns + wait_ns)
@@ -354,12 +356,12 @@ uint64_t block_reports_emit(struct block_reports *reports, uint64_t now_ns, bool
 	struct block_report **link = &reports->first;
 	/* Of which threads earlier reports wait, by their slots; threads may share a place. So a
 	 * report of hundreds looks at the others only where it has to. */
-	bool waiting[WAITING_PLACES] = {false};
+	uint64_t waiting[WAITING_PLACES] = {0};
 	uint64_t next_ns = UINT64_MAX;
 
 	while (*link) {
 		struct block_report *report = *link;
-		bool *place = &waiting[report->slot_id % WAITING_PLACES];
+		uint64_t *place = &waiting[report->slot_id % WAITING_PLACES];
 		uint64_t at_ns = step(reports, report, now_ns, final, *place, emit, ctx);
 
 		if (!at_ns) {
@@ -368,7 +370,8 @@ uint64_t block_reports_emit(struct block_reports *reports, uint64_t now_ns, bool
 			block_report_free(report);
 			continue;
 		}
-		*place |= !report->emitted;
+		if (!report->emitted)
+			*place = *place && *place != report->slot_id ? SEVERAL : report->slot_id;
 		if (at_ns < next_ns)
 			next_ns = at_ns;
 		link = &report->next;
