@@ -218,12 +218,12 @@ int disk_sync_returns(struct pt_regs *ctx)
 /* ---- the same without kprobes, on file systems that tell of it themselves ---- */
 
 #ifdef __TARGET_ARCH_arm64
-#define CALL_OF(regs)  (regs)->syscallno
+#define CALL_FIELD     syscallno
 #define CALL_FSYNC     82
 #define CALL_FDATASYNC 83
 #define CALL_MSYNC     227
 #else
-#define CALL_OF(regs)  (regs)->orig_ax
+#define CALL_FIELD     orig_ax
 #define CALL_FSYNC     74
 #define CALL_FDATASYNC 75
 #define CALL_MSYNC     26
@@ -239,7 +239,9 @@ static __always_inline __u32 kind_of_call(bool only_data)
 	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
 		return only_data ? DISK_FDATASYNC : DISK_FSYNC;
 	regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	switch ((__u32)CALL_OF(regs)) {
+	/* By probe read: a direct one is held against the pt_regs of the machine that loads this,
+	 * so that tests/vm/core_fields could not verify the program of another architecture. */
+	switch ((__u32)BPF_CORE_READ(regs, CALL_FIELD)) {
 	case CALL_FSYNC:
 		return DISK_FSYNC;
 	case CALL_FDATASYNC:
