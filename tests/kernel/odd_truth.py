@@ -118,6 +118,17 @@ def judge(target, records, details):
     return good and not details
 
 
+def told_blocks(recorder):
+    """The blocks so far, each with its stacks, those that came after it as well."""
+    with open(recorder.path) as f:
+        rows = [json.loads(line) for line in f if line.endswith("\n")]
+    blocks = {r["seq"]: r for r in rows if r["type"] == "block"}
+    for r in rows:
+        if r["type"] == "stack" and r.get("of") in blocks:
+            blocks[r["of"]].setdefault("stacks", []).append(r)
+    return list(blocks.values())
+
+
 def all_modes(test):
     chosen = [m for m in modes if not sys.argv[1:] or m in sys.argv[1:]]
     lacking = {}
@@ -138,10 +149,11 @@ def all_modes(test):
             open(path, "w").close()
     wait_for(lambda: all(len(t.blocks()) >= (1 if t.mode == "execpoll" else 2) for t in targets), 8)
     time.sleep(0.5)
+    # Thirty programs at once, none of them unwound before: a busy machine takes its time.
+    wait_for(lambda: all(b.get("stacks") for b in told_blocks(recorder)), 5)
     recorder.process.send_signal(signal.SIGINT)
     recorder.process.wait(10)
-    with open(recorder.path) as f:
-        records = [r for r in map(json.loads, f) if r["type"] == "block"]
+    records = told_blocks(recorder)
     for mode, why in lacking.items():
         test.skip(mode, why)
     for target in targets:
