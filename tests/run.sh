@@ -57,8 +57,12 @@ reap() { # wait until one of the running tests ends; print what it printed
 	cat "$work/${name//\//.}.out"
 	count "$name" $status $seconds "$work/${name//\//.}.out"
 }
+# Seconds of CPU of all tests that have ended, by bash's own sum.
+cpu_seconds() { awk 'NR == 2 {gsub("[ms]", " "); printf "%.0f", $1 * 60 + $2 + $3 * 60 + $4}' "$work/times"; }
 run_beside() {
-	local name command
+	local name command count=${#beside[@]} start=$SECONDS cpu
+	[ "$count" = 0 ] && return
+	times >"$work/times"; cpu=$(cpu_seconds)
 	while read -r _ name command; do
 		while [ ${#running[@]} -ge "$lanes" ]; do reap; done
 		# What a shell without job control starts with & has SIGINT ignored, and a test's own
@@ -70,6 +74,8 @@ run_beside() {
 	done < <([ ${#beside[@]} = 0 ] || printf '%s\n' "${beside[@]}" | sort -rn)
 	while [ ${#running[@]} -gt 0 ]; do reap; done
 	beside=()
+	times >"$work/times"
+	echo "# $count tests beside each other: $((SECONDS - start)) s, $(($(cpu_seconds) - cpu)) s of CPU"
 }
 add() { # name source-file command...: run it now, or with those that run beside others
 	local name=$1 seconds
@@ -87,7 +93,11 @@ for room in $rooms; do
 	[ "$room" = vm ] && run_beside
 	case $room in
 	unit)
-		run unit "$BUILD/tests/unit/all" --tap ;;
+		if [ "$rooms" = unit ]; then
+			run unit "$BUILD/tests/unit/all" --tap
+		else
+			beside+=("60 unit $BUILD/tests/unit/all --tap")
+		fi ;;
 	kernel)
 		if [ "$(id -u)" != 0 ]; then
 			echo "ok - kernel tests # SKIP need root"; skipped=$((skipped + 1)); continue

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What `make check-android SYSTEM=...` and artdemo say of what they cannot use: one line, exit code 2, nothing
 # left.
+# Runs beside others (20 s)
 set -u
 cd "$(dirname "$0")/../.."
 PATH=$PATH:/sbin:/usr/sbin

@@ -7,7 +7,7 @@ from attack_common import *
 test = Test("loops")
 here = os.path.dirname(os.path.abspath(__file__))
 sources = os.path.join(os.path.dirname(here), "apps")
-IDLE_SECONDS = 20 if full else 8
+IDLE_SECONDS = 20 if full else 5
 BLOCK = 150
 
 
