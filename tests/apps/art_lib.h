@@ -22,10 +22,11 @@
 
 #include "art_jit.h"
 
+/* This version has nterp for x86_64 alone: what is ExecuteNterpImpl on arm64 ends the process. */
 #ifdef __x86_64__
-static const bool machine_is_x86 = true;
+#define HAS_NTERP 1
 #else
-static const bool machine_is_x86 = false;
+#define HAS_NTERP 0
 #endif
 
 static void die(const char *what)
@@ -95,23 +96,22 @@ static execute_nterp_fn *execute_nterp;
 static bool (*request_checkpoint)(void *thread, Checkpoint *);
 static void (*mutex_lock)(void *mutex, void *thread), (*mutex_unlock)(void *mutex, void *thread);
 static void **suspend_count_lock;
+static void (*condition_wait)(void *condition, void *thread), (*condition_signal)(void *, void *);
+static uint64_t wait_condition[16]; /* an art::ConditionVariable: a name, its guard, two numbers */
 static void *art_thread;
 static jit::Descriptor *dex_list;
 static const void *loader[1]; /* an art::ArtDexFileLoader is its table of functions */
 
-#ifdef __x86_64__
 /* Where mterp's code for instructions begins, as a real function of libart says it. */
 static uintptr_t mterp_code;
 
 /* ExecuteMterpImpl is the function that this code is of, ExecuteNterpImpl the first of the same
  * mark that begins with a probe of the stack. ExecuteSwitchImplAsm has no symbol: it is the
- * function whose table gives register 0 (rax) the value of rbx, marked "DEX1"
+ * function whose table gives register 0 (rax, x0) the value of rbx or x19, marked "DEX1"
  * (runtime/interpreter/cfi_asm_support.h). */
+#ifdef __x86_64__
 #define DEX_REGISTER 3 /* rbx */
 #else
-/* ExecuteSwitchImplAsm alone: its table gives x0 the value of x19. The other two are run on x86_64.
- */
-static uintptr_t mterp_code;
 #define DEX_REGISTER 19
 #endif
 static int find_execute(struct dl_phdr_info *info, size_t, void *)
@@ -141,7 +141,7 @@ static int find_execute(struct dl_phdr_info *info, size_t, void *)
 				execute = (execute_fn *)begin;
 			if (mterp_code - begin < *(const uint32_t *)(body + 4))
 				execute_mterp = (execute_mterp_fn *)begin;
-			else if (!execute_nterp && memmem(body, bytes - 4, nterp, sizeof(nterp)) &&
+			else if (HAS_NTERP && !execute_nterp && memmem(body, bytes - 4, nterp, sizeof(nterp)) &&
 				 !memcmp((void *)begin, probe, sizeof(probe)))
 				execute_nterp = (execute_nterp_fn *)begin;
 		}
@@ -156,7 +156,6 @@ static int find_execute(struct dl_phdr_info *info, size_t, void *)
 			die("libart has no " name);         \
 	} while (0)
 
-#ifdef __x86_64__
 /* A real art::Thread, and zeros for an art::Runtime: enough for mterp, which asks whether there is
  * a JIT compiler, and for a checkpoint, which is how another thread has code run on this one. */
 static void make_thread(void *lib)
@@ -182,16 +181,24 @@ static void make_thread(void *lib)
 	construct(thread, false);
 	init_mterp(thread);
 	((uint16_t *)thread)[1] = RUNNABLE;
+#ifdef __x86_64__
 	thread[0xe8 / 8] = (uint64_t)thread; /* nterp finds it at its register gs */
 	if (syscall(SYS_arch_prctl, ARCH_SET_GS, thread))
 		die("gs");
+#endif
 	art_thread = thread;
 }
-#else
-static void make_thread(void *)
+
+/* With the mutex that a checkpoint takes as its guard: it is free whenever somebody waits. */
+static void make_condition(void *lib)
 {
+	void (*construct)(void *condition, const char *name, void *guard);
+
+	FIND(construct, "_ZN3art17ConditionVariableC1EPKcRNS_5MutexE");
+	FIND(condition_wait, "_ZN3art17ConditionVariable4WaitEPNS_6ThreadE");
+	FIND(condition_signal, "_ZN3art17ConditionVariable6SignalEPNS_6ThreadE");
+	construct(wait_condition, "wait", *suspend_count_lock);
 }
-#endif
 
 static void load_libart(const char *path)
 {
@@ -236,8 +243,9 @@ static void load_libart(const char *path)
 	init_locks();
 	init_maps();
 	make_thread(lib);
+	make_condition(lib);
 	dl_iterate_phdr(find_execute, NULL);
-	if (!execute || (machine_is_x86 && (!execute_mterp || !execute_nterp)))
+	if (!execute || !execute_mterp || (HAS_NTERP && !execute_nterp))
 		die("no interpreters in libart's .eh_frame");
 }
 

@@ -2,7 +2,7 @@
 /* A main thread in Debian's real libart (11), without a booted runtime: libart's own loader
  * opens DEX files and enters them into its own list, the assembler of its own interpreter makes the
  * frames of interpreted methods, and compiled methods (art_jit.h) stand in its list for JIT code.
- * On arm64 the switch interpreter alone: of the others it has no real thread to run on.
+ * On arm64 without nterp, which this version has for x86_64 alone.
  * usage: art_rig LIBART
  * Says "ready JIT_DESCRIPTOR DEX_DESCRIPTOR", with their addresses.
  * Between two waits in epoll it obeys a line of stdin; answers are lines on stdout:
@@ -25,8 +25,10 @@
  *	                       two (0: without pause), and packs the live methods anew; "ok", "churned N"
  *	run KIND MS NAME...    methods that call each other, the last one sleeps (sleep), waits for bytes
  *	                       that do not come (recv, which a stop ends with EINTR), computes (spin),
- *	                       stays in its loop (bytecode), or waits for a mutex of libart (lock) that a
- *	                       thread "holder" has, which sleeps in the same methods but the first:
+ *	                       stays in its loop (bytecode), waits for a mutex of libart (lock) that a
+ *	                       thread "holder" has, which sleeps in the same methods but the first, or
+ *	                       waits as Object.wait does (wait) until a thread "notifier" notifies it,
+ *	                       from the same methods but the first:
  *	                       "run KIND START_BOOT_NS WALL_NS CPU_NS EINTR"
  *	quit */
 #include <errno.h>
@@ -48,6 +50,9 @@
 #include "art_lib.h"
 
 #define NOINLINE __attribute__((noinline, noclone))
+#ifndef MAP_32BIT
+#define MAP_32BIT 0 /* x86_64 has it, and nterp, which needs it */
+#endif
 
 static uint64_t now_ns(clockid_t clock)
 {
@@ -241,7 +246,7 @@ static void *hold(void *ctx)
 	return NULL;
 }
 
-static NOINLINE void wait_for_lock(Chain *c)
+extern "C" NOINLINE void wait_for_lock(Chain *c)
 {
 	pthread_t holder;
 
@@ -253,6 +258,50 @@ static NOINLINE void wait_for_lock(Chain *c)
 	mutex_lock(*suspend_count_lock, NULL);
 	mutex_unlock(*suspend_count_lock, NULL);
 	pthread_join(holder, NULL);
+	sink++;
+}
+
+/* ---- a wait without an owner, as Monitor::Wait and Monitor::Notify do it: a condition variable of
+ * libart, whose signal moves the waiter to the mutex, and whose unlock wakes it ---- */
+
+static std::atomic<bool> waits, notified;
+
+extern "C" NOINLINE void notify(Chain *c)
+{
+	nap(c);
+	mutex_lock(*suspend_count_lock, NULL);
+	notified = true;
+	condition_signal(wait_condition, NULL);
+	mutex_unlock(*suspend_count_lock, NULL);
+	sink++;
+}
+
+static void *notifier(void *ctx)
+{
+	Chain c = *(Chain *)ctx;
+
+	pthread_setname_np(pthread_self(), "notifier");
+	c.kind = "notify";
+	c.next = 1;
+	while (!waits)
+		usleep(1000);
+	interpret(&c);
+	return NULL;
+}
+
+extern "C" NOINLINE void wait_for_notify(Chain *c)
+{
+	pthread_t thread;
+
+	waits = notified = false;
+	if (pthread_create(&thread, NULL, notifier, c))
+		die("no thread");
+	mutex_lock(*suspend_count_lock, NULL);
+	waits = true;
+	while (!notified)
+		condition_wait(wait_condition, NULL);
+	mutex_unlock(*suspend_count_lock, NULL);
+	pthread_join(thread, NULL);
 	sink++;
 }
 
@@ -358,6 +407,10 @@ extern "C" NOINLINE void interpret(void *state)
 		receive(c);
 	} else if (c->kind == "lock") {
 		wait_for_lock(c);
+	} else if (c->kind == "wait") {
+		wait_for_notify(c);
+	} else if (c->kind == "notify") {
+		notify(c);
 	} else {
 		compute(c);
 	}
@@ -419,13 +472,13 @@ static bool obey(const char *line)
 	} else if (words[0] == "remove") {
 		remove_dex(NULL, files.at(strtoul(words.at(1).c_str(), NULL, 10)));
 		puts("ok");
-	} else if (words[0] == "pc" || (words[0] == "loop" && machine_is_x86)) {
+	} else if (words[0] == "pc" || words[0] == "loop") {
 		const DexFile *file = files.at(strtoul(words.at(2).c_str(), NULL, 10));
 		uint64_t at = (uint64_t)file->begin + strtoul(words.at(3).c_str(), NULL, 0);
 
 		steps[words.at(1)] = {words[0] == "pc" ? Step::SWITCH : Step::MTERP, at};
 		printf("pc %llx\n", (unsigned long long)at);
-	} else if (words[0] == "nterp" && machine_is_x86) {
+	} else if (words[0] == "nterp" && HAS_NTERP) {
 		Method *m = new_method(files.at(strtoul(words.at(2).c_str(), NULL, 10)),
 				       (uint32_t)strtoul(words.at(3).c_str(), NULL, 0),
 				       (uint32_t)strtoul(words.at(4).c_str(), NULL, 0));

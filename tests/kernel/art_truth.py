@@ -7,13 +7,15 @@ from art_common import *
 test = Test("art")
 BLOCK_MS = 80
 GAP = 0.12
-LEAF = {"sleep": "nap", "recv": "receive", "spin": "compute"}
+LEAF = {"sleep": "nap", "recv": "receive", "spin": "compute", "lock": "wait_for_lock",
+        "wait": "wait_for_notify", "notify": "notify"}
+KINDS = ("sleep", "recv", "spin", *LOOPS)
 # How an interpreter comes to call the next method, innermost first, and who called the interpreter.
 CHECKPOINT = ["NextMethod::Run(void*)", "art::Thread::RunCheckpointFunction()"]
 BEFORE = {"mterp": CHECKPOINT + ["MterpSuspendCheck"],
           "nterp": CHECKPOINT + ["artTestSuspendFromCode", None]}
 BEHIND = {"mterp": ["run_loop"], "nterp": ["run_nterp"]}
-RUNS = [(kind, 250) for _ in range(4) for kind in (*LEAF, *LOOPS)]
+RUNS = [(kind, 250) for _ in range(4) for kind in KINDS]
 
 NO_ENTRY = "code of a JIT compiler"
 app = None
@@ -114,21 +116,29 @@ def frames_of(stack):
             for f in stack["frames"]]
 
 
+def guessed(frames):
+    """Not found by tables: but the caller of what has none on arm64, the vDSO (vdso.lds.S discards
+    .eh_frame) and entries of the PLT, which have no symbol either."""
+    return [f for i, f in enumerate(frames) if "by" in f and not (
+        f["by"] == "lr" and i == 1 and (frames[0]["kind"] == "vdso" or "symbol" not in frames[0]))]
+
+
 def wrong_frames(rig, run, stack):
     """What is wrong with a stack that was taken in a run; None: it is right; "cut": right until it
     ends, which it says, at a compiled method that is in no list then; "way": the thread was not yet,
     or no more, where it should wait, as on a machine that others keep busy."""
     frames, chain = stack["frames"], list(reversed(run["chain"]))
+    outer, last = run.get("outer", ("main", "_start"))
     names, loop = [f.get("symbol") for f in frames], run["kind"] in LOOPS
     if loop:
         # Its helpers are the interpreter's as well: the one that counts branches.
         dex = next((i for i, f in enumerate(frames) if f["kind"] == "dex"), 0)
         at = dex - 1 if dex and all(map(is_libart, frames[:dex])) else None
     else:
-        at = names.index(LEAF[run["kind"]]) if LEAF[run["kind"]] in names else None
+        at = next((i for i, n in enumerate(names) if short(n) == LEAF[run["kind"]]), None)
     if at is None:
-        return "way" if {"run", "interpret", "main"} & {short(n) for n in names} else "no leaf"
-    if any(f["kind"] not in ("native", "vdso") or "by" in f for f in frames[:at]):
+        return "way" if {"run", "interpret", outer} & {short(n) for n in names} else "no leaf"
+    if any(f["kind"] not in ("native", "vdso") for f in frames[:at]) or guessed(frames[:at + 1]):
         return "the wait's own frames"
     if loop:
         problem = wrong_interpreted(rig, rig.steps[chain.pop(0)], frames[at:], innermost=True)
@@ -158,7 +168,7 @@ def wrong_frames(rig, run, stack):
         if names[at:at + len(behind)] != behind:
             return "behind %s" % name
         at += len(behind)
-    if "main" not in names[at:] or names[-1] != "_start" or any("by" in f for f in frames):
+    if outer not in map(short, names[at:]) or last not in (names[-1] or "") or guessed(frames):
         return "the outer frames"
     return None if stack["complete"] else "not complete"
 
@@ -310,6 +320,37 @@ def compiled(test):
     check_untouched(test, recorder, rigs)
 
 
+def woken(test):
+    """A wait that nobody has the end of, as Object.wait: who notified it, from which methods."""
+    prepare()
+    rig = app_rig("woken")
+    # Without mterp and nterp, whose thread is the main one.
+    rig.chain = tuple(step for step in MIXED if step not in ("count", "few"))
+    recorder = record("woken", [rig], [("wait", 250)] * 6)
+    check_stacks(test, recorder, [rig])
+    wakers, chains, unwound, late = [], [], [], 0
+    for run in rig.truth:
+        for block in blocks_of(recorder, rig, run):
+            waker, missing = block.get("waker", {}), block["missing"].get("waker.stack")
+            said = (waker.get("pid"), waker.get("thread"), waker.get("what"))
+            if said != (rig.pid, "notifier", "futex") or waker["tid"] == rig.pid:
+                wakers.append(said)
+            if "chain" in block or "owner" in block:
+                chains.append((block.get("chain"), block.get("owner")))
+            late += missing == "its stack was not unwound in time"
+            if "stack" in waker:
+                stack, told = waker["stack"], dict(kind="notify", chain=run["chain"][1:],
+                                                   outer=("notifier", ""))
+                unwound.append((wrong_frames(rig, told, stack), stack.get("end_reason"), frames_of(stack)))
+            elif missing != "its stack was not unwound in time":
+                unwound.append(("none", missing))
+    wrong = [row for row in unwound if row[0]]
+    test.ok(not wakers and not chains, "each wait was ended by the thread that notified it, and has no owner",
+            wakers, chains)
+    test.ok(not wrong and len(unwound) >= 4 and len(unwound) + late == len(rig.truth),
+            "%d stacks of who notified name its methods, %d were late" % (len(unwound), late), *wrong[:3])
+
+
 def changing(test):
     """Stacks while another thread enters, removes and packs entries of both lists."""
     prepare()
@@ -351,4 +392,4 @@ def check_untouched(test, recorder, rigs):
 
 
 if __name__ == "__main__":
-    test.run([(truth, 5), (interpreted, 7), (compiled, 8), (changing, 6)], sys.argv[1:])
+    test.run([(truth, 5), (interpreted, 7), (compiled, 8), (woken, 3), (changing, 6)], sys.argv[1:])

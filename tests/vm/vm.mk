@@ -4,6 +4,12 @@ EXTRA_TESTS += vm-payload
 vm-payload: all apps kernel-tests all-vm-apps build/tests/vm/core_fields
 	$(Q)$(MAKE) --no-print-directory ARCH=arm64 SAN=0 all apps kernel-tests all-vm-apps
 
+# Debian's libart for arm64 in a guest: half a minute; apt-get download fetches it.
+.PHONY: check-art-arm64
+check-art-arm64:
+	$(Q)$(MAKE) --no-print-directory $(JOBS) ARCH=arm64 SAN=0 all $(addprefix $(ARM64_BUILD)/tests/,apps/art_rig kernel/stack_dump kernel/test_oat_live)
+	$(Q)tests/vm/art.sh
+
 # GKI-like kernels from Debian's linux-source (10 to 15 minutes each on two cores).
 vm-kernel: deps
 	$(Q)nice -n 10 tests/vm/build_kernel.sh 6.1
