@@ -141,7 +141,8 @@ static int find_execute(struct dl_phdr_info *info, size_t, void *)
 				execute = (execute_fn *)begin;
 			if (mterp_code - begin < *(const uint32_t *)(body + 4))
 				execute_mterp = (execute_mterp_fn *)begin;
-			else if (HAS_NTERP && !execute_nterp && memmem(body, bytes - 4, nterp, sizeof(nterp)) &&
+			else if (HAS_NTERP && !execute_nterp &&
+				 memmem(body, bytes - 4, nterp, sizeof(nterp)) &&
 				 !memcmp((void *)begin, probe, sizeof(probe)))
 				execute_nterp = (execute_nterp_fn *)begin;
 		}

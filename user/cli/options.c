@@ -119,6 +119,16 @@ static const struct option_row option_rows[] = {
 	{0, "speedscope", "FILE",
 	 "write the stacks of all blocks for speedscope, one profile a process; -: stdout",
 	 VERB_REPORT, OPTION_TEXT, FIELD(speedscope), .file = true},
+	{0, "fail-if", "RULE",
+	 "exit 10 when a run's summary makes the rule true: METRIC > VALUE (>=, <, <=), more by "
+	 "\"and\"; METRIC is a key path of the summary (frames.jank_pct), VALUE a number with a "
+	 "unit, or base, base + 1, base * 1.1; may be given again",
+	 VERB_REPORT, OPTION_TEXTS, FIELD(fail_if)},
+	{0, "baseline", "FILE",
+	 "of --fail-if: the recording that `base` means; of several the median", VERB_REPORT,
+	 OPTION_TEXTS, FIELD(baselines), .file = true},
+	{0, "junit", "FILE", "write what the rules of --fail-if say as JUnit XML; -: stdout",
+	 VERB_REPORT, OPTION_TEXT, FIELD(junit), .file = true},
 	{0, "mapping", "FILE",
 	 "the mapping.txt that R8 or ProGuard wrote for this build of the app: show the names of "
 	 "the source, and what was inlined",

@@ -102,6 +102,10 @@ static const struct man_item examples[] = {
 	 "Check that recording, and write the stacks of its blocks for a flame graph."},
 	{"jankscope report app.jsonl --mapping mapping.txt",
 	 "Its summary, with the names that classes and methods have in the source."},
+	{"jankscope report new.jsonl --baseline old.jsonl --fail-if 'frames.jank_pct > base + 1' "
+	 "--junit "
+	 "rules.xml",
+	 "What a farm's job ends with: 10 where the rule is true, 3 where nobody can say."},
 	{"jankscope frames trace.pftrace", "The frames of a trace that was recorded before."},
 };
 

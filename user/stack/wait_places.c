@@ -87,7 +87,8 @@ static size_t match_x86(const uint8_t *text, size_t size, size_t i, uint32_t *ki
 {
 	size_t at = i + 5;
 
-	if (size - i < 7 || text[i] != MOV_EAX || !kind_of(STACK_X86_64, load32(text + i + 1), kind))
+	if (size - i < 7 || text[i] != MOV_EAX ||
+	    !kind_of(STACK_X86_64, load32(text + i + 1), kind))
 		return 0;
 	for (int moves = 0; moves < 4 && at + 2 <= size; moves++) {
 		size_t length;

@@ -13,6 +13,7 @@
 #include "source/recording.h"
 #include "verb/report_outputs.h"
 #include "verb/report_rebuild.h"
+#include "verb/report_rules.h"
 #include "verb/report_stacks.h"
 #include "verb/verb.h"
 
@@ -28,6 +29,8 @@ struct reading {
 	struct report_stacks *stacks;
 	struct sink *table; /* NULL: no summary was asked for */
 	struct report_outputs *outputs;
+	struct report_rules *rules;
+	bool is_base; /* it is read for `base` alone: the rest but rules and stacks is NULL */
 	struct report_rebuild *rebuild; /* of the run that is read; NULL: it has its footer */
 	bool begun;                     /* a record came */
 	uint64_t damages;
@@ -37,8 +40,11 @@ static int add_block(void *ctx, const struct record_block *block)
 {
 	struct reading *reading = ctx;
 	struct record_block shown;
-	int err = report_stacks_take(reading->stacks, block, &shown);
+	int err;
 
+	if (reading->is_base)
+		return 0;
+	err = report_stacks_take(reading->stacks, block, &shown);
 	if (!err)
 		err = report_outputs_show(reading->outputs, &shown);
 	return err ? err : paths_add(reading->paths, &shown);
@@ -65,7 +71,10 @@ static int end_run(struct reading *reading)
 	if (!rebuild)
 		return 0;
 	footer = report_rebuild_footer(rebuild);
-	err = footer ? report_outputs_take(reading->outputs, footer) : -ENOMEM;
+	err = footer ? report_rules_take(reading->rules, reading->file, footer, reading->is_base)
+		     : -ENOMEM;
+	if (!err && !reading->is_base)
+		err = report_outputs_take(reading->outputs, footer);
 	if (!err && reading->table) {
 		printf("no summary: the recording was not written to its end; it has %" PRIu64
 		       " records. What they make:\n",
@@ -83,7 +92,8 @@ static int follow_run(struct reading *reading, const struct record *record)
 	int err = 0;
 
 	reading->begun = true;
-	if (!reading->table && !report_outputs_any(reading->outputs))
+	if (!reading->is_base && !reading->table && !report_outputs_any(reading->outputs) &&
+	    !report_rules_any(reading->rules))
 		return 0;
 	if (first || record->type == RECORD_HEADER) {
 		err = end_run(reading);
@@ -109,7 +119,9 @@ static int print_record(void *ctx, const struct record *record)
 	struct tm tm;
 	int err = follow_run(reading, record);
 
-	if (!err)
+	if (!err && record->type == RECORD_FOOTER)
+		err = report_rules_take(reading->rules, reading->file, record, reading->is_base);
+	if (!err && !reading->is_base)
 		err = report_outputs_take(reading->outputs, record);
 	if (err)
 		return err;
@@ -144,19 +156,19 @@ static void name_segment(void *ctx, const char *name)
 		 length && reading->file[length - 1] == '/' ? "" : "/", name);
 }
 
-static enum exit_code read_recording(const char *file, struct paths *paths,
-				     struct report_stacks *stacks, struct sink *table,
-				     struct report_outputs *outputs)
+/* to: what is done with each recording. */
+static enum exit_code read_recording(const char *file, const struct reading *to)
 {
-	struct reading reading = {
-		.file = file, .paths = paths, .stacks = stacks, .table = table, .outputs = outputs};
+	struct reading reading = *to;
 	const struct recording_reader reader = {.block = add_block,
 						.damage = tell_damage,
 						.segment = name_segment,
 						.record = print_record,
 						.ctx = &reading};
 	struct recording_counts counts = {0};
-	int err = report_stacks_begin(stacks);
+	int err = report_stacks_begin(to->stacks);
+
+	reading.file = file;
 
 	if (!err)
 		err = recording_read(file, &reader, &counts);
@@ -211,9 +223,11 @@ enum exit_code verb_report(const struct options *options)
 	};
 	enum exit_code code = EXIT_FINE, one;
 	struct report_outputs *outputs = NULL;
+	struct report_rules *rules = NULL;
 	struct report_stacks *stacks;
 	struct sink *table = NULL;
 	struct paths *paths = NULL;
+	struct reading to;
 
 	if (!options->argument_count) {
 		fprintf(stderr, "jankscope: error: report: name a recording; see jankscope report "
@@ -223,6 +237,9 @@ enum exit_code verb_report(const struct options *options)
 	stacks = report_stacks_new(options, &code);
 	if (!stacks)
 		return code;
+	rules = report_rules_new(options, &code);
+	if (!rules)
+		goto out;
 	outputs = report_outputs_new(options, &code);
 	if (!outputs)
 		goto out;
@@ -242,10 +259,25 @@ enum exit_code verb_report(const struct options *options)
 		goto out;
 	}
 	paths_limit(paths, PATHS_BYTES);
+	to = (struct reading){.stacks = stacks, .rules = rules, .is_base = true};
+	for (size_t i = 0; i < options->baselines.count; i++) {
+		one = read_recording(options->baselines.items[i], &to);
+		if (one && one != EXIT_INCOMPLETE) {
+			code = one;
+			goto out;
+		}
+		if (one)
+			code = one;
+	}
+	to = (struct reading){.paths = paths,
+			      .stacks = stacks,
+			      .table = table,
+			      .outputs = outputs,
+			      .rules = rules};
 	for (int i = 0; i < options->argument_count; i++) {
 		if (i && table)
 			putchar('\n');
-		one = read_recording(options->arguments[i], paths, stacks, table, outputs);
+		one = read_recording(options->arguments[i], &to);
 		if (one && one != EXIT_INCOMPLETE) {
 			code = one;
 			goto out;
@@ -262,10 +294,14 @@ enum exit_code verb_report(const struct options *options)
 	code = one ? one : code;
 	one = report_outputs_end(outputs);
 	code = one ? one : code;
+	one = report_rules_end(rules);
+	/* What a rule says counts for more than that something is missing. */
+	code = one == EXIT_RULE || !code ? one : code;
 out:
 	if (table)
 		table->ops->close(table);
 	report_outputs_free(outputs);
+	report_rules_free(rules);
 	paths_free(paths);
 	report_stacks_free(stacks);
 	return code;
