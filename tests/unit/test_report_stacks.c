@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What report shows of a block's stacks, those of its chain too. */
+/* What report shows of a block's stacks, those of other threads too. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -92,6 +92,32 @@ Test(report_stacks, mapping_renames_a_chain)
 	/* The record keeps its own. */
 	expect(&of_first, "futex < nterp_helper < a.a.a");
 	cr_expect_eq(block.chain[2].stack, &of_second);
+	report_stacks_free(report);
+}
+
+/* The owner of its lock, where no chain leads to it, and who woke it. */
+Test(report_stacks, mapping_renames_owner_and_waker)
+{
+	struct record_frame holds[] = {native("nap"), native("nterp_helper"), java("a.a.a", 3)};
+	struct record_frame wakes[] = {native("futex"), native("nterp_helper"), java("a.a.b", 0)};
+	struct record_stack of_owner = {.frames = holds, .frame_count = 3};
+	struct record_stack of_waker = {.frames = wakes, .frame_count = 3};
+	struct record_block block = {.owner_stack = &of_owner}, shown;
+	struct options options = {0};
+	char path[32];
+	struct report_stacks *report = begin(&options, path);
+
+	block.waker.stack = &of_waker;
+	cr_assert_eq(report_stacks_take(report, &block, &shown), 0);
+	expect(shown.owner_stack, "nap < com.example.Price.of < com.example.Store.load");
+	expect(shown.waker.stack, "futex < com.example.Store.sum");
+	/* The record keeps its own. */
+	expect(block.owner_stack, "nap < nterp_helper < a.a.a");
+	expect(block.waker.stack, "futex < nterp_helper < a.a.b");
+	block.owner_stack = NULL;
+	block.waker.stack = NULL;
+	cr_assert_eq(report_stacks_take(report, &block, &shown), 0);
+	cr_expect(!shown.owner_stack && !shown.waker.stack);
 	report_stacks_free(report);
 }
 

@@ -20,7 +20,7 @@ struct report_stacks {
 	bool native;
 	struct mapping *mapping;
 	struct block_groups *groups; /* NULL: those of the recording are shown */
-	/* of the block that was taken last; behind its own stacks those of its chain */
+	/* of the block that was taken last; behind its own stacks those of other threads */
 	struct record_stack *stacks;
 	size_t stack_count;
 	struct block_link *links;
@@ -234,6 +234,16 @@ static int take_next(struct report_stacks *stacks, const struct record_stack *fr
 	return take_stack(stacks, from, stack);
 }
 
+/* The stack of another thread, if it was taken: *shown leads to what is to be shown of it. */
+static int take_other(struct report_stacks *stacks, const struct record_stack *from,
+		      const struct record_stack **shown)
+{
+	if (!from)
+		return 0;
+	*shown = &stacks->stacks[stacks->stack_count];
+	return take_next(stacks, from);
+}
+
 int report_stacks_take(struct report_stacks *stacks, const struct record_block *block,
 		       struct record_block *shown)
 {
@@ -241,7 +251,7 @@ int report_stacks_take(struct report_stacks *stacks, const struct record_block *
 
 	clear(stacks);
 	stacks->stacks =
-		calloc(block->stack_count + block->chain_count + 1, sizeof(*stacks->stacks));
+		calloc(block->stack_count + block->chain_count + 2, sizeof(*stacks->stacks));
 	stacks->links = calloc(block->chain_count + 1, sizeof(*stacks->links));
 	if (!stacks->stacks || !stacks->links)
 		return -ENOMEM;
@@ -249,12 +259,13 @@ int report_stacks_take(struct report_stacks *stacks, const struct record_block *
 		err = take_next(stacks, &block->stacks[i]);
 	for (size_t i = 0; i < block->chain_count && !err; i++) {
 		stacks->links[i] = block->chain[i];
-		if (!block->chain[i].stack)
-			continue;
-		stacks->links[i].stack = &stacks->stacks[stacks->stack_count];
-		err = take_next(stacks, block->chain[i].stack);
+		err = take_other(stacks, block->chain[i].stack, &stacks->links[i].stack);
 	}
 	*shown = *block;
+	if (!err)
+		err = take_other(stacks, block->owner_stack, &shown->owner_stack);
+	if (!err)
+		err = take_other(stacks, block->waker.stack, &shown->waker.stack);
 	shown->stacks = stacks->stacks;
 	shown->chain = stacks->links;
 	/* As the recorder does: an open period is told again when it ends. */
