@@ -45,13 +45,27 @@ static __always_inline void forget_waiting(__u64 transaction, __u32 debug_id)
 				     (__u32)-1);
 }
 
-/* Its place among the calls of the thread that stand: behind the one whose callee calls back. */
+/* Behind the last call that has no answer; of one that failed there is none either. */
+static __always_inline __u32 behind_unanswered(const struct binder_thread_calls *entry)
+{
+	__u32 place = 0;
+
+	for (__u32 i = 0; i < BINDER_DEPTH; i++)
+		if (entry->calls[i].transaction && !entry->calls[i].replied_ns)
+			place = i + 1;
+	return place;
+}
+
+/* Its place among the calls of the thread that stand: behind the one whose callee calls back. In
+ * another context than the last call's the driver's stack does not lead to those. */
 static __always_inline __u32 find_place(const struct binder_thread_calls *entry,
 					struct binder_thread *thread)
 {
 	struct binder_transaction *served = BPF_CORE_READ(thread, transaction_stack), *below;
 	__u32 debug_id;
 
+	if (entry->thread && entry->thread != (__u64)thread)
+		return behind_unanswered(entry);
 	below = served ? BPF_CORE_READ(served, to_parent) : NULL;
 	if (!below)
 		return 0;
@@ -60,7 +74,8 @@ static __always_inline __u32 find_place(const struct binder_thread_calls *entry,
 		if (entry->calls[i].transaction == (__u64)below &&
 		    entry->calls[i].debug_id == debug_id)
 			return i + 1;
-	return 0;
+	/* It is not known, or found no place itself. */
+	return behind_unanswered(entry);
 }
 
 static __always_inline void on_call(struct binder_transaction *transaction, __u32 tid, __u32 tgid)
@@ -94,6 +109,8 @@ static __always_inline void on_call(struct binder_transaction *transaction, __u3
 		entry->calls[i].transaction = 0;
 		entry->calls[i].debug_id = 0;
 	}
+	if (entry->thread != (__u64)thread)
+		entry->other = entry->thread;
 	entry->thread = (__u64)thread;
 	call = &entry->calls[place & (BINDER_DEPTH - 1)];
 	call->received_ns = call->replied_ns = 0;

@@ -94,6 +94,22 @@ static __always_inline void add_times(struct binder_look *look,
 	}
 }
 
+/* The call that the thread waits for with this struct of it; NULL: none. It may serve one, and then
+ * waits for nobody here. */
+static __always_inline struct binder_transaction *call_of(struct binder_thread *thread,
+							  const struct binder_look *look)
+{
+	struct binder_transaction *transaction;
+
+	if (!thread || (__u32)BPF_CORE_READ(thread, pid) != look->tid ||
+	    (__u32)BPF_CORE_READ(thread, proc, pid) != look->tgid)
+		return NULL;
+	transaction = BPF_CORE_READ(thread, transaction_stack);
+	if (!transaction || BPF_CORE_READ(transaction, from) != thread)
+		return NULL;
+	return transaction;
+}
+
 SEC("?raw_tp/binder_look")
 int binder_look(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -113,12 +129,12 @@ int binder_look(struct bpf_raw_tracepoint_args *ctx)
 		thread = (struct binder_thread *)entry->thread;
 	else if (look->process)
 		thread = find_in((struct binder_proc *)look->process, look->tid);
-	if (!thread || (__u32)BPF_CORE_READ(thread, pid) != look->tid ||
-	    (__u32)BPF_CORE_READ(thread, proc, pid) != look->tgid)
-		return 0;
-	transaction = BPF_CORE_READ(thread, transaction_stack);
-	/* It may serve one, and then waits for nobody here. */
-	if (!transaction || BPF_CORE_READ(transaction, from) != thread)
+	transaction = call_of(thread, look);
+	if (!transaction && entry && entry->other) {
+		thread = (struct binder_thread *)entry->other;
+		transaction = call_of(thread, look);
+	}
+	if (!transaction)
 		return 0;
 	process = BPF_CORE_READ(transaction, to_proc);
 	look->to_process = (__u64)process;

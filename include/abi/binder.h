@@ -37,7 +37,9 @@ struct binder_served {
 };
 
 struct binder_thread_calls {
-	__u64 thread;     /* address of its struct binder_thread; 0: not known */
+	/* Addresses of its struct binder_thread: that of its last call, and of another one of its
+	 * (another context: a second device, or the same opened twice) before; 0: not known. */
+	__u64 thread, other;
 	__u64 touched_ns; /* when anything of it changed last */
 	__u32 tid, tgid;
 	__u32 serving; /* how many of served stand */
@@ -82,7 +84,7 @@ enum binder_loss {
 };
 
 _Static_assert(sizeof(struct binder_call) == 64, "struct binder_call");
-_Static_assert(sizeof(struct binder_thread_calls) == 32 + BINDER_DEPTH * 72,
+_Static_assert(sizeof(struct binder_thread_calls) == 40 + BINDER_DEPTH * 72,
 	       "struct binder_thread_calls has no holes");
 _Static_assert(sizeof(struct binder_waiting) == 12, "struct binder_waiting");
 _Static_assert(sizeof(struct binder_look) == 120, "struct binder_look has no holes");

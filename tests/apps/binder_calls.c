@@ -2,7 +2,7 @@
 /* A looper whose handler makes synchronous binder calls to servers of its own, through the kernel's
  * driver: each 800 ms the next of the cases that its arguments name.
  *
- * usage: binder_calls DEVICE CASE...
+ * usage: binder_calls DEVICE CASE...      The second device is DEVICE2.
  *   chain   -> server 1 -> server 2, whose handler waits for a lock that its thread "holder" has
  *   queued  -> server 1, whose only thread serves the process "other" for 300 ms more
  *   oneway  a one-way call to server 1, which takes 300 ms, then a sleep of 300 ms
@@ -11,6 +11,13 @@
  *   work    -> server 1, which computes for 300 ms
  *   long    -> server 1 -> server 2 -> ... -> server 11 (300 ms)
  *   dies    -> server 12, which ends without an answer after 200 ms; then a sleep of 200 ms
+ *   self    -> this process's own second client of the device, whose thread "twin" takes 250 ms
+ *   pool    -> the server "wide", whose three threads serve the process "many" for 300 ms more
+ *   contexts -> server 1 -> back to this thread -> the server of a second device (250 ms); then
+ *           server 1 works 250 ms
+ *   via     -> server 1 -> server 14, which ends without an answer after 200 ms; server 1 works 200
+ *           ms more
+ *   deep    -> server 1 -> back -> server 1 ..., DEEP times, then -> server 2 (250 ms)
  *   deadlock -> server 1, which waits for a lock of its thread "caller", whose call this process
  *           serves in its thread "pool", which waits for a lock of the main thread. For ever.
  * Waits for a byte on its standard input. Prints "ready PID", then, all CLOCK_MONOTONIC:
@@ -30,6 +37,10 @@
 #define CHAIN_SERVERS 11
 #define MORTAL        12
 #define MYSELF        13
+#define MORTAL_TOO    14
+#define TWIN          15
+#define WIDE          16
+#define DEEP          6
 #define HOLD_MS       300
 
 enum code {
@@ -43,16 +54,28 @@ enum code {
 	CODE_SLEEP_SHORT = 43,
 	CODE_FIRST = 61,
 	CODE_SECOND = 62,
+	CODE_CONTEXTS = 44,
+	CODE_CONTEXTS_BACK = 45,
+	CODE_OTHER_CONTEXT = 46, /* by the second device */
+	CODE_TWIN = 47,
+	CODE_VIA = 48,
+	CODE_DIE_TOO = 49,
+	CODE_BUSY_WIDE = 51, /* of the process "many" */
+	CODE_POOL = 52,
+	CODE_DEEPEST = 56,
 	CODE_WORK = 71,
 	CODE_LONG = 81, /* to the next server; the last one sleeps */
 	CODE_DIE = 91,
-	CODE_DEAD = 95,     /* server 1: waits for the lock of "caller" */
-	CODE_DEAD_BACK = 96 /* to this process: waits for the main thread's lock */
+	CODE_DEAD = 95,      /* server 1: waits for the lock of "caller" */
+	CODE_DEAD_BACK = 96, /* to this process: waits for the main thread's lock */
+	CODE_DEEP = 100,     /* + how deep; to server 1 */
+	CODE_DEEP_BACK = 120
 };
 
 static const char *device;
-static struct client client;
-static uint32_t own_number, handles[SERVERS];
+static struct client client, twin, second;
+static uint32_t own_number, handles[SERVERS], second_handle;
+static char second_device[128];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t held;
 
@@ -90,16 +113,20 @@ static uint32_t find(uint32_t number)
 	return handles[number];
 }
 
-static __attribute__((noinline)) bool call(uint32_t number, uint32_t code, enum call_flags flags)
+static __attribute__((noinline)) bool call_handle(struct client *by, uint32_t handle, uint32_t code,
+						  enum call_flags flags)
 {
 	struct parcel parcel = {0};
-	uint32_t handle = find(number);
 	uint64_t sent_ns = now_ns();
-	bool answered;
+	bool answered = client_call(by, handle, code, flags, &parcel);
 
-	answered = client_call(&client, handle, code, flags, &parcel);
 	tell("sent", code, sent_ns);
 	return answered;
+}
+
+static __attribute__((noinline)) bool call(uint32_t number, uint32_t code, enum call_flags flags)
+{
+	return call_handle(&client, find(number), code, flags);
 }
 
 /* ---- a server ---- */
@@ -156,6 +183,12 @@ static int serve(struct client *unused, uint32_t code, struct parcel *parcel)
 {
 	uint64_t taken_ns = now_ns();
 
+	if (code >= CODE_DEEP && code < CODE_DEEP + DEEP)
+		call(MYSELF, code - CODE_DEEP + CODE_DEEP_BACK, CALL_PLAIN);
+	else if (code == CODE_DEEP_BACK + DEEP - 1)
+		call(2, CODE_DEEPEST, CALL_PLAIN);
+	else if (code >= CODE_DEEP_BACK && code < CODE_DEEP_BACK + DEEP)
+		call(1, code + 1 - CODE_DEEP_BACK + CODE_DEEP, CALL_PLAIN);
 	switch (code) {
 	case CODE_CHAIN:
 		call(2, CODE_LOCK, CALL_PLAIN);
@@ -164,14 +197,30 @@ static int serve(struct client *unused, uint32_t code, struct parcel *parcel)
 		wait_for_lock(hold_lock);
 		break;
 	case CODE_QUEUED:
+	case CODE_POOL:
 		break;
 	case CODE_BUSY:
+	case CODE_BUSY_WIDE:
 	case CODE_ONEWAY:
 	case CODE_SECOND:
 		nap_ms(300);
 		break;
 	case CODE_SLEEP_SHORT:
+	case CODE_OTHER_CONTEXT:
+	case CODE_TWIN:
+	case CODE_DEEPEST:
 		nap_ms(250);
+		break;
+	case CODE_CONTEXTS:
+		call(MYSELF, CODE_CONTEXTS_BACK, CALL_PLAIN);
+		nap_ms(250);
+		break;
+	case CODE_CONTEXTS_BACK:
+		call_handle(&second, second_handle, CODE_OTHER_CONTEXT, CALL_PLAIN);
+		break;
+	case CODE_VIA:
+		call(MORTAL_TOO, CODE_DIE_TOO, CALL_PLAIN);
+		nap_ms(200);
 		break;
 	case CODE_CALL_BACK:
 		call(MYSELF, CODE_BACK, CALL_PLAIN);
@@ -193,6 +242,7 @@ static int serve(struct client *unused, uint32_t code, struct parcel *parcel)
 			nap_ms(300);
 		break;
 	case CODE_DIE:
+	case CODE_DIE_TOO:
 		nap_ms(200);
 		tell("taken", code, taken_ns);
 		_exit(0);
@@ -244,6 +294,18 @@ static void manage(uint32_t unused)
 	manager_run(device);
 }
 
+static void manage_second(uint32_t unused)
+{
+	prctl(PR_SET_NAME, "manager-2");
+	manager_run(second_device);
+}
+
+static void be_second(uint32_t number)
+{
+	device = second_device;
+	serve_as(number);
+}
+
 static void be_server(uint32_t number)
 {
 	serve_as(number);
@@ -264,13 +326,73 @@ static void be_other(uint32_t unused)
 		call(1, CODE_BUSY, CALL_PLAIN);
 }
 
-/* ---- the looper ---- */
-
 static void *pool(void *unused)
 {
 	prctl(PR_SET_NAME, "pool");
 	client_loop(&client);
 	return NULL;
+}
+
+static void be_wide(uint32_t number)
+{
+	pthread_t thread;
+
+	prctl(PR_SET_NAME, "wide");
+	client.serve = serve;
+	if (client_open(&client, device))
+		_exit(97);
+	client_register(&client, number);
+	for (int i = 0; i < 2; i++)
+		if (pthread_create(&thread, NULL, pool, NULL))
+			_exit(96);
+	client_loop(&client);
+}
+
+static int many_pipe[2];
+static void *one_of_many(void *unused)
+{
+	char byte;
+
+	while (read(many_pipe[0], &byte, 1) == 1)
+		call(WIDE, CODE_BUSY_WIDE, CALL_PLAIN);
+	return NULL;
+}
+
+static void be_many(uint32_t unused)
+{
+	pthread_t thread;
+
+	prctl(PR_SET_NAME, "many");
+	client.serve = serve;
+	if (client_open(&client, device))
+		_exit(97);
+	find(WIDE);
+	for (int i = 0; i < 2; i++)
+		if (pthread_create(&thread, NULL, one_of_many, NULL))
+			_exit(96);
+	one_of_many(NULL);
+}
+
+/* ---- the looper ---- */
+
+static void *be_twin(void *unused)
+{
+	prctl(PR_SET_NAME, "twin");
+	client_loop(&twin);
+	return NULL;
+}
+
+/* This process has the device twice, and a second device. */
+static bool open_others(void)
+{
+	pthread_t thread;
+
+	twin.serve = second.serve = serve;
+	if (client_open(&twin, device) || client_open(&second, second_device))
+		return false;
+	client_register(&twin, TWIN);
+	second_handle = client_find(&second, 1);
+	return !pthread_create(&thread, NULL, be_twin, NULL);
 }
 
 static __attribute__((noinline)) void handle(const char *name)
@@ -303,6 +425,19 @@ static __attribute__((noinline)) void handle(const char *name)
 	} else if (!strcmp(name, "dies")) {
 		call(MORTAL, CODE_DIE, CALL_PLAIN);
 		nap_ms(200);
+	} else if (!strcmp(name, "self")) {
+		call(TWIN, CODE_TWIN, CALL_PLAIN);
+	} else if (!strcmp(name, "pool")) {
+		if (write(many_pipe[1], "xxx", 3) != 3)
+			_exit(99);
+		nap_ms(100);
+		call(WIDE, CODE_POOL, CALL_PLAIN);
+	} else if (!strcmp(name, "contexts")) {
+		call(1, CODE_CONTEXTS, CALL_PLAIN);
+	} else if (!strcmp(name, "via")) {
+		call(1, CODE_VIA, CALL_PLAIN);
+	} else if (!strcmp(name, "deep")) {
+		call(1, CODE_DEEP, CALL_PLAIN);
 	} else if (!strcmp(name, "deadlock")) {
 		pthread_t thread;
 
@@ -323,20 +458,30 @@ int main(int argc, char **argv)
 	if (argc < 3)
 		return 2;
 	device = argv[1];
-	if (pipe(other_pipe))
+	snprintf(second_device, sizeof(second_device), "%s2", device);
+	if (pipe(other_pipe) || pipe(many_pipe))
 		return 1;
 	start_process(manage, 0);
+	start_process(manage_second, 0);
 	nap_ms(100);
 	for (uint32_t i = 1; i <= MORTAL; i++)
 		start_process(be_server, i);
+	start_process(be_server, MORTAL_TOO);
+	start_process(be_second, 1);
+	start_process(be_wide, WIDE);
 	nap_ms(300);
 	start_process(be_other, 0);
+	start_process(be_many, 0);
 	client.serve = serve;
 	if (client_open(&client, device))
 		return 1;
 	client_register(&client, MYSELF);
+	if (!open_others())
+		return 1;
 	for (uint32_t i = 1; i <= MORTAL; i++)
 		find(i);
+	find(TWIN);
+	find(WIDE);
 	epoll = epoll_create1(EPOLL_CLOEXEC);
 	timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	if (epoll < 0 || timer < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &event) ||

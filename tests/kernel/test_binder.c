@@ -7,11 +7,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <linux/android/binderfs.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -31,6 +33,7 @@
 #define LIMIT_NS  (100 * NSEC_PER_SEC)
 #define ONE_MS_NS NSEC_PER_MSEC
 #define CODES     128
+#define ODD_NS    (100 * NSEC_PER_MSEC) /* what follows takes 200 ms and more */
 
 /* ---- the program and its truth ---- */
 
@@ -95,13 +98,13 @@ static const char *find_program(const char *guest, const char *here, char *path,
 
 static bool start_app(const char *const *cases)
 {
-	char path[256], *arguments[20] = {path, (char *)DEVICE};
+	char path[256], *arguments[32] = {path, (char *)DEVICE};
 	int in[2], out[2], count = 2;
 	uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + 30 * NSEC_PER_SEC;
 
 	memset(&app, 0, sizeof(app));
 	find_program("/payload/apps/binder_calls", "tests/apps/binder_calls", path, sizeof(path));
-	while (*cases && count < 19)
+	while (*cases && count < 31)
 		arguments[count++] = (char *)*cases++;
 	if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
 		return false;
@@ -304,19 +307,45 @@ static void judge_looks(void)
 	tap_ok(looks.deepest >= 11, "long: %zu calls in a row", looks.deepest);
 }
 
+static void judge_odd(void)
+{
+	const struct seen *twin = find_seen(47), *pool = find_seen(52), *outer = find_seen(44);
+	const struct seen *inner = find_seen(46), *via = find_seen(48), *died = find_seen(49);
+	const struct seen *deepest = find_seen(56);
+
+	tap_ok(twin && twin->tid == taker(47) && twin->call.received_ns &&
+		       (pid_t)twin->call.received_tgid == app.pid,
+	       "self: another thread of the caller's own process");
+	tap_ok(pool && pool->queued && pool->in_queue.threads == 3 && pool->in_queue.at_work == 3 &&
+		       pool->in_queue.all_seen && pool->call.received_ns &&
+		       (int32_t)pool->call.received_tid == taker(52),
+	       "pool: all three threads at work, and later who took it (%u of %u)",
+	       pool ? pool->in_queue.at_work : 0, pool ? pool->in_queue.threads : 0);
+	tap_ok(outer && inner && inner->caller == (uint32_t)app.pid && inner->tid == taker(46) &&
+		       outer->caller == (uint32_t)app.pid && outer->tid == taker(44) &&
+		       outer->last_ns > inner->last_ns + ODD_NS,
+	       "contexts: a call by another device amid one, then that one again");
+	tap_ok(outer && inner && outer->call.sent_ns && outer->call.sent_ns < inner->call.sent_ns &&
+		       outer->call.replied_ns > inner->call.replied_ns && inner->call.replied_ns,
+	       "contexts: each with its own times");
+	tap_ok(via && died && died->caller == (uint32_t)taker(48) && died->tid == taker(49) &&
+		       !died->call.replied_ns && via->last_ns > died->last_ns + ODD_NS,
+	       "via: a callee that dies amid a chain is waited for until then");
+	tap_ok(deepest && deepest->caller == (uint32_t)app.pid && deepest->tid == taker(56),
+	       "deep: who serves the innermost of seven calls");
+}
+
 static const char *const all_cases[] = {"chain", "queued", "oneway", "nested", "two",
 					"work",  "dies",   "long",   NULL};
+static const char *const odd_cases[] = {"self", "pool", "contexts", "via", "deep", NULL};
 
-static void part_look(void)
+static void look_at(struct binder_kernel *kernel, const char *const *cases,
+		    void (*judge)(struct binder_kernel *kernel))
 {
-	uint64_t losses[BINDER_LOSS_MAX], until_ns;
-	char reason[200];
-	struct binder_kernel *kernel = binder_kernel_open(NULL, 16, reason, sizeof(reason));
+	uint64_t until_ns;
 
-	if (!tap_ok(kernel, "loaded%s%s", kernel ? "" : ": ", kernel ? "" : reason))
-		return;
-	tap_ok(!binder_kernel_is_hooked(kernel), "nothing is hooked while nobody is watched");
-	if (!tap_ok(start_app(all_cases), "the app's servers are ready"))
+	memset(&looks, 0, sizeof(looks));
+	if (!tap_ok(start_app(cases), "the app's servers are ready"))
 		goto cleanup;
 	tap_ok(!binder_kernel_watch(kernel, app.pid) && binder_kernel_is_hooked(kernel),
 	       "hooked with the first watch");
@@ -329,15 +358,47 @@ static void part_look(void)
 		usleep(LOOK_NS / 1000);
 	}
 	tap_ok(app.done, "the app came to its end");
-	judge_looks();
-	judge_times();
-	tap_ok(!binder_kernel_losses(kernel, losses) && !losses[0] && !losses[1],
-	       "no call was lost");
+	judge(kernel);
 	binder_kernel_sweep(kernel, clock_now_ns(CLOCK_MONOTONIC) + 60 * NSEC_PER_SEC);
 	binder_kernel_unwatch(kernel, app.pid);
 	tap_ok(!binder_kernel_is_hooked(kernel), "let go with the last watch");
 cleanup:
 	end_app();
+}
+
+static void judge_all(struct binder_kernel *kernel)
+{
+	uint64_t losses[BINDER_LOSS_MAX];
+
+	judge_looks();
+	judge_times();
+	tap_ok(!binder_kernel_losses(kernel, losses) && !losses[BINDER_LOSS_THREADS_FULL] &&
+		       !losses[BINDER_LOSS_DEPTH],
+	       "no call was lost");
+}
+
+/* Of the seven calls of the main thread three found no place, and two of server 1's six. */
+static void judge_odd_ones(struct binder_kernel *kernel)
+{
+	uint64_t losses[BINDER_LOSS_MAX];
+
+	judge_odd();
+	tap_ok(!binder_kernel_losses(kernel, losses) && !losses[BINDER_LOSS_THREADS_FULL] &&
+		       losses[BINDER_LOSS_DEPTH] == 5,
+	       "deep: calls too deep are counted (%llu)",
+	       (unsigned long long)losses[BINDER_LOSS_DEPTH]);
+}
+
+static void part_look(void)
+{
+	char reason[200];
+	struct binder_kernel *kernel = binder_kernel_open(NULL, 16, reason, sizeof(reason));
+
+	if (!tap_ok(kernel, "loaded%s%s", kernel ? "" : ": ", kernel ? "" : reason))
+		return;
+	tap_ok(!binder_kernel_is_hooked(kernel), "nothing is hooked while nobody is watched");
+	look_at(kernel, all_cases, judge_all);
+	look_at(kernel, odd_cases, judge_odd_ones);
 	binder_kernel_close(kernel);
 }
 
@@ -369,7 +430,8 @@ static long long number_of(json_t *object, const char *key)
 }
 
 static struct {
-	size_t blocks, chains, chain, queued, taken_later, longs, deadlocks, wrong, holder_stacks;
+	size_t blocks, chains, chain, queued, taken_later, longs, deadlocks, wrong, holder_stacks,
+		selves, contexts;
 } records;
 
 static void wrong(const char *why, json_t *block)
@@ -455,6 +517,26 @@ static void judge_long(json_t *block, json_t *chain)
 		json_array_size(chain) == 8 && json_is_true(json_object_get(block, "chain_cut"));
 }
 
+static void judge_self(json_t *block, json_t *chain)
+{
+	json_t *link = json_array_get(chain, 0);
+
+	if (number_of(link, "pid") != app.pid || json_array_size(chain) > 1 ||
+	    (number_of(link, "tid") >= 0 && number_of(link, "tid") != taker(47)))
+		wrong("self", block);
+	records.selves += !strcmp(text_of(link, "thread"), "twin");
+}
+
+/* Its main thread waits for the other device's server, then for server 1 again. */
+static void judge_contexts(json_t *block, json_t *chain)
+{
+	json_t *link = json_array_get(chain, 0);
+
+	if (number_of(link, "tid") != taker(44) || json_array_size(chain) > 1)
+		wrong("contexts", block);
+	records.contexts += number_of(link, "served_ns") > (long long)ODD_NS;
+}
+
 static void judge_deadlock(json_t *block, json_t *chain)
 {
 	static const char *const names[] = {"server-1", "caller", "pool"};
@@ -491,6 +573,12 @@ static void judge_block(json_t *block)
 		break;
 	case 22:
 		judge_queued(block, chain);
+		break;
+	case 44:
+		judge_contexts(block, chain);
+		break;
+	case 47:
+		judge_self(block, chain);
 		break;
 	case 81:
 		judge_long(block, chain);
@@ -534,9 +622,10 @@ static void part_record(void)
 {
 	/* Several times, because a machine that is busy with others takes samples late or not at
 	 * all. */
-	static const char *const cases[] = {
-		"chain", "queued", "long",   "chain",  "queued", "long", "chain",    "queued",
-		"long",  "chain",  "queued", "oneway", "work",   "long", "deadlock", NULL};
+	static const char *const cases[] = {"chain",  "queued",   "long",   "chain",    "queued",
+					    "long",   "chain",    "queued", "long",     "chain",
+					    "queued", "oneway",   "work",   "long",     "contexts",
+					    "self",   "contexts", "self",   "deadlock", NULL};
 	static const char out[] = "/tmp/binder.jsonl";
 	char path[256], pid[16], text[64];
 	uint64_t until_ns;
@@ -589,6 +678,9 @@ static void part_record(void)
 	       "records: a call in the queue, who is at work there, and how long it was (%zu)",
 	       records.queued);
 	tap_ok(records.longs, "records: a chain that is cut says so (%zu)", records.longs);
+	tap_ok(records.selves, "records: a call to the own process (%zu)", records.selves);
+	tap_ok(records.contexts, "records: a call that stood while another device was called (%zu)",
+	       records.contexts);
 	tap_ok(records.deadlocks,
 	       "records: a circle of two calls and two locks is a deadlock (%zu)",
 	       records.deadlocks);
@@ -654,6 +746,18 @@ static void load_by_foreign_types(void)
 	}
 }
 
+/* DEVICE2: a context of its own. */
+static bool make_second_device(void)
+{
+	struct binderfs_device made = {.name = "binder2"};
+	int control = open(MOUNT "/binder-control", O_RDONLY | O_CLOEXEC);
+	bool there = control >= 0 && (!ioctl(control, BINDER_CTL_ADD, &made) || errno == EEXIST);
+
+	if (control >= 0)
+		close(control);
+	return there;
+}
+
 int main(int argc, char **argv)
 {
 	const char *part = argc > 1 ? argv[1] : "";
@@ -688,6 +792,10 @@ int main(int argc, char **argv)
 		tap_ok(!file_has("/proc/filesystems", "binder"), "binderfs cannot be mounted: %s",
 		       strerror(errno));
 		tap_skip("binder calls", "this kernel has no binderfs");
+		return tap_done();
+	}
+	if (!make_second_device()) {
+		tap_ok(false, "a second device: %s", strerror(errno));
 		return tap_done();
 	}
 	if (strcmp(part, "record"))
