@@ -39,8 +39,11 @@ class Module:
                       if len(row) > 4 and re.fullmatch(r"[0-9a-f]{12,16}", row[0])}
         begins, self.chosen = {}, set()  # chosen: names whose function the processor's features choose (ifunc)
         files = [path]
-        if ".gnu_debugdata" in sections:
-            _, offset, size = sections[".gnu_debugdata"]
+        # What a stripped copy calls otherwise, so that nobody but this finds it.
+        self.is_stripped = ".gnu_debugdata" not in sections
+        hidden = next((name for name in (".gnu_debugdata", ".xnu_debugdata") if name in sections), None)
+        if hidden:
+            _, offset, size = sections[hidden]
             files.append(os.path.join(work, "small"))
             with open(files[1], "wb") as file:
                 file.write(lzma.decompress(data[offset:offset + size]))
@@ -65,6 +68,9 @@ class Module:
         """Where the function that holds this address begins, or None."""
         at = bisect.bisect_right(self.begins, address)
         return self.begins[at - 1] if at else None
+
+    def names_at(self, address):
+        return self.names.get(self.begin_of(address), set())
 
     def address_of(self, name):
         return next((at for at, names in self.names.items() if name in names), 0)

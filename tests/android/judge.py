@@ -223,6 +223,14 @@ def cut_off(name, records):
     print(f"# {name}: {length_s:.1f} s")
 
 
+def java_name(oat, frame, place):
+    """By the symbols that a stripped boot.oat hides (callees.py); None: another module's frame, or it has none."""
+    if not frame.get("module", "").endswith("/boot.oat"):
+        return None
+    names = oat.names_at(frame["offset"] - (4 if place else 0))
+    return next((n.split("(")[0].split()[-1] for n in sorted(names)), None)
+
+
 def java(name, records, image, mode):
     """Compiled Java code between C: each stack is complete, and its Java frames have names and are found by the
     tables of boot.oat. Below Arrays.sort lies what calls it."""
@@ -254,9 +262,18 @@ def java(name, records, image, mode):
        [(s["end_reason"], [f.get("symbol", f.get("module")) for f in s["frames"]]) for s in short[:2]])
     # Names of inlined methods are in the DEX file, which is in no process here.
     frames = [f for s in sorting for f in s["frames"] if f.get("module", "").endswith("/boot.oat") and not f.get("inlined")]
-    wrong = [f for f in frames if not f.get("symbol", "").startswith("java.util.") or f.get("by") or f.get("shared")]
-    ok(not wrong, f"{name}: each of {len(frames)} Java frames has its name and is found by tables", wrong[:2])
-    names = [[f.get("symbol") for f in s["frames"]] for s in sorting]
+    oat = image.callees.module("/system/framework/arm64/boot.oat") if frames else None
+    if oat and oat.is_stripped:
+        # Its DEX file is in an apex. Whoever called such code was found by ART's layout, everybody else by tables.
+        wrong = [(f, caller) for s in sorting for f, caller in zip(s["frames"], s["frames"][1:])
+                 if (caller.get("by") == "quick") != f.get("module", "").endswith("/boot.oat") or caller.get("by", "quick") != "quick"]
+        ok(not wrong and not [f for f in frames if "symbol" in f],
+           f"{name}: the callers of {len(frames)} frames of stripped code are found by ART's layout", wrong[:2])
+        names = [[java_name(oat, f, i) or f.get("symbol") for i, f in enumerate(s["frames"])] for s in sorting]
+    else:
+        wrong = [f for f in frames if not f.get("symbol", "").startswith("java.util.") or f.get("by") or f.get("shared")]
+        ok(not wrong, f"{name}: each of {len(frames)} Java frames has its name and is found by tables", wrong[:2])
+        names = [[f.get("symbol") for f in s["frames"]] for s in sorting]
     below = ["java.util.Arrays.sort", "art_invoke", "sort_round", "main"]
     other = [chain for chain in names if below != [n for n in chain if n in below]]
     ok(not other, f"{name}: below Java lie the C frames that call it", other[:1])
@@ -451,7 +468,8 @@ def main():
                 java(name, records, image, name.split("_")[1])
             if name == "edges_art":
                 java(name, records, image, "auto")
-                java_calls(name, records, host)
+                if not image.callees.module("/system/framework/arm64/boot.oat").is_stripped:
+                    java_calls(name, records, host)
             if name in FRAMES:
                 drawn(name, records, host)
             if name in BLOCKS:
