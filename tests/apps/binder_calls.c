@@ -18,6 +18,7 @@
  *   via     -> server 1 -> server 14, which ends without an answer after 200 ms; server 1 works 200
  *           ms more
  *   deep    -> server 1 -> back -> server 1 ..., DEEP times, then -> server 2 (250 ms)
+ *   later   -> server 2, which sleeps 200 ms, then waits 1800 ms for a lock of its thread "holder"
  *   deadlock -> server 1, which waits for a lock of its thread "caller", whose call this process
  *           serves in its thread "pool", which waits for a lock of the main thread. For ever.
  * Waits for a byte on its standard input. Prints "ready PID", then, all CLOCK_MONOTONIC:
@@ -63,6 +64,7 @@ enum code {
 	CODE_BUSY_WIDE = 51, /* of the process "many" */
 	CODE_POOL = 52,
 	CODE_DEEPEST = 56,
+	CODE_LATER = 57,
 	CODE_WORK = 71,
 	CODE_LONG = 81, /* to the next server; the last one sleeps */
 	CODE_DIE = 91,
@@ -147,6 +149,16 @@ static void *hold_lock(void *unused)
 	return NULL;
 }
 
+static void *hold_long(void *unused)
+{
+	prctl(PR_SET_NAME, "holder");
+	pthread_mutex_lock(&lock);
+	pthread_barrier_wait(&held);
+	nap_ms(6 * HOLD_MS);
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
 static void *hold_and_call(void *unused)
 {
 	prctl(PR_SET_NAME, "caller");
@@ -217,6 +229,10 @@ static int serve(struct client *unused, uint32_t code, struct parcel *parcel)
 		break;
 	case CODE_CONTEXTS_BACK:
 		call_handle(&second, second_handle, CODE_OTHER_CONTEXT, CALL_PLAIN);
+		break;
+	case CODE_LATER:
+		nap_ms(200);
+		wait_for_lock(hold_long);
 		break;
 	case CODE_VIA:
 		call(MORTAL_TOO, CODE_DIE_TOO, CALL_PLAIN);
@@ -436,6 +452,8 @@ static __attribute__((noinline)) void handle(const char *name)
 		call(1, CODE_CONTEXTS, CALL_PLAIN);
 	} else if (!strcmp(name, "via")) {
 		call(1, CODE_VIA, CALL_PLAIN);
+	} else if (!strcmp(name, "later")) {
+		call(2, CODE_LATER, CALL_PLAIN);
 	} else if (!strcmp(name, "deep")) {
 		call(1, CODE_DEEP, CALL_PLAIN);
 	} else if (!strcmp(name, "deadlock")) {

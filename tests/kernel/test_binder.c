@@ -431,7 +431,7 @@ static long long number_of(json_t *object, const char *key)
 
 static struct {
 	size_t blocks, chains, chain, queued, taken_later, longs, deadlocks, wrong, holder_stacks,
-		selves, contexts;
+		selves, contexts, later;
 } records;
 
 static void wrong(const char *why, json_t *block)
@@ -537,6 +537,17 @@ static void judge_contexts(json_t *block, json_t *chain)
 	records.contexts += number_of(link, "served_ns") > (long long)ODD_NS;
 }
 
+/* Its server waits for a lock only when the chain was looked at once. */
+static void judge_later(json_t *block, json_t *chain)
+{
+	json_t *lock = json_array_get(chain, 1);
+
+	if (number_of(json_array_get(chain, 0), "tid") != taker(57) ||
+	    (lock && strcmp(text_of(lock, "thread"), "holder")))
+		wrong("later", block);
+	records.later += lock != NULL;
+}
+
 static void judge_deadlock(json_t *block, json_t *chain)
 {
 	static const char *const names[] = {"server-1", "caller", "pool"};
@@ -580,6 +591,9 @@ static void judge_block(json_t *block)
 	case 47:
 		judge_self(block, chain);
 		break;
+	case 57:
+		judge_later(block, chain);
+		break;
 	case 81:
 		judge_long(block, chain);
 		break;
@@ -622,10 +636,10 @@ static void part_record(void)
 {
 	/* Several times, because a machine that is busy with others takes samples late or not at
 	 * all. */
-	static const char *const cases[] = {"chain",  "queued",   "long",   "chain",    "queued",
-					    "long",   "chain",    "queued", "long",     "chain",
-					    "queued", "oneway",   "work",   "long",     "contexts",
-					    "self",   "contexts", "self",   "deadlock", NULL};
+	static const char *const cases[] = {
+		"chain",    "queued", "long",     "chain",  "queued", "long",     "chain",
+		"queued",   "long",   "chain",    "queued", "oneway", "work",     "long",
+		"contexts", "self",   "contexts", "self",   "later",  "deadlock", NULL};
 	static const char out[] = "/tmp/binder.jsonl";
 	char path[256], pid[16], text[64];
 	uint64_t until_ns;
@@ -681,6 +695,7 @@ static void part_record(void)
 	tap_ok(records.selves, "records: a call to the own process (%zu)", records.selves);
 	tap_ok(records.contexts, "records: a call that stood while another device was called (%zu)",
 	       records.contexts);
+	tap_ok(records.later, "records: a lock that a server waits for later (%zu)", records.later);
 	tap_ok(records.deadlocks,
 	       "records: a circle of two calls and two locks is a deadlock (%zu)",
 	       records.deadlocks);

@@ -83,12 +83,14 @@ static bool wait_for_next_period(const struct sampler_view *view, struct sampler
 	return false;
 }
 
-/* Behind 1, 2, 4 s of a wait for a futex, and each 4 s then. */
+/* Behind 1, 2, 4 s of a wait for a futex, and each 4 s then. Of a binder call too: whom its server
+ * waits for may have changed without a word of the driver, behind a lock. */
 static bool chain_is_due(struct sampler_row *row, uint64_t now_ns)
 {
 	uint64_t after_ns = row->chain_ns - row->slot.off_ns;
 
-	if (row->slot.reason != LOOPER_REASON_FUTEX || row->chain_ns < row->slot.off_ns)
+	if ((row->slot.reason != LOOPER_REASON_FUTEX && row->slot.reason != LOOPER_REASON_BINDER) ||
+	    row->chain_ns < row->slot.off_ns)
 		return false;
 	if (after_ns < CHAIN_FIRST_NS)
 		after_ns = CHAIN_FIRST_NS;
