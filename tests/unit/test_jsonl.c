@@ -13,6 +13,7 @@
 
 #include "crc_reference.h"
 #include "golden_records.h"
+#include "record/json_buffer.h"
 #include "record/json_write.h"
 #include "sink/jsonl.h"
 #include "util/clock.h"
@@ -305,4 +306,32 @@ Test(json_record, values_in_their_places)
 		2);
 	json_decref(interval);
 	json_decref(footer);
+}
+
+Test(json_record, texts_of_all_kinds)
+{
+	struct json_buffer b = {0};
+
+	json_put_mark(&b, '{');
+	json_put_key(&b, "plain");
+	json_put_text(&b, "a b~", 3);
+	json_put_key(&b, "two\"quotes");
+	json_put_text(&b, "a\nb\\\x01\x7f", SIZE_MAX);
+	json_put_key(&b, "\xc3\xa9");
+	json_put_text(&b, "\xff\xc3\xa9", SIZE_MAX);
+	json_put_key(&b, "");
+	json_put_u64(&b, UINT64_MAX);
+	json_put_key(&b, "list");
+	json_put_mark(&b, '[');
+	json_put_u64(&b, 0);
+	json_put_text(&b, "", SIZE_MAX);
+	json_put_mark(&b, '{');
+	json_put_mark(&b, '}');
+	json_put_mark(&b, ']');
+	json_put_mark(&b, '}');
+	cr_assert_not(b.failed);
+	cr_expect_str_eq(b.text, "{\"plain\":\"a b\",\"two\\\"quotes\":\"a\\nb\\\\\\u0001\x7f\","
+				 "\"\xc3\xa9\":\"\xef\xbf\xbd\xc3\xa9\",\"\":18446744073709551615,"
+				 "\"list\":[0,\"\",{}]}");
+	free(b.text);
 }

@@ -341,12 +341,26 @@ void json_put_fields(struct json_buffer *b, const struct field_type *type, const
 	}
 }
 
+/* Room for the text of most records, so that it need not be moved while it grows. What is not
+ * written to costs no memory. */
+static size_t room_for(const struct record *record)
+{
+	const struct record_interval *interval = record->interval;
+
+	if (record->type != RECORD_INTERVAL)
+		return 4096;
+	return 4096 + 512 * (interval->cpu.task_count + interval->cpu.process_count +
+			     interval->memory.process_count + interval->disk.task_count);
+}
+
 char *record_to_line(const struct record *record, size_t *length)
 {
 	static const char crc_key[] = ",\"crc\":\"";
-	struct json_buffer b = {0};
+	struct json_buffer b = {.size = room_for(record)};
 	char end[sizeof(crc_key) + 8 + sizeof("\"}\n")];
 
+	b.text = malloc(b.size);
+	b.failed = !b.text;
 	json_put_mark(&b, '{');
 	json_put_key(&b, "type");
 	json_put_text(&b, record_type_names[record->type], SIZE_MAX);
