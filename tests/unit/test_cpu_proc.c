@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "proc/machine.h"
 #include "source/cpu/proc.h"
 
 static void *named_thread(void *ctx)
@@ -65,4 +66,19 @@ Test(cpu_proc, walk)
 	cr_expect_eq(calls, 1, "an error ends the walk");
 	cr_expect_eq(cpu_proc_idle_ns(&idle_ns), 0);
 	cr_expect_gt(idle_ns, 0);
+}
+
+Test(cpu_proc, load)
+{
+	struct proc_load load = {0};
+
+	cr_expect_eq(proc_parse_load("9.10 6.63 5.39 8/126 25381\n", &load), 0);
+	cr_expect_eq(load.tasks, 126);
+	cr_expect_eq(load.last_pid, 25381);
+	cr_expect_eq(proc_parse_load("", &load), -EBADMSG);
+	cr_expect_eq(proc_parse_load("0.00 0.00 0.00 1/126", &load), -EBADMSG);
+	cr_expect_eq(proc_parse_load("0.00 0.00 0.00 1/-1 5", &load), -EBADMSG);
+	cr_expect_eq(proc_read_load(&load), 0);
+	cr_expect_gt(load.tasks, 1);
+	cr_expect_gt(load.last_pid, 0);
 }

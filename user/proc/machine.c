@@ -2,8 +2,12 @@
 #include "proc/machine.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "proc/read.h"
 #include "proc/stat.h"
 
 /* A number of ticks behind blanks, as ns; -EBADMSG where there is none or it is none. */
@@ -63,4 +67,24 @@ int proc_parse_machine(const char *text, size_t length, struct proc_machine_cpu 
 			cpus[(*count)++] = one;
 	}
 	return first ? -EBADMSG : 0;
+}
+
+int proc_parse_load(const char *text, struct proc_load *load)
+{
+	char tasks[10], last_pid[10];
+
+	if (sscanf(text, "%*9[0-9.] %*9[0-9.] %*9[0-9.] %*9[0-9]/%9[0-9] %9[0-9]", tasks,
+		   last_pid) != 2)
+		return -EBADMSG;
+	*load = (struct proc_load){(uint32_t)strtoul(tasks, NULL, 10),
+				   (pid_t)strtol(last_pid, NULL, 10)};
+	return 0;
+}
+
+int proc_read_load(struct proc_load *load)
+{
+	char text[128];
+	ssize_t n = proc_read(AT_FDCWD, "/proc/loadavg", text, sizeof(text));
+
+	return n < 0 ? (int)n : proc_parse_load(text, load);
 }

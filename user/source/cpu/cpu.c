@@ -13,6 +13,7 @@
 #include "core/rights.h"
 #include "summary/summary.h"
 #include "jankscope/target.h"
+#include "proc/machine.h"
 #include "source/cpu/ledger.h"
 #include "source/cpu/names.h"
 #include "source/cpu/proc.h"
@@ -22,6 +23,10 @@
 #include "util/clock.h"
 
 #define ITERATOR_FROM_NS NSEC_PER_SEC
+/* A walk takes some 1.1 us a task (10,000 tasks, `make bench PARTS=interval`), a hooked switch 10
+ * to 25 ns (bpf/README.md): with more tasks than these for each second of an interval a walk takes
+ * more than 0.1 % of a core, which is 50,000 switches a second. */
+#define ITERATOR_TASKS_PER_S 1000
 
 static const char *const loss_names[SCHED_LOSS_MAX] = {
 	[SCHED_LOSS_TASK_MAP_FULL] = "cpu_task_map_full",
@@ -355,6 +360,18 @@ static uint32_t room_for_watched(const struct target_set *targets)
 	return room;
 }
 
+static bool is_for_iterator(const struct cpu_options *options, uint64_t interval_ns)
+{
+	struct proc_load load = {0};
+
+	if (interval_ns < ITERATOR_FROM_NS || options->need_switch ||
+	    options->kernel.variant == VARIANT_RAW_TP)
+		return false;
+	/* Of a machine that does not tell nothing speaks against it. */
+	return proc_read_load(&load) ||
+	       load.tasks <= interval_ns / NSEC_PER_SEC * ITERATOR_TASKS_PER_S;
+}
+
 static int cpu_open(struct source *source, const struct source_context *context)
 {
 	struct cpu_source *cpu = cpu_source(source);
@@ -368,9 +385,7 @@ static int cpu_open(struct source *source, const struct source_context *context)
 		kernel->max_watched = room_for_watched(context->targets);
 	cpu->context = &cpu->context_copy;
 	if (automatic)
-		kernel->mode = context->interval_ns >= ITERATOR_FROM_NS &&
-					       !cpu->options.need_switch &&
-					       kernel->variant != VARIANT_RAW_TP
+		kernel->mode = is_for_iterator(&cpu->options, context->interval_ns)
 				       ? CPU_MODE_ITER
 				       : CPU_MODE_SWITCH;
 	kernel->names = context->targets && target_set_follows(context->targets);
