@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "target/set.h"
+
 static struct target_spec name_spec(const char *name)
 {
 	struct target_spec spec = {.kind = TARGET_NAME};
@@ -239,6 +241,56 @@ static void *sleep_forever(void *arg)
 	for (;;)
 		pause();
 	return NULL;
+}
+
+/* No walk of /proc is due. False: this machine started so many processes that one was made. */
+static bool scan_without_walk(struct target_set *set, pid_t before, pid_t last, int expected)
+{
+	set->walk_after_ns = UINT64_MAX;
+	set->newest[1] = before;
+	set->newest[0] = last;
+	if (set->proc)
+		closedir(set->proc);
+	set->proc = NULL;
+	cr_expect_eq(target_set_scan(set, NULL, NULL), expected);
+	return !set->proc;
+}
+
+Test(target_live, between_walks_new_processes_are_found_by_their_numbers)
+{
+	struct target_spec spec;
+	struct target_set *set;
+	bool brief = false;
+	char name[64];
+
+	own_name(name, "numbers");
+	spec = name_spec(name);
+	for (int tries = 0; tries < 20 && !brief; tries++) {
+		pid_t first, second;
+
+		set = target_set_new(&spec, 1, "");
+		cr_assert_eq(target_set_scan(set, NULL, NULL), 0);
+		first = start_sleeper(name);
+		second = start_sleeper(name);
+		wait_argv0(first, name);
+		wait_argv0(second, name);
+		brief = first < second && scan_without_walk(set, first - 1, first - 1, 2);
+		/* A number that was given out before the last look may be seen in /proc since. */
+		target_set_free(set);
+		set = target_set_new(&spec, 1, "");
+		brief = brief && scan_without_walk(set, first - 1, second, 2);
+		target_set_free(set);
+		set = target_set_new(&spec, 1, "");
+		brief = brief && scan_without_walk(set, first, first, 1);
+		/* Numbers that went back, or that nobody has noted, tell nothing. */
+		cr_expect_not(scan_without_walk(set, 1, INT32_MAX, 2));
+		cr_expect_not(scan_without_walk(set, 0, first, 2));
+		stop_child(first);
+		brief = brief && scan_without_walk(set, second, second, 1);
+		stop_child(second);
+		target_set_free(set);
+	}
+	cr_expect(brief, "no look by numbers");
 }
 
 Test(target_live, leader_that_left_its_threads_behind_lives_on)

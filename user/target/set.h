@@ -98,6 +98,8 @@ struct target_set {
 	uint64_t until_ns;      /* CLOCK_MONOTONIC: the end of the slice at work; 0: no bound */
 	uint64_t took_ns;       /* CPU time of the scan so far */
 	uint64_t rest_until_ns; /* CLOCK_BOOTTIME: no scan before it */
+	uint64_t walk_after_ns; /* CLOCK_BOOTTIME: until then a scan looks at new numbers only */
+	pid_t newest[2];        /* the last number given out, by the two looks before; 0: unknown */
 	bool is_midway;         /* the scan goes on with the next slice */
 	pid_t next_pid;         /* where; 0: with what the folder tells next */
 	uint64_t next_ino;
