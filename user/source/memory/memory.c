@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "core/loop.h"
@@ -28,12 +29,22 @@ static int on_rested(void *ctx, uint32_t events)
 	return 0;
 }
 
+static size_t most_kept(void)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur / 4 < MEMORY_KEPT
+		       ? limit.rlim_cur / 4
+		       : MEMORY_KEPT;
+}
+
 static int memory_open(struct source *source, const struct source_context *context)
 {
 	struct memory_source *memory = memory_source(source);
 	struct stat st;
 
 	memory->context = context;
+	memory->most_kept = most_kept();
 	memory->counts_files = !stat("/proc/self/fd", &st) && st.st_size > 0;
 	memory_system_open(memory);
 	memory->timer = loop_add_timer(context->loop, 0, 0, on_rested, memory);

@@ -10,8 +10,9 @@
 /* /proc/PID/status; longer where a process is in thousands of groups. */
 #define STATUS_BYTES (64u << 10)
 
-/* Processes whose files stay open: descriptors are the whole recorder's. */
-#define MEMORY_KEPT 256
+/* Processes whose files stay open at the most, two descriptors each: these are the whole
+ * recorder's, so of few there are (RLIMIT_NOFILE) the processes take a half. */
+#define MEMORY_KEPT 1024
 
 struct memory_source;
 
@@ -24,7 +25,7 @@ struct memory_process {
 	struct memory_source *source;
 	char *process, *package; /* owned; package may be NULL */
 	/* Descriptors of status and of the folder fd; -errno. Those of a process beyond
-	 * MEMORY_KEPT are opened for each row. */
+	 * most_kept are opened for each row. */
 	int status, files;
 	bool kept;
 	int64_t request; /* of a prober; 0: none */
@@ -53,7 +54,7 @@ struct memory_source {
 	struct memory_process *processes;
 	struct record_memory_process *rows;
 	size_t row_count, row_room;
-	size_t kept; /* processes whose files are open */
+	size_t kept, most_kept; /* processes whose files are open */
 	uint64_t turn, unread;
 	/* One process is asked about at a time, and then there is a rest. */
 	struct memory_process *asked; /* NULL: nobody now */

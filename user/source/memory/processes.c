@@ -344,7 +344,7 @@ static void have_files(struct memory_process *process)
 	if (process->kept)
 		return;
 	open_files(process);
-	if (process->status < 0 || process->files < 0 || memory->kept == MEMORY_KEPT)
+	if (process->status < 0 || process->files < 0 || memory->kept >= memory->most_kept)
 		return;
 	process->kept = true;
 	memory->kept++;
