@@ -262,13 +262,13 @@ fork_storm() {
 		done
 		wait $record
 		status=$?
-		# What the table of tids takes for numbers that others used meanwhile (512 to a page of 40
+		# What the table of tids takes for numbers that others used meanwhile (512 to a page of 36
 		# KiB) is no leak: it ends with pid_max.
 		jq -s -r '[.[] | select(.type == "interval" and .self.anon_bytes)] | length as $n |
 			([.[($n / 3 | floor):($n / 2 | floor)][].self.anon_bytes] | max) as $early |
 			([.[-($n / 6 | floor):][].self.anon_bytes] | max) as $late |
 			(def pages: [.[].cpu.tasks[].tid / 512 | floor] | unique;
-			 (pages - (.[:($n / 3 | floor)] | pages)) | length * 40960) as $table |
+			 (pages - (.[:($n / 3 | floor)] | pages)) | length * 36880) as $table |
 			([.[].cpu.tasks[] | select(.exited)] | length) as $dead |
 			"\($n) \($early) \($late) \($dead) \($table)"' "$work/$mode.jsonl" >"$work/figures"
 		read -r n early late dead table <"$work/figures"

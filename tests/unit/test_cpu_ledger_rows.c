@@ -94,6 +94,41 @@ Test(cpu_ledger, rows_of_targets_come_first)
 	cpu_ledger_free(ledger);
 }
 
+static bool is_pid_1(void *ctx, const struct record_task *task_of, uint64_t end_boot_ns)
+{
+	return task_of->pid == 1;
+}
+
+/* A target has as many rows as anyone alone would have, however many the others took before. */
+Test(cpu_ledger, a_target_has_2048_rows_of_its_own)
+{
+	static const struct cpu_ledger_names wanted = {&asked_start, process_of, package_of,
+						       is_pid_1};
+	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
+	struct record_cpu cpu;
+
+	cpu_ledger_want(ledger, &wanted);
+	for (pid_t others = 1; others >= 0;
+	     others--) { /* the second interval is of the target alone */
+		for (pid_t tid = 10; tid < 6010; tid++) {
+			struct task_reading reading =
+				death(tid, ATTACH + 10 + (uint64_t)tid + (others ? 0 : SEC), 3,
+				      ATTACH + SEC / 2 + (others ? 0 : SEC));
+
+			reading.tgid = others && tid < 3010 ? 2 : 1;
+			book(ledger, reading);
+		}
+		cr_assert_eq(cpu_ledger_close(ledger, ATTACH + (others ? 1 : 2) * SEC, SEC, 0,
+					      &wanted, &cpu),
+			     0);
+		cr_expect_eq(cpu.task_count, 2048);
+		cr_expect_eq(cpu.busy_ns, 18000);
+		cr_expect_eq(cpu.other_ns, 18000 - 2048 * 3);
+	}
+	cr_expect_eq(cpu_ledger_folded(ledger), 3000 + 6000 - 2 * 2048);
+	cpu_ledger_free(ledger);
+}
+
 /* ---- one task whose time counts for different things ---- */
 
 static bool only_uid_10001(void *ctx, const struct record_task *listed, uint64_t end_boot_ns)
@@ -108,6 +143,36 @@ static struct task_reading as_uid(struct task_reading reading, uid_t uid)
 {
 	reading.uid = uid;
 	return reading;
+}
+
+/* The rows are handed out in the memory that they were booked in, and the next ones go to another:
+ * what was handed out stays until the next close, also of rows that nobody lists in between. */
+Test(cpu_ledger, what_was_handed_out_stays)
+{
+	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
+	struct record_cpu cpu = {0}, next = {0};
+
+	for (unsigned round = 0; round < 4; round++) {
+		size_t tasks = round % 2 ? 5 : 1500;
+		uint64_t end = ATTACH + (round + 1) * SEC;
+
+		for (pid_t tid = 1000; tid < 1000 + (pid_t)tasks; tid++)
+			book(ledger, as_uid(task(tid, ATTACH + 10, (round + 1) * (uint64_t)tid),
+					    tid % 3 ? 0 : 10001));
+		if (round) /* booked behind the close, before it is looked at */
+			for (size_t i = 0; i + 1 < cpu.task_count; i++)
+				cr_assert_gt(cpu.tasks[i].cpu_ns, cpu.tasks[i + 1].cpu_ns);
+		next = (struct record_cpu){0};
+		cr_assert_eq(cpu_ledger_close(ledger, end, SEC, 0, &by_uid, &next), 0);
+		cpu = next;
+		cr_expect_eq(cpu.task_count, tasks == 5 ? 1 : 500);
+		for (size_t i = 0; i < cpu.task_count; i++) {
+			cr_assert_eq(cpu.tasks[i].tid % 3, 0);
+			cr_assert_eq(cpu.tasks[i].uid, 10001);
+			cr_assert_not_null(cpu.tasks[i].process);
+		}
+	}
+	cpu_ledger_free(ledger);
 }
 
 Test(cpu_ledger, a_change_of_uid_splits_the_time_that_is_listed)

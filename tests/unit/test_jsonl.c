@@ -218,6 +218,29 @@ static json_t *record_to_json(const struct record *record)
 	return object;
 }
 
+/* In room that holds it and its NUL the line is made there, else elsewhere; it is the same line. */
+Test(json_record, in_given_room)
+{
+	size_t count, length, again;
+	const struct record *record = &golden_runs(&count)[0].records[1];
+	char *line = record_to_line(record, &length), *room = malloc(length + 1), *other;
+
+	for (size_t size = 1; size <= length + 1; size += size < length ? length / 3 : 1) {
+		memset(room, '#', length + 1);
+		other = record_to_line_in(room, size, record, &again);
+		cr_assert_not_null(other);
+		cr_expect_eq(other == room, size > length, "%zu of %zu", size, length);
+		cr_expect_eq(again, length);
+		cr_expect_arr_eq(other, line, length);
+		for (size_t i = size; i < length + 1; i++)
+			cr_assert_eq(room[i], '#', "written behind its end");
+		if (other != room)
+			free(other);
+	}
+	free(room);
+	free(line);
+}
+
 /* The keys of an object in order, as one text. */
 static const char *keys(const json_t *object)
 {

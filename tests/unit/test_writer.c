@@ -149,6 +149,60 @@ Test(writer, an_output_that_does_not_block)
 	writer_free(writer, false);
 }
 
+/* A record that is made in the queue arrives as one that is copied; who makes it sees no other. */
+Test(writer, records_made_in_the_queue)
+{
+	int ends[2];
+	struct writer *writer = on_pipe(ends, QUEUE);
+	static char got[2 * QUEUE];
+	FILE *in = fdopen(ends[0], "r");
+	unsigned made = 0;
+
+	for (unsigned i = 0; i < 200; i++) {
+		size_t size = 0, length = 100 + i * 331 % QUEUE;
+		char *room = writer_room(writer, &size), *line = room ?: got;
+		int err;
+
+		made += room != NULL;
+		cr_assert(!room || size >= QUEUE);
+		if (room && i % 5 == 4) { /* given up: nothing of it is written */
+			memset(room, '?', 1000);
+			continue;
+		}
+		memset(line, 'a' + i % 26, length);
+		line[length - 1] = '\n';
+		/* The one before may be in the pipe, and not be done with. */
+		while ((err = writer_put(writer, line, length, false)) == -EAGAIN && !room)
+			usleep(100);
+		cr_assert_eq(err, 0);
+		cr_assert_eq(fread(got, 1, length, in), length);
+		for (size_t k = 0; k + 1 < length; k++)
+			cr_assert_eq(got[k], 'a' + i % 26);
+	}
+	cr_expect_gt(made, 20, "%u", made);
+	writer_end(writer);
+	cr_expect_eq(fread(got, 1, 1, in), 0, "nothing that was not put");
+	cr_expect_eq(writer_wait(writer, in_ms(20000)), 0);
+	fclose(in);
+	writer_free(writer, false);
+}
+
+/* While records wait there is no room to make one in. */
+Test(writer, no_record_is_made_over_those_that_wait)
+{
+	int ends[2];
+	struct writer *writer = on_pipe(ends, 4 * QUEUE);
+	size_t size;
+	char *big = calloc(1, 2 * QUEUE); /* more than the pipe holds */
+
+	cr_expect_eq(writer_put(writer, big, 2 * QUEUE, false), 0);
+	cr_expect_null(writer_room(writer, &size));
+	cr_expect_eq(writer_put(writer, big, QUEUE, false), 0);
+	writer_free(writer, true);
+	close(ends[0]);
+	free(big);
+}
+
 /* One record may be longer than the queue when nothing else is in it; above that none fits. */
 Test(writer, records_longer_than_the_queue)
 {

@@ -20,11 +20,14 @@ static bool reserve(struct json_buffer *b, size_t more)
 		return true;
 	while (size <= b->length + more)
 		size *= 2;
-	text = realloc(b->text, size);
+	text = realloc(b->borrowed ? NULL : b->text, size);
 	if (!text) {
 		b->failed = true;
 		return false;
 	}
+	if (b->borrowed)
+		memcpy(text, b->text, b->length);
+	b->borrowed = false;
 	b->text = text;
 	b->size = size;
 	return true;

@@ -9,7 +9,8 @@
 struct json_buffer {
 	char *text; /* free() it; ends in NUL unless failed */
 	size_t length, size;
-	bool failed; /* out of memory: the text is no JSON */
+	bool failed;   /* out of memory: the text is no JSON */
+	bool borrowed; /* the text is still in memory that the caller gave, with its size */
 };
 
 /* What may follow directly: a value of an array, or a key of an object, or the value of a key. */

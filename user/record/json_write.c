@@ -355,12 +355,20 @@ static size_t room_for(const struct record *record)
 
 char *record_to_line(const struct record *record, size_t *length)
 {
+	return record_to_line_in(NULL, 0, record, length);
+}
+
+char *record_to_line_in(char *room, size_t size, const struct record *record, size_t *length)
+{
 	static const char crc_key[] = ",\"crc\":\"";
-	struct json_buffer b = {.size = room_for(record)};
+	struct json_buffer b = {.text = room, .size = size, .borrowed = room != NULL};
 	char end[sizeof(crc_key) + 8 + sizeof("\"}\n")];
 
-	b.text = malloc(b.size);
-	b.failed = !b.text;
+	if (!room) {
+		b.size = room_for(record);
+		b.text = malloc(b.size);
+		b.failed = !b.text;
+	}
 	json_put_mark(&b, '{');
 	json_put_key(&b, "type");
 	json_put_text(&b, record_type_names[record->type], SIZE_MAX);
@@ -375,7 +383,8 @@ char *record_to_line(const struct record *record, size_t *length)
 		 b.failed ? 0 : crc32c(0, b.text, b.length));
 	json_put_raw(&b, end, strlen(end));
 	if (b.failed) {
-		free(b.text);
+		if (!b.borrowed)
+			free(b.text);
 		errno = ENOMEM;
 		return NULL;
 	}

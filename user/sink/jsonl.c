@@ -50,14 +50,16 @@ static int jsonl_write(struct sink *sink, const struct record *record)
 {
 	struct jsonl_sink *jsonl = (struct jsonl_sink *)sink;
 	bool last = record->type == RECORD_FOOTER;
-	size_t length;
-	char *line = record_to_line(record, &length);
+	size_t length, size = 0;
+	char *room = writer_room(jsonl->writer, &size);
+	char *line = record_to_line_in(room, size, record, &length);
 	int err;
 
 	if (!line)
 		return -ENOMEM;
 	err = writer_put(jsonl->writer, line, length, last);
-	free(line);
+	if (line != room)
+		free(line);
 	/* So that all outputs end at the same time. */
 	if (last)
 		writer_end(jsonl->writer);

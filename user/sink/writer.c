@@ -24,6 +24,7 @@ struct writer {
 	struct writer_shared *shared;
 	size_t queue_bytes, shared_bytes, touched;
 	size_t held_bytes; /* put since the writer was woken */
+	const char *made;  /* what writer_room() gave for the next record */
 	int wake_fd, status_fd;
 	pid_t pid;
 	bool held;
@@ -142,6 +143,42 @@ static char *find_room(struct writer *writer, size_t need, bool last, uint64_t *
 	return writer_ring(shared) + at;
 }
 
+char *writer_room(struct writer *writer, size_t *size)
+{
+	struct writer_shared *shared = writer->shared;
+	uint64_t head = atomic_load_explicit(&shared->head, memory_order_relaxed);
+	char *place;
+
+	if (head != atomic_load_explicit(&shared->tail, memory_order_acquire))
+		return NULL;
+	place = find_room(writer, sizeof(uint64_t), false, &head);
+	if (!place)
+		return NULL;
+	*size = shared->room - sizeof(uint64_t);
+	writer->made = place + sizeof(uint64_t);
+	return place + sizeof(uint64_t);
+}
+
+/* Where a record is put that may have been made in its place already, as of find_room(). */
+static char *place_of(struct writer *writer, const char *data, size_t need, bool last,
+		      uint64_t *head)
+{
+	const char *made = writer->made;
+
+	writer->made = NULL;
+	if (made && data == made) {
+		/* The queue was empty, and still is. */
+		*head = atomic_load_explicit(&writer->shared->head, memory_order_relaxed) + need;
+		if (need > writer->touched)
+			writer->touched = need;
+		return writer_ring(writer->shared);
+	}
+	/* It outgrew the room, all of which was written. */
+	if (made)
+		writer->touched = writer->shared->room;
+	return find_room(writer, need, last, head);
+}
+
 /* A full pipe wakes it as well. */
 static int wake(struct writer *writer)
 {
@@ -172,11 +209,12 @@ int writer_put(struct writer *writer, const char *data, size_t length, bool last
 	err = writer->held ? atomic_load(&writer->shared->error) : writer_error(writer);
 	if (err)
 		return err;
-	place = find_room(writer, need, last, &head);
+	place = place_of(writer, data, need, last, &head);
 	if (!place)
 		return -EAGAIN;
 	memcpy(place, &size, sizeof(size));
-	memcpy(place + sizeof(size), data, length);
+	if (data != place + sizeof(size))
+		memcpy(place + sizeof(size), data, length);
 	atomic_fetch_add(&writer->shared->put, 1);
 	atomic_store_explicit(&writer->shared->head, head, memory_order_release);
 	writer->held_bytes += need;

@@ -33,6 +33,10 @@ struct writer *writer_start(const struct writer_options *options, char *why, siz
 /* Queue one record. 0; -EAGAIN: no room, nothing is queued; or the error that ended the writer. The
  * last record of a run may take room that the others leave. Never waits. */
 int writer_put(struct writer *writer, const char *data, size_t length, bool last);
+/* Memory of the queue, of *size bytes, in which the next record can be made: writer_put() of this
+ * address then need not copy it. The writer does not see what is not put. NULL: there is none while
+ * others wait. */
+char *writer_room(struct writer *writer, size_t *size);
 /* While it is held the writer is not woken for each record, but when it is let go, or for a lot of
  * them: a wake-up costs more than a record. */
 void writer_hold(struct writer *writer, bool held);

@@ -81,7 +81,7 @@ static int write_all(int fd, const char *data, size_t length)
 /* The pages of the file are memory of the cgroup that writes it, and the kernel writes them to the
  * disk when they are half a minute old. Here a window of them is begun to be written when it is
  * full, and let go when the next one is full. */
-#define WINDOW_BYTES (1u << 20)
+#define WINDOW_BYTES (256u << 10)
 
 static void give_pages_back(const struct output_file *file, uint64_t before, uint64_t now)
 {

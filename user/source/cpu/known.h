@@ -9,17 +9,20 @@
 #include "abi/sched.h"
 
 /* Tids are dense below pid_max: pages of entries, made when first touched, beat a hash and hold any
- * pid_max. Memory: 80 bytes a tid that was ever seen, 2.5 MiB for a pid_max of 32,768. */
+ * pid_max. Memory: 72 bytes a tid that was ever seen, 2.3 MiB for a pid_max of 32,768. */
 #define KNOWN_PAGE_TIDS 512
 #define KNOWN_MAX_PAGES ((4 << 20) / KNOWN_PAGE_TIDS) /* PID_MAX_LIMIT of 64-bit kernels */
+
+#define KNOWN_MAX_ROW ((1u << 29) - 1) /* PID_MAX_LIMIT is 2^22 */
 
 struct known_task {
 	uint64_t start_boot_ns; /* 0: no task seen under this tid */
 	struct task_sums sums;  /* the highest that were read so far */
 	uint64_t uninterruptible_ns, stopped_ns;
 	uint64_t process_start_boot_ns;
-	uint32_t row, interval;    /* its row, if `interval` is the present one */
-	bool exited, dead, coarse; /* exited: told already; dead: with final sums */
+	uint32_t interval; /* it has a row if this is the present one: */
+	uint32_t row : 29;
+	bool exited : 1, dead : 1, coarse : 1; /* exited: told already; dead: with final sums */
 };
 
 struct departed_task;

@@ -38,7 +38,6 @@ void cpu_ledger_free(struct cpu_ledger *ledger)
 	cpu_sums_free(&ledger->sums);
 	known_tasks_free(&ledger->known);
 	cpu_rows_free(&ledger->rows);
-	free(ledger->out_tasks);
 	free(ledger);
 }
 
@@ -240,18 +239,20 @@ bool cpu_ledger_knows(const struct cpu_ledger *ledger, const struct task_reading
 	       known_tasks_find_departed(&ledger->known, reading->tid, reading->start_boot_ns);
 }
 
-/* Whether a task that ends has to do without a row, for the sake of memory. A target's may have
- * as many more, so that the tasks of other programs do not cost it its own. */
+/* Whether a task that ends has to do without a row, for the sake of memory. Tasks of the targets
+ * have fold_rows of their own, so that those of other programs do not cost them theirs. */
 static bool has_no_row(struct cpu_ledger *ledger, const struct task_reading *reading,
 		       struct record_task *did, bool *wanted)
 {
 	*wanted = true;
-	if (ledger->rows.count < ledger->fold_rows || !(reading->exited || reading->ending))
+	if (!(reading->exited || reading->ending))
 		return false;
 	if (!ledger->wanted)
-		return true;
+		return ledger->rows.count >= ledger->fold_rows;
 	*wanted = ledger->wanted->listed(ledger->wanted->ctx, did, 0);
-	return !*wanted || ++ledger->wanted_count > ledger->fold_rows;
+	if (!*wanted)
+		return ledger->rows.count >= ledger->fold_rows;
+	return ++ledger->wanted_count > ledger->fold_rows;
 }
 
 /* Book a task that ended without a row of its own; one that no record would list is not missed. */
@@ -298,6 +299,7 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told
 	struct record_task did;
 	struct ledger_row *row;
 	bool late, wanted;
+	uint32_t place;
 	int64_t index;
 	int err;
 
@@ -328,9 +330,11 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told
 		if (index < 0)
 			return -ENOMEM;
 		known->interval = ledger->interval;
-		known->row = (uint32_t)index;
+		known->row = (uint32_t)index & KNOWN_MAX_ROW;
 	}
-	row = cpu_rows_for(&ledger->rows, &known->row, reading->uid);
+	place = known->row;
+	row = cpu_rows_for(&ledger->rows, &place, reading->uid);
+	known->row = place & KNOWN_MAX_ROW;
 	if (!row)
 		return -ENOMEM;
 	row->task.tid = reading->tid;

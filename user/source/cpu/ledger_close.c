@@ -82,36 +82,24 @@ int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t d
 		     const struct cpu_ledger_names *names, struct record_cpu *cpu)
 {
 	uint64_t suspended_ns = suspended_in(ledger, end_boot_ns, dur_ns);
-	size_t listed = 0;
 	int err;
 
-	free(ledger->out_tasks);
-	ledger->out_tasks = calloc(ledger->rows.count + 1, sizeof(*ledger->out_tasks));
-	if (!ledger->out_tasks)
-		return -ENOMEM;
 	cpu->busy_ns = ledger->overflow_ns;
 	cpu->overflow_ns = ledger->overflow_ns;
 	decide_rows(ledger, names, cpu);
 	cpu->other_ns = cpu_rows_merge(&ledger->rows);
-	for (size_t i = 0; i < ledger->rows.count; i++) {
-		struct ledger_row *row = &ledger->rows.rows[i];
-		struct record_task *task = &row->task;
+	cpu->tasks = cpu_rows_hand_out(&ledger->rows, end_boot_ns, dur_ns, suspended_ns,
+				       &cpu->task_count);
+	for (size_t i = 0; i < cpu->task_count; i++) {
+		struct record_task *task = &cpu->tasks[i];
 
-		if (!row->listed || row->merged)
-			continue;
-		/* The uid or the name changed: how long the task slept under which is not known. */
-		if (!row->partial)
-			cpu_row_derive_sleep(row, end_boot_ns, dur_ns, suspended_ns);
-		task->process = row->process;
 		if (!task->process)
 			task->process =
 				names->process(names->ctx, task->pid, task->process_start_boot_ns);
 		task->package = names->package(names->ctx, task->uid);
-		ledger->out_tasks[listed++] = *task;
 	}
-	qsort(ledger->out_tasks, listed, sizeof(*ledger->out_tasks), by_cpu_desc);
-	cpu->tasks = ledger->out_tasks;
-	cpu->task_count = listed;
+	if (cpu->task_count)
+		qsort(cpu->tasks, cpu->task_count, sizeof(*cpu->tasks), by_cpu_desc);
 	err = add_folded(ledger, names, cpu);
 	if (!err)
 		err = cpu_sums_processes(&ledger->sums, cpu);
@@ -121,7 +109,6 @@ int cpu_ledger_close(struct cpu_ledger *ledger, uint64_t end_boot_ns, uint64_t d
 		cpu->other_ns += cpu->tasks[--cpu->task_count].cpu_ns;
 		cpu->cut_count++;
 	}
-	cpu_rows_clear(&ledger->rows);
 	cpu_folded_clear(&ledger->folded);
 	ledger->wanted_count = 0;
 	ledger->overflow_ns = 0;

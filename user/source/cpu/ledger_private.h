@@ -17,10 +17,9 @@ struct cpu_ledger {
 	uint32_t interval;
 	struct known_tasks known;
 	struct cpu_rows rows;
-	/* Which tasks are to have rows where not all can, and how many such have one beyond it. */
+	/* Which tasks are to have rows where not all can, and how many such ended. */
 	const struct cpu_ledger_names *wanted;
 	size_t wanted_count;
 	struct cpu_sums sums;
-	struct record_task *out_tasks; /* what the last close handed out */
 	size_t fold_rows;
 };

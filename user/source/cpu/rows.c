@@ -5,10 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FIRST_ROOM 256
+#define KEEP_ROOM  1024 /* two of these stay */
+
 int64_t cpu_rows_add(struct cpu_rows *rows)
 {
 	if (rows->count == rows->room) {
-		size_t room = rows->room ? rows->room * 2 : 256;
+		size_t room = rows->room ? rows->room * 2 : FIRST_ROOM;
 		struct ledger_row *more = realloc(rows->rows, room * sizeof(*more));
 
 		if (!more)
@@ -185,24 +188,44 @@ void cpu_row_derive_sleep(struct ledger_row *row, uint64_t end_boot_ns, uint64_t
 	task->sleeping_ns = SOME_U64(life_ns > awake_ns ? life_ns - awake_ns : 0);
 }
 
-void cpu_rows_clear(struct cpu_rows *rows)
+struct record_task *cpu_rows_hand_out(struct cpu_rows *rows, uint64_t end_boot_ns, uint64_t dur_ns,
+				      uint64_t suspended_ns, size_t *count)
 {
-	size_t room = rows->room / 2;
-	struct ledger_row *fewer;
+	struct ledger_row *next = rows->handed;
+	size_t next_room = rows->handed_room;
+	/* A task takes less than its row, so it overwrites no row behind its own. */
+	struct record_task *tasks = (struct record_task *)(void *)rows->rows;
 
-	if (room >= 256 && rows->count <= room / 2) {
-		fewer = realloc(rows->rows, room * sizeof(*fewer));
-		if (fewer) {
-			rows->rows = fewer;
-			rows->room = room;
-		}
+	*count = 0;
+	for (size_t i = 0; i < rows->count; i++) {
+		struct ledger_row row = rows->rows[i];
+
+		if (!row.listed || row.merged)
+			continue;
+		/* The uid or the name changed: how long the task slept under which is not known. */
+		if (!row.partial)
+			cpu_row_derive_sleep(&row, end_boot_ns, dur_ns, suspended_ns);
+		row.task.process = row.process;
+		memcpy(&tasks[(*count)++], &row.task, sizeof(row.task));
 	}
-	rows->count = 0;
-	rows->turns = 0;
+	rows->handed = rows->rows;
+	rows->handed_room = rows->room;
+	/* An interval of many tasks leaves no memory behind. */
+	if (next_room > KEEP_ROOM) {
+		free(next);
+		next = NULL;
+		next_room = 0;
+	}
+	*rows = (struct cpu_rows){.rows = next,
+				  .room = next_room,
+				  .handed = rows->handed,
+				  .handed_room = rows->handed_room};
+	return tasks;
 }
 
 void cpu_rows_free(struct cpu_rows *rows)
 {
 	free(rows->rows);
+	free(rows->handed);
 	*rows = (struct cpu_rows){0};
 }

@@ -21,6 +21,9 @@ struct cpu_rows {
 	struct ledger_row *rows;
 	size_t count, room;
 	uint32_t turns;
+	/* What was handed out last; if it is small, the rows after the next ones. */
+	struct ledger_row *handed;
+	size_t handed_room;
 };
 
 /* An empty row; its index. -ENOMEM. */
@@ -38,6 +41,9 @@ uint64_t cpu_rows_merge(struct cpu_rows *rows);
  * end_boot_ns and lasted dur_ns, without the suspended_ns in which the machine was suspended. */
 void cpu_row_derive_sleep(struct ledger_row *row, uint64_t end_boot_ns, uint64_t dur_ns,
 			  uint64_t suspended_ns);
-/* The interval is closed. One of many tasks leaves no memory behind. */
-void cpu_rows_clear(struct cpu_rows *rows);
+/* The interval is closed: the tasks of the rows that are listed, *count of them, in the memory of
+ * the rows; the rows are gone. Valid until the next call. The interval is as in
+ * cpu_row_derive_sleep. */
+struct record_task *cpu_rows_hand_out(struct cpu_rows *rows, uint64_t end_boot_ns, uint64_t dur_ns,
+				      uint64_t suspended_ns, size_t *count);
 void cpu_rows_free(struct cpu_rows *rows);
