@@ -90,7 +90,7 @@ without_group() { # name
 # The target itself makes the threads, so each of them would be a row.
 small_cgroup() {
 	local name="24 MiB, one target, 16,000 threads and 1,000 flows a second" status
-	local seconds=${SMALL_CGROUP_SECONDS:-$([ -n "${FULL:-}" ] && echo 125 || echo 60)}
+	local seconds=${SMALL_CGROUP_SECONDS:-$([ -n "${FULL:-}" ] && echo 125 || echo 30)}
 	make_group || { without_group "$name"; return; }
 	limit $((24 << 20))
 	start_churn threads=16000 flows=1000 blocks=2 length_ms=50 seconds="$seconds"

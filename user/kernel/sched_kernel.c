@@ -117,10 +117,6 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	bpf_map__set_max_entries(skeleton->maps.tasks,
 				 kernel->hash ? 1 : (uint32_t)kernel->slot_count);
 	bpf_map__set_max_entries(skeleton->maps.tasks_hash, (uint32_t)kernel->hash_count);
-	/* Spare slots take memory when a task needs one, where the kernel can allocate an element
-	 * under the lock of a run queue. */
-	if (!kernel->hash && kernel->has_element_caches)
-		bpf_map__set_map_flags(skeleton->maps.tasks_hash, BPF_F_NO_PREALLOC);
 	bpf_map__set_max_entries(skeleton->maps.cpus, kernel->cpu_count);
 	bpf_map__set_max_entries(skeleton->maps.running, kernel->cpu_count);
 	bpf_map__set_max_entries(skeleton->maps.fast_cpus, direct ? 1 : kernel->cpu_count);
@@ -367,7 +363,6 @@ struct sched_kernel *sched_kernel_open(const struct sched_kernel_options *option
 	object = sched_bpf__elf_bytes(&object_bytes);
 	kernel_types_open(&types, options->btf_path, object, object_bytes);
 	bpf_object_release(object);
-	kernel->has_element_caches = types.has_element_caches;
 	btf = types.path ? btf__parse(types.path, NULL) : btf__load_vmlinux_btf();
 	if (types.path && !btf) {
 		snprintf(reason, size, "--btf %s: not a BTF file: %s", types.path, strerror(errno));

@@ -16,7 +16,6 @@ struct sched_kernel {
 	struct bpf_link *names_links[3]; /* fork, rename, exec */
 	struct ring_buffer *ring;
 	bool hash, iterator, loopers, iterating, names, fetch;
-	bool has_element_caches; /* maps can allocate in any context: struct kernel_types */
 	enum program_variant program;
 	size_t slot_count; /* of the array; with the hash 0 */
 	size_t hash_count;
