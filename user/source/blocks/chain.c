@@ -10,6 +10,12 @@
 /* A condition variable, a semaphore, a plain mutex of bionic, a lock of Rust or Go ... */
 #define NO_OWNER "the words of the futex that it waited for do not say who has it"
 
+bool block_chain_is_of(const struct block_chain *chain, const struct block_spell *spell)
+{
+	return spell && chain->count && chain->walk_ns >= spell->begin_ns &&
+	       chain->walk_ns <= spell->end_ns;
+}
+
 void block_chain_take(struct block_chain *chain, const struct sampler_sample *sample)
 {
 	struct block_chain_link *link;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The chain of a block: the thread that owns the lock that the main thread sleeps for, then the
- * thread that this owner waits for, and so on, as the sampler told them last. */
+ * thread that this owner waits for, and so on, as the sampler told them in the longest sleep. */
 #pragma once
 #include "prober/sampler.h"
 #include "source/blocks/samples.h"
@@ -24,6 +24,8 @@ struct block_chain {
 	} links[SAMPLER_CHAIN];
 };
 
+/* Whether the look was amid this sleep. spell may be NULL. */
+bool block_chain_is_of(const struct block_chain *chain, const struct block_spell *spell);
 /* What one message of the sampler says of an owner. Each look at the owners begins with the first
  * one, and forgets the look before. */
 void block_chain_take(struct block_chain *chain, const struct sampler_sample *sample);

@@ -105,12 +105,23 @@ static void fill_load(struct blocks_source *blocks, const struct watched *watche
 	block->app_rss_bytes = watched->period.load.rss_bytes;
 }
 
-static void fill_owner(struct blocks_source *blocks, const struct watched *watched,
-		       struct record_block *block)
+/* Of a block that is over: whom it waited for in its longest sleep. */
+static const struct block_chain *chain_of(const struct watched *watched, bool over)
 {
-	const struct block_chain_link *owner = watched->period.chain.links;
+	const struct block_spell *longest = block_spells_longest(&watched->period.spells);
 
-	if (!watched->period.chain.count || owner->how != LINK_BY_LOCK || owner->lock == LOCK_JOIN)
+	return over && !block_chain_is_of(&watched->period.chain, longest) &&
+			       block_chain_is_of(&watched->period.chain_before, longest)
+		       ? &watched->period.chain_before
+		       : &watched->period.chain;
+}
+
+static void fill_owner(struct blocks_source *blocks, const struct watched *watched,
+		       const struct block_chain *chain, struct record_block *block)
+{
+	const struct block_chain_link *owner = chain->links;
+
+	if (!chain->count || owner->how != LINK_BY_LOCK || owner->lock == LOCK_JOIN)
 		return;
 	block->owner.present = true;
 	block->owner.pid = watched->pid;
@@ -214,11 +225,11 @@ static int fill(struct blocks_source *blocks, struct watched *watched,
 	}
 	fill_load(blocks, watched, period, block);
 	if (ours) {
-		report->chain = watched->period.chain;
+		report->chain = *chain_of(watched, report->last);
 		blocks_refresh_calls(blocks, &report->chain, report->last);
 		for (size_t i = 0; i < report->chain.count; i++)
 			report->processes[i] = process_name(blocks, report->chain.links[i].pid);
-		fill_owner(blocks, watched, block);
+		fill_owner(blocks, watched, &report->chain, block);
 		keep_wake(blocks, watched, report);
 	}
 	return keep_names(report);

@@ -196,6 +196,18 @@ static struct block_sample *make_sample(struct blocks_source *blocks, const stru
 	return sample;
 }
 
+/* Another look at whom it waits for begins: what the one before found is told if that sleep
+ * was the longest. A thread that got its lock often waits a moment more for the end of who
+ * had it. */
+static void keep_chain(struct watched *watched)
+{
+	const struct block_spell *longest = block_spells_longest(&watched->period.spells);
+
+	if (watched->period.chain.count &&
+	    !block_chain_is_of(&watched->period.chain_before, longest))
+		watched->period.chain_before = watched->period.chain;
+}
+
 void blocks_on_sample(void *ctx, const struct sampler_sample *from, const uint8_t *stack,
 		      const char *text)
 {
@@ -241,6 +253,8 @@ void blocks_on_sample(void *ctx, const struct sampler_sample *from, const uint8_
 		if (from->app_rss_bytes)
 			watched->period.load.rss_bytes = SOME_U64(from->app_rss_bytes);
 	}
+	if (from->owner == 1)
+		keep_chain(watched);
 	if (from->owner)
 		block_chain_take(&watched->period.chain, from);
 	watched->period.failed += !from->taken && !from->owner;

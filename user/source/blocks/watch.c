@@ -121,7 +121,7 @@ struct watched *blocks_watch_find(struct blocks_watch *watch, pid_t pid)
 void blocks_watch_end_period(struct watched *watched)
 {
 	watched->period.tracking = false;
-	watched->period.chain = (struct block_chain){0};
+	watched->period.chain = watched->period.chain_before = (struct block_chain){0};
 	watched->period.wake = (struct block_wake){0};
 	watched->period.failed = 0;
 	watched->period.failure = STACK_OK;

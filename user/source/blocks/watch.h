@@ -117,7 +117,9 @@ struct watched {
 		uint64_t failed;            /* captures that gave none */
 		enum stack_failure failure; /* why the last of them did not */
 		struct block_spells spells;
-		struct block_chain chain;
+		/* Of the last look; and of one before it, which may have been amid a longer sleep.
+		 */
+		struct block_chain chain, chain_before;
 		struct block_wake wake;
 	} period;
 };
