@@ -446,7 +446,7 @@ def limits():
         folder = reason
         run = Run(*QUICK[:-2], *flags, "--tune", "segment=64K", "-o", folder + "/")
         wait_until(lambda folder=folder: os.path.isdir(folder) and
-                   b'"event":"segments_removed"' in b"".join(lines(folder)[-40:]), 25)
+                   b'"event":"segments_removed"' in b"".join(lines(folder)[-40:]), 60)
         size = sum(os.stat(os.path.join(folder, name)).st_size for name in os.listdir(folder)
                    if name != "lock")
         code = run.end()
