@@ -43,7 +43,7 @@ static void add_value(struct walk *walk, double number)
 	strcpy(more[values->count++].path, walk->path);
 }
 
-/* Pids are others in the next run: names say who is who. */
+/* A process has another pid in the next run: its name says whose the row is. */
 static void name_row(const json_t *row, char subject[FAIL_SUBJECT])
 {
 	static const char *const names[] = {"package", "process", "thread", "name", "path"};

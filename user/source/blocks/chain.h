@@ -24,7 +24,8 @@ struct block_chain {
 	} links[SAMPLER_CHAIN];
 };
 
-/* Whether the look was amid this sleep. spell may be NULL. */
+/* Whether the sampler looked at the chain while the thread slept in this spell. spell may be NULL.
+ */
 bool block_chain_is_of(const struct block_chain *chain, const struct block_spell *spell);
 /* What one message of the sampler says of an owner. Each look at the owners begins with the first
  * one, and forgets the look before. */

@@ -105,7 +105,8 @@ static void fill_load(struct blocks_source *blocks, const struct watched *watche
 	block->app_rss_bytes = watched->period.load.rss_bytes;
 }
 
-/* Of a block that is over: whom it waited for in its longest sleep. */
+/* The chain that a record tells: of a block that is over, the one that was looked at amid the main
+ * thread's longest sleep. */
 static const struct block_chain *chain_of(const struct watched *watched, bool over)
 {
 	const struct block_spell *longest = block_spells_longest(&watched->period.spells);

@@ -196,9 +196,9 @@ static struct block_sample *make_sample(struct blocks_source *blocks, const stru
 	return sample;
 }
 
-/* Another look at whom it waits for begins: what the one before found is told if that sleep
- * was the longest. A thread that got its lock often waits a moment more for the end of who
- * had it. */
+/* The sampler looks anew at whom the thread waits for. The chain of its look before is kept,
+ * because the thread may have slept longest then: one that got its lock often waits a moment more
+ * for the end of the thread that had it. */
 static void keep_chain(struct watched *watched)
 {
 	const struct block_spell *longest = block_spells_longest(&watched->period.spells);
