@@ -36,6 +36,11 @@ static __always_inline __u64 live_sum(struct task_struct *task, struct rq *rq, _
 	now_ns = bpf_ktime_get_ns() + offset_ns;
 	if (now_ns > again.clock)
 		again.clock_task += now_ns - again.clock;
+	/* A task that blocks or ends has its last time once it is off the queue, but its CPU's
+	 * `curr` is still the task while __schedule() looks for another one, which takes
+	 * milliseconds where newidle_balance() does. */
+	if (!BPF_CORE_READ(task, on_rq))
+		return BPF_CORE_READ(task, se.sum_exec_runtime);
 	if (again.clock_task > again.exec_start)
 		again.cpu_ns += again.clock_task - again.exec_start;
 	return again.cpu_ns;

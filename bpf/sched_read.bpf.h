@@ -31,6 +31,8 @@ int sched_iterate(struct bpf_iter__task *ctx)
 		line.exec_start = task->se.exec_start;
 	}
 	copy_comm(line.comm, task, true);
+	/* Off its queue it has all its time, though it is on its CPU still (live_sum). */
+	line.on_cpu = line.on_cpu && task->on_rq;
 	bpf_seq_write(ctx->meta->seq, &line, sizeof(line));
 	return 0;
 }
