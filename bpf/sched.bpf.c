@@ -257,11 +257,16 @@ int sched_free_raw(struct bpf_raw_tracepoint_args *ctx)
 	return on_free((struct task_struct *)ctx->args[0], false);
 }
 
+/* Births are counted of tasks that started at or after this moment; what is older the reader's
+ * first walk has counted. */
+__u64 births_from_boot_ns;
+
 /* Births against deaths told: a free that the kernel did not show (6.18 loses tracepoints that fire
  * on an idle CPU) is then a counted loss. */
 SEC("?tp_btf/sched_process_fork")
-int sched_fork_btf(void *ctx)
+int sched_fork_btf(__u64 *ctx)
 {
-	loss_add(&losses, SCHED_COUNT_BIRTHS, 1);
+	if (((struct task_struct *)ctx[1])->start_boottime >= births_from_boot_ns)
+		loss_add(&losses, SCHED_COUNT_BIRTHS, 1);
 	return 0;
 }

@@ -89,6 +89,7 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 
 	/* No group is marked with the first epochs. */
 	skeleton->bss->read_epoch = 8;
+	skeleton->bss->births_from_boot_ns = UINT64_MAX;
 	kernel->program = variant;
 	kernel->hash = pid_max > ARRAY_MAX_TIDS || options->test_hash;
 	kernel->slot_count = kernel->hash               ? 0

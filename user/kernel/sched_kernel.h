@@ -96,6 +96,9 @@ uint64_t sched_kernel_open_off_ns(const struct sched_kernel *kernel, const struc
 /* A note of kind TASK_NOTE_PROGRAM is the begin of a struct task_program. */
 typedef int (*task_death_fn)(void *ctx, const struct task_death *death);
 int sched_kernel_deaths(struct sched_kernel *kernel, task_death_fn callback, void *ctx);
+/* --cpu iter: from now on SCHED_COUNT_BIRTHS counts the tasks that start at or after this moment of
+ * CLOCK_BOOTTIME; before the call no birth is counted. */
+void sched_kernel_count_births(struct sched_kernel *kernel, uint64_t from_boot_ns);
 /* How often a thread took its leader's place by execve: so many deaths with an exec_tid the ring
  * has told, or is about to. A task that iter/task showed under its new identity is among them. */
 uint64_t sched_kernel_execs(const struct sched_kernel *kernel);

@@ -320,6 +320,12 @@ int sched_kernel_deaths(struct sched_kernel *kernel, task_death_fn callback, voi
 	return n < 0 ? n : 0;
 }
 
+void sched_kernel_count_births(struct sched_kernel *kernel, uint64_t from_boot_ns)
+{
+	__atomic_store_n(&kernel->skeleton->bss->births_from_boot_ns, from_boot_ns,
+			 __ATOMIC_SEQ_CST);
+}
+
 uint64_t sched_kernel_execs(const struct sched_kernel *kernel)
 {
 	return __atomic_load_n(&kernel->skeleton->bss->exec_count, __ATOMIC_ACQUIRE);

@@ -13,8 +13,11 @@
 /* RCU frees the dead late: under load by seconds, never by a minute. */
 #define UNTOLD_AFTER_NS (60 * NSEC_PER_SEC)
 #define UNTOLD_WINDOW   32 /* looks, at least UNTOLD_AFTER_NS / UNTOLD_WINDOW apart */
-#define EXEC_TRIES      50
-#define EXEC_WAIT_US    200
+/* Births are counted from a moment that is still to come, and the first walk begins as long after
+ * it: by then copy_process() has shown each older task to the walk. */
+#define BEGIN_AHEAD_NS NSEC_PER_MSEC
+#define EXEC_TRIES     50
+#define EXEC_WAIT_US   200
 
 /* Cumulative overflow of a uid as of the last read-out. */
 struct overflow_seen {
@@ -82,7 +85,8 @@ static int seed_line(void *ctx, const struct task_line *line)
 	struct cpu_reader *reader = ctx;
 	struct task_reading reading = reading_of_line(line);
 
-	reader->alive_at_begin++;
+	/* One that was born since is counted at its birth, whether the walk met it or not. */
+	reader->alive_at_begin += line->start_boot_ns < reader->begin_boot_ns;
 	return cpu_ledger_seed(reader->ledger, &reading);
 }
 
@@ -91,13 +95,15 @@ static int seed(struct cpu_reader *reader)
 	uint64_t losses[SCHED_LOSS_MAX], unused;
 	int err;
 
-	reader->begin_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
+	reader->begin_boot_ns = clock_now_ns(CLOCK_BOOTTIME) + BEGIN_AHEAD_NS;
+	sched_kernel_count_births(reader->kernel, reader->begin_boot_ns);
+	if (reader->iterating)
+		usleep(2 * BEGIN_AHEAD_NS / 1000);
 	err = sched_kernel_iterate(reader->kernel, seed_line, reader);
 	if (!err)
 		err = sched_kernel_losses(reader->kernel, losses, &unused, &unused);
 	if (!err)
-		reader->alive_at_begin -= (int64_t)losses[SCHED_COUNT_BIRTHS] -
-					  (int64_t)losses[SCHED_LOSS_DEATH_RING_FULL];
+		reader->alive_at_begin += (int64_t)losses[SCHED_LOSS_DEATH_RING_FULL];
 	return err;
 }
 
