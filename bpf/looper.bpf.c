@@ -192,15 +192,17 @@ int looper_sys_enter_raw(struct bpf_raw_tracepoint_args *ctx)
 	return on_sys_enter((struct pt_regs *)ctx->args[0], (long)ctx->args[1]);
 }
 
-static __always_inline bool is_own(__u32 tgid)
+/* The sampler starts the workers that hold stops when it needs them, and the recorder hears of each
+ * only after the first stop: a child of one of its processes is its own as well. */
+static __always_inline bool is_own(__u32 tgid, struct task_struct *self)
 {
-	__u32 zero = 0;
+	__u32 zero = 0, parent = BPF_CORE_READ(self, real_parent, tgid);
 	struct looper_own *own = bpf_map_lookup_elem(&looper_own, &zero);
 
 	if (!own)
 		return false;
 	for (int i = 0; i < LOOPER_OWN_PROCESSES; i++)
-		if (own->tgids[i] == tgid)
+		if (own->tgids[i] && (own->tgids[i] == tgid || own->tgids[i] == parent))
 			return true;
 	return false;
 }
@@ -224,7 +226,7 @@ static __always_inline int on_waking(struct task_struct *task, bool direct)
 	now_ns = bpf_ktime_get_ns();
 	slot->woken_ns = now_ns;
 	/* The recorder's own doing (a stop, a probe) is nobody's in the target. */
-	if (in_interrupt(self, direct) || is_own(ids >> 32)) {
+	if (in_interrupt(self, direct) || is_own(ids >> 32, self)) {
 		slot->waker_tid = 0;
 		return 0;
 	}
