@@ -102,6 +102,7 @@ struct commands {
 	struct helper helper;
 	int folder; /* where jankscope was started: the helpers are in / */
 	struct command_counts counts;
+	uint64_t asked, answered; /* of the process that runs them: what it began or refused */
 };
 
 static void lose(struct commands *commands)
@@ -120,6 +121,7 @@ static void take(struct commands *commands, const struct run_answer *answer)
 	switch ((enum run_end)answer->end) {
 	case RUN_STARTED:
 		counts->started++;
+		commands->answered++;
 		break;
 	case RUN_ENDED:
 		if (WIFEXITED(answer->status) && WEXITSTATUS(answer->status) == RUN_NOT_FOUND)
@@ -132,6 +134,7 @@ static void take(struct commands *commands, const struct run_answer *answer)
 		break;
 	case RUN_REFUSED:
 		counts->not_run++;
+		commands->answered++;
 		break;
 	}
 }
@@ -221,9 +224,18 @@ void commands_run(struct commands *commands, const char *variables, size_t bytes
 	    channel_send(commands->helper.socket, parts, 3, &commands->folder,
 			 commands->folder >= 0))
 		commands->counts.not_run++;
+	else
+		commands->asked++;
 }
 
-struct command_counts commands_counts(const struct commands *commands)
+struct command_counts commands_counts(struct commands *commands)
 {
-	return commands->counts;
+	struct command_counts counts;
+
+	if (commands->helper.socket >= 0)
+		on_answer(commands, EPOLLIN);
+	counts = commands->counts;
+	if (commands->asked > commands->answered)
+		counts.unanswered = commands->asked - commands->answered;
+	return counts;
 }

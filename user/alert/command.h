@@ -36,6 +36,8 @@ struct command_counts {
 	uint64_t killed;    /* after COMMAND_NS */
 	uint64_t not_run;   /* COMMANDS_AT_ONCE ran already, or there was nobody to run it */
 	uint64_t not_found; /* could not be executed */
+	/* The process that runs them was asked, and has not said (yet) whether it began one. */
+	uint64_t unanswered;
 };
 
 /* NULL with errno. The warden and the loop must live as long. */
@@ -46,4 +48,5 @@ void commands_free(struct commands *commands);
 /* Have it run with these variables ("NAME=value", each with its NUL) in its environment, or count
  * that it is not. */
 void commands_run(struct commands *commands, const char *variables, size_t bytes);
-struct command_counts commands_counts(const struct commands *commands);
+/* As of this moment: answers that have come are taken first. */
+struct command_counts commands_counts(struct commands *commands);

@@ -196,6 +196,9 @@ int session_sum_alerts(struct session *session)
 					 (double)commands.killed);
 		err |= summary_set_total(session->summary, "alerts.commands.not_run",
 					 (double)commands.not_run);
+		if (commands.unanswered)
+			err |= summary_set_total(session->summary, "alerts.commands.unanswered",
+						 (double)commands.unanswered);
 		if (commands.failed + commands.not_found + commands.killed + commands.not_run)
 			talk("warn: --on-alert: %llu failed, %llu were not found, %llu were killed "
 			     "after 5 min, %llu were not run\n",
