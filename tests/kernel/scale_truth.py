@@ -154,7 +154,7 @@ def crowd(interval, count=300):
                 name, wanted, len(alive)), "missed %d of %d processes" % (len(lost), missing_pids),
             lost[:3], said, "target_start of %d" % started)
     test.ok(len(bare) <= wanted / 100, "%s: all of them with a stack (%d without)" % (
-        name, len(bare)), *bare[:5])
+        name, len(bare)), *bare[:5], *sorted(said.items()))
     judge_exit(recorder, allowed,
                "%s: ends within 1 s of SIGINT with %d watched" % (name, len(alive)))
     left = recorder.helpers()

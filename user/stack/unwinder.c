@@ -143,7 +143,7 @@ int unwinder_push(struct unwinder *u, struct stack_capture *capture, unwound_fn 
 	if (unwinder_debts_of(&u->debts, &process, clock_now_ns(CLOCK_MONOTONIC)) >= DEBT_MOST_NS) {
 		u->too_costly++;
 		stack_capture_free(capture);
-		return -EBUSY;
+		return -EDQUOT;
 	}
 	if (u->waiting_bytes + capture->stack_room > UNWINDER_WAITING_BYTES) {
 		u->not_unwound++;

@@ -26,8 +26,8 @@ void unwinder_free(struct unwinder *unwinder);
  * freed with free(); NULL: it was lost, and counted by its reason. */
 typedef void (*unwound_fn)(void *ctx, struct unwound *trace);
 /* Have a capture unwound. The capture is taken over, also on failure. done is called from the loop
- * later, never during this call. 0; -EBUSY: too many bytes wait, or stacks of this process took too
- * long lately (counted); -ENOMEM. */
+ * later, never during this call. 0; -EBUSY: too many bytes wait; -EDQUOT: stacks of this process
+ * took too long lately; -ENOMEM. All are counted. */
 int unwinder_push(struct unwinder *unwinder, struct stack_capture *capture, unwound_fn done,
 		  void *ctx);
 

@@ -207,19 +207,21 @@ static void keep_waiting(struct block_report *report)
 	report->sample_count = kept;
 }
 
-/* Samples of the thread itself, not of one that held its lock or woke it. */
-static bool has_own(const struct block_report *report)
+/* The last sample of the thread itself, not of one that held its lock or woke it. */
+static const struct block_sample *last_own(const struct block_report *report)
 {
-	for (size_t i = 0; i < report->sample_count; i++)
-		if (!report->samples[i]->owner)
-			return true;
-	return false;
+	for (size_t i = report->sample_count; i > 0; i--)
+		if (!report->samples[i - 1]->owner)
+			return report->samples[i - 1];
+	return NULL;
 }
 
 static const char *why_none(const struct block_report *report, char *why, size_t size)
 {
-	if (has_own(report))
-		return "unwinding gave no frame";
+	const struct block_sample *own = last_own(report);
+
+	if (own)
+		return own->why_lost ?: "no memory for its stacks";
 	if (!report->failed && report->unknown)
 		return "no capture was tried: the thread was not known to loop yet";
 	if (!report->failed)
@@ -333,7 +335,7 @@ static uint64_t step(struct block_reports *reports, struct block_report *report,
 	if (report->doubted && !final && now_ns < report->created_ns + WAIT_NS)
 		return report->created_ns + WAIT_NS;
 	if (!report->emitted) {
-		bool ready = report->no_stacks || (has_own(report) && !waits(report));
+		bool ready = report->no_stacks || (last_own(report) && !waits(report));
 
 		if (!final && (earlier == report->slot_id ||
 			       (earlier == SEVERAL && earlier_of_thread(reports, report))))

@@ -26,6 +26,7 @@ struct block_sample {
 	unsigned owner;
 	uint64_t walk_ns;
 	enum sample_state state;
+	const char *why_lost; /* SAMPLE_LOST: static text */
 	uint64_t t_boot_ns;
 	enum capture_kind kind;
 	struct unwound *trace;        /* owned */

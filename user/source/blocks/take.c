@@ -104,6 +104,7 @@ static void on_unwound(void *ctx, struct unwound *trace)
 
 	sample->trace = trace;
 	sample->state = trace && trace->count ? SAMPLE_UNWOUND : SAMPLE_LOST;
+	sample->why_lost = trace ? "unwinding gave no frame" : "the unwinder gave it up";
 	/* The timer of the blocks source emits the record that waits for this sample: fire it now.
 	 */
 	if (sample->blocks)
@@ -116,19 +117,26 @@ static void on_forsaken(struct block_sample *sample)
 {
 	unwinder_cancel(sample->blocks->unwinder, sample);
 	sample->state = SAMPLE_LOST;
+	sample->why_lost = "its block was told before it was unwound";
 	block_sample_put(sample); /* the job's reference */
 }
 
 void blocks_unwind(struct blocks_source *blocks, struct block_sample *sample,
 		   struct stack_capture *capture)
 {
+	int err;
+
 	sample->blocks = blocks;
 	sample->forsaken = on_forsaken;
 	block_sample_hold(sample); /* the job's */
-	if (unwinder_push(blocks->unwinder, capture, on_unwound, sample)) {
-		sample->state = SAMPLE_LOST;
-		block_sample_put(sample);
-	}
+	err = unwinder_push(blocks->unwinder, capture, on_unwound, sample);
+	if (!err)
+		return;
+	sample->state = SAMPLE_LOST;
+	sample->why_lost = err == -EDQUOT  ? "stacks of its process took the unwinder too long"
+			   : err == -EBUSY ? "too many stacks waited for the unwinder"
+					   : "no memory to unwind it";
+	block_sample_put(sample);
 }
 
 static struct stack_capture *make_capture(const struct sampler_sample *from, uint64_t start_boot_ns,
