@@ -81,6 +81,8 @@ bool target_set_has_uid(const struct target_set *set, uid_t uid);
 const struct target_process *target_set_find(const struct target_set *set, pid_t pid);
 /* The n-th live watched process, NULL past the end. */
 const struct target_process *target_set_at(const struct target_set *set, size_t n);
+/* How many are watched, or may be as soon as their names have come. */
+size_t target_set_expected(const struct target_set *set);
 
 /* Package of a uid (user part removed: uid modulo 100000), NULL if unknown or shared by several.
  * Owned by the set, valid until target_set_free. */

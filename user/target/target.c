@@ -99,6 +99,18 @@ const struct target_process *target_set_at(const struct target_set *set, size_t 
 	return n < set->watched_count ? set->watched[n]->watched : NULL;
 }
 
+size_t target_set_expected(const struct target_set *set)
+{
+	const struct process_entry *entry, *next;
+	size_t count = set->watched_count;
+
+	HASH_ITER (by_key, set->entries, entry, next)
+		count += entry->live && !entry->watched && entry->argv.is_wanted &&
+			 !entry->is_decided &&
+			 (set->has_names || target_set_has_uid(set, entry->uid));
+	return count;
+}
+
 const char *target_package_of_uid(struct target_set *set, uid_t uid)
 {
 	const struct package_row *row = packages_of_uid(&set->packages, uid);

@@ -351,11 +351,10 @@ static int on_ring_half_full(void *ctx, uint32_t events)
  * start. The map of 4,096 slots has 7 MiB. */
 static uint32_t room_for_watched(const struct target_set *targets)
 {
-	uint32_t count = 0, room = 64;
+	size_t count = targets ? target_set_expected(targets) : 0;
+	uint32_t room = 64;
 
-	while (targets && count < LOOPER_MAX_WATCHED / 2 && target_set_at(targets, count))
-		count++;
-	while (room < 2 * count)
+	while (room < 2 * count && room < LOOPER_MAX_WATCHED)
 		room *= 2;
 	return room;
 }
