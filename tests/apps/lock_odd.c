@@ -3,23 +3,27 @@
  * way, or not at all. Each 400 ms it waits for 200 ms or more.
  *
  * usage: lock_odd MODE
- *   recursive, check, robust, adaptive, process  a mutex of this kind that "holder" holds, the last
- *                one shared between processes by its attribute
- *   crowd        a plain one, for which 32 more threads wait
- *   other        a shared one that a thread of another process holds
- *   rwlock       held by a writer; reader: held by two readers
- *   dead         its owner has ended; a thread with other work is there
- *   unmapped     the memory of the mutex is unmapped while it is waited for
- *   waitv        futex_waitv (5.16) for six words with the number of a thread that holds nothing,
- * so that its first two arguments look like those of FUTEX_LOCK_PI lies         a futex whose words
- * name a thread that holds nothing, in the layout of no library condition, semaphore, eventfd, pipe
- * "waker" ends the wait from signal_it() bitset, pi2  raw futex calls; bitset: the words of a mutex
- * of glibc; pi2: FUTEX_LOCK_PI2 bionic       raw futex calls on words laid out as a recursive mutex
- * of bionic two          it waits in turns, 4 to 9 ms each, for a lock of "a" and a lock of "b",
- * for 100 ms own          a plain mutex that it holds itself, for ever late         "holder" holds
- * it, and 1.5 s later waits for one that the main thread holds, for ever namespace    as crowd, in
- * a pid namespace of its own Prints "ready PID", then "wait BEGIN END WHO TID": CLOCK_BOOTTIME of a
- * wait that is over, and who let it go. */
+ *   recursive, check, robust, adaptive, process: a mutex of this kind that "holder" holds, the
+ *           last one shared between processes by its attribute
+ *   crowd   a plain one, for which 32 more threads wait
+ *   other   a shared one that a thread of another process holds
+ *   rwlock  held by a writer; reader: held by two readers
+ *   dead    its owner has ended; a thread with other work is there
+ *   unmapped: the memory of the mutex is unmapped while it is waited for
+ *   waitv   futex_waitv (5.16) for six words with the number of a thread that holds nothing, so
+ *           that its first two arguments look like those of FUTEX_LOCK_PI
+ *   lies    a futex whose words name a thread that holds nothing, in the layout of no library
+ *   condition, semaphore, eventfd, pipe: "waker" ends the wait from signal_it()
+ *   bitset, pi2: raw futex calls; bitset: the words of a mutex of glibc; pi2: FUTEX_LOCK_PI2
+ *   bionic  raw futex calls on words laid out as a recursive mutex of bionic
+ *   two     it waits in turns, 4 to 9 ms each, for a lock of "a" and one of "b", for 100 ms
+ *   three   it waits for locks of "first" (60 ms), "second" (200) and "third" (110) in a row
+ *   signal3 the same, but "second" signals a condition variable
+ *   own     a plain mutex that it holds itself, for ever
+ *   late    "holder" holds it, and 1.5 s later waits for one that the main thread holds, for ever
+ *   namespace: as crowd, in a pid namespace of its own; namespace_pi: as pi2
+ * Prints "ready PID", then "wait BEGIN END WHO TID": CLOCK_BOOTTIME of a wait that is over, and
+ * who let it go. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -153,6 +157,11 @@ static int is_by_words(void)
 	return is("bitset") || is("bionic") || is("pi2") || is("lies") || is("waitv");
 }
 
+static int is_of_three(void)
+{
+	return is("three") || is("signal3");
+}
+
 static int has_waker(void)
 {
 	return is("condition") || is("semaphore") || is("eventfd") || is("pipe");
@@ -242,6 +251,68 @@ static void *run_one_of_crowd(void *unused)
 	return unused;
 }
 
+/* Three in a row: each holds its lock from the same moment on. */
+static struct {
+	pthread_mutex_t lock;
+	sem_t begin;
+	pid_t tid;
+} of_three[3];
+
+static __attribute__((noinline)) void hold_first(void)
+{
+	nap_ms(60);
+	__asm__ volatile("# first");
+}
+
+static __attribute__((noinline)) void hold_second(void)
+{
+	nap_ms(60 + 200);
+	__asm__ volatile("# second");
+}
+
+static __attribute__((noinline)) void hold_third(void)
+{
+	nap_ms(60 + 200 + 110);
+	__asm__ volatile("# third");
+}
+
+static void *run_of_three(void *number)
+{
+	static const char *const names[] = {"first", "second", "third"};
+	static void (*const holds[])(void) = {hold_first, hold_second, hold_third};
+	uintptr_t i = (uintptr_t)number;
+	int signals = i == 1 && is("signal3");
+
+	prctl(PR_SET_NAME, names[i]);
+	of_three[i].tid = (pid_t)syscall(SYS_gettid);
+	for (;;) {
+		while (sem_wait(&of_three[i].begin))
+			;
+		if (!signals)
+			pthread_mutex_lock(&of_three[i].lock);
+		sem_post(&s->held);
+		holds[i]();
+		if (signals) {
+			pthread_mutex_lock(&of_three[i].lock);
+			s->gone = 1;
+			pthread_cond_signal(&s->condition);
+		}
+		pthread_mutex_unlock(&of_three[i].lock);
+	}
+	return NULL;
+}
+
+static void take_three(void)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		pthread_mutex_lock(&of_three[i].lock);
+		while (i == 1 && is("signal3") && !s->gone)
+			pthread_cond_wait(&s->condition, &of_three[i].lock);
+		pthread_mutex_unlock(&of_three[i].lock);
+	}
+	s->gone = 0;
+}
+
 static pthread_mutex_t of_two[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
 
 static void *run_of_two(void *number)
@@ -302,6 +373,8 @@ static __attribute__((noinline)) void take_and_drop(void)
 	} else if (is("rwlock") || is("reader")) {
 		pthread_rwlock_wrlock(&s->rwlock);
 		pthread_rwlock_unlock(&s->rwlock);
+	} else if (is_of_three()) {
+		take_three();
 	} else if (is("dead")) {
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_nsec += HOLD_MS * 1000000l;
@@ -361,14 +434,21 @@ static void handle(void)
 		pthread_mutex_init(lock, NULL);
 		pthread_create(&thread, NULL, run_mortal, NULL);
 		pthread_join(thread, NULL);
+	} else if (is_of_three()) {
+		for (unsigned i = 0; i < 3; i++)
+			sem_post(&of_three[i].begin);
 	} else {
 		sem_post(&s->begin);
 	}
-	while (sem_wait(&s->held))
-		;
+	for (unsigned i = is_of_three() ? 3 : 1; i; i--)
+		while (sem_wait(&s->held))
+			;
 	begin = boot_ns();
 	take_and_drop();
-	tell(begin, "holder", holder_tid);
+	if (is_of_three())
+		tell(begin, "second", of_three[1].tid);
+	else
+		tell(begin, "holder", holder_tid);
 }
 
 static void make_locks(void)
@@ -426,6 +506,11 @@ static void start_others(void)
 		}
 		return;
 	}
+	for (uintptr_t i = 0; is_of_three() && i < 3; i++) {
+		pthread_mutex_init(&of_three[i].lock, NULL);
+		sem_init(&of_three[i].begin, 0, 0);
+		pthread_create(&thread, NULL, run_of_three, (void *)i);
+	}
 	for (uintptr_t i = 0; is("two") && i < 2; i++)
 		pthread_create(&thread, NULL, run_of_two, (void *)i);
 	for (unsigned i = 0; (is("crowd") || is("namespace")) && i < CROWD; i++)
@@ -445,8 +530,10 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return 2;
 	mode = argv[1];
-	if (is("namespace"))
+	if (is("namespace") || is("namespace_pi"))
 		enter_namespace();
+	if (is("namespace_pi"))
+		mode = "pi2";
 	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (s == MAP_FAILED)
 		return 1;

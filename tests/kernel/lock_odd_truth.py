@@ -9,7 +9,7 @@ HOLD_NS = 200 * MS
 OWNED = {"recursive": "mutex of glibc", "check": "mutex of glibc", "robust": "mutex of glibc",
          "adaptive": "mutex of glibc", "process": "mutex of glibc", "crowd": "mutex of glibc",
          "namespace": "mutex of glibc", "bitset": "mutex of glibc", "pi2": "PI futex",
-         "bionic": "mutex of bionic"}
+         "bionic": "mutex of bionic", "namespace_pi": "PI futex"}
 NOBODY = ("other", "rwlock", "reader", "dead", "lies", "waitv")
 
 
@@ -81,7 +81,7 @@ def owners(_):
     odd, recorder = record(OWNED, 3)
     for mode, what in OWNED.items():
         if mode not in odd:
-            test.skip("namespace: its owner", "no pid namespace can be made here")
+            test.skip("%s: its owner" % mode, "no pid namespace can be made here")
             continue
         blocks = odd[mode].blocks(recorder)
         wrong = [bare(b) for b in blocks if b.get("chain") and
@@ -94,8 +94,35 @@ def owners(_):
                 *wrong[:3], *stacks[:2], *[bare(b) for b in blocks if not b.get("chain")][:2], recorder.errors())
 
 
+def three_in_a_row(three, recorder):
+    """The chain is that of the longest of three waits, which is the second, and owner and stacks are too."""
+    blocks = three.blocks(recorder)
+    second, longest, whole, wrong = three.tids("second"), 0, 0, []
+    for block in blocks:
+        links, frames = block.get("chain", []), block.get("owner_stack", {}).get("frames", [])
+        owner = block.get("owner", {})
+        stacks = [s for s in (functions(links[0]) if links else [], [f.get("symbol", "?") for f in frames]) if s]
+        if len(links) > 1 or [l["tid"] for l in links] != [owner["tid"]] * len(links) or \
+                any("hold_" + owner["thread"] not in s for s in stacks):
+            wrong.append((bare(block), owner, stacks))
+        longest += [l["tid"] for l in links] == second
+        whole += len(stacks) == 2
+    test.ok(longest >= len(blocks) - 1 >= 2 and whole >= 2 and not wrong,
+            "three locks in a row: of %d blocks %d tell who had the longest one" % (len(blocks), longest),
+            *wrong[:3])
+
+
+def signal_between(signal, recorder):
+    """The longest wait is for a condition variable: no chain of a shorter one is told in its place."""
+    blocks, second = signal.blocks(recorder), signal.tids("second")
+    wrong = [(bare(b), b.get("owner"), b.get("waker")) for b in blocks if b.get("chain") or b.get("owner") or
+             "chain" not in b["missing"] or b.get("waker", {}).get("tid") not in second]
+    test.ok(len(blocks) >= 3 and len(wrong) <= 1,
+            "a signal between two locks: of %d blocks none has a lock's owner" % len(blocks), *wrong[:3])
+
+
 def nobody(_):
-    odd, recorder = record(NOBODY + ("unmapped",), 3)
+    odd, recorder = record(NOBODY + ("unmapped", "three", "signal3"), 3)
     for mode in NOBODY:
         blocks = odd[mode].blocks(recorder)
         wrong = [bare(b) for b in blocks if any(l["how"] == "lock" for l in b.get("chain", [])) or
@@ -108,6 +135,8 @@ def nobody(_):
     wrong = [bare(b) for b in blocks for l in b.get("chain", []) if l["thread"] != "holder"]
     test.ok(len(blocks) >= 3 and not wrong, "a mutex whose memory goes: %d waits, no other owner" % len(blocks),
             *wrong[:3])
+    three_in_a_row(odd["three"], recorder)
+    signal_between(odd["signal3"], recorder)
 
 
 def turns(_):
@@ -136,4 +165,4 @@ def for_ever(_):
         test.ok(not early, "%s: and not before" % mode, *early[:1])
 
 
-test.run([(owners, len(OWNED)), (nobody, len(NOBODY) + 1), (turns, 1), (for_ever, 4)], sys.argv[1:])
+test.run([(owners, len(OWNED)), (nobody, len(NOBODY) + 3), (turns, 1), (for_ever, 4)], sys.argv[1:])

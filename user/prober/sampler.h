@@ -96,7 +96,7 @@ enum sampler_link {
 struct sampler_sample {
 	uint32_t type, index;
 	uint64_t slot_id, period;
-	uint64_t spell; /* off the CPU in this spell; 0: it ran */
+	uint64_t spell; /* of the watched thread: off the CPU in this spell; 0: it ran */
 	uint64_t t_ns,
 		t_boot_ns; /* CLOCK_MONOTONIC of the request, CLOCK_BOOTTIME of the registers */
 	uint64_t cost_ns, stop_ns;

@@ -225,6 +225,7 @@ static int send_end(const struct walk *walk, size_t depth, enum sampler_chain_en
 	struct sampler_sample sample = {
 		.owner = (uint32_t)depth,
 		.walk_ns = walk->began_ns,
+		.spell = walk->row->slot.spell,
 		.end = end,
 		.pid = walk->row->thread.pid,
 		.t_ns = clock_now_ns(CLOCK_MONOTONIC),
@@ -299,6 +300,7 @@ static int sample_next(struct walk *walk, size_t depth, const struct next *next)
 	struct sampler_sample sample = {
 		.owner = (uint32_t)depth,
 		.walk_ns = walk->began_ns,
+		.spell = walk->row->slot.spell,
 		.t_ns = clock_now_ns(CLOCK_MONOTONIC),
 		.pid = next->pid,
 		.tid = next->tid,

@@ -10,21 +10,31 @@
 /* A condition variable, a semaphore, a plain mutex of bionic, a lock of Rust or Go ... */
 #define NO_OWNER "the words of the futex that it waited for do not say who has it"
 
-bool block_chain_is_of(const struct block_chain *chain, const struct block_spell *spell)
+/* 0: it is not over, or was not told. */
+static uint64_t slept_ns(const struct block_chain *chain, const struct block_spells *spells)
 {
-	return spell && chain->count && chain->walk_ns >= spell->begin_ns &&
-	       chain->walk_ns <= spell->end_ns;
+	const struct block_spell *spell = block_spells_find(spells, chain->spell);
+
+	return spell ? spell->end_ns - spell->begin_ns - spell->wait_ns : 0;
+}
+
+bool block_chain_outlasts(const struct block_chain *a, const struct block_chain *b,
+			  const struct block_spells *spells)
+{
+	if (!a->walk_ns || !b->walk_ns)
+		return a->walk_ns;
+	return slept_ns(a, spells) > slept_ns(b, spells);
 }
 
 void block_chain_take(struct block_chain *chain, const struct sampler_sample *sample)
 {
 	struct block_chain_link *link;
 
-	/* Nobody can be told for this lock: what was told of another one before stays. */
-	if (sample->owner == 1 && sample->end == CHAIN_NO_OWNER && chain->count)
+	if (sample->owner == 1 && sample->end == CHAIN_NO_OWNER && chain->count &&
+	    chain->spell == sample->spell)
 		return;
 	if (sample->owner == 1)
-		*chain = (struct block_chain){.walk_ns = sample->walk_ns};
+		*chain = (struct block_chain){.walk_ns = sample->walk_ns, .spell = sample->spell};
 	if (sample->walk_ns != chain->walk_ns || sample->owner != chain->count + 1)
 		return;
 	if (sample->end != CHAIN_GOES_ON) {

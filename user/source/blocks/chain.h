@@ -9,7 +9,8 @@
 #define BLOCK_WHAT_LEN 32
 
 struct block_chain {
-	uint64_t walk_ns; /* of the look that it is of; samples of that look have it too */
+	uint64_t walk_ns; /* of the look that it is of, 0: none; its samples have it too */
+	uint64_t spell;   /* in which the main thread slept then */
 	enum sampler_chain_end end;
 	size_t count;
 	struct block_chain_link {
@@ -24,11 +25,13 @@ struct block_chain {
 	} links[SAMPLER_CHAIN];
 };
 
-/* Whether the sampler looked at the chain while the thread slept in this spell. spell may be NULL.
- */
-bool block_chain_is_of(const struct block_chain *chain, const struct block_spell *spell);
+/* Whether the main thread slept longer in the spell of a than in that of b, by the spells that are
+ * over; a look is more than none. */
+bool block_chain_outlasts(const struct block_chain *a, const struct block_chain *b,
+			  const struct block_spells *spells);
 /* What one message of the sampler says of an owner. Each look at the owners begins with the first
- * one, and forgets the look before. */
+ * one, and forgets the look before; but one that finds no owner says nothing against an owner that
+ * was found before in the same sleep. */
 void block_chain_take(struct block_chain *chain, const struct sampler_sample *sample);
 
 /* The rows of a record, with the stacks that are there. */

@@ -105,16 +105,17 @@ static void fill_load(struct blocks_source *blocks, const struct watched *watche
 	block->app_rss_bytes = watched->period.load.rss_bytes;
 }
 
-/* The chain that a record tells: of a block that is over, the one that was looked at amid the main
- * thread's longest sleep. */
-static const struct block_chain *chain_of(const struct watched *watched, bool over)
+/* The chain that a record tells: of the sleep that the main thread is in, else of the longest of
+ * those that were looked at. */
+static const struct block_chain *chain_of(const struct watched *watched, uint64_t open_spell)
 {
-	const struct block_spell *longest = block_spells_longest(&watched->period.spells);
+	const struct block_chain *last = &watched->period.chain,
+				 *before = &watched->period.chain_before;
 
-	return over && !block_chain_is_of(&watched->period.chain, longest) &&
-			       block_chain_is_of(&watched->period.chain_before, longest)
-		       ? &watched->period.chain_before
-		       : &watched->period.chain;
+	return !(open_spell && last->spell == open_spell) &&
+			       block_chain_outlasts(before, last, &watched->period.spells)
+		       ? before
+		       : last;
 }
 
 static void fill_owner(struct blocks_source *blocks, const struct watched *watched,
@@ -195,7 +196,7 @@ static const char *why_no_stacks(const struct blocks_source *blocks)
 
 static int fill(struct blocks_source *blocks, struct watched *watched,
 		const struct looper_period_event *period, enum block_state state,
-		struct block_report *report)
+		uint64_t open_spell, struct block_report *report)
 {
 	bool ours = watched->period.tracking && watched->period.number == period->head.period;
 	struct record_block *block = &report->block;
@@ -226,7 +227,7 @@ static int fill(struct blocks_source *blocks, struct watched *watched,
 	}
 	fill_load(blocks, watched, period, block);
 	if (ours) {
-		report->chain = *chain_of(watched, report->last);
+		report->chain = *chain_of(watched, open_spell);
 		blocks_refresh_calls(blocks, &report->chain, report->last);
 		for (size_t i = 0; i < report->chain.count; i++)
 			report->processes[i] = process_name(blocks, report->chain.links[i].pid);
@@ -278,7 +279,7 @@ int blocks_report(struct blocks_source *blocks, struct watched *watched,
 	report->no_stacks = why_no_stacks(blocks);
 	report->failed = ours ? watched->period.failed : 0;
 	report->failure = ours ? watched->period.failure : STACK_OK;
-	err = fill(blocks, watched, period, state, report);
+	err = fill(blocks, watched, period, state, open_spell, report);
 	if (!err && ours)
 		err = block_report_weigh(report, &watched->period.samples, &watched->period.spells,
 					 open_spell, open_since_ns);

@@ -169,7 +169,8 @@ static bool waits(const struct block_report *report)
 	return false;
 }
 
-/* Merge the unwound samples; those of owners of locks apart. */
+/* Merge the unwound samples; those of the lock's owner apart, of the look that the chain is of: in
+ * another sleep another thread may have had another lock. */
 static int merge(const struct block_report *report, struct stack_merge *own,
 		 struct stack_merge *owner)
 {
@@ -180,7 +181,8 @@ static int merge(const struct block_report *report, struct stack_merge *own,
 
 		struct unwound *copy;
 
-		if (sample->state != SAMPLE_UNWOUND || sample->owner > 1)
+		if (sample->state != SAMPLE_UNWOUND || sample->owner > 1 ||
+		    (sample->owner && sample->walk_ns != report->chain.walk_ns))
 			continue;
 		/* A later record of the same period may tell of the sample again. */
 		copy = unwound_copy(sample->trace);

@@ -20,7 +20,7 @@ struct block_sample {
 	struct block_sample *next;
 	unsigned references;
 	uint64_t t_ns;  /* CLOCK_MONOTONIC */
-	uint64_t spell; /* off the CPU in this spell; 0: it ran */
+	uint64_t spell; /* the main thread was off the CPU in this spell; 0: it ran */
 	/* 0: the stack is the main thread's; 1: of the thread that owns its lock; 2 and more: of
 	 * the next thread of the chain. Samples of one look at a chain have the same walk_ns. */
 	unsigned owner;

@@ -204,15 +204,19 @@ static struct block_sample *make_sample(struct blocks_source *blocks, const stru
 	return sample;
 }
 
-/* The sampler looks anew at whom the thread waits for. The chain of its look before is kept,
- * because the thread may have slept longest then: one that got its lock often waits a moment more
- * for the end of the thread that had it. */
+/* The sampler looks at whom the thread waits for in another sleep than at its last look. */
+static bool is_next_sleep(const struct watched *watched, const struct sampler_sample *from)
+{
+	return from->owner == 1 && watched->period.chain.walk_ns &&
+	       watched->period.chain.spell != from->spell;
+}
+
+/* The chain of the sleep before is kept where that was the longest one so far: a thread that got
+ * its lock often waits a moment more, for another one or for the end of the thread that had it. */
 static void keep_chain(struct watched *watched)
 {
-	const struct block_spell *longest = block_spells_longest(&watched->period.spells);
-
-	if (watched->period.chain.count &&
-	    !block_chain_is_of(&watched->period.chain_before, longest))
+	if (block_chain_outlasts(&watched->period.chain, &watched->period.chain_before,
+				 &watched->period.spells))
 		watched->period.chain_before = watched->period.chain;
 }
 
@@ -228,9 +232,9 @@ void blocks_on_sample(void *ctx, const struct sampler_sample *from, const uint8_
 		return;
 	/* What the kernel side told of the periods before is in the ring by now, but was perhaps
 	 * not read yet: to begin another one would drop a period that is followed with its samples,
-	 * and the spells of an older one would drop this sample. A ring that cannot be read says so
-	 * when the loop reads it. */
-	if (watched->period.number < from->period) {
+	 * and the spells of an older one would drop this sample. So is the end of the sleep that
+	 * the last chain is of. A ring that cannot be read says so when the loop reads it. */
+	if (watched->period.number < from->period || is_next_sleep(watched, from)) {
 		looper_kernel_events(blocks->kernel, blocks_on_event, blocks);
 		watched = blocks_watch_at(blocks->watch, from->index);
 		if (!watched || watched->slot_id != from->slot_id)
@@ -261,7 +265,7 @@ void blocks_on_sample(void *ctx, const struct sampler_sample *from, const uint8_
 		if (from->app_rss_bytes)
 			watched->period.load.rss_bytes = SOME_U64(from->app_rss_bytes);
 	}
-	if (from->owner == 1)
+	if (is_next_sleep(watched, from))
 		keep_chain(watched);
 	if (from->owner)
 		block_chain_take(&watched->period.chain, from);

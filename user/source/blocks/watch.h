@@ -117,8 +117,7 @@ struct watched {
 		uint64_t failed;            /* captures that gave none */
 		enum stack_failure failure; /* why the last of them did not */
 		struct block_spells spells;
-		/* Of the last look; and of one before it, which may have been amid a longer sleep.
-		 */
+		/* Of the last sleep that was looked at; and of the longest one before it. */
 		struct block_chain chain, chain_before;
 		struct block_wake wake;
 	} period;
