@@ -105,7 +105,7 @@ void sched_cpus_configure(struct sched_kernel *kernel, const struct btf *btf)
 	if (timed && symbols.percpu_offsets && symbols.cpustat) {
 		skeleton->rodata->percpu_offsets = symbols.percpu_offsets;
 		skeleton->rodata->percpu_cpustat = symbols.cpustat;
-		skeleton->rodata->percpu_tick = symbols.tick;
+		skeleton->rodata->percpu_tick = kernel->late_idle ? 0 : symbols.tick;
 	}
 	if (!kernel->iterating)
 		return;
@@ -169,10 +169,10 @@ int sched_cpus_attach(struct sched_kernel *kernel)
 			kernel->cpu_states[cpu].offline = 1;
 		}
 	}
-	if (kernel->iterating)
-		sched_kernel_find_idle(kernel);
-	else
+	if (!kernel->iterating)
 		visit_cpus(kernel, false);
+	else if (!kernel->late_idle)
+		sched_kernel_find_idle(kernel);
 	return 0;
 }
 

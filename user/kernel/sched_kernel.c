@@ -145,6 +145,7 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	bpf_program__set_autoload(skeleton->progs.sched_read_running, true);
 	bpf_program__set_autoload(skeleton->progs.sched_read_tasks, kernel->slot_count > 1);
 	kernel->iterating = options->mode == CPU_MODE_ITER;
+	kernel->late_idle = options->test_late_idle;
 	sched_uids_configure(kernel, options, btf, direct);
 	bpf_program__set_autoload(skeleton->progs.sched_exit, kernel->iterating);
 	sched_cpus_configure(kernel, btf);

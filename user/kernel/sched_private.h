@@ -15,7 +15,7 @@ struct sched_kernel {
 		*frequency_link;
 	struct bpf_link *names_links[3]; /* fork, rename, exec */
 	struct ring_buffer *ring;
-	bool hash, iterator, loopers, iterating, names, fetch;
+	bool hash, iterator, loopers, iterating, names, fetch, late_idle;
 	enum program_variant program;
 	size_t slot_count; /* of the array; with the hash 0 */
 	size_t hash_count;
