@@ -77,6 +77,16 @@ static inline Shape shape(int which)
 }
 #endif
 
+/* Where the call of such code returns to. */
+static inline uint32_t behind_call(int which)
+{
+#ifdef __aarch64__
+	return which % 2 ? 12 : 24;
+#else
+	return which % 2 ? 9 : 12;
+#endif
+}
+
 struct Method {
 	std::string name; /* PrettyMethod without a signature */
 	uint64_t address, bytes;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <initializer_list>
 #include <string>
 
 #include "art_elf.h"
@@ -91,6 +92,59 @@ static inline Cache new_cache(void)
 	c.code_rw = rw + Cache::HALF;
 	c.data_used = 1024; /* the allocator's own, before all ELF files */
 	return c;
+}
+
+/* ---- what the compiler keeps of a method ---- */
+
+struct Bits {
+	Bytes bytes;
+	size_t count = 0;
+
+	void put(uint64_t value, unsigned width)
+	{
+		for (unsigned i = 0; i < width; i++, count++) {
+			if (count % 8 == 0)
+				bytes.push_back(0);
+			bytes.back() |= (uint8_t)((value >> i & 1) << count % 8);
+		}
+	}
+	void varints(std::initializer_list<uint32_t> values)
+	{
+		for (uint32_t v : values)
+			put(v <= 11 ? v : 15, 4);
+		for (uint32_t v : values)
+			if (v > 11)
+				put(v, 32);
+	}
+};
+
+/* A method that was inlined into another one. */
+struct Inlined {
+	uint64_t method; /* its ArtMethod */
+	uint32_t dex_pc, outer_dex_pc;
+};
+
+/* CodeInfo of Android 11 (runtime/stack_map.h): a stack map for the only call, and the method that
+ * was inlined there, told as JIT compilers tell it. Columns have one more than their value. */
+static inline Bytes code_info(uint32_t call, const Inlined &inlined)
+{
+	Bits bits;
+
+#ifdef __aarch64__
+	call /= 4;
+#endif
+	bits.varints({0, 4, 0, 0, 0, 1 << 0 | 1 << 3});
+	bits.varints({1, 0, 8, 8, 0, 0, 1, 0, 0});
+	bits.put(call + 1, 8);
+	bits.put(inlined.outer_dex_pc + 1, 8);
+	bits.put(0 + 1, 1);
+	bits.varints({1, 1, 8, 0, 32, 32, 0});
+	bits.put(0, 1); /* the last one */
+	bits.put(inlined.dex_pc + 1, 8);
+	bits.put((inlined.method >> 32) + 1, 32);
+	bits.put((inlined.method & 0xffffffff) + 1, 32);
+	bits.put(0, 64);
+	return bits.bytes;
 }
 
 /* ---- changes ---- */

@@ -87,6 +87,21 @@ typedef void execute_nterp_fn(Method *method);
 typedef bool execute_mterp_fn(void *thread, const uint16_t *instructions, ShadowFrame *frame,
 			      uint64_t *result);
 
+/* Of libart's reader of what its compiler keeps (runtime/stack_map.h): a row of a table, and rows
+ * from one to another. */
+struct StackMap {
+	const void *table;
+	uint32_t row;
+};
+struct InlineInfos {
+	StackMap begin, end;
+};
+static void (*code_info)(void *info, const void *header);
+static StackMap (*map_for_dex_pc)(const void *info, uint32_t dex_pc);
+static InlineInfos (*inline_infos_of)(const void *info, StackMap map);
+static void *(*resolved_method)(void *outer, const void *info, const InlineInfos &infos);
+static std::string (*pretty_method)(void *method, bool with_signature);
+
 static open_memory_fn *open_memory;
 static open_path_fn *open_path;
 static native_debug_fn *add_dex, *remove_dex;
@@ -162,7 +177,7 @@ static int find_execute(struct dl_phdr_info *info, size_t, void *)
 static void make_thread(void *lib)
 {
 	void (*construct)(void *thread, bool daemon), (*init_mterp)(void *thread);
-	static uint64_t runtime[4096], thread[4096];
+	static uint64_t runtime[4096], thread[4096], class_linker[64];
 	const uint16_t RUNNABLE = 67;
 	void **instance;
 
@@ -178,6 +193,7 @@ static void make_thread(void *lib)
 		if (thread[i])
 			mterp_code = thread[i];
 	memset(thread, 0, sizeof(thread));
+	runtime[0x1f0 / 8] = (uint64_t)class_linker; /* PrettyMethod looks into it */
 	*instance = runtime;
 	construct(thread, false);
 	init_mterp(thread);
@@ -238,6 +254,12 @@ static void load_libart(const char *path)
 	FIND(dex_list, "__dex_debug_descriptor");
 	FIND(jit::changed, "__jit_debug_register_code");
 	FIND(loader[0], "_ZTVN3art16ArtDexFileLoaderE");
+	FIND(code_info, "_ZN3art8CodeInfoC1EPKNS_20OatQuickMethodHeaderE");
+	FIND(map_for_dex_pc, "_ZNK3art8CodeInfo19GetStackMapForDexPcEj");
+	FIND(inline_infos_of, "_ZNK3art8CodeInfo16GetInlineInfosOfENS_8StackMapE");
+	FIND(resolved_method, "_ZN3art17GetResolvedMethodEPNS_9ArtMethodERKNS_8CodeInfoERKNS_"
+			      "13BitTableRangeINS_10InlineInfoEEE");
+	FIND(pretty_method, "_ZN3art9ArtMethod12PrettyMethodB5cxx11Eb");
 	loader[0] = (void *const *)loader[0] + 2;
 	if (memcmp(jit::list->magic, "Android2", 8) || jit::list->entry_bytes != sizeof(jit::Entry))
 		die("libart's lists are of another version");

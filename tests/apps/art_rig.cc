@@ -17,6 +17,10 @@
  *	jit NAME SYMBOL HOW    a compiled method: "jit BEGIN END". Its entry is plain or packed; zygote:
  *	                       packed, behind the two empty ones that stand where the zygote's begin;
  *	                       none
+ *	jit NAME SYMBOL HOW STEP DEX_PC OUTER_DEX_PC  the same; at its call stands the method of
+ *	                       nterp's STEP inlined, as its CodeInfo of Android 11 says
+ *	inlined NAME OUTER_DEX_PC  what libart's own reader finds inlined there: "inlined METHOD"
+ *	map PATH               a file becomes an executable mapping: "ok"
  *	spoil HOW              a list that a broken or hostile app has: an entry whose file is far too
  *	                       large (huge), is not mapped (gone), has no end (half), a tail that leads
  *	                       to the head (cycle): "ok"
@@ -72,15 +76,28 @@ struct Compiled {
 };
 static std::vector<Compiled> compiled;
 
-static uint64_t compile(const std::string &symbol, const std::string &how)
+/* inlined may be NULL: then nothing is kept of the method. */
+static uint64_t compile(const std::string &symbol, const std::string &how,
+			const jit::Inlined *inlined)
 {
-	jit::Shape shape = jit::shape((int)compiled.size());
-	uint8_t *code = jit::cache.take_code(shape.code.size());
+	int which = (int)compiled.size();
+	jit::Shape shape = jit::shape(which);
+	uint8_t *code = jit::cache.take_code(16 + shape.code.size()) + 16;
 	jit::Method method = {symbol, (uint64_t)code, shape.code.size(), shape.cfi};
 	Compiled c = {{jit::plain_elf({method}), jit::packed_elf({method})}, {}, NULL,
 		      how == "packed" || how == "zygote", how == "zygote"};
 
 	memcpy(jit::cache.code_rw + (code - jit::cache.code), shape.code.data(), shape.code.size());
+	if (inlined) {
+		jit::Bytes info = jit::code_info(jit::behind_call(which), *inlined);
+		uint8_t *at = jit::cache.take_data(info.size());
+		/* OatQuickMethodHeader of Android 11 */
+		uint32_t header[2] = {(uint32_t)(code - at), (uint32_t)shape.code.size()};
+
+		jit::store(info, at);
+		memcpy(jit::cache.code_rw + (code - jit::cache.code) - sizeof(header), header,
+		       sizeof(header));
+	}
 	__builtin___clear_cache((char *)code, (char *)code + shape.code.size());
 	for (int i = 0; i < 2; i++)
 		c.at[i] = jit::cache.take_data(c.elf[i].size());
@@ -417,6 +434,31 @@ extern "C" NOINLINE void interpret(void *state)
 	sink++;
 }
 
+/* ---- what was inlined, as libart reads it ---- */
+
+static void tell_inlined(uint64_t code, const std::string &dex_pc)
+{
+	alignas(64) static uint8_t info[4096];
+	StackMap map;
+	InlineInfos infos;
+
+	code_info(info, (const uint8_t *)code - 8);
+	map = map_for_dex_pc(info, (uint32_t)strtoul(dex_pc.c_str(), NULL, 10));
+	infos = inline_infos_of(info, map);
+	printf("inlined %s\n", pretty_method(resolved_method(NULL, info, infos), false).c_str());
+}
+
+static void map_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) ||
+	    mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+		die(path);
+	close(fd);
+}
+
 /* ---- commands ---- */
 
 static std::vector<std::string> words_of(const char *line)
@@ -486,7 +528,18 @@ static bool obey(const char *line)
 		steps[words.at(1)] = {Step::NTERP, (uint64_t)m};
 		printf("pc %llx\n", (unsigned long long)(((const DexFile *)m->file)->begin + m->code_item + 16));
 	} else if (words[0] == "jit") {
-		steps[words.at(1)] = {Step::COMPILED, compile(words.at(2), words.at(3))};
+		jit::Inlined inlined = {};
+
+		if (words.size() > 6)
+			inlined = {steps.at(words[4]).at, (uint32_t)strtoul(words[5].c_str(), NULL, 10),
+				   (uint32_t)strtoul(words[6].c_str(), NULL, 10)};
+		steps[words.at(1)] = {Step::COMPILED, compile(words.at(2), words.at(3),
+							      inlined.method ? &inlined : NULL)};
+	} else if (words[0] == "inlined") {
+		tell_inlined(steps.at(words.at(1)).at, words.at(2));
+	} else if (words[0] == "map") {
+		map_file(words.at(1).c_str());
+		puts("ok");
 	} else if (words[0] == "list") {
 		tell_list(words.at(1) == "jit" ? jit::list : dex_list);
 	} else if (words[0] == "churn") {

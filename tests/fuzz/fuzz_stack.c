@@ -6,12 +6,12 @@
  *   FUZZ_NAMES   any bytes as a symbol's name, and as a perf-PID.map
  *   FUZZ_DEX     any bytes as a DEX file: index, methods, names, lines
  *   FUZZ_VDEX    any bytes as a vdex file, and what it says where DEX files are
- *   FUZZ_OAT     any bytes as the oat data of an ELF file, and as the code in it
- *   FUZZ_ZIP     any bytes as an APK, and the same
- *   FUZZ_JIT     any bytes as the memory of a process with a list of a runtime's code (a descriptor
- *                first), as the message that such a list becomes, and as an ELF file of it
- *   FUZZ_UNWIND  tables, registers and memory together: 64 bytes of registers and choice, then
- *                memory, then .eh_frame (inside a well-formed ELF, so that every input gets there)
+ *   FUZZ_OAT     any bytes as the oat data of an ELF file, and as the code in it; and as memory
+ * with an ArtMethod FUZZ_ZIP     any bytes as an APK, and the same FUZZ_JIT     any bytes as the
+ * memory of a process with a list of a runtime's code (a descriptor first), as the message that
+ * such a list becomes, and as an ELF file of it FUZZ_UNWIND  tables, registers and memory together:
+ * 64 bytes of registers and choice, then memory, then .eh_frame (inside a well-formed ELF, so that
+ * every input gets there)
  */
 #include <elf.h>
 #include <errno.h>
@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "prober/jit_list.h"
+#include "stack/code/art_method.h"
 #include "stack/code/dex_file.h"
 #include "stack/code/jit_table.h"
 #include "stack/code/oat_file.h"
@@ -86,6 +87,32 @@ static void look_at(const struct oat_file *oat, const struct oat_method *method,
 	}
 }
 
+struct bytes {
+	const uint8_t *data;
+	size_t size;
+};
+
+static int read_bytes(void *ctx, uint64_t offset, void *to, size_t length)
+{
+	const struct bytes *bytes = ctx;
+
+	memcpy(to, bytes->data + offset, length);
+	return 0;
+}
+
+static void look_at_method(const uint8_t *data, size_t size)
+{
+	struct bytes bytes = {data, size};
+	const struct byte_source source = {read_bytes, &bytes, size};
+	struct art_method method;
+
+	for (unsigned i = 0; i < 4; i++)
+		if (!art_method_read(&source, i & 1 ? STACK_ARM64 : STACK_X86_64, i & 2 ? 183 : 239,
+				     size / 2, &method) &&
+		    method.number >= DEX_MAX_IDS)
+			abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct code_info info;
@@ -98,6 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	elf.loads[0] = load;
 	elf.load_count = 1;
+	look_at_method(data, size);
 	if (oat_file_open(&oat, &elf, 0x1000))
 		return 0;
 	if (!oat_index_build(&index, &oat)) {

@@ -211,6 +211,25 @@ def apk(name, dexes, stored):
     return path
 
 
+def oat_file(name, version):
+    """An ELF file with nothing in its oat data but the version."""
+    path = os.path.join(work, name)
+    names, data, vaddr = b"\0oatdata\0.dynstr\0.dynsym\0", b"oat\n" + version + b"\0" + bytes(120), 0x1000
+    machine = {"x86_64": 62, "aarch64": 183}[os.uname().machine]
+    symbols = bytes(24) + struct.pack("<IBBHQQ", 1, 0x11, 0, 1, vaddr + 128, len(data))
+    at_names, at_symbols = 128 + len(data), 128 + len(data) + 32
+    at_sections = at_symbols + len(symbols)
+    size = at_sections + 3 * 64
+    sections = bytes(64) + struct.pack("<IIQQQQIIQQ", 9, 3, 2, vaddr + at_names, at_names, len(names), 0, 0, 1, 0) + \
+        struct.pack("<IIQQQQIIQQ", 17, 11, 2, vaddr + at_symbols, at_symbols, len(symbols), 1, 1, 8, 24)
+    header = b"\x7fELF\2\1\1" + bytes(9) + \
+        struct.pack("<HHIQQQIHHHHHH", 3, machine, 1, 0, 64, at_sections, 0, 64, 56, 1, 64, 3, 1)
+    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, vaddr, vaddr, size, size, 4096)
+    with open(path, "wb") as f:
+        f.write((header + segment).ljust(128, b"\0") + data + names.ljust(32, b"\0") + symbols + sections)
+    return path
+
+
 # ---- the process ----
 
 class Rig:
@@ -272,6 +291,16 @@ class Rig:
         words = self.tell("jit", step, symbol, how)
         self.steps[step] = dict(kind="jit", symbol=symbol, begin=int(words[1], 16),
                                 end=int(words[2], 16), how=how)
+
+    def inlining(self, step, symbol, inlined, dex_pc, outer_dex_pc):
+        """One that has the ArtMethod of a step of nterp inlined: its name is what libart's reader says. Of
+        another step that is no ArtMethod at all."""
+        real = self.steps[inlined]["kind"] == "nterp"
+        words = self.tell("jit", step, symbol, "plain", inlined, dex_pc, outer_dex_pc)
+        self.steps[step] = dict(kind="jit", symbol=symbol, begin=int(words[1], 16),
+                                end=int(words[2], 16), dex_pc=outer_dex_pc,
+                                inlined=(self.tell("inlined", step, outer_dex_pc)[1] if real else None,
+                                         dex_pc))
 
     def run(self, kind, ms, *chain):
         words = self.tell("run", "bytecode" if kind in LOOPS else kind, ms, *chain)

@@ -157,7 +157,11 @@ def wrong_frames(rig, run, stack):
             return "%s: its checkpoint" % name
         at += len(before)
         if step["kind"] == "jit":
-            problem = wrong_compiled(step, frames[at:], stack)
+            problem = wrong_inlined(step, frames[at:]) if "inlined" in step else None
+            if problem == "dropped":
+                return problem
+            at += "inlined" in step
+            problem = problem or wrong_compiled(step, frames[at:], stack)
             at += 1
         else:
             problem = wrong_interpreted(rig, step, frames[at:])
@@ -178,8 +182,19 @@ def wrong_compiled(step, frames, stack):
     if len(frames) == 1 and "symbol" not in frame and not stack["complete"] and \
             stack.get("end_reason") == NO_ENTRY:
         return "cut"
-    if frame.get("kind") != "jit" or frame.get("symbol") != step["symbol"] or "by" in frame:
+    if frame.get("kind") != "jit" or frame.get("symbol") != step["symbol"] or "by" in frame or \
+            frame.get("dex_pc") != step.get("dex_pc") or "inlined" in frame:
         return "compiled method: %s" % frame
+    return None
+
+
+def wrong_inlined(step, frames):
+    frame, (name, dex_pc) = frames[0] if frames else {}, step["inlined"]
+    if frame.get("symbol") == step["symbol"] and "dex_pc" not in frame:
+        return "dropped"
+    if frame.get("kind") != "jit" or frame.get("symbol") != name or not frame.get("inlined") or \
+            frame.get("dex_pc") != dex_pc or "by" in frame:
+        return "inlined method: %s" % frame
     return None
 
 
@@ -215,7 +230,7 @@ def blocks_of(recorder, rig, run):
 def judge(recorder, rigs):
     """{rig: (runs, those without a user stack, stacks, cut ones where they may be, those on their
     way, wrong ones)}"""
-    verdict = {}
+    verdict, dropped = {}, recorder.losses().get("lost.names_dropped", 0)
     for rig in rigs:
         stacks, cut, way, without, wrong = 0, 0, 0, 0, []
         for run in rig.truth:
@@ -231,6 +246,8 @@ def judge(recorder, rigs):
                     cut += 1
                 elif problem == "way":
                     way += 1
+                elif problem == "dropped" and dropped:
+                    dropped -= 1
                 elif problem:
                     wrong.append((run["kind"], run["chain"], problem, stack.get("end_reason"),
                                   frames_of(stack)))
@@ -306,6 +323,16 @@ def compiled(test):
     unknown.compiled("nobody", "none", "none")
     unknown.chain = ("onClick", "nobody", "loop", "sleep")
     rigs = [rig, unknown]
+    for version, boot in ((b"183", "boot.oat"), (b"190", "other.oat")):
+        inlining = app_rig("what was inlined, " + boot)
+        inlining.ask("map", oat_file(boot, version))
+        inlining.inlining("hot", PACKAGE + "Hot.inlines", "few", 3, 7)
+        inlining.inlining("lie", PACKAGE + "Hot.lies", "query", 2, 5)
+        if version == b"190":
+            # Where ArtMethod has its number is not known.
+            inlining.steps["hot"]["inlined"] = (None, 3)
+        inlining.chain = ("onClick", "hot", "loop", "lie", "sleep")
+        rigs.append(inlining)
     for how in ("huge", "gone", "half", "cycle"):
         rigs.append(app_rig("a list with an entry that is %s" % how, how))
     unknown.may_cut = rigs[-1].may_cut = True # a cycle
@@ -392,4 +419,4 @@ def check_untouched(test, recorder, rigs):
 
 
 if __name__ == "__main__":
-    test.run([(truth, 5), (interpreted, 7), (compiled, 8), (woken, 3), (changing, 6)], sys.argv[1:])
+    test.run([(truth, 5), (interpreted, 7), (compiled, 10), (woken, 3), (changing, 6)], sys.argv[1:])

@@ -262,6 +262,8 @@ static const char *name_of(void *self, const struct stack_frame *frame)
 	uint64_t start;
 
 	/* The process of the frames that were located. */
+	if (frame->inlined)
+		return NULL;
 	return jit_names_find(names, &names->process, frame->pc - !frame->exact, &start);
 }
 

@@ -61,6 +61,9 @@ struct stack_unwinder *stack_unwinder_new(const struct stack_unwind_config *conf
 	if (unwinder->providers[PROVIDER_DEX].self)
 		unwinder->providers[PROVIDER_OAT].self =
 			oat_code_new(unwinder->modules, unwinder->providers[PROVIDER_DEX].self);
+	if (unwinder->providers[PROVIDER_JIT].self)
+		jit_code_use_dex(unwinder->providers[PROVIDER_JIT].self,
+				 unwinder->providers[PROVIDER_DEX].self);
 	if (unwinder->maps && unwinder->providers[PROVIDER_JIT].self &&
 	    unwinder->providers[PROVIDER_NAMES].self && unwinder->providers[PROVIDER_OAT].self)
 		return unwinder;
@@ -153,9 +156,13 @@ static size_t walk_inlined(void *ctx, const struct stack_frame *frame, struct st
 {
 	struct walk *walk = ctx;
 
-	return frame->oat ? oat_code_inlined(walk->unwinder->providers[PROVIDER_OAT].self,
-					     &walk->scope, frame, to, room)
-			  : 0;
+	if (frame->oat)
+		return oat_code_inlined(walk->unwinder->providers[PROVIDER_OAT].self, &walk->scope,
+					frame, to, room);
+	return frame->kind == FRAME_JIT
+		       ? jit_code_inlined(walk->unwinder->providers[PROVIDER_JIT].self,
+					  &walk->scope, frame, to, room)
+		       : 0;
 }
 
 static int walk_code(void *ctx, uint64_t address, void *to, size_t len)

@@ -11,7 +11,13 @@ enum { TABLE_STACK_MAPS = 0, TABLE_INLINED = 3, TABLE_METHODS = 4 };
 
 enum { MAP_KIND = 0, MAP_PC = 1, MAP_DEX_PC = 2, MAP_INLINED = 5 };
 enum { KIND_DEFAULT = UINT32_MAX, KIND_CATCH = 0, KIND_OSR = 1 };
-enum { INLINED_LAST = 0, INLINED_DEX_PC = 1, INLINED_METHOD = 2, INLINED_ART_METHOD = 4 };
+enum {
+	INLINED_LAST = 0,
+	INLINED_DEX_PC = 1,
+	INLINED_METHOD = 2,
+	INLINED_ART_HIGH = 3,
+	INLINED_ART_LOW = 4
+};
 enum { METHOD_INDEX = 0, METHOD_KIND = 1, METHOD_DEX = 2 };
 
 /* ---- the header of the method ---- */
@@ -205,14 +211,18 @@ static uint32_t first_map(struct code_info *info, uint32_t pc)
 static int read_inlined(struct code_info *info, uint32_t row, struct code_place *place)
 {
 	for (; place->count < CODE_INFO_MAX_INLINED; row++) {
-		uint32_t last = column(info, &info->inlined, row, INLINED_LAST), method;
+		uint32_t last = column(info, &info->inlined, row, INLINED_LAST);
+		uint32_t method, low, high;
 		struct code_inlined *to = &place->inlined[place->count++];
 
 		*to = (struct code_inlined){
 			.dex_pc = column(info, &info->inlined, row, INLINED_DEX_PC),
 			.same_dex = true};
 		method = column(info, &info->inlined, row, INLINED_METHOD);
-		to->unnamed = column(info, &info->inlined, row, INLINED_ART_METHOD) != NO_VALUE;
+		low = column(info, &info->inlined, row, INLINED_ART_LOW);
+		high = column(info, &info->inlined, row, INLINED_ART_HIGH);
+		to->unnamed = low != NO_VALUE;
+		to->art_method = low | (uint64_t)(high == NO_VALUE ? 0 : high) << 32;
 		if (!to->unnamed) {
 			to->method = column(info, &info->methods, method, METHOD_INDEX);
 			if (info->methods.columns >= 2) {

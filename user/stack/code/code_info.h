@@ -56,7 +56,8 @@ struct code_place {
 		 * boot class path, or of the oat file */
 		uint32_t dex;
 		bool same_dex, boot;
-		bool unnamed; /* told by an address in the process, which is not read */
+		bool unnamed; /* told by the address of its ArtMethod in the process */
+		uint64_t art_method;
 	} inlined[CODE_INFO_MAX_INLINED];
 };
 

@@ -11,13 +11,13 @@
 #include "stack/code/dex_cache.h"
 #include "stack/code/dex_list.h"
 #include "stack/code/names.h"
+#include "stack/code/process_bytes.h"
 #include "util/hash.h"
 
-#define ARCHIVES      32   /* each with an open file */
-#define MAPPING_SLOTS 256  /* mappings that are remembered; a power of two */
-#define PC_SLOTS      512  /* of byte code in files, remembered; a power of two */
-#define MEMORY_READS  1024 /* for one frame: each may wait for a prober */
-#define REFUSED_FOR   64   /* unwindings, before a file is asked for again */
+#define ARCHIVES      32  /* each with an open file */
+#define MAPPING_SLOTS 256 /* mappings that are remembered; a power of two */
+#define PC_SLOTS      512 /* of byte code in files, remembered; a power of two */
+#define REFUSED_FOR   64  /* unwindings, before a file is asked for again */
 #define CANDIDATES    4
 
 /* What a mapping is of: as struct entry_slot of the modules. */
@@ -185,6 +185,18 @@ const struct dex_archive *dex_code_archive(struct dex_code *code, const struct m
 	return archive;
 }
 
+int dex_code_open(struct dex_code *code, const struct module_scope *scope,
+		  const struct byte_source *memory, uint64_t address, struct dex_file *dex)
+{
+	const struct map_entry *entry = maps_find(scope->maps, address);
+	const struct dex_archive *archive = entry ? dex_code_archive(code, scope, entry) : NULL;
+
+	for (unsigned i = 0; archive && i < archive->count; i++)
+		if (archive->files[i].start == address - entry->start + entry->offset)
+			return dex_file_open(dex, &archive->source, archive->files[i].start);
+	return dex_file_open(dex, memory, address);
+}
+
 static int finish(struct dex_found *found, const struct dex_place *place, const char *name)
 {
 	found->offset = place->pc;
@@ -221,35 +233,11 @@ static int find_in_file(struct dex_code *code, const struct module_scope *scope,
 
 /* ---- in memory ---- */
 
-struct process_bytes {
-	const struct stack_files *files;
-	const struct stack_process *process;
-	unsigned reads;
-};
-
-static int read_process(void *ctx, uint64_t address, void *to, size_t length)
-{
-	struct process_bytes *bytes = ctx;
-
-	for (size_t done = 0; done < length;) {
-		ssize_t n;
-
-		if (bytes->reads++ == MEMORY_READS)
-			return -EFBIG;
-		n = bytes->files->memory(bytes->files->ctx, bytes->process, address + done,
-					 (char *)to + done, length - done);
-		if (n <= 0)
-			return n ? (int)n : -EFAULT;
-		done += (size_t)n;
-	}
-	return 0;
-}
-
 static int find_in_memory(struct dex_code *code, const struct module_scope *scope, uint64_t start,
 			  uint64_t pc, struct dex_found *found)
 {
 	struct process_bytes bytes = {code->files, &scope->process, 0};
-	struct byte_source source = {read_process, &bytes, 1ull << 56};
+	struct byte_source source = process_bytes_source(&bytes);
 	struct dex_owner owner = {{(uint64_t)scope->process.pid, scope->process.start_ticks, 0, 0}};
 	char name[DEX_NAME_BYTES];
 	struct dex_place place;

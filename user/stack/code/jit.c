@@ -6,13 +6,18 @@
 #include <string.h>
 
 #include "stack/code/jit_table.h"
+#include "stack/code/jit_told.h"
 #include "stack/code/names.h"
 #include "stack/code/runtime.h"
 #include "util/clock.h"
 #include "util/hash.h"
 
 #define MAX_PROCESSES 32
-#define MAX_WORKING   64 /* ELF files with tables at hand */
+#define MAX_WORKING   64                    /* ELF files with tables at hand */
+#define PC_SLOTS      512                   /* places that were met; a power of two */
+#define TOLD_BYTES    (256u << 10)          /* of what is told of all of them */
+#define TELL_NS       (200 * NSEC_PER_MSEC) /* in one unwinding */
+#define RETRY_AFTER   64                    /* unwindings, where something may be known later */
 /* A runtime gives the memory of code that it has dropped to other code, so that what is known is
  * looked at again; and sooner where an address is not known. Looks take a twentieth of the time at
  * the most. */
@@ -30,9 +35,20 @@ struct jit_process {
 	uint64_t whole_ns;           /* of the last look at all of it */
 	uint64_t version, timestamp; /* of the list */
 	uint32_t missing;
-	int err; /* of the last look */
+	int err;              /* of the last look */
+	unsigned oat_version; /* 0: no oat file was mapped in the picture of mappings oat_serial */
+	uint64_t oat_serial;
 	struct jit_table table;
 	uint64_t used;
+};
+
+/* A place that was met. */
+struct jit_pc {
+	struct stack_process process;
+	struct jit_key key; /* of the entry that has its code */
+	uint64_t pc;        /* 0: free */
+	uint64_t until;     /* unwinding up to which it stands; 0: for good */
+	struct oat_told told;
 };
 
 struct jit_code {
@@ -40,9 +56,12 @@ struct jit_code {
 	struct modules *modules;
 	struct jit_process processes[MAX_PROCESSES];
 	struct jit_entry *working[MAX_WORKING];
-	size_t working_bytes;
+	struct dex_code *dex; /* NULL: inlined methods are not told */
+	struct jit_pc pcs[PC_SLOTS];
+	size_t working_bytes, told_bytes;
+	uint64_t told_ns; /* spent in the unwinding under way */
 	struct frame_name *names;
-	uint64_t unwinding, uses, lists_unread, elf_malformed, elf_dropped;
+	uint64_t unwinding, uses, lists_unread, elf_malformed, elf_dropped, names_dropped;
 };
 
 struct jit_code *jit_code_new(const struct stack_files *files, struct modules *modules)
@@ -56,16 +75,22 @@ struct jit_code *jit_code_new(const struct stack_files *files, struct modules *m
 	return code;
 }
 
+void jit_code_use_dex(struct jit_code *code, struct dex_code *dex)
+{
+	code->dex = dex;
+}
+
 void jit_code_losses(const struct jit_code *code, struct stack_unwind_losses *losses)
 {
 	losses->jit_lists_unread += code->lists_unread;
 	losses->jit_elf_malformed += code->elf_malformed;
 	losses->jit_elf_dropped += code->elf_dropped;
+	losses->names_dropped += code->names_dropped;
 }
 
 size_t jit_code_bytes(const struct jit_code *code)
 {
-	size_t bytes = code->working_bytes;
+	size_t bytes = code->working_bytes + code->told_bytes;
 
 	for (size_t i = 0; i < MAX_PROCESSES; i++)
 		bytes += code->processes[i].table.bytes;
@@ -293,12 +318,113 @@ static struct jit_entry *find(struct jit_code *code, struct jit_process *p,
 	return entry;
 }
 
+/* ---- places in the code of ART ---- */
+
+static void forget_place(struct jit_code *code, struct jit_pc *slot)
+{
+	code->told_bytes -= oat_told_bytes(&slot->told);
+	oat_told_free(&slot->told);
+	*slot = (struct jit_pc){0};
+}
+
+static struct jit_pc *slot_at(struct jit_code *code, const struct stack_process *process,
+			      uint64_t pc)
+{
+	return &code->pcs[(hash_u64(pc) + (uint64_t)process->pid) & (PC_SLOTS - 1)];
+}
+
+static bool is_place(const struct jit_code *code, const struct jit_pc *slot,
+		     const struct stack_process *process, uint64_t pc)
+{
+	return slot->pc == pc && slot->process.pid == process->pid &&
+	       slot->process.start_ticks == process->start_ticks &&
+	       (!slot->until || code->unwinding <= slot->until);
+}
+
+static unsigned version_of(struct jit_code *code, struct jit_process *p,
+			   const struct module_scope *scope)
+{
+	if (!p->oat_version && (!scope->maps->serial || p->oat_serial != scope->maps->serial)) {
+		p->oat_version = jit_oat_version(code->modules, scope);
+		p->oat_serial = scope->maps->serial;
+	}
+	return p->oat_version;
+}
+
+/* What ART knows of the place behind a call in a method that begins at start; NULL: nothing. */
+static const struct jit_pc *know(struct jit_code *code, struct jit_process *p,
+				 const struct module_scope *scope, const struct jit_entry *entry,
+				 uint64_t start, uint64_t pc)
+{
+	struct jit_pc *slot = slot_at(code, &scope->process, pc);
+	struct jit_asked asked = {.files = code->files,
+				  .scope = scope,
+				  .dex = code->dex,
+				  .code = start,
+				  .offset = (uint32_t)(pc - start)};
+	uint64_t since_ns;
+
+	if (is_place(code, slot, &scope->process, pc) &&
+	    !memcmp(&slot->key, &entry->key, sizeof(slot->key)))
+		return slot;
+	forget_place(code, slot);
+	asked.version = version_of(code, p, scope);
+	if (!asked.version)
+		return NULL;
+	*slot = (struct jit_pc){.process = scope->process, .key = entry->key, .pc = pc};
+	since_ns = clock_now_ns(CLOCK_MONOTONIC);
+	if (code->told_ns > TELL_NS || jit_tell(&asked, &slot->told)) {
+		code->names_dropped++;
+		slot->until = code->unwinding;
+	}
+	code->told_ns += clock_now_ns(CLOCK_MONOTONIC) - since_ns;
+	if (slot->told.partial)
+		slot->until = code->unwinding + RETRY_AFTER;
+	for (size_t i = 0;
+	     i < PC_SLOTS && code->told_bytes + oat_told_bytes(&slot->told) > TOLD_BYTES; i++)
+		if (&code->pcs[i] != slot)
+			forget_place(code, &code->pcs[i]);
+	code->told_bytes += oat_told_bytes(&slot->told);
+	return slot;
+}
+
+/* User addresses leave the upper byte free. */
+static uint64_t key_of(uint64_t pc, unsigned depth)
+{
+	return pc | (uint64_t)depth << 56;
+}
+
+size_t jit_code_inlined(struct jit_code *code, const struct module_scope *scope,
+			const struct stack_frame *frame, struct stack_frame *to, size_t room)
+{
+	const struct jit_pc *slot = slot_at(code, &scope->process, frame->pc);
+	size_t count = slot->told.inlined_count;
+
+	if (frame->exact || !is_place(code, slot, &scope->process, frame->pc) || count > room)
+		return 0;
+	for (size_t i = 0; i < count; i++) {
+		unsigned depth = (unsigned)(count - i);
+		const struct oat_inlined *from = &slot->told.inlined[depth - 1];
+
+		to[i] = *frame;
+		to[i].inlined = (uint8_t)depth;
+		to[i].function = from->function;
+		to[i].function_pc = 0;
+		to[i].line = from->line;
+		to[i].dex_place = from->dex_place;
+		if (from->name)
+			frame_names_keep(&code->names, key_of(frame->pc, depth), from->name);
+	}
+	return count;
+}
+
 /* ---- the provider ---- */
 
 static int locate(void *self, const struct module_scope *scope, uint64_t address,
 		  struct stack_frame *frame, const struct cfi_row **row)
 {
 	struct jit_code *code = self;
+	const struct jit_pc *place;
 	struct jit_process *p;
 	struct jit_entry *entry;
 	struct jit_elf *elf;
@@ -322,6 +448,9 @@ static int locate(void *self, const struct module_scope *scope, uint64_t address
 		frame->function_pc = start;
 		frame_names_keep(&code->names, frame->pc, name);
 		free(name);
+		place = code->dex && !frame->exact ? know(code, p, scope, entry, start, frame->pc)
+						   : NULL;
+		frame->dex_place = place ? place->told.dex_place : 0;
 	}
 	before = jit_elf_bytes(elf);
 	err = jit_elf_row(elf, address, row);
@@ -333,7 +462,7 @@ static const char *name_of(void *self, const struct stack_frame *frame)
 {
 	const struct jit_code *code = self;
 
-	return frame_names_find(code->names, frame->pc);
+	return frame_names_find(code->names, key_of(frame->pc, frame->inlined));
 }
 
 static void begin(void *self)
@@ -341,6 +470,7 @@ static void begin(void *self)
 	struct jit_code *code = self;
 
 	code->uses = CODE_USE(++code->unwinding);
+	code->told_ns = 0;
 	frame_names_clear(&code->names);
 	make_room(code, NULL);
 }
@@ -352,6 +482,8 @@ static void free_code(void *self)
 	begin(code);
 	for (size_t i = 0; i < MAX_PROCESSES; i++)
 		forget(code, &code->processes[i]);
+	for (size_t i = 0; i < PC_SLOTS; i++)
+		forget_place(code, &code->pcs[i]);
 	free(code);
 }
 

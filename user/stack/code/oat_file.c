@@ -55,22 +55,21 @@ struct byte_source oat_file_source(const struct oat_file *oat)
 }
 
 /* The commits that changed each of these are named by the versions (art's history of oat.h). */
-static bool know_version(struct oat_file *oat)
+bool oat_version_layout(unsigned version, struct code_info_layout *layout)
 {
-	unsigned v = oat->version;
+	unsigned v = version;
 
 	if (v != 138 && v != 170 && !(v >= 173 && v <= 231) && !(v >= 233 && v <= 239) &&
 	    !(v >= 241 && v <= 259))
 		return false;
-	oat->code_info.format = v >= 239   ? CODE_INFO_BARE
-				: v == 238 ? CODE_INFO_MARKED
-				: v >= 192 ? CODE_INFO_SHORT
-				: v == 191 ? CODE_INFO_SIZED
-				: v >= 173 ? CODE_INFO_PACKED
-				: v == 170 ? CODE_INFO_PLAIN
-					   : CODE_INFO_HEADER;
-	oat->code_info.method_columns = v >= 210 ? 3 : v >= 205 ? 2 : 1;
-	oat->counted_classes = v >= 194;
+	layout->format = v >= 239   ? CODE_INFO_BARE
+			 : v == 238 ? CODE_INFO_MARKED
+			 : v >= 192 ? CODE_INFO_SHORT
+			 : v == 191 ? CODE_INFO_SIZED
+			 : v >= 173 ? CODE_INFO_PACKED
+			 : v == 170 ? CODE_INFO_PLAIN
+				    : CODE_INFO_HEADER;
+	layout->method_columns = v >= 210 ? 3 : v >= 205 ? 2 : 1;
 	return true;
 }
 
@@ -121,6 +120,29 @@ static int read_dex(struct oat_file *oat, const struct byte_source *source, uint
 	return 0;
 }
 
+static int read_version(const uint8_t header[8], unsigned *version)
+{
+	*version = 0;
+	if (memcmp(header, "oat\n", 4) || header[7])
+		return -EBADMSG;
+	for (unsigned i = 4; i < 7; i++) {
+		if (header[i] < '0' || header[i] > '9')
+			return -EBADMSG;
+		*version = *version * 10 + (header[i] - '0');
+	}
+	return 0;
+}
+
+int oat_file_version(const struct elf_file *elf, uint64_t begin, unsigned *version)
+{
+	const struct oat_file oat = {.elf = elf, .begin = begin};
+	const struct byte_source source = oat_file_source(&oat);
+	uint8_t header[8];
+	int err = byte_source_read(&source, 0, header, sizeof(header));
+
+	return err ? err : read_version(header, version);
+}
+
 int oat_file_open(struct oat_file *oat, const struct elf_file *elf, uint64_t begin)
 {
 	struct byte_source source;
@@ -131,17 +153,13 @@ int oat_file_open(struct oat_file *oat, const struct elf_file *elf, uint64_t beg
 	*oat = (struct oat_file){.elf = elf, .begin = begin};
 	source = oat_file_source(oat);
 	err = byte_source_read(&source, 0, header, sizeof(header));
+	if (!err)
+		err = read_version(header, &oat->version);
 	if (err)
 		return err;
-	if (memcmp(header, "oat\n", 4) || header[7])
-		return -EBADMSG;
-	for (unsigned i = 4; i < 7; i++) {
-		if (header[i] < '0' || header[i] > '9')
-			return -EBADMSG;
-		oat->version = oat->version * 10 + (header[i] - '0');
-	}
-	if (!know_version(oat))
+	if (!oat_version_layout(oat->version, &oat->code_info))
 		return -ENOTSUP;
+	oat->counted_classes = oat->version >= 194;
 	oat->dex_count = load_le32(header + AT_DEX_COUNT);
 	at = load_le32(header + AT_DEX_FILES);
 	if (oat->dex_count > OAT_MAX_DEX_FILES || at < HEADER_BYTES)

@@ -31,6 +31,12 @@ struct oat_file {
 	struct oat_dex *dex; /* owned */
 };
 
+/* The version that the oat data at an ELF address says that it has. 0; -EBADMSG; what reading says.
+ */
+int oat_file_version(const struct elf_file *elf, uint64_t begin, unsigned *version);
+/* How the compiler of that version keeps what it knows of code. False: it is not known. */
+bool oat_version_layout(unsigned version, struct code_info_layout *layout);
+
 /* Read the header of the oat data at an ELF address. elf is borrowed: oat_file_use gives another
  * one of the same file. 0; -ENOTSUP: of a version that is not known, which is in oat->version;
  * -EBADMSG: malformed; -ENOMEM; -EIO. */

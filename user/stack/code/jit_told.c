@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "stack/code/jit_told.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "stack/code/art_method.h"
+#include "stack/code/dex_file.h"
+#include "stack/code/process_bytes.h"
+#include "util/hash.h"
+
+#define MAX_OATS 8
+#define NO_PLACE UINT32_MAX
+
+static bool has_end(const struct module_scope *scope, const struct map_entry *entry,
+		    const char *end)
+{
+	size_t length = strlen(end);
+
+	return entry->path_len > length &&
+	       !memcmp(maps_path(scope->maps, entry) + entry->path_len - length, end, length);
+}
+
+unsigned jit_oat_version(struct modules *modules, const struct module_scope *scope)
+{
+	unsigned asked = 0, version;
+
+	for (size_t i = 0; i < scope->maps->count && asked < MAX_OATS; i++) {
+		const struct map_entry *entry = &scope->maps->entries[i];
+		struct module_oat oat;
+
+		if (!(entry->flags & MAP_EXEC) ||
+		    (!has_end(scope, entry, ".oat") && !has_end(scope, entry, ".odex")))
+			continue;
+		asked++;
+		if (modules_oat(modules, scope, entry->start, &oat) &&
+		    !oat_file_version(oat.elf, oat.oatdata, &version))
+			return version;
+	}
+	return 0;
+}
+
+/* Its name, and its line. What does not fit together is not told: the layout may be another one,
+ * and the memory is the app's. */
+static void name_inlined(const struct jit_asked *asked, const struct byte_source *memory,
+			 const struct code_inlined *from, struct oat_inlined *to)
+{
+	struct art_method method;
+	struct dex_place place;
+	struct dex_file dex;
+	char name[DEX_NAME_BYTES];
+
+	if (art_method_read(memory, asked->scope->arch, asked->version, from->art_method,
+			    &method) ||
+	    dex_code_open(asked->dex, asked->scope, memory, method.dex, &dex) ||
+	    dex_method_place(&dex, method.number, &place) || !place.code ||
+	    (from->dex_pc != NO_PLACE && from->dex_pc >= place.instructions) ||
+	    dex_method_name(&dex, method.number, name))
+		return;
+	to->name = strdup(name);
+	place.pc = from->dex_pc;
+	if (from->dex_pc == NO_PLACE || dex_line(&dex, &place, &to->line))
+		to->line = 0;
+}
+
+/* 0; -ENOENT: nothing is kept of the place, or it makes no sense; -errno: it could not be read. */
+static int find_place(const struct jit_asked *asked, const struct byte_source *memory,
+		      struct code_place *place)
+{
+	struct code_info_layout layout;
+	struct code_info info;
+	int err;
+
+	if (!oat_version_layout(asked->version, &layout) || layout.format == CODE_INFO_HEADER)
+		return -ENOENT;
+	err = code_info_open(&info, &layout, memory, asked->code,
+			     asked->scope->arch == STACK_ARM64 ? 4 : 1);
+	if (!err)
+		err = asked->offset > info.code_bytes ? -ENOENT
+						      : code_info_find(&info, asked->offset, place);
+	return err == -EBADMSG ? -ENOENT : err;
+}
+
+int jit_tell(const struct jit_asked *asked, struct oat_told *told)
+{
+	struct process_bytes bytes = {asked->files, &asked->scope->process, 0};
+	const struct byte_source memory = process_bytes_source(&bytes);
+	struct code_place place;
+	int err = find_place(asked, &memory, &place);
+
+	*told = (struct oat_told){0};
+	if (err)
+		return err == -ENOENT ? 0 : err;
+	if (place.dex_pc != NO_PLACE)
+		told->dex_place = place.dex_pc + 1;
+	if (!place.count)
+		return 0;
+	told->inlined = calloc(place.count, sizeof(*told->inlined));
+	if (!told->inlined)
+		return -ENOMEM;
+	told->inlined_count = place.count;
+	for (unsigned i = 0; i < place.count; i++) {
+		const struct code_inlined *from = &place.inlined[i];
+		struct oat_inlined *to = &told->inlined[i];
+
+		if (from->dex_pc != NO_PLACE)
+			to->dex_place = from->dex_pc + 1;
+		if (from->unnamed)
+			name_inlined(asked, &memory, from, to);
+		to->function = to->name ? hash_bytes(to->name, strlen(to->name), 7)
+					: hash_u64(asked->code << 8 ^ i);
+		told->partial |= !to->name;
+	}
+	return 0;
+}
