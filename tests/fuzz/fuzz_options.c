@@ -33,7 +33,7 @@ static void check_rule(const char *word)
 	if (strcmp(rule.text, word))
 		abort();
 	alert_value_text(&rule, rule.limit, text, sizeof(text));
-	(void)alert_rule_holds(&rule, rule.limit, rule.clear);
+	(void)comparison_holds(rule.op, rule.limit, rule.clear);
 }
 
 static void check_options(const struct verb_description *verb, int argc, char **argv)

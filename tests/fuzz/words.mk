@@ -6,7 +6,7 @@
 WORDS_FUZZ := proc options control
 WORDS_FUZZ_BIN := $(WORDS_FUZZ:%=$(BUILD)/tests/fuzz/fuzz_%)
 WORDS_FUZZ_SRC_proc := $(wildcard user/proc/*.c) user/prober/maps_filter.c user/target/packages.c
-WORDS_FUZZ_SRC_options := user/cli/options.c user/alert/rule.c user/alert/metric.c user/util/units.c
+WORDS_FUZZ_SRC_options := user/cli/options.c user/alert/rule.c user/alert/metric.c user/util/rule_text.c user/util/units.c
 WORDS_FUZZ_SRC_control := $(addprefix user/control/,request.c run_status.c keeper.c keeper_log.c) \
 	$(addprefix user/store/,folder.c list.c index.c line.c) user/verb/folder_state.c
 

@@ -35,7 +35,7 @@ Test(alert_rule, parts)
 	struct alert_rule rule = parsed("self.anon_bytes>=500M for 30s clear 400M cooldown 5m");
 
 	cr_assert_str_eq(rule.metric.path, "self.anon_bytes");
-	cr_assert_eq(rule.op, ALERT_AT_LEAST);
+	cr_assert_eq(rule.op, COMPARE_AT_LEAST);
 	cr_assert_eq(rule.limit, 500.0 * 1048576);
 	cr_assert_eq(rule.clear, 400.0 * 1048576);
 	cr_assert_eq(rule.for_ns, 30 * SEC);
@@ -52,7 +52,7 @@ Test(alert_rule, parts)
 	rule = parsed("block.wall_ns > 2s");
 	cr_assert_eq(rule.metric.type, RECORD_BLOCK);
 	rule = parsed("net.loopback.tx_packets < 5");
-	cr_assert_eq(rule.op, ALERT_BELOW);
+	cr_assert_eq(rule.op, COMPARE_BELOW);
 	/* The list's name may be left out where one metric only ends in that name. */
 	rule = parsed("cpu.switches_voluntary > 10/s");
 	cr_assert_str_eq(rule.metric.path, "cpu.tasks.switches_voluntary");

@@ -172,7 +172,7 @@ static void look(struct looking *looking, struct state *state, double value)
 	const struct alert_rule *rule = &looking->rule->rule;
 	uint64_t awake_ns = looking->alerts->awake_ns;
 
-	if (alert_rule_holds(rule, value, rule->limit)) {
+	if (comparison_holds(rule->op, value, rule->limit)) {
 		if (!state->since_ns)
 			state->since_ns = awake_ns;
 		if (!state->active && awake_ns - state->since_ns >= rule->for_ns &&
@@ -180,7 +180,7 @@ static void look(struct looking *looking, struct state *state, double value)
 			tell(looking, state, true, value);
 		return;
 	}
-	if (state->active && alert_rule_holds(rule, value, rule->clear))
+	if (state->active && comparison_holds(rule->op, value, rule->clear))
 		return; /* between the two limits */
 	if (state->active)
 		tell(looking, state, false, value);
@@ -201,7 +201,7 @@ static void take_value(void *ctx, double value, const struct metric_subject *sub
 		if (rule->scale == ALERT_PERCENT)
 			value /= 1e7; /* ns a second: 1e9 are 100 % */
 	}
-	if (!state && !alert_rule_holds(rule, value, rule->limit))
+	if (!state && !comparison_holds(rule->op, value, rule->limit))
 		return;
 	if (!state)
 		state = add_state(looking, subject);

@@ -9,14 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/rule_text.h"
 #include "util/units.h"
 
-static const char *const ops[] = {
-	[FAIL_ABOVE] = ">",
-	[FAIL_AT_LEAST] = ">=",
-	[FAIL_BELOW] = "<",
-	[FAIL_AT_MOST] = "<=",
-};
+_Static_assert(RULE_WORD <= FAIL_METRIC, "a word is copied where a metric has room");
+
 static const char *const statistics[] = {"n", "min", "max", "mean", "p50", "p90", "p95", "p99"};
 
 static int __attribute__((format(printf, 3, 4)))
@@ -31,28 +28,6 @@ refuse(char *why, size_t size, const char *format, ...)
 }
 
 /* ---- text ---- */
-
-struct parsing {
-	const char *rest;
-	char word[FAIL_METRIC];
-};
-
-/* The next word, or comparison, which needs no blanks around it. False: there is none. */
-static bool next(struct parsing *p)
-{
-	size_t n;
-
-	p->rest += strspn(p->rest, " \t");
-	n = strspn(p->rest, "<>=!");
-	if (!n)
-		n = strcspn(p->rest, " \t<>=!");
-	if (!n || n >= sizeof(p->word))
-		return false;
-	memcpy(p->word, p->rest, n);
-	p->word[n] = 0;
-	p->rest += n;
-	return true;
-}
 
 /* The key that says the unit: "frames.late_ns.p99" is of late_ns. */
 static bool has_unit(const char *metric, const char *unit)
@@ -74,15 +49,6 @@ static bool has_unit(const char *metric, const char *unit)
 		       : length > strlen(unit) && !strcmp(copy + length - strlen(unit), unit);
 }
 
-static bool parse_plain(const char *text, double *value)
-{
-	char *end;
-
-	*value = strtod(text, &end);
-	/* strtod alone would take "inf", "nan" and "0x10". */
-	return text[0] && !text[strspn(text, "0123456789.")] && !*end && isfinite(*value);
-}
-
 static bool parse_number(const char *metric, const char *text, double *value)
 {
 	char copy[FAIL_METRIC];
@@ -95,7 +61,7 @@ static bool parse_number(const char *metric, const char *text, double *value)
 	length = strlen(copy);
 	if (length && copy[length - 1] == '%' && has_unit(metric, "_pct"))
 		copy[length - 1] = 0;
-	good = parse_plain(copy, value);
+	good = copy[0] != '-' && rule_number(copy, value);
 	if (!good && has_unit(metric, "_ns"))
 		good = !parse_duration(copy, &number);
 	else if (!good && has_unit(metric, "_bytes"))
@@ -109,26 +75,26 @@ static bool parse_number(const char *metric, const char *text, double *value)
 	return good;
 }
 
-static int parse_value(struct parsing *p, struct fail_term *term, char *why, size_t size)
+static int parse_value(struct rule_words *p, struct fail_term *term, char *why, size_t size)
 {
-	struct parsing before;
+	struct rule_words before;
 
-	if (!next(p))
+	if (!rule_next(p))
 		return refuse(why, size, "a value is missing behind %.60s", term->metric);
 	if (!strcmp(p->word, "base")) {
 		term->by_base = '+';
 		before = *p;
-		if (!next(p) || strlen(p->word) != 1 || !strchr("+-*", p->word[0])) {
+		if (!rule_next(p) || strlen(p->word) != 1 || !strchr("+-*", p->word[0])) {
 			*p = before;
 			return 0;
 		}
 		term->by_base = p->word[0];
-		if (!next(p))
+		if (!rule_next(p))
 			return refuse(why, size, "a number is missing behind base %c",
 				      term->by_base);
 	}
 	/* A factor has no unit. */
-	if (term->by_base == '*' ? parse_plain(p->word, &term->number)
+	if (term->by_base == '*' ? p->word[0] != '-' && rule_number(p->word, &term->number)
 				 : parse_number(term->metric, p->word, &term->number))
 		return 0;
 	return refuse(why, size,
@@ -137,40 +103,33 @@ static int parse_value(struct parsing *p, struct fail_term *term, char *why, siz
 		      p->word, term->metric);
 }
 
-static int parse_term(struct parsing *p, struct fail_term *term, char *why, size_t size)
+static int parse_term(struct rule_words *p, struct fail_term *term, char *why, size_t size)
 {
-	size_t op;
-
 	*term = (struct fail_term){0};
-	if (!next(p) || strchr("<>=!", p->word[0]))
+	if (!rule_next(p) || rule_word_compares(p->word))
 		return refuse(
 			why, size,
 			"METRIC OP VALUE is needed, like frames.jank_pct > 1 and blocks.count "
 			"> 0");
 	strcpy(term->metric, p->word);
-	if (!next(p))
+	if (!rule_next(p))
 		return refuse(why, size,
 			      "a comparison is missing behind %.60s: >, >=, < or <=", term->metric);
-	for (op = 0; op < sizeof(ops) / sizeof(*ops); op++)
-		if (!strcmp(p->word, ops[op]))
-			break;
-	if (op == sizeof(ops) / sizeof(*ops))
+	if (!comparison_parse(p->word, &term->op))
 		return refuse(why, size, "%.40s is no comparison: >, >=, < or <=", p->word);
-	term->op = (enum fail_op)op;
 	return parse_value(p, term, why, size);
 }
 
 int fail_rule_parse(const char *text, struct fail_rule *rule, char *why, size_t size)
 {
-	struct parsing p = {.rest = text};
+	struct rule_words p = {.rest = text};
 	int err;
 
 	*rule = (struct fail_rule){0};
 	if (strlen(text) >= sizeof(rule->text))
 		return refuse(why, size, "a rule has at most %zu bytes", sizeof(rule->text) - 1);
-	for (const char *c = text; *c; c++)
-		if ((unsigned char)*c >= 0x7f || ((unsigned char)*c < ' ' && *c != '\t'))
-			return refuse(why, size, "only ASCII");
+	if (!rule_is_ascii(text))
+		return refuse(why, size, "only ASCII");
 	strcpy(rule->text, text + strspn(text, " \t"));
 	for (;;) {
 		if (rule->count == FAIL_TERMS)
@@ -179,31 +138,16 @@ int fail_rule_parse(const char *text, struct fail_rule *rule, char *why, size_t 
 		if (err)
 			return err;
 		rule->by_base |= rule->terms[rule->count++].by_base != 0;
-		if (!next(&p))
+		if (!rule_next(&p))
 			break;
 		if (strcmp(p.word, "and"))
 			return refuse(why, size, "%.40s: parts of a rule are joined by \"and\"",
 				      p.word);
 	}
-	return p.rest[strspn(p.rest, " \t")] ? refuse(why, size, "a word is too long") : 0;
+	return rule_ended(&p) ? 0 : refuse(why, size, "a word is too long");
 }
 
 /* ---- verdicts ---- */
-
-static bool holds(enum fail_op op, double value, double limit)
-{
-	switch (op) {
-	case FAIL_ABOVE:
-		return value > limit;
-	case FAIL_AT_LEAST:
-		return value >= limit;
-	case FAIL_BELOW:
-		return value < limit;
-	case FAIL_AT_MOST:
-		return value <= limit;
-	}
-	return false;
-}
 
 static int compare(const void *a, const void *b)
 {
@@ -316,10 +260,10 @@ static int judge_row(const struct fail_term *term, const struct fail_value *row,
 	if (err)
 		return err;
 	limit = limit_of(term, base);
-	*verdict = holds(term->op, row->value, limit) ? FAIL_TRUE : FAIL_FALSE;
+	*verdict = comparison_holds(term->op, row->value, limit) ? FAIL_TRUE : FAIL_FALSE;
 	snprintf(text, size, "%s%s%s is %s, %s%s %s", row->path, *row->subject ? " of " : "",
 		 row->subject, number_text(value, row->value), *verdict == FAIL_TRUE ? "" : "not ",
-		 ops[term->op], limit_text(against, term, base, limit));
+		 comparison_text(term->op), limit_text(against, term, base, limit));
 	return 0;
 }
 

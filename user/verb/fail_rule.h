@@ -7,16 +7,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "util/rule_text.h"
+
 #define FAIL_TERMS   8
 #define FAIL_TEXT    256
 #define FAIL_METRIC  160
 #define FAIL_SUBJECT 96
 
-enum fail_op { FAIL_ABOVE, FAIL_AT_LEAST, FAIL_BELOW, FAIL_AT_MOST };
-
 struct fail_term {
 	char metric[FAIL_METRIC];
-	enum fail_op op;
+	enum comparison op;
 	char by_base; /* 0: the number alone; else what stands between "base" and it: + - * */
 	double number;
 };
