@@ -2,19 +2,17 @@
 #include "verb/report_outputs.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "sink/csv.h"
 #include "sink/openmetrics.h"
 #include "sink/perfetto.h"
 #include "sink/pprof.h"
 #include "sink/speedscope.h"
+#include "util/new_file.h"
 
 static const struct kind {
 	const char *flag;
@@ -34,8 +32,7 @@ static const struct kind {
 struct output {
 	const struct kind *kind;
 	const char *path;
-	char *temporary; /* NULL: it is written to directly, as a pipe or a device is */
-	FILE *file;
+	struct new_file file;
 	struct sink *sink;
 	int err;
 };
@@ -45,43 +42,13 @@ struct report_outputs {
 	size_t count;
 };
 
-/* Beside the file, so that a rename gives it its name. An error leaves errno. */
-static FILE *open_temporary(struct output *output)
-{
-	FILE *file = NULL;
-	int fd;
-
-	if (asprintf(&output->temporary, "%s.XXXXXX", output->path) < 0) {
-		output->temporary = NULL;
-		return NULL;
-	}
-	fd = mkostemp(output->temporary, O_CLOEXEC);
-	if (fd >= 0)
-		file = fdopen(fd, "w");
-	if (file)
-		return file;
-	if (fd >= 0) {
-		close(fd);
-		unlink(output->temporary);
-	}
-	free(output->temporary);
-	output->temporary = NULL;
-	return NULL;
-}
-
 static int open_output(struct output *output)
 {
-	struct stat status;
+	int err = new_file_open(&output->file, output->path);
 
-	if (!strcmp(output->path, "-"))
-		output->file = stdout;
-	else if (!stat(output->path, &status) && !S_ISREG(status.st_mode))
-		output->file = fopen(output->path, "we");
-	else
-		output->file = open_temporary(output);
-	if (!output->file)
-		return -errno;
-	output->sink = output->kind->open(output->file);
+	if (err)
+		return err;
+	output->sink = output->kind->open(output->file.stream);
 	return output->sink ? 0 : -ENOMEM;
 }
 
@@ -162,20 +129,7 @@ static int end_output(struct output *output)
 
 	if (!err && output->sink->ops->finish)
 		err = output->sink->ops->finish(output->sink, 0);
-	if (!err && fflush(output->file))
-		err = -errno;
-	if (output->file != stdout && fclose(output->file) && !err)
-		err = -errno;
-	output->file = NULL;
-	if (!output->temporary)
-		return err;
-	if (!err && rename(output->temporary, output->path))
-		err = -errno;
-	if (err)
-		unlink(output->temporary);
-	free(output->temporary);
-	output->temporary = NULL;
-	return err;
+	return new_file_end(&output->file, err);
 }
 
 enum exit_code report_outputs_end(struct report_outputs *outputs)
@@ -208,11 +162,7 @@ void report_outputs_free(struct report_outputs *outputs)
 
 		if (output->sink)
 			output->sink->ops->close(output->sink);
-		if (output->file && output->file != stdout)
-			fclose(output->file);
-		if (output->temporary)
-			unlink(output->temporary);
-		free(output->temporary);
+		new_file_end(&output->file, -ECANCELED);
 	}
 	free(outputs);
 }

@@ -2,14 +2,13 @@
 #include "verb/report_rules.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "record/json_write.h"
 #include "sink/text.h"
+#include "util/new_file.h"
 #include "verb/fail_rule.h"
 
 #define SAID_BYTES 1024
@@ -247,40 +246,16 @@ static void put_junit(FILE *out, const struct report_rules *rules)
 	fputs(" </testsuite>\n</testsuites>\n", out);
 }
 
-/* Beside the file, so that it is whole when it has its name. 0 or -errno. */
+/* 0 or -errno. */
 static int write_junit(const struct report_rules *rules)
 {
-	bool standard = !strcmp(rules->junit, "-");
-	char *temporary = NULL;
-	FILE *out = stdout;
-	int fd, err = 0;
+	struct new_file file;
+	int err = new_file_open(&file, rules->junit);
 
-	if (!standard) {
-		if (asprintf(&temporary, "%s.XXXXXX", rules->junit) < 0)
-			return -ENOMEM;
-		fd = mkostemp(temporary, O_CLOEXEC);
-		out = fd >= 0 ? fdopen(fd, "w") : NULL;
-		if (!out) {
-			err = -errno;
-			if (fd >= 0) {
-				close(fd);
-				unlink(temporary);
-			}
-			free(temporary);
-			return err;
-		}
-	}
-	put_junit(out, rules);
-	if (fflush(out) || ferror(out))
-		err = -errno ?: -EIO;
-	if (!standard && fclose(out) && !err)
-		err = -errno;
-	if (!standard && !err && rename(temporary, rules->junit))
-		err = -errno;
-	if (!standard && err)
-		unlink(temporary);
-	free(temporary);
-	return err;
+	if (err)
+		return err;
+	put_junit(file.stream, rules);
+	return new_file_end(&file, 0);
 }
 
 enum exit_code report_rules_end(struct report_rules *rules)
