@@ -2,6 +2,7 @@
 /* The summary of memory: slopes of processes that leak, end and start again, over runs of any
  * length. */
 #include <criterion/criterion.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,4 +164,26 @@ Test(memory_runs, room_is_bounded)
 	cr_expect_eq(footer.memory[0].pid, 1);
 	cr_expect_eq(footer.other_memory, many - 20);
 	memory_runs_free(runs);
+}
+
+/* A recording beside an app that comes and goes all day holds the last MEMORY_RUNS of its lives:
+ * each of them costs what a few readings take, and not the room of a histogram of all numbers. */
+Test(memory_runs, a_short_life_costs_little)
+{
+	struct memory_runs *runs = memory_runs_new();
+	size_t before = mallinfo2().uordblks, each;
+
+	for (unsigned i = 0; i < MEMORY_RUNS; i++)
+		for (unsigned k = 0; k < 10; k++) {
+			struct record_memory_process row =
+				process_of((pid_t)i + 1, 1, (50u << 20) + k * 1000000);
+
+			row.rss_bytes = SOME_U64(80u << 20);
+			add(runs, &row, 1, 10 * i + k + 1);
+		}
+	each = (mallinfo2().uordblks - before) / MEMORY_RUNS;
+	cr_expect_leq(each, 4096, "%zu bytes each", each);
+	memory_runs_free(runs);
+	/* Some lies in the cache of malloc() itself. */
+	cr_expect_leq(mallinfo2().uordblks, before + (64u << 10));
 }

@@ -10,11 +10,14 @@
 #define SUB_BUCKETS (1u << SUB_BITS)
 /* Values below 2 x SUB_BUCKETS have a bucket each; above, every octave has SUB_BUCKETS. */
 #define BUCKETS ((64 - SUB_BITS) * SUB_BUCKETS + SUB_BUCKETS)
+#define OCTAVES (BUCKETS / SUB_BUCKETS)
 
 struct histogram {
 	uint64_t n, min, max;
 	double sum;
-	uint64_t *buckets;
+	/* Of SUB_BUCKETS each, NULL: nothing was counted there. What a run measures lies within a
+	 * few octaves, and a summary keeps hundreds of histograms: two a process. */
+	uint64_t *octaves[OCTAVES];
 };
 
 struct histogram *histogram_new(void)
@@ -24,8 +27,8 @@ struct histogram *histogram_new(void)
 
 void histogram_free(struct histogram *histogram)
 {
-	if (histogram)
-		free(histogram->buckets);
+	for (size_t i = 0; histogram && i < OCTAVES; i++)
+		free(histogram->octaves[i]);
 	free(histogram);
 }
 
@@ -54,20 +57,31 @@ static uint64_t bucket_high(size_t bucket)
 	return bucket + 1 < BUCKETS ? bucket_low(bucket + 1) - 1 : UINT64_MAX;
 }
 
-static int make_buckets(struct histogram *histogram)
+static int count_in(struct histogram *histogram, size_t bucket, uint64_t count)
 {
-	if (!histogram->buckets)
-		histogram->buckets = calloc(BUCKETS, sizeof(*histogram->buckets));
-	return histogram->buckets ? 0 : -ENOMEM;
+	uint64_t **octave = &histogram->octaves[bucket / SUB_BUCKETS];
+
+	if (!*octave)
+		*octave = calloc(SUB_BUCKETS, sizeof(**octave));
+	if (!*octave)
+		return -ENOMEM;
+	(*octave)[bucket % SUB_BUCKETS] += count;
+	return 0;
+}
+
+static uint64_t counted_in(const struct histogram *histogram, size_t bucket)
+{
+	const uint64_t *octave = histogram->octaves[bucket / SUB_BUCKETS];
+
+	return octave ? octave[bucket % SUB_BUCKETS] : 0;
 }
 
 int histogram_add(struct histogram *histogram, uint64_t value)
 {
-	int err = make_buckets(histogram);
+	int err = count_in(histogram, bucket_of(value), 1);
 
 	if (err)
 		return err;
-	histogram->buckets[bucket_of(value)]++;
 	if (!histogram->n || value < histogram->min)
 		histogram->min = value;
 	if (value > histogram->max)
@@ -79,11 +93,10 @@ int histogram_add(struct histogram *histogram, uint64_t value)
 
 int histogram_add_bucket(struct histogram *histogram, uint64_t low, uint64_t high, uint64_t count)
 {
-	int err = count ? make_buckets(histogram) : 0;
+	int err = count ? count_in(histogram, bucket_of(low), count) : 0;
 
 	if (err || !count)
 		return err;
-	histogram->buckets[bucket_of(low)] += count;
 	if (!histogram->n || low < histogram->min)
 		histogram->min = low;
 	if (high > histogram->max)
@@ -124,7 +137,7 @@ uint64_t histogram_percentile(const struct histogram *histogram, double percent)
 	if (rank < 1)
 		rank = 1;
 	for (size_t i = 0; i < BUCKETS; i++) {
-		seen += histogram->buckets[i];
+		seen += counted_in(histogram, i);
 		if (seen < rank)
 			continue;
 		middle = bucket_low(i) + (bucket_high(i) - bucket_low(i)) / 2;
@@ -140,6 +153,6 @@ void histogram_each(const struct histogram *histogram,
 		    void *ctx)
 {
 	for (size_t i = 0; histogram->n && i < BUCKETS; i++)
-		if (histogram->buckets[i])
-			visit(ctx, bucket_low(i), bucket_high(i), histogram->buckets[i]);
+		if (counted_in(histogram, i))
+			visit(ctx, bucket_low(i), bucket_high(i), counted_in(histogram, i));
 }

@@ -7,7 +7,8 @@
 
 struct histogram;
 
-/* An empty one; its 30 KiB of buckets are taken at the first add. NULL with ENOMEM. */
+/* An empty one, of half a KiB; each octave in which something is counted takes as much. NULL with
+ * ENOMEM. */
 struct histogram *histogram_new(void);
 void histogram_free(struct histogram *histogram);
 /* Count one value. 0, -ENOMEM. */

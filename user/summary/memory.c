@@ -10,12 +10,17 @@
 #include "record/histogram.h"
 #include "util/theil_sen.h"
 
-#define HOUR_S 3600.0
+#define HOUR_S       3600.0
+#define FIRST_POINTS 16
+_Static_assert(MEMORY_POINTS % FIRST_POINTS == 0 &&
+		       !((MEMORY_POINTS / FIRST_POINTS) & (MEMORY_POINTS / FIRST_POINTS - 1)),
+	       "doubling ends at MEMORY_POINTS");
 
 /* Seconds since the first reading, and bytes. */
 struct series {
-	struct theil_sen_point points[MEMORY_POINTS], sum;
-	size_t count;
+	struct theil_sen_point *points,
+		sum; /* as many as a short life needs, MEMORY_POINTS at most */
+	size_t count, room;
 	uint64_t per_point, summed; /* readings: of a point, and in sum */
 	struct histogram *histogram;
 };
@@ -43,11 +48,17 @@ struct memory_runs *memory_runs_new(void)
 	return calloc(1, sizeof(struct memory_runs));
 }
 
+static void end_series(struct series *series)
+{
+	histogram_free(series->histogram);
+	free(series->points);
+}
+
 static void drop(struct memory_runs *runs, struct memory_run *run)
 {
 	HASH_DEL(runs->runs, run);
-	histogram_free(run->pss.histogram);
-	histogram_free(run->rss.histogram);
+	end_series(&run->pss);
+	end_series(&run->rss);
 	free(run->process);
 	free(run->package);
 	free(run);
@@ -85,6 +96,21 @@ static void halve(struct series *series)
 	series->per_point *= 2;
 }
 
+static int make_point(struct series *series)
+{
+	size_t room = series->room ? 2 * series->room : FIRST_POINTS;
+	struct theil_sen_point *more;
+
+	if (series->count < series->room)
+		return 0;
+	more = realloc(series->points, room * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	series->points = more;
+	series->room = room;
+	return 0;
+}
+
 static int add(struct series *series, double x, uint64_t bytes)
 {
 	if (!series->histogram) {
@@ -96,6 +122,8 @@ static int add(struct series *series, double x, uint64_t bytes)
 	/* Only here: what is summed up is of a whole point. */
 	if (series->count == MEMORY_POINTS)
 		halve(series);
+	if (make_point(series))
+		return -ENOMEM;
 	series->sum.x += x;
 	series->sum.y += (double)bytes;
 	if (++series->summed == series->per_point) {
@@ -122,7 +150,8 @@ static int take_slope(const struct series *series, struct opt_i64 *slope, struct
 	struct theil_sen result;
 	int err;
 
-	memcpy(points, series->points, count * sizeof(*points));
+	if (count)
+		memcpy(points, series->points, count * sizeof(*points));
 	if (series->summed && 2 * series->summed >= series->per_point)
 		points[count++] = mean_of(series);
 	err = theil_sen(points, count, &result);
