@@ -14,15 +14,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifdef SYS_rename
+#define OLD_RENAME SYS_rename
+#else
+#define OLD_RENAME SYS_renameat2 /* arm64 has no other */
+#endif
+
 static const struct {
 	const char *name;
-	unsigned numbers[2];
+	unsigned numbers[3]; /* of what the library may call it by */
 } calls[] = {
-	{"bpf", {SYS_bpf, SYS_bpf}},
-	{"perf_event_open", {SYS_perf_event_open, SYS_perf_event_open}},
-	{"flock", {SYS_flock, SYS_flock}},
-	{"rename", {SYS_renameat, SYS_renameat2}},
-	{"unlink", {SYS_unlinkat, SYS_unlinkat}},
+	{"bpf", {SYS_bpf, SYS_bpf, SYS_bpf}},
+	{"perf_event_open", {SYS_perf_event_open, SYS_perf_event_open, SYS_perf_event_open}},
+	{"flock", {SYS_flock, SYS_flock, SYS_flock}},
+	{"rename", {SYS_renameat, SYS_renameat2, OLD_RENAME}},
+	{"unlink", {SYS_unlinkat, SYS_unlinkat, SYS_unlinkat}},
 };
 
 int main(int argc, char **argv)
@@ -43,7 +49,8 @@ int main(int argc, char **argv)
 		action = SECCOMP_RET_KILL_PROCESS;
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[call].numbers[0], 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[call].numbers[0], 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[call].numbers[2], 1, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[call].numbers[1], 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, action),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
