@@ -2,12 +2,15 @@
 /* A FUSE server on /dev/fuse that stops answering. Its root holds "prog", a copy of a file, and
  * what is created in it.
  *
- * usage: hang_fs MOUNTPOINT FILE [MAX_HANG_SECONDS [MODE]]
+ * usage: hang_fs MOUNTPOINT FILE [MAX_HANG_SECONDS [MODE [KEPT]]]
  * SIGUSR1: no more answers. SIGUSR2: all that waits is answered, and it goes on. SIGHUP: each write
  * and each new file fails with EIO, as on a disk that breaks, until SIGUSR2. SIGALRM: each fsync
- * fails with EIO, and each write is taken. Whatever happens, after MAX_HANG_SECONDS (default 30) of
- * hanging the connection is aborted, so that nobody's test leaves a process in D. Prints "ready
- * DEVICE_MINOR" (of /sys/fs/fuse/connections). SIGTERM or EOF on stdin unmounts and ends. */
+ * fails with EIO, and each write is taken. With KEPT, a folder, files can be renamed and removed,
+ * and SIGURG is a power cut: into KEPT goes what an unkind disk would have, which is each name as
+ * of the last fsync of the folder with the bytes of the last fsync of that file, and from then on
+ * all writes fail. Whatever happens, after MAX_HANG_SECONDS (default 30) of hanging the connection
+ * is aborted, so that nobody's test leaves a process in D. Prints "ready DEVICE_MINOR" (of
+ * /sys/fs/fuse/connections). SIGTERM or EOF on stdin unmounts and ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -25,15 +28,21 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_FILES 8
+#define MAX_FILES 256
 #define ROOM      (1u << 20)
 
 static struct file {
 	char name[64];
 	char *data;
 	uint64_t size;
+	/* as it was when it was synced */
+	char kept_name[64];
+	char *kept;
+	uint64_t kept_size;
+	int used;
 } files[MAX_FILES];
 static int fuse_fd, broken, unsynced;
+static const char *kept_folder;
 static unsigned root_mode = 0777;
 static char input[ROOM + 4096];
 
@@ -71,8 +80,9 @@ static int find(const char *name)
 static int create(const char *name)
 {
 	for (int i = 0; i < MAX_FILES; i++) {
-		if (files[i].name[0])
+		if (files[i].used)
 			continue;
+		files[i].used = 1;
 		snprintf(files[i].name, sizeof(files[i].name), "%.63s", name);
 		return i;
 	}
@@ -102,6 +112,72 @@ static int resize(struct file *file, uint64_t size)
 	file->data = data;
 	file->size = size;
 	return 0;
+}
+
+static int sync_file(struct file *file)
+{
+	char *copy = malloc(file->size ? file->size : 1);
+
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, file->data, file->size);
+	free(file->kept);
+	file->kept = copy;
+	file->kept_size = file->size;
+	return 0;
+}
+
+static void sync_names(void)
+{
+	for (int i = 0; i < MAX_FILES; i++)
+		memcpy(files[i].kept_name, files[i].name, sizeof(files[i].name));
+}
+
+static int remove_name(const char *name)
+{
+	int i = find(name);
+
+	if (i < 0)
+		return -ENOENT;
+	files[i].name[0] = 0;
+	return 0;
+}
+
+static int rename_to(const char *from, const char *to)
+{
+	int i = find(from);
+
+	if (i < 0)
+		return -ENOENT;
+	remove_name(to);
+	snprintf(files[i].name, sizeof(files[i].name), "%.63s", to);
+	return 0;
+}
+
+static void cut_power(void)
+{
+	int folder = open(kept_folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	broken = 1;
+	for (int i = 1; i < MAX_FILES; i++) {
+		const struct file *file = &files[i];
+		int fd = file->kept_name[0] ? openat(folder, file->kept_name,
+						     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)
+					    : -1;
+
+		for (uint64_t at = 0; fd >= 0 && at < file->kept_size;) {
+			ssize_t n = write(fd, file->kept + at, file->kept_size - at);
+
+			if (n <= 0)
+				break;
+			at += (uint64_t)n;
+		}
+		if (fd >= 0)
+			close(fd);
+	}
+	close(folder);
+	printf("cut\n");
+	fflush(stdout);
 }
 
 static void serve(const struct fuse_in_header *in, const char *body)
@@ -199,7 +275,25 @@ static void serve(const struct fuse_in_header *in, const char *body)
 		answer(in, 0, NULL, 0);
 		break;
 	case FUSE_FSYNC:
-		answer(in, unsynced ? -EIO : 0, NULL, 0);
+		answer(in, unsynced || broken ? -EIO : file ? sync_file(file) : 0, NULL, 0);
+		break;
+	case FUSE_FSYNCDIR:
+		if (!broken)
+			sync_names();
+		answer(in, broken ? -EIO : 0, NULL, 0);
+		break;
+	case FUSE_UNLINK:
+		answer(in, !kept_folder ? -ENOSYS : broken ? -EIO : remove_name(body), NULL, 0);
+		break;
+	case FUSE_RENAME:
+	case FUSE_RENAME2:
+		if (!kept_folder || broken) {
+			answer(in, broken ? -EIO : -ENOSYS, NULL, 0);
+			break;
+		}
+		body += in->opcode == FUSE_RENAME ? sizeof(struct fuse_rename_in)
+						  : sizeof(struct fuse_rename2_in);
+		answer(in, rename_to(body, body + strlen(body) + 1), NULL, 0);
 		break;
 	case FUSE_FORGET:
 	case FUSE_BATCH_FORGET:
@@ -257,6 +351,7 @@ int main(int argc, char **argv)
 	fuse_fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	if (argc > 4)
 		root_mode = (unsigned)strtoul(argv[4], NULL, 8);
+	kept_folder = argc > 5 ? argv[5] : NULL;
 	snprintf(options, sizeof(options), "fd=%d,rootmode=%o,user_id=0,group_id=0,allow_other",
 		 fuse_fd, S_IFDIR | root_mode);
 	if (fuse_fd < 0 ||
@@ -269,6 +364,7 @@ int main(int argc, char **argv)
 	sigaddset(&set, SIGUSR2);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGALRM);
+	sigaddset(&set, SIGURG);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigprocmask(SIG_BLOCK, &set, NULL);
@@ -311,6 +407,8 @@ int main(int argc, char **argv)
 				broken = 1;
 			} else if (info.ssi_signo == SIGALRM) {
 				unsynced = 1;
+			} else if (info.ssi_signo == SIGURG && kept_folder) {
+				cut_power();
 			} else {
 				break;
 			}
