@@ -260,19 +260,18 @@ def killed_report():
 
 # ---- F3 ----
 
-def quota():
-    """A quota that is used up, and raised again."""
-    name = "F3: a quota that is used up"
+def quota_of_ext4():
+    """mount/new with a quota; its setter of KiB, or why there is none."""
     with open("image", "wb") as file:
         file.truncate(32 << 20)
     os.mkdir("mount")
     if subprocess.run(["mkfs.ext4", "-q", "-F", "-O", "quota", "-E", "quotatype=usrquota", "image"],
                       capture_output=True).returncode:
-        return skip(name, "no mkfs.ext4 here that makes quotas")
+        return None, "no mkfs.ext4 here that makes quotas"
     done = subprocess.run(["mount", "-o", "loop,usrquota", "image", "mount"], capture_output=True, text=True)
     if done.returncode:
         # The format of ext4's quotas is an option of the kernel of its own (CONFIG_QFMT_V2).
-        return skip(name, f"this kernel mounts no ext4 with quotas: {done.stderr.strip()}")
+        return None, f"ext4: {done.stderr.strip()}"
     device = next(line.split(" - ")[1].split()[1] for line in lines("/proc/self/mountinfo")
                   if line.split()[4] == os.path.realpath("mount"))
     libc = ctypes.CDLL(None, use_errno=True)
@@ -284,23 +283,73 @@ def quota():
                              device.encode(), 0, block)
 
     os.mkdir("mount/new", 0o700)
+    return limit, ""
+
+
+def quota_of_btrfs():
+    """The same by a quota group of btrfs."""
+    with open("image", "wb") as file:
+        file.truncate(256 << 20)
+    os.makedirs("mount", exist_ok=True)
+    for command in ("mkfs.btrfs -q -f image", "mount -o loop image mount", "btrfs quota enable mount",
+                    "btrfs subvolume create mount/new"):
+        try:
+            done = subprocess.run(command.split(), capture_output=True, text=True)
+        except FileNotFoundError as error:
+            return None, str(error)
+        if done.returncode:
+            return None, f"{command}: {done.stderr.strip()}"
+    os.chmod("mount/new", 0o700)
+    return lambda kib: subprocess.run(["btrfs", "qgroup", "limit", f"{kib}K", "mount/new"],
+                                      capture_output=True).returncode, ""
+
+
+def quota():
+    """A quota that is used up, and raised again."""
+    name = "F3: a quota that is used up"
+    limit, why = quota_of_ext4()
+    if not limit:
+        limit, more = quota_of_btrfs()
+        why += f"; {more}"
+    if not limit:
+        return skip(name, f"no file system with quotas here: {why}")
     if limit(700):
-        return skip(name, f"quotactl: {os.strerror(ctypes.get_errno())}")
+        return say(False, name, "the quota cannot be set")
     # Who may pass quotas (CAP_SYS_RESOURCE) would not meet this one.
     run = Run(*QUICK, "-a", "--net", "off", "--top", "40", "-o", "mount/new/",
               before=("setpriv", "--bounding-set", "-sys_resource", "--inh-caps", "-sys_resource"))
-    full = wait_until(lambda: "Disk quota exceeded" in run.talk() or
-                      sum(os.stat(f"mount/new/{n}").st_size for n in os.listdir("mount/new")) > 500 << 10, 30)
-    time.sleep(2)
+    # Nothing grows any more.
+    full = wait_until(lambda: used("mount/new") > 300 << 10, 40)
+    size, still = -1, 0
+    for _ in range(200):
+        size, before = used("mount/new"), size
+        still = still + 1 if size == before else 0
+        if still >= 15:
+            break
+        time.sleep(0.1)
+    time.sleep(60 if FULL else 2)
     alive = run.process.poll() is None
-    limit(20000)
+    limit(60000)
     told = wait_until(lambda: any(r.get("event") == "disk_ok" for r in folder_records("mount/new")), 15)
+    resumed = time.monotonic()
+    count = len(folder_records("mount/new"))
+    wait_until(lambda: len(folder_records("mount/new")) > count)
+    resumed = time.monotonic() - resumed
     code = run.end()
     done = verify("mount/new")
     reasons = {r.get("reason") for r in folder_records("mount/new") if r.get("event") == "disk_full"}
-    say(full and alive and told and code == 0 and done.returncode == 0 and "torn 0" in done.stdout and
-        "Disk quota exceeded" in reasons, f"{name}: the recorder waits, goes on, and tears nothing",
-        full, alive, told, code, reasons, done.stdout, run.talk())
+    say(full and still >= 15 and alive and told and code == 0 and done.returncode == 0 and resumed < 1 and
+        "torn 0, damaged 0" in done.stdout and reasons == {"Disk quota exceeded"},
+        f"{name} ({read('/proc/mounts').split(os.path.realpath('mount') + ' ')[1].split()[0]}): "
+        "the recorder waits, goes on, and tears nothing",
+        full, still, alive, told, resumed, code, reasons, done.stdout, run.talk(), why)
+
+
+def used(folder):
+    try:
+        return sum(os.stat(f"{folder}/{name}").st_size for name in os.listdir(folder))
+    except FileNotFoundError:
+        return 0
 
 
 # ---- F8, F9, F10 ----

@@ -24,6 +24,7 @@ struct store_writer {
 	/* the segment that is written; fd -1: none is open */
 	int fd;
 	struct segment_facts facts;
+	bool torn; /* half a line lies behind facts.bytes, which could not be cut off yet */
 	uint64_t opened_ns, next_number;
 	bool unsynced;
 	uint64_t unsynced_since_ns;
@@ -55,7 +56,8 @@ void store_open_index(struct store_writer *writer);
 
 /* Open the next segment, whose first record has this seq, and write its header. 0 or -errno. */
 int segment_begin(struct store_writer *writer, uint64_t first_seq, uint64_t t_boot_ns);
-/* Write whole lines, or nothing of them. 0 or -errno. */
+/* Write whole lines, or nothing of them. 0 or -errno. Half a line stays behind what is good where
+ * the file cannot be cut now, until the next write or the close of the segment. */
 int segment_write(struct store_writer *writer, const char *data, size_t length);
 void segment_sync(struct store_writer *writer);
 /* Sync and close, if one is open; taken: it is not in the folder any more. */

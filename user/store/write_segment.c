@@ -11,11 +11,26 @@
 #include "util/clock.h"
 #include "util/crc32c.h"
 
-int segment_write(struct store_writer *writer, const char *data, size_t length)
+/* To cut a file takes room as well on file systems that write nothing in place (btrfs, with a quota
+ * that is used up). */
+static int cut_tail(struct store_writer *writer)
 {
 	off_t good = (off_t)writer->facts.bytes;
-	size_t done = 0;
 
+	if (writer->torn &&
+	    (ftruncate(writer->fd, good) || lseek(writer->fd, good, SEEK_SET) != good))
+		return -errno;
+	writer->torn = false;
+	return 0;
+}
+
+int segment_write(struct store_writer *writer, const char *data, size_t length)
+{
+	size_t done = 0;
+	int cut = cut_tail(writer);
+
+	if (cut)
+		return cut;
 	while (done < length) {
 		ssize_t n = write(writer->fd, data + done, length - done);
 		int err = n < 0 ? errno : 0;
@@ -23,12 +38,10 @@ int segment_write(struct store_writer *writer, const char *data, size_t length)
 		if (err == EINTR)
 			continue;
 		if (err) {
-			/* Half a line stays only where the file cannot be cut: then it is the end
-			 * of its segment. */
-			if (done && (ftruncate(writer->fd, good) ||
-				     lseek(writer->fd, good, SEEK_SET) != good))
-				return -EIO;
-			return -err;
+			writer->torn = done > 0;
+			cut = cut_tail(writer);
+			/* Where it is not for want of room, it is the end of the segment. */
+			return !cut || cut == -ENOSPC || cut == -EDQUOT ? -err : -EIO;
 		}
 		done += (size_t)n;
 	}
@@ -73,7 +86,7 @@ static void add_closed(struct store_writer *writer)
 	}
 	list->items[list->count++] = (struct store_segment){.number = writer->facts.number,
 							    .plain = true,
-							    .known = true,
+							    .known = !writer->torn,
 							    .file_bytes = writer->facts.bytes,
 							    .facts = writer->facts};
 	if (!writer->options.plain && !writer->thread)
@@ -87,6 +100,7 @@ void segment_close(struct store_writer *writer, bool taken)
 
 	if (writer->fd < 0)
 		return;
+	cut_tail(writer);
 	segment_sync(writer);
 	posix_fadvise(writer->fd, 0, 0, POSIX_FADV_DONTNEED);
 	if (close(writer->fd))
@@ -97,11 +111,15 @@ void segment_close(struct store_writer *writer, bool taken)
 							  .error = err,
 							  .first_segment = writer->facts.number,
 							  .last_segment = writer->facts.number});
-	if (taken)
+	if (taken) {
+		writer->torn = false;
 		return;
+	}
 	pthread_mutex_lock(&writer->lock);
-	store_index(writer, &writer->facts);
+	if (!writer->torn)
+		store_index(writer, &writer->facts);
 	add_closed(writer);
+	writer->torn = false;
 	pthread_mutex_unlock(&writer->lock);
 }
 
@@ -155,6 +173,7 @@ int segment_begin(struct store_writer *writer, uint64_t first_seq, uint64_t t_bo
 	if (err) {
 		close(writer->fd);
 		writer->fd = -1;
+		writer->torn = false;
 		writer->next_number--;
 		unlinkat(writer->dir_fd, name, 0);
 		return err;
