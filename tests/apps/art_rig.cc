@@ -14,11 +14,12 @@
  *	                       a call: mterp runs it until its thread has a checkpoint to run
  *	nterp NAME N OFFSET INDEX  the same for a method that nterp runs, which returns by itself; INDEX
  *	                       is that of any method of type ()V
+ *	method NAME N OFFSET INDEX  the same, but no step: one to be inlined
  *	jit NAME SYMBOL HOW    a compiled method: "jit BEGIN END". Its entry is plain or packed; zygote:
  *	                       packed, behind the two empty ones that stand where the zygote's begin;
  *	                       none
- *	jit NAME SYMBOL HOW STEP DEX_PC OUTER_DEX_PC  the same; at its call stands the method of
- *	                       nterp's STEP inlined, as its CodeInfo of Android 11 says
+ *	jit NAME SYMBOL HOW STEP DEX_PC OUTER_DEX_PC  the same; at its call stands the method
+ *	                       STEP inlined, as its CodeInfo of Android 11 says
  *	inlined NAME OUTER_DEX_PC  what libart's own reader finds inlined there: "inlined METHOD"
  *	map PATH               a file becomes an executable mapping: "ok"
  *	spoil HOW              a list that a broken or hostile app has: an entry whose file is far too
@@ -54,9 +55,6 @@
 #include "art_lib.h"
 
 #define NOINLINE __attribute__((noinline, noclone))
-#ifndef MAP_32BIT
-#define MAP_32BIT 0 /* x86_64 has it, and nterp, which needs it */
-#endif
 
 static uint64_t now_ns(clockid_t clock)
 {
@@ -388,8 +386,10 @@ extern "C" NOINLINE void run_nterp(Chain *c, Method *method)
 
 static Method *new_method(const DexFile *file, uint32_t instructions, uint32_t index)
 {
-	Method *m = (Method *)mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	/* Below 4 GiB, where references reach. */
+	static uintptr_t hint = 0x60000000;
+	Method *m = (Method *)mmap((void *)(hint += 0x10000), sizeof(*m), PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
 	if (m == MAP_FAILED)
 		die("no memory");
@@ -520,7 +520,7 @@ static bool obey(const char *line)
 
 		steps[words.at(1)] = {words[0] == "pc" ? Step::SWITCH : Step::MTERP, at};
 		printf("pc %llx\n", (unsigned long long)at);
-	} else if (words[0] == "nterp" && HAS_NTERP) {
+	} else if (words[0] == "method" || (words[0] == "nterp" && HAS_NTERP)) {
 		Method *m = new_method(files.at(strtoul(words.at(2).c_str(), NULL, 10)),
 				       (uint32_t)strtoul(words.at(3).c_str(), NULL, 0),
 				       (uint32_t)strtoul(words.at(4).c_str(), NULL, 0));

@@ -19,11 +19,11 @@
  *           ms more
  *   deep    -> server 1 -> back -> server 1 ..., DEEP times, then -> server 2 (250 ms)
  *   later   -> server 2, which sleeps 200 ms, then waits 1800 ms for a lock of its thread "holder"
- *   deadlock -> server 1, which waits for a lock of its thread "caller", whose call this process
- *           serves in its thread "pool", which waits for a lock of the main thread. For ever.
- * Waits for a byte on its standard input. Prints "ready PID", then, all CLOCK_MONOTONIC:
- *   case NAME FROM_NS
- *   sent CODE TID NS, taken CODE TID NS, answered CODE TID NS */
+ *   turns   a lock of this process's thread "holder" (80 ms), then -> server 2 (300 ms), then the
+ * lock again deadlock -> server 1, which waits for a lock of its thread "caller", whose call this
+ * process serves in its thread "pool", which waits for a lock of the main thread. For ever. Waits
+ * for a byte on its standard input. Prints "ready PID", then, all CLOCK_MONOTONIC: case NAME
+ * FROM_NS sent CODE TID NS, taken CODE TID NS, answered CODE TID NS */
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -55,6 +55,7 @@ enum code {
 	CODE_SLEEP_SHORT = 43,
 	CODE_FIRST = 61,
 	CODE_SECOND = 62,
+	CODE_TURNS = 63,
 	CODE_CONTEXTS = 44,
 	CODE_CONTEXTS_BACK = 45,
 	CODE_OTHER_CONTEXT = 46, /* by the second device */
@@ -159,6 +160,16 @@ static void *hold_long(void *unused)
 	return NULL;
 }
 
+static void *hold_short(void *unused)
+{
+	prctl(PR_SET_NAME, "holder");
+	pthread_mutex_lock(&lock);
+	pthread_barrier_wait(&held);
+	nap_ms(80);
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
 static void *hold_and_call(void *unused)
 {
 	prctl(PR_SET_NAME, "caller");
@@ -215,6 +226,7 @@ static int serve(struct client *unused, uint32_t code, struct parcel *parcel)
 	case CODE_BUSY_WIDE:
 	case CODE_ONEWAY:
 	case CODE_SECOND:
+	case CODE_TURNS:
 		nap_ms(300);
 		break;
 	case CODE_SLEEP_SHORT:
@@ -434,6 +446,10 @@ static __attribute__((noinline)) void handle(const char *name)
 	} else if (!strcmp(name, "two")) {
 		call(1, CODE_FIRST, CALL_PLAIN);
 		call(2, CODE_SECOND, CALL_PLAIN);
+	} else if (!strcmp(name, "turns")) {
+		wait_for_lock(hold_short);
+		call(2, CODE_TURNS, CALL_PLAIN);
+		wait_for_lock(hold_short);
 	} else if (!strcmp(name, "work")) {
 		call(1, CODE_WORK, CALL_PLAIN);
 	} else if (!strcmp(name, "long")) {

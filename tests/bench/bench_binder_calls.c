@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a binder transaction of others costs more while a process is watched that makes none: real
- * calls through the kernel's driver, with the programs hooked and not, in turns. Most machines have
- * no binder: bench_binder_guest.sh runs this in a guest, which is emulated, so that its nanoseconds
- * are many times those of a device and the share is what counts.
- * usage: bench_binder_calls JANKSCOPE [PAIRS] */
+ * calls through the kernel's driver, with the programs hooked, with empty ones, and with none, in
+ * turns; each row is over the one before. Most machines have no binder: bench_binder_guest.sh runs
+ * this in a guest, which is emulated, so that its nanoseconds are many times those of a device and
+ * the share is what counts. usage: bench_binder_calls JANKSCOPE [PAIRS] */
+#include <bpf/bpf.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <sys/mount.h>
@@ -22,7 +23,7 @@
 #define CALLS  250
 #define SLICES 4
 
-enum way { NOT_HOOKED = 0, HOOKED = 1, WAYS = 2 };
+enum way { NOT_HOOKED = 0, EMPTY = 1, HOOKED = 2, WAYS = 3 };
 
 struct bench {
 	struct binder_kernel *kernel;
@@ -30,8 +31,20 @@ struct bench {
 	uint32_t handle;
 	pid_t watched;
 	clockid_t server_clock;
+	int empty; /* a program that does nothing */
 	size_t failed;
 };
+
+/* r0 = 0; exit */
+static int load_empty(void)
+{
+	const struct bpf_insn code[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+
+	return bpf_prog_load(BPF_PROG_TYPE_RAW_TRACEPOINT, "empty", "GPL", code, 2, NULL);
+}
 
 static int answer(struct client *unused, uint32_t code, struct parcel *parcel)
 {
@@ -114,12 +127,19 @@ static uint64_t used_ns(const struct bench *bench)
 /* CPU time of client and server for a transaction: a call is two, itself and its answer. */
 static double slice(void *ctx, size_t way)
 {
+	static const char *const tracepoints[2] = {"binder_transaction",
+						   "binder_transaction_received"};
 	struct bench *bench = ctx;
 	uint64_t begin_ns, took_ns;
+	int links[2] = {-1, -1};
 
 	if (way == HOOKED)
 		binder_kernel_watch(bench->kernel, bench->watched);
 	bench->failed += binder_kernel_is_hooked(bench->kernel) != (way == HOOKED);
+	for (int i = 0; way == EMPTY && i < 2; i++) {
+		links[i] = bpf_raw_tracepoint_open(tracepoints[i], bench->empty);
+		bench->failed += links[i] < 0;
+	}
 	begin_ns = used_ns(bench);
 	for (int i = 0; i < CALLS; i++) {
 		struct parcel parcel = {0};
@@ -130,6 +150,9 @@ static double slice(void *ctx, size_t way)
 	took_ns = used_ns(bench) - begin_ns;
 	if (way == HOOKED)
 		binder_kernel_unwatch(bench->kernel, bench->watched);
+	for (int i = 0; i < 2; i++)
+		if (links[i] >= 0)
+			close(links[i]);
 	return (double)took_ns / (2.0 * CALLS);
 }
 
@@ -145,21 +168,26 @@ static double system_call_ns(void)
 
 static void tell(struct bench_ways *ways, const struct bench *bench)
 {
+	static const char *const names[WAYS] = {"a transaction, nothing hooked",
+						"... with an empty program on both tracepoints",
+						"... of others, while a process is watched"};
 	double plain_ns = bench_over(ways, NOT_HOOKED, -1, 0.5);
-	double more_ns = bench_over(ways, HOOKED, NOT_HOOKED, 0.5);
 	char value[32], spread[64];
 
-	snprintf(value, sizeof(value), "%.0f ns", plain_ns);
-	snprintf(spread, sizeof(spread), "a system call takes %.0f", system_call_ns());
-	bench_row("a transaction, nothing hooked", value, spread, "");
-	snprintf(value, sizeof(value), "%+.0f ns", more_ns);
-	snprintf(spread, sizeof(spread), "[%.0f..%.0f] %+.2f %%",
-		 bench_over(ways, HOOKED, NOT_HOOKED, 0), bench_over(ways, HOOKED, NOT_HOOKED, 1),
-		 100 * more_ns / plain_ns);
-	bench_row("... of others, while a process is watched", value, spread,
-		  "<= 30 ns on a device");
+	for (size_t i = 0; i < WAYS; i++) {
+		int base = (int)i - 1;
+
+		snprintf(value, sizeof(value), i ? "%+.0f ns" : "%.0f ns",
+			 bench_over(ways, i, base, 0.5));
+		snprintf(spread, sizeof(spread), "[%.0f..%.0f] %.2f %%",
+			 bench_over(ways, i, base, 0), bench_over(ways, i, base, 1),
+			 100 * bench_over(ways, i, base, 0.5) / plain_ns);
+		bench_row(names[i], value, spread, i == HOOKED ? "<= 30 ns on a device" : "");
+	}
+	snprintf(value, sizeof(value), "%.0f ns", system_call_ns());
+	bench_row("a system call that does nothing", value, "", "");
 	if (bench->failed)
-		bench_row("... calls that failed", "some", "", "none");
+		bench_row("calls or hooks that failed", "some", "", "none");
 }
 
 int main(int argc, char **argv)
@@ -175,6 +203,7 @@ int main(int argc, char **argv)
 	printf("binder: real transactions, CPU time of both sides, median of %zu pairs "
 	       "[min..max]\n",
 	       ways.pairs);
+	bench.empty = load_empty();
 	bench.kernel = binder_kernel_open(NULL, 4, reason, sizeof(reason));
 	mkdir(MOUNT, 0755);
 	if (!bench.kernel || (access(DEVICE, F_OK) && mount("binder", MOUNT, "binder", 0, NULL))) {

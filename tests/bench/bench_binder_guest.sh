@@ -6,7 +6,7 @@ guest=${BENCH_GUEST:-gki-6.1} program=build/arm64/tests/bench/bench_binder_calls
 skip() { echo "binder in a guest: - $1"; exit 0; }
 for tool in cpio qemu-system-aarch64 aarch64-linux-gnu-gcc; do command -v $tool >/dev/null || skip "no $tool here"; done
 reason=$(tests/vm/fetch.sh "$guest" 2>&1) || skip "$guest: $(tail -1 <<<"$reason")"
-make -s --no-print-directory ARCH=arm64 SAN=0 $program || exit 1
+make -s --no-print-directory ARCH=arm64 SAN=0 $program >/dev/null || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work"/root/{bin,dev,payload}

@@ -211,11 +211,11 @@ def apk(name, dexes, stored):
     return path
 
 
-def oat_file(name, version):
+def oat_file(name, version, machine=os.uname().machine):
     """An ELF file with nothing in its oat data but the version."""
     path = os.path.join(work, name)
     names, data, vaddr = b"\0oatdata\0.dynstr\0.dynsym\0", b"oat\n" + version + b"\0" + bytes(120), 0x1000
-    machine = {"x86_64": 62, "aarch64": 183}[os.uname().machine]
+    machine = {"x86_64": 62, "aarch64": 183}[machine]
     symbols = bytes(24) + struct.pack("<IBBHQQ", 1, 0x11, 0, 1, vaddr + 128, len(data))
     at_names, at_symbols = 128 + len(data), 128 + len(data) + 32
     at_sections = at_symbols + len(symbols)

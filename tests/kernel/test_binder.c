@@ -431,7 +431,7 @@ static long long number_of(json_t *object, const char *key)
 
 static struct {
 	size_t blocks, chains, chain, queued, taken_later, longs, deadlocks, wrong, holder_stacks,
-		selves, contexts, later;
+		selves, contexts, later, turns;
 } records;
 
 static void wrong(const char *why, json_t *block)
@@ -548,6 +548,15 @@ static void judge_later(json_t *block, json_t *chain)
 	records.later += lock != NULL;
 }
 
+/* Between two waits for a lock, which are shorter. */
+static void judge_turns(json_t *block, json_t *chain)
+{
+	if (number_of(json_array_get(chain, 0), "tid") != taker(63) || json_array_size(chain) > 1 ||
+	    json_object_get(block, "owner"))
+		wrong("turns", block);
+	records.turns += !strcmp(text_of(block, "state"), "closed");
+}
+
 static void judge_deadlock(json_t *block, json_t *chain)
 {
 	static const char *const names[] = {"server-1", "caller", "pool"};
@@ -594,6 +603,9 @@ static void judge_block(json_t *block)
 	case 57:
 		judge_later(block, chain);
 		break;
+	case 63:
+		judge_turns(block, chain);
+		break;
 	case 81:
 		judge_long(block, chain);
 		break;
@@ -636,10 +648,11 @@ static void part_record(void)
 {
 	/* Several times, because a machine that is busy with others takes samples late or not at
 	 * all. */
-	static const char *const cases[] = {
-		"chain",    "queued", "long",     "chain",  "queued", "long",     "chain",
-		"queued",   "long",   "chain",    "queued", "oneway", "work",     "long",
-		"contexts", "self",   "contexts", "self",   "later",  "deadlock", NULL};
+	static const char *const cases[] = {"chain",  "queued",   "long",   "chain", "queued",
+					    "long",   "chain",    "queued", "long",  "chain",
+					    "queued", "oneway",   "work",   "long",  "contexts",
+					    "self",   "contexts", "self",   "later", "turns",
+					    "turns",  "deadlock", NULL};
 	static const char out[] = "/tmp/binder.jsonl";
 	char path[256], pid[16], text[64];
 	uint64_t until_ns;
@@ -696,6 +709,8 @@ static void part_record(void)
 	tap_ok(records.contexts, "records: a call that stood while another device was called (%zu)",
 	       records.contexts);
 	tap_ok(records.later, "records: a lock that a server waits for later (%zu)", records.later);
+	tap_ok(records.turns, "records: a call between two waits for a lock is the chain (%zu)",
+	       records.turns);
 	tap_ok(records.deadlocks,
 	       "records: a circle of two calls and two locks is a deadlock (%zu)",
 	       records.deadlocks);
