@@ -56,7 +56,8 @@ def check(path, footer, torn_ok):
     return not problems
 
 
-flags = {argument for argument in sys.argv[1:] if argument.startswith("--")}
-files = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
-results = [check(path, "--footer" in flags, "--torn-ok" in flags) for path in files]
-sys.exit(0 if files and all(results) else 1)
+if __name__ == "__main__":
+    flags = {argument for argument in sys.argv[1:] if argument.startswith("--")}
+    files = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
+    results = [check(path, "--footer" in flags, "--torn-ok" in flags) for path in files]
+    sys.exit(0 if files and all(results) else 1)

@@ -16,8 +16,9 @@
 
 static const struct option_row option_rows[] = {
 	{'p', "target", "NAME|GLOB|PID",
-	 "a package, argv[0], comm, a glob over these, or a pid; repeatable", VERB_RECORD,
-	 OPTION_TARGET},
+	 "a package, argv[0], comm, a glob over these, or a pid; repeatable; of report: only rows, "
+	 "blocks and events of these, the sums of the machine stay",
+	 VERB_RECORD | VERB_REPORT, OPTION_TARGET},
 	{'u', "uid", "UID", "all processes of a uid; repeatable", VERB_RECORD, OPTION_UID},
 	{'a', "all", NULL, "the whole device (the default)", VERB_RECORD, OPTION_FLAG, FIELD(all)},
 	{'i', "interval", "DURATION", "time between two records, at least 50ms (default 1s)",
@@ -105,6 +106,10 @@ static const struct option_row option_rows[] = {
 	 "write every figure of the records as one row of a table (RFC 4180), without stacks; -: "
 	 "stdout",
 	 VERB_REPORT, OPTION_TEXT, FIELD(csv), .file = true},
+	{0, "html", "FILE",
+	 "write a report for people: one file for any browser, with timelines, blocks, stacks and "
+	 "scenes, that asks the network for nothing; -: stdout",
+	 VERB_REPORT, OPTION_TEXT, FIELD(html), .file = true},
 	{0, "openmetrics", "FILE",
 	 "write the summary as OpenMetrics text for Prometheus, at most 200 series; -: stdout",
 	 VERB_REPORT, OPTION_TEXT, FIELD(openmetrics), .file = true},
@@ -119,6 +124,19 @@ static const struct option_row option_rows[] = {
 	{0, "speedscope", "FILE",
 	 "write the stacks of all blocks for speedscope, one profile a process; -: stdout",
 	 VERB_REPORT, OPTION_TEXT, FIELD(speedscope), .file = true},
+	{0, "since", "TIME",
+	 "only what began then or later: 2026-11-24T19:30:00Z, 19:30:00 (UTC; the first time that "
+	 "the clock shows it), +10m after the begin of the recording, or boot:1234.5s on the boot "
+	 "clock; an interval or a block that is in only in part is left out",
+	 VERB_REPORT, OPTION_TEXT, FIELD(since)},
+	{0, "until", "TIME", "only what ended by then; as --since", VERB_REPORT, OPTION_TEXT,
+	 FIELD(until)},
+	{0, "scene", "NAME", "only what was while this scene was open (jankscope mark)",
+	 VERB_REPORT, OPTION_TEXT, FIELD(scene)},
+	{0, "hourly", NULL,
+	 "a table with one row an hour in place of the summary: CPU, jank, blocks, memory, losses, "
+	 "gaps",
+	 VERB_REPORT, OPTION_FLAG, FIELD(hourly)},
 	{0, "fail-if", "RULE",
 	 "exit 10 when a run's summary makes the rule true: METRIC > VALUE (>=, <, <=), more by "
 	 "\"and\"; METRIC is a key path of the summary (frames.jank_pct), VALUE a number with a "

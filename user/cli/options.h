@@ -19,7 +19,9 @@ struct options {
 	uint64_t count;                             /* intervals; 0: no limit */
 	const char *output;                         /* -o */
 	/* of report */
-	const char *folded, *mapping, *csv, *openmetrics, *perfetto, *pprof, *speedscope, *junit;
+	const char *folded, *mapping, *csv, *openmetrics, *perfetto, *pprof, *speedscope, *junit,
+		*html, *since, *until, *scene;
+	bool hourly;
 	struct option_texts fail_if, baselines;
 	uint64_t max_disk_bytes, retain_ns, segment_bytes; /* of -o DIR; 0: not given */
 	const char *keep;                                  /* of -o DIR; NULL: not given */

@@ -341,6 +341,11 @@ int summary_add(struct summary *summary, const struct record *record)
 	return 0;
 }
 
+void summary_skip(struct summary *summary, uint64_t begin_boot_ns)
+{
+	summary->end_boot_ns = begin_boot_ns;
+}
+
 static int set_optional(struct summary *summary, const char *key, struct opt_u64 value)
 {
 	return value.present ? summary_set_total(summary, key, (double)value.value) : 0;

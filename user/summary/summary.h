@@ -14,6 +14,8 @@ struct summary *summary_new(const struct loss_registry *registry);
 void summary_free(struct summary *summary);
 /* Count an interval, a block or an event. 0, -ENOMEM. */
 int summary_add(struct summary *summary, const struct record *record);
+/* The next interval began then: what was between the one before and this one is not counted. */
+void summary_skip(struct summary *summary, uint64_t begin_boot_ns);
 /* Count losses that no interval has; of all kinds, which the registry knows. 0, -ENOMEM. */
 int summary_add_losses(struct summary *summary, const struct counter_list *list);
 /* Whether a scene of that name is open (summary/scenes.h). */

@@ -14,6 +14,7 @@
 #include "verb/report_outputs.h"
 #include "verb/report_rebuild.h"
 #include "verb/report_rules.h"
+#include "verb/report_selection.h"
 #include "verb/report_stacks.h"
 #include "verb/verb.h"
 
@@ -30,15 +31,15 @@ struct reading {
 	struct sink *table; /* NULL: no summary was asked for */
 	struct report_outputs *outputs;
 	struct report_rules *rules;
-	bool is_base; /* it is read for `base` alone: the rest but rules and stacks is NULL */
+	struct report_selection *selection;
+	bool is_base; /* it is read for `base` alone: of the rest what shows is NULL */
 	struct report_rebuild *rebuild; /* of the run that is read; NULL: it has its footer */
 	bool begun;                     /* a record came */
 	uint64_t damages;
 };
 
-static int add_block(void *ctx, const struct record_block *block)
+static int show_block(struct reading *reading, const struct record_block *block)
 {
-	struct reading *reading = ctx;
 	struct record_block shown;
 	int err;
 
@@ -76,9 +77,10 @@ static int end_run(struct reading *reading)
 	if (!err && !reading->is_base)
 		err = report_outputs_take(reading->outputs, footer);
 	if (!err && reading->table) {
-		printf("no summary: the recording was not written to its end; it has %" PRIu64
-		       " records. What they make:\n",
-		       report_rebuild_records(rebuild));
+		if (!report_selection_any(reading->selection))
+			printf("no summary: the recording was not written to its end; it has "
+			       "%" PRIu64 " records. What they make:\n",
+			       report_rebuild_records(rebuild));
 		err = print_footer(reading, footer);
 	}
 	report_rebuild_free(rebuild);
@@ -97,7 +99,7 @@ static int follow_run(struct reading *reading, const struct record *record)
 		return 0;
 	if (first || record->type == RECORD_HEADER) {
 		err = end_run(reading);
-		reading->rebuild = report_rebuild_new();
+		reading->rebuild = report_rebuild_new(report_selection_any(reading->selection));
 		if (!reading->rebuild)
 			err = -ENOMEM;
 	}
@@ -136,6 +138,40 @@ static int print_record(void *ctx, const struct record *record)
 	return reading->table->ops->write(reading->table, record);
 }
 
+static int skip_interval(void *ctx, uint64_t end_boot_ns)
+{
+	struct reading *reading = ctx;
+
+	if (reading->rebuild)
+		report_rebuild_skip(reading->rebuild, end_boot_ns);
+	return 0;
+}
+
+static int take_record(void *ctx, const struct record *record)
+{
+	struct reading *reading = ctx;
+	const struct selection_output output = {print_record, skip_interval, ctx};
+	int err;
+
+	if (!report_selection_any(reading->selection))
+		return print_record(ctx, record);
+	/* The run before it, with what was selected of it, ends here. */
+	err = record->type == RECORD_HEADER ? end_run(reading) : 0;
+	return err ? err : report_selection_take(reading->selection, record, &output);
+}
+
+static int take_block(void *ctx, const struct record_block *block)
+{
+	struct reading *reading = ctx;
+	const struct selection_output output = {print_record, skip_interval, ctx};
+	bool in = true;
+	int err = 0;
+
+	if (report_selection_any(reading->selection))
+		err = report_selection_take_block(reading->selection, block, &in, &output);
+	return err || !in ? err : show_block(reading, block);
+}
+
 static void tell_damage(void *ctx, uint64_t line, const char *what)
 {
 	struct reading *reading = ctx;
@@ -160,16 +196,16 @@ static void name_segment(void *ctx, const char *name)
 static enum exit_code read_recording(const char *file, const struct reading *to)
 {
 	struct reading reading = *to;
-	const struct recording_reader reader = {.block = add_block,
+	const struct recording_reader reader = {.block = take_block,
 						.damage = tell_damage,
 						.segment = name_segment,
-						.record = print_record,
+						.record = take_record,
 						.ctx = &reading};
 	struct recording_counts counts = {0};
 	int err = report_stacks_begin(to->stacks);
 
 	reading.file = file;
-
+	report_selection_begin(to->selection);
 	if (!err)
 		err = recording_read(file, &reader, &counts);
 	if (!err)
@@ -185,6 +221,14 @@ static enum exit_code read_recording(const char *file, const struct reading *to)
 			file, counts.schema, RECORD_SCHEMA);
 		return EXIT_UNSUPPORTED;
 	}
+	if (err == -ENODATA) {
+		fprintf(stderr,
+			"jankscope: error: %s: its clock was not set, so no wall time is known of "
+			"it; "
+			"use --since and --until with +10m or boot:\n",
+			file);
+		return EXIT_USAGE;
+	}
 	if (err == -EPIPE || err == -ECANCELED)
 		return EXIT_FINE;
 	if (err) {
@@ -192,6 +236,8 @@ static enum exit_code read_recording(const char *file, const struct reading *to)
 			err == -EBADMSG ? "not a recording" : strerror(-err));
 		return err == -EBADMSG ? EXIT_USAGE : EXIT_INTERNAL;
 	}
+	if (report_selection_any(to->selection) && report_selection_end(to->selection, file))
+		return EXIT_NO_TARGET;
 	return counts.damages ? EXIT_INCOMPLETE : EXIT_FINE;
 }
 
@@ -224,6 +270,7 @@ enum exit_code verb_report(const struct options *options)
 	enum exit_code code = EXIT_FINE, one;
 	struct report_outputs *outputs = NULL;
 	struct report_rules *rules = NULL;
+	struct report_selection *selection = NULL;
 	struct report_stacks *stacks;
 	struct sink *table = NULL;
 	struct paths *paths = NULL;
@@ -239,6 +286,9 @@ enum exit_code verb_report(const struct options *options)
 		return code;
 	rules = report_rules_new(options, &code);
 	if (!rules)
+		goto out;
+	selection = report_selection_new(options, &code);
+	if (!selection)
 		goto out;
 	outputs = report_outputs_new(options, &code);
 	if (!outputs)
@@ -259,7 +309,8 @@ enum exit_code verb_report(const struct options *options)
 		goto out;
 	}
 	paths_limit(paths, PATHS_BYTES);
-	to = (struct reading){.stacks = stacks, .rules = rules, .is_base = true};
+	to = (struct reading){
+		.stacks = stacks, .rules = rules, .selection = selection, .is_base = true};
 	for (size_t i = 0; i < options->baselines.count; i++) {
 		one = read_recording(options->baselines.items[i], &to);
 		if (one && one != EXIT_INCOMPLETE) {
@@ -273,7 +324,8 @@ enum exit_code verb_report(const struct options *options)
 			      .stacks = stacks,
 			      .table = table,
 			      .outputs = outputs,
-			      .rules = rules};
+			      .rules = rules,
+			      .selection = selection};
 	for (int i = 0; i < options->argument_count; i++) {
 		if (i && table)
 			putchar('\n');
@@ -302,6 +354,7 @@ out:
 		table->ops->close(table);
 	report_outputs_free(outputs);
 	report_rules_free(rules);
+	report_selection_free(selection);
 	paths_free(paths);
 	report_stacks_free(stacks);
 	return code;

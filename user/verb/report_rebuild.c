@@ -13,15 +13,18 @@
 static const struct {
 	const char *key, *reason;
 } unknown[] = {
-	{"footer", "the run has none: it was not written to its end, and this is the sum of the "
-		   "records that are there"},
 	{"captures", "only the footer of the run has them"},
 	{"calls_held_up", "only the footer of the run has them"},
 };
 
+static const char no_footer[] = "the run has none: it was not written to its end, and this is the "
+				"sum of the records that are there",
+		  is_selected[] = "this is the sum of the records that were selected";
+
 struct report_rebuild {
 	struct loss_registry losses;
 	struct summary *summary;
+	bool selected;
 	struct power_totals power;
 	bool frames_known;
 	uint64_t shown, dropped, janky;
@@ -31,12 +34,13 @@ struct report_rebuild {
 	struct record record;
 };
 
-struct report_rebuild *report_rebuild_new(void)
+struct report_rebuild *report_rebuild_new(bool selected)
 {
 	struct report_rebuild *rebuild = calloc(1, sizeof(*rebuild));
 
 	if (!rebuild)
 		return NULL;
+	rebuild->selected = selected;
 	loss_registry_add(&rebuild->losses, &summary_losses);
 	for (size_t i = 0; i < source_declaration_count; i++)
 		if (source_declarations[i]->losses)
@@ -55,6 +59,11 @@ void report_rebuild_free(struct report_rebuild *rebuild)
 	summary_free(rebuild->summary);
 	missing_list_free(&rebuild->missing);
 	free(rebuild);
+}
+
+void report_rebuild_skip(struct report_rebuild *rebuild, uint64_t begin_boot_ns)
+{
+	summary_skip(rebuild->summary, begin_boot_ns);
 }
 
 uint64_t report_rebuild_records(const struct report_rebuild *rebuild)
@@ -112,6 +121,9 @@ const struct record *report_rebuild_footer(struct report_rebuild *rebuild)
 	for (size_t i = 0; i < footer->missing.count && !err; i++)
 		err = missing_list_set(&rebuild->missing, footer->missing.items[i].key,
 				       footer->missing.items[i].reason);
+	if (!err)
+		err = missing_list_set(&rebuild->missing, "footer",
+				       rebuild->selected ? is_selected : no_footer);
 	for (size_t i = 0; i < sizeof(unknown) / sizeof(*unknown) && !err; i++)
 		err = missing_list_set(&rebuild->missing, unknown[i].key, unknown[i].reason);
 	rebuild->footer.missing = rebuild->missing;

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Recordings whose every figure a test knows: records as dicts, and the lines of them."""
+import json
+import random
+
+from check_records import crc32c
+
+BOOT = 5_000 * 10**9
+UNIX = 1_763_985_600 * 10**9  # 2025-11-24T12:00:00Z
+SEC = 10**9
+FOUR = ("rx_bytes", "rx_packets", "tx_bytes", "tx_packets")
+
+
+def line(record, seq):
+    head = {"type": record["type"], "seq": seq, "t_boot_ns": record["t_boot_ns"]}
+    rest = {key: value for key, value in record.items() if key not in head}
+    text = json.dumps({**head, **rest}, separators=(",", ":"), ensure_ascii=False)
+    data = text[:-1].encode("utf-8", "surrogateescape")
+    return data + b',"crc":"%08x"}\n' % crc32c(data)
+
+
+def write(path, records):
+    with open(path, "wb") as file:
+        for seq, record in enumerate(records):
+            record["seq"] = seq
+            file.write(line(record, seq))
+
+
+def header(boot_ns=BOOT, unix_ns=UNIX, boot_id="b0", session="s0", targets=()):
+    return {"type": "header", "t_boot_ns": boot_ns, "schema": 1, "version": "0.1.0",
+            "session": f"{session}-00000000-0000-0000-0000-0000000000"[:36],
+            "boot_id": f"{boot_id}-00000000-0000-0000-0000-0000000000"[:36],
+            "kernel": "Linux 6.1", "arch": "arm64",
+            "clock": {"boot_ns": boot_ns, "mono_ns": boot_ns, "unix_ns": unix_ns},
+            "interval_ns": SEC, "block_ns": SEC // 2,
+            "targets": [{"package": name} for name in targets], "sources": []}
+
+
+def bytes_of(rng):
+    return {key: rng.randrange(10_000) for key in FOUR}
+
+
+def interval(end_ns, rng, apps, dur_ns=SEC, cpus=4, **more):
+    """apps: (package, pid, uid, most CPU time)"""
+    tasks, processes, uids = [], [], []
+    for package, pid, uid, most in apps:
+        whole = 0
+        for tid, thread in ((pid, package[-15:]), (pid + 1, "RenderThread")):
+            cpu_ns = rng.randrange(most)
+            whole += cpu_ns
+            tasks.append({"tid": tid, "pid": pid, "uid": uid, "start_boot_ns": 1, "thread": thread,
+                          "process": package, "package": package, "cpu_ns": cpu_ns,
+                          "runnable_ns": cpu_ns // 10})
+        processes.append({"pid": pid, "uid": uid, "start_boot_ns": 1, "process": package,
+                          "package": package, "cpu_ns": whole, "runnable_ns": whole // 10,
+                          "threads": 2})
+        uids.append({"uid": uid, "cpu_ns": whole})
+    other_ns = rng.randrange(SEC // 10)
+    busy_ns = sum(task["cpu_ns"] for task in tasks) + other_ns
+    record = {
+        "type": "interval", "t_boot_ns": end_ns, "dur_ns": dur_ns,
+        "cpu": {"online_cpus": cpus, "busy_ns": busy_ns, "idle_ns": cpus * dur_ns - busy_ns,
+                "online_ns": cpus * dur_ns, "other_ns": other_ns, "overflow_ns": 0,
+                "tasks": tasks, "processes": processes, "uids": uids},
+        "net": {"uids": [{"uid": uid, "package": package, **bytes_of(rng)}
+                         for package, _, uid, _ in apps],
+                "loopback": bytes_of(rng),
+                "unattributed": {**bytes_of(rng), "forwarded": bytes_of(rng),
+                                 "kernel": bytes_of(rng), "no_socket": bytes_of(rng)}},
+        "frames": {"layers": [{"pid": pid, "package": package, "layer": f"{package}/Main#0",
+                               "period_ns": 16666667, "shown": 60, "dropped": 0,
+                               "fps_active": 60.0, "janky": rng.randrange(3),
+                               "jank": {"app": 0, "sf": 0, "hw": 0, "stuffing": 0, "dropped": 0,
+                                        "unknown": 0}} for package, pid, _, _ in apps]},
+        "memory": {"processes": [{"pid": pid, "uid": uid, "start_boot_ns": 1, "process": package,
+                                  "package": package,
+                                  "rss_bytes": (100 << 20) + rng.randrange(1 << 20)}
+                                 for package, pid, uid, _ in apps],
+                   "system": {"total_bytes": 8 << 30,
+                              "available_bytes": (4 << 30) + rng.randrange(1 << 20)}},
+        "lost": {}, "late": {}, "repaired": {}, "missing": {},
+        "self": {"cpu_ns": 1000, "stops": 0, "stop_max_ns": 0}}
+    record.update(more)
+    return record
+
+
+def frame(symbol, module="/data/app/lib/libgame.so", kind="native"):
+    return {"module": module, "build_id": "00ff", "offset": 4096, "symbol": symbol, "kind": kind}
+
+
+def block(start_ns, wall_ns, package, pid, symbols=("work", "main"), **more):
+    half = wall_ns // 2
+    record = {
+        "type": "block", "t_boot_ns": start_ns + wall_ns, "pid": pid, "tid": pid,
+        "package": package, "process": package, "start_boot_ns": start_ns, "wall_ns": wall_ns,
+        "state": "closed",
+        "class": "anr" if wall_ns >= 5 * SEC else "long" if wall_ns >= 2 * SEC else "short",
+        "ledger": {"running_ns": half, "runnable_ns": 0, "sleeping_ns": wall_ns - half,
+                   "uninterruptible_ns": 0, "stopped_ns": 0},
+        "reasons": [{"reason": "futex", "ns": wall_ns - half}], "preemptors": [],
+        "stacks": [{"t_boot_ns": start_ns + half, "weight_ns": wall_ns, "capture": "snapshot",
+                    "complete": True, "end_reason": "outermost frame",
+                    "frames": [frame(symbol) for symbol in symbols]}],
+        "top": 0, "lost": {}, "missing": {}}
+    record.update(more)
+    return record
+
+
+def event(t_boot_ns, what, **keys):
+    return {"type": "event", "t_boot_ns": t_boot_ns, "event": what, **keys}
+
+
+def mark(t_boot_ns, name, end=False, exact=True):
+    keys = {"exact": 1} if exact else {}
+    return event(t_boot_ns, "mark", name=name, state="end" if end else "begin", **keys)
+
+
+def rng(seed=1):
+    return random.Random(seed)
