@@ -137,6 +137,17 @@ $(BUILD)/bpf/packed.o: $(BUILD)/bpf/packed.c
 	$(call msg,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
+# The page of HTML reports with its charting library, of Debian's libjs-dygraphs.
+DYGRAPHS ?= /usr/share/javascript/dygraphs
+$(BUILD)/html/page.c: user/sink/html/pack.py $(wildcard user/sink/html/page.*) $(wildcard $(DYGRAPHS)/dygraph.min.*s)
+	$(call msg,PACK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)python3 $< $@ user/sink/html $(DYGRAPHS)
+
+$(BUILD)/html/page.o: $(BUILD)/html/page.c
+	$(call msg,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+
 $(BUILD)/proto/%.pb-c.h: user/sink/%.proto
 	$(call msg,PROTO,$@)
 	$(Q)mkdir -p $(@D)
@@ -174,7 +185,8 @@ small-btf: build/tests/vm/core_fields
 		$(BPF_SRC:bpf/%.bpf.c=$(ARM64_BUILD)/bpf/%.bpf.o)
 bpf-objects: $(BPF_OBJ)
 
-$(LIB): $(USER_OBJ) $(PROTO_OBJ) $(BUILD)/btf/embedded.o $(BUILD)/bpf/packed.o
+$(LIB): $(USER_OBJ) $(PROTO_OBJ) $(BUILD)/btf/embedded.o $(BUILD)/bpf/packed.o \
+	$(BUILD)/html/page.o
 	$(call msg,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcsP $@ $^
 
@@ -256,6 +268,13 @@ ifneq ($(SYSTEM),)
 		$(ARM64_BUILD)/tests/apps/frame_producer $(ARM64_BUILD)/tests/kernel/stack_dump
 endif
 	$(Q)tests/android/check.sh
+
+# The page of report --html in headless Chromium, which only this needs; its pictures: build/html.
+.PHONY: check-html
+check-html:
+	$(Q)tests/deps.sh $(ARCH) core tests/html/chromium.txt
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(BUILD)/tests/bench/bench_report
+	$(Q)tests/html/check.sh $(BUILD)
 
 bench: deps
 	$(Q)$(MAKE) --no-print-directory $(JOBS) all apps $(BENCH_BIN) $(EXTRA_BENCH)

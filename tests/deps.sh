@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # Install what is missing by apt. Says what; asks nothing as root; tells anyone else the command.
-# usage: deps.sh [ARCH [core]]   core: only what the tool and the demo need, nothing of the tests
+# usage: deps.sh [ARCH [core [LIST]]]   core: only what the tool and the demo need, nothing of the
+# tests but what LIST names
 set -u
 arch=${1:-$(uname -m)}
 host=$(uname -m | sed s/aarch64/arm64/)
 packages="clang llvm bpftool libbpf-dev libelf-dev libdw-dev libjansson-dev libprotobuf-c-dev protobuf-c-compiler libseccomp-dev uthash-dev
-	libzstd-dev liblzma-dev zlib1g-dev libbz2-dev libcriterion-dev pkg-config gcc make
+	libjs-dygraphs libzstd-dev liblzma-dev zlib1g-dev libbz2-dev libcriterion-dev pkg-config gcc make
 	clang-format iproute2 jq python3 xz-utils zstd g++"
 # Lists of further packages live beside the tests that need them.
 [ "${2:-}" = core ] || for list in "$(dirname "$0")"/*/deps.txt; do
 	[ -f "$list" ] && packages="$packages $(sed 's/#.*//' "$list")"
 done
+[ -n "${3:-}" ] && packages="$packages $(sed 's/#.*//' "$3")"
 if [ "$arch" = arm64 ] && [ "$host" != arm64 ]; then
 	packages="$packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross libbpf-dev:arm64
 	libelf-dev:arm64 libdw-dev:arm64 zlib1g-dev:arm64 liblzma-dev:arm64 libbz2-dev:arm64

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "sink/csv.h"
+#include "sink/hourly.h"
+#include "sink/html.h"
 #include "sink/openmetrics.h"
 #include "sink/perfetto.h"
 #include "sink/pprof.h"
@@ -16,12 +18,14 @@
 
 static const struct kind {
 	const char *flag;
-	size_t path; /* in struct options */
+	size_t path; /* in struct options; is_flag: a bool, and the output is stdout */
 	struct sink *(*open)(FILE *to);
 	/* It is given blocks as report shows them, and not as they stand in the file. */
-	bool of_shown_blocks;
+	bool of_shown_blocks, is_flag;
 } kinds[] = {
 	{"--csv", offsetof(struct options, csv), csv_sink_new, false},
+	{"--html", offsetof(struct options, html), html_sink_new, true},
+	{"--hourly", offsetof(struct options, hourly), hourly_sink_new, true, true},
 	{"--openmetrics", offsetof(struct options, openmetrics), openmetrics_sink_new, false},
 	{"--perfetto", offsetof(struct options, perfetto), perfetto_sink_new, true},
 	{"--pprof", offsetof(struct options, pprof), pprof_sink_new, true},
@@ -66,8 +70,10 @@ struct report_outputs *report_outputs_new(const struct options *options, enum ex
 	if (!outputs)
 		fprintf(stderr, "jankscope: error: report: %s\n", strerror(ENOMEM));
 	for (size_t i = 0; i < KINDS && !*code; i++) {
-		const char *path =
-			*(const char *const *)(const void *)((const char *)options + kinds[i].path);
+		const void *place = (const char *)options + kinds[i].path;
+		const char *path = !kinds[i].is_flag      ? *(const char *const *)place
+				   : *(const bool *)place ? "-"
+							  : NULL;
 		struct output *output = &outputs->outputs[outputs->count];
 		int err;
 

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sink/thinned.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#define NAME_BYTES 160
+
+struct row {
+	uint64_t begin_ns, end_ns, dur_ns;
+	uint32_t intervals;
+	uint64_t measured_ns[THINNED_GROUPS];
+};
+
+/* weight: of a sum, ns of intervals that it was added to; of a level, how often it was read. */
+struct cell {
+	double min, max, sum, weight;
+};
+
+struct series {
+	char key[NAME_BYTES + 4]; /* group, kind, name */
+	enum thinned_group group;
+	enum series_kind kind;
+	const char *unit;
+	double now; /* in the interval that is being added */
+	bool touched, has_name;
+	double total, greatest;
+	struct cell cells[THINNED_ROWS];
+	UT_hash_handle hh;
+};
+
+struct thinned {
+	struct row rows[THINNED_ROWS];
+	size_t count;
+	uint32_t stride; /* intervals of a row */
+	uint64_t dur_ns; /* of the interval that is being added */
+	struct series *series, **touched;
+	size_t touched_count, touched_room;
+	uint64_t left_out[THINNED_GROUPS]; /* levels that have no row */
+};
+
+struct thinned *thinned_new(void)
+{
+	struct thinned *thinned = calloc(1, sizeof(*thinned));
+
+	if (thinned)
+		thinned->stride = 1;
+	return thinned;
+}
+
+void thinned_free(struct thinned *thinned)
+{
+	struct series *series, *next;
+
+	if (!thinned)
+		return;
+	HASH_ITER (hh, thinned->series, series, next) {
+		HASH_DEL(thinned->series, series);
+		free(series);
+	}
+	free(thinned->touched);
+	free(thinned);
+}
+
+/* ---- rows ---- */
+
+static void merge_cell(struct cell *to, const struct cell *from)
+{
+	if (from->weight <= 0)
+		return;
+	if (to->weight <= 0) {
+		*to = *from;
+		return;
+	}
+	to->min = fmin(to->min, from->min);
+	to->max = fmax(to->max, from->max);
+	to->sum += from->sum;
+	to->weight += from->weight;
+}
+
+static void merge_row(struct row *to, const struct row *from)
+{
+	to->end_ns = from->end_ns;
+	to->dur_ns += from->dur_ns;
+	to->intervals += from->intervals;
+	for (size_t i = 0; i < THINNED_GROUPS; i++)
+		to->measured_ns[i] += from->measured_ns[i];
+}
+
+static void halve(struct thinned *thinned)
+{
+	struct series *series, *next;
+
+	for (size_t i = 0; i < THINNED_ROWS / 2; i++) {
+		thinned->rows[i] = thinned->rows[2 * i];
+		merge_row(&thinned->rows[i], &thinned->rows[2 * i + 1]);
+	}
+	HASH_ITER (hh, thinned->series, series, next) {
+		for (size_t i = 0; i < THINNED_ROWS / 2; i++) {
+			series->cells[i] = series->cells[2 * i];
+			merge_cell(&series->cells[i], &series->cells[2 * i + 1]);
+		}
+		memset(series->cells + THINNED_ROWS / 2, 0, sizeof(series->cells) / 2);
+	}
+	memset(thinned->rows + THINNED_ROWS / 2, 0, sizeof(thinned->rows) / 2);
+	thinned->count = THINNED_ROWS / 2;
+	thinned->stride *= 2;
+}
+
+static struct row *newest(struct thinned *thinned)
+{
+	return &thinned->rows[thinned->count - 1];
+}
+
+void thinned_begin(struct thinned *thinned, uint64_t begin_ns, uint64_t end_ns, uint64_t dur_ns)
+{
+	struct row *row;
+
+	if (thinned->count == THINNED_ROWS && newest(thinned)->intervals >= thinned->stride)
+		halve(thinned);
+	if (!thinned->count || newest(thinned)->intervals >= thinned->stride) {
+		row = &thinned->rows[thinned->count++];
+		row->begin_ns = begin_ns;
+	}
+	row = newest(thinned);
+	row->end_ns = end_ns;
+	row->dur_ns += dur_ns;
+	row->intervals++;
+	thinned->dur_ns = dur_ns;
+}
+
+void thinned_measured(struct thinned *thinned, enum thinned_group group)
+{
+	newest(thinned)->measured_ns[group] += thinned->dur_ns;
+}
+
+void thinned_end(struct thinned *thinned)
+{
+	size_t place = thinned->count - 1;
+
+	for (size_t i = 0; i < thinned->touched_count; i++) {
+		struct series *series = thinned->touched[i];
+		struct cell one = {series->now, series->now, series->now, 1};
+
+		if (series->kind == SERIES_SUM) {
+			one.min = one.max =
+				thinned->dur_ns ? series->now * 1e9 / (double)thinned->dur_ns : 0;
+			one.weight = thinned->dur_ns ? (double)thinned->dur_ns : 1;
+		}
+		merge_cell(&series->cells[place], &one);
+		series->total += series->now;
+		series->greatest = fmax(series->greatest, series->now);
+		series->touched = false;
+		series->now = 0;
+	}
+	thinned->touched_count = 0;
+}
+
+/* ---- series ---- */
+
+static struct series *find(struct thinned *thinned, const char *key)
+{
+	struct series *series;
+
+	HASH_FIND_STR(thinned->series, key, series);
+	return series;
+}
+
+static void make_key(char key[NAME_BYTES + 4], enum thinned_group group, enum series_kind kind,
+		     const char *unit, const char *name)
+{
+	snprintf(key, NAME_BYTES + 4, "%c%c%c%s", 'a' + (int)group, 'a' + (int)kind, unit[0],
+		 name ? name : "");
+}
+
+static struct series *make(struct thinned *thinned, enum thinned_group group, enum series_kind kind,
+			   const char *unit, const char *name)
+{
+	struct series *series = calloc(1, sizeof(*series));
+
+	if (!series)
+		return NULL;
+	make_key(series->key, group, kind, unit, name);
+	series->group = group;
+	series->kind = kind;
+	series->unit = unit;
+	series->has_name = name != NULL;
+	HASH_ADD_STR(thinned->series, key, series);
+	return series;
+}
+
+static void untouch(struct thinned *thinned, const struct series *series)
+{
+	for (size_t i = 0; i < thinned->touched_count; i++)
+		if (thinned->touched[i] == series) {
+			thinned->touched[i] = thinned->touched[--thinned->touched_count];
+			return;
+		}
+}
+
+static double weight_of(const struct series *series)
+{
+	return series->kind == SERIES_SUM ? series->total + series->now
+					  : fmax(series->greatest, series->now);
+}
+
+/* Of a sum only the sum goes over: when the others were at their least nobody knows. */
+static int give_to_others(struct thinned *thinned, struct series *series)
+{
+	char key[NAME_BYTES + 4];
+	struct series *others;
+
+	make_key(key, series->group, series->kind, series->unit, NULL);
+	others = find(thinned, key);
+	if (!others)
+		others = make(thinned, series->group, series->kind, series->unit, NULL);
+	if (!others)
+		return -ENOMEM;
+	for (size_t i = 0; i < thinned->count; i++) {
+		others->cells[i].sum += series->cells[i].sum;
+		others->cells[i].weight += series->cells[i].weight;
+	}
+	others->total += series->total;
+	if (series->touched) {
+		others->cells[thinned->count - 1].sum += series->now;
+		others->cells[thinned->count - 1].weight += (double)thinned->dur_ns;
+		others->total += series->now;
+	}
+	return 0;
+}
+
+static int drop_least(struct thinned *thinned, const struct series *like, size_t limit)
+{
+	struct series *series, *next, *least = NULL;
+	size_t count = 0;
+	int err = 0;
+
+	HASH_ITER (hh, thinned->series, series, next) {
+		if (series->group != like->group || series->kind != like->kind ||
+		    !series->has_name || strcmp(series->unit, like->unit))
+			continue;
+		count++;
+		if (series != like && (!least || weight_of(series) < weight_of(least)))
+			least = series;
+	}
+	if (count <= limit || !least)
+		return 0;
+	if (like->kind == SERIES_SUM)
+		err = give_to_others(thinned, least);
+	else
+		thinned->left_out[like->group]++;
+	untouch(thinned, least);
+	HASH_DEL(thinned->series, least);
+	free(least);
+	return err;
+}
+
+static int touch(struct thinned *thinned, struct series *series)
+{
+	size_t room = thinned->touched_room ? 2 * thinned->touched_room : 128;
+	struct series **more;
+
+	if (series->touched)
+		return 0;
+	if (thinned->touched_count == thinned->touched_room) {
+		more = reallocarray(thinned->touched, room, sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		thinned->touched = more;
+		thinned->touched_room = room;
+	}
+	thinned->touched[thinned->touched_count++] = series;
+	series->touched = true;
+	return 0;
+}
+
+int thinned_add(struct thinned *thinned, enum thinned_group group, enum series_kind kind,
+		const char *unit, const char *name, size_t limit, double value)
+{
+	char key[NAME_BYTES + 4];
+	struct series *series;
+	int err = 0;
+
+	if (!isfinite(value))
+		return 0;
+	make_key(key, group, kind, unit, name);
+	series = find(thinned, key);
+	if (!series) {
+		series = make(thinned, group, kind, unit, name);
+		if (!series)
+			return -ENOMEM;
+		series->now = value;
+		err = limit ? drop_least(thinned, series, limit) : 0;
+		series->now = 0;
+	}
+	if (!err)
+		err = touch(thinned, series);
+	series->now += value;
+	return err;
+}
+
+int thinned_add_at(struct thinned *thinned, enum thinned_group group, const char *unit,
+		   const char *name, uint64_t at_ns, double value)
+{
+	char key[NAME_BYTES + 4];
+	struct series *series;
+	struct cell *cell;
+	size_t low = 0, high = thinned->count;
+
+	if (!thinned->count)
+		return 0;
+	make_key(key, group, SERIES_SUM, unit, name);
+	series = find(thinned, key);
+	if (!series)
+		series = make(thinned, group, SERIES_SUM, unit, name);
+	if (!series)
+		return -ENOMEM;
+	while (low + 1 < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (thinned->rows[middle].begin_ns <= at_ns)
+			low = middle;
+		else
+			high = middle;
+	}
+	cell = &series->cells[low];
+	cell->sum += value;
+	cell->min = 0;
+	cell->max = fmax(cell->max, value);
+	cell->weight += 1;
+	thinned->rows[low].measured_ns[group] = thinned->rows[low].dur_ns;
+	series->total += value;
+	return 0;
+}
+
+/* ---- out ---- */
+
+/* Four digits are more than a screen shows; a sum and a level are exact. */
+static void put_rough(struct json_buffer *to, double value)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.4g", value);
+	json_put_token(to, text);
+}
+
+static void put_rows(const struct thinned *thinned, struct json_buffer *to)
+{
+	json_put_key(to, "rows");
+	json_put_mark(to, '[');
+	for (size_t i = 0; i < thinned->count; i++) {
+		const struct row *row = &thinned->rows[i];
+
+		json_put_mark(to, '[');
+		json_put_u64(to, row->begin_ns / 1000000);
+		json_put_u64(to, row->end_ns / 1000000);
+		json_put_u64(to, row->dur_ns);
+		json_put_u64(to, row->intervals);
+		json_put_mark(to, ']');
+	}
+	json_put_mark(to, ']');
+}
+
+enum part { PART_MIN, PART_MAX, PART_SUM };
+
+static void put_cell(const struct series *series, const struct row *row, const struct cell *cell,
+		     enum part part, struct json_buffer *to)
+{
+	bool is_sum = series->kind == SERIES_SUM;
+	double value = part == PART_MIN ? cell->min : part == PART_MAX ? cell->max : cell->sum;
+
+	if (is_sum && !row->measured_ns[series->group]) {
+		json_put_token(to, "null");
+	} else if (is_sum) {
+		/* It was 0 in the intervals that nothing was added in. */
+		if (part == PART_MIN && cell->weight < (double)row->measured_ns[series->group])
+			value = 0;
+		if (part == PART_SUM)
+			json_put_number(to, value);
+		else
+			put_rough(to, value);
+	} else if (cell->weight <= 0) {
+		json_put_token(to, "null");
+	} else if (part == PART_SUM) {
+		json_put_number(to, round(value / cell->weight));
+	} else {
+		json_put_number(to, value);
+	}
+}
+
+static void put_series(const struct thinned *thinned, const struct series *series,
+		       struct json_buffer *to)
+{
+	static const char *const groups[] = {"cpu", "frames", "blocks", "memory",
+					     "net", "power",  "heat",   "losses"};
+	static const char *const keys[] = {"min", "max", "sum"};
+
+	json_put_mark(to, '{');
+	json_put_key(to, "group");
+	json_put_text(to, groups[series->group], SIZE_MAX);
+	json_put_key(to, "kind");
+	json_put_text(to, series->kind == SERIES_SUM ? "sum" : "level", SIZE_MAX);
+	json_put_key(to, "unit");
+	json_put_text(to, series->unit, SIZE_MAX);
+	if (series->has_name) {
+		json_put_key(to, "name");
+		json_put_text(to, series->key + 3, SIZE_MAX);
+	}
+	for (enum part part = PART_MIN; part <= PART_SUM; part++) {
+		/* Where a row is one interval they say nothing more. */
+		if (part != PART_SUM && (!series->has_name || thinned->stride == 1) &&
+		    series->kind == SERIES_SUM)
+			continue;
+		json_put_key(to, part == PART_SUM && series->kind == SERIES_LEVEL ? "mean"
+										  : keys[part]);
+		json_put_mark(to, '[');
+		for (size_t i = 0; i < thinned->count; i++)
+			put_cell(series, &thinned->rows[i], &series->cells[i], part, to);
+		json_put_mark(to, ']');
+	}
+	json_put_mark(to, '}');
+}
+
+static int by_weight(struct series *a, struct series *b)
+{
+	if (a->group != b->group)
+		return a->group < b->group ? -1 : 1;
+	if (a->kind != b->kind)
+		return a->kind < b->kind ? -1 : 1;
+	if (a->has_name != b->has_name)
+		return a->has_name ? -1 : 1;
+	return weight_of(a) < weight_of(b) ? 1 : weight_of(a) > weight_of(b) ? -1 : 0;
+}
+
+#define GROUP_OF(series) (2 * (unsigned)(series)->group + (unsigned)(series)->kind)
+
+void thinned_put(struct thinned *thinned, size_t shown, struct json_buffer *to)
+{
+	struct series *series, *next;
+	unsigned group = UINT32_MAX, rank = 0;
+
+	HASH_SORT(thinned->series, by_weight);
+	HASH_ITER (hh, thinned->series, series, next) {
+		rank = group == GROUP_OF(series) ? rank + 1 : 0;
+		group = GROUP_OF(series);
+		if (rank < shown || !series->has_name)
+			continue;
+		if (series->kind == SERIES_SUM)
+			to->failed |= give_to_others(thinned, series) != 0;
+		else
+			thinned->left_out[series->group]++;
+		HASH_DEL(thinned->series, series);
+		free(series);
+	}
+	put_rows(thinned, to);
+	json_put_key(to, "series");
+	json_put_mark(to, '[');
+	HASH_ITER (hh, thinned->series, series, next)
+		put_series(thinned, series, to);
+	json_put_mark(to, ']');
+}
