@@ -4,6 +4,7 @@
  *
  * usage: churn [threads=N] [procs=N] [files=N] [memfds=N] [maps=N] [flows=N] [peers=N] ...
  *              [blocks=N] [length_ms=N] [seconds=N] [keep_flows=N] [uid=N] [long] [wait]
+ *              [vforks=N] [vforks_max=N] [same_pids=N]
  * A second: threads that live for microseconds; processes that exec a program (of this file) under
  * a name of their own; blocks of length_ms (default 20) in the main thread's epoll loop. files and
  * memfds: how many of these blocks sleep in code that was mapped a moment ago, out of a new copy of
@@ -11,17 +12,23 @@
  * from the start. flows: datagrams, each of a new socket, over a veth pair in network namespaces of
  * this process (root only), of which keep_flows stay open. peers: datagrams that come in, each from
  * another address and port, to a socket of a uid of its own (peers_uid). long: thread and process
- * names of full length, each of them new. uid: who it runs as. wait: begin with the first line on
- * stdin. Prints "ready" and, at its end (EOF on stdin, or after `seconds`), one line of counts;
- * came_in is how many IP packets reached the namespace of that socket. */
+ * names of full length, each of them new. vforks: processes that exec nothing and live for 20 ms,
+ * so that a slow machine can make hundreds a second too, each with a comm of its own; vforks_max:
+ * end with so many of them; same_pids: they get the numbers behind this one again and again (root).
+ * uid: who it runs as. wait: begin with the first line on stdin. Prints "ready" and, at its end
+ * (EOF on stdin, or after `seconds`), one line of counts; came_in is how many IP packets reached
+ * the namespace of that socket. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <poll.h>
+#include <sched.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -44,6 +51,7 @@ extern char **environ;
 enum rate {
 	THREADS,
 	PROCS,
+	VFORKS,
 	FILES,
 	MEMFDS,
 	MAPS,
@@ -54,11 +62,14 @@ enum rate {
 	SECONDS,
 	KEEP,
 	UID,
+	VFORKS_MAX,
+	SAME_PIDS,
 	RATES
 };
 static const char *const keys[RATES] = {
-	"threads=", "procs=",  "files=",     "memfds=",  "maps=",       "flows=",
-	"peers=",   "blocks=", "length_ms=", "seconds=", "keep_flows=", "uid=",
+	"threads=", "procs=",      "vforks=", "files=",      "memfds=",
+	"maps=",    "flows=",      "peers=",  "blocks=",     "length_ms=",
+	"seconds=", "keep_flows=", "uid=",    "vforks_max=", "same_pids=",
 };
 static uint64_t rates[RATES] = {[LENGTH_MS] = 20};
 static bool long_names, wait_for_line;
@@ -137,6 +148,59 @@ static void one_process(uint64_t n)
 static void *processes(void *ctx)
 {
 	at_rate(rates[PROCS], PROCS, one_process);
+	return NULL;
+}
+
+#define VFORKERS      16
+#define VFORK_LIVE_NS 20000000
+#define VFORK_STACK   16384
+static int last_pid_fd = -1;
+
+/* In the parent's memory: no call that could change it. */
+static int short_process(void *ctx)
+{
+	struct timespec live = {0, VFORK_LIVE_NS};
+
+	syscall(SYS_prctl, PR_SET_NAME, ctx);
+	syscall(SYS_nanosleep, &live, NULL);
+	syscall(SYS_exit_group, 0);
+	return 0;
+}
+
+static void one_vfork(uint64_t n)
+{
+	char stack[VFORK_STACK] __attribute__((aligned(16))), name[16];
+	pid_t pid;
+
+	snprintf(name, sizeof(name), "v%014llx", (unsigned long long)atomic_load(&done[VFORKS]));
+	/* Each of them makes few in a second, and they are not in step. */
+	if (last_pid_fd >= 0 && n % 4 == 0 &&
+	    dprintf(last_pid_fd, "%llu", (unsigned long long)rates[SAME_PIDS]) < 0)
+		perror("churn: ns_last_pid");
+	pid = clone(short_process, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, name);
+	if (pid < 0 || waitpid(pid, NULL, 0) < 0)
+		atomic_fetch_sub(&done[VFORKS], 1);
+	if (rates[VFORKS_MAX] && atomic_load(&done[VFORKS]) + 1 >= rates[VFORKS_MAX])
+		atomic_store(&over, true);
+}
+
+static void *vforker(void *ctx)
+{
+	at_rate((rates[VFORKS] + VFORKERS - 1) / VFORKERS, VFORKS, one_vfork);
+	return NULL;
+}
+
+/* A thread for each that lives at a time: its maker waits. */
+static void *vforks(void *ctx)
+{
+	pthread_t ids[VFORKERS];
+
+	if (rates[SAME_PIDS])
+		last_pid_fd = open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC);
+	for (size_t i = 0; i < VFORKERS; i++)
+		pthread_create(&ids[i], NULL, vforker, NULL);
+	for (size_t i = 0; i < VFORKERS; i++)
+		pthread_join(ids[i], NULL);
 	return NULL;
 }
 
@@ -362,7 +426,7 @@ static void loop(void)
 	event.data.fd = 0;
 	epoll_ctl(epoll, EPOLL_CTL_ADD, 0, &event); /* a file or /dev/null cannot be waited for */
 	while (!atomic_load(&over)) {
-		if (epoll_wait(epoll, &event, 1, -1) != 1)
+		if (epoll_wait(epoll, &event, 1, 100) != 1)
 			continue;
 		if (event.data.fd == timer && read(timer, &ticks, sizeof(ticks)) > 0)
 			block(n++);
@@ -377,12 +441,9 @@ int main(int argc, char **argv)
 	static const struct {
 		enum rate rate;
 		void *(*run)(void *);
-	} workers[] = {{THREADS, threads},
-		       {THREADS, threads},
-		       {PROCS, processes},
-		       {FLOWS, flows},
-		       {PEERS, peers}};
-	pthread_t ids[5];
+	} workers[] = {{THREADS, threads}, {THREADS, threads}, {PROCS, processes},
+		       {VFORKS, vforks},   {FLOWS, flows},     {PEERS, peers}};
+	pthread_t ids[sizeof(workers) / sizeof(*workers)];
 	struct timespec cpu;
 	uint64_t start_ns;
 	char line[64];
@@ -418,14 +479,14 @@ int main(int argc, char **argv)
 			return 1;
 	}
 	start_ns = now_ns();
-	for (size_t i = 0; i < 5; i++)
+	for (size_t i = 0; i < sizeof(workers) / sizeof(*workers); i++)
 		if (rates[workers[i].rate])
 			pthread_create(&ids[i], NULL, workers[i].run, NULL);
 	if (!wait_for_line)
 		printf("ready\n");
 	fflush(stdout);
 	loop();
-	for (size_t i = 0; i < 5; i++)
+	for (size_t i = 0; i < sizeof(workers) / sizeof(*workers); i++)
 		if (rates[workers[i].rate])
 			pthread_join(ids[i], NULL);
 	printf("seconds=%.3f", (double)(now_ns() - start_ns) / 1e9);
