@@ -78,6 +78,17 @@ void store_event_make(const struct store_notice *notice, struct record_event *ev
 		add_number(event, "segment", notice->last_segment);
 		add_text(event, "reason", strerror(-notice->error));
 		break;
+	case STORE_BEHIND:
+	case STORE_CAUGHT_UP:
+		event->event = "degraded";
+		add_text(event, "source", "store");
+		add_text(event, "state", notice->kind == STORE_BEHIND ? "begin" : "end");
+		add_text(event, "reason",
+			 notice->kind == STORE_BEHIND ? "old intervals are merged late: too little "
+							"CPU time is left for it"
+						      : "old intervals are merged in time again");
+		add_number(event, "late_ns", notice->dur_ns);
+		break;
 	}
 }
 

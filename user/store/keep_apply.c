@@ -21,6 +21,8 @@
 /* Ages go by CLOCK_BOOTTIME, which runs on in a suspend that a wait does not see. */
 #define MAX_WAIT_NS (600 * NSEC_PER_SEC)
 #define MIN_WAIT_NS (100 * NSEC_PER_MSEC)
+/* A merge that is late by the first AGE is told, and by this at the least. */
+#define MIN_PATIENCE_NS (10 * NSEC_PER_SEC)
 
 const struct store_segment *store_keep_due(struct store_writer *writer, uint64_t *resolution_ns,
 					   uint64_t *wait_ns)
@@ -53,6 +55,47 @@ const struct store_segment *store_keep_due(struct store_writer *writer, uint64_t
 	if (*wait_ns && *wait_ns < MIN_WAIT_NS)
 		*wait_ns = MIN_WAIT_NS;
 	return NULL;
+}
+
+uint64_t store_keep_late(const struct store_writer *writer)
+{
+	const struct retain_state state = {
+		.now_boot_ns = clock_now_ns(CLOCK_BOOTTIME),
+		.boot_id = writer->boot_id,
+	};
+	const struct store_keep *keep = writer->options.keep;
+	uint64_t late_ns = 0, run_ns = clock_now_ns(CLOCK_MONOTONIC) - writer->begun_ns;
+
+	for (size_t i = 0; i < writer->closed.count; i++) {
+		const struct store_segment *segment = &writer->closed.items[i];
+		uint64_t age_ns = retain_age_ns(&writer->closed, i, &state);
+		bool ours = !strcmp(segment->facts.session, writer->session);
+
+		/* Damaged, or not to be compressed: it will not be merged. */
+		if (segment->kept ||
+		    (segment->tried && (!segment->known || !segment->packed || segment->plain)))
+			continue;
+		for (size_t k = 0; k < writer->options.keep_count; k++) {
+			uint64_t due_ns = k ? keep[k - 1].age_ns : 0;
+
+			if (age_ns <= due_ns ||
+			    keep[k].resolution_ns <= segment->facts.resolution_ns ||
+			    (ours && keep[k].resolution_ns <= writer->interval_ns))
+				continue;
+			if (age_ns - due_ns > late_ns)
+				late_ns = age_ns - due_ns;
+			break;
+		}
+	}
+	/* What an earlier run left is due since this one began. */
+	return late_ns < run_ns ? late_ns : run_ns;
+}
+
+uint64_t store_keep_patience(const struct store_writer *writer)
+{
+	uint64_t age_ns = writer->options.keep_count ? writer->options.keep[0].age_ns : 0;
+
+	return age_ns > MIN_PATIENCE_NS ? age_ns : MIN_PATIENCE_NS;
 }
 
 struct rewriting {

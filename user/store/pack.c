@@ -22,6 +22,16 @@
 /* include/uapi/linux/ioprio.h */
 #define IOPRIO_IDLE (3 << 13)
 
+/* So many segments that wait, or a merge that is late by such a part of what is told. */
+#define HURRY_SEGMENTS 4
+#define HURRY_PART     4
+
+struct pace {
+	int niceness; /* of the writer */
+	bool hurries;
+	bool merged; /* what was done last */
+};
+
 static int write_out(struct store_writer *writer, int fd, const char *data, size_t length)
 {
 	while (length) {
@@ -223,22 +233,44 @@ static bool needs_work(const struct store_writer *writer, const struct store_seg
 	return !segment->tried && (!segment->known || (segment->plain && !writer->options.plain));
 }
 
-/* What is closed is compressed before anything is merged. *resolution_ns 0: it is to be looked
- * after. */
+/* The thread has what others leave, until work piles up: a machine that is always busy leaves it
+ * nothing, and then it takes its share like any other. */
+static void set_pace(struct pace *pace, bool hurry)
+{
+	if (pace->hurries == hurry)
+		return;
+	pace->hurries = hurry;
+	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), hurry ? pace->niceness : 19);
+	syscall(SYS_ioprio_set, 1, 0, hurry ? 0 : IOPRIO_IDLE);
+}
+
+/* What is closed is compressed before anything is merged; where both pile up, in turn.
+ * *resolution_ns 0: it is to be looked after. */
 static void wait_for_work(struct store_writer *writer, struct store_segment *work,
-			  uint64_t *resolution_ns)
+			  uint64_t *resolution_ns, struct pace *pace)
 {
 	const struct store_segment *due = NULL;
 	uint64_t wait_ns, until_ns;
 	struct timespec until;
 
 	for (;;) {
-		*resolution_ns = 0;
-		for (size_t i = 0; i < writer->closed.count && !due; i++)
-			if (needs_work(writer, &writer->closed.items[i]))
+		const struct store_segment *merge;
+		size_t waiting = 0;
+		bool late = store_keep_late(writer) > store_keep_patience(writer) / HURRY_PART;
+
+		for (size_t i = 0; i < writer->closed.count; i++) {
+			if (!needs_work(writer, &writer->closed.items[i]))
+				continue;
+			if (!waiting++)
 				due = &writer->closed.items[i];
-		if (!due)
-			due = store_keep_due(writer, resolution_ns, &wait_ns);
+		}
+		merge = store_keep_due(writer, resolution_ns, &wait_ns);
+		if (merge && (!due || (late && !pace->merged)))
+			due = merge;
+		else
+			*resolution_ns = 0;
+		pace->merged = *resolution_ns;
+		set_pace(pace, late || waiting >= HURRY_SEGMENTS);
 		if (due)
 			break;
 		if (!wait_ns) {
@@ -257,14 +289,14 @@ static void *pack_life(void *ctx)
 {
 	struct store_writer *writer = ctx;
 	struct store_segment work;
+	struct pace pace = {.niceness = getpriority(PRIO_PROCESS, 0), .hurries = true};
 	uint64_t resolution_ns;
 
 	prctl(PR_SET_NAME, "jankscope-pack");
-	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
-	syscall(SYS_ioprio_set, 1, 0, IOPRIO_IDLE);
+	set_pace(&pace, false);
 	for (;;) {
 		pthread_mutex_lock(&writer->lock);
-		wait_for_work(writer, &work, &resolution_ns);
+		wait_for_work(writer, &work, &resolution_ns, &pace);
 		pthread_mutex_unlock(&writer->lock);
 		if (resolution_ns)
 			store_keep_apply(writer, &work, resolution_ns);

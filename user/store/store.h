@@ -35,6 +35,8 @@ enum store_notice_kind {
 	STORE_REMOVED = 5,     /* closed segments, oldest first, to keep a limit */
 	STORE_TAKEN = 6,       /* a segment that somebody else removed or renamed */
 	STORE_SYNC_FAILED = 7, /* what was written may not be on the disk */
+	STORE_BEHIND = 8,      /* old intervals wait for their merge, for dur_ns by now */
+	STORE_CAUGHT_UP = 9,
 };
 
 enum store_reason {

@@ -17,8 +17,9 @@
 #include "util/clock.h"
 #include "util/crc32c.h"
 
-#define SYNC_NS  (60 * NSEC_PER_SEC)
-#define RETRY_NS NSEC_PER_SEC
+#define SYNC_NS      (60 * NSEC_PER_SEC)
+#define RETRY_NS     NSEC_PER_SEC
+#define KEEP_LOOK_NS NSEC_PER_SEC
 /* An old segment can be removed or merged by its age if it is not too long in time either. */
 #define SEGMENT_NS      (3600 * NSEC_PER_SEC)
 #define MIN_SEGMENT_NS  NSEC_PER_SEC
@@ -107,6 +108,7 @@ struct store_writer *store_writer_open(const char *path, const struct store_opti
 	writer->options = *options;
 	writer->notices = notices;
 	writer->fd = writer->dir_fd = writer->lock_fd = writer->index_fd = -1;
+	writer->begun_ns = clock_now_ns(CLOCK_MONOTONIC);
 	writer->segment_bytes = options->segment_bytes;
 	if (!writer->segment_bytes) {
 		writer->segment_bytes = STORE_SEGMENT_BYTES;
@@ -334,10 +336,32 @@ static void check_taken(struct store_writer *writer)
 	segment_close(writer, true);
 }
 
+/* A machine without a free moment leaves the thread that merges none either: then the folder has
+ * more than --keep asked for, and that is told. */
+static void check_keep(struct store_writer *writer, uint64_t now_ns)
+{
+	uint64_t late_ns, patience_ns = store_keep_patience(writer);
+
+	if (!writer->options.keep_count || now_ns - writer->keep_looked_ns < KEEP_LOOK_NS)
+		return;
+	writer->keep_looked_ns = now_ns;
+	pthread_mutex_lock(&writer->lock);
+	late_ns = store_keep_late(writer);
+	pthread_mutex_unlock(&writer->lock);
+	/* Between the two nothing changes. */
+	if (writer->keep_behind ? late_ns > patience_ns / 2 : late_ns <= patience_ns)
+		return;
+	writer->keep_behind = !writer->keep_behind;
+	store_tell(writer, &(struct store_notice){.kind = writer->keep_behind ? STORE_BEHIND
+									      : STORE_CAUGHT_UP,
+						  .dur_ns = late_ns});
+}
+
 void store_writer_tick(struct store_writer *writer)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
+	check_keep(writer, now_ns);
 	tell_waiting(writer);
 	check_taken(writer);
 	if (writer->unsynced && now_ns - writer->unsynced_since_ns >= SYNC_NS)

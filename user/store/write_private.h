@@ -44,6 +44,10 @@ struct store_writer {
 	size_t closed_room;
 	uint64_t packing_bytes; /* of the file that it makes */
 	bool thread;
+
+	/* merges that wait, by the writer */
+	uint64_t begun_ns, keep_looked_ns;
+	bool keep_behind; /* it is told */
 };
 
 /* Tell the recorder, now or when it has taken what was told before. */
@@ -81,6 +85,11 @@ struct store_segment *store_closed(struct store_writer *writer, uint64_t number)
  * lock. NULL: none is; *wait_ns: until one may be, 0: never. */
 const struct store_segment *store_keep_due(struct store_writer *writer, uint64_t *resolution_ns,
 					   uint64_t *wait_ns);
+/* For how long the segment that waits longest for its merge has been due in this run, with the
+ * lock; 0: none is. */
+uint64_t store_keep_late(const struct store_writer *writer);
+/* When that is so much that it is told. */
+uint64_t store_keep_patience(const struct store_writer *writer);
 /* Merge the intervals of such a segment, a copy of which this is. */
 void store_keep_apply(struct store_writer *writer, const struct store_segment *segment,
 		      uint64_t resolution_ns);
