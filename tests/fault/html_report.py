@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 import made_recording as made
 from made_recording import BOOT, SEC
@@ -191,6 +192,30 @@ def check_hostile():
         "NUL and bytes that are no UTF-8: a damage is said, and the page is whole", err)
 
 
+def check_many():
+    """More threads than are followed, and one that comes late and is the heaviest of all."""
+    rng = made.rng(10)
+    records, start = [made.header()], time.monotonic()
+    for n in range(1, 301):
+        apps = [(f"app{rng.randrange(400)}", 1000 + 10 * i, 10000 + i, 10_000_000) for i in range(60)]
+        if n > 250:
+            apps.append(("late", 9000, 9, SEC))
+        records.append(made.interval(BOOT + n * SEC, rng, apps))
+    made.write("many.jsonl", records)
+    made_s, start = time.monotonic() - start, time.monotonic()
+    data = page("many.jsonl")[0].data
+    cpu = [s for s in data["series"] if s["group"] == "cpu" and s["unit"] == "ns"]
+    busy = series(data, "cpu", "all CPUs, busy")
+    say(all(sum(s["sum"][i] for s in cpu) == busy[i] for i in range(len(busy))) and
+        len([s for s in cpu if "name" in s]) <= 12, "800 threads: those with a name and the rest are all",
+        [s.get("name") for s in cpu])
+    late = series(data, "cpu", "late of late") or []
+    say(late and late[:250] == [0] * 250 and sum(late[252:]) == sum(
+        t["cpu_ns"] for r in records[253:] for t in r["cpu"]["tasks"] if t["tid"] == 9000),
+        "one that comes late and heavy has its series", [s.get("name") for s in cpu])
+    say(time.monotonic() - start < max(5, 3 * made_s), "in time", time.monotonic() - start)
+
+
 def check_gaps():
     rng = made.rng(5)
     records = [made.header()]
@@ -243,6 +268,7 @@ def main():
         check_sums(3000)
         report("sums.jsonl", "--html", "sums.html")
         check_hostile()
+        check_many()
         check_gaps()
         check_absent()
         check_files()

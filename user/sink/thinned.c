@@ -34,6 +34,16 @@ struct series {
 	UT_hash_handle hh;
 };
 
+/* A name that has no series: only what came of it is counted, until that is more than a series has.
+ */
+struct waiting {
+	char key[NAME_BYTES + 4];
+	double total;
+	UT_hash_handle hh;
+};
+
+#define WAITING 4096
+
 struct thinned {
 	struct row rows[THINNED_ROWS];
 	size_t count;
@@ -41,7 +51,12 @@ struct thinned {
 	uint64_t dur_ns; /* of the interval that is being added */
 	struct series *series, **touched;
 	size_t touched_count, touched_room;
-	uint64_t left_out[THINNED_GROUPS]; /* levels that have no row */
+	/* of those with a limit: how many there are, and what each of them has at the least */
+	struct slot {
+		size_t count;
+		double least;
+	} slots[THINNED_GROUPS][2];
+	struct waiting *waiting; /* by key */
 };
 
 struct thinned *thinned_new(void)
@@ -51,6 +66,16 @@ struct thinned *thinned_new(void)
 	if (thinned)
 		thinned->stride = 1;
 	return thinned;
+}
+
+static void forget_waiting(struct thinned *thinned)
+{
+	struct waiting *waiting, *next;
+
+	HASH_ITER (hh, thinned->waiting, waiting, next) {
+		HASH_DEL(thinned->waiting, waiting);
+		free(waiting);
+	}
 }
 
 void thinned_free(struct thinned *thinned)
@@ -63,6 +88,7 @@ void thinned_free(struct thinned *thinned)
 		HASH_DEL(thinned->series, series);
 		free(series);
 	}
+	forget_waiting(thinned);
 	free(thinned->touched);
 	free(thinned);
 }
@@ -234,30 +260,89 @@ static int give_to_others(struct thinned *thinned, struct series *series)
 	return 0;
 }
 
-static int drop_least(struct thinned *thinned, const struct series *like, size_t limit)
+/* That with the least of a group and kind, as its slot says from then on. */
+static struct series *find_least(struct thinned *thinned, enum thinned_group group,
+				 enum series_kind kind, const char *unit)
 {
+	struct slot *slot = &thinned->slots[group][kind];
 	struct series *series, *next, *least = NULL;
-	size_t count = 0;
-	int err = 0;
 
+	slot->count = 0;
 	HASH_ITER (hh, thinned->series, series, next) {
-		if (series->group != like->group || series->kind != like->kind ||
-		    !series->has_name || strcmp(series->unit, like->unit))
+		if (series->group != group || series->kind != kind || !series->has_name ||
+		    strcmp(series->unit, unit))
 			continue;
-		count++;
-		if (series != like && (!least || weight_of(series) < weight_of(least)))
+		slot->count++;
+		if (!least || weight_of(series) < weight_of(least))
 			least = series;
 	}
-	if (count <= limit || !least)
-		return 0;
-	if (like->kind == SERIES_SUM)
-		err = give_to_others(thinned, least);
-	else
-		thinned->left_out[like->group]++;
-	untouch(thinned, least);
-	HASH_DEL(thinned->series, least);
-	free(least);
+	slot->least = least ? weight_of(least) : 0;
+	return least;
+}
+
+static int drop(struct thinned *thinned, struct series *series)
+{
+	int err = series->kind == SERIES_SUM ? give_to_others(thinned, series) : 0;
+
+	untouch(thinned, series);
+	HASH_DEL(thinned->series, series);
+	free(series);
 	return err;
+}
+
+/* What came of this name so far, with the value; a level: the value. Negative: -ENOMEM. */
+static double wait_for(struct thinned *thinned, const char *key, enum series_kind kind,
+		       double value)
+{
+	struct waiting *waiting;
+
+	if (kind == SERIES_LEVEL)
+		return value;
+	HASH_FIND_STR(thinned->waiting, key, waiting);
+	if (!waiting) {
+		if (HASH_COUNT(thinned->waiting) == WAITING)
+			forget_waiting(thinned);
+		waiting = calloc(1, sizeof(*waiting));
+		if (!waiting)
+			return -ENOMEM;
+		strcpy(waiting->key, key);
+		HASH_ADD_STR(thinned->waiting, key, waiting);
+	}
+	return waiting->total += value;
+}
+
+/* Make room for one more. 1: there is room; 0: it is too light for that; -ENOMEM. */
+static int make_room(struct thinned *thinned, enum thinned_group group, enum series_kind kind,
+		     const char *unit, const char *key, size_t limit, double value)
+{
+	const struct slot *slot = &thinned->slots[group][kind];
+	struct waiting *waiting;
+	struct series *least;
+	double weight;
+	int err;
+
+	if (slot->count < limit)
+		find_least(thinned, group, kind, unit);
+	if (slot->count < limit)
+		return 1;
+	weight = wait_for(thinned, key, kind, value);
+	if (weight < 0)
+		return weight == -ENOMEM ? -ENOMEM : 0;
+	/* Sums and greatest values only grow, so that the slot's is a lower bound. */
+	if (weight <= slot->least)
+		return 0;
+	least = find_least(thinned, group, kind, unit);
+	if (!least || weight <= slot->least)
+		return 0;
+	HASH_FIND_STR(thinned->waiting, key, waiting);
+	if (waiting) {
+		HASH_DEL(thinned->waiting, waiting);
+		free(waiting);
+	}
+	err = drop(thinned, least);
+	/* The newcomer may be the least now. */
+	thinned->slots[group][kind].least = 0;
+	return err ? err : 1;
 }
 
 static int touch(struct thinned *thinned, struct series *series)
@@ -290,14 +375,21 @@ int thinned_add(struct thinned *thinned, enum thinned_group group, enum series_k
 		return 0;
 	make_key(key, group, kind, unit, name);
 	series = find(thinned, key);
-	if (!series) {
-		series = make(thinned, group, kind, unit, name);
-		if (!series)
-			return -ENOMEM;
-		series->now = value;
-		err = limit ? drop_least(thinned, series, limit) : 0;
-		series->now = 0;
+	if (!series && limit) {
+		err = make_room(thinned, group, kind, unit, key, limit, value);
+		if (err < 0)
+			return err;
+		if (!err)
+			return kind == SERIES_SUM
+				       ? thinned_add(thinned, group, kind, unit, NULL, 0, value)
+				       : 0;
+		err = 0;
+		thinned->slots[group][kind].count = 0; /* to be counted anew */
 	}
+	if (!series)
+		series = make(thinned, group, kind, unit, name);
+	if (!series)
+		return -ENOMEM;
 	if (!err)
 		err = touch(thinned, series);
 	series->now += value;
@@ -452,8 +544,6 @@ void thinned_put(struct thinned *thinned, size_t shown, struct json_buffer *to)
 			continue;
 		if (series->kind == SERIES_SUM)
 			to->failed |= give_to_others(thinned, series) != 0;
-		else
-			thinned->left_out[series->group]++;
 		HASH_DEL(thinned->series, series);
 		free(series);
 	}

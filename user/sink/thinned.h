@@ -38,8 +38,9 @@ void thinned_begin(struct thinned *thinned, uint64_t begin_ns, uint64_t end_ns, 
 /* The group was measured in this interval: a sum of it that nothing is added to was 0. */
 void thinned_measured(struct thinned *thinned, enum thinned_group group);
 /* Add to a series of the interval; it is made where it is not there. `limit`: so many series of
- * this group and kind have a name of their own; for one more, that with the least goes, a sum to
- * the group's series without a name. 0 or -ENOMEM. */
+ * this group, kind and unit have a name of their own (0: any number): a name that comes to more
+ * than the least of them takes its place. A sum that has no series, now or any more, is in the
+ * group's series without a name. 0 or -ENOMEM. */
 int thinned_add(struct thinned *thinned, enum thinned_group group, enum series_kind kind,
 		const char *unit, const char *name, size_t limit, double value);
 /* 0 or -ENOMEM. */

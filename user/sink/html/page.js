@@ -77,7 +77,7 @@ function growing(summary) {
 function cards(run) {
 	var summary = run.footer.summary || {}, out = [], dur = get(summary, 'dur_ns');
 	function has(path) { return get(summary, path) !== undefined; }
-	var lost = get(summary, 'lost_pct'), blocks = get(summary, 'blocks.count');
+	var lost = get(summary, 'lost_pct'), kinds = Object.keys(run.footer.lost || {}), blocks = get(summary, 'blocks.count');
 	if (dur) out.push(card('Recorded', seconds(dur), fixed(get(summary, 'intervals'), 0) + ' intervals'));
 	if (has('frames.shown'))
 		out.push(card('Janky frames', get(summary, 'frames.shown') ? fixed(100 * get(summary, 'frames.janky') / get(summary, 'frames.shown'), 2) + ' %' : '-',
@@ -98,7 +98,8 @@ function cards(run) {
 		out.push(card('Memory', growing(summary) ? growing(summary) + ' grow' : 'steady',
 			'processes whose slope is above 0 with 95 %', growing(summary) ? 'bad' : 'good'));
 	if (lost !== undefined)
-		out.push(card('Lost', fixed(lost, 3) + ' %', 'the largest share of a whole', lost > 0 ? 'bad' : 'good'));
+		out.push(card('Lost', fixed(lost, 3) + ' %', kinds.length ? 'the largest share of a whole; ' + kinds.length + ' counters' : 'nothing',
+			kinds.length ? 'bad' : 'good'));
 	if (has('self.cpu_ns') && dur)
 		out.push(card('jankscope itself', fixed(100 * get(summary, 'self.cpu_ns') / dur, 3) + ' %', 'of one core'));
 	return out;
@@ -670,7 +671,7 @@ function eventTable() {
 	})).sort(function (a, b) { return a[0][0] - b[0][0]; });
 	if (data.left_out.events) body.push(['', '', fixed(data.left_out.events, 0) + ' later events have no room here']);
 	if (!body.length) { byId('events').append(node('p', {}, 'There were none.')); return; }
-	table(byId('events'), [['Time', false], ['Event', false], ['', false]], body);
+	table(byId('events'), [['Time', false], ['Event', false], ['What', false, false]], body);
 }
 
 /* ---- the page ---- */
