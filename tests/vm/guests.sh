@@ -16,7 +16,7 @@ guest_tests() {
 	local more=
 	case $1 in
 	debian-5.10-arm64) more=,test_cpu,test_cpu_split,test_binder ;;
-	debian-6.1-arm64) more=,test_cpu,test_binder ;;
+	debian-6.1-arm64) more=,test_cpu,test_binder:look ;;
 	debian-6.1-amd64) more=,test_stack_safety,test_cpu_losses,test_net_losses ;;
 	gki-6.1) more=,test_binder:look,test_cpu,test_cpu_split,test_cpu_losses,test_cpu_no_kprobe,test_task_registers,test_looper_reasons,test_stack_sandbox ;;
 	gki-6.12) more=,test_binder:look,test_cpu_split,test_net,test_stack_torn,test_loops,test_task_registers,test_stack_sandbox,test_helpers ;;
