@@ -191,7 +191,7 @@ static void test_idle(void)
 	sched_kernel_close(truth);
 }
 
-/* A CPU whose tick is late when it is visited at the start is visited again. */
+/* A CPU whose tick is late when it is visited is found with its next one. */
 static void test_late_idle(void)
 {
 	const struct cpu_options options = {

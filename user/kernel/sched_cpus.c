@@ -139,17 +139,29 @@ static void visit_cpus(struct sched_kernel *kernel, bool wait_for_tick)
 	sched_setaffinity(0, sizeof(before), &before);
 }
 
+static bool knows_ticks(const struct sched_kernel *kernel)
+{
+	for (unsigned cpu = 0; cpu < kernel->cpu_count; cpu++)
+		if (!kernel->cpu_states[cpu].offline && !kernel->cpu_states[cpu].tick)
+			return false;
+	return true;
+}
+
 void sched_kernel_find_idle(struct sched_kernel *kernel)
 {
-	struct bpf_link *link;
-
-	if (!kernel->iterating || !kernel->skeleton->rodata->tick_handler)
+	if (!kernel->iterating || !kernel->skeleton->rodata->tick_handler ||
+	    (!kernel->tick_link && knows_ticks(kernel)))
 		return;
-	link = bpf_program__attach(kernel->skeleton->progs.sched_find_tick);
-	if (!link)
+	if (!kernel->tick_link) {
+		kernel->tick_link = bpf_program__attach(kernel->skeleton->progs.sched_find_tick);
+		if (kernel->tick_link && !kernel->late_idle)
+			visit_cpus(kernel, true);
+	}
+	/* A tick that was late, as on an emulator that is busy, comes with the CPU's next work. */
+	if (!knows_ticks(kernel))
 		return;
-	visit_cpus(kernel, true);
-	bpf_link__destroy(link);
+	bpf_link__destroy(kernel->tick_link);
+	kernel->tick_link = NULL;
 }
 
 int sched_cpus_attach(struct sched_kernel *kernel)

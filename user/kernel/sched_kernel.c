@@ -300,6 +300,7 @@ static void release(struct sched_kernel *kernel)
 	bpf_link__destroy(kernel->iterator_link);
 	bpf_link__destroy(kernel->exit_link);
 	bpf_link__destroy(kernel->uid_link);
+	bpf_link__destroy(kernel->tick_link);
 	bpf_link__destroy(kernel->cpu_enter_link);
 	bpf_link__destroy(kernel->cpu_exit_link);
 	sched_names_release(kernel);

@@ -71,8 +71,9 @@ struct sched_cpu {
 	uint64_t irq_ns, softirq_ns, steal_ns, idle_without_irqs_ns;
 };
 void sched_kernel_cpu(const struct sched_kernel *kernel, unsigned cpu, struct sched_cpu *out);
-/* Where the idle sum of a CPU lies is to be found: it came up and had never been there, or its tick
- * was late when it was visited. Takes 12 ms a CPU at the most. */
+/* Where the idle sum of a CPU lies is to be found: it came up and had never been there. Each CPU is
+ * visited, for 12 ms at the most; one whose tick is later is found with its next one, so this is to
+ * be called again at each read-out until all are known. */
 void sched_kernel_find_idle(struct sched_kernel *kernel);
 /* True where a change of uid splits a task's time when it happens (kprobe, or the tracepoint
  * cap_capable); else the switch that follows does. */

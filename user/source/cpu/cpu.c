@@ -183,15 +183,6 @@ static void set_rest(struct cpu_source *cpu, const struct cpu_times *times,
 	cpu->have_idle_without_irqs = times->idle_without_irqs_known;
 }
 
-/* A CPU is visited for 12 ms; its tick comes later where the machine, or an emulator below it, is
- * busy. Later visits are further and further apart. */
-static void find_idle_again(struct cpu_source *cpu, bool known)
-{
-	cpu->without_idle = known ? 0 : cpu->without_idle + 1;
-	if (cpu->kernel && cpu->without_idle && !(cpu->without_idle & (cpu->without_idle - 1)))
-		sched_kernel_find_idle(cpu->kernel);
-}
-
 static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, uint64_t dur_ns,
 			  struct record_cpu *record)
 {
@@ -200,7 +191,8 @@ static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, uint64_t dur
 	int err;
 
 	read_times(cpu, &times);
-	find_idle_again(cpu, times.idle_known);
+	if (cpu->kernel && (!times.idle_known || !cpu->have_idle))
+		sched_kernel_find_idle(cpu->kernel);
 	cpu_names_apply(&cpu->names, cpu->context->targets);
 	err = cpu_ledger_close(cpu->ledger, mono_ns + clock_suspended_ns(), dur_ns,
 			       cpu->thin_top ? cpu->thin_top : cpu->options.top, &cpu->listing,
