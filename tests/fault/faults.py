@@ -542,8 +542,9 @@ def full_map():
     rows = [r for r in records("full.jsonl") if r["type"] == "interval"]
     lost = sum(r.get("lost", {}).get("cpu_task_map_full", 0) for r in rows)
     overflow = sum(r["cpu"].get("overflow_ns", 0) for r in rows)
-    off = max(abs(r["cpu"]["busy_ns"] + r["cpu"]["idle_ns"] - r["cpu"]["online_cpus"] * r["dur_ns"]) /
-              (r["cpu"]["online_cpus"] * r["dur_ns"]) for r in rows[1:])
+    # Of the run: where an interval ends while its clocks are read, the next one has the rest.
+    online = sum(r["cpu"]["online_cpus"] * r["dur_ns"] for r in rows[1:])
+    off = abs(sum(r["cpu"]["busy_ns"] + r["cpu"]["idle_ns"] for r in rows[1:]) - online) / online
     say(code == 3 and lost > 0 and overflow > 0 and "more than --max-lost" in run.talk(),
         f"F14: a full map: {lost} tasks without room, exit code 3", code, lost, overflow, run.talk())
     say(off < 0.02, f"F14: busy and idle are the time that went by, within {100 * off:.2f} %")
@@ -578,7 +579,10 @@ def stopped_recorder():
     threads = int(made["threads"])
     gaps = [r for r in records("stopped.jsonl") if r.get("event") == "gap"]
     whole = rows[-1]["t_boot_ns"] - rows[0]["t_boot_ns"] - sum(r["dur_ns"] for r in rows[1:])
-    say(code == 0 and threads <= told + untold + 12 * len(rows) and untold > 0 and told <= threads + 12 * len(rows),
+    # A dead thread stays readable until its number comes again: fewer of them than there are numbers
+    # may all be told, and then none is lost.
+    say(code == 0 and threads <= told + untold + 12 * len(rows) and (untold > 0 or told >= threads) and
+        told <= threads + 12 * len(rows),
         f"F15: five seconds in which nobody reads: {threads} threads made, {told} told, {untold} counted as lost",
         code, lost, run.talk())
     say(len(gaps) == 1 and gaps[0]["dur_ns"] > 4.5e9 and abs(whole) < 1e8,
@@ -649,16 +653,17 @@ def suspend():
     intervals = [r for r in rows if r["type"] == "interval"]
     spans = [r["dur_ns"] for r in intervals]
     told = [r["dur_ns"] / 1e9 for r in rows if r.get("event") == "suspend"]
-    # Between the ends of two intervals lie the second one and what was slept, and nothing else. A
-    # busy machine may let some time pass between two looks at clocks.
+    # Between the ends of two intervals lie the second one and what was slept, and nothing else. Each
+    # look at the boot clock waits for own_clocks here, which a busy machine may hold up: so each pair
+    # has 200 ms, and all of them together 50.
     off, end, slept = [], 0, 0
     for row in rows:
         slept += row["dur_ns"] if row.get("event") == "suspend" else 0
         if row["type"] == "interval":
-            off += [abs(row["t_boot_ns"] - end - row["dur_ns"] - slept)] if end else []
+            off += [row["t_boot_ns"] - end - row["dur_ns"] - slept] if end else []
             end, slept = row["t_boot_ns"], 0
     say(code == 0 and len(told) == 2 and all(abs(t - 3600) < 0.01 for t in told) and max(spans) < 5e8 and
-        max(off) < 3e7 and min(spans) > 0,
+        max(map(abs, off)) < 2e8 and abs(sum(off)) < 5e7 and min(spans) > 0,
         f"F16: two suspends of an hour: told to {max(abs(t - 3600) for t in told) * 1e6 if told else 0:.0f} us, "
         f"no interval is longer than {max(spans) / 1e6:.0f} ms, and no time is missing",
         code, told, max(spans), off)
@@ -725,6 +730,7 @@ def hidden_proc():
         f"F20: hidepid=2, a command line of 100 kB, a name of brackets and newlines: told in {len(tasks)} intervals",
         ended, tasks[:1], run.talk())
     missing = {key for r in rows for key in r.get("missing", {})}
+    missing.discard("cpu.tasks.frequencies")  # of the machine: not each has cpufreq
     say(not any(key.startswith(("cpu.tasks", "cpu.processes")) for key in missing),
         "F20: nothing of the target's is missing", missing)
 
