@@ -205,6 +205,11 @@ def check_example(browser):
     whole = browser.run("document.documentElement.scrollHeight")
     clip = {"x": 0, "y": 0, "width": 1240, "height": whole, "scale": 1}
     browser.picture("light", clip=clip, captureBeyondViewport=True)
+    # the picture in README, which is kept small by hand
+    summaries = "document.querySelectorAll('#summaries details').forEach(d => { d.open = %s; })"
+    browser.run(summaries % "false")
+    browser.picture("readme", clip={"x": 0, "y": 0, "width": 1240, "height": 790, "scale": 0.6})
+    browser.run(summaries % "true")
     keys(browser)
     browser.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
     time.sleep(0.3)

@@ -98,7 +98,7 @@ function cards(run) {
 		out.push(card('Memory', growing(summary) ? growing(summary) + ' grow' : 'steady',
 			'processes whose slope is above 0 with 95 %', growing(summary) ? 'bad' : 'good'));
 	if (lost !== undefined)
-		out.push(card('Lost', fixed(lost, 3) + ' %', kinds.length ? 'the largest share of a whole; ' + kinds.length + ' counters' : 'nothing',
+		out.push(card('Lost', fixed(lost, 3) + ' %', kinds.length ? 'the largest share of a whole; ' + kinds.length + (kinds.length > 1 ? ' counters' : ' counter') : 'nothing',
 			kinds.length ? 'bad' : 'good'));
 	if (has('self.cpu_ns') && dur)
 		out.push(card('jankscope itself', fixed(100 * get(summary, 'self.cpu_ns') / dur, 3) + ' %', 'of one core'));
