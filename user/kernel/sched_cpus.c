@@ -25,6 +25,7 @@ static void find_symbols(struct symbols *symbols)
 	FILE *file = fopen("/proc/kallsyms", "re");
 	unsigned long long address;
 	char line[256], name[128];
+	uint64_t timer = 0;
 
 	*symbols = (struct symbols){0};
 	while (file && fgets(line, sizeof(line), file)) {
@@ -33,8 +34,11 @@ static void find_symbols(struct symbols *symbols)
 		/* Modules stand behind the kernel, and have names of their own. */
 		if (strchr(line, '['))
 			break;
-		/* 3aedb7fcd88a (6.8) renamed it */
-		if (!strcmp(name, "tick_nohz_handler") || !strcmp(name, "tick_sched_timer"))
+		/* 3aedb7fcd88a (6.8) gave it the name that another one had before, which may stand
+		 * in front of it or behind it. */
+		if (!strcmp(name, "tick_sched_timer"))
+			timer = symbols->tick_handler = address;
+		else if (!timer && !strcmp(name, "tick_nohz_handler"))
 			symbols->tick_handler = address;
 		else if (!strcmp(name, "__per_cpu_offset"))
 			symbols->percpu_offsets = address;
