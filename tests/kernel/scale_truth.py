@@ -153,8 +153,13 @@ def crowd(interval, count=300):
             "%s: %d blocks of %d others are told, or who is not watched is counted" % (
                 name, wanted, len(alive)), "missed %d of %d processes" % (len(lost), missing_pids),
             lost[:3], said, "target_start of %d" % started)
-    test.ok(len(bare) <= wanted / 100, "%s: all of them with a stack (%d without)" % (
-        name, len(bare)), *bare[:5], *sorted(said.items()))
+    # 300 processes with 150 blocks a second take the unwinder a good part of a CPU: where it does
+    # not get that, the stacks that found no room in its queue are told and counted.
+    untold = [b for b in bare if (b[2] or {}).get("stacks") != "too many stacks waited for the unwinder"]
+    test.ok(len(untold) <= wanted / 100 and
+            len(bare) - len(untold) <= said.get("lost.stacks_not_unwound", 0),
+            "%s: all of them with a stack (%d without), or it is told why not" % (name, len(bare)),
+            *untold[:5], *sorted(said.items()))
     judge_exit(recorder, allowed,
                "%s: ends within 1 s of SIGINT with %d watched" % (name, len(alive)))
     left = recorder.helpers()

@@ -4,6 +4,7 @@
  * sums (cputime_adjust scales user + system to sum_exec_runtime, cut to microseconds), less what
  * the process ran before it took the name. It reads its own clock just before and just after
  * execve, prctl or setresuid; the event lies between, and so must what is listed. */
+/* Runs beside others (20 s) */
 #include "target_rig.h"
 #include "util/resident.h"
 

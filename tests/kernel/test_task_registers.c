@@ -2,6 +2,7 @@
 /* Registers of threads that sleep since before anybody looked, by the task iterator: those that a
  * tracer reads, without a stop and without EINTR; also in a process that has the descriptors only.
  */
+/* Runs beside others (20 s) */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>

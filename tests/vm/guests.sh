@@ -26,6 +26,21 @@ guest_tests() {
 	echo test_android_targets,test_guest_truth,test_stack_live$more
 }
 
+# What `make check` runs of these; it has 30 minutes. Left to check-vm: programs that run on this
+# machine's kernel too, and stages that two other guests go through.
+guest_tests_of_check() {
+	case $1 in
+	debian-5.10-arm64) guest_tests "$1" | sed 's/,test_cpu_split//' ;;
+	gki-6.1) guest_tests "$1" | sed 's/,test_cpu_split//; s/,test_cpu_losses//; s/,test_cpu_no_kprobe//' ;;
+	*) guest_tests "$1" ;;
+	esac
+}
+guest_stages_of_check() {
+	case $1 in
+	debian-6.12-arm64) echo doctor,rights,clocks,stacks,tiers,kernel_tests ;;
+	esac
+}
+
 # Modules that the tests need where the kernel has them as modules; their closure is packed.
 guest_modules="virtio_pci virtio_mmio virtio_net veth dummy tun binder_linux inet_diag tcp_diag
 	udp_diag raw_diag netlink_diag sch_netem 8021q bonding team team_mode_roundrobin ipip vxlan

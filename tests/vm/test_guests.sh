@@ -5,8 +5,9 @@
 set -u
 cd "$(dirname "$0")/../.."
 . tests/vm/guests.sh
+tests_of=guest_tests stages_of=:
 case ${VM_GUESTS:-} in
-'') guests=$guests_check ;;
+'') guests=$guests_check tests_of=guest_tests_of_check stages_of=guest_stages_of_check ;;
 all) guests=$guests_all ;;
 *) guests=$VM_GUESTS ;;
 esac
@@ -42,7 +43,7 @@ boot() { # GUEST
 		tests/vm/device.sh >"$out/$1.tap" 2>&1
 	else
 		guest_fields "$1"
-		VM_TESTS=${VM_TESTS:-$(guest_tests "$1")} tests/vm/run_guest.sh "$1" "$out/$arch.cpio" \
+		VM_TESTS=${VM_TESTS:-$($tests_of "$1")} VM_STAGES=${VM_STAGES:-$($stages_of "$1")} tests/vm/run_guest.sh "$1" "$out/$arch.cpio" \
 			/payload/guest.sh "${VM_TIMEOUT:-900}" >"$out/$1.log" 2>&1
 	fi
 	echo $? $((SECONDS - begin)) >"$out/$1.rc"

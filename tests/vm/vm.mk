@@ -2,7 +2,12 @@
 .PHONY: vm-payload vm-kernel
 EXTRA_TESTS += vm-payload
 vm-payload: all apps kernel-tests all-vm-apps build/tests/vm/core_fields
-	$(Q)$(MAKE) --no-print-directory ARCH=arm64 SAN=0 all apps kernel-tests all-vm-apps
+	$(Q)$(MAKE) --no-print-directory ARCH=arm64 SAN=0 all apps vm-kernel-tests all-vm-apps
+
+# Only those that a guest runs, by itself or by hand.
+VM_KERNEL_TESTS := $(sort $(shell grep -oh 'test_[a-z0-9_]*' tests/vm/guests.sh tests/vm/guest/*.sh))
+.PHONY: vm-kernel-tests
+vm-kernel-tests: $(filter $(VM_KERNEL_TESTS:%=$(BUILD)/tests/kernel/%),$(KTEST_BIN))
 
 # Debian's libart for arm64 in a guest: half a minute; apt-get download fetches it.
 .PHONY: check-art-arm64
