@@ -67,7 +67,8 @@ struct bench {
 	struct measured measured;
 	uint64_t pending; /* bytes that wait for their owner, as of the last sample */
 	struct shared *shared;
-	bool final; /* no sample follows the next one */
+	bool final;               /* no sample follows the next one */
+	uint64_t neighbours_lost; /* when it came up */
 	/* An emulated machine: a tenth of the traffic, so that the test ends in a minute. */
 	bool slow;
 };
@@ -394,6 +395,32 @@ static inline int quiet(enum libbpf_print_level level, const char *format, va_li
 	return 0;
 }
 
+/* Packets of the whole machine that were given up because their neighbour did not answer or had no
+ * room: the truth counts a packet before that, and the tracepoint never sees it. */
+static inline uint64_t neighbours_lost(void)
+{
+	static const char *const files[] = {"/proc/net/stat/arp_cache",
+					    "/proc/net/stat/ndisc_cache"};
+	uint64_t lost = 0;
+	char line[512];
+
+	for (size_t i = 0; i < 2; i++) {
+		FILE *file = fopen(files[i], "r");
+
+		while (file && fgets(line, sizeof(line), file)) {
+			unsigned long discards, full;
+
+			/* the last two of 13 columns, in hexadecimal; the first line has names */
+			if (sscanf(line, "%*x%*x%*x%*x%*x%*x%*x%*x%*x%*x%*x%lx%lx", &discards,
+				   &full) == 2)
+				lost += discards + full;
+		}
+		if (file)
+			fclose(file);
+	}
+	return lost;
+}
+
 /* Namespaces, cgroup and truth. False: it cannot be had here, and that was said. */
 static inline bool bench_up(struct bench *bench, const char *name)
 {
@@ -401,6 +428,7 @@ static inline bool bench_up(struct bench *bench, const char *name)
 	int fd;
 
 	net_run();
+	bench->neighbours_lost = neighbours_lost();
 	if (!getenv("LIBBPF_TALK"))
 		libbpf_set_print(quiet);
 	if (getuid()) {
@@ -513,7 +541,10 @@ static inline bool check_uid(struct bench *bench, uid_t uid, const char *what)
 	ok = truth.rx_bytes + truth.tx_bytes > 0 && equal(&truth, found);
 	tap_ok(ok, "%s: equal to the byte (rx %lu, tx %lu)", what, found->rx_bytes,
 	       found->tx_bytes);
-	if (!ok)
+	if (!ok) {
 		show(what, &truth, found);
+		tap_note("neighbours cost %lu packets on this machine since the begin",
+			 neighbours_lost() - bench->neighbours_lost);
+	}
 	return ok;
 }
