@@ -139,8 +139,9 @@ def pid_reuse(_):
         rows[t.get("process")] = rows.get(t.get("process"), 0) + t["cpu_ns"] // MS
     test.ok(second == pid and recorder.footer and rows.get("row-one", 0) >= 60 and
             rows.get("row-two", 0) >= 90, "pid reuse: each process's time under its name", rows)
-    test.ok(len(processes_of(recorder, pid)) == 2, "pid reuse: a row for each process",
-            processes_of(recorder, pid))
+    # Another program's process may have had the number in between.
+    ours = {p for p in processes_of(recorder, pid) if p[1] in ("row-one", "row-two")}
+    test.ok(len(ours) == 2, "pid reuse: a row for each process", processes_of(recorder, pid))
 
 
 def idle(_):
