@@ -191,27 +191,6 @@ static void test_idle(void)
 	sched_kernel_close(truth);
 }
 
-/* A CPU whose tick is late when it is visited is found with its next one. */
-static void test_late_idle(void)
-{
-	const struct cpu_options options = {
-		.kernel = {CPU_MODE_ITER, VARIANT_TP_BTF, .test_late_idle = true}};
-	const char *name = "iter: a late tick";
-	unsigned absent = 0, left = 40;
-	struct run run;
-
-	if (!begin(&run, name, &options))
-		return;
-	do {
-		absent += !run.interval.cpu.idle_ns.present;
-		usleep(20000);
-		sample(&run);
-	} while (!run.interval.cpu.idle_ns.present && --left);
-	tap_ok(absent > 1 && left, "%s: no idle time at first (%u intervals), then it is known",
-	       name, absent);
-	end(&run);
-}
-
 /* ---- E17: the time of the dead ---- */
 
 static void test_late_deaths(void)
@@ -447,7 +426,6 @@ int main(void)
 	test_uid_back("switch/raw_tp",
 		      &(const struct cpu_options){.kernel = {CPU_MODE_SWITCH, VARIANT_RAW_TP}});
 	test_idle();
-	test_late_idle();
 	test_late_deaths();
 	test_sleepers("tp_btf: many sleepers", VARIANT_TP_BTF);
 	test_sleepers("raw_tp: many sleepers", VARIANT_RAW_TP);

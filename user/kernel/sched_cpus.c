@@ -109,7 +109,7 @@ void sched_cpus_configure(struct sched_kernel *kernel, const struct btf *btf)
 	if (timed && symbols.percpu_offsets && symbols.cpustat) {
 		skeleton->rodata->percpu_offsets = symbols.percpu_offsets;
 		skeleton->rodata->percpu_cpustat = symbols.cpustat;
-		skeleton->rodata->percpu_tick = kernel->late_idle ? 0 : symbols.tick;
+		skeleton->rodata->percpu_tick = symbols.tick;
 	}
 	if (!kernel->iterating)
 		return;
@@ -143,29 +143,17 @@ static void visit_cpus(struct sched_kernel *kernel, bool wait_for_tick)
 	sched_setaffinity(0, sizeof(before), &before);
 }
 
-static bool knows_ticks(const struct sched_kernel *kernel)
-{
-	for (unsigned cpu = 0; cpu < kernel->cpu_count; cpu++)
-		if (!kernel->cpu_states[cpu].offline && !kernel->cpu_states[cpu].tick)
-			return false;
-	return true;
-}
-
 void sched_kernel_find_idle(struct sched_kernel *kernel)
 {
-	if (!kernel->iterating || !kernel->skeleton->rodata->tick_handler ||
-	    (!kernel->tick_link && knows_ticks(kernel)))
+	struct bpf_link *link;
+
+	if (!kernel->iterating || !kernel->skeleton->rodata->tick_handler)
 		return;
-	if (!kernel->tick_link) {
-		kernel->tick_link = bpf_program__attach(kernel->skeleton->progs.sched_find_tick);
-		if (kernel->tick_link && !kernel->late_idle)
-			visit_cpus(kernel, true);
-	}
-	/* A tick that was late, as on an emulator that is busy, comes with the CPU's next work. */
-	if (!knows_ticks(kernel))
+	link = bpf_program__attach(kernel->skeleton->progs.sched_find_tick);
+	if (!link)
 		return;
-	bpf_link__destroy(kernel->tick_link);
-	kernel->tick_link = NULL;
+	visit_cpus(kernel, true);
+	bpf_link__destroy(link);
 }
 
 int sched_cpus_attach(struct sched_kernel *kernel)
@@ -185,10 +173,10 @@ int sched_cpus_attach(struct sched_kernel *kernel)
 			kernel->cpu_states[cpu].offline = 1;
 		}
 	}
-	if (!kernel->iterating)
-		visit_cpus(kernel, false);
-	else if (!kernel->late_idle)
+	if (kernel->iterating)
 		sched_kernel_find_idle(kernel);
+	else
+		visit_cpus(kernel, false);
 	return 0;
 }
 

@@ -145,7 +145,6 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	bpf_program__set_autoload(skeleton->progs.sched_read_running, true);
 	bpf_program__set_autoload(skeleton->progs.sched_read_tasks, kernel->slot_count > 1);
 	kernel->iterating = options->mode == CPU_MODE_ITER;
-	kernel->late_idle = options->test_late_idle;
 	sched_uids_configure(kernel, options, btf, direct);
 	bpf_program__set_autoload(skeleton->progs.sched_exit, kernel->iterating);
 	sched_cpus_configure(kernel, btf);
@@ -300,7 +299,6 @@ static void release(struct sched_kernel *kernel)
 	bpf_link__destroy(kernel->iterator_link);
 	bpf_link__destroy(kernel->exit_link);
 	bpf_link__destroy(kernel->uid_link);
-	bpf_link__destroy(kernel->tick_link);
 	bpf_link__destroy(kernel->cpu_enter_link);
 	bpf_link__destroy(kernel->cpu_exit_link);
 	sched_names_release(kernel);

@@ -30,7 +30,6 @@ struct sched_kernel_options {
 	bool test_hash;          /* the hash below pid_max 131072 too */
 	bool test_no_uid_hook;   /* a change of uid is seen at the next switch only */
 	bool test_plain_atomics; /* the programs of kernels without fetching atomics */
-	bool test_late_idle;     /* no CPU's idle sum is found at the attach */
 };
 
 struct sched_kernel;
@@ -71,9 +70,7 @@ struct sched_cpu {
 	uint64_t irq_ns, softirq_ns, steal_ns, idle_without_irqs_ns;
 };
 void sched_kernel_cpu(const struct sched_kernel *kernel, unsigned cpu, struct sched_cpu *out);
-/* Where the idle sum of a CPU lies is to be found: it came up and had never been there. Each CPU is
- * visited, for 12 ms at the most; one whose tick is later is found with its next one, so this is to
- * be called again at each read-out until all are known. */
+/* A CPU came up that had never been there: where its idle sum lies is to be found. */
 void sched_kernel_find_idle(struct sched_kernel *kernel);
 /* True where a change of uid splits a task's time when it happens (kprobe, or the tracepoint
  * cap_capable); else the switch that follows does. */

@@ -12,10 +12,10 @@ struct sched_kernel {
 	struct sched_bpf *skeleton;
 	struct bpf_link *switch_link, *free_link, *fork_link, *rename_link, *exec_link,
 		*iterator_link, *exit_link, *uid_link, *cpu_enter_link, *cpu_exit_link,
-		*frequency_link, *tick_link;
+		*frequency_link;
 	struct bpf_link *names_links[3]; /* fork, rename, exec */
 	struct ring_buffer *ring;
-	bool hash, iterator, loopers, iterating, names, fetch, late_idle;
+	bool hash, iterator, loopers, iterating, names, fetch;
 	enum program_variant program;
 	size_t slot_count; /* of the array; with the hash 0 */
 	size_t hash_count;

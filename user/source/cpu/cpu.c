@@ -89,7 +89,6 @@ struct cpu_source {
 	uint64_t losses[SCHED_LOSS_MAX], missed_runs, torn_reads;
 	struct cpu_reader_counts counts; /* told so far */
 	bool have_idle;
-	uint32_t without_idle;   /* read-outs in a row in which a CPU's idle sum was not known */
 	struct cpu_split *split; /* NULL: nobody asked where tasks ran */
 	uint64_t idle_without_irqs_ns;
 	bool have_idle_without_irqs;
@@ -191,8 +190,6 @@ static int close_interval(struct cpu_source *cpu, uint64_t mono_ns, uint64_t dur
 	int err;
 
 	read_times(cpu, &times);
-	if (cpu->kernel && (!times.idle_known || !cpu->have_idle))
-		sched_kernel_find_idle(cpu->kernel);
 	cpu_names_apply(&cpu->names, cpu->context->targets);
 	err = cpu_ledger_close(cpu->ledger, mono_ns + clock_suspended_ns(), dur_ns,
 			       cpu->thin_top ? cpu->thin_top : cpu->options.top, &cpu->listing,
