@@ -68,7 +68,7 @@ start_churn() { # arguments
 }
 end_churn() {
 	kill "$keeper"
-	wait "$keeper" "$target" 2>/dev/null
+	wait "$keeper" ${target:+"$target"} 2>/dev/null
 	target= keeper=
 }
 done_by_churn() { tr ' ' '\n' <"$work/churn" | sed -n "s/^$1=//p"; }
@@ -253,11 +253,14 @@ fork_storm() {
 		return
 	fi
 	for mode in switch iter; do
+		start_churn vforks=600 vforks_max=6000 same_pids=20000 seconds=60
 		"$BUILD/jankscope" record -a -q -i 200ms --max-lost 100 --cpu $mode -o "$work/$mode.jsonl" 2>"$work/stderr" &
 		record=$!
 		while ! grep -qs '"type":"interval"' "$work/$mode.jsonl" && kill -0 $record 2>/dev/null; do sleep 0.1; done
-		"$BUILD/tests/apps/churn" vforks=600 vforks_max=6000 same_pids=20000 seconds=60 \
-			< <(sleep 70) >"$work/churn"
+		echo go >"$work/in"
+		wait "$target"
+		target=
+		end_churn
 		sleep 0.5
 		kill -INT $record
 		wait $record

@@ -59,6 +59,7 @@ static const struct control_row rows[] = {
 /* A folder whose path is longer than sun_path. */
 static int make_folder(char path[512])
 {
+	memset(path, 0, 512);
 	strcpy(path, "/tmp/jankscope-control-XXXXXX");
 	cr_assert_not_null(mkdtemp(path));
 	for (int i = 0; i < 2; i++) {
