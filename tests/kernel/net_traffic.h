@@ -20,6 +20,7 @@ struct traffic {
 	uint16_t port;       /* of the server, host order; 0: chosen, and told through ready */
 	uint64_t up, down;   /* bytes of one connection; of one datagram: up */
 	int count;           /* connections or datagrams */
+	uint32_t pacing; /* bytes a second of a TCP client, sent by its timer; 0: as they come */
 	bool server_closes;
 	bool dual;                 /* an IPv6 server that also speaks IPv4 */
 	uid_t accept_uid;          /* a server that root started becomes this one, then accepts */
@@ -181,6 +182,9 @@ static inline int traffic_connect(const struct traffic *traffic)
 	socklen_t length = traffic_address(&to, traffic->family, traffic->address, traffic->port);
 	int fd = socket(traffic->family, SOCK_STREAM, 0);
 
+	if (traffic->pacing)
+		setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &traffic->pacing,
+			   sizeof(traffic->pacing));
 	traffic_timeout(fd, 20);
 	if (connect(fd, (void *)&to, length)) {
 		close(fd);

@@ -131,6 +131,8 @@ static int closed_port(const struct bench *bench, const struct net_case *net_cas
 
 static const struct net_case cases[] = {
 	{"TCP up", tcp_out, AF_INET, 20000000, 1000, 1, .segments = true},
+	/* Most of it leaves in interrupts, whoever they meet. */
+	{"TCP up, paced", tcp_out, AF_INET, 4000000, 1000, 1, .segments = true, .pacing = 20000000},
 	{"TCP down, IPv6", tcp_out, AF_INET6, 1000, 20000000, 1, .segments = true},
 	{"TCP accepted", tcp_in, AF_INET, 5000000, 5000000, 3},
 	{"TCP accepted, IPv6", tcp_in, AF_INET6, 5000000, 5000000, 3},

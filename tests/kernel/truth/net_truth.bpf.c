@@ -9,7 +9,10 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+const volatile bool tells_init; /* whether this kernel tells a cgroup's program who is current */
+
 __u64 filtered_twice; /* segments that came to the ingress hook again */
+__u64 init_switches;  /* of threads of process 1, as far as the kernel shows them */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -45,6 +48,8 @@ static __always_inline void add(struct __sk_buff *skb, __u32 formula, bool trans
 	bool ipv6 = skb->protocol == bpf_htons(0x86dd);
 	__u8 flags;
 
+	if (tells_init)
+		key.in_init = bpf_get_current_pid_tgid() >> 32 == 1;
 	bpf_map_update_elem(&truth, &key, &zero, BPF_NOEXIST);
 	sums = bpf_map_lookup_elem(&truth, &key);
 	if (!sums)
@@ -119,6 +124,14 @@ int truth_ingress(struct __sk_buff *skb)
 	skb->mark = SEEN;
 	count(skb, false);
 	return 1;
+}
+
+SEC("?tp_btf/sched_switch")
+int switch_of_init(__u64 *ctx)
+{
+	if (((const struct task_struct *)ctx[1])->tgid == 1)
+		__sync_fetch_and_add(&init_switches, 1);
+	return 0;
 }
 
 /* For the bench: a pair of the shape of netd's (uid, its row, add), and what the dispatch of the

@@ -10,6 +10,7 @@ struct truth_key {
 	__u32 uid;
 	__u32 formula;
 	__u32 loopback;
+	__u32 in_init; /* it came while a thread of process 1 was current: see hides_init() */
 };
 
 struct truth_bytes {
