@@ -261,8 +261,8 @@ int sched_free_raw(struct bpf_raw_tracepoint_args *ctx)
  * first walk has counted. */
 __u64 births_from_boot_ns;
 
-/* Births against deaths told: a free that the kernel did not show (6.18 loses tracepoints that fire
- * on an idle CPU) is then a counted loss. */
+/* Births against deaths told: a free that the kernel did not show (bpf/README.md) is then a counted
+ * loss. */
 SEC("?tp_btf/sched_process_fork")
 int sched_fork_btf(__u64 *ctx)
 {

@@ -3,10 +3,10 @@
 #pragma once
 #include "sched_slot.bpf.h"
 
-/* The tracepoint does not show every switch (on 6.18 some from and to idle are missing, in ftrace
- * too). Who should have left this CPU has left unseen: its sums are the kernel's own, so they are
- * taken now, late but whole. It may run elsewhere and be booked there at this moment; then that
- * booking, which is newer, is made again at its next switch. */
+/* The tracepoint does not show every switch (bpf/README.md says which kernels keep some back). Who
+ * should have left this CPU has left unseen: its sums are the kernel's own, so they are taken now,
+ * late but whole. It may run elsewhere and be booked there at this moment; then that booking, which
+ * is newer, is made again at its next switch. */
 ordering_part void catch_up(struct cpu_slot *cpu)
 {
 	struct task_struct *task = (struct task_struct *)cpu->task;

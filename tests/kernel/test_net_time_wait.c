@@ -13,71 +13,11 @@
 
 /* What a server received. What it sent is its client's to compare: old kernels leave an IPv6
  * SYN-ACK out of cgroup egress (add_synacks), and one that goes astray has no receiver. */
-/* A program beside the product's, at the tracepoint that it counts sent packets at. */
-static struct net_truth_bpf *beside;
-
-static void begin_beside(void)
-{
-	struct bpf_program *program;
-
-	beside = net_truth_bpf__open();
-	if (!beside)
-		return;
-	bpf_object__for_each_program (program, beside->obj)
-		bpf_program__set_autoload(program, program == beside->progs.count_queued);
-	if (net_truth_bpf__load(beside) ||
-	    !(beside->links.count_queued = bpf_program__attach(beside->progs.count_queued)))
-		tap_note("no program beside the product's: nothing is excused");
-}
-
-/* Each twin of the product has the same uids. */
-static void forget_shown(void)
-{
-	uint32_t uid;
-
-	while (beside && !bpf_map_get_next_key(bpf_map__fd(beside->maps.queued), NULL, &uid))
-		bpf_map_delete_elem(bpf_map__fd(beside->maps.queued), &uid);
-}
-
-static uint64_t shown_packets(uid_t uid)
-{
-	uint64_t count = 0;
-
-	if (beside && beside->links.count_queued)
-		bpf_map_lookup_elem(bpf_map__fd(beside->maps.queued), &uid, &count);
-	return count;
-}
-
-/* One segment that neither the sender's row nor the receiver's has, and that the kernel did not
- * show to the program beside the product's either, although the filters of both control groups saw
- * it: user/source/net/README.md tells of it. */
-static bool is_unseen_segment(struct bench *bench, uid_t sender, uid_t receiver)
-{
-	struct truth_bytes sent = truth_of(bench, sender, false, false);
-	struct truth_bytes received = truth_of(bench, receiver, false, false);
-	const struct record_bytes *tx = measured_uid(&bench->measured, sender);
-	const struct record_bytes *rx = measured_uid(&bench->measured, receiver);
-	uint64_t missing = received.rx_bytes - rx->rx_bytes;
-
-	if (sent.tx_bytes == tx->tx_bytes)
-		return false;
-	tap_note("of %llu packets %lu were told, and %lu shown to a program beside",
-		 sent.tx_packets, tx->tx_packets, shown_packets(sender));
-	return sent.tx_bytes - tx->tx_bytes == missing && (missing == 52 || missing == 72) &&
-	       received.rx_packets - rx->rx_packets == 1 && sent.tx_packets - tx->tx_packets == 1 &&
-	       shown_packets(sender) == tx->tx_packets;
-}
-
-static void check_received(struct bench *bench, uid_t uid, uid_t sender, const char *what)
+static void check_received(struct bench *bench, uid_t uid, const char *what)
 {
 	struct truth_bytes truth = truth_of(bench, uid, false, false);
 	const struct record_bytes *found = measured_uid(&bench->measured, uid);
 
-	if (is_unseen_segment(bench, sender, uid)) {
-		tap_skip(what, "the kernel showed one segment to no program (net/README.md)");
-		show(what, &truth, found);
-		return;
-	}
 	if (!tap_ok(truth.rx_bytes && truth.rx_bytes == found->rx_bytes &&
 			    truth.rx_packets == found->rx_packets,
 		    "%s: received, equal to the byte (rx %lu)", what, found->rx_bytes)) {
@@ -87,8 +27,7 @@ static void check_received(struct bench *bench, uid_t uid, uid_t sender, const c
 }
 
 /* What the client sent is no part of this test: since 6.12 the IPv6 RST that the kernel sends in
- * its name has its socket and passes no cgroup filter, and beside other load one of its segments is
- * missing now and then (user/source/net/README.md): where it may be is printed. */
+ * its name has its socket and passes no cgroup filter. */
 static void note_sent(struct bench *bench, uid_t uid, const char *what)
 {
 	struct truth_bytes truth = truth_of(bench, uid, false, false);
@@ -308,8 +247,8 @@ static void test_answer_late(struct bench *bench, int family, uid_t uid)
 	snprintf(name, sizeof(name), "IPv%d: asked about a SYN, answered in TIME_WAIT",
 		 family == AF_INET ? 4 : 6);
 	tap_ok(!status, "%s: traffic", name);
-	check_received(bench, peer, uid, name);
-	check_received(bench, uid, peer, name);
+	check_received(bench, peer, name);
+	check_received(bench, uid, name);
 }
 
 /* ---- all ---- */
@@ -334,7 +273,6 @@ static const struct {
 
 static void run_loads(struct bench *bench)
 {
-	forget_shown();
 	setns(bench->rig.ns[RIG_PEER], CLONE_NEWNET);
 	rig_write("/proc/sys/net/ipv4/tcp_tw_reuse", "1");
 	setns(bench->rig.home, CLONE_NEWNET);
@@ -343,10 +281,10 @@ static void run_loads(struct bench *bench)
 		const char *name = cases[i].net_case.name;
 
 		tap_ok(!run_case(bench, &cases[i].net_case, uid, peer), "%s: traffic", name);
-		check_received(bench, peer, uid, name);
+		check_received(bench, peer, name);
 		note_sent(bench, peer, name);
 		for (int other = 0; other < cases[i].uids; other++)
-			check_received(bench, uid + (uid_t)other, peer, name);
+			check_received(bench, uid + (uid_t)other, name);
 	}
 	/* Last, when the client knows the server's link address, which would go astray, too. */
 	test_answer_late(bench, AF_INET, DEVICE_UID + 130);
@@ -355,10 +293,5 @@ static void run_loads(struct bench *bench)
 
 int main(int argc, char **argv)
 {
-	int rc;
-
-	begin_beside();
-	rc = run_with_twins("net TIME_WAIT", run_loads);
-	net_truth_bpf__destroy(beside);
-	return rc;
+	return run_with_twins("net TIME_WAIT", run_loads);
 }

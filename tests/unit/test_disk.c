@@ -160,7 +160,7 @@ Test(disk_ledger, an_address_that_is_used_again_before_its_free_was_told)
 	disk_ledger_free(ledger);
 }
 
-/* The kernel does not show every free: one that fires on an idle CPU. */
+/* The kernel does not show every free (bpf/README.md). */
 Test(disk_ledger, an_address_that_is_used_again_and_whose_first_free_is_never_told)
 {
 	struct disk_ledger *ledger = a_ledger();

@@ -195,31 +195,3 @@ int pause_30_us(void *ctx)
 		bpf_ktime_get_ns();
 	return 0;
 }
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, __u32);
-	__type(value, __u64);
-} queued SEC(".maps");
-
-/* How often the kernel shows a packet of a uid at the tracepoint that the product counts at. */
-SEC("?tp_btf/net_dev_queue")
-int count_queued(__u64 *ctx)
-{
-	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
-	struct sock *sk = skb->sk;
-	__u64 *count, one = 1;
-	__u32 uid;
-
-	/* TIME_WAIT and request sockets have no uid. */
-	if (!sk || sk->__sk_common.skc_state == 6 || sk->__sk_common.skc_state == 12)
-		return 0;
-	uid = sk->sk_uid.val;
-	if (!bpf_map_update_elem(&queued, &uid, &one, BPF_NOEXIST))
-		return 0;
-	count = bpf_map_lookup_elem(&queued, &uid);
-	if (count)
-		__sync_fetch_and_add(count, 1);
-	return 0;
-}

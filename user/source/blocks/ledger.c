@@ -268,7 +268,7 @@ int block_ledger_fill(struct record_block *block, const struct looper_period_eve
 	int err;
 
 	/* The kernel's own sum of its waits for a CPU is right where not all switches were seen
-	 * (6.18 does not show all of them). Time without quota is in no such sum. */
+	 * (bpf/README.md says where). Time without quota is in no such sum. */
 	if (period->delay_ns != LOOPER_DELAY_UNKNOWN &&
 	    (period->delay_ns > runnable_ns || !period->sums.reason_ns[LOOPER_REASON_THROTTLED]))
 		runnable_ns = period->delay_ns;
