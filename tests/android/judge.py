@@ -14,7 +14,7 @@ import edges
 
 failed = False
 # An emulated CPU is held for its turn for milliseconds: what is late by that is told, and not judged.
-EMULATED = ("blocks_without_stack", "samples_late", "interval_overruns", "cpu_torn_reads", "cpu_missed_switches",
+EMULATED = ("blocks_without_stack", "samples_late", "interval_overruns", "cpu_torn_reads", "cpu_told_ahead_ns", "cpu_missed_switches",
             "blocks_missed_switches")
 
 

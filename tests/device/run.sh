@@ -75,7 +75,7 @@ js="$at/jankscope"
 # On an emulator timers are late, interrupts nest, and a CPU may be held for its turn in the middle of a
 # slot (it is read at the next read-out), and smaps_rollup takes longer than it is waited for: all are
 # told, and not judged.
-lost=${EMULATED:+--max-lost 100} late=${EMULATED:+| del(.interval_overruns, .cpu_torn_reads, .cpu_missed_switches, .blocks_missed_switches, .samples_late, .memory_unread)}
+lost=${EMULATED:+--max-lost 100} late=${EMULATED:+| del(.interval_overruns, .cpu_torn_reads, .cpu_told_ahead_ns, .cpu_missed_switches, .blocks_missed_switches, .samples_late, .memory_unread)}
 trap 'as_root "rm -f $at/jankscope $at/jankscope-app.jsonl $at/jankscope-all.jsonl" >/dev/null 2>&1' EXIT
 
 as_root "$js doctor --json"

@@ -111,9 +111,11 @@ static int sum_up(pid_t pid, pid_t tid, const json_t *known, uid_t uid, struct s
 		sums->intervals++;
 		json_object_foreach (json_object_get(record, "lost"), reason, row)
 			/* Neither a late timer loses anything, nor a slot whose CPU waits for its
-			 * turn in the middle of it: its sums come with the next read-out. */
+			 * turn in the middle of it: its sums come with the next read-out. What the
+			 * host took of a task that then ended is no loss. */
 			if (strcmp(reason, "interval_overruns") &&
-			    strcmp(reason, "cpu_torn_reads")) {
+			    strcmp(reason, "cpu_torn_reads") &&
+			    strcmp(reason, "cpu_told_ahead_ns")) {
 				sums->lost += json_integer_value(row);
 				if (!tid && !uid)
 					tap_note("lost: %s %lld", reason, json_integer_value(row));

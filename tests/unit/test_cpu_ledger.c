@@ -64,6 +64,27 @@ Test(cpu_ledger, tid_used_again)
 	cpu_ledger_free(ledger);
 }
 
+/* The host had the CPU while the task seemed to run, and the task ended before it ran as much. */
+Test(cpu_ledger, told_ahead_of_the_last_sum)
+{
+	struct cpu_ledger *ledger = cpu_ledger_new(ATTACH);
+	struct record_cpu cpu;
+
+	book(ledger, task(5, ATTACH + 10, 500));
+	book(ledger, task(6, ATTACH + 10, 500));
+	book(ledger, task(7, 50, 9000)); /* a baseline: nothing is told of it */
+	cpu = close_interval(ledger, ATTACH + SEC);
+	cr_expect_eq(cpu_ledger_told_ahead_ns(ledger), 0);
+	book(ledger, death(5, ATTACH + 10, 480, ATTACH + SEC + 20));
+	book(ledger, death(5, ATTACH + 10, 480, ATTACH + SEC + 20));
+	book(ledger, task(6, ATTACH + 10, 490)); /* lives: its next slices take it back */
+	book(ledger, death(6, ATTACH + 10, 505, ATTACH + SEC + 30));
+	cpu = close_interval(ledger, ATTACH + 2 * SEC);
+	cr_expect_eq(cpu_ledger_told_ahead_ns(ledger), 20);
+	cr_expect_eq(cpu.busy_ns, 5);
+	cpu_ledger_free(ledger);
+}
+
 /* The death is told after the new owner of the tid was seen: in the same interval or in the next.
  */
 Test(cpu_ledger, late_death_of_a_departed_task)

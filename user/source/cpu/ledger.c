@@ -291,6 +291,16 @@ static struct record_task identity_of(const struct task_reading *reading,
 	return task;
 }
 
+/* The last reading of a task has the sum that counts. What an earlier one told beyond it stands in
+ * a row that was handed out, or in one that is open. */
+static void look_whether_ahead(struct cpu_ledger *ledger, const struct known_task *known,
+			       const struct task_reading *reading)
+{
+	if (reading->exited && !known->dead && known->interval &&
+	    known->sums.cpu_ns > reading->sums.cpu_ns)
+		ledger->told_ahead_ns += known->sums.cpu_ns - reading->sums.cpu_ns;
+}
+
 int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told)
 {
 	struct task_reading as_leader = *told;
@@ -317,6 +327,7 @@ int cpu_ledger_update(struct cpu_ledger *ledger, const struct task_reading *told
 			take_sums(&fresh, reading);
 		known = &fresh;
 	}
+	look_whether_ahead(ledger, known, reading);
 	if (known->interval != ledger->interval) {
 		/* A dead task's slot is read again and again: nothing new, no row. */
 		if (known->exited && reading->sums.cpu_ns <= known->sums.cpu_ns) {
@@ -390,6 +401,11 @@ int cpu_ledger_overflow(struct cpu_ledger *ledger, uid_t uid, uint64_t cpu_ns)
 uint64_t cpu_ledger_missed_seeds(const struct cpu_ledger *ledger)
 {
 	return ledger->missed_seeds;
+}
+
+uint64_t cpu_ledger_told_ahead_ns(const struct cpu_ledger *ledger)
+{
+	return ledger->told_ahead_ns;
 }
 
 uint64_t cpu_ledger_folded(const struct cpu_ledger *ledger)

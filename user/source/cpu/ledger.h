@@ -84,6 +84,10 @@ int cpu_ledger_overflow(struct cpu_ledger *ledger, uid_t uid, uint64_t cpu_ns);
 /* Tasks older than the attach that no seed told of: their first sight is their baseline. */
 uint64_t cpu_ledger_missed_seeds(const struct cpu_ledger *ledger);
 
+/* CPU time that was told of tasks as they ran, and that the kernel's final sums of them lack: it
+ * took that time for an interrupt's or for the host's (bpf/README.md, "A task that runs"). */
+uint64_t cpu_ledger_told_ahead_ns(const struct cpu_ledger *ledger);
+
 /* Tasks that ended and have no row, because their interval had so many: the time of each is in
  * other_ns, with its uid and, for the first 1,024 processes, in the row of its process. */
 uint64_t cpu_ledger_folded(const struct cpu_ledger *ledger);

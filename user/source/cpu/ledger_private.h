@@ -10,7 +10,7 @@
 
 struct cpu_ledger {
 	uint64_t attach_boot_ns;
-	uint64_t missed_seeds;
+	uint64_t missed_seeds, told_ahead_ns;
 	struct cpu_folded folded;
 	uint64_t overflow_ns;
 	uint64_t end_ns; /* of the last interval */
