@@ -230,7 +230,7 @@ def blocks_of(recorder, rig, run):
 def judge(recorder, rigs):
     """{rig: (runs, those without a user stack, stacks, cut ones where they may be, those on their
     way, wrong ones)}"""
-    verdict, dropped = {}, recorder.losses().get("lost.names_dropped", 0)
+    verdict, dropped = {}, recorder.losses().get("lost.symbol_names_dropped", 0)
     for rig in rigs:
         stacks, cut, way, without, wrong = 0, 0, 0, 0, []
         for run in rig.truth:
