@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run the tests of the named rooms (default: all of them), print each result as TAP, count, name the
-# ten slowest files, and end with "N passed, N failed, N skipped".
+# ten slowest files and each failure, and end with "N passed, N failed, N skipped".
 # usage: run.sh BUILD [unit|kernel|trace|fault|android|vm ...]
 #
 # A test is a program (BUILD/tests/kernel/*, or tests/ROOM/test_*.sh) that prints TAP lines:
@@ -27,14 +27,16 @@ trap 'rm -rf "$work"' EXIT
 stop() { kill ${!running[*]} 2>/dev/null; wait; exit 130; }
 trap stop INT TERM
 
+fail() { echo "not ok - $1: $2"; echo "#   $1: $2" >>"$work/failures"; }
 count() { # name exit-status seconds file
 	local p f s plan
 	s=$(grep -ciE '^ok .*# *skip' "$4"); p=$(($(grep -cE '^ok\b' "$4") - s)); f=$(grep -cE '^not ok\b' "$4")
 	plan=$(sed -n 's/^1\.\.\([0-9][0-9]*\)$/\1/p' "$4" | awk '{n += $1} END {print n + 0}')
-	if [ "$2" != 0 ] && [ "$f" = 0 ]; then echo "not ok - $1: exit status $2"; f=1; fi
-	if [ $((p + f + s)) = 0 ]; then echo "not ok - $1: printed no result"; f=1; fi
+	sed -n "s|^not ok\b|#   $1|p" "$4" >>"$work/failures"
+	if [ "$2" != 0 ] && [ "$f" = 0 ]; then fail "$1" "exit status $2"; f=1; fi
+	if [ $((p + f + s)) = 0 ]; then fail "$1" "printed no result"; f=1; fi
 	if [ "$plan" != 0 ] && [ "$f" = 0 ] && [ $((p + s)) != "$plan" ]; then
-		echo "not ok - $1: $((p + s)) results, $plan were announced"; f=1
+		fail "$1" "$((p + s)) results, $plan were announced"; f=1
 	fi
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 	echo "# $1: $3 s"
@@ -116,5 +118,6 @@ done
 run_beside
 echo "# $SECONDS s in all; the slowest:"
 sort -rn "$work/seconds" | head -10 | sed 's/^\([0-9]*\) \(.*\)/#   \1 s  \2/'
+[ -s "$work/failures" ] && { echo "# failed:"; cat "$work/failures"; }
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]
