@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <sys/file.h>
 #include "jankscope/source.h"
+#include "kernel/hides_init.h"
 #include "kernel/net_rig.h"
 #include "kernel/net_traffic.h"
 #include "kernel/truth/net_truth.h"
@@ -62,15 +63,14 @@ struct shared {
 struct bench {
 	struct rig rig;
 	struct net_truth_bpf *truth;
-	struct bpf_link *links[3];
+	struct bpf_link *links[2];
 	struct source *source;
 	struct measured measured;
 	uint64_t pending; /* bytes that wait for their owner, as of the last sample */
 	struct shared *shared;
 	bool final;               /* no sample follows the next one */
 	uint64_t neighbours_lost; /* when it came up */
-	uint64_t init_slices;     /* that process 1 had run when it came up */
-	enum { HIDES_UNKNOWN, HIDES_NOT, HIDES_INIT } hides;
+	struct init_watch init;
 	/* An emulated machine: a tenth of the traffic, so that the test ends in a minute. */
 	bool slow;
 };
@@ -177,47 +177,6 @@ static inline void stop(struct bench *bench)
 	bench->source = NULL;
 }
 
-/* Slices that the threads of process 1 have run (the third word of their schedstat). */
-static inline uint64_t init_slices(void)
-{
-	DIR *dir = opendir("/proc/1/task");
-	struct dirent *entry;
-	uint64_t sum = 0;
-
-	while (dir && (entry = readdir(dir))) {
-		unsigned long slices = 0;
-		char path[300];
-		FILE *file;
-
-		snprintf(path, sizeof(path), "/proc/1/task/%s/schedstat", entry->d_name);
-		file = fopen(path, "r");
-		if (file && fscanf(file, "%*u %*u %lu", &slices) == 1)
-			sum += slices;
-		if (file)
-			fclose(file);
-	}
-	if (dir)
-		closedir(dir);
-	return sum;
-}
-
-/* Whether this kernel shows no tracepoint (nor perf event) while a thread of process 1 is current,
- * also none of the interrupts that come then: so does the kernel of the sandbox that this project
- * is built in, to hide its agent. What no tracepoint shows the product cannot count; the truth,
- * which sees it, leaves it out where the agent ran and none of its switches was shown. */
-static inline bool hides_init(struct bench *bench)
-{
-	for (int tries = 0; tries < 100 && bench->hides == HIDES_UNKNOWN; tries++) {
-		if (bench->truth->bss->init_switches)
-			bench->hides = HIDES_NOT;
-		else if (init_slices() - bench->init_slices >= 10)
-			bench->hides = HIDES_INIT;
-		else
-			usleep(SAMPLE_US);
-	}
-	return bench->hides == HIDES_INIT;
-}
-
 static inline struct truth_bytes truth_of(struct bench *bench, uid_t uid, bool wire, bool loopback)
 {
 	struct truth_key key = {
@@ -227,7 +186,7 @@ static inline struct truth_bytes truth_of(struct bench *bench, uid_t uid, bool w
 
 	bpf_map_lookup_elem(fd, &key, &bytes);
 	key.in_init = 1;
-	if (bpf_map_lookup_elem(fd, &key, &in_init) || hides_init(bench))
+	if (bpf_map_lookup_elem(fd, &key, &in_init) || hides_init(&bench->init))
 		return bytes;
 	bytes.rx_bytes += in_init.rx_bytes;
 	bytes.rx_packets += in_init.rx_packets;
@@ -248,7 +207,7 @@ static inline void show_hidden(struct bench *bench)
 	struct truth_bytes bytes;
 	uint64_t packets = 0, sum = 0;
 
-	if (bench->hides != HIDES_INIT)
+	if (bench->init.hides != HIDES_INIT)
 		return;
 	for (; !bpf_map_get_next_key(fd, from, &key); from = &key)
 		if (key.in_init && key.formula == TRUTH_WIRE &&
@@ -510,15 +469,13 @@ static inline void load_truth(struct bench *bench)
 	if (!bench->truth)
 		return;
 	bench->truth->rodata->tells_init = tells_init;
-	bpf_program__set_autoload(bench->truth->progs.switch_of_init, tells_init);
 	if (net_truth_bpf__load(bench->truth)) {
 		net_truth_bpf__destroy(bench->truth);
 		bench->truth = NULL;
 		return;
 	}
-	bench->init_slices = init_slices();
 	if (tells_init)
-		bench->links[2] = bpf_program__attach(bench->truth->progs.switch_of_init);
+		watch_init(&bench->init);
 }
 
 /* Namespaces, cgroup and truth. False: it cannot be had here, and that was said. */
@@ -565,8 +522,9 @@ static inline void bench_down(struct bench *bench)
 	if (bench->truth)
 		show_hidden(bench);
 	counter_list_free(&bench->measured.lost);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 2; i++)
 		bpf_link__destroy(bench->links[i]);
+	unwatch_init(&bench->init);
 	net_truth_bpf__destroy(bench->truth);
 	rig_down(&bench->rig);
 }

@@ -12,7 +12,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile bool tells_init; /* whether this kernel tells a cgroup's program who is current */
 
 __u64 filtered_twice; /* segments that came to the ingress hook again */
-__u64 init_switches;  /* of threads of process 1, as far as the kernel shows them */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -124,14 +123,6 @@ int truth_ingress(struct __sk_buff *skb)
 	skb->mark = SEEN;
 	count(skb, false);
 	return 1;
-}
-
-SEC("?tp_btf/sched_switch")
-int switch_of_init(__u64 *ctx)
-{
-	if (((const struct task_struct *)ctx[1])->tgid == 1)
-		__sync_fetch_and_add(&init_switches, 1);
-	return 0;
 }
 
 /* For the bench: a pair of the shape of netd's (uid, its row, add), and what the dispatch of the
