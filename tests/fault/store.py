@@ -204,18 +204,42 @@ def kills():
         f"{rounds} kills: {len(kept)} lines that were there are there, {len(missing)} are not",
         "\n".join(bad) + last.talk())
     resumed = events("new", "recording_resumed")
-    # One that was killed before its first interval had no time to tell of the one before it.
+    # One that was killed before its first interval had no time to tell of the one before it: the next
+    # one tells of both.
     runs, session = collections.defaultdict(set), None
     for row in records("new"):
         session = row.get("session", session)
         runs[session].add(row["type"])
     brief = sum("interval" not in kinds for kinds in runs.values())
-    say(done.returncode == (0 if len(resumed) == rounds else 3) and f"{rounds + 1} runs" in done.stdout and
-        rounds - brief <= len(resumed) <= rounds,
+    say(done.returncode == 0 and f"{rounds + 1} runs" in done.stdout and len(resumed) == rounds and
+        len({row["segment"] for row in resumed}) == rounds,
         f"{rounds} kills: {len(resumed)} told, {brief} were too brief to, and nothing else is missing",
         done.stdout)
     say(all(0 <= row.get("gap_ns", 0) < 60e9 for row in resumed), "the gaps have their lengths",
         [row.get("gap_ns") for row in resumed])
+
+
+def brief_kills():
+    """Recorders killed before their first interval, one behind the other: who lives tells of all of
+    them, and of the one before that had told of nobody."""
+    os.mkdir("new", 0o700)
+    brief = 4
+    for interval in ["50ms"] + ["5s"] * brief:
+        before, run = len(segments("new")), Run(*QUICK, "-i", interval, "-o", "new")
+        wait_until(lambda: len(segments("new")) > before, 30)
+        if interval == "50ms":
+            wait_until(lambda: sum(row["type"] == "interval" for row in records("new")) > 3, 30)
+        run.process.kill()
+        run.process.wait()
+    intervals = sum(row["type"] == "interval" for row in records("new"))
+    code = Run(*QUICK, "-n", "4", "-o", "new").process.wait()
+    done, resumed = verify("new"), events("new", "recording_resumed")
+    say(code == 0 and done.returncode == 0 and intervals and
+        {row["segment"] for row in resumed} == set(range(1, brief + 2)) and len(resumed) == brief + 1,
+        f"{brief} killed before they could tell anything: the next one tells of {len(resumed)}",
+        done.stdout + repr(resumed))
+    again = Run(*QUICK, "-n", "4", "-o", "new").process.wait()
+    say(again == 0 and len(events("new", "recording_resumed")) == brief + 1, "and nobody tells of them again")
 
 
 def two_recorders():
@@ -461,7 +485,7 @@ def limits():
 
 
 TESTS = {
-    "whole": whole_folder, "damages": damages, "kills": kills, "two": two_recorders,
+    "whole": whole_folder, "damages": damages, "kills": kills, "brief": brief_kills, "two": two_recorders,
     "refused": refused, "full": full_disk, "full_long": full_disk_long, "broken": broken_disk, "sync": broken_sync,
     "read_only": read_only_disk, "hands": other_hands, "limits": limits,
 }

@@ -195,7 +195,10 @@ def samples_without_room(test):
     told = [r.get("lost", {}).get("samples_not_taken", 0) for r in records
             if r["type"] in ("interval", "footer")]
     test.ok(len(told) > 2 and told[-1] > sum(told[:-1]) > 0,
-            "samples without room: intervals tell %d, the run %d" % (sum(told[:-1]), told[-1]))
+            "samples without room: intervals tell %d, the run %d" % (sum(told[:-1]), told[-1]),
+            samplers, recorder.helpers(), target.blocks(), records[-1].get("lost"),
+            [(r["wall_ns"], r.get("missing"), [s["capture"] for s in r.get("stacks", [])])
+             for r in records if r["type"] == "block"])
 
 
 def stale_watch(test):

@@ -35,7 +35,10 @@ static void add_resumed(struct record_event *event, const struct store_notice *n
 		add_text(event, "of_session", notice->session);
 	if (notice->has_seq)
 		add_number(event, "last_seq", notice->last_seq);
-	if (notice->boot_ns && notice->boot_ns <= now_ns)
+	/* Up to the begin of the run that followed, where that was not this one. */
+	if (notice->dur_ns)
+		add_number(event, "gap_ns", notice->dur_ns);
+	else if (notice->boot_ns && notice->boot_ns <= now_ns)
 		add_number(event, "gap_ns", now_ns - notice->boot_ns);
 	if (notice->error)
 		add_text(event, "end", "torn");

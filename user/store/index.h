@@ -16,8 +16,9 @@ struct segment_facts {
 	uint64_t lines, bytes;        /* of its content, as it was before it was compressed */
 	uint64_t first_seq, last_seq; /* of the lines behind its header; last < first: none */
 	uint64_t first_boot_ns, last_boot_ns;
-	uint32_t crc;           /* CRC-32C of its content */
-	bool footer;            /* its last line is one */
+	uint32_t crc; /* CRC-32C of its content */
+	bool footer;  /* its last line is one */
+	bool resumed; /* it tells how the run before ended; only of one that was scanned */
 	uint64_t resolution_ns; /* its intervals were merged to this; 0: as they were written */
 	int removed;            /* enum store_reason: it is gone for that; 0: it is not */
 };

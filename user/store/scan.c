@@ -40,6 +40,14 @@ static void take_text(const char *line, size_t length, const char *key, char tex
 	memcpy(text, at + strlen(key), 36);
 }
 
+/* The keys of a record have an order, and a quote within a name is escaped. */
+static bool tells_of_resuming(const char *line, size_t length, const struct line_look *look)
+{
+	static const char key[] = ",\"event\":\"recording_resumed\"";
+
+	return !strcmp(look->type, "event") && memmem(line, length, key, sizeof(key) - 1);
+}
+
 /* What --keep made of it. */
 static void take_resolution(const char *line, size_t length, struct segment_facts *facts)
 {
@@ -72,6 +80,7 @@ int store_scan(int dir_fd, uint64_t number, struct segment_facts *facts)
 			err = -EBADMSG;
 		} else {
 			take_look(facts, &look);
+			facts->resumed |= tells_of_resuming(line, (size_t)length, &look);
 			if (facts->lines == 1)
 				take_text(line, (size_t)length, "\"session\":\"", facts->session);
 			if (facts->lines == 1)

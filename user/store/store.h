@@ -51,7 +51,8 @@ struct store_notice {
 	int error; /* negative errno */
 	bool has_seq;
 	uint64_t first_segment, last_segment, first_seq, last_seq, records, bytes;
-	uint64_t boot_ns, dur_ns; /* of the last record of a run that ended; of a stall */
+	uint64_t boot_ns, dur_ns; /* of the last record of a run that ended; of a stall,
+				   * of a gap that ended before this run; 0: not known */
 	char session[37];
 };
 

@@ -53,29 +53,63 @@ void store_tell(struct store_writer *writer, const struct store_notice *notice)
 
 /* ---- opening ---- */
 
-/* The last run was not written to its end: what is known of its end, from its last whole line. */
+/* Runs that were killed one behind the other before they could tell of the one before. */
+#define MAX_RESUMED 16
+/* A run that has written more has had its first interval, and with that it tells. */
+#define BRIEF_BYTES (1u << 20)
+
+static int facts_of(const struct store_writer *writer, size_t index, bool scan,
+		    struct segment_facts *facts)
+{
+	const struct store_segment *segment = &writer->closed.items[index];
+
+	*facts = segment->facts;
+	return segment->known && !scan ? 0 : store_scan(writer->dir_fd, segment->number, facts);
+}
+
+/* What is known of the end of a run, from its last whole line. */
+static void tell_end(struct store_writer *writer, uint64_t number,
+		     const struct segment_facts *facts, int err, uint64_t next_boot_ns)
+{
+	struct store_notice notice = {.kind = STORE_RESUMED,
+				      .first_segment = number,
+				      .last_segment = number,
+				      .has_seq = facts->last_seq >= facts->first_seq,
+				      .last_seq = facts->last_seq,
+				      .error = err == -EBADMSG ? err : 0};
+
+	if (!strcmp(facts->boot_id, writer->boot_id))
+		notice.boot_ns = facts->last_boot_ns;
+	if (notice.boot_ns && next_boot_ns > notice.boot_ns)
+		notice.dur_ns = next_boot_ns - notice.boot_ns;
+	memcpy(notice.session, facts->session, sizeof(notice.session));
+	store_tell(writer, &notice);
+}
+
+/* The last run was not written to its end. The one before it has told of its own predecessor, or
+ * was killed before it could: then that one is told of as well, and so on. */
 static void tell_resumed(struct store_writer *writer)
 {
-	const struct store_list *list = &writer->closed;
-	struct store_notice notice = {.kind = STORE_RESUMED};
-	struct segment_facts facts = {0};
-	int err = 0;
+	size_t at = writer->closed.count;
+	uint64_t next_boot_ns = 0;
 
-	if (!list->count)
-		return;
-	facts = list->items[list->count - 1].facts;
-	if (!list->items[list->count - 1].known)
-		err = store_scan(writer->dir_fd, list->items[list->count - 1].number, &facts);
-	if (!err && facts.footer)
-		return;
-	notice.first_segment = notice.last_segment = list->items[list->count - 1].number;
-	notice.has_seq = facts.last_seq >= facts.first_seq;
-	notice.last_seq = facts.last_seq;
-	notice.error = err == -EBADMSG ? err : 0;
-	if (!strcmp(facts.boot_id, writer->boot_id))
-		notice.boot_ns = facts.last_boot_ns;
-	memcpy(notice.session, facts.session, sizeof(notice.session));
-	store_tell(writer, &notice);
+	for (int runs = 0; at && runs < MAX_RESUMED; runs++) {
+		struct segment_facts facts = {0}, before;
+		int err = facts_of(writer, --at, false, &facts);
+
+		if (!err && facts.footer)
+			return;
+		tell_end(writer, writer->closed.items[at].number, &facts, err, next_boot_ns);
+		/* Where it has more than a segment it has told. */
+		if (!at || facts.bytes > BRIEF_BYTES ||
+		    facts_of(writer, at - 1, false, &before) == -ENOMEM ||
+		    !strcmp(before.session, facts.session))
+			return;
+		facts_of(writer, at, true, &facts);
+		if (facts.resumed)
+			return;
+		next_boot_ns = strcmp(facts.boot_id, writer->boot_id) ? 0 : facts.first_boot_ns;
+	}
 }
 
 static int look_around(struct store_writer *writer)
