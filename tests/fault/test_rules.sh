@@ -33,7 +33,7 @@ for bad in "" "blocks.count" "blocks.count >" "blocks.count > x" "blocks.count =
 	[ $code = 2 ] && [ "$(grep -c . err)" = 1 ] && [ ! -s out ] || { say 1 "a rule that makes no sense is refused: $bad ($code)" err; bad=failed; break; }
 done
 [ "$bad" = failed ] || say 0 "a rule that makes no sense is refused with 2 and one line"
-"$js" report full.jsonl --baseline full.jsonl >out 2>err; [ $? = 2 ]; say $? "a baseline that no rule names" err
+"$js" report full.jsonl --baseline full.jsonl --fail-if "intervals < 1" >out 2>err; [ $? = 2 ]; say $? "a baseline that no rule names" err
 "$js" report full.jsonl --junit x.xml >out 2>err; [ $? = 2 ] && [ ! -e x.xml ]; say $? "--junit without a rule" err
 # The same run twice: whatever it has is equal.
 rule 0 "itself" full.jsonl "cpu.busy_ns > base" --baseline full.jsonl
@@ -72,6 +72,9 @@ rule 0 "less CPU" old.jsonl "targets.cpu_ns > base + 100ms" --baseline new.jsonl
 value=$(summary .targets.cpu_ns new.jsonl) base=$(summary .targets.cpu_ns old.jsonl)
 "$js" report new.jsonl --csv /dev/null --fail-if "targets.cpu_ns > base + 100ms" --baseline old.jsonl 2>err
 grep -qx "jankscope: fail: new.jsonl: targets.cpu_ns is $value, > $((base + 100000000)) (base $base + 100000000)" err; say $? "with the figures of both" err
+"$js" report new.jsonl --baseline old.jsonl >out 2>err; code=$?
+[ $code = 0 ] && [ ! -s err ] && grep -Eq '^target CPU, % of a core .* \+[0-9].*(worse|too short)' out && grep -q "threads that ran more" out
+say $? "and without a rule what differs" out
 rule 2 "threads, processes or uids" new.jsonl "top.cpu_ns > 1s"
 rule 10 "rows of a list, a distribution's part" new.jsonl "memory.rss_bytes.max > 100K"
 rule 2 "a distribution" new.jsonl "memory.rss_bytes > 100K"

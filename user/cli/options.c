@@ -143,8 +143,10 @@ static const struct option_row option_rows[] = {
 	 "unit, or base, base + 1, base * 1.1; may be given again",
 	 VERB_REPORT, OPTION_TEXTS, FIELD(fail_if)},
 	{0, "baseline", "FILE",
-	 "of --fail-if: the recording that `base` means; of several the median", VERB_REPORT,
-	 OPTION_TEXTS, FIELD(baselines), .file = true},
+	 "an older recording: what differs from it by more than chance, and who grew; three and "
+	 "more on each side show what varies from run to run. With --fail-if it is what `base` "
+	 "means, of several the median",
+	 VERB_REPORT, OPTION_TEXTS, FIELD(baselines), .file = true},
 	{0, "junit", "FILE", "write what the rules of --fail-if say as JUnit XML; -: stdout",
 	 VERB_REPORT, OPTION_TEXT, FIELD(junit), .file = true},
 	{0, "mapping", "FILE",

@@ -11,6 +11,7 @@
 #include "sink/terminal.h"
 #include "sink/text.h"
 #include "source/recording.h"
+#include "verb/report_compare.h"
 #include "verb/report_outputs.h"
 #include "verb/report_rebuild.h"
 #include "verb/report_rules.h"
@@ -31,6 +32,7 @@ struct reading {
 	struct sink *table; /* NULL: no summary was asked for */
 	struct report_outputs *outputs;
 	struct report_rules *rules;
+	struct report_compare *compare;
 	struct report_selection *selection;
 	bool is_base; /* it is read for `base` alone: of the rest what shows is NULL */
 	struct report_rebuild *rebuild; /* of the run that is read; NULL: it has its footer */
@@ -74,6 +76,8 @@ static int end_run(struct reading *reading)
 	footer = report_rebuild_footer(rebuild);
 	err = footer ? report_rules_take(reading->rules, reading->file, footer, reading->is_base)
 		     : -ENOMEM;
+	if (!err)
+		err = report_compare_footer(reading->compare, footer);
 	if (!err && !reading->is_base)
 		err = report_outputs_take(reading->outputs, footer);
 	if (!err && reading->table) {
@@ -95,7 +99,7 @@ static int follow_run(struct reading *reading, const struct record *record)
 
 	reading->begun = true;
 	if (!reading->is_base && !reading->table && !report_outputs_any(reading->outputs) &&
-	    !report_rules_any(reading->rules))
+	    !report_rules_any(reading->rules) && !report_compare_any(reading->compare))
 		return 0;
 	if (first || record->type == RECORD_HEADER) {
 		err = end_run(reading);
@@ -123,6 +127,10 @@ static int print_record(void *ctx, const struct record *record)
 
 	if (!err && record->type == RECORD_FOOTER)
 		err = report_rules_take(reading->rules, reading->file, record, reading->is_base);
+	if (!err && record->type == RECORD_FOOTER)
+		err = report_compare_footer(reading->compare, record);
+	else if (!err)
+		err = report_compare_take(reading->compare, record);
 	if (!err && !reading->is_base)
 		err = report_outputs_take(reading->outputs, record);
 	if (err)
@@ -207,6 +215,8 @@ static enum exit_code read_recording(const char *file, const struct reading *to)
 	reading.file = file;
 	report_selection_begin(to->selection);
 	if (!err)
+		err = report_compare_begin(to->compare, to->is_base);
+	if (!err)
 		err = recording_read(file, &reader, &counts);
 	if (!err)
 		err = end_run(&reading);
@@ -270,6 +280,7 @@ enum exit_code verb_report(const struct options *options)
 	enum exit_code code = EXIT_FINE, one;
 	struct report_outputs *outputs = NULL;
 	struct report_rules *rules = NULL;
+	struct report_compare *compare = NULL;
 	struct report_selection *selection = NULL;
 	struct report_stacks *stacks;
 	struct sink *table = NULL;
@@ -287,14 +298,17 @@ enum exit_code verb_report(const struct options *options)
 	rules = report_rules_new(options, &code);
 	if (!rules)
 		goto out;
+	compare = report_compare_new(options, &code);
+	if (!compare)
+		goto out;
 	selection = report_selection_new(options, &code);
 	if (!selection)
 		goto out;
 	outputs = report_outputs_new(options, &code);
 	if (!outputs)
 		goto out;
-	/* With an output that is named the summary is not asked for. */
-	if (!options->folded && !report_outputs_any(outputs)) {
+	/* With an output that is named the summary is not asked for, nor beside a comparison. */
+	if (!options->folded && !report_outputs_any(outputs) && !report_compare_any(compare)) {
 		table = table_sink_new(stdout, &table_options);
 		if (!table) {
 			fprintf(stderr, "jankscope: error: report: %s\n", strerror(ENOMEM));
@@ -309,8 +323,11 @@ enum exit_code verb_report(const struct options *options)
 		goto out;
 	}
 	paths_limit(paths, PATHS_BYTES);
-	to = (struct reading){
-		.stacks = stacks, .rules = rules, .selection = selection, .is_base = true};
+	to = (struct reading){.stacks = stacks,
+			      .rules = rules,
+			      .compare = compare,
+			      .selection = selection,
+			      .is_base = true};
 	for (size_t i = 0; i < options->baselines.count; i++) {
 		one = read_recording(options->baselines.items[i], &to);
 		if (one && one != EXIT_INCOMPLETE) {
@@ -325,6 +342,7 @@ enum exit_code verb_report(const struct options *options)
 			      .table = table,
 			      .outputs = outputs,
 			      .rules = rules,
+			      .compare = compare,
 			      .selection = selection};
 	for (int i = 0; i < options->argument_count; i++) {
 		if (i && table)
@@ -346,6 +364,9 @@ enum exit_code verb_report(const struct options *options)
 	code = one ? one : code;
 	one = report_outputs_end(outputs);
 	code = one ? one : code;
+	if (!one)
+		one = report_compare_end(compare, stdout);
+	code = one ? one : code;
 	one = report_rules_end(rules);
 	/* What a rule says counts for more than that something is missing. */
 	code = one == EXIT_RULE || !code ? one : code;
@@ -354,6 +375,7 @@ out:
 		table->ops->close(table);
 	report_outputs_free(outputs);
 	report_rules_free(rules);
+	report_compare_free(compare);
 	report_selection_free(selection);
 	paths_free(paths);
 	report_stacks_free(stacks);

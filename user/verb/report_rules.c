@@ -66,7 +66,7 @@ struct report_rules *report_rules_new(const struct options *options, enum exit_c
 	}
 	if (by_base && !options->baselines.count)
 		fprintf(stderr, "jankscope: error: --fail-if: base needs --baseline FILE\n");
-	else if (options->baselines.count && !by_base)
+	else if (options->baselines.count && count && !by_base)
 		fprintf(stderr, "jankscope: error: --baseline: no rule of --fail-if names base\n");
 	else if (rules->junit && !count)
 		fprintf(stderr, "jankscope: error: --junit: needs --fail-if RULE\n");

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""report --baseline without a rule: what of two sets of runs differs."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import made_recording as made
+
+jankscope = sys.argv[1]
+SEC = made.SEC
+APP = "com.example.app"
+os.chdir(tempfile.mkdtemp(prefix="compare-"))
+
+
+def say(good, name, detail=""):
+    print(("ok" if good else "not ok") + " - compare: " + name)
+    if not good:
+        for line in str(detail).splitlines()[:40]:
+            print("#", line)
+
+
+def run(path, seed, seconds=120, load=1.0, blocks=0, thread=None, symbol="work", footer=True):
+    """A recording of so many seconds; its figures. Each run has a load of its own, as devices do."""
+    rng = made.rng(seed)
+    own = load * rng.uniform(0.95, 1.05)
+    records, sums = [made.header(targets=(APP,))], dict(cpu=0, rx=0, janky=0, shown=0, rss=0, blocked=0)
+    records[0]["sources"] = [{"name": "blocks", "state": "ok"}]
+    now = made.BOOT
+    for second in range(seconds):
+        now += SEC
+        if second < blocks:
+            wall = rng.randrange(600, 900) * 1_000_000
+            records.append(made.block(now - SEC // 2 - wall, wall, APP, 100, (symbol, "main")))
+            sums["blocked"] += wall
+        record = made.interval(now, rng, [(APP, 100, 10100, int(own * SEC / 4))])
+        if thread:
+            for task in record["cpu"]["tasks"]:
+                if task["thread"] == "RenderThread":
+                    task["thread"] = thread
+        records.append(record)
+        sums["cpu"] += record["cpu"]["processes"][0]["cpu_ns"]
+        sums["rx"] += record["net"]["uids"][0]["rx_bytes"]
+        sums["janky"] += record["frames"]["layers"][0]["janky"]
+        sums["shown"] += 60
+        sums["rss"] += record["memory"]["processes"][0]["rss_bytes"]
+    made.write(path, records)
+    return {"target CPU, % of a core": sums["cpu"] / (seconds * SEC) * 100,
+            "received, KiB/s": sums["rx"] / seconds / 1024,
+            "janky frames, %": sums["janky"] / sums["shown"] * 100,
+            "target RSS, MiB": sums["rss"] / seconds / (1 << 20),
+            "blocks an hour": blocks / seconds * 3600,
+            "blocked, ms an hour": sums["blocked"] / 1e6 / seconds * 3600}
+
+
+def report(*arguments, code=3):
+    """The recordings here have no footers: their summaries are made of their records, and 3 says so."""
+    done = subprocess.run([jankscope, "report", *arguments], capture_output=True, text=True,
+                          errors="surrogateescape", timeout=60)
+    others = [line for line in done.stderr.splitlines()
+              if code == 3 and not line.endswith("no footer last: it was not written to its end")]
+    say(done.returncode == code and not others, "%s: exit %d" % (arguments[0], code),
+        (done.returncode, done.stderr))
+    return done.stdout
+
+
+ROW = re.compile(r"^(?P<name>\S.{0,23}?) +(?P<old>[-+0-9.?]+) +(?P<new>[-+0-9.?]+) "
+                 r"+(?P<change>[-+][0-9.]+|\?)(?:  (?P<low>[-+][0-9.]+) to (?P<high>[-+][0-9.]+))? *(?P<said>.*)$")
+
+
+def figures(text):
+    rows = {}
+    for line in text.splitlines():
+        row = ROW.match(line)
+        if row:
+            rows[row["name"]] = row
+    return rows
+
+
+def is_near(text, value):
+    return abs(float(text) - value) <= 0.006 * max(1, abs(value))
+
+
+# ---- five runs a side ----
+old = [run("old%d.jsonl" % i, 10 + i) for i in range(5)]
+new = [run("new%d.jsonl" % i, 20 + i, load=1.5, blocks=10, thread="Uploader", symbol="upload")
+       for i in range(5)]
+bases = [a for i in range(5) for a in ("--baseline", "old%d.jsonl" % i)]
+news = ["new%d.jsonl" % i for i in range(5)]
+text = report(*news, *bases)
+rows = figures(text)
+for name in old[0]:
+    mean_old, mean_new = (sum(side[name] for side in sides) / 5 for sides in (old, new))
+    row = rows.get(name)
+    say(row and is_near(row["old"], mean_old) and is_near(row["new"], mean_new) and
+        is_near(row["change"], mean_new - mean_old), "%s: the means of the runs" % name,
+        (row and row[0], mean_old, mean_new))
+row = rows.get("target CPU, % of a core")
+say(row and row["said"] == "worse" and float(row["low"]) > 0, "half as much again is worse", text)
+say(row and float(row["low"]) < float(row["change"]) < float(row["high"]),
+    "a change lies in its interval", row and row[0])
+for name in ("target RSS, MiB", "janky frames, %", "received, KiB/s"):
+    row = rows.get(name)
+    say(row and row["said"].startswith("no evidence; ") and float(row["low"]) <= 0 <= float(row["high"]),
+        "%s: the same but for chance is no evidence" % name, row and row[0])
+say(rows["blocked, ms an hour"]["said"] == "worse" and rows["blocks an hour"]["said"] == "worse",
+    "blocks where there were none are worse", text)
+say(re.search(r"^ +- +[0-9.]+ +\+[0-9.]+  Uploader of " + APP + "$", text, re.M),
+    "a thread that was not there grew", text)
+say(re.search(r"^ +- +[0-9.]+ +\+[0-9.]+  main;upload$", text, re.M), "a stack that was not there grew", text)
+say("A run is a sample." in text, "it says that runs are the samples", text)
+back = figures(report("old0.jsonl", "old1.jsonl", "old2.jsonl", "--baseline", "new0.jsonl",
+                      "--baseline", "new1.jsonl", "--baseline", "new2.jsonl"))
+say(back["target CPU, % of a core"]["said"] == "better", "the other way round it is better")
+
+# ---- one run a side ----
+text = report("new0.jsonl", "--baseline", "old0.jsonl")
+rows = figures(text)
+say(rows["target CPU, % of a core"]["said"] == "worse" and "Fewer than 3 runs a side" in text,
+    "one run each: by its blocks, and it says so", text)
+rows = figures(report("old0.jsonl", "--baseline", "old0.jsonl"))
+say(rows and all(float(row["change"]) == 0 and row["said"].split(";")[0] in ("no evidence", "the same")
+                 for row in rows.values()), "a run does not differ from itself",
+    [row[0] for row in rows.values()])
+run("short.jsonl", 3, seconds=2)
+rows = figures(report("short.jsonl", "--baseline", "old0.jsonl"))
+say(rows and all(row["said"] == "too short to be judged" for row in rows.values()),
+    "two intervals are too short", [row[0] for row in rows.values()])
+
+# ---- what a recording does not have ----
+made.write("bare.jsonl", [made.header()])
+rows = figures(report("bare.jsonl", "--baseline", "old0.jsonl"))
+say(not rows, "what is not on both sides is not compared", [row[0] for row in rows.values()])
+
+# ---- names of others, damages, flags ----
+run("evil.jsonl", 5, thread="\x1b[2J\u202eevil", symbol="a\x1b]0;t\x07b", blocks=3)
+text = report("evil.jsonl", "--baseline", "old0.jsonl")
+say("\x1b" not in text and "\u202e" not in text and "\x07" not in text and "evil of" in text,
+    "names cannot move the cursor", repr(text))
+with open("torn.jsonl", "wb") as file:
+    file.write(open("new0.jsonl", "rb").read()[:-20])
+done = subprocess.run([jankscope, "report", "torn.jsonl", "--baseline", "old0.jsonl"], capture_output=True,
+                      text=True, timeout=60)
+say(done.returncode == 3 and "torn.jsonl:131: " in done.stderr and
+    figures(done.stdout)["target CPU, % of a core"]["said"] == "worse",
+    "a torn run is compared, and exit 3 says so", done.stderr)
+report("new0.jsonl", "--baseline", "gone.jsonl", code=1)
+report("new0.jsonl", "--baseline", "old0.jsonl", "--fail-if", "blocks.count > 1", code=2)

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Comparisons of runs, against examples worked by hand and against simulated runs whose difference
+ * is known: how often chance is taken for a difference, and how often a difference is found. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/difference.h"
+#include "compare/grown.h"
+#include "compare/metrics.h"
+
+#define PAIRS 400
+
+/* splitmix64: the same runs each time. */
+static uint64_t next_random(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+static double uniform(uint64_t *state)
+{
+	return ((double)(next_random(state) >> 11) + 0.5) / 9007199254740992.0;
+}
+
+/* Box and Muller. */
+static double normal(uint64_t *state)
+{
+	double radius = sqrt(-2 * log(uniform(state)));
+
+	return radius * cos(2 * M_PI * uniform(state));
+}
+
+static bool is_near(double a, double b)
+{
+	return fabs(a - b) < 1e-3 * (1 + fabs(b));
+}
+
+static struct difference of_values(const double *old, size_t old_count, const double *new,
+				   size_t new_count)
+{
+	struct series_cell a[64], b[64];
+	struct difference_side a_side = {a, old_count}, b_side = {b, new_count};
+	struct difference difference;
+
+	for (size_t i = 0; i < old_count; i++)
+		a[i] = (struct series_cell){old[i], 1};
+	for (size_t i = 0; i < new_count; i++)
+		b[i] = (struct series_cell){new[i], 1};
+	cr_assert_eq(difference_of_samples(&a_side, &b_side, &difference), 0);
+	return difference;
+}
+
+/* Errors sqrt(1/3 + 1/3), 4 degrees of freedom: t is 2.776. */
+Test(compare, welch_by_hand)
+{
+	const double old[] = {1, 2, 3}, new[] = {4, 5, 6};
+	struct difference difference = of_values(old, 3, new, 3);
+
+	cr_expect(is_near(difference.old, 2) && is_near(difference.new, 5));
+	cr_expect(is_near(difference.low, 3 - 2.776 * sqrt(2.0 / 3)), "%f", difference.low);
+	cr_expect(is_near(difference.high, 3 + 2.776 * sqrt(2.0 / 3)), "%f", difference.high);
+	cr_expect_eq(difference.verdict, DIFFERENCE_MORE);
+	cr_expect_eq(of_values(new, 3, old, 3).verdict, DIFFERENCE_LESS);
+	cr_expect_eq(of_values(old, 3, old, 3).verdict, DIFFERENCE_NONE);
+}
+
+Test(compare, nothing_to_be_told_by)
+{
+	const double same[] = {2, 2, 2, 2}, others[] = {3, 3, 3};
+	struct difference difference = of_values(same, 4, others, 3);
+
+	cr_expect_eq(difference.verdict, DIFFERENCE_SAME);
+	cr_expect_eq(difference.difference, 1);
+	cr_expect(isnan(difference.low) && isnan(difference.detectable));
+	cr_expect(isnan(difference.high));
+	/* Of 2 times 4 runs two in 70 ways to deal them part them like this; of 3 + 4 two in 35. */
+	const double eight[] = {3, 3, 3, 3};
+
+	cr_expect_eq(of_values(same, 4, eight, 4).verdict, DIFFERENCE_MORE);
+	cr_expect_eq(of_values(eight, 4, same, 4).verdict, DIFFERENCE_LESS);
+	cr_expect_eq(of_values(same, 4, same, 4).verdict, DIFFERENCE_SAME);
+	cr_expect_eq(of_values(same, 2, others, 3).verdict, DIFFERENCE_TOO_SHORT);
+	cr_expect_eq(of_values(same, 0, others, 0).verdict, DIFFERENCE_TOO_SHORT);
+}
+
+/* A run of half the time counts half. */
+Test(compare, samples_count_by_their_time)
+{
+	const struct series_cell old[] = {{10, 1}, {40, 2}, {30, 3}},
+				 new[] = {{1, 1}, {1, 1}, {1, 1}};
+	const struct difference_side a = {old, 3}, b = {new, 3};
+	struct difference difference;
+
+	cr_assert_eq(difference_of_samples(&a, &b, &difference), 0);
+	cr_expect(is_near(difference.old, 80.0 / 6));
+}
+
+/* ---- how often ---- */
+
+struct rates {
+	unsigned more, less, drifts;
+	double detectable; /* on average */
+};
+
+static void count(const struct difference *difference, struct rates *rates)
+{
+	rates->more += difference->verdict == DIFFERENCE_MORE;
+	rates->less += difference->verdict == DIFFERENCE_LESS;
+	rates->drifts += difference->verdict == DIFFERENCE_DRIFTS;
+	rates->detectable += difference->detectable / PAIRS;
+}
+
+/* Pairs of so many runs. skewed: now and then one is far above the others. */
+static struct rates compare_runs(size_t runs, bool skewed, double planted)
+{
+	struct rates rates = {0};
+	uint64_t state = 1;
+
+	for (unsigned pair = 0; pair < PAIRS; pair++) {
+		double sides[2][64];
+		struct difference difference;
+
+		for (size_t i = 0; i < 2 * runs; i++) {
+			double value = normal(&state);
+
+			sides[i / runs][i % runs] =
+				(skewed ? exp(value) : 10 + value) + (i < runs ? 0 : planted);
+		}
+		difference = of_values(sides[0], runs, sides[1], runs);
+		count(&difference, &rates);
+	}
+	return rates;
+}
+
+/* Pairs of one run each, whose intervals remember the one before: x = memory * x + chance. */
+static struct rates compare_series(size_t intervals, double memory, double planted)
+{
+	struct rates rates = {0};
+	uint64_t state = 7;
+
+	for (unsigned pair = 0; pair < PAIRS; pair++) {
+		struct series sides[2] = {0};
+		struct difference difference;
+
+		for (int side = 0; side < 2; side++) {
+			double value = normal(&state) / sqrt(1 - memory * memory);
+
+			for (size_t i = 0; i < intervals; i++) {
+				value = memory * value + normal(&state);
+				cr_assert_eq(series_add(&sides[side],
+							20 + value + (side ? planted : 0), 1),
+					     0);
+			}
+		}
+		cr_assert_eq(difference_of_series(&sides[0], &sides[1], &difference), 0);
+		count(&difference, &rates);
+		series_free(&sides[0]);
+		series_free(&sides[1]);
+	}
+	return rates;
+}
+
+/* 5 % +- 3 of 400. */
+static void expect_chance(const char *what, struct rates rates)
+{
+	unsigned alarms = rates.more + rates.less;
+
+	cr_expect(alarms <= PAIRS * 8 / 100, "%s: %u of %u", what, alarms, PAIRS);
+	cr_log_info("%s: %u of %u, drifts %u", what, alarms, PAIRS, rates.drifts);
+}
+
+Test(compare, chance_is_rarely_taken_for_a_difference)
+{
+	struct rates rates = compare_runs(3, false, 0);
+
+	expect_chance("3 runs", rates);
+	rates = compare_runs(5, false, 0);
+	expect_chance("5 runs", rates);
+	/* The interval is not just wide. */
+	cr_expect(rates.more + rates.less >= PAIRS * 2 / 100, "%u", rates.more + rates.less);
+	expect_chance("20 runs", compare_runs(20, false, 0));
+	expect_chance("12 skewed runs", compare_runs(12, true, 0));
+	expect_chance("32 skewed runs", compare_runs(32, true, 0));
+	expect_chance("600 intervals", compare_series(600, 0, 0));
+	expect_chance("600 intervals that remember", compare_series(600, 0.9, 0));
+	expect_chance("5000 intervals that remember long", compare_series(5000, 0.98, 0));
+}
+
+/* A difference of the size that the text names is found in 8 of 10 pairs. */
+static void expect_power(const char *what, struct rates rates)
+{
+	cr_expect(rates.more >= PAIRS * 7 / 10 && rates.more <= PAIRS * 9 / 10 && !rates.less,
+		  "%s: %u of %u", what, rates.more, PAIRS);
+	cr_log_info("%s: %u of %u", what, rates.more, PAIRS);
+}
+
+Test(compare, planted_differences_are_found_as_often_as_is_said)
+{
+	expect_power("5 runs", compare_runs(5, false, compare_runs(5, false, 0).detectable));
+	expect_power("20 runs", compare_runs(20, false, compare_runs(20, false, 0).detectable));
+	expect_power("600 intervals",
+		     compare_series(600, 0.5, compare_series(600, 0.5, 0).detectable));
+}
+
+/* Memory that grows all the time has no mean. */
+Test(compare, a_trend_is_no_level)
+{
+	struct series old = {0}, new = {0};
+	struct difference difference;
+	uint64_t state = 3;
+
+	for (int i = 0; i < 600; i++) {
+		cr_assert_eq(series_add(&old, 100 + normal(&state), 1), 0);
+		cr_assert_eq(series_add(&new, 100 + i + normal(&state), 1), 0);
+	}
+	cr_assert_eq(difference_of_series(&old, &new, &difference), 0);
+	cr_expect_eq(difference.verdict, DIFFERENCE_DRIFTS);
+	series_free(&old);
+	series_free(&new);
+}
+
+/* ---- series ---- */
+
+Test(compare, series_of_three_days)
+{
+	const size_t additions = 259200;
+	struct series_cell blocks[DIFFERENCE_BLOCKS];
+	struct series series = {0};
+	double over = 0, under = 0;
+
+	cr_expect(isnan(series_quotient(&series)));
+	for (size_t i = 0; i < additions; i++)
+		cr_assert_eq(series_add(&series, (double)i, 2), 0);
+	cr_expect_leq(series.count, SERIES_CELLS);
+	cr_expect(is_near(series_quotient(&series), (double)(additions - 1) / 4));
+	cr_assert_eq(series_blocks(&series, blocks, DIFFERENCE_BLOCKS), DIFFERENCE_BLOCKS);
+	for (size_t i = 0; i < DIFFERENCE_BLOCKS; i++) {
+		cr_expect(fabs(blocks[i].under - 2.0 * additions / DIFFERENCE_BLOCKS) <
+			  (double)series.width * 4);
+		over += blocks[i].over;
+		under += blocks[i].under;
+	}
+	cr_expect_eq(under, 2.0 * additions);
+	cr_expect_eq(over, (double)additions * (double)(additions - 1) / 2);
+	series_free(&series);
+}
+
+Test(compare, who_grew)
+{
+	const uint64_t dur_ns[2] = {3600000000000ull, 2 * 3600000000000ull};
+	struct grown *grown = grown_new();
+	struct grown_row rows[2];
+
+	cr_assert(grown);
+	grown_add(grown, 0, "less", 900);
+	grown_add(grown, 1, "less", 1000); /* in twice the time */
+	grown_add(grown, 0, "more", 10);
+	grown_add(grown, 1, "more", 40);
+	grown_add(grown, 1, "new", 600);
+	grown_add(grown, 1, "new", 600);
+	grown_add(grown, 0, "gone", 5000);
+	grown_add(grown, 1, "little", 2);
+	cr_assert_eq(grown_top(grown, dur_ns, rows, 2), 2);
+	cr_expect_str_eq(rows[0].name, "new");
+	cr_expect(isnan(rows[0].old) && is_near(rows[0].new, 600));
+	cr_expect_str_eq(rows[1].name, "more");
+	cr_expect(is_near(rows[1].old, 10) && is_near(rows[1].new, 20));
+	for (int i = 0; i < GROWN_NAMES + 10; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "%d", i);
+		cr_assert_eq(grown_add(grown, 0, name, 1), 0);
+	}
+	grown_free(grown);
+}
+
+/* What no record has is no figure, and a target's figures need a target. */
+Test(compare, figures_of_records)
+{
+	struct record_process_cpu processes[] = {
+		{.pid = 1, .cpu_ns = 300, .runnable_ns = {.present = true, .value = 50}},
+		{.pid = 2, .cpu_ns = 200, .runnable_ns = {.present = true, .value = 0}}};
+	struct record_layer layers[] = {{.shown = 50, .dropped = 10, .janky = 5}, {.shown = 50}};
+	struct record_interval interval = {
+		.dur_ns = 1000,
+		.cpu = {.present = true,
+			.busy_ns = 700,
+			.online_ns = 2000,
+			.processes = processes,
+			.process_count = 2},
+		.frames = {.present = true, .layers = layers, .layer_count = 2}};
+	struct record_block open = {.state = BLOCK_OPEN, .wall_ns = 100},
+			    closed = {.state = BLOCK_CLOSED, .wall_ns = 250};
+	struct header_target target = {.package = "app"};
+	struct header_source source = {.name = "blocks", .state = "ok"};
+	struct record_header header = {.sources = &source, .source_count = 1};
+	struct record record = {.type = RECORD_HEADER, .header = &header};
+
+	for (int with_target = 0; with_target < 2; with_target++) {
+		struct compare_run run = {0};
+
+		header.targets = &target;
+		header.target_count = (size_t)with_target;
+		record = (struct record){.type = RECORD_HEADER, .header = &header};
+		cr_assert_eq(compare_run_add(&run, &record), 0);
+		record = (struct record){.type = RECORD_BLOCK, .block = &open};
+		cr_assert_eq(compare_run_add(&run, &record), 0);
+		record.block = &closed;
+		cr_assert_eq(compare_run_add(&run, &record), 0);
+		record = (struct record){.type = RECORD_INTERVAL, .interval = &interval};
+		cr_assert_eq(compare_run_add(&run, &record), 0);
+		cr_expect(is_near(series_quotient(&run.series[COMPARE_BUSY]), 0.35));
+		cr_expect(is_near(series_quotient(&run.series[COMPARE_JANK]), 0.05));
+		cr_expect(is_near(series_quotient(&run.series[COMPARE_DROPPED]), 10.0 / 110));
+		cr_expect(is_near(series_quotient(&run.series[COMPARE_BLOCKS]), 0.001));
+		cr_expect(is_near(series_quotient(&run.series[COMPARE_BLOCKED]), 0.25));
+		cr_expect(isnan(series_quotient(&run.series[COMPARE_PSS])));
+		cr_expect(isnan(series_quotient(&run.series[COMPARE_RX])));
+		if (with_target) {
+			cr_expect(is_near(series_quotient(&run.series[COMPARE_TARGETS_CPU]), 0.5));
+			cr_expect(is_near(series_quotient(&run.series[COMPARE_TARGETS_RUNNABLE]),
+					  0.05));
+		} else {
+			cr_expect(isnan(series_quotient(&run.series[COMPARE_TARGETS_CPU])));
+		}
+		compare_run_free(&run);
+	}
+}

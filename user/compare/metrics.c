@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "compare/metrics.h"
+
+#include <string.h>
+
+#define PER_HOUR (3600 * 1e9) /* of a quotient by nanoseconds */
+
+const struct compare_metric_info compare_metrics[COMPARE_METRICS] = {
+	[COMPARE_TARGETS_CPU] = {"target CPU, % of a core", 100, true},
+	[COMPARE_TARGETS_RUNNABLE] = {"waits for a CPU, %", 100, true},
+	[COMPARE_BUSY] = {"device busy, %", 100, true},
+	[COMPARE_JANK] = {"janky frames, %", 100, true},
+	[COMPARE_DROPPED] = {"dropped frames, %", 100, true},
+	[COMPARE_BLOCKS] = {"blocks an hour", PER_HOUR, true},
+	[COMPARE_BLOCKED] = {"blocked, ms an hour", PER_HOUR / 1e6, true},
+	[COMPARE_PSS] = {"target PSS, MiB", 1.0 / (1 << 20), true},
+	[COMPARE_RSS] = {"target RSS, MiB", 1.0 / (1 << 20), true},
+	[COMPARE_RX] = {"received, KiB/s", 1e9 / 1024, false},
+	[COMPARE_TX] = {"sent, KiB/s", 1e9 / 1024, false},
+	[COMPARE_DISK_READ] = {"read from disk, KiB/s", 1e9 / 1024, false},
+	[COMPARE_DISK_WRITE] = {"written to disk, KiB/s", 1e9 / 1024, false},
+};
+
+static int add(struct compare_run *run, enum compare_metric metric, uint64_t over, uint64_t under)
+{
+	return series_add(&run->series[metric], (double)over, (double)under);
+}
+
+/* Processes of the record are those of the targets, the folded and cut ones too. */
+static int add_cpu(struct compare_run *run, const struct record_interval *interval)
+{
+	const struct record_cpu *cpu = &interval->cpu;
+	uint64_t cpu_ns = 0, runnable_ns = 0;
+	bool waits = false;
+	int err = 0;
+
+	if (cpu->online_ns)
+		err = add(run, COMPARE_BUSY, cpu->busy_ns, cpu->online_ns);
+	if (err || !run->has_targets)
+		return err;
+	for (size_t i = 0; i < cpu->process_count; i++) {
+		cpu_ns += cpu->processes[i].cpu_ns;
+		runnable_ns += cpu->processes[i].runnable_ns.value;
+		waits |= cpu->processes[i].runnable_ns.present;
+	}
+	err = add(run, COMPARE_TARGETS_CPU, cpu_ns, interval->dur_ns);
+	if (!err && (waits || run->series[COMPARE_TARGETS_RUNNABLE].count))
+		err = add(run, COMPARE_TARGETS_RUNNABLE, runnable_ns, interval->dur_ns);
+	return err;
+}
+
+static int add_frames(struct compare_run *run, const struct record_frames *frames)
+{
+	uint64_t shown = 0, dropped = 0, janky = 0;
+	int err;
+
+	for (size_t i = 0; i < frames->layer_count; i++) {
+		shown += frames->layers[i].shown;
+		dropped += frames->layers[i].dropped;
+		janky += frames->layers[i].janky;
+	}
+	err = add(run, COMPARE_JANK, janky, shown);
+	return err ? err : add(run, COMPARE_DROPPED, dropped, shown + dropped);
+}
+
+/* Of all processes of the targets at one time, where it was read of each of them. */
+static int add_memory(struct compare_run *run, const struct record_memory *memory)
+{
+	uint64_t rss_bytes = 0, pss_bytes = 0;
+	size_t with_rss = 0, with_pss = 0;
+	int err = 0;
+
+	if (!run->has_targets || !memory->process_count)
+		return 0;
+	for (size_t i = 0; i < memory->process_count; i++) {
+		const struct record_memory_process *process = &memory->processes[i];
+
+		rss_bytes += process->rss_bytes.value;
+		with_rss += process->rss_bytes.present;
+		pss_bytes += process->pss_bytes.value;
+		with_pss += process->pss_bytes.present;
+	}
+	if (with_rss == memory->process_count)
+		err = add(run, COMPARE_RSS, rss_bytes, 1);
+	if (!err && with_pss == memory->process_count)
+		err = add(run, COMPARE_PSS, pss_bytes, 1);
+	return err;
+}
+
+static int add_net(struct compare_run *run, const struct record_interval *interval)
+{
+	uint64_t rx_bytes = 0, tx_bytes = 0;
+	int err;
+
+	for (size_t i = 0; i < interval->net.uid_count; i++) {
+		rx_bytes += interval->net.uids[i].bytes.rx_bytes;
+		tx_bytes += interval->net.uids[i].bytes.tx_bytes;
+	}
+	err = add(run, COMPARE_RX, rx_bytes, interval->dur_ns);
+	return err ? err : add(run, COMPARE_TX, tx_bytes, interval->dur_ns);
+}
+
+static int add_disk(struct compare_run *run, const struct record_interval *interval)
+{
+	const struct record_disk_sums *sums = &interval->disk.targets;
+	int err = add(run, COMPARE_DISK_READ, sums->read_bytes, interval->dur_ns);
+
+	return err ? err : add(run, COMPARE_DISK_WRITE, sums->write_bytes, interval->dur_ns);
+}
+
+static int add_blocks(struct compare_run *run, const struct record_interval *interval)
+{
+	int err = add(run, COMPARE_BLOCKS, run->blocks, interval->dur_ns);
+
+	if (!err)
+		err = add(run, COMPARE_BLOCKED, run->blocked_ns, interval->dur_ns);
+	run->blocks = run->blocked_ns = 0;
+	return err;
+}
+
+static int add_interval(struct compare_run *run, const struct record_interval *interval)
+{
+	int err = 0;
+
+	if (interval->cpu.present)
+		err = add_cpu(run, interval);
+	if (!err && interval->frames.present && !interval->frames.history)
+		err = add_frames(run, &interval->frames);
+	if (!err && interval->memory.present)
+		err = add_memory(run, &interval->memory);
+	if (!err && interval->net.present && run->has_targets)
+		err = add_net(run, interval);
+	if (!err && interval->disk.present && interval->disk.has_targets)
+		err = add_disk(run, interval);
+	return err || !run->has_blocks ? err : add_blocks(run, interval);
+}
+
+static void read_header(struct compare_run *run, const struct record_header *header)
+{
+	run->has_targets |= header->target_count > 0;
+	for (size_t i = 0; i < header->source_count; i++)
+		if (!strcmp(header->sources[i].name, "blocks") &&
+		    strcmp(header->sources[i].state, "absent"))
+			run->has_blocks = true;
+}
+
+int compare_run_add(struct compare_run *run, const struct record *record)
+{
+	switch (record->type) {
+	case RECORD_HEADER:
+		read_header(run, record->header);
+		return 0;
+	case RECORD_INTERVAL:
+		return add_interval(run, record->interval);
+	case RECORD_BLOCK:
+		/* One that is open is told again when it ends. */
+		if (record->block->state != BLOCK_OPEN) {
+			run->blocks++;
+			run->blocked_ns += record->block->wall_ns;
+		}
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+void compare_run_free(struct compare_run *run)
+{
+	for (size_t i = 0; i < COMPARE_METRICS; i++)
+		series_free(&run->series[i]);
+}
