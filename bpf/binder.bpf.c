@@ -113,7 +113,7 @@ static __always_inline void on_call(struct binder_transaction *transaction, __u3
 		entry->other = entry->thread;
 	entry->thread = (__u64)thread;
 	call = &entry->calls[place & (BINDER_DEPTH - 1)];
-	call->received_ns = call->replied_ns = 0;
+	call->received_ns = call->replied_ns = call->served_cpu_ns = 0;
 	call->received_tid = call->received_tgid = 0;
 	call->task = 0;
 	call->code = BPF_CORE_READ(transaction, code);
@@ -135,6 +135,7 @@ static __always_inline void on_call(struct binder_transaction *transaction, __u3
 static __always_inline void on_reply(struct binder_transaction *transaction, __u32 tid)
 {
 	struct binder_thread_calls *entry = find_thread(tid), *caller;
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	__u32 caller_tid, debug_id = 0, serving;
 	__u64 now_ns;
 
@@ -155,9 +156,17 @@ static __always_inline void on_reply(struct binder_transaction *transaction, __u
 	caller = debug_id ? find_thread(caller_tid) : NULL;
 	if (!caller)
 		return;
-	for (__u32 i = 0; i < BINDER_DEPTH; i++)
-		if (caller->calls[i].debug_id == debug_id)
-			caller->calls[i].replied_ns = now_ns;
+	for (__u32 i = 0; i < BINDER_DEPTH; i++) {
+		struct binder_call *call = &caller->calls[i];
+
+		if (call->debug_id != debug_id)
+			continue;
+		/* Before the time that says that it is there. */
+		if (call->task == (__u64)task)
+			call->served_cpu_ns =
+				BPF_CORE_READ(task, se.sum_exec_runtime) - call->task_cpu_ns;
+		call->replied_ns = now_ns;
+	}
 }
 
 SEC("?raw_tp/binder_transaction")

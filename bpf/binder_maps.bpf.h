@@ -49,7 +49,7 @@ struct binder_transaction {
 #define LOOPER_WAITING    0x10
 #define LOOPER_POLL       0x20
 
-/* Memory: BINDER_MAX_THREADS x (328 + some 60 of the hash) bytes, and calls that nobody has taken
+/* Memory: BINDER_MAX_THREADS x (360 + some 60 of the hash) bytes, and calls that nobody has taken
  * yet, at most one for each place of a thread: 370 KiB in all. Nothing of it is there unless a
  * target is watched on a kernel with binder. */
 struct {

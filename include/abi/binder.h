@@ -27,6 +27,7 @@ struct binder_call {
 	__u64 transaction;                      /* address */
 	__u64 sent_ns, received_ns, replied_ns; /* 0: not yet */
 	__u64 task, task_cpu_ns; /* of the thread that received it: address, CPU time then */
+	__u64 served_cpu_ns;     /* what it ran from then to its reply; with replied_ns */
 	__u32 debug_id, code;
 	__u32 received_tid, received_tgid;
 };
@@ -83,8 +84,8 @@ enum binder_loss {
 	BINDER_LOSS_MAX = 2,
 };
 
-_Static_assert(sizeof(struct binder_call) == 64, "struct binder_call");
-_Static_assert(sizeof(struct binder_thread_calls) == 40 + BINDER_DEPTH * 72,
+_Static_assert(sizeof(struct binder_call) == 72, "struct binder_call");
+_Static_assert(sizeof(struct binder_thread_calls) == 40 + BINDER_DEPTH * 80,
 	       "struct binder_thread_calls has no holes");
 _Static_assert(sizeof(struct binder_waiting) == 12, "struct binder_waiting");
 _Static_assert(sizeof(struct binder_look) == 120, "struct binder_look has no holes");

@@ -398,6 +398,7 @@ struct block_link {
 	const char *what; /* what kind of lock, or which call */
 	/* of a binder call, as of the record: until a thread took it, and since then */
 	struct opt_u64 queued_ns, served_ns;
+	struct opt_u64 served_cpu_ns; /* of served_ns on a CPU, as of its last switch or tick */
 	/* where nobody has taken it (tid 0): threads that serve binder in pid, and how many of them
 	 * were at work */
 	struct opt_u64 threads, at_work;

@@ -23,7 +23,8 @@
  * lock again deadlock -> server 1, which waits for a lock of its thread "caller", whose call this
  * process serves in its thread "pool", which waits for a lock of the main thread. For ever. Waits
  * for a byte on its standard input. Prints "ready PID", then, all CLOCK_MONOTONIC: case NAME
- * FROM_NS sent CODE TID NS, taken CODE TID NS, answered CODE TID NS */
+ * FROM_NS sent CODE TID NS, taken CODE TID NS, answered CODE TID NS; each with the CPU time of
+ * the thread then */
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -82,20 +83,32 @@ static char second_device[128];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t held;
 
-static uint64_t now_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-/* One write, so that lines of several processes do not mix. */
-static void tell(const char *what, uint32_t code, uint64_t at_ns)
+static uint64_t now_ns(void)
 {
-	char line[80];
-	int n = snprintf(line, sizeof(line), "%s %u %d %llu\n", what, code,
-			 (int)syscall(SYS_gettid), (unsigned long long)at_ns);
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+/* What this thread ran so far. */
+static uint64_t ran_ns(void)
+{
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+/* One write, so that lines of several processes do not mix. */
+static void tell(const char *what, uint32_t code, uint64_t at_ns, uint64_t cpu_ns)
+{
+	char line[100];
+	int n = snprintf(line, sizeof(line), "%s %u %d %llu %llu\n", what, code,
+			 (int)syscall(SYS_gettid), (unsigned long long)at_ns,
+			 (unsigned long long)cpu_ns);
 
 	if (write(1, line, (size_t)n) != n)
 		_exit(95);
@@ -123,7 +136,7 @@ static __attribute__((noinline)) bool call_handle(struct client *by, uint32_t ha
 	uint64_t sent_ns = now_ns();
 	bool answered = client_call(by, handle, code, flags, &parcel);
 
-	tell("sent", code, sent_ns);
+	tell("sent", code, sent_ns, ran_ns());
 	return answered;
 }
 
@@ -204,7 +217,7 @@ static __attribute__((noinline)) void work_ms(unsigned ms)
 
 static int serve(struct client *unused, uint32_t code, struct parcel *parcel)
 {
-	uint64_t taken_ns = now_ns();
+	uint64_t taken_ns = now_ns(), taken_cpu_ns = ran_ns();
 
 	if (code >= CODE_DEEP && code < CODE_DEEP + DEEP)
 		call(MYSELF, code - CODE_DEEP + CODE_DEEP_BACK, CALL_PLAIN);
@@ -272,7 +285,7 @@ static int serve(struct client *unused, uint32_t code, struct parcel *parcel)
 	case CODE_DIE:
 	case CODE_DIE_TOO:
 		nap_ms(200);
-		tell("taken", code, taken_ns);
+		tell("taken", code, taken_ns, taken_cpu_ns);
 		_exit(0);
 	case CODE_DEAD:
 		wait_for_lock(hold_and_call);
@@ -282,8 +295,8 @@ static int serve(struct client *unused, uint32_t code, struct parcel *parcel)
 		pthread_mutex_unlock(&lock);
 		break;
 	}
-	tell("taken", code, taken_ns);
-	tell("answered", code, now_ns());
+	tell("taken", code, taken_ns, taken_cpu_ns);
+	tell("answered", code, now_ns(), ran_ns());
 	return 0;
 }
 

@@ -160,7 +160,7 @@ def example():
             records.append(made.block(end - wall, wall, "com.example.game", 100, symbols, waker={
                 "pid": 200, "tid": 201, "thread": "Binder:200_1", "process": "system_server"}, chain=[
                     {"pid": 200, "tid": 202, "thread": "Binder:200_2", "process": "system_server",
-                     "how": "binder", "what": "code 3", "queued_ns": 1000000, "served_ns": wall // 2,
+                     "how": "binder", "what": "code 3", "queued_ns": 1000000, "served_ns": wall // 2, "served_cpu_ns": wall // 3,
                      "stack": {"t_boot_ns": end, "weight_ns": 0, "capture": "snapshot", "complete": True,
                                "end_reason": "outermost frame",
                                "frames": [made.frame("PackageManager.query()", "boot.oat", "dex")]}}]))

@@ -43,7 +43,7 @@ struct truth {
 	char what[16];
 	uint32_t code;
 	int32_t tid;
-	uint64_t ns;
+	uint64_t ns, cpu_ns; /* the latter of the thread that says so */
 };
 
 static struct {
@@ -60,15 +60,16 @@ static struct {
 static void parse_line(const char *line)
 {
 	struct truth *truth = &app.truth[app.count];
-	unsigned long long ns;
+	unsigned long long ns, cpu_ns;
 
 	if (sscanf(line, "case long %llu", &ns) == 1)
 		app.long_from_ns = ns;
 	app.deadlock |= !strncmp(line, "case deadlock", 13);
 	app.done |= !strncmp(line, "done", 4);
-	if (app.count < MOST &&
-	    sscanf(line, "%15s %u %d %llu", truth->what, &truth->code, &truth->tid, &ns) == 4) {
+	if (app.count < MOST && sscanf(line, "%15s %u %d %llu %llu", truth->what, &truth->code,
+				       &truth->tid, &ns, &cpu_ns) == 5) {
 		truth->ns = ns;
+		truth->cpu_ns = cpu_ns;
 		app.count++;
 	}
 }
@@ -280,6 +281,43 @@ static void judge_times(void)
 	       (double)best_sent / 1000, (double)best_taken / 1000, (double)best_answered / 1000);
 }
 
+/* The sums of a thread are as of its last switch or tick: both ends may lack up to a tick (10 ms
+ * where CONFIG_HZ is 100), and what the driver does before and behind the program's clocks is in
+ * it. */
+static bool is_near_cpu(int64_t found_ns, int64_t truth_ns)
+{
+	const int64_t slack_ns = 11 * (int64_t)ONE_MS_NS;
+
+	return found_ns < truth_ns + slack_ns && truth_ns < found_ns + slack_ns;
+}
+
+static void judge_cpu(void)
+{
+	size_t judged = 0, wrong = 0;
+	bool work = false;
+
+	for (size_t i = 0; i < looks.count; i++) {
+		const struct seen *seen = &looks.seen[i];
+		const struct truth *taken = find_truth("taken", seen->code, seen->tid);
+		const struct truth *answered = find_truth("answered", seen->code, seen->tid);
+		int64_t truth_ns, found_ns = (int64_t)seen->call.served_cpu_ns;
+
+		if (!taken || !answered || !seen->served || !seen->call.replied_ns)
+			continue;
+		judged++;
+		truth_ns = (int64_t)(answered->cpu_ns - taken->cpu_ns);
+		work |= truth_ns > 100 * (int64_t)ONE_MS_NS;
+		if (is_near_cpu(found_ns, truth_ns))
+			continue;
+		wrong++;
+		tap_note("code %u: %.3f of %.3f ms", seen->code, (double)found_ns / 1e6,
+			 (double)truth_ns / 1e6);
+	}
+	tap_ok(judged >= 6 && work && !wrong,
+	       "cpu: of %zu calls, what the thread ran for each, sleepers and one that computes",
+	       judged);
+}
+
 static void judge_looks(void)
 {
 	const struct seen *chain = find_seen(11), *lock = find_seen(12), *queued = find_seen(22);
@@ -374,6 +412,7 @@ static void judge_all(struct binder_kernel *kernel)
 
 	judge_looks();
 	judge_times();
+	judge_cpu();
 	tap_ok(!binder_kernel_losses(kernel, losses) && !losses[BINDER_LOSS_THREADS_FULL] &&
 		       !losses[BINDER_LOSS_DEPTH],
 	       "no call was lost");
@@ -433,7 +472,7 @@ static long long number_of(json_t *object, const char *key)
 
 static struct {
 	size_t blocks, chains, chain, queued, taken_later, longs, deadlocks, wrong, holder_stacks,
-		selves, contexts, later, turns;
+		selves, contexts, later, turns, work;
 } records;
 
 static void wrong(const char *why, json_t *block)
@@ -529,6 +568,29 @@ static void judge_self(json_t *block, json_t *chain)
 	records.selves += !strcmp(text_of(link, "thread"), "twin");
 }
 
+/* A server that computes, but for what it waits for a CPU, and one that sleeps. */
+static void judge_work(json_t *block, json_t *chain)
+{
+	long long served_ns = number_of(json_array_get(chain, 0), "served_ns");
+	long long cpu_ns = number_of(json_array_get(chain, 0), "served_cpu_ns");
+	const struct truth *taken = find_truth("taken", 71, 0);
+	const struct truth *answered = find_truth("answered", 71, 0);
+
+	if (served_ns < 0 || !taken || !answered || strcmp(text_of(block, "state"), "closed"))
+		return;
+	if (cpu_ns > served_ns || !is_near_cpu(cpu_ns, (int64_t)(answered->cpu_ns - taken->cpu_ns)))
+		wrong("work", block);
+	records.work++;
+}
+
+static void judge_second(json_t *block, json_t *chain)
+{
+	long long cpu_ns = number_of(json_array_get(chain, 0), "served_cpu_ns");
+
+	if (cpu_ns > 20 * (long long)ONE_MS_NS)
+		wrong("a server that sleeps, on a CPU", block);
+}
+
 /* Its main thread waits for the other device's server, then for server 1 again. */
 static void judge_contexts(json_t *block, json_t *chain)
 {
@@ -607,6 +669,12 @@ static void judge_block(json_t *block)
 		break;
 	case 63:
 		judge_turns(block, chain);
+		break;
+	case 62:
+		judge_second(block, chain);
+		break;
+	case 71:
+		judge_work(block, chain);
 		break;
 	case 81:
 		judge_long(block, chain);
@@ -708,6 +776,8 @@ static void part_record(void)
 	       records.queued);
 	tap_ok(records.longs, "records: a chain that is cut says so (%zu)", records.longs);
 	tap_ok(records.selves, "records: a call to the own process (%zu)", records.selves);
+	tap_ok(records.work, "records: a server that computes ran for what it says (%zu)",
+	       records.work);
 	tap_ok(records.contexts, "records: a call that stood while another device was called (%zu)",
 	       records.contexts);
 	tap_ok(records.later, "records: a lock that a server waits for later (%zu)", records.later);

@@ -245,7 +245,7 @@ static struct block_link chain[] = {
 	{7, 8, "binder:7_1", "system_server", LINK_BINDER, "at work on another call",
 	 .stack = stacks},
 	{9, 10, "Binder:9_2", NULL, LINK_BINDER, "code 4294967295", .queued_ns = {true, 0},
-	 .served_ns = {true, 2500000}},
+	 .served_ns = {true, 2500000}, .served_cpu_ns = {true, 2400000}},
 };
 
 static struct record_block block = {

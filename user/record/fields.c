@@ -354,6 +354,8 @@ static const struct field link_rows[] = {
 	      "how long the call waited for a thread, so far where none has taken it"),
 	FIELD(struct block_link, served_ns, OPTIONAL, NS,
 	      "how long the thread was at work on the call, so far where it is still"),
+	FIELD(struct block_link, served_cpu_ns, OPTIONAL, NS,
+	      "of that, on a CPU, as of its last switch or timer tick; for the rest it waited"),
 	FIELD(struct block_link, threads, OPTIONAL, COUNT,
 	      "where the call waits for a thread: how many serve binder in the process"),
 	FIELD(struct block_link, at_work, OPTIONAL, COUNT, "and how many of them were at work"),

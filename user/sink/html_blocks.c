@@ -132,6 +132,8 @@ static void put_link(struct json_buffer *to, const struct block_link *link)
 		put_number(to, "queued_ns", link->queued_ns.value);
 	if (link->served_ns.present)
 		put_number(to, "served_ns", link->served_ns.value);
+	if (link->served_cpu_ns.present)
+		put_number(to, "served_cpu_ns", link->served_cpu_ns.value);
 	if (link->stack) {
 		json_put_key(to, "stack");
 		put_stack(to, link->stack);

@@ -173,6 +173,8 @@ static void put_call(struct table_sink *table, const struct record_block *block,
 		line_put(&line, ", queued %.1f ms", table_ms(link->queued_ns.value));
 	if (link->served_ns.present)
 		line_put(&line, ", at work %.1f ms", table_ms(link->served_ns.value));
+	if (link->served_cpu_ns.present)
+		line_put(&line, " (%.1f ms on a CPU)", table_ms(link->served_cpu_ns.value));
 	if (link->threads.present) {
 		if (link->at_work.present)
 			line_put(&line, ", %llu of %llu threads at work",

@@ -576,7 +576,8 @@ function stacksOf(row) {
 	if (row.without) cell.append(row.without);
 	(row.chain || []).forEach(function (link) {
 		var title = '\u2190 ' + clean(link.how) + (link.what ? ' (' + clean(link.what) + ')' : '') + ': ' + who(link) +
-			(link.queued_ns !== undefined ? ', queued ' + seconds(link.queued_ns) : '') + (link.served_ns !== undefined ? ', served ' + seconds(link.served_ns) : '');
+			(link.queued_ns !== undefined ? ', queued ' + seconds(link.queued_ns) : '') + (link.served_ns !== undefined ? ', served ' + seconds(link.served_ns) : '') +
+			(link.served_cpu_ns !== undefined ? ' (' + seconds(link.served_cpu_ns) + ' on a CPU)' : '');
 		cell.append(link.stack ? details(title, stackText(link.stack)) : node('div', {}, title));
 	});
 	if (row.deadlock) cell.append(node('div', {'class': 'anr'}, 'deadlock: the last of the chain waits for one of it'));

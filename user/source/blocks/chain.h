@@ -21,6 +21,7 @@ struct block_chain {
 		pid_t caller_pid, caller_tid;
 		uint32_t debug_id, code, threads, at_work;
 		uint64_t sent_ns, received_ns, until_ns;
+		struct opt_u64 served_cpu_ns; /* up to until_ns */
 		char thread[RECORD_COMM_LEN];
 	} links[SAMPLER_CHAIN];
 };

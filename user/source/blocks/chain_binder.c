@@ -16,15 +16,16 @@ void blocks_open_binder(struct blocks_source *blocks, char *reason, size_t size)
 }
 
 /* The caller waits for the answer of this very call at this moment. */
-static bool stands(const struct blocks_source *blocks, const struct block_chain_link *link)
+static bool stands(const struct blocks_source *blocks, const struct block_chain_link *link,
+		   struct binder_look *look)
 {
 	const struct binder_fds fds = binder_kernel_fds(blocks->binder);
-	struct binder_look look = {
+
+	*look = (struct binder_look){
 		.tid = (uint32_t)link->caller_tid,
 		.tgid = (uint32_t)link->caller_pid,
 	};
-
-	return !binder_look_ask(&fds, &look) && look.waits && look.debug_id == link->debug_id;
+	return !binder_look_ask(&fds, look) && look->waits && look->debug_id == link->debug_id;
 }
 
 void blocks_refresh_calls(const struct blocks_source *blocks, struct block_chain *chain, bool ended)
@@ -32,13 +33,17 @@ void blocks_refresh_calls(const struct blocks_source *blocks, struct block_chain
 	for (size_t i = 0; blocks->binder && i < chain->count; i++) {
 		struct block_chain_link *link = &chain->links[i];
 		uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		struct binder_look look;
 		struct binder_call call;
 		bool known;
 
 		if (link->how != LINK_BY_BINDER)
 			continue;
-		if (!ended && stands(blocks, link))
+		if (!ended && stands(blocks, link, &look)) {
 			link->until_ns = now_ns;
+			if (look.has_cpu)
+				link->served_cpu_ns = SOME_U64(look.task_cpu_ns);
+		}
 		known = binder_kernel_call(blocks->binder, link->caller_tid, link->debug_id, &call);
 		if (!known)
 			continue;
@@ -47,8 +52,10 @@ void blocks_refresh_calls(const struct blocks_source *blocks, struct block_chain
 		/* Taken since the look, which found it in the queue. */
 		if (!link->tid && call.received_ns)
 			link->tid = (pid_t)call.received_tid;
-		if (call.replied_ns)
+		if (call.replied_ns) {
 			link->until_ns = call.replied_ns;
+			link->served_cpu_ns = SOME_U64(call.served_cpu_ns);
+		}
 	}
 }
 
@@ -79,4 +86,10 @@ void block_chain_fill_call(struct record_block *block, struct block_link *link,
 		link->queued_ns = SOME_U64(from->until_ns - from->sent_ns);
 	if (from->received_ns && from->until_ns >= from->received_ns)
 		link->served_ns = SOME_U64(from->until_ns - from->received_ns);
+	/* The thread's sum is as of its last switch or tick. */
+	if (link->served_ns.present && from->served_cpu_ns.present) {
+		link->served_cpu_ns = from->served_cpu_ns;
+		if (link->served_cpu_ns.value > link->served_ns.value)
+			link->served_cpu_ns.value = link->served_ns.value;
+	}
 }
