@@ -285,22 +285,6 @@ int looper_wakeup_raw(struct bpf_raw_tracepoint_args *ctx)
 	return on_wakeup((struct task_struct *)ctx->args[0], false);
 }
 
-/* Another thread than the leader called execve: it has the leader's tid from here on, and keeps its
- * own sums (de_thread in fs/exec.c). The leader may have left its CPU for the last time under that
- * tid, or will under another one. */
-static __always_inline void take_place(struct looper_slot *slot, struct task_struct *task,
-				       __u64 now_ns)
-{
-	slot->dead = 0;
-	slot->task = (__u64)task;
-	slot->on_cpu = 1;
-	slot->in_ns = now_ns;
-	slot->in_cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
-	slot->out_delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
-	slot->out_switches = BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
-	slot->waiting = 0;
-}
-
 /* Another program now: its stack, its descriptors and its loop are others. A block of the former
  * one ends with it. In the execve itself, so the slot is not amid another program of this thread's.
  */
@@ -318,13 +302,8 @@ static __always_inline int on_exec(struct task_struct *task, bool direct)
 	looper_begin(slot);
 	now_ns = bpf_ktime_get_ns();
 	other = slot->dead || (slot->task && slot->task != (__u64)task);
-	if (other) {
-		/* These sums of the task are not the leader's, of whose period they are taken. */
-		slot->begin_delay_ns =
-			BPF_CORE_READ(task, sched_info.run_delay) - slot->sums.runnable_ns;
-		slot->begin_faults_minor = BPF_CORE_READ(task, min_flt);
-		slot->begin_faults_major = BPF_CORE_READ(task, maj_flt);
-	}
+	if (other)
+		leave_to(slot, task);
 	/* What may have been told as open (blocks_is_loop in user space) has its end told. */
 	if (looper_is_loop(slot) || has_descriptor(slot->loop_kind))
 		looper_close(slot, *index, task, now_ns, LOOPER_EVENT_EXITED);

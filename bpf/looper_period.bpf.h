@@ -311,3 +311,28 @@ static __always_inline void looper_came(struct looper_slot *slot, __u32 index,
 		slot->estimated = 1;
 	}
 }
+
+/* ---- another thread than the leader calls execve ---- */
+
+/* It has the leader's tid from then on, and keeps its own sums (de_thread in fs/exec.c). The leader
+ * may have left its CPU for the last time under that tid, or will under another one. Here its sums
+ * are made not to count for the leader's period. */
+static __always_inline void leave_to(struct looper_slot *slot, struct task_struct *task)
+{
+	slot->begin_delay_ns = BPF_CORE_READ(task, sched_info.run_delay) - slot->sums.runnable_ns;
+	slot->begin_faults_minor = BPF_CORE_READ(task, min_flt);
+	slot->begin_faults_major = BPF_CORE_READ(task, maj_flt);
+}
+
+static __always_inline void take_place(struct looper_slot *slot, struct task_struct *task,
+				       __u64 now_ns)
+{
+	slot->dead = 0;
+	slot->task = (__u64)task;
+	slot->on_cpu = 1;
+	slot->in_ns = now_ns;
+	slot->in_cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+	slot->out_delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	slot->out_switches = BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
+	slot->waiting = 0;
+}

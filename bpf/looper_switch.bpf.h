@@ -205,6 +205,25 @@ static __always_inline void enter_by_switch(struct looper_slot *slot, struct tas
 		slot->loop_counter = slot->program_counter;
 }
 
+/* Between the change of its tid and the tracepoint of the exec it may be preempted: the switch
+ * meets another task than the slot's, and the leader's period ends there. */
+static __noinline int looper_replace(struct looper_slot *slot, __u32 index,
+				     struct task_struct *task, __u64 now_ns)
+{
+	leave_to(slot, task);
+	looper_close(slot, index, task, now_ns, LOOPER_EVENT_EXITED);
+	slot->waiting_kind = LOOPER_WAIT_NONE;
+	slot->waiting_seen_by = LOOPER_SEEN_NOT;
+	take_place(slot, task, now_ns);
+	return 0;
+}
+
+static __always_inline bool looper_is_other(const struct looper_slot *slot,
+					    const struct task_struct *task)
+{
+	return slot->task && slot->task != (__u64)task && !slot->dead;
+}
+
 static __always_inline void looper_switch_out(struct looper_slot *slot, struct task_struct *prev,
 					      struct cpu_slot *cpu, __u32 cpu_id,
 					      struct looper_switch *at, bool direct)
@@ -221,6 +240,8 @@ static __always_inline void looper_switch_out(struct looper_slot *slot, struct t
 	if (looper_is_amid(slot))
 		return;
 	looper_begin(slot);
+	if (looper_is_other(slot, prev))
+		looper_replace(slot, at->index, prev, at->now_ns);
 	if (is_frozen(prev, at->state_bits))
 		at->state = OFF_CPU_STOPPED;
 	if (!slot->on_cpu && slot->off_ns) {
@@ -325,6 +346,11 @@ static __always_inline void looper_switch_in(struct looper_slot *slot, struct ta
 	if (looper_is_amid(slot))
 		return;
 	looper_begin(slot);
+	if (looper_is_other(slot, next)) {
+		looper_replace(slot, index, next, now_ns);
+		slot->on_cpu = 0;
+		slot->off_ns = 0;
+	}
 	slept_in_wait = !slot->on_cpu && slot->waiting_seen_by == LOOPER_SEEN_BY_SWITCH;
 	if (slot->on_cpu && slot->in_ns) {
 		book_unseen(slot, index, now_ns, cpu_ns, wait_ns);

@@ -199,6 +199,41 @@ def exec_by_a_thread(_):
             "exec by a thread: the block of the program before ends with it", told)
 
 
+def preempt_often(cpu):
+    """A process that takes this CPU from all others for a moment, thousands of times a second."""
+    pid = os.fork()
+    if not pid:
+        try:
+            os.sched_setaffinity(0, {cpu})
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+            end = time.monotonic() + 60
+            while time.monotonic() < end:
+                time.sleep(0.0001)
+        finally:
+            os._exit(0)
+    return pid
+
+
+def execs_in_a_crowd(_):
+    """Some are preempted between the change of the tid and the tracepoint of the exec: the sums of
+    the thread that has the tid now are not those of the block."""
+    preempters = [preempt_often(cpu) for cpu in os.sched_getaffinity(0)]
+    targets = [Rhythm("2000:s150,e", *["40:s130"] * 2) for _ in range(24)]
+    recorder = record("execs in a crowd", targets)
+    wait_for(lambda: recorder.load() and all(exited(recorder, t.pid) for t in targets), 8)
+    time.sleep(1)
+    recorder.end()
+    for pid in preempters:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    wrong = [b for b in recorder.blocks if sum(b["ledger"].values()) != b["wall_ns"] or
+             b.get("cpu_ns", 0) > b["wall_ns"]]
+    told = [len(exited(recorder, t.pid)) for t in targets]
+    test.ok(not wrong and sum(told) >= 6 and max(told) == 1,
+            "execs in a crowd: of %d blocks the parts make the whole, %d ended with their program" % (
+                len(recorder.blocks), sum(told)), told, *wrong[:3])
+
+
 def exited(recorder, pid):
     return [b for b in recorder.blocks if b["pid"] == pid and b["state"] == "exited"]
 
@@ -451,7 +486,7 @@ def reused(_):
     judge("reused", recorder, [second], rows[0][0] + 600 * MS, until, least=8)
 
 
-parts = [(behind_a_sleep, 2), (deaths, 4), (exec_by_a_thread, 3)]
+parts = [(behind_a_sleep, 2), (deaths, 4), (exec_by_a_thread, 3), (execs_in_a_crowd, 1)]
 more = [(behind_a_block, 2), (just_over, 2), (at_once, 3), (unwinder_storm, 6), (renamed, 2), (forks, 2),
         (last_breath, 1), (ends_with_the_run, 1),
         (last_losses, 1), (recorder_stands_still, 2), (perf_rests, 1), (shorter_than_a_block, 1), (stopped, 3),

@@ -174,9 +174,10 @@ def storm(_):
         ahead = max(ahead, min(before, busy - capacity))
         before = busy - capacity
     # Those that had exited when it began were not freed yet.
-    test.ok(recorder.footer and len(recorder.intervals) > 50 and ahead <= 50 * MS,
-            "storm: the run is never busier than the CPUs: %.1f ms ahead at most, an interval "
-            "%.0f %%" % (ahead / MS, worst * 100))
+    # A walk past all tasks takes longer than 50 ms where others want the CPUs.
+    test.ok(recorder.footer and len(recorder.intervals) > 20 and ahead <= 50 * MS,
+            "storm: the run is never busier than the CPUs: %.1f ms ahead at most, of %d intervals one "
+            "%.0f %%" % (ahead / MS, len(recorder.intervals), worst * 100), recorder.footer)
     lost = {k: v for k, v in recorder.losses().items() if k.startswith("lost.cpu_deaths")}
     test.ok(recorder.footer and not lost, "storm: no death that comes late is called lost", lost)
 
