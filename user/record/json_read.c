@@ -42,6 +42,13 @@ static size_t put_place(const struct place *place, char *text, size_t size)
 	       (size_t)snprintf(text + n, size - n, "%s%.64s", place->outer ? "." : "", place->key);
 }
 
+int record_text(struct reading *r, uint32_t value, const char **text, const struct place *place)
+{
+	int err = json_tree_text(&r->tree, value, &r->memory->arena, text);
+
+	return err == -EBADMSG ? record_refuse(r, place, " is no text") : err;
+}
+
 int record_refuse(struct reading *r, const struct place *place, const char *format, ...)
 {
 	size_t n = place ? put_place(place, r->why, r->why_size) : 0;
@@ -54,24 +61,29 @@ int record_refuse(struct reading *r, const struct place *place, const char *form
 	return -EBADMSG;
 }
 
-static int fill(struct reading *r, const struct field_type *type, const json_t *object, void *out,
+static int fill(struct reading *r, const struct field_type *type, uint32_t object, void *out,
 		const struct place *place);
+static int fill_from(struct reading *r, const struct field_type *type, uint32_t object,
+		     uint32_t *hint, void *out, const struct place *place);
 
 /* ---- values ---- */
 
-static int fill_unsigned(struct reading *r, const json_t *value, uint64_t max, uint64_t *out,
+static int fill_unsigned(struct reading *r, uint32_t value, uint64_t max, uint64_t *out,
 			 const struct place *place)
 {
-	if (!json_is_integer(value) || json_integer_value(value) < 0)
+	int64_t number;
+
+	if (!json_tree_integer(&r->tree, value, &number) || number < 0)
 		return record_refuse(r, place, " is no whole number of at least 0");
-	*out = (uint64_t)json_integer_value(value);
+	*out = (uint64_t)number;
 	return *out > max ? record_refuse(r, place, " is too large") : 0;
 }
 
-static int fill_number(struct reading *r, const struct field *row, const json_t *value, void *out,
+static int fill_number(struct reading *r, const struct field *row, uint32_t value, void *out,
 		       const struct place *place)
 {
 	uint64_t number = 0;
+	int64_t whole;
 	int err = 0;
 
 	switch ((enum field_kind)row->kind) {
@@ -90,17 +102,16 @@ static int fill_number(struct reading *r, const struct field *row, const json_t 
 		*(int32_t *)out = (int32_t)number;
 		return err;
 	case FIELD_DOUBLE:
-		if (!json_is_number(value))
-			return record_refuse(r, place, " is no number");
-		*(double *)out = json_number_value(value);
-		return 0;
+		return json_tree_number(&r->tree, value, out)
+			       ? 0
+			       : record_refuse(r, place, " is no number");
 	default:
-		if (!json_is_integer(value))
+		if (!json_tree_integer(&r->tree, value, &whole))
 			return record_refuse(r, place, " is no whole number");
 		if (row->kind == FIELD_OPT_I64)
-			*(struct opt_i64 *)out = SOME_I64((int64_t)json_integer_value(value));
+			*(struct opt_i64 *)out = SOME_I64(whole);
 		else
-			*(int64_t *)out = (int64_t)json_integer_value(value);
+			*(int64_t *)out = whole;
 		return 0;
 	}
 }
@@ -122,18 +133,24 @@ static void fill_chars(const char *text, char *out, size_t size)
 	out[n] = 0;
 }
 
-static int fill_text(struct reading *r, const struct field *row, const json_t *value, void *out,
+static int fill_text(struct reading *r, const struct field *row, uint32_t value, void *out,
 		     const struct place *place)
 {
-	const char *text = json_string_value(value);
+	const char *text;
 	size_t i = 0;
+	int err;
 
-	if (!text)
-		return record_refuse(r, place, " is no text");
-	while (row->words && row->words[i] && strcmp(row->words[i], text))
+	while (row->words && row->words[i] && !json_tree_equals(&r->tree, value, row->words[i]))
 		i++;
-	if (row->words && !row->words[i])
-		return record_refuse(r, place, " is none of its words: \"%.40s\"", text);
+	if (row->words && row->words[i]) {
+		text = row->words[i];
+	} else {
+		err = record_text(r, value, &text, place);
+		if (err)
+			return err;
+		if (row->words)
+			return record_refuse(r, place, " is none of its words: \"%.40s\"", text);
+	}
 	if (row->kind == FIELD_CHOICE)
 		*(unsigned *)out = (unsigned)i;
 	else if (row->kind == FIELD_CHARS)
@@ -143,12 +160,12 @@ static int fill_text(struct reading *r, const struct field *row, const json_t *v
 	return 0;
 }
 
-static int fill_object(struct reading *r, const struct field *row, const json_t *value,
-		       char *object, const struct place *place)
+static int fill_object(struct reading *r, const struct field *row, uint32_t value, char *object,
+		       const struct place *place)
 {
 	char *out = object + row->offset;
 
-	if (!json_is_object(value))
+	if (!json_tree_is_object(&r->tree, value))
 		return record_refuse(r, place, " is no object");
 	if (row->kind == FIELD_POINTER) {
 		void *pointed = arena_take(&r->memory->arena, row->of->size);
@@ -164,25 +181,25 @@ static int fill_object(struct reading *r, const struct field *row, const json_t 
 }
 
 /* Room comes with the elements that were read and not with those that are promised. */
-static int fill_list(struct reading *r, const struct field *row, const json_t *value, char *object,
+static int fill_list(struct reading *r, const struct field *row, uint32_t value, char *object,
 		     const struct place *place)
 {
 	void **rows = (void **)(object + row->offset);
-	size_t *count = (size_t *)(object + row->more_offset), i;
-	json_t *element;
+	size_t *count = (size_t *)(object + row->more_offset), i = 0;
+	struct json_walk walk;
 	int err;
 
-	if (!json_is_array(value))
+	if (!json_tree_is_list(&r->tree, value))
 		return record_refuse(r, place, " is no list");
-	json_array_foreach (value, i, element) {
+	for (walk = json_tree_walk(&r->tree, value); json_walk_next(&r->tree, &walk); i++) {
 		struct place here = {place, NULL, i};
 
-		if (!json_is_object(element))
+		if (!json_tree_is_object(&r->tree, walk.value))
 			return record_refuse(r, &here, " is no object");
 		*rows = record_grow(r, *rows, i, row->of->size);
 		if (!*rows)
 			return -ENOMEM;
-		err = fill(r, row->of, element, (char *)*rows + i * row->of->size, &here);
+		err = fill(r, row->of, walk.value, (char *)*rows + i * row->of->size, &here);
 		if (err)
 			return err;
 		*count = i + 1;
@@ -190,30 +207,33 @@ static int fill_list(struct reading *r, const struct field *row, const json_t *v
 	return 0;
 }
 
-static int fill_named(struct reading *r, const struct field *row, const json_t *value, char *object,
+static int fill_named(struct reading *r, const struct field *row, uint32_t value, char *object,
 		      const struct place *place)
 {
 	void **rows = (void **)(object + row->offset);
 	size_t *count = (size_t *)(object + row->more_offset);
-	const char *key;
-	json_t *element;
+	struct json_walk walk;
+	const char *name;
+	char *out;
 	int err;
 
-	if (!json_is_object(value))
+	if (!json_tree_is_object(&r->tree, value))
 		return record_refuse(r, place, " is no object");
-	json_object_foreach ((json_t *)value, key, element) {
-		struct place here = {place, key, 0};
-		char *name = arena_take(&r->memory->arena, strlen(key) + 1), *out;
+	for (walk = json_tree_walk(&r->tree, value); json_walk_next(&r->tree, &walk);) {
+		struct place here = {place, NULL, 0};
 
-		if (!json_is_object(element))
+		err = record_text(r, walk.key, &name, place);
+		if (err)
+			return err;
+		here.key = name;
+		if (!json_tree_is_object(&r->tree, walk.value))
 			return record_refuse(r, &here, " is no object");
 		*rows = record_grow(r, *rows, *count, row->of->size);
-		if (!*rows || !name)
+		if (!*rows)
 			return -ENOMEM;
 		out = (char *)*rows + *count * row->of->size;
-		strcpy(name, key);
 		memcpy(out + row->of->name_offset, &name, sizeof(name));
-		err = fill(r, row->of, element, out, &here);
+		err = fill(r, row->of, walk.value, out, &here);
 		if (err)
 			return err;
 		++*count;
@@ -221,10 +241,11 @@ static int fill_named(struct reading *r, const struct field *row, const json_t *
 	return 0;
 }
 
+/* *hint: where the key is looked for first (json_tree_get). */
 static int fill_field(struct reading *r, const struct field_type *type, const struct field *row,
-		      const json_t *object, char *out, const struct place *place)
+		      uint32_t object, uint32_t *hint, char *out, const struct place *place)
 {
-	const json_t *value = row->key ? json_object_get(object, row->key) : NULL;
+	uint32_t value = row->key ? json_tree_get(&r->tree, object, row->key, hint) : 0;
 	struct place here = {place, row->key, 0};
 	const struct field *part;
 	int err = 0;
@@ -242,10 +263,9 @@ static int fill_field(struct reading *r, const struct field_type *type, const st
 	case FIELD_OPT_I64:
 		return fill_number(r, row, value, out + row->offset, &here);
 	case FIELD_BOOL:
-		if (!json_is_boolean(value))
-			return record_refuse(r, &here, " is neither true nor false");
-		*(bool *)(out + row->offset) = json_is_true(value);
-		return 0;
+		return json_tree_bool(&r->tree, value, (bool *)(out + row->offset))
+			       ? 0
+			       : record_refuse(r, &here, " is neither true nor false");
 	case FIELD_TEXT:
 	case FIELD_CHARS:
 	case FIELD_CHOICE:
@@ -260,7 +280,7 @@ static int fill_field(struct reading *r, const struct field_type *type, const st
 	case FIELD_NAMED:
 		return fill_named(r, row, value, out, &here);
 	case FIELD_INLINE:
-		return fill(r, row->of, object, out + row->offset, place);
+		return fill_from(r, row->of, object, hint, out + row->offset, place);
 	case FIELD_COUNTERS:
 		return record_fill_counters(r, value, (struct counter_list *)(out + row->offset),
 					    &here);
@@ -276,36 +296,52 @@ static int fill_field(struct reading *r, const struct field_type *type, const st
 		return record_fill_event_keys(r, type, object, (struct record_event *)out, place);
 	case FIELD_PARTS:
 		for (size_t i = 0; !err && (part = record_next_part(&i));)
-			err = fill_field(r, type, part, object, out, place);
+			err = fill_field(r, type, part, object, hint, out, place);
 		return err;
 	}
 	return 0;
 }
 
-/* Rows nest as their structs do: the depth is that of the table and not of the text. */
-static int fill(struct reading *r, const struct field_type *type, const json_t *object, void *out,
-		const struct place *place)
+static int fill_from(struct reading *r, const struct field_type *type, uint32_t object,
+		     uint32_t *hint, void *out, const struct place *place)
 {
 	int err = 0;
 
 	for (size_t i = 0; i < type->count && !err; i++)
-		err = fill_field(r, type, &type->fields[i], object, out, place);
+		err = fill_field(r, type, &type->fields[i], object, hint, out, place);
 	return err;
+}
+
+/* Rows nest as their structs do: the depth is that of the table and not of the text. */
+static int fill(struct reading *r, const struct field_type *type, uint32_t object, void *out,
+		const struct place *place)
+{
+	uint32_t hint = 0;
+
+	return fill_from(r, type, object, &hint, out, place);
 }
 
 int record_fill(const struct field_type *type, const json_t *object, void *out,
 		struct parsed_memory *memory, char *why, size_t why_size)
 {
-	struct reading r = {memory, why, why_size};
+	struct reading r = {.memory = memory, .why = why, .why_size = why_size};
+	char *text = json_dumps(object, JSON_COMPACT);
+	int err = text ? json_tree_read(&r.tree, text, strlen(text)) : -ENOMEM;
 
-	return fill(&r, type, object, out, NULL);
+	if (err == -EBADMSG || err == -EMSGSIZE)
+		err = record_refuse(&r, NULL,
+				    err == -EBADMSG ? "no JSON" : "too many values, or too deep");
+	if (!err)
+		err = fill(&r, type, 0, out, NULL);
+	json_tree_free(&r.tree);
+	free(text);
+	return err;
 }
 
 /* ---- lines ---- */
 
 struct parsed {
 	struct parsed_record base;
-	json_t *object;
 	struct parsed_memory *memory;
 };
 
@@ -315,7 +351,6 @@ void parsed_record_free(struct parsed_record *record)
 
 	if (!parsed)
 		return;
-	json_decref(parsed->object);
 	record_memory_free(parsed->memory);
 	free(parsed);
 }
@@ -336,40 +371,41 @@ static bool is_whole(const char *line, size_t length)
 
 static int parse(struct parsed *parsed, struct reading *r)
 {
-	struct record *record = &parsed->base.record;
-	const json_t *seq = json_object_get(parsed->object, "seq");
-	const char *type = json_string_value(json_object_get(parsed->object, "type"));
 	static const struct field t_boot_ns =
 		FIELD(struct record, t_boot_ns, REQUIRED, NS, "end of what the record tells of");
+	struct record *record = &parsed->base.record;
+	uint32_t hint = 0, type = json_tree_get(&r->tree, 0, "type", &hint), place;
+	int64_t number;
 	void *body;
 	int index = 0, err;
 
-	if (!type)
+	if (!type || !json_tree_is_text(&r->tree, type))
 		return record_refuse(r, NULL, "no record");
-	parsed->base.has_seq = json_is_integer(seq) && json_integer_value(seq) >= 0;
+	place = json_tree_get(&r->tree, 0, "seq", &hint);
+	parsed->base.has_seq = place && json_tree_integer(&r->tree, place, &number) && number >= 0;
 	if (parsed->base.has_seq)
-		record->seq = (uint64_t)json_integer_value(seq);
-	while (index < RECORD_TYPES && strcmp(record_type_names[index], type))
+		record->seq = (uint64_t)number;
+	while (index < RECORD_TYPES && !json_tree_equals(&r->tree, type, record_type_names[index]))
 		index++;
 	if (index == RECORD_TYPES)
 		return 0;
 	record->type = (enum record_type)index;
 	if (record->type == RECORD_HEADER) {
-		const json_t *schema = json_object_get(parsed->object, "schema");
-
-		parsed->base.schema = json_is_integer(schema) ? json_integer_value(schema) : -1;
+		place = json_tree_get(&r->tree, 0, "schema", &hint);
+		parsed->base.schema =
+			place && json_tree_integer(&r->tree, place, &number) ? number : -1;
 		if (parsed->base.schema > RECORD_SCHEMA)
 			return -EPROTONOSUPPORT;
 		if (parsed->base.schema < 1)
 			return record_refuse(r, NULL, "the header names no schema");
 	}
-	err = fill_field(r, NULL, &t_boot_ns, parsed->object, (char *)record, NULL);
+	err = fill_field(r, NULL, &t_boot_ns, 0, &hint, (char *)record, NULL);
 	if (err)
 		return err;
 	body = arena_take(&parsed->memory->arena, record_types[index]->size);
 	if (!body)
 		return -ENOMEM;
-	err = fill(r, record_types[index], parsed->object, body, NULL);
+	err = fill(r, record_types[index], 0, body, NULL);
 	record->header = body; /* all members of the union are pointers */
 	if (!err && record->type == RECORD_STACK)
 		((struct record_addition *)body)->stack.t_boot_ns = record->t_boot_ns;
@@ -381,7 +417,7 @@ int record_parse(const char *line, size_t length, struct parsed_record **out, ch
 		 size_t why_size)
 {
 	struct parsed *parsed;
-	struct reading r = {NULL, why, why_size};
+	struct reading r = {.why = why, .why_size = why_size};
 	int err;
 
 	*out = NULL;
@@ -395,8 +431,14 @@ int record_parse(const char *line, size_t length, struct parsed_record **out, ch
 		return -ENOMEM;
 	}
 	r.memory = parsed->memory;
-	parsed->object = json_loadb(line, length, 0, NULL);
-	err = parsed->object ? parse(parsed, &r) : record_refuse(&r, NULL, "no JSON");
+	err = json_tree_read(&r.tree, line, length);
+	if (err == -EMSGSIZE)
+		err = record_refuse(&r, NULL, "too many values, or too deep");
+	else if (err == -EBADMSG)
+		err = record_refuse(&r, NULL, "no JSON");
+	else if (!err)
+		err = parse(parsed, &r);
+	json_tree_free(&r.tree);
 	*out = &parsed->base;
 	return err;
 }

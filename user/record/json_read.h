@@ -24,8 +24,8 @@ void parsed_record_free(struct parsed_record *parsed);
 
 struct parsed_memory;
 
-/* Fill a zeroed struct of this type from an object; what it points to lives in memory and in the
- * object. 0; -EBADMSG with the reason in why; -ENOMEM. */
+/* Fill a zeroed struct of this type from an object; what it points to lives in memory. 0; -EBADMSG
+ * with the reason in why; -ENOMEM. */
 int record_fill(const struct field_type *type, const json_t *object, void *out,
 		struct parsed_memory *memory, char *why, size_t why_size);
 struct parsed_memory *record_memory_new(void);

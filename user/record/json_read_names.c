@@ -13,59 +13,84 @@
 
 /* ---- what is in lists of names ---- */
 
-int record_fill_counters(struct reading *r, const json_t *value, struct counter_list *list,
+int record_fill_counters(struct reading *r, uint32_t value, struct counter_list *list,
 			 const struct place *place)
 {
+	struct json_walk walk;
+	int64_t count;
 	const char *key;
-	json_t *count;
+	int err;
 
-	if (!json_is_object(value))
+	if (!json_tree_is_object(&r->tree, value))
 		return record_refuse(r, place, " is no object");
-	list->items = arena_take(&r->memory->arena, json_object_size(value) * sizeof(*list->items));
+	list->items = arena_take(&r->memory->arena,
+				 json_tree_size(&r->tree, value) * sizeof(*list->items));
 	if (!list->items)
 		return -ENOMEM;
-	json_object_foreach ((json_t *)value, key, count) {
-		struct place here = {place, key, 0};
+	for (walk = json_tree_walk(&r->tree, value); json_walk_next(&r->tree, &walk);) {
+		struct place here = {place, NULL, 0};
 
-		if (!json_is_integer(count) || json_integer_value(count) < 0)
+		err = record_text(r, walk.key, &key, place);
+		if (err)
+			return err;
+		here.key = key;
+		if (!json_tree_integer(&r->tree, walk.value, &count) || count < 0)
 			return record_refuse(r, &here, " is no whole number of at least 0");
-		list->items[list->count++] =
-			(struct counter){(char *)key, (uint64_t)json_integer_value(count)};
+		list->items[list->count++] = (struct counter){(char *)key, (uint64_t)count};
 	}
 	return 0;
 }
 
-int record_fill_missing(struct reading *r, const json_t *value, struct missing_list *list,
+int record_fill_missing(struct reading *r, uint32_t value, struct missing_list *list,
 			const struct place *place)
 {
-	const char *key;
-	json_t *reason;
+	const char *key, *reason;
+	struct json_walk walk;
+	int err;
 
-	if (!json_is_object(value))
+	if (!json_tree_is_object(&r->tree, value))
 		return record_refuse(r, place, " is no object");
-	list->items = arena_take(&r->memory->arena, json_object_size(value) * sizeof(*list->items));
+	list->items = arena_take(&r->memory->arena,
+				 json_tree_size(&r->tree, value) * sizeof(*list->items));
 	if (!list->items)
 		return -ENOMEM;
-	json_object_foreach ((json_t *)value, key, reason) {
-		struct place here = {place, key, 0};
+	for (walk = json_tree_walk(&r->tree, value); json_walk_next(&r->tree, &walk);) {
+		struct place here = {place, NULL, 0};
 
-		if (!json_is_string(reason))
-			return record_refuse(r, &here, " is no text");
-		list->items[list->count++] =
-			(struct missing){(char *)key, (char *)json_string_value(reason)};
+		err = record_text(r, walk.key, &key, place);
+		here.key = key;
+		if (!err)
+			err = record_text(r, walk.value, &reason, &here);
+		if (err)
+			return err;
+		list->items[list->count++] = (struct missing){(char *)key, (char *)reason};
 	}
 	return 0;
 }
 
-int record_fill_histogram(struct reading *r, const json_t *value, const struct histogram **out,
+/* [low, high, count]; false: it is none. */
+static bool take_bucket(const struct json_tree *tree, uint32_t bucket, int64_t parts[3])
+{
+	struct json_walk walk = json_tree_walk(tree, bucket);
+
+	if (!json_tree_is_list(tree, bucket) || json_tree_size(tree, bucket) != 3)
+		return false;
+	for (int i = 0; i < 3; i++)
+		if (!json_walk_next(tree, &walk) || !json_tree_integer(tree, walk.value, &parts[i]))
+			return false;
+	return parts[0] >= 0 && parts[1] >= parts[0] && parts[2] >= 0;
+}
+
+int record_fill_histogram(struct reading *r, uint32_t value, const struct histogram **out,
 			  const struct place *place)
 {
 	struct histogram *histogram;
-	json_t *bucket;
-	size_t i;
+	struct json_walk walk;
+	int64_t parts[3];
+	size_t i = 0;
 	int err;
 
-	if (!json_is_array(value))
+	if (!json_tree_is_list(&r->tree, value))
 		return record_refuse(r, place, " is no list");
 	if (r->memory->histogram_count == MAX_HISTOGRAMS)
 		return record_refuse(r, place, " is one histogram too many");
@@ -73,14 +98,10 @@ int record_fill_histogram(struct reading *r, const json_t *value, const struct h
 	if (!histogram)
 		return -ENOMEM;
 	r->memory->histograms[r->memory->histogram_count++] = histogram;
-	json_array_foreach (value, i, bucket) {
+	for (walk = json_tree_walk(&r->tree, value); json_walk_next(&r->tree, &walk); i++) {
 		struct place here = {place, NULL, i};
-		json_int_t parts[3] = {-1, -1, -1};
 
-		for (size_t k = 0; k < 3 && json_array_size(bucket) == 3; k++)
-			if (json_is_integer(json_array_get(bucket, k)))
-				parts[k] = json_integer_value(json_array_get(bucket, k));
-		if (parts[0] < 0 || parts[1] < parts[0] || parts[2] < 0)
+		if (!take_bucket(&r->tree, walk.value, parts))
 			return record_refuse(r, &here, " is no bucket");
 		err = histogram_add_bucket(histogram, (uint64_t)parts[0], (uint64_t)parts[1],
 					   (uint64_t)parts[2]);
@@ -97,13 +118,18 @@ static const char *const distribution_keys[] = {"n",   "min", "max", "mean",
 						"p50", "p90", "p95", "p99"};
 #define DISTRIBUTION_KEYS (sizeof(distribution_keys) / sizeof(*distribution_keys))
 
-static bool is_distribution(const json_t *object)
+static bool take_distribution(const struct json_tree *tree, uint32_t object,
+			      double values[DISTRIBUTION_KEYS])
 {
-	if (json_object_size(object) != DISTRIBUTION_KEYS)
+	uint32_t hint = 0, value;
+
+	if (!json_tree_is_object(tree, object) || json_tree_size(tree, object) != DISTRIBUTION_KEYS)
 		return false;
-	for (size_t i = 0; i < DISTRIBUTION_KEYS; i++)
-		if (!json_is_number(json_object_get(object, distribution_keys[i])))
+	for (size_t i = 0; i < DISTRIBUTION_KEYS; i++) {
+		value = json_tree_get(tree, object, distribution_keys[i], &hint);
+		if (!value || !json_tree_number(tree, value, &values[i]))
 			return false;
+	}
 	return true;
 }
 
@@ -128,7 +154,7 @@ void *record_grow(struct reading *r, const void *rows, size_t count, size_t size
 }
 
 static int add_total(struct reading *r, struct record_footer *footer, const char *path,
-		     const json_t *value)
+		     double value)
 {
 	struct summary_total *rows =
 		record_grow(r, footer->totals, footer->total_count, sizeof(*footer->totals));
@@ -138,24 +164,21 @@ static int add_total(struct reading *r, struct record_footer *footer, const char
 		return -ENOMEM;
 	strcpy(key, path);
 	footer->totals = rows;
-	rows[footer->total_count++] = (struct summary_total){key, json_number_value(value)};
+	rows[footer->total_count++] = (struct summary_total){key, value};
 	return 0;
 }
 
 static int add_distribution(struct reading *r, struct record_footer *footer, const char *path,
-			    const json_t *object)
+			    const double values[DISTRIBUTION_KEYS])
 {
 	struct record_distribution *rows =
 		record_grow(r, footer->distributions, footer->distribution_count,
 			    sizeof(*footer->distributions));
 	char *key = arena_take(&r->memory->arena, strlen(path) + 1);
-	double values[DISTRIBUTION_KEYS];
 
 	if (!rows || !key)
 		return -ENOMEM;
 	strcpy(key, path);
-	for (size_t i = 0; i < DISTRIBUTION_KEYS; i++)
-		values[i] = json_number_value(json_object_get(object, distribution_keys[i]));
 	footer->distributions = rows;
 	rows[footer->distribution_count++] = (struct record_distribution){
 		key,       values[0] > 0 && values[0] < 0x1p63 ? (uint64_t)values[0] : 0,
@@ -166,21 +189,27 @@ static int add_distribution(struct reading *r, struct record_footer *footer, con
 	return 0;
 }
 
-static int fill_totals(struct reading *r, const struct field_type *type, const json_t *object,
+static int fill_totals(struct reading *r, const struct field_type *type, uint32_t object,
 		       struct record_footer *footer, char path[MAX_PATH], size_t prefix,
 		       const struct place *place)
 {
+	double values[DISTRIBUTION_KEYS], number;
+	struct json_walk walk;
 	const char *key;
-	json_t *value;
 	int err = 0;
 
-	json_object_foreach ((json_t *)object, key, value) {
-		const struct field *row = record_declared(type, key);
-		struct place here = {place, key, 0};
-		size_t length = strlen(key), depth = 0;
+	for (walk = json_tree_walk(&r->tree, object); json_walk_next(&r->tree, &walk);) {
+		const struct field *row;
+		struct place here = {place, NULL, 0};
+		size_t length, depth = 0;
 
+		if (!err)
+			err = record_text(r, walk.key, &key, place);
 		if (err)
 			return err;
+		row = record_declared(type, key);
+		here.key = key;
+		length = strlen(key);
 		/* Declared objects may hold totals beside their rows. */
 		if (row && row->kind != FIELD_OBJECT)
 			continue;
@@ -189,13 +218,13 @@ static int fill_totals(struct reading *r, const struct field_type *type, const j
 		if (prefix + length + 2 > MAX_PATH || depth > MAX_DEPTH)
 			return record_refuse(r, &here, " is too deep or too long");
 		memcpy(path + prefix, key, length + 1);
-		if (json_is_number(value)) {
-			err = add_total(r, footer, path, value);
-		} else if (is_distribution(value)) {
-			err = add_distribution(r, footer, path, value);
-		} else if (json_is_object(value)) {
+		if (json_tree_number(&r->tree, walk.value, &number)) {
+			err = add_total(r, footer, path, number);
+		} else if (take_distribution(&r->tree, walk.value, values)) {
+			err = add_distribution(r, footer, path, values);
+		} else if (json_tree_is_object(&r->tree, walk.value)) {
 			path[prefix + length] = '.';
-			err = fill_totals(r, row ? row->of : NULL, value, footer, path,
+			err = fill_totals(r, row ? row->of : NULL, walk.value, footer, path,
 					  prefix + length + 1, &here);
 		} else {
 			return record_refuse(r, &here, " is neither a number nor an object");
@@ -204,7 +233,7 @@ static int fill_totals(struct reading *r, const struct field_type *type, const j
 	return err;
 }
 
-int record_fill_totals(struct reading *r, const struct field_type *type, const json_t *object,
+int record_fill_totals(struct reading *r, const struct field_type *type, uint32_t object,
 		       struct record_footer *footer, const struct place *place)
 {
 	char path[MAX_PATH];
@@ -214,32 +243,41 @@ int record_fill_totals(struct reading *r, const struct field_type *type, const j
 
 /* ---- an event's own keys ---- */
 
-int record_fill_event_keys(struct reading *r, const struct field_type *type, const json_t *object,
+int record_fill_event_keys(struct reading *r, const struct field_type *type, uint32_t object,
 			   struct record_event *event, const struct place *place)
 {
 	static const char *const common[] = {"type", "seq", "t_boot_ns", "crc"};
+	struct json_walk walk;
 	const char *key;
-	json_t *value;
+	int err;
 
-	json_object_foreach ((json_t *)object, key, value) {
-		struct place here = {place, key, 0};
-		bool own = !record_declared(type, key);
+	for (walk = json_tree_walk(&r->tree, object); json_walk_next(&r->tree, &walk);) {
+		struct place here = {place, NULL, 0};
+		struct event_key *out;
+		bool own;
 
+		err = record_text(r, walk.key, &key, place);
+		if (err)
+			return err;
+		here.key = key;
+		own = !record_declared(type, key);
 		for (size_t i = 0; i < sizeof(common) / sizeof(*common); i++)
 			own &= strcmp(key, common[i]) != 0;
 		if (!own)
 			continue;
 		if (event->key_count == sizeof(event->keys) / sizeof(*event->keys))
 			return record_refuse(r, &here, " is one key too many");
-		if (!json_is_string(value) && !json_is_number(value))
-			return record_refuse(r, &here, " is neither a number nor a text");
-		event->keys[event->key_count++] = (struct event_key){
-			.name = key,
-			.text = json_string_value(value),
-			.value = (int64_t)json_integer_value(value),
-			.real = json_is_real(value),
-			.number = json_real_value(value),
-		};
+		out = &event->keys[event->key_count++];
+		*out = (struct event_key){.name = key};
+		if (json_tree_is_text(&r->tree, walk.value)) {
+			err = record_text(r, walk.value, &out->text, &here);
+			if (err)
+				return err;
+		} else if (!json_tree_integer(&r->tree, walk.value, &out->value)) {
+			out->real = true;
+			if (!json_tree_number(&r->tree, walk.value, &out->number))
+				return record_refuse(r, &here, " is neither a number nor a text");
+		}
 	}
 	return 0;
 }

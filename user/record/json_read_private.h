@@ -3,11 +3,11 @@
  * declares) share. Every function here returns 0, -ENOMEM, or -EBADMSG with the reason in
  * reading.why. */
 #pragma once
-#include <jansson.h>
 #include <stddef.h>
 
 #include "jankscope/record.h"
 #include "record/fields.h"
+#include "record/json_tree.h"
 #include "util/arena.h"
 
 /* A histogram takes 30 KiB however short its text is. */
@@ -27,6 +27,7 @@ struct place {
 };
 
 struct reading {
+	struct json_tree tree;
 	struct parsed_memory *memory;
 	char *why;
 	size_t why_size;
@@ -35,20 +36,22 @@ struct reading {
 /* Write the place and what is wrong there into r->why; -EBADMSG. */
 int record_refuse(struct reading *r, const struct place *place, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* A text of the line, in the record's own memory. */
+int record_text(struct reading *r, uint32_t value, const char **text, const struct place *place);
 /* The row of this key; NULL: none is declared. */
 const struct field *record_declared(const struct field_type *type, const char *key);
 /* Room for one row more behind `count` of them, which begin with none; NULL: no memory. */
 void *record_grow(struct reading *r, const void *rows, size_t count, size_t size);
 /* Counters by name, reasons by name, buckets of a histogram: into the record's own memory. */
-int record_fill_counters(struct reading *r, const json_t *value, struct counter_list *list,
+int record_fill_counters(struct reading *r, uint32_t value, struct counter_list *list,
 			 const struct place *place);
-int record_fill_missing(struct reading *r, const json_t *value, struct missing_list *list,
+int record_fill_missing(struct reading *r, uint32_t value, struct missing_list *list,
 			const struct place *place);
-int record_fill_histogram(struct reading *r, const json_t *value, const struct histogram **out,
+int record_fill_histogram(struct reading *r, uint32_t value, const struct histogram **out,
 			  const struct place *place);
 /* Totals and distributions of a summary by their key paths. */
-int record_fill_totals(struct reading *r, const struct field_type *type, const json_t *object,
+int record_fill_totals(struct reading *r, const struct field_type *type, uint32_t object,
 		       struct record_footer *footer, const struct place *place);
 /* The keys that an event has beside those of every record. */
-int record_fill_event_keys(struct reading *r, const struct field_type *type, const json_t *object,
+int record_fill_event_keys(struct reading *r, const struct field_type *type, uint32_t object,
 			   struct record_event *event, const struct place *place);

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "record/json_tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/arena.h"
+
+#define MAX_VALUES (4u << 20)
+/* Records nest eight deep. */
+#define MAX_DEPTH 64
+
+enum json_type { JSON_IS_OBJECT, JSON_IS_LIST, JSON_IS_TEXT, JSON_IS_WORD };
+
+struct json_token {
+	const char *start, *end; /* of a text without its quotes */
+	uint32_t next;           /* the token behind it and its parts */
+	uint32_t size : 24;      /* members or elements */
+	uint32_t type : 8;
+};
+
+static const struct json_token *token_at(const struct json_tree *tree, uint32_t place)
+{
+	return &tree->tokens[place];
+}
+
+static uint32_t behind(const struct json_tree *tree, uint32_t place)
+{
+	return token_at(tree, place)->next;
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)? up to end. *whole: without what is optional. */
+static bool is_number(const char *p, const char *end, bool *whole)
+{
+	p += p < end && *p == '-';
+	if (p == end || !is_digit(*p) || (*p == '0' && p + 1 < end && is_digit(p[1])))
+		return false;
+	while (p < end && is_digit(*p))
+		p++;
+	*whole = p == end;
+	if (p < end && *p == '.') {
+		if (++p == end || !is_digit(*p))
+			return false;
+		while (p < end && is_digit(*p))
+			p++;
+	}
+	if (p < end && (*p == 'e' || *p == 'E')) {
+		p++;
+		p += p < end && (*p == '-' || *p == '+');
+		if (p == end)
+			return false;
+		while (p < end && is_digit(*p))
+			p++;
+	}
+	return p == end;
+}
+
+static bool is_word(const struct json_token *token, const char *word)
+{
+	size_t length = strlen(word);
+
+	return (size_t)(token->end - token->start) == length && !memcmp(token->start, word, length);
+}
+
+/* ---- reading ---- */
+
+struct reader {
+	struct json_tree *tree;
+	const char *p, *end;
+	size_t room;                     /* tokens */
+	uint32_t open[MAX_DEPTH], depth; /* lists and objects that are not closed */
+};
+
+static int add_token(struct reader *reader, enum json_type type, const char *start, const char *end)
+{
+	struct json_tree *tree = reader->tree;
+	struct json_token *more;
+
+	if (tree->count == reader->room) {
+		if (reader->room >= MAX_VALUES)
+			return -EMSGSIZE;
+		reader->room = 2 * reader->room < MAX_VALUES ? 2 * reader->room : MAX_VALUES;
+		more = realloc(tree->tokens, reader->room * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		tree->tokens = more;
+	}
+	tree->tokens[tree->count] = (struct json_token){
+		.start = start, .end = end, .next = tree->count + 1, .type = type};
+	tree->count++;
+	return 0;
+}
+
+static void skip_space(struct reader *reader)
+{
+	while (reader->p < reader->end && (*reader->p == ' ' || *reader->p == '\n' ||
+					   *reader->p == '\t' || *reader->p == '\r'))
+		reader->p++;
+}
+
+/* At a quote. What its escapes mean is looked at when somebody asks for the text. */
+static int read_text(struct reader *reader)
+{
+	const char *start = ++reader->p;
+
+	for (; reader->p < reader->end && *reader->p != '"'; reader->p++) {
+		if ((unsigned char)*reader->p < 0x20)
+			return -EBADMSG;
+		reader->p += *reader->p == '\\';
+	}
+	if (reader->p >= reader->end)
+		return -EBADMSG;
+	return add_token(reader, JSON_IS_TEXT, start, reader->p++);
+}
+
+static int read_word(struct reader *reader)
+{
+	struct json_token word = {.start = reader->p};
+	bool whole;
+
+	while (reader->p < reader->end && !memchr(",]} \n\t\r", *reader->p, 7))
+		reader->p++;
+	word.end = reader->p;
+	if (!is_number(word.start, word.end, &whole) && !is_word(&word, "true") &&
+	    !is_word(&word, "false") && !is_word(&word, "null"))
+		return -EBADMSG;
+	return add_token(reader, JSON_IS_WORD, word.start, word.end);
+}
+
+static int open_token(struct reader *reader, enum json_type type)
+{
+	if (reader->depth == MAX_DEPTH)
+		return -EMSGSIZE;
+	reader->open[reader->depth++] = reader->tree->count;
+	return add_token(reader, type, reader->p++, NULL);
+}
+
+static int read_value(struct reader *reader)
+{
+	if (reader->p == reader->end)
+		return -EBADMSG;
+	switch (*reader->p) {
+	case '{':
+		return open_token(reader, JSON_IS_OBJECT);
+	case '[':
+		return open_token(reader, JSON_IS_LIST);
+	case '"':
+		return read_text(reader);
+	default:
+		return read_word(reader);
+	}
+}
+
+/* The innermost one that is open has no part any more. */
+static void close_token(struct reader *reader)
+{
+	struct json_token *token = &reader->tree->tokens[reader->open[--reader->depth]];
+
+	token->end = ++reader->p;
+	token->next = reader->tree->count;
+}
+
+/* "key": before a value of an object. */
+static int read_key(struct reader *reader)
+{
+	int err;
+
+	skip_space(reader);
+	if (reader->p == reader->end || *reader->p != '"')
+		return -EBADMSG;
+	err = read_text(reader);
+	skip_space(reader);
+	if (!err && (reader->p == reader->end || *reader->p++ != ':'))
+		err = -EBADMSG;
+	return err;
+}
+
+/* The next part of the innermost one that is open, or its end. */
+static int read_part(struct reader *reader)
+{
+	uint32_t place = reader->open[reader->depth - 1];
+	struct json_token *token = &reader->tree->tokens[place];
+	bool object = token->type == JSON_IS_OBJECT;
+	int err;
+
+	skip_space(reader);
+	if (reader->p == reader->end)
+		return -EBADMSG;
+	if (*reader->p == (object ? '}' : ']')) {
+		close_token(reader);
+		return 0;
+	}
+	if (token->size && *reader->p++ != ',')
+		return -EBADMSG;
+	token->size++;
+	err = object ? read_key(reader) : 0;
+	skip_space(reader);
+	return err ? err : read_value(reader);
+}
+
+int json_tree_read(struct json_tree *tree, const char *text, size_t length)
+{
+	struct reader reader = {.tree = tree, .p = text, .end = text + length};
+	int err;
+
+	*tree = (struct json_tree){0};
+	reader.room = length / 8 + 64 < MAX_VALUES ? length / 8 + 64 : MAX_VALUES;
+	tree->tokens = malloc(reader.room * sizeof(*tree->tokens));
+	if (!tree->tokens)
+		return -ENOMEM;
+	skip_space(&reader);
+	err = reader.p < reader.end && *reader.p == '{' ? read_value(&reader) : -EBADMSG;
+	while (!err && reader.depth)
+		err = read_part(&reader);
+	skip_space(&reader);
+	return !err && reader.p != reader.end ? -EBADMSG : err;
+}
+
+void json_tree_free(struct json_tree *tree)
+{
+	free(tree->tokens);
+	*tree = (struct json_tree){0};
+}
+
+/* ---- walks ---- */
+
+bool json_tree_is_object(const struct json_tree *tree, uint32_t place)
+{
+	return token_at(tree, place)->type == JSON_IS_OBJECT;
+}
+
+bool json_tree_is_list(const struct json_tree *tree, uint32_t place)
+{
+	return token_at(tree, place)->type == JSON_IS_LIST;
+}
+
+bool json_tree_is_text(const struct json_tree *tree, uint32_t place)
+{
+	return token_at(tree, place)->type == JSON_IS_TEXT;
+}
+
+uint32_t json_tree_size(const struct json_tree *tree, uint32_t place)
+{
+	return token_at(tree, place)->size;
+}
+
+struct json_walk json_tree_walk(const struct json_tree *tree, uint32_t place)
+{
+	return (struct json_walk){.at = place + 1,
+				  .end = behind(tree, place),
+				  .key = json_tree_is_object(tree, place)};
+}
+
+bool json_walk_next(const struct json_tree *tree, struct json_walk *walk)
+{
+	if (walk->at >= walk->end)
+		return false;
+	/* An object's: its key was more than 0 from the begin. */
+	if (walk->key)
+		walk->key = walk->at++;
+	walk->value = walk->at;
+	walk->at = behind(tree, walk->value);
+	return true;
+}
+
+bool json_tree_equals(const struct json_tree *tree, uint32_t place, const char *text)
+{
+	const struct json_token *token = token_at(tree, place);
+	size_t length = (size_t)(token->end - token->start);
+
+	return token->type == JSON_IS_TEXT && !strncmp(token->start, text, length) && !text[length];
+}
+
+uint32_t json_tree_get(const struct json_tree *tree, uint32_t object, const char *key,
+		       uint32_t *hint)
+{
+	uint32_t end = behind(tree, object), begin = object + 1, at = *hint;
+
+	if (at < begin || at >= end)
+		at = begin;
+	/* The members from the hint to the end, then those before it. */
+	for (uint32_t first = at, round = 0; round < 2; round++) {
+		uint32_t stop = round ? first : end;
+
+		for (at = round ? begin : first; at < stop; at = behind(tree, at + 1))
+			if (json_tree_equals(tree, at, key)) {
+				*hint = behind(tree, at + 1);
+				return at + 1;
+			}
+	}
+	return 0;
+}
+
+/* ---- values ---- */
+
+/* Behind a number stands a ',', a bracket or a space, which ends strtod(). */
+static bool take_whole(const struct json_token *token, int64_t *value)
+{
+	errno = 0;
+	*value = strtoll(token->start, NULL, 10);
+	return !errno;
+}
+
+bool json_tree_integer(const struct json_tree *tree, uint32_t place, int64_t *value)
+{
+	const struct json_token *token = token_at(tree, place);
+	bool whole;
+
+	return token->type == JSON_IS_WORD && is_number(token->start, token->end, &whole) &&
+	       whole && take_whole(token, value);
+}
+
+bool json_tree_number(const struct json_tree *tree, uint32_t place, double *value)
+{
+	const struct json_token *token = token_at(tree, place);
+	int64_t number;
+	bool whole;
+
+	if (token->type != JSON_IS_WORD || !is_number(token->start, token->end, &whole))
+		return false;
+	if (whole) {
+		if (!take_whole(token, &number))
+			return false;
+		*value = (double)number;
+		return true;
+	}
+	*value = strtod(token->start, NULL);
+	return *value - *value == 0; /* JSON has no infinity */
+}
+
+bool json_tree_bool(const struct json_tree *tree, uint32_t place, bool *value)
+{
+	const struct json_token *token = token_at(tree, place);
+
+	*value = is_word(token, "true");
+	return token->type == JSON_IS_WORD && (*value || is_word(token, "false"));
+}
+
+/* ---- texts ---- */
+
+/* Four hexadecimal digits; false: they are none. */
+static bool take_hex(const char *p, const char *end, unsigned *value)
+{
+	*value = 0;
+	if (end - p < 4)
+		return false;
+	for (int i = 0; i < 4; i++) {
+		char c = (char)(p[i] | 32); /* small, where it is a letter */
+
+		if (!is_digit(p[i]) && (c < 'a' || c > 'f'))
+			return false;
+		*value = *value * 16 + (unsigned)(is_digit(p[i]) ? p[i] - '0' : c - 'a' + 10);
+	}
+	return true;
+}
+
+static char *put_utf8(char *out, unsigned code)
+{
+	if (code < 0x80) {
+		*out++ = (char)code;
+	} else if (code < 0x800) {
+		*out++ = (char)(0xc0 | code >> 6);
+		*out++ = (char)(0x80 | (code & 0x3f));
+	} else if (code < 0x10000) {
+		*out++ = (char)(0xe0 | code >> 12);
+		*out++ = (char)(0x80 | (code >> 6 & 0x3f));
+		*out++ = (char)(0x80 | (code & 0x3f));
+	} else {
+		*out++ = (char)(0xf0 | code >> 18);
+		*out++ = (char)(0x80 | (code >> 12 & 0x3f));
+		*out++ = (char)(0x80 | (code >> 6 & 0x3f));
+		*out++ = (char)(0x80 | (code & 0x3f));
+	}
+	return out;
+}
+
+/* A character behind \u, the second half of a pair included. NULL: none, NUL, or half a pair. */
+static const char *take_unicode(const char *p, const char *end, char **out)
+{
+	unsigned code, low;
+
+	if (!take_hex(p, end, &code))
+		return NULL;
+	p += 4;
+	if (code >= 0xd800 && code < 0xdc00) {
+		if (end - p < 2 || p[0] != '\\' || p[1] != 'u' || !take_hex(p + 2, end, &low) ||
+		    low < 0xdc00 || low > 0xdfff)
+			return NULL;
+		code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+		p += 6;
+	} else if (!code || (code >= 0xdc00 && code < 0xe000)) {
+		return NULL;
+	}
+	*out = put_utf8(*out, code);
+	return p;
+}
+
+/* Bytes of the UTF-8 character at p, 0: there is none (RFC 3629: no surrogates, no longer way than
+ * needed). */
+static size_t utf8_length(const unsigned char *p, size_t room)
+{
+	size_t length = p[0] < 0x80   ? 1
+			: p[0] < 0xc2 ? 0
+			: p[0] < 0xe0 ? 2
+			: p[0] < 0xf0 ? 3
+			: p[0] < 0xf5 ? 4
+				      : 0;
+
+	if (!length || length > room)
+		return 0;
+	for (size_t i = 1; i < length; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+	    (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+		return 0;
+	return length;
+}
+
+/* A text is never longer than what it is written as. */
+static bool unescape(const char *p, const char *end, char *out)
+{
+	static const char from[] = "bfnrt\"\\/", to[] = "\b\f\n\r\t\"\\/";
+
+	while (p < end) {
+		if (*p == '\\') {
+			const char *at = p + 1 < end ? strchr(from, p[1]) : NULL;
+
+			if (at && *at) {
+				*out++ = to[at - from];
+				p += 2;
+			} else {
+				p = p + 1 < end && p[1] == 'u' ? take_unicode(p + 2, end, &out)
+							       : NULL;
+				if (!p)
+					return false;
+			}
+		} else {
+			size_t length = utf8_length((const unsigned char *)p, (size_t)(end - p));
+
+			if (!length)
+				return false;
+			memcpy(out, p, length);
+			out += length;
+			p += length;
+		}
+	}
+	*out = 0;
+	return true;
+}
+
+int json_tree_text(const struct json_tree *tree, uint32_t place, struct arena *arena,
+		   const char **text)
+{
+	const struct json_token *token = token_at(tree, place);
+	char *copy;
+
+	if (token->type != JSON_IS_TEXT)
+		return -EBADMSG;
+	copy = arena_take(arena, (size_t)(token->end - token->start) + 1);
+	if (!copy)
+		return -ENOMEM;
+	*text = copy;
+	return unescape(token->start, token->end, copy) ? 0 : -EBADMSG;
+}
