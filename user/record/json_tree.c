@@ -61,11 +61,14 @@ static bool is_number(const char *p, const char *end, bool *whole)
 	return p == end;
 }
 
+static bool is_text(const struct json_token *token, const char *text, size_t length)
+{
+	return (size_t)(token->end - token->start) == length && !memcmp(token->start, text, length);
+}
+
 static bool is_word(const struct json_token *token, const char *word)
 {
-	size_t length = strlen(word);
-
-	return (size_t)(token->end - token->start) == length && !memcmp(token->start, word, length);
+	return is_text(token, word, strlen(word));
 }
 
 /* ---- reading ---- */
@@ -272,15 +275,15 @@ bool json_walk_next(const struct json_tree *tree, struct json_walk *walk)
 bool json_tree_equals(const struct json_tree *tree, uint32_t place, const char *text)
 {
 	const struct json_token *token = token_at(tree, place);
-	size_t length = (size_t)(token->end - token->start);
 
-	return token->type == JSON_IS_TEXT && !strncmp(token->start, text, length) && !text[length];
+	return token->type == JSON_IS_TEXT && is_text(token, text, strlen(text));
 }
 
 uint32_t json_tree_get(const struct json_tree *tree, uint32_t object, const char *key,
 		       uint32_t *hint)
 {
 	uint32_t end = behind(tree, object), begin = object + 1, at = *hint;
+	size_t length = strlen(key);
 
 	if (at < begin || at >= end)
 		at = begin;
@@ -289,7 +292,7 @@ uint32_t json_tree_get(const struct json_tree *tree, uint32_t object, const char
 		uint32_t stop = round ? first : end;
 
 		for (at = round ? begin : first; at < stop; at = behind(tree, at + 1))
-			if (json_tree_equals(tree, at, key)) {
+			if (is_text(token_at(tree, at), key, length)) {
 				*hint = behind(tree, at + 1);
 				return at + 1;
 			}

@@ -3,43 +3,70 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "source/recording.h"
 
-static int put(struct line_reader *reader, char byte)
+/* What is beyond the longest line is passed over. */
+static int put(struct line_reader *reader, const char *bytes, size_t count)
 {
-	if (reader->length == RECORDING_MAX_LINE) {
-		reader->too_long = true;
-		return 0;
-	}
-	if (reader->length == reader->room) {
-		size_t room = reader->room ? 2 * reader->room : 4096;
-		char *line = realloc(reader->line, room);
+	size_t room = reader->room ? reader->room : 4096;
+	char *line;
 
+	if (count > RECORDING_MAX_LINE - reader->length) {
+		count = RECORDING_MAX_LINE - reader->length;
+		reader->too_long = true;
+	}
+	while (room < reader->length + count)
+		room *= 2;
+	if (room > reader->room) {
+		line = realloc(reader->line, room);
 		if (!line)
 			return -ENOMEM;
 		reader->line = line;
 		reader->room = room;
 	}
-	reader->line[reader->length++] = byte;
+	memcpy(reader->line + reader->length, bytes, count);
+	reader->length += count;
 	return 0;
+}
+
+/* 1, 0: the end of the file, -errno. */
+static int fill_block(struct line_reader *reader)
+{
+	if (reader->err)
+		return reader->err;
+	errno = 0;
+	reader->at = 0;
+	reader->held = fread(reader->block, 1, sizeof(reader->block), reader->in);
+	if (ferror(reader->in))
+		reader->err = errno ? -errno : -EIO;
+	return reader->held ? 1 : reader->err;
 }
 
 int line_reader_next(struct line_reader *reader)
 {
-	int byte, err = 0;
+	const char *begin, *newline = NULL;
+	bool any = false;
+	size_t count;
+	int err = 0, more = 1;
 
 	reader->length = 0;
 	reader->torn = reader->too_long = false;
-	errno = 0;
-	while (!err && (byte = getc_unlocked(reader->in)) != EOF && byte != '\n')
-		err = put(reader, (char)byte);
-	if (err)
-		return err;
-	if (ferror(reader->in))
-		return errno ? -errno : -EIO;
-	if (byte == EOF && !reader->length)
+	while (!err && !newline) {
+		if (reader->at == reader->held && (more = fill_block(reader)) <= 0)
+			break;
+		begin = reader->block + reader->at;
+		newline = memchr(begin, '\n', reader->held - reader->at);
+		count = newline ? (size_t)(newline - begin) : reader->held - reader->at;
+		err = put(reader, begin, count);
+		reader->at += count + (newline != NULL);
+		any = true;
+	}
+	if (err || more < 0)
+		return err ? err : more;
+	if (!any)
 		return 0;
-	reader->torn = byte == EOF;
+	reader->torn = !newline;
 	return 1;
 }

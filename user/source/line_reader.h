@@ -4,12 +4,17 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#define LINE_READER_BLOCK 65536
+
 struct line_reader {
 	FILE *in;
 	char *line; /* without its newline; free() it at the end */
 	size_t length, room;
-	bool torn;     /* the file ended before the newline */
-	bool too_long; /* above RECORDING_MAX_LINE: its rest was passed over */
+	bool torn;       /* the file ended before the newline */
+	bool too_long;   /* above RECORDING_MAX_LINE: its rest was passed over */
+	int err;         /* of the read behind the block */
+	size_t at, held; /* of the block: what is not taken yet, and its end */
+	char block[LINE_READER_BLOCK];
 };
 
 /* Read the next line. 1; 0: the end of the file; -errno. */
