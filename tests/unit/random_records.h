@@ -48,7 +48,7 @@ static inline json_t *random_histogram(struct random_records *r)
 static inline json_t *random_names(struct random_records *r, const struct field *row, bool counts)
 {
 	json_t *object = json_object();
-	char key[16], text[64];
+	char key[20], text[64];
 
 	for (int i = 0; i < 4; i++) {
 		snprintf(key, sizeof(key), "word_%d", i);

@@ -134,7 +134,7 @@ static bool is_of_absent_source(const struct session *session, const struct aler
 {
 	const char *part = rule->metric.steps[0]->key;
 	size_t index = 0;
-	const struct field *row;
+	const struct field *row = NULL;
 
 	if (rule->metric.type == RECORD_BLOCK)
 		part = "blocks";

@@ -120,7 +120,8 @@ static size_t list_targets(struct cpu_split *split, const struct target_set *tar
 		}
 		split->next[count++] = process->pid;
 	}
-	qsort(split->next, count, sizeof(*split->next), by_pid);
+	if (count)
+		qsort(split->next, count, sizeof(*split->next), by_pid);
 	return count;
 }
 

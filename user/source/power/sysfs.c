@@ -283,7 +283,7 @@ static void look(struct power_sysfs *sysfs, enum device_kind kind)
 			sysfs->dropped++;
 			continue;
 		}
-		snprintf(device->name, sizeof(device->name), "%s", entry->d_name);
+		strcpy(device->name, entry->d_name);
 		device->number = prefix ? (int)strtoul(entry->d_name + prefix, NULL, 10) : 0;
 		device->folder = -1;
 		for (int file = 0; file < DEVICE_FILES; file++)
