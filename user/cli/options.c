@@ -177,6 +177,11 @@ static const struct option_row option_rows[] = {
 	 "run this for each alert, without a shell; JANKSCOPE_ALERT and others in its environment "
 	 "say which",
 	 VERB_RECORD, OPTION_TEXT, FIELD(on_alert)},
+	{0, "metrics", "ADDRESS",
+	 "answer scrapers on this device while the run goes on, /metrics as OpenMetrics and "
+	 "/status "
+	 "as JSON: at unix:PATH, @NAME (abstract, as of adb forward) or 127.0.0.1:PORT",
+	 VERB_RECORD, OPTION_TEXT, FIELD(metrics)},
 	{0, "variant", "TWIN", "which BPF programs to load, for kernels with BTF or without",
 	 VERB_RECORD, OPTION_CHOICE, FIELD(variant), "auto tp_btf raw_tp"},
 	{0, "btf", "FILE", "kernel type information to use instead of /sys/kernel/btf/vmlinux",

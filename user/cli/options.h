@@ -36,6 +36,7 @@ struct options {
 	bool native;
 	struct option_texts alerts;
 	const char *on_alert;
+	const char *metrics; /* of record: an endpoint's address; NULL: none */
 	bool overwrite, json, json_schema, quiet, verbose, legend;
 	int colour; /* enum terminal_colour */
 	double max_lost_pct;

@@ -20,6 +20,7 @@
 #include "prober/pool.h"
 #include "prober/warden.h"
 #include "record/redact.h"
+#include "sink/openmetrics_live.h"
 #include "util/clock.h"
 #include "util/niceness.h"
 #include "util/talk.h"
@@ -56,6 +57,8 @@ static int join_loop(struct session *session)
 		err = prober_pool_join_loop(session->options.probes, session->loop);
 	if (!err)
 		err = session_join_control(session);
+	if (!err)
+		err = session_join_endpoint(session);
 	loop_on_turn(session->loop, begin_turn, end_turn, session);
 	return err;
 }
@@ -100,6 +103,7 @@ void session_free(struct session *session)
 		warden_join_loop(session->options.warden, NULL);
 	if (session->options.control)
 		control_join_loop(session->options.control, NULL, NULL, 0, NULL);
+	session_leave_endpoint(session);
 	loop_free(session->loop);
 	counter_list_free(&session->baseline_lost);
 	summary_free(session->summary);
@@ -138,6 +142,8 @@ static void session_show(struct session *session, const struct record *record)
 	}
 	if (session->options.status)
 		run_status_take(session->options.status, record);
+	if (session->live)
+		live_metrics_take(session->live, record);
 	outputs_write(session->outputs, record);
 }
 

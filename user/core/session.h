@@ -23,6 +23,7 @@ enum exit_code {
 struct alert_rule;
 struct command;
 struct control;
+struct endpoint;
 struct prober_pool;
 struct redactor;
 struct run_status;
@@ -38,6 +39,7 @@ struct session_options {
 	struct warden *warden;
 	struct prober_pool *probes;
 	struct control *control;   /* requests are answered in the loop */
+	struct endpoint *endpoint; /* scrapers are answered in the loop */
 	struct run_status *status; /* what it answers; not begun anew where it says something */
 	/* duration_ns ends by CLOCK_BOOTTIME, at status->end_boot_ns where that is set already. */
 	bool by_boot_clock;

@@ -12,9 +12,8 @@
 #include "record/json_buffer.h"
 #include "util/clock.h"
 
-static int answer_status(void *ctx, const char *argument, char *reply, size_t room)
+int session_status(const struct session *session, char **to, size_t *bytes)
 {
-	const struct session *session = ctx;
 	const struct run_status empty = {.interval_ns = session->options.interval_ns};
 	const struct run_status *status = session->options.status ?: &empty;
 	struct run_live live = {
@@ -24,16 +23,30 @@ static int answer_status(void *ctx, const char *argument, char *reply, size_t ro
 		.now_boot_ns = clock_now_ns(CLOCK_BOOTTIME),
 	};
 	struct json_buffer text = {0};
-	int err = 0;
 
 	run_status_write(status, &live, &text);
-	if (text.failed)
-		err = -ENOMEM;
-	else if (text.length >= room)
-		err = -EMSGSIZE;
+	if (text.failed) {
+		free(text.text);
+		return -ENOMEM;
+	}
+	*to = text.text;
+	*bytes = text.length;
+	return 0;
+}
+
+static int answer_status(void *ctx, const char *argument, char *reply, size_t room)
+{
+	size_t bytes;
+	char *text;
+	int err = session_status(ctx, &text, &bytes);
+
+	if (err)
+		return err;
+	if (bytes < room)
+		memcpy(reply, text, bytes + 1);
 	else
-		memcpy(reply, text.text, text.length + 1);
-	free(text.text);
+		err = -EMSGSIZE;
+	free(text);
 	return err;
 }
 

@@ -54,6 +54,7 @@ struct session {
 	int error;                 /* of counting */
 	struct alerts *alerts;     /* NULL: there are no rules */
 	struct commands *commands; /* NULL: none is to be run */
+	struct live_metrics *live; /* NULL: nobody scrapes */
 };
 
 /* Rules of --alert; 0 or -ENOMEM. */
@@ -73,6 +74,11 @@ const char *session_text(const struct session *session, const char *text, char t
 void session_stop(void *session);
 /* Answer what comes by options.control, in the session's loop. 0 or -errno. */
 int session_join_control(struct session *session);
+/* The object that `status --json` prints of this run; the caller's. 0 or -ENOMEM. */
+int session_status(const struct session *session, char **text, size_t *bytes);
+/* Answer scrapers by options.endpoint, in the session's loop. 0 or -errno. */
+int session_join_endpoint(struct session *session);
+void session_leave_endpoint(struct session *session);
 /* Stamp a record, count it and hand it to the sinks; as source_context.emit. */
 void session_emit(void *session, struct record *record);
 void session_emit_event(struct session *session, const struct record_event *event);

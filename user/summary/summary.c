@@ -351,7 +351,7 @@ static int set_optional(struct summary *summary, const char *key, struct opt_u64
 	return value.present ? summary_set_total(summary, key, (double)value.value) : 0;
 }
 
-static int set_usage(struct summary *summary)
+static int set_targets(struct summary *summary)
 {
 	struct usage_targets targets = usage_targets(summary->usage);
 	int err = set_optional(summary, "targets.cpu_ns", targets.cpu_ns);
@@ -362,8 +362,13 @@ static int set_usage(struct summary *summary)
 		err = set_optional(summary, "targets.rx_bytes", targets.rx_bytes);
 	if (!err)
 		err = set_optional(summary, "targets.tx_bytes", targets.tx_bytes);
-	if (!err)
-		err = summary_set_percentages(summary, targets.cpu_ns);
+	return err ? err : summary_set_percentages(summary, targets.cpu_ns);
+}
+
+static int set_usage(struct summary *summary)
+{
+	int err = set_targets(summary);
+
 	for (size_t i = 0; i < MAX_FOLLOWED; i++)
 		give_up_stack(summary, &summary->followed[i]);
 	if (!err)
@@ -412,23 +417,64 @@ struct record_distribution summary_describe(const struct histogram *histogram, c
 	};
 }
 
+static int set_counts(struct summary *summary)
+{
+	int err = summary_set_total(summary, "intervals", (double)summary->intervals);
+
+	if (!err)
+		err = summary_set_total(summary, "dur_ns", summary->dur_ns);
+	if (!err)
+		err = summary_set_total(summary, "blocks.count", (double)summary->blocks);
+	if (!err && !missing_reason(&summary->footer.missing, "cpu.tasks_exited"))
+		err = summary_set_total(summary, "cpu.tasks_exited", (double)summary->exits);
+	return err;
+}
+
+static void describe_all(struct summary *summary)
+{
+	struct record_footer *footer = &summary->footer;
+
+	footer->distributions = summary->distributions;
+	footer->distribution_count = 0;
+	for (int i = 0; i < DISTRIBUTION_MAX; i++) {
+		const struct histogram *histogram = summary->histograms[i];
+
+		if (!histogram_count(histogram))
+			continue;
+		footer->distributions[footer->distribution_count++] =
+			summary_describe(histogram, distribution_names[i]);
+	}
+}
+
+const struct record_footer *summary_so_far(struct summary *summary)
+{
+	int err = set_counts(summary);
+
+	if (!err)
+		err = set_targets(summary);
+	if (!err)
+		err = set_causes(summary);
+	if (!err)
+		err = summary_set_shares(summary);
+	if (err) {
+		errno = -err;
+		return NULL;
+	}
+	describe_all(summary);
+	return &summary->footer;
+}
+
 const struct record_footer *summary_footer(struct summary *summary)
 {
 	struct record_footer *footer = &summary->footer;
 	uint64_t bare_told;
-	int err = summary_set_total(summary, "intervals", (double)summary->intervals);
+	int err = set_counts(summary);
 
 	scenes_select(summary->scenes, summary->end_boot_ns, summary->end_boot_ns);
 	if (!err)
 		err = split_finish(summary->split);
 	if (!err)
 		err = scenes_take(summary->scenes, distribution_names, DISTRIBUTION_MAX, footer);
-	if (!err)
-		err = summary_set_total(summary, "dur_ns", summary->dur_ns);
-	if (!err)
-		err = summary_set_total(summary, "blocks.count", (double)summary->blocks);
-	if (!err && !missing_reason(&footer->missing, "cpu.tasks_exited"))
-		err = summary_set_total(summary, "cpu.tasks_exited", (double)summary->exits);
 	if (!err)
 		err = set_usage(summary);
 	if (!err)
@@ -447,15 +493,6 @@ const struct record_footer *summary_footer(struct summary *summary)
 	if (paths_dropped_ns(summary->paths))
 		summary_set_total(summary, "blocks.paths_dropped_ns",
 				  (double)paths_dropped_ns(summary->paths));
-	footer->distributions = summary->distributions;
-	footer->distribution_count = 0;
-	for (int i = 0; i < DISTRIBUTION_MAX; i++) {
-		const struct histogram *histogram = summary->histograms[i];
-
-		if (!histogram_count(histogram))
-			continue;
-		footer->distributions[footer->distribution_count++] =
-			summary_describe(histogram, distribution_names[i]);
-	}
+	describe_all(summary);
 	return footer;
 }

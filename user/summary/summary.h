@@ -24,6 +24,10 @@ bool summary_scene_is_open(const struct summary *summary, const char *name);
 int summary_set_total(struct summary *summary, const char *key, double value);
 /* The footer as of now; owned by the summary, valid until the next call. NULL with ENOMEM. */
 const struct record_footer *summary_footer(struct summary *summary);
+/* Totals, distributions and losses as of now, no rows: unlike summary_footer() it settles nothing
+ * that is still open, and may be called at any time. Valid until the next call. NULL with ENOMEM.
+ */
+const struct record_footer *summary_so_far(struct summary *summary);
 /* The counters that the summary itself declares. */
 extern const struct loss_table summary_losses;
 /* How much of one whole was lost, in percent of what was told and what was lost of it. -1 if

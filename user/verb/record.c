@@ -9,6 +9,8 @@
 
 #include "control/control.h"
 #include "control/keeper.h"
+#include "endpoint/address.h"
+#include "endpoint/server.h"
 #include "core/size_estimate.h"
 #include "record/schema.h"
 #include "sink/jsonl.h"
@@ -176,6 +178,28 @@ static enum exit_code listen_in_folder(struct folder_control *folder, const stru
 	return EXIT_FINE;
 }
 
+/* A recorder that takes the place of a dead one goes on without: what it records is worth more. */
+static enum exit_code listen_for_scrapers(struct endpoint **endpoint, const struct options *options,
+					  const struct keeper_seat *seat)
+{
+	struct endpoint_address address;
+	bool resumed = seat && seat->restarted;
+
+	/* verb_record() has refused an address that is none. */
+	if (!options->metrics || endpoint_address_parse(options->metrics, &address))
+		return EXIT_FINE;
+	*endpoint = endpoint_new(&address);
+	if (*endpoint)
+		return EXIT_FINE;
+	fprintf(stderr, "jankscope: %s: --metrics %s: %s\n", resumed ? "warn" : "error",
+		options->metrics,
+		errno == EADDRINUSE ? "something listens there already"
+		: errno == EEXIST   ? "there is something that is no socket"
+		: errno == EPERM    ? "there is a socket of another user"
+				    : strerror(errno));
+	return resumed ? EXIT_FINE : EXIT_INTERNAL;
+}
+
 static enum exit_code print_schema(void)
 {
 	char *schema = record_schema();
@@ -244,6 +268,7 @@ static enum exit_code record(const struct options *options, const struct keeper_
 		.verbose = options->verbose,
 	};
 	struct folder_control folder = {.dir_fd = -1};
+	struct endpoint *endpoint = NULL;
 	struct kernel_btf btf = {0};
 	struct target_set *targets = NULL;
 	struct session *session = NULL;
@@ -285,9 +310,12 @@ static enum exit_code record(const struct options *options, const struct keeper_
 	code = open_outputs(&outputs, options);
 	if (!code)
 		code = listen_in_folder(&folder, options, seat);
+	if (!code)
+		code = listen_for_scrapers(&endpoint, options, seat);
 	if (code)
 		goto cleanup;
 	session_options.control = folder.control;
+	session_options.endpoint = endpoint;
 	tell_size(options, &session_options.estimate);
 	session_options.status->disk_limit_bytes = options->max_disk_bytes;
 	if (seat)
@@ -327,6 +355,7 @@ cleanup:
 	kernel_btf_close(&btf);
 	record_alerts_free(&alerts);
 	redactor_free(redactor);
+	endpoint_free(endpoint);
 	control_free(folder.control);
 	if (folder.dir_fd >= 0 && !seat)
 		close(folder.dir_fd);
@@ -335,7 +364,15 @@ cleanup:
 
 enum exit_code verb_record(const struct options *options)
 {
+	struct endpoint_address address;
+	const char *wrong =
+		options->metrics ? endpoint_address_parse(options->metrics, &address) : NULL;
+
 	if (options->json_schema)
 		return print_schema();
+	if (wrong) {
+		fprintf(stderr, "jankscope: error: --metrics %s: %s\n", options->metrics, wrong);
+		return EXIT_USAGE;
+	}
 	return options->daemon ? daemon_start(options, record) : record(options, NULL);
 }

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a recorder with --metrics tells a scraper (endpoint/README.md). */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/session_private.h"
+#include "endpoint/server.h"
+#include "record/redact.h"
+#include "sink/openmetrics_live.h"
+#include "summary/summary.h"
+
+static int make_metrics(void *ctx, char **text, size_t *bytes)
+{
+	struct session *session = ctx;
+	struct record record = {.type = RECORD_FOOTER};
+	const struct record *shown = &record;
+
+	/* Before its header the run waits for its target, or opens its sources. */
+	if (!session->seq)
+		return live_metrics_write(session->live, NULL, text, bytes);
+	record.footer = summary_so_far(session->summary);
+	if (!record.footer)
+		return -ENOMEM;
+	if (session->options.redactor)
+		shown = redactor_record(session->options.redactor, &record);
+	return shown ? live_metrics_write(session->live, shown->footer, text, bytes) : -ENOMEM;
+}
+
+static int make_status(void *ctx, char **text, size_t *bytes)
+{
+	return session_status(ctx, text, bytes);
+}
+
+static const struct endpoint_page pages[] = {
+	{"/metrics", "application/openmetrics-text; version=1.0.0; charset=utf-8", make_metrics},
+	{"/status", "application/json", make_status},
+};
+
+int session_join_endpoint(struct session *session)
+{
+	if (!session->options.endpoint)
+		return 0;
+	session->live = live_metrics_new();
+	if (!session->live)
+		return -ENOMEM;
+	return endpoint_join_loop(session->options.endpoint, session->loop, pages,
+				  sizeof(pages) / sizeof(*pages), session);
+}
+
+void session_leave_endpoint(struct session *session)
+{
+	if (session->options.endpoint)
+		endpoint_join_loop(session->options.endpoint, NULL, NULL, 0, NULL);
+	live_metrics_free(session->live);
+	session->live = NULL;
+}
