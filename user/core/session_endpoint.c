@@ -9,14 +9,30 @@
 #include "sink/openmetrics_live.h"
 #include "summary/summary.h"
 
+/* A page takes a quarter of a millisecond, a millisecond on a slow core: none is made when the end
+ * of an interval is near. */
+#define NEAR_NS (5 * NSEC_PER_MSEC)
+
+static bool is_interval_near(const struct session *session)
+{
+	uint64_t interval_ns = session->options.interval_ns;
+	uint64_t near_ns = NEAR_NS < interval_ns / 4 ? NEAR_NS : interval_ns / 4;
+	uint64_t so_far_ns = clock_now_ns(CLOCK_MONOTONIC) - session->last_mono_ns;
+
+	return session->last_mono_ns && so_far_ns + near_ns > interval_ns &&
+	       so_far_ns < interval_ns + near_ns;
+}
+
 static int make_metrics(void *ctx, char **text, size_t *bytes)
 {
 	struct session *session = ctx;
 	struct record record = {.type = RECORD_FOOTER};
 	const struct record *shown = &record;
 
-	/* Before its header the run waits for its target, or opens its sources. */
-	if (!session->seq)
+	if (is_interval_near(session))
+		return -EAGAIN;
+	/* Before its first interval a run has no sums that could be compared. */
+	if (!session->intervals)
 		return live_metrics_write(session->live, NULL, text, bytes);
 	record.footer = summary_so_far(session->summary);
 	if (!record.footer)
@@ -28,7 +44,7 @@ static int make_metrics(void *ctx, char **text, size_t *bytes)
 
 static int make_status(void *ctx, char **text, size_t *bytes)
 {
-	return session_status(ctx, text, bytes);
+	return is_interval_near(ctx) ? -EAGAIN : session_status(ctx, text, bytes);
 }
 
 static const struct endpoint_page pages[] = {

@@ -29,8 +29,11 @@
 #define DRAIN_NS  NSEC_PER_SEC
 #define DRAIN_MAX (64u << 10)
 /* Who has not asked by then makes place for one that waits. */
-#define IDLE_NS   (500 * NSEC_PER_MSEC)
-#define SLACK_NS  (50 * NSEC_PER_MSEC)
+#define IDLE_NS  (500 * NSEC_PER_MSEC)
+#define SLACK_NS (50 * NSEC_PER_MSEC)
+/* What a page waits for is over by then. */
+#define AGAIN_NS  (10 * NSEC_PER_MSEC)
+#define AGAIN_MAX 8
 #define SHELL_UID 2000 /* AID_SHELL */
 
 /* A page that was made; freed when the last answer with it is out. */
@@ -40,7 +43,7 @@ struct text {
 	char *text;
 };
 
-enum phase { FREE = 0, READING = 1, WRITING = 2, DRAINING = 3 };
+enum phase { FREE = 0, READING = 1, WRITING = 2, DRAINING = 3, WAITING = 4 };
 
 struct connection {
 	struct endpoint *endpoint;
@@ -51,6 +54,7 @@ struct connection {
 	struct http_request request;
 	char head[HTTP_HEAD_BYTES];
 	size_t head_bytes, sent, drained;
+	unsigned waits;    /* for a page */
 	struct text *page; /* NULL: the body is `words` */
 	char words[96];
 	size_t body_bytes;
@@ -86,28 +90,32 @@ static void let_go(struct text *text)
 	free(text);
 }
 
-/* The page as it was made at most 100 ms ago; NULL: it cannot be made. */
-static struct text *find_page(struct endpoint *endpoint, size_t n)
+/* The page as it was made at most 100 ms ago. 0, or why it cannot be made. */
+static int find_page(struct endpoint *endpoint, size_t n, struct text **found)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 	struct text *text;
+	int err;
 
-	if (endpoint->made[n].text && now_ns - endpoint->made[n].made_ns < ENDPOINT_CACHE_NS)
-		return endpoint->made[n].text;
-	text = calloc(1, sizeof(*text));
+	*found = endpoint->made[n].text;
+	if (*found && now_ns - endpoint->made[n].made_ns < ENDPOINT_CACHE_NS)
+		return 0;
+	*found = text = calloc(1, sizeof(*text));
 	if (!text)
-		return NULL;
-	if (endpoint->pages[n].make(endpoint->ctx, &text->text, &text->bytes) ||
-	    text->bytes > ENDPOINT_PAGE_BYTES) {
+		return -ENOMEM;
+	err = endpoint->pages[n].make(endpoint->ctx, &text->text, &text->bytes);
+	if (!err && text->bytes > ENDPOINT_PAGE_BYTES)
+		err = -EMSGSIZE;
+	if (err) {
 		free(text->text);
 		free(text);
-		return NULL;
+		return err;
 	}
 	text->refs = 1;
 	let_go(endpoint->made[n].text);
 	endpoint->made[n].text = text;
 	endpoint->made[n].made_ns = now_ns;
-	return text;
+	return 0;
 }
 
 /* ---- connections ---- */
@@ -235,6 +243,29 @@ static void answer(struct connection *connection, int status, const char *type)
 		on_writable(connection, EPOLLOUT);
 }
 
+static void answer_page(struct connection *connection, size_t n)
+{
+	struct endpoint *endpoint = connection->endpoint;
+	struct text *page;
+	int err = find_page(endpoint, n, &page);
+
+	if (err == -EAGAIN && connection->waits++ < AGAIN_MAX) {
+		connection->phase = WAITING;
+		connection->until_ns = clock_now_ns(CLOCK_MONOTONIC) + AGAIN_NS;
+		loop_remove_fd(endpoint->loop, connection->fd);
+		set_timer(endpoint);
+		return;
+	}
+	if (err) {
+		answer(connection, err == -EAGAIN ? 503 : 500, NULL);
+		return;
+	}
+	connection->page = page;
+	page->refs++;
+	connection->body_bytes = page->bytes;
+	answer(connection, 200, endpoint->pages[n].type);
+}
+
 static void answer_request(struct connection *connection)
 {
 	struct endpoint *endpoint = connection->endpoint;
@@ -262,14 +293,7 @@ static void answer_request(struct connection *connection)
 			answer(connection, 413, NULL);
 			return;
 		}
-		connection->page = find_page(endpoint, i);
-		if (!connection->page) {
-			answer(connection, 500, NULL);
-			return;
-		}
-		connection->page->refs++;
-		connection->body_bytes = connection->page->bytes;
-		answer(connection, 200, page->type);
+		answer_page(connection, i);
 		return;
 	}
 	answer(connection, request->get ? 404 : 405, NULL);
@@ -302,13 +326,17 @@ static int on_timer(void *ctx, uint32_t events)
 	for (size_t i = 0; i < SLOTS; i++) {
 		struct connection *connection = &endpoint->connections[i];
 
-		if (connection->phase == FREE || connection->until_ns > now_ns + SLACK_NS)
+		if (connection->phase == FREE || connection->until_ns > now_ns)
 			continue;
+		if (connection->phase == WAITING) {
+			answer_request(connection);
+			continue;
+		}
 		if (connection->phase == READING)
 			on_readable(connection, EPOLLIN);
 		if (connection->phase == READING)
 			answer(connection, 408, NULL);
-		else if (connection->phase != FREE && connection->until_ns <= now_ns + SLACK_NS)
+		else if (connection->phase != FREE && connection->until_ns <= now_ns)
 			end_connection(connection, connection->phase == WRITING);
 	}
 	set_timer(endpoint);
@@ -359,8 +387,8 @@ static bool has_place(struct endpoint *endpoint)
 	for (size_t i = 0; i < SLOTS; i++) {
 		struct connection *connection = &endpoint->connections[i];
 
-		if (connection->turned_away ||
-		    (connection->phase != READING && connection->phase != WRITING))
+		if (connection->turned_away || connection->phase == FREE ||
+		    connection->phase == DRAINING)
 			continue;
 		served++;
 		if (connection->phase == READING &&
@@ -451,7 +479,6 @@ int endpoint_join_loop(struct endpoint *endpoint, struct loop *loop,
 	endpoint->timer = loop_add_timer(loop, 0, 0, on_timer, endpoint);
 	if (endpoint->timer < 0)
 		return endpoint->timer;
-	loop_set_slack(loop, endpoint->timer, SLACK_NS);
 	err = loop_add_fd(loop, endpoint->listener.fd, EPOLLIN, on_connect, endpoint);
 	if (!err)
 		endpoint->loop = loop;

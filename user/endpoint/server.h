@@ -14,8 +14,8 @@ struct loop;
 #define ENDPOINT_TIMEOUT_NS  5000000000ull /* for a request, and again for its answer */
 #define ENDPOINT_CACHE_NS    100000000ull  /* a page is made anew after this */
 
-/* A page, made when it is asked for: text becomes the caller's, who frees it. 0 or -errno. Must not
- * wait. */
+/* A page, made when it is asked for: text becomes the caller's, who frees it. 0; -EAGAIN: not now,
+ * something else is due, but in 10 ms; another -errno. Must not wait. */
 struct endpoint_page {
 	const char *path, *type; /* "/metrics", its media type */
 	int (*make)(void *ctx, char **text, size_t *bytes);
