@@ -353,3 +353,70 @@ Test(summary, blocks_without_stack)
 	cr_expect_eq(footer->paths[0].weight_ns, 3 * SEC, "what follows an older record is not");
 	summary_free(summary);
 }
+
+static void add_run(struct summary *summary, bool look)
+{
+	struct record_task task = {.tid = 7, .pid = 7, .thread = "a", .process = "a"};
+	struct record_process_cpu process = {.pid = 7, .process = "a"};
+	struct missing_list missing = {0};
+	struct record_interval interval = {.cpu = {.present = true,
+						   .tasks = &task,
+						   .task_count = 1,
+						   .processes = &process,
+						   .process_count = 1}};
+	struct record_block block = {.state = BLOCK_CLOSED, .wall_ns = SEC};
+	struct record record = {.type = RECORD_BLOCK, .block = &block};
+	double before = 0;
+
+	cr_assert_eq(missing_list_set(&missing, "stacks", MISSING_FOLLOWS), 0);
+	block.missing = missing;
+	for (uint64_t i = 1; i <= 30; i++) {
+		const struct record_footer *so_far;
+		const struct record_distribution *busy;
+
+		interval.dur_ns = SEC;
+		task.cpu_ns = process.cpu_ns = interval.cpu.busy_ns = i * 1000003;
+		interval.cpu.online_ns = 2 * SEC;
+		add_interval(summary, &interval);
+		record.seq = i;
+		cr_assert_eq(summary_add(summary, &record), 0);
+		if (!look)
+			continue;
+		so_far = summary_so_far(summary);
+		cr_assert(so_far);
+		cr_expect_eq(value(so_far, "intervals"), i);
+		cr_expect_eq(value(so_far, "blocks.count"), i);
+		cr_expect_geq(value(so_far, "cpu.busy_ns"), before);
+		before = value(so_far, "cpu.busy_ns");
+		busy = distribution(so_far, "cpu.interval_busy_ns");
+		cr_expect_eq(rint(busy->mean * (double)busy->n), before);
+	}
+	missing_list_free(&missing);
+}
+
+/* Looking at the sums while a run goes on changes nothing of what its footer says. */
+Test(summary, so_far_settles_nothing)
+{
+	struct summary *plain = summary_new(NULL), *looked = summary_new(NULL);
+	const struct record_footer *a, *b;
+
+	add_run(plain, false);
+	add_run(looked, true);
+	a = summary_footer(plain);
+	b = summary_footer(looked);
+	cr_assert(a && b);
+	cr_expect_eq(a->total_count, b->total_count);
+	for (size_t i = 0; i < a->total_count; i++)
+		cr_expect_eq(a->totals[i].value, value(b, a->totals[i].key), "%s",
+			     a->totals[i].key);
+	cr_expect_eq(a->distribution_count, b->distribution_count);
+	for (size_t i = 0; i < a->distribution_count && i < b->distribution_count; i++)
+		cr_expect_eq(a->distributions[i].mean, b->distributions[i].mean);
+	cr_expect_eq(a->lost.count, b->lost.count);
+	for (size_t i = 0; i < a->lost.count; i++)
+		cr_expect_eq(a->lost.items[i].value,
+			     counter_list_get(&b->lost, a->lost.items[i].name));
+	cr_expect_eq(a->threads.count, b->threads.count);
+	summary_free(plain);
+	summary_free(looked);
+}

@@ -29,8 +29,7 @@
 #define DRAIN_NS  NSEC_PER_SEC
 #define DRAIN_MAX (64u << 10)
 /* Who has not asked by then makes place for one that waits. */
-#define IDLE_NS  (500 * NSEC_PER_MSEC)
-#define SLACK_NS (50 * NSEC_PER_MSEC)
+#define IDLE_NS (500 * NSEC_PER_MSEC)
 /* What a page waits for is over by then. */
 #define AGAIN_NS  (10 * NSEC_PER_MSEC)
 #define AGAIN_MAX 8
