@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sink/series_set.h"
+#include "endpoint/series_set.h"
 #include "util/clock.h"
 
 static const char *const rest[SERIES_LABELS] = {NULL, "_other"};

@@ -20,7 +20,7 @@
 #include "prober/pool.h"
 #include "prober/warden.h"
 #include "record/redact.h"
-#include "sink/openmetrics_live.h"
+#include "endpoint/live_metrics.h"
 #include "util/clock.h"
 #include "util/niceness.h"
 #include "util/talk.h"

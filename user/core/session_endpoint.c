@@ -6,7 +6,7 @@
 #include "core/session_private.h"
 #include "endpoint/server.h"
 #include "record/redact.h"
-#include "sink/openmetrics_live.h"
+#include "endpoint/live_metrics.h"
 #include "summary/summary.h"
 
 /* A page takes a quarter of a millisecond, a millisecond on a slow core: none is made when the end

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Families of OpenMetrics text and their samples, as the sink of a footer and the one of a live run
- * write them: names, units, escapes, and the limit of series. */
+ * (endpoint/live_metrics.c) write them: names, units, escapes, and the limit of series. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sink/series_set.h"
+#include "endpoint/series_set.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sink/openmetrics_live.h"
+#include "endpoint/live_metrics.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "sink/openmetrics.h"
 #include "sink/openmetrics_page.h"
-#include "sink/series_set.h"
+#include "endpoint/series_set.h"
 #include "sink/text.h"
 
 #define MEMORY_ROWS 6
