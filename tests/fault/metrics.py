@@ -300,6 +300,15 @@ def check_daemon(address):
     say(stopped.returncode == 0, "and it is stopped in order", stopped.stderr)
 
 
+def check_waiting(address):
+    """A recorder that waits for its target has no sums yet, and says so."""
+    recorder = record(address, "-p", "there-is-no-such-name", "--wait", "20s", name="waits")
+    told = json.loads(wait_for(lambda: ask(address, path="/status")[2]) or b"{}")
+    status, _, body = ask(address)
+    say(told.get("state") == "starting" and status == 200 and body == b"# EOF\n", "a recorder that waits for its target answers", told, body[:200])
+    end(recorder)
+
+
 def main():
     check_addresses()
     check_path()
@@ -319,6 +328,7 @@ def main():
         end(recorder)
     else:
         print("ok - metrics: a port of [::1] # SKIP there is no IPv6")
+    check_waiting(f"127.0.0.1:{free_port()}")
     check_redact(f"127.0.0.1:{free_port()}")
     check_daemon(f"127.0.0.1:{free_port()}")
 

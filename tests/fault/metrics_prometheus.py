@@ -16,7 +16,7 @@ from metrics_common import *
 
 FULL = os.environ.get("FULL") == "1"
 INTERVAL = 0.2
-PHASE = 50 if FULL else 5 # seconds between kills
+PHASE = 59 if FULL else 5 # seconds between kills
 COUNTERS = {"jankscope_cpu_busy_seconds_total": ("cpu", "busy_ns"),
             "jankscope_cpu_idle_seconds_total": ("cpu", "idle_ns"),
             "jankscope_dur_seconds_total": ("dur_ns",),
