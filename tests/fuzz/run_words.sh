@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzz one of the readers of words.  usage: run_words.sh BUILD proc|options|control SECONDS
+# Fuzz one of the readers of words.  usage: run_words.sh BUILD proc|options|control|http SECONDS
 # It starts from tests/fuzz/KIND and from the inputs that once crashed; what is found stays in
 # BUILD/tests/fuzz.
 set -u

@@ -1,14 +1,15 @@
-# Fuzz targets of what the tool is told in words: /proc, the command line, and what recorder, keeper
-# and their clients say to one another. clang's libFuzzer with ASan and UBSan; what they call beside
+# Fuzz targets of what the tool is told in words: /proc, the command line, what recorder, keeper
+# and their clients say to one another, and what clients send to --metrics. clang's libFuzzer with ASan and UBSan; what they call beside
 # their own rooms comes from the tool's library, without them.
 # `make fuzz` gives each FUZZ_SECONDS (300); tests/fault/test_words_fuzz.sh runs their inputs in
 # `make check`.
-WORDS_FUZZ := proc options control
+WORDS_FUZZ := proc options control http
 WORDS_FUZZ_BIN := $(WORDS_FUZZ:%=$(BUILD)/tests/fuzz/fuzz_%)
 WORDS_FUZZ_SRC_proc := $(wildcard user/proc/*.c) user/prober/maps_filter.c user/target/packages.c
 WORDS_FUZZ_SRC_options := user/cli/options.c user/alert/rule.c user/alert/metric.c user/util/rule_text.c user/util/units.c
 WORDS_FUZZ_SRC_control := $(addprefix user/control/,request.c run_status.c keeper.c keeper_log.c) \
 	$(addprefix user/store/,folder.c list.c index.c line.c) user/verb/folder_state.c
+WORDS_FUZZ_SRC_http := user/endpoint/http.c user/endpoint/address.c
 
 define words_fuzz
 $(BUILD)/tests/fuzz/fuzz_$(1): tests/fuzz/fuzz_$(1).c $(WORDS_FUZZ_SRC_$(1)) $(LIB) | $(BUILD)/tests/fuzz

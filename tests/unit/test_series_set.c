@@ -28,7 +28,7 @@ static double value_of(const struct series_set *set, const char *name)
 
 Test(series_set, a_name_begins_at_0_and_its_past_is_in_the_rest)
 {
-	struct series_set *set = series_set_new(4, rest);
+	struct series_set *set = series_set_new(4, rest, false);
 
 	add(set, "a", 5);
 	cr_expect_eq(value_of(set, "a"), -1);
@@ -41,11 +41,30 @@ Test(series_set, a_name_begins_at_0_and_its_past_is_in_the_rest)
 	series_set_free(set);
 }
 
+Test(series_set, at_once)
+{
+	struct series_set *set = series_set_new(3, rest, true);
+
+	add(set, "a", 5);
+	cr_expect_eq(value_of(set, "a"), 5);
+	add(set, "b", 1);
+	add(set, "c", 1000000);
+	for (int i = 0; i < 100; i++) {
+		series_set_settle(set, 100 * NSEC_PER_SEC);
+		add(set, "c", 1000000);
+	}
+	cr_expect_eq(value_of(set, "a"), 5);
+	cr_expect_eq(value_of(set, "b"), 1);
+	cr_expect_eq(value_of(set, "c"), -1);
+	cr_expect_eq(value_of(set, "_other"), 101000000);
+	series_set_free(set);
+}
+
 /* Names come and go, among them more than there is room for: each series only grows while it is
  * there, the rest always does, and what grows in a step is what was used in it. */
 Test(series_set, nothing_shrinks_and_nothing_is_lost)
 {
-	struct series_set *set = series_set_new(8, rest);
+	struct series_set *set = series_set_new(8, rest, false);
 	struct metrics_row rows[SERIES_ROOM];
 	char names[SERIES_ROOM][32], name[32];
 	double before[SERIES_ROOM] = {0}, all = 0, changes = 0;
@@ -108,7 +127,7 @@ Test(series_set, hostile_names_make_no_series_twice)
 	static const char *const hostile[] = {"_other", "a\x01", "a\x02", "a\x1b", "\xff", "\xfe",
 					      "",       "a\"",   "a\\",   "a\nb",  "a\rb"};
 	char long_names[2][600];
-	struct series_set *set = series_set_new(24, rest);
+	struct series_set *set = series_set_new(24, rest, false);
 	struct metrics_row rows[SERIES_ROOM];
 	size_t count;
 

@@ -9,7 +9,6 @@
 #include "sink/openmetrics.h"
 #include "sink/openmetrics_page.h"
 #include "endpoint/series_set.h"
-#include "sink/text.h"
 
 #define MEMORY_ROWS 6
 #define LOSS_WEIGHT 1000000
@@ -84,7 +83,7 @@ struct live_metrics *live_metrics_new(void)
 	struct live_metrics *metrics = calloc(1, sizeof(*metrics));
 
 	for (size_t i = 0; metrics && i < FAMILIES; i++) {
-		metrics->sets[i] = series_set_new(families[i].rows, families[i].rest);
+		metrics->sets[i] = series_set_new(families[i].rows, families[i].rest, i == LOSSES);
 		if (!metrics->sets[i]) {
 			live_metrics_free(metrics);
 			return NULL;
@@ -251,8 +250,8 @@ static void take_memory(struct live_metrics *metrics, const struct record_memory
 		struct memory_row row = {.pss = process->pss_bytes, .rss = process->rss_bytes};
 		struct memory_row *at;
 
-		text_clean(row.package, sizeof(row.package), process->package ?: "");
-		text_clean(row.process, sizeof(row.process), process->process ?: "");
+		metrics_clean(row.package, process->package ?: "");
+		metrics_clean(row.process, process->process ?: "");
 		at = find_row(metrics, &row);
 		if (!at)
 			continue;

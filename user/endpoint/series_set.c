@@ -3,12 +3,10 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
 
-#include "sink/text.h"
 #include "util/clock.h"
 
 /* What was used so long ago counts for a third. */
@@ -27,6 +25,7 @@ struct name {
 
 struct series_set {
 	size_t room; /* of names with a series */
+	bool at_once;
 	const char *const *rest_labels;
 	struct name *names;
 	size_t shown;
@@ -40,18 +39,16 @@ struct series_set {
  * A page with the same series twice is refused as a whole. */
 static size_t make_key(char key[KEY_BYTES], const char *const labels[SERIES_LABELS])
 {
-	char bounded[METRICS_LABEL_BYTES];
 	size_t bytes = 0;
 
 	for (size_t i = 0; i < SERIES_LABELS; i++) {
-		snprintf(bounded, sizeof(bounded), "%s", labels[i] ? labels[i] : "");
-		text_clean(key + bytes, METRICS_LABEL_BYTES, bounded);
+		metrics_clean(key + bytes, labels[i] ? labels[i] : "");
 		bytes += strlen(key + bytes) + 1;
 	}
 	return bytes;
 }
 
-struct series_set *series_set_new(size_t rows, const char *const rest[SERIES_LABELS])
+struct series_set *series_set_new(size_t rows, const char *const rest[SERIES_LABELS], bool at_once)
 {
 	struct series_set *set = calloc(1, sizeof(*set));
 
@@ -59,6 +56,7 @@ struct series_set *series_set_new(size_t rows, const char *const rest[SERIES_LAB
 		return NULL;
 	set->room = (rows < SERIES_ROOM ? rows : SERIES_ROOM) - 1;
 	set->rest_labels = rest;
+	set->at_once = at_once;
 	set->rest_bytes = make_key(set->rest_key, rest);
 	return set;
 }
@@ -79,6 +77,13 @@ void series_set_free(struct series_set *set)
 		forget(set, name);
 	}
 	free(set);
+}
+
+static void show(struct series_set *set, struct name *name)
+{
+	name->shown = true;
+	memset(name->values, 0, sizeof(name->values));
+	set->shown++;
 }
 
 /* NULL: it is a part of the rest, which has its name, or there is no room for it now. */
@@ -105,6 +110,8 @@ static struct name *find(struct series_set *set, const char *const labels[SERIES
 		at += strlen(at) + 1;
 	}
 	HASH_ADD_KEYPTR(hh, set->names, name->key, bytes, name);
+	if (set->at_once && set->shown < set->room)
+		show(set, name);
 	return name;
 }
 
@@ -136,13 +143,6 @@ static int by_score(const struct name *a, const struct name *b)
 	return a->score < b->score ? 1 : a->score > b->score ? -1 : 0;
 }
 
-static void show(struct series_set *set, struct name *name)
-{
-	name->shown = true;
-	memset(name->values, 0, sizeof(name->values));
-	set->shown++;
-}
-
 static void choose(struct series_set *set)
 {
 	struct name *name, *heaviest = NULL, *lightest = NULL;
@@ -155,7 +155,7 @@ static void choose(struct series_set *set)
 		if (name->shown)
 			lightest = name;
 	}
-	if (!heaviest || !lightest || set->since_change_ns < CHANGE_NS ||
+	if (set->at_once || !heaviest || !lightest || set->since_change_ns < CHANGE_NS ||
 	    heaviest->score <= 2 * lightest->score)
 		return;
 	lightest->shown = false;

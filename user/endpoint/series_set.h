@@ -4,6 +4,7 @@
  * the rest: a name that gets a series begins at 0, and what it had used before stays in the rest. A
  * scraper takes the difference of two readings, and takes one that shrinks for a restart. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,9 +17,10 @@
 
 struct series_set;
 
-/* rows: how many there may be, with the rest; rest: the labels of the rest. Both the caller's as
- * long as the set lives. NULL with ENOMEM. */
-struct series_set *series_set_new(size_t rows, const char *const rest[SERIES_LABELS]);
+/* rows: how many there may be, with the rest; rest: its labels, the caller's as long as the set
+ * lives. at_once: names that are few and not to be compared have a series from the first value on,
+ * and keep it. NULL with ENOMEM. */
+struct series_set *series_set_new(size_t rows, const char *const rest[SERIES_LABELS], bool at_once);
 void series_set_free(struct series_set *set);
 /* Count what a name used; labels (copied; NULL: it has none) say whose it is. weight: what names
  * are compared by. */

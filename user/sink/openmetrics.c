@@ -21,12 +21,15 @@ struct openmetrics {
 
 /* ---- rows ---- */
 
+/* As they are shown: names that differ in what is not shown are one, because a page with the same
+ * series twice is refused as a whole. */
 static bool same_labels(const struct metrics_row *a, const struct metrics_row *b)
 {
-	for (size_t i = 0; i < 4; i++) {
-		const char *x = a->labels[i] ? a->labels[i] : "";
-		const char *y = b->labels[i] ? b->labels[i] : "";
+	char x[METRICS_LABEL_BYTES], y[METRICS_LABEL_BYTES];
 
+	for (size_t i = 0; i < 4; i++) {
+		metrics_clean(x, a->labels[i] ? a->labels[i] : "");
+		metrics_clean(y, b->labels[i] ? b->labels[i] : "");
 		if (strcmp(x, y))
 			return false;
 	}

@@ -103,13 +103,21 @@ static void name_family(char name[METRICS_NAME_BYTES], const char *key, const st
 			*c = '_';
 }
 
+char *metrics_clean(char to[METRICS_LABEL_BYTES], const char *value)
+{
+	char bounded[METRICS_LABEL_BYTES];
+
+	snprintf(bounded, sizeof(bounded), "%s", value);
+	text_clean(to, METRICS_LABEL_BYTES, bounded);
+	return to;
+}
+
 /* Text of another program, or of a file, between quotes. */
 static void put_escaped(FILE *out, const char *text)
 {
-	char bounded[METRICS_LABEL_BYTES], clean[METRICS_LABEL_BYTES];
+	char clean[METRICS_LABEL_BYTES];
 
-	snprintf(bounded, sizeof(bounded), "%s", text);
-	text_clean(clean, sizeof(clean), bounded);
+	metrics_clean(clean, text);
 	putc('"', out);
 	for (const char *c = clean; *c; c++) {
 		if (*c == '"' || *c == '\\')

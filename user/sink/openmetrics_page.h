@@ -35,6 +35,8 @@ struct metrics_kind {
 	size_t value_count;
 };
 
+/* The value of a label as it is shown, before its escapes. Returns to. */
+char *metrics_clean(char to[METRICS_LABEL_BYTES], const char *value);
 /* target_info of a header: the device, and the run. */
 void metrics_put_target(FILE *out, const struct record_header *header);
 /* A total of the footer under its key path: a counter where it is a sum over the run. */
