@@ -165,7 +165,15 @@ time.sleep(60)
     child = spawn("python3", "-c", script)
     time.sleep(2)
     body = ask(address)[2]
+    subprocess.run([JS, "record", "-q", "-d", "1s", "--power", "off", "--max-lost", "100", "-p", str(child.pid), "-o", f"{WORK}/names.jsonl"],
+                   stdin=subprocess.DEVNULL, capture_output=True, timeout=30)
     end(child, signal.SIGKILL)
+    report = subprocess.run([JS, "report", f"{WORK}/names.jsonl", "--openmetrics", f"{WORK}/names.prom"], capture_output=True, text=True, timeout=30)
+    try:
+        with open(f"{WORK}/names.prom", "rb") as file:
+            say('thread="a?"' in str(samples(file.read())), "nor in what report writes of them")
+    except (OSError, ValueError) as error:
+        say(False, "nor in what report writes of them", error, report.stderr)
     try:
         values, why = samples(body), ""
     except ValueError as error:
