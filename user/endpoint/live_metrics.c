@@ -241,9 +241,25 @@ static struct memory_row *find_row(struct live_metrics *metrics, const struct me
 	return lightest;
 }
 
-/* PSS is read every --smaps only: of the intervals between the last page stands. */
+/* PSS is read every --smaps only: in the intervals between, the last one of these names stands. */
+static void keep_pss(struct live_metrics *metrics, const struct memory_row *before, size_t count)
+{
+	for (size_t i = 0; i < metrics->memory_count; i++) {
+		struct memory_row *row = &metrics->memory[i];
+
+		for (size_t k = 0; k < count && !row->pss.present; k++)
+			if (!strcmp(row->package, before[k].package) &&
+			    !strcmp(row->process, before[k].process))
+				row->pss = before[k].pss;
+	}
+}
+
 static void take_memory(struct live_metrics *metrics, const struct record_memory *memory)
 {
+	struct memory_row before[MEMORY_ROWS];
+	size_t count = metrics->memory_count;
+
+	memcpy(before, metrics->memory, sizeof(before));
 	metrics->memory_count = 0;
 	for (size_t i = 0; i < memory->process_count; i++) {
 		const struct record_memory_process *process = &memory->processes[i];
@@ -258,6 +274,7 @@ static void take_memory(struct live_metrics *metrics, const struct record_memory
 		add_optional(&at->pss, row.pss);
 		add_optional(&at->rss, row.rss);
 	}
+	keep_pss(metrics, before, count);
 }
 
 static void put_memory(struct metrics_page *page, const struct live_metrics *metrics)
@@ -276,7 +293,7 @@ static void put_memory(struct metrics_page *page, const struct live_metrics *met
 		};
 	}
 	metrics_put_family(page, "jankscope_process_memory_bytes", "gauge", "bytes",
-			   "of the last interval; of processes of one name the sum", &kind, rows,
+			   "as last measured; of processes of one name the sum", &kind, rows,
 			   metrics->memory_count);
 }
 
