@@ -15,6 +15,8 @@ enum verb_bit {
 	VERB_STATUS = 64,
 	VERB_STOP = 128,
 	VERB_MARK = 256,
+	VERB_TOP = 512,
+	VERB_LIVE = VERB_RECORD | VERB_TOP, /* both sample */
 };
 
 #define OPTION_TEXTS_MAX 64

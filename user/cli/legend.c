@@ -132,10 +132,10 @@ static const struct legend_row frames_rows[] = {
 	}
 
 const struct legend_part legend_parts[] = {
-	PART("At the start", VERB_RECORD, start_rows),
-	PART("Each interval", VERB_RECORD, cpu_rows),
-	PART("Long blocks", VERB_RECORD, block_rows),
-	PART("The summary", VERB_RECORD | VERB_REPORT, summary_rows),
+	PART("At the start", VERB_LIVE, start_rows),
+	PART("Each interval", VERB_LIVE, cpu_rows),
+	PART("Long blocks", VERB_LIVE, block_rows),
+	PART("The summary", VERB_LIVE | VERB_REPORT, summary_rows),
 	PART("Frames of a trace", VERB_FRAMES, frames_rows),
 };
 const size_t legend_part_count = sizeof(legend_parts) / sizeof(*legend_parts);

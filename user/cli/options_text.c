@@ -65,7 +65,7 @@ void options_print_help(FILE *out, const struct verb_description *verb)
 		options_print_wrapped(out, describe(row, help, sizeof(help)), HELP_COLUMN,
 				      HELP_WIDTH);
 	}
-	if (verb->bit == VERB_RECORD)
+	if (verb->bit & VERB_LIVE)
 		fputs("\nDurations and sizes carry their unit: 500ms 10s 5m 72h 7d, 64K 64M 2G.\n"
 		      "Exit: 0 fine, 1 I/O error, 2 usage, 3 data incomplete, 4 target not found,\n"
 		      "5 not supported or not permitted here.\n",

@@ -221,6 +221,11 @@ int writer_put(struct writer *writer, const char *data, size_t length, bool last
 	return writer->held && writer->held_bytes < MANY_BYTES ? 0 : wake(writer);
 }
 
+void writer_owe_screen(struct writer *writer, bool owed)
+{
+	atomic_store(&writer->shared->screen, owed);
+}
+
 void writer_end(struct writer *writer)
 {
 	if (writer->wake_fd >= 0)

@@ -16,6 +16,7 @@
 
 struct store_notice;
 struct store_options;
+struct termios;
 struct writer;
 
 struct writer_options {
@@ -24,6 +25,10 @@ struct writer_options {
 	int fd; /* without a path: a descriptor that stays the caller's */
 	bool overwrite;
 	size_t queue_bytes;
+	/* Of a terminal that shows a screen: what the writer does at its end while the screen is
+	 * owed (writer_owe_screen), however the recorder ended. NULL: nothing. */
+	const char *leave_screen;
+	const struct termios *modes;
 };
 
 /* Fork the process and wait until its output is open; call it before any thread is made and before
@@ -40,6 +45,8 @@ char *writer_room(struct writer *writer, size_t *size);
 /* While it is held the writer is not woken for each record, but when it is let go, or for a lot of
  * them: a wake-up costs more than a record. */
 void writer_hold(struct writer *writer, bool held);
+/* Whether the terminal shows a screen that leave_screen ends. */
+void writer_owe_screen(struct writer *writer, bool owed);
 /* Nothing more comes. */
 void writer_end(struct writer *writer);
 /* Wait until all is written and closed. 0, also where all is written and the writer still waits for

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "sink/output_file.h"
@@ -290,6 +291,17 @@ static int close_output(struct writer_shared *shared, struct output *output, int
 	return close(output->file.fd) && !err ? -errno : err;
 }
 
+/* The recorder was killed, or ended without a word: nobody else is left to do it. */
+static void leave_screen(const struct writer_shared *shared, const struct writer_options *options,
+			 int fd)
+{
+	if (!options->leave_screen || !atomic_load(&shared->screen))
+		return;
+	if (options->modes)
+		tcsetattr(fd, TCSANOW, options->modes);
+	write_all(fd, options->leave_screen, strlen(options->leave_screen));
+}
+
 void writer_process(struct writer_shared *shared, const struct writer_options *options, int wake_fd,
 		    int status_fd)
 {
@@ -310,7 +322,9 @@ void writer_process(struct writer_shared *shared, const struct writer_options *o
 	close_standard_streams();
 	if (write(status_fd, "", 1) != 1)
 		_exit(1);
-	err = close_output(shared, &output, write_until_the_end(shared, &output, wake_fd));
+	err = write_until_the_end(shared, &output, wake_fd);
+	leave_screen(shared, options, output.file.fd);
+	err = close_output(shared, &output, err);
 	if (err)
 		atomic_store(&shared->error, err);
 	else

@@ -28,7 +28,8 @@ struct writer_shared {
 	_Atomic int error, torn;
 	_Atomic bool finished; /* closed, with all that came */
 	_Atomic bool
-		drained; /* of a folder: all is written; what is left is to wait for the disk */
+		drained;     /* of a folder: all is written; what is left is to wait for the disk */
+	_Atomic bool screen; /* the terminal shows one that is to be left at the end */
 	_Atomic bool sleeping; /* the writer waits for news at the pipe, or is about to */
 	char why[128];         /* of an open that failed; valid when the process has ended */
 	struct store_notices notices;

@@ -27,6 +27,7 @@
 #include "util/units.h"
 
 #include "verb/daemon.h"
+#include "verb/record.h"
 #include "verb/record_alerts.h"
 #include "verb/redact_key.h"
 #include "verb/verb.h"
@@ -88,7 +89,14 @@ static enum exit_code add_file(struct outputs *outputs, const struct options *op
 	return why[0] && !(folder && err == EBUSY) ? EXIT_USAGE : EXIT_INTERNAL;
 }
 
-static enum exit_code open_outputs(struct outputs *outputs, const struct options *options)
+/* Tables on stdout. */
+static struct sink *show_table(const struct table_options *table)
+{
+	return table_sink_fd(STDOUT_FILENO, table);
+}
+
+static enum exit_code open_outputs(struct outputs *outputs, const struct options *options,
+				   record_view view)
 {
 	const struct table_options table = {
 		.top = options->top == UINT64_MAX ? TABLE_ROWS : (size_t)options->top,
@@ -116,7 +124,7 @@ static enum exit_code open_outputs(struct outputs *outputs, const struct options
 	}
 	if (options->json)
 		return add_sink(outputs, jsonl_sink_fd(STDOUT_FILENO));
-	return options->quiet ? EXIT_FINE : add_sink(outputs, table_sink_fd(STDOUT_FILENO, &table));
+	return options->quiet ? EXIT_FINE : add_sink(outputs, view(&table));
 }
 
 /* Closing a file of a file system that hangs is waited for when a process ends: from here on only
@@ -249,7 +257,8 @@ static void tell_size(const struct options *options, struct header_estimate *tol
 }
 
 /* seat NULL: it runs in the foreground. */
-static enum exit_code record(const struct options *options, const struct keeper_seat *seat)
+static enum exit_code run(const struct options *options, const struct keeper_seat *seat,
+			  record_view view)
 {
 	struct run_status own_status = {0};
 	struct prober_pool *probes = NULL;
@@ -307,7 +316,7 @@ static enum exit_code record(const struct options *options, const struct keeper_
 		redactor_free(redactor);
 		return EXIT_USAGE;
 	}
-	code = open_outputs(&outputs, options);
+	code = open_outputs(&outputs, options, view);
 	if (!code)
 		code = listen_in_folder(&folder, options, seat);
 	if (!code)
@@ -360,6 +369,16 @@ cleanup:
 	if (folder.dir_fd >= 0 && !seat)
 		close(folder.dir_fd);
 	return code;
+}
+
+static enum exit_code record(const struct options *options, const struct keeper_seat *seat)
+{
+	return run(options, seat, show_table);
+}
+
+enum exit_code record_with_view(const struct options *options, record_view view)
+{
+	return run(options, NULL, view);
 }
 
 enum exit_code verb_record(const struct options *options)

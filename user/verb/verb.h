@@ -8,6 +8,7 @@
 int verb_main(int argc, char **argv);
 
 enum exit_code verb_record(const struct options *options);
+enum exit_code verb_top(const struct options *options);
 enum exit_code verb_doctor(const struct options *options);
 enum exit_code verb_frames(const struct options *options);
 enum exit_code verb_report(const struct options *options);

@@ -18,15 +18,15 @@ _Static_assert(sizeof(struct blocks_flags) <= SOURCE_FLAGS_BYTES, "flags");
 #define PLACE(member) offsetof(struct blocks_flags, member)
 
 static const struct option_row rows[] = {
-	{0, "stack", "HOW", "stacks of blocks: how they may be captured", VERB_RECORD,
-	 OPTION_CHOICE, PLACE(stack), "auto snapshot perf ptrace off"},
+	{0, "stack", "HOW", "stacks of blocks: how they may be captured", VERB_LIVE, OPTION_CHOICE,
+	 PLACE(stack), "auto snapshot perf ptrace off"},
 	{0, "thread", "GLOB",
-	 "watch the thread of this name instead of the main thread of each target", VERB_RECORD,
+	 "watch the thread of this name instead of the main thread of each target", VERB_LIVE,
 	 OPTION_TEXT, PLACE(thread)},
-	{0, "detector", "HOW", "how blocks are found", VERB_RECORD, OPTION_CHOICE, PLACE(detector),
+	{0, "detector", "HOW", "how blocks are found", VERB_LIVE, OPTION_CHOICE, PLACE(detector),
 	 "auto uprobe syscall switch"},
 	{0, "perf-uprobes", NULL, "attach one uprobe at a time, as kernels before 6.6 need it",
-	 VERB_RECORD, OPTION_FLAG, PLACE(one_by_one), .tune = true},
+	 VERB_LIVE, OPTION_FLAG, PLACE(one_by_one), .tune = true},
 };
 
 /* Main threads are watched where somebody asked for certain programs. */

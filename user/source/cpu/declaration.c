@@ -18,19 +18,19 @@ _Static_assert(sizeof(struct cpu_flags) <= SOURCE_FLAGS_BYTES, "flags");
 
 static const struct option_row rows[] = {
 	{0, "cpu", "MODE",
-	 "switch: hook every context switch; iter: walk the tasks once an interval", VERB_RECORD,
+	 "switch: hook every context switch; iter: walk the tasks once an interval", VERB_LIVE,
 	 OPTION_CHOICE, PLACE(mode), "auto switch iter"},
 	{0, "max-watched", "N",
 	 "threads that may be watched at a time (default: twice the targets, at least 64, at most "
 	 "4096)",
-	 VERB_RECORD, OPTION_NUMBER, PLACE(max_watched), .min = 1},
+	 VERB_LIVE, OPTION_NUMBER, PLACE(max_watched), .min = 1},
 	{0, "hash", NULL, "keep tasks in the hash of devices with a pid_max above 131072",
-	 VERB_RECORD, OPTION_FLAG, PLACE(hash), .tune = true},
+	 VERB_LIVE, OPTION_FLAG, PLACE(hash), .tune = true},
 	{0, "task-slots", "N", "tasks that have room; the others go to the overflow rows",
-	 VERB_RECORD, OPTION_NUMBER, PLACE(task_slots), .min = 1, .tune = true},
-	{0, "death-ring", "SIZE", "ring of tasks that died, at least 4K", VERB_RECORD, OPTION_SIZE,
+	 VERB_LIVE, OPTION_NUMBER, PLACE(task_slots), .min = 1, .tune = true},
+	{0, "death-ring", "SIZE", "ring of tasks that died, at least 4K", VERB_LIVE, OPTION_SIZE,
 	 PLACE(death_ring_bytes), .tune = true},
-	{0, "overflow-uids", "N", "overflow rows", VERB_RECORD, OPTION_NUMBER, PLACE(overflow_uids),
+	{0, "overflow-uids", "N", "overflow rows", VERB_LIVE, OPTION_NUMBER, PLACE(overflow_uids),
 	 .min = 1, .tune = true},
 };
 

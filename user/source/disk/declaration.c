@@ -16,12 +16,12 @@ _Static_assert(sizeof(struct disk_flags) <= SOURCE_FLAGS_BYTES, "flags");
 
 static const struct option_row rows[] = {
 	{0, "disk", NULL,
-	 "bytes that tasks read and write, and how long fsync and its like took them", VERB_RECORD,
+	 "bytes that tasks read and write, and how long fsync and its like took them", VERB_LIVE,
 	 OPTION_FLAG, PLACE(disk)},
 	{0, "disk-ring", "SIZE", "ring of tasks that ended, for the bytes that they read and wrote",
-	 VERB_RECORD, OPTION_SIZE, PLACE(ring_bytes), .min = 4096, .tune = true},
+	 VERB_LIVE, OPTION_SIZE, PLACE(ring_bytes), .min = 4096, .tune = true},
 	{0, "disk-tracepoints", NULL,
-	 "fsync by the tracepoints of ext4 and f2fs, also where there are kprobes", VERB_RECORD,
+	 "fsync by the tracepoints of ext4 and f2fs, also where there are kprobes", VERB_LIVE,
 	 OPTION_FLAG, PLACE(tracepoints), .tune = true},
 };
 

@@ -18,9 +18,9 @@ _Static_assert(sizeof(struct frames_flags) <= SOURCE_FLAGS_BYTES, "flags");
 static const struct option_row rows[] = {
 	{0, "frames", "MODE",
 	 "frame timing from live (tracefs), perfetto, or a trace FILE that is being written",
-	 VERB_RECORD, OPTION_TEXT, PLACE(from), .words = "live perfetto off", .file = true},
+	 VERB_LIVE, OPTION_TEXT, PLACE(from), .words = "live perfetto off", .file = true},
 	{0, "frames-force", NULL, "live: take the trace buffer although something else traces",
-	 VERB_RECORD, OPTION_FLAG, PLACE(force)},
+	 VERB_LIVE, OPTION_FLAG, PLACE(force)},
 };
 
 static struct source *make(const void *from, const struct source_wishes *wishes, bool *needed)

@@ -16,7 +16,7 @@ static const struct option_row rows[] = {
 	{0, "smaps", "DUR|off",
 	 "how often PSS, private and swapped memory of each target are read, which takes its "
 	 "mmap_lock (default 10s)",
-	 VERB_RECORD, OPTION_DURATION, offsetof(struct memory_flags, smaps_ns), .min = 1,
+	 VERB_LIVE, OPTION_DURATION, offsetof(struct memory_flags, smaps_ns), .min = 1,
 	 .words = "off"},
 };
 

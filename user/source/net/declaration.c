@@ -22,20 +22,20 @@ _Static_assert(sizeof(struct net_flags) <= SOURCE_FLAGS_BYTES, "flags");
 
 static const struct option_row rows[] = {
 	{0, "net", "MODE",
-	 "where bytes per uid come from: netd's own map, or hooks on the tracepoints", VERB_RECORD,
+	 "where bytes per uid come from: netd's own map, or hooks on the tracepoints", VERB_LIVE,
 	 OPTION_CHOICE, PLACE(mode), "auto hooks netd off"},
-	{0, "net-length", "HOW", "count bytes as netd does, or as the wire carries them",
-	 VERB_RECORD, OPTION_CHOICE, PLACE(length), "netd wire"},
+	{0, "net-length", "HOW", "count bytes as netd does, or as the wire carries them", VERB_LIVE,
+	 OPTION_CHOICE, PLACE(length), "netd wire"},
 	{0, "net-interfaces", NULL,
-	 "bytes of each uid by interface, too; by hooks, because netd's map cannot tell",
-	 VERB_RECORD, OPTION_FLAG, PLACE(by_interface)},
+	 "bytes of each uid by interface, too; by hooks, because netd's map cannot tell", VERB_LIVE,
+	 OPTION_FLAG, PLACE(by_interface)},
 	{0, "net-check", NULL,
-	 "count by hooks, and compare with what netd's own map has of each uid", VERB_RECORD,
+	 "count by hooks, and compare with what netd's own map has of each uid", VERB_LIVE,
 	 OPTION_FLAG, PLACE(check)},
 	{0, "net-flows", "N",
 	 "connections of each IP family that are held at a time (default 16384: 8.0 MiB; 100000: "
 	 "32 MiB)",
-	 VERB_RECORD, OPTION_NUMBER, PLACE(flows), .min = 1024},
+	 VERB_LIVE, OPTION_NUMBER, PLACE(flows), .min = 1024},
 };
 
 static const struct net_flags defaults = {.flows = 16384};

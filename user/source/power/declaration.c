@@ -15,7 +15,7 @@ static const struct option_row rows[] = {
 	{0, "power", "MODE",
 	 "battery, temperatures, frequency limits and energy from /sys, at most once a second; on: "
 	 "warn where there are none",
-	 VERB_RECORD, OPTION_CHOICE, offsetof(struct power_flags, mode), "auto off on"},
+	 VERB_LIVE, OPTION_CHOICE, offsetof(struct power_flags, mode), "auto off on"},
 };
 
 static struct source *make(const void *from, const struct source_wishes *wishes, bool *needed)

@@ -15,7 +15,7 @@ _Static_assert(sizeof(struct startup_flags) <= SOURCE_FLAGS_BYTES, "flags");
 static const struct option_row rows[] = {
 	{0, "startup", NULL,
 	 "tell how long each start of a target took, to its first frame and to its first idle",
-	 VERB_RECORD, OPTION_FLAG, offsetof(struct startup_flags, startup)},
+	 VERB_LIVE, OPTION_FLAG, offsetof(struct startup_flags, startup)},
 };
 
 static struct source *find(const struct source_wishes *wishes, const char *name)

@@ -14,7 +14,7 @@ _Static_assert(sizeof(struct tcp_flags) <= SOURCE_FLAGS_BYTES, "flags");
 static const struct option_row rows[] = {
 	{0, "tcp", NULL,
 	 "retransmits, round trips and failed connections of each uid, by the tracepoints of TCP",
-	 VERB_RECORD, OPTION_FLAG, offsetof(struct tcp_flags, asked)},
+	 VERB_LIVE, OPTION_FLAG, offsetof(struct tcp_flags, asked)},
 };
 
 static struct source *make(const void *from, const struct source_wishes *wishes, bool *needed)
