@@ -21,6 +21,14 @@ static const char *or_unknown(const char *name)
 	return name && name[0] ? name : "?";
 }
 
+/* A process as the table calls it, at most 60 columns. */
+static const char *short_process(char text[TABLE_NAME], const char *process)
+{
+	char name[TABLE_NAME];
+
+	return text_tail(text, TABLE_NAME, table_process(name, process, NULL, "?"), 60);
+}
+
 static const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -92,10 +100,22 @@ static void put_reasons(FILE *out, const struct record_block *block)
 				sleep->waker_tid);
 		fputc('\n', out);
 	}
-	for (size_t i = 0; i < block->preemptor_count && i < 8; i++)
-		fprintf(out, "Pwaited for a CPU behind %s %d: %.1f ms\n",
-			text_clean(name, sizeof(name), or_unknown(block->preemptors[i].thread)),
-			block->preemptors[i].tid, table_ms(block->preemptors[i].ns));
+}
+
+/* Those that took a hundredth of it at least. */
+static void put_preemptors(FILE *out, const struct record_block *block)
+{
+	char name[TABLE_NAME], process[TABLE_NAME];
+
+	for (size_t i = 0; i < block->preemptor_count && i < 8; i++) {
+		const struct block_preemptor *other = &block->preemptors[i];
+
+		if (other->ns >= block->wall_ns / 100)
+			fprintf(out, "Pwaited for a CPU behind %s %d of %s: %.1f ms\n",
+				text_clean(name, sizeof(name), or_unknown(other->thread)),
+				other->tid, short_process(process, other->process),
+				table_ms(other->ns));
+	}
 }
 
 static void put_link(FILE *out, const struct block_link *link, size_t depth)
@@ -106,8 +126,7 @@ static void put_link(FILE *out, const struct block_link *link, size_t depth)
 
 	fprintf(out, "H%*swaits for %s %d of %s, %s", indent, "",
 		text_clean(name, sizeof(name), link->tid ? or_unknown(link->thread) : "a thread"),
-		link->tid, text_tail(what, sizeof(what), or_unknown(link->process), 60),
-		hows[link->how]);
+		link->tid, short_process(what, link->process), hows[link->how]);
 	if (link->what)
 		fprintf(out, ": %s", text_clean(what, sizeof(what), link->what));
 	if (link->queued_ns.present)
@@ -131,8 +150,7 @@ static void put_others(FILE *out, const struct record_block *block)
 	if (block->owner.present && !block->chain_count) {
 		fprintf(out, "Hits lock is held by %s %d of %s\n",
 			text_clean(name, sizeof(name), or_unknown(block->owner.thread)),
-			block->owner.tid,
-			text_tail(what, sizeof(what), or_unknown(block->owner.process), 60));
+			block->owner.tid, short_process(what, block->owner.process));
 		if (block->owner_stack)
 			put_frames(out, block->owner_stack, 2);
 	}
@@ -146,7 +164,7 @@ static void put_others(FILE *out, const struct record_block *block)
 		return;
 	fprintf(out, "Hwoken by %s %d of %s",
 		text_clean(name, sizeof(name), or_unknown(waker->thread)), waker->tid,
-		text_tail(what, sizeof(what), or_unknown(waker->process), 60));
+		short_process(what, waker->process));
 	if (waker->what)
 		fprintf(out, ", %s", text_clean(what, sizeof(what), waker->what));
 	fputc('\n', out);
@@ -154,21 +172,30 @@ static void put_others(FILE *out, const struct record_block *block)
 		put_frames(out, waker->stack, 2);
 }
 
-static void put_stacks(FILE *out, const struct record_block *block)
+/* The heaviest one where `first` is set, else the others. */
+static void put_stacks(FILE *out, const struct record_block *block, bool first)
+{
+	size_t top = block->top.present && block->top.value < block->stack_count
+			     ? (size_t)block->top.value
+			     : 0;
+	size_t n = 1;
+	char text[64];
+
+	for (size_t i = 0; i < block->stack_count && n < MAX_STACKS; i++) {
+		if (i != top)
+			n++;
+		if ((i == top) != first)
+			continue;
+		snprintf(text, sizeof(text), "stack %zu of %zu", first ? 1 : n, block->stack_count);
+		put_stack(out, text, &block->stacks[i], block->wall_ns);
+	}
+}
+
+static void put_no_stack(FILE *out, const struct record_block *block)
 {
 	const char *why = missing_reason(&block->missing, "stacks");
-	char text[TABLE_NAME], reason[TABLE_NAME];
-	size_t top = block->top.present ? (size_t)block->top.value : 0;
+	char reason[TABLE_NAME];
 
-	/* The heaviest one first. */
-	for (size_t n = 0; n < block->stack_count && n < MAX_STACKS; n++) {
-		size_t at = top >= block->stack_count ? n : n == 0 ? top : n <= top ? n - 1 : n;
-
-		snprintf(text, sizeof(text), "stack %zu of %zu", n + 1, block->stack_count);
-		put_stack(out, text, &block->stacks[at], block->wall_ns);
-	}
-	if (block->stack_count)
-		return;
 	if (why && !strcmp(why, MISSING_FOLLOWS))
 		fprintf(out, "Dits stack follows\n");
 	else
@@ -196,8 +223,12 @@ static char *make_text(const struct record_block *block)
 		table_ms(block->ledger.sleeping_ns), table_ms(block->ledger.uninterruptible_ns),
 		table_ms(block->ledger.stopped_ns));
 	put_reasons(out, block);
+	put_preemptors(out, block);
+	if (!block->stack_count)
+		put_no_stack(out, block);
+	put_stacks(out, block, true);
 	put_others(out, block);
-	put_stacks(out, block);
+	put_stacks(out, block, false);
 	if (fclose(out)) {
 		free(text);
 		return NULL;

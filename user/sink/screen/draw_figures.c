@@ -97,7 +97,7 @@ static void put_system_memory(struct screen_frame *frame, int row, int end,
 
 	frame_put(frame, row, end, STYLE_HEAD, "MEM");
 	if (now->available_bytes.present && now->total_bytes.present)
-		frame_put(frame, row, end, STYLE_PLAIN, " %s of %s free",
+		frame_put(frame, row, end, STYLE_PLAIN, " %s of %s available",
 			  format_bytes(available, sizeof(available), now->available_bytes.value),
 			  format_bytes(total, sizeof(total), now->total_bytes.value));
 	else
@@ -192,6 +192,21 @@ static size_t filter_memory(const struct screen_view *view, const struct screen_
 	return count;
 }
 
+/* Of so many lines both get one in turn. */
+static void share(int *first, int *second, int lines)
+{
+	int firsts = 0, seconds = 0;
+
+	for (int i = 0; i < 2 * lines && firsts + seconds < lines; i++) {
+		if (i % 2)
+			seconds += seconds < *second;
+		else
+			firsts += firsts < *first;
+	}
+	*first = firsts;
+	*second = seconds;
+}
+
 int draw_figures(struct screen_frame *frame, struct screen_area area,
 		 const struct screen_model *model, const struct screen_view *view)
 {
@@ -219,15 +234,16 @@ int draw_figures(struct screen_frame *frame, struct screen_area area,
 		return row - area.top +
 		       draw_compact(frame, (struct screen_area){row, 1, area.left, area.right},
 				    now);
+	share(&memory, &bytes, spare);
 	put_gap(frame, row, &area);
 	put_net(frame, row++, area.right, now);
-	for (int i = 0; i < bytes && spare > 0; i++, spare--) {
+	for (int i = 0; i < bytes; i++) {
 		put_gap(frame, row, &area);
 		put_bytes_row(frame, row++, area.right, &now->bytes[bytes_rows[i]], now->dur_ns);
 	}
 	put_gap(frame, row, &area);
 	put_system_memory(frame, row++, area.right, now);
-	for (int i = 0; i < memory && spare > 0; i++, spare--) {
+	for (int i = 0; i < memory; i++) {
 		put_gap(frame, row, &area);
 		put_memory_row(frame, row++, area.right, &now->memories[memory_rows[i]]);
 	}

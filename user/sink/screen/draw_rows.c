@@ -262,8 +262,8 @@ void draw_frozen(struct screen_frame *frame, struct screen_area area,
 	if (view->scroll > view->scroll_max)
 		view->scroll = view->scroll_max;
 	if (view->scroll_max)
-		frame_put(frame, area.top, area.right, STYLE_DIM, "  lines %d to %d of %d",
-			  view->scroll + 1, view->scroll + body.height, total);
+		frame_put(frame, area.top, area.right, STYLE_DIM, "  %d-%d/%d", view->scroll + 1,
+			  view->scroll + body.height, total);
 	for (const char *p = block->text; *p; p += strcspn(p, "\n"), p += *p == '\n') {
 		int at = row - view->scroll, skip = at < 0 ? -at : 0;
 		int first = at < 0 ? 0 : at;

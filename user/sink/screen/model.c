@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "sink/table_private.h"
 #include "sink/text.h"
 #include "util/clock.h"
 
@@ -177,7 +178,7 @@ static void take_event(struct screen_model *model, const struct record *record)
 {
 	static const char *const bad[] = {"alert", "gap", "degraded", "thermal_cap"};
 	const struct record_event *event = record->event;
-	char time[SCREEN_TIME], text[SCREEN_TEXT] = "", more[SCREEN_TEXT];
+	char time[SCREEN_TIME], text[SCREEN_TEXT] = "", more[TABLE_NAME];
 	bool is_bad = false;
 
 	snprintf(text, sizeof(text), "%s %s", screen_time(model, record->t_boot_ns, time),
@@ -188,9 +189,11 @@ static void take_event(struct screen_model *model, const struct record *record)
 		const struct event_key *key = &event->keys[i];
 		char name[96];
 
-		if (!strcmp(key->name, "start_boot_ns"))
+		if (!strcmp(key->name, "start_boot_ns") || !strcmp(key->name, "uid"))
 			continue;
-		if (key->text)
+		if (!strcmp(key->name, "process") && key->text)
+			table_process(more, key->text, NULL, NULL);
+		else if (key->text)
 			snprintf(more, sizeof(more), "%s",
 				 text_tail(name, sizeof(name), key->text, 60));
 		else if (key->real)

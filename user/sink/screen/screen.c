@@ -16,6 +16,7 @@
 #include "sink/screen/draw.h"
 #include "sink/screen/keys.h"
 #include "sink/screen/tty.h"
+#include "sink/table_private.h"
 #include "sink/writer.h"
 #include "util/clock.h"
 #include "util/talk.h"
@@ -272,8 +273,8 @@ static int tell(struct screen_sink *screen, int err)
 	if (screen->shown) {
 		screen->shown = false;
 		give_back(screen);
-		if (err != -EPIPE && write(screen->tty.fd, TTY_LEAVE, strlen(TTY_LEAVE)) < 0)
-			return err;
+		if (err != -EPIPE)
+			tty_put(&screen->tty, TTY_LEAVE);
 	}
 	if (err != -EPIPE && !screen->told) {
 		screen->told = true;
@@ -325,9 +326,12 @@ static int screen_fd(const struct sink *sink)
 /* The summary, below what the terminal showed before. */
 static int print_summary(struct screen_sink *screen, const struct record *record)
 {
+	int width, height, err;
 	size_t before;
-	int err;
 
+	tty_size(&screen->tty, &width, &height);
+	((struct table_sink *)screen->table)->options.width =
+		width > TABLE_MIN_WIDTH ? (unsigned)width : TABLE_MIN_WIDTH;
 	if (fflush(screen->text_file))
 		return -ENOMEM;
 	before = screen->text_size;
@@ -393,8 +397,8 @@ static void screen_close(struct sink *sink)
 	struct screen_sink *screen = (struct screen_sink *)sink;
 	int *const fds[] = {&screen->epoll_fd, &screen->escape_fd, &screen->redraw_fd};
 
-	/* One that a terminal does not let write is not left behind. */
-	writer_free(screen->writer, true);
+	/* One that the terminal does not let write (Ctrl-S) leaves the screen when it does. */
+	writer_free(screen->writer, false);
 	tty_close(&screen->tty);
 	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++)
 		if (*fds[i] >= 0)

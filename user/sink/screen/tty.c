@@ -170,9 +170,21 @@ bool tty_take_line(struct tty *tty, char *line, size_t size)
 	return used > 0;
 }
 
+/* A terminal that has room takes a line. */
+static bool put_at_once(int fd, const char *text, size_t length)
+{
+	struct pollfd room = {.fd = fd, .events = POLLOUT};
+
+	return poll(&room, 1, 0) == 1 && room.revents & POLLOUT && write(fd, text, length) >= 0;
+}
+
+void tty_put(const struct tty *tty, const char *text)
+{
+	put_at_once(tty->fd, text, strlen(text));
+}
+
 void tty_give_back(struct tty *tty)
 {
-	struct pollfd room = {.events = POLLOUT};
 	char line[512];
 
 	if (tty->keys >= 0)
@@ -184,14 +196,11 @@ void tty_give_back(struct tty *tty)
 	dup2(tty->err_saved, STDERR_FILENO);
 	close_fd(&tty->err_saved);
 	close_fd(&tty->err_pipe);
-	/* A terminal that has room takes a line or two of the length that is left. */
-	room.fd = STDERR_FILENO;
 	for (size_t at = 0; at < tty->said_length;) {
 		const char *end = memchr(tty->said + at, '\n', tty->said_length - at);
 		size_t length = (end ? (size_t)(end - tty->said) + 1 : tty->said_length) - at;
 
-		if (poll(&room, 1, 0) != 1 || !(room.revents & POLLOUT) ||
-		    write(STDERR_FILENO, tty->said + at, length) < 0)
+		if (!put_at_once(STDERR_FILENO, tty->said + at, length))
 			break;
 		at += length;
 	}

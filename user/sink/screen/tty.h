@@ -38,6 +38,8 @@ void tty_give_back(struct tty *tty);
 bool tty_is_ours(const struct tty *tty);
 /* At least 1 x 1; 80 x 24 where the terminal does not tell. */
 void tty_size(const struct tty *tty, int *width, int *height);
+/* Write a few bytes, where the terminal takes them at once. */
+void tty_put(const struct tty *tty, const char *text);
 /* What was written to stderr since: one whole line, without its newline. False: none. */
 bool tty_take_line(struct tty *tty, char *line, size_t size);
 /* Stop as Ctrl-Z stops a program, all processes of the job where `job` is set. Returns when it goes
