@@ -141,6 +141,7 @@ type fg; see '^TASKS'; sleep 1; screen; grep -q '^q quit' screen && head -1 scre
 kill -TSTP "$(recorder)"; see '^prompt:'; say $? "SIGTSTP of somebody else does the same"
 type bg; sleep 1.5; type "echo in the background"; see '^in the background'; sleep 1; screen; ! grep -q '^TASKS' screen; say $? "bg: nothing is drawn there"
 type fg; see '^TASKS'; say $? "and fg brings the screen back"
+kill -STOP "$(recorder)"; sleep 1; type "fg"; see '^TASKS'; key s; see '^TASKS .* by wait'; say $? "stopped by SIGSTOP it has its keys again"; key s s s
 
 # ---- a terminal that does not take the frames ----
 key C-s; sleep 3; key C-q; see '^TASKS'; sleep 1; screen; grep -q '^lost: none' screen || grep -q '^LOST' screen; say $? "Ctrl-S and Ctrl-Q: it goes on"
@@ -166,7 +167,7 @@ way "SIGTERM" 'kill -TERM $(recorder)' '^code 0'
 way "SIGHUP" 'kill -HUP $(recorder)' '^code 0'
 way "SIGKILL" 'kill -KILL $(recorder)' '^code 137'
 way "SIGSEGV" 'kill -SEGV $(recorder)' '^code 139'
-way "Ctrl-S and SIGTERM" 'key C-s; sleep 1; kill -TERM $(recorder); sleep 2; key C-q' '^code 0'
+way "Ctrl-S and SIGTERM" 'key C-s; sleep 1; kill -TERM $(recorder); sleep 2; key C-q' '^ *self: [0-9.]+ ms CPU \('
 # The process that writes the terminal is the recorder's child.
 way "its writer is killed" 'kill -KILL $(pgrep -P "$(recorder)" -x jankscope-write)' '^code 1'
 type "clear; $js top -p 999999999; echo code \$?"; see '^code 4'; grep -q 'no such process' screen && ! grep -q '^TASKS' screen; say $? "no target: a line and no screen"

@@ -501,6 +501,7 @@ Test(options, examples_of_the_man_page_parse)
 		unsigned bit;
 	} known[] = {{"doctor", VERB_DOCTOR},
 		     {"record", VERB_RECORD},
+		     {"top", VERB_TOP},
 		     {"frames", VERB_FRAMES},
 		     {"report", VERB_REPORT}};
 	char *text, *examples;
@@ -528,7 +529,7 @@ Test(options, examples_of_the_man_page_parse)
 		options_free(&options);
 		seen |= verb.bit;
 	}
-	cr_expect_eq(seen, VERB_DOCTOR | VERB_RECORD | VERB_FRAMES | VERB_REPORT);
+	cr_expect_eq(seen, VERB_DOCTOR | VERB_RECORD | VERB_TOP | VERB_FRAMES | VERB_REPORT);
 	free(examples);
 	free(text);
 }

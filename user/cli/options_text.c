@@ -98,6 +98,8 @@ static const struct man_item examples[] = {
 	{"jankscope record -i 10s --top 10", "The ten threads of the device that use most CPU."},
 	{"jankscope record -p com.example.app -d 12h -i 10s -q -o soak.jsonl",
 	 "Twelve hours into a file, without a table."},
+	{"jankscope top -p com.example.app",
+	 "The same as a live screen, of which ? lists the keys; in a pipe it is the table."},
 	{"jankscope report soak.jsonl --folded soak.folded",
 	 "Check that recording, and write the stacks of its blocks for a flame graph."},
 	{"jankscope report app.jsonl --mapping mapping.txt",

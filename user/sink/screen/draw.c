@@ -158,7 +158,7 @@ static void draw_stacked(struct screen_frame *frame, struct screen_area area,
 	area.top += taken;
 	area.height -= taken;
 	/* Its title and what there is, two fifths of the room at the most. */
-	blocks.height = 1 + (model->block_count ? (int)model->block_count : 1);
+	blocks.height = 1 + (model->block_count ? (int)model->block_count : model->has_targets);
 	if (blocks.height > 1 + area.height * 2 / 5)
 		blocks.height = 1 + area.height * 2 / 5;
 	tasks.top = area.top;

@@ -42,6 +42,7 @@ struct screen_sink {
 	bool ended; /* the footer has come */
 	bool told;  /* the writer's error */
 	bool redraw_set;
+	bool quitting;
 	bool utf8;
 	struct screen_model live, paused;
 	struct screen_view view;
@@ -201,7 +202,10 @@ static void take_key(struct screen_sink *screen, int key)
 	case WISH_NOTHING:
 		return;
 	case WISH_QUIT:
-		kill(getpid(), SIGINT);
+		/* A second SIGINT would end the run without its summary. */
+		if (!screen->quitting)
+			kill(getpid(), SIGINT);
+		screen->quitting = true;
 		return;
 	case WISH_SUSPEND:
 		suspend(screen, true);
@@ -474,7 +478,8 @@ struct sink *screen_sink_open(int in_fd, int out_fd, const struct table_options 
 	screen->options = *options;
 	screen->utf8 = tty_has_utf8();
 	screen->epoll_fd = screen->escape_fd = screen->redraw_fd = -1;
-	screen->tty = (struct tty){-1, -1, -1, .err_pipe = -1, .err_saved = -1};
+	screen->tty =
+		(struct tty){.fd = -1, .keys = -1, .signals = -1, .err_pipe = -1, .err_saved = -1};
 	err = open_all(screen, in_fd, out_fd);
 	if (!err)
 		return &screen->base;

@@ -68,6 +68,7 @@ int tty_open(struct tty *tty, int in_fd, int out_fd)
 
 	tty->keys = tty->signals = tty->err_pipe = tty->err_saved = -1;
 	tty->said_length = 0;
+	tty->taken = false;
 	tty->fd = fcntl(out_fd, F_DUPFD_CLOEXEC, 3);
 	if (tty->fd < 0)
 		return -errno;
@@ -135,6 +136,7 @@ static void keep_stderr_out(struct tty *tty)
 
 void tty_take(struct tty *tty)
 {
+	tty->taken = true;
 	set_modes(tty);
 	keep_stderr_out(tty);
 }
@@ -187,8 +189,9 @@ void tty_give_back(struct tty *tty)
 {
 	char line[512];
 
-	if (tty->keys >= 0)
+	if (tty->taken && tty->keys >= 0 && tty_is_ours(tty))
 		tcsetattr(tty->keys, TCSANOW, &tty->modes);
+	tty->taken = false;
 	if (tty->err_saved < 0)
 		return;
 	while (tty_take_line(tty, line, sizeof(line)))

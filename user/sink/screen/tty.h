@@ -18,6 +18,7 @@ struct tty {
 	int fd;   /* of the terminal, for sizes and modes; -1: none */
 	int keys; /* of stdin, does not block; -1: there are no keys */
 	int signals;
+	bool taken;
 	struct termios modes;    /* as they were; valid where keys are */
 	int err_pipe, err_saved; /* of stderr while the screen is shown; -1: it is as it was */
 	char said[TTY_SAID];     /* on stderr meanwhile, the newest */
@@ -32,7 +33,8 @@ int tty_open(struct tty *tty, int in_fd, int out_fd);
 void tty_close(struct tty *tty);
 /* Keys come one by one and are not shown; what stderr gets goes into a pipe. */
 void tty_take(struct tty *tty);
-/* As it was before tty_take(); what stderr got meanwhile is printed where it takes it. */
+/* As it was before tty_take(), unless another job has the terminal by now; what stderr got
+ * meanwhile is printed where it takes it. */
 void tty_give_back(struct tty *tty);
 /* The process is the one that the terminal listens to. */
 bool tty_is_ours(const struct tty *tty);
