@@ -173,6 +173,7 @@ way "its writer is killed" 'kill -KILL $(pgrep -P "$(recorder)" -x jankscope-wri
 type "clear; $js top -p 999999999; echo code \$?"; see '^code 4'; grep -q 'no such process' screen && ! grep -q '^TASKS' screen; say $? "no target: a line and no screen"
 type "clear; TERM=dumb $js top -n 1 -i 200ms $loss; echo code \$?"; see '^code 0'; t capture-pane -p -S - >all; grep -q '^sources:' all; say $? "TERM=dumb: lines" all
 type "clear; $js top -n 2 -i 200ms $loss </dev/null; echo code \$?"; see '^code 0'; say $? "without stdin there is a screen without keys"
+type "clear; env -i PATH=$PATH $js top -p $odd -i 500ms $loss; echo code \$?"; see '^TASKS'; key q; see '^code 0'; say $? "without TERM and a locale, as in adb shell"
 type "clear; $js top -p $odd -i 500ms --color always $loss; echo code \$?"; see '^TASKS'; t capture-pane -p -e >colours; grep -q $'\033\[1m' colours; say $? "colours" colours
 # The terminal goes away with all that is on it.
 r=$(recorder); t kill-server

@@ -120,15 +120,21 @@ static void put_preemptors(FILE *out, const struct record_block *block)
 
 static void put_link(FILE *out, const struct block_link *link, size_t depth)
 {
-	static const char *const hows[] = {"a lock", "binder", "a futex"};
 	char name[TABLE_NAME], what[TABLE_NAME];
 	int indent = (int)(depth < 16 ? 2 * depth : 32);
 
-	fprintf(out, "H%*swaits for %s %d of %s, %s", indent, "",
+	fprintf(out, "H%*swaits for %s %d of %s, ", indent, "",
 		text_clean(name, sizeof(name), link->tid ? or_unknown(link->thread) : "a thread"),
-		link->tid, short_process(what, link->process), hows[link->how]);
-	if (link->what)
-		fprintf(out, ": %s", text_clean(what, sizeof(what), link->what));
+		link->tid, short_process(what, link->process));
+	text_clean(what, sizeof(what),
+		   link->what                 ? link->what
+		   : link->how == LINK_BINDER ? "call"
+					      : "lock");
+	fprintf(out,
+		link->how == LINK_BINDER  ? "binder %s"
+		: link->how == LINK_FUTEX ? "%s"
+					  : "a %s",
+		what);
 	if (link->queued_ns.present)
 		fprintf(out, ", queued %.1f ms", table_ms(link->queued_ns.value));
 	if (link->served_ns.present)
