@@ -82,7 +82,7 @@ type "PS1='prompt: '; clear"; see '^prompt:'
 modes before
 type "echo before the screen"
 see '^before the screen'
-type "$js top -p $odd -p $target -i 500ms --block 300ms --color never $loss; echo code \$?"
+type "$js top -p $odd -p $target -i 500ms --block 300ms --color never -o $work/run.jsonl $loss; echo code \$?"
 see '^NET.* rx'; see ' oddnames$'; say $? "tasks at 80 x 24"
 grep -q '^jankscope [0-9:]*Z .* %core busy' screen && grep -q '^lost: ' screen && grep -q '^TASKS ' screen && grep -q '^BLOCKS ' screen &&
 	grep -q '^NET rx' screen && grep -q '^MEM ' screen && grep -q '^HEAT' screen && grep -q '^FRAMES' screen && grep -q '^q quit  ? help' screen
@@ -151,6 +151,7 @@ key q; see '^prompt:'; type 'echo code $?'; see '^code 0'; say $? "q ends the ru
 grep -q '^prompt:' screen && t capture-pane -p -S - >all && grep -q '^summary: [0-9]* intervals' all && grep -q '^before the screen' all && ! grep -q '^TASKS' all
 say $? "the summary stands below what was there before" all
 ! grep -q 'records_dropped' all; say $? "no record was lost for the screen" all
+"$js" report run.jsonl >report 2>&1 && [ "$(grep -c '"type":"interval"' run.jsonl)" -gt 20 ]; say $? "-o beside it: the recording is whole" report
 modes after; cmp before after 2>bad; say $? "the modes of the terminal are as before" bad
 visible() { t display-message -p '#{cursor_flag} #{alternate_on} #{wrap_flag}'; }
 [ "$(visible)" = "1 0 1" ]; say $? "cursor, screen and line wrap, too ($(visible))"

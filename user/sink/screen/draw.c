@@ -69,7 +69,7 @@ static void draw_events(struct screen_frame *frame, int top, int count,
 static void put_hint(struct screen_frame *frame, int row, const char *key, const char *meaning)
 {
 	/* A hint is whole or not there. */
-	if (frame->rows[row].columns + (int)(strlen(key) + strlen(meaning)) + 2 > frame->width)
+	if ((int)(strlen(key) + strlen(meaning)) + 2 > frame_left(frame, row, frame->width))
 		return;
 	frame_put(frame, row, frame->width, STYLE_HEAD, "%s", key);
 	frame_put(frame, row, frame->width, STYLE_PLAIN, " %s  ", meaning);
@@ -153,7 +153,7 @@ static void draw_stacked(struct screen_frame *frame, struct screen_area area,
 	struct screen_area figures = area, tasks = area, blocks = area;
 	int taken;
 
-	figures.height = frame->height < LOW ? 2 : area.height / 3;
+	figures.height = frame->height >= LOW ? area.height / 3 : area.height < 2 ? area.height : 2;
 	taken = draw_figures(frame, figures, model, view);
 	area.top += taken;
 	area.height -= taken;

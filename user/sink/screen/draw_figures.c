@@ -62,7 +62,7 @@ static void put_layer(struct screen_frame *frame, int row, const struct screen_a
 		frame_put(frame, row, area->right, STYLE_PLAIN, " fps_active %.1f",
 			  layer->fps_active);
 	frame_put(frame, row, area->right, STYLE_PLAIN, " ");
-	frame_put_column(frame, row, area->right, STYLE_DIM, area->right - frame->rows[row].columns,
+	frame_put_column(frame, row, area->right, STYLE_DIM, frame_left(frame, row, area->right),
 			 layer->name);
 }
 
@@ -126,7 +126,7 @@ static void put_bytes_row(struct screen_frame *frame, int row, int end,
 
 	frame_put(frame, row, end, STYLE_PLAIN, "  rx %12s tx %12s ",
 		  rate(rx, bytes->rx_bytes, dur_ns), rate(tx, bytes->tx_bytes, dur_ns));
-	frame_put_column(frame, row, end, STYLE_DIM, end - frame->rows[row].columns, bytes->name);
+	frame_put_column(frame, row, end, STYLE_DIM, frame_left(frame, row, end), bytes->name);
 }
 
 static void put_memory_row(struct screen_frame *frame, int row, int end,
@@ -145,7 +145,7 @@ static void put_memory_row(struct screen_frame *frame, int row, int end,
 		frame_put(frame, row, end, STYLE_PLAIN, " swap %9s",
 			  format_bytes(bytes, sizeof(bytes), process->swap_bytes.value));
 	frame_put(frame, row, end, STYLE_PLAIN, " %d ", process->pid);
-	frame_put_column(frame, row, end, STYLE_DIM, end - frame->rows[row].columns, process->name);
+	frame_put_column(frame, row, end, STYLE_DIM, frame_left(frame, row, end), process->name);
 }
 
 static void put_gap(struct screen_frame *frame, int row, const struct screen_area *area)

@@ -58,13 +58,13 @@ static void put_task(struct screen_frame *frame, int row, int end, int width,
 			 task->exited ? " ended" : "");
 		frame_put_column(frame, row, end, style, width >= 60 ? 16 : 13, thread);
 		frame_put(frame, row, end, style, " ");
-		frame_put_column(frame, row, end, STYLE_DIM, end - frame->rows[row].columns,
+		frame_put_column(frame, row, end, STYLE_DIM, frame_left(frame, row, end),
 				 task->process);
 		return;
 	}
 	if (width >= 46)
 		frame_put(frame, row, end, style, "%4u ", task->threads);
-	frame_put_column(frame, row, end, style, end - frame->rows[row].columns, task->process);
+	frame_put_column(frame, row, end, style, frame_left(frame, row, end), task->process);
 }
 
 static void put_task_heads(struct screen_frame *frame, int row, int end, int width,
@@ -149,7 +149,7 @@ static void put_block(struct screen_frame *frame, int row, const struct screen_a
 		frame_put(frame, row, end, style, "run %u wait %u sleep %u D %u %%  ",
 			  block->running_pct, block->runnable_pct, block->sleeping_pct,
 			  block->uninterruptible_pct);
-	left = end - frame->rows[row].columns;
+	left = frame_left(frame, row, end);
 	if (left > 20) {
 		int room = left / 3, columns = text_columns(block->process);
 

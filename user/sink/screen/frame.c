@@ -103,8 +103,17 @@ static struct screen_row *row_of(struct screen_frame *frame, int row, int *end)
 	return row < 0 || row >= frame->height ? NULL : &frame->rows[row];
 }
 
-int frame_put(struct screen_frame *frame, int number, int end, enum screen_style style,
-	      const char *format, ...)
+int frame_left(const struct screen_frame *frame, int row, int end)
+{
+	if (end > frame->width)
+		end = frame->width;
+	if (row < 0 || row >= frame->height || frame->rows[row].columns >= end)
+		return 0;
+	return end - frame->rows[row].columns;
+}
+
+void frame_put(struct screen_frame *frame, int number, int end, enum screen_style style,
+	       const char *format, ...)
 {
 	struct screen_row *row = row_of(frame, number, &end);
 	char text[PART_BYTES], clean[PART_BYTES];
@@ -112,7 +121,7 @@ int frame_put(struct screen_frame *frame, int number, int end, enum screen_style
 	size_t length;
 
 	if (!row || row->columns >= end)
-		return 0;
+		return;
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
@@ -120,7 +129,6 @@ int frame_put(struct screen_frame *frame, int number, int end, enum screen_style
 	length = text_fitting(clean, end - row->columns);
 	clean[length] = 0;
 	put_fitting(frame, row, style, clean, length, text_columns(clean));
-	return end - row->columns;
 }
 
 void frame_put_column(struct screen_frame *frame, int row, int end, enum screen_style style,

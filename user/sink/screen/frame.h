@@ -35,10 +35,12 @@ struct screen_frame {
 /* False: no memory. Sizes are brought into 1 .. SCREEN_MAX_... */
 bool frame_begin(struct screen_frame *frame, int width, int height, bool colour, bool utf8);
 void frame_free(struct screen_frame *frame);
+/* The columns that a row has left before column `end`; 0 for a row outside of the frame. */
+int frame_left(const struct screen_frame *frame, int row, int end);
 /* Put text behind what the row has, up to column `end` (not beyond the width), cleaned. Rows
- * outside of the frame take nothing. Returns the columns that are left before `end`. */
-int frame_put(struct screen_frame *frame, int row, int end, enum screen_style style,
-	      const char *format, ...) __attribute__((format(printf, 5, 6)));
+ * outside of the frame take nothing. */
+void frame_put(struct screen_frame *frame, int row, int end, enum screen_style style,
+	       const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* Text of `columns` columns: blanks behind what is shorter, the end of what is longer. */
 void frame_put_column(struct screen_frame *frame, int row, int end, enum screen_style style,
 		      int columns, const char *text);

@@ -24,7 +24,7 @@
 /* Blocks and events that come between two intervals are shown so late at the most; so long it takes
  * until a terminal that did not take a frame is offered another one. */
 #define SOON_NS (100 * NSEC_PER_MSEC)
-#define BUSY_NS (300 * NSEC_PER_MSEC)
+#define BUSY_NS (100 * NSEC_PER_MSEC)
 /* How long the recorder waits for its terminal before it stops (Ctrl-Z). */
 #define LEAVE_NS (200 * NSEC_PER_MSEC)
 
@@ -192,47 +192,51 @@ static void pause_or_go_on(struct screen_sink *screen)
 		screen_model_copy(&screen->paused, &screen->live);
 }
 
-static void take_key(struct screen_sink *screen, int key)
+/* True: the screen is to be drawn. */
+static bool take_key(struct screen_sink *screen, int key)
 {
 	const struct screen_model *model = screen->view.paused ? &screen->paused : &screen->live;
 
 	if (key == KEY_NONE)
-		return;
+		return false;
 	switch (view_key(&screen->view, model, key)) {
 	case WISH_NOTHING:
-		return;
+		return false;
 	case WISH_QUIT:
 		/* A second SIGINT would end the run without its summary. */
 		if (!screen->quitting)
 			kill(getpid(), SIGINT);
 		screen->quitting = true;
-		return;
+		return false;
 	case WISH_SUSPEND:
 		suspend(screen, true);
-		return;
+		return false;
 	case WISH_REDRAW:
 		writer_put(screen->writer, "\033[2J", 4, false);
 		draw_soon(screen, SOON_NS / 10);
-		return;
+		return false;
 	case WISH_PAUSE:
 		pause_or_go_on(screen);
-		break;
+		return true;
 	case WISH_DRAW:
-		break;
+		return true;
 	}
-	draw(screen);
+	return false;
 }
 
 static void read_keys(struct screen_sink *screen, uint32_t events)
 {
 	unsigned char bytes[256];
 	ssize_t n = read(screen->tty.keys, bytes, sizeof(bytes));
+	bool changed = false;
 
 	/* A terminal that is gone, or that another job has. */
 	if (n <= 0 && (events & (EPOLLHUP | EPOLLERR) || (n < 0 && errno != EAGAIN)))
 		watch_keys(screen, false);
 	for (ssize_t i = 0; i < n; i++)
-		take_key(screen, keys_take(&screen->reader, bytes[i]));
+		changed |= take_key(screen, keys_take(&screen->reader, bytes[i]));
+	if (changed)
+		draw(screen);
 	set_timer(screen->escape_fd,
 		  keys_are_midway(&screen->reader) ? KEYS_ESCAPE_MS * NSEC_PER_MSEC : 0);
 }
@@ -304,7 +308,8 @@ static int screen_check(struct sink *sink)
 			break;
 		case ID_ESCAPE:
 			take_timer(screen->escape_fd);
-			take_key(screen, keys_time_out(&screen->reader));
+			if (take_key(screen, keys_time_out(&screen->reader)))
+				draw(screen);
 			break;
 		case ID_REDRAW:
 			take_timer(screen->redraw_fd);
