@@ -161,6 +161,7 @@ way() { # name, what ends it, pattern of the shell's word about it
 	eval "$2"
 	see "$3"; code=$?
 	modes after
+	cmp -s before after || paste before after >screen
 	[ $code = 0 ] && cmp -s before after && [ "$(visible)" = "1 0 1" ]; say $? "$1: the terminal is as before ($(visible))"
 }
 way "Ctrl-C" 'key C-c' '^code 0'
@@ -169,6 +170,7 @@ way "SIGHUP" 'kill -HUP $(recorder)' '^code 0'
 way "SIGKILL" 'kill -KILL $(recorder)' '^code 137'
 way "SIGSEGV" 'kill -SEGV $(recorder)' '^code 139'
 way "Ctrl-S and SIGTERM" 'key C-s; sleep 1; kill -TERM $(recorder); sleep 2; key C-q' '^ *self: [0-9.]+ ms CPU \('
+way "Ctrl-S and two SIGINT" 'key C-s; sleep 1; r=$(recorder); kill -INT $r; sleep 0.3; kill -INT $r; sleep 1; key C-q; sleep 1' '.*'
 # The process that writes the terminal is the recorder's child.
 way "its writer is killed" 'kill -KILL $(pgrep -P "$(recorder)" -x jankscope-write)' '^code 1'
 type "clear; $js top -p 999999999; echo code \$?"; see '^code 4'; grep -q 'no such process' screen && ! grep -q '^TASKS' screen; say $? "no target: a line and no screen"

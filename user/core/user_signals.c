@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/session.h"
+#include "util/last_words.h"
 
 static void fill(sigset_t *signals)
 {
@@ -18,6 +19,7 @@ static void fill(sigset_t *signals)
 
 static void exit_at_once(int number)
 {
+	last_words_say();
 	_exit(EXIT_INTERRUPTED);
 }
 

@@ -12,6 +12,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "util/last_words.h"
+
 #define NO_SIZE_WIDTH  80
 #define NO_SIZE_HEIGHT 24
 
@@ -137,6 +139,8 @@ static void keep_stderr_out(struct tty *tty)
 void tty_take(struct tty *tty)
 {
 	tty->taken = true;
+	if (tty->keys >= 0)
+		last_words_keep(tty->keys, &tty->modes);
 	set_modes(tty);
 	keep_stderr_out(tty);
 }
@@ -192,6 +196,7 @@ void tty_give_back(struct tty *tty)
 	if (tty->taken && tty->keys >= 0 && tty_is_ours(tty))
 		tcsetattr(tty->keys, TCSANOW, &tty->modes);
 	tty->taken = false;
+	last_words_keep(-1, NULL);
 	if (tty->err_saved < 0)
 		return;
 	while (tty_take_line(tty, line, sizeof(line)))
