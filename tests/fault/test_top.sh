@@ -6,11 +6,11 @@ set -u
 if [ "$(id -u)" != 0 ]; then echo "ok - top # SKIP needs root"; exit 0; fi
 if ! command -v tmux >/dev/null; then echo "ok - top # SKIP no tmux"; exit 0; fi
 js=$BUILD/jankscope work=$(mktemp -d) looper=$BUILD/tests/apps/looper loss="--max-lost 100"
-socket=jankscope_top_$$ pids=
+socket=$work/tmux pids=
 cd "$work" || exit 1
 export LANG=C.UTF-8 TERM=xterm-256color
 unset NO_COLOR LC_ALL LC_CTYPE TMUX COLUMNS LINES
-t() { tmux -L "$socket" "$@"; }
+t() { tmux -S "$socket" "$@"; }
 # shellcheck disable=SC2086
 trap 't kill-server 2>/dev/null; exec 3>&-; [ -n "$pids" ] && kill -KILL $pids 2>/dev/null; rm -rf "$work"' EXIT
 say() { if [ "$1" = 0 ]; then echo "ok - top: $2"; else echo "not ok - top: $2"; sed 's/^/# |/' "${3:-screen}" | head -45; fi; }
