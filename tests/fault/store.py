@@ -39,11 +39,14 @@ def wait_until(what, seconds=20):
 
 
 class Run:
+    last = None
+
     def __init__(self, *arguments):
         self.err = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen([JANKSCOPE, "record", *arguments], stderr=self.err,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         self.pid = self.process.pid
+        Run.last = self
 
     def writer(self):
         with open(f"/proc/{self.pid}/task/{self.pid}/children") as file:
@@ -497,7 +500,10 @@ for test in sys.argv[3:] or TESTS:
         try:
             TESTS[test]()
         except Exception as error:  # a test that breaks is a failure
-            say(False, test, repr(error))
+            where = error.__traceback__
+            while where.tb_next:
+                where = where.tb_next
+            say(False, test, f"{error!r} at line {where.tb_lineno}\n{Run.last and Run.last.talk()}")
         print(f"# {test}: {time.monotonic() - begin:.1f} s", flush=True)
         os.chdir(home)
         subprocess.run(["umount", "-l", os.path.join(folder, "mount")], capture_output=True, check=False)
