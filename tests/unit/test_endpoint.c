@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -255,6 +256,42 @@ Test(endpoint, clients_that_leave, .timeout = 60)
 	ask(fd);
 	cr_expect_eq(read_answer(&rig, fd, &bytes, &ended, 5 * NSEC_PER_SEC), 200);
 	/* It leaves with a client at work. */
+	tear_down(&rig);
+	close(fd);
+}
+
+/* The kernel tells of who waits without a pause. */
+Test(endpoint, no_descriptor_left, .timeout = 30)
+{
+	struct rig rig = set_up(10);
+	struct rlimit limit, none;
+	uint64_t begin_ns;
+	unsigned turns = 0;
+	size_t bytes;
+	bool ended;
+	int fd;
+
+	begin(&rig);
+	fd = dial(&rig);
+	ask(fd);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){.rlim_cur = (rlim_t)fd + 1, .rlim_max = limit.rlim_max};
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	begin_ns = clock_now_ns(CLOCK_MONOTONIC);
+	while (clock_now_ns(CLOCK_MONOTONIC) - begin_ns < 300 * NSEC_PER_MSEC) {
+		cr_assert_eq(loop_turn(rig.loop, 50 * NSEC_PER_MSEC), 0);
+		turns++;
+	}
+	cr_expect_lt(turns, 20, "%u", turns);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	cr_expect_eq(read_answer(&rig, fd, &bytes, &ended, 5 * NSEC_PER_SEC), 200);
+	cr_expect(ended);
+	close(fd);
+	/* It is let go while it is deaf. */
+	fd = dial(&rig);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	run_for(&rig, 20 * NSEC_PER_MSEC);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	tear_down(&rig);
 	close(fd);
 }

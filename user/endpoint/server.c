@@ -33,7 +33,10 @@
 /* What a page waits for is over by then. */
 #define AGAIN_NS  (10 * NSEC_PER_MSEC)
 #define AGAIN_MAX 8
-#define SHELL_UID 2000 /* AID_SHELL */
+/* Who cannot be let in, because the recorder has no descriptor left, waits: the loop would be told
+ * of it without a pause. */
+#define NO_ROOM_NS NSEC_PER_SEC
+#define SHELL_UID  2000 /* AID_SHELL */
 
 /* A page that was made; freed when the last answer with it is out. */
 struct text {
@@ -73,8 +76,10 @@ struct endpoint {
 		uint64_t made_ns;
 	} made[MAX_PAGES];
 	struct connection connections[SLOTS];
+	uint64_t deaf_until_ns; /* the listener is not watched; 0: it is */
 };
 
+static int on_connect(void *ctx, uint32_t events);
 static int on_readable(void *ctx, uint32_t events);
 static int on_writable(void *ctx, uint32_t events);
 static int on_drain(void *ctx, uint32_t events);
@@ -123,6 +128,8 @@ static void set_timer(struct endpoint *endpoint)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), first_ns = UINT64_MAX;
 
+	if (endpoint->deaf_until_ns)
+		first_ns = endpoint->deaf_until_ns;
 	for (size_t i = 0; i < SLOTS; i++) {
 		const struct connection *connection = &endpoint->connections[i];
 
@@ -322,6 +329,11 @@ static int on_timer(void *ctx, uint32_t events)
 	struct endpoint *endpoint = ctx;
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
+	if (endpoint->deaf_until_ns && endpoint->deaf_until_ns <= now_ns)
+		endpoint->deaf_until_ns = loop_add_fd(endpoint->loop, endpoint->listener.fd,
+						      EPOLLIN, on_connect, endpoint)
+						  ? now_ns + NO_ROOM_NS
+						  : 0;
 	for (size_t i = 0; i < SLOTS; i++) {
 		struct connection *connection = &endpoint->connections[i];
 
@@ -402,17 +414,30 @@ static bool has_place(struct endpoint *endpoint)
 	return idle->phase != WRITING;
 }
 
+static void be_deaf(struct endpoint *endpoint)
+{
+	loop_remove_fd(endpoint->loop, endpoint->listener.fd);
+	endpoint->deaf_until_ns = clock_now_ns(CLOCK_MONOTONIC) + NO_ROOM_NS;
+	set_timer(endpoint);
+}
+
 static int on_connect(void *ctx, uint32_t events)
 {
 	struct endpoint *endpoint = ctx;
 
 	for (size_t i = 0; i < ACCEPTS; i++) {
 		int fd = accept4(endpoint->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		bool place = fd >= 0 && has_place(endpoint);
-		struct connection *connection = fd >= 0 ? find_slot(endpoint) : NULL;
+		struct connection *connection;
+		bool place;
 
-		if (fd < 0)
+		if (fd < 0) {
+			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+			    errno == ENOMEM)
+				be_deaf(endpoint);
 			return 0;
+		}
+		place = has_place(endpoint);
+		connection = find_slot(endpoint);
 		if (!connection) {
 			close(fd);
 			continue;
@@ -465,7 +490,9 @@ int endpoint_join_loop(struct endpoint *endpoint, struct loop *loop,
 			let_go(endpoint->made[i].text);
 			endpoint->made[i].text = NULL;
 		}
-		loop_remove_fd(endpoint->loop, endpoint->listener.fd);
+		if (!endpoint->deaf_until_ns)
+			loop_remove_fd(endpoint->loop, endpoint->listener.fd);
+		endpoint->deaf_until_ns = 0;
 		loop_remove_timer(endpoint->loop, endpoint->timer);
 	}
 	endpoint->timer = -1;
