@@ -11,7 +11,7 @@ cp "$here/../unit/golden/full.jsonl" full.jsonl
 ln -s "$(command -v sleep)" '=cmd|calc'
 if [ "$(id -u)" = 0 ]; then
 	for _ in $(seq 25); do "./=cmd|calc" 0.1; done &
-	"$js" record -q -i 500ms -d 2s -o real.jsonl 2>err; code=$?
+	"$js" record -q -i 500ms -d 2s --max-lost 100 -o real.jsonl 2>err; code=$?
 	wait
 	[ $code = 0 ]; say $? "a run is recorded" err
 else

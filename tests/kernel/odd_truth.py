@@ -68,12 +68,12 @@ def command(mode):
 
 
 class Target:
-    def __init__(self, mode):
+    def __init__(self, mode, **more):
         self.mode, self.path = mode, os.path.join(work, mode + ".out")
         arguments, is_child = command(mode)
         with open(self.path, "w") as out:
             self.process = start(arguments, stdin=subprocess.DEVNULL, stdout=out,
-                                 stderr=subprocess.STDOUT)
+                                 stderr=subprocess.STDOUT, **more)
         self.pid = self.process.pid
         wait_for(lambda: "ready" in self.text() or self.process.poll() is not None, 5)
         if is_child:
@@ -177,7 +177,9 @@ def shrink(pid):
 def samples_without_room(test):
     """The sampler tries again each 40 ms or so, and says with its next sign of life how many were
     not taken: what came after the last one is told at the end of the run."""
-    target = Target("abstime")
+    # The environment is part of the stack: with little of it a sample is smaller than the least room
+    # that a socket can have.
+    target = Target("abstime", env=dict(os.environ, ROOM="x" * 16384))
     recorder = Recorder("room", ["--block", "100ms", "-i", "1s", "--max-lost", "100"],
                         targets=[target.pid])
     samplers = [p for p, (comm, _) in recorder.helpers().items() if comm == "jank-sampler"]
