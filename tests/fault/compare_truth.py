@@ -82,6 +82,8 @@ def is_near(text, value):
     return abs(float(text) - value) <= 0.006 * max(1, abs(value))
 
 
+run("evil.jsonl", 5, thread="\x1b[2J\u202eevil", symbol="a\x1b]0;t\x07b", blocks=3)
+
 # ---- five runs a side ----
 old = [run("old%d.jsonl" % i, 10 + i) for i in range(5)]
 new = [run("new%d.jsonl" % i, 20 + i, load=1.5, blocks=10, thread="Uploader", symbol="upload")
@@ -110,6 +112,10 @@ say(re.search(r"^ +- +[0-9.]+ +\+[0-9.]+  Uploader of " + APP + "$", text, re.M)
     "a thread that was not there grew", text)
 say(re.search(r"^ +- +[0-9.]+ +\+[0-9.]+  main;upload$", text, re.M), "a stack that was not there grew", text)
 say("A run is a sample." in text, "it says that runs are the samples", text)
+folded = report("new0.jsonl", "--baseline", "old1.jsonl", "--baseline", "evil.jsonl", "--folded", "-")
+say(re.search(r"^main;upload 0 [0-9]+$", folded, re.M) and
+    re.search(r"^main;.*a.+b [0-9]+ 0$", folded, re.M) and "CHANGE" not in folded,
+    "--folded has the stacks of both sides", folded)
 back = figures(report("old0.jsonl", "old1.jsonl", "old2.jsonl", "--baseline", "new0.jsonl",
                       "--baseline", "new1.jsonl", "--baseline", "new2.jsonl"))
 say(back["target CPU, % of a core"]["said"] == "better", "the other way round it is better")
@@ -134,7 +140,6 @@ rows = figures(report("bare.jsonl", "--baseline", "old0.jsonl"))
 say(not rows, "what is not on both sides is not compared", [row[0] for row in rows.values()])
 
 # ---- names of others, damages, flags ----
-run("evil.jsonl", 5, thread="\x1b[2J\u202eevil", symbol="a\x1b]0;t\x07b", blocks=3)
 text = report("evil.jsonl", "--baseline", "old0.jsonl")
 say("\x1b" not in text and "\u202e" not in text and "\x07" not in text and "evil of" in text,
     "names cannot move the cursor", repr(text))

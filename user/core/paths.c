@@ -194,14 +194,36 @@ size_t paths_top(struct paths *paths, size_t count, const struct footer_path **t
 	return n;
 }
 
+static unsigned long long microseconds(const struct path_row *row)
+{
+	return row ? (row->weight_ns + 500) / 1000 : 0;
+}
+
 int paths_print_folded(struct paths *paths, FILE *out)
 {
 	struct path_row *row;
 
 	HASH_SORT(paths->rows, heavier);
 	for (row = paths->rows; row; row = row->hh.next)
-		fprintf(out, "%s %llu\n", row->path,
-			(unsigned long long)(row->weight_ns + 500) / 1000);
+		fprintf(out, "%s %llu\n", row->path, microseconds(row));
+	return fflush(out) || ferror(out) ? -EIO : 0;
+}
+
+int paths_print_difference(struct paths *old, struct paths *new, FILE *out)
+{
+	struct path_row *row, *other;
+
+	HASH_SORT(new->rows, heavier);
+	for (row = new->rows; row; row = row->hh.next) {
+		HASH_FIND(hh, old->rows, row->path, row->hh.keylen, other);
+		fprintf(out, "%s %llu %llu\n", row->path, microseconds(other), microseconds(row));
+	}
+	HASH_SORT(old->rows, heavier);
+	for (row = old->rows; row; row = row->hh.next) {
+		HASH_FIND(hh, new->rows, row->path, row->hh.keylen, other);
+		if (!other)
+			fprintf(out, "%s %llu 0\n", row->path, microseconds(row));
+	}
 	return fflush(out) || ferror(out) ? -EIO : 0;
 }
 

@@ -18,5 +18,7 @@ int paths_add(struct paths *paths, const struct record_block *block);
 size_t paths_top(struct paths *paths, size_t count, const struct footer_path **top);
 /* All of them, one folded line each ("a;b;c microseconds"), in the order of their weight. */
 int paths_print_folded(struct paths *paths, FILE *out);
+/* The paths of two sides, "a;b;c OLD NEW" in microseconds, as flamegraph.pl draws a difference. */
+int paths_print_difference(struct paths *old, struct paths *new, FILE *out);
 /* Time of paths that gave way, 0: none did. */
 uint64_t paths_dropped_ns(const struct paths *paths);

@@ -2,7 +2,9 @@
 #include "verb/frames.h"
 #include "frames/analysis.h"
 #include "frames/row_order.h"
+#include "sink/text.h"
 #include "trace/reader.h"
+#include "util/progress.h"
 #include "verb/frames_print.h"
 #include "verb/verb.h"
 #include <errno.h>
@@ -25,6 +27,7 @@ struct run {
 	struct row_order *rows;
 	bool begun; /* the JSON object or the table of rows was begun */
 	uint64_t row_count;
+	struct progress progress;
 };
 
 static void begin_rows(struct run *run)
@@ -77,6 +80,7 @@ static int feed(struct run *run, struct trace_reader *reader, uint64_t limit)
 		if (n == 0)
 			return 0;
 		limit -= (uint64_t)n;
+		progress_add(&run->progress, (uint64_t)n);
 		err = trace_reader_feed(reader, run->buffer, (size_t)n);
 		if (err)
 			return err == -EBADMSG || err == -EFBIG ? 0 : err;
@@ -237,7 +241,11 @@ static int read_and_print(struct run *run)
 	struct trace_reader *reader = trace_reader_new(analysis_events(), run->analysis);
 	struct frames_report report = {.trace = run->path, .analysis = run->analysis};
 	int code = EXIT_INTERNAL, err, damage;
+	char name[256];
 
+	/* Rows are printed as they are read. */
+	progress_begin(&run->progress, run->request->rows ? -1 : STDERR_FILENO,
+		       text_clean(name, sizeof(name), run->path), "bytes");
 	if (!reader) {
 		fprintf(stderr, "jankscope: error: %s: out of memory\n", run->path);
 		return EXIT_INTERNAL;
@@ -246,6 +254,7 @@ static int read_and_print(struct run *run)
 	if (!err)
 		err = feed(run, reader, UINT64_MAX);
 	damage = trace_reader_finish(reader);
+	progress_clear(&run->progress);
 	if (err || damage == -ENOMEM) {
 		fprintf(stderr, "jankscope: error: %s: %s\n", run->path,
 			strerror(err ? -err : ENOMEM));
@@ -264,6 +273,7 @@ static int read_and_print(struct run *run)
 	err = analysis_finish(run->analysis);
 	if (!err && !(run->request->rows && !run->request->json))
 		err = explain(run, reader);
+	progress_clear(&run->progress);
 	report.first_ns = first_of(run, reader);
 	if (!err)
 		err = print(run, &report);

@@ -11,6 +11,7 @@
 #include "sink/terminal.h"
 #include "sink/text.h"
 #include "source/recording.h"
+#include "util/progress.h"
 #include "verb/report_compare.h"
 #include "verb/report_outputs.h"
 #include "verb/report_rebuild.h"
@@ -34,9 +35,11 @@ struct reading {
 	struct report_rules *rules;
 	struct report_compare *compare;
 	struct report_selection *selection;
-	bool is_base; /* it is read for `base` alone: of the rest what shows is NULL */
+	/* It is read for `base`, or to be compared with: of the rest what shows is NULL. */
+	bool is_base;
 	struct report_rebuild *rebuild; /* of the run that is read; NULL: it has its footer */
 	bool begun;                     /* a record came */
+	struct progress progress;
 	uint64_t damages;
 };
 
@@ -45,10 +48,10 @@ static int show_block(struct reading *reading, const struct record_block *block)
 	struct record_block shown;
 	int err;
 
-	if (reading->is_base)
+	if (!reading->paths)
 		return 0;
 	err = report_stacks_take(reading->stacks, block, &shown);
-	if (!err)
+	if (!err && !reading->is_base)
 		err = report_outputs_show(reading->outputs, &shown);
 	return err ? err : paths_add(reading->paths, &shown);
 }
@@ -161,6 +164,9 @@ static int take_record(void *ctx, const struct record *record)
 	const struct selection_output output = {print_record, skip_interval, ctx};
 	int err;
 
+	progress_add(&reading->progress, 1);
+	if (record->type == RECORD_FOOTER || record->type == RECORD_HEADER)
+		progress_clear(&reading->progress); /* a summary may follow */
 	if (!report_selection_any(reading->selection))
 		return print_record(ctx, record);
 	/* The run before it, with what was selected of it, ends here. */
@@ -185,6 +191,7 @@ static void tell_damage(void *ctx, uint64_t line, const char *what)
 	struct reading *reading = ctx;
 	char text[256];
 
+	progress_clear(&reading->progress);
 	/* The keys in it are the file's. */
 	if (reading->damages++ < MAX_TOLD)
 		fprintf(stderr, "jankscope: warn: %s%s:%" PRIu64 ": %s\n", reading->file,
@@ -211,13 +218,17 @@ static enum exit_code read_recording(const char *file, const struct reading *to)
 						.ctx = &reading};
 	struct recording_counts counts = {0};
 	int err = report_stacks_begin(to->stacks);
+	char name[256];
 
 	reading.file = file;
+	progress_begin(&reading.progress, STDERR_FILENO, text_clean(name, sizeof(name), file),
+		       "records");
 	report_selection_begin(to->selection);
 	if (!err)
 		err = report_compare_begin(to->compare, to->is_base);
 	if (!err)
 		err = recording_read(file, &reader, &counts);
+	progress_clear(&reading.progress);
 	if (!err)
 		err = end_run(&reading);
 	report_rebuild_free(reading.rebuild);
@@ -251,11 +262,14 @@ static enum exit_code read_recording(const char *file, const struct reading *to)
 	return counts.damages ? EXIT_INCOMPLETE : EXIT_FINE;
 }
 
-static enum exit_code write_folded(struct paths *paths, const char *file)
+/* old NULL: there is nothing to compare with. */
+static enum exit_code write_folded(struct paths *old, struct paths *paths, const char *file)
 {
 	bool standard = !strcmp(file, "-");
 	FILE *out = standard ? stdout : fopen(file, "we");
-	int err = out ? paths_print_folded(paths, out) : -errno;
+	int err = !out  ? -errno
+		  : old ? paths_print_difference(old, paths, out)
+			: paths_print_folded(paths, out);
 
 	if (out && !standard && fclose(out) && !err)
 		err = -errno;
@@ -284,7 +298,7 @@ enum exit_code verb_report(const struct options *options)
 	struct report_selection *selection = NULL;
 	struct report_stacks *stacks;
 	struct sink *table = NULL;
-	struct paths *paths = NULL;
+	struct paths *paths = NULL, *old_paths = NULL;
 	struct reading to;
 
 	if (!options->argument_count) {
@@ -317,13 +331,17 @@ enum exit_code verb_report(const struct options *options)
 		}
 	}
 	paths = paths_new();
-	if (!paths) {
+	old_paths = paths ? paths_new() : NULL;
+	if (!old_paths) {
 		fprintf(stderr, "jankscope: error: report: %s\n", strerror(ENOMEM));
 		code = EXIT_INTERNAL;
 		goto out;
 	}
 	paths_limit(paths, PATHS_BYTES);
-	to = (struct reading){.stacks = stacks,
+	paths_limit(old_paths, PATHS_BYTES);
+	to = (struct reading){.paths = options->folded && report_compare_any(compare) ? old_paths
+										      : NULL,
+			      .stacks = stacks,
 			      .rules = rules,
 			      .compare = compare,
 			      .selection = selection,
@@ -360,11 +378,14 @@ enum exit_code verb_report(const struct options *options)
 			"jankscope: warn: report: too many paths; %" PRIu64 " ms are left out\n",
 			paths_dropped_ns(paths) / 1000000);
 	report_stacks_tell(stacks, options);
-	one = options->folded ? write_folded(paths, options->folded) : EXIT_FINE;
+	one = options->folded ? write_folded(report_compare_any(compare) ? old_paths : NULL, paths,
+					     options->folded)
+			      : EXIT_FINE;
 	code = one ? one : code;
 	one = report_outputs_end(outputs);
 	code = one ? one : code;
-	if (!one)
+	/* Where a file was asked for the table is not. */
+	if (!one && !options->folded && !report_outputs_any(outputs))
 		one = report_compare_end(compare, stdout);
 	code = one ? one : code;
 	one = report_rules_end(rules);
@@ -378,6 +399,7 @@ out:
 	report_compare_free(compare);
 	report_selection_free(selection);
 	paths_free(paths);
+	paths_free(old_paths);
 	report_stacks_free(stacks);
 	return code;
 }
