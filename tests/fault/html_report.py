@@ -15,7 +15,7 @@ import tempfile
 import time
 
 import made_recording as made
-from made_recording import BOOT, SEC
+from made_recording import BOOT, HOSTILE, SEC
 
 JANKSCOPE = os.path.abspath(sys.argv[1])
 APPS = (("com.example.a", 100, 10001, SEC // 4), ("com.example.b:remote", 200, 10002, SEC // 8))
@@ -148,28 +148,9 @@ def check_alone(shown, raw):
         "the policy allows its own two scripts, and no request", shown.policy)
 
 
-HOSTILE = ("</script><script>alert(1)</script>", "<!--<script>", "\u202eevil\u200b", "\x1b[2J\x07",
-           "caf\ufffd\ufffe\x9b", "\u2028\u2029\\u003c\"'&amp;", "]]></style>", "__proto__",
-           "constructor", "<img src=x onerror=alert(1)>")
-
-
 def check_hostile():
-    rng = made.rng(4)
     plain, _, _ = page("sums.jsonl")
-    records = [made.header(targets=[HOSTILE[0]])]
-    records[0]["device"] = HOSTILE[9]
-    for n in range(1, 12):
-        name = HOSTILE[(n - 1) % len(HOSTILE)]
-        record = made.interval(BOOT + n * SEC, rng, ((name, 100 + n, 10000 + n, SEC),))
-        record["cpu"]["tasks"][0]["thread"] = name[:15]
-        record["lost"] = {name: 1}
-        record["missing"] = {name: name}
-        records.append(record)
-        records.append(made.mark(BOOT + n * SEC, name[:20], exact=False))
-        records.append(made.event(BOOT + n * SEC, "target_exit", process=name, package=name))
-        records.append(made.block(BOOT + (n - 1) * SEC, SEC, name, 100 + n, (name, "main"),
-                                  waker={"pid": 1, "tid": 2, "thread": name[:15], "process": name},
-                                  reasons=[{"reason": name, "ns": 5}]))
+    records = made.hostile()
     made.write("hostile.jsonl", records)
     shown, raw, err = page("hostile.jsonl")
     say(shown.tags == plain.tags, "hostile names make no element", err)
@@ -177,7 +158,7 @@ def check_hostile():
         "there is no < that is not of the page itself")
     check_alone(shown, raw)
     names = {s.get("name") for s in shown.data["series"]}
-    say(f"{HOSTILE[0][:15]} of {HOSTILE[0]}" in names and len(shown.data["blocks"]["rows"]) == 11,
+    say(f"{HOSTILE[0][:15]} of {HOSTILE[0]}" in names and len(shown.data["blocks"]["rows"]) == len(HOSTILE) + 1,
         "and are there as text", sorted(map(str, names))[:5])
     # what no recorder writes, and no reader believes
     with open("raw.jsonl", "wb") as file:

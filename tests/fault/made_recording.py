@@ -117,3 +117,29 @@ def mark(t_boot_ns, name, end=False, exact=True):
 
 def rng(seed=1):
     return random.Random(seed)
+
+
+# Names that some format or some terminal takes for more than text.
+HOSTILE = ("</script><script>alert(1)</script>", "<!--<script>", "\u202eevil\u200b", "\x1b[2J\x07",
+           "caf\ufffd\ufffe\x9b", "\u2028\u2029\\u003c\"'&amp;", "]]></style>", "__proto__",
+           "constructor", "<img src=x onerror=alert(1)>",
+           "=cmd|' /C calc'!A0", "a\"b,c\r\nd", "x{y=\"z\"} 1\n# EOF", "a;b 99", "\x9b31m\x85")
+
+
+def hostile():
+    """A run in which whatever bears a name has such a one."""
+    random_, records = rng(4), [header(targets=[HOSTILE[0]])]
+    records[0]["device"] = HOSTILE[9]
+    for n in range(1, len(HOSTILE) + 2):
+        name = HOSTILE[(n - 1) % len(HOSTILE)]
+        record = interval(BOOT + n * SEC, random_, ((name, 100 + n, 10000 + n, SEC),))
+        record["cpu"]["tasks"][0]["thread"] = name[:15]
+        record["lost"] = {name: 1}
+        record["missing"] = {name: name}
+        records.append(record)
+        records.append(mark(BOOT + n * SEC, name[:20], exact=False))
+        records.append(event(BOOT + n * SEC, "target_exit", process=name, package=name))
+        records.append(block(BOOT + (n - 1) * SEC, SEC, name, 100 + n, (name, "main"),
+                             waker={"pid": 1, "tid": 2, "thread": name[:15], "process": name},
+                             reasons=[{"reason": name, "ns": 5}]))
+    return records

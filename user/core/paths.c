@@ -194,37 +194,25 @@ size_t paths_top(struct paths *paths, size_t count, const struct footer_path **t
 	return n;
 }
 
-static unsigned long long microseconds(const struct path_row *row)
+int paths_each(struct paths *paths, int (*take)(void *ctx, const char *path, uint64_t weight_ns),
+	       void *ctx)
 {
-	return row ? (row->weight_ns + 500) / 1000 : 0;
+	struct path_row *row;
+	int err = 0;
+
+	HASH_SORT(paths->rows, heavier);
+	for (row = paths->rows; row && !err; row = row->hh.next)
+		err = take(ctx, row->path, row->weight_ns);
+	return err;
 }
 
-int paths_print_folded(struct paths *paths, FILE *out)
+bool paths_find(const struct paths *paths, const char *path, uint64_t *weight_ns)
 {
 	struct path_row *row;
 
-	HASH_SORT(paths->rows, heavier);
-	for (row = paths->rows; row; row = row->hh.next)
-		fprintf(out, "%s %llu\n", row->path, microseconds(row));
-	return fflush(out) || ferror(out) ? -EIO : 0;
-}
-
-int paths_print_difference(struct paths *old, struct paths *new, FILE *out)
-{
-	struct path_row *row, *other;
-
-	HASH_SORT(new->rows, heavier);
-	for (row = new->rows; row; row = row->hh.next) {
-		HASH_FIND(hh, old->rows, row->path, row->hh.keylen, other);
-		fprintf(out, "%s %llu %llu\n", row->path, microseconds(other), microseconds(row));
-	}
-	HASH_SORT(old->rows, heavier);
-	for (row = old->rows; row; row = row->hh.next) {
-		HASH_FIND(hh, new->rows, row->path, row->hh.keylen, other);
-		if (!other)
-			fprintf(out, "%s %llu 0\n", row->path, microseconds(row));
-	}
-	return fflush(out) || ferror(out) ? -EIO : 0;
+	HASH_FIND(hh, paths->rows, path, strlen(path), row);
+	*weight_ns = row ? row->weight_ns : 0;
+	return row;
 }
 
 uint64_t paths_dropped_ns(const struct paths *paths)

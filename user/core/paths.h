@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The stacks of all blocks of a run by path, in bounded memory. */
 #pragma once
-#include <stdio.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "jankscope/record.h"
 
@@ -16,9 +17,11 @@ void paths_free(struct paths *paths);
 int paths_add(struct paths *paths, const struct record_block *block);
 /* The heaviest, heaviest first, at most count; owned by paths, valid until the next call. */
 size_t paths_top(struct paths *paths, size_t count, const struct footer_path **top);
-/* All of them, one folded line each ("a;b;c microseconds"), in the order of their weight. */
-int paths_print_folded(struct paths *paths, FILE *out);
-/* The paths of two sides, "a;b;c OLD NEW" in microseconds, as flamegraph.pl draws a difference. */
-int paths_print_difference(struct paths *old, struct paths *new, FILE *out);
+/* All of them, "a;b;c" with its weight, in the order of their weight. A take that does not return 0
+ * ends it, and is returned. */
+int paths_each(struct paths *paths, int (*take)(void *ctx, const char *path, uint64_t weight_ns),
+	       void *ctx);
+/* False: there is none, and its weight is 0. */
+bool paths_find(const struct paths *paths, const char *path, uint64_t *weight_ns);
 /* Time of paths that gave way, 0: none did. */
 uint64_t paths_dropped_ns(const struct paths *paths);

@@ -13,6 +13,7 @@
 #include "source/recording.h"
 #include "util/progress.h"
 #include "verb/report_compare.h"
+#include "verb/report_folded.h"
 #include "verb/report_outputs.h"
 #include "verb/report_rebuild.h"
 #include "verb/report_rules.h"
@@ -262,25 +263,6 @@ static enum exit_code read_recording(const char *file, const struct reading *to)
 	return counts.damages ? EXIT_INCOMPLETE : EXIT_FINE;
 }
 
-/* old NULL: there is nothing to compare with. */
-static enum exit_code write_folded(struct paths *old, struct paths *paths, const char *file)
-{
-	bool standard = !strcmp(file, "-");
-	FILE *out = standard ? stdout : fopen(file, "we");
-	int err = !out  ? -errno
-		  : old ? paths_print_difference(old, paths, out)
-			: paths_print_folded(paths, out);
-
-	if (out && !standard && fclose(out) && !err)
-		err = -errno;
-	if (err == -EPIPE || (err && standard && errno == EPIPE))
-		return EXIT_FINE;
-	if (!err)
-		return EXIT_FINE;
-	fprintf(stderr, "jankscope: error: --folded %s: %s\n", file, strerror(-err));
-	return EXIT_INTERNAL;
-}
-
 enum exit_code verb_report(const struct options *options)
 {
 	const struct table_options table_options = {
@@ -378,8 +360,8 @@ enum exit_code verb_report(const struct options *options)
 			"jankscope: warn: report: too many paths; %" PRIu64 " ms are left out\n",
 			paths_dropped_ns(paths) / 1000000);
 	report_stacks_tell(stacks, options);
-	one = options->folded ? write_folded(report_compare_any(compare) ? old_paths : NULL, paths,
-					     options->folded)
+	one = options->folded ? report_folded_write(report_compare_any(compare) ? old_paths : NULL,
+						    paths, options->folded)
 			      : EXIT_FINE;
 	code = one ? one : code;
 	one = report_outputs_end(outputs);
