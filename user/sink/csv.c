@@ -10,11 +10,10 @@
 
 #include "record/fields.h"
 #include "record/histogram.h"
-#include "sink/text.h"
+#include "sink/csv_cells.h"
 #include "util/clock.h"
 
 #define PATH_BYTES 192
-#define TEXT_BYTES 4096 /* what is longer is cut */
 
 /* Fields of these keys say whose the other values are. Each has a column, and no row of its own. */
 static const char *const columns[] = {"pid", "tid", "uid", "package", "process", "thread"};
@@ -41,33 +40,7 @@ struct csv {
 	char path[PATH_BYTES];     /* of the metric */
 };
 
-/* ---- cells ---- */
-
-/* A text that another program may have chosen. */
-static void put_text(FILE *to, const char *text, size_t length)
-{
-	char bounded[TEXT_BYTES], clean[TEXT_BYTES];
-	const char *first;
-	bool formula;
-
-	snprintf(bounded, sizeof(bounded), "%.*s",
-		 (int)(length < TEXT_BYTES ? length : TEXT_BYTES - 1), text);
-	text_clean(clean, sizeof(clean), bounded);
-	/* Spreadsheets skip blanks ahead of a formula. */
-	first = clean + strspn(clean, " ");
-	formula = *first && strchr("=+-@|%", *first);
-	if (!formula && !strpbrk(clean, "\",")) {
-		fputs(clean, to);
-		return;
-	}
-	fputs(formula ? "\"'" : "\"", to);
-	for (const char *c = clean; *c; c++) {
-		if (*c == '"')
-			putc('"', to);
-		putc(*c, to);
-	}
-	putc('"', to);
-}
+/* ---- rows ---- */
 
 /* All of a row but its value. */
 static void begin_row(struct csv *csv, const struct subject *subject, const char *unit)
@@ -75,28 +48,36 @@ static void begin_row(struct csv *csv, const struct subject *subject, const char
 	const struct record *record = csv->record;
 	uint64_t t_boot_ns = record->type == RECORD_STACK ? record->addition->stack.t_boot_ns
 							  : record->t_boot_ns;
+	char number[24];
 
-	fprintf(csv->to, "%s,%" PRIu64 ",%" PRIu64 ",%s", record_type_names[record->type],
-		record->seq, t_boot_ns, csv->time);
+	csv_put_plain(csv->to, record_type_names[record->type]);
+	putc_unlocked(',', csv->to);
+	csv_put_plain(csv->to, csv_whole_text(number, record->seq, false));
+	putc_unlocked(',', csv->to);
+	csv_put_plain(csv->to, csv_whole_text(number, t_boot_ns, false));
+	putc_unlocked(',', csv->to);
+	csv_put_plain(csv->to, csv->time);
 	for (size_t i = 0; i < COLUMNS; i++) {
-		putc(',', csv->to);
+		putc_unlocked(',', csv->to);
 		if (subject->texts[i])
-			put_text(csv->to, subject->texts[i], subject->lengths[i]);
+			csv_put_text(csv->to, subject->texts[i], subject->lengths[i]);
 		else
-			fputs(subject->numbers[i], csv->to);
+			csv_put_plain(csv->to, subject->numbers[i]);
 	}
-	putc(',', csv->to);
+	putc_unlocked(',', csv->to);
 	if (subject->name)
-		put_text(csv->to, subject->name, subject->name_length);
-	putc(',', csv->to);
+		csv_put_text(csv->to, subject->name, subject->name_length);
+	putc_unlocked(',', csv->to);
 	/* A key path may have keys of counters and events in it, which a file can make up. */
-	put_text(csv->to, csv->path, sizeof(csv->path));
-	fprintf(csv->to, ",%s,", unit);
+	csv_put_text(csv->to, csv->path, sizeof(csv->path));
+	putc_unlocked(',', csv->to);
+	csv_put_plain(csv->to, unit);
+	putc_unlocked(',', csv->to);
 }
 
 static void end_row(struct csv *csv)
 {
-	fputs("\r\n", csv->to);
+	csv_put_plain(csv->to, "\r\n");
 }
 
 /* ---- values ---- */
@@ -141,6 +122,7 @@ static const char *text_of(const struct field *row, const void *place, size_t *l
 static bool number_of(const struct field *row, const void *place, char text[24])
 {
 	bool is_signed = false;
+	char number[24];
 	uint64_t value;
 
 	switch ((enum field_kind)row->kind) {
@@ -175,7 +157,7 @@ static bool number_of(const struct field *row, const void *place, char text[24])
 	}
 	if (!value && row->need == FIELD_NONZERO)
 		return false;
-	snprintf(text, 24, is_signed ? "%" PRId64 : "%" PRIu64, value);
+	strcpy(text, csv_whole_text(number, value, is_signed));
 	return true;
 }
 
@@ -183,7 +165,8 @@ static size_t column_of(const struct field *row)
 {
 	size_t i = 0;
 
-	while (i < COLUMNS && (!row->key || strcmp(columns[i], row->key)))
+	while (i < COLUMNS &&
+	       (!row->key || columns[i][0] != row->key[0] || strcmp(columns[i], row->key)))
 		i++;
 	return i;
 }
@@ -225,10 +208,14 @@ static bool is_stack(const struct field_type *type)
 /* Append a key to the path; the length of it, or 0 where there is no room. */
 static size_t add_key(struct csv *csv, size_t prefix, const char *key)
 {
-	int n = snprintf(csv->path + prefix, sizeof(csv->path) - prefix, "%s%s", prefix ? "." : "",
-			 key);
+	size_t length = strlen(key), at = prefix + (prefix > 0);
 
-	return n > 0 && prefix + (size_t)n < sizeof(csv->path) ? prefix + (size_t)n : 0;
+	if (at + length >= sizeof(csv->path))
+		return 0;
+	if (prefix)
+		csv->path[prefix] = '.';
+	memcpy(csv->path + at, key, length + 1);
+	return at + length;
 }
 
 /* Rows whose keys are names of their own: the name has its column, and is not in the path, so that
@@ -284,7 +271,7 @@ static void put_missing(struct csv *csv, const struct subject *subject,
 	for (size_t i = 0; i < list->count; i++)
 		if (add_key(csv, prefix, list->items[i].key)) {
 			begin_row(csv, subject, "");
-			put_text(csv->to, list->items[i].reason, SIZE_MAX);
+			csv_put_text(csv->to, list->items[i].reason, SIZE_MAX);
 			end_row(csv);
 		}
 }
@@ -316,7 +303,7 @@ static void put_event_keys(struct csv *csv, const struct subject *subject,
 			continue;
 		begin_row(csv, subject, "");
 		if (event->keys[i].text)
-			put_text(csv->to, event->keys[i].text, SIZE_MAX);
+			csv_put_text(csv->to, event->keys[i].text, SIZE_MAX);
 		else if (event->keys[i].real)
 			fprintf(csv->to, "%.17g", event->keys[i].number);
 		else
@@ -441,7 +428,7 @@ static void put_field(struct csv *csv, const struct subject *subject, const stru
 		return;
 	begin_row(csv, subject, text ? "" : field_unit_name(row));
 	if (text)
-		put_text(csv->to, text, length);
+		csv_put_text(csv->to, text, length);
 	else
 		fputs(number, csv->to);
 	end_row(csv);
