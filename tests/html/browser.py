@@ -260,18 +260,7 @@ def keys(browser):
 
 
 def check_hostile(browser):
-    import re
-    with open(os.path.join(os.path.dirname(made.__file__), "html_report.py"), encoding="utf-8") as file:
-        source = file.read()
-    names = eval(re.search(r"HOSTILE = (\(.*?\n?.*?\n?.*?\n?.*?\))\n\n", source, re.S).group(1))
-    rng = made.rng(9)
-    records = [made.header(targets=[names[0]])]
-    for n in range(1, 31):
-        name = names[n % len(names)]
-        records.append(made.interval(BOOT + n * SEC, rng, ((name, 100 + n, 10000 + n, SEC),)))
-        records.append(made.mark(BOOT + n * SEC, name[:20], exact=False))
-        records.append(made.block(BOOT + (n - 1) * SEC, SEC, name, 100 + n, (name, "main"),
-                                  waker={"pid": 1, "tid": 2, "thread": name[:15], "process": name}))
+    records = made.hostile()
     made.write(f"{WORK}/hostile.jsonl", records)
     path = f"{WORK}/hostile.html"
     report(f"{WORK}/hostile.jsonl", path)
