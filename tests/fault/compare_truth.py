@@ -47,7 +47,7 @@ def run(path, seed, seconds=120, load=1.0, blocks=0, thread=None, symbol="work",
         sums["rss"] += record["memory"]["processes"][0]["rss_bytes"]
     made.write(path, records)
     return {"target CPU, % of a core": sums["cpu"] / (seconds * SEC) * 100,
-            "received, KiB/s": sums["rx"] / seconds / 1024,
+            "received by uids, KiB/s": sums["rx"] / seconds / 1024,
             "janky frames, %": sums["janky"] / sums["shown"] * 100,
             "target RSS, MiB": sums["rss"] / seconds / (1 << 20),
             "blocks an hour": blocks / seconds * 3600,
@@ -102,7 +102,7 @@ row = rows.get("target CPU, % of a core")
 say(row and row["said"] == "worse" and float(row["low"]) > 0, "half as much again is worse", text)
 say(row and float(row["low"]) < float(row["change"]) < float(row["high"]),
     "a change lies in its interval", row and row[0])
-for name in ("target RSS, MiB", "janky frames, %", "received, KiB/s"):
+for name in ("target RSS, MiB", "janky frames, %", "received by uids, KiB/s"):
     row = rows.get(name)
     say(row and row["said"].startswith("no evidence; ") and float(row["low"]) <= 0 <= float(row["high"]),
         "%s: the same but for chance is no evidence" % name, row and row[0])

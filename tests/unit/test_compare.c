@@ -8,34 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chance.h"
 #include "compare/difference.h"
 #include "compare/grown.h"
 #include "compare/metrics.h"
 
 #define PAIRS 400
-
-/* splitmix64: the same runs each time. */
-static uint64_t next_random(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
-}
-
-static double uniform(uint64_t *state)
-{
-	return ((double)(next_random(state) >> 11) + 0.5) / 9007199254740992.0;
-}
-
-/* Box and Muller. */
-static double normal(uint64_t *state)
-{
-	double radius = sqrt(-2 * log(uniform(state)));
-
-	return radius * cos(2 * M_PI * uniform(state));
-}
 
 static bool is_near(double a, double b)
 {
@@ -288,8 +266,12 @@ Test(compare, figures_of_records)
 		{.pid = 1, .cpu_ns = 300, .runnable_ns = {.present = true, .value = 50}},
 		{.pid = 2, .cpu_ns = 200, .runnable_ns = {.present = true, .value = 0}}};
 	struct record_layer layers[] = {{.shown = 50, .dropped = 10, .janky = 5}, {.shown = 50}};
+	/* The target's uid and another one. */
+	struct record_uid_net uids[] = {{.uid = 1, .bytes = {.rx_bytes = 100, .tx_bytes = 7}},
+					{.uid = 2, .bytes = {.rx_bytes = 20}}};
 	struct record_interval interval = {
 		.dur_ns = 1000,
+		.net = {.present = true, .uids = uids, .uid_count = 2},
 		.cpu = {.present = true,
 			.busy_ns = 700,
 			.online_ns = 2000,
@@ -322,7 +304,8 @@ Test(compare, figures_of_records)
 		cr_expect(is_near(series_quotient(&run.series[COMPARE_BLOCKS]), 0.001));
 		cr_expect(is_near(series_quotient(&run.series[COMPARE_BLOCKED]), 0.25));
 		cr_expect(isnan(series_quotient(&run.series[COMPARE_PSS])));
-		cr_expect(isnan(series_quotient(&run.series[COMPARE_RX])));
+		cr_expect(is_near(series_quotient(&run.series[COMPARE_RX]), 0.12));
+		cr_expect(is_near(series_quotient(&run.series[COMPARE_TX]), 0.007));
 		if (with_target) {
 			cr_expect(is_near(series_quotient(&run.series[COMPARE_TARGETS_CPU]), 0.5));
 			cr_expect(is_near(series_quotient(&run.series[COMPARE_TARGETS_RUNNABLE]),

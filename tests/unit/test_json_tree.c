@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chance.h"
 #include "record/json_tree.h"
 #include "util/arena.h"
 
@@ -174,15 +175,6 @@ Test(json_tree, like_jansson)
 		cr_expect_neq(compare(texts[i], strlen(texts[i])), -1, "%s", texts[i]);
 	cr_expect_eq(compare("{\"a\":1}\0", 8), 0, "a NUL behind it");
 	cr_expect_eq(compare("{\"a\0\":1}", 8), 0, "a NUL in a key");
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
 }
 
 /* Bytes that mean something to JSON are put in, taken out or changed. */

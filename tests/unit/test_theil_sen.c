@@ -9,27 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chance.h"
 #include "util/theil_sen.h"
-
-/* splitmix64: the same series in each run. */
-static uint64_t next_random(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
-}
-
-static double uniform(uint64_t *state)
-{
-	return ((double)(next_random(state) >> 11) + 0.5) / 9007199254740992.0;
-}
-
-static double normal(uint64_t *state)
-{
-	return sqrt(-2 * log(uniform(state))) * cos(2 * M_PI * uniform(state));
-}
 
 /* ---- the oracle: of each rank how many slopes are smaller, without sorting ---- */
 

@@ -15,8 +15,8 @@ const struct compare_metric_info compare_metrics[COMPARE_METRICS] = {
 	[COMPARE_BLOCKED] = {"blocked, ms an hour", PER_HOUR / 1e6, true},
 	[COMPARE_PSS] = {"target PSS, MiB", 1.0 / (1 << 20), true},
 	[COMPARE_RSS] = {"target RSS, MiB", 1.0 / (1 << 20), true},
-	[COMPARE_RX] = {"received, KiB/s", 1e9 / 1024, false},
-	[COMPARE_TX] = {"sent, KiB/s", 1e9 / 1024, false},
+	[COMPARE_RX] = {"received by uids, KiB/s", 1e9 / 1024, false},
+	[COMPARE_TX] = {"sent by uids, KiB/s", 1e9 / 1024, false},
 	[COMPARE_DISK_READ] = {"read from disk, KiB/s", 1e9 / 1024, false},
 	[COMPARE_DISK_WRITE] = {"written to disk, KiB/s", 1e9 / 1024, false},
 };
@@ -87,6 +87,7 @@ static int add_memory(struct compare_run *run, const struct record_memory *memor
 	return err;
 }
 
+/* A record has the bytes of all uids, those of other programs too. */
 static int add_net(struct compare_run *run, const struct record_interval *interval)
 {
 	uint64_t rx_bytes = 0, tx_bytes = 0;
@@ -128,7 +129,7 @@ static int add_interval(struct compare_run *run, const struct record_interval *i
 		err = add_frames(run, &interval->frames);
 	if (!err && interval->memory.present)
 		err = add_memory(run, &interval->memory);
-	if (!err && interval->net.present && run->has_targets)
+	if (!err && interval->net.present)
 		err = add_net(run, interval);
 	if (!err && interval->disk.present && interval->disk.has_targets)
 		err = add_disk(run, interval);

@@ -33,7 +33,8 @@ extern const struct compare_metric_info compare_metrics[COMPARE_METRICS];
 struct compare_run {
 	struct series series[COMPARE_METRICS]; /* empty: the recording has no such figure */
 	bool has_targets, has_blocks;
-	/* Blocks are told before the interval that they ended in is closed. */
+	/* The record of a block comes before that of the interval in which the block ended: what
+	 * waits for that interval. */
 	uint64_t blocks, blocked_ns;
 };
 

@@ -165,7 +165,7 @@ void http_take(struct http_request *request, const char *bytes, size_t length)
 		refuse(request, request->state == HTTP_LINE ? 414 : 431);
 }
 
-/* ---- whom it is for ---- */
+/* ---- which host a request is for ---- */
 
 bool http_is_for_us(const struct http_request *request, unsigned port)
 {

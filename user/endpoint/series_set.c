@@ -136,7 +136,7 @@ void series_set_add(struct series_set *set, const char *const labels[SERIES_LABE
 		name->values[i] += values[i];
 }
 
-/* ---- who has a series ---- */
+/* ---- which names have a series of their own ---- */
 
 static int by_score(const struct name *a, const struct name *b)
 {

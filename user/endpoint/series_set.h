@@ -30,7 +30,9 @@ void series_set_add_rest(struct series_set *set, const uint64_t values[SERIES_VA
 /* An interval of this length is over: names that became heavy get a series, at most one a minute
  * that of another one, which had less than half as much of late. */
 void series_set_settle(struct series_set *set, uint64_t dur_ns);
-/* The rows as of now, the rest last; valid until the next call. All values are told to be present,
- * times `factor`. How many. */
+/* Fill rows with the series of the set, that of the rest last; their texts are valid until the next
+ * call. Each value is multiplied by `factor` and marked as present. Returns how many rows there
+ * are.
+ */
 size_t series_set_rows(const struct series_set *set, double factor,
 		       struct metrics_row rows[SERIES_ROOM]);

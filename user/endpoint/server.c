@@ -18,10 +18,10 @@
 #include "util/clock.h"
 
 #define MAX_PAGES 2
-/* Beside those that are served: they are told that they are not, or have their answer and have not
- * closed yet. */
+/* Connections in all: beside those that are served some are told that they are not, and some have
+ * their answer and have not closed yet. */
 #define SLOTS 8
-/* Of a turn of the loop. */
+/* At most, in one turn of the loop. */
 #define ACCEPTS     8
 #define DRAIN_BYTES (16u << 10)
 /* Behind an answer what the client still sends is read and dropped: closing a TCP socket with bytes
@@ -357,7 +357,8 @@ static int on_timer(void *ctx, uint32_t events)
 /* ---- who comes ---- */
 
 /* adb's daemon on a device connects an abstract socket as shell, or as root. Nobody connects a
- * socket of mode 0600 who is not root or its owner. TCP has no peer. */
+ * socket of mode 0600 who is not root or its owner. Of a TCP
+ * connection the kernel does not tell whose it is. */
 static bool may_ask(const struct endpoint *endpoint, int fd)
 {
 	struct ucred peer;

@@ -42,8 +42,8 @@ void metrics_put_target(FILE *out, const struct record_header *header);
 /* A total of the footer under its key path: a counter where it is a sum over the run. */
 void metrics_put_total(struct metrics_page *page, const char *key, double value);
 void metrics_put_distribution(struct metrics_page *page, const struct record_distribution *d);
-/* Rows that are told apart by their labels already, as one family; nothing where there is no room
- * for all of them. unit_name NULL: it has none. */
+/* Write rows, of which no two have the same labels, as one family; where the page has no room for
+ * all of them it gets none. unit_name NULL: it has none. */
 void metrics_put_family(struct metrics_page *page, const char *name, const char *type,
 			const char *unit_name, const char *help, const struct metrics_kind *kind,
 			const struct metrics_row *rows, size_t count);

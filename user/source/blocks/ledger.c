@@ -282,12 +282,6 @@ int block_ledger_fill(struct record_block *block, const struct looper_period_eve
 	block->ledger.stopped_ns = period->sums.stopped_ns;
 	off_ns = runnable_ns + period->sums.sleeping_ns + period->sums.uninterruptible_ns +
 		 period->sums.stopped_ns;
-	/* The parts are by the run queue's clock and by this one: they are no more than the whole.
-	 */
-	if (off_ns > block->wall_ns && off_ns - block->wall_ns < runnable_ns) {
-		block->ledger.runnable_ns -= off_ns - block->wall_ns;
-		off_ns = block->wall_ns;
-	}
 	/* What is left it held a CPU; cpu_ns leaves out what interrupts and the hypervisor took. */
 	block->ledger.running_ns = block->wall_ns > off_ns ? block->wall_ns - off_ns : 0;
 	active_ns = block->wall_ns > period->sums.stopped_ns
