@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -13,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "control/address.h"
+#include "util/folder_socket.h"
 #include "control/control.h"
 #include "control/request.h"
 #include "core/loop.h"
@@ -189,7 +190,7 @@ Test(control, one_recorder_a_folder, .timeout = 30)
 static int raw(int folder)
 {
 	struct sockaddr_un address;
-	socklen_t length = control_address(&address, folder);
+	socklen_t length = folder_socket_address(&address, folder, CONTROL_NAME);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	cr_assert_eq(connect(fd, (struct sockaddr *)&address, length), 0, "%s", strerror(errno));
@@ -292,7 +293,7 @@ Test(control, hostile_recorders, .timeout = 30)
 	char path[512];
 	int folder = make_folder(path), listener, fd;
 	struct sockaddr_un address;
-	socklen_t length = control_address(&address, folder);
+	socklen_t length = folder_socket_address(&address, folder, CONTROL_NAME);
 	static char flood[2 * CONTROL_REPLY_BYTES];
 	uint64_t begin_ns;
 

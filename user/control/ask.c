@@ -9,10 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "control/address.h"
 #include "control/control.h"
 #include "control/request.h"
 #include "util/clock.h"
+#include "util/folder_socket.h"
 
 /* A recorder whose queue of connections is full is asked again after this. */
 #define AGAIN_MS 10
@@ -50,7 +50,7 @@ static int check_socket(int dir_fd)
 static int connect_to(int fd, int dir_fd, uint64_t until_ns)
 {
 	struct sockaddr_un address;
-	socklen_t length = control_address(&address, dir_fd);
+	socklen_t length = folder_socket_address(&address, dir_fd, CONTROL_NAME);
 
 	while (connect(fd, (struct sockaddr *)&address, length)) {
 		if (errno == EINTR)

@@ -11,10 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "control/address.h"
 #include "control/request.h"
 #include "core/loop.h"
 #include "util/clock.h"
+#include "util/folder_socket.h"
 
 /* More wait in the kernel: a client that finds no room there asks again. */
 #define BACKLOG 16
@@ -32,8 +32,7 @@ struct connection {
 
 struct control {
 	int dir_fd, fd;
-	dev_t device; /* of the socket's name */
-	ino_t inode;
+	struct folder_socket_file file;
 	struct loop *loop;
 	int timer; /* when the oldest connection has had its time; -1: none */
 	bool full; /* fd is not watched: there is no free connection */
@@ -45,50 +44,16 @@ struct control {
 
 /* ---- the socket ---- */
 
-/* A socket of ours that nobody listens at is of a recorder that died. */
-static int remove_stale(int dir_fd)
-{
-	struct sockaddr_un address;
-	socklen_t length = control_address(&address, dir_fd);
-	struct stat st;
-	int fd, err;
-
-	if (fstatat(dir_fd, CONTROL_NAME, &st, AT_SYMLINK_NOFOLLOW))
-		return errno == ENOENT ? 0 : -errno;
-	if (!S_ISSOCK(st.st_mode))
-		return -EEXIST;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	err = connect(fd, (struct sockaddr *)&address, length) ? errno : 0;
-	close(fd);
-	if (err != ECONNREFUSED)
-		return -EADDRINUSE;
-	return unlinkat(dir_fd, CONTROL_NAME, 0) ? -errno : 0;
-}
-
 static int listen_there(struct control *control)
 {
-	struct sockaddr_un address;
-	socklen_t length = control_address(&address, control->dir_fd);
-	mode_t mask;
-	struct stat st;
-	int err = remove_stale(control->dir_fd);
+	int err;
 
-	if (err)
-		return err;
 	control->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (control->fd < 0)
 		return -errno;
-	mask = umask(0177);
-	err = bind(control->fd, (struct sockaddr *)&address, length) ? -errno : 0;
-	umask(mask);
+	err = folder_socket_bind(control->fd, control->dir_fd, CONTROL_NAME, &control->file);
 	if (err)
 		return err;
-	if (fstatat(control->dir_fd, CONTROL_NAME, &st, AT_SYMLINK_NOFOLLOW))
-		return -errno;
-	control->device = st.st_dev;
-	control->inode = st.st_ino;
 	return listen(control->fd, BACKLOG) ? -errno : 0;
 }
 
@@ -113,14 +78,10 @@ struct control *control_new(int dir_fd)
 
 void control_free(struct control *control)
 {
-	struct stat st;
-
 	if (!control)
 		return;
 	control_join_loop(control, NULL, NULL, 0, NULL);
-	if (control->inode && !fstatat(control->dir_fd, CONTROL_NAME, &st, AT_SYMLINK_NOFOLLOW) &&
-	    st.st_dev == control->device && st.st_ino == control->inode)
-		unlinkat(control->dir_fd, CONTROL_NAME, 0);
+	folder_socket_unlink(control->dir_fd, CONTROL_NAME, &control->file);
 	if (control->fd >= 0)
 		close(control->fd);
 	free(control);

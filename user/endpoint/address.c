@@ -39,8 +39,9 @@ const char *endpoint_address_parse(const char *text, struct endpoint_address *ad
 		base = base ? base + 1 : text + 5;
 		if (!*base || !strcmp(base, ".") || !strcmp(base, ".."))
 			return "unix: wants the path of a socket";
-		/* "/proc/self/fd/1234/" and the name are the address. */
-		return strlen(base) > 80 ? "the name of a socket has at most 80 bytes" : NULL;
+		return strlen(base) > FOLDER_SOCKET_NAME
+			       ? "the name of a socket has at most 80 bytes"
+			       : NULL;
 	}
 	if (*text == '@') {
 		address->kind = ENDPOINT_ABSTRACT;
@@ -59,47 +60,12 @@ const char *endpoint_address_parse(const char *text, struct endpoint_address *ad
 	       "network";
 }
 
-static socklen_t name_socket(struct sockaddr_un *to, const struct endpoint_socket *listener)
-{
-	*to = (struct sockaddr_un){.sun_family = AF_UNIX};
-	snprintf(to->sun_path, sizeof(to->sun_path), "/proc/self/fd/%d/%.80s", listener->dir_fd,
-		 listener->base);
-	return sizeof(*to);
-}
-
-/* A socket of ours that nobody listens at is of a recorder that died. */
-static int remove_stale(const struct endpoint_socket *listener)
-{
-	struct sockaddr_un address;
-	socklen_t length = name_socket(&address, listener);
-	struct stat st;
-	int fd, err;
-
-	if (fstatat(listener->dir_fd, listener->base, &st, AT_SYMLINK_NOFOLLOW))
-		return errno == ENOENT ? 0 : -errno;
-	if (!S_ISSOCK(st.st_mode))
-		return -EEXIST;
-	if (st.st_uid != geteuid())
-		return -EPERM;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	err = connect(fd, (struct sockaddr *)&address, length) ? errno : 0;
-	close(fd);
-	if (err != ECONNREFUSED)
-		return -EADDRINUSE;
-	return unlinkat(listener->dir_fd, listener->base, 0) ? -errno : 0;
-}
-
 static int bind_path(const struct endpoint_address *address, struct endpoint_socket *listener)
 {
 	const char *slash = strrchr(address->name, '/');
 	size_t folder_bytes = slash ? (size_t)(slash - address->name) + 1 : 0;
 	char *folder = folder_bytes ? strndup(address->name, folder_bytes) : strdup(".");
-	struct sockaddr_un named;
-	socklen_t length;
 	struct stat st;
-	mode_t mask;
 	int err;
 
 	if (!folder)
@@ -110,20 +76,10 @@ static int bind_path(const struct endpoint_address *address, struct endpoint_soc
 	if (err)
 		return err;
 	snprintf(listener->base, sizeof(listener->base), "%s", slash ? slash + 1 : address->name);
-	err = remove_stale(listener);
-	if (err)
-		return err;
-	length = name_socket(&named, listener);
-	mask = umask(0177);
-	err = bind(listener->fd, (struct sockaddr *)&named, length) ? -errno : 0;
-	umask(mask);
-	if (err)
-		return err;
-	if (fstatat(listener->dir_fd, listener->base, &st, AT_SYMLINK_NOFOLLOW))
-		return -errno;
-	listener->device = st.st_dev;
-	listener->inode = st.st_ino;
-	return 0;
+	if (!fstatat(listener->dir_fd, listener->base, &st, AT_SYMLINK_NOFOLLOW) &&
+	    S_ISSOCK(st.st_mode) && st.st_uid != geteuid())
+		return -EPERM;
+	return folder_socket_bind(listener->fd, listener->dir_fd, listener->base, &listener->file);
 }
 
 static int bind_abstract(const struct endpoint_address *address, int fd)
@@ -177,12 +133,7 @@ int endpoint_listen(const struct endpoint_address *address, struct endpoint_sock
 
 void endpoint_unlisten(struct endpoint_socket *listener)
 {
-	struct stat st;
-
-	if (listener->inode &&
-	    !fstatat(listener->dir_fd, listener->base, &st, AT_SYMLINK_NOFOLLOW) &&
-	    st.st_dev == listener->device && st.st_ino == listener->inode)
-		unlinkat(listener->dir_fd, listener->base, 0);
+	folder_socket_unlink(listener->dir_fd, listener->base, &listener->file);
 	if (listener->fd >= 0)
 		close(listener->fd);
 	if (listener->dir_fd >= 0)

@@ -3,7 +3,8 @@
  * device. */
 #pragma once
 #include <stdbool.h>
-#include <sys/types.h>
+
+#include "util/folder_socket.h"
 
 enum endpoint_kind {
 	ENDPOINT_PATH = 0,
@@ -25,8 +26,7 @@ const char *endpoint_address_parse(const char *text, struct endpoint_address *ad
 struct endpoint_socket {
 	int fd, dir_fd; /* -1: none */
 	char base[108]; /* the name in the folder */
-	dev_t device;
-	ino_t inode; /* 0: there is no name */
+	struct folder_socket_file file;
 };
 
 /* Listen there without waiting. A path gets mode 0600, and takes the place of a socket that a dead
