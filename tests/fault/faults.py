@@ -203,12 +203,15 @@ def killed_in_footer():
         wait_until(has(path, '"interval"'))
         run.process.send_signal(signal.SIGINT)
         time.sleep(random_.uniform(0, 0.03 if without else 0.005) if whole else random_.uniform(0, 0.3))
-        for pid in family(run.pid):
+        doomed = family(run.pid)
+        for pid in doomed:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
         run.process.wait()
+        # The kill of its writer takes its time on a busy machine, and it has the file's lock until then.
+        wait_until(lambda: not any(os.path.exists(f"/proc/{pid}/exe") for pid in doomed))
         text = read(path)
         ends = text.endswith("\n") and json.loads(text.split("\n")[-2])["type"] == "footer"
         whole, without = whole + ends, without + (not ends)

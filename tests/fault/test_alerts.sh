@@ -47,6 +47,7 @@ refuse "a command without a rule" "nothing to run it for" --on-alert true
 # A program that burns CPU for 1 s once it is told to, and then sleeps.
 cat >burner <<'END'
 import os, time
+open("ready", "w").close()
 while not os.path.exists("go"): time.sleep(0.02)
 end = time.monotonic() + 1
 while time.monotonic() < end: pass
@@ -62,6 +63,8 @@ exit 3
 END
 chmod 755 note
 python3 burner & burner=$!; echo $burner >>pids
+# `python3` may be a script that takes a while to find Python, with CPU time and a name of its own.
+for _ in $(seq 500); do [ -e ready ] && break; sleep 0.02; done
 "$js" record -q -p $burner -i 100ms -d 3s --block 10s -o run.jsonl --max-lost 100 \
 	--alert 'cpu.processes.cpu_ns > 5% for 200ms clear 0.5% cooldown 0s' \
 	--alert 'net.uids.rx_bytes > 1G' --on-alert './note "two words" $HOME *' 2>err & recorder=$!
