@@ -78,7 +78,8 @@ struct analysis *analysis_new(const struct analysis_options *options)
 	a->timeline = timeline_new(&timeline_options);
 	a->slices = slices_new(&ops, a);
 	a->names = name_table_new();
-	if (!a->timeline || !a->slices || !a->names) {
+	a->launches = launches_new();
+	if (!a->timeline || !a->slices || !a->names || !a->launches) {
 		analysis_free(a);
 		errno = ENOMEM;
 		return NULL;
@@ -93,6 +94,8 @@ void analysis_free(struct analysis *a)
 	timeline_free(a->timeline);
 	slices_free(a->slices);
 	name_table_free(a->names);
+	launches_free(a->launches);
+	free(a->launched);
 	free(a->changes);
 	free(a->views);
 	free(a);
@@ -181,6 +184,12 @@ static bool not_covered(const struct frame *frames, size_t count, int64_t covere
 	return count && frames[0].present_ns < covered_ns;
 }
 
+static void note_shown(struct analysis *a, const struct frame *frame)
+{
+	if (!(frame->flags & (FRAME_DROPPED | FRAME_NO_BUFFER)))
+		launches_frame(a->launches, frame->layer, frame->present_ns);
+}
+
 static int make_views(struct analysis *a)
 {
 	size_t layer_count, frame_count, at = 0;
@@ -199,7 +208,7 @@ static int make_views(struct analysis *a)
 		int64_t covered_ns;
 
 		while (at < frame_count && frames[at].layer == i)
-			at++;
+			note_shown(a, &frames[at++]);
 		covered_ns = layer_covered_from(&covers, &layers[i]);
 		if (!layers[i].rows &&
 		    !not_covered(frames ? frames + first : NULL, at - first, covered_ns))
@@ -223,6 +232,34 @@ static int make_views(struct analysis *a)
 	return 0;
 }
 
+static const char *process_name(void *ctx, int32_t pid)
+{
+	return analysis_process(ctx, pid);
+}
+
+static const char *layer_package(void *ctx, uint32_t layer, char *buffer, size_t size)
+{
+	return analysis_package(ctx, analysis_layer(ctx, layer), buffer, size);
+}
+
+static int take_launches(struct analysis *a)
+{
+	const struct launch_names names = {process_name, layer_package, a};
+	struct launch launch, *grown;
+
+	while (launches_take(a->launches, &names, true, &launch)) {
+		if (a->options.package && strcmp(a->options.package, launch.package))
+			continue;
+		grown = realloc(a->launched, (a->launched_count + 1) * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		a->launched = grown;
+		a->launched[a->launched_count++] = launch;
+	}
+	analysis_events()->loss(a, "launches_over_limit", launches_lost(a->launches));
+	return 0;
+}
+
 int analysis_finish(struct analysis *a)
 {
 	int err = a->err;
@@ -240,7 +277,9 @@ int analysis_finish(struct analysis *a)
 		a->worst_count--;
 	for (size_t i = 0; i < a->worst_count; i++)
 		a->worst[i].late.render_tid = renderer_of(a, a->worst[i].late.pid);
-	return err ? err : make_views(a);
+	if (!err)
+		err = make_views(a);
+	return err ? err : take_launches(a);
 }
 
 const struct layer_view *analysis_layers(const struct analysis *a, size_t *count)
@@ -303,6 +342,19 @@ const struct gfx_summary *analysis_gfx(const struct analysis *a, size_t *count)
 {
 	*count = a->gfx_count;
 	return a->gfx;
+}
+
+const struct launch *analysis_launches(const struct analysis *a, size_t *count)
+{
+	*count = a->launched_count;
+	return a->launched;
+}
+
+bool analysis_focus(const struct analysis *a, struct focus *focus)
+{
+	const struct launch_names names = {process_name, layer_package, (void *)a};
+
+	return launches_focus(a->launches, &names, focus);
 }
 
 int64_t analysis_first_ns(const struct analysis *a)

@@ -4,6 +4,7 @@
  * dump say. Pure: it is fed by a reader and asked at the end. */
 #pragma once
 #include "frames/late.h"
+#include "frames/launches.h"
 #include "frames/metrics.h"
 #include "frames/names.h"
 #include "frames/slices.h"
@@ -78,6 +79,9 @@ int analysis_metrics(struct analysis *analysis, const struct layer_view *view,
 		     struct layer_metrics *metrics);
 /* Frames that reached the screen with another one of their layer, in all metrics so far. */
 const struct gfx_summary *analysis_gfx(const struct analysis *analysis, size_t *count);
+/* Launches of activities (of the wanted package), and the last activity in focus: false, none. */
+const struct launch *analysis_launches(const struct analysis *analysis, size_t *count);
+bool analysis_focus(const struct analysis *analysis, struct focus *focus);
 /* Time of the first event, INT64_MAX: there was none. */
 int64_t analysis_first_ns(const struct analysis *analysis);
 uint64_t analysis_duplicates(const struct analysis *analysis);

@@ -93,6 +93,7 @@ static void on_mark(void *ctx, const struct trace_mark *mark)
 		a->first_ns = mark->ts_ns;
 	if (!a->err)
 		a->err = slices_add(a->slices, mark);
+	launches_mark(a->launches, mark);
 }
 
 static void on_process(void *ctx, int32_t pid, int64_t uid, const char *name, size_t size)

@@ -31,6 +31,9 @@ struct analysis {
 	uint64_t duplicates;
 	struct gfx_summary gfx[ANALYSIS_GFX];
 	size_t gfx_count;
+	struct launches *launches;
+	struct launch *launched; /* those that are complete */
+	size_t launched_count;
 	int64_t first_ns;
 	uint64_t dump_rows;
 	int64_t cookie; /* of frames that have none of their own */

@@ -207,6 +207,37 @@ static void put_worst(FILE *out, const struct frames_report *report)
 	putc(']', out);
 }
 
+static void put_launches(FILE *out, const struct frames_report *report)
+{
+	size_t count;
+	const struct launch *launches = analysis_launches(report->analysis, &count);
+	struct focus focus;
+
+	if (count)
+		fputs(",\"launches\":[", out);
+	for (size_t i = 0; i < count; i++) {
+		const struct launch *launch = &launches[i];
+
+		fprintf(out, "%s{\"number\":%" PRIu64 ",", i ? "," : "", launch->number);
+		put_text(out, "package", launch->package);
+		putc(',', out);
+		put_text(out, "kind", launch_kind_name(launch->kind));
+		fprintf(out, ",\"start_boot_ns\":%" PRId64 ",\"drawn_ns\":%" PRId64,
+			launch->start_ns, launch->end_ns - launch->start_ns);
+		if (launch->first_frame_ns)
+			fprintf(out, ",\"first_frame_ns\":%" PRId64,
+				launch->first_frame_ns - launch->start_ns);
+		putc('}', out);
+	}
+	if (count)
+		putc(']', out);
+	if (analysis_focus(report->analysis, &focus)) {
+		fputs(",\"focus\":{", out);
+		put_text(out, "activity", focus.activity);
+		fprintf(out, ",\"since_boot_ns\":%" PRId64 "}", focus.since_ns);
+	}
+}
+
 /* What gfxinfo itself counted, under its own words; times are in ms. */
 static void put_gfx(FILE *out, const struct frames_report *report)
 {
@@ -276,6 +307,7 @@ int frames_print_json(FILE *out, const struct frames_report *report)
 	if (err)
 		return err;
 	put_worst(out, report);
+	put_launches(out, report);
 	duplicates = analysis_duplicates(report->analysis);
 	fprintf(out,
 		",\"timeline\":{\"expected\":%" PRIu64 ",\"actual\":%" PRIu64

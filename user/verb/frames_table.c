@@ -224,6 +224,32 @@ static void put_place(FILE *out, const struct frames_report *report,
 	fprintf(out, ", pid %d\n", frame->late.pid);
 }
 
+static void put_launches(FILE *out, const struct frames_report *report, int width)
+{
+	size_t count;
+	const struct launch *launches = analysis_launches(report->analysis, &count);
+
+	if (count)
+		fputs("\nlaunches\n  KIND  FIRST FRAME, DRAWN ms  AT s, PACKAGE\n", out);
+	for (size_t i = 0; i < count && i < MAX_ROWS; i++) {
+		const struct launch *launch = &launches[i];
+
+		fprintf(out, "  %-7s", launch_kind_name(launch->kind));
+		if (launch->first_frame_ns)
+			fprintf(out, "%10.1f",
+				(double)(launch->first_frame_ns - launch->start_ns) / 1e6);
+		else
+			fprintf(out, "%10s", "-");
+		fprintf(out, "%10.1f  %.3f ", (double)(launch->end_ns - launch->start_ns) / 1e6,
+			(double)(launch->start_ns - report->first_ns) / 1e9);
+		put_name(out, launch->package, (size_t)(width - 42));
+		putc('\n', out);
+	}
+	if (count > MAX_ROWS)
+		fprintf(out, "       and %zu launches more (--json has them all)\n",
+			count - MAX_ROWS);
+}
+
 static void put_worst(FILE *out, const struct frames_report *report, int width)
 {
 	size_t count;
@@ -373,7 +399,9 @@ int frames_print_table(FILE *out, const struct frames_report *report)
 	if (!err)
 		put_details(out, report, &views[0], &first, width);
 	layer_metrics_free(&first);
-	if (!err)
+	if (!err) {
+		put_launches(out, report, width);
 		put_worst(out, report, width);
+	}
 	return err;
 }
