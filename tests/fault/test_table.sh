@@ -64,8 +64,9 @@ gcc -O1 -pthread -o heavy-spinner spin.c || { echo "not ok - table: gcc"; exit 1
 chmod 755 "$work" heavy-spinner
 as() { exec setpriv --reuid=54321 --regid=54321 --clear-groups "$@"; }
 (as ./heavy-spinner) & spinner=$!; pids="$pids $spinner"; disown
-storm() { (as bash -c 'for _ in $(seq '"$1"'); do for _ in $(seq 10); do sleep 0.01 & done; wait; done') & storm=$!; pids="$pids $storm"; disown; }
-storm 100000 # on a busy machine the recorder needs seconds to start
+# Longer than any of its recorders, which need seconds to start on a busy machine.
+storm() { (as bash -c 'for ((i = 0; i < 5000; i++)); do for _ in $(seq 10); do sleep 0.01 & done; wait; done') & storm=$!; pids="$pids $storm"; disown; }
+storm
 "$js" record -u 54321 -d 3s $loss -o storm.jsonl >out 2>err; code=$?
 end_child $storm
 [ $code = 0 ] && awk -v pid=$spinner '$6 == pid && /heavy-spinner \(2 threads\)/ {p++} /^ .*  spinner-thread$/ {t++} END {exit !(p >= 2 && t >= 2)}' out
@@ -129,7 +130,7 @@ for path in sys.argv[1:]:
         assert told == row["cpu_ns"], (path, row, told)
     print(path, len(intervals), "intervals", busy, "ns")
 END
-storm 100000
+storm
 "$js" record -q -i 50ms -d 1s $loss -o fast.jsonl 2>/dev/null
 "$js" record -q -i 200ms -d 1s --cpu switch --top 2 $loss -o top.jsonl 2>/dev/null
 "$js" record -q -p $spinner -i 200ms -d 600ms --top 1 $loss -o one.jsonl 2>/dev/null

@@ -116,6 +116,11 @@ static const struct legend_row frames_rows[] = {
 	{"Matrix, GT SM, PerfDog", "the figures that Matrix, GT and PerfDog give for the same "
 				   "frames"},
 	{"visible", "late frames that a person could see: no earlier frame hid them"},
+	{"KIND",
+	 "of a launch: cold (a new process), warm (a new activity) or hot, as ActivityManager "
+	 "says"},
+	{"FRAME", "ms from the intent until a frame of the app was on the screen"},
+	{"DRAWN", "ms from the intent until its windows were drawn"},
 	{"LATE", "of one frame: how late it was shown, in ms"},
 	{"WORK", "how long the app worked on it"},
 	{"doFrm, Draw", "its Choreographer#doFrame on the main thread, its DrawFrame on the render "

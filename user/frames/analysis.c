@@ -184,10 +184,30 @@ static bool not_covered(const struct frame *frames, size_t count, int64_t covere
 	return count && frames[0].present_ns < covered_ns;
 }
 
-static void note_shown(struct analysis *a, const struct frame *frame)
+/* Frames of one layer, by present: is one of them the first that a launch of its package showed?
+ * From covered_ns on FrameTimeline has them, and knows when they were on the screen. */
+static void find_first_frames(struct analysis *a, const struct layer *layer,
+			      const struct frame *frames, size_t count, int64_t covered_ns)
 {
-	if (!(frame->flags & (FRAME_DROPPED | FRAME_NO_BUFFER)))
-		launches_frame(a->launches, frame->layer, frame->present_ns);
+	char buffer[256];
+	const char *package =
+		a->launched_count ? analysis_package(a, layer, buffer, sizeof(buffer)) : NULL;
+
+	for (size_t n = 0; package && n < a->launched_count; n++) {
+		struct launch *launch = &a->launched[n];
+		int64_t until_ns = launch->first_frame_ns ?: covered_ns;
+
+		if (strcmp(package, launch->package))
+			continue;
+		for (size_t i = 0; i < count && frames[i].present_ns < until_ns; i++) {
+			if (frames[i].present_ns < launch->start_ns ||
+			    frames[i].flags & (FRAME_DROPPED | FRAME_NO_BUFFER))
+				continue;
+			if (frames[i].present_ns < covered_ns)
+				launch->first_frame_ns = frames[i].present_ns;
+			break;
+		}
+	}
 }
 
 static int make_views(struct analysis *a)
@@ -208,8 +228,10 @@ static int make_views(struct analysis *a)
 		int64_t covered_ns;
 
 		while (at < frame_count && frames[at].layer == i)
-			note_shown(a, &frames[at++]);
+			at++;
 		covered_ns = layer_covered_from(&covers, &layers[i]);
+		find_first_frames(a, &layers[i], frames ? frames + first : NULL, at - first,
+				  covered_ns);
 		if (!layers[i].rows &&
 		    !not_covered(frames ? frames + first : NULL, at - first, covered_ns))
 			continue;
@@ -237,17 +259,12 @@ static const char *process_name(void *ctx, int32_t pid)
 	return analysis_process(ctx, pid);
 }
 
-static const char *layer_package(void *ctx, uint32_t layer, char *buffer, size_t size)
-{
-	return analysis_package(ctx, analysis_layer(ctx, layer), buffer, size);
-}
-
 static int take_launches(struct analysis *a)
 {
-	const struct launch_names names = {process_name, layer_package, a};
 	struct launch launch, *grown;
+	size_t at = 0;
 
-	while (launches_take(a->launches, &names, true, &launch)) {
+	while (launches_next(a->launches, process_name, a, &at, &launch)) {
 		if (a->options.package && strcmp(a->options.package, launch.package))
 			continue;
 		grown = realloc(a->launched, (a->launched_count + 1) * sizeof(*grown));
@@ -278,8 +295,8 @@ int analysis_finish(struct analysis *a)
 	for (size_t i = 0; i < a->worst_count; i++)
 		a->worst[i].late.render_tid = renderer_of(a, a->worst[i].late.pid);
 	if (!err)
-		err = make_views(a);
-	return err ? err : take_launches(a);
+		err = take_launches(a);
+	return err ? err : make_views(a);
 }
 
 const struct layer_view *analysis_layers(const struct analysis *a, size_t *count)
@@ -352,9 +369,7 @@ const struct launch *analysis_launches(const struct analysis *a, size_t *count)
 
 bool analysis_focus(const struct analysis *a, struct focus *focus)
 {
-	const struct launch_names names = {process_name, layer_package, (void *)a};
-
-	return launches_focus(a->launches, &names, focus);
+	return launches_focus(a->launches, process_name, (void *)a, focus);
 }
 
 int64_t analysis_first_ns(const struct analysis *a)

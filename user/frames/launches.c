@@ -4,25 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_OPEN     64 /* of a trace that was not asked for any yet; a device has one at a time */
-#define MAX_LAYERS   64 /* that showed something since a launch began */
-#define MAX_STEPS    64 /* what main threads did lately */
-#define WAIT_NS      10000000000LL
+#define MAX_LAUNCHES 128  /* of a trace; the oldest makes room */
+#define MAX_STEPS    1024 /* of main threads, three a launch at the most */
 #define SLICE        "launchingActivity#"
-#define SLICE_BYTES  (sizeof(SLICE) - 1)
 #define FOCUS_TRACK  "Focused app"   /* Android 14 and later */
 #define FOCUS_PREFIX "focused app: " /* 13 */
-
-/* A launch of which not all is known yet. */
-struct tracked {
-	struct launch launch;
-	bool completed;
-	struct {
-		uint32_t layer;
-		int64_t present_ns; /* the first one since the launch began */
-	} layers[MAX_LAYERS];
-	size_t layer_count;
-};
 
 /* A slice of a main thread that tells the kind of a launch. */
 struct step {
@@ -32,13 +18,15 @@ struct step {
 };
 
 struct launches {
-	struct tracked open[MAX_OPEN]; /* in the order in which they were first heard of */
-	size_t count;
+	struct tracked {
+		struct launch launch;
+		bool completed;
+	} all[MAX_LAUNCHES]; /* a ring, as steps */
+	size_t count;        /* that were heard of */
 	struct step steps[MAX_STEPS];
-	size_t next_step;
+	size_t step_count;
+	int64_t forgotten_ns; /* steps up to there made room for later ones */
 	struct focus focus;
-	int64_t newest_frame_ns;
-	uint64_t lost;
 };
 
 const char *launch_kind_name(enum launch_kind kind)
@@ -60,34 +48,20 @@ void launches_free(struct launches *launches)
 
 uint64_t launches_lost(const struct launches *launches)
 {
-	return launches->lost;
+	return launches->count > MAX_LAUNCHES ? launches->count - MAX_LAUNCHES : 0;
 }
 
-static void remove_at(struct launches *launches, size_t at)
-{
-	launches->count--;
-	memmove(&launches->open[at], &launches->open[at + 1],
-		(launches->count - at) * sizeof(launches->open[0]));
-}
-
-/* Where all places are taken the oldest one goes: it was given up, or the trace began behind it. */
 static struct tracked *find_or_make(struct launches *launches, int32_t teller, uint64_t number)
 {
 	struct tracked *tracked;
 
-	for (size_t i = 0; i < launches->count; i++) {
-		tracked = &launches->open[i];
+	for (size_t i = launches->count; i-- > launches_lost(launches);) {
+		tracked = &launches->all[i % MAX_LAUNCHES];
 		if (tracked->launch.teller == teller && tracked->launch.number == number)
 			return tracked;
 	}
-	if (launches->count == MAX_OPEN) {
-		launches->lost += launches->open[0].completed;
-		remove_at(launches, 0);
-	}
-	tracked = &launches->open[launches->count++];
-	memset(tracked, 0, sizeof(*tracked));
-	tracked->launch.teller = teller;
-	tracked->launch.number = number;
+	tracked = &launches->all[launches->count++ % MAX_LAUNCHES];
+	*tracked = (struct tracked){.launch = {.teller = teller, .number = number}};
 	return tracked;
 }
 
@@ -165,12 +139,16 @@ static void note_step(struct launches *launches, const struct trace_mark *mark)
 	} known[] = {{"bindApplication", LAUNCH_COLD},
 		     {"activityStart", LAUNCH_WARM},
 		     {"activityResume", LAUNCH_HOT}};
+	struct step *step;
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
 		if (mark->name_size != strlen(known[i].name) ||
 		    memcmp(mark->name, known[i].name, mark->name_size))
 			continue;
-		launches->steps[launches->next_step++ % MAX_STEPS] = (struct step){
+		step = &launches->steps[launches->step_count++ % MAX_STEPS];
+		if (step->ts_ns > launches->forgotten_ns)
+			launches->forgotten_ns = step->ts_ns;
+		*step = (struct step){
 			.ts_ns = mark->ts_ns, .pid = mark->pid, .kind = known[i].kind};
 	}
 }
@@ -212,69 +190,22 @@ void launches_mark(struct launches *launches, const struct trace_mark *mark)
 	}
 }
 
-static void note_frame(struct tracked *tracked, uint32_t layer, int64_t present_ns)
+static bool is_system_server(launch_process_name process, void *ctx, int32_t pid)
 {
-	size_t i = 0;
-
-	if (!tracked->launch.start_ns || present_ns < tracked->launch.start_ns)
-		return;
-	while (i < tracked->layer_count && tracked->layers[i].layer != layer)
-		i++;
-	if (i == MAX_LAYERS)
-		return;
-	if (i == tracked->layer_count) {
-		tracked->layer_count++;
-		tracked->layers[i].layer = layer;
-		tracked->layers[i].present_ns = present_ns;
-	} else if (present_ns < tracked->layers[i].present_ns) {
-		tracked->layers[i].present_ns = present_ns;
-	}
-}
-
-void launches_frame(struct launches *launches, uint32_t layer, int64_t present_ns)
-{
-	if (present_ns > launches->newest_frame_ns)
-		launches->newest_frame_ns = present_ns;
-	for (size_t i = 0; i < launches->count; i++)
-		note_frame(&launches->open[i], layer, present_ns);
-}
-
-void launches_forget_layers(struct launches *launches)
-{
-	for (size_t i = 0; i < launches->count; i++)
-		launches->open[i].layer_count = 0;
-}
-
-static bool is_system_server(const struct launch_names *names, int32_t pid)
-{
-	const char *name = names->process(names->ctx, pid);
+	const char *name = process(ctx, pid);
 
 	return !name || !strcmp(name, "system_server");
 }
 
-static int64_t first_frame(const struct tracked *tracked, const struct launch_names *names)
-{
-	int64_t first_ns = 0;
-
-	for (size_t i = 0; i < tracked->layer_count; i++) {
-		char buffer[256];
-		const char *package = names->layer_package(names->ctx, tracked->layers[i].layer,
-							   buffer, sizeof(buffer));
-
-		if (package && !strcmp(package, tracked->launch.package) &&
-		    (!first_ns || tracked->layers[i].present_ns < first_ns))
-			first_ns = tracked->layers[i].present_ns;
-	}
-	return first_ns;
-}
-
 /* Android 13 does not tell the kind: it is that of the highest step of the app's main thread in the
- * launch. */
+ * launch, if all steps since its begin are known. */
 static enum launch_kind kind_by_steps(const struct launches *launches, const struct launch *launch,
-				      const struct launch_names *names)
+				      launch_process_name process, void *ctx)
 {
 	enum launch_kind kind = LAUNCH_UNKNOWN;
 
+	if (launch->start_ns <= launches->forgotten_ns)
+		return LAUNCH_UNKNOWN;
 	for (size_t i = 0; i < MAX_STEPS; i++) {
 		const struct step *step = &launches->steps[i];
 		const char *name;
@@ -282,40 +213,35 @@ static enum launch_kind kind_by_steps(const struct launches *launches, const str
 		if (step->ts_ns < launch->start_ns || step->ts_ns > launch->end_ns ||
 		    step->kind <= kind)
 			continue;
-		name = names->process(names->ctx, step->pid);
+		name = process(ctx, step->pid);
 		if (name && !strcmp(name, launch->package))
 			kind = step->kind;
 	}
 	return kind;
 }
 
-bool launches_take(struct launches *launches, const struct launch_names *names, bool final,
-		   struct launch *out)
+bool launches_next(const struct launches *launches, launch_process_name process, void *ctx,
+		   size_t *at, struct launch *out)
 {
-	for (size_t i = 0; i < launches->count; i++) {
-		struct tracked *tracked = &launches->open[i];
-		struct launch *launch = &tracked->launch;
+	if (*at < launches_lost(launches))
+		*at = launches_lost(launches);
+	while (*at < launches->count) {
+		const struct tracked *tracked = &launches->all[(*at)++ % MAX_LAUNCHES];
 
-		if (!tracked->completed || !launch->start_ns || launch->end_ns < launch->start_ns)
+		*out = tracked->launch;
+		if (!tracked->completed || !out->start_ns || out->end_ns < out->start_ns ||
+		    !is_system_server(process, ctx, out->teller))
 			continue;
-		launch->first_frame_ns = first_frame(tracked, names);
-		if (!launch->first_frame_ns && !final &&
-		    launches->newest_frame_ns < launch->end_ns + WAIT_NS)
-			continue;
-		if (launch->kind == LAUNCH_UNKNOWN)
-			launch->kind = kind_by_steps(launches, launch, names);
-		*out = *launch;
-		remove_at(launches, i);
-		if (is_system_server(names, out->teller))
-			return true;
-		i--;
+		if (out->kind == LAUNCH_UNKNOWN)
+			out->kind = kind_by_steps(launches, out, process, ctx);
+		return true;
 	}
 	return false;
 }
 
-bool launches_focus(const struct launches *launches, const struct launch_names *names,
+bool launches_focus(const struct launches *launches, launch_process_name process, void *ctx,
 		    struct focus *out)
 {
 	*out = launches->focus;
-	return out->since_ns && is_system_server(names, out->teller);
+	return out->since_ns && is_system_server(process, ctx, out->teller);
 }

@@ -19,9 +19,11 @@ enum launch_kind {
 
 struct launch {
 	uint64_t number; /* N */
-	int32_t teller;  /* the process that wrote the markers */
+	int32_t teller;  /* the process that the markers name as their writer */
 	int64_t start_ns, end_ns;
-	int64_t first_frame_ns; /* on the screen, of a layer of the package; 0: none was seen */
+	/* when a frame of the package was on the screen; 0: none was. Whoever has frames fills it
+	 */
+	int64_t first_frame_ns;
 	enum launch_kind kind;
 	char package[LAUNCH_PACKAGE_BYTES];
 };
@@ -32,13 +34,8 @@ struct focus {
 	char activity[LAUNCH_ACTIVITY_BYTES]; /* "package/.Activity", or the package (to 13) */
 };
 
-/* Whom a launch and its frames belong to; NULL is answered for what is not known. */
-struct launch_names {
-	const char *(*process)(void *ctx, int32_t pid);
-	/* the package of a layer by its index; the answer may lie in buffer */
-	const char *(*layer_package)(void *ctx, uint32_t layer, char *buffer, size_t size);
-	void *ctx;
-};
+/* The name of a process; NULL: not known. */
+typedef const char *(*launch_process_name)(void *ctx, int32_t pid);
 
 struct launches;
 
@@ -46,20 +43,17 @@ struct launches;
 struct launches *launches_new(void);
 void launches_free(struct launches *launches);
 
+/* Take in a marker; those of different CPUs may come in any order. */
 void launches_mark(struct launches *launches, const struct trace_mark *mark);
-/* A frame of a layer was shown at present_ns. Layers are told apart by index until
- * launches_forget_layers. */
-void launches_frame(struct launches *launches, uint32_t layer, int64_t present_ns);
-void launches_forget_layers(struct launches *launches);
 
-/* The oldest launch that is complete, to be asked until it says false. A launch waits for its
- * first frame until one came, frames of 10 s later came, or final is set. What another process
- * than system_server wrote is left out. */
-bool launches_take(struct launches *launches, const struct launch_names *names, bool final,
-		   struct launch *out);
-/* The activity in focus as told last, by system_server. False: nothing told it. */
-bool launches_focus(const struct launches *launches, const struct launch_names *names,
+/* The next launch of which all was told, in the order in which they were first heard of; *at is 0
+ * before the first. False: there is none. Launches that name another process than system_server as
+ * their teller are left out; a process without a name is believed. */
+bool launches_next(const struct launches *launches, launch_process_name process, void *ctx,
+		   size_t *at, struct launch *out);
+/* The activity that came into focus last. False: nothing told it. */
+bool launches_focus(const struct launches *launches, launch_process_name process, void *ctx,
 		    struct focus *out);
-/* Launches that were left out because more than are followed began at a time. */
+/* Launches that made room for later ones. */
 uint64_t launches_lost(const struct launches *launches);
 const char *launch_kind_name(enum launch_kind kind);

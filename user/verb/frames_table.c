@@ -230,7 +230,7 @@ static void put_launches(FILE *out, const struct frames_report *report, int widt
 	const struct launch *launches = analysis_launches(report->analysis, &count);
 
 	if (count)
-		fputs("\nlaunches\n  KIND  FIRST FRAME, DRAWN ms  AT s, PACKAGE\n", out);
+		fputs("\nlaunches\n  KIND        FRAME     DRAWN  ms  at s, PACKAGE\n", out);
 	for (size_t i = 0; i < count && i < MAX_ROWS; i++) {
 		const struct launch *launch = &launches[i];
 
@@ -240,9 +240,9 @@ static void put_launches(FILE *out, const struct frames_report *report, int widt
 				(double)(launch->first_frame_ns - launch->start_ns) / 1e6);
 		else
 			fprintf(out, "%10s", "-");
-		fprintf(out, "%10.1f  %.3f ", (double)(launch->end_ns - launch->start_ns) / 1e6,
+		fprintf(out, "%10.1f      %.3f ", (double)(launch->end_ns - launch->start_ns) / 1e6,
 			(double)(launch->start_ns - report->first_ns) / 1e9);
-		put_name(out, launch->package, (size_t)(width - 42));
+		put_name(out, launch->package, (size_t)(width - 46));
 		putc('\n', out);
 	}
 	if (count > MAX_ROWS)
