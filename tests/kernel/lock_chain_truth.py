@@ -12,7 +12,7 @@ class Chain:
     """The program, and what it says: [(CLOCK_BOOTTIME, [tids])]."""
 
     def __init__(self, *arguments):
-        self.process = start([apps + "lock_chain", *arguments], stdin=subprocess.DEVNULL,
+        self.process = start([apps + "lock_chain", *arguments], stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, text=True)
         self.pid, self.truth = self.process.pid, []
         self.process.stdout.readline()
@@ -26,6 +26,8 @@ class Chain:
 
 def record(name, chain, seconds):
     recorder = Recorder(name, ["--block", "50ms", "-i", "1s", "--max-lost", "100"], targets=[chain.pid])
+    chain.process.stdin.write("watched\n")
+    chain.process.stdin.flush()
     time.sleep(seconds)
     recorder.end()
     return recorder
