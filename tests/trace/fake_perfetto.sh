@@ -10,6 +10,7 @@ grep -q 'android.surfaceflinger.frametimeline' <<<"$config" || { echo "no data s
 grep -q 'write_into_file: true' <<<"$config" || { echo "would read only at the end" >&2; exit 1; }
 [ ! -e "$FAKE_LOG.died" ] || FAKE_TRACE=${FAKE_NEXT:-$FAKE_TRACE}
 grep -q 'snapshot_interval_ms: 1000' <<<"$config" || { echo "would not say what is lost at the end" >&2; exit 1; }
+grep -q 'atrace_categories: "am"' <<<"$config" && echo "markers of launches" >>"$FAKE_LOG"
 size=$(stat -c %s "$FAKE_TRACE") at=0 rest=1 pieces=0
 while [ $at -lt $size ]; do
 	tail -c +$((at + 1)) "$FAKE_TRACE" | head -c 60000

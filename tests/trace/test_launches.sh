@@ -49,6 +49,33 @@ rm "$work/diff"
 "$jankscope" frames "$work/launches.txt" >"$work/got" 2>/dev/null
 grep -qE '^  cold +- +40\.0 .* com.none$' "$work/got" && grep -qE '^  hot +3\.0 +48\.0 ' "$work/got"; say $? "as a table"
 
+# The same from record, which reads the trace as it is written.
+of_record() { # records: [number, package, kind, start_boot_ns, drawn_ns, first_frame_ns] of each launch
+	jq -c 'select(.event == "launch") | [.number, .package, .kind, .start_boot_ns, .drawn_ns, .first_frame_ns]' "$1"
+}
+root=$([ "$(id -u)" = 0 ] && echo yes)
+if [ -n "$root" ]; then
+	# Its first half is there, the rest comes line by line.
+	head -60 "$work/launches.txt" >"$work/growing"
+	"$jankscope" record -a --top 1 --max-lost 100 -i 200ms -d 60s -q --frames "$work/growing" -o "$work/records" 2>"$work/talk" &
+	pid=$!
+	for _ in $(seq 100); do grep -q '"type":"interval"' "$work/records" 2>/dev/null && break; sleep 0.1; done
+	tail -n +61 "$work/launches.txt" | while IFS= read -r line; do echo "$line" >>"$work/growing"; sleep 0.01; done
+	# A launch is told while the run goes on.
+	for _ in $(seq 100); do grep -q '"number":1,' "$work/records" && break; sleep 0.1; done
+	grep -q '"number":1,' "$work/records"; say $? "record tells a launch while it runs"
+	kill -INT $pid; wait $pid; say $? "record ends ($(head -1 "$work/talk"))"
+	of_record "$work/records" | sort >"$work/got"
+	diff "$work/want" "$work/got" >"$work/diff"; say $? "record: the launches of a text that grows"
+	jq -c 'select(.event == "focus") | .activity' "$work/records" | tail -1 >"$work/got"
+	[ "$(cat "$work/got")" = '"com.example"' ]; say $? "record: the focus"
+	jq -r 'select(.event == "launch" and .number == 3) | .no_first_frame' "$work/records" >"$work/got"
+	grep -qE '^(none of it was seen by then|the trace ended before)$' "$work/got"; say $? "record: why a first frame is absent"
+	rm "$work/diff"
+else
+	echo "ok - launches: record # SKIP needs root"
+fi
+
 oracle=${SHARED:-}/tools/trace-oracle
 for trace in cuttlefish_a16_app_startup.pftrace pixel6a_a13_startup_warm.perfetto-trace; do
 	file=${SHARED:-}/traces/$trace
@@ -68,4 +95,9 @@ for trace in cuttlefish_a16_app_startup.pftrace pixel6a_a13_startup_warm.perfett
 	"$jankscope" frames --json "$file" 2>/dev/null |
 		jq -r '.launches[] | ["row", .number, .package, .kind, .start_boot_ns, .drawn_ns, .first_frame_ns] | @tsv' >"$work/got"
 	diff "$work/want" "$work/got" >"$work/diff"; say $? "$trace: kind, begin, length and first frame are trace_processor's"
+	[ -n "$root" ] || continue
+	cut -f2- "$work/want" | jq -Rc 'split("\t") | [(.[0] | tonumber), .[1], .[2]] + (.[3:] | map(tonumber))' >"$work/wanted"
+	"$jankscope" record -a --top 1 --max-lost 100 -i 200ms -d 1500ms -q --overwrite --frames "$file" -o "$work/records" 2>"$work/talk"
+	of_record "$work/records" >"$work/got"
+	diff "$work/wanted" "$work/got" >"$work/diff"; say $? "$trace: so does record"
 done

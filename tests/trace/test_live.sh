@@ -47,8 +47,8 @@ got=$(sums "$work/records" "$app")
 mkdir "$work/bin"; cp "$here/fake_perfetto.sh" "$work/bin/perfetto"; chmod +x "$work/bin/perfetto"
 export FAKE_TRACE=$trace FAKE_LOG=$work/log
 : >"$FAKE_LOG"
-until_played() { # records until the stand-in has played all of its trace, and ends then
-	PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 60s -a --top 1 -q -o "$(fresh)" --frames perfetto 2>"$work/talk" &
+until_played() { # FLAG...: records until the stand-in has played all of its trace, and ends then
+	PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 60s "${@:--a}" --top 1 -q -o "$(fresh)" --frames perfetto 2>"$work/talk" &
 	pid=$!
 	for _ in $(seq 300); do grep -q played "$FAKE_LOG" && break; sleep 0.1; done
 	sleep 0.5
@@ -62,6 +62,10 @@ grep -q 'start -c - --txt -o -' "$FAKE_LOG" && grep -q 'end by SIGINT' "$FAKE_LO
 ok $? "it got its configuration on stdin, and was ended"
 [ "$(jq -r 'select(.type == "header") | .sources[] | select(.name == "frames") | .state' "$work/records")" = ok ]
 ok $? "the header names the source"
+grep -q 'markers of launches' "$FAKE_LOG"; [ $? = 1 ]; ok $? "without --startup it is not asked for ActivityManager's markers"
+: >"$FAKE_LOG"
+until_played --startup --wait 1s -p com.example.none
+grep -q 'markers of launches' "$FAKE_LOG"; ok $? "with --startup it is ($(head -1 "$work/talk"))"
 
 # --- a perfetto that dies is started again, and that is said
 : >"$FAKE_LOG"

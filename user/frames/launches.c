@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_LAUNCHES 128  /* of a trace; the oldest makes room */
-#define MAX_STEPS    1024 /* of main threads, three a launch at the most */
+#define MAX_LAUNCHES 128           /* of a trace; the oldest makes room */
+#define MAX_STEPS    1024          /* of main threads, three a launch at the most */
+#define MAX_FIRSTS   8             /* packages that drew while a launch went on */
+#define FRAME_NS     60000000000LL /* a frame that comes later is not its first */
 #define SLICE        "launchingActivity#"
 #define FOCUS_TRACK  "Focused app"   /* Android 14 and later */
 #define FOCUS_PREFIX "focused app: " /* 13 */
@@ -20,11 +22,18 @@ struct step {
 struct launches {
 	struct tracked {
 		struct launch launch;
-		bool completed;
+		bool completed, taken;
+		uint64_t asked_ns; /* when it was first asked for; 0: it was not */
+		struct first {
+			uint64_t package; /* its hash */
+			int64_t present_ns;
+		} firsts[MAX_FIRSTS];
+		size_t first_count;
 	} all[MAX_LAUNCHES]; /* a ring, as steps */
 	size_t count;        /* that were heard of */
 	struct step steps[MAX_STEPS];
 	size_t step_count;
+	uint64_t lost;        /* that made room before anybody took them */
 	int64_t forgotten_ns; /* steps up to there made room for later ones */
 	struct focus focus;
 };
@@ -48,6 +57,11 @@ void launches_free(struct launches *launches)
 
 uint64_t launches_lost(const struct launches *launches)
 {
+	return launches->lost;
+}
+
+static size_t oldest(const struct launches *launches)
+{
 	return launches->count > MAX_LAUNCHES ? launches->count - MAX_LAUNCHES : 0;
 }
 
@@ -55,12 +69,13 @@ static struct tracked *find_or_make(struct launches *launches, int32_t teller, u
 {
 	struct tracked *tracked;
 
-	for (size_t i = launches->count; i-- > launches_lost(launches);) {
+	for (size_t i = launches->count; i-- > oldest(launches);) {
 		tracked = &launches->all[i % MAX_LAUNCHES];
 		if (tracked->launch.teller == teller && tracked->launch.number == number)
 			return tracked;
 	}
 	tracked = &launches->all[launches->count++ % MAX_LAUNCHES];
+	launches->lost += tracked->completed && !tracked->taken;
 	*tracked = (struct tracked){.launch = {.teller = teller, .number = number}};
 	return tracked;
 }
@@ -220,20 +235,117 @@ static enum launch_kind kind_by_steps(const struct launches *launches, const str
 	return kind;
 }
 
+/* It was told from its begin to its end, by system_server. */
+static bool is_told(const struct tracked *tracked, launch_process_name process, void *ctx)
+{
+	const struct launch *launch = &tracked->launch;
+
+	return tracked->completed && launch->start_ns && launch->end_ns >= launch->start_ns &&
+	       is_system_server(process, ctx, launch->teller);
+}
+
+static void give(const struct launches *launches, const struct tracked *tracked,
+		 launch_process_name process, void *ctx, struct launch *out)
+{
+	*out = tracked->launch;
+	if (out->kind == LAUNCH_UNKNOWN)
+		out->kind = kind_by_steps(launches, out, process, ctx);
+}
+
 bool launches_next(const struct launches *launches, launch_process_name process, void *ctx,
 		   size_t *at, struct launch *out)
 {
-	if (*at < launches_lost(launches))
-		*at = launches_lost(launches);
+	if (*at < oldest(launches))
+		*at = oldest(launches);
 	while (*at < launches->count) {
 		const struct tracked *tracked = &launches->all[(*at)++ % MAX_LAUNCHES];
 
-		*out = tracked->launch;
-		if (!tracked->completed || !out->start_ns || out->end_ns < out->start_ns ||
-		    !is_system_server(process, ctx, out->teller))
+		if (!is_told(tracked, process, ctx))
 			continue;
-		if (out->kind == LAUNCH_UNKNOWN)
-			out->kind = kind_by_steps(launches, out, process, ctx);
+		give(launches, tracked, process, ctx, out);
+		return true;
+	}
+	return false;
+}
+
+/* FNV-1a, 64 bits. */
+static uint64_t hash_text(const char *text)
+{
+	uint64_t hash = 14695981039346656037ULL;
+
+	for (; *text; text++)
+		hash = (hash ^ (uint8_t)*text) * 1099511628211ULL;
+	return hash;
+}
+
+static bool may_show(const struct tracked *tracked, int64_t present_ns)
+{
+	int64_t start_ns = tracked->launch.start_ns;
+
+	return start_ns && !tracked->taken && present_ns >= start_ns &&
+	       present_ns - start_ns <= FRAME_NS;
+}
+
+bool launches_want_frame(const struct launches *launches, int64_t present_ns)
+{
+	size_t used = launches->count < MAX_LAUNCHES ? launches->count : MAX_LAUNCHES;
+
+	for (size_t i = 0; i < used; i++) {
+		if (may_show(&launches->all[i], present_ns))
+			return true;
+	}
+	return false;
+}
+
+static struct first *find_first(struct tracked *tracked, uint64_t package)
+{
+	for (size_t i = 0; i < tracked->first_count; i++) {
+		if (tracked->firsts[i].package == package)
+			return &tracked->firsts[i];
+	}
+	return NULL;
+}
+
+void launches_frame(struct launches *launches, const char *package, int64_t present_ns)
+{
+	size_t used = launches->count < MAX_LAUNCHES ? launches->count : MAX_LAUNCHES;
+	uint64_t hash = hash_text(package);
+
+	for (size_t i = 0; i < used; i++) {
+		struct tracked *tracked = &launches->all[i];
+		struct first *first;
+
+		if (!may_show(tracked, present_ns) ||
+		    (tracked->completed && strcmp(tracked->launch.package, package)))
+			continue;
+		first = find_first(tracked, hash);
+		if (!first && tracked->first_count < MAX_FIRSTS) {
+			first = &tracked->firsts[tracked->first_count++];
+			*first = (struct first){hash, present_ns};
+		}
+		if (first && present_ns < first->present_ns)
+			first->present_ns = present_ns;
+	}
+}
+
+bool launches_take(struct launches *launches, launch_process_name process, void *ctx,
+		   uint64_t now_ns, uint64_t window_ns, bool final, struct launch *out)
+{
+	for (size_t i = oldest(launches); i < launches->count; i++) {
+		struct tracked *tracked = &launches->all[i % MAX_LAUNCHES];
+		const struct first *first;
+
+		if (tracked->taken || !is_told(tracked, process, ctx))
+			continue;
+		if (!tracked->asked_ns)
+			tracked->asked_ns = now_ns;
+		first = find_first(tracked, hash_text(tracked->launch.package));
+		if (!final &&
+		    now_ns < tracked->asked_ns + window_ns + (first ? 0 : LAUNCH_FRAME_NS))
+			continue;
+		tracked->taken = true;
+		give(launches, tracked, process, ctx, out);
+		out->first_frame_ns = first ? first->present_ns : 0;
 		return true;
 	}
 	return false;

@@ -21,8 +21,8 @@ struct launch {
 	uint64_t number; /* N */
 	int32_t teller;  /* the process that the markers name as their writer */
 	int64_t start_ns, end_ns;
-	/* when a frame of the package was on the screen; 0: none was. Whoever has frames fills it
-	 */
+	/* when a frame of the package was on the screen; 0: none was. Of launches_next() whoever
+	 * has frames fills it */
 	int64_t first_frame_ns;
 	enum launch_kind kind;
 	char package[LAUNCH_PACKAGE_BYTES];
@@ -51,9 +51,21 @@ void launches_mark(struct launches *launches, const struct trace_mark *mark);
  * their teller are left out; a process without a name is believed. */
 bool launches_next(const struct launches *launches, launch_process_name process, void *ctx,
 		   size_t *at, struct launch *out);
+/* The same for a trace that has no end. Whether a frame that was shown then is of interest: a
+ * launch that was not taken yet began within the minute before. */
+bool launches_want_frame(const struct launches *launches, int64_t present_ns);
+/* A frame of a package was on the screen; frames may come in any order, and before their launch is
+ * known to be of that package. Eight packages are kept a launch, the later ones are not. */
+void launches_frame(struct launches *launches, const char *package, int64_t present_ns);
+/* Take the next launch of which all was told, each once. Its first frame is waited for: one is
+ * taken window_ns after it was first asked for with a frame (a frame of another layer may have been
+ * earlier), LAUNCH_FRAME_NS later without; now_ns is any steady clock. final: wait for nothing. */
+#define LAUNCH_FRAME_NS 10000000000ULL
+bool launches_take(struct launches *launches, launch_process_name process, void *ctx,
+		   uint64_t now_ns, uint64_t window_ns, bool final, struct launch *out);
 /* The activity that came into focus last. False: nothing told it. */
 bool launches_focus(const struct launches *launches, launch_process_name process, void *ctx,
 		    struct focus *out);
-/* Launches that made room for later ones. */
+/* Launches of which all was told, and which made room for later ones before they were taken. */
 uint64_t launches_lost(const struct launches *launches);
 const char *launch_kind_name(enum launch_kind kind);

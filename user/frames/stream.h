@@ -6,6 +6,7 @@
 #include "frames/timeline.h"
 
 struct histogram;
+struct launches;
 struct frame_stream;
 
 /* One layer in one interval. */
@@ -41,6 +42,12 @@ int frame_stream_take(struct frame_stream *stream, const struct stream_layer **l
 /* When the first and the last of the display's frames that came were on the screen. False: none. */
 bool frame_stream_shown(const struct frame_stream *stream, int64_t *first_ns, int64_t *last_ns);
 
+/* Called from frame_stream_take() for each frame that was shown; those of a layer in order. */
+typedef void (*stream_shown)(void *ctx, const struct layer *layer, int64_t present_ns);
+void frame_stream_watch(struct frame_stream *stream, stream_shown shown, void *ctx);
+
+/* The launches that the markers told; frames are given to them by whoever knows packages. */
+struct launches *frame_stream_launches(struct frame_stream *stream);
 struct name_table *frame_stream_names(struct frame_stream *stream);
 /* Called for each loss: a fixed word and how many. */
 void frame_stream_each_loss(struct frame_stream *stream,

@@ -440,7 +440,8 @@ static const struct field_type block_type =
 static const struct field event_rows[] = {
 	FIELD(struct record_event, event, REQUIRED, NAME,
 	      "start, target_start, target_exit, suspend, clock_jump, cpu_offline, cpu_online, "
-	      "gap, degraded, startup, disk_full, disk_ok, records_dropped, segments_removed, "
+	      "gap, degraded, startup, launch, focus, disk_full, disk_ok, records_dropped, "
+	      "segments_removed, "
 	      "segment_taken, "
 	      "recording_resumed, sync_failed ...; its own keys follow",
 	      TEXT_IS(WORD)),

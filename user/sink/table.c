@@ -214,7 +214,7 @@ static void print_startup(struct line *line, const struct record_event *event)
 {
 	char text[128];
 
-	line_put(line, "  * startup");
+	line_put(line, "  * %s", event->event);
 	for (size_t i = 0; i < event->key_count; i++) {
 		const struct event_key *key = &event->keys[i];
 		size_t length = strlen(key->name);
@@ -244,7 +244,7 @@ static void print_event(struct table_sink *table, const struct record *record)
 	char text[128];
 
 	line_style(&line, LINE_NOTE);
-	if (!strcmp(event->event, "startup")) {
+	if (!strcmp(event->event, "startup") || !strcmp(event->event, "launch")) {
 		print_startup(&line, event);
 		return;
 	}

@@ -7,6 +7,7 @@
 #include "jankscope/target.h"
 #include "source/frames/input.h"
 #include "source/frames/names.h"
+#include "source/frames/told.h"
 #include "util/clock.h"
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +34,8 @@ struct frames_source {
 	size_t retired_count, given_count; /* given: those whose layers were handed out */
 	struct frames_input *input;
 	struct frames_names *names; /* NULL: the pids are of another device */
-	uint64_t history_until_ns;  /* layers that settle until then are of the trace's past */
+	struct frames_told told;
+	uint64_t history_until_ns; /* layers that settle until then are of the trace's past */
 	struct record_layer *layers;
 	size_t layer_count, layer_capacity;
 	struct loss losses[MAX_LOSSES];
@@ -112,6 +114,14 @@ static void on_stream_loss(void *ctx, const char *reason, uint64_t count)
 		s->losses[s->loss_count++] = (struct loss){reason, 0, count, 0};
 }
 
+static void tell_launches(struct frames_source *s, bool final)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	on_lose(s, "launches_over_limit",
+		frames_told_emit(&s->told, now_ns, s->input->window_ns, final));
+}
+
 /* A trace is over: what its stream lost stays, and another one begins. */
 static int on_restart(void *ctx)
 {
@@ -121,12 +131,16 @@ static int on_restart(void *ctx)
 
 	if (!fresh)
 		return -ENOMEM;
+	err = frame_stream_settle(s->stream, 0, 0, true);
+	/* Its last frames are taken with the next sample: a launch that waits for one is told
+	 * without. */
+	tell_launches(s, true);
+	frame_stream_watch(s->stream, NULL, NULL);
 	if (s->names) {
 		/* the names that were looked up are in the old stream's table */
 		frames_names_free(s->names);
 		s->names = frames_names_new();
 	}
-	err = frame_stream_settle(s->stream, 0, 0, true);
 	frame_stream_each_loss(s->stream, on_stream_loss, s);
 	for (size_t i = 0; i < s->loss_count; i++) {
 		s->losses[i].ended += s->losses[i].now;
@@ -139,6 +153,7 @@ static int on_restart(void *ctx)
 		frame_stream_free(s->stream);
 	}
 	s->stream = s->input->stream = fresh;
+	frames_told_watch(&s->told, fresh, s->names);
 	return err;
 }
 
@@ -166,6 +181,8 @@ static int frames_open(struct source *source, const struct source_context *conte
 	s->input->options = &s->options;
 	s->input->warden = context->warden;
 	s->input->stream = s->stream;
+	s->told.context = context;
+	frames_told_watch(&s->told, s->stream, s->names);
 	s->input->tell = on_tell;
 	s->input->tell_gap = on_gap;
 	s->input->lose = on_lose;
@@ -180,21 +197,11 @@ static int frames_open(struct source *source, const struct source_context *conte
 	return err;
 }
 
+/* SurfaceFlinger's counters carry its own pid; the layer's name says whose they are. */
 static bool wanted(const struct frames_source *s, int32_t pid, const char *package)
 {
-	const struct target_process *process;
-
-	if (!s->context->targets || target_set_is_all(s->context->targets))
-		return true;
-	if (target_set_find(s->context->targets, pid))
-		return true;
-	/* SurfaceFlinger's counters carry its own pid; the layer's name says whose they are */
-	for (size_t i = 0; package && (process = target_set_at(s->context->targets, i)); i++) {
-		if ((process->package && !strcmp(process->package, package)) ||
-		    !strcmp(process->process, package))
-			return true;
-	}
-	return false;
+	return (s->context->targets && target_set_find(s->context->targets, pid)) ||
+	       frames_told_wants(s->context, package);
 }
 
 static void free_layers(struct frames_source *s)
@@ -331,6 +338,8 @@ static int frames_sample(struct source *source, struct record_interval *interval
 		err = take_stream(s, s->retired[i]);
 	if (!err && !s->input->in_history)
 		err = take_stream(s, s->stream);
+	if (!err && !s->input->in_history)
+		tell_launches(s, interval->final);
 	if (err == -ENOMEM)
 		return err;
 	if (err || (source->state == SOURCE_DEGRADED && !s->layer_count)) {
@@ -354,6 +363,8 @@ static int frames_summarise(struct source *source, struct summary *summary)
 		err = summary_set_total(summary, "frames.dropped", (double)s->dropped);
 	if (!err)
 		err = summary_set_total(summary, "frames.janky", (double)s->janky);
+	if (!err && s->told.count)
+		err = summary_set_total(summary, "frames.launches", (double)s->told.count);
 	/* of the frames that were to be shown, as far as FrameTimeline judged them */
 	if (!err && s->rows)
 		err = summary_set_total(summary, "frames.jank_pct",
@@ -394,6 +405,7 @@ static const struct loss_info frames_loss_items[] = {
 	{"frames.writer_packet_loss", LOSS_LOST, LOSS_OF_FRAMES},
 	{"frames.overlong_lines", LOSS_LOST, LOSS_OF_FRAMES},
 	{"frames.frames_too_late", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.launches_over_limit", LOSS_LOST, LOSS_OF_NOTHING},
 	/* what had come of the trace before is counted */
 	{"frames.trace_files_restarted", LOSS_REPAIRED, LOSS_OF_NOTHING},
 };
@@ -423,4 +435,9 @@ struct source *frames_source_new(const struct frames_options *options)
 				   : RIGHT_EXEC | RIGHT_FILES;
 	s->options = *options;
 	return &s->source;
+}
+
+void frames_source_want_launches(struct source *source)
+{
+	of(source)->options.launches = true;
 }

@@ -3,6 +3,7 @@
  * a file that we read behind it where it may not write into a pipe. */
 #include "util/child.h"
 #include "source/frames/input.h"
+#include "source/frames/perfetto_config.h"
 #include "trace/perfetto.h"
 #include "util/clock.h"
 #include <dirent.h>
@@ -32,21 +33,6 @@
 #define END_MS        500
 /* perfetto may only write to files there: SELinux */
 #define FALLBACK_FOLDER "/data/misc/perfetto-traces"
-
-static const char config[] =
-	"buffers { size_kb: 16384 fill_policy: RING_BUFFER }\n"
-	"data_sources { config { name: \"android.surfaceflinger.frametimeline\" } }\n"
-	"data_sources { config { name: \"linux.process_stats\" process_stats_config {\n"
-	"  scan_all_processes_on_start: true } } }\n"
-	"data_sources { config { name: \"android.packages_list\" } }\n"
-	/* Up to v40 (Android 14) at the least the service says what it lost every ten seconds, not
-	 * when it ends. */
-	"builtin_data_sources { snapshot_interval_ms: 1000 }\n"
-	"write_into_file: true\n"
-	"file_write_period_ms: 500\n"
-	"flush_period_ms: 1000\n";
-/* A file is as long as what was read of it: at its end perfetto is started again. */
-static const char limit[] = "max_file_size_bytes: 134217728\n";
 
 struct runner {
 	struct frames_input input;
@@ -218,6 +204,17 @@ static int write_whole(int fd, const char *text, size_t size)
 	return 0;
 }
 
+/* One that has died does not take it; its end is seen at its output. */
+static void give_config(const struct runner *runner, int fd)
+{
+	if (write_whole(fd, perfetto_config, sizeof(perfetto_config) - 1))
+		return;
+	if (runner->input.options->launches)
+		write_whole(fd, perfetto_launches, sizeof(perfetto_launches) - 1);
+	if (runner->into_file)
+		write_whole(fd, perfetto_limit, sizeof(perfetto_limit) - 1);
+}
+
 static int start(struct runner *runner)
 {
 	int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, failed[2] = {-1, -1};
@@ -256,8 +253,7 @@ static int start(struct runner *runner)
 		goto out;
 	}
 	/* the configuration is shorter than a pipe is deep: this cannot block */
-	if (!write_whole(in[1], config, sizeof(config) - 1) && runner->into_file)
-		write_whole(in[1], limit, sizeof(limit) - 1);
+	give_config(runner, in[1]);
 	runner->err_fd = err[0];
 	err[0] = -1;
 	fcntl(runner->err_fd, F_SETFL, O_NONBLOCK);

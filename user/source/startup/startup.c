@@ -14,6 +14,7 @@
 #include "proc/stat.h"
 #include "source/blocks/blocks.h"
 #include "source/cpu/cpu.h"
+#include "source/frames/frames.h"
 #include "summary/summary.h"
 #include "source/declarations.h"
 #include "util/clock.h"
@@ -406,6 +407,8 @@ struct source *startup_source_new(struct source *cpu, struct source *blocks, str
 	startup->cpu = cpu;
 	startup->blocks = blocks;
 	startup->frames = frames;
+	if (frames)
+		frames_source_want_launches(frames);
 	startup->timer = -1;
 	return &startup->base;
 }
