@@ -10,7 +10,7 @@
 #
 # A test whose results do not depend on what runs beside it, and most of which wait more than compute,
 # has a line "Runs beside others (SECONDS s)" in a comment of its own. Those tests run together, the
-# longest first, one more at a time than there are processors; the others run alone. ALONE=1 runs all
+# longest first, twice as many at a time as there are processors; the others run alone. ALONE=1 runs all
 # of them alone.
 set -u
 cd "$(dirname "$0")/.."
@@ -18,7 +18,7 @@ build=$1; shift
 export BUILD=$PWD/$build
 export SHARED=${SHARED:-$(cd .. && pwd)/shared}
 rooms=${*:-unit kernel trace fault android vm}
-passed=0 failed=0 skipped=0 lanes=$(($(nproc) + 1))
+passed=0 failed=0 skipped=0 lanes=$(($(nproc) * 2))
 work=$(mktemp -d)
 beside=() # "SECONDS NAME COMMAND" of the tests that run together
 declare -A running=() # process id of a running test: its name

@@ -384,7 +384,8 @@ def dying_targets():
         return all(count <= before.get(key, 0) + 8 for key, count in after.items())
 
     # A probe that is being removed has its descriptors until that is done.
-    flat, left = wait_until(settled, 20), zombies(run.pid)
+    # A helper that has just ended is one until its parent runs.
+    flat, left = wait_until(settled, 20), not wait_until(lambda: not zombies(run.pid), 5) and zombies(run.pid)
     alive = run.process.poll() is None
     code = run.end()
     finish(keeps)

@@ -170,12 +170,12 @@ odd_load() { # name, churn's arguments; then $work/odd.jsonl and what churn did 
 	killed=$(kills)
 	echo "# $(tail -1 "$work/odd.jsonl" | jq -c .lost), oom kills $killed"
 	rmdir "$group"; group=
-	if [ $status = 0 ] && "$BUILD/jankscope" report "$work/odd.jsonl" --folded "$work/folded" 2>/dev/null; then
+	if [ $status = 0 ] && "$BUILD/jankscope" report "$work/odd.jsonl" --folded "$work/folded" 2>"$work/report"; then
 		echo "ok - $name: the recording is whole"
 		return 0
 	fi
 	echo "not ok - $name: exit status $status"
-	head -5 "$work/stderr" | sed 's/^/# /'
+	head -5 "$work/stderr" "$work/report" | sed 's/^/# /'
 	return 1
 }
 odd_loads() {

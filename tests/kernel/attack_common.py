@@ -428,11 +428,13 @@ class Recorder:
         except OSError:
             return ""
 
-    def exit_allowed(self):
+    def exit_allowed(self, control=None):
         """Seconds: 1, and what the machine did: its waits for a CPU since SIGINT, some scheduling
-        of the helpers that it waits for, the reaping by this test."""
+        of the helpers that it waits for, the reaping by this test. control: a Control that ended
+        just behind it; what the end of its recorder took (whose disk and helpers are as busy) is
+        the machine's."""
         return 1.2 + self.waited_ns(self.signalled_ns, boot_ns()) / 1e9 + \
-            min(os.getloadavg()[0], 20) * 0.01
+            min(os.getloadavg()[0], 20) * 0.01 + (control.reference.exit_seconds if control else 0)
 
     def died_of_signal(self):
         return isinstance(self.code, int) and self.code < 0

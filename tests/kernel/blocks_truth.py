@@ -135,6 +135,11 @@ class Recorder:
         if os.path.exists(self.path):
             self.records = [json.loads(line) for line in open(self.path)]
         self.blocks = [r for r in self.records if r["type"] == "block"]
+        # A stack that came after its block joins it.
+        by_seq = {b["seq"]: b for b in self.blocks}
+        for r in self.records:
+            if r["type"] == "stack" and r.get("of") in by_seq:
+                by_seq[r["of"]]["stacks"].append(r)
         self.footer = self.records[-1] if self.records else {}
         return self
 

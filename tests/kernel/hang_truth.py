@@ -106,7 +106,7 @@ class Scene:
             answer()
         self.control.end()
         recorder.wait(5)
-        allowed = recorder.exit_allowed()
+        allowed = recorder.exit_allowed(self.control)
         good, text = intervals_hold(recorder, self.control, self.interval, skip=2)
         test.ok(good and not hung, "%s: no interval is longer than 1.2 of its length" % name, text)
         found, stacks, total, missed = self.innocent.check(recorder)
@@ -542,9 +542,9 @@ def unread(name, flags, size):
     test.ok(found == total and stacks == total and total >= 3,
             "%s: the app's %d blocks are in the file (%d, %d with stacks)" % (
                 name, total, found, stacks), *missed[:3])
-    test.ok(not hung and recorder.exit_seconds <= recorder.exit_allowed() and recorder.footer,
+    test.ok(not hung and recorder.exit_seconds <= recorder.exit_allowed(control) and recorder.footer,
             "%s: SIGINT ends it within 1 s with its footer" % name,
-            "%.2f s, %s" % (recorder.exit_seconds, where), recorder.errors())
+            "%.2f s of %.2f s, %s" % (recorder.exit_seconds, recorder.exit_allowed(control), where), recorder.errors())
     said = recorder.losses()
     counted = [k for k, v in said.items() if v and any(w in k for w in
                                                        ("table", "stdout", "sink", "output"))]

@@ -91,6 +91,15 @@ static bool machine_closes(const struct run *run)
 
 	tap_note("busy %.1f + idle %.1f of %.1f ms", (double)cpu->busy_ns / 1e6,
 		 (double)cpu->idle_ns.value / 1e6, (double)cpu->online_ns / 1e6);
+	if (used_ns > cpu->online_ns + cpu->online_ns / 100) {
+		for (size_t i = 0; i < cpu->task_count; i++)
+			tap_note("%d %s: %.1f ms", cpu->tasks[i].tid, cpu->tasks[i].thread,
+				 (double)cpu->tasks[i].cpu_ns / 1e6);
+		tap_note("overflow: %.1f ms", (double)cpu->overflow_ns / 1e6);
+		for (size_t i = 0; i < cpu->uid_count; i++)
+			tap_note("uid %u: %.1f ms", cpu->uids[i].uid,
+				 (double)cpu->uids[i].cpu_ns / 1e6);
+	}
 	return cpu->idle_ns.present && (double)used_ns < 1.01 * (double)cpu->online_ns;
 }
 
