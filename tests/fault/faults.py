@@ -5,11 +5,13 @@ whole tool with real parts (README.md has the map). Prints TAP.
 usage: faults.py BUILD [NAME...]    FULL=1: as long and as often as the table of faults asks"""
 import ctypes
 import fcntl
+import itertools
 import json
 import os
 import random
 import re
 import signal
+import statistics
 import struct
 import subprocess
 import sys
@@ -484,7 +486,8 @@ def same_pid():
                 key = task["start_boot_ns"]
                 by_start[key] = by_start.get(key, 0) + task["cpu_ns"]
     told = by_start.get(max(by_start, default=0), 0)
-    say(len(by_start) == 2 and abs(told - cpu_ns) < 0.02 * cpu_ns + 3e7,
+    # A process of others may have had the number in between.
+    say(len(by_start) >= 2 and abs(told - cpu_ns) < 0.02 * cpu_ns + 3e7,
         f"{name}: two tasks with that number, the second has its own {cpu_ns / 1e9:.2f} s",
         by_start, cpu_ns)
 
@@ -658,19 +661,21 @@ def suspend():
     spans = [r["dur_ns"] for r in intervals]
     told = [r["dur_ns"] / 1e9 for r in rows if r.get("event") == "suspend"]
     # Between the ends of two intervals lie the second one and what was slept, and nothing else. Each
-    # look at the boot clock waits for own_clocks here, which a busy machine may hold up: so each pair
-    # has 200 ms, and all of them together 50.
+    # look at the boot clock waits for own_clocks here, which a busy machine may hold up. A look that
+    # was late is made good by the next one; time that is missing stays so.
     off, end, slept = [], 0, 0
     for row in rows:
         slept += row["dur_ns"] if row.get("event") == "suspend" else 0
         if row["type"] == "interval":
             off += [row["t_boot_ns"] - end - row["dur_ns"] - slept] if end else []
             end, slept = row["t_boot_ns"], 0
+    behind = list(itertools.accumulate(off))
+    shift = statistics.median(behind[-5:]) - statistics.median(behind[:5]) if behind else 1e9
     say(code == 0 and len(told) == 2 and all(abs(t - 3600) < 0.01 for t in told) and max(spans) < 5e8 and
-        max(map(abs, off)) < 2e8 and abs(sum(off)) < 5e7 and min(spans) > 0,
+        abs(shift) < 5e7 and min(spans) > 0,
         f"F16: two suspends of an hour: told to {max(abs(t - 3600) for t in told) * 1e6 if told else 0:.0f} us, "
         f"no interval is longer than {max(spans) / 1e6:.0f} ms, and no time is missing",
-        code, told, max(spans), off)
+        code, told, max(spans), shift, off)
     # The process ran on in each of them: what it did is of the time awake.
     tasks = [(r["dur_ns"], t) for r in intervals for t in r["cpu"].get("tasks", [])]
     sums = [(dur, t["cpu_ns"] + t.get("runnable_ns", 0) + t.get("sleeping_ns", 0)) for dur, t in tasks]
