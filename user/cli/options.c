@@ -133,6 +133,9 @@ static const struct option_row option_rows[] = {
 	 FIELD(until)},
 	{0, "scene", "NAME", "only what was while this scene was open (jankscope mark)",
 	 VERB_REPORT, OPTION_TEXT, FIELD(scene)},
+	{0, "by-activity", NULL,
+	 "the activity that had the focus is a scene as well, where the frames' trace told it",
+	 VERB_REPORT, OPTION_FLAG, FIELD(by_activity)},
 	{0, "hourly", NULL,
 	 "a table with one row an hour in place of the summary: CPU, jank, blocks, memory, losses, "
 	 "gaps",

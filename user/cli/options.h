@@ -21,7 +21,7 @@ struct options {
 	/* of report */
 	const char *folded, *mapping, *csv, *openmetrics, *perfetto, *pprof, *speedscope, *junit,
 		*html, *since, *until, *scene;
-	bool hourly;
+	bool hourly, by_activity;
 	struct option_texts fail_if, baselines;
 	uint64_t max_disk_bytes, retain_ns, segment_bytes; /* of -o DIR; 0: not given */
 	const char *keep;                                  /* of -o DIR; NULL: not given */

@@ -6,6 +6,7 @@
 
 #define MAX_LAUNCHES 128           /* of a trace; the oldest makes room */
 #define MAX_STEPS    1024          /* of main threads, three a launch at the most */
+#define MAX_FOCI     64            /* that nobody took; the oldest makes room */
 #define MAX_FIRSTS   8             /* packages that drew while a launch went on */
 #define FRAME_NS     60000000000LL /* a frame that comes later is not its first */
 #define SLICE        "launchingActivity#"
@@ -33,9 +34,11 @@ struct launches {
 	size_t count;        /* that were heard of */
 	struct step steps[MAX_STEPS];
 	size_t step_count;
-	uint64_t lost;        /* that made room before anybody took them */
-	int64_t forgotten_ns; /* steps up to there made room for later ones */
-	struct focus focus;
+	uint64_t lost;               /* that made room before anybody took them */
+	int64_t forgotten_ns;        /* steps up to there made room for later ones */
+	struct focus focus;          /* the newest */
+	struct focus foci[MAX_FOCI]; /* a ring */
+	size_t focus_count, focus_taken;
 };
 
 const char *launch_kind_name(enum launch_kind kind)
@@ -137,11 +140,16 @@ static void complete(struct launches *launches, const struct trace_mark *mark, u
 static void set_focus(struct launches *launches, const struct trace_mark *mark, const char *text,
 		      size_t size)
 {
-	if (!size || mark->ts_ns < launches->focus.since_ns)
+	struct focus *focus;
+
+	if (!size)
 		return;
-	launches->focus.since_ns = mark->ts_ns;
-	launches->focus.teller = mark->pid;
-	copy_text(launches->focus.activity, sizeof(launches->focus.activity), text, size);
+	focus = &launches->foci[launches->focus_count++ % MAX_FOCI];
+	focus->since_ns = mark->ts_ns;
+	focus->teller = mark->pid;
+	copy_text(focus->activity, sizeof(focus->activity), text, size);
+	if (mark->ts_ns >= launches->focus.since_ns)
+		launches->focus = *focus;
 }
 
 /* What the main thread of an app does in a launch: with a new process bindApplication, with a new
@@ -356,4 +364,19 @@ bool launches_focus(const struct launches *launches, launch_process_name process
 {
 	*out = launches->focus;
 	return out->since_ns && is_system_server(process, ctx, out->teller);
+}
+
+bool launches_take_focus(struct launches *launches, launch_process_name process, void *ctx,
+			 struct focus *out)
+{
+	if (launches->focus_count - launches->focus_taken > MAX_FOCI) {
+		launches->lost += launches->focus_count - launches->focus_taken - MAX_FOCI;
+		launches->focus_taken = launches->focus_count - MAX_FOCI;
+	}
+	while (launches->focus_taken < launches->focus_count) {
+		*out = launches->foci[launches->focus_taken++ % MAX_FOCI];
+		if (is_system_server(process, ctx, out->teller))
+			return true;
+	}
+	return false;
 }

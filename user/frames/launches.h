@@ -66,6 +66,10 @@ bool launches_take(struct launches *launches, launch_process_name process, void 
 /* The activity that came into focus last. False: nothing told it. */
 bool launches_focus(const struct launches *launches, launch_process_name process, void *ctx,
 		    struct focus *out);
+/* Take the next change of the focus, each once, as they were heard of; of more than 64 that nobody
+ * took the oldest are lost, and counted with the launches. */
+bool launches_take_focus(struct launches *launches, launch_process_name process, void *ctx,
+			 struct focus *out);
 /* Launches of which all was told, and which made room for later ones before they were taken. */
 uint64_t launches_lost(const struct launches *launches);
 const char *launch_kind_name(enum launch_kind kind);

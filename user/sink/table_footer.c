@@ -5,7 +5,7 @@
 
 #include "sink/table_private.h"
 
-static const struct summary_total *find_total(const struct record_footer *footer, const char *key)
+const struct summary_total *table_find_total(const struct record_footer *footer, const char *key)
 {
 	for (size_t i = 0; i < footer->total_count; i++)
 		if (!strcmp(footer->totals[i].key, key))
@@ -15,7 +15,7 @@ static const struct summary_total *find_total(const struct record_footer *footer
 
 double table_total(const struct record_footer *footer, const char *key)
 {
-	const struct summary_total *found = find_total(footer, key);
+	const struct summary_total *found = table_find_total(footer, key);
 
 	return found ? found->value : 0;
 }
@@ -99,7 +99,7 @@ static void print_frames(struct table_sink *table, const struct record_footer *f
 
 	line_put(&line, "  frames: %.0f shown,", table_total(footer, "frames.shown"));
 	line_put(&line, " %.0f janky", table_total(footer, "frames.janky"));
-	if (find_total(footer, "frames.jank_pct"))
+	if (table_find_total(footer, "frames.jank_pct"))
 		line_put(&line, " (%.1f %%)", table_total(footer, "frames.jank_pct"));
 	line_put(&line, ", %.0f refreshes dropped", table_total(footer, "frames.dropped"));
 	line_end(&line);
@@ -177,14 +177,14 @@ void table_print_footer(struct table_sink *table, const struct record_footer *fo
 	line_put(&line, " %.3f s", dur_ns / 1e9);
 	line_end(&line);
 	/* What no source measured has no total, and no 0 here. */
-	if (find_total(footer, "cpu.busy_ns")) {
+	if (table_find_total(footer, "cpu.busy_ns")) {
 		line_put(&line, "  CPU: busy %.3f s", table_total(footer, "cpu.busy_ns") / 1e9);
-		if (find_total(footer, "cpu.idle_ns"))
+		if (table_find_total(footer, "cpu.idle_ns"))
 			line_put(&line, ", idle %.3f s", table_total(footer, "cpu.idle_ns") / 1e9);
-		if (find_total(footer, "cpu.unaccounted_ns"))
+		if (table_find_total(footer, "cpu.unaccounted_ns"))
 			line_put(&line, ", unaccounted %.3f s",
 				 table_total(footer, "cpu.unaccounted_ns") / 1e9);
-		if (find_total(footer, "cpu.tasks_exited"))
+		if (table_find_total(footer, "cpu.tasks_exited"))
 			line_put(&line, "; %.0f tasks ended",
 				 table_total(footer, "cpu.tasks_exited"));
 		if (table_total(footer, "cpu.deaths_in_flight") > 0)
@@ -192,19 +192,19 @@ void table_print_footer(struct table_sink *table, const struct record_footer *fo
 				 table_total(footer, "cpu.deaths_in_flight"));
 		line_end(&line);
 	}
-	if (table->has_targets && find_total(footer, "targets.cpu_ns")) {
+	if (table->has_targets && table_find_total(footer, "targets.cpu_ns")) {
 		line_put(&line, "  target: %.3f s CPU,",
 			 table_total(footer, "targets.cpu_ns") / 1e9);
 		line_put(&line, " %.1f %% of a core",
 			 table_core_pct((uint64_t)table_total(footer, "targets.cpu_ns"), dur_ns));
-		if (find_total(footer, "targets.rx_bytes")) {
+		if (table_find_total(footer, "targets.rx_bytes")) {
 			line_put(&line, "; rx %.0f B,", table_total(footer, "targets.rx_bytes"));
 			line_put(&line, " tx %.0f B", table_total(footer, "targets.tx_bytes"));
 		}
 		line_end(&line);
 		table_print_cluster_totals(table, footer);
 	}
-	if (find_total(footer, "net.rx_bytes")) {
+	if (table_find_total(footer, "net.rx_bytes")) {
 		line_put(&line, "  net: rx %.0f B,", table_total(footer, "net.rx_bytes"));
 		line_put(&line, " tx %.0f B,", table_total(footer, "net.tx_bytes"));
 		line_put(&line, " loopback %.0f B,",
@@ -216,17 +216,17 @@ void table_print_footer(struct table_sink *table, const struct record_footer *fo
 		line_end(&line);
 	}
 	print_interfaces(table, footer);
-	if (find_total(footer, "net.netd.rx_bytes"))
+	if (table_find_total(footer, "net.netd.rx_bytes"))
 		print_netd(table, footer);
-	if (find_total(footer, "tcp.retransmits"))
+	if (table_find_total(footer, "tcp.retransmits"))
 		print_tcp(table, footer);
-	if (find_total(footer, "frames.shown"))
+	if (table_find_total(footer, "frames.shown"))
 		print_frames(table, footer);
 	table_print_power_totals(table, footer);
 	if (table_total(footer, "blocks.count") > 0)
 		print_blocks(table, footer);
 	table_print_block_paths(table, footer);
-	if (find_total(footer, "captures.snapshot")) {
+	if (table_find_total(footer, "captures.snapshot")) {
 		line_put(&line, "  captures: %.0f snapshot,",
 			 table_total(footer, "captures.snapshot"));
 		line_put(&line, " %.0f perf,", table_total(footer, "captures.perf"));
@@ -247,10 +247,11 @@ void table_print_footer(struct table_sink *table, const struct record_footer *fo
 	table_print_usage(table, footer, dur_ns);
 	table_print_memory_runs(table, footer);
 	table_print_disk_run(table, footer);
+	table_print_scenes(table, footer);
 	line_put(&line, "  self: %.1f ms CPU (%.3f %% of a core)",
 		 table_total(footer, "self.cpu_ns") / 1e6,
 		 dur_ns > 0 ? 100 * table_total(footer, "self.cpu_ns") / dur_ns : 0);
-	if (find_total(footer, "self.memory_bytes"))
+	if (table_find_total(footer, "self.memory_bytes"))
 		line_put(&line, ", %.1f MiB", table_total(footer, "self.memory_bytes") / 1048576);
 	line_put(&line, "; %.0f stops", table_total(footer, "self.stops"));
 	line_end(&line);

@@ -55,12 +55,15 @@ void table_print_disk(struct table_sink *table, const struct record_disk *disk);
 void table_print_block(struct table_sink *table, const struct record *record);
 void table_print_addition(struct table_sink *table, const struct record_addition *addition);
 void table_print_footer(struct table_sink *table, const struct record_footer *footer);
+void table_print_scenes(struct table_sink *table, const struct record_footer *footer);
 /* Of the footer: memory by process, and of the machine. */
 void table_print_memory_runs(struct table_sink *table, const struct record_footer *footer);
 /* Of the footer: who read and wrote, where that was asked for. */
 void table_print_disk_run(struct table_sink *table, const struct record_footer *footer);
 /* A total of the footer, 0 where there is none. */
 double table_total(const struct record_footer *footer, const char *key);
+/* NULL: it was not measured. */
+const struct summary_total *table_find_total(const struct record_footer *footer, const char *key);
 /* Of the footer: who used what, frames by layer; blocks by what they did. */
 void table_print_usage(struct table_sink *table, const struct record_footer *footer, double dur_ns);
 void table_print_block_paths(struct table_sink *table, const struct record_footer *footer);

@@ -12,6 +12,7 @@
 #include "sink/text.h"
 #include "source/recording.h"
 #include "util/progress.h"
+#include "verb/report_activity.h"
 #include "verb/report_compare.h"
 #include "verb/report_folded.h"
 #include "verb/report_outputs.h"
@@ -36,6 +37,7 @@ struct reading {
 	struct report_rules *rules;
 	struct report_compare *compare;
 	struct report_selection *selection;
+	struct report_activity *activity; /* NULL: not asked for */
 	/* It is read for `base`, or to be compared with: of the rest what shows is NULL. */
 	bool is_base;
 	struct report_rebuild *rebuild; /* of the run that is read; NULL: it has its footer */
@@ -159,10 +161,17 @@ static int skip_interval(void *ctx, uint64_t end_boot_ns)
 	return 0;
 }
 
-static int take_record(void *ctx, const struct record *record)
+static int select_record(void *ctx, const struct record *record)
 {
 	struct reading *reading = ctx;
 	const struct selection_output output = {print_record, skip_interval, ctx};
+
+	return report_selection_take(reading->selection, record, &output);
+}
+
+static int take_record(void *ctx, const struct record *record)
+{
+	struct reading *reading = ctx;
 	int err;
 
 	progress_add(&reading->progress, 1);
@@ -172,7 +181,9 @@ static int take_record(void *ctx, const struct record *record)
 		return print_record(ctx, record);
 	/* The run before it, with what was selected of it, ends here. */
 	err = record->type == RECORD_HEADER ? end_run(reading) : 0;
-	return err ? err : report_selection_take(reading->selection, record, &output);
+	if (!err && reading->activity)
+		err = report_activity_take(reading->activity, record, select_record, ctx);
+	return err ? err : select_record(ctx, record);
 }
 
 static int take_block(void *ctx, const struct record_block *block)
@@ -222,6 +233,15 @@ static enum exit_code read_recording(const char *file, const struct reading *to)
 	char name[256];
 
 	reading.file = file;
+	if (!err && to->activity)
+		err = report_activity_begin(to->activity, file);
+	if (err == -ENODATA) {
+		fprintf(stderr,
+			"jankscope: error: %s: no activity had the focus in it; record with "
+			"--frames live, or --frames perfetto --startup, on Android 13 or later\n",
+			file);
+		return EXIT_NO_TARGET;
+	}
 	progress_begin(&reading.progress, STDERR_FILENO, text_clean(name, sizeof(name), file),
 		       "records");
 	report_selection_begin(to->selection);
@@ -278,6 +298,7 @@ enum exit_code verb_report(const struct options *options)
 	struct report_rules *rules = NULL;
 	struct report_compare *compare = NULL;
 	struct report_selection *selection = NULL;
+	struct report_activity *activity = NULL;
 	struct report_stacks *stacks;
 	struct sink *table = NULL;
 	struct paths *paths = NULL, *old_paths = NULL;
@@ -303,6 +324,14 @@ enum exit_code verb_report(const struct options *options)
 	outputs = report_outputs_new(options, &code);
 	if (!outputs)
 		goto out;
+	if (options->by_activity) {
+		activity = report_activity_new();
+		if (!activity) {
+			fprintf(stderr, "jankscope: error: report: %s\n", strerror(ENOMEM));
+			code = EXIT_INTERNAL;
+			goto out;
+		}
+	}
 	/* With an output that is named the summary is not asked for, nor beside a comparison. */
 	if (!options->folded && !report_outputs_any(outputs) && !report_compare_any(compare)) {
 		table = table_sink_new(stdout, &table_options);
@@ -327,6 +356,7 @@ enum exit_code verb_report(const struct options *options)
 			      .rules = rules,
 			      .compare = compare,
 			      .selection = selection,
+			      .activity = activity,
 			      .is_base = true};
 	for (size_t i = 0; i < options->baselines.count; i++) {
 		one = read_recording(options->baselines.items[i], &to);
@@ -343,7 +373,8 @@ enum exit_code verb_report(const struct options *options)
 			      .outputs = outputs,
 			      .rules = rules,
 			      .compare = compare,
-			      .selection = selection};
+			      .selection = selection,
+			      .activity = activity};
 	for (int i = 0; i < options->argument_count; i++) {
 		if (i && table)
 			putchar('\n');
@@ -380,6 +411,7 @@ out:
 	report_rules_free(rules);
 	report_compare_free(compare);
 	report_selection_free(selection);
+	report_activity_free(activity);
 	paths_free(paths);
 	paths_free(old_paths);
 	report_stacks_free(stacks);

@@ -39,7 +39,8 @@ struct report_selection {
 	struct report_target *target;
 	struct header_target *shown_targets;
 	size_t target_count;
-	bool time; /* since, until or scene */
+	bool time;   /* since, until or scene */
+	bool remade; /* all is in, and the summary is made anew */
 	/* of the recording */
 	bool has_origin;
 	struct moment_origin origin;
@@ -102,6 +103,7 @@ struct report_selection *report_selection_new(const struct options *options, enu
 		for (size_t i = 0; i < options->target_count; i++)
 			show_target(&selection->shown_targets[i], &options->targets[i]);
 		selection->time = options->since || options->until || options->scene;
+		selection->remade = options->by_activity;
 	}
 	if (!*code)
 		return selection;
@@ -123,7 +125,7 @@ void report_selection_free(struct report_selection *selection)
 
 bool report_selection_any(const struct report_selection *selection)
 {
-	return selection->time || selection->target;
+	return selection->time || selection->target || selection->remade;
 }
 
 void report_selection_begin(struct report_selection *selection)
@@ -500,6 +502,8 @@ enum exit_code report_selection_end(struct report_selection *selection, const ch
 		fprintf(stderr, "jankscope: error: %s: nothing of --target in it\n", name);
 		return EXIT_NO_TARGET;
 	}
+	if (selection->remade && !selection->time && !selection->target)
+		return EXIT_FINE;
 	if (intervals->in || blocks->in) {
 		fprintf(stderr,
 			"jankscope: info: %s: selected are %" PRIu64 " of %" PRIu64

@@ -46,7 +46,6 @@ void frames_told_watch(struct frames_told *told, struct frame_stream *stream,
 	told->stream = stream;
 	told->names = names;
 	told->lost = 0;
-	told->focus_since_ns = 0;
 	frame_stream_watch(stream, on_shown, told);
 }
 
@@ -91,11 +90,10 @@ static void emit_launch(const struct frames_told *told, const struct launch *lau
 uint64_t frames_told_emit(struct frames_told *told, uint64_t now_ns, uint64_t window_ns, bool final)
 {
 	struct launches *launches = frame_stream_launches(told->stream);
-	uint64_t lost = launches_lost(launches) - told->lost;
 	struct launch launch;
 	struct focus focus;
+	uint64_t lost;
 
-	told->lost += lost;
 	while (launches_take(launches, process_name, told, now_ns, window_ns, final, &launch)) {
 		if (!frames_told_wants(told->context, launch.package))
 			continue;
@@ -103,8 +101,7 @@ uint64_t frames_told_emit(struct frames_told *told, uint64_t now_ns, uint64_t wi
 		emit_launch(told, &launch,
 			    final ? "the trace ended before" : "none of it was seen by then");
 	}
-	if (launches_focus(launches, process_name, told, &focus) &&
-	    focus.since_ns > told->focus_since_ns) {
+	while (launches_take_focus(launches, process_name, told, &focus)) {
 		const struct record_event event = {
 			.event = "focus",
 			.keys = {{.name = "activity", .text = focus.activity},
@@ -112,8 +109,9 @@ uint64_t frames_told_emit(struct frames_told *told, uint64_t now_ns, uint64_t wi
 			.key_count = 2,
 		};
 
-		told->focus_since_ns = focus.since_ns;
 		emit(told, &event);
 	}
+	lost = launches_lost(launches) - told->lost;
+	told->lost += lost;
 	return lost;
 }

@@ -11,7 +11,6 @@ struct frames_told {
 	const struct source_context *context;
 	struct frame_stream *stream; /* that is watched */
 	struct frames_names *names;  /* NULL: the pids are of another device */
-	int64_t focus_since_ns;      /* of the focus that was told last */
 	uint64_t count;              /* launches told */
 	uint64_t lost;               /* of the stream, that were counted */
 };
