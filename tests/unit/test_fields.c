@@ -352,6 +352,7 @@ Test(fields, of_lists_and_sources_are_found_by_their_path)
 
 static int check_row(void *ctx, const struct field_visit *visit)
 {
+	static const char *const who[] = {"pid", "tid", "uid", "package", "process", "thread"};
 	const struct field *field = visit->field;
 	size_t length = strlen(visit->path);
 
@@ -363,6 +364,12 @@ static int check_row(void *ctx, const struct field_visit *visit)
 		cr_expect_eq(field->unit, UNIT_NS, "%s.%s", visit->record, visit->path);
 	if (length > 6 && !strcmp(visit->path + length - 6, "_bytes"))
 		cr_expect_eq(field->unit, UNIT_BYTES, "%s.%s", visit->record, visit->path);
+	/* What says whose a row is: sink/csv.c looks for it among such fields only. */
+	for (size_t i = 0; field->key && i < sizeof(who) / sizeof(*who); i++)
+		if (!strcmp(field->key, who[i]) && field->kind != FIELD_OBJECT &&
+		    field->kind != FIELD_POINTER && field->kind != FIELD_LIST)
+			cr_expect(field->unit == UNIT_ID || field->unit == UNIT_NAME, "%s.%s",
+				  visit->record, visit->path);
 	return 0;
 }
 

@@ -110,26 +110,33 @@ static void skip_space(struct reader *reader)
 /* At a quote. What its escapes mean is looked at when somebody asks for the text. */
 static int read_text(struct reader *reader)
 {
-	const char *start = ++reader->p;
+	const char *start = reader->p + 1, *end = reader->end, *p = start;
 
-	for (; reader->p < reader->end && *reader->p != '"'; reader->p++) {
-		if ((unsigned char)*reader->p < 0x20)
+	for (; p < end && *p != '"'; p++) {
+		if ((unsigned char)*p < 0x20)
 			return -EBADMSG;
-		reader->p += *reader->p == '\\';
+		p += *p == '\\';
 	}
-	if (reader->p >= reader->end)
+	if (p >= end)
 		return -EBADMSG;
-	return add_token(reader, JSON_IS_TEXT, start, reader->p++);
+	reader->p = p + 1;
+	return add_token(reader, JSON_IS_TEXT, start, p);
+}
+
+static bool ends_word(char c)
+{
+	return c == ',' || c == ']' || c == '}' || c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
 static int read_word(struct reader *reader)
 {
 	struct json_token word = {.start = reader->p};
+	const char *p = reader->p, *end = reader->end;
 	bool whole;
 
-	while (reader->p < reader->end && !memchr(",]} \n\t\r", *reader->p, 7))
-		reader->p++;
-	word.end = reader->p;
+	while (p < end && !ends_word(*p))
+		p++;
+	word.end = reader->p = p;
 	if (!is_number(word.start, word.end, &whole) && !is_word(&word, "true") &&
 	    !is_word(&word, "false") && !is_word(&word, "null"))
 		return -EBADMSG;
@@ -279,11 +286,18 @@ bool json_tree_equals(const struct json_tree *tree, uint32_t place, const char *
 	return token->type == JSON_IS_TEXT && is_text(token, text, strlen(text));
 }
 
+/* Most keys that are looked at are another one from their first byte on. */
+static bool is_key(const struct json_token *token, const char *key)
+{
+	size_t length = (size_t)(token->end - token->start);
+
+	return *token->start == *key && !strncmp(token->start, key, length) && !key[length];
+}
+
 uint32_t json_tree_get(const struct json_tree *tree, uint32_t object, const char *key,
 		       uint32_t *hint)
 {
 	uint32_t end = behind(tree, object), begin = object + 1, at = *hint;
-	size_t length = strlen(key);
 
 	if (at < begin || at >= end)
 		at = begin;
@@ -292,7 +306,7 @@ uint32_t json_tree_get(const struct json_tree *tree, uint32_t object, const char
 		uint32_t stop = round ? first : end;
 
 		for (at = round ? begin : first; at < stop; at = behind(tree, at + 1))
-			if (is_text(token_at(tree, at), key, length)) {
+			if (is_key(token_at(tree, at), key)) {
 				*hint = behind(tree, at + 1);
 				return at + 1;
 			}
@@ -302,12 +316,21 @@ uint32_t json_tree_get(const struct json_tree *tree, uint32_t object, const char
 
 /* ---- values ---- */
 
-/* Behind a number stands a ',', a bracket or a space, which ends strtod(). */
+/* False: it does not fit. */
 static bool take_whole(const struct json_token *token, int64_t *value)
 {
-	errno = 0;
-	*value = strtoll(token->start, NULL, 10);
-	return !errno;
+	bool negative = *token->start == '-';
+	uint64_t number = 0, most = (uint64_t)INT64_MAX + negative;
+
+	for (const char *p = token->start + negative; p < token->end; p++) {
+		uint64_t digit = (uint64_t)(*p - '0');
+
+		if (number > (most - digit) / 10)
+			return false;
+		number = number * 10 + digit;
+	}
+	*value = (int64_t)(negative ? -number : number);
+	return true;
 }
 
 bool json_tree_integer(const struct json_tree *tree, uint32_t place, int64_t *value)
@@ -333,6 +356,7 @@ bool json_tree_number(const struct json_tree *tree, uint32_t place, double *valu
 		*value = (double)number;
 		return true;
 	}
+	/* Behind a number stands a ',', a bracket or a space, which ends it. */
 	*value = strtod(token->start, NULL);
 	return *value - *value == 0; /* JSON has no infinity */
 }

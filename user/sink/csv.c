@@ -19,12 +19,22 @@
 static const char *const columns[] = {"pid", "tid", "uid", "package", "process", "thread"};
 #define COLUMNS (sizeof(columns) / sizeof(*columns))
 
+/* A row at the most: texts in the columns, the name, the path and the value, and numbers. */
+#define ROW_BYTES (CSV_TEXT_MOST * (COLUMNS + 3) + 256)
+_Static_assert(ROW_BYTES < CSV_CELLS_BYTES / 2, "many rows are written at a time");
+
 #define HEAD \
 	"record,seq,t_boot_ns,time,pid,tid,uid,package,process,thread,name,metric,unit,value\r\n"
 
+struct number {
+	bool known, is_signed;
+	uint64_t value;
+};
+
 /* Whose values are written: what is known of that on the way from the record to the value. */
 struct subject {
-	char numbers[COLUMNS][24];
+	uint64_t id; /* no two subjects that say something else have one */
+	struct number numbers[COLUMNS];
 	const char *texts[COLUMNS]; /* NULL: the number, or nothing */
 	size_t lengths[COLUMNS];    /* of the texts */
 	const char *name;           /* what else a row of a list is called; NULL: nothing */
@@ -38,46 +48,67 @@ struct csv {
 	uint64_t boot_ns, unix_ns; /* the clocks of the header */
 	char time[40];             /* of the record; empty: not known */
 	char path[PATH_BYTES];     /* of the metric */
+	size_t path_length;
+	uint64_t subjects; /* so far */
+	uint64_t head_of;  /* the id of the subject whose row's head is in `head` */
+	struct csv_cells head, rows;
 };
 
 /* ---- rows ---- */
 
-/* All of a row but its value. */
-static void begin_row(struct csv *csv, const struct subject *subject, const char *unit)
+/* What all rows of a subject begin with: a few subjects have most of the rows of a record. */
+static void put_head(struct csv *csv, const struct subject *subject)
 {
 	const struct record *record = csv->record;
+	struct csv_cells *head = &csv->head;
 	uint64_t t_boot_ns = record->type == RECORD_STACK ? record->addition->stack.t_boot_ns
 							  : record->t_boot_ns;
-	char number[24];
 
-	csv_put_plain(csv->to, record_type_names[record->type]);
-	putc_unlocked(',', csv->to);
-	csv_put_plain(csv->to, csv_whole_text(number, record->seq, false));
-	putc_unlocked(',', csv->to);
-	csv_put_plain(csv->to, csv_whole_text(number, t_boot_ns, false));
-	putc_unlocked(',', csv->to);
-	csv_put_plain(csv->to, csv->time);
+	head->length = 0;
+	csv_put_plain(head, record_type_names[record->type]);
+	csv_put_plain(head, ",");
+	csv_put_whole(head, record->seq, false);
+	csv_put_plain(head, ",");
+	csv_put_whole(head, t_boot_ns, false);
+	csv_put_plain(head, ",");
+	csv_put_plain(head, csv->time);
 	for (size_t i = 0; i < COLUMNS; i++) {
-		putc_unlocked(',', csv->to);
+		csv_put_plain(head, ",");
 		if (subject->texts[i])
-			csv_put_text(csv->to, subject->texts[i], subject->lengths[i]);
-		else
-			csv_put_plain(csv->to, subject->numbers[i]);
+			csv_put_text(head, subject->texts[i], subject->lengths[i]);
+		else if (subject->numbers[i].known)
+			csv_put_whole(head, subject->numbers[i].value,
+				      subject->numbers[i].is_signed);
 	}
-	putc_unlocked(',', csv->to);
+	csv_put_plain(head, ",");
 	if (subject->name)
-		csv_put_text(csv->to, subject->name, subject->name_length);
-	putc_unlocked(',', csv->to);
-	/* A key path may have keys of counters and events in it, which a file can make up. */
-	csv_put_text(csv->to, csv->path, sizeof(csv->path));
-	putc_unlocked(',', csv->to);
-	csv_put_plain(csv->to, unit);
-	putc_unlocked(',', csv->to);
+		csv_put_text(head, subject->name, subject->name_length);
+	csv_put_plain(head, ",");
+	csv->head_of = subject->id;
+}
+
+/* All of a row but its value. `made_up`: the key path has keys of counters or events in it, which
+ * a file can make up. */
+static void begin_row(struct csv *csv, const struct subject *subject, const char *unit,
+		      bool made_up)
+{
+	if (csv->head_of != subject->id)
+		put_head(csv, subject);
+	if (csv->rows.length > sizeof(csv->rows.bytes) - ROW_BYTES)
+		csv_cells_flush(&csv->rows, csv->to);
+	csv_put_bytes(&csv->rows, csv->head.bytes, csv->head.length);
+	if (made_up)
+		csv_put_text(&csv->rows, csv->path, csv->path_length);
+	else
+		csv_put_bytes(&csv->rows, csv->path, csv->path_length);
+	csv_put_plain(&csv->rows, ",");
+	csv_put_plain(&csv->rows, unit);
+	csv_put_plain(&csv->rows, ",");
 }
 
 static void end_row(struct csv *csv)
 {
-	csv_put_plain(csv->to, "\r\n");
+	csv_put_plain(&csv->rows, "\r\n");
 }
 
 /* ---- values ---- */
@@ -86,12 +117,13 @@ static void put_fields(struct csv *csv, const struct subject *subject,
 		       const struct field_type *type, const void *object, size_t prefix);
 
 static void put_number_row(struct csv *csv, const struct subject *subject, const char *unit,
-			   double value)
+			   double value, bool made_up)
 {
 	if (!isfinite(value))
 		return;
-	begin_row(csv, subject, unit);
-	fprintf(csv->to, fabs(value) < 9e15 && value == trunc(value) ? "%.0f" : "%.17g", value);
+	begin_row(csv, subject, unit, made_up);
+	csv_put_real(&csv->rows, value,
+		     fabs(value) < 9e15 && value == trunc(value) ? "%.0f" : "%.17g");
 	end_row(csv);
 }
 
@@ -118,13 +150,13 @@ static const char *text_of(const struct field *row, const void *place, size_t *l
 	}
 }
 
-/* A whole number as text. False: the field is none, or absent. */
-static bool number_of(const struct field *row, const void *place, char text[24])
+/* False: the field is no whole number, or absent. */
+static bool number_of(const struct field *row, const void *place, struct number *number)
 {
 	bool is_signed = false;
-	char number[24];
 	uint64_t value;
 
+	number->known = false;
 	switch ((enum field_kind)row->kind) {
 	case FIELD_U64:
 		value = *(const uint64_t *)place;
@@ -157,7 +189,7 @@ static bool number_of(const struct field *row, const void *place, char text[24])
 	}
 	if (!value && row->need == FIELD_NONZERO)
 		return false;
-	strcpy(text, csv_whole_text(number, value, is_signed));
+	*number = (struct number){true, is_signed, value};
 	return true;
 }
 
@@ -165,16 +197,20 @@ static size_t column_of(const struct field *row)
 {
 	size_t i = 0;
 
-	while (i < COLUMNS &&
-	       (!row->key || columns[i][0] != row->key[0] || strcmp(columns[i], row->key)))
+	/* Most fields are figures. */
+	if (!row->key || (row->unit != UNIT_ID && row->unit != UNIT_NAME))
+		return COLUMNS;
+	while (i < COLUMNS && (columns[i][0] != row->key[0] || strcmp(columns[i], row->key)))
 		i++;
 	return i;
 }
 
-/* What the fields of an object say about whose values its others are. */
-static void know_subject(struct subject *subject, const struct field_type *type, const void *object,
+/* What the fields of an object say about whose values its others are. True: anything. */
+static bool know_subject(struct subject *subject, const struct field_type *type, const void *object,
 			 bool in_list)
 {
+	bool any = false;
+
 	for (size_t i = 0; i < type->count; i++) {
 		const struct field *row = &type->fields[i];
 		const void *place = (const char *)object + row->offset;
@@ -182,27 +218,29 @@ static void know_subject(struct subject *subject, const struct field_type *type,
 		const char *text;
 
 		if (row->kind == FIELD_INLINE) {
-			know_subject(subject, row->of, place, in_list);
-			continue;
-		}
-		text = text_of(row, place, &length);
-		if (column < COLUMNS) {
-			subject->texts[column] = text;
-			subject->lengths[column] = length;
-			if (!number_of(row, place, subject->numbers[column]))
-				subject->numbers[column][0] = 0;
-		} else if (in_list && text && row->kind != FIELD_BOOL && !subject->name) {
+			any |= know_subject(subject, row->of, place, in_list);
+		} else if (column < COLUMNS) {
+			any = true;
+			subject->texts[column] = text_of(row, place, &subject->lengths[column]);
+			number_of(row, place, &subject->numbers[column]);
+		} else if (in_list && row->kind != FIELD_BOOL && !subject->name) {
+			text = text_of(row, place, &length);
+			if (!text)
+				continue;
+			any = true;
 			subject->name = text;
 			subject->name_length = length;
 		}
 	}
+	return any;
 }
 
 /* A stack is a list of frames, and no figure. */
 static bool is_stack(const struct field_type *type)
 {
-	return !strcmp(type->name, "stack") || !strcmp(type->name, "stack_body") ||
-	       !strcmp(type->name, "link");
+	return (type->name[0] == 's' &&
+		(!strcmp(type->name, "stack") || !strcmp(type->name, "stack_body"))) ||
+	       (type->name[0] == 'l' && !strcmp(type->name, "link"));
 }
 
 /* Append a key to the path; the length of it, or 0 where there is no room. */
@@ -214,7 +252,8 @@ static size_t add_key(struct csv *csv, size_t prefix, const char *key)
 		return 0;
 	if (prefix)
 		csv->path[prefix] = '.';
-	memcpy(csv->path + at, key, length + 1);
+	memcpy(csv->path + at, key, length);
+	csv->path_length = at + length;
 	return at + length;
 }
 
@@ -226,6 +265,7 @@ static void put_named(struct csv *csv, const struct subject *parent, const struc
 	for (size_t i = 0; i < count; i++) {
 		struct subject subject = *parent;
 
+		subject.id = ++csv->subjects;
 		subject.name = *(const char *const *)(const void *)(rows + i * type->size +
 								    type->name_offset);
 		subject.name_length = SIZE_MAX;
@@ -239,6 +279,7 @@ static void put_rows(struct csv *csv, const struct subject *parent, const struct
 	for (size_t i = 0; i < count; i++) {
 		struct subject subject = *parent;
 
+		subject.id = ++csv->subjects;
 		subject.name = NULL;
 		know_subject(&subject, type, rows + i * type->size, true);
 		put_fields(csv, &subject, type, rows + i * type->size, prefix);
@@ -250,7 +291,8 @@ static void put_object(struct csv *csv, const struct subject *parent, const stru
 {
 	struct subject subject = *parent;
 
-	know_subject(&subject, type, object, false);
+	if (know_subject(&subject, type, object, false))
+		subject.id = ++csv->subjects;
 	put_fields(csv, &subject, type, object, prefix);
 }
 
@@ -259,8 +301,8 @@ static void put_counters(struct csv *csv, const struct subject *subject,
 {
 	for (size_t i = 0; i < list->count; i++)
 		if (add_key(csv, prefix, list->items[i].name)) {
-			begin_row(csv, subject, "count");
-			fprintf(csv->to, "%" PRIu64, list->items[i].value);
+			begin_row(csv, subject, "count", true);
+			csv_put_whole(&csv->rows, list->items[i].value, false);
 			end_row(csv);
 		}
 }
@@ -270,8 +312,8 @@ static void put_missing(struct csv *csv, const struct subject *subject,
 {
 	for (size_t i = 0; i < list->count; i++)
 		if (add_key(csv, prefix, list->items[i].key)) {
-			begin_row(csv, subject, "");
-			csv_put_text(csv->to, list->items[i].reason, SIZE_MAX);
+			begin_row(csv, subject, "", true);
+			csv_put_text(&csv->rows, list->items[i].reason, SIZE_MAX);
 			end_row(csv);
 		}
 }
@@ -290,8 +332,8 @@ static void put_bucket(void *ctx, uint64_t low, uint64_t high, uint64_t count)
 	snprintf(key, sizeof(key), "%" PRIu64 "..%" PRIu64, low, high);
 	if (!add_key(buckets->csv, buckets->prefix, key))
 		return;
-	begin_row(buckets->csv, buckets->subject, "count");
-	fprintf(buckets->csv->to, "%" PRIu64, count);
+	begin_row(buckets->csv, buckets->subject, "count", false);
+	csv_put_whole(&buckets->csv->rows, count, false);
 	end_row(buckets->csv);
 }
 
@@ -301,13 +343,13 @@ static void put_event_keys(struct csv *csv, const struct subject *subject,
 	for (size_t i = 0; i < event->key_count; i++) {
 		if (!add_key(csv, 0, event->keys[i].name))
 			continue;
-		begin_row(csv, subject, "");
+		begin_row(csv, subject, "", true);
 		if (event->keys[i].text)
-			csv_put_text(csv->to, event->keys[i].text, SIZE_MAX);
+			csv_put_text(&csv->rows, event->keys[i].text, SIZE_MAX);
 		else if (event->keys[i].real)
-			fprintf(csv->to, "%.17g", event->keys[i].number);
+			csv_put_real(&csv->rows, event->keys[i].number, "%.17g");
 		else
-			fprintf(csv->to, "%" PRId64, event->keys[i].value);
+			csv_put_whole(&csv->rows, (uint64_t)event->keys[i].value, true);
 		end_row(csv);
 	}
 }
@@ -330,7 +372,7 @@ static void put_totals(struct csv *csv, const struct subject *subject,
 	for (size_t i = 0; i < footer->total_count; i++)
 		if (add_key(csv, prefix, footer->totals[i].key))
 			put_number_row(csv, subject, unit_of_key(footer->totals[i].key),
-				       footer->totals[i].value);
+				       footer->totals[i].value, true);
 	for (size_t i = 0; i < footer->distribution_count; i++) {
 		const struct record_distribution *d = &footer->distributions[i];
 		const struct {
@@ -344,7 +386,7 @@ static void put_totals(struct csv *csv, const struct subject *subject,
 		for (size_t k = 0; length && k < sizeof(figures) / sizeof(*figures); k++)
 			if (add_key(csv, length, figures[k].key))
 				put_number_row(csv, subject, k ? unit_of_key(d->name) : "count",
-					       figures[k].value);
+					       figures[k].value, true);
 	}
 }
 
@@ -354,7 +396,7 @@ static void put_field(struct csv *csv, const struct subject *subject, const stru
 	const void *place = (const char *)object + row->offset;
 	const void *more = (const char *)object + row->more_offset;
 	const struct field *part;
-	char number[24];
+	struct number number;
 	const char *text;
 	size_t length;
 
@@ -416,7 +458,8 @@ static void put_field(struct csv *csv, const struct subject *subject, const stru
 		return;
 	case FIELD_DOUBLE:
 		if (row->need != FIELD_NONZERO || *(const double *)place > 0)
-			put_number_row(csv, subject, field_unit_name(row), *(const double *)place);
+			put_number_row(csv, subject, field_unit_name(row), *(const double *)place,
+				       false);
 		return;
 	default:
 		break;
@@ -424,23 +467,21 @@ static void put_field(struct csv *csv, const struct subject *subject, const stru
 	text = text_of(row, place, &length);
 	if (text && text == subject->name)
 		return; /* it is in its column */
-	if (!text && !number_of(row, place, number))
+	if (!text && !number_of(row, place, &number))
 		return;
-	begin_row(csv, subject, text ? "" : field_unit_name(row));
+	begin_row(csv, subject, text ? "" : field_unit_name(row), false);
 	if (text)
-		csv_put_text(csv->to, text, length);
+		csv_put_text(&csv->rows, text, length);
 	else
-		fputs(number, csv->to);
+		csv_put_whole(&csv->rows, number.value, number.is_signed);
 	end_row(csv);
 }
 
 static void put_fields(struct csv *csv, const struct subject *subject,
 		       const struct field_type *type, const void *object, size_t prefix)
 {
-	for (size_t i = 0; i < type->count; i++) {
-		csv->path[prefix] = 0;
+	for (size_t i = 0; i < type->count; i++)
 		put_field(csv, subject, &type->fields[i], object, prefix);
-	}
 }
 
 /* ---- the sink ---- */
@@ -472,12 +513,19 @@ static int csv_write(struct sink *sink, const struct record *record)
 	if (record->type == RECORD_STACK)
 		return 0;
 	csv->record = record;
-	errno = 0;
 	set_time(csv, record->t_boot_ns);
-	put_object(csv, &(struct subject){0}, record_types[record->type], record->header, 0);
-	if (!ferror(csv->to))
-		return 0;
-	return errno ? -errno : -EIO;
+	put_object(csv, &(struct subject){.id = ++csv->subjects}, record_types[record->type],
+		   record->header, 0);
+	return csv->rows.err;
+}
+
+static int csv_finish(struct sink *sink, uint64_t deadline_mono_ns)
+{
+	struct csv *csv = (struct csv *)sink;
+
+	(void)deadline_mono_ns;
+	csv_cells_flush(&csv->rows, csv->to);
+	return csv->rows.err;
 }
 
 static void csv_close(struct sink *sink)
@@ -487,13 +535,14 @@ static void csv_close(struct sink *sink)
 
 struct sink *csv_sink_new(FILE *to)
 {
-	static const struct sink_ops ops = {.name = "csv", .write = csv_write, .close = csv_close};
+	static const struct sink_ops ops = {
+		.name = "csv", .write = csv_write, .finish = csv_finish, .close = csv_close};
 	struct csv *csv = calloc(1, sizeof(*csv));
 
 	if (!csv)
 		return NULL;
 	csv->base.ops = &ops;
 	csv->to = to;
-	fputs(HEAD, to);
+	csv_put_plain(&csv->rows, HEAD);
 	return &csv->base;
 }

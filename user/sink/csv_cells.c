@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sink/csv_cells.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "sink/text.h"
-
-#define TEXT_BYTES 4096 /* what is longer is cut */
-
-void csv_put_plain(FILE *to, const char *text)
-{
-	fputs_unlocked(text, to);
-}
 
 /* How much of a text is ASCII that stands for itself, as nearly all names are. A formula begins
  * with something else than a letter, a digit, '.', '/' or '_'. */
@@ -26,49 +20,64 @@ static size_t plain_length(const char *text, size_t length)
 	return n;
 }
 
-void csv_put_text(FILE *to, const char *text, size_t length)
+void csv_put_text(struct csv_cells *cells, const char *text, size_t length)
 {
-	char bounded[TEXT_BYTES], clean[TEXT_BYTES];
+	char bounded[CSV_TEXT_BYTES], clean[CSV_TEXT_BYTES];
 	size_t plain = plain_length(text, length);
 	const char *first;
 	bool formula;
 
-	if (plain < TEXT_BYTES && (plain == length || !text[plain])) {
-		fwrite_unlocked(text, 1, plain, to);
+	if (plain < CSV_TEXT_BYTES && (plain == length || !text[plain])) {
+		csv_put_bytes(cells, text, plain);
 		return;
 	}
 
 	snprintf(bounded, sizeof(bounded), "%.*s",
-		 (int)(length < TEXT_BYTES ? length : TEXT_BYTES - 1), text);
+		 (int)(length < CSV_TEXT_BYTES ? length : CSV_TEXT_BYTES - 1), text);
 	text_clean(clean, sizeof(clean), bounded);
 	/* Spreadsheets skip blanks ahead of a formula. */
 	first = clean + strspn(clean, " ");
 	formula = *first && strchr("=+-@|%", *first);
 	if (!formula && !strpbrk(clean, "\",")) {
-		csv_put_plain(to, clean);
+		csv_put_plain(cells, clean);
 		return;
 	}
-	fputs(formula ? "\"'" : "\"", to);
+	csv_put_plain(cells, formula ? "\"'" : "\"");
 	for (const char *c = clean; *c; c++) {
 		if (*c == '"')
-			putc('"', to);
-		putc(*c, to);
+			csv_put_plain(cells, "\"");
+		csv_put_bytes(cells, c, 1);
 	}
-	putc('"', to);
+	csv_put_plain(cells, "\"");
 }
 
-const char *csv_whole_text(char buffer[24], uint64_t value, bool is_signed)
+void csv_put_whole(struct csv_cells *cells, uint64_t value, bool is_signed)
 {
 	bool negative = is_signed && (int64_t)value < 0;
-	char *at = buffer + 23;
+	char digits[24], *end = digits + sizeof(digits), *at = end;
 
 	if (negative)
 		value = -value;
-	*at = 0;
 	do
 		*--at = (char)('0' + value % 10);
 	while (value /= 10);
 	if (negative)
 		*--at = '-';
-	return at;
+	csv_put_bytes(cells, at, (size_t)(end - at));
+}
+
+void csv_put_real(struct csv_cells *cells, double value, const char *format)
+{
+	char text[344];
+
+	snprintf(text, sizeof(text), format, value);
+	csv_put_plain(cells, text);
+}
+
+void csv_cells_flush(struct csv_cells *cells, FILE *to)
+{
+	errno = 0;
+	if (!cells->err && fwrite(cells->bytes, 1, cells->length, to) != cells->length)
+		cells->err = errno ? -errno : -EIO;
+	cells->length = 0;
 }
