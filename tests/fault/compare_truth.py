@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """report --baseline without a rule: what of two sets of runs differs."""
+import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 
 import made_recording as made
 
@@ -112,6 +114,9 @@ say(re.search(r"^ +- +[0-9.]+ +\+[0-9.]+  Uploader of " + APP + "$", text, re.M)
     "a thread that was not there grew", text)
 say(re.search(r"^ +- +[0-9.]+ +\+[0-9.]+  main;upload$", text, re.M), "a stack that was not there grew", text)
 say("A run is a sample." in text, "it says that runs are the samples", text)
+say(re.search(r"^  worse:.* targets_cpu_pct .*blocks_per_h", text, re.M) and "  better: none\n" in text,
+    "taken together they are worse, too", text)
+say("NOT ALIKE" not in text, "runs that are alike are not called otherwise", text)
 folded = report("new0.jsonl", "--baseline", "old1.jsonl", "--baseline", "evil.jsonl", "--folded", "-")
 say(re.search(r"^main;upload 0 [0-9]+$", folded, re.M) and
     re.search(r"^main;.*a.+b [0-9]+ 0$", folded, re.M) and "CHANGE" not in folded,
@@ -138,6 +143,78 @@ say(rows and all(row["said"] == "too short to be judged" for row in rows.values(
 made.write("bare.jsonl", [made.header()])
 rows = figures(report("bare.jsonl", "--baseline", "old0.jsonl"))
 say(not rows, "what is not on both sides is not compared", [row[0] for row in rows.values()])
+text = report("bare.jsonl", "--baseline", "old0.jsonl")
+say(re.search(r"^janky frames, % +- +- +- +only OLD has it: not judged$", text, re.M) and
+    "NOT ALIKE: targets: %s, all\n" % APP in text, "what one side has only is told, and that the targets differ",
+    text)
+
+
+# ---- recordings that were not made alike ----
+def changed(path, source, change):
+    """A recording with another header."""
+    records = [json.loads(text) for text in open(source)]
+    for record in records:
+        record.pop("crc")
+    change(records[0])
+    made.write(path, records)
+
+
+for i in range(5):
+    changed("lower%d.jsonl" % i, "new%d.jsonl" % i, lambda head: head.update(block_ns=head["block_ns"] // 5))
+    changed("else%d.jsonl" % i, "new%d.jsonl" % i,
+            lambda head: head.update(device="Fon\x1b[2J 7", targets=[{"package": "com.other"}]))
+text = report(*["lower%d.jsonl" % i for i in range(5)], *bases)
+rows = figures(text)
+say(rows["blocks an hour"]["said"] == rows["blocked, ms an hour"]["said"] == "of other lengths: not judged" and
+    rows["target CPU, % of a core"]["said"] == "worse" and "NOT ALIKE: what is a block: 500 ms, 100 ms" in text and
+    not re.search(r"^  worse:.*block", text, re.M), "blocks of other lengths are not compared", text)
+text = report(*["else%d.jsonl" % i for i in range(5)], *bases)
+say("NOT ALIKE: targets: %s, com.other\n" % APP in text and "\x1b" not in text, "other targets are told", text)
+runs = report("bare.jsonl", "new0.jsonl", "new1.jsonl", "new2.jsonl", *bases)
+say(re.search(r"^janky frames, % .*; 5 and 3 runs have it$", runs, re.M), "a run without the figure is told", runs)
+
+
+# ---- rules about the comparison ----
+def rule(code, text, *arguments, junit=None):
+    """code: of the exit status. The recordings have no footers, so that 3 stands for 0."""
+    done = subprocess.run([jankscope, "report", *arguments, "--fail-if", text,
+                           *(["--junit", junit] if junit else [])], capture_output=True, text=True, timeout=60)
+    say(done.returncode == code, "--fail-if %s: exit %d" % (text, code), (done.returncode, done.stderr))
+    return done
+
+
+done = rule(10, "compare.worse > 0", *news, *bases, junit="compare.xml")
+say("jankscope: fail: new0.jsonl and 4 more: compare.worse is 5, > 0" in done.stderr and "95 % INTERVAL" in done.stdout,
+    "the rule is told beside the table", done)
+case = xml.etree.ElementTree.parse("compare.xml").getroot().find(".//testcase")
+say(case.get("name") == "compare.worse > 0" and case.find("failure") is not None, "the rule is in the XML", case)
+rule(3, "compare.worse > 0", *["old%d.jsonl" % i for i in range(5)],
+     *[a for i in range(5) for a in ("--baseline", "new%d.jsonl" % i)])
+rule(10, "compare.better >= 5", *["old%d.jsonl" % i for i in range(5)],
+     *[a for i in range(5) for a in ("--baseline", "new%d.jsonl" % i)])
+low = float(figures(report(*news, *bases))["target CPU, % of a core"]["low"])
+rule(10, "compare.targets_cpu_pct.low > %g" % (low - 0.01), *news, *bases)
+done = rule(3, "compare.targets_cpu_pct.low > %g" % (low + 0.01), *news, *bases)
+say("error" not in done.stderr, "a rule that is not true is not an unknown one", done.stderr)
+rule(10, "compare.blocks_per_h.low >= 300", *news, *bases)
+done = rule(3, "compare.pss_mib.low > 0", *news, *bases)
+say("compare.pss_mib.low: no run has it" in done.stderr, "what no run has cannot be judged", done.stderr)
+done = rule(3, "compare.worse > 0", "bare.jsonl", "--baseline", "old0.jsonl")
+say("compare.worse: nothing can be judged" in done.stderr, "nothing to judge never passes", done.stderr)
+rule(10, "compare.unjudged > 1", *["lower%d.jsonl" % i for i in range(5)], *bases)
+for text, why in (("compare.worst > 0", "there is compare.worse, "), ("compare.jank_pct > 0", "KEY: targets_cpu_pct"),
+                  ("compare.worse > base", "against the baseline already"),
+                  ("compare.worse > 0 and blocks.count > 0", "a rule of its own")):
+    done = rule(2, text, "new0.jsonl", "--baseline", "old0.jsonl")
+    say(why in done.stderr and len(done.stderr.splitlines()) == 1, "%s: one line" % text, done.stderr)
+done = rule(2, "compare.worse > 0", "new0.jsonl")
+say("compare needs --baseline" in done.stderr, "a comparison needs a baseline", done.stderr)
+# Both kinds in one call: each by what it is about.
+done = subprocess.run([jankscope, "report", *news, *bases, "--fail-if", "compare.worse > 100", "--fail-if",
+                       "blocks.count > base + 5", "--junit", "both.xml"], capture_output=True, text=True, timeout=60)
+cases = xml.etree.ElementTree.parse("both.xml").getroot().findall(".//testcase")
+say(done.returncode == 10 and len(cases) == 6 and len([c for c in cases if c.find("failure") is not None]) == 5,
+    "rules of runs and of the comparison stand beside each other", (done.returncode, done.stderr, len(cases)))
 
 # ---- names of others, damages, flags ----
 text = report("evil.jsonl", "--baseline", "old0.jsonl")

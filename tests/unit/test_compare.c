@@ -10,6 +10,7 @@
 
 #include "chance.h"
 #include "compare/difference.h"
+#include "compare/family.h"
 #include "compare/grown.h"
 #include "compare/metrics.h"
 
@@ -143,6 +144,109 @@ static struct rates compare_series(size_t intervals, double memory, double plant
 		series_free(&sides[1]);
 	}
 	return rates;
+}
+
+/* ---- several figures ---- */
+
+/* Student's t with 2 degrees of freedom is t / sqrt(t * t + 2) within t, and with 4
+ * u + u * (1 - u * u) / 2 with u = t / sqrt(t * t + 4) (Abramowitz and Stegun, 26.7.4). */
+Test(compare, how_often_chance_parts_two_sides)
+{
+	const double one[] = {1, 2, 3}, two[] = {4, 5, 9}, same[] = {7, 7, 7, 7},
+		     other[] = {8, 8, 8, 8};
+
+	/* t * t = 6 with 2.56 degrees of freedom, which are rounded down */
+	cr_expect(fabs(of_values(one, 3, two, 3).chance - (1 - sqrt(6.0 / 8))) < 1e-7, "%.9f",
+		  of_values(one, 3, two, 3).chance);
+	for (double move = 0.01; move < 100; move *= 1.7) {
+		const double moved[] = {1 + move, 2 + move, 3 + move};
+		double t = move / sqrt(2.0 / 3), u = t / sqrt(t * t + 4);
+		double chance = of_values(one, 3, moved, 3).chance;
+
+		cr_expect(fabs(chance - (1 - u - u * (1 - u * u) / 2)) < 1e-7, "%g: %.9f", move,
+			  chance);
+	}
+	cr_expect(fabs(of_values(same, 4, other, 4).chance - 2.0 / 70) < 1e-12);
+	cr_expect_eq(of_values(same, 4, same, 4).chance, 1);
+	cr_expect(isnan(of_values(same, 2, other, 3).chance));
+}
+
+/* The interval and the chance say the same. */
+Test(compare, what_lies_outside_its_interval_is_rare_by_chance)
+{
+	uint64_t state = 11;
+	unsigned apart = 0;
+
+	for (unsigned pair = 0; pair < PAIRS; pair++) {
+		size_t runs = 3 + pair % 8;
+		double sides[2][16];
+		struct difference difference;
+		bool differs;
+
+		for (size_t i = 0; i < 2 * runs; i++)
+			sides[i / runs][i % runs] = normal(&state) + (i < runs ? 0 : 1);
+		difference = of_values(sides[0], runs, sides[1], runs);
+		differs = difference.verdict == DIFFERENCE_MORE ||
+			  difference.verdict == DIFFERENCE_LESS;
+		apart += differs;
+		/* The table of Student's points is by whole degrees of freedom, rounded down. */
+		if (runs >= DIFFERENCE_FEW)
+			cr_expect_eq(differs, difference.chance <= 0.05, "%g", difference.chance);
+		else
+			cr_expect(!differs || difference.chance <= 0.051, "%g", difference.chance);
+	}
+	cr_expect(apart > PAIRS / 5 && apart < PAIRS, "%u", apart);
+}
+
+Test(compare, figures_taken_together)
+{
+	/* Holm's steps: 0.05 / 4, / 3, / 2, / 1. */
+	const double chances[] = {0.02, NAN, 0.001, 0.04, 0.016};
+	const double all[] = {0.04, 0.012, 0.016, 0.025};
+	bool differ[5];
+
+	family_judge(chances, 5, differ);
+	cr_expect(!differ[1] && differ[2]);
+	cr_expect(differ[4] && differ[0] && differ[3]);
+	family_judge(all, 4, differ);
+	cr_expect(differ[0] && differ[1] && differ[2] && differ[3]);
+	family_judge((double[]){0.04, 0.013, 0.016, 0.025}, 4, differ);
+	cr_expect(!differ[0] && !differ[1] && !differ[2] && !differ[3]);
+	family_judge((double[]){NAN, NAN}, 2, differ);
+	cr_expect(!differ[0] && !differ[1]);
+	family_judge((double[]){0.05}, 1, differ);
+	cr_expect(differ[0]);
+}
+
+/* What a farm's rule sees: of eight figures any. By its own interval one of them seems to differ in
+ * every fourth pair. */
+Test(compare, of_many_figures_chance_rarely_makes_one_differ)
+{
+	unsigned together = 0, apart = 0;
+	uint64_t state = 5;
+
+	for (unsigned pair = 0; pair < PAIRS; pair++) {
+		double chances[8], sides[2][5];
+		bool differ[8], any = false, alone = false;
+
+		for (size_t figure = 0; figure < 8; figure++) {
+			struct difference difference;
+
+			for (size_t i = 0; i < 10; i++)
+				sides[i / 5][i % 5] = 10 + normal(&state);
+			difference = of_values(sides[0], 5, sides[1], 5);
+			chances[figure] = difference.chance;
+			alone |= difference.verdict != DIFFERENCE_NONE;
+		}
+		family_judge(chances, 8, differ);
+		for (size_t figure = 0; figure < 8; figure++)
+			any |= differ[figure];
+		together += any;
+		apart += alone;
+	}
+	cr_log_info("together %u, apart %u of %u", together, apart, PAIRS);
+	cr_expect(together <= PAIRS * 8 / 100, "%u of %u", together, PAIRS);
+	cr_expect(apart >= PAIRS / 5, "%u of %u", apart, PAIRS);
 }
 
 /* 5 % +- 3 of 400. */

@@ -141,13 +141,13 @@ static const struct option_row option_rows[] = {
 	 "gaps",
 	 VERB_REPORT, OPTION_FLAG, FIELD(hourly)},
 	{0, "fail-if", "RULE",
-	 "exit 10 when a run's summary makes the rule true: METRIC > VALUE (>=, <, <=), more by "
-	 "\"and\"; METRIC is a key path of the summary (frames.jank_pct), VALUE a number with a "
-	 "unit, or base, base + 1, base * 1.1; may be given again",
+	 "exit 10 when a summary makes the rule true: METRIC > VALUE (>=, <, <=), more by \"and\"; "
+	 "METRIC is a key path of it (frames.jank_pct) or of --baseline (compare.worse), VALUE a "
+	 "number with a unit, or base, base + 1, base * 1.1",
 	 VERB_REPORT, OPTION_TEXTS, FIELD(fail_if)},
 	{0, "baseline", "FILE",
 	 "an older recording: what differs from it by more than chance, and who grew; three and "
-	 "more on each side show what varies from run to run. With --fail-if it is what `base` "
+	 "more on each side show what varies from run to run. With --fail-if also what `base` "
 	 "means, of several the median",
 	 VERB_REPORT, OPTION_TEXTS, FIELD(baselines), .file = true},
 	{0, "junit", "FILE", "write what the rules of --fail-if say as JUnit XML; -: stdout",

@@ -106,6 +106,9 @@ static const struct man_item examples[] = {
 	 "Its summary, with the names that classes and methods have in the source."},
 	{"jankscope report new1 new2 new3 --baseline old1 --baseline old2 --baseline old3",
 	 "What differs between two builds by more than chance."},
+	{"jankscope report new1 new2 new3 --baseline old1 --baseline old2 --baseline old3 "
+	 "--fail-if 'compare.worse > 0'",
+	 "Exit 10 where anything is worse beyond chance; of one figure: compare.jank_pct.low > 1."},
 	{"jankscope report new.jsonl --baseline old.jsonl --fail-if 'frames.jank_pct > base + 1' "
 	 "--junit "
 	 "rules.xml",

@@ -52,6 +52,57 @@ static double student_95(double freedom)
 	       (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * freedom * freedom * freedom);
 }
 
+#define STEPS        400 /* of an integral; even */
+#define MOST_DEGREES 200
+
+static double power(double base, unsigned exponent)
+{
+	double result = 1;
+
+	for (; exponent; exponent /= 2, base *= base)
+		if (exponent % 2)
+			result *= base;
+	return result;
+}
+
+/* The density of Student's t without its factor: at x, or (t > 0) at t / x, times what a step of x
+ * is there. */
+static double density(double x, double t, unsigned degrees)
+{
+	double square = x * x + t * t / degrees;
+
+	return t > 0 ? t / square * power(x / sqrt(square), degrees - 1)
+		     : power(1 / sqrt(1 + x * x / degrees), degrees + 1);
+}
+
+/* By Simpson's rule. */
+static double area(double begin, double end, double t, unsigned degrees)
+{
+	double step = (end - begin) / STEPS, sum = 0;
+
+	for (int i = 0; i <= STEPS; i++)
+		sum += density(begin + i * step, t, degrees) * (i == 0 || i == STEPS ? 1
+								: i % 2              ? 4
+										     : 2);
+	return sum * step;
+}
+
+/* How often chance is so many errors off, by Student's t with whole degrees of freedom, rounded
+ * down. What lies beyond t, which has no end, is looked at by its inverse; the libm's functions for
+ * this would be 90 KiB of the binary. */
+static double student_chance(double t, double freedom)
+{
+	unsigned degrees = freedom < MOST_DEGREES ? (unsigned)freedom : MOST_DEGREES;
+	double beyond_1, within_1;
+
+	if (!degrees)
+		degrees = 1;
+	beyond_1 = area(0, 1, 1, degrees);
+	within_1 = area(0, 1, 0, degrees);
+	return (t < 1 ? beyond_1 + area(t, 1, 0, degrees) : area(0, 1, t, degrees)) /
+	       (beyond_1 + within_1);
+}
+
 /* xorshift64* (Vigna, 2016). */
 static uint64_t random_next(uint64_t *state)
 {
@@ -126,13 +177,20 @@ static int set_interval(const struct difference_side *old, const struct estimate
 			struct difference *difference)
 {
 	double error = hypot(a->error, b->error), half, drawn[RESAMPLES];
+	double off = fabs(difference->difference) / error, degrees;
+	size_t farther = 1; /* the samples as they are, one of RESAMPLES + 1 */
 	int err = 0;
 
 	if (old->count < DIFFERENCE_FEW || new->count < DIFFERENCE_FEW) {
-		half = error * student_95(freedom(a, old->count, b, new->count));
+		degrees = freedom(a, old->count, b, new->count);
+		half = error * student_95(degrees);
+		difference->chance = student_chance(off, degrees);
 	} else {
 		err = draw(old, new, difference->difference, drawn);
 		half = err ? NAN : error * drawn[RESAMPLES * 95 / 100];
+		for (size_t i = 0; !err && i < RESAMPLES; i++)
+			farther += drawn[i] >= off;
+		difference->chance = (double)farther / (RESAMPLES + 1);
 	}
 	difference->low = difference->difference - half;
 	difference->high = difference->difference + half;
@@ -142,13 +200,13 @@ static int set_interval(const struct difference_side *old, const struct estimate
 /* All runs of a side are equal, and the sides are not: an event count, often. Were there no
  * difference, each way to deal the samples to the sides would be as likely as this one, and two of
  * them part the values like this (Fisher's exact test). */
-static bool parts_by_chance(size_t old_count, size_t new_count)
+static double chance_of_parting(size_t old_count, size_t new_count)
 {
 	double ways = 1;
 
 	for (size_t i = 1; i <= old_count && ways < 1e9; i++)
 		ways = ways * (double)(new_count + i) / (double)i;
-	return 2 / ways > 0.05;
+	return 2 / ways;
 }
 
 static int judge(const struct difference_side *old, const struct difference_side *new,
@@ -170,12 +228,17 @@ static int judge(const struct difference_side *old, const struct difference_side
 					  .low = NAN,
 					  .high = NAN,
 					  .detectable = NAN,
+					  .chance = NAN,
 					  .verdict = DIFFERENCE_TOO_SHORT};
 	if (old->count < DIFFERENCE_LEAST || new->count < DIFFERENCE_LEAST)
 		return 0;
 	if (!(hypot(a.error, b.error) > 0)) {
 		difference->verdict = DIFFERENCE_SAME;
-		if (are_runs && difference->difference && !parts_by_chance(old->count, new->count))
+		if (!difference->difference)
+			difference->chance = 1;
+		else if (are_runs)
+			difference->chance = chance_of_parting(old->count, new->count);
+		if (difference->chance <= 0.05)
 			difference->verdict =
 				difference->difference > 0 ? DIFFERENCE_MORE : DIFFERENCE_LESS;
 		return 0;
@@ -238,8 +301,10 @@ int difference_of_series(const struct series *old, const struct series *new,
 		if (off > DEPENDS_TOO_MUCH && count > DIFFERENCE_BLOCKS / 4)
 			continue;
 		err = judge(&a_side, &b_side, false, difference);
-		if (!err && off > DRIFTS)
+		if (!err && off > DRIFTS) {
 			difference->verdict = DIFFERENCE_DRIFTS;
+			difference->chance = NAN;
+		}
 		return err;
 	}
 	return 0;

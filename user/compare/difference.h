@@ -30,6 +30,7 @@ struct difference {
 	double old, new, difference; /* new - old */
 	double low, high;            /* 95 % interval of the difference */
 	double detectable; /* a difference of that size would show in 8 of 10 such pairs */
+	double chance;     /* how often chance alone parts the sides so far; NAN: not judged */
 	enum difference_verdict verdict;
 };
 

@@ -6,19 +6,20 @@
 #define PER_HOUR (3600 * 1e9) /* of a quotient by nanoseconds */
 
 const struct compare_metric_info compare_metrics[COMPARE_METRICS] = {
-	[COMPARE_TARGETS_CPU] = {"target CPU, % of a core", 100, true},
-	[COMPARE_TARGETS_RUNNABLE] = {"waits for a CPU, %", 100, true},
-	[COMPARE_BUSY] = {"device busy, %", 100, true},
-	[COMPARE_JANK] = {"janky frames, %", 100, true},
-	[COMPARE_DROPPED] = {"dropped frames, %", 100, true},
-	[COMPARE_BLOCKS] = {"blocks an hour", PER_HOUR, true},
-	[COMPARE_BLOCKED] = {"blocked, ms an hour", PER_HOUR / 1e6, true},
-	[COMPARE_PSS] = {"target PSS, MiB", 1.0 / (1 << 20), true},
-	[COMPARE_RSS] = {"target RSS, MiB", 1.0 / (1 << 20), true},
-	[COMPARE_RX] = {"received by uids, KiB/s", 1e9 / 1024, false},
-	[COMPARE_TX] = {"sent by uids, KiB/s", 1e9 / 1024, false},
-	[COMPARE_DISK_READ] = {"read from disk, KiB/s", 1e9 / 1024, false},
-	[COMPARE_DISK_WRITE] = {"written to disk, KiB/s", 1e9 / 1024, false},
+	[COMPARE_TARGETS_CPU] = {"target CPU, % of a core", "targets_cpu_pct", 100, true},
+	[COMPARE_TARGETS_RUNNABLE] = {"waits for a CPU, %", "targets_runnable_pct", 100, true},
+	[COMPARE_BUSY] = {"device busy, %", "busy_pct", 100, true},
+	[COMPARE_JANK] = {"janky frames, %", "jank_pct", 100, true},
+	[COMPARE_DROPPED] = {"dropped frames, %", "dropped_pct", 100, true},
+	[COMPARE_BLOCKS] = {"blocks an hour", "blocks_per_h", PER_HOUR, true},
+	[COMPARE_BLOCKED] = {"blocked, ms an hour", "blocked_ms_per_h", PER_HOUR / 1e6, true},
+	[COMPARE_PSS] = {"target PSS, MiB", "pss_mib", 1.0 / (1 << 20), true},
+	[COMPARE_RSS] = {"target RSS, MiB", "rss_mib", 1.0 / (1 << 20), true},
+	[COMPARE_RX] = {"received by uids, KiB/s", "rx_kib_per_s", 1e9 / 1024, false},
+	[COMPARE_TX] = {"sent by uids, KiB/s", "tx_kib_per_s", 1e9 / 1024, false},
+	[COMPARE_DISK_READ] = {"read from disk, KiB/s", "disk_read_kib_per_s", 1e9 / 1024, false},
+	[COMPARE_DISK_WRITE] = {"written to disk, KiB/s", "disk_write_kib_per_s", 1e9 / 1024,
+				false},
 };
 
 static int add(struct compare_run *run, enum compare_metric metric, uint64_t over, uint64_t under)

@@ -24,6 +24,7 @@ enum compare_metric {
 
 struct compare_metric_info {
 	const char *name; /* with its unit, as it is printed */
+	const char *key;  /* of a rule, with the same unit */
 	double scale;     /* of a quotient to that unit */
 	bool is_bad;      /* more of it is worse */
 };

@@ -11,6 +11,7 @@
 
 #include "util/rule_text.h"
 #include "util/units.h"
+#include "verb/report_compare.h"
 
 _Static_assert(RULE_WORD <= FAIL_METRIC, "a word is copied where a metric has room");
 
@@ -120,6 +121,32 @@ static int parse_term(struct rule_words *p, struct fail_term *term, char *why, s
 	return parse_value(p, term, why, size);
 }
 
+/* A comparison is of all runs, and a summary is of one. */
+static int check_compares(struct fail_rule *rule, char *why, size_t size)
+{
+	char names[400];
+	size_t count = 0;
+
+	for (size_t i = 0; i < rule->count; i++) {
+		const char *metric = rule->terms[i].metric;
+
+		if (strncmp(metric, COMPARE_PREFIX, strlen(COMPARE_PREFIX)))
+			continue;
+		count++;
+		if (!report_compare_has(metric))
+			return refuse(why, size, "%.60s: %s", metric,
+				      report_compare_names(names, sizeof(names)));
+		if (rule->terms[i].by_base)
+			return refuse(why, size, "%.60s is against the baseline already", metric);
+	}
+	if (count && count < rule->count)
+		return refuse(why, size,
+			      "compare is of all runs together: give what is of one run a rule of "
+			      "its own");
+	rule->compares = count;
+	return 0;
+}
+
 int fail_rule_parse(const char *text, struct fail_rule *rule, char *why, size_t size)
 {
 	struct rule_words p = {.rest = text};
@@ -144,7 +171,8 @@ int fail_rule_parse(const char *text, struct fail_rule *rule, char *why, size_t 
 			return refuse(why, size, "%.40s: parts of a rule are joined by \"and\"",
 				      p.word);
 	}
-	return rule_ended(&p) ? 0 : refuse(why, size, "a word is too long");
+	return rule_ended(&p) ? check_compares(rule, why, size)
+			      : refuse(why, size, "a word is too long");
 }
 
 /* ---- verdicts ---- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A rule of report --fail-if: "METRIC OP VALUE [and ...]", judged by the summary of a run. METRIC
  * is a key path of the summary, VALUE a number with a unit, or "base", "base + 1", "base * 1.1":
- * the same metric of other runs. Pure. */
+ * the same metric of other runs. METRIC may also be what a comparison of the runs says
+ * ("compare.worse > 0", report_compare.h). Pure. */
 #pragma once
 #include <jansson.h>
 #include <stdbool.h>
@@ -25,7 +26,8 @@ struct fail_rule {
 	char text[FAIL_TEXT]; /* as it was given */
 	struct fail_term terms[FAIL_TERMS];
 	size_t count;
-	bool by_base; /* one of the terms is */
+	bool by_base;  /* one of the terms is */
+	bool compares; /* all of its metrics are of a comparison, and not of a run */
 };
 
 /* 0, or -EINVAL with what is wrong in why. */

@@ -315,7 +315,7 @@ enum exit_code verb_report(const struct options *options)
 	rules = report_rules_new(options, &code);
 	if (!rules)
 		goto out;
-	compare = report_compare_new(options, &code);
+	compare = report_compare_new(options, report_rules_compare(rules), &code);
 	if (!compare)
 		goto out;
 	selection = report_selection_new(options, &code);
@@ -401,6 +401,11 @@ enum exit_code verb_report(const struct options *options)
 	if (!one && !options->folded && !report_outputs_any(outputs))
 		one = report_compare_end(compare, stdout);
 	code = one ? one : code;
+	if (report_rules_judge_compare(rules, compare, options)) {
+		fprintf(stderr, "jankscope: error: report: %s\n", strerror(ENOMEM));
+		code = EXIT_INTERNAL;
+		goto out;
+	}
 	one = report_rules_end(rules);
 	/* What a rule says counts for more than that something is missing. */
 	code = one == EXIT_RULE || !code ? one : code;

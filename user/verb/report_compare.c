@@ -8,30 +8,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/difference.h"
+#include "compare/figures.h"
 #include "compare/grown.h"
-#include "compare/metrics.h"
 #include "sink/text.h"
 
 #define GROWN_ROWS 5
+#define COLUMNS    80
 
 struct report_compare {
 	bool wanted;
-	struct side {
-		struct compare_run *runs;
-		size_t count;
-	} sides[2]; /* old, new */
-	int side;   /* of the recording that is read */
+	struct compare_side sides[2]; /* old, new */
+	int side;                     /* of the recording that is read */
+	struct alike alike;
+	bool is_judged;
+	struct compare_figure figures[COMPARE_METRICS]; /* once they are judged */
 	struct grown *threads, *stacks;
 	uint64_t dur_ns[2]; /* that the footers tell of */
 };
 
-struct report_compare *report_compare_new(const struct options *options, enum exit_code *code)
+struct report_compare *report_compare_new(const struct options *options, bool for_rules,
+					  enum exit_code *code)
 {
 	struct report_compare *compare = calloc(1, sizeof(*compare));
 
 	if (compare) {
-		compare->wanted = options->baselines.count && !options->fail_if.count;
+		compare->wanted =
+			options->baselines.count && (!options->fail_if.count || for_rules);
 		compare->threads = grown_new();
 		compare->stacks = grown_new();
 		if (compare->threads && compare->stacks)
@@ -64,7 +66,7 @@ bool report_compare_any(const struct report_compare *compare)
 
 int report_compare_begin(struct report_compare *compare, bool is_base)
 {
-	struct side *side = &compare->sides[!is_base];
+	struct compare_side *side = &compare->sides[!is_base];
 	struct compare_run *more;
 
 	if (!compare->wanted)
@@ -80,9 +82,13 @@ int report_compare_begin(struct report_compare *compare, bool is_base)
 
 int report_compare_take(struct report_compare *compare, const struct record *record)
 {
-	struct side *side = &compare->sides[compare->side];
+	struct compare_side *side = &compare->sides[compare->side];
 
-	return compare->wanted ? compare_run_add(&side->runs[side->count - 1], record) : 0;
+	if (!compare->wanted)
+		return 0;
+	if (record->type == RECORD_HEADER)
+		alike_header(&compare->alike, record->header);
+	return compare_run_add(&side->runs[side->count - 1], record);
 }
 
 int report_compare_footer(struct report_compare *compare, const struct record *record)
@@ -112,70 +118,146 @@ int report_compare_footer(struct report_compare *compare, const struct record *r
 
 /* ---- figures ---- */
 
-/* Runs that have the figure, each a sample. */
-static size_t samples_of(const struct side *side, enum compare_metric metric,
-			 struct series_cell *samples)
+int report_compare_judge(struct report_compare *compare)
+{
+	int err = compare->is_judged ? 0
+				     : compare_figures(&compare->sides[0], &compare->sides[1],
+						       &compare->alike, compare->figures);
+
+	compare->is_judged = !err;
+	return err;
+}
+
+static bool is_counted(const struct report_compare *compare, enum compare_metric metric,
+		       enum difference_verdict verdict)
+{
+	const struct compare_figure *figure = &compare->figures[metric];
+
+	return figure->differs &&
+	       (figure->difference.difference > 0) == (verdict == DIFFERENCE_MORE);
+}
+
+/* Of those that can be worse. */
+static size_t judged_count(const struct report_compare *compare)
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < side->count; i++) {
-		double quotient = series_quotient(&side->runs[i].series[metric]);
-
-		if (!isnan(quotient))
-			samples[count++] = (struct series_cell){quotient, 1};
-	}
+	for (int metric = 0; metric < COMPARE_METRICS; metric++)
+		count += compare_metrics[metric].is_bad && !compare->figures[metric].unjudged;
 	return count;
 }
 
-/* All of a side's runs behind each other. */
-static int join(const struct side *side, enum compare_metric metric, struct series *whole)
+static size_t count_of(const struct report_compare *compare, enum difference_verdict verdict)
 {
-	int err = 0;
+	size_t count = 0;
 
-	for (size_t i = 0; i < side->count && !err; i++) {
-		const struct series *series = &side->runs[i].series[metric];
-
-		for (size_t k = 0; k < series->count && !err; k++)
-			err = series_add(whole, series->cells[k].over, series->cells[k].under);
-	}
-	return err;
+	for (int metric = 0; metric < COMPARE_METRICS; metric++)
+		count += is_counted(compare, metric, verdict);
+	return count;
 }
 
-/* Whether there is a figure on both sides, and what it says. */
-static int judge(const struct report_compare *compare, enum compare_metric metric, bool *is_there,
-		 struct difference *difference)
+/* ---- for rules ---- */
+
+static const char *const parts[] = {"old", "new", "change", "low", "high"};
+static const char *const counts[] = {"worse", "better", "judged", "unjudged"};
+#define PARTS  (sizeof(parts) / sizeof(*parts))
+#define COUNTS (sizeof(counts) / sizeof(*counts))
+
+/* Of "compare.jank_pct.low" the figure; COMPARE_METRICS: it names none. */
+static enum compare_metric metric_of(const char *name)
 {
-	const struct side *old = &compare->sides[0], *new = &compare->sides[1];
-	struct series_cell *samples = calloc(old->count + new->count, sizeof(*samples));
-	struct series joined[2] = {0};
-	size_t old_count, new_count;
-	int err = 0;
+	for (int metric = 0; metric < COMPARE_METRICS; metric++) {
+		const char *key = compare_metrics[metric].key;
+		size_t length = strlen(key);
 
-	if (!samples)
-		return -ENOMEM;
-	old_count = samples_of(old, metric, samples);
-	new_count = samples_of(new, metric, samples + old_count);
-	*is_there = old_count && new_count;
-	if (old_count >= DIFFERENCE_LEAST && new_count >= DIFFERENCE_LEAST) {
-		const struct difference_side a = {samples, old_count},
-					     b = {samples + old_count, new_count};
-
-		err = difference_of_samples(&a, &b, difference);
-	} else if (*is_there) {
-		err = join(old, metric, &joined[0]);
-		if (!err)
-			err = join(new, metric, &joined[1]);
-		if (!err)
-			err = difference_of_series(&joined[0], &joined[1], difference);
+		for (size_t i = 0; i < PARTS; i++)
+			if (!strncmp(name, key, length) && name[length] == '.' &&
+			    !strcmp(name + length + 1, parts[i]))
+				return metric;
 	}
-	series_free(&joined[0]);
-	series_free(&joined[1]);
-	free(samples);
-	return err;
+	return COMPARE_METRICS;
 }
+
+bool report_compare_has(const char *metric)
+{
+	const char *name = metric + strlen(COMPARE_PREFIX);
+
+	for (size_t i = 0; i < COUNTS; i++)
+		if (!strcmp(name, counts[i]))
+			return true;
+	return metric_of(name) < COMPARE_METRICS;
+}
+
+static void add_figure(const struct report_compare *compare, enum compare_metric metric,
+		       json_t *object)
+{
+	const struct compare_metric_info *info = &compare_metrics[metric];
+	const struct compare_figure *figure = &compare->figures[metric];
+	const struct difference *difference = &figure->difference;
+	/* Where no sample differs from another of its side the interval is the change. */
+	bool is_known = isfinite(difference->low);
+	const double values[PARTS] = {difference->old, difference->new, difference->difference,
+				      is_known ? difference->low : difference->difference,
+				      is_known ? difference->high : difference->difference};
+	json_t *own = json_object();
+
+	for (size_t i = 0; i < PARTS; i++)
+		if (isfinite(values[i]) && figure->runs[0] && figure->runs[1] && !figure->unjudged)
+			json_object_set_new(own, parts[i], json_real(values[i] * info->scale));
+	json_object_set_new(object, info->key, own);
+}
+
+json_t *report_compare_figures(struct report_compare *compare)
+{
+	size_t judged, there = 0;
+	json_t *object;
+
+	if (report_compare_judge(compare))
+		return NULL;
+	object = json_object();
+	judged = judged_count(compare);
+	for (int metric = 0; metric < COMPARE_METRICS; metric++) {
+		const size_t *runs = compare->figures[metric].runs;
+
+		there += compare_metrics[metric].is_bad && (runs[0] || runs[1]);
+		add_figure(compare, metric, object);
+	}
+	json_object_set_new(object, "judged", json_integer((json_int_t)judged));
+	json_object_set_new(object, "unjudged", json_integer((json_int_t)(there - judged)));
+	/* Where nothing was judged nobody knows whether something is worse. */
+	if (judged) {
+		json_object_set_new(object, "worse",
+				    json_integer((json_int_t)count_of(compare, DIFFERENCE_MORE)));
+		json_object_set_new(object, "better",
+				    json_integer((json_int_t)count_of(compare, DIFFERENCE_LESS)));
+	}
+	return json_pack("{s:o}", "compare", object);
+}
+
+const char *report_compare_names(char *text, size_t size)
+{
+	size_t length = (size_t)snprintf(text, size,
+					 "there is compare.worse, better, judged, unjudged, and "
+					 "compare.KEY.old, new, change, low, high; KEY:");
+
+	for (int metric = 0; metric < COMPARE_METRICS && length < size; metric++)
+		length += (size_t)snprintf(text + length, size - length, "%s %s", metric ? "," : "",
+					   compare_metrics[metric].key);
+	return text;
+}
+
+const char *report_compare_reason(const struct report_compare *compare, const char *metric)
+{
+	enum compare_metric of = metric_of(metric + strlen(COMPARE_PREFIX));
+
+	return of < COMPARE_METRICS && compare->figures[of].unjudged ? compare->figures[of].unjudged
+								     : "nothing can be judged";
+}
+
+/* ---- the text ---- */
 
 /* Four digits at least where a number is small. */
-static const char *figure(char text[32], double value, bool is_signed)
+static const char *figure_text(char text[32], double value, bool is_signed)
 {
 	int digits = fabs(value) < 10 ? 3 : fabs(value) < 100 ? 2 : fabs(value) < 1000 ? 1 : 0;
 
@@ -187,62 +269,103 @@ static const char *figure(char text[32], double value, bool is_signed)
 }
 
 static const char *verdict(const struct compare_metric_info *info,
-			   const struct difference *difference, char text[80])
+			   const struct compare_figure *figure, char text[80])
 {
+	const struct difference *difference = &figure->difference;
 	char size[32];
 
-	switch (difference->verdict) {
-	case DIFFERENCE_MORE:
+	if (figure->unjudged)
+		return figure->unjudged;
+	if (difference->verdict == DIFFERENCE_MORE)
 		return info->is_bad ? "worse" : "more";
-	case DIFFERENCE_LESS:
+	if (difference->verdict == DIFFERENCE_LESS)
 		return info->is_bad ? "better" : "less";
-	case DIFFERENCE_SAME:
-		return difference->difference ? "no sample differs from another: not judged"
-					      : "the same";
-	case DIFFERENCE_TOO_SHORT:
-		return "too short to be judged";
-	case DIFFERENCE_DRIFTS:
-		return "drifts: not judged";
-	case DIFFERENCE_NONE:
-		break;
-	}
+	if (difference->verdict == DIFFERENCE_SAME)
+		return "the same";
 	if (!isfinite(difference->detectable))
 		return "no evidence";
 	snprintf(text, 80, "no evidence; %s would show",
-		 figure(size, difference->detectable * info->scale, false));
+		 figure_text(size, difference->detectable * info->scale, false));
 	return text;
 }
 
-static void print_figure(const struct compare_metric_info *info,
-			 const struct difference *difference, FILE *out)
+/* A side that does not have it has no value, and not 0. */
+static void print_figure(const struct report_compare *compare, enum compare_metric metric,
+			 FILE *out)
 {
-	char old[32], new[32], change[32], low[32], high[32], interval[80] = "", text[80];
+	const struct compare_metric_info *info = &compare_metrics[metric];
+	const struct compare_figure *figure = &compare->figures[metric];
+	const struct difference *difference = &figure->difference;
+	const size_t *runs = figure->runs,
+		     *all = (size_t[]){compare->sides[0].count, compare->sides[1].count};
+	bool both = runs[0] && runs[1];
+	char old[32], new[32], change[32], low[32], high[32], interval[80] = "", text[80],
+							      some[80] = "";
 
-	if (isfinite(difference->low))
+	if (both && isfinite(difference->low))
 		snprintf(interval, sizeof(interval), "%s to %s",
-			 figure(low, difference->low * info->scale, true),
-			 figure(high, difference->high * info->scale, true));
-	fprintf(out, "%-24s %9s %9s %9s  %-20s %s\n", info->name,
-		figure(old, difference->old * info->scale, false),
-		figure(new, difference->new * info->scale, false),
-		figure(change, difference->difference * info->scale, true), interval,
-		verdict(info, difference, text));
+			 figure_text(low, difference->low * info->scale, true),
+			 figure_text(high, difference->high * info->scale, true));
+	if (both && (runs[0] < all[0] || runs[1] < all[1]))
+		snprintf(some, sizeof(some), "; %zu and %zu runs have it", runs[0], runs[1]);
+	fprintf(out, "%-24s %9s %9s %9s  %-20s %s%s\n", info->name,
+		both ? figure_text(old, difference->old * info->scale, false) : "-",
+		both ? figure_text(new, difference->new * info->scale, false) : "-",
+		both ? figure_text(change, difference->difference * info->scale, true) : "-",
+		interval, verdict(info, figure, text), some);
 }
 
-static int print_figures(const struct report_compare *compare, FILE *out)
+/* Figures that are worse, or better, beyond what chance does among all of them. */
+static void print_together(const struct report_compare *compare, const char *word,
+			   enum difference_verdict verdict, FILE *out)
 {
-	fprintf(out, "%-24s %9s %9s %9s  %-20s\n", "", "OLD", "NEW", "CHANGE", "95 % INTERVAL");
-	for (int metric = 0; metric < COMPARE_METRICS; metric++) {
-		struct difference difference;
-		bool is_there;
-		int err = judge(compare, metric, &is_there, &difference);
+	int column = fprintf(out, "  %s:", word);
+	bool any = false;
 
-		if (err)
-			return err;
-		if (is_there)
-			print_figure(&compare_metrics[metric], &difference, out);
+	for (int metric = 0; metric < COMPARE_METRICS; metric++) {
+		const char *key = compare_metrics[metric].key;
+
+		if (!is_counted(compare, metric, verdict))
+			continue;
+		if (column + (int)strlen(key) + 1 > COLUMNS)
+			column = fprintf(out, "\n   ") - 1;
+		column += fprintf(out, " %s", key);
+		any = true;
 	}
-	return 0;
+	fputs(any ? "\n" : " none\n", out);
+}
+
+static void print_figures(const struct report_compare *compare, FILE *out)
+{
+	size_t judged = judged_count(compare);
+
+	fprintf(out, "%-24s %9s %9s %9s  %-20s\n", "", "OLD", "NEW", "CHANGE", "95 % INTERVAL");
+	for (int metric = 0; metric < COMPARE_METRICS; metric++)
+		if (compare->figures[metric].runs[0] || compare->figures[metric].runs[1])
+			print_figure(compare, metric, out);
+	if (!judged)
+		return;
+	fprintf(out, "\nOf the %zu that can be worse, taken together (Holm, 5 %%):\n", judged);
+	print_together(compare, "worse", DIFFERENCE_MORE, out);
+	print_together(compare, "better", DIFFERENCE_LESS, out);
+}
+
+static void print_alike(const struct alike *alike, FILE *out)
+{
+	bool any = false;
+
+	for (int what = 0; what < ALIKE_WHATS; what++) {
+		const struct alike_text *of = &alike->of[what];
+		char first[256], other[256];
+
+		if (!*of->other)
+			continue;
+		fprintf(out, "NOT ALIKE: %s: %s, %s\n", alike_names[what],
+			text_clean(first, sizeof(first), of->first),
+			text_clean(other, sizeof(other), of->other));
+		any = true;
+	}
+	fputs(any ? "\n" : "", out);
 }
 
 static void print_grown(struct grown *grown, const struct report_compare *compare, const char *what,
@@ -258,20 +381,25 @@ static void print_grown(struct grown *grown, const struct report_compare *compar
 		double old = rows[i].old / 1e6, new = rows[i].new / 1e6;
 		char a[32], b[32], c[32], name[4096];
 
-		fprintf(out, "%9s %9s %9s  %s\n", isnan(old) ? "-" : figure(a, old, false),
-			isnan(new) ? "-" : figure(b, new, false),
-			figure(c, (isnan(new) ? 0 : new) - (isnan(old) ? 0 : old), true),
+		fprintf(out, "%9s %9s %9s  %s\n", isnan(old) ? "-" : figure_text(a, old, false),
+			isnan(new) ? "-" : figure_text(b, new, false),
+			figure_text(c, (isnan(new) ? 0 : new) - (isnan(old) ? 0 : old), true),
 			text_clean(name, sizeof(name), rows[i].name));
 	}
 }
 
 enum exit_code report_compare_end(struct report_compare *compare, FILE *out)
 {
-	const struct side *old = &compare->sides[0], *new = &compare->sides[1];
+	const struct compare_side *old = &compare->sides[0], *new = &compare->sides[1];
 	int err;
 
 	if (!compare->wanted)
 		return EXIT_FINE;
+	err = report_compare_judge(compare);
+	if (err) {
+		fprintf(stderr, "jankscope: error: report: %s\n", strerror(-err));
+		return EXIT_INTERNAL;
+	}
 	fprintf(out, "%zu old, %zu new. ", old->count, new->count);
 	if (old->count < DIFFERENCE_LEAST || new->count < DIFFERENCE_LEAST)
 		fprintf(out,
@@ -283,11 +411,8 @@ enum exit_code report_compare_end(struct report_compare *compare, FILE *out)
 		fprintf(out, "A run is a sample.\n");
 	fprintf(out,
 		"Of 20 figures without a difference chance puts one outside its interval.\n\n");
-	err = print_figures(compare, out);
-	if (err) {
-		fprintf(stderr, "jankscope: error: report: %s\n", strerror(-err));
-		return EXIT_INTERNAL;
-	}
+	print_alike(&compare->alike, out);
+	print_figures(compare, out);
 	print_grown(compare->threads, compare, "threads that ran more, ms an hour", out);
 	print_grown(compare->stacks, compare, "stacks that blocked more, ms an hour", out);
 	return EXIT_FINE;

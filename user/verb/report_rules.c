@@ -41,8 +41,8 @@ struct report_rules *report_rules_new(const struct options *options, enum exit_c
 {
 	size_t count = options->fail_if.count;
 	struct report_rules *rules = calloc(1, sizeof(*rules));
-	bool by_base = false;
-	char why[256];
+	bool by_base = false, compares = false;
+	char why[512];
 
 	*code = EXIT_INTERNAL;
 	if (rules)
@@ -63,11 +63,15 @@ struct report_rules *report_rules_new(const struct options *options, enum exit_c
 			goto fail;
 		}
 		by_base |= rule->by_base;
+		compares |= rule->compares;
 	}
-	if (by_base && !options->baselines.count)
+	if (compares && !options->baselines.count)
+		fprintf(stderr, "jankscope: error: --fail-if: compare needs --baseline FILE\n");
+	else if (by_base && !options->baselines.count)
 		fprintf(stderr, "jankscope: error: --fail-if: base needs --baseline FILE\n");
-	else if (options->baselines.count && count && !by_base)
-		fprintf(stderr, "jankscope: error: --baseline: no rule of --fail-if names base\n");
+	else if (options->baselines.count && count && !by_base && !compares)
+		fprintf(stderr, "jankscope: error: --baseline: no rule of --fail-if names base or "
+				"compare\n");
 	else if (rules->junit && !count)
 		fprintf(stderr, "jankscope: error: --junit: needs --fail-if RULE\n");
 	else
@@ -131,6 +135,7 @@ static void add_reason(struct result *result, const struct record *footer)
 	}
 }
 
+/* footer NULL: it is of a comparison. */
 static int judge(struct report_rules *rules, const struct fail_rule *rule, const char *file,
 		 const json_t *summary, const struct record *footer)
 {
@@ -153,7 +158,7 @@ static int judge(struct report_rules *rules, const struct fail_rule *rule, const
 		result->verdict = FAIL_UNKNOWN;
 		return 0;
 	}
-	if (!err && result->verdict == FAIL_UNKNOWN)
+	if (!err && footer && result->verdict == FAIL_UNKNOWN)
 		add_reason(result, footer);
 	return err;
 }
@@ -180,8 +185,63 @@ int report_rules_take(struct report_rules *rules, const char *file, const struct
 		return 0;
 	}
 	for (size_t i = 0; i < rules->rule_count && !err; i++)
-		err = judge(rules, &rules->rules[i], file, summary, footer);
+		if (!rules->rules[i].compares)
+			err = judge(rules, &rules->rules[i], file, summary, footer);
 	json_decref(summary);
+	return err;
+}
+
+bool report_rules_compare(const struct report_rules *rules)
+{
+	for (size_t i = 0; i < rules->rule_count; i++)
+		if (rules->rules[i].compares)
+			return true;
+	return false;
+}
+
+/* The first metric that is not there is what the verdict is unknown for. */
+static void say_reason(struct result *result, const struct report_compare *compare,
+		       const json_t *figures)
+{
+	for (size_t i = 0; i < result->rule->count; i++) {
+		const char *metric = result->rule->terms[i].metric;
+		struct fail_values values;
+		char why[128];
+
+		if (fail_values_of(figures, metric, &values, why, sizeof(why)))
+			continue;
+		if (!values.count) {
+			snprintf(result->said, sizeof(result->said), "%s: %s", metric,
+				 report_compare_reason(compare, metric));
+			return;
+		}
+		fail_values_free(&values);
+	}
+}
+
+int report_rules_judge_compare(struct report_rules *rules, struct report_compare *compare,
+			       const struct options *options)
+{
+	char files[4096];
+	json_t *figures;
+	int err = 0;
+
+	if (!report_rules_compare(rules))
+		return 0;
+	figures = report_compare_figures(compare);
+	if (!figures)
+		return -ENOMEM;
+	snprintf(files, sizeof(files),
+		 options->argument_count > 1 ? "%.3900s and %d more" : "%.3900s",
+		 options->arguments[0], options->argument_count - 1);
+	for (size_t i = 0; i < rules->rule_count && !err; i++) {
+		if (!rules->rules[i].compares)
+			continue;
+		err = judge(rules, &rules->rules[i], files, figures, NULL);
+		if (!err && rules->results[rules->result_count - 1].verdict == FAIL_UNKNOWN)
+			say_reason(&rules->results[rules->result_count - 1], compare, figures);
+	}
+	json_decref(figures);
 	return err;
 }
 
