@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A small stand-in for Android's adbd, so that tests/device/run.sh can be tested with the real adb
- * client in front of a guest: CNXN without AUTH over TCP, `shell,v2:`, `shell:`, `exec:`, `sync:`
- * (STAT, SEND, RECV), `root:`. Its second name is su, in the two forms that devices have.
+ * client in front of a guest: CNXN without AUTH over TCP, `shell,v2:` with and without a terminal,
+ * `shell:`, `exec:`, `sync:` (STAT, SEND, RECV), `root:`. It listens on all addresses: on a host
+ * give it a network of its own. Its second name is su, in the two forms that devices have.
  * Protocol: packages/modules/adb/{protocol,SYNC,SERVICES}.TXT and shell_protocol.h of AOSP.
  *
  * usage: adbd PORT root|noroot [SU_DIR]    shells are uid 2000; root: `adb root` is granted
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -118,10 +120,18 @@ static void exec_shell(const char *command)
 	snprintf(path, sizeof(path), "%s:/system/bin:/bin:/sbin", su_folder);
 	setenv("PATH", path, 1);
 	execl("/system/bin/sh", "sh", "-c", command[0] ? command : "true", NULL);
+	execl("/bin/sh", "sh", "-c", command[0] ? command : "true", NULL); /* no Android */
 	_exit(127);
 }
 
-enum { SHELL_STDIN = 0, SHELL_STDOUT = 1, SHELL_STDERR = 2, SHELL_EXIT = 3, SHELL_CLOSE_STDIN = 4 };
+enum {
+	SHELL_STDIN = 0,
+	SHELL_STDOUT = 1,
+	SHELL_STDERR = 2,
+	SHELL_EXIT = 3,
+	SHELL_CLOSE_STDIN = 4,
+	SHELL_WINDOW = 5
+};
 
 static bool shell_packet(int fd, uint8_t id, const void *data, uint32_t length)
 {
@@ -188,6 +198,76 @@ static void shell_v2(int fd, const char *command)
 			}
 		}
 	}
+	waitpid(child, &status, 0);
+	buf[0] = (char)(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+	shell_packet(fd, SHELL_EXIT, buf, 1);
+	_exit(0);
+}
+
+/* "shell,v2,TERM=xterm,pty:": the client's terminal. */
+static void take_terminal(const char *name)
+{
+	const char *term = strstr(name, "TERM=");
+	char value[64];
+
+	if (!term)
+		return;
+	snprintf(value, sizeof(value), "%.*s", (int)strcspn(term + 5, ",:"), term + 5);
+	setenv("TERM", value, 1);
+}
+
+static void shell_pty(int fd, const char *name, const char *command)
+{
+	int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), status = 0;
+	static char buf[32768 + 1];
+	pid_t child;
+
+	if (master < 0 || grantpt(master) || unlockpt(master))
+		_exit(1);
+	child = fork();
+	if (child == 0) {
+		int terminal;
+
+		setsid();
+		terminal = open(ptsname(master), O_RDWR);
+		for (int i = 0; i < 3; i++)
+			dup2(terminal, i);
+		close(fd);
+		take_terminal(name);
+		exec_shell(command);
+	}
+	for (;;) {
+		struct pollfd wait[2] = {{.fd = fd, .events = POLLIN},
+					 {.fd = master, .events = POLLIN}};
+		uint8_t id;
+		uint32_t length;
+		ssize_t n;
+
+		if (poll(wait, 2, -1) < 0)
+			continue;
+		if (wait[1].revents) {
+			n = read(master, buf, sizeof(buf) - 1);
+			/* EIO: nobody has the terminal open any more. */
+			if (n <= 0 || !shell_packet(fd, SHELL_STDOUT, buf, (uint32_t)n))
+				break;
+		}
+		if (!wait[0].revents)
+			continue;
+		if (!read_all(fd, &id, 1) || !read_all(fd, &length, 4) || length >= sizeof(buf) ||
+		    !read_all(fd, buf, length))
+			break;
+		buf[length] = 0;
+		if (id == SHELL_STDIN) {
+			write_all(master, buf, length);
+		} else if (id == SHELL_WINDOW) {
+			struct winsize size = {0};
+
+			if (sscanf(buf, "%hux%hu,%hux%hu", &size.ws_row, &size.ws_col,
+				   &size.ws_xpixel, &size.ws_ypixel) == 4)
+				ioctl(master, TIOCSWINSZ, &size);
+		}
+	}
+	close(master); /* who still has the terminal gets SIGHUP */
 	waitpid(child, &status, 0);
 	buf[0] = (char)(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 	shell_packet(fd, SHELL_EXIT, buf, 1);
@@ -328,11 +408,17 @@ static bool open_service(struct stream *stream, const char *name, bool root_gran
 	stream->is_root_service = starts(name, "root:");
 	stream->child = fork();
 	if (stream->child == 0) {
+		/* Of these the end of the connection is told by, to this service and the others. */
+		for (int fd = 3; fd < 1024; fd++)
+			if (fd != pair[1])
+				close(fd);
 		signal(SIGPIPE, SIG_DFL);
 		if (starts(name, "sync:"))
 			sync_service(pair[1]);
 		if (starts(name, "root:"))
 			root_service(pair[1], root_granted);
+		if (starts(name, "shell,v2") && strstr(name, ",pty:"))
+			shell_pty(pair[1], name, command + 1);
 		if (starts(name, "shell,v2"))
 			shell_v2(pair[1], command + 1);
 		dup2(pair[1], 0);
