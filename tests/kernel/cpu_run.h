@@ -30,7 +30,8 @@ struct run {
 	struct source *source;
 	struct target_set *targets;
 	struct record_interval interval;
-	uint64_t begin_ns; /* CLOCK_MONOTONIC */
+	uint64_t begin_ns;  /* CLOCK_MONOTONIC */
+	uint64_t sample_ns; /* how long the last read-out took */
 };
 
 static inline bool begin(struct run *run, const char *name, const struct cpu_options *options)
@@ -55,7 +56,9 @@ static inline void sample(struct run *run)
 	counter_list_free(&run->interval.lost);
 	missing_list_free(&run->interval.missing);
 	run->interval = (struct record_interval){0};
+	run->sample_ns = clock_now_ns(CLOCK_MONOTONIC);
 	run->source->ops->sample(run->source, &run->interval);
+	run->sample_ns = clock_now_ns(CLOCK_MONOTONIC) - run->sample_ns;
 }
 
 static inline void end(struct run *run)
