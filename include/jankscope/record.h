@@ -386,7 +386,9 @@ struct record_addition {
 enum link_how {
 	LINK_LOCK = 0,
 	LINK_BINDER = 1,
-	LINK_FUTEX = 2, /* no lock, but a futex that tells who ends the wait: pthread_join */
+	LINK_FUTEX = 2,  /* no lock, but a futex that tells who ends the wait: pthread_join */
+	LINK_SOCKET = 3, /* it is at the other end */
+	LINK_WAKEUP = 4, /* nothing is known but that it ended the wait */
 };
 
 /* One thread of a chain: the main thread, or the thread of the row before, waits for it. */
@@ -466,6 +468,9 @@ struct record_block {
 	struct counter_list lost;
 	struct missing_list missing;
 };
+
+/* ---- jank ---- */
+#include "jankscope/record_jank.h"
 
 /* ---- event ---- */
 /* Own keys of an event: at most a few, either a number or a text. */
@@ -586,6 +591,7 @@ enum record_type {
 	RECORD_EVENT = 3,
 	RECORD_FOOTER = 4,
 	RECORD_STACK = 5,
+	RECORD_JANK = 6,
 };
 
 /* seq and t_boot_ns are stamped by the session when the record is emitted: a source that emitted a
@@ -598,6 +604,7 @@ struct record {
 		const struct record_header *header;
 		const struct record_interval *interval;
 		const struct record_block *block;
+		const struct record_jank *jank;
 		const struct record_event *event;
 		const struct record_footer *footer;
 		const struct record_addition *addition;

@@ -296,7 +296,7 @@ Test(json_record, values_in_their_places)
 {
 	size_t count;
 	const struct record *full = golden_runs(&count)[0].records;
-	json_t *interval = record_to_json(&full[3]), *footer = record_to_json(&full[12]);
+	json_t *interval = record_to_json(&full[3]), *footer = record_to_json(&full[14]);
 	json_t *cpu = json_object_get(interval, "cpu"), *net = json_object_get(interval, "net");
 	json_t *summary = json_object_get(footer, "summary"), *part;
 	json_int_t busy = json_integer_value(json_object_get(cpu, "busy_ns")), sum;

@@ -156,7 +156,7 @@ Test(recording, a_type_that_is_not_known)
 	struct seen seen;
 
 	line(HEADER);
-	line("{\"type\":\"jank\",\"seq\":1,\"t_boot_ns\":1,\"x\":7}");
+	line("{\"type\":\"yank\",\"seq\":1,\"t_boot_ns\":1,\"x\":7}");
 	line(FOOTER(2));
 	seen = read_back(0);
 	cr_expect_eq(seen.damages, 0, "%s", seen.first);

@@ -242,7 +242,7 @@ static const struct field stack_rows[] = {
 	FIELD(struct record_stack, t_boot_ns, REQUIRED, NS, "time of the capture"),
 	{.kind = FIELD_INLINE, .of = &stack_body_type},
 };
-static const struct field_type stack_type = FIELD_TYPE("stack", struct record_stack, stack_rows);
+const struct field_type record_stack_type = FIELD_TYPE("stack", struct record_stack, stack_rows);
 
 static const struct field addition_rows[] = {
 	FIELD(struct record_addition, of, REQUIRED, ID, "seq of the block"),
@@ -275,7 +275,7 @@ static const struct field reason_rows[] = {
 	      TEXT_IS(WORD)),
 	FIELD(struct block_reason, ns, REQUIRED, NS, "for how long in sum"),
 };
-static const struct field_type reason_type = FIELD_TYPE("reason", struct block_reason, reason_rows);
+const struct field_type record_reason_type = FIELD_TYPE("reason", struct block_reason, reason_rows);
 
 static const struct field thread_rows[] = {
 	FIELD(struct record_thread, pid, REQUIRED, ID, "its process"),
@@ -283,7 +283,7 @@ static const struct field thread_rows[] = {
 	FIELD(struct record_thread, thread, REQUIRED, NAME, "its name"),
 	FIELD(struct record_thread, process, OPTIONAL, NAME, "its process's name"),
 };
-static const struct field_type thread_type =
+const struct field_type record_thread_type =
 	FIELD_TYPE("thread", struct record_thread, thread_rows);
 
 static const struct field waker_rows[] = {
@@ -297,11 +297,11 @@ static const struct field waker_rows[] = {
 	 .kind = FIELD_POINTER,
 	 FIELD_PLACE(struct record_waker, stack),
 	 .need = FIELD_OPTIONAL,
-	 .of = &stack_type,
+	 .of = &record_stack_type,
 	 .meaning = "its stack in the wake-up, where the sleep was half of --block or longer; "
 		    "missing[\"waker.stack\"] says why it is not there"},
 };
-static const struct field_type waker_type = FIELD_TYPE("waker", struct record_waker, waker_rows);
+const struct field_type record_waker_type = FIELD_TYPE("waker", struct record_waker, waker_rows);
 
 static const struct field preemptor_rows[] = {
 	FIELD(struct block_preemptor, tid, ALWAYS, ID, "thread id"),
@@ -309,7 +309,7 @@ static const struct field preemptor_rows[] = {
 	FIELD(struct block_preemptor, process, OPTIONAL, NAME, "its process's name"),
 	FIELD(struct block_preemptor, ns, REQUIRED, NS, "how long it ran meanwhile"),
 };
-static const struct field_type preemptor_type =
+const struct field_type record_preemptor_type =
 	FIELD_TYPE("preemptor", struct block_preemptor, preemptor_rows);
 
 static const struct field sleep_waker_rows[] = {
@@ -336,7 +336,7 @@ static const struct field sleep_rows[] = {
 };
 static const struct field_type sleep_type = FIELD_TYPE("sleep", struct block_sleep, sleep_rows);
 
-static const char *const how_words[] = {"lock", "binder", "futex", NULL};
+static const char *const how_words[] = {"lock", "binder", "futex", "socket", "wakeup", NULL};
 
 static const struct field link_rows[] = {
 	FIELD(struct block_link, pid, REQUIRED, ID, "its process"),
@@ -346,7 +346,8 @@ static const struct field link_rows[] = {
 	FIELD(struct block_link, process, OPTIONAL, NAME, "its process's name"),
 	FIELD_WORDS(struct block_link, how, REQUIRED, how_words,
 		    "how the one before waits for it: lock: it holds a lock; binder: it serves a "
-		    "call; futex: no lock, but its word says who ends the wait (pthread_join)"),
+		    "call; futex: no lock, but its word says who ends the wait (pthread_join); "
+		    "socket: it is at the other end; wakeup: it ended the wait"),
 	FIELD(struct block_link, what, OPTIONAL, NAME,
 	      "what kind of lock; the code of the call, or that it is at work on another one",
 	      TEXT_IS(SENTENCE)),
@@ -363,10 +364,10 @@ static const struct field link_rows[] = {
 	 .kind = FIELD_POINTER,
 	 FIELD_PLACE(struct block_link, stack),
 	 .need = FIELD_OPTIONAL,
-	 .of = &stack_type,
+	 .of = &record_stack_type,
 	 .meaning = "what it did at that moment"},
 };
-static const struct field_type link_type = FIELD_TYPE("link", struct block_link, link_rows);
+const struct field_type record_link_type = FIELD_TYPE("link", struct block_link, link_rows);
 
 static const struct field block_rows[] = {
 	FIELD(struct record_block, pid, REQUIRED, ID, "process"),
@@ -388,14 +389,15 @@ static const struct field block_rows[] = {
 	FIELD(struct record_block, cpu_ns, OPTIONAL, NS,
 	      "the thread's CPU time as the kernel charges it: running_ns without interrupts and "
 	      "steal"),
-	FIELD_ROWS("reasons", struct record_block, reasons, reason_count, REQUIRED, &reason_type,
-		   "what the thread slept for, longest first"),
-	FIELD_STRUCT_IF("waker", struct record_block, waker, waker.present, &waker_type,
+	FIELD_ROWS("reasons", struct record_block, reasons, reason_count, REQUIRED,
+		   &record_reason_type, "what the thread slept for, longest first"),
+	FIELD_STRUCT_IF("waker", struct record_block, waker, waker.present, &record_waker_type,
 			"the thread that ended its longest sleep"),
-	FIELD_STRUCT_IF("owner", struct record_block, owner, owner.present, &thread_type,
+	FIELD_STRUCT_IF("owner", struct record_block, owner, owner.present, &record_thread_type,
 			"the thread that held the lock that was waited for"),
 	FIELD_ROWS("preemptors", struct record_block, preemptors, preemptor_count, REQUIRED,
-		   &preemptor_type, "who ran while the thread waited for a CPU, longest first"),
+		   &record_preemptor_type,
+		   "who ran while the thread waited for a CPU, longest first"),
 	FIELD(struct record_block, faults_minor, OPTIONAL, COUNT, "page faults without a disk"),
 	FIELD(struct record_block, faults_major, OPTIONAL, COUNT, "page faults that read a disk"),
 	FIELD_ROWS("sleeps", struct record_block, sleeps, sleep_count, NONZERO, &sleep_type,
@@ -407,7 +409,7 @@ static const struct field block_rows[] = {
 	      "CPU time of all threads of the process"),
 	FIELD(struct record_block, app_rss_bytes, OPTIONAL, BYTES,
 	      "resident memory of the process"),
-	FIELD_ROWS("stacks", struct record_block, stacks, stack_count, REQUIRED, &stack_type,
+	FIELD_ROWS("stacks", struct record_block, stacks, stack_count, REQUIRED, &record_stack_type,
 		   "its stacks; missing.stacks is \"follows\" where they come as records of type "
 		   "stack"),
 	FIELD(struct record_block, top, OPTIONAL, ID, "index of the stack with most weight"),
@@ -417,9 +419,9 @@ static const struct field block_rows[] = {
 	 .kind = FIELD_POINTER,
 	 FIELD_PLACE(struct record_block, owner_stack),
 	 .need = FIELD_OPTIONAL,
-	 .of = &stack_type,
+	 .of = &record_stack_type,
 	 .meaning = "what the owner of the lock did"},
-	FIELD_ROWS("chain", struct record_block, chain, chain_count, NONZERO, &link_type,
+	FIELD_ROWS("chain", struct record_block, chain, chain_count, NONZERO, &record_link_type,
 		   "who waits for whom, outermost first, as met last: the owner of the lock that "
 		   "the thread waited for, or the thread that served its binder call, whom that "
 		   "one waited for, and so on (at most 8)"),
@@ -453,10 +455,12 @@ static const struct field_type event_type = FIELD_TYPE("event", struct record_ev
 const char *const record_type_names[RECORD_TYPES + 1] = {
 	[RECORD_HEADER] = "header", [RECORD_INTERVAL] = "interval", [RECORD_BLOCK] = "block",
 	[RECORD_EVENT] = "event",   [RECORD_FOOTER] = "footer",     [RECORD_STACK] = "stack",
+	[RECORD_JANK] = "jank",
 };
 
 const struct field_type *const record_types[RECORD_TYPES] = {
 	[RECORD_HEADER] = &header_type,        [RECORD_INTERVAL] = &interval_type,
 	[RECORD_BLOCK] = &block_type,          [RECORD_EVENT] = &event_type,
 	[RECORD_FOOTER] = &record_footer_type, [RECORD_STACK] = &addition_type,
+	[RECORD_JANK] = &record_jank_type,
 };

@@ -3,7 +3,7 @@
 #pragma once
 #include "jankscope/field.h"
 
-#define RECORD_TYPES 6
+#define RECORD_TYPES 7
 
 /* By enum record_type: the text of the key "type", and the struct that the union points to. */
 extern const char *const record_type_names[RECORD_TYPES + 1];
@@ -30,3 +30,6 @@ struct field_visit {
  * them. A visit that does not return 0 ends it, and is returned. */
 int field_each(enum record_type type, int (*visit)(void *ctx, const struct field_visit *visit),
 	       void *ctx);
+
+/* The words of `role` and `cause` of a jank, by their enums; end in NULL. */
+extern const char *const record_jank_roles[], *const record_jank_causes[];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What fields.c and fields_footer.c share. */
+/* What fields.c, fields_jank.c and fields_footer.c share. */
 #pragma once
 #include "jankscope/field.h"
 
@@ -13,4 +13,7 @@
 	"the next one (interval_overruns), by reason"
 #define REPAIRED_MEANING "what was missed and is in the sums nevertheless, by reason"
 
-extern const struct field_type record_footer_type;
+extern const struct field_type record_footer_type, record_jank_type;
+/* Rows that a block and a jank both have. */
+extern const struct field_type record_reason_type, record_preemptor_type, record_waker_type,
+	record_thread_type, record_link_type, record_stack_type;

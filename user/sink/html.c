@@ -383,6 +383,7 @@ static int html_write(struct sink *sink, const struct record *record)
 	case RECORD_FOOTER:
 		return take_footer(html, record);
 	case RECORD_STACK:
+	case RECORD_JANK:
 		return 0;
 	}
 	return 0;

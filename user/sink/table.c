@@ -12,6 +12,7 @@
 #include "sink/writer.h"
 #include "util/clock.h"
 #include "util/talk.h"
+#include "why/line.h"
 
 double table_ms(uint64_t ns)
 {
@@ -270,6 +271,19 @@ static void print_event(struct table_sink *table, const struct record *record)
 	line_end(&line);
 }
 
+/* A frame that was late: when it was to be ready, and why it was not. */
+static void print_jank(struct table_sink *table, const struct record *record)
+{
+	struct line line = table_line_at(table, record->jank->window_end_ns);
+	char text[512], clean[512];
+
+	line_style(&line, LINE_NOTE);
+	line_put(&line, "  LATE ");
+	line_put_words(&line, text_clean(clean, sizeof(clean),
+					 why_line(record->jank, text, sizeof(text))));
+	line_end(&line);
+}
+
 static void print(struct table_sink *table, const struct record *record)
 {
 	switch (record->type) {
@@ -290,6 +304,9 @@ static void print(struct table_sink *table, const struct record *record)
 		break;
 	case RECORD_STACK:
 		table_print_addition(table, record->addition);
+		break;
+	case RECORD_JANK:
+		print_jank(table, record);
 		break;
 	}
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "record/fields.h"
 #include "record/histogram.h"
 #include "record/losses.h"
 #include "record/telling.h"
@@ -275,6 +276,33 @@ static int add_addition(struct summary *summary, const struct record_addition *a
 	return 0;
 }
 
+/* Totals by cause. Two words have been FrameTimeline's for as long as there are records, and keep
+ * their meaning: the same words of a jank are told as others. */
+static int add_jank(struct summary *summary, const struct record *record)
+{
+	static const char *const words[2][2] = {{"unknown", "unexplained"},
+						{"stuffing", "stuffed"}};
+	const struct record_jank *jank = record->jank;
+	const char *cause = record_jank_causes[jank->cause];
+	char key[64];
+	int err;
+
+	for (size_t i = 0; i < 2; i++)
+		if (!strcmp(cause, words[i][0]))
+			cause = words[i][1];
+	scenes_select(summary->scenes, jank->window_start_ns, jank->window_end_ns);
+	err = summary_add_to(summary, "frames.late", 1);
+	if (!err)
+		err = summary_add_to(summary, "frames.late_ns", (double)jank->late_ns);
+	snprintf(key, sizeof(key), "frames.causes.%s", cause);
+	if (!err)
+		err = summary_add_to(summary, key, 1);
+	snprintf(key, sizeof(key), "frames.causes_ns.%s", cause);
+	if (!err)
+		err = summary_add_to(summary, key, (double)jank->late_ns);
+	return err ? err : summary_add_losses(summary, &jank->lost);
+}
+
 /* A scene begins where the interval before it was cut for it, else at the event's own time. */
 static int add_mark(struct summary *summary, const struct record *record)
 {
@@ -330,6 +358,8 @@ int summary_add(struct summary *summary, const struct record *record)
 		return add_block(summary, record);
 	case RECORD_STACK:
 		return add_addition(summary, record->addition);
+	case RECORD_JANK:
+		return add_jank(summary, record);
 	case RECORD_EVENT:
 		return add_event(summary, record);
 	case RECORD_HEADER:

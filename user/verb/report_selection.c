@@ -438,6 +438,13 @@ static bool block_is_in(const struct report_selection *selection, const struct r
 	return *share == 2;
 }
 
+static bool jank_is_in(const struct report_selection *selection, const struct record_jank *jank)
+{
+	return share_in(selection, jank->window_start_ns, jank->window_end_ns) == 2 &&
+	       (!selection->target ||
+		report_target_is(selection->target, jank->pid, jank->package, jank->process));
+}
+
 int report_selection_take(struct report_selection *selection, const struct record *record,
 			  const struct selection_output *output)
 {
@@ -456,6 +463,9 @@ int report_selection_take(struct report_selection *selection, const struct recor
 	case RECORD_BLOCK:
 		in = block_is_in(selection, record->block, &share);
 		break;
+	case RECORD_JANK:
+		in = jank_is_in(selection, record->jank);
+		break;
 	case RECORD_EVENT:
 		if (read_mark(selection, record, &mark))
 			return take_mark(selection, record, &mark, output);
@@ -468,7 +478,8 @@ int report_selection_take(struct report_selection *selection, const struct recor
 		break;
 	}
 	/* An event alone is no reason to show a run. */
-	if (!in || (record->type != RECORD_BLOCK && selection->header))
+	if (!in ||
+	    (record->type != RECORD_BLOCK && record->type != RECORD_JANK && selection->header))
 		return 0;
 	err = put_before(selection, record, NULL, output);
 	return err ? err : output->record(output->ctx, record);

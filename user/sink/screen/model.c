@@ -273,6 +273,7 @@ int screen_model_take(struct screen_model *model, const struct record *record)
 		take_event(model, record);
 		break;
 	case RECORD_FOOTER:
+	case RECORD_JANK:
 		break;
 	}
 	return 0;

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "why/judge.h"
+
+#include <string.h>
+
+#include "jankscope/timeline.h"
+
+#define MAX_TIME_NS (1ll << 61) /* differences of two of them fit */
+
+#define SF_JANK                                                                                 \
+	(JANK_SF_SCHEDULING | JANK_SF_CPU | JANK_SF_GPU | JANK_SF_STUFFING | JANK_DISPLAY_HAL | \
+	 JANK_PREDICTION_ERROR)
+
+/* What speaks for one cause. */
+struct evidence {
+	int64_t ns;            /* on the critical path */
+	int64_t thread_ns;     /* of the thread that gave most of it */
+	size_t thread;         /* WHY_NONE: no thread did */
+	struct why_shares who; /* whom it points to */
+};
+
+struct trial {
+	struct why_frame *frame;
+	struct evidence of[JANK_CAUSES]; /* [JANK_CAUSE_UNKNOWN]: waits for nobody knows what */
+	int64_t unseen_ns;               /* critical time of which nothing was recorded */
+	size_t main, render;
+	/* a thread's share of one cause, while its pieces are walked */
+	int64_t own_ns[JANK_CAUSES];
+};
+
+static int64_t clamp(int64_t ns)
+{
+	return ns > MAX_TIME_NS ? MAX_TIME_NS : ns < -MAX_TIME_NS ? -MAX_TIME_NS : ns;
+}
+
+static bool known(int64_t ns)
+{
+	return ns != WHY_NO_TIME;
+}
+
+int64_t why_late(const struct why_frame *frame)
+{
+	int64_t late_ns = 0;
+
+	if (known(frame->present_ns) && known(frame->predicted_ns) && !frame->dropped)
+		late_ns = clamp(frame->present_ns) - clamp(frame->predicted_ns);
+	else if (known(frame->expected_end_ns))
+		late_ns = clamp(frame->actual_end_ns) - clamp(frame->expected_end_ns);
+	return late_ns > 0 ? late_ns : 0;
+}
+
+/* Which cause the wait of a thread of the app stands for. began: it is at work on the frame, so
+ * that a poll is no longer that of its idle loop. */
+static enum jank_cause cause_of_wait(uint8_t state, uint8_t reason, bool began)
+{
+	if (state == SPELL_RUNNABLE)
+		return JANK_CAUSE_NO_CPU;
+	if (state != SPELL_SLEEPING && state != SPELL_UNINTERRUPTIBLE)
+		return JANK_CAUSE_UNKNOWN;
+	switch (reason) {
+	case LOOPER_REASON_FUTEX:
+		return JANK_CAUSE_LOCK;
+	case LOOPER_REASON_BINDER:
+		return JANK_CAUSE_BINDER;
+	case LOOPER_REASON_POLL:
+		return began ? JANK_CAUSE_IO : JANK_CAUSE_UNKNOWN;
+	case LOOPER_REASON_READ:
+	case LOOPER_REASON_IO:
+		return JANK_CAUSE_IO;
+	case LOOPER_REASON_PAGE_FAULT:
+		return JANK_CAUSE_PAGE_FAULT;
+	case LOOPER_REASON_THROTTLED:
+		return JANK_CAUSE_NO_CPU;
+	case SPELL_REASON_GPU:
+		return JANK_CAUSE_GPU;
+	case SPELL_REASON_BUFFER:
+		return JANK_CAUSE_STUFFING;
+	}
+	return JANK_CAUSE_UNKNOWN;
+}
+
+static void add(struct trial *trial, enum jank_cause cause, int64_t ns,
+		const struct spell_thread *who)
+{
+	trial->of[cause].ns += ns;
+	trial->own_ns[cause] += ns;
+	if (who)
+		why_shares_add(&trial->of[cause].who, who, ns);
+}
+
+/* The frame waited for this thread in [from_ns, to_ns). While the main thread sleeps until the
+ * RenderThread wakes it (it hands over its drawing, syncFrameState), it is that one's time. */
+static void walk(struct trial *trial, size_t index, int64_t from_ns, int64_t to_ns, bool follow)
+{
+	struct why_thread *thread = &trial->frame->threads[index];
+	struct why_pieces pieces = why_pieces(thread->spells, thread->spell_count, from_ns, to_ns);
+	bool began = thread->role != JANK_ROLE_MAIN || from_ns >= trial->frame->actual_start_ns;
+	struct why_piece piece;
+
+	while (why_next_piece(&pieces, &piece)) {
+		int64_t ns = piece.end_ns - piece.begin_ns;
+		const struct spell_thread *other = piece.spell ? &piece.spell->other : NULL;
+
+		if (follow && piece.state == SPELL_SLEEPING && trial->render != WHY_NONE &&
+		    other->tid == trial->frame->threads[trial->render].tid) {
+			walk(trial, trial->render, piece.begin_ns, piece.end_ns, false);
+			continue;
+		}
+		thread->critical_ns += ns;
+		if (piece.state == SPELL_UNKNOWN)
+			trial->unseen_ns += ns;
+		else if (piece.state == SPELL_RUNNING)
+			add(trial,
+			    thread->role == JANK_ROLE_MAIN ? JANK_CAUSE_MAIN_CPU
+							   : JANK_CAUSE_RENDER_CPU,
+			    ns, NULL);
+		else
+			add(trial, cause_of_wait(piece.state, piece.reason, began), ns, other);
+	}
+}
+
+/* The same, and for each cause remember which thread gave most. */
+static void blame(struct trial *trial, size_t index, int64_t from_ns, int64_t to_ns, bool follow)
+{
+	if (index == WHY_NONE || from_ns >= to_ns)
+		return;
+	memset(trial->own_ns, 0, sizeof(trial->own_ns));
+	walk(trial, index, from_ns, to_ns, follow);
+	for (int cause = 0; cause < JANK_CAUSES; cause++) {
+		struct evidence *evidence = &trial->of[cause];
+		size_t thread = cause == JANK_CAUSE_RENDER_CPU ? trial->render : index;
+
+		if (trial->own_ns[cause] > evidence->thread_ns) {
+			evidence->thread_ns = trial->own_ns[cause];
+			evidence->thread = thread;
+		}
+	}
+}
+
+static size_t thread_of(const struct why_frame *frame, enum jank_role role)
+{
+	for (size_t i = 0; i < frame->thread_count; i++)
+		if (frame->threads[i].role == role)
+			return i;
+	return WHY_NONE;
+}
+
+/* When the main thread gave the frame away: the first wake-up of the RenderThread that it made in
+ * it, or if none is told, the first run of that one. */
+static int64_t handed_at(const struct trial *trial, int64_t from_ns, int64_t to_ns)
+{
+	const struct why_frame *frame = trial->frame;
+	const struct why_thread *render;
+	int64_t run_ns = to_ns;
+
+	if (known(frame->handed_ns))
+		return frame->handed_ns < from_ns ? from_ns
+		       : frame->handed_ns > to_ns ? to_ns
+						  : frame->handed_ns;
+	if (trial->render == WHY_NONE)
+		return to_ns;
+	render = &frame->threads[trial->render];
+	for (size_t i = 0; i < render->spell_count; i++) {
+		const struct spell *spell = &render->spells[i];
+
+		if (spell->state == SPELL_SLEEPING && spell->end_ns >= from_ns &&
+		    spell->end_ns < to_ns && spell->other.tid &&
+		    spell->other.tid == frame->threads[trial->main].tid)
+			return spell->end_ns;
+		if (spell->state == SPELL_RUNNING && spell->begin_ns >= from_ns &&
+		    spell->begin_ns < run_ns)
+			run_ns = spell->begin_ns;
+	}
+	return run_ns;
+}
+
+/* When the RenderThread queued the buffer: what comes behind its last run is the GPU's. */
+static int64_t queued_at(const struct trial *trial, int64_t handed_ns, int64_t to_ns)
+{
+	const struct why_frame *frame = trial->frame;
+	const struct why_thread *render;
+	int64_t last_ns = to_ns;
+
+	if (known(frame->queued_ns))
+		return frame->queued_ns < handed_ns ? handed_ns
+		       : frame->queued_ns > to_ns   ? to_ns
+						    : frame->queued_ns;
+	if (trial->render == WHY_NONE)
+		return to_ns;
+	render = &frame->threads[trial->render];
+	for (size_t i = 0; i < render->spell_count; i++) {
+		const struct spell *spell = &render->spells[i];
+
+		if (spell->state == SPELL_RUNNING && spell->begin_ns < to_ns &&
+		    spell->end_ns > handed_ns)
+			last_ns = spell->end_ns < to_ns ? spell->end_ns : to_ns;
+	}
+	return last_ns;
+}
+
+/* The app's part: main thread, RenderThread, GPU, one behind the other. */
+static void try_app(struct trial *trial, int64_t from_ns, int64_t to_ns)
+{
+	const struct why_frame *frame = trial->frame;
+	int64_t handed_ns, queued_ns, start_ns = frame->actual_start_ns;
+
+	if (trial->main == WHY_NONE) {
+		trial->unseen_ns += to_ns - from_ns;
+		return;
+	}
+	start_ns = start_ns < from_ns ? from_ns : start_ns > to_ns ? to_ns : start_ns;
+	handed_ns = handed_at(trial, start_ns, to_ns);
+	queued_ns = queued_at(trial, handed_ns, to_ns);
+	blame(trial, trial->main, from_ns, start_ns, false);
+	blame(trial, trial->main, start_ns, handed_ns, true);
+	if (trial->render != WHY_NONE)
+		blame(trial, trial->render, handed_ns, queued_ns, false);
+	else
+		trial->unseen_ns += queued_ns - handed_ns;
+	if (queued_ns < to_ns) {
+		struct evidence *gpu = &trial->of[JANK_CAUSE_GPU];
+
+		gpu->ns += to_ns - queued_ns;
+		if (gpu->thread == WHY_NONE)
+			gpu->thread = trial->render;
+	}
+}
+
+/* Weights of the app's causes: a wait counts in full, work only beyond half of what the frame was
+ * given, and each kind of work by its part of all. */
+static void weigh_app(const struct trial *trial, double weights[JANK_CAUSES])
+{
+	static const enum jank_cause work[] = {JANK_CAUSE_MAIN_CPU, JANK_CAUSE_RENDER_CPU,
+					       JANK_CAUSE_GPU};
+	const struct why_frame *frame = trial->frame;
+	double sum = 0, half = 0, beyond;
+
+	for (int cause = 0; cause < JANK_CAUSES; cause++)
+		weights[cause] = (double)trial->of[cause].ns;
+	weights[JANK_CAUSE_UNKNOWN] += (double)trial->unseen_ns;
+	for (size_t i = 0; i < 3; i++)
+		sum += weights[work[i]];
+	if (known(frame->expected_start_ns) && known(frame->expected_end_ns) &&
+	    frame->expected_end_ns > frame->expected_start_ns)
+		half = (double)(clamp(frame->expected_end_ns) - clamp(frame->expected_start_ns)) /
+		       2;
+	beyond = sum > half ? (sum - half) / sum : 0;
+	for (size_t i = 0; i < 3; i++)
+		weights[work[i]] *= beyond;
+}
+
+/* Which of the display's threads had most to do from when the display's frame was begun. */
+static void try_display(struct trial *trial, int64_t from_ns, int64_t to_ns)
+{
+	struct why_frame *frame = trial->frame;
+	int64_t most_ns[2] = {0, 0};
+
+	for (size_t i = 0; i < frame->thread_count; i++) {
+		struct why_thread *thread = &frame->threads[i];
+		bool hwc = thread->role == JANK_ROLE_HWC;
+		struct evidence *evidence =
+			&trial->of[hwc ? JANK_CAUSE_HWC : JANK_CAUSE_SURFACEFLINGER];
+		struct why_ledger ledger;
+		int64_t ns;
+
+		if (!hwc && thread->role != JANK_ROLE_SF_MAIN &&
+		    thread->role != JANK_ROLE_RENDER_ENGINE)
+			continue;
+		why_cut(thread->spells, thread->spell_count, from_ns, to_ns, &ledger);
+		ns = ledger.ns[SPELL_RUNNING] + ledger.ns[SPELL_RUNNABLE] +
+		     ledger.ns[SPELL_UNINTERRUPTIBLE];
+		thread->critical_ns += ns;
+		evidence->ns += ns;
+		if (ns > most_ns[hwc]) {
+			most_ns[hwc] = ns;
+			evidence->thread = i;
+			evidence->who = ledger.preemptors;
+		}
+	}
+}
+
+/* The display's part goes to one of the two as a whole: who SurfaceFlinger says, else who had more
+ * to do. */
+static enum jank_cause display_cause(const struct trial *trial)
+{
+	uint32_t jank = trial->frame->jank;
+	int64_t sf_ns = trial->of[JANK_CAUSE_SURFACEFLINGER].ns;
+	int64_t hwc_ns = trial->of[JANK_CAUSE_HWC].ns;
+
+	if (jank & (JANK_SF_SCHEDULING | JANK_SF_CPU | JANK_SF_GPU | JANK_SF_STUFFING))
+		return JANK_CAUSE_SURFACEFLINGER;
+	if (jank & (JANK_DISPLAY_HAL | JANK_PREDICTION_ERROR))
+		return JANK_CAUSE_HWC;
+	if (hwc_ns > sf_ns)
+		return JANK_CAUSE_HWC;
+	return sf_ns ? JANK_CAUSE_SURFACEFLINGER : JANK_CAUSE_UNKNOWN;
+}
+
+static struct why_part part_of(const struct trial *trial, int cause, double ns)
+{
+	const struct evidence *evidence = &trial->of[cause];
+	struct why_part part = {
+		.cause = (enum jank_cause)cause, .ns = (int64_t)ns, .thread = evidence->thread};
+	int64_t most_ns = 0;
+
+	for (size_t i = 0; i < evidence->who.count; i++) {
+		if (evidence->who.items[i].ns <= most_ns)
+			continue;
+		most_ns = evidence->who.items[i].ns;
+		part.culprit = evidence->who.items[i].who;
+	}
+	return part;
+}
+
+/* The two causes with most weight; the second one only with over a third. */
+static void choose(const struct trial *trial, const double weights[JANK_CAUSES],
+		   struct why_verdict *verdict)
+{
+	int first = JANK_CAUSE_UNKNOWN, second = JANK_CAUSE_UNKNOWN;
+	double sum = weights[JANK_CAUSE_UNKNOWN], late = (double)verdict->late_ns;
+
+	for (int cause = 1; cause < JANK_CAUSES; cause++) {
+		sum += weights[cause];
+		if (weights[cause] > (first ? weights[first] : 0)) {
+			second = first;
+			first = cause;
+		} else if (weights[cause] > (second ? weights[second] : 0)) {
+			second = cause;
+		}
+	}
+	/* what is not known outweighs all that is */
+	if (!first || weights[JANK_CAUSE_UNKNOWN] > weights[first])
+		return;
+	verdict->first = part_of(trial, first, late * weights[first] / sum);
+	verdict->confidence = weights[first] / sum;
+	if (second && weights[second] * 3 > sum) {
+		verdict->second = part_of(trial, second, late * weights[second] / sum);
+		verdict->confidence += weights[second] / sum;
+	}
+}
+
+static void judge(struct trial *trial, struct why_verdict *verdict)
+{
+	const struct why_frame *frame = trial->frame;
+	double weights[JANK_CAUSES] = {0};
+	int64_t end_ns = frame->actual_end_ns, over_ns = 0;
+	bool app = frame->dropped || !known(frame->expected_end_ns);
+	bool display = (frame->jank & SF_JANK) || !app;
+
+	if (known(frame->expected_end_ns))
+		over_ns = clamp(end_ns) - clamp(frame->expected_end_ns);
+	app |= over_ns > 0;
+	/* its buffers wait one behind the other since an earlier frame was late */
+	if ((frame->jank & JANK_BUFFER_STUFFING) && !(frame->jank & JANK_APP_DEADLINE)) {
+		weights[JANK_CAUSE_STUFFING] = 1;
+		choose(trial, weights, verdict);
+		return;
+	}
+	if (app)
+		try_app(trial, verdict->window_start_ns, end_ns);
+	if (app)
+		weigh_app(trial, weights);
+	if (!display || (app && !(frame->jank & SF_JANK)))
+		goto out;
+	/* the app's causes explain what it overran; the rest is the display's */
+	{
+		double sum = 0, rest = (double)(verdict->late_ns - (app ? over_ns : 0));
+		int64_t from_ns = known(frame->compose_start_ns) ? frame->compose_start_ns : end_ns;
+
+		for (int cause = 0; cause < JANK_CAUSES; cause++)
+			sum += weights[cause];
+		for (int cause = 0; cause < JANK_CAUSES && sum > 0; cause++)
+			weights[cause] *= (double)over_ns / sum;
+		try_display(trial,
+			    from_ns < verdict->window_start_ns ? verdict->window_start_ns : from_ns,
+			    verdict->window_end_ns);
+		weights[display_cause(trial)] += rest > 0 ? rest : 0;
+	}
+out:
+	choose(trial, weights, verdict);
+}
+
+void why_judge(struct why_frame *frame, struct why_verdict *verdict)
+{
+	struct trial trial = {.frame = frame};
+	int64_t start_ns =
+		known(frame->expected_start_ns) ? frame->expected_start_ns : frame->actual_start_ns;
+
+	memset(verdict, 0, sizeof(*verdict));
+	verdict->first.thread = verdict->second.thread = WHY_NONE;
+	frame->actual_start_ns = clamp(frame->actual_start_ns);
+	frame->actual_end_ns = clamp(frame->actual_end_ns);
+	verdict->late_ns = why_late(frame);
+	verdict->window_start_ns = clamp(start_ns);
+	verdict->window_end_ns = frame->actual_end_ns;
+	/* the app was in time: what was late comes behind */
+	if (!frame->dropped && known(frame->present_ns) && known(frame->expected_end_ns) &&
+	    frame->actual_end_ns <= frame->expected_end_ns &&
+	    clamp(frame->present_ns) > verdict->window_end_ns)
+		verdict->window_end_ns = clamp(frame->present_ns);
+	if (verdict->window_start_ns > verdict->window_end_ns)
+		verdict->window_start_ns = verdict->window_end_ns;
+	for (size_t i = 0; i < frame->thread_count; i++) {
+		struct why_thread *thread = &frame->threads[i];
+
+		thread->critical_ns = 0;
+		why_cut(thread->spells, thread->spell_count, verdict->window_start_ns,
+			verdict->window_end_ns, &thread->ledger);
+	}
+	for (int cause = 0; cause < JANK_CAUSES; cause++)
+		trial.of[cause].thread = WHY_NONE;
+	trial.main = thread_of(frame, JANK_ROLE_MAIN);
+	trial.render = thread_of(frame, JANK_ROLE_RENDER);
+	judge(&trial, verdict);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "why/line.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "record/telling.h"
+
+struct text {
+	char *to;
+	size_t size, length;
+};
+
+static void __attribute__((format(printf, 2, 3))) put(struct text *text, const char *format, ...)
+{
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vsnprintf(text->to + text->length, text->size - text->length, format, arguments);
+	va_end(arguments);
+	if (length > 0)
+		text->length += (size_t)length;
+	if (text->length >= text->size)
+		text->length = text->size - 1;
+}
+
+static double ms(uint64_t ns)
+{
+	return (double)ns / 1e6;
+}
+
+const char *why_cause_words(enum jank_cause cause)
+{
+	static const char *const words[JANK_CAUSES] = {
+		[JANK_CAUSE_UNKNOWN] = "unknown",
+		[JANK_CAUSE_MAIN_CPU] = "CPU-bound main",
+		[JANK_CAUSE_RENDER_CPU] = "CPU-bound render",
+		[JANK_CAUSE_NO_CPU] = "no CPU",
+		[JANK_CAUSE_BINDER] = "binder",
+		[JANK_CAUSE_LOCK] = "lock",
+		[JANK_CAUSE_IO] = "I/O",
+		[JANK_CAUSE_PAGE_FAULT] = "page faults",
+		[JANK_CAUSE_GPU] = "GPU wait",
+		[JANK_CAUSE_SURFACEFLINGER] = "SurfaceFlinger",
+		[JANK_CAUSE_HWC] = "display HAL",
+		[JANK_CAUSE_STUFFING] = "buffer stuffing",
+	};
+
+	return words[cause < JANK_CAUSES ? cause : JANK_CAUSE_UNKNOWN];
+}
+
+static uint64_t reason_ns(const struct jank_thread *thread, const char *reason)
+{
+	for (size_t i = 0; i < thread->reason_count; i++)
+		if (!strcmp(thread->reasons[i].reason, reason))
+			return thread->reasons[i].ns;
+	return 0;
+}
+
+static void put_thread(struct text *text, const struct jank_thread *thread)
+{
+	if (thread->role == JANK_ROLE_MAIN)
+		put(text, "main");
+	else
+		put(text, "%.*s", RECORD_COMM_LEN, thread->thread);
+}
+
+static void put_stack(struct text *text, const struct record_jank *jank)
+{
+	const struct record_stack *stack;
+	size_t frames[2], count;
+
+	if (!jank->top.present || jank->top.value >= jank->stack_count)
+		return;
+	stack = &jank->stacks[jank->top.value];
+	count = telling_path(stack, false, frames, 2);
+	for (size_t i = count; i > 0; i--) {
+		char name[120];
+
+		frame_name(name, sizeof(name), &stack->frames[frames[i - 1]]);
+		put(text, "%s%s", i == count ? ": " : " < ", name);
+	}
+}
+
+/* The last word on a wait: who ended it, or who served the call. */
+static void put_culprit(struct text *text, const struct record_jank *jank, const char *words)
+{
+	const struct record_thread *culprit = &jank->culprit;
+
+	if (culprit->present && culprit->process)
+		put(text, "%s%.*s of %s", words, RECORD_COMM_LEN, culprit->thread,
+		    culprit->process);
+	else if (culprit->present)
+		put(text, "%s%.*s", words, RECORD_COMM_LEN, culprit->thread);
+}
+
+static void put_binder(struct text *text, const struct record_jank *jank,
+		       const struct jank_thread *thread)
+{
+	const struct block_link *link = jank->chain_count ? &jank->chain[0] : NULL;
+
+	put_thread(text, thread);
+	put(text, " in binder");
+	if (link && link->how == LINK_BINDER && link->process)
+		put(text, " to %s", link->process);
+	put(text, " %.1f ms", ms(reason_ns(thread, "binder")));
+	if (link && link->queued_ns.present)
+		put(text, " (queued %.1f)", ms(link->queued_ns.value));
+	put_culprit(text, jank, ", ended by ");
+}
+
+static void put_no_cpu(struct text *text, const struct jank_thread *thread)
+{
+	put_thread(text, thread);
+	put(text, " waited %.1f ms for a CPU", ms(thread->ledger.runnable_ns));
+	for (size_t i = 0; i < thread->preemptor_count && i < 3; i++)
+		put(text, "%s%.*s (%.1f)", i ? ", " : ": behind ", RECORD_COMM_LEN,
+		    thread->preemptors[i].thread, ms(thread->preemptors[i].ns));
+}
+
+static void put_cause(struct text *text, const struct record_jank *jank,
+		      const struct jank_thread *thread)
+{
+	double window = ms(jank->window_end_ns - jank->window_start_ns);
+
+	switch (jank->cause) {
+	case JANK_CAUSE_MAIN_CPU:
+	case JANK_CAUSE_RENDER_CPU:
+		put_thread(text, thread);
+		put(text, " ran %.1f of %.1f ms", ms(thread->ledger.running_ns), window);
+		put_stack(text, jank);
+		return;
+	case JANK_CAUSE_NO_CPU:
+		put_no_cpu(text, thread);
+		return;
+	case JANK_CAUSE_BINDER:
+		put_binder(text, jank, thread);
+		return;
+	case JANK_CAUSE_LOCK:
+		put_thread(text, thread);
+		put(text, " waited %.1f ms for a lock", ms(reason_ns(thread, "futex")));
+		put_culprit(text, jank, ", ended by ");
+		return;
+	case JANK_CAUSE_IO:
+		put_thread(text, thread);
+		put(text, " waited %.1f ms for I/O",
+		    ms(reason_ns(thread, "io") + reason_ns(thread, "read") +
+		       reason_ns(thread, "poll")));
+		put_culprit(text, jank, ", ended by ");
+		return;
+	case JANK_CAUSE_PAGE_FAULT:
+		put_thread(text, thread);
+		put(text, " waited %.1f ms for page faults", ms(reason_ns(thread, "page_fault")));
+		return;
+	case JANK_CAUSE_SURFACEFLINGER:
+	case JANK_CAUSE_HWC:
+		put_thread(text, thread);
+		put(text, " ran %.1f ms", ms(thread->ledger.running_ns));
+		if (thread->ledger.runnable_ns >= 1000000)
+			put(text, ", waited %.1f for a CPU", ms(thread->ledger.runnable_ns));
+		return;
+	default:
+		put(text, "%s", why_cause_words(jank->cause));
+	}
+}
+
+const char *why_line(const struct record_jank *jank, char *to, size_t size)
+{
+	struct text text = {to, size, 0};
+	bool display = jank->cause == JANK_CAUSE_SURFACEFLINGER || jank->cause == JANK_CAUSE_HWC;
+	const struct jank_thread *thread = NULL;
+
+	to[0] = 0;
+	if (jank->cause_thread.present && jank->cause_thread.value < jank->thread_count)
+		thread = &jank->threads[jank->cause_thread.value];
+	if (jank->dropped)
+		put(&text, "dropped  ");
+	else
+		put(&text, "+%4.1f ms ", ms(jank->late_ns));
+	put(&text, " %-5s ", display ? "sf" : "app");
+	if (!jank->cause)
+		put(&text, "cause not known");
+	else if (thread)
+		put_cause(&text, jank, thread);
+	else
+		put(&text, "%s", why_cause_words(jank->cause));
+	if (jank->second_cause)
+		put(&text, "; and %s", why_cause_words(jank->second_cause));
+	if (display && jank->expected_end_ns.present &&
+	    jank->actual_end_ns <= jank->expected_end_ns.value)
+		put(&text, "; app was in time");
+	return to;
+}
+
+void why_totals_add(struct why_totals *totals, const struct record_jank *jank)
+{
+	struct why_total *total =
+		&totals->causes[jank->cause < JANK_CAUSES ? jank->cause : JANK_CAUSE_UNKNOWN];
+
+	totals->frames++;
+	totals->late_ns += jank->late_ns;
+	total->frames++;
+	total->late_ns += jank->late_ns;
+}
+
+const char *why_totals_line(const struct why_totals *totals, char *to, size_t size)
+{
+	struct text text = {to, size, 0};
+	bool told[JANK_CAUSES] = {false}, first = true;
+
+	to[0] = 0;
+	put(&text, "why late: %llu frame%s, %.0f ms ", (unsigned long long)totals->frames,
+	    totals->frames == 1 ? "" : "s", ms(totals->late_ns));
+	for (int n = 0; n < JANK_CAUSES; n++) {
+		int most = -1;
+
+		for (int i = 0; i < JANK_CAUSES; i++)
+			if (!told[i] && totals->causes[i].frames &&
+			    (most < 0 || totals->causes[i].late_ns > totals->causes[most].late_ns))
+				most = i;
+		if (most < 0)
+			break;
+		told[most] = true;
+		put(&text, "  %s %llu (%.0f%s)", why_cause_words((enum jank_cause)most),
+		    (unsigned long long)totals->causes[most].frames,
+		    ms(totals->causes[most].late_ns), first ? " ms" : "");
+		first = false;
+	}
+	return to;
+}
