@@ -95,6 +95,7 @@ struct trace_switch {
 	int64_t ts_ns;
 	int32_t cpu, prev_tid, next_tid;   /* prev_tid -1: not known */
 	int64_t prev_state;                /* 0: runnable (preempted); -1: not known */
+	bool lost;                         /* events of this CPU before it were lost */
 	const char *prev_comm, *next_comm; /* NULL: not known */
 	size_t prev_comm_size, next_comm_size;
 };
@@ -102,6 +103,26 @@ struct trace_switch {
 struct trace_wakeup {
 	int64_t ts_ns;
 	int32_t tid;
+	int32_t cpu;        /* where the event was written */
+	int32_t waker_tid;  /* -1: the thread that ran on that CPU then */
+	int32_t target_cpu; /* on whose run queue it was put; -1: not known (sched_waking: not yet)
+			     */
+	bool interrupt;     /* an interrupt woke it, and not the thread that ran */
+};
+
+/* sched_blocked_reason: of the sleep in state D that was just ended. */
+struct trace_blocked {
+	int64_t ts_ns;
+	int32_t tid;
+	bool io_wait;
+};
+
+struct trace_binder {
+	int64_t ts_ns;
+	int32_t tid;            /* who wrote it */
+	bool received;          /* the thread got a call or an answer; else it sends one */
+	bool reply, one_way;    /* of what it sends */
+	int32_t to_pid, to_tid; /* of what it sends; to_tid 0: whichever thread is free */
 };
 
 /* One row of `gfxinfo framestats`. A time that the dump does not have is 0. */
@@ -145,6 +166,8 @@ struct trace_events {
 	void (*mark)(void *ctx, const struct trace_mark *mark);
 	void (*sched_switch)(void *ctx, const struct trace_switch *event);
 	void (*wakeup)(void *ctx, const struct trace_wakeup *event);
+	void (*blocked)(void *ctx, const struct trace_blocked *event);
+	void (*binder)(void *ctx, const struct trace_binder *event);
 	/* name: cmdline[0]; uid -1: not known. */
 	void (*process)(void *ctx, int32_t pid, int64_t uid, const char *name, size_t size);
 	void (*thread)(void *ctx, int32_t tid, int32_t tgid, const char *name, size_t size);

@@ -51,6 +51,16 @@ struct timeline_finished {
 	uint32_t machine;
 };
 
+/* A row of an app that was shown late or never; what is not known is TIMELINE_NONE. */
+struct timeline_late {
+	int64_t start_ns, end_ns, token, display_token, expected_start_ns, expected_end_ns;
+	int64_t present_ns, predicted_ns; /* on the screen, and when that was predicted */
+	int64_t compose_start_ns;         /* of the display's frame that it was in */
+	int32_t pid;
+	uint32_t machine, layer, jank;
+	bool dropped;
+};
+
 struct timeline_counts {
 	uint64_t expected, actual, unpaired, unpaired_ends, rejected, unknown_enums, layers_lost;
 };
@@ -61,6 +71,8 @@ struct timeline_options {
 	void (*row)(void *ctx, const struct timeline_row *row);
 	void *row_ctx;
 	void (*finished)(void *ctx, const struct timeline_finished *finished);
+	/* Each row that was late and has an end, near the order of the starts. May be NULL. */
+	void (*late)(void *ctx, const struct timeline_late *late);
 	void *ctx;
 };
 

@@ -106,6 +106,44 @@ static int add_dropped(struct timeline *t, const struct slot *slot)
 	return timeline_add_frame(t, &frame);
 }
 
+static void tell_late(struct timeline *t, const struct slot *slot)
+{
+	const struct mark *shown, *due, *expected;
+	struct timeline_late late = {
+		.start_ns = slot->ts_ns,
+		.end_ns = slot->end_ns,
+		.token = slot->token,
+		.display_token = slot->display_token,
+		.expected_start_ns = TIMELINE_NONE,
+		.expected_end_ns = TIMELINE_NONE,
+		.present_ns = TIMELINE_NONE,
+		.predicted_ns = TIMELINE_NONE,
+		.compose_start_ns = TIMELINE_NONE,
+		.pid = slot->pid,
+		.machine = slot->machine,
+		.layer = slot->layer,
+		.jank = slot->jank,
+		.dropped = slot->present_type == PRESENT_DROPPED,
+	};
+
+	shown = join(&t->actual_display, slot->shown, slot, 0, slot->display_token);
+	due = join(&t->expected_display, slot->due, slot, 0, slot->display_token);
+	expected = join(&t->expected_surface, slot->expected, slot, slot->pid, slot->token);
+	if (expected) {
+		late.expected_start_ns = expected->ts_ns;
+		late.expected_end_ns = expected->end_ns;
+	}
+	if (shown) {
+		late.compose_start_ns = shown->ts_ns;
+		late.present_ns = shown->end_ns;
+	}
+	if (due && due->end_ns != TIMELINE_NONE && late.expected_end_ns != TIMELINE_NONE &&
+	    __builtin_add_overflow(late.expected_end_ns, due->end_ns - due->ts_ns,
+				   &late.predicted_ns))
+		late.predicted_ns = TIMELINE_NONE;
+	t->options.late(t->options.ctx, &late);
+}
+
 static int settle_surface(struct timeline *t, const struct slot *slot)
 {
 	const struct mark *shown, *due, *expected;
@@ -121,6 +159,9 @@ static int settle_surface(struct timeline *t, const struct slot *slot)
 	layer_count_causes(layer, slot->jank, slot->present_type == PRESENT_DROPPED);
 	if (slot->has_severity)
 		layer->severity[slot->severity & 3]++;
+	if (t->options.late && slot->end_ns != TIMELINE_NONE &&
+	    (slot->present_type == PRESENT_DROPPED || slot->present_type == PRESENT_LATE))
+		tell_late(t, slot);
 	if (slot->present_type == PRESENT_DROPPED) {
 		layer->dropped++;
 		return add_dropped(t, slot);

@@ -128,6 +128,8 @@ static bool parse_tail(const char *p, const char *end, struct ftrace_line *out)
 	colon = memchr(p, ':', (size_t)(end - p));
 	if (!colon)
 		return false;
+	/* irqs-off, need-resched, hardirq or softirq, preempt-depth */
+	out->interrupt = colon - p > 4 && !isdigit((unsigned char)*p) && strchr("hHsZz", p[2]);
 	start = colon;
 	while (start > p && start[-1] != ' ')
 		start--;
@@ -302,7 +304,12 @@ static void switch_line(struct trace_text *text, const struct ftrace_line *line)
 static void wakeup_line(struct trace_text *text, const struct ftrace_line *line)
 {
 	const char *end = line->payload + line->payload_size, *pid;
-	struct trace_wakeup event = {.ts_ns = line->ts_ns};
+	struct trace_wakeup event = {.ts_ns = line->ts_ns,
+				     .cpu = line->cpu,
+				     .waker_tid = line->tid,
+				     .target_cpu = -1,
+				     .interrupt = line->interrupt};
+	const char *cpu;
 
 	if (!text->events->wakeup)
 		return;
@@ -312,7 +319,50 @@ static void wakeup_line(struct trace_text *text, const struct ftrace_line *line)
 		return;
 	}
 	event.tid = (int32_t)leading_number(pid, end);
+	/* sched_waking comes before the run queue is chosen */
+	if (!is(line->event, line->event_size, "sched_waking") &&
+	    keyed(line->payload, line->payload_size, " target_cpu=", &cpu))
+		event.target_cpu = (int32_t)leading_number(cpu, end);
 	text->events->wakeup(text->ctx, &event);
+}
+
+/* "pid=1 iowait=0 caller=..." */
+static void blocked_line(struct trace_text *text, const struct ftrace_line *line)
+{
+	const char *end = line->payload + line->payload_size, *pid, *wait;
+	struct trace_blocked event = {.ts_ns = line->ts_ns};
+
+	if (!text->events->blocked || !keyed(line->payload, line->payload_size, "pid=", &pid) ||
+	    (!keyed(line->payload, line->payload_size, "iowait=", &wait) &&
+	     !keyed(line->payload, line->payload_size, "io_wait=", &wait)))
+		return;
+	event.tid = (int32_t)leading_number(pid, end);
+	event.io_wait = leading_number(wait, end) > 0;
+	text->events->blocked(text->ctx, &event);
+}
+
+/* "transaction=1 dest_node=2 dest_proc=3 dest_thread=0 reply=0 flags=0x10 code=0x3", or the event
+ * of who gets it. */
+static void binder_line(struct trace_text *text, const struct ftrace_line *line, bool received)
+{
+	const char *p = line->payload, *end = p + line->payload_size, *value;
+	struct trace_binder event = {.ts_ns = line->ts_ns, .tid = line->tid, .received = received};
+
+	if (!text->events->binder)
+		return;
+	if (keyed(p, line->payload_size, "dest_proc=", &value))
+		event.to_pid = (int32_t)leading_number(value, end);
+	if (keyed(p, line->payload_size, "dest_thread=", &value))
+		event.to_tid = (int32_t)leading_number(value, end);
+	if (keyed(p, line->payload_size, "reply=", &value))
+		event.reply = leading_number(value, end) > 0;
+	/* hexadecimal; the lowest digit has TF_ONE_WAY */
+	if (keyed(p, line->payload_size, "flags=0x", &value)) {
+		while (value + 1 < end && isxdigit((unsigned char)value[1]))
+			value++;
+		event.one_way = value < end && strchr("13579bdfBDF", *value) != NULL;
+	}
+	text->events->binder(text->ctx, &event);
 }
 
 /* systrace's `ps` output: USER PID PPID ... NAME, and USER PID TID CMD. */
@@ -387,6 +437,12 @@ static void take_line(struct trace_text *text, const char *line, size_t size)
 			 is(parsed.event, parsed.event_size, "sched_wakeup") ||
 			 is(parsed.event, parsed.event_size, "sched_wakeup_new"))
 			wakeup_line(text, &parsed);
+		else if (is(parsed.event, parsed.event_size, "sched_blocked_reason"))
+			blocked_line(text, &parsed);
+		else if (is(parsed.event, parsed.event_size, "binder_transaction"))
+			binder_line(text, &parsed, false);
+		else if (is(parsed.event, parsed.event_size, "binder_transaction_received"))
+			binder_line(text, &parsed, true);
 		return;
 	}
 	if (lost_line(text, line, size))

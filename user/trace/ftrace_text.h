@@ -24,6 +24,7 @@ struct ftrace_line {
 	size_t comm_size, event_size, payload_size;
 	int32_t tid, tgid, cpu; /* tgid -1: not printed */
 	int64_t ts_ns;
+	bool interrupt; /* written in an interrupt, by its flags */
 };
 
 /* Parse a line without its newline. False where it is not of that form. */

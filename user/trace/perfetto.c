@@ -359,4 +359,5 @@ void perfetto_seek(struct perfetto *p, uint64_t offset)
 	p->framing.carry_size = 0;
 	p->framing.skip = 0;
 	memset(p->ftrace.last_next_tid, 0, sizeof(p->ftrace.last_next_tid));
+	memset(p->ftrace.lost, 0, sizeof(p->ftrace.lost));
 }

@@ -16,8 +16,12 @@ enum {
 	EVENT_TID = 2,
 	EVENT_PRINT = 3,
 	EVENT_SCHED_SWITCH = 4,
+	EVENT_COMMON_FLAGS = 5,
 	EVENT_SCHED_WAKEUP = 17,
+	EVENT_SCHED_BLOCKED = 18,
 	EVENT_SCHED_WAKING = 20,
+	EVENT_BINDER = 50,
+	EVENT_BINDER_RECEIVED = 51,
 	EVENT_MDSS_MARK = 80,
 	EVENT_SCHED_WAKEUP_NEW = 114,
 	EVENT_SDE_MARK = 333,
@@ -29,10 +33,13 @@ enum {
 	COMPACT_NEXT_COMM = 6,
 	COMPACT_WAKING_NS = 7,
 	COMPACT_WAKING_TID = 8,
+	COMPACT_WAKING_FLAGS = 12,
 	FTRACE_CLOCK_GLOBAL = 2,
 };
 
 #define MAX_INTERNED 256
+/* TRACE_FLAG_HARDIRQ and TRACE_FLAG_SOFTIRQ of the kernel's trace_events.h */
+#define FLAGS_IN_INTERRUPT 0x18
 
 static void seen(struct ftrace_decoder *d, int64_t ts_ns)
 {
@@ -64,11 +71,21 @@ static int decode_print(struct ftrace_decoder *d, int64_t ts_ns, int32_t tid, co
 	return rc;
 }
 
-static int decode_switch(struct ftrace_decoder *d, int64_t ts_ns, int32_t cpu, const uint8_t *data,
+/* What stands around an event. */
+struct around {
+	int64_t ts_ns;
+	int32_t cpu, tid;
+	uint32_t flags;
+};
+
+static int decode_switch(struct ftrace_decoder *d, const struct around *around, const uint8_t *data,
 			 size_t size)
 {
 	struct wire wire = wire_of(data, size);
-	struct trace_switch event = {.ts_ns = ts_ns, .cpu = cpu, .prev_tid = -1};
+	struct trace_switch event = {.ts_ns = around->ts_ns,
+				     .cpu = around->cpu,
+				     .prev_tid = -1,
+				     .lost = d->lost[around->cpu]};
 	struct wire_field field;
 	int rc;
 
@@ -97,22 +114,82 @@ static int decode_switch(struct ftrace_decoder *d, int64_t ts_ns, int32_t cpu, c
 			break;
 		}
 	}
+	d->lost[around->cpu] = false;
 	d->events->sched_switch(d->ctx, &event);
 	return rc;
 }
 
-static int decode_wakeup(struct ftrace_decoder *d, int64_t ts_ns, const uint8_t *data, size_t size)
+/* placed: sched_waking comes before the run queue is chosen. */
+static int decode_wakeup(struct ftrace_decoder *d, const struct around *around, bool placed,
+			 const uint8_t *data, size_t size)
 {
 	struct wire wire = wire_of(data, size);
-	struct trace_wakeup event = {.ts_ns = ts_ns};
+	struct trace_wakeup event = {.ts_ns = around->ts_ns,
+				     .cpu = around->cpu,
+				     .waker_tid = around->tid,
+				     .target_cpu = -1,
+				     .interrupt = around->flags & FLAGS_IN_INTERRUPT};
 	struct wire_field field;
 	int rc;
 
 	while ((rc = wire_next(&wire, &field)) > 0) {
-		if (field.number == 2 && field.type == WIRE_VARINT)
+		if (field.type != WIRE_VARINT)
+			continue;
+		if (field.number == 2)
 			event.tid = (int32_t)field.value;
+		else if (field.number == 5 && placed)
+			event.target_cpu = (int32_t)field.value;
 	}
 	d->events->wakeup(d->ctx, &event);
+	return rc;
+}
+
+static int decode_blocked(struct ftrace_decoder *d, const struct around *around,
+			  const uint8_t *data, size_t size)
+{
+	struct wire wire = wire_of(data, size);
+	struct trace_blocked event = {.ts_ns = around->ts_ns};
+	struct wire_field field;
+	int rc;
+
+	while ((rc = wire_next(&wire, &field)) > 0) {
+		if (field.number == 1 && field.type == WIRE_VARINT)
+			event.tid = (int32_t)field.value;
+		else if (field.number == 3 && field.type == WIRE_VARINT)
+			event.io_wait = field.value != 0;
+	}
+	d->events->blocked(d->ctx, &event);
+	return rc;
+}
+
+static int decode_binder(struct ftrace_decoder *d, const struct around *around, bool received,
+			 const uint8_t *data, size_t size)
+{
+	struct wire wire = wire_of(data, size);
+	struct trace_binder event = {
+		.ts_ns = around->ts_ns, .tid = around->tid, .received = received};
+	struct wire_field field;
+	int rc;
+
+	while ((rc = wire_next(&wire, &field)) > 0) {
+		if (field.type != WIRE_VARINT)
+			continue;
+		switch (field.number) {
+		case 3:
+			event.to_pid = (int32_t)field.value;
+			break;
+		case 4:
+			event.to_tid = (int32_t)field.value;
+			break;
+		case 5:
+			event.reply = field.value != 0;
+			break;
+		case 7:
+			event.one_way = field.value & 1; /* TF_ONE_WAY */
+			break;
+		}
+	}
+	d->events->binder(d->ctx, &event);
 	return rc;
 }
 
@@ -121,18 +198,20 @@ static int decode_event(struct ftrace_decoder *d, int32_t cpu, int64_t offset_ns
 			const uint8_t *data, size_t size)
 {
 	struct wire wire = wire_of(data, size);
+	struct around around = {.cpu = cpu};
+	const struct trace_events *events = d->events;
 	struct wire_field field;
-	int64_t ts_ns = 0;
-	int32_t tid = 0;
 	int rc;
 
 	while ((rc = wire_next(&wire, &field)) > 0) {
 		if (field.type == WIRE_VARINT) {
 			if (field.number == EVENT_TIMESTAMP) {
-				ts_ns = (int64_t)field.value + offset_ns;
-				seen(d, ts_ns);
+				around.ts_ns = (int64_t)field.value + offset_ns;
+				seen(d, around.ts_ns);
 			} else if (field.number == EVENT_TID) {
-				tid = (int32_t)field.value;
+				around.tid = (int32_t)field.value;
+			} else if (field.number == EVENT_COMMON_FLAGS) {
+				around.flags = (uint32_t)field.value;
 			}
 			continue;
 		}
@@ -140,18 +219,31 @@ static int decode_event(struct ftrace_decoder *d, int32_t cpu, int64_t offset_ns
 			continue;
 		switch (field.number) {
 		case EVENT_PRINT:
-			rc = d->events->mark ? decode_print(d, ts_ns, tid, field.data, field.size)
-					     : 0;
+			if (events->mark)
+				rc = decode_print(d, around.ts_ns, around.tid, field.data,
+						  field.size);
 			break;
 		case EVENT_SCHED_SWITCH:
-			if (d->events->sched_switch)
-				rc = decode_switch(d, ts_ns, cpu, field.data, field.size);
+			if (events->sched_switch)
+				rc = decode_switch(d, &around, field.data, field.size);
 			break;
 		case EVENT_SCHED_WAKEUP:
 		case EVENT_SCHED_WAKING:
 		case EVENT_SCHED_WAKEUP_NEW:
-			if (d->events->wakeup)
-				rc = decode_wakeup(d, ts_ns, field.data, field.size);
+			if (events->wakeup)
+				rc = decode_wakeup(d, &around, field.number != EVENT_SCHED_WAKING,
+						   field.data, field.size);
+			break;
+		case EVENT_SCHED_BLOCKED:
+			if (events->blocked)
+				rc = decode_blocked(d, &around, field.data, field.size);
+			break;
+		case EVENT_BINDER:
+		case EVENT_BINDER_RECEIVED:
+			if (events->binder)
+				rc = decode_binder(d, &around,
+						   field.number == EVENT_BINDER_RECEIVED,
+						   field.data, field.size);
 			break;
 		}
 		if (rc < 0)
@@ -162,7 +254,7 @@ static int decode_event(struct ftrace_decoder *d, int32_t cpu, int64_t offset_ns
 
 /* The arrays of a CompactSched message, each a run of varints. */
 struct compact {
-	struct wire switch_ns, state, next_tid, next_comm, waking_ns, waking_tid;
+	struct wire switch_ns, state, next_tid, next_comm, waking_ns, waking_tid, waking_flags;
 	const uint8_t *interned[MAX_INTERNED];
 	size_t interned_size[MAX_INTERNED];
 	size_t interned_count;
@@ -196,6 +288,9 @@ static int read_compact(struct compact *c, const uint8_t *data, size_t size)
 		case COMPACT_WAKING_TID:
 			c->waking_tid = wire_of(field.data, field.size);
 			break;
+		case COMPACT_WAKING_FLAGS:
+			c->waking_flags = wire_of(field.data, field.size);
+			break;
 		case COMPACT_INTERN:
 			if (c->interned_count < MAX_INTERNED) {
 				c->interned[c->interned_count] = field.data;
@@ -225,6 +320,7 @@ static int decode_compact(struct ftrace_decoder *d, int32_t cpu, int64_t offset_
 			.prev_tid = *last ? *last - 1 : -1,
 			.next_tid = (int32_t)next,
 			.prev_state = (int64_t)state,
+			.lost = d->lost[cpu],
 		};
 
 		ts_ns = (int64_t)((uint64_t)ts_ns + delta);
@@ -236,13 +332,17 @@ static int decode_compact(struct ftrace_decoder *d, int32_t cpu, int64_t offset_
 		}
 		/* stored off by one so that 0 can mean unknown: tid 0 is the idle task */
 		*last = next < INT32_MAX ? (int32_t)next + 1 : 0;
+		d->lost[cpu] = false;
 		d->events->sched_switch(d->ctx, &event);
 	}
 	ts_ns = offset_ns;
 	while (d->events->wakeup && wire_varint(&c.waking_ns, &delta) &&
 	       wire_varint(&c.waking_tid, &next)) {
-		struct trace_wakeup event = {.tid = (int32_t)next};
+		struct trace_wakeup event = {
+			.tid = (int32_t)next, .cpu = cpu, .waker_tid = -1, .target_cpu = -1};
 
+		if (wire_varint(&c.waking_flags, &comm))
+			event.interrupt = comm & FLAGS_IN_INTERRUPT;
 		ts_ns = (int64_t)((uint64_t)ts_ns + delta);
 		seen(d, ts_ns);
 		event.ts_ns = ts_ns;
@@ -310,6 +410,7 @@ int ftrace_bundle(struct ftrace_decoder *d, const uint8_t *data, size_t size)
 		return -EBADMSG;
 	if (lost) {
 		d->last_next_tid[cpu] = 0;
+		d->lost[cpu] = true;
 		if (d->events->loss)
 			d->events->loss(d->ctx, "ftrace_bundles_with_loss", 1);
 	}

@@ -10,7 +10,8 @@ struct ftrace_decoder {
 	const struct trace_events *events;
 	void *ctx;
 	int32_t last_next_tid[FTRACE_MAX_CPU]; /* of each CPU's compact switches; 0: not known */
-	int64_t first_ns, last_ns;             /* span of what was seen; for the block index */
+	bool lost[FTRACE_MAX_CPU]; /* of each CPU: events were, and no switch has come since */
+	int64_t first_ns, last_ns; /* span of what was seen; for the block index */
 };
 
 /* Decode one FtraceEventBundle. 0 or -EBADMSG (events before the damage were handed out). */
