@@ -49,6 +49,7 @@ static int longer(const void *a, const void *b)
 static int fill_lists(struct jank_thread *to, const struct why_ledger *ledger)
 {
 	const struct why_shares *shares = &ledger->preemptors;
+	int64_t others_ns = shares->other_ns;
 
 	to->reasons = calloc(SPELL_REASONS, sizeof(*to->reasons));
 	to->preemptors = calloc(WHY_PREEMPTORS + 1, sizeof(*to->preemptors));
@@ -67,6 +68,12 @@ static int fill_lists(struct jank_thread *to, const struct why_ledger *ledger)
 		copy_name(row->thread, shares->items[i].who.comm);
 		row->ns = (uint64_t)shares->items[i].ns;
 	}
+	/* the rows sum to the time without a CPU, as those of a block do */
+	for (size_t i = WHY_PREEMPTORS; i < shares->count; i++)
+		others_ns += shares->items[i].ns;
+	if (others_ns)
+		to->preemptors[to->preemptor_count++] =
+			(struct block_preemptor){.thread = "others", .ns = (uint64_t)others_ns};
 	return 0;
 }
 
