@@ -94,6 +94,10 @@ static const struct option_row option_rows[] = {
 	 VERB_RECORD | VERB_DOCTOR | VERB_FRAMES | VERB_STATUS, OPTION_FLAG, FIELD(json)},
 	{0, "rows", NULL, "every frame, with the texts of Perfetto's actual_frame_timeline_slice",
 	 VERB_FRAMES, OPTION_FLAG, FIELD(rows)},
+	{0, "why", NULL,
+	 "each late frame with its cause, by what the trace's scheduler events say of the threads "
+	 "that made it",
+	 VERB_FRAMES, OPTION_FLAG, FIELD(why)},
 	{0, "layer", "GLOB", "only layers whose name matches, with or without its \"TX - \"",
 	 VERB_FRAMES, OPTION_TEXT, FIELD(layer)},
 	{0, "package", "NAME", "only layers that this package draws", VERB_FRAMES, OPTION_TEXT,

@@ -46,6 +46,7 @@ struct options {
 	uint64_t top;                /* UINT64_MAX: not given */
 	const char *layer, *package; /* frames: a glob, a name */
 	bool rows;
+	bool why;
 	bool help;
 	/* of each source of source/declarations.h */
 	union source_flags {

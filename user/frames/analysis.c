@@ -46,7 +46,15 @@ bool analysis_wants_row(const struct analysis *a, const struct timeline_row *row
 						    package, sizeof(package))));
 }
 
-static int32_t renderer_of(const struct analysis *a, int32_t pid)
+bool analysis_wants_layer(const struct analysis *a, uint32_t index)
+{
+	size_t count;
+	const struct layer *layers = timeline_layers(a->timeline, &count);
+
+	return index < count && analysis_wants(a, &layers[index]);
+}
+
+int32_t analysis_renderer(const struct analysis *a, int32_t pid)
 {
 	for (size_t i = 0; i < a->renderer_count; i++) {
 		if (a->renderers[i].pid == pid)
@@ -65,6 +73,7 @@ struct analysis *analysis_new(const struct analysis_options *options)
 		.max_layers = ANALYSIS_MAX_LAYERS,
 		.row = options->row,
 		.finished = analysis_on_finished,
+		.late = options->late ? analysis_on_late : NULL,
 	};
 	struct analysis *a = calloc(1, sizeof(*a));
 
@@ -293,7 +302,7 @@ int analysis_finish(struct analysis *a)
 	while (a->worst_count && a->worst[a->worst_count - 1].late_ns < a->period_ns / 2)
 		a->worst_count--;
 	for (size_t i = 0; i < a->worst_count; i++)
-		a->worst[i].late.render_tid = renderer_of(a, a->worst[i].late.pid);
+		a->worst[i].late.render_tid = analysis_renderer(a, a->worst[i].late.pid);
 	if (!err)
 		err = take_launches(a);
 	return err ? err : make_views(a);

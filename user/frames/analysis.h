@@ -8,6 +8,7 @@
 #include "frames/metrics.h"
 #include "frames/names.h"
 #include "frames/slices.h"
+#include "frames/threads.h"
 #include "frames/timeline.h"
 
 #define ANALYSIS_MAX_LAYERS 32768
@@ -19,6 +20,10 @@ struct analysis_options {
 	unsigned worst;         /* how many of the worst frames to keep */
 	void (*row)(void *ctx, const struct timeline_row *row);
 	void *row_ctx;
+	/* Rows that were late, of all layers. NULL: nobody asks. */
+	void (*late)(void *ctx, const struct timeline_late *late);
+	void *late_ctx;
+	struct thread_table *threads; /* gets what the trace says of threads; NULL: nobody asks */
 };
 
 /* One of the frames that were latest against their prediction. */
@@ -74,6 +79,7 @@ const struct layer_view *analysis_layers(const struct analysis *analysis, size_t
 size_t analysis_left_out(const struct analysis *analysis);
 /* Whether the user asked for this row: once all names are known, as late as can be. */
 bool analysis_wants_row(const struct analysis *analysis, const struct timeline_row *row);
+bool analysis_wants_layer(const struct analysis *analysis, uint32_t index);
 /* Every metric of one view; its frames are used up. 0 or -ENOMEM. */
 int analysis_metrics(struct analysis *analysis, const struct layer_view *view,
 		     struct layer_metrics *metrics);
@@ -97,3 +103,5 @@ const struct layer *analysis_layer(const struct analysis *analysis, uint32_t ind
 const char *analysis_package(const struct analysis *analysis, const struct layer *layer,
 			     char *buffer, size_t size);
 const char *analysis_process(const struct analysis *analysis, int32_t pid);
+/* The thread that draws for a process, as its slices tell; 0: they do not. */
+int32_t analysis_renderer(const struct analysis *analysis, int32_t pid);

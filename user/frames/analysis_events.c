@@ -68,6 +68,13 @@ void analysis_on_finished(void *ctx, const struct timeline_finished *finished)
 	consider(a, &worst);
 }
 
+void analysis_on_late(void *ctx, const struct timeline_late *late)
+{
+	struct analysis *a = ctx;
+
+	a->options.late(a->options.late_ctx, late);
+}
+
 static bool on_timeline(void *ctx, const struct timeline_event *event)
 {
 	struct analysis *a = ctx;
@@ -102,6 +109,13 @@ static void on_process(void *ctx, int32_t pid, int64_t uid, const char *name, si
 
 	if (!a->err)
 		a->err = name_table_process(a->names, pid, uid, name, size);
+	/* a daemon's path ends in its main thread's name; an app's is told by the scheduler */
+	if (!a->err && a->options.threads) {
+		const char *slash = size && name[0] == '/' ? memrchr(name, '/', size) : NULL;
+
+		a->err = thread_table_note(a->options.threads, pid, pid, slash ? slash + 1 : "",
+					   slash ? size - (size_t)(slash + 1 - name) : 0);
+	}
 }
 
 static void on_thread(void *ctx, int32_t tid, int32_t tgid, const char *name, size_t size)
@@ -110,6 +124,8 @@ static void on_thread(void *ctx, int32_t tid, int32_t tgid, const char *name, si
 
 	if (!a->err)
 		a->err = name_table_thread(a->names, tid, tgid, name, size);
+	if (!a->err && a->options.threads)
+		a->err = thread_table_note(a->options.threads, tid, tgid, name, size);
 }
 
 static void on_package(void *ctx, uint32_t uid, const char *name, size_t size)

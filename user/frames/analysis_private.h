@@ -45,6 +45,7 @@ bool analysis_wants(const struct analysis *a, const struct layer *layer);
 
 /* What the timeline and the slices tell of frames; ctx is the analysis. */
 void analysis_on_finished(void *ctx, const struct timeline_finished *finished);
+void analysis_on_late(void *ctx, const struct timeline_late *late);
 bool analysis_may_draw(void *ctx, int32_t pid, const char *layer);
 void analysis_on_latch(void *ctx, int32_t pid, const char *name, int64_t present_ns, bool due);
 void analysis_on_draw_frame(void *ctx, const struct app_slice *slice);

@@ -25,6 +25,37 @@ static bool is_display_slice(const char *name, size_t size)
 	       starts_with(name, size, "handleMessageTransaction");
 }
 
+static bool ends_with(const char *name, size_t size, const char *word)
+{
+	size_t n = strlen(word);
+
+	return size >= n && !memcmp(name + size - n, word, n);
+}
+
+/* What a thread waits for while it is in this slice: names of ART (runtime/monitor.cc,
+ * base/mutex.cc), HWUI and libgui. */
+static enum mark_meaning wait_meaning(const char *name, size_t size)
+{
+	static const char *const fences[] = {"waiting for GPU completion",
+					     "Waiting for GPU",
+					     "waitOnFences",
+					     "fenceWait",
+					     "waitForever",
+					     "eglClientWaitSync"};
+
+	if (starts_with(name, size, "monitor contention with ") ||
+	    starts_with(name, size, "Lock contention on "))
+		return MEANS_LOCK;
+	if (starts_with(name, size, "dequeueBuffer"))
+		return MEANS_DEQUEUE;
+	for (size_t i = 0; i < sizeof(fences) / sizeof(*fences); i++)
+		if (starts_with(name, size, fences[i]))
+			return MEANS_GPU_WAIT;
+	if (starts_with(name, size, "AIDL::") && ends_with(name, size, "::client"))
+		return MEANS_CALL;
+	return MEANS_OTHER;
+}
+
 enum mark_meaning slice_meaning(const struct trace_mark *mark, int64_t *id)
 {
 	static const char do_frame[] = "Choreographer#doFrame", draw[] = "DrawFrame";
@@ -54,7 +85,7 @@ enum mark_meaning slice_meaning(const struct trace_mark *mark, int64_t *id)
 	}
 	if (starts_with(name, size, "queueBuffer") || starts_with(name, size, "eglSwapBuffers"))
 		return MEANS_QUEUE_BUFFER;
-	return is_display_slice(name, size) ? MEANS_DISPLAY : MEANS_OTHER;
+	return is_display_slice(name, size) ? MEANS_DISPLAY : wait_meaning(name, size);
 }
 
 /* SurfaceFlinger's name for the buffers that wait on a layer: "name#n" before Android 12, the bare

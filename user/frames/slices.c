@@ -146,7 +146,10 @@ static int slice_ends(struct slices *s, const struct item *item)
 	if (--thread->depth >= MAX_DEPTH)
 		return 0;
 	open = &thread->stack[thread->depth];
-	slice = (struct app_slice){thread->pid, thread->tid, open->id, open->start_ns, item->ts_ns};
+	slice = (struct app_slice){thread->pid, thread->tid,    open->meaning,
+				   open->id,    open->start_ns, item->ts_ns};
+	if (s->ops->slice && open->meaning != MEANS_OTHER)
+		s->ops->slice(s->ctx, &slice);
 	switch (open->meaning) {
 	case MEANS_DO_FRAME:
 		slices_do_frame_ended(s, thread, &slice);

@@ -11,11 +11,14 @@ struct slices;
 /* A slice that ended. */
 struct app_slice {
 	int32_t pid, tid;
-	int64_t id; /* vsync id, or -1 */
+	uint8_t meaning; /* enum mark_meaning */
+	int64_t id;      /* vsync id, or -1 */
 	int64_t start_ns, end_ns;
 };
 
 struct slices_ops {
+	/* Each slice that means something, when it ends. */
+	void (*slice)(void *ctx, const struct app_slice *slice);
 	void (*do_frame)(void *ctx, const struct app_slice *slice);
 	void (*draw_frame)(void *ctx, const struct app_slice *slice);
 	/* A frame of an app: doFrame and the DrawFrame that belongs to it. */

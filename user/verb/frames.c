@@ -24,6 +24,7 @@ struct run {
 	int fd, out_errno; /* out_errno: why out could not be written, 0: it could */
 	uint8_t *buffer;
 	struct analysis *analysis;
+	struct late_why *why; /* NULL: nobody asks */
 	struct row_order *rows;
 	bool begun; /* the JSON object or the table of rows was begun */
 	uint64_t row_count;
@@ -138,6 +139,40 @@ static int explain(struct run *run, const struct trace_reader *first)
 	return err;
 }
 
+/* One more pass: what the scheduler did to the threads of all late frames. From the beginning of
+ * the file, because a thread may have slept since then, to the last late frame. */
+static int ask_why(struct run *run, const struct trace_reader *first)
+{
+	size_t block_count;
+	const struct perfetto_block *blocks = trace_reader_blocks(first, &block_count);
+	struct trace_reader *reader;
+	int err = late_why_plan(run->why, run->analysis);
+
+	if (err || !late_why_count(run->why) || !trace_reader_has_ftrace(first))
+		return err ? err : late_why_finish(run->why);
+	if (lseek(run->fd, 0, SEEK_SET) < 0)
+		return -ESPIPE;
+	reader = trace_reader_new(late_why_events(), run->why);
+	if (!reader)
+		return -ENOMEM;
+	if (!blocks)
+		err = feed(run, reader, UINT64_MAX);
+	for (size_t i = 0; i < block_count && !err; i++) {
+		/* a stretch without such events has a span that ends before it begins */
+		if (i && (blocks[i].first_ns > blocks[i].last_ns ||
+			  !late_why_wants(run->why, blocks[i].first_ns)))
+			continue;
+		if (lseek(run->fd, (off_t)blocks[i].offset, SEEK_SET) < 0)
+			err = -errno;
+		trace_reader_seek(reader, blocks[i].offset);
+		if (!err)
+			err = feed(run, reader, blocks[i].size);
+	}
+	trace_reader_finish(reader);
+	trace_reader_free(reader);
+	return err ? err : late_why_finish(run->why);
+}
+
 static int print(struct run *run, const struct frames_report *report)
 {
 	int err = 0;
@@ -157,6 +192,8 @@ static int print(struct run *run, const struct frames_report *report)
 		begin_rows(run);
 	} else {
 		err = frames_print_table(run->out, report);
+		if (!err && report->why)
+			err = frames_print_why(run->out, report);
 	}
 	if (fflush(run->out) || ferror(run->out)) {
 		run->out_errno = errno ? errno : EIO;
@@ -236,6 +273,18 @@ static int read_names(struct run *run)
 	return err;
 }
 
+/* Frames were late and nothing tells why: a gate that asks why must not stay green. */
+static bool nothing_scheduled(const struct run *run)
+{
+	if (!run->why || !late_why_count(run->why) || late_why_counts(run->why).switches)
+		return false;
+	fprintf(stderr,
+		"jankscope: error: %s: %zu frames were late; why is not known, because the trace "
+		"has no scheduler events (sched_switch)\n",
+		run->path, late_why_count(run->why));
+	return true;
+}
+
 static int read_and_print(struct run *run)
 {
 	struct trace_reader *reader = trace_reader_new(analysis_events(), run->analysis);
@@ -273,7 +322,10 @@ static int read_and_print(struct run *run)
 	err = analysis_finish(run->analysis);
 	if (!err && !(run->request->rows && !run->request->json))
 		err = explain(run, reader);
+	if (!err && run->why)
+		err = ask_why(run, reader);
 	progress_clear(&run->progress);
+	report.why = run->why;
 	report.first_ns = first_of(run, reader);
 	if (!err)
 		err = print(run, &report);
@@ -298,7 +350,7 @@ static int read_and_print(struct run *run)
 	}
 	code = damage ? EXIT_INCOMPLETE : EXIT_FINE;
 	/* of a trace that is damaged what is missing may have been drawn */
-	if (nothing_wanted(run) || (!damage && nothing_drawn(run)))
+	if (nothing_wanted(run) || (!damage && nothing_drawn(run)) || nothing_scheduled(run))
 		code = EXIT_NO_TARGET;
 out:
 	trace_reader_free(reader);
@@ -325,12 +377,29 @@ int frames_report_file(const struct frames_request *request, const char *path, F
 		options.row_ctx = &run;
 		run.rows = row_order_new(emit_row, &run);
 	}
+	if (request->why) {
+		if (lseek(run.fd, 0, SEEK_CUR) < 0) {
+			fprintf(stderr,
+				"jankscope: error: %s: a pipe is read once, and --why reads a "
+				"trace "
+				"twice\n",
+				path);
+			close(run.fd);
+			return EXIT_UNSUPPORTED;
+		}
+		run.why = late_why_new();
+		options.late = late_why_frame;
+		options.late_ctx = run.why;
+		options.threads = run.why ? late_why_threads(run.why) : NULL;
+	}
 	run.buffer = malloc(READ_BYTES);
 	run.analysis = analysis_new(&options);
-	if (!run.buffer || !run.analysis || (request->rows && !run.rows))
+	if (!run.buffer || !run.analysis || (request->rows && !run.rows) ||
+	    (request->why && !run.why))
 		fprintf(stderr, "jankscope: error: %s: out of memory\n", path);
 	else
 		code = read_and_print(&run);
+	late_why_free(run.why);
 	analysis_free(run.analysis);
 	row_order_free(run.rows);
 	free(run.buffer);
@@ -345,12 +414,17 @@ enum exit_code verb_frames(const struct options *options)
 		.package = options->package,
 		.json = options->json,
 		.rows = options->rows,
+		.why = options->why,
 	};
 	int code = EXIT_FINE;
 
 	if (!options->argument_count) {
 		fprintf(stderr,
 			"jankscope: error: frames: name a trace; see jankscope frames --help\n");
+		return EXIT_USAGE;
+	}
+	if (options->why && options->rows && !options->json) {
+		fprintf(stderr, "jankscope: error: frames: --why with --rows needs --json\n");
 		return EXIT_USAGE;
 	}
 	for (int i = 0; i < options->argument_count; i++) {

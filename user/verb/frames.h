@@ -5,7 +5,7 @@
 
 struct frames_request {
 	const char *layer_glob, *package; /* NULL: all */
-	bool json, rows;
+	bool json, rows, why;
 };
 
 /* Report the frames of one trace file ("-": standard input) on out. Returns the exit code: 0 fine,

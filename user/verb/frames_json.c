@@ -307,6 +307,10 @@ int frames_print_json(FILE *out, const struct frames_report *report)
 	if (err)
 		return err;
 	put_worst(out, report);
+	if (report->why)
+		err = frames_print_janks(out, report);
+	if (err)
+		return err;
 	put_launches(out, report);
 	duplicates = analysis_duplicates(report->analysis);
 	fprintf(out,

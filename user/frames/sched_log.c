@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "frames/sched_log_private.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_THREADS 4096
+#define MAX_ITEMS   524288 /* of each list: 16 MiB of entries, 12 of runs */
+#define MAX_SPANS   131072
+#define MAX_GAPS    4096
+
+struct sched_log *sched_log_new(const struct sched_window *all, size_t count,
+				struct thread_table *threads)
+{
+	struct sched_log *log = calloc(1, sizeof(*log));
+
+	if (!log)
+		return NULL;
+	log->all = all;
+	log->all_count = count;
+	log->names = threads;
+	log->first_ns = INT64_MAX;
+	log->last_ns = INT64_MIN;
+	for (size_t i = 0; i < SCHED_CPUS; i++)
+		log->cpus[i].tid = -1;
+	return log;
+}
+
+void sched_log_free(struct sched_log *log)
+{
+	struct sched_thread *thread, *next;
+
+	if (!log)
+		return;
+	HASH_ITER (hh, log->threads, thread, next) {
+		HASH_DEL(log->threads, thread);
+		free(thread->before);
+		free(thread);
+	}
+	free(log->by_index);
+	free(log->entries.items);
+	free(log->runs.items);
+	free(log->spans.items);
+	free(log->gaps.items);
+	free(log);
+}
+
+int sched_log_watch(struct sched_log *log, int32_t tid, const struct sched_window *windows,
+		    size_t count)
+{
+	struct sched_thread *thread, **grown;
+
+	if (log->thread_count == MAX_THREADS || tid <= 0)
+		return 0;
+	thread = calloc(1, sizeof(*thread));
+	grown = realloc(log->by_index, (log->thread_count + 1) * sizeof(struct sched_thread *));
+	if (grown)
+		log->by_index = grown;
+	if (!thread || !grown) {
+		free(thread);
+		return -ENOMEM;
+	}
+	thread->before = calloc(count ? count : 1, sizeof(*thread->before));
+	if (!thread->before) {
+		free(thread);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < count; i++) {
+		thread->before[i].entering.ts_ns = INT64_MIN;
+		thread->before[i].waking.ts_ns = INT64_MIN;
+		thread->before[i].binder.ts_ns = INT64_MIN;
+	}
+	thread->tid = tid;
+	thread->windows = windows;
+	thread->window_count = count;
+	thread->first = log->thread_count; /* its number, until the entries are sorted */
+	log->by_index[log->thread_count++] = thread;
+	HASH_ADD_INT(log->threads, tid, thread);
+	return 0;
+}
+
+size_t sched_window_at(const struct sched_window *windows, size_t count, int64_t ts_ns)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (windows[middle].end_ns <= ts_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* False: there is no room, or no memory (log->err). */
+static bool append(struct sched_log *log, struct sched_list *list, const void *item, size_t size,
+		   size_t max)
+{
+	if (list->count == list->capacity) {
+		size_t capacity = list->capacity ? list->capacity * 2 : 1024;
+		void *items;
+
+		if (list->count >= max)
+			return false;
+		items = realloc(list->items, capacity * size);
+		if (!items) {
+			log->err = -ENOMEM;
+			return false;
+		}
+		list->items = items;
+		list->capacity = capacity;
+	}
+	memcpy((char *)list->items + list->count++ * size, item, size);
+	return true;
+}
+
+static bool newer(const struct sched_entry *entry, const struct sched_entry *than)
+{
+	return entry->ts_ns > than->ts_ns ||
+	       (entry->ts_ns == than->ts_ns && entry->order > than->order);
+}
+
+/* An event of a thread: into its window, or it is what was last before the next one. */
+static void note(struct sched_log *log, int32_t tid, struct sched_entry entry)
+{
+	struct sched_thread *thread;
+	struct sched_before *before;
+	struct sched_entry *last;
+	size_t at;
+
+	HASH_FIND_INT(log->threads, &tid, thread);
+	if (!thread)
+		return;
+	at = sched_window_at(thread->windows, thread->window_count, entry.ts_ns);
+	if (at == thread->window_count)
+		return;
+	before = &thread->before[at];
+	entry.order = log->order++;
+	entry.thread = (uint32_t)thread->first;
+	if (entry.ts_ns >= thread->windows[at].begin_ns) {
+		if (append(log, &log->entries, &entry, sizeof(entry), MAX_ITEMS))
+			return;
+		before->lost = true;
+		log->counts.lost++;
+		return;
+	}
+	last = entry.kind == SCHED_WAKE      ? &before->waking
+	       : entry.kind >= SCHED_CALL    ? &before->binder
+	       : entry.kind == SCHED_BLOCKED ? NULL
+					     : &before->entering;
+	if (last && newer(&entry, last))
+		*last = entry;
+}
+
+static void note_run(struct sched_log *log, int32_t cpu, int64_t begin_ns, int64_t end_ns,
+		     int32_t tid)
+{
+	struct sched_run run = {begin_ns, end_ns, tid, cpu};
+	size_t at;
+
+	if (tid <= 0 || begin_ns >= end_ns)
+		return;
+	at = sched_window_at(log->all, log->all_count, begin_ns);
+	if (at < log->all_count && log->all[at].begin_ns < end_ns &&
+	    !append(log, &log->runs, &run, sizeof(run), MAX_ITEMS))
+		log->counts.lost++;
+}
+
+/* Bits of the kernel's prev_state (TASK_REPORT, since 4.14), or the letter of a text. What is dead
+ * is in no state. */
+static uint8_t state_of(int64_t prev_state)
+{
+	if (prev_state < 0)
+		return SPELL_UNKNOWN;
+	if (prev_state >= 'A' && prev_state <= 'z') {
+		if (strchr("DKI", (int)prev_state))
+			return SPELL_UNINTERRUPTIBLE;
+		if (strchr("Tt", (int)prev_state))
+			return SPELL_STOPPED;
+		return strchr("XZx", (int)prev_state) ? SPELL_UNKNOWN : SPELL_SLEEPING;
+	}
+	if (!(prev_state & 0xff))
+		return SPELL_RUNNABLE;
+	if (prev_state & 0x30)
+		return SPELL_UNKNOWN;
+	if (prev_state & 0x0c)
+		return SPELL_STOPPED;
+	return prev_state & 0x82 ? SPELL_UNINTERRUPTIBLE : SPELL_SLEEPING;
+}
+
+void sched_log_switch(struct sched_log *log, const struct trace_switch *event)
+{
+	struct sched_entry entry = {.ts_ns = event->ts_ns, .cpu = (int16_t)event->cpu};
+	struct sched_cpu *cpu;
+
+	if (event->cpu < 0 || event->cpu >= SCHED_CPUS || event->ts_ns < 0)
+		return;
+	cpu = &log->cpus[event->cpu];
+	log->counts.switches++;
+	if (event->ts_ns < log->first_ns)
+		log->first_ns = event->ts_ns;
+	if (event->ts_ns > log->last_ns)
+		log->last_ns = event->ts_ns;
+	if (event->lost && cpu->tid >= 0 && event->ts_ns > cpu->since_ns) {
+		struct sched_window gap = {cpu->since_ns, event->ts_ns};
+		size_t at = sched_window_at(log->all, log->all_count, gap.begin_ns);
+
+		if (at < log->all_count && log->all[at].begin_ns < gap.end_ns) {
+			log->counts.gaps++;
+			append(log, &log->gaps, &gap, sizeof(gap), MAX_GAPS);
+		}
+	} else if (cpu->tid >= 0 && (event->prev_tid < 0 || event->prev_tid == cpu->tid)) {
+		note_run(log, event->cpu, cpu->since_ns, event->ts_ns, cpu->tid);
+	}
+	cpu->since_ns = event->ts_ns;
+	cpu->tid = event->next_tid;
+	if (event->prev_tid > 0) {
+		entry.kind = SCHED_OUT;
+		entry.state = state_of(event->prev_state);
+		note(log, event->prev_tid, entry);
+	}
+	if (event->next_tid > 0) {
+		entry.kind = SCHED_IN;
+		note(log, event->next_tid, entry);
+	}
+	if (log->err)
+		return;
+	/* the names of all who run: that of a waker or a preemptor may be asked for */
+	if (event->next_comm_size)
+		log->err = thread_table_note(log->names, event->next_tid, 0, event->next_comm,
+					     event->next_comm_size);
+}
+
+void sched_log_wakeup(struct sched_log *log, const struct trace_wakeup *event)
+{
+	note(log, event->tid,
+	     (struct sched_entry){.ts_ns = event->ts_ns,
+				  .kind = SCHED_WAKE,
+				  .other = event->interrupt ? 0 : event->waker_tid,
+				  .cpu = (int16_t)event->cpu});
+}
+
+void sched_log_blocked(struct sched_log *log, const struct trace_blocked *event)
+{
+	note(log, event->tid,
+	     (struct sched_entry){
+		     .ts_ns = event->ts_ns, .kind = SCHED_BLOCKED, .state = event->io_wait});
+}
+
+void sched_log_binder(struct sched_log *log, const struct trace_binder *event)
+{
+	/* an answer that it sends and a call that nobody answers are no waits */
+	if (!event->received && (event->reply || event->one_way))
+		return;
+	note(log, event->tid,
+	     (struct sched_entry){.ts_ns = event->ts_ns,
+				  .kind = event->received ? SCHED_ANSWER : SCHED_CALL});
+}
+
+void sched_log_span(struct sched_log *log, const struct sched_span *span)
+{
+	struct sched_thread *thread;
+	size_t at;
+
+	HASH_FIND_INT(log->threads, &span->tid, thread);
+	if (!thread || span->begin_ns >= span->end_ns)
+		return;
+	at = sched_window_at(thread->windows, thread->window_count, span->begin_ns);
+	if (at < thread->window_count && thread->windows[at].begin_ns < span->end_ns &&
+	    !append(log, &log->spans, span, sizeof(*span), MAX_SPANS))
+		log->counts.lost++;
+}
+
+static int by_thread(const void *a, const void *b)
+{
+	const struct sched_entry *x = a, *y = b;
+
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	if (x->ts_ns != y->ts_ns)
+		return x->ts_ns < y->ts_ns ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static int by_cpu(const void *a, const void *b)
+{
+	const struct sched_run *x = a, *y = b;
+
+	if (x->cpu != y->cpu)
+		return x->cpu < y->cpu ? -1 : 1;
+	return x->begin_ns < y->begin_ns ? -1 : x->begin_ns > y->begin_ns;
+}
+
+static int by_tid(const void *a, const void *b)
+{
+	const struct sched_span *x = a, *y = b;
+
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	return x->begin_ns < y->begin_ns ? -1 : x->begin_ns > y->begin_ns;
+}
+
+int sched_log_finish(struct sched_log *log)
+{
+	const struct sched_entry *entries;
+	size_t at = 0;
+
+	/* who ran when the trace ended */
+	for (int32_t i = 0; i < SCHED_CPUS; i++)
+		note_run(log, i, log->cpus[i].since_ns, log->last_ns, log->cpus[i].tid);
+	if (log->entries.count)
+		qsort(log->entries.items, log->entries.count, sizeof(struct sched_entry),
+		      by_thread);
+	if (log->runs.count)
+		qsort(log->runs.items, log->runs.count, sizeof(struct sched_run), by_cpu);
+	if (log->spans.count)
+		qsort(log->spans.items, log->spans.count, sizeof(struct sched_span), by_tid);
+	entries = log->entries.items;
+	for (uint32_t i = 0; i < log->thread_count; i++) {
+		struct sched_thread *thread = log->by_index[i];
+
+		thread->first = at;
+		while (at < log->entries.count && entries[at].thread == i)
+			at++;
+		thread->count = at - thread->first;
+	}
+	return log->err;
+}
+
+const struct sched_log_counts *sched_log_counts(const struct sched_log *log)
+{
+	return &log->counts;
+}
+
+bool sched_log_has_gap(const struct sched_log *log, int64_t begin_ns, int64_t end_ns)
+{
+	const struct sched_window *gaps = log->gaps.items;
+
+	/* more than are kept: it may be in any of them */
+	if (log->counts.gaps > log->gaps.count)
+		return true;
+	for (size_t i = 0; i < log->gaps.count; i++)
+		if (gaps[i].begin_ns < end_ns && gaps[i].end_ns > begin_ns)
+			return true;
+	return false;
+}

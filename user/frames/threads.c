@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "frames/threads.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#define MAX_THREADS 65536
+
+struct entry {
+	struct spell_thread thread; /* first: a thread that was handed out is its entry */
+	UT_hash_handle hh;
+};
+
+struct thread_table {
+	struct entry *entries;
+};
+
+struct thread_table *thread_table_new(void)
+{
+	return calloc(1, sizeof(struct thread_table));
+}
+
+void thread_table_free(struct thread_table *table)
+{
+	struct entry *entry, *next;
+
+	if (!table)
+		return;
+	HASH_ITER (hh, table->entries, entry, next) {
+		HASH_DEL(table->entries, entry);
+		free(entry);
+	}
+	free(table);
+}
+
+int thread_table_note(struct thread_table *table, int32_t tid, int32_t tgid, const char *name,
+		      size_t size)
+{
+	struct entry *entry;
+
+	if (tid <= 0)
+		return 0;
+	HASH_FIND_INT(table->entries, &tid, entry);
+	if (!entry) {
+		if (HASH_COUNT(table->entries) >= MAX_THREADS)
+			return 0;
+		entry = calloc(1, sizeof(*entry));
+		if (!entry)
+			return -ENOMEM;
+		entry->thread.tid = tid;
+		HASH_ADD_INT(table->entries, thread.tid, entry);
+	}
+	if (tgid > 0)
+		entry->thread.tgid = tgid;
+	size = size ? strnlen(name, size) : 0;
+	if (size > RECORD_COMM_LEN - 1)
+		size = RECORD_COMM_LEN - 1;
+	if (size) {
+		memcpy(entry->thread.comm, name, size);
+		entry->thread.comm[size] = 0;
+	}
+	return 0;
+}
+
+const struct spell_thread *thread_table_find(const struct thread_table *table, int32_t tid)
+{
+	struct entry *entry;
+
+	HASH_FIND_INT(table->entries, &tid, entry);
+	return entry ? &entry->thread : NULL;
+}
+
+const struct spell_thread *thread_table_next(const struct thread_table *table,
+					     const struct spell_thread *before)
+{
+	const struct entry *entry =
+		before ? ((const struct entry *)(const void *)before)->hh.next : table->entries;
+
+	return entry ? &entry->thread : NULL;
+}

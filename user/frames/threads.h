@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The threads that a trace names: whose they are, and how they are called. */
+#pragma once
+#include "jankscope/spell.h"
+#include <stddef.h>
+
+struct thread_table;
+
+/* NULL with errno ENOMEM. */
+struct thread_table *thread_table_new(void);
+void thread_table_free(struct thread_table *table);
+/* tgid below 1: not known; size 0: it is not named. What was told before and is not told now stays;
+ * what is told wins. More than 65536 threads are not kept. 0 or -ENOMEM. */
+int thread_table_note(struct thread_table *table, int32_t tid, int32_t tgid, const char *name,
+		      size_t size);
+/* Number, process and name as far as they are known. Valid until the table is freed; NULL: nothing
+ * is known. */
+const struct spell_thread *thread_table_find(const struct thread_table *table, int32_t tid);
+/* The threads one by one in any order: the one behind this one (NULL: the first). NULL: no more. */
+const struct spell_thread *thread_table_next(const struct thread_table *table,
+					     const struct spell_thread *before);
