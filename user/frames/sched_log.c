@@ -9,6 +9,9 @@
 #define MAX_SPANS   131072
 #define MAX_GAPS    4096
 
+static const struct sched_before nothing = {
+	.entering.ts_ns = INT64_MIN, .waking.ts_ns = INT64_MIN, .binder.ts_ns = INT64_MIN};
+
 struct sched_log *sched_log_new(const struct sched_window *all, size_t count,
 				struct thread_table *threads)
 {
@@ -65,11 +68,8 @@ int sched_log_watch(struct sched_log *log, int32_t tid, const struct sched_windo
 		free(thread);
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < count; i++) {
-		thread->before[i].entering.ts_ns = INT64_MIN;
-		thread->before[i].waking.ts_ns = INT64_MIN;
-		thread->before[i].binder.ts_ns = INT64_MIN;
-	}
+	for (size_t i = 0; i < count; i++)
+		thread->before[i] = nothing;
 	thread->tid = tid;
 	thread->windows = windows;
 	thread->window_count = count;
@@ -122,6 +122,25 @@ static bool newer(const struct sched_entry *entry, const struct sched_entry *tha
 	       (entry->ts_ns == than->ts_ns && entry->order > than->order);
 }
 
+/* The place of the last entry of such a kind; NULL: nobody asks for it. */
+static struct sched_entry *last_of(struct sched_before *before, uint8_t kind)
+{
+	switch ((enum sched_kind)kind) {
+	case SCHED_IN:
+	case SCHED_OUT:
+		return &before->entering;
+	case SCHED_WAKE:
+		return &before->waking;
+	case SCHED_CALL:
+	case SCHED_ANSWER:
+		return &before->binder;
+	case SCHED_BLOCKED:
+	case SCHED_KINDS:
+		break;
+	}
+	return NULL;
+}
+
 /* An event of a thread: into its window, or it is what was last before the next one. */
 static void note(struct sched_log *log, int32_t tid, struct sched_entry entry)
 {
@@ -146,10 +165,7 @@ static void note(struct sched_log *log, int32_t tid, struct sched_entry entry)
 		log->counts.lost++;
 		return;
 	}
-	last = entry.kind == SCHED_WAKE      ? &before->waking
-	       : entry.kind >= SCHED_CALL    ? &before->binder
-	       : entry.kind == SCHED_BLOCKED ? NULL
-					     : &before->entering;
+	last = last_of(before, entry.kind);
 	if (last && newer(&entry, last))
 		*last = entry;
 }
@@ -302,6 +318,34 @@ static int by_tid(const void *a, const void *b)
 	return x->begin_ns < y->begin_ns ? -1 : x->begin_ns > y->begin_ns;
 }
 
+/* What was last before a window may lie in the windows before it, or before those. */
+static void carry_on(struct sched_thread *thread, const struct sched_entry *entries)
+{
+	struct sched_before last = nothing;
+	size_t at = thread->first, end = thread->first + thread->count;
+
+	for (size_t i = 0; i < thread->window_count; i++) {
+		struct sched_before *before = &thread->before[i];
+
+		if (newer(&before->entering, &last.entering))
+			last.entering = before->entering;
+		if (newer(&before->waking, &last.waking))
+			last.waking = before->waking;
+		if (newer(&before->binder, &last.binder))
+			last.binder = before->binder;
+		last.lost = before->lost;
+		*before = last;
+		for (; at < end && entries[at].ts_ns < thread->windows[i].end_ns; at++) {
+			struct sched_entry *place = last_of(&last, entries[at].kind);
+
+			if (place)
+				*place = entries[at];
+		}
+		if (before->lost)
+			last = nothing;
+	}
+}
+
 int sched_log_finish(struct sched_log *log)
 {
 	const struct sched_entry *entries;
@@ -325,6 +369,7 @@ int sched_log_finish(struct sched_log *log)
 		while (at < log->entries.count && entries[at].thread == i)
 			at++;
 		thread->count = at - thread->first;
+		carry_on(thread, entries);
 	}
 	return log->err;
 }

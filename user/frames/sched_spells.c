@@ -12,6 +12,7 @@ struct build {
 	struct sched_spells *out;
 	int64_t begin_ns, end_ns;
 	/* the state that goes on */
+	bool seen; /* there was one before */
 	uint8_t state;
 	int64_t since_ns;
 	int16_t cpu;
@@ -168,6 +169,7 @@ static bool blocked(uint8_t state)
 
 static void begin_state(struct build *build, const struct sched_entry *entry, uint8_t state)
 {
+	build->seen = true;
 	build->state = state;
 	build->since_ns = entry->ts_ns;
 	build->cpu = entry->cpu;
@@ -189,13 +191,13 @@ static int take(struct build *build, const struct sched_entry *entry)
 		begin_state(build, entry, entry->state);
 		break;
 	case SCHED_WAKE:
-		/* one that runs, or was woken before, is woken for nothing */
-		if (!blocked(build->state))
+		/* one that runs, or was woken before, is woken for nothing; one of which nothing
+		 * was seen before was asleep */
+		if (build->seen && !blocked(build->state))
 			break;
 		err = end_state(build, entry->ts_ns, -1, entry);
 		/* on which CPU it waits is only told when it runs */
-		build->state = SPELL_RUNNABLE;
-		build->since_ns = entry->ts_ns;
+		begin_state(build, entry, SPELL_RUNNABLE);
 		build->cpu = -1;
 		break;
 	case SCHED_BLOCKED:
@@ -217,8 +219,8 @@ static int take(struct build *build, const struct sched_entry *entry)
 	return err;
 }
 
-/* The state at the beginning: from the entries of the window before it, and where those do not
- * reach, from what was last before the window. */
+/* The state at the beginning: from what was last before the window, and the entries of the window
+ * that stand before `at`. */
 static int begin(struct build *build, const struct sched_entry *entries, size_t at,
 		 const struct sched_before *before, int64_t window_ns)
 {
@@ -234,25 +236,11 @@ static int begin(struct build *build, const struct sched_entry *entries, size_t 
 		call |= kind == SCHED_CALL || kind == SCHED_ANSWER;
 	}
 	if (!entering && at - first < MAX_BACK) {
-		/* or from a window before, behind which nothing came until this one */
-		struct sched_entry last = before->entering;
-		size_t back = first;
-
-		while (last.ts_ns == INT64_MIN && back > build->thread->first &&
-		       first - back < MAX_BACK) {
-			uint8_t kind = entries[--back].kind;
-
-			if (kind == SCHED_IN || kind == SCHED_OUT)
-				last = entries[back];
-		}
-		if (last.ts_ns != INT64_MIN) {
-			err = take(build, &last);
-			for (; !err && before->entering.ts_ns == INT64_MIN && back < first; back++)
-				if (entries[back].kind == SCHED_WAKE)
-					err = take(build, &entries[back]);
-			if (!err && before->waking.ts_ns > last.ts_ns)
-				err = take(build, &before->waking);
-		}
+		if (before->entering.ts_ns != INT64_MIN)
+			err = take(build, &before->entering);
+		if (!err && before->waking.ts_ns != INT64_MIN &&
+		    before->waking.ts_ns >= before->entering.ts_ns)
+			err = take(build, &before->waking);
 	}
 	if (!err && !call && before->binder.ts_ns != INT64_MIN)
 		err = take(build, &before->binder);
