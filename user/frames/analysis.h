@@ -67,6 +67,8 @@ struct analysis *analysis_new(const struct analysis_options *options);
 void analysis_free(struct analysis *analysis);
 /* The events to feed, with the analysis as their ctx. */
 const struct trace_events *analysis_events(void);
+/* The same where the options have threads: the scheduler tells the names that threads run under. */
+const struct trace_events *analysis_thread_events(void);
 /* The part of them that names processes, for a pass before: rows are filtered by package when they
  * settle, and a process tree may stand at the end of the file. */
 const struct trace_events *analysis_name_events(void);

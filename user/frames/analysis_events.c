@@ -128,6 +128,16 @@ static void on_thread(void *ctx, int32_t tid, int32_t tgid, const char *name, si
 		a->err = thread_table_note(a->options.threads, tid, tgid, name, size);
 }
 
+/* A process tree may hold numbers alone: the names are those that threads ran under. */
+static void on_switch(void *ctx, const struct trace_switch *event)
+{
+	struct analysis *a = ctx;
+
+	if (!a->err && event->next_comm_size)
+		a->err = thread_table_note(a->options.threads, event->next_tid, 0, event->next_comm,
+					   event->next_comm_size);
+}
+
 static void on_package(void *ctx, uint32_t uid, const char *name, size_t size)
 {
 	struct analysis *a = ctx;
@@ -315,20 +325,21 @@ const struct trace_events *analysis_name_events(void)
 	return &events;
 }
 
+#define ANALYSIS_EVENTS                                                                       \
+	.timeline = on_timeline, .mark = on_mark, .process = on_process, .thread = on_thread, \
+	.package = on_package, .loss = on_loss, .present = on_present, .period = on_period,   \
+	.frame_stats = on_frame_stats, .gfx_summary = on_gfx_summary
+
 const struct trace_events *analysis_events(void)
 {
-	static const struct trace_events events = {
-		.timeline = on_timeline,
-		.mark = on_mark,
-		.process = on_process,
-		.thread = on_thread,
-		.package = on_package,
-		.loss = on_loss,
-		.present = on_present,
-		.period = on_period,
-		.frame_stats = on_frame_stats,
-		.gfx_summary = on_gfx_summary,
-	};
+	static const struct trace_events events = {ANALYSIS_EVENTS};
+
+	return &events;
+}
+
+const struct trace_events *analysis_thread_events(void)
+{
+	static const struct trace_events events = {ANALYSIS_EVENTS, .sched_switch = on_switch};
 
 	return &events;
 }

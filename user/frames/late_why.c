@@ -232,7 +232,9 @@ static void find_crews(struct late_why *why)
 	}
 	while ((thread = thread_table_next(why->threads, thread))) {
 		crew = crew_of(why, thread->tgid);
-		if (crew && !strcmp(thread->comm, "RenderThread"))
+		/* a process may have others of that name (WebView): slices tell which one draws */
+		if (crew && !strcmp(thread->comm, "RenderThread") &&
+		    !analysis_renderer(why->analysis, crew->pid))
 			add_member(crew, thread->tid, JANK_ROLE_RENDER);
 		else if (crew && begins(thread->comm, "hwuiTask"))
 			add_member(crew, thread->tid, JANK_ROLE_HWUI_TASK);

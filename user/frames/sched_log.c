@@ -13,7 +13,7 @@ static const struct sched_before nothing = {
 	.entering.ts_ns = INT64_MIN, .waking.ts_ns = INT64_MIN, .binder.ts_ns = INT64_MIN};
 
 struct sched_log *sched_log_new(const struct sched_window *all, size_t count,
-				struct thread_table *threads)
+				const struct thread_table *threads)
 {
 	struct sched_log *log = calloc(1, sizeof(*log));
 
@@ -241,12 +241,6 @@ void sched_log_switch(struct sched_log *log, const struct trace_switch *event)
 		entry.kind = SCHED_IN;
 		note(log, event->next_tid, entry);
 	}
-	if (log->err)
-		return;
-	/* the names of all who run: that of a waker or a preemptor may be asked for */
-	if (event->next_comm_size)
-		log->err = thread_table_note(log->names, event->next_tid, 0, event->next_comm,
-					     event->next_comm_size);
 }
 
 void sched_log_wakeup(struct sched_log *log, const struct trace_wakeup *event)

@@ -23,9 +23,9 @@ struct sched_span {
 struct sched_log;
 
 /* all: every window of every thread, in which those are noted who run; the array must outlive the
- * log, and so must the table, which gets the names that switches tell. NULL with errno ENOMEM. */
+ * log, and so must the table of names. NULL with errno ENOMEM. */
 struct sched_log *sched_log_new(const struct sched_window *all, size_t count,
-				struct thread_table *threads);
+				const struct thread_table *threads);
 void sched_log_free(struct sched_log *log);
 /* Log this thread in these windows, which must outlive the log. Once for each thread, before the
  * first event; further threads than 4096 are not watched. 0 or -ENOMEM. */

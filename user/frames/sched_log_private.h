@@ -54,7 +54,7 @@ struct sched_list {
 struct sched_log {
 	const struct sched_window *all;
 	size_t all_count;
-	struct thread_table *names;
+	const struct thread_table *names;
 	struct sched_thread *threads; /* hash by tid */
 	struct sched_thread **by_index;
 	uint32_t thread_count;

@@ -15,9 +15,10 @@ struct build {
 	bool seen; /* there was one before */
 	uint8_t state;
 	int64_t since_ns;
-	int16_t cpu;
-	int64_t call_ns;   /* it waits for an answer since then; INT64_MIN: it does not */
-	bool io_wait;      /* told of the sleep that goes on */
+	int16_t cpu;     /* of a wait: not told until it runs */
+	int64_t call_ns; /* it waits for an answer since then; INT64_MIN: it does not */
+	const struct sched_entry *early_wake; /* the last that woke it for nothing */
+	bool io_wait;                         /* told of the sleep that goes on */
 	size_t last_sleep; /* index of the newest spell of a sleep; SIZE_MAX: none */
 };
 
@@ -189,12 +190,18 @@ static int take(struct build *build, const struct sched_entry *entry)
 		if (build->state == SPELL_RUNNING)
 			err = end_state(build, entry->ts_ns, -1, NULL);
 		begin_state(build, entry, entry->state);
+		/* woken by another CPU in the same nanosecond: behind it, whatever the file says */
+		if (!err && blocked(build->state) && build->early_wake &&
+		    build->early_wake->ts_ns == entry->ts_ns)
+			build->state = SPELL_RUNNABLE;
 		break;
 	case SCHED_WAKE:
 		/* one that runs, or was woken before, is woken for nothing; one of which nothing
 		 * was seen before was asleep */
-		if (build->seen && !blocked(build->state))
+		if (build->seen && !blocked(build->state)) {
+			build->early_wake = entry;
 			break;
+		}
 		err = end_state(build, entry->ts_ns, -1, entry);
 		/* on which CPU it waits is only told when it runs */
 		begin_state(build, entry, SPELL_RUNNABLE);

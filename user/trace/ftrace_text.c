@@ -313,7 +313,10 @@ static void wakeup_line(struct trace_text *text, const struct ftrace_line *line)
 
 	if (!text->events->wakeup)
 		return;
-	if (!keyed(line->payload, line->payload_size, " pid=", &pid)) {
+	/* task_newtask begins with it */
+	if (!keyed(line->payload, line->payload_size, " pid=", &pid) &&
+	    !(line->payload_size > 4 && !memcmp(line->payload, "pid=", 4) &&
+	      keyed(line->payload, line->payload_size, "pid=", &pid))) {
 		/* old kernels: comm:pid:... */
 		loss(text, "malformed_sched_lines", 1);
 		return;
@@ -435,7 +438,8 @@ static void take_line(struct trace_text *text, const char *line, size_t size)
 			switch_line(text, &parsed);
 		else if (is(parsed.event, parsed.event_size, "sched_waking") ||
 			 is(parsed.event, parsed.event_size, "sched_wakeup") ||
-			 is(parsed.event, parsed.event_size, "sched_wakeup_new"))
+			 is(parsed.event, parsed.event_size, "sched_wakeup_new") ||
+			 is(parsed.event, parsed.event_size, "task_newtask"))
 			wakeup_line(text, &parsed);
 		else if (is(parsed.event, parsed.event_size, "sched_blocked_reason"))
 			blocked_line(text, &parsed);

@@ -24,6 +24,7 @@ enum {
 	EVENT_BINDER_RECEIVED = 51,
 	EVENT_MDSS_MARK = 80,
 	EVENT_SCHED_WAKEUP_NEW = 114,
+	EVENT_NEW_TASK = 235,
 	EVENT_SDE_MARK = 333,
 	EVENT_DPU_MARK = 348,
 	COMPACT_SWITCH_NS = 1,
@@ -144,6 +145,25 @@ static int decode_wakeup(struct ftrace_decoder *d, const struct around *around, 
 	return rc;
 }
 
+/* A thread that was just made is ready to run. */
+static int decode_new_task(struct ftrace_decoder *d, const struct around *around,
+			   const uint8_t *data, size_t size)
+{
+	struct wire wire = wire_of(data, size);
+	struct trace_wakeup event = {.ts_ns = around->ts_ns,
+				     .cpu = around->cpu,
+				     .waker_tid = around->tid,
+				     .target_cpu = -1};
+	struct wire_field field;
+	int rc;
+
+	while ((rc = wire_next(&wire, &field)) > 0)
+		if (field.number == 1 && field.type == WIRE_VARINT)
+			event.tid = (int32_t)field.value;
+	d->events->wakeup(d->ctx, &event);
+	return rc;
+}
+
 static int decode_blocked(struct ftrace_decoder *d, const struct around *around,
 			  const uint8_t *data, size_t size)
 {
@@ -233,6 +253,10 @@ static int decode_event(struct ftrace_decoder *d, int32_t cpu, int64_t offset_ns
 			if (events->wakeup)
 				rc = decode_wakeup(d, &around, field.number != EVENT_SCHED_WAKING,
 						   field.data, field.size);
+			break;
+		case EVENT_NEW_TASK:
+			if (events->wakeup)
+				rc = decode_new_task(d, &around, field.data, field.size);
 			break;
 		case EVENT_SCHED_BLOCKED:
 			if (events->blocked)

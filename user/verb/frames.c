@@ -287,7 +287,8 @@ static bool nothing_scheduled(const struct run *run)
 
 static int read_and_print(struct run *run)
 {
-	struct trace_reader *reader = trace_reader_new(analysis_events(), run->analysis);
+	struct trace_reader *reader = trace_reader_new(
+		run->why ? analysis_thread_events() : analysis_events(), run->analysis);
 	struct frames_report report = {.trace = run->path, .analysis = run->analysis};
 	int code = EXIT_INTERNAL, err, damage;
 	char name[256];
