@@ -498,6 +498,14 @@ static int add_crew(struct late_why *why, struct cast *cast, const struct late *
 	return err;
 }
 
+static const char *why_missing(const struct sched_log_counts *counts)
+{
+	if (!counts->switches)
+		return "the trace has no scheduler events";
+	return counts->lost ? "more scheduler events than there is room for"
+			    : "the trace has no scheduler events of them";
+}
+
 static int judge(struct late_why *why, struct cast *cast, const struct late *late,
 		 struct record_jank *record)
 {
@@ -531,10 +539,7 @@ static int judge(struct late_why *why, struct cast *cast, const struct late *lat
 		return err;
 	frame.thread_count = cast->count;
 	why_judge(&frame, &verdict);
-	err = why_record_fill(record, &frame, &verdict,
-			      why->log && sched_log_counts(why->log)->switches
-				      ? "the trace has no scheduler events of them"
-				      : "the trace has no scheduler events");
+	err = why_record_fill(record, &frame, &verdict, why_missing(sched_log_counts(why->log)));
 	if (!err && !row->machine &&
 	    sched_log_has_gap(why->log, verdict.window_start_ns, verdict.window_end_ns))
 		err = counter_list_add(&record->lost, "sched_events", 1);

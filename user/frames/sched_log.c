@@ -9,8 +9,10 @@
 #define MAX_SPANS   131072
 #define MAX_GAPS    4096
 
-static const struct sched_before nothing = {
-	.entering.ts_ns = INT64_MIN, .waking.ts_ns = INT64_MIN, .binder.ts_ns = INT64_MIN};
+static const struct sched_before nothing = {.entering.ts_ns = INT64_MIN,
+					    .waking.ts_ns = INT64_MIN,
+					    .binder.ts_ns = INT64_MIN,
+					    .lost_ns = INT64_MAX};
 
 struct sched_log *sched_log_new(const struct sched_window *all, size_t count,
 				const struct thread_table *threads)
@@ -161,7 +163,8 @@ static void note(struct sched_log *log, int32_t tid, struct sched_entry entry)
 	if (entry.ts_ns >= thread->windows[at].begin_ns) {
 		if (append(log, &log->entries, &entry, sizeof(entry), MAX_ITEMS))
 			return;
-		before->lost = true;
+		if (entry.ts_ns < before->lost_ns)
+			before->lost_ns = entry.ts_ns;
 		log->counts.lost++;
 		return;
 	}
@@ -327,7 +330,7 @@ static void carry_on(struct sched_thread *thread, const struct sched_entry *entr
 			last.waking = before->waking;
 		if (newer(&before->binder, &last.binder))
 			last.binder = before->binder;
-		last.lost = before->lost;
+		last.lost_ns = before->lost_ns;
 		*before = last;
 		for (; at < end && entries[at].ts_ns < thread->windows[i].end_ns; at++) {
 			struct sched_entry *place = last_of(&last, entries[at].kind);
@@ -335,7 +338,7 @@ static void carry_on(struct sched_thread *thread, const struct sched_entry *entr
 			if (place)
 				*place = entries[at];
 		}
-		if (before->lost)
+		if (before->lost_ns != INT64_MAX)
 			last = nothing;
 	}
 }

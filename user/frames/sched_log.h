@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the scheduler did to some threads in some windows of a trace: collected from a pass over
  * it, and handed out as spells. The states are those of trace_processor's table thread_state
- * (thread_state_tracker.cc). Events may come in any order between CPUs; memory is bounded, and what
- * finds no room makes its window unknown for its thread and is counted. */
+ * (thread_state_tracker.cc). Events may come in any order between CPUs; memory is bounded, and from
+ * the first event that finds no room its thread is unknown for the rest of its window. */
 #pragma once
 #include "frames/threads.h"
 #include "jankscope/spell.h"

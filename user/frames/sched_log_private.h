@@ -28,7 +28,7 @@ struct sched_entry {
 /* The last entry of each kind before a window; ts_ns INT64_MIN: none. */
 struct sched_before {
 	struct sched_entry entering, waking, binder;
-	bool lost; /* an event of the window found no room */
+	int64_t lost_ns; /* of the first event of the window that found no room; INT64_MAX: none */
 };
 
 struct sched_thread {

@@ -278,8 +278,13 @@ int sched_log_spells(struct sched_log *log, int32_t tid, int64_t begin_ns, int64
 	build.thread = thread;
 	window = sched_window_at(thread->windows, thread->window_count, begin_ns);
 	if (window == thread->window_count || thread->windows[window].begin_ns > begin_ns ||
-	    thread->before[window].lost)
+	    thread->before[window].lost_ns <= begin_ns)
 		return 0;
+	last_ns = thread->windows[window].end_ns;
+	if (last_ns > log->last_ns)
+		last_ns = log->last_ns;
+	if (last_ns > thread->before[window].lost_ns)
+		last_ns = thread->before[window].lost_ns;
 	low = thread->first;
 	end = high = thread->first + thread->count;
 	while (low < high) {
@@ -292,16 +297,13 @@ int sched_log_spells(struct sched_log *log, int32_t tid, int64_t begin_ns, int64
 	}
 	err = begin(&build, entries, low, &thread->before[window],
 		    thread->windows[window].begin_ns);
-	for (; low < end && !err && entries[low].ts_ns < thread->windows[window].end_ns; low++) {
+	for (; low < end && !err && entries[low].ts_ns <= last_ns; low++) {
 		/* behind the end only until it is known what the last state was */
 		if (entries[low].ts_ns >= end_ns && build.since_ns >= end_ns)
 			break;
 		err = take(&build, &entries[low]);
 	}
-	/* nothing more came in the window: the state goes on to its end, or to that of the trace */
-	last_ns = thread->windows[window].end_ns;
-	if (last_ns > log->last_ns)
-		last_ns = log->last_ns;
+	/* nothing more came until there: the state goes on */
 	if (!err && build.since_ns < end_ns)
 		err = end_state(&build, last_ns, -1, NULL);
 	return err;
