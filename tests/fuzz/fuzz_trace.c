@@ -4,12 +4,14 @@
  * its share of the time. */
 #include "frames/analysis.h"
 #include "frames/late.h"
+#include "frames/late_why.h"
 #include "frames/stream.h"
 #include "trace/ftrace_text.h"
 #include "trace/perfetto.h"
 #include "trace/reader.h"
 #include "trace/systrace_html.h"
 #include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -64,10 +66,43 @@ static void feed(const struct trace_events *events, void *ctx, const uint8_t *da
 #endif
 }
 
+/* Whatever the trace says: a ledger is of its window, and a cause of a thread that is there. */
+static int check_jank(void *ctx, const struct record_jank *jank)
+{
+	size_t *sum = ctx;
+
+	if (jank->window_end_ns < jank->window_start_ns || jank->cause >= JANK_CAUSES ||
+	    (jank->cause_thread.present && jank->cause_thread.value >= jank->thread_count))
+		abort();
+	for (size_t i = 0; i < jank->thread_count; i++) {
+		const struct jank_ledger *l = &jank->threads[i].ledger;
+		uint64_t waits = 0;
+
+		for (size_t k = 0; k < jank->threads[i].preemptor_count; k++)
+			waits += jank->threads[i].preemptors[k].ns;
+		if (waits != l->runnable_ns)
+			abort();
+		/* times below 0 are told as 0 */
+		if (jank->window_start_ns && l->running_ns + l->runnable_ns + l->sleeping_ns +
+							     l->uninterruptible_ns + l->stopped_ns +
+							     l->unknown_ns !=
+						     jank->window_end_ns - jank->window_start_ns)
+			abort();
+		*sum += strlen(jank->threads[i].thread);
+	}
+	return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	size_t sum = 0, count, worst_count, piece = size ? 1 + data[size - 1] * 16 : 1;
-	struct analysis_options options = {.worst = 4, .row = on_row, .row_ctx = &sum};
+	struct late_why *why = late_why_new();
+	struct analysis_options options = {.worst = 4,
+					   .row = on_row,
+					   .row_ctx = &sum,
+					   .late = late_why_frame,
+					   .late_ctx = why,
+					   .threads = late_why_threads(why)};
 	struct analysis *analysis = analysis_new(&options);
 	const struct layer_view *views;
 	struct worst_frame *worst;
@@ -78,7 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const struct stream_layer *layers;
 
 	(void)text_piece;
-	feed(analysis_events(), analysis, data, size, piece);
+	feed(analysis_thread_events(), analysis, data, size, piece);
 	if (!analysis_finish(analysis)) {
 		views = analysis_layers(analysis, &count);
 		for (size_t i = 0; i < count; i++) {
@@ -94,7 +129,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		feed(late_events(), late, data, size, piece);
 		late_finish(late);
 		late_free(late);
+		if (!late_why_plan(why, analysis)) {
+			feed(late_why_events(), why, data, size, piece);
+			late_why_finish(why);
+			late_why_each(why, check_jank, &sum);
+		}
 	}
+	late_why_free(why);
 	analysis_free(analysis);
 	/* the same as a stream, in two intervals */
 	feed(frame_stream_events(), stream, data, size / 2, piece);

@@ -7,7 +7,11 @@
 #include "frames/sched_log.h"
 #include "jankscope/record.h"
 
+#ifdef FRAMES_SMALL_WINDOWS /* as in timeline.c */
+#define LATE_WHY_FRAMES 8
+#else
 #define LATE_WHY_FRAMES 65536
+#endif
 
 struct late_why;
 

@@ -5,9 +5,15 @@
 #include <string.h>
 
 #define MAX_THREADS 4096
-#define MAX_ITEMS   524288 /* of each list: 16 MiB of entries, 12 of runs */
-#define MAX_SPANS   131072
-#define MAX_GAPS    4096
+#ifdef FRAMES_SMALL_WINDOWS /* as in timeline.c */
+#define MAX_ITEMS 64
+#define MAX_SPANS 16
+#define MAX_GAPS  4
+#else
+#define MAX_ITEMS 524288 /* of each list: 12 MiB */
+#define MAX_SPANS 131072
+#define MAX_GAPS  4096
+#endif
 
 static const struct sched_before nothing = {.entering.ts_ns = INT64_MIN,
 					    .waking.ts_ns = INT64_MIN,
@@ -101,7 +107,7 @@ static bool append(struct sched_log *log, struct sched_list *list, const void *i
 		   size_t max)
 {
 	if (list->count == list->capacity) {
-		size_t capacity = list->capacity ? list->capacity * 2 : 1024;
+		size_t capacity = list->capacity ? list->capacity * 2 : 64;
 		void *items;
 
 		if (list->count >= max)
