@@ -50,9 +50,11 @@ text = json.dumps(schema)
 say('each key is one of the schema', [k for j in got['janks'] for k in j if f'"{k}"' not in text])
 PYTHON
 done
-"$jankscope" frames --why "$work/why.pb" >"$work/out"; status=$?
+"$jankscope" frames --why "$work/why.pb" >"$work/narrow"; status=$?
+[ "$(awk 'length > n {n = length} END {print n}' "$work/narrow")" -le 80 ]; ok $? "no line is wider than 80 columns"
+python3 -c 'import re, sys; sys.stdout.write(re.sub(r"\n    ", " ", open(sys.argv[1]).read()))' "$work/narrow" >"$work/out" # lines as they are meant
 [ $status = 0 ] && [ "$(grep -c '^LATE ' "$work/out")" = 13 ]; ok $? "as text: a line for each"
-grep -q '^LATE     0.286 s  +17.0 ms  app   main waited 19.0 ms for a CPU: behind dex2oat64 (19.0)$' "$work/out"; ok $? "who had the CPU: $(grep '0.286' "$work/out")"
+grep -q '^LATE     0.260 s  +17.0 ms  app   main waited 19.0 ms for a CPU: behind dex2oat64 (19.0)$' "$work/out"; ok $? "who had the CPU: $(grep '0.260' "$work/out")"
 grep -q '^LATE .* main waited 10.0 ms for a lock, ended by loader; and no CPU$' "$work/out"; ok $? "two causes in one line"
 grep -q '^why late: 13 frames, 220 ms   lock 2 (34 ms)  ' "$work/out"; ok $? "and all: $(grep '^why late' "$work/out")"
 

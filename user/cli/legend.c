@@ -129,6 +129,10 @@ static const struct legend_row frames_rows[] = {
 			  "its time stamp, and the name of its slice in the Actual Timeline"},
 	{"main, render", "what these threads did meanwhile: running, runnable (no CPU), sleeping, "
 			 "in D (disk or memory)"},
+	{"LATE ... s", "with --why, a frame that was late: when the app began it, in seconds since "
+		       "the trace began; by how much it was late; whether the app (app) or the "
+		       "display (sf) was; why"},
+	{"why late", "late frames, what they were late by in all, and both of each cause"},
 };
 
 #define PART(title, verbs, rows)                                   \

@@ -114,6 +114,7 @@ static const struct man_item examples[] = {
 	 "rules.xml",
 	 "What a farm's job ends with: 10 where the rule is true, 3 where nobody can say."},
 	{"jankscope frames trace.pftrace", "The frames of a trace that was recorded before."},
+	{"jankscope frames trace.pftrace --why", "Each late frame of it, and why it was late."},
 };
 
 static const struct man_item files[] = {

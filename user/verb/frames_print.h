@@ -24,6 +24,8 @@ void frames_print_row_text(FILE *out, const struct analysis *analysis,
  * up the frames of the layers. 0 or -ENOMEM. */
 int frames_print_json(FILE *out, const struct frames_report *report);
 int frames_print_table(FILE *out, const struct frames_report *report);
+/* Columns of the terminal, at least 80; elsewhere 80. */
+int frames_print_width(FILE *out);
 /* A line for each late frame, and one for all. 0 or -ENOMEM. */
 int frames_print_why(FILE *out, const struct frames_report *report);
 /* The member "janks" of the JSON object, with a comma before it; what of it was lost is in the

@@ -14,7 +14,7 @@
 #define NUMBERS   53 /* columns before the layer's name */
 #define DETAILS   15 /* and before its details */
 
-static int width_of(FILE *out)
+int frames_print_width(FILE *out)
 {
 	struct winsize size;
 
@@ -364,7 +364,7 @@ static void put_gfx(FILE *out, const struct frames_report *report)
 
 int frames_print_table(FILE *out, const struct frames_report *report)
 {
-	int width = width_of(out), err = 0;
+	int width = frames_print_width(out), err = 0;
 	size_t count;
 	const struct layer_view *views = analysis_layers(report->analysis, &count);
 	struct layer_metrics first = {.shown = 0};

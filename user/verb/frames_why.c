@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "record/fields.h"
 #include "record/json_write.h"
-#include "sink/text.h"
+#include "sink/line.h"
 #include "verb/frames_print.h"
 #include "why/line.h"
 #include <errno.h>
@@ -13,6 +13,7 @@ struct lines {
 	const struct frames_report *report;
 	struct why_totals totals;
 	pid_t pid; /* of the line before */
+	int width;
 	bool begun, quiet;
 };
 
@@ -20,8 +21,10 @@ static int put_line(void *ctx, const struct record_jank *jank)
 {
 	struct lines *lines = ctx;
 	const char *app = jank->package ? jank->package : jank->process;
+	struct line line = {.out = lines->out, .width = lines->width};
 	char text[512], clean[512];
-	double at_s = ((double)jank->window_end_ns - (double)lines->report->first_ns) / 1e9;
+	/* as for the worst frames, and as Perfetto's UI has its slice */
+	double at_s = ((double)jank->actual_start_ns - (double)lines->report->first_ns) / 1e9;
 
 	why_totals_add(&lines->totals, jank);
 	if (lines->quiet)
@@ -31,11 +34,11 @@ static int put_line(void *ctx, const struct record_jank *jank)
 			text_clean(clean, sizeof(clean), app ? app : "unknown process"), jank->pid);
 	lines->begun = true;
 	lines->pid = jank->pid;
-	fprintf(lines->out, "LATE %9.3f s  %s", at_s,
-		text_clean(clean, sizeof(clean), why_line(jank, text, sizeof(text))));
+	line_put(&line, "LATE %9.3f s  ", at_s);
+	line_put_words(&line, text_clean(clean, sizeof(clean), why_line(jank, text, sizeof(text))));
 	if (jank->lost.count)
-		fputs("; events were lost", lines->out);
-	putc('\n', lines->out);
+		line_put(&line, "; events were lost");
+	line_end(&line);
 	return 0;
 }
 
@@ -52,19 +55,23 @@ static void note_losses(const struct frames_report *report)
 int frames_print_why(FILE *out, const struct frames_report *report)
 {
 	struct late_why_counts counts = late_why_counts(report->why);
-	struct lines lines = {.out = out, .report = report, .quiet = !counts.switches};
+	struct lines lines = {.out = out,
+			      .report = report,
+			      .width = frames_print_width(out),
+			      .quiet = !counts.switches};
+	struct line line = {.out = out, .width = lines.width};
 	char text[512];
 	int err = late_why_each(report->why, put_line, &lines);
 
 	if (err)
 		return err;
 	counts = late_why_counts(report->why);
-	fprintf(out, "\n%s", why_totals_line(&lines.totals, text, sizeof(text)));
-	if (lines.quiet && lines.totals.frames)
-		fputs("\n          why is not known: the trace has no scheduler events "
-		      "(sched_switch)",
-		      out);
 	putc('\n', out);
+	line_put_words(&line, why_totals_line(&lines.totals, text, sizeof(text)));
+	line_end(&line);
+	if (lines.quiet && lines.totals.frames)
+		fputs("    why is not known: the trace has no scheduler events (sched_switch)\n",
+		      out);
 	if (counts.frames_lost || counts.events_lost || counts.gaps)
 		fprintf(out,
 			"lost     %llu late frames and %llu scheduler events beyond the limit; "
