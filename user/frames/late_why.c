@@ -1,51 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "frames/late_why.h"
-#include "frames/slice_names.h"
-#include "why/tell.h"
+#include "frames/late_why_private.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_CREW   16          /* threads that make the frames of one process */
-#define BEHIND_NS  20000000LL  /* events behind a window tell how its last state ended */
-#define WORK_LIMIT 67108864    /* spells, of all frames: some seconds */
-#define QUEUES     64          /* threads whose last queueBuffer is remembered */
-#define MAX_TIME   (1LL << 61) /* differences of two of them fit */
-
-struct crew {
-	int32_t pid;
-	struct member {
-		int32_t tid;
-		enum jank_role role;
-	} members[MAX_CREW];
-	size_t count;
-	struct sched_window *windows;
-	size_t window_count;
-};
-
-struct late {
-	struct timeline_late row;
-	int64_t begin_ns, end_ns, handed_ns, queued_ns;
-};
-
-struct late_why {
-	struct late *frames; /* sorted by process and time, once they are planned */
-	size_t count, capacity;
-	uint64_t frames_lost;
-	struct thread_table *threads;
-	const struct analysis *analysis;
-	struct crew *crews; /* one a process with late frames */
-	size_t crew_count;
-	struct crew display; /* SurfaceFlinger's; its windows are all */
-	struct late **by_token, **by_time;
-	struct slices *slices;
-	struct sched_log *log;
-	struct {
-		int32_t tid;
-		int64_t end_ns;
-	} queued[QUEUES];
-	int err;
-};
+#define BEHIND_NS 20000000LL  /* events behind a window tell how its last state ended */
+#define MAX_TIME  (1LL << 61) /* differences of two of them fit */
 
 struct late_why *late_why_new(void)
 {
@@ -205,7 +165,7 @@ static int by_tid(const void *a, const void *b)
 	return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
-static struct crew *crew_of(struct late_why *why, int32_t pid)
+struct crew *late_why_crew(struct late_why *why, int32_t pid)
 {
 	size_t low = 0, high = why->crew_count;
 
@@ -231,7 +191,7 @@ static void find_crews(struct late_why *why)
 		add_member(crew, analysis_renderer(why->analysis, crew->pid), JANK_ROLE_RENDER);
 	}
 	while ((thread = thread_table_next(why->threads, thread))) {
-		crew = crew_of(why, thread->tgid);
+		crew = late_why_crew(why, thread->tgid);
 		/* a process may have others of that name (WebView): slices tell which one draws */
 		if (crew && !strcmp(thread->comm, "RenderThread") &&
 		    !analysis_renderer(why->analysis, crew->pid))
@@ -262,79 +222,6 @@ static int watch(struct late_why *why, const struct crew *crew, const struct sch
 	return err;
 }
 
-static void on_slice(void *ctx, const struct app_slice *slice)
-{
-	struct late_why *why = ctx;
-	struct sched_span span = {slice->start_ns, slice->end_ns, slice->tid, 0};
-
-	switch (slice->meaning) {
-	case MEANS_QUEUE_BUFFER:
-		why->queued[(uint32_t)slice->tid % QUEUES].tid = slice->tid;
-		why->queued[(uint32_t)slice->tid % QUEUES].end_ns = slice->end_ns;
-		return;
-	case MEANS_LOCK:
-		span.reason = LOOPER_REASON_FUTEX;
-		break;
-	case MEANS_GPU_WAIT:
-		span.reason = SPELL_REASON_GPU;
-		break;
-	case MEANS_DEQUEUE:
-		span.reason = SPELL_REASON_BUFFER;
-		break;
-	case MEANS_CALL:
-		span.reason = LOOPER_REASON_BINDER;
-		break;
-	default:
-		return;
-	}
-	sched_log_span(why->log, &span);
-}
-
-/* The first frame of that process with that vsync id, of several layers; count: there is none. */
-static size_t frame_at(const struct late_why *why, int32_t pid, int64_t token)
-{
-	size_t low = 0, high = why->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct timeline_late *row = &why->by_token[middle]->row;
-
-		if (row->pid < pid || (row->pid == pid && row->token < token))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-static bool is_of(const struct late_why *why, size_t at, int32_t pid, int64_t token)
-{
-	return at < why->count && why->by_token[at]->row.pid == pid &&
-	       why->by_token[at]->row.token == token;
-}
-
-/* The main thread is done with its frame. */
-static void on_do_frame(void *ctx, const struct app_slice *slice)
-{
-	struct late_why *why = ctx;
-
-	for (size_t i = frame_at(why, slice->pid, slice->id); is_of(why, i, slice->pid, slice->id);
-	     i++)
-		why->by_token[i]->handed_ns = slice->end_ns;
-}
-
-static void on_draw_frame(void *ctx, const struct app_slice *slice)
-{
-	struct late_why *why = ctx;
-	size_t slot = (uint32_t)slice->tid % QUEUES;
-
-	if (why->queued[slot].tid != slice->tid || why->queued[slot].end_ns < slice->start_ns)
-		return;
-	for (size_t i = frame_at(why, slice->pid, slice->id); is_of(why, i, slice->pid, slice->id);
-	     i++)
-		why->by_token[i]->queued_ns = why->queued[slot].end_ns;
-}
-
 static int make_crews(struct late_why *why)
 {
 	size_t first = 0;
@@ -355,8 +242,6 @@ static int make_crews(struct late_why *why)
 
 int late_why_plan(struct late_why *why, const struct analysis *analysis)
 {
-	static const struct slices_ops ops = {
-		.slice = on_slice, .do_frame = on_do_frame, .draw_frame = on_draw_frame};
 	size_t kept = 0;
 	int err;
 
@@ -376,7 +261,7 @@ int late_why_plan(struct late_why *why, const struct analysis *analysis)
 	qsort(why->by_token, kept, sizeof(struct late *), by_token);
 	qsort(why->by_time, kept, sizeof(struct late *), by_start);
 	find_crews(why);
-	why->slices = slices_new(&ops, why);
+	why->slices = slices_new(late_why_slices(), why);
 	why->log = sched_log_new(why->display.windows, why->display.window_count, why->threads);
 	if (!why->slices || !why->log)
 		return -ENOMEM;
@@ -401,47 +286,6 @@ bool late_why_wants(const struct late_why *why, int64_t first_ns)
 	return all->window_count && first_ns < all->windows[all->window_count - 1].end_ns;
 }
 
-static void on_mark(void *ctx, const struct trace_mark *mark)
-{
-	struct late_why *why = ctx;
-
-	if (!why->err)
-		why->err = slices_add(why->slices, mark);
-}
-
-static void on_switch(void *ctx, const struct trace_switch *event)
-{
-	sched_log_switch(((struct late_why *)ctx)->log, event);
-}
-
-static void on_wakeup(void *ctx, const struct trace_wakeup *event)
-{
-	sched_log_wakeup(((struct late_why *)ctx)->log, event);
-}
-
-static void on_blocked(void *ctx, const struct trace_blocked *event)
-{
-	sched_log_blocked(((struct late_why *)ctx)->log, event);
-}
-
-static void on_binder(void *ctx, const struct trace_binder *event)
-{
-	sched_log_binder(((struct late_why *)ctx)->log, event);
-}
-
-const struct trace_events *late_why_events(void)
-{
-	static const struct trace_events events = {
-		.mark = on_mark,
-		.sched_switch = on_switch,
-		.wakeup = on_wakeup,
-		.blocked = on_blocked,
-		.binder = on_binder,
-	};
-
-	return &events;
-}
-
 int late_why_finish(struct late_why *why)
 {
 	int err = slices_finish(why->slices);
@@ -461,122 +305,4 @@ struct late_why_counts late_why_counts(const struct late_why *why)
 		.events_lost = log->lost,
 		.gaps = log->gaps,
 	};
-}
-
-/* The threads of one frame while it is judged. */
-struct cast {
-	struct why_thread threads[2 * MAX_CREW];
-	struct sched_spells spells[2 * MAX_CREW];
-	size_t count;
-	uint64_t work;
-};
-
-static int add_crew(struct late_why *why, struct cast *cast, const struct late *late,
-		    const struct crew *crew)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < crew->count && !err; i++) {
-		const struct member *member = &crew->members[i];
-		const struct spell_thread *known = thread_table_find(why->threads, member->tid);
-		struct sched_spells *spells = &cast->spells[cast->count];
-		struct why_thread *thread = &cast->threads[cast->count++];
-
-		err = sched_log_spells(why->log, member->tid, late->begin_ns, late->end_ns, spells);
-		*thread = (struct why_thread){
-			.tid = member->tid,
-			.pid = crew->pid,
-			.process = analysis_process(why->analysis, crew->pid),
-			.role = member->role,
-			.spells = spells->items,
-			.spell_count = spells->count,
-		};
-		if (known)
-			memcpy(thread->comm, known->comm, sizeof(thread->comm));
-		cast->work += spells->count;
-	}
-	return err;
-}
-
-static const char *why_missing(const struct sched_log_counts *counts)
-{
-	if (!counts->switches)
-		return "the trace has no scheduler events";
-	return counts->lost ? "more scheduler events than there is room for"
-			    : "the trace has no scheduler events of them";
-}
-
-static int judge(struct late_why *why, struct cast *cast, const struct late *late,
-		 struct record_jank *record)
-{
-	const struct timeline_late *row = &late->row;
-	struct why_frame frame = {
-		.expected_start_ns = row->expected_start_ns,
-		.expected_end_ns = row->expected_end_ns,
-		.actual_start_ns = row->start_ns,
-		.actual_end_ns = row->end_ns,
-		.present_ns = row->present_ns,
-		.predicted_ns = row->predicted_ns,
-		.compose_start_ns = row->compose_start_ns,
-		.handed_ns = late->handed_ns,
-		.queued_ns = late->queued_ns,
-		.jank = row->jank,
-		.dropped = row->dropped,
-		.threads = cast->threads,
-	};
-	const struct crew *crew = crew_of(why, row->pid);
-	struct why_verdict verdict;
-	int err = 0;
-
-	_Static_assert(TIMELINE_NONE == WHY_NO_TIME, "both say that a time is not known");
-	cast->count = 0;
-	/* threads of another machine have numbers of their own */
-	if (!row->machine)
-		err = add_crew(why, cast, late, crew);
-	if (!err && !row->machine && row->pid != why->display.pid)
-		err = add_crew(why, cast, late, &why->display);
-	if (err)
-		return err;
-	frame.thread_count = cast->count;
-	why_judge(&frame, &verdict);
-	err = why_record_fill(record, &frame, &verdict, why_missing(sched_log_counts(why->log)));
-	if (!err && !row->machine &&
-	    sched_log_has_gap(why->log, verdict.window_start_ns, verdict.window_end_ns))
-		err = counter_list_add(&record->lost, "sched_events", 1);
-	return err;
-}
-
-int late_why_each(struct late_why *why, int (*visit)(void *ctx, const struct record_jank *jank),
-		  void *ctx)
-{
-	struct cast *cast = calloc(1, sizeof(*cast));
-	int err = cast ? 0 : -ENOMEM;
-	char package[256], jank_type[512];
-
-	for (size_t i = 0; i < why->count && !err; i++) {
-		const struct timeline_late *row = &why->by_time[i]->row;
-		const struct layer *layer = analysis_layer(why->analysis, row->layer);
-		struct record_jank record = {
-			.pid = row->pid,
-			.package = analysis_package(why->analysis, layer, package, sizeof(package)),
-			.process = row->machine ? NULL : analysis_process(why->analysis, row->pid),
-			.layer = layer->name,
-			.surface_frame_token = SOME_I64(row->token),
-			.display_frame_token = SOME_I64(row->display_token),
-			.jank_type = timeline_jank_text(row->jank, jank_type, sizeof(jank_type)),
-		};
-
-		if (cast->work > WORK_LIMIT) {
-			why->frames_lost += why->count - i;
-			break;
-		}
-		err = judge(why, cast, why->by_time[i], &record);
-		if (!err)
-			err = visit(ctx, &record);
-		why_record_free(&record);
-	}
-	for (size_t i = 0; cast && i < 2 * MAX_CREW; i++)
-		free(cast->spells[i].items);
-	free(cast);
-	return err;
 }

@@ -29,3 +29,5 @@ struct ftrace_line {
 
 /* Parse a line without its newline. False where it is not of that form. */
 bool ftrace_line_parse(const char *line, size_t size, struct ftrace_line *out);
+/* The number that is all of [from, to), at most 18 digits. */
+bool ftrace_digits(const char *from, const char *to, int64_t *value);

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "frames/late_why_private.h"
+#include "why/tell.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORK_LIMIT 67108864 /* spells, of all frames: some seconds */
+
+/* The threads of one frame while it is judged. */
+struct cast {
+	struct why_thread threads[2 * MAX_CREW];
+	struct sched_spells spells[2 * MAX_CREW];
+	size_t count;
+	uint64_t work;
+};
+
+static int add_crew(struct late_why *why, struct cast *cast, const struct late *late,
+		    const struct crew *crew)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < crew->count && !err; i++) {
+		const struct member *member = &crew->members[i];
+		const struct spell_thread *known = thread_table_find(why->threads, member->tid);
+		struct sched_spells *spells = &cast->spells[cast->count];
+		struct why_thread *thread = &cast->threads[cast->count++];
+
+		err = sched_log_spells(why->log, member->tid, late->begin_ns, late->end_ns, spells);
+		*thread = (struct why_thread){
+			.tid = member->tid,
+			.pid = crew->pid,
+			.process = analysis_process(why->analysis, crew->pid),
+			.role = member->role,
+			.spells = spells->items,
+			.spell_count = spells->count,
+		};
+		if (known)
+			memcpy(thread->comm, known->comm, sizeof(thread->comm));
+		cast->work += spells->count;
+	}
+	return err;
+}
+
+static const char *why_missing(const struct sched_log_counts *counts)
+{
+	if (!counts->switches)
+		return "the trace has no scheduler events";
+	return counts->lost ? "more scheduler events than there is room for"
+			    : "the trace has no scheduler events of them";
+}
+
+static int judge(struct late_why *why, struct cast *cast, const struct late *late,
+		 struct record_jank *record)
+{
+	const struct timeline_late *row = &late->row;
+	struct why_frame frame = {
+		.expected_start_ns = row->expected_start_ns,
+		.expected_end_ns = row->expected_end_ns,
+		.actual_start_ns = row->start_ns,
+		.actual_end_ns = row->end_ns,
+		.present_ns = row->present_ns,
+		.predicted_ns = row->predicted_ns,
+		.compose_start_ns = row->compose_start_ns,
+		.handed_ns = late->handed_ns,
+		.queued_ns = late->queued_ns,
+		.jank = row->jank,
+		.dropped = row->dropped,
+		.threads = cast->threads,
+	};
+	const struct crew *crew = late_why_crew(why, row->pid);
+	struct why_verdict verdict;
+	int err = 0;
+
+	_Static_assert(TIMELINE_NONE == WHY_NO_TIME, "both say that a time is not known");
+	cast->count = 0;
+	/* threads of another machine have numbers of their own */
+	if (!row->machine)
+		err = add_crew(why, cast, late, crew);
+	if (!err && !row->machine && row->pid != why->display.pid)
+		err = add_crew(why, cast, late, &why->display);
+	if (err)
+		return err;
+	frame.thread_count = cast->count;
+	why_judge(&frame, &verdict);
+	err = why_record_fill(record, &frame, &verdict, why_missing(sched_log_counts(why->log)));
+	if (!err && !row->machine &&
+	    sched_log_has_gap(why->log, verdict.window_start_ns, verdict.window_end_ns))
+		err = counter_list_add(&record->lost, "sched_events", 1);
+	return err;
+}
+
+int late_why_each(struct late_why *why, int (*visit)(void *ctx, const struct record_jank *jank),
+		  void *ctx)
+{
+	struct cast *cast = calloc(1, sizeof(*cast));
+	int err = cast ? 0 : -ENOMEM;
+	char package[256], jank_type[512];
+
+	for (size_t i = 0; i < why->count && !err; i++) {
+		const struct timeline_late *row = &why->by_time[i]->row;
+		const struct layer *layer = analysis_layer(why->analysis, row->layer);
+		struct record_jank record = {
+			.pid = row->pid,
+			.package = analysis_package(why->analysis, layer, package, sizeof(package)),
+			.process = row->machine ? NULL : analysis_process(why->analysis, row->pid),
+			.layer = layer->name,
+			.surface_frame_token = SOME_I64(row->token),
+			.display_frame_token = SOME_I64(row->display_token),
+			.jank_type = timeline_jank_text(row->jank, jank_type, sizeof(jank_type)),
+		};
+
+		if (cast->work > WORK_LIMIT) {
+			why->frames_lost += why->count - i;
+			break;
+		}
+		err = judge(why, cast, why->by_time[i], &record);
+		if (!err)
+			err = visit(ctx, &record);
+		why_record_free(&record);
+	}
+	for (size_t i = 0; cast && i < 2 * MAX_CREW; i++)
+		free(cast->spells[i].items);
+	free(cast);
+	return err;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What planning (late_why.c), the second pass (late_why_events.c) and judging (late_why_judge.c)
+ * share. */
+#pragma once
+#include "frames/late_why.h"
+#include "why/judge.h"
+
+#define MAX_CREW 16 /* threads that make the frames of one process */
+#define QUEUES   64 /* threads whose last queueBuffer is remembered */
+
+struct crew {
+	int32_t pid;
+	struct member {
+		int32_t tid;
+		enum jank_role role;
+	} members[MAX_CREW];
+	size_t count;
+	struct sched_window *windows;
+	size_t window_count;
+};
+
+struct late {
+	struct timeline_late row;
+	int64_t begin_ns, end_ns, handed_ns, queued_ns;
+};
+
+struct late_why {
+	struct late *frames; /* sorted by process and time, once they are planned */
+	size_t count, capacity;
+	uint64_t frames_lost;
+	struct thread_table *threads;
+	const struct analysis *analysis;
+	struct crew *crews; /* one a process with late frames */
+	size_t crew_count;
+	struct crew display; /* SurfaceFlinger's; its windows are all */
+	struct late **by_token, **by_time;
+	struct slices *slices;
+	struct sched_log *log;
+	struct {
+		int32_t tid;
+		int64_t end_ns;
+	} queued[QUEUES];
+	int err;
+};
+
+/* The threads of a process; NULL: no frame of it was late. */
+struct crew *late_why_crew(struct late_why *why, int32_t pid);
+/* What slices of the second pass tell; their ctx is the why. */
+const struct slices_ops *late_why_slices(void);
