@@ -55,6 +55,7 @@ done
 python3 -c 'import re, sys; sys.stdout.write(re.sub(r"\n    ", " ", open(sys.argv[1]).read()))' "$work/narrow" >"$work/out" # lines as they are meant
 [ $status = 0 ] && [ "$(grep -c '^LATE ' "$work/out")" = 13 ]; ok $? "as text: a line for each"
 grep -q '^LATE     0.260 s  +17.0 ms  app   main waited 19.0 ms for a CPU: behind dex2oat64 (19.0)$' "$work/out"; ok $? "who had the CPU: $(grep '0.260' "$work/out")"
+grep -q '^LATE     1.160 s .* app   cause not known: main slept 21.8 of 26.8 ms, ended by loader$' "$work/out"; ok $? "what is not known: for whom the frame waited"
 grep -q '^LATE .* main waited 10.0 ms for a lock, ended by loader; and no CPU$' "$work/out"; ok $? "two causes in one line"
 grep -q '^why late: 13 frames, 220 ms   lock 2 (34 ms)  ' "$work/out"; ok $? "and all: $(grep '^why late' "$work/out")"
 

@@ -166,6 +166,39 @@ static void put_cause(struct text *text, const struct record_jank *jank,
 	}
 }
 
+/* What the frame waited for longest, which nothing explains. */
+static void put_unknown(struct text *text, const struct record_jank *jank)
+{
+	const struct jank_thread *thread = NULL;
+	const struct jank_ledger *ledger;
+	uint64_t asleep_ns;
+
+	put(text, "cause not known");
+	for (size_t i = 0; i < jank->thread_count; i++) {
+		const struct jank_thread *one = &jank->threads[i];
+
+		if (one->critical_ns.present &&
+		    (!thread || one->critical_ns.value > thread->critical_ns.value))
+			thread = one;
+	}
+	if (!thread)
+		return;
+	put(text, ": ");
+	put_thread(text, thread);
+	ledger = &thread->ledger;
+	asleep_ns = ledger->sleeping_ns + ledger->uninterruptible_ns;
+	if (ledger->unknown_ns > asleep_ns && ledger->unknown_ns > ledger->stopped_ns) {
+		put(text, " was not recorded for %.1f ms", ms(ledger->unknown_ns));
+	} else if (ledger->stopped_ns > asleep_ns) {
+		put(text, " was stopped for %.1f ms", ms(ledger->stopped_ns));
+	} else {
+		put(text, " slept %.1f of %.1f ms", ms(asleep_ns),
+		    ms(jank->window_end_ns - jank->window_start_ns));
+		if (thread->waker.present)
+			put(text, ", ended by %.*s", RECORD_COMM_LEN, thread->waker.thread);
+	}
+}
+
 const char *why_line(const struct record_jank *jank, char *to, size_t size)
 {
 	struct text text = {to, size, 0};
@@ -181,7 +214,7 @@ const char *why_line(const struct record_jank *jank, char *to, size_t size)
 		put(&text, "+%4.1f ms ", ms(jank->late_ns));
 	put(&text, " %-5s ", display ? "sf" : "app");
 	if (!jank->cause)
-		put(&text, "cause not known");
+		put_unknown(&text, jank);
 	else if (thread)
 		put_cause(&text, jank, thread);
 	else
