@@ -389,9 +389,10 @@ def edges():
 
 
 def starved_of_cpu(block):
-    """Without its waits for a CPU, which an overloaded machine makes, it would be none."""
+    """Without its waits for a CPU, which an overloaded machine makes, it would be none; nor without
+    what it says that it is unsure about, because the recorder waited for one."""
     return block["wall_ns"] - block["ledger"]["runnable_ns"] - \
-        block["ledger"]["stopped_ns"] < 500 * MS
+        block["ledger"]["stopped_ns"] - block["lost"].get("frozen_unsure_ns", 0) < 500 * MS
 
 
 def edge_stop(target):

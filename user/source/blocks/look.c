@@ -19,22 +19,28 @@ static uint64_t stopped_ns(const struct watched *watched, const struct looper_sl
 	return ns;
 }
 
-/* Looks are some 50 ms apart: a change counts from half way between two of them. */
+/* Looks are some 50 ms apart, and more where the recorder waits for a CPU: a change counts from
+ * half way between two of them, and may have been half a gap to either side. */
 static bool find_frozen(struct blocks_source *blocks, struct watched *watched,
 			const struct looper_slot *slot, uint64_t now_ns)
 {
 	uint64_t looked_ns =
 		watched->period.looked_ns > slot->off_ns ? watched->period.looked_ns : slot->off_ns;
+	uint64_t gap_ns = 0;
 	bool frozen = !slot->on_cpu && slot->off_state != OFF_CPU_RUNNABLE &&
 		      slot->off_state != OFF_CPU_STOPPED &&
 		      looper_kernel_is_frozen(blocks->kernel, watched->index);
 
-	if (frozen && watched->period.frozen_seen_ns)
+	if (frozen && watched->period.frozen_seen_ns) {
 		watched->period.frozen_ns += now_ns - watched->period.frozen_seen_ns;
-	else if (frozen && now_ns > looked_ns)
-		watched->period.frozen_ns += (now_ns - looked_ns) / 2;
-	else if (watched->period.frozen_seen_ns)
-		watched->period.frozen_ns += (now_ns - watched->period.frozen_seen_ns) / 2;
+	} else {
+		if (frozen && now_ns > looked_ns)
+			gap_ns = now_ns - looked_ns;
+		else if (watched->period.frozen_seen_ns)
+			gap_ns = now_ns - watched->period.frozen_seen_ns;
+		watched->period.frozen_ns += gap_ns / 2;
+		watched->period.frozen_unsure_ns += gap_ns / 2;
+	}
 	watched->period.frozen_seen_ns = frozen ? now_ns : 0;
 	watched->period.looked_ns = now_ns;
 	return frozen;

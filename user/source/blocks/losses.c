@@ -9,6 +9,8 @@ static const struct loss_info blocks_loss_items[] = {
 	{"blocks_end_unseen", LOSS_LOST, LOSS_OF_BLOCKS},
 	{"blocks_not_watched", LOSS_LOST, LOSS_OF_NOTHING}, /* processes, whose blocks none knows */
 	{"block_spells_dropped", LOSS_LOST, LOSS_OF_NOTHING}, /* parts of a block's ledger */
+	/* of a block's sleep and its frozen time, so much may be the other */
+	{"frozen_unsure_ns", LOSS_LATE, LOSS_OF_NOTHING},
 	/* samples of a block's stacks; a block without any stack is counted by itself */
 	{"samples_not_taken", LOSS_LOST, LOSS_OF_NOTHING},
 	{"samples_late", LOSS_LOST, LOSS_OF_NOTHING},

@@ -147,6 +147,9 @@ static void keep_wake(const struct blocks_source *blocks, const struct watched *
 		report->wake = *wake;
 }
 
+/* Two changes seen by looks that are 50 ms apart: what it is off by at the most. More is said. */
+#define FROZEN_UNSURE_NS (50 * NSEC_PER_MSEC)
+
 /* Time that it was found frozen in was no sleep of its own. */
 static void move_frozen(const struct watched *watched, struct looper_period_event *period)
 {
@@ -226,6 +229,12 @@ static int fill(struct blocks_source *blocks, struct watched *watched,
 		missing_list_set(&block->missing, "faults_minor", "told when the block ends");
 	}
 	fill_load(blocks, watched, period, block);
+	if (ours && watched->period.frozen_unsure_ns > FROZEN_UNSURE_NS) {
+		err = counter_list_add(&block->lost, "frozen_unsure_ns",
+				       watched->period.frozen_unsure_ns);
+		if (err)
+			return err;
+	}
 	if (ours) {
 		report->chain = *chain_of(watched, open_spell);
 		blocks_refresh_calls(blocks, &report->chain, report->last);
@@ -244,12 +253,16 @@ int blocks_report(struct blocks_source *blocks, struct watched *watched,
 	struct looper_period_event copy = *told, *period = &copy;
 	bool ours = watched->period.tracking && watched->period.number == period->head.period;
 	struct block_report *report;
+	uint64_t unseen_ns;
 	int err;
 
 	/* Nobody has seen the thread thaw before the period ended. */
 	if (ours && state != BLOCK_OPEN && watched->period.frozen_seen_ns &&
-	    period->head.end_ns > watched->period.frozen_seen_ns)
-		watched->period.frozen_ns += period->head.end_ns - watched->period.frozen_seen_ns;
+	    period->head.end_ns > watched->period.frozen_seen_ns) {
+		unseen_ns = period->head.end_ns - watched->period.frozen_seen_ns;
+		watched->period.frozen_ns += unseen_ns;
+		watched->period.frozen_unsure_ns += unseen_ns;
+	}
 	if (ours && watched->period.frozen_ns) {
 		move_frozen(watched, period);
 		if (period->head.end_ns - period->head.begin_ns <

@@ -126,6 +126,7 @@ void blocks_watch_end_period(struct watched *watched)
 	watched->period.failed = 0;
 	watched->period.failure = STACK_OK;
 	watched->period.frozen_ns = watched->period.frozen_seen_ns = watched->period.looked_ns = 0;
+	watched->period.frozen_unsure_ns = 0;
 	watched->period.nested_waits = watched->period.nested_ns = 0;
 	watched->period.unproved = false;
 	watched->period.spells.count = 0;

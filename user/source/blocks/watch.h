@@ -109,6 +109,7 @@ struct watched {
 		/* frozen where it slept, which no switch tells: seen by looking, up to 50 ms late
 		 */
 		uint64_t frozen_ns, frozen_seen_ns, looked_ns;
+		uint64_t frozen_unsure_ns; /* by how much frozen_ns may be off */
 		/* waits inside the message, and when it was last seen in one: look.c */
 		uint64_t nested_waits, nested_ns;
 		bool unproved; /* so it is not told as long as it lasts */
