@@ -6,6 +6,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "compat.bpf.h"
+#include "flight_maps.bpf.h"
 #include "looper_locks.bpf.h"
 #include "looper_period.bpf.h"
 #include "looper_registers.bpf.h"
@@ -207,6 +208,36 @@ static __always_inline bool is_own(__u32 tgid, struct task_struct *self)
 	return false;
 }
 
+/* Watched threads of the flight recorder by the low bits of their tids. */
+__u32 flight_filter[FLIGHT_FILTER];
+
+/* Who wakes a thread of the flight recorder; in the waker's context. One that is on its CPU yet has
+ * not slept so far, or its switch-out is about to be told: then its queueing is what counts. */
+static __always_inline void flight_waking(__u32 tid, bool direct)
+{
+	struct flight_thread *thread;
+	struct task_struct *self;
+	__u32 index;
+	__u64 ids;
+
+	if (!flight_filter[tid & (FLIGHT_FILTER - 1)])
+		return;
+	thread = flight_of(tid, &index);
+	if (!thread || thread->state != FLIGHT_OFF || thread->off_state == OFF_CPU_RUNNABLE)
+		return;
+	self = (struct task_struct *)bpf_get_current_task();
+	ids = bpf_get_current_pid_tgid();
+	if (in_interrupt(self, direct) || is_own(ids >> 32, self)) {
+		thread->waker_tid = thread->waker_tgid = 0;
+		thread->waker_comm[0] = 0;
+	} else {
+		thread->waker_tid = (__u32)ids;
+		thread->waker_tgid = ids >> 32;
+		bpf_get_current_comm(thread->waker_comm, FLIGHT_COMM_LEN);
+	}
+	*(volatile __u64 *)&thread->woken_ns = bpf_ktime_get_ns();
+}
+
 /* In the waker's context. */
 static __always_inline int on_waking(struct task_struct *task, bool direct)
 {
@@ -215,6 +246,7 @@ static __always_inline int on_waking(struct task_struct *task, bool direct)
 	struct looper_slot *slot;
 	__u64 ids, now_ns;
 
+	flight_waking(tid, direct);
 	if (!any_thread && tid != (__u32)TASK_FIELD(direct, task, tgid))
 		return 0;
 	index = bpf_map_lookup_elem(&looper_watched, &tid);
@@ -249,6 +281,30 @@ int looper_waking_raw(struct bpf_raw_tracepoint_args *ctx)
 	return on_waking((struct task_struct *)ctx->args[0], false);
 }
 
+static __always_inline __u32 cpu_of(struct task_struct *task, bool direct)
+{
+	if (bpf_core_field_exists(task->thread_info.cpu))
+		return TASK_FIELD(direct, task, thread_info.cpu);
+	return BPF_CORE_READ((struct task_struct___before_5_16 *)task, cpu);
+}
+
+static __always_inline void flight_wakeup(struct task_struct *task, __u32 tid, bool direct)
+{
+	struct flight_thread *thread;
+	struct cpu_slot *place;
+	__u32 index, cpu;
+
+	if (!flight_filter[tid & (FLIGHT_FILTER - 1)])
+		return;
+	thread = flight_of(tid, &index);
+	if (!thread || thread->state != FLIGHT_OFF)
+		return;
+	cpu = cpu_of(task, direct);
+	place = bpf_map_lookup_elem(&cpus, &cpu);
+	if (place)
+		flight_wait_for(thread, place, cpu, index, bpf_ktime_get_ns());
+}
+
 /* It has a run queue now: who runs there runs in its place. */
 static __always_inline int on_wakeup(struct task_struct *task, bool direct)
 {
@@ -256,16 +312,14 @@ static __always_inline int on_wakeup(struct task_struct *task, bool direct)
 	struct looper_slot *slot;
 	struct cpu_slot *place;
 
+	flight_wakeup(task, tid, direct);
 	if (!any_thread && tid != (__u32)TASK_FIELD(direct, task, tgid))
 		return 0;
 	index = bpf_map_lookup_elem(&looper_watched, &tid);
 	slot = index ? bpf_map_lookup_elem(&looper_slots, index) : NULL;
 	if (!slot || slot->on_cpu)
 		return 0;
-	if (bpf_core_field_exists(task->thread_info.cpu))
-		cpu = TASK_FIELD(direct, task, thread_info.cpu);
-	else
-		cpu = BPF_CORE_READ((struct task_struct___before_5_16 *)task, cpu);
+	cpu = cpu_of(task, direct);
 	place = bpf_map_lookup_elem(&cpus, &cpu);
 	if (!place)
 		return 0;

@@ -3,6 +3,7 @@
  * when such a task leaves the CPU. */
 #pragma once
 #include "looper_maps.bpf.h"
+#include "abi/flight.h"
 #include "abi/sched.h"
 #include "compat.bpf.h"
 
@@ -66,7 +67,7 @@ static __always_inline void book_preemptors(struct cpu_slot *cpu, __u32 cpu_id,
 		struct looper_slot *slot;
 		__u64 since_ns;
 
-		if (!cpu->waiters[i])
+		if (!cpu->waiters[i] || (cpu->waiters[i] & FLIGHT_MARK))
 			continue;
 		slot = bpf_map_lookup_elem(&looper_slots, &index);
 		if (!slot || !slot->waiting || slot->waiting_cpu != cpu_id) {

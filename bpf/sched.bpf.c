@@ -7,6 +7,8 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "sched_slot.bpf.h"
+#include "flight.bpf.h"
 #include "looper_preemptors.bpf.h"
 #include "looper_switch.bpf.h"
 #include "sched_events.bpf.h"
@@ -22,14 +24,22 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 static __always_inline __u32 watch_of(__u32 tid)
 {
 	struct task_slot *slot;
-	__u32 *index;
+	__u32 *index, mark = 0;
 
 	if (!is_hashed(tid)) {
 		slot = bpf_map_lookup_elem(&tasks, &tid);
 		return slot ? slot->watch : 0;
 	}
+	if (watch_flight && flight_any && bpf_map_lookup_elem(&flight_watched, &tid))
+		mark = FLIGHT_MARK;
 	index = bpf_map_lookup_elem(&looper_watched, &tid);
-	return index ? *index + 1 : 0;
+	return index ? mark | (*index + 1) : mark;
+}
+
+/* What watch_of says, less the flight recorder's mark. */
+static __always_inline __u32 looper_of(__u32 watch)
+{
+	return watch & (FLIGHT_MARK - 1);
 }
 
 static __always_inline void watch_switch(struct cpu_slot *cpu, __u32 cpu_id,
@@ -44,10 +54,20 @@ static __always_inline void watch_switch(struct cpu_slot *cpu, __u32 cpu_id,
 	if (!leaving && !coming && !*(__u64 *)cpu->waiters)
 		return;
 	at.now_ns = bpf_ktime_get_ns();
-	if (*(__u64 *)cpu->waiters)
+	if (*(__u64 *)cpu->waiters) {
 		book_preemptors(cpu, cpu_id, prev, at.now_ns, direct);
+		if (watch_flight)
+			flight_turn(cpu, cpu_id, prev, out->tid, at.now_ns, direct);
+	}
 	at.state = out->off_state;
 	at.state_bits = state_bits;
+	if (watch_flight && (leaving & FLIGHT_MARK))
+		flight_out(prev, out->tid, cpu, cpu_id, &at, direct);
+	if (watch_flight && (coming & FLIGHT_MARK))
+		flight_in(next, TASK_FIELD(direct, next, pid), cpu, cpu_id, at.now_ns,
+			  rq_clock_of(prev, direct), direct);
+	leaving = looper_of(leaving);
+	coming = looper_of(coming);
 	at.index = leaving - 1;
 	slot = leaving ? bpf_map_lookup_elem(&looper_slots, &at.index) : NULL;
 	if (slot && slot->tid == out->tid)

@@ -29,6 +29,9 @@ static int reuse_maps(struct looper_bpf *skeleton, const struct sched_kernel_loo
 		{skeleton->maps.looper_wakes, maps->wakes_fd},
 		{skeleton->maps.looper_losses, maps->losses_fd},
 		{skeleton->maps.cpus, maps->cpus_fd},
+		{skeleton->maps.flight_threads, maps->flight_threads_fd},
+		{skeleton->maps.flight_watched, maps->flight_watched_fd},
+		{skeleton->maps.flight_cpus, maps->flight_cpus_fd},
 	};
 	int err = 0;
 
@@ -390,6 +393,11 @@ int looper_kernel_events(struct looper_kernel *kernel, looper_event_fn callback,
 void looper_kernel_want_waker_stacks(struct looper_kernel *kernel)
 {
 	kernel->skeleton->bss->waker_stacks = 1;
+}
+
+uint32_t *looper_kernel_flight_filter(const struct looper_kernel *kernel)
+{
+	return kernel->skeleton->bss->flight_filter;
 }
 
 int looper_kernel_events_fd(const struct looper_kernel *kernel)

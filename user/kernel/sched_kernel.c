@@ -115,6 +115,7 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	size_watched(skeleton, !kernel->loopers ? 1 : options->max_watched);
 	bpf_program__set_autoload(skeleton->progs.looper_calibrate, kernel->loopers);
 	bpf_program__set_autoload(skeleton->progs.looper_is_frozen, kernel->loopers);
+	sched_flight_configure(kernel, options->flight);
 	bpf_map__set_max_entries(skeleton->maps.tasks,
 				 kernel->hash ? 1 : (uint32_t)kernel->slot_count);
 	bpf_map__set_max_entries(skeleton->maps.tasks_hash, (uint32_t)kernel->hash_count);
@@ -475,14 +476,11 @@ int sched_kernel_loopers(const struct sched_kernel *kernel, struct sched_kernel_
 		.losses_fd = bpf_map__fd(skeleton->maps.looper_losses),
 		.cpus_fd = bpf_map__fd(skeleton->maps.cpus),
 		.is_frozen_fd = bpf_program__fd(skeleton->progs.looper_is_frozen),
+		.flight_threads_fd = bpf_map__fd(skeleton->maps.flight_threads),
+		.flight_watched_fd = bpf_map__fd(skeleton->maps.flight_watched),
+		.flight_cpus_fd = bpf_map__fd(skeleton->maps.flight_cpus),
 		.variant = kernel->program,
 		.registers_offset = skeleton->bss->pt_regs_offset,
 	};
 	return 0;
-}
-
-void sched_kernel_mark(struct sched_kernel *kernel, pid_t tid, uint32_t mark)
-{
-	if ((size_t)tid < kernel->slot_count)
-		__atomic_store_n(&kernel->slots[tid].watch, mark, __ATOMIC_RELAXED);
 }

@@ -20,6 +20,7 @@ struct sched_kernel_options {
 	const char *btf_path; /* NULL: the kernel's own */
 	bool loopers;         /* watched threads too; SWITCH only */
 	uint32_t max_watched; /* of these at a time; 0: LOOPER_DEFAULT_WATCHED */
+	bool flight;          /* the spells of threads may be kept; with loopers only */
 	bool names;           /* births of processes and their names are told too */
 	/* Time by CPU and frequency of watched processes (kernel/sched_time.h); SWITCH only; NULL:
 	 * none. It must live until the open returns. */
@@ -124,6 +125,7 @@ int sched_kernel_tasks_fd(const struct sched_kernel *kernel);
  * owned by the kernel. */
 struct sched_kernel_loopers {
 	int slots_fd, stash_fd, watched_fd, events_fd, wakes_fd, losses_fd, cpus_fd, is_frozen_fd;
+	int flight_threads_fd, flight_watched_fd, flight_cpus_fd;
 	enum program_variant variant;
 	uint64_t registers_offset; /* of struct pt_regs above task->stack; 0: not found */
 };
@@ -132,5 +134,14 @@ int sched_kernel_loopers(const struct sched_kernel *kernel, struct sched_kernel_
 /* Let the switch program see this task as the owner of looper slot mark - 1; 0: no more. To be said
  * again now and then: a slot that changes its owner forgets it. */
 void sched_kernel_mark(struct sched_kernel *kernel, pid_t tid, uint32_t mark);
+/* For kernel/flight_kernel.h; descriptors and `any`, a word of the programs, are the kernel's.
+ * -ENOTSUP where it was opened without `flight`. */
+struct sched_kernel_flight {
+	int threads_fd, watched_fd, entries_fd, cpus_fd, turns_fd;
+	uint32_t *any;
+};
+int sched_kernel_flight(const struct sched_kernel *kernel, struct sched_kernel_flight *out);
+/* Let the switch program see that this task's spells are kept, or no more; again as above. */
+void sched_kernel_mark_flight(struct sched_kernel *kernel, pid_t tid, bool watched);
 /* Idle time of all CPUs until now, on CLOCK_MONOTONIC; rough by what is read while it changes. */
 uint64_t sched_kernel_idle_now_ns(const struct sched_kernel *kernel);

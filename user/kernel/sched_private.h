@@ -15,7 +15,7 @@ struct sched_kernel {
 		*frequency_link;
 	struct bpf_link *names_links[3]; /* fork, rename, exec */
 	struct ring_buffer *ring;
-	bool hash, iterator, loopers, iterating, names, fetch;
+	bool hash, iterator, loopers, iterating, names, fetch, flight;
 	enum program_variant program;
 	size_t slot_count; /* of the array; with the hash 0 */
 	size_t hash_count;
@@ -56,6 +56,9 @@ void sched_names_release(struct sched_kernel *kernel);
 void sched_uids_configure(struct sched_kernel *kernel, const struct sched_kernel_options *options,
 			  const struct btf *btf, bool direct);
 int sched_uids_attach(struct sched_kernel *kernel);
+
+/* sched_flight.c: room for the spells of watched threads, where loopers are watched. */
+void sched_flight_configure(struct sched_kernel *kernel, bool wanted);
 
 /* sched_time.c: time by CPU and frequency; layout NULL: it is not split. */
 void sched_time_configure(struct sched_kernel *kernel, const struct sched_time_layout *layout);

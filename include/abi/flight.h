@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What bpf/flight.bpf.h and its reader (user/kernel/flight_kernel.c) share: the last seconds of the
+ * threads that make frames. Fixed width, no pointers, sizes asserted. Times are CLOCK_MONOTONIC. */
+#pragma once
+#ifndef __VMLINUX_H__
+#include <linux/types.h>
+#endif
+
+#define FLIGHT_COMM_LEN 16
+/* Watched threads at a time, and tids by their low bits: nearly all wake-ups of other threads are
+ * told apart by one load. Powers of two. */
+#define FLIGHT_THREADS 128
+#define FLIGHT_FILTER  1024
+/* Entries of a block; a watched thread has a run of 1, 2, 4 or 8 blocks. Memory: 120 x 1,024 x 64
+ * bytes are 7.5 MiB; the threads take 24 KiB, and the turns 28 KiB for each CPU. */
+#define FLIGHT_BLOCKS        120
+#define FLIGHT_BLOCK_ENTRIES 1024
+#define FLIGHT_MOST_BLOCKS   8
+/* Turns that are kept for each CPU; a power of two. */
+#define FLIGHT_TURNS 512
+/* In task_slot.watch and in cpu_slot.waiters: the flight recorder's; the other bits are a looper's
+ * index + 1, or in waiters a flight_thread's. */
+#define FLIGHT_MARK 0x8000u
+
+enum flight_flag {
+	/* A switch was not shown: what the thread did between off_ns and in_ns is not known. */
+	FLIGHT_GAP = 1,
+	/* No wake-up was seen: woken_ns is when the kernel put the thread on its queue. */
+	FLIGHT_QUEUED = 2,
+};
+
+/* One spell of a thread off its CPU, written when it came back. From in_ns on until off_ns of the
+ * next entry it ran on in_cpu. sequence is odd while the entry is written: the switch program adds
+ * 1 before and 1 behind the rest, so that the number of the entry at position p of a ring of N is
+ * 2 x (p / N + 1). Reader: load-acquire of that number, copy, acquire fence, the same number again.
+ */
+struct flight_entry {
+	__u64 off_ns;
+	__u64 woken_ns; /* 0: it was preempted, or it is not known */
+	__u64 in_ns;
+	__u32 sequence;
+	__u32 waker_tid, waker_tgid; /* 0: an interrupt, the recorder itself, or not known */
+	__s32 syscall_nr;            /* that it slept in; -1: none */
+	char waker_comm[FLIGHT_COMM_LEN];
+	__u8 state;  /* enum off_cpu_state of abi/sched.h */
+	__u8 reason; /* enum looper_reason of abi/looper.h */
+	__u8 flags;  /* enum flight_flag */
+	__u8 reserved;
+	__u16 off_cpu; /* on whose queue it waited for a CPU, as far as is known */
+	__u16 in_cpu;
+};
+
+enum flight_state {
+	FLIGHT_UNSEEN = 0, /* no switch of it was shown yet */
+	FLIGHT_ON = 1,
+	FLIGHT_OFF = 2,
+};
+
+/* One watched thread. Written by the switch program that it leaves or enters, on one CPU at a time:
+ * begun + 1, fields and entries, ended + 1. Reader: load-acquire of ended, copy, acquire fence,
+ * load of begun: they agree around a whole copy. woken_ns and waker_*: written by the wake-up, read
+ * by the switch-in behind it under the kernel's locks; a reader may find them half written, but
+ * woken_ns is one whole store. */
+struct flight_thread {
+	__u32 begun, ended;
+	/* set by user space before the thread is watched */
+	__u32 tid, tgid;
+	__u32 first, mask; /* index of its first entry; how many it has, less 1 */
+	/* by the switch program */
+	__u64 count;    /* entries written */
+	__u64 since_ns; /* the first switch that was shown; before it nothing is known */
+	__u64 task;     /* its kernel address, to be compared only */
+	__u64 switches; /* nvcsw + nivcsw as of its last switch-out */
+	__u64 in_ns, off_ns;
+	__u64 woken_ns; /* 0: not since it left */
+	__u32 state;    /* enum flight_state */
+	__u32 missed;   /* switches that were not shown */
+	__s32 syscall_nr, last_nr;
+	__u8 off_state, reason, dead, reserved;
+	__u16 off_cpu, in_cpu;
+	char waker_comm[FLIGHT_COMM_LEN];
+	__u32 waker_tid, waker_tgid;
+	__u32 waiting; /* on the queue of off_cpu; 0: not */
+	__u32 padding;
+};
+
+/* Who ran on a CPU while a watched thread waited for it. sequence as that of an entry. */
+struct flight_turn {
+	__u64 begin_ns, end_ns;
+	__u32 sequence;
+	__u32 tid, tgid, reserved;
+	char comm[FLIGHT_COMM_LEN];
+};
+
+/* Written under the CPU's run-queue lock, but for count, which is the number of turns and one whole
+ * store. */
+struct flight_cpu {
+	__u64 count;
+	__u64 since_ns; /* since when who runs here runs in a watched thread's place */
+	__u64 reserved[6];
+};
+
+_Static_assert(sizeof(struct flight_entry) == 64, "one cache line");
+_Static_assert(sizeof(struct flight_thread) == 136, "no holes");
+_Static_assert(sizeof(struct flight_turn) == 48, "no holes");
+_Static_assert(sizeof(struct flight_cpu) == 64, "one cache line");

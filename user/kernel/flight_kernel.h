@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The flight recorder's kernel side: which threads have their last seconds kept (bpf/flight.bpf.h),
+ * and whole copies of what is kept. It knows nothing of frames. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "abi/flight.h"
+
+struct flight_kernel;
+struct looper_kernel;
+struct sched_kernel;
+
+/* sched was opened with `flight`; loopers has hooked, or will hook, the wake-ups. Both are borrowed
+ * and outlive this. NULL with errno; ENOTSUP: sched was opened without. */
+struct flight_kernel *flight_kernel_open(struct sched_kernel *sched, struct looper_kernel *loopers);
+void flight_kernel_close(struct flight_kernel *kernel);
+/* What all of it takes, in memory that is there from the start. */
+uint64_t flight_kernel_bytes(const struct flight_kernel *kernel);
+
+/* Keep the spells of a thread from its next switch on, in blocks x FLIGHT_BLOCK_ENTRIES entries;
+ * where so many are not free, in half as many, and so on. blocks: a power of two, at most
+ * FLIGHT_MOST_BLOCKS. Returns the thread's index; -E2BIG: there is no room; another -errno. To be
+ * marked again now and then, as loopers are. */
+int flight_kernel_watch(struct flight_kernel *kernel, pid_t tid, pid_t tgid, uint32_t blocks);
+void flight_kernel_mark(struct flight_kernel *kernel, uint32_t index);
+/* Let it go; its room is not given to another thread before flight_kernel_tidy() was called, when
+ * all programs of this moment have ended: a millisecond later. */
+void flight_kernel_unwatch(struct flight_kernel *kernel, uint32_t index);
+void flight_kernel_tidy(struct flight_kernel *kernel);
+/* The thread has left its CPU for good: nothing more will come. */
+bool flight_kernel_is_dead(const struct flight_kernel *kernel, uint32_t index);
+/* Switches of all threads so far that were not shown: each is a gap. */
+uint64_t flight_kernel_missed(const struct flight_kernel *kernel);
+/* Entries that were written over before anybody asked for them do not count here: only those that
+ * were while they were read. */
+uint64_t flight_kernel_overrun(const struct flight_kernel *kernel);
+
+/* What a thread did around [begin_ns, end_ns), copied whole. Entries are in order; between in_ns of
+ * one and off_ns of the next the thread ran. Before from_ns nothing is known. Behind the last entry
+ * stands what `thread` says, which was so at now_ns, if `live`. */
+struct flight_copy {
+	struct flight_thread thread;
+	uint64_t from_ns, now_ns;
+	const struct flight_entry *entries; /* the kernel's, until the next read */
+	size_t count;
+	bool live;
+};
+/* 0; -EAGAIN: it was being written each time; -ENOMEM. */
+int flight_kernel_read(struct flight_kernel *kernel, uint32_t index, uint64_t begin_ns,
+		       uint64_t end_ns, struct flight_copy *copy);
+/* From when on the ring of the thread has all that it did; 0: it has nothing. */
+uint64_t flight_kernel_from_ns(struct flight_kernel *kernel, uint32_t index);
+
+/* Who ran on a CPU in [begin_ns, end_ns) while watched threads waited there: at most `size` turns,
+ * in order. Turns that were written over, or found no room here, are not told. */
+size_t flight_kernel_turns(struct flight_kernel *kernel, unsigned cpu, uint64_t begin_ns,
+			   uint64_t end_ns, struct flight_turn *turns, size_t size);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What flight_kernel.c and flight_read.c share. */
+#pragma once
+#include "kernel/flight_kernel.h"
+
+enum flight_row_state { ROW_FREE = 0, ROW_WATCHED = 1, ROW_LEFT = 2 };
+
+struct flight_kernel {
+	struct sched_kernel *sched;
+	int watched_fd;
+	bool plain; /* the programs' atomics do not order (kernel/atomics.h) */
+	unsigned cpu_count;
+	uint32_t *filter, *any; /* of the programs */
+	struct flight_thread *threads;
+	struct flight_entry *entries;
+	struct flight_cpu *cpus;
+	struct flight_turn *turns;
+	struct flight_row {
+		enum flight_row_state state;
+		uint32_t block, blocks;
+	} rows[FLIGHT_THREADS];
+	bool taken[FLIGHT_BLOCKS];
+	/* two copies of a ring; the second where the programs do not order */
+	struct flight_entry *copies[2];
+	uint64_t overrun, missed_gone; /* missed_gone: of rows that are free again */
+};
