@@ -30,8 +30,7 @@ struct {
 } flight_turns SEC(".maps");
 
 /* The spell that the thread's row has now, and that ended at in_ns. */
-static __always_inline void flight_put(struct flight_thread *thread, __u64 off_ns, __u64 in_ns,
-				       __u32 flags)
+static __always_inline void flight_put(struct flight_thread *thread, __u64 in_ns)
 {
 	__u32 key = thread->first + ((__u32)thread->count & thread->mask);
 	struct flight_entry *entry = bpf_map_lookup_elem(&flight_entries, &key);
@@ -39,7 +38,7 @@ static __always_inline void flight_put(struct flight_thread *thread, __u64 off_n
 	if (!entry)
 		return;
 	ordered_add(&entry->sequence, 1);
-	entry->off_ns = off_ns;
+	entry->off_ns = thread->off_ns;
 	entry->woken_ns = thread->woken_ns;
 	entry->in_ns = in_ns;
 	entry->waker_tid = thread->waker_tid;
@@ -49,17 +48,58 @@ static __always_inline void flight_put(struct flight_thread *thread, __u64 off_n
 	((__u64 *)entry->waker_comm)[1] = ((__u64 *)thread->waker_comm)[1];
 	entry->state = thread->off_state;
 	entry->reason = thread->reason;
-	entry->flags = flags;
+	entry->flags = thread->flags;
 	entry->off_cpu = thread->off_cpu;
 	entry->in_cpu = thread->in_cpu;
 	ordered_add(&entry->sequence, 1);
 	thread->count++;
 }
 
-static __always_inline void flight_gap(struct flight_thread *thread, __u64 from_ns, __u64 now_ns)
+/* [from_ns, ...) is a spell of which nothing is known but that a switch in it was not shown. */
+static __always_inline void flight_gap(struct flight_thread *thread, __u64 from_ns)
 {
 	thread->missed++;
-	flight_put(thread, from_ns, now_ns, FLIGHT_GAP);
+	thread->off_ns = from_ns;
+	thread->woken_ns = 0;
+	thread->waker_tid = thread->waker_tgid = 0;
+	thread->flags = FLIGHT_GAP;
+}
+
+/* Time of interrupts and of the hypervisor so far, of this CPU: its kernel charges them to nobody.
+ * prev: the task that leaves. */
+static __always_inline __u64 flight_uncharged(struct task_struct *prev, bool direct)
+{
+	if (!HAS_RQ_CLOCK)
+		return 0;
+	return direct ? prev->se.cfs_rq->rq->clock - prev->se.cfs_rq->rq->clock_task
+		      : BPF_CORE_READ(prev, se.cfs_rq, rq, clock) -
+				BPF_CORE_READ(prev, se.cfs_rq, rq, clock_task);
+}
+
+/* The run that ends now, by the kernel's own sums, which were brought up to date before this
+ * tracepoint: it began so long ago as it was charged and interrupted, which is before its switch-in
+ * was told, because a CPU that idles counts from when the wake-up found it. A run whose begin was
+ * not shown has it from the charge alone. */
+static __always_inline void flight_end_run(struct flight_thread *thread, __u64 now_ns, __u64 ran_ns,
+					   __u64 delay_ns, __u64 uncharged_ns)
+{
+	__u64 least_ns = thread->woken_ns ?: thread->off_ns, in_ns;
+
+	if (thread->off_state == OFF_CPU_RUNNABLE)
+		least_ns = thread->off_ns;
+	in_ns = now_ns - ran_ns - uncharged_ns;
+	if (ran_ns + uncharged_ns > now_ns - least_ns)
+		in_ns = least_ns;
+	thread->charged_ns += ran_ns;
+	thread->queued_ns += delay_ns;
+	thread->uncharged_ns += uncharged_ns;
+	/* The wake-up was not shown, or came before the switch-out that it belongs to was told. */
+	if (!thread->woken_ns && thread->off_state != OFF_CPU_RUNNABLE &&
+	    !(thread->flags & FLIGHT_GAP)) {
+		thread->woken_ns = in_ns - least_ns > delay_ns ? in_ns - delay_ns : least_ns;
+		thread->flags |= FLIGHT_QUEUED;
+	}
+	flight_put(thread, in_ns);
 }
 
 /* Which system call prev sleeps in: looper_switch.bpf.h says how a restarted one is taken. Only the
@@ -95,31 +135,61 @@ static __always_inline __u32 flight_reason(struct flight_thread *thread, struct 
 	return reason_of_sleep(state, nr, argument_1);
 }
 
-/* The task that leaves. A switch that was not shown before this one makes a gap and no guess. */
+/* What came before this switch-out. A switch that was not shown makes a gap and no guess, but for
+ * one that came and went: whose time on the CPU the kernel's sum says. */
+static __always_inline void flight_book(struct flight_thread *thread, struct task_struct *prev,
+					__u32 cpu_id, __u64 now_ns, bool direct)
+{
+	__u64 switches = TASK_FIELD(direct, prev, nvcsw) + TASK_FIELD(direct, prev, nivcsw);
+	__u64 cpu_ns = TASK_FIELD(direct, prev, se.sum_exec_runtime);
+	__u64 delay_ns = TASK_FIELD(direct, prev, sched_info.run_delay);
+	bool whole = thread->task == (__u64)prev && switches == thread->switches + 1;
+	__u64 uncharged_ns = 0;
+
+	if (thread->state == FLIGHT_UNSEEN) {
+		thread->since_ns = now_ns;
+	} else if (!thread->off_ns && whole) {
+		/* It was on a CPU when it was first seen. */
+	} else if (whole) {
+		if (thread->state == FLIGHT_ON) {
+			uncharged_ns = flight_uncharged(prev, direct) - thread->in_uncharged_ns;
+		} else {
+			thread->placed++;
+			thread->flags |= FLIGHT_PLACED;
+			thread->in_cpu = cpu_id;
+		}
+		flight_end_run(thread, now_ns, cpu_ns - thread->cpu_ns, delay_ns - thread->delay_ns,
+			       uncharged_ns);
+	} else {
+		if (thread->state == FLIGHT_ON && thread->off_ns)
+			flight_put(thread, thread->in_ns);
+		flight_gap(thread, thread->state == FLIGHT_ON ? thread->in_ns : thread->off_ns);
+		flight_put(thread, now_ns);
+	}
+	thread->switches = switches;
+	thread->cpu_ns = cpu_ns;
+	thread->delay_ns = delay_ns;
+}
+
+/* The task that leaves. */
 static __always_inline void flight_out(struct task_struct *prev, __u32 tid, struct cpu_slot *cpu,
 				       __u32 cpu_id, const struct looper_switch *at, bool direct)
 {
-	__u64 switches, now_ns = at->now_ns;
+	__u64 now_ns = at->now_ns;
 	struct flight_thread *thread;
 	__u32 index, state = at->state;
 
 	thread = flight_of(tid, &index);
 	if (!thread)
 		return;
-	switches = TASK_FIELD(direct, prev, nvcsw) + TASK_FIELD(direct, prev, nivcsw);
 	ordered_add(&thread->begun, 1);
-	if (thread->state == FLIGHT_UNSEEN)
-		thread->since_ns = now_ns;
-	else if (thread->state == FLIGHT_OFF)
-		flight_gap(thread, thread->off_ns, now_ns);
-	else if (thread->task != (__u64)prev || switches != thread->switches + 1)
-		flight_gap(thread, thread->in_ns, now_ns);
+	flight_book(thread, prev, cpu_id, now_ns, direct);
 	thread->task = (__u64)prev;
-	thread->switches = switches;
 	thread->state = FLIGHT_OFF;
 	thread->off_ns = now_ns;
 	thread->woken_ns = 0;
-	thread->waker_tid = 0;
+	thread->waker_tid = thread->waker_tgid = 0;
+	thread->flags = 0;
 	thread->off_cpu = cpu_id;
 	thread->reason = LOOPER_REASON_OTHER;
 	thread->waiting = 0;
@@ -140,48 +210,40 @@ static __always_inline void flight_out(struct task_struct *prev, __u32 tid, stru
 	ordered_add(&thread->ended, 1);
 }
 
-/* The task that comes. */
-static __always_inline void flight_in(struct task_struct *next, __u32 tid, struct cpu_slot *cpu,
-				      __u32 cpu_id, __u64 now_ns, __u64 rq_clock_ns, bool direct)
+/* The task that comes; prev leaves the same CPU. */
+static __always_inline void flight_in(struct task_struct *next, __u32 tid, struct task_struct *prev,
+				      struct cpu_slot *cpu, __u32 cpu_id, __u64 now_ns, bool direct)
 {
 	struct flight_thread *thread;
-	__u64 queued_ns, switches;
-	__u32 index, flags = 0;
+	__u64 switches;
+	__u32 index;
 
 	thread = flight_of(tid, &index);
 	if (!thread)
 		return;
+	switches = TASK_FIELD(direct, next, nvcsw) + TASK_FIELD(direct, next, nivcsw);
 	ordered_add(&thread->begun, 1);
-	thread->in_cpu = cpu_id;
-	if (thread->state == FLIGHT_OFF) {
-		/* The wake-up was not shown, or came before the switch-out that it belongs to was
-		 * told: the kernel's own time of the queueing stands in. */
-		if (!thread->woken_ns && thread->off_state != OFF_CPU_RUNNABLE) {
-			queued_ns = TASK_FIELD(direct, next, sched_info.last_queued);
-			if (queued_ns && rq_clock_ns >= queued_ns &&
-			    rq_clock_ns - queued_ns <= now_ns - thread->off_ns) {
-				thread->woken_ns = now_ns - (rq_clock_ns - queued_ns);
-				flags = FLIGHT_QUEUED;
-			}
-		}
-		switches = TASK_FIELD(direct, next, nvcsw) + TASK_FIELD(direct, next, nivcsw);
-		if (thread->task != (__u64)next || switches != thread->switches) {
-			thread->missed++;
-			flags = FLIGHT_GAP;
-			thread->switches = switches;
-		}
-		flight_put(thread, thread->off_ns, now_ns, flags);
-	} else {
-		if (thread->state == FLIGHT_UNSEEN)
-			thread->since_ns = now_ns;
-		else
-			flight_gap(thread, thread->in_ns, now_ns);
-		thread->switches =
-			TASK_FIELD(direct, next, nvcsw) + TASK_FIELD(direct, next, nivcsw);
+	if (thread->state == FLIGHT_UNSEEN) {
+		thread->since_ns = now_ns;
+	} else if (thread->state == FLIGHT_ON) {
+		if (thread->off_ns)
+			flight_put(thread, thread->in_ns);
+		flight_gap(thread, thread->in_ns);
+	} else if (thread->task != (__u64)next || switches != thread->switches) {
+		flight_gap(thread, thread->off_ns);
+	}
+	/* The sum of the waits has no more than the last switch-out's yet: the kernel adds this one
+	 * behind the tracepoint. */
+	if (!thread->off_ns || (thread->flags & FLIGHT_GAP)) {
+		thread->switches = switches;
+		thread->cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
+		thread->delay_ns = TASK_FIELD(direct, next, sched_info.run_delay);
 	}
 	thread->task = (__u64)next;
 	thread->state = FLIGHT_ON;
 	thread->in_ns = now_ns;
+	thread->in_cpu = cpu_id;
+	thread->in_uncharged_ns = flight_uncharged(prev, direct);
 	thread->waiting = 0;
 	for (int i = 0; i < SCHED_MAX_WAITERS; i++)
 		if (cpu->waiters[i] == (FLIGHT_MARK | (index + 1)))

@@ -64,8 +64,8 @@ static __always_inline void watch_switch(struct cpu_slot *cpu, __u32 cpu_id,
 	if (watch_flight && (leaving & FLIGHT_MARK))
 		flight_out(prev, out->tid, cpu, cpu_id, &at, direct);
 	if (watch_flight && (coming & FLIGHT_MARK))
-		flight_in(next, TASK_FIELD(direct, next, pid), cpu, cpu_id, at.now_ns,
-			  rq_clock_of(prev, direct), direct);
+		flight_in(next, TASK_FIELD(direct, next, pid), prev, cpu, cpu_id, at.now_ns,
+			  direct);
 	leaving = looper_of(leaving);
 	coming = looper_of(coming);
 	at.index = leaving - 1;

@@ -27,13 +27,18 @@ enum flight_flag {
 	FLIGHT_GAP = 1,
 	/* No wake-up was seen: woken_ns is when the kernel put the thread on its queue. */
 	FLIGHT_QUEUED = 2,
+	/* The switch-in alone was not shown: in_ns is from what the run behind it was charged. */
+	FLIGHT_PLACED = 4,
 };
 
-/* One spell of a thread off its CPU, written when it came back. From in_ns on until off_ns of the
- * next entry it ran on in_cpu. sequence is odd while the entry is written: the switch program adds
- * 1 before and 1 behind the rest, so that the number of the entry at position p of a ring of N is
- * 2 x (p / N + 1). Reader: load-acquire of that number, copy, acquire fence, the same number again.
- */
+/* One spell of a thread off its CPU, written when the run behind it has ended: from in_ns on until
+ * off_ns of the next entry the thread ran on in_cpu, and that is to the nanosecond what the kernel
+ * charged it for and what interrupts and the hypervisor took meanwhile (flight_thread tells how
+ * much). woken_ns is when somebody began to wake it, as Perfetto has it: some microseconds before
+ * the kernel counts it as queued. sequence is odd while the entry is written: the switch program
+ * adds 1 before and 1 behind the rest, so that the number of the entry at position p of a ring of N
+ * is 2 x (p / N + 1). Reader: load-acquire of that number, copy, acquire fence, the same number
+ * again. */
 struct flight_entry {
 	__u64 off_ns;
 	__u64 woken_ns; /* 0: it was preempted, or it is not known */
@@ -67,21 +72,28 @@ struct flight_thread {
 	__u32 tid, tgid;
 	__u32 first, mask; /* index of its first entry; how many it has, less 1 */
 	/* by the switch program */
-	__u64 count;    /* entries written */
-	__u64 since_ns; /* the first switch that was shown; before it nothing is known */
-	__u64 task;     /* its kernel address, to be compared only */
-	__u64 switches; /* nvcsw + nivcsw as of its last switch-out */
+	__u64 count;            /* entries written */
+	__u64 since_ns;         /* the first switch that was shown; before it nothing is known */
+	__u64 task;             /* its kernel address, to be compared only */
+	__u64 switches;         /* nvcsw + nivcsw as of its last switch-out */
+	__u64 cpu_ns, delay_ns; /* sum_exec_runtime and run_delay as of then */
+	__u64 in_uncharged_ns;
+	/* Over all runs that ended since since_ns, gaps not among them: what was charged, what it
+	 * waited on queues before, what interrupts and the hypervisor took. The kernel's sums. */
+	__u64 charged_ns, queued_ns, uncharged_ns;
+	/* The present spell, or where state is FLIGHT_ON the one before this run: in_ns is when its
+	 * switch-in was told. off_ns 0: none was seen to begin yet. */
 	__u64 in_ns, off_ns;
 	__u64 woken_ns; /* 0: not since it left */
 	__u32 state;    /* enum flight_state */
-	__u32 missed;   /* switches that were not shown */
+	__u32 missed;   /* gaps */
 	__s32 syscall_nr, last_nr;
-	__u8 off_state, reason, dead, reserved;
+	__u8 off_state, reason, dead, flags;
 	__u16 off_cpu, in_cpu;
 	char waker_comm[FLIGHT_COMM_LEN];
 	__u32 waker_tid, waker_tgid;
 	__u32 waiting; /* on the queue of off_cpu; 0: not */
-	__u32 padding;
+	__u32 placed;  /* switch-ins that were not shown and are no gap: FLIGHT_PLACED */
 };
 
 /* Who ran on a CPU while a watched thread waited for it. sequence as that of an entry. */
@@ -101,6 +113,6 @@ struct flight_cpu {
 };
 
 _Static_assert(sizeof(struct flight_entry) == 64, "one cache line");
-_Static_assert(sizeof(struct flight_thread) == 136, "no holes");
+_Static_assert(sizeof(struct flight_thread) == 184, "no holes");
 _Static_assert(sizeof(struct flight_turn) == 48, "no holes");
 _Static_assert(sizeof(struct flight_cpu) == 64, "one cache line");

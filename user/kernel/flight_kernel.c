@@ -80,6 +80,7 @@ void flight_kernel_close(struct flight_kernel *kernel)
 		munmap(kernel->turns, turns_bytes(kernel));
 	free(kernel->copies[0]);
 	free(kernel->copies[1]);
+	free(kernel->few_turns);
 	free(kernel);
 }
 
@@ -166,7 +167,8 @@ void flight_kernel_tidy(struct flight_kernel *kernel)
 		if (kernel->rows[i].state != ROW_LEFT)
 			continue;
 		kernel->missed_gone += kernel->threads[i].missed;
-		kernel->threads[i].missed = 0;
+		kernel->placed_gone += kernel->threads[i].placed;
+		kernel->threads[i].missed = kernel->threads[i].placed = 0;
 		kernel->threads[i].tid = 0;
 		take_run(kernel, &kernel->rows[i], false);
 		kernel->rows[i].state = ROW_FREE;
@@ -184,6 +186,15 @@ uint64_t flight_kernel_missed(const struct flight_kernel *kernel)
 
 	for (uint32_t i = 0; i < FLIGHT_THREADS; i++)
 		sum += __atomic_load_n(&kernel->threads[i].missed, __ATOMIC_RELAXED);
+	return sum;
+}
+
+uint64_t flight_kernel_placed(const struct flight_kernel *kernel)
+{
+	uint64_t sum = kernel->placed_gone;
+
+	for (uint32_t i = 0; i < FLIGHT_THREADS; i++)
+		sum += __atomic_load_n(&kernel->threads[i].placed, __ATOMIC_RELAXED);
 	return sum;
 }
 

@@ -12,6 +12,7 @@
 struct flight_kernel;
 struct looper_kernel;
 struct sched_kernel;
+struct spell;
 
 /* sched was opened with `flight`; loopers has hooked, or will hook, the wake-ups. Both are borrowed
  * and outlive this. NULL with errno; ENOTSUP: sched was opened without. */
@@ -32,8 +33,10 @@ void flight_kernel_unwatch(struct flight_kernel *kernel, uint32_t index);
 void flight_kernel_tidy(struct flight_kernel *kernel);
 /* The thread has left its CPU for good: nothing more will come. */
 bool flight_kernel_is_dead(const struct flight_kernel *kernel, uint32_t index);
-/* Switches of all threads so far that were not shown: each is a gap. */
+/* Gaps of all threads so far. */
 uint64_t flight_kernel_missed(const struct flight_kernel *kernel);
+/* Runs of all threads so far whose begin was not shown, and is from the kernel's sums. */
+uint64_t flight_kernel_placed(const struct flight_kernel *kernel);
 /* Entries that were written over before anybody asked for them do not count here: only those that
  * were while they were read. */
 uint64_t flight_kernel_overrun(const struct flight_kernel *kernel);
@@ -58,3 +61,11 @@ uint64_t flight_kernel_from_ns(struct flight_kernel *kernel, uint32_t index);
  * in order. Turns that were written over, or found no room here, are not told. */
 size_t flight_kernel_turns(struct flight_kernel *kernel, unsigned cpu, uint64_t begin_ns,
 			   uint64_t end_ns, struct flight_turn *turns, size_t size);
+
+/* What a thread did in [begin_ns, end_ns), CLOCK_MONOTONIC, as spells (jankscope/spell.h) that lie
+ * one behind the other and fill the window, but for what lies in the future, and behind the
+ * thread's death. What the ring no longer has, what was before the watch and what lies in a gap is
+ * SPELL_UNKNOWN. *count: how many. 0; -E2BIG: there are more than `size`, and those that found room
+ * are the first; what flight_kernel_read() says. */
+int flight_kernel_spells(struct flight_kernel *kernel, uint32_t index, uint64_t begin_ns,
+			 uint64_t end_ns, struct spell *spells, size_t size, size_t *count);

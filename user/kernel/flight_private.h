@@ -22,5 +22,7 @@ struct flight_kernel {
 	bool taken[FLIGHT_BLOCKS];
 	/* two copies of a ring; the second where the programs do not order */
 	struct flight_entry *copies[2];
-	uint64_t overrun, missed_gone; /* missed_gone: of rows that are free again */
+	uint64_t overrun;
+	struct flight_turn *few_turns;     /* of one wait: FLIGHT_TURNS */
+	uint64_t missed_gone, placed_gone; /* of rows that are free again */
 };

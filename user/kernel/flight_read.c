@@ -84,6 +84,33 @@ static uint64_t find_first(const struct flight_kernel *kernel, const struct flig
 	return low > least ? low - 1 : low;
 }
 
+/* The spell before the run that goes on is an entry only when that run has ended. */
+static void add_present(struct flight_copy *copy, struct flight_entry *entries)
+{
+	const struct flight_thread *thread = &copy->thread;
+	struct flight_entry *entry = &entries[copy->count];
+
+	if (thread->state != FLIGHT_ON || !thread->off_ns)
+		return;
+	*entry = (struct flight_entry){
+		.off_ns = thread->off_ns,
+		.woken_ns = thread->woken_ns,
+		.in_ns = thread->in_ns,
+		.waker_tid = thread->waker_tid,
+		.waker_tgid = thread->waker_tgid,
+		.syscall_nr = thread->syscall_nr,
+		.state = thread->off_state,
+		.reason = thread->reason,
+		.flags = thread->flags,
+		.off_cpu = thread->off_cpu,
+		.in_cpu = thread->in_cpu,
+	};
+	memcpy(entry->waker_comm, thread->waker_comm, sizeof(entry->waker_comm));
+	if (copy->from_ns == UINT64_MAX)
+		copy->from_ns = entry->off_ns;
+	copy->count++;
+}
+
 static int read_once(struct flight_kernel *kernel, uint32_t index, uint64_t begin_ns,
 		     uint64_t end_ns, struct flight_entry *entries, struct flight_copy *copy)
 {
@@ -121,6 +148,7 @@ static int read_once(struct flight_kernel *kernel, uint32_t index, uint64_t begi
 			return 0;
 	}
 	copy->live = true;
+	add_present(copy, entries);
 	/* Where all entries were gone, the live state is what is left. */
 	if (copy->from_ns == UINT64_MAX)
 		copy->from_ns =
@@ -131,7 +159,7 @@ static int read_once(struct flight_kernel *kernel, uint32_t index, uint64_t begi
 static struct flight_entry *buffer(struct flight_kernel *kernel, int which)
 {
 	if (!kernel->copies[which])
-		kernel->copies[which] = malloc(FLIGHT_MOST_BLOCKS * FLIGHT_BLOCK_ENTRIES *
+		kernel->copies[which] = malloc((FLIGHT_MOST_BLOCKS * FLIGHT_BLOCK_ENTRIES + 1) *
 					       sizeof(*kernel->copies[which]));
 	return kernel->copies[which];
 }
