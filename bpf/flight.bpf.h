@@ -10,8 +10,6 @@
 #include "order.bpf.h"
 
 const volatile bool watch_flight;
-/* Something is watched whose tid lies above the array of task slots, if anything is. */
-__u32 flight_any;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -67,13 +65,27 @@ static __always_inline void flight_gap(struct flight_thread *thread, __u64 from_
 
 /* Time of interrupts and of the hypervisor so far, of this CPU: its kernel charges them to nobody.
  * prev: the task that leaves. */
-static __always_inline __u64 flight_uncharged(struct task_struct *prev, bool direct)
+static __always_inline __u64 flight_uncharged(const struct cpu_slot *cpu, struct task_struct *prev,
+					      bool direct)
 {
+	struct rq *rq = (struct rq *)cpu->rq;
+
 	if (!HAS_RQ_CLOCK)
 		return 0;
-	return direct ? prev->se.cfs_rq->rq->clock - prev->se.cfs_rq->rq->clock_task
-		      : BPF_CORE_READ(prev, se.cfs_rq, rq, clock) -
-				BPF_CORE_READ(prev, se.cfs_rq, rq, clock_task);
+	if (direct)
+		return prev->se.cfs_rq->rq->clock - prev->se.cfs_rq->rq->clock_task;
+	return rq ? BPF_CORE_READ(rq, clock) - BPF_CORE_READ(rq, clock_task) : 0;
+}
+
+/* Both counts of switches, which lie side by side. */
+static __always_inline __u64 flight_switches(struct task_struct *task, bool direct)
+{
+	unsigned long counts[2] = {};
+
+	if (direct)
+		return task->nvcsw + task->nivcsw;
+	bpf_probe_read_kernel(counts, sizeof(counts), &task->nvcsw);
+	return counts[0] + counts[1];
 }
 
 /* The run that ends now, by the kernel's own sums, which were brought up to date before this
@@ -138,13 +150,12 @@ static __always_inline __u32 flight_reason(struct flight_thread *thread, struct 
 /* What came before this switch-out. A switch that was not shown makes a gap and no guess, but for
  * one that came and went: whose time on the CPU the kernel's sum says. */
 static __always_inline void flight_book(struct flight_thread *thread, struct task_struct *prev,
-					__u32 cpu_id, __u64 now_ns, bool direct)
+					__u32 cpu_id, __u64 now_ns, __u64 uncharged_ns, bool direct)
 {
-	__u64 switches = TASK_FIELD(direct, prev, nvcsw) + TASK_FIELD(direct, prev, nivcsw);
+	__u64 switches = flight_switches(prev, direct);
 	__u64 cpu_ns = TASK_FIELD(direct, prev, se.sum_exec_runtime);
 	__u64 delay_ns = TASK_FIELD(direct, prev, sched_info.run_delay);
 	bool whole = thread->task == (__u64)prev && switches == thread->switches + 1;
-	__u64 uncharged_ns = 0;
 
 	if (thread->state == FLIGHT_UNSEEN) {
 		thread->since_ns = now_ns;
@@ -152,8 +163,9 @@ static __always_inline void flight_book(struct flight_thread *thread, struct tas
 		/* It was on a CPU when it was first seen. */
 	} else if (whole) {
 		if (thread->state == FLIGHT_ON) {
-			uncharged_ns = flight_uncharged(prev, direct) - thread->in_uncharged_ns;
+			uncharged_ns -= thread->in_uncharged_ns;
 		} else {
+			uncharged_ns = 0;
 			thread->placed++;
 			thread->flags |= FLIGHT_PLACED;
 			thread->in_cpu = cpu_id;
@@ -173,7 +185,8 @@ static __always_inline void flight_book(struct flight_thread *thread, struct tas
 
 /* The task that leaves. */
 static __always_inline void flight_out(struct task_struct *prev, __u32 tid, struct cpu_slot *cpu,
-				       __u32 cpu_id, const struct looper_switch *at, bool direct)
+				       __u32 cpu_id, const struct looper_switch *at,
+				       __u64 uncharged_ns, bool direct)
 {
 	__u64 now_ns = at->now_ns;
 	struct flight_thread *thread;
@@ -183,7 +196,7 @@ static __always_inline void flight_out(struct task_struct *prev, __u32 tid, stru
 	if (!thread)
 		return;
 	ordered_add(&thread->begun, 1);
-	flight_book(thread, prev, cpu_id, now_ns, direct);
+	flight_book(thread, prev, cpu_id, now_ns, uncharged_ns, direct);
 	thread->task = (__u64)prev;
 	thread->state = FLIGHT_OFF;
 	thread->off_ns = now_ns;
@@ -195,10 +208,10 @@ static __always_inline void flight_out(struct task_struct *prev, __u32 tid, stru
 	thread->waiting = 0;
 	if (state == OFF_CPU_RUNNABLE) {
 		thread->syscall_nr = -1;
-		if (is_throttled(prev))
+		if (is_throttled(prev, direct))
 			thread->reason = LOOPER_REASON_THROTTLED;
 		flight_wait_for(thread, cpu, cpu_id, index, now_ns);
-	} else if (is_frozen(prev, at->state_bits)) {
+	} else if (is_frozen(prev, at->state_bits, direct)) {
 		state = OFF_CPU_STOPPED;
 		thread->reason = LOOPER_REASON_FROZEN;
 	} else {
@@ -210,9 +223,9 @@ static __always_inline void flight_out(struct task_struct *prev, __u32 tid, stru
 	ordered_add(&thread->ended, 1);
 }
 
-/* The task that comes; prev leaves the same CPU. */
-static __always_inline void flight_in(struct task_struct *next, __u32 tid, struct task_struct *prev,
-				      struct cpu_slot *cpu, __u32 cpu_id, __u64 now_ns, bool direct)
+/* The task that comes. */
+static __always_inline void flight_in(struct task_struct *next, __u32 tid, struct cpu_slot *cpu,
+				      __u32 cpu_id, __u64 now_ns, __u64 uncharged_ns, bool direct)
 {
 	struct flight_thread *thread;
 	__u64 switches;
@@ -221,7 +234,7 @@ static __always_inline void flight_in(struct task_struct *next, __u32 tid, struc
 	thread = flight_of(tid, &index);
 	if (!thread)
 		return;
-	switches = TASK_FIELD(direct, next, nvcsw) + TASK_FIELD(direct, next, nivcsw);
+	switches = flight_switches(next, direct);
 	ordered_add(&thread->begun, 1);
 	if (thread->state == FLIGHT_UNSEEN) {
 		thread->since_ns = now_ns;
@@ -243,11 +256,14 @@ static __always_inline void flight_in(struct task_struct *next, __u32 tid, struc
 	thread->state = FLIGHT_ON;
 	thread->in_ns = now_ns;
 	thread->in_cpu = cpu_id;
-	thread->in_uncharged_ns = flight_uncharged(prev, direct);
+	thread->in_uncharged_ns = uncharged_ns;
 	thread->waiting = 0;
+	if (!*(__u64 *)cpu->waiters)
+		goto out;
 	for (int i = 0; i < SCHED_MAX_WAITERS; i++)
 		if (cpu->waiters[i] == (FLIGHT_MARK | (index + 1)))
 			cpu->waiters[i] = 0;
+out:
 	ordered_add(&thread->ended, 1);
 }
 

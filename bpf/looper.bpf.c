@@ -208,9 +208,6 @@ static __always_inline bool is_own(__u32 tgid, struct task_struct *self)
 	return false;
 }
 
-/* Watched threads of the flight recorder by the low bits of their tids. */
-__u32 flight_filter[FLIGHT_FILTER];
-
 /* Who wakes a thread of the flight recorder; in the waker's context. One that is on its CPU yet has
  * not slept so far, or its switch-out is about to be told: then its queueing is what counts. */
 static __always_inline void flight_waking(__u32 tid, bool direct)
@@ -220,8 +217,6 @@ static __always_inline void flight_waking(__u32 tid, bool direct)
 	__u32 index;
 	__u64 ids;
 
-	if (!flight_filter[tid & (FLIGHT_FILTER - 1)])
-		return;
 	thread = flight_of(tid, &index);
 	if (!thread || thread->state != FLIGHT_OFF || thread->off_state == OFF_CPU_RUNNABLE)
 		return;
@@ -294,8 +289,6 @@ static __always_inline void flight_wakeup(struct task_struct *task, __u32 tid, b
 	struct cpu_slot *place;
 	__u32 index, cpu;
 
-	if (!flight_filter[tid & (FLIGHT_FILTER - 1)])
-		return;
 	thread = flight_of(tid, &index);
 	if (!thread || thread->state != FLIGHT_OFF)
 		return;

@@ -25,28 +25,29 @@ static __always_inline void *task_registers(struct task_struct *task, bool direc
 	return (void *)((__u64)BPF_CORE_READ(task, stack) + pt_regs_offset);
 }
 
-static __always_inline bool is_throttled(struct task_struct *task)
+static __always_inline bool is_throttled(struct task_struct *task, bool direct)
 {
 	struct task_struct___since_6_18 *new = (void *)task;
 
 	if (bpf_core_field_exists(new->throttled))
-		return BPF_CORE_READ(new, throttled);
+		return direct ? new->throttled : BPF_CORE_READ(new, throttled);
 	return false;
 }
 
 static __always_inline __u32 spell_reason(const struct looper_slot *slot, struct task_struct *task,
-					  __u32 state)
+					  __u32 state, bool direct)
 {
-	if (state == OFF_CPU_RUNNABLE && is_throttled(task))
+	if (state == OFF_CPU_RUNNABLE && is_throttled(task, direct))
 		return LOOPER_REASON_THROTTLED;
 	return reason_of_sleep(state, slot->syscall_nr, (__u32)slot->arguments[1]);
 }
 
 /* Freezers of cgroup v1, of v2 and of the system each park a task in another state. */
-static __always_inline bool is_frozen(struct task_struct *task, __u32 state_bits)
+static __always_inline bool is_frozen(struct task_struct *task, __u32 state_bits, bool direct)
 {
-	return (state_bits & TASK_FROZEN_BIT) || (BPF_CORE_READ(task, flags) & PF_FROZEN_BIT) ||
-	       (BPF_CORE_READ(task, jobctl) & JOBCTL_TRAP_FREEZE_BIT);
+	return (state_bits & TASK_FROZEN_BIT) ||
+	       (TASK_FIELD(direct, task, flags) & PF_FROZEN_BIT) ||
+	       (TASK_FIELD(direct, task, jobctl) & JOBCTL_TRAP_FREEZE_BIT);
 }
 
 /* It went and came without a switch that was shown: the kernel's sums say how long it was away. */
@@ -242,7 +243,7 @@ static __always_inline void looper_switch_out(struct looper_slot *slot, struct t
 	looper_begin(slot);
 	if (looper_is_other(slot, prev))
 		looper_replace(slot, at->index, prev, at->now_ns);
-	if (is_frozen(prev, at->state_bits))
+	if (is_frozen(prev, at->state_bits, direct))
 		at->state = OFF_CPU_STOPPED;
 	if (!slot->on_cpu && slot->off_ns) {
 		/* Its coming was not shown. It came when its time began to count. */
@@ -277,8 +278,8 @@ static __always_inline void looper_switch_out(struct looper_slot *slot, struct t
 		take_call(slot, at);
 	else
 		slot->syscall_nr = -1;
-	slot->reason = spell_reason(slot, prev, at->state);
-	if (at->state == OFF_CPU_STOPPED && is_frozen(prev, at->state_bits))
+	slot->reason = spell_reason(slot, prev, at->state, direct);
+	if (at->state == OFF_CPU_STOPPED && is_frozen(prev, at->state_bits, direct))
 		slot->reason = LOOPER_REASON_FROZEN;
 	slot->waiting = 0;
 	if (at->state == OFF_CPU_RUNNABLE)

@@ -30,7 +30,7 @@ static __always_inline __u32 watch_of(__u32 tid)
 		slot = bpf_map_lookup_elem(&tasks, &tid);
 		return slot ? slot->watch : 0;
 	}
-	if (watch_flight && flight_any && bpf_map_lookup_elem(&flight_watched, &tid))
+	if (watch_flight && flight_near_of(tid) && bpf_map_lookup_elem(&flight_watched, &tid))
 		mark = FLIGHT_MARK;
 	index = bpf_map_lookup_elem(&looper_watched, &tid);
 	return index ? mark | (*index + 1) : mark;
@@ -50,6 +50,7 @@ static __always_inline void watch_switch(struct cpu_slot *cpu, __u32 cpu_id,
 	__u32 coming = watch_of(TASK_FIELD(direct, next, pid));
 	struct looper_switch at;
 	struct looper_slot *slot;
+	__u64 uncharged_ns = 0;
 
 	if (!leaving && !coming && !*(__u64 *)cpu->waiters)
 		return;
@@ -61,10 +62,12 @@ static __always_inline void watch_switch(struct cpu_slot *cpu, __u32 cpu_id,
 	}
 	at.state = out->off_state;
 	at.state_bits = state_bits;
+	if (watch_flight && ((leaving | coming) & FLIGHT_MARK))
+		uncharged_ns = flight_uncharged(cpu, prev, direct);
 	if (watch_flight && (leaving & FLIGHT_MARK))
-		flight_out(prev, out->tid, cpu, cpu_id, &at, direct);
+		flight_out(prev, out->tid, cpu, cpu_id, &at, uncharged_ns, direct);
 	if (watch_flight && (coming & FLIGHT_MARK))
-		flight_in(next, TASK_FIELD(direct, next, pid), prev, cpu, cpu_id, at.now_ns,
+		flight_in(next, TASK_FIELD(direct, next, pid), cpu, cpu_id, at.now_ns, uncharged_ns,
 			  direct);
 	leaving = looper_of(leaving);
 	coming = looper_of(coming);

@@ -7,10 +7,10 @@
 #endif
 
 #define FLIGHT_COMM_LEN 16
-/* Watched threads at a time, and tids by their low bits: nearly all wake-ups of other threads are
- * told apart by one load. Powers of two. */
+/* Watched threads at a time, and tids by their low bits: nearly all other threads are told apart by
+ * one load. Powers of two; an index + 1 fits into a byte. */
 #define FLIGHT_THREADS 128
-#define FLIGHT_FILTER  1024
+#define FLIGHT_NEAR    1024
 /* Entries of a block; a watched thread has a run of 1, 2, 4 or 8 blocks. Memory: 120 x 1,024 x 64
  * bytes are 7.5 MiB; the threads take 24 KiB, and the turns 28 KiB for each CPU. */
 #define FLIGHT_BLOCKS        120

@@ -8,6 +8,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
+#include "abi/flight.h"
 #include "abi/sched.h"
 #include "bench_empty.skel.h"
 #include "kernel/load.h"
@@ -23,6 +24,7 @@ struct way {
 	const char *target;
 	struct bpf_object *object;
 	struct bpf_program *program; /* NULL: nothing is attached */
+	bool recorded;               /* the flight recorder watches the players */
 };
 
 struct bench {
@@ -52,11 +54,13 @@ static void set_variable(struct bpf_object *object, const char *in, const char *
 		memcpy(memory, initial, bytes);
 	for (int i = 0; memory && section && i < btf_vlen(section); i++) {
 		const struct btf_var_secinfo *var = &btf_var_secinfos(section)[i];
-		/* An array's elements have 4 bytes. */
-		size_t size = var->size <= sizeof(value) ? var->size : 4;
+		const struct btf_type *type =
+			btf__type_by_id(btf, btf__type_by_id(btf, var->type)->type);
+		size_t size = btf_is_array(type) ? var->size / btf_array(type)->nelems : var->size;
 		size_t offset = var->offset + index * size;
 
-		if (!strcmp(name_of(btf, var), name) && offset + size <= bytes)
+		if (!strcmp(name_of(btf, var), name) && size <= sizeof(value) &&
+		    offset + size <= bytes)
 			memcpy(memory + offset, &value, size);
 	}
 	if (memory)
@@ -106,12 +110,58 @@ static void watch(struct bench *bench, struct bpf_object *object, bool watched)
 }
 
 enum splitting { SPLIT_NONE = 0, SPLIT_OTHERS = 1, SPLIT_PLAYERS = 2 };
+/* The flight recorder is loaded, and watches other threads or the players. */
+enum recording { RECORD_NONE = 0, RECORD_OTHERS = 1, RECORD_PLAYERS = 2 };
+
+/* As where threads that make frames are watched. */
+static void size_flight(struct bpf_object *object)
+{
+	uint32_t cpus = (uint32_t)libbpf_num_possible_cpus();
+
+	set_constant(object, "watch_flight", 1);
+	bpf_map__set_max_entries(bpf_object__find_map_by_name(object, "flight_threads"),
+				 FLIGHT_THREADS);
+	bpf_map__set_max_entries(bpf_object__find_map_by_name(object, "flight_watched"),
+				 FLIGHT_THREADS);
+	bpf_map__set_max_entries(bpf_object__find_map_by_name(object, "flight_entries"),
+				 FLIGHT_BLOCKS * FLIGHT_BLOCK_ENTRIES);
+	bpf_map__set_max_entries(bpf_object__find_map_by_name(object, "flight_cpus"), cpus);
+	bpf_map__set_max_entries(bpf_object__find_map_by_name(object, "flight_turns"),
+				 cpus * FLIGHT_TURNS);
+}
+
+/* The players have rows, and the largest rings; and the marks in their slots, which the program
+ * fills anew when it first sees them. */
+static void record_players(struct bench *bench, const struct way *way)
+{
+	int threads = bpf_object__find_map_fd_by_name(way->object, "flight_threads");
+	int watched = bpf_object__find_map_fd_by_name(way->object, "flight_watched");
+	int tasks = bpf_object__find_map_fd_by_name(way->object, "tasks");
+
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t tid = (uint32_t)bench->game.children[i];
+		struct flight_thread row = {
+			.tid = tid,
+			.tgid = tid,
+			.first = i * FLIGHT_MOST_BLOCKS * FLIGHT_BLOCK_ENTRIES,
+			.mask = FLIGHT_MOST_BLOCKS * FLIGHT_BLOCK_ENTRIES - 1,
+		};
+		struct task_slot slot;
+
+		bpf_map_update_elem(threads, &i, &row, BPF_ANY);
+		bpf_map_update_elem(watched, &tid, &i, BPF_ANY);
+		if (bpf_map_lookup_elem(tasks, &tid, &slot))
+			continue;
+		slot.watch |= FLIGHT_MARK;
+		bpf_map_update_elem(tasks, &tid, &slot, BPF_ANY);
+	}
+}
 
 /* Load one program of an object as the recorder would: an array for all tids, both CPUs. object is
  * the way's from here on. */
 static void add_way(struct bench *bench, struct bpf_object *object, const char *program,
 		    const char *name, const char *target, bool direct, bool loopers,
-		    enum splitting splitting)
+		    enum splitting splitting, enum recording recording)
 {
 	struct way *way = &bench->ways[bench->count];
 	struct bpf_map *tasks;
@@ -134,6 +184,12 @@ static void add_way(struct bench *bench, struct bpf_object *object, const char *
 	set_constant(object, "has_prev_state", 1);
 	set_constant(object, "death_wakeup_bytes", 1 << 19);
 	set_constant(object, "watch_loopers", loopers);
+	way->recorded = recording == RECORD_PLAYERS;
+	if (recording)
+		size_flight(object);
+	for (uint32_t i = 0; i < 2 && way->recorded; i++)
+		set_variable(object, ".bss", "flight_near",
+			     (uint32_t)bench->game.children[i] & (FLIGHT_NEAR - 1), i + 1);
 	if (splitting)
 		split_time(bench, object, splitting == SPLIT_PLAYERS);
 	bpf_program__set_autoload(way->program, true);
@@ -174,7 +230,7 @@ static void add_others(struct bench *bench, const char *path)
 		snprintf(name, sizeof(name), "%.24s: %.32s", base ? base + 1 : path,
 			 bpf_program__name(program));
 		add_way(bench, bpf_object__open_file(path, NULL), bpf_program__name(program), name,
-			"", strstr(section, "tp_btf") != NULL, false, SPLIT_NONE);
+			"", strstr(section, "tp_btf") != NULL, false, SPLIT_NONE, RECORD_NONE);
 	}
 	bpf_object__close(first);
 }
@@ -184,8 +240,14 @@ static double slice(void *ctx, size_t way)
 	struct bench *bench = ctx;
 	struct bpf_program *program = bench->ways[way].program;
 	struct bpf_link *link = program ? bpf_program__attach(program) : NULL;
-	double ns = pingpong_slice(&bench->game, ROUND_TRIPS);
+	double ns;
 
+	if (bench->ways[way].recorded) {
+		/* The program has seen them before it is told to watch them. */
+		pingpong_slice(&bench->game, 10);
+		record_players(bench, &bench->ways[way]);
+	}
+	ns = pingpong_slice(&bench->game, ROUND_TRIPS);
 	bpf_link__destroy(link);
 	return ns;
 }
@@ -266,22 +328,30 @@ int main(int argc, char **argv)
 	bench.count = 2;
 	pingpong_start(&bench.game);
 	add_way(&bench, our_object(), "sched_switch_btf", "tp_btf", "<= 15 ns", true, false,
-		SPLIT_NONE);
+		SPLIT_NONE, RECORD_NONE);
 	add_way(&bench, our_object(), "sched_switch_raw", "raw_tp", "<= 110 ns", false, false,
-		SPLIT_NONE);
+		SPLIT_NONE, RECORD_NONE);
 	first = bench.count;
 	add_way(&bench, our_object(), "sched_switch_btf", "tp_btf, threads can be watched", "",
-		true, true, SPLIT_NONE);
+		true, true, SPLIT_NONE, RECORD_NONE);
 	add_way(&bench, our_object(), "sched_switch_btf", "tp_btf, time of others is split", "",
-		true, true, SPLIT_OTHERS);
+		true, true, SPLIT_OTHERS, RECORD_NONE);
 	add_way(&bench, our_object(), "sched_switch_btf", "tp_btf, its time is split", "", true,
-		true, SPLIT_PLAYERS);
+		true, SPLIT_PLAYERS, RECORD_NONE);
 	add_way(&bench, our_object(), "sched_switch_raw", "raw_tp, threads can be watched", "",
-		false, true, SPLIT_NONE);
+		false, true, SPLIT_NONE, RECORD_NONE);
 	add_way(&bench, our_object(), "sched_switch_raw", "raw_tp, time of others is split", "",
-		false, true, SPLIT_OTHERS);
+		false, true, SPLIT_OTHERS, RECORD_NONE);
 	add_way(&bench, our_object(), "sched_switch_raw", "raw_tp, its time is split", "", false,
-		true, SPLIT_PLAYERS);
+		true, SPLIT_PLAYERS, RECORD_NONE);
+	add_way(&bench, our_object(), "sched_switch_btf", "tp_btf, others are recorded", "", true,
+		true, SPLIT_NONE, RECORD_OTHERS);
+	add_way(&bench, our_object(), "sched_switch_btf", "tp_btf, it is recorded", "", true, true,
+		SPLIT_NONE, RECORD_PLAYERS);
+	add_way(&bench, our_object(), "sched_switch_raw", "raw_tp, others are recorded", "", false,
+		true, SPLIT_NONE, RECORD_OTHERS);
+	add_way(&bench, our_object(), "sched_switch_raw", "raw_tp, it is recorded", "", false, true,
+		SPLIT_NONE, RECORD_PLAYERS);
 	for (int i = 3; i < argc; i++)
 		add_others(&bench, argv[i]);
 	bench_pin(0); /* not between the players */
@@ -295,7 +365,7 @@ int main(int argc, char **argv)
 		close(stats_fd);
 	pingpong_end(&bench.game);
 	show(&bench, &end_to_end, &stats);
-	/* Over the same program that splits no time. */
+	/* Over the same program that splits no time and records nothing. */
 	if (first + 5 < bench.count) {
 		show_split(&end_to_end, &stats, first + 1, first,
 			   "tp_btf, not watched: splitting adds", "0");
@@ -305,6 +375,16 @@ int main(int argc, char **argv)
 			   "raw_tp, not watched: splitting adds", "0");
 		show_split(&end_to_end, &stats, first + 5, first + 3,
 			   "raw_tp, watched: splitting adds", "");
+	}
+	if (first + 9 < bench.count) {
+		show_split(&end_to_end, &stats, first + 6, first,
+			   "tp_btf, not recorded: the recorder adds", "0");
+		show_split(&end_to_end, &stats, first + 7, first,
+			   "tp_btf, recorded: the recorder adds", "<= 60 ns");
+		show_split(&end_to_end, &stats, first + 8, first + 3,
+			   "raw_tp, not recorded: the recorder adds", "0");
+		show_split(&end_to_end, &stats, first + 9, first + 3,
+			   "raw_tp, recorded: the recorder adds", "");
 	}
 	return 0;
 }

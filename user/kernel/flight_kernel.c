@@ -47,8 +47,8 @@ struct flight_kernel *flight_kernel_open(struct sched_kernel *sched, struct loop
 		goto error;
 	kernel->sched = sched;
 	kernel->watched_fd = maps.watched_fd;
-	kernel->any = maps.any;
-	kernel->filter = looper_kernel_flight_filter(loopers);
+	kernel->near[0] = maps.near;
+	kernel->near[1] = looper_kernel_flight_near(loopers);
 	kernel->plain = !looper_kernel_has_fetch(loopers);
 	kernel->cpu_count = sched_kernel_cpu_count(sched);
 	err = map_memory((void **)&kernel->threads, maps.threads_fd, THREADS_BYTES)
@@ -108,6 +108,20 @@ static void take_run(struct flight_kernel *kernel, const struct flight_row *row,
 	memset(&kernel->taken[row->block], taken, row->blocks * sizeof(*kernel->taken));
 }
 
+/* For the programs: one of the watched threads whose tids have the same low bits as this one. */
+static void set_near(struct flight_kernel *kernel, uint32_t tid)
+{
+	uint32_t at = tid & (FLIGHT_NEAR - 1);
+	uint8_t near = 0;
+
+	for (uint32_t i = 0; i < FLIGHT_THREADS; i++)
+		if (kernel->rows[i].state == ROW_WATCHED &&
+		    (kernel->threads[i].tid & (FLIGHT_NEAR - 1)) == at)
+			near = (uint8_t)(i + 1);
+	__atomic_store_n(&kernel->near[0][at], near, __ATOMIC_RELAXED);
+	__atomic_store_n(&kernel->near[1][at], near, __ATOMIC_RELAXED);
+}
+
 int flight_kernel_watch(struct flight_kernel *kernel, pid_t tid, pid_t tgid, uint32_t blocks)
 {
 	uint32_t index = 0, key = (uint32_t)tid, at;
@@ -137,8 +151,7 @@ int flight_kernel_watch(struct flight_kernel *kernel, pid_t tid, pid_t tgid, uin
 		return -errno;
 	}
 	take_run(kernel, row, true);
-	kernel->filter[key & (FLIGHT_FILTER - 1)]++;
-	__atomic_store_n(kernel->any, 1, __ATOMIC_RELAXED);
+	set_near(kernel, key);
 	flight_kernel_mark(kernel, index);
 	return (int)index;
 }
@@ -156,9 +169,9 @@ void flight_kernel_unwatch(struct flight_kernel *kernel, uint32_t index)
 	if (kernel->rows[index].state != ROW_WATCHED)
 		return;
 	sched_kernel_mark_flight(kernel->sched, (pid_t)key, false);
-	kernel->filter[key & (FLIGHT_FILTER - 1)]--;
-	bpf_map_delete_elem(kernel->watched_fd, &key);
 	kernel->rows[index].state = ROW_LEFT;
+	set_near(kernel, key);
+	bpf_map_delete_elem(kernel->watched_fd, &key);
 }
 
 void flight_kernel_tidy(struct flight_kernel *kernel)

@@ -10,7 +10,7 @@ struct flight_kernel {
 	int watched_fd;
 	bool plain; /* the programs' atomics do not order (kernel/atomics.h) */
 	unsigned cpu_count;
-	uint32_t *filter, *any; /* of the programs */
+	uint8_t *near[2]; /* flight_near of both programs */
 	struct flight_thread *threads;
 	struct flight_entry *entries;
 	struct flight_cpu *cpus;

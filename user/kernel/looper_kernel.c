@@ -395,9 +395,9 @@ void looper_kernel_want_waker_stacks(struct looper_kernel *kernel)
 	kernel->skeleton->bss->waker_stacks = 1;
 }
 
-uint32_t *looper_kernel_flight_filter(const struct looper_kernel *kernel)
+uint8_t *looper_kernel_flight_near(const struct looper_kernel *kernel)
 {
-	return kernel->skeleton->bss->flight_filter;
+	return kernel->skeleton->bss->flight_near;
 }
 
 int looper_kernel_events_fd(const struct looper_kernel *kernel)

@@ -40,10 +40,9 @@ int looper_kernel_hook_syscalls(struct looper_kernel *kernel);
 int looper_kernel_hook_wakeups(struct looper_kernel *kernel);
 /* Have the wake-ups hooked tell of wakers with their stacks (LOOPER_EVENT_WAKER). */
 void looper_kernel_want_waker_stacks(struct looper_kernel *kernel);
-/* How many threads of the flight recorder have these low bits of the tid (FLIGHT_FILTER): the
- * wake-ups look at the others no further. Owned by the kernel, written by kernel/flight_kernel.h.
- */
-uint32_t *looper_kernel_flight_filter(const struct looper_kernel *kernel);
+/* FLIGHT_NEAR bytes: which threads of the flight recorder have these low bits of the tid; the
+ * wake-ups look at others no further. Owned by the kernel, written by kernel/flight_kernel.h. */
+uint8_t *looper_kernel_flight_near(const struct looper_kernel *kernel);
 /* The processes that are never named as wakers, at most LOOPER_OWN_PROCESSES; the rest is left out.
  */
 int looper_kernel_set_own(struct looper_kernel *kernel, const pid_t *tgids, size_t count);

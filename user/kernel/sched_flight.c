@@ -35,7 +35,7 @@ int sched_kernel_flight(const struct sched_kernel *kernel, struct sched_kernel_f
 		.entries_fd = bpf_map__fd(skeleton->maps.flight_entries),
 		.cpus_fd = bpf_map__fd(skeleton->maps.flight_cpus),
 		.turns_fd = bpf_map__fd(skeleton->maps.flight_turns),
-		.any = &skeleton->bss->flight_any,
+		.near = skeleton->bss->flight_near,
 	};
 	return 0;
 }

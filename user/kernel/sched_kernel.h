@@ -134,11 +134,11 @@ int sched_kernel_loopers(const struct sched_kernel *kernel, struct sched_kernel_
 /* Let the switch program see this task as the owner of looper slot mark - 1; 0: no more. To be said
  * again now and then: a slot that changes its owner forgets it. */
 void sched_kernel_mark(struct sched_kernel *kernel, pid_t tid, uint32_t mark);
-/* For kernel/flight_kernel.h; descriptors and `any`, a word of the programs, are the kernel's.
- * -ENOTSUP where it was opened without `flight`. */
+/* For kernel/flight_kernel.h; descriptors and `near`, flight_near of the programs, are the
+ * kernel's. -ENOTSUP where it was opened without `flight`. */
 struct sched_kernel_flight {
 	int threads_fd, watched_fd, entries_fd, cpus_fd, turns_fd;
-	uint32_t *any;
+	uint8_t *near;
 };
 int sched_kernel_flight(const struct sched_kernel *kernel, struct sched_kernel_flight *out);
 /* Let the switch program see that this task's spells are kept, or no more; again as above. */
