@@ -124,6 +124,16 @@ bool blocks_source_waits(struct source *source, pid_t pid, uint64_t start_boot_n
 	return true;
 }
 
+struct looper_kernel *blocks_source_kernel(struct source *source)
+{
+	return blocks_source(source)->kernel;
+}
+
+const char *blocks_source_thread(struct source *source)
+{
+	return blocks_source(source)->options.thread;
+}
+
 /* ---- the source ---- */
 
 static int open_stacks(struct blocks_source *blocks)

@@ -31,6 +31,12 @@ struct blocks_wait {
 bool blocks_source_waits(struct source *source, pid_t pid, uint64_t start_boot_ns,
 			 struct blocks_wait *wait);
 
+struct looper_kernel;
+/* The loaded kernel side, with its wake-ups hooked where that was possible; NULL before open. */
+struct looper_kernel *blocks_source_kernel(struct source *source);
+/* --thread; NULL: main threads are watched. */
+const char *blocks_source_thread(struct source *source);
+
 /* cpu: the CPU source, added to the session before this one with need_switch; borrowed. NULL with
  * errno ENOMEM. */
 struct source *blocks_source_new(const struct blocks_options *options, struct source *cpu);

@@ -557,6 +557,11 @@ struct source *cpu_source_new(const struct cpu_options *options)
 	return &cpu->base;
 }
 
+void cpu_source_want_flight(struct source *source)
+{
+	cpu_source(source)->options.kernel.flight = true;
+}
+
 struct sched_kernel *cpu_source_kernel(struct source *source)
 {
 	return cpu_source(source)->kernel;

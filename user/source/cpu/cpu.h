@@ -17,6 +17,9 @@ struct cpu_options {
 /* NULL with errno ENOMEM. Options are copied; their strings must live as long as the source. */
 struct source *cpu_source_new(const struct cpu_options *options);
 
+/* Threads are to be recorded by kernel/flight_kernel.h; before the source is opened. */
+void cpu_source_want_flight(struct source *source);
+
 /* The loaded kernel side, for the blocks source that shares its task slots; NULL before open and
  * where only /proc is left. */
 struct sched_kernel *cpu_source_kernel(struct source *source);

@@ -1,0 +1,107 @@
+"""Threads of the flight recorder: programs that name their threads as Android does, beside a run of
+`record --frames` whose footer says how many threads it had and what they have covered."""
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+BUILD = os.environ["BUILD"]
+PR_SET_NAME, PR_SET_PDEATHSIG, SIGKILL = 15, 1, 9
+failed = False
+
+
+def ok(condition, text):
+    global failed
+    failed |= not condition
+    print(("ok - " if condition else "not ok - ") + text, flush=True)
+
+
+def play(main, names, late):
+    """The program: its main thread and one of each name, which sleep for 4 ms at a time; those of
+    `late` begin 3 s later."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_PDEATHSIG, SIGKILL)
+
+    def run(name):
+        libc.prctl(PR_SET_NAME, name.encode())
+        while True:
+            time.sleep(0.004)
+
+    for name in names:
+        threading.Thread(target=run, args=(name,), daemon=True).start()
+    libc.prctl(PR_SET_NAME, main.encode())
+    print("ready", flush=True)
+    time.sleep(3)
+    for name in late:
+        threading.Thread(target=run, args=(name,), daemon=True).start()
+    while True:
+        time.sleep(0.004)
+
+
+def start(main, names, late=()):
+    program = subprocess.Popen([sys.executable, __file__, "play", main, ",".join(names), ",".join(late)],
+                               stdout=subprocess.PIPE, text=True)
+    program.stdout.readline()
+    return program
+
+
+def record(folder, number, pid, duration, *more):
+    """The footer's totals of the recorder, and its losses; None: it has none."""
+    path = f"{folder}/{number}.jsonl"
+    trace = f"{folder}/empty.trace"
+    open(trace, "w").close()
+    done = subprocess.run([f"{BUILD}/jankscope", "record", "-p", str(pid), "-d", duration, "-q", "-o", path, *
+                           [trace if word == "TRACE" else word for word in more]],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    if done.returncode:
+        print(f"# {done.stdout}")
+        return None, {}
+    with open(path) as lines:
+        footer = json.loads(lines.readlines()[-1])
+    return footer["summary"].get("flight"), footer.get("lost", {})
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        app = start("app", ["RenderThread", "hwuiTask0", "hwuiTask1", "Decoder", "binder:1_1"], ["hwuiTask2"])
+        flight, lost = record(folder, 1, app.pid, "6s", "--frames", "TRACE")
+        ok(flight is not None and flight["threads"] == 5,
+           f"main, RenderThread and three hwuiTasks, one of them born late: {flight}")
+        ok(flight is not None and 0 < flight["bytes"] <= 8 << 20 or os.cpu_count() > 16,
+           "it takes at most 8 MiB")
+        # The late one was found within a tick of its birth, and the others at the start.
+        ok(flight is not None and 0.5e9 <= flight.get("least_covered_ns", 0) <= 5.5e9,
+           "the late one has less than the run, and half a second at least")
+        ok(not any(key.startswith("flight") for key in lost), f"nothing of it is lost: {lost}")
+        app.kill()
+        app.wait()
+        app = start("app", ["RenderThread", "Decoder"])
+        display = start("surfaceflinger", ["RenderEngine", "TimerDispatch"])
+        flight, lost = record(folder, 2, app.pid, "2s", "--frames", "TRACE", "--thread", "Deco*")
+        ok(flight is not None and flight["threads"] == 5,
+           f"with --thread one more, and SurfaceFlinger's main thread and RenderEngine: {flight}")
+        display.kill()
+        display.wait()
+        flight, lost = record(folder, 3, app.pid, "1s")
+        ok(flight is None, "without --frames nothing is recorded")
+        app.kill()
+        app.wait()
+        many = start("app", ["RenderThread"] + [f"worker{i}" for i in range(140)])
+        flight, lost = record(folder, 4, many.pid, "2s", "--frames", "TRACE", "--thread", "worker*")
+        ok(flight is not None and 0 < flight["threads"] <= 128 and
+           lost.get("flight_threads_unwatched", 0) + flight["threads"] == 142,
+           f"threads that find no room are counted: {flight} {lost}")
+        many.kill()
+        many.wait()
+
+
+if len(sys.argv) > 4 and sys.argv[1] == "play":
+    play(sys.argv[2], [name for name in sys.argv[3].split(",") if name],
+         [name for name in sys.argv[4].split(",") if name])
+else:
+    main()
+    sys.exit(failed)

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What flight.c and threads.c share. */
+#pragma once
+#include "abi/flight.h"
+#include "source/flight/flight.h"
+
+#define FLIGHT_ASKED 128
+
+struct flight_kernel;
+
+struct followed {
+	pid_t pid, tid;
+	enum flight_role role;
+	uint32_t index; /* in the kernel's table */
+	char comm[RECORD_COMM_LEN];
+	uint64_t dead_ns; /* when it was first seen to be dead; 0: it lives */
+};
+
+struct flight_source {
+	struct source base;
+	struct source *cpu, *blocks;
+	struct source_context context;
+	struct flight_kernel *kernel;
+	struct followed threads[FLIGHT_THREADS];
+	size_t count;
+	pid_t asked[FLIGHT_ASKED]; /* services that are not the composer */
+	size_t asked_count;
+	const char *glob; /* --thread; NULL: none */
+	char variant[32];
+	int timer;
+	unsigned ticks;
+	/* Threads that found no room at the last look through all of them; the most ever. */
+	uint64_t crowded_now, crowded;
+	uint64_t gaps_told, placed_told, overrun_told, crowded_told;
+};
+
+/* Look for threads that make frames and are not followed yet: of one target, and of
+ * SurfaceFlinger and the composer HAL. */
+void flight_find_threads(struct flight_source *flight, pid_t pid);
+void flight_find_display(struct flight_source *flight);
+/* Let those go that died half a minute ago, and mark the others again. */
+void flight_tidy_threads(struct flight_source *flight, uint64_t now_ns);

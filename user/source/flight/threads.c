@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which threads make frames: by the names that Android gives them. */
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jankscope/target.h"
+#include "kernel/flight_kernel.h"
+#include "kernel/sched_kernel.h"
+#include "proc/read.h"
+#include "source/cpu/cpu.h"
+#include "source/flight/private.h"
+#include "util/clock.h"
+
+/* Frames come up to half a minute late. */
+#define KEEP_DEAD_NS (30 * NSEC_PER_SEC)
+
+/* Processes whose names are asked for at one look. */
+#define ASKS 4
+
+/* Rings by what a thread of each role switches: 120 blocks are five apps and the display. */
+static const uint8_t blocks_of[] = {
+	[FLIGHT_ROLE_OTHER] = 2,         [FLIGHT_ROLE_MAIN] = 8,
+	[FLIGHT_ROLE_RENDER] = 8,        [FLIGHT_ROLE_HWUI] = 2,
+	[FLIGHT_ROLE_COMPOSER] = 1,      [FLIGHT_ROLE_SURFACEFLINGER] = 8,
+	[FLIGHT_ROLE_RENDER_ENGINE] = 8,
+};
+
+static struct followed *find(struct flight_source *flight, pid_t tid)
+{
+	for (size_t i = 0; i < flight->count; i++)
+		if (flight->threads[i].tid == tid)
+			return &flight->threads[i];
+	return NULL;
+}
+
+static void let_go(struct flight_source *flight, struct followed *followed)
+{
+	flight_kernel_unwatch(flight->kernel, followed->index);
+	*followed = flight->threads[--flight->count];
+}
+
+static void let_oldest_dead_go(struct flight_source *flight)
+{
+	struct followed *oldest = NULL;
+
+	for (size_t i = 0; i < flight->count; i++) {
+		struct followed *followed = &flight->threads[i];
+
+		if (followed->dead_ns && (!oldest || followed->dead_ns < oldest->dead_ns))
+			oldest = followed;
+	}
+	if (oldest)
+		let_go(flight, oldest);
+}
+
+static void follow(struct flight_source *flight, pid_t pid, pid_t tid, enum flight_role role,
+		   const char *comm)
+{
+	struct followed *followed = find(flight, tid);
+	int index;
+
+	/* The tid may be another thread's by now. */
+	if (followed && flight_kernel_is_dead(flight->kernel, followed->index)) {
+		let_go(flight, followed);
+		followed = NULL;
+	}
+	if (followed)
+		return;
+	index = flight->count < FLIGHT_THREADS
+			? flight_kernel_watch(flight->kernel, tid, pid, blocks_of[role])
+			: -E2BIG;
+	if (index < 0) {
+		/* Its room is free with the next look. */
+		let_oldest_dead_go(flight);
+		flight->crowded_now++;
+		return;
+	}
+	followed = &flight->threads[flight->count++];
+	*followed = (struct followed){.pid = pid, .tid = tid, .role = role};
+	followed->index = (uint32_t)index;
+	snprintf(followed->comm, sizeof(followed->comm), "%s", comm);
+}
+
+/* Of a thread that ran since the recorder began it costs no system call. */
+static bool read_comm(const struct flight_source *flight, pid_t pid, pid_t tid,
+		      char comm[RECORD_COMM_LEN])
+{
+	struct task_slot slot;
+	char text[32];
+
+	if (sched_kernel_slot(cpu_source_kernel(flight->cpu), tid, &slot) &&
+	    slot.tgid == (uint32_t)pid) {
+		memcpy(comm, slot.comm, RECORD_COMM_LEN);
+		comm[RECORD_COMM_LEN - 1] = 0;
+		return true;
+	}
+	if (proc_read_of_thread("", pid, tid, "comm", text, sizeof(text)) <= 0)
+		return false;
+	text[strcspn(text, "\n")] = 0;
+	snprintf(comm, RECORD_COMM_LEN, "%.15s", text);
+	return true;
+}
+
+typedef bool (*role_fn)(const struct flight_source *flight, bool leader, const char *comm,
+			enum flight_role *role);
+
+static bool role_in_target(const struct flight_source *flight, bool leader, const char *comm,
+			   enum flight_role *role)
+{
+	*role = leader                          ? FLIGHT_ROLE_MAIN
+		: !strcmp(comm, "RenderThread") ? FLIGHT_ROLE_RENDER
+		: !strncmp(comm, "hwuiTask", 8) ? FLIGHT_ROLE_HWUI
+						: FLIGHT_ROLE_OTHER;
+	return *role != FLIGHT_ROLE_OTHER || (flight->glob && !fnmatch(flight->glob, comm, 0));
+}
+
+static bool role_in_surfaceflinger(const struct flight_source *flight, bool leader,
+				   const char *comm, enum flight_role *role)
+{
+	*role = leader ? FLIGHT_ROLE_SURFACEFLINGER : FLIGHT_ROLE_RENDER_ENGINE;
+	return leader || !strcmp(comm, "RenderEngine");
+}
+
+static bool role_in_composer(const struct flight_source *flight, bool leader, const char *comm,
+			     enum flight_role *role)
+{
+	*role = FLIGHT_ROLE_COMPOSER;
+	return leader || !strncmp(comm, "binder:", 7) || !strncmp(comm, "HwBinder:", 9);
+}
+
+static void find_in(struct flight_source *flight, pid_t pid, role_fn role_of)
+{
+	char path[64], comm[RECORD_COMM_LEN];
+	struct dirent *entry;
+	enum flight_role role;
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	folder = opendir(path);
+	while (folder && (entry = readdir(folder))) {
+		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+		if (tid > 0 && read_comm(flight, pid, tid, comm) &&
+		    role_of(flight, tid == pid, comm, &role))
+			follow(flight, pid, tid, role, comm);
+	}
+	if (folder)
+		closedir(folder);
+}
+
+void flight_find_threads(struct flight_source *flight, pid_t pid)
+{
+	find_in(flight, pid, role_in_target);
+}
+
+static bool was_asked(const struct flight_source *flight, pid_t pid)
+{
+	for (size_t i = 0; i < flight->asked_count; i++)
+		if (flight->asked[i] == pid)
+			return true;
+	return false;
+}
+
+/* The composer's process has a name that the vendor chose, behind which the interface stands:
+ * android.hardware.graphics.composer@2.4-service, android.hardware.composer.hwc3-service.pixel,
+ * vendor.qti.hardware.display.composer-service. Its comm is the begin of that, as those of other
+ * services are, so the whole names of these are asked for, a few at a time. */
+static bool is_composer(struct flight_source *flight, pid_t pid, const char *comm, unsigned *asks)
+{
+	const char *name;
+
+	if (strncmp(comm, "android.hardwar", 15) && strncmp(comm, "vendor.", 7) &&
+	    !strstr(comm, "composer"))
+		return false;
+	if (was_asked(flight, pid) || ++*asks > ASKS)
+		return false;
+	name = target_process_name(flight->context.targets, pid, 0);
+	if (!name)
+		return false;
+	if (strstr(name, "composer") && strstr(name, "-service"))
+		return true;
+	if (flight->asked_count == FLIGHT_ASKED)
+		flight->asked_count = 0;
+	flight->asked[flight->asked_count++] = pid;
+	return false;
+}
+
+void flight_find_display(struct flight_source *flight)
+{
+	DIR *folder = opendir("/proc");
+	char comm[RECORD_COMM_LEN];
+	struct dirent *entry;
+	unsigned asks = 0;
+
+	while (folder && (entry = readdir(folder))) {
+		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+		if (pid <= 0 || !read_comm(flight, pid, pid, comm))
+			continue;
+		if (!strcmp(comm, "surfaceflinger"))
+			find_in(flight, pid, role_in_surfaceflinger);
+		else if (is_composer(flight, pid, comm, &asks))
+			find_in(flight, pid, role_in_composer);
+	}
+	if (folder)
+		closedir(folder);
+}
+
+void flight_tidy_threads(struct flight_source *flight, uint64_t now_ns)
+{
+	/* Those of the look before: all programs of then have ended. */
+	flight_kernel_tidy(flight->kernel);
+	for (size_t i = flight->count; i-- > 0;) {
+		struct followed *followed = &flight->threads[i];
+
+		if (!flight_kernel_is_dead(flight->kernel, followed->index))
+			flight_kernel_mark(flight->kernel, followed->index);
+		else if (!followed->dead_ns)
+			followed->dead_ns = now_ns;
+		else if (now_ns - followed->dead_ns > KEEP_DEAD_NS)
+			let_go(flight, followed);
+	}
+}
