@@ -2,6 +2,7 @@
 /* The flight recorder against the kernel's own sums: a thread that sleeps, runs and is preempted
  * by another one on its CPU. What its spells say that it did between two moments fills the time
  * between them; that it ran is what the kernel charged it, to the nanosecond. */
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -214,6 +215,121 @@ static void test_truth(struct flight_kernel *kernel, struct init_watch *init, co
 	flight_kernel_tidy(kernel);
 }
 
+/* A thread that reads from a pipe, into which another process writes: that one ends its sleeps, but
+ * for those that the stop and the end of the stop end. */
+static void test_waker(struct flight_kernel *kernel)
+{
+	static struct spell spells[SPELLS];
+	struct probe_standing before, after;
+	unsigned sleeps = 0, by_poker = 0, by_test = 0, named = 0;
+	pid_t reader, poker;
+	size_t count = 0;
+	int pipes[2], index;
+	char byte = 0;
+
+	if (pipe(pipes))
+		return;
+	reader = fork();
+	if (!reader) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		while (read(pipes[0], &byte, 1) == 1)
+			;
+		_exit(0);
+	}
+	poker = fork();
+	if (!poker) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_NAME, "poker");
+		while (!usleep(1000) && write(pipes[1], &byte, 1) == 1)
+			;
+		_exit(0);
+	}
+	usleep(20000);
+	index = flight_kernel_watch(kernel, reader, reader, 2);
+	if (tap_ok(index >= 0 && stop(reader, &before), "waker: watched, and stopped")) {
+		kill(reader, SIGCONT);
+		usleep(300000);
+		tap_ok(stop(reader, &after) &&
+			       !flight_kernel_spells(kernel, (uint32_t)index, before.after_mono_ns,
+						     after.before_mono_ns, spells, SPELLS, &count),
+		       "waker: read");
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (spells[i].state != SPELL_SLEEPING || spells[i].reason != LOOPER_REASON_READ)
+			continue;
+		sleeps++;
+		by_poker += spells[i].other.tid == poker && spells[i].other.tgid == poker;
+		named += spells[i].other.tid == poker && !strcmp(spells[i].other.comm, "poker");
+		by_test += spells[i].other.tid == getpid();
+	}
+	tap_ok(sleeps > 10 && by_poker == named && by_test <= 1 && by_poker + by_test == sleeps,
+	       "waker: of %u sleeps in read the writer ended %u, who stopped it %u", sleeps, named,
+	       by_test);
+	kill(reader, SIGKILL);
+	kill(poker, SIGKILL);
+	waitpid(reader, NULL, 0);
+	waitpid(poker, NULL, 0);
+	close(pipes[0]);
+	close(pipes[1]);
+	if (index >= 0)
+		flight_kernel_unwatch(kernel, (uint32_t)index);
+	usleep(2000);
+	flight_kernel_tidy(kernel);
+}
+
+/* More spells than the ring has room for: what it does not have any more is unknown up to where it
+ * begins, and not guessed. */
+static void test_overrun(struct flight_kernel *kernel)
+{
+	static struct spell spells[SPELLS];
+	struct probe_standing standing;
+	struct flight_copy copy = {0};
+	uint64_t begin_ns, from_ns = 0;
+	struct ledger ledger = {0};
+	pid_t pid = fork();
+	size_t count = 0;
+	int index;
+
+	if (!pid)
+		work(20, 1000);
+	index = flight_kernel_watch(kernel, pid, pid, 1);
+	begin_ns = clock_now_ns(CLOCK_MONOTONIC);
+	for (int tries = 0;
+	     tries < 1000 && copy.thread.count < FLIGHT_BLOCK_ENTRIES + 200 && index >= 0;
+	     tries++) {
+		usleep(10000);
+		flight_kernel_read(kernel, (uint32_t)index, begin_ns, begin_ns, &copy);
+	}
+	if (index >= 0 && stop(pid, &standing))
+		from_ns = flight_kernel_from_ns(kernel, (uint32_t)index);
+	if (from_ns && !flight_kernel_spells(kernel, (uint32_t)index, begin_ns,
+					     standing.after_mono_ns, spells, SPELLS, &count))
+		ledger = add_up(spells, count, begin_ns);
+	tap_ok(count > FLIGHT_BLOCK_ENTRIES && ledger.whole &&
+		       ledger.end_ns == standing.after_mono_ns &&
+		       spells[0].state == SPELL_UNKNOWN && from_ns > begin_ns &&
+		       (uint64_t)spells[0].end_ns == from_ns &&
+		       ledger.ns[SPELL_UNKNOWN] == from_ns - begin_ns,
+	       "overrun: of %lu spells the ring has the last: %zu with runs, unknown before",
+	       (unsigned long)copy.thread.count, count);
+	tap_ok(from_ns &&
+		       !flight_kernel_spells(kernel, (uint32_t)index, begin_ns, from_ns, spells,
+					     SPELLS, &count) &&
+		       count == 1 && spells[0].state == SPELL_UNKNOWN,
+	       "overrun: a window before is unknown as a whole");
+	tap_ok(from_ns &&
+		       flight_kernel_spells(kernel, (uint32_t)index, from_ns,
+					    standing.after_mono_ns, spells, 8, &count) == -E2BIG &&
+		       count == 8,
+	       "overrun: less room than spells is told, with the first of them");
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	if (index >= 0)
+		flight_kernel_unwatch(kernel, (uint32_t)index);
+	usleep(2000);
+	flight_kernel_tidy(kernel);
+}
+
 static void test_variant(enum program_variant variant, struct init_watch *init)
 {
 	struct sched_kernel_options options = {.mode = CPU_MODE_SWITCH,
@@ -234,6 +350,8 @@ static void test_variant(enum program_variant variant, struct init_watch *init)
 	if (tap_ok(kernel, "%s: the programs load %s", program_variant_name(variant), reason)) {
 		test_truth(kernel, init, "sleeps", 700, 300000, false);
 		test_truth(kernel, init, "preempted", 700, 2000000, true);
+		test_waker(kernel);
+		test_overrun(kernel);
 	}
 	flight_kernel_close(kernel);
 	looper_kernel_close(loopers);
