@@ -111,7 +111,7 @@ static void print_flight(struct table_sink *table, const struct record_footer *f
 
 	line_put(&line, "  flight recorder: %.0f threads,", table_total(footer, "flight.threads"));
 	line_put(&line, " %.1f MiB,", table_total(footer, "flight.bytes") / (1 << 20));
-	if (find_total(footer, "flight.least_covered_ns"))
+	if (table_find_total(footer, "flight.least_covered_ns"))
 		line_put(&line, " at least the last %.1f s of each",
 			 table_total(footer, "flight.least_covered_ns") / 1e9);
 	else
@@ -236,7 +236,7 @@ void table_print_footer(struct table_sink *table, const struct record_footer *fo
 		print_tcp(table, footer);
 	if (table_find_total(footer, "frames.shown"))
 		print_frames(table, footer);
-	if (find_total(footer, "flight.threads"))
+	if (table_find_total(footer, "flight.threads"))
 		print_flight(table, footer);
 	table_print_power_totals(table, footer);
 	if (table_total(footer, "blocks.count") > 0)
