@@ -142,9 +142,20 @@ static void on_app_frame(void *ctx, int32_t pid, int64_t start_ns, int64_t end_n
 	add_frame(s, pid, "Choreographer#doFrame", LAYER_CHOREOGRAPHER, &frame);
 }
 
-struct timeline *stream_new_timeline(void)
+static void on_late(void *ctx, const struct timeline_late *late)
 {
-	const struct timeline_options options = {.max_layers = MAX_LAYERS};
+	struct frame_stream *s = ctx;
+	size_t count;
+	const struct layer *layers = timeline_layers(s->timeline, &count);
+
+	if (s->late && late->layer < count)
+		s->late(s->late_ctx, &layers[late->layer], late);
+}
+
+struct timeline *stream_new_timeline(struct frame_stream *s)
+{
+	const struct timeline_options options = {
+		.max_layers = MAX_LAYERS, .late = on_late, .ctx = s};
 
 	return timeline_new(&options);
 }
@@ -158,7 +169,7 @@ struct frame_stream *frame_stream_new(void)
 	if (!s)
 		return NULL;
 	s->handled_ns = INT64_MIN;
-	s->timeline = stream_new_timeline();
+	s->timeline = stream_new_timeline(s);
 	s->slices = slices_new(&ops, s);
 	s->launches = launches_new();
 	s->names = name_table_new();
@@ -241,6 +252,12 @@ void frame_stream_watch(struct frame_stream *s, stream_shown shown, void *ctx)
 {
 	s->shown = shown;
 	s->shown_ctx = ctx;
+}
+
+void frame_stream_watch_late(struct frame_stream *s, stream_late late, void *ctx)
+{
+	s->late = late;
+	s->late_ctx = ctx;
 }
 
 struct launches *frame_stream_launches(struct frame_stream *s)

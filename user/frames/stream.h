@@ -46,6 +46,11 @@ bool frame_stream_shown(const struct frame_stream *stream, int64_t *first_ns, in
 typedef void (*stream_shown)(void *ctx, const struct layer *layer, int64_t present_ns);
 void frame_stream_watch(struct frame_stream *stream, stream_shown shown, void *ctx);
 
+/* Called from frame_stream_settle() for each row of an app that was late or never shown, near the
+ * order of their starts. */
+typedef void (*stream_late)(void *ctx, const struct layer *layer, const struct timeline_late *late);
+void frame_stream_watch_late(struct frame_stream *stream, stream_late late, void *ctx);
+
 /* The launches that the markers told; frames are given to them by whoever knows packages. */
 struct launches *frame_stream_launches(struct frame_stream *stream);
 struct name_table *frame_stream_names(struct frame_stream *stream);

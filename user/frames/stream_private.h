@@ -46,12 +46,15 @@ struct frame_stream {
 	bool quiet;              /* nothing came for QUIET_NS */
 	stream_shown shown;      /* NULL: nobody watches */
 	void *shown_ctx;
+	stream_late late; /* NULL: nobody watches */
+	void *late_ctx;
 	int err;
 };
 
 /* Count a loss of the stream. */
 void stream_lose(struct frame_stream *stream, const char *reason, uint64_t count);
-/* An empty timeline of the stream's bounds. NULL with errno ENOMEM. */
-struct timeline *stream_new_timeline(void);
+/* An empty timeline of the stream's bounds, which tells it of late frames. NULL with errno ENOMEM.
+ */
+struct timeline *stream_new_timeline(struct frame_stream *stream);
 /* Free the layers that were handed out. */
 void stream_free_taken(struct frame_stream *stream);

@@ -128,7 +128,7 @@ static void find_period(struct frame_stream *s, const int64_t *vsyncs, size_t co
 /* Too many layers came and went: begin anew with what is alive. Rows in flight are lost. */
 static int start_over(struct frame_stream *s)
 {
-	struct timeline *fresh = stream_new_timeline();
+	struct timeline *fresh = stream_new_timeline(s);
 
 	if (!fresh)
 		return -ENOMEM;

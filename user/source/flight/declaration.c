@@ -6,6 +6,7 @@
 
 #include "source/declarations.h"
 #include "source/flight/flight.h"
+#include "source/frames/frames.h"
 
 static struct source *find(const struct source_wishes *wishes, const char *name)
 {
@@ -18,10 +19,16 @@ static struct source *find(const struct source_wishes *wishes, const char *name)
 static struct source *make(const void *from, const struct source_wishes *wishes, bool *needed)
 {
 	struct source *cpu = find(wishes, "cpu"), *blocks = find(wishes, "blocks");
+	struct source *frames = find(wishes, "frames"), *flight;
 
 	*needed = false;
 	errno = 0;
-	return cpu && blocks && find(wishes, "frames") ? flight_source_new(cpu, blocks) : NULL;
+	if (!cpu || !blocks || !frames)
+		return NULL;
+	flight = flight_source_new(cpu, blocks);
+	if (flight)
+		frames_source_use_flight(frames, flight);
+	return flight;
 }
 
 const struct source_declaration flight_declaration = {

@@ -6,6 +6,7 @@
 #include "summary/summary.h"
 #include "jankscope/target.h"
 #include "source/frames/input.h"
+#include "source/frames/janks.h"
 #include "source/frames/names.h"
 #include "source/frames/told.h"
 #include "util/clock.h"
@@ -35,7 +36,10 @@ struct frames_source {
 	struct frames_input *input;
 	struct frames_names *names; /* NULL: the pids are of another device */
 	struct frames_told told;
-	uint64_t history_until_ns; /* layers that settle until then are of the trace's past */
+	struct source *flight;      /* NULL: none runs */
+	struct frames_janks *janks; /* NULL: no frame is judged */
+	int janks_err;              /* that a callback could not return */
+	uint64_t history_until_ns;  /* layers that settle until then are of the trace's past */
 	struct record_layer *layers;
 	size_t layer_count, layer_capacity;
 	struct loss losses[MAX_LOSSES];
@@ -114,6 +118,36 @@ static void on_stream_loss(void *ctx, const char *reason, uint64_t count)
 		s->losses[s->loss_count++] = (struct loss){reason, 0, count, 0};
 }
 
+/* SurfaceFlinger's counters carry its own pid; the layer's name says whose they are. */
+static bool wanted(const struct frames_source *s, int32_t pid, const char *package)
+{
+	return (s->context->targets && target_set_find(s->context->targets, pid)) ||
+	       frames_told_wants(s->context, package);
+}
+
+static void on_late(void *ctx, const struct layer *layer, const struct timeline_late *late)
+{
+	struct frames_source *s = ctx;
+	struct name_table *table = frame_stream_names(s->stream);
+	char buffer[256];
+	const char *package;
+
+	if (s->janks_err || late->machine)
+		return;
+	frames_names_look(s->names, table, late->pid);
+	package = name_table_package_of(table, late->pid, layer->name, buffer, sizeof(buffer));
+	if (wanted(s, late->pid, package))
+		s->janks_err = frames_janks_take(s->janks, layer, package,
+						 name_table_process_name(table, late->pid), late);
+}
+
+static void watch(struct frames_source *s)
+{
+	frames_told_watch(&s->told, s->stream, s->names);
+	if (s->janks)
+		frame_stream_watch_late(s->stream, on_late, s);
+}
+
 static void tell_launches(struct frames_source *s, bool final)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
@@ -136,6 +170,7 @@ static int on_restart(void *ctx)
 	 * without. */
 	tell_launches(s, true);
 	frame_stream_watch(s->stream, NULL, NULL);
+	frame_stream_watch_late(s->stream, NULL, NULL);
 	if (s->names) {
 		/* the names that were looked up are in the old stream's table */
 		frames_names_free(s->names);
@@ -153,7 +188,7 @@ static int on_restart(void *ctx)
 		frame_stream_free(s->stream);
 	}
 	s->stream = s->input->stream = fresh;
-	frames_told_watch(&s->told, fresh, s->names);
+	watch(s);
 	return err;
 }
 
@@ -182,7 +217,11 @@ static int frames_open(struct source *source, const struct source_context *conte
 	s->input->warden = context->warden;
 	s->input->stream = s->stream;
 	s->told.context = context;
-	frames_told_watch(&s->told, s->stream, s->names);
+	/* Of another device's trace nothing was recorded here. */
+	s->janks = local && s->flight ? frames_janks_new(context, s->flight) : NULL;
+	if (local && s->flight && !s->janks)
+		return -ENOMEM;
+	watch(s);
 	s->input->tell = on_tell;
 	s->input->tell_gap = on_gap;
 	s->input->lose = on_lose;
@@ -195,13 +234,6 @@ static int frames_open(struct source *source, const struct source_context *conte
 		snprintf(source->reason, sizeof(source->reason), "%s", reason);
 	s->opened = !err;
 	return err;
-}
-
-/* SurfaceFlinger's counters carry its own pid; the layer's name says whose they are. */
-static bool wanted(const struct frames_source *s, int32_t pid, const char *package)
-{
-	return (s->context->targets && target_set_find(s->context->targets, pid)) ||
-	       frames_told_wants(s->context, package);
 }
 
 static void free_layers(struct frames_source *s)
@@ -324,6 +356,8 @@ static int frames_sample(struct source *source, struct record_interval *interval
 
 	free_layers(s);
 	drop_given(s);
+	if (s->janks)
+		on_lose(s, "janks_not_judged", frames_janks_turn(s->janks));
 	err = s->input->ops->poll(s->input, interval->final);
 	if (!err)
 		err = frame_stream_error(s->stream);
@@ -333,6 +367,8 @@ static int frames_sample(struct source *source, struct record_interval *interval
 	if (!err && !s->input->in_history)
 		err = frame_stream_settle(s->stream, clock_now_ns(CLOCK_MONOTONIC),
 					  s->input->window_ns, interval->final);
+	if (!err)
+		err = s->janks_err;
 	s->given_count = s->retired_count;
 	for (size_t i = 0; !err && i < s->retired_count; i++)
 		err = take_stream(s, s->retired[i]);
@@ -382,6 +418,7 @@ static void frames_close(struct source *source)
 	for (size_t i = 0; i < s->retired_count; i++)
 		frame_stream_free(s->retired[i]);
 	frames_names_free(s->names);
+	frames_janks_free(s->janks);
 	frame_stream_free(s->stream);
 	free(s);
 }
@@ -406,6 +443,8 @@ static const struct loss_info frames_loss_items[] = {
 	{"frames.overlong_lines", LOSS_LOST, LOSS_OF_FRAMES},
 	{"frames.frames_too_late", LOSS_LOST, LOSS_OF_FRAMES},
 	{"frames.launches_over_limit", LOSS_LOST, LOSS_OF_NOTHING},
+	/* late frames of one interval beyond those that are judged in it */
+	{"frames.janks_not_judged", LOSS_LOST, LOSS_OF_FRAMES},
 	/* what had come of the trace before is counted */
 	{"frames.trace_files_restarted", LOSS_REPAIRED, LOSS_OF_NOTHING},
 };
@@ -440,4 +479,9 @@ struct source *frames_source_new(const struct frames_options *options)
 void frames_source_want_launches(struct source *source)
 {
 	of(source)->options.launches = true;
+}
+
+void frames_source_use_flight(struct source *source, struct source *flight)
+{
+	of(source)->flight = flight;
 }

@@ -17,3 +17,6 @@ struct frames_options {
 struct source *frames_source_new(const struct frames_options *options);
 /* Launches of activities are wanted; before the source is opened. */
 void frames_source_want_launches(struct source *source);
+/* Late frames are judged by what this flight recorder kept; before the source is opened. Borrowed.
+ */
+void frames_source_use_flight(struct source *source, struct source *flight);

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "source/frames/janks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "source/flight/flight.h"
+#include "util/clock.h"
+#include "why/tell.h"
+
+#define MAX_CAST    32         /* threads of a frame */
+#define FEW_SPELLS  256        /* room of a thread at first */
+#define MOST_SPELLS (1u << 14) /* and at last: 1 MiB */
+#define MOST_FRAMES 1024       /* that are judged in one interval: 8 apps of 120 Hz, all late */
+/* A suspend so short a time ago may lie between a frame and the spells. */
+#define NEAR_NS (30 * NSEC_PER_SEC)
+
+struct frames_janks {
+	const struct source_context *context;
+	struct source *flight;
+	struct room {
+		struct spell *spells;
+		size_t size;
+	} rooms[MAX_CAST]; /* of the threads of the frame that is judged */
+	struct why_thread threads[MAX_CAST];
+	size_t count;
+	uint64_t judged, left_out;
+	/* CLOCK_BOOTTIME less CLOCK_MONOTONIC: now, before it changed, and when that was seen. */
+	uint64_t suspended_ns, changed_by_ns, changed_ns;
+};
+
+struct frames_janks *frames_janks_new(const struct source_context *context, struct source *flight)
+{
+	struct frames_janks *janks = calloc(1, sizeof(*janks));
+
+	if (!janks)
+		return NULL;
+	janks->context = context;
+	janks->flight = flight;
+	janks->suspended_ns = clock_suspended_ns();
+	return janks;
+}
+
+void frames_janks_free(struct frames_janks *janks)
+{
+	for (size_t i = 0; janks && i < MAX_CAST; i++)
+		free(janks->rooms[i].spells);
+	free(janks);
+}
+
+uint64_t frames_janks_turn(struct frames_janks *janks)
+{
+	uint64_t left_out = janks->left_out;
+
+	janks->judged = janks->left_out = 0;
+	return left_out;
+}
+
+/* Looked at with each frame: the clocks part while the machine sleeps. */
+static void look_at_clocks(struct frames_janks *janks)
+{
+	uint64_t suspended_ns = clock_suspended_ns();
+
+	if (suspended_ns > janks->suspended_ns + NSEC_PER_MSEC) {
+		janks->changed_by_ns = suspended_ns - janks->suspended_ns;
+		janks->changed_ns = clock_now_ns(CLOCK_BOOTTIME);
+	}
+	janks->suspended_ns = suspended_ns;
+}
+
+static enum jank_role role_of(enum flight_role role)
+{
+	static const enum jank_role roles[] = {
+		[FLIGHT_ROLE_OTHER] = JANK_ROLE_OTHER,
+		[FLIGHT_ROLE_MAIN] = JANK_ROLE_MAIN,
+		[FLIGHT_ROLE_RENDER] = JANK_ROLE_RENDER,
+		[FLIGHT_ROLE_HWUI] = JANK_ROLE_HWUI_TASK,
+		[FLIGHT_ROLE_SURFACEFLINGER] = JANK_ROLE_SF_MAIN,
+		[FLIGHT_ROLE_RENDER_ENGINE] = JANK_ROLE_RENDER_ENGINE,
+		[FLIGHT_ROLE_COMPOSER] = JANK_ROLE_HWC,
+	};
+
+	return roles[role];
+}
+
+/* The spells of the n-th recorded thread in [from, to) of CLOCK_MONOTONIC, then told in
+ * CLOCK_BOOTTIME. What cannot be had is not known: no spells. 0 or -ENOMEM. */
+static int read_spells(struct frames_janks *janks, size_t n, uint64_t from_ns, uint64_t to_ns,
+		       struct room *room, size_t *count)
+{
+	size_t size = room->size ? room->size : FEW_SPELLS;
+	int err;
+
+	for (;; size *= 4) {
+		if (size > room->size) {
+			struct spell *more =
+				reallocarray(room->spells, size, sizeof(*room->spells));
+
+			if (!more)
+				return -ENOMEM;
+			room->spells = more;
+			room->size = size;
+		}
+		err = flight_source_spells(janks->flight, n, from_ns, to_ns, room->spells,
+					   room->size, count);
+		if (err != -E2BIG || size >= MOST_SPELLS)
+			break;
+	}
+	if (err)
+		*count = 0;
+	for (size_t i = 0; i < *count; i++) {
+		room->spells[i].begin_ns += (int64_t)janks->suspended_ns;
+		room->spells[i].end_ns += (int64_t)janks->suspended_ns;
+	}
+	return err == -ENOMEM ? err : 0;
+}
+
+/* The app's threads, and those of the display. */
+static int gather(struct frames_janks *janks, const struct timeline_late *late, const char *process,
+		  uint64_t from_ns, uint64_t to_ns)
+{
+	struct flight_watched watched;
+	int err = 0;
+
+	janks->count = 0;
+	for (size_t n = 0;
+	     !err && janks->count < MAX_CAST && flight_source_thread(janks->flight, n, &watched);
+	     n++) {
+		bool of_display = watched.role >= FLIGHT_ROLE_SURFACEFLINGER;
+		struct why_thread *thread = &janks->threads[janks->count];
+		struct room *room = &janks->rooms[janks->count];
+		size_t count = 0;
+
+		if (watched.pid != late->pid && !of_display)
+			continue;
+		err = read_spells(janks, n, from_ns, to_ns, room, &count);
+		*thread = (struct why_thread){
+			.tid = watched.tid,
+			.pid = watched.pid,
+			.process = watched.pid == late->pid ? process : NULL,
+			.role = role_of(watched.role),
+			.spells = room->spells,
+			.spell_count = count,
+		};
+		memcpy(thread->comm, watched.comm, sizeof(thread->comm));
+		janks->count++;
+	}
+	return err;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return b != TIMELINE_NONE && b < a ? b : a;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+	return b != TIMELINE_NONE && b > a ? b : a;
+}
+
+static const char *why_missing(const struct frames_janks *janks)
+{
+	return janks->flight->state == SOURCE_ABSENT && janks->flight->reason[0]
+		       ? janks->flight->reason
+		       : "the flight recorder has nothing of that time";
+}
+
+int frames_janks_take(struct frames_janks *janks, const struct layer *layer, const char *package,
+		      const char *process, const struct timeline_late *late)
+{
+	struct why_frame frame = {
+		.expected_start_ns = late->expected_start_ns,
+		.expected_end_ns = late->expected_end_ns,
+		.actual_start_ns = late->start_ns,
+		.actual_end_ns = late->end_ns,
+		.present_ns = late->present_ns,
+		.predicted_ns = late->predicted_ns,
+		.compose_start_ns = late->compose_start_ns,
+		.handed_ns = WHY_NO_TIME,
+		.queued_ns = WHY_NO_TIME,
+		.jank = late->jank,
+		.dropped = late->dropped,
+		.threads = janks->threads,
+	};
+	int64_t from_ns = earlier(late->start_ns, late->expected_start_ns);
+	int64_t to_ns = later(late->end_ns, late->present_ns), base_ns;
+	char jank_type[512];
+	struct record_jank jank = {
+		.pid = late->pid,
+		.package = package,
+		.process = process,
+		.layer = layer->name,
+		.jank_type = timeline_jank_text(late->jank, jank_type, sizeof(jank_type)),
+	};
+	struct record record = {.type = RECORD_JANK, .jank = &jank};
+	struct why_verdict verdict;
+	int err;
+
+	_Static_assert(TIMELINE_NONE == WHY_NO_TIME, "both say that a time is not known");
+	if (janks->judged >= MOST_FRAMES) {
+		janks->left_out++;
+		return 0;
+	}
+	janks->judged++;
+	look_at_clocks(janks);
+	base_ns = (int64_t)janks->suspended_ns;
+	if (late->token >= 0)
+		jank.surface_frame_token = SOME_I64(late->token);
+	if (late->display_token >= 0)
+		jank.display_frame_token = SOME_I64(late->display_token);
+	if (janks->changed_ns && from_ns < (int64_t)(janks->changed_ns + NEAR_NS))
+		frame.clock_error_ns = (int64_t)janks->changed_by_ns;
+	janks->count = 0;
+	if (from_ns > base_ns && to_ns > from_ns) {
+		err = gather(janks, late, process, (uint64_t)(from_ns - base_ns),
+			     (uint64_t)(to_ns - base_ns));
+		if (err)
+			return err;
+	}
+	frame.thread_count = janks->count;
+	why_judge(&frame, &verdict);
+	err = why_record_fill(&jank, &frame, &verdict, why_missing(janks));
+	if (!err)
+		janks->context->emit(janks->context->emit_ctx, &record);
+	why_record_free(&jank);
+	return err;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Late frames of the targets as `jank` records: what the flight recorder kept of the threads that
+ * made them, judged by the rule of why/README.md. */
+#pragma once
+#include "frames/stream.h"
+#include "jankscope/source.h"
+
+struct frames_janks;
+
+/* flight: the flight recorder, borrowed. NULL with errno ENOMEM. */
+struct frames_janks *frames_janks_new(const struct source_context *context, struct source *flight);
+void frames_janks_free(struct frames_janks *janks);
+/* Judge a late frame of a stream and emit it; package: of the layer, NULL: not known. The times are
+ * of CLOCK_BOOTTIME. 0 or -ENOMEM. */
+int frames_janks_take(struct frames_janks *janks, const struct layer *layer, const char *package,
+		      const char *process, const struct timeline_late *late);
+/* An interval begins: so many frames may be judged again. Returns how many were not since the last
+ * call. */
+uint64_t frames_janks_turn(struct frames_janks *janks);
