@@ -26,6 +26,13 @@ const char *const record_jank_causes[] = {
 	[JANK_CAUSES] = NULL,
 };
 
+const char *record_jank_total(enum jank_cause cause)
+{
+	if (cause == JANK_CAUSE_UNKNOWN)
+		return "unexplained";
+	return cause == JANK_CAUSE_STUFFING ? "stuffed" : record_jank_causes[cause];
+}
+
 #define LEDGER(member, need_, meaning_) FIELD(struct jank_ledger, member, need_, NS, meaning_)
 static const struct field ledger_rows[] = {
 	LEDGER(running_ns, REQUIRED, "on a CPU"),

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "record/fields.h"
 #include "sink/table_private.h"
+#include "why/line.h"
 
 const struct summary_total *table_find_total(const struct record_footer *footer, const char *key)
 {
@@ -116,6 +118,35 @@ static void print_flight(struct table_sink *table, const struct record_footer *f
 			 table_total(footer, "flight.least_covered_ns") / 1e9);
 	else
 		line_put(&line, " nothing was recorded");
+	line_end(&line);
+}
+
+/* A total of a file may be any number. */
+static uint64_t whole_total(const struct record_footer *footer, const char *key)
+{
+	double value = table_total(footer, key);
+
+	return value > 0 && value < 1e18 ? (uint64_t)value : 0;
+}
+
+static void print_why(struct table_sink *table, const struct record_footer *footer)
+{
+	struct line line = table_line(table);
+	struct why_totals totals = {whole_total(footer, "frames.late"),
+				    whole_total(footer, "frames.late_ns"),
+				    {{0, 0}}};
+	char text[512], key[64];
+
+	for (int cause = 0; cause < JANK_CAUSES; cause++) {
+		const char *word = record_jank_total((enum jank_cause)cause);
+
+		snprintf(key, sizeof(key), "frames.causes.%s", word);
+		totals.causes[cause].frames = whole_total(footer, key);
+		snprintf(key, sizeof(key), "frames.causes_ns.%s", word);
+		totals.causes[cause].late_ns = whole_total(footer, key);
+	}
+	line_put(&line, "  ");
+	line_put_words(&line, why_totals_line(&totals, text, sizeof(text)));
 	line_end(&line);
 }
 
@@ -238,6 +269,8 @@ void table_print_footer(struct table_sink *table, const struct record_footer *fo
 		print_frames(table, footer);
 	if (table_find_total(footer, "flight.threads"))
 		print_flight(table, footer);
+	if (table_find_total(footer, "frames.late"))
+		print_why(table, footer);
 	table_print_power_totals(table, footer);
 	if (table_total(footer, "blocks.count") > 0)
 		print_blocks(table, footer);

@@ -276,20 +276,14 @@ static int add_addition(struct summary *summary, const struct record_addition *a
 	return 0;
 }
 
-/* Totals by cause. Two words have been FrameTimeline's for as long as there are records, and keep
- * their meaning: the same words of a jank are told as others. */
+/* Totals by cause. */
 static int add_jank(struct summary *summary, const struct record *record)
 {
-	static const char *const words[2][2] = {{"unknown", "unexplained"},
-						{"stuffing", "stuffed"}};
 	const struct record_jank *jank = record->jank;
-	const char *cause = record_jank_causes[jank->cause];
+	const char *cause = record_jank_total(jank->cause);
 	char key[64];
 	int err;
 
-	for (size_t i = 0; i < 2; i++)
-		if (!strcmp(cause, words[i][0]))
-			cause = words[i][1];
 	scenes_select(summary->scenes, jank->window_start_ns, jank->window_end_ns);
 	err = summary_add_to(summary, "frames.late", 1);
 	if (!err)

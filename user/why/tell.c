@@ -30,7 +30,11 @@ static uint64_t time_of(int64_t ns)
 
 static struct opt_u64 some_time(int64_t ns)
 {
-	return ns == WHY_NO_TIME ? (struct opt_u64){0} : SOME_U64(time_of(ns));
+	struct opt_u64 some = {.present = ns != WHY_NO_TIME};
+
+	if (some.present)
+		some.value = time_of(ns);
+	return some;
 }
 
 static void copy_name(char to[RECORD_COMM_LEN], const char from[RECORD_COMM_LEN])
