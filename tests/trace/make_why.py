@@ -1,7 +1,8 @@
 """Traces of late frames whose causes are known: threads do what a list says, and the scheduler
 events of that are written as Perfetto writes them, CPU by CPU.
 usage: make_why.py FOLDER -- writes why.pb, why_compact.pb (packed scheduler events), why_none.pb
-       (none) and why.json: each late frame with its cause and the ledger of each of its threads."""
+       (none), why.txt (ftrace's text, without FrameTimeline) and why.json: each late frame with its
+       cause and the ledger of each of its threads."""
 import json, os, sys
 from make_traces import APP, DROPPED, LATE, MS, NONE, ON_TIME, Display, field, packet, process_tree, varint
 
@@ -11,14 +12,14 @@ NAMES = {MAIN: 'm.example.late', RENDER: 'RenderThread', TASK: 'hwuiTask0', SF: 
 CPU = {MAIN: 0, RENDER: 1, TASK: 1, SF: 2, ENGINE: 2, HOG: 0, LOCKER: 3, SERVER: 3}
 STATES = {'S': 1, 'D': 2, 'R': 0}
 PERIOD, START = 100 * MS, 1000 * MS
-SF_CPU, STUFFING = 16, 128
+SF_CPU, STUFFING, VSYNC = 16, 128, 16666667
 
 
 class World:
     def __init__(self):
         self.spells = {tid: [] for tid in NAMES}  # (begin, end, state, waker)
         self.events = {cpu: [] for cpu in range(4)}
-        self.display, self.truth = Display(), []
+        self.display, self.truth, self.slow = Display(), [], []
 
     def note(self, ts, cpu, tid, number, *fields):
         self.events[cpu].append((ts, tid, number, b''.join(fields)))
@@ -92,6 +93,15 @@ class World:
         d.span(3, begin, begin + 16 * MS, field(2, token), field(3, shown), field(4, MAIN), layer)
         d.span(4, begin + 1000, ready, field(2, token), field(3, shown), field(4, MAIN), layer,
                field(6, DROPPED if dropped else present_type), field(7, 0), field(8, 0), field(9, jank), field(10, 1), field(11, 1))
+        # doFrame begins when the main thread first runs, and hands over when it last does
+        runs = [s for s in self.spells[MAIN] if s[2] == 'Run' and s[0] >= begin]
+        done = [s for s in self.spells[RENDER] if s[2] == 'Run' and s[0] >= begin]
+        self.slice(MAIN, f'Choreographer#doFrame {token}', runs[0][0], runs[-1][1])
+        self.slice(RENDER, f'DrawFrames {token}', done[0][0], ready)
+        self.slice(RENDER, 'queueBuffer', ready - 300000, ready)
+        if ready - runs[0][0] > VSYNC:
+            self.slow.append(dict(begin=runs[0][0], end=ready, late_ns=ready - runs[0][0] - VSYNC, second=second, culprit=culprit,
+                                  cause='main_cpu' if jank == STUFFING else cause))
         if present_type == ON_TIME:
             return
         window_end = present if not dropped and ready <= begin + 16 * MS else ready
@@ -122,6 +132,28 @@ def bundle(cpu, events, form):
     if switches or wakings:
         body += field(4, compact(switches, wakings, names))
     return packet(field(1, body))
+
+
+def text(w):
+    """As the kernel prints it, with all digits of the clock."""
+    events = sorted((e[0], cpu, n, e) for cpu, list_ in w.events.items() for n, e in enumerate(list_))
+    owner = {RENDER: MAIN, TASK: MAIN, LOCKER: MAIN, ENGINE: SF, SERVER: 3000}
+    lines = ['# tracer: nop', '#']
+    for _, cpu, _, (ts, tid, number, event) in events:
+        v = values(event)
+        word = lambda n: v[n].decode()
+        body = {
+            3: lambda: 'tracing_mark_write: ' + word(2).strip(),
+            4: lambda: f'sched_switch: prev_comm={word(1)} prev_pid={v[2]} prev_prio=120 prev_state={"RSD"[v[4]]} ==> '
+                       f'next_comm={word(5)} next_pid={v[6]} next_prio=120',
+            18: lambda: f'sched_blocked_reason: pid={v[1]} iowait={v[3]} caller=0x1000',
+            20: lambda: f'sched_waking: comm={word(1)} pid={v[2]} prio=120 target_cpu={v[5]:03}',
+            50: lambda: f'binder_transaction: transaction={v[1]} dest_node={v[2]} dest_proc={v[3]} dest_thread={v[4]} reply={v[5]} '
+                        f'flags=0x{v[7]:x} code=0x{v[6]:x}',
+            51: lambda: f'binder_transaction_received: transaction={v[1]}',
+        }[number]()
+        lines.append(f'{NAMES.get(tid, "<idle>"):>16}-{tid:<5} ({owner.get(tid, tid):5}) [{cpu:03}] d..2 {ts // 10**9}.{ts % 10**9:09}: {body}')
+    return '\n'.join(lines) + '\n'
 
 
 def values(event):
@@ -264,8 +296,13 @@ def main(folder):
     for name, form in (('why.pb', 'plain'), ('why_compact.pb', 'compact'), ('why_none.pb', 'none')):
         with open(os.path.join(folder, name), 'wb') as f:
             f.write(w.bytes(form))
-    with open(os.path.join(folder, 'why.json'), 'w') as f:
-        json.dump(w.truth, f)
+    for frame in w.slow:
+        frame['threads'] = {tid: w.ledger(tid, frame['begin'], frame['end']) for tid in (MAIN, RENDER, SF, ENGINE)}
+    with open(os.path.join(folder, 'why.txt'), 'w') as f:
+        f.write(text(w))
+    for name, truth in (('why.json', w.truth), ('why_text.json', w.slow)):
+        with open(os.path.join(folder, name), 'w') as f:
+            json.dump(truth, f)
 
 
 if __name__ == '__main__':

@@ -9,16 +9,19 @@ ok() { if [ "$1" = 0 ]; then echo "ok - $2"; else echo "not ok - $2"; fi; }
 
 python3 "$here/make_why.py" "$work" || { echo "not ok - make_why.py"; exit 1; }
 "$jankscope" record --json-schema >"$work/schema.json"
-for form in why why_compact; do
-	"$jankscope" frames --json --why "$work/$form.pb" >"$work/out.json" 2>"$work/talk"; status=$?
-	[ $status = 0 ]; ok $? "$form.pb: exit $status, $(head -1 "$work/talk")"
-	python3 - "$work" "$form" <<'PYTHON'
+# why.txt has no FrameTimeline: there a frame is a doFrame and its DrawFrame
+for form in why.pb:why.json why_compact.pb:why.json why.txt:why_text.json; do
+	"$jankscope" frames --json --why "$work/${form%:*}" >"$work/out.json" 2>"$work/talk"; status=$?
+	[ $status = 0 ]; ok $? "${form%:*}: exit $status, $(head -1 "$work/talk")"
+	python3 - "$work" "${form%:*}" "${form#*:}" <<'PYTHON'
 import json, sys
-work, form = sys.argv[1:]
-truth, got = json.load(open(work + '/why.json')), json.load(open(work + '/out.json'))
-janks = {j['surface_frame_token']: j for j in got['janks']}
+work, form, name = sys.argv[1:]
+truth, got = json.load(open(f'{work}/{name}')), json.load(open(work + '/out.json'))
+janks = {j.get('surface_frame_token', j['actual_start_ns']): j for j in got['janks']}
+for t in truth:
+    t.setdefault('token', t['begin'])
 def say(name, wrong):
-    print('not ok' if wrong else 'ok', f'- {form}.pb: {name}', '; '.join(map(str, wrong))[:400])
+    print('not ok' if wrong else 'ok', f'- {form}: {name}', '; '.join(map(str, wrong))[:400])
 say(f'{len(truth)} late frames are told, and none that was in time',
     sorted(set(janks) ^ {t['token'] for t in truth}))
 causes, culprits, windows, ledgers, sums = [], [], [], [], []

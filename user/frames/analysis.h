@@ -20,7 +20,7 @@ struct analysis_options {
 	unsigned worst;         /* how many of the worst frames to keep */
 	void (*row)(void *ctx, const struct timeline_row *row);
 	void *row_ctx;
-	/* Rows that were late, of all layers. NULL: nobody asks. */
+	/* Rows that were late, of all layers; until there are rows, doFrames. NULL: nobody asks. */
 	void (*late)(void *ctx, const struct timeline_late *late);
 	void *late_ctx;
 	struct thread_table *threads; /* gets what the trace says of threads; NULL: nobody asks */

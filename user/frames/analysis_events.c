@@ -216,9 +216,26 @@ void analysis_on_app_frame(void *ctx, int32_t pid, int64_t start_ns, int64_t end
 	/* where FrameTimeline knows the frames, it knows them better */
 	if (a->err || timeline_counts(a->timeline)->actual)
 		return;
-	worst.late_ns = worst.work_ns - (period_ns ? period_ns : PERIOD_ASSUMED_NS);
+	if (!period_ns)
+		period_ns = PERIOD_ASSUMED_NS;
+	worst.late_ns = worst.work_ns - period_ns;
 	worst.layer = frame.layer;
 	consider(a, &worst);
+	if (a->options.late && worst.late_ns > 0)
+		a->options.late(a->options.late_ctx,
+				&(struct timeline_late){
+					.start_ns = start_ns,
+					.end_ns = end_ns,
+					.token = -1,
+					.display_token = -1,
+					.expected_start_ns = start_ns,
+					.expected_end_ns = start_ns + period_ns,
+					.present_ns = TIMELINE_NONE,
+					.predicted_ns = TIMELINE_NONE,
+					.compose_start_ns = TIMELINE_NONE,
+					.pid = pid,
+					.layer = frame.layer,
+				});
 }
 
 /* Rows of a dump have no end of their own: what no device keeps is not kept here. */

@@ -30,7 +30,7 @@ void late_why_free(struct late_why *why)
 	free(why->display.windows);
 	free(why->crews);
 	free(why->frames);
-	free(why->by_token);
+	free(why->by_key);
 	free(why->by_time);
 	sched_log_free(why->log);
 	slices_free(why->slices);
@@ -68,6 +68,10 @@ void late_why_frame(void *ctx, const struct timeline_late *row)
 		why->frames = frames;
 		why->capacity = capacity;
 	}
+	/* a frame of doFrame and DrawFrame alone ends where its buffer was queued */
+	late.key = row->token >= 0 ? row->token : row->start_ns;
+	if (row->token < 0)
+		late.queued_ns = row->end_ns;
 	/* of any window that the rule may look at */
 	late.begin_ns = clamp(row->start_ns);
 	late.end_ns = clamp(row->end_ns);
@@ -89,13 +93,13 @@ static int by_process(const void *a, const void *b)
 	return x->row.layer < y->row.layer ? -1 : x->row.layer > y->row.layer;
 }
 
-static int by_token(const void *a, const void *b)
+static int by_key(const void *a, const void *b)
 {
 	const struct late *x = *(struct late *const *)a, *y = *(struct late *const *)b;
 
 	if (x->row.pid != y->row.pid)
 		return x->row.pid < y->row.pid ? -1 : 1;
-	return x->row.token < y->row.token ? -1 : x->row.token > y->row.token;
+	return x->key < y->key ? -1 : x->key > y->key;
 }
 
 static int by_start(const void *a, const void *b)
@@ -246,19 +250,24 @@ int late_why_plan(struct late_why *why, const struct analysis *analysis)
 	int err;
 
 	why->analysis = analysis;
-	for (size_t i = 0; i < why->count; i++)
-		if (analysis_wants_layer(analysis, why->frames[i].row.layer))
+	for (size_t i = 0; i < why->count; i++) {
+		const struct timeline_late *row = &why->frames[i].row;
+
+		/* where FrameTimeline knows the frames, it knows them better */
+		if (analysis_wants_layer(analysis, row->layer) &&
+		    (row->token >= 0 || !analysis_counts(analysis)->actual))
 			why->frames[kept++] = why->frames[i];
+	}
 	why->count = kept;
 	if (kept)
 		qsort(why->frames, kept, sizeof(*why->frames), by_process);
-	why->by_token = calloc(kept + 1, sizeof(struct late *));
+	why->by_key = calloc(kept + 1, sizeof(struct late *));
 	why->by_time = calloc(kept + 1, sizeof(struct late *));
-	if (why->err || !why->by_token || !why->by_time || make_crews(why))
+	if (why->err || !why->by_key || !why->by_time || make_crews(why))
 		return -ENOMEM;
 	for (size_t i = 0; i < kept; i++)
-		why->by_token[i] = why->by_time[i] = &why->frames[i];
-	qsort(why->by_token, kept, sizeof(struct late *), by_token);
+		why->by_key[i] = why->by_time[i] = &why->frames[i];
+	qsort(why->by_key, kept, sizeof(struct late *), by_key);
 	qsort(why->by_time, kept, sizeof(struct late *), by_start);
 	find_crews(why);
 	why->slices = slices_new(late_why_slices(), why);

@@ -30,16 +30,16 @@ static void on_slice(void *ctx, const struct app_slice *slice)
 	sched_log_span(why->log, &span);
 }
 
-/* The first frame of that process with that vsync id, of several layers; count: there is none. */
-static size_t frame_at(const struct late_why *why, int32_t pid, int64_t token)
+/* The first frame of that process with that key, of several layers; count: there is none. */
+static size_t frame_at(const struct late_why *why, int32_t pid, int64_t key)
 {
 	size_t low = 0, high = why->count;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		const struct timeline_late *row = &why->by_token[middle]->row;
+		const struct late *late = why->by_key[middle];
 
-		if (row->pid < pid || (row->pid == pid && row->token < token))
+		if (late->row.pid < pid || (late->row.pid == pid && late->key < key))
 			low = middle + 1;
 		else
 			high = middle;
@@ -47,20 +47,22 @@ static size_t frame_at(const struct late_why *why, int32_t pid, int64_t token)
 	return low;
 }
 
-static bool is_of(const struct late_why *why, size_t at, int32_t pid, int64_t token)
+static bool is_of(const struct late_why *why, size_t at, int32_t pid, int64_t key)
 {
-	return at < why->count && why->by_token[at]->row.pid == pid &&
-	       why->by_token[at]->row.token == token;
+	return at < why->count && why->by_key[at]->row.pid == pid && why->by_key[at]->key == key;
+}
+
+static void hand_over(struct late_why *why, const struct app_slice *slice, int64_t key)
+{
+	for (size_t i = frame_at(why, slice->pid, key); is_of(why, i, slice->pid, key); i++)
+		why->by_key[i]->handed_ns = slice->end_ns;
 }
 
 /* The main thread is done with its frame. */
 static void on_do_frame(void *ctx, const struct app_slice *slice)
 {
-	struct late_why *why = ctx;
-
-	for (size_t i = frame_at(why, slice->pid, slice->id); is_of(why, i, slice->pid, slice->id);
-	     i++)
-		why->by_token[i]->handed_ns = slice->end_ns;
+	hand_over(ctx, slice, slice->id);
+	hand_over(ctx, slice, slice->start_ns);
 }
 
 static void on_draw_frame(void *ctx, const struct app_slice *slice)
@@ -72,7 +74,7 @@ static void on_draw_frame(void *ctx, const struct app_slice *slice)
 		return;
 	for (size_t i = frame_at(why, slice->pid, slice->id); is_of(why, i, slice->pid, slice->id);
 	     i++)
-		why->by_token[i]->queued_ns = why->queued[slot].end_ns;
+		why->by_key[i]->queued_ns = why->queued[slot].end_ns;
 }
 
 const struct slices_ops *late_why_slices(void)

@@ -105,11 +105,14 @@ int late_why_each(struct late_why *why, int (*visit)(void *ctx, const struct rec
 			.package = analysis_package(why->analysis, layer, package, sizeof(package)),
 			.process = row->machine ? NULL : analysis_process(why->analysis, row->pid),
 			.layer = layer->name,
-			.surface_frame_token = SOME_I64(row->token),
-			.display_frame_token = SOME_I64(row->display_token),
-			.jank_type = timeline_jank_text(row->jank, jank_type, sizeof(jank_type)),
 		};
 
+		if (row->token >= 0) {
+			record.surface_frame_token = SOME_I64(row->token);
+			record.display_frame_token = SOME_I64(row->display_token);
+			record.jank_type =
+				timeline_jank_text(row->jank, jank_type, sizeof(jank_type));
+		}
 		if (cast->work > WORK_LIMIT) {
 			why->frames_lost += why->count - i;
 			break;

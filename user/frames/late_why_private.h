@@ -22,6 +22,7 @@ struct crew {
 struct late {
 	struct timeline_late row;
 	int64_t begin_ns, end_ns, handed_ns, queued_ns;
+	int64_t key; /* what its doFrame is found by: its token, or where there is none its start */
 };
 
 struct late_why {
@@ -33,7 +34,7 @@ struct late_why {
 	struct crew *crews; /* one a process with late frames */
 	size_t crew_count;
 	struct crew display; /* SurfaceFlinger's; its windows are all */
-	struct late **by_token, **by_time;
+	struct late **by_key, **by_time;
 	struct slices *slices;
 	struct sched_log *log;
 	struct {

@@ -162,6 +162,8 @@ static void switch_line(struct trace_text *text, const struct ftrace_line *line)
 	event.prev_tid = (int32_t)leading_number(prev, end);
 	event.next_tid = (int32_t)leading_number(next, end);
 	event.prev_state = state < end && *state == 'R' ? 0 : state < end ? *state : -1;
+	/* the line is of the thread that leaves: it tells whose that is */
+	tell_thread(text, line);
 	text->events->sched_switch(text->ctx, &event);
 }
 
