@@ -118,7 +118,7 @@ struct trace_blocked {
 };
 
 struct trace_binder {
-	int64_t ts_ns;
+	int64_t ts_ns, id;      /* id: the same of who sends and who gets it; 0: not told */
 	int32_t tid;            /* who wrote it */
 	bool received;          /* the thread got a call or an answer; else it sends one */
 	bool reply, one_way;    /* of what it sends */

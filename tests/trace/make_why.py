@@ -248,6 +248,7 @@ def main(folder):
     # a call, served late
     t = at(3)
     w.note(t + 1 * MS, 0, MAIN, 50, field(1, 77), field(2, 5), field(3, 3000), field(4, 0), field(5, 0), field(6, 3), field(7, 0x10))
+    w.note(t + 10 * MS + 100, 3, SERVER, 51, field(1, 77))
     run_other(w, SERVER, t + 10 * MS, t + 22 * MS + 50000)
     w.frame(3, wait_in_main(w, t, 'S', SERVER, 20 * MS), 'binder', culprit=SERVER)
     w.note(t + 22 * MS + 20000, 0, MAIN, 51, field(1, 78))

@@ -47,6 +47,9 @@ say('the thread that had the CPU, held the lock or served the call', culprits)
 say('windows and delays to the nanosecond', windows)
 say('the ledger of each thread is what it did, to the nanosecond', ledgers)
 say('ledgers sum to the window, and who ran instead to the wait', sums)
+calls = [dict(c, process=None) for j in janks.values() for c in j.get('chain', [])]
+say('the call that was served late: how long it was queued, and served', [] if calls == [dict(
+    pid=3000, tid=3001, thread='Binder:3000_1', process=None, how='binder', queued_ns=9000100, served_ns=11999900)] else calls)
 say('nothing was lost', [got['lost']] if got['lost'] else [])
 schema = json.load(open(work + '/schema.json'))
 text = json.dumps(schema)
@@ -59,6 +62,7 @@ python3 -c 'import re, sys; sys.stdout.write(re.sub(r"\n    ", " ", open(sys.arg
 [ $status = 0 ] && [ "$(grep -c '^LATE ' "$work/out")" = 13 ]; ok $? "as text: a line for each"
 grep -q '^LATE     0.260 s  +17.0 ms  app   main waited 19.0 ms for a CPU: behind dex2oat64 (19.0)$' "$work/out"; ok $? "who had the CPU: $(grep '0.260' "$work/out")"
 grep -q '^LATE     1.160 s .* app   cause not known: main slept 21.8 of 26.8 ms, ended by loader$' "$work/out"; ok $? "what is not known: for whom the frame waited"
+grep -q '^LATE .* main in binder to system_server 20.0 ms (queued 9.0), ended by Binder:3000_1$' "$work/out"; ok $? "who was called: $(grep 'in binder' "$work/out")"
 grep -q '^LATE .* main waited 10.0 ms for a lock, ended by loader; and no CPU$' "$work/out"; ok $? "two causes in one line"
 grep -q '^why late: 13 frames, 220 ms   lock 2 (34 ms)  ' "$work/out"; ok $? "and all: $(grep '^why late' "$work/out")"
 

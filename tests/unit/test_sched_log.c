@@ -208,7 +208,8 @@ Test(sched_log, what_a_sleep_is_for)
 	switches(&rig, 1600, 1, ME, 1, 0);
 	wakes(&rig, 1700, 3, WAKER);
 	switches(&rig, 1700, 1, 0, 0, ME);
-	sched_log_binder(rig.log, &(struct trace_binder){1710, ME, true, false, false, 0, 0});
+	sched_log_binder(rig.log,
+			 &(struct trace_binder){.ts_ns = 1710, .tid = ME, .received = true});
 	switches(&rig, 1800, 1, ME, 1, 0);
 	ledger = finish(&rig, 1000, 1900);
 	cr_expect_eq(ledger.reason_ns[LOOPER_REASON_FUTEX], 30);

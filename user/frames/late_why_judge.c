@@ -13,6 +13,7 @@ struct cast {
 	struct sched_spells spells[2 * MAX_CREW];
 	size_t count;
 	uint64_t work;
+	struct block_link call; /* that it waited for */
 };
 
 static int add_crew(struct late_why *why, struct cast *cast, const struct late *late,
@@ -40,6 +41,51 @@ static int add_crew(struct late_why *why, struct cast *cast, const struct late *
 		cast->work += spells->count;
 	}
 	return err;
+}
+
+/* Whom the frame called, if it waited for an answer: the longest of those sleeps tells. */
+static void find_call(struct late_why *why, struct cast *cast, const struct why_verdict *verdict,
+		      struct record_jank *record)
+{
+	const struct why_part *part =
+		verdict->first.cause == JANK_CAUSE_BINDER ? &verdict->first : &verdict->second;
+	struct block_link *link = &cast->call;
+	const struct spell_thread *server;
+	const struct why_thread *thread;
+	int64_t begin_ns = 0, end_ns = 0;
+	struct sched_call call;
+
+	if (part->cause != JANK_CAUSE_BINDER || part->thread >= cast->count)
+		return;
+	thread = &cast->threads[part->thread];
+	for (size_t i = 0; i < thread->spell_count; i++) {
+		const struct spell *spell = &thread->spells[i];
+		int64_t stop_ns = spell->end_ns < verdict->window_end_ns ? spell->end_ns
+									 : verdict->window_end_ns;
+
+		if (spell->reason == LOOPER_REASON_BINDER && stop_ns > verdict->window_start_ns &&
+		    stop_ns - spell->begin_ns > end_ns - begin_ns) {
+			begin_ns = spell->begin_ns;
+			end_ns = stop_ns;
+		}
+	}
+	if (!end_ns || !sched_log_call(why->log, thread->tid, begin_ns, &call))
+		return;
+	server = call.server ? thread_table_find(why->threads, call.server) : NULL;
+	*link = (struct block_link){.pid = call.to_pid, .tid = call.server, .how = LINK_BINDER};
+	if (server && server->tgid)
+		link->pid = server->tgid;
+	if (server)
+		memcpy(link->thread, server->comm, sizeof(link->thread));
+	link->process = analysis_process(why->analysis, link->pid);
+	if (call.taken_ns > end_ns) {
+		link->queued_ns = SOME_U64((uint64_t)(end_ns - call.sent_ns));
+	} else {
+		link->queued_ns = SOME_U64((uint64_t)(call.taken_ns - call.sent_ns));
+		link->served_ns = SOME_U64((uint64_t)(end_ns - call.taken_ns));
+	}
+	record->chain = link;
+	record->chain_count = 1;
 }
 
 static const char *why_missing(const struct sched_log_counts *counts)
@@ -84,6 +130,8 @@ static int judge(struct late_why *why, struct cast *cast, const struct late *lat
 	frame.thread_count = cast->count;
 	why_judge(&frame, &verdict);
 	err = why_record_fill(record, &frame, &verdict, why_missing(sched_log_counts(why->log)));
+	if (!err)
+		find_call(why, cast, &verdict, record);
 	if (!err && !row->machine &&
 	    sched_log_has_gap(why->log, verdict.window_start_ns, verdict.window_end_ns))
 		err = counter_list_add(&record->lost, "sched_events", 1);

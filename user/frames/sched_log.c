@@ -53,6 +53,8 @@ void sched_log_free(struct sched_log *log)
 	free(log->runs.items);
 	free(log->spans.items);
 	free(log->gaps.items);
+	free(log->calls.items);
+	free(log->receipts.items);
 	free(log);
 }
 
@@ -149,6 +151,12 @@ static struct sched_entry *last_of(struct sched_before *before, uint8_t kind)
 	return NULL;
 }
 
+/* Differences of such times fit. */
+static bool possible(int64_t ts_ns)
+{
+	return ts_ns >= 0 && ts_ns < 1LL << 61;
+}
+
 /* An event of a thread: into its window, or it is what was last before the next one. */
 static void note(struct sched_log *log, int32_t tid, struct sched_entry entry)
 {
@@ -158,7 +166,7 @@ static void note(struct sched_log *log, int32_t tid, struct sched_entry entry)
 	size_t at;
 
 	HASH_FIND_INT(log->threads, &tid, thread);
-	if (!thread)
+	if (!thread || !possible(entry.ts_ns))
 		return;
 	at = sched_window_at(thread->windows, thread->window_count, entry.ts_ns);
 	if (at == thread->window_count)
@@ -220,7 +228,7 @@ void sched_log_switch(struct sched_log *log, const struct trace_switch *event)
 	struct sched_entry entry = {.ts_ns = event->ts_ns, .cpu = (int16_t)event->cpu};
 	struct sched_cpu *cpu;
 
-	if (event->cpu < 0 || event->cpu >= SCHED_CPUS || event->ts_ns < 0)
+	if (event->cpu < 0 || event->cpu >= SCHED_CPUS || !possible(event->ts_ns))
 		return;
 	cpu = &log->cpus[event->cpu];
 	log->counts.switches++;
@@ -268,11 +276,33 @@ void sched_log_blocked(struct sched_log *log, const struct trace_blocked *event)
 		     .ts_ns = event->ts_ns, .kind = SCHED_BLOCKED, .state = event->io_wait});
 }
 
+/* Who sent a call, or who took one: in any order, they meet by its id. */
+static void note_call(struct sched_log *log, const struct trace_binder *event)
+{
+	struct sched_call call = {event->id, event->ts_ns, INT64_MAX, event->tid, event->to_pid, 0};
+	struct sched_receipt receipt = {event->id, event->ts_ns, event->tid};
+	struct sched_thread *thread;
+	size_t at = sched_window_at(log->all, log->all_count, event->ts_ns);
+	bool room = true;
+
+	if (!event->id || !possible(event->ts_ns) || at == log->all_count ||
+	    log->all[at].begin_ns > event->ts_ns)
+		return;
+	HASH_FIND_INT(log->threads, &event->tid, thread);
+	if (event->received)
+		room = append(log, &log->receipts, &receipt, sizeof(receipt), MAX_SPANS);
+	else if (thread)
+		room = append(log, &log->calls, &call, sizeof(call), MAX_SPANS);
+	if (!room)
+		log->counts.lost++;
+}
+
 void sched_log_binder(struct sched_log *log, const struct trace_binder *event)
 {
 	/* an answer that it sends and a call that nobody answers are no waits */
 	if (!event->received && (event->reply || event->one_way))
 		return;
+	note_call(log, event);
 	note(log, event->tid,
 	     (struct sched_entry){.ts_ns = event->ts_ns,
 				  .kind = event->received ? SCHED_ANSWER : SCHED_CALL});
@@ -349,6 +379,61 @@ static void carry_on(struct sched_thread *thread, const struct sched_entry *entr
 	}
 }
 
+static int by_caller(const void *a, const void *b)
+{
+	const struct sched_call *x = a, *y = b;
+
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	return x->sent_ns < y->sent_ns ? -1 : x->sent_ns > y->sent_ns;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct sched_receipt *x = a, *y = b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return x->ts_ns < y->ts_ns ? -1 : x->ts_ns > y->ts_ns;
+}
+
+bool sched_log_call(const struct sched_log *log, int32_t tid, int64_t ts_ns,
+		    struct sched_call *call)
+{
+	const struct sched_call *calls = log->calls.items;
+	const struct sched_receipt *receipts = log->receipts.items;
+	size_t low = 0, high = log->calls.count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (calls[middle].tid < tid ||
+		    (calls[middle].tid == tid && calls[middle].sent_ns <= ts_ns))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low || calls[low - 1].tid != tid)
+		return false;
+	*call = calls[low - 1];
+	low = 0;
+	high = log->receipts.count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (receipts[middle].id < call->id ||
+		    (receipts[middle].id == call->id && receipts[middle].ts_ns < call->sent_ns))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < log->receipts.count && receipts[low].id == call->id) {
+		call->taken_ns = receipts[low].ts_ns;
+		call->server = receipts[low].tid;
+	}
+	return true;
+}
+
 int sched_log_finish(struct sched_log *log)
 {
 	const struct sched_entry *entries;
@@ -364,6 +449,11 @@ int sched_log_finish(struct sched_log *log)
 		qsort(log->runs.items, log->runs.count, sizeof(struct sched_run), by_cpu);
 	if (log->spans.count)
 		qsort(log->spans.items, log->spans.count, sizeof(struct sched_span), by_tid);
+	if (log->calls.count)
+		qsort(log->calls.items, log->calls.count, sizeof(struct sched_call), by_caller);
+	if (log->receipts.count)
+		qsort(log->receipts.items, log->receipts.count, sizeof(struct sched_receipt),
+		      by_id);
 	entries = log->entries.items;
 	for (uint32_t i = 0; i < log->thread_count; i++) {
 		struct sched_thread *thread = log->by_index[i];

@@ -50,6 +50,18 @@ struct sched_spells {
 int sched_log_spells(struct sched_log *log, int32_t tid, int64_t begin_ns, int64_t end_ns,
 		     struct sched_spells *out);
 
+/* A call of binder that a watched thread made. */
+struct sched_call {
+	int64_t id, sent_ns;
+	int64_t taken_ns;            /* INT64_MAX: by nobody, as far as is known */
+	int32_t tid, to_pid, server; /* server: the thread that took it; 0: not known */
+};
+
+/* The last call that waits for an answer which this thread sent in a window, up to a time. False:
+ * none is known. */
+bool sched_log_call(const struct sched_log *log, int32_t tid, int64_t ts_ns,
+		    struct sched_call *call);
+
 struct sched_log_counts {
 	uint64_t switches; /* of the whole trace */
 	uint64_t lost;     /* events that found no room */

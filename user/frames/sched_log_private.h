@@ -46,6 +46,12 @@ struct sched_run {
 	int32_t tid, cpu;
 };
 
+/* A thread took a call, or its answer. */
+struct sched_receipt {
+	int64_t id, ts_ns;
+	int32_t tid;
+};
+
 struct sched_list {
 	void *items;
 	size_t count, capacity;
@@ -58,7 +64,7 @@ struct sched_log {
 	struct sched_thread *threads; /* hash by tid */
 	struct sched_thread **by_index;
 	uint32_t thread_count;
-	struct sched_list entries, runs, spans, gaps;
+	struct sched_list entries, runs, spans, gaps, calls, receipts;
 	struct sched_cpu {
 		int64_t since_ns;
 		int32_t tid; /* who runs; -1: not known */

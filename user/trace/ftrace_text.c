@@ -219,6 +219,8 @@ static void binder_line(struct trace_text *text, const struct ftrace_line *line,
 
 	if (!text->events->binder)
 		return;
+	if (keyed(p, line->payload_size, "transaction=", &value))
+		event.id = leading_number(value, end);
 	if (keyed(p, line->payload_size, "dest_proc=", &value))
 		event.to_pid = (int32_t)leading_number(value, end);
 	if (keyed(p, line->payload_size, "dest_thread=", &value))

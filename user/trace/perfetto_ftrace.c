@@ -195,6 +195,9 @@ static int decode_binder(struct ftrace_decoder *d, const struct around *around, 
 		if (field.type != WIRE_VARINT)
 			continue;
 		switch (field.number) {
+		case 1:
+			event.id = (int64_t)field.value;
+			break;
 		case 3:
 			event.to_pid = (int32_t)field.value;
 			break;
