@@ -184,6 +184,24 @@ struct crew *late_why_crew(struct late_why *why, int32_t pid)
 	return low < why->crew_count && why->crews[low].pid == pid ? &why->crews[low] : NULL;
 }
 
+/* The composer HAL has its name from its interface; its threads, from Binder. */
+static void find_hal(struct late_why *why)
+{
+	const struct spell_thread *thread = NULL;
+	const char *name;
+
+	while ((thread = thread_table_next(why->threads, thread))) {
+		name = thread->tid == thread->tgid ? analysis_process(why->analysis, thread->tid)
+						   : NULL;
+		if (name &&
+		    (strstr(name, "hardware.graphics.composer") || strstr(name, "hwcomposer")))
+			why->hal.pid = thread->tid;
+	}
+	while (why->hal.pid && (thread = thread_table_next(why->threads, thread)))
+		if (thread->tgid == why->hal.pid)
+			add_member(&why->hal, thread->tid, JANK_ROLE_HWC);
+}
+
 static void find_crews(struct late_why *why)
 {
 	const struct spell_thread *thread = NULL;
@@ -206,6 +224,7 @@ static void find_crews(struct late_why *why)
 		    thread->tid > why->display.pid)
 			why->display.pid = thread->tid;
 	}
+	find_hal(why);
 	if (why->display.pid)
 		add_member(&why->display, why->display.pid, JANK_ROLE_SF_MAIN);
 	while (why->display.pid && (thread = thread_table_next(why->threads, thread)))
@@ -214,6 +233,7 @@ static void find_crews(struct late_why *why)
 	for (size_t i = 0; i < why->crew_count; i++)
 		qsort(why->crews[i].members, why->crews[i].count, sizeof(struct member), by_tid);
 	qsort(why->display.members, why->display.count, sizeof(struct member), by_tid);
+	qsort(why->hal.members, why->hal.count, sizeof(struct member), by_tid);
 }
 
 static int watch(struct late_why *why, const struct crew *crew, const struct sched_window *windows,
@@ -275,6 +295,8 @@ int late_why_plan(struct late_why *why, const struct analysis *analysis)
 	if (!why->slices || !why->log)
 		return -ENOMEM;
 	err = watch(why, &why->display, why->display.windows, why->display.window_count);
+	if (!err)
+		err = watch(why, &why->hal, why->display.windows, why->display.window_count);
 	for (size_t i = 0; i < why->crew_count && !err; i++)
 		/* SurfaceFlinger draws layers of its own: its threads are watched already */
 		if (why->crews[i].pid != why->display.pid)

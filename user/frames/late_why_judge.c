@@ -9,12 +9,22 @@
 
 /* The threads of one frame while it is judged. */
 struct cast {
-	struct why_thread threads[2 * MAX_CREW];
-	struct sched_spells spells[2 * MAX_CREW];
+	struct why_thread threads[3 * MAX_CREW];
+	struct sched_spells spells[3 * MAX_CREW];
 	size_t count;
 	uint64_t work;
 	struct block_link call; /* that it waited for */
 };
+
+static bool ran(const struct sched_spells *spells, const struct late *late)
+{
+	for (size_t i = 0; i < spells->count; i++)
+		if (spells->items[i].state == SPELL_RUNNING &&
+		    spells->items[i].begin_ns < late->end_ns &&
+		    spells->items[i].end_ns > late->begin_ns)
+			return true;
+	return false;
+}
 
 static int add_crew(struct late_why *why, struct cast *cast, const struct late *late,
 		    const struct crew *crew)
@@ -36,6 +46,9 @@ static int add_crew(struct late_why *why, struct cast *cast, const struct late *
 			.spells = spells->items,
 			.spell_count = spells->count,
 		};
+		/* of the many that serve the HAL, those that did something */
+		if (member->role == JANK_ROLE_HWC && !ran(spells, late))
+			thread->spell_count = 0;
 		if (known)
 			memcpy(thread->comm, known->comm, sizeof(thread->comm));
 		cast->work += spells->count;
@@ -125,6 +138,8 @@ static int judge(struct late_why *why, struct cast *cast, const struct late *lat
 		err = add_crew(why, cast, late, crew);
 	if (!err && !row->machine && row->pid != why->display.pid)
 		err = add_crew(why, cast, late, &why->display);
+	if (!err && !row->machine)
+		err = add_crew(why, cast, late, &why->hal);
 	if (err)
 		return err;
 	frame.thread_count = cast->count;
@@ -170,7 +185,7 @@ int late_why_each(struct late_why *why, int (*visit)(void *ctx, const struct rec
 			err = visit(ctx, &record);
 		why_record_free(&record);
 	}
-	for (size_t i = 0; cast && i < 2 * MAX_CREW; i++)
+	for (size_t i = 0; cast && i < 3 * MAX_CREW; i++)
 		free(cast->spells[i].items);
 	free(cast);
 	return err;

@@ -34,6 +34,7 @@ struct late_why {
 	struct crew *crews; /* one a process with late frames */
 	size_t crew_count;
 	struct crew display; /* SurfaceFlinger's; its windows are all */
+	struct crew hal;     /* the composer's, in the same windows */
 	struct late **by_key, **by_time;
 	struct slices *slices;
 	struct sched_log *log;
