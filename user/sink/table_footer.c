@@ -95,6 +95,26 @@ static bool is_not_shown(const char *key)
 	return false;
 }
 
+/* What FrameTimeline holds the late and dropped frames to be the fault of. */
+static void print_causes(struct table_sink *table, const struct record_footer *footer)
+{
+	static const char *const words[] = {"app", "sf", "hw", "stuffing", "dropped", "unknown"};
+	struct line line = table_line(table);
+	const char *between = "    by FrameTimeline: ";
+	char key[64];
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		snprintf(key, sizeof(key), "frames.causes.%s", words[i]);
+		if (table_total(footer, key) <= 0)
+			continue;
+		line_put(&line, "%s%s", between, words[i]);
+		line_put(&line, " %.0f", table_total(footer, key));
+		between = ", ";
+	}
+	if (*between == ',')
+		line_end(&line);
+}
+
 static void print_frames(struct table_sink *table, const struct record_footer *footer)
 {
 	struct line line = table_line(table);
@@ -105,6 +125,7 @@ static void print_frames(struct table_sink *table, const struct record_footer *f
 		line_put(&line, " (%.1f %%)", table_total(footer, "frames.jank_pct"));
 	line_put(&line, ", %.0f refreshes dropped", table_total(footer, "frames.dropped"));
 	line_end(&line);
+	print_causes(table, footer);
 }
 
 static void print_flight(struct table_sink *table, const struct record_footer *footer)
