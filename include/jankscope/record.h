@@ -258,7 +258,16 @@ struct record_layer {
 	const struct histogram *interval_hist; /* of present-to-present times in ns; NULL: none */
 	/* When the first of shown was on the screen, on the trace's clock. */
 	struct opt_u64 first_shown_boot_ns;
+	/* Frames that FrameTimeline judged in this interval, which need not be the one in which
+	 * they are shown: what janky is a part of. Older versions did not tell. */
+	struct opt_u64 judged;
 };
+
+/* Of how many frames janky ones are told: some of them are not among those shown. */
+static inline uint64_t record_layer_judged(const struct record_layer *layer)
+{
+	return layer->judged.present ? layer->judged.value : layer->shown + layer->jank.dropped;
+}
 
 struct record_frames {
 	bool present;

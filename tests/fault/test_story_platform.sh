@@ -90,6 +90,12 @@ fi
 [ $code = 0 ]; say $? "the other way round it does not (exit $code)" err
 "$BUILD/jankscope" report r1.jsonl --baseline r0.jsonl >out 2>err; code=$?
 [ $code = 0 ] && grep -q '^janky frames, % ' out && grep -qE '^ .*wait_lock' out; say $? "the comparison tells the jank and which stack blocked more" out err
+pct=$(jq -r 'select(.type == "footer").summary.frames.jank_pct' r1.jsonl)
+grep -q "^janky frames, %  *0.000  *$(printf %.3f "$pct") " out; say $? "with the percentage of the summary ($pct)" out
+head -n -1 r1.jsonl >torn.jsonl
+got=$("$BUILD/jankscope" report torn.jsonl --csv - 2>err | grep ',summary.frames.jank_pct,' | cut -d, -f14 | tr -d '\r')
+[ "$(printf %.9f "$got")" = "$(printf %.9f "$pct")" ]; say $? "a run without its footer has the same percentage ($got)" err
+"$BUILD/jankscope" report r1.jsonl --hourly >hourly 2>err; grep -qE "^[-0-9]+ [0-9:]+Z .* $(printf %.1f "$pct") " hourly; say $? "and an hour of it" hourly
 
 # ---- the cable is pulled in mid-run: adbd sends SIGHUP to the shell, in whose place the recorder is (dash would
 # fork it) ----

@@ -52,15 +52,16 @@ static int add_cpu(struct compare_run *run, const struct record_interval *interv
 
 static int add_frames(struct compare_run *run, const struct record_frames *frames)
 {
-	uint64_t shown = 0, dropped = 0, janky = 0;
+	uint64_t shown = 0, dropped = 0, janky = 0, judged = 0;
 	int err;
 
 	for (size_t i = 0; i < frames->layer_count; i++) {
 		shown += frames->layers[i].shown;
 		dropped += frames->layers[i].dropped;
 		janky += frames->layers[i].janky;
+		judged += record_layer_judged(&frames->layers[i]);
 	}
-	err = add(run, COMPARE_JANK, janky, shown);
+	err = add(run, COMPARE_JANK, janky, judged);
 	return err ? err : add(run, COMPARE_DROPPED, dropped, shown + dropped);
 }
 

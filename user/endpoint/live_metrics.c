@@ -59,7 +59,7 @@ static const struct family_description {
 		     {NULL, "_other"}},
 	[LAYERS] = {"jankscope_layer_frames",
 		    NULL,
-		    "frames of a layer, as frames.layers; janky ones are among those shown",
+		    "frames of a layer, as frames.layers; janky ones were late or not shown",
 		    {{"package", "layer"}, "outcome", {"shown", "dropped", "janky"}, 3},
 		    4,
 		    1,

@@ -19,7 +19,7 @@ struct hour {
 	uint64_t dur_ns;
 	bool has_cpu, has_targets, has_frames;
 	double busy_ns, capacity_ns, targets_ns, targets_dur_ns;
-	uint64_t shown, janky;
+	uint64_t judged, janky;
 	uint64_t blocks, blocked_ns, longest_ns;
 	struct opt_u64 rss_bytes, available_bytes; /* the most of the targets, the least */
 	uint64_t lost, holes, hole_ns;
@@ -114,7 +114,7 @@ static int take_interval(struct hourly *hourly, const struct record *record)
 		add_cpu(hour, interval, hourly->has_targets);
 	hour->has_frames |= interval->frames.present;
 	for (size_t i = 0; i < interval->frames.layer_count; i++) {
-		hour->shown += interval->frames.layers[i].shown;
+		hour->judged += record_layer_judged(&interval->frames.layers[i]);
 		hour->janky += interval->frames.layers[i].janky;
 	}
 	if (interval->memory.present)
@@ -189,7 +189,7 @@ static void put_hour(const struct hourly *hourly, const struct hour *hour)
 		   100 * hour->busy_ns / hour->capacity_ns);
 	put_number(to, 6, 1, hour->has_targets && hour->targets_dur_ns > 0,
 		   100 * hour->targets_ns / hour->targets_dur_ns);
-	put_number(to, 5, 1, hour->shown > 0, 100 * (double)hour->janky / (double)hour->shown);
+	put_number(to, 5, 1, hour->judged > 0, 100 * (double)hour->janky / (double)hour->judged);
 	fprintf(to, " %6" PRIu64, hour->blocks);
 	put_number(to, 7, 2, hour->blocks > 0, (double)hour->longest_ns / 1e9);
 	put_bytes(to, hour->rss_bytes);

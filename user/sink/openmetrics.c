@@ -188,7 +188,7 @@ static void put_layers(struct metrics_page *page, const struct record_footer *fo
 			add_values(&rows[count], &row);
 	}
 	put_rows(page, "jankscope_layer_frames", "counter", NULL,
-		 "frames of a layer, as frames.layers; janky ones are among those shown", &kind,
+		 "frames of a layer, as frames.layers; janky ones were late or not shown", &kind,
 		 rows, count + 1, series);
 }
 

@@ -92,12 +92,15 @@ static void put_value(struct metrics_page *page, double value)
 	fprintf(page->out, " %s\n", text);
 }
 
-/* "cpu.busy_ns" becomes jankscope_cpu_busy_seconds. */
+/* "cpu.busy_ns" becomes jankscope_cpu_busy_seconds; an hour is written out, as Prometheus has it.
+ */
 static void name_family(char name[METRICS_NAME_BYTES], const char *key, const struct unit *unit)
 {
 	snprintf(name, METRICS_NAME_BYTES, "jankscope_%.*s%s%s",
 		 (int)(strlen(key) - strlen(unit->suffix)), key, unit->name ? "_" : "",
-		 unit->name ? unit->name : "");
+		 unit->name               ? unit->name
+		 : ends_in(key, "_per_h") ? "our"
+					  : "");
 	for (char *c = name; *c; c++)
 		if (!isalnum((unsigned char)*c))
 			*c = '_';

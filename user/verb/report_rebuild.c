@@ -27,7 +27,7 @@ struct report_rebuild {
 	bool selected;
 	struct power_totals power;
 	bool frames_known;
-	uint64_t shown, dropped, janky;
+	uint64_t shown, dropped, janky, judged;
 	uint64_t records;
 	struct record_footer footer;
 	struct missing_list missing;
@@ -83,6 +83,8 @@ static void add_interval(struct report_rebuild *rebuild, const struct record_int
 		rebuild->shown += frames->layers[i].shown;
 		rebuild->dropped += frames->layers[i].dropped;
 		rebuild->janky += frames->layers[i].janky;
+		if (frames->layers[i].judged.present)
+			rebuild->judged += frames->layers[i].judged.value;
 	}
 }
 
@@ -107,7 +109,13 @@ static int set_totals(struct report_rebuild *rebuild)
 		err = summary_set_total(summary, "frames.shown", (double)rebuild->shown);
 	if (!err)
 		err = summary_set_total(summary, "frames.dropped", (double)rebuild->dropped);
-	return err ? err : summary_set_total(summary, "frames.janky", (double)rebuild->janky);
+	if (!err)
+		err = summary_set_total(summary, "frames.janky", (double)rebuild->janky);
+	/* As the recorder has it; older ones did not tell of how many. */
+	if (!err && rebuild->judged)
+		err = summary_set_total(summary, "frames.jank_pct",
+					100.0 * (double)rebuild->janky / (double)rebuild->judged);
+	return err;
 }
 
 const struct record *report_rebuild_footer(struct report_rebuild *rebuild)

@@ -74,14 +74,20 @@ function growing(summary) {
 	}).length;
 }
 
+/* Of the frames that were judged; where that is not told, of those shown and those never shown. */
+function jankPct(summary) {
+	var told = get(summary, 'frames.jank_pct'), all = get(summary, 'frames.shown') + (get(summary, 'frames.causes.dropped') || 0);
+	return told === undefined && !all ? '-' : fixed(told === undefined ? 100 * get(summary, 'frames.janky') / all : told, 2) + ' %';
+}
+
 function cards(run) {
 	var summary = run.footer.summary || {}, out = [], dur = get(summary, 'dur_ns');
 	function has(path) { return get(summary, path) !== undefined; }
 	var lost = get(summary, 'lost_pct'), kinds = Object.keys(run.footer.lost || {}), blocks = get(summary, 'blocks.count');
 	if (dur) out.push(card('Recorded', seconds(dur), fixed(get(summary, 'intervals'), 0) + ' intervals'));
 	if (has('frames.shown'))
-		out.push(card('Janky frames', get(summary, 'frames.shown') ? fixed(100 * get(summary, 'frames.janky') / get(summary, 'frames.shown'), 2) + ' %' : '-',
-			fixed(get(summary, 'frames.janky'), 0) + ' of ' + fixed(get(summary, 'frames.shown'), 0),
+		out.push(card('Janky frames', jankPct(summary),
+			fixed(get(summary, 'frames.janky'), 0) + ' late or not shown, ' + fixed(get(summary, 'frames.shown'), 0) + ' shown',
 			get(summary, 'frames.janky') > 0 ? 'bad' : 'good'));
 	if (blocks !== undefined)
 		out.push(card('Blocks', fixed(blocks, 0), blocks ? seconds(get(summary, 'blocks.total_ns')) + ' in all, longest ' +

@@ -34,6 +34,8 @@ static const struct field layer_rows[] = {
 	      MERGED(ABSENT)),
 	FIELD(struct record_layer, janky, REQUIRED, COUNT, "frames that were late or not shown",
 	      MERGED(SUM)),
+	FIELD(struct record_layer, judged, OPTIONAL, COUNT,
+	      "frames that FrameTimeline judged, of which the janky ones are a part", MERGED(SUM)),
 	FIELD_GROUP("jank", &jank_type, "janky frames by their cause"),
 	FIELD(struct record_layer, interval_hist, OPTIONAL, NS,
 	      "[lowest ns, highest ns, count] of each bucket of present-to-present times"),

@@ -275,6 +275,7 @@ static int add_layer(struct frames_source *s, struct frame_stream *stream,
 		.shown = from->shown,
 		.dropped = from->dropped,
 		.janky = from->janky,
+		.judged = SOME_U64(from->rows),
 		.interval_hist = histogram_count(from->hist) ? from->hist : NULL,
 	};
 	if (package && !layer->package)
