@@ -364,7 +364,7 @@ static int check_row(void *ctx, const struct field_visit *visit)
 		cr_expect_eq(field->unit, UNIT_NS, "%s.%s", visit->record, visit->path);
 	if (length > 6 && !strcmp(visit->path + length - 6, "_bytes"))
 		cr_expect_eq(field->unit, UNIT_BYTES, "%s.%s", visit->record, visit->path);
-	/* What says whose a row is: sink/csv.c looks for it among such fields only. */
+	/* What says whose a row is: sink/csv_subject.c looks for it among such fields only. */
 	for (size_t i = 0; field->key && i < sizeof(who) / sizeof(*who); i++)
 		if (!strcmp(field->key, who[i]) && field->kind != FIELD_OBJECT &&
 		    field->kind != FIELD_POINTER && field->kind != FIELD_LIST)

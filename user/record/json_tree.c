@@ -5,18 +5,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "record/json_unescape.h"
 #include "util/arena.h"
 
 #define MAX_VALUES (4u << 20)
 /* Records nest eight deep. */
 #define MAX_DEPTH 64
 
-enum json_type { JSON_IS_OBJECT, JSON_IS_LIST, JSON_IS_TEXT, JSON_IS_WORD };
+enum json_type {
+	JSON_IS_OBJECT,
+	JSON_IS_LIST,
+	JSON_IS_TEXT,
+	JSON_IS_WORD,
+	JSON_IS_WHOLE,
+	JSON_IS_REAL
+};
 
 struct json_token {
-	const char *start, *end; /* of a text without its quotes */
-	uint32_t next;           /* the token behind it and its parts */
-	uint32_t size : 24;      /* members or elements */
+	const char *start; /* of a text without its quotes */
+	union {
+		const char *end;
+		uint64_t keys; /* of an object: key_bit() of each */
+	};
+	uint32_t next;      /* the token behind it and its parts */
+	uint32_t size : 24; /* members or elements */
 	uint32_t type : 8;
 };
 
@@ -107,12 +119,37 @@ static void skip_space(struct reader *reader)
 		reader->p++;
 }
 
+/* Most keys that are looked for in vain are told by this from those that there are. */
+static uint64_t key_bit(unsigned char first, unsigned char second)
+{
+	return 1ull << ((first * 5u ^ second) & 63);
+}
+
+/* How many of the next bytes, eight at a time, end no text. */
+static size_t plain_bytes(const char *p, const char *end)
+{
+	const uint64_t ones = UINT64_MAX / 255, tops = ones << 7;
+	const char *start = p;
+	uint64_t word, quote, escape;
+
+	for (; end - p >= 8; p += 8) {
+		memcpy(&word, p, sizeof(word));
+		quote = word ^ (ones * '"');
+		escape = word ^ (ones * '\\');
+		if ((((word - ones * 0x20) & ~word) | ((quote - ones) & ~quote) |
+		     ((escape - ones) & ~escape)) &
+		    tops)
+			break;
+	}
+	return (size_t)(p - start);
+}
+
 /* At a quote. What its escapes mean is looked at when somebody asks for the text. */
 static int read_text(struct reader *reader)
 {
 	const char *start = reader->p + 1, *end = reader->end, *p = start;
 
-	for (; p < end && *p != '"'; p++) {
+	for (p += plain_bytes(p, end); p < end && *p != '"'; p++) {
 		if ((unsigned char)*p < 0x20)
 			return -EBADMSG;
 		p += *p == '\\';
@@ -132,15 +169,17 @@ static int read_word(struct reader *reader)
 {
 	struct json_token word = {.start = reader->p};
 	const char *p = reader->p, *end = reader->end;
+	enum json_type type = JSON_IS_WORD;
 	bool whole;
 
 	while (p < end && !ends_word(*p))
 		p++;
 	word.end = reader->p = p;
-	if (!is_number(word.start, word.end, &whole) && !is_word(&word, "true") &&
-	    !is_word(&word, "false") && !is_word(&word, "null"))
+	if (is_number(word.start, word.end, &whole))
+		type = whole ? JSON_IS_WHOLE : JSON_IS_REAL;
+	else if (!is_word(&word, "true") && !is_word(&word, "false") && !is_word(&word, "null"))
 		return -EBADMSG;
-	return add_token(reader, JSON_IS_WORD, word.start, word.end);
+	return add_token(reader, type, word.start, word.end);
 }
 
 static int open_token(struct reader *reader, enum json_type type)
@@ -172,19 +211,25 @@ static void close_token(struct reader *reader)
 {
 	struct json_token *token = &reader->tree->tokens[reader->open[--reader->depth]];
 
-	token->end = ++reader->p;
+	reader->p++;
 	token->next = reader->tree->count;
 }
 
 /* "key": before a value of an object. */
 static int read_key(struct reader *reader)
 {
+	struct json_tree *tree = reader->tree;
+	const char *key;
 	int err;
 
 	skip_space(reader);
 	if (reader->p == reader->end || *reader->p != '"')
 		return -EBADMSG;
+	key = reader->p + 1;
 	err = read_text(reader);
+	if (!err && *key != '"')
+		tree->tokens[reader->open[reader->depth - 1]].keys |=
+			key_bit((unsigned char)key[0], (unsigned char)(key[1] == '"' ? 0 : key[1]));
 	skip_space(reader);
 	if (!err && (reader->p == reader->end || *reader->p++ != ':'))
 		err = -EBADMSG;
@@ -299,6 +344,8 @@ uint32_t json_tree_get(const struct json_tree *tree, uint32_t object, const char
 {
 	uint32_t end = behind(tree, object), begin = object + 1, at = *hint;
 
+	if (!(token_at(tree, object)->keys & key_bit((unsigned char)key[0], (unsigned char)key[1])))
+		return 0;
 	if (at < begin || at >= end)
 		at = begin;
 	/* The members from the hint to the end, then those before it. */
@@ -336,21 +383,18 @@ static bool take_whole(const struct json_token *token, int64_t *value)
 bool json_tree_integer(const struct json_tree *tree, uint32_t place, int64_t *value)
 {
 	const struct json_token *token = token_at(tree, place);
-	bool whole;
 
-	return token->type == JSON_IS_WORD && is_number(token->start, token->end, &whole) &&
-	       whole && take_whole(token, value);
+	return token->type == JSON_IS_WHOLE && take_whole(token, value);
 }
 
 bool json_tree_number(const struct json_tree *tree, uint32_t place, double *value)
 {
 	const struct json_token *token = token_at(tree, place);
 	int64_t number;
-	bool whole;
 
-	if (token->type != JSON_IS_WORD || !is_number(token->start, token->end, &whole))
+	if (token->type != JSON_IS_WHOLE && token->type != JSON_IS_REAL)
 		return false;
-	if (whole) {
+	if (token->type == JSON_IS_WHOLE) {
 		if (!take_whole(token, &number))
 			return false;
 		*value = (double)number;
@@ -365,122 +409,11 @@ bool json_tree_bool(const struct json_tree *tree, uint32_t place, bool *value)
 {
 	const struct json_token *token = token_at(tree, place);
 
-	*value = is_word(token, "true");
-	return token->type == JSON_IS_WORD && (*value || is_word(token, "false"));
+	*value = token->type == JSON_IS_WORD && is_word(token, "true");
+	return *value || (token->type == JSON_IS_WORD && is_word(token, "false"));
 }
 
 /* ---- texts ---- */
-
-/* Four hexadecimal digits; false: they are none. */
-static bool take_hex(const char *p, const char *end, unsigned *value)
-{
-	*value = 0;
-	if (end - p < 4)
-		return false;
-	for (int i = 0; i < 4; i++) {
-		char c = (char)(p[i] | 32); /* small, where it is a letter */
-
-		if (!is_digit(p[i]) && (c < 'a' || c > 'f'))
-			return false;
-		*value = *value * 16 + (unsigned)(is_digit(p[i]) ? p[i] - '0' : c - 'a' + 10);
-	}
-	return true;
-}
-
-static char *put_utf8(char *out, unsigned code)
-{
-	if (code < 0x80) {
-		*out++ = (char)code;
-	} else if (code < 0x800) {
-		*out++ = (char)(0xc0 | code >> 6);
-		*out++ = (char)(0x80 | (code & 0x3f));
-	} else if (code < 0x10000) {
-		*out++ = (char)(0xe0 | code >> 12);
-		*out++ = (char)(0x80 | (code >> 6 & 0x3f));
-		*out++ = (char)(0x80 | (code & 0x3f));
-	} else {
-		*out++ = (char)(0xf0 | code >> 18);
-		*out++ = (char)(0x80 | (code >> 12 & 0x3f));
-		*out++ = (char)(0x80 | (code >> 6 & 0x3f));
-		*out++ = (char)(0x80 | (code & 0x3f));
-	}
-	return out;
-}
-
-/* A character behind \u, the second half of a pair included. NULL: none, NUL, or half a pair. */
-static const char *take_unicode(const char *p, const char *end, char **out)
-{
-	unsigned code, low;
-
-	if (!take_hex(p, end, &code))
-		return NULL;
-	p += 4;
-	if (code >= 0xd800 && code < 0xdc00) {
-		if (end - p < 2 || p[0] != '\\' || p[1] != 'u' || !take_hex(p + 2, end, &low) ||
-		    low < 0xdc00 || low > 0xdfff)
-			return NULL;
-		code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-		p += 6;
-	} else if (!code || (code >= 0xdc00 && code < 0xe000)) {
-		return NULL;
-	}
-	*out = put_utf8(*out, code);
-	return p;
-}
-
-/* Bytes of the UTF-8 character at p, 0: there is none (RFC 3629: no surrogates, no longer way than
- * needed). */
-static size_t utf8_length(const unsigned char *p, size_t room)
-{
-	size_t length = p[0] < 0x80   ? 1
-			: p[0] < 0xc2 ? 0
-			: p[0] < 0xe0 ? 2
-			: p[0] < 0xf0 ? 3
-			: p[0] < 0xf5 ? 4
-				      : 0;
-
-	if (!length || length > room)
-		return 0;
-	for (size_t i = 1; i < length; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-	    (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-		return 0;
-	return length;
-}
-
-/* A text is never longer than what it is written as. */
-static bool unescape(const char *p, const char *end, char *out)
-{
-	static const char from[] = "bfnrt\"\\/", to[] = "\b\f\n\r\t\"\\/";
-
-	while (p < end) {
-		if (*p == '\\') {
-			const char *at = p + 1 < end ? strchr(from, p[1]) : NULL;
-
-			if (at && *at) {
-				*out++ = to[at - from];
-				p += 2;
-			} else {
-				p = p + 1 < end && p[1] == 'u' ? take_unicode(p + 2, end, &out)
-							       : NULL;
-				if (!p)
-					return false;
-			}
-		} else {
-			size_t length = utf8_length((const unsigned char *)p, (size_t)(end - p));
-
-			if (!length)
-				return false;
-			memcpy(out, p, length);
-			out += length;
-			p += length;
-		}
-	}
-	*out = 0;
-	return true;
-}
 
 int json_tree_text(const struct json_tree *tree, uint32_t place, struct arena *arena,
 		   const char **text)
@@ -494,5 +427,5 @@ int json_tree_text(const struct json_tree *tree, uint32_t place, struct arena *a
 	if (!copy)
 		return -ENOMEM;
 	*text = copy;
-	return unescape(token->start, token->end, copy) ? 0 : -EBADMSG;
+	return json_unescape(token->start, token->end, copy) ? 0 : -EBADMSG;
 }

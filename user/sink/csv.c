@@ -11,35 +11,17 @@
 #include "record/fields.h"
 #include "record/histogram.h"
 #include "sink/csv_cells.h"
+#include "sink/csv_subject.h"
 #include "util/clock.h"
 
 #define PATH_BYTES 192
 
-/* Fields of these keys say whose the other values are. Each has a column, and no row of its own. */
-static const char *const columns[] = {"pid", "tid", "uid", "package", "process", "thread"};
-#define COLUMNS (sizeof(columns) / sizeof(*columns))
-
 /* A row at the most: texts in the columns, the name, the path and the value, and numbers. */
-#define ROW_BYTES (CSV_TEXT_MOST * (COLUMNS + 3) + 256)
+#define ROW_BYTES (CSV_TEXT_MOST * (CSV_COLUMNS + 3) + 256)
 _Static_assert(ROW_BYTES < CSV_CELLS_BYTES / 2, "many rows are written at a time");
 
 #define HEAD \
 	"record,seq,t_boot_ns,time,pid,tid,uid,package,process,thread,name,metric,unit,value\r\n"
-
-struct number {
-	bool known, is_signed;
-	uint64_t value;
-};
-
-/* Whose values are written: what is known of that on the way from the record to the value. */
-struct subject {
-	uint64_t id; /* no two subjects that say something else have one */
-	struct number numbers[COLUMNS];
-	const char *texts[COLUMNS]; /* NULL: the number, or nothing */
-	size_t lengths[COLUMNS];    /* of the texts */
-	const char *name;           /* what else a row of a list is called; NULL: nothing */
-	size_t name_length;
-};
 
 struct csv {
 	struct sink base;
@@ -57,7 +39,7 @@ struct csv {
 /* ---- rows ---- */
 
 /* What all rows of a subject begin with: a few subjects have most of the rows of a record. */
-static void put_head(struct csv *csv, const struct subject *subject)
+static void put_head(struct csv *csv, const struct csv_subject *subject)
 {
 	const struct record *record = csv->record;
 	struct csv_cells *head = &csv->head;
@@ -72,7 +54,7 @@ static void put_head(struct csv *csv, const struct subject *subject)
 	csv_put_whole(head, t_boot_ns, false);
 	csv_put_plain(head, ",");
 	csv_put_plain(head, csv->time);
-	for (size_t i = 0; i < COLUMNS; i++) {
+	for (size_t i = 0; i < CSV_COLUMNS; i++) {
 		csv_put_plain(head, ",");
 		if (subject->texts[i])
 			csv_put_text(head, subject->texts[i], subject->lengths[i]);
@@ -89,7 +71,7 @@ static void put_head(struct csv *csv, const struct subject *subject)
 
 /* All of a row but its value. `made_up`: the key path has keys of counters or events in it, which
  * a file can make up. */
-static void begin_row(struct csv *csv, const struct subject *subject, const char *unit,
+static void begin_row(struct csv *csv, const struct csv_subject *subject, const char *unit,
 		      bool made_up)
 {
 	if (csv->head_of != subject->id)
@@ -113,10 +95,10 @@ static void end_row(struct csv *csv)
 
 /* ---- values ---- */
 
-static void put_fields(struct csv *csv, const struct subject *subject,
+static void put_fields(struct csv *csv, const struct csv_subject *subject,
 		       const struct field_type *type, const void *object, size_t prefix);
 
-static void put_number_row(struct csv *csv, const struct subject *subject, const char *unit,
+static void put_number_row(struct csv *csv, const struct csv_subject *subject, const char *unit,
 			   double value, bool made_up)
 {
 	if (!isfinite(value))
@@ -125,114 +107,6 @@ static void put_number_row(struct csv *csv, const struct subject *subject, const
 	csv_put_real(&csv->rows, value,
 		     fabs(value) < 9e15 && value == trunc(value) ? "%.0f" : "%.17g");
 	end_row(csv);
-}
-
-/* The text of a field, at most *length bytes; NULL: it is none, or absent. */
-static const char *text_of(const struct field *row, const void *place, size_t *length)
-{
-	*length = SIZE_MAX;
-	switch ((enum field_kind)row->kind) {
-	case FIELD_TEXT:
-		return *(const char *const *)place;
-	case FIELD_CHARS:
-		*length = row->size;
-		return row->need == FIELD_REQUIRED || *(const char *)place ? place : NULL;
-	case FIELD_CHOICE:
-		if (row->need == FIELD_NONZERO && !*(const unsigned *)place)
-			return NULL;
-		return row->words[*(const unsigned *)place];
-	case FIELD_FIXED:
-		return row->words[0];
-	case FIELD_BOOL:
-		return *(const bool *)place ? "true" : row->need == FIELD_NONZERO ? NULL : "false";
-	default:
-		return NULL;
-	}
-}
-
-/* False: the field is no whole number, or absent. */
-static bool number_of(const struct field *row, const void *place, struct number *number)
-{
-	bool is_signed = false;
-	uint64_t value;
-
-	number->known = false;
-	switch ((enum field_kind)row->kind) {
-	case FIELD_U64:
-		value = *(const uint64_t *)place;
-		break;
-	case FIELD_U32:
-		value = *(const uint32_t *)place;
-		break;
-	case FIELD_I32:
-		is_signed = true;
-		value = (uint64_t)(int64_t) * (const int32_t *)place;
-		break;
-	case FIELD_I64:
-	case FIELD_ADDRESS:
-		is_signed = true;
-		value = *(const uint64_t *)place;
-		break;
-	case FIELD_OPT_U64:
-		if (!((const struct opt_u64 *)place)->present)
-			return false;
-		value = ((const struct opt_u64 *)place)->value;
-		break;
-	case FIELD_OPT_I64:
-		if (!((const struct opt_i64 *)place)->present)
-			return false;
-		is_signed = true;
-		value = (uint64_t)((const struct opt_i64 *)place)->value;
-		break;
-	default:
-		return false;
-	}
-	if (!value && row->need == FIELD_NONZERO)
-		return false;
-	*number = (struct number){true, is_signed, value};
-	return true;
-}
-
-static size_t column_of(const struct field *row)
-{
-	size_t i = 0;
-
-	/* Most fields are figures. */
-	if (!row->key || (row->unit != UNIT_ID && row->unit != UNIT_NAME))
-		return COLUMNS;
-	while (i < COLUMNS && (columns[i][0] != row->key[0] || strcmp(columns[i], row->key)))
-		i++;
-	return i;
-}
-
-/* What the fields of an object say about whose values its others are. True: anything. */
-static bool know_subject(struct subject *subject, const struct field_type *type, const void *object,
-			 bool in_list)
-{
-	bool any = false;
-
-	for (size_t i = 0; i < type->count; i++) {
-		const struct field *row = &type->fields[i];
-		const void *place = (const char *)object + row->offset;
-		size_t column = column_of(row), length;
-		const char *text;
-
-		if (row->kind == FIELD_INLINE) {
-			any |= know_subject(subject, row->of, place, in_list);
-		} else if (column < COLUMNS) {
-			any = true;
-			subject->texts[column] = text_of(row, place, &subject->lengths[column]);
-			number_of(row, place, &subject->numbers[column]);
-		} else if (in_list && row->kind != FIELD_BOOL && !subject->name) {
-			text = text_of(row, place, &length);
-			if (!text)
-				continue;
-			any = true;
-			subject->name = text;
-			subject->name_length = length;
-		}
-	}
-	return any;
 }
 
 /* A stack is a list of frames, and no figure. */
@@ -259,11 +133,11 @@ static size_t add_key(struct csv *csv, size_t prefix, const char *key)
 
 /* Rows whose keys are names of their own: the name has its column, and is not in the path, so that
  * a metric has one path. */
-static void put_named(struct csv *csv, const struct subject *parent, const struct field_type *type,
-		      const char *rows, size_t count, size_t prefix)
+static void put_named(struct csv *csv, const struct csv_subject *parent,
+		      const struct field_type *type, const char *rows, size_t count, size_t prefix)
 {
 	for (size_t i = 0; i < count; i++) {
-		struct subject subject = *parent;
+		struct csv_subject subject = *parent;
 
 		subject.id = ++csv->subjects;
 		subject.name = *(const char *const *)(const void *)(rows + i * type->size +
@@ -273,30 +147,30 @@ static void put_named(struct csv *csv, const struct subject *parent, const struc
 	}
 }
 
-static void put_rows(struct csv *csv, const struct subject *parent, const struct field_type *type,
-		     const char *rows, size_t count, size_t prefix)
+static void put_rows(struct csv *csv, const struct csv_subject *parent,
+		     const struct field_type *type, const char *rows, size_t count, size_t prefix)
 {
 	for (size_t i = 0; i < count; i++) {
-		struct subject subject = *parent;
+		struct csv_subject subject = *parent;
 
 		subject.id = ++csv->subjects;
 		subject.name = NULL;
-		know_subject(&subject, type, rows + i * type->size, true);
+		csv_know_subject(&subject, type, rows + i * type->size, true);
 		put_fields(csv, &subject, type, rows + i * type->size, prefix);
 	}
 }
 
-static void put_object(struct csv *csv, const struct subject *parent, const struct field_type *type,
-		       const void *object, size_t prefix)
+static void put_object(struct csv *csv, const struct csv_subject *parent,
+		       const struct field_type *type, const void *object, size_t prefix)
 {
-	struct subject subject = *parent;
+	struct csv_subject subject = *parent;
 
-	if (know_subject(&subject, type, object, false))
+	if (csv_know_subject(&subject, type, object, false))
 		subject.id = ++csv->subjects;
 	put_fields(csv, &subject, type, object, prefix);
 }
 
-static void put_counters(struct csv *csv, const struct subject *subject,
+static void put_counters(struct csv *csv, const struct csv_subject *subject,
 			 const struct counter_list *list, size_t prefix)
 {
 	for (size_t i = 0; i < list->count; i++)
@@ -307,7 +181,7 @@ static void put_counters(struct csv *csv, const struct subject *subject,
 		}
 }
 
-static void put_missing(struct csv *csv, const struct subject *subject,
+static void put_missing(struct csv *csv, const struct csv_subject *subject,
 			const struct missing_list *list, size_t prefix)
 {
 	for (size_t i = 0; i < list->count; i++)
@@ -320,7 +194,7 @@ static void put_missing(struct csv *csv, const struct subject *subject,
 
 struct buckets {
 	struct csv *csv;
-	const struct subject *subject;
+	const struct csv_subject *subject;
 	size_t prefix;
 };
 
@@ -337,7 +211,7 @@ static void put_bucket(void *ctx, uint64_t low, uint64_t high, uint64_t count)
 	end_row(buckets->csv);
 }
 
-static void put_event_keys(struct csv *csv, const struct subject *subject,
+static void put_event_keys(struct csv *csv, const struct csv_subject *subject,
 			   const struct record_event *event)
 {
 	for (size_t i = 0; i < event->key_count; i++) {
@@ -366,7 +240,7 @@ static const char *unit_of_key(const char *key)
 	return "";
 }
 
-static void put_totals(struct csv *csv, const struct subject *subject,
+static void put_totals(struct csv *csv, const struct csv_subject *subject,
 		       const struct record_footer *footer, size_t prefix)
 {
 	for (size_t i = 0; i < footer->total_count; i++)
@@ -390,13 +264,13 @@ static void put_totals(struct csv *csv, const struct subject *subject,
 	}
 }
 
-static void put_field(struct csv *csv, const struct subject *subject, const struct field *row,
+static void put_field(struct csv *csv, const struct csv_subject *subject, const struct field *row,
 		      const void *object, size_t prefix)
 {
 	const void *place = (const char *)object + row->offset;
 	const void *more = (const char *)object + row->more_offset;
 	const struct field *part;
-	struct number number;
+	struct csv_number number;
 	const char *text;
 	size_t length;
 
@@ -417,7 +291,7 @@ static void put_field(struct csv *csv, const struct subject *subject, const stru
 		put_totals(csv, subject, object, prefix);
 		return;
 	}
-	if (column_of(row) < COLUMNS)
+	if (csv_column_of(row) < CSV_COLUMNS)
 		return;
 	length = add_key(csv, prefix, row->key);
 	if (!length)
@@ -464,10 +338,10 @@ static void put_field(struct csv *csv, const struct subject *subject, const stru
 	default:
 		break;
 	}
-	text = text_of(row, place, &length);
+	text = csv_text_of(row, place, &length);
 	if (text && text == subject->name)
 		return; /* it is in its column */
-	if (!text && !number_of(row, place, &number))
+	if (!text && !csv_number_of(row, place, &number))
 		return;
 	begin_row(csv, subject, text ? "" : field_unit_name(row), false);
 	if (text)
@@ -477,7 +351,7 @@ static void put_field(struct csv *csv, const struct subject *subject, const stru
 	end_row(csv);
 }
 
-static void put_fields(struct csv *csv, const struct subject *subject,
+static void put_fields(struct csv *csv, const struct csv_subject *subject,
 		       const struct field_type *type, const void *object, size_t prefix)
 {
 	for (size_t i = 0; i < type->count; i++)
@@ -514,7 +388,7 @@ static int csv_write(struct sink *sink, const struct record *record)
 		return 0;
 	csv->record = record;
 	set_time(csv, record->t_boot_ns);
-	put_object(csv, &(struct subject){.id = ++csv->subjects}, record_types[record->type],
+	put_object(csv, &(struct csv_subject){.id = ++csv->subjects}, record_types[record->type],
 		   record->header, 0);
 	return csv->rows.err;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What an interval adds to the summary. */
 #include <stdio.h>
+#include <string.h>
 
 #include "record/histogram.h"
 #include "summary/disk.h"
@@ -73,11 +74,14 @@ static int add_bytes(struct summary *summary, const char *prefix, const struct r
 		{"tx_bytes", bytes->tx_bytes},
 		{"tx_packets", bytes->tx_packets},
 	};
+	size_t length = strlen(prefix);
 	char key[64];
 	int err = 0;
 
+	memcpy(key, prefix, length); /* each is one of ours, and short */
+	key[length] = '.';
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts) && !err; i++) {
-		snprintf(key, sizeof(key), "%s.%s", prefix, parts[i].name);
+		strcpy(key + length + 1, parts[i].name);
 		err = summary_add_to(summary, key, (double)parts[i].value);
 	}
 	return err;

@@ -25,7 +25,7 @@ struct row {
 	uint64_t times, opened; /* with `other`, several may begin before the first one ends */
 	bool selected, any;
 	struct summary_total *totals;
-	size_t total_count;
+	size_t total_count, last_total; /* the one that was added to last */
 	struct histogram *histograms[SCENE_DISTRIBUTIONS];
 	struct record_distribution distributions[SCENE_DISTRIBUTIONS];
 };
@@ -226,13 +226,18 @@ void scenes_select(struct scenes *scenes, uint64_t begin_boot_ns, uint64_t end_b
 static int add_to(struct row *row, const char *key, double value)
 {
 	struct summary_total *more;
+	size_t at = row->last_total;
 
 	row->any = true;
-	for (size_t i = 0; i < row->total_count; i++)
-		if (!strcmp(row->totals[i].key, key)) {
-			row->totals[i].value += value;
+	/* They come in the order in which they came before. */
+	for (size_t i = 0; i < row->total_count; i++) {
+		at = at + 1 < row->total_count ? at + 1 : 0;
+		if (!strcmp(row->totals[at].key, key)) {
+			row->totals[at].value += value;
+			row->last_total = at;
 			return 0;
 		}
+	}
 	more = realloc(row->totals, (row->total_count + 1) * sizeof(*more));
 	if (!more)
 		return -ENOMEM;

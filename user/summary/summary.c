@@ -119,10 +119,16 @@ static double *total(struct summary *summary, const char *key)
 {
 	struct record_footer *footer = &summary->footer;
 	struct summary_total *more;
+	size_t at = summary->last_total;
 
-	for (size_t i = 0; i < footer->total_count; i++)
-		if (!strcmp(footer->totals[i].key, key))
-			return &footer->totals[i].value;
+	/* They come in the order in which they came before. */
+	for (size_t i = 0; i < footer->total_count; i++) {
+		at = at + 1 < footer->total_count ? at + 1 : 0;
+		if (!strcmp(footer->totals[at].key, key)) {
+			summary->last_total = at;
+			return &footer->totals[at].value;
+		}
+	}
 	more = realloc(footer->totals, (footer->total_count + 1) * sizeof(*more));
 	if (!more)
 		return NULL;

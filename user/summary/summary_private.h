@@ -58,6 +58,7 @@ struct summary {
 	uint64_t end_boot_ns; /* of the interval before; 0: there was none */
 	struct histogram *histograms[DISTRIBUTION_MAX];
 	struct record_footer footer;
+	size_t last_total; /* of the footer's totals the one that was added to last */
 	struct record_distribution distributions[DISTRIBUTION_MAX];
 	const struct loss_registry *registry;
 	/* blocks_bare: without a stack although stacks were taken; a stack may follow. */

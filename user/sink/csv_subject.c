@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sink/csv_subject.h"
+
+#include <string.h>
+
+static const char *const columns[CSV_COLUMNS] = {"pid",     "tid",     "uid",
+						 "package", "process", "thread"};
+
+const char *csv_text_of(const struct field *row, const void *place, size_t *length)
+{
+	*length = SIZE_MAX;
+	switch ((enum field_kind)row->kind) {
+	case FIELD_TEXT:
+		return *(const char *const *)place;
+	case FIELD_CHARS:
+		*length = row->size;
+		return row->need == FIELD_REQUIRED || *(const char *)place ? place : NULL;
+	case FIELD_CHOICE:
+		if (row->need == FIELD_NONZERO && !*(const unsigned *)place)
+			return NULL;
+		return row->words[*(const unsigned *)place];
+	case FIELD_FIXED:
+		return row->words[0];
+	case FIELD_BOOL:
+		return *(const bool *)place ? "true" : row->need == FIELD_NONZERO ? NULL : "false";
+	default:
+		return NULL;
+	}
+}
+
+bool csv_number_of(const struct field *row, const void *place, struct csv_number *number)
+{
+	bool is_signed = false;
+	uint64_t value;
+
+	number->known = false;
+	switch ((enum field_kind)row->kind) {
+	case FIELD_U64:
+		value = *(const uint64_t *)place;
+		break;
+	case FIELD_U32:
+		value = *(const uint32_t *)place;
+		break;
+	case FIELD_I32:
+		is_signed = true;
+		value = (uint64_t)(int64_t) * (const int32_t *)place;
+		break;
+	case FIELD_I64:
+	case FIELD_ADDRESS:
+		is_signed = true;
+		value = *(const uint64_t *)place;
+		break;
+	case FIELD_OPT_U64:
+		if (!((const struct opt_u64 *)place)->present)
+			return false;
+		value = ((const struct opt_u64 *)place)->value;
+		break;
+	case FIELD_OPT_I64:
+		if (!((const struct opt_i64 *)place)->present)
+			return false;
+		is_signed = true;
+		value = (uint64_t)((const struct opt_i64 *)place)->value;
+		break;
+	default:
+		return false;
+	}
+	if (!value && row->need == FIELD_NONZERO)
+		return false;
+	*number = (struct csv_number){true, is_signed, value};
+	return true;
+}
+
+size_t csv_column_of(const struct field *row)
+{
+	size_t i = 0;
+
+	/* Most fields are figures. */
+	if (!row->key || (row->unit != UNIT_ID && row->unit != UNIT_NAME))
+		return CSV_COLUMNS;
+	while (i < CSV_COLUMNS && (columns[i][0] != row->key[0] || strcmp(columns[i], row->key)))
+		i++;
+	return i;
+}
+
+bool csv_know_subject(struct csv_subject *subject, const struct field_type *type,
+		      const void *object, bool in_list)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < type->count; i++) {
+		const struct field *row = &type->fields[i];
+		const void *place = (const char *)object + row->offset;
+		size_t column = csv_column_of(row), length;
+		const char *text;
+
+		if (row->kind == FIELD_INLINE) {
+			any |= csv_know_subject(subject, row->of, place, in_list);
+		} else if (column < CSV_COLUMNS) {
+			any = true;
+			subject->texts[column] = csv_text_of(row, place, &subject->lengths[column]);
+			csv_number_of(row, place, &subject->numbers[column]);
+		} else if (in_list && row->kind != FIELD_BOOL && !subject->name) {
+			text = csv_text_of(row, place, &length);
+			if (!text)
+				continue;
+			any = true;
+			subject->name = text;
+			subject->name_length = length;
+		}
+	}
+	return any;
+}
