@@ -79,3 +79,15 @@ rule 2 "threads, processes or uids" new.jsonl "top.cpu_ns > 1s"
 rule 10 "rows of a list, a distribution's part" new.jsonl "memory.rss_bytes.max > 100K"
 rule 2 "a distribution" new.jsonl "memory.rss_bytes > 100K"
 rule 0 "a size" new.jsonl "memory.processes.rss_bytes.max > 100G"
+# Sums beyond what 64 bits hold.
+python3 - "$here" <<'EOF'
+import sys
+sys.path.insert(0, sys.argv[1])
+import made_recording as made
+records = [made.header()] + [made.interval(made.BOOT + n * made.SEC, made.rng(), [("com.example.app", 100, 10100, made.SEC)]) for n in (1, 2)]
+for record in records[1:]:
+    record["cpu"]["busy_ns"] = 2**63 - 1
+made.write("huge.jsonl", records)
+EOF
+rule 10 "a sum beyond 2^63" huge.jsonl "cpu.busy_ns > 2500000h"
+rule 10 "a count beside it" huge.jsonl "intervals >= 2"

@@ -109,9 +109,12 @@ static json_t *summary_of(const struct record *footer)
 {
 	size_t length;
 	char *line = record_to_line(footer, &length);
-	json_t *whole = line ? json_loadb(line, length, 0, NULL) : NULL;
-	json_t *summary = json_incref(json_object_get(whole, "summary"));
+	json_t *whole = line ? json_loadb(line, length, 0, NULL) : NULL, *summary;
 
+	/* A sum may be beyond the integers of jansson. */
+	if (line && !whole)
+		whole = json_loadb(line, length, JSON_DECODE_INT_AS_REAL, NULL);
+	summary = json_incref(json_object_get(whole, "summary"));
 	json_decref(whole);
 	free(line);
 	return summary;
