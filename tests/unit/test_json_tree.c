@@ -99,6 +99,47 @@ static int compare(const char *text, size_t length)
 	return result;
 }
 
+/* Texts are read eight bytes at a time: what ends them, or is refused, at each place of a word, in
+ * a value and in a key. */
+Test(json_tree, each_byte_of_a_word)
+{
+	static const char *const parts[] = {"",     "\\\"",     "\\n",  "\x1f", "\x7f",
+					    " ",    "\xc3\xa9", "\xff", "\"",   "\\",
+					    "\x80", "\\u0022",  "!",    "#"};
+	char text[128];
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		for (int before = 0; before < 18; before++)
+			for (int behind = 0; behind < 10; behind++) {
+				snprintf(text, sizeof(text), "{\"k\":\"%.*s%s%.*s\"}", before,
+					 "abcdefghijklmnopqr", parts[i], behind, "0123456789");
+				cr_expect_neq(compare(text, strlen(text)), -1, "%s", text);
+				snprintf(text, sizeof(text), "{\"%.*s%s%.*s\":1}", before,
+					 "abcdefghijklmnopqr", parts[i], behind, "0123456789");
+				cr_expect_neq(compare(text, strlen(text)), -1, "%s", text);
+			}
+}
+
+/* A key that is there is found whatever the others are, and none is found that is not. */
+Test(json_tree, keys_that_are_there)
+{
+	static const char text[] = "{\"a\":1,\"ab\":2,\"b\":3,\"\\u0061x\":4,\"zz\":{\"q\":5}}";
+	static const char *const keys[] = {"a", "ab", "b", "zz"}, *const none[] = {
+									  "q",  "z", "ax", "abc",
+									  "ba", "c", "zzz"};
+	struct json_tree tree;
+	uint32_t hint = 0;
+
+	cr_assert_eq(json_tree_read(&tree, text, strlen(text)), 0);
+	for (size_t round = 0; round < 2; round++) {
+		for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+			cr_expect(json_tree_get(&tree, 0, keys[i], &hint), "%s", keys[i]);
+		for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
+			cr_expect_eq(json_tree_get(&tree, 0, none[i], &hint), 0, "%s", none[i]);
+	}
+	json_tree_free(&tree);
+}
+
 Test(json_tree, like_jansson)
 {
 	static const char *const texts[] = {
