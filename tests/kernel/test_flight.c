@@ -221,7 +221,8 @@ static void test_waker(struct flight_kernel *kernel)
 {
 	static struct spell spells[SPELLS];
 	struct probe_standing before, after;
-	unsigned sleeps = 0, by_poker = 0, by_test = 0, named = 0;
+	unsigned sleeps = 0, by_poker = 0, by_test = 0, named = 0, nobody = 0, queued = 0;
+	struct flight_copy copy = {0};
 	pid_t reader, poker;
 	size_t count = 0;
 	int pipes[2], index;
@@ -251,7 +252,10 @@ static void test_waker(struct flight_kernel *kernel)
 		usleep(300000);
 		tap_ok(stop(reader, &after) &&
 			       !flight_kernel_spells(kernel, (uint32_t)index, before.after_mono_ns,
-						     after.before_mono_ns, spells, SPELLS, &count),
+						     after.before_mono_ns, spells, SPELLS,
+						     &count) &&
+			       !flight_kernel_read(kernel, (uint32_t)index, before.after_mono_ns,
+						   after.before_mono_ns, &copy),
 		       "waker: read");
 	}
 	for (size_t i = 0; i < count; i++) {
@@ -261,10 +265,15 @@ static void test_waker(struct flight_kernel *kernel)
 		by_poker += spells[i].other.tid == poker && spells[i].other.tgid == poker;
 		named += spells[i].other.tid == poker && !strcmp(spells[i].other.comm, "poker");
 		by_test += spells[i].other.tid == getpid();
+		nobody += !spells[i].other.tid;
 	}
-	tap_ok(sleeps > 10 && by_poker == named && by_test <= 1 && by_poker + by_test == sleeps,
-	       "waker: of %u sleeps in read the writer ended %u, who stopped it %u", sleeps, named,
-	       by_test);
+	/* Woken on its way to sleep, before its switch-out was told: that is said of the spell. */
+	for (size_t i = 0; i < copy.count; i++)
+		queued += !!(copy.entries[i].flags & FLIGHT_QUEUED);
+	tap_ok(sleeps > 10 && by_poker == named && by_test <= 1 && nobody <= queued &&
+		       by_poker + by_test + nobody == sleeps,
+	       "waker: of %u sleeps in read the writer ended %u, who stopped it %u, unseen %u",
+	       sleeps, named, by_test, nobody);
 	kill(reader, SIGKILL);
 	kill(poker, SIGKILL);
 	waitpid(reader, NULL, 0);
