@@ -97,3 +97,13 @@ struct {
 	__type(key, __u32);
 	__type(value, struct task_slot);
 } empty_slot SEC(".maps");
+
+/* Where follow_exec puts a slot together, for the same reason: 6.1 counts its frame together with
+ * those of sched_switch, repair and end_time. [0] amid a switch, [1] amid an execve, which both run
+ * to their end on their CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, struct task_slot);
+} exec_slots SEC(".maps");

@@ -47,16 +47,19 @@ static __always_inline __u64 idle_after(const struct cpu_slot *cpu, __u64 now_ns
  */
 ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 flags)
 {
-	__u32 tid = BPF_CORE_READ(task, pid);
-	struct task_slot now = {}, *old, *slot;
+	__u32 tid = BPF_CORE_READ(task, pid), key = !flags;
+	struct task_slot *now = bpf_map_lookup_elem(&exec_slots, &key), *old, *slot;
 
-	now.start_boot_ns = BPF_CORE_READ(task, start_boottime);
-	read_sums(task, &now.sums, false);
-	now.tgid = tid;
-	now.process_start_boot_ns = now.start_boot_ns; /* a leader now */
-	now.uid = task_uid(task, false);
-	copy_comm(now.comm, task, false);
-	report_death(&now, tid, old_tid);
+	if (!now)
+		return;
+	__builtin_memset(now, 0, sizeof(*now));
+	now->start_boot_ns = BPF_CORE_READ(task, start_boottime);
+	read_sums(task, &now->sums, false);
+	now->tgid = tid;
+	now->process_start_boot_ns = now->start_boot_ns; /* a leader now */
+	now->uid = task_uid(task, false);
+	copy_comm(now->comm, task, false);
+	report_death(now, tid, old_tid);
 	/* Under both tids: the rows have other sums than the task. */
 	if (split_time) {
 		end_time(tid);
@@ -64,9 +67,9 @@ ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 fl
 	}
 	/* The leader may have died under the old tid already: then that slot is its own. */
 	old = known_slot(old_tid);
-	if (old && old->start_boot_ns != now.start_boot_ns) {
-		now.uninterruptible_ns = old->uninterruptible_ns;
-		now.stopped_ns = old->stopped_ns;
+	if (old && old->start_boot_ns != now->start_boot_ns) {
+		now->uninterruptible_ns = old->uninterruptible_ns;
+		now->stopped_ns = old->stopped_ns;
 		if (is_hashed(old_tid))
 			bpf_map_delete_elem(&tasks_hash, &old_tid);
 		else
@@ -74,27 +77,27 @@ ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 fl
 	}
 	/* The mark of having been told needs a slot, also where the leader left none. */
 	slot = flags ? find_slot(tid, true) : known_slot(tid);
-	if (slot && (flags || slot->start_boot_ns == now.start_boot_ns)) {
+	if (slot && (flags || slot->start_boot_ns == now->start_boot_ns)) {
 		__u32 sequence;
 
 		retire_slot(slot);
 		sequence = slot_begin(slot);
-		if (slot->start_boot_ns != now.start_boot_ns) {
-			slot->start_boot_ns = now.start_boot_ns;
+		if (slot->start_boot_ns != now->start_boot_ns) {
+			slot->start_boot_ns = now->start_boot_ns;
 			if (slot->tgid)
 				slot->watch = 0;
 			slot->tgid = tid;
-			__builtin_memcpy(slot->comm, now.comm, SCHED_COMM_LEN);
+			__builtin_memcpy(slot->comm, now->comm, SCHED_COMM_LEN);
 		}
-		slot->sums = now.sums;
-		slot->uninterruptible_ns = now.uninterruptible_ns;
-		slot->stopped_ns = now.stopped_ns;
+		slot->sums = now->sums;
+		slot->uninterruptible_ns = now->uninterruptible_ns;
+		slot->stopped_ns = now->stopped_ns;
 		slot->off_state = OFF_CPU_RUNNABLE;
 		slot->flags = flags;
 		slot->task = bpf_get_current_task();
-		begin_epoch(slot, tid, now.sums.cpu_ns);
-		slot->uid = now.uid;
-		slot->process_start_boot_ns = now.start_boot_ns;
+		begin_epoch(slot, tid, now->sums.cpu_ns);
+		slot->uid = now->uid;
+		slot->process_start_boot_ns = now->start_boot_ns;
 		slot_end(slot, sequence);
 	}
 }
