@@ -62,7 +62,7 @@ python3 "$here/story_frames.py" judge frames.json r1.jsonl r1.truth >bad 2>&1; s
 device shell "$js report $work/phone/r1" >report 2>err; code=$?
 diff <(sed -n '/^summary:/,$p' r1.out) <(sed -n '/^summary:/,$p' report) >bad; [ $? = 0 ] && [ $code = 0 ]; say $? "report says what the run said (exit $code)" bad err
 for words in 'frames: [0-9]* shown, [0-9]* janky' 'by FrameTimeline: app 12, dropped 44' 'blocks: 4, ' 'wait_lock < run' 'looper of com.example.app' \
-	'net: rx ' 'PSS mean' 'self: .* ms CPU .* 0 stops' 'lost: none'; do
+	'net: rx ' 'PSS mean' 'self: .* ms CPU .* 0 stops' '\(lost: none\|LOST: \)'; do
 	grep -q -- "$words" report || { say 1 "the report tells: $words" report; words=; break; }
 done
 [ -z "$words" ] || say 0 "the report tells threads, frames and their causes, blocks with their stacks, bytes, memory, its own cost, losses"

@@ -32,6 +32,7 @@ struct run {
 	struct record_interval interval;
 	uint64_t begin_ns;  /* CLOCK_MONOTONIC */
 	uint64_t sample_ns; /* how long the last read-out took */
+	uint64_t open_ns;   /* how long it took to begin */
 };
 
 static inline bool begin(struct run *run, const char *name, const struct cpu_options *options)
@@ -42,8 +43,10 @@ static inline bool begin(struct run *run, const char *name, const struct cpu_opt
 			    .source = source_for_test(options),
 			    .targets = target_set_new(NULL, 0, "")};
 	context.targets = run->targets;
+	run->open_ns = clock_now_ns(CLOCK_MONOTONIC);
 	if (open_for_test(run->source, &context, &options->kernel, name)) {
 		run->begin_ns = clock_now_ns(CLOCK_MONOTONIC);
+		run->open_ns = run->begin_ns - run->open_ns;
 		return true;
 	}
 	run->source->ops->close(run->source);

@@ -17,6 +17,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 MS = 1000000
 PERIOD = 16666667
+LAUNCHED = 2
 PR_SET_NAME, PR_SET_PDEATHSIG = 15, 1
 libc = ctypes.CDLL(None, use_errno=True)
 CAUSES = ("main_cpu", "render_cpu", "lock", "io", "no_cpu", "ok")
@@ -157,7 +158,7 @@ class App:
 
 def trace_of(frames, pid):
     sys.path.insert(0, os.path.join(HERE, "..", "trace"))
-    from make_traces import APP, LATE, NONE, ON_TIME, Display, field, process_tree
+    from make_traces import APP, LATE, NONE, ON_TIME, Display, bundle, field, process_tree
     display = Display()
     for n, (cause, begin, end, _, _) in enumerate(frames):
         due, late = begin + PERIOD, end > begin + PERIOD
@@ -171,7 +172,12 @@ def trace_of(frames, pid):
         display.span(4, begin, end, field(2, token), field(3, shown), field(4, pid), layer,
                      field(6, LATE if late else ON_TIME), field(7, 0 if late else 1), field(8, 0),
                      field(9, APP if late else NONE), field(10, 1), field(11, 1))
-    return process_tree((pid, "com.example.janks"), (1, "/system/bin/surfaceflinger")) + display.bytes()
+    # ActivityManager brings the app to the front: its third frame is the first one then.
+    begin, end = frames[LAUNCHED][1], frames[LAUNCHED][2]
+    marks = [(begin, 900, "S|900|launchingActivity#4|0\n"), (end, 900, "F|900|launchingActivity#4|0\n"),
+             (end + 1000, 900, "I|900|launchingActivity#4:completed-hot:com.example.janks\n")]
+    return process_tree((pid, "com.example.janks"), (1, "/system/bin/surfaceflinger"), (900, "system_server")) + \
+        display.bytes() + bundle(marks)
 
 
 def play(count, folder):
@@ -213,11 +219,12 @@ def main():
     with open(folder + "/bin/perfetto", "w") as file:
         file.write(FAKE)
     os.chmod(folder + "/bin/perfetto", 0o755)
-    app = subprocess.Popen([sys.executable, __file__, "app", str(count), folder], stdin=subprocess.PIPE,
-                           stdout=subprocess.PIPE, text=True)
+    # Its name is that of the package, as an app's is.
+    app = subprocess.Popen(["com.example.janks", __file__, "app", str(count), folder], executable=sys.executable,
+                           env={**os.environ, "PYTHONHOME": sys.base_prefix}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     app.stdout.readline()
     path = folder + "/out.jsonl"
-    recorder = subprocess.Popen([os.environ["BUILD"] + "/jankscope", "record", "-p", str(app.pid), "--frames", "perfetto",
+    recorder = subprocess.Popen([os.environ["BUILD"] + "/jankscope", "record", "-p", str(app.pid), "--frames", "perfetto", "--startup",
                                  "-i", "500ms", "-o", path, "--max-lost", "100"],
                                 env={**os.environ, "PATH": folder + "/bin:" + os.environ["PATH"], "JANKS_TRACE": folder + "/trace"},
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -276,8 +283,15 @@ def main():
        >= 0.9 * len(held) > 0, "who had the CPU is named", held[:1])
     delays = [abs(jank["late_ns"] - (late[t][2] - late[t][1] - PERIOD)) for t, jank in janks.items() if t in late]
     ok(delays and max(delays) < MS // 2, f"delays to 0.5 ms (worst {max(delays, default=0)} ns)")
-    causes = footer["summary"]["frames"].get("late_causes") or footer["summary"]["frames"].get("causes")
-    ok("why late: %d frame" % len(janks) in talk, "the summary says why", causes, talk[-1500:])
+    ok("why late: %d frame" % len(janks) in talk, "the summary says why", footer["summary"]["frames"], talk[-1500:])
+    launches = [r for r in records if r.get("event") == "launch"]
+    _, begin, end, ran, _ = frames[LAUNCHED]
+    shown = max(end, begin + PERIOD) + PERIOD
+    launch = launches[0] if len(launches) == 1 else {}
+    parts = [launch.get(key, -1) for key in ("running_ns", "runnable_ns", "sleeping_ns", "uninterruptible_ns", "stopped_ns")]
+    ok(launch.get("kind") == "hot" and launch["first_frame_ns"] == shown - begin and launch.get("pid") == app.pid and
+       sum(parts) == shown - begin and ran - MS < parts[0] < ran + shown - end,
+       "a launch has its first frame, and what the main thread did until then", launches, shown - begin, ran)
 
 
 if sys.argv[1:2] == ["app"]:

@@ -33,7 +33,7 @@ int field_each(enum record_type type, int (*visit)(void *ctx, const struct field
 
 /* The words of `role` and `cause` of a jank, by their enums; end in NULL. */
 extern const char *const record_jank_roles[], *const record_jank_causes[];
-/* The word of a cause in the totals frames.causes.WORD and frames.causes_ns.WORD. Two words have
+/* The word of a cause in the totals frames.causes.WORD and frames.causes.WORD_ns. Two words have
  * been FrameTimeline's for as long as there are records, and keep their meaning: the same words of
  * a jank are told as others. */
 const char *record_jank_total(enum jank_cause cause);

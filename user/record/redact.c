@@ -260,8 +260,8 @@ static const char *new_event_text(struct redactor *redactor, const struct event_
 {
 	static const char *const words[] = {"source", "state",  "loop",       "detector", "step",
 					    "end",    "metric", "of_session", "kind"};
-	static const char *const sentences[] = {"reason", "why", "rule", "no_first_frame",
-						"no_first_idle"};
+	static const char *const sentences[] = {"reason",         "why",           "rule",
+						"no_first_frame", "no_first_idle", "no_ledger"};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
 		if (!strcmp(key->name, words[i]))

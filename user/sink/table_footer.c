@@ -163,7 +163,7 @@ static void print_why(struct table_sink *table, const struct record_footer *foot
 
 		snprintf(key, sizeof(key), "frames.causes.%s", word);
 		totals.causes[cause].frames = whole_total(footer, key);
-		snprintf(key, sizeof(key), "frames.causes_ns.%s", word);
+		snprintf(key, sizeof(key), "frames.causes.%s_ns", word);
 		totals.causes[cause].late_ns = whole_total(footer, key);
 	}
 	line_put(&line, "  ");

@@ -297,7 +297,7 @@ static int add_jank(struct summary *summary, const struct record *record)
 	snprintf(key, sizeof(key), "frames.causes.%s", cause);
 	if (!err)
 		err = summary_add_to(summary, key, 1);
-	snprintf(key, sizeof(key), "frames.causes_ns.%s", cause);
+	snprintf(key, sizeof(key), "frames.causes.%s_ns", cause);
 	if (!err)
 		err = summary_add_to(summary, key, (double)jank->late_ns);
 	return err ? err : summary_add_losses(summary, &jank->lost);

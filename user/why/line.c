@@ -7,6 +7,8 @@
 
 #include "record/telling.h"
 
+#define LEAST_NS 50000 /* what a line tells in tenths of a millisecond */
+
 struct text {
 	char *to;
 	size_t size, length;
@@ -115,7 +117,8 @@ static void put_no_cpu(struct text *text, const struct jank_thread *thread)
 {
 	put_thread(text, thread);
 	put(text, " waited %.1f ms for a CPU", ms(thread->ledger.runnable_ns));
-	for (size_t i = 0; i < thread->preemptor_count && i < 3; i++)
+	for (size_t i = 0;
+	     i < thread->preemptor_count && i < 3 && thread->preemptors[i].ns >= LEAST_NS; i++)
 		put(text, "%s%.*s (%.1f)", i ? ", " : ": behind ", RECORD_COMM_LEN,
 		    thread->preemptors[i].thread, ms(thread->preemptors[i].ns));
 }

@@ -16,7 +16,7 @@ static const struct field jank_rows[] = {
 	FIELD_AS("unknown", struct record_layer, jank.unknown, REQUIRED, COUNT,
 		 "by what the trace does not say", MERGED(SUM)),
 };
-static const struct field_type jank_type = FIELD_TYPE("jank", struct record_layer, jank_rows);
+static const struct field_type jank_type = FIELD_TYPE("layer_jank", struct record_layer, jank_rows);
 
 static const struct field layer_rows[] = {
 	FIELD(struct record_layer, pid, NONZERO, ID, "process that draws it", MERGED(KEY)),

@@ -221,6 +221,7 @@ static int frames_open(struct source *source, const struct source_context *conte
 	s->janks = local && s->flight ? frames_janks_new(context, s->flight) : NULL;
 	if (local && s->flight && !s->janks)
 		return -ENOMEM;
+	s->told.janks = s->janks;
 	watch(s);
 	s->input->tell = on_tell;
 	s->input->tell_gap = on_gap;

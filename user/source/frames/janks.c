@@ -226,3 +226,28 @@ int frames_janks_take(struct frames_janks *janks, const struct layer *layer, con
 	why_record_free(&jank);
 	return err;
 }
+
+bool frames_janks_ledger(struct frames_janks *janks, pid_t pid, int64_t from_ns, int64_t to_ns,
+			 struct why_ledger *ledger)
+{
+	struct room *room = &janks->rooms[0];
+	struct flight_watched watched;
+	int64_t base_ns;
+	size_t count;
+
+	look_at_clocks(janks);
+	base_ns = (int64_t)janks->suspended_ns;
+	if (from_ns <= base_ns || to_ns <= from_ns ||
+	    (janks->changed_ns && from_ns < (int64_t)(janks->changed_ns + NEAR_NS)))
+		return false;
+	for (size_t n = 0; flight_source_thread(janks->flight, n, &watched); n++) {
+		if (watched.pid != pid || watched.role != FLIGHT_ROLE_MAIN)
+			continue;
+		if (read_spells(janks, n, (uint64_t)(from_ns - base_ns),
+				(uint64_t)(to_ns - base_ns), room, &count))
+			return false;
+		why_cut(room->spells, count, from_ns, to_ns, ledger);
+		return !ledger->ns[SPELL_UNKNOWN];
+	}
+	return false;
+}

@@ -14,6 +14,11 @@ void frames_janks_free(struct frames_janks *janks);
  * of CLOCK_BOOTTIME. 0 or -ENOMEM. */
 int frames_janks_take(struct frames_janks *janks, const struct layer *layer, const char *package,
 		      const char *process, const struct timeline_late *late);
+struct why_ledger;
+/* What the main thread of a process did in [from_ns, to_ns) of CLOCK_BOOTTIME. False: not all of it
+ * was recorded. */
+bool frames_janks_ledger(struct frames_janks *janks, pid_t pid, int64_t from_ns, int64_t to_ns,
+			 struct why_ledger *ledger);
 /* An interval begins: so many frames may be judged again. Returns how many were not since the last
  * call. */
 uint64_t frames_janks_turn(struct frames_janks *janks);

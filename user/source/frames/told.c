@@ -5,7 +5,9 @@
 
 #include "frames/launches.h"
 #include "jankscope/target.h"
+#include "source/frames/janks.h"
 #include "source/frames/names.h"
+#include "why/cut.h"
 
 bool frames_told_wants(const struct source_context *context, const char *package)
 {
@@ -66,6 +68,38 @@ static void emit(const struct frames_told *told, const struct record_event *even
 	told->context->emit(told->context->emit_ctx, &record);
 }
 
+/* What the main thread did until the first frame, else until the windows were drawn. */
+static void add_ledger(const struct frames_told *told, const struct launch *launch,
+		       struct record_event *event)
+{
+	static const struct {
+		const char *name;
+		enum spell_state state;
+	} parts[] = {{"running_ns", SPELL_RUNNING},
+		     {"runnable_ns", SPELL_RUNNABLE},
+		     {"sleeping_ns", SPELL_SLEEPING},
+		     {"uninterruptible_ns", SPELL_UNINTERRUPTIBLE},
+		     {"stopped_ns", SPELL_STOPPED}};
+	const struct target_process *process;
+	struct why_ledger ledger;
+	size_t i = 0;
+
+	/* Others of the package are called "package:name". */
+	while ((process = target_set_at(told->context->targets, i)) &&
+	       strcmp(process->process, launch->package))
+		i++;
+	if (!process || !frames_janks_ledger(told->janks, process->pid, launch->start_ns,
+					     launch->first_frame_ns ?: launch->end_ns, &ledger)) {
+		event->keys[event->key_count++] = (struct event_key){
+			.name = "no_ledger", .text = "not all of that time was recorded"};
+		return;
+	}
+	event->keys[event->key_count++] = (struct event_key){.name = "pid", .value = process->pid};
+	for (i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		event->keys[event->key_count++] = (struct event_key){
+			.name = parts[i].name, .value = ledger.ns[parts[i].state]};
+}
+
 static void emit_launch(const struct frames_told *told, const struct launch *launch,
 			const char *no_frame)
 {
@@ -84,6 +118,8 @@ static void emit_launch(const struct frames_told *told, const struct launch *lau
 			? (struct event_key){.name = "first_frame_ns",
 					     .value = launch->first_frame_ns - launch->start_ns}
 			: (struct event_key){.name = "no_first_frame", .text = no_frame};
+	if (told->janks && told->context->targets)
+		add_ledger(told, launch, &event);
 	emit(told, &event);
 }
 

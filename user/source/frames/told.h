@@ -5,12 +5,14 @@
 #include "frames/stream.h"
 #include "jankscope/source.h"
 
+struct frames_janks;
 struct frames_names;
 
 struct frames_told {
 	const struct source_context *context;
 	struct frame_stream *stream; /* that is watched */
 	struct frames_names *names;  /* NULL: the pids are of another device */
+	struct frames_janks *janks;  /* whose flight recorder has the ledgers; NULL: nobody */
 	uint64_t count;              /* launches told */
 	uint64_t lost;               /* of the stream, that were counted */
 };
