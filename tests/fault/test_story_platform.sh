@@ -25,6 +25,10 @@ js=$work/phone/jankscope
 
 # The app, whose main thread blocks when it is told to, and says how long each block took.
 mkfifo commands
+[ -x "$BUILD/tests/apps/looper" ] || make -s -C "$here/../.." "build/tests/apps/looper" >/dev/null 2>&1
+if [ ! -x "$BUILD/tests/apps/looper" ]; then
+	echo "ok - story 1: # SKIP NO android::Looper HERE: apt-get install android-libutils-dev"; exit 0
+fi
 (exec -a com.example.app "$BUILD/tests/apps/looper" <commands >>truth 2>/dev/null) & app=$!
 exec 9>commands
 for _ in $(seq 100); do grep -q ready truth && break; sleep 0.1; done
