@@ -90,8 +90,8 @@ static __always_inline __u64 flight_switches(struct task_struct *task, bool dire
 
 /* The run that ends now, by the kernel's own sums, which were brought up to date before this
  * tracepoint: it began so long ago as it was charged and interrupted, which is before its switch-in
- * was told, because a CPU that idles counts from when the wake-up found it. A run whose begin was
- * not shown has it from the charge alone. */
+ * was told, because a CPU that idles counts from when the wake-up found it. A run whose
+ * switch-in was not shown begins where the charge alone says. */
 static __always_inline void flight_end_run(struct flight_thread *thread, __u64 now_ns, __u64 ran_ns,
 					   __u64 delay_ns, __u64 uncharged_ns)
 {
@@ -105,7 +105,8 @@ static __always_inline void flight_end_run(struct flight_thread *thread, __u64 n
 	thread->charged_ns += ran_ns;
 	thread->queued_ns += delay_ns;
 	thread->uncharged_ns += uncharged_ns;
-	/* The wake-up was not shown, or came before the switch-out that it belongs to was told. */
+	/* The thread's wake-up was not shown, or the tracepoint of the wake-up ran before that of
+	 * the switch-out. */
 	if (!thread->woken_ns && thread->off_state != OFF_CPU_RUNNABLE &&
 	    !(thread->flags & FLIGHT_GAP)) {
 		thread->woken_ns = in_ns - least_ns > delay_ns ? in_ns - delay_ns : least_ns;

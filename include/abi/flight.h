@@ -7,8 +7,9 @@
 #endif
 
 #define FLIGHT_COMM_LEN 16
-/* Watched threads at a time, and tids by their low bits: nearly all other threads are told apart by
- * one load. Powers of two; an index + 1 fits into a byte. */
+/* How many threads are recorded at a time; and bytes of the table that the programs look a tid up
+ * in by its low bits, so that one load tells nearly all other threads apart. Powers of two; an
+ * index + 1 fits into a byte. */
 #define FLIGHT_THREADS 128
 #define FLIGHT_NEAR    1024
 /* Entries of a block; a watched thread has a run of 1, 2, 4 or 8 blocks. Memory: 120 x 1,024 x 64

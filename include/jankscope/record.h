@@ -263,7 +263,8 @@ struct record_layer {
 	struct opt_u64 judged;
 };
 
-/* Of how many frames janky ones are told: some of them are not among those shown. */
+/* How many frames of the layer were judged; its janky frames are a part of them, and some of those
+ * were never shown. */
 static inline uint64_t record_layer_judged(const struct record_layer *layer)
 {
 	return layer->judged.present ? layer->judged.value : layer->shown + layer->jank.dropped;

@@ -89,6 +89,9 @@ struct source_wishes {
 	size_t made_count;
 };
 
+/* The source of that name among those that were made; NULL: it was not. */
+struct source *source_made(const struct source_wishes *wishes, const char *name);
+
 struct source_declaration {
 	const char *name;
 	const struct field *part; /* its row of struct record_interval; NULL: it emits records */

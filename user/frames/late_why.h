@@ -18,8 +18,8 @@ struct late_why;
 /* NULL with errno ENOMEM. */
 struct late_why *late_why_new(void);
 void late_why_free(struct late_why *why);
-/* For the options of the analysis of the first pass: who is told of late frames, and the threads.
- */
+/* For struct analysis_options of the first pass: the callback that takes each late frame, and the
+ * table that takes the names of threads. */
 void late_why_frame(void *ctx, const struct timeline_late *late);
 struct thread_table *late_why_threads(struct late_why *why);
 

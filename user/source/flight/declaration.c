@@ -2,24 +2,15 @@
 /* The flight recorder has no flags of its own: it runs where frames of targets are told, and
  * --thread adds threads to it. */
 #include <errno.h>
-#include <string.h>
 
 #include "source/declarations.h"
 #include "source/flight/flight.h"
 #include "source/frames/frames.h"
 
-static struct source *find(const struct source_wishes *wishes, const char *name)
-{
-	for (size_t i = 0; i < wishes->made_count; i++)
-		if (!strcmp(wishes->made[i]->ops->name, name))
-			return wishes->made[i];
-	return NULL;
-}
-
 static struct source *make(const void *from, const struct source_wishes *wishes, bool *needed)
 {
-	struct source *cpu = find(wishes, "cpu"), *blocks = find(wishes, "blocks");
-	struct source *frames = find(wishes, "frames"), *flight;
+	struct source *cpu = source_made(wishes, "cpu"), *blocks = source_made(wishes, "blocks");
+	struct source *frames = source_made(wishes, "frames"), *flight;
 
 	*needed = false;
 	errno = 0;

@@ -134,7 +134,8 @@ static void on_late(void *ctx, const struct layer *layer, const struct timeline_
 
 	if (s->janks_err || late->machine)
 		return;
-	frames_names_look(s->names, table, late->pid);
+	if (s->names)
+		frames_names_look(s->names, table, late->pid);
 	package = name_table_package_of(table, late->pid, layer->name, buffer, sizeof(buffer));
 	if (wanted(s, late->pid, package))
 		s->janks_err = frames_janks_take(s->janks, layer, package,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The flag of the startup source. */
 #include <errno.h>
-#include <string.h>
 
 #include "source/declarations.h"
 #include "source/startup/startup.h"
@@ -18,22 +17,15 @@ static const struct option_row rows[] = {
 	 VERB_LIVE, OPTION_FLAG, offsetof(struct startup_flags, startup)},
 };
 
-static struct source *find(const struct source_wishes *wishes, const char *name)
-{
-	for (size_t i = 0; i < wishes->made_count; i++)
-		if (!strcmp(wishes->made[i]->ops->name, name))
-			return wishes->made[i];
-	return NULL;
-}
-
 static struct source *make(const void *from, const struct source_wishes *wishes, bool *needed)
 {
 	const struct startup_flags *flags = from;
 
 	errno = 0;
 	*needed = true;
-	return flags->startup ? startup_source_new(find(wishes, "cpu"), find(wishes, "blocks"),
-						   find(wishes, "frames"))
+	return flags->startup ? startup_source_new(source_made(wishes, "cpu"),
+						   source_made(wishes, "blocks"),
+						   source_made(wishes, "frames"))
 			      : NULL;
 }
 
