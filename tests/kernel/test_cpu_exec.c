@@ -111,8 +111,13 @@ struct before {
 
 static void join_group(const struct before *before)
 {
-	if (before->group.ok && join_cpu_group(&before->group))
-		*before->cpu_ns = clock_now_ns(CLOCK_PROCESS_CPUTIME_ID);
+	uint64_t in_group_ns, clock_ns = 0;
+
+	if (!before->group.ok || !join_cpu_group(&before->group))
+		return;
+	in_group_ns = joined_ns(&before->group, &clock_ns);
+	if (clock_ns > in_group_ns)
+		*before->cpu_ns = clock_ns - in_group_ns;
 }
 
 static pid_t begin_chain(const void *first, const struct before *before, int out)

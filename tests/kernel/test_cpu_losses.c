@@ -255,7 +255,7 @@ static void test_death_ring_full(void)
 	const struct sched_kernel_options kernel = {.mode = CPU_MODE_SWITCH,
 						    .test_death_ring_bytes = 4096};
 	struct run run;
-	uint64_t exited = 0, cpu_ns = 0;
+	uint64_t exited = 0, cpu_ns = 0, reused;
 
 	if (!begin_with(&run, "death ring full", &kernel))
 		return;
@@ -273,9 +273,15 @@ static void test_death_ring_full(void)
 	}
 	tap_ok(lost(&run, "cpu_death_ring_full") > 0, "death ring full: counted (%lu)",
 	       (unsigned long)lost(&run, "cpu_death_ring_full"));
-	tap_ok(exited == 200 && cpu_ns > 200 * NSEC_PER_MSEC,
-	       "death ring full: the slots still told of %lu of 200 deaths (%.1f ms)",
-	       (unsigned long)exited, (double)cpu_ns / 1e6);
+	/* Other tests may set which tid is next, and so give ours away before the read-out: these
+	 * deaths are counted, and their time is the overflow row's. */
+	reused = lost(&run, "cpu_dead_slot_reused");
+	if (reused)
+		cpu_ns += run.interval.cpu.overflow_ns;
+	tap_ok(exited <= 200 && exited + reused >= 200 && cpu_ns > 200 * NSEC_PER_MSEC,
+	       "death ring full: the slots still told of %lu of 200 deaths (%.1f ms), %lu tids had "
+	       "another task",
+	       (unsigned long)exited, (double)cpu_ns / 1e6, (unsigned long)reused);
 	tap_ok(machine_closes(&run, false), "death ring full: the machine's sum closes");
 	end(&run);
 }

@@ -79,11 +79,10 @@ static void test_odd(const struct cpu_variant *variant, const struct odd *odd)
 	struct taken found = {0};
 	uint64_t truth_ns = 0;
 	int status = 0, err;
-	/* What the child runs in the group before it has its uid; microseconds but for what the
-	 * host takes. */
+	/* What the child runs in the group before it has its uid. */
 	uint64_t *before_ns = mmap(NULL, sizeof(*before_ns), PROT_READ | PROT_WRITE,
 				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	uint64_t in_ns;
+	uint64_t in_ns = 0, in_group_ns;
 	struct run run;
 	pid_t pid;
 
@@ -99,10 +98,10 @@ static void test_odd(const struct cpu_variant *variant, const struct odd *odd)
 			     */
 		if (!join_cpu_group(&group))
 			_exit(EIO);
-		in_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
+		in_group_ns = joined_ns(&group, &in_ns);
 		if (setresuid(odd_uid, 0, 0))
 			_exit(EIO);
-		*before_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - in_ns;
+		*before_ns = in_group_ns + clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - in_ns;
 		_exit(odd->run());
 	}
 	while (!waitpid(pid, &status, WNOHANG)) {
