@@ -240,12 +240,12 @@ demo:
 
 # One runner prints every result as TAP, counts, and ends with "N passed, N failed, N skipped".
 check: deps
-	$(Q)$(MAKE) --no-print-directory $(JOBS) all apps unit-tests kernel-tests $(EXTRA_TESTS)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all apps unit-tests kernel-tests $(ROOM_TESTS)
 	$(Q)tests/run.sh $(BUILD)
 
 check-unit: unit-tests
 	$(Q)tests/run.sh $(BUILD) unit
-# Programs that the scripts of a room run, without the guests' payload.
+# Programs that the scripts of a room run, without the guests' payload, which run.sh builds.
 ROOM_TESTS = $(filter-out vm-payload $(BUILD)/tests/vm/%,$(EXTRA_TESTS))
 check-kernel: all apps kernel-tests $(ROOM_TESTS)
 	$(Q)tests/run.sh $(BUILD) kernel

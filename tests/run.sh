@@ -12,6 +12,10 @@
 # has a line "Runs beside others (SECONDS s)" in a comment of its own. Those tests run together, the
 # longest first, twice as many at a time as there are processors; the others run alone. ALONE=1 runs all
 # of them alone.
+#
+# The guests (room vm) are emulated and take all the CPU that they get. What they need is built, and
+# they run, while other tests run alone, most of which wait: as SCHED_IDLE, so that a test that wakes
+# finds its processor free at once. Tests that run together begin when the guests are done.
 set -u
 cd "$(dirname "$0")/.."
 build=$1; shift
@@ -24,7 +28,8 @@ beside=() # "SECONDS NAME COMMAND" of the tests that run together
 declare -A running=() # process id of a running test: its name
 trap 'rm -rf "$work"' EXIT
 # A test is in a process group of its own (timeout makes it): Ctrl-C reaches this script alone.
-stop() { kill ${!running[*]} 2>/dev/null; wait; exit 130; }
+guests= # process id of what runs the guests
+stop() { kill ${!running[*]} $guests 2>/dev/null; wait; exit 130; }
 trap stop INT TERM
 
 fail() { echo "not ok - $1: $2"; echo "#   $1: $2" >>"$work/failures"; }
@@ -61,6 +66,41 @@ reap() { # wait until one of the running tests ends; print what it printed
 }
 # Seconds of CPU of all tests that have ended, by bash's own sum.
 cpu_seconds() { awk 'NR == 2 {gsub("[ms]", " "); printf "%.0f", $1 * 60 + $2 + $3 * 60 + $4}' "$work/times"; }
+run_guests() { # in a shell of its own
+	local t name child status start
+	[ "$rooms" = vm ] || chrt --idle --pid 0 $BASHPID
+	trap 'kill $child 2>/dev/null; exit 130' TERM
+	for t in payload tests/vm/test_*.sh; do
+		name=vm/$(basename "$t" .sh) start=$SECONDS
+		if [ "$t" = payload ]; then
+			env -u BUILD make --no-print-directory -j"$(nproc)" vm-payload >"$work/payload" 2>&1 </dev/null &
+		else
+			timeout --kill-after=10 "$(limit vm)" bash "$t" </dev/null >"$work/${name//\//.}.out" 2>&1 &
+		fi
+		child=$!
+		wait $child; status=$?
+		if [ "$t" = payload ]; then
+			if [ $status = 0 ]; then
+				echo "ok - what the guests run is built"
+			else
+				tail -40 "$work/payload"
+			fi >"$work/${name//\//.}.out"
+		fi
+		echo "$name $status $((SECONDS - start))" >>"$work/guests"
+	done
+}
+reap_guests() {
+	local name status seconds start=$SECONDS
+	[ -n "$guests" ] || return
+	wait "$guests"
+	guests=
+	echo "# waited $((SECONDS - start)) s for the guests"
+	while read -r name status seconds; do
+		echo "# $name"
+		cat "$work/${name//\//.}.out"
+		count "$name" "$status" "$seconds" "$work/${name//\//.}.out"
+	done <"$work/guests"
+}
 run_beside() {
 	local name command count=${#beside[@]} start=$SECONDS cpu
 	[ "$count" = 0 ] && return
@@ -90,9 +130,12 @@ add() { # name source-file command...: run it now, or with those that run beside
 	fi
 }
 
+case " $rooms " in *" vm "*)
+	run_guests & guests=$!
+	[ -z "${ALONE:-}" ] || reap_guests ;;
+esac
 for room in $rooms; do
-	# Guests are emulated: they take all the CPU there is.
-	[ "$room" = vm ] && run_beside
+	[ "$room" = vm ] && continue
 	case $room in
 	unit)
 		if [ "$rooms" = unit ]; then
@@ -115,6 +158,7 @@ for room in $rooms; do
 		add "$room/$(basename "$t" .sh)" "$t" bash "$t"
 	done
 done
+reap_guests
 run_beside
 echo "# $SECONDS s in all; the slowest:"
 sort -rn "$work/seconds" | head -10 | sed 's/^\([0-9]*\) \(.*\)/#   \1 s  \2/'
