@@ -53,7 +53,7 @@ static size_t distance(const char *a, const char *b)
 
 	for (size_t k = 0; k <= width; k++)
 		row[k] = k;
-	for (size_t i = 0; a[i] && i < METRIC_PATH; i++) {
+	for (size_t i = 0; i < METRIC_PATH && a[i]; i++) {
 		size_t diagonal = row[0];
 
 		row[0] = i + 1;

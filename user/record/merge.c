@@ -498,13 +498,15 @@ static int sort_rows(json_t *rows)
 {
 	size_t count = json_array_size(rows), i;
 	struct ranked *ranked = calloc(count + 1, sizeof(*ranked));
-	json_t *row;
-	int err = ranked ? 0 : -ENOMEM;
+	int err = 0;
 
-	if (err)
-		return err;
-	json_array_foreach (rows, i, row)
+	if (!ranked)
+		return -ENOMEM;
+	for (i = 0; i < count; i++) {
+		json_t *row = json_array_get(rows, i);
+
 		ranked[i] = (struct ranked){number_of(row, "cpu_ns"), i, json_incref(row)};
+	}
 	qsort(ranked, count, sizeof(*ranked), heaviest_first);
 	json_array_clear(rows);
 	for (i = 0; i < count; i++)

@@ -71,7 +71,7 @@ uint64_t thinner_merged(const struct thinner *thinner)
 static int hold(struct thinner *thinner, const char *line, size_t length, bool merged)
 {
 	struct held *more;
-	char *copy;
+	struct held *held;
 
 	if (thinner->held_count == thinner->held_room) {
 		thinner->held_room = thinner->held_room ? 2 * thinner->held_room : 64;
@@ -80,11 +80,14 @@ static int hold(struct thinner *thinner, const char *line, size_t length, bool m
 			return -ENOMEM;
 		thinner->held = more;
 	}
-	copy = malloc(length);
-	if (!copy)
+	held = &thinner->held[thinner->held_count];
+	held->line = malloc(length);
+	if (!held->line)
 		return -ENOMEM;
-	memcpy(copy, line, length);
-	thinner->held[thinner->held_count++] = (struct held){copy, length, merged};
+	memcpy(held->line, line, length);
+	held->length = length;
+	held->merged = merged;
+	thinner->held_count++;
 	thinner->held_bytes += length;
 	return 0;
 }

@@ -44,7 +44,7 @@ void cpu_stat_free(struct cpu_stat *stat)
  * CPU that was offline. */
 static struct opt_u64 passed(uint64_t now, uint64_t before)
 {
-	return now < before ? (struct opt_u64){0} : SOME_U64(now - before);
+	return (struct opt_u64){now >= before, now >= before ? now - before : 0};
 }
 
 static struct record_cpu_stat difference(const struct proc_machine_cpu *now,
