@@ -13,9 +13,9 @@
 # longest first, twice as many at a time as there are processors; the others run alone. ALONE=1 runs all
 # of them alone.
 #
-# The guests (room vm) are emulated and take all the CPU that they get. What they need is built, and
-# they run, while other tests run alone, most of which wait: as SCHED_IDLE, so that a test that wakes
-# finds its processor free at once. Tests that run together begin when the guests are done.
+# What the guests (room vm) run is built while other tests run alone, most of which wait: as
+# SCHED_IDLE, so that a test that wakes finds its processor free at once. The guests themselves are
+# emulated and take all the CPU there is, so they run last.
 set -u
 cd "$(dirname "$0")/.."
 build=$1; shift
@@ -27,9 +27,9 @@ work=$(mktemp -d)
 beside=() # "SECONDS NAME COMMAND" of the tests that run together
 declare -A running=() # process id of a running test: its name
 trap 'rm -rf "$work"' EXIT
+payload= # process id of what builds the guests' files
 # A test is in a process group of its own (timeout makes it): Ctrl-C reaches this script alone.
-guests= # process id of what runs the guests
-stop() { kill ${!running[*]} $guests 2>/dev/null; wait; exit 130; }
+stop() { kill ${!running[*]} $payload 2>/dev/null; wait; exit 130; }
 trap stop INT TERM
 
 fail() { echo "not ok - $1: $2"; echo "#   $1: $2" >>"$work/failures"; }
@@ -66,47 +66,26 @@ reap() { # wait until one of the running tests ends; print what it printed
 }
 # Seconds of CPU of all tests that have ended, by bash's own sum.
 cpu_seconds() { awk 'NR == 2 {gsub("[ms]", " "); printf "%.0f", $1 * 60 + $2 + $3 * 60 + $4}' "$work/times"; }
-run_guests() { # in a shell of its own
-	local t name child status start
+build_payload() { # in a shell of its own
 	[ "$rooms" = vm ] || chrt --idle --pid 0 $BASHPID
-	trap 'kill $child 2>/dev/null; exit 130' TERM
-	for t in payload tests/vm/test_*.sh; do
-		name=vm/$(basename "$t" .sh) start=$SECONDS
-		if [ "$t" = payload ]; then
-			env -u BUILD make --no-print-directory -j"$(nproc)" vm-payload >"$work/payload" 2>&1 </dev/null &
-		else
-			timeout --kill-after=10 "$(limit vm)" bash "$t" </dev/null >"$work/${name//\//.}.out" 2>&1 &
-		fi
-		child=$!
-		wait $child; status=$?
-		if [ "$t" = payload ]; then
-			if [ $status = 0 ]; then
-				echo "ok - what the guests run is built"
-			else
-				tail -40 "$work/payload"
-			fi >"$work/${name//\//.}.out"
-		fi
-		echo "$name $status $((SECONDS - start))" >>"$work/guests"
-	done
+	exec env -u BUILD make --no-print-directory -j"$(nproc)" vm-payload >"$work/payload" 2>&1 </dev/null
 }
-# This process and those that come from it get their share of a busy machine again.
+# The payload's process and those that come from it get their share of a busy machine again.
 no_longer_idle() {
 	local child
 	chrt --all-tasks --other --pid 0 "$1" 2>/dev/null
 	for child in $(cat /proc/"$1"/task/*/children 2>/dev/null); do no_longer_idle "$child"; done
 }
-reap_guests() {
-	local name status seconds start=$SECONDS
-	[ -n "$guests" ] || return
-	no_longer_idle "$guests"
-	wait "$guests"
-	guests=
-	echo "# waited $((SECONDS - start)) s for the guests"
-	while read -r name status seconds; do
-		echo "# $name"
-		cat "$work/${name//\//.}.out"
-		count "$name" "$status" "$seconds" "$work/${name//\//.}.out"
-	done <"$work/guests"
+reap_payload() {
+	local status start=$SECONDS
+	[ -n "$payload" ] || return
+	no_longer_idle "$payload"
+	wait "$payload"; status=$?
+	payload=
+	if [ $status = 0 ]; then echo "ok - what the guests run is built"; else tail -40 "$work/payload"; fi >"$work/out"
+	echo "# vm/payload"
+	cat "$work/out"
+	count vm/payload $status $((SECONDS - start)) "$work/out"
 }
 run_beside() {
 	local name command count=${#beside[@]} start=$SECONDS cpu
@@ -137,12 +116,13 @@ add() { # name source-file command...: run it now, or with those that run beside
 	fi
 }
 
-case " $rooms " in *" vm "*)
-	run_guests & guests=$!
-	[ -z "${ALONE:-}" ] || reap_guests ;;
-esac
+case " $rooms " in *" vm "*) build_payload & payload=$! ;; esac
+[ -z "${ALONE:-}" ] || reap_payload
 for room in $rooms; do
-	[ "$room" = vm ] && continue
+	if [ "$room" = vm ]; then
+		reap_payload
+		run_beside
+	fi
 	case $room in
 	unit)
 		if [ "$rooms" = unit ]; then
@@ -165,7 +145,6 @@ for room in $rooms; do
 		add "$room/$(basename "$t" .sh)" "$t" bash "$t"
 	done
 done
-reap_guests
 run_beside
 echo "# $SECONDS s in all; the slowest:"
 sort -rn "$work/seconds" | head -10 | sed 's/^\([0-9]*\) \(.*\)/#   \1 s  \2/'

@@ -44,7 +44,7 @@ boot() { # GUEST
 	else
 		guest_fields "$1"
 		VM_TESTS=${VM_TESTS:-$($tests_of "$1")} VM_STAGES=${VM_STAGES:-$($stages_of "$1")} tests/vm/run_guest.sh "$1" "$out/$arch.cpio" \
-			/payload/guest.sh "${VM_TIMEOUT:-1500}" >"$out/$1.log" 2>&1
+			/payload/guest.sh "${VM_TIMEOUT:-900}" >"$out/$1.log" 2>&1
 	fi
 	echo $? $((SECONDS - begin)) >"$out/$1.rc"
 }
