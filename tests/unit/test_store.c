@@ -283,6 +283,54 @@ Test(store, verify_names_each_gap_and_what_tells_of_it)
 	verifier_free(verifier);
 }
 
+static void feed_dropped(struct verifier *verifier, uint64_t seq, uint64_t first, uint64_t last)
+{
+	const struct event_key keys[] = {{"first_seq", NULL, (int64_t)first},
+					 {"last_seq", NULL, (int64_t)last}};
+
+	feed_event(verifier, seq, "records_dropped", keys, 2);
+}
+
+Test(store, verify_joins_what_events_tell_in_any_order)
+{
+	struct verifier *verifier = verifier_new();
+
+	feed_header(verifier, SESSION, 1, 1);
+	feed_dropped(verifier, 1, 14, 19);
+	feed_dropped(verifier, 2, 10, 12);
+	feed_dropped(verifier, 3, 5, 9);
+	feed_dropped(verifier, 4, 6, 7);
+	feed_dropped(verifier, 13, 0, 0);
+	feed_dropped(verifier, 20, 0, 2);
+	feed_dropped(verifier, 30, 20, 28); /* 29 is not told */
+	feed_footer(verifier, 31);
+	verifier_end(verifier, false, 0);
+	expect_finding(verifier, 0, FINDING_MISSING, 5, 12, true);
+	expect_finding(verifier, 1, FINDING_MISSING, 14, 19, true);
+	expect_finding(verifier, 2, FINDING_MISSING, 21, 29, false);
+	cr_expect_null(verifier_finding(verifier, 3));
+	verifier_free(verifier);
+}
+
+/* Each gap was once held against each event, and each end against each gap. */
+Test(store, verify_ends_whatever_a_recording_claims, .timeout = 120)
+{
+	const struct event_key resumed[] = {{"segment", NULL, 1}};
+	struct verifier *verifier = verifier_new();
+	const uint64_t most = INT64_MAX;
+
+	feed_header(verifier, SESSION, 1, 1);
+	for (uint64_t i = 0; i < 60000; i++)
+		feed_dropped(verifier, 2 + 2 * i, most - 2 * i, most - 2 * i);
+	for (uint64_t i = 0; i < 30000; i++)
+		feed_event(verifier, 2, "recording_resumed", resumed, 1);
+	verifier_end(verifier, false, 0);
+	cr_expect_eq(verifier_counts(verifier)->missing, 60000);
+	cr_expect_eq(verifier_counts(verifier)->doubled, 30000);
+	cr_expect_eq(verifier_counts(verifier)->unexplained, 90000); /* and the end is explained */
+	verifier_free(verifier);
+}
+
 /* The oldest segments were removed, and with them the events that told of the removal of others. */
 Test(store, verify_knows_what_was_removed)
 {
@@ -803,6 +851,28 @@ Test(store, verify_counts_what_a_merged_interval_names)
 	expect_finding(verifier, 2, FINDING_MISSING, 15, 15, false);
 	cr_expect_null(verifier_finding(verifier, 3));
 	verifier_free(verifier);
+}
+
+Test(store, verify_ends_whatever_a_merged_interval_names, .timeout = 120)
+{
+	struct record_seqs *seqs = calloc(20000, sizeof(*seqs));
+	struct verifier *verifier = verifier_new();
+
+	cr_assert_not_null(seqs);
+	feed_merged_header(verifier, 1, 1);
+	for (uint64_t i = 0; i < 60000; i++)
+		feed_events(verifier, 2 + 2 * i, 2 + 2 * i);
+	for (uint64_t i = 0; i < 20000; i++)
+		seqs[i] = (struct record_seqs){2 + 2 * i, 2 + 2 * i};
+	seqs[19999].last = 130000;
+	for (int i = 0; i < 3; i++)
+		feed_merged(verifier, seqs, 20000);
+	feed_footer(verifier, 130001);
+	verifier_end(verifier, false, 0);
+	cr_expect_gt(verifier_counts(verifier)->not_kept, 0);
+	cr_expect_geq(verifier_counts(verifier)->unexplained, verifier_counts(verifier)->not_kept);
+	verifier_free(verifier);
+	free(seqs);
 }
 
 Test(store, what_is_named_is_missing_elsewhere)

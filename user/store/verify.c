@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "store/verify.h"
+#include "store/verify_private.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,37 +11,10 @@
 #include "store/line.h"
 #include "util/crc32c.h"
 
-#define MAX_EXPLANATIONS 100000
-#define MAX_LINE         (64u << 20)
-#define BLOCK_BYTES      (1u << 20)
-
-/* What an event says is not there: records of its run, or segments. */
-struct explanation {
-	uint64_t run, first, last;
-	bool segments;
-};
-
-/* A list that grows to a limit. */
-struct rows {
-	char *items;
-	size_t count, room;
-};
-
-struct verifier {
-	struct verify_counts counts;
-	struct rows findings, explanations;
-	/* Of a segment whose intervals were merged (--keep): gaps that a merged interval may still
-	 * tell of. */
-	struct rows pending;
-	bool merged;
-	uint64_t segment, line, offset;
-	uint64_t last_segment;  /* the one before */
-	uint64_t run, next_seq; /* run 0: no header yet */
-	uint64_t damaged;       /* lines since the last one that has a seq */
-	char session[37];
-	bool footer;
-	bool out_of_memory;
-};
+#define MAX_LINE    (64u << 20)
+#define BLOCK_BYTES (1u << 20)
+/* A recording whose lines name a million ranges of a hundred thousand gaps would take days. */
+#define MAX_STEPS (1u << 30)
 
 struct verifier *verifier_new(void)
 {
@@ -92,20 +65,19 @@ static struct finding *add_finding(struct verifier *v, enum finding_kind kind)
 	return finding;
 }
 
-static void explain(struct verifier *v, uint64_t first, uint64_t last, bool segments)
+static void explain(struct verifier *v, enum explained what, uint64_t first, uint64_t last)
 {
 	struct explanation *row =
 		last < first ? NULL : add_row(&v->explanations, sizeof(*row), MAX_EXPLANATIONS);
 
 	if (row)
-		*row = (struct explanation){v->run, first, last, segments};
+		*row = (struct explanation){what, what == EXPLAINED_RECORDS ? v->run : 0, first,
+					    last};
 }
-
-static void end_pending(struct verifier *v);
 
 void verifier_begin(struct verifier *v, uint64_t segment)
 {
-	end_pending(v);
+	verifier_end_pending(v);
 	v->last_segment = v->segment;
 	v->segment = segment;
 	v->line = v->offset = 0;
@@ -153,7 +125,7 @@ static void add_pending(struct verifier *v, uint64_t first, uint64_t last)
 				.bytes = v->damaged};
 }
 
-static void end_pending(struct verifier *v)
+void verifier_end_pending(struct verifier *v)
 {
 	const struct finding *gaps = (const struct finding *)(const void *)v->pending.items;
 
@@ -178,6 +150,11 @@ static uint64_t take_out(struct verifier *v, uint64_t first, uint64_t last)
 	struct finding *gaps = (struct finding *)(void *)v->pending.items;
 	uint64_t found = 0;
 
+	v->steps += v->pending.count;
+	if (v->steps > MAX_STEPS) {
+		v->counts.not_kept++;
+		return last - first + 1;
+	}
 	for (size_t i = 0; i < v->pending.count; i++) {
 		struct finding gap = gaps[i];
 		uint64_t from = gap.first > first ? gap.first : first;
@@ -261,7 +238,7 @@ static void take_seq(struct verifier *v, uint64_t seq)
 
 /* ---- what single lines say ---- */
 
-static void end_run(struct verifier *v)
+void verifier_end_run(struct verifier *v)
 {
 	struct finding *finding;
 
@@ -290,7 +267,7 @@ static void take_header(struct verifier *v, const struct record *record)
 	const struct record_header *header = record->header;
 	bool same = v->run && !strcmp(header->session, v->session);
 
-	end_pending(v);
+	verifier_end_pending(v);
 	v->merged = header->segment.resolution_ns > 0;
 	if (same && header->segment.number && v->line == 1) {
 		begin_segment(v, header->segment.first_seq);
@@ -298,7 +275,7 @@ static void take_header(struct verifier *v, const struct record *record)
 	}
 	if (same || (v->run && v->line > 1))
 		add_finding(v, FINDING_MISPLACED);
-	end_run(v);
+	verifier_end_run(v);
 	memcpy(v->session, header->session, sizeof(v->session));
 	v->run++;
 	v->counts.runs++;
@@ -322,32 +299,21 @@ static bool number_of(const struct record_event *event, const char *key, uint64_
 	return false;
 }
 
-/* The end of the run before, in this segment: torn or not, without a footer. */
-static void explain_end(struct verifier *v, uint64_t segment)
-{
-	struct finding *findings = (struct finding *)(void *)v->findings.items;
-
-	for (size_t i = 0; i < v->findings.count; i++)
-		if (findings[i].segment == segment &&
-		    (findings[i].kind == FINDING_TORN || findings[i].kind == FINDING_NO_FOOTER))
-			findings[i].explained = true;
-}
-
 static void take_event(struct verifier *v, const struct record_event *event)
 {
 	bool removed = !strcmp(event->event, "segments_removed");
 	uint64_t first, last;
 
 	if (!strcmp(event->event, "recording_resumed") && number_of(event, "segment", &first))
-		explain_end(v, first);
+		explain(v, EXPLAINED_ENDS, first, first);
 	if (!removed && strcmp(event->event, "records_dropped") &&
 	    strcmp(event->event, "segment_taken"))
 		return;
 	if (number_of(event, "first_seq", &first) && number_of(event, "last_seq", &last) &&
 	    !removed)
-		explain(v, first, last, false);
+		explain(v, EXPLAINED_RECORDS, first, last);
 	if (number_of(event, "first_segment", &first) && number_of(event, "last_segment", &last))
-		explain(v, first, last, true);
+		explain(v, EXPLAINED_SEGMENTS, first, last);
 }
 
 static int parse_line(struct verifier *v, const char *line, size_t length)
@@ -430,114 +396,6 @@ void verifier_unreadable(struct verifier *v, int error)
 {
 	v->line++;
 	add_finding(v, FINDING_UNREADABLE)->error = error;
-}
-
-/* ---- the end ---- */
-
-/* Whether ranges that events tell of cover first..last: of seq in this run, or of segments. */
-static bool is_covered(const struct verifier *v, uint64_t run, uint64_t first, uint64_t last,
-		       bool segments)
-{
-	const struct explanation *rows =
-		(const struct explanation *)(const void *)v->explanations.items;
-	bool moved = true;
-
-	while (moved && first <= last) {
-		moved = false;
-		for (size_t i = 0; i < v->explanations.count && !moved; i++) {
-			if (rows[i].segments != segments || (!segments && rows[i].run != run) ||
-			    rows[i].first > first || rows[i].last < first)
-				continue;
-			first = rows[i].last + 1;
-			moved = true;
-		}
-	}
-	return first > last;
-}
-
-static bool is_explained(const struct verifier *v, const struct finding *finding,
-			 uint64_t last_removed)
-{
-	uint64_t first = finding->before + 1, last = finding->segment - 1;
-
-	if (finding->kind != FINDING_MISSING)
-		return finding->explained;
-	if (is_covered(v, finding->run, finding->first, finding->last, false))
-		return true;
-	if (!finding->at_segment || !finding->segment || last < first)
-		return false;
-	/* The oldest go first, and with them what told of the removal of others: of the begin of a
-	 * folder the newest that went is enough. */
-	if (!finding->before)
-		return last_removed >= last || is_covered(v, 0, last, last, true);
-	return is_covered(v, 0, first, last, true);
-}
-
-void verifier_end(struct verifier *v, bool live, uint64_t last_removed)
-{
-	struct finding *findings;
-
-	end_pending(v);
-	if (!live)
-		end_run(v);
-	findings = (struct finding *)(void *)v->findings.items;
-	for (size_t i = 0; i < v->findings.count; i++) {
-		struct finding *finding = &findings[i];
-
-		/* The last line of what is being written may be half there. */
-		if (live && finding->kind == FINDING_TORN && finding->segment == v->segment)
-			finding->explained = true;
-		finding->explained = is_explained(v, finding, last_removed);
-		v->counts.unexplained += !finding->explained;
-	}
-	v->counts.unexplained += v->counts.not_kept;
-}
-
-const struct verify_counts *verifier_counts(const struct verifier *v)
-{
-	return &v->counts;
-}
-
-const struct finding *verifier_finding(const struct verifier *v, size_t index)
-{
-	const struct finding *findings = (const struct finding *)(const void *)v->findings.items;
-
-	return index < v->findings.count ? &findings[index] : NULL;
-}
-
-const char *finding_text(const struct finding *finding, char *text, size_t size)
-{
-	switch (finding->kind) {
-	case FINDING_TORN:
-		snprintf(text, size, "torn: %" PRIu64 " bytes of a line without its end",
-			 finding->bytes);
-		break;
-	case FINDING_DAMAGED:
-		snprintf(text, size, "damaged: the checksum is wrong, or it is no record");
-		break;
-	case FINDING_MISSING:
-		snprintf(text, size, "missing: %" PRIu64 " records, seq %" PRIu64 " to %" PRIu64,
-			 finding->last - finding->first + 1, finding->first, finding->last);
-		break;
-	case FINDING_DOUBLED:
-		snprintf(text, size, "doubled: seq %" PRIu64 " was there before", finding->first);
-		break;
-	case FINDING_NO_HEADER:
-		snprintf(text, size, "no header first: the begin is missing");
-		break;
-	case FINDING_NO_FOOTER:
-		snprintf(text, size, "no footer last: the run was not written to its end");
-		break;
-	case FINDING_MISPLACED:
-		snprintf(text, size, "misplaced: a second header, or a record after the footer");
-		break;
-	case FINDING_UNREADABLE:
-		snprintf(text, size, "unreadable from here on: %s",
-			 finding->error == -EBADMSG ? "the compressed data is damaged"
-						    : strerror(-finding->error));
-		break;
-	}
-	return text;
 }
 
 /* ---- streams ---- */
