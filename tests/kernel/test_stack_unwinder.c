@@ -239,6 +239,40 @@ static void test_queue(void)
 	end_target(pid);
 }
 
+/* A process that fills the queue costs another one no stack. */
+static void test_queue_is_shared(void)
+{
+	pid_t pid = start_target(), first_ends = ends[1], other = start_target();
+	struct heard storm = {.wanted = UINT32_MAX}, innocent = {.wanted = 3};
+	struct stack_capture *one = capture_of(pid, STACK_PTRACE);
+	struct stack_capture *its = capture_of(other, STACK_PTRACE);
+	uint64_t not_unwound = counter("stacks_not_unwound");
+	int err = 0;
+
+	send_signal(pid_of_unwinder(), SIGSTOP);
+	for (unsigned i = 0; i < 64; i++)
+		err |= unwinder_push(unwinder, copy_of(one), on_unwound, &storm);
+	for (unsigned i = 0; i < 3; i++)
+		err |= unwinder_push(unwinder, copy_of(its), on_unwound, &innocent);
+	tap_ok(!err && counter("stacks_not_unwound") == not_unwound + 3,
+	       "stacks of another process are taken, and as many of the storm give way");
+	run_for(10 * NSEC_PER_SEC);
+	tap_ok(innocent.count == 3 && !innocent.lost && is_ours(innocent.trace),
+	       "the other process has its %u stacks", innocent.count - innocent.lost);
+	storm.wanted = 64;
+	run_for(10 * NSEC_PER_SEC);
+	tap_ok(storm.count == 64 && storm.lost == 4 && unwinder_idle(unwinder),
+	       "the storm has its own, but for those and the one that hung (%u of %u)",
+	       storm.count - storm.lost, storm.count);
+	free(storm.trace);
+	free(innocent.trace);
+	stack_capture_free(one);
+	stack_capture_free(its);
+	end_target(other);
+	ends[1] = first_ends;
+	end_target(pid);
+}
+
 /* Whose jobs take too long pays with its own: those of others pass it, and then it is refused. */
 static struct unwound *order[3];
 static unsigned order_count;
@@ -739,6 +773,7 @@ int main(void)
 	test_refused_file();
 	test_reused_inode();
 	test_queue();
+	test_queue_is_shared();
 	test_answer_is_there();
 	test_no_memory();
 	rig_stop();

@@ -32,12 +32,24 @@ struct unwinder *unwinder_new(struct warden *warden, struct prober_pool *pool, s
 	return NULL;
 }
 
+static size_t *job_share(struct unwinder *u, const struct stack_process *process)
+{
+	return &u->bytes_of[(uint32_t)process->pid % UNWINDER_SHARES];
+}
+
+static void free_capture(struct unwinder *u, struct job *job)
+{
+	if (!job->capture)
+		return;
+	u->waiting_bytes -= job->capture->stack_room;
+	*job_share(u, &job->process) -= job->capture->stack_room;
+	stack_capture_free(job->capture);
+	job->capture = NULL;
+}
+
 void unwinder_free_job(struct unwinder *u, struct job *job)
 {
-	if (job->capture) {
-		u->waiting_bytes -= job->capture->stack_room;
-		stack_capture_free(job->capture);
-	}
+	free_capture(u, job);
 	if (job->fd >= 0)
 		close(job->fd);
 	free(job);
@@ -133,6 +145,32 @@ static void insert(struct unwinder *u, struct job *job)
 		unwinder_pump_after(u, 0);
 }
 
+/* The newest capture of the process that has most of what waits gives way, so that a storm of one
+ * app's blocks costs no other app its stack. Its owner is told when its turn comes. False: the
+ * asking process has most itself. */
+static bool make_room(struct unwinder *u, const struct stack_process *process, size_t bytes)
+{
+	size_t *most = u->bytes_of;
+	struct job *newest;
+
+	while (u->waiting_bytes + bytes > UNWINDER_WAITING_BYTES) {
+		for (size_t i = 0; i < UNWINDER_SHARES; i++)
+			if (u->bytes_of[i] > *most)
+				most = &u->bytes_of[i];
+		if (*most <= *job_share(u, process) + bytes)
+			return false;
+		newest = NULL;
+		for (struct job *job = *unwinder_find_unsent(u); job; job = job->next)
+			if (job->capture && job_share(u, &job->process) == most)
+				newest = job;
+		if (!newest)
+			return false;
+		free_capture(u, newest);
+		u->not_unwound++;
+	}
+	return true;
+}
+
 int unwinder_push(struct unwinder *u, struct stack_capture *capture, unwound_fn done, void *ctx)
 {
 	struct job *job;
@@ -145,7 +183,7 @@ int unwinder_push(struct unwinder *u, struct stack_capture *capture, unwound_fn 
 		stack_capture_free(capture);
 		return -EDQUOT;
 	}
-	if (u->waiting_bytes + capture->stack_room > UNWINDER_WAITING_BYTES) {
+	if (!make_room(u, &process, capture->stack_room)) {
 		u->not_unwound++;
 		stack_capture_free(capture);
 		return -EBUSY;
@@ -163,6 +201,7 @@ int unwinder_push(struct unwinder *u, struct stack_capture *capture, unwound_fn 
 			    .unwound = done,
 			    .fd = -1};
 	u->waiting_bytes += capture->stack_room;
+	*job_share(u, &process) += capture->stack_room;
 	insert(u, job);
 	return 0;
 }

@@ -13,7 +13,8 @@ struct prober_pool;
 struct unwinder;
 struct warden;
 
-/* What may wait to be unwound: beyond it the newest capture is dropped and counted. */
+/* What may wait to be unwound: beyond it the newest capture of the process that has most of it is
+ * dropped and counted. */
 #define UNWINDER_WAITING_BYTES (4u << 20)
 
 /* All three are borrowed for the life of the unwinder. The process is made with the first job. NULL
@@ -26,8 +27,8 @@ void unwinder_free(struct unwinder *unwinder);
  * freed with free(); NULL: it was lost, and counted by its reason. */
 typedef void (*unwound_fn)(void *ctx, struct unwound *trace);
 /* Have a capture unwound. The capture is taken over, also on failure. done is called from the loop
- * later, never during this call. 0; -EBUSY: too many bytes wait; -EDQUOT: stacks of this process
- * took too long lately; -ENOMEM. All are counted. */
+ * later, never during this call. 0; -EBUSY: too many bytes of this process wait; -EDQUOT: stacks of
+ * this process took too long lately; -ENOMEM. All are counted. */
 int unwinder_push(struct unwinder *unwinder, struct stack_capture *capture, unwound_fn done,
 		  void *ctx);
 

@@ -266,12 +266,20 @@ static int send_job(struct unwinder *u, const struct job *job)
 	return channel_send(u->helper.socket, &part, 1, NULL, 0);
 }
 
-/* Frames of the kernel need no unwinder. */
-static void finish_kernel(struct unwinder *u)
+/* Frames of the kernel need no unwinder, and what had to make room has none. */
+static bool needs_no_process(const struct job *job)
 {
-	struct unwound *trace = unwound_from_kernel(u->first->capture);
+	return job->type == WIRE_UNWIND && (!job->capture || !job->capture->registers.valid);
+}
 
-	u->no_memory += !trace;
+static void finish_without(struct unwinder *u)
+{
+	struct unwound *trace = NULL;
+
+	if (u->first->capture) {
+		trace = unwound_from_kernel(u->first->capture);
+		u->no_memory += !trace;
+	}
 	unwinder_finish_unwind(u, trace);
 }
 
@@ -319,13 +327,13 @@ static int on_pump(void *ctx, uint32_t events)
 	bool slow;
 	int err = 0;
 
-	while (!u->sent && u->first && u->first->capture && !u->first->capture->registers.valid)
-		finish_kernel(u);
+	while (!u->sent && u->first && needs_no_process(u->first))
+		finish_without(u);
 	if (!u->first || have_process(u, clock_now_ns(CLOCK_MONOTONIC)))
 		return 0;
 	for (job = *unwinder_find_unsent(u); job && !err && u->sent < WIRE_WINDOW;
 	     job = job->next) {
-		if (job->capture && !job->capture->registers.valid)
+		if (needs_no_process(job))
 			break; /* not for the process: it waits for those before it */
 		/* Alone, so that those that come meanwhile pass the rest of its kind. */
 		slow = unwinder_is_slow(u, job);

@@ -12,6 +12,8 @@
 #include "stack/unwinder_debts.h"
 #include "stack/unwinder_wire.h"
 
+#define UNWINDER_SHARES 256
+
 #define KEPT_MAPS     64
 #define KEPT_BYTES    (4u << 20)
 #define MESSAGE_BYTES (WIRE_MAX_BYTES > 65536 ? WIRE_MAX_BYTES : 65536)
@@ -24,8 +26,8 @@ struct job {
 	struct stack_process process;
 	void *ctx;
 	/* WIRE_UNWIND */
-	struct stack_capture *capture;
-	unwound_fn unwound; /* NULL: cancelled */
+	struct stack_capture *capture; /* NULL: it had to make room */
+	unwound_fn unwound;            /* NULL: cancelled */
 	/* WIRE_WAITS */
 	int fd;
 	uint64_t elf_start;
@@ -58,13 +60,14 @@ struct unwinder {
 	struct job *first, **last;
 	struct job *current;
 	size_t sent, waiting_bytes;
-	uint64_t serial;              /* of the job that was sent last */
-	uint64_t number;              /* of the job that is at work */
-	uint64_t left_ns, resumed_ns; /* what the process has left for it, since when it runs */
-	uint64_t given_up_ns;         /* when the job is given up, whatever it waits for */
-	struct proc_kept schedstat;   /* of the process */
-	struct proc_schedstat began;  /* what that was when the job began; zeros: not told */
-	uint64_t given_back_ns;       /* of the waits for a CPU since then */
+	size_t bytes_of[UNWINDER_SHARES]; /* of waiting_bytes, by process: job_share() */
+	uint64_t serial;                  /* of the job that was sent last */
+	uint64_t number;                  /* of the job that is at work */
+	uint64_t left_ns, resumed_ns;     /* what the process has left for it, since when it runs */
+	uint64_t given_up_ns;             /* when the job is given up, whatever it waits for */
+	struct proc_kept schedstat;       /* of the process */
+	struct proc_schedstat began;      /* what that was when the job began; zeros: not told */
+	uint64_t given_back_ns;           /* of the waits for a CPU since then */
 	struct stack_file_version reading; /* what the process reads; inode 0: no file */
 	/* the need under way; need.kind 0: none */
 	struct wire_need need;
