@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A looper whose handler waits for a lock that a thread holds who waits for a lock that another one
- * holds, and so on: each 500 ms the chain is built, stands for 300 ms, and falls.
+ * holds, and so on: each 500 ms one handler builds the chain, and once each thread sleeps in it
+ * another one waits for it, for 300 ms, and it falls.
  *
  * usage: lock_chain LINKS [pi|timed|deadlock|deadlock_timed|self]
  *   LINKS          threads: "link-1" holds what the main thread waits for, ... the last one sleeps
@@ -29,6 +30,8 @@
 
 #define MOST       32
 #define STANDS_MS  300
+#define LOOK_MS    20  /* between looks whether the chain stands */
+#define RESTS_MS   180 /* from its fall to the next one */
 #define GIVE_UP_MS 2000
 
 static pthread_mutex_t locks[MOST + 1];
@@ -36,6 +39,8 @@ static pthread_barrier_t begin, built;
 static unsigned links, rounds; /* rounds: since it was watched */
 static bool watched;
 static volatile pid_t tids[MOST];
+static volatile bool placed[MOST]; /* it takes the next lock, or is the last one */
+static volatile bool wanted;       /* the main thread waits for the chain */
 static const char *mode = "";
 
 static int is(const char *name)
@@ -76,6 +81,8 @@ static __attribute__((noinline)) void take_and_keep(pthread_mutex_t *lock)
 
 static __attribute__((noinline)) void hold_and_sleep(void)
 {
+	while (!wanted)
+		nap_ms(1);
 	nap_ms(STANDS_MS);
 	__asm__ volatile(""); /* no jump in place of the call */
 }
@@ -126,50 +133,99 @@ static void *run_link(void *arg)
 		pthread_mutex_lock(&locks[number]);
 		/* The others have theirs. */
 		pthread_barrier_wait(&built);
+		placed[number] = true;
 		if (number + 1 < links)
 			take_lock(&locks[number + 1]);
 		else if (for_ever())
 			take_lock(is("self") ? &locks[links] : &locks[0]);
 		else
 			hold_and_sleep();
+		placed[number] = false;
 		pthread_mutex_unlock(&locks[number]);
 	}
 	return NULL;
 }
 
-static __attribute__((noinline)) void handle(void)
+static bool sleeps(pid_t tid)
+{
+	char path[64], text[512], *state;
+	size_t n = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	file = fopen(path, "re");
+	if (file) {
+		n = fread(text, 1, sizeof(text) - 1, file);
+		fclose(file);
+	}
+	text[n] = 0;
+	state = strrchr(text, ')');
+	return state && state[1] && state[2] == 'S';
+}
+
+/* On a busy machine a thread that is past the barrier may get to its lock much later. */
+static bool stands(void)
+{
+	for (unsigned i = 0; i < links; i++)
+		if (!placed[i] || !sleeps(tids[i]))
+			return false;
+	return true;
+}
+
+static void build(void)
 {
 	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-	struct timespec now;
 
 	watched = watched || poll(&input, 1, 0) > 0;
-	rounds += watched || is("random");
-	if (is("random")) {
-		take_two(&rounds);
-		return;
-	}
+	rounds += watched;
+	wanted = false;
 	if (is("self"))
 		pthread_mutex_lock(&locks[links]);
 	pthread_barrier_wait(&begin);
 	pthread_barrier_wait(&built);
+}
+
+static __attribute__((noinline)) void handle(void)
+{
+	struct timespec now;
+
 	clock_gettime(CLOCK_BOOTTIME, &now);
 	printf("chain %llu", now.tv_sec * 1000000000ull + (unsigned long long)now.tv_nsec);
 	for (unsigned i = 0; i < links; i++)
 		printf(" %d", (int)tids[i]);
 	printf("\n");
 	fflush(stdout);
+	wanted = true;
 	take_lock(&locks[0]);
 	if (is("self"))
 		pthread_mutex_unlock(&locks[links]);
 }
 
+/* Whether the chain is built; what the timer is for then. */
+static unsigned next_ms(bool *is_built)
+{
+	if (is("random")) {
+		take_two(&rounds);
+		return LOOK_MS;
+	}
+	if (!*is_built)
+		build();
+	else if (!stands())
+		return LOOK_MS;
+	else
+		handle();
+	*is_built = !*is_built;
+	return *is_built ? LOOK_MS : RESTS_MS;
+}
+
 int main(int argc, char **argv)
 {
-	struct itimerspec each = {{0, 500000000}, {0, 500000000}};
+	struct itimerspec next = {.it_value = {0, 1000000l * LOOK_MS}};
 	struct epoll_event event = {.events = EPOLLIN};
 	pthread_mutexattr_t attr;
 	int epoll, timer;
 	uint64_t fired;
+	bool is_built = false;
 
 	links = argc > 1 ? (unsigned)atoi(argv[1]) : 0;
 	mode = argc > 2 ? argv[2] : "";
@@ -189,17 +245,17 @@ int main(int argc, char **argv)
 				   (void *)(uintptr_t)i))
 			return 1;
 	}
-	if (is("random"))
-		each.it_interval.tv_nsec = 20000000;
 	epoll = epoll_create1(EPOLL_CLOEXEC);
 	timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	if (epoll < 0 || timer < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &event) ||
-	    timerfd_settime(timer, 0, &each, NULL))
+	    timerfd_settime(timer, 0, &next, NULL))
 		return 1;
 	printf("ready\n");
 	fflush(stdout);
 	while (epoll_wait(epoll, &event, 1, -1) == 1)
-		if (read(timer, &fired, sizeof(fired)) == sizeof(fired))
-			handle();
+		if (read(timer, &fired, sizeof(fired)) == sizeof(fired)) {
+			next.it_value.tv_nsec = 1000000l * next_ms(&is_built);
+			timerfd_settime(timer, 0, &next, NULL);
+		}
 	return 1;
 }
