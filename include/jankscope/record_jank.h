@@ -84,3 +84,8 @@ struct record_jank {
 	struct counter_list lost;
 	struct missing_list missing;
 };
+
+struct record_header;
+/* Whether each late frame of a target that FrameTimeline tells of has a jank record: the flight
+ * recorder runs beside a frame source of this machine. */
+bool record_header_judges_frames(const struct record_header *header);

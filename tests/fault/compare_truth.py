@@ -67,7 +67,7 @@ def report(*arguments, code=3):
     return done.stdout
 
 
-ROW = re.compile(r"^(?P<name>\S.{0,23}?) +(?P<old>[-+0-9.?]+) +(?P<new>[-+0-9.?]+) "
+ROW = re.compile(r"^ {0,2}(?P<name>\S.{0,23}?) +(?P<old>[-+0-9.?]+) +(?P<new>[-+0-9.?]+) "
                  r"+(?P<change>[-+][0-9.]+|\?)(?:  (?P<low>[-+][0-9.]+) to (?P<high>[-+][0-9.]+))? *(?P<said>.*)$")
 
 
@@ -215,6 +215,89 @@ done = subprocess.run([jankscope, "report", *news, *bases, "--fail-if", "compare
 cases = xml.etree.ElementTree.parse("both.xml").getroot().findall(".//testcase")
 say(done.returncode == 10 and len(cases) == 6 and len([c for c in cases if c.find("failure") is not None]) == 5,
     "rules of runs and of the comparison stand beside each other", (done.returncode, done.stderr, len(cases)))
+
+# ---- late frames by cause ----
+CAUSES = ("unknown", "main_cpu", "render_cpu", "no_cpu", "binder", "lock", "io", "page_fault", "gpu",
+          "surfaceflinger", "hwc", "stuffing")
+
+
+def late_run(path, seed, causes, seconds=60, judges=True, frames=True):
+    """causes: {cause: late frames}; what they come to: {cause: [frames, ns]}."""
+    rng = made.rng(seed)
+    records, sums = [made.header(targets=(APP,))], {cause: [0, 0] for cause in CAUSES}
+    records[0]["sources"] = made.JUDGES if judges else made.JUDGES[:1]
+    todo = [cause for cause, count in causes.items() for _ in range(count)]
+    rng.shuffle(todo)
+    for second in range(1, seconds + 1):
+        now = made.BOOT + second * SEC
+        record = made.interval(now, rng, [(APP, 100, 10100, SEC // 4)])
+        if not frames:
+            del record["frames"]
+        records.append(record)
+        # The last of them come behind the last interval.
+        for n in range(len(todo) * (second - 1) // seconds, len(todo) * second // seconds):
+            late = rng.randrange(1_000_000, 30_000_000)
+            records.append(made.jank(now - SEC // 2, late, todo[n], APP, 100, token=n))
+            sums[todo[n]][0] += 1
+            sums[todo[n]][1] += late
+    made.write(path, records)
+    return sums
+
+
+old = [late_run("calm%d.jsonl" % i, 40 + i, {"main_cpu": 20 + i, "unknown": 3}) for i in range(5)]
+new = [late_run("held%d.jsonl" % i, 50 + i, {"main_cpu": 21 + i, "unknown": 2 + i % 2, "lock": 30 + i}) for i in range(5)]
+late_run("undisturbed.jsonl", 60, {})
+late_run("unjudged.jsonl", 61, {}, judges=False)
+late_run("frameless.jsonl", 62, {}, frames=False)
+calm = [a for i in range(5) for a in ("--baseline", "calm%d.jsonl" % i)]
+held = ["held%d.jsonl" % i for i in range(5)]
+text = report(*held, *calm)
+rows = figures(text)
+
+
+def per_hour(sums, cause, what):
+    values = [sum(run[one][what] for one in CAUSES if cause in (one, "all")) for run in sums]
+    return sum(values) / 5 * 60 * (1e-6 if what else 1)
+
+
+for name, cause, what in (("late frames an hour", "all", 0), ("late, ms an hour", "all", 1), ("CPU-bound main, ms/h", "main_cpu", 1),
+                          ("lock, ms/h", "lock", 1), ("unknown, ms/h", "unknown", 1)):
+    row = rows.get(name)
+    a, b = per_hour(old, cause, what), per_hour(new, cause, what)
+    say(row and is_near(row["old"], a) and is_near(row["new"], b) and is_near(row["change"], b - a),
+        "%s: the means of the runs" % name, (row and row[0], a, b, text))
+say(re.search(r"^  lock, ms/h .*worse$", text, re.M) and "late_lock_ms_per_h" in re.search(r"^  worse:(.*(\n   .*)*)", text, re.M)[1],
+    "a cause that was not there is worse, also taken together", text)
+say(re.search(r"^  CPU-bound main, ms/h .*no evidence", text, re.M), "a cause that is as it was is no evidence", text)
+say(not re.search(r"^  (GPU wait|binder|display HAL)", text, re.M), "causes of no frame are not printed", text)
+text = report("held0.jsonl", "--baseline", "frameless.jsonl")
+say(re.search(r"^late frames an hour +- +- +- +only NEW has it: not judged$", text, re.M), "without frames nothing is known of late ones", text)
+text = report("held0.jsonl", "--baseline", "unjudged.jsonl")
+say(re.search(r"^late frames an hour .*only NEW has it: not judged$", text, re.M) and re.search(r"^janky frames, % +[0-9]", text, re.M),
+    "without the flight recorder they have no cause", text)
+text = report("held0.jsonl", "--baseline", "undisturbed.jsonl")
+say(re.search(r"^  lock, ms/h +0.000 +[0-9]+ .*worse$", text, re.M), "a run in which no frame was late has 0, and one is worse", text)
+rule(10, "compare.late_lock_ms_per_h.low > 0", *held, *calm)
+rule(3, "compare.late_main_cpu_ms_per_h.low > 0", *held, *calm)
+done = rule(3, "compare.late_gpu_ms_per_h.low > 0", *held, *calm)
+say("compare.late_gpu_ms_per_h.low: no run has it" in done.stderr, "a cause that no frame has is not judged", done.stderr)
+# Of one run against the baseline, by the totals of its footer; the median of the baselines counts.
+counts = sorted(run["main_cpu"][0] for run in old)
+times = sorted(run["lock"][1] for run in new)
+rule(10, "frames.causes.lock > base", "held0.jsonl", *calm)
+rule(10, "frames.causes.lock_ns > base + 50ms", "held0.jsonl", *calm)
+rule(3, "frames.causes.lock > base", "calm0.jsonl", *calm)
+rule(10, "frames.causes.lock >= base", "undisturbed.jsonl", *calm)
+rule(10, "frames.causes.main_cpu >= %d" % counts[0], "calm0.jsonl")
+rule(3, "frames.causes.main_cpu > %d" % counts[0], "calm0.jsonl")
+rule(10, "frames.causes.unexplained > 2 and frames.late < 24", "calm0.jsonl")
+rule(10, "frames.causes.lock_ns >= %d" % new[0]["lock"][1], "held0.jsonl")
+rule(3, "frames.causes.lock_ns > %d" % new[0]["lock"][1], "held0.jsonl")
+for name, why in (("frameless", "no frame"), ("unjudged", "no flight recorder")):
+    done = rule(3, "frames.causes.lock > base", name + ".jsonl", *calm)
+    say("frames.causes.lock is not in the summary" in done.stderr, "%s: not known is not 0" % why, done.stderr)
+done = rule(3, "frames.causes.lock > base", "held0.jsonl", "--baseline", "frameless.jsonl")
+say("frames.causes.lock is not in the baseline" in done.stderr, "a baseline without frames judges nothing", done.stderr)
 
 # ---- names of others, damages, flags ----
 text = report("evil.jsonl", "--baseline", "old0.jsonl")

@@ -106,6 +106,39 @@ def block(start_ns, wall_ns, package, pid, symbols=("work", "main"), **more):
     return record
 
 
+# Of a run in which each late frame of a target has a jank record.
+JUDGES = [{"name": "frames", "state": "ok", "variant": "perfetto"}, {"name": "flight", "state": "ok"}]
+# The words of a cause in totals, where they differ: FrameTimeline has these words for itself.
+TOTALS = {"unknown": "unexplained", "stuffing": "stuffed"}
+PERIOD = 16_666_667
+
+
+def jank_thread(pid, tid, role, name, process, window_ns, running_ns, sleeping_ns=0, **more):
+    return {"pid": pid, "tid": tid, "thread": name, "process": process, "role": role,
+            "ledger": {"running_ns": running_ns, "runnable_ns": window_ns - running_ns - sleeping_ns,
+                       "sleeping_ns": sleeping_ns, "uninterruptible_ns": 0, "stopped_ns": 0}, **more}
+
+
+def jank(start_ns, late_ns, cause, package, pid, token=1, **more):
+    """A frame that was to begin at start_ns and to take a period."""
+    end_ns = start_ns + PERIOD + late_ns
+    window_ns = end_ns - start_ns
+    record = {
+        "type": "jank", "t_boot_ns": end_ns + SEC // 2, "pid": pid, "package": package, "process": package,
+        "layer": f"TX - {package}/Main#0", "surface_frame_token": token, "display_frame_token": token + 1,
+        "expected_start_ns": start_ns, "expected_end_ns": start_ns + PERIOD,
+        "actual_start_ns": start_ns + 1000, "actual_end_ns": end_ns,
+        "window_start_ns": start_ns, "window_end_ns": end_ns, "late_ns": late_ns,
+        "jank_type": "App Deadline Missed", "cause": cause, "cause_ns": late_ns, "cause_thread": 0,
+        "confidence": 0.9,
+        "threads": [jank_thread(pid, pid, "main", package[-15:], package, window_ns, window_ns // 4, window_ns // 2,
+                                critical_ns=window_ns // 2, reasons=[{"reason": "futex", "ns": window_ns // 2}]),
+                    jank_thread(pid, pid + 1, "render", "RenderThread", package, window_ns, window_ns // 8)],
+        "lost": {}, "missing": {}}
+    record.update(more)
+    return record
+
+
 def event(t_boot_ns, what, **keys):
     return {"type": "event", "t_boot_ns": t_boot_ns, "event": what, **keys}
 

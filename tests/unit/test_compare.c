@@ -13,6 +13,8 @@
 #include "compare/family.h"
 #include "compare/grown.h"
 #include "compare/metrics.h"
+#include "record/fields.h"
+#include "why/line.h"
 
 #define PAIRS 400
 
@@ -419,4 +421,94 @@ Test(compare, figures_of_records)
 		}
 		compare_run_free(&run);
 	}
+}
+
+/* One cause has one name everywhere. */
+Test(compare, causes_are_called_as_elsewhere)
+{
+	for (int cause = 0; cause < JANK_CAUSES; cause++) {
+		const struct compare_metric_info *info =
+			&compare_metrics[COMPARE_LATE_CAUSE + cause];
+		char name[64], key[64];
+
+		snprintf(name, sizeof(name), "  %s, ms/h", why_cause_words((enum jank_cause)cause));
+		snprintf(key, sizeof(key), "late_%s_ms_per_h",
+			 record_jank_total((enum jank_cause)cause));
+		cr_expect_str_eq(info->name, name);
+		cr_expect_str_eq(info->key, key);
+	}
+}
+
+static void add_jank(struct compare_run *run, enum jank_cause cause, uint64_t late_ns)
+{
+	const struct record_jank jank = {.cause = cause, .late_ns = late_ns};
+	const struct record record = {.type = RECORD_JANK, .jank = &jank};
+
+	cr_assert_eq(compare_run_add(run, &record), 0);
+}
+
+static void add_seconds(struct compare_run *run, uint64_t shown, unsigned count)
+{
+	struct record_layer layer = {.shown = shown};
+	struct record_interval interval = {.dur_ns = 1000000000,
+					   .frames = {true, false, &layer, 1}};
+	const struct record record = {.type = RECORD_INTERVAL, .interval = &interval};
+
+	for (unsigned i = 0; i < count; i++)
+		cr_assert_eq(compare_run_add(run, &record), 0);
+}
+
+static void begin_run(struct compare_run *run, const char *flight)
+{
+	struct header_source sources[] = {{.name = "frames", .state = "ok", .variant = "perfetto"},
+					  {.name = "flight", .state = flight}};
+	struct record_header header = {.sources = sources, .source_count = 2};
+	const struct record record = {.type = RECORD_HEADER, .header = &header};
+
+	*run = (struct compare_run){0};
+	cr_assert_eq(compare_run_add(run, &record), 0);
+}
+
+/* Those told behind the last interval count, and a cause without a frame has 0. */
+Test(compare, late_frames_by_cause)
+{
+	struct compare_run run;
+
+	begin_run(&run, "ok");
+	add_seconds(&run, 60, 2);
+	add_jank(&run, JANK_CAUSE_LOCK, 5000000);
+	add_seconds(&run, 60, 2);
+	add_jank(&run, JANK_CAUSE_LOCK, 3000000);
+	add_jank(&run, JANK_CAUSE_UNKNOWN, 1000000);
+	cr_assert_eq(compare_run_end(&run), 0);
+	cr_assert_eq(compare_run_end(&run), 0);
+	cr_expect(is_near(series_quotient(&run.series[COMPARE_LATE]) * 4e9, 3));
+	cr_expect(is_near(series_quotient(&run.series[COMPARE_LATE_TIME]) * 4e9, 9e6));
+	cr_expect(is_near(series_quotient(&run.series[COMPARE_LATE_CAUSE + JANK_CAUSE_LOCK]) * 4e9,
+			  8e6));
+	cr_expect(is_near(series_quotient(&run.series[COMPARE_LATE_CAUSE]) * 4e9, 1e6));
+	cr_expect_eq(series_quotient(&run.series[COMPARE_LATE_CAUSE + JANK_CAUSE_GPU]), 0);
+	compare_run_free(&run);
+}
+
+/* Without frames, or without the flight recorder, it is not known whether a frame was late. */
+Test(compare, late_frames_that_nobody_judged)
+{
+	struct compare_run run;
+
+	begin_run(&run, "ok");
+	add_seconds(&run, 0, 5);
+	cr_assert_eq(compare_run_end(&run), 0);
+	cr_expect(isnan(series_quotient(&run.series[COMPARE_LATE])));
+	compare_run_free(&run);
+	begin_run(&run, "absent");
+	add_seconds(&run, 60, 5);
+	cr_assert_eq(compare_run_end(&run), 0);
+	cr_expect(isnan(series_quotient(&run.series[COMPARE_LATE])));
+	compare_run_free(&run);
+	begin_run(&run, "ok");
+	add_seconds(&run, 60, 5);
+	cr_assert_eq(compare_run_end(&run), 0);
+	cr_expect_eq(series_quotient(&run.series[COMPARE_LATE]), 0);
+	compare_run_free(&run);
 }

@@ -51,6 +51,14 @@ static int difference_of_joined(const struct compare_side *old, const struct com
 	return err;
 }
 
+static bool has_any(const struct compare_side *side, enum compare_metric metric)
+{
+	for (size_t i = 0; i < side->count; i++)
+		if (series_quotient(&side->runs[i].series[metric]) > 0)
+			return true;
+	return false;
+}
+
 static const char *unjudged(const struct compare_figure *figure, enum compare_metric metric,
 			    const struct alike *alike)
 {
@@ -96,6 +104,10 @@ static int judge(const struct compare_side *old, const struct compare_side *new,
 		err = difference_of_joined(old, new, metric, &figure->difference);
 	}
 	free(samples);
+	/* No frame of either side was late by this cause: there is nothing to be compared. */
+	if (metric >= COMPARE_LATE_CAUSE && metric <= COMPARE_LATE_LAST && !has_any(old, metric) &&
+	    !has_any(new, metric))
+		*figure = (struct compare_figure){0};
 	return err;
 }
 

@@ -11,6 +11,23 @@ const struct compare_metric_info compare_metrics[COMPARE_METRICS] = {
 	[COMPARE_BUSY] = {"device busy, %", "busy_pct", 100, true},
 	[COMPARE_JANK] = {"janky frames, %", "jank_pct", 100, true},
 	[COMPARE_DROPPED] = {"dropped frames, %", "dropped_pct", 100, true},
+	[COMPARE_LATE] = {"late frames an hour", "late_per_h", PER_HOUR, true},
+	[COMPARE_LATE_TIME] = {"late, ms an hour", "late_ms_per_h", PER_HOUR / 1e6, true},
+#define LATE(cause, word, key)                                                         \
+	[COMPARE_LATE_CAUSE + (cause)] = {"  " word ", ms/h", "late_" key "_ms_per_h", \
+					  PER_HOUR / 1e6, true}
+	LATE(JANK_CAUSE_UNKNOWN, "unknown", "unexplained"),
+	LATE(JANK_CAUSE_MAIN_CPU, "CPU-bound main", "main_cpu"),
+	LATE(JANK_CAUSE_RENDER_CPU, "CPU-bound render", "render_cpu"),
+	LATE(JANK_CAUSE_NO_CPU, "no CPU", "no_cpu"),
+	LATE(JANK_CAUSE_BINDER, "binder", "binder"),
+	LATE(JANK_CAUSE_LOCK, "lock", "lock"),
+	LATE(JANK_CAUSE_IO, "I/O", "io"),
+	LATE(JANK_CAUSE_PAGE_FAULT, "page faults", "page_fault"),
+	LATE(JANK_CAUSE_GPU, "GPU wait", "gpu"),
+	LATE(JANK_CAUSE_SURFACEFLINGER, "SurfaceFlinger", "surfaceflinger"),
+	LATE(JANK_CAUSE_HWC, "display HAL", "hwc"),
+	LATE(JANK_CAUSE_STUFFING, "buffer stuffing", "stuffed"),
 	[COMPARE_BLOCKS] = {"blocks an hour", "blocks_per_h", PER_HOUR, true},
 	[COMPARE_BLOCKED] = {"blocked, ms an hour", "blocked_ms_per_h", PER_HOUR / 1e6, true},
 	[COMPARE_PSS] = {"target PSS, MiB", "pss_mib", 1.0 / (1 << 20), true},
@@ -121,6 +138,51 @@ static int add_blocks(struct compare_run *run, const struct record_interval *int
 	return err;
 }
 
+/* What came since the last interval is of that one. */
+static int add_late(struct compare_run *run)
+{
+	const struct compare_late *late = &run->late;
+	int err = add(run, COMPARE_LATE, late->frames, late->dur_ns);
+
+	if (!err)
+		err = add(run, COMPARE_LATE_TIME, late->ns, late->dur_ns);
+	for (int cause = 0; cause < JANK_CAUSES && !err; cause++)
+		err = add(run, COMPARE_LATE_CAUSE + cause, late->by_cause_ns[cause], late->dur_ns);
+	run->late = (struct compare_late){0};
+	return err;
+}
+
+static void take_jank(struct compare_run *run, const struct record_jank *jank)
+{
+	run->judges_frames = run->any_judged = true;
+	run->late.frames++;
+	run->late.ns += jank->late_ns;
+	run->late.by_cause_ns[jank->cause] += jank->late_ns;
+}
+
+static int turn_late(struct compare_run *run, const struct record_interval *interval)
+{
+	int err = run->late.dur_ns ? add_late(run) : 0;
+
+	if (!run->judges_frames)
+		return 0;
+	run->late.dur_ns = interval->dur_ns;
+	for (size_t i = 0; i < interval->frames.layer_count; i++)
+		run->any_judged |= record_layer_judged(&interval->frames.layers[i]) > 0;
+	return err;
+}
+
+int compare_run_end(struct compare_run *run)
+{
+	int err = run->late.dur_ns ? add_late(run) : 0;
+
+	/* Where no frame was judged nothing is known of late ones. */
+	if (!run->judges_frames || !run->any_judged)
+		for (int metric = COMPARE_LATE; metric <= COMPARE_LATE_LAST; metric++)
+			series_free(&run->series[metric]);
+	return err;
+}
+
 static int add_interval(struct compare_run *run, const struct record_interval *interval)
 {
 	int err = 0;
@@ -135,12 +197,15 @@ static int add_interval(struct compare_run *run, const struct record_interval *i
 		err = add_net(run, interval);
 	if (!err && interval->disk.present && interval->disk.has_targets)
 		err = add_disk(run, interval);
-	return err || !run->has_blocks ? err : add_blocks(run, interval);
+	if (!err && run->has_blocks)
+		err = add_blocks(run, interval);
+	return err ? err : turn_late(run, interval);
 }
 
 static void read_header(struct compare_run *run, const struct record_header *header)
 {
 	run->has_targets |= header->target_count > 0;
+	run->judges_frames |= record_header_judges_frames(header);
 	for (size_t i = 0; i < header->source_count; i++)
 		if (!strcmp(header->sources[i].name, "blocks") &&
 		    strcmp(header->sources[i].state, "absent"))
@@ -161,6 +226,9 @@ int compare_run_add(struct compare_run *run, const struct record *record)
 			run->blocks++;
 			run->blocked_ns += record->block->wall_ns;
 		}
+		return 0;
+	case RECORD_JANK:
+		take_jank(run, record->jank);
 		return 0;
 	default:
 		return 0;

@@ -290,7 +290,7 @@ void table_print_footer(struct table_sink *table, const struct record_footer *fo
 		print_frames(table, footer);
 	if (table_find_total(footer, "flight.threads"))
 		print_flight(table, footer);
-	if (table_find_total(footer, "frames.late"))
+	if (table_total(footer, "frames.late") > 0)
 		print_why(table, footer);
 	table_print_power_totals(table, footer);
 	if (table_total(footer, "blocks.count") > 0)

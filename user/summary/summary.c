@@ -149,6 +149,11 @@ int summary_set_total(struct summary *summary, const char *key, double value)
 	return 0;
 }
 
+int summary_ensure_total(struct summary *summary, const char *key)
+{
+	return total(summary, key) ? 0 : -ENOMEM;
+}
+
 int summary_add_to(struct summary *summary, const char *key, double value)
 {
 	double *place = total(summary, key);
@@ -282,27 +287,6 @@ static int add_addition(struct summary *summary, const struct record_addition *a
 	return 0;
 }
 
-/* Totals by cause. */
-static int add_jank(struct summary *summary, const struct record *record)
-{
-	const struct record_jank *jank = record->jank;
-	const char *cause = record_jank_total(jank->cause);
-	char key[64];
-	int err;
-
-	scenes_select(summary->scenes, jank->window_start_ns, jank->window_end_ns);
-	err = summary_add_to(summary, "frames.late", 1);
-	if (!err)
-		err = summary_add_to(summary, "frames.late_ns", (double)jank->late_ns);
-	snprintf(key, sizeof(key), "frames.causes.%s", cause);
-	if (!err)
-		err = summary_add_to(summary, key, 1);
-	snprintf(key, sizeof(key), "frames.causes.%s_ns", cause);
-	if (!err)
-		err = summary_add_to(summary, key, (double)jank->late_ns);
-	return err ? err : summary_add_losses(summary, &jank->lost);
-}
-
 /* A scene begins where the interval before it was cut for it, else at the event's own time. */
 static int add_mark(struct summary *summary, const struct record *record)
 {
@@ -359,11 +343,12 @@ int summary_add(struct summary *summary, const struct record *record)
 	case RECORD_STACK:
 		return add_addition(summary, record->addition);
 	case RECORD_JANK:
-		return add_jank(summary, record);
+		return summary_add_jank(summary, record->jank);
 	case RECORD_EVENT:
 		return add_event(summary, record);
 	case RECORD_HEADER:
 		summary->other_tools.block_ns = record->header->block_ns;
+		summary->judges_frames |= record_header_judges_frames(record->header);
 		return usage_begin(summary->usage, record->header);
 	case RECORD_FOOTER:
 		return 0;
@@ -429,7 +414,8 @@ static int set_causes(struct summary *summary)
 
 	for (size_t i = 0; any && i < sizeof(parts) / sizeof(*parts) && !err; i++)
 		err = summary_set_total(summary, parts[i].key, (double)parts[i].value);
-	return err;
+	/* Where each late frame has a cause, none of a cause is a figure, too. */
+	return err || !summary->judges_frames || !causes.judged ? err : summary_set_janks(summary);
 }
 
 struct record_distribution summary_describe(const struct histogram *histogram, const char *name)

@@ -64,6 +64,7 @@ struct summary {
 	/* blocks_bare: without a stack although stacks were taken; a stack may follow. */
 	uint64_t intervals, blocks, blocks_bare, exits, frames, records;
 	double dur_ns;
+	bool judges_frames; /* each late frame has a record with its cause */
 	struct other_tools other_tools;
 	struct followed {
 		uint64_t seq, wall_ns;
@@ -79,6 +80,11 @@ int summary_add_value(struct summary *summary, enum distribution which, uint64_t
 /* The same of what histogram_each() told. */
 int summary_add_bucket(struct summary *summary, enum distribution which, uint64_t low,
 		       uint64_t high, uint64_t count);
+/* A total that nothing was added to is 0 from now on. 0, -ENOMEM. */
+int summary_ensure_total(struct summary *summary, const char *key);
+/* A late frame, and that causes without one have 0 (janks.c). 0, -ENOMEM. */
+int summary_add_jank(struct summary *summary, const struct record_jank *jank);
+int summary_set_janks(struct summary *summary);
 /* What happened until end_boot_ns (interval.c). 0, -ENOMEM. */
 int summary_add_interval(struct summary *summary, const struct record_interval *interval,
 			 uint64_t end_boot_ns);

@@ -377,6 +377,7 @@ static int add_layer(struct usage *usage, const struct record_layer *layer)
 	usage->causes.stuffing += layer->jank.stuffing;
 	usage->causes.dropped += layer->jank.dropped;
 	usage->causes.unknown += layer->jank.unknown;
+	usage->causes.judged += record_layer_judged(layer);
 	HASH_FIND(hh, usage->layers, key, (size_t)length, row);
 	if (!row) {
 		if (HASH_COUNT(usage->layers) >= MAX_LAYERS)

@@ -25,5 +25,6 @@ struct usage_targets usage_targets(const struct usage *usage);
 /* Frames with jank, by cause, of all layers; false: there was no layer. */
 struct usage_causes {
 	uint64_t app, sf, hw, stuffing, dropped, unknown;
+	uint64_t judged; /* frames, those without jank too */
 };
 bool usage_causes(const struct usage *usage, struct usage_causes *causes);

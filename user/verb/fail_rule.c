@@ -124,7 +124,7 @@ static int parse_term(struct rule_words *p, struct fail_term *term, char *why, s
 /* A comparison is of all runs, and a summary is of one. */
 static int check_compares(struct fail_rule *rule, char *why, size_t size)
 {
-	char names[400];
+	char names[440];
 	size_t count = 0;
 
 	for (size_t i = 0; i < rule->count; i++) {

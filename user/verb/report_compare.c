@@ -120,10 +120,16 @@ int report_compare_footer(struct report_compare *compare, const struct record *r
 
 int report_compare_judge(struct report_compare *compare)
 {
-	int err = compare->is_judged ? 0
-				     : compare_figures(&compare->sides[0], &compare->sides[1],
-						       &compare->alike, compare->figures);
+	int err = 0;
 
+	if (compare->is_judged)
+		return 0;
+	for (int side = 0; side < 2; side++)
+		for (size_t i = 0; i < compare->sides[side].count && !err; i++)
+			err = compare_run_end(&compare->sides[side].runs[i]);
+	if (!err)
+		err = compare_figures(&compare->sides[0], &compare->sides[1], &compare->alike,
+				      compare->figures);
 	compare->is_judged = !err;
 	return err;
 }
@@ -241,8 +247,11 @@ const char *report_compare_names(char *text, size_t size)
 					 "compare.KEY.old, new, change, low, high; KEY:");
 
 	for (int metric = 0; metric < COMPARE_METRICS && length < size; metric++)
-		length += (size_t)snprintf(text + length, size - length, "%s %s", metric ? "," : "",
-					   compare_metrics[metric].key);
+		if (metric <= COMPARE_LATE_CAUSE || metric > COMPARE_LATE_LAST)
+			length += (size_t)snprintf(
+				text + length, size - length, "%s %s", metric ? "," : "",
+				metric == COMPARE_LATE_CAUSE ? "late_CAUSE_ms_per_h"
+							     : compare_metrics[metric].key);
 	return text;
 }
 
