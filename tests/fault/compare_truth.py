@@ -217,8 +217,7 @@ say(done.returncode == 10 and len(cases) == 6 and len([c for c in cases if c.fin
     "rules of runs and of the comparison stand beside each other", (done.returncode, done.stderr, len(cases)))
 
 # ---- late frames by cause ----
-CAUSES = ("unknown", "main_cpu", "render_cpu", "no_cpu", "binder", "lock", "io", "page_fault", "gpu",
-          "surfaceflinger", "hwc", "stuffing")
+CAUSES = made.CAUSES
 
 
 def late_run(path, seed, causes, seconds=60, judges=True, frames=True):

@@ -139,6 +139,43 @@ def jank(start_ns, late_ns, cause, package, pid, token=1, **more):
     return record
 
 
+CAUSES = ("unknown", "main_cpu", "render_cpu", "no_cpu", "binder", "lock", "io", "page_fault", "gpu",
+          "surfaceflinger", "hwc", "stuffing")
+
+
+def late_frames(seed=7, seconds=30, names=("com.example.app", "com.example.other"), per_second=6):
+    """A run in which frames are late by every cause, some dropped; windows overlap, and frames are told in
+    another order than they came in."""
+    random_, records, told = rng(seed), [header(targets=names)], []
+    records[0]["sources"] = JUDGES
+    for second in range(1, seconds + 1):
+        now = BOOT + second * SEC
+        records += [one for one in told if one["t_boot_ns"] <= now]
+        told = [one for one in told if one["t_boot_ns"] > now]
+        records.append(interval(now, random_, [(name, 100 + 10 * n, 10100 + n, SEC // 8) for n, name in enumerate(names)]))
+        for n in range(random_.randrange(per_second - 2, per_second + 3)):
+            app = random_.randrange(len(names))
+            cause = CAUSES[(second * per_second + n) % len(CAUSES)]
+            late = random_.choice((1, 8, 30, 250)) * random_.randrange(500_000, 1_500_000)
+            frame = jank(now - random_.randrange(SEC), late, cause, names[app], 100 + 10 * app, token=second * 100 + n)
+            if random_.random() < 0.2:
+                frame["dropped"] = True
+            if random_.random() < 0.3:
+                frame.update(second_cause=CAUSES[1 + second % 11], second_cause_ns=late // 3)
+            if cause == "no_cpu":
+                frame["threads"][0]["preemptors"] = [{"tid": 7, "thread": "kswapd0", "process": "kswapd0", "ns": 1_000_000}]
+                frame["culprit"] = {"pid": 7, "tid": 7, "thread": "kswapd0", "process": "kswapd0"}
+            if cause in ("lock", "binder"):
+                frame["threads"][0]["waker"] = {"pid": 900, "tid": 907, "thread": "binder:900_7", "process": "system_server"}
+                frame["culprit"] = frame["threads"][0]["waker"]
+                frame["chain"] = [{"pid": 900, "tid": 907, "process": "system_server", "thread": "binder:900_7",
+                                   "how": "binder" if cause == "binder" else "lock", "what": "getTasks"}]
+            told.append(frame)
+        random_.shuffle(told)
+    records += told  # of the end: behind the last interval
+    return records
+
+
 def event(t_boot_ns, what, **keys):
     return {"type": "event", "t_boot_ns": t_boot_ns, "event": what, **keys}
 

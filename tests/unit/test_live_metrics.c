@@ -136,3 +136,29 @@ Test(live_metrics, bounds)
 	free(text);
 	live_metrics_free(metrics);
 }
+
+/* One series a cause; FrameTimeline's own words stay what they were. */
+Test(live_metrics, late_frames_by_cause)
+{
+	struct summary_total totals[] = {
+		{"frames.late", 5},           {"frames.late_ns", 9e6},
+		{"frames.causes.lock", 3},    {"frames.causes.lock_ns", 7e6},
+		{"frames.causes.stuffed", 2}, {"frames.causes.stuffing", 4},
+	};
+	const struct record_footer footer = {.totals = totals,
+					     .total_count = sizeof(totals) / sizeof(*totals)};
+	struct live_metrics *metrics = live_metrics_new();
+	char *text;
+	size_t bytes;
+
+	cr_assert(metrics);
+	cr_assert_eq(live_metrics_write(metrics, &footer, &text, &bytes), 0);
+	cr_expect(strstr(text, "\njankscope_late_frames_total{cause=\"lock\"} 3\n"), "%s", text);
+	cr_expect(strstr(text, "\njankscope_late_frames_total{cause=\"stuffing\"} 2\n"));
+	cr_expect(strstr(text,
+			 "\njankscope_late_frames_delay_seconds_total{cause=\"lock\"} 0.007\n"));
+	cr_expect(strstr(text, "\njankscope_frames_causes_stuffing_total 4\n"));
+	cr_expect_not(strstr(text, "causes_lock") || strstr(text, "frames_late"));
+	free(text);
+	live_metrics_free(metrics);
+}

@@ -343,6 +343,8 @@ void live_metrics_take(struct live_metrics *metrics, const struct record *record
 		take_interval(metrics, record->interval);
 	} else if (record->type == RECORD_BLOCK && record->block->state != BLOCK_OPEN) {
 		take_losses(metrics, "lost", &record->block->lost);
+	} else if (record->type == RECORD_JANK) {
+		take_losses(metrics, "lost", &record->jank->lost);
 	}
 }
 
@@ -368,10 +370,8 @@ int live_metrics_write(const struct live_metrics *metrics, const struct record_f
 					   series_set_rows(metrics->sets[i], family->factor, rows));
 	}
 	put_memory(&page, metrics);
-	for (size_t i = 0; sums && i < sums->total_count; i++)
-		metrics_put_total(&page, sums->totals[i].key, sums->totals[i].value);
-	for (size_t i = 0; sums && i < sums->distribution_count; i++)
-		metrics_put_distribution(&page, &sums->distributions[i]);
+	if (sums)
+		metrics_put_summary(&page, sums);
 	fputs("# EOF\n", page.out);
 	free(page.families);
 	if (fclose(page.out) || page.failed) {

@@ -379,6 +379,7 @@ static void set_time(struct csv *csv, uint64_t t_boot_ns)
 static int csv_write(struct sink *sink, const struct record *record)
 {
 	struct csv *csv = (struct csv *)sink;
+	struct csv_subject subject = {.id = ++csv->subjects};
 
 	if (record->type == RECORD_HEADER) {
 		csv->boot_ns = record->header->clock.boot_ns;
@@ -388,8 +389,12 @@ static int csv_write(struct sink *sink, const struct record *record)
 		return 0;
 	csv->record = record;
 	set_time(csv, record->t_boot_ns);
-	put_object(csv, &(struct csv_subject){.id = ++csv->subjects}, record_types[record->type],
-		   record->header, 0);
+	/* The row of late_ns tells a late frame: its process, its cause as the name, its delay. */
+	if (record->type == RECORD_JANK) {
+		subject.name = record_jank_causes[record->jank->cause];
+		subject.name_length = SIZE_MAX;
+	}
+	put_object(csv, &subject, record_types[record->type], record->header, 0);
 	return csv->rows.err;
 }
 

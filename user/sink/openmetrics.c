@@ -266,10 +266,7 @@ static void put_families(struct metrics_page *page, const struct record_footer *
 	}
 	put_layers(page, footer, 12);
 	put_memory(page, footer, 12);
-	for (size_t i = 0; i < footer->total_count; i++)
-		metrics_put_total(page, footer->totals[i].key, footer->totals[i].value);
-	for (size_t i = 0; i < footer->distribution_count; i++)
-		metrics_put_distribution(page, &footer->distributions[i]);
+	metrics_put_summary(page, footer);
 }
 
 static int take_footer(struct openmetrics *metrics, const struct record_footer *footer)

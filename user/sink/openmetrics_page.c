@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "record/fields.h"
 #include "sink/openmetrics.h"
 #include "sink/text.h"
+
+#define CAUSES_PREFIX "frames.causes."
 
 /* ---- names and values ---- */
 
@@ -72,7 +75,7 @@ static bool is_sum(const char *key)
 	};
 	const char *leaf = strrchr(key, '.');
 
-	if (!strncmp(key, "frames.causes.", strlen("frames.causes.")))
+	if (!strncmp(key, CAUSES_PREFIX, strlen(CAUSES_PREFIX)))
 		return true;
 	leaf = leaf ? leaf + 1 : key;
 	for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++)
@@ -179,7 +182,7 @@ static bool begin_family(struct metrics_page *page, const char *name, const char
 
 /* ---- totals and distributions ---- */
 
-void metrics_put_total(struct metrics_page *page, const char *key, double value)
+static void put_total(struct metrics_page *page, const char *key, double value)
 {
 	const struct unit *unit = unit_of(key);
 	bool sum = is_sum(key) && value >= 0;
@@ -195,7 +198,7 @@ void metrics_put_total(struct metrics_page *page, const char *key, double value)
 	put_value(page, value * unit->factor);
 }
 
-void metrics_put_distribution(struct metrics_page *page, const struct record_distribution *d)
+static void put_distribution(struct metrics_page *page, const struct record_distribution *d)
 {
 	const struct {
 		const char *quantile;
@@ -260,6 +263,70 @@ void metrics_put_family(struct metrics_page *page, const char *name, const char 
 		return;
 	for (size_t i = 0; i < count; i++)
 		put_row(page, name, type, kind, &rows[i]);
+}
+
+/* ---- the summary ---- */
+
+/* The cause that a total is of: "frames.causes.lock", "frames.causes.lock_ns"; JANK_CAUSES: it is
+ * of none, as those of FrameTimeline. */
+static int cause_of(const char *key, bool *is_time)
+{
+	const size_t prefix = strlen(CAUSES_PREFIX);
+
+	if (strncmp(key, CAUSES_PREFIX, prefix) != 0)
+		return JANK_CAUSES;
+	key += prefix;
+	for (int cause = 0; cause < JANK_CAUSES; cause++) {
+		const char *word = record_jank_total((enum jank_cause)cause);
+		size_t length = strlen(word);
+
+		if (strncmp(key, word, length) != 0)
+			continue;
+		*is_time = !strcmp(key + length, "_ns");
+		if (*is_time || !key[length])
+			return cause;
+	}
+	return JANK_CAUSES;
+}
+
+/* One series a cause, so that a query can sum them up; the total of all is their sum. */
+static void put_causes(struct metrics_page *page, const struct record_footer *footer)
+{
+	static const struct metrics_kind kind = {{"cause"}, NULL, {NULL}, 1};
+	struct metrics_row rows[2][JANK_CAUSES] = {0};
+
+	for (size_t i = 0; i < footer->total_count; i++) {
+		double value = footer->totals[i].value;
+		bool is_time;
+		int cause = cause_of(footer->totals[i].key, &is_time);
+
+		if (cause < JANK_CAUSES && isfinite(value) && value >= 0)
+			rows[is_time][cause] =
+				(struct metrics_row){{record_jank_causes[cause]},
+						     {is_time ? value * 1e-9 : value},
+						     {true}};
+	}
+	metrics_put_family(page, "jankscope_late_frames", "counter", NULL,
+			   "late and dropped frames by cause, as frames.causes", &kind, rows[0],
+			   JANK_CAUSES);
+	metrics_put_family(page, "jankscope_late_frames_delay_seconds", "counter", "seconds",
+			   "how late they were, by cause", &kind, rows[1], JANK_CAUSES);
+}
+
+void metrics_put_summary(struct metrics_page *page, const struct record_footer *footer)
+{
+	bool is_time;
+
+	put_causes(page, footer);
+	for (size_t i = 0; i < footer->total_count; i++) {
+		const char *key = footer->totals[i].key;
+
+		if (cause_of(key, &is_time) == JANK_CAUSES && strcmp(key, "frames.late") != 0 &&
+		    strcmp(key, "frames.late_ns") != 0)
+			put_total(page, key, footer->totals[i].value);
+	}
+	for (size_t i = 0; i < footer->distribution_count; i++)
+		put_distribution(page, &footer->distributions[i]);
 }
 
 /* ---- the run ---- */

@@ -39,9 +39,9 @@ struct metrics_kind {
 char *metrics_clean(char to[METRICS_LABEL_BYTES], const char *value);
 /* target_info of a header: the device, and the run. */
 void metrics_put_target(FILE *out, const struct record_header *header);
-/* A total of the footer under its key path: a counter where it is a sum over the run. */
-void metrics_put_total(struct metrics_page *page, const char *key, double value);
-void metrics_put_distribution(struct metrics_page *page, const struct record_distribution *d);
+/* Totals of a footer under their key paths, a counter where one is a sum over the run; late frames
+ * by cause, as families with a label; distributions. */
+void metrics_put_summary(struct metrics_page *page, const struct record_footer *footer);
 /* Write rows, of which no two have the same labels, as one family; where the page has no room for
  * all of them it gets none. unit_name NULL: it has none. */
 void metrics_put_family(struct metrics_page *page, const char *name, const char *type,

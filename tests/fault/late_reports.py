@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Late frames by cause in each output of report, against the records that they are of.
+usage: late_reports.py JANKSCOPE TRACE-ORACLE"""
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import made_recording as made
+
+jankscope, oracle = (os.path.abspath(path) for path in sys.argv[1:3])
+os.chdir(tempfile.mkdtemp(prefix="late-reports-"))
+
+
+def say(good, name, detail=""):
+    print(("ok" if good else "not ok") + " - late reports: " + name, flush=True)
+    if not good:
+        for line in str(detail).splitlines()[:20]:
+            print("#", line[:400])
+
+
+def report(*arguments, file="late.jsonl", code=3):
+    """The recordings have no footers, and 3 says so."""
+    done = subprocess.run([jankscope, "report", file, *arguments], capture_output=True, text=True, timeout=120)
+    others = [line for line in done.stderr.splitlines() if "no footer last" not in line]
+    say(done.returncode == code and not others, "report %s %s" % (file, " ".join(arguments)), (done.returncode, done.stderr))
+    return done.stdout
+
+
+made.write("late.jsonl", made.late_frames())
+janks = [record for record in map(json.loads, open("late.jsonl")) if record["type"] == "jank"]
+sums = {cause: [sum(1 for j in janks if j["cause"] == cause), sum(j["late_ns"] for j in janks if j["cause"] == cause)]
+        for cause in made.CAUSES}
+# A run in which all frames were in time, one without frames and one whose late frames nobody judged.
+quiet = [made.header(targets=("com.example.app",)), made.interval(made.BOOT + made.SEC, made.rng(), [("com.example.app", 100, 10100, made.SEC // 8)])]
+quiet[0]["sources"] = made.JUDGES
+made.write("quiet.jsonl", quiet)
+quiet[0]["sources"] = made.JUDGES[:1]
+made.write("unjudged.jsonl", quiet)
+
+# ---- OpenMetrics ----
+def samples(path):
+    found = {}
+    for line in open(path, encoding="utf-8"):
+        if not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            assert name not in found, name
+            found[name] = float(value)
+    return found
+
+
+def by_cause(values, family):
+    return {match[1]: value for name, value in values.items() for match in [re.fullmatch(family + r'\{cause="(\w+)"\}', name)] if match}
+
+
+report("--openmetrics", "late.om")
+values = samples("late.om")
+say(by_cause(values, "jankscope_late_frames_total") == {cause: row[0] for cause, row in sums.items()}, "openmetrics: frames by cause", values)
+delays = by_cause(values, "jankscope_late_frames_delay_seconds_total")
+say(set(delays) == set(sums) and all(abs(delays[cause] - row[1] / 1e9) < 1e-9 for cause, row in sums.items()), "openmetrics: time by cause", delays)
+say(len(values) <= 200 and not any("causes_lock" in name or "frames_late" in name for name in values) and
+    "jankscope_frames_causes_app_total" in values, "openmetrics: at most 200 series, a cause is a label, FrameTimeline's keep their names", sorted(values))
+report("--openmetrics", "quiet.om", file="quiet.jsonl")
+say(by_cause(samples("quiet.om"), "jankscope_late_frames_total") == dict.fromkeys(made.CAUSES, 0), "openmetrics: no late frame is 0 of each cause")
+report("--openmetrics", "unjudged.om", file="unjudged.jsonl")
+say(not any("late_frames" in name for name in samples("unjudged.om")), "openmetrics: nothing where nobody judged")
+if shutil.which("promtool"):
+    done = subprocess.run(["promtool", "check", "metrics"], stdin=open("late.om"), capture_output=True, text=True, timeout=60)
+    # The older text format has _total in the names of families.
+    bad = [line for line in (done.stdout + done.stderr).splitlines() if not re.match(
+        r'^jankscope_[a-z0-9_]+_total (no help text|counter metrics should have|non-counter metrics should not have "_total" suffix)', line)]
+    say(not bad, "openmetrics: promtool takes them", bad)
+else:
+    print("ok - late reports: promtool # SKIP it is not installed here")
+
+# ---- CSV ----
+report("--csv", "late.csv")
+with open("late.csv", newline="", encoding="utf-8") as file:
+    rows = [row for row in csv.DictReader(file) if row["record"] == "jank"]
+frames = [(row["process"], row["name"], int(row["value"])) for row in rows if row["metric"] == "late_ns"]
+say(sorted(frames) == sorted((j["process"], j["cause"], j["late_ns"]) for j in janks), "csv: one row a late frame: process, cause, delay", frames[:3])
+ran = sum(int(row["value"]) for row in rows if row["metric"] == "threads.ledger.running_ns")
+say(ran == sum(t["ledger"]["running_ns"] for j in janks for t in j["threads"]), "csv: the ledgers of the threads", ran)
