@@ -85,3 +85,52 @@ frames = [(row["process"], row["name"], int(row["value"])) for row in rows if ro
 say(sorted(frames) == sorted((j["process"], j["cause"], j["late_ns"]) for j in janks), "csv: one row a late frame: process, cause, delay", frames[:3])
 ran = sum(int(row["value"]) for row in rows if row["metric"] == "threads.ledger.running_ns")
 say(ran == sum(t["ledger"]["running_ns"] for j in janks for t in j["threads"]), "csv: the ledgers of the threads", ran)
+
+# ---- Perfetto ----
+report("--perfetto", "late.pftrace")
+
+
+def ask(query):
+    done = subprocess.run([oracle, "late.pftrace", query], capture_output=True, text=True, timeout=240)
+    return [line.split("\t") for line in done.stdout.splitlines()] if done.returncode == 0 else done.stderr
+
+
+if not os.access(oracle, os.X_OK):
+    print("ok - late reports: perfetto # SKIP no ../shared")
+else:
+    ARG = "extract_arg(%s.arg_set_id, 'debug.%s')"
+    answer = ask("select s.name || '|' || s.ts || '|' || s.dur || '|' || p.pid || '|' || " + ARG % ("s", "late_ns") + " || '|' || " +
+                 ARG % ("s", "cause") + " || '|' || " + ARG % ("s", "surface_frame_token") +
+                 " from slice s join process_track t on s.track_id = t.id join process p using (upid) "
+                 "where t.name = 'late frames'")
+    if isinstance(answer, str) and "cannot" in answer:
+        print("ok - late reports: perfetto # SKIP", answer.splitlines()[0])
+    else:
+        words = {"unknown": "unknown", "main_cpu": "CPU-bound main", "render_cpu": "CPU-bound render", "no_cpu": "no CPU", "binder": "binder",
+                 "lock": "lock", "io": "I/O", "page_fault": "page faults", "gpu": "GPU wait", "surfaceflinger": "SurfaceFlinger",
+                 "hwc": "display HAL", "stuffing": "buffer stuffing"}
+        want = sorted("%s: %s|%d|%d|%d|%d|%s|%d" % ("DROPPED" if j.get("dropped") else "LATE", words[j["cause"]], j["window_start_ns"],
+                      j["window_end_ns"] - j["window_start_ns"], j["pid"], j["late_ns"], j["cause"], j["surface_frame_token"]) for j in janks)
+        have = sorted(row[0] for row in answer) if isinstance(answer, list) else [answer]
+        say([row for row in have if row.startswith(("LATE", "DROPPED"))] == want, "perfetto: %d late frames with window, process, delay and cause" % len(janks),
+            "\n".join(map(str, [len(have), len(want)] + [row for row in have if row not in want][:3] + [row for row in want if row not in have][:3])))
+        answer = ask("select sum(" + ARG % ("s", "ledger_running_ns") + ") || '|' || sum(" + ARG % ("s", "ledger_sleeping_ns") + ") || '|' || count(*)"
+                     " || '|' || sum(s.dur) from slice s join track t on s.track_id = t.id where t.name = 'in late frames'")
+        threads = [(t, j) for j in janks for t in j["threads"]]
+        want = "|".join(str(value) for value in (sum(t["ledger"]["running_ns"] for t, _ in threads), sum(t["ledger"]["sleeping_ns"] for t, _ in threads),
+                        len(threads), sum(j["window_end_ns"] - j["window_start_ns"] for _, j in threads)))
+        say([want] in answer, "perfetto: the ledgers of the threads sum up", (answer, want))
+        answer = ask("select count(*) || '|' || count(distinct f.slice_in) || '|' || count(distinct f.slice_out) || '|' || sum(" + ARG % ("a", "surface_frame_token") +
+                     " = " + ARG % ("b", "surface_frame_token") + " and a.ts = b.ts and a.dur = b.dur and ta.name = 'late frames' and tb.name = 'in late frames') "
+                     "from flow f join slice a on f.slice_out = a.id join slice b on f.slice_in = b.id join track ta on a.track_id = ta.id join track tb on b.track_id = tb.id")
+        say([f"{len(threads)}|{len(threads)}|{len(janks)}|{len(threads)}"] in answer, "perfetto: a flow from each frame to each of its threads", (answer, len(threads), len(janks)))
+        answer = ask("select th.tid || '|' || th.name || '|' || p.pid || '|' || count(*) from slice s join thread_track t on s.track_id = t.id "
+                     "join thread th using (utid) join process p using (upid) where t.name = 'in late frames' group by th.utid")
+        tids = {t["tid"]: (t, j) for t, j in threads}
+        want = sorted("%d|%s|%d|%d" % (tid, t["thread"], j["pid"], sum(one["tid"] == tid for one, _ in threads)) for tid, (t, j) in tids.items())
+        say(sorted(row[0] for row in answer if row[0].count("|") == 3 and row[0][0].isdigit()) == want,
+            "perfetto: they are on the tracks of their threads, of which there is one each", (answer, want))
+        answer = ask("select pid || '|' || count(*) from process where pid > 0 group by pid")
+        say(["100|1"] in answer and ["110|1"] in answer, "perfetto: a process is one, also where its start is not told", answer)
+        answer = ask("select 'bad=' || count(*) from stats where value > 0 and severity in ('error', 'data_loss')")
+        say(["bad=0"] in answer, "perfetto: trace_processor finds no error", answer)

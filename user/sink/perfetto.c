@@ -6,99 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record/folded.h"
 #include "record/telling.h"
-#include "sink/perfetto_tracks.h"
+#include "sink/perfetto_event.h"
+#include "sink/perfetto_janks.h"
 
 /* BuiltinClock of protos/perfetto/common/builtin_clock.proto. */
 #define CLOCK_REALTIME_ID  1
 #define CLOCK_MONOTONIC_ID 3
 #define CLOCK_BOOTTIME_ID  6
 
-#define MAX_ARGUMENTS 48
-
 struct perfetto {
 	struct sink base;
 	struct perfetto_tracks *tracks;
 };
-
-/* Arguments of one event, in memory of their own. */
-struct arguments {
-	PerfettoTrace__DebugAnnotation items[MAX_ARGUMENTS], *pointers[MAX_ARGUMENTS];
-	char *texts[MAX_ARGUMENTS];
-	size_t count, text_count;
-};
-
-static PerfettoTrace__DebugAnnotation *next_argument(struct arguments *arguments, const char *name)
-{
-	PerfettoTrace__DebugAnnotation *item;
-
-	if (arguments->count == MAX_ARGUMENTS)
-		return NULL;
-	item = &arguments->items[arguments->count];
-	arguments->pointers[arguments->count++] = item;
-	perfetto_trace__debug_annotation__init(item);
-	item->name = (char *)(uintptr_t)name;
-	return item;
-}
-
-static void add_number(struct arguments *arguments, const char *name, uint64_t value)
-{
-	PerfettoTrace__DebugAnnotation *item = next_argument(arguments, name);
-
-	if (!item)
-		return;
-	item->has_int_value = 1;
-	item->int_value = (int64_t)value;
-}
-
-/* A copy of the text is the argument's. */
-static void add_text(struct perfetto *perfetto, struct arguments *arguments, const char *name,
-		     const char *text)
-{
-	PerfettoTrace__DebugAnnotation *item;
-	char *copy = text ? strdup(perfetto_text(perfetto->tracks, text)) : NULL;
-
-	if (!copy)
-		return;
-	item = next_argument(arguments, name);
-	if (!item) {
-		free(copy);
-		return;
-	}
-	item->string_value = copy;
-	arguments->texts[arguments->text_count++] = copy;
-}
-
-static void put_event(struct perfetto *perfetto, PerfettoTrace__TrackEvent__Type type,
-		      uint64_t track, uint64_t t_boot_ns, const char *name,
-		      struct arguments *arguments)
-{
-	PerfettoTrace__TracePacket packet = PERFETTO_TRACE__TRACE_PACKET__INIT;
-	PerfettoTrace__TrackEvent event = PERFETTO_TRACE__TRACK_EVENT__INIT;
-	char *category = "jankscope";
-
-	if (!track)
-		return;
-	event.has_type = event.has_track_uuid = 1;
-	event.type = type;
-	event.track_uuid = track;
-	if (name) {
-		event.name = perfetto_text(perfetto->tracks, name);
-		event.n_categories = 1;
-		event.categories = &category;
-	}
-	if (arguments) {
-		event.n_debug_annotations = arguments->count;
-		event.debug_annotations = arguments->pointers;
-	}
-	packet.has_timestamp = 1;
-	packet.timestamp = t_boot_ns;
-	packet.track_event = &event;
-	perfetto_put(perfetto->tracks, &packet);
-	for (size_t i = 0; arguments && i < arguments->text_count; i++)
-		free(arguments->texts[i]);
-}
 
 /* ---- header ---- */
 
@@ -279,51 +199,11 @@ static void take_interval(struct perfetto *perfetto, const struct record_interva
 
 /* ---- blocks ---- */
 
-static void add_thread(struct perfetto *perfetto, struct arguments *arguments, const char *name,
-		       const char *thread, pid_t tid, const char *process, pid_t pid)
-{
-	char text[160];
-
-	snprintf(text, sizeof(text), "%.*s %d of %.100s %d", RECORD_COMM_LEN, thread, tid,
-		 process ? process : "", pid);
-	add_text(perfetto, arguments, name, text);
-}
-
-static void add_stack(struct perfetto *perfetto, struct arguments *arguments, const char *name,
-		      const struct record_stack *stack)
-{
-	char *line = stack ? stack_folded_line(stack) : NULL;
-	char *end = line ? strrchr(line, ' ') : NULL;
-
-	if (end)
-		*end = 0; /* its weight */
-	add_text(perfetto, arguments, name, line);
-	free(line);
-}
-
-static void add_chain(struct perfetto *perfetto, struct arguments *arguments,
-		      const struct record_block *block)
-{
-	static const char *const names[] = {"chain.0", "chain.1", "chain.2", "chain.3",
-					    "chain.4", "chain.5", "chain.6", "chain.7"};
-
-	for (size_t i = 0; i < block->chain_count && i < sizeof(names) / sizeof(*names); i++) {
-		const struct block_link *link = &block->chain[i];
-		char text[256];
-
-		snprintf(text, sizeof(text), "%s, %.60s: %.*s %d of %.60s %d",
-			 link->how == LINK_BINDER ? "binder" : "lock", link->what ? link->what : "",
-			 RECORD_COMM_LEN, link->thread, link->tid,
-			 link->process ? link->process : "", link->pid);
-		add_text(perfetto, arguments, names[i], text);
-	}
-}
-
 static void take_block(struct perfetto *perfetto, const struct record_block *block)
 {
 	static const char *const classes[] = {"short", "long", "ANR"};
 	const struct record_stack *stack = heaviest_stack(block);
-	struct arguments arguments = {0};
+	struct perfetto_arguments arguments = {.tracks = perfetto->tracks};
 	char name[64 + TELLING_NAME], full[TELLING_NAME], telling[TELLING_NAME] = "";
 	uint64_t track;
 
@@ -333,32 +213,32 @@ static void take_block(struct perfetto *perfetto, const struct record_block *blo
 					  &stack->frames[telling_frame(stack, false)]));
 	snprintf(name, sizeof(name), "BLOCK %s%s%s", classes[block->class], *telling ? ": " : "",
 		 telling);
-	add_number(&arguments, "wall_ns", block->wall_ns);
-	add_number(&arguments, "ledger.running_ns", block->ledger.running_ns);
-	add_number(&arguments, "ledger.runnable_ns", block->ledger.runnable_ns);
-	add_number(&arguments, "ledger.sleeping_ns", block->ledger.sleeping_ns);
-	add_number(&arguments, "ledger.uninterruptible_ns", block->ledger.uninterruptible_ns);
-	add_number(&arguments, "ledger.stopped_ns", block->ledger.stopped_ns);
+	perfetto_add_number(&arguments, "wall_ns", block->wall_ns);
+	perfetto_add_number(&arguments, "ledger.running_ns", block->ledger.running_ns);
+	perfetto_add_number(&arguments, "ledger.runnable_ns", block->ledger.runnable_ns);
+	perfetto_add_number(&arguments, "ledger.sleeping_ns", block->ledger.sleeping_ns);
+	perfetto_add_number(&arguments, "ledger.uninterruptible_ns",
+			    block->ledger.uninterruptible_ns);
+	perfetto_add_number(&arguments, "ledger.stopped_ns", block->ledger.stopped_ns);
 	if (block->reason_count)
-		add_text(perfetto, &arguments, "reason", block->reasons[0].reason);
+		perfetto_add_text(&arguments, "reason", block->reasons[0].reason);
 	if (block->waker.present)
-		add_thread(perfetto, &arguments, "waker", block->waker.thread, block->waker.tid,
-			   block->waker.process, block->waker.pid);
+		perfetto_add_thread(&arguments, "waker", block->waker.thread, block->waker.tid,
+				    block->waker.process, block->waker.pid);
 	if (block->owner.present)
-		add_thread(perfetto, &arguments, "owner", block->owner.thread, block->owner.tid,
-			   block->owner.process, block->owner.pid);
-	add_chain(perfetto, &arguments, block);
-	add_stack(perfetto, &arguments, "stack", stack);
-	add_stack(perfetto, &arguments, "owner_stack", block->owner_stack);
-	add_stack(perfetto, &arguments, "waker_stack", block->waker.stack);
-	/* The process's start is not in the record: the track is that of its pid. */
+		perfetto_add_thread(&arguments, "owner", block->owner.thread, block->owner.tid,
+				    block->owner.process, block->owner.pid);
+	perfetto_add_chain(&arguments, block->chain, block->chain_count);
+	perfetto_add_stack(&arguments, "stack", stack);
+	perfetto_add_stack(&arguments, "owner_stack", block->owner_stack);
+	perfetto_add_stack(&arguments, "waker_stack", block->waker.stack);
 	if (block->process)
 		perfetto_process(perfetto->tracks, block->pid, 0, block->process);
 	track = perfetto_thread(perfetto->tracks, block->pid, block->tid, 0, NULL);
-	put_event(perfetto, PERFETTO_TRACE__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN, track,
-		  block->start_boot_ns, name, &arguments);
-	put_event(perfetto, PERFETTO_TRACE__TRACK_EVENT__TYPE__TYPE_SLICE_END, track,
-		  block->start_boot_ns + block->wall_ns, NULL, NULL);
+	perfetto_put_event(perfetto->tracks, PERFETTO_BEGIN, track, block->start_boot_ns, name,
+			   &arguments);
+	perfetto_put_event(perfetto->tracks, PERFETTO_END, track,
+			   block->start_boot_ns + block->wall_ns, NULL, NULL);
 }
 
 /* ---- events ---- */
@@ -380,17 +260,15 @@ static void take_mark(struct perfetto *perfetto, const struct record_event *even
 	if (!name || !state)
 		return;
 	snprintf(track, sizeof(track), "scene %.120s", name);
-	put_event(perfetto,
-		  strcmp(state, "end") ? PERFETTO_TRACE__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN
-				       : PERFETTO_TRACE__TRACK_EVENT__TYPE__TYPE_SLICE_END,
-		  perfetto_track(perfetto->tracks, track), t_boot_ns,
-		  strcmp(state, "end") ? name : NULL, NULL);
+	perfetto_put_event(perfetto->tracks, strcmp(state, "end") ? PERFETTO_BEGIN : PERFETTO_END,
+			   perfetto_track(perfetto->tracks, track), t_boot_ns,
+			   strcmp(state, "end") ? name : NULL, NULL);
 }
 
 static void take_event(struct perfetto *perfetto, const struct record_event *event,
 		       uint64_t t_boot_ns)
 {
-	struct arguments arguments = {0};
+	struct perfetto_arguments arguments = {.tracks = perfetto->tracks};
 	char number[40];
 
 	if (!strcmp(event->event, "mark")) {
@@ -401,16 +279,16 @@ static void take_event(struct perfetto *perfetto, const struct record_event *eve
 		const struct event_key *key = &event->keys[i];
 
 		if (!key->text && !key->real) {
-			add_number(&arguments, key->name, (uint64_t)key->value);
+			perfetto_add_number(&arguments, key->name, (uint64_t)key->value);
 			continue;
 		}
 		if (!key->text)
 			snprintf(number, sizeof(number), "%.17g", key->number);
-		add_text(perfetto, &arguments, key->name, key->text ? key->text : number);
+		perfetto_add_text(&arguments, key->name, key->text ? key->text : number);
 	}
-	put_event(perfetto, PERFETTO_TRACE__TRACK_EVENT__TYPE__TYPE_INSTANT,
-		  perfetto_track(perfetto->tracks, "jankscope events"), t_boot_ns, event->event,
-		  &arguments);
+	perfetto_put_event(perfetto->tracks, PERFETTO_INSTANT,
+			   perfetto_track(perfetto->tracks, "jankscope events"), t_boot_ns,
+			   event->event, &arguments);
 }
 
 /* ---- the sink ---- */
@@ -428,6 +306,9 @@ static int perfetto_write(struct sink *sink, const struct record *record)
 		break;
 	case RECORD_BLOCK:
 		take_block(perfetto, record->block);
+		break;
+	case RECORD_JANK:
+		perfetto_take_jank(perfetto->tracks, record->jank);
 		break;
 	case RECORD_EVENT:
 		take_event(perfetto, record->event, record->t_boot_ns);

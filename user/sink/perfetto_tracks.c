@@ -10,9 +10,10 @@
 
 #define TEXT_BYTES  4096 /* what is longer is cut */
 #define NAME_BYTES  200  /* of a track, as far as it tells tracks apart */
+#define LANES       16   /* of one name and parent */
 #define SEQUENCE_ID 1    /* all packets come from one writer */
 
-enum track_kind { TRACK_PLAIN, TRACK_PROCESS, TRACK_THREAD, TRACK_COUNTER };
+enum track_kind { TRACK_PLAIN, TRACK_PROCESS, TRACK_THREAD, TRACK_COUNTER, TRACK_LANE };
 
 struct track_key {
 	uint64_t parent, start_boot_ns;
@@ -26,19 +27,21 @@ struct track {
 	/* of a counter of sums: the value that was written last, and that of this interval so far
 	 */
 	uint64_t written, sum;
+	uint64_t end_ns; /* of a lane: of its last slice */
 	UT_hash_handle hh;
 };
 
 struct perfetto_tracks {
 	FILE *to;
 	struct track *tracks;
-	size_t limit;
+	size_t limit, newest_count;
 	uint64_t refused;
 	int err;
 	uint8_t *packed;
 	size_t packed_room;
 	char texts[2][TEXT_BYTES];
 	unsigned text;
+	uint64_t flows;
 };
 
 struct perfetto_tracks *perfetto_tracks_new(FILE *to, size_t limit)
@@ -137,7 +140,7 @@ static struct track *find(struct perfetto_tracks *tracks, const struct track_key
 	HASH_FIND(hh, tracks->tracks, key, sizeof(*key), track);
 	if (track)
 		return track;
-	if (HASH_COUNT(tracks->tracks) >= tracks->limit) {
+	if (HASH_COUNT(tracks->tracks) - tracks->newest_count >= tracks->limit) {
 		tracks->refused++;
 		return NULL;
 	}
@@ -162,6 +165,30 @@ static void set_key(struct track_key *key, enum track_kind kind, uint64_t parent
 		snprintf(key->name, sizeof(key->name), "%s", name);
 }
 
+/* Who asks for a pid without its start means the newest owner: a second track would be a second
+ * process to the reader. */
+static void keep_newest(struct perfetto_tracks *tracks, const struct track_key *of, uint64_t uuid)
+{
+	struct track_key key = *of;
+	struct track *track;
+
+	if (!of->start_boot_ns)
+		return;
+	key.start_boot_ns = 0;
+	HASH_FIND(hh, tracks->tracks, &key, sizeof(key), track);
+	if (!track) {
+		track = calloc(1, sizeof(*track));
+		if (!track) {
+			tracks->err = tracks->err ? tracks->err : -ENOMEM;
+			return;
+		}
+		track->key = key;
+		tracks->newest_count++;
+		HASH_ADD(hh, tracks->tracks, key, sizeof(track->key), track);
+	}
+	track->uuid = uuid;
+}
+
 uint64_t perfetto_process(struct perfetto_tracks *tracks, pid_t pid, uint64_t start_boot_ns,
 			  const char *name)
 {
@@ -184,6 +211,7 @@ uint64_t perfetto_process(struct perfetto_tracks *tracks, pid_t pid, uint64_t st
 	descriptor.uuid = track->uuid;
 	descriptor.process = &process;
 	describe(tracks, &descriptor);
+	keep_newest(tracks, &key, track->uuid);
 	return track->uuid;
 }
 
@@ -211,6 +239,7 @@ uint64_t perfetto_thread(struct perfetto_tracks *tracks, pid_t pid, pid_t tid,
 	descriptor.uuid = track->uuid;
 	descriptor.thread = &thread;
 	describe(tracks, &descriptor);
+	keep_newest(tracks, &key, track->uuid);
 	return track->uuid;
 }
 
@@ -230,6 +259,43 @@ uint64_t perfetto_track(struct perfetto_tracks *tracks, const char *name)
 	descriptor.name = perfetto_text(tracks, name);
 	describe(tracks, &descriptor);
 	return track->uuid;
+}
+
+uint64_t perfetto_lane(struct perfetto_tracks *tracks, uint64_t parent, const char *name,
+		       uint64_t begin_ns, uint64_t end_ns)
+{
+	PerfettoTrace__TrackDescriptor descriptor = PERFETTO_TRACE__TRACK_DESCRIPTOR__INIT;
+	struct track_key key;
+	struct track *track = NULL;
+	bool made = false;
+
+	set_key(&key, TRACK_LANE, parent, name);
+	while (key.tid < LANES) {
+		track = find(tracks, &key, &made);
+		if (!track)
+			return 0;
+		if (track->end_ns <= begin_ns)
+			break;
+		key.tid++;
+	}
+	if (key.tid == LANES) {
+		tracks->refused++;
+		return 0;
+	}
+	track->end_ns = end_ns;
+	if (!made)
+		return track->uuid;
+	descriptor.has_uuid = descriptor.has_parent_uuid = 1;
+	descriptor.uuid = track->uuid;
+	descriptor.parent_uuid = parent;
+	descriptor.name = perfetto_text(tracks, name);
+	describe(tracks, &descriptor);
+	return track->uuid;
+}
+
+uint64_t perfetto_flow(struct perfetto_tracks *tracks)
+{
+	return ++tracks->flows;
 }
 
 static struct track *find_counter(struct perfetto_tracks *tracks, uint64_t parent, const char *name,

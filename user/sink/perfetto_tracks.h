@@ -26,14 +26,22 @@ int perfetto_tracks_error(const struct perfetto_tracks *tracks);
 /* Requests for a track that had no room, since the last call. */
 uint64_t perfetto_tracks_refused(struct perfetto_tracks *tracks);
 
-/* A process, or a thread of one; start_boot_ns tells owners of one pid apart. The track's uuid,
- * made when it is asked for the first time; 0: there is no room. name may be NULL. */
+/* A process, or a thread of one; start_boot_ns tells owners of one pid apart, 0 is the newest of
+ * them. The track's uuid, made when it is asked for the first time; 0: there is no room. name may
+ * be NULL. */
 uint64_t perfetto_process(struct perfetto_tracks *tracks, pid_t pid, uint64_t start_boot_ns,
 			  const char *name);
 uint64_t perfetto_thread(struct perfetto_tracks *tracks, pid_t pid, pid_t tid,
 			 uint64_t start_boot_ns, const char *name);
 /* A track for slices and instants, below no process. */
 uint64_t perfetto_track(struct perfetto_tracks *tracks, const char *name);
+/* A track below a process or thread for a slice of that time: of those of this name the first on
+ * which no slice ends behind its begin, because slices of one track may not overlap. 0: there is no
+ * room. */
+uint64_t perfetto_lane(struct perfetto_tracks *tracks, uint64_t parent, const char *name,
+		       uint64_t begin_ns, uint64_t end_ns);
+/* The id of a new flow. */
+uint64_t perfetto_flow(struct perfetto_tracks *tracks);
 /* The value of a counter at a time. parent: the uuid of a process or thread, or 0. */
 void perfetto_count(struct perfetto_tracks *tracks, uint64_t parent, const char *name,
 		    counter_unit unit, uint64_t t_boot_ns, int64_t value);
