@@ -86,6 +86,42 @@ say(sorted(frames) == sorted((j["process"], j["cause"], j["late_ns"]) for j in j
 ran = sum(int(row["value"]) for row in rows if row["metric"] == "threads.ledger.running_ns")
 say(ran == sum(t["ledger"]["running_ns"] for j in janks for t in j["threads"]), "csv: the ledgers of the threads", ran)
 
+# ---- HTML ----
+report("--html", "late.html")
+text = open("late.html", encoding="utf-8").read()
+data = json.loads(text.split('<script type="application/json" id="data">')[1].split("</script>")[0])
+late = data["late"]
+say([row[1:] for row in late["causes"]] == [sums[cause] for cause in made.CAUSES] and late["count"] == len(janks) and
+    late["late_ns"] == sum(j["late_ns"] for j in janks), "html: sums by cause", late["causes"])
+
+
+def place(j):
+    return (made.UNIX + j["window_start_ns"] - made.BOOT) // 1000
+
+
+want = sorted((-j["late_ns"], place(j), made.CAUSES.index(j["cause"]), j["window_end_ns"] - j["window_start_ns"]) for j in janks)[:600]
+say(sorted((-row["late_ns"], row["us"], row["cause"], row["window_ns"]) for row in late["rows"]) == want and
+    [row["late_ns"] for row in late["rows"]] == [-row[0] for row in want], "html: the latest frames, in order, to the microsecond")
+say(all(sum(t["ledger"].values()) == row["window_ns"] for row in late["rows"] for t in row["threads"]), "html: ledgers sum to the window")
+lines = {s.get("name"): sum(value or 0 for value in s["sum"]) for s in data["series"] if s["group"] == "late"}
+say(lines == {words: row[2] for words, *row in [(c[0], 0, c[1], c[2]) for c in late["causes"]] if row[1]}, "html: the timeline has each cause's time", (lines, late["causes"]))
+report("--html", "quiet.html", file="quiet.jsonl")
+# More than there is room for: the sums are those of all, the latest are there.
+many = [made.header(targets=("com.example.app",))]
+many[0]["sources"] = made.JUDGES
+random_, all_ns = made.rng(3), []
+for n in range(1, 1501):
+    many.append(made.interval(made.BOOT + n * made.SEC, random_, [("com.example.app", 100, 10100, made.SEC // 8)]))
+    for k in range(3):
+        all_ns.append(random_.randrange(10**6, 10**8))
+        many.append(made.jank(made.BOOT + n * made.SEC - random_.randrange(made.SEC), all_ns[-1], made.CAUSES[random_.randrange(12)], "com.example.app", 100))
+made.write("many.jsonl", many)
+report("--html", "many.html", file="many.jsonl")
+text = open("many.html", encoding="utf-8").read()
+late = json.loads(text.split('<script type="application/json" id="data">')[1].split("</script>")[0])["late"]
+say([row["late_ns"] for row in late["rows"]] == sorted(all_ns, reverse=True)[:600] and late["count"] == 4500 and
+    late["late_ns"] == sum(all_ns) == sum(row[2] for row in late["causes"]), "html: of 4500 the 600 latest, and the sums of all", (len(late["rows"]), late["count"]))
+
 # ---- Perfetto ----
 report("--perfetto", "late.pftrace")
 

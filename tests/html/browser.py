@@ -135,7 +135,7 @@ def example():
     rng = made.rng(8)
     app = ("com.example.game", 100, 10001, SEC // 3)
     records = [made.header(targets=["com.example.game"])]
-    records[0]["device"] = "Pixel 7"
+    records[0]["device"], records[0]["sources"] = "Pixel 7", made.JUDGES
     suspend = 0
     for n in range(1, 601):
         end = BOOT + (n + suspend) * SEC
@@ -150,6 +150,9 @@ def example():
         if n == 250:
             record["lost"] = {"cpu_task_map_full": 1200}
         records.append(record)
+        for k in range(rng.randrange(4) if n % 9 == 0 or 330 < n < 345 else 0):
+            cause = "lock" if 330 < n < 345 else rng.choice(made.CAUSES)
+            records.append(made.jank(end - rng.randrange(SEC), rng.randrange(10**6, (80 if n % 5 else 30) * 10**6), cause, "com.example.game", 100, token=n * 10 + k))
         if n in (60, 120, 300, 420):
             records.append(made.mark(end, "level 1" if n < 300 else "level 2", n in (120, 420), exact=False))
         if n % 17 == 0 or n in (333, 334):
@@ -202,6 +205,13 @@ def check_example(browser):
             f"{data['s']['frames']['janky']:,} late or not shown, {data['s']['frames']['shown']:,} shown" in card
             for card in seen["cards"]) and any(card.startswith("Blocks\n37\n") for card in seen["cards"]),
         "ten minutes: the figures on the page are those of the summary", seen["cards"])
+    late = browser.run("""(d => ({count: d.late.count, ms: d.late.late_ns / 1e6, most: Math.max(...d.late.causes.map(c => c[2])), causes: d.late.causes.filter(c => c[1]).map(c => c[0]),
+        rows: document.querySelectorAll('#late tbody tr').length, totals: [...document.querySelectorAll('#late-causes tbody tr')].map(e => e.innerText),
+        note: document.getElementById('late-note').innerText, card: [...document.querySelectorAll('.card')].map(e => e.innerText).filter(t => t.startsWith('Late frames')),
+        legend: [...document.querySelectorAll('.values button')].map(e => e.innerText)}))(JSON.parse(document.getElementById('data').textContent))""")
+    say(late["rows"] == late["count"] > 50 and len(late["totals"]) == len(late["causes"]) > 6 and f"{late['count']} frames were late" in late["note"] and
+        any(text.startswith("L lock") for text in late["legend"]) and all(any(cause in text for text in late["totals"]) for cause in late["causes"]) and late["card"],
+        "ten minutes: late frames are listed, summed up by cause and named in the timeline", late)
     whole = browser.run("document.documentElement.scrollHeight")
     clip = {"x": 0, "y": 0, "width": 1240, "height": whole, "scale": 1}
     browser.picture("light", clip=clip, captureBeyondViewport=True)

@@ -2,7 +2,6 @@
 #include "sink/html.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
@@ -11,11 +10,13 @@
 #include "record/json_write.h"
 #include "sink/hole.h"
 #include "sink/html_blocks.h"
+#include "sink/html_interval.h"
+#include "sink/html_janks.h"
 #include "sink/html_page.h"
 #include "sink/thinned.h"
 #include "sink/table.h"
+#include "why/line.h"
 
-#define THREADS_HELD 64 /* candidates for the threads that are shown */
 #define SERIES_SHOWN 12 /* of a group and kind */
 
 /* Bytes that a part of the data takes at the most: with all of them and the page the file is below
@@ -31,6 +32,7 @@ struct html {
 	FILE *to;
 	struct thinned *thinned;
 	struct html_blocks *blocks;
+	struct html_janks *janks;
 	struct json_buffer runs, events, holes;
 	uint64_t runs_left_out, events_left_out, holes_left_out, hole_count;
 	/* of the run */
@@ -43,6 +45,7 @@ struct html {
 	uint64_t end_boot_ns; /* of the interval before; 0: there was none */
 	uint64_t last_x_ns;   /* of the run before */
 	bool suspended;       /* since the interval before */
+	bool judges_frames;   /* each late frame has its cause */
 };
 
 /* Where a moment of the boot clock is on the x axis: wall time where that is known. */
@@ -94,6 +97,7 @@ static int take_header(struct html *html, const struct record *record)
 	forget_run(html);
 	html->boot_ns = record->header->clock.boot_ns;
 	html->unix_ns = record->header->clock.unix_ns;
+	html->judges_frames = record_header_judges_frames(record->header);
 	json_put_fields(&json, record_types[RECORD_HEADER], record->header);
 	html->header = json.text;
 	html->header_length = json.length;
@@ -144,142 +148,6 @@ static int take_footer(struct html *html, const struct record *record)
 
 /* ---- intervals ---- */
 
-struct adder {
-	struct thinned *thinned;
-	int err;
-};
-
-static void add(struct adder *adder, enum thinned_group group, enum series_kind kind,
-		const char *unit, const char *name, size_t limit, double value)
-{
-	if (!adder->err)
-		adder->err = thinned_add(adder->thinned, group, kind, unit, name, limit, value);
-}
-
-static void add_sum(struct adder *adder, enum thinned_group group, const char *unit,
-		    const char *name, uint64_t value)
-{
-	add(adder, group, SERIES_SUM, unit, name, 0, (double)value);
-}
-
-static const char *name_of(const char *process, const char *package)
-{
-	return process && process[0] ? process : package && package[0] ? package : "-";
-}
-
-static void add_cpu(struct adder *adder, const struct record_cpu *cpu)
-{
-	char name[160];
-
-	thinned_measured(adder->thinned, GROUP_CPU);
-	add_sum(adder, GROUP_CPU, "ns busy", "all CPUs, busy", cpu->busy_ns);
-	for (size_t i = 0; i < cpu->task_count; i++) {
-		const struct record_task *task = &cpu->tasks[i];
-		const char *process = name_of(task->process, task->package);
-		const char *slash = strrchr(process, '/');
-
-		if (!task->cpu_ns)
-			continue;
-		if (process[0] == '/' && slash && !strchr(process, ' '))
-			process = slash + 1;
-		snprintf(name, sizeof(name), "%.*s of %.120s", RECORD_COMM_LEN, task->thread,
-			 process);
-		add(adder, GROUP_CPU, SERIES_SUM, "ns", name, THREADS_HELD, (double)task->cpu_ns);
-	}
-	add(adder, GROUP_CPU, SERIES_SUM, "ns", NULL, 0,
-	    (double)cpu->other_ns + (double)cpu->overflow_ns);
-}
-
-static void add_net(struct adder *adder, const struct record_net *net)
-{
-	thinned_measured(adder->thinned, GROUP_NET);
-	for (size_t i = 0; i < net->uid_count; i++) {
-		add_sum(adder, GROUP_NET, "bytes", "received", net->uids[i].bytes.rx_bytes);
-		add_sum(adder, GROUP_NET, "bytes", "sent", net->uids[i].bytes.tx_bytes);
-	}
-	add_sum(adder, GROUP_NET, "bytes", "of no uid",
-		net->unattributed.rx_bytes + net->unattributed.tx_bytes);
-	add_sum(adder, GROUP_NET, "bytes", "loopback",
-		net->loopback.rx_bytes + net->loopback.tx_bytes);
-}
-
-static void add_frames(struct adder *adder, const struct record_frames *frames)
-{
-	thinned_measured(adder->thinned, GROUP_FRAMES);
-	add_sum(adder, GROUP_FRAMES, "frames", "shown", 0);
-	for (size_t i = 0; i < frames->layer_count; i++) {
-		add_sum(adder, GROUP_FRAMES, "frames", "shown", frames->layers[i].shown);
-		add_sum(adder, GROUP_FRAMES, "frames", "late or dropped (janky)",
-			frames->layers[i].janky);
-		add_sum(adder, GROUP_FRAMES, "frames", "refreshes dropped",
-			frames->layers[i].dropped);
-	}
-}
-
-static void add_memory(struct adder *adder, const struct record_memory *memory)
-{
-	char name[160];
-
-	for (size_t i = 0; i < memory->process_count; i++) {
-		const struct record_memory_process *process = &memory->processes[i];
-		const char *whose = name_of(process->process, process->package);
-
-		snprintf(name, sizeof(name), "RSS of %.120s %d", whose, process->pid);
-		if (process->rss_bytes.present)
-			add(adder, GROUP_MEMORY, SERIES_LEVEL, "bytes", name, THREADS_HELD,
-			    (double)process->rss_bytes.value);
-		snprintf(name, sizeof(name), "PSS of %.120s %d", whose, process->pid);
-		if (process->pss_bytes.present)
-			add(adder, GROUP_MEMORY, SERIES_LEVEL, "bytes", name, THREADS_HELD,
-			    (double)process->pss_bytes.value);
-	}
-	if (memory->system.available_bytes.present)
-		add(adder, GROUP_MEMORY, SERIES_LEVEL, "system", "available", 0,
-		    (double)memory->system.available_bytes.value);
-}
-
-static void add_power(struct adder *adder, const struct record_power *power)
-{
-	const struct record_supply *battery = &power->battery;
-	char name[160];
-
-	if (power->battery_present && battery->current_ua.present)
-		add(adder, GROUP_POWER, SERIES_LEVEL, "ua", "battery current", 0,
-		    (double)battery->current_ua.value);
-	if (power->battery_present && battery->temperature_mc.present)
-		add(adder, GROUP_HEAT, SERIES_LEVEL, "mc", "battery", 0,
-		    (double)battery->temperature_mc.value);
-	for (size_t i = 0; i < power->zone_count; i++) {
-		const struct record_zone *zone = &power->zones[i];
-
-		snprintf(name, sizeof(name), "zone %" PRIu32 " %.100s", zone->zone,
-			 zone->type ? zone->type : "");
-		if (zone->temperature_mc.present)
-			add(adder, GROUP_HEAT, SERIES_LEVEL, "mc", name, THREADS_HELD,
-			    (double)zone->temperature_mc.value);
-	}
-}
-
-static void add_losses(struct adder *adder, const struct record_interval *interval)
-{
-	const struct {
-		const char *kind;
-		const struct counter_list *list;
-	} lists[] = {{"lost", &interval->lost},
-		     {"late", &interval->late},
-		     {"repaired", &interval->repaired}};
-	char name[160];
-
-	thinned_measured(adder->thinned, GROUP_LOSSES);
-	for (size_t k = 0; k < sizeof(lists) / sizeof(*lists); k++)
-		for (size_t i = 0; i < lists[k].list->count; i++) {
-			snprintf(name, sizeof(name), "%s: %.120s", lists[k].kind,
-				 lists[k].list->items[i].name);
-			add(adder, GROUP_LOSSES, SERIES_SUM, "count", name, 24,
-			    (double)lists[k].list->items[i].value);
-		}
-}
-
 /* A time without records. */
 static void add_hole(struct html *html, uint64_t from_ns, uint64_t to_ns, const char *why)
 {
@@ -313,26 +181,16 @@ static uint64_t find_hole(struct html *html, const struct record_interval *inter
 static int take_interval(struct html *html, const struct record *record)
 {
 	const struct record_interval *interval = record->interval;
-	struct adder adder = {html->thinned, 0};
+	int err;
 	uint64_t begin_boot_ns = find_hole(html, interval, record->t_boot_ns);
 
 	thinned_begin(html->thinned, x_of(html, begin_boot_ns), x_of(html, record->t_boot_ns),
 		      interval->dur_ns);
-	if (interval->cpu.present)
-		add_cpu(&adder, &interval->cpu);
-	if (interval->net.present)
-		add_net(&adder, &interval->net);
-	if (interval->frames.present)
-		add_frames(&adder, &interval->frames);
-	if (interval->memory.present)
-		add_memory(&adder, &interval->memory);
-	if (interval->power.present)
-		add_power(&adder, &interval->power);
-	add_losses(&adder, interval);
+	err = html_interval_add(html->thinned, interval, html->judges_frames);
 	thinned_end(html->thinned);
 	html->end_boot_ns = record->t_boot_ns;
 	html->suspended = false;
-	return adder.err;
+	return err;
 }
 
 /* ---- events and blocks ---- */
@@ -367,6 +225,16 @@ static int take_block(struct html *html, const struct record_block *block)
 			      (double)block->wall_ns);
 }
 
+static int take_jank(struct html *html, const struct record_jank *jank)
+{
+	uint64_t begin_ns = x_of(html, jank->window_start_ns);
+	int err = html_janks_add(html->janks, jank, begin_ns);
+
+	return err ? err
+		   : thinned_add_at(html->thinned, GROUP_LATE, "ns", why_cause_words(jank->cause),
+				    begin_ns, (double)jank->late_ns);
+}
+
 static int html_write(struct sink *sink, const struct record *record)
 {
 	struct html *html = (struct html *)sink;
@@ -382,8 +250,9 @@ static int html_write(struct sink *sink, const struct record *record)
 		return take_event(html, record);
 	case RECORD_FOOTER:
 		return take_footer(html, record);
-	case RECORD_STACK:
 	case RECORD_JANK:
+		return take_jank(html, record->jank);
+	case RECORD_STACK:
 		return 0;
 	}
 	return 0;
@@ -427,6 +296,7 @@ static int put_data(struct html *html)
 	put_list(&json, "holes", &html->holes);
 	thinned_put(html->thinned, SERIES_SHOWN, &json);
 	err = html_blocks_put(html->blocks, &json);
+	html_janks_put(html->janks, &json);
 	json_put_key(&json, "left_out");
 	json_put_mark(&json, '{');
 	json_put_key(&json, "runs");
@@ -473,6 +343,7 @@ static void html_close(struct sink *sink)
 	forget_run(html);
 	thinned_free(html->thinned);
 	html_blocks_free(html->blocks);
+	html_janks_free(html->janks);
 	free(html->runs.text);
 	free(html->events.text);
 	free(html->holes.text);
@@ -491,7 +362,8 @@ struct sink *html_sink_new(FILE *to)
 	html->to = to;
 	html->thinned = thinned_new();
 	html->blocks = html_blocks_new();
-	if (html->thinned && html->blocks)
+	html->janks = html_janks_new();
+	if (html->thinned && html->blocks && html->janks)
 		return &html->base;
 	html_close(&html->base);
 	errno = ENOMEM;

@@ -69,7 +69,7 @@ static void put_number(struct json_buffer *to, const char *key, uint64_t value)
 	json_put_u64(to, value);
 }
 
-static void put_stack(struct json_buffer *to, const struct record_stack *stack)
+void html_put_stack(struct json_buffer *to, const struct record_stack *stack)
 {
 	char name[TELLING_NAME];
 
@@ -111,12 +111,12 @@ static void put_stacks(struct json_buffer *to, const struct record_block *block)
 	json_put_key(to, "stacks");
 	json_put_mark(to, '[');
 	for (size_t k = 0; k < STACKS && best[k]; k++)
-		put_stack(to, best[k]);
+		html_put_stack(to, best[k]);
 	json_put_mark(to, ']');
 	put_number(to, "stack_count", block->stack_count);
 }
 
-static void put_link(struct json_buffer *to, const struct block_link *link)
+void html_put_link(struct json_buffer *to, const struct block_link *link)
 {
 	static const char *const hows[] = {"lock", "binder", "futex"};
 
@@ -136,7 +136,7 @@ static void put_link(struct json_buffer *to, const struct block_link *link)
 		put_number(to, "served_cpu_ns", link->served_cpu_ns.value);
 	if (link->stack) {
 		json_put_key(to, "stack");
-		put_stack(to, link->stack);
+		html_put_stack(to, link->stack);
 	}
 	json_put_mark(to, '}');
 }
@@ -152,7 +152,7 @@ static void put_thread(struct json_buffer *to, const char *key, const char *thre
 	put_text(to, "process", process);
 	if (stack) {
 		json_put_key(to, "stack");
-		put_stack(to, stack);
+		html_put_stack(to, stack);
 	}
 	json_put_mark(to, '}');
 }
@@ -205,7 +205,7 @@ static void put_row(struct json_buffer *to, const struct record_block *block, ui
 	json_put_key(to, "chain");
 	json_put_mark(to, '[');
 	for (size_t i = 0; i < block->chain_count && i < 8 && stacks; i++)
-		put_link(to, &block->chain[i]);
+		html_put_link(to, &block->chain[i]);
 	json_put_mark(to, ']');
 	if (stacks)
 		put_stacks(to, block);

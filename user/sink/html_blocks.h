@@ -16,3 +16,6 @@ void html_blocks_free(struct html_blocks *blocks);
 int html_blocks_add(struct html_blocks *blocks, const struct record_block *block, uint64_t x_ns);
 /* "blocks": {...}, "flame": {...}. 0 or -ENOMEM. */
 int html_blocks_put(struct html_blocks *blocks, struct json_buffer *to);
+/* A stack, a link of a chain, as the page takes them. */
+void html_put_stack(struct json_buffer *to, const struct record_stack *stack);
+void html_put_link(struct json_buffer *to, const struct block_link *link);

@@ -488,8 +488,8 @@ static void put_cell(const struct series *series, const struct row *row, const s
 static void put_series(const struct thinned *thinned, const struct series *series,
 		       struct json_buffer *to)
 {
-	static const char *const groups[] = {"cpu", "frames", "blocks", "memory",
-					     "net", "power",  "heat",   "losses"};
+	static const char *const groups[] = {"cpu", "frames", "late", "blocks", "memory",
+					     "net", "power", "heat", "losses"};
 	static const char *const keys[] = {"min", "max", "sum"};
 
 	json_put_mark(to, '{');
@@ -507,6 +507,9 @@ static void put_series(const struct thinned *thinned, const struct series *serie
 		/* Where a row is one interval they say nothing more. */
 		if (part != PART_SUM && (!series->has_name || thinned->stride == 1) &&
 		    series->kind == SERIES_SUM)
+			continue;
+		/* What is added to a row and not to an interval has none of intervals. */
+		if (part != PART_SUM && series->group == GROUP_LATE)
 			continue;
 		json_put_key(to, part == PART_SUM && series->kind == SERIES_LEVEL ? "mean"
 										  : keys[part]);

@@ -14,6 +14,7 @@
 enum thinned_group {
 	GROUP_CPU,
 	GROUP_FRAMES,
+	GROUP_LATE,
 	GROUP_BLOCKS,
 	GROUP_MEMORY,
 	GROUP_NET,

@@ -80,6 +80,29 @@ function jankPct(summary) {
 	return told === undefined && !all ? '-' : fixed(told === undefined ? 100 * get(summary, 'frames.janky') / all : told, 2) + ' %';
 }
 
+/* Each cause has a colour and a letter; by its number. */
+var LETTERS = ['?', 'M', 'R', 'C', 'B', 'L', 'I', 'P', 'G', 'S', 'H', 'F'];
+
+function causeColour(cause) { return cause ? ['#3b78d8', '#12919b', '#d9730d', '#b05bc7', '#c0392b', '#2e9e5b', '#7a6a00', '#5f6bd8', '#a0622d', '#4d6f6f', '#c2417f'][cause - 1] : '#6b6f76'; }
+function causeName(cause) { return clean(data.late.causes[cause][0]); }
+
+function causeNode(cause) {
+	var mark = node('span', {'class': 'cause', 'aria-hidden': 'true'}, LETTERS[cause]);
+	mark.style.background = causeColour(cause);
+	return node('span', {}, mark, causeName(cause));
+}
+
+/* Numbers of the causes that there are, that of most time first. */
+function causesByTime() {
+	return data.late.causes.map(function (_, i) { return i; }).filter(function (i) { return data.late.causes[i][1] > 0; })
+		.sort(function (a, b) { return data.late.causes[b][2] - data.late.causes[a][2]; });
+}
+
+function mostCause() {
+	var first = causesByTime()[0];
+	return first === undefined ? '' : 'most by ' + causeName(first) + ', ' + seconds(data.late.causes[first][2]);
+}
+
 function cards(run) {
 	var summary = run.footer.summary || {}, out = [], dur = get(summary, 'dur_ns');
 	function has(path) { return get(summary, path) !== undefined; }
@@ -92,6 +115,8 @@ function cards(run) {
 	if (blocks !== undefined)
 		out.push(card('Blocks', fixed(blocks, 0), blocks ? seconds(get(summary, 'blocks.total_ns')) + ' in all, longest ' +
 			seconds(get(summary, 'blocks.wall_ns.max') || 0) : '', blocks ? 'bad' : 'good'));
+	if (get(summary, 'frames.late') > 0)
+		out.push(card('Late frames', seconds(get(summary, 'frames.late_ns') || 0), 'in ' + fixed(get(summary, 'frames.late'), 0) + ' frames; ' + mostCause(), 'bad'));
 	if (has('targets.cpu_ns') && dur)
 		out.push(card('Target CPU', fixed(100 * get(summary, 'targets.cpu_ns') / dur, 1) + ' %',
 			'of one core; ' + seconds(get(summary, 'targets.cpu_ns'))));
@@ -281,13 +306,13 @@ function addChart(title, names, table, format, more) {
 	var chart = {table: table, format: format, row: -1, outs: []};
 	var place = node('div', {'class': 'chart' + (more.tall ? ' tall' : ''), tabindex: '0', role: 'group',
 		'aria-label': title + ': a timeline; left and right move the cursor, + and - zoom'});
-	var values = node('div', {'class': 'values'}), box = byId('charts');
+	var values = node('div', {'class': 'values'}), box = byId('charts'), colours = more.colours || COLOURS;
 	chart.time = node('span', {});
 	box.append(node('h3', {}, title, ' '), place, values);
 	Object.keys(more).forEach(function (key) { chart[key] = more[key]; });
 	names.forEach(function (name, i) {
 		var out = node('span', {}), swatch = node('i', {});
-		swatch.style.background = COLOURS[i % COLOURS.length];
+		swatch.style.background = colours[i % colours.length];
 		chart.outs.push(out);
 		values.append(node('button', {type: 'button', 'aria-pressed': String(!more.visibility || more.visibility[i]), title: clean(name), on: function (event) {
 			var shown = event.currentTarget.getAttribute('aria-pressed') === 'true';
@@ -298,7 +323,7 @@ function addChart(title, names, table, format, more) {
 	values.append(chart.time);
 	var options = {
 		labels: ['x'].concat(names.map(function (_, i) { return 's' + i; })),
-		colors: names.map(function (_, i) { return COLOURS[i % COLOURS.length]; }),
+		colors: names.map(function (_, i) { return colours[i % colours.length]; }),
 		customBars: true, legend: 'never', labelsUTC: true, dateWindow: full.slice(), fillAlpha: 0.22,
 		gridLineColor: 'rgba(128,128,128,.25)', axisLineColor: 'rgba(128,128,128,.6)', highlightCircleSize: 3,
 		strokeWidth: 1.3, includeZero: !more.levels, animatedZooms: false, rightGap: 8,
@@ -359,6 +384,45 @@ function addBlockChart() {
 	byId('charts').append(note);
 }
 
+var lateChart = {frames: []};
+
+function lateX(row) { return row.us / 1000; }
+
+/* A late frame is a bar as long as its window and as high as it was late, with the letter of its cause. */
+function lateBars(row) {
+	var context = row.drawingContext, bottom = row.dygraph.toDomYCoord(0), before = -99;
+	context.font = '10px sans-serif';
+	context.textAlign = 'center';
+	row.points.forEach(function (point, i) {
+		var frame = lateChart.frames[point.idx === undefined ? i : point.idx];
+		if (!frame) return;
+		var left = row.dygraph.toDomXCoord(lateX(frame)), width = Math.max(2, row.dygraph.toDomXCoord(lateX(frame) + frame.window_ns / 1e6) - left);
+		context.fillStyle = causeColour(frame.cause);
+		context.fillRect(left, point.canvasy, width, bottom - point.canvasy);
+		if (left + width / 2 - before < 10) return;
+		before = left + width / 2;
+		context.fillText(LETTERS[frame.cause], before, Math.max(point.canvasy - 2, 9));
+	});
+}
+
+function addLateCharts() {
+	var frames = data.late.rows.slice().sort(function (a, b) { return a.us - b.us; }), series = ofGroup('late');
+	function numberOf(one) { return data.late.causes.findIndex(function (cause) { return cause[0] === one.name; }); }
+	if (!frames.length) return;
+	series = series.filter(function (one) { return numberOf(one) >= 0; });
+	addChart('Late frames: ms late a second, by cause', series.map(function (one) { return LETTERS[numberOf(one)] + ' ' + one.name; }), tableOf(series, 1e-6),
+		function (value) { return fixed(value, value < 10 ? 2 : 0) + ' ms'; }, {colours: series.map(function (one) { return causeColour(numberOf(one)); })});
+	lateChart.frames = frames;
+	var note = node('p', {'class': 'hint', 'aria-live': 'polite'});
+	addChart('Late frames (height: how late; colour and letter: the cause, as above)', ['the ' + fixed(frames.length, 0) + ' latest of ' + fixed(data.late.count, 0)],
+		frames.map(function (row) { var ms = row.late_ns / 1e6; return [new Date(lateX(row)), [ms, ms, ms]]; }),
+		function (value) { return fixed(value, 1) + ' ms'; },
+		{plotter: lateBars, colours: ['#6b6f76'], tell: function (row) {
+			note.textContent = row < 0 ? '' : clean(frames[row].process) + ': ' + causeName(frames[row].cause) + ': ' + clean(frames[row].why);
+		}});
+	byId('charts').append(note);
+}
+
 function slopesOf(series) {
 	var out = [];
 	data.runs.forEach(function (run) {
@@ -389,6 +453,10 @@ function timelines() {
 		full[0] = Math.min(full[0], row.x);
 		full[1] = Math.max(full[1], row.x + row.wall_ns / 1e6);
 	});
+	data.late.rows.forEach(function (row) {
+		full[0] = Math.min(full[0], lateX(row));
+		full[1] = Math.max(full[1], lateX(row) + row.window_ns / 1e6);
+	});
 	if (full[1] - full[0] < 1) full[1] = full[0] + 1;
 	current = full.slice();
 	function percent(value) { return fixed(value, 1) + ' %'; }
@@ -396,6 +464,7 @@ function timelines() {
 	function number(value) { return fixed(value, value < 10 ? 2 : 0); }
 	seriesChart('CPU by thread, % of one core', 'cpu', 1e-7, percent, 'all other threads', {tall: true, spans: true});
 	seriesChart('Frames a second', 'frames', 1, number, '', {spans: true});
+	addLateCharts();
 	addBlockChart();
 	seriesChart('Memory (dashed: slope)', 'memory', 1, bytes, '', {tall: true, levels: true, slopes: slopesOf(ofGroup('memory')),
 		visibility: ofGroup('memory').map(function (one, i, all) { return one.unit !== 'system' || all.length === 1; })});
@@ -594,11 +663,45 @@ function stacksOf(row) {
 	return cell;
 }
 
+function parts(ledger, tell) {
+	var all = [['running_ns', 'ran'], ['runnable_ns', 'waited for a CPU'], ['sleeping_ns', 'slept'], ['uninterruptible_ns', 'in D'], ['stopped_ns', 'stopped'],
+		['unknown_ns', 'not recorded']];
+	return all.filter(function (part) { return ledger[part[0]] > 0; }).map(function (part) { return part[1] + ' ' + tell(ledger[part[0]]); }).join(', ');
+}
+
 function ledger(row) {
-	var parts = [['running_ns', 'ran'], ['runnable_ns', 'waited for a CPU'], ['sleeping_ns', 'slept'], ['uninterruptible_ns', 'in D'], ['stopped_ns', 'stopped']];
-	return parts.filter(function (part) { return row.ledger[part[0]] > 0; }).map(function (part) {
-		return part[1] + ' ' + fixed(100 * row.ledger[part[0]] / row.wall_ns, 0) + ' %';
-	}).join(', ');
+	return parts(row.ledger, function (ns) { return fixed(100 * ns / row.wall_ns, 0) + ' %'; });
+}
+
+function lateThreads(row) {
+	var cell = node('div', {});
+	row.threads.forEach(function (thread) {
+		cell.append(node('div', {}, clean(thread.role) + ' (', node('bdi', {}, thread.thread), ' ' + thread.tid + '): ' + (parts(thread.ledger, seconds) || 'nothing') +
+			(thread.reason ? '; for ' + clean(thread.reason) : '')));
+	});
+	cell.append(stacksOf(row));
+	return cell;
+}
+
+function lateFrames() {
+	var list = data.late.rows, runs = data.runs.some(function (run) { return get(run, 'footer.summary.frames.late') !== undefined; });
+	byId('late-note').textContent = data.late.count ? fixed(data.late.count, 0) + ' frames were late or dropped, by ' + seconds(data.late.late_ns) + ' in all' +
+		(list.length < data.late.count ? '; below are the ' + fixed(list.length, 0) + ' latest' : '') + '.' :
+		runs ? 'No frame of a target was late.' : 'It was not asked why frames were late (record -p APP --frames perfetto).';
+	if (!list.length) return;
+	table(byId('late-causes'), [['Cause', false], ['Frames', true], ['Late in all', true], ['Share', true]], causesByTime().map(function (cause) {
+		var row = data.late.causes[cause];
+		return [[causeName(cause), causeNode(cause)], [row[1], fixed(row[1], 0)], [row[2], seconds(row[2])], [row[2], data.late.late_ns ? fixed(100 * row[2] / data.late.late_ns, 1) + ' %' : '-']];
+	}));
+	table(byId('late'), [['Begin', false], ['Late', true], ['Process', false], ['Cause', false], ['Why', false], ['What its threads did in its window', false, false]], list.map(function (row) {
+		var cause = causeNode(row.cause), ms = lateX(row);
+		if (row.second) cause.append(', then ', causeName(row.second));
+		return [[row.us, node('button', {type: 'button', title: 'Show it in the timelines', on: function () {
+			setWindow(ms - 2000, ms + row.window_ns / 1e6 + 2000);
+			byId('timelines').scrollIntoView();
+		}}, when(Math.floor(ms)))], [row.late_ns, (row.dropped ? 'dropped, ' : '') + seconds(row.late_ns)], clean(row.process) + ' ' + row.pid, [causeName(row.cause), cause],
+			clean(row.why).replace(/^(dropped|\+ *[0-9.]+ ms) +/, ''), lateThreads(row)];
+	}));
 }
 
 function blocks() {
@@ -709,6 +812,7 @@ function themes() {
 
 function rest() {
 	timelines();
+	lateFrames();
 	flame();
 	blocks();
 	sceneTable();
