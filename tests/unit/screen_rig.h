@@ -255,3 +255,29 @@ static inline void take_header(struct screen_model *model)
 
 	take(model, RECORD_HEADER, 0, &header);
 }
+
+/* A late frame by a lock; whatever has a name has this one. */
+static inline void take_jank(struct screen_model *model, uint64_t seq, uint64_t late_ns,
+			     const char *name)
+{
+	struct jank_thread thread = {.tid = 10, .role = JANK_ROLE_MAIN, .process = name};
+	struct block_reason reason = {(char *)(uintptr_t)name, late_ns};
+	struct record_jank jank = {
+		.pid = 10,
+		.process = name,
+		.window_start_ns = 77,
+		.window_end_ns = 77 + 2 * late_ns,
+		.late_ns = late_ns,
+		.cause = JANK_CAUSE_LOCK,
+		.cause_thread = SOME_U64(0),
+		.culprit = {.present = true, .tid = 11, .process = name},
+		.threads = &thread,
+		.thread_count = 1,
+	};
+
+	memcpy(thread.thread, name, strnlen(name, sizeof(thread.thread)));
+	memcpy(jank.culprit.thread, name, strnlen(name, sizeof(jank.culprit.thread)));
+	thread.reasons = &reason;
+	thread.reason_count = 1;
+	take(model, RECORD_JANK, seq, &jank);
+}

@@ -82,8 +82,11 @@ Test(live_screen, hostile_names)
 	take_header(&model);
 	take_tasks(&model, 1, hostile);
 	take_block(&model, 2, 10, 77, 600000000, BLOCK_CLOSED, hostile);
+	take_jank(&model, 3, 11400000, hostile);
 	screen_model_say(&model, hostile, true);
 	check_all_views(&model);
+	snprintf(model.late[0].text, sizeof(model.late[0].text), "%s", hostile);
+	snprintf(model.late[0].process, sizeof(model.late[0].process), "%s", hostile);
 	model.now->tasks[0].thread = hostile;
 	model.now->tasks[0].process = hostile;
 	snprintf(model.title, sizeof(model.title), "%s", hostile);
@@ -132,6 +135,45 @@ Test(live_screen, panes)
 		     find_row(&model, &view, 139, 40, "zeta"));
 	cr_expect_leq(find_row(&model, &view, 140, 40, "FRAMES"),
 		      find_row(&model, &view, 140, 40, "TASKS"));
+	screen_model_clear(&model);
+}
+
+/* Late frames have a pane once there is one, and the other panes keep theirs. */
+Test(live_screen, late_frames)
+{
+	struct screen_model model = {0};
+	struct screen_view view = {0};
+	char row[2048];
+
+	take_header(&model);
+	take_tasks(&model, 1, "com.second");
+	take_block(&model, 2, 10, 77, 812300000, BLOCK_OPEN, "Foo::wait(int)");
+	cr_expect_lt(find_row(&model, &view, 80, 24, "LATE"), 0);
+	for (unsigned i = 0; i < SCREEN_LATE + 5; i++)
+		take_jank(&model, 3 + i, 1000000, "older");
+	take_jank(&model, 100, 11400000, "holder");
+	cr_expect_eq(model.late_count, SCREEN_LATE);
+	cr_expect_eq(model.late_totals.frames, SCREEN_LATE + 6);
+	for (size_t i = 0; i < SIZE_COUNT; i++) {
+		int width = sizes[i].width, height = sizes[i].height, title;
+
+		if (width < 40 || height < 10)
+			continue;
+		title = find_row(&model, &view, width, height, "LATE 70 frames, 80 ms");
+		cr_expect_geq(title, 0, "%dx%d", width, height);
+		/* The newest is the first. */
+		row_of(&model, &view, width, height, title + 1, row);
+		cr_expect(strstr(row, "+11.4 ms  app"), "%dx%d: %s", width, height, row);
+		cr_expect_geq(find_row(&model, &view, width, height, "zeta"), 0, "%dx%d", width,
+			      height);
+		cr_expect_geq(find_row(&model, &view, width, height, "812.3 ms"), 0, "%dx%d", width,
+			      height);
+	}
+	row_of(&model, &view, 160, 50, find_row(&model, &view, 160, 50, "11.4 ms"), row);
+	cr_expect(strstr(row, "for a lock, ended by holder"), "%s", row);
+	strcpy(view.filter, "HOLDER");
+	cr_expect_geq(find_row(&model, &view, 160, 50, "+11.4 ms"), 0);
+	cr_expect_lt(find_row(&model, &view, 160, 50, "+ 1.0 ms"), 0);
 	screen_model_clear(&model);
 }
 

@@ -489,7 +489,7 @@ static void put_series(const struct thinned *thinned, const struct series *serie
 		       struct json_buffer *to)
 {
 	static const char *const groups[] = {"cpu", "frames", "late", "blocks", "memory",
-					     "net", "power", "heat", "losses"};
+					     "net", "power",  "heat", "losses"};
 	static const char *const keys[] = {"min", "max", "sum"};
 
 	json_put_mark(to, '{');

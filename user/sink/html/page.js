@@ -390,7 +390,7 @@ function lateX(row) { return row.us / 1000; }
 
 /* A late frame is a bar as long as its window and as high as it was late, with the letter of its cause. */
 function lateBars(row) {
-	var context = row.drawingContext, bottom = row.dygraph.toDomYCoord(0), before = -99;
+	var context = row.drawingContext, bottom = row.dygraph.toDomYCoord(0), before = -99, letters = [];
 	context.font = '10px sans-serif';
 	context.textAlign = 'center';
 	row.points.forEach(function (point, i) {
@@ -401,7 +401,12 @@ function lateBars(row) {
 		context.fillRect(left, point.canvasy, width, bottom - point.canvasy);
 		if (left + width / 2 - before < 10) return;
 		before = left + width / 2;
-		context.fillText(LETTERS[frame.cause], before, Math.max(point.canvasy - 2, 9));
+		letters.push([frame.cause, before, Math.max(point.canvasy - 2, 9)]);
+	});
+	/* No bar stands in front of a letter. */
+	letters.forEach(function (letter) {
+		context.fillStyle = causeColour(letter[0]);
+		context.fillText(LETTERS[letter[0]], letter[1], letter[2]);
 	});
 }
 

@@ -120,6 +120,7 @@ void draw_help(struct screen_frame *frame, struct screen_area area)
 		"Esc  back; without a frozen block: no filter",
 		"Ctrl-L  draw anew   Ctrl-Z  suspend",
 		"",
+		"LATE: late frames of the targets, and why",
 		"%core: CPU time in % of one core",
 		"wait: ready to run, but no CPU",
 		"vol, invol: switches by its own will or not",
@@ -129,6 +130,24 @@ void draw_help(struct screen_frame *frame, struct screen_area area)
 
 	for (int i = 0; i < area.height && i < (int)(sizeof(lines) / sizeof(*lines)); i++)
 		frame_put(frame, area.top + i, area.right, STYLE_PLAIN, "%s", lines[i]);
+}
+
+/* The late frames take the last lines of an area, its `part`th part at the most but for a title and
+ * a frame; a run without one has no pane of them. */
+static void draw_late_below(struct screen_frame *frame, struct screen_area *area, int part,
+			    const struct screen_model *model, const struct screen_view *view)
+{
+	struct screen_area late = *area;
+	int most = area->height / part < 2 ? 2 : area->height / part;
+
+	late.height = model->late_count ? 1 + (int)model->late_count : 0;
+	if (late.height > most)
+		late.height = most;
+	if (late.height > area->height)
+		late.height = area->height;
+	area->height -= late.height;
+	late.top = area->top + area->height;
+	draw_late(frame, late, model, view);
 }
 
 static void draw_side_by_side(struct screen_frame *frame, struct screen_area area,
@@ -141,9 +160,12 @@ static void draw_side_by_side(struct screen_frame *frame, struct screen_area are
 	right.left = left.right + 1;
 	draw_tasks(frame, left, model, view);
 	right.height = area.height / 2;
-	taken = draw_figures(frame, right, model, view) + 1;
+	taken = draw_figures(frame, right, model, view);
+	/* A blank line, where two panes have their lines without it. */
+	taken += !model->late_count || area.height - taken > 4;
 	right.top += taken;
 	right.height = area.height - taken;
+	draw_late_below(frame, &right, 2, model, view);
 	draw_blocks(frame, right, model, view);
 }
 
@@ -157,6 +179,7 @@ static void draw_stacked(struct screen_frame *frame, struct screen_area area,
 	taken = draw_figures(frame, figures, model, view);
 	area.top += taken;
 	area.height -= taken;
+	draw_late_below(frame, &area, 4, model, view);
 	/* Its title and what there is, two fifths of the room at the most. */
 	blocks.height = 1 + (model->block_count ? (int)model->block_count : model->has_targets);
 	if (blocks.height > 1 + area.height * 2 / 5)

@@ -23,6 +23,8 @@ void draw_tasks(struct screen_frame *frame, struct screen_area area,
 		const struct screen_model *model, const struct screen_view *view);
 void draw_blocks(struct screen_frame *frame, struct screen_area area,
 		 const struct screen_model *model, const struct screen_view *view);
+void draw_late(struct screen_frame *frame, struct screen_area area,
+	       const struct screen_model *model, const struct screen_view *view);
 void draw_frozen(struct screen_frame *frame, struct screen_area area,
 		 const struct screen_model *model, struct screen_view *view);
 void draw_help(struct screen_frame *frame, struct screen_area area);

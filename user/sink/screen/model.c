@@ -247,6 +247,24 @@ static int take_addition(struct screen_model *model, const struct record_additio
 	return 0;
 }
 
+/* ---- late frames ---- */
+
+static void take_jank(struct screen_model *model, const struct record_jank *jank)
+{
+	struct screen_late late;
+	char why[512], process[TABLE_NAME];
+
+	why_totals_add(&model->late_totals, jank);
+	screen_time(model, jank->window_end_ns, late.time);
+	table_process(process, jank->process, jank->package, NULL);
+	text_tail(late.process, sizeof(late.process), process, 100);
+	text_clean(late.text, sizeof(late.text), why_line(jank, why, sizeof(why)));
+	memmove(model->late + 1, model->late, sizeof(model->late) - sizeof(*model->late));
+	model->late[0] = late;
+	if (model->late_count < SCREEN_LATE)
+		model->late_count++;
+}
+
 /* ---- the model ---- */
 
 int screen_model_take(struct screen_model *model, const struct record *record)
@@ -272,8 +290,10 @@ int screen_model_take(struct screen_model *model, const struct record *record)
 	case RECORD_EVENT:
 		take_event(model, record);
 		break;
-	case RECORD_FOOTER:
 	case RECORD_JANK:
+		take_jank(model, record->jank);
+		break;
+	case RECORD_FOOTER:
 		break;
 	}
 	return 0;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the live screen shows: the last interval, the last blocks, how many frames the last
- * intervals had, the last events. Copied from the records, bounded, free of any terminal. All texts
- * in it are clean (sink/text.h). */
+/* What the live screen shows: the last interval, the last blocks and late frames, how many frames
+ * the last intervals had, the last events. Copied from the records, bounded, free of any terminal.
+ * All texts in it are clean (sink/text.h). */
 #pragma once
 #include "jankscope/record.h"
+#include "why/line.h"
 
 #define SCREEN_TASKS   4096 /* rows of an interval; the heaviest come first */
 #define SCREEN_ROWS    64   /* of each other list of an interval */
 #define SCREEN_BLOCKS  64
+#define SCREEN_LATE    64 /* frames */
 #define SCREEN_LAYERS  8
 #define SCREEN_HISTORY 320 /* intervals of a graph */
 #define SCREEN_EVENTS  16
@@ -87,6 +89,12 @@ struct screen_block {
 	bool has_stack;
 };
 
+struct screen_late {
+	char time[SCREEN_TIME];
+	char process[SCREEN_TEXT];
+	char text[SCREEN_TEXT]; /* of why_line() */
+};
+
 struct screen_event {
 	char text[SCREEN_TEXT];
 	bool bad;
@@ -105,6 +113,9 @@ struct screen_model {
 	struct screen_block *blocks[SCREEN_BLOCKS]; /* newest first */
 	size_t block_count;
 	uint64_t blocks_seen;
+	struct screen_late late[SCREEN_LATE]; /* newest first */
+	size_t late_count;
+	struct why_totals late_totals;             /* of all so far */
 	struct screen_event events[SCREEN_EVENTS]; /* newest first */
 	size_t event_count;
 };
