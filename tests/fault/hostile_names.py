@@ -65,6 +65,10 @@ formulas = [cell for row in rows for cell in row
 say(not formulas, "csv: no cell is a formula", formulas[:3])
 say(any("calc" in cell for row in rows for cell in row), "csv: the name is there", rows[:2])
 
+late = [row for row in rows if row[0] == "jank"]
+say(len([row for row in late if row[11] == "late_ns"]) == len(made.HOSTILE) + 1 and len(late) > 300,
+    "csv: each late frame, with its names", len(late))
+
 done = report("--openmetrics", "out.om")
 with open("out.om", encoding="utf-8") as file:
     text = file.read()
@@ -97,11 +101,18 @@ with open("out.pftrace", "rb") as file:
     trace = protobuf(file.read())
 say(packed and b"__proto__" in packed, "pprof: protobuf, with the names", packed)
 say(trace and b"__proto__" in trace, "perfetto: protobuf, with the names", trace and trace[:200])
+say(trace and trace.count(b'"late frames"') > 10 and trace.count(b'"preemptor.0"') == len(made.HOSTILE) + 1,
+    "perfetto: late frames with those who ran instead", trace and trace.count(b'"preemptor.0"'))
 
 report("--html", "out.html")
 subprocess.run([jankscope, "report", "plain.jsonl", "--html", "plain.html"], capture_output=True, timeout=60)
 say(scripts("out.html") == scripts("plain.html") > 0, "html: no element that is not of the page",
     (scripts("out.html"), scripts("plain.html")))
+
+with open("out.html", encoding="utf-8") as file:
+    data = json.loads(file.read().split('<script type="application/json" id="data">')[1].split("</script>")[0])
+say(len(data["late"]["rows"]) == len(made.HOSTILE) + 1 and any(row["layer"] == "__proto__" for row in data["late"]["rows"]),
+    "html: late frames are there as text", data["late"]["rows"][:1])
 
 done = subprocess.run([jankscope, "verify", "run.jsonl"], capture_output=True, timeout=60)
 say(not commands(done.stdout + done.stderr), "no command for a terminal in verify")

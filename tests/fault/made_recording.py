@@ -199,7 +199,7 @@ HOSTILE = ("</script><script>alert(1)</script>", "<!--<script>", "\u202eevil\u20
 def hostile():
     """A run in which whatever bears a name has such a one."""
     random_, records = rng(4), [header(targets=[HOSTILE[0]])]
-    records[0]["device"] = HOSTILE[9]
+    records[0]["device"], records[0]["sources"] = HOSTILE[9], JUDGES
     for n in range(1, len(HOSTILE) + 2):
         name = HOSTILE[(n - 1) % len(HOSTILE)]
         record = interval(BOOT + n * SEC, random_, ((name, 100 + n, 10000 + n, SEC),))
@@ -209,6 +209,17 @@ def hostile():
         records.append(record)
         records.append(mark(BOOT + n * SEC, name[:20], exact=False))
         records.append(event(BOOT + n * SEC, "target_exit", process=name, package=name))
+        frame_ = jank(BOOT + n * SEC - SEC // 2, n * 1_000_000, CAUSES[n % len(CAUSES)], name, 100 + n, token=n, layer=name,
+                      second_cause=CAUSES[1 + n % 11], culprit={"pid": 1, "tid": 2, "thread": name[:15], "process": name},
+                      chain=[{"pid": 1, "tid": 2, "process": name, "thread": name[:15], "how": "binder", "what": name}],
+                      stacks=[{"t_boot_ns": BOOT + n * SEC, "weight_ns": 5, "capture": "snapshot", "complete": True,
+                               "end_reason": name, "frames": [frame(name, name), frame("main")]}], top=0,
+                      lost={name: 1}, missing={name: name})
+        frame_["threads"][0].update(thread=name[:15], reasons=[{"reason": name, "ns": 7}],
+                                    preemptors=[{"tid": 3, "thread": name[:15], "process": name, "ns": 8}],
+                                    waker={"pid": 1, "tid": 2, "thread": name[:15], "process": name})
+        frame_["jank_type"] = name
+        records.append(frame_)
         records.append(block(BOOT + (n - 1) * SEC, SEC, name, 100 + n, (name, "main"),
                              waker={"pid": 1, "tid": 2, "thread": name[:15], "process": name},
                              reasons=[{"reason": name, "ns": 5}]))
