@@ -1,0 +1,667 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* An app that draws as Android's do, each late frame of which is late by a cause that is planned:
+ * vsyncs come from a timer, the main thread does its doFrame and hands over to a RenderThread,
+ * which queues a buffer to SurfaceFlinger, a process of its own.
+ *
+ * usage: late_app FOLDER [OPTION...] HZ:FRAMES:WAY[,WAY...]...
+ *   FRAMES of each WAY at HZ, in an order that is drawn by lot, with frames in time among them. A
+ *   WAY is a name of late_rig.h, or two of them with a + between; "all" is each that works here.
+ *   --marker FILE     write atrace's markers there, and no rows of FrameTimeline
+ *   --package NAME    that the rows belong to (com.example.late)
+ *   --seed N          of the lot
+ *   --calm N          frames in time behind each late one (1 to 3, by lot)
+ *   --share PERCENT   of the first of two ways (by lot: 38 to 62)
+ *   --binder DEVICE   for the way "binder"
+ * Rows of FrameTimeline go into FOLDER/trace while it runs, the truth into FOLDER/truth.json. It
+ * prints "ready PID" and a line of the ways, begins when a line comes on its stdin, prints "done"
+ * and stays until stdin ends. Called as "perfetto" it takes a configuration on stdin and writes
+ * $LATE_TRACE to stdout while that grows, as the device's perfetto would, until SIGINT. */
+#include "late_binder.h"
+#include "late_disk.h"
+#include "late_display.h"
+
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/timerfd.h>
+
+#define MARGIN_NS (2 * MS_NS) /* before a vsync that is still waited for */
+
+struct app {
+	unsigned main_cpu, render_cpu;
+	struct disk disk;
+	bool has_disk, has_fault, has_binder;
+	int fault_fd;
+	char *fault_page;
+	int64_t fault_ns;
+	struct client binder;
+	int marker, timer, timer_epoll;
+	int hog_main, hog_render, peer, loader[2], display;
+	pthread_mutex_t lock; /* the loader holds it for a while */
+	/* to the RenderThread and back */
+	int render_event, render_epoll;
+	struct frame *drawing;
+	pthread_mutex_t sync_lock;
+	pthread_cond_t synced_cond, drawn_cond;
+	bool synced, drawn;
+	unsigned calm;
+	int share;
+};
+
+static struct app app;
+
+static void mark(const char *format, const char *name, int number)
+{
+	char text[128];
+	int n = snprintf(text, sizeof(text), format, getpid(), name, number);
+
+	must(app.marker < 0 || write(app.marker, text, (size_t)n) == n, "marker");
+}
+
+/* ---- the causes; the names of these functions are what stacks are asked for */
+static __attribute__((noinline)) void decode_bitmap(int64_t ns)
+{
+	burn(ns);
+	__asm__ volatile(""); /* no jump in place of the call */
+}
+
+static __attribute__((noinline)) void draw_shadows(int64_t ns)
+{
+	burn(ns);
+	__asm__ volatile("");
+}
+
+static __attribute__((noinline)) void wait_for_loader(int64_t ns)
+{
+	send_number(app.loader[0], ns);
+	pthread_mutex_lock(&app.lock);
+	pthread_mutex_unlock(&app.lock);
+}
+
+static __attribute__((noinline)) void ask_peer(int64_t ns, bool poll_first)
+{
+	struct pollfd ready = {.fd = app.peer, .events = POLLIN};
+
+	send_number(app.peer, ns);
+	if (poll_first)
+		poll(&ready, 1, -1);
+	get_number(app.peer);
+}
+
+static __attribute__((noinline)) void touch_heap(int64_t ns)
+{
+	app.fault_ns = ns;
+	*(volatile char *)app.fault_page;
+	madvise(app.fault_page, 4096, MADV_DONTNEED);
+}
+
+static bool is_of_render(enum way way)
+{
+	return way == WAY_RENDER_CPU || way == WAY_HOG_RENDER || way == WAY_LOCK_RENDER ||
+	       way == WAY_DISK_RENDER;
+}
+
+static void be_late(enum way way, int64_t ns)
+{
+	switch (way) {
+	case WAY_MAIN_CPU:
+		decode_bitmap(ns);
+		break;
+	case WAY_RENDER_CPU:
+		draw_shadows(ns);
+		break;
+	case WAY_HOG_MAIN:
+		send_number(app.hog_main, ns);
+		break;
+	case WAY_HOG_RENDER:
+		send_number(app.hog_render, ns);
+		break;
+	case WAY_LOCK_MAIN:
+	case WAY_LOCK_RENDER:
+		wait_for_loader(ns);
+		break;
+	case WAY_PEER_RECEIVE:
+	case WAY_PEER_POLL:
+		ask_peer(ns, way == WAY_PEER_POLL);
+		break;
+	case WAY_DISK:
+	case WAY_DISK_RENDER:
+		load_thumbnail(&app.disk, ns);
+		break;
+	case WAY_FAULT_DISK:
+		touch_mapped_font(&app.disk, ns);
+		break;
+	case WAY_FAULT_USER:
+		touch_heap(ns);
+		break;
+	case WAY_BINDER:
+		call_server(&app.binder, ns);
+		break;
+	default:
+		break;
+	}
+}
+
+static void be_late_for(struct frame *f, bool render)
+{
+	for (int i = 0; i < CAUSES; i++) {
+		enum way way = f->ways[i];
+		int64_t began_ns = boot_ns();
+
+		if (!way || way == WAY_MESSAGE || way == WAY_RENDER_SYNC || way == WAY_HOG_EARLY ||
+		    way >= WAY_GPU || is_of_render(way) != render)
+			continue;
+		be_late(way, f->planned_ns[i]);
+		if (way == WAY_HOG_MAIN || way == WAY_HOG_RENDER)
+			burn(MS_NS / 20);
+		f->took_ns[i] = boot_ns() - began_ns;
+	}
+}
+
+/* ---- threads */
+static void *run_loader(void *arg)
+{
+	prctl(PR_SET_NAME, "loader");
+	be_urgent(6);
+	for (;;) {
+		/* first it is asked to take the lock, then to give it back later */
+		get_number(app.loader[1]);
+		pthread_mutex_lock(&app.lock);
+		send_number(app.loader[1], 0);
+		nap_ns(get_number(app.loader[1]));
+		pthread_mutex_unlock(&app.lock);
+	}
+	return arg;
+}
+
+static void *run_heap(void *arg)
+{
+	struct uffd_msg msg;
+
+	prctl(PR_SET_NAME, "HeapTaskDaemon");
+	be_urgent(6);
+	while (read(app.fault_fd, &msg, sizeof(msg)) == sizeof(msg)) {
+		struct uffdio_zeropage zero = {
+			.range = {(uintptr_t)app.fault_page, 4096},
+		};
+
+		nap_ns(app.fault_ns);
+		must(!ioctl(app.fault_fd, UFFDIO_ZEROPAGE, &zero), "UFFDIO_ZEROPAGE");
+	}
+	return arg;
+}
+
+static void render_frame(struct frame *f)
+{
+	int64_t waited = waited_ns(), ran = ran_ns();
+
+	for (int i = 0; i < CAUSES; i++) {
+		int64_t began_ns = boot_ns();
+
+		if (f->ways[i] == WAY_RENDER_SYNC) {
+			draw_shadows(f->planned_ns[i]);
+			f->took_ns[i] = boot_ns() - began_ns;
+		}
+	}
+	pthread_mutex_lock(&app.sync_lock);
+	app.synced = true;
+	pthread_cond_signal(&app.synced_cond);
+	pthread_mutex_unlock(&app.sync_lock);
+	mark("B|%d|%s %d", "DrawFrames", f->token);
+	burn(MS_NS / 2);
+	be_late_for(f, true);
+	mark("B|%d|%s", "queueBuffer", 0);
+	f->queued_ns = f->ready_ns = boot_ns();
+	for (int i = 0; i < CAUSES; i++) {
+		if (f->ways[i] == WAY_GPU) {
+			f->ready_ns += f->planned_ns[i];
+			f->took_ns[i] = f->planned_ns[i];
+		}
+	}
+	f->render_ran_ns = ran_ns() - ran;
+	f->render_waited_ns = waited_ns() - waited;
+	send_number(app.display, f - shared->frames);
+	mark("E|%d", "", 0);
+	mark("E|%d", "", 0);
+}
+
+static void *run_render(void *arg)
+{
+	struct epoll_event event;
+	uint64_t count;
+
+	prctl(PR_SET_NAME, "RenderThread");
+	pin(app.render_cpu);
+	be_urgent(5);
+	for (;;) {
+		must(epoll_wait(app.render_epoll, &event, 1, -1) == 1, "epoll_wait");
+		must(read(app.render_event, &count, sizeof(count)) == sizeof(count), "eventfd");
+		render_frame(app.drawing);
+		pthread_mutex_lock(&app.sync_lock);
+		app.drawn = true;
+		pthread_cond_signal(&app.drawn_cond);
+		pthread_mutex_unlock(&app.sync_lock);
+	}
+	return arg;
+}
+
+/* ---- a frame */
+static void wait_for_vsync(int64_t at_ns)
+{
+	struct itimerspec spec = {.it_value = {at_ns / 1000000000, at_ns % 1000000000}};
+	struct epoll_event event;
+	uint64_t count;
+
+	timerfd_settime(app.timer, TFD_TIMER_ABSTIME, &spec, NULL);
+	must(epoll_wait(app.timer_epoll, &event, 1, -1) == 1, "epoll_wait");
+	must(read(app.timer, &count, sizeof(count)) == sizeof(count), "timer");
+}
+
+static bool has(const struct frame *f, enum way way)
+{
+	return f->ways[0] == way || f->ways[1] == way;
+}
+
+/* What happens before the vsync: a message that takes long, a process that comes. */
+static void go_before(struct frame *f)
+{
+	if (has(f, WAY_LOCK_MAIN) || has(f, WAY_LOCK_RENDER)) {
+		send_number(app.loader[0], 0);
+		get_number(app.loader[0]);
+	}
+	for (int i = 0; i < CAUSES; i++) {
+		if (f->ways[i] == WAY_MESSAGE) {
+			wait_for_vsync(f->expected_start_ns - MS_NS);
+			decode_bitmap(f->planned_ns[i] + MS_NS);
+			f->took_ns[i] = boot_ns() - f->expected_start_ns;
+		} else if (f->ways[i] == WAY_HOG_EARLY) {
+			wait_for_vsync(f->expected_start_ns - MS_NS);
+			send_number(app.hog_main, f->planned_ns[i] + MS_NS);
+			f->took_ns[i] = f->planned_ns[i];
+		}
+	}
+}
+
+static void do_frame(struct frame *f, bool next_at_once)
+{
+	int64_t now_ns = boot_ns() + MARGIN_NS, ran, waited;
+	uint64_t one = 1;
+	bool wait;
+
+	f->expected_start_ns = shared->grid_ns;
+	if (now_ns > shared->grid_ns)
+		f->expected_start_ns +=
+			((now_ns - shared->grid_ns) / f->period_ns + 1) * f->period_ns;
+	f->expected_end_ns = f->expected_start_ns + f->period_ns;
+	f->predicted_ns = f->expected_end_ns + f->period_ns;
+	waited = waited_ns();
+	go_before(f);
+	wait_for_vsync(f->expected_start_ns);
+	f->begin_ns = boot_ns();
+	ran = ran_ns();
+	if (has(f, WAY_MESSAGE))
+		ran -= f->begin_ns - f->expected_start_ns;
+	mark("B|%d|%s %d", "Choreographer#doFrame", f->token);
+	burn(MS_NS / 2);
+	be_late_for(f, false);
+	app.synced = app.drawn = false;
+	app.drawing = f;
+	f->asked_ns = boot_ns();
+	must(write(app.render_event, &one, sizeof(one)) == sizeof(one), "eventfd");
+	pthread_mutex_lock(&app.sync_lock);
+	while (!app.synced)
+		pthread_cond_wait(&app.synced_cond, &app.sync_lock);
+	pthread_mutex_unlock(&app.sync_lock);
+	f->end_ns = boot_ns();
+	mark("E|%d", "", 0);
+	f->main_ran_ns = ran_ns() - ran;
+	f->main_waited_ns = waited_ns() - waited;
+	wait = f->ways[0] || !next_at_once;
+	pthread_mutex_lock(&app.sync_lock);
+	while (!app.drawn)
+		pthread_cond_wait(&app.drawn_cond, &app.sync_lock);
+	pthread_mutex_unlock(&app.sync_lock);
+	/* the CPUs are free again before the next one, so that it has none of this one's causes */
+	if (wait)
+		while (get_number(app.display) != f - shared->frames)
+			;
+}
+
+/* ---- the plan */
+struct pattern {
+	uint8_t ways[CAUSES];
+};
+
+static unsigned seed = 1;
+
+static int64_t by_lot(int64_t least, int64_t most)
+{
+	return least + (int64_t)rand_r(&seed) % (most - least + 1);
+}
+
+static bool works(enum way way)
+{
+	if (way == WAY_DISK || way == WAY_DISK_RENDER || way == WAY_FAULT_DISK)
+		return app.has_disk;
+	if (way == WAY_FAULT_USER)
+		return app.has_fault;
+	if (way == WAY_BINDER)
+		return app.has_binder;
+	return way != WAY_NONE;
+}
+
+static bool parse_pattern(char *text, struct pattern *pattern)
+{
+	char *save, *word = strtok_r(text, "+", &save);
+
+	*pattern = (struct pattern){0};
+	for (int i = 0; i < CAUSES && word; i++, word = strtok_r(NULL, "+", &save)) {
+		enum way way = 1;
+
+		while (way < WAYS && strcmp(way_names[way].name, word))
+			way++;
+		if (way == WAYS) {
+			fprintf(stderr, "late_app: no way is called %s\n", word);
+			exit(2);
+		}
+		if (!works(way))
+			return false;
+		pattern->ways[i] = (uint8_t)way;
+	}
+	return true;
+}
+
+static size_t frame_count;
+
+static struct frame *add_frame(int hz)
+{
+	struct frame *f = &shared->frames[frame_count];
+
+	must(frame_count < MAX_FRAMES, "too many frames");
+	f->token = 7000 + (int32_t)frame_count++;
+	f->hz = hz;
+	f->period_ns = 1000000000ll / hz;
+	return f;
+}
+
+static void plan_late(const struct pattern *pattern, int hz)
+{
+	struct frame *f = add_frame(hz);
+	bool two = pattern->ways[1];
+	/* from a little too much to two refreshes */
+	int64_t all_ns = f->period_ns * by_lot(two ? 150 : 115, 220) / 100;
+	int64_t share = app.share ? app.share : by_lot(38, 62);
+
+	memcpy(f->ways, pattern->ways, sizeof(f->ways));
+	f->planned_ns[0] = two ? all_ns * share / 100 : all_ns;
+	f->planned_ns[1] = all_ns - f->planned_ns[0];
+	/* the display has a period of its own beside the app's */
+	if (two && pattern->ways[1] >= WAY_SF_CPU) {
+		f->planned_ns[0] = f->period_ns * by_lot(110, 170) / 100;
+		f->planned_ns[1] = f->period_ns * by_lot(110, 170) / 100;
+	}
+	for (unsigned n = app.calm ? app.calm : (unsigned)by_lot(1, 3); n; n--)
+		add_frame(hz);
+}
+
+static void plan(const char *argument)
+{
+	char ways[512] = "", *save, *word;
+	struct pattern patterns[64], lot[MAX_FRAMES];
+	size_t count = 0, total = 0;
+	int hz, frames;
+
+	must(sscanf(argument, "%d:%d:%511s", &hz, &frames, ways) == 3 && hz > 0, argument);
+	if (!strcmp(ways, "all"))
+		for (enum way way = 1; way < WAYS && count < 64; way++)
+			if (works(way))
+				patterns[count++] = (struct pattern){{(uint8_t)way}};
+	for (word = strcmp(ways, "all") ? strtok_r(ways, ",", &save) : NULL; word && count < 64;
+	     word = strtok_r(NULL, ",", &save))
+		count += parse_pattern(word, &patterns[count]);
+	for (size_t i = 0; i < count; i++)
+		for (int n = 0; n < frames && total < MAX_FRAMES; n++)
+			lot[total++] = patterns[i];
+	add_frame(hz);
+	add_frame(hz);
+	while (total) {
+		size_t i = (size_t)by_lot(0, (int64_t)total - 1);
+
+		plan_late(&lot[i], hz);
+		lot[i] = lot[--total];
+	}
+}
+
+static void tell_truth(const char *folder)
+{
+	char path[512];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/truth.json", folder);
+	file = fopen(path, "w");
+	must(file, path);
+	for (size_t i = 0; i < frame_count; i++) {
+		const struct frame *f = &shared->frames[i];
+#define KEY(name) fprintf(file, ",\"%s\":%lld", #name, (long long)f->name)
+		fprintf(file, "%s{\"ways\":[", i ? ",\n" : "[");
+		for (int n = 0; n < CAUSES && f->ways[n]; n++)
+			fprintf(file,
+				"%s{\"way\":\"%s\",\"cause\":\"%s\",\"planned_ns\":%lld,"
+				"\"took_ns\":%lld}",
+				n ? "," : "", way_names[f->ways[n]].name,
+				way_names[f->ways[n]].cause, (long long)f->planned_ns[n],
+				(long long)f->took_ns[n]);
+		fprintf(file, "],\"hz\":%d", f->hz);
+		KEY(token), KEY(period_ns), KEY(expected_start_ns), KEY(expected_end_ns);
+		KEY(predicted_ns), KEY(begin_ns), KEY(asked_ns), KEY(end_ns), KEY(queued_ns);
+		KEY(ready_ns), KEY(wake_ns), KEY(finish_ns), KEY(present_ns), KEY(main_ran_ns);
+		KEY(main_waited_ns), KEY(render_ran_ns), KEY(render_waited_ns), KEY(sf_ran_ns);
+		KEY(sf_waited_ns);
+		fputc('}', file);
+	}
+	fputs("]\n", file);
+	must(!fclose(file), path);
+}
+
+/* ---- the whole */
+static void nap_and_answer(int64_t ns)
+{
+	nap_ns(ns);
+}
+
+static void take_cpu(int64_t ns)
+{
+	burn(ns);
+}
+
+/* The HAL has a process whose name is its interface's: this program again. */
+static int start_composer(void)
+{
+	char name[] = "android.hardware.graphics.composer3-service.late", fd[16];
+	int fds[2];
+
+	pair(fds);
+	if (child("composer")) {
+		close(fds[1]);
+		return fds[0];
+	}
+	snprintf(fd, sizeof(fd), "%d", fcntl(fds[1], F_DUPFD, 3));
+	execl("/proc/self/exe", name, "--composer", fd, NULL);
+	_exit(1);
+}
+
+static __attribute__((noreturn)) void run_composer(int fd)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	be_urgent(7);
+	for (;;) {
+		burn(get_number(fd));
+		send_number(fd, 0);
+	}
+}
+
+static volatile sig_atomic_t ended;
+
+static void on_signal(int number)
+{
+	ended = number;
+}
+
+/* Stands for the device's perfetto. */
+static int play_trace(void)
+{
+	static char bytes[1 << 20];
+	const char *path = getenv("LATE_TRACE");
+	int fd = -1;
+	bool last;
+	ssize_t n;
+
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+	while (read(STDIN_FILENO, bytes, sizeof(bytes)) > 0)
+		;
+	do {
+		last = ended;
+		if (fd < 0)
+			fd = open(path, O_RDONLY | O_CLOEXEC);
+		while (fd >= 0 && (n = read(fd, bytes, sizeof(bytes))) > 0)
+			if (write(STDOUT_FILENO, bytes, (size_t)n) != n)
+				return 1;
+		if (!last)
+			poll(NULL, 0, 250);
+	} while (!last);
+	return 0;
+}
+
+static int open_timer(void)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	app.timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+	app.timer_epoll = epoll_create1(EPOLL_CLOEXEC);
+	return epoll_ctl(app.timer_epoll, EPOLL_CTL_ADD, app.timer, &event);
+}
+
+static bool open_fault(void)
+{
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register range = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+
+	app.fault_fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	app.fault_page =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	range.range.start = (uintptr_t)app.fault_page;
+	range.range.len = 4096;
+	return app.fault_fd >= 0 && !ioctl(app.fault_fd, UFFDIO_API, &api) &&
+	       !ioctl(app.fault_fd, UFFDIO_REGISTER, &range);
+}
+
+static void start_threads(void)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	pthread_t thread;
+
+	pair(app.loader);
+	must(!pthread_create(&thread, NULL, run_loader, NULL), "thread");
+	if (app.has_fault)
+		must(!pthread_create(&thread, NULL, run_heap, NULL), "thread");
+	app.render_event = eventfd(0, EFD_CLOEXEC);
+	app.render_epoll = epoll_create1(EPOLL_CLOEXEC);
+	must(!epoll_ctl(app.render_epoll, EPOLL_CTL_ADD, app.render_event, &event), "epoll");
+	must(!pthread_create(&thread, NULL, run_render, NULL), "thread");
+}
+
+static void play(void)
+{
+	for (size_t i = 0; i < frame_count; i++) {
+		struct frame *f = &shared->frames[i];
+		bool next = i + 1 < frame_count && shared->frames[i + 1].hz == f->hz;
+
+		if (shared->period_ns != f->period_ns) {
+			shared->grid_ns = boot_ns() + 10 * f->period_ns;
+			shared->period_ns = f->period_ns;
+			nap_ns(shared->grid_ns - boot_ns() - 2 * MARGIN_NS);
+		}
+		do_frame(f, next && !shared->frames[i + 1].ways[0]);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *folder, *marker = NULL, *package = "com.example.late", *binder = NULL;
+	char trace[512], line[64];
+	cpu_set_t cpus;
+	int at = 2;
+
+	if (strlen(argv[0]) >= 8 && !strcmp(argv[0] + strlen(argv[0]) - 8, "perfetto"))
+		return play_trace();
+	if (argc == 3 && !strcmp(argv[1], "--composer"))
+		run_composer(atoi(argv[2]));
+	if (argc < 3)
+		return 2;
+	folder = argv[1];
+	for (; at + 1 < argc && !strncmp(argv[at], "--", 2); at += 2) {
+		if (!strcmp(argv[at], "--marker"))
+			marker = argv[at + 1];
+		else if (!strcmp(argv[at], "--package"))
+			package = argv[at + 1];
+		else if (!strcmp(argv[at], "--seed"))
+			seed = (unsigned)atoi(argv[at + 1]);
+		else if (!strcmp(argv[at], "--calm"))
+			app.calm = (unsigned)atoi(argv[at + 1]);
+		else if (!strcmp(argv[at], "--share"))
+			app.share = atoi(argv[at + 1]);
+		else if (!strcmp(argv[at], "--binder"))
+			binder = argv[at + 1];
+		else
+			return 2;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "m.example.late");
+	CPU_ZERO(&cpus);
+	sched_getaffinity(0, sizeof(cpus), &cpus);
+	for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &cpus))
+			app.render_cpu = cpu;
+	while (!CPU_ISSET(app.main_cpu, &cpus))
+		app.main_cpu++;
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	must(shared != MAP_FAILED, "mmap");
+	app.marker = marker ? open(marker, O_WRONLY | O_CLOEXEC) : -1;
+	must(!marker || app.marker >= 0, "marker");
+	app.lock = app.sync_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	app.synced_cond = app.drawn_cond = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+	snprintf(trace, sizeof(trace), "%s/trace", folder);
+	app.has_disk = disk_open(&app.disk, folder);
+	app.has_binder = binder && late_binder_start(&app.binder, binder);
+	app.hog_main = serve("dex2oat64", app.main_cpu, 10, take_cpu, false);
+	app.hog_render = serve("kcompactd0", app.render_cpu, 10, take_cpu, false);
+	app.peer = serve("system_server", UINT32_MAX, 6, nap_and_answer, true);
+	app.display = display_start(app.render_cpu, package, marker ? NULL : trace, marker,
+				    start_composer());
+	app.has_fault = open_fault();
+	must(!open_timer(), "timer");
+	for (; at < argc; at++)
+		plan(argv[at]);
+	pin(app.main_cpu);
+	start_threads();
+	be_urgent(5);
+	printf("ready %d %zu\n", getpid(), frame_count);
+	fflush(stdout);
+	if (!fgets(line, sizeof(line), stdin))
+		return 0;
+	play();
+	/* the last ones are on the screen */
+	nap_ns(100 * MS_NS);
+	send_number(app.display, -1);
+	while (get_number(app.display) != -1)
+		;
+	tell_truth(folder);
+	puts("done");
+	fflush(stdout);
+	if (fgets(line, sizeof(line), stdin))
+		return 0;
+	return 0;
+}

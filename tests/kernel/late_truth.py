@@ -1,0 +1,215 @@
+"""Why a frame was late, against an app each late frame of which has a cause that was planned
+(tests/apps/late_app.c). The truth is what the app's threads read from their own clocks.
+usage: late_truth.py [rows|markers]...   FULL=1: 1,000 late frames of rows; LATE_SEED: another lot
+   rows     FrameTimeline's, by a stand-in for perfetto (record --frames perfetto)
+   markers  atrace's alone, in the kernel's trace buffer (record --frames live)"""
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+MS = 1000000
+BUILD = os.environ["BUILD"]
+PACKAGE = "com.example.late"
+WORK = ("main_cpu", "render_cpu", "gpu")
+DISPLAY = ("surfaceflinger", "hwc")
+PAIRS = ("lock_main+hog_main,main_cpu+peer_receive,lock_main+render_cpu,disk+main_cpu,main_cpu+gpu,peer_poll+hog_render,"
+         "main_cpu+render_cpu,hog_early+lock_main,fault_user+disk_render")
+WITH_DISPLAY = "main_cpu+sf_cpu,lock_main+hwc,gpu+sf_engine"
+# Sleeps whose time the ledger's reason has to have, of the thread that slept.
+REASONS = {"lock_main": ("main", "futex"), "lock_render": ("render", "futex"), "peer_receive": ("main", "read"),
+           "peer_poll": ("main", "poll"), "disk": ("main", "io"), "disk_render": ("render", "io"),
+           "fault_disk": ("main", "page_fault"), "fault_user": ("main", "page_fault"), "binder": ("main", "binder")}
+failed = False
+
+
+def ok(good, name, *details):
+    global failed
+    failed |= not good
+    print(f"{'ok' if good else 'not ok'} - late: {name}", flush=True)
+    for detail in () if good else details:
+        print(f"# {str(detail)[:700]}", flush=True)
+
+
+def by_cause(frame):
+    """What both threads did, by their own clocks."""
+    ns = {"main_cpu": frame["main_ran_ns"], "render_cpu": frame["render_ran_ns"],
+          "no_cpu": frame["main_waited_ns"] + frame["render_waited_ns"]}
+    for way in frame["ways"]:
+        if way["cause"] not in ns and way["cause"] not in DISPLAY:
+            ns[way["cause"]] = way["took_ns"]
+    return ns
+
+
+def overran(frame):
+    return frame["ready_ns"] > frame["expected_end_ns"]
+
+
+def unplanned(frame):
+    """For how long a thread of the app waited for a CPU that nobody was planned to take."""
+    planned = sum(way["took_ns"] for way in frame["ways"] if way["cause"] == "no_cpu")
+    return frame["main_waited_ns"] + frame["render_waited_ns"] - planned
+
+
+def shares(frame):
+    """Which part of the delay each cause has: what the app did beyond half of its time, and of the
+    delay the part that comes behind the display's first vsync with the buffer."""
+    ns = by_cause(frame)
+    half = (frame["expected_end_ns"] - frame["expected_start_ns"]) / 2
+    work = sum(ns.get(cause, 0) for cause in WORK)
+    for cause in WORK:
+        if cause in ns:
+            ns[cause] *= max(0, work - half) / work
+    all_ = sum(ns.values())
+    late = frame["present_ns"] - frame["predicted_ns"]
+    vsync = frame["expected_end_ns"]
+    while vsync < frame["ready_ns"]:
+        vsync += frame["period_ns"]
+    of_app = vsync - frame["expected_end_ns"] if overran(frame) else 0
+    parts = {cause: of_app / late * value / all_ for cause, value in ns.items() if of_app}
+    for way in frame["ways"]:
+        if way["cause"] in DISPLAY:
+            parts[way["cause"]] = 1 - of_app / late
+    return parts
+
+
+def expected(frame, jank):
+    """Whether the record says what was planned."""
+    planned = [way["cause"] for way in frame["ways"]]
+    said = (jank["cause"], jank.get("second_cause"))
+    if len(set(planned)) == 1:
+        return said[0] == planned[0] and said[1] in (None, planned[0])
+    parts = shares(frame)
+    first, second = sorted(planned, key=lambda cause: -parts[cause])
+    must, may = parts[second] > 0.35, parts[second] > 1 / 3 - 0.015
+    if parts[first] - parts[second] < 0.02 and said[0] == second:
+        first, second = second, first
+    return said[0] == first and (said[1] == second if must else said[1] in (None, second) if may else said[1] is None)
+
+
+class App:
+    def __init__(self, folder, *args):
+        path = BUILD + "/tests/apps/late_app"
+        self.folder = folder
+        self.process = subprocess.Popen([PACKAGE, folder, "--seed", os.environ.get("LATE_SEED", "1"), *args], executable=path,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.ready = self.process.stdout.readline().split()
+        self.pid = self.process.pid
+
+    def play(self):
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "done\n"
+        return json.load(open(self.folder + "/truth.json"))
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait(timeout=10)
+
+
+def record(app, folder, frames, *more):
+    """What a run of the recorder has of the app's frames: (truth, records, exit status, talk)."""
+    path = folder + "/out.jsonl"
+    os.makedirs(folder + "/bin", exist_ok=True)
+    if not os.path.exists(folder + "/bin/perfetto"):
+        os.symlink(os.path.abspath(BUILD + "/tests/apps/late_app"), folder + "/bin/perfetto")
+    recorder = subprocess.Popen([BUILD + "/jankscope", "record", "-p", str(app.pid), "--frames", frames, "-i", "500ms", "-o", path,
+                                 "--max-lost", "100", *more], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                env={**os.environ, "PATH": folder + "/bin:" + os.environ["PATH"], "LATE_TRACE": folder + "/trace"})
+    try:
+        until = time.monotonic() + 30
+        while time.monotonic() < until and not (os.path.exists(path) and '"interval"' in open(path).read()):
+            time.sleep(0.1)
+            if recorder.poll() is not None:
+                break
+        truth = app.play()
+        # frames come with perfetto's writes, and are settled some time later
+        time.sleep(4)
+    finally:
+        recorder.send_signal(signal.SIGINT)
+        talk = recorder.communicate(timeout=30)[0]
+        app.end()
+    return truth, [json.loads(line) for line in open(path)], recorder.returncode, talk
+
+
+def judge(what, late, janks, key):
+    """Causes, windows and ledgers of the late frames {key: frame} against the records."""
+    told = {j[key]: j for j in janks}
+    ok(len(told) == len(janks) and set(told) == set(late), f"{what}: {len(late)} late frames are told, and none that was in time",
+       f"not told {sorted(set(late) - set(told))[:8]}, in time {sorted(set(told) - set(late))[:8]}, twice {len(janks) - len(told)}")
+    ways, wrong, spoiled, off, sums, unseen = {}, [], 0, [], [], []
+    for token in sorted(set(told) & set(late)):
+        frame, jank = late[token], told[token]
+        window = jank["window_end_ns"] - jank["window_start_ns"]
+        threads = {t["role"]: t for t in jank["threads"] if t["role"] in ("main", "render")}
+        sums += [(token, t) for t in jank["threads"] if sum(t["ledger"].values()) != window]
+        if len(threads) != 2:
+            unseen.append((token, [t["role"] for t in jank["threads"]]))
+            continue
+        unseen += [(token, t["thread"], t["ledger"]) for t in threads.values() if t["ledger"].get("unknown_ns")]
+        name = "+".join(way["way"] for way in frame["ways"])
+        for way in frame["ways"]:
+            if way["way"] in REASONS:
+                role, reason = REASONS[way["way"]]
+                slept = sum(r["ns"] for r in threads[role]["reasons"] if r["reason"] == reason)
+                same = sum(w["took_ns"] for w in frame["ways"] if REASONS.get(w["way"]) == (role, reason))
+                if abs(slept - same) > MS // 2 + max(0, unplanned(frame)):
+                    off.append((token, name, "slept", slept, same, threads[role]))
+        # the machine had the CPUs for more than a tenth of the delay
+        if not frame["ways"] or unplanned(frame) > max(MS, 0.1 * (frame["ready_ns"] - frame["expected_start_ns"])):
+            spoiled += 1
+            continue
+        row = ways.setdefault(name, [0, 0])
+        good = expected(frame, jank)
+        row[0] += good
+        row[1] += 1
+        if not good:
+            said = [jank["cause"], jank.get("second_cause"), round(jank["confidence"], 2)]
+            wrong.append((token, frame["hz"], name, said, {k: round(v, 3) for k, v in shares(frame).items()}, frame["ways"],
+                          [(t["role"], t["ledger"], t["reasons"]) for t in jank["threads"]]))
+    good, all_ = sum(row[0] for row in ways.values()), sum(row[1] for row in ways.values())
+    for name, row in sorted(ways.items()):
+        print(f"# {what}: {name}: {row[0]} of {row[1]}")
+    if all_ < max(20, len(late) // 2):
+        print(f"ok - late: {what}: causes # SKIP others had the CPUs in {spoiled} of {len(late)} late frames")
+    else:
+        ok(good >= 0.95 * all_, f"{what}: the cause of {good} of {all_} ({spoiled} that others held up)", *wrong[:12])
+        for row in wrong[:12]:
+            print(f"# wrong: {str(row)[:900]}")
+    ok(not sums, f"{what}: the ledger of each thread sums to its window", *sums[:3])
+    ok(not unseen, f"{what}: nothing that the app's threads did is unknown", *unseen[:3])
+    ok(len(off) <= len(late) // 100, f"{what}: what was waited for is the waiter's clock to 0.5 ms ({len(off)} off)", *off[:6])
+    return told
+
+
+def rows():
+    count = 12 if os.environ.get("FULL") else 2
+    folder = tempfile.mkdtemp()
+    plans = [f"{hz}:{n}:{ways}" for hz in (60, 90, 120)
+             for n, ways in ((count, "all"), (max(1, count * 3 // 4), PAIRS + "," + WITH_DISPLAY))]
+    app = App(folder, *plans)
+    truth, records, status, talk = record(app, folder, "perfetto")
+    ok(status == 0 and records[-1]["type"] == "footer", "rows: the recorder ends in order", status, talk[-800:])
+    late = {f["token"]: f for f in truth if f["present_ns"] > f["predicted_ns"]}
+    told = judge("rows", late, [r for r in records if r["type"] == "jank"], "surface_frame_token")
+    planned = [f for f in truth if f["ways"]]
+    ok(len(planned) >= (1000 if count > 2 else 100) and all(f["token"] in late for f in planned),
+       f"rows: {len(planned)} late frames were planned, {len(truth) - len(late)} were in time")
+    delays = [abs(told[t]["late_ns"] - (f["present_ns"] - f["predicted_ns"])) for t, f in late.items() if t in told]
+    ok(delays and max(delays) < MS // 2, f"rows: delays to 0.5 ms (worst {max(delays, default=0)} ns)")
+    windows = [(t, f) for t, f in late.items() if t in told and told[t]["window_start_ns"] != f["expected_start_ns"]]
+    ok(not windows, "rows: windows begin where the app was to begin, to the nanosecond", *windows[:2])
+    ok("why late: %d frame" % len(late) in talk, "rows: the summary says why", talk[-1500:])
+
+
+def main():
+    for part in sys.argv[1:] or ["rows"]:
+        {"rows": rows}[part]()
+
+
+main()
+sys.exit(failed)
