@@ -153,12 +153,12 @@ def judge(what, late, janks, key):
         unseen += [(token, t["thread"], t["ledger"]) for t in threads.values() if t["ledger"].get("unknown_ns")]
         name = "+".join(way["way"] for way in frame["ways"])
         for way in frame["ways"]:
-            if way["way"] in REASONS:
+            # the main thread waits in a futex for the RenderThread too
+            if way["way"] in REASONS and len(frame["ways"]) == 1:
                 role, reason = REASONS[way["way"]]
                 slept = sum(r["ns"] for r in threads[role]["reasons"] if r["reason"] == reason)
-                same = sum(w["took_ns"] for w in frame["ways"] if REASONS.get(w["way"]) == (role, reason))
-                if abs(slept - same) > MS // 2 + max(0, unplanned(frame)):
-                    off.append((token, name, "slept", slept, same, threads[role]))
+                if abs(slept - way["took_ns"]) > MS // 2 + max(0, unplanned(frame)):
+                    off.append((token, name, "slept", slept, way["took_ns"], threads[role]))
         # the machine had the CPUs for more than a tenth of the delay
         if not frame["ways"] or unplanned(frame) > max(MS, 0.1 * (frame["ready_ns"] - frame["expected_start_ns"])):
             spoiled += 1

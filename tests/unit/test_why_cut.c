@@ -179,6 +179,7 @@ Test(why_cut, the_rows_of_a_record_sum_to_the_wait)
 				  .present_ns = WHY_NO_TIME,
 				  .predicted_ns = WHY_NO_TIME,
 				  .compose_start_ns = WHY_NO_TIME,
+				  .compose_due_ns = WHY_NO_TIME,
 				  .handed_ns = WHY_NO_TIME,
 				  .queued_ns = WHY_NO_TIME,
 				  .threads = &thread,

@@ -74,6 +74,7 @@ static void begin(struct rig *rig, int64_t ready, int64_t late)
 		.predicted_ns = 2 * GIVEN * UNIT,
 		.present_ns = (2 * GIVEN + late) * UNIT,
 		.compose_start_ns = WHY_NO_TIME,
+		.compose_due_ns = WHY_NO_TIME,
 		.handed_ns = WHY_NO_TIME,
 		.queued_ns = WHY_NO_TIME,
 		.threads = rig->threads,
@@ -328,6 +329,28 @@ Test(why_judge, app_and_display_share_the_delay)
 	cr_expect_eq(rig.verdict.second.ns / UNIT, 80);
 	cr_expect_eq((rig.verdict.first.ns + UNIT / 2) / UNIT, 96, "9.6 of the 10 ms: %lld",
 		     (long long)rig.verdict.first.ns);
+}
+
+/* The app overran by 4 ms, for which its buffer waited until the next vsync; then the display was
+ * late by another one. */
+Test(why_judge, a_small_overrun_costs_a_whole_vsync)
+{
+	struct rig rig;
+
+	begin(&rig, 200, 320);
+	rig.frame.jank = JANK_APP_DEADLINE | JANK_SF_CPU;
+	rig.frame.compose_start_ns = 325 * UNIT;
+	rig.frame.compose_due_ns = (GIVEN + 160) * UNIT;
+	runs(&rig, T_MAIN, 10);
+	sleeps(&rig, T_MAIN, 180, LOOPER_REASON_FUTEX, 777);
+	runs(&rig, T_MAIN, 190);
+	draws(&rig, 190, 200);
+	sleeps(&rig, T_SF, 330, LOOPER_REASON_POLL, 0);
+	runs(&rig, T_SF, 600);
+	judge(&rig, JANK_CAUSE_LOCK, JANK_CAUSE_SURFACEFLINGER);
+	cr_expect_eq(rig.verdict.second.ns / UNIT, 160);
+	cr_expect_eq(rig.verdict.first.ns / UNIT, 160);
+	cr_expect_eq(rig.verdict.second.thread, T_SF);
 }
 
 Test(why_judge, two_causes_at_once)

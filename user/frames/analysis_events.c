@@ -233,6 +233,7 @@ void analysis_on_app_frame(void *ctx, int32_t pid, int64_t start_ns, int64_t end
 					.present_ns = TIMELINE_NONE,
 					.predicted_ns = TIMELINE_NONE,
 					.compose_start_ns = TIMELINE_NONE,
+					.compose_due_ns = TIMELINE_NONE,
 					.pid = pid,
 					.layer = frame.layer,
 				});

@@ -121,6 +121,7 @@ static int judge(struct late_why *why, struct cast *cast, const struct late *lat
 		.present_ns = row->present_ns,
 		.predicted_ns = row->predicted_ns,
 		.compose_start_ns = row->compose_start_ns,
+		.compose_due_ns = row->compose_due_ns,
 		.handed_ns = late->handed_ns,
 		.queued_ns = late->queued_ns,
 		.jank = row->jank,

@@ -56,7 +56,8 @@ struct timeline_finished {
 struct timeline_late {
 	int64_t start_ns, end_ns, token, display_token, expected_start_ns, expected_end_ns;
 	int64_t present_ns, predicted_ns; /* on the screen, and when that was predicted */
-	int64_t compose_start_ns;         /* of the display's frame that it was in */
+	/* Of the display's frame that it was in: when it was begun, and when that was predicted. */
+	int64_t compose_start_ns, compose_due_ns;
 	int32_t pid;
 	uint32_t machine, layer, jank;
 	bool dropped;

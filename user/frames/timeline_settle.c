@@ -119,6 +119,7 @@ static void tell_late(struct timeline *t, const struct slot *slot)
 		.present_ns = TIMELINE_NONE,
 		.predicted_ns = TIMELINE_NONE,
 		.compose_start_ns = TIMELINE_NONE,
+		.compose_due_ns = TIMELINE_NONE,
 		.pid = slot->pid,
 		.machine = slot->machine,
 		.layer = slot->layer,
@@ -137,6 +138,8 @@ static void tell_late(struct timeline *t, const struct slot *slot)
 		late.compose_start_ns = shown->ts_ns;
 		late.present_ns = shown->end_ns;
 	}
+	if (due)
+		late.compose_due_ns = due->ts_ns;
 	if (due && due->end_ns != TIMELINE_NONE && late.expected_end_ns != TIMELINE_NONE &&
 	    __builtin_add_overflow(late.expected_end_ns, due->end_ns - due->ts_ns,
 				   &late.predicted_ns))

@@ -339,6 +339,33 @@ static void choose(const struct trial *trial, const double weights[JANK_CAUSES],
 	}
 }
 
+/* What the app overran has cost the time until the display's frame that took its buffer was to be
+ * begun: it goes to the app's causes. The rest of the delay is the display's. */
+static void share_with_display(struct trial *trial, int64_t over_ns, double weights[JANK_CAUSES],
+			       const struct why_verdict *verdict)
+{
+	const struct why_frame *frame = trial->frame;
+	int64_t from_ns = frame->actual_end_ns, to_ns = verdict->window_end_ns, cost_ns = over_ns;
+	double sum = 0;
+
+	if (over_ns > 0 && known(frame->compose_due_ns))
+		cost_ns = clamp(frame->compose_due_ns) - clamp(frame->expected_end_ns);
+	if (cost_ns < over_ns)
+		cost_ns = over_ns;
+	for (int cause = 0; cause < JANK_CAUSES; cause++)
+		sum += weights[cause];
+	for (int cause = 0; cause < JANK_CAUSES && sum > 0; cause++)
+		weights[cause] *= (double)cost_ns / sum;
+	if (known(frame->compose_start_ns))
+		from_ns = clamp(frame->compose_start_ns);
+	if (!frame->dropped && known(frame->present_ns) && clamp(frame->present_ns) > to_ns)
+		to_ns = clamp(frame->present_ns);
+	try_display(trial, from_ns < verdict->window_start_ns ? verdict->window_start_ns : from_ns,
+		    to_ns);
+	if (verdict->late_ns > cost_ns)
+		weights[display_cause(trial)] += (double)(verdict->late_ns - cost_ns);
+}
+
 static void judge(struct trial *trial, struct why_verdict *verdict)
 {
 	const struct why_frame *frame = trial->frame;
@@ -362,20 +389,7 @@ static void judge(struct trial *trial, struct why_verdict *verdict)
 		weigh_app(trial, weights);
 	if (!display || (app && !(frame->jank & SF_JANK)))
 		goto out;
-	/* the app's causes explain what it overran; the rest is the display's */
-	{
-		double sum = 0, rest = (double)(verdict->late_ns - (app ? over_ns : 0));
-		int64_t from_ns = known(frame->compose_start_ns) ? frame->compose_start_ns : end_ns;
-
-		for (int cause = 0; cause < JANK_CAUSES; cause++)
-			sum += weights[cause];
-		for (int cause = 0; cause < JANK_CAUSES && sum > 0; cause++)
-			weights[cause] *= (double)over_ns / sum;
-		try_display(trial,
-			    from_ns < verdict->window_start_ns ? verdict->window_start_ns : from_ns,
-			    verdict->window_end_ns);
-		weights[display_cause(trial)] += rest > 0 ? rest : 0;
-	}
+	share_with_display(trial, app ? over_ns : 0, weights, verdict);
 out:
 	choose(trial, weights, verdict);
 }

@@ -27,8 +27,8 @@ struct why_frame {
 	int64_t actual_start_ns, actual_end_ns;     /* these two are always known */
 	/* On the screen: when it was, when it was predicted to be. */
 	int64_t present_ns, predicted_ns;
-	/* When SurfaceFlinger began to make the display's frame. */
-	int64_t compose_start_ns;
+	/* When SurfaceFlinger began to make the display's frame, and when it was to. */
+	int64_t compose_start_ns, compose_due_ns;
 	/* When the main thread handed the frame to the RenderThread, and when that one queued the
 	 * buffer; not known: the rule finds them in the spells. */
 	int64_t handed_ns, queued_ns;

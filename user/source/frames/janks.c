@@ -177,6 +177,7 @@ int frames_janks_take(struct frames_janks *janks, const struct layer *layer, con
 		.present_ns = late->present_ns,
 		.predicted_ns = late->predicted_ns,
 		.compose_start_ns = late->compose_start_ns,
+		.compose_due_ns = late->compose_due_ns,
 		.handed_ns = WHY_NO_TIME,
 		.queued_ns = WHY_NO_TIME,
 		.jank = late->jank,
