@@ -56,7 +56,7 @@ static void mark(const char *format, const char *name, int number)
 	char text[128];
 	int n = snprintf(text, sizeof(text), format, getpid(), name, number);
 
-	must(app.marker < 0 || write(app.marker, text, (size_t)n) == n, "marker");
+	put_mark(app.marker, text, n);
 }
 
 /* ---- the causes; the names of these functions are what stacks are asked for */
@@ -147,7 +147,7 @@ static void be_late_for(struct frame *f, bool render)
 {
 	for (int i = 0; i < CAUSES; i++) {
 		enum way way = f->ways[i];
-		int64_t began_ns = boot_ns();
+		int64_t began_ns = boot_ns(), ran = ran_ns();
 
 		if (!way || way == WAY_MESSAGE || way == WAY_RENDER_SYNC || way == WAY_HOG_EARLY ||
 		    way >= WAY_GPU || is_of_render(way) != render)
@@ -156,6 +156,7 @@ static void be_late_for(struct frame *f, bool render)
 		if (way == WAY_HOG_MAIN || way == WAY_HOG_RENDER)
 			burn(MS_NS / 20);
 		f->took_ns[i] = boot_ns() - began_ns;
+		f->off_ns[i] = f->took_ns[i] - (ran_ns() - ran);
 	}
 }
 
@@ -192,10 +193,12 @@ static void *run_heap(void *arg)
 	return arg;
 }
 
-static void render_frame(struct frame *f)
+/* waited: before it was woken for this frame */
+static void render_frame(struct frame *f, int64_t waited)
 {
-	int64_t waited = waited_ns(), ran = ran_ns();
+	int64_t ran = ran_ns();
 
+	mark("B|%d|%s %d", "DrawFrames", f->token);
 	for (int i = 0; i < CAUSES; i++) {
 		int64_t began_ns = boot_ns();
 
@@ -208,7 +211,6 @@ static void render_frame(struct frame *f)
 	app.synced = true;
 	pthread_cond_signal(&app.synced_cond);
 	pthread_mutex_unlock(&app.sync_lock);
-	mark("B|%d|%s %d", "DrawFrames", f->token);
 	burn(MS_NS / 2);
 	be_late_for(f, true);
 	mark("B|%d|%s", "queueBuffer", 0);
@@ -223,6 +225,7 @@ static void render_frame(struct frame *f)
 	f->render_waited_ns = waited_ns() - waited;
 	send_number(app.display, f - shared->frames);
 	mark("E|%d", "", 0);
+	f->marked_ns = boot_ns();
 	mark("E|%d", "", 0);
 }
 
@@ -235,9 +238,11 @@ static void *run_render(void *arg)
 	pin(app.render_cpu);
 	be_urgent(5);
 	for (;;) {
+		int64_t waited = waited_ns();
+
 		must(epoll_wait(app.render_epoll, &event, 1, -1) == 1, "epoll_wait");
 		must(read(app.render_event, &count, sizeof(count)) == sizeof(count), "eventfd");
-		render_frame(app.drawing);
+		render_frame(app.drawing, waited);
 		pthread_mutex_lock(&app.sync_lock);
 		app.drawn = true;
 		pthread_cond_signal(&app.drawn_cond);
@@ -448,14 +453,15 @@ static void tell_truth(const char *folder)
 		for (int n = 0; n < CAUSES && f->ways[n]; n++)
 			fprintf(file,
 				"%s{\"way\":\"%s\",\"cause\":\"%s\",\"planned_ns\":%lld,"
-				"\"took_ns\":%lld}",
+				"\"took_ns\":%lld,\"off_ns\":%lld}",
 				n ? "," : "", way_names[f->ways[n]].name,
 				way_names[f->ways[n]].cause, (long long)f->planned_ns[n],
-				(long long)f->took_ns[n]);
+				(long long)f->took_ns[n], (long long)f->off_ns[n]);
 		fprintf(file, "],\"hz\":%d", f->hz);
 		KEY(token), KEY(period_ns), KEY(expected_start_ns), KEY(expected_end_ns);
 		KEY(predicted_ns), KEY(begin_ns), KEY(asked_ns), KEY(end_ns), KEY(queued_ns);
-		KEY(ready_ns), KEY(wake_ns), KEY(finish_ns), KEY(present_ns), KEY(main_ran_ns);
+		KEY(ready_ns), KEY(marked_ns), KEY(wake_ns), KEY(finish_ns), KEY(present_ns),
+			KEY(main_ran_ns);
 		KEY(main_waited_ns), KEY(render_ran_ns), KEY(render_waited_ns), KEY(sf_ran_ns);
 		KEY(sf_waited_ns);
 		fputc('}', file);

@@ -135,7 +135,7 @@ static void mark_buffers(const struct display *d, int count)
 	char text[160];
 	int n = snprintf(text, sizeof(text), "C|%d|BufferTX - " LAYER "|%d", getpid(), count);
 
-	must(d->marker < 0 || write(d->marker, text, (size_t)n) == n, "marker");
+	put_mark(d->marker, text, n);
 }
 
 static __attribute__((noinline)) void compose_layers(int64_t ns)
@@ -178,7 +178,7 @@ static void *run_vsync(void *arg)
 		sleep_until(shared->grid_ns + n * period_ns);
 		up = !up;
 		n = snprintf(text, sizeof(text), "C|%d|VSYNC-app|%d", getpid(), up);
-		must(write(d->marker, text, (size_t)n) == n, "marker");
+		put_mark(d->marker, text, (int)n);
 	}
 	return NULL;
 }

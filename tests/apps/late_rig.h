@@ -82,10 +82,12 @@ struct frame {
 	int32_t token, hz;
 	uint8_t ways[CAUSES];
 	int64_t planned_ns[CAUSES], took_ns[CAUSES];
+	int64_t off_ns[CAUSES]; /* of what it took: without a CPU */
 	int64_t period_ns;
 	int64_t expected_start_ns, expected_end_ns, predicted_ns;
 	int64_t begin_ns, asked_ns, end_ns; /* of doFrame; asked: the RenderThread */
 	int64_t queued_ns, ready_ns;        /* of the buffer; ready: the GPU is done */
+	int64_t marked_ns;                  /* the end of queueBuffer */
 	int64_t wake_ns, finish_ns, present_ns;
 	/* Both threads in the frame: on a CPU, and ready without one. */
 	int64_t main_ran_ns, main_waited_ns, render_ran_ns, render_waited_ns;
@@ -171,6 +173,12 @@ static inline __attribute__((always_inline)) void burn(int64_t ns)
 	for (int64_t end = ran_ns() + ns; ran_ns() < end;)
 		for (int i = 0; i < 5000; i++)
 			sum += (uint64_t)i * i;
+}
+
+/* A line into the trace buffer; fd -1: there is none, and nobody may read it by now. */
+static inline void put_mark(int fd, const char *text, int size)
+{
+	must(fd < 0 || write(fd, text, (size_t)size) == size || errno == EBADF, "marker");
 }
 
 static inline void pin(unsigned cpu)

@@ -18,11 +18,14 @@ static int64_t period_of_edges(const int64_t *ring, uint64_t count)
 	return period_global(times, n);
 }
 
-/* The same of the last few of them. */
-static int64_t period_of_last(const struct edges *edges)
+/* The same of the last few of them, at most so many. */
+static int64_t period_of_last(const struct edges *edges, uint64_t most)
 {
 	uint64_t n = edges->count < RECENT_EDGES ? edges->count : RECENT_EDGES;
 	int64_t times[RECENT_EDGES];
+
+	if (n > most)
+		n = most;
 
 	for (uint64_t i = 0; i < n; i++)
 		times[i] = edges->times[(edges->count - n + i) % EDGES];
@@ -37,6 +40,29 @@ static const struct edges *best_edges(const struct slices *s, uint64_t least)
 			return &s->edges[kind];
 	}
 	return NULL;
+}
+
+/* Another rate shows at once where it is no part of the old one: three intervals of one length,
+ * which is none of the old period and no multiple of it, as vsyncs that nobody asked for make. */
+static void follow_rate(struct slices *s, const struct edges *edges)
+{
+	int64_t steps[3], rate_ns = s->rate_period_ns, times;
+
+	if (!rate_ns || edges->count < 4)
+		return;
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t at = edges->count - 1 - i;
+
+		steps[i] = edges->times[at % EDGES] - edges->times[(at - 1) % EDGES];
+		if (steps[i] < PERIOD_SHORTEST_NS || steps[i] > PERIOD_LONGEST_NS ||
+		    llabs(steps[i] - steps[0]) > steps[0] / 32)
+			return;
+	}
+	times = (steps[0] + rate_ns / 2) / rate_ns;
+	if (times && llabs(steps[0] - times * rate_ns) <= times * rate_ns / 16)
+		return;
+	s->rate_period_ns = (steps[0] + steps[1] + steps[2]) / 3;
+	s->rate_since = edges->count - 4;
 }
 
 bool slices_is_display(const struct slices *s, int32_t pid)
@@ -57,16 +83,25 @@ void slices_note_display(struct slices *s, int32_t pid)
 void slices_add_edge(struct slices *s, int64_t ts_ns, enum edge_kind kind)
 {
 	struct edges *edges = &s->edges[kind];
+	const struct edges *best;
 
 	edges->times[edges->count++ % EDGES] = ts_ns;
 	/* frames are snapped to what SurfaceFlinger wakes up by, if that is there */
 	if (kind == EDGE_SF || (kind == EDGE_APP && !s->edges[EDGE_SF].count))
 		s->last_edge_ns = ts_ns;
+	best = best_edges(s, 8);
+	if (best != s->rate_edges) {
+		s->rate_edges = best;
+		s->rate_since = 0;
+	}
+	if (edges == best)
+		follow_rate(s, best);
 	if (edges->count >= 8 && edges->count % 16 == 8) {
-		const struct edges *best = best_edges(s, 8);
+		uint64_t since = best->count - s->rate_since;
 
 		s->period_ns = period_of_edges(best->times, best->count);
-		s->rate_period_ns = period_of_last(best);
+		if (since >= 8)
+			s->rate_period_ns = period_of_last(best, since);
 	}
 	if (kind != EDGE_HW && s->ops->vsync)
 		s->ops->vsync(s->ctx, ts_ns);

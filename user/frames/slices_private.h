@@ -96,14 +96,14 @@ struct slices {
 	int64_t predicted[EDGES]; /* ring of FrameTimeline's, where nobody counts edges */
 	uint64_t predicted_count, predicted_looked_at;
 	int64_t last_edge_ns, period_ns, stated_period_ns, predicted_period_ns;
-	int64_t rate_period_ns; /* of the last few edges, 0: not known */
+	int64_t rate_period_ns;         /* of the last few edges, 0: not known */
+	const struct edges *rate_edges; /* which they are */
+	uint64_t rate_since;            /* how many of them were there when the rate changed */
 	struct slices_counts counts;
 };
 
 /* The period by now, of whatever source. */
 int64_t slices_period_or_default(struct slices *s);
-/* The same as of now, where the rate changed. */
-int64_t slices_rate_period(struct slices *s);
 
 /* The app of that pid; NULL where there is none and none can be made. */
 struct app *slices_app(struct slices *s, int32_t pid, bool create);

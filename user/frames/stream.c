@@ -129,6 +129,40 @@ static void on_latch(void *ctx, int32_t pid, const char *name, int64_t present_n
 	add_frame(s, pid, name, LAYER_BUFFER, &frame);
 }
 
+static void on_late(void *ctx, const struct timeline_late *late)
+{
+	struct frame_stream *s = ctx;
+	size_t count;
+	const struct layer *layers = timeline_layers(s->timeline, &count);
+
+	if (s->late && late->layer < count)
+		s->late(s->late_ctx, &layers[late->layer], late);
+}
+
+/* Where FrameTimeline knows the frames, it knows them better. */
+static void tell_long(struct frame_stream *s, int32_t pid, int64_t start_ns, int64_t end_ns,
+		      uint32_t layer)
+{
+	int64_t period_ns = slices_rate_period(s->slices);
+	struct timeline_late late = {
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.token = -1,
+		.display_token = -1,
+		.expected_start_ns = start_ns,
+		.expected_end_ns = start_ns + period_ns,
+		.present_ns = TIMELINE_NONE,
+		.predicted_ns = TIMELINE_NONE,
+		.compose_start_ns = TIMELINE_NONE,
+		.compose_due_ns = TIMELINE_NONE,
+		.pid = pid,
+		.layer = layer,
+	};
+
+	if (end_ns - start_ns > period_ns && !timeline_counts(s->timeline)->actual)
+		on_late(s, &late);
+}
+
 static void on_app_frame(void *ctx, int32_t pid, int64_t start_ns, int64_t end_ns)
 {
 	struct frame_stream *s = ctx;
@@ -139,17 +173,9 @@ static void on_app_frame(void *ctx, int32_t pid, int64_t start_ns, int64_t end_n
 		.flags = FRAME_PERIOD,
 	};
 
+	frame.layer = UINT32_MAX;
 	add_frame(s, pid, "Choreographer#doFrame", LAYER_CHOREOGRAPHER, &frame);
-}
-
-static void on_late(void *ctx, const struct timeline_late *late)
-{
-	struct frame_stream *s = ctx;
-	size_t count;
-	const struct layer *layers = timeline_layers(s->timeline, &count);
-
-	if (s->late && late->layer < count)
-		s->late(s->late_ctx, &layers[late->layer], late);
+	tell_long(s, pid, start_ns, end_ns, frame.layer);
 }
 
 struct timeline *stream_new_timeline(struct frame_stream *s)

@@ -47,7 +47,8 @@ typedef void (*stream_shown)(void *ctx, const struct layer *layer, int64_t prese
 void frame_stream_watch(struct frame_stream *stream, stream_shown shown, void *ctx);
 
 /* Called from frame_stream_settle() for each row of an app that was late or never shown, near the
- * order of their starts. */
+ * order of their starts; in a trace without rows, for each doFrame that took longer than a period.
+ */
 typedef void (*stream_late)(void *ctx, const struct layer *layer, const struct timeline_late *late);
 void frame_stream_watch_late(struct frame_stream *stream, stream_late late, void *ctx);
 

@@ -192,7 +192,6 @@ int frames_janks_take(struct frames_janks *janks, const struct layer *layer, con
 		.package = package,
 		.process = process,
 		.layer = layer->name,
-		.jank_type = timeline_jank_text(late->jank, jank_type, sizeof(jank_type)),
 	};
 	struct record record = {.type = RECORD_JANK, .jank = &jank};
 	struct why_verdict verdict;
@@ -206,8 +205,10 @@ int frames_janks_take(struct frames_janks *janks, const struct layer *layer, con
 	janks->judged++;
 	look_at_clocks(janks);
 	base_ns = (int64_t)janks->suspended_ns;
-	if (late->token >= 0)
+	if (late->token >= 0) {
 		jank.surface_frame_token = SOME_I64(late->token);
+		jank.jank_type = timeline_jank_text(late->jank, jank_type, sizeof(jank_type));
+	}
 	if (late->display_token >= 0)
 		jank.display_frame_token = SOME_I64(late->display_token);
 	if (janks->changed_ns && from_ns < (int64_t)(janks->changed_ns + NEAR_NS))
