@@ -279,3 +279,54 @@ Test(slices, a_queuebuffer_is_of_one_drawframe)
 	cr_assert_eq(l.work_ns, 700);
 	slices_free(slices);
 }
+
+/* Edges of vsync behind t, which is moved on. */
+static void tick(struct slices *slices, int64_t *t, int64_t step_ns, int count)
+{
+	for (int i = 0; i < count; i++, *t += step_ns)
+		play(slices, MARK_COUNTER, 1, *t, "VSYNC-app", i % 2);
+	slices_settle(slices, *t);
+}
+
+static void expect_rate(struct slices *slices, int64_t period_ns)
+{
+	int64_t got_ns = slices_rate_period(slices);
+
+	cr_expect(got_ns > period_ns - 20000 && got_ns < period_ns + 20000, "%lld, not %lld",
+		  (long long)got_ns, (long long)period_ns);
+}
+
+Test(slices, a_rate_that_changes_shows_at_once)
+{
+	static const struct slices_ops slices_ops = {.latch = NULL};
+	struct slices *slices = slices_new(&slices_ops, NULL);
+	int64_t t = 1000000000;
+
+	tick(slices, &t, 16666667, 40);
+	expect_rate(slices, 16666667);
+	tick(slices, &t, 11111111, 5);
+	expect_rate(slices, 11111111);
+	tick(slices, &t, 11111111, 100);
+	expect_rate(slices, 11111111);
+	tick(slices, &t, 8333333, 5);
+	expect_rate(slices, 8333333);
+	tick(slices, &t, 8333333, 60);
+	tick(slices, &t, 11111111, 5);
+	expect_rate(slices, 11111111);
+	slices_free(slices);
+}
+
+/* An app that is always late asks for each second vsync: the display's rate is what it was. */
+Test(slices, vsyncs_that_nobody_asked_for_are_no_other_rate)
+{
+	static const struct slices_ops slices_ops = {.latch = NULL};
+	struct slices *slices = slices_new(&slices_ops, NULL);
+	int64_t t = 1000000000;
+
+	tick(slices, &t, 8333333, 60);
+	tick(slices, &t, 16666667, 20);
+	expect_rate(slices, 8333333);
+	tick(slices, &t, 25000000, 8);
+	expect_rate(slices, 8333333);
+	slices_free(slices);
+}

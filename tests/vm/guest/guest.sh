@@ -400,7 +400,67 @@ on_phone() {
 	return 1
 }
 
-for s in doctor rights clocks phone stacks tiers android frames blocks kernel_tests; do
+# ---- frames that are late by a call through the binder driver, and by three other causes
+late() {
+	case $GUEST in gki-6.1) ;; *) return ;; esac
+	folder=/tmp/late
+	mkdir -p $folder/bin
+	ln -s /payload/apps/late_app $folder/bin/perfetto
+	mkfifo $folder/in $folder/out
+	# An emulated machine needs more time for each frame.
+	/payload/apps/late_app $folder --binder /dev/binder 8:8:binder,lock_main,main_cpu,hog_main <$folder/in >$folder/out &
+	exec 7>$folder/in 8<$folder/out
+	read -r word pid frames <&8
+	[ "$word" = ready ]
+	ok $? "late: the app is ready" "$word" || return
+	PATH=$folder/bin:$PATH LATE_TRACE=$folder/trace $js record -p $pid --frames perfetto -i 500ms --net off --max-lost 100 \
+		-q -o late.jsonl 2>late.err &
+	recorder=$!
+	tries=0
+	while ! grep -qs '"type":"interval"' late.jsonl && [ $tries -lt 300 ]; do sleep 0.1; tries=$((tries + 1)); done
+	echo go >&7
+	read -r word <&8
+	[ "$word" = done ]
+	ok $? "late: the app has drawn $frames frames" "$word"
+	# Frames are settled when all of perfetto's have come.
+	sleep 5
+	kill -INT $recorder
+	wait $recorder
+	ok $? "late: record" "$(cat late.err)"
+	exec 7>&- 8<&-
+	awk '
+		function number(key) { return match($0, "\"" key "\":[-0-9]+") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) + 0 : 0 }
+		function word(key) { return match($0, "\"" key "\":\"[a-z_]+") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4) : "" }
+		/"expected_start_ns"/ && /"ways"/ {
+			token = number("token")
+			if (number("present_ns") > number("predicted_ns")) { late[token] = word("cause"); n++ }
+			# others had the CPU
+			took = word("cause") == "no_cpu" ? number("took_ns") : 0
+			if (number("main_waited_ns") + number("render_waited_ns") - took > number("period_ns") / 5) spoiled[token] = 1
+			next
+		}
+		/"type":"jank"/ {
+			token = number("surface_frame_token")
+			if (!(token in late)) { print "not ok - late: a frame in time is told: " token; bad = 1; next }
+			told[token] = 1
+			if (late[token] == "" || token in spoiled) { held++; next }
+			all[late[token]]++
+			if (word("cause") == late[token]) { good[late[token]]++; right++ } else print "# late: " late[token] " is told as " word("cause")
+			judged++
+		}
+		END {
+			for (token in late) if (!(token in told)) { print "not ok - late: frame " token " is not told"; bad = 1 }
+			for (cause in all) print "# late: " cause ": " good[cause] + 0 " of " all[cause]
+			print (right >= 0.95 * judged && judged >= 16 ? "ok" : "not ok") " - late: the cause of " right " of " judged " late frames (" held + 0 " that others held up)"
+			print (good["binder"] >= 0.9 * all["binder"] && all["binder"] >= 4 ? "ok" : "not ok") " - late: binder calls, " good["binder"] + 0 " of " all["binder"] + 0
+			exit bad
+		}' $folder/truth.json late.jsonl >late.tap
+	ok $? "late: all late frames are told, and none that was in time"
+	! grep -q '^not ok' late.tap || failed=1
+	cat late.tap
+}
+
+for s in doctor rights clocks phone stacks tiers android frames late blocks kernel_tests; do
 	stage $s && $s
 done
 exit $failed
