@@ -5,6 +5,7 @@
  * kernels before 5.12 lack. */
 #pragma once
 #include <bpf/bpf_core_read.h>
+#include "bits.bpf.h"
 #include "flight_maps.bpf.h"
 #include "looper_switch.bpf.h"
 #include "order.bpf.h"
@@ -224,6 +225,12 @@ static __always_inline void flight_out(struct task_struct *prev, __u32 tid, stru
 	ordered_add(&thread->ended, 1);
 }
 
+static __always_inline void flight_wait_ends(struct cpu_slot *cpu, __u32 index)
+{
+	cpu->flight_waiting[index / 64 % (FLIGHT_THREADS / 64)] &= ~(1ull << index % 64);
+	cpu->flight_waits = (cpu->flight_waiting[0] | cpu->flight_waiting[1]) != 0;
+}
+
 /* The task that comes. */
 static __always_inline void flight_in(struct task_struct *next, __u32 tid, struct cpu_slot *cpu,
 				      __u32 cpu_id, __u64 now_ns, __u64 uncharged_ns, bool direct)
@@ -259,13 +266,34 @@ static __always_inline void flight_in(struct task_struct *next, __u32 tid, struc
 	thread->in_cpu = cpu_id;
 	thread->in_uncharged_ns = uncharged_ns;
 	thread->waiting = 0;
-	if (!*(__u64 *)cpu->waiters)
-		goto out;
-	for (int i = 0; i < SCHED_MAX_WAITERS; i++)
-		if (cpu->waiters[i] == (FLIGHT_MARK | (index + 1)))
-			cpu->waiters[i] = 0;
-out:
+	if (cpu->flight_waits)
+		flight_wait_ends(cpu, index);
 	ordered_add(&thread->ended, 1);
+}
+
+/* How many threads that were moved elsewhere are found at a switch; one more than those makes a
+ * turn that nobody asks for. */
+#define FLIGHT_STALE 4
+
+/* Let those be forgotten who wait here no more. False: nobody waits. */
+static __always_inline bool flight_somebody_waits(struct cpu_slot *cpu, __u32 cpu_id)
+{
+	struct flight_thread *thread;
+	__u32 index;
+
+	for (int i = 0; i < FLIGHT_STALE; i++) {
+		if (cpu->flight_waiting[0])
+			index = first_bit(cpu->flight_waiting[0]);
+		else if (cpu->flight_waiting[1])
+			index = 64 + first_bit(cpu->flight_waiting[1]);
+		else
+			break;
+		thread = bpf_map_lookup_elem(&flight_threads, &index);
+		if (thread && thread->waiting && thread->off_cpu == cpu_id)
+			break;
+		flight_wait_ends(cpu, index);
+	}
+	return cpu->flight_waits;
 }
 
 /* prev leaves a CPU on which somebody waits: is it a watched thread? Then it had its turn. */
@@ -273,32 +301,15 @@ static __always_inline void flight_turn(struct cpu_slot *cpu, __u32 cpu_id,
 					struct task_struct *prev, __u32 tid, __u64 now_ns,
 					bool direct)
 {
-	struct flight_cpu *place = bpf_map_lookup_elem(&flight_cpus, &cpu_id);
-	struct flight_thread *thread;
+	__u64 since_ns = cpu->flight_since_ns;
 	struct flight_turn *turn;
-	bool waited = false;
-	__u64 since_ns;
-	__u32 index;
+	__u32 key;
 
-	if (!place)
+	cpu->flight_since_ns = now_ns;
+	if (!flight_somebody_waits(cpu, cpu_id) || !tid || now_ns <= since_ns)
 		return;
-	for (int i = 0; i < SCHED_MAX_WAITERS; i++) {
-		if (!(cpu->waiters[i] & FLIGHT_MARK))
-			continue;
-		index = (cpu->waiters[i] & (FLIGHT_MARK - 1)) - 1;
-		thread = bpf_map_lookup_elem(&flight_threads, &index);
-		/* It waits no more, or elsewhere by now. */
-		if (!thread || !thread->waiting || thread->off_cpu != cpu_id)
-			cpu->waiters[i] = 0;
-		else
-			waited = true;
-	}
-	since_ns = place->since_ns;
-	place->since_ns = now_ns;
-	if (!waited || !tid || now_ns <= since_ns)
-		return;
-	index = cpu_id * FLIGHT_TURNS + ((__u32)place->count & (FLIGHT_TURNS - 1));
-	turn = bpf_map_lookup_elem(&flight_turns, &index);
+	key = cpu_id * FLIGHT_TURNS + ((__u32)cpu->flight_turns & (FLIGHT_TURNS - 1));
+	turn = bpf_map_lookup_elem(&flight_turns, &key);
 	if (!turn)
 		return;
 	ordered_add(&turn->sequence, 1);
@@ -308,5 +319,5 @@ static __always_inline void flight_turn(struct cpu_slot *cpu, __u32 cpu_id,
 	turn->tgid = TASK_FIELD(direct, prev, tgid);
 	copy_comm(turn->comm, prev, direct);
 	ordered_add(&turn->sequence, 1);
-	*(volatile __u64 *)&place->count += 1;
+	*(volatile __u64 *)&cpu->flight_turns += 1;
 }

@@ -15,14 +15,6 @@ struct {
 	__type(value, struct flight_thread);
 } flight_threads SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct flight_cpu);
-} flight_cpus SEC(".maps");
-
 /* tid -> index of its row of flight_threads. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -60,30 +52,15 @@ static __always_inline struct flight_thread *flight_of(__u32 tid, __u32 *index)
 }
 
 /* The thread waits for this CPU from now on: who runs there has its turn told. Under the CPU's
- * run-queue lock. Where four wait already nobody is told to run in its place. */
+ * run-queue lock. */
 static __always_inline void flight_wait_for(struct flight_thread *thread, struct cpu_slot *cpu,
 					    __u32 cpu_id, __u32 index, __u64 now_ns)
 {
-	struct flight_cpu *place = bpf_map_lookup_elem(&flight_cpus, &cpu_id);
-	__u16 mark = FLIGHT_MARK | (index + 1);
-	bool others = false, has_row = false;
-
-	if (!place)
-		return;
 	thread->off_cpu = cpu_id;
 	thread->waiting = 1;
-	for (int i = 0; i < SCHED_MAX_WAITERS; i++) {
-		if (cpu->waiters[i] == mark)
-			has_row = true;
-		else if (cpu->waiters[i] & FLIGHT_MARK)
-			others = true;
-	}
-	if (!others && !has_row)
-		place->since_ns = now_ns;
-	for (int i = 0; i < SCHED_MAX_WAITERS && !has_row; i++) {
-		if (cpu->waiters[i])
-			continue;
-		cpu->waiters[i] = mark;
-		return;
-	}
+	/* While somebody waits each switch of the CPU writes it. */
+	if (!cpu->flight_waits)
+		cpu->flight_since_ns = now_ns;
+	cpu->flight_waits = 1;
+	cpu->flight_waiting[index / 64 % (FLIGHT_THREADS / 64)] |= 1ull << index % 64;
 }

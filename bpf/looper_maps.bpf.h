@@ -7,7 +7,7 @@
 #include "loss.bpf.h"
 
 /* Sized before load, for N threads that may be watched at a time; 1 of each where none is. Memory:
- * N x (slot 1,256 + stash 312 + about 80 of the hash) bytes, whole pages: 103 KiB for 64, 6.4 MiB
+ * N x (slot 1,264 + stash 312 + about 80 of the hash) bytes, whole pages: 103 KiB for 64, 6.4 MiB
  * for 4,096; and the two rings, of which the one of events
  * grows with N (sched_kernel.c). */
 struct {

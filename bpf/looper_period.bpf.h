@@ -3,6 +3,7 @@
 #pragma once
 #include <bpf/bpf_core_read.h>
 #include "abi/sched.h"
+#include "bits.bpf.h"
 #include "compat.bpf.h"
 #include "looper_wait.bpf.h"
 #include "order.bpf.h"
@@ -24,30 +25,46 @@ static __always_inline bool looper_is_amid(const struct looper_slot *slot)
 	return *(volatile __u32 *)&slot->begun != *(volatile __u32 *)&slot->ended;
 }
 
-/* It waits for a CPU now: who runs there runs in its place. More than there is room for go untold.
- */
+/* Its place among those who wait for the CPU. */
+static __always_inline bool looper_has_row(const struct looper_slot *slot,
+					   const struct cpu_slot *cpu, __u32 index)
+{
+	__u32 row = slot->waiting_row & (SCHED_MAX_WAITERS - 1);
+
+	return (cpu->looper_waiting >> row & 1) && cpu->waiters[row] == index;
+}
+
+static __always_inline void looper_leave_row(const struct looper_slot *slot, struct cpu_slot *cpu,
+					     __u32 index)
+{
+	if (looper_has_row(slot, cpu, index))
+		cpu->looper_waiting &= ~(1u << (slot->waiting_row & (SCHED_MAX_WAITERS - 1)));
+}
+
+/* It waits for a CPU now: who runs there runs in its place. Under that CPU's run-queue lock. A row
+ * of an earlier wait stays where that went on at another CPU, until this one switches, and a task
+ * that is ready already may be woken once more. */
 static __always_inline void looper_wait_for(struct looper_slot *slot, struct cpu_slot *cpu,
 					    __u32 cpu_id, __u32 index, __u64 now_ns)
 {
-	bool has_row = false;
+	bool has_row = looper_has_row(slot, cpu, index);
+	__u32 row;
 
-	/* A row of an earlier wait stays where that went on at another CPU, until this one
-	 * switches, and a task that is ready already may be woken once more. In two rows what runs
-	 * would be booked twice. */
-	for (int i = 0; i < SCHED_MAX_WAITERS; i++)
-		if (cpu->waiters[i] == index + 1)
-			has_row = true;
 	if (has_row && slot->waiting && slot->waiting_cpu == cpu_id)
 		return;
 	slot->waiting = 1;
 	slot->waiting_cpu = cpu_id;
 	slot->waiting_since_ns = now_ns;
-	for (int i = 0; i < SCHED_MAX_WAITERS && !has_row; i++) {
-		if (cpu->waiters[i])
-			continue;
-		cpu->waiters[i] = index + 1;
+	if (has_row)
+		return;
+	if (cpu->looper_waiting == ~0u) {
+		looper_loss(LOOPER_LOSS_WAITER_UNPLACED);
 		return;
 	}
+	row = first_bit((__u32)~cpu->looper_waiting) & (SCHED_MAX_WAITERS - 1);
+	cpu->waiters[row] = index;
+	cpu->looper_waiting |= 1u << row;
+	slot->waiting_row = row;
 }
 
 static __always_inline __u64 looper_cpu_ns(const struct looper_slot *slot, __u64 now_ns)

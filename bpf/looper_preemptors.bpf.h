@@ -3,9 +3,8 @@
  * when such a task leaves the CPU. */
 #pragma once
 #include "looper_maps.bpf.h"
-#include "abi/flight.h"
-#include "abi/sched.h"
-#include "compat.bpf.h"
+#include "bits.bpf.h"
+#include "sched_maps.bpf.h"
 
 /* Few rows for many tasks: a new one takes the place of the lightest, whose time goes to the
  * others, so that a task that runs for long stays (the space-saving way of heavy hitters).
@@ -54,31 +53,37 @@ __noinline int book_in_row(__u32 index, __u32 tid, __u64 ns)
 	return 0;
 }
 
-/* prev leaves a CPU on which watched threads wait to run: it ran in their place. */
-static __always_inline void book_preemptors(struct cpu_slot *cpu, __u32 cpu_id,
-					    struct task_struct *prev, __u64 now_ns, bool direct)
+/* The current task leaves a CPU on which watched threads wait to run: it ran in their place. Not
+ * static, so that its loop is verified once. */
+__noinline int book_preemptors(__u32 cpu_id, __u64 now_ns)
 {
-	__u32 tid = TASK_FIELD(direct, prev, pid);
-	__u64 last_ns = cpu->looper_since_ns;
+	struct cpu_slot *cpu = bpf_map_lookup_elem(&cpus, &cpu_id);
+	__u32 tid = (__u32)bpf_get_current_pid_tgid(), waiting;
+	__u64 last_ns;
 
+	if (!cpu)
+		return 0;
+	waiting = cpu->looper_waiting;
+	last_ns = cpu->looper_since_ns;
 	cpu->looper_since_ns = now_ns;
-	for (int i = 0; i < SCHED_MAX_WAITERS; i++) {
-		__u32 index = (__u32)cpu->waiters[i] - 1;
+	for (int i = 0; i < SCHED_MAX_WAITERS && waiting; i++) {
+		__u32 row = first_bit(waiting) & (SCHED_MAX_WAITERS - 1);
+		__u32 index = cpu->waiters[row];
 		struct looper_slot *slot;
 		__u64 since_ns;
 
-		if (!cpu->waiters[i] || (cpu->waiters[i] & FLIGHT_MARK))
-			continue;
+		waiting &= waiting - 1;
 		slot = bpf_map_lookup_elem(&looper_slots, &index);
 		if (!slot || !slot->waiting || slot->waiting_cpu != cpu_id) {
-			cpu->waiters[i] = 0;
+			cpu->looper_waiting &= ~(1u << row);
 			continue;
 		}
 		/* The last switch that this was called for may be older than the wait. */
 		since_ns = slot->waiting_since_ns > last_ns ? slot->waiting_since_ns : last_ns;
 		if (tid && tid != slot->tid && now_ns > since_ns)
 			book_in_row(index, tid, now_ns - since_ns);
-		/* Two CPUs may have given it a row at the same moment: once is enough. */
+		/* It may have two rows, here or at two CPUs: once is enough. */
 		slot->waiting_since_ns = now_ns;
 	}
+	return 0;
 }

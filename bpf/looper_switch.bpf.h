@@ -365,9 +365,7 @@ static __always_inline void looper_switch_in(struct looper_slot *slot, struct ta
 	slot->out_delay_ns += wait_ns;
 	slot->out_switches = TASK_FIELD(direct, next, nvcsw) + TASK_FIELD(direct, next, nivcsw);
 	slot->waiting = 0;
-	for (int i = 0; i < SCHED_MAX_WAITERS; i++)
-		if (cpu->waiters[i] == index + 1)
-			cpu->waiters[i] = 0;
+	looper_leave_row(slot, cpu, index);
 	if (slept_in_wait)
 		looper_leave_wait(slot, index, next, now_ns, slot->detector != LOOPER_BY_SYSCALL);
 	looper_end(slot);

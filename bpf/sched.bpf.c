@@ -52,14 +52,13 @@ static __always_inline void watch_switch(struct cpu_slot *cpu, __u32 cpu_id,
 	struct looper_slot *slot;
 	__u64 uncharged_ns = 0;
 
-	if (!leaving && !coming && !*(__u64 *)cpu->waiters)
+	if (!leaving && !coming && !somebody_waits(cpu))
 		return;
 	at.now_ns = bpf_ktime_get_ns();
-	if (*(__u64 *)cpu->waiters) {
-		book_preemptors(cpu, cpu_id, prev, at.now_ns, direct);
-		if (watch_flight)
-			flight_turn(cpu, cpu_id, prev, out->tid, at.now_ns, direct);
-	}
+	if (cpu->looper_waiting)
+		book_preemptors(cpu_id, at.now_ns);
+	if (watch_flight && cpu->flight_waits)
+		flight_turn(cpu, cpu_id, prev, out->tid, at.now_ns, direct);
 	at.state = out->off_state;
 	at.state_bits = state_bits;
 	if (watch_flight && ((leaving | coming) & FLIGHT_MARK))

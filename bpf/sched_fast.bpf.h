@@ -124,7 +124,7 @@ static __always_inline bool switch_fast(__u64 *ctx, bool direct)
 	if (watch_loopers) {
 		key = ids.tid;
 		slot = bpf_map_lookup_elem(&tasks, &key);
-		if (*(__u64 *)cpu->waiters || (key && (!slot || slot->watch)))
+		if (somebody_waits(cpu) || (key && (!slot || slot->watch)))
 			return false;
 	}
 

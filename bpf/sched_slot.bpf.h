@@ -26,6 +26,12 @@ static __always_inline void book_overflow(__u32 uid, __u64 cpu_ns, __u32 reason)
 		loss_add(&losses, SCHED_LOSS_OVERFLOW_MAP_FULL, cpu_ns);
 }
 
+/* Watched threads wait for this CPU. */
+static __always_inline bool somebody_waits(const struct cpu_slot *cpu)
+{
+	return *(__u64 *)&cpu->looper_waiting;
+}
+
 static __always_inline bool is_hashed(__u32 tid)
 {
 	return tid >= array_slots;

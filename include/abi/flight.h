@@ -5,22 +5,22 @@
 #ifndef __VMLINUX_H__
 #include <linux/types.h>
 #endif
+#include "abi/sched.h"
 
 #define FLIGHT_COMM_LEN 16
 /* How many threads are recorded at a time; and bytes of the table that the programs look a tid up
  * in by its low bits, so that one load tells nearly all other threads apart. Powers of two; an
  * index + 1 fits into a byte. */
-#define FLIGHT_THREADS 128
+#define FLIGHT_THREADS SCHED_FLIGHT_THREADS
 #define FLIGHT_NEAR    1024
 /* Entries of a block; a watched thread has a run of 1, 2, 4 or 8 blocks. Memory: 120 x 1,024 x 64
- * bytes are 7.5 MiB; the threads take 24 KiB, and the turns 28 KiB for each CPU. */
+ * bytes are 7.5 MiB; the threads take 24 KiB, and the turns 48 KiB for each CPU. */
 #define FLIGHT_BLOCKS        120
 #define FLIGHT_BLOCK_ENTRIES 1024
 #define FLIGHT_MOST_BLOCKS   8
 /* Turns that are kept for each CPU; a power of two. */
-#define FLIGHT_TURNS 512
-/* In task_slot.watch and in cpu_slot.waiters: the flight recorder's; the other bits are a looper's
- * index + 1, or in waiters a flight_thread's. */
+#define FLIGHT_TURNS 1024
+/* In task_slot.watch: the flight recorder's; the other bits are a looper's index + 1. */
 #define FLIGHT_MARK 0x8000u
 
 enum flight_flag {
@@ -97,7 +97,8 @@ struct flight_thread {
 	__u32 placed;  /* switch-ins that were not shown and are no gap: FLIGHT_PLACED */
 };
 
-/* Who ran on a CPU while a watched thread waited for it. sequence as that of an entry. */
+/* Who ran on a CPU while a watched thread waited for it. sequence as that of an entry; how many
+ * there were says cpu_slot.flight_turns. */
 struct flight_turn {
 	__u64 begin_ns, end_ns;
 	__u32 sequence;
@@ -105,15 +106,7 @@ struct flight_turn {
 	char comm[FLIGHT_COMM_LEN];
 };
 
-/* Written under the CPU's run-queue lock, but for count, which is the number of turns and one whole
- * store. */
-struct flight_cpu {
-	__u64 count;
-	__u64 since_ns; /* since when who runs here runs in a watched thread's place */
-	__u64 reserved[6];
-};
-
 _Static_assert(sizeof(struct flight_entry) == 64, "one cache line");
 _Static_assert(sizeof(struct flight_thread) == 184, "no holes");
 _Static_assert(sizeof(struct flight_turn) == 48, "no holes");
-_Static_assert(sizeof(struct flight_cpu) == 64, "one cache line");
+_Static_assert(FLIGHT_THREADS < 256 && FLIGHT_THREADS % 64 == 0, "an index + 1 is a byte");

@@ -209,6 +209,8 @@ struct looper_slot {
 	__u64 spell;    /* counts the switch-outs */
 	__u64 woken_ns; /* 0: not since it left */
 	__u32 waiting_cpu, waiting; /* runnable on that CPU's queue; waiting 0: not */
+	__u32 waiting_row;          /* its place in waiters of the cpu_slot, if it has one */
+	__u32 reserved;
 	__u64 waiting_since_ns;
 	/* the present period */
 	__u64 begin_cpu_ns, begin_delay_ns, begin_faults_minor, begin_faults_major;
@@ -363,7 +365,9 @@ enum looper_loss {
 	LOOPER_LOSS_MISSED_SWITCH = 2,   /* of a watched thread; made good from the kernel's sums */
 	LOOPER_LOSS_MISSED_EXIT = 3,     /* a uprobe did not see a wait's end that the switch saw */
 	LOOPER_LOSS_WAKER_RING_FULL = 4, /* a waker that is told without its stack */
-	LOOPER_LOSS_MAX = 5,
+	LOOPER_LOSS_WAITER_UNPLACED =
+		5, /* a wait for a CPU of which is not told who ran: too many waited there */
+	LOOPER_LOSS_MAX = 6,
 };
 
 _Static_assert(sizeof(struct looper_sums) == 160, "struct looper_sums");

@@ -9,10 +9,14 @@
 #include <linux/types.h>
 #endif
 
-#define SCHED_COMM_LEN    16
-#define SCHED_ARGV0_LEN   256
-#define SCHED_MAX_CPUS    512
-#define SCHED_MAX_WAITERS 4
+#define SCHED_COMM_LEN  16
+#define SCHED_ARGV0_LEN 256
+#define SCHED_MAX_CPUS  512
+/* Threads of the blocks source that may wait for one CPU with who runs there being told: bits of
+ * cpu_slot.looper_waiting. More are counted (LOOPER_LOSS_WAITER_UNPLACED). */
+#define SCHED_MAX_WAITERS 32
+/* Threads that the flight recorder has room for: bits of cpu_slot.flight_waiting. */
+#define SCHED_FLIGHT_THREADS 128
 
 /* Slots are marked in groups with the epoch of their last switch, so that a read-out passes over
  * those where nothing ran. */
@@ -95,8 +99,8 @@ struct asked_task {
 
 /* Who runs on a CPU, and how long it has idled. sequence is odd while the CPU's switch program
  * writes from tid to rq: sequence + 1, fields, sequence + 1. Reader: load-acquire of an even
- * sequence, fields, acquire fence, the same sequence again. waiters are written under the CPU's
- * run-queue lock and read there only. */
+ * sequence, fields, acquire fence, the same sequence again. What is behind rq is written under the
+ * CPU's run-queue lock and read there only, but for flight_turns, which is one whole store. */
 struct cpu_slot {
 	__u32 sequence;
 	__u32 tid;       /* 0: idle */
@@ -106,11 +110,18 @@ struct cpu_slot {
 	__u64 in_cpu_ns; /* sum_exec_runtime of the running task when it came */
 	__u64 idle_ns;
 	__u64 task, rq; /* kernel addresses, for fault-proof reads only; rq 0: not known */
-	/* watched main threads that wait for this CPU, index + 1 of their slots; 0: a free place */
-	__u16 waiters[SCHED_MAX_WAITERS];
-	/* second line, touched only while waiting */
-	__u64 looper_since_ns; /* CLOCK_MONOTONIC: since when who runs here runs in its place */
-	__u64 padding[7];
+	/* Watched threads that wait for this CPU, in one word that each switch looks at: the places
+	 * of waiters that are taken, and whether flight_waiting has a bit. */
+	__u32 looper_waiting, flight_waits;
+	/* second line, touched only while somebody waits. CLOCK_MONOTONIC: since when who runs here
+	 * runs in their place. */
+	__u64 looper_since_ns, flight_since_ns;
+	__u64 flight_waiting[SCHED_FLIGHT_THREADS / 64]; /* by the index of flight_thread */
+	__u64 flight_turns; /* how many struct flight_turn this CPU has had */
+	__u64 padding[3];
+	/* third line */
+	__u16 waiters[SCHED_MAX_WAITERS]; /* index of the looper_slot, where looper_waiting says so
+					   */
 };
 
 /* One live reading of what runs on a CPU now, made by sched_read_running. */
@@ -273,7 +284,7 @@ enum sched_loss {
 _Static_assert(sizeof(struct task_sums) == 32, "task_sums");
 _Static_assert(sizeof(struct task_slot) == 128, "task_slot is two cache lines");
 _Static_assert(sizeof(struct asked_task) == 64, "asked_task is one cache line");
-_Static_assert(sizeof(struct cpu_slot) == 128, "cpu_slot is two cache lines");
+_Static_assert(sizeof(struct cpu_slot) == 192, "cpu_slot is three cache lines");
 _Static_assert(sizeof(struct running_task) == 88, "running_task");
 _Static_assert(sizeof(struct task_death) == 112, "task_death");
 _Static_assert(sizeof(struct task_program) == 376, "task_program");

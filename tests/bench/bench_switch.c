@@ -125,7 +125,6 @@ static void size_flight(struct bpf_object *object)
 				 FLIGHT_THREADS);
 	bpf_map__set_max_entries(bpf_object__find_map_by_name(object, "flight_entries"),
 				 FLIGHT_BLOCKS * FLIGHT_BLOCK_ENTRIES);
-	bpf_map__set_max_entries(bpf_object__find_map_by_name(object, "flight_cpus"), cpus);
 	bpf_map__set_max_entries(bpf_object__find_map_by_name(object, "flight_turns"),
 				 cpus * FLIGHT_TURNS);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "abi/sched.h"
@@ -286,6 +287,87 @@ static void test_waker(struct flight_kernel *kernel)
 	flight_kernel_tidy(kernel);
 }
 
+#define CROWD 12
+
+/* Wakes with the others of the crowd at each tenth of a second, and has the CPU for 4 ms then, each
+ * as long as it wants it: so those that come last wait while nobody waits any more whose wait began
+ * among the first. */
+static void __attribute__((noreturn)) crowd(void)
+{
+	const struct sched_param first = {.sched_priority = 1};
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pin();
+	if (sched_setscheduler(0, SCHED_FIFO, &first))
+		_exit(1);
+	for (;;) {
+		uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC), until_ns;
+		struct timespec next;
+
+		now_ns += 100 * NSEC_PER_MSEC - now_ns % (100 * NSEC_PER_MSEC);
+		next.tv_sec = (time_t)(now_ns / NSEC_PER_SEC);
+		next.tv_nsec = (long)(now_ns % NSEC_PER_SEC);
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
+		until_ns = clock_now_ns(CLOCK_PROCESS_CPUTIME_ID) + 4 * NSEC_PER_MSEC;
+		while (clock_now_ns(CLOCK_PROCESS_CPUTIME_ID) < until_ns)
+			;
+	}
+}
+
+/* Twelve threads wait for one CPU at a time, beside one that always wants it: of each is told who
+ * ran in its place. What process 1 does, which this kernel may hide, names nobody. */
+static void test_crowd(struct flight_kernel *kernel)
+{
+	static struct spell spells[SPELLS];
+	uint64_t begin_ns, end_ns, waited_ns[CROWD] = {0}, told_ns[CROWD] = {0};
+	pid_t pids[CROWD], hog;
+	int indexes[CROWD];
+	unsigned waited = 0, told = 0, all = 0;
+	size_t count;
+
+	for (int i = 0; i < CROWD; i++)
+		if (!(pids[i] = fork()))
+			crowd();
+	if (!(hog = fork()))
+		work(0, NSEC_PER_SEC);
+	for (int i = 0; i < CROWD; i++)
+		all += (indexes[i] = flight_kernel_watch(kernel, pids[i], pids[i], 1)) >= 0;
+	usleep(150000);
+	begin_ns = clock_now_ns(CLOCK_MONOTONIC);
+	usleep(400000);
+	end_ns = clock_now_ns(CLOCK_MONOTONIC);
+	for (int i = 0; i < CROWD && all == CROWD; i++) {
+		if (flight_kernel_spells(kernel, (uint32_t)indexes[i], begin_ns, end_ns, spells,
+					 SPELLS, &count))
+			continue;
+		for (size_t n = 0; n < count; n++) {
+			if (spells[n].state != SPELL_RUNNABLE)
+				continue;
+			waited_ns[i] += (uint64_t)(spells[n].end_ns - spells[n].begin_ns);
+			if (spells[n].other.tid)
+				told_ns[i] += (uint64_t)(spells[n].end_ns - spells[n].begin_ns);
+		}
+		waited += waited_ns[i] > 5 * NSEC_PER_MSEC;
+		told += told_ns[i] > waited_ns[i] / 4 * 3;
+		tap_note("crowd: waited %lu ms, %lu of it in somebody's turns",
+			 (unsigned long)(waited_ns[i] / NSEC_PER_MSEC),
+			 (unsigned long)(told_ns[i] / NSEC_PER_MSEC));
+	}
+	tap_ok(waited >= CROWD - 1, "crowd: %u of %u threads wait for one CPU together", waited,
+	       CROWD);
+	tap_ok(told == CROWD, "crowd: of %u of %u it is told who ran in their place", told, CROWD);
+	for (int i = 0; i < CROWD; i++) {
+		kill(pids[i], SIGKILL);
+		waitpid(pids[i], NULL, 0);
+		if (indexes[i] >= 0)
+			flight_kernel_unwatch(kernel, (uint32_t)indexes[i]);
+	}
+	kill(hog, SIGKILL);
+	waitpid(hog, NULL, 0);
+	usleep(2000);
+	flight_kernel_tidy(kernel);
+}
+
 /* More spells than the ring has room for: what it does not have any more is unknown up to where it
  * begins, and not guessed. */
 static void test_overrun(struct flight_kernel *kernel)
@@ -360,6 +442,7 @@ static void test_variant(enum program_variant variant, struct init_watch *init)
 		test_truth(kernel, init, "sleeps", 700, 300000, false);
 		test_truth(kernel, init, "preempted", 700, 2000000, true);
 		test_waker(kernel);
+		test_crowd(kernel);
 		test_overrun(kernel);
 	}
 	flight_kernel_close(kernel);

@@ -15,7 +15,7 @@
 
 static size_t cpus_bytes(const struct flight_kernel *kernel)
 {
-	return kernel->cpu_count * sizeof(struct flight_cpu);
+	return kernel->cpu_count * sizeof(struct cpu_slot);
 }
 
 static size_t turns_bytes(const struct flight_kernel *kernel)
@@ -75,7 +75,7 @@ void flight_kernel_close(struct flight_kernel *kernel)
 	if (kernel->entries)
 		munmap(kernel->entries, ENTRIES_BYTES);
 	if (kernel->cpus)
-		munmap(kernel->cpus, cpus_bytes(kernel));
+		munmap((void *)kernel->cpus, cpus_bytes(kernel));
 	if (kernel->turns)
 		munmap(kernel->turns, turns_bytes(kernel));
 	free(kernel->copies[0]);
@@ -214,4 +214,9 @@ uint64_t flight_kernel_placed(const struct flight_kernel *kernel)
 uint64_t flight_kernel_overrun(const struct flight_kernel *kernel)
 {
 	return kernel->overrun;
+}
+
+uint64_t flight_kernel_turns_gone(const struct flight_kernel *kernel)
+{
+	return kernel->turns_gone;
 }

@@ -40,6 +40,9 @@ uint64_t flight_kernel_placed(const struct flight_kernel *kernel);
 /* Entries that were written over before anybody asked for them do not count here: only those that
  * were while they were read. */
 uint64_t flight_kernel_overrun(const struct flight_kernel *kernel);
+/* Waits that were asked for when turns of their CPU that may lie in them were written over: who ran
+ * then is not told, or not of all of the wait. */
+uint64_t flight_kernel_turns_gone(const struct flight_kernel *kernel);
 
 /* What a thread did around [begin_ns, end_ns), copied whole. Entries are in order; between in_ns of
  * one and off_ns of the next the thread ran. Before from_ns nothing is known. Behind the last entry

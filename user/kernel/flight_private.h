@@ -13,7 +13,7 @@ struct flight_kernel {
 	uint8_t *near[2]; /* flight_near of both programs */
 	struct flight_thread *threads;
 	struct flight_entry *entries;
-	struct flight_cpu *cpus;
+	const struct cpu_slot *cpus;
 	struct flight_turn *turns;
 	struct flight_row {
 		enum flight_row_state state;
@@ -22,7 +22,7 @@ struct flight_kernel {
 	bool taken[FLIGHT_BLOCKS];
 	/* two copies of a ring; the second where the programs do not order */
 	struct flight_entry *copies[2];
-	uint64_t overrun;
+	uint64_t overrun, turns_gone;
 	struct flight_turn *few_turns;     /* of one wait: FLIGHT_TURNS */
 	uint64_t missed_gone, placed_gone; /* of rows that are free again */
 };

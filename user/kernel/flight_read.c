@@ -219,23 +219,31 @@ size_t flight_kernel_turns(struct flight_kernel *kernel, unsigned cpu, uint64_t 
 			   uint64_t end_ns, struct flight_turn *turns, size_t size)
 {
 	uint64_t last, position;
+	bool gone; /* what lay before the oldest that is there */
 	size_t count = 0;
 
 	if (cpu >= kernel->cpu_count)
 		return 0;
-	last = __atomic_load_n(&kernel->cpus[cpu].count, __ATOMIC_ACQUIRE);
+	last = __atomic_load_n(&kernel->cpus[cpu].flight_turns, __ATOMIC_ACQUIRE);
 	if (kernel->plain)
 		wait_to_settle();
 	position = last > FLIGHT_TURNS ? last - FLIGHT_TURNS : 0;
+	gone = position > 0;
 	for (; position < last && count < size; position++) {
 		const struct flight_turn *from =
 			&kernel->turns[cpu * FLIGHT_TURNS + (position & (FLIGHT_TURNS - 1))];
 
-		if (!read_turn(from, position, &turns[count]) || turns[count].end_ns <= begin_ns)
+		if (!read_turn(from, position, &turns[count])) {
+			gone = true;
+			continue;
+		}
+		gone &= turns[count].begin_ns > begin_ns;
+		if (turns[count].end_ns <= begin_ns)
 			continue;
 		if (turns[count].begin_ns >= end_ns)
 			break;
 		count++;
 	}
+	kernel->turns_gone += gone;
 	return count;
 }

@@ -31,7 +31,6 @@ static int reuse_maps(struct looper_bpf *skeleton, const struct sched_kernel_loo
 		{skeleton->maps.cpus, maps->cpus_fd},
 		{skeleton->maps.flight_threads, maps->flight_threads_fd},
 		{skeleton->maps.flight_watched, maps->flight_watched_fd},
-		{skeleton->maps.flight_cpus, maps->flight_cpus_fd},
 	};
 	int err = 0;
 

@@ -19,7 +19,6 @@ void sched_flight_configure(struct sched_kernel *kernel, bool wanted)
 	bpf_map__set_max_entries(skeleton->maps.flight_watched, FLIGHT_THREADS);
 	bpf_map__set_max_entries(skeleton->maps.flight_entries,
 				 FLIGHT_BLOCKS * FLIGHT_BLOCK_ENTRIES);
-	bpf_map__set_max_entries(skeleton->maps.flight_cpus, kernel->cpu_count);
 	bpf_map__set_max_entries(skeleton->maps.flight_turns, kernel->cpu_count * FLIGHT_TURNS);
 }
 
@@ -33,7 +32,7 @@ int sched_kernel_flight(const struct sched_kernel *kernel, struct sched_kernel_f
 		.threads_fd = bpf_map__fd(skeleton->maps.flight_threads),
 		.watched_fd = bpf_map__fd(skeleton->maps.flight_watched),
 		.entries_fd = bpf_map__fd(skeleton->maps.flight_entries),
-		.cpus_fd = bpf_map__fd(skeleton->maps.flight_cpus),
+		.cpus_fd = bpf_map__fd(skeleton->maps.cpus),
 		.turns_fd = bpf_map__fd(skeleton->maps.flight_turns),
 		.near = skeleton->bss->flight_near,
 	};

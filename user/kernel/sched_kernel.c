@@ -478,7 +478,6 @@ int sched_kernel_loopers(const struct sched_kernel *kernel, struct sched_kernel_
 		.is_frozen_fd = bpf_program__fd(skeleton->progs.looper_is_frozen),
 		.flight_threads_fd = bpf_map__fd(skeleton->maps.flight_threads),
 		.flight_watched_fd = bpf_map__fd(skeleton->maps.flight_watched),
-		.flight_cpus_fd = bpf_map__fd(skeleton->maps.flight_cpus),
 		.variant = kernel->program,
 		.registers_offset = skeleton->bss->pt_regs_offset,
 	};

@@ -125,7 +125,7 @@ int sched_kernel_tasks_fd(const struct sched_kernel *kernel);
  * owned by the kernel. */
 struct sched_kernel_loopers {
 	int slots_fd, stash_fd, watched_fd, events_fd, wakes_fd, losses_fd, cpus_fd, is_frozen_fd;
-	int flight_threads_fd, flight_watched_fd, flight_cpus_fd;
+	int flight_threads_fd, flight_watched_fd;
 	enum program_variant variant;
 	uint64_t registers_offset; /* of struct pt_regs above task->stack; 0: not found */
 };

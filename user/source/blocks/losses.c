@@ -21,6 +21,8 @@ static const struct loss_info blocks_loss_items[] = {
 	{"binder_calls_not_followed", LOSS_LOST, LOSS_OF_NOTHING},
 	/* threads that ended a long sleep and are told without their stack */
 	{"wakers_without_stack", LOSS_LOST, LOSS_OF_NOTHING},
+	/* waits for a CPU of which is not told who ran there: too many watched threads waited */
+	{"blocks_waiters_untold", LOSS_LOST, LOSS_OF_NOTHING},
 	{"probes_delayed", LOSS_LATE, LOSS_OF_NOTHING},
 	{"probes_held_off", LOSS_LATE, LOSS_OF_NOTHING}, /* by a process that keeps its mmap_lock */
 	/* the switch program sees what a probe did not */
@@ -67,6 +69,7 @@ static void add_kernel_losses(struct blocks_source *blocks, struct counter_list 
 		[LOOPER_LOSS_MISSED_SWITCH] = "blocks_missed_switches",
 		[LOOPER_LOSS_MISSED_EXIT] = "blocks_missed_exit",
 		[LOOPER_LOSS_WAKER_RING_FULL] = "wakers_without_stack",
+		[LOOPER_LOSS_WAITER_UNPLACED] = "blocks_waiters_untold",
 	};
 	uint64_t losses[LOOPER_LOSS_MAX];
 

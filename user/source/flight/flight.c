@@ -110,6 +110,8 @@ static int flight_sample(struct source *source, struct record_interval *interval
 				   &flight->placed_told)
 		       ?: add_loss(interval, "flight_overrun",
 				   flight_kernel_overrun(flight->kernel), &flight->overrun_told)
+		       ?: add_loss(interval, "flight_turns_gone",
+				   flight_kernel_turns_gone(flight->kernel), &flight->turns_told)
 		       ?: add_loss(interval, "flight_threads_unwatched", flight->crowded,
 				   &flight->crowded_told);
 }
@@ -181,6 +183,8 @@ static const struct loss_info loss_items[] = {
 	{"flight_placed", LOSS_REPAIRED, LOSS_OF_NOTHING},
 	/* Entries that were written over while they were read. */
 	{"flight_overrun", LOSS_LOST, LOSS_OF_NOTHING},
+	/* Waits that were asked for when it was no longer there who ran in all of their time. */
+	{"flight_turns_gone", LOSS_LOST, LOSS_OF_NOTHING},
 	/* The most threads at a time that make frames and found no room. */
 	{"flight_threads_unwatched", LOSS_LOST, LOSS_OF_NOTHING},
 };

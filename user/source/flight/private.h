@@ -31,7 +31,7 @@ struct flight_source {
 	unsigned ticks;
 	/* Threads that found no room at the last look through all of them; the most ever. */
 	uint64_t crowded_now, crowded;
-	uint64_t gaps_told, placed_told, overrun_told, crowded_told;
+	uint64_t gaps_told, placed_told, overrun_told, turns_told, crowded_told;
 };
 
 /* Look for threads that make frames and are not followed yet: of one target, and of
