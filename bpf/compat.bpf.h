@@ -24,6 +24,7 @@ struct rq___irq_time {
 #define TASK_DEAD_BIT            0x0080
 #define TASK_NOLOAD_BIT          0x0400
 #define TASK_RTLOCK_WAIT_BIT     0x1000
+#define TASK_FREEZABLE_BIT       0x2000 /* f5d39b020809 (6.1): how futex, epoll and timers sleep */
 #define TASK_FROZEN_BIT          0x8000
 
 /* Read p->field: directly where the verifier knows p's type (tp_btf, iter), else by probe read.

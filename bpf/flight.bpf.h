@@ -10,8 +10,6 @@
 #include "looper_switch.bpf.h"
 #include "order.bpf.h"
 
-const volatile bool watch_flight;
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -31,12 +29,14 @@ struct {
 /* The spell that the thread's row has now, and that ended at in_ns. */
 static __always_inline void flight_put(struct flight_thread *thread, __u64 in_ns)
 {
-	__u32 key = thread->first + ((__u32)thread->count & thread->mask);
+	__u64 count = thread->count;
+	__u32 key = thread->first + ((__u32)count & thread->mask);
+	__u32 sequence = 2 * (__u32)(count >> (thread->order & 31)) + 1;
 	struct flight_entry *entry = bpf_map_lookup_elem(&flight_entries, &key);
 
 	if (!entry)
 		return;
-	ordered_add(&entry->sequence, 1);
+	ordered_set(&entry->sequence, sequence, 1);
 	entry->off_ns = thread->off_ns;
 	entry->woken_ns = thread->woken_ns;
 	entry->in_ns = in_ns;
@@ -50,8 +50,8 @@ static __always_inline void flight_put(struct flight_thread *thread, __u64 in_ns
 	entry->flags = thread->flags;
 	entry->off_cpu = thread->off_cpu;
 	entry->in_cpu = thread->in_cpu;
-	ordered_add(&entry->sequence, 1);
-	thread->count++;
+	ordered_set(&entry->sequence, sequence + 1, 1);
+	thread->count = count + 1;
 }
 
 /* [from_ns, ...) is a spell of which nothing is known but that a switch in it was not shown. */
@@ -64,18 +64,67 @@ static __always_inline void flight_gap(struct flight_thread *thread, __u64 from_
 	thread->flags = FLIGHT_GAP;
 }
 
-/* Time of interrupts and of the hypervisor so far, of this CPU: its kernel charges them to nobody.
- * prev: the task that leaves. */
-static __always_inline __u64 flight_uncharged(const struct cpu_slot *cpu, struct task_struct *prev,
-					      bool direct)
-{
-	struct rq *rq = (struct rq *)cpu->rq;
+/* How long what was measured of the two clocks is believed. NTP makes CLOCK_MONOTONIC faster or
+ * slower than the other one by 500 in a million at most: half a microsecond. */
+#define FLIGHT_CLOCK_NS 1000000ull
+#define FLIGHT_SLEW     2000
 
-	if (!HAS_RQ_CLOCK)
-		return 0;
-	if (direct)
-		return prev->se.cfs_rq->rq->clock - prev->se.cfs_rq->rq->clock_task;
-	return rq ? BPF_CORE_READ(rq, clock) - BPF_CORE_READ(rq, clock_task) : 0;
+struct flight_clock {
+	__u64 now_ns;       /* CLOCK_MONOTONIC of when the kernel began this switch */
+	__u64 uncharged_ns; /* time of interrupts and of the hypervisor so far, of this CPU: its
+			       kernel charges them to nobody */
+};
+
+/* Clock and clock_task of the CPU's run queue, which lie one cache line apart. */
+static __always_inline void flight_rq_clocks(const struct cpu_slot *cpu, struct task_struct *prev,
+					     __u64 clocks[2], bool direct)
+{
+	__u32 apart = bpf_core_field_offset(struct rq, clock_task) -
+		      bpf_core_field_offset(struct rq, clock);
+	struct rq *rq = (struct rq *)cpu->rq;
+	__u64 words[9] = {};
+
+	if (direct) {
+		clocks[0] = prev->se.cfs_rq->rq->clock;
+		clocks[1] = prev->se.cfs_rq->rq->clock_task;
+	} else if (apart <= sizeof(words) - 8) {
+		bpf_probe_read_kernel(words, apart + 8,
+				      (void *)rq + bpf_core_field_offset(struct rq, clock));
+		clocks[0] = words[0];
+		clocks[1] = *(__u64 *)((void *)words + apart);
+	} else {
+		clocks[0] = BPF_CORE_READ(rq, clock);
+		clocks[1] = BPF_CORE_READ(rq, clock_task);
+	}
+}
+
+/* prev: the task that leaves. The kernel has read its own clock at the begin of the switch, and
+ * charges by it; what the clock of user space is ahead of it by is measured each millisecond,
+ * because that reading costs more than all else here. A measurement that was held up by an
+ * interrupt or the hypervisor is ahead by too much: the one before is believed then, and how much
+ * it may have changed since. */
+static __always_inline void flight_clock(struct cpu_slot *cpu, struct task_struct *prev,
+					 struct flight_clock *clock, bool direct)
+{
+	__u64 clocks[2] = {}, since_ns, offset_ns;
+
+	clock->uncharged_ns = 0;
+	if (!HAS_RQ_CLOCK || !cpu->rq) {
+		clock->now_ns = bpf_ktime_get_ns();
+		return;
+	}
+	flight_rq_clocks(cpu, prev, clocks, direct);
+	clock->uncharged_ns = clocks[0] - clocks[1];
+	since_ns = clocks[0] - cpu->clock_read_ns;
+	if (unlikely(since_ns >= FLIGHT_CLOCK_NS)) {
+		offset_ns = bpf_ktime_get_ns() - clocks[0];
+		if (since_ns < 64 * FLIGHT_CLOCK_NS &&
+		    (__s64)(offset_ns - cpu->clock_offset_ns) > (__s64)(since_ns / FLIGHT_SLEW))
+			offset_ns = cpu->clock_offset_ns + since_ns / FLIGHT_SLEW;
+		cpu->clock_offset_ns = offset_ns;
+		cpu->clock_read_ns = clocks[0];
+	}
+	clock->now_ns = clocks[0] + cpu->clock_offset_ns;
 }
 
 /* Both counts of switches, which lie side by side. */
@@ -96,13 +145,13 @@ static __always_inline __u64 flight_switches(struct task_struct *task, bool dire
 static __always_inline void flight_end_run(struct flight_thread *thread, __u64 now_ns, __u64 ran_ns,
 					   __u64 delay_ns, __u64 uncharged_ns)
 {
-	__u64 least_ns = thread->woken_ns ?: thread->off_ns, in_ns;
+	__u64 in_ns = now_ns - ran_ns - uncharged_ns;
 
-	if (thread->off_state == OFF_CPU_RUNNABLE)
-		least_ns = thread->off_ns;
-	in_ns = now_ns - ran_ns - uncharged_ns;
-	if (ran_ns + uncharged_ns > now_ns - least_ns)
-		in_ns = least_ns;
+	/* The clocks of two CPUs are some 100 ns apart. */
+	if ((__s64)(in_ns - thread->off_ns) < 0)
+		in_ns = thread->off_ns;
+	if ((__s64)(in_ns - thread->woken_ns) < 0)
+		thread->woken_ns = in_ns;
 	thread->charged_ns += ran_ns;
 	thread->queued_ns += delay_ns;
 	thread->uncharged_ns += uncharged_ns;
@@ -110,10 +159,49 @@ static __always_inline void flight_end_run(struct flight_thread *thread, __u64 n
 	 * the switch-out. */
 	if (!thread->woken_ns && thread->off_state != OFF_CPU_RUNNABLE &&
 	    !(thread->flags & FLIGHT_GAP)) {
-		thread->woken_ns = in_ns - least_ns > delay_ns ? in_ns - delay_ns : least_ns;
+		thread->woken_ns =
+			in_ns - thread->off_ns > delay_ns ? in_ns - delay_ns : thread->off_ns;
 		thread->flags |= FLIGHT_QUEUED;
 	}
 	flight_put(thread, in_ns);
+}
+
+/* The number of the system call of prev, or -1. Without a probe read. */
+static __always_inline __s32 flight_call_direct(struct task_struct *prev, __u32 *argument_1)
+{
+	struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(prev);
+
+#ifdef __TARGET_ARCH_x86
+	if ((__u16)registers->cs == USER_CS_COMPAT)
+		return -1;
+	*argument_1 = (__u32)registers->si;
+	return (__s32)registers->orig_ax;
+#else
+	*argument_1 = (__u32)registers->regs[1];
+	return registers->syscallno;
+#endif
+}
+
+static __always_inline __s32 flight_call(const __u64 *registers, __u32 *argument_1)
+{
+#ifdef __TARGET_ARCH_x86
+	/* From the argument to cs: one read. */
+	__u64 words[5] = {};
+
+	if (bpf_probe_read_kernel(words, sizeof(words), registers + WORD_ARGUMENT_1) ||
+	    (__u16)words[17 - WORD_ARGUMENT_1] == USER_CS_COMPAT)
+		return -1;
+	*argument_1 = (__u32)words[0];
+	return (__s32)words[WORD_SYSCALL - WORD_ARGUMENT_1];
+#else
+	__u64 argument = 0;
+	__s32 nr = -1;
+
+	bpf_probe_read_kernel(&nr, sizeof(nr), registers + WORD_SYSCALL);
+	bpf_probe_read_kernel(&argument, sizeof(argument), registers + WORD_ARGUMENT_1);
+	*argument_1 = (__u32)argument;
+	return nr;
+#endif
 }
 
 /* Which system call prev sleeps in: looper_switch.bpf.h says how a restarted one is taken. Only the
@@ -121,26 +209,13 @@ static __always_inline void flight_end_run(struct flight_thread *thread, __u64 n
 static __always_inline __u32 flight_reason(struct flight_thread *thread, struct task_struct *prev,
 					   __u32 state, bool direct)
 {
-	__u64 *registers = task_registers(prev, direct);
 	__u32 argument_1 = 0;
 	__s32 nr = -1;
 
-#ifdef __TARGET_ARCH_x86
-	/* From the argument to cs: one read. */
-	__u64 words[5] = {};
-
-	if (!bpf_probe_read_kernel(words, sizeof(words), registers + WORD_ARGUMENT_1) &&
-	    words[17 - WORD_ARGUMENT_1] != USER_CS_COMPAT) {
-		nr = (__s32)words[WORD_SYSCALL - WORD_ARGUMENT_1];
-		argument_1 = (__u32)words[0];
-	}
-#else
-	__u64 argument = 0;
-
-	bpf_probe_read_kernel(&nr, sizeof(nr), registers + WORD_SYSCALL);
-	bpf_probe_read_kernel(&argument, sizeof(argument), registers + WORD_ARGUMENT_1);
-	argument_1 = (__u32)argument;
-#endif
+	if (direct && bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		nr = flight_call_direct(prev, &argument_1);
+	else
+		nr = flight_call(task_registers(prev, direct), &argument_1);
 	if (nr == NR_RESTART_SYSCALL && thread->last_nr >= 0)
 		nr = thread->last_nr;
 	else if (nr >= 0)
@@ -187,18 +262,18 @@ static __always_inline void flight_book(struct flight_thread *thread, struct tas
 
 /* The task that leaves. */
 static __always_inline void flight_out(struct task_struct *prev, __u32 tid, struct cpu_slot *cpu,
-				       __u32 cpu_id, const struct looper_switch *at,
-				       __u64 uncharged_ns, bool direct)
+				       __u32 cpu_id, __u32 state_bits, bool preempted,
+				       const struct flight_clock *clock, bool direct)
 {
-	__u64 now_ns = at->now_ns;
+	__u32 index, state = off_state_of(state_bits, preempted);
+	__u64 now_ns = clock->now_ns;
 	struct flight_thread *thread;
-	__u32 index, state = at->state;
 
 	thread = flight_of(tid, &index);
 	if (!thread)
 		return;
 	ordered_add(&thread->begun, 1);
-	flight_book(thread, prev, cpu_id, now_ns, uncharged_ns, direct);
+	flight_book(thread, prev, cpu_id, now_ns, clock->uncharged_ns, direct);
 	thread->task = (__u64)prev;
 	thread->state = FLIGHT_OFF;
 	thread->off_ns = now_ns;
@@ -213,7 +288,7 @@ static __always_inline void flight_out(struct task_struct *prev, __u32 tid, stru
 		if (is_throttled(prev, direct))
 			thread->reason = LOOPER_REASON_THROTTLED;
 		flight_wait_for(thread, cpu, cpu_id, index, now_ns);
-	} else if (is_frozen(prev, at->state_bits, direct)) {
+	} else if (is_frozen(prev, state_bits, direct)) {
 		state = OFF_CPU_STOPPED;
 		thread->reason = LOOPER_REASON_FROZEN;
 	} else {
@@ -233,8 +308,9 @@ static __always_inline void flight_wait_ends(struct cpu_slot *cpu, __u32 index)
 
 /* The task that comes. */
 static __always_inline void flight_in(struct task_struct *next, __u32 tid, struct cpu_slot *cpu,
-				      __u32 cpu_id, __u64 now_ns, __u64 uncharged_ns, bool direct)
+				      __u32 cpu_id, const struct flight_clock *clock, bool direct)
 {
+	__u64 now_ns = clock->now_ns;
 	struct flight_thread *thread;
 	__u64 switches;
 	__u32 index;
@@ -264,7 +340,7 @@ static __always_inline void flight_in(struct task_struct *next, __u32 tid, struc
 	thread->state = FLIGHT_ON;
 	thread->in_ns = now_ns;
 	thread->in_cpu = cpu_id;
-	thread->in_uncharged_ns = uncharged_ns;
+	thread->in_uncharged_ns = clock->uncharged_ns;
 	thread->waiting = 0;
 	if (cpu->flight_waits)
 		flight_wait_ends(cpu, index);
@@ -320,4 +396,22 @@ static __always_inline void flight_turn(struct cpu_slot *cpu, __u32 cpu_id,
 	copy_comm(turn->comm, prev, direct);
 	ordered_add(&turn->sequence, 1);
 	*(volatile __u64 *)&cpu->flight_turns += 1;
+}
+
+/* What the recorder does at a switch, behind all else of the program. tid: of prev, 0: idle.
+ * leaving, coming: their slots say that they are recorded. */
+static __always_inline void flight_switch(struct cpu_slot *cpu, __u32 cpu_id,
+					  struct task_struct *prev, struct task_struct *next,
+					  __u32 tid, __u32 state_bits, bool preempted, bool leaving,
+					  bool coming, bool direct)
+{
+	struct flight_clock clock;
+
+	flight_clock(cpu, prev, &clock, direct);
+	if (cpu->flight_waits)
+		flight_turn(cpu, cpu_id, prev, tid, clock.now_ns, direct);
+	if (leaving)
+		flight_out(prev, tid, cpu, cpu_id, state_bits, preempted, &clock, direct);
+	if (coming)
+		flight_in(next, cpu->tid, cpu, cpu_id, &clock, direct);
 }

@@ -27,6 +27,19 @@
 #define ordered_add(pointer, n) fetch_add(pointer, n)
 #endif
 
+/* The same, where it is known that the word is `value` by now less n: nothing is loaded on x86, so
+ * that a cache line that has to be fetched holds nobody up. */
+#ifdef __TARGET_ARCH_x86
+#define ordered_set(pointer, value, n)                               \
+	do {                                                         \
+		asm volatile("" : : : "memory");                     \
+		*(volatile typeof(*(pointer)) *)(pointer) = (value); \
+		asm volatile("" : : : "memory");                     \
+	} while (0)
+#else
+#define ordered_set(pointer, value, n) fetch_add(pointer, n)
+#endif
+
 /* Between two loads of a program that reads what another one writes. */
 #ifdef __TARGET_ARCH_x86
 #define order_loads() asm volatile("" : : : "memory")

@@ -42,34 +42,29 @@ static __always_inline __u32 looper_of(__u32 watch)
 	return watch & (FLIGHT_MARK - 1);
 }
 
-static __always_inline void watch_switch(struct cpu_slot *cpu, __u32 cpu_id,
-					 const struct switch_out *out, struct task_struct *prev,
-					 struct task_struct *next, __u32 state_bits, bool direct)
+static __always_inline __u32 watch_switch(struct cpu_slot *cpu, __u32 cpu_id,
+					  const struct switch_out *out, struct task_struct *prev,
+					  struct task_struct *next, __u32 state_bits, bool direct)
 {
 	__u32 leaving = is_hashed(out->tid) ? watch_of(out->tid) : out->watch;
 	__u32 coming = watch_of(TASK_FIELD(direct, next, pid));
 	struct looper_switch at;
 	struct looper_slot *slot;
-	__u64 uncharged_ns = 0;
+	__u32 flight = 0;
 
-	if (!leaving && !coming && !somebody_waits(cpu))
-		return;
+	if (watch_flight)
+		flight = (leaving & FLIGHT_MARK ? FLIGHT_LEAVES : 0) |
+			 (coming & FLIGHT_MARK ? FLIGHT_COMES : 0) |
+			 (cpu->flight_waits ? FLIGHT_WAITS : 0);
+	leaving = looper_of(leaving);
+	coming = looper_of(coming);
+	if (!leaving && !coming && !cpu->looper_waiting)
+		return flight;
 	at.now_ns = bpf_ktime_get_ns();
 	if (cpu->looper_waiting)
 		book_preemptors(cpu_id, at.now_ns);
-	if (watch_flight && cpu->flight_waits)
-		flight_turn(cpu, cpu_id, prev, out->tid, at.now_ns, direct);
 	at.state = out->off_state;
 	at.state_bits = state_bits;
-	if (watch_flight && ((leaving | coming) & FLIGHT_MARK))
-		uncharged_ns = flight_uncharged(cpu, prev, direct);
-	if (watch_flight && (leaving & FLIGHT_MARK))
-		flight_out(prev, out->tid, cpu, cpu_id, &at, uncharged_ns, direct);
-	if (watch_flight && (coming & FLIGHT_MARK))
-		flight_in(next, TASK_FIELD(direct, next, pid), cpu, cpu_id, at.now_ns, uncharged_ns,
-			  direct);
-	leaving = looper_of(leaving);
-	coming = looper_of(coming);
 	at.index = leaving - 1;
 	slot = leaving ? bpf_map_lookup_elem(&looper_slots, &at.index) : NULL;
 	if (slot && slot->tid == out->tid)
@@ -79,6 +74,7 @@ static __always_inline void watch_switch(struct cpu_slot *cpu, __u32 cpu_id,
 	if (slot && slot->tid == (__u32)TASK_FIELD(direct, next, pid))
 		looper_switch_in(slot, next, cpu, at.index, at.now_ns, rq_clock_of(prev, direct),
 				 direct);
+	return flight;
 }
 
 /* Fills view, where prev is not idle and loads are not direct. Without a probe read for the tid:
@@ -106,8 +102,9 @@ static __always_inline __u32 tid_of_prev(const struct cpu_slot *cpu, struct task
 	return tid;
 }
 
-static __always_inline int switch_whole(bool preempted, struct task_struct *prev,
-					struct task_struct *next, __u32 prev_state, bool direct)
+static __always_inline void switch_whole(bool preempted, struct task_struct *prev,
+					 struct task_struct *next, __u32 prev_state,
+					 struct flight_call *flight, bool direct)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
@@ -118,8 +115,9 @@ static __always_inline int switch_whole(bool preempted, struct task_struct *prev
 	struct task_view view = {};
 	struct task_ids coming;
 
+	flight->what = 0;
 	if (!slot)
-		return 0;
+		return;
 	out.now_ns = 0;
 	out.watch = 0;
 	out.slice = slot->sequence;
@@ -154,8 +152,22 @@ static __always_inline int switch_whole(bool preempted, struct task_struct *prev
 	if (out.tid)
 		book_slice(prev, &view, &out, direct);
 	if (watch_loopers)
-		watch_switch(slot, cpu, &out, prev, next, prev_state, direct);
-	return 0;
+		flight->what = watch_switch(slot, cpu, &out, prev, next, prev_state, direct);
+	flight->tid = out.tid;
+}
+
+/* ctx: the tracepoint's arguments. One copy of this in each program: behind both ways. */
+static __always_inline void switch_flight(__u64 *ctx, const struct flight_call *flight, bool direct)
+{
+	__u32 cpu_id = bpf_get_smp_processor_id();
+	struct cpu_slot *cpu = bpf_map_lookup_elem(&cpus, &cpu_id);
+	struct task_struct *prev = (struct task_struct *)ctx[1];
+
+	if (!cpu)
+		return;
+	flight_switch(cpu, cpu_id, prev, (struct task_struct *)ctx[2], flight->tid,
+		      has_prev_state ? ctx[3] : task_state(prev, direct), ctx[0],
+		      flight->what & FLIGHT_LEAVES, flight->what & FLIGHT_COMES, direct);
 }
 
 /* For the compiler these are other arguments: it must not keep those of the fast way in registers
@@ -165,22 +177,32 @@ static __always_inline int switch_whole(bool preempted, struct task_struct *prev
 SEC("?tp_btf/sched_switch")
 int sched_switch_btf(__u64 *ctx)
 {
-	if (switch_fast(ctx, true))
-		return 0;
-	FORGET(ctx);
-	return switch_whole(ctx[0], (struct task_struct *)ctx[1], (struct task_struct *)ctx[2],
-			    has_prev_state ? ctx[3] : 0, true);
+	struct flight_call flight = {};
+
+	if (!switch_fast(ctx, &flight, true)) {
+		FORGET(ctx);
+		switch_whole(ctx[0], (struct task_struct *)ctx[1], (struct task_struct *)ctx[2],
+			     has_prev_state ? ctx[3] : 0, &flight, true);
+	}
+	if (watch_flight && flight.what)
+		switch_flight(ctx, &flight, true);
+	return 0;
 }
 
 SEC("?raw_tp/sched_switch")
 int sched_switch_raw(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (switch_fast(ctx->args, false))
-		return 0;
-	FORGET(ctx);
-	return switch_whole(ctx->args[0], (struct task_struct *)ctx->args[1],
-			    (struct task_struct *)ctx->args[2], has_prev_state ? ctx->args[3] : 0,
-			    false);
+	struct flight_call flight = {};
+
+	if (!switch_fast(ctx->args, &flight, false)) {
+		FORGET(ctx);
+		switch_whole(ctx->args[0], (struct task_struct *)ctx->args[1],
+			     (struct task_struct *)ctx->args[2], has_prev_state ? ctx->args[3] : 0,
+			     &flight, false);
+	}
+	if (watch_flight && flight.what)
+		switch_flight(ctx->args, &flight, false);
+	return 0;
 }
 
 /* Names change seldom: here, and not at every switch. Fires before the kernel's own copy. */

@@ -5,6 +5,7 @@
  * nothing has happened, and sched.bpf.c goes the whole way. There is no call to a part here but the
  * probe reads and, at the end, book_time, so that the values stay in registers. */
 #pragma once
+#include "abi/flight.h"
 #include "sched_slot.bpf.h"
 
 #define FAST_RECENT 64
@@ -16,6 +17,13 @@
 struct fast_cpu {
 	__u64 idle; /* address of the CPU's idle task; 0: not seen yet */
 	__u32 recent[FAST_RECENT];
+};
+
+/* Whom the flight recorder is asked for, of the two tasks of a switch, and who leaves. */
+enum { FLIGHT_LEAVES = 1, FLIGHT_COMES = 2, FLIGHT_WAITS = 4 };
+
+struct flight_call {
+	__u32 what, tid;
 };
 
 struct {
@@ -57,10 +65,15 @@ static __always_inline __u64 fast_clock(const struct cpu_slot *cpu, struct task_
 
 /* Looks at what leaves: false if it is not of the common kind. *timed: its time is split. */
 static __always_inline bool is_common(const struct task_slot *slot, const struct cpu_slot *cpu,
-				      struct task_struct *prev, __u32 *timed, bool direct)
+				      struct task_struct *prev, __u32 *timed, __u32 *flight,
+				      bool direct)
 {
 	__u32 marks = *(volatile __u32 *)&slot->watch;
 
+	if (watch_flight) {
+		*flight = marks & FLIGHT_MARK ? FLIGHT_LEAVES : 0;
+		marks &= ~FLIGHT_MARK;
+	}
 	if (split_time) {
 		*timed = marks & (__u32)TASK_SLOT_TIMED << 24;
 		marks &= ~((__u32)TASK_SLOT_TIMED << 24);
@@ -75,12 +88,13 @@ static __always_inline bool is_common(const struct task_slot *slot, const struct
 	       slot->uid == (direct ? task_uid(prev, true) : (__u32)bpf_get_current_uid_gid());
 }
 
-/* ctx: the tracepoint's arguments. True: it was such a switch, and is booked. What it touches is
+/* ctx: the tracepoint's arguments. True: it was such a switch, and is booked, but for what flight
+ * says then. What it touches is
  * what it costs: a cache line that only this program uses has left the caches since the last
  * switch. So one key serves all look-ups, and the rare parts stand behind. */
-static __always_inline bool switch_fast(__u64 *ctx, bool direct)
+static __always_inline bool switch_fast(__u64 *ctx, struct flight_call *flight, bool direct)
 {
-	__u32 key = bpf_get_smp_processor_id(), tid, state, timed = 0, slice = 0;
+	__u32 key = bpf_get_smp_processor_id(), tid, state, timed = 0, slice = 0, what = 0;
 	struct cpu_slot *cpu = bpf_map_lookup_elem(&cpus, &key);
 	struct task_struct *prev = (struct task_struct *)ctx[1], *next;
 	struct fast_cpu *fast = NULL;
@@ -103,11 +117,12 @@ static __always_inline bool switch_fast(__u64 *ctx, bool direct)
 		return false;
 	if (likely(tid)) {
 		slot = bpf_map_lookup_elem(&tasks, &key);
-		if (!slot || !is_common(slot, cpu, prev, &timed, direct))
+		if (!slot || !is_common(slot, cpu, prev, &timed, &what, direct))
 			return false;
 		if (!ctx[0]) {
 			state = has_prev_state ? ctx[3] : task_state(prev, direct);
-			if (unlikely(state > TASK_INTERRUPTIBLE_BIT) && state != FAST_TASK_IDLE)
+			if (unlikely(state & ~(TASK_INTERRUPTIBLE_BIT | TASK_FREEZABLE_BIT)) &&
+			    (state & ~TASK_FREEZABLE_BIT) != FAST_TASK_IDLE)
 				return false;
 		}
 	}
@@ -124,8 +139,16 @@ static __always_inline bool switch_fast(__u64 *ctx, bool direct)
 	if (watch_loopers) {
 		key = ids.tid;
 		slot = bpf_map_lookup_elem(&tasks, &key);
-		if (somebody_waits(cpu) || (key && (!slot || slot->watch)))
+		if (!watch_flight && (somebody_waits(cpu) || (key && (!slot || slot->watch))))
 			return false;
+		if (watch_flight) {
+			__u32 watch = slot ? slot->watch : 0;
+
+			if (cpu->looper_waiting || (key && !slot) || (watch & ~FLIGHT_MARK))
+				return false;
+			what |= (key && watch ? FLIGHT_COMES : 0) |
+				(cpu->flight_waits ? FLIGHT_WAITS : 0);
+		}
 	}
 
 	if (split_time) {
@@ -146,6 +169,10 @@ static __always_inline bool switch_fast(__u64 *ctx, bool direct)
 	cpu->in_cpu_ns = in_cpu_ns;
 	cpu->task = (__u64)next;
 	ordered_add(&cpu->sequence, 1);
+	if (watch_flight) {
+		flight->what = what;
+		flight->tid = tid;
+	}
 	/* Behind all the rest, so that nothing has to outlive the call. */
 	if (split_time && unlikely(timed))
 		book_time(tid, was_in_ns, TASK_FIELD(direct, prev, se.sum_exec_runtime), slice);

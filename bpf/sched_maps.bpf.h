@@ -22,6 +22,8 @@ const volatile __u32 cpu_count = 1;
 const volatile __u32 death_wakeup_bytes; /* wake the reader when the ring holds more */
 const volatile bool watch_loopers;       /* busy periods of main threads: looper_switch.bpf.h */
 
+const volatile bool watch_flight; /* the flight recorder: flight.bpf.h */
+
 /* The way from a task to its run queue, and so to the scheduler's own clock, needs
  * CONFIG_FAIR_GROUP_SCHED; without it the clock helper is called. */
 #define HAS_RQ_CLOCK bpf_core_field_exists(((struct sched_entity *)0)->cfs_rq)

@@ -91,6 +91,7 @@ struct flight_thread {
 	__s32 syscall_nr, last_nr;
 	__u8 off_state, reason, dead, flags;
 	__u16 off_cpu, in_cpu;
+	__u32 order, reserved; /* log2 of mask + 1, set by user space */
 	char waker_comm[FLIGHT_COMM_LEN];
 	__u32 waker_tid, waker_tgid;
 	__u32 waiting; /* on the queue of off_cpu; 0: not */
@@ -107,6 +108,6 @@ struct flight_turn {
 };
 
 _Static_assert(sizeof(struct flight_entry) == 64, "one cache line");
-_Static_assert(sizeof(struct flight_thread) == 184, "no holes");
+_Static_assert(sizeof(struct flight_thread) == 192, "no holes");
 _Static_assert(sizeof(struct flight_turn) == 48, "no holes");
 _Static_assert(FLIGHT_THREADS < 256 && FLIGHT_THREADS % 64 == 0, "an index + 1 is a byte");

@@ -118,7 +118,9 @@ struct cpu_slot {
 	__u64 looper_since_ns, flight_since_ns;
 	__u64 flight_waiting[SCHED_FLIGHT_THREADS / 64]; /* by the index of flight_thread */
 	__u64 flight_turns; /* how many struct flight_turn this CPU has had */
-	__u64 padding[3];
+	/* CLOCK_MONOTONIC less the run queue's clock, and when by that clock it was measured */
+	__u64 clock_offset_ns, clock_read_ns;
+	__u64 padding;
 	/* third line */
 	__u16 waiters[SCHED_MAX_WAITERS]; /* index of the looper_slot, where looper_waiting says so
 					   */

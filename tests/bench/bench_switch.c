@@ -144,6 +144,7 @@ static void record_players(struct bench *bench, const struct way *way)
 			.tgid = tid,
 			.first = i * FLIGHT_MOST_BLOCKS * FLIGHT_BLOCK_ENTRIES,
 			.mask = FLIGHT_MOST_BLOCKS * FLIGHT_BLOCK_ENTRIES - 1,
+			.order = (uint32_t)__builtin_ctz(FLIGHT_MOST_BLOCKS * FLIGHT_BLOCK_ENTRIES),
 		};
 		struct task_slot slot;
 

@@ -140,6 +140,7 @@ int flight_kernel_watch(struct flight_kernel *kernel, pid_t tid, pid_t tgid, uin
 		.tgid = (uint32_t)tgid,
 		.first = at * FLIGHT_BLOCK_ENTRIES,
 		.mask = blocks * FLIGHT_BLOCK_ENTRIES - 1,
+		.order = (uint32_t)__builtin_ctz(blocks * FLIGHT_BLOCK_ENTRIES),
 		.syscall_nr = -1,
 		.last_nr = -1,
 	};
