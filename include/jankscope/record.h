@@ -381,6 +381,10 @@ struct record_stack {
 	size_t frame_count;
 	bool in_wait; /* the innermost frame waits for events: it does no work, or is a nested loop
 		       */
+	/* of a late frame */
+	pid_t tid;        /* whose it is; 0: of the record's thread */
+	bool asleep;      /* it slept, as the frame waited for it */
+	uint64_t samples; /* that met the thread in this path; 0: not told */
 };
 
 /* A stack that was unwound after the record of its block or jank was written: one record a path. */

@@ -10,9 +10,6 @@
 #include "kernel/looper_kernel.h"
 #include "kernel/sched_kernel.h"
 
-#define ENTRIES_BYTES ((size_t)FLIGHT_BLOCKS * FLIGHT_BLOCK_ENTRIES * sizeof(struct flight_entry))
-#define THREADS_BYTES (FLIGHT_THREADS * sizeof(struct flight_thread))
-
 static size_t cpus_bytes(const struct flight_kernel *kernel)
 {
 	return kernel->cpu_count * sizeof(struct cpu_slot);
@@ -51,8 +48,8 @@ struct flight_kernel *flight_kernel_open(struct sched_kernel *sched, struct loop
 	kernel->near[1] = looper_kernel_flight_near(loopers);
 	kernel->plain = !looper_kernel_has_fetch(loopers);
 	kernel->cpu_count = sched_kernel_cpu_count(sched);
-	err = map_memory((void **)&kernel->threads, maps.threads_fd, THREADS_BYTES)
-		      ?: map_memory((void **)&kernel->entries, maps.entries_fd, ENTRIES_BYTES)
+	err = map_memory((void **)&kernel->threads, maps.threads_fd, FLIGHT_THREADS_BYTES)
+		      ?: map_memory((void **)&kernel->entries, maps.entries_fd, FLIGHT_ENTRIES_BYTES)
 		      ?: map_memory((void **)&kernel->cpus, maps.cpus_fd, cpus_bytes(kernel))
 		      ?: map_memory((void **)&kernel->turns, maps.turns_fd, turns_bytes(kernel));
 	if (!err)
@@ -71,9 +68,9 @@ void flight_kernel_close(struct flight_kernel *kernel)
 		if (kernel->rows[i].state == ROW_WATCHED)
 			flight_kernel_unwatch(kernel, i);
 	if (kernel->threads)
-		munmap(kernel->threads, THREADS_BYTES);
+		munmap(kernel->threads, FLIGHT_THREADS_BYTES);
 	if (kernel->entries)
-		munmap(kernel->entries, ENTRIES_BYTES);
+		munmap(kernel->entries, FLIGHT_ENTRIES_BYTES);
 	if (kernel->cpus)
 		munmap((void *)kernel->cpus, cpus_bytes(kernel));
 	if (kernel->turns)
@@ -86,7 +83,8 @@ void flight_kernel_close(struct flight_kernel *kernel)
 
 uint64_t flight_kernel_bytes(const struct flight_kernel *kernel)
 {
-	return THREADS_BYTES + ENTRIES_BYTES + cpus_bytes(kernel) + turns_bytes(kernel);
+	return FLIGHT_THREADS_BYTES + FLIGHT_ENTRIES_BYTES + cpus_bytes(kernel) +
+	       turns_bytes(kernel);
 }
 
 /* A free run of so many blocks at a multiple of their number; UINT32_MAX: there is none. */

@@ -18,6 +18,18 @@ struct spell;
  * and outlive this. NULL with errno; ENOTSUP: sched was opened without. */
 struct flight_kernel *flight_kernel_open(struct sched_kernel *sched, struct looper_kernel *loopers);
 void flight_kernel_close(struct flight_kernel *kernel);
+/* For another process that only reads: flight_kernel_read(), flight_kernel_sleeps() and
+ * flight_kernel_close() are all that may be called. The descriptors stay the caller's. NULL with
+ * errno. */
+struct flight_kernel *flight_kernel_view(int threads_fd, int entries_fd, bool plain);
+struct flight_fds {
+	int threads, entries; /* the kernel's */
+	bool plain;
+};
+/* What flight_kernel_view() wants. 0 or -ENOTSUP. */
+int flight_kernel_fds(const struct flight_kernel *kernel, struct flight_fds *fds);
+/* The thread is off its CPU since off_ns, and nobody has woken it. */
+bool flight_kernel_sleeps(const struct flight_kernel *kernel, uint32_t index, uint64_t off_ns);
 /* What all of it takes, in memory that is there from the start. */
 uint64_t flight_kernel_bytes(const struct flight_kernel *kernel);
 

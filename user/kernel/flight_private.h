@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What flight_kernel.c and flight_read.c share. */
+/* What flight_kernel.c, flight_read.c and flight_view.c share. */
 #pragma once
 #include "kernel/flight_kernel.h"
+
+#define FLIGHT_ENTRIES_BYTES \
+	((size_t)FLIGHT_BLOCKS * FLIGHT_BLOCK_ENTRIES * sizeof(struct flight_entry))
+#define FLIGHT_THREADS_BYTES (FLIGHT_THREADS * sizeof(struct flight_thread))
 
 enum flight_row_state { ROW_FREE = 0, ROW_WATCHED = 1, ROW_LEFT = 2 };
 
@@ -16,6 +20,10 @@ struct flight_kernel {
 	const struct cpu_slot *cpus;
 	struct flight_turn *turns;
 	struct flight_row {
+#define FLIGHT_ENTRIES_BYTES \
+	((size_t)FLIGHT_BLOCKS * FLIGHT_BLOCK_ENTRIES * sizeof(struct flight_entry))
+#define FLIGHT_THREADS_BYTES (FLIGHT_THREADS * sizeof(struct flight_thread))
+
 		enum flight_row_state state;
 		uint32_t block, blocks;
 	} rows[FLIGHT_THREADS];

@@ -23,6 +23,7 @@
 
 #include "prober/sampler_private.h"
 #include "prober/warden.h"
+#include "abi/flight.h"
 #include "util/channel.h"
 #include "util/clock.h"
 
@@ -50,6 +51,7 @@ struct sampler {
 		pthread_t thread;
 		uint64_t since_ns, slot_id; /* of the capture that it takes; since_ns 0: none */
 		struct sampler_hand *tools;
+		bool first_in_queue;
 	} hands[HANDS];
 	uint64_t samples, not_taken;
 	struct sampler_ping unanswered; /* its answer found no room; type 0: none */
@@ -156,17 +158,31 @@ static void wait_to_lead(struct sampler *sampler, struct hand *hand)
 
 /* ---- sampling ---- */
 
+static bool is_due(struct sampler *sampler, struct sampler_row *row, uint64_t now_ns)
+{
+	bool due;
+
+	if (row->next_ns > now_ns)
+		return false;
+	if (!row->for_frame)
+		return sampler_row_is_due(&sampler->view, row, now_ns);
+	due = sampler_frame_is_due(&sampler->view, row, now_ns);
+	if (!due)
+		sampler_frames_rest(&sampler->view, sampler->rows, row, now_ns);
+	return due;
+}
+
 /* The first row that is due. Asking a row takes the sample off its schedule, so that no other is
  * asked then. */
 static struct sampler_row *find_due(struct sampler *sampler, uint64_t now_ns, uint64_t *next_ns)
 {
 	*next_ns = UINT64_MAX;
-	for (uint32_t i = 0; i < sampler->view.room && sampler->rows; i++) {
+	for (uint32_t i = 0; i < sampler->view.room + FLIGHT_THREADS && sampler->rows; i++) {
 		struct sampler_row *row = sampler->rows[i];
 
 		if (!row || row->claimed)
 			continue;
-		if (row->next_ns <= now_ns && sampler_row_is_due(&sampler->view, row, now_ns))
+		if (is_due(sampler, row, now_ns))
 			return row;
 		if (row->next_ns < *next_ns)
 			*next_ns = row->next_ns;
@@ -185,6 +201,9 @@ static int on_wake(void *ctx, const struct looper_event *event, size_t size)
 	/* Also while a sample of the period before is taken: a wake comes once. */
 	if (row && row->slot_id == event->slot_id)
 		row->next_ns = event->begin_ns + sampler->view.first_ns;
+	if (row)
+		sampler_frames_wake(&sampler->view, sampler->rows, row->thread.pid,
+				    event->begin_ns);
 	return 0;
 }
 
@@ -209,8 +228,11 @@ static void wait_for_work(struct sampler *sampler, struct hand *hand, uint64_t n
 static void take_sample(struct sampler *sampler, struct hand *hand, struct sampler_row *row)
 {
 	uint64_t since_ns = clock_now_ns(CLOCK_MONOTONIC), took_ns;
+	uint64_t cpu_ns = row->for_frame ? clock_now_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
 	int err;
 
+	if (!row->for_frame)
+		sampler_frames_share(&sampler->view, sampler->rows, row, since_ns);
 	row->claimed = true;
 	hand->since_ns = since_ns;
 	hand->slot_id = row->slot_id;
@@ -220,6 +242,9 @@ static void take_sample(struct sampler *sampler, struct hand *hand, struct sampl
 	pthread_mutex_lock(&sampler->lock);
 	hand->since_ns = 0;
 	sampler->samples++;
+	if (row->for_frame)
+		sampler_frame_charge(&sampler->view,
+				     clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
 	if (err && err != -EPIPE) {
 		sampler->not_taken++;
 		/* A thread that sleeps on is sampled once: that was not this time. */
@@ -264,6 +289,10 @@ static void *lead(void *ctx)
 			wait_to_lead(sampler, hand);
 			continue;
 		}
+		if (sampler->view.frames.step_ns && !hand->first_in_queue) {
+			hand->first_in_queue = true;
+			sampler_frames_queue_first();
+		}
 		row = find_due(sampler, clock_now_ns(CLOCK_MONOTONIC), &next_ns);
 		if (row)
 			take_sample(sampler, hand, row);
@@ -305,7 +334,7 @@ static int set_up(struct sampler *sampler, const struct sampler_setup *setup, co
 	err = sampler_view_open(&sampler->view, setup, fds, fd_count);
 	if (err)
 		return err;
-	sampler->rows = calloc(setup->room, sizeof(struct sampler_row *));
+	sampler->rows = calloc(setup->room + FLIGHT_THREADS, sizeof(struct sampler_row *));
 	return sampler->rows ? start_hands(sampler) : -ENOMEM;
 }
 
@@ -317,6 +346,7 @@ static void answer_ping(struct sampler *sampler, const struct sampler_ping *ping
 		.samples = sampler->samples,
 		.not_taken = sampler->not_taken,
 		.resynced = sampler->view.loopers.resynced,
+		.frames_thinned = sampler->view.frames.thinned,
 	};
 	struct iovec part = {&pong, sizeof(pong)};
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
@@ -380,6 +410,22 @@ static int take_message(struct sampler *sampler, const void *message, size_t len
 
 		if (row && row->slot_id == unwatch->slot_id)
 			remove_row(sampler, unwatch->index);
+	} else if (type == SAMPLER_FRAMES && length >= sizeof(struct sampler_frames)) {
+		/* Without the maps no frame is sampled, and blocks are. */
+		sampler_frames_set(&sampler->view, sampler->rows, message, fds, fd_count);
+	} else if (type == SAMPLER_FRAME_WATCH && length >= sizeof(struct sampler_frame_watch)) {
+		const struct sampler_frame_watch *frame = message;
+
+		if (sampler->rows && frame->index < FLIGHT_THREADS) {
+			remove_row(sampler, sampler->view.room + frame->index);
+			sampler->rows[sampler->view.room + frame->index] =
+				sampler_frame_new(&sampler->view, frame);
+		}
+	} else if (type == SAMPLER_FRAME_UNWATCH && length >= sizeof(struct sampler_unwatch)) {
+		const struct sampler_unwatch *unwatch = message;
+
+		if (sampler->rows && unwatch->index < FLIGHT_THREADS)
+			remove_row(sampler, sampler->view.room + unwatch->index);
 	} else if (type == SAMPLER_PING && length >= sizeof(struct sampler_ping)) {
 		answer_ping(sampler, message);
 	}

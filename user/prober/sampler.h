@@ -16,6 +16,9 @@ enum sampler_type {
 	SAMPLER_UNWATCH = 0x6a6b0103,
 	SAMPLER_PING = 0x6a6b0104,
 	SAMPLER_WARDEN = 0x6a6b0105, /* fork a warden on the socket that comes with it */
+	SAMPLER_FRAMES = 0x6a6b0106,
+	SAMPLER_FRAME_WATCH = 0x6a6b0107,
+	SAMPLER_FRAME_UNWATCH = 0x6a6b0108, /* a struct sampler_unwatch */
 	/* from it */
 	SAMPLER_SAMPLE = 0x6a6b0111,
 	SAMPLER_PONG = 0x6a6b0112,
@@ -52,6 +55,22 @@ struct sampler_unwatch {
 	uint64_t slot_id;
 };
 
+/* How threads that make frames are sampled; with the descriptors of the flight recorder's threads
+ * and entries when it is said first, and without any to change it. */
+struct sampler_frames {
+	uint32_t type, plain; /* plain: as looper_view.plain */
+	uint64_t period_ns;   /* of a frame */
+	uint64_t step_ns;     /* between two samples; 0: none is taken */
+};
+
+/* A thread that makes frames, by its index in the flight recorder's table. */
+struct sampler_frame_watch {
+	uint32_t type, index;
+	uint64_t slot_id; /* tells the users of an index apart */
+	int32_t pid, tid;
+	uint32_t is_main, reserved;
+};
+
 struct sampler_ping {
 	uint32_t type, reserved;
 	uint64_t serial;
@@ -67,6 +86,7 @@ struct sampler_pong {
 	int32_t workers[4];          /* processes that stop threads (--stack ptrace); 0: none */
 	uint64_t samples, not_taken; /* in all; not_taken: the recorder did not read them in time */
 	uint64_t resynced;           /* slots that it made agree again (looper_read.h) */
+	uint64_t frames_thinned;     /* samples of frames that would have cost too much */
 };
 
 /* For a process with more threads than are looked at (abi/binder.h). */
@@ -96,6 +116,10 @@ enum sampler_link {
 struct sampler_sample {
 	uint32_t type, index;
 	uint64_t slot_id, period;
+	/* It is (also) of a thread that makes frames: its index there + 1, and its slot_id. index
+	 * is that of a slot, or room + that index, where no block has part in it. */
+	uint64_t frame_id;
+	uint32_t frame, reserved;
 	uint64_t spell; /* of the watched thread: off the CPU in this spell; 0: it ran */
 	uint64_t t_ns,
 		t_boot_ns; /* CLOCK_MONOTONIC of the request, CLOCK_BOOTTIME of the registers */

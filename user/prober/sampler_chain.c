@@ -64,10 +64,28 @@ static bool find_futex(const struct stack_registers *registers, struct waiter *w
  * so in the same call. The two words are whole stores of the switch program. */
 static bool watched_waits(const struct sampler_hand *hand, const struct sampler_row *row)
 {
-	const struct looper_slot *live = &hand->view->loopers.slots[row->index];
+	const struct looper_slot *live;
 
+	if (row->for_frame)
+		return sampler_frame_sleeps(hand->view, row);
+	live = &hand->view->loopers.slots[row->index];
 	return !__atomic_load_n(&live->on_cpu, __ATOMIC_ACQUIRE) &&
 	       __atomic_load_n(&live->spell, __ATOMIC_ACQUIRE) == row->slot.spell;
+}
+
+/* The flight recorder does not keep what the thread's system call was given. */
+static bool find_frame_futex(const struct sampler_hand *hand, struct waiter *waiter)
+{
+	uint64_t words[LOOPER_REGISTER_WORDS];
+	struct stack_registers registers;
+	struct looper_task task;
+
+	if (!hand->view->has_registers ||
+	    task_registers_read(&hand->view->registers, waiter->tid, &task))
+		return false;
+	memcpy(words, task.registers.words, sizeof(words));
+	return !registers_from_kernel(&registers, STACK_HOST_ARCH, words, LOOPER_REGISTER_WORDS) &&
+	       find_futex(&registers, waiter);
 }
 
 /* Its registers say the same. False: they cannot be read, or are those of restart_syscall. */
@@ -372,6 +390,8 @@ int sampler_chain_sample(struct sampler_hand *hand, struct sampler_row *row, int
 	/* futex_waitv and futex_wait (since 5.16 and 6.7) have other arguments. */
 	if (watched->how == WAITS_FOR_LOCK && row->slot.syscall_nr != SYS_futex)
 		return watched_waits(hand, row) ? send_end(&walk, 1, CHAIN_NO_OWNER) : 0;
+	if (row->for_frame && watched->how == WAITS_FOR_LOCK && !find_frame_futex(hand, watched))
+		return 0;
 	watched->known = find_watched(hand, watched);
 	for (size_t depth = 1; !err; depth++) {
 		struct next next;

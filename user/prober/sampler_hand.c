@@ -21,12 +21,15 @@
 /* Android's main thread has 8 MiB of stack; 256 KiB hold 182 frames of 1.4 KiB. */
 #define STACK_BYTES (256u << 10)
 #define TEXT_BYTES  4096
+/* Of the stack of a thread that makes frames: samples of seconds are kept until it is known which
+ * of them are wanted. */
+#define FRAME_STACK_BYTES (32u << 10)
 
 /* ---- where the snapshot finds registers ---- */
 
 static bool is_of_row(const struct sampler_hand *hand, pid_t tid)
 {
-	return hand->row && hand->row->thread.tid == tid;
+	return hand->row && !hand->row->for_frame && hand->row->thread.tid == tid;
 }
 
 /* A thread that sleeps since before it was watched, and the owner of a lock, have no stash: the
@@ -175,6 +178,8 @@ int sampler_hand_send(const struct sampler_hand *hand, struct sampler_sample *sa
 	sample->index = hand->row->index;
 	sample->slot_id = hand->row->slot_id;
 	sample->period = hand->row->period;
+	sample->frame = hand->row->frame;
+	sample->frame_id = hand->row->frame_id;
 	sample->cost_ns = capture->cost_ns;
 	sample->stop_ns = capture->stop_ns;
 	sample->failure = capture->failure;
@@ -195,6 +200,33 @@ int sampler_hand_send(const struct sampler_hand *hand, struct sampler_sample *sa
 	return channel_send(socket, parts, 3, NULL, 0);
 }
 
+/* A thread that runs is met by a perf event or not at all: the app is never stopped for a frame. */
+static int sample_frame(struct sampler_hand *hand, struct sampler_row *row,
+			struct sampler_sample *sample, int socket)
+{
+	enum stack_request request = hand->view->request;
+	int err;
+
+	if (!row->slot.on_cpu)
+		request = hand->link_request;
+	else if (request == STACK_AUTO || request == STACK_PERF)
+		request = STACK_PERF;
+	else
+		request = STACK_SNAPSHOT;
+	sample->taken = !stack_capture(hand->capturer, &row->thread, request, hand->capture);
+	if (sample->taken && hand->capture->kind == CAPTURE_PERF) {
+		sample->spell = 0;
+		hand->perf_used_ns = sample->t_ns;
+	}
+	if (hand->capture->stack_bytes > FRAME_STACK_BYTES)
+		hand->capture->stack_bytes = FRAME_STACK_BYTES;
+	err = sampler_hand_send(hand, sample, socket);
+	if (!err && !row->slot.on_cpu &&
+	    (row->slot.reason == LOOPER_REASON_FUTEX || row->slot.reason == LOOPER_REASON_BINDER))
+		err = sampler_chain_sample(hand, row, socket);
+	return err;
+}
+
 int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int socket)
 {
 	struct sampler_sample sample = {
@@ -207,6 +239,11 @@ int sampler_hand_sample(struct sampler_hand *hand, struct sampler_row *row, int 
 
 	hand->row = row;
 	hand->read_once = false;
+	if (row->for_frame) {
+		err = sample_frame(hand, row, &sample, socket);
+		hand->row = NULL;
+		return err;
+	}
 	if (row->chain_only) {
 		err = sampler_chain_sample(hand, row, socket);
 		hand->row = NULL;

@@ -39,11 +39,32 @@ struct sampler_row {
 	bool chain_only;
 	uint64_t chain_signature; /* of the look at its chain before; 0: none */
 	uint64_t refused_period;
+	/* It is that of a thread that makes frames (sampler_frames.c), and slot is made of what the
+	 * flight recorder has; or a sample of this row is that of such a thread too. */
+	bool for_frame;
+	uint32_t frame; /* index in the flight recorder's table + 1; 0: none */
+	uint64_t frame_id;
+	bool is_main, polls;   /* polls: it was seen to wait in a poll */
+	bool idle;             /* at the last look it waited for its next frame */
+	uint64_t idle_ns;      /* since when */
+	uint64_t sample_ns;    /* no sample before that */
+	uint64_t slept_off_ns; /* the sleep that was sampled last */
+	uint64_t frame_ns;     /* begin of the frame that was sampled last, and its samples */
+	unsigned frame_samples;
 	/* as found when it became due */
 	struct looper_slot slot;
 };
 
 typedef int (*sampler_wake_fn)(void *ctx, const struct looper_event *event, size_t size);
+
+/* Sampling of frames. */
+struct sampler_frame_view {
+	struct flight_kernel *kernel; /* NULL: not wanted */
+	uint64_t period_ns, step_ns;
+	/* What it may cost still: it grows by 1 % of the time, and each sample takes of it. */
+	int64_t budget_ns;
+	uint64_t budget_at_ns, thinned;
+};
 
 /* What the sampler maps and reads. Written once at the set-up. */
 struct sampler_view {
@@ -57,6 +78,7 @@ struct sampler_view {
 	struct task_registers registers; /* the task iterator */
 	bool has_binder;
 	struct binder_fds binder;
+	struct sampler_frame_view frames; /* under the sampler's lock */
 	sampler_wake_fn wake;
 	void *wake_ctx;
 };
@@ -68,6 +90,36 @@ int sampler_view_open(struct sampler_view *view, const struct sampler_setup *set
 void sampler_view_wakes(struct sampler_view *view, sampler_wake_fn wake, void *ctx);
 /* Look at the slot of a row: whether a sample is due; sets when it is to be looked at again. */
 bool sampler_row_is_due(struct sampler_view *view, struct sampler_row *row, uint64_t now_ns);
+
+/* Have the row's thread wake the sampler with its next busy period. False: it is in one, or is not
+ * known to loop. */
+bool sampler_row_parks(struct sampler_view *view, struct sampler_row *row);
+
+/* ---- sampler_frames.c ---- */
+/* Rows of threads that make frames stand behind those of the slots, FLIGHT_THREADS of them. The
+ * descriptors stay the caller's. 0 or -errno. */
+int sampler_frames_set(struct sampler_view *view, struct sampler_row **rows,
+		       const struct sampler_frames *message, const int *fds, size_t fd_count);
+/* NULL: the thread is gone, or there is no memory. */
+struct sampler_row *sampler_frame_new(const struct sampler_view *view,
+				      const struct sampler_frame_watch *message);
+/* As sampler_row_is_due, of a row that is for_frame. */
+bool sampler_frame_is_due(struct sampler_view *view, struct sampler_row *row, uint64_t now_ns);
+/* Look no more at a row that has nothing to do until its process's main thread works again. */
+void sampler_frames_rest(struct sampler_view *view, struct sampler_row **rows,
+			 struct sampler_row *row, uint64_t now_ns);
+void sampler_frames_wake(const struct sampler_view *view, struct sampler_row **rows, pid_t pid,
+			 uint64_t begin_ns);
+/* The sample of a block's row that is taken now is one of the frame that its thread is amid, too.
+ */
+void sampler_frames_share(const struct sampler_view *view, struct sampler_row **rows,
+			  struct sampler_row *row, uint64_t now_ns);
+/* Have the calling hand run although frames are made by threads that nothing else preempts. */
+void sampler_frames_queue_first(void);
+/* A sample was taken that took so much CPU time of its hand. */
+void sampler_frame_charge(struct sampler_view *view, uint64_t cpu_ns);
+/* It sleeps in the spell that row->slot tells. */
+bool sampler_frame_sleeps(const struct sampler_view *view, const struct sampler_row *row);
 
 /* Watched threads whose files a hand keeps open; those that share a place are opened each time. */
 #define SAMPLER_KEPT 8

@@ -76,6 +76,15 @@ static bool park(const struct sampler_view *view, struct sampler_row *row, uint6
 	return __atomic_load_n(&live->periods, __ATOMIC_SEQ_CST) == period;
 }
 
+bool sampler_row_parks(struct sampler_view *view, struct sampler_row *row)
+{
+	struct looper_slot slot;
+
+	return looper_read_slot(&view->loopers, row->index, &slot) &&
+	       slot.slot_id == row->slot_id && slot.loop_kind != LOOPER_WAIT_NONE &&
+	       looper_is_idle(&slot) && park(view, row, slot.periods);
+}
+
 static bool wait_for_next_period(const struct sampler_view *view, struct sampler_row *row,
 				 uint64_t now_ns)
 {

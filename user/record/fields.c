@@ -240,6 +240,11 @@ static const struct field_type stack_body_type =
 
 static const struct field stack_rows[] = {
 	FIELD(struct record_stack, t_boot_ns, REQUIRED, NS, "time of the capture"),
+	FIELD(struct record_stack, tid, NONZERO, ID, "of a late frame: whose stack it is"),
+	FIELD(struct record_stack, asleep, NONZERO, NONE,
+	      "of a late frame: the thread slept in it"),
+	FIELD(struct record_stack, samples, NONZERO, COUNT,
+	      "of a late frame: how many samples met the thread so"),
 	{.kind = FIELD_INLINE, .of = &stack_body_type},
 };
 const struct field_type record_stack_type = FIELD_TYPE("stack", struct record_stack, stack_rows);

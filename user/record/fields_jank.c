@@ -118,8 +118,10 @@ static const struct field jank_rows[] = {
 	FIELD_ROWS("chain", struct record_jank, chain, chain_count, NONZERO, &record_link_type,
 		   "who waited for whom, outermost first, where the thread waited longest"),
 	FIELD_ROWS("stacks", struct record_jank, stacks, stack_count, NONZERO, &record_stack_type,
-		   "what the threads did while they ran"),
-	FIELD(struct record_jank, top, OPTIONAL, ID, "index of the stack with most weight"),
+		   "what the main thread and the RenderThread did when they were sampled"),
+	FIELD(struct record_jank, top, OPTIONAL, ID,
+	      "index of the stack that tells most: the heaviest of "
+	      "the thread that the cause is about"),
 	COUNTERS(struct record_jank, lost, NONZERO, "what of this frame could not be told"),
 	MISSING(struct record_jank),
 };

@@ -85,6 +85,7 @@ static int look_around(struct blocks_source *blocks)
 			blocks_start_watch(blocks, watched);
 	}
 	blocks_emit(blocks, false);
+	blocks_frames_go_on(blocks);
 	idle_ns = now_ns + blocks_idle_tick_ns(blocks, now_ns);
 	if (next_ns < now_ns + BLOCKS_MIN_TICK_NS)
 		next_ns = now_ns + BLOCKS_MIN_TICK_NS;
@@ -147,6 +148,7 @@ static int open_stacks(struct blocks_source *blocks)
 		.request = requests[blocks->options.stack % 4],
 		.block_ns = blocks->context.block_ns,
 		.on_sample = blocks_on_sample,
+		.on_frame = blocks_on_frame_sample,
 		.ctx = blocks,
 	};
 
@@ -318,7 +320,7 @@ static int add_last_losses(struct blocks_source *blocks, struct summary *summary
 /* All samples that were taken are with the unwinder's answers, or will not be. */
 static bool is_settled(const struct blocks_source *blocks)
 {
-	return block_reports_settled(&blocks->reports) &&
+	return block_reports_settled(&blocks->reports) && blocks_frames_settled(blocks) &&
 	       (!blocks->unwinder || unwinder_idle(blocks->unwinder)) &&
 	       (!blocks->sampler || blocks_sampler_answered(blocks->sampler));
 }
@@ -383,6 +385,7 @@ static void blocks_close(struct source *source)
 	}
 	if (blocks->kernel && blocks->context.loop)
 		loop_remove_fd(blocks->context.loop, looper_kernel_events_fd(blocks->kernel));
+	blocks_frames_free(blocks);
 	blocks_sampler_free(blocks->sampler);
 	block_reports_free(&blocks->reports);
 	unwinder_free(blocks->unwinder);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/loop.h"
+#include "abi/flight.h"
 #include "kernel/binder_kernel.h"
 #include "kernel/looper_kernel.h"
 #include "prober/warden.h"
@@ -41,7 +42,11 @@ struct blocks_sampler {
 	struct watched_thread *threads; /* by index */
 	uint8_t *message;
 	uint64_t ping_serial, pong_serial, pinged_ns, asked_ns;
-	uint64_t told_not_taken, told_resynced;
+	uint64_t told_not_taken, told_resynced, told_thinned;
+	struct sampler_frames frames; /* type 0: not wanted */
+	int frame_fds[2];
+	struct sampler_frame_watch frame_watches[FLIGHT_THREADS]; /* type 0: none */
+	uint64_t frame_ids;
 	int32_t workers[4];
 	struct stack_stats stats;
 	uint64_t stop_ns[TIMES], snapshot_ns[TIMES];
@@ -100,7 +105,7 @@ static int start(struct blocks_sampler *sampler)
 
 	sampler->asked_ns = sampler->pinged_ns = clock_now_ns(CLOCK_MONOTONIC);
 	sampler->ping_serial = sampler->pong_serial = sampler->told_not_taken = 0;
-	sampler->told_resynced = 0;
+	sampler->told_resynced = sampler->told_thinned = 0;
 	err = warden_spawn(context->warden, HELPER_SAMPLER, &sampler->helper);
 	if (err)
 		return err;
@@ -114,6 +119,13 @@ static int start(struct blocks_sampler *sampler)
 			err = send_message(sampler, &thread->watch, sizeof(thread->watch),
 					   &thread->pidfd, thread->pidfd >= 0);
 	}
+	if (!err && sampler->frames.type)
+		err = send_message(sampler, &sampler->frames, sizeof(sampler->frames),
+				   sampler->frame_fds, 2);
+	for (uint32_t i = 0; i < FLIGHT_THREADS && !err; i++)
+		if (sampler->frame_watches[i].type)
+			err = send_message(sampler, &sampler->frame_watches[i],
+					   sizeof(sampler->frame_watches[i]), NULL, 0);
 	if (err)
 		drop(sampler, false);
 	return err;
@@ -212,6 +224,59 @@ void blocks_sampler_unwatch(struct blocks_sampler *sampler, uint32_t index, uint
 		replace(sampler, true);
 }
 
+/* ---- threads that make frames ---- */
+
+static void tell(struct blocks_sampler *sampler, const void *message, size_t length, const int *fds,
+		 size_t fd_count)
+{
+	if (send_message(sampler, message, length, fds, fd_count) == -EAGAIN)
+		replace(sampler, true);
+}
+
+void blocks_sampler_frames(struct blocks_sampler *sampler, const struct sampler_frames *frames,
+			   const int fds[2])
+{
+	bool first = !sampler->frames.type;
+
+	sampler->frames = *frames;
+	sampler->frames.type = SAMPLER_FRAMES;
+	memcpy(sampler->frame_fds, fds, sizeof(sampler->frame_fds));
+	tell(sampler, &sampler->frames, sizeof(sampler->frames), fds, first ? 2 : 0);
+}
+
+void blocks_sampler_watch_frame(struct blocks_sampler *sampler,
+				const struct sampler_frame_watch *watch)
+{
+	struct sampler_frame_watch *own = &sampler->frame_watches[watch->index];
+
+	*own = *watch;
+	own->type = SAMPLER_FRAME_WATCH;
+	own->slot_id = ++sampler->frame_ids;
+	tell(sampler, own, sizeof(*own), NULL, 0);
+}
+
+void blocks_sampler_unwatch_frame(struct blocks_sampler *sampler, uint32_t index)
+{
+	struct sampler_frame_watch *own = &sampler->frame_watches[index];
+	const struct sampler_unwatch unwatch = {SAMPLER_FRAME_UNWATCH, index, own->slot_id};
+
+	if (!own->type)
+		return;
+	own->type = 0;
+	tell(sampler, &unwatch, sizeof(unwatch), NULL, 0);
+}
+
+const struct sampler_frame_watch *blocks_sampler_frame_of(const struct blocks_sampler *sampler,
+							  const struct sampler_sample *sample)
+{
+	const struct sampler_frame_watch *watch;
+
+	if (!sample->frame || sample->frame > FLIGHT_THREADS)
+		return NULL;
+	watch = &sampler->frame_watches[sample->frame - 1];
+	return watch->type && watch->slot_id == sample->frame_id ? watch : NULL;
+}
+
 /* ---- what it says ---- */
 
 static void count_sample(struct blocks_sampler *sampler, const struct sampler_sample *sample)
@@ -236,15 +301,21 @@ static void take_sample(struct blocks_sampler *sampler, size_t length)
 {
 	const struct sampler_sample *sample = (const struct sampler_sample *)sampler->message;
 	uint64_t rest = length - sizeof(*sample);
+	const uint8_t *stack;
+	const char *text;
 
-	if (sample->index >= sampler->room ||
+	if (sample->index >= sampler->room + FLIGHT_THREADS ||
 	    (uint64_t)sample->stack_bytes + sample->text_bytes != rest)
 		return;
 	if (sample->text_bytes && sampler->message[length - 1])
 		return;
 	count_sample(sampler, sample);
-	sampler->config.on_sample(sampler->config.ctx, sample, sampler->message + sizeof(*sample),
-				  (const char *)sampler->message + length - sample->text_bytes);
+	stack = sampler->message + sizeof(*sample);
+	text = (const char *)sampler->message + length - sample->text_bytes;
+	if (sample->frame)
+		sampler->config.on_frame(sampler->config.ctx, sample, stack, text);
+	if (sample->index < sampler->room)
+		sampler->config.on_sample(sampler->config.ctx, sample, stack, text);
 }
 
 /* The next process is told to leave this target alone for a while. */
@@ -275,6 +346,8 @@ static void take_pong(struct blocks_sampler *sampler)
 	sampler->told_not_taken = pong->not_taken;
 	sampler->losses.resynced += pong->resynced - sampler->told_resynced;
 	sampler->told_resynced = pong->resynced;
+	sampler->losses.frames_thinned += pong->frames_thinned - sampler->told_thinned;
+	sampler->told_thinned = pong->frames_thinned;
 	if (pong->oldest_stuck_ns < SILENT_NS)
 		return;
 	sampler->losses.targets_stuck++;

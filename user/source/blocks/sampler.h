@@ -22,6 +22,7 @@ struct blocks_sampler_config {
 	enum stack_request request;
 	uint64_t block_ns;
 	blocks_sample_fn on_sample;
+	blocks_sample_fn on_frame; /* samples of threads that make frames */
 	void *ctx;
 };
 
@@ -33,6 +34,17 @@ void blocks_sampler_free(struct blocks_sampler *sampler);
 int blocks_sampler_watch(struct blocks_sampler *sampler, const struct sampler_watch *watch,
 			 int pidfd);
 void blocks_sampler_unwatch(struct blocks_sampler *sampler, uint32_t index, uint64_t slot_id);
+/* Have threads that make frames sampled; again to change how. fds: the flight recorder's threads
+ * and entries, which stay valid. */
+void blocks_sampler_frames(struct blocks_sampler *sampler, const struct sampler_frames *frames,
+			   const int fds[2]);
+/* type and slot_id are set here; index < FLIGHT_THREADS. */
+void blocks_sampler_watch_frame(struct blocks_sampler *sampler,
+				const struct sampler_frame_watch *watch);
+void blocks_sampler_unwatch_frame(struct blocks_sampler *sampler, uint32_t index);
+/* The watch that a sample is of; NULL: it is over. */
+const struct sampler_frame_watch *blocks_sampler_frame_of(const struct blocks_sampler *sampler,
+							  const struct sampler_sample *sample);
 /* Take what has come. */
 int blocks_sampler_take(struct blocks_sampler *sampler);
 /* Look whether the process still answers; called every 200 ms or so. rests: there is nothing that
@@ -51,9 +63,10 @@ void blocks_sampler_percentiles(const struct blocks_sampler *sampler, struct sta
 /* The processes that stop threads for it; returns how many, at most room. */
 size_t blocks_sampler_workers(const struct blocks_sampler *sampler, pid_t *pids, size_t room);
 struct blocks_sampler_losses {
-	uint64_t replaced;      /* processes that died or hung; their samples in flight are gone */
-	uint64_t not_taken;     /* samples that the recorder was too slow to take */
-	uint64_t resynced;      /* slots that the process made agree again */
-	uint64_t targets_stuck; /* times that a target held up a capture for 1 s */
+	uint64_t replaced;       /* processes that died or hung; their samples in flight are gone */
+	uint64_t not_taken;      /* samples that the recorder was too slow to take */
+	uint64_t resynced;       /* slots that the process made agree again */
+	uint64_t targets_stuck;  /* times that a target held up a capture for 1 s */
+	uint64_t frames_thinned; /* samples of frames that would have cost too much */
 };
 struct blocks_sampler_losses blocks_sampler_losses(const struct blocks_sampler *sampler);

@@ -27,6 +27,7 @@ struct blocks_source {
 	struct blocks_watch *watch;
 	struct blocks_sampler *sampler; /* NULL: --stack off, or not to be had */
 	struct unwinder *unwinder;      /* NULL: only with --stack off */
+	struct frame_samples *frames;   /* NULL: no frame is sampled */
 	struct block_reports reports;
 	int timer;
 	uint64_t timer_ns; /* when it is due; 0: not set */
@@ -141,6 +142,20 @@ struct watched_load blocks_load_now(const struct blocks_source *blocks, pid_t pi
 /* Have the capture of a sample unwound; takes the capture over. */
 void blocks_unwind(struct blocks_source *blocks, struct block_sample *sample,
 		   struct stack_capture *capture);
+
+/* What the sampler sent as a capture; start_boot_ns: of its process, 0: not known. NULL: no memory.
+ */
+struct stack_capture *blocks_capture(const struct sampler_sample *from, uint64_t start_boot_ns,
+				     const uint8_t *stack, const char *text);
+
+/* ---- frame_samples.c ---- */
+/* A message of the sampler about a thread that makes frames. ctx: struct blocks_source. */
+void blocks_on_frame_sample(void *ctx, const struct sampler_sample *sample, const uint8_t *stack,
+			    const char *text);
+/* Go on with what waits to be unwound, and tell who waits for it. */
+void blocks_frames_go_on(struct blocks_source *blocks);
+bool blocks_frames_settled(const struct blocks_source *blocks);
+void blocks_frames_free(struct blocks_source *blocks);
 
 /* ---- waker.c ---- */
 /* Who ended a long sleep of the thread: the rest of the event is that of LOOPER_EVENT_WAKER. */

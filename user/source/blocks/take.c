@@ -139,8 +139,8 @@ void blocks_unwind(struct blocks_source *blocks, struct block_sample *sample,
 	block_sample_put(sample);
 }
 
-static struct stack_capture *make_capture(const struct sampler_sample *from, uint64_t start_boot_ns,
-					  const uint8_t *stack, const char *text)
+struct stack_capture *blocks_capture(const struct sampler_sample *from, uint64_t start_boot_ns,
+				     const uint8_t *stack, const char *text)
 {
 	struct stack_capture *capture = calloc(1, sizeof(*capture));
 
@@ -184,7 +184,7 @@ static struct block_sample *make_sample(struct blocks_source *blocks, const stru
 {
 	struct block_sample *sample = block_sample_new();
 	/* A thread that is waited for may be of another process. */
-	struct stack_capture *capture = make_capture(
+	struct stack_capture *capture = blocks_capture(
 		from,
 		from->pid == watched->pid ? watched->start_boot_ns : from->process_start_boot_ns,
 		stack, text);

@@ -11,6 +11,7 @@
 #include "jankscope/target.h"
 #include "kernel/flight_kernel.h"
 #include "source/blocks/blocks.h"
+#include "source/blocks/frame_samples.h"
 #include "source/cpu/cpu.h"
 #include "source/declarations.h"
 #include "summary/summary.h"
@@ -22,6 +23,10 @@
 #define SLACK_NS   (50 * NSEC_PER_MSEC)
 #define LOOK_TICKS 16
 #define YOUNG_NS   (5 * NSEC_PER_SEC)
+/* Of a frame, until the source of frames knows better; and what it may say. */
+#define PERIOD_NS       16666667
+#define LEAST_PERIOD_NS (4 * NSEC_PER_MSEC)
+#define MOST_PERIOD_NS  (50 * NSEC_PER_MSEC)
 
 static struct flight_source *flight_source(struct source *source)
 {
@@ -58,6 +63,7 @@ static int flight_open(struct source *source, const struct source_context *conte
 	struct flight_source *flight = flight_source(source);
 	struct looper_kernel *loopers = blocks_source_kernel(flight->blocks);
 	struct sched_kernel *sched = cpu_source_kernel(flight->cpu);
+	struct flight_fds fds;
 
 	flight->context = *context;
 	if (!sched || !loopers) {
@@ -78,6 +84,8 @@ static int flight_open(struct source *source, const struct source_context *conte
 	snprintf(flight->variant, sizeof(flight->variant), "%.1fMiB",
 		 (double)flight_kernel_bytes(flight->kernel) / (1 << 20));
 	source->variant = flight->variant;
+	if (flight->step_ns && !flight_kernel_fds(flight->kernel, &fds))
+		frame_samples_begin(flight->blocks, &fds, flight->step_ns, PERIOD_NS);
 	look(flight, true);
 	flight->timer = loop_add_timer(context->loop, TICK_NS, TICK_NS, on_tick, flight);
 	if (flight->timer < 0)
@@ -103,6 +111,7 @@ static int add_loss(struct record_interval *interval, const char *name, uint64_t
 static int flight_sample(struct source *source, struct record_interval *interval)
 {
 	struct flight_source *flight = flight_source(source);
+	struct frame_samples_counts samples = frame_samples_counts(flight->blocks);
 
 	return add_loss(interval, "flight_gaps", flight_kernel_missed(flight->kernel),
 			&flight->gaps_told)
@@ -113,7 +122,11 @@ static int flight_sample(struct source *source, struct record_interval *interval
 		       ?: add_loss(interval, "flight_turns_gone",
 				   flight_kernel_turns_gone(flight->kernel), &flight->turns_told)
 		       ?: add_loss(interval, "flight_threads_unwatched", flight->crowded,
-				   &flight->crowded_told);
+				   &flight->crowded_told)
+		       ?: add_loss(interval, "frame_samples_thinned", samples.thinned,
+				   &flight->thinned_told)
+		       ?: add_loss(interval, "frame_samples_gone", samples.gone,
+				   &flight->gone_told);
 }
 
 static int flight_summarise(struct source *source, struct summary *summary)
@@ -131,6 +144,9 @@ static int flight_summarise(struct source *source, struct summary *summary)
 	if (!err)
 		err = summary_set_total(summary, "flight.bytes",
 					(double)flight_kernel_bytes(flight->kernel));
+	if (!err)
+		err = summary_set_total(summary, "flight.samples",
+					(double)frame_samples_counts(flight->blocks).taken);
 	if (!err && least_ns != UINT64_MAX)
 		err = summary_set_total(summary, "flight.least_covered_ns", (double)least_ns);
 	return err;
@@ -187,6 +203,10 @@ static const struct loss_info loss_items[] = {
 	{"flight_turns_gone", LOSS_LOST, LOSS_OF_NOTHING},
 	/* The most threads at a time that make frames and found no room. */
 	{"flight_threads_unwatched", LOSS_LOST, LOSS_OF_NOTHING},
+	/* Samples of frames that would have cost more than 1 % of a core. */
+	{"frame_samples_thinned", LOSS_LOST, LOSS_OF_NOTHING},
+	/* Late frames of which some samples had made room for later ones when they were told. */
+	{"frame_samples_gone", LOSS_LOST, LOSS_OF_NOTHING},
 };
 const struct loss_table flight_losses = {loss_items, sizeof(loss_items) / sizeof(*loss_items),
 					 NULL};
@@ -201,7 +221,23 @@ static const struct source_ops ops = {
 	.close = flight_close,
 };
 
-struct source *flight_source_new(struct source *cpu, struct source *blocks)
+void flight_source_set_period(struct source *source, uint64_t period_ns)
+{
+	struct flight_source *flight = flight_source(source);
+
+	if (period_ns < LEAST_PERIOD_NS || period_ns > MOST_PERIOD_NS ||
+	    (flight->period_ns && period_ns >= flight->period_ns))
+		return;
+	flight->period_ns = period_ns;
+	frame_samples_set_period(flight->blocks, period_ns);
+}
+
+struct source *flight_source_sampler(struct source *source)
+{
+	return flight_source(source)->blocks;
+}
+
+struct source *flight_source_new(struct source *cpu, struct source *blocks, uint64_t step_ns)
 {
 	struct flight_source *flight = calloc(1, sizeof(*flight));
 
@@ -212,6 +248,7 @@ struct source *flight_source_new(struct source *cpu, struct source *blocks)
 	flight->cpu = cpu;
 	flight->blocks = blocks;
 	flight->timer = -1;
+	flight->step_ns = step_ns;
 	cpu_source_want_flight(cpu);
 	return &flight->base;
 }

@@ -25,9 +25,13 @@ struct flight_watched {
 	uint64_t from_ns; /* since when all that it did is there, CLOCK_MONOTONIC; 0: nothing is */
 };
 
-/* cpu, blocks: those sources, made before this one and not open yet; borrowed. NULL with errno
- * ENOMEM. */
-struct source *flight_source_new(struct source *cpu, struct source *blocks);
+/* cpu, blocks: those sources, made before this one and not open yet; borrowed. step_ns: the threads
+ * that draw are sampled so often while a frame lasts; 0: they are not. NULL with errno ENOMEM. */
+struct source *flight_source_new(struct source *cpu, struct source *blocks, uint64_t step_ns);
+/* How long a frame may take, as soon as that is known; of several the shortest counts. */
+void flight_source_set_period(struct source *source, uint64_t period_ns);
+/* The source that has the samples (source/blocks/frame_samples.h). */
+struct source *flight_source_sampler(struct source *source);
 
 /* The n-th recorded thread; false past the end. They change their numbers between two turns of the
  * loop. */

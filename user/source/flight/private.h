@@ -26,12 +26,15 @@ struct flight_source {
 	pid_t asked[FLIGHT_ASKED]; /* services that are not the composer */
 	size_t asked_count;
 	const char *glob; /* --thread; NULL: none */
+	uint64_t step_ns; /* between two samples of a frame; 0: none is taken */
+	uint64_t period_ns; /* of the shortest frame; 0: not known yet */
 	char variant[32];
 	int timer;
 	unsigned ticks;
 	/* Threads that found no room at the last look through all of them; the most ever. */
 	uint64_t crowded_now, crowded;
 	uint64_t gaps_told, placed_told, overrun_told, turns_told, crowded_told;
+	uint64_t thinned_told, gone_told;
 };
 
 /* Look for threads that make frames and are not followed yet: of one target, and of

@@ -11,6 +11,7 @@
 #include "kernel/flight_kernel.h"
 #include "kernel/sched_kernel.h"
 #include "proc/read.h"
+#include "source/blocks/frame_samples.h"
 #include "source/cpu/cpu.h"
 #include "source/flight/private.h"
 #include "util/clock.h"
@@ -40,6 +41,7 @@ static struct followed *find(struct flight_source *flight, pid_t tid)
 static void let_go(struct flight_source *flight, struct followed *followed)
 {
 	flight_kernel_unwatch(flight->kernel, followed->index);
+	frame_samples_unwatch(flight->blocks, followed->index);
 	*followed = flight->threads[--flight->count];
 }
 
@@ -83,6 +85,11 @@ static void follow(struct flight_source *flight, pid_t pid, pid_t tid, enum flig
 	*followed = (struct followed){.pid = pid, .tid = tid, .role = role};
 	followed->index = (uint32_t)index;
 	snprintf(followed->comm, sizeof(followed->comm), "%s", comm);
+	/* What the others do for a frame is no code of the app. */
+	if (role == FLIGHT_ROLE_MAIN || role == FLIGHT_ROLE_RENDER)
+		frame_samples_watch(flight->blocks,
+				    &(struct frame_thread){followed->index, pid, tid,
+							   role == FLIGHT_ROLE_MAIN});
 }
 
 /* Of a thread that ran since the recorder began it costs no system call. */

@@ -5,6 +5,7 @@
 #include "core/rights.h"
 #include "summary/summary.h"
 #include "jankscope/target.h"
+#include "source/flight/flight.h"
 #include "source/frames/input.h"
 #include "source/frames/janks.h"
 #include "source/frames/names.h"
@@ -232,9 +233,9 @@ static int frames_open(struct source *source, const struct source_context *conte
 	source->variant = s->input->ops->variant;
 	source->state = SOURCE_OK;
 	err = s->input->ops->open(s->input, context->loop, reason, sizeof(reason));
+	s->opened = !err;
 	if (err)
 		snprintf(source->reason, sizeof(source->reason), "%s", reason);
-	s->opened = !err;
 	return err;
 }
 
@@ -283,6 +284,8 @@ static int add_layer(struct frames_source *s, struct frame_stream *stream,
 	if (package && !layer->package)
 		return -ENOMEM;
 	s->layer_count++;
+	if (s->janks && from->period_ns > 0)
+		flight_source_set_period(s->flight, (uint64_t)from->period_ns);
 	if (from->shown && from->first_shown_ns > 0)
 		layer->first_shown_boot_ns = SOME_U64((uint64_t)from->first_shown_ns);
 	if (from->active_ns > 0)
@@ -396,7 +399,11 @@ static int frames_sample(struct source *source, struct record_interval *interval
 static int frames_summarise(struct source *source, struct summary *summary)
 {
 	struct frames_source *s = of(source);
-	int err = summary_set_total(summary, "frames.shown", (double)s->shown);
+	int err;
+
+	if (s->janks)
+		frames_janks_flush(s->janks);
+	err = summary_set_total(summary, "frames.shown", (double)s->shown);
 
 	if (!err)
 		err = summary_set_total(summary, "frames.dropped", (double)s->dropped);

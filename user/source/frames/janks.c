@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "source/flight/flight.h"
+#include "source/frames/untold.h"
 #include "util/clock.h"
 #include "why/tell.h"
 
@@ -19,6 +20,7 @@
 struct frames_janks {
 	const struct source_context *context;
 	struct source *flight;
+	struct frames_untold *untold;
 	struct room {
 		struct spell *spells;
 		size_t size;
@@ -39,13 +41,21 @@ struct frames_janks *frames_janks_new(const struct source_context *context, stru
 	janks->context = context;
 	janks->flight = flight;
 	janks->suspended_ns = clock_suspended_ns();
+	janks->untold = frames_untold_new(context, flight_source_sampler(flight));
+	if (!janks->untold) {
+		free(janks);
+		return NULL;
+	}
 	return janks;
 }
 
 void frames_janks_free(struct frames_janks *janks)
 {
-	for (size_t i = 0; janks && i < MAX_CAST; i++)
+	if (!janks)
+		return;
+	for (size_t i = 0; i < MAX_CAST; i++)
 		free(janks->rooms[i].spells);
+	frames_untold_free(janks->untold);
 	free(janks);
 }
 
@@ -193,7 +203,6 @@ int frames_janks_take(struct frames_janks *janks, const struct layer *layer, con
 		.process = process,
 		.layer = layer->name,
 	};
-	struct record record = {.type = RECORD_JANK, .jank = &jank};
 	struct why_verdict verdict;
 	int err;
 
@@ -224,9 +233,14 @@ int frames_janks_take(struct frames_janks *janks, const struct layer *layer, con
 	why_judge(&frame, &verdict);
 	err = why_record_fill(&jank, &frame, &verdict, why_missing(janks));
 	if (!err)
-		janks->context->emit(janks->context->emit_ctx, &record);
+		return frames_untold_add(janks->untold, &jank);
 	why_record_free(&jank);
 	return err;
+}
+
+void frames_janks_flush(struct frames_janks *janks)
+{
+	frames_untold_flush(janks->untold);
 }
 
 bool frames_janks_ledger(struct frames_janks *janks, pid_t pid, int64_t from_ns, int64_t to_ns,

@@ -10,10 +10,12 @@ struct frames_janks;
 /* flight: the flight recorder, borrowed. NULL with errno ENOMEM. */
 struct frames_janks *frames_janks_new(const struct source_context *context, struct source *flight);
 void frames_janks_free(struct frames_janks *janks);
-/* Judge a late frame of a stream and emit it; package: of the layer, NULL: not known. The times are
- * of CLOCK_BOOTTIME. 0 or -ENOMEM. */
+/* Judge a late frame of a stream and emit it, at once or when its stacks are unwound; package: of
+ * the layer, NULL: not known. The times are of CLOCK_BOOTTIME. 0 or -ENOMEM. */
 int frames_janks_take(struct frames_janks *janks, const struct layer *layer, const char *package,
 		      const char *process, const struct timeline_late *late);
+/* Emit what waits for stacks still. */
+void frames_janks_flush(struct frames_janks *janks);
 struct why_ledger;
 /* What the main thread of a process did in [from_ns, to_ns) of CLOCK_BOOTTIME. False: not all of it
  * was recorded. */
