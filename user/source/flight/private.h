@@ -25,8 +25,8 @@ struct flight_source {
 	size_t count;
 	pid_t asked[FLIGHT_ASKED]; /* services that are not the composer */
 	size_t asked_count;
-	const char *glob; /* --thread; NULL: none */
-	uint64_t step_ns; /* between two samples of a frame; 0: none is taken */
+	const char *glob;   /* --thread; NULL: none */
+	uint64_t step_ns;   /* between two samples of a frame; 0: none is taken */
 	uint64_t period_ns; /* of the shortest frame; 0: not known yet */
 	char variant[32];
 	int timer;
