@@ -204,6 +204,15 @@ static __always_inline __s32 flight_call(const __u64 *registers, __u32 *argument
 #endif
 }
 
+/* A task keeps its stack. */
+static __always_inline const __u64 *flight_registers(struct flight_thread *thread,
+						     struct task_struct *prev, bool direct)
+{
+	if (thread->task != (__u64)prev || !thread->registers)
+		thread->registers = (__u64)task_registers(prev, direct);
+	return (const __u64 *)thread->registers;
+}
+
 /* Which system call prev sleeps in: looper_switch.bpf.h says how a restarted one is taken. Only the
  * words that tell the reason are read. */
 static __always_inline __u32 flight_reason(struct flight_thread *thread, struct task_struct *prev,
@@ -215,7 +224,7 @@ static __always_inline __u32 flight_reason(struct flight_thread *thread, struct 
 	if (direct && bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
 		nr = flight_call_direct(prev, &argument_1);
 	else
-		nr = flight_call(task_registers(prev, direct), &argument_1);
+		nr = flight_call(flight_registers(thread, prev, direct), &argument_1);
 	if (nr == NR_RESTART_SYSCALL && thread->last_nr >= 0)
 		nr = thread->last_nr;
 	else if (nr >= 0)
@@ -274,7 +283,6 @@ static __always_inline void flight_out(struct task_struct *prev, __u32 tid, stru
 		return;
 	ordered_add(&thread->begun, 1);
 	flight_book(thread, prev, cpu_id, now_ns, clock->uncharged_ns, direct);
-	thread->task = (__u64)prev;
 	thread->state = FLIGHT_OFF;
 	thread->off_ns = now_ns;
 	thread->woken_ns = 0;
@@ -295,6 +303,7 @@ static __always_inline void flight_out(struct task_struct *prev, __u32 tid, stru
 		thread->reason = flight_reason(thread, prev, state, direct);
 	}
 	thread->off_state = state;
+	thread->task = (__u64)prev;
 	if (state == OFF_CPU_DEAD)
 		thread->dead = 1;
 	ordered_add(&thread->ended, 1);
@@ -336,6 +345,8 @@ static __always_inline void flight_in(struct task_struct *next, __u32 tid, struc
 		thread->cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
 		thread->delay_ns = TASK_FIELD(direct, next, sched_info.run_delay);
 	}
+	if (thread->task != (__u64)next)
+		thread->registers = 0;
 	thread->task = (__u64)next;
 	thread->state = FLIGHT_ON;
 	thread->in_ns = now_ns;

@@ -37,7 +37,11 @@
 		asm volatile("" : : : "memory");                     \
 	} while (0)
 #else
-#define ordered_set(pointer, value, n) fetch_add(pointer, n)
+#define ordered_set(pointer, value, n) \
+	do {                           \
+		(void)(value);         \
+		fetch_add(pointer, n); \
+	} while (0)
 #endif
 
 /* Between two loads of a program that reads what another one writes. */

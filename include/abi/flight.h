@@ -76,6 +76,7 @@ struct flight_thread {
 	__u64 count;            /* entries written */
 	__u64 since_ns;         /* the first switch that was shown; before it nothing is known */
 	__u64 task;             /* its kernel address, to be compared only */
+	__u64 registers;        /* where its registers of user space are; 0: not asked yet */
 	__u64 switches;         /* nvcsw + nivcsw as of its last switch-out */
 	__u64 cpu_ns, delay_ns; /* sum_exec_runtime and run_delay as of then */
 	__u64 in_uncharged_ns;
@@ -108,6 +109,6 @@ struct flight_turn {
 };
 
 _Static_assert(sizeof(struct flight_entry) == 64, "one cache line");
-_Static_assert(sizeof(struct flight_thread) == 192, "no holes");
+_Static_assert(sizeof(struct flight_thread) == 200, "no holes");
 _Static_assert(sizeof(struct flight_turn) == 48, "no holes");
 _Static_assert(FLIGHT_THREADS < 256 && FLIGHT_THREADS % 64 == 0, "an index + 1 is a byte");
