@@ -25,6 +25,9 @@ enum spell_reason {
 	SPELL_REASON_UNKNOWN = LOOPER_REASON_MAX, /* nothing says what it waited for */
 	SPELL_REASON_GPU,                         /* a fence: it waited for the GPU to be done */
 	SPELL_REASON_BUFFER,                      /* the display had not given back a buffer yet */
+	/* epoll, in which a looper waits for something to do; LOOPER_REASON_POLL is another poll
+	   then */
+	SPELL_REASON_LOOPER,
 	SPELL_REASONS,
 };
 

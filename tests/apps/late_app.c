@@ -12,10 +12,12 @@
  *   --calm N          frames in time behind each late one (1 to 3, by lot)
  *   --share PERCENT   of the first of two ways (by lot: 38 to 62)
  *   --binder DEVICE   for the way "binder"
- * Rows of FrameTimeline go into FOLDER/trace while it runs, the truth into FOLDER/truth.json. It
- * prints "ready PID" and a line of the ways, begins when a line comes on its stdin, prints "done"
- * and stays until stdin ends. Called as "perfetto" it takes a configuration on stdin and writes
- * $LATE_TRACE to stdout while that grows, as the device's perfetto would, until SIGINT. */
+ *   --pipelined 1     a frame in time begins while the one before it is still drawn, so that it may
+ * be late with it; else each late one is on the screen before the next begins Rows of FrameTimeline
+ * go into FOLDER/trace while it runs, the truth into FOLDER/truth.json. It prints "ready PID" and a
+ * line of the ways, begins when a line comes on its stdin, prints "done" and stays until stdin
+ * ends. Called as "perfetto" it takes a configuration on stdin and writes $LATE_TRACE to stdout
+ * while that grows, as the device's perfetto would, until SIGINT. */
 #include "late_binder.h"
 #include "late_disk.h"
 #include "late_display.h"
@@ -47,6 +49,8 @@ struct app {
 	bool synced, drawn;
 	unsigned calm;
 	int share;
+	bool pipelined;
+	int64_t shown; /* so many frames have come back from the display */
 };
 
 static struct app app;
@@ -98,8 +102,8 @@ static __attribute__((noinline)) void touch_heap(int64_t ns)
 
 static bool is_of_render(enum way way)
 {
-	return way == WAY_RENDER_CPU || way == WAY_HOG_RENDER || way == WAY_LOCK_RENDER ||
-	       way == WAY_DISK_RENDER;
+	return way == WAY_FENCE || way == WAY_RENDER_CPU || way == WAY_HOG_RENDER ||
+	       way == WAY_LOCK_RENDER || way == WAY_DISK_RENDER;
 }
 
 static void be_late(enum way way, int64_t ns)
@@ -123,7 +127,8 @@ static void be_late(enum way way, int64_t ns)
 		break;
 	case WAY_PEER_RECEIVE:
 	case WAY_PEER_POLL:
-		ask_peer(ns, way == WAY_PEER_POLL);
+	case WAY_FENCE:
+		ask_peer(ns, way != WAY_PEER_RECEIVE);
 		break;
 	case WAY_DISK:
 	case WAY_DISK_RENDER:
@@ -288,12 +293,22 @@ static void go_before(struct frame *f)
 	}
 }
 
-static void do_frame(struct frame *f, bool next_at_once)
+/* All frames before this one are done. */
+static void wait_for_display(const struct frame *f)
 {
-	int64_t now_ns = boot_ns() + MARGIN_NS, ran, waited;
-	uint64_t one = 1;
-	bool wait;
+	while (app.shown < f - shared->frames)
+		app.shown = get_number(app.display) + 1;
+}
 
+static void do_frame(struct frame *f)
+{
+	int64_t now_ns, ran, waited;
+	uint64_t one = 1;
+
+	/* The CPUs are free before a frame with causes of its own. */
+	if (f->ways[0])
+		wait_for_display(f);
+	now_ns = boot_ns() + MARGIN_NS;
 	f->expected_start_ns = shared->grid_ns;
 	if (now_ns > shared->grid_ns)
 		f->expected_start_ns +=
@@ -322,15 +337,15 @@ static void do_frame(struct frame *f, bool next_at_once)
 	mark("E|%d", "", 0);
 	f->main_ran_ns = ran_ns() - ran;
 	f->main_waited_ns = waited_ns() - waited;
-	wait = f->ways[0] || !next_at_once;
+	if (app.pipelined)
+		return;
 	pthread_mutex_lock(&app.sync_lock);
 	while (!app.drawn)
 		pthread_cond_wait(&app.drawn_cond, &app.sync_lock);
 	pthread_mutex_unlock(&app.sync_lock);
-	/* the CPUs are free again before the next one, so that it has none of this one's causes */
-	if (wait)
-		while (get_number(app.display) != f - shared->frames)
-			;
+	/* The next one has none of this one's causes. */
+	if (f->ways[0])
+		wait_for_display(f + 1);
 }
 
 /* ---- the plan */
@@ -463,7 +478,7 @@ static void tell_truth(const char *folder)
 		KEY(ready_ns), KEY(marked_ns), KEY(wake_ns), KEY(finish_ns), KEY(present_ns),
 			KEY(main_ran_ns);
 		KEY(main_waited_ns), KEY(render_ran_ns), KEY(render_waited_ns), KEY(sf_ran_ns);
-		KEY(sf_waited_ns);
+		KEY(sf_waited_ns), KEY(stuffed_ns);
 		fputc('}', file);
 	}
 	fputs("]\n", file);
@@ -582,14 +597,14 @@ static void play(void)
 {
 	for (size_t i = 0; i < frame_count; i++) {
 		struct frame *f = &shared->frames[i];
-		bool next = i + 1 < frame_count && shared->frames[i + 1].hz == f->hz;
 
 		if (shared->period_ns != f->period_ns) {
+			wait_for_display(f);
 			shared->grid_ns = boot_ns() + 10 * f->period_ns;
 			shared->period_ns = f->period_ns;
 			nap_ns(shared->grid_ns - boot_ns() - 2 * MARGIN_NS);
 		}
-		do_frame(f, next && !shared->frames[i + 1].ways[0]);
+		do_frame(f);
 	}
 }
 
@@ -618,6 +633,8 @@ int main(int argc, char **argv)
 			app.calm = (unsigned)atoi(argv[at + 1]);
 		else if (!strcmp(argv[at], "--share"))
 			app.share = atoi(argv[at + 1]);
+		else if (!strcmp(argv[at], "--pipelined"))
+			app.pipelined = atoi(argv[at + 1]);
 		else if (!strcmp(argv[at], "--binder"))
 			binder = argv[at + 1];
 		else

@@ -9,7 +9,14 @@
 #define LAYER "com.example.late/com.example.late.Main#7"
 enum { EXPECTED_DISPLAY = 1, ACTUAL_DISPLAY, EXPECTED_SURFACE, ACTUAL_SURFACE, FRAME_END };
 enum { PRESENT_ON_TIME = 1, PRESENT_LATE = 2 };
-enum { JANK_NONE = 1, JANK_HAL = 8, JANK_SF_CPU = 16, JANK_SF_GPU = 32, JANK_APP = 64 };
+enum {
+	JANK_NONE = 1,
+	JANK_HAL = 8,
+	JANK_SF_CPU = 16,
+	JANK_SF_GPU = 32,
+	JANK_APP = 64,
+	JANK_STUFFING = 128
+};
 
 struct buffer {
 	uint8_t bytes[8192];
@@ -51,7 +58,7 @@ static void put_event(struct buffer *out, int64_t ts_ns, unsigned kind, const st
 
 struct display {
 	int trace, marker, engine_ask, engine_done, composer;
-	int64_t cookie, token;
+	int64_t cookie, token, latched_ns; /* the vsync of the last buffer that it took */
 	pid_t app;
 	struct {
 		struct buffer packets;
@@ -78,7 +85,10 @@ static void tell_frame(struct display *d, struct buffer *out, const struct frame
 		       int64_t vsync_ns)
 {
 	int64_t due_ns = vsync_ns + f->period_ns, token = ++d->token;
-	bool app_late = f->ready_ns > f->expected_end_ns, sf_late = f->present_ns > due_ns;
+	/* A buffer that waited for another one has until the vsync behind that one's. */
+	int64_t deadline_ns = f->stuffed_ns ? f->stuffed_ns : f->expected_end_ns;
+	bool app_late = f->ready_ns > deadline_ns, sf_late = f->present_ns > due_ns;
+	int jank = (app_late ? JANK_APP : 0) | (f->stuffed_ns ? JANK_STUFFING : 0);
 	bool late = f->present_ns > f->predicted_ns;
 	int display_jank = JANK_NONE;
 	struct buffer b = {.size = 0};
@@ -108,10 +118,9 @@ static void tell_frame(struct display *d, struct buffer *out, const struct frame
 	put_number(&b, 6, late ? PRESENT_LATE : PRESENT_ON_TIME);
 	put_number(&b, 7, !app_late);
 	put_number(&b, 8, display_jank == JANK_SF_GPU);
-	put_number(&b, 9,
-		   !late ? JANK_NONE
-			 : (app_late ? JANK_APP : 0) |
-				   (display_jank == JANK_NONE && app_late ? 0 : display_jank));
+	if (display_jank != JANK_NONE || !jank)
+		jank |= display_jank;
+	put_number(&b, 9, late ? jank : JANK_NONE);
 	put_number(&b, 10, 1);
 	put_number(&b, 11, 1);
 	put_span(d, out, ACTUAL_SURFACE, f->begin_ns, f->ready_ns, &b);
@@ -190,12 +199,15 @@ static void show(struct display *d, struct frame *f)
 
 	/* the first of its vsyncs at which the buffer is ready and due */
 	vsync_ns = f->expected_end_ns;
-	while (vsync_ns < f->ready_ns)
+	if (vsync_ns <= d->latched_ns)
+		f->stuffed_ns = d->latched_ns + f->period_ns;
+	while (vsync_ns < f->ready_ns || vsync_ns <= d->latched_ns)
 		vsync_ns += f->period_ns;
 	waited = waited_ns();
 	ran = ran_ns();
 	sleep_until(vsync_ns);
 	f->wake_ns = boot_ns();
+	d->latched_ns = vsync_ns;
 	flush(d, f->wake_ns);
 	mark_buffers(d, 0);
 	compose_layers(3 * MS_NS / 10);

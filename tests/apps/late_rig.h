@@ -44,6 +44,7 @@ enum way {
 	WAY_FAULT_DISK,   /* ... a page of a file that is mapped */
 	WAY_FAULT_USER,   /* a page that userfaultfd fills late, as ART's collector does */
 	WAY_BINDER,       /* a late answer behind the binder driver */
+	WAY_FENCE,        /* the RenderThread polls what the GPU signals late */
 	WAY_GPU,          /* the buffer is queued in time, and ready late */
 	WAY_SF_CPU,       /* SurfaceFlinger's main thread composes for long */
 	WAY_SF_ENGINE,    /* ... its RenderEngine */
@@ -71,6 +72,7 @@ static const struct {
 	[WAY_FAULT_DISK] = {"fault_disk", "page_fault"},
 	[WAY_FAULT_USER] = {"fault_user", "page_fault"},
 	[WAY_BINDER] = {"binder", "binder"},
+	[WAY_FENCE] = {"fence", "gpu"},
 	[WAY_GPU] = {"gpu", "gpu"},
 	[WAY_SF_CPU] = {"sf_cpu", "surfaceflinger"},
 	[WAY_SF_ENGINE] = {"sf_engine", "surfaceflinger"},
@@ -89,6 +91,9 @@ struct frame {
 	int64_t queued_ns, ready_ns;        /* of the buffer; ready: the GPU is done */
 	int64_t marked_ns;                  /* the end of queueBuffer */
 	int64_t wake_ns, finish_ns, present_ns;
+	/* 0, or where the display took the buffer before it at its time: when it has to be ready
+	 * by. */
+	int64_t stuffed_ns;
 	/* Both threads in the frame: on a CPU, and ready without one. */
 	int64_t main_ran_ns, main_waited_ns, render_ran_ns, render_waited_ns;
 	int64_t sf_ran_ns, sf_waited_ns; /* SurfaceFlinger's main thread */

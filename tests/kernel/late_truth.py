@@ -1,8 +1,9 @@
 """Why a frame was late, against an app each late frame of which has a cause that was planned
 (tests/apps/late_app.c). The truth is what the app's threads read from their own clocks.
-usage: late_truth.py [rows|markers]...   FULL=1: 1,000 late frames of rows; LATE_SEED: another lot
-   rows     FrameTimeline's, by a stand-in for perfetto (record --frames perfetto)
-   markers  atrace's alone, in the kernel's trace buffer (record --frames live)"""
+usage: late_truth.py [rows|pipelined|markers]...   FULL=1: 1,000 late frames of rows; LATE_SEED: another lot
+   rows       FrameTimeline's, by a stand-in for perfetto (record --frames perfetto)
+   pipelined  the same, of frames that begin while the one before them is drawn
+   markers    atrace's alone, in the kernel's trace buffer (record --frames live)"""
 import fcntl
 import json
 import os
@@ -22,7 +23,7 @@ PAIRS = ("lock_main+hog_main,main_cpu+peer_receive,lock_main+render_cpu,disk+mai
 WITH_DISPLAY = "main_cpu+sf_cpu,lock_main+hwc,gpu+sf_engine"
 # Sleeps whose time the ledger's reason has to have, of the thread that slept.
 REASONS = {"lock_main": ("main", "futex"), "lock_render": ("render", "futex"), "peer_receive": ("main", "read"),
-           "peer_poll": ("main", "poll"), "disk": ("main", "io"), "disk_render": ("render", "io"),
+           "peer_poll": ("main", "poll"), "fence": ("render", "poll"), "disk": ("main", "io"), "disk_render": ("render", "io"),
            "fault_disk": ("main", "page_fault"), "fault_user": ("main", "page_fault"), "binder": ("main", "binder")}
 failed = False
 
@@ -53,7 +54,7 @@ def unplanned(frame):
     """For how long a thread of the app waited for a CPU that nobody was planned to take, the
     hypervisor's part included."""
     planned = sum(way["took_ns"] for way in frame["ways"] if way["cause"] == "no_cpu")
-    stolen = sum(way["off_ns"] for way in frame["ways"] if way["cause"] in WORK)
+    stolen = sum(way["off_ns"] for way in frame["ways"] if way["way"] in ("main_cpu", "render_cpu"))
     return frame["main_waited_ns"] + frame["render_waited_ns"] - planned + stolen
 
 
@@ -159,7 +160,7 @@ def judge(what, late, janks, key):
         for way in frame["ways"]:
             if way["way"] in REASONS and len(frame["ways"]) == 1:
                 role, reason = REASONS[way["way"]]
-                slept = sum(r["ns"] for r in threads[role]["reasons"] if r["reason"] == reason)
+                slept = sum(r["ns"] for r in threads[role].get("reasons", ()) if r["reason"] == reason)
                 # it waits for the RenderThread in a futex too
                 more = frame["ready_ns"] - frame["asked_ns"] if way["way"] == "lock_main" else 0
                 if not way["off_ns"] - MS // 2 - max(0, unplanned(frame)) < slept < way["off_ns"] + more + MS // 2:
@@ -175,7 +176,7 @@ def judge(what, late, janks, key):
         if not good:
             said = [jank["cause"], jank.get("second_cause"), round(jank["confidence"], 2)]
             wrong.append((token, frame["hz"], name, said, {k: round(v, 3) for k, v in shares(frame).items()}, frame["ways"],
-                          [(t["role"], t["ledger"], t["reasons"]) for t in jank["threads"]]))
+                          [(t["role"], t["ledger"], t.get("reasons")) for t in jank["threads"]]))
     good, all_ = sum(row[0] for row in ways.values()), sum(row[1] for row in ways.values())
     for name, row in sorted(ways.items()):
         print(f"# {what}: {name}: {row[0]} of {row[1]}")
@@ -209,6 +210,46 @@ def rows():
     windows = [(t, f) for t, f in late.items() if t in told and told[t]["window_start_ns"] != f["expected_start_ns"]]
     ok(not windows, "rows: windows begin where the app was to begin, to the nanosecond", *windows[:2])
     ok("why late: %d frame" % len(late) in talk, "rows: the summary says why", talk[-1500:])
+
+
+def pipelined():
+    """Frames that begin while the one before them is still drawn: late by its cause, or because the
+    display took its buffer at their time."""
+    count = 20 if os.environ.get("FULL") else 2
+    folder = tempfile.mkdtemp()
+    app = App(folder, "--pipelined", "1", "--calm", "4",
+              *[f"{hz}:{count}:main_cpu,render_cpu,hog_render,lock_render,disk_render,peer_receive,gpu" for hz in (60, 90, 120)])
+    truth, records, status, talk = record(app, folder, "perfetto")
+    ok(status == 0, "pipelined: the recorder ends in order", status, talk[-800:])
+    late = {f["token"]: f for f in truth if f["present_ns"] > f["predicted_ns"]}
+    told = {r["surface_frame_token"]: r for r in records if r["type"] == "jank"}
+    ok(set(told) == set(late), f"pipelined: {len(late)} late frames are told, and none that was in time", sorted(set(told) ^ set(late))[:8])
+    right, wrong, spoiled, cause = {}, [], 0, None
+    for frame in truth:
+        if frame["ways"]:
+            cause = frame["ways"][0]["cause"]
+        token, own = frame["token"], frame["ways"] and frame["ways"][0]["cause"]
+        if token not in late or token not in told:
+            continue
+        jank = told[token]
+        over = frame["ready_ns"] - frame["expected_end_ns"]
+        # its own cause; that of the one that the RenderThread had still to draw; a buffer that waits
+        stuffed = jank.get("jank_type") == "Buffer Stuffing"
+        want = "stuffing" if stuffed else own or cause
+        by_display = (jank.get("jank_type") or "").startswith("SurfaceFlinger")
+        if by_display or unplanned(frame) > max(MS, 0.1 * frame["period_ns"]) and not (cause == "no_cpu" and not own):
+            spoiled += 1
+            continue
+        row = right.setdefault((want if own else "behind it: ") + ("" if own else want), [0, 0])
+        row[0] += jank["cause"] == want
+        row[1] += 1
+        if jank["cause"] != want:
+            wrong.append((token, frame["hz"], want, own, jank["cause"], jank.get("second_cause"), jank.get("jank_type"), over,
+                          [(t["role"], t["ledger"], t.get("critical_ns")) for t in jank["threads"]][:2], frame))
+    for name, row in sorted(right.items()):
+        print(f"# pipelined: {name}: {row[0]} of {row[1]}")
+    good, all_ = sum(r[0] for r in right.values()), sum(r[1] for r in right.values())
+    ok(all_ and good >= 0.95 * all_, f"pipelined: the cause of {good} of {all_} ({spoiled} that others held up)", *wrong[:8])
 
 
 def own_buffer():
@@ -271,8 +312,8 @@ def markers():
 
 
 def main():
-    for part in sys.argv[1:] or ["rows", "markers"]:
-        {"rows": rows, "markers": markers}[part]()
+    for part in sys.argv[1:] or ["rows", "pipelined", "markers"]:
+        {"rows": rows, "pipelined": pipelined, "markers": markers}[part]()
 
 
 main()

@@ -237,6 +237,76 @@ Test(why_judge, gpu_behind_the_queued_buffer)
 	judge(&rig, JANK_CAUSE_GPU, JANK_CAUSE_UNKNOWN);
 }
 
+/* While the GPU is at work the next frame is made: neither of its threads' work is this one's. */
+Test(why_judge, the_next_frame_is_drawn_while_the_gpu_is_late)
+{
+	struct rig rig;
+
+	begin(&rig, 430, 320);
+	runs(&rig, T_MAIN, 30);
+	sleeps(&rig, T_MAIN, 160, SPELL_REASON_LOOPER, 0);
+	runs(&rig, T_MAIN, 190);
+	sleeps(&rig, T_MAIN, 500, SPELL_REASON_LOOPER, 0);
+	sleeps(&rig, T_RENDER, 30, SPELL_REASON_LOOPER, MAIN);
+	runs(&rig, T_RENDER, 60);
+	sleeps(&rig, T_RENDER, 190, SPELL_REASON_LOOPER, MAIN);
+	runs(&rig, T_RENDER, 220);
+	sleeps(&rig, T_RENDER, 500, SPELL_REASON_LOOPER, 0);
+	judge(&rig, JANK_CAUSE_GPU, JANK_CAUSE_UNKNOWN);
+	cr_expect_eq(rig.threads[T_RENDER].critical_ns, 30 * UNIT);
+	cr_expect_eq(rig.threads[T_MAIN].critical_ns, 30 * UNIT);
+}
+
+/* The main thread asks the RenderThread for something early in its doFrame, then computes. */
+Test(why_judge, a_question_is_no_hand_over)
+{
+	struct rig rig;
+
+	begin(&rig, 330, 160);
+	runs(&rig, T_MAIN, 10);
+	sleeps(&rig, T_MAIN, 15, LOOPER_REASON_FUTEX, RENDER);
+	runs(&rig, T_MAIN, 310);
+	sleeps(&rig, T_MAIN, 500, SPELL_REASON_LOOPER, 0);
+	sleeps(&rig, T_RENDER, 10, SPELL_REASON_LOOPER, MAIN);
+	runs(&rig, T_RENDER, 15);
+	sleeps(&rig, T_RENDER, 300, SPELL_REASON_LOOPER, MAIN);
+	runs(&rig, T_RENDER, 330);
+	judge(&rig, JANK_CAUSE_MAIN_CPU, JANK_CAUSE_UNKNOWN);
+	cr_expect_eq(rig.threads[T_MAIN].critical_ns, 295 * UNIT);
+}
+
+/* The RenderThread still draws the frame before, so that it is not woken, and the main thread waits
+ * until it takes this one over. */
+Test(why_judge, the_render_thread_draws_the_frame_before)
+{
+	struct rig rig;
+
+	begin(&rig, 330, 160);
+	runs(&rig, T_MAIN, 20);
+	sleeps(&rig, T_MAIN, 300, LOOPER_REASON_FUTEX, RENDER);
+	runs(&rig, T_MAIN, 305);
+	sleeps(&rig, T_MAIN, 500, SPELL_REASON_LOOPER, 0);
+	runs(&rig, T_RENDER, 330);
+	sleeps(&rig, T_RENDER, 500, SPELL_REASON_LOOPER, 0);
+	judge(&rig, JANK_CAUSE_RENDER_CPU, JANK_CAUSE_UNKNOWN);
+	cr_expect_eq(rig.threads[T_RENDER].critical_ns, 310 * UNIT);
+}
+
+/* What a RenderThread polls is a fence. */
+Test(why_judge, render_thread_polls)
+{
+	struct rig rig;
+
+	begin(&rig, 330, 160);
+	runs(&rig, T_MAIN, 30);
+	sleeps(&rig, T_MAIN, 500, SPELL_REASON_LOOPER, 0);
+	sleeps(&rig, T_RENDER, 30, SPELL_REASON_LOOPER, MAIN);
+	runs(&rig, T_RENDER, 50);
+	sleeps(&rig, T_RENDER, 320, LOOPER_REASON_POLL, 0);
+	runs(&rig, T_RENDER, 330);
+	judge(&rig, JANK_CAUSE_GPU, JANK_CAUSE_UNKNOWN);
+}
+
 Test(why_judge, render_thread_waits_for_a_buffer)
 {
 	struct rig rig;

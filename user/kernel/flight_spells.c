@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "abi/sched.h"
 #include "jankscope/spell.h"
@@ -93,10 +94,27 @@ static enum spell_state state_of(uint8_t off_state)
 	}
 }
 
+/* Only here the number of the system call is known, which tells a looper's wait from others. */
+static uint8_t reason_of(const struct flight_entry *entry)
+{
+	if (entry->reason != LOOPER_REASON_POLL)
+		return entry->reason;
+	switch (entry->syscall_nr) {
+#ifdef SYS_epoll_wait
+	case SYS_epoll_wait:
+#endif
+	case SYS_epoll_pwait:
+	case SYS_epoll_pwait2:
+		return SPELL_REASON_LOOPER;
+	}
+	return LOOPER_REASON_POLL;
+}
+
 /* Off its CPU from where the last one ended to in_ns. */
 static void put_spell(struct filler *filler, const struct flight_entry *entry)
 {
-	struct spell sleep = {.state = state_of(entry->state), .reason = entry->reason, .cpu = -1};
+	struct spell sleep = {
+		.state = state_of(entry->state), .reason = reason_of(entry), .cpu = -1};
 	uint64_t woken_ns = entry->woken_ns ? entry->woken_ns : entry->in_ns;
 
 	if (entry->flags & FLIGHT_GAP) {
@@ -123,6 +141,7 @@ static void put_present(struct filler *filler, const struct flight_copy *copy)
 		.in_ns = copy->now_ns,
 		.waker_tid = thread->waker_tid,
 		.waker_tgid = thread->waker_tgid,
+		.syscall_nr = thread->syscall_nr,
 		.state = thread->off_state,
 		.reason = thread->reason,
 		.flags = thread->flags,

@@ -50,8 +50,9 @@ int64_t why_late(const struct why_frame *frame)
 }
 
 /* Which cause the wait of a thread of the app stands for. began: it is at work on the frame, so
- * that a poll is no longer that of its idle loop. */
-static enum jank_cause cause_of_wait(uint8_t state, uint8_t reason, bool began)
+ * that a poll is no longer that of its idle loop. What a RenderThread polls is a fence (sync_wait).
+ */
+static enum jank_cause cause_of_wait(uint8_t state, uint8_t reason, bool began, bool render)
 {
 	if (state == SPELL_RUNNABLE)
 		return JANK_CAUSE_NO_CPU;
@@ -63,6 +64,10 @@ static enum jank_cause cause_of_wait(uint8_t state, uint8_t reason, bool began)
 	case LOOPER_REASON_BINDER:
 		return JANK_CAUSE_BINDER;
 	case LOOPER_REASON_POLL:
+		if (render)
+			return JANK_CAUSE_GPU;
+		/* fall through */
+	case SPELL_REASON_LOOPER:
 		return began ? JANK_CAUSE_IO : JANK_CAUSE_UNKNOWN;
 	case LOOPER_REASON_READ:
 	case LOOPER_REASON_IO:
@@ -115,7 +120,10 @@ static void walk(struct trial *trial, size_t index, int64_t from_ns, int64_t to_
 							   : JANK_CAUSE_RENDER_CPU,
 			    ns, NULL);
 		else
-			add(trial, cause_of_wait(piece.state, piece.reason, began), ns, other);
+			add(trial,
+			    cause_of_wait(piece.state, piece.reason, began,
+					  thread->role == JANK_ROLE_RENDER),
+			    ns, other);
 	}
 }
 
@@ -145,13 +153,49 @@ static size_t thread_of(const struct why_frame *frame, enum jank_role role)
 	return WHY_NONE;
 }
 
-/* When the main thread gave the frame away: the first wake-up of the RenderThread that it made in
- * it, or if none is told, the first run of that one. */
+static bool sleeps_in_looper(const struct spell *spell)
+{
+	return spell->state == SPELL_SLEEPING && spell->reason == SPELL_REASON_LOOPER;
+}
+
+/* When the thread has nothing more to do, behind from_ns; INT64_MAX: that is not seen. */
+static int64_t idle_at(const struct why_thread *thread, int64_t from_ns)
+{
+	for (size_t i = 0; i < thread->spell_count; i++)
+		if (sleeps_in_looper(&thread->spells[i]) && thread->spells[i].begin_ns > from_ns)
+			return thread->spells[i].begin_ns;
+	return INT64_MAX;
+}
+
+/* The end of a sleep of this thread in [from_ns, to_ns) that the other one ended: the last that is
+ * not behind limit_ns, else the first. INT64_MAX: none. */
+static int64_t woken_at(const struct why_thread *thread, int32_t by, int64_t from_ns, int64_t to_ns,
+			int64_t limit_ns)
+{
+	int64_t at_ns = INT64_MAX;
+
+	for (size_t i = 0; i < thread->spell_count; i++) {
+		const struct spell *spell = &thread->spells[i];
+
+		if (spell->state != SPELL_SLEEPING || spell->end_ns < from_ns ||
+		    spell->end_ns >= to_ns || !by || spell->other.tid != by)
+			continue;
+		if (at_ns != INT64_MAX && spell->end_ns > limit_ns)
+			break;
+		at_ns = spell->end_ns;
+	}
+	return at_ns;
+}
+
+/* When the main thread gave the frame away: its last wake-up of the RenderThread before it went
+ * back to its looper (a doFrame may ask that thread for other things before), or the first one
+ * where it did not go back. A RenderThread that draws the frame before is not woken: then it is
+ * when that one let it go on (syncFrameState). If none is told, the first run of that one. */
 static int64_t handed_at(const struct trial *trial, int64_t from_ns, int64_t to_ns)
 {
 	const struct why_frame *frame = trial->frame;
-	const struct why_thread *render;
-	int64_t run_ns = to_ns;
+	const struct why_thread *render, *main = &frame->threads[trial->main];
+	int64_t run_ns = to_ns, idle_ns, limit_ns, woken_ns, synced_ns;
 
 	if (known(frame->handed_ns))
 		return frame->handed_ns < from_ns ? from_ns
@@ -160,13 +204,19 @@ static int64_t handed_at(const struct trial *trial, int64_t from_ns, int64_t to_
 	if (trial->render == WHY_NONE)
 		return to_ns;
 	render = &frame->threads[trial->render];
+	idle_ns = idle_at(main, from_ns);
+	limit_ns = idle_ns < to_ns ? idle_ns : from_ns;
+	woken_ns = woken_at(render, main->tid, from_ns, to_ns, limit_ns);
+	synced_ns = woken_at(main, render->tid, from_ns, to_ns, limit_ns);
+	if (woken_ns > idle_ns && synced_ns < idle_ns)
+		return synced_ns;
+	if (woken_ns != INT64_MAX)
+		return woken_ns;
+	if (synced_ns != INT64_MAX)
+		return synced_ns;
 	for (size_t i = 0; i < render->spell_count; i++) {
 		const struct spell *spell = &render->spells[i];
 
-		if (spell->state == SPELL_SLEEPING && spell->end_ns >= from_ns &&
-		    spell->end_ns < to_ns && spell->other.tid &&
-		    spell->other.tid == frame->threads[trial->main].tid)
-			return spell->end_ns;
 		if (spell->state == SPELL_RUNNING && spell->begin_ns >= from_ns &&
 		    spell->begin_ns < run_ns)
 			run_ns = spell->begin_ns;
@@ -174,12 +224,13 @@ static int64_t handed_at(const struct trial *trial, int64_t from_ns, int64_t to_
 	return run_ns;
 }
 
-/* When the RenderThread queued the buffer: what comes behind its last run is the GPU's. */
+/* When the RenderThread queued the buffer: when it went back to its looper (behind that it may draw
+ * the next frame), else the end of its last run. What comes behind is the GPU's. */
 static int64_t queued_at(const struct trial *trial, int64_t handed_ns, int64_t to_ns)
 {
 	const struct why_frame *frame = trial->frame;
 	const struct why_thread *render;
-	int64_t last_ns = to_ns;
+	int64_t last_ns = to_ns, idle_ns;
 
 	if (known(frame->queued_ns))
 		return frame->queued_ns < handed_ns ? handed_ns
@@ -188,6 +239,9 @@ static int64_t queued_at(const struct trial *trial, int64_t handed_ns, int64_t t
 	if (trial->render == WHY_NONE)
 		return to_ns;
 	render = &frame->threads[trial->render];
+	idle_ns = idle_at(render, handed_ns);
+	if (idle_ns < to_ns)
+		return idle_ns;
 	for (size_t i = 0; i < render->spell_count; i++) {
 		const struct spell *spell = &render->spells[i];
 

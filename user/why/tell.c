@@ -60,9 +60,14 @@ static int fill_lists(struct jank_thread *to, const struct why_ledger *ledger)
 	if (!to->reasons || !to->preemptors)
 		return -ENOMEM;
 	for (int i = 0; i < SPELL_REASONS; i++) {
-		if (ledger->reason_ns[i] && reasons[i])
+		int64_t ns = ledger->reason_ns[i];
+
+		/* a looper's wait is a poll in a record */
+		if (i == LOOPER_REASON_POLL)
+			ns += ledger->reason_ns[SPELL_REASON_LOOPER];
+		if (ns && reasons[i])
 			to->reasons[to->reason_count++] =
-				(struct block_reason){reasons[i], (uint64_t)ledger->reason_ns[i]};
+				(struct block_reason){reasons[i], (uint64_t)ns};
 	}
 	qsort(to->reasons, to->reason_count, sizeof(*to->reasons), longer);
 	for (size_t i = 0; i < shares->count && i < WHY_PREEMPTORS; i++) {

@@ -404,11 +404,16 @@ on_phone() {
 late() {
 	case $GUEST in gki-6.1) ;; *) return ;; esac
 	folder=/tmp/late
-	mkdir -p $folder/bin
+	mkdir -p $folder/bin $folder/binderfs
+	device=/dev/binder
+	if [ ! -e $device ]; then
+		mount -t binder binder $folder/binderfs
+		device=$folder/binderfs/binder
+	fi
 	ln -s /payload/apps/late_app $folder/bin/perfetto
 	mkfifo $folder/in $folder/out
 	# An emulated machine needs more time for each frame.
-	/payload/apps/late_app $folder --binder /dev/binder 8:8:binder,lock_main,main_cpu,hog_main <$folder/in >$folder/out &
+	/payload/apps/late_app $folder --binder $device 8:8:binder,lock_main,main_cpu,hog_main <$folder/in >$folder/out &
 	exec 7>$folder/in 8<$folder/out
 	read -r word pid frames <&8
 	[ "$word" = ready ]
@@ -428,6 +433,7 @@ late() {
 	wait $recorder
 	ok $? "late: record" "$(cat late.err)"
 	exec 7>&- 8<&-
+	[ $device = /dev/binder ] || umount $folder/binderfs
 	awk '
 		function number(key) { return match($0, "\"" key "\":[-0-9]+") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) + 0 : 0 }
 		function word(key) { return match($0, "\"" key "\":\"[a-z_]+") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4) : "" }
