@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Targets whose wait is the one of a shared libc, as an app's is.
-$(addprefix $(BUILD)/tests/apps/,hang_target many churn loop_kinds loop_odd block_odd loop_frames rhythm lock_chain lock_odd): \
+$(addprefix $(BUILD)/tests/apps/,frame_stacks hang_target many churn loop_kinds loop_odd block_odd loop_frames rhythm lock_chain lock_odd): \
 	LDFLAGS := $(filter-out -static,$(LDFLAGS))
 # Event loops that nobody here wrote; each where its packages are. Only on the host.
 ifeq ($(ARCH),$(HOST_ARCH))

@@ -202,7 +202,7 @@ failed = False
 def ok(good, name, *details):
     global failed
     failed |= not good
-    print(f"{'ok' if good else 'not ok'} - janks: {name}", flush=True)
+    print(f"{'ok' if good else 'not ok'} - {os.path.basename(sys.argv[0])[:-9]}: {name}", flush=True)
     for detail in () if good else details:
         print(f"# {str(detail)[:600]}", flush=True)
 
@@ -294,7 +294,13 @@ def main():
        "a launch has its first frame, and what the main thread did until then", launches, shown - begin, ran)
 
 
-if sys.argv[1:2] == ["app"]:
+def result():
+    return failed
+
+
+if __name__ != "__main__":
+    pass
+elif sys.argv[1:2] == ["app"]:
     play(int(sys.argv[2]), sys.argv[3])
 else:
     main()

@@ -3,9 +3,12 @@
  * frame. A sample is wanted when it did not come back to its wait for half a frame's time: what a
  * frame may cost is beyond that only what makes it late (why/README.md). */
 #include <errno.h>
+#include <linux/perf_event.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "abi/sched.h"
 #include "kernel/flight_kernel.h"
@@ -26,6 +29,23 @@
 #define COST_TIMES  2
 #define FEW_SAMPLES 3
 
+/* The first perf event of a task on a machine takes as long as a grace period of RCU (perf's
+ * account_event in kernel/events/core.c), which is as long as a late frame: one that counts nothing
+ * stays open. */
+static void keep_perf_on(void)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.disabled = 1,
+	};
+
+	/* Where there are none, the samples say so. */
+	if (syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC) < 0)
+		return;
+}
+
 int sampler_frames_set(struct sampler_view *view, struct sampler_row **rows,
 		       const struct sampler_frames *message, const int *fds, size_t fd_count)
 {
@@ -35,6 +55,8 @@ int sampler_frames_set(struct sampler_view *view, struct sampler_row **rows,
 		frames->kernel = flight_kernel_view(fds[0], fds[1], message->plain);
 		if (!frames->kernel)
 			return -errno;
+		if (message->step_ns)
+			keep_perf_on();
 		frames->budget_ns = BUDGET_NS;
 		frames->budget_at_ns = clock_now_ns(CLOCK_MONOTONIC);
 	}

@@ -22,8 +22,9 @@
 #define STACK_BYTES (256u << 10)
 #define TEXT_BYTES  4096
 /* Of the stack of a thread that makes frames: samples of seconds are kept until it is known which
- * of them are wanted. */
-#define FRAME_STACK_BYTES (32u << 10)
+ * of them are wanted. Java is the main thread's. */
+#define MAIN_STACK_BYTES   (32u << 10)
+#define RENDER_STACK_BYTES (16u << 10)
 
 /* ---- where the snapshot finds registers ---- */
 
@@ -205,6 +206,7 @@ static int sample_frame(struct sampler_hand *hand, struct sampler_row *row,
 			struct sampler_sample *sample, int socket)
 {
 	enum stack_request request = hand->view->request;
+	size_t most_bytes = row->is_main ? MAIN_STACK_BYTES : RENDER_STACK_BYTES;
 	int err;
 
 	if (!row->slot.on_cpu)
@@ -218,8 +220,8 @@ static int sample_frame(struct sampler_hand *hand, struct sampler_row *row,
 		sample->spell = 0;
 		hand->perf_used_ns = sample->t_ns;
 	}
-	if (hand->capture->stack_bytes > FRAME_STACK_BYTES)
-		hand->capture->stack_bytes = FRAME_STACK_BYTES;
+	if (hand->capture->stack_bytes > most_bytes)
+		hand->capture->stack_bytes = most_bytes;
 	err = sampler_hand_send(hand, sample, socket);
 	if (!err && !row->slot.on_cpu &&
 	    (row->slot.reason == LOOPER_REASON_FUTEX || row->slot.reason == LOOPER_REASON_BINDER))

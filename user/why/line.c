@@ -69,6 +69,20 @@ static void put_thread(struct text *text, const struct jank_thread *thread)
 		put(text, "%.*s", RECORD_COMM_LEN, thread->thread);
 }
 
+/* Of how many samples the stack is, that met its thread in the same state. */
+static void put_samples(struct text *text, const struct record_jank *jank,
+			const struct record_stack *stack)
+{
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < jank->stack_count; i++)
+		if (jank->stacks[i].tid == stack->tid && jank->stacks[i].asleep == stack->asleep)
+			all += jank->stacks[i].samples;
+	if (stack->samples && !stack->asleep)
+		put(text, " (%llu of %llu sample%s)", (unsigned long long)stack->samples,
+		    (unsigned long long)all, all == 1 ? "" : "s");
+}
+
 static void put_stack(struct text *text, const struct record_jank *jank)
 {
 	const struct record_stack *stack;
@@ -84,6 +98,22 @@ static void put_stack(struct text *text, const struct record_jank *jank)
 		frame_name(name, sizeof(name), &stack->frames[frames[i - 1]]);
 		put(text, "%s%s", i == count ? ": " : " < ", name);
 	}
+	if (count)
+		put_samples(text, jank, stack);
+}
+
+/* The locks of a chain, from the thread that holds up the one before it. */
+static bool put_holders(struct text *text, const struct record_jank *jank, size_t from,
+			const char *words)
+{
+	bool any = false;
+
+	for (size_t i = from; i < jank->chain_count && jank->chain[i].how == LINK_LOCK; i++) {
+		put(text, "%s%.*s", any ? ", which waits for " : words, RECORD_COMM_LEN,
+		    jank->chain[i].thread);
+		any = true;
+	}
+	return any;
 }
 
 /* The last word on a wait: who ended it, or who served the call. */
@@ -110,7 +140,8 @@ static void put_binder(struct text *text, const struct record_jank *jank,
 	put(text, " %.1f ms", ms(reason_ns(thread, "binder")));
 	if (link && link->queued_ns.present)
 		put(text, " (queued %.1f)", ms(link->queued_ns.value));
-	put_culprit(text, jank, ", ended by ");
+	if (!put_holders(text, jank, 1, ": lock held by "))
+		put_culprit(text, jank, ", ended by ");
 }
 
 static void put_no_cpu(struct text *text, const struct jank_thread *thread)
@@ -144,7 +175,9 @@ static void put_cause(struct text *text, const struct record_jank *jank,
 	case JANK_CAUSE_LOCK:
 		put_thread(text, thread);
 		put(text, " waited %.1f ms for a lock", ms(reason_ns(thread, "futex")));
-		put_culprit(text, jank, ", ended by ");
+		if (!put_holders(text, jank, 0, " held by "))
+			put_culprit(text, jank, ", ended by ");
+		put_stack(text, jank);
 		return;
 	case JANK_CAUSE_IO:
 		put_thread(text, thread);

@@ -10,7 +10,7 @@
 
 /* What is kept: frames are told some seconds late, and the flight recorder has ten. */
 #define KEPT       1024
-#define KEPT_BYTES (4u << 20)
+#define KEPT_BYTES (6u << 20)
 #define KEPT_NS    (15 * NSEC_PER_SEC)
 #define PRIME_NS   (2 * NSEC_PER_SEC)
 /* Given to the unwinder at a time: it has room for other captures besides. */
