@@ -33,7 +33,7 @@ static struct unwinder *unwinder;
 static struct stack_capturer *capturer;
 
 struct heard {
-	unsigned count, wanted, lost;
+	unsigned count, wanted, lost, made_room;
 	struct unwound *trace; /* the last */
 	int err;
 	struct wait_places places;
@@ -149,13 +149,14 @@ static UNUSED void run_for(uint64_t ns)
 	loop_remove_timer(loop, timer);
 }
 
-static UNUSED void on_unwound(void *ctx, struct unwound *trace)
+static UNUSED void on_unwound(void *ctx, int err, struct unwound *trace)
 {
 	struct heard *heard = ctx;
 
 	free(heard->trace);
 	heard->trace = trace;
 	heard->lost += !trace;
+	heard->made_room += err == -EBUSY;
 	if (++heard->count == heard->wanted)
 		loop_stop(loop);
 }

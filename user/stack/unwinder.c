@@ -39,8 +39,6 @@ static size_t *job_share(struct unwinder *u, const struct stack_process *process
 
 static void free_capture(struct unwinder *u, struct job *job)
 {
-	if (!job->capture)
-		return;
 	u->waiting_bytes -= job->capture->stack_room;
 	*job_share(u, &job->process) -= job->capture->stack_room;
 	stack_capture_free(job->capture);
@@ -49,7 +47,8 @@ static void free_capture(struct unwinder *u, struct job *job)
 
 void unwinder_free_job(struct unwinder *u, struct job *job)
 {
-	free_capture(u, job);
+	if (job->capture)
+		free_capture(u, job);
 	if (job->fd >= 0)
 		close(job->fd);
 	free(job);
@@ -65,6 +64,10 @@ void unwinder_free(struct unwinder *u)
 	unwinder_free_kept(u);
 	while ((job = u->first)) {
 		u->first = job->next;
+		unwinder_free_job(u, job);
+	}
+	while ((job = u->gave_way)) {
+		u->gave_way = job->next;
 		unwinder_free_job(u, job);
 	}
 	free(u);
@@ -146,12 +149,12 @@ static void insert(struct unwinder *u, struct job *job)
 }
 
 /* The newest capture of the process that has most of what waits gives way, so that a storm of one
- * app's blocks costs no other app its stack. Its owner is told when its turn comes. False: the
- * asking process has most itself. */
+ * app's blocks costs no other app its stack. Its owner is told in the loop's next turn. False:
+ * the asking process has most itself. */
 static bool make_room(struct unwinder *u, const struct stack_process *process, size_t bytes)
 {
 	size_t *most = u->bytes_of;
-	struct job *newest;
+	struct job **newest, *job;
 
 	while (u->waiting_bytes + bytes > UNWINDER_WAITING_BYTES) {
 		for (size_t i = 0; i < UNWINDER_SHARES; i++)
@@ -160,13 +163,20 @@ static bool make_room(struct unwinder *u, const struct stack_process *process, s
 		if (*most <= *job_share(u, process) + bytes)
 			return false;
 		newest = NULL;
-		for (struct job *job = *unwinder_find_unsent(u); job; job = job->next)
-			if (job->capture && job_share(u, &job->process) == most)
-				newest = job;
+		for (struct job **link = unwinder_find_unsent(u); *link; link = &(*link)->next)
+			if ((*link)->capture && job_share(u, &(*link)->process) == most)
+				newest = link;
 		if (!newest)
 			return false;
-		free_capture(u, newest);
+		job = *newest;
+		*newest = job->next;
+		if (!job->next)
+			u->last = newest;
+		free_capture(u, job);
 		u->not_unwound++;
+		job->next = u->gave_way;
+		u->gave_way = job;
+		unwinder_pump_after(u, 0);
 	}
 	return true;
 }
@@ -242,10 +252,15 @@ void unwinder_cancel(struct unwinder *u, void *ctx)
 		unwinder_free_job(u, job);
 	}
 	u->last = link;
+	for (struct job *job = u->gave_way; job; job = job->next)
+		if (job->ctx == ctx)
+			job->unwound = NULL;
 }
 
 bool unwinder_idle(const struct unwinder *u)
 {
+	if (u->gave_way)
+		return false;
 	for (const struct job *job = u->first; job; job = job->next)
 		if (job->type != WIRE_PRIME)
 			return false;
@@ -255,7 +270,7 @@ bool unwinder_idle(const struct unwinder *u)
 /* ---- the end of a job ---- */
 
 /* Take it from the queue and tell its owner. trace is taken over. */
-void unwinder_finish_unwind(struct unwinder *u, struct unwound *trace)
+void unwinder_finish_unwind(struct unwinder *u, int err, struct unwound *trace)
 {
 	struct job *job = unwinder_take_first(u);
 	unwound_fn done = job->unwound;
@@ -263,9 +278,24 @@ void unwinder_finish_unwind(struct unwinder *u, struct unwound *trace)
 
 	unwinder_free_job(u, job);
 	if (done)
-		done(ctx, trace);
+		done(ctx, trace ? 0 : err, trace);
 	else
 		free(trace);
+}
+
+void unwinder_finish_gave_way(struct unwinder *u)
+{
+	struct job *job;
+
+	while ((job = u->gave_way)) {
+		unwound_fn done = job->unwound;
+		void *ctx = job->ctx;
+
+		u->gave_way = job->next;
+		unwinder_free_job(u, job);
+		if (done)
+			done(ctx, -EBUSY, NULL);
+	}
 }
 
 void unwinder_finish_waits(struct unwinder *u, int err, const struct wait_places *places)
@@ -287,7 +317,7 @@ void unwinder_give_up(struct unwinder *u, bool hung)
 			u->late++;
 		else
 			u->died++;
-		unwinder_finish_unwind(u, NULL);
+		unwinder_finish_unwind(u, hung ? -ETIMEDOUT : -EPIPE, NULL);
 		break;
 	case WIRE_WAITS:
 		unwinder_finish_waits(u, hung ? -ETIMEDOUT : -EPIPE, NULL);

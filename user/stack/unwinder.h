@@ -23,9 +23,10 @@ struct unwinder *unwinder_new(struct warden *warden, struct prober_pool *pool, s
 /* The jobs that are left are given up; their callbacks are not called. */
 void unwinder_free(struct unwinder *unwinder);
 
-/* Called once for each job that was taken and not cancelled. The trace becomes the callee's, to be
- * freed with free(); NULL: it was lost, and counted by its reason. */
-typedef void (*unwound_fn)(void *ctx, struct unwound *trace);
+/* Called once for each job that was taken and not cancelled. err 0: the trace becomes the callee's,
+ * to be freed with free(). Else it was lost, and counted: -EBUSY: it made room for another
+ * process's; -ETIMEDOUT, -EPIPE: the unwinder hung on it or died of it; -ENOMEM. */
+typedef void (*unwound_fn)(void *ctx, int err, struct unwound *trace);
 /* Have a capture unwound. The capture is taken over, also on failure. done is called from the loop
  * later, never during this call. 0; -EBUSY: too many bytes of this process wait; -EDQUOT: stacks of
  * this process took too long lately; -ENOMEM. All are counted. */

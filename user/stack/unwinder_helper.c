@@ -266,21 +266,13 @@ static int send_job(struct unwinder *u, const struct job *job)
 	return channel_send(u->helper.socket, &part, 1, NULL, 0);
 }
 
-/* Frames of the kernel need no unwinder, and what had to make room has none. */
-static bool needs_no_process(const struct job *job)
+/* Frames of the kernel need no unwinder. */
+static void finish_kernel(struct unwinder *u)
 {
-	return job->type == WIRE_UNWIND && (!job->capture || !job->capture->registers.valid);
-}
+	struct unwound *trace = unwound_from_kernel(u->first->capture);
 
-static void finish_without(struct unwinder *u)
-{
-	struct unwound *trace = NULL;
-
-	if (u->first->capture) {
-		trace = unwound_from_kernel(u->first->capture);
-		u->no_memory += !trace;
-	}
-	unwinder_finish_unwind(u, trace);
+	u->no_memory += !trace;
+	unwinder_finish_unwind(u, -ENOMEM, trace);
 }
 
 /* 0: jobs may be sent. */
@@ -310,7 +302,7 @@ static void cannot_send(struct unwinder *u, int err)
 			unwinder_finish_waits(u, -ENOMEM, NULL);
 		} else {
 			u->no_memory += u->current->type == WIRE_UNWIND;
-			unwinder_finish_unwind(u, NULL);
+			unwinder_finish_unwind(u, -ENOMEM, NULL);
 		}
 		if (u->first)
 			unwinder_pump_after(u, 0);
@@ -327,13 +319,14 @@ static int on_pump(void *ctx, uint32_t events)
 	bool slow;
 	int err = 0;
 
-	while (!u->sent && u->first && needs_no_process(u->first))
-		finish_without(u);
+	unwinder_finish_gave_way(u);
+	while (!u->sent && u->first && u->first->capture && !u->first->capture->registers.valid)
+		finish_kernel(u);
 	if (!u->first || have_process(u, clock_now_ns(CLOCK_MONOTONIC)))
 		return 0;
 	for (job = *unwinder_find_unsent(u); job && !err && u->sent < WIRE_WINDOW;
 	     job = job->next) {
-		if (needs_no_process(job))
+		if (job->capture && !job->capture->registers.valid)
 			break; /* not for the process: it waits for those before it */
 		/* Alone, so that those that come meanwhile pass the rest of its kind. */
 		slow = unwinder_is_slow(u, job);

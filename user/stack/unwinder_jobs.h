@@ -26,8 +26,8 @@ struct job {
 	struct stack_process process;
 	void *ctx;
 	/* WIRE_UNWIND */
-	struct stack_capture *capture; /* NULL: it had to make room */
-	unwound_fn unwound;            /* NULL: cancelled */
+	struct stack_capture *capture;
+	unwound_fn unwound; /* NULL: cancelled */
 	/* WIRE_WAITS */
 	int fd;
 	uint64_t elf_start;
@@ -58,6 +58,7 @@ struct unwinder {
 	/* Jobs. The first `sent` are with the process, which works on current, the first of them.
 	 */
 	struct job *first, **last;
+	struct job *gave_way; /* had to make room for others; their owners do not know yet */
 	struct job *current;
 	size_t sent, waiting_bytes;
 	size_t bytes_of[UNWINDER_SHARES]; /* of waiting_bytes, by process: job_share() */
@@ -116,8 +117,11 @@ int unwinder_take_message(struct unwinder *unwinder, size_t length);
 void unwinder_job_done(struct unwinder *unwinder);
 /* The process waits for us now; what it used is gone. */
 void unwinder_pause(struct unwinder *unwinder);
-/* Take the job that is at work from the queue and tell its owner. trace is taken over. */
-void unwinder_finish_unwind(struct unwinder *unwinder, struct unwound *trace);
+/* Take the job that is at work from the queue and tell its owner. trace is taken over; NULL: err
+ * says why. */
+void unwinder_finish_unwind(struct unwinder *unwinder, int err, struct unwound *trace);
+/* Tell the owners of the jobs that had to make room. */
+void unwinder_finish_gave_way(struct unwinder *unwinder);
 void unwinder_finish_waits(struct unwinder *unwinder, int err, const struct wait_places *places);
 /* What the job that is at work took so far is its process's to pay. */
 void unwinder_charge(struct unwinder *unwinder);

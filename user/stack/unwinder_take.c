@@ -38,7 +38,7 @@ static int take_trace(struct unwinder *u, size_t length)
 	}
 	u->no_memory += !trace;
 	unwinder_job_done(u);
-	unwinder_finish_unwind(u, trace);
+	unwinder_finish_unwind(u, -ENOMEM, trace);
 	return 0;
 }
 

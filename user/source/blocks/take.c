@@ -98,13 +98,27 @@ int blocks_on_event(void *ctx, const struct looper_event *event, size_t size)
 
 /* ---- samples ---- */
 
-static void on_unwound(void *ctx, struct unwound *trace)
+static const char *why_lost(int err)
+{
+	switch (err) {
+	case -EDQUOT:
+		return "stacks of its process took the unwinder too long";
+	case -EBUSY:
+		return "too many stacks waited for the unwinder";
+	case -ENOMEM:
+		return "no memory to unwind it";
+	default:
+		return "the unwinder gave it up";
+	}
+}
+
+static void on_unwound(void *ctx, int err, struct unwound *trace)
 {
 	struct block_sample *sample = ctx;
 
 	sample->trace = trace;
 	sample->state = trace && trace->count ? SAMPLE_UNWOUND : SAMPLE_LOST;
-	sample->why_lost = trace ? "unwinding gave no frame" : "the unwinder gave it up";
+	sample->why_lost = trace ? "unwinding gave no frame" : why_lost(err);
 	/* The timer of the blocks source emits the record that waits for this sample: fire it now.
 	 */
 	if (sample->blocks)
@@ -133,9 +147,7 @@ void blocks_unwind(struct blocks_source *blocks, struct block_sample *sample,
 	if (!err)
 		return;
 	sample->state = SAMPLE_LOST;
-	sample->why_lost = err == -EDQUOT  ? "stacks of its process took the unwinder too long"
-			   : err == -EBUSY ? "too many stacks waited for the unwinder"
-					   : "no memory to unwind it";
+	sample->why_lost = why_lost(err);
 	block_sample_put(sample);
 }
 
