@@ -5,6 +5,8 @@
  * gives all of it to the last one. Nothing of this is in the program unless a target is watched,
  * and a task that is not watched costs one test of a bit that is loaded anyway. */
 #pragma once
+#include "abi/flight.h"
+#include "order.bpf.h"
 #include "sched_maps.bpf.h"
 
 const volatile bool split_time;
@@ -55,6 +57,14 @@ struct {
 	__type(key, struct frequency_key);
 	__type(value, __u32);
 } frequency_steps SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* clusters x FLIGHT_CHANGES, where the flight recorder runs */
+	__type(key, __u32);
+	__type(value, struct flight_change);
+} flight_changes SEC(".maps");
 
 /* Neighbouring tids are threads of one process: their rows lie side by side, and the other ways far
  * from there. */
@@ -144,6 +154,24 @@ __noinline int book_time(__u32 tid, __u64 in_cpu_ns, __u64 cpu_ns, __u32 slice)
 	return 0;
 }
 
+/* The slice that nearly all are: the task has the first of its rows, came when its last slice had
+ * been booked, and the frequency did not change. False: nothing is booked yet. */
+static __always_inline bool book_time_quick(__u32 tid, __u64 in_cpu_ns, __u64 cpu_ns, __u32 slice)
+{
+	__u32 cpu = bpf_get_smp_processor_id(), key = time_row(tid, 0), word;
+	struct cpu_frequency *frequency = bpf_map_lookup_elem(&cpu_frequencies, &cpu);
+	struct task_time *row = bpf_map_lookup_elem(&task_times, &key);
+
+	if (!row || !frequency || row->tid != tid || row->dead || row->until_ns != in_cpu_ns ||
+	    frequency->slice == slice)
+		return false;
+	word = BASE(frequency) + frequency->step;
+	add_time(row, cpu, cpu_ns - in_cpu_ns);
+	add_time(row, word, cpu_ns - in_cpu_ns);
+	row->until_ns = cpu_ns;
+	return true;
+}
+
 /* 1: the task has a row. */
 __noinline int claim_time(__u32 tid, __u32 tgid, __u64 start_boot_ns, __u64 in_cpu_ns)
 {
@@ -207,6 +235,23 @@ static __always_inline void time_slice(struct task_slot *slot, __u32 tid, __u64 
 		slot->flags &= ~TASK_SLOT_TIMED; /* the reader gave the row to another task */
 }
 
+/* For the flight recorder, which asks later at which frequency a run was. */
+static __always_inline void log_change(struct cpu_frequency *frequency, __u32 khz, __u64 now_ns)
+{
+	__u32 key = (frequency->log - 1) * FLIGHT_CHANGES +
+		    ((__u32)frequency->changes & (FLIGHT_CHANGES - 1));
+	struct flight_change *change = bpf_map_lookup_elem(&flight_changes, &key);
+
+	if (!change || frequency->khz == khz)
+		return;
+	ordered_add(&change->sequence, 1);
+	change->since_ns = now_ns;
+	change->khz = khz;
+	ordered_add(&change->sequence, 1);
+	frequency->khz = khz;
+	*(volatile __u64 *)&frequency->changes += 1;
+}
+
 /* Of each CPU of the cluster in turn, also where it idles. */
 SEC("?raw_tp/cpu_frequency")
 int sched_frequency(struct bpf_raw_tracepoint_args *ctx)
@@ -219,6 +264,8 @@ int sched_frequency(struct bpf_raw_tracepoint_args *ctx)
 
 	if (!frequency || !slot || frequency->base == TIME_NO_STEPS)
 		return 0;
+	if (watch_flight && frequency->log)
+		log_change(frequency, key.khz, now_ns);
 	key.base = frequency->base;
 	found = bpf_map_lookup_elem(&frequency_steps, &key);
 	if (found)

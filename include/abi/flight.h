@@ -20,6 +20,8 @@
 #define FLIGHT_MOST_BLOCKS   8
 /* Turns that are kept for each CPU; a power of two. */
 #define FLIGHT_TURNS 1024
+/* Changes of its frequency that are kept for each cluster; a power of two. 32 KiB. */
+#define FLIGHT_CHANGES 2048
 /* In task_slot.watch: the flight recorder's; the other bits are a looper's index + 1. */
 #define FLIGHT_MARK 0x8000u
 
@@ -108,6 +110,14 @@ struct flight_turn {
 	char comm[FLIGHT_COMM_LEN];
 };
 
+/* From since_ns, CLOCK_MONOTONIC, the CPUs of a cluster ran at khz. sequence as that of an entry.
+ */
+struct flight_change {
+	__u64 since_ns;
+	__u32 khz, sequence;
+};
+
+_Static_assert(sizeof(struct flight_change) == 16, "no holes");
 _Static_assert(sizeof(struct flight_entry) == 64, "one cache line");
 _Static_assert(sizeof(struct flight_thread) == 200, "no holes");
 _Static_assert(sizeof(struct flight_turn) == 48, "no holes");

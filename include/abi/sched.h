@@ -213,8 +213,14 @@ struct cpu_frequency {
 	__u32 slice; /* sequence of the CPU's slot when it changed last: the words below are of that
 			slice; odd: of none */
 	__u32 first; /* the step that slice began with */
-	__u64 changed_ns;              /* CLOCK_MONOTONIC of the last change */
-	__u64 unlisted;                /* changes to a frequency that no file lists */
+	__u64 changed_ns; /* CLOCK_MONOTONIC of the last change */
+	__u64 unlisted;   /* changes to a frequency that no file lists */
+	/* Of the CPU that stands for its cluster, where the flight recorder runs: index + 1 of its
+	 * ring of struct flight_change, and how many it had; else 0. */
+	__u64 changes;
+	__u32 log;
+	__u32 khz;                     /* since the last of them; 0: there was none */
+	__u32 begin_khz, reserved;     /* before the first, by the reader; 0: not known */
 	__u64 step_ns[TIME_MAX_STEPS]; /* between the first and the last change of that slice */
 };
 
@@ -294,4 +300,4 @@ _Static_assert(sizeof(struct task_line) == 120, "task_line");
 _Static_assert(sizeof(struct cpu_state) == 64, "cpu_state is one cache line");
 _Static_assert(sizeof(struct cpu_reading) == 64, "cpu_reading");
 _Static_assert(sizeof(struct task_time) == 64, "the head of task_time is one cache line");
-_Static_assert(sizeof(struct cpu_frequency) == 32 + TIME_MAX_STEPS * 8, "cpu_frequency");
+_Static_assert(sizeof(struct cpu_frequency) == 56 + TIME_MAX_STEPS * 8, "cpu_frequency");

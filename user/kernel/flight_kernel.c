@@ -20,6 +20,11 @@ static size_t turns_bytes(const struct flight_kernel *kernel)
 	return kernel->cpu_count * FLIGHT_TURNS * sizeof(struct flight_turn);
 }
 
+static size_t changes_bytes(const struct flight_kernel *kernel)
+{
+	return kernel->change_count * sizeof(struct flight_change);
+}
+
 static int map_memory(void **memory, int fd, size_t bytes)
 {
 	*memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -52,6 +57,10 @@ struct flight_kernel *flight_kernel_open(struct sched_kernel *sched, struct loop
 		      ?: map_memory((void **)&kernel->entries, maps.entries_fd, FLIGHT_ENTRIES_BYTES)
 		      ?: map_memory((void **)&kernel->cpus, maps.cpus_fd, cpus_bytes(kernel))
 		      ?: map_memory((void **)&kernel->turns, maps.turns_fd, turns_bytes(kernel));
+	kernel->change_count = maps.change_count;
+	if (!err && kernel->change_count)
+		err = map_memory((void **)&kernel->changes, maps.changes_fd, changes_bytes(kernel));
+	kernel->frequencies = maps.frequencies;
 	if (!err)
 		return kernel;
 error:
@@ -75,6 +84,8 @@ void flight_kernel_close(struct flight_kernel *kernel)
 		munmap((void *)kernel->cpus, cpus_bytes(kernel));
 	if (kernel->turns)
 		munmap(kernel->turns, turns_bytes(kernel));
+	if (kernel->changes)
+		munmap((void *)kernel->changes, changes_bytes(kernel));
 	free(kernel->copies[0]);
 	free(kernel->copies[1]);
 	free(kernel->few_turns);
@@ -84,7 +95,7 @@ void flight_kernel_close(struct flight_kernel *kernel)
 uint64_t flight_kernel_bytes(const struct flight_kernel *kernel)
 {
 	return FLIGHT_THREADS_BYTES + FLIGHT_ENTRIES_BYTES + cpus_bytes(kernel) +
-	       turns_bytes(kernel);
+	       turns_bytes(kernel) + changes_bytes(kernel);
 }
 
 /* A free run of so many blocks at a multiple of their number; UINT32_MAX: there is none. */

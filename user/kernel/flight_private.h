@@ -19,6 +19,10 @@ struct flight_kernel {
 	struct flight_entry *entries;
 	const struct cpu_slot *cpus;
 	struct flight_turn *turns;
+	/* NULL: the kernel does not tell of frequencies. The first is sched's. */
+	const struct cpu_frequency *frequencies;
+	const struct flight_change *changes;
+	uint32_t change_count;
 	struct flight_row {
 #define FLIGHT_ENTRIES_BYTES \
 	((size_t)FLIGHT_BLOCKS * FLIGHT_BLOCK_ENTRIES * sizeof(struct flight_entry))
@@ -34,3 +38,8 @@ struct flight_kernel {
 	struct flight_turn *few_turns;     /* of one wait: FLIGHT_TURNS */
 	uint64_t missed_gone, placed_gone; /* of rows that are free again */
 };
+
+/* At what frequency the CPU ran at at_ns, CLOCK_MONOTONIC, in kHz, and until when: UINT64_MAX, up
+ * to now. 0: not known. */
+uint32_t flight_kernel_khz(const struct flight_kernel *kernel, unsigned cpu, uint64_t at_ns,
+			   uint64_t *until_ns);

@@ -44,9 +44,18 @@ static void put_unknown(struct filler *filler, uint64_t until_ns)
 	put(filler, until_ns, &(struct spell){.state = SPELL_UNKNOWN, .cpu = -1});
 }
 
+/* Cut where the CPU's frequency changed, if that is told. */
 static void put_run(struct filler *filler, uint64_t until_ns, unsigned cpu)
 {
-	put(filler, until_ns, &(struct spell){.state = SPELL_RUNNING, .cpu = (int16_t)cpu});
+	struct spell run = {.state = SPELL_RUNNING, .cpu = (int16_t)cpu};
+	uint64_t change_ns;
+
+	if (until_ns > filler->end_ns)
+		until_ns = filler->end_ns;
+	while (filler->at_ns < until_ns && !filler->full) {
+		run.khz = flight_kernel_khz(filler->kernel, cpu, filler->at_ns, &change_ns);
+		put(filler, change_ns < until_ns ? change_ns : until_ns, &run);
+	}
 }
 
 static void name_other(struct spell *spell, uint32_t tid, uint32_t tgid, const char *comm)

@@ -34,7 +34,10 @@ int sched_kernel_flight(const struct sched_kernel *kernel, struct sched_kernel_f
 		.entries_fd = bpf_map__fd(skeleton->maps.flight_entries),
 		.cpus_fd = bpf_map__fd(skeleton->maps.cpus),
 		.turns_fd = bpf_map__fd(skeleton->maps.flight_turns),
+		.changes_fd = bpf_map__fd(skeleton->maps.flight_changes),
 		.near = skeleton->bss->flight_near,
+		.frequencies = kernel->change_count ? kernel->frequencies : NULL,
+		.change_count = kernel->change_count,
 	};
 	return 0;
 }

@@ -137,8 +137,12 @@ void sched_kernel_mark(struct sched_kernel *kernel, pid_t tid, uint32_t mark);
 /* For kernel/flight_kernel.h; descriptors and `near`, flight_near of the programs, are the
  * kernel's. -ENOTSUP where it was opened without `flight`. */
 struct sched_kernel_flight {
-	int threads_fd, watched_fd, entries_fd, cpus_fd, turns_fd;
+	int threads_fd, watched_fd, entries_fd, cpus_fd, turns_fd, changes_fd;
 	uint8_t *near;
+	/* Where the changes of frequencies are kept: of each CPU, and how many changes there is
+	 * room for; else NULL and 0. */
+	const struct cpu_frequency *frequencies;
+	uint32_t change_count;
 };
 int sched_kernel_flight(const struct sched_kernel *kernel, struct sched_kernel_flight *out);
 /* Let the switch program see that this task's spells are kept, or no more; again as above. */

@@ -30,6 +30,7 @@ struct sched_kernel {
 	unsigned cpu_count;
 	struct task_time *times; /* TIME_ROWS of them; NULL: no time is split */
 	uint32_t time_words;
+	uint32_t change_count; /* of flight_changes; 0: none are kept */
 	struct cpu_frequency *frequencies;
 	struct bpf_program *switch_program, *rename_program, *free_program, *exec_program,
 		*uid_program;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "abi/flight.h"
 #include "kernel/sched_private.h"
 
 #define TORN_TRIES  64
@@ -19,6 +20,30 @@ static size_t row_bytes(const struct sched_kernel *kernel)
 static struct task_time *row_at(const struct sched_kernel *kernel, uint32_t index)
 {
 	return (struct task_time *)((char *)kernel->times + index * row_bytes(kernel));
+}
+
+/* The first CPU with this base stands for its cluster. */
+static bool is_first(const struct sched_time_layout *layout, unsigned cpu)
+{
+	if (layout->base[cpu] == TIME_NO_STEPS)
+		return false;
+	for (unsigned i = 0; i < cpu; i++)
+		if (layout->base[i] == layout->base[cpu])
+			return false;
+	return true;
+}
+
+/* The flight recorder keeps the changes of each cluster, and is configured by now. */
+static void size_changes(struct sched_kernel *kernel, const struct sched_time_layout *layout)
+{
+	uint32_t clusters = 0;
+
+	for (unsigned cpu = 0; cpu < layout->cpu_count && cpu < kernel->cpu_count; cpu++)
+		clusters += is_first(layout, cpu);
+	kernel->change_count = kernel->flight ? clusters * FLIGHT_CHANGES : 0;
+	if (kernel->change_count)
+		bpf_map__set_max_entries(kernel->skeleton->maps.flight_changes,
+					 kernel->change_count);
 }
 
 void sched_time_configure(struct sched_kernel *kernel, const struct sched_time_layout *layout)
@@ -38,6 +63,8 @@ void sched_time_configure(struct sched_kernel *kernel, const struct sched_time_l
 	bpf_map__set_max_entries(skeleton->maps.time_watched, MAX_WATCHED);
 	bpf_map__set_max_entries(skeleton->maps.cpu_frequencies, kernel->cpu_count);
 	if (layout->step_count)
+		size_changes(kernel, layout);
+	if (layout->step_count)
 		bpf_map__set_max_entries(skeleton->maps.frequency_steps,
 					 (uint32_t)layout->step_count);
 }
@@ -54,6 +81,7 @@ int sched_time_attach(struct sched_kernel *kernel, const struct sched_time_layou
 	const struct sched_bpf *skeleton = kernel->skeleton;
 	/* An array's values lie 8 bytes aligned, one behind the other. */
 	size_t bytes = TIME_ROWS * row_bytes(kernel);
+	uint32_t logs = 0;
 
 	if (!layout)
 		return 0;
@@ -66,6 +94,8 @@ int sched_time_attach(struct sched_kernel *kernel, const struct sched_time_layou
 		kernel->frequencies[cpu].base =
 			cpu < layout->cpu_count ? layout->base[cpu] : TIME_NO_STEPS;
 		kernel->frequencies[cpu].slice = 1;
+		if (kernel->change_count && cpu < layout->cpu_count && is_first(layout, cpu))
+			kernel->frequencies[cpu].log = ++logs;
 	}
 	for (size_t i = 0; i < layout->step_count; i++)
 		if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.frequency_steps),
@@ -121,13 +151,15 @@ void sched_kernel_time_unwatch(struct sched_kernel *kernel, pid_t pid)
 		filter_add(kernel, pid, (uint32_t)-1);
 }
 
-void sched_kernel_time_begin_step(struct sched_kernel *kernel, unsigned cpu, uint32_t step)
+void sched_kernel_time_begin_step(struct sched_kernel *kernel, unsigned cpu, uint32_t step,
+				  uint32_t khz)
 {
 	uint32_t unknown = 0;
 
-	if (kernel->frequencies && cpu < kernel->cpu_count)
-		__atomic_compare_exchange_n(&kernel->frequencies[cpu].step, &unknown, step, false,
-					    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	if (kernel->frequencies && cpu < kernel->cpu_count &&
+	    __atomic_compare_exchange_n(&kernel->frequencies[cpu].step, &unknown, step, false,
+					__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		__atomic_store_n(&kernel->frequencies[cpu].begin_khz, khz, __ATOMIC_RELAXED);
 }
 
 static uint64_t sum_of_cpus(const struct sched_kernel *kernel, const uint64_t *words)

@@ -35,8 +35,10 @@ bool sched_kernel_splits_time(const struct sched_kernel *kernel);
 /* Begin or end to watch a process; twice is once. 0, -E2BIG: as many as can be. */
 int sched_kernel_time_watch(struct sched_kernel *kernel, pid_t pid);
 void sched_kernel_time_unwatch(struct sched_kernel *kernel, pid_t pid);
-/* The step of the CPU's frequency where no change of it was seen since the attach. */
-void sched_kernel_time_begin_step(struct sched_kernel *kernel, unsigned cpu, uint32_t step);
+/* The step of the CPU's frequency, and the frequency (0: not known), where no change of it was seen
+ * since the attach. */
+void sched_kernel_time_begin_step(struct sched_kernel *kernel, unsigned cpu, uint32_t step,
+				  uint32_t khz);
 /* A task has row `index`. */
 bool sched_kernel_time_is_used(const struct sched_kernel *kernel, uint32_t index);
 /* Copy row `index` into *out, whose words are of buffer (layout's `words` many). False: nobody has

@@ -84,6 +84,12 @@ const struct sched_time_layout *cpu_split_layout(const struct cpu_split *split)
 	return &split->clusters.layout;
 }
 
+static void begin_step(struct sched_kernel *kernel, unsigned cpu, const struct cpu_cluster *cluster)
+{
+	sched_kernel_time_begin_step(kernel, cpu, cluster->current_step,
+				     cpu_cluster_khz(cluster, cluster->current_step));
+}
+
 void cpu_split_begin(struct cpu_split *split, struct sched_kernel *kernel)
 {
 	split->kernel = kernel;
@@ -91,8 +97,7 @@ void cpu_split_begin(struct cpu_split *split, struct sched_kernel *kernel)
 		unsigned cluster = split->clusters.cluster_of[cpu];
 
 		if (cluster)
-			sched_kernel_time_begin_step(
-				kernel, cpu, split->clusters.items[cluster - 1].current_step);
+			begin_step(kernel, cpu, &split->clusters.items[cluster - 1]);
 	}
 }
 
