@@ -26,6 +26,7 @@ REASONS = {"lock_main": ("main", "futex"), "lock_render": ("render", "futex"), "
            "peer_poll": ("main", "poll"), "fence": ("render", "poll"), "disk": ("main", "io"), "disk_render": ("render", "io"),
            "fault_disk": ("main", "page_fault"), "fault_user": ("main", "page_fault"), "binder": ("main", "binder")}
 failed = False
+folder_of = None  # of the part that runs
 
 
 def ok(good, name, *details):
@@ -36,10 +37,15 @@ def ok(good, name, *details):
         print(f"# {str(detail)[:700]}", flush=True)
 
 
+def waited(frame):
+    """For how long both threads were ready without a CPU, from the vsync on."""
+    before = MS if any(way["way"] == "hog_early" for way in frame["ways"]) else 0
+    return frame["main_waited_ns"] + frame["render_waited_ns"] - before
+
+
 def by_cause(frame):
     """What both threads did, by their own clocks."""
-    ns = {"main_cpu": frame["main_ran_ns"], "render_cpu": frame["render_ran_ns"],
-          "no_cpu": frame["main_waited_ns"] + frame["render_waited_ns"]}
+    ns = {"main_cpu": frame["main_ran_ns"], "render_cpu": frame["render_ran_ns"], "no_cpu": waited(frame)}
     for way in frame["ways"]:
         if way["cause"] not in ns and way["cause"] not in DISPLAY:
             ns[way["cause"]] = way["took_ns"]
@@ -55,7 +61,7 @@ def unplanned(frame):
     hypervisor's part included."""
     planned = sum(way["took_ns"] for way in frame["ways"] if way["cause"] == "no_cpu")
     stolen = sum(way["off_ns"] for way in frame["ways"] if way["way"] in ("main_cpu", "render_cpu"))
-    return frame["main_waited_ns"] + frame["render_waited_ns"] - planned + stolen
+    return waited(frame) - planned + stolen
 
 
 def shares(frame):
@@ -163,6 +169,8 @@ def judge(what, late, janks, key):
                 slept = sum(r["ns"] for r in threads[role].get("reasons", ()) if r["reason"] == reason)
                 # it waits for the RenderThread in a futex too
                 more = frame["ready_ns"] - frame["asked_ns"] if way["way"] == "lock_main" else 0
+                # and that one polls until it is asked
+                more += frame["asked_ns"] - frame["expected_start_ns"] if way["way"] == "fence" else 0
                 if not way["off_ns"] - MS // 2 - max(0, unplanned(frame)) < slept < way["off_ns"] + more + MS // 2:
                     off.append((token, name, "slept", slept, way["off_ns"], threads[role]))
         # the machine had the CPUs for more than a tenth of the delay
@@ -176,7 +184,7 @@ def judge(what, late, janks, key):
         if not good:
             said = [jank["cause"], jank.get("second_cause"), round(jank["confidence"], 2)]
             wrong.append((token, frame["hz"], name, said, {k: round(v, 3) for k, v in shares(frame).items()}, frame["ways"],
-                          [(t["role"], t["ledger"], t.get("reasons")) for t in jank["threads"]]))
+                          [(t["role"], t["ledger"], t.get("critical_ns"), t.get("reasons")) for t in jank["threads"]]))
     good, all_ = sum(row[0] for row in ways.values()), sum(row[1] for row in ways.values())
     for name, row in sorted(ways.items()):
         print(f"# {what}: {name}: {row[0]} of {row[1]}")
@@ -194,7 +202,7 @@ def judge(what, late, janks, key):
 
 def rows():
     count = 12 if os.environ.get("FULL") else 2
-    folder = tempfile.mkdtemp()
+    folder = folder_of.name
     plans = [f"{hz}:{n}:{ways}" for hz in (60, 90, 120)
              for n, ways in ((count, "all"), (max(1, count * 3 // 4), PAIRS + "," + WITH_DISPLAY))]
     app = App(folder, *plans)
@@ -216,7 +224,7 @@ def pipelined():
     """Frames that begin while the one before them is still drawn: late by its cause, or because the
     display took its buffer at their time."""
     count = 20 if os.environ.get("FULL") else 2
-    folder = tempfile.mkdtemp()
+    folder = folder_of.name
     app = App(folder, "--pipelined", "1", "--calm", "4",
               *[f"{hz}:{count}:main_cpu,render_cpu,hog_render,lock_render,disk_render,peer_receive,gpu" for hz in (60, 90, 120)])
     truth, records, status, talk = record(app, folder, "perfetto")
@@ -272,7 +280,7 @@ def markers():
         print(f"ok - late: markers # SKIP {reason}")
         return
     count = 12 if os.environ.get("FULL") else 1
-    folder = tempfile.mkdtemp()
+    folder = folder_of.name
     # from a rate to each other one, but to a half of it
     plans = [f"{hz}:{count}:{ways}" for hz in (60, 90, 120, 90, 60) for ways in ("all", PAIRS.replace("hog_early", "hog_main"))]
     app = App(folder, "--marker", "/sys/kernel/tracing/trace_marker", *plans)
@@ -312,7 +320,9 @@ def markers():
 
 
 def main():
+    global folder_of
     for part in sys.argv[1:] or ["rows", "pipelined", "markers"]:
+        folder_of = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         {"rows": rows, "pipelined": pipelined, "markers": markers}[part]()
 
 

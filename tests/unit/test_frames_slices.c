@@ -330,3 +330,18 @@ Test(slices, vsyncs_that_nobody_asked_for_are_no_other_rate)
 	expect_rate(slices, 8333333);
 	slices_free(slices);
 }
+
+/* Each fifth edge is written down 4 ms late, and the one behind it in time. */
+Test(slices, edges_that_come_late_are_no_other_rate)
+{
+	static const struct slices_ops slices_ops = {.latch = NULL};
+	struct slices *slices = slices_new(&slices_ops, NULL);
+	int64_t t = 1000000000, v = 11111111;
+
+	tick(slices, &t, v, 40);
+	for (int i = 0; i < 200; i++, t += v)
+		play(slices, MARK_COUNTER, 1, t + (i % 5 == 2 ? 4000000 : 0), "VSYNC-app", i % 2);
+	slices_settle(slices, t);
+	expect_rate(slices, v);
+	slices_free(slices);
+}

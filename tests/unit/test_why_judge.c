@@ -292,6 +292,23 @@ Test(why_judge, the_render_thread_draws_the_frame_before)
 	cr_expect_eq(rig.threads[T_RENDER].critical_ns, 310 * UNIT);
 }
 
+/* The RenderThread waits for a lock and has not run again by the time of the queued buffer: it did
+ * not go back to its looper, so that nothing is the GPU's. */
+Test(why_judge, the_render_thread_is_not_done)
+{
+	struct rig rig;
+
+	begin(&rig, 330, 160);
+	runs(&rig, T_MAIN, 30);
+	sleeps(&rig, T_MAIN, 500, SPELL_REASON_LOOPER, 0);
+	sleeps(&rig, T_RENDER, 30, SPELL_REASON_LOOPER, MAIN);
+	runs(&rig, T_RENDER, 50);
+	sleeps(&rig, T_RENDER, 329, LOOPER_REASON_FUTEX, 777);
+	next(&rig, T_RENDER, 331, SPELL_RUNNABLE, 0, 0);
+	runs(&rig, T_RENDER, 340);
+	judge(&rig, JANK_CAUSE_LOCK, JANK_CAUSE_UNKNOWN);
+}
+
 /* What a RenderThread polls is a fence. */
 Test(why_judge, render_thread_polls)
 {

@@ -18,18 +18,22 @@ static int64_t period_of_edges(const int64_t *ring, uint64_t count)
 	return period_global(times, n);
 }
 
-/* The same of the last few of them, at most so many. */
+/* The same of the last few of them, at most so many; 0: none. Among so few, two edges that were
+ * written down late make up a period that no two edges have between them. */
 static int64_t period_of_last(const struct edges *edges, uint64_t most)
 {
 	uint64_t n = edges->count < RECENT_EDGES ? edges->count : RECENT_EDGES;
-	int64_t times[RECENT_EDGES];
+	int64_t times[RECENT_EDGES], period_ns;
+	unsigned alike = 0;
 
 	if (n > most)
 		n = most;
-
 	for (uint64_t i = 0; i < n; i++)
 		times[i] = edges->times[(edges->count - n + i) % EDGES];
-	return period_of_edges(times, n);
+	period_ns = period_of_edges(times, n);
+	for (uint64_t i = 1; i < n; i++)
+		alike += llabs(times[i] - times[i - 1] - period_ns) <= period_ns / 16;
+	return alike < 3 ? 0 : period_ns;
 }
 
 /* The first kind that has at least so many edges. */
@@ -101,7 +105,7 @@ void slices_add_edge(struct slices *s, int64_t ts_ns, enum edge_kind kind)
 
 		s->period_ns = period_of_edges(best->times, best->count);
 		if (since >= 8)
-			s->rate_period_ns = period_of_last(best, since);
+			s->rate_period_ns = period_of_last(best, since) ?: s->rate_period_ns;
 	}
 	if (kind != EDGE_HW && s->ops->vsync)
 		s->ops->vsync(s->ctx, ts_ns);

@@ -225,7 +225,8 @@ static int64_t handed_at(const struct trial *trial, int64_t from_ns, int64_t to_
 }
 
 /* When the RenderThread queued the buffer: when it went back to its looper (behind that it may draw
- * the next frame), else the end of its last run. What comes behind is the GPU's. */
+ * the next frame); where nobody tells loopers apart, the end of its last run. What comes behind is
+ * the GPU's. */
 static int64_t queued_at(const struct trial *trial, int64_t handed_ns, int64_t to_ns)
 {
 	const struct why_frame *frame = trial->frame;
@@ -240,8 +241,8 @@ static int64_t queued_at(const struct trial *trial, int64_t handed_ns, int64_t t
 		return to_ns;
 	render = &frame->threads[trial->render];
 	idle_ns = idle_at(render, handed_ns);
-	if (idle_ns < to_ns)
-		return idle_ns;
+	if (idle_ns != INT64_MAX || idle_at(render, INT64_MIN) != INT64_MAX)
+		return idle_ns < to_ns ? idle_ns : to_ns;
 	for (size_t i = 0; i < render->spell_count; i++) {
 		const struct spell *spell = &render->spells[i];
 
