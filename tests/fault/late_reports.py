@@ -122,6 +122,20 @@ late = json.loads(text.split('<script type="application/json" id="data">')[1].sp
 say([row["late_ns"] for row in late["rows"]] == sorted(all_ns, reverse=True)[:600] and late["count"] == 4500 and
     late["late_ns"] == sum(all_ns) == sum(row[2] for row in late["causes"]), "html: of 4500 the 600 latest, and the sums of all", (len(late["rows"]), late["count"]))
 
+# ---- in two threads and in one ----
+# Of a file lines are parsed ahead by a second thread; of a pipe they are not.
+for flag in ("csv", "perfetto", "html", "openmetrics", "pprof", "speedscope", "folded"):
+    with open("pipe.out", "wb") as out, open("many.jsonl", "rb") as given:
+        source = subprocess.Popen(["cat"], stdin=given, stdout=subprocess.PIPE)
+        piped = subprocess.run([jankscope, "report", "/dev/stdin", "--" + flag, "-"], stdin=source.stdout, stdout=out, stderr=subprocess.PIPE)
+        source.stdout.close()
+        source.wait()
+    with open("file.out", "wb") as out:
+        done = subprocess.run([jankscope, "report", "many.jsonl", "--" + flag, "-"], stdout=out, stderr=subprocess.PIPE)
+    a, b = open("pipe.out", "rb").read(), open("file.out", "rb").read()
+    say(a == b and (len(a) > 100 or flag in ("folded", "pprof", "speedscope")) and piped.returncode == done.returncode == 3,
+        "--%s: of a file and of a pipe the same %d bytes" % (flag, len(a)), (len(a), len(b), piped.stderr[-200:]))
+
 # ---- Perfetto ----
 report("--perfetto", "late.pftrace")
 

@@ -123,7 +123,7 @@ static void fill_chars(const char *text, char *out, size_t size)
 	size_t n = 0;
 
 	while (*text && n + 1 < size) {
-		if (!strncmp(text, "\xef\xbf\xbd", 3)) {
+		if (*text == '\xef' && !strncmp(text, "\xef\xbf\xbd", 3)) {
 			out[n++] = '\xff';
 			text += 3;
 		} else {

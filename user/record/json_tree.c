@@ -334,9 +334,13 @@ bool json_tree_equals(const struct json_tree *tree, uint32_t place, const char *
 /* Most keys that are looked at are another one from their first byte on. */
 static bool is_key(const struct json_token *token, const char *key)
 {
-	size_t length = (size_t)(token->end - token->start);
+	const char *p = token->start;
 
-	return *token->start == *key && !strncmp(token->start, key, length) && !key[length];
+	while (p < token->end && *p == *key) {
+		p++;
+		key++;
+	}
+	return p == token->end && !*key;
 }
 
 uint32_t json_tree_get(const struct json_tree *tree, uint32_t object, const char *key,

@@ -13,7 +13,7 @@
 #include <uthash.h>
 
 #include "record/json_read.h"
-#include "source/line_reader.h"
+#include "source/read_ahead.h"
 #include "store/folder.h"
 #include "store/line.h"
 #include "store/verify.h"
@@ -259,46 +259,39 @@ static int take_record(struct walk *walk, struct parsed_record **parsed)
 	return err;
 }
 
-static int take_line(struct walk *walk, const struct line_reader *reader)
+static int take_line(struct walk *walk, struct read_line *line)
 {
-	struct parsed_record *parsed;
-	char why[160];
-	int err;
-
 	walk->counts->lines++;
 	walk->line++;
-	if (reader->torn || reader->too_long) {
+	if (line->torn || line->too_long) {
 		reject(walk, "", 0,
-		       reader->torn ? "torn: the line has no end" : "the line is too long");
+		       line->torn ? "torn: the line has no end" : "the line is too long");
 		return 0;
 	}
-	err = record_parse(reader->line, reader->length, &parsed, why, sizeof(why));
-	if (err == -EBADMSG) {
-		reject(walk, reader->line, reader->length, why);
-		err = 0;
-	} else if (err == -EPROTONOSUPPORT) {
-		walk->counts->schema = parsed->schema;
-	} else if (!err) {
-		err = take_record(walk, &parsed);
+	if (line->err == -EBADMSG) {
+		reject(walk, line->line, line->length, line->why);
+		return 0;
 	}
-	parsed_record_free(parsed);
-	return err;
+	if (line->err == -EPROTONOSUPPORT)
+		walk->counts->schema = line->parsed->schema;
+	return line->err ? line->err : take_record(walk, &line->parsed);
 }
 
 static int read_lines(struct walk *walk, FILE *in)
 {
-	struct line_reader lines = {.in = in};
-	int err = 0;
+	struct read_ahead *ahead = read_ahead_new(in);
+	struct read_line *line;
+	int err = ahead ? 0 : -ENOMEM;
 
 	walk->line = 0;
-	while (!err && (err = line_reader_next(&lines)) > 0) {
-		err = walk->verifier ? verifier_line(walk->verifier, lines.line, lines.length,
-						     lines.torn || lines.too_long)
+	while (!err && (err = read_ahead_next(ahead, &line)) > 0) {
+		err = walk->verifier ? verifier_line(walk->verifier, line->line, line->length,
+						     line->torn || line->too_long)
 				     : 0;
 		if (!err || err == -EPROTONOSUPPORT)
-			err = take_line(walk, &lines);
+			err = take_line(walk, line);
 	}
-	free(lines.line);
+	read_ahead_free(ahead);
 	fclose(in);
 	return err;
 }
