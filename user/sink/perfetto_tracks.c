@@ -11,7 +11,8 @@
 #define TEXT_BYTES  4096 /* what is longer is cut */
 #define NAME_BYTES  200  /* of a track, as far as it tells tracks apart */
 #define LANES       16   /* of one name and parent */
-#define SEQUENCE_ID 1    /* all packets come from one writer */
+#define TICK_NS     10000000
+#define SEQUENCE_ID 1 /* all packets come from one writer */
 
 enum track_kind { TRACK_PLAIN, TRACK_PROCESS, TRACK_THREAD, TRACK_COUNTER, TRACK_LANE };
 
@@ -27,7 +28,8 @@ struct track {
 	/* of a counter of sums: the value that was written last, and that of this interval so far
 	 */
 	uint64_t written, sum;
-	uint64_t end_ns; /* of a lane: of its last slice */
+	uint64_t end_ns;   /* of a lane: of its last slice */
+	uint64_t start_ns; /* of the newest of a pid: its start */
 	UT_hash_handle hh;
 };
 
@@ -187,6 +189,24 @@ static void keep_newest(struct perfetto_tracks *tracks, const struct track_key *
 		HASH_ADD(hh, tracks->tracks, key, sizeof(track->key), track);
 	}
 	track->uuid = uuid;
+	track->start_ns = of->start_boot_ns;
+}
+
+/* /proc tells a start by the tick: where the newest one of a pid began less than a tick apart it is
+ * the same. 0: it is another one. */
+static uint64_t of_same_tick(struct perfetto_tracks *tracks, const struct track_key *of)
+{
+	struct track_key key = *of;
+	struct track *track;
+
+	key.start_boot_ns = 0;
+	HASH_FIND(hh, tracks->tracks, &key, sizeof(key), track);
+	if (!track || !track->start_ns || !of->start_boot_ns)
+		return 0;
+	return of->start_boot_ns + TICK_NS > track->start_ns &&
+			       track->start_ns + TICK_NS > of->start_boot_ns
+		       ? track->uuid
+		       : 0;
 }
 
 uint64_t perfetto_process(struct perfetto_tracks *tracks, pid_t pid, uint64_t start_boot_ns,
@@ -196,11 +216,15 @@ uint64_t perfetto_process(struct perfetto_tracks *tracks, pid_t pid, uint64_t st
 	PerfettoTrace__ProcessDescriptor process = PERFETTO_TRACE__PROCESS_DESCRIPTOR__INIT;
 	struct track_key key;
 	struct track *track;
+	uint64_t same;
 	bool made;
 
 	set_key(&key, TRACK_PROCESS, 0, NULL);
 	key.pid = pid;
 	key.start_boot_ns = start_boot_ns;
+	same = of_same_tick(tracks, &key);
+	if (same)
+		return same;
 	track = find(tracks, &key, &made);
 	if (!made)
 		return track ? track->uuid : 0;
