@@ -71,6 +71,7 @@ enum stack_failure {
 	STACK_NO_MEMORY_READ = 16, /* its stack pointer leads to no readable memory */
 	STACK_UNSUPPORTED = 17,    /* this kernel has no such way, or it is switched off */
 	STACK_HELD_UP = 18,        /* not tried: its process held up a capture a moment before */
+	STACK_THINNED = 19,        /* not tried: samples cost too much by then */
 	STACK_FAILURES
 };
 
@@ -144,6 +145,12 @@ void stack_capturer_free(struct stack_capturer *capturer);
  * Calls on one capturer must not overlap. */
 int stack_capture(struct stack_capturer *capturer, const struct stack_thread *thread,
 		  enum stack_request request, struct stack_capture *capture);
+
+/* As stack_capture with STACK_PERF, for a thread that is sampled again and again: where the event
+ * of the capture before is open still, it can be of no other thread, and none of the thread's files
+ * is read. start_boot_ns of the thread must be known. */
+int stack_capture_running(struct stack_capturer *capturer, const struct stack_thread *thread,
+			  struct stack_capture *capture);
 
 /* Close what is kept open for the next captures and was not used for 2 s (perf events). Call it
  * from time to time when no capture is due. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Makes frames as an app does, each 40 ms: the main thread comes from its epoll, works, hands over
+/* Makes frames as an app does, each 80 ms: the main thread comes from its epoll, works, hands over
  * to the RenderThread and goes back. Frames are late by what their kind plants:
  *   main_cpu    the main thread burns 25 ms in burn_layout() < bind_row()
  *   render_cpu  the RenderThread burns 25 ms in burn_paint()
@@ -226,7 +226,7 @@ static void frame(void)
 
 int main(int argc, char **argv)
 {
-	struct itimerspec vsync = {{0, 40 * MS}, {0, 40 * MS}};
+	struct itimerspec vsync = {{0, 80 * MS}, {0, 80 * MS}};
 	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
 	unsigned count = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
 

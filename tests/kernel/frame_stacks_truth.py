@@ -73,18 +73,20 @@ def told(jank, want):
 
 
 def check_stacks(late, janks, footer):
+    all_, named, wrong = 0, 0, []
     for kind, (cause, want) in KINDS.items():
         mine = [janks[t] for t, f in late.items() if f[0] == kind and janks.get(t, {}).get("cause") == cause]
-        thinned = [j for j in mine if "stacks" in j["missing"]]
         good = [j for j in mine if told(j, want)]
-        ok(len(mine) >= COUNT // 2 and len(good) >= 0.95 * len(mine), f"{kind}: {len(good)} of {len(mine)} frames with {cause} name {want[0]}",
-           [(j["missing"], j.get("top"), [(s.get("tid"), s.get("samples"), names(s)[:3]) for s in j.get("stacks", [])]) for j in mine if j not in good][:3],
-           len(thinned), footer["summary"].get("lost"))
+        wrong += [(kind, j["missing"], j.get("top"), [(s.get("tid"), s.get("samples"), names(s)[:3]) for s in j.get("stacks", [])])
+                  for j in mine if j not in good]
+        ok(len(mine) >= COUNT // 2 and len(good) >= 0.8 * len(mine), f"{kind}: {len(good)} of {len(mine)} frames with {cause} name {want[0]}", wrong[:3])
+        all_, named = all_ + len(mine), named + len(good)
+    ok(named >= 0.95 * all_, f"{named} of {all_} CPU-bound late frames name the function", wrong[:3])
     died = [janks[t] for t, f in late.items() if f[0] == "died"]
     # The second one's RenderThread is too young to be known: nothing of it, or what is right.
-    ok(len(died) == 2 and died[0]["cause"] == "render_cpu" and all(j["cause"] in ("render_cpu", "unknown") for j in died) and
-       all(told(j, ["burn_paint", "render"]) or "stacks" in j["missing"] or j["cause"] == "unknown" for j in died),
-       "a RenderThread that dies in its frame: right, or said to be missing", [(j["cause"], j["missing"], j["threads"]) for j in died])
+    ok(len(died) == 2 and
+       all(told(j, ["burn_paint", "render"]) or "stacks" in j["missing"] or j["cause"] not in ("main_cpu", "render_cpu") for j in died),
+       "a RenderThread that dies in its frame: right, or said to be missing", [(j["cause"], j["missing"], [names(s) for s in j.get("stacks", [])]) for j in died])
     tids = [(s["tid"], [t["tid"] for t in j["threads"]]) for j in janks.values() for s in j.get("stacks", [])]
     ok(tids and all(tid in all_ for tid, all_ in tids), "each stack is of a thread of its frame", [t for t in tids if t[0] not in t[1]][:3])
     ok(all("stacks" in j["missing"] for j in janks.values() if j["cause"] in ("main_cpu", "render_cpu") and not j.get("stacks")),

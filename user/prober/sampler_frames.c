@@ -231,8 +231,12 @@ bool sampler_frame_is_due(struct sampler_view *view, struct sampler_row *row, ui
 	refill(frames, now_ns);
 	if (is_too_much(frames, row, begin_ns, now_ns)) {
 		frames->thinned++;
-		return false;
+		/* Said once a frame. */
+		row->refuse = row->thinned_ns != begin_ns;
+		row->thinned_ns = begin_ns;
+		return row->refuse;
 	}
+	row->refuse = false;
 	if (row->frame_ns != begin_ns)
 		row->frame_samples = 0;
 	row->frame_ns = begin_ns;

@@ -205,17 +205,23 @@ int sampler_hand_send(const struct sampler_hand *hand, struct sampler_sample *sa
 static int sample_frame(struct sampler_hand *hand, struct sampler_row *row,
 			struct sampler_sample *sample, int socket)
 {
-	enum stack_request request = hand->view->request;
+	bool by_perf = hand->view->request == STACK_AUTO || hand->view->request == STACK_PERF;
 	size_t most_bytes = row->is_main ? MAIN_STACK_BYTES : RENDER_STACK_BYTES;
 	int err;
 
+	if (row->refuse) {
+		stack_capture_clear(hand->capture);
+		hand->capture->failure = STACK_THINNED;
+		return sampler_hand_send(hand, sample, socket);
+	}
 	if (!row->slot.on_cpu)
-		request = hand->link_request;
-	else if (request == STACK_AUTO || request == STACK_PERF)
-		request = STACK_PERF;
+		err = stack_capture(hand->capturer, &row->thread, hand->link_request,
+				    hand->capture);
+	else if (by_perf)
+		err = stack_capture_running(hand->capturer, &row->thread, hand->capture);
 	else
-		request = STACK_SNAPSHOT;
-	sample->taken = !stack_capture(hand->capturer, &row->thread, request, hand->capture);
+		err = stack_capture(hand->capturer, &row->thread, STACK_SNAPSHOT, hand->capture);
+	sample->taken = !err;
 	if (sample->taken && hand->capture->kind == CAPTURE_PERF) {
 		sample->spell = 0;
 		hand->perf_used_ns = sample->t_ns;

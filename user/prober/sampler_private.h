@@ -51,6 +51,7 @@ struct sampler_row {
 	uint64_t slept_off_ns; /* the sleep that was sampled last */
 	uint64_t frame_ns;     /* begin of the frame that was sampled last, and its samples */
 	unsigned frame_samples;
+	uint64_t thinned_ns; /* begin of the frame of which samples were left out last */
 	/* as found when it became due */
 	struct looper_slot slot;
 };

@@ -373,6 +373,18 @@ size_t telling_path(const struct record_stack *stack, bool native, size_t *frame
 	return count;
 }
 
+bool telling_same(const struct record_stack *a, const struct record_stack *b)
+{
+	char name[2][2 * TELLING_NAME];
+	size_t frame[2];
+
+	if (!telling_path(a, false, &frame[0], 1) || !telling_path(b, false, &frame[1], 1))
+		return false;
+	frame_name(name[0], sizeof(name[0]), &a->frames[frame[0]]);
+	frame_name(name[1], sizeof(name[1]), &b->frames[frame[1]]);
+	return !strcmp(name[0], name[1]);
+}
+
 const struct record_stack *heaviest_stack(const struct record_block *block)
 {
 	if (block->top.present && block->top.value < block->stack_count)

@@ -21,6 +21,8 @@ size_t telling_frame(const struct record_stack *stack, bool native);
 /* The frame that tells and its callers that do, innermost first, as indices; at most room of them.
  * Returns how many: 0 only for a stack without frames. */
 size_t telling_path(const struct record_stack *stack, bool native, size_t *frames, size_t room);
+/* The same function tells in both; two that have no frame do not say. */
+bool telling_same(const struct record_stack *a, const struct record_stack *b);
 /* The stack that most of the block passed in, or NULL: it has none. */
 const struct record_stack *heaviest_stack(const struct record_block *block);
 /* A function's name with what is long in it cut short: arguments and template arguments become

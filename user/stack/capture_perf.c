@@ -57,6 +57,20 @@ static enum stack_failure parse_sample(const uint8_t *record, size_t size,
 	return STACK_OK;
 }
 
+static bool is_ring_of(const struct perf_ring *ring, const struct stack_thread *thread)
+{
+	return ring->tid == thread->tid && thread->start_boot_ns &&
+	       ring->start_boot_ns == thread->start_boot_ns;
+}
+
+bool perf_rings_have(const struct perf_rings *rings, const struct stack_thread *thread)
+{
+	for (unsigned i = 0; i < PERF_RINGS; i++)
+		if (is_ring_of(&rings->rings[i], thread))
+			return true;
+	return false;
+}
+
 static void close_ring(struct perf_ring *ring)
 {
 	if (!ring->tid)
@@ -126,8 +140,7 @@ static enum stack_failure find_ring(struct perf_rings *rings, const struct stack
 	perf_rings_expire(rings, clock_now_ns(CLOCK_MONOTONIC));
 	for (unsigned i = 0; i < PERF_RINGS; i++) {
 		*found = &rings->rings[i];
-		if ((*found)->tid == thread->tid && thread->start_boot_ns &&
-		    (*found)->start_boot_ns == thread->start_boot_ns)
+		if (is_ring_of(*found, thread))
 			return STACK_OK;
 		if ((*found)->used_ns < ring->used_ns)
 			ring = *found;

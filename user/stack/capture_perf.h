@@ -21,6 +21,8 @@ struct perf_rings {
 	uint8_t *record; /* a record that wraps is put together here */
 };
 
+/* An event of this thread is open. */
+bool perf_rings_have(const struct perf_rings *rings, const struct stack_thread *thread);
 /* Close what was not used for PERF_RING_KEEP_NS. */
 void perf_rings_expire(struct perf_rings *rings, uint64_t now_ns);
 void perf_rings_free(struct perf_rings *rings);

@@ -39,6 +39,7 @@ const char *stack_failure_text(enum stack_failure failure)
 		[STACK_NO_MEMORY_READ] = "stack pointer leads to no memory",
 		[STACK_UNSUPPORTED] = "not supported here",
 		[STACK_HELD_UP] = "a capture of it was held up just before",
+		[STACK_THINNED] = "left out: samples had cost 1 % of a core",
 	};
 
 	return failure < STACK_FAILURES ? texts[failure] : "unknown";
@@ -320,6 +321,27 @@ int stack_capture(struct stack_capturer *capturer, const struct stack_thread *th
 	default:
 		return -ENOTSUP;
 	}
+}
+
+int stack_capture_running(struct stack_capturer *capturer, const struct stack_thread *thread,
+			  struct stack_capture *capture)
+{
+	uint64_t since = clock_now_ns(CLOCK_MONOTONIC);
+
+	if (!perf_rings_have(&capturer->perf, thread))
+		return stack_capture(capturer, thread, STACK_PERF, capture);
+	stack_capture_clear(capture);
+	capture->thread = *thread;
+	capture->thread.pidfd = -1;
+	capture->failure =
+		capture_perf(&capturer->perf, thread, capturer->config.perf_wait_ns, capture);
+	capture->cost_ns = clock_now_ns(CLOCK_MONOTONIC) - since;
+	if (!capture->failure) {
+		capturer->stats.captures[capture->kind]++;
+		return 0;
+	}
+	capturer->stats.failures[capture->failure]++;
+	return -EAGAIN;
 }
 
 static int compare_u32(const void *a, const void *b)

@@ -69,17 +69,23 @@ static void put_thread(struct text *text, const struct jank_thread *thread)
 		put(text, "%.*s", RECORD_COMM_LEN, thread->thread);
 }
 
-/* Of how many samples the stack is, that met its thread in the same state. */
+/* In how many of the samples the function that tells was met, of those in the same state. */
 static void put_samples(struct text *text, const struct record_jank *jank,
 			const struct record_stack *stack)
 {
-	uint64_t all = 0;
+	uint64_t all = 0, of_it = 0;
 
-	for (size_t i = 0; i < jank->stack_count; i++)
-		if (jank->stacks[i].tid == stack->tid && jank->stacks[i].asleep == stack->asleep)
-			all += jank->stacks[i].samples;
-	if (stack->samples && !stack->asleep)
-		put(text, " (%llu of %llu sample%s)", (unsigned long long)stack->samples,
+	for (size_t i = 0; i < jank->stack_count; i++) {
+		const struct record_stack *other = &jank->stacks[i];
+
+		if (other->tid != stack->tid || other->asleep != stack->asleep)
+			continue;
+		all += other->samples;
+		if (other == stack || telling_same(other, stack))
+			of_it += other->samples;
+	}
+	if (of_it && !stack->asleep)
+		put(text, " (%llu of %llu sample%s)", (unsigned long long)of_it,
 		    (unsigned long long)all, all == 1 ? "" : "s");
 }
 

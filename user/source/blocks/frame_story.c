@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "record/telling.h"
+
 struct group {
 	pid_t tid;
 	bool asleep;
@@ -47,10 +49,30 @@ static bool is_telling(const struct record_jank *jank, const struct group *group
 	       jank->threads[jank->cause_thread.value].tid == group->tid && group->asleep != ran;
 }
 
+/* The heaviest stack of the function that tells in most samples. */
+static size_t most_told(const struct record_stack *stacks, size_t count)
+{
+	uint64_t most = 0;
+	size_t best = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t samples = stacks[i].samples;
+
+		for (size_t k = i + 1; k < count; k++)
+			if (telling_same(&stacks[i], &stacks[k]))
+				samples += stacks[k].samples;
+		if (samples > most) {
+			most = samples;
+			best = i;
+		}
+	}
+	return best;
+}
+
 static int fill_stacks(struct frame_story *story, struct record_jank *jank)
 {
 	struct group groups[STORY_GROUPS];
-	size_t group_count = 0, count = 0, counts[STORY_GROUPS] = {0};
+	size_t group_count = 0, count = 0, first, counts[STORY_GROUPS] = {0};
 	int err = merge_samples(story, groups, &group_count);
 
 	for (size_t n = 0; n < group_count && !err; n++) {
@@ -63,8 +85,7 @@ static int fill_stacks(struct frame_story *story, struct record_jank *jank)
 	if (!story->stacks)
 		return -ENOMEM;
 	for (size_t n = 0; n < group_count; n++) {
-		if (counts[n] && !jank->top.present && is_telling(jank, &groups[n]))
-			jank->top = SOME_U64(jank->stack_count);
+		first = jank->stack_count;
 		for (size_t i = 0; i < counts[n]; i++) {
 			struct record_stack *stack = &story->stacks[jank->stack_count++];
 
@@ -73,6 +94,8 @@ static int fill_stacks(struct frame_story *story, struct record_jank *jank)
 			stack->asleep = groups[n].asleep;
 			stack->samples = story->merges[n].paths[i].samples;
 		}
+		if (counts[n] && !jank->top.present && is_telling(jank, &groups[n]))
+			jank->top = SOME_U64(first + most_told(&story->stacks[first], counts[n]));
 	}
 	jank->stacks = story->stacks;
 	return 0;
