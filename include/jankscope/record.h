@@ -575,7 +575,12 @@ struct record_footer {
 	const struct footer_block_path *block_paths; /* by time */
 	size_t block_path_count;
 	struct footer_block_path other_block_paths; /* the sum of all others */
-	const struct footer_memory *memory;         /* by PSS, else by RSS */
+	/* The same of late frames by the stack that tells of each; times are how late they were. */
+	const struct footer_block_path *late_paths;
+	size_t late_path_count;
+	struct footer_block_path other_late_paths;
+	bool any_late;
+	const struct footer_memory *memory; /* by PSS, else by RSS */
 	size_t memory_count;
 	uint64_t other_memory;                         /* processes that have no row */
 	const struct record_interface_net *interfaces; /* where they are told apart */

@@ -118,6 +118,10 @@ def main():
        "the line names the function, and of how many samples", ran[:3])
     ok("for a lock held by loader" in text and "held by loader, which waits for saver" in text, "the line names who held the lock",
        [part[:120] for part in text.split("for a lock")[1:4]])
+    paths = {(row.get("path") or "").split(";")[-1]: row for row in footer["summary"]["frames"]["late_paths"]}
+    sums = [sum(row[key] for row in footer["summary"]["frames"]["late_paths"]) for key in ("count", "total_ns")]
+    ok({"burn_layout", "burn_paint", "take_lock"} <= set(paths) and paths["burn_layout"]["count"] >= 1.5 * COUNT and
+       sums == [len(janks), sum(j["late_ns"] for j in janks.values())], "the footer sums late frames by what told", paths, sums)
     stops = footer["summary"]["captures"]["stops"]
     ok(stops == 0, f"no thread was stopped ({footer['summary']['flight']['samples']} samples)", stops)
     late, janks, footer, talk = play("--frame-samples", "off")

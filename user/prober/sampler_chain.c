@@ -20,6 +20,8 @@
 /* Of the stacks of those behind the first owner: a whole chain is not to fill what may wait to be
  * unwound. */
 #define LINK_BYTES (64u << 10)
+/* Of a frame's chain, which is kept until it is known whether that is late. */
+#define FRAME_LINK_BYTES (16u << 10)
 
 /* One of the chain that waits, as it was when its registers were read. */
 struct waiter {
@@ -325,6 +327,9 @@ static int sample_next(struct walk *walk, size_t depth, const struct next *next)
 		.how = next->how,
 		.lock = next->lock,
 	};
+	size_t most_bytes = walk->row->for_frame ? FRAME_LINK_BYTES
+			    : depth > 1          ? LINK_BYTES
+						 : SIZE_MAX;
 	int err;
 
 	memcpy(sample.thread, next->thread, sizeof(sample.thread));
@@ -342,8 +347,8 @@ static int sample_next(struct walk *walk, size_t depth, const struct next *next)
 	/* Let go, answered or taken meanwhile: what it does now is no answer. */
 	if (!is_same(walk, depth, next))
 		return -ENOENT;
-	if (depth > 1 && hand->capture->stack_bytes > LINK_BYTES)
-		hand->capture->stack_bytes = LINK_BYTES;
+	if (hand->capture->stack_bytes > most_bytes)
+		hand->capture->stack_bytes = most_bytes;
 	*waiter = (struct waiter){
 		.pid = next->pid,
 		.tid = next->tid,

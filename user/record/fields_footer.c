@@ -90,11 +90,29 @@ static const struct field top_rows[] = {
 };
 static const struct field_type top_type = FIELD_TYPE("top", struct record_footer, top_rows);
 
+static const struct field late_sum_rows[] = {
+	FIELD(struct footer_block_path, path, OPTIONAL, NAME,
+	      "the functions that tell: caller;...;function. Absent: frames whose cause has no "
+	      "stack, or all others",
+	      TEXT_IS(FOLDED)),
+	FIELD(struct footer_block_path, count, REQUIRED, COUNT, "how many late frames"),
+	FIELD(struct footer_block_path, total_ns, REQUIRED, NS, "how late they were together"),
+	FIELD(struct footer_block_path, longest_ns, REQUIRED, NS, "the latest of them"),
+	FIELD(struct footer_block_path, partial, NONZERO, NONE,
+	      "slight rows were dropped before it was made: earlier ones may be in other"),
+};
+static const struct field_type late_sum_type =
+	FIELD_TYPE("late_sum", struct footer_block_path, late_sum_rows);
+
 static const struct field frames_sum_rows[] = {
 	FIELD_ROWS("layers", struct record_footer, layers, layer_count, NONZERO, &layer_sum_type,
 		   "layers by frames shown"),
 	FIELD_STRUCT_IF("other", struct record_footer, other_layers, any_layer, &layer_sum_type,
 			"what is in no row of layers"),
+	FIELD_ROWS("late_paths", struct record_footer, late_paths, late_path_count, NONZERO,
+		   &late_sum_type, "late frames by what their threads did"),
+	FIELD_STRUCT_IF("other_late", struct record_footer, other_late_paths, any_late,
+			&late_sum_type, "what is in no row of late_paths"),
 };
 static const struct field_type frames_sum_type =
 	FIELD_TYPE("frames_sum", struct record_footer, frames_sum_rows);

@@ -169,6 +169,13 @@ static void print_why(struct table_sink *table, const struct record_footer *foot
 	line_put(&line, "  ");
 	line_put_words(&line, why_totals_line(&totals, text, sizeof(text)));
 	line_end(&line);
+	/* In the form of blocks; where no frame has a stack it would say nothing. */
+	if (footer->late_path_count && (footer->late_paths[0].path || footer->late_path_count > 1))
+		table_print_block_paths(
+			table,
+			&(struct record_footer){.block_paths = footer->late_paths,
+						.block_path_count = footer->late_path_count,
+						.other_block_paths = footer->other_late_paths});
 }
 
 static void print_interfaces(struct table_sink *table, const struct record_footer *footer)

@@ -70,14 +70,16 @@ struct summary *summary_new(const struct loss_registry *registry)
 	summary->paths = paths_new();
 	summary->usage = usage_new();
 	summary->groups = block_groups_new(false);
+	summary->late = block_groups_new(false);
 	summary->memory = memory_runs_new();
 	summary->disk = disk_runs_new();
 	summary->scenes = scenes_new();
 	summary->split = split_new(
 		&(struct split_sink){summary, add_to_split, add_value_of_split, select_for_split});
 	summary->interfaces = interface_sums_new();
-	if (!summary->paths || !summary->usage || !summary->groups || !summary->memory ||
-	    !summary->disk || !summary->scenes || !summary->split || !summary->interfaces) {
+	if (!summary->paths || !summary->usage || !summary->groups || !summary->late ||
+	    !summary->memory || !summary->disk || !summary->scenes || !summary->split ||
+	    !summary->interfaces) {
 		summary_free(summary);
 		return NULL;
 	}
@@ -98,6 +100,7 @@ void summary_free(struct summary *summary)
 	paths_free(summary->paths);
 	usage_free(summary->usage);
 	block_groups_free(summary->groups);
+	block_groups_free(summary->late);
 	memory_runs_free(summary->memory);
 	disk_runs_free(summary->disk);
 	scenes_free(summary->scenes);
@@ -334,6 +337,8 @@ bool summary_scene_is_open(const struct summary *summary, const char *name)
 
 int summary_add(struct summary *summary, const struct record *record)
 {
+	if (record->type == RECORD_JANK)
+		summary_group_jank(summary, record->jank);
 	summary->records++;
 	switch (record->type) {
 	case RECORD_INTERVAL:
@@ -388,6 +393,8 @@ static int set_usage(struct summary *summary)
 		give_up_stack(summary, &summary->followed[i]);
 	if (!err)
 		err = block_groups_take(summary->groups, BLOCK_PATHS, &summary->footer);
+	if (!err)
+		err = summary_set_late_paths(summary);
 	if (!err)
 		err = memory_runs_take(summary->memory, TOP_ROWS, &summary->footer);
 	if (!err)

@@ -49,7 +49,7 @@ struct other_tools {
 struct summary {
 	struct paths *paths;
 	struct usage *usage;
-	struct block_groups *groups;
+	struct block_groups *groups, *late; /* late: of late frames */
 	struct memory_runs *memory;
 	struct disk_runs *disk;
 	struct scenes *scenes;
@@ -77,6 +77,9 @@ struct summary {
  */
 int summary_add_to(struct summary *summary, const char *key, double value);
 int summary_add_value(struct summary *summary, enum distribution which, uint64_t value);
+/* Late frames by their stacks (late.c). 0, -ENOMEM. */
+void summary_group_jank(struct summary *summary, const struct record_jank *jank);
+int summary_set_late_paths(struct summary *summary);
 /* The same of what histogram_each() told. */
 int summary_add_bucket(struct summary *summary, enum distribution which, uint64_t low,
 		       uint64_t high, uint64_t count);
