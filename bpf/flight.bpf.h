@@ -68,6 +68,9 @@ static __always_inline void flight_gap(struct flight_thread *thread, __u64 from_
  * slower than the other one by 500 in a million at most: half a microsecond. */
 #define FLIGHT_CLOCK_NS 1000000ull
 #define FLIGHT_SLEW     2000
+/* So many measurements in a row are not held up: the clocks differ in their rates, as where
+ * CLOCK_MONOTONIC is not made of what the scheduler's clock is made of. */
+#define FLIGHT_CLOCK_HELD 2
 
 struct flight_clock {
 	__u64 now_ns;       /* CLOCK_MONOTONIC of when the kernel began this switch */
@@ -118,9 +121,13 @@ static __always_inline void flight_clock(struct cpu_slot *cpu, struct task_struc
 	since_ns = clocks[0] - cpu->clock_read_ns;
 	if (unlikely(since_ns >= FLIGHT_CLOCK_NS)) {
 		offset_ns = bpf_ktime_get_ns() - clocks[0];
-		if (since_ns < 64 * FLIGHT_CLOCK_NS &&
-		    (__s64)(offset_ns - cpu->clock_offset_ns) > (__s64)(since_ns / FLIGHT_SLEW))
+		if (since_ns < 64 * FLIGHT_CLOCK_NS && cpu->clock_held < FLIGHT_CLOCK_HELD &&
+		    (__s64)(offset_ns - cpu->clock_offset_ns) > (__s64)(since_ns / FLIGHT_SLEW)) {
 			offset_ns = cpu->clock_offset_ns + since_ns / FLIGHT_SLEW;
+			cpu->clock_held++;
+		} else {
+			cpu->clock_held = 0;
+		}
 		cpu->clock_offset_ns = offset_ns;
 		cpu->clock_read_ns = clocks[0];
 	}

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -291,6 +292,71 @@ static void test_waker(struct flight_kernel *kernel)
 	flight_kernel_tidy(kernel);
 }
 
+#define NAPS 400
+/* What the recorder's clock may be beside CLOCK_MONOTONIC: abi/sched.h, clock_offset_ns. */
+#define CLOCK_ERROR_NS (20 * NSEC_PER_USEC)
+
+/* A thread that looks at the clock before and behind each of its sleeps: each of them lies between
+ * the two, by the clock that the recorder tells times in. */
+static void test_clock(struct flight_kernel *kernel)
+{
+	static struct spell spells[SPELLS];
+	uint64_t(*naps)[2] = mmap(NULL, NAPS * sizeof(*naps), PROT_READ | PROT_WRITE,
+				  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned found = 0, early = 0, late = 0;
+	int64_t worst_ns = 0;
+	size_t count = 0, n = 0;
+	int index;
+	pid_t pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		usleep(100000);
+		for (int i = 0; i < NAPS; i++) {
+			naps[i][0] = clock_now_ns(CLOCK_MONOTONIC);
+			usleep(500);
+			naps[i][1] = clock_now_ns(CLOCK_MONOTONIC);
+		}
+		pause();
+	}
+	index = flight_kernel_watch(kernel, pid, pid, FLIGHT_MOST_BLOCKS);
+	for (int tries = 0; tries < 500 && !__atomic_load_n(&naps[NAPS - 1][1], __ATOMIC_ACQUIRE);
+	     tries++)
+		usleep(10000);
+	usleep(10000);
+	if (index >= 0)
+		flight_kernel_spells(kernel, (uint32_t)index, naps[0][0], naps[NAPS - 1][1], spells,
+				     SPELLS, &count);
+	for (int i = 0; i < NAPS; i++) {
+		int64_t before_ns = (int64_t)naps[i][0], after_ns = (int64_t)naps[i][1];
+
+		while (n < count && spells[n].begin_ns < before_ns - (int64_t)CLOCK_ERROR_NS)
+			n++;
+		while (n < count && spells[n].state != SPELL_SLEEPING)
+			n++;
+		if (n == count || spells[n].begin_ns > after_ns)
+			continue;
+		found++;
+		early += spells[n].begin_ns < before_ns;
+		late += spells[n].end_ns > after_ns + (int64_t)CLOCK_ERROR_NS;
+		if (before_ns - spells[n].begin_ns > worst_ns)
+			worst_ns = before_ns - spells[n].begin_ns;
+		if (spells[n].end_ns - after_ns > worst_ns)
+			worst_ns = spells[n].end_ns - after_ns;
+	}
+	tap_ok(found == NAPS && !late,
+	       "clock: %u of %u sleeps lie between the thread's looks at the clock, but for %ld ns",
+	       found, NAPS, (long)worst_ns);
+	tap_note("clock: %u begin before", early);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	if (index >= 0)
+		flight_kernel_unwatch(kernel, (uint32_t)index);
+	usleep(2000);
+	flight_kernel_tidy(kernel);
+	munmap(naps, NAPS * sizeof(*naps));
+}
+
 #define CROWD 12
 
 /* Wakes with the others of the crowd at each tenth of a second, and has the CPU for 1 ms then, each
@@ -542,6 +608,7 @@ static void test_variant(enum program_variant variant, struct init_watch *init)
 		test_truth(kernel, init, "sleeps", 700, 300000, false);
 		test_truth(kernel, init, "preempted", 700, 2000000, true);
 		test_waker(kernel);
+		test_clock(kernel);
 		test_crowd(kernel);
 		test_overrun(kernel);
 	}
