@@ -233,6 +233,8 @@ def pipelined():
     late = {f["token"]: f for f in truth if f["present_ns"] > f["predicted_ns"]}
     told = {r["surface_frame_token"]: r for r in records if r["type"] == "jank"}
     ok(set(told) == set(late), f"pipelined: {len(late)} late frames are told, and none that was in time", sorted(set(told) ^ set(late))[:8])
+    delays = [abs(told[t]["late_ns"] - (f["present_ns"] - f["predicted_ns"])) for t, f in late.items() if t in told]
+    ok(delays and max(delays) < MS // 2, f"pipelined: delays to 0.5 ms (worst {max(delays, default=0)} ns)")
     right, wrong, spoiled, cause = {}, [], 0, None
     for frame in truth:
         if frame["ways"]:
