@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define MS_NS      1000000ll
-#define MAX_FRAMES 16384
+#define MAX_FRAMES 65536
 #define CAUSES     2 /* of one frame at most */
 
 /* What makes a frame late, and how it is done. */
