@@ -2,6 +2,7 @@
 #include "sink/perfetto_tracks.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -123,6 +124,12 @@ void perfetto_put(struct perfetto_tracks *tracks, PerfettoTrace__TracePacket *pa
 		tracks->err = errno ? -errno : -EIO;
 }
 
+/* Names are short: what is behind one says nothing, and is not hashed. */
+static unsigned key_bytes(const struct track_key *key)
+{
+	return (unsigned)(offsetof(struct track_key, name) + strlen(key->name));
+}
+
 static void describe(struct perfetto_tracks *tracks, PerfettoTrace__TrackDescriptor *descriptor)
 {
 	PerfettoTrace__TracePacket packet = PERFETTO_TRACE__TRACE_PACKET__INIT;
@@ -139,7 +146,7 @@ static struct track *find(struct perfetto_tracks *tracks, const struct track_key
 	struct track *track;
 
 	*made = false;
-	HASH_FIND(hh, tracks->tracks, key, sizeof(*key), track);
+	HASH_FIND(hh, tracks->tracks, key, key_bytes(key), track);
 	if (track)
 		return track;
 	if (HASH_COUNT(tracks->tracks) - tracks->newest_count >= tracks->limit) {
@@ -153,7 +160,7 @@ static struct track *find(struct perfetto_tracks *tracks, const struct track_key
 	}
 	track->key = *key;
 	track->uuid = HASH_COUNT(tracks->tracks) + 1;
-	HASH_ADD(hh, tracks->tracks, key, sizeof(track->key), track);
+	HASH_ADD(hh, tracks->tracks, key, key_bytes(&track->key), track);
 	*made = true;
 	return track;
 }
@@ -177,7 +184,7 @@ static void keep_newest(struct perfetto_tracks *tracks, const struct track_key *
 	if (!of->start_boot_ns)
 		return;
 	key.start_boot_ns = 0;
-	HASH_FIND(hh, tracks->tracks, &key, sizeof(key), track);
+	HASH_FIND(hh, tracks->tracks, &key, key_bytes(&key), track);
 	if (!track) {
 		track = calloc(1, sizeof(*track));
 		if (!track) {
@@ -186,7 +193,7 @@ static void keep_newest(struct perfetto_tracks *tracks, const struct track_key *
 		}
 		track->key = key;
 		tracks->newest_count++;
-		HASH_ADD(hh, tracks->tracks, key, sizeof(track->key), track);
+		HASH_ADD(hh, tracks->tracks, key, key_bytes(&track->key), track);
 	}
 	track->uuid = uuid;
 	track->start_ns = of->start_boot_ns;
@@ -200,7 +207,7 @@ static uint64_t of_same_tick(struct perfetto_tracks *tracks, const struct track_
 	struct track *track;
 
 	key.start_boot_ns = 0;
-	HASH_FIND(hh, tracks->tracks, &key, sizeof(key), track);
+	HASH_FIND(hh, tracks->tracks, &key, key_bytes(&key), track);
 	if (!track || !track->start_ns || !of->start_boot_ns)
 		return 0;
 	return of->start_boot_ns + TICK_NS > track->start_ns &&

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define PART_BYTES 4096
@@ -20,8 +21,12 @@ static struct arena_part *new_part(size_t room, bool mapped)
 {
 	struct arena_part *part;
 
-	if (!mapped)
-		return calloc(1, sizeof(*part) + room);
+	if (!mapped) {
+		part = malloc(sizeof(*part) + room);
+		if (part)
+			part->mapped = 0;
+		return part;
+	}
 	part = mmap(NULL, sizeof(*part) + room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		    -1, 0);
 	if (part == MAP_FAILED)
@@ -55,7 +60,8 @@ void *arena_take(struct arena *arena, size_t size)
 	}
 	place = arena->parts->bytes + arena->used;
 	arena->used += size;
-	return place;
+	/* Of the heap only what is taken is zeroed; a mapping is. */
+	return arena->parts->mapped ? place : memset(place, 0, size);
 }
 
 void arena_free(struct arena *arena)
