@@ -77,8 +77,11 @@ size_t csv_column_of(const struct field *row)
 	/* Most fields are figures. */
 	if (!row->key || (row->unit != UNIT_ID && row->unit != UNIT_NAME))
 		return CSV_COLUMNS;
-	while (i < CSV_COLUMNS && (columns[i][0] != row->key[0] || strcmp(columns[i], row->key)))
+	/* No two of them begin with the same two letters. */
+	while (i < CSV_COLUMNS && (columns[i][0] != row->key[0] || columns[i][1] != row->key[1]))
 		i++;
+	if (i < CSV_COLUMNS && strcmp(columns[i], row->key) != 0)
+		return CSV_COLUMNS;
 	return i;
 }
 
