@@ -11,7 +11,7 @@
 
 #define ROWS       600
 #define ROW_BYTES  (6u << 10) /* of a row; one that is longer is told without its stack */
-#define ROWS_BYTES (800u << 10)
+#define ROWS_BYTES (600u << 10)
 #define THREADS    8
 #define CHAIN      4
 
