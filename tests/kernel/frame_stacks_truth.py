@@ -14,7 +14,25 @@ def names(stack):
     return [f.get("symbol", "?") for f in stack["frames"]]
 
 
-def record(app, folder, *flags):
+DIES = """#!/usr/bin/env python3
+import os, sys, time
+sys.stdin.buffer.read()
+base = os.environ["JANKS_TRACE"]
+first = not os.path.exists(base + ".began")
+open(base + ".began", "w").close()
+while not os.path.exists(base):
+    time.sleep(0.05)
+sys.stdout.buffer.write(open(base + (".1" if first else ".2"), "rb").read())
+sys.stdout.buffer.flush()
+if first:
+    time.sleep(1)
+    os._exit(1)
+while True:
+    time.sleep(0.1)
+"""
+
+
+def record(app, folder, *flags, odd=""):
     """What was recorded while the app made its frames: [(kind, begin, end)], records, text."""
     path, frames = folder + "/out.jsonl", []
     recorder = subprocess.Popen([os.environ["BUILD"] + "/jankscope", "record", "-p", str(app.pid), "--frames", "perfetto",
@@ -29,8 +47,16 @@ def record(app, folder, *flags):
         app.stdin.flush()
         while (line := app.stdout.readline().split())[0] != "end":
             frames.append((line[0], int(line[1]), int(line[2]), 0, 0))
+        made = list(frames)
+        if odd == "old":
+            # As old as no ring is: nothing may be told of what the threads did.
+            frames += [("old", begin - 40000 * MS, end - 40000 * MS, 0, 0) for _, begin, end, *_ in frames[:3]]
         with open(folder + "/trace.tmp", "wb") as file:
-            file.write(trace_of(frames, app.pid))
+            file.write(trace_of(frames, app.pid, layers=1000 if odd == "old" else 0))
+        if odd == "dies":
+            for part, (first, last) in enumerate(((0, len(made) // 2), (len(made) // 2, len(made))), 1):
+                with open(f"{folder}/trace.{part}", "wb") as file:
+                    file.write(trace_of(made[first:last], app.pid, first=first))
         os.rename(folder + "/trace.tmp", folder + "/trace")
         late = sum(end > begin + PERIOD for _, begin, end, *_ in frames)
         until = time.monotonic() + 30
@@ -45,16 +71,16 @@ def record(app, folder, *flags):
     return frames, [json.loads(line) for line in open(path)], talk
 
 
-def play(*flags):
+def play(*flags, odd=""):
     folder = tempfile.mkdtemp()
     os.mkdir(folder + "/bin")
     with open(folder + "/bin/perfetto", "w") as file:
-        file.write(FAKE)
+        file.write(DIES if odd == "dies" else FAKE)
     os.chmod(folder + "/bin/perfetto", 0o755)
     app = subprocess.Popen([os.environ["BUILD"] + "/tests/apps/frame_stacks", str(COUNT)], stdin=subprocess.PIPE,
                            stdout=subprocess.PIPE, text=True)
     app.stdout.readline()
-    frames, records, talk = record(app, folder, *flags)
+    frames, records, talk = record(app, folder, *flags, odd=odd)
     late = {7000 + n: f for n, f in enumerate(frames) if f[2] > f[1] + PERIOD}
     janks = {r["surface_frame_token"]: r for r in records if r["type"] == "jank"}
     return late, janks, records[-1], talk
@@ -124,10 +150,24 @@ def main():
        sums == [len(janks), sum(j["late_ns"] for j in janks.values())], "the footer sums late frames by what told", paths, sums)
     stops = footer["summary"]["captures"]["stops"]
     ok(stops == 0, f"no thread was stopped ({footer['summary']['flight']['samples']} samples)", stops)
-    late, janks, footer, talk = play("--frame-samples", "off")
+    late, janks, footer, talk = play("--frame-samples", "off", odd="old")
     ok(janks and not any(j.get("stacks") or j.get("chain") for j in janks.values()) and
        all(j["missing"].get("stacks") == "--frame-samples off" for j in janks.values() if j["cause"] == "main_cpu"),
        "--frame-samples off takes none, and says so", [j["missing"] for j in janks.values()][:3])
+    old = [t for t in late if late[t][0] == "old"]
+    ok(set(late) - set(old) <= set(janks), "a thousand layers beside it: each late frame is told", sorted(set(late) - set(janks)))
+    told_ = [janks[t] for t in old if t in janks]
+    ok(all(j["cause"] == "unknown" and not j.get("stacks") and "threads" in j["missing"] or
+           all(t["ledger"].get("unknown_ns", 0) == j["window_end_ns"] - j["window_start_ns"] for t in j["threads"]) for j in told_) and
+       (len(told_) == len(old) or footer["lost"]), f"frames of 40 s ago: {len(told_)} told, with a cause that is not known; the others are counted",
+       [(j["cause"], j["missing"], j["threads"]) for j in told_][:2], footer["lost"])
+    late, janks, footer, talk = play(odd="dies")
+    ok(footer["type"] == "footer" and (set(janks) == set(late) or any(name.startswith("frames.") for name in footer["lost"])) and
+       any(t > 7000 + len(late) // 2 for t in janks), "a source of frames that dies and comes back: what it told of is told, the rest is counted",
+       sorted(set(janks) ^ set(late)), footer["lost"], talk[-1500:])
+    named = [j for j in janks.values() if j["cause"] == "main_cpu" and told(j, KINDS["main_cpu"][1])]
+    cpu = [j for j in janks.values() if j["cause"] == "main_cpu"]
+    ok(len(named) >= 0.8 * len(cpu) > 0, f"and {len(named)} of {len(cpu)} frames have their stacks", [j["missing"] for j in cpu][:4])
 
 
 main()

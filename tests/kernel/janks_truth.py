@@ -156,11 +156,12 @@ class App:
         return begin, self.ready_ns, ran, waited if cause != "no_cpu" else 0
 
 
-def trace_of(frames, pid):
+def trace_of(frames, pid, layers=0, first=0):
+    """layers: so many more of the app, each with a frame that is in time. first: the number of the first frame."""
     sys.path.insert(0, os.path.join(HERE, "..", "trace"))
     from make_traces import APP, LATE, NONE, ON_TIME, Display, bundle, field, process_tree
     display = Display()
-    for n, (cause, begin, end, _, _) in enumerate(frames):
+    for n, (cause, begin, end, _, _) in enumerate(frames, first):
         due, late = begin + PERIOD, end > begin + PERIOD
         predicted, present = due + PERIOD, max(end, due) + PERIOD
         token, shown = 7000 + n, 9000 + n
@@ -172,8 +173,13 @@ def trace_of(frames, pid):
         display.span(4, begin, end, field(2, token), field(3, shown), field(4, pid), layer,
                      field(6, LATE if late else ON_TIME), field(7, 0 if late else 1), field(8, 0),
                      field(9, APP if late else NONE), field(10, 1), field(11, 1))
+    for n in range(layers):
+        begin, more = frames[-1][1] + n * 1000, field(5, b"TX - com.example.janks/com.example.janks.More#%d" % (100 + n))
+        display.span(3, begin, begin + PERIOD, field(2, 20000 + n), field(3, 30000 + n), field(4, pid), more)
+        display.span(4, begin, begin + MS, field(2, 20000 + n), field(3, 30000 + n), field(4, pid), more, field(6, ON_TIME),
+                     field(7, 1), field(8, 0), field(9, NONE), field(10, 1), field(11, 1))
     # ActivityManager brings the app to the front: its third frame is the first one then.
-    begin, end = frames[LAUNCHED][1], frames[LAUNCHED][2]
+    begin, end = frames[min(LAUNCHED, len(frames) - 1)][1:3]
     marks = [(begin, 900, "S|900|launchingActivity#4|0\n"), (end, 900, "F|900|launchingActivity#4|0\n"),
              (end + 1000, 900, "I|900|launchingActivity#4:completed-hot:com.example.janks\n")]
     return process_tree((pid, "com.example.janks"), (1, "/system/bin/surfaceflinger"), (900, "system_server")) + \
