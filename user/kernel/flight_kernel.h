@@ -18,7 +18,7 @@ struct spell;
  * and outlive this. NULL with errno; ENOTSUP: sched was opened without. */
 struct flight_kernel *flight_kernel_open(struct sched_kernel *sched, struct looper_kernel *loopers);
 void flight_kernel_close(struct flight_kernel *kernel);
-/* For another process that only reads: flight_kernel_read(), flight_kernel_sleeps() and
+/* For another process that only reads: flight_kernel_read(), _peek(), _sleeps() and
  * flight_kernel_close() are all that may be called. The descriptors stay the caller's. NULL with
  * errno. */
 struct flight_kernel *flight_kernel_view(int threads_fd, int entries_fd, bool plain);
@@ -28,6 +28,10 @@ struct flight_fds {
 };
 /* What flight_kernel_view() wants. 0 or -ENOTSUP. */
 int flight_kernel_fds(const struct flight_kernel *kernel, struct flight_fds *fds);
+/* What the thread does now, without what it did before. False: it is being switched. Where the
+ * programs' atomics do not order (plain), that may be missed: for hints only. */
+bool flight_kernel_peek(const struct flight_kernel *kernel, uint32_t index,
+			struct flight_thread *to);
 /* The thread is off its CPU since off_ns, and nobody has woken it. */
 bool flight_kernel_sleeps(const struct flight_kernel *kernel, uint32_t index, uint64_t off_ns);
 /* What all of it takes, in memory that is there from the start. */

@@ -2,6 +2,7 @@
 /* The flight recorder's maps for another process, which only reads them. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "kernel/flight_private.h"
@@ -43,6 +44,17 @@ int flight_kernel_fds(const struct flight_kernel *kernel, struct flight_fds *fds
 	if (!err)
 		*fds = (struct flight_fds){maps.threads_fd, maps.entries_fd, kernel->plain};
 	return err;
+}
+
+bool flight_kernel_peek(const struct flight_kernel *kernel, uint32_t index,
+			struct flight_thread *to)
+{
+	const struct flight_thread *from = &kernel->threads[index];
+	uint32_t ended = __atomic_load_n(&from->ended, __ATOMIC_ACQUIRE);
+
+	memcpy(to, from, sizeof(*to));
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(&from->begun, __ATOMIC_ACQUIRE) == ended && to->ended == ended;
 }
 
 bool flight_kernel_sleeps(const struct flight_kernel *kernel, uint32_t index, uint64_t off_ns)

@@ -25,8 +25,8 @@
 /* Samples may cost 1 % of a core, and what that is in two seconds at a time. */
 #define BUDGET_PART 100
 #define BUDGET_NS   (20 * NSEC_PER_MSEC)
-/* What the recorder and the unwinder do for a sample costs about as much as taking it. */
-#define COST_TIMES  2
+/* What the recorder and the unwinder do for a sample costs twice what taking it costs. */
+#define COST_TIMES  3
 #define FEW_SAMPLES 3
 
 /* The first perf event of a task on a machine takes as long as a grace period of RCU (perf's
@@ -122,7 +122,7 @@ static uint64_t find_begin(const struct sampler_view *view, struct sampler_row *
 		const struct flight_entry *entry = &copy->entries[i];
 		uint64_t ended_ns = entry->woken_ns ? entry->woken_ns : entry->in_ns;
 
-		if (entry->off_ns < from_ns)
+		if (ended_ns < from_ns)
 			break;
 		if (!(entry->flags & FLIGHT_GAP) &&
 		    is_wait(view, row, entry->state, entry->reason, entry->off_ns, ended_ns))
@@ -189,17 +189,40 @@ static bool is_too_much(const struct sampler_frame_view *frames, const struct sa
 		row->frame_samples >= FEW_SAMPLES);
 }
 
+/* A frame that begins now is due then, and no sooner. All rows are looked at in one go. */
+static bool wait_for_frame(const struct sampler_view *view, struct sampler_row *row,
+			   uint64_t now_ns)
+{
+	uint64_t first_ns = view->frames.period_ns / 2;
+
+	if (!row->idle)
+		row->idle_ns = now_ns;
+	row->idle = true;
+	row->waited_ns = now_ns;
+	row->next_ns = (now_ns / first_ns + 1) * first_ns;
+	return false;
+}
+
 bool sampler_frame_is_due(struct sampler_view *view, struct sampler_row *row, uint64_t now_ns)
 {
 	struct sampler_frame_view *frames = &view->frames;
 	uint64_t first_ns = frames->period_ns / 2, from_ns = now_ns - LOOK_BACK_NS, begin_ns;
 	const struct flight_thread *thread;
+	struct flight_thread now;
 	struct flight_copy copy;
 	int err;
 
 	row->next_ns = NEVER;
 	if (!frames->kernel || !frames->step_ns)
 		return false;
+	/* Mostly it waits, and the ring need not be read. */
+	if (flight_kernel_peek(frames->kernel, row->frame - 1, &now) && !now.woken_ns &&
+	    now.tid == (uint32_t)row->thread.tid && now.state == FLIGHT_OFF &&
+	    now.reason == LOOPER_REASON_POLL &&
+	    is_wait(view, row, now.off_state, now.reason, now.off_ns, 0))
+		return wait_for_frame(view, row, now_ns);
+	if (row->waited_ns > from_ns)
+		from_ns = row->waited_ns;
 	err = flight_kernel_read(frames->kernel, row->frame - 1, from_ns, now_ns, &copy);
 	thread = &copy.thread;
 	if (!err && (thread->tid != (uint32_t)row->thread.tid || thread->dead))
@@ -210,15 +233,8 @@ bool sampler_frame_is_due(struct sampler_view *view, struct sampler_row *row, ui
 		return false;
 	}
 	begin_ns = find_begin(view, row, &copy, from_ns);
-	if (!begin_ns) {
-		if (!row->idle)
-			row->idle_ns = now_ns;
-		row->idle = true;
-		/* A frame that begins now is due then, and no sooner. All rows are looked at in one
-		 * go. */
-		row->next_ns = (now_ns / first_ns + 1) * first_ns;
-		return false;
-	}
+	if (!begin_ns)
+		return wait_for_frame(view, row, now_ns);
 	row->idle = false;
 	row->next_ns = begin_ns + first_ns;
 	if (row->next_ns < row->sample_ns)

@@ -47,6 +47,7 @@ struct sampler_row {
 	bool is_main, polls;   /* polls: it was seen to wait in a poll */
 	bool idle;             /* at the last look it waited for its next frame */
 	uint64_t idle_ns;      /* since when */
+	uint64_t waited_ns;    /* the last look at which it did */
 	uint64_t sample_ns;    /* no sample before that */
 	uint64_t slept_off_ns; /* the sleep that was sampled last */
 	uint64_t frame_ns;     /* begin of the frame that was sampled last, and its samples */

@@ -124,6 +124,7 @@ void blocks_on_frame_sample(void *ctx, const struct sampler_sample *from, const 
 		return;
 	}
 	if (sample->stack) {
+		sample->stack->many = true;
 		sample->stack->t_ns = from->t_ns;
 		sample->stack->spell = from->spell;
 		sample->stack->owner = from->owner;

@@ -31,6 +31,7 @@ struct block_sample {
 	enum capture_kind kind;
 	struct unwound *trace;        /* owned */
 	struct blocks_source *blocks; /* to be told when it is unwound; NULL: nobody */
+	bool many; /* others are unwound with it: told of all of them at a time */
 	/* It waits, and nobody but the job that unwinds it refers to it any more. May be NULL. */
 	void (*forsaken)(struct block_sample *sample);
 };

@@ -9,6 +9,7 @@
 #include "source/blocks/source.h"
 
 #define TICK_OF_BOOT_NS 10000000ull
+#define MANY_NS         (5 * NSEC_PER_MSEC)
 
 struct watched_load blocks_load_now(const struct blocks_source *blocks, pid_t pid)
 {
@@ -122,7 +123,8 @@ static void on_unwound(void *ctx, int err, struct unwound *trace)
 	/* The timer of the blocks source emits the record that waits for this sample: fire it now.
 	 */
 	if (sample->blocks)
-		blocks_wake_at(sample->blocks, 0);
+		blocks_wake_at(sample->blocks,
+			       sample->many ? clock_now_ns(CLOCK_MONOTONIC) + MANY_NS : 0);
 	block_sample_put(sample);
 }
 
