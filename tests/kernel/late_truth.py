@@ -187,7 +187,7 @@ def judge(what, late, janks, key):
                           [(t["role"], t["ledger"], t.get("critical_ns"), t.get("reasons")) for t in jank["threads"]]))
     hogs = [j for t, j in told.items() if t in late and any(w["way"].startswith("hog") for w in late[t]["ways"])]
     named = [j for j in hogs if any(p["thread"] in ("dex2oat64", "kcompactd0") for t in j["threads"] for p in t.get("preemptors", ()))]
-    print(f"# {what}: who had the CPU is named in {len(named)} of {len(hogs)}")
+    ok(len(named) >= 0.9 * len(hogs) > 0, f"{what}: who had the CPU is named in {len(named)} of {len(hogs)}")
     good, all_ = sum(row[0] for row in ways.values()), sum(row[1] for row in ways.values())
     for name, row in sorted(ways.items()):
         print(f"# {what}: {name}: {row[0]} of {row[1]}")
