@@ -215,11 +215,13 @@ bool sampler_frame_is_due(struct sampler_view *view, struct sampler_row *row, ui
 	row->next_ns = NEVER;
 	if (!frames->kernel || !frames->step_ns)
 		return false;
-	/* Mostly it waits, and the ring need not be read. */
-	if (flight_kernel_peek(frames->kernel, row->frame - 1, &now) && !now.woken_ns &&
-	    now.tid == (uint32_t)row->thread.tid && now.state == FLIGHT_OFF &&
-	    now.reason == LOOPER_REASON_POLL &&
-	    is_wait(view, row, now.off_state, now.reason, now.off_ns, 0))
+	/* Mostly it waits, since before it was watched or in its poll, and the ring need not be
+	 * read. */
+	if (flight_kernel_peek(frames->kernel, row->frame - 1, &now) &&
+	    now.tid == (uint32_t)row->thread.tid && !now.woken_ns &&
+	    (now.state == FLIGHT_UNSEEN ||
+	     (now.state == FLIGHT_OFF && now.reason == LOOPER_REASON_POLL &&
+	      is_wait(view, row, now.off_state, now.reason, now.off_ns, 0))))
 		return wait_for_frame(view, row, now_ns);
 	if (row->waited_ns > from_ns)
 		from_ns = row->waited_ns;
@@ -227,7 +229,7 @@ bool sampler_frame_is_due(struct sampler_view *view, struct sampler_row *row, ui
 	thread = &copy.thread;
 	if (!err && (thread->tid != (uint32_t)row->thread.tid || thread->dead))
 		return false;
-	/* Its first switch was not shown yet, or it is being switched. */
+	/* It is being switched, or was seen for the first time just now. */
 	if (err || thread->state == FLIGHT_UNSEEN) {
 		row->next_ns = now_ns + (err ? TORN_TICK_NS : first_ns);
 		return false;
