@@ -18,7 +18,8 @@
 #define FLIGHT_BLOCKS        120
 #define FLIGHT_BLOCK_ENTRIES 1024
 #define FLIGHT_MOST_BLOCKS   8
-/* Turns that are kept for each CPU; a power of two. */
+/* Turns that are kept for each CPU; a power of two. Frames at 120 Hz make up to 250 a second, and
+ * FrameTimeline comes some three seconds late: with 512, two names of five were gone by then. */
 #define FLIGHT_TURNS 1024
 /* Changes of its frequency that are kept for each cluster; a power of two. 32 KiB. */
 #define FLIGHT_CHANGES 2048
