@@ -22,6 +22,7 @@ struct world {
 	int layout;
 	unsigned reads;
 	void (*between)(struct world *w); /* after each part that is copied */
+	void (*torn)(struct world *w, const struct jit_part *part); /* what was copied of it */
 	unsigned state, removed, rate;
 };
 
@@ -52,6 +53,8 @@ static int read_world(void *ctx, const struct jit_part *parts, size_t count)
 		if (at > BYTES || parts[i].length > BYTES - at)
 			return (int)i;
 		memcpy(parts[i].to, w->bytes + at, parts[i].length);
+		if (w->torn)
+			w->torn(w, &parts[i]);
 		if (w->between)
 			w->between(w);
 	}
@@ -262,6 +265,40 @@ Test(stack_jit, any_bytes, .timeout = 60)
 }
 
 /* ---- a list that changes between any two looks ---- */
+
+/* Each third copy of the descriptor is held up amid the pointer to the head. */
+static void tear_head(struct world *w, const struct jit_part *part)
+{
+	if (part->address == DESCRIPTOR && ++w->state % 3 == 0)
+		((struct jit_descriptor *)part->to)->first =
+			(void *)(uintptr_t)entry_address(w->removed);
+}
+
+Test(stack_jit, a_pointer_that_is_copied_by_halves)
+{
+	/* entry 8: memory of zeros; entry 1: one amid the list; entry 9: never entered, but looks
+	 * alive */
+	static const unsigned leads_to[] = {8, 1, 9};
+
+	for (size_t i = 0; i < sizeof(leads_to) / sizeof(*leads_to); i++) {
+		for (unsigned begin = 0; begin < 3; begin++) {
+			struct world *w = make_world(2, 3);
+			struct jit_list list;
+
+			entry(w, 9)->seqlock = 2;
+			descriptor(w)->seqlock = 3; /* it is never at rest */
+			w->torn = tear_head;
+			w->removed = leads_to[i];
+			w->state = begin;
+			cr_assert_eq(read_list(w, 0, 0, &list), 1);
+			cr_expect_eq(list.header.count, 3, "to entry %u: %u of 3", leads_to[i],
+				     list.header.count);
+			cr_expect_eq(list.header.version, 0);
+			jit_list_free(&list);
+			free(w);
+		}
+	}
+}
 
 #define SLOTS 24
 

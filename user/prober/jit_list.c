@@ -2,6 +2,7 @@
 #include "prober/jit_list_private.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -11,6 +12,8 @@
 
 #define DESCRIPTOR_PLAIN   24
 #define DESCRIPTOR_ANDROID sizeof(struct jit_public_descriptor)
+#define HEAD_AT            offsetof(struct jit_public_descriptor, first)
+#define HEAD_LOOKS         64
 #define RESTARTS           16
 #define RETRIES            256 /* of a link that changed while it was followed */
 #define REST_NS            20000
@@ -20,20 +23,28 @@
 
 /* ---- the descriptor ---- */
 
+/* The kernel copies by bytes, and may be held up amid a pointer: half of one and half of the next
+ * lead to what never was an entry. So the head is read twice. 0; -EAGAIN: it is another one each
+ * time. */
 static int read_descriptor(struct jit_reading *r, struct jit_public_descriptor *descriptor)
 {
-	uint64_t at = r->request->descriptor;
+	uint64_t at = r->request->descriptor, first;
 	struct jit_part parts[] = {{at, descriptor, DESCRIPTOR_PLAIN},
+				   {at + HEAD_AT, &first, sizeof(first)},
 				   {at + DESCRIPTOR_PLAIN, (char *)descriptor + DESCRIPTOR_PLAIN,
 				    DESCRIPTOR_ANDROID - DESCRIPTOR_PLAIN}};
-	int n;
+	int n, looks = 0;
 
-	memset(descriptor, 0, sizeof(*descriptor));
-	n = jit_read_parts(r, parts, 2);
-	if (n < 1)
-		return n < 0 ? n : -EFAULT;
+	do {
+		memset(descriptor, 0, sizeof(*descriptor));
+		n = jit_read_parts(r, parts, 3);
+		if (n < 2)
+			return n < 0 ? n : -EFAULT;
+	} while (first != descriptor->first && ++looks < HEAD_LOOKS);
+	if (first != descriptor->first)
+		return -EAGAIN;
 	/* What follows a plain one is none of its own. */
-	if (n < 2 || memcmp(descriptor->magic, "Android", 7))
+	if (n < 3 || memcmp(descriptor->magic, "Android", 7))
 		memset((char *)descriptor + DESCRIPTOR_PLAIN, 0,
 		       DESCRIPTOR_ANDROID - DESCRIPTOR_PLAIN);
 	descriptor->first = jit_untagged(descriptor->first);
@@ -169,20 +180,26 @@ static bool read_by_pages(struct jit_reading *r, uint64_t address, void *to, siz
 	return true;
 }
 
+/* ART begins with 1; memory of zeros is no entry. */
+static bool is_alive(const struct jit_public_entry *entry)
+{
+	return entry->seqlock && !(entry->seqlock & 1);
+}
+
 /* Read the entry at `address` to which `from` leads, and then from once more, in this order. The
  * kernel takes and gives back the lock of the memory between two parts, which keeps the order of
  * the copies on every machine. An entry that is dead but still linked leads on like any other:
  * whoever takes it out may have been preempted amid that. 0; -EAGAIN: from leads elsewhere now, to
- * *address; -ESTALE: from is not what it was. */
+ * *address, which for a head was read twice; -ESTALE: from is not what it was. */
 static int follow(struct jit_reading *r, const struct jit_list_entry *from, uint64_t *address,
 		  struct jit_public_entry *entry)
 {
 	struct jit_public_descriptor descriptor = {0};
 	struct jit_public_entry before = {0};
-	size_t bytes = jit_entry_bytes(r->layout), have = *address ? 1 : 0;
-	struct jit_part parts[2] = {{*address, entry, bytes}};
-	uint64_t next;
-	bool there;
+	size_t bytes = jit_entry_bytes(r->layout), have = *address ? 1 : 0, behind = from ? 1 : 2;
+	struct jit_part parts[3] = {{*address, entry, bytes}};
+	uint64_t next, first = 0;
+	bool there, sure;
 	int n;
 
 	*entry = (struct jit_public_entry){0};
@@ -193,25 +210,30 @@ static int follow(struct jit_reading *r, const struct jit_list_entry *from, uint
 		return n < 0 ? n : n ? 0 : -ESTALE;
 	}
 	parts[have] = (struct jit_part){from ? from->address : 0, &before, bytes};
-	if (!from)
+	if (!from) {
 		parts[have] =
 			(struct jit_part){r->request->descriptor, &descriptor, DESCRIPTOR_PLAIN};
-	n = jit_read_parts(r, parts, have + 1);
+		parts[have + 1] =
+			(struct jit_part){r->request->descriptor + HEAD_AT, &first, sizeof(first)};
+	}
+	n = jit_read_parts(r, parts, have + behind);
 	if (n < 0)
 		return n;
-	there = n == (int)have + 1;
+	there = n == (int)(have + behind);
 	/* The entry's memory is not there: whether from leads there still? */
-	if (!there && (n || !have || jit_read_parts(r, &parts[1], 1) != 1))
+	if (!there && (n || !have || jit_read_parts(r, &parts[1], behind) != (int)behind))
 		return -ESTALE;
 	if (from && !is_as_known(&before, from))
 		return -ESTALE;
 	next = jit_untagged(from ? before.next : descriptor.first);
+	sure = from || first == descriptor.first;
 	/* An entry that is alive was the head a moment ago, whatever is in front of it now: a list
 	 * may get new heads faster than they can be read. */
-	if (there && (next == *address ||
-		      (!from && have && r->layout == JIT_ANDROID2 && !(entry->seqlock & 1))))
+	if (there && ((sure && next == *address) ||
+		      (!from && have && r->layout == JIT_ANDROID2 && is_alive(entry))))
 		return 0;
-	*address = next;
+	if (sure)
+		*address = next;
 	return -EAGAIN;
 }
 
