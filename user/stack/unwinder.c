@@ -32,7 +32,7 @@ struct unwinder *unwinder_new(struct warden *warden, struct prober_pool *pool, s
 	return NULL;
 }
 
-static size_t *job_share(struct unwinder *u, const struct stack_process *process)
+static uint32_t *job_share(struct unwinder *u, const struct stack_process *process)
 {
 	return &u->bytes_of[(uint32_t)process->pid % UNWINDER_SHARES];
 }
@@ -40,7 +40,7 @@ static size_t *job_share(struct unwinder *u, const struct stack_process *process
 static void free_capture(struct unwinder *u, struct job *job)
 {
 	u->waiting_bytes -= job->capture->stack_room;
-	*job_share(u, &job->process) -= job->capture->stack_room;
+	*job_share(u, &job->process) -= (uint32_t)job->capture->stack_room;
 	stack_capture_free(job->capture);
 	job->capture = NULL;
 }
@@ -153,7 +153,7 @@ static void insert(struct unwinder *u, struct job *job)
  * the asking process has most itself. */
 static bool make_room(struct unwinder *u, const struct stack_process *process, size_t bytes)
 {
-	size_t *most = u->bytes_of;
+	uint32_t *most = u->bytes_of;
 	struct job **newest, *job;
 
 	while (u->waiting_bytes + bytes > UNWINDER_WAITING_BYTES) {
@@ -211,7 +211,7 @@ int unwinder_push(struct unwinder *u, struct stack_capture *capture, unwound_fn 
 			    .unwound = done,
 			    .fd = -1};
 	u->waiting_bytes += capture->stack_room;
-	*job_share(u, &process) += capture->stack_room;
+	*job_share(u, &process) += (uint32_t)capture->stack_room;
 	insert(u, job);
 	return 0;
 }

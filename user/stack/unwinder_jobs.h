@@ -12,7 +12,9 @@
 #include "stack/unwinder_debts.h"
 #include "stack/unwinder_wire.h"
 
-#define UNWINDER_SHARES 256
+/* Processes whose pids are so far apart share what may wait; the scan of all of them takes a
+ * microsecond or two, where there is no room. */
+#define UNWINDER_SHARES 4096
 
 #define KEPT_MAPS     64
 #define KEPT_BYTES    (4u << 20)
@@ -61,14 +63,14 @@ struct unwinder {
 	struct job *gave_way; /* had to make room for others; their owners do not know yet */
 	struct job *current;
 	size_t sent, waiting_bytes;
-	size_t bytes_of[UNWINDER_SHARES]; /* of waiting_bytes, by process: job_share() */
-	uint64_t serial;                  /* of the job that was sent last */
-	uint64_t number;                  /* of the job that is at work */
-	uint64_t left_ns, resumed_ns;     /* what the process has left for it, since when it runs */
-	uint64_t given_up_ns;             /* when the job is given up, whatever it waits for */
-	struct proc_kept schedstat;       /* of the process */
-	struct proc_schedstat began;      /* what that was when the job began; zeros: not told */
-	uint64_t given_back_ns;           /* of the waits for a CPU since then */
+	uint32_t bytes_of[UNWINDER_SHARES]; /* of waiting_bytes, by process: job_share() */
+	uint64_t serial;                    /* of the job that was sent last */
+	uint64_t number;                    /* of the job that is at work */
+	uint64_t left_ns, resumed_ns; /* what the process has left for it, since when it runs */
+	uint64_t given_up_ns;         /* when the job is given up, whatever it waits for */
+	struct proc_kept schedstat;   /* of the process */
+	struct proc_schedstat began;  /* what that was when the job began; zeros: not told */
+	uint64_t given_back_ns;       /* of the waits for a CPU since then */
 	struct stack_file_version reading; /* what the process reads; inode 0: no file */
 	/* the need under way; need.kind 0: none */
 	struct wire_need need;
