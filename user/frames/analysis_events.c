@@ -221,22 +221,12 @@ void analysis_on_app_frame(void *ctx, int32_t pid, int64_t start_ns, int64_t end
 	worst.late_ns = worst.work_ns - period_ns;
 	worst.layer = frame.layer;
 	consider(a, &worst);
-	if (a->options.late && worst.late_ns > 0)
-		a->options.late(a->options.late_ctx,
-				&(struct timeline_late){
-					.start_ns = start_ns,
-					.end_ns = end_ns,
-					.token = -1,
-					.display_token = -1,
-					.expected_start_ns = start_ns,
-					.expected_end_ns = start_ns + period_ns,
-					.present_ns = TIMELINE_NONE,
-					.predicted_ns = TIMELINE_NONE,
-					.compose_start_ns = TIMELINE_NONE,
-					.compose_due_ns = TIMELINE_NONE,
-					.pid = pid,
-					.layer = frame.layer,
-				});
+	if (a->options.late && worst.late_ns > 0) {
+		struct timeline_late late =
+			timeline_late_doframe(start_ns, end_ns, period_ns, pid, frame.layer);
+
+		a->options.late(a->options.late_ctx, &late);
+	}
 }
 
 /* Rows of a dump have no end of their own: what no device keeps is not kept here. */

@@ -144,20 +144,7 @@ static void tell_long(struct frame_stream *s, int32_t pid, int64_t start_ns, int
 		      uint32_t layer)
 {
 	int64_t period_ns = slices_rate_period(s->slices);
-	struct timeline_late late = {
-		.start_ns = start_ns,
-		.end_ns = end_ns,
-		.token = -1,
-		.display_token = -1,
-		.expected_start_ns = start_ns,
-		.expected_end_ns = start_ns + period_ns,
-		.present_ns = TIMELINE_NONE,
-		.predicted_ns = TIMELINE_NONE,
-		.compose_start_ns = TIMELINE_NONE,
-		.compose_due_ns = TIMELINE_NONE,
-		.pid = pid,
-		.layer = layer,
-	};
+	struct timeline_late late = timeline_late_doframe(start_ns, end_ns, period_ns, pid, layer);
 
 	if (end_ns - start_ns > period_ns && !timeline_counts(s->timeline)->actual)
 		on_late(s, &late);

@@ -419,3 +419,22 @@ const struct timeline_counts *timeline_counts(const struct timeline *t)
 {
 	return &t->counts;
 }
+
+struct timeline_late timeline_late_doframe(int64_t start_ns, int64_t end_ns, int64_t period_ns,
+					   int32_t pid, uint32_t layer)
+{
+	return (struct timeline_late){
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.token = -1,
+		.display_token = -1,
+		.expected_start_ns = start_ns,
+		.expected_end_ns = start_ns + period_ns,
+		.present_ns = TIMELINE_NONE,
+		.predicted_ns = TIMELINE_NONE,
+		.compose_start_ns = TIMELINE_NONE,
+		.compose_due_ns = TIMELINE_NONE,
+		.pid = pid,
+		.layer = layer,
+	};
+}

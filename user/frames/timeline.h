@@ -63,6 +63,12 @@ struct timeline_late {
 	bool dropped;
 };
 
+/* A doFrame that took longer than the display's period, of a trace without rows: what no row tells
+ * is TIMELINE_NONE, and it has no tokens. layer: as in the rows; times in nanoseconds of the
+ * trace's clock. */
+struct timeline_late timeline_late_doframe(int64_t start_ns, int64_t end_ns, int64_t period_ns,
+					   int32_t pid, uint32_t layer);
+
 struct timeline_counts {
 	uint64_t expected, actual, unpaired, unpaired_ends, rejected, unknown_enums, layers_lost;
 };

@@ -13,7 +13,7 @@
 
 #define MAX_LINE    (64u << 20)
 #define BLOCK_BYTES (1u << 20)
-/* A recording whose lines name a million ranges of a hundred thousand gaps would take days. */
+/* A line may name a million ranges, and each is looked for among a hundred thousand gaps. */
 #define MAX_STEPS (1u << 30)
 
 struct verifier *verifier_new(void)
