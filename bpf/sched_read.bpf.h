@@ -144,18 +144,36 @@ static __always_inline void read_one(__u32 cpu, __s64 offset_ns)
 		out->valid = 1;
 }
 
-/* Run by BPF_PROG_TEST_RUN (5.10) at each read-out, after the caller's own run-queue clock was made
- * fresh by clock_gettime(CLOCK_THREAD_CPUTIME_ID). */
+/* CLOCK_MONOTONIC just before the caller had its own run-queue clock made fresh by
+ * clock_gettime(CLOCK_THREAD_CPUTIME_ID), and how much later the program may read that clock. */
+__u64 rq_clock_asked_ns, rq_clock_late_ns;
+
+/* How far the run queues' clock is from CLOCK_MONOTONIC. Run by BPF_PROG_TEST_RUN (5.10) before
+ * each read-out. 1: an interrupt or a pause of the virtual machine came between, by which the clock
+ * is too old; the offset stays as it was. */
+SEC("?raw_tp")
+int sched_read_clock(void *ctx)
+{
+	struct task_struct *self = (struct task_struct *)bpf_get_current_task();
+	__u64 clock_ns, now_ns;
+
+	if (!HAS_RQ_CLOCK)
+		return 0;
+	clock_ns = BPF_CORE_READ(self, se.cfs_rq, rq, clock);
+	now_ns = bpf_ktime_get_ns();
+	if (now_ns - rq_clock_asked_ns > rq_clock_late_ns)
+		return 1;
+	rq_clock_offset_ns = clock_ns - now_ns;
+	return 0;
+}
+
+/* Run by BPF_PROG_TEST_RUN at each read-out, behind sched_read_clock. */
 SEC("?raw_tp")
 int sched_read_running(void *ctx)
 {
-	struct task_struct *self = (struct task_struct *)bpf_get_current_task();
-	__s64 offset_ns = 0;
+	__s64 offset_ns = rq_clock_offset_ns;
 	__u32 cpu;
 
-	if (HAS_RQ_CLOCK)
-		offset_ns = BPF_CORE_READ(self, se.cfs_rq, rq, clock) - bpf_ktime_get_ns();
-	rq_clock_offset_ns = offset_ns;
 	times_irqs = bpf_core_field_exists(((struct rq___irq_time *)0)->prev_irq_time);
 	read_mono_ns = bpf_ktime_get_ns();
 	for (cpu = 0; cpu < SCHED_MAX_CPUS; cpu++) {

@@ -39,7 +39,7 @@ static char work_dir[] = "/tmp/test_target_names-XXXXXX";
 static char target_name[32], other_name[32], glob[32];
 
 struct seen {
-	uint64_t listed_ns, other_ns, busy_ns, births_untold;
+	uint64_t listed_ns, other_ns, busy_ns, births_untold, uids_unsplit;
 	unsigned processes, misnamed;
 };
 
@@ -168,6 +168,7 @@ static inline void look(struct run *run, struct seen *seen)
 	seen->births_untold += lost_of(run, "target_births_untold") +
 			       lost_of(run, "target_names_untold") +
 			       lost_of(run, "target_argv_unread");
+	seen->uids_unsplit += lost_of(run, "cpu_uid_changes_unsplit");
 }
 
 static inline uint64_t reap(pid_t pid)
@@ -200,6 +201,7 @@ static inline void expect(struct run *run, const char *what, struct seen *seen, 
 	seen->other_ns += collected.other_ns;
 	seen->busy_ns += collected.busy_ns;
 	seen->births_untold += collected.births_untold;
+	seen->uids_unsplit += collected.uids_unsplit;
 	seen->processes += collected.processes;
 	seen->misnamed += may_be_misnamed ? 0 : collected.misnamed;
 	open_run = NULL;
@@ -210,5 +212,7 @@ static inline void expect(struct run *run, const char *what, struct seen *seen, 
 	       "%s: %s: %.3f ms, between %.3f and %.3f, %u misnamed, %u untold", run->name, what,
 	       (double)seen->listed_ns / 1e6, (double)truth.low_ns / 1e6,
 	       (double)truth.high_ns / 1e6, seen->misnamed, (unsigned)seen->births_untold);
+	if (seen->uids_unsplit)
+		tap_note("%" PRIu64 " changes of uid were told too late", seen->uids_unsplit);
 	end(run);
 }

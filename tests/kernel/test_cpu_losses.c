@@ -2,6 +2,7 @@
 /* Every way in which CPU accounting can lose something is reached, counted, and the totals stay
  * right: maps made tiny by the options that exist for this. */
 /* Runs beside others (19 s) */
+#include <bpf/bpf.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -517,6 +518,34 @@ static void test_walk_skipped(void)
 	end(&run);
 }
 
+/* By a run queue's clock that was made fresh long ago the offset is not told. */
+static void test_stale_clock(void)
+{
+	const struct cpu_options options = {.kernel = {CPU_MODE_SWITCH, VARIANT_TP_BTF}};
+	LIBBPF_OPTS(bpf_test_run_opts, test);
+	struct sched_bpf *skeleton;
+	int64_t offset_ns;
+	struct run run;
+	int program;
+
+	if (!begin(&run, "stale clock", &options))
+		return;
+	sample(&run);
+	skeleton = cpu_source_kernel(run.source)->skeleton;
+	program = bpf_program__fd(skeleton->progs.sched_read_clock);
+	offset_ns = skeleton->bss->rq_clock_offset_ns;
+	skeleton->bss->rq_clock_asked_ns = clock_now_ns(CLOCK_MONOTONIC) - NSEC_PER_MSEC;
+	skeleton->bss->rq_clock_late_ns = NSEC_PER_MSEC;
+	bpf_prog_test_run_opts(program, &test);
+	tap_ok(test.retval == 1 && skeleton->bss->rq_clock_offset_ns == offset_ns,
+	       "stale clock: no offset is told by it");
+	skeleton->bss->rq_clock_late_ns = NSEC_PER_SEC;
+	bpf_prog_test_run_opts(program, &test);
+	tap_ok(!test.retval && skeleton->bss->rq_clock_offset_ns != offset_ns,
+	       "stale clock: a fresh one tells it");
+	end(&run);
+}
+
 int main(void)
 {
 	kernel_log_init(false);
@@ -532,5 +561,6 @@ int main(void)
 	test_missed_switches();
 	test_torn_read();
 	test_walk_skipped();
+	test_stale_clock();
 	return tap_done();
 }

@@ -143,6 +143,7 @@ static void configure(struct sched_kernel *kernel, const struct sched_kernel_opt
 	kernel->exec_program =
 		direct ? skeleton->progs.sched_exec_btf : skeleton->progs.sched_exec_raw;
 	bpf_program__set_autoload(kernel->exec_program, true);
+	bpf_program__set_autoload(skeleton->progs.sched_read_clock, true);
 	bpf_program__set_autoload(skeleton->progs.sched_read_running, true);
 	bpf_program__set_autoload(skeleton->progs.sched_read_tasks, kernel->slot_count > 1);
 	kernel->iterating = options->mode == CPU_MODE_ITER;

@@ -15,6 +15,10 @@
 #define ITERATOR_BUFFER (64 * 1024)
 #define GROUP_TIDS      (1u << SCHED_GROUP_SHIFT)
 
+/* How old our run queue's clock may be when the offset is read from it; each try may be twice as
+ * late as the one before. */
+#define CLOCK_LATE_NS 10000
+
 /* se.sum_exec_runtime of a task that runs is up to one tick old: add what passed since, on the
  * clock that the scheduler itself charges by (bpf/README.md, "A task that runs"). */
 static void add_running_slice(struct task_line *line, int64_t rq_clock_offset_ns)
@@ -79,6 +83,22 @@ void sched_kernel_spread_epoch(struct sched_kernel *kernel)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
+/* A machine that is slow each time gets its offset in the end, as near as it can be told there. */
+static int read_clock(struct sched_kernel *kernel)
+{
+	int program = bpf_program__fd(kernel->skeleton->progs.sched_read_clock), err;
+	LIBBPF_OPTS(bpf_test_run_opts, run);
+
+	kernel->skeleton->bss->rq_clock_late_ns = CLOCK_LATE_NS;
+	do {
+		kernel->skeleton->bss->rq_clock_asked_ns = clock_now_ns(CLOCK_MONOTONIC);
+		clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
+		err = bpf_prog_test_run_opts(program, &run);
+		kernel->skeleton->bss->rq_clock_late_ns *= 2;
+	} while (!err && run.retval);
+	return err;
+}
+
 int sched_kernel_begin_read(struct sched_kernel *kernel, uint64_t *mono_ns)
 {
 	LIBBPF_OPTS(bpf_test_run_opts, run);
@@ -86,11 +106,10 @@ int sched_kernel_begin_read(struct sched_kernel *kernel, uint64_t *mono_ns)
 
 	kernel->skeleton->bss->read_epoch++;
 	sched_kernel_spread_epoch(kernel);
-	/* Makes our own run queue's clock fresh, so that the program can tell how far the
-	 * scheduler's clock is from CLOCK_MONOTONIC. */
-	clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
-	err = bpf_prog_test_run_opts(bpf_program__fd(kernel->skeleton->progs.sched_read_running),
-				     &run);
+	err = read_clock(kernel);
+	if (!err)
+		err = bpf_prog_test_run_opts(
+			bpf_program__fd(kernel->skeleton->progs.sched_read_running), &run);
 	*mono_ns = err ? clock_now_ns(CLOCK_MONOTONIC) : kernel->skeleton->bss->read_mono_ns;
 	return err;
 }
