@@ -5,6 +5,7 @@
 /* Runs beside others (23 s) */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -313,7 +314,20 @@ static struct sched_kernel *open_truth(void)
 
 struct machine {
 	uint64_t idle_ns, uncharged_ns;
+	uint64_t told_idle_ns; /* by /proc/stat: without the interrupts that came to an idle CPU */
 };
+
+static uint64_t read_told_idle_ns(void)
+{
+	FILE *file = fopen("/proc/stat", "re");
+	uint64_t idle = 0, wait = 0;
+
+	if (!file || fscanf(file, "cpu %*u %*u %*u %" SCNu64 " %" SCNu64, &idle, &wait) != 2)
+		idle = wait = 0;
+	if (file)
+		fclose(file);
+	return (idle + wait) * (NSEC_PER_SEC / (uint64_t)sysconf(_SC_CLK_TCK));
+}
 
 static struct machine read_machine(struct sched_kernel *kernel)
 {
@@ -328,6 +342,7 @@ static struct machine read_machine(struct sched_kernel *kernel)
 		machine.idle_ns += cpu.idle_ns;
 		machine.uncharged_ns += cpu.uncharged_ns;
 	}
+	machine.told_idle_ns = read_told_idle_ns();
 	return machine;
 }
 
@@ -387,7 +402,7 @@ static bool test_variant(const char *name, const struct cpu_options *options, bo
 	struct measurement m = {0};
 	pid_t children[ROLES];
 	uint64_t last_ns, begin_ns;
-	uint64_t steal_ns, dead_ns, idle_ns, lost = 0;
+	uint64_t steal_ns, dead_ns, idle_ns, told_ns, low_ns, lost = 0;
 	struct sched_kernel *truth_kernel = open_truth();
 	struct machine before, after;
 	struct cpu_group group = make_cpu_group();
@@ -430,6 +445,7 @@ static bool test_variant(const char *name, const struct cpu_options *options, bo
 	}
 	after = read_machine(truth_kernel);
 	idle_ns = after.idle_ns - before.idle_ns;
+	told_ns = after.told_idle_ns - before.told_idle_ns;
 	steal_ns = after.uncharged_ns - before.uncharged_ns;
 	/* For each birth that was not shown a death that was not shown seems to be told. */
 	m.in_flight = deaths_in_flight(source) + hidden_births(&init);
@@ -449,11 +465,14 @@ static bool test_variant(const char *name, const struct cpu_options *options, bo
 	       "%s: tasks + idle are not more than CPUs x time, untold %.3f %%", name,
 	       100 * (double)dead_ns / (double)m.capacity_ns);
 	/* Where the kernel's own idle sum is read, interrupts that come to an idle CPU are no part
-	 * of it. */
+	 * of it: beside a storm of packets they are several per cents. */
+	low_ns = idle_ns;
+	if (options->kernel.mode == CPU_MODE_ITER && told_ns < low_ns)
+		low_ns = told_ns;
 	tap_ok(tap_is_emulated() || (m.idle_ns < idle_ns + m.capacity_ns / 200 &&
-				     m.idle_ns + m.capacity_ns / 200 > idle_ns),
-	       "%s: idle %.2f ms, another program's count %.2f", name, (double)m.idle_ns / 1e6,
-	       (double)idle_ns / 1e6);
+				     m.idle_ns + m.capacity_ns / 200 > low_ns),
+	       "%s: idle %.2f ms, another program's count %.2f, /proc/stat %.2f", name,
+	       (double)m.idle_ns / 1e6, (double)idle_ns / 1e6, (double)told_ns / 1e6);
 	for (size_t i = 0; i < m.lost.count; i++)
 		tap_note("%s: %s = %lu", name, m.lost.items[i].name,
 			 (unsigned long)m.lost.items[i].value);
