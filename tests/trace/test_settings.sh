@@ -95,7 +95,7 @@ TOOL
 printf '#!/bin/sh\n' >"$work/bin/getprop"
 chmod 755 "$work/bin"/*
 export TOOL_LOG=$work/log
-sleep 30 & target=$!
+sleep 300 & target=$!
 PATH=$work/bin:$PATH nice -n -5 timeout 20 "$jankscope" record --max-lost 100 -i 100ms -d 300ms -q -p $target -o "$(fresh)" --frames live 9>&- 8<"$work/victim" >/dev/null 2>"$work/talk"
 status=$?
 ok $status "with properties (status $status: $(head -1 "$work/talk"))"
@@ -128,9 +128,9 @@ chmod 755 "$work/bin/perfetto"
 unshare -m --propagation private env PATH="$work/bin:$PATH" bash -c '
 	mount -t tmpfs tmpfs /data; mkdir -p -m 773 /data/misc/perfetto-traces
 	cd /data/misc/perfetto-traces; touch jankscope.4194300.abc.pftrace other.pftrace
-	"$1" record --max-lost 100 -i 100ms -d 20s -q -p $2 --frames perfetto >/dev/null 2>&1 &
+	"$1" record --max-lost 100 -i 100ms -d 90s -q -p $2 --frames perfetto >/dev/null 2>&1 &
 	pid=$!
-	for _ in $(seq 50); do [ -s "$TOOL_LOG.files" ] && [ ! -e "$(tail -1 "$TOOL_LOG.files")" ] && break; sleep 0.1; done
+	for _ in $(seq 300); do [ -s "$TOOL_LOG.files" ] && [ ! -e "$(tail -1 "$TOOL_LOG.files")" ] && break; sleep 0.1; done
 	sleep 0.5; kill -9 $pid; wait $pid 2>/dev/null; ls | xargs >"$TOOL_LOG.left"' perfetto "$jankscope" $target 9>&-
 [ "$(cat "$work/log.left")" = other.pftrace ]; ok $? "perfetto's file does not stay after SIGKILL, nor one of a dead run: $(cat "$work/log.left")"
 grep -qE 'max_file_size_bytes: [0-9]+' "$work/log.config"; ok $? "and has a limit: $(grep max_file "$work/log.config")"
