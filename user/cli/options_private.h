@@ -5,6 +5,9 @@
 
 #include "cli/options.h"
 
+/* The shortest interval that can be asked for. */
+#define MIN_INTERVAL_NS 50000000ull
+
 /* Every row: those of the tool first, then those of the sources in their order. NULL at the end.
  * *source (may be NULL): whose flags the row fills, -1 for struct options. */
 const struct option_row *option_row_at(size_t index, int *source);
