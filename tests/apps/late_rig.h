@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #define MS_NS      1000000ll
-#define MAX_FRAMES 65536
-#define CAUSES     2 /* of one frame at most */
+#define MAX_FRAMES (1 << 19) /* an hour at 120 Hz */
+#define CAUSES     2         /* of one frame at most */
 
 /* What makes a frame late, and how it is done. */
 enum way {
