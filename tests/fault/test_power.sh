@@ -74,7 +74,7 @@ if [ -c /dev/fuse ]; then
 	"$BUILD/tests/apps/hang_fs" "$work/fuse" "$work/capacity" 20 <"$work/stdin" >"$work/ready" 2>&1 &
 	fs=$!
 	exec 7>"$work/stdin"
-	for _ in $(seq 50); do grep -q ready "$work/ready" && break; sleep 0.05; done
+	for _ in $(seq 200); do grep -q ready "$work/ready" && break; sleep 0.05; done
 	if grep -q ready "$work/ready"; then
 		put class/power_supply/slow/type Battery
 		ln -s "$work/fuse/prog" $sys/class/power_supply/slow/capacity
@@ -83,9 +83,9 @@ if [ -c /dev/fuse ]; then
 fi
 
 # Each change waits for what the recording says of the one before it.
-sleep 100 &
+sleep 600 &
 target=$!
-"$js" record -q -d 60s -p $target --net off -o "$work/o.jsonl" 7>&- 2>"$work/err" &
+"$js" record -q -d 300s -p $target --net off -o "$work/o.jsonl" 7>&- 2>"$work/err" &
 recorder=$!
 await() { # jq-expression, true for one record
 	for _ in $(seq 200); do

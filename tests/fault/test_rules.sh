@@ -63,7 +63,7 @@ say $? "JUnit has each rule of each run once (exit $code)" bad
 "$js" report full.jsonl --fail-if "intervals < 1" --junit nowhere/j.xml >out 2>err; [ $? = 1 ]; say $? "a file that cannot be written: exit 1" err
 [ "$(id -u)" = 0 ] || { echo "ok - rules: of real runs # SKIP needs root"; exit 0; }
 # A farm's two runs: the app idles, and it does not.
-sleep 100 & idle=$!
+sleep 600 & idle=$!
 (exec -a sleep bash -c 'while :; do :; done') & busy=$!
 "$js" record -q -p $idle -i 500ms -d 1500ms --max-lost 100 -o old.jsonl 2>err; "$js" record -q -p $busy -i 500ms -d 1500ms --max-lost 100 -o new.jsonl 2>err
 [ -s old.jsonl ] && [ -s new.jsonl ]; say $? "two runs" err

@@ -128,7 +128,7 @@ ok $? "a perfetto that does not end in time is told"
 : >"$FAKE_LOG"; rm -f "$FAKE_LOG.died"
 PATH=$work/bin:$PATH "$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q -o "$(fresh)" --frames perfetto 2>/dev/null &
 pid=$!
-for _ in $(seq 50); do grep -q start "$FAKE_LOG" && break; sleep 0.1; done
+for _ in $(seq 300); do grep -q start "$FAKE_LOG" && break; sleep 0.1; done
 kill -9 $pid; wait $pid 2>/dev/null
 for _ in $(seq 30); do grep -q 'end by SIGTERM' "$FAKE_LOG" && break; sleep 0.1; done
 grep -q 'end by SIGTERM' "$FAKE_LOG"; ok $? "perfetto ends when we are killed"
@@ -166,7 +166,7 @@ cat "$work/size" >$tracefs/buffer_size_kb
 # Who else writes to them while we look: their process ids and names, one a line.
 python3 "$here/watch_writes.py" "$work/writers" $tracefs/{tracing_on,trace_clock,buffer_size_kb,trace_marker} 9>&- & watcher=$!
 trap 'kill $watcher 2>/dev/null; rm -rf "$work"' EXIT
-for _ in $(seq 50); do [ -e "$work/writers" ] && break; sleep 0.1; done
+for _ in $(seq 300); do [ -e "$work/writers" ] && break; sleep 0.1; done
 before_on=$(cat $tracefs/tracing_on)
 echo 0 >$tracefs/tracing_on # so that there is something to put back
 before=$(settings)
@@ -207,7 +207,7 @@ as_before ""
 # killed in the middle: the helper puts everything back
 "$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q -o "$(fresh)" --frames live 2>"$work/talk" 9>&- &
 pid=$!
-for _ in $(seq 50); do [ "$(cat $tracefs/tracing_on)" = 1 ] && break; sleep 0.1; done
+for _ in $(seq 300); do [ "$(cat $tracefs/tracing_on)" = 1 ] && break; sleep 0.1; done
 # a second one may not
 "$jankscope" record --max-lost 100 -d 300ms -q --frames live >/dev/null 2>"$work/talk2"; status=$?
 [ $status != 0 ] && grep -q 'another jankscope' "$work/talk2"; ok $? "a second reader is refused: $(head -1 "$work/talk2")"
@@ -217,7 +217,7 @@ as_before " after SIGKILL"
 # killed together with the helper: the next run puts everything back
 "$jankscope" record --max-lost 100 -i 500ms -d 20s -a --top 1 -q -o "$(fresh)" --frames live 2>"$work/talk" 9>&- &
 pid=$!
-for _ in $(seq 50); do [ "$(cat $tracefs/tracing_on)" = 1 ] && break; sleep 0.1; done
+for _ in $(seq 300); do [ "$(cat $tracefs/tracing_on)" = 1 ] && break; sleep 0.1; done
 # the helper has made a session of its own, and holds tracefs open
 helper=$(for p in $(pgrep -P $pid); do [ "$(ps -o sid= -p $p | xargs)" = $p ] && [ -n "$(find /proc/$p/fd -lname $tracefs 2>/dev/null)" ] && echo $p; done)
 # stopped first: a recorder that sees it die has a prober make another
