@@ -534,3 +534,41 @@ Test(why_judge, hostile_times)
 		cr_assert_geq(rig.verdict.late_ns, 0);
 	}
 }
+
+/* Two threads of that name in one process: the first one ended, or is a WebView's. */
+static void two_renderers(struct rig *rig)
+{
+	begin(rig, 300, 160);
+	rig->threads[T_SF] = rig->threads[T_RENDER];
+	rig->threads[T_SF].spells = rig->spells[T_SF];
+	rig->threads[T_SF].tid = RENDER + 50;
+	runs(rig, T_MAIN, 20);
+	sleeps(rig, T_MAIN, 400, SPELL_REASON_LOOPER, 0);
+}
+
+Test(why_judge, the_renderer_that_main_woke_is_the_frame_s)
+{
+	struct rig rig;
+
+	/* The first one draws something of its own, for longer. */
+	two_renderers(&rig);
+	sleeps(&rig, T_RENDER, 10, SPELL_REASON_LOOPER, 999);
+	runs(&rig, T_RENDER, 400);
+	sleeps(&rig, T_SF, 20, SPELL_REASON_LOOPER, MAIN);
+	runs(&rig, T_SF, 40);
+	sleeps(&rig, T_SF, 290, LOOPER_REASON_FUTEX, 998);
+	runs(&rig, T_SF, 300);
+	judge(&rig, JANK_CAUSE_LOCK, JANK_CAUSE_UNKNOWN);
+	cr_expect_eq(rig.verdict.first.thread, T_SF);
+}
+
+Test(why_judge, a_renderer_that_ended_is_not_the_frame_s)
+{
+	struct rig rig;
+
+	two_renderers(&rig);
+	sleeps(&rig, T_SF, 20, SPELL_REASON_LOOPER, 0);
+	runs(&rig, T_SF, 300);
+	judge(&rig, JANK_CAUSE_RENDER_CPU, JANK_CAUSE_UNKNOWN);
+	cr_expect_eq(rig.verdict.first.thread, T_SF);
+}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "jankscope/timeline.h"
+#include "why/cast.h"
 
 #define MAX_TIME_NS (1ll << 61) /* differences of two of them fit */
 
@@ -143,14 +144,6 @@ static void blame(struct trial *trial, size_t index, int64_t from_ns, int64_t to
 			evidence->thread = thread;
 		}
 	}
-}
-
-static size_t thread_of(const struct why_frame *frame, enum jank_role role)
-{
-	for (size_t i = 0; i < frame->thread_count; i++)
-		if (frame->threads[i].role == role)
-			return i;
-	return WHY_NONE;
 }
 
 static bool sleeps_in_looper(const struct spell *spell)
@@ -478,7 +471,8 @@ void why_judge(struct why_frame *frame, struct why_verdict *verdict)
 	}
 	for (int cause = 0; cause < JANK_CAUSES; cause++)
 		trial.of[cause].thread = WHY_NONE;
-	trial.main = thread_of(frame, JANK_ROLE_MAIN);
-	trial.render = thread_of(frame, JANK_ROLE_RENDER);
+	trial.main = why_thread_of(frame, JANK_ROLE_MAIN);
+	trial.render = why_renderer_of(frame, trial.main, verdict->window_start_ns,
+				       verdict->window_end_ns);
 	judge(&trial, verdict);
 }
