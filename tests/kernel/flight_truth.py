@@ -97,6 +97,15 @@ def main():
            f"threads that find no room are counted: {flight} {lost}")
         many.kill()
         many.wait()
+        # Helpers that are born before the RenderThread leave room for it, and for the display.
+        many = start("app", [f"hwuiTask{i}" for i in range(150)] + ["RenderThread"])
+        display = start("surfaceflinger", ["RenderEngine"])
+        flight, lost = record(folder, 5, many.pid, "2s", "--frames", "TRACE")
+        ok(flight is not None and flight["threads"] == 8 and lost.get("flight_threads_unwatched") == 146,
+           f"of 150 hwuiTasks four, and all that a frame waits for: {flight} {lost}")
+        for program in (many, display):
+            program.kill()
+            program.wait()
 
 
 if len(sys.argv) > 4 and sys.argv[1] == "play":

@@ -112,6 +112,15 @@ static uint32_t find_run(const struct flight_kernel *kernel, uint32_t blocks)
 	return UINT32_MAX;
 }
 
+uint32_t flight_kernel_free_blocks(const struct flight_kernel *kernel)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < FLIGHT_BLOCKS; i++)
+		count += !kernel->taken[i];
+	return count;
+}
+
 static void take_run(struct flight_kernel *kernel, const struct flight_row *row, bool taken)
 {
 	memset(&kernel->taken[row->block], taken, row->blocks * sizeof(*kernel->taken));

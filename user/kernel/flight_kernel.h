@@ -43,6 +43,8 @@ uint64_t flight_kernel_bytes(const struct flight_kernel *kernel);
  * marked again now and then, as loopers are. */
 int flight_kernel_watch(struct flight_kernel *kernel, pid_t tid, pid_t tgid, uint32_t blocks);
 void flight_kernel_mark(struct flight_kernel *kernel, uint32_t index);
+/* Blocks that no thread has. */
+uint32_t flight_kernel_free_blocks(const struct flight_kernel *kernel);
 /* Let it go; its room is not given to another thread before flight_kernel_tidy() was called, when
  * all programs of this moment have ended: a millisecond later. */
 void flight_kernel_unwatch(struct flight_kernel *kernel, uint32_t index);

@@ -19,6 +19,11 @@
 /* Frames come up to half a minute late. */
 #define KEEP_DEAD_NS (30 * NSEC_PER_SEC)
 
+/* HWUI makes two of them; a program that makes hundreds leaves room for those that others need. */
+#define MOST_HWUI 4
+/* Rings that only the threads on whom a frame waits may take: three whole ones. */
+#define KEPT_FREE 24u
+
 /* Processes whose names are asked for at one look. */
 #define ASKS 4
 
@@ -59,6 +64,31 @@ static void let_oldest_dead_go(struct flight_source *flight)
 		let_go(flight, oldest);
 }
 
+/* On these a frame always waits: without them nothing is known of it. */
+static bool is_needed(enum flight_role role)
+{
+	return role == FLIGHT_ROLE_MAIN || role == FLIGHT_ROLE_RENDER ||
+	       role == FLIGHT_ROLE_SURFACEFLINGER || role == FLIGHT_ROLE_RENDER_ENGINE;
+}
+
+/* /proc tells threads in the order of their birth: helpers that were born first must not take all
+ * the room. */
+static bool has_room(const struct flight_source *flight, pid_t pid, enum flight_role role)
+{
+	size_t hwui = 0;
+
+	if (flight->count == FLIGHT_THREADS)
+		return false;
+	if (role == FLIGHT_ROLE_HWUI)
+		for (size_t i = 0; i < flight->count; i++)
+			hwui += flight->threads[i].pid == pid && !flight->threads[i].dead_ns &&
+				flight->threads[i].role == role;
+	if (hwui >= MOST_HWUI)
+		return false;
+	return is_needed(role) || role == FLIGHT_ROLE_HWUI ||
+	       flight_kernel_free_blocks(flight->kernel) >= KEPT_FREE + blocks_of[role];
+}
+
 static void follow(struct flight_source *flight, pid_t pid, pid_t tid, enum flight_role role,
 		   const char *comm)
 {
@@ -66,18 +96,20 @@ static void follow(struct flight_source *flight, pid_t pid, pid_t tid, enum flig
 	int index;
 
 	/* The tid may be another thread's by now. */
-	if (followed && flight_kernel_is_dead(flight->kernel, followed->index)) {
+	if (followed &&
+	    (followed->pid != pid || flight_kernel_is_dead(flight->kernel, followed->index))) {
 		let_go(flight, followed);
 		followed = NULL;
 	}
 	if (followed)
 		return;
-	index = flight->count < FLIGHT_THREADS
+	index = has_room(flight, pid, role)
 			? flight_kernel_watch(flight->kernel, tid, pid, blocks_of[role])
 			: -E2BIG;
 	if (index < 0) {
 		/* Its room is free with the next look. */
-		let_oldest_dead_go(flight);
+		if (role != FLIGHT_ROLE_HWUI)
+			let_oldest_dead_go(flight);
 		flight->crowded_now++;
 		return;
 	}

@@ -126,35 +126,53 @@ static int read_spells(struct frames_janks *janks, size_t n, uint64_t from_ns, u
 	return err == -ENOMEM ? err : 0;
 }
 
-/* The app's threads, and those of the display. */
+/* Which threads have a place first: on whom a frame waits, who shows it, the helpers. */
+static unsigned rank_of(enum flight_role role)
+{
+	if (role == FLIGHT_ROLE_MAIN || role == FLIGHT_ROLE_RENDER)
+		return 0;
+	return role >= FLIGHT_ROLE_SURFACEFLINGER ? 1 : 2;
+}
+
+static int add_thread(struct frames_janks *janks, size_t n, const struct flight_watched *watched,
+		      const char *process, uint64_t from_ns, uint64_t to_ns)
+{
+	struct room *room = &janks->rooms[janks->count];
+	size_t count = 0;
+	int err = read_spells(janks, n, from_ns, to_ns, room, &count);
+
+	janks->threads[janks->count] = (struct why_thread){
+		.tid = watched->tid,
+		.pid = watched->pid,
+		.process = process,
+		.role = role_of(watched->role),
+		.spells = room->spells,
+		.spell_count = count,
+	};
+	memcpy(janks->threads[janks->count++].comm, watched->comm, sizeof(watched->comm));
+	return err;
+}
+
+/* The app's threads, and those of the display; left_over: that found no room. */
 static int gather(struct frames_janks *janks, const struct timeline_late *late, const char *process,
-		  uint64_t from_ns, uint64_t to_ns)
+		  uint64_t from_ns, uint64_t to_ns, size_t *left_over)
 {
 	struct flight_watched watched;
 	int err = 0;
 
 	janks->count = 0;
-	for (size_t n = 0;
-	     !err && janks->count < MAX_CAST && flight_source_thread(janks->flight, n, &watched);
-	     n++) {
-		bool of_display = watched.role >= FLIGHT_ROLE_SURFACEFLINGER;
-		struct why_thread *thread = &janks->threads[janks->count];
-		struct room *room = &janks->rooms[janks->count];
-		size_t count = 0;
+	for (unsigned rank = 0; rank < 3; rank++) {
+		for (size_t n = 0; !err && flight_source_thread(janks->flight, n, &watched); n++) {
+			bool is_own = watched.pid == late->pid;
 
-		if (watched.pid != late->pid && !of_display)
-			continue;
-		err = read_spells(janks, n, from_ns, to_ns, room, &count);
-		*thread = (struct why_thread){
-			.tid = watched.tid,
-			.pid = watched.pid,
-			.process = watched.pid == late->pid ? process : NULL,
-			.role = role_of(watched.role),
-			.spells = room->spells,
-			.spell_count = count,
-		};
-		memcpy(thread->comm, watched.comm, sizeof(thread->comm));
-		janks->count++;
+			if (rank_of(watched.role) != rank || (!is_own && rank != 1))
+				continue;
+			if (janks->count == MAX_CAST)
+				++*left_over;
+			else
+				err = add_thread(janks, n, &watched, is_own ? process : NULL,
+						 from_ns, to_ns);
+		}
 	}
 	return err;
 }
@@ -204,6 +222,7 @@ int frames_janks_take(struct frames_janks *janks, const struct layer *layer, con
 		.layer = layer->name,
 	};
 	struct why_verdict verdict;
+	size_t left_over = 0;
 	int err;
 
 	_Static_assert(TIMELINE_NONE == WHY_NO_TIME, "both say that a time is not known");
@@ -225,13 +244,15 @@ int frames_janks_take(struct frames_janks *janks, const struct layer *layer, con
 	janks->count = 0;
 	if (from_ns > base_ns && to_ns > from_ns) {
 		err = gather(janks, late, process, (uint64_t)(from_ns - base_ns),
-			     (uint64_t)(to_ns - base_ns));
+			     (uint64_t)(to_ns - base_ns), &left_over);
 		if (err)
 			return err;
 	}
 	frame.thread_count = janks->count;
 	why_judge(&frame, &verdict);
 	err = why_record_fill(&jank, &frame, &verdict, why_missing(janks));
+	if (!err && left_over)
+		err = counter_list_add(&jank.lost, "threads_over_limit", left_over);
 	if (!err)
 		return frames_untold_add(janks->untold, &jank);
 	why_record_free(&jank);
