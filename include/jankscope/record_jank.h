@@ -78,6 +78,8 @@ struct record_jank {
 	size_t thread_count;
 	struct block_link *chain;
 	size_t chain_count;
+	bool chain_cut; /* the last of the chain waited for one more, which was not followed */
+	bool deadlock;  /* the last of the chain waited for one of it, or for the thread itself */
 	struct record_stack *stacks;
 	size_t stack_count;
 	struct opt_u64 top; /* index of the path with most weight */

@@ -97,3 +97,55 @@ Test(why_line, who_held_the_lock_of_the_callee)
 			 "binder:1432_7"),
 		  "%s", text);
 }
+
+Test(why_line, a_call_of_a_call_that_waits_for_a_lock)
+{
+	struct jank_thread thread = main_thread();
+	struct record_jank jank = jank_of(JANK_CAUSE_BINDER, &thread);
+	struct block_reason binder = {"binder", 22100000};
+	struct block_link chain[3] = {
+		{.thread = "binder:1_1", .how = LINK_BINDER, .process = "system_server"},
+		{.thread = "binder:2_1", .how = LINK_BINDER, .process = "mediaserver"},
+		{.thread = "binder:2_7"}};
+	char text[512];
+
+	thread.reasons = &binder;
+	jank.chain = chain;
+	jank.chain_count = 3;
+	cr_assert(strstr(why_line(&jank, text, sizeof(text)),
+			 "main in binder to system_server 22.1 ms, which calls mediaserver, which "
+			 "waits for binder:2_7"),
+		  "%s", text);
+	/* It comes back to one of them. */
+	jank.deadlock = true;
+	cr_assert(strstr(why_line(&jank, text, sizeof(text)), "binder:2_7 (deadlock)"), "%s", text);
+	jank.deadlock = false;
+	jank.chain_cut = true;
+	cr_assert(strstr(why_line(&jank, text, sizeof(text)), "binder:2_7 and so on"), "%s", text);
+}
+
+Test(why_line, a_chain_of_another_wait_is_not_that_of_the_cause)
+{
+	struct jank_thread thread = main_thread();
+	struct record_jank jank = jank_of(JANK_CAUSE_LOCK, &thread);
+	struct block_link chain[2] = {
+		{.thread = "binder:1_1", .how = LINK_BINDER, .process = "system_server"},
+		{.thread = "binder:1_7"}};
+	char text[512];
+
+	jank.chain = chain;
+	jank.chain_count = 2;
+	jank.culprit = (struct record_thread){.present = true, .thread = "loader"};
+	cr_assert(strstr(why_line(&jank, text, sizeof(text)), "for a lock, ended by loader"), "%s",
+		  text);
+}
+
+Test(why_line, a_lock_that_it_holds_itself)
+{
+	struct jank_thread thread = main_thread();
+	struct record_jank jank = jank_of(JANK_CAUSE_LOCK, &thread);
+	char text[512];
+
+	jank.deadlock = true;
+	cr_assert(strstr(why_line(&jank, text, sizeof(text)), "for a lock (deadlock)"), "%s", text);
+}

@@ -79,6 +79,10 @@ static const struct legend_row block_rows[] = {
 	{"until", "the thread that woke it"},
 	{"after", "the thread that ran in its place"},
 	{"no stack: ...", "why none could be taken; stack follows: it comes in a line of its own"},
+	{"LATE", "a frame that was late, and by how much; whether the app (app) or the display "
+		 "(sf) was; why. caller < function: here the one that tells stands last, and in "
+		 "the paths of BLOCK and below why late: first"},
+	{"(deadlock)", "these threads wait for each other, and none of them ran"},
 };
 
 static const struct legend_row summary_rows[] = {

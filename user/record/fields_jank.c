@@ -117,6 +117,11 @@ static const struct field jank_rows[] = {
 		   &jank_thread_type, "the threads that make frames"),
 	FIELD_ROWS("chain", struct record_jank, chain, chain_count, NONZERO, &record_link_type,
 		   "who waited for whom, outermost first, where the thread waited longest"),
+	FIELD(struct record_jank, chain_cut, NONZERO, NONE,
+	      "the last of the chain waited for one more thread, which was not followed"),
+	FIELD(struct record_jank, deadlock, NONZERO, NONE,
+	      "the last of the chain waited for one of it, or for the thread itself, and none of "
+	      "them ran"),
 	FIELD_ROWS("stacks", struct record_jank, stacks, stack_count, NONZERO, &record_stack_type,
 		   "what the main thread and the RenderThread did when they were sampled"),
 	FIELD(struct record_jank, top, OPTIONAL, ID,

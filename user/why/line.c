@@ -8,6 +8,7 @@
 #include "record/telling.h"
 
 #define LEAST_NS 50000 /* what a line tells in tenths of a millisecond */
+#define NAME_LEN 64    /* of a process in a chain */
 
 struct text {
 	char *to;
@@ -108,18 +109,34 @@ static void put_stack(struct text *text, const struct record_jank *jank)
 		put_samples(text, jank, stack);
 }
 
-/* The locks of a chain, from the thread that holds up the one before it. */
-static bool put_holders(struct text *text, const struct record_jank *jank, size_t from,
-			const char *words)
+/* The chain: each waits for the next. words: before the holder of a lock that is its first. False:
+ * there is none, or it is one of another wait. */
+static bool put_chain(struct text *text, const struct record_jank *jank, const char *words)
 {
-	bool any = false;
+	bool is_call = jank->chain_count && jank->chain[0].how == LINK_BINDER;
+	/* Who serves the call is said before. */
+	size_t from = jank->cause == JANK_CAUSE_BINDER;
 
-	for (size_t i = from; i < jank->chain_count && jank->chain[i].how == LINK_LOCK; i++) {
-		put(text, "%s%.*s", any ? ", which waits for " : words, RECORD_COMM_LEN,
-		    jank->chain[i].thread);
-		any = true;
+	if (is_call != (jank->cause == JANK_CAUSE_BINDER))
+		return false;
+	for (size_t i = from; i < jank->chain_count; i++) {
+		const struct block_link *link = &jank->chain[i];
+		const char *name = link->thread;
+
+		if (link->how == LINK_BINDER && link->process)
+			name = link->process;
+		put(text, "%s%.*s",
+		    link->how == LINK_BINDER ? ", which calls "
+		    : i > from               ? ", which waits for "
+		    : link->how == LINK_LOCK ? words
+					     : ", for ",
+		    NAME_LEN, name);
 	}
-	return any;
+	if (jank->chain_cut)
+		put(text, " and so on");
+	if (jank->deadlock)
+		put(text, " (deadlock)");
+	return jank->chain_count > from || jank->deadlock;
 }
 
 /* The last word on a wait: who ended it, or who served the call. */
@@ -146,7 +163,7 @@ static void put_binder(struct text *text, const struct record_jank *jank,
 	put(text, " %.1f ms", ms(reason_ns(thread, "binder")));
 	if (link && link->queued_ns.present)
 		put(text, " (queued %.1f)", ms(link->queued_ns.value));
-	if (!put_holders(text, jank, 1, ": lock held by "))
+	if (!put_chain(text, jank, ": lock held by "))
 		put_culprit(text, jank, ", ended by ");
 }
 
@@ -181,7 +198,7 @@ static void put_cause(struct text *text, const struct record_jank *jank,
 	case JANK_CAUSE_LOCK:
 		put_thread(text, thread);
 		put(text, " waited %.1f ms for a lock", ms(reason_ns(thread, "futex")));
-		if (!put_holders(text, jank, 0, " held by "))
+		if (!put_chain(text, jank, " held by "))
 			put_culprit(text, jank, ", ended by ");
 		put_stack(text, jank);
 		return;

@@ -101,6 +101,16 @@ static int fill_stacks(struct frame_story *story, struct record_jank *jank)
 	return 0;
 }
 
+/* The chain is one of the wait that the cause is about, where a frame had several. */
+static bool fits(const struct record_jank *jank, const struct block_chain *chain)
+{
+	bool is_call = chain->count && chain->links[0].how != LINK_BY_LOCK;
+
+	return jank->cause == JANK_CAUSE_BINDER ? is_call
+	       : jank->cause == JANK_CAUSE_LOCK ? !is_call
+						: true;
+}
+
 /* The last look at whom the thread waited for; all stacks of those that it names are of it. */
 static int fill_chain(struct frame_story *story, struct record_jank *jank)
 {
@@ -120,12 +130,13 @@ static int fill_chain(struct frame_story *story, struct record_jank *jank)
 		    jank->threads[jank->cause_thread.value].tid != sample->tid)
 			continue;
 		block_chain_take(&chain, &sample->from);
-		if (chain.count || chain.end == CHAIN_DEADLOCK)
+		if ((chain.count || chain.end == CHAIN_DEADLOCK) &&
+		    (fits(jank, &chain) || !fits(jank, &best)))
 			best = chain;
 		if (sample->stack)
 			stacks[stack_count++] = sample->stack;
 	}
-	if (!best.count)
+	if (!best.count && best.end != CHAIN_DEADLOCK)
 		return 0;
 	blocks_refresh_calls(story->blocks, &best, true);
 	for (size_t i = 0; i < best.count; i++) {
@@ -141,6 +152,8 @@ static int fill_chain(struct frame_story *story, struct record_jank *jank)
 	missing_list_free(&like.missing);
 	jank->chain = like.chain;
 	jank->chain_count = like.chain_count;
+	jank->chain_cut = like.chain_cut;
+	jank->deadlock = like.deadlock;
 	return err;
 }
 
