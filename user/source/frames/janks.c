@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "source/flight/flight.h"
+#include "source/frames/suspends.h"
 #include "source/frames/untold.h"
 #include "util/clock.h"
 #include "why/tell.h"
@@ -14,8 +15,6 @@
 #define FEW_SPELLS  256        /* room of a thread at first */
 #define MOST_SPELLS (1u << 14) /* and at last: 1 MiB */
 #define MOST_FRAMES 1024       /* that are judged in one interval: 8 apps of 120 Hz, all late */
-/* A suspend so short a time ago may lie between a frame and the spells. */
-#define NEAR_NS (30 * NSEC_PER_SEC)
 
 struct frames_janks {
 	const struct source_context *context;
@@ -28,9 +27,16 @@ struct frames_janks {
 	struct why_thread threads[MAX_CAST];
 	size_t count;
 	uint64_t judged, left_out;
-	/* CLOCK_BOOTTIME less CLOCK_MONOTONIC: now, before it changed, and when that was seen. */
-	uint64_t suspended_ns, changed_by_ns, changed_ns;
+	struct suspends suspends;
 };
+
+/* With each frame and each interval: the clocks part while the machine sleeps. */
+static void look_at_clocks(struct frames_janks *janks)
+{
+	uint64_t apart_ns = clock_suspended_ns();
+
+	suspends_look(&janks->suspends, apart_ns, clock_now_ns(CLOCK_BOOTTIME));
+}
 
 struct frames_janks *frames_janks_new(const struct source_context *context, struct source *flight)
 {
@@ -40,7 +46,7 @@ struct frames_janks *frames_janks_new(const struct source_context *context, stru
 		return NULL;
 	janks->context = context;
 	janks->flight = flight;
-	janks->suspended_ns = clock_suspended_ns();
+	look_at_clocks(janks);
 	janks->untold = frames_untold_new(context, flight_source_sampler(flight));
 	if (!janks->untold) {
 		free(janks);
@@ -63,20 +69,9 @@ uint64_t frames_janks_turn(struct frames_janks *janks)
 {
 	uint64_t left_out = janks->left_out;
 
+	look_at_clocks(janks);
 	janks->judged = janks->left_out = 0;
 	return left_out;
-}
-
-/* Looked at with each frame: the clocks part while the machine sleeps. */
-static void look_at_clocks(struct frames_janks *janks)
-{
-	uint64_t suspended_ns = clock_suspended_ns();
-
-	if (suspended_ns > janks->suspended_ns + NSEC_PER_MSEC) {
-		janks->changed_by_ns = suspended_ns - janks->suspended_ns;
-		janks->changed_ns = clock_now_ns(CLOCK_BOOTTIME);
-	}
-	janks->suspended_ns = suspended_ns;
 }
 
 static enum jank_role role_of(enum flight_role role)
@@ -94,9 +89,26 @@ static enum jank_role role_of(enum flight_role role)
 	return roles[role];
 }
 
-/* The spells of the n-th recorded thread in [from, to) of CLOCK_MONOTONIC, then told in
- * CLOCK_BOOTTIME. What cannot be had is not known: no spells. 0 or -ENOMEM. */
-static int read_spells(struct frames_janks *janks, size_t n, uint64_t from_ns, uint64_t to_ns,
+/* A window of CLOCK_BOOTTIME, and what CLOCK_MONOTONIC is behind it then. */
+struct window {
+	uint64_t from_ns, to_ns, apart_ns, error_ns;
+};
+
+static bool has_window(struct frames_janks *janks, int64_t from_ns, int64_t to_ns,
+		       struct window *window)
+{
+	look_at_clocks(janks);
+	if (from_ns <= 0 || to_ns <= from_ns)
+		return false;
+	*window = (struct window){.from_ns = (uint64_t)from_ns, .to_ns = (uint64_t)to_ns};
+	window->apart_ns = suspends_between(&janks->suspends, window->from_ns, window->to_ns,
+					    &window->error_ns);
+	return window->from_ns > window->apart_ns;
+}
+
+/* The spells of the n-th recorded thread in the window, told in CLOCK_BOOTTIME. What cannot be had
+ * is not known: no spells. 0 or -ENOMEM. */
+static int read_spells(struct frames_janks *janks, size_t n, const struct window *window,
 		       struct room *room, size_t *count)
 {
 	size_t size = room->size ? room->size : FEW_SPELLS;
@@ -112,7 +124,8 @@ static int read_spells(struct frames_janks *janks, size_t n, uint64_t from_ns, u
 			room->spells = more;
 			room->size = size;
 		}
-		err = flight_source_spells(janks->flight, n, from_ns, to_ns, room->spells,
+		err = flight_source_spells(janks->flight, n, window->from_ns - window->apart_ns,
+					   window->to_ns - window->apart_ns, room->spells,
 					   room->size, count);
 		if (err != -E2BIG || size >= MOST_SPELLS)
 			break;
@@ -120,8 +133,8 @@ static int read_spells(struct frames_janks *janks, size_t n, uint64_t from_ns, u
 	if (err)
 		*count = 0;
 	for (size_t i = 0; i < *count; i++) {
-		room->spells[i].begin_ns += (int64_t)janks->suspended_ns;
-		room->spells[i].end_ns += (int64_t)janks->suspended_ns;
+		room->spells[i].begin_ns += (int64_t)window->apart_ns;
+		room->spells[i].end_ns += (int64_t)window->apart_ns;
 	}
 	return err == -ENOMEM ? err : 0;
 }
@@ -135,11 +148,11 @@ static unsigned rank_of(enum flight_role role)
 }
 
 static int add_thread(struct frames_janks *janks, size_t n, const struct flight_watched *watched,
-		      const char *process, uint64_t from_ns, uint64_t to_ns)
+		      const char *process, const struct window *window)
 {
 	struct room *room = &janks->rooms[janks->count];
 	size_t count = 0;
-	int err = read_spells(janks, n, from_ns, to_ns, room, &count);
+	int err = read_spells(janks, n, window, room, &count);
 
 	janks->threads[janks->count] = (struct why_thread){
 		.tid = watched->tid,
@@ -155,7 +168,7 @@ static int add_thread(struct frames_janks *janks, size_t n, const struct flight_
 
 /* The app's threads, and those of the display; left_over: that found no room. */
 static int gather(struct frames_janks *janks, const struct timeline_late *late, const char *process,
-		  uint64_t from_ns, uint64_t to_ns, size_t *left_over)
+		  const struct window *window, size_t *left_over)
 {
 	struct flight_watched watched;
 	int err = 0;
@@ -171,7 +184,7 @@ static int gather(struct frames_janks *janks, const struct timeline_late *late, 
 				++*left_over;
 			else
 				err = add_thread(janks, n, &watched, is_own ? process : NULL,
-						 from_ns, to_ns);
+						 window);
 		}
 	}
 	return err;
@@ -213,7 +226,8 @@ int frames_janks_take(struct frames_janks *janks, const struct layer *layer, con
 		.threads = janks->threads,
 	};
 	int64_t from_ns = earlier(late->start_ns, late->expected_start_ns);
-	int64_t to_ns = later(late->end_ns, late->present_ns), base_ns;
+	int64_t to_ns = later(late->end_ns, late->present_ns);
+	struct window window;
 	char jank_type[512];
 	struct record_jank jank = {
 		.pid = late->pid,
@@ -231,20 +245,16 @@ int frames_janks_take(struct frames_janks *janks, const struct layer *layer, con
 		return 0;
 	}
 	janks->judged++;
-	look_at_clocks(janks);
-	base_ns = (int64_t)janks->suspended_ns;
 	if (late->token >= 0) {
 		jank.surface_frame_token = SOME_I64(late->token);
 		jank.jank_type = timeline_jank_text(late->jank, jank_type, sizeof(jank_type));
 	}
 	if (late->display_token >= 0)
 		jank.display_frame_token = SOME_I64(late->display_token);
-	if (janks->changed_ns && from_ns < (int64_t)(janks->changed_ns + NEAR_NS))
-		frame.clock_error_ns = (int64_t)janks->changed_by_ns;
 	janks->count = 0;
-	if (from_ns > base_ns && to_ns > from_ns) {
-		err = gather(janks, late, process, (uint64_t)(from_ns - base_ns),
-			     (uint64_t)(to_ns - base_ns), &left_over);
+	if (has_window(janks, from_ns, to_ns, &window)) {
+		frame.clock_error_ns = (int64_t)window.error_ns;
+		err = gather(janks, late, process, &window, &left_over);
 		if (err)
 			return err;
 	}
@@ -269,19 +279,15 @@ bool frames_janks_ledger(struct frames_janks *janks, pid_t pid, int64_t from_ns,
 {
 	struct room *room = &janks->rooms[0];
 	struct flight_watched watched;
-	int64_t base_ns;
+	struct window window;
 	size_t count;
 
-	look_at_clocks(janks);
-	base_ns = (int64_t)janks->suspended_ns;
-	if (from_ns <= base_ns || to_ns <= from_ns ||
-	    (janks->changed_ns && from_ns < (int64_t)(janks->changed_ns + NEAR_NS)))
+	if (!has_window(janks, from_ns, to_ns, &window) || window.error_ns)
 		return false;
 	for (size_t n = 0; flight_source_thread(janks->flight, n, &watched); n++) {
 		if (watched.pid != pid || watched.role != FLIGHT_ROLE_MAIN)
 			continue;
-		if (read_spells(janks, n, (uint64_t)(from_ns - base_ns),
-				(uint64_t)(to_ns - base_ns), room, &count))
+		if (read_spells(janks, n, &window, room, &count))
 			return false;
 		why_cut(room->spells, count, from_ns, to_ns, ledger);
 		return !ledger->ns[SPELL_UNKNOWN];

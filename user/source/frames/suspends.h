@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* By how much CLOCK_BOOTTIME was ahead of CLOCK_MONOTONIC at a time of the past: frames are told
+ * seconds late, and the machine may have been suspended since. Pure: the caller reads the clocks.
+ */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#define SUSPENDS_KEPT 8
+
+/* Zeroed before the first look. */
+struct suspends {
+	struct suspend {
+		uint64_t before_ns;    /* what the clocks were apart until then */
+		uint64_t last_boot_ns; /* CLOCK_BOOTTIME at which they were seen to be so */
+		uint64_t next_boot_ns; /* and when they first were no more */
+	} items[SUSPENDS_KEPT];        /* oldest first */
+	size_t count;
+	uint64_t apart_ns; /* as of the last look */
+	uint64_t look_boot_ns;
+	uint64_t forgotten_ns; /* of suspends that found no room any more */
+};
+
+/* What the clocks are apart at boot_ns, CLOCK_BOOTTIME; times never go back. */
+void suspends_look(struct suspends *suspends, uint64_t apart_ns, uint64_t boot_ns);
+/* What is to be taken off each time in [from_ns, to_ns) of CLOCK_BOOTTIME, and by how much that may
+ * be wrong for some of them (0: it is right for all). */
+uint64_t suspends_between(const struct suspends *suspends, uint64_t from_ns, uint64_t to_ns,
+			  uint64_t *error_ns);
