@@ -1,9 +1,10 @@
 """Why a frame was late, against an app each late frame of which has a cause that was planned
 (tests/apps/late_app.c). The truth is what the app's threads read from their own clocks.
-usage: late_truth.py [rows|pipelined|markers]...   FULL=1: 1,000 late frames of rows; LATE_SEED: another lot
+usage: late_truth.py [rows|pipelined|markers|namespace]...   FULL=1: 1,000 late frames of rows; LATE_SEED: another lot
    rows       FrameTimeline's, by a stand-in for perfetto (record --frames perfetto)
    pipelined  the same, of frames that begin while the one before them is drawn
-   markers    atrace's alone, in the kernel's trace buffer (record --frames live)"""
+   markers    atrace's alone, in the kernel's trace buffer (record --frames live)
+   namespace  rows again, told by a recorder in a time namespace"""
 import fcntl
 import json
 import os
@@ -122,13 +123,13 @@ class App:
         self.process.wait(timeout=10)
 
 
-def record(app, folder, frames, *more):
+def record(app, folder, frames, *more, inside=()):
     """What a run of the recorder has of the app's frames: (truth, records, exit status, talk)."""
     path = folder + "/out.jsonl"
     os.makedirs(folder + "/bin", exist_ok=True)
     if not os.path.exists(folder + "/bin/perfetto"):
         os.symlink(os.path.abspath(BUILD + "/tests/apps/late_app"), folder + "/bin/perfetto")
-    recorder = subprocess.Popen([BUILD + "/jankscope", "record", "-p", str(app.pid), "--frames", frames, "-i", "500ms", "-o", path,
+    recorder = subprocess.Popen([*inside, BUILD + "/jankscope", "record", "-p", str(app.pid), "--frames", frames, "-i", "500ms", "-o", path,
                                  "--max-lost", "100", *more], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                 env={**os.environ, "PATH": folder + "/bin:" + os.environ["PATH"], "LATE_TRACE": folder + "/trace"})
     try:
@@ -266,6 +267,27 @@ def pipelined():
     ok(all_ and good >= 0.95 * all_, f"pipelined: the cause of {good} of {all_} ({spoiled} that others held up)", *wrong[:8])
 
 
+def namespace():
+    """A recorder in a time namespace, whose clocks are not those that the kernel tells times by."""
+    inside = ["unshare", "--time", "--boottime", "5000", "--monotonic", "777"]
+    if subprocess.run([*inside, "true"], stderr=subprocess.DEVNULL).returncode:
+        print("ok - late: namespace # SKIP no time namespaces here")
+        return
+    folder = folder_of.name
+    app = App(folder, "60:8:main_cpu,lock_main,hog_main,peer_receive")
+    truth, records, status, talk = record(app, folder, "perfetto", inside=inside)
+    ok(status == 0, "namespace: the recorder ends in order", status, talk[-800:])
+    late = {f["token"]: f for f in truth if f["present_ns"] > f["predicted_ns"]}
+    janks = [r for r in records if r["type"] == "jank"]
+    judge("namespace", late, janks, "surface_frame_token")
+    wrong = [j for j in janks if "clock_error_ns" in j or "missing" in j and "threads" in j["missing"]]
+    ok(not wrong, "namespace: all threads are told, by one clock", *wrong[:2])
+    done = subprocess.run([*inside, "setpriv", "--bounding-set", "-sys_time", BUILD + "/jankscope", "record", "-d", "1s"],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    ok(done.returncode == 5 and "time namespace" in done.stdout, "namespace: one that cannot be left is refused",
+       done.returncode, done.stdout[-400:])
+
+
 def own_buffer():
     """The kernel's trace buffer is one for the machine, and tests that use it take turns."""
     tracefs = "/sys/kernel/tracing"
@@ -328,9 +350,9 @@ def markers():
 
 def main():
     global folder_of
-    for part in sys.argv[1:] or ["rows", "pipelined", "markers"]:
+    for part in sys.argv[1:] or ["rows", "pipelined", "markers", "namespace"]:
         folder_of = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        {"rows": rows, "pipelined": pipelined, "markers": markers}[part]()
+        {"rows": rows, "pipelined": pipelined, "markers": markers, "namespace": namespace}[part]()
 
 
 main()

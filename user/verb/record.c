@@ -23,6 +23,7 @@
 #include "prober/warden.h"
 #include "store/folder.h"
 #include "store/keep.h"
+#include "util/time_namespace.h"
 #include "util/resident.h"
 #include "util/units.h"
 
@@ -294,6 +295,16 @@ static enum exit_code run(const struct options *options, const struct keeper_sea
 		record_alerts_free(&alerts);
 		redactor_free(redactor);
 		return code;
+	}
+	err = time_namespace_leave();
+	if (err) {
+		fprintf(stderr,
+			"jankscope: error: this is a time namespace with clocks of its own, and "
+			"it cannot be left: %s\n",
+			strerror(-err));
+		record_alerts_free(&alerts);
+		redactor_free(redactor);
+		return EXIT_UNSUPPORTED;
 	}
 	session_options.redactor = redactor;
 	session_options.alerts = alerts.rules;
