@@ -35,7 +35,7 @@ def timeline(ts, kind, *fields, clock=None):
 
 
 def clock_snapshot(ts, **clocks):
-    ids = {'mono': 3, 'boot': 6}
+    ids = {'mono': 3, 'raw': 5, 'boot': 6}
     return packet(field(8, ts), field(6, b''.join(field(1, field(1, ids[c]) + field(2, t)) for c, t in clocks.items())))
 
 

@@ -4,7 +4,7 @@ usage: make_why.py FOLDER -- writes why.pb, why_compact.pb (packed scheduler eve
        (none), why.txt (ftrace's text, without FrameTimeline) and why.json: each late frame with its
        cause and the ledger of each of its threads."""
 import json, os, sys
-from make_traces import APP, DROPPED, LATE, MS, NONE, ON_TIME, Display, field, packet, process_tree, varint
+from make_traces import APP, DROPPED, LATE, MS, NONE, ON_TIME, Display, clock_snapshot, field, packet, process_tree, timeline, varint
 
 MAIN, RENDER, TASK, SF, ENGINE, HOG, LOCKER, SERVER = 1000, 1001, 1002, 500, 501, 2000, 1010, 3001
 NAMES = {MAIN: 'm.example.late', RENDER: 'RenderThread', TASK: 'hwuiTask0', SF: 'surfaceflinger', ENGINE: 'RenderEngine',
@@ -15,11 +15,21 @@ PERIOD, START = 100 * MS, 1000 * MS
 SF_CPU, STUFFING, VSYNC = 16, 128, 16666667
 
 
+class Rows(Display):
+    """FrameTimeline's packets, in any clock: at(boot) is what that clock shows."""
+    def add(self, ts, kind, *fields):
+        self.events.append((ts, len(self.events), kind, fields))
+
+    def bytes(self, at=None):
+        return b''.join(timeline(at(ts) if at else ts, kind, *fields, clock=3 if at else None)
+                        for ts, _, kind, fields in sorted(self.events, key=lambda e: e[:2]))
+
+
 class World:
     def __init__(self):
         self.spells = {tid: [] for tid in NAMES}  # (begin, end, state, waker)
         self.events = {cpu: [] for cpu in range(4)}
-        self.display, self.truth, self.slow = Display(), [], []
+        self.display, self.truth, self.slow = Rows(), [], []
 
     def note(self, ts, cpu, tid, number, *fields):
         self.events[cpu].append((ts, tid, number, b''.join(fields)))
@@ -108,19 +118,23 @@ class World:
         self.truth.append(dict(token=token, cause=cause, second=second, culprit=culprit, begin=begin, end=window_end,
                                late_ns=ready - begin - 16 * MS if dropped else late))
 
-    def bytes(self, form):
+    def bytes(self, form, clocks=(), at=None, ftrace=0, behind=0, told=False):
+        """clocks: snapshots before all; at: of the rows' clock; ftrace: which clock its events have,
+        which is that much behind, and whether each bundle tells so."""
         chunks = [process_tree((MAIN, 'com.example.late'), (SF, '/system/bin/surfaceflinger'), (3000, 'system_server'), (HOG, 'dex2oat64'))]
         owner = {RENDER: MAIN, TASK: MAIN, LOCKER: MAIN, ENGINE: SF, SERVER: 3000}
         chunks.append(packet(field(2, b''.join(field(2, field(1, tid) + field(3, pid)) for tid, pid in owner.items()))))
-        chunks.append(self.display.bytes())
+        chunks += clocks
+        chunks.append(self.display.bytes(at))
         for cpu, events in self.events.items():
             events.sort(key=lambda e: e[0])
-            for at in range(0, len(events), 40):
-                chunks.append(bundle(cpu, events[at:at + 40], form))
+            for n in range(0, len(events), 40):
+                moved = [(e[0] - behind, *e[1:]) for e in events[n:n + 40]]
+                chunks.append(bundle(cpu, moved, form, ftrace, behind if told else 0))
         return b''.join(chunks)
 
 
-def bundle(cpu, events, form):
+def bundle(cpu, events, form, clock=0, behind=0):
     body, switches, wakings, names = field(1, cpu), [], [], []
     for ts, tid, number, event in events:
         if number == 3 or form == 'plain' or (form == 'compact' and number not in (4, 20)):
@@ -131,6 +145,8 @@ def bundle(cpu, events, form):
             wakings.append((ts, event))
     if switches or wakings:
         body += field(4, compact(switches, wakings, names))
+    body += field(5, clock) if clock else b''
+    body += field(6, events[0][0]) + field(7, events[0][0] + behind) if behind else b''
     return packet(field(1, body))
 
 
@@ -221,6 +237,30 @@ def run_other(w, tid, begin, end):
     w.do(tid, end, 'Run')
 
 
+def write_clocks(w, folder):
+    """The same in clocks that the snapshots tell well, badly or not at all."""
+    off, behind = 700 * MS, 333 * MS
+    snap = lambda boot, apart=off: clock_snapshot(boot, boot=boot, mono=boot - apart, raw=boot - behind)
+    calm = [snap(START - 100 * MS), snap(START - 100 * MS), snap(START + 300 * MS), snap(START + 700 * MS)]
+    mono = lambda boot: boot - off
+    # each snapshot was read a little late, and one by a task that was held up for 3 ms
+    drift = [snap(START - 100 * MS + i * 100 * MS, off + d) for i, d in enumerate([0, 40000, -70000, 25000, 3 * MS, 10000, 0, -20000])]
+    # the machine slept between two snapshots, and frames were drawn on both sides
+    slept = lambda boot: boot - off if boot < START + 450 * MS else boot - off - 80 * MS
+    suspend = [snap(START - 100 * MS), snap(START + 290 * MS), snap(START + 790 * MS, off + 80 * MS)]
+    # CLOCK_BOOTTIME that goes back, as no kernel tells it
+    back = [snap(START - 100 * MS), snap(START + 300 * MS), snap(START + 500 * MS), clock_snapshot(START + 400 * MS, boot=START + 400 * MS, mono=START + 600 * MS - off)]
+    for name, form, more in (
+            ('why_mono.pb', 'plain', dict(clocks=calm, at=mono)), ('why_drift.pb', 'plain', dict(clocks=drift, at=mono)),
+            ('why_suspend.pb', 'plain', dict(clocks=suspend, at=slept)), ('why_back.pb', 'plain', dict(clocks=back, at=mono)),
+            ('why_unsynced.pb', 'plain', dict(at=mono)),
+            ('why_raw.pb', 'plain', dict(clocks=calm, ftrace=4, behind=behind)), ('why_raw_compact.pb', 'compact', dict(clocks=calm, ftrace=4, behind=behind)),
+            ('why_global.pb', 'compact', dict(ftrace=2, behind=behind, told=True)), ('why_local.pb', 'plain', dict(ftrace=3, behind=behind, told=True)),
+            ('why_global_lost.pb', 'plain', dict(ftrace=2, behind=behind)), ('why_raw_lost.pb', 'compact', dict(ftrace=4, behind=behind))):
+        with open(os.path.join(folder, name), 'wb') as f:
+            f.write(w.bytes(form, **more))
+
+
 def main(folder):
     w = World()
     # what a thread did before its first event nobody knows
@@ -297,6 +337,7 @@ def main(folder):
     for name, form in (('why.pb', 'plain'), ('why_compact.pb', 'compact'), ('why_none.pb', 'none')):
         with open(os.path.join(folder, name), 'wb') as f:
             f.write(w.bytes(form))
+    write_clocks(w, folder)
     for frame in w.slow:
         frame['threads'] = {tid: w.ledger(tid, frame['begin'], frame['end']) for tid in (MAIN, RENDER, SF, ENGINE)}
     with open(os.path.join(folder, 'why.txt'), 'w') as f:

@@ -81,6 +81,33 @@ got=$("$jankscope" frames --why --rows --json "$work/why.pb" | jq -c '[(.frames 
 gzip -k "$work/why.pb"
 cmp -s <("$jankscope" frames --why --json "$work/why.pb.gz" | jq .janks) <("$jankscope" frames --why --json "$work/why.pb" | jq .janks); ok $? "packed, the same"
 
+# --- clocks: of the rows MONOTONIC, of the scheduler those of old kernels, and snapshots that err
+for form in mono:why raw:why raw_compact:why_compact global:why_compact local:why; do
+	cmp <("$jankscope" frames --why --json "$work/why_${form%:*}.pb" | jq .janks) <("$jankscope" frames --why --json "$work/${form#*:}.pb" | jq .janks)
+	ok $? "why_${form%:*}.pb: another clock, told by snapshots: the same"
+done
+for form in drift suspend back; do
+	"$jankscope" frames --why --json "$work/why_$form.pb" >"$work/out.json" 2>"$work/talk"
+	python3 - "$work" $form <<'PYTHON'
+import json, sys
+work, form = sys.argv[1:]
+truth = {t['token']: t for t in json.load(open(work + '/why.json'))}
+janks = {j['surface_frame_token']: j for j in json.load(open(work + '/out.json'))['janks']}
+off = {k: (j['window_start_ns'] - truth[k]['begin'], j.get('clock_error_ns')) for k, j in janks.items()}
+wrong = [(k, *v) for k, v in off.items() if abs(v[0]) > (v[1] or 0)]
+print('not ok' if wrong or set(janks) != set(truth) else 'ok', f'- why_{form}.pb: the error that is told holds for', len(off), 'frames', wrong)
+moved, sure = sum(1 for v in off.values() if v[0]), sum(1 for v in off.values() if not v[1])
+print('ok' if moved and (sure or form == 'drift') else 'not ok', f'- why_{form}.pb: {moved} frames are moved by it, of {sure} nothing is in doubt')
+PYTHON
+done
+for form in global_lost raw_lost; do
+	"$jankscope" frames --why --json "$work/why_$form.pb" >"$work/out.json" 2>"$work/talk"; status=$?
+	got=$(jq -c '[.lost.ftrace_bundles_without_clock > 0, ([.janks[].threads[]] | length)]' "$work/out.json")
+	[ $status = 4 ] && [ "$got" = "[true,0]" ]; ok $? "why_$form.pb: a clock that nobody compares is no guess: exit $status, $got"
+done
+got=$("$jankscope" frames --why --json "$work/why_unsynced.pb" 2>/dev/null | jq -c '[([.janks[] | select(.surface_frame_token)] | length), .lost.unknown_clock > 0]')
+[ "$got" = "[0,true]" ]; ok $? "rows whose clock nobody compares are counted, and none is placed: $got"
+
 # --- events that the kernel lost, and a trace that wants all memory
 python3 - "$here" "$work" <<'PYTHON'
 import sys

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "trace/reader.h"
 
 #define BEHIND_NS 20000000LL  /* events behind a window tell how its last state ended */
 #define MAX_TIME  (1LL << 61) /* differences of two of them fit */
@@ -264,7 +265,8 @@ static int make_crews(struct late_why *why)
 	return 0;
 }
 
-int late_why_plan(struct late_why *why, const struct analysis *analysis)
+int late_why_plan(struct late_why *why, const struct analysis *analysis,
+		  const struct trace_reader *first)
 {
 	size_t kept = 0;
 	int err;
@@ -285,6 +287,9 @@ int late_why_plan(struct late_why *why, const struct analysis *analysis)
 	why->by_time = calloc(kept + 1, sizeof(struct late *));
 	if (why->err || !why->by_key || !why->by_time || make_crews(why))
 		return -ENOMEM;
+	for (size_t i = 0; i < kept; i++)
+		why->frames[i].clock_error_ns = trace_reader_clock_error(
+			first, why->frames[i].begin_ns, why->frames[i].end_ns);
 	for (size_t i = 0; i < kept; i++)
 		why->by_key[i] = why->by_time[i] = &why->frames[i];
 	qsort(why->by_key, kept, sizeof(struct late *), by_key);

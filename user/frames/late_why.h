@@ -14,6 +14,7 @@
 #endif
 
 struct late_why;
+struct trace_reader;
 
 /* NULL with errno ENOMEM. */
 struct late_why *late_why_new(void);
@@ -23,8 +24,9 @@ void late_why_free(struct late_why *why);
 void late_why_frame(void *ctx, const struct timeline_late *late);
 struct thread_table *late_why_threads(struct late_why *why);
 
-/* The first pass is over. The analysis must outlive the rest. 0 or -ENOMEM. */
-int late_why_plan(struct late_why *why, const struct analysis *analysis);
+/* The first pass is over; first: its reader. The analysis must outlive the rest. 0 or -ENOMEM. */
+int late_why_plan(struct late_why *why, const struct analysis *analysis,
+		  const struct trace_reader *first);
 /* Late frames that were asked for. */
 size_t late_why_count(const struct late_why *why);
 /* The events of the second pass, with the why as their ctx. */

@@ -126,6 +126,7 @@ static int judge(struct late_why *why, struct cast *cast, const struct late *lat
 		.queued_ns = late->queued_ns,
 		.jank = row->jank,
 		.dropped = row->dropped,
+		.clock_error_ns = late->clock_error_ns,
 		.threads = cast->threads,
 	};
 	const struct crew *crew = late_why_crew(why, row->pid);

@@ -22,6 +22,7 @@ struct crew {
 struct late {
 	struct timeline_late row;
 	int64_t begin_ns, end_ns, handed_ns, queued_ns;
+	int64_t clock_error_ns;
 	int64_t key; /* what its doFrame is found by: its token, or where there is none its start */
 };
 

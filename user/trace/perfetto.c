@@ -29,6 +29,7 @@ struct perfetto *perfetto_new(const struct trace_events *events, void *ctx)
 		free(p);
 		return NULL;
 	}
+	p->ftrace.clocks = p->clocks;
 	return p;
 }
 
@@ -335,6 +336,11 @@ const char *perfetto_unusable_line(const struct perfetto *p)
 uint64_t perfetto_packets(const struct perfetto *p)
 {
 	return p->packet_count;
+}
+
+int64_t perfetto_clock_error(const struct perfetto *p, int64_t from_ns, int64_t to_ns)
+{
+	return trace_clocks_error(p->clocks, from_ns, to_ns);
 }
 
 uint64_t perfetto_ftrace_bundles(const struct perfetto *p)

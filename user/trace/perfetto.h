@@ -28,6 +28,8 @@ const char *perfetto_unusable_line(const struct perfetto *perfetto);
 /* Packets that were whole. */
 uint64_t perfetto_packets(const struct perfetto *perfetto);
 /* Bundles of ftrace events that were seen. */
+/* trace_clocks_error() of its clocks. */
+int64_t perfetto_clock_error(const struct perfetto *perfetto, int64_t from_ns, int64_t to_ns);
 uint64_t perfetto_ftrace_bundles(const struct perfetto *perfetto);
 /* Whether the trace had track events (atrace through the SDK goes there). */
 uint64_t perfetto_track_events(const struct perfetto *perfetto);
@@ -36,6 +38,7 @@ uint64_t perfetto_track_events(const struct perfetto *perfetto);
 struct perfetto_block {
 	uint64_t offset, size;
 	int64_t first_ns, last_ns;
+	bool clocks; /* it has snapshots of clocks */
 };
 
 /* Stretches of about 4 MiB in file order, so that a second pass can leave most of them out. A

@@ -6,6 +6,9 @@
 
 #define MAX_CLOCKS    256
 #define MAX_SNAPSHOTS 8192 /* of one clock; the oldest but the first are dropped beyond */
+/* By less CLOCK_BOOTTIME does not leave another clock behind in a suspend: a task was held up
+ * between its looks at the two. */
+#define JITTER_NS 10000000
 
 struct snapshot {
 	int64_t clock_ns, boot_ns;
@@ -15,6 +18,7 @@ struct clock_line {
 	uint32_t machine, sequence, clock_id;
 	struct snapshot *items;
 	size_t count, capacity;
+	bool used; /* something was converted by it */
 };
 
 struct trace_clocks {
@@ -99,6 +103,7 @@ bool trace_clocks_convert(const struct trace_clocks *clocks, uint32_t machine, u
 	line = find(clocks, machine, sequence, clock_id);
 	if (!line)
 		return false;
+	((struct clock_line *)line)->used = true;
 	high = line->count;
 	while (low < high) {
 		size_t middle = (low + high) / 2;
@@ -113,4 +118,76 @@ bool trace_clocks_convert(const struct trace_clocks *clocks, uint32_t machine, u
 	if (__builtin_sub_overflow(line->items[low].boot_ns, line->items[low].clock_ns, &offset))
 		return false;
 	return !__builtin_add_overflow(clock_ns, offset, boot_ns);
+}
+
+/* By how much the offset of the clock changed from a to b; INT64_MAX: out of range. */
+static int64_t change(const struct snapshot *a, const struct snapshot *b)
+{
+	int64_t x, y, ns;
+
+	if (__builtin_sub_overflow(a->boot_ns, a->clock_ns, &x) ||
+	    __builtin_sub_overflow(b->boot_ns, b->clock_ns, &y) ||
+	    __builtin_sub_overflow(y, x, &ns) || ns == INT64_MIN)
+		return INT64_MAX;
+	return ns;
+}
+
+/* A time that snapshot n gave may have been given by the one behind it as well as by n, and n
+ * itself may err by what it differs from the one before. A jump ahead from that one was a suspend.
+ */
+static int64_t error_of(const struct clock_line *line, size_t n)
+{
+	const struct snapshot *item = &line->items[n];
+	int64_t next_ns = n + 1 < line->count ? change(item, item + 1) : 0;
+	int64_t last_ns = n ? change(item - 1, item) : 0, sum_ns;
+
+	if (last_ns >= JITTER_NS)
+		last_ns = 0;
+	if (__builtin_add_overflow(next_ns < 0 ? -next_ns : next_ns,
+				   last_ns < 0 ? -last_ns : last_ns, &sum_ns))
+		return INT64_MAX;
+	return sum_ns;
+}
+
+/* The last time that snapshot n may have given. */
+static int64_t end_of(const struct clock_line *line, size_t n)
+{
+	int64_t end_ns, span_ns;
+
+	if (n + 1 == line->count ||
+	    __builtin_sub_overflow(line->items[n + 1].clock_ns, line->items[n].clock_ns,
+				   &span_ns) ||
+	    __builtin_add_overflow(line->items[n].boot_ns, span_ns, &end_ns))
+		return INT64_MAX;
+	return end_ns > line->items[n + 1].boot_ns ? end_ns : line->items[n + 1].boot_ns;
+}
+
+static int64_t error_of_line(const struct clock_line *line, int64_t from_ns, int64_t to_ns)
+{
+	int64_t worst_ns = 0;
+
+	for (size_t n = 0; n < line->count; n++) {
+		const struct snapshot *item = &line->items[n];
+		if ((n && item->boot_ns > to_ns) || end_of(line, n) < from_ns)
+			continue;
+		if (error_of(line, n) > worst_ns)
+			worst_ns = error_of(line, n);
+	}
+	return worst_ns;
+}
+
+int64_t trace_clocks_error(const struct trace_clocks *clocks, int64_t from_ns, int64_t to_ns)
+{
+	int64_t sum_ns = 0;
+
+	for (size_t i = 0; i < clocks->count; i++) {
+		const struct clock_line *line = &clocks->lines[i];
+		bool asked = line->clock_id == CLOCK_ID_MONOTONIC ||
+			     line->clock_id == CLOCK_ID_MONOTONIC_RAW;
+
+		if (asked && line->used && !line->machine && !line->sequence &&
+		    __builtin_add_overflow(sum_ns, error_of_line(line, from_ns, to_ns), &sum_ns))
+			return INT64_MAX;
+	}
+	return sum_ns;
 }

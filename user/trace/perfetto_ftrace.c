@@ -35,7 +35,10 @@ enum {
 	COMPACT_WAKING_NS = 7,
 	COMPACT_WAKING_TID = 8,
 	COMPACT_WAKING_FLAGS = 12,
+	FTRACE_CLOCK_BOOT = 0,
 	FTRACE_CLOCK_GLOBAL = 2,
+	FTRACE_CLOCK_LOCAL = 3,
+	FTRACE_CLOCK_MONO_RAW = 4,
 };
 
 #define MAX_INTERNED 256
@@ -405,6 +408,57 @@ static int span_of_compact(struct ftrace_decoder *d, int64_t offset_ns, const ui
 	return rc;
 }
 
+/* The time of the first event, by which all of the bundle are moved: 0: it has none. */
+static uint64_t first_time(const uint8_t *data, size_t size)
+{
+	struct wire wire = wire_of(data, size), inner;
+	struct wire_field field, part;
+
+	while (wire_next(&wire, &field) > 0) {
+		bool compact = field.number == BUNDLE_COMPACT_SCHED;
+
+		if (field.type != WIRE_BYTES || (field.number != BUNDLE_EVENT && !compact))
+			continue;
+		inner = wire_of(field.data, field.size);
+		while (wire_next(&inner, &part) > 0) {
+			uint64_t ns;
+			struct wire deltas;
+
+			if (!compact && part.number == EVENT_TIMESTAMP && part.type == WIRE_VARINT)
+				return part.value;
+			if (!compact || part.type != WIRE_BYTES ||
+			    (part.number != COMPACT_SWITCH_NS && part.number != COMPACT_WAKING_NS))
+				continue;
+			deltas = wire_of(part.data, part.size);
+			if (wire_varint(&deltas, &ns))
+				return ns;
+		}
+	}
+	return 0;
+}
+
+/* What is to be added to the times of a bundle. False: nothing says it. trace_processor leaves such
+ * events out, too. */
+static bool offset_of(const struct ftrace_decoder *d, uint64_t clock, uint64_t ftrace_ns,
+		      uint64_t boot_ns, uint64_t first_ns, int64_t *offset_ns)
+{
+	int64_t there_ns;
+
+	*offset_ns = 0;
+	if (clock == FTRACE_CLOCK_BOOT)
+		return true;
+	if (clock == FTRACE_CLOCK_MONO_RAW) {
+		if (!trace_clocks_convert(d->clocks, 0, 0, CLOCK_ID_MONOTONIC_RAW,
+					  (int64_t)first_ns, &there_ns))
+			return !first_ns;
+		*offset_ns = there_ns - (int64_t)first_ns;
+		return true;
+	}
+	*offset_ns = (int64_t)(boot_ns - ftrace_ns);
+	return (clock == FTRACE_CLOCK_GLOBAL || clock == FTRACE_CLOCK_LOCAL) && ftrace_ns &&
+	       boot_ns;
+}
+
 int ftrace_bundle(struct ftrace_decoder *d, const uint8_t *data, size_t size)
 {
 	struct wire wire = wire_of(data, size), again = wire;
@@ -441,8 +495,12 @@ int ftrace_bundle(struct ftrace_decoder *d, const uint8_t *data, size_t size)
 		if (d->events->loss)
 			d->events->loss(d->ctx, "ftrace_bundles_with_loss", 1);
 	}
-	if (clock == FTRACE_CLOCK_GLOBAL && ftrace_ns && boot_ns)
-		offset_ns = (int64_t)(boot_ns - ftrace_ns);
+	if (!offset_of(d, clock, ftrace_ns, boot_ns,
+		       clock == FTRACE_CLOCK_MONO_RAW ? first_time(data, size) : 0, &offset_ns)) {
+		if (d->events->loss)
+			d->events->loss(d->ctx, "ftrace_bundles_without_clock", 1);
+		return 0;
+	}
 	while ((rc = wire_next(&again, &field)) > 0) {
 		if (field.type != WIRE_BYTES)
 			continue;

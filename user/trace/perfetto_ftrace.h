@@ -2,6 +2,7 @@
 /* The ftrace part of a Perfetto trace: bundles of one CPU's events. */
 #pragma once
 #include "jankscope/timeline.h"
+#include "trace/perfetto_clock.h"
 #include "trace/wire.h"
 
 #define FTRACE_MAX_CPU 1024
@@ -12,6 +13,7 @@ struct ftrace_decoder {
 	int32_t last_next_tid[FTRACE_MAX_CPU]; /* of each CPU's compact switches; 0: not known */
 	bool lost[FTRACE_MAX_CPU]; /* of each CPU: events were, and no switch has come since */
 	int64_t first_ns, last_ns; /* span of what was seen; for the block index */
+	const struct trace_clocks *clocks; /* for bundles that have the time of one of them */
 };
 
 /* Decode one FtraceEventBundle. 0 or -EBADMSG (events before the damage were handed out). */

@@ -147,6 +147,9 @@ static int read_clock_snapshot(struct perfetto *p, const struct packet *packet)
 	int64_t boot_ns = 0;
 	bool found = false;
 
+	/* A second pass needs those of the stretch, too. */
+	if (p->block_count)
+		p->blocks[p->block_count - 1].clocks = true;
 	/* two rounds: BOOTTIME may stand behind the clocks that are compared with it */
 	for (unsigned round = 0; round < 2; round++, wire = again) {
 		while (wire_next(&wire, &field) > 0) {

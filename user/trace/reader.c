@@ -182,6 +182,11 @@ bool trace_reader_has_ftrace(const struct trace_reader *reader)
 	return reader->ftrace > 0;
 }
 
+int64_t trace_reader_clock_error(const struct trace_reader *reader, int64_t from_ns, int64_t to_ns)
+{
+	return reader->perfetto ? perfetto_clock_error(reader->perfetto, from_ns, to_ns) : 0;
+}
+
 void trace_reader_seek(struct trace_reader *reader, uint64_t offset)
 {
 	if (reader->perfetto)

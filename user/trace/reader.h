@@ -26,6 +26,9 @@ uint64_t trace_reader_track_events(const struct trace_reader *reader);
 
 /* The trace has markers or scheduler events (or is text, which may). */
 bool trace_reader_has_ftrace(const struct trace_reader *reader);
+/* By how much times in [from_ns, to_ns] that another clock than the trace's told may be wrong; 0:
+ * nothing says that they are. */
+int64_t trace_reader_clock_error(const struct trace_reader *reader, int64_t from_ns, int64_t to_ns);
 /* A second pass over the same file goes on at this offset of a bare trace. */
 void trace_reader_seek(struct trace_reader *reader, uint64_t offset);
 /* Stretches of the file for a second pass, NULL where offsets mean nothing (compressed, text). */

@@ -146,7 +146,7 @@ static int ask_why(struct run *run, const struct trace_reader *first)
 	size_t block_count;
 	const struct perfetto_block *blocks = trace_reader_blocks(first, &block_count);
 	struct trace_reader *reader;
-	int err = late_why_plan(run->why, run->analysis);
+	int err = late_why_plan(run->why, run->analysis, first);
 
 	if (err || !late_why_count(run->why) || !trace_reader_has_ftrace(first))
 		return err ? err : late_why_finish(run->why);
@@ -159,8 +159,9 @@ static int ask_why(struct run *run, const struct trace_reader *first)
 		err = feed(run, reader, UINT64_MAX);
 	for (size_t i = 0; i < block_count && !err; i++) {
 		/* a stretch without such events has a span that ends before it begins */
-		if (i && (blocks[i].first_ns > blocks[i].last_ns ||
-			  !late_why_wants(run->why, blocks[i].first_ns)))
+		if (i && !blocks[i].clocks &&
+		    (blocks[i].first_ns > blocks[i].last_ns ||
+		     !late_why_wants(run->why, blocks[i].first_ns)))
 			continue;
 		if (lseek(run->fd, (off_t)blocks[i].offset, SEEK_SET) < 0)
 			err = -errno;

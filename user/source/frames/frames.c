@@ -437,6 +437,7 @@ static const struct loss_info frames_loss_items[] = {
 	/* Each of these holds one event of a frame at the least. */
 	{"frames.ftrace_lost_events", LOSS_LOST, LOSS_OF_FRAMES},
 	{"frames.ftrace_bundles_with_loss", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.ftrace_bundles_without_clock", LOSS_LOST, LOSS_OF_FRAMES},
 	{"frames.malformed_ftrace_bundles", LOSS_LOST, LOSS_OF_FRAMES},
 	{"frames.malformed_markers", LOSS_LOST, LOSS_OF_FRAMES},
 	{"frames.malformed_ring_pages", LOSS_LOST, LOSS_OF_FRAMES},
