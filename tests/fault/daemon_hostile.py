@@ -253,6 +253,38 @@ def odd_folders():
     victim.wait()
 
 
+def taken_folders():
+    """The folder is moved, emptied or removed while its recorder runs: nobody records on unseen."""
+    folder, _ = start("moved", "-p", target())
+    before = wait_for(folder, lambda s: s.get("intervals", 0) > 3)
+    os.rename(folder, folder + ".new")
+    folder += ".new"
+    os.kill(before["pid"], signal.SIGKILL)
+    after = wait_for(folder, lambda s: s["state"] == "running" and s.get("gaps") == 1)
+    ends("moved, then killed", folder)
+    done = run("verify", folder)
+    say(after["state"] == "running" and done.returncode == 0, "moved: it goes on where the folder is by now, over a kill, too",
+        after, done.stdout)
+
+    folder, _ = start("emptied", "-p", target())
+    before = wait_for(folder, lambda s: s.get("intervals", 0) > 3)
+    for name in os.listdir(folder):
+        os.unlink(f"{folder}/{name}")
+    other = run("record", "-i", "100ms", "-n", "3", "-q", "-p", target(), "-o", folder)
+    after = wait_for(folder, lambda s: s["state"] == "running" and s.get("intervals", 0) > before["intervals"] + 3)
+    say(after["state"] == "running" and after.get("pid") == before["pid"] and other.returncode == 1 and
+        "being written by another jankscope" in other.stderr, "emptied: status finds it, and nobody else may write", after, other)
+    ends("emptied", folder)
+    done = run("verify", folder)
+    say(done.returncode == 0 and "not explained: 0" in done.stdout, "emptied: what was taken is told", done.stdout)
+
+    folder, _ = start("removed", "-p", target())
+    state = wait_for(folder, lambda s: s.get("intervals", 0) > 3)
+    processes = family(state["keeper_pid"])
+    subprocess.run(["rm", "-rf", folder], check=True)
+    say(gone(processes, 15), "removed: recorder and keeper end", [pid for pid in processes if os.path.exists(f"/proc/{pid}")])
+
+
 def storm_of_restarts():
     """A recorder that dies again and again: given up in the end, and a new recording begins at once."""
     folder, _ = start("storm", "-p", target(), "--tune", "restarts=4")
@@ -278,7 +310,7 @@ def storm_of_restarts():
 
 
 def main():
-    run_cases((clients, every_order, odd_folders, stop_while_starting, one_that_hangs, full_disk_at_restart,
+    run_cases((clients, every_order, odd_folders, taken_folders, stop_while_starting, one_that_hangs, full_disk_at_restart,
                storm_of_restarts), WANTED)
     subprocess.run(["umount", "-l", f"{WORK}/full"], capture_output=True, check=False)
     clean_up()

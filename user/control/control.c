@@ -257,6 +257,21 @@ static int on_connect(void *ctx, uint32_t events)
 	return 0;
 }
 
+void control_look(struct control *control)
+{
+	if (folder_socket_is_named(control->dir_fd, CONTROL_NAME, &control->file))
+		return;
+	if (control->loop)
+		loop_remove_fd(control->loop, control->fd);
+	if (control->fd >= 0)
+		close(control->fd);
+	/* Where it fails, for something else that has the name, nobody can talk to this recorder
+	 * until the next look. */
+	if (!listen_there(control) && control->loop && !control->full)
+		control->full =
+			loop_add_fd(control->loop, control->fd, EPOLLIN, on_connect, control) != 0;
+}
+
 int control_join_loop(struct control *control, struct loop *loop, const struct control_row *rows,
 		      size_t row_count, void *ctx)
 {

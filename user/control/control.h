@@ -37,6 +37,8 @@ struct control *control_new(int dir_fd);
  * stay the caller's. Who asks must have the uid of this process, or 0. 0 or -errno. */
 int control_join_loop(struct control *control, struct loop *loop, const struct control_row *rows,
 		      size_t row_count, void *ctx);
+/* Listen anew where somebody has taken the socket's name away. */
+void control_look(struct control *control);
 /* Close, and take the socket's name away. */
 void control_free(struct control *control);
 

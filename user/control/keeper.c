@@ -396,6 +396,13 @@ static int take_credit(struct keeper *keeper)
 	return (int)(ms < MAX_REST_MS ? ms : MAX_REST_MS);
 }
 
+static bool folder_is_gone(const struct keeper *keeper)
+{
+	struct stat st;
+
+	return !fstat(keeper->seat.dir_fd, &st) && !st.st_nlink;
+}
+
 static int keep(struct keeper *keeper)
 {
 	for (;;) {
@@ -409,7 +416,10 @@ static int keep(struct keeper *keeper)
 			status = wait_for_end(keeper);
 		}
 		describe_end(keeper, status);
-		if (ends_here(status) || keeper->stopping || keeper->verdict_fd >= 0) {
+		/* In a folder that was removed no recorder can write, and nobody can ask for its
+		 * end. */
+		if (ends_here(status) || keeper->stopping || keeper->verdict_fd >= 0 ||
+		    folder_is_gone(keeper)) {
 			keeper_log_say(&keeper->log, "%s", keeper->seat.reason);
 			return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_INTERNAL;
 		}

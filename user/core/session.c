@@ -179,7 +179,12 @@ void session_emit_event(struct session *session, const struct record_event *even
 
 static void emit_output_event(void *ctx, const struct record_event *event)
 {
-	session_emit_event(ctx, event);
+	struct session *session = ctx;
+
+	session_emit_event(session, event);
+	/* Who took the segment may have taken all that lies in the folder. */
+	if (session->options.control && !strcmp(event->event, "segment_taken"))
+		control_look(session->options.control);
 }
 
 void session_take_output_events(struct session *session)

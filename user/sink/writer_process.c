@@ -194,8 +194,11 @@ static int drain(struct writer_shared *shared, struct output *output)
 		}
 		atomic_store_explicit(&shared->tail, tail, memory_order_release);
 	}
-	if (output->store)
-		store_writer_tick(output->store);
+	if (output->store) {
+		int gone = store_writer_tick(output->store);
+
+		err = gone ?: err;
+	}
 	return err;
 }
 

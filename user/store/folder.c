@@ -104,16 +104,27 @@ static int open_lock(int dir_fd, int flags)
 	return fd;
 }
 
+static void put_pid(int fd, int pid)
+{
+	char text[16];
+	int n = snprintf(text, sizeof(text), "%d\n", pid);
+
+	/* On a full disk the lock holds without the pid in it. */
+	if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)n, 0) != n)
+		return;
+}
+
 int store_folder_lock(int dir_fd, int pid, int *lock_fd, char *why, size_t why_size)
 {
 	const struct timespec rest = {0, 20000000};
-	int holder = 0, n;
-	char text[16];
+	int holder = 0;
 
 	*lock_fd = open_lock(dir_fd, O_RDWR | O_CREAT);
 	if (*lock_fd < 0)
 		return -errno;
-	for (int tries = 0; flock(*lock_fd, LOCK_EX | LOCK_NB); tries++) {
+	/* The folder is locked as well: the file may be removed, and made anew by another one. */
+	for (int tries = 0; flock(*lock_fd, LOCK_EX | LOCK_NB) || flock(dir_fd, LOCK_EX | LOCK_NB);
+	     tries++) {
 		if (errno != EWOULDBLOCK)
 			break; /* a file system without locks has none to take */
 		holder = read_pid(*lock_fd);
@@ -125,11 +136,28 @@ int store_folder_lock(int dir_fd, int pid, int *lock_fd, char *why, size_t why_s
 		close(*lock_fd);
 		return -EBUSY;
 	}
-	n = snprintf(text, sizeof(text), "%d\n", pid);
-	/* On a full disk the lock holds without the pid in it. */
-	if (ftruncate(*lock_fd, 0) || pwrite(*lock_fd, text, (size_t)n, 0) != n)
-		*text = 0;
+	put_pid(*lock_fd, pid);
 	return 0;
+}
+
+void store_folder_keep_lock(int dir_fd, int *lock_fd)
+{
+	struct stat named, held;
+	int fd;
+
+	if (fstat(*lock_fd, &held) || (!fstatat(dir_fd, LOCK_NAME, &named, AT_SYMLINK_NOFOLLOW) &&
+				       named.st_ino == held.st_ino && named.st_dev == held.st_dev))
+		return;
+	fd = open_lock(dir_fd, O_RDWR | O_CREAT);
+	if (fd < 0)
+		return;
+	if (flock(fd, LOCK_EX | LOCK_NB)) {
+		close(fd);
+		return;
+	}
+	put_pid(fd, read_pid(*lock_fd));
+	close(*lock_fd);
+	*lock_fd = fd;
 }
 
 int store_folder_writer(int dir_fd)

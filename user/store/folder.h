@@ -38,6 +38,9 @@ int store_folder_open(const char *path, int *dir_fd, char *why, size_t why_size)
  * holder that has died and whose writer still works is waited for, 5 s at the most. -EBUSY with the
  * holder's pid in why. */
 int store_folder_lock(int dir_fd, int pid, int *lock_fd, char *why, size_t why_size);
+/* Somebody may have removed the file that is locked, or made another one: hold the one that is
+ * named so by now, before another recorder does. */
+void store_folder_keep_lock(int dir_fd, int *lock_fd);
 /* The pid of who writes this folder; 0: nobody does. */
 int store_folder_writer(int dir_fd);
 /* Whether a path is taken for a folder by -o: one that is there, or that ends in '/'. */

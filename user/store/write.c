@@ -391,15 +391,20 @@ static void check_keep(struct store_writer *writer, uint64_t now_ns)
 						  .dur_ns = late_ns});
 }
 
-void store_writer_tick(struct store_writer *writer)
+int store_writer_tick(struct store_writer *writer)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	struct stat folder;
 
+	if (!fstat(writer->dir_fd, &folder) && !folder.st_nlink)
+		return -ENOENT;
+	store_folder_keep_lock(writer->dir_fd, &writer->lock_fd);
 	check_keep(writer, now_ns);
 	tell_waiting(writer);
 	check_taken(writer);
 	if (writer->unsynced && now_ns - writer->unsynced_since_ns >= SYNC_NS)
 		segment_sync(writer);
+	return 0;
 }
 
 int store_writer_timeout_ms(const struct store_writer *writer)

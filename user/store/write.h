@@ -19,8 +19,9 @@ struct store_writer *store_writer_open(const char *path, const struct store_opti
 int store_writer_put(struct store_writer *writer, const char *line, size_t length);
 /* A line that was not written and finds no room any more: it is counted and told. */
 void store_writer_drop(struct store_writer *writer, const char *line, size_t length);
-/* What is due by time: fdatasync, limits, files that somebody else took. */
-void store_writer_tick(struct store_writer *writer);
+/* What is due by time: fdatasync, limits, files that somebody else took. 0; -ENOENT: the folder
+ * itself was removed, and nothing can be written there any more. */
+int store_writer_tick(struct store_writer *writer);
 /* When to call store_writer_tick or to try again: in so many ms; -1: whenever there is a line. */
 int store_writer_timeout_ms(const struct store_writer *writer);
 /* Try again at the next put, though the time for that has not come. */

@@ -57,11 +57,16 @@ int folder_socket_bind(int fd, int dir_fd, const char *name, struct folder_socke
 	return 0;
 }
 
-void folder_socket_unlink(int dir_fd, const char *name, const struct folder_socket_file *file)
+bool folder_socket_is_named(int dir_fd, const char *name, const struct folder_socket_file *file)
 {
 	struct stat st;
 
-	if (file->inode && !fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) &&
-	    st.st_dev == file->device && st.st_ino == file->inode)
+	return file->inode && !fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) &&
+	       st.st_dev == file->device && st.st_ino == file->inode;
+}
+
+void folder_socket_unlink(int dir_fd, const char *name, const struct folder_socket_file *file)
+{
+	if (folder_socket_is_named(dir_fd, name, file))
 		unlinkat(dir_fd, name, 0);
 }

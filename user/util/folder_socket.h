@@ -2,6 +2,7 @@
 /* A Unix socket in a folder that is open. Its address is a path below /proc/self/fd, so that a
  * folder with a path longer than sun_path (108 bytes) has one, and a rename changes nothing. */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -22,5 +23,7 @@ socklen_t folder_socket_address(struct sockaddr_un *address, int dir_fd, const c
  * somebody listens there; -EEXIST: something else has the name; -errno. Not thread-safe: sets the
  * umask. */
 int folder_socket_bind(int fd, int dir_fd, const char *name, struct folder_socket_file *file);
+/* Whether the name is that file's still. */
+bool folder_socket_is_named(int dir_fd, const char *name, const struct folder_socket_file *file);
 /* Remove the name, if it is that file's still. */
 void folder_socket_unlink(int dir_fd, const char *name, const struct folder_socket_file *file);
