@@ -66,7 +66,9 @@ class Run:
 
 
 def segments(folder):
-    return sorted(name for name in os.listdir(folder) if re.match(r"\d{8}\.jsonl", name))
+    """One name a segment: for a moment there are both, the plain file and the compressed one."""
+    return sorted({name[:8]: name for name in sorted(os.listdir(folder))
+                   if re.match(r"\d{8}\.jsonl(\.zst)?$", name)}.values())
 
 
 def content(folder, name):
