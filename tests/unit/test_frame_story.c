@@ -107,3 +107,15 @@ Test(frame_story, a_circle_is_said)
 	cr_expect_eq(rig.jank.chain_count, 0);
 	end(&rig);
 }
+
+Test(frame_story, what_found_no_room_is_counted)
+{
+	struct rig rig;
+
+	begin(&rig, JANK_CAUSE_LOCK);
+	rig.story.left_out = 3;
+	cr_assert_eq(frame_story_tell(&rig.story, &rig.jank), 0);
+	cr_expect_eq(counter_list_get(&rig.jank.lost, "stacks_over_limit"), 3);
+	counter_list_free(&rig.jank.lost);
+	end(&rig);
+}

@@ -29,8 +29,13 @@ static struct why_ledger cut(const struct spell *spells, size_t count, int64_t b
 			     int64_t end_ns)
 {
 	struct why_ledger ledger;
-	int64_t sum = 0, reasons = 0, preempted = 0;
+	int64_t sum = 0, reasons = 0, preempted = 0, throttled = 0;
+	struct why_pieces pieces = why_pieces(spells, count, begin_ns, end_ns);
+	struct why_piece piece;
 
+	while (why_next_piece(&pieces, &piece))
+		if (why_is_throttled(piece.state, piece.reason))
+			throttled += piece.end_ns - piece.begin_ns;
 	why_cut(spells, count, begin_ns, end_ns, &ledger);
 	for (int i = 0; i < SPELL_STATES; i++) {
 		cr_expect_geq(ledger.ns[i], 0);
@@ -42,7 +47,8 @@ static struct why_ledger cut(const struct spell *spells, size_t count, int64_t b
 		preempted += ledger.preemptors.items[i].ns;
 	cr_expect_eq(sum, end_ns > begin_ns ? end_ns - begin_ns : 0, "the states sum to %lld",
 		     (long long)sum);
-	cr_expect_eq(reasons, ledger.ns[SPELL_SLEEPING] + ledger.ns[SPELL_UNINTERRUPTIBLE]);
+	cr_expect_eq(reasons,
+		     ledger.ns[SPELL_SLEEPING] + ledger.ns[SPELL_UNINTERRUPTIBLE] + throttled);
 	cr_expect_eq(preempted + ledger.preemptors.other_ns, ledger.ns[SPELL_RUNNABLE]);
 	return ledger;
 }

@@ -56,8 +56,10 @@ static const struct field thread_rows[] = {
 		     "where the window went; the sum is window_end_ns - window_start_ns"),
 	FIELD(struct jank_thread, critical_ns, OPTIONAL, NS,
 	      "for how long the frame waited for this thread"),
-	FIELD_ROWS("reasons", struct jank_thread, reasons, reason_count, NONZERO,
-		   &record_reason_type, "what it slept for, as far as it is known, longest first"),
+	FIELD_ROWS(
+		"reasons", struct jank_thread, reasons, reason_count, NONZERO, &record_reason_type,
+		"what it slept for, as far as it is known, longest first; throttled: for so long "
+		"its cgroup had no quota, which is in runnable_ns"),
 	FIELD_ROWS("preemptors", struct jank_thread, preemptors, preemptor_count, NONZERO,
 		   &record_preemptor_type,
 		   "who ran while the thread waited for a CPU, longest first"),

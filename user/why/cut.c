@@ -74,6 +74,11 @@ bool why_next_piece(struct why_pieces *pieces, struct why_piece *piece)
 	return true;
 }
 
+bool why_is_throttled(uint8_t state, uint8_t reason)
+{
+	return state == SPELL_RUNNABLE && reason == LOOPER_REASON_THROTTLED;
+}
+
 static bool asleep(uint8_t state)
 {
 	return state == SPELL_SLEEPING || state == SPELL_UNINTERRUPTIBLE;
@@ -94,8 +99,12 @@ void why_cut(const struct spell *spells, size_t count, int64_t begin_ns, int64_t
 		sleep_ns = asleep(piece.state) ? sleep_ns + ns : 0;
 		if (asleep(piece.state))
 			ledger->reason_ns[piece.reason] += ns;
-		if (piece.state == SPELL_RUNNABLE)
+		if (why_is_throttled(piece.state, piece.reason)) {
+			ledger->reason_ns[piece.reason] += ns;
+			ledger->preemptors.other_ns += ns;
+		} else if (piece.state == SPELL_RUNNABLE) {
 			why_shares_add(&ledger->preemptors, &piece.spell->other, ns);
+		}
 		if (piece.state == SPELL_RUNNING && piece.spell->khz > ledger->max_khz)
 			ledger->max_khz = piece.spell->khz;
 		if (sleep_ns > ledger->longest_sleep_ns) {

@@ -22,9 +22,14 @@ void why_shares_add(struct why_shares *shares, const struct spell_thread *who, i
 /* Heaviest first. */
 void why_shares_sort(struct why_shares *shares);
 
+/* It has no CPU because its cgroup's quota was used up, whoever runs meanwhile. */
+bool why_is_throttled(uint8_t state, uint8_t reason);
+
 struct why_ledger {
-	int64_t ns[SPELL_STATES];         /* sums to the window, to the nanosecond */
-	int64_t reason_ns[SPELL_REASONS]; /* sums to SLEEPING and UNINTERRUPTIBLE */
+	int64_t ns[SPELL_STATES]; /* sums to the window, to the nanosecond */
+	/* Sums to SLEEPING and UNINTERRUPTIBLE, and what of RUNNABLE the cgroup had no quota for.
+	 */
+	int64_t reason_ns[SPELL_REASONS];
 	/* Who ran while it waited for a CPU, heaviest first; with the others they sum to RUNNABLE.
 	 */
 	struct why_shares preemptors;

@@ -124,7 +124,7 @@ static void walk(struct trial *trial, size_t index, int64_t from_ns, int64_t to_
 			add(trial,
 			    cause_of_wait(piece.state, piece.reason, began,
 					  thread->role == JANK_ROLE_RENDER),
-			    ns, other);
+			    ns, why_is_throttled(piece.state, piece.reason) ? NULL : other);
 	}
 }
 

@@ -169,12 +169,27 @@ static void put_binder(struct text *text, const struct record_jank *jank,
 
 static void put_no_cpu(struct text *text, const struct jank_thread *thread)
 {
+	uint64_t throttled_ns = reason_ns(thread, "throttled");
+	bool throttled = throttled_ns >= LEAST_NS, any = false;
+
 	put_thread(text, thread);
 	put(text, " waited %.1f ms for a CPU", ms(thread->ledger.runnable_ns));
+	if (throttled)
+		put(text, ": throttled by its cgroup (%.1f)", ms(throttled_ns));
 	for (size_t i = 0;
-	     i < thread->preemptor_count && i < 3 && thread->preemptors[i].ns >= LEAST_NS; i++)
-		put(text, "%s%.*s (%.1f)", i ? ", " : ": behind ", RECORD_COMM_LEN,
-		    thread->preemptors[i].thread, ms(thread->preemptors[i].ns));
+	     i < thread->preemptor_count && i < 3 && thread->preemptors[i].ns >= LEAST_NS; i++) {
+		const struct block_preemptor *row = &thread->preemptors[i];
+
+		/* The others' time is the throttled one's. */
+		if (throttled && !row->tid)
+			continue;
+		put(text, "%s%.*s (%.1f)",
+		    any         ? ", "
+		    : throttled ? ", behind "
+				: ": behind ",
+		    RECORD_COMM_LEN, row->thread, ms(row->ns));
+		any = true;
+	}
 }
 
 static void put_cause(struct text *text, const struct record_jank *jank,

@@ -102,8 +102,10 @@ void blocks_on_frame_sample(void *ctx, const struct sampler_sample *from, const 
 	    blocks->thinned)
 		return;
 	sample = calloc(1, sizeof(*sample));
-	if (!sample)
+	if (!sample) {
+		frames->counts.unkept++;
 		return;
+	}
 	sample->references = 1;
 	sample->pid = watch->pid;
 	sample->tid = watch->tid;
@@ -120,6 +122,7 @@ void blocks_on_frame_sample(void *ctx, const struct sampler_sample *from, const 
 			text);
 	}
 	if (from->taken && (!sample->stack || !sample->capture)) {
+		frames->counts.unkept++;
 		put_sample(sample);
 		return;
 	}
@@ -156,6 +159,7 @@ bool frame_samples_begin(struct source *source, const struct flight_fds *fds, ui
 	struct blocks_source *blocks = blocks_source(source);
 	struct frame_samples *frames;
 
+	errno = 0;
 	if (!blocks->sampler || blocks->frames)
 		return false;
 	frames = blocks->frames = calloc(1, sizeof(*frames));
@@ -271,12 +275,16 @@ struct frame_story *frame_story_begin(struct source *source, pid_t pid, uint64_t
 	story->step_ns = frames->how.step_ns;
 	/* Of a frame of seconds evenly chosen ones tell as much. */
 	step = (own + STORY_SAMPLES - 1) / STORY_SAMPLES;
-	for (size_t i = 0; i < frames->count && story->count < STORY_ROWS; i++) {
+	for (size_t i = 0; i < frames->count; i++) {
 		struct frame_sample *sample = frames->kept[(frames->first + i) % KEPT];
 
 		if (!is_of(sample, pid, from_ns, to_ns) ||
 		    (is_own(sample) && (!sample->stack || nth++ % step)))
 			continue;
+		if (story->count == STORY_ROWS) {
+			story->left_out++;
+			continue;
+		}
 		sample->references++;
 		story->samples[story->count++] = sample;
 	}

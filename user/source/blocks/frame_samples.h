@@ -15,7 +15,8 @@ struct frame_thread {
 };
 
 /* Begin to take samples: each step_ns, of frames that last period_ns until another one is told.
- * news is called when a story may have come further. False: the run has no sampler. */
+ * news is called when a story may have come further. False: the run has no
+ * sampler, or with errno ENOMEM. */
 bool frame_samples_begin(struct source *blocks, const struct flight_fds *fds, uint64_t step_ns,
 			 uint64_t period_ns);
 void frame_samples_call(struct source *blocks, void (*news)(void *ctx), void *ctx);
@@ -28,6 +29,7 @@ struct frame_samples_counts {
 	uint64_t taken;
 	uint64_t thinned; /* would have cost too much */
 	uint64_t gone;    /* frames whose samples, or some of them, had made room for later ones */
+	uint64_t unkept;  /* for want of memory */
 };
 struct frame_samples_counts frame_samples_counts(struct source *blocks);
 

@@ -28,8 +28,10 @@ static int merge_samples(struct frame_story *story, struct group groups[STORY_GR
 		while (n < *group_count &&
 		       (groups[n].tid != sample->tid || groups[n].asleep != (stack->spell != 0)))
 			n++;
-		if (n == STORY_GROUPS)
+		if (n == STORY_GROUPS) {
+			story->left_out++;
 			continue;
+		}
 		if (n == *group_count)
 			groups[(*group_count)++] = (struct group){sample->tid, stack->spell != 0};
 		copy = unwound_copy(stack->trace);
@@ -161,7 +163,11 @@ int frame_story_tell(struct frame_story *story, struct record_jank *jank)
 {
 	int err = fill_stacks(story, jank);
 
-	return err ? err : fill_chain(story, jank);
+	if (!err)
+		err = fill_chain(story, jank);
+	if (!err && story->left_out)
+		err = counter_list_add(&jank->lost, "stacks_over_limit", story->left_out);
+	return err;
 }
 
 void frame_story_clear(struct frame_story *story)

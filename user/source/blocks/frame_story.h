@@ -28,6 +28,7 @@ struct frame_story {
 	uint64_t step_ns;
 	struct frame_sample *samples[STORY_ROWS];
 	size_t count, pushed; /* pushed: how many were given to the unwinder */
+	size_t left_out;      /* samples for which there is no room */
 	/* of the record */
 	struct stack_merge merges[STORY_GROUPS];
 	struct record_stack *texts[STORY_GROUPS], *stacks;

@@ -84,8 +84,10 @@ static int flight_open(struct source *source, const struct source_context *conte
 	snprintf(flight->variant, sizeof(flight->variant), "%.1fMiB",
 		 (double)flight_kernel_bytes(flight->kernel) / (1 << 20));
 	source->variant = flight->variant;
-	if (flight->step_ns && !flight_kernel_fds(flight->kernel, &fds))
-		frame_samples_begin(flight->blocks, &fds, flight->step_ns, PERIOD_NS);
+	if (flight->step_ns && !flight_kernel_fds(flight->kernel, &fds) &&
+	    !frame_samples_begin(flight->blocks, &fds, flight->step_ns, PERIOD_NS) &&
+	    errno == ENOMEM)
+		return -ENOMEM;
 	look(flight, true);
 	flight->timer = loop_add_timer(context->loop, TICK_NS, TICK_NS, on_tick, flight);
 	if (flight->timer < 0)
@@ -126,7 +128,9 @@ static int flight_sample(struct source *source, struct record_interval *interval
 		       ?: add_loss(interval, "frame_samples_thinned", samples.thinned,
 				   &flight->thinned_told)
 		       ?: add_loss(interval, "frame_samples_gone", samples.gone,
-				   &flight->gone_told);
+				   &flight->gone_told)
+		       ?: add_loss(interval, "frame_samples_unkept", samples.unkept,
+				   &flight->unkept_told);
 }
 
 static int flight_summarise(struct source *source, struct summary *summary)
@@ -207,6 +211,8 @@ static const struct loss_info loss_items[] = {
 	{"frame_samples_thinned", LOSS_LOST, LOSS_OF_NOTHING},
 	/* Late frames of which some samples had made room for later ones when they were told. */
 	{"frame_samples_gone", LOSS_LOST, LOSS_OF_NOTHING},
+	/* Samples for which there was no memory. */
+	{"frame_samples_unkept", LOSS_LOST, LOSS_OF_NOTHING},
 };
 const struct loss_table flight_losses = {loss_items, sizeof(loss_items) / sizeof(*loss_items),
 					 NULL};

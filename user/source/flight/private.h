@@ -34,7 +34,7 @@ struct flight_source {
 	/* Threads that found no room at the last look through all of them; the most ever. */
 	uint64_t crowded_now, crowded;
 	uint64_t gaps_told, placed_told, overrun_told, turns_told, crowded_told;
-	uint64_t thinned_told, gone_told;
+	uint64_t thinned_told, gone_told, unkept_told;
 };
 
 /* Look for threads that make frames and are not followed yet: of one target, and of

@@ -180,6 +180,9 @@ static void find_in(struct flight_source *flight, pid_t pid, role_fn role_of)
 
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	folder = opendir(path);
+	/* It is not gone: no descriptor is left. */
+	if (!folder && errno != ENOENT)
+		flight->crowded_now++;
 	while (folder && (entry = readdir(folder))) {
 		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
 

@@ -131,6 +131,7 @@ int frames_untold_add(struct frames_untold *untold, struct record_jank *jank)
 {
 	struct untold *one = calloc(1, sizeof(*one));
 	bool crowded = untold->count >= MOST;
+	const char *why;
 
 	if (!one) {
 		why_record_free(jank);
@@ -146,14 +147,19 @@ int frames_untold_add(struct frames_untold *untold, struct record_jank *jank)
 			     : frame_story_begin(untold->sampler, jank->pid, jank->window_start_ns,
 						 jank->window_end_ns);
 	one->until_ns = clock_now_ns(CLOCK_MONOTONIC) + WAIT_NS;
+	why = one->story ? NULL
+	      : crowded  ? "too many late frames waited for their stacks"
+	      : errno    ? "no memory"
+			 : NULL;
+	if (why && (jank->cause == JANK_CAUSE_LOCK || jank->cause == JANK_CAUSE_BINDER))
+		missing_list_set(&one->jank.missing, "chain", why);
 	if (!one->story &&
 	    (jank->cause == JANK_CAUSE_MAIN_CPU || jank->cause == JANK_CAUSE_RENDER_CPU))
 		missing_list_set(&one->jank.missing, "stacks",
-				 crowded ? "too many late frames waited for their stacks"
-				 : errno ? "no memory"
-					 : frame_samples_missing(untold->sampler, jank->pid,
-								 jank->window_start_ns,
-								 jank->window_end_ns));
+				 why
+					 ?: frame_samples_missing(untold->sampler, jank->pid,
+								  jank->window_start_ns,
+								  jank->window_end_ns));
 	*untold->last = one;
 	untold->last = &one->next;
 	untold->count++;
