@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "trace/perfetto_ftrace.h"
 #include "trace/atrace.h"
+#include "trace/ftrace_clock.h"
 #include <limits.h>
 
 /* FtraceEventBundle, FtraceEvent and CompactSched of perfetto's protos/perfetto/trace/ftrace. */
@@ -9,9 +10,6 @@ enum {
 	BUNDLE_EVENT = 2,
 	BUNDLE_LOST = 3,
 	BUNDLE_COMPACT_SCHED = 4,
-	BUNDLE_CLOCK = 5,
-	BUNDLE_FTRACE_NS = 6,
-	BUNDLE_BOOT_NS = 7,
 	EVENT_TIMESTAMP = 1,
 	EVENT_TID = 2,
 	EVENT_PRINT = 3,
@@ -35,10 +33,6 @@ enum {
 	COMPACT_WAKING_NS = 7,
 	COMPACT_WAKING_TID = 8,
 	COMPACT_WAKING_FLAGS = 12,
-	FTRACE_CLOCK_BOOT = 0,
-	FTRACE_CLOCK_GLOBAL = 2,
-	FTRACE_CLOCK_LOCAL = 3,
-	FTRACE_CLOCK_MONO_RAW = 4,
 };
 
 #define MAX_INTERNED 256
@@ -408,66 +402,15 @@ static int span_of_compact(struct ftrace_decoder *d, int64_t offset_ns, const ui
 	return rc;
 }
 
-/* The time of the first event, by which all of the bundle are moved: 0: it has none. */
-static uint64_t first_time(const uint8_t *data, size_t size)
-{
-	struct wire wire = wire_of(data, size), inner;
-	struct wire_field field, part;
-
-	while (wire_next(&wire, &field) > 0) {
-		bool compact = field.number == BUNDLE_COMPACT_SCHED;
-
-		if (field.type != WIRE_BYTES || (field.number != BUNDLE_EVENT && !compact))
-			continue;
-		inner = wire_of(field.data, field.size);
-		while (wire_next(&inner, &part) > 0) {
-			uint64_t ns;
-			struct wire deltas;
-
-			if (!compact && part.number == EVENT_TIMESTAMP && part.type == WIRE_VARINT)
-				return part.value;
-			if (!compact || part.type != WIRE_BYTES ||
-			    (part.number != COMPACT_SWITCH_NS && part.number != COMPACT_WAKING_NS))
-				continue;
-			deltas = wire_of(part.data, part.size);
-			if (wire_varint(&deltas, &ns))
-				return ns;
-		}
-	}
-	return 0;
-}
-
-/* What is to be added to the times of a bundle. False: nothing says it. trace_processor leaves such
- * events out, too. */
-static bool offset_of(const struct ftrace_decoder *d, uint64_t clock, uint64_t ftrace_ns,
-		      uint64_t boot_ns, uint64_t first_ns, int64_t *offset_ns)
-{
-	int64_t there_ns;
-
-	*offset_ns = 0;
-	if (clock == FTRACE_CLOCK_BOOT)
-		return true;
-	if (clock == FTRACE_CLOCK_MONO_RAW) {
-		if (!trace_clocks_convert(d->clocks, 0, 0, CLOCK_ID_MONOTONIC_RAW,
-					  (int64_t)first_ns, &there_ns))
-			return !first_ns;
-		*offset_ns = there_ns - (int64_t)first_ns;
-		return true;
-	}
-	*offset_ns = (int64_t)(boot_ns - ftrace_ns);
-	return (clock == FTRACE_CLOCK_GLOBAL || clock == FTRACE_CLOCK_LOCAL) && ftrace_ns &&
-	       boot_ns;
-}
-
 int ftrace_bundle(struct ftrace_decoder *d, const uint8_t *data, size_t size)
 {
 	struct wire wire = wire_of(data, size), again = wire;
 	struct wire_field field;
-	uint64_t cpu = 0, clock = 0, ftrace_ns = 0, boot_ns = 0, lost = 0;
+	uint64_t cpu = 0, lost = 0;
 	int64_t offset_ns = 0;
 	int rc;
 
-	/* cpu comes first and the clock last; events cannot be placed before both are known */
+	/* What stands behind the events counts for them, too. */
 	while ((rc = wire_next(&wire, &field)) > 0) {
 		switch (field.number) {
 		case BUNDLE_CPU:
@@ -475,15 +418,6 @@ int ftrace_bundle(struct ftrace_decoder *d, const uint8_t *data, size_t size)
 			break;
 		case BUNDLE_LOST:
 			lost = field.value;
-			break;
-		case BUNDLE_CLOCK:
-			clock = field.value;
-			break;
-		case BUNDLE_FTRACE_NS:
-			ftrace_ns = field.value;
-			break;
-		case BUNDLE_BOOT_NS:
-			boot_ns = field.value;
 			break;
 		}
 	}
@@ -495,8 +429,7 @@ int ftrace_bundle(struct ftrace_decoder *d, const uint8_t *data, size_t size)
 		if (d->events->loss)
 			d->events->loss(d->ctx, "ftrace_bundles_with_loss", 1);
 	}
-	if (!offset_of(d, clock, ftrace_ns, boot_ns,
-		       clock == FTRACE_CLOCK_MONO_RAW ? first_time(data, size) : 0, &offset_ns)) {
+	if (!ftrace_offset(d->clocks, data, size, &offset_ns)) {
 		if (d->events->loss)
 			d->events->loss(d->ctx, "ftrace_bundles_without_clock", 1);
 		return 0;
