@@ -71,6 +71,10 @@ bool target_set_is_midway(const struct target_set *set);
  * descriptors or memory (the set takes the process to be as it was), was told more than 1 s after
  * it started, or was read again more than 1 s late. */
 uint64_t target_set_take_unread(struct target_set *set);
+/* How many processes that took a target's name since the last call have died and were forgotten
+ * without that a scan met them: no change told of them. Their CPU time is counted as any target's.
+ */
+uint64_t target_set_take_unmet(struct target_set *set);
 
 /* The whole device is the target. */
 bool target_set_is_all(const struct target_set *set);

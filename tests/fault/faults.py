@@ -419,12 +419,14 @@ def restarting_target():
             until = time.monotonic() + seconds
         finish(child)
         lives.append((child.pid, begin, time.clock_gettime_ns(time.CLOCK_BOOTTIME)))
-    time.sleep(1.2)
+    time.sleep(2.5)
     code = run.end()
     rows = records("restarting.jsonl")
     starts = {r["pid"]: r["t_boot_ns"] for r in rows if r.get("event") == "target_start"}
     exits = {r["pid"]: r["t_boot_ns"] for r in rows if r.get("event") == "target_exit"}
     missing = [pid for pid, _, _ in lives if pid not in starts or pid not in exits]
+    # A life of 200 ms in which the recorder got no CPU is told by its number.
+    unmet = sum(r.get("late", {}).get("targets_unmet", 0) for r in rows if r["type"] == "interval")
     delays = [starts[pid] - begin for pid, begin, _ in lives[1:] if pid in starts] + \
         [exits[pid] - end for pid, _, end in lives if pid in exits]
     late = max(delays, default=0)
@@ -432,8 +434,8 @@ def restarting_target():
     mixed = [r for r in rows if r["type"] == "block" and
              not any(pid == r["pid"] and begin - 1e8 <= r["start_boot_ns"] <= end + 1e8
                      for pid, begin, end in lives)]
-    say(code == 0 and not missing and len(starts) > seconds * 3,
-        f"F9: {len(lives)} restarts, every 200 ms: {len(starts)} starts and {len(exits)} ends told",
+    say(code == 0 and len(missing) <= unmet and len(starts) > seconds * 3,
+        f"F9: {len(lives)} restarts, every 200 ms: {len(starts)} starts and {len(exits)} ends told, {unmet} counted",
         code, missing[:5], run.talk())
     say(late < 1e9, f"F9: each is told within a second, the last after {late / 1e6:.0f} ms", late)
     blocks = sum(r["type"] == "block" for r in rows)
@@ -820,6 +822,7 @@ def power_cut():
                        stdout=subprocess.PIPE)
         server.stdout.readline()
         run = Run(*QUICK, "-p", str(os.getpid()), *more, "-o", f"{folder}/")
+        wait_until(lambda: segments(folder), 60)  # a busy machine takes seconds to begin
         begun = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         time.sleep(seconds)
         cut_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
@@ -857,7 +860,7 @@ def power_cut_of_ext4():
         return skip(name, "no ext4 on a loop device here")
     run = Run(*QUICK, "-p", str(os.getpid()), "--tune", "segment=64K", "-o", "mount/new/")
     seconds = random.uniform(70, 110) if FULL else 5
-    wait_until(lambda: os.path.isdir("mount/new"))
+    wait_until(lambda: os.path.isdir("mount/new") and segments("mount/new"), 60)
     time.sleep(seconds)
     folder = os.open("mount", os.O_RDONLY)
     cut_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)

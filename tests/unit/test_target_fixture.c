@@ -807,9 +807,12 @@ Test(target_fixture, names_of_the_dead_are_kept_for_a_record_and_no_longer)
 	}
 	target_set_turn(set);
 	cr_expect(means(set, 5000, START(100)));
+	cr_expect_eq(target_set_take_unmet(set), 0, "a scan may meet them yet");
 	target_set_turn(set);
 	target_set_turn(set);
 	cr_expect(!means(set, 5000, START(100)));
+	cr_expect_eq(target_set_take_unmet(set), 10000, "no scan met them: they are counted");
+	cr_expect_eq(target_set_take_unmet(set), 0);
 	target_set_free(set);
 }
 

@@ -103,6 +103,7 @@ static int take_interval(struct session *session, uint64_t planned_ns, bool fina
 	counter_list_add(&interval.lost, "interval_overruns", session->overruns);
 	counter_list_add(&interval.lost, "processes_unread",
 			 target_set_take_unread(session->targets));
+	counter_list_add(&interval.lost, "targets_unmet", target_set_take_unmet(session->targets));
 	counter_list_add(&interval.lost, "package_lines_unread",
 			 target_packages_take_rejected(session->targets));
 	outputs_count_dropped(session->outputs, &interval.lost);

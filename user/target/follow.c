@@ -449,6 +449,8 @@ void target_set_turn(struct target_set *set)
 		if (!is_gone(set, process, now_ns))
 			continue;
 		tell_entry(process, process_find(set, process->pid, process->key.start_boot_ns));
+		/* What it forks and ends at once is no target that came back. */
+		set->unmet += process->is_target && process->took_name && !process->scanned_ns;
 		forget(set, process);
 	}
 }

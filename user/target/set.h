@@ -81,6 +81,7 @@ struct target_set {
 	uint64_t scan;
 	uint64_t turn;   /* intervals closed; 0 where nobody closes any */
 	uint64_t unread; /* times that a process could not be asked about, not told yet */
+	uint64_t unmet;  /* targets that lived between two scans, not told yet */
 	struct prober_pool *probes; /* NULL: read here, without a bound */
 	/* argv.c */
 	struct {

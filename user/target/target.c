@@ -87,6 +87,14 @@ uint64_t target_set_take_unread(struct target_set *set)
 	return unread;
 }
 
+uint64_t target_set_take_unmet(struct target_set *set)
+{
+	uint64_t unmet = set->unmet;
+
+	set->unmet = 0;
+	return unmet;
+}
+
 const struct target_process *target_set_find(const struct target_set *set, pid_t pid)
 {
 	struct process_entry *entry = process_find_live(set, pid);
