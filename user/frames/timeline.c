@@ -120,10 +120,8 @@ void timeline_free(struct timeline *t)
 
 static uint32_t *slot_head(const struct timeline *t, uint32_t machine, int64_t cookie)
 {
-	/* as above */
-	uint64_t block = hash_u64((uint64_t)cookie >> 10 ^ (uint64_t)machine << 32);
-
-	return &t->heads[((uint64_t)cookie + block) % HEADS];
+	/* as index_head */
+	return &t->heads[((uint64_t)cookie + hash_u64(machine)) % HEADS];
 }
 
 /* The newest slot of that cookie, from this number back. */

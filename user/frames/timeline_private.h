@@ -67,10 +67,12 @@ struct timeline {
 static inline uint32_t *index_head(const struct index *index, uint32_t machine, int32_t pid,
 				   int64_t token)
 {
-	/* tokens count up: neighbours stay neighbours, which the caches like */
-	uint64_t block = hash_u64((uint64_t)token >> 10 ^ (uint64_t)(uint32_t)pid << 32 ^ machine);
+	/* Tokens count up: neighbours stay neighbours, which the caches like, and a page of heads
+	 * is full before the next is touched, so that a live run has touched all of them after
+	 * minutes and not by lot after half an hour. */
+	uint64_t first = hash_u64((uint64_t)(uint32_t)pid << 32 ^ machine);
 
-	return &index->heads[((uint64_t)token + block) % HEADS];
+	return &index->heads[((uint64_t)token + first) % HEADS];
 }
 
 /* The entry with this number, or NULL when the ring went round. */
