@@ -19,17 +19,35 @@
 #define DUMP_BYTES      65528 /* the size of a record is 16 bits; must be a multiple of 8 */
 #define RING_DATA_BYTES (128u << 10)
 
+/* A record lies at byte `at` of the ring's endless stream, and may go on at its begin. */
+struct perf_record {
+	const uint8_t *data;
+	uint64_t at;
+	size_t size;
+};
+
+/* Copy from a record; the caller has checked that it is so long. */
+static void take(const struct perf_record *record, size_t offset, void *to, size_t size)
+{
+	size_t from = (record->at + offset) % RING_DATA_BYTES, first = RING_DATA_BYTES - from;
+
+	if (first > size)
+		first = size;
+	memcpy(to, record->data + from, first);
+	memcpy((uint8_t *)to + first, record->data, size - first);
+}
+
 /* Parse the one PERF_RECORD_SAMPLE: abi, registers, size, bytes, bytes that are valid. */
-static enum stack_failure parse_sample(const uint8_t *record, size_t size,
+static enum stack_failure parse_sample(const struct perf_record *record,
 				       struct stack_capture *capture)
 {
-	size_t registers = __builtin_popcountll(registers_perf_mask()), at;
+	size_t registers = __builtin_popcountll(registers_perf_mask()), size = record->size, at;
 	uint64_t words[64], abi, dumped, valid;
 
 	if (size < sizeof(struct perf_event_header) + sizeof(abi))
 		return STACK_UNSUPPORTED;
 	at = sizeof(struct perf_event_header);
-	memcpy(&abi, record + at, sizeof(abi));
+	take(record, at, &abi, sizeof(abi));
 	at += sizeof(abi);
 	if (abi == PERF_SAMPLE_REGS_ABI_32)
 		return STACK_COMPAT;
@@ -37,9 +55,9 @@ static enum stack_failure parse_sample(const uint8_t *record, size_t size,
 		return STACK_KERNEL_THREAD;
 	if (size - at < registers * 8 + sizeof(dumped))
 		return STACK_UNSUPPORTED;
-	memcpy(words, record + at, registers * 8);
+	take(record, at, words, registers * 8);
 	at += registers * 8;
-	memcpy(&dumped, record + at, sizeof(dumped));
+	take(record, at, &dumped, sizeof(dumped));
 	at += sizeof(dumped);
 	if (registers_from_perf(&capture->registers, STACK_HOST_ARCH, words, registers))
 		return STACK_UNSUPPORTED;
@@ -49,11 +67,11 @@ static enum stack_failure parse_sample(const uint8_t *record, size_t size,
 		return STACK_OK;
 	if (dumped > size - at || size - at - dumped < sizeof(valid))
 		return STACK_UNSUPPORTED;
-	memcpy(&valid, record + at + dumped, sizeof(valid));
+	take(record, at + dumped, &valid, sizeof(valid));
 	if (valid > dumped)
 		return STACK_UNSUPPORTED;
 	capture->stack_bytes = valid < capture->stack_room ? valid : capture->stack_room;
-	memcpy(capture->stack, record + at, capture->stack_bytes);
+	take(record, at, capture->stack, capture->stack_bytes);
 	return STACK_OK;
 }
 
@@ -91,8 +109,6 @@ void perf_rings_free(struct perf_rings *rings)
 {
 	for (unsigned i = 0; i < PERF_RINGS; i++)
 		close_ring(&rings->rings[i]);
-	free(rings->record);
-	rings->record = NULL;
 }
 
 static enum stack_failure open_ring(const struct stack_thread *thread, struct perf_ring *ring)
@@ -150,28 +166,19 @@ static enum stack_failure find_ring(struct perf_rings *rings, const struct stack
 	return open_ring(thread, ring);
 }
 
-/* The record at byte `at` of the ring's endless stream, in one piece. NULL: it makes no sense. */
-static const uint8_t *record_at(struct perf_rings *rings, const uint8_t *data, uint64_t at,
-				uint64_t head, struct perf_event_header *header)
+/* The record at byte `at`, before head. False: it makes no sense. */
+static bool find_record(const uint8_t *data, uint64_t at, uint64_t head, struct perf_record *record,
+			struct perf_event_header *header)
 {
-	size_t from = at % RING_DATA_BYTES, first = RING_DATA_BYTES - from;
-
-	/* Records are multiples of 8 bytes, so that a header never wraps. */
-	if (head - at < sizeof(*header) || first < sizeof(*header))
-		return NULL;
-	memcpy(header, data + from, sizeof(*header));
-	if (header->size < sizeof(*header) || header->size > head - at)
-		return NULL;
-	if (header->size <= first)
-		return data + from;
-	if (!rings->record && !(rings->record = malloc(UINT16_MAX + 1)))
-		return NULL;
-	memcpy(rings->record, data + from, first);
-	memcpy(rings->record + first, data, header->size - first);
-	return rings->record;
+	*record = (struct perf_record){data, at, sizeof(*header)};
+	if (head - at < sizeof(*header))
+		return false;
+	take(record, 0, header, sizeof(*header));
+	record->size = header->size;
+	return header->size >= sizeof(*header) && header->size <= head - at;
 }
 
-static enum stack_failure sample(struct perf_rings *rings, struct perf_ring *ring, uint64_t wait_ns,
+static enum stack_failure sample(struct perf_ring *ring, uint64_t wait_ns,
 				 struct stack_capture *capture)
 {
 	struct perf_event_mmap_page *page = (struct perf_event_mmap_page *)ring->pages;
@@ -181,7 +188,7 @@ static enum stack_failure sample(struct perf_rings *rings, struct perf_ring *rin
 	uint64_t since_ns = clock_now_ns(CLOCK_MONOTONIC), spent_ns = 0;
 	enum stack_failure failure = STACK_OFF_CPU;
 	struct perf_event_header header;
-	const uint8_t *record;
+	struct perf_record record;
 
 	/* What came after the last wait was over is old. */
 	__atomic_store_n(&page->data_tail, tail, __ATOMIC_RELEASE);
@@ -202,10 +209,9 @@ static enum stack_failure sample(struct perf_rings *rings, struct perf_ring *rin
 	ioctl(ring->fd, PERF_EVENT_IOC_DISABLE, 0);
 	capture->t_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
 	head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
-	for (uint64_t at = tail; (record = record_at(rings, data, at, head, &header));
-	     at += header.size) {
+	for (uint64_t at = tail; find_record(data, at, head, &record, &header); at += header.size) {
 		if (header.type == PERF_RECORD_SAMPLE) {
-			failure = parse_sample(record, header.size, capture);
+			failure = parse_sample(&record, capture);
 			break;
 		}
 	}
@@ -221,7 +227,7 @@ enum stack_failure capture_perf(struct perf_rings *rings, const struct stack_thr
 
 	if (failure)
 		return failure;
-	failure = sample(rings, ring, wait_ns, capture);
+	failure = sample(ring, wait_ns, capture);
 	ring->used_ns = clock_now_ns(CLOCK_MONOTONIC);
 	/* An event without a sample may be that of a thread that is gone. */
 	if (failure || !ring->start_boot_ns)

@@ -18,7 +18,6 @@ struct perf_rings {
 		uint64_t used_ns;       /* CLOCK_MONOTONIC */
 		uint8_t *pages;
 	} rings[PERF_RINGS];
-	uint8_t *record; /* a record that wraps is put together here */
 };
 
 /* An event of this thread is open. */
