@@ -17,7 +17,7 @@ late = max(1, seconds * 120 // 11)
 
 def run(frames):
     path = folder + '/out.jsonl'
-    app = subprocess.Popen(['com.example.late', folder, '--calm', '9', f'120:{min(late, 45000)}:peer_receive'], executable=app_path,
+    app = subprocess.Popen(['com.example.late', folder, '--calm', '9', f'120:{min(late, 48000)}:peer_receive'], executable=app_path,
                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     app.stdout.readline()
     recorder = subprocess.Popen([os.environ['BUILD'] + '/jankscope', 'record', '-p', str(app.pid), '--frames', frames, '-i', '1s', '-q',

@@ -24,7 +24,7 @@ struct way {
 	const char *target;
 	struct bpf_object *object;
 	struct bpf_program *program; /* NULL: nothing is attached */
-	bool recorded;               /* the flight recorder watches the players */
+	unsigned recorded;           /* how many of the players the flight recorder watches */
 };
 
 struct bench {
@@ -110,8 +110,9 @@ static void watch(struct bench *bench, struct bpf_object *object, bool watched)
 }
 
 enum splitting { SPLIT_NONE = 0, SPLIT_OTHERS = 1, SPLIT_PLAYERS = 2 };
-/* The flight recorder is loaded, and watches other threads or the players. */
-enum recording { RECORD_NONE = 0, RECORD_OTHERS = 1, RECORD_PLAYERS = 2 };
+/* The flight recorder is loaded, and watches other threads, both players, so that each switch ends
+ * a recorded run and begins one, or one of them, so that it does one of the two. */
+enum recording { RECORD_NONE = 0, RECORD_OTHERS = 1, RECORD_PLAYERS = 2, RECORD_ONE = 3 };
 
 /* As where threads that make frames are watched. */
 static void size_flight(struct bpf_object *object)
@@ -129,15 +130,15 @@ static void size_flight(struct bpf_object *object)
 				 cpus * FLIGHT_TURNS);
 }
 
-/* The players have rows, and the largest rings; and the marks in their slots, which the program
- * fills anew when it first sees them. */
+/* The recorded players have rows, and the largest rings; and the marks in their slots, which the
+ * program fills anew when it first sees them. */
 static void record_players(struct bench *bench, const struct way *way)
 {
 	int threads = bpf_object__find_map_fd_by_name(way->object, "flight_threads");
 	int watched = bpf_object__find_map_fd_by_name(way->object, "flight_watched");
 	int tasks = bpf_object__find_map_fd_by_name(way->object, "tasks");
 
-	for (uint32_t i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < way->recorded; i++) {
 		uint32_t tid = (uint32_t)bench->game.children[i];
 		struct flight_thread row = {
 			.tid = tid,
@@ -184,10 +185,10 @@ static void add_way(struct bench *bench, struct bpf_object *object, const char *
 	set_constant(object, "has_prev_state", 1);
 	set_constant(object, "death_wakeup_bytes", 1 << 19);
 	set_constant(object, "watch_loopers", loopers);
-	way->recorded = recording == RECORD_PLAYERS;
+	way->recorded = recording == RECORD_PLAYERS ? 2 : recording == RECORD_ONE ? 1 : 0;
 	if (recording)
 		size_flight(object);
-	for (uint32_t i = 0; i < 2 && way->recorded; i++)
+	for (uint32_t i = 0; i < way->recorded; i++)
 		set_variable(object, ".bss", "flight_near",
 			     (uint32_t)bench->game.children[i] & (FLIGHT_NEAR - 1), i + 1);
 	if (splitting)
@@ -352,6 +353,16 @@ int main(int argc, char **argv)
 		true, SPLIT_NONE, RECORD_OTHERS);
 	add_way(&bench, our_object(), "sched_switch_raw", "raw_tp, it is recorded", "", false, true,
 		SPLIT_NONE, RECORD_PLAYERS);
+	for (int i = 0; i < 2; i++) {
+		const char *program = i ? "sched_switch_raw" : "sched_switch_btf";
+
+		add_way(&bench, our_object(), program,
+			i ? "raw_tp, one of both is recorded" : "tp_btf, one of both is recorded",
+			"", !i, true, SPLIT_NONE, RECORD_ONE);
+		add_way(&bench, our_object(), program,
+			i ? "raw_tp, split and one recorded" : "tp_btf, split and one recorded", "",
+			!i, true, SPLIT_PLAYERS, RECORD_ONE);
+	}
 	for (int i = 3; i < argc; i++)
 		add_others(&bench, argv[i]);
 	bench_pin(0); /* not between the players */
@@ -380,11 +391,21 @@ int main(int argc, char **argv)
 		show_split(&end_to_end, &stats, first + 6, first,
 			   "tp_btf, not recorded: the recorder adds", "0");
 		show_split(&end_to_end, &stats, first + 7, first,
-			   "tp_btf, recorded: the recorder adds", "<= 60 ns");
+			   "tp_btf, recorded: the recorder adds", "");
 		show_split(&end_to_end, &stats, first + 8, first + 3,
 			   "raw_tp, not recorded: the recorder adds", "0");
 		show_split(&end_to_end, &stats, first + 9, first + 3,
 			   "raw_tp, recorded: the recorder adds", "");
+	}
+	if (first + 13 < bench.count) {
+		show_split(&end_to_end, &stats, first + 10, first,
+			   "tp_btf, one of both: the recorder adds", "<= 60 ns");
+		show_split(&end_to_end, &stats, first + 11, first + 2,
+			   "tp_btf, one of both, split: it adds", "<= 60 ns");
+		show_split(&end_to_end, &stats, first + 12, first + 3,
+			   "raw_tp, one of both: the recorder adds", "<= 60 ns");
+		show_split(&end_to_end, &stats, first + 13, first + 5,
+			   "raw_tp, one of both, split: it adds", "<= 60 ns");
 	}
 	return 0;
 }
