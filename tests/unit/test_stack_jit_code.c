@@ -162,8 +162,8 @@ Test(stack_jit_code, kept_within_its_budget, .timeout = 60)
 
 Test(stack_jit_code, looks, .timeout = 60)
 {
+	struct stack_unwind_losses before = {0}, losses = {0};
 	struct rig *rig = start(false);
-	struct stack_unwind_losses losses = {0};
 	unsigned asked;
 	int err;
 
@@ -174,6 +174,9 @@ Test(stack_jit_code, looks, .timeout = 60)
 	cr_expect_eq(err, -ENOENT);
 	asked = rig->runtime.asked;
 	cr_expect_lt(asked, 900, "an address that is not known is asked about %u times", asked);
+	/* On a busy machine a look may have been so dear that the list is old before the next one:
+	 * an address that is not in it may be in an entry then, and is counted. */
+	jit_code_losses(rig->code, &before);
 	/* Who cannot be asked any more keeps the names that it had. */
 	rig->runtime.err = ESRCH;
 	/* The rest before the next look is as long as the last look was dear: more on a busy
@@ -184,11 +187,12 @@ Test(stack_jit_code, looks, .timeout = 60)
 	}
 	cr_expect_gt(rig->runtime.asked, asked);
 	jit_code_losses(rig->code, &losses);
-	cr_expect_eq(losses.jit_lists_unread, 0);
+	cr_expect_eq(losses.jit_lists_unread, before.jit_lists_unread);
 	rig->runtime.err = EAGAIN;
 	cr_expect_null(name_in(rig, 2, CODE, &err));
+	losses = (struct stack_unwind_losses){0};
 	jit_code_losses(rig->code, &losses);
-	cr_expect_eq(losses.jit_lists_unread, 1);
+	cr_expect_eq(losses.jit_lists_unread, before.jit_lists_unread + 1);
 	stop(rig);
 }
 
