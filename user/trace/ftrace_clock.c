@@ -49,7 +49,7 @@ static uint64_t first_time(const uint8_t *data, size_t size)
 	return 0;
 }
 
-bool ftrace_offset(const struct trace_clocks *clocks, const uint8_t *data, size_t size,
+bool ftrace_offset(struct trace_clocks *clocks, const uint8_t *data, size_t size,
 		   int64_t *offset_ns)
 {
 	struct wire wire = wire_of(data, size);

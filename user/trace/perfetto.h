@@ -27,9 +27,9 @@ const char *perfetto_unusable_line(const struct perfetto *perfetto);
 
 /* Packets that were whole. */
 uint64_t perfetto_packets(const struct perfetto *perfetto);
-/* Bundles of ftrace events that were seen. */
 /* trace_clocks_error() of its clocks. */
 int64_t perfetto_clock_error(const struct perfetto *perfetto, int64_t from_ns, int64_t to_ns);
+/* Bundles of ftrace events that were seen. */
 uint64_t perfetto_ftrace_bundles(const struct perfetto *perfetto);
 /* Whether the trace had track events (atrace through the SDK goes there). */
 uint64_t perfetto_track_events(const struct perfetto *perfetto);

@@ -40,15 +40,15 @@ void trace_clocks_free(struct trace_clocks *clocks)
 	free(clocks);
 }
 
-static struct clock_line *find(const struct trace_clocks *clocks, uint32_t machine,
-			       uint32_t sequence, uint32_t clock_id)
+static struct clock_line *find(struct trace_clocks *clocks, uint32_t machine, uint32_t sequence,
+			       uint32_t clock_id)
 {
 	for (size_t i = 0; i < clocks->count; i++) {
-		const struct clock_line *line = &clocks->lines[i];
+		struct clock_line *line = &clocks->lines[i];
 
 		if (line->machine == machine && line->sequence == sequence &&
 		    line->clock_id == clock_id)
-			return (struct clock_line *)line;
+			return line;
 	}
 	return NULL;
 }
@@ -89,10 +89,10 @@ int trace_clocks_add(struct trace_clocks *clocks, uint32_t machine, uint32_t seq
 	return 0;
 }
 
-bool trace_clocks_convert(const struct trace_clocks *clocks, uint32_t machine, uint32_t sequence,
+bool trace_clocks_convert(struct trace_clocks *clocks, uint32_t machine, uint32_t sequence,
 			  uint32_t clock_id, int64_t clock_ns, int64_t *boot_ns)
 {
-	const struct clock_line *line;
+	struct clock_line *line;
 	size_t low = 0, high;
 	int64_t offset;
 
@@ -103,7 +103,7 @@ bool trace_clocks_convert(const struct trace_clocks *clocks, uint32_t machine, u
 	line = find(clocks, machine, sequence, clock_id);
 	if (!line)
 		return false;
-	((struct clock_line *)line)->used = true;
+	line->used = true;
 	high = line->count;
 	while (low < high) {
 		size_t middle = (low + high) / 2;

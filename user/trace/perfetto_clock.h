@@ -24,7 +24,7 @@ int trace_clocks_add(struct trace_clocks *clocks, uint32_t machine, uint32_t seq
 
 /* Convert by the latest snapshot at or before the time, else by the first one. False where no
  * snapshot knows that clock. */
-bool trace_clocks_convert(const struct trace_clocks *clocks, uint32_t machine, uint32_t sequence,
+bool trace_clocks_convert(struct trace_clocks *clocks, uint32_t machine, uint32_t sequence,
 			  uint32_t clock_id, int64_t clock_ns, int64_t *boot_ns);
 
 /* By how much a time of the trace's own machine in [from_ns, to_ns] of CLOCK_BOOTTIME may be off

@@ -11,9 +11,9 @@ struct ftrace_decoder {
 	const struct trace_events *events;
 	void *ctx;
 	int32_t last_next_tid[FTRACE_MAX_CPU]; /* of each CPU's compact switches; 0: not known */
-	bool lost[FTRACE_MAX_CPU]; /* of each CPU: events were, and no switch has come since */
-	int64_t first_ns, last_ns; /* span of what was seen; for the block index */
-	const struct trace_clocks *clocks; /* for bundles that have the time of one of them */
+	bool lost[FTRACE_MAX_CPU];   /* of each CPU: events were, and no switch has come since */
+	int64_t first_ns, last_ns;   /* span of what was seen; for the block index */
+	struct trace_clocks *clocks; /* for bundles that have the time of one of them */
 };
 
 /* Decode one FtraceEventBundle. 0 or -EBADMSG (events before the damage were handed out). */
