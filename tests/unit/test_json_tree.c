@@ -120,6 +120,28 @@ Test(json_tree, each_byte_of_a_word)
 			}
 }
 
+/* Whole numbers of few digits are read in a short way: at each length, and at the ends of what
+ * fits, it is the number that jansson reads, or refused as there. */
+Test(json_tree, numbers_of_each_length)
+{
+	static const char *const before[] = {"", "-", "0", "-0", "+", "0."};
+	static const char *const behind[] = {"", ".", ".5", "e", "e1", "x", "-", " "};
+	static const char *const digits[] = {"999999999999999999", "123456789012345678",
+					     "922337203685477580", "000000000000000000"};
+	char text[128];
+
+	for (size_t i = 0; i < sizeof(before) / sizeof(*before); i++)
+		for (size_t k = 0; k < sizeof(behind) / sizeof(*behind); k++)
+			for (size_t d = 0; d < sizeof(digits) / sizeof(*digits); d++)
+				for (int length = 0; length <= 18; length++) {
+					snprintf(text, sizeof(text), "{\"k\":%s%.*s%s}", before[i],
+						 length, digits[d], behind[k]);
+					cr_expect_neq(compare(text, strlen(text)), -1, "%s", text);
+				}
+	cr_expect_eq(compare("{\"k\":9223372036854775807}", 25), 1);
+	cr_expect_eq(compare("{\"k\":-9223372036854775808}", 26), 1);
+}
+
 /* A key that is there is found whatever the others are, and none is found that is not. */
 Test(json_tree, keys_that_are_there)
 {

@@ -94,7 +94,10 @@ int record_fill_histogram(struct reading *r, uint32_t value, const struct histog
 		return record_refuse(r, place, " is no list");
 	if (r->memory->histogram_count == MAX_HISTOGRAMS)
 		return record_refuse(r, place, " is one histogram too many");
-	histogram = histogram_new();
+	if (!r->memory->histograms)
+		r->memory->histograms =
+			arena_take(&r->memory->arena, MAX_HISTOGRAMS * sizeof(struct histogram *));
+	histogram = r->memory->histograms ? histogram_new() : NULL;
 	if (!histogram)
 		return -ENOMEM;
 	r->memory->histograms[r->memory->histogram_count++] = histogram;

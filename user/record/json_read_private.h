@@ -15,7 +15,7 @@
 
 struct parsed_memory {
 	struct arena arena;
-	struct histogram *histograms[MAX_HISTOGRAMS];
+	struct histogram **histograms; /* room for all, once there is one: few records have any */
 	size_t histogram_count;
 };
 

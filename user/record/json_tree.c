@@ -125,24 +125,28 @@ static uint64_t key_bit(unsigned char first, unsigned char second)
 	return 1ull << ((first * 5u ^ second) & 63);
 }
 
-/* How many of the next bytes, eight at a time, end no text. */
+/* How many of the next bytes end no text; what is left of less than eight is not looked at. */
 static size_t plain_bytes(const char *p, const char *end)
 {
 	const uint64_t ones = UINT64_MAX / 255, tops = ones << 7;
 	const char *start = p;
-	uint64_t word, quote, escape;
+	uint64_t word, quote, escape, found;
 
 	for (; end - p >= 8; p += 8) {
 		memcpy(&word, p, sizeof(word));
 		quote = word ^ (ones * '"');
 		escape = word ^ (ones * '\\');
-		if ((((word - ones * 0x20) & ~word) | ((quote - ones) & ~quote) |
-		     ((escape - ones) & ~escape)) &
-		    tops)
-			break;
+		found = (((word - ones * 0x20) & ~word) | ((quote - ones) & ~quote) |
+			 ((escape - ones) & ~escape)) &
+			tops;
+		/* A borrow may mark bytes behind the first that is one, and none before it: the
+		 * lowest mark is true, and of the first byte on a little-endian machine. */
+		if (found)
+			return (size_t)(p - start) + (size_t)__builtin_ctzll(found) / 8;
 	}
 	return (size_t)(p - start);
 }
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "plain_bytes() reads words");
 
 /* At a quote. What its escapes mean is looked at when somebody asks for the text. */
 static int read_text(struct reader *reader)
@@ -172,6 +176,14 @@ static int read_word(struct reader *reader)
 	enum json_type type = JSON_IS_WORD;
 	bool whole;
 
+	/* Most words are the digits of a whole number. */
+	while (p < end && is_digit(*p))
+		p++;
+	if (p > word.start && (*word.start != '0' || p == word.start + 1) &&
+	    (p == end || ends_word(*p))) {
+		reader->p = p;
+		return add_token(reader, JSON_IS_WHOLE, word.start, p);
+	}
 	while (p < end && !ends_word(*p))
 		p++;
 	word.end = reader->p = p;
@@ -373,6 +385,13 @@ static bool take_whole(const struct json_token *token, int64_t *value)
 	bool negative = *token->start == '-';
 	uint64_t number = 0, most = (uint64_t)INT64_MAX + negative;
 
+	/* So few digits always fit. */
+	if (token->end - token->start <= 18) {
+		for (const char *p = token->start + negative; p < token->end; p++)
+			number = number * 10 + (uint64_t)(*p - '0');
+		*value = (int64_t)(negative ? -number : number);
+		return true;
+	}
 	for (const char *p = token->start + negative; p < token->end; p++) {
 		uint64_t digit = (uint64_t)(*p - '0');
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "record/json_unescape.h"
 
+#include <stdint.h>
 #include <string.h>
 
 static bool is_digit(char c)
@@ -87,11 +88,33 @@ static size_t utf8_length(const unsigned char *p, size_t room)
 	return length;
 }
 
+static bool is_plain(uint64_t word)
+{
+	const uint64_t ones = UINT64_MAX / 255, tops = ones << 7, escape = word ^ (ones * '\\');
+
+	return !((word | ((escape - ones) & ~escape)) & tops);
+}
+
 bool json_unescape(const char *p, const char *end, char *out)
 {
 	static const char from[] = "bfnrt\"\\/", to[] = "\b\f\n\r\t\"\\/";
 
 	while (p < end) {
+		uint64_t word;
+
+		/* Eight at a time, where all are ASCII and none is a backslash. */
+		for (; end - p >= 8; p += 8, out += 8) {
+			memcpy(&word, p, sizeof(word));
+			if (!is_plain(word))
+				break;
+			memcpy(out, &word, sizeof(word));
+		}
+		if (p == end)
+			break;
+		if ((unsigned char)*p < 0x80 && *p != '\\') {
+			*out++ = *p++;
+			continue;
+		}
 		if (*p == '\\') {
 			const char *at = p + 1 < end ? strchr(from, p[1]) : NULL;
 
