@@ -77,6 +77,9 @@ size_t csv_column_of(const struct field *row)
 	/* Most fields are figures. */
 	if (!row->key || (row->unit != UNIT_ID && row->unit != UNIT_NAME))
 		return CSV_COLUMNS;
+	/* Each of them begins with one of these letters. */
+	if (row->key[0] < 'p' || row->key[0] > 'u')
+		return CSV_COLUMNS;
 	/* No two of them begin with the same two letters. */
 	while (i < CSV_COLUMNS && (columns[i][0] != row->key[0] || columns[i][1] != row->key[1]))
 		i++;
