@@ -9,7 +9,6 @@
 #include "flight_maps.bpf.h"
 #include "looper_switch.bpf.h"
 #include "order.bpf.h"
-#include "sched_view.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -34,19 +33,23 @@ static __always_inline void flight_put(struct flight_thread *thread, __u64 in_ns
 	__u32 key = thread->first + ((__u32)count & thread->mask);
 	__u32 sequence = 2 * (__u32)(count >> (thread->order & 31)) + 1;
 	struct flight_entry *entry = bpf_map_lookup_elem(&flight_entries, &key);
-	/* From here to the end both are alike. */
-	__u64 *from = (__u64 *)&thread->waker_tgid, *to;
 
 	if (!entry)
 		return;
-	to = (__u64 *)&entry->waker_tgid;
 	ordered_set(&entry->sequence, sequence, 1);
 	entry->off_ns = thread->off_ns;
 	entry->woken_ns = thread->woken_ns;
 	entry->in_ns = in_ns;
 	entry->waker_tid = thread->waker_tid;
-	for (int i = 0; i < 4; i++)
-		to[i] = from[i];
+	entry->waker_tgid = thread->waker_tgid;
+	entry->syscall_nr = thread->syscall_nr;
+	((__u64 *)entry->waker_comm)[0] = ((__u64 *)thread->waker_comm)[0];
+	((__u64 *)entry->waker_comm)[1] = ((__u64 *)thread->waker_comm)[1];
+	entry->state = thread->off_state;
+	entry->reason = thread->reason;
+	entry->flags = thread->flags;
+	entry->off_cpu = thread->off_cpu;
+	entry->in_cpu = thread->in_cpu;
 	ordered_set(&entry->sequence, sequence + 1, 1);
 	thread->count = count + 1;
 }
@@ -68,19 +71,6 @@ static __always_inline void flight_gap(struct flight_thread *thread, __u64 from_
 /* So many measurements in a row are not held up: the clocks differ in their rates, as where
  * CLOCK_MONOTONIC is not made of what the scheduler's clock is made of. */
 #define FLIGHT_CLOCK_HELD 2
-
-/* Whom the recorder is asked for, of the two tasks of a switch; and whether somebody waits for the
- * CPU. */
-enum flight_asked { FLIGHT_LEAVES = 1, FLIGHT_COMES = 2, FLIGHT_WAITS = 4 };
-
-/* What the switch program passes on to the recorder, because it knows it already. */
-struct flight_call {
-	__u32 what;       /* enum flight_asked */
-	__u32 tid;        /* of the task that leaves; 0: idle */
-	__u32 state_bits; /* of that task, unless it was preempted */
-	__u64 clocks[2];  /* the run queue's clock and clock_task; 0: not read yet */
-	__u64 cpu_ns;     /* sum_exec_runtime of the task that leaves; 0: not read yet */
-};
 
 struct flight_clock {
 	__u64 now_ns;       /* CLOCK_MONOTONIC of when the kernel began this switch */
@@ -117,8 +107,7 @@ static __always_inline void flight_rq_clocks(const struct cpu_slot *cpu, struct 
  * interrupt or the hypervisor is ahead by too much: the one before is believed then, and how much
  * it may have changed since. */
 static __always_inline void flight_clock(struct cpu_slot *cpu, struct task_struct *prev,
-					 const struct flight_call *call, struct flight_clock *clock,
-					 bool direct)
+					 struct flight_clock *clock, bool direct)
 {
 	__u64 clocks[2] = {}, since_ns, offset_ns;
 
@@ -127,12 +116,7 @@ static __always_inline void flight_clock(struct cpu_slot *cpu, struct task_struc
 		clock->now_ns = bpf_ktime_get_ns();
 		return;
 	}
-	if (!direct && call->clocks[0]) {
-		clocks[0] = call->clocks[0];
-		clocks[1] = call->clocks[1];
-	} else {
-		flight_rq_clocks(cpu, prev, clocks, direct);
-	}
+	flight_rq_clocks(cpu, prev, clocks, direct);
 	clock->uncharged_ns = clocks[0] - clocks[1];
 	since_ns = clocks[0] - cpu->clock_read_ns;
 	if (unlikely(since_ns >= FLIGHT_CLOCK_NS)) {
@@ -150,21 +134,7 @@ static __always_inline void flight_clock(struct cpu_slot *cpu, struct task_struc
 	clock->now_ns = clocks[0] + cpu->clock_offset_ns;
 }
 
-/* What the kernel keeps of a task that leaves or comes. */
-struct flight_sums {
-	__u64 switches; /* grows by one with each switch-out */
-	__u64 delay_ns; /* run_delay */
-	__u64 jobctl;
-};
-
-/* Before 5.14 the kernel counts each arrival beside run_delay, so that the count of switches need
- * not be read. Since 4e29fb709885 it leaves out the arrival of a task that was preempted on its way
- * to sleep. */
-static __always_inline bool flight_counts_arrivals(void)
-{
-	return !bpf_core_field_exists(((struct task_struct *)0)->__state);
-}
-
+/* Both counts of switches, which lie side by side. */
 static __always_inline __u64 flight_switches(struct task_struct *task, bool direct)
 {
 	unsigned long counts[2] = {};
@@ -173,29 +143,6 @@ static __always_inline __u64 flight_switches(struct task_struct *task, bool dire
 		return task->nvcsw + task->nivcsw;
 	bpf_probe_read_kernel(counts, sizeof(counts), &task->nvcsw);
 	return counts[0] + counts[1];
-}
-
-/* task: on cpu_id. From sched_info to jobctl it is one probe read where loads are not direct. */
-static __always_inline void flight_sums(struct task_struct *task, __u32 cpu_id,
-					struct flight_sums *sums, bool direct)
-{
-	__u32 from = FIELD_AT(sched_info.pcount), delay = FIELD_AT(sched_info.run_delay) - from;
-	__u32 jobctl = FIELD_AT(jobctl) - from, most = 8 * FLIGHT_SPAN_WORDS - 8;
-	struct fast_cpu *fast = direct ? NULL : bpf_map_lookup_elem(&fast_cpus, &cpu_id);
-
-	if (fast && delay <= most && jobctl <= most) {
-		bpf_probe_read_kernel(fast->words, jobctl + 8, (void *)task + from);
-		sums->delay_ns = *(__u64 *)((void *)fast->words + delay);
-		sums->jobctl = *(__u64 *)((void *)fast->words + jobctl);
-		/* pcount; 0: the kernel was told to count none */
-		sums->switches = fast->words[0];
-		if (flight_counts_arrivals() && sums->switches)
-			return;
-	} else {
-		sums->delay_ns = TASK_FIELD(direct, task, sched_info.run_delay);
-		sums->jobctl = TASK_FIELD(direct, task, jobctl);
-	}
-	sums->switches = flight_switches(task, direct);
 }
 
 /* The run that ends now, by the kernel's own sums, which were brought up to date before this
@@ -217,7 +164,7 @@ static __always_inline void flight_end_run(struct flight_thread *thread, __u64 n
 	thread->uncharged_ns += uncharged_ns;
 	/* The thread's wake-up was not shown, or the tracepoint of the wake-up ran before that of
 	 * the switch-out. */
-	if (unlikely(!thread->woken_ns) && thread->off_state != OFF_CPU_RUNNABLE &&
+	if (!thread->woken_ns && thread->off_state != OFF_CPU_RUNNABLE &&
 	    !(thread->flags & FLIGHT_GAP)) {
 		thread->woken_ns =
 			in_ns - thread->off_ns > delay_ns ? in_ns - delay_ns : thread->off_ns;
@@ -275,8 +222,8 @@ static __always_inline const __u64 *flight_registers(struct flight_thread *threa
 
 /* Which system call prev sleeps in: looper_switch.bpf.h says how a restarted one is taken. Only the
  * words that tell the reason are read. */
-static __always_inline void flight_take_call(struct flight_thread *thread, struct task_struct *prev,
-					     bool direct)
+static __always_inline __u32 flight_reason(struct flight_thread *thread, struct task_struct *prev,
+					   __u32 state, bool direct)
 {
 	__u32 argument_1 = 0;
 	__s32 nr = -1;
@@ -285,28 +232,30 @@ static __always_inline void flight_take_call(struct flight_thread *thread, struc
 		nr = flight_call_direct(prev, &argument_1);
 	else
 		nr = flight_call(flight_registers(thread, prev, direct), &argument_1);
-	if (unlikely(nr == NR_RESTART_SYSCALL) && thread->last_nr >= 0)
+	if (nr == NR_RESTART_SYSCALL && thread->last_nr >= 0)
 		nr = thread->last_nr;
 	else if (nr >= 0)
 		thread->last_nr = nr;
 	thread->syscall_nr = nr;
-	thread->flags = argument_1 == BINDER_WRITE_READ ? FLIGHT_CALL | FLIGHT_BINDER : FLIGHT_CALL;
+	return reason_of_sleep(state, nr, argument_1);
 }
 
 /* What came before this switch-out. A switch that was not shown makes a gap and no guess, but for
  * one that came and went: whose time on the CPU the kernel's sum says. */
 static __always_inline void flight_book(struct flight_thread *thread, struct task_struct *prev,
-					const struct flight_sums *sums, __u64 cpu_ns, __u32 cpu_id,
-					__u64 now_ns, __u64 uncharged_ns)
+					__u32 cpu_id, __u64 now_ns, __u64 uncharged_ns, bool direct)
 {
-	bool whole = thread->task == (__u64)prev && sums->switches == thread->switches + 1;
+	__u64 switches = flight_switches(prev, direct);
+	__u64 cpu_ns = TASK_FIELD(direct, prev, se.sum_exec_runtime);
+	__u64 delay_ns = TASK_FIELD(direct, prev, sched_info.run_delay);
+	bool whole = thread->task == (__u64)prev && switches == thread->switches + 1;
 
-	if (unlikely(thread->state == FLIGHT_UNSEEN)) {
+	if (thread->state == FLIGHT_UNSEEN) {
 		thread->since_ns = now_ns;
-	} else if (unlikely(!thread->off_ns) && whole) {
+	} else if (!thread->off_ns && whole) {
 		/* It was on a CPU when it was first seen. */
-	} else if (likely(whole)) {
-		if (likely(thread->state == FLIGHT_ON)) {
+	} else if (whole) {
+		if (thread->state == FLIGHT_ON) {
 			uncharged_ns -= thread->in_uncharged_ns;
 		} else {
 			uncharged_ns = 0;
@@ -314,37 +263,33 @@ static __always_inline void flight_book(struct flight_thread *thread, struct tas
 			thread->flags |= FLIGHT_PLACED;
 			thread->in_cpu = cpu_id;
 		}
-		flight_end_run(thread, now_ns, cpu_ns - thread->cpu_ns,
-			       sums->delay_ns - thread->delay_ns, uncharged_ns);
+		flight_end_run(thread, now_ns, cpu_ns - thread->cpu_ns, delay_ns - thread->delay_ns,
+			       uncharged_ns);
 	} else {
-		/* The count is looked at here alone: whether it was before the switch-in or behind
-		 * it that a switch was not shown is not known. */
-		flight_gap(thread, thread->off_ns ?: thread->in_ns);
+		if (thread->state == FLIGHT_ON && thread->off_ns)
+			flight_put(thread, thread->in_ns);
+		flight_gap(thread, thread->state == FLIGHT_ON ? thread->in_ns : thread->off_ns);
 		flight_put(thread, now_ns);
 	}
-	thread->switches = sums->switches;
+	thread->switches = switches;
 	thread->cpu_ns = cpu_ns;
-	thread->delay_ns = sums->delay_ns;
+	thread->delay_ns = delay_ns;
 }
 
 /* The task that leaves. */
-static __always_inline void flight_out(struct task_struct *prev, const struct flight_call *call,
-				       struct cpu_slot *cpu, __u32 cpu_id, bool preempted,
+static __always_inline void flight_out(struct task_struct *prev, __u32 tid, struct cpu_slot *cpu,
+				       __u32 cpu_id, __u32 state_bits, bool preempted,
 				       const struct flight_clock *clock, bool direct)
 {
-	__u32 index, state_bits = call->state_bits, state = off_state_of(state_bits, preempted);
-	__u64 now_ns = clock->now_ns, cpu_ns = direct ? 0 : call->cpu_ns;
+	__u32 index, state = off_state_of(state_bits, preempted);
+	__u64 now_ns = clock->now_ns;
 	struct flight_thread *thread;
-	struct flight_sums sums;
 
-	thread = flight_of(call->tid, &index);
+	thread = flight_of(tid, &index);
 	if (!thread)
 		return;
-	if (!cpu_ns)
-		cpu_ns = TASK_FIELD(direct, prev, se.sum_exec_runtime);
-	flight_sums(prev, cpu_id, &sums, direct);
 	ordered_add(&thread->begun, 1);
-	flight_book(thread, prev, &sums, cpu_ns, cpu_id, now_ns, clock->uncharged_ns);
+	flight_book(thread, prev, cpu_id, now_ns, clock->uncharged_ns, direct);
 	thread->state = FLIGHT_OFF;
 	thread->off_ns = now_ns;
 	thread->woken_ns = 0;
@@ -358,11 +303,11 @@ static __always_inline void flight_out(struct task_struct *prev, const struct fl
 		if (is_throttled(prev, direct))
 			thread->reason = LOOPER_REASON_THROTTLED;
 		flight_wait_for(thread, cpu, cpu_id, index, now_ns);
-	} else if (is_frozen_by(prev, state_bits, sums.jobctl, direct)) {
+	} else if (is_frozen(prev, state_bits, direct)) {
 		state = OFF_CPU_STOPPED;
 		thread->reason = LOOPER_REASON_FROZEN;
 	} else {
-		flight_take_call(thread, prev, direct);
+		thread->reason = flight_reason(thread, prev, state, direct);
 	}
 	thread->off_state = state;
 	thread->task = (__u64)prev;
@@ -383,27 +328,29 @@ static __always_inline void flight_in(struct task_struct *next, __u32 tid, struc
 {
 	__u64 now_ns = clock->now_ns;
 	struct flight_thread *thread;
-	struct flight_sums sums;
+	__u64 switches;
 	__u32 index;
 
 	thread = flight_of(tid, &index);
 	if (!thread)
 		return;
+	switches = flight_switches(next, direct);
 	ordered_add(&thread->begun, 1);
-	if (unlikely(thread->state == FLIGHT_UNSEEN)) {
+	if (thread->state == FLIGHT_UNSEEN) {
 		thread->since_ns = now_ns;
-	} else if (unlikely(thread->state == FLIGHT_ON)) {
-		flight_gap(thread, thread->off_ns ?: thread->in_ns);
-	} else if (unlikely(thread->task != (__u64)next)) {
+	} else if (thread->state == FLIGHT_ON) {
+		if (thread->off_ns)
+			flight_put(thread, thread->in_ns);
+		flight_gap(thread, thread->in_ns);
+	} else if (thread->task != (__u64)next || switches != thread->switches) {
 		flight_gap(thread, thread->off_ns);
 	}
 	/* The sum of the waits has no more than the last switch-out's yet: the kernel adds this one
 	 * behind the tracepoint. */
-	if (unlikely(!thread->off_ns || (thread->flags & FLIGHT_GAP))) {
-		flight_sums(next, cpu_id, &sums, direct);
-		thread->switches = sums.switches;
+	if (!thread->off_ns || (thread->flags & FLIGHT_GAP)) {
+		thread->switches = switches;
 		thread->cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
-		thread->delay_ns = sums.delay_ns;
+		thread->delay_ns = TASK_FIELD(direct, next, sched_info.run_delay);
 	}
 	if (thread->task != (__u64)next)
 		thread->registers = 0;
@@ -469,19 +416,20 @@ static __always_inline void flight_turn(struct cpu_slot *cpu, __u32 cpu_id,
 	*(volatile __u64 *)&cpu->flight_turns += 1;
 }
 
-/* What the recorder does at a switch, behind all else of the program. */
+/* What the recorder does at a switch, behind all else of the program. tid: of prev, 0: idle.
+ * leaving, coming: their slots say that they are recorded. */
 static __always_inline void flight_switch(struct cpu_slot *cpu, __u32 cpu_id,
 					  struct task_struct *prev, struct task_struct *next,
-					  const struct flight_call *call, bool preempted,
-					  bool direct)
+					  __u32 tid, __u32 state_bits, bool preempted, bool leaving,
+					  bool coming, bool direct)
 {
 	struct flight_clock clock;
 
-	flight_clock(cpu, prev, call, &clock, direct);
-	if (unlikely(cpu->flight_waits))
-		flight_turn(cpu, cpu_id, prev, call->tid, clock.now_ns, direct);
-	if (call->what & FLIGHT_LEAVES)
-		flight_out(prev, call, cpu, cpu_id, preempted, &clock, direct);
-	if (call->what & FLIGHT_COMES)
+	flight_clock(cpu, prev, &clock, direct);
+	if (cpu->flight_waits)
+		flight_turn(cpu, cpu_id, prev, tid, clock.now_ns, direct);
+	if (leaving)
+		flight_out(prev, tid, cpu, cpu_id, state_bits, preempted, &clock, direct);
+	if (coming)
 		flight_in(next, cpu->tid, cpu, cpu_id, &clock, direct);
 }

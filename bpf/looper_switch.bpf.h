@@ -45,19 +45,13 @@ static __always_inline __u32 spell_reason(const struct looper_slot *slot, struct
 /* Freezers of cgroup v1, of v2 and of the system each park a task in another state: the
  * refrigerator of before 6.1 sets PF_FROZEN and TASK_UNINTERRUPTIBLE, the trap of v2 sleeps
  * interruptibly. */
-static __always_inline bool is_frozen_by(struct task_struct *task, __u32 state_bits, __u64 jobctl,
-					 bool direct)
+static __always_inline bool is_frozen(struct task_struct *task, __u32 state_bits, bool direct)
 {
 	if (state_bits & TASK_FROZEN_BIT)
 		return true;
 	if (state_bits & TASK_UNINTERRUPTIBLE_BIT)
 		return TASK_FIELD(direct, task, flags) & PF_FROZEN_BIT;
-	return jobctl & JOBCTL_TRAP_FREEZE_BIT;
-}
-
-static __always_inline bool is_frozen(struct task_struct *task, __u32 state_bits, bool direct)
-{
-	return is_frozen_by(task, state_bits, TASK_FIELD(direct, task, jobctl), direct);
+	return TASK_FIELD(direct, task, jobctl) & JOBCTL_TRAP_FREEZE_BIT;
 }
 
 /* It went and came without a switch that was shown: the kernel's sums say how long it was away. */

@@ -154,7 +154,6 @@ static __always_inline void switch_whole(bool preempted, struct task_struct *pre
 	if (watch_loopers)
 		flight->what = watch_switch(slot, cpu, &out, prev, next, prev_state, direct);
 	flight->tid = out.tid;
-	flight->state_bits = prev_state;
 }
 
 /* ctx: the tracepoint's arguments. One copy of this in each program: behind both ways. */
@@ -166,7 +165,9 @@ static __always_inline void switch_flight(__u64 *ctx, const struct flight_call *
 
 	if (!cpu)
 		return;
-	flight_switch(cpu, cpu_id, prev, (struct task_struct *)ctx[2], flight, ctx[0], direct);
+	flight_switch(cpu, cpu_id, prev, (struct task_struct *)ctx[2], flight->tid,
+		      has_prev_state ? ctx[3] : task_state(prev, direct), ctx[0],
+		      flight->what & FLIGHT_LEAVES, flight->what & FLIGHT_COMES, direct);
 }
 
 /* For the compiler these are other arguments: it must not keep those of the fast way in registers

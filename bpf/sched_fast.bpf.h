@@ -5,11 +5,33 @@
  * nothing has happened, and sched.bpf.c goes the whole way. There is no call to a part here but the
  * probe reads and, at the end, book_time, so that the values stay in registers. */
 #pragma once
-#include "flight.bpf.h"
+#include "abi/flight.h"
 #include "sched_slot.bpf.h"
 
+#define FAST_RECENT 64
 /* How kernel threads wait for work. */
 #define FAST_TASK_IDLE (TASK_UNINTERRUPTIBLE_BIT | TASK_NOLOAD_BIT)
+
+/* What the program without direct loads keeps for each CPU: the tids of tasks that came lately,
+ * found by the task's address and believed where the slot of the tid has that address too. */
+struct fast_cpu {
+	__u64 idle; /* address of the CPU's idle task; 0: not seen yet */
+	__u32 recent[FAST_RECENT];
+};
+
+/* Whom the flight recorder is asked for, of the two tasks of a switch, and who leaves. */
+enum { FLIGHT_LEAVES = 1, FLIGHT_COMES = 2, FLIGHT_WAITS = 4 };
+
+struct flight_call {
+	__u32 what, tid;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* CPUs, where loads are not direct */
+	__type(key, __u32);
+	__type(value, struct fast_cpu);
+} fast_cpus SEC(".maps");
 
 /* Who comes, without a probe read if it came lately. ids->tgid is 0 where its slot has it. */
 static __always_inline void fast_ids(__u64 next, struct fast_cpu *fast, struct task_ids *ids)
@@ -72,7 +94,7 @@ static __always_inline bool is_common(const struct task_slot *slot, const struct
  * switch. So one key serves all look-ups, and the rare parts stand behind. */
 static __always_inline bool switch_fast(__u64 *ctx, struct flight_call *flight, bool direct)
 {
-	__u32 key = bpf_get_smp_processor_id(), tid, state = 0, timed = 0, slice = 0, what = 0;
+	__u32 key = bpf_get_smp_processor_id(), tid, state, timed = 0, slice = 0, what = 0;
 	struct cpu_slot *cpu = bpf_map_lookup_elem(&cpus, &key);
 	struct task_struct *prev = (struct task_struct *)ctx[1], *next;
 	struct fast_cpu *fast = NULL;
@@ -136,13 +158,7 @@ static __always_inline bool switch_fast(__u64 *ctx, struct flight_call *flight, 
 	if (likely(tid && ids.tid)) {
 		ordered_add(&cpu->sequence, 1); /* odd: being written */
 	} else {
-		if (watch_flight && !direct && what) {
-			/* The recorder's clock comes along. */
-			flight_rq_clocks(cpu, prev, flight->clocks, false);
-			now_ns = flight->clocks[0];
-		} else {
-			now_ns = fast_clock(cpu, prev, direct);
-		}
+		now_ns = fast_clock(cpu, prev, direct);
 		ordered_add(&cpu->sequence, 1);
 		if (!tid)
 			cpu->idle_ns += now_ns - cpu->since_ns;
@@ -156,14 +172,11 @@ static __always_inline bool switch_fast(__u64 *ctx, struct flight_call *flight, 
 	if (watch_flight) {
 		flight->what = what;
 		flight->tid = tid;
-		flight->state_bits = state;
 	}
 	/* Behind all the rest, so that nothing has to outlive the call. */
 	if (split_time && timed) {
 		__u64 cpu_ns = TASK_FIELD(direct, prev, se.sum_exec_runtime);
 
-		if (watch_flight && !direct)
-			flight->cpu_ns = cpu_ns;
 		if (!book_time_quick(tid, was_in_ns, cpu_ns, slice))
 			book_time(tid, was_in_ns, cpu_ns, slice);
 	}

@@ -33,10 +33,6 @@ enum flight_flag {
 	FLIGHT_QUEUED = 2,
 	/* The switch-in alone was not shown: in_ns is from what the run behind it was charged. */
 	FLIGHT_PLACED = 4,
-	/* It slept: why says its system call, which the reader of the ring looks up (as the table
-	 * of all calls would be in each switch's way), and FLIGHT_BINDER: an ioctl is binder's. */
-	FLIGHT_CALL = 8,
-	FLIGHT_BINDER = 16,
 };
 
 /* One spell of a thread off its CPU, written when the run behind it has ended: from in_ns on until
@@ -56,7 +52,7 @@ struct flight_entry {
 	__s32 syscall_nr;            /* that it slept in; -1: none */
 	char waker_comm[FLIGHT_COMM_LEN];
 	__u8 state;  /* enum off_cpu_state of abi/sched.h */
-	__u8 reason; /* enum looper_reason of abi/looper.h; see FLIGHT_CALL */
+	__u8 reason; /* enum looper_reason of abi/looper.h */
 	__u8 flags;  /* enum flight_flag */
 	__u8 reserved;
 	__u16 off_cpu; /* on whose queue it waited for a CPU, as far as is known */
@@ -81,33 +77,29 @@ struct flight_thread {
 	__u32 first, mask; /* index of its first entry; how many it has, less 1 */
 	/* by the switch program */
 	__u64 count;            /* entries written */
+	__u64 since_ns;         /* the first switch that was shown; before it nothing is known */
 	__u64 task;             /* its kernel address, to be compared only */
 	__u64 registers;        /* where its registers of user space are; 0: not asked yet */
-	__u64 switches;         /* how often it left its CPU as of its last switch-out */
+	__u64 switches;         /* nvcsw + nivcsw as of its last switch-out */
 	__u64 cpu_ns, delay_ns; /* sum_exec_runtime and run_delay as of then */
 	__u64 in_uncharged_ns;
 	/* Over all runs that ended since since_ns, gaps not among them: what was charged, what it
 	 * waited on queues before, what interrupts and the hypervisor took. The kernel's sums. */
 	__u64 charged_ns, queued_ns, uncharged_ns;
 	/* The present spell, or where state is FLIGHT_ON the one before this run: in_ns is when its
-	 * switch-in was told. off_ns 0: none was seen to begin yet. It lies here as it does in
-	 * flight_entry, so that the program copies whole words. */
-	__u64 off_ns;
+	 * switch-in was told. off_ns 0: none was seen to begin yet. */
+	__u64 in_ns, off_ns;
 	__u64 woken_ns; /* 0: not since it left */
-	__u64 in_ns;
-	__s32 last_nr;
-	__u32 waker_tid, waker_tgid;
-	__s32 syscall_nr;
-	char waker_comm[FLIGHT_COMM_LEN];
-	__u8 off_state, reason, flags, dead;
-	__u16 off_cpu, in_cpu;
-	/* Not of the spell. */
 	__u32 state;    /* enum flight_state */
-	__u16 waiting;  /* on the queue of off_cpu; 0: not */
-	__u16 order;    /* log2 of mask + 1, set by user space */
 	__u32 missed;   /* gaps */
-	__u32 placed;   /* switch-ins that were not shown and are no gap: FLIGHT_PLACED */
-	__u64 since_ns; /* the first switch that was shown; before it nothing is known */
+	__s32 syscall_nr, last_nr;
+	__u8 off_state, reason, dead, flags;
+	__u16 off_cpu, in_cpu;
+	__u32 order, reserved; /* log2 of mask + 1, set by user space */
+	char waker_comm[FLIGHT_COMM_LEN];
+	__u32 waker_tid, waker_tgid;
+	__u32 waiting; /* on the queue of off_cpu; 0: not */
+	__u32 placed;  /* switch-ins that were not shown and are no gap: FLIGHT_PLACED */
 };
 
 /* Who ran on a CPU while a watched thread waited for it. sequence as that of an entry; how many
@@ -128,15 +120,6 @@ struct flight_change {
 
 _Static_assert(sizeof(struct flight_change) == 16, "no holes");
 _Static_assert(sizeof(struct flight_entry) == 64, "one cache line");
-_Static_assert(sizeof(struct flight_thread) == 192, "three cache lines");
-#define FLIGHT_SAME(entry, thread)                                                         \
-	_Static_assert(__builtin_offsetof(struct flight_thread, thread) -                  \
-				       __builtin_offsetof(struct flight_thread, off_ns) == \
-			       __builtin_offsetof(struct flight_entry, entry),             \
-		       "a spell lies alike in both")
-FLIGHT_SAME(waker_tid, waker_tid);
-FLIGHT_SAME(waker_comm, waker_comm);
-FLIGHT_SAME(state, off_state);
-FLIGHT_SAME(in_cpu, in_cpu);
+_Static_assert(sizeof(struct flight_thread) == 200, "no holes");
 _Static_assert(sizeof(struct flight_turn) == 48, "no holes");
 _Static_assert(FLIGHT_THREADS < 256 && FLIGHT_THREADS % 64 == 0, "an index + 1 is a byte");

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What flight_kernel.c, flight_read.c and flight_view.c share. */
 #pragma once
-#include "abi/syscall_reason.h"
 #include "kernel/flight_kernel.h"
 
 #define FLIGHT_ENTRIES_BYTES \
@@ -39,22 +38,6 @@ struct flight_kernel {
 	struct flight_turn *few_turns;     /* of one wait: FLIGHT_TURNS */
 	uint64_t missed_gone, placed_gone; /* of rows that are free again */
 };
-
-/* What the program left to the reader, of a spell that was copied: see FLIGHT_CALL. */
-static inline uint8_t flight_reason(uint8_t flags, uint8_t state, int32_t syscall_nr,
-				    uint8_t reason)
-{
-	if (!(flags & FLIGHT_CALL))
-		return reason;
-	return (uint8_t)reason_of_sleep(state, syscall_nr,
-					flags & FLIGHT_BINDER ? BINDER_WRITE_READ : 0);
-}
-
-static inline void flight_tell_reason(struct flight_thread *thread)
-{
-	thread->reason =
-		flight_reason(thread->flags, thread->off_state, thread->syscall_nr, thread->reason);
-}
 
 /* At what frequency the CPU ran at at_ns, CLOCK_MONOTONIC, in kHz, and until when: UINT64_MAX, up
  * to now. 0: not known. */

@@ -34,11 +34,8 @@ static bool read_thread(const struct flight_kernel *kernel, uint32_t index,
 
 		memcpy(to, from, sizeof(*to));
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if (__atomic_load_n(&from->begun, __ATOMIC_ACQUIRE) == ended &&
-		    to->ended == ended) {
-			flight_tell_reason(to);
+		if (__atomic_load_n(&from->begun, __ATOMIC_ACQUIRE) == ended && to->ended == ended)
 			return true;
-		}
 	}
 	return false;
 }
@@ -55,10 +52,8 @@ static bool read_entry(const struct flight_kernel *kernel, const struct flight_t
 		return false;
 	memcpy(to, from, sizeof(*to));
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (__atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE) != wanted || to->sequence != wanted)
-		return false;
-	to->reason = flight_reason(to->flags, to->state, to->syscall_nr, to->reason);
-	return true;
+	return __atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE) == wanted &&
+	       to->sequence == wanted;
 }
 
 static uint64_t oldest(const struct flight_thread *thread)

@@ -53,7 +53,6 @@ bool flight_kernel_peek(const struct flight_kernel *kernel, uint32_t index,
 	uint32_t ended = __atomic_load_n(&from->ended, __ATOMIC_ACQUIRE);
 
 	memcpy(to, from, sizeof(*to));
-	flight_tell_reason(to);
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	return __atomic_load_n(&from->begun, __ATOMIC_ACQUIRE) == ended && to->ended == ended;
 }
