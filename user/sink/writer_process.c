@@ -197,7 +197,8 @@ static int drain(struct writer_shared *shared, struct output *output)
 	if (output->store) {
 		int gone = store_writer_tick(output->store);
 
-		err = gone ?: err;
+		if (gone)
+			err = gone;
 	}
 	return err;
 }
