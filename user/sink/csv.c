@@ -11,6 +11,7 @@
 #include "record/fields.h"
 #include "record/histogram.h"
 #include "sink/csv_cells.h"
+#include "sink/csv_plan.h"
 #include "sink/csv_subject.h"
 #include "util/clock.h"
 
@@ -33,6 +34,7 @@ struct csv {
 	size_t path_length;
 	uint64_t subjects; /* so far */
 	uint64_t head_of;  /* the id of the subject whose row's head is in `head` */
+	struct csv_plans *plans;
 	struct csv_cells head, rows;
 };
 
@@ -69,30 +71,50 @@ static void put_head(struct csv *csv, const struct csv_subject *subject)
 	csv->head_of = subject->id;
 }
 
-/* All of a row but its value. `made_up`: the key path has keys of counters or events in it, which
- * a file can make up. */
-static void begin_row(struct csv *csv, const struct csv_subject *subject, const char *unit,
-		      bool made_up)
+static void begin_any(struct csv *csv, const struct csv_subject *subject)
 {
 	if (csv->head_of != subject->id)
 		put_head(csv, subject);
 	if (csv->rows.length > sizeof(csv->rows.bytes) - ROW_BYTES)
 		csv_cells_flush(&csv->rows, csv->to);
 	csv_put_bytes(&csv->rows, csv->head.bytes, csv->head.length);
+}
+
+/* All of a row but its value. `made_up`: the key path has keys of counters or events in it, which
+ * a file can make up. */
+static void begin_row(struct csv *csv, const struct csv_subject *subject, const char *unit,
+		      bool made_up)
+{
+	begin_any(csv, subject);
 	if (made_up)
 		csv_put_text(&csv->rows, csv->path, csv->path_length);
 	else
 		csv_put_bytes(&csv->rows, csv->path, csv->path_length);
 	csv_put_plain(&csv->rows, ",");
-	/* Of a few bytes: no call for them. */
-	while (*unit)
-		csv->rows.bytes[csv->rows.length++] = *unit++;
+	csv_put_plain(&csv->rows, unit);
 	csv_put_plain(&csv->rows, ",");
 }
 
 static void end_row(struct csv *csv)
 {
 	csv_put_plain(&csv->rows, "\r\n");
+}
+
+/* The row of a whole number, by the plan of its field: nearly all rows are of this kind. */
+static void put_whole_row(struct csv *csv, const struct csv_subject *subject,
+			  const struct csv_plan_row *plan, const struct csv_number *number,
+			  size_t prefix)
+{
+	if (prefix + (prefix > 0) + plan->key_length >= sizeof(csv->path))
+		return;
+	begin_any(csv, subject);
+	if (prefix) {
+		csv_put_bytes(&csv->rows, csv->path, prefix);
+		csv_put_bytes(&csv->rows, ".", 1);
+	}
+	csv_put_bytes(&csv->rows, plan->tail, plan->tail_length);
+	csv_put_whole(&csv->rows, number->value, number->is_signed);
+	end_row(csv);
 }
 
 /* ---- values ---- */
@@ -157,7 +179,7 @@ static void put_rows(struct csv *csv, const struct csv_subject *parent,
 
 		subject.id = ++csv->subjects;
 		subject.name = NULL;
-		csv_know_subject(&subject, type, rows + i * type->size, true);
+		csv_know_subject(&subject, csv->plans, type, rows + i * type->size, true);
 		put_fields(csv, &subject, type, rows + i * type->size, prefix);
 	}
 }
@@ -167,7 +189,7 @@ static void put_object(struct csv *csv, const struct csv_subject *parent,
 {
 	struct csv_subject subject = *parent;
 
-	if (csv_know_subject(&subject, type, object, false))
+	if (csv_know_subject(&subject, csv->plans, type, object, false))
 		subject.id = ++csv->subjects;
 	put_fields(csv, &subject, type, object, prefix);
 }
@@ -267,7 +289,7 @@ static void put_totals(struct csv *csv, const struct csv_subject *subject,
 }
 
 static void put_field(struct csv *csv, const struct csv_subject *subject, const struct field *row,
-		      const void *object, size_t prefix)
+		      const struct csv_plan_row *plan, const void *object, size_t prefix)
 {
 	const void *place = (const char *)object + row->offset;
 	const void *more = (const char *)object + row->more_offset;
@@ -281,8 +303,9 @@ static void put_field(struct csv *csv, const struct csv_subject *subject, const 
 		return;
 	}
 	if (row->kind == FIELD_PARTS) {
+		/* Objects each, which have no row of their own. */
 		for (size_t i = 0; (part = record_next_part(&i));)
-			put_field(csv, subject, part, object, prefix);
+			put_field(csv, subject, part, NULL, object, prefix);
 		return;
 	}
 	if (row->kind == FIELD_EVENT_KEYS) {
@@ -293,15 +316,11 @@ static void put_field(struct csv *csv, const struct csv_subject *subject, const 
 		put_totals(csv, subject, object, prefix);
 		return;
 	}
-	if (csv_column_of(row) < CSV_COLUMNS)
+	if (plan && plan->column < CSV_COLUMNS)
 		return;
 	/* Most fields are numbers, and many of them absent: that is asked first. */
-	if (csv_number_of(row, place, &number)) {
-		if (!add_key(csv, prefix, row->key))
-			return;
-		begin_row(csv, subject, field_unit_name(row), false);
-		csv_put_whole(&csv->rows, number.value, number.is_signed);
-		end_row(csv);
+	if (plan && csv_number_of(row, place, &number)) {
+		put_whole_row(csv, subject, plan, &number, prefix);
 		return;
 	}
 	if (row->kind < FIELD_DOUBLE || row->kind == FIELD_OPT_U64 || row->kind == FIELD_OPT_I64)
@@ -364,8 +383,12 @@ static void put_field(struct csv *csv, const struct csv_subject *subject, const 
 static void put_fields(struct csv *csv, const struct csv_subject *subject,
 		       const struct field_type *type, const void *object, size_t prefix)
 {
-	for (size_t i = 0; i < type->count; i++)
-		put_field(csv, subject, &type->fields[i], object, prefix);
+	const struct csv_plan_row *plan = csv_plan_of(csv->plans, type);
+
+	if (!plan)
+		csv->rows.err = csv->rows.err ?: -ENOMEM;
+	for (size_t i = 0; plan && i < type->count; i++)
+		put_field(csv, subject, &type->fields[i], &plan[i], object, prefix);
 }
 
 /* ---- the sink ---- */
@@ -419,6 +442,7 @@ static int csv_finish(struct sink *sink, uint64_t deadline_mono_ns)
 
 static void csv_close(struct sink *sink)
 {
+	csv_plans_free(((struct csv *)sink)->plans);
 	free(sink);
 }
 
@@ -428,8 +452,12 @@ struct sink *csv_sink_new(FILE *to)
 		.name = "csv", .write = csv_write, .finish = csv_finish, .close = csv_close};
 	struct csv *csv = calloc(1, sizeof(*csv));
 
-	if (!csv)
+	if (csv)
+		csv->plans = csv_plans_new();
+	if (!csv || !csv->plans) {
+		free(csv);
 		return NULL;
+	}
 	csv->base.ops = &ops;
 	csv->to = to;
 	csv_put_plain(&csv->rows, HEAD);

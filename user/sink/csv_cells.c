@@ -53,14 +53,26 @@ void csv_put_text(struct csv_cells *cells, const char *text, size_t length)
 
 void csv_put_whole(struct csv_cells *cells, uint64_t value, bool is_signed)
 {
-	bool negative = is_signed && (int64_t)value < 0;
+	static const char pairs[] = "0001020304050607080910111213141516171819"
+				    "2021222324252627282930313233343536373839"
+				    "4041424344454647484950515253545556575859"
+				    "6061626364656667686970717273747576777879"
+				    "8081828384858687888990919293949596979899";
 	char digits[24], *end = digits + sizeof(digits), *at = end;
+	bool negative = is_signed && (int64_t)value < 0;
 
 	if (negative)
 		value = -value;
-	do
-		*--at = (char)('0' + value % 10);
-	while (value /= 10);
+	for (; value >= 100; value /= 100) {
+		at -= 2;
+		memcpy(at, pairs + 2 * (value % 100), 2);
+	}
+	if (value >= 10) {
+		at -= 2;
+		memcpy(at, pairs + 2 * value, 2);
+	} else {
+		*--at = (char)('0' + value);
+	}
 	if (negative)
 		*--at = '-';
 	csv_put_bytes(cells, at, (size_t)(end - at));

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "sink/csv_plan.h"
+
 static const char *const columns[CSV_COLUMNS] = {"pid",     "tid",     "uid",
 						 "package", "process", "thread"};
 
@@ -77,30 +79,25 @@ size_t csv_column_of(const struct field *row)
 	/* Most fields are figures. */
 	if (!row->key || (row->unit != UNIT_ID && row->unit != UNIT_NAME))
 		return CSV_COLUMNS;
-	/* Each of them begins with one of these letters. */
-	if (row->key[0] < 'p' || row->key[0] > 'u')
-		return CSV_COLUMNS;
-	/* No two of them begin with the same two letters. */
-	while (i < CSV_COLUMNS && (columns[i][0] != row->key[0] || columns[i][1] != row->key[1]))
+	while (i < CSV_COLUMNS && strcmp(columns[i], row->key) != 0)
 		i++;
-	if (i < CSV_COLUMNS && strcmp(columns[i], row->key) != 0)
-		return CSV_COLUMNS;
 	return i;
 }
 
-bool csv_know_subject(struct csv_subject *subject, const struct field_type *type,
-		      const void *object, bool in_list)
+bool csv_know_subject(struct csv_subject *subject, struct csv_plans *plans,
+		      const struct field_type *type, const void *object, bool in_list)
 {
+	const struct csv_plan_row *plan = csv_plan_of(plans, type);
 	bool any = false;
 
-	for (size_t i = 0; i < type->count; i++) {
+	for (size_t i = 0; plan && i < type->count; i++) {
 		const struct field *row = &type->fields[i];
 		const void *place = (const char *)object + row->offset;
-		size_t column = csv_column_of(row), length;
+		size_t column = plan[i].column, length;
 		const char *text;
 
 		if (row->kind == FIELD_INLINE) {
-			any |= csv_know_subject(subject, row->of, place, in_list);
+			any |= csv_know_subject(subject, plans, row->of, place, in_list);
 		} else if (column < CSV_COLUMNS) {
 			any = true;
 			subject->texts[column] = csv_text_of(row, place, &subject->lengths[column]);

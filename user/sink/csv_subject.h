@@ -3,6 +3,8 @@
 #pragma once
 #include "jankscope/field.h"
 
+struct csv_plans;
+
 /* pid, tid, uid, package, process, thread. */
 #define CSV_COLUMNS 6
 
@@ -28,6 +30,6 @@ bool csv_number_of(const struct field *row, const void *place, struct csv_number
 /* The column that a field has, and no row of its own; CSV_COLUMNS: none. */
 size_t csv_column_of(const struct field *row);
 /* What the fields of an object say about whose values its others are; `in_list`: its first text
- * that has no column is its name. True: anything. */
-bool csv_know_subject(struct csv_subject *subject, const struct field_type *type,
-		      const void *object, bool in_list);
+ * that has no column is its name. True: anything. Where a plan finds no memory nothing is known. */
+bool csv_know_subject(struct csv_subject *subject, struct csv_plans *plans,
+		      const struct field_type *type, const void *object, bool in_list);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is the same in each row of the table that a field makes, worked out once: a recording of
+ * days has millions of them (csv.h). */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+struct field_type;
+
+struct csv_plan_row {
+	const char *tail; /* the field's key, unit and two commas, as they stand behind its path */
+	uint16_t key_length, tail_length;
+	uint8_t column; /* csv_column_of() */
+};
+
+struct csv_plans;
+
+/* NULL with errno ENOMEM. */
+struct csv_plans *csv_plans_new(void);
+void csv_plans_free(struct csv_plans *plans);
+/* A row for each field of the type; they live as long as the plans. NULL: no memory. */
+const struct csv_plan_row *csv_plan_of(struct csv_plans *plans, const struct field_type *type);
