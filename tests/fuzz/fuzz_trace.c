@@ -48,6 +48,8 @@ static void feed(const struct trace_events *events, void *ctx, const uint8_t *da
 	for (size_t at = 0; at < size; at += piece)
 		perfetto_feed(perfetto, data + at, size - at < piece ? size - at : piece);
 	perfetto_finish(perfetto);
+	if (perfetto_clock_error(perfetto, 0, INT64_MAX) < 0)
+		abort();
 	perfetto_free(perfetto);
 #else
 	struct trace_text *text = trace_text_new(events, ctx);
@@ -129,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		feed(late_events(), late, data, size, piece);
 		late_finish(late);
 		late_free(late);
-		if (!late_why_plan(why, analysis)) {
+		if (!late_why_plan(why, analysis, NULL)) {
 			feed(late_why_events(), why, data, size, piece);
 			late_why_finish(why);
 			late_why_each(why, check_jank, &sum);

@@ -287,7 +287,7 @@ int late_why_plan(struct late_why *why, const struct analysis *analysis,
 	why->by_time = calloc(kept + 1, sizeof(struct late *));
 	if (why->err || !why->by_key || !why->by_time || make_crews(why))
 		return -ENOMEM;
-	for (size_t i = 0; i < kept; i++)
+	for (size_t i = 0; first && i < kept; i++)
 		why->frames[i].clock_error_ns = trace_reader_clock_error(
 			first, why->frames[i].begin_ns, why->frames[i].end_ns);
 	for (size_t i = 0; i < kept; i++)

@@ -24,7 +24,8 @@ void late_why_free(struct late_why *why);
 void late_why_frame(void *ctx, const struct timeline_late *late);
 struct thread_table *late_why_threads(struct late_why *why);
 
-/* The first pass is over; first: its reader. The analysis must outlive the rest. 0 or -ENOMEM. */
+/* The first pass is over; first: its reader, which knows by how much the trace's clocks may be off;
+ * NULL: by nothing. The analysis must outlive the rest. 0 or -ENOMEM. */
 int late_why_plan(struct late_why *why, const struct analysis *analysis,
 		  const struct trace_reader *first);
 /* Late frames that were asked for. */
