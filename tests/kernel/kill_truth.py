@@ -297,12 +297,16 @@ def recorder_alone(_):
 
 def kill_all(recorder, kinds):
     """All of these kinds at the same time, until none of those that were there is left."""
-    pids = [p for kind in kinds for p in recorder.of_kind(kind)]
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    for pid in pids:
+    stopped = []
+    for pid in [p for kind in kinds for p in recorder.of_kind(kind)]:
+        try:
+            os.kill(pid, signal.SIGSTOP)
+            stopped.append(pid)
+        except ProcessLookupError:
+            pass  # it ended after the look
+    for pid in stopped:
         kill(pid)
-    return len(pids)
+    return len(stopped)
 
 
 def zombies_of(pid):

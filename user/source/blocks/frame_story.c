@@ -139,7 +139,10 @@ static int fill_chain(struct frame_story *story, struct record_jank *jank)
 			stacks[stack_count++] = sample->stack;
 	}
 	if (!best.count && best.end != CHAIN_DEADLOCK)
-		return 0;
+		return jank->cause == JANK_CAUSE_LOCK || jank->cause == JANK_CAUSE_BINDER
+			       ? missing_list_set(&jank->missing, "chain",
+						  "no sample fell into the wait")
+			       : 0;
 	blocks_refresh_calls(story->blocks, &best, true);
 	for (size_t i = 0; i < best.count; i++) {
 		const char *name =

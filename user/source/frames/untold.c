@@ -127,11 +127,26 @@ static int keep_texts(struct untold *one)
 	return 0;
 }
 
+/* Which key of the record a cause leaves to the samples; NULL: it says all by itself. */
+static const char *sampled_key(enum jank_cause cause)
+{
+	switch (cause) {
+	case JANK_CAUSE_MAIN_CPU:
+	case JANK_CAUSE_RENDER_CPU:
+		return "stacks";
+	case JANK_CAUSE_LOCK:
+	case JANK_CAUSE_BINDER:
+		return "chain";
+	default:
+		return NULL;
+	}
+}
+
 int frames_untold_add(struct frames_untold *untold, struct record_jank *jank)
 {
 	struct untold *one = calloc(1, sizeof(*one));
 	bool crowded = untold->count >= MOST;
-	const char *why;
+	const char *what = sampled_key(jank->cause);
 
 	if (!one) {
 		why_record_free(jank);
@@ -147,19 +162,15 @@ int frames_untold_add(struct frames_untold *untold, struct record_jank *jank)
 			     : frame_story_begin(untold->sampler, jank->pid, jank->window_start_ns,
 						 jank->window_end_ns);
 	one->until_ns = clock_now_ns(CLOCK_MONOTONIC) + WAIT_NS;
-	why = one->story ? NULL
-	      : crowded  ? "too many late frames waited for their stacks"
-	      : errno    ? "no memory"
-			 : NULL;
-	if (why && (jank->cause == JANK_CAUSE_LOCK || jank->cause == JANK_CAUSE_BINDER))
-		missing_list_set(&one->jank.missing, "chain", why);
-	if (!one->story &&
-	    (jank->cause == JANK_CAUSE_MAIN_CPU || jank->cause == JANK_CAUSE_RENDER_CPU))
-		missing_list_set(&one->jank.missing, "stacks",
-				 why
-					 ?: frame_samples_missing(untold->sampler, jank->pid,
-								  jank->window_start_ns,
-								  jank->window_end_ns));
+	if (!one->story && what) {
+		const char *why =
+			crowded ? "too many late frames waited for their stacks"
+			: errno ? "no memory"
+				: frame_samples_missing(untold->sampler, jank->pid,
+							jank->window_start_ns, jank->window_end_ns);
+
+		missing_list_set(&one->jank.missing, what, why);
+	}
 	*untold->last = one;
 	untold->last = &one->next;
 	untold->count++;
