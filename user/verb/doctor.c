@@ -8,6 +8,7 @@
 
 #include "kernel/btf.h"
 #include "kernel/features.h"
+#include "util/time_namespace.h"
 #include "util/units.h"
 #include "verb/doctor_processes.h"
 #include "verb/verb.h"
@@ -153,7 +154,11 @@ enum exit_code verb_doctor(const struct options *options)
 	struct kernel_btf btf = {0};
 	bool usable = true;
 	size_t count, process_count;
-	int err = kernel_btf_open(&btf, options->btf_path, NULL);
+	int err;
+
+	/* As `record` does; where it stays, the namespaces' row says so. */
+	time_namespace_leave();
+	err = kernel_btf_open(&btf, options->btf_path, NULL);
 
 	if (err) {
 		fprintf(stderr, "jankscope: error: --btf %s: %s\n", options->btf_path,

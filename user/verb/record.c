@@ -297,10 +297,10 @@ static enum exit_code run(const struct options *options, const struct keeper_sea
 		return code;
 	}
 	err = time_namespace_leave();
-	if (err) {
+	if (err < 0) {
 		fprintf(stderr,
-			"jankscope: error: this is a time namespace with clocks of its own, and "
-			"it cannot be left: %s\n",
+			"jankscope: error: this is a time namespace with clocks of its own, which "
+			"was left half-way: %s; run it outside\n",
 			strerror(-err));
 		record_alerts_free(&alerts);
 		redactor_free(redactor);
