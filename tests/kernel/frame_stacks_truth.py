@@ -98,16 +98,25 @@ def told(jank, want):
     return have == want
 
 
+def thinned(jank):
+    """On a slow machine samples of so many late frames cost 1 % of a core: what is left out is said, and counted."""
+    return "left out: samples had cost 1 % of a core" in jank["missing"].values()
+
+
 def check_stacks(late, janks, footer):
     all_, named, wrong = 0, 0, []
     for kind, (cause, want) in KINDS.items():
         mine = [janks[t] for t, f in late.items() if f[0] == kind and janks.get(t, {}).get("cause") == cause]
+        mine = [j for j in mine if not thinned(j)]
         good = [j for j in mine if told(j, want)]
         wrong += [(kind, j["missing"], j.get("top"), [(s.get("tid"), s.get("samples"), names(s)[:3]) for s in j.get("stacks", [])])
                   for j in mine if j not in good]
-        ok(len(mine) >= COUNT // 2 and len(good) >= 0.8 * len(mine), f"{kind}: {len(good)} of {len(mine)} frames with {cause} name {want[0]}", wrong[:3])
+        ok(mine and len(good) >= 0.8 * len(mine), f"{kind}: {len(good)} of {len(mine)} frames with {cause} name {want[0]}", wrong[:3])
         all_, named = all_ + len(mine), named + len(good)
     ok(named >= 0.95 * all_, f"{named} of {all_} CPU-bound late frames name the function", wrong[:3])
+    left_out = [j for j in janks.values() if thinned(j)]
+    ok(len(left_out) <= 2 * len(janks) // 3 and (not left_out or footer["lost"].get("frame_samples_thinned")),
+       f"samples of {len(left_out)} of {len(janks)} frames were too dear here, and that is counted", footer["lost"])
     died = [janks[t] for t, f in late.items() if f[0] == "died"]
     # The second one's RenderThread is too young to be known: nothing of it, or what is right.
     ok(len(died) == 2 and
@@ -122,8 +131,9 @@ def check_stacks(late, janks, footer):
 def check_chains(late, janks):
     for kind, want in (("lock", ["loader"]), ("chain", ["loader", "saver"])):
         mine = [janks[t] for t, f in late.items() if f[0] == kind and janks.get(t, {}).get("cause") == "lock"]
+        mine = [j for j in mine if not thinned(j)]
         good = [j for j in mine if [link["thread"] for link in j.get("chain", [])] == want]
-        ok(len(mine) >= COUNT // 2 and len(good) >= 0.9 * len(mine), f"{kind}: {len(good)} of {len(mine)} frames name who held the lock",
+        ok(mine and len(good) >= 0.9 * len(mine), f"{kind}: {len(good)} of {len(mine)} frames name who held the lock",
            [(j.get("chain"), j["missing"]) for j in mine if j not in good][:2])
         stacks = [names(j["chain"][0]["stack"]) for j in good if "stack" in j["chain"][0]]
         ok(len(stacks) >= 0.9 * len(good) and all("hold_lock" in s for s in stacks), f"{kind}: and what that thread did", stacks[:2])
@@ -140,13 +150,13 @@ def main():
     check_chains(late, janks)
     text = " ".join(talk.split())
     ran = [part.split(" LATE ")[0] for part in text.split(" main ran ")[1:]]
-    ok(ran and sum("bind_row < burn_layout (" in part and " samples)" in part for part in ran) >= 0.9 * len(ran),
+    ok(ran and sum("bind_row < burn_layout (" in part and " samples)" in part for part in ran) >= 0.9 * (len(ran) - sum(thinned(j) for j in janks.values())),
        "the line names the function, and of how many samples", ran[:3])
     ok("for a lock held by loader" in text and "held by loader, which waits for saver" in text, "the line names who held the lock",
        [part[:120] for part in text.split("for a lock")[1:4]])
     paths = {(row.get("path") or "").split(";")[-1]: row for row in footer["summary"]["frames"]["late_paths"]}
     sums = [sum(row[key] for row in footer["summary"]["frames"]["late_paths"]) for key in ("count", "total_ns")]
-    ok({"burn_layout", "burn_paint", "take_lock"} <= set(paths) and paths["burn_layout"]["count"] >= 1.5 * COUNT and
+    ok({"burn_layout", "burn_paint", "take_lock"} <= set(paths) and paths["burn_layout"]["count"] + sum(thinned(j) for j in janks.values()) >= 1.5 * COUNT and
        sums == [len(janks), sum(j["late_ns"] for j in janks.values())], "the footer sums late frames by what told", paths, sums)
     stops = footer["summary"]["captures"]["stops"]
     ok(stops == 0, f"no thread was stopped ({footer['summary']['flight']['samples']} samples)", stops)
@@ -166,7 +176,7 @@ def main():
        any(t > 7000 + len(late) // 2 for t in janks), "a source of frames that dies and comes back: what it told of is told, the rest is counted",
        sorted(set(janks) ^ set(late)), footer["lost"], talk[-1500:])
     named = [j for j in janks.values() if j["cause"] == "main_cpu" and told(j, KINDS["main_cpu"][1])]
-    cpu = [j for j in janks.values() if j["cause"] == "main_cpu"]
+    cpu = [j for j in janks.values() if j["cause"] == "main_cpu" and not thinned(j)]
     ok(len(named) >= 0.8 * len(cpu) > 0, f"and {len(named)} of {len(cpu)} frames have their stacks", [j["missing"] for j in cpu][:4])
 
 
