@@ -81,7 +81,8 @@ struct record_footer {
 	const struct footer_memory *memory; /* by PSS, else by RSS */
 	size_t memory_count;
 	uint64_t other_memory;                         /* processes that have no row */
-	const struct record_interface_net *interfaces; /* where they are told apart */
+	const struct record_interface_net *interfaces; /* rows of network interfaces, where
+							 the net source tells them apart */
 	size_t interface_count;
 	const struct footer_disk *disks; /* tasks by bytes read from and written to storage */
 	size_t disk_count;

@@ -200,8 +200,9 @@ def judge(what, late, janks, key):
             print(f"# wrong: {str(row)[:900]}")
     ok(not sums, f"{what}: the ledger of each thread sums to its window", *sums[:3])
     ok(not unseen, f"{what}: nothing that the app's threads did is unknown", *unseen[:3])
-    # where the hypervisor takes the CPU, the waiter's clock of a CPU stands still: once in 700
-    ok(len(off) <= len(late) // 500, f"{what}: what was waited for is the waiter's clock to 0.5 ms", len(off), *off[:6])
+    # where the hypervisor takes the CPU, the waiter's clock of a CPU stands still: once in 700, which a part of
+    # 32 frames may meet as well
+    ok(len(off) <= 1 + len(late) // 500, f"{what}: what was waited for is the waiter's clock to 0.5 ms", len(off), *off[:6])
     return told
 
 
@@ -270,8 +271,8 @@ def pipelined():
 def namespace():
     """A recorder in a time namespace, whose clocks are not those that the kernel tells times by."""
     inside = ["unshare", "--time", "--boottime", "5000", "--monotonic", "777"]
-    if subprocess.run([*inside, "true"], stderr=subprocess.DEVNULL).returncode:
-        print("ok - late: namespace # SKIP no time namespaces here")
+    if not os.path.exists("/proc/self/ns/time"):
+        print("ok - late: namespace # SKIP this kernel has no time namespaces: there is no /proc/self/ns/time")
         return
     folder = folder_of.name
     app = App(folder, "60:8:main_cpu,lock_main,hog_main,peer_receive")

@@ -5,8 +5,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
 #include <stdio.h>
 #include <sys/stat.h>
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x80
+#endif
 
 #define PID_INIT_INO 0xeffffffcu /* PROC_PID_INIT_INO of include/linux/proc_ns.h, since 3.8 */
 
@@ -42,4 +49,36 @@ int namespaces_check(char *reason, size_t size)
 		return -ENOTSUP;
 	}
 	return 0;
+}
+
+static int write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) < 0)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+int namespaces_leave_time(void)
+{
+	int fd, err = 0;
+
+	if (!clocks_are_shifted())
+		return 0;
+	/* That of the first process may be out of reach, or have offsets, too: one without any is
+	 * made. Until its offsets are taken away it has ours. */
+	if (unshare(CLONE_NEWTIME) ||
+	    write_text("/proc/self/timens_offsets", "monotonic 0 0\nboottime 0 0\n"))
+		return 1;
+	fd = open("/proc/self/ns/time_for_children", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (setns(fd, CLONE_NEWTIME))
+		err = -errno;
+	close(fd);
+	return err ? err : clocks_are_shifted() ? -EXDEV : 0;
 }

@@ -27,8 +27,8 @@ int trace_clocks_add(struct trace_clocks *clocks, uint32_t machine, uint32_t seq
 bool trace_clocks_convert(struct trace_clocks *clocks, uint32_t machine, uint32_t sequence,
 			  uint32_t clock_id, int64_t clock_ns, int64_t *boot_ns);
 
-/* By how much a time of the trace's own machine in [from_ns, to_ns] of CLOCK_BOOTTIME may be off
- * from one that was told by CLOCK_BOOTTIME, where it was converted: what the snapshots around it
- * differ by, of FrameTimeline's clock (MONOTONIC) and one of ftrace (MONOTONIC_RAW). Beyond the
- * last snapshot nothing is known, and it counts as right. */
+/* The error bound of events in [from_ns, to_ns] of CLOCK_BOOTTIME whose times were converted from
+ * another clock of the trace's own machine: MONOTONIC (FrameTimeline) or MONOTONIC_RAW (ftrace). It
+ * is the difference of the offsets that the clock's snapshots around these events tell. Behind the
+ * last snapshot nothing is known, and the conversion counts as right. In nanoseconds. */
 int64_t trace_clocks_error(const struct trace_clocks *clocks, int64_t from_ns, int64_t to_ns);

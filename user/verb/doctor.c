@@ -8,7 +8,7 @@
 
 #include "kernel/btf.h"
 #include "kernel/features.h"
-#include "util/time_namespace.h"
+#include "kernel/namespaces.h"
 #include "util/units.h"
 #include "verb/doctor_processes.h"
 #include "verb/verb.h"
@@ -157,7 +157,7 @@ enum exit_code verb_doctor(const struct options *options)
 	int err;
 
 	/* As `record` does; where it stays, the namespaces' row says so. */
-	time_namespace_leave();
+	namespaces_leave_time();
 	err = kernel_btf_open(&btf, options->btf_path, NULL);
 
 	if (err) {

@@ -18,12 +18,12 @@
 #include "sink/terminal.h"
 #include "kernel/btf.h"
 #include "kernel/features.h"
+#include "kernel/namespaces.h"
 #include "jankscope/source.h"
 #include "prober/pool.h"
 #include "prober/warden.h"
 #include "store/folder.h"
 #include "store/keep.h"
-#include "util/time_namespace.h"
 #include "util/resident.h"
 #include "util/units.h"
 
@@ -296,7 +296,7 @@ static enum exit_code run(const struct options *options, const struct keeper_sea
 		redactor_free(redactor);
 		return code;
 	}
-	err = time_namespace_leave();
+	err = namespaces_leave_time();
 	if (err < 0) {
 		fprintf(stderr,
 			"jankscope: error: this is a time namespace with clocks of its own, which "

@@ -21,7 +21,8 @@
 
 /* HWUI makes two of them; a program that makes hundreds leaves room for those that others need. */
 #define MOST_HWUI 4
-/* Rings that only the threads on whom a frame waits may take: three whole ones. */
+/* Blocks of the rings that other threads leave free: three rings of 8,192 spells, for a main
+ * thread, a RenderThread and one of the display that are found later. */
 #define KEPT_FREE 24u
 
 /* Processes whose names are asked for at one look. */

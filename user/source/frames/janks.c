@@ -139,7 +139,8 @@ static int read_spells(struct frames_janks *janks, size_t n, const struct window
 	return err == -ENOMEM ? err : 0;
 }
 
-/* Which threads have a place first: on whom a frame waits, who shows it, the helpers. */
+/* In which order the threads of a late frame get a place in its record: 0 the main thread and the
+ * RenderThread, 1 the threads of the display, 2 the app's helpers. */
 static unsigned rank_of(enum flight_role role)
 {
 	if (role == FLIGHT_ROLE_MAIN || role == FLIGHT_ROLE_RENDER)

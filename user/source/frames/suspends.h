@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* By how much CLOCK_BOOTTIME was ahead of CLOCK_MONOTONIC at a time of the past: frames are told
- * seconds late, and the machine may have been suspended since. Pure: the caller reads the clocks.
- */
+/* A struct suspends knows by how much CLOCK_BOOTTIME was ahead of CLOCK_MONOTONIC at a time of the
+ * past. The frames source needs it: the trace tells of a frame seconds late, and the machine may
+ * have been suspended since. These functions read no clock: their caller does. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
