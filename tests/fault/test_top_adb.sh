@@ -40,7 +40,8 @@ t -f /dev/null new-session -d -x 80 -y 24 "exec bash --norc --noprofile" || { ec
 type "PS1='prompt: '; clear"; see '^prompt:'
 shell="adb -s 127.0.0.1:5555 shell -tt"
 run="$js top -p $load -i 500ms --max-lost 100 -o $work/run.jsonl --overwrite"
-type "$shell 'echo TERM \$TERM; stty size'; echo code \$?"; see '^code 0'; grep -q '^TERM tmux-256color' screen && grep -q '^24 80' screen; say $? "the terminal behind adb has the client's TERM and size"
+# The client tells the size when the shell is there already.
+type "$shell 'echo TERM \$TERM; for i in \$(seq 100); do stty size | grep -v ^0 && break; sleep 0.1; done'; echo code \$?"; see '^code 0'; grep -q '^TERM tmux-256color' screen && grep -q '^24 80' screen; say $? "the terminal behind adb has the client's TERM and size"
 type "clear; $shell '$run'; echo code \$?"
 see '^TASKS' && sized 80 24; say $? "the screen, at the client's size"
 grep -q '^NET rx' screen && grep -q '^BLOCKS' screen && head -1 screen | grep -q '^jankscope [0-9:]*Z .* busy'; say $? "with its panes"

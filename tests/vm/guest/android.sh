@@ -40,13 +40,14 @@ android_layout() {
 	done
 }
 
-# fake_app UID NAME CPUSET OOM_SCORE_ADJ [fakeapp's own words]; $app_pid is its pid
+# fake_app UID NAME CPUSET OOM_SCORE_ADJ [fakeapp's own words]; $app_pid is its pid. An emulator on a busy
+# machine takes seconds to start it.
 fake_app() {
 	local uid=$1 name=$2 cpuset=$3 score=$4 tries=0
 	shift 4
 	rm -f /tmp/fakeapp.pid
 	/payload/apps/fakeapp "$uid" "$name" "$@" >/tmp/fakeapp.pid &
-	while [ ! -s /tmp/fakeapp.pid ] && [ $tries -lt 100 ]; do sleep 0.05; tries=$((tries + 1)); done
+	while [ ! -s /tmp/fakeapp.pid ] && [ $tries -lt 600 ]; do sleep 0.1; tries=$((tries + 1)); done
 	app_pid=$(cat /tmp/fakeapp.pid)
 	[ -n "$app_pid" ] || return 1
 	app_pids="$app_pids $app_pid"

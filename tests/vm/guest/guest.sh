@@ -212,6 +212,7 @@ android() {
 	. /payload/android.sh
 	android_layout
 	fake_app 10123 com.example.shop top-app 0
+	ok $? "the app runs" || return
 	shop=$app_pid
 	fake_app 10123 com.example.shop:remote background 905 fps 4
 	fake_app 10124 com.example.shopping background 905 fps 4
@@ -234,7 +235,7 @@ android() {
 	grep -q '"thread":"om.example.shop"' app.jsonl
 	ok $? "record -p PACKAGE: the main thread's comm is cut to 15"
 	[ $phase = back ]
-	ok $? "a restart is a target_exit and a target_start" "$(grep '"event"' app.jsonl | cut -c1-150 | tr '\n' ' ')"
+	ok $? "a restart is a target_exit and a target_start" "$phase: $(grep '"event"' app.jsonl | cut -c1-150 | tr '\n' ' ')"
 	$js record -p com.nobody.here -d 1s -q --wait 300ms -o none.jsonl 2>none.err
 	[ $? = 4 ]
 	ok $? "a package that is not there: exit 4" "$(cat none.err)"
