@@ -33,10 +33,10 @@ export ANDROID_ADB_SERVER_PORT=$(free_port) HOME=$work
 trap 'adb kill-server >/dev/null 2>&1; [ -n "${qemu:-}" ] && kill $qemu 2>/dev/null; wait; rm -rf "$work"' EXIT
 tests/vm/run_guest.sh $guest "$work/payload.cpio" /payload/device.sh 500 \
 	-netdev "user,id=n,restrict=on,hostfwd=tcp:127.0.0.1:$one-:5555,hostfwd=tcp:127.0.0.1:$two-:5556" \
-	-device virtio-net-pci,netdev=n,romfile= >build/vm/run/device.log 2>&1 &
+	-device virtio-net-pci,netdev=n,romfile= >build/vm/run/device.serial 2>&1 &
 qemu=$!
-for _ in $(seq 300); do grep -q '^##ADBD' build/vm/run/device.log && break; sleep 0.2; done
-grep -q '^##ADBD' build/vm/run/device.log || { tail -5 build/vm/run/device.log | sed 's/^/# /'; echo "not ok - device: the guest's adbd answers"; exit 1; }
+for _ in $(seq 300); do grep -q '^##ADBD' build/vm/run/device.serial && break; sleep 0.2; done
+grep -q '^##ADBD' build/vm/run/device.serial || { tail -5 build/vm/run/device.serial | sed 's/^/# /'; echo "not ok - device: the guest's adbd answers"; exit 1; }
 
 adb start-server >/dev/null 2>&1
 failed=0
