@@ -28,7 +28,7 @@ build=$1; shift
 export BUILD=$PWD/$build
 export SHARED=${SHARED:-$(cd .. && pwd)/shared}
 rooms=${*:-unit kernel trace fault android vm}
-passed=0 failed=0 skipped=0 lanes=$(($(nproc) * 2))
+passed=0 failed=0 skipped=0 counted_cpu=0 lanes=$(($(nproc) * 2))
 work=$(mktemp -d)
 beside=() # "SECONDS NAME COMMAND" of the tests that run together
 declare -A running=() # process id of a running test: its name
@@ -41,7 +41,7 @@ trap stop INT TERM
 
 fail() { echo "not ok - $1: $2"; echo "#   $1: $2" >>"$work/failures"; }
 count() { # name exit-status seconds file
-	local p f s plan
+	local p f s plan cpu
 	s=$(grep -ciE '^ok .*# *skip' "$4"); p=$(($(grep -cE '^ok\b' "$4") - s)); f=$(grep -cE '^not ok\b' "$4")
 	plan=$(sed -n 's/^1\.\.\([0-9][0-9]*\)$/\1/p' "$4" | awk '{n += $1} END {print n + 0}')
 	sed -n "s|^not ok\b|#   $1|p" "$4" >>"$work/failures"
@@ -53,7 +53,9 @@ count() { # name exit-status seconds file
 	fi
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 	results[$1]="$p $f $s"
-	echo "# $1: $3 s"
+	times >"$work/times"; cpu=$(cpu_seconds)
+	echo "# $1: $3 s, $((cpu - counted_cpu)) s of CPU"
+	counted_cpu=$cpu
 	echo "$3 $1" >>"$work/seconds"
 }
 limit() { echo "${TEST_TIMEOUT:-$([ "$1" = vm ] && echo 1800 || echo 600)}"; }
@@ -98,9 +100,8 @@ reap_payload() {
 	count vm/payload $status $((SECONDS - start)) "$work/out"
 }
 run_beside() {
-	local name command count=${#beside[@]} start=$SECONDS cpu
+	local name command count=${#beside[@]} start=$SECONDS cpu=$counted_cpu
 	[ "$count" = 0 ] && return
-	times >"$work/times"; cpu=$(cpu_seconds)
 	while read -r _ name command; do
 		while [ ${#running[@]} -ge "$lanes" ]; do reap; done
 		# What a shell without job control starts with & has SIGINT ignored, and a test's own
@@ -112,8 +113,7 @@ run_beside() {
 	done < <([ ${#beside[@]} = 0 ] || printf '%s\n' "${beside[@]}" | sort -rn)
 	while [ ${#running[@]} -gt 0 ]; do reap; done
 	beside=()
-	times >"$work/times"
-	echo "# $count tests beside each other: $((SECONDS - start)) s, $(($(cpu_seconds) - cpu)) s of CPU"
+	echo "# $count tests beside each other: $((SECONDS - start)) s, $((counted_cpu - cpu)) s of CPU"
 }
 # The files that failed, once more; what they result in now counts instead.
 run_again() {
