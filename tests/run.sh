@@ -9,9 +9,10 @@
 # does one that announces a plan ("1..N") and gives another number of results.
 #
 # A test whose results do not depend on what runs beside it, and most of which wait more than compute,
-# has a line "Runs beside others (SECONDS s)" in a comment of its own. Those tests run together, the
-# longest first, twice as many at a time as there are processors; the others run alone. ALONE=1 runs all
-# of them alone.
+# has a line "Runs beside others (SECONDS s)" or "(SECONDS s, SECONDS s of CPU)" in a comment of its own.
+# Those tests run together, the longest first, as many at a time as the processors have time for; one
+# that does not say its CPU time is taken to use half a processor. The others run alone. ALONE=1 runs
+# all of them alone.
 #
 # A file that fails is run again when all others have ended, alone. When it fails again it has failed.
 # When it passes, that which it failed first is told and counted in a line of its own: it was the load of
@@ -28,10 +29,11 @@ build=$1; shift
 export BUILD=$PWD/$build
 export SHARED=${SHARED:-$(cd .. && pwd)/shared}
 rooms=${*:-unit kernel trace fault android vm}
-passed=0 failed=0 skipped=0 counted_cpu=0 lanes=$(($(nproc) * 2))
+passed=0 failed=0 skipped=0 counted_cpu=0 free=$(($(nproc) * 100))
 work=$(mktemp -d)
-beside=() # "SECONDS NAME COMMAND" of the tests that run together
+beside=() # "SECONDS PERCENT NAME COMMAND" of the tests that run together
 declare -A running=() # process id of a running test: its name
+declare -A percents=() # of a processor, by name; free: what nobody uses
 declare -A commands=() results=() # of each test by name; "PASSED FAILED SKIPPED"
 trap 'rm -rf "$work"' EXIT
 payload= # process id of what builds the guests' files
@@ -72,6 +74,7 @@ reap() { # wait until one of the running tests ends; print what it printed
 	wait -n -p pid "${!running[@]}"; status=$?
 	name=${running[$pid]} seconds=$((SECONDS - $(<"$work/$pid.start")))
 	unset "running[$pid]"
+	free=$((free + percents[$name]))
 	echo "# $name"
 	cat "$work/${name//\//.}.out"
 	count "$name" $status $seconds "$work/${name//\//.}.out"
@@ -100,17 +103,25 @@ reap_payload() {
 	count vm/payload $status $((SECONDS - start)) "$work/out"
 }
 run_beside() {
-	local name command count=${#beside[@]} start=$SECONDS cpu=$counted_cpu
+	local line percent name command count=${#beside[@]} start=$SECONDS cpu=$counted_cpu waiting i
 	[ "$count" = 0 ] && return
-	while read -r _ name command; do
-		while [ ${#running[@]} -ge "$lanes" ]; do reap; done
+	mapfile -t waiting < <(printf '%s\n' "${beside[@]}" | sort -rn)
+	while [ ${#waiting[@]} -gt 0 ]; do
+		for i in "${!waiting[@]}"; do
+			read -r _ percent name command <<<"${waiting[i]}"
+			[ "$percent" -gt $free ] && [ ${#running[@]} -gt 0 ] || break
+			name=
+		done
+		if [ -z "$name" ]; then reap; continue; fi
+		unset "waiting[i]"
 		# What a shell without job control starts with & has SIGINT ignored, and a test's own
 		# scripts and recorders are ended with SIGINT.
 		env --default-signal=INT,QUIT timeout --kill-after=10 "$(limit "${name%%/*}")" $command \
 			</dev/null >"$work/${name//\//.}.out" 2>&1 &
-		running[$!]=$name commands[$name]=$command
+		running[$!]=$name commands[$name]=$command percents[$name]=$percent
+		free=$((free - percent))
 		echo $SECONDS >"$work/$!.start"
-	done < <([ ${#beside[@]} = 0 ] || printf '%s\n' "${beside[@]}" | sort -rn)
+	done
 	while [ ${#running[@]} -gt 0 ]; do reap; done
 	beside=()
 	echo "# $count tests beside each other: $((SECONDS - start)) s, $((counted_cpu - cpu)) s of CPU"
@@ -136,11 +147,11 @@ run_again() {
 	done
 }
 add() { # name source-file command...: run it now, or with those that run beside others
-	local name=$1 seconds
-	seconds=$(sed -n 's/^\(#\|\/\*\) Runs beside others (\([0-9]*\) s)\( \*\/\)\?$/\2/p' "$2")
+	local name=$1 seconds cpu
+	read -r seconds cpu < <(sed -nE 's/^(#|\/\*) Runs beside others \(([0-9]+) s(, ([0-9]+) s of CPU)?\)( \*\/)?$/\2 \4/p' "$2")
 	shift 2
 	if [ -n "$seconds" ] && [ -z "${ALONE:-}" ]; then
-		beside+=("$seconds $name $*")
+		beside+=("$seconds $((${cpu:-$((seconds / 2))} * 100 / seconds)) $name $*")
 	else
 		run "$name" "$@"
 	fi
@@ -158,7 +169,7 @@ for room in $rooms; do
 		if [ "$rooms" = unit ]; then
 			run unit "$BUILD/tests/unit/all" --tap
 		else
-			beside+=("60 unit $BUILD/tests/unit/all --tap")
+			beside+=("60 100 unit $BUILD/tests/unit/all --tap")
 		fi ;;
 	kernel)
 		if [ "$(id -u)" != 0 ]; then
