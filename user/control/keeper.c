@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -18,10 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "control/keeper_lock.h"
 #include "control/keeper_log.h"
 #include "core/session.h"
-#include "proc/read.h"
-#include "proc/status.h"
 #include "util/child.h"
 #include "util/clock.h"
 #include "util/niceness.h"
@@ -61,72 +59,6 @@ struct keeper {
 	char killed[RUN_TEXT];      /* why; empty: it was not */
 	bool stopping;
 };
-
-/* ---- the folder ---- */
-
-static int open_lock(int dir_fd, int flags)
-{
-	struct stat st;
-	int fd = openat(dir_fd, KEEPER_NAME, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-
-	if (fd >= 0 && (fstat(fd, &st) || !S_ISREG(st.st_mode))) {
-		close(fd);
-		errno = EPERM;
-		return -1;
-	}
-	return fd;
-}
-
-static void put_lock(int fd, const char *text)
-{
-	/* On a full disk the lock holds without a text. */
-	if (ftruncate(fd, 0) || pwrite(fd, text, strlen(text), 0) < 0)
-		return;
-}
-
-pid_t keeper_find(int dir_fd, int *exit_code)
-{
-	int fd = open_lock(dir_fd, O_RDONLY), code, fields;
-	char text[32] = "";
-	pid_t pid = 0;
-	bool held;
-
-	if (exit_code)
-		*exit_code = -1;
-	if (fd < 0)
-		return 0;
-	held = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
-	if (pread(fd, text, sizeof(text) - 1, 0) < 0)
-		*text = 0;
-	close(fd);
-	fields = sscanf(text, "%d %d", &pid, &code);
-	if (fields == 2 && exit_code)
-		*exit_code = code;
-	return held && fields >= 1 && pid > 1 ? pid : 0;
-}
-
-int keeper_stop(int dir_fd)
-{
-	pid_t pid = keeper_find(dir_fd, NULL);
-	struct proc_status status;
-	struct stat st;
-	int dir, err;
-
-	if (!pid)
-		return -ESRCH;
-	if (fstat(dir_fd, &st))
-		return -errno;
-	dir = proc_open("", pid);
-	if (dir < 0)
-		return dir;
-	err = proc_status(dir, &status);
-	close(dir);
-	if (err)
-		return err;
-	if (status.uid.value != st.st_uid)
-		return -EPERM;
-	return kill(pid, SIGTERM) ? -errno : 0;
-}
 
 /* ---- a recorder ---- */
 
@@ -445,7 +377,6 @@ static void __attribute__((noreturn)) be_keeper(struct keeper *keeper)
 	const int keep_fds[] = {keeper->verdict_fd, keeper->lock_fd, keeper->seat.dir_fd};
 	int null, code;
 	sigset_t signals;
-	char text[32];
 
 	setsid();
 	prctl(PR_SET_NAME, "jankscope-keep");
@@ -465,11 +396,9 @@ static void __attribute__((noreturn)) be_keeper(struct keeper *keeper)
 		dup2(null, fd);
 	keeper_log_open(&keeper->log, keeper->seat.dir_fd);
 	keeper->seat.keeper_pid = getpid();
-	snprintf(text, sizeof(text), "%d\n", getpid());
-	put_lock(keeper->lock_fd, text);
+	keeper_lock_tell(keeper->lock_fd, getpid(), -1);
 	code = keeper->signal_fd < 0 ? EXIT_INTERNAL : keep(keeper);
-	snprintf(text, sizeof(text), "%d %d\n", getpid(), code);
-	put_lock(keeper->lock_fd, text);
+	keeper_lock_tell(keeper->lock_fd, getpid(), code);
 	tell_verdict(keeper, code, "");
 	_exit(code);
 }
@@ -518,17 +447,16 @@ int keeper_start(int dir_fd, unsigned restarts, uint64_t hang_ns, keeper_record_
 				.max_credit = restarts};
 	int ends[2] = {-1, -1}, code;
 
-	keeper.lock_fd = open_lock(dir_fd, O_RDWR | O_CREAT);
-	if (keeper.lock_fd < 0) {
-		fprintf(stderr, "jankscope: error: the folder's " KEEPER_NAME ": %s\n",
-			strerror(errno));
-		return EXIT_INTERNAL;
-	}
-	if (flock(keeper.lock_fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+	keeper.lock_fd = keeper_lock_take(dir_fd);
+	if (keeper.lock_fd == -EBUSY) {
 		fprintf(stderr,
 			"jankscope: error: the folder is recorded to already, by keeper %d\n",
 			keeper_find(dir_fd, NULL));
-		close(keeper.lock_fd);
+		return EXIT_INTERNAL;
+	}
+	if (keeper.lock_fd < 0) {
+		fprintf(stderr, "jankscope: error: the folder's " KEEPER_NAME ": %s\n",
+			strerror(-keeper.lock_fd));
 		return EXIT_INTERNAL;
 	}
 	keeper.seat.status = mmap(NULL, sizeof(*keeper.seat.status), PROT_READ | PROT_WRITE,
