@@ -816,6 +816,35 @@ Test(target_fixture, names_of_the_dead_are_kept_for_a_record_and_no_longer)
 	target_set_free(set);
 }
 
+/* Two were watched, two had ended before the scan that read them, one began and ended in between. */
+Test(target_fixture, of_targets_that_died_those_are_counted_whose_start_no_change_told)
+{
+	struct target_spec spec = name_spec("worker");
+	struct changes changes = {0};
+	struct target_turn turn;
+	struct target_set *set;
+
+	put("proc/version", "x");
+	set = target_set_new(&spec, 1, root);
+	target_set_scan(set, note_change, &changes);
+	for (pid_t pid = 10; pid < 14; pid++)
+		names(set, pid, START(100), START(100), "worker", "worker", true, &turn);
+	fake_process((struct fake){.pid = 10, .argv0 = "worker", .comm = "worker"});
+	fake_process((struct fake){.pid = 11, .comm = "worker", .state = 'Z'});
+	fake_process((struct fake){.pid = 12, .comm = "worker", .state = 'Z'});
+	/* known by a scan before the kernel side tells of its name */
+	fake_process((struct fake){.pid = 14, .argv0 = "worker", .comm = "worker"});
+	cr_assert_eq(target_set_scan(set, note_change, &changes), 2);
+	cr_expect_eq(changes.started, 2);
+	names(set, 14, START(100), START(100), "worker", "worker", true, &turn);
+	for (pid_t pid = 10; pid < 15; pid++)
+		target_told_death(set, pid, START(100), 0, START(110));
+	for (int i = 0; i < 3; i++)
+		target_set_turn(set);
+	cr_expect_eq(target_set_take_unmet(set), 3);
+	target_set_free(set);
+}
+
 /* A short process of an isolated uid has no name by the time that anybody could read it. */
 Test(target_fixture, isolated_processes_without_a_name_are_counted)
 {

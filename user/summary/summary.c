@@ -47,7 +47,7 @@ static const struct loss_info loss_items[] = {
 	{"interval_overruns", LOSS_LATE, LOSS_OF_NOTHING},
 	/* Processes that /proc could not be asked about; the next scan does. */
 	{"processes_unread", LOSS_LATE, LOSS_OF_NOTHING},
-	/* Targets that lived between two scans: their CPU time is told, their start is not. */
+	/* Targets that no scan met alive: their CPU time is told, their start is not. */
 	{"targets_unmet", LOSS_LATE, LOSS_OF_NOTHING},
 	/* Lines of the list of packages that make no sense: these uids have no package's name. */
 	{"package_lines_unread", LOSS_LOST, LOSS_OF_NOTHING},

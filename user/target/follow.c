@@ -43,6 +43,7 @@ struct followed_process {
 	uint64_t program_ns; /* when the process called execve last; 0: the kernel side told of none
 			      */
 	uint64_t matched_ns; /* when a scan last saw a name that matches */
+	bool met;            /* a scan watched it: its start is told */
 	uint64_t died_ns, died_turn; /* 0: it lives */
 };
 
@@ -253,6 +254,7 @@ int target_told_name(struct target_set *set, const struct target_told *told, boo
 	if (program)
 		process->program_ns = told->at_boot_ns;
 	process->took_name = program ? takes_it : process->took_name || takes_it;
+	process->met |= entry && entry->met;
 	if (before.is_target != is_target) {
 		process->was_target = before.is_target;
 		process->is_target = is_target;
@@ -422,6 +424,15 @@ bool follow_scanned(struct target_set *set, struct process_entry *entry, bool na
 	return names_match;
 }
 
+void follow_met(struct target_set *set, struct process_entry *entry)
+{
+	struct followed_process *process = find_latest(set, entry);
+
+	entry->met = true;
+	if (process)
+		process->met = true;
+}
+
 static bool is_gone(const struct target_set *set, const struct followed_process *process,
 		    uint64_t now_ns)
 {
@@ -450,7 +461,7 @@ void target_set_turn(struct target_set *set)
 			continue;
 		tell_entry(process, process_find(set, process->pid, process->key.start_boot_ns));
 		/* What it forks and ends at once is no target that came back. */
-		set->unmet += process->is_target && process->took_name && !process->scanned_ns;
+		set->unmet += process->is_target && process->took_name && !process->met;
 		forget(set, process);
 	}
 }

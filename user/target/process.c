@@ -130,7 +130,7 @@ struct process_entry *process_find(const struct target_set *set, pid_t pid, uint
 static void describes(struct process_entry *entry, uint64_t start_boot_ns)
 {
 	if (entry->start_boot_ns && entry->start_boot_ns != start_boot_ns) {
-		entry->by_name = entry->took_name = false;
+		entry->by_name = entry->took_name = entry->met = false;
 		entry->turned_ns = 0;
 	}
 	entry->start_boot_ns = start_boot_ns;

@@ -151,6 +151,7 @@ static int visit(struct target_set *set, pid_t pid, uint64_t ino, uint64_t now_n
 		}
 	}
 	set->unread += !process && !known && started_long_ago(set, entry);
+	follow_met(set, entry);
 	entry->watched->uid = entry->uid;
 	if (!entry->held_up || !entry->watched->process[0])
 		snprintf(entry->watched->process, sizeof(entry->watched->process), "%s",

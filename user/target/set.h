@@ -31,6 +31,7 @@ struct process_entry {
 	bool live, has_argv, dead;
 	bool held_up;    /* its argv could not be waited for: read at the next scan */
 	bool is_decided; /* whether it is meant, as far as its name was known */
+	bool met;        /* it was watched: its start is told */
 	/* It is a target by a name, or by its pid or its app's cgroup; not by a uid only. Both stay
 	 * so when it is dead: its last samples come later. */
 	bool by_name, by_other;
@@ -81,7 +82,7 @@ struct target_set {
 	uint64_t scan;
 	uint64_t turn;   /* intervals closed; 0 where nobody closes any */
 	uint64_t unread; /* times that a process could not be asked about, not told yet */
-	uint64_t unmet;  /* targets that lived between two scans, not told yet */
+	uint64_t unmet;  /* targets that no scan met alive, not told yet */
 	struct prober_pool *probes; /* NULL: read here, without a bound */
 	/* argv.c */
 	struct {
@@ -212,6 +213,8 @@ void argv_free(struct target_set *set);
 
 /* A scan read these names of a process: whether it is a target by name. */
 bool follow_scanned(struct target_set *set, struct process_entry *entry, bool names_match);
+/* A scan watches this process: its start is told, or was. */
+void follow_met(struct target_set *set, struct process_entry *entry);
 /* The name of a process that no scan has seen; NULL: not known either. */
 const char *follow_name(const struct target_set *set, pid_t pid, uint64_t start_boot_ns);
 /* Its argv[0], as the kernel side told it or as it was its parent's; NULL: not known. */
