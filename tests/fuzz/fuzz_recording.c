@@ -7,6 +7,7 @@
 
 #include "record/json_read.h"
 #include "record/json_write.h"
+#include "record/shapes.h"
 #include "store/index.h"
 #include "store/line.h"
 #include "store/verify.h"
@@ -67,6 +68,33 @@ static void check_record(const char *line, size_t length)
 	parsed_record_free(again);
 }
 
+/* Lines of one file are read by what was met in those before: the same, and the same reason. */
+static void check_shaped(struct shapes *shapes, const char *line, size_t length)
+{
+	struct parsed_record *plain, *shaped;
+	char why[160] = "", shaped_why[160] = "", *text, *shaped_text;
+	size_t text_length, shaped_length;
+	int err = record_parse(line, length, &plain, why, sizeof(why));
+
+	if (record_parse_shaped(shapes, line, length, &shaped, shaped_why, sizeof(shaped_why)) !=
+		    err ||
+	    strcmp(why, shaped_why))
+		abort();
+	if (!err && plain->known != shaped->known)
+		abort();
+	if (!err && plain->known) {
+		text = record_to_line(&plain->record, &text_length);
+		shaped_text = record_to_line(&shaped->record, &shaped_length);
+		if (text && shaped_text &&
+		    (text_length != shaped_length || memcmp(text, shaped_text, text_length)))
+			abort();
+		free(text);
+		free(shaped_text);
+	}
+	parsed_record_free(plain);
+	parsed_record_free(shaped);
+}
+
 static void take_facts(void *ctx, const struct segment_facts *facts)
 {
 	*(size_t *)ctx += facts->number;
@@ -76,11 +104,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *text = (const char *)data + 1, *end = (const char *)data + size;
 	struct verifier *verifier = verifier_new();
+	struct shapes *shapes = shapes_new();
 	char what[160];
 	size_t sum = 0;
 
-	if (!size || !verifier) {
+	if (!size || !verifier || !shapes) {
 		verifier_free(verifier);
+		shapes_free(shapes);
 		return 0;
 	}
 	index_each(text, size - 1, take_facts, &sum);
@@ -97,6 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			if (*line == 's') /* another segment */
 				verifier_begin(verifier, length);
 			check_record(line, length);
+			check_shaped(shapes, line, length);
 			if (verifier_line(verifier, line, length, !newline))
 				text = end;
 		}
@@ -107,5 +138,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; verifier_finding(verifier, i); i++)
 		sum += strlen(finding_text(verifier_finding(verifier, i), what, sizeof(what)));
 	verifier_free(verifier);
+	shapes_free(shapes);
 	return sum == SIZE_MAX;
 }

@@ -12,6 +12,7 @@
 #include "record/json_read.h"
 #include "record/json_write.h"
 #include "record/schema.h"
+#include "record/shapes.h"
 
 /* A record that the tool does not know: what a new metric has to declare, and no more. */
 struct toy_row {
@@ -229,10 +230,37 @@ Test(fields, totals_and_rows_share_an_object)
 	expect_summary(&footer, "{}");
 }
 
+/* What was met in the lines before changes nothing: neither the record nor the reason. */
+static void expect_same_shaped(struct shapes *shapes, const char *line, int err,
+			       const struct parsed_record *plain, const char *why)
+{
+	size_t length, shaped_length;
+	struct parsed_record *shaped;
+	char shaped_why[160] = "", *text, *shaped_text;
+
+	cr_assert_eq(record_parse_shaped(shapes, line, strlen(line), &shaped, shaped_why,
+					 sizeof(shaped_why)),
+		     err, "%s", line);
+	cr_assert_str_eq(shaped_why, why, "%s", line);
+	if (!err) {
+		cr_assert(shaped->known == plain->known && shaped->has_seq == plain->has_seq &&
+			  shaped->schema == plain->schema);
+	}
+	if (!err && plain->known) {
+		text = record_to_line(&plain->record, &length);
+		shaped_text = record_to_line(&shaped->record, &shaped_length);
+		cr_assert_str_eq(shaped_text, text, "%s", line);
+		free(shaped_text);
+		free(text);
+	}
+	parsed_record_free(shaped);
+}
+
 /* Lines with bytes changed, cut out and doubled and a checksum that is right again: each is read or
  * refused with a word, and what is read can be written. */
 Test(fields, lines_that_were_tampered_with)
 {
+	struct shapes *shapes = shapes_new();
 	size_t count;
 	const struct golden *run = golden_runs(&count);
 	unsigned seed = 1, refused = 0, read = 0;
@@ -262,6 +290,7 @@ Test(fields, lines_that_were_tampered_with)
 		err = record_parse(copy, strlen(copy), &parsed, why, sizeof(why));
 		cr_assert(err == 0 || (err == -EBADMSG && why[0]) || err == -EPROTONOSUPPORT,
 			  "%d: %s", err, copy);
+		expect_same_shaped(shapes, copy, err, parsed, why);
 		refused += err == -EBADMSG;
 		if (!err && parsed->known) {
 			text = record_to_line(&parsed->record, &again);
@@ -275,6 +304,49 @@ Test(fields, lines_that_were_tampered_with)
 	}
 	cr_expect_gt(refused, 5000);
 	cr_expect_gt(read, 500);
+	shapes_free(shapes);
+}
+
+/* Objects with more different keys than there is room for, in each other and in any order, with
+ * keys twice and with too many: the same as without shapes. */
+Test(fields, objects_of_many_shapes)
+{
+	static const char *const keys[] = {"rx_bytes", "tx_bytes", "rx_packets", "tx_packets",
+					   "uid",      "package",  "unknown",    "rx_bytes"};
+	struct shapes *shapes = shapes_new();
+	unsigned seed = 3, met = 0;
+
+	for (unsigned round = 0; round < 4000; round++) {
+		char line[8192], why[160] = "";
+		struct parsed_record *parsed;
+		size_t n = (size_t)sprintf(line, "{\"type\":\"interval\",\"seq\":1,\"t_boot_ns\":1,"
+						 "\"dur_ns\":1,\"net\":{\"uids\":[");
+		int err;
+
+		for (unsigned i = 0; i < 3; i++) {
+			n += (size_t)sprintf(line + n, "%s{\"uid\":%u", i ? "," : "", i);
+			for (unsigned k = (unsigned)rand_r(&seed) % 9; k--;) {
+				const char *key = keys[rand_r(&seed) % 8];
+
+				n += (size_t)sprintf(line + n, ",\"%s\":%s", key,
+						     strcmp(key, "package") ? "7" : "\"p\"");
+			}
+			for (unsigned k = round % 97 ? 0 : 70; k--;)
+				n += (size_t)sprintf(line + n, ",\"k%u\":0", k);
+			n += (size_t)sprintf(line + n, "}");
+		}
+		n += (size_t)sprintf(line + n,
+				     "]},\"lost\":{},\"x%u\":1,\"self\":{\"cpu_ns\":1,"
+				     "\"stops\":0,\"stop_max_ns\":0}",
+				     round % 300);
+		sprintf(line + n, ",\"crc\":\"%08x\"}", reference_crc32c(line, n));
+		err = record_parse(line, strlen(line), &parsed, why, sizeof(why));
+		met += !err;
+		expect_same_shaped(shapes, line, err, parsed, why);
+		parsed_record_free(parsed);
+	}
+	cr_expect_gt(met, 100);
+	shapes_free(shapes);
 }
 
 Test(fields, a_new_record_has_a_schema)

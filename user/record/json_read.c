@@ -241,17 +241,12 @@ static int fill_named(struct reading *r, const struct field *row, uint32_t value
 	return 0;
 }
 
-/* *hint: where the key is looked for first (json_tree_get). */
-static int fill_field(struct reading *r, const struct field_type *type, const struct field *row,
-		      uint32_t object, uint32_t *hint, char *out, const struct place *place)
+/* The row's key has this value; 0: the row has no key of its own. */
+static int fill_value(struct reading *r, const struct field_type *type, const struct field *row,
+		      uint32_t object, uint32_t value, char *out, const struct place *place)
 {
-	uint32_t value = row->key ? json_tree_get(&r->tree, object, row->key, hint) : 0;
 	struct place here = {place, row->key, 0};
-	const struct field *part;
-	int err = 0;
 
-	if (row->key && !value)
-		return row->need == FIELD_REQUIRED ? record_refuse(r, &here, " is absent") : 0;
 	switch ((enum field_kind)row->kind) {
 	case FIELD_U64:
 	case FIELD_U32:
@@ -270,8 +265,6 @@ static int fill_field(struct reading *r, const struct field_type *type, const st
 	case FIELD_CHARS:
 	case FIELD_CHOICE:
 		return fill_text(r, row, value, out + row->offset, &here);
-	case FIELD_FIXED:
-		return 0;
 	case FIELD_OBJECT:
 	case FIELD_POINTER:
 		return fill_object(r, row, value, out, &here);
@@ -279,8 +272,6 @@ static int fill_field(struct reading *r, const struct field_type *type, const st
 		return fill_list(r, row, value, out, &here);
 	case FIELD_NAMED:
 		return fill_named(r, row, value, out, &here);
-	case FIELD_INLINE:
-		return fill_from(r, row->of, object, hint, out + row->offset, place);
 	case FIELD_COUNTERS:
 		return record_fill_counters(r, value, (struct counter_list *)(out + row->offset),
 					    &here);
@@ -294,12 +285,34 @@ static int fill_field(struct reading *r, const struct field_type *type, const st
 		return record_fill_totals(r, type, object, (struct record_footer *)out, place);
 	case FIELD_EVENT_KEYS:
 		return record_fill_event_keys(r, type, object, (struct record_event *)out, place);
+	case FIELD_FIXED:
+	case FIELD_INLINE:
 	case FIELD_PARTS:
+		break;
+	}
+	return 0;
+}
+
+/* *hint: where the key is looked for first (json_tree_get). */
+static int fill_field(struct reading *r, const struct field_type *type, const struct field *row,
+		      uint32_t object, uint32_t *hint, char *out, const struct place *place)
+{
+	struct place here = {place, row->key, 0};
+	const struct field *part;
+	uint32_t value;
+	int err = 0;
+
+	if (row->kind == FIELD_INLINE)
+		return fill_from(r, row->of, object, hint, out + row->offset, place);
+	if (row->kind == FIELD_PARTS) {
 		for (size_t i = 0; !err && (part = record_next_part(&i));)
 			err = fill_field(r, type, part, object, hint, out, place);
 		return err;
 	}
-	return 0;
+	value = row->key ? json_tree_get(&r->tree, object, row->key, hint) : 0;
+	if (row->key && !value)
+		return row->need == FIELD_REQUIRED ? record_refuse(r, &here, " is absent") : 0;
+	return fill_value(r, type, row, object, value, out, place);
 }
 
 static int fill_from(struct reading *r, const struct field_type *type, uint32_t object,
@@ -316,9 +329,22 @@ static int fill_from(struct reading *r, const struct field_type *type, uint32_t 
 static int fill(struct reading *r, const struct field_type *type, uint32_t object, void *out,
 		const struct place *place)
 {
-	uint32_t hint = 0;
+	uint32_t hint = 0, values[SHAPE_KEYS];
+	struct shape *shape =
+		r->shapes ? shape_of(r->shapes, type, &r->tree, object, values) : NULL;
+	int err = 0;
 
-	return fill_from(r, type, object, &hint, out, place);
+	if (!shape)
+		return fill_from(r, type, object, &hint, out, place);
+	for (size_t i = 0; i < shape->row_count && !err; i++) {
+		const struct shape_row *row = &shape->rows[i];
+
+		err = fill_value(r, row->type, row->field, object,
+				 row->key == UINT32_MAX ? 0 : values[row->key],
+				 (char *)out + row->base, place);
+	}
+	shape_end(shape);
+	return err;
 }
 
 int record_fill(const struct field_type *type, const json_t *object, void *out,
@@ -416,8 +442,14 @@ static int parse(struct parsed *parsed, struct reading *r)
 int record_parse(const char *line, size_t length, struct parsed_record **out, char *why,
 		 size_t why_size)
 {
+	return record_parse_shaped(NULL, line, length, out, why, why_size);
+}
+
+int record_parse_shaped(struct shapes *shapes, const char *line, size_t length,
+			struct parsed_record **out, char *why, size_t why_size)
+{
 	struct parsed *parsed;
-	struct reading r = {.why = why, .why_size = why_size};
+	struct reading r = {.shapes = shapes, .why = why, .why_size = why_size};
 	int err;
 
 	*out = NULL;

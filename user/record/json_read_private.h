@@ -8,6 +8,7 @@
 #include "jankscope/record.h"
 #include "record/fields.h"
 #include "record/json_tree.h"
+#include "record/shapes.h"
 #include "util/arena.h"
 
 /* A histogram takes 30 KiB however short its text is. */
@@ -28,6 +29,7 @@ struct place {
 
 struct reading {
 	struct json_tree tree;
+	struct shapes *shapes; /* may be NULL */
 	struct parsed_memory *memory;
 	char *why;
 	size_t why_size;

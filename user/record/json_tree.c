@@ -17,15 +17,17 @@ enum json_type {
 	JSON_IS_LIST,
 	JSON_IS_TEXT,
 	JSON_IS_WORD,
-	JSON_IS_WHOLE,
+	JSON_IS_COUNT, /* a whole number of at least 0, of so few digits that it fits */
+	JSON_IS_WHOLE, /* any other */
 	JSON_IS_REAL
 };
 
 struct json_token {
 	const char *start; /* of a text without its quotes */
 	union {
-		const char *end;
-		uint64_t keys; /* of an object: key_bit() of each */
+		const char *end; /* of a text or a word */
+		uint64_t keys;   /* of an object: key_bit() of each */
+		uint64_t number; /* of a count */
 	};
 	uint32_t next;      /* the token behind it and its parts */
 	uint32_t size : 24; /* members or elements */
@@ -85,38 +87,28 @@ static bool is_word(const struct json_token *token, const char *word)
 
 /* ---- reading ---- */
 
-struct reader {
-	struct json_tree *tree;
-	const char *p, *end;
-	size_t room;                     /* tokens */
-	uint32_t open[MAX_DEPTH], depth; /* lists and objects that are not closed */
-};
-
-static int add_token(struct reader *reader, enum json_type type, const char *start, const char *end)
+/* Two tokens more; the address of the tokens may change. */
+static int make_room(struct json_tree *tree, size_t *room)
 {
-	struct json_tree *tree = reader->tree;
 	struct json_token *more;
 
-	if (tree->count == reader->room) {
-		if (reader->room >= MAX_VALUES)
-			return -EMSGSIZE;
-		reader->room = 2 * reader->room < MAX_VALUES ? 2 * reader->room : MAX_VALUES;
-		more = realloc(tree->tokens, reader->room * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		tree->tokens = more;
-	}
-	tree->tokens[tree->count] = (struct json_token){
-		.start = start, .end = end, .next = tree->count + 1, .type = type};
-	tree->count++;
+	if (*room - tree->count >= 2)
+		return 0;
+	if (*room >= MAX_VALUES)
+		return -EMSGSIZE;
+	*room = 2 * *room < MAX_VALUES ? 2 * *room : MAX_VALUES;
+	more = realloc(tree->tokens, *room * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	tree->tokens = more;
 	return 0;
 }
 
-static void skip_space(struct reader *reader)
+static const char *skip_space(const char *p, const char *end)
 {
-	while (reader->p < reader->end && (*reader->p == ' ' || *reader->p == '\n' ||
-					   *reader->p == '\t' || *reader->p == '\r'))
-		reader->p++;
+	while (p < end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r'))
+		p++;
+	return p;
 }
 
 /* Most keys that are looked for in vain are told by this from those that there are. */
@@ -148,20 +140,24 @@ static size_t plain_bytes(const char *p, const char *end)
 }
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "plain_bytes() reads words");
 
+/* A function that reads returns where it goes on behind what it read, NULL: that is no JSON. */
+
 /* At a quote. What its escapes mean is looked at when somebody asks for the text. */
-static int read_text(struct reader *reader)
+static const char *read_text(const char *p, const char *end, struct json_token *token)
 {
-	const char *start = reader->p + 1, *end = reader->end, *p = start;
+	const char *start = ++p;
 
 	for (p += plain_bytes(p, end); p < end && *p != '"'; p++) {
 		if ((unsigned char)*p < 0x20)
-			return -EBADMSG;
+			return NULL;
 		p += *p == '\\';
 	}
 	if (p >= end)
-		return -EBADMSG;
-	reader->p = p + 1;
-	return add_token(reader, JSON_IS_TEXT, start, p);
+		return NULL;
+	token->start = start;
+	token->end = p;
+	token->type = JSON_IS_TEXT;
+	return p + 1;
 }
 
 static bool ends_word(char c)
@@ -169,124 +165,130 @@ static bool ends_word(char c)
 	return c == ',' || c == ']' || c == '}' || c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-static int read_word(struct reader *reader)
+static const char *read_word(const char *p, const char *end, struct json_token *token)
 {
-	struct json_token word = {.start = reader->p};
-	const char *p = reader->p, *end = reader->end;
-	enum json_type type = JSON_IS_WORD;
+	uint64_t number = 0;
 	bool whole;
 
-	/* Most words are the digits of a whole number. */
+	token->start = p;
+	/* Most words are the digits of a whole number, and so few digits always fit. */
 	while (p < end && is_digit(*p))
-		p++;
-	if (p > word.start && (*word.start != '0' || p == word.start + 1) &&
-	    (p == end || ends_word(*p))) {
-		reader->p = p;
-		return add_token(reader, JSON_IS_WHOLE, word.start, p);
+		number = number * 10 + (uint64_t)(*p++ - '0');
+	if (p > token->start && p - token->start <= 18 &&
+	    (*token->start != '0' || p == token->start + 1) && (p == end || ends_word(*p))) {
+		token->number = number;
+		token->type = JSON_IS_COUNT;
+		return p;
 	}
 	while (p < end && !ends_word(*p))
 		p++;
-	word.end = reader->p = p;
-	if (is_number(word.start, word.end, &whole))
-		type = whole ? JSON_IS_WHOLE : JSON_IS_REAL;
-	else if (!is_word(&word, "true") && !is_word(&word, "false") && !is_word(&word, "null"))
-		return -EBADMSG;
-	return add_token(reader, type, word.start, word.end);
-}
-
-static int open_token(struct reader *reader, enum json_type type)
-{
-	if (reader->depth == MAX_DEPTH)
-		return -EMSGSIZE;
-	reader->open[reader->depth++] = reader->tree->count;
-	return add_token(reader, type, reader->p++, NULL);
-}
-
-static int read_value(struct reader *reader)
-{
-	if (reader->p == reader->end)
-		return -EBADMSG;
-	switch (*reader->p) {
-	case '{':
-		return open_token(reader, JSON_IS_OBJECT);
-	case '[':
-		return open_token(reader, JSON_IS_LIST);
-	case '"':
-		return read_text(reader);
-	default:
-		return read_word(reader);
-	}
-}
-
-/* The innermost one that is open has no part any more. */
-static void close_token(struct reader *reader)
-{
-	struct json_token *token = &reader->tree->tokens[reader->open[--reader->depth]];
-
-	reader->p++;
-	token->next = reader->tree->count;
+	token->end = p;
+	if (is_number(token->start, p, &whole))
+		token->type = whole ? JSON_IS_WHOLE : JSON_IS_REAL;
+	else if (is_word(token, "true") || is_word(token, "false") || is_word(token, "null"))
+		token->type = JSON_IS_WORD;
+	else
+		return NULL;
+	return p;
 }
 
 /* "key": before a value of an object. */
-static int read_key(struct reader *reader)
+static const char *read_key(const char *p, const char *end, struct json_token *token,
+			    struct json_token *object)
 {
-	struct json_tree *tree = reader->tree;
-	const char *key;
-	int err;
+	const char *key = p + 1;
 
-	skip_space(reader);
-	if (reader->p == reader->end || *reader->p != '"')
-		return -EBADMSG;
-	key = reader->p + 1;
-	err = read_text(reader);
-	if (!err && *key != '"')
-		tree->tokens[reader->open[reader->depth - 1]].keys |=
+	if (p == end || *p != '"')
+		return NULL;
+	p = read_text(p, end, token);
+	if (!p)
+		return NULL;
+	if (*key != '"')
+		object->keys |=
 			key_bit((unsigned char)key[0], (unsigned char)(key[1] == '"' ? 0 : key[1]));
-	skip_space(reader);
-	if (!err && (reader->p == reader->end || *reader->p++ != ':'))
-		err = -EBADMSG;
-	return err;
+	p = skip_space(p, end);
+	return p < end && *p == ':' ? p + 1 : NULL;
 }
 
-/* The next part of the innermost one that is open, or its end. */
-static int read_part(struct reader *reader)
-{
-	uint32_t place = reader->open[reader->depth - 1];
-	struct json_token *token = &reader->tree->tokens[place];
-	bool object = token->type == JSON_IS_OBJECT;
-	int err;
+/* Lists and objects that are not closed, from the outermost on. */
+struct open_tokens {
+	uint32_t places[MAX_DEPTH], depth;
+};
 
-	skip_space(reader);
-	if (reader->p == reader->end)
-		return -EBADMSG;
-	if (*reader->p == (object ? '}' : ']')) {
-		close_token(reader);
-		return 0;
+/* A text or a word, or the begin of a list or an object. */
+static const char *read_value(struct json_tree *tree, const char *p, const char *end,
+			      struct open_tokens *open)
+{
+	struct json_token *token = &tree->tokens[tree->count++];
+
+	*token = (struct json_token){.next = tree->count};
+	if (p == end)
+		return NULL;
+	if (*p == '"')
+		return read_text(p, end, token);
+	if (*p != '{' && *p != '[')
+		return read_word(p, end, token);
+	token->start = p;
+	token->type = *p == '{' ? JSON_IS_OBJECT : JSON_IS_LIST;
+	if (open->depth < MAX_DEPTH)
+		open->places[open->depth] = tree->count - 1;
+	open->depth++;
+	return p + 1;
+}
+
+/* The next part of the innermost one that is open, or its end. There is room for two tokens. */
+static const char *read_part(struct json_tree *tree, const char *p, const char *end,
+			     struct open_tokens *open)
+{
+	struct json_token *outer = &tree->tokens[open->places[open->depth - 1]], *key;
+	bool object = outer->type == JSON_IS_OBJECT;
+
+	p = skip_space(p, end);
+	if (p == end)
+		return NULL;
+	/* The innermost one has no part any more. */
+	if (*p == (object ? '}' : ']')) {
+		outer->next = tree->count;
+		open->depth--;
+		return p + 1;
 	}
-	if (token->size && *reader->p++ != ',')
-		return -EBADMSG;
-	token->size++;
-	err = object ? read_key(reader) : 0;
-	skip_space(reader);
-	return err ? err : read_value(reader);
+	if (outer->size && *p++ != ',')
+		return NULL;
+	outer->size++;
+	p = skip_space(p, end);
+	if (object) {
+		key = &tree->tokens[tree->count++];
+		*key = (struct json_token){.next = tree->count};
+		p = read_key(p, end, key, outer);
+		if (!p)
+			return NULL;
+		p = skip_space(p, end);
+	}
+	return read_value(tree, p, end, open);
 }
 
 int json_tree_read(struct json_tree *tree, const char *text, size_t length)
 {
-	struct reader reader = {.tree = tree, .p = text, .end = text + length};
-	int err;
+	const char *end = text + length, *p = skip_space(text, end);
+	struct open_tokens open = {.depth = 0};
+	size_t room;
+	int err = 0;
 
 	*tree = (struct json_tree){0};
-	reader.room = length / 8 + 64 < MAX_VALUES ? length / 8 + 64 : MAX_VALUES;
-	tree->tokens = malloc(reader.room * sizeof(*tree->tokens));
+	room = length / 8 + 64 < MAX_VALUES ? length / 8 + 64 : MAX_VALUES;
+	tree->tokens = malloc(room * sizeof(*tree->tokens));
 	if (!tree->tokens)
 		return -ENOMEM;
-	skip_space(&reader);
-	err = reader.p < reader.end && *reader.p == '{' ? read_value(&reader) : -EBADMSG;
-	while (!err && reader.depth)
-		err = read_part(&reader);
-	skip_space(&reader);
-	return !err && reader.p != reader.end ? -EBADMSG : err;
+	if (p == end || *p != '{')
+		return -EBADMSG;
+	p = read_value(tree, p, end, &open);
+	while (p && open.depth) {
+		err = open.depth > MAX_DEPTH ? -EMSGSIZE : make_room(tree, &room);
+		if (err)
+			return err;
+		p = read_part(tree, p, end, &open);
+	}
+	return p && skip_space(p, end) == end ? 0 : -EBADMSG;
 }
 
 void json_tree_free(struct json_tree *tree)
@@ -336,6 +338,38 @@ bool json_walk_next(const struct json_tree *tree, struct json_walk *walk)
 	return true;
 }
 
+const char *json_tree_key(const struct json_tree *tree, uint32_t key, uint16_t *length)
+{
+	const struct json_token *token = token_at(tree, key);
+
+	*length = (uint16_t)(token->end - token->start);
+	return token->end - token->start <= UINT16_MAX ? token->start : NULL;
+}
+
+bool json_tree_has_keys(const struct json_tree *tree, uint32_t object, const struct json_keys *keys,
+			uint32_t *values)
+{
+	const char *text = keys->text;
+	uint32_t at = object + 1;
+
+	if (token_at(tree, object)->size != keys->count)
+		return false;
+	for (uint32_t i = 0; i < keys->count; at = behind(tree, at + 1), i++) {
+		if (!is_text(token_at(tree, at), text, keys->lengths[i]))
+			return false;
+		text += keys->lengths[i];
+		values[i] = at + 1;
+	}
+	return true;
+}
+
+uint64_t json_tree_keys_hash(const struct json_tree *tree, uint32_t object)
+{
+	const struct json_token *token = token_at(tree, object);
+
+	return token->keys + token->size;
+}
+
 bool json_tree_equals(const struct json_tree *tree, uint32_t place, const char *text)
 {
 	const struct json_token *token = token_at(tree, place);
@@ -379,19 +413,18 @@ uint32_t json_tree_get(const struct json_tree *tree, uint32_t object, const char
 
 /* ---- values ---- */
 
-/* False: it does not fit. */
+/* False: it is no whole number, or does not fit. */
 static bool take_whole(const struct json_token *token, int64_t *value)
 {
 	bool negative = *token->start == '-';
 	uint64_t number = 0, most = (uint64_t)INT64_MAX + negative;
 
-	/* So few digits always fit. */
-	if (token->end - token->start <= 18) {
-		for (const char *p = token->start + negative; p < token->end; p++)
-			number = number * 10 + (uint64_t)(*p - '0');
-		*value = (int64_t)(negative ? -number : number);
+	if (token->type == JSON_IS_COUNT) {
+		*value = (int64_t)token->number;
 		return true;
 	}
+	if (token->type != JSON_IS_WHOLE)
+		return false;
 	for (const char *p = token->start + negative; p < token->end; p++) {
 		uint64_t digit = (uint64_t)(*p - '0');
 
@@ -405,9 +438,7 @@ static bool take_whole(const struct json_token *token, int64_t *value)
 
 bool json_tree_integer(const struct json_tree *tree, uint32_t place, int64_t *value)
 {
-	const struct json_token *token = token_at(tree, place);
-
-	return token->type == JSON_IS_WHOLE && take_whole(token, value);
+	return take_whole(token_at(tree, place), value);
 }
 
 bool json_tree_number(const struct json_tree *tree, uint32_t place, double *value)
@@ -415,14 +446,12 @@ bool json_tree_number(const struct json_tree *tree, uint32_t place, double *valu
 	const struct json_token *token = token_at(tree, place);
 	int64_t number;
 
-	if (token->type != JSON_IS_WHOLE && token->type != JSON_IS_REAL)
-		return false;
-	if (token->type == JSON_IS_WHOLE) {
-		if (!take_whole(token, &number))
-			return false;
+	if (take_whole(token, &number)) {
 		*value = (double)number;
 		return true;
 	}
+	if (token->type != JSON_IS_REAL)
+		return false;
 	/* Behind a number stands a ',', a bracket or a space, which ends it. */
 	*value = strtod(token->start, NULL);
 	return *value - *value == 0; /* JSON has no infinity */

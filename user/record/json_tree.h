@@ -36,6 +36,19 @@ uint32_t json_tree_size(const struct json_tree *tree, uint32_t place);
 /* The next member or element; false: there is none. Begin with json_tree_walk(). */
 struct json_walk json_tree_walk(const struct json_tree *tree, uint32_t place);
 bool json_walk_next(const struct json_tree *tree, struct json_walk *walk);
+/* The bytes of a member's key as they stand in the text; NULL: there are more than 65,535. */
+const char *json_tree_key(const struct json_tree *tree, uint32_t key, uint16_t *length);
+/* The keys of an object in their order, as they stand in the text. */
+struct json_keys {
+	uint32_t count;
+	uint16_t *lengths;
+	char *text; /* of all of them, nothing in between */
+};
+/* Whether an object has just these keys in this order; its values then, in the same order. */
+bool json_tree_has_keys(const struct json_tree *tree, uint32_t object, const struct json_keys *keys,
+			uint32_t *values);
+/* The same for objects with the same keys. */
+uint64_t json_tree_keys_hash(const struct json_tree *tree, uint32_t object);
 /* The value of a key of an object, 0: it has none. It is looked for from *hint on, and then from
  * the begin: keys that are asked for in the order of the text are found at once. */
 uint32_t json_tree_get(const struct json_tree *tree, uint32_t object, const char *key,

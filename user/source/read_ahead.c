@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "record/json_read.h"
+#include "record/shapes.h"
 #include "source/line_reader.h"
 
 /* Lines come in batches, so that both threads seldom wait for each other, or for the lock. */
@@ -26,6 +27,7 @@ struct batch {
 
 struct read_ahead {
 	struct line_reader lines;
+	struct shapes *shapes; /* of who parses */
 	struct batch batches[BATCHES];
 	bool threaded;
 	pthread_t thread;
@@ -41,8 +43,9 @@ struct read_ahead {
 };
 
 /* The buffer of the line changes hands: the reader goes on with that of an older one. */
-static int parse_next(struct line_reader *lines, struct read_line *line)
+static int parse_next(struct read_ahead *ahead, struct read_line *line)
 {
+	struct line_reader *lines = &ahead->lines;
 	char *old = line->line;
 	size_t old_room = line->room;
 	int more = line_reader_next(lines);
@@ -59,8 +62,8 @@ static int parse_next(struct line_reader *lines, struct read_line *line)
 	line->parsed = NULL;
 	line->err = 0;
 	if (!line->torn && !line->too_long)
-		line->err = record_parse(line->line, line->length, &line->parsed, line->why,
-					 sizeof(line->why));
+		line->err = record_parse_shaped(ahead->shapes, line->line, line->length,
+						&line->parsed, line->why, sizeof(line->why));
 	return 1;
 }
 
@@ -88,14 +91,14 @@ static bool is_large(const struct batch *batch)
 	return batch->bytes > 2 * BATCH_BYTES;
 }
 
-static void fill_batch(struct line_reader *lines, struct batch *batch)
+static void fill_batch(struct read_ahead *ahead, struct batch *batch)
 {
 	/* Records are freed by the thread that made them. */
 	empty_batch(batch);
 	do {
 		struct read_line *line = &batch->lines[batch->count];
 
-		batch->end = parse_next(lines, line);
+		batch->end = parse_next(ahead, line);
 		if (batch->end <= 0)
 			return;
 		batch->bytes += line->length;
@@ -118,7 +121,7 @@ static void *parse_all(void *ctx)
 		pthread_mutex_unlock(&ahead->lock);
 		if (stop)
 			break;
-		fill_batch(&ahead->lines, batch);
+		fill_batch(ahead, batch);
 		stop = batch->end <= 0;
 		large = is_large(batch);
 		pthread_mutex_lock(&ahead->lock);
@@ -146,6 +149,11 @@ struct read_ahead *read_ahead_new(FILE *in)
 	if (!ahead)
 		return NULL;
 	ahead->lines.in = in;
+	ahead->shapes = shapes_new();
+	if (!ahead->shapes) {
+		free(ahead);
+		return NULL;
+	}
 	pthread_mutex_init(&ahead->lock, NULL);
 	pthread_cond_init(&ahead->changed, NULL);
 	/* Without a thread the caller parses for itself. */
@@ -169,6 +177,7 @@ void read_ahead_free(struct read_ahead *ahead)
 			parsed_record_free(ahead->batches[i].lines[k].parsed);
 			free(ahead->batches[i].lines[k].line);
 		}
+	shapes_free(ahead->shapes);
 	free(ahead->lines.line);
 	pthread_cond_destroy(&ahead->changed);
 	pthread_mutex_destroy(&ahead->lock);
@@ -198,7 +207,7 @@ int read_ahead_next(struct read_ahead *ahead, struct read_line **line)
 	if (!ahead->threaded) {
 		*line = &ahead->batches[0].lines[0];
 		end_line(*line);
-		return parse_next(&ahead->lines, *line);
+		return parse_next(ahead, *line);
 	}
 	/* A batch may have nothing but the end. */
 	while (!ahead->begun || ahead->next == ahead->batches[ahead->at].count) {
