@@ -10,8 +10,16 @@
 /* A name inside a folded line: ';' separates names and a newline ends the line. */
 static void put_name(FILE *out, const char *name)
 {
-	for (; *name; name++)
-		putc(*name == ';' ? ',' : (unsigned char)*name < ' ' ? '?' : *name, out);
+	size_t plain;
+
+	for (; *name; name += plain) {
+		for (plain = 0; (unsigned char)name[plain] >= ' ' && name[plain] != ';';)
+			plain++;
+		if (plain)
+			fwrite(name, 1, plain, out);
+		else
+			putc(name[plain++] == ';' ? ',' : '?', out);
+	}
 }
 
 char *stack_folded_line(const struct record_stack *stack)

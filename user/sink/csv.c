@@ -35,27 +35,34 @@ struct csv {
 	uint64_t subjects; /* so far */
 	uint64_t head_of;  /* the id of the subject whose row's head is in `head` */
 	struct csv_plans *plans;
+	size_t record_length; /* of what all rows of the record have in `head` */
 	struct csv_cells head, rows;
 };
 
 /* ---- rows ---- */
 
+/* What all rows of a record begin with. */
+static void put_record_head(struct csv *csv)
+{
+	struct csv_cells *head = &csv->head;
+
+	head->length = 0;
+	csv_put_plain(head, record_type_names[csv->record->type]);
+	csv_put_plain(head, ",");
+	csv_put_whole(head, csv->record->seq, false);
+	csv_put_plain(head, ",");
+	csv_put_whole(head, csv->record->t_boot_ns, false);
+	csv_put_plain(head, ",");
+	csv_put_plain(head, csv->time);
+	csv->record_length = head->length;
+}
+
 /* What all rows of a subject begin with: a few subjects have most of the rows of a record. */
 static void put_head(struct csv *csv, const struct csv_subject *subject)
 {
-	const struct record *record = csv->record;
 	struct csv_cells *head = &csv->head;
-	uint64_t t_boot_ns = record->type == RECORD_STACK ? record->addition->stack.t_boot_ns
-							  : record->t_boot_ns;
 
-	head->length = 0;
-	csv_put_plain(head, record_type_names[record->type]);
-	csv_put_plain(head, ",");
-	csv_put_whole(head, record->seq, false);
-	csv_put_plain(head, ",");
-	csv_put_whole(head, t_boot_ns, false);
-	csv_put_plain(head, ",");
-	csv_put_plain(head, csv->time);
+	head->length = csv->record_length;
 	for (size_t i = 0; i < CSV_COLUMNS; i++) {
 		csv_put_plain(head, ",");
 		if (subject->texts[i])
@@ -120,7 +127,17 @@ static void put_whole_row(struct csv *csv, const struct csv_subject *subject,
 /* ---- values ---- */
 
 static void put_fields(struct csv *csv, const struct csv_subject *subject,
-		       const struct field_type *type, const void *object, size_t prefix);
+		       const struct csv_plan *plan, const void *object, size_t prefix);
+
+/* Where there is no memory for a plan, the table ends with that error. */
+static const struct csv_plan *plan_of(struct csv *csv, const struct field_type *type)
+{
+	const struct csv_plan *plan = csv_plan_of(csv->plans, type);
+
+	if (!plan)
+		csv->rows.err = csv->rows.err ?: -ENOMEM;
+	return plan;
+}
 
 static void put_number_row(struct csv *csv, const struct csv_subject *subject, const char *unit,
 			   double value, bool made_up)
@@ -160,6 +177,8 @@ static size_t add_key(struct csv *csv, size_t prefix, const char *key)
 static void put_named(struct csv *csv, const struct csv_subject *parent,
 		      const struct field_type *type, const char *rows, size_t count, size_t prefix)
 {
+	const struct csv_plan *plan = plan_of(csv, type);
+
 	for (size_t i = 0; i < count; i++) {
 		struct csv_subject subject = *parent;
 
@@ -167,31 +186,34 @@ static void put_named(struct csv *csv, const struct csv_subject *parent,
 		subject.name = *(const char *const *)(const void *)(rows + i * type->size +
 								    type->name_offset);
 		subject.name_length = SIZE_MAX;
-		put_fields(csv, &subject, type, rows + i * type->size, prefix);
+		put_fields(csv, &subject, plan, rows + i * type->size, prefix);
 	}
 }
 
 static void put_rows(struct csv *csv, const struct csv_subject *parent,
 		     const struct field_type *type, const char *rows, size_t count, size_t prefix)
 {
+	const struct csv_plan *plan = plan_of(csv, type);
+
 	for (size_t i = 0; i < count; i++) {
 		struct csv_subject subject = *parent;
 
 		subject.id = ++csv->subjects;
 		subject.name = NULL;
-		csv_know_subject(&subject, csv->plans, type, rows + i * type->size, true);
-		put_fields(csv, &subject, type, rows + i * type->size, prefix);
+		csv_know_subject(&subject, csv->plans, plan, rows + i * type->size, true);
+		put_fields(csv, &subject, plan, rows + i * type->size, prefix);
 	}
 }
 
 static void put_object(struct csv *csv, const struct csv_subject *parent,
 		       const struct field_type *type, const void *object, size_t prefix)
 {
+	const struct csv_plan *plan = plan_of(csv, type);
 	struct csv_subject subject = *parent;
 
-	if (csv_know_subject(&subject, csv->plans, type, object, false))
+	if (csv_know_subject(&subject, csv->plans, plan, object, false))
 		subject.id = ++csv->subjects;
-	put_fields(csv, &subject, type, object, prefix);
+	put_fields(csv, &subject, plan, object, prefix);
 }
 
 static void put_counters(struct csv *csv, const struct csv_subject *subject,
@@ -288,24 +310,24 @@ static void put_totals(struct csv *csv, const struct csv_subject *subject,
 	}
 }
 
+/* One that is no whole number and has no column. */
 static void put_field(struct csv *csv, const struct csv_subject *subject, const struct field *row,
-		      const struct csv_plan_row *plan, const void *object, size_t prefix)
+		      const void *object, size_t prefix)
 {
 	const void *place = (const char *)object + row->offset;
 	const void *more = (const char *)object + row->more_offset;
 	const struct field *part;
-	struct csv_number number;
 	const char *text;
 	size_t length;
 
 	if (row->kind == FIELD_INLINE) {
-		put_fields(csv, subject, row->of, place, prefix);
+		put_fields(csv, subject, plan_of(csv, row->of), place, prefix);
 		return;
 	}
 	if (row->kind == FIELD_PARTS) {
 		/* Objects each, which have no row of their own. */
 		for (size_t i = 0; (part = record_next_part(&i));)
-			put_field(csv, subject, part, NULL, object, prefix);
+			put_field(csv, subject, part, object, prefix);
 		return;
 	}
 	if (row->kind == FIELD_EVENT_KEYS) {
@@ -316,15 +338,6 @@ static void put_field(struct csv *csv, const struct csv_subject *subject, const 
 		put_totals(csv, subject, object, prefix);
 		return;
 	}
-	if (plan && plan->column < CSV_COLUMNS)
-		return;
-	/* Most fields are numbers, and many of them absent: that is asked first. */
-	if (plan && csv_number_of(row, place, &number)) {
-		put_whole_row(csv, subject, plan, &number, prefix);
-		return;
-	}
-	if (row->kind < FIELD_DOUBLE || row->kind == FIELD_OPT_U64 || row->kind == FIELD_OPT_I64)
-		return; /* a whole number that is absent */
 	length = add_key(csv, prefix, row->key);
 	if (!length)
 		return;
@@ -381,14 +394,22 @@ static void put_field(struct csv *csv, const struct csv_subject *subject, const 
 }
 
 static void put_fields(struct csv *csv, const struct csv_subject *subject,
-		       const struct field_type *type, const void *object, size_t prefix)
+		       const struct csv_plan *plan, const void *object, size_t prefix)
 {
-	const struct csv_plan_row *plan = csv_plan_of(csv->plans, type);
+	struct csv_number number;
 
-	if (!plan)
-		csv->rows.err = csv->rows.err ?: -ENOMEM;
-	for (size_t i = 0; plan && i < type->count; i++)
-		put_field(csv, subject, &type->fields[i], &plan[i], object, prefix);
+	for (size_t i = 0; plan && i < plan->type->count; i++) {
+		const struct csv_plan_row *row = &plan->rows[i];
+		const struct field *field = &plan->type->fields[i];
+
+		if (row->column < CSV_COLUMNS)
+			continue;
+		/* Most fields are numbers, and many of them absent. */
+		if (!row->is_whole)
+			put_field(csv, subject, field, object, prefix);
+		else if (csv_number_of(field, (const char *)object + field->offset, &number))
+			put_whole_row(csv, subject, row, &number, prefix);
+	}
 }
 
 /* ---- the sink ---- */
@@ -422,6 +443,7 @@ static int csv_write(struct sink *sink, const struct record *record)
 		return 0;
 	csv->record = record;
 	set_time(csv, record->t_boot_ns);
+	put_record_head(csv);
 	/* The row of late_ns tells a late frame: its process, its cause as the name, its delay. */
 	if (record->type == RECORD_JANK) {
 		subject.name = record_jank_causes[record->jank->cause];

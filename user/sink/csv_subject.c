@@ -30,48 +30,6 @@ const char *csv_text_of(const struct field *row, const void *place, size_t *leng
 	}
 }
 
-bool csv_number_of(const struct field *row, const void *place, struct csv_number *number)
-{
-	bool is_signed = false;
-	uint64_t value;
-
-	number->known = false;
-	switch ((enum field_kind)row->kind) {
-	case FIELD_U64:
-		value = *(const uint64_t *)place;
-		break;
-	case FIELD_U32:
-		value = *(const uint32_t *)place;
-		break;
-	case FIELD_I32:
-		is_signed = true;
-		value = (uint64_t)(int64_t) * (const int32_t *)place;
-		break;
-	case FIELD_I64:
-	case FIELD_ADDRESS:
-		is_signed = true;
-		value = *(const uint64_t *)place;
-		break;
-	case FIELD_OPT_U64:
-		if (!((const struct opt_u64 *)place)->present)
-			return false;
-		value = ((const struct opt_u64 *)place)->value;
-		break;
-	case FIELD_OPT_I64:
-		if (!((const struct opt_i64 *)place)->present)
-			return false;
-		is_signed = true;
-		value = (uint64_t)((const struct opt_i64 *)place)->value;
-		break;
-	default:
-		return false;
-	}
-	if (!value && row->need == FIELD_NONZERO)
-		return false;
-	*number = (struct csv_number){true, is_signed, value};
-	return true;
-}
-
 size_t csv_column_of(const struct field *row)
 {
 	size_t i = 0;
@@ -85,24 +43,24 @@ size_t csv_column_of(const struct field *row)
 }
 
 bool csv_know_subject(struct csv_subject *subject, struct csv_plans *plans,
-		      const struct field_type *type, const void *object, bool in_list)
+		      const struct csv_plan *plan, const void *object, bool in_list)
 {
-	const struct csv_plan_row *plan = csv_plan_of(plans, type);
 	bool any = false;
 
-	for (size_t i = 0; plan && i < type->count; i++) {
-		const struct field *row = &type->fields[i];
+	for (size_t i = 0; plan && i < plan->subject_count; i++) {
+		size_t at = plan->subject_fields[i], column = plan->rows[at].column, length;
+		const struct field *row = &plan->type->fields[at];
 		const void *place = (const char *)object + row->offset;
-		size_t column = plan[i].column, length;
 		const char *text;
 
 		if (row->kind == FIELD_INLINE) {
-			any |= csv_know_subject(subject, plans, row->of, place, in_list);
+			any |= csv_know_subject(subject, plans, csv_plan_of(plans, row->of), place,
+						in_list);
 		} else if (column < CSV_COLUMNS) {
 			any = true;
 			subject->texts[column] = csv_text_of(row, place, &subject->lengths[column]);
 			csv_number_of(row, place, &subject->numbers[column]);
-		} else if (in_list && row->kind != FIELD_BOOL && !subject->name) {
+		} else if (in_list && !subject->name) {
 			text = csv_text_of(row, place, &length);
 			if (!text)
 				continue;
