@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The flags of the frames source; its fields are in fields.c, its losses in frames.c. */
+/* The flags and losses of the frames source; its fields are in fields.c. */
 #include <errno.h>
 #include <string.h>
 
@@ -32,6 +32,36 @@ static struct source *make(const void *from, const struct source_wishes *wishes,
 	*needed = true;
 	return flags->from && strcmp(flags->from, "off") ? frames_source_new(&options) : NULL;
 }
+
+static const struct loss_info frames_loss_items[] = {
+	/* Each of these holds one event of a frame at the least. */
+	{"frames.ftrace_lost_events", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.ftrace_bundles_with_loss", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.ftrace_bundles_without_clock", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.malformed_ftrace_bundles", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.malformed_markers", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.malformed_ring_pages", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.malformed_timeline_events", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.malformed_packets", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.damaged_compressed_packets", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.oversized_compressed_packets", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.oversized_packets", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.packets_dropped_by_writer", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.packets_without_state", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.truncated_packets", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.chunks_overwritten", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.writer_packet_loss", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.overlong_lines", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.frames_too_late", LOSS_LOST, LOSS_OF_FRAMES},
+	{"frames.launches_over_limit", LOSS_LOST, LOSS_OF_NOTHING},
+	/* late frames of one interval beyond those that are judged in it */
+	{"frames.janks_not_judged", LOSS_LOST, LOSS_OF_FRAMES},
+	/* what had come of the trace before is counted */
+	{"frames.trace_files_restarted", LOSS_REPAIRED, LOSS_OF_NOTHING},
+};
+
+const struct loss_table frames_losses = {
+	frames_loss_items, sizeof(frames_loss_items) / sizeof(*frames_loss_items), NULL};
 
 const struct source_declaration frames_declaration = {
 	.name = "frames",

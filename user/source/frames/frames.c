@@ -9,6 +9,7 @@
 #include "source/frames/input.h"
 #include "source/frames/janks.h"
 #include "source/frames/names.h"
+#include "source/frames/owners.h"
 #include "source/frames/told.h"
 #include "util/clock.h"
 #include <errno.h>
@@ -36,6 +37,7 @@ struct frames_source {
 	size_t retired_count, given_count; /* given: those whose layers were handed out */
 	struct frames_input *input;
 	struct frames_names *names; /* NULL: the pids are of another device */
+	struct owners *owners;
 	struct frames_told told;
 	struct source *flight;      /* NULL: none runs */
 	struct frames_janks *janks; /* NULL: no frame is judged */
@@ -119,11 +121,17 @@ static void on_stream_loss(void *ctx, const char *reason, uint64_t count)
 		s->losses[s->loss_count++] = (struct loss){reason, 0, count, 0};
 }
 
-/* SurfaceFlinger's counters carry its own pid; the layer's name says whose they are. */
-static bool wanted(const struct frames_source *s, int32_t pid, const char *package)
+/* 0: at any time. Times of another device say nothing of pids here. */
+static uint64_t time_of(const struct frames_source *s, int64_t at_ns)
 {
-	return (s->context->targets && target_set_find(s->context->targets, pid)) ||
-	       frames_told_wants(s->context, package);
+	return s->names && at_ns > 0 ? (uint64_t)at_ns : 0;
+}
+
+/* SurfaceFlinger's counters carry its own pid; the layer's name says whose they are. */
+static bool wanted(const struct frames_source *s, int32_t pid, int64_t at_ns, const char *package)
+{
+	return owners_have(s->owners, pid, time_of(s, at_ns)) ||
+	       owners_are_called(s->owners, package);
 }
 
 static void on_late(void *ctx, const struct layer *layer, const struct timeline_late *late)
@@ -131,16 +139,20 @@ static void on_late(void *ctx, const struct layer *layer, const struct timeline_
 	struct frames_source *s = ctx;
 	struct name_table *table = frame_stream_names(s->stream);
 	char buffer[256];
-	const char *package;
+	const char *package, *process;
 
 	if (s->janks_err || late->machine)
 		return;
 	if (s->names)
 		frames_names_look(s->names, table, late->pid);
 	package = name_table_package_of(table, late->pid, layer->name, buffer, sizeof(buffer));
-	if (wanted(s, late->pid, package))
-		s->janks_err = frames_janks_take(s->janks, layer, package,
-						 name_table_process_name(table, late->pid), late);
+	if (!wanted(s, late->pid, late->start_ns, package))
+		return;
+	/* It may have ended, and its pid be another one's. */
+	process = owners_name(s->owners, late->pid, time_of(s, late->start_ns));
+	if (!process)
+		process = name_table_process_name(table, late->pid);
+	s->janks_err = frames_janks_take(s->janks, layer, package, process, late);
 }
 
 static void watch(struct frames_source *s)
@@ -211,14 +223,18 @@ static int frames_open(struct source *source, const struct source_context *conte
 		s->input = frames_input_tracefs();
 	else
 		s->input = frames_input_follow();
-	if (!s->stream || !s->input || (local && !s->names)) {
+	s->owners = owners_new(context->targets);
+	if (!s->stream || !s->input || !s->owners || (local && !s->names)) {
 		snprintf(source->reason, sizeof(source->reason), "out of memory");
 		return -ENOMEM;
 	}
 	s->input->options = &s->options;
 	s->input->warden = context->warden;
 	s->input->stream = s->stream;
+	if (owners_look(s->owners, clock_now_ns(CLOCK_MONOTONIC)))
+		return -ENOMEM;
 	s->told.context = context;
+	s->told.owners = s->owners;
 	/* Of another device's trace nothing was recorded here. */
 	s->janks = local && s->flight ? frames_janks_new(context, s->flight) : NULL;
 	if (local && s->flight && !s->janks)
@@ -258,7 +274,7 @@ static int add_layer(struct frames_source *s, struct frame_stream *stream,
 	package = name_table_package_of(frame_stream_names(stream),
 					from->layer->source == LAYER_BUFFER ? -1 : from->layer->pid,
 					from->layer->name, buffer, sizeof(buffer));
-	if (!wanted(s, from->layer->pid, package))
+	if (!wanted(s, from->layer->pid, from->first_shown_ns, package))
 		return 0;
 	if (s->layer_count == s->layer_capacity) {
 		size_t capacity = s->layer_capacity ? s->layer_capacity * 2 : 16;
@@ -362,6 +378,8 @@ static int frames_sample(struct source *source, struct record_interval *interval
 
 	free_layers(s);
 	drop_given(s);
+	if (owners_look(s->owners, clock_now_ns(CLOCK_MONOTONIC)))
+		return -ENOMEM;
 	if (s->janks)
 		on_lose(s, "janks_not_judged", frames_janks_turn(s->janks));
 	err = s->input->ops->poll(s->input, interval->final);
@@ -396,6 +414,21 @@ static int frames_sample(struct source *source, struct record_interval *interval
 	return report_losses(s, interval);
 }
 
+/* One that comes and ends within an interval is noted too. */
+static void frames_drop_target(struct source *source)
+{
+	struct frames_source *s = of(source);
+	int err = owners_look(s->owners, clock_now_ns(CLOCK_MONOTONIC));
+
+	s->janks_err = s->janks_err ?: err;
+}
+
+static bool frames_take_target(struct source *source, const struct target_process *process)
+{
+	frames_drop_target(source);
+	return false;
+}
+
 static int frames_summarise(struct source *source, struct summary *summary)
 {
 	struct frames_source *s = of(source);
@@ -428,46 +461,19 @@ static void frames_close(struct source *source)
 	for (size_t i = 0; i < s->retired_count; i++)
 		frame_stream_free(s->retired[i]);
 	frames_names_free(s->names);
+	owners_free(s->owners);
 	frames_janks_free(s->janks);
 	frame_stream_free(s->stream);
 	free(s);
 }
-
-static const struct loss_info frames_loss_items[] = {
-	/* Each of these holds one event of a frame at the least. */
-	{"frames.ftrace_lost_events", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.ftrace_bundles_with_loss", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.ftrace_bundles_without_clock", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.malformed_ftrace_bundles", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.malformed_markers", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.malformed_ring_pages", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.malformed_timeline_events", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.malformed_packets", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.damaged_compressed_packets", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.oversized_compressed_packets", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.oversized_packets", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.packets_dropped_by_writer", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.packets_without_state", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.truncated_packets", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.chunks_overwritten", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.writer_packet_loss", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.overlong_lines", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.frames_too_late", LOSS_LOST, LOSS_OF_FRAMES},
-	{"frames.launches_over_limit", LOSS_LOST, LOSS_OF_NOTHING},
-	/* late frames of one interval beyond those that are judged in it */
-	{"frames.janks_not_judged", LOSS_LOST, LOSS_OF_FRAMES},
-	/* what had come of the trace before is counted */
-	{"frames.trace_files_restarted", LOSS_REPAIRED, LOSS_OF_NOTHING},
-};
-
-const struct loss_table frames_losses = {
-	frames_loss_items, sizeof(frames_loss_items) / sizeof(*frames_loss_items), NULL};
 
 static const struct source_ops frames_ops = {
 	.name = "frames",
 	.losses = &frames_losses,
 	.open = frames_open,
 	.sample = frames_sample,
+	.take_target = frames_take_target,
+	.drop_target = frames_drop_target,
 	.summarise = frames_summarise,
 	.close = frames_close,
 };

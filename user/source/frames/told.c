@@ -7,21 +7,8 @@
 #include "jankscope/target.h"
 #include "source/frames/janks.h"
 #include "source/frames/names.h"
+#include "source/frames/owners.h"
 #include "why/cut.h"
-
-bool frames_told_wants(const struct source_context *context, const char *package)
-{
-	const struct target_process *process;
-
-	if (!context->targets || target_set_is_all(context->targets))
-		return true;
-	for (size_t i = 0; package && (process = target_set_at(context->targets, i)); i++) {
-		if ((process->package && !strcmp(process->package, package)) ||
-		    !strcmp(process->process, package))
-			return true;
-	}
-	return false;
-}
 
 static void on_shown(void *ctx, const struct layer *layer, int64_t present_ns)
 {
@@ -131,7 +118,7 @@ uint64_t frames_told_emit(struct frames_told *told, uint64_t now_ns, uint64_t wi
 	uint64_t lost;
 
 	while (launches_take(launches, process_name, told, now_ns, window_ns, final, &launch)) {
-		if (!frames_told_wants(told->context, launch.package))
+		if (!owners_are_called(told->owners, launch.package))
 			continue;
 		told->count++;
 		emit_launch(told, &launch,

@@ -7,9 +7,11 @@
 
 struct frames_janks;
 struct frames_names;
+struct owners;
 
 struct frames_told {
 	const struct source_context *context;
+	const struct owners *owners; /* whose launches are told */
 	struct frame_stream *stream; /* that is watched */
 	struct frames_names *names;  /* NULL: the pids are of another device */
 	struct frames_janks *janks;  /* whose flight recorder has the ledgers; NULL: nobody */
@@ -25,5 +27,3 @@ void frames_told_watch(struct frames_told *told, struct frame_stream *stream,
  * launches were lost since the last call. */
 uint64_t frames_told_emit(struct frames_told *told, uint64_t now_ns, uint64_t window_ns,
 			  bool final);
-/* Whether somebody asked for this package, or for a process that has the name. */
-bool frames_told_wants(const struct source_context *context, const char *package);
