@@ -596,3 +596,53 @@ Test(why_judge, who_ran_while_it_was_throttled_is_not_to_blame)
 		  "%s", text);
 	why_record_free(&record);
 }
+
+/* Of a RenderThread that was born lately nothing is recorded yet: that it ended the main thread's
+ * sleep says whom that waited for, and not why. */
+Test(why_judge, who_draws_was_not_recorded)
+{
+	struct rig rig;
+	struct spell *sleep;
+
+	for (int known = 0; known < 2; known++) {
+		begin(&rig, 300, 160);
+		runs(&rig, T_MAIN, 30);
+		sleeps(&rig, T_MAIN, 300, LOOPER_REASON_FUTEX, 999);
+		sleep = &rig.spells[T_MAIN][1];
+		sleep->other.tgid = MAIN;
+		snprintf(sleep->other.comm, sizeof(sleep->other.comm), "RenderThread");
+		/* another one: the wait is for a thread that draws another frame */
+		if (known)
+			sleeps(&rig, T_RENDER, 400, SPELL_REASON_LOOPER, 0);
+		judge(&rig, known ? JANK_CAUSE_LOCK : JANK_CAUSE_UNKNOWN, JANK_CAUSE_UNKNOWN);
+	}
+	/* a thread of another process that is called so as well */
+	begin(&rig, 300, 160);
+	runs(&rig, T_MAIN, 30);
+	sleeps(&rig, T_MAIN, 300, LOOPER_REASON_FUTEX, 999);
+	sleep = &rig.spells[T_MAIN][1];
+	sleep->other.tgid = 998;
+	snprintf(sleep->other.comm, sizeof(sleep->other.comm), "RenderThread");
+	judge(&rig, JANK_CAUSE_LOCK, JANK_CAUSE_UNKNOWN);
+}
+
+/* One that ended before the frame stands first among the threads. */
+Test(why_judge, who_draws_is_the_one_that_lives)
+{
+	struct rig rig;
+
+	begin(&rig, 300, 160);
+	rig.threads[T_SF].role = JANK_ROLE_RENDER; /* the new one */
+	runs(&rig, T_MAIN, 30);
+	sleeps(&rig, T_MAIN, 300, LOOPER_REASON_READ, SF);
+	runs(&rig, T_SF, 400);
+	judge(&rig, JANK_CAUSE_RENDER_CPU, JANK_CAUSE_UNKNOWN);
+	cr_expect_eq(rig.verdict.first.thread, T_SF);
+	/* and of that one nothing is known */
+	begin(&rig, 300, 160);
+	rig.threads[T_SF].role = JANK_ROLE_RENDER;
+	runs(&rig, T_MAIN, 30);
+	sleeps(&rig, T_MAIN, 300, LOOPER_REASON_READ, SF);
+	next(&rig, T_SF, 400, SPELL_UNKNOWN, 0, 0);
+	judge(&rig, JANK_CAUSE_UNKNOWN, JANK_CAUSE_UNKNOWN);
+}

@@ -21,10 +21,18 @@ static bool woke(const struct why_thread *thread, int32_t by, int64_t from_ns, i
 	return false;
 }
 
+bool why_is_known(const struct why_thread *thread)
+{
+	for (int state = 0; state < SPELL_STATES; state++)
+		if (state != SPELL_UNKNOWN && thread->ledger.ns[state])
+			return true;
+	return false;
+}
+
 size_t why_renderer_of(const struct why_frame *frame, size_t main, int64_t from_ns, int64_t to_ns)
 {
 	size_t best = WHY_NONE;
-	int64_t best_ns = -1;
+	int64_t best_ns = -2;
 	bool best_meets = false;
 
 	for (size_t i = 0; i < frame->thread_count; i++) {
@@ -34,6 +42,9 @@ size_t why_renderer_of(const struct why_frame *frame, size_t main, int64_t from_
 
 		if (thread->role != JANK_ROLE_RENDER)
 			continue;
+		/* One that ended before, or was not there yet. */
+		if (!why_is_known(thread))
+			ns = -1;
 		meets = main != WHY_NONE &&
 			(woke(thread, frame->threads[main].tid, from_ns, to_ns) ||
 			 woke(&frame->threads[main], thread->tid, from_ns, to_ns));

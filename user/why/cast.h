@@ -5,6 +5,8 @@
 
 /* The first thread of that role, or WHY_NONE. */
 size_t why_thread_of(const struct why_frame *frame, enum jank_role role);
+/* Whether anything is known of what the thread did in the window. */
+bool why_is_known(const struct why_thread *thread);
 /* The RenderThread that drew the frame, or WHY_NONE. A process may have several threads of that
  * name: a WebView's, one that ended amid the frame. The frame's is one that the main thread (its
  * index, or WHY_NONE) woke or that woke it in [from_ns, to_ns), and of those the one that had most

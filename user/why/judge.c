@@ -94,7 +94,24 @@ static void add(struct trial *trial, enum jank_cause cause, int64_t ns,
 		why_shares_add(&trial->of[cause].who, who, ns);
 }
 
-/* The frame waited for this thread in [from_ns, to_ns). While the main thread sleeps until the
+/* Whom of the frame the main thread waits for in this sleep, which was ended by that thread: a
+ * RenderThread. *unseen: for one of which nothing was recorded. */
+static size_t drawer_of(const struct trial *trial, const struct spell_thread *waker, bool *unseen)
+{
+	const struct why_frame *frame = trial->frame;
+
+	*unseen = false;
+	for (size_t i = 0; waker->tid && i < frame->thread_count; i++)
+		if (frame->threads[i].role == JANK_ROLE_RENDER &&
+		    frame->threads[i].tid == waker->tid)
+			return i;
+	*unseen = waker->tid && waker->tgid == frame->threads[trial->main].pid &&
+		  !strcmp(waker->comm, "RenderThread") &&
+		  (trial->render == WHY_NONE || !why_is_known(&frame->threads[trial->render]));
+	return WHY_NONE;
+}
+
+/* The frame waited for this thread in [from_ns, to_ns). While the main thread sleeps until a
  * RenderThread wakes it (it hands over its drawing, syncFrameState), it is that one's time. */
 static void walk(struct trial *trial, size_t index, int64_t from_ns, int64_t to_ns, bool follow)
 {
@@ -106,14 +123,17 @@ static void walk(struct trial *trial, size_t index, int64_t from_ns, int64_t to_
 	while (why_next_piece(&pieces, &piece)) {
 		int64_t ns = piece.end_ns - piece.begin_ns;
 		const struct spell_thread *other = piece.spell ? &piece.spell->other : NULL;
+		size_t drawer = WHY_NONE;
+		bool unseen = false;
 
-		if (follow && piece.state == SPELL_SLEEPING && trial->render != WHY_NONE &&
-		    other->tid == trial->frame->threads[trial->render].tid) {
-			walk(trial, trial->render, piece.begin_ns, piece.end_ns, false);
+		if (follow && piece.state == SPELL_SLEEPING)
+			drawer = drawer_of(trial, other, &unseen);
+		if (drawer != WHY_NONE) {
+			walk(trial, drawer, piece.begin_ns, piece.end_ns, false);
 			continue;
 		}
 		thread->critical_ns += ns;
-		if (piece.state == SPELL_UNKNOWN)
+		if (piece.state == SPELL_UNKNOWN || unseen)
 			trial->unseen_ns += ns;
 		else if (piece.state == SPELL_RUNNING)
 			add(trial,

@@ -46,6 +46,8 @@ static void look(struct flight_source *flight, bool all)
 			flight_find_threads(flight, process->pid);
 	if (all)
 		flight_find_display(flight);
+	else
+		flight_find_born(flight);
 	if (all && flight->crowded_now > flight->crowded)
 		flight->crowded = flight->crowded_now;
 }

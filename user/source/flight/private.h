@@ -4,7 +4,8 @@
 #include "abi/flight.h"
 #include "source/flight/flight.h"
 
-#define FLIGHT_ASKED 128
+#define FLIGHT_ASKED   128
+#define FLIGHT_GLANCED 256
 
 struct flight_kernel;
 
@@ -25,6 +26,13 @@ struct flight_source {
 	size_t count;
 	pid_t asked[FLIGHT_ASKED]; /* services that are not the composer */
 	size_t asked_count;
+	/* How many threads a target had when they were counted last, by the low bits of its pid. */
+	struct glance {
+		pid_t pid;
+		unsigned looks; /* so many more since the number changed */
+		uint64_t threads;
+	} glances[FLIGHT_GLANCED];
+	size_t next_glance; /* target */
 	const char *glob;   /* --thread; NULL: none */
 	uint64_t step_ns;   /* between two samples of a frame; 0: none is taken */
 	uint64_t period_ns; /* of the shortest frame; 0: not known yet */
@@ -40,6 +48,8 @@ struct flight_source {
 /* Look for threads that make frames and are not followed yet: of one target, and of
  * SurfaceFlinger and the composer HAL. */
 void flight_find_threads(struct flight_source *flight, pid_t pid);
+/* The same in targets that have more or fewer threads than before: some targets at each call. */
+void flight_find_born(struct flight_source *flight);
 void flight_find_display(struct flight_source *flight);
 /* Let those go that died half a minute ago, and mark the others again. */
 void flight_tidy_threads(struct flight_source *flight, uint64_t now_ns);

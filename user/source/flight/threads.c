@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "jankscope/target.h"
 #include "kernel/flight_kernel.h"
@@ -25,6 +26,9 @@
  * thread, a RenderThread and one of the display that are found later. */
 #define KEPT_FREE 24u
 
+/* Targets whose threads are counted at one tick. */
+#define GLANCES           16
+#define LOOKS_AFTER_BIRTH 4
 /* Processes whose names are asked for at one look. */
 #define ASKS 4
 
@@ -51,25 +55,28 @@ static void let_go(struct flight_source *flight, struct followed *followed)
 	*followed = flight->threads[--flight->count];
 }
 
-static void let_oldest_dead_go(struct flight_source *flight)
+/* On these a frame always waits: without them nothing is known of it. */
+static bool is_needed(enum flight_role role)
+{
+	return role == FLIGHT_ROLE_MAIN || role == FLIGHT_ROLE_RENDER ||
+	       role == FLIGHT_ROLE_SURFACEFLINGER || role == FLIGHT_ROLE_RENDER_ENGINE;
+}
+
+/* For a thread of this role: what needed ones did before they died makes no room for a helper. */
+static void let_oldest_dead_go(struct flight_source *flight, enum flight_role role)
 {
 	struct followed *oldest = NULL;
 
 	for (size_t i = 0; i < flight->count; i++) {
 		struct followed *followed = &flight->threads[i];
 
+		if (is_needed(followed->role) && !is_needed(role))
+			continue;
 		if (followed->dead_ns && (!oldest || followed->dead_ns < oldest->dead_ns))
 			oldest = followed;
 	}
 	if (oldest)
 		let_go(flight, oldest);
-}
-
-/* On these a frame always waits: without them nothing is known of it. */
-static bool is_needed(enum flight_role role)
-{
-	return role == FLIGHT_ROLE_MAIN || role == FLIGHT_ROLE_RENDER ||
-	       role == FLIGHT_ROLE_SURFACEFLINGER || role == FLIGHT_ROLE_RENDER_ENGINE;
 }
 
 /* /proc tells threads in the order of their birth: helpers that were born first must not take all
@@ -102,6 +109,12 @@ static void follow(struct flight_source *flight, pid_t pid, pid_t tid, enum flig
 		let_go(flight, followed);
 		followed = NULL;
 	}
+	/* Threads are born with the name of who made them, and get their own later. */
+	if (followed && followed->role == FLIGHT_ROLE_OTHER && role != FLIGHT_ROLE_OTHER &&
+	    has_room(flight, pid, role)) {
+		let_go(flight, followed);
+		followed = NULL;
+	}
 	if (followed)
 		return;
 	index = has_room(flight, pid, role)
@@ -110,7 +123,7 @@ static void follow(struct flight_source *flight, pid_t pid, pid_t tid, enum flig
 	if (index < 0) {
 		/* Its room is free with the next look. */
 		if (role != FLIGHT_ROLE_HWUI)
-			let_oldest_dead_go(flight);
+			let_oldest_dead_go(flight, role);
 		flight->crowded_now++;
 		return;
 	}
@@ -198,6 +211,41 @@ static void find_in(struct flight_source *flight, pid_t pid, role_fn role_of)
 void flight_find_threads(struct flight_source *flight, pid_t pid)
 {
 	find_in(flight, pid, role_in_target);
+}
+
+/* The folder of a process's threads has as many links more than two. 0: it is gone. */
+static uint64_t count_threads(pid_t pid)
+{
+	char path[64];
+	struct stat folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	return stat(path, &folder) ? 0 : (uint64_t)folder.st_nlink;
+}
+
+void flight_find_born(struct flight_source *flight)
+{
+	for (unsigned n = 0; n < GLANCES; n++) {
+		const struct target_process *process =
+			target_set_at(flight->context.targets, flight->next_glance);
+		struct glance *glance;
+		uint64_t threads;
+
+		if (!process) {
+			flight->next_glance = 0;
+			return;
+		}
+		flight->next_glance++;
+		glance = &flight->glances[(uint32_t)process->pid % FLIGHT_GLANCED];
+		threads = count_threads(process->pid);
+		/* A thread gets its name some time after its birth. */
+		if (glance->pid != process->pid || glance->threads != threads)
+			*glance = (struct glance){process->pid, LOOKS_AFTER_BIRTH, threads};
+		if (!glance->looks)
+			continue;
+		glance->looks--;
+		flight_find_threads(flight, process->pid);
+	}
 }
 
 static bool was_asked(const struct flight_source *flight, pid_t pid)
