@@ -159,6 +159,39 @@ Test(ring_page, descriptions_that_lack_something)
 	cr_assert_eq(ring_layout_print(&layout, page_64), -EBADMSG);
 }
 
+/* The clocks parted at one snapshot among thousands: an error near to it and none elsewhere, asked
+ * for by more frames than could look at each snapshot. */
+Test(clocks, errors_of_many_snapshots)
+{
+	const int64_t SNAPSHOTS = 8000, STEP = 1000000, JUMP = 777000, AT = 4242;
+	struct trace_clocks *clocks = trace_clocks_new();
+	int64_t boot, offset, wrong = 0;
+
+	for (int64_t n = 0; n < SNAPSHOTS; n++) {
+		offset = n >= AT ? JUMP : 0;
+		cr_assert_eq(trace_clocks_add(clocks, 0, 0, CLOCK_ID_MONOTONIC, n * STEP,
+					      n * STEP + offset),
+			     0);
+	}
+	/* nothing was converted by it yet */
+	cr_expect_eq(trace_clocks_error(clocks, 0, INT64_MAX), 0);
+	cr_assert(trace_clocks_convert(clocks, 0, 0, CLOCK_ID_MONOTONIC, 5, &boot));
+	for (int64_t n = 0; n + 3 < SNAPSHOTS; n++) {
+		int64_t from_ns = n * STEP + (n >= AT ? JUMP : 0) + STEP / 4;
+		/* from the snapshot before the jump to the one behind the first that has it */
+		bool near = n >= AT - 1 && n <= AT;
+
+		wrong += (trace_clocks_error(clocks, from_ns, from_ns + 1) != 0) != near;
+	}
+	cr_expect_eq(wrong, 0, "%lld", (long long)wrong);
+	cr_expect_eq(trace_clocks_error(clocks, (AT - 1) * STEP + 1, (AT - 1) * STEP + 2), JUMP);
+	cr_expect_eq(trace_clocks_error(clocks, 0, INT64_MAX), JUMP);
+	/* one more, behind all, on which a clock goes back */
+	cr_assert_eq(trace_clocks_add(clocks, 0, 0, CLOCK_ID_MONOTONIC, SNAPSHOTS * STEP, 5), 0);
+	cr_expect_gt(trace_clocks_error(clocks, 0, 10), JUMP);
+	trace_clocks_free(clocks);
+}
+
 Test(clocks, the_latest_snapshot_before)
 {
 	struct trace_clocks *clocks = trace_clocks_new();

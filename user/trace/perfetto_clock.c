@@ -6,6 +6,7 @@
 
 #define MAX_CLOCKS    256
 #define MAX_SNAPSHOTS 8192 /* of one clock; the oldest but the first are dropped beyond */
+#define BLOCK         128  /* snapshots that are looked at together */
 /* By less CLOCK_BOOTTIME does not leave another clock behind in a suspend: a task was held up
  * between its looks at the two. */
 #define JITTER_NS 10000000
@@ -19,6 +20,11 @@ struct clock_line {
 	struct snapshot *items;
 	size_t count, capacity;
 	bool used; /* something was converted by it */
+	/* Of 128 snapshots each, what no one of them exceeds; as of so many snapshots. */
+	struct block {
+		int64_t first_ns, last_ns, error_ns;
+	} blocks[MAX_SNAPSHOTS / BLOCK];
+	size_t blocked;
 };
 
 struct trace_clocks {
@@ -86,6 +92,7 @@ int trace_clocks_add(struct trace_clocks *clocks, uint32_t machine, uint32_t seq
 		line->items[at] = line->items[at - 1];
 	line->items[at] = (struct snapshot){clock_ns, boot_ns};
 	line->count++;
+	line->blocked = 0;
 	return 0;
 }
 
@@ -162,26 +169,60 @@ static int64_t end_of(const struct clock_line *line, size_t n)
 	return end_ns > line->items[n + 1].boot_ns ? end_ns : line->items[n + 1].boot_ns;
 }
 
-static int64_t error_of_line(const struct clock_line *line, int64_t from_ns, int64_t to_ns)
+/* Times before the first snapshot were given by that one. */
+static int64_t begin_of(const struct clock_line *line, size_t n)
+{
+	return n ? line->items[n].boot_ns : INT64_MIN;
+}
+
+static void make_blocks(struct clock_line *line)
+{
+	for (size_t n = 0; n < line->count; n++) {
+		struct block *block = &line->blocks[n / BLOCK];
+		int64_t begin_ns = begin_of(line, n), end_ns = end_of(line, n);
+		int64_t error_ns = error_of(line, n);
+
+		if (n % BLOCK == 0)
+			*block = (struct block){begin_ns, end_ns, error_ns};
+		if (begin_ns < block->first_ns)
+			block->first_ns = begin_ns;
+		if (end_ns > block->last_ns)
+			block->last_ns = end_ns;
+		if (error_ns > block->error_ns)
+			block->error_ns = error_ns;
+	}
+	line->blocked = line->count;
+}
+
+/* Tens of thousands of frames ask for this: where the clocks were the same all the time, no snapshot
+ * is looked at. */
+static int64_t error_of_line(struct clock_line *line, int64_t from_ns, int64_t to_ns)
 {
 	int64_t worst_ns = 0;
 
-	for (size_t n = 0; n < line->count; n++) {
-		const struct snapshot *item = &line->items[n];
-		if ((n && item->boot_ns > to_ns) || end_of(line, n) < from_ns)
+	if (line->blocked != line->count)
+		make_blocks(line);
+	for (size_t first = 0; first < line->count; first += BLOCK) {
+		const struct block *block = &line->blocks[first / BLOCK];
+
+		if (block->error_ns <= worst_ns || block->first_ns > to_ns ||
+		    block->last_ns < from_ns)
 			continue;
-		if (error_of(line, n) > worst_ns)
-			worst_ns = error_of(line, n);
+		for (size_t n = first; n < line->count && n < first + BLOCK; n++) {
+			if (begin_of(line, n) <= to_ns && end_of(line, n) >= from_ns &&
+			    error_of(line, n) > worst_ns)
+				worst_ns = error_of(line, n);
+		}
 	}
 	return worst_ns;
 }
 
-int64_t trace_clocks_error(const struct trace_clocks *clocks, int64_t from_ns, int64_t to_ns)
+int64_t trace_clocks_error(struct trace_clocks *clocks, int64_t from_ns, int64_t to_ns)
 {
 	int64_t sum_ns = 0;
 
 	for (size_t i = 0; i < clocks->count; i++) {
-		const struct clock_line *line = &clocks->lines[i];
+		struct clock_line *line = &clocks->lines[i];
 		bool asked = line->clock_id == CLOCK_ID_MONOTONIC ||
 			     line->clock_id == CLOCK_ID_MONOTONIC_RAW;
 

@@ -31,4 +31,4 @@ bool trace_clocks_convert(struct trace_clocks *clocks, uint32_t machine, uint32_
  * another clock of the trace's own machine: MONOTONIC (FrameTimeline) or MONOTONIC_RAW (ftrace). It
  * is the difference of the offsets that the clock's snapshots around these events tell. Behind the
  * last snapshot nothing is known, and the conversion counts as right. In nanoseconds. */
-int64_t trace_clocks_error(const struct trace_clocks *clocks, int64_t from_ns, int64_t to_ns);
+int64_t trace_clocks_error(struct trace_clocks *clocks, int64_t from_ns, int64_t to_ns);
