@@ -92,8 +92,9 @@ class World:
             sums[keys[state]] += max(0, min(b, end) - max(a, begin))
         return sums
 
-    def frame(self, i, ready, cause, second=None, jank=APP, late=17 * MS, dropped=False, present_type=LATE, culprit=None):
-        begin, token, shown = START + i * PERIOD, 7000 + i, 9000 + i
+    def frame(self, i, ready, cause, second=None, jank=APP, late=17 * MS, dropped=False, present_type=LATE, culprit=None, token=None):
+        begin, shown = START + i * PERIOD, 9000 + i if token is None else token
+        token = 7000 + i if token is None else token
         due, present = begin + 32 * MS, begin + 32 * MS + late
         d = self.display
         d.span(1, due - 16 * MS, due, field(2, shown), field(3, SF))
@@ -261,7 +262,28 @@ def write_clocks(w, folder):
             f.write(w.bytes(form, **more))
 
 
+def write_tokens(folder):
+    """Tokens of any number, and all of them again, where SurfaceFlinger has started anew, of frames of other causes."""
+    w = World()
+    for i, tid in enumerate(NAMES):
+        w.do(tid, START - (60 - 2 * i) * MS, 'S')
+        w.do(tid, START - (59 - 2 * i) * MS, 'Run')
+    tokens = [-1, -7, 2**63 - 1, -2**63, 2**32 + 5, 70, 69]
+    for n, token in enumerate(tokens + list(range(9000, 9053)) + tokens):
+        at, cause = START + n * PERIOD, ('main_cpu', 'render_cpu')[n % 2]
+        main, render = (28 * MS, 2 * MS) if cause == 'main_cpu' else (3 * MS, 27 * MS)
+        w.do(MAIN, at, 'S')
+        w.do(MAIN, at + main, 'Run')
+        w.frame(n, draw(w, at + main - 100000, render), cause, token=token)
+    w.finish(at + PERIOD)
+    with open(os.path.join(folder, 'why_tokens.pb'), 'wb') as f:
+        f.write(w.bytes('plain'))
+    with open(os.path.join(folder, 'why_tokens.json'), 'w') as f:
+        json.dump(w.truth, f)
+
+
 def main(folder):
+    write_tokens(folder)
     w = World()
     # what a thread did before its first event nobody knows
     for i, tid in enumerate(NAMES):

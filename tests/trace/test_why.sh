@@ -79,6 +79,11 @@ cat "$work/why.pb" | "$jankscope" frames --why - >"$work/out" 2>"$work/talk"; st
 got=$("$jankscope" frames --why --rows --json "$work/why.pb" | jq -c '[(.frames | length) > 13, (.janks | length)]')
 [ "$got" = "[true,13]" ]; ok $? "--rows and --why in one object: $got"
 gzip -k "$work/why.pb"
+"$jankscope" frames --why --json "$work/why_tokens.pb" >"$work/out.json" 2>"$work/talk"
+got=$(jq -c '[.janks[] | [.window_start_ns, .surface_frame_token, .cause]] | sort' "$work/out.json" | jq -c --slurpfile truth "$work/why_tokens.json" \
+	'. - [$truth[0][] | [.begin, .token, .cause]] | [length, .[:3]]')
+[ "$got" = "[0,[]]" ] && [ "$(jq '.janks | length' "$work/out.json")" = "$(jq length "$work/why_tokens.json")" ]
+ok $? "tokens below 0, of 64 bits and such as come again: not as planned $got of $(jq '.janks | length' "$work/out.json")"
 cmp -s <("$jankscope" frames --why --json "$work/why.pb.gz" | jq .janks) <("$jankscope" frames --why --json "$work/why.pb" | jq .janks); ok $? "packed, the same"
 
 # --- clocks: of the rows MONOTONIC, of the scheduler those of old kernels, and snapshots that err

@@ -70,8 +70,8 @@ void late_why_frame(void *ctx, const struct timeline_late *row)
 		why->capacity = capacity;
 	}
 	/* a frame of doFrame and DrawFrame alone ends where its buffer was queued */
-	late.key = row->token >= 0 ? row->token : row->start_ns;
-	if (row->token < 0)
+	late.key = row->is_row ? row->token : row->start_ns;
+	if (!row->is_row)
 		late.queued_ns = row->end_ns;
 	/* of any window that the rule may look at */
 	late.begin_ns = clamp(row->start_ns);
@@ -277,7 +277,7 @@ int late_why_plan(struct late_why *why, const struct analysis *analysis,
 
 		/* where FrameTimeline knows the frames, it knows them better */
 		if (analysis_wants_layer(analysis, row->layer) &&
-		    (row->token >= 0 || !analysis_counts(analysis)->actual))
+		    (row->is_row || !analysis_counts(analysis)->actual))
 			why->frames[kept++] = why->frames[i];
 	}
 	why->count = kept;

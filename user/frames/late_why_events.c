@@ -52,10 +52,17 @@ static bool is_of(const struct late_why *why, size_t at, int32_t pid, int64_t ke
 	return at < why->count && why->by_key[at]->row.pid == pid && why->by_key[at]->key == key;
 }
 
+/* Tokens come again where SurfaceFlinger has started anew. */
+static bool is_amid(const struct app_slice *slice, const struct late *late)
+{
+	return slice->start_ns < late->end_ns && slice->end_ns > late->begin_ns;
+}
+
 static void hand_over(struct late_why *why, const struct app_slice *slice, int64_t key)
 {
 	for (size_t i = frame_at(why, slice->pid, key); is_of(why, i, slice->pid, key); i++)
-		why->by_key[i]->handed_ns = slice->end_ns;
+		if (is_amid(slice, why->by_key[i]))
+			why->by_key[i]->handed_ns = slice->end_ns;
 }
 
 /* The main thread is done with its frame. */
@@ -74,7 +81,8 @@ static void on_draw_frame(void *ctx, const struct app_slice *slice)
 		return;
 	for (size_t i = frame_at(why, slice->pid, slice->id); is_of(why, i, slice->pid, slice->id);
 	     i++)
-		why->by_key[i]->queued_ns = why->queued[slot].end_ns;
+		if (is_amid(slice, why->by_key[i]))
+			why->by_key[i]->queued_ns = why->queued[slot].end_ns;
 }
 
 const struct slices_ops *late_why_slices(void)

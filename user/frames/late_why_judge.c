@@ -172,7 +172,7 @@ int late_why_each(struct late_why *why, int (*visit)(void *ctx, const struct rec
 			.layer = layer->name,
 		};
 
-		if (row->token >= 0) {
+		if (row->is_row) {
 			record.surface_frame_token = SOME_I64(row->token);
 			record.display_frame_token = SOME_I64(row->display_token);
 			record.jank_type =

@@ -51,8 +51,8 @@ struct timeline_finished {
 	uint32_t machine;
 };
 
-/* A row of an app that was shown late or never; what is not known is TIMELINE_NONE. A doFrame that
- * took longer than a period, where there are no rows, has tokens of -1. */
+/* A row of an app that was shown late or never; what is not known is TIMELINE_NONE. Tokens are any
+ * number. Of a doFrame that took longer than a period, where there are no rows, they are -1. */
 struct timeline_late {
 	int64_t start_ns, end_ns, token, display_token, expected_start_ns, expected_end_ns;
 	int64_t present_ns, predicted_ns; /* on the screen, and when that was predicted */
@@ -60,7 +60,7 @@ struct timeline_late {
 	int64_t compose_start_ns, compose_due_ns;
 	int32_t pid;
 	uint32_t machine, layer, jank;
-	bool dropped;
+	bool dropped, is_row;
 };
 
 /* A doFrame that took longer than the display's period, of a trace without rows: what no row tells

@@ -125,6 +125,7 @@ static void tell_late(struct timeline *t, const struct slot *slot)
 		.layer = slot->layer,
 		.jank = slot->jank,
 		.dropped = slot->present_type == PRESENT_DROPPED,
+		.is_row = true,
 	};
 
 	shown = join(&t->actual_display, slot->shown, slot, 0, slot->display_token);

@@ -194,8 +194,8 @@ static void make_blocks(struct clock_line *line)
 	line->blocked = line->count;
 }
 
-/* Tens of thousands of frames ask for this: where the clocks were the same all the time, no snapshot
- * is looked at. */
+/* Tens of thousands of frames ask for this: where the clocks were the same all the time, no
+ * snapshot is looked at. */
 static int64_t error_of_line(struct clock_line *line, int64_t from_ns, int64_t to_ns)
 {
 	int64_t worst_ns = 0;

@@ -246,12 +246,11 @@ int frames_janks_take(struct frames_janks *janks, const struct layer *layer, con
 		return 0;
 	}
 	janks->judged++;
-	if (late->token >= 0) {
+	if (late->is_row) {
 		jank.surface_frame_token = SOME_I64(late->token);
 		jank.jank_type = timeline_jank_text(late->jank, jank_type, sizeof(jank_type));
-	}
-	if (late->display_token >= 0)
 		jank.display_frame_token = SOME_I64(late->display_token);
+	}
 	janks->count = 0;
 	if (has_window(janks, from_ns, to_ns, &window)) {
 		frame.clock_error_ns = (int64_t)window.error_ns;
