@@ -72,7 +72,8 @@ bool target_set_is_midway(const struct target_set *set);
  * it started, or was read again more than 1 s late. */
 uint64_t target_set_take_unread(struct target_set *set);
 /* How many processes that took a target's name since the last call have died and were forgotten
- * without that a scan met them alive: no change told of them. Their CPU time is counted as any target's.
+ * without that a scan met them alive: no change told of them. Their CPU time is counted as any
+ * target's.
  */
 uint64_t target_set_take_unmet(struct target_set *set);
 

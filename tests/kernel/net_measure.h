@@ -21,6 +21,7 @@
 #define PEER_UID       (DEVICE_UID + 2048)
 #define SAMPLE_US      50000
 #define MAX_ROUNDS     60
+#define SILENT_ROUNDS  20
 #define MAX_REREADS    5
 #define MAX_INTERFACES 512
 #define MAX_UIDS       4096 /* those of other programs on this machine, too */
@@ -342,17 +343,22 @@ static inline int sample_until(struct bench *bench, pid_t pid)
 
 /* FINs and their ACKs come after the last process; two read-outs drain what waits. An
  * emulated machine is slow enough to send a FIN again, some 200 ms later: it must be silent
- * for longer than that. */
+ * for longer than that. What others on this machine send waits for its owner as well, all the time
+ * where one knocks at closed ports: after a second without a packet of our own that is all it is.
+ */
 static inline void drain(struct bench *bench)
 {
-	int rounds, quiet;
+	int rounds, quiet, silent;
 	uint64_t before;
 
-	for (rounds = quiet = 0; quiet < (bench->slow ? 8 : 3) && rounds < MAX_ROUNDS; rounds++) {
+	for (rounds = quiet = silent = 0; quiet < (bench->slow ? 8 : 3) && rounds < MAX_ROUNDS &&
+					  silent < (bench->slow ? MAX_ROUNDS : SILENT_ROUNDS);
+	     rounds++) {
 		before = truth_total(bench);
 		usleep(SAMPLE_US);
 		sample(bench);
-		quiet = truth_total(bench) == before && !bench->pending ? quiet + 1 : 0;
+		silent = truth_total(bench) == before ? silent + 1 : 0;
+		quiet = silent && !bench->pending ? quiet + 1 : 0;
 	}
 }
 

@@ -816,7 +816,8 @@ Test(target_fixture, names_of_the_dead_are_kept_for_a_record_and_no_longer)
 	target_set_free(set);
 }
 
-/* Two were watched, two had ended before the scan that read them, one began and ended in between. */
+/* Two were watched, two had ended before the scan that read them, one began and ended in between.
+ */
 Test(target_fixture, of_targets_that_died_those_are_counted_whose_start_no_change_told)
 {
 	struct target_spec spec = name_spec("worker");
