@@ -10,9 +10,9 @@
 #
 # A test whose results do not depend on what runs beside it, and most of which wait more than compute,
 # has a line "Runs beside others (SECONDS s)" or "(SECONDS s, SECONDS s of CPU)" in a comment of its own.
-# Those tests run together, the longest first, as many at a time as the processors have time for; one
-# that does not say its CPU time is taken to use half a processor. The others run alone. ALONE=1 runs
-# all of them alone.
+# Those tests run together, the longest first, as many at a time as take three quarters of the
+# processors' time; one that does not say its CPU time is taken to use a third of a processor. The
+# others run alone. ALONE=1 runs all of them alone.
 #
 # A file that fails is run again when all others have ended, alone. When it fails again it has failed.
 # When it passes, that which it failed first is told and counted in a line of its own: it was the load of
@@ -29,7 +29,7 @@ build=$1; shift
 export BUILD=$PWD/$build
 export SHARED=${SHARED:-$(cd .. && pwd)/shared}
 rooms=${*:-unit kernel trace fault android vm}
-passed=0 failed=0 skipped=0 counted_cpu=0 free=$(($(nproc) * 100))
+passed=0 failed=0 skipped=0 counted_cpu=0 free=$(($(nproc) * 75))
 work=$(mktemp -d)
 beside=() # "SECONDS PERCENT NAME COMMAND" of the tests that run together
 declare -A running=() # process id of a running test: its name
@@ -151,7 +151,7 @@ add() { # name source-file command...: run it now, or with those that run beside
 	read -r seconds cpu < <(sed -nE 's/^(#|\/\*) Runs beside others \(([0-9]+) s(, ([0-9]+) s of CPU)?\)( \*\/)?$/\2 \4/p' "$2")
 	shift 2
 	if [ -n "$seconds" ] && [ -z "${ALONE:-}" ]; then
-		beside+=("$seconds $((${cpu:-$((seconds / 2))} * 100 / seconds)) $name $*")
+		beside+=("$seconds $((${cpu:-$(((seconds + 2) / 3))} * 100 / seconds)) $name $*")
 	else
 		run "$name" "$@"
 	fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a person sees of real runs: rows, names that others chose, colours, widths, and sums that
 # close. Prints TAP.
-# Runs beside others (72 s)
+# Runs beside others (72 s, 35 s of CPU)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d); pids=

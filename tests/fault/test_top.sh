@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # jankscope top on a real terminal (tmux): what it shows at several sizes, its keys, names that would
 # move the cursor, and the terminal as it was on every way out. Prints TAP.
-# Runs beside others (40 s)
+# Runs beside others (50 s, 8 s of CPU)
 set -u
 if [ "$(id -u)" != 0 ]; then echo "ok - top # SKIP needs root"; exit 0; fi
 if ! command -v tmux >/dev/null; then echo "ok - top # SKIP no tmux"; exit 0; fi

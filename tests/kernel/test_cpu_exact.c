@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Whose time it is: of the uid that ran it; idle to the nanosecond in every mode; time of the dead
  * in the interval in which they ran; tasks above what pid_max was. */
-/* Runs beside others (43 s) */
+/* Runs beside others (43 s, 9 s of CPU) */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A thread that is not the leader calls execve: it takes over the leader's tid and start time, but
  * keeps its own sums. Nothing of the process may be lost, and nothing counted twice. */
-/* Runs beside others (40 s) */
+/* Runs beside others (40 s, 9 s of CPU) */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>

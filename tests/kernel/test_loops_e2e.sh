@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Blocks of event loops that nobody here wrote, and main threads that are no loop. Prints TAP.
-# Runs beside others (200 s)
+# Runs beside others (240 s, 16 s of CPU)
 set -u
 if [ "$(id -u)" != 0 ]; then echo "ok - loops # SKIP needs root"; exit 0; fi
 for program in loop_qt loop_go loop_cgo LoopJava.class; do

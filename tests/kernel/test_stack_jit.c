@@ -2,7 +2,7 @@
 /* Code of a runtime that speaks gdb's JIT interface: its frames are named and left by its own
  * tables in each layout, from outside, while the list is being changed; and the app is never
  * stopped. */
-/* Runs beside others (61 s) */
+/* Runs beside others (61 s, 17 s of CPU) */
 #include <libgen.h>
 #include <sys/resource.h>
 
