@@ -79,18 +79,34 @@ def content(folder, name):
         return file.read()
 
 
+def size_of(path):
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:  # compressed, or removed
+        return 0
+
+
 def lines(folder):
-    """The whole lines of all segments, as they come. A segment may be compressed meanwhile."""
-    for _ in range(20):
-        try:
-            return [line for name in segments(folder)
-                    for line in content(folder, name).split(b"\n")[:-1]]
-        except (FileNotFoundError, subprocess.CalledProcessError):
-            continue
-    return []
+    """The whole lines of all segments, as they come. A segment may be compressed meanwhile, or be
+    removed, which a busy machine does sooner than this has read all of them."""
+    found = []
+    for name in segments(folder) if os.path.isdir(folder) else []:
+        for now in (name, name.removesuffix(".zst") + ".zst"):
+            try:
+                found += content(folder, now).split(b"\n")[:-1]
+                break
+            except (FileNotFoundError, subprocess.CalledProcessError):
+                continue
+    return found
 
 
 def records(folder):
+    """On a full disk a line may be cut off and written anew between two reads of its segment."""
+    for _ in range(4):
+        try:
+            return [json.loads(line) for line in lines(folder)]
+        except ValueError:
+            time.sleep(0.05)
     return [json.loads(line) for line in lines(folder)]
 
 
@@ -291,22 +307,26 @@ def full_disk():
         return
     run = Run(*QUICK[:-2], "--top", "20", "--tune", "segment=64K", "-o", "mount/new/")
     wait_until(lambda: os.path.isdir("mount/new") and len(segments("mount/new")) >= 3)
-    # Not so that nothing is left: what stays free is not for the recorder either.
-    other = os.open("mount/other", os.O_WRONLY | os.O_CREAT)
-    try:
-        while True:
+    # What the recorder gives up goes at once, too: where the CPU is short it closes each segment
+    # before the last one is compressed, and each one that it removes makes room for the next.
+    other, begin = os.open("mount/other", os.O_WRONLY | os.O_CREAT), time.monotonic()
+    held, grew = 0, begin
+    while time.monotonic() < begin + 4 or time.monotonic() - grew < 1 and time.monotonic() < begin + 60:
+        try:
             os.write(other, bytes(8192))
-    except OSError:
-        os.close(other)
-    time.sleep(4)
+        except OSError:
+            time.sleep(0.02)
+        size = sum(size_of(f"mount/new/{name}") for name in segments("mount/new"))
+        if size != held:
+            held, grew = size, time.monotonic()
+    os.close(other)
     alive = run.process.poll() is None
     held = len(lines("mount/new"))
     time.sleep(0.5)
     stalled = len(lines("mount/new")) == held
-    try:
-        os.unlink("mount/other")
-    except OSError:
-        pass
+    os.unlink("mount/other")
+    # What is told of it is to be there still when a busy machine has come to read it.
+    subprocess.run(["mount", "-o", "remount,size=64m", "mount"], check=False)
     resumed = wait_until(lambda: events("mount/new", "disk_ok"), 10)
     code = run.end()
     done = verify("mount/new")
@@ -506,7 +526,7 @@ for test in sys.argv[3:] or TESTS:
             where = error.__traceback__
             while where.tb_next:
                 where = where.tb_next
-            say(False, test, f"{error!r} at line {where.tb_lineno}\n{Run.last and Run.last.talk()}")
+            say(False, f"{test}: {error!r} at line {where.tb_lineno}", Run.last and Run.last.talk())
         print(f"# {test}: {time.monotonic() - begin:.1f} s", flush=True)
         os.chdir(home)
         subprocess.run(["umount", "-l", os.path.join(folder, "mount")], capture_output=True, check=False)
