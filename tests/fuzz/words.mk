@@ -12,9 +12,10 @@ WORDS_FUZZ_SRC_control := $(addprefix user/control/,request.c run_status.c keepe
 WORDS_FUZZ_SRC_http := user/endpoint/http.c user/endpoint/address.c
 
 define words_fuzz
-$(BUILD)/tests/fuzz/fuzz_$(1): tests/fuzz/fuzz_$(1).c $(WORDS_FUZZ_SRC_$(1)) $(LIB) | $(BUILD)/tests/fuzz
+$(BUILD)/tests/fuzz/fuzz_$(1): tests/fuzz/fuzz_$(1).c $(WORDS_FUZZ_SRC_$(1)) $(LIB) tests/fuzz/uncovered.txt | $(BUILD)/tests/fuzz
 	$$(call msg,FUZZ,$$@)
 	$$(Q)$$(CLANG) -std=gnu11 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+		-fsanitize-coverage-ignorelist=tests/fuzz/uncovered.txt \
 		$$(CPPFLAGS) -o $$@ tests/fuzz/fuzz_$(1).c $$(WORDS_FUZZ_SRC_$(1)) $$(LIB) $$(LIBS)
 endef
 $(foreach kind,$(WORDS_FUZZ),$(eval $(call words_fuzz,$(kind))))

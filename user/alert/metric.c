@@ -30,7 +30,8 @@ static bool is_number(const struct field *field)
 	}
 }
 
-/* What the walk over the table looks for: the metric of that name, and the names nearest to it. */
+/* What the walk over the table looks for: the metric of that name, or, where there is none, the
+ * names nearest to it. */
 #define NEAREST 3
 
 struct search {
@@ -38,7 +39,7 @@ struct search {
 	size_t lists[8]; /* where the names of the lists on the way end in the path */
 	size_t list_count;
 	char found[METRIC_PATH], other[METRIC_PATH];
-	bool exact;
+	bool exact, suggests;
 	size_t matches;
 	struct {
 		size_t distance;
@@ -46,17 +47,20 @@ struct search {
 	} near[NEAREST];
 };
 
-/* Levenshtein's, of two short names. */
-static size_t distance(const char *a, const char *b)
+/* Levenshtein's, of two short names; of names that are at least so far apart: that. */
+static size_t distance(const char *a, const char *b, size_t most)
 {
 	size_t row[METRIC_PATH + 1], width = strnlen(b, METRIC_PATH);
+	size_t height = strnlen(a, METRIC_PATH), least;
 
+	if ((width > height ? width - height : height - width) >= most)
+		return most;
 	for (size_t k = 0; k <= width; k++)
 		row[k] = k;
-	for (size_t i = 0; i < METRIC_PATH && a[i]; i++) {
+	for (size_t i = 0; i < height; i++) {
 		size_t diagonal = row[0];
 
-		row[0] = i + 1;
+		least = row[0] = i + 1;
 		for (size_t k = 0; k < width; k++) {
 			size_t best = diagonal + (a[i] != b[k]);
 
@@ -66,7 +70,11 @@ static size_t distance(const char *a, const char *b)
 			if (row[k + 1] + 1 < best)
 				best = row[k + 1] + 1;
 			row[k + 1] = best;
+			if (best < least)
+				least = best;
 		}
+		if (least >= most)
+			return most;
 	}
 	return row[width];
 }
@@ -88,9 +96,16 @@ static void shorten(const struct search *search, const char *path, char *out)
 	strcat(out, path + from);
 }
 
-static void keep_near(struct search *search, const char *path, size_t far)
+static void keep_near(struct search *search, const char *full, const char *less)
 {
-	size_t at = NEAREST;
+	size_t at = NEAREST, most = SIZE_MAX, far, far_less;
+
+	if (search->near[NEAREST - 1].path[0])
+		most = search->near[NEAREST - 1].distance;
+	far = distance(search->wanted, full, most);
+	far_less = strcmp(full, less) ? distance(search->wanted, less, most) : far;
+	if (far_less < far)
+		far = far_less;
 
 	while (at && (!search->near[at - 1].path[0] || search->near[at - 1].distance > far))
 		at--;
@@ -99,28 +114,38 @@ static void keep_near(struct search *search, const char *path, size_t far)
 	memmove(&search->near[at + 1], &search->near[at],
 		(NEAREST - 1 - at) * sizeof(search->near[0]));
 	search->near[at].distance = far;
-	strcpy(search->near[at].path, path);
+	strcpy(search->near[at].path, full);
 }
 
+static bool same_end(const char *wanted, const char *path)
+{
+	size_t length = strlen(wanted), end = strlen(path) - 1;
+
+	return length && wanted[length - 1] == path[end];
+}
+
+/* To find a name only those are put together that end with the same character: of thousands of
+ * rules a second, which a fuzzer tries, the copies took the most time. */
 static void compare(struct search *search, const char *path)
 {
-	char full[METRIC_PATH], less[METRIC_PATH], brief[METRIC_PATH];
-	size_t far, far_less;
+	char full[METRIC_PATH], less[METRIC_PATH];
+	size_t prefix = strlen(search->prefix);
 
-	if (strlen(search->prefix) + strlen(path) >= sizeof(full))
+	if (prefix + strlen(path) >= sizeof(full) ||
+	    (!search->suggests && !same_end(search->wanted, path)))
 		return;
-	shorten(search, path, brief);
-	snprintf(full, sizeof(full), "%s%s", search->prefix, path);
-	snprintf(less, sizeof(less), "%s%s", search->prefix, brief);
-	if (!strcmp(full, search->wanted)) {
+	memcpy(full, search->prefix, prefix);
+	memcpy(less, search->prefix, prefix);
+	strcpy(full + prefix, path);
+	shorten(search, path, less + prefix);
+	if (search->suggests) {
+		keep_near(search, full, less);
+	} else if (!strcmp(full, search->wanted)) {
 		strcpy(search->found, full);
 		search->exact = true;
 	} else if (!search->exact && !strcmp(less, search->wanted)) {
 		strcpy(search->matches++ ? search->other : search->found, full);
 	}
-	far = distance(search->wanted, full);
-	far_less = distance(search->wanted, less);
-	keep_near(search, full, far < far_less ? far : far_less);
 }
 
 static int visit(void *ctx, const struct field_visit *visit)
@@ -196,8 +221,20 @@ static bool lists_sums(const struct metric *metric)
 	return false;
 }
 
-static int refuse(const struct search *search, char *why, size_t size)
+static void look_through(struct search *search)
 {
+	search->prefix = "";
+	search->list_count = 0;
+	field_each(RECORD_INTERVAL, visit, search);
+	search->prefix = BLOCK_PREFIX;
+	search->list_count = 0;
+	field_each(RECORD_BLOCK, visit, search);
+}
+
+static int refuse(struct search *search, char *why, size_t size)
+{
+	search->suggests = true;
+	look_through(search);
 	if (search->matches > 1)
 		snprintf(why, size, "%.60s is %s and %s: say which", search->wanted, search->found,
 			 search->other);
@@ -209,7 +246,7 @@ static int refuse(const struct search *search, char *why, size_t size)
 
 int metric_find(const char *path, struct metric *metric, char *why, size_t size)
 {
-	struct search search = {.wanted = path, .prefix = ""};
+	struct search search = {.wanted = path};
 	size_t prefix = strlen(BLOCK_PREFIX);
 
 	*metric = (struct metric){.type = RECORD_INTERVAL};
@@ -217,10 +254,7 @@ int metric_find(const char *path, struct metric *metric, char *why, size_t size)
 		snprintf(why, size, "no metric has so long a name");
 		return -EINVAL;
 	}
-	field_each(RECORD_INTERVAL, visit, &search);
-	search.prefix = BLOCK_PREFIX;
-	search.list_count = 0;
-	field_each(RECORD_BLOCK, visit, &search);
+	look_through(&search);
 	if (!search.exact && search.matches != 1)
 		return refuse(&search, why, size);
 	strcpy(metric->path, search.found);

@@ -136,6 +136,7 @@ static int parse_rest(struct parsing *p, struct alert_rule *rule)
 int alert_rule_parse(const char *text, struct alert_rule *rule, char *why, size_t size)
 {
 	struct parsing p = {.words.rest = text, .why = why, .size = size};
+	char name[sizeof(p.words.word)];
 	int err;
 
 	*rule = (struct alert_rule){.cool_ns = ALERT_COOL_NS};
@@ -149,15 +150,16 @@ int alert_rule_parse(const char *text, struct alert_rule *rule, char *why, size_
 		rule->text[n - 1] = 0;
 	if (!rule_next(&p.words) || rule_word_compares(p.words.word))
 		return refuse(&p, "METRIC OP VALUE is needed, like memory.pss_bytes > 500M");
-	err = metric_find(p.words.word, &rule->metric, why, size);
-	if (err)
-		return err;
+	strcpy(name, p.words.word);
 	if (!rule_next(&p.words))
 		return refuse(&p, "a comparison is missing: >, >=, < or <=");
 	if (!comparison_parse(p.words.word, &rule->op))
 		return refuse(&p, "%.40s is no comparison: >, >=, < or <=", p.words.word);
 	if (!rule_next(&p.words))
 		return refuse(&p, "a value is missing");
+	err = metric_find(name, &rule->metric, why, size);
+	if (err)
+		return err;
 	err = parse_value(&p, &rule->metric, &rule->scale, &rule->limit);
 	rule->clear = rule->limit;
 	return err ? err : parse_rest(&p, rule);

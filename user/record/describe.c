@@ -61,8 +61,9 @@ static int walk_row(struct walk *walk, const struct field *row, size_t prefix)
 	}
 	if (!row->key)
 		return 0;
-	length = prefix +
-		 (size_t)snprintf(walk->path + prefix, sizeof(walk->path) - prefix, "%s", row->key);
+	length = prefix + strnlen(row->key, sizeof(walk->path) - prefix - 1);
+	memcpy(walk->path + prefix, row->key, length - prefix);
+	walk->path[length] = 0;
 	walk->visit.field = row;
 	err = walk->fn(walk->ctx, &walk->visit);
 	if (err || length + 2 > sizeof(walk->path) || walk->visit.depth == MAX_DEPTH ||
