@@ -22,15 +22,20 @@ static const struct verb_description verbs[] = {
 
 static void check_rule(const char *word)
 {
+	const char *begin = word + strspn(word, " \t");
 	struct alert_rule rule;
 	char why[256] = "", text[64];
+	size_t length;
 
 	if (alert_rule_parse(word, &rule, why, sizeof(why))) {
 		if (!*why)
 			abort();
 		return;
 	}
-	if (strcmp(rule.text, word))
+	/* The rule as it was given, without the space around it. */
+	length = strlen(rule.text);
+	if (strncmp(rule.text, begin, length) ||
+	    begin[length + strspn(begin + length, " \t\n\v\f\r")])
 		abort();
 	alert_value_text(&rule, rule.limit, text, sizeof(text));
 	(void)comparison_holds(rule.op, rule.limit, rule.clear);
