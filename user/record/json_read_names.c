@@ -192,6 +192,12 @@ static int add_distribution(struct reading *r, struct record_footer *footer, con
 	return 0;
 }
 
+/* Names between dots: between two dots that follow each other nothing could be written again. */
+static bool is_path(const char *key)
+{
+	return *key && *key != '.' && key[strlen(key) - 1] != '.' && !strstr(key, "..");
+}
+
 static int fill_totals(struct reading *r, const struct field_type *type, uint32_t object,
 		       struct record_footer *footer, char path[MAX_PATH], size_t prefix,
 		       const struct place *place)
@@ -220,6 +226,8 @@ static int fill_totals(struct reading *r, const struct field_type *type, uint32_
 			depth++;
 		if (prefix + length + 2 > MAX_PATH || depth > MAX_DEPTH)
 			return record_refuse(r, &here, " is too deep or too long");
+		if (!is_path(key))
+			return record_refuse(r, &here, " is no name");
 		memcpy(path + prefix, key, length + 1);
 		if (json_tree_number(&r->tree, walk.value, &number)) {
 			err = add_total(r, footer, path, number);
