@@ -43,6 +43,8 @@ def check_addresses():
         foreign.bind(f"{WORK}/foreign")
     os.chown(f"{WORK}/foreign", 65534, 65534)
     results.append(refused(f"unix:{WORK}/foreign", 1, "another user"))
+    # a file system on which nobody makes sockets
+    results.append(refused("unix:/sys/jankscope", 1, "not permitted"))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -67,10 +67,11 @@ static void *spin(void *p)
 }
 int main(void)
 {
-	static const char *const names[] = {"\033[2J\033[1;1HX", "a\tb\nc\rd\010e", "\302\233H\302\2332Jy", "\346\274\242\345\255\227wide"};
+	/* In the last one a byte that is CSI where nobody knows UTF-8, and what clears the screen behind it. */
+	static const char *const names[] = {"\033[2J\033[1;1HX", "a\tb\nc\rd\010e", "\302\233H\302\2332Jy", "\346\274\242\345\255\227wide", "\351\233\2332Jlatin"};
 	pthread_t thread;
 
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 5; i++) {
 		pthread_create(&thread, 0, spin, 0);
 		pthread_setname_np(thread, names[i]);
 	}
@@ -185,6 +186,12 @@ type "clear; $js top -p 999999999; echo code \$?"; see '^code 4'; grep -q 'no su
 type "clear; TERM=dumb $js top -n 1 -i 200ms $loss; echo code \$?"; see '^code 0'; t capture-pane -p -S - >all; grep -q '^sources:' all; say $? "TERM=dumb: lines" all
 type "clear; $js top -n 2 -i 200ms $loss </dev/null; echo code \$?"; see '^code 0'; say $? "without stdin there is a screen without keys"
 type "clear; env -i PATH=$PATH $js top -p $odd -i 500ms $loss; echo code \$?"; see '^TASKS'; key q; see '^code 0'; say $? "without TERM and a locale, as in adb shell"
+# A terminal without UTF-8: all that is sent to it is ASCII.
+plain() { LC_ALL=C tr -d '\000-\177' <"$1" | wc -c; }
+t pipe-pane "cat >$work/sent"; type "clear; LC_ALL=en_US.ISO-8859-1 $js top -p $odd -i 500ms $loss; echo code \$?"; see '\?\?2Jlatin'; grep -qE '(^| )\?\?\?\?wide' screen && key q && see '^code 0' && t pipe-pane && [ "$(plain sent)" = 0 ]
+say $? "in a locale without UTF-8 no byte beyond ASCII is sent ($(plain sent))"
+"$js" record -d 1s -p $odd $loss -q -o locale.jsonl 2>err; LC_ALL=C script -qec "$js record -d 1s -p $odd $loss; $js report locale.jsonl" sent >/dev/null 2>&1 </dev/null; grep -q '??2Jlatin' sent && [ "$(plain sent)" = 0 ]; say $? "nor by the table of record and report ($(plain sent))" sent
+LC_ALL=C.UTF-8 script -qec "$js report locale.jsonl" sent >/dev/null 2>&1 </dev/null; grep -q '漢字wide' sent; say $? "which shows it where the locale knows it" sent
 type "clear; $js top -p $odd -i 500ms --color always $loss; echo code \$?"; see '^TASKS'; t capture-pane -p -e >colours; grep -q $'\033\[1m' colours; say $? "colours" colours
 # The terminal goes away with all that is on it.
 r=$(recorder); t kill-server

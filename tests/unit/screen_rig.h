@@ -275,8 +275,8 @@ static inline void take_jank(struct screen_model *model, uint64_t seq, uint64_t 
 		.thread_count = 1,
 	};
 
-	memcpy(thread.thread, name, strnlen(name, sizeof(thread.thread)));
-	memcpy(jank.culprit.thread, name, strnlen(name, sizeof(jank.culprit.thread)));
+	for (size_t i = 0; i < sizeof(thread.thread) && name[i]; i++)
+		thread.thread[i] = jank.culprit.thread[i] = name[i];
 	thread.reasons = &reason;
 	thread.reason_count = 1;
 	take(model, RECORD_JANK, seq, &jank);

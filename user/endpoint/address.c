@@ -78,7 +78,7 @@ static int bind_path(const struct endpoint_address *address, struct endpoint_soc
 	snprintf(listener->base, sizeof(listener->base), "%s", slash ? slash + 1 : address->name);
 	if (!fstatat(listener->dir_fd, listener->base, &st, AT_SYMLINK_NOFOLLOW) &&
 	    S_ISSOCK(st.st_mode) && st.st_uid != geteuid())
-		return -EPERM;
+		return -EADDRNOTAVAIL;
 	return folder_socket_bind(listener->fd, listener->dir_fd, listener->base, &listener->file);
 }
 

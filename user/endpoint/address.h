@@ -32,7 +32,7 @@ struct endpoint_socket {
 /* Listen there without waiting. A path gets mode 0600, and takes the place of a socket that a dead
  * recorder of this user left. Call it before any thread is made and before the process gives up its
  * rights. 0, or -errno: -EADDRINUSE: somebody listens there; -EEXIST: something that is no socket
- * has the name; -EPERM: a socket of another user has. */
+ * has the name; -EADDRNOTAVAIL: a socket of another user has. */
 int endpoint_listen(const struct endpoint_address *address, struct endpoint_socket *listener);
 /* Close it, and take its name away where that is still its own. */
 void endpoint_unlisten(struct endpoint_socket *listener);

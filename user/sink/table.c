@@ -348,8 +348,12 @@ static int queue_text(struct table_sink *table, const struct record *record)
 	if (table->not_printed)
 		print_not_printed(table);
 	print(table, record);
-	err = fclose(table->out) ? -ENOMEM : writer_put(table->writer, text, size, last);
+	err = fclose(table->out) ? -ENOMEM : 0;
 	table->out = NULL;
+	if (!err && table->options.ascii)
+		size = text_to_ascii(text, size);
+	if (!err)
+		err = writer_put(table->writer, text, size, last);
 	free(text);
 	if (last)
 		writer_end(table->writer);
@@ -364,6 +368,25 @@ static int queue_text(struct table_sink *table, const struct record *record)
 	return tell(table, err);
 }
 
+static int print_ascii(struct table_sink *table, const struct record *record)
+{
+	FILE *to = table->out;
+	char *text = NULL;
+	int err = -ENOMEM;
+	size_t size;
+
+	table->out = open_memstream(&text, &size);
+	if (table->out) {
+		print(table, record);
+		err = fclose(table->out) ? -ENOMEM : 0;
+	}
+	table->out = to;
+	if (!err)
+		fwrite(text, 1, text_to_ascii(text, size), to);
+	free(text);
+	return err;
+}
+
 static int table_write(struct sink *sink, const struct record *record)
 {
 	struct table_sink *table = (struct table_sink *)sink;
@@ -371,7 +394,10 @@ static int table_write(struct sink *sink, const struct record *record)
 	if (table->writer)
 		return queue_text(table, record);
 	errno = 0;
-	print(table, record);
+	if (!table->options.ascii)
+		print(table, record);
+	else if (print_ascii(table, record))
+		return tell(table, -ENOMEM);
 	if (fflush(table->out) || ferror(table->out))
 		return tell(table, errno ? -errno : -EIO);
 	return 0;

@@ -13,6 +13,7 @@ struct table_options {
 	size_t top;      /* rows of processes and threads an interval shows; 0: all */
 	unsigned width;  /* columns */
 	bool colour;     /* the terminal shows colours */
+	bool ascii;      /* it is a terminal, and shows ASCII only */
 	bool wall_clock; /* false: time since the first record (tests, recordings) */
 	bool native;     /* stacks of Java methods with ART's own frames */
 	bool verbose;    /* what was late or repaired on each interval, too */

@@ -32,3 +32,17 @@ bool terminal_has_colours(int fd, enum terminal_colour colour)
 		return colour == COLOUR_ALWAYS;
 	return isatty(fd) && !(no_colour && no_colour[0]) && !(term && !strcmp(term, "dumb"));
 }
+
+bool terminal_has_utf8(void)
+{
+	static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		const char *value = getenv(names[i]);
+
+		if (value && value[0])
+			return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
+	}
+	/* adb shell has none of them, and what it is shown in knows UTF-8. */
+	return true;
+}

@@ -12,3 +12,5 @@ unsigned terminal_width(int fd);
 /* Whether to use colours: COLOUR_AUTO does so on a terminal, unless NO_COLOR is set (to anything
  * but nothing, no-color.org) or TERM is "dumb". */
 bool terminal_has_colours(int fd, enum terminal_colour colour);
+/* Whether it shows characters beyond ASCII, by the locale of the environment. */
+bool terminal_has_utf8(void);

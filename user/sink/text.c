@@ -124,6 +124,26 @@ size_t text_fitting(const char *text, int columns)
 	return (size_t)(end - text);
 }
 
+size_t text_to_ascii(char *text, size_t length)
+{
+	size_t at = 0, n = 0;
+	uint32_t number;
+
+	while (at < length) {
+		size_t bytes = (unsigned char)text[at] < 0x80 ? 0 : decode(text + at, &number);
+
+		if ((unsigned char)text[at] < 0x80) {
+			text[n++] = text[at++];
+			continue;
+		}
+		/* A character has at least as many bytes as columns. */
+		for (int columns = bytes ? columns_of(number) : 1; columns > 0; columns--)
+			text[n++] = '?';
+		at += bytes ? bytes : 1;
+	}
+	return n;
+}
+
 const char *text_tail(char *buffer, size_t size, const char *text, int width)
 {
 	int columns;

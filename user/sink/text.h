@@ -15,3 +15,6 @@ const char *text_tail(char *buffer, size_t size, const char *text, int width);
 int text_columns(const char *text);
 /* How many bytes of clean text, whole characters only, fit into so many columns. */
 size_t text_fitting(const char *text, int columns);
+/* In place, for a terminal that does not know UTF-8 and may take one of its bytes for a control
+ * (0x9b is ESC [): a '?' for each column of what is beyond ASCII. Returns the new length. */
+size_t text_to_ascii(char *text, size_t length);

@@ -104,6 +104,7 @@ static enum exit_code open_outputs(struct outputs *outputs, const struct options
 		.width = terminal_width(STDOUT_FILENO),
 		.colour =
 			terminal_has_colours(STDOUT_FILENO, (enum terminal_colour)options->colour),
+		.ascii = isatty(STDOUT_FILENO) && !terminal_has_utf8(),
 		.wall_clock = true,
 		.native = options->native,
 		.verbose = options->verbose,
@@ -202,10 +203,10 @@ static enum exit_code listen_for_scrapers(struct endpoint **endpoint, const stru
 		return EXIT_FINE;
 	fprintf(stderr, "jankscope: %s: --metrics %s: %s\n", resumed ? "warn" : "error",
 		options->metrics,
-		errno == EADDRINUSE ? "something listens there already"
-		: errno == EEXIST   ? "there is something that is no socket"
-		: errno == EPERM    ? "there is a socket of another user"
-				    : strerror(errno));
+		errno == EADDRINUSE      ? "something listens there already"
+		: errno == EEXIST        ? "there is something that is no socket"
+		: errno == EADDRNOTAVAIL ? "there is a socket of another user"
+					 : strerror(errno));
 	return resumed ? EXIT_FINE : EXIT_INTERNAL;
 }
 

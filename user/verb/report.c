@@ -289,6 +289,7 @@ enum exit_code verb_report(const struct options *options)
 		.width = terminal_width(STDOUT_FILENO),
 		.colour =
 			terminal_has_colours(STDOUT_FILENO, (enum terminal_colour)options->colour),
+		.ascii = isatty(STDOUT_FILENO) && !terminal_has_utf8(),
 		.wall_clock = true,
 		.verbose = options->verbose,
 		.top = 15,

@@ -119,6 +119,7 @@ void frame_put(struct screen_frame *frame, int number, int end, enum screen_styl
 	char text[PART_BYTES], clean[PART_BYTES];
 	va_list arguments;
 	size_t length;
+	int columns;
 
 	if (!row || row->columns >= end)
 		return;
@@ -128,7 +129,10 @@ void frame_put(struct screen_frame *frame, int number, int end, enum screen_styl
 	text_clean(clean, sizeof(clean), text);
 	length = text_fitting(clean, end - row->columns);
 	clean[length] = 0;
-	put_fitting(frame, row, style, clean, length, text_columns(clean));
+	columns = text_columns(clean);
+	if (!frame->utf8)
+		length = text_to_ascii(clean, length);
+	put_fitting(frame, row, style, clean, length, columns);
 }
 
 void frame_put_column(struct screen_frame *frame, int row, int end, enum screen_style style,

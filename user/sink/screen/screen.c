@@ -43,7 +43,6 @@ struct screen_sink {
 	bool told;  /* the writer's error */
 	bool redraw_set;
 	bool quitting;
-	bool utf8;
 	struct screen_model live, paused;
 	struct screen_view view;
 	struct key_reader reader;
@@ -105,7 +104,7 @@ static bool draw(struct screen_sink *screen)
 		return false;
 	}
 	tty_size(&screen->tty, &width, &height);
-	if (!frame_begin(&frame, width, height, screen->options.colour, screen->utf8))
+	if (!frame_begin(&frame, width, height, screen->options.colour, !screen->options.ascii))
 		return false;
 	screen_draw(&frame, model, &screen->view);
 	bytes = frame_bytes(&frame, &size);
@@ -481,7 +480,6 @@ struct sink *screen_sink_open(int in_fd, int out_fd, const struct table_options 
 		return NULL;
 	screen->base.ops = &screen_ops;
 	screen->options = *options;
-	screen->utf8 = tty_has_utf8();
 	screen->epoll_fd = screen->escape_fd = screen->redraw_fd = -1;
 	screen->tty =
 		(struct tty){.fd = -1, .keys = -1, .signals = -1, .err_pipe = -1, .err_saved = -1};

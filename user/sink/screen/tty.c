@@ -29,20 +29,6 @@ bool tty_can_show(int out_fd)
 	return group < 0 || group == getpgrp();
 }
 
-bool tty_has_utf8(void)
-{
-	static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		const char *value = getenv(names[i]);
-
-		if (value && value[0])
-			return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
-	}
-	/* adb shell has none of them, and what it is shown in knows UTF-8. */
-	return true;
-}
-
 static void fill(sigset_t *signals)
 {
 	sigemptyset(signals);

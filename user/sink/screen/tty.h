@@ -47,5 +47,3 @@ bool tty_take_line(struct tty *tty, char *line, size_t size);
 /* Stop as Ctrl-Z stops a program, all processes of the job where `job` is set. Returns when it goes
  * on. */
 void tty_stop(bool job);
-/* Whether the terminal shows characters beyond ASCII, by the locale of the environment. */
-bool tty_has_utf8(void);
