@@ -96,7 +96,7 @@ type "echo before the screen"
 see '^before the screen'
 type "$js top -p $odd -p $target -i 500ms --block 300ms --color never -o $work/run.jsonl $loss; echo code \$?"
 see '^NET.* rx'; see ' oddnames$'; say $? "tasks at 80 x 24"
-grep -q '^jankscope [0-9:]*Z .* %core busy' screen && grep -q '^lost: ' screen && grep -q '^TASKS ' screen && grep -q '^BLOCKS ' screen &&
+grep -q '^jankscope [0-9:]*Z .* %core busy' screen && grep -qi '^lost: ' screen && grep -q '^TASKS ' screen && grep -q '^BLOCKS ' screen &&
 	grep -q '^NET rx' screen && grep -q '^MEM ' screen && grep -q '^HEAT' screen && grep -q '^FRAMES' screen && grep -q '^q quit  ? help' screen
 say $? "each pane has its title"
 grep -q 'before the screen' screen; [ $? = 1 ]; say $? "what the terminal showed is put aside"
