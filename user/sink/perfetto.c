@@ -235,6 +235,11 @@ static void take_block(struct perfetto *perfetto, const struct record_block *blo
 	if (block->process)
 		perfetto_process(perfetto->tracks, block->pid, 0, block->process);
 	track = perfetto_thread(perfetto->tracks, block->pid, block->tid, 0, NULL);
+	/* In one file with a trace of the app the thread's own track has the app's slices, with
+	 * which blocks would have to nest. */
+	if (track)
+		track = perfetto_lane(perfetto->tracks, track, "blocks", block->start_boot_ns,
+				      block->start_boot_ns + block->wall_ns);
 	perfetto_put_event(perfetto->tracks, PERFETTO_BEGIN, track, block->start_boot_ns, name,
 			   &arguments);
 	perfetto_put_event(perfetto->tracks, PERFETTO_END, track,
