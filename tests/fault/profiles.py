@@ -1,5 +1,5 @@
 """What a profile or a page of OpenMetrics says, against the JSON of the recording that it is made of.
-usage: profiles.py pprof|speedscope|openmetrics|perfetto RECORDING FILE"""
+usage: profiles.py pprof|npm|protoc|speedscope|openmetrics|perfetto RECORDING FILE"""
 import json
 import re
 import sys
@@ -30,6 +30,12 @@ def clean(name):
     return re.sub(r"[\x00-\x1f\x7f]", "?", name)
 
 
+def in_order(names, frames):
+    """Whether these begin frames, one behind the other, with others in between."""
+    rest = iter(frames)
+    return all(any(frame.startswith(name) for frame in rest) for name in names)
+
+
 want = {clean(name): row for name, row in want.items() if row[1] or row[0]}
 
 if kind == "pprof":
@@ -58,6 +64,30 @@ if kind == "pprof":
                     assert clean(frame["symbol"])[:60] in text, frame["symbol"]
                 if "build_id" in frame:
                     assert frame["build_id"] in text, frame
+elif kind == "npm":
+    profile = json.load(open(path, encoding="utf-8"))
+    assert profile["types"] == ["samples/count", "block/nanoseconds"], profile["types"]
+    have = {}
+    for sample in profile["samples"]:
+        row = have.setdefault(sample["labels"]["process"], [0, 0])
+        for n, value in enumerate(sample["values"]):
+            row[n] += value
+    have = {name: row for name, row in have.items() if row != [0, 0]}
+    assert have == want, (have, want)
+    # Frames with a name of their own, innermost first, are the frames of a sample in this order.
+    shown = [sample["frames"] for sample in profile["samples"]]
+    for block in blocks.values():
+        for stack in block.get("stacks", []):
+            names = [clean(frame["symbol"])[:60] for frame in stack["frames"]
+                     if "symbol" in frame and not frame.get("shared") and frame.get("kind") != "kernel"]
+            assert any(in_order(names, frames) for frames in shown), names
+            assert all(frame["build_id"] in profile["build_ids"] for frame in stack["frames"] if "build_id" in frame)
+elif kind == "protoc":
+    # What protoc --decode prints of each sample.
+    values = re.findall(r"^  value: (\d+)$", open(path, encoding="utf-8").read(), re.M)
+    assert len(values) % 2 == 0
+    have = [sum(map(int, values[n::2])) for n in (0, 1)]
+    assert have == [sum(row[n] for row in want.values()) for n in (0, 1)], (have, want)
 elif kind == "speedscope":
     page = json.load(open(path, encoding="utf-8"))
     assert page["$schema"].endswith("file-format-schema.json") and page["exporter"].startswith("jankscope@")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # report --pprof, --speedscope, --perfetto and --openmetrics: what other programs read in them (go's
-# pprof, promtool, Prometheus' Python client, Perfetto's trace_processor, protoc) is what the records
+# pprof, one from npm, promtool, Prometheus' Python client, Perfetto's trace_processor, protoc) is what the records
 # say. Hostile names, full disks, half files. Prints TAP.
 # Runs beside others (15 s)
 set -u
@@ -26,6 +26,8 @@ if [ "$(id -u)" = 0 ]; then
 else
 	echo "ok - blocks are recorded # SKIP needs root"
 fi
+# Never a dependency of the build: where there is no registry the others read the profile.
+mkdir npm; (cd npm && npm_config_cache=$PWD/cache npm pack --silent pprof-format@2.2.1 && tar xf pprof-format-2.2.1.tgz) >npm.out 2>&1 || rm -rf npm
 for file in *.jsonl; do
 	"$js" report "$file" --pprof "$file.pb.gz" --speedscope "$file.speedscope" --openmetrics "$file.om" \
 		--perfetto "$file.pftrace" --folded "$file.folded" >out 2>err; code=$?
@@ -36,6 +38,18 @@ for file in *.jsonl; do
 		python3 "$here/profiles.py" pprof "$file" raw >bad 2>&1; say $? "$file: its samples are those of the records" bad
 	else
 		for _ in 1 2; do echo "ok - $file: go's pprof # SKIP $(command -v go >/dev/null && echo go has no pprof || echo no go here)"; done
+	fi
+	if command -v protoc >/dev/null; then
+		gunzip -c "$file.pb.gz" | protoc -I "$here/../../user/sink" --decode=pprof.Profile pprof.proto >decoded 2>err && python3 "$here/profiles.py" protoc "$file" decoded >bad 2>&1
+		say $? "$file: protoc's sums are those of the records" bad
+	else
+		echo "ok - $file: protoc # SKIP no protoc here"
+	fi
+	if [ -d npm/package ]; then
+		node "$here/read_profile.mjs" npm/package "$file.pb.gz" >decoded 2>err && python3 "$here/profiles.py" npm "$file" decoded >bad 2>&1
+		say $? "$file: a reader from npm has the samples of the records" bad
+	else
+		echo "ok - $file: a reader from npm # SKIP it cannot be had"
 	fi
 	python3 "$here/profiles.py" speedscope "$file" "$file.speedscope" >bad 2>&1; say $? "$file: speedscope's weights are those of the records" bad
 	if command -v protoc >/dev/null; then
