@@ -29,6 +29,8 @@
 /* Targets whose threads are counted at one tick. */
 #define GLANCES           16
 #define LOOKS_AFTER_BIRTH 4
+/* A look through so many threads takes half a millisecond: more have to wait for the next one. */
+#define MOST_GLANCED 512
 /* Processes whose names are asked for at one look. */
 #define ASKS 4
 
@@ -241,7 +243,7 @@ void flight_find_born(struct flight_source *flight)
 		/* A thread gets its name some time after its birth. */
 		if (glance->pid != process->pid || glance->threads != threads)
 			*glance = (struct glance){process->pid, LOOKS_AFTER_BIRTH, threads};
-		if (!glance->looks)
+		if (!glance->looks || threads > MOST_GLANCED)
 			continue;
 		glance->looks--;
 		flight_find_threads(flight, process->pid);
