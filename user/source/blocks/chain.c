@@ -7,9 +7,6 @@
 
 #include "prober/pool.h"
 
-/* A condition variable, a semaphore, a plain mutex of bionic, a lock of Rust or Go ... */
-#define NO_OWNER "the words of the futex that it waited for do not say who has it"
-
 /* 0: it is not over, or was not told. */
 static uint64_t slept_ns(const struct block_chain *chain, const struct block_spells *spells)
 {
@@ -132,7 +129,7 @@ int block_chain_fill(struct record_block *block, const struct block_chain *chain
 	block->deadlock = chain->end == CHAIN_DEADLOCK;
 	block->chain_cut = chain->end == CHAIN_CUT;
 	if (!chain->count && chain->end == CHAIN_NO_OWNER)
-		missing_list_set(&block->missing, "chain", NO_OWNER);
+		missing_list_set(&block->missing, "chain", BLOCK_CHAIN_NO_OWNER);
 	return err;
 }
 

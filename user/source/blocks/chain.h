@@ -7,6 +7,8 @@
 #include "stack/stack_merge.h"
 
 #define BLOCK_WHAT_LEN 32
+/* A condition variable, a semaphore, a plain mutex of bionic, a lock of Rust or Go ... */
+#define BLOCK_CHAIN_NO_OWNER "the words of the futex that it waited for do not say who has it"
 
 struct block_chain {
 	uint64_t walk_ns; /* of the look that it is of, 0: none; its samples have it too */

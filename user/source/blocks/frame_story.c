@@ -120,6 +120,7 @@ static int fill_chain(struct frame_story *story, struct record_jank *jank)
 	const char *names[SAMPLER_CHAIN] = {NULL};
 	struct block_sample *stacks[STORY_ROWS];
 	struct record_block like = {.pid = jank->pid, .process = jank->process};
+	const char *why = "no sample fell into the wait";
 	size_t stack_count = 0;
 	int err;
 
@@ -132,6 +133,8 @@ static int fill_chain(struct frame_story *story, struct record_jank *jank)
 		    jank->threads[jank->cause_thread.value].tid != sample->tid)
 			continue;
 		block_chain_take(&chain, &sample->from);
+		if (!chain.count && chain.end == CHAIN_NO_OWNER)
+			why = BLOCK_CHAIN_NO_OWNER;
 		if ((chain.count || chain.end == CHAIN_DEADLOCK) &&
 		    (fits(jank, &chain) || !fits(jank, &best)))
 			best = chain;
@@ -140,8 +143,7 @@ static int fill_chain(struct frame_story *story, struct record_jank *jank)
 	}
 	if (!best.count && best.end != CHAIN_DEADLOCK)
 		return jank->cause == JANK_CAUSE_LOCK || jank->cause == JANK_CAUSE_BINDER
-			       ? missing_list_set(&jank->missing, "chain",
-						  "no sample fell into the wait")
+			       ? missing_list_set(&jank->missing, "chain", why)
 			       : 0;
 	blocks_refresh_calls(story->blocks, &best, true);
 	for (size_t i = 0; i < best.count; i++) {
