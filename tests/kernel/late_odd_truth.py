@@ -191,13 +191,14 @@ class Recorder:
         with open(folder + "/bin/perfetto", "w") as file:
             file.write(CHUNK)
         os.chmod(folder + "/bin/perfetto", 0o755)
-        self.process = subprocess.Popen([os.environ["BUILD"] + "/jankscope", "record", "--frames", "perfetto", "-i", "500ms", "-o", self.path,
+        self.process = subprocess.Popen([os.environ["BUILD"] + "/jankscope", "record", "--frames", "perfetto", "-i", "60s", "-o", self.path,
                                          "--max-lost", "100", *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                         env={**os.environ, "PATH": folder + "/bin:" + os.environ["PATH"], "ODD_TRACE": self.trace})
         self.began = time.monotonic()
         until = self.began + 30
-        while time.monotonic() < until and '"interval"' not in self.text() and self.process.poll() is None:
+        while time.monotonic() < until and '"header"' not in self.text() and self.process.poll() is None:
             time.sleep(0.1)
+        time.sleep(1)
 
     def text(self):
         return open(self.path).read() if os.path.exists(self.path) else ""
@@ -305,12 +306,14 @@ def main():
     late = {f["token"]: f for f in frames if f["late_ns"] and f["name"] != other.name}
     recorder.wait(10, len(late))
     time.sleep(0.5)
+    live = recorder.text().count('"jank"')
     janks = recorder.end()
     for app in (old, turned, other):
         app.end()
     ok(recorder.process.returncode == 0, "the recorder ends in order", recorder.process.returncode, recorder.talk[-800:])
     ok(set(janks) == set(late), f"{len(late)} late frames are told, of an app that has ended too, and none of another with its pid",
        "not told", [late[t] for t in sorted(set(late) - set(janks))], "not to be told", sorted(set(janks) - set(late)))
+    ok(live == len(late), "they are told long before the interval ends", live)
     if not other.there:
         print("# this kernel lets nobody choose a pid: that of that of the app that ended is nobody's")
     sums = [t for j in janks.values() for t in j["threads"] if sum(t["ledger"].values()) != j["window_end_ns"] - j["window_start_ns"]]

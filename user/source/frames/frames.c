@@ -10,6 +10,7 @@
 #include "source/frames/janks.h"
 #include "source/frames/names.h"
 #include "source/frames/owners.h"
+#include "source/frames/sums.h"
 #include "source/frames/told.h"
 #include "util/clock.h"
 #include <errno.h>
@@ -17,15 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_LOSSES  32
 #define MAX_RETIRED 8 /* traces that ended within one interval */
-
-struct loss {
-	const char *reason;
-	uint64_t ended; /* of streams that are over */
-	uint64_t now;   /* of the stream as of now, and of the input */
-	uint64_t reported;
-};
+/* So often late frames are told where intervals are longer: a busy thread's ring has some seconds.
+ */
+#define TELL_NS       NSEC_PER_SEC
+#define TELL_SLACK_NS (100 * NSEC_PER_MSEC)
 
 struct frames_source {
 	struct source source;
@@ -45,8 +42,9 @@ struct frames_source {
 	uint64_t history_until_ns;  /* layers that settle until then are of the trace's past */
 	struct record_layer *layers;
 	size_t layer_count, layer_capacity;
-	struct loss losses[MAX_LOSSES];
-	size_t loss_count;
+	struct loss_sums losses;
+	int timer;           /* -1: no frame is judged */
+	uint64_t settled_ns; /* when frames were judged last */
 	uint64_t shown, dropped, janky, rows;
 	bool opened;
 };
@@ -58,16 +56,7 @@ static struct frames_source *of(struct source *source)
 
 static void on_lose(void *ctx, const char *reason, uint64_t count)
 {
-	struct frames_source *s = ctx;
-
-	for (size_t i = 0; i < s->loss_count; i++) {
-		if (!strcmp(s->losses[i].reason, reason)) {
-			s->losses[i].ended += count;
-			return;
-		}
-	}
-	if (count && s->loss_count < MAX_LOSSES)
-		s->losses[s->loss_count++] = (struct loss){reason, count, 0, 0};
+	loss_sums_add(&((struct frames_source *)ctx)->losses, reason, count);
 }
 
 static void on_tell(void *ctx, const char *word, const char *text)
@@ -106,19 +95,9 @@ static void on_gap(void *ctx, int64_t from_ns, int64_t until_ns, const char *tex
 	s->context->emit(s->context->emit_ctx, &record);
 }
 
-/* Totals of the stream, as of now: only what grew is new. */
 static void on_stream_loss(void *ctx, const char *reason, uint64_t count)
 {
-	struct frames_source *s = ctx;
-
-	for (size_t i = 0; i < s->loss_count; i++) {
-		if (!strcmp(s->losses[i].reason, reason)) {
-			s->losses[i].now = count;
-			return;
-		}
-	}
-	if (count && s->loss_count < MAX_LOSSES)
-		s->losses[s->loss_count++] = (struct loss){reason, 0, count, 0};
+	loss_sums_set(&((struct frames_source *)ctx)->losses, reason, count);
 }
 
 /* 0: at any time. Times of another device say nothing of pids here. */
@@ -191,10 +170,7 @@ static int on_restart(void *ctx)
 		s->names = frames_names_new();
 	}
 	frame_stream_each_loss(s->stream, on_stream_loss, s);
-	for (size_t i = 0; i < s->loss_count; i++) {
-		s->losses[i].ended += s->losses[i].now;
-		s->losses[i].now = 0;
-	}
+	loss_sums_end(&s->losses);
 	if (s->retired_count < MAX_RETIRED) {
 		s->retired[s->retired_count++] = s->stream;
 	} else {
@@ -204,6 +180,47 @@ static int on_restart(void *ctx)
 	s->stream = s->input->stream = fresh;
 	watch(s);
 	return err;
+}
+
+/* Read what has come and settle what can no longer change, which judges its late frames. */
+static int settle(struct frames_source *s, bool final)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	int err = owners_look(s->owners, now_ns);
+
+	if (err)
+		return err;
+	if (s->janks)
+		on_lose(s, "janks_not_judged", frames_janks_turn(s->janks));
+	err = s->input->ops->poll(s->input, final);
+	now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	s->settled_ns = now_ns;
+	if (!err)
+		err = frame_stream_error(s->stream);
+	/* of a file as it was found the parts lie in any order: all of it comes before any of it
+	 * is settled */
+	if (!err && !s->input->in_history)
+		err = frame_stream_settle(s->stream, now_ns, s->input->window_ns, final);
+	return err ?: s->janks_err;
+}
+
+static int on_timer(void *ctx, uint32_t events)
+{
+	struct frames_source *s = ctx;
+	int err = 0;
+
+	if (clock_now_ns(CLOCK_MONOTONIC) - s->settled_ns >= TELL_NS - 2 * TELL_SLACK_NS)
+		err = settle(s, false);
+	/* The interval tells of others. */
+	return err == -ENOMEM ? err : 0;
+}
+
+static int begin_timer(struct frames_source *s, struct loop *loop)
+{
+	if (!s->janks)
+		return 0;
+	s->timer = loop_add_timer(loop, TELL_NS, TELL_NS, on_timer, s);
+	return s->timer < 0 ? s->timer : loop_set_slack(loop, s->timer, TELL_SLACK_NS);
 }
 
 static int frames_open(struct source *source, const struct source_context *context)
@@ -250,8 +267,9 @@ static int frames_open(struct source *source, const struct source_context *conte
 	source->state = SOURCE_OK;
 	err = s->input->ops->open(s->input, context->loop, reason, sizeof(reason));
 	s->opened = !err;
-	if (err)
-		snprintf(source->reason, sizeof(source->reason), "%s", reason);
+	if (!err)
+		return begin_timer(s, context->loop);
+	snprintf(source->reason, sizeof(source->reason), "%s", reason);
 	return err;
 }
 
@@ -321,21 +339,8 @@ static int add_layer(struct frames_source *s, struct frame_stream *stream,
 
 static int report_losses(struct frames_source *s, struct record_interval *interval)
 {
-	int err = 0;
-
 	frame_stream_each_loss(s->stream, on_stream_loss, s);
-	for (size_t i = 0; i < s->loss_count && !err; i++) {
-		struct loss *loss = &s->losses[i];
-		uint64_t total = loss->ended + loss->now;
-		char name[80];
-
-		if (total <= loss->reported)
-			continue;
-		snprintf(name, sizeof(name), "frames.%s", loss->reason);
-		err = counter_list_add(&interval->lost, name, total - loss->reported);
-		loss->reported = total;
-	}
-	return err;
+	return loss_sums_report(&s->losses, interval);
 }
 
 static int take_stream(struct frames_source *s, struct frame_stream *stream)
@@ -378,21 +383,8 @@ static int frames_sample(struct source *source, struct record_interval *interval
 
 	free_layers(s);
 	drop_given(s);
-	if (owners_look(s->owners, clock_now_ns(CLOCK_MONOTONIC)))
-		return -ENOMEM;
-	if (s->janks)
-		on_lose(s, "janks_not_judged", frames_janks_turn(s->janks));
-	err = s->input->ops->poll(s->input, interval->final);
-	if (!err)
-		err = frame_stream_error(s->stream);
+	err = settle(s, interval->final);
 	history = is_history(s);
-	/* of a file as it was found the parts lie in any order: all of it comes before any of it
-	 * is settled */
-	if (!err && !s->input->in_history)
-		err = frame_stream_settle(s->stream, clock_now_ns(CLOCK_MONOTONIC),
-					  s->input->window_ns, interval->final);
-	if (!err)
-		err = s->janks_err;
 	s->given_count = s->retired_count;
 	for (size_t i = 0; !err && i < s->retired_count; i++)
 		err = take_stream(s, s->retired[i]);
@@ -414,18 +406,20 @@ static int frames_sample(struct source *source, struct record_interval *interval
 	return report_losses(s, interval);
 }
 
-/* One that comes and ends within an interval is noted too. */
 static void frames_drop_target(struct source *source)
 {
 	struct frames_source *s = of(source);
-	int err = owners_look(s->owners, clock_now_ns(CLOCK_MONOTONIC));
+	int err = owners_look_at_end(s->owners, clock_now_ns(CLOCK_MONOTONIC));
 
 	s->janks_err = s->janks_err ?: err;
 }
 
 static bool frames_take_target(struct source *source, const struct target_process *process)
 {
-	frames_drop_target(source);
+	struct frames_source *s = of(source);
+	int err = owners_look(s->owners, clock_now_ns(CLOCK_MONOTONIC));
+
+	s->janks_err = s->janks_err ?: err;
 	return false;
 }
 
@@ -454,6 +448,9 @@ static int frames_summarise(struct source *source, struct summary *summary)
 static void frames_close(struct source *source)
 {
 	struct frames_source *s = of(source);
+
+	if (s->timer >= 0)
+		loop_remove_timer(s->context->loop, s->timer);
 	if (s->input)
 		s->input->ops->close(s->input);
 	free_layers(s);
@@ -490,6 +487,7 @@ struct source *frames_source_new(const struct frames_options *options)
 				   ? RIGHT_FILES
 				   : RIGHT_EXEC | RIGHT_FILES;
 	s->options = *options;
+	s->timer = -1;
 	return &s->source;
 }
 

@@ -2,6 +2,7 @@
 #include "source/frames/owners.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,7 +126,14 @@ static void forget(struct owners *owners, uint64_t now_ns)
 		let_go(owners, oldest);
 }
 
-int owners_look(struct owners *owners, uint64_t now_ns)
+static bool has_died(const struct target_process *process)
+{
+	struct pollfd end = {.fd = process->pidfd, .events = POLLIN};
+
+	return process->pidfd >= 0 && poll(&end, 1, 0) == 1;
+}
+
+static int look(struct owners *owners, uint64_t now_ns, bool at_end)
 {
 	uint64_t now_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
 	const struct target_process *process;
@@ -137,15 +145,27 @@ int owners_look(struct owners *owners, uint64_t now_ns)
 		struct owner *owner = &owners->items[i];
 
 		process = target_set_find(owners->targets, owner->pid);
-		if (owner->ended_ns || (process && process->start_boot_ns == owner->start_boot_ns))
+		if (owner->ended_ns || (process && process->start_boot_ns == owner->start_boot_ns &&
+					!(at_end && has_died(process))))
 			continue;
 		owner->ended_ns = now_ns;
 		owner->ended_boot_ns = now_boot_ns;
 	}
 	for (size_t n = 0; !err && (process = target_set_at(owners->targets, n)); n++)
-		err = note(owners, process);
+		if (!at_end || !has_died(process))
+			err = note(owners, process);
 	forget(owners, now_ns);
 	return err;
+}
+
+int owners_look(struct owners *owners, uint64_t now_ns)
+{
+	return look(owners, now_ns, false);
+}
+
+int owners_look_at_end(struct owners *owners, uint64_t now_ns)
+{
+	return look(owners, now_ns, true);
 }
 
 static const struct owner *owner_at(const struct owners *owners, int32_t pid, uint64_t at_boot_ns)

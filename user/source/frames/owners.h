@@ -11,9 +11,11 @@ struct target_set;
 /* NULL with errno on failure. targets (NULL: all processes are) must live as long. */
 struct owners *owners_new(const struct target_set *targets);
 void owners_free(struct owners *owners);
-/* Note who is a target now: with each one that comes or ends, and with each interval. now_ns is
- * CLOCK_MONOTONIC. 0 or -ENOMEM. */
+/* Note who is a target now: with each one that comes, and each second. now_ns is CLOCK_MONOTONIC. 0
+ * or -ENOMEM. */
 int owners_look(struct owners *owners, uint64_t now_ns);
+/* The same when a target ends that is in the set still. */
+int owners_look_at_end(struct owners *owners, uint64_t now_ns);
 /* Whether the process that had this pid at at_boot_ns (0: at any time) is or was a target. */
 bool owners_have(const struct owners *owners, int32_t pid, uint64_t at_boot_ns);
 /* What that process called itself, if it is or was a target; else NULL. Valid until the next look.
