@@ -173,6 +173,7 @@ static void *run_vsync(void *arg)
 	struct display *d = arg;
 	char text[64];
 	bool up = false;
+	int64_t told_ns = 0;
 
 	prctl(PR_SET_NAME, "app");
 	be_urgent(8);
@@ -182,6 +183,13 @@ static void *run_vsync(void *arg)
 		if (!period_ns) {
 			nap_ns(10 * MS_NS);
 			continue;
+		}
+		/* The model of vsync says its period when it changes. */
+		if (period_ns != told_ns) {
+			told_ns = period_ns;
+			n = snprintf(text, sizeof(text), "C|%d|VSP-period|%lld", getpid(),
+				     (long long)period_ns);
+			put_mark(d->marker, text, (int)n);
 		}
 		n = (now_ns - shared->grid_ns) / period_ns + 1;
 		sleep_until(shared->grid_ns + n * period_ns);

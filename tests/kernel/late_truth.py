@@ -310,8 +310,8 @@ def markers():
         return
     count = 12 if os.environ.get("FULL") else 1
     folder = folder_of.name
-    # from a rate to each other one, but to a half of it
-    rates = (60, 90, 120, 90, 60) if count > 1 else (60, 120, 90)
+    # from a rate to each other one
+    rates = (60, 90, 120, 60, 120, 90, 60) if count > 1 else (60, 120, 60)
     plans = [f"{hz}:{count}:{ways}" for hz in rates for ways in ("all", PAIRS.replace("hog_early", "hog_main"))]
     app = App(folder, "--marker", "/sys/kernel/tracing/trace_marker", *plans)
     truth, records, status, talk = record(app, folder, "live")

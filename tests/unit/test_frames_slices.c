@@ -2,6 +2,7 @@
 /* Slices of apps and SurfaceFlinger's counters become frames. */
 #include "frames/slices.h"
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 struct latches {
@@ -328,6 +329,46 @@ Test(slices, vsyncs_that_nobody_asked_for_are_no_other_rate)
 	expect_rate(slices, 8333333);
 	tick(slices, &t, 25000000, 8);
 	expect_rate(slices, 8333333);
+	slices_free(slices);
+}
+
+static void state(struct slices *slices, int64_t t, int64_t period_ns)
+{
+	play(slices, MARK_COUNTER, 1, t, "VSP-period", period_ns);
+	slices_settle(slices, t + 1);
+}
+
+/* Half a rate looks like vsyncs that nobody asked for, where SurfaceFlinger does not say more. */
+Test(slices, a_rate_that_is_halved_shows_where_it_is_stated)
+{
+	static const struct slices_ops slices_ops = {.latch = NULL};
+	struct slices *slices = slices_new(&slices_ops, NULL);
+	int64_t t = 1000000000;
+
+	state(slices, t, 8333333);
+	tick(slices, &t, 8333333, 60);
+	state(slices, t, 8340000);
+	expect_rate(slices, 8333333);
+	state(slices, t, 16666667);
+	/* some more that were on their way */
+	tick(slices, &t, 8333333, 6);
+	expect_rate(slices, 8333333);
+	tick(slices, &t, 16666667, 3);
+	expect_rate(slices, 16666667);
+	tick(slices, &t, 16666667, 20);
+	expect_rate(slices, 16666667);
+	/* it says so again and again */
+	tick(slices, &t, 33333333, 4);
+	state(slices, t, 16666000);
+	expect_rate(slices, 16666667);
+	state(slices, t, 8333333);
+	tick(slices, &t, 8333333, 5);
+	expect_rate(slices, 8333333);
+	/* an app that draws at each second refresh, on a display that becomes slower and faster */
+	tick(slices, &t, 16666667, 100);
+	expect_rate(slices, 16666667);
+	state(slices, t, 11111111);
+	expect_rate(slices, 16666667);
 	slices_free(slices);
 }
 

@@ -201,7 +201,7 @@ static int handle(struct slices *s, const struct item *item)
 			break;
 		case MEANS_PERIOD:
 			if (item->value >= PERIOD_SHORTEST_NS && item->value < SECOND_NS)
-				s->stated_period_ns = item->value;
+				slices_state_period(s, item->value);
 			break;
 		case MEANS_BUFFER_COUNT:
 			slices_buffer_counter(s, item);

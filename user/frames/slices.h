@@ -58,6 +58,6 @@ const struct slices_counts *slices_counts(const struct slices *slices);
 /* Median distance of vsync edges, 0: none seen. VSP-period wins over edges. */
 int64_t slices_period(const struct slices *slices);
 /* The same as of the marker that was handled last, where the rate changed; of 60 Hz where nothing
- * is known. To a half or a third of a rate it changes some 32 edges late: vsyncs that nobody asked
- * for look like that too. */
+ * is known. To a half or a third of a rate it changes with the second edge where SurfaceFlinger
+ * counts "VSP-period", else some 32 edges late: vsyncs that nobody asked for look like that too. */
 int64_t slices_rate_period(struct slices *slices);

@@ -69,6 +69,34 @@ static void follow_rate(struct slices *s, const struct edges *edges)
 	s->rate_since = edges->count - 4;
 }
 
+void slices_state_period(struct slices *s, int64_t period_ns)
+{
+	bool other = llabs(period_ns - s->stated_period_ns) > period_ns / 16;
+
+	if (s->stated_period_ns && other)
+		s->coming_period_ns = period_ns;
+	s->stated_period_ns = period_ns;
+}
+
+/* A display that becomes slower says so before its edges are further apart. Edges that are nearer
+ * to each other need no such word. */
+static bool slow_down(struct slices *s, const struct edges *edges)
+{
+	int64_t coming_ns = s->coming_period_ns, step_ns;
+
+	if (!s->rate_period_ns || coming_ns <= s->rate_period_ns + s->rate_period_ns / 16 ||
+	    edges->count < 2)
+		return false;
+	step_ns =
+		edges->times[(edges->count - 1) % EDGES] - edges->times[(edges->count - 2) % EDGES];
+	if (llabs(step_ns - coming_ns) > coming_ns / 16)
+		return false;
+	s->rate_period_ns = coming_ns;
+	s->rate_since = edges->count - 2;
+	s->coming_period_ns = 0;
+	return true;
+}
+
 bool slices_is_display(const struct slices *s, int32_t pid)
 {
 	for (uint64_t i = 0; i < DISPLAYS && i < s->display_count; i++) {
@@ -98,7 +126,7 @@ void slices_add_edge(struct slices *s, int64_t ts_ns, enum edge_kind kind)
 		s->rate_edges = best;
 		s->rate_since = 0;
 	}
-	if (edges == best)
+	if (edges == best && !slow_down(s, best) && best->count >= s->rate_since + 4)
 		follow_rate(s, best);
 	if (edges->count >= 8 && edges->count % 16 == 8) {
 		uint64_t since = best->count - s->rate_since;

@@ -96,6 +96,7 @@ struct slices {
 	int64_t predicted[EDGES]; /* ring of FrameTimeline's, where nobody counts edges */
 	uint64_t predicted_count, predicted_looked_at;
 	int64_t last_edge_ns, period_ns, stated_period_ns, predicted_period_ns;
+	int64_t coming_period_ns;       /* stated, and no edges tell it yet; 0: none */
 	int64_t rate_period_ns;         /* of the last few edges, 0: not known */
 	const struct edges *rate_edges; /* which they are */
 	uint64_t rate_since;            /* how many of them were there when the rate changed */
@@ -131,6 +132,9 @@ int slices_app_finish(struct slices *s, struct app *app);
 /* That process is SurfaceFlinger: it counts vsyncs, or latches buffers. */
 void slices_note_display(struct slices *s, int32_t pid);
 bool slices_is_display(const struct slices *s, int32_t pid);
+/* The display's period, as SurfaceFlinger's model of it says: where that becomes longer, so does
+ * the rate with the first edges that are as far apart. */
+void slices_state_period(struct slices *slices, int64_t period_ns);
 void slices_add_edge(struct slices *s, int64_t ts_ns, enum edge_kind kind);
 /* The period of all edges, where there were too few for one before. */
 void slices_finish_edges(struct slices *s);
