@@ -22,7 +22,7 @@ def ok(condition, text):
 
 def play(main, names, late):
     """The program: its main thread and one of each name, which sleep for 4 ms at a time; those of
-    `late` begin 3 s later."""
+    `late` begin when a line comes."""
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_PDEATHSIG, SIGKILL)
 
@@ -35,7 +35,7 @@ def play(main, names, late):
         threading.Thread(target=run, args=(name,), daemon=True).start()
     libc.prctl(PR_SET_NAME, main.encode())
     print("ready", flush=True)
-    time.sleep(3)
+    sys.stdin.readline()
     for name in late:
         threading.Thread(target=run, args=(name,), daemon=True).start()
     while True:
@@ -44,21 +44,28 @@ def play(main, names, late):
 
 def start(main, names, late=()):
     program = subprocess.Popen([sys.executable, __file__, "play", main, ",".join(names), ",".join(late)],
-                               stdout=subprocess.PIPE, text=True)
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     program.stdout.readline()
     return program
 
 
-def record(folder, number, pid, duration, *more):
-    """The footer's totals of the recorder, and its losses; None: it has none."""
+def record(folder, number, program, duration, *more):
+    """The footer's totals of the recorder, and its losses; None: it has none. The program goes on a second after it began."""
     path = f"{folder}/{number}.jsonl"
     trace = f"{folder}/empty.trace"
     open(trace, "w").close()
-    done = subprocess.run([f"{BUILD}/jankscope", "record", "-p", str(pid), "-d", duration, "-q", "-o", path, *
-                           [trace if word == "TRACE" else word for word in more]],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    done = subprocess.Popen([f"{BUILD}/jankscope", "record", "-p", str(program.pid), "-d", duration, "-q", "--max-lost", "100", "-o", path,
+                             *[trace if word == "TRACE" else word for word in more]],
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    until = time.monotonic() + 30
+    while done.poll() is None and time.monotonic() < until and not (os.path.exists(path) and '"header"' in open(path).read()):
+        time.sleep(0.05)
+    time.sleep(1)
+    program.stdin.write("\n")
+    program.stdin.flush()
+    talk = done.communicate(timeout=60)[0]
     if done.returncode:
-        print(f"# {done.stdout}")
+        print(f"# {talk}")
         return None, {}
     with open(path) as lines:
         footer = json.loads(lines.readlines()[-1])
@@ -68,7 +75,7 @@ def record(folder, number, pid, duration, *more):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         app = start("app", ["RenderThread", "hwuiTask0", "hwuiTask1", "Decoder", "binder:1_1"], ["hwuiTask2"])
-        flight, lost = record(folder, 1, app.pid, "6s", "--frames", "TRACE")
+        flight, lost = record(folder, 1, app, "6s", "--frames", "TRACE")
         ok(flight is not None and flight["threads"] == 5,
            f"main, RenderThread and three hwuiTasks, one of them born late: {flight}")
         ok(flight is not None and 0 < flight["bytes"] <= 8 << 20 or os.cpu_count() > 16,
@@ -81,17 +88,17 @@ def main():
         app.wait()
         app = start("app", ["RenderThread", "Decoder"])
         display = start("surfaceflinger", ["RenderEngine", "TimerDispatch"])
-        flight, lost = record(folder, 2, app.pid, "2s", "--frames", "TRACE", "--thread", "Deco*")
+        flight, lost = record(folder, 2, app, "2s", "--frames", "TRACE", "--thread", "Deco*")
         ok(flight is not None and flight["threads"] == 5,
            f"with --thread one more, and SurfaceFlinger's main thread and RenderEngine: {flight}")
         display.kill()
         display.wait()
-        flight, lost = record(folder, 3, app.pid, "1s")
+        flight, lost = record(folder, 3, app, "1s")
         ok(flight is None, "without --frames nothing is recorded")
         app.kill()
         app.wait()
         many = start("app", ["RenderThread"] + [f"worker{i}" for i in range(140)])
-        flight, lost = record(folder, 4, many.pid, "2s", "--frames", "TRACE", "--thread", "worker*")
+        flight, lost = record(folder, 4, many, "2s", "--frames", "TRACE", "--thread", "worker*")
         ok(flight is not None and 0 < flight["threads"] <= 128 and
            lost.get("flight_threads_unwatched", 0) + flight["threads"] == 142,
            f"threads that find no room are counted: {flight} {lost}")
@@ -100,7 +107,7 @@ def main():
         # Helpers that are born before the RenderThread leave room for it, and for the display.
         many = start("app", [f"hwuiTask{i}" for i in range(150)] + ["RenderThread"])
         display = start("surfaceflinger", ["RenderEngine"])
-        flight, lost = record(folder, 5, many.pid, "2s", "--frames", "TRACE")
+        flight, lost = record(folder, 5, many, "2s", "--frames", "TRACE")
         ok(flight is not None and flight["threads"] == 8 and lost.get("flight_threads_unwatched") == 146,
            f"of 150 hwuiTasks four, and all that a frame waits for: {flight} {lost}")
         for program in (many, display):
