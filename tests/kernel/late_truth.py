@@ -65,6 +65,11 @@ def unplanned(frame):
     return waited(frame) - planned + stolen
 
 
+def is_spoiled(frame):
+    """The machine had the CPUs for more than a tenth of the delay."""
+    return unplanned(frame) > max(MS, 0.1 * (frame["ready_ns"] - frame["expected_start_ns"]))
+
+
 def shares(frame):
     """Which part of the delay each cause has: what the app did beyond half of its time, and of the
     delay the part that comes behind the display's first vsync with the buffer."""
@@ -174,8 +179,7 @@ def judge(what, late, janks, key):
                 more += frame["asked_ns"] - frame["expected_start_ns"] if way["way"] == "fence" else 0
                 if not way["off_ns"] - MS // 2 - max(0, unplanned(frame)) < slept < way["off_ns"] + more + MS // 2:
                     off.append((token, name, "slept", slept, way["off_ns"], threads[role]))
-        # the machine had the CPUs for more than a tenth of the delay
-        if not frame["ways"] or unplanned(frame) > max(MS, 0.1 * (frame["ready_ns"] - frame["expected_start_ns"])):
+        if not frame["ways"] or is_spoiled(frame):
             spoiled += 1
             continue
         row = ways.setdefault(name, [0, 0])
@@ -186,7 +190,7 @@ def judge(what, late, janks, key):
             said = [jank["cause"], jank.get("second_cause"), round(jank["confidence"], 2)]
             wrong.append((token, frame["hz"], name, said, {k: round(v, 3) for k, v in shares(frame).items()}, frame["ways"],
                           [(t["role"], t["ledger"], t.get("critical_ns"), t.get("reasons")) for t in jank["threads"]]))
-    hogs = [j for t, j in told.items() if t in late and any(w["way"].startswith("hog") for w in late[t]["ways"])]
+    hogs = [j for t, j in told.items() if t in late and any(w["way"].startswith("hog") for w in late[t]["ways"]) and not is_spoiled(late[t])]
     named = [j for j in hogs if any(p["thread"] in ("dex2oat64", "kcompactd0") for t in j["threads"] for p in t.get("preemptors", ()))]
     ok(len(named) >= 0.9 * len(hogs) > 0, f"{what}: who had the CPU is named in {len(named)} of {len(hogs)}")
     good, all_ = sum(row[0] for row in ways.values()), sum(row[1] for row in ways.values())
