@@ -83,13 +83,20 @@ static void put(struct store_writer *writer, char *line, size_t length)
 	free(line);
 }
 
-/* Until each closed segment is compressed; one is open. */
+/* Until each closed segment is compressed; one is open. On a busy machine that takes its time, and
+ * plain segments among them would be told as the size of compressed ones. */
 static void wait_for_packing(int dir_fd)
 {
 	struct store_list list;
 	uint64_t plain = 2, begin_ns = clock_now_ns(CLOCK_MONOTONIC);
 
-	while (plain > 1 && seconds(begin_ns) < 120) {
+	while (plain > 1) {
+		if (seconds(begin_ns) > 300) {
+			fprintf(stderr,
+				"bench_store: %llu segments are not compressed after 300 s\n",
+				(unsigned long long)plain - 1);
+			exit(1);
+		}
 		usleep(100000);
 		if (store_list_read(&list, dir_fd))
 			exit(1);
@@ -175,9 +182,9 @@ static void read_folder(int dir_fd, const char *what)
 	snprintf(spread, sizeof(spread), "of records, %.1f MB", (double)bytes / 1e6);
 	bench_row(what, value, spread, ">= 300 MB/s");
 	snprintf(value, sizeof(value), "%.0f B", per_interval);
-	snprintf(spread, sizeof(spread), "72 h at 1 s: %.0f MiB",
+	snprintf(spread, sizeof(spread), "72 h at 1 s: %.0f MiB, the bound",
 		 per_interval * 259200 / (1 << 20));
-	bench_row("  an interval on disk", value, spread, "");
+	bench_row("  an interval on disk", value, spread, "bench_size has an app's");
 	if (verifier_counts(verifier)->unexplained)
 		exit(1);
 	verifier_free(verifier);
