@@ -51,12 +51,51 @@ static void put_entry(struct json_buffer *b, const struct record_footer *footer,
 	json_put_mark(b, '}');
 }
 
+static bool is_zero(const void *place, size_t size)
+{
+	const unsigned char *p = place;
+
+	for (size_t i = 0; i < size; i++)
+		if (p[i])
+			return false;
+	return true;
+}
+
+/* Whether the value is there; the pointer of a text, an object or a histogram is one. */
+static bool is_there(const struct field *row, const void *object)
+{
+	const char *place = (const char *)object + row->offset;
+	const char *more = (const char *)object + row->more_offset;
+
+	switch ((enum field_kind)row->kind) {
+	case FIELD_OPT_U64:
+		return ((const struct opt_u64 *)(const void *)place)->present;
+	case FIELD_OPT_I64:
+		return ((const struct opt_i64 *)(const void *)place)->present;
+	case FIELD_DOUBLE:
+		if (!isfinite(*(const double *)(const void *)place))
+			return false;
+		return row->need != FIELD_NONZERO || *(const double *)(const void *)place > 0;
+	case FIELD_TEXT:
+	case FIELD_POINTER:
+	case FIELD_HISTOGRAM:
+		return *(const void *const *)(const void *)place;
+	case FIELD_LIST:
+	case FIELD_NAMED:
+		return row->need != FIELD_NONZERO || *(const size_t *)(const void *)more;
+	case FIELD_OBJECT:
+		return !row->more_size || !is_zero(more, row->more_size);
+	default:
+		return row->need != FIELD_NONZERO || !is_zero(place, row->size);
+	}
+}
+
 /* The row of an object that shares its key with key paths of totals; NULL: there is none. */
-static const struct field_type *group_of(const struct field_type *type, const char *key)
+static const struct field *group_of(const struct field_type *type, const char *key)
 {
 	for (size_t i = 0; type && i < type->count; i++)
 		if (type->fields[i].kind == FIELD_OBJECT && !strcmp(type->fields[i].key, key))
-			return type->fields[i].of;
+			return &type->fields[i];
 	return NULL;
 }
 
@@ -72,15 +111,17 @@ static bool totals_have(const struct record_footer *footer, const char *key)
 }
 
 /* Everything below the first `prefix` bytes of `of`, which end at a dot. An object stands where the
- * first of its keys would; its declared rows (of `type`, which may be NULL) follow the totals. */
-static void put_totals(struct json_buffer *b, const struct field_type *type,
+ * first of its keys would; its declared rows (of `type` in `object`; NULL: none) follow the totals.
+ */
+static void put_totals(struct json_buffer *b, const struct field_type *type, const char *object,
 		       const struct record_footer *footer, const char *of, size_t prefix, int depth)
 {
 	size_t count = footer->total_count + footer->distribution_count;
 
 	for (size_t i = 0; i < count; i++) {
 		const char *path = path_at(footer, i);
-		const struct field_type *group;
+		const struct field *group;
+		const char *inner;
 		size_t length = strcspn(strncmp(path, of, prefix) ? "" : path + prefix, ".");
 		bool begun = false;
 		char key[64];
@@ -101,9 +142,11 @@ static void put_totals(struct json_buffer *b, const struct field_type *type,
 		json_put_key(b, key);
 		json_put_mark(b, '{');
 		group = group_of(type, key);
-		put_totals(b, group, footer, path, prefix + length + 1, depth + 1);
-		if (group)
-			json_put_fields(b, group, footer);
+		inner = group ? object + group->offset : NULL;
+		put_totals(b, group ? group->of : NULL, inner, footer, path, prefix + length + 1,
+			   depth + 1);
+		if (group && (!group->more_size || is_there(group, object)))
+			json_put_fields(b, group->of, inner);
 		json_put_mark(b, '}');
 	}
 }
@@ -162,45 +205,6 @@ static void put_named(struct json_buffer *b, const struct field_type *type, cons
 		put_object(b, type, row);
 	}
 	json_put_mark(b, '}');
-}
-
-static bool is_zero(const void *place, size_t size)
-{
-	const unsigned char *p = place;
-
-	for (size_t i = 0; i < size; i++)
-		if (p[i])
-			return false;
-	return true;
-}
-
-/* Whether the value is there; the pointer of a text, an object or a histogram is one. */
-static bool is_there(const struct field *row, const void *object)
-{
-	const char *place = (const char *)object + row->offset;
-	const char *more = (const char *)object + row->more_offset;
-
-	switch ((enum field_kind)row->kind) {
-	case FIELD_OPT_U64:
-		return ((const struct opt_u64 *)(const void *)place)->present;
-	case FIELD_OPT_I64:
-		return ((const struct opt_i64 *)(const void *)place)->present;
-	case FIELD_DOUBLE:
-		if (!isfinite(*(const double *)(const void *)place))
-			return false;
-		return row->need != FIELD_NONZERO || *(const double *)(const void *)place > 0;
-	case FIELD_TEXT:
-	case FIELD_POINTER:
-	case FIELD_HISTOGRAM:
-		return *(const void *const *)(const void *)place;
-	case FIELD_LIST:
-	case FIELD_NAMED:
-		return row->need != FIELD_NONZERO || *(const size_t *)(const void *)more;
-	case FIELD_OBJECT:
-		return !row->more_size || !is_zero(more, row->more_size);
-	default:
-		return row->need != FIELD_NONZERO || !is_zero(place, row->size);
-	}
 }
 
 static void put_value(struct json_buffer *b, const struct field *row, const void *object)
@@ -333,7 +337,7 @@ void json_put_fields(struct json_buffer *b, const struct field_type *type, const
 		const struct field *row = &type->fields[i];
 
 		if (row->kind == FIELD_TOTALS) {
-			put_totals(b, type, object, "", 0, 1);
+			put_totals(b, type, object, object, "", 0, 1);
 			totals = true;
 		} else if (!totals || !row->key || !totals_have(object, row->key)) {
 			put_field(b, row, object);
