@@ -20,13 +20,17 @@ struct parsed_memory *record_memory_new(void)
 	return calloc(1, sizeof(struct parsed_memory));
 }
 
-void record_memory_free(struct parsed_memory *memory)
+static void empty(struct parsed_memory *memory)
 {
-	if (!memory)
-		return;
 	for (size_t i = 0; i < memory->histogram_count; i++)
 		histogram_free(memory->histograms[i]);
 	arena_free(&memory->arena);
+}
+
+void record_memory_free(struct parsed_memory *memory)
+{
+	if (memory)
+		empty(memory);
 	free(memory);
 }
 
@@ -366,9 +370,12 @@ int record_fill(const struct field_type *type, const json_t *object, void *out,
 
 /* ---- lines ---- */
 
+/* What a longer line took is given back. */
+#define KEPT_TOKENS 4096
+
 struct parsed {
 	struct parsed_record base;
-	struct parsed_memory *memory;
+	struct parsed_memory memory;
 };
 
 void parsed_record_free(struct parsed_record *record)
@@ -377,7 +384,7 @@ void parsed_record_free(struct parsed_record *record)
 
 	if (!parsed)
 		return;
-	record_memory_free(parsed->memory);
+	empty(&parsed->memory);
 	free(parsed);
 }
 
@@ -428,7 +435,7 @@ static int parse(struct parsed *parsed, struct reading *r)
 	err = fill_field(r, NULL, &t_boot_ns, 0, &hint, (char *)record, NULL);
 	if (err)
 		return err;
-	body = arena_take(&parsed->memory->arena, record_types[index]->size);
+	body = arena_take(&parsed->memory.arena, record_types[index]->size);
 	if (!body)
 		return -ENOMEM;
 	err = fill(r, record_types[index], 0, body, NULL);
@@ -456,21 +463,22 @@ int record_parse_shaped(struct shapes *shapes, const char *line, size_t length,
 	if (!is_whole(line, length))
 		return record_refuse(&r, NULL, "the checksum is wrong");
 	parsed = calloc(1, sizeof(*parsed));
-	if (parsed)
-		parsed->memory = record_memory_new();
-	if (!parsed || !parsed->memory) {
-		parsed_record_free(&parsed->base);
+	if (!parsed)
 		return -ENOMEM;
-	}
-	r.memory = parsed->memory;
-	err = json_tree_read(&r.tree, line, length);
+	r.memory = &parsed->memory;
+	if (shapes)
+		r.tree = *shapes_tree(shapes);
+	err = json_tree_read_again(&r.tree, line, length);
 	if (err == -EMSGSIZE)
 		err = record_refuse(&r, NULL, "too many values, or too deep");
 	else if (err == -EBADMSG)
 		err = record_refuse(&r, NULL, "no JSON");
 	else if (!err)
 		err = parse(parsed, &r);
-	json_tree_free(&r.tree);
+	if (!shapes || r.tree.room > KEPT_TOKENS)
+		json_tree_free(&r.tree);
+	if (shapes)
+		*shapes_tree(shapes) = r.tree;
 	*out = &parsed->base;
 	return err;
 }

@@ -88,19 +88,21 @@ static bool is_word(const struct json_token *token, const char *word)
 /* ---- reading ---- */
 
 /* Two tokens more; the address of the tokens may change. */
-static int make_room(struct json_tree *tree, size_t *room)
+static int make_room(struct json_tree *tree)
 {
 	struct json_token *more;
+	size_t room;
 
-	if (*room - tree->count >= 2)
+	if (tree->room - tree->count >= 2)
 		return 0;
-	if (*room >= MAX_VALUES)
+	if (tree->room >= MAX_VALUES)
 		return -EMSGSIZE;
-	*room = 2 * *room < MAX_VALUES ? 2 * *room : MAX_VALUES;
-	more = realloc(tree->tokens, *room * sizeof(*more));
+	room = 2 * tree->room < MAX_VALUES ? 2 * tree->room : MAX_VALUES;
+	more = realloc(tree->tokens, room * sizeof(*more));
 	if (!more)
 		return -ENOMEM;
 	tree->tokens = more;
+	tree->room = room;
 	return 0;
 }
 
@@ -269,21 +271,30 @@ static const char *read_part(struct json_tree *tree, const char *p, const char *
 
 int json_tree_read(struct json_tree *tree, const char *text, size_t length)
 {
+	*tree = (struct json_tree){0};
+	return json_tree_read_again(tree, text, length);
+}
+
+int json_tree_read_again(struct json_tree *tree, const char *text, size_t length)
+{
 	const char *end = text + length, *p = skip_space(text, end);
 	struct open_tokens open = {.depth = 0};
-	size_t room;
+	size_t room = length / 8 + 64 < MAX_VALUES ? length / 8 + 64 : MAX_VALUES;
 	int err = 0;
 
-	*tree = (struct json_tree){0};
-	room = length / 8 + 64 < MAX_VALUES ? length / 8 + 64 : MAX_VALUES;
-	tree->tokens = malloc(room * sizeof(*tree->tokens));
-	if (!tree->tokens)
-		return -ENOMEM;
+	if (tree->room < room) {
+		json_tree_free(tree);
+		tree->tokens = malloc(room * sizeof(*tree->tokens));
+		if (!tree->tokens)
+			return -ENOMEM;
+		tree->room = room;
+	}
+	tree->count = 0;
 	if (p == end || *p != '{')
 		return -EBADMSG;
 	p = read_value(tree, p, end, &open);
 	while (p && open.depth) {
-		err = open.depth > MAX_DEPTH ? -EMSGSIZE : make_room(tree, &room);
+		err = open.depth > MAX_DEPTH ? -EMSGSIZE : make_room(tree);
 		if (err)
 			return err;
 		p = read_part(tree, p, end, &open);

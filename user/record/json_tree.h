@@ -14,6 +14,7 @@ struct json_token;
 struct json_tree {
 	struct json_token *tokens;
 	uint32_t count;
+	size_t room; /* tokens */
 };
 
 /* What a walk over the members of an object, or the elements of a list, is at. */
@@ -26,6 +27,8 @@ struct json_walk {
  * case. 0; -EBADMSG: it is no object; -EMSGSIZE: more than 4 million values, or more than 64 of
  * them in each other; -ENOMEM. */
 int json_tree_read(struct json_tree *tree, const char *text, size_t length);
+/* The same into the memory of a tree that was read before, or is zeroed. */
+int json_tree_read_again(struct json_tree *tree, const char *text, size_t length);
 void json_tree_free(struct json_tree *tree);
 
 bool json_tree_is_object(const struct json_tree *tree, uint32_t place);

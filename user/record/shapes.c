@@ -16,6 +16,7 @@
 struct shapes {
 	struct shape *slots[SLOTS];
 	unsigned turn; /* which of the ways is given up next */
+	struct json_tree tree;
 };
 
 struct shapes *shapes_new(void)
@@ -27,7 +28,14 @@ void shapes_free(struct shapes *shapes)
 {
 	for (size_t i = 0; shapes && i < SLOTS; i++)
 		free(shapes->slots[i]);
+	if (shapes)
+		json_tree_free(&shapes->tree);
 	free(shapes);
+}
+
+struct json_tree *shapes_tree(struct shapes *shapes)
+{
+	return &shapes->tree;
 }
 
 /* ---- a new one ---- */

@@ -33,6 +33,8 @@ struct shapes;
 
 /* NULL: no memory. */
 struct shapes *shapes_new(void);
+/* The memory of the tree of the line before, for the next one. */
+struct json_tree *shapes_tree(struct shapes *shapes);
 void shapes_free(struct shapes *shapes);
 /* The shape of an object, to be given back with shape_end(), and the values of its keys in
  * values[SHAPE_KEYS]. NULL: it has none, because it is large, a required key is absent or there is
