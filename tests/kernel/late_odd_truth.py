@@ -43,6 +43,10 @@ while True:
 """
 
 
+def run_again():
+    os.execve("/proc/self/exe", [sys.argv[2], __file__, "app", sys.argv[2]], os.environ)
+
+
 class Render:
     """A RenderThread: draws a frame when it is asked to, and ends when it is told so."""
 
@@ -61,7 +65,9 @@ class Render:
         go_first()
         if not self.slow_name:
             os.write(self.done[1], b"r")
-        while os.read(self.ask[0], 1) == b"d":
+        while (what := os.read(self.ask[0], 1)) != b"e":
+            if what == b"x":
+                run_again()
             burn(MS + self.render_ns)
             self.ready_ns = boot_ns()
             os.write(self.done[1], b"d")
@@ -125,7 +131,10 @@ class App:
             libc.prctl(PR_SET_NAME, rest[0].encode())
             return {}
         if word == "exec":
-            os.execve("/proc/self/exe", [sys.argv[2], __file__, "app", sys.argv[2]], os.environ)
+            run_again()
+        if word == "exec_render":  # its RenderThread becomes the main thread
+            os.write(self.render.ask[1], b"x")
+            time.sleep(60)
         return {"error": word}
 
     def serve(self):
@@ -288,6 +297,9 @@ def main():
     time.sleep(0.7)
     of["turned"] += turned.frames("render_cpu", "lock")
     of["stopped"] = [stopped_frame(turned)]
+    turned.do("exec_render")
+    time.sleep(1.2)
+    of["turned"] += turned.frames("main_cpu", "lock")
     # its threads are looked through seldom by now, and one gets its name when it was seen without
     time.sleep(max(0, 5.5 - (time.monotonic() - recorder.began)))
     of["old"] = old.frames("render_cpu")
@@ -327,7 +339,7 @@ def main():
     for row in wrong + unknown:
         print(f"# wrong: {str(row)[:600]}")
     # one that another program held up
-    ok(len(wrong) <= 1 and len(unknown) <= 2 and len(planned) == 12, f"causes: {len(unknown)} of {len(planned)} unknown, {len(wrong)} wrong")
+    ok(len(wrong) <= 1 and len(unknown) <= 2 and len(planned) == 14, f"causes: {len(unknown)} of {len(planned)} unknown, {len(wrong)} wrong")
     # Python's locks are semaphores
     unsaid = [j["missing"] for j in janks.values() if j["cause"] == "lock" and any(s.get("asleep") for s in j.get("stacks", ()))
               and "do not say who has it" not in j["missing"].get("chain", "")]

@@ -207,6 +207,11 @@ void flight_kernel_tidy(struct flight_kernel *kernel)
 	}
 }
 
+void flight_kernel_end(struct flight_kernel *kernel, uint32_t index)
+{
+	__atomic_store_n(&kernel->threads[index].dead, 1, __ATOMIC_RELEASE);
+}
+
 bool flight_kernel_is_dead(const struct flight_kernel *kernel, uint32_t index)
 {
 	return __atomic_load_n(&kernel->threads[index].dead, __ATOMIC_ACQUIRE);

@@ -49,6 +49,8 @@ uint32_t flight_kernel_free_blocks(const struct flight_kernel *kernel);
  * all programs of this moment have ended: a millisecond later. */
 void flight_kernel_unwatch(struct flight_kernel *kernel, uint32_t index);
 void flight_kernel_tidy(struct flight_kernel *kernel);
+/* No thread has that number any more, and no switch told of its end. */
+void flight_kernel_end(struct flight_kernel *kernel, uint32_t index);
 /* The thread has left its CPU for good: nothing more will come. */
 bool flight_kernel_is_dead(const struct flight_kernel *kernel, uint32_t index);
 /* Gaps of all threads so far. */

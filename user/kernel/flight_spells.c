@@ -158,7 +158,9 @@ static void put_present(struct filler *filler, const struct flight_copy *copy)
 	};
 
 	if (thread->state == FLIGHT_ON) {
-		put_run(filler, copy->now_ns, thread->in_cpu);
+		/* One that gave its number away while it ran: nobody saw it leave. */
+		if (!thread->dead)
+			put_run(filler, copy->now_ns, thread->in_cpu);
 		return;
 	}
 	put_run(filler, thread->off_ns,

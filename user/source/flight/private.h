@@ -14,6 +14,7 @@ struct followed {
 	enum flight_role role;
 	uint32_t index; /* in the kernel's table */
 	char comm[RECORD_COMM_LEN];
+	unsigned seen;    /* at which look it was there */
 	uint64_t dead_ns; /* when it was first seen to be dead; 0: it lives */
 };
 
@@ -38,7 +39,7 @@ struct flight_source {
 	uint64_t period_ns; /* of the shortest frame; 0: not known yet */
 	char variant[32];
 	int timer;
-	unsigned ticks;
+	unsigned ticks, looks;
 	/* Threads that found no room at the last look through all of them; the most ever. */
 	uint64_t crowded_now, crowded;
 	uint64_t gaps_told, placed_told, overrun_told, turns_told, crowded_told;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "jankscope/target.h"
 #include "kernel/flight_kernel.h"
@@ -130,7 +131,7 @@ static void follow(struct flight_source *flight, pid_t pid, pid_t tid, enum flig
 		return;
 	}
 	followed = &flight->threads[flight->count++];
-	*followed = (struct followed){.pid = pid, .tid = tid, .role = role};
+	*followed = (struct followed){.pid = pid, .tid = tid, .role = role, .seen = flight->looks};
 	followed->index = (uint32_t)index;
 	snprintf(followed->comm, sizeof(followed->comm), "%s", comm);
 	/* What the others do for a frame is no code of the app. */
@@ -187,11 +188,39 @@ static bool role_in_composer(const struct flight_source *flight, bool leader, co
 	return leader || !strncmp(comm, "binder:", 7) || !strncmp(comm, "HwBinder:", 9);
 }
 
+static void note_seen(struct flight_source *flight, pid_t tid)
+{
+	struct followed *followed = find(flight, tid);
+
+	if (followed)
+		followed->seen = flight->looks;
+}
+
+/* A thread that runs another program (execve) gets the number of the main thread: no switch of its
+ * own one says that it is nobody's. */
+static void end_those_gone(struct flight_source *flight, pid_t pid, unsigned look)
+{
+	char path[64];
+
+	for (size_t i = 0; i < flight->count; i++) {
+		struct followed *followed = &flight->threads[i];
+
+		if (followed->pid != pid || followed->seen == look ||
+		    flight_kernel_is_dead(flight->kernel, followed->index))
+			continue;
+		/* a list that threads come to and leave may miss one */
+		snprintf(path, sizeof(path), "/proc/%d/task/%d", pid, followed->tid);
+		if (access(path, F_OK) && errno == ENOENT)
+			flight_kernel_end(flight->kernel, followed->index);
+	}
+}
+
 static void find_in(struct flight_source *flight, pid_t pid, role_fn role_of)
 {
 	char path[64], comm[RECORD_COMM_LEN];
 	struct dirent *entry;
 	enum flight_role role;
+	unsigned look = ++flight->looks;
 	DIR *folder;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
@@ -202,12 +231,14 @@ static void find_in(struct flight_source *flight, pid_t pid, role_fn role_of)
 	while (folder && (entry = readdir(folder))) {
 		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
 
+		note_seen(flight, tid);
 		if (tid > 0 && read_comm(flight, pid, tid, comm) &&
 		    role_of(flight, tid == pid, comm, &role))
 			follow(flight, pid, tid, role, comm);
 	}
 	if (folder)
 		closedir(folder);
+	end_those_gone(flight, pid, look);
 }
 
 void flight_find_threads(struct flight_source *flight, pid_t pid)
@@ -303,6 +334,13 @@ void flight_find_display(struct flight_source *flight)
 		closedir(folder);
 }
 
+/* Another thread may have come for it. */
+static void note_death(struct flight_source *flight, struct followed *followed, uint64_t now_ns)
+{
+	followed->dead_ns = now_ns;
+	flight->glances[(uint32_t)followed->pid % FLIGHT_GLANCED].pid = 0;
+}
+
 void flight_tidy_threads(struct flight_source *flight, uint64_t now_ns)
 {
 	/* Those of the look before: all programs of then have ended. */
@@ -313,7 +351,7 @@ void flight_tidy_threads(struct flight_source *flight, uint64_t now_ns)
 		if (!flight_kernel_is_dead(flight->kernel, followed->index))
 			flight_kernel_mark(flight->kernel, followed->index);
 		else if (!followed->dead_ns)
-			followed->dead_ns = now_ns;
+			note_death(flight, followed, now_ns);
 		else if (now_ns - followed->dead_ns > KEEP_DEAD_NS)
 			let_go(flight, followed);
 	}
