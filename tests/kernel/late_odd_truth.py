@@ -282,8 +282,8 @@ def thread_of(jank, role):
 
 
 def main():
-    gone, old, turned = Playing("com.example.gone"), Playing("com.example.old"), Playing("com.example.turned")
-    recorder = Recorder("-p", "com.example.gone", "-p", "com.example.old", "-p", "com.example.turned", "--thread", "*")
+    gone, old, turned, given = (Playing("com.example." + name) for name in ("gone", "old", "turned", "given"))
+    recorder = Recorder(*(word for app in (gone, old, turned, given) for word in ("-p", app.name)), "--thread", "python*")
     # ends before a row of its frames has come
     of = {"gone": gone.frames("main_cpu", "render_cpu", "lock", "ok")}
     gone.end()
@@ -294,12 +294,12 @@ def main():
     # one program behind the other in one process
     of["turned"] = turned.frames("render_cpu", "main_cpu")
     turned.do("exec")
-    time.sleep(0.7)
+    born = given.do("exec_render")
+    time.sleep(1.2)
+    # the RenderThread of before has become the main thread
+    of["given"] = given.frames("main_cpu", "lock")
     of["turned"] += turned.frames("render_cpu", "lock")
     of["stopped"] = [stopped_frame(turned)]
-    turned.do("exec_render")
-    time.sleep(1.2)
-    of["turned"] += turned.frames("main_cpu", "lock")
     # its threads are looked through seldom by now, and one gets its name when it was seen without
     time.sleep(max(0, 5.5 - (time.monotonic() - recorder.began)))
     of["old"] = old.frames("render_cpu")
@@ -320,7 +320,7 @@ def main():
     time.sleep(0.5)
     live = recorder.text().count('"jank"')
     janks = recorder.end()
-    for app in (old, turned, other):
+    for app in (old, turned, given, other):
         app.end()
     ok(recorder.process.returncode == 0, "the recorder ends in order", recorder.process.returncode, recorder.talk[-800:])
     ok(set(janks) == set(late), f"{len(late)} late frames are told, of an app that has ended too, and none of another with its pid",
@@ -340,6 +340,9 @@ def main():
         print(f"# wrong: {str(row)[:600]}")
     # one that another program held up
     ok(len(wrong) <= 1 and len(unknown) <= 2 and len(planned) == 14, f"causes: {len(unknown)} of {len(planned)} unknown, {len(wrong)} wrong")
+    ghosts = [t for f in of["given"] if f["token"] in janks for t in janks[f["token"]]["threads"]
+              if t["tid"] not in born.values() and t["ledger"]["running_ns"]]
+    ok(not ghosts, "a RenderThread that became the main thread does not run as what it was", *ghosts[:2])
     # Python's locks are semaphores
     unsaid = [j["missing"] for j in janks.values() if j["cause"] == "lock" and any(s.get("asleep") for s in j.get("stacks", ()))
               and "do not say who has it" not in j["missing"].get("chain", "")]
