@@ -6,6 +6,7 @@
 
 #include "record/histogram.h"
 #include "record/json_read_private.h"
+#include "record/json_write.h"
 
 /* Summaries nest no deeper, and a key path is not longer. */
 #define MAX_DEPTH 8
@@ -192,10 +193,16 @@ static int add_distribution(struct reading *r, struct record_footer *footer, con
 	return 0;
 }
 
-/* Names between dots: between two dots that follow each other nothing could be written again. */
+/* Names between dots, which can be written again: each has a length, and no great one. */
 static bool is_path(const char *key)
 {
-	return *key && *key != '.' && key[strlen(key) - 1] != '.' && !strstr(key, "..");
+	for (size_t length;; key += length + 1) {
+		length = strcspn(key, ".");
+		if (!length || length >= RECORD_TOTAL_NAME)
+			return false;
+		if (!key[length])
+			return true;
+	}
 }
 
 static int fill_totals(struct reading *r, const struct field_type *type, uint32_t object,

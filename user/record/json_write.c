@@ -124,7 +124,7 @@ static void put_totals(struct json_buffer *b, const struct field_type *type, con
 		const char *inner;
 		size_t length = strcspn(strncmp(path, of, prefix) ? "" : path + prefix, ".");
 		bool begun = false;
-		char key[64];
+		char key[RECORD_TOTAL_NAME];
 
 		if (!length || length >= sizeof(key))
 			continue;

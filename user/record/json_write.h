@@ -4,6 +4,9 @@
 #include "jankscope/field.h"
 #include "record/json_buffer.h"
 
+/* Each name of a total's key path ("blocks.count") is shorter. */
+#define RECORD_TOTAL_NAME 64
+
 /* The keys of a struct of this type, between the braces that the caller puts. */
 void json_put_fields(struct json_buffer *b, const struct field_type *type, const void *object);
 
