@@ -79,6 +79,14 @@ def content(folder, name):
         return file.read()
 
 
+def read_bytes(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
 def size_of(path):
     try:
         return os.stat(path).st_size
@@ -196,6 +204,34 @@ def damages():
     again = verify("new")
     say(again.returncode == 3 and "torn 0," in again.stdout and "no footer last" in again.stdout,
         "a repaired folder has no torn line, and still says what is missing", again.stdout)
+
+
+def index_lost():
+    """The index is made again from the segments: what the next run writes there of the earlier ones
+    is what was there, whatever happened to the file."""
+    Run(*QUICK, "-n", "90", "--tune", "segment=64K", "-o", "new/").process.wait()
+    Run(*QUICK, "-n", "4", "-o", "other/").process.wait()
+    path, before, other = "new/index", read_bytes("new/index"), read_bytes("other/index")
+    wanted = {json.loads(line)["segment"]: line for line in before.splitlines()}
+    good, bad = len(wanted) >= 2, []
+    for what, text in (("removed", None), ("empty", b""), ("random", os.urandom(3000)),
+                       ("cut", before[:len(before) * 2 // 3]),
+                       ("of another folder", other)):
+        os.unlink(path)
+        if text is not None:
+            with open(path, "wb") as file:
+                file.write(text)
+        done, last = verify("new"), len(segments("new"))
+        if done.returncode or counts(done) != [0] * 5:
+            bad.append(f"{what}: {done.stdout}")
+        run = Run(*QUICK, "-o", "new")
+        wait_until(has_lines("new", 3))
+        made = wait_until(lambda: all(line in read_bytes(path) for line in wanted.values()))
+        code = run.end()
+        if not made or code or len(segments("new")) <= last:
+            bad.append(f"{what}: {code} {made} {run.talk()}")
+    say(good and not bad, f"an index that is lost, torn or wrong is made again from {len(wanted)} segments",
+        "\n".join(bad))
 
 
 def kills():
@@ -512,7 +548,8 @@ def limits():
 
 TESTS = {
     "whole": whole_folder, "damages": damages, "kills": kills, "brief": brief_kills, "two": two_recorders,
-    "refused": refused, "full": full_disk, "full_long": full_disk_long, "broken": broken_disk, "sync": broken_sync,
+    "index": index_lost, "refused": refused, "full": full_disk, "full_long": full_disk_long,
+    "broken": broken_disk, "sync": broken_sync,
     "read_only": read_only_disk, "hands": other_hands, "limits": limits,
 }
 for test in sys.argv[3:] or TESTS:
