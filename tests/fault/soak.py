@@ -52,7 +52,7 @@ ANON_BYTES, SLOPE_BYTES_H = 24 << 20, 64 << 10
 GAP_NS, STOP_NS, FOLLOW_S = 2_000_000_000, 50_000_000, 1.0
 FULL_S, RESTART_S, RESTART_EVERY_S = 8, 10, 0.2
 COUNT_S = 6           # a target whose start was never told is counted so long after its end
-IDLE_LEAST = 0.1      # a machine with less time to spare is too busy to judge what is late
+IDLE_LEAST = 0.2      # a machine with less time to spare is too busy to judge what is late
 
 broken, not_judged, too_busy = {}, [], {}
 
