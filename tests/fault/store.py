@@ -170,6 +170,37 @@ def whole_folder():
         "report of the folder is that of one recording", report.stderr + report.stdout)
 
 
+def one_write():
+    """A line is one write(), however long: the writer's calls are as many as its lines."""
+    code = ("import threading,time,sys\n"
+            "def rest():\n"
+            "    while True: time.sleep(0.02)\n"
+            "for _ in range(200): threading.Thread(target=rest, daemon=True).start()\n"
+            "print('ready', flush=True)\nsys.stdin.read()")
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        run = Run(*QUICK[:-1], str(child.pid), "--tune", "segment=64M", "-o", "new/")
+        wait_until(has_lines("new", 20))
+        writer = run.writer()
+
+        def look():
+            with open(f"/proc/{writer}/io") as file:
+                calls = int(re.search(r"syscw: (\d+)", file.read()).group(1))
+            return calls, len(lines("new"))
+        first = look()
+        time.sleep(3)
+        last = look()
+        longest = max(map(len, lines("new")))
+        code = run.end()
+        child.stdin.close()
+        child.wait()
+    calls, more = last[0] - first[0], last[1] - first[1]
+    # A line or two are written between the two looks at one moment, where the CPU is short.
+    say(code == 0 and more > 10 and abs(calls - more) <= 3 + more // 10 and longest > 30000,
+        f"{more} lines of up to {longest} bytes are {calls} writes", f"{code} {run.talk()}")
+
+
 def damages():
     """Each damage with its file and offset, 3 where data is missing; --repair cuts torn ends."""
     Run(*QUICK, "-n", "12", "--tune", "segment=64K", "-o", "new/").process.wait()
@@ -548,7 +579,7 @@ def limits():
 
 TESTS = {
     "whole": whole_folder, "damages": damages, "kills": kills, "brief": brief_kills, "two": two_recorders,
-    "index": index_lost, "refused": refused, "full": full_disk, "full_long": full_disk_long,
+    "index": index_lost, "one_write": one_write, "refused": refused, "full": full_disk, "full_long": full_disk_long,
     "broken": broken_disk, "sync": broken_sync,
     "read_only": read_only_disk, "hands": other_hands, "limits": limits,
 }
