@@ -53,4 +53,6 @@ struct option_row {
 	const char *words; /* OPTION_TEXT: space separated values that are not names of files;
 			    * OPTION_DURATION: the word for 0 */
 	bool file;         /* OPTION_TEXT: a name of a file */
+	/* OPTION_TEXTS: behind arguments the words that follow the value are values, too. */
+	bool and_more;
 };

@@ -67,6 +67,40 @@ Test(options, every_spelling)
 	options_free(&options);
 }
 
+/* A shell makes many words of one pattern: those behind --baseline are old runs. */
+Test(options, files_of_two_sides)
+{
+	static const struct verb_description report_verb = {"report", VERB_REPORT, "FILE...",
+							    "Read."};
+	static const struct {
+		const char *words;
+		int new_runs;
+		size_t old_runs;
+	} cases[] = {
+		{"new0 new1 --baseline old0 old1 old2", 2, 3},
+		{"new0 --baseline old0 old1 --junit x --baseline old2 old3 --hourly", 1, 4},
+		{"new0 --baseline old0 --hourly new1", 2, 1},
+		{"new0 --baseline=old0 new1", 2, 1},
+		{"new0 --baseline old0 -- new1", 2, 1},
+		{"--baseline old0 new0", 1, 1},
+		{"--baseline old0 --baseline old1 new0 new1", 2, 2},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct options options;
+
+		cr_assert_eq(parse(&options, &report_verb, cases[i].words), 0, "%s",
+			     cases[i].words);
+		cr_expect_eq(options.argument_count, cases[i].new_runs, "%s", cases[i].words);
+		cr_expect_eq(options.baselines.count, cases[i].old_runs, "%s", cases[i].words);
+		for (int k = 0; k < options.argument_count; k++)
+			cr_expect(!strncmp(options.arguments[k], "new", 3), "%s", cases[i].words);
+		for (size_t k = 0; k < options.baselines.count; k++)
+			cr_expect(!strncmp(options.baselines.items[k], "old", 3), "%s",
+				  cases[i].words);
+	}
+}
+
 Test(options, targets)
 {
 	struct options options;

@@ -142,9 +142,9 @@ static const struct option_row option_rows[] = {
 	 VERB_REPORT, OPTION_TEXTS, FIELD(fail_if)},
 	{0, "baseline", "FILE",
 	 "an older recording: what differs from it by more than chance, and who grew; three and "
-	 "more on each side show what varies from run to run. With --fail-if also what `base` "
-	 "means, of several the median",
-	 VERB_REPORT, OPTION_TEXTS, FIELD(baselines), .file = true},
+	 "more on each side show what varies from run to run: `new* --baseline old*`, or the flag "
+	 "before each. With --fail-if also what `base` means, of several the median",
+	 VERB_REPORT, OPTION_TEXTS, FIELD(baselines), .file = true, .and_more = true},
 	{0, "junit", "FILE", "write what the rules of --fail-if say as JUnit XML; -: stdout",
 	 VERB_REPORT, OPTION_TEXT, FIELD(junit), .file = true},
 	{0, "mapping", "FILE",

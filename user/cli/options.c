@@ -246,6 +246,12 @@ static int parse_long(struct options *options, const struct verb_description *ve
 		value = argv[++*index];
 	}
 	why = take_value(options, row, source, value);
+	/* Where no argument stands before the flag, those behind it are the arguments. */
+	while (!why && row->and_more && options->argument_count && value == argv[*index] &&
+	       *index + 1 < argc && argv[*index + 1][0] != '-') {
+		value = argv[++*index];
+		why = take_value(options, row, source, value);
+	}
 	if (why) {
 		char flag[64];
 

@@ -104,9 +104,9 @@ static const struct man_item examples[] = {
 	 "Check that recording, and write the stacks of its blocks for a flame graph."},
 	{"jankscope report app.jsonl --mapping mapping.txt",
 	 "Its summary, with the names that classes and methods have in the source."},
-	{"jankscope report new1 new2 new3 --baseline old1 --baseline old2 --baseline old3",
+	{"jankscope report new1 new2 new3 --baseline old1 old2 old3",
 	 "What differs between two builds by more than chance."},
-	{"jankscope report new1 new2 new3 --baseline old1 --baseline old2 --baseline old3 "
+	{"jankscope report new1 new2 new3 --baseline old1 old2 old3 "
 	 "--fail-if 'compare.worse > 0'",
 	 "Exit 10 where anything is worse beyond chance; of one figure: compare.jank_pct.low > 1."},
 	{"jankscope report new.jsonl --baseline old.jsonl --fail-if 'frames.jank_pct > base + 1' "
