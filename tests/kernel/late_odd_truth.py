@@ -346,6 +346,8 @@ def main():
     unsaid = [j["missing"] for j in janks.values() if j["cause"] == "lock" and any(s.get("asleep") for s in j.get("stacks", ()))
               and "do not say who has it" not in j["missing"].get("chain", "")]
     ok(not unsaid, "why a lock has no holder", *unsaid)
+    layers = {layer["package"] for r in recorder.records if r["type"] == "interval" for layer in r.get("frames", {}).get("layers", ())}
+    ok(layers == {app.name for app in (gone, old, turned, given)}, "frames that were shown are told of the same apps", layers)
     names = {janks[t]["process"] for t, f in late.items() if t in janks and f in of["gone"]}
     ok(names == {gone.name}, "the app that has ended is named", names)
     new = [janks[f["token"]] for f in of["new"] if f["token"] in janks]

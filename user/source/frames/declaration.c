@@ -54,7 +54,7 @@ static const struct loss_info frames_loss_items[] = {
 	{"frames.overlong_lines", LOSS_LOST, LOSS_OF_FRAMES},
 	{"frames.frames_too_late", LOSS_LOST, LOSS_OF_FRAMES},
 	{"frames.launches_over_limit", LOSS_LOST, LOSS_OF_NOTHING},
-	/* late frames of one interval beyond those that are judged in it */
+	/* late frames that come at once, beyond those that are judged then */
 	{"frames.janks_not_judged", LOSS_LOST, LOSS_OF_FRAMES},
 	/* what had come of the trace before is counted */
 	{"frames.trace_files_restarted", LOSS_REPAIRED, LOSS_OF_NOTHING},

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PACKAGE_LEN 256
 #define MAX_RETIRED 8 /* traces that ended within one interval */
 /* So often late frames are told where intervals are longer: a busy thread's ring has some seconds.
  */
@@ -113,21 +114,36 @@ static bool wanted(const struct frames_source *s, int32_t pid, int64_t at_ns, co
 	       owners_are_called(s->owners, package);
 }
 
+/* Whose a layer was at that time. Its process may have ended, and its pid be another one's. */
+static const char *package_of(struct frames_source *s, struct frame_stream *stream,
+			      const struct layer *layer, int64_t at_ns, char buffer[PACKAGE_LEN])
+{
+	struct name_table *table = frame_stream_names(stream);
+	int32_t pid = layer->source == LAYER_BUFFER ? -1 : layer->pid;
+	const char *left = owners_left(s->owners, pid, time_of(s, at_ns));
+
+	if (left) {
+		snprintf(buffer, PACKAGE_LEN, "%s", left);
+		buffer[strcspn(buffer, ":")] = 0;
+		return buffer;
+	}
+	if (stream == s->stream && s->names)
+		frames_names_look(s->names, table, layer->pid);
+	return name_table_package_of(table, pid, layer->name, buffer, PACKAGE_LEN);
+}
+
 static void on_late(void *ctx, const struct layer *layer, const struct timeline_late *late)
 {
 	struct frames_source *s = ctx;
 	struct name_table *table = frame_stream_names(s->stream);
-	char buffer[256];
+	char buffer[PACKAGE_LEN];
 	const char *package, *process;
 
 	if (s->janks_err || late->machine)
 		return;
-	if (s->names)
-		frames_names_look(s->names, table, late->pid);
-	package = name_table_package_of(table, late->pid, layer->name, buffer, sizeof(buffer));
+	package = package_of(s, s->stream, layer, late->start_ns, buffer);
 	if (!wanted(s, late->pid, late->start_ns, package))
 		return;
-	/* It may have ended, and its pid be another one's. */
 	process = owners_name(s->owners, late->pid, time_of(s, late->start_ns));
 	if (!process)
 		process = name_table_process_name(table, late->pid);
@@ -283,15 +299,11 @@ static void free_layers(struct frames_source *s)
 static int add_layer(struct frames_source *s, struct frame_stream *stream,
 		     const struct stream_layer *from)
 {
-	char buffer[256];
+	char buffer[PACKAGE_LEN];
 	const char *package;
 	struct record_layer *layer;
 
-	if (stream == s->stream && s->names)
-		frames_names_look(s->names, frame_stream_names(stream), from->layer->pid);
-	package = name_table_package_of(frame_stream_names(stream),
-					from->layer->source == LAYER_BUFFER ? -1 : from->layer->pid,
-					from->layer->name, buffer, sizeof(buffer));
+	package = package_of(s, stream, from->layer, from->first_shown_ns, buffer);
 	if (!wanted(s, from->layer->pid, from->first_shown_ns, package))
 		return 0;
 	if (s->layer_count == s->layer_capacity) {

@@ -14,7 +14,7 @@
 #define MAX_CAST    32         /* threads of a frame */
 #define FEW_SPELLS  256        /* room of a thread at first */
 #define MOST_SPELLS (1u << 14) /* and at last: 1 MiB */
-#define MOST_FRAMES 1024       /* that are judged in one interval: 8 apps of 120 Hz, all late */
+#define MOST_FRAMES 1024 /* that are judged at a time, each second: 8 apps of 120 Hz, all late */
 
 struct frames_janks {
 	const struct source_context *context;

@@ -21,6 +21,5 @@ struct why_ledger;
  * was recorded. */
 bool frames_janks_ledger(struct frames_janks *janks, pid_t pid, int64_t from_ns, int64_t to_ns,
 			 struct why_ledger *ledger);
-/* An interval begins: so many frames may be judged again. Returns how many were not since the last
- * call. */
+/* From now on so many frames may be judged again. Returns how many were not since the last call. */
 uint64_t frames_janks_turn(struct frames_janks *janks);

@@ -195,6 +195,13 @@ const char *owners_name(const struct owners *owners, int32_t pid, uint64_t at_bo
 	return owner ? owner->process : NULL;
 }
 
+const char *owners_left(const struct owners *owners, int32_t pid, uint64_t at_boot_ns)
+{
+	const struct owner *owner = owner_at(owners, pid, at_boot_ns);
+
+	return owner && owner->ended_ns ? owner->process : NULL;
+}
+
 bool owners_are_called(const struct owners *owners, const char *package)
 {
 	if (!owners->targets || target_set_is_all(owners->targets))

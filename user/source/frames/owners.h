@@ -21,5 +21,7 @@ bool owners_have(const struct owners *owners, int32_t pid, uint64_t at_boot_ns);
 /* What that process called itself, if it is or was a target; else NULL. Valid until the next look.
  */
 const char *owners_name(const struct owners *owners, int32_t pid, uint64_t at_boot_ns);
+/* The same of one that has ended: others may have its pid by now. */
+const char *owners_left(const struct owners *owners, int32_t pid, uint64_t at_boot_ns);
 /* Whether a target is or was of this package (NULL: of none), or has or had that name. */
 bool owners_are_called(const struct owners *owners, const char *package);
