@@ -88,6 +88,38 @@ Test(frame_story, the_chain_is_of_the_wait_of_the_cause)
 	end(&rig);
 }
 
+static const char *why_no_chain(const struct rig *rig)
+{
+	cr_assert_eq(rig->jank.missing.count, 1);
+	return rig->jank.missing.items[0].reason;
+}
+
+/* A semaphore names nobody: that says so, and not that nobody looked. */
+Test(frame_story, why_there_is_no_chain)
+{
+	struct record_stack stack = {.tid = MAIN, .asleep = true};
+	struct rig rig;
+
+	for (int asked = 0; asked < 2; asked++) {
+		begin(&rig, asked ? JANK_CAUSE_LOCK : JANK_CAUSE_BINDER);
+		look(&rig, 1, 1, LINK_BY_LOCK, 0, CHAIN_NO_OWNER);
+		cr_assert_eq(frame_story_tell(&rig.story, &rig.jank), 0);
+		cr_expect_eq(rig.jank.chain_count, 0);
+		cr_expect_str_eq(why_no_chain(&rig),
+				 asked ? BLOCK_CHAIN_NO_OWNER : "no sample fell into the wait");
+		missing_list_free(&rig.jank.missing);
+		end(&rig);
+	}
+	/* It was met asleep, and the look at whom it waits for came to nothing. */
+	begin(&rig, JANK_CAUSE_BINDER);
+	rig.jank.stacks = &stack;
+	rig.jank.stack_count = 1;
+	cr_assert_eq(frame_story_tell(&rig.story, &rig.jank), 0);
+	cr_expect_str_eq(why_no_chain(&rig), "nothing told whom it waited for when it was sampled");
+	missing_list_free(&rig.jank.missing);
+	end(&rig);
+}
+
 Test(frame_story, a_circle_is_said)
 {
 	struct rig rig;

@@ -113,6 +113,19 @@ static bool fits(const struct record_jank *jank, const struct block_chain *chain
 						: true;
 }
 
+/* Why there is none, of a frame that waited for somebody. unnamed: for a futex that names nobody.
+ */
+static const char *why_no_chain(const struct record_jank *jank, bool unnamed)
+{
+	if (unnamed && jank->cause == JANK_CAUSE_LOCK)
+		return BLOCK_CHAIN_NO_OWNER;
+	for (size_t i = 0; i < jank->stack_count; i++)
+		if (jank->stacks[i].asleep && jank->cause_thread.present &&
+		    jank->threads[jank->cause_thread.value].tid == jank->stacks[i].tid)
+			return "nothing told whom it waited for when it was sampled";
+	return "no sample fell into the wait";
+}
+
 /* The last look at whom the thread waited for; all stacks of those that it names are of it. */
 static int fill_chain(struct frame_story *story, struct record_jank *jank)
 {
@@ -120,7 +133,7 @@ static int fill_chain(struct frame_story *story, struct record_jank *jank)
 	const char *names[SAMPLER_CHAIN] = {NULL};
 	struct block_sample *stacks[STORY_ROWS];
 	struct record_block like = {.pid = jank->pid, .process = jank->process};
-	const char *why = "no sample fell into the wait";
+	bool unnamed = false;
 	size_t stack_count = 0;
 	int err;
 
@@ -133,8 +146,7 @@ static int fill_chain(struct frame_story *story, struct record_jank *jank)
 		    jank->threads[jank->cause_thread.value].tid != sample->tid)
 			continue;
 		block_chain_take(&chain, &sample->from);
-		if (!chain.count && chain.end == CHAIN_NO_OWNER)
-			why = BLOCK_CHAIN_NO_OWNER;
+		unnamed |= !chain.count && chain.end == CHAIN_NO_OWNER;
 		if ((chain.count || chain.end == CHAIN_DEADLOCK) &&
 		    (fits(jank, &chain) || !fits(jank, &best)))
 			best = chain;
@@ -143,7 +155,8 @@ static int fill_chain(struct frame_story *story, struct record_jank *jank)
 	}
 	if (!best.count && best.end != CHAIN_DEADLOCK)
 		return jank->cause == JANK_CAUSE_LOCK || jank->cause == JANK_CAUSE_BINDER
-			       ? missing_list_set(&jank->missing, "chain", why)
+			       ? missing_list_set(&jank->missing, "chain",
+						  why_no_chain(jank, unnamed))
 			       : 0;
 	blocks_refresh_calls(story->blocks, &best, true);
 	for (size_t i = 0; i < best.count; i++) {
