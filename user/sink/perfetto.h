@@ -6,7 +6,7 @@
 #include "jankscope/sink.h"
 
 /* Tracks that are written at the most. */
-#define PERFETTO_TRACKS 4096
+#define PERFETTO_TRACKS 65536
 
 /* A sink that takes the records of recordings. Blocks are slices of their threads, named after the
  * function that tells, with the ledger, the waker, the owner of the lock and the stack as

@@ -29,6 +29,7 @@ struct track {
 	/* of a counter of sums: the value that was written last, and that of this interval so far
 	 */
 	uint64_t written, sum;
+	bool listed;       /* in `sums` */
 	uint64_t end_ns;   /* of a lane: of its last slice */
 	uint64_t start_ns; /* of the newest of a pid: its start */
 	UT_hash_handle hh;
@@ -38,6 +39,11 @@ struct perfetto_tracks {
 	FILE *to;
 	struct track *tracks;
 	size_t limit, newest_count;
+	/* Counters of sums that have something to be written, or had in the interval before, in
+	 * the order of their uuids where sums_sorted is set. */
+	struct track **sums;
+	size_t sum_count, sum_room;
+	bool sums_sorted;
 	uint64_t refused;
 	int err;
 	uint8_t *packed;
@@ -69,6 +75,7 @@ void perfetto_tracks_free(struct perfetto_tracks *tracks)
 		free(track);
 	}
 	free(tracks->packed);
+	free(tracks->sums);
 	free(tracks);
 }
 
@@ -413,23 +420,60 @@ void perfetto_count(struct perfetto_tracks *tracks, uint64_t parent, const char 
 		put_value(tracks, track, t_boot_ns, value);
 }
 
+/* False: no memory. */
+static bool list(struct perfetto_tracks *tracks, struct track *track)
+{
+	if (tracks->sum_count == tracks->sum_room) {
+		size_t room = 2 * tracks->sum_room + 64;
+		struct track **more = realloc(tracks->sums, room * sizeof(*more));
+
+		if (!more) {
+			tracks->err = tracks->err ? tracks->err : -ENOMEM;
+			return false;
+		}
+		tracks->sums = more;
+		tracks->sum_room = room;
+	}
+	if (tracks->sum_count && tracks->sums[tracks->sum_count - 1]->uuid > track->uuid)
+		tracks->sums_sorted = false;
+	tracks->sums[tracks->sum_count++] = track;
+	track->listed = true;
+	return true;
+}
+
 void perfetto_sum(struct perfetto_tracks *tracks, uint64_t parent, const char *name,
 		  counter_unit unit, uint64_t value)
 {
 	struct track *track = value ? find_counter(tracks, parent, name, unit) : NULL;
 
-	if (track)
+	if (track && (track->listed || list(tracks, track)))
 		track->sum += value;
+}
+
+static int by_uuid(const void *a, const void *b)
+{
+	const struct track *const *x = a, *const *y = b;
+
+	return (*x)->uuid < (*y)->uuid ? -1 : (*x)->uuid > (*y)->uuid;
 }
 
 void perfetto_end_sums(struct perfetto_tracks *tracks, uint64_t t_boot_ns)
 {
-	for (struct track *track = tracks->tracks; track; track = track->hh.next) {
-		if (!track->sum && !track->written)
-			continue;
+	size_t kept = 0;
+
+	if (!tracks->sums_sorted && tracks->sum_count)
+		qsort(tracks->sums, tracks->sum_count, sizeof(struct track *), by_uuid);
+	tracks->sums_sorted = true;
+	for (size_t i = 0; i < tracks->sum_count; i++) {
+		struct track *track = tracks->sums[i];
+
 		put_value(tracks, track, t_boot_ns,
 			  (int64_t)(track->sum < INT64_MAX ? track->sum : INT64_MAX));
 		track->written = track->sum;
 		track->sum = 0;
+		track->listed = track->written;
+		if (track->listed)
+			tracks->sums[kept++] = track;
 	}
+	tracks->sum_count = kept;
 }
