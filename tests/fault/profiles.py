@@ -37,25 +37,33 @@ def in_order(names, frames):
 
 
 want = {clean(name): row for name, row in want.items() if row[1] or row[0]}
+# A profile of pprof has what ran in late frames as well. process: [stacks, ns blocked, ns of CPU]
+want_all = {name: [*row, 0] for name, row in want.items()}
+for record in records:
+    for stack in record.get("stacks", []) if record["type"] == "jank" else []:
+        if stack["frames"] and not stack.get("asleep"):
+            row = want_all.setdefault(clean(record.get("process") or record.get("package") or "unknown"), [0, 0, 0])
+            row[0] += stack.get("samples", 1)
+            row[2] += stack["weight_ns"]
 
 if kind == "pprof":
     text = open(path, encoding="utf-8").read()
-    assert "samples/count block/nanoseconds[dflt]" in text, "value types"
+    assert "samples/count block/nanoseconds[dflt] cpu/nanoseconds" in text, "value types"
     have = {}
     last = None
     for line in text.split("Locations\n")[0].splitlines():
-        sample = re.match(r"^ +(\d+) +(\d+): ", line)
+        sample = re.match(r"^ +(\d+) +(\d+) +(\d+): ", line)
         if sample:
-            last = [int(sample[1]), int(sample[2])]
+            last = [int(value) for value in sample.groups()]
             continue
         label = re.search(r"process:\[(.*?)\]", line)
         if label and last:
-            row = have.setdefault(label[1], [0, 0])
-            row[0] += last[0]
-            row[1] += last[1]
+            row = have.setdefault(label[1], [0, 0, 0])
+            for n, value in enumerate(last):
+                row[n] += value
             last = None
-    have = {name: row for name, row in have.items() if row != [0, 0]}
-    assert have == want, (have, want)
+    have = {name: row for name, row in have.items() if any(row)}
+    assert have == want_all, (have, want_all)
     # Every frame of the records has its function and, where it has a file, its mapping.
     for block in blocks.values():
         for stack in block.get("stacks", []):
@@ -66,14 +74,14 @@ if kind == "pprof":
                     assert frame["build_id"] in text, frame
 elif kind == "npm":
     profile = json.load(open(path, encoding="utf-8"))
-    assert profile["types"] == ["samples/count", "block/nanoseconds"], profile["types"]
+    assert profile["types"] == ["samples/count", "block/nanoseconds", "cpu/nanoseconds"], profile["types"]
     have = {}
     for sample in profile["samples"]:
-        row = have.setdefault(sample["labels"]["process"], [0, 0])
+        row = have.setdefault(sample["labels"]["process"], [0, 0, 0])
         for n, value in enumerate(sample["values"]):
             row[n] += value
-    have = {name: row for name, row in have.items() if row != [0, 0]}
-    assert have == want, (have, want)
+    have = {name: row for name, row in have.items() if any(row)}
+    assert have == want_all, (have, want_all)
     # Frames with a name of their own, innermost first, are the frames of a sample in this order.
     shown = [sample["frames"] for sample in profile["samples"]]
     for block in blocks.values():
@@ -85,9 +93,9 @@ elif kind == "npm":
 elif kind == "protoc":
     # What protoc --decode prints of each sample.
     values = re.findall(r"^  value: (\d+)$", open(path, encoding="utf-8").read(), re.M)
-    assert len(values) % 2 == 0
-    have = [sum(map(int, values[n::2])) for n in (0, 1)]
-    assert have == [sum(row[n] for row in want.values()) for n in (0, 1)], (have, want)
+    assert len(values) % 3 == 0
+    have = [sum(map(int, values[n::3])) for n in (0, 1, 2)]
+    assert have == [sum(row[n] for row in want_all.values()) for n in (0, 1, 2)], (have, want_all)
 elif kind == "speedscope":
     page = json.load(open(path, encoding="utf-8"))
     assert page["$schema"].endswith("file-format-schema.json") and page["exporter"].startswith("jankscope@")

@@ -44,9 +44,12 @@ static int pprof_write(struct sink *sink, const struct record *record)
 	}
 	if (record->t_boot_ns > pprof->last_ns)
 		pprof->last_ns = record->t_boot_ns;
-	if (record->type != RECORD_BLOCK)
+	if (record->type == RECORD_BLOCK)
+		err = stack_table_add(pprof->table, record->block);
+	else if (record->type == RECORD_JANK)
+		err = stack_table_add_frame(pprof->table, record->jank);
+	else
 		return 0;
-	err = stack_table_add(pprof->table, record->block);
 	sink->dropped += err == -ENOSPC;
 	return err == -ENOSPC ? 0 : err;
 }
@@ -125,6 +128,7 @@ static void put_head(struct pprof *pprof)
 
 	put_value_type(pprof, "samples", "count");
 	put_value_type(pprof, "block", "nanoseconds");
+	put_value_type(pprof, "cpu", "nanoseconds");
 	part.default_sample_type = text(pprof, "block");
 	part.time_nanos = (int64_t)pprof->unix_ns;
 	if (pprof->last_ns > pprof->first_ns)
@@ -234,8 +238,9 @@ static void put_sample(struct pprof *pprof, const struct table_stack *stack, uin
 	Pprof__Sample sample = PPROF__SAMPLE__INIT, *samples[] = {&sample};
 	Pprof__Label process = PPROF__LABEL__INIT, class = PPROF__LABEL__INIT;
 	Pprof__Label *labels[] = {&process, &class};
+	int64_t weight_ns = (int64_t)stack->weight_ns;
 	int64_t values[] = {stack->frame_count ? (int64_t)stack->count : 0,
-			    (int64_t)stack->weight_ns};
+			    stack->of_frame ? 0 : weight_ns, stack->of_frame ? weight_ns : 0};
 
 	for (size_t i = 0; i < stack->frame_count; i++)
 		ids[i] = stack->frames[i] + 1;
@@ -244,10 +249,10 @@ static void put_sample(struct pprof *pprof, const struct table_stack *stack, uin
 	process.key = text(pprof, "process");
 	process.str = stack->process;
 	class.key = text(pprof, "class");
-	class.str = text(pprof, class_words[stack->class]);
+	class.str = text(pprof, stack->of_frame ? "late frame" : class_words[stack->class]);
 	sample.n_location_id = stack->frame_count ? stack->frame_count : 1;
 	sample.location_id = ids;
-	sample.n_value = 2;
+	sample.n_value = 3;
 	sample.value = values;
 	sample.n_label = 2;
 	sample.label = labels;
@@ -325,9 +330,9 @@ struct sink *pprof_sink_new(FILE *to)
 					    .write = pprof_write,
 					    .finish = pprof_finish,
 					    .close = pprof_close};
-	static const char *const texts[] = {"samples", "count",        "block", "nanoseconds",
-					    "process", "class",        "short", "long",
-					    "anr",     "[not sampled]"};
+	static const char *const texts[] = {"samples", "count",   "block",      "nanoseconds",
+					    "cpu",     "process", "class",      "short",
+					    "long",    "anr",     "late frame", "[not sampled]"};
 	struct pprof *pprof = calloc(1, sizeof(*pprof));
 
 	if (!pprof)

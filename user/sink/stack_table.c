@@ -24,10 +24,12 @@ struct frame_node {
 	UT_hash_handle hh;
 };
 
+#define OF_FRAME UINT32_MAX
+
 /* What makes stacks equal; the frames follow. */
 struct stack_key {
 	uint32_t process;
-	uint32_t class;
+	uint32_t class; /* enum block_class, or OF_FRAME */
 	uint32_t frames[];
 };
 
@@ -166,7 +168,8 @@ static int add_frame(struct stack_table *table, const struct table_frame *frame,
 	return 0;
 }
 
-static int add_stack(struct stack_table *table, size_t frame_count, uint64_t weight_ns)
+static int add_stack(struct stack_table *table, size_t frame_count, uint64_t weight_ns,
+		     uint64_t count)
 {
 	struct stack_table_index *all = table->index;
 	size_t frames_bytes = frame_count * sizeof(*all->scratch->frames);
@@ -184,25 +187,27 @@ static int add_stack(struct stack_table *table, size_t frame_count, uint64_t wei
 			return err;
 		node = place;
 		memcpy(&node->key, all->scratch, bytes);
-		node->stack = (struct table_stack){.process = node->key.process,
-						   .class = (enum block_class)node->key.class,
-						   .frames = node->key.frames,
-						   .frame_count = frame_count};
+		node->stack = (struct table_stack){
+			.process = node->key.process,
+			.of_frame = node->key.class == OF_FRAME,
+			.class = node->key.class == OF_FRAME ? BLOCK_SHORT
+							     : (enum block_class)node->key.class,
+			.frames = node->key.frames,
+			.frame_count = frame_count};
 		HASH_ADD_KEYPTR(hh, all->stacks, &node->key, bytes, node);
 		table->stacks[table->stack_count++] = &node->stack;
 	}
 	node->stack.weight_ns += weight_ns;
-	node->stack.count++;
+	node->stack.count += count;
 	return 0;
 }
 
-/* ---- what a block has ---- */
+/* ---- what a block or a late frame has ---- */
 
-static int begin_stack(struct stack_table *table, const struct record_block *block,
-		       size_t frame_count)
+static int begin_stack(struct stack_table *table, const char *process, const char *package,
+		       uint32_t class, size_t frame_count)
 {
 	struct stack_table_index *all = table->index;
-	const char *process = block->process ? block->process : block->package;
 	struct stack_key *more;
 
 	if (!all->scratch || frame_count > all->scratch_frames) {
@@ -212,7 +217,8 @@ static int begin_stack(struct stack_table *table, const struct record_block *blo
 		all->scratch = more;
 		all->scratch_frames = frame_count;
 	}
-	all->scratch->class = block->class;
+	all->scratch->class = class;
+	process = process ? process : package;
 	return stack_table_text(table, process ? process : "unknown", &all->scratch->process);
 }
 
@@ -236,14 +242,14 @@ static int take_frame(struct stack_table *table, const struct record_frame *fram
 	return err ? err : add_frame(table, &row, index);
 }
 
-static int take_stack(struct stack_table *table, const struct record_block *block,
-		      const struct record_stack *stack)
+/* Behind begin_stack(). */
+static int take_stack(struct stack_table *table, const struct record_stack *stack, uint64_t count)
 {
-	int err = begin_stack(table, block, stack->frame_count);
+	int err = 0;
 
 	for (size_t i = 0; i < stack->frame_count && !err; i++)
 		err = take_frame(table, &stack->frames[i], &table->index->scratch->frames[i]);
-	return err ? err : add_stack(table, stack->frame_count, stack->weight_ns);
+	return err ? err : add_stack(table, stack->frame_count, stack->weight_ns, count);
 }
 
 int stack_table_add(struct stack_table *table, const struct record_block *block)
@@ -251,17 +257,40 @@ int stack_table_add(struct stack_table *table, const struct record_block *block)
 	int err = 0, one;
 
 	for (size_t i = 0; i < block->stack_count; i++) {
-		one = take_stack(table, block, &block->stacks[i]);
+		const struct record_stack *stack = &block->stacks[i];
+
+		one = begin_stack(table, block->process, block->package, block->class,
+				  stack->frame_count);
+		if (!one)
+			one = take_stack(table, stack, 1);
 		if (one)
-			table->dropped_ns += block->stacks[i].weight_ns;
+			table->dropped_ns += stack->weight_ns;
 		err = one ? one : err;
 	}
 	if (!block->unsampled_ns.present || !block->unsampled_ns.value)
 		return err;
-	one = begin_stack(table, block, 0);
+	one = begin_stack(table, block->process, block->package, block->class, 0);
 	if (!one)
-		one = add_stack(table, 0, block->unsampled_ns.value);
+		one = add_stack(table, 0, block->unsampled_ns.value, 1);
 	if (one)
 		table->dropped_ns += block->unsampled_ns.value;
 	return one ? one : err;
+}
+
+int stack_table_add_frame(struct stack_table *table, const struct record_jank *jank)
+{
+	int err = 0, one;
+
+	for (size_t i = 0; i < jank->stack_count; i++) {
+		const struct record_stack *stack = &jank->stacks[i];
+
+		if (stack->asleep || !stack->frame_count)
+			continue;
+		one = begin_stack(table, jank->process, jank->package, OF_FRAME,
+				  stack->frame_count);
+		if (!one)
+			one = take_stack(table, stack, stack->samples ? stack->samples : 1);
+		err = one ? one : err;
+	}
+	return err;
 }

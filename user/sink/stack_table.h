@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The stacks of blocks as tables of texts, frames and stacks, each of which is there once: what
- * formats of profiles are made of. */
+/* The stacks of blocks, and of threads that ran in late frames, as tables of texts, frames and
+ * stacks, each of which is there once: what formats of profiles are made of. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,7 +18,8 @@ struct table_frame {
 
 struct table_stack {
 	uint32_t process;
-	enum block_class class;
+	bool of_frame;             /* of a thread that ran in a late frame, else of a block */
+	enum block_class class;    /* of a block */
 	uint64_t weight_ns, count; /* the sum of all stacks that are equal, and how many they are */
 	const uint32_t *frames;    /* indices, innermost first; none: no stack was taken then */
 	size_t frame_count;
@@ -40,3 +42,6 @@ int stack_table_text(struct stack_table *table, const char *text, uint32_t *inde
 /* Take the stacks of a block, and what passed of it without any. 0, -ENOMEM; -ENOSPC: a part of it
  * is in dropped_ns. */
 int stack_table_add(struct stack_table *table, const struct record_block *block);
+/* Take the stacks of a late frame that met a thread while it ran (a path of --frame-samples; its
+ * weight is the time for which it stands). 0, -ENOMEM; -ENOSPC: some are left out. */
+int stack_table_add_frame(struct stack_table *table, const struct record_jank *jank);
