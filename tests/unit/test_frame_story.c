@@ -110,7 +110,8 @@ Test(frame_story, why_there_is_no_chain)
 		missing_list_free(&rig.jank.missing);
 		end(&rig);
 	}
-	/* It was met asleep, and the look at whom it waits for came to nothing. */
+	/* A sample met the main thread asleep, and the look at whom it waits for came to nothing.
+	 */
 	begin(&rig, JANK_CAUSE_BINDER);
 	rig.jank.stacks = &stack;
 	rig.jank.stack_count = 1;

@@ -597,8 +597,8 @@ Test(why_judge, who_ran_while_it_was_throttled_is_not_to_blame)
 	why_record_free(&record);
 }
 
-/* Of a RenderThread that was born lately nothing is recorded yet: that it ended the main thread's
- * sleep says whom that waited for, and not why. */
+/* Of a RenderThread that was born lately nothing is recorded yet. It ended the main thread's sleep:
+ * so the main thread waited for it, but what the RenderThread did meanwhile is not known. */
 Test(why_judge, who_draws_was_not_recorded)
 {
 	struct rig rig;

@@ -20,8 +20,8 @@
 
 #define PACKAGE_LEN 256
 #define MAX_RETIRED 8 /* traces that ended within one interval */
-/* So often late frames are told where intervals are longer: a busy thread's ring has some seconds.
- */
+/* Late frames are judged so often also where an interval is longer: the flight recorder's ring of a
+ * busy thread reaches back some seconds only. */
 #define TELL_NS       NSEC_PER_SEC
 #define TELL_SLACK_NS (100 * NSEC_PER_MSEC)
 

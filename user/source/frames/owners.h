@@ -11,8 +11,8 @@ struct target_set;
 /* NULL with errno on failure. targets (NULL: all processes are) must live as long. */
 struct owners *owners_new(const struct target_set *targets);
 void owners_free(struct owners *owners);
-/* Note who is a target now: with each one that comes, and each second. now_ns is CLOCK_MONOTONIC. 0
- * or -ENOMEM. */
+/* The frames source calls this when a target has come, and each second: owners notes which
+ * processes are targets now. now_ns is CLOCK_MONOTONIC. 0 or -ENOMEM. */
 int owners_look(struct owners *owners, uint64_t now_ns);
 /* The same when a target ends that is in the set still. */
 int owners_look_at_end(struct owners *owners, uint64_t now_ns);

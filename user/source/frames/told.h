@@ -11,7 +11,7 @@ struct owners;
 
 struct frames_told {
 	const struct source_context *context;
-	const struct owners *owners; /* whose launches are told */
+	const struct owners *owners; /* launches of their processes are told */
 	struct frame_stream *stream; /* that is watched */
 	struct frames_names *names;  /* NULL: the pids are of another device */
 	struct frames_janks *janks;  /* whose flight recorder has the ledgers; NULL: nobody */
