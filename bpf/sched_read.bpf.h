@@ -16,6 +16,7 @@ int sched_iterate(struct bpf_iter__task *ctx)
 	line.start_boot_ns = task->start_boottime;
 	line.process_start_boot_ns = task_process_start(task, true);
 	read_sums(task, &line.sums, true);
+	line.sums.runnable_ns += open_wait_ns(task, rq_clock_offset_ns, true);
 	line.tid = task->pid;
 	line.tgid = task->tgid;
 	line.uid = task_uid(task, true);
@@ -54,12 +55,38 @@ static __always_inline bool is_still(struct task_struct *task, const struct aske
 	       (__u32)BPF_CORE_READ(task, pid) == asked->tid;
 }
 
+/* Its wait is in the sums. False where it came to its CPU amid that: then the kernel has added the
+ * wait, or not yet. */
+static __always_inline bool add_open_wait(struct task_struct *task, struct task_sums *sums)
+{
+	__u64 wait_ns = open_wait_ns(task, rq_clock_offset_ns, false);
+	__u64 delay_ns = sums->runnable_ns;
+
+	order_loads();
+	sums->runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	if (!wait_ns || sums->runnable_ns != delay_ns)
+		return false;
+	sums->runnable_ns += wait_ns;
+	return true;
+}
+
+/* The next read-out asks for it again, though it may not switch until then. */
+static __always_inline void ask_again(const struct asked_task *asked)
+{
+	__u32 tid = asked->tid;
+	struct task_slot *slot = bpf_map_lookup_elem(&tasks, &tid);
+
+	if (slot && slot->task == asked->task)
+		begin_epoch(slot, tid, asked->sums.cpu_ns);
+}
+
 /* The kernel's sums of a task whose slot names its address. Of one that runs on another CPU they
  * are as of its last tick; sched_read_running tells them exactly. */
 ordering_part int read_asked(__u32 index)
 {
 	struct asked_task *asked_task = bpf_map_lookup_elem(&asked, &index);
 	struct task_struct *task;
+	bool waits;
 
 	if (!asked_task)
 		return 0;
@@ -68,10 +95,15 @@ ordering_part int read_asked(__u32 index)
 	if (!task || !is_still(task, asked_task))
 		return 0;
 	read_sums(task, &asked_task->sums, false);
+	waits = add_open_wait(task, &asked_task->sums) ||
+		off_state_of(task_state(task, false), false) == OFF_CPU_UNINTERRUPTIBLE;
+	asked_task->arrival_ns = BPF_CORE_READ(task, sched_info.last_arrival);
 	/* Behind the sums: a task that has its slot's uid still had it when they were read. */
 	order_loads();
 	asked_task->uid = task_uid(task, false);
 	asked_task->valid = is_still(task, asked_task);
+	if (waits && asked_task->valid)
+		ask_again(asked_task);
 	return 0;
 }
 

@@ -91,10 +91,11 @@ struct task_slot {
 struct asked_task {
 	__u64 task, start_boot_ns; /* of its slot */
 	__u32 tid;
-	__u32 valid; /* it is still that task, and these are its sums */
-	struct task_sums sums;
+	__u32 valid;           /* it is still that task, and these are its sums */
+	struct task_sums sums; /* runnable_ns: with the wait that is not over */
 	__u32 uid; /* that the task has now: the sums are its slot's only if the slot has it too */
 	__u32 padding;
+	__u64 arrival_ns; /* run-queue clock of when it came to its CPU last */
 };
 
 /* Who runs on a CPU, and how long it has idled. sequence is odd while the CPU's switch program
@@ -291,7 +292,7 @@ enum sched_loss {
 
 _Static_assert(sizeof(struct task_sums) == 32, "task_sums");
 _Static_assert(sizeof(struct task_slot) == 128, "task_slot is two cache lines");
-_Static_assert(sizeof(struct asked_task) == 64, "asked_task is one cache line");
+_Static_assert(sizeof(struct asked_task) == 72, "asked_task");
 _Static_assert(sizeof(struct cpu_slot) == 192, "cpu_slot is three cache lines");
 _Static_assert(sizeof(struct running_task) == 88, "running_task");
 _Static_assert(sizeof(struct task_death) == 112, "task_death");

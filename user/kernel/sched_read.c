@@ -239,6 +239,28 @@ static int hand_out(const struct asking *asking, pid_t tid, const struct task_sl
 	return asking->callback(asking->ctx, tid, slot);
 }
 
+/* A timed spell off the CPU ends when the task is woken; its slot learns of that at the task's next
+ * switch-out (book_off_time in bpf/sched_slot.bpf.h). */
+static void end_off_time(struct task_slot *slot, const struct asked_task *answer)
+{
+	bool is_over = answer->arrival_ns > slot->off_since_ns;
+	uint64_t off_ns;
+
+	if (slot->off_state != OFF_CPU_UNINTERRUPTIBLE && slot->off_state != OFF_CPU_STOPPED)
+		return;
+	/* It was off for that much less: it waited for a CPU. */
+	slot->off_since_ns += answer->sums.runnable_ns - slot->sums.runnable_ns;
+	if (!is_over)
+		return;
+	off_ns = answer->arrival_ns > slot->off_since_ns ? answer->arrival_ns - slot->off_since_ns
+							 : 0;
+	if (slot->off_state == OFF_CPU_UNINTERRUPTIBLE)
+		slot->uninterruptible_ns += off_ns;
+	else
+		slot->stopped_ns += off_ns;
+	slot->off_state = OFF_CPU_UNKNOWN;
+}
+
 /* Hand out what is asked for, with the kernel's sums of this moment. What cannot be asked (the task
  * has died unseen, or is amid an execve that changes its tid) is handed out as its slot has it. */
 static int ask(struct asking *asking)
@@ -256,6 +278,8 @@ static int ask(struct asking *asking)
 		const struct asked_task *answer = &kernel->asked[i];
 		struct task_slot *slot = &kernel->asked_slots[i];
 
+		if (answer->valid)
+			end_off_time(slot, answer);
 		/* One that changed its uid since its last switch-out, perhaps to the slot's own:
 		 * what it ran before is told by its note in the ring, and what it ran since may be
 		 * another uid's. */

@@ -104,7 +104,7 @@ bool cpu_ledger_unchanged(const struct cpu_ledger *ledger, pid_t tid, uint64_t s
 	const struct known_task *known = known_tasks_find(&ledger->known, tid);
 
 	return known && known->start_boot_ns == start_boot_ns &&
-	       known->sums.cpu_ns >= sums->cpu_ns &&
+	       known->sums.cpu_ns >= sums->cpu_ns && known->sums.runnable_ns >= sums->runnable_ns &&
 	       known->sums.switches_voluntary + known->sums.switches_involuntary >=
 		       sums->switches_voluntary + sums->switches_involuntary;
 }

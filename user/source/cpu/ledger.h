@@ -50,7 +50,7 @@ int cpu_ledger_split(struct cpu_ledger *ledger, const struct task_reading *readi
  * place it took and with its own sums (de_thread in fs/exec.c). 0, -ENOMEM. */
 int cpu_ledger_exec(struct cpu_ledger *ledger, pid_t old_tid, pid_t tid, uint64_t start_boot_ns);
 
-/* True if a task of that identity is booked with at least that CPU time and so many switches (the
+/* True if a task of that identity is booked with at least these sums of time and switches (the
  * copy in a slot may be older than the last reading of the task): nothing to do. */
 bool cpu_ledger_unchanged(const struct cpu_ledger *ledger, pid_t tid, uint64_t start_boot_ns,
 			  const struct task_sums *sums);

@@ -200,7 +200,8 @@ static bool slot_unchanged(void *ctx, pid_t tid, const struct task_slot *slot)
 {
 	struct cpu_reader *reader = ctx;
 
-	return cpu_ledger_unchanged(reader->ledger, tid, slot->start_boot_ns, &slot->sums);
+	return slot->off_state != OFF_CPU_UNINTERRUPTIBLE &&
+	       cpu_ledger_unchanged(reader->ledger, tid, slot->start_boot_ns, &slot->sums);
 }
 
 static int book_slot(void *ctx, pid_t tid, const struct task_slot *slot)
