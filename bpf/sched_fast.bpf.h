@@ -174,11 +174,7 @@ static __always_inline bool switch_fast(__u64 *ctx, struct flight_call *flight, 
 		flight->tid = tid;
 	}
 	/* Behind all the rest, so that nothing has to outlive the call. */
-	if (split_time && timed) {
-		__u64 cpu_ns = TASK_FIELD(direct, prev, se.sum_exec_runtime);
-
-		if (!book_time_quick(tid, was_in_ns, cpu_ns, slice))
-			book_time(tid, was_in_ns, cpu_ns, slice);
-	}
+	if (split_time && timed && unlikely(!is_same_place(tid, slice)))
+		book_time(tid, was_in_ns, TASK_FIELD(direct, prev, se.sum_exec_runtime), slice);
 	return true;
 }

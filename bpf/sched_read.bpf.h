@@ -104,6 +104,8 @@ ordering_part int read_asked(__u32 index)
 	asked_task->valid = is_still(task, asked_task);
 	if (waits && asked_task->valid)
 		ask_again(asked_task);
+	if (split_time && asked_task->valid)
+		note_time(asked_task->tid, asked_task->start_boot_ns, asked_task->sums.cpu_ns);
 	return 0;
 }
 
@@ -161,6 +163,7 @@ static __always_inline void read_one(__u32 cpu, __s64 offset_ns)
 	out->process_start_boot_ns = task_process_start(task, false);
 	read_sums(task, &out->sums, false);
 	bpf_probe_read_kernel(out->comm, SCHED_COMM_LEN, &task->comm);
+	out->in_cpu_ns = slot->task == (__u64)task ? slot->in_cpu_ns : 0;
 	if (rq) {
 		out->sums.cpu_ns = live_sum(task, rq, offset_ns);
 		if (BPF_CORE_READ(rq, curr) != task)

@@ -27,6 +27,8 @@ ordering_part void catch_up(struct cpu_slot *cpu)
 	slot->sums = sums;
 	slot->off_state = OFF_CPU_UNKNOWN; /* nor when */
 	slot_end(slot, sequence);
+	if (split_time && (slot->flags & TASK_SLOT_TIMED))
+		leave_unseen(tid, cpu->in_cpu_ns);
 }
 
 /* The CPU went idle unseen after the task that its slot still names: since that task's time ended.
@@ -60,8 +62,14 @@ ordering_part void follow_exec(struct task_struct *task, __u32 old_tid, __u32 fl
 	now->uid = task_uid(task, false);
 	copy_comm(now->comm, task, false);
 	report_death(now, tid, old_tid);
-	/* Under both tids: the rows have other sums than the task. */
+	/* Under both tids: the rows have other sums than the task. The slice that is not over goes
+	 * to the row that it gets behind it. */
 	if (split_time) {
+		__u32 cpu_id = bpf_get_smp_processor_id();
+		struct cpu_slot *cpu = bpf_map_lookup_elem(&cpus, &cpu_id);
+
+		if (cpu)
+			book_time(old_tid, cpu->in_cpu_ns, cpu->in_cpu_ns, 0);
 		end_time(tid);
 		end_time(old_tid);
 	}

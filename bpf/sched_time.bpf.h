@@ -125,11 +125,38 @@ static __always_inline void split_slice(struct task_time *row, struct cpu_freque
 /* The functions that are not static take numbers alone: the verifier looks at each of them once,
  * and not at each way that leads to it. */
 
+/* What the task ran from the end of its words to its arrival here was where its row says, but for
+ * what was not shown. */
+static __always_inline void add_before(struct task_time *row, __u64 in_cpu_ns)
+{
+	__u32 place = row->place, cpu = TIME_PLACE_CPU(place);
+	struct cpu_frequency *frequency = bpf_map_lookup_elem(&cpu_frequencies, &cpu);
+	__u64 ns = in_cpu_ns - row->until_ns, left_ns = row->left_ns;
+
+	if (!(place & TIME_PLACED) || !frequency) {
+		row->unseen_ns += ns;
+		return;
+	}
+	if (place & TIME_LEFT_UNSEEN && left_ns < in_cpu_ns) {
+		if (left_ns < row->until_ns)
+			left_ns = row->until_ns;
+		row->unseen_ns += in_cpu_ns - left_ns;
+		ns = left_ns - row->until_ns;
+	}
+	add_time(row, cpu, ns);
+	add_time(row, BASE(frequency) + TIME_PLACE_STEP(place), ns);
+}
+
+static __always_inline __u32 place_here(const struct cpu_frequency *frequency, __u32 cpu)
+{
+	return TIME_PLACED | *(volatile __u32 *)&frequency->step << 16 | cpu;
+}
+
 /* A slice of a watched task is over, on this CPU: its sum before and behind it. slice: sequence of
  * the CPU's slot while it ran. */
 __noinline int book_time(__u32 tid, __u64 in_cpu_ns, __u64 cpu_ns, __u32 slice)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
+	__u32 cpu = bpf_get_smp_processor_id(), place;
 	struct cpu_frequency *frequency = bpf_map_lookup_elem(&cpu_frequencies, &cpu);
 	struct task_time *row = find_time(tid);
 	__u64 until_ns, slice_ns;
@@ -144,32 +171,52 @@ __noinline int book_time(__u32 tid, __u64 in_cpu_ns, __u64 cpu_ns, __u32 slice)
 	if (in_cpu_ns > cpu_ns)
 		in_cpu_ns = cpu_ns;
 	slice_ns = cpu_ns - in_cpu_ns;
-	row->unseen_ns += in_cpu_ns - until_ns;
+	if (in_cpu_ns != until_ns)
+		add_before(row, in_cpu_ns);
+	place = place_here(frequency, cpu);
 	add_time(row, cpu, slice_ns);
 	if (unlikely(frequency->slice == slice))
 		split_slice(row, frequency, slice_ns);
 	else
-		add_time(row, BASE(frequency) + frequency->step, slice_ns);
-	row->until_ns = cpu_ns;
+		add_time(row, BASE(frequency) + TIME_PLACE_STEP(place), slice_ns);
+	*(volatile __u32 *)&row->place = place;
+	*(volatile __u64 *)&row->until_ns = cpu_ns;
 	return 0;
 }
 
-/* The slice that nearly all are: the task has the first of its rows, came when its last slice had
- * been booked, and the frequency did not change. False: nothing is booked yet. */
-static __always_inline bool book_time_quick(__u32 tid, __u64 in_cpu_ns, __u64 cpu_ns, __u32 slice)
+/* The slice that nearly all are: the task has the first of its rows, its last slice was here and at
+ * this frequency too, and that did not change. Then nothing is written. */
+static __always_inline bool is_same_place(__u32 tid, __u32 slice)
 {
-	__u32 cpu = bpf_get_smp_processor_id(), key = time_row(tid, 0), word;
+	__u32 cpu = bpf_get_smp_processor_id(), key = time_row(tid, 0);
 	struct cpu_frequency *frequency = bpf_map_lookup_elem(&cpu_frequencies, &cpu);
 	struct task_time *row = bpf_map_lookup_elem(&task_times, &key);
 
-	if (!row || !frequency || row->tid != tid || row->dead || row->until_ns != in_cpu_ns ||
-	    frequency->slice == slice)
-		return false;
-	word = BASE(frequency) + frequency->step;
-	add_time(row, cpu, cpu_ns - in_cpu_ns);
-	add_time(row, word, cpu_ns - in_cpu_ns);
-	row->until_ns = cpu_ns;
-	return true;
+	return row && frequency && row->tid == tid && !row->dead &&
+	       row->place == place_here(frequency, cpu) && frequency->slice != slice;
+}
+
+/* The task left its CPU unseen, to which it had come with that sum. Another CPU may book a slice of
+ * it at this moment: then its words are beyond that. */
+__noinline int leave_unseen(__u32 tid, __u64 in_cpu_ns)
+{
+	struct task_time *row = find_time(tid);
+
+	if (!row || row->place & TIME_LEFT_UNSEEN)
+		return 0;
+	row->left_ns = in_cpu_ns;
+	row->place |= TIME_LEFT_UNSEEN;
+	return 0;
+}
+
+/* For the reader, who tells the time since until_ns by it. */
+__noinline int note_time(__u32 tid, __u64 start_boot_ns, __u64 cpu_ns)
+{
+	struct task_time *row = find_time(tid);
+
+	if (row && row->start_boot_ns == start_boot_ns)
+		row->read_ns = cpu_ns;
+	return row != NULL;
 }
 
 /* 1: the task has a row. */
@@ -195,6 +242,8 @@ __noinline int claim_time(__u32 tid, __u32 tgid, __u64 start_boot_ns, __u64 in_c
 		row->start_boot_ns = start_boot_ns;
 		row->begin_ns = in_cpu_ns;
 		row->until_ns = in_cpu_ns;
+		row->place = 0;
+		row->read_ns = 0;
 		row->dead = 0;
 		row->tid = tid;
 		return 1;

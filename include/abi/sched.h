@@ -134,6 +134,7 @@ struct running_task {
 	__u64 start_boot_ns, process_start_boot_ns;
 	struct task_sums sums; /* cpu_ns: with the slice that is not over yet */
 	char comm[SCHED_COMM_LEN];
+	__u64 in_cpu_ns;      /* its sum when it came; 0: not shown */
 	__u64 unseen_idle_ns; /* idle since a task left unseen, whom the CPU's slot still names */
 };
 
@@ -190,18 +191,30 @@ struct task_program {
 #define TIME_MAX_STEPS 64
 #define TIME_NO_STEPS  0xffffffffu
 
+/* The place of a slice: bit 31, the step of the frequency, the CPU. With bit 30 the task left the
+ * CPU unseen after that. */
+#define TIME_PLACED         0x80000000u
+#define TIME_LEFT_UNSEEN    0x40000000u
+#define TIME_PLACE_CPU(at)  ((at)&0xffffu)
+#define TIME_PLACE_STEP(at) ((at) >> 16 & (TIME_MAX_STEPS - 1))
+
 /* Where a task of a watched process ran: time on each CPU, and behind these, for each cluster, time
- * at each of its frequencies. Written by the switch program alone, on one CPU at a time; row, tid
- * and words are made ready again by the reader, once `dead` is set. A copy is whole where the
- * words of the CPUs and unseen_ns add up to until_ns - begin_ns. */
+ * at each of its frequencies. Written by the switch program alone, on one CPU at a time, and only
+ * when a slice had another place than the one before, and at the first switch after a read-out: all
+ * slices since until_ns were at `place`. Row, tid and words are made ready again by the reader,
+ * once `dead` is set. A copy is whole where the words of the CPUs and unseen_ns add up to until_ns
+ * - begin_ns, and place and until_ns are the same before and behind. */
 struct task_time {
 	__u64 start_boot_ns; /* identity, together with tid */
 	__u64 begin_ns;      /* the task's sum_exec_runtime when the row was made */
-	__u64 until_ns;      /* the same at the end of its last slice */
+	__u64 until_ns;      /* the same at the end of the last slice that the words have */
 	__u64 unseen_ns;     /* of slices that were not shown: on which CPU is not known */
 	__u32 tid;           /* 0: a free row */
 	__u32 dead;
-	__u64 reserved[3];
+	__u32 place; /* 0: not known */
+	__u32 padding;
+	__u64 read_ns; /* sum_exec_runtime as of the last sched_read_tasks that asked for it */
+	__u64 left_ns; /* with TIME_LEFT_UNSEEN: the slices from this sum on were not shown */
 	__u64 words[]; /* as many as set before load */
 };
 
@@ -294,7 +307,7 @@ _Static_assert(sizeof(struct task_sums) == 32, "task_sums");
 _Static_assert(sizeof(struct task_slot) == 128, "task_slot is two cache lines");
 _Static_assert(sizeof(struct asked_task) == 72, "asked_task");
 _Static_assert(sizeof(struct cpu_slot) == 192, "cpu_slot is three cache lines");
-_Static_assert(sizeof(struct running_task) == 88, "running_task");
+_Static_assert(sizeof(struct running_task) == 96, "running_task");
 _Static_assert(sizeof(struct task_death) == 112, "task_death");
 _Static_assert(sizeof(struct task_program) == 376, "task_program");
 _Static_assert(sizeof(struct task_line) == 120, "task_line");

@@ -183,6 +183,7 @@ bool sched_kernel_time_read(struct sched_kernel *kernel, uint32_t index, uint64_
 		memcpy(buffer, row->words, kernel->time_words * sizeof(*buffer));
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (__atomic_load_n(&row->until_ns, __ATOMIC_RELAXED) != head.until_ns ||
+		    __atomic_load_n(&row->place, __ATOMIC_RELAXED) != head.place ||
 		    head.tid != tid ||
 		    sum_of_cpus(kernel, buffer) + head.unseen_ns != head.until_ns - head.begin_ns)
 			continue;
@@ -191,6 +192,9 @@ bool sched_kernel_time_read(struct sched_kernel *kernel, uint32_t index, uint64_
 			.start_boot_ns = head.start_boot_ns,
 			.until_ns = head.until_ns,
 			.unseen_ns = head.unseen_ns,
+			.read_ns = head.read_ns,
+			.left_ns = head.left_ns,
+			.place = head.place,
 			.dead = head.dead,
 			.words = buffer,
 		};
@@ -209,8 +213,8 @@ void sched_kernel_time_free(struct sched_kernel *kernel, uint32_t index)
 	struct task_time *row = row_at(kernel, index);
 
 	__atomic_store_n(&row->tid, 0, __ATOMIC_RELEASE);
-	row->start_boot_ns = row->begin_ns = row->until_ns = row->unseen_ns = 0;
-	row->dead = 0;
+	row->start_boot_ns = row->begin_ns = row->until_ns = row->unseen_ns = row->read_ns = 0;
+	row->dead = row->place = 0;
 	memset(row->words, 0, kernel->time_words * sizeof(uint64_t));
 	/* A system call, behind all that was written: only now another task may take it. */
 	bpf_map_delete_elem(bpf_map__fd(kernel->skeleton->maps.time_claims), &index);

@@ -22,10 +22,12 @@ struct sched_time_layout {
 	size_t step_count;
 };
 
-/* A task's time since its row was made, copied whole. */
+/* A task's time since its row was made, copied whole: the words have it up to until_ns, and what it
+ * ran from then to its next arrival (or to read_ns, of a task that does not run) was at `place`. */
 struct sched_time {
 	pid_t tid;
-	uint64_t start_boot_ns, until_ns, unseen_ns;
+	uint64_t start_boot_ns, until_ns, unseen_ns, read_ns, left_ns;
+	uint32_t place; /* with left_ns: as in struct task_time */
 	bool dead;
 	const uint64_t *words;
 };

@@ -192,29 +192,51 @@ static struct told_row *told_of(struct cpu_split *split, uint32_t index,
 	return told;
 }
 
-/* Add the slice that is not over to what the row has. */
-static void add_live(struct cpu_split *split, const struct sched_time *time, uint64_t mono_ns)
+static void add_word(struct cpu_split *split, unsigned cpu, uint32_t step, uint64_t ns)
 {
 	const struct sched_time_layout *layout = &split->clusters.layout;
 
-	for (unsigned cpu = 0; cpu < layout->cpu_count; cpu++) {
+	if (layout->base[cpu] != TIME_NO_STEPS && layout->base[cpu] + step < layout->words)
+		split->row[layout->base[cpu] + step] += ns;
+}
+
+/* Add the slices that the words of the row do not have, up to a sum of the task. */
+static void add_slices(struct cpu_split *split, const struct sched_time *time, uint64_t cpu_ns)
+{
+	unsigned cpu = TIME_PLACE_CPU(time->place);
+
+	if (time->place & TIME_LEFT_UNSEEN && time->left_ns < cpu_ns)
+		cpu_ns = time->left_ns;
+	if (cpu_ns <= time->until_ns || !(time->place & TIME_PLACED) ||
+	    cpu >= split->clusters.layout.cpu_count)
+		return;
+	split->row[cpu] += cpu_ns - time->until_ns;
+	add_word(split, cpu, TIME_PLACE_STEP(time->place), cpu_ns - time->until_ns);
+}
+
+/* Add what the words of the row do not have yet, the slice that is not over too. */
+static void add_live(struct cpu_split *split, const struct sched_time *time, uint64_t mono_ns)
+{
+	for (unsigned cpu = 0; cpu < split->clusters.layout.cpu_count; cpu++) {
 		const struct running_task *running = sched_kernel_running(split->kernel, cpu);
-		uint64_t parts[TIME_MAX_STEPS] = {0}, slice_ns;
+		uint64_t parts[TIME_MAX_STEPS] = {0}, begin_ns = time->until_ns, slice_ns;
 
 		if (!running || (pid_t)running->tid != time->tid ||
 		    running->start_boot_ns != time->start_boot_ns ||
 		    running->sums.cpu_ns <= time->until_ns)
 			continue;
-		slice_ns = running->sums.cpu_ns - time->until_ns;
+		if (running->in_cpu_ns > begin_ns && running->in_cpu_ns <= running->sums.cpu_ns) {
+			begin_ns = running->in_cpu_ns;
+			add_slices(split, time, begin_ns);
+		}
+		slice_ns = running->sums.cpu_ns - begin_ns;
 		split->row[cpu] += slice_ns;
-		if (layout->base[cpu] == TIME_NO_STEPS)
-			return;
 		sched_kernel_time_parts(split->kernel, cpu, slice_ns, mono_ns, parts);
 		for (uint32_t step = 0; step < TIME_MAX_STEPS; step++)
-			if (layout->base[cpu] + step < layout->words)
-				split->row[layout->base[cpu] + step] += parts[step];
+			add_word(split, cpu, step, parts[step]);
 		return;
 	}
+	add_slices(split, time, time->read_ns);
 }
 
 /* Parts of the rows that are this task's; more than one where it called execve. */
