@@ -7,6 +7,7 @@
  *   threads N    so many threads more, that sleep       fds N     so many descriptors more
  *   leak N       write to N bytes more each second, in pages, until the end
  *   name TEXT    the name of the main thread
+ *   leave        the main thread ends, and another one obeys
  *   write PATH N [sync]   a file of N bytes, written through to the disk
  *   read PATH    the whole file, from the disk
  *   brief write PATH N    the same, by a child that lives no longer than that
@@ -289,23 +290,34 @@ static long obey(const char *line)
 	return -EINVAL;
 }
 
-int main(void)
+static void *serve(void *ctx)
 {
-	struct rlimit files = {1 << 16, 1 << 16};
 	char line[2048];
 
-	setrlimit(RLIMIT_NOFILE, &files);
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	puts("ready");
 	while (fgets(line, sizeof(line), stdin)) {
 		long result;
 
 		line[strcspn(line, "\n")] = 0;
+		if (!strcmp(line, "leave")) {
+			result = start(serve, NULL);
+			printf("ok %ld\n", result);
+			pthread_exit(NULL);
+		}
 		result = obey(line);
 		if (result < 0)
 			printf("error %s\n", strerror((int)-result));
 		else
 			printf("ok %ld\n", result);
 	}
-	return 0;
+	exit(0);
+}
+
+int main(void)
+{
+	struct rlimit files = {1 << 16, 1 << 16};
+
+	setrlimit(RLIMIT_NOFILE, &files);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	puts("ready");
+	serve(NULL);
 }

@@ -338,6 +338,26 @@ def dies_and_denied(_):
             recorder.losses())
 
 
+def leader_ended(_):
+    """Its main thread has ended while others go on: the kernel shows the process without memory."""
+    load = Load()
+    load.do("anon %d" % (20 * MIB))
+    load.do("fds 100")
+    recorder, rows = record([load.pid], name="leader")
+    before = rows.now(load.pid)
+    for turn in ("main thread", "thread that was read"):
+        load.do("leave")
+        wait_for(lambda: state_of(load.pid) == "Z", 3)
+        load.do("anon %d" % (10 * MIB))
+        after = rows.now(load.pid)
+        bad = grown(before, after, rss_bytes=10 * MIB, pss_bytes=10 * MIB, fds=0)
+        test.ok(not bad and after["fds"] >= 103 and "missing" not in after,
+                "memory and descriptors are told when the %s has ended" % turn, bad, after)
+        before = after
+    recorder.end()
+    test.ok("memory_unread" not in recorder.losses(), "and nothing is lost", recorder.losses())
+
+
 def descriptors(_):
     """How many there are is told in each interval where the kernel counts them, not at --smaps only."""
     load = Load()
@@ -351,5 +371,5 @@ def descriptors(_):
             "descriptors are told in %s interval" % ("each" if counts else "some"), told, want)
 
 
-test.run([(known_bytes, 10), (descriptors, 1), (swapped, 2), (leak, 4), (hostile, 12), (whole_device, 1),
+test.run([(known_bytes, 10), (descriptors, 1), (leader_ended, 3), (swapped, 2), (leak, 4), (hostile, 12), (whole_device, 1),
           (dies_and_denied, 2)], sys.argv[1:])

@@ -188,10 +188,15 @@ static int read_files(int dir, bool buffers, struct probe_memory_use *use)
 int probe_read_memory_use(const struct probe_request *request, struct reply *reply)
 {
 	struct probe_memory_use use = {0};
-	int dir = probe_open_process(request), err;
+	int dir = probe_open_process(request), survivor, err;
 
 	if (dir < 0)
 		return dir;
+	survivor = proc_open_survivor(dir);
+	if (survivor >= 0) {
+		close(dir);
+		dir = survivor;
+	}
 	if (request->argument & PROBE_USE_ROLLUP)
 		use.rollup_err = read_rollup(dir, &use);
 	if (request->argument & PROBE_USE_KINDS)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "proc/stat.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proc/read.h"
 
@@ -132,4 +135,35 @@ bool proc_stat_is_over(const struct proc_stat *stat)
 bool proc_stat_is_kernel_thread(const struct proc_stat *stat)
 {
 	return stat->flags & PF_KTHREAD;
+}
+
+int proc_open_survivor(int process)
+{
+	struct proc_stat stat;
+	int err = proc_stat(process, &stat), fd;
+	struct dirent *entry;
+	DIR *threads;
+
+	if (err || !proc_stat_is_over(&stat) || stat.threads < 2)
+		return err ?: -ENOENT;
+	fd = openat(process, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	threads = fd < 0 ? NULL : fdopendir(fd);
+	if (!threads) {
+		err = -errno;
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	fd = -ENOENT;
+	while (fd < 0 && (entry = readdir(threads))) {
+		if (!proc_number(entry->d_name))
+			continue;
+		fd = openat(dirfd(threads), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd >= 0 && (proc_stat(fd, &stat) || proc_stat_is_over(&stat))) {
+			close(fd);
+			fd = -ENOENT;
+		}
+	}
+	closedir(threads);
+	return fd < 0 ? -ENOENT : fd;
 }

@@ -28,3 +28,7 @@ int proc_stat(int dirfd, struct proc_stat *stat);
 /* Whether the task has ended, or is about to: it does not run any program any more. */
 bool proc_stat_is_over(const struct proc_stat *stat);
 bool proc_stat_is_kernel_thread(const struct proc_stat *stat);
+/* Of a process whose leader has ended while other threads live, and which the kernel therefore
+ * shows without memory and descriptors: the folder of a thread that lives, for the caller to close.
+ * process is as of proc_open. -ENOENT: the leader lives, or nobody does; or another -errno. */
+int proc_open_survivor(int process);

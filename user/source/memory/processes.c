@@ -57,7 +57,7 @@ static void close_files(struct memory_process *process)
 
 static void open_files(struct memory_process *process)
 {
-	int dir = proc_open("", (pid_t)process->key.pid);
+	int dir = proc_open("", (pid_t)process->key.pid), survivor;
 	struct proc_stat stat;
 
 	process->status = process->files = dir < 0 ? dir : -ESRCH;
@@ -65,6 +65,11 @@ static void open_files(struct memory_process *process)
 		return;
 	if (!proc_stat(dir, &stat) &&
 	    stat.start_ticks * PROC_TICK_NS == process->key.start_boot_ns) {
+		survivor = proc_stat_is_over(&stat) ? proc_open_survivor(dir) : -ENOENT;
+		if (survivor >= 0) {
+			close(dir);
+			dir = survivor;
+		}
 		process->status = open_below(dir, "status", O_NONBLOCK);
 		process->files = open_below(dir, "fd", O_DIRECTORY | O_PATH);
 	}
@@ -350,6 +355,15 @@ static void have_files(struct memory_process *process)
 	memory->kept++;
 }
 
+/* The thread that the files are of has ended: those of one that lives, where one does. */
+static void have_other_files(struct memory_process *process)
+{
+	process->source->kept -= process->kept;
+	process->kept = false;
+	close_files(process);
+	have_files(process);
+}
+
 int memory_add_row(struct memory_process *process, const struct target_process *target, bool final)
 {
 	struct memory_source *memory = process->source;
@@ -368,6 +382,10 @@ int memory_add_row(struct memory_process *process, const struct target_process *
 	};
 	have_files(process);
 	err = fill_status(process, row);
+	if (err == -ESRCH || (err == -ENODATA && row->threads.value > 1)) {
+		have_other_files(process);
+		err = fill_status(process, row);
+	}
 	count_files(process, row);
 	if (!process->kept)
 		close_files(process);
