@@ -469,6 +469,37 @@ Test(split, blocks)
 	is("blocks.count", 4);
 }
 
+/* A block is told before the interval that it ended in, the first one of a run too. */
+Test(split, blocks_of_the_first_interval)
+{
+	struct record_process_context row = {.pid = 7, .uid = 10001, .state = CONTEXT_FOREGROUND};
+
+	block(SEC / 4, 10);
+	for (unsigned i = 0; i < 300; i++)
+		block(SEC / 2, 2);
+	in_context(1, &row, 1, 1);
+	block(SEC + 5, 20);
+	in_context(2, &row, 1, 1);
+	is("foreground.blocks.count", 1 + 255 + 1);
+	is("foreground.blocks.total_ns", 10 + 255 * 2 + 20);
+	is("unknown.blocks.count", 45); /* more than are kept */
+	is("unknown.blocks.total_ns", 45 * 2);
+	is("blocks.count", 302);
+}
+
+/* Where the first interval has no context, its CPU time is in no part, and so are its blocks. */
+Test(split, blocks_before_a_context)
+{
+	struct record_process_context row = {.pid = 7, .uid = 10001, .state = CONTEXT_FOREGROUND};
+
+	block(SEC / 4, 10);
+	in_context(1, NULL, 0, 1);
+	block(SEC + 5, 20);
+	in_context(2, &row, 1, 1);
+	is("foreground.blocks.total_ns", 20);
+	is("unknown.blocks.count", NAN);
+}
+
 /* A pid that is given to another process within an interval: what the first one did is not what
  * the second one is. */
 Test(split, a_pid_that_is_used_again)

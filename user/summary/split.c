@@ -40,6 +40,8 @@ struct split {
 		uint64_t start_boot_ns, wall_ns;
 	} waiting[MAX_WAITING];
 	size_t waiting_count;
+	/* Blocks for which there was no room before an interval had a context. */
+	uint64_t early_count, early_ns;
 };
 
 struct split *split_new(const struct split_sink *sink)
@@ -235,6 +237,32 @@ static int put_block(struct split *split, const struct waiting *block, enum spli
 	return err ? err : put(split, bucket, "blocks.total_ns", (double)block->wall_ns);
 }
 
+/* Where nothing is known yet, blocks of an interval that has no context are in no part of it
+ * either, as its CPU time. */
+static void drop_early(struct split *split, uint64_t end_ns)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < split->waiting_count; i++)
+		if (split->waiting[i].start_boot_ns + split->waiting[i].wall_ns > end_ns)
+			split->waiting[left++] = split->waiting[i];
+	split->waiting_count = left;
+	split->early_count = split->early_ns = 0;
+}
+
+static int add_early(struct split *split)
+{
+	int err = 0;
+
+	if (split->early_count) {
+		err = put(split, SPLIT_UNKNOWN, "blocks.count", (double)split->early_count);
+		if (!err)
+			err = put(split, SPLIT_UNKNOWN, "blocks.total_ns", (double)split->early_ns);
+	}
+	split->early_count = split->early_ns = 0;
+	return err;
+}
+
 /* Blocks that ended in this interval. */
 static int add_blocks(struct split *split, uint64_t end_ns)
 {
@@ -257,8 +285,12 @@ static int add_blocks(struct split *split, uint64_t end_ns)
 
 int split_block(struct split *split, const struct record_block *block)
 {
-	if (!split->any)
+	/* Those of the first interval are told before it is. */
+	if (split->waiting_count == MAX_WAITING && !split->any) {
+		split->early_count++;
+		split->early_ns += block->wall_ns;
 		return 0;
+	}
 	if (split->waiting_count == MAX_WAITING)
 		return put_block(
 			split, &(struct waiting){block->pid, block->start_boot_ns, block->wall_ns},
@@ -276,9 +308,12 @@ int split_interval(struct split *split, const struct record_interval *interval,
 	struct known *known, *next;
 	int err = 0;
 
-	if (!split->any && !context->process_count)
+	if (!split->any && !context->process_count) {
+		drop_early(split, end_boot_ns);
 		return 0;
+	}
 	split->any = true;
+	err = add_early(split);
 	for (size_t i = 0; i < context->process_count && !err; i++)
 		err = learn(split, &context->processes[i], span);
 	for (known = split->processes; known && !err; known = known->hh.next)
@@ -305,7 +340,7 @@ int split_finish(struct split *split)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < split->waiting_count && !err; i++)
+	for (size_t i = 0; i < split->waiting_count && split->any && !err; i++)
 		err = put_block(split, &split->waiting[i], SPLIT_UNKNOWN);
 	split->waiting_count = 0;
 	return err;
