@@ -15,6 +15,7 @@
 #include "source/power/parse.h"
 #include "source/power/rows.h"
 #include "source/power/sysfs.h"
+#include "source/power/totals.h"
 
 static struct power_value number(const char *text, int64_t lowest, int64_t highest)
 {
@@ -294,6 +295,44 @@ Test(power, hostile_files, .init = make_root, .fini = remove_root)
 	power_sysfs_free(sysfs);
 	free_taken(taken);
 	free(megabyte);
+}
+
+/* Of whom a discharge is told. */
+Test(power, discharge, .init = make_root, .fini = remove_root)
+{
+	struct taken *taken = calloc(1, sizeof(*taken));
+	struct power_totals totals = {0}, swapped;
+	struct power_sysfs *sysfs;
+	char path[128], other[128];
+
+	put_phone();
+	sysfs = power_sysfs_new(root);
+	take(sysfs, taken);
+	power_totals_add(&totals, &taken->interval.power, taken->rows.external_untold, 0);
+	cr_expect_null(power_totals_no_discharge(&totals));
+
+	/* The driver of the plug does not say whether it is in. */
+	swapped = totals;
+	put("class/power_supply/usb/online", "yes\n");
+	take(sysfs, taken);
+	cr_expect_not(taken->interval.power.external);
+	power_totals_add(&totals, &taken->interval.power, taken->rows.external_untold, 0);
+	cr_assert_not_null(power_totals_no_discharge(&totals));
+	cr_expect(strstr(power_totals_no_discharge(&totals), "does not say"));
+	put("class/power_supply/usb/online", "0\n");
+	power_sysfs_free(sysfs);
+
+	/* Another battery in the place of the first. */
+	snprintf(path, sizeof(path), "%s/sys/class/power_supply/battery", root);
+	snprintf(other, sizeof(other), "%s/sys/class/power_supply/dock", root);
+	cr_assert_eq(rename(path, other), 0);
+	sysfs = power_sysfs_new(root);
+	take(sysfs, taken);
+	power_totals_add(&swapped, &taken->interval.power, taken->rows.external_untold, 0);
+	cr_assert_not_null(power_totals_no_discharge(&swapped));
+	cr_expect(strstr(power_totals_no_discharge(&swapped), "another battery"));
+	power_sysfs_free(sysfs);
+	free_taken(taken);
 }
 
 /* A device that the recorder wants to be left alone is not touched; the others are. */

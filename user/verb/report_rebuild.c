@@ -71,13 +71,21 @@ uint64_t report_rebuild_records(const struct report_rebuild *rebuild)
 	return rebuild->records;
 }
 
+/* Whether the recorder could not tell if power came from outside. */
+static bool is_external_untold(const struct record_interval *interval)
+{
+	return !interval->power.external &&
+	       missing_reason(&interval->missing, "power.discharge_mean_ua");
+}
+
 static void add_interval(struct report_rebuild *rebuild, const struct record_interval *interval)
 {
 	const struct record_frames *frames = &interval->frames;
 
 	/* What its reading cost no record has. */
 	if (interval->power.present)
-		power_totals_add(&rebuild->power, &interval->power, 0);
+		power_totals_add(&rebuild->power, &interval->power, is_external_untold(interval),
+				 0);
 	rebuild->frames_known |= frames->present;
 	for (size_t i = 0; i < frames->layer_count; i++) {
 		rebuild->shown += frames->layers[i].shown;

@@ -108,8 +108,8 @@ static void on_cap(void *ctx, const struct power_cap *cap, bool begun, uint64_t 
 		power->context.emit(power->context.emit_ctx, &record);
 }
 
-/* Devices that do not answer. */
-static void tell_left(const struct power_source *power, struct record_interval *interval)
+/* Devices that do not answer. A supply among them may give power. */
+static void tell_left(struct power_source *power, struct record_interval *interval)
 {
 	const char *paths[POWER_LEFT];
 	size_t count = power_reader_left(power->reader, paths);
@@ -118,6 +118,7 @@ static void tell_left(const struct power_source *power, struct record_interval *
 	for (size_t i = 0; i < count; i++) {
 		const char *name = strrchr(paths[i], '/');
 
+		power->totals.external_untold += strstr(paths[i], "/power_supply/") != NULL;
 		snprintf(key, sizeof(key), "power.%s", name ? name + 1 : paths[i]);
 		missing_list_set(&interval->missing, key,
 				 "its driver did not answer for 2 s: it is left alone for a while");
@@ -137,7 +138,8 @@ static int take_all(struct power_source *power, uint64_t timeout_ns,
 		err = power_rows_take(&power->rows, reading, interval);
 		if (err)
 			return err;
-		power_totals_add(&power->totals, &interval->power, reading->cpu_ns);
+		power_totals_add(&power->totals, &interval->power, power->rows.external_untold,
+				 reading->cpu_ns);
 	}
 	if (err == -EPIPE)
 		power->asked = false;
@@ -160,6 +162,8 @@ static int power_sample(struct source *source, struct record_interval *interval)
 {
 	struct power_source *power = power_source(source);
 	bool begun = power->begun;
+	uint64_t untold = power->totals.external_untold;
+	bool changed = power->totals.battery_changed;
 	int err;
 
 	power->begun = true;
@@ -172,10 +176,10 @@ static int power_sample(struct source *source, struct record_interval *interval)
 	if (interval->power.present) {
 		if (begun)
 			power_caps_take(&power->caps, &interval->power, on_cap, power);
-		if (interval->power.external)
+		if (interval->power.external || power->totals.external_untold != untold ||
+		    power->totals.battery_changed != changed)
 			missing_list_set(&interval->missing, "power.discharge_mean_ua",
-					 "power comes from outside: the battery's current is not "
-					 "what the device uses");
+					 power_totals_no_discharge(&power->totals));
 	} else if (begun && power->asked && clock_now_ns(CLOCK_MONOTONIC) > power->due_ns) {
 		counter_list_add(&interval->lost, "power_read_late", 1);
 		missing_list_set(&interval->missing, "power",

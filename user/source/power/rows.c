@@ -89,14 +89,17 @@ static void find_battery(struct power_rows *rows, struct record_power *power)
 {
 	const struct record_supply *found = NULL;
 
+	rows->external_untold = false;
 	for (size_t i = 0; i < power->supply_count; i++) {
 		const struct record_supply *supply = &rows->supplies[i];
+		int32_t error = rows->now.supplies[i].values[POWER_FILE_ONLINE].error;
 
 		if (is_battery(supply) && !rows->now.supplies[i].of_device &&
 		    (!found || !strcmp(supply->name, "battery")))
 			found = supply;
 		power->external |=
 			!is_battery(supply) && supply->online.present && supply->online.value;
+		rows->external_untold |= !is_battery(supply) && error && error != -ENOENT;
 	}
 	power->battery_present = found;
 	if (!found)

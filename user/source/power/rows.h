@@ -17,6 +17,7 @@ struct power_rows {
 	struct record_cooling coolings[POWER_COOLINGS];
 	struct record_policy policies[POWER_POLICIES];
 	struct record_rail rails[POWER_RAILS];
+	bool external_untold; /* a supply that is no battery did not say whether it is online */
 };
 
 /* What was read becomes the interval's power, with what is missing of it; lost: what could not be

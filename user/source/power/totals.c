@@ -41,8 +41,19 @@ static void add_row(struct power_totals *totals, const char *folder, const char 
 	row->highest = highest;
 }
 
+static void look_at_battery(struct power_totals *totals, const struct record_power *power)
+{
+	const char *name = power->battery.name;
+
+	if (!power->battery_present)
+		return;
+	if (!totals->battery[0])
+		snprintf(totals->battery, sizeof(totals->battery), "%s", name);
+	totals->battery_changed |= strcmp(totals->battery, name) != 0;
+}
+
 void power_totals_add(struct power_totals *totals, const struct record_power *power,
-		      uint64_t cpu_ns)
+		      bool external_untold, uint64_t cpu_ns)
 {
 	const struct record_supply *battery = &power->battery;
 	char name[2 * POWER_NAME];
@@ -56,6 +67,8 @@ void power_totals_add(struct power_totals *totals, const struct record_power *po
 		totals->first_boot_ns = power->read_boot_ns;
 	totals->last_boot_ns = power->read_boot_ns;
 	totals->external += power->external;
+	totals->external_untold += external_untold;
+	look_at_battery(totals, power);
 	totals->discharging += battery->status && !strcmp(battery->status, "Discharging");
 	if (battery->current_ua.present) {
 		totals->current_sum_ua += (double)battery->current_ua.value;
@@ -95,9 +108,23 @@ void power_totals_add(struct power_totals *totals, const struct record_power *po
 				(double)power->zones[i].temperature_mc.value, true);
 }
 
+const char *power_totals_no_discharge(const struct power_totals *totals)
+{
+	if (totals->external)
+		return "power comes from outside: the battery's current is not what the device "
+		       "uses";
+	if (totals->battery_changed)
+		return "another battery took the first one's place";
+	if (totals->external_untold)
+		return "a supply does not say whether power comes from outside";
+	return NULL;
+}
+
 int power_totals_tell(const struct power_totals *totals, struct summary *summary)
 {
-	bool discharge = totals->discharging == totals->read_outs && !totals->external;
+	bool discharge =
+		totals->discharging == totals->read_outs && !power_totals_no_discharge(totals);
+	bool same = !totals->battery_changed;
 	const struct {
 		const char *key;
 		bool there;
@@ -108,9 +135,10 @@ int power_totals_tell(const struct power_totals *totals, struct summary *summary
 		{"power.read_max_ns", true, (double)totals->read_max_ns},
 		{"power.read_cpu_ns", totals->cpu_ns > 0, (double)totals->cpu_ns},
 		{"power.external_read_outs", true, (double)totals->external},
-		{"power.charge_begin_pct", totals->first_pct.present,
+		{"power.charge_begin_pct", same && totals->first_pct.present,
 		 (double)totals->first_pct.value},
-		{"power.charge_end_pct", totals->last_pct.present, (double)totals->last_pct.value},
+		{"power.charge_end_pct", same && totals->last_pct.present,
+		 (double)totals->last_pct.value},
 		{"power.temperature_max_mc", totals->hottest_mc.present,
 		 (double)totals->hottest_mc.value},
 		/* What the device took out of its battery: nothing of it is said where power came

@@ -11,6 +11,9 @@ struct summary;
 struct power_totals {
 	uint64_t read_outs, read_ns, read_max_ns, cpu_ns;
 	uint64_t external, discharging; /* read-outs with power from outside; with that status */
+	uint64_t external_untold;       /* read-outs that do not say whether there was */
+	char battery[POWER_NAME];       /* that is summed up; empty: none so far */
+	bool battery_changed;           /* another one took its place */
 	double current_sum_ua;
 	uint64_t current_count;
 	struct opt_u64 first_pct, last_pct;
@@ -24,7 +27,10 @@ struct power_totals {
 	size_t row_count;
 };
 
+/* Add a read-out. external_untold: a supply did not say whether it gives power. */
 void power_totals_add(struct power_totals *totals, const struct record_power *power,
-		      uint64_t cpu_ns);
+		      bool external_untold, uint64_t cpu_ns);
+/* Why nothing is said of a discharge; NULL: it is, or it never was discharging. */
+const char *power_totals_no_discharge(const struct power_totals *totals);
 /* 0, -ENOMEM. */
 int power_totals_tell(const struct power_totals *totals, struct summary *summary);
