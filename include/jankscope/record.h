@@ -117,6 +117,7 @@ struct record_interval {
 	bool last;       /* shorter or longer than the others, by the end of the run */
 	bool marked;     /* ended early, where a scene begins or ends */
 	bool final;      /* no sample follows: a source gives what it still holds back */
+	bool baseline;   /* the run begins: what was sampled until here is in no record */
 	struct record_cpu cpu;
 	struct record_net net;
 	struct record_tcp tcp;

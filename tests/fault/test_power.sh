@@ -127,6 +127,21 @@ check "a cap is an event, and its end is" '[.[] | select(.event == "thermal_cap"
 check "with power from outside nothing is said of a discharge" '(.[-1].summary.power | .external_read_outs > 0 and
 	.external_read_outs < .read_outs and (has("discharge_mean_ua") | not) and (has("discharge_uah") | not)) and
 	(.[-1].missing | ."power.discharge_mean_ua" | test("from outside"))'
+# Read-outs of the time that a target was waited for: the run has one of them at the most, of its last second.
+put class/power_supply/usb/online 0
+rm -rf $sys/class/power_supply/slow # it may give power, and hangs: then nothing is said of a discharge
+put class/power_supply/battery/charge_counter 2950000
+"$js" record -q -n 3 -i 500ms -p "awaited-$$" --wait 60s --net off -o "$work/waited.jsonl" 2>"$work/err" &
+recorder=$!
+sleep 3
+put class/power_supply/battery/charge_counter 2900000
+kill "$target"
+(exec -a "awaited-$$" sleep 600) &
+target=$!
+wait $recorder
+[ "$(jq -s '([.[] | select(.event == "start")][0].t_boot_ns) as $begin | [.[] | .power // empty | .read_boot_ns] as $read |
+	.[-1].summary.power | .discharge_ns < $read[-1] - $begin + 1e9 and .discharge_uah == 0' "$work/waited.jsonl" 2>>"$work/err")" = true ]
+result $? "what was read while a target was waited for is no part of the run"
 if [ -z "$hangs" ]; then
 	echo "ok - a driver that hangs # SKIP no FUSE server can run here"
 	exit 0

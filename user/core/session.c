@@ -277,7 +277,7 @@ enum exit_code session_open_sources(struct session *session)
  * What was lost meanwhile is not: a process that is not watched stays unwatched. */
 static void take_common_baseline(struct session *session)
 {
-	struct record_interval ignored = {0};
+	struct record_interval ignored = {.baseline = true};
 
 	for (size_t i = 0; i < session->source_count; i++)
 		if (session->sources[i].open)

@@ -35,6 +35,7 @@ struct power_source {
 	bool asked_for;  /* by the user: then it is worth a warning that there is none */
 	uint64_t due_ns; /* of the read-out that was asked for last */
 	bool asked;      /* one is under way */
+	bool waited;     /* there was a sample before the baseline: a target was waited for */
 	bool begun;      /* the common baseline was taken */
 	struct power_rows rows;
 	struct power_caps caps;
@@ -158,6 +159,21 @@ static void ask_next(struct power_source *power, const struct record_interval *i
 	power->asked = !power_reader_ask(power->reader, power->due_ns);
 }
 
+/* The run begins here. What was read while a target was waited for is no part of it. */
+static void begin(struct power_source *power)
+{
+	power->begun = true;
+	if (!power->waited)
+		return;
+	power->totals = (struct power_totals){0};
+	power->rows.before.boot_ns = 0;
+	power->rows.before.rail_count = 0;
+	if (power->asked)
+		power_reader_hurry(power->reader);
+	else
+		power_reader_ask(power->reader, clock_now_ns(CLOCK_MONOTONIC));
+}
+
 static int power_sample(struct source *source, struct record_interval *interval)
 {
 	struct power_source *power = power_source(source);
@@ -166,13 +182,15 @@ static int power_sample(struct source *source, struct record_interval *interval)
 	bool changed = power->totals.battery_changed;
 	int err;
 
-	power->begun = true;
 	if (!power->reader)
 		return 0;
 	if (interval->final)
 		power_reader_hurry(power->reader);
 	err = take_all(power, interval->final ? LAST_NS : 0, interval);
 	tell_left(power, interval);
+	if (interval->baseline)
+		begin(power);
+	power->waited |= !begun;
 	if (interval->power.present) {
 		if (begun)
 			power_caps_take(&power->caps, &interval->power, on_cap, power);
@@ -186,7 +204,7 @@ static int power_sample(struct source *source, struct record_interval *interval)
 				 "a driver behind /sys has not answered yet");
 	}
 	/* At the common baseline the first read-out may still be under way. */
-	if (!power->asked || !begun)
+	if (!power->asked || interval->baseline)
 		ask_next(power, interval);
 	return err;
 }

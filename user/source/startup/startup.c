@@ -357,6 +357,9 @@ static int startup_sample(struct source *source, struct record_interval *interva
 {
 	struct startup_source *startup = startup_source(source);
 
+	/* What was told before is in no record. */
+	if (interval->baseline)
+		startup->told = 0;
 	if (interval->frames.present)
 		take_frames(startup, &interval->frames);
 	if (startup->starts)
