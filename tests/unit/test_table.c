@@ -229,6 +229,28 @@ Test(table, a_row_made_anew_says_so)
 	free(text);
 }
 
+/* Shares of clusters are of all that the targets ran: what has no known place is said. */
+Test(table, time_without_a_place_is_said)
+{
+	static const struct table_options options = {.top = 15, .width = 80};
+	struct summary_total totals[] = {{"targets.clusters.0.cpu_ns", 500000},
+					 {"targets.clusters.4.cpu_ns", 200000},
+					 {"targets.cpu_ns", 1000000}};
+	struct record_footer footer = {.totals = totals, .total_count = 3};
+	struct record record = {.type = RECORD_FOOTER, .footer = &footer};
+	struct golden run = {"clusters", &record, 1};
+	char *text = print(&run, &options);
+
+	cr_expect(strstr(text, "  target ran on cluster 0 50.0 %, cluster 4 20.0 %, not known "
+			       "where 30.0 %\n"),
+		  "%s", text);
+	free(text);
+	totals[1].value = 500000;
+	text = print(&run, &options);
+	cr_expect(strstr(text, "cluster 4 50.0 %\n"), "%s", text);
+	free(text);
+}
+
 /* One frame has no rate: its layer has neither the key nor a 0. */
 Test(table, a_layer_with_one_frame_has_no_rate)
 {

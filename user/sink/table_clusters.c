@@ -53,7 +53,7 @@ void table_print_clusters(struct table_sink *table, const struct record_cpu *cpu
 /* The keys of clusters_add (summary/clusters.c). */
 void table_print_cluster_totals(struct table_sink *table, const struct record_footer *footer)
 {
-	double all_ns = table_total(footer, "targets.cpu_ns");
+	double all_ns = table_total(footer, "targets.cpu_ns"), placed_ns = 0;
 	struct line line = table_line(table);
 	unsigned number;
 	bool any = false;
@@ -69,10 +69,15 @@ void table_print_cluster_totals(struct table_sink *table, const struct record_fo
 		line_put(&line, any ? "," : "  target ran on");
 		line_put(&line, " cluster %u", number);
 		line_put(&line, " %.1f %%", 100 * total->value / all_ns);
+		placed_ns += total->value;
 		any = true;
 	}
 	if (!any)
 		return;
+	/* Of tasks that were not watched from their birth on, as children that live for a moment.
+	 */
+	if (all_ns - placed_ns >= all_ns / 1000)
+		line_put(&line, ", not known where %.1f %%", 100 * (all_ns - placed_ns) / all_ns);
 	if (table_total(footer, "cpu.capacity_ns") > 0)
 		line_put(&line, ", %.2f %%device_fnorm",
 			 table_total(footer, "targets.device_fnorm_pct"));
