@@ -5,9 +5,9 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <dirent.h>
-#include <sys/file.h>
 #include "jankscope/source.h"
 #include "kernel/hides_init.h"
+#include "kernel/net_locks.h"
 #include "kernel/net_rig.h"
 #include "kernel/net_traffic.h"
 #include "kernel/truth/net_truth.h"
@@ -72,6 +72,7 @@ struct bench {
 	bool final;               /* no sample follows the next one */
 	uint64_t neighbours_lost; /* when it came up */
 	struct init_watch init;
+	int machine; /* the lock of bench_alone() */
 	/* An emulated machine: a tenth of the traffic, so that the test ends in a minute. */
 	bool slow;
 };
@@ -417,22 +418,6 @@ static inline void show_elsewhere(const char *who, const struct measured *measur
 		 counter_list_get(&measured->lost, "net_missed_runs"));
 }
 
-/* What has no uid is in one sum for the whole machine: exact checks of it exclude each other. */
-static inline int bench_lock(void)
-{
-	int fd = open("/tmp/jankscope-test-net.lock", O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-
-	if (fd >= 0)
-		flock(fd, LOCK_EX);
-	return fd;
-}
-
-static inline void bench_unlock(int fd)
-{
-	if (fd >= 0)
-		close(fd);
-}
-
 static inline int quiet(enum libbpf_print_level level, const char *format, va_list args)
 {
 	return 0;
@@ -491,6 +476,7 @@ static inline bool bench_up(struct bench *bench, const char *name)
 	int fd;
 
 	net_run();
+	bench->machine = machine_lock();
 	bench->neighbours_lost = neighbours_lost();
 	if (!getenv("LIBBPF_TALK"))
 		libbpf_set_print(quiet);
@@ -533,6 +519,7 @@ static inline void bench_down(struct bench *bench)
 	unwatch_init(&bench->init);
 	net_truth_bpf__destroy(bench->truth);
 	rig_down(&bench->rig);
+	bench_unlock(bench->machine);
 }
 
 /* A whole test: its loads with each twin of the programs. The result of main. */

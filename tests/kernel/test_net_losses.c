@@ -171,16 +171,18 @@ static void test_headers_unreadable(struct bench *bench)
 {
 	static const struct net_case ring = {"", headers_in_fragments};
 	const struct net_options options = {0};
-	int status, lock;
+	int status;
 
+	/* Each recorder of the machine counts these packets as lost. */
+	bench_alone(bench->machine);
 	if (start(bench, &options)) {
 		tap_ok(false, "headers in page fragments: opens");
 		stop(bench);
+		bench_beside_others(bench->machine);
 		return;
 	}
-	lock = bench_lock();
 	status = run_case(bench, &ring, 0, 0);
-	bench_unlock(lock);
+	bench_beside_others(bench->machine);
 	tap_ok(!status && counter_list_get(&bench->measured.lost, "net_header_unreadable") == 10 &&
 		       counter_list_get(&bench->measured.lost, "net_lost_bytes") >= 1280,
 	       "headers in page fragments: 10 of 10 received packets counted as lost (%lu)",

@@ -293,6 +293,7 @@ int main(int argc, char **argv)
 	struct bench bench = {0};
 
 	if (bench_up(&bench, "net scale")) {
+		bench_alone(bench.machine);
 		setns(bench.rig.ns[RIG_DEVICE], CLONE_NEWNET);
 		rig_write("/proc/sys/net/ipv4/ip_local_port_range", "1024 65535");
 		setns(bench.rig.home, CLONE_NEWNET);
