@@ -15,6 +15,7 @@ struct odd {
 	const struct rig *rig;
 	uid_t device, peer;
 	int family;
+	const atomic_int *samples; /* counts read-outs */
 };
 
 static const char *address_of(const struct odd *odd, enum rig_place place)
@@ -25,7 +26,8 @@ static const char *address_of(const struct odd *odd, enum rig_place place)
 }
 
 /* Bound in that namespace, and owned by that uid; the caller is root and ends in the namespace. */
-static int open_in(const struct odd *odd, enum rig_place place, int type, uid_t uid, uint16_t port)
+static int open_protocol(const struct odd *odd, enum rig_place place, int type, int protocol,
+			 uid_t uid, uint16_t port)
 {
 	struct sockaddr_storage own;
 	const char *address = address_of(odd, place);
@@ -33,13 +35,18 @@ static int open_in(const struct odd *odd, enum rig_place place, int type, uid_t 
 
 	if (setns(odd->rig->ns[place], CLONE_NEWNET))
 		return -1;
-	fd = socket(odd->family, type, 0);
+	fd = socket(odd->family, type, protocol);
 	traffic_timeout(fd, 5);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (fchown(fd, uid, (gid_t)-1) ||
 	    bind(fd, (void *)&own, traffic_address(&own, odd->family, address, port)))
 		return -1;
 	return fd;
+}
+
+static int open_in(const struct odd *odd, enum rig_place place, int type, uid_t uid, uint16_t port)
+{
+	return open_protocol(odd, place, type, 0, uid, port);
 }
 
 static int point(int fd, const struct odd *odd, const char *address, uint16_t port)
@@ -93,6 +100,32 @@ static int udp_moves(const void *arg, int ready)
 	return bound < 0 || send_round(sender, odd, DEVICE_PORT) ||
 	       setsockopt(bound, SOL_SOCKET, SO_BINDTODEVICE, "us0", 4) ||
 	       send_round(sender, odd, DEVICE_PORT);
+}
+
+/* ---- UDP-Lite, whose ports are not those of UDP: a uid has the one, another uid the other ---- */
+#define LITE_PORT   7404
+#define LITE_ROUNDS 3 /* read-outs until a dump was asked for and its answer was heard */
+
+static int udp_lite(const void *arg, int ready)
+{
+	const struct odd *odd = arg;
+	int lite =
+		open_protocol(odd, RIG_DEVICE, SOCK_DGRAM, IPPROTO_UDPLITE, odd->device, LITE_PORT);
+	int beside = open_in(odd, RIG_DEVICE, SOCK_DGRAM, odd->device + 1, LITE_PORT);
+	int sender =
+		open_protocol(odd, RIG_PEER, SOCK_DGRAM, IPPROTO_UDPLITE, odd->peer, SENDER_PORT);
+	int udp_sender = open_in(odd, RIG_PEER, SOCK_DGRAM, odd->peer, SENDER_PORT);
+	int now = atomic_load(odd->samples);
+
+	if (lite < 0 || sender < 0)
+		return 77;
+	if (beside < 0 || send_round(sender, odd, LITE_PORT) ||
+	    send_round(sender, odd, LITE_PORT) || send_round(udp_sender, odd, LITE_PORT))
+		return 1;
+	/* Nothing but a dump tells whose the one is, so that it must be there for a dump. */
+	while (atomic_load(odd->samples) - now < LITE_ROUNDS)
+		usleep(1000);
+	return 0;
 }
 
 /* ---- packets made by hand ---- */
@@ -350,8 +383,11 @@ static int tcp_crossed(const void *arg, int ready)
 static int run_odd(const struct bench *bench, const struct net_case *net_case, uid_t device,
 		   uid_t peer, rig_fn fn)
 {
-	struct odd odd = {
-		.rig = &bench->rig, .device = device, .peer = peer, .family = net_case->family};
+	struct odd odd = {.rig = &bench->rig,
+			  .device = device,
+			  .peer = peer,
+			  .family = net_case->family,
+			  .samples = &bench->shared->samples};
 
 	return rig_wait(rig_spawn(&bench->rig, RIG_DEVICE, 0, fn, &odd, NULL));
 }
@@ -360,6 +396,12 @@ static int run_moves(const struct bench *bench, const struct net_case *net_case,
 		     uid_t peer)
 {
 	return run_odd(bench, net_case, device, peer, udp_moves);
+}
+
+static int run_lite(const struct bench *bench, const struct net_case *net_case, uid_t device,
+		    uid_t peer)
+{
+	return run_odd(bench, net_case, device, peer, udp_lite);
 }
 
 static int run_pieces(const struct bench *bench, const struct net_case *net_case, uid_t device,
@@ -396,6 +438,8 @@ static const struct {
 	{{"UDP that changes its remote end, IPv6", run_moves, AF_INET6},
 	 {"the one that connects", "the one beside it", "the one that moves",
 	  "the one on a device"}},
+	{{"UDP-Lite", run_lite, AF_INET}, {"its receiver", "who has the same port of UDP"}},
+	{{"UDP-Lite, IPv6", run_lite, AF_INET6}, {"its receiver", "who has the same port of UDP"}},
 	{{"fragments in any order", run_pieces, AF_INET}, {"the receiver"}},
 	{{"fragments in any order, IPv6", run_pieces, AF_INET6}, {"the receiver"}},
 	{{"1 to 8 extension headers", run_options, AF_INET6}, {"the receiver"}},

@@ -233,6 +233,12 @@ static int dump_namespace(struct net_diag *diag, const struct net_diag_request *
 			err = dump_sockets(diag, netns, families[i], IPPROTO_TCP);
 		if (!err && request->udp)
 			err = dump_sockets(diag, netns, families[i], IPPROTO_UDP);
+		/* -ENOENT: this kernel has no UDP-Lite, so that nobody has such a socket. */
+		if (!err && request->udplite) {
+			err = dump_sockets(diag, netns, families[i], IPPROTO_UDPLITE);
+			if (err == -ENOENT)
+				err = 0;
+		}
 	}
 	return err;
 }

@@ -11,7 +11,7 @@
  * process border as they are: fixed width, padded by hand. */
 struct net_diag_socket {
 	uint64_t netns;
-	uint8_t protocol; /* IPPROTO_TCP, IPPROTO_UDP */
+	uint8_t protocol; /* IPPROTO_TCP, IPPROTO_UDP, IPPROTO_UDPLITE */
 	uint8_t state;    /* TCP_ESTABLISHED ... as in the kernel, for UDP too */
 	uint8_t ipv6, v6only;
 	uint16_t local_port, remote_port;
@@ -53,7 +53,7 @@ struct net_diag_request {
 	const uint64_t *namespaces; /* NULL: all that can be found */
 	size_t namespace_count;
 	bool by_cookie; /* namespaces are cookies (net_diag_has_cookies), else inode numbers */
-	bool tcp, udp;
+	bool tcp, udp, udplite;
 };
 
 /* The kernel tells the cookie of a namespace (e8b9eab99232, 5.14). */

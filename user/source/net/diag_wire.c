@@ -121,7 +121,8 @@ int net_diag_serve(const struct net_diag_request_wire *wire, size_t length, int 
 		.namespace_count = wire->namespace_count,
 		.by_cookie = wire->flags & NET_DIAG_WIRE_BY_COOKIE,
 		.tcp = wire->flags & NET_DIAG_WIRE_TCP,
-		.udp = wire->flags & NET_DIAG_WIRE_UDP};
+		.udp = wire->flags & NET_DIAG_WIRE_UDP,
+		.udplite = wire->flags & NET_DIAG_WIRE_UDPLITE};
 	err = net_diag_read(&diag, &request);
 	if (!err)
 		err = write_blob(&diag, memfd);

@@ -10,6 +10,7 @@
 #define NET_DIAG_WIRE_UDP       2u
 #define NET_DIAG_WIRE_BY_COOKIE 4u
 #define NET_DIAG_WIRE_ALL       8u /* all namespaces that can be found */
+#define NET_DIAG_WIRE_UDPLITE   16u
 
 struct net_diag_request_wire {
 	uint32_t flags;

@@ -10,9 +10,7 @@ static struct net_diag_query query_of(const struct net_flows *flows, const struc
 {
 	struct net_diag_query query = {.netns = dump_netns(key->flow.netns, flows->maps.by_cookie),
 				       .ipv6 = key->ipv6,
-				       .protocol = key->flow.protocol == IPPROTO_UDPLITE
-							   ? IPPROTO_UDP
-							   : key->flow.protocol,
+				       .protocol = key->flow.protocol,
 				       .local_port = key->flow.local_port,
 				       .remote_port = key->flow.remote_port};
 
@@ -52,8 +50,10 @@ static void want_flow(const struct net_flows *flows, struct net_diag_request_wir
 			sockets = true;
 	if (sockets && one->key.flow.protocol == IPPROTO_TCP)
 		request->flags |= NET_DIAG_WIRE_TCP;
-	else if (sockets && has_socket_table(one->key.flow.protocol))
+	else if (sockets && one->key.flow.protocol == IPPROTO_UDP)
 		request->flags |= NET_DIAG_WIRE_UDP;
+	else if (sockets && one->key.flow.protocol == IPPROTO_UDPLITE)
+		request->flags |= NET_DIAG_WIRE_UDPLITE;
 	want(request, dump_netns(one->key.flow.netns, flows->maps.by_cookie));
 }
 
