@@ -113,7 +113,11 @@ class App:
         elif cause == "stopped":
             print(json.dumps("I stop"), flush=True)
             os.kill(os.getpid(), signal.SIGSTOP)
-        ready = self.render.draw(25 * MS if cause == "render_cpu" else 0)
+        if cause == "replaced":
+            self.render.draw(MS)
+            self.render.end()
+            self.render = Render()
+        ready = self.render.draw(25 * MS if cause in ("render_cpu", "replaced") else 0)
         return {"cause": cause, "begin": begin, "end": ready, "ran": time.thread_time_ns() - ran}
 
     def do(self, word, *rest):
@@ -312,6 +316,8 @@ def main():
     time.sleep(0.7)
     old.do("drop")
     of["old"] += old.frames("render_cpu", "lock")
+    # the one that was recorded ends amid the frame, and one that is born in it goes on
+    of["new"] += old.frames("replaced")
     frames = [f for group in of.values() for f in group]
     recorder.show(frames, named=False)
     late = {f["token"]: f for f in frames if f["late_ns"] and f["name"] != other.name}

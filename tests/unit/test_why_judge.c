@@ -237,6 +237,21 @@ Test(why_judge, gpu_behind_the_queued_buffer)
 	judge(&rig, JANK_CAUSE_GPU, JANK_CAUSE_UNKNOWN);
 }
 
+/* What it did after its last run is not known: whether it queued a buffer is not, either. */
+Test(why_judge, a_render_thread_that_ends_amid_the_frame_waits_for_no_gpu)
+{
+	struct rig rig;
+
+	begin(&rig, 330, 160);
+	runs(&rig, T_MAIN, 30);
+	sleeps(&rig, T_MAIN, 400, LOOPER_REASON_POLL, 0);
+	draws(&rig, 30, 60);
+	judge(&rig, JANK_CAUSE_UNKNOWN, JANK_CAUSE_UNKNOWN);
+	/* but where the source tells that it was queued */
+	rig.frame.queued_ns = 50 * UNIT;
+	judge(&rig, JANK_CAUSE_GPU, JANK_CAUSE_UNKNOWN);
+}
+
 /* While the GPU is at work the next frame is made: neither of its threads' work is this one's. */
 Test(why_judge, the_next_frame_is_drawn_while_the_gpu_is_late)
 {

@@ -5,6 +5,7 @@
 
 #include "jankscope/timeline.h"
 #include "why/cast.h"
+#include "why/handover.h"
 
 #define MAX_TIME_NS (1ll << 61) /* differences of two of them fit */
 
@@ -166,104 +167,20 @@ static void blame(struct trial *trial, size_t index, int64_t from_ns, int64_t to
 	}
 }
 
-static bool sleeps_in_looper(const struct spell *spell)
-{
-	return spell->state == SPELL_SLEEPING && spell->reason == SPELL_REASON_LOOPER;
-}
-
-/* When the thread has nothing more to do, behind from_ns; INT64_MAX: that is not seen. */
-static int64_t idle_at(const struct why_thread *thread, int64_t from_ns)
-{
-	for (size_t i = 0; i < thread->spell_count; i++)
-		if (sleeps_in_looper(&thread->spells[i]) && thread->spells[i].begin_ns > from_ns)
-			return thread->spells[i].begin_ns;
-	return INT64_MAX;
-}
-
-/* The end of a sleep of this thread in [from_ns, to_ns) that the other one ended: the last that is
- * not behind limit_ns, else the first. INT64_MAX: none. */
-static int64_t woken_at(const struct why_thread *thread, int32_t by, int64_t from_ns, int64_t to_ns,
-			int64_t limit_ns)
-{
-	int64_t at_ns = INT64_MAX;
-
-	for (size_t i = 0; i < thread->spell_count; i++) {
-		const struct spell *spell = &thread->spells[i];
-
-		if (spell->state != SPELL_SLEEPING || spell->end_ns < from_ns ||
-		    spell->end_ns >= to_ns || !by || spell->other.tid != by)
-			continue;
-		if (at_ns != INT64_MAX && spell->end_ns > limit_ns)
-			break;
-		at_ns = spell->end_ns;
-	}
-	return at_ns;
-}
-
-/* When the main thread gave the frame away: its last wake-up of the RenderThread before it went
- * back to its looper (a doFrame may ask that thread for other things before), or the first one
- * where it did not go back. A RenderThread that draws the frame before is not woken: then it is
- * when that one let it go on (syncFrameState). If none is told, the first run of that one. */
-static int64_t handed_at(const struct trial *trial, int64_t from_ns, int64_t to_ns)
+/* Behind the buffer was queued. Where only the spells say that it was, one that ended there, or of
+ * which nothing is known from there on, may have queued none. */
+static void blame_gpu(struct trial *trial, int64_t from_ns, int64_t to_ns)
 {
 	const struct why_frame *frame = trial->frame;
-	const struct why_thread *render, *main = &frame->threads[trial->main];
-	int64_t run_ns = to_ns, idle_ns, limit_ns, woken_ns, synced_ns;
+	struct evidence *gpu = &trial->of[JANK_CAUSE_GPU];
+	int64_t unseen_ns = 0;
 
-	if (known(frame->handed_ns))
-		return frame->handed_ns < from_ns ? from_ns
-		       : frame->handed_ns > to_ns ? to_ns
-						  : frame->handed_ns;
-	if (trial->render == WHY_NONE)
-		return to_ns;
-	render = &frame->threads[trial->render];
-	idle_ns = idle_at(main, from_ns);
-	limit_ns = idle_ns < to_ns ? idle_ns : from_ns;
-	woken_ns = woken_at(render, main->tid, from_ns, to_ns, limit_ns);
-	synced_ns = woken_at(main, render->tid, from_ns, to_ns, limit_ns);
-	if (woken_ns > idle_ns && synced_ns < idle_ns)
-		return synced_ns;
-	if (woken_ns != INT64_MAX)
-		return woken_ns;
-	if (synced_ns != INT64_MAX)
-		return synced_ns;
-	for (size_t i = 0; i < render->spell_count; i++) {
-		const struct spell *spell = &render->spells[i];
-
-		if (spell->state == SPELL_RUNNING && spell->begin_ns >= from_ns &&
-		    spell->begin_ns < run_ns)
-			run_ns = spell->begin_ns;
-	}
-	return run_ns;
-}
-
-/* When the RenderThread queued the buffer: when it went back to its looper (behind that it may draw
- * the next frame); where nobody tells loopers apart, the end of its last run. What comes behind is
- * the GPU's. */
-static int64_t queued_at(const struct trial *trial, int64_t handed_ns, int64_t to_ns)
-{
-	const struct why_frame *frame = trial->frame;
-	const struct why_thread *render;
-	int64_t last_ns = to_ns, idle_ns;
-
-	if (known(frame->queued_ns))
-		return frame->queued_ns < handed_ns ? handed_ns
-		       : frame->queued_ns > to_ns   ? to_ns
-						    : frame->queued_ns;
-	if (trial->render == WHY_NONE)
-		return to_ns;
-	render = &frame->threads[trial->render];
-	idle_ns = idle_at(render, handed_ns);
-	if (idle_ns != INT64_MAX || idle_at(render, INT64_MIN) != INT64_MAX)
-		return idle_ns < to_ns ? idle_ns : to_ns;
-	for (size_t i = 0; i < render->spell_count; i++) {
-		const struct spell *spell = &render->spells[i];
-
-		if (spell->state == SPELL_RUNNING && spell->begin_ns < to_ns &&
-		    spell->end_ns > handed_ns)
-			last_ns = spell->end_ns < to_ns ? spell->end_ns : to_ns;
-	}
-	return last_ns;
+	if (!known(frame->queued_ns) && trial->render != WHY_NONE)
+		unseen_ns = why_unseen(&frame->threads[trial->render], from_ns, to_ns);
+	trial->unseen_ns += unseen_ns;
+	gpu->ns += to_ns - from_ns - unseen_ns;
+	if (gpu->thread == WHY_NONE)
+		gpu->thread = trial->render;
 }
 
 /* The app's part: main thread, RenderThread, GPU, one behind the other. */
@@ -277,21 +194,16 @@ static void try_app(struct trial *trial, int64_t from_ns, int64_t to_ns)
 		return;
 	}
 	start_ns = start_ns < from_ns ? from_ns : start_ns > to_ns ? to_ns : start_ns;
-	handed_ns = handed_at(trial, start_ns, to_ns);
-	queued_ns = queued_at(trial, handed_ns, to_ns);
+	handed_ns = why_handed(frame, trial->main, trial->render, start_ns, to_ns);
+	queued_ns = why_queued(frame, trial->render, handed_ns, to_ns);
 	blame(trial, trial->main, from_ns, start_ns, false);
 	blame(trial, trial->main, start_ns, handed_ns, true);
 	if (trial->render != WHY_NONE)
 		blame(trial, trial->render, handed_ns, queued_ns, false);
 	else
 		trial->unseen_ns += queued_ns - handed_ns;
-	if (queued_ns < to_ns) {
-		struct evidence *gpu = &trial->of[JANK_CAUSE_GPU];
-
-		gpu->ns += to_ns - queued_ns;
-		if (gpu->thread == WHY_NONE)
-			gpu->thread = trial->render;
-	}
+	if (queued_ns < to_ns)
+		blame_gpu(trial, queued_ns, to_ns);
 }
 
 /* Weights of the app's causes: a wait counts in full, work only beyond half of what the frame was
