@@ -89,7 +89,7 @@ static void judge(struct rig *rig, enum jank_cause first, enum jank_cause second
 		     why_cause_words(rig->verdict.first.cause), why_cause_words(first));
 	cr_expect_eq(rig->verdict.second.cause, second, "second: %s, and not %s",
 		     why_cause_words(rig->verdict.second.cause), why_cause_words(second));
-	cr_expect(rig->verdict.confidence >= 0 && rig->verdict.confidence <= 1.0000001);
+	cr_expect(rig->verdict.confidence >= 0 && rig->verdict.confidence <= 1);
 	cr_expect_leq(rig->verdict.first.ns + rig->verdict.second.ns, rig->verdict.late_ns);
 }
 
@@ -526,6 +526,44 @@ Test(why_judge, late)
 	cr_expect_eq(why_late(&rig.frame), 0);
 	begin(&rig, 300, -20);
 	cr_expect_eq(why_late(&rig.frame), 0);
+}
+
+/* The app was in time, and nothing says by how much the frame was late. */
+Test(why_judge, dropped_by_the_display)
+{
+	struct rig rig;
+
+	begin(&rig, 150, 0);
+	runs(&rig, T_MAIN, 140);
+	draws(&rig, 140, 150);
+	rig.frame.dropped = true;
+	rig.frame.jank = JANK_SF_CPU;
+	judge(&rig, JANK_CAUSE_SURFACEFLINGER, JANK_CAUSE_UNKNOWN);
+	cr_expect_eq(rig.verdict.late_ns, 0);
+	cr_expect_eq(rig.verdict.confidence, 1);
+	rig.frame.jank = JANK_DISPLAY_HAL;
+	judge(&rig, JANK_CAUSE_HWC, JANK_CAUSE_UNKNOWN);
+	/* nobody says who it was */
+	rig.frame.jank = 0;
+	judge(&rig, JANK_CAUSE_UNKNOWN, JANK_CAUSE_UNKNOWN);
+	/* by SurfaceFlinger's reckoning it was the app */
+	rig.frame.jank = JANK_APP_DEADLINE;
+	judge(&rig, JANK_CAUSE_MAIN_CPU, JANK_CAUSE_UNKNOWN);
+}
+
+/* More nanoseconds than a double can tell. */
+Test(why_judge, a_delay_of_decades)
+{
+	struct rig rig;
+
+	begin(&rig, 300, 160);
+	runs(&rig, T_MAIN, 280);
+	draws(&rig, 280, 300);
+	rig.frame.jank = JANK_BUFFER_STUFFING;
+	for (int64_t late_ns = (1ll << 60) + 1; late_ns < (1ll << 60) + 600; late_ns += 101) {
+		rig.frame.present_ns = rig.frame.predicted_ns + late_ns;
+		judge(&rig, JANK_CAUSE_STUFFING, JANK_CAUSE_UNKNOWN);
+	}
 }
 
 /* Times that no device has. */

@@ -276,11 +276,13 @@ static enum jank_cause display_cause(const struct trial *trial)
 	return sf_ns ? JANK_CAUSE_SURFACEFLINGER : JANK_CAUSE_UNKNOWN;
 }
 
-static struct why_part part_of(const struct trial *trial, int cause, double ns)
+/* left_ns: of the delay; beyond 2^53 a double tells it to some 100 ns only. */
+static struct why_part part_of(const struct trial *trial, int cause, double ns, int64_t left_ns)
 {
 	const struct evidence *evidence = &trial->of[cause];
-	struct why_part part = {
-		.cause = (enum jank_cause)cause, .ns = (int64_t)ns, .thread = evidence->thread};
+	struct why_part part = {.cause = (enum jank_cause)cause,
+				.ns = (int64_t)ns < left_ns ? (int64_t)ns : left_ns,
+				.thread = evidence->thread};
 	int64_t most_ns = 0;
 
 	for (size_t i = 0; i < evidence->who.count; i++) {
@@ -311,12 +313,15 @@ static void choose(const struct trial *trial, const double weights[JANK_CAUSES],
 	/* what is not known outweighs all that is */
 	if (!first || weights[JANK_CAUSE_UNKNOWN] > weights[first])
 		return;
-	verdict->first = part_of(trial, first, late * weights[first] / sum);
 	verdict->confidence = weights[first] / sum;
+	verdict->first = part_of(trial, first, late * weights[first] / sum, verdict->late_ns);
 	if (second && weights[second] * 3 > sum) {
-		verdict->second = part_of(trial, second, late * weights[second] / sum);
+		verdict->second = part_of(trial, second, late * weights[second] / sum,
+					  verdict->late_ns - verdict->first.ns);
 		verdict->confidence += weights[second] / sum;
 	}
+	if (verdict->confidence > 1)
+		verdict->confidence = 1;
 }
 
 /* What the app overran has cost the time until the display's frame that took its buffer was to be
@@ -326,6 +331,7 @@ static void share_with_display(struct trial *trial, int64_t over_ns, double weig
 {
 	const struct why_frame *frame = trial->frame;
 	int64_t from_ns = frame->actual_end_ns, to_ns = verdict->window_end_ns, cost_ns = over_ns;
+	int64_t rest_ns;
 	double sum = 0;
 
 	if (over_ns > 0 && known(frame->compose_due_ns))
@@ -342,8 +348,12 @@ static void share_with_display(struct trial *trial, int64_t over_ns, double weig
 		to_ns = clamp(frame->present_ns);
 	try_display(trial, from_ns < verdict->window_start_ns ? verdict->window_start_ns : from_ns,
 		    to_ns);
-	if (verdict->late_ns > cost_ns)
-		weights[display_cause(trial)] += (double)(verdict->late_ns - cost_ns);
+	rest_ns = verdict->late_ns - cost_ns;
+	/* One that the display dropped, and for which the app was in time, is late by no time. */
+	if (frame->dropped && !over_ns && known(frame->expected_end_ns))
+		rest_ns = 1;
+	if (rest_ns > 0)
+		weights[display_cause(trial)] += (double)rest_ns;
 }
 
 static void judge(struct trial *trial, struct why_verdict *verdict)
@@ -351,12 +361,12 @@ static void judge(struct trial *trial, struct why_verdict *verdict)
 	const struct why_frame *frame = trial->frame;
 	double weights[JANK_CAUSES] = {0};
 	int64_t end_ns = frame->actual_end_ns, over_ns = 0;
-	bool app = frame->dropped || !known(frame->expected_end_ns);
-	bool display = (frame->jank & SF_JANK) || !app;
+	bool app = !known(frame->expected_end_ns), display;
 
-	if (known(frame->expected_end_ns))
+	if (!app && end_ns > clamp(frame->expected_end_ns))
 		over_ns = clamp(end_ns) - clamp(frame->expected_end_ns);
-	app |= over_ns > 0;
+	app |= over_ns > 0 || (frame->dropped && (frame->jank & JANK_APP_DEADLINE));
+	display = (frame->jank & SF_JANK) || !app;
 	/* its buffers wait one behind the other since an earlier frame was late */
 	if ((frame->jank & JANK_BUFFER_STUFFING) && !(frame->jank & JANK_APP_DEADLINE)) {
 		weights[JANK_CAUSE_STUFFING] = 1;
@@ -369,7 +379,7 @@ static void judge(struct trial *trial, struct why_verdict *verdict)
 		weigh_app(trial, weights);
 	if (!display || (app && !(frame->jank & SF_JANK)))
 		goto out;
-	share_with_display(trial, app ? over_ns : 0, weights, verdict);
+	share_with_display(trial, over_ns, weights, verdict);
 out:
 	choose(trial, weights, verdict);
 }
