@@ -193,7 +193,7 @@ def rows_of(frames, display, first):
 
 
 class Recorder:
-    def __init__(self, *args):
+    def __init__(self, *args, inside=()):
         sys.path.insert(0, os.path.join(HERE, "..", "trace"))
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         folder, self.told = self.folder.name, 0
@@ -202,8 +202,9 @@ class Recorder:
         with open(folder + "/bin/perfetto", "w") as file:
             file.write(CHUNK)
         os.chmod(folder + "/bin/perfetto", 0o755)
-        self.process = subprocess.Popen([os.environ["BUILD"] + "/jankscope", "record", "--frames", "perfetto", "-i", "60s", "-o", self.path,
-                                         "--max-lost", "100", *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        self.process = subprocess.Popen([*inside, os.environ["BUILD"] + "/jankscope", "record", "--frames", "perfetto", "-i", "60s", "-o",
+                                         self.path, "--max-lost", "100", *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True,
                                         env={**os.environ, "PATH": folder + "/bin:" + os.environ["PATH"], "ODD_TRACE": self.trace})
         self.began = time.monotonic()
         until = self.began + 30

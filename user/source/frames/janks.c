@@ -8,22 +8,18 @@
 #include "source/flight/flight.h"
 #include "source/frames/suspends.h"
 #include "source/frames/untold.h"
+#include "source/frames/window.h"
 #include "util/clock.h"
 #include "why/tell.h"
 
-#define MAX_CAST    32         /* threads of a frame */
-#define FEW_SPELLS  256        /* room of a thread at first */
-#define MOST_SPELLS (1u << 14) /* and at last: 1 MiB */
+#define MAX_CAST    32   /* threads of a frame */
 #define MOST_FRAMES 1024 /* that are judged at a time, each second: 8 apps of 120 Hz, all late */
 
 struct frames_janks {
 	const struct source_context *context;
 	struct source *flight;
 	struct frames_untold *untold;
-	struct room {
-		struct spell *spells;
-		size_t size;
-	} rooms[MAX_CAST]; /* of the threads of the frame that is judged */
+	struct frames_room rooms[MAX_CAST]; /* of the threads of the frame that is judged */
 	struct why_thread threads[MAX_CAST];
 	size_t count;
 	uint64_t judged, left_out;
@@ -89,54 +85,15 @@ static enum jank_role role_of(enum flight_role role)
 	return roles[role];
 }
 
-/* A window of CLOCK_BOOTTIME, and what CLOCK_MONOTONIC is behind it then. */
-struct window {
-	uint64_t from_ns, to_ns, apart_ns, error_ns;
-};
-
 static bool has_window(struct frames_janks *janks, int64_t from_ns, int64_t to_ns,
-		       struct window *window)
+		       struct frames_window *window)
 {
 	look_at_clocks(janks);
 	if (from_ns <= 0 || to_ns <= from_ns)
 		return false;
-	*window = (struct window){.from_ns = (uint64_t)from_ns, .to_ns = (uint64_t)to_ns};
-	window->apart_ns = suspends_between(&janks->suspends, window->from_ns, window->to_ns,
-					    &window->error_ns);
-	return window->from_ns > window->apart_ns;
-}
-
-/* The spells of the n-th recorded thread in the window, told in CLOCK_BOOTTIME. What cannot be had
- * is not known: no spells. 0 or -ENOMEM. */
-static int read_spells(struct frames_janks *janks, size_t n, const struct window *window,
-		       struct room *room, size_t *count)
-{
-	size_t size = room->size ? room->size : FEW_SPELLS;
-	int err;
-
-	for (;; size *= 4) {
-		if (size > room->size) {
-			struct spell *more =
-				reallocarray(room->spells, size, sizeof(*room->spells));
-
-			if (!more)
-				return -ENOMEM;
-			room->spells = more;
-			room->size = size;
-		}
-		err = flight_source_spells(janks->flight, n, window->from_ns - window->apart_ns,
-					   window->to_ns - window->apart_ns, room->spells,
-					   room->size, count);
-		if (err != -E2BIG || size >= MOST_SPELLS)
-			break;
-	}
-	if (err)
-		*count = 0;
-	for (size_t i = 0; i < *count; i++) {
-		room->spells[i].begin_ns += (int64_t)window->apart_ns;
-		room->spells[i].end_ns += (int64_t)window->apart_ns;
-	}
-	return err == -ENOMEM ? err : 0;
+	*window = (struct frames_window){.from_ns = (uint64_t)from_ns, .to_ns = (uint64_t)to_ns};
+	window->suspends = suspends_between(&janks->suspends, window->from_ns, window->to_ns);
+	return true;
 }
 
 /* In which order the threads of a late frame get a place in its record: 0 the main thread and the
@@ -149,11 +106,10 @@ static unsigned rank_of(enum flight_role role)
 }
 
 static int add_thread(struct frames_janks *janks, size_t n, const struct flight_watched *watched,
-		      const char *process, const struct window *window)
+		      const char *process, const struct frames_window *window)
 {
-	struct room *room = &janks->rooms[janks->count];
-	size_t count = 0;
-	int err = read_spells(janks, n, window, room, &count);
+	struct frames_room *room = &janks->rooms[janks->count];
+	int err = frames_window_read(window, janks->flight, n, room);
 
 	janks->threads[janks->count] = (struct why_thread){
 		.tid = watched->tid,
@@ -161,7 +117,7 @@ static int add_thread(struct frames_janks *janks, size_t n, const struct flight_
 		.process = process,
 		.role = role_of(watched->role),
 		.spells = room->spells,
-		.spell_count = count,
+		.spell_count = room->count,
 	};
 	memcpy(janks->threads[janks->count++].comm, watched->comm, sizeof(watched->comm));
 	return err;
@@ -169,7 +125,7 @@ static int add_thread(struct frames_janks *janks, size_t n, const struct flight_
 
 /* The app's threads, and those of the display; left_over: that found no room. */
 static int gather(struct frames_janks *janks, const struct timeline_late *late, const char *process,
-		  const struct window *window, size_t *left_over)
+		  const struct frames_window *window, size_t *left_over)
 {
 	struct flight_watched watched;
 	int err = 0;
@@ -201,8 +157,11 @@ static int64_t later(int64_t a, int64_t b)
 	return b != TIMELINE_NONE && b > a ? b : a;
 }
 
-static const char *why_missing(const struct frames_janks *janks)
+static const char *why_missing(const struct frames_janks *janks,
+			       const struct suspends_span *suspends)
 {
+	if (suspends->before_ns != suspends->after_ns)
+		return "the machine was suspended about then";
 	return janks->flight->state == SOURCE_ABSENT && janks->flight->reason[0]
 		       ? janks->flight->reason
 		       : "the flight recorder has nothing of that time";
@@ -228,7 +187,7 @@ int frames_janks_take(struct frames_janks *janks, const struct layer *layer, con
 	};
 	int64_t from_ns = earlier(late->start_ns, late->expected_start_ns);
 	int64_t to_ns = later(late->end_ns, late->present_ns);
-	struct window window;
+	struct frames_window window = {0};
 	char jank_type[512];
 	struct record_jank jank = {
 		.pid = late->pid,
@@ -253,14 +212,14 @@ int frames_janks_take(struct frames_janks *janks, const struct layer *layer, con
 	}
 	janks->count = 0;
 	if (has_window(janks, from_ns, to_ns, &window)) {
-		frame.clock_error_ns = (int64_t)window.error_ns;
+		frame.clock_error_ns = (int64_t)window.suspends.error_ns;
 		err = gather(janks, late, process, &window, &left_over);
 		if (err)
 			return err;
 	}
 	frame.thread_count = janks->count;
 	why_judge(&frame, &verdict);
-	err = why_record_fill(&jank, &frame, &verdict, why_missing(janks));
+	err = why_record_fill(&jank, &frame, &verdict, why_missing(janks, &window.suspends));
 	if (!err && left_over)
 		err = counter_list_add(&jank.lost, "threads_over_limit", left_over);
 	if (!err)
@@ -277,19 +236,18 @@ void frames_janks_flush(struct frames_janks *janks)
 bool frames_janks_ledger(struct frames_janks *janks, pid_t pid, int64_t from_ns, int64_t to_ns,
 			 struct why_ledger *ledger)
 {
-	struct room *room = &janks->rooms[0];
+	struct frames_room *room = &janks->rooms[0];
 	struct flight_watched watched;
-	struct window window;
-	size_t count;
+	struct frames_window window;
 
-	if (!has_window(janks, from_ns, to_ns, &window) || window.error_ns)
+	if (!has_window(janks, from_ns, to_ns, &window) || window.suspends.error_ns)
 		return false;
 	for (size_t n = 0; flight_source_thread(janks->flight, n, &watched); n++) {
 		if (watched.pid != pid || watched.role != FLIGHT_ROLE_MAIN)
 			continue;
-		if (read_spells(janks, n, &window, room, &count))
+		if (frames_window_read(&window, janks->flight, n, room))
 			return false;
-		why_cut(room->spells, count, from_ns, to_ns, ledger);
+		why_cut(room->spells, room->count, from_ns, to_ns, ledger);
 		return !ledger->ns[SPELL_UNKNOWN];
 	}
 	return false;

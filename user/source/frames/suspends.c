@@ -31,21 +31,26 @@ void suspends_look(struct suspends *suspends, uint64_t apart_ns, uint64_t boot_n
 	suspends->look_boot_ns = boot_ns;
 }
 
-uint64_t suspends_between(const struct suspends *suspends, uint64_t from_ns, uint64_t to_ns,
-			  uint64_t *error_ns)
+struct suspends_span suspends_between(const struct suspends *suspends, uint64_t from_ns,
+				      uint64_t to_ns)
 {
-	uint64_t most_ns = suspends->apart_ns, least_ns;
+	struct suspends_span span = {.after_ns = suspends->apart_ns};
 	size_t n = suspends->count;
 
 	/* Suspends that were surely behind the end. */
 	while (n && to_ns <= suspends->items[n - 1].last_boot_ns)
-		most_ns = suspends->items[--n].before_ns;
-	least_ns = most_ns;
+		span.after_ns = suspends->items[--n].before_ns;
+	span.before_ns = span.after_ns;
 	/* And those that may have been after the begin. */
-	while (n && from_ns < suspends->items[n - 1].next_boot_ns)
-		least_ns = suspends->items[--n].before_ns;
-	*error_ns = most_ns - least_ns;
+	while (n && from_ns < suspends->items[n - 1].next_boot_ns) {
+		const struct suspend *suspend = &suspends->items[--n];
+
+		span.before_ns = suspend->before_ns;
+		span.from_boot_ns = suspend->last_boot_ns;
+		if (!span.until_boot_ns)
+			span.until_boot_ns = suspend->next_boot_ns;
+	}
 	if (!n && suspends->forgotten_ns && from_ns < suspends->items[0].next_boot_ns)
-		*error_ns += suspends->forgotten_ns;
-	return most_ns;
+		span.error_ns = suspends->forgotten_ns;
+	return span;
 }

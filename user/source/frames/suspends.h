@@ -23,7 +23,13 @@ struct suspends {
 
 /* What the clocks are apart at boot_ns, CLOCK_BOOTTIME; times never go back. */
 void suspends_look(struct suspends *suspends, uint64_t apart_ns, uint64_t boot_ns);
-/* What is to be taken off each time in [from_ns, to_ns) of CLOCK_BOOTTIME, and by how much that may
- * be wrong for some of them (0: it is right for all). */
-uint64_t suspends_between(const struct suspends *suspends, uint64_t from_ns, uint64_t to_ns,
-			  uint64_t *error_ns);
+/* What is to be taken off the times of a window of CLOCK_BOOTTIME: before_ns of those up to
+ * from_boot_ns, after_ns of those from until_boot_ns on; those between lie on either side of a
+ * suspend, or in it. Both are 0 where before_ns and after_ns are the same. */
+struct suspends_span {
+	uint64_t before_ns, after_ns;
+	uint64_t from_boot_ns, until_boot_ns;
+	uint64_t error_ns; /* by how much that may be wrong: suspends that are forgotten */
+};
+struct suspends_span suspends_between(const struct suspends *suspends, uint64_t from_ns,
+				      uint64_t to_ns);
