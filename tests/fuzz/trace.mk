@@ -3,7 +3,7 @@
 TRACE_FUZZ := container proto text html
 TRACE_FUZZ_BIN := $(TRACE_FUZZ:%=$(BUILD)/tests/fuzz/fuzz_trace_%)
 TRACE_FUZZ_SRC := tests/fuzz/fuzz_trace.c user/record/histogram.c user/compat/compat.c \
-	user/record/lists.c $(addprefix user/why/,cast.c cut.c judge.c tell.c) \
+	user/record/lists.c $(addprefix user/why/,cast.c cut.c handover.c judge.c tell.c) \
 	$(wildcard user/trace/*.c user/frames/*.c)
 FUZZ_SECONDS ?= 300
 
