@@ -150,6 +150,11 @@ def zombies(root):
             if read(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] == ["Z"]]
 
 
+def own_name(name):
+    """Two of these tests may run at a time."""
+    return f"{name}.{os.getpid()}"
+
+
 def app(name, *more):
     return start(f"{APPS}/fakeapp", "20125", name, *more)
 
@@ -363,14 +368,15 @@ def dying_targets():
     """The target dies while it is looked at: no error, no zombie, no descriptor that stays."""
     rounds = 1000 if FULL else 40
     random_ = random.Random(3)
-    run = Run(*QUICK, "-p", "qa.dying", "--block", "10ms", "--stack", "ptrace", "--wait", "60s", "-o", "dying.jsonl")
-    before, first, lived = {}, app("qa.dying", "block", "30"), {}
+    run = Run(*QUICK, "-p", own_name("qa.dying"), "--block", "10ms", "--stack", "ptrace", "--wait", "60s", "-o", "dying.jsonl")
+    before, first, lived = {}, app(own_name("qa.dying"), "block", "30"), {}
     begun = wait_until(has("dying.jsonl", '"target_start"'), 30)
     for turn in range(rounds):
-        target = start(f"{APPS}/fakeapp", "20125", "qa.dying", "block", "30", stdout=subprocess.PIPE)
+        target = start(f"{APPS}/fakeapp", "20125", own_name("qa.dying"), "block", "30", stdout=subprocess.PIPE)
         target.stdout.readline()  # it has its name
         target.stdout.close()
-        if turn == 8:
+        # Once what is kept of some targets is as much as it may be.
+        if turn == (rounds // 2 if FULL else 8):
             time.sleep(2)
             before = descriptors(run.pid)
         named = time.monotonic()
@@ -397,10 +403,11 @@ def dying_targets():
     # A shorter one may end before its name was read.
     untold = [f"{pid}: {seconds:.3f} s" for pid, seconds in lived.items() if seconds > 0.2 and pid not in starts]
     stops = rows[-1]["summary"]["captures"]["ptrace"]
+    unmet = rows[-1].get("late", {}).get("targets_unmet", 0)
     say(begun and alive and code == 0 and rows[-1]["type"] == "footer" and starts and
-        sorted(starts) == sorted(exits) and not untold and stops >= rounds // 3,
+        sorted(starts) == sorted(exits) and len(untold) <= unmet and stops >= rounds // 3,
         f"F8: {rounds} targets that die while they are looked at, {stops} stops: {len(starts)} seen, each end told",
-        alive, code, sorted(set(starts) ^ set(exits)), untold, stops, run.talk())
+        alive, code, sorted(set(starts) ^ set(exits)), untold, unmet, stops, run.talk())
     grown = {key: (before.get(key, 0), count) for key, count in after.items() if count > before.get(key, 0) + 8}
     say(flat and not left, "F8: descriptors are as before, no zombie is left", grown, left)
 
@@ -408,11 +415,11 @@ def dying_targets():
 def restarting_target():
     """Each death and birth is told within a second; what is told of a process is of its own life."""
     seconds = 600 if FULL else 6
-    run = Run(*QUICK, "-p", "qa.restarting", "--block", "10ms", "--wait", "60s", "-o", "restarting.jsonl")
+    run = Run(*QUICK, "-p", own_name("qa.restarting"), "--block", "10ms", "--wait", "60s", "-o", "restarting.jsonl")
     lives, until, late = [], None, 0
     while until is None or time.monotonic() < until:
         begin = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        child = app("qa.restarting", "block", "20")
+        child = app(own_name("qa.restarting"), "block", "20")
         time.sleep(0.2)
         if until is None:
             wait_until(has("restarting.jsonl", '"start"'), 20)
@@ -422,19 +429,23 @@ def restarting_target():
     time.sleep(1.2)
     code = run.end()
     rows = records("restarting.jsonl")
-    starts = {r["pid"]: r["t_boot_ns"] for r in rows if r.get("event") == "target_start"}
-    exits = {r["pid"]: r["t_boot_ns"] for r in rows if r.get("event") == "target_exit"}
-    missing = [pid for pid, _, _ in lives if pid not in starts or pid not in exits]
-    delays = [starts[pid] - begin for pid, begin, _ in lives[1:] if pid in starts] + \
-        [exits[pid] - end for pid, _, end in lives if pid in exits]
+    def told(event):
+        """When it was told of each life; a number comes again in ten minutes, but not in 100 ms."""
+        found = [next((r["t_boot_ns"] for r in rows if r.get("event") == event and r["pid"] == pid and
+                       begin - 1e8 <= r["start_boot_ns"] <= end + 1e8), 0) for pid, begin, end in lives]
+        return found, sum(map(bool, found))
+
+    (starts, started), (exits, ended) = told("target_start"), told("target_exit")
+    unmet = rows[-1].get("late", {}).get("targets_unmet", 0)
+    delays = [at - begin for at, (_, begin, _) in list(zip(starts, lives))[1:] if at] + \
+        [at - end for at, (_, _, end) in zip(exits, lives) if at]
     late = max(delays, default=0)
-    # Of the last life of a number: numbers come again in ten minutes.
     mixed = [r for r in rows if r["type"] == "block" and
              not any(pid == r["pid"] and begin - 1e8 <= r["start_boot_ns"] <= end + 1e8
                      for pid, begin, end in lives)]
-    say(code == 0 and not missing and len(starts) > seconds * 3,
-        f"F9: {len(lives)} restarts, every 200 ms: {len(starts)} starts and {len(exits)} ends told",
-        code, missing[:5], run.talk())
+    say(code == 0 and started == ended and len(lives) - started <= unmet and started > seconds * 3,
+        f"F9: {len(lives)} restarts, every 200 ms: {started} starts and {ended} ends told, {unmet} counted as unmet",
+        code, [pid for at, (pid, _, _) in zip(starts, lives) if not at][:5], run.talk())
     say(late < 1e9, f"F9: each is told within a second, the last after {late / 1e6:.0f} ms", late)
     blocks = sum(r["type"] == "block" for r in rows)
     say(blocks and not mixed, f"F9: each of {blocks} blocks is of the life that its process had", mixed[:2])
@@ -446,9 +457,9 @@ def same_pid():
     last = "/proc/sys/kernel/ns_last_pid"
     if not os.access(last, os.W_OK):
         return skip(name, f"{last} cannot be written")
-    run = Run(*QUICK, "-p", "qa.same.pid", "--wait", "60s", "-o", "target.jsonl")
+    run = Run(*QUICK, "-p", own_name("qa.same.pid"), "--wait", "60s", "-o", "target.jsonl")
     whole = Run(*QUICK, "-a", "--net", "off", "-o", "all.jsonl")
-    target = app("qa.same.pid")
+    target = app(own_name("qa.same.pid"))
     good = wait_until(has("target.jsonl", '"target_start"', f'"pid":{target.pid}')) and \
         wait_until(has("all.jsonl", f'"pid":{target.pid},'))
     time.sleep(0.5)
@@ -769,8 +780,8 @@ def no_memory():
         with open(f"{group}/cgroup.procs", "w") as file:
             file.write("0")
 
-    target = app("qa.memory")
-    started = subprocess.run([JS, "record", *QUICK[1:], "--daemon", "-p", "qa.memory", "-o", "memory/"], preexec_fn=enter,
+    target = app(own_name("qa.memory"))
+    started = subprocess.run([JS, "record", *QUICK[1:], "--daemon", "-p", own_name("qa.memory"), "-o", "memory/"], preexec_fn=enter,
                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
     state = status("memory")
     wait_until(lambda: status("memory").get("intervals", 0) > 20)
