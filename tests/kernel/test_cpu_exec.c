@@ -26,6 +26,9 @@
  * that a read-out falls into every gap of an exec. */
 #define CHAIN_LENGTH 60
 #define CHAIN_MS     8
+/* The same without a pause between two read-outs, so that some execs end amid one. */
+#define DENSE_LENGTH 400
+#define DENSE_MS     2
 /* The truth is what the control group of the process ran, to the nanosecond, and what it ran before
  * it was in the group: between the group's begin and the clock that says so lie microseconds. */
 #define SLACK_NS (NSEC_PER_MSEC / 2)
@@ -72,19 +75,20 @@ static int after_exec(int out)
 }
 
 struct link {
-	unsigned left;
+	unsigned left, thread_ms;
 	int out;
 };
 
 static void *exec_next_link(void *arg)
 {
 	const struct link *link = arg;
-	char left[16], out[16];
+	char left[16], out[16], thread_ms[16];
 
-	burn_ms(CHAIN_MS);
+	burn_ms(link->thread_ms);
+	snprintf(thread_ms, sizeof(thread_ms), "%u", link->thread_ms);
 	snprintf(left, sizeof(left), "%u", link->left - 1);
 	snprintf(out, sizeof(out), "%d", link->out);
-	execl("/proc/self/exe", "test_cpu_exec", "chain", left, out, NULL);
+	execl("/proc/self/exe", "test_cpu_exec", "chain", left, thread_ms, out, NULL);
 	_exit(1);
 }
 
@@ -92,7 +96,8 @@ static int run_link(const struct link *link)
 {
 	pthread_t thread;
 
-	burn_ms(1);
+	if (link->thread_ms == CHAIN_MS)
+		burn_ms(1);
 	if (link->left) {
 		if (pthread_create(&thread, NULL, exec_next_link, (void *)link))
 			return 1;
@@ -171,7 +176,8 @@ static void sample(struct source *source, pid_t pid, unsigned wait_ms, struct ou
 {
 	struct record_interval interval = {0};
 
-	usleep(wait_ms * 1000);
+	if (wait_ms)
+		usleep(wait_ms * 1000);
 	source->ops->sample(source, &interval);
 	for (size_t i = 0; i < interval.cpu.task_count; i++) {
 		if (interval.cpu.tasks[i].pid != pid)
@@ -187,9 +193,9 @@ static void sample(struct source *source, pid_t pid, unsigned wait_ms, struct ou
 struct plan {
 	pid_t (*begin)(const void *plan, const struct before *before, int out);
 	const void *how;
-	unsigned deaths; /* of leaders */
-	unsigned period_ms;
-	uint64_t slack_ns; /* of the process's clock */
+	unsigned deaths;    /* of leaders */
+	unsigned period_ms; /* 0: one read-out behind the other */
+	uint64_t slack_ns;  /* of the process's clock */
 	char what[100];
 };
 
@@ -207,6 +213,7 @@ static bool measure(const char *name, const struct cpu_options *options, const s
 				     MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
 	char byte;
 	int ends[2], rounds;
+	uint64_t end_ns;
 	pid_t child;
 	bool open;
 
@@ -217,7 +224,8 @@ static bool measure(const char *name, const struct cpu_options *options, const s
 	child = plan->begin(plan->how, &before, ends[1]);
 	close(ends[1]);
 	fcntl(ends[0], F_SETFL, O_NONBLOCK);
-	for (rounds = 0; rounds < 10000 / (int)plan->period_ms && !outcome->done; rounds++) {
+	end_ns = clock_now_ns(CLOCK_MONOTONIC) + 10 * NSEC_PER_SEC;
+	while (clock_now_ns(CLOCK_MONOTONIC) < end_ns && !outcome->done) {
 		outcome->done = read(ends[0], &byte, 1) == 1;
 		sample(source, child, plan->period_ms, outcome);
 	}
@@ -282,12 +290,23 @@ static void test_exec(const char *name, const struct cpu_options *options, unsig
 
 static void test_chain(const char *name, const struct cpu_options *options, unsigned period_ms)
 {
-	const struct link first = {CHAIN_LENGTH, -1};
+	const struct link first = {CHAIN_LENGTH, CHAIN_MS, -1};
 	struct plan plan = {
 		begin_chain, &first, CHAIN_LENGTH, period_ms, CHAIN_LENGTH * CHAIN_SLACK_NS, ""};
 
 	snprintf(plan.what, sizeof(plan.what), "%u execs from threads, read out each %u ms",
 		 CHAIN_LENGTH, period_ms);
+	test_plan(name, options, &plan);
+}
+
+static void test_dense_chain(const char *name, const struct cpu_options *options)
+{
+	const struct link first = {DENSE_LENGTH, DENSE_MS, -1};
+	struct plan plan = {begin_chain, &first, DENSE_LENGTH, 0, DENSE_LENGTH * CHAIN_SLACK_NS,
+			    ""};
+
+	snprintf(plan.what, sizeof(plan.what), "%u execs from threads, read out all the time",
+		 DENSE_LENGTH);
 	test_plan(name, options, &plan);
 }
 
@@ -305,8 +324,9 @@ int main(int argc, char **argv)
 
 	if (argc == 3 && !strcmp(argv[1], "after"))
 		return after_exec(atoi(argv[2]));
-	if (argc == 4 && !strcmp(argv[1], "chain")) {
-		const struct link link = {(unsigned)atoi(argv[2]), atoi(argv[3])};
+	if (argc == 5 && !strcmp(argv[1], "chain")) {
+		const struct link link = {(unsigned)atoi(argv[2]), (unsigned)atoi(argv[3]),
+					  atoi(argv[4])};
 
 		return run_link(&link);
 	}
@@ -316,6 +336,7 @@ int main(int argc, char **argv)
 		test_exec(variants[i].name, &variants[i].options, 100, 300);
 		test_chain(variants[i].name, &variants[i].options, 1);
 		test_chain(variants[i].name, &variants[i].options, 100);
+		test_dense_chain(variants[i].name, &variants[i].options);
 	}
 	return tap_done();
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <uthash.h>
 
+#include "source/cpu/moved.h"
 #include "source/cpu/proc.h"
 #include "util/clock.h"
 
@@ -43,6 +44,9 @@ struct cpu_reader {
 	struct cpu_reader_events events;
 	struct overflow_seen *overflow;
 	struct walk walk;
+	struct moved_tasks moved;
+	uint64_t read_boot_ns; /* when the present read-out began */
+	bool execs_untold;     /* in the present read-out: their slots are left to the next one */
 	struct cpu_reader_counts counts;
 	/* --cpu iter: tasks alive at the start, and told dead, to know how many deaths went untold
 	 */
@@ -159,12 +163,15 @@ static int book_death(void *ctx, const struct task_death *death)
 		.ending = death->kind == TASK_NOTE_EXIT,
 		.end_boot_ns = death->end_boot_ns,
 	};
+	int err;
 
 	switch (death->kind) {
 	case TASK_NOTE_EXEC_LEADER:
 		reader->execs_told++;
-		return cpu_ledger_exec(reader->ledger, (pid_t)death->exec_tid, (pid_t)death->tid,
-				       death->start_boot_ns);
+		err = reader->iterating ? 0 : moved_tasks_add(&reader->moved, death);
+		return err
+			       ?: cpu_ledger_exec(reader->ledger, (pid_t)death->exec_tid,
+						  (pid_t)death->tid, death->start_boot_ns);
 	case TASK_NOTE_EXEC:
 		return book_name(reader, death);
 	case TASK_NOTE_CPU_OFFLINE:
@@ -204,9 +211,31 @@ static bool slot_unchanged(void *ctx, pid_t tid, const struct task_slot *slot)
 	       cpu_ledger_unchanged(reader->ledger, tid, slot->start_boot_ns, &slot->sums);
 }
 
+/* Hear of each execve so far that gave a thread its leader's place: the slots that were read may
+ * have the thread under the leader's name, and the ledger must have it there too. The word may be
+ * held up by a record before it that is being written on another CPU. */
+static int hear_execs(struct cpu_reader *reader)
+{
+	int err = 0;
+
+	for (int tries = 0; !err && reader->execs_told < sched_kernel_execs(reader->kernel);
+	     tries++) {
+		if (tries == EXEC_TRIES) {
+			reader->execs_untold = true;
+			reader->counts.walks_skipped++;
+			break;
+		}
+		if (tries)
+			usleep(EXEC_WAIT_US);
+		err = cpu_reader_deaths(reader);
+	}
+	return err;
+}
+
 static int book_slot(void *ctx, pid_t tid, const struct task_slot *slot)
 {
 	struct cpu_reader *reader = ctx;
+	int err = reader->execs_untold ? 0 : hear_execs(reader);
 	struct task_reading reading = {
 		.tid = tid,
 		.tgid = (pid_t)slot->tgid,
@@ -221,6 +250,8 @@ static int book_slot(void *ctx, pid_t tid, const struct task_slot *slot)
 		.comm = slot->comm,
 	};
 
+	if (err)
+		return err;
 	/* A dead slot is booked here only if the ring had no room to tell of the death. */
 	if (slot->flags & TASK_SLOT_DEAD) {
 		if (!(slot->flags & TASK_SLOT_UNREPORTED))
@@ -232,6 +263,11 @@ static int book_slot(void *ctx, pid_t tid, const struct task_slot *slot)
 	} else if (slot->off_state == OFF_CPU_STOPPED) {
 		reading.stopped_ns.value += sched_kernel_open_off_ns(reader->kernel, slot);
 	}
+	/* Who died did so under the name that the slot has. */
+	if (!reading.exited &&
+	    (reader->execs_untold ||
+	     !moved_tasks_rename(&reader->moved, reader->read_boot_ns, &reading)))
+		return 0;
 	return cpu_ledger_update(reader->ledger, &reading);
 }
 
@@ -257,7 +293,8 @@ static int book_running(struct cpu_reader *reader)
 			.comm = running->comm,
 		};
 		/* Its finished slices go to the overflow row; the present one follows them. */
-		if (!sched_kernel_has_slot(reader->kernel, (pid_t)running->tid))
+		if (!sched_kernel_has_slot(reader->kernel, (pid_t)running->tid) ||
+		    !moved_tasks_rename(&reader->moved, reader->read_boot_ns, &reading))
 			continue;
 		err = cpu_ledger_update(reader->ledger, &reading);
 	}
@@ -440,6 +477,9 @@ int cpu_reader_read_out(struct cpu_reader *reader, uint64_t *mono_ns)
 		*mono_ns = clock_now_ns(CLOCK_MONOTONIC);
 		return cpu_proc_walk(book_reading, reader->ledger, &reader->counts.unreadable);
 	}
+	reader->moved.count = 0;
+	reader->execs_untold = false;
+	reader->read_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
 	err = sched_kernel_begin_read(reader->kernel, mono_ns);
 	/* Deaths first: a slot may already have a new owner. */
 	if (!err)
@@ -505,5 +545,6 @@ void cpu_reader_free(struct cpu_reader *reader)
 		HASH_DEL(reader->overflow, seen);
 		free(seen);
 	}
+	moved_tasks_free(&reader->moved);
 	free(reader);
 }
