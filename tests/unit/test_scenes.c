@@ -425,6 +425,24 @@ Test(split, a_uid_is_in_the_foreground_with_one_process)
 	is("mixed.rx_bytes", 10);
 }
 
+/* Bytes of a target's uid are in a part also where none of its processes is there. */
+Test(split, bytes_of_a_target_that_ended)
+{
+	struct record_process_context row = {.pid = 7, .uid = 10001, .state = CONTEXT_FOREGROUND};
+	struct header_target target = {.uid = {true, 10001}};
+	struct record_header header = {.targets = &target, .target_count = 1};
+	struct record record = {.type = RECORD_HEADER, .header = &header};
+
+	cr_assert_eq(summary_add(summary, &record), 0);
+	in_context(1, &row, 1, 1);
+	in_context(2, NULL, 0, 10);
+	in_context(3, NULL, 0, 100); /* its process is gone, and packets come still */
+	is("foreground.rx_bytes", 1);
+	is("unknown.rx_bytes", 110);
+	is("unknown.tx_bytes", 220);
+	is("targets.rx_bytes", 111);
+}
+
 Test(split, a_reading_that_is_missing)
 {
 	struct record_process_context row = {.pid = 7, .uid = 10001, .state = CONTEXT_FOREGROUND};

@@ -197,9 +197,14 @@ static int add_net(struct split *split, const struct record_net *net, struct spa
 		const struct record_uid_net *row = &net->uids[i];
 		enum split_state bucket;
 
-		/* Bytes of who is no target have no state. */
-		if (!uid_bucket(split, row->uid, span, &bucket))
-			continue;
+		/* Bytes of who is no target have no state. A target's come also while none of its
+		 * processes is there: packets of one that ended, and one that lived for a moment.
+		 */
+		if (!uid_bucket(split, row->uid, span, &bucket)) {
+			if (!split->sink.is_target(split->sink.ctx, row->uid, row->package))
+				continue;
+			bucket = SPLIT_UNKNOWN;
+		}
 		err = put(split, bucket, "rx_bytes", (double)row->bytes.rx_bytes);
 		if (!err)
 			err = put(split, bucket, "tx_bytes", (double)row->bytes.tx_bytes);

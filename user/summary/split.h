@@ -27,6 +27,8 @@ struct split_sink {
 	int (*add_value)(void *ctx, enum split_value which, uint64_t value);
 	/* What is handed on from now on lasted from begin to end. */
 	void (*select)(void *ctx, uint64_t begin_boot_ns, uint64_t end_boot_ns);
+	/* Whether all bytes of that uid are the targets'. */
+	bool (*is_target)(void *ctx, uid_t uid, const char *package);
 };
 
 /* The sink is copied. NULL with ENOMEM. */

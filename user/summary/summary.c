@@ -59,6 +59,7 @@ const struct loss_table summary_losses = {loss_items, sizeof(loss_items) / sizeo
 static int add_to_split(void *summary, const char *key, double value);
 static int add_value_of_split(void *summary, enum split_value which, uint64_t value);
 static void select_for_split(void *summary, uint64_t begin_boot_ns, uint64_t end_boot_ns);
+static bool is_target_of_split(void *summary, uid_t uid, const char *package);
 
 _Static_assert(DISTRIBUTION_MAX <= SCENE_DISTRIBUTIONS, "of scenes");
 
@@ -76,8 +77,8 @@ struct summary *summary_new(const struct loss_registry *registry)
 	summary->memory = memory_runs_new();
 	summary->disk = disk_runs_new();
 	summary->scenes = scenes_new();
-	summary->split = split_new(
-		&(struct split_sink){summary, add_to_split, add_value_of_split, select_for_split});
+	summary->split = split_new(&(struct split_sink){summary, add_to_split, add_value_of_split,
+							select_for_split, is_target_of_split});
 	summary->interfaces = interface_sums_new();
 	if (!summary->paths || !summary->usage || !summary->groups || !summary->late ||
 	    !summary->memory || !summary->disk || !summary->scenes || !summary->split ||
@@ -192,6 +193,11 @@ static int add_to_split(void *ctx, const char *key, double value)
 static int add_value_of_split(void *ctx, enum split_value which, uint64_t value)
 {
 	return summary_add_value(ctx, DISTRIBUTION_SPLIT + which, value);
+}
+
+static bool is_target_of_split(void *ctx, uid_t uid, const char *package)
+{
+	return usage_is_of_target(((struct summary *)ctx)->usage, uid, package);
 }
 
 static void select_for_split(void *ctx, uint64_t begin_boot_ns, uint64_t end_boot_ns)

@@ -129,7 +129,7 @@ int usage_begin(struct usage *usage, const struct record_header *header)
 }
 
 /* Bytes are counted by uid: only a uid that belongs to a target alone tells of it. */
-static bool is_wanted(const struct usage *usage, uid_t uid, const char *package)
+bool usage_is_of_target(const struct usage *usage, uid_t uid, const char *package)
 {
 	for (size_t i = 0; i < usage->wanted_count; i++)
 		if (usage->wanted[i].package ? package && !strcmp(usage->wanted[i].package, package)
@@ -327,7 +327,7 @@ static void add_net(struct usage *usage, const struct record_net *net)
 			row->usage.tx_bytes.value += from->bytes.tx_bytes;
 			name_uid(usage, from->uid, from->package);
 		}
-		if (is_wanted(usage, from->uid, from->package)) {
+		if (usage_is_of_target(usage, from->uid, from->package)) {
 			targets->rx_bytes =
 				SOME_U64(targets->rx_bytes.value + from->bytes.rx_bytes);
 			targets->tx_bytes =

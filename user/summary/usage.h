@@ -13,6 +13,8 @@ void usage_free(struct usage *usage);
 int usage_begin(struct usage *usage, const struct record_header *header);
 /* Add an interval that ended at end_boot_ns. 0 or -ENOMEM. */
 int usage_add(struct usage *usage, const struct record_interval *interval, uint64_t end_boot_ns);
+/* Whether all bytes of that uid are the targets'. */
+bool usage_is_of_target(const struct usage *usage, uid_t uid, const char *package);
 /* Fill in the footer's rows, `count` of each kind at most. They are owned by the usage and valid
  * until the next call. 0 or -ENOMEM. */
 int usage_take(struct usage *usage, size_t count, struct record_footer *footer);
