@@ -178,16 +178,18 @@ class Looks(threading.Thread):
         self.steady, self.others, self.keeper = steady, others, keeper
         self.series, self.listeners, self.most_disk, self.stop = [], set(), 0, threading.Event()
         self.kinds = []  # of each look: how many descriptors of each kind
+        self.shares = []  # of each look: (when, anonymous memory by the name of the process)
 
     def run(self):
         begin = time.monotonic()
         while not self.stop.wait(STEP_S):
             pids = self.steady.processes(self.keeper)
             anon = total = fds = 0
-            kinds = collections.Counter()
+            kinds, shares = collections.Counter(), collections.Counter()
             for pid in pids:
                 text = read(f"/proc/{pid}/smaps_rollup")
                 anon += field(text, "Pss_Anon")
+                shares[read(f"/proc/{pid}/comm").strip()] += field(text, "Pss_Anon")
                 total += field(text, "Pss_Anon") + field(text, "Pss_Shmem")
                 try:
                     links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
@@ -202,6 +204,7 @@ class Looks(threading.Thread):
                 cached = sum(min(kinds[kind], most) for kind, most in CACHES.items())
                 self.series.append((time.monotonic() - begin, anon, total, fds, fds - cached))
                 self.kinds.append(kinds)
+                self.shares.append((self.series[-1][0], shares))
             for recording in [self.steady, *self.others]:
                 size = 0
                 for name in os.listdir(recording.folder):
@@ -220,6 +223,15 @@ class Looks(threading.Thread):
                 if value > first.get(kind, 0) + 1}
         return ", ".join(f"{kind} {old:.0f} -> {new:.0f}" for kind, (old, new) in
                          sorted(more.items(), key=lambda item: item[1][0] - item[1][1])[:6])
+
+    def tell_shares(self, since):
+        """Which process has how much of the memory, and grows by how much."""
+        looks = [look for look in self.shares if look[0] >= since]
+        for comm in sorted({comm for _, shares in looks for comm in shares}):
+            points = [(at, shares[comm]) for at, shares in looks]
+            value, low, high, _ = (v * 3600 / 1024 for v in fit(points))
+            print(f"  {comm:16}{statistics.median(p[1] for p in points) / 1024:9.0f} KiB  "
+                  f"{value:+7.0f} ({low:+.0f}..{high:+.0f}) KiB/h", flush=True)
 
     def after_warm_up(self, column):
         if not self.series:
@@ -480,7 +492,8 @@ def judge_slopes(looks):
         breaks("P3", f"anonymous memory of {most / 2**20:.1f} MiB")
     value, low, high, _ = (v * 3600 for v in fit(points))
     text = f"{value / 1024:+.1f} KiB an hour (90 % of fits: {low / 1024:+.1f} .. {high / 1024:+.1f})"
-    print(f"memory after warm-up: {text}; most {most / 2**20:.1f} MiB")
+    print(f"memory after warm-up: {text}; most {most / 2**20:.1f} MiB, of which")
+    looks.tell_shares(points[0][0])
     if points[-1][0] - points[0][0] < SLOPE_LEAST_S - 2 * STEP_S:
         not_judged.append(f"P3's slope ({text})")
         return
