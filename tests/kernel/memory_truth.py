@@ -369,7 +369,18 @@ def descriptors(_):
     want = len(os.listdir("/proc/%d/fd" % load.pid))
     test.ok(len(told) >= 5 and set(told) == ({want} if counts else {want, None}),
             "descriptors are told in %s interval" % ("each" if counts else "some"), told, want)
+    # The buffers among too many of them are not looked at, and a part of them is no sum.
+    load.do("fds 4000")
+    recorder, rows = record([load.pid], name="few-buffers")
+    few = rows.now(load.pid)
+    load.do("fds 2000")
+    many = rows.now(load.pid)
+    recorder.end()
+    test.ok(few.get("dmabufs") == 0 and "missing" not in few and many["fds"] == few["fds"] + 2000 and
+            "dmabufs" not in many and "dmabuf_bytes" not in many and
+            "4096 descriptors" in many["missing"]["dmabuf_bytes"],
+            "of 6,000 descriptors nothing is said of buffers", few, many)
 
 
-test.run([(known_bytes, 10), (descriptors, 1), (leader_ended, 3), (swapped, 2), (leak, 4), (hostile, 12), (whole_device, 1),
+test.run([(known_bytes, 10), (descriptors, 2), (leader_ended, 3), (swapped, 2), (leak, 4), (hostile, 12), (whole_device, 1),
           (dies_and_denied, 2)], sys.argv[1:])

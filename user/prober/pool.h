@@ -137,7 +137,8 @@ enum probe_use {
 /* One error each: 0, -errno, or -ENODATA: the process is there and has no memory (a zombie, a
  * kernel thread). A reading of smaps waits for the mmap_lock of the process and then holds it for
  * reading: at most wall_ns, and not longer than that where another task wants it (ff9f47f6f00c,
- * 5.10); what it took of a CPU is cpu_ns. */
+ * 5.10); what it took of a CPU is cpu_ns. buffers_err is -E2BIG where there are too many
+ * descriptors or buffers to look at all of them. */
 struct probe_memory_use {
 	int32_t rollup_err, kinds_err, files_err, buffers_err;
 	uint64_t rollup_wall_ns, rollup_cpu_ns, kinds_wall_ns, kinds_cpu_ns;

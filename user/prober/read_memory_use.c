@@ -17,11 +17,11 @@
 /* A smaps that takes longer is left: a process may have 65,000 mappings, and its next request waits
  * for this one. */
 #define KINDS_NS (300 * NSEC_PER_MSEC)
-/* Descriptors that are looked at for buffers; all are counted. */
+/* Descriptors that are looked at for buffers; all are counted. Of a process with more of either
+ * nothing is said of buffers: a part of a sum is none. */
 #define MAX_LOOKED_AT 4096
 #define MAX_COUNTED   (1u << 20)
-/* Buffers that are told apart; one more is counted again where two descriptors have it. */
-#define MAX_BUFFERS 1024
+#define MAX_BUFFERS   1024
 
 struct costs {
 	uint64_t wall_ns, cpu_ns;
@@ -111,6 +111,7 @@ static int read_kinds(int dir, char *buffer, struct probe_memory_use *use)
 struct seen {
 	uint64_t ids[MAX_BUFFERS];
 	size_t count;
+	bool full;
 };
 
 /* Whether it was not there before. */
@@ -121,6 +122,8 @@ static bool is_new(struct seen *seen, struct opt_u64 id)
 			return false;
 	if (id.present && seen->count < MAX_BUFFERS)
 		seen->ids[seen->count++] = id.value;
+	else
+		seen->full |= id.present;
 	return true;
 }
 
@@ -174,10 +177,14 @@ static int read_files(int dir, bool buffers, struct probe_memory_use *use)
 		use->files++;
 		if (looking.left && looking.left--)
 			look_at(&looking, entry->d_name);
+		else if (buffers)
+			use->buffers_err = -E2BIG;
 		errno = 0;
 	}
 	if (files && errno)
 		err = -errno;
+	if (err || looking.dmabufs.full || looking.clients.full)
+		use->buffers_err = err ?: -E2BIG;
 	if (files)
 		closedir(files);
 	else if (fd >= 0)
@@ -201,10 +208,8 @@ int probe_read_memory_use(const struct probe_request *request, struct reply *rep
 		use.rollup_err = read_rollup(dir, &use);
 	if (request->argument & PROBE_USE_KINDS)
 		use.kinds_err = read_kinds(dir, (char *)reply->data, &use);
-	if (request->argument & (PROBE_USE_FILES | PROBE_USE_BUFFERS)) {
+	if (request->argument & (PROBE_USE_FILES | PROBE_USE_BUFFERS))
 		use.files_err = read_files(dir, (request->argument & PROBE_USE_BUFFERS) != 0, &use);
-		use.buffers_err = use.files_err;
-	}
 	err = probe_still_there(dir);
 	close(dir);
 	if (err)

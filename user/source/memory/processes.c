@@ -222,6 +222,8 @@ static const char *explain(int err, char *text, size_t size)
 		return "it has no memory: a zombie or a kernel thread";
 	case -EFBIG:
 		return "its smaps takes more than 0.3 s";
+	case -E2BIG:
+		return "it has more than 4096 descriptors, or 1024 buffers: not all are looked at";
 	case -EXDEV:
 		return "another file system's file stands in its place";
 	case -EBADMSG:
@@ -298,6 +300,8 @@ static int fill_use(struct memory_process *process, struct record_memory_process
 		return err ? err : tell_missing(process, row, "fds", use->files_err);
 	if (!row->fds.present)
 		row->fds = SOME_U64(use->files);
+	if (use->buffers_err)
+		return err ? err : tell_missing(process, row, "dmabuf_bytes", use->buffers_err);
 	row->dmabufs = SOME_U64(use->dmabufs);
 	row->dmabuf_bytes = SOME_U64(use->dmabuf_bytes);
 	if (!row->gpu_bytes.present)
