@@ -56,6 +56,15 @@ Test(alert_rule, parts)
 	/* The list's name may be left out where one metric only ends in that name. */
 	rule = parsed("cpu.switches_voluntary > 10/s");
 	cr_assert_str_eq(rule.metric.path, "cpu.tasks.switches_voluntary");
+	/* Of a process and of its kinds of memory the process is meant: the example of README. */
+	rule = parsed("memory.pss_bytes > 500M for 30s");
+	cr_assert_str_eq(rule.metric.path, "memory.processes.pss_bytes");
+	rule = parsed("memory.private_dirty_bytes > 500M");
+	cr_assert_str_eq(rule.metric.path, "memory.processes.private_dirty_bytes");
+	rule = parsed("memory.processes.kinds.pss_bytes > 500M");
+	cr_assert_str_eq(rule.metric.path, "memory.processes.kinds.pss_bytes");
+	rule = parsed("net.uids.rx_bytes > 1M");
+	cr_assert_str_eq(rule.metric.path, "net.uids.rx_bytes");
 }
 
 Test(alert_rule, refusals)

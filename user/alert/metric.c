@@ -40,7 +40,7 @@ struct search {
 	size_t list_count;
 	char found[METRIC_PATH], other[METRIC_PATH];
 	bool exact, suggests;
-	size_t matches;
+	size_t matches, match_lists; /* in the fewest lists, and how many these are */
 	struct {
 		size_t distance;
 		char path[METRIC_PATH];
@@ -106,7 +106,6 @@ static void keep_near(struct search *search, const char *full, const char *less)
 	far_less = strcmp(full, less) ? distance(search->wanted, less, most) : far;
 	if (far_less < far)
 		far = far_less;
-
 	while (at && (!search->near[at - 1].path[0] || search->near[at - 1].distance > far))
 		at--;
 	if (at == NEAREST)
@@ -143,7 +142,11 @@ static void compare(struct search *search, const char *path)
 	} else if (!strcmp(full, search->wanted)) {
 		strcpy(search->found, full);
 		search->exact = true;
-	} else if (!search->exact && !strcmp(less, search->wanted)) {
+	} else if (!search->exact && !strcmp(less, search->wanted) &&
+		   (!search->matches || search->list_count <= search->match_lists)) {
+		/* Of a process and of each part of it the process is meant. */
+		search->matches = search->list_count == search->match_lists ? search->matches : 0;
+		search->match_lists = search->list_count;
 		strcpy(search->matches++ ? search->other : search->found, full);
 	}
 }

@@ -31,8 +31,8 @@ struct metric_subject {
 };
 
 /* Find a metric: "cpu.busy_ns", "memory.processes.pss_bytes", or shorter without the names of lists
- * where that is only one metric ("memory.pss_bytes"), "block.wall_ns". 0, or -EINVAL with a
- * sentence in why: it is none, and which ones have nearly that name. */
+ * where that is only one metric in so few lists ("memory.pss_bytes"), "block.wall_ns". 0, or
+ * -EINVAL with a sentence in why: it is none, and which ones have nearly that name. */
 int metric_find(const char *path, struct metric *metric, char *why, size_t size);
 
 typedef void (*metric_value_fn)(void *ctx, double value, const struct metric_subject *subject);
