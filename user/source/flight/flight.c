@@ -22,6 +22,7 @@
 #define TICK_NS    (250 * NSEC_PER_MSEC)
 #define SLACK_NS   (50 * NSEC_PER_MSEC)
 #define LOOK_TICKS 16
+#define IDLE_LOOKS 16 /* of all targets */
 #define YOUNG_NS   (5 * NSEC_PER_SEC)
 /* Of a frame, until the source of frames knows better; and what it may say. */
 #define PERIOD_NS       16666667
@@ -56,7 +57,10 @@ static int on_tick(void *ctx, uint32_t events)
 {
 	struct flight_source *flight = ctx;
 
-	look(flight, ++flight->ticks % LOOK_TICKS == 0);
+	flight->ticks++;
+	if (flight->ticks % (IDLE_LOOKS * LOOK_TICKS) == 0)
+		flight_forget_idle(flight);
+	look(flight, flight->ticks % LOOK_TICKS == 0);
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 
 #define FLIGHT_ASKED   128
 #define FLIGHT_GLANCED 256
+#define FLIGHT_IDLE    8192
 
 struct flight_kernel;
 
@@ -40,6 +41,9 @@ struct flight_source {
 	char variant[32];
 	int timer;
 	unsigned ticks, looks;
+	/* Threads of crowded targets that did not run since the start and whose names say nothing,
+	 * by the low bits of their tids: they are not asked for their names at each look. */
+	pid_t idle[FLIGHT_IDLE];
 	/* Threads that found no room at the last look through all of them; the most ever. */
 	uint64_t crowded_now, crowded;
 	uint64_t gaps_told, placed_told, overrun_told, turns_told, crowded_told;
@@ -52,5 +56,7 @@ void flight_find_threads(struct flight_source *flight, pid_t pid);
 /* The same in targets that have more or fewer threads than before: some targets at each call. */
 void flight_find_born(struct flight_source *flight);
 void flight_find_display(struct flight_source *flight);
+/* Ask threads that never ran for their names again: another thread may have named them. */
+void flight_forget_idle(struct flight_source *flight);
 /* Let those go that died half a minute ago, and mark the others again. */
 void flight_tidy_threads(struct flight_source *flight, uint64_t now_ns);

@@ -141,24 +141,36 @@ static void follow(struct flight_source *flight, pid_t pid, pid_t tid, enum flig
 							   role == FLIGHT_ROLE_MAIN});
 }
 
-/* Of a thread that ran since the recorder began it costs no system call. */
-static bool read_comm(const struct flight_source *flight, pid_t pid, pid_t tid,
-		      char comm[RECORD_COMM_LEN])
+/* Of a thread that ran since the recorder began. */
+static bool has_slot(const struct flight_source *flight, pid_t pid, pid_t tid,
+		     char comm[RECORD_COMM_LEN])
 {
 	struct task_slot slot;
+
+	if (!sched_kernel_slot(cpu_source_kernel(flight->cpu), tid, &slot) ||
+	    slot.tgid != (uint32_t)pid)
+		return false;
+	memcpy(comm, slot.comm, RECORD_COMM_LEN);
+	comm[RECORD_COMM_LEN - 1] = 0;
+	return true;
+}
+
+static bool ask_comm(pid_t pid, pid_t tid, char comm[RECORD_COMM_LEN])
+{
 	char text[32];
 
-	if (sched_kernel_slot(cpu_source_kernel(flight->cpu), tid, &slot) &&
-	    slot.tgid == (uint32_t)pid) {
-		memcpy(comm, slot.comm, RECORD_COMM_LEN);
-		comm[RECORD_COMM_LEN - 1] = 0;
-		return true;
-	}
 	if (proc_read_of_thread("", pid, tid, "comm", text, sizeof(text)) <= 0)
 		return false;
 	text[strcspn(text, "\n")] = 0;
 	snprintf(comm, RECORD_COMM_LEN, "%.15s", text);
 	return true;
+}
+
+/* Of a thread that ran since the recorder began it costs no system call. */
+static bool read_comm(const struct flight_source *flight, pid_t pid, pid_t tid,
+		      char comm[RECORD_COMM_LEN])
+{
+	return has_slot(flight, pid, tid, comm) || ask_comm(pid, tid, comm);
 }
 
 typedef bool (*role_fn)(const struct flight_source *flight, bool leader, const char *comm,
@@ -215,12 +227,36 @@ static void end_those_gone(struct flight_source *flight, pid_t pid, unsigned loo
 	}
 }
 
+void flight_forget_idle(struct flight_source *flight)
+{
+	memset(flight->idle, 0, sizeof(flight->idle));
+}
+
+/* The role of the thread, which is the n-th of its process. */
+static bool has_role(struct flight_source *flight, pid_t pid, pid_t tid, unsigned n,
+		     role_fn role_of, char comm[RECORD_COMM_LEN], enum flight_role *role)
+{
+	pid_t *idle = role_of == role_in_target && n > MOST_GLANCED
+			      ? &flight->idle[(uint32_t)tid % FLIGHT_IDLE]
+			      : NULL;
+
+	if (has_slot(flight, pid, tid, comm))
+		return role_of(flight, tid == pid, comm, role);
+	if ((idle && *idle == tid) || !ask_comm(pid, tid, comm))
+		return false;
+	if (role_of(flight, tid == pid, comm, role))
+		return true;
+	if (idle)
+		*idle = tid;
+	return false;
+}
+
 static void find_in(struct flight_source *flight, pid_t pid, role_fn role_of)
 {
 	char path[64], comm[RECORD_COMM_LEN];
 	struct dirent *entry;
 	enum flight_role role;
-	unsigned look = ++flight->looks;
+	unsigned look = ++flight->looks, count = 0;
 	DIR *folder;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
@@ -232,8 +268,7 @@ static void find_in(struct flight_source *flight, pid_t pid, role_fn role_of)
 		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
 
 		note_seen(flight, tid);
-		if (tid > 0 && read_comm(flight, pid, tid, comm) &&
-		    role_of(flight, tid == pid, comm, &role))
+		if (tid > 0 && has_role(flight, pid, tid, ++count, role_of, comm, &role))
 			follow(flight, pid, tid, role, comm);
 	}
 	if (folder)
