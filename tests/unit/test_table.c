@@ -236,9 +236,13 @@ Test(table, time_without_a_place_is_said)
 	struct summary_total totals[] = {{"targets.clusters.0.cpu_ns", 500000},
 					 {"targets.clusters.4.cpu_ns", 200000},
 					 {"targets.cpu_ns", 1000000}};
+	struct header_target target = {.pid = {true, 7}};
+	struct record_header header = {
+		.kernel = "", .arch = "", .targets = &target, .target_count = 1};
 	struct record_footer footer = {.totals = totals, .total_count = 3};
-	struct record record = {.type = RECORD_FOOTER, .footer = &footer};
-	struct golden run = {"clusters", &record, 1};
+	struct record records[] = {{.type = RECORD_HEADER, .header = &header},
+				   {.type = RECORD_FOOTER, .footer = &footer}};
+	struct golden run = {"clusters", records, 2};
 	char *text = print(&run, &options);
 
 	cr_expect(strstr(text, "  target ran on cluster 0 50.0 %, cluster 4 20.0 %, not known "
