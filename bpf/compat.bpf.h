@@ -26,6 +26,8 @@ struct rq___irq_time {
 #define TASK_RTLOCK_WAIT_BIT     0x1000
 #define TASK_FREEZABLE_BIT       0x2000 /* f5d39b020809 (6.1): how futex, epoll and timers sleep */
 #define TASK_FROZEN_BIT          0x8000
+/* Of task_struct.flags. */
+#define PF_KTHREAD_BIT 0x00200000
 
 /* Read p->field: directly where the verifier knows p's type (tp_btf, iter), else by probe read.
  * `direct` is a constant of each twin, so the other branch vanishes at compile time. */

@@ -12,7 +12,6 @@
 #include "looper_words.bpf.h"
 
 #define PF_EXITING_BIT    0x00000004
-#define PF_KTHREAD_BIT    0x00200000
 #define IN_INTERRUPT_BITS 0x00ff0100 /* NMI, hard and soft interrupt: include/linux/preempt.h */
 #define WAKER_PAGE        4096ull
 

@@ -70,6 +70,14 @@ static __always_inline bool add_open_wait(struct task_struct *task, struct task_
 	return true;
 }
 
+/* Kernel threads of some vendors wait for work in state D, for hours: a row in each interval would
+ * say nothing. */
+static __always_inline bool is_in_d(struct task_struct *task)
+{
+	return off_state_of(task_state(task, false), false) == OFF_CPU_UNINTERRUPTIBLE &&
+	       !(BPF_CORE_READ(task, flags) & PF_KTHREAD_BIT);
+}
+
 /* The next read-out asks for it again, though it may not switch until then. */
 static __always_inline void ask_again(const struct asked_task *asked)
 {
@@ -95,8 +103,7 @@ ordering_part int read_asked(__u32 index)
 	if (!task || !is_still(task, asked_task))
 		return 0;
 	read_sums(task, &asked_task->sums, false);
-	waits = add_open_wait(task, &asked_task->sums) ||
-		off_state_of(task_state(task, false), false) == OFF_CPU_UNINTERRUPTIBLE;
+	waits = add_open_wait(task, &asked_task->sums) || is_in_d(task);
 	asked_task->arrival_ns = BPF_CORE_READ(task, sched_info.last_arrival);
 	/* Behind the sums: a task that has its slot's uid still had it when they were read. */
 	order_loads();

@@ -137,9 +137,7 @@ static __always_inline void add_before(struct task_time *row, __u64 in_cpu_ns)
 		row->unseen_ns += ns;
 		return;
 	}
-	if (place & TIME_LEFT_UNSEEN && left_ns < in_cpu_ns) {
-		if (left_ns < row->until_ns)
-			left_ns = row->until_ns;
+	if (place & TIME_LEFT_UNSEEN && left_ns >= row->until_ns && left_ns < in_cpu_ns) {
 		row->unseen_ns += in_cpu_ns - left_ns;
 		ns = left_ns - row->until_ns;
 	}
@@ -196,13 +194,13 @@ static __always_inline bool is_same_place(__u32 tid, __u32 slice)
 	       row->place == place_here(frequency, cpu) && frequency->slice != slice;
 }
 
-/* The task left its CPU unseen, to which it had come with that sum. Another CPU may book a slice of
- * it at this moment: then its words are beyond that. */
+/* The task left its CPU unseen, to which it had come with that sum. Where another CPU has booked a
+ * slice of it since, the words are beyond that sum, and have that time at the place before. */
 __noinline int leave_unseen(__u32 tid, __u64 in_cpu_ns)
 {
 	struct task_time *row = find_time(tid);
 
-	if (!row || row->place & TIME_LEFT_UNSEEN)
+	if (!row || row->place & TIME_LEFT_UNSEEN || in_cpu_ns < row->until_ns)
 		return 0;
 	row->left_ns = in_cpu_ns;
 	row->place |= TIME_LEFT_UNSEEN;

@@ -205,7 +205,8 @@ static void add_slices(struct cpu_split *split, const struct sched_time *time, u
 {
 	unsigned cpu = TIME_PLACE_CPU(time->place);
 
-	if (time->place & TIME_LEFT_UNSEEN && time->left_ns < cpu_ns)
+	if (time->place & TIME_LEFT_UNSEEN && time->left_ns >= time->until_ns &&
+	    time->left_ns < cpu_ns)
 		cpu_ns = time->left_ns;
 	if (cpu_ns <= time->until_ns || !(time->place & TIME_PLACED) ||
 	    cpu >= split->clusters.layout.cpu_count)
