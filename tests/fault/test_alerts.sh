@@ -31,7 +31,8 @@ refuse "a file that is not there" "No such file" --alert @nowhere
 printf '# old tools\n\ncpu.processes.cpu_ns > 80%%\ncpu.tasks.cpu_ns >\n' >rules
 refuse "a line of a file, by its number" "@rules:4: a value is missing" --alert @rules
 mkfifo pipe
-refuse "a FIFO, without waiting" "nothing to run it for" --alert @pipe --on-alert true
+refuse "a FIFO without a writer, after 5 s" "timed out" --alert @pipe
+refuse "the second rule of a pipe that is slow" ":2: there is no metric nothing_there" --alert @<(sleep 0.3; echo 'cpu.busy_ns > 1s'; sleep 0.3; echo 'nothing_there > 1')
 head -c 100000 /dev/zero | tr '\0' 'a' >long
 refuse "a file that is too long" "at most 64 KiB" --alert @long
 printf 'cpu.busy_ns\0 > 1s\n' >binary

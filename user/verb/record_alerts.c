@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "sink/text.h"
 
 #define FILE_BYTES (64u << 10)
+#define WRITER_MS  5000 /* for the next bytes of a pipe, as of @<(command) */
 
 static enum exit_code refuse(const char *flag, const char *what, const char *why)
 {
@@ -40,10 +42,21 @@ static enum exit_code add_rule(struct record_alerts *alerts, const char *text, c
 	return EXIT_FINE;
 }
 
+/* As read, but what a pipe does not have yet is waited for. */
+static ssize_t read_soon(int fd, char *text, size_t size)
+{
+	struct pollfd ready = {fd, POLLIN, 0};
+
+	if (poll(&ready, 1, WRITER_MS) > 0)
+		return read(fd, text, size);
+	errno = ETIMEDOUT;
+	return -1;
+}
+
 /* One rule a line; empty lines and those that begin with # are none. */
 static enum exit_code add_file(struct record_alerts *alerts, const char *path)
 {
-	/* A FIFO without a writer would be waited for. */
+	/* A FIFO without a writer would be waited for without end. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	char *text = calloc(1, FILE_BYTES + 1), place[300];
 	enum exit_code code = EXIT_FINE;
@@ -51,7 +64,7 @@ static enum exit_code add_file(struct record_alerts *alerts, const char *path)
 	ssize_t n = -1;
 
 	while (fd >= 0 && text && used <= FILE_BYTES &&
-	       (n = read(fd, text + used, FILE_BYTES + 1 - used)) > 0)
+	       (n = read_soon(fd, text + used, FILE_BYTES + 1 - used)) > 0)
 		used += (size_t)n;
 	if (n < 0)
 		code = refuse("--alert @", path, strerror(errno));
