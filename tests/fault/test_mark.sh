@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # jankscope mark: scenes of a running recording, from outside, and what the summary has of them.
 # Prints TAP.
-# Runs beside others (8 s)
+# Runs beside others (14 s)
 set -u
 if [ "$(id -u)" != 0 ]; then echo "ok - mark # SKIP needs root"; exit 0; fi
 js=$BUILD/jankscope work=$(mktemp -d)
@@ -51,6 +51,11 @@ with open("../told", "w") as file:
 assert sum(told.values()) == 4 * 80 and set(told) <= {b"ok", b"error 2", b"error 114"}, told
 PYTHON
 say $? "320 marks as fast as they can be" bad
+# What was given up because the recorder was stopped is not done later.
+kill -STOP "$recorder"
+"$js" mark run late 2>err; code=$?; [ $code = 1 ] && grep -q 'timed out' err; say $? "a recorder that is stopped does not answer ($code)" err
+kill -CONT "$recorder"
+"$js" mark run late --end 2>err; code=$?; [ $code = 2 ] && grep -q 'no scene of that name' err; say $? "and begins no scene that the client was told had failed ($code)" err
 "$js" stop run >out 2>err; code=$?; [ $code = 0 ]; say $? "the recording ends ($code)" err
 recorder=
 { cat run/*.jsonl 2>/dev/null; zstd -qdc run/*.zst 2>/dev/null; } | grep '"type":"footer"' >footer

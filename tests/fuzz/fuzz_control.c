@@ -43,7 +43,7 @@ static void check_request(const char *text, size_t size)
 	/* as the recorder calls it: a newline is there, or no more fits */
 	if (length < sizeof(request) && !memchr(request, '\n', length))
 		request[length++] = '\n';
-	answer = request_answer(rows, sizeof(rows) / sizeof(*rows), NULL, request, length,
+	answer = request_answer(rows, sizeof(rows) / sizeof(*rows), NULL, false, request, length,
 				&answered);
 	if (!answer || answered != strlen(answer) ||
 	    request_take_answer(answer, answered, &told) == -EPROTO)

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -156,6 +157,14 @@ static void send_answer(struct connection *connection)
 		on_writable(connection, EPOLLOUT);
 }
 
+/* The client has closed its end: it does not wait any more, as for a recorder that was stopped. */
+static bool is_gone(const struct connection *connection)
+{
+	struct pollfd end = {connection->fd, 0, 0};
+
+	return poll(&end, 1, 0) > 0 && end.revents & POLLHUP;
+}
+
 static int on_readable(void *ctx, uint32_t events)
 {
 	struct connection *connection = ctx;
@@ -177,9 +186,9 @@ static int on_readable(void *ctx, uint32_t events)
 		connection->request_bytes == sizeof(connection->request);
 	if (!whole)
 		return 0;
-	connection->answer =
-		request_answer(control->rows, control->row_count, control->ctx, connection->request,
-			       connection->request_bytes, &connection->answer_bytes);
+	connection->answer = request_answer(control->rows, control->row_count, control->ctx,
+					    is_gone(connection), connection->request,
+					    connection->request_bytes, &connection->answer_bytes);
 	if (connection->answer)
 		send_answer(connection);
 	else

@@ -26,6 +26,8 @@ struct control_row {
 	const char *request;
 	bool argument;
 	control_fn answer;
+	/* Not done for a client that has gone before it was read: that one takes it for failed. */
+	bool for_who_waits;
 };
 
 /* Listen in this folder (borrowed until control_free), in the place of a socket that a dead

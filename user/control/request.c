@@ -62,7 +62,7 @@ static const struct control_row *find_row(const struct control_row *rows, size_t
 	return NULL;
 }
 
-char *request_answer(const struct control_row *rows, size_t row_count, void *ctx,
+char *request_answer(const struct control_row *rows, size_t row_count, void *ctx, bool gone,
 		     const char *received, size_t received_bytes, size_t *length)
 {
 	const char *end = memchr(received, '\n', received_bytes), *argument = "";
@@ -81,6 +81,8 @@ char *request_answer(const struct control_row *rows, size_t row_count, void *ctx
 	row = find_row(rows, row_count, line, &argument);
 	if (!row)
 		return request_refusal(-ENOSYS, "this recorder knows no such request", length);
+	if (gone && row->for_who_waits)
+		return request_refusal(-ETIMEDOUT, "its client has gone", length);
 	reply = calloc(1, CONTROL_REPLY_BYTES);
 	if (!reply)
 		return NULL;

@@ -6,8 +6,9 @@
 #include "control/control.h"
 
 /* Answer what was received: hostile bytes, with a newline in them or as many as a request may have.
- * Returns the whole answer, *length bytes that the caller frees; NULL: no memory. */
-char *request_answer(const struct control_row *rows, size_t row_count, void *ctx,
+ * gone: the client does not wait for it any more. Returns the whole answer, *length bytes that the
+ * caller frees; NULL: no memory. */
+char *request_answer(const struct control_row *rows, size_t row_count, void *ctx, bool gone,
 		     const char *received, size_t received_bytes, size_t *length);
 /* The answer that refuses, with err (-errno) and a text of one line. */
 char *request_refusal(int err, const char *text, size_t *length);

@@ -82,8 +82,8 @@ static int answer_mark_end(void *ctx, const char *argument, char *reply, size_t 
 }
 
 static const struct control_row rows[] = {
-	{"mark --end", true, answer_mark_end},
-	{"mark", true, answer_mark},
+	{"mark --end", true, answer_mark_end, .for_who_waits = true},
+	{"mark", true, answer_mark, .for_who_waits = true},
 	{"status", false, answer_status},
 	{"stop", false, answer_stop},
 };
