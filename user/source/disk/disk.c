@@ -192,7 +192,7 @@ static int read_uids(struct disk_source *disk, struct record_interval *interval)
 	if (disk->uids)
 		disk->uids_err =
 			disk_uids_read(disk->uids, disk->targets, clock_now_ns(CLOCK_MONOTONIC),
-				       interval->final, &interval->disk);
+				       interval->final || interval->baseline, &interval->disk);
 	if (disk->uids_err == -ENOMEM)
 		return -ENOMEM;
 	return disk->uids_err ? missing_list_set(&interval->missing, "disk.uids",
