@@ -22,9 +22,6 @@
 #include "tap.h"
 #include "util/resident.h"
 
-#define UID_A 61001
-#define UID_B 61002
-
 static bool begin_with(struct run *run, const char *name, const struct sched_kernel_options *kernel)
 {
 	const struct cpu_options options = {.kernel = *kernel};
@@ -148,7 +145,7 @@ static void test_task_map_full(const char *name, bool hash)
 	/* On a small machine too there are more than four that run before the one that counts. */
 	start_sleepers(sleepers, 8);
 	usleep(200000);
-	burn_as(UID_A, 300);
+	burn_as(own_uid(0), 300);
 	usleep(50000);
 	read_out(&run);
 	sums = machine_sums_add(sums, &run);
@@ -156,7 +153,7 @@ static void test_task_map_full(const char *name, bool hash)
 	 * it holds no other. */
 	for (int i = 0; i < 4 && run.interval.cpu.overflow_ns <= 250 * NSEC_PER_MSEC; i++) {
 		start_sleepers(sleepers + 8, 4);
-		burn_as(UID_A, 300);
+		burn_as(own_uid(0), 300);
 		usleep(50000);
 		read_out(&run);
 		sums = machine_sums_add(sums, &run);
@@ -167,9 +164,9 @@ static void test_task_map_full(const char *name, bool hash)
 	       (unsigned long)lost(&run, "cpu_task_map_full"));
 	tap_ok(run.interval.cpu.overflow_ns > 250 * NSEC_PER_MSEC,
 	       "%s: the time is in the overflow row", name);
-	tap_ok(uid_ns(&run, UID_A) >= 300 * NSEC_PER_MSEC &&
-		       uid_ns(&run, UID_A) < 400 * NSEC_PER_MSEC,
-	       "%s: its uid has it (%.1f of 300 ms)", name, (double)uid_ns(&run, UID_A) / 1e6);
+	tap_ok(uid_ns(&run, own_uid(0)) >= 300 * NSEC_PER_MSEC &&
+		       uid_ns(&run, own_uid(0)) < 400 * NSEC_PER_MSEC,
+	       "%s: its uid has it (%.1f of 300 ms)", name, (double)uid_ns(&run, own_uid(0)) / 1e6);
 	/* A slice without a slot counts where it ends, from when the programs were attached. */
 	tap_ok(machine_closes(&sums, run.open_ns * run.interval.cpu.online_cpus),
 	       "%s: the machine's sum still closes", name);
@@ -196,6 +193,7 @@ static void test_room_again(void)
 {
 	const struct sched_kernel_options kernel = {
 		.mode = CPU_MODE_SWITCH, .test_hash_slots = 64, .test_hash = true};
+	const uid_t uid = own_uid(0);
 	pid_t sleepers[150], burner;
 	struct run run;
 	uint64_t truth_ns, measured_ns;
@@ -206,7 +204,7 @@ static void test_room_again(void)
 	usleep(200000);
 	burner = fork();
 	if (!burner) {
-		if (setuid(UID_A))
+		if (setuid(uid))
 			_exit(1);
 		for (int i = 0; i < 60; i++) { /* slices before the room, and after it */
 			burn_ms(5);
@@ -222,7 +220,7 @@ static void test_room_again(void)
 		usleep(100000);
 	} while (truth_ns < 300 * NSEC_PER_MSEC || schedstat_ns(burner) != truth_ns);
 	read_out(&run);
-	measured_ns = uid_ns(&run, UID_A);
+	measured_ns = uid_ns(&run, own_uid(0));
 	tap_ok(lost(&run, "cpu_task_map_full") > 0 &&
 		       measured_ns > truth_ns / 100 * (tap_is_emulated() ? 90 : 99) &&
 		       measured_ns < truth_ns / 100 * 101,
@@ -243,8 +241,8 @@ static void test_overflow_map_full(void)
 
 	if (!begin_with(&run, "overflow map full", &kernel))
 		return;
-	burn_as(UID_A, 50);
-	burn_as(UID_B, 50);
+	burn_as(own_uid(0), 50);
+	burn_as(own_uid(1), 50);
 	read_out(&run);
 	tap_ok(lost(&run, "cpu_overflow_map_full_ns") > 40 * NSEC_PER_MSEC,
 	       "overflow map full: the lost nanoseconds are counted (%.1f ms)",
@@ -323,6 +321,7 @@ static void test_uid_ring_full(void)
 	} *own =
 		mmap(NULL, sizeof(*own), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct rusage usage = {0};
+	const uid_t uid = own_uid(0);
 	uint64_t new_ns, after_ns;
 	pid_t pid;
 
@@ -335,7 +334,7 @@ static void test_uid_ring_full(void)
 		burn_ms(50);
 		usleep(1000); /* its slot has the old uid */
 		own->before_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
-		if (setuid(UID_A))
+		if (setuid(uid))
 			_exit(1);
 		for (int i = 0; i < 30; i++) {
 			uint64_t slice_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -350,7 +349,7 @@ static void test_uid_ring_full(void)
 	}
 	wait4(pid, NULL, 0, &usage);
 	read_out(&run);
-	new_ns = uid_ns(&run, UID_A);
+	new_ns = uid_ns(&run, own_uid(0));
 	after_ns =
 		((uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec) * NSEC_PER_SEC +
 		((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) *
