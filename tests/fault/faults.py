@@ -22,6 +22,8 @@ BUILD = os.path.abspath(sys.argv[1])
 JS, APPS = f"{BUILD}/jankscope", f"{BUILD}/tests/apps"
 FULL = os.environ.get("FULL") == "1"
 QUICK = ["-q", "-i", "50ms", "--max-lost", "100", "--power", "off"]
+# Names of the targets: another run of the tests on this machine has its own.
+QA = f"qa.{os.getpid()}."
 children = []
 
 
@@ -148,11 +150,6 @@ def descriptors(root):
 def zombies(root):
     return [pid for pid in family(root)
             if read(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] == ["Z"]]
-
-
-def own_name(name):
-    """Two of these tests may run at a time."""
-    return f"{name}.{os.getpid()}"
 
 
 def app(name, *more):
@@ -368,11 +365,11 @@ def dying_targets():
     """The target dies while it is looked at: no error, no zombie, no descriptor that stays."""
     rounds = 1000 if FULL else 40
     random_ = random.Random(3)
-    run = Run(*QUICK, "-p", own_name("qa.dying"), "--block", "10ms", "--stack", "ptrace", "--wait", "60s", "-o", "dying.jsonl")
-    before, first, lived = {}, app(own_name("qa.dying"), "block", "30"), {}
+    run = Run(*QUICK, "-p", QA + "dying", "--block", "10ms", "--stack", "ptrace", "--wait", "60s", "-o", "dying.jsonl")
+    before, first, lived = {}, app(QA + "dying", "block", "30"), {}
     begun = wait_until(has("dying.jsonl", '"target_start"'), 30)
     for turn in range(rounds):
-        target = start(f"{APPS}/fakeapp", "20125", own_name("qa.dying"), "block", "30", stdout=subprocess.PIPE)
+        target = start(f"{APPS}/fakeapp", "20125", QA + "dying", "block", "30", stdout=subprocess.PIPE)
         target.stdout.readline()  # it has its name
         target.stdout.close()
         # Once what is kept of some targets is as much as it may be.
@@ -415,11 +412,11 @@ def dying_targets():
 def restarting_target():
     """Each death and birth is told within a second; what is told of a process is of its own life."""
     seconds = 600 if FULL else 6
-    run = Run(*QUICK, "-p", own_name("qa.restarting"), "--block", "10ms", "--wait", "60s", "-o", "restarting.jsonl")
+    run = Run(*QUICK, "-p", QA + "restarting", "--block", "10ms", "--wait", "60s", "-o", "restarting.jsonl")
     lives, until, late = [], None, 0
     while until is None or time.monotonic() < until:
         begin = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        child = app(own_name("qa.restarting"), "block", "20")
+        child = app(QA + "restarting", "block", "20")
         time.sleep(0.2)
         if until is None:
             wait_until(has("restarting.jsonl", '"start"'), 20)
@@ -457,9 +454,9 @@ def same_pid():
     last = "/proc/sys/kernel/ns_last_pid"
     if not os.access(last, os.W_OK):
         return skip(name, f"{last} cannot be written")
-    run = Run(*QUICK, "-p", own_name("qa.same.pid"), "--wait", "60s", "-o", "target.jsonl")
+    run = Run(*QUICK, "-p", QA + "same.pid", "--wait", "60s", "-o", "target.jsonl")
     whole = Run(*QUICK, "-a", "--net", "off", "-o", "all.jsonl")
-    target = app(own_name("qa.same.pid"))
+    target = app(QA + "same.pid")
     good = wait_until(has("target.jsonl", '"target_start"', f'"pid":{target.pid}')) and \
         wait_until(has("all.jsonl", f'"pid":{target.pid},'))
     time.sleep(0.5)
@@ -780,8 +777,8 @@ def no_memory():
         with open(f"{group}/cgroup.procs", "w") as file:
             file.write("0")
 
-    target = app(own_name("qa.memory"))
-    started = subprocess.run([JS, "record", *QUICK[1:], "--daemon", "-p", own_name("qa.memory"), "-o", "memory/"], preexec_fn=enter,
+    target = app(QA + "memory")
+    started = subprocess.run([JS, "record", *QUICK[1:], "--daemon", "-p", QA + "memory", "-o", "memory/"], preexec_fn=enter,
                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
     state = status("memory")
     wait_until(lambda: status("memory").get("intervals", 0) > 20)

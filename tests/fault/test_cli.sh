@@ -264,11 +264,11 @@ kill -INT $pid; wait $pid; code=$?
 # ---- targets that come and go ----
 named() { bash -c 'exec -a "$0" sleep 600' "$1" & sleeper=$!; pids="$pids $sleeper"; disown; }
 events() { jq -r 'select(.type == "event" and (.event | startswith("target"))) | "\(.event) \(.pid)"' "$1"; }
-named qa.restarts; first=$sleeper
-begin restart.jsonl -q -p qa.restarts -i 100ms || say 1 "restart: no header"
+named qa.restarts.$$; first=$sleeper
+begin restart.jsonl -q -p qa.restarts.$$ -i 100ms || say 1 "restart: no header"
 gone() { for _ in $(seq 200); do events restart.jsonl | grep -q "$1" && return 0; sleep 0.05; done; return 1; }
 kill -9 $first; gone "target_exit $first"
-named qa.restarts; second=$sleeper; gone "target_start $second"
+named qa.restarts.$$; second=$sleeper; gone "target_start $second"
 kill -INT $pid; wait $pid; code=$?
 printf 'target_start %s\ntarget_exit %s\ntarget_start %s\n' $first $first $second >wanted
 [ $code = 0 ] && events restart.jsonl | diff wanted - >err; say $? "a target that restarts is followed: start, exit, start"
@@ -279,8 +279,8 @@ kill -9 $second; wait $pid; code=$?
 [ $code = 0 ] && grep -q '^jankscope: info: the target exited' err && records --footer exits.jsonl && events exits.jsonl | grep -q "target_exit $second"
 say $? "a pid that exits ends the run with 0, a line, an event and a footer"
 
-"$js" record -q -p qa.late --wait 1m -n 2 -i 100ms $loss -o late.jsonl 2>err & pid=$!; pids="$pids $pid"
-sleep 0.5; named qa.late
+"$js" record -q -p qa.late.$$ --wait 1m -n 2 -i 100ms $loss -o late.jsonl 2>err & pid=$!; pids="$pids $pid"
+sleep 0.5; named qa.late.$$
 wait $pid; code=$?
 [ $code = 0 ] && records --footer late.jsonl && events late.jsonl | grep -q "target_start $sleeper"; say $? "a target that comes while it is waited for is recorded"
 exit 0
