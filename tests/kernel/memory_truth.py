@@ -358,6 +358,22 @@ def leader_ended(_):
     test.ok("memory_unread" not in recorder.losses(), "and nothing is lost", recorder.losses())
 
 
+def many(_):
+    """The first round of readings does not take an interval for each process."""
+    sleepers = [start(["sleep", "600"]).pid for _ in range(40)]
+    recorder, rows = record(sleepers, interval="1s", smaps="60s", name="many")
+
+    def unread():
+        rows.read()
+        return set(sleepers) - {r["pid"] for i in rows.intervals
+                                for r in i["memory"]["processes"] if "pss_bytes" in r}
+
+    wait_for(lambda: not unread(), 20)
+    left = len(unread())
+    recorder.end()
+    test.ok(not left, "PSS of 40 processes is there after 20 intervals", left, len(rows.intervals))
+
+
 def descriptors(_):
     """How many there are is told in each interval where the kernel counts them, not at --smaps only."""
     load = Load()
@@ -382,5 +398,5 @@ def descriptors(_):
             "of 6,000 descriptors nothing is said of buffers", few, many)
 
 
-test.run([(known_bytes, 10), (descriptors, 2), (leader_ended, 3), (swapped, 2), (leak, 4), (hostile, 12), (whole_device, 1),
+test.run([(known_bytes, 10), (descriptors, 2), (leader_ended, 3), (many, 1), (swapped, 2), (leak, 4), (hostile, 12), (whole_device, 1),
           (dies_and_denied, 2)], sys.argv[1:])

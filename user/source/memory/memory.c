@@ -15,9 +15,6 @@
 #include "source/memory/private.h"
 #include "util/clock.h"
 
-/* A rest may be so much longer. */
-#define REST_SLACK_NS (20 * NSEC_PER_MSEC)
-
 static struct memory_source *memory_source(struct source *source)
 {
 	return (struct memory_source *)source;
@@ -49,7 +46,7 @@ static int memory_open(struct source *source, const struct source_context *conte
 	memory_system_open(memory);
 	memory->timer = loop_add_timer(context->loop, 0, 0, on_rested, memory);
 	if (memory->timer >= 0)
-		return loop_set_slack(context->loop, memory->timer, REST_SLACK_NS);
+		return loop_set_slack(context->loop, memory->timer, MEMORY_REST_SLACK_NS);
 	snprintf(source->reason, sizeof(source->reason), "no timer: %s", strerror(-memory->timer));
 	return memory->timer;
 }

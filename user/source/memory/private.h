@@ -6,6 +6,7 @@
 #include "jankscope/source.h"
 #include "prober/pool.h"
 #include "source/memory/memory.h"
+#include "util/clock.h"
 
 /* /proc/PID/status; longer where a process is in thousands of groups. */
 #define STATUS_BYTES (64u << 10)
@@ -13,6 +14,9 @@
 /* Processes whose files stay open at the most, two descriptors each: these are the whole
  * recorder's, so of few there are (RLIMIT_NOFILE) the processes take a half. */
 #define MEMORY_KEPT 1024
+
+/* The end of a rest may come twice so much later. */
+#define MEMORY_REST_SLACK_NS (5 * NSEC_PER_MSEC)
 
 struct memory_source;
 

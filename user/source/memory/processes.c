@@ -126,7 +126,8 @@ void memory_drop(struct memory_process *process)
 static void rest(struct memory_source *memory, uint64_t ns)
 {
 	memory->rest_until_ns = clock_now_ns(CLOCK_MONOTONIC) + ns;
-	loop_set_timer(memory->context->loop, memory->timer, ns ?: 1, 0);
+	/* Its slack may have the timer come earlier, and it does not come again. */
+	loop_set_timer(memory->context->loop, memory->timer, ns + MEMORY_REST_SLACK_NS, 0);
 }
 
 static void take_answer(struct memory_process *process, int err, const struct probe_answer *answer)
