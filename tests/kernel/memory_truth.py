@@ -226,8 +226,9 @@ def leak(_):
             "with its interval, and of a process that ended", a)
     test.ok(b and abs(b["pss_slope_bytes_per_h"]) < 0.01 * want and not b.get("exited"),
             "what was started in its place has a slope of its own", b)
-    test.ok(a and b and a["pss_bytes"]["max"] > 12 * MIB and b["pss_bytes"]["min"] > 8 * MIB and
-            a["pss_bytes"]["n"] >= 8 and a["threads_max"] == 2,
+    # The first reading of the second may come while it writes.
+    test.ok(a and b and a["pss_bytes"]["max"] > 12 * MIB > b["pss_bytes"]["max"] and
+            b["pss_bytes"]["p50"] > 8 * MIB and a["pss_bytes"]["n"] >= 8 and a["threads_max"] == 2,
             "their sizes are apart", a, b)
 
 
