@@ -502,6 +502,17 @@ Test(why_judge, nothing_recorded)
 	cr_expect_str_eq(record.missing.items[0].reason, "no scheduler events");
 	cr_expect(!record.cause_ns.present);
 	why_record_free(&record);
+	/* the display's threads say nothing of the app's */
+	memset(&record, 0, sizeof(record));
+	runs(&rig, T_SF, 300);
+	rig.frame.threads = &rig.threads[T_SF];
+	rig.frame.thread_count = 1;
+	judge(&rig, JANK_CAUSE_UNKNOWN, JANK_CAUSE_UNKNOWN);
+	cr_assert_eq(why_record_fill(&record, &rig.frame, &rig.verdict, "not found"), 0);
+	cr_expect_eq(record.thread_count, 1);
+	cr_assert_eq(record.missing.count, 1);
+	cr_expect_str_eq(record.missing.items[0].key, "threads");
+	why_record_free(&record);
 	/* half of it is seen, and ran; the other half may have been anything */
 	begin(&rig, 300, 160);
 	next(&rig, T_MAIN, 160, SPELL_UNKNOWN, 0, 0);

@@ -140,7 +140,7 @@ int why_record_fill(struct record_jank *record, const struct why_frame *frame,
 		    const struct why_verdict *verdict, const char *missing)
 {
 	size_t *rows = calloc(frame->thread_count + 1, sizeof(*rows));
-	bool unknown = !frame->thread_count;
+	bool main_is_known = false;
 	int err = 0;
 
 	record->threads = calloc(frame->thread_count + 1, sizeof(*record->threads));
@@ -163,15 +163,14 @@ int why_record_fill(struct record_jank *record, const struct why_frame *frame,
 		const struct why_thread *thread = &frame->threads[i];
 
 		rows[i] = WHY_NONE;
-		if (!thread->spell_count) {
-			/* of the others there may be none */
-			unknown |= thread->role == JANK_ROLE_MAIN;
+		if (!thread->spell_count)
 			continue;
-		}
+		main_is_known |= thread->role == JANK_ROLE_MAIN;
 		rows[i] = record->thread_count;
 		err = fill_thread(&record->threads[record->thread_count++], thread);
 	}
-	if (!err && unknown)
+	/* Of the others there may be none. */
+	if (!err && !main_is_known)
 		err = missing_list_set(&record->missing, "threads",
 				       missing ? missing : "not recorded");
 	fill_parts(record, frame, verdict, rows);

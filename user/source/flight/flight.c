@@ -198,6 +198,7 @@ int flight_source_spells(struct source *source, size_t n, uint64_t from_ns, uint
 
 	if (!flight->kernel || n >= flight->count)
 		return -ENOENT;
+	flight_check_runner(flight, &flight->threads[n]);
 	return flight_kernel_spells(flight->kernel, flight->threads[n].index, from_ns, to_ns,
 				    spells, size, count);
 }

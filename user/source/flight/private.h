@@ -58,5 +58,7 @@ void flight_find_born(struct flight_source *flight);
 void flight_find_display(struct flight_source *flight);
 /* Ask threads that never ran for their names again: another thread may have named them. */
 void flight_forget_idle(struct flight_source *flight);
+/* End a thread that seems to run for long, and of which there is nothing any more. */
+void flight_check_runner(struct flight_source *flight, const struct followed *followed);
 /* Let those go that died half a minute ago, and mark the others again. */
 void flight_tidy_threads(struct flight_source *flight, uint64_t now_ns);

@@ -32,6 +32,8 @@
 #define LOOKS_AFTER_BIRTH 4
 /* A look through so many threads takes half a millisecond: more have to wait for the next one. */
 #define MOST_GLANCED 512
+/* Without a switch: the list of its process's threads may be older. */
+#define RUNS_LONG_NS (20 * NSEC_PER_MSEC)
 /* Processes whose names are asked for at one look. */
 #define ASKS 4
 
@@ -209,21 +211,34 @@ static void note_seen(struct flight_source *flight, pid_t tid)
 }
 
 /* A thread that runs another program (execve) gets the number of the main thread: no switch of its
- * own one says that it is nobody's. */
-static void end_those_gone(struct flight_source *flight, pid_t pid, unsigned look)
+ * own one says that it is nobody's. A list that threads come to and leave may miss one. */
+static void end_if_gone(struct flight_source *flight, const struct followed *followed)
 {
 	char path[64];
 
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", followed->pid, followed->tid);
+	if (access(path, F_OK) && errno == ENOENT)
+		flight_kernel_end(flight->kernel, followed->index);
+}
+
+void flight_check_runner(struct flight_source *flight, const struct followed *followed)
+{
+	struct flight_thread thread;
+
+	if (flight_kernel_peek(flight->kernel, followed->index, &thread) && !thread.dead &&
+	    thread.state == FLIGHT_ON &&
+	    clock_now_ns(CLOCK_MONOTONIC) > thread.in_ns + RUNS_LONG_NS)
+		end_if_gone(flight, followed);
+}
+
+static void end_those_gone(struct flight_source *flight, pid_t pid, unsigned look)
+{
 	for (size_t i = 0; i < flight->count; i++) {
 		struct followed *followed = &flight->threads[i];
 
-		if (followed->pid != pid || followed->seen == look ||
-		    flight_kernel_is_dead(flight->kernel, followed->index))
-			continue;
-		/* a list that threads come to and leave may miss one */
-		snprintf(path, sizeof(path), "/proc/%d/task/%d", pid, followed->tid);
-		if (access(path, F_OK) && errno == ENOENT)
-			flight_kernel_end(flight->kernel, followed->index);
+		if (followed->pid == pid && followed->seen != look &&
+		    !flight_kernel_is_dead(flight->kernel, followed->index))
+			end_if_gone(flight, followed);
 	}
 }
 
