@@ -1,63 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "source/cpu/read_out.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <uthash.h>
 
-#include "source/cpu/moved.h"
 #include "source/cpu/proc.h"
+#include "source/cpu/read_out_private.h"
 #include "util/clock.h"
 
-/* RCU frees the dead late: under load by seconds, never by a minute. */
-#define UNTOLD_AFTER_NS (60 * NSEC_PER_SEC)
-#define UNTOLD_WINDOW   32 /* looks, at least UNTOLD_AFTER_NS / UNTOLD_WINDOW apart */
 /* Births are counted from a moment that is still to come, and the first walk begins as long after
  * it: by then copy_process() has shown each older task to the walk. */
 #define BEGIN_AHEAD_NS NSEC_PER_MSEC
-#define EXEC_TRIES     50
-#define EXEC_WAIT_US   200
-
-/* Cumulative overflow of a uid as of the last read-out. */
-struct overflow_seen {
-	uid_t uid;
-	uint64_t cpu_ns;
-	UT_hash_handle hh;
-};
-
-/* One walk of --cpu iter: what changed, and what the ring told before that could be booked. */
-struct walk {
-	struct task_line *lines;
-	size_t line_count, line_room;
-	struct task_program *deaths; /* of any kind */
-	size_t death_count, death_room;
-	uint64_t execs; /* of deaths */
-	uint64_t alive;
-};
-
-struct cpu_reader {
-	struct sched_kernel *kernel; /* NULL: /proc only */
-	bool iterating;
-	struct cpu_ledger *ledger;
-	struct cpu_reader_events events;
-	struct overflow_seen *overflow;
-	struct walk walk;
-	struct moved_tasks moved;
-	uint64_t read_boot_ns; /* when the present read-out began */
-	bool execs_untold;     /* in the present read-out: their slots are left to the next one */
-	struct cpu_reader_counts counts;
-	/* --cpu iter: tasks alive at the start, and told dead, to know how many deaths went untold
-	 */
-	uint64_t deaths_told, execs_told, begin_boot_ns;
-	int64_t alive_at_begin;
-	struct death_count {
-		uint64_t at_ns;
-		int64_t died;
-	} looks[UNTOLD_WINDOW];
-	unsigned look_count;
-};
 
 static int book_reading(void *ctx, const struct task_reading *reading)
 {
@@ -69,25 +22,10 @@ static int seed_reading(void *ctx, const struct task_reading *reading)
 	return cpu_ledger_seed(ctx, reading);
 }
 
-static struct task_reading reading_of_line(const struct task_line *line)
-{
-	return (struct task_reading){
-		.tid = (pid_t)line->tid,
-		.tgid = (pid_t)line->tgid,
-		.uid = line->uid,
-		.start_boot_ns = line->start_boot_ns,
-		.process_start_boot_ns = line->process_start_boot_ns,
-		.sums = line->sums,
-		.has_runnable = true,
-		.has_switches = true,
-		.comm = line->comm,
-	};
-}
-
 static int seed_line(void *ctx, const struct task_line *line)
 {
 	struct cpu_reader *reader = ctx;
-	struct task_reading reading = reading_of_line(line);
+	struct task_reading reading = cpu_reading_of_line(line);
 
 	/* One that was born since is counted at its birth, whether the walk met it or not. */
 	reader->alive_at_begin += line->start_boot_ns < reader->begin_boot_ns;
@@ -111,31 +49,6 @@ static int seed(struct cpu_reader *reader)
 	return err;
 }
 
-static int keep_line(void *ctx, const struct task_line *line)
-{
-	struct cpu_reader *reader = ctx;
-	struct walk *walk = &reader->walk;
-
-	walk->alive++;
-	if (line->in_execve)
-		return 0;
-	/* A row for every sleeping task of the machine would be noise. */
-	if (cpu_ledger_unchanged(reader->ledger, (pid_t)line->tid, line->start_boot_ns,
-				 &line->sums))
-		return 0;
-	if (walk->line_count == walk->line_room) {
-		size_t room = walk->line_room ? walk->line_room * 2 : 64;
-		struct task_line *lines = realloc(walk->lines, room * sizeof(*lines));
-
-		if (!lines)
-			return -ENOMEM;
-		walk->lines = lines;
-		walk->line_room = room;
-	}
-	walk->lines[walk->line_count++] = *line;
-	return 0;
-}
-
 static int book_name(struct cpu_reader *reader, const struct task_death *death)
 {
 	char comm[SCHED_COMM_LEN + 1];
@@ -146,7 +59,7 @@ static int book_name(struct cpu_reader *reader, const struct task_death *death)
 				      comm);
 }
 
-static int book_death(void *ctx, const struct task_death *death)
+int cpu_reader_book_note(void *ctx, const struct task_death *death)
 {
 	struct cpu_reader *reader = ctx;
 	struct task_reading reading = {
@@ -320,155 +233,6 @@ static int book_overflow_row(void *ctx, uid_t uid, uint64_t cpu_ns)
 	return cpu_ns > before ? cpu_ledger_overflow(reader->ledger, uid, cpu_ns - before) : 0;
 }
 
-static int keep_death(void *ctx, const struct task_death *death)
-{
-	struct cpu_reader *reader = ctx;
-	struct walk *walk = &reader->walk;
-
-	if (walk->death_count == walk->death_room) {
-		size_t room = walk->death_room ? walk->death_room * 2 : 64;
-		struct task_program *deaths = realloc(walk->deaths, room * sizeof(*deaths));
-
-		if (!deaths)
-			return -ENOMEM;
-		walk->deaths = deaths;
-		walk->death_room = room;
-	}
-	memcpy(&walk->deaths[walk->death_count++], death,
-	       death->kind == TASK_NOTE_PROGRAM ? sizeof(struct task_program) : sizeof(*death));
-	walk->execs += death->exec_tid != 0;
-	return 0;
-}
-
-static void drop_lines_of(struct walk *walk, uint32_t tgid)
-{
-	size_t left = 0;
-
-	for (size_t i = 0; i < walk->line_count; i++)
-		if (walk->lines[i].tgid != tgid)
-			walk->lines[left++] = walk->lines[i];
-	walk->line_count = left;
-}
-
-/* A thread whose execve ended before the walk met it has a tid that the ledger knows as its
- * leader's until it is told (follow_exec): what the walk saw of such processes is left to the next
- * one. The word may be held up by a record before it that is being written on another CPU; where it
- * does not come the whole walk is left. */
-static int settle_execs(struct cpu_reader *reader)
-{
-	uint64_t ended = sched_kernel_execs(reader->kernel);
-	struct walk *walk = &reader->walk;
-	int err;
-
-	for (int tries = 0; reader->execs_told + walk->execs < ended; tries++) {
-		if (tries == EXEC_TRIES) {
-			reader->counts.walks_skipped++;
-			walk->line_count = 0;
-			return 0;
-		}
-		if (tries)
-			usleep(EXEC_WAIT_US);
-		err = sched_kernel_deaths(reader->kernel, keep_death, reader);
-		if (err)
-			return err;
-	}
-	for (size_t i = 0; i < walk->death_count; i++)
-		if (walk->deaths[i].task.exec_tid)
-			drop_lines_of(walk, walk->deaths[i].task.tid);
-	return 0;
-}
-
-static bool has_moved(const struct walk *walk, uint32_t tgid)
-{
-	for (size_t i = 0; walk->execs && i < walk->death_count; i++)
-		if (walk->deaths[i].task.exec_tid && walk->deaths[i].task.tid == tgid)
-			return true;
-	return false;
-}
-
-static bool splits_time(uint32_t kind)
-{
-	return kind == TASK_NOTE_UID || kind == TASK_NOTE_EXIT || kind == TASK_NOTE_BORN ||
-	       kind == TASK_NOTE_NAMED || kind == TASK_NOTE_PROGRAM;
-}
-
-/* The line of a task that changed its uid or its name before the walk met it has the new one: what
- * it ran before is told by its note, which is booked first. The lines of a process that an execve
- * moved are dropped, and its notes keep their order. */
-static int book_changes(struct cpu_reader *reader)
-{
-	struct walk *walk = &reader->walk;
-	size_t left = 0;
-	int err = 0;
-
-	for (size_t i = 0; i < walk->death_count; i++) {
-		const struct task_death *note = &walk->deaths[i].task;
-
-		if (!err && splits_time(note->kind) && !has_moved(walk, note->tgid))
-			err = book_death(reader, note);
-		else
-			walk->deaths[left++] = walk->deaths[i];
-	}
-	walk->death_count = left;
-	return err;
-}
-
-/* Each task that was born and is not alive has died. Not all deaths are told yet, because RCU frees
- * the tasks later; of most the time is (TASK_NOTE_EXIT). One that is still untold after
- * UNTOLD_AFTER_NS was never shown by the kernel. */
-static int count_deaths(struct cpu_reader *reader)
-{
-	uint64_t losses[SCHED_LOSS_MAX] = {0}, unused, now_ns = clock_now_ns(CLOCK_MONOTONIC);
-	struct death_count *next = &reader->looks[reader->look_count % UNTOLD_WINDOW];
-	const struct death_count *last =
-		&reader->looks[(reader->look_count + UNTOLD_WINDOW - 1) % UNTOLD_WINDOW];
-	int64_t died, told, untold;
-	/* Births after the walk: a task that was born during it may count as in flight, none is
-	 * forgotten. */
-	int err = sched_kernel_losses(reader->kernel, losses, &unused, &unused);
-
-	died = reader->alive_at_begin + (int64_t)losses[SCHED_COUNT_BIRTHS] -
-	       (int64_t)reader->walk.alive;
-	told = (int64_t)reader->deaths_told + (int64_t)losses[SCHED_LOSS_DEATH_RING_FULL];
-	reader->counts.deaths_in_flight = died - told;
-	if (reader->look_count && now_ns - last->at_ns < UNTOLD_AFTER_NS / UNTOLD_WINDOW)
-		return err;
-	/* `next` is the oldest look, of UNTOLD_AFTER_NS ago or more. */
-	untold = next->died - told;
-	if (reader->look_count >= UNTOLD_WINDOW && untold > (int64_t)reader->counts.deaths_untold)
-		reader->counts.deaths_untold = (uint64_t)untold;
-	*next = (struct death_count){now_ns, died};
-	reader->look_count++;
-	return err;
-}
-
-/* Nothing is booked before the walk is over: only then it is known which of it may be. */
-static int walk_tasks(struct cpu_reader *reader)
-{
-	struct walk *walk = &reader->walk;
-	int err = sched_kernel_iterate(reader->kernel, keep_line, reader);
-
-	if (!err)
-		err = count_deaths(reader);
-	if (!err)
-		err = sched_kernel_deaths(reader->kernel, keep_death, reader);
-	if (!err)
-		err = settle_execs(reader);
-	if (!err)
-		err = book_changes(reader);
-	for (size_t i = 0; i < walk->line_count && !err; i++) {
-		struct task_reading reading = reading_of_line(&walk->lines[i]);
-
-		err = cpu_ledger_update(reader->ledger, &reading);
-	}
-	for (size_t i = 0; i < walk->death_count && !err; i++)
-		err = book_death(reader, &walk->deaths[i].task);
-	free(walk->lines);
-	free(walk->deaths);
-	*walk = (struct walk){0};
-	return err;
-}
-
 int cpu_reader_read_out(struct cpu_reader *reader, uint64_t *mono_ns)
 {
 	int err;
@@ -485,7 +249,7 @@ int cpu_reader_read_out(struct cpu_reader *reader, uint64_t *mono_ns)
 	if (!err)
 		err = cpu_reader_deaths(reader);
 	if (!err && reader->iterating)
-		err = walk_tasks(reader);
+		err = cpu_reader_walk(reader);
 	if (!err)
 		err = sched_kernel_slots(reader->kernel, slot_unchanged, book_slot, reader);
 	if (!err && !reader->iterating)
@@ -513,7 +277,7 @@ int cpu_reader_baseline(struct cpu_reader *reader, uint64_t *mono_ns)
 
 int cpu_reader_deaths(struct cpu_reader *reader)
 {
-	return sched_kernel_deaths(reader->kernel, book_death, reader);
+	return sched_kernel_deaths(reader->kernel, cpu_reader_book_note, reader);
 }
 
 const struct cpu_reader_counts *cpu_reader_counts(const struct cpu_reader *reader)
