@@ -359,6 +359,18 @@ def leader_ended(_):
     test.ok("memory_unread" not in recorder.losses(), "and nothing is lost", recorder.losses())
 
 
+def groups(_):
+    """The groups stand before the memory in status."""
+    few = start(["sleep", "600"], preexec_fn=lambda: os.setgroups(range(4000000, 4003000)))
+    lots = start(["sleep", "600"], preexec_fn=lambda: os.setgroups(range(4000000, 4030000)))
+    recorder, rows = record([few.pid, lots.pid], name="groups")
+    one, other = rows.now(few.pid), rows.now(lots.pid)
+    recorder.end()
+    test.ok(one.get("rss_bytes") and "rss_bytes" not in other and "pss_bytes" in other and
+            "thousands of groups" in other["missing"]["rss_bytes"],
+            "a status that is too long for its groups is said to be so", one, other)
+
+
 def many(_):
     """The first round of readings does not take an interval for each process."""
     sleepers = [start(["sleep", "600"]).pid for _ in range(40)]
@@ -399,5 +411,5 @@ def descriptors(_):
             "of 6,000 descriptors nothing is said of buffers", few, many)
 
 
-test.run([(known_bytes, 10), (descriptors, 2), (leader_ended, 3), (many, 1), (swapped, 2), (leak, 4), (hostile, 12), (whole_device, 1),
+test.run([(known_bytes, 10), (descriptors, 2), (leader_ended, 3), (many, 1), (groups, 1), (swapped, 2), (leak, 4), (hostile, 12), (whole_device, 1),
           (dies_and_denied, 2)], sys.argv[1:])

@@ -225,6 +225,8 @@ static const char *explain(int err, char *text, size_t size)
 		return "its smaps takes more than 0.3 s";
 	case -E2BIG:
 		return "it has more than 4096 descriptors, or 1024 buffers: not all are looked at";
+	case -EOVERFLOW:
+		return "its status is longer than 64 KiB: it is in thousands of groups";
 	case -EXDEV:
 		return "another file system's file stands in its place";
 	case -EBADMSG:
@@ -334,6 +336,8 @@ static int fill_status(struct memory_process *process, struct record_memory_proc
 	row->threads = status.threads;
 	if (status.rss_bytes.present)
 		return 0;
+	if ((size_t)n == sizeof(memory->text))
+		return -EOVERFLOW;
 	return status.threads.present ? -ENODATA : -EBADMSG;
 }
 
