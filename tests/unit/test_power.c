@@ -241,6 +241,18 @@ Test(power, phone, .init = make_root, .fini = remove_root)
 	cr_expect_not(power->rails[1].energy_uj.present);
 	cr_expect(missing(&taken->interval, "power.rails.CPU.energy_uj"));
 	cr_expect_eq(counter_list_get(&taken->interval.lost, "power_energy_went_back"), 1);
+
+	/* What a meter counts while it cannot be read is in the row of its next reading. */
+	put("bus/iio/devices/iio:device0/energy_value", "");
+	take(sysfs, taken);
+	cr_expect_eq(power->rail_count, 0);
+	cr_expect(missing(&taken->interval, "power.rails"));
+	put("bus/iio/devices/iio:device0/energy_value",
+	    "t=400\nCH0(T=400)[VSYS], 2000\nCH1(T=400)[CPU], 25\n");
+	take(sysfs, taken);
+	cr_assert_eq(power->rail_count, 2);
+	cr_expect_eq(power->rails[0].energy_uj.value, 250);
+	cr_expect_eq(power->rails[1].energy_uj.value, 5);
 	power_sysfs_free(sysfs);
 	free_taken(taken);
 }

@@ -199,6 +199,25 @@ static const struct power_rail_row *rail_before(const struct power_rows *rows,
 	return NULL;
 }
 
+/* What the next read-out's energy counts from. A meter that could not be read keeps what it had, so
+ * that what it counts meanwhile is in the row of its next reading. */
+static void keep_rails(struct power_rows *rows)
+{
+	bool whole = !rows->now.rails.error;
+	size_t count = whole ? 0 : rows->before.rail_count;
+
+	for (size_t i = 0; i < rows->now.rail_count; i++) {
+		const struct power_rail_row *row = &rows->now.rail_rows[i];
+		const struct power_rail_row *before = whole ? NULL : rail_before(rows, row);
+
+		if (before)
+			rows->before.rails[before - rows->before.rails] = *row;
+		else if (count < POWER_RAILS)
+			rows->before.rails[count++] = *row;
+	}
+	rows->before.rail_count = count;
+}
+
 static void make_rails(struct telling *telling, struct power_rows *rows,
 		       struct record_interval *interval)
 {
@@ -221,13 +240,15 @@ static void make_rails(struct telling *telling, struct power_rows *rows,
 			back++;
 			snprintf(key, sizeof(key), "power.rails.%s.energy_uj", row->rail);
 			tell(telling, key, "the meter's counter went back");
+		} else if (power->span_ns) {
+			snprintf(key, sizeof(key), "power.rails.%s.energy_uj", row->rail);
+			tell(telling, key, "its meter was not read before");
 		}
 	}
 	power->rail_count = rows->now.rail_count;
 	if (back && !telling->err)
 		telling->err = counter_list_add(&interval->lost, "power_energy_went_back", back);
-	memcpy(rows->before.rails, rows->now.rail_rows, sizeof(rows->before.rails));
-	rows->before.rail_count = rows->now.rail_count;
+	keep_rails(rows);
 }
 
 #define CLAMP(count, room) ((count) < (room) ? (count) : (room))

@@ -334,8 +334,10 @@ static void read_meter(struct device *device, struct power_reading *reading)
 
 	if (n == -ENOENT)
 		return; /* another kind of iio device */
-	if (n < 0 || (size_t)n == sizeof(text)) {
-		reading->rails.error = n < 0 ? value_error((int)n) : POWER_VALUE_NO_NUMBER;
+	if (n <= 0 || (size_t)n == sizeof(text)) {
+		reading->rails.error = n < 0 ? value_error((int)n)
+				       : n   ? POWER_VALUE_NO_NUMBER
+					     : POWER_VALUE_EMPTY;
 		return;
 	}
 	rails_length = read_once(device->folder, "enabled_rails", rails, sizeof(rails));
