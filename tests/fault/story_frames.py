@@ -9,7 +9,8 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "trace"))
 import make_traces as m  # noqa: E402
 
-LAYER = "TX - com.example.app/com.example.app.Main#10"
+APP = os.environ.get("STORY_APP", "com.example.app")
+LAYER = f"TX - {APP}/com.example.app.Main#10"
 
 
 class Seen(m.Display):
@@ -28,7 +29,7 @@ class Seen(m.Display):
 def write(path, pid, display):
     with open(path, "wb") as file:
         file.write(m.clock_snapshot(9 * m.SECOND, mono=4 * m.SECOND, boot=9 * m.SECOND) +
-                   m.process_tree((pid, "com.example.app"), (500, "/system/bin/surfaceflinger")) + display.bytes())
+                   m.process_tree((pid, APP), (500, "/system/bin/surfaceflinger")) + display.bytes())
 
 
 def make(pid, smooth, late, truth):

@@ -29,7 +29,10 @@ mkfifo commands
 if [ ! -x "$BUILD/tests/apps/looper" ]; then
 	echo "ok - story 1: # SKIP NO android::Looper HERE: apt-get install android-libutils-dev"; exit 0
 fi
-(exec -a com.example.app "$BUILD/tests/apps/looper" <commands >>truth 2>/dev/null) & app=$!
+# Another run of the tests on this machine has an app of its own.
+package=com.example.app$$
+export STORY_APP=$package
+(exec -a $package "$BUILD/tests/apps/looper" <commands >>truth 2>/dev/null) & app=$!
 exec 9>commands
 for _ in $(seq 100); do grep -q ready truth && break; sleep 0.1; done
 python3 "$here/story_frames.py" make "$app" yesterday.pb today.pb frames.json >err 2>&1 || say 1 "traces are made" err
@@ -47,7 +50,7 @@ device shell "$js doctor" >doctor 2>err; code=$?
 # $ adb shell jankscope record -p com.example.app -d 30s -i 1s --block 100ms -o r1
 record() { # FOLDER TRACE BLOCKS...: a run; the app blocks as it is told
 	local folder=$1 recorder code block; cp "$2" trace.pb; shift 2
-	device shell "$js record -p com.example.app -d 7s -i 1s --block 100ms --frames perfetto -o $work/phone/$folder/" >"$folder.out" 2>"$folder.err" </dev/null & recorder=$!
+	device shell "$js record -p $package -d 7s -i 1s --block 100ms --frames perfetto -o $work/phone/$folder/" >"$folder.out" 2>"$folder.err" </dev/null & recorder=$!
 	for _ in $(seq 100); do grep -q 'target_start' "$folder.out" && break; sleep 0.1; done
 	: >truth
 	for block in "$@"; do echo "$block" >&9; sleep 0.8; done
@@ -103,7 +106,7 @@ got=$("$BUILD/jankscope" report torn.jsonl --csv - 2>err | grep ',summary.frames
 
 # ---- the cable is pulled in mid-run: adbd sends SIGHUP to the shell, in whose place the recorder is (dash would
 # fork it) ----
-device shell "exec $js record -p com.example.app -d 60s -i 1s -o $work/phone/r2.jsonl" >r2.out 2>&1 </dev/null & client=$!
+device shell "exec $js record -p $package -d 60s -i 1s -o $work/phone/r2.jsonl" >r2.out 2>&1 </dev/null & client=$!
 for _ in $(seq 200); do [ "$(grep -c '"type":"interval"' phone/r2.jsonl 2>/dev/null || :)" -ge 2 ] 2>/dev/null && break; sleep 0.1; done
 adb kill-server >/dev/null 2>&1; wait $client
 for _ in $(seq 100); do tail -1 phone/r2.jsonl | grep -q '"type":"footer"' && break; sleep 0.1; done
