@@ -17,6 +17,7 @@ for _ in $(seq 200); do "$js" status run 2>/dev/null | grep -q '^running' && bre
 "$js" mark run 'a scene' 2>err; code=$?; [ $code = 0 ]; say $? "a scene begins" err
 "$js" mark run 'a scene' 2>err; code=$?; [ $code = 2 ] && grep -q 'open already' err; say $? "not twice ($code)" err
 "$js" mark run $'bad\e[31m' 2>err; code=$?; [ $code = 2 ] && ! grep -q $'\e' err; say $? "no control characters ($code)" err
+"$js" mark run $'a\nb' 2>err; code=$?; [ $code = 2 ] && grep -q '1 to 64 bytes' err; say $? "no second line ($code)" err
 "$js" mark run "$(printf 'x%.0s' $(seq 600))" 2>err; code=$?; [ $code = 2 ]; say $? "no name of 600 bytes ($code)" err
 "$js" mark run --end nobody 2>err; code=$?; [ $code = 2 ] && grep -q 'no scene of that name' err; say $? "only an open one ends ($code)" err
 sleep 1.5

@@ -7,6 +7,7 @@
 
 #include "control/control.h"
 #include "sink/text.h"
+#include "summary/scenes.h"
 #include "util/clock.h"
 #include "verb/verb.h"
 
@@ -42,11 +43,12 @@ enum exit_code verb_mark(const struct options *options)
 	folder = options->arguments[0];
 	scene = options->arguments[1];
 	/* The protocol would take such a name for the flag (control/README.md). */
-	if (!strncmp(scene, "--end", strlen("--end")) ||
+	if (!strncmp(scene, "--end", strlen("--end")) || !scene_name_is_good(scene) ||
 	    snprintf(request, sizeof(request), "mark %s%s", options->end ? "--end " : "", scene) >=
 		    (int)sizeof(request) - 1) {
 		fprintf(stderr, "jankscope: error: mark: a scene's name has 1 to 64 bytes of "
-				"printable UTF-8 and does not begin with --end\n");
+				"printable UTF-8, does not begin with --end, and is not unknown, "
+				"mixed or other\n");
 		return EXIT_USAGE;
 	}
 	dir_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
