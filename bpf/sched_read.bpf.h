@@ -16,7 +16,7 @@ int sched_iterate(struct bpf_iter__task *ctx)
 	line.start_boot_ns = task->start_boottime;
 	line.process_start_boot_ns = task_process_start(task, true);
 	read_sums(task, &line.sums, true);
-	line.sums.runnable_ns += open_wait_ns(task, rq_clock_offset_ns, true);
+	line.sums.runnable_ns += open_wait_ns(task->sched_info.last_queued, rq_clock_offset_ns);
 	line.tid = task->pid;
 	line.tgid = task->tgid;
 	line.uid = task_uid(task, true);
@@ -55,21 +55,6 @@ static __always_inline bool is_still(struct task_struct *task, const struct aske
 	       (__u32)BPF_CORE_READ(task, pid) == asked->tid;
 }
 
-/* Its wait is in the sums. False where it came to its CPU amid that: then the kernel has added the
- * wait, or not yet. */
-static __always_inline bool add_open_wait(struct task_struct *task, struct task_sums *sums)
-{
-	__u64 wait_ns = open_wait_ns(task, rq_clock_offset_ns, false);
-	__u64 delay_ns = sums->runnable_ns;
-
-	order_loads();
-	sums->runnable_ns = BPF_CORE_READ(task, sched_info.run_delay);
-	if (!wait_ns || sums->runnable_ns != delay_ns)
-		return false;
-	sums->runnable_ns += wait_ns;
-	return true;
-}
-
 /* Kernel threads of some vendors wait for work in state D, for hours: a row in each interval would
  * say nothing. */
 static __always_inline bool is_in_d(struct task_struct *task)
@@ -78,23 +63,12 @@ static __always_inline bool is_in_d(struct task_struct *task)
 	       !(BPF_CORE_READ(task, flags) & PF_KTHREAD_BIT);
 }
 
-/* The next read-out asks for it again, though it may not switch until then. */
-static __always_inline void ask_again(const struct asked_task *asked)
-{
-	__u32 tid = asked->tid;
-	struct task_slot *slot = bpf_map_lookup_elem(&tasks, &tid);
-
-	if (slot && slot->task == asked->task)
-		begin_epoch(slot, tid, asked->sums.cpu_ns);
-}
-
 /* The kernel's sums of a task whose slot names its address. Of one that runs on another CPU they
  * are as of its last tick; sched_read_running tells them exactly. */
 ordering_part int read_asked(__u32 index)
 {
 	struct asked_task *asked_task = bpf_map_lookup_elem(&asked, &index);
 	struct task_struct *task;
-	bool waits;
 
 	if (!asked_task)
 		return 0;
@@ -103,16 +77,44 @@ ordering_part int read_asked(__u32 index)
 	if (!task || !is_still(task, asked_task))
 		return 0;
 	read_sums(task, &asked_task->sums, false);
-	waits = add_open_wait(task, &asked_task->sums) || is_in_d(task);
-	asked_task->arrival_ns = BPF_CORE_READ(task, sched_info.last_arrival);
-	/* Behind the sums: a task that has its slot's uid still had it when they were read. */
+	/* Behind the sums: a task that has its slot's uid still had it when they were read, and a
+	 * wait that stands now is not in them. */
 	order_loads();
+	asked_task->queued_ns = BPF_CORE_READ(task, sched_info.last_queued);
 	asked_task->uid = task_uid(task, false);
 	asked_task->valid = is_still(task, asked_task);
-	if (waits && asked_task->valid)
-		ask_again(asked_task);
-	if (split_time && asked_task->valid)
-		note_time(asked_task->tid, asked_task->start_boot_ns, asked_task->sums.cpu_ns);
+	return 0;
+}
+
+/* What else a read-out has to know of a task that was asked for: the wait that is not over, which
+ * goes to its sums, and its arrival. A task that waits is asked for by the next read-out again,
+ * though it may not switch until then. Global, and taking a number, so that the verifier looks at
+ * it once and not 256 times: it charges what it remembers to the recorder's memory (6.18). */
+__noinline int look_at_wait(__u32 index)
+{
+	struct asked_task *asked_task = bpf_map_lookup_elem(&asked, &index);
+	struct task_struct *task;
+	struct task_slot *slot;
+	__u64 wait_ns;
+	__u32 tid;
+
+	if (!asked_task || !asked_task->valid)
+		return 0;
+	task = (struct task_struct *)asked_task->task;
+	tid = asked_task->tid;
+	asked_task->arrival_ns = BPF_CORE_READ(task, sched_info.last_arrival);
+	wait_ns = open_wait_ns(asked_task->queued_ns, rq_clock_offset_ns);
+	/* It may have come to its CPU meanwhile: then the kernel has added the wait. */
+	if (BPF_CORE_READ(task, sched_info.run_delay) != asked_task->sums.runnable_ns)
+		wait_ns = 0;
+	asked_task->sums.runnable_ns += wait_ns;
+	if (wait_ns || is_in_d(task)) {
+		slot = bpf_map_lookup_elem(&tasks, &tid);
+		if (slot && slot->task == asked_task->task)
+			begin_epoch(slot, tid, asked_task->sums.cpu_ns);
+	}
+	if (split_time)
+		note_time(tid, asked_task->start_boot_ns, asked_task->sums.cpu_ns);
 	return 0;
 }
 
@@ -126,6 +128,7 @@ int sched_read_tasks(void *ctx)
 		if (index >= asked_count)
 			break;
 		read_asked(index);
+		look_at_wait(index);
 	}
 	return 0;
 }

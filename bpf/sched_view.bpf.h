@@ -70,12 +70,11 @@ static __always_inline void view_task(struct task_struct *task, struct task_view
 }
 
 /* How long a task has waited for a CPU in a wait that is not over, which the kernel adds to
- * run_delay when it is; 0: it does not wait. last_queued is of the run queue's clock
- * (sched_info_enqueue in kernel/sched/stats.h). */
-static __always_inline __u64 open_wait_ns(struct task_struct *task, __s64 rq_clock_offset_ns,
-					  bool direct)
+ * run_delay when it is. queued_ns: sched_info.last_queued, of the run queue's clock
+ * (sched_info_enqueue in kernel/sched/stats.h); 0: it does not wait. */
+static __always_inline __u64 open_wait_ns(__u64 queued_ns, __s64 rq_clock_offset_ns)
 {
-	__u64 queued_ns = TASK_FIELD(direct, task, sched_info.last_queued), now_ns;
+	__u64 now_ns;
 
 	if (!queued_ns || !HAS_RQ_CLOCK)
 		return 0;

@@ -95,7 +95,9 @@ struct asked_task {
 	struct task_sums sums; /* runnable_ns: with the wait that is not over */
 	__u32 uid; /* that the task has now: the sums are its slot's only if the slot has it too */
 	__u32 padding;
-	__u64 arrival_ns; /* run-queue clock of when it came to its CPU last */
+	/* By the run queue's clock: when it came to its CPU last; since when it waits for one, 0:
+	 * it does not. */
+	__u64 arrival_ns, queued_ns;
 };
 
 /* Who runs on a CPU, and how long it has idled. sequence is odd while the CPU's switch program
@@ -305,7 +307,7 @@ enum sched_loss {
 
 _Static_assert(sizeof(struct task_sums) == 32, "task_sums");
 _Static_assert(sizeof(struct task_slot) == 128, "task_slot is two cache lines");
-_Static_assert(sizeof(struct asked_task) == 72, "asked_task");
+_Static_assert(sizeof(struct asked_task) == 80, "asked_task");
 _Static_assert(sizeof(struct cpu_slot) == 192, "cpu_slot is three cache lines");
 _Static_assert(sizeof(struct running_task) == 96, "running_task");
 _Static_assert(sizeof(struct task_death) == 112, "task_death");
