@@ -255,7 +255,7 @@ static void test_in_d(const struct cpu_variant *variant, struct told *told)
 		if (row->uninterruptible_ns.value > run.interval.dur_ns + most_ns)
 			most_ns = row->uninterruptible_ns.value - run.interval.dur_ns;
 	}
-	tap_ok(rows >= 7 && most_ns < NSEC_PER_MSEC,
+	tap_ok(rows >= 4 && most_ns < NSEC_PER_MSEC,
 	       "%s: no interval has more of a wait in state D than it is long (%d rows, %.3f ms)",
 	       variant->name, rows, (double)most_ns / 1e6);
 	/* It may wait for its CPU once it is woken. */
