@@ -309,7 +309,7 @@ Test(power, hostile_files, .init = make_root, .fini = remove_root)
 	free(megabyte);
 }
 
-/* Of whom a discharge is told. */
+/* A discharge is told of a battery only while nothing gives it power. */
 Test(power, discharge, .init = make_root, .fini = remove_root)
 {
 	struct taken *taken = calloc(1, sizeof(*taken));

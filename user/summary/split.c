@@ -197,9 +197,9 @@ static int add_net(struct split *split, const struct record_net *net, struct spa
 		const struct record_uid_net *row = &net->uids[i];
 		enum split_state bucket;
 
-		/* Bytes of who is no target have no state. A target's come also while none of its
-		 * processes is there: packets of one that ended, and one that lived for a moment.
-		 */
+		/* The bytes of a uid that is no target have no state. Those of a target's uid come
+		 * also while none of its processes is there: packets of a process that ended, or
+		 * of one that lived for a moment. */
 		if (!uid_bucket(split, row->uid, span, &bucket)) {
 			if (!split->sink.is_target(split->sink.ctx, row->uid, row->package))
 				continue;
@@ -290,7 +290,7 @@ static int add_blocks(struct split *split, uint64_t end_ns)
 
 int split_block(struct split *split, const struct record_block *block)
 {
-	/* Those of the first interval are told before it is. */
+	/* Blocks that end in the first interval are told before that interval is. */
 	if (split->waiting_count == MAX_WAITING && !split->any) {
 		split->early_count++;
 		split->early_ns += block->wall_ns;

@@ -47,7 +47,8 @@ bool moved_tasks_rename(const struct moved_tasks *moved, uint64_t begin_boot_ns,
 		/* The leader of before, or the thread that has its name since. */
 		if (reading->tid == one->tid)
 			is_leader |= one->at_boot_ns + SLOTS_FOLLOW_NS >= begin_boot_ns;
-		/* Not the leader, which ends under the thread's tid, nor who has that tid since. */
+		/* The leader ends under the thread's tid, and another task may have that tid since:
+		 * neither of them is the thread. */
 		else if (reading->tid == one->old_tid &&
 			 reading->start_boot_ns != one->start_boot_ns &&
 			 reading->start_boot_ns < one->at_boot_ns)

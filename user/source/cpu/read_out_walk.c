@@ -145,8 +145,8 @@ static int book_changes(struct cpu_reader *reader)
 }
 
 /* Each task that was born and is not alive has died. Not all deaths are told yet, because RCU frees
- * the tasks later; of most the time is (TASK_NOTE_EXIT). One that is still untold after
- * UNTOLD_AFTER_NS was never shown by the kernel. */
+ * the tasks later; the CPU time of most dead tasks is (TASK_NOTE_EXIT). A death that is still
+ * untold after UNTOLD_AFTER_NS was never shown by the kernel. */
 static int count_deaths(struct cpu_reader *reader)
 {
 	uint64_t losses[SCHED_LOSS_MAX] = {0}, unused, now_ns = clock_now_ns(CLOCK_MONOTONIC);

@@ -357,7 +357,7 @@ static int startup_sample(struct source *source, struct record_interval *interva
 {
 	struct startup_source *startup = startup_source(source);
 
-	/* What was told before is in no record. */
+	/* Starts that were told before the run began are in no record. */
 	if (interval->baseline)
 		startup->told = 0;
 	if (interval->frames.present)
