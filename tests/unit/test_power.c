@@ -432,6 +432,29 @@ Test(power, caps)
 	}
 }
 
+/* The folder of a policy goes with its last CPU, and comes back. */
+Test(power, cap_of_a_policy_that_vanishes)
+{
+	struct record_policy policy = {4, "4", 1200, 2000, true};
+	struct record_power power = {.read_boot_ns = 100, .policies = &policy, .policy_count = 1};
+	struct power_caps caps = {0};
+	struct told told = {0};
+
+	power_caps_take(&caps, &power, on_cap, &told);
+	power.policy_count = 0;
+	power_caps_take(&caps, &power, on_cap, &told);
+	cr_expect(told.begun == 1 && told.ended == 1 && told.last.untold);
+	power_caps_take(&caps, &power, on_cap, &told);
+	cr_expect_eq(told.ended, 1, "told once");
+	power.policy_count = 1;
+	power.read_boot_ns = 200;
+	power_caps_take(&caps, &power, on_cap, &told);
+	cr_expect(told.begun == 2 && !told.last.untold && told.last.since_boot_ns == 200);
+	policy = (struct record_policy){4, "4", 2000, 2000, false};
+	power_caps_take(&caps, &power, on_cap, &told);
+	cr_expect(told.ended == 2 && !told.last.untold);
+}
+
 /* ---- /proc/stat ---- */
 
 #define STAT(idle, irq, softirq, steal)                              \

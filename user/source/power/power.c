@@ -100,8 +100,9 @@ static void on_cap(void *ctx, const struct power_cap *cap, bool begun, uint64_t 
 			 {"limit_khz", NULL, (int64_t)cap->limit_khz},
 			 {"max_khz", NULL, (int64_t)cap->max_khz},
 			 {"at_boot_ns", NULL, (int64_t)at_boot_ns},
-			 {"since_boot_ns", NULL, (int64_t)cap->since_boot_ns}},
-		.key_count = 6,
+			 {"since_boot_ns", NULL, (int64_t)cap->since_boot_ns},
+			 {"reason", "the policy is not told any more", 0}},
+		.key_count = begun || !cap->untold ? 6 : 7,
 	};
 	struct record record = {.type = RECORD_EVENT, .event = &event};
 

@@ -351,9 +351,29 @@ static struct power_cap *cap_of(struct power_caps *caps, uint32_t policy)
 	return &caps->policies[caps->count++];
 }
 
+/* A policy without a row (its last CPU went offline, its file gives no number) limits nobody that
+ * can be told: its cap ends there, and begins anew where the row comes back with it. */
+static void end_untold(struct power_caps *caps, const struct record_power *power, power_cap_fn told,
+		       void *ctx)
+{
+	for (size_t i = 0; i < caps->count; i++) {
+		struct power_cap *cap = &caps->policies[i];
+		bool has_row = false;
+
+		for (size_t n = 0; n < power->policy_count; n++)
+			has_row |= power->policies[n].policy == cap->policy;
+		if (has_row || !cap->capped)
+			continue;
+		cap->capped = false;
+		cap->untold = true;
+		told(ctx, cap, false, power->read_boot_ns);
+	}
+}
+
 void power_caps_take(struct power_caps *caps, const struct record_power *power, power_cap_fn told,
 		     void *ctx)
 {
+	end_untold(caps, power, told, ctx);
 	for (size_t i = 0; i < power->policy_count; i++) {
 		const struct record_policy *policy = &power->policies[i];
 		struct power_cap *cap = cap_of(caps, policy->policy);
@@ -362,6 +382,7 @@ void power_caps_take(struct power_caps *caps, const struct record_power *power, 
 			continue;
 		if (policy->capped && !cap->capped) {
 			cap->capped = true;
+			cap->untold = false;
 			cap->since_boot_ns = power->read_boot_ns;
 			cap->limit_khz = policy->limit_khz;
 			cap->max_khz = policy->max_khz;

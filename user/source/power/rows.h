@@ -28,7 +28,8 @@ int power_rows_take(struct power_rows *rows, const struct power_reading *reading
 /* A policy whose limit came below the hardware's, or is there again. */
 struct power_cap {
 	uint32_t policy;
-	bool known, capped;
+	bool capped;
+	bool untold; /* it ended because the policy has no row any more */
 	uint64_t since_boot_ns, limit_khz, max_khz; /* limit: the lowest so far */
 };
 
