@@ -33,7 +33,8 @@ struct memory_process {
 	int status, files;
 	bool kept;
 	int64_t request; /* of a prober; 0: none */
-	uint64_t due_ns; /* CLOCK_MONOTONIC: of the next one */
+	uint64_t due_ns;  /* CLOCK_MONOTONIC: of the next one */
+	uint64_t next_ns; /* of the next one that has more than kinds */
 	uint64_t readings;
 	bool told;      /* by the prober, and in no interval yet */
 	int err;        /* of that request */

@@ -25,7 +25,7 @@
 #define FILES_NS (10 * NSEC_PER_SEC)
 /* After a request that was refused. */
 #define RETRY_NS (2 * NSEC_PER_SEC)
-/* One of so many readings is by kind, too: it takes much longer. */
+/* Every so manieth reading is by kind, too, which takes much longer. */
 #define KINDS_EVERY 6
 /* After a reading so many times what it took of a CPU: hundreds of processes cost 2 % of a core at
  * the most, and leave the probers to what cannot wait (stacks of blocks). */
@@ -157,27 +157,43 @@ static void on_answer(void *ctx, int err, const struct probe_answer *answer)
 	rest(memory, cpu_ns < NSEC_PER_SEC ? REST_TIMES * cpu_ns : REST_TIMES * NSEC_PER_SEC);
 }
 
+/* What the next reading of it is for. The first one has what is quick; the kinds come at once behind
+ * it, by themselves, so that the first PSS of hundreds of processes does not wait for them. */
+static unsigned next_use(const struct memory_process *process)
+{
+	const unsigned files = PROBE_USE_FILES | PROBE_USE_BUFFERS;
+
+	if (!process->source->options.smaps_ns)
+		return files;
+	if (process->readings == 1)
+		return PROBE_USE_KINDS;
+	return files | PROBE_USE_ROLLUP |
+	       (process->readings > 1 && process->readings % KINDS_EVERY == 1 ? PROBE_USE_KINDS
+									      : 0);
+}
+
 static void ask(struct memory_process *process, uint64_t now_ns)
 {
 	struct memory_source *memory = process->source;
 	uint64_t every_ns = memory->options.smaps_ns ?: FILES_NS;
-	struct probe_request request = {
+	const struct probe_request request = {
 		.operation = PROBE_MEMORY_USE,
 		.pid = (pid_t)process->key.pid,
 		.start_ticks = process->key.start_boot_ns / PROC_TICK_NS,
-		.argument = PROBE_USE_FILES | PROBE_USE_BUFFERS,
+		.argument = next_use(process),
 	};
 
-	if (memory->options.smaps_ns)
-		request.argument |= PROBE_USE_ROLLUP;
-	if (memory->options.smaps_ns && process->readings % KINDS_EVERY == 0)
-		request.argument |= PROBE_USE_KINDS;
 	process->asked = (unsigned)request.argument;
 	process->request = probe_ask(memory->context->probes, &request, NULL, 0, NULL, 0, ANSWER_NS,
 				     on_answer, process);
 	if (process->request > 0) {
 		process->readings++;
-		process->due_ns = now_ns + every_ns;
+		/* Behind the first one the kinds are due; they do not move the ones after them. */
+		if (process->asked != PROBE_USE_KINDS)
+			process->next_ns = now_ns + every_ns;
+		process->due_ns =
+			memory->options.smaps_ns && process->readings == 1 ? now_ns
+									   : process->next_ns;
 		memory->asked = process;
 		return;
 	}
@@ -289,7 +305,9 @@ static int fill_use(struct memory_process *process, struct record_memory_process
 	row->t_boot_ns = SOME_U64(process->use_boot_ns);
 	if (process->err)
 		return tell_missing(process, row,
-				    process->asked & PROBE_USE_ROLLUP ? "pss_bytes" : "fds",
+				    process->asked & PROBE_USE_ROLLUP  ? "pss_bytes"
+				    : process->asked & PROBE_USE_KINDS ? "kinds"
+								       : "fds",
 				    process->err);
 	if (process->asked & PROBE_USE_ROLLUP && use->rollup_err)
 		err = tell_missing(process, row, "pss_bytes", use->rollup_err);
@@ -299,6 +317,8 @@ static int fill_use(struct memory_process *process, struct record_memory_process
 		err = tell_missing(process, row, "kinds", use->kinds_err);
 	else if (process->asked & PROBE_USE_KINDS)
 		fill_kinds(process, row);
+	if (!(process->asked & PROBE_USE_FILES))
+		return err;
 	if (use->files_err)
 		return err ? err : tell_missing(process, row, "fds", use->files_err);
 	if (!row->fds.present)
