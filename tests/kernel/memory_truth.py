@@ -72,9 +72,9 @@ def record(targets, *flags, interval="200ms", smaps="200ms", name="memory"):
 
 
 def lost(recorder):
-    """What is in no record; the switches of a busy machine apart."""
+    """What is in no record; switches of a busy machine and packets of other programs here apart."""
     return {k[5:]: v for k, v in recorder.losses().items() if k.startswith("lost.") and
-            not k.startswith("lost.cpu_")}
+            not k.startswith(("lost.cpu_", "lost.net_"))}
 
 
 def grown(before, after, **want):
