@@ -387,6 +387,21 @@ def many(_):
     test.ok(not left, "PSS of 40 processes is there after 20 intervals", left, len(rows.intervals))
 
 
+def kinds_behind(_):
+    """The first PSS of a target does not wait for its smaps, which comes at once behind it."""
+    load = Load()
+    recorder, rows = record([load.pid], interval="100ms", smaps="60s", name="kinds")
+
+    def told():
+        rows.read()
+        return [sorted({"pss_bytes", "kinds"} & set(r)) for i in rows.intervals
+                for r in i["memory"]["processes"] if {"pss_bytes", "kinds"} & set(r)]
+
+    wait_for(lambda: len(told()) > 1, 10)
+    recorder.end()
+    test.ok(told() == [["pss_bytes"], ["kinds"]], "first PSS, then kinds", told())
+
+
 def descriptors(_):
     """How many there are is told in each interval where the kernel counts them, not at --smaps only."""
     load = Load()
@@ -411,5 +426,5 @@ def descriptors(_):
             "of 6,000 descriptors nothing is said of buffers", few, many)
 
 
-test.run([(known_bytes, 10), (descriptors, 2), (leader_ended, 3), (many, 1), (groups, 1), (swapped, 2), (leak, 4), (hostile, 12), (whole_device, 1),
+test.run([(known_bytes, 10), (kinds_behind, 1), (descriptors, 2), (leader_ended, 3), (many, 1), (groups, 1), (swapped, 2), (leak, 4), (hostile, 12), (whole_device, 1),
           (dies_and_denied, 2)], sys.argv[1:])
