@@ -32,7 +32,7 @@ struct memory_process {
 	 * most_kept are opened for each row. */
 	int status, files;
 	bool kept;
-	int64_t request; /* of a prober; 0: none */
+	int64_t request;  /* of a prober; 0: none */
 	uint64_t due_ns;  /* CLOCK_MONOTONIC: of the next one */
 	uint64_t next_ns; /* of the next one that has more than kinds */
 	uint64_t readings;

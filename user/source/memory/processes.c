@@ -157,8 +157,9 @@ static void on_answer(void *ctx, int err, const struct probe_answer *answer)
 	rest(memory, cpu_ns < NSEC_PER_SEC ? REST_TIMES * cpu_ns : REST_TIMES * NSEC_PER_SEC);
 }
 
-/* What the next reading of it is for. The first one has what is quick; the kinds come at once behind
- * it, by themselves, so that the first PSS of hundreds of processes does not wait for them. */
+/* What the next reading of it is for. The first one has what is quick; the kinds come at once
+ * behind it, by themselves, so that the first PSS of hundreds of processes does not wait for them.
+ */
 static unsigned next_use(const struct memory_process *process)
 {
 	const unsigned files = PROBE_USE_FILES | PROBE_USE_BUFFERS;
@@ -191,9 +192,9 @@ static void ask(struct memory_process *process, uint64_t now_ns)
 		/* Behind the first one the kinds are due; they do not move the ones after them. */
 		if (process->asked != PROBE_USE_KINDS)
 			process->next_ns = now_ns + every_ns;
-		process->due_ns =
-			memory->options.smaps_ns && process->readings == 1 ? now_ns
-									   : process->next_ns;
+		process->due_ns = memory->options.smaps_ns && process->readings == 1
+					  ? now_ns
+					  : process->next_ns;
 		memory->asked = process;
 		return;
 	}
