@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "source/cpu/watched.h"
 #include "util/clock.h"
 
 #define FULL_CAPACITY 1024
@@ -26,8 +27,7 @@ struct cpu_split {
 	struct cpu_clusters clusters;
 	struct sched_kernel *kernel;
 	struct told_row rows[TIME_ROWS];
-	pid_t *watched, *next; /* processes, ascending */
-	size_t watched_count, watched_room, next_room;
+	struct cpu_watched watched;
 	uint64_t *row, *parts, *cluster_words; /* of words each */
 	/* What the record's lists point to. */
 	struct record_cpu_time *cpu_times;
@@ -69,8 +69,7 @@ void cpu_split_free(struct cpu_split *split)
 	for (size_t i = 0; i < TIME_ROWS; i++)
 		free(split->rows[i].words);
 	cpu_clusters_free(&split->clusters);
-	free(split->watched);
-	free(split->next);
+	cpu_watched_free(&split->watched);
 	free(split->row);
 	free(split->parts);
 	free(split->cluster_words);
@@ -101,53 +100,9 @@ void cpu_split_begin(struct cpu_split *split, struct sched_kernel *kernel)
 	}
 }
 
-/* ---- who is watched ---- */
-
-static int by_pid(const void *a, const void *b)
-{
-	return *(const pid_t *)a - *(const pid_t *)b;
-}
-
-static size_t list_targets(struct cpu_split *split, const struct target_set *targets)
-{
-	const struct target_process *process;
-	size_t count = 0;
-
-	while ((process = target_set_at(targets, count))) {
-		if (count == split->next_room) {
-			size_t room = split->next_room ? 2 * split->next_room : 16;
-			pid_t *more = realloc(split->next, room * sizeof(*more));
-
-			if (!more)
-				break;
-			split->next = more;
-			split->next_room = room;
-		}
-		split->next[count++] = process->pid;
-	}
-	if (count)
-		qsort(split->next, count, sizeof(*split->next), by_pid);
-	return count;
-}
-
 void cpu_split_watch(struct cpu_split *split, const struct target_set *targets)
 {
-	size_t count = list_targets(split, targets), room = split->watched_room, i = 0, k = 0;
-	pid_t *before = split->watched;
-
-	while (i < split->watched_count || k < count) {
-		if (k == count || (i < split->watched_count && before[i] < split->next[k]))
-			sched_kernel_time_unwatch(split->kernel, before[i++]);
-		else if (i == split->watched_count || split->next[k] < before[i])
-			sched_kernel_time_watch(split->kernel, split->next[k++]);
-		else
-			i++, k++;
-	}
-	split->watched = split->next;
-	split->watched_count = count;
-	split->watched_room = split->next_room;
-	split->next = before;
-	split->next_room = room;
+	cpu_watched_follow(&split->watched, split->kernel, targets);
 }
 
 /* ---- one task ---- */
