@@ -368,7 +368,8 @@ static int ask_last(struct net_flows *flows, struct counter_list *counters)
 	int err = flows->asked == ASKED_NOTHING ? 0 : hear_and_use(flows, FINAL_NS, counters);
 
 	net_asker_hurry(flows->asker);
-	net_resolve_ask(flows);
+	if (!err)
+		err = net_resolve_ask(flows);
 	if (!err && flows->asked == ASKED_WAITING)
 		err = hear_and_use(flows, FINAL_NS, counters);
 	return err ? err : give_up(flows);
@@ -393,8 +394,9 @@ int net_flows_read(struct net_flows *flows, uint32_t epoch, bool final,
 	if (!err && final) {
 		err = ask_last(flows, counters);
 	} else if (!err) {
-		net_resolve_ask(flows);
-		err = net_locality_ask(flows);
+		err = net_resolve_ask(flows);
+		if (!err)
+			err = net_locality_ask(flows);
 	}
 	if (!err)
 		err = counter_list_add(counters, "net_pending_bytes", pending_bytes(flows));

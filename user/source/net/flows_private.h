@@ -5,6 +5,7 @@
 #include <uthash.h>
 #include "source/net/asker.h"
 #include "source/net/flows.h"
+#include "source/net/hidden.h"
 #include "source/net/key.h"
 #include "kernel/map_read.h"
 
@@ -42,8 +43,9 @@ struct net_flows {
 	struct map_walk walk4, walk6; /* where the sweep stands */
 	bool sweeps4, sweeps6;        /* one is under way */
 	uint64_t places_asked_ns;     /* when the local addresses were last asked for */
-	uint64_t replaced;            /* of the asker, as of the last read */
-	uint64_t full;                /* owners that could not be noted, since the last read */
+	struct net_hidden hidden;
+	uint64_t replaced;     /* of the asker, as of the last read */
+	uint64_t full;         /* owners that could not be noted, since the last read */
 	uint64_t unresolved;   /* bytes that somebody may own and nobody can tell who, since then */
 	uint32_t epoch, walks; /* of the waiting maps */
 	uint32_t made;         /* waiting entries as of the last walk */
@@ -125,8 +127,9 @@ void net_removal_add(struct net_flows *flows, struct waiting_flow *one);
 int net_removal_go_on(struct net_flows *flows);
 
 /* ---- net_resolve.c ---- */
-/* Ask about what waits, unless an answer is due. */
-void net_resolve_ask(struct net_flows *flows);
+/* Ask about what waits, unless an answer is due. What waits in a hidden namespace is booked without
+ * a question. 0 or a negative errno. */
+int net_resolve_ask(struct net_flows *flows);
 /* Book what was asked about. 0 or a negative errno. */
 int net_resolve_answer(struct net_flows *flows, const struct net_diag *diag,
 		       struct counter_list *counters);

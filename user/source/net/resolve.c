@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "source/net/flows_private.h"
+#include "util/clock.h"
 
 #define TRIES 3 /* dumps of a namespace that is there and cannot be read */
 
@@ -17,6 +18,17 @@ static struct net_diag_query query_of(const struct net_flows *flows, const struc
 	memcpy(query.local, key->flow.local, 16);
 	memcpy(query.remote, key->flow.remote, 16);
 	return query;
+}
+
+static uint64_t netns_of(const struct net_flows *flows, const struct waiting_flow *one)
+{
+	return dump_netns(one->key.flow.netns, flows->maps.by_cookie);
+}
+
+static bool is_hidden(const struct net_flows *flows, const struct waiting_flow *one,
+		      uint64_t now_ns)
+{
+	return net_hidden_is(&flows->hidden, netns_of(flows, one), now_ns);
 }
 
 /* ---- asking ---- */
@@ -54,38 +66,37 @@ static void want_flow(const struct net_flows *flows, struct net_diag_request_wir
 		request->flags |= NET_DIAG_WIRE_UDP;
 	else if (sockets && one->key.flow.protocol == IPPROTO_UDPLITE)
 		request->flags |= NET_DIAG_WIRE_UDPLITE;
-	want(request, dump_netns(one->key.flow.netns, flows->maps.by_cookie));
+	want(request, netns_of(flows, one));
+}
+
+static void note_asked(struct waiting_flow *one, bool asked)
+{
+	for (int i = 0; i < NET_WAITING_PARTS; i++) {
+		one->asked_bytes[i] = asked ? one->bytes[i] : 0;
+		one->asked_packets[i] = asked ? one->packets[i] : 0;
+	}
 }
 
 /* Sockets are asked for after the map was read: who received then still lives, mostly. The answer
  * is about what was there at the question, and not about what comes after it. */
-void net_resolve_ask(struct net_flows *flows)
+static void ask(struct net_flows *flows, uint64_t now_ns)
 {
-	struct net_diag_request_wire *request;
+	struct net_diag_request_wire *request = calloc(1, sizeof(*request));
 	struct waiting_flow *one, *next;
 
-	if (flows->asked != ASKED_NOTHING)
-		return;
-	request = calloc(1, sizeof(*request));
 	if (!request)
 		return;
 	if (flows->maps.by_cookie)
 		request->flags = NET_DIAG_WIRE_BY_COOKIE;
 	HASH_ITER (hh, flows->waiting, one, next)
-		if (net_has_bytes(one))
+		if (net_has_bytes(one) && !is_hidden(flows, one, now_ns))
 			want_flow(flows, request, one);
 	if (!request->namespace_count || net_asker_ask(flows->asker, request))
 		goto cleanup;
 	flows->asked = ASKED_WAITING;
-	HASH_ITER (hh, flows->waiting, one, next) {
-		bool asked =
-			was_asked(request, dump_netns(one->key.flow.netns, flows->maps.by_cookie));
-
-		for (int i = 0; i < NET_WAITING_PARTS; i++) {
-			one->asked_bytes[i] = asked ? one->bytes[i] : 0;
-			one->asked_packets[i] = asked ? one->packets[i] : 0;
-		}
-	}
+	HASH_ITER (hh, flows->waiting, one, next)
+		if (!is_hidden(flows, one, now_ns))
+			note_asked(one, was_asked(request, netns_of(flows, one)));
 cleanup:
 	free(request);
 }
@@ -175,6 +186,46 @@ static int resolve(struct net_flows *flows, struct waiting_flow *one, int part,
 	return book_asked(flows, one, part, NET_BUCKET_UID, sock->uid);
 }
 
+/* What waits in a namespace that is not looked for now has no owner that can be told. Until the
+ * next read the kernel side may still come to know it, as with a question. */
+static int book_hidden(struct net_flows *flows, uint64_t now_ns)
+{
+	struct waiting_flow *one, *next;
+	int err = 0;
+
+	HASH_ITER (hh, flows->waiting, one, next) {
+		if (err || !is_hidden(flows, one, now_ns))
+			continue;
+		for (int part = 0; part < NET_WAITING_PARTS && !err; part++)
+			if (one->asked_bytes[part] || one->asked_packets[part])
+				err = book_unreadable(flows, one, part, -ENOENT);
+		note_asked(one, true);
+	}
+	return err;
+}
+
+int net_resolve_ask(struct net_flows *flows)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	int err;
+
+	if (flows->asked != ASKED_NOTHING)
+		return 0;
+	err = book_hidden(flows, now_ns);
+	if (!err)
+		ask(flows, now_ns);
+	return err;
+}
+
+static void note_found(struct net_flows *flows, const struct net_diag *diag)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	for (size_t i = 0; i < diag->namespace_count; i++)
+		net_hidden_note(&flows->hidden, diag->namespaces[i].netns,
+				diag->namespaces[i].error != -ENOENT, now_ns);
+}
+
 int net_resolve_answer(struct net_flows *flows, const struct net_diag *diag,
 		       struct counter_list *counters)
 {
@@ -182,6 +233,7 @@ int net_resolve_answer(struct net_flows *flows, const struct net_diag *diag,
 	int err = 0, part;
 
 	flows->blind = false;
+	note_found(flows, diag);
 	HASH_ITER (hh, flows->waiting, one, next)
 		for (part = 0; part < NET_WAITING_PARTS && !err; part++)
 			if (one->asked_bytes[part] || one->asked_packets[part])
