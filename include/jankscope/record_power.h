@@ -58,4 +58,6 @@ struct record_power {
 	size_t policy_count;
 	struct record_rail *rails;
 	size_t rail_count;
+	/* Of leds/lcd-backlight. In no record: the context source tells the screen by it. */
+	struct opt_u64 panel_brightness;
 };

@@ -13,6 +13,7 @@
 
 static char root[64];
 static struct screen screen;
+static const struct opt_u64 unknown;
 
 static void put(const char *path, const char *text)
 {
@@ -64,12 +65,12 @@ Test(screen, backlight)
 	put(PANEL "bl_power", "0\n");
 	cr_assert_eq(screen_find(&screen, root), 0);
 	cr_assert_str_eq(screen.by, "backlight");
-	cr_assert_eq(screen_is_on(&screen), 1);
+	cr_assert_eq(screen_is_on(&screen, unknown), 1);
 	put(PANEL "brightness", "0\n");
-	cr_assert_eq(screen_is_on(&screen), 0);
+	cr_assert_eq(screen_is_on(&screen, unknown), 0);
 	put(PANEL "brightness", "120\n");
 	put(PANEL "bl_power", "4\n");
-	cr_assert_eq(screen_is_on(&screen), 0);
+	cr_assert_eq(screen_is_on(&screen, unknown), 0);
 }
 
 Test(screen, display)
@@ -80,20 +81,40 @@ Test(screen, display)
 	put("sys/class/drm/card0-HDMI-A-1/status", "disconnected\n");
 	cr_assert_eq(screen_find(&screen, root), 0);
 	cr_assert_str_eq(screen.by, "drm");
-	cr_assert_eq(screen_is_on(&screen), 1);
+	cr_assert_eq(screen_is_on(&screen, unknown), 1);
 	put(PLUG "dpms", "Off\n");
-	cr_assert_eq(screen_is_on(&screen), 0);
+	cr_assert_eq(screen_is_on(&screen, unknown), 0);
 	put(PLUG "status", "disconnected\n");
-	cr_assert_eq(screen_is_on(&screen), -EIO);
+	cr_assert_eq(screen_is_on(&screen, unknown), -EIO);
 	/* a dark panel at a display that is on */
 	put(PLUG "status", "connected\n");
 	put(PLUG "dpms", "On\n");
 	put(PANEL "brightness", "0\n");
 	cr_assert_eq(screen_find(&screen, root), 0);
 	cr_assert_str_eq(screen.by, "backlight+drm");
-	cr_assert_eq(screen_is_on(&screen), 0);
+	cr_assert_eq(screen_is_on(&screen, unknown), 0);
 	put(PANEL "brightness", "9\n");
-	cr_assert_eq(screen_is_on(&screen), 1);
+	cr_assert_eq(screen_is_on(&screen, unknown), 1);
+}
+
+/* The driver of a panel among the LEDs is asked by another process: what is in its file is not read
+ * here. */
+Test(screen, panel_among_leds)
+{
+	put("sys/class/leds/lcd-backlight/brightness", "200\n");
+	cr_assert_eq(screen_find(&screen, root), 0);
+	cr_assert_str_eq(screen.by, "leds");
+	cr_assert_eq(screen_is_on(&screen, unknown), -EIO);
+	cr_assert_eq(screen_is_on(&screen, SOME_U64(0)), 0);
+	cr_assert_eq(screen_is_on(&screen, SOME_U64(200)), 1);
+	put(PLUG "dpms", "Off\n");
+	put(PLUG "status", "connected\n");
+	cr_assert_eq(screen_find(&screen, root), 0);
+	cr_assert_str_eq(screen.by, "leds+drm");
+	cr_assert_eq(screen_is_on(&screen, SOME_U64(200)), 0);
+	put(PANEL "brightness", "9\n");
+	cr_assert_eq(screen_find(&screen, root), 0);
+	cr_assert_not(screen.has_panel);
 }
 
 Test(screen, hostile)
@@ -105,14 +126,14 @@ Test(screen, hostile)
 	cr_assert_eq(screen_find(&screen, root), 0);
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
 		put(PANEL "brightness", texts[i]);
-		cr_assert_eq(screen_is_on(&screen), -EIO, "%s", texts[i]);
+		cr_assert_eq(screen_is_on(&screen, unknown), -EIO, "%s", texts[i]);
 	}
 	put(PANEL "brightness", "");
-	cr_assert_eq(screen_is_on(&screen), -EIO);
+	cr_assert_eq(screen_is_on(&screen, unknown), -EIO);
 	memset(long_text, '9', sizeof(long_text) - 1);
 	long_text[sizeof(long_text) - 1] = 0;
 	put(PANEL "brightness", long_text);
-	cr_assert_neq(screen_is_on(&screen), 0);
+	cr_assert_neq(screen_is_on(&screen, unknown), 0);
 	/* more folders than are looked at */
 	for (unsigned i = 0; i < 300; i++) {
 		char path[128];

@@ -169,6 +169,7 @@ static void put_phone(void)
 	put("bus/iio/devices/iio:device0/energy_value",
 	    "t=100\nCH0(T=100)[VSYS], 1000\nCH1(T=100)[CPU], 700\n");
 	put("bus/iio/devices/iio:device0/enabled_rails", "CH0[VSYS]:System\nCH1[CPU]:CPU\n");
+	put("class/leds/lcd-backlight/brightness", "77\n");
 }
 
 struct taken {
@@ -209,6 +210,7 @@ Test(power, phone, .init = make_root, .fini = remove_root)
 	cr_expect_eq(power->battery.charge_uah.value, 2900000);
 	cr_expect_eq(power->battery.temperature_mc.value, 31200);
 	cr_expect_str_eq(power->battery.status, "Discharging");
+	cr_expect(power->panel_brightness.present && power->panel_brightness.value == 77);
 	cr_expect_eq(power->supply_count, 3);
 	cr_assert_eq(power->zone_count, 2);
 	cr_expect_str_eq(power->zones[0].type, "cpu-big");

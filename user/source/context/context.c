@@ -29,6 +29,7 @@ struct context_source {
 	struct target_set *targets;
 	struct screen screen;
 	bool has_screen;
+	struct opt_u64 panel_brightness; /* as power's last reading told it */
 	struct known *known;
 	uint64_t reading;
 	struct record_process_context *rows;
@@ -158,8 +159,12 @@ static void take_charging(struct record_interval *interval)
 static int context_sample(struct source *base, struct record_interval *interval)
 {
 	struct context_source *source = (struct context_source *)base;
-	int on = source->has_screen ? screen_is_on(&source->screen) : -ENOENT;
+	int on;
 
+	/* Where an interval is shorter than a second, not each of them has a reading. */
+	if (interval->power.present)
+		source->panel_brightness = interval->power.panel_brightness;
+	on = source->has_screen ? screen_is_on(&source->screen, source->panel_brightness) : -ENOENT;
 	interval->context.present = true;
 	if (on >= 0)
 		interval->context.screen = on ? "on" : "off";

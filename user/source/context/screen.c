@@ -77,8 +77,12 @@ static size_t add_folders(struct screen *screen, const char *class, const char *
 		if (entry->d_name[0] == '.' || strncmp(entry->d_name, prefix, strlen(prefix)) ||
 		    (size_t)snprintf(place, sizeof(screen->paths[0]), "%.250s/%.60s", path,
 				     entry->d_name) >= sizeof(screen->paths[0]) ||
-		    read_text(place, file, text, sizeof(text)) <= 0)
+		    (file && read_text(place, file, text, sizeof(text)) <= 0))
 			continue;
+		if (!file) { /* only its name is asked for */
+			found++;
+			break;
+		}
 		screen->count++;
 		found++;
 	}
@@ -94,22 +98,21 @@ int screen_find(struct screen *screen, const char *root)
 	*screen = (struct screen){.by = "backlight"};
 	snprintf(screen->root, sizeof(screen->root), "%s", root);
 	backlights = add_folders(screen, "backlight", "", "brightness");
-	if (!backlights && add_folders(screen, "leds", "lcd-backlight", "brightness")) {
-		backlights = screen->count;
+	screen->has_panel = !backlights && add_folders(screen, "leds", "lcd-backlight", NULL);
+	if (screen->has_panel)
 		screen->by = "leds";
-	}
 	connectors = add_folders(screen, "drm", "card", "dpms");
 	if (connectors)
-		screen->by = !backlights                   ? "drm"
-			     : !strcmp(screen->by, "leds") ? "leds+drm"
-							   : "backlight+drm";
-	return screen->count ? 0 : -ENOENT;
+		screen->by = screen->has_panel ? "leds+drm" : backlights ? "backlight+drm" : "drm";
+	return screen->count || screen->has_panel ? 0 : -ENOENT;
 }
 
-int screen_is_on(const struct screen *screen)
+int screen_is_on(const struct screen *screen, struct opt_u64 panel_brightness)
 {
 	int lit = -1, connector = -1;
 
+	if (screen->has_panel && panel_brightness.present)
+		lit = panel_brightness.value > 0;
 	for (size_t i = 0; i < screen->count; i++) {
 		bool drm = strstr(screen->paths[i], "/class/drm/") != NULL;
 		int one = look(screen->paths[i]);

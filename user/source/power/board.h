@@ -13,6 +13,8 @@
 #define POWER_RAILS    64
 #define POWER_LEFT     8  /* devices that did not answer and are left alone */
 #define POWER_DEVICE   96 /* bytes of such a device's path */
+/* What old kernels have in /sys/class/leds in place of a backlight. */
+#define POWER_PANEL "lcd-backlight"
 
 /* Why a file gave no value; a negative errno: it could not be read. */
 enum power_value_error {
@@ -77,6 +79,7 @@ struct power_reading {
 	uint64_t begin_boot_ns, end_boot_ns, cpu_ns;
 	uint32_t supply_count, zone_count, cooling_count, policy_count, rail_count;
 	uint32_t dropped;         /* devices beyond the room here */
+	struct power_value panel; /* brightness of leds/lcd-backlight; -ENOENT: there is none */
 	struct power_value rails; /* whether meters could be read: the last error */
 	struct power_supply_row supplies[POWER_SUPPLIES];
 	struct power_zone_row zones[POWER_ZONES];

@@ -66,7 +66,8 @@ static bool is_any(void)
 	return has_entry("/sys/class/power_supply", "") ||
 	       has_entry("/sys/class/thermal", "thermal_zone") ||
 	       has_entry("/sys/devices/system/cpu/cpufreq", "policy") ||
-	       has_entry("/sys/bus/iio/devices", "iio:device");
+	       has_entry("/sys/bus/iio/devices", "iio:device") ||
+	       has_entry("/sys/class/leds", POWER_PANEL);
 }
 
 static int power_open(struct source *source, const struct source_context *context)

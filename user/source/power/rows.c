@@ -290,6 +290,7 @@ static void tame(struct power_reading *reading)
 		tame_value(&reading->policies[i].limit_khz);
 		tame_value(&reading->policies[i].max_khz);
 	}
+	tame_value(&reading->panel);
 	for (size_t i = 0; i < POWER_RAILS; i++) {
 		END(reading->rail_rows[i].device);
 		END(reading->rail_rows[i].rail);
@@ -327,6 +328,8 @@ int power_rows_take(struct power_rows *rows, const struct power_reading *reading
 	make_coolings(&telling, rows, power);
 	make_policies(&telling, rows, power);
 	make_rails(&telling, rows, interval);
+	if (!rows->now.panel.error && rows->now.panel.value >= 0)
+		power->panel_brightness = SOME_U64((uint64_t)rows->now.panel.value);
 	if (telling.more) {
 		snprintf(more, sizeof(more), "%u more values could not be read", telling.more);
 		telling.told = 0;

@@ -27,7 +27,8 @@ enum device_kind {
 	KIND_COOLING = 2,
 	KIND_POLICY = 3,
 	KIND_METER = 4,
-	KINDS = 5,
+	KIND_PANEL = 5,
+	KINDS = 6,
 };
 
 static const struct kind {
@@ -39,6 +40,7 @@ static const struct kind {
 	[KIND_COOLING] = {"sys/class/thermal", "cooling_device", POWER_COOLINGS},
 	[KIND_POLICY] = {"sys/devices/system/cpu/cpufreq", "policy", POWER_POLICIES},
 	[KIND_METER] = {"sys/bus/iio/devices", "iio:device", MAX_METERS},
+	[KIND_PANEL] = {"sys/class/leds", POWER_PANEL, 1},
 };
 
 #define DEVICE_FILES (POWER_FILES + 1)
@@ -247,6 +249,7 @@ static void open_device(const struct power_sysfs *sysfs, struct device *device,
 	case KIND_METER:
 		word_once(device->folder, "name", device->type);
 		break;
+	case KIND_PANEL:
 	case KINDS:
 		break;
 	}
@@ -402,6 +405,10 @@ static void read_device(struct device *device, enum device_kind kind, struct pow
 	case KIND_METER:
 		read_meter(device, reading);
 		break;
+	case KIND_PANEL:
+		reading->panel =
+			read_number(device->folder, "brightness", &device->files[0], 0, INT32_MAX);
+		break;
 	case KINDS:
 		break;
 	}
@@ -414,6 +421,7 @@ void power_sysfs_read(struct power_sysfs *sysfs, struct power_board *board,
 	uint64_t cpu_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	memset(reading, 0, sizeof(*reading));
+	reading->panel.error = -ENOENT;
 	reading->begin_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
 	if (!sysfs->looked_ns || now_ns - sysfs->looked_ns >= LOOK_NS) {
 		forget(sysfs);
