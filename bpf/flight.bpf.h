@@ -266,9 +266,9 @@ static __always_inline void flight_book(struct flight_thread *thread, struct tas
 		flight_end_run(thread, now_ns, cpu_ns - thread->cpu_ns, delay_ns - thread->delay_ns,
 			       uncharged_ns);
 	} else {
-		if (thread->state == FLIGHT_ON && thread->off_ns)
-			flight_put(thread, thread->in_ns);
-		flight_gap(thread, thread->state == FLIGHT_ON ? thread->in_ns : thread->off_ns);
+		/* Before its arrival or behind it, which is not known: the arrival reads no count.
+		 */
+		flight_gap(thread, thread->off_ns ?: thread->in_ns);
 		flight_put(thread, now_ns);
 	}
 	thread->switches = switches;
@@ -328,13 +328,11 @@ static __always_inline void flight_in(struct task_struct *next, __u32 tid, struc
 {
 	__u64 now_ns = clock->now_ns;
 	struct flight_thread *thread;
-	__u64 switches;
 	__u32 index;
 
 	thread = flight_of(tid, &index);
 	if (!thread)
 		return;
-	switches = flight_switches(next, direct);
 	ordered_add(&thread->begun, 1);
 	if (thread->state == FLIGHT_UNSEEN) {
 		thread->since_ns = now_ns;
@@ -342,13 +340,13 @@ static __always_inline void flight_in(struct task_struct *next, __u32 tid, struc
 		if (thread->off_ns)
 			flight_put(thread, thread->in_ns);
 		flight_gap(thread, thread->in_ns);
-	} else if (thread->task != (__u64)next || switches != thread->switches) {
+	} else if (thread->task != (__u64)next) {
 		flight_gap(thread, thread->off_ns);
 	}
 	/* The sum of the waits has no more than the last switch-out's yet: the kernel adds this one
 	 * behind the tracepoint. */
 	if (!thread->off_ns || (thread->flags & FLIGHT_GAP)) {
-		thread->switches = switches;
+		thread->switches = flight_switches(next, direct);
 		thread->cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
 		thread->delay_ns = TASK_FIELD(direct, next, sched_info.run_delay);
 	}
