@@ -96,6 +96,7 @@ struct record_self {
 	struct opt_u64 anon_bytes; /* of the recorder's process */
 	/* What a cgroup would charge for all its processes and BPF objects, file cache apart. */
 	struct opt_u64 memory_bytes;
+	struct opt_u64 unwinder_cache_bytes;
 	uint64_t stops, stop_max_ns; /* ptrace stops of targets */
 };
 

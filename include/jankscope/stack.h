@@ -315,6 +315,9 @@ struct stack_unwinder;
 /* Heap bytes of what is kept of the code of runtimes (ART's methods), of all processes: at most
  * 16 MiB when an unwinding begins. */
 size_t stack_unwinder_code_bytes(const struct stack_unwinder *unwinder);
+/* Heap bytes of all that is kept from one unwinding to the next and given back by use: that code,
+ * and tables and symbols of ELF files, within cache_bytes. */
+size_t stack_unwinder_cache_bytes(const struct stack_unwinder *unwinder);
 
 /* NULL with errno. Calls on one unwinder must not overlap. */
 struct stack_unwinder *stack_unwinder_new(const struct stack_unwind_config *config);

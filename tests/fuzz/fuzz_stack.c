@@ -206,7 +206,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			if (frame->method >= METHOD_COUNT || frame->kind > FRAME_VDSO)
 				abort();
 		}
-		if (total && wire_put_trace(back, 1, 0, trace, &losses) > sizeof(back))
+		if (total && wire_put_trace(back, 1, 0, trace, 0, &losses) > sizeof(back))
 			abort();
 		free(trace);
 	}

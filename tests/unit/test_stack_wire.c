@@ -25,7 +25,7 @@ static size_t make(uint8_t *bytes)
 
 	trace->end = END_JIT;
 	trace->end_address = 9;
-	length = wire_put_trace(bytes, 42, 0, trace, &losses);
+	length = wire_put_trace(bytes, 42, 0, trace, 4096, &losses);
 	free(trace);
 	return length;
 }
@@ -40,6 +40,7 @@ Test(stack_wire, a_trace_comes_back)
 	cr_assert_eq(wire_take_trace(bytes, length, &trace, &losses), 0);
 	cr_assert(trace->count == 4 && trace->end == END_JIT && trace->end_address == 9 &&
 		  !trace->complete && losses.elf_malformed == 7);
+	cr_assert_eq(((const struct wire_trace *)(const void *)bytes)->cache_bytes, 4096);
 	cr_assert_str_eq(trace->frames[0].symbol, "inner");
 	cr_assert_str_eq(trace->frames[2].module, "/lib/a");
 	cr_assert_str_eq(trace->frames[2].build_id, "0011");
@@ -89,6 +90,22 @@ Test(stack_wire, lies, .timeout = 60)
 	free(bytes);
 }
 
+Test(stack_wire, no_process_has_so_much)
+{
+	uint8_t *bytes = malloc(WIRE_MAX_BYTES);
+	size_t length = make(bytes);
+	struct wire_trace *head = (struct wire_trace *)(void *)bytes;
+	struct wire_losses losses;
+	struct unwound *trace;
+
+	head->cache_bytes = WIRE_MOST_CACHE + 1;
+	cr_assert_eq(wire_take_trace(bytes, length, &trace, &losses), -EBADMSG);
+	head->cache_bytes = WIRE_MOST_CACHE;
+	cr_assert_eq(wire_take_trace(bytes, length, &trace, &losses), 0);
+	free(trace);
+	free(bytes);
+}
+
 Test(stack_wire, texts_have_a_limit)
 {
 	struct unwound_frame *frames = calloc(STACK_MAX_FRAMES, sizeof(*frames));
@@ -102,7 +119,7 @@ Test(stack_wire, texts_have_a_limit)
 	for (size_t i = 0; i < STACK_MAX_FRAMES; i++)
 		frames[i].symbol = name;
 	trace = unwound_new(frames, STACK_MAX_FRAMES);
-	length = wire_put_trace(bytes, 1, 0, trace, &losses);
+	length = wire_put_trace(bytes, 1, 0, trace, 0, &losses);
 	cr_assert_leq(length, WIRE_MAX_BYTES);
 	cr_assert_eq(losses.names_dropped, STACK_MAX_FRAMES - WIRE_TEXT_BYTES / sizeof(name));
 	cr_assert_eq(wire_take_trace(bytes, length, &back, &losses), 0);

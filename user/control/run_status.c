@@ -140,6 +140,8 @@ static void take_interval(struct run_status *status, const struct record *record
 		status->stop_max_ns = self->stop_max_ns;
 	if (self->memory_bytes.present)
 		status->memory_bytes = self->memory_bytes;
+	if (self->unwinder_cache_bytes.present)
+		status->unwinder_cache_bytes = self->unwinder_cache_bytes;
 	if (!self->anon_bytes.present)
 		return;
 	status->anon_bytes = self->anon_bytes;
@@ -267,6 +269,7 @@ static void put_self(const struct run_status *status, struct json_buffer *to)
 	}
 	put_opt(to, "anon_bytes", status->anon_bytes);
 	put_opt(to, "memory_bytes", status->memory_bytes);
+	put_opt(to, "unwinder_cache_bytes", status->unwinder_cache_bytes);
 	if (slope.present) {
 		json_put_key(to, "anon_slope_bytes_per_h");
 		json_put_i64(to, slope.value);

@@ -23,7 +23,7 @@ struct run_status {
 	uint64_t target_exits, target_restarts;
 	uint64_t recorder_restarts, blocks;
 	uint64_t self_cpu_ns, stops, stop_max_ns;
-	struct opt_u64 anon_bytes, memory_bytes;
+	struct opt_u64 anon_bytes, memory_bytes, unwinder_cache_bytes;
 	struct {
 		uint64_t t_boot_ns, anon_bytes;
 	} points[RUN_POINTS]; /* each the last of its stride */

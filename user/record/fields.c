@@ -137,6 +137,10 @@ static const struct field self_rows[] = {
 	      "MiB: memory of all processes of jankscope, a shared page counted once, and the "
 	      "kernel's for the processes, BPF maps and programs",
 	      MERGED(LAST)),
+	FIELD(struct record_self, unwinder_cache_bytes, OPTIONAL, BYTES,
+	      "of this: files of code that the unwinder has read, and forgets by use when there "
+	      "are 16 MiB of ELF files or of methods of runtimes, or 256 files",
+	      MERGED(LAST)),
 	FIELD(struct record_self, stops, REQUIRED, COUNT,
 	      "how often a thread of a target was stopped by ptrace", MERGED(SUM)),
 	FIELD(struct record_self, stop_max_ns, REQUIRED, NS, "the longest of these stops",

@@ -103,6 +103,11 @@ void modules_free(struct modules *m)
 	free(m);
 }
 
+size_t modules_bytes(const struct modules *m)
+{
+	return m->bytes;
+}
+
 /* Of those with a file (open), or of those without, the one that was not used for longest. */
 static struct module *oldest_module(const struct modules *m, const struct module *keep, bool open)
 {

@@ -77,4 +77,6 @@ int modules_symbol(struct modules *modules, uint32_t module, uint64_t offset,
 const char *modules_name(struct modules *modules, uint32_t module, uint64_t function,
 			 uint64_t offset);
 /* Losses so far. */
+/* Heap bytes of the files that are kept. */
+size_t modules_bytes(const struct modules *modules);
 void modules_losses(const struct modules *modules, struct stack_unwind_losses *losses);

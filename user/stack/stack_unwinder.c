@@ -184,6 +184,11 @@ size_t stack_unwinder_code_bytes(const struct stack_unwinder *unwinder)
 	return code_kept_bytes(unwinder->providers, PROVIDERS);
 }
 
+size_t stack_unwinder_cache_bytes(const struct stack_unwinder *unwinder)
+{
+	return stack_unwinder_code_bytes(unwinder) + modules_bytes(unwinder->modules);
+}
+
 /* Nothing is known but where it is. */
 static void trace_of_pc(const struct stack_capture *capture, struct stack_trace *trace)
 {

@@ -53,6 +53,10 @@ void unwinder_cancel(struct unwinder *unwinder, void *ctx);
 /* No job waits or is at work. */
 bool unwinder_idle(const struct unwinder *unwinder);
 
+/* What its process keeps of files of code and gives back by use, in bytes of its heap, as it told
+ * it last: hostile, so it is a number to show. */
+uint64_t unwinder_cache_bytes(const struct unwinder *unwinder);
+
 /* Totals of the run so far, by the names of unwinder_losses. elf_refused: a file that the unwinder
  * hung on before was not read again. unwinder_malformed: an answer made no sense, and the process
  * was replaced. 0 or -ENOMEM. */

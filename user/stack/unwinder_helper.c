@@ -82,6 +82,7 @@ static void drop_process(struct unwinder *u, bool hung)
 	warden_drop(u->warden, &u->helper, hung);
 	u->helper.kind = HELPER_UNWINDER;
 	u->seen = (struct wire_losses){0};
+	u->cache_bytes = 0;
 	loop_set_timer(u->loop, u->timer, 0, 0);
 }
 

@@ -83,6 +83,7 @@ struct unwinder {
 	/* totals */
 	struct wire_losses seen; /* of this process */
 	struct wire_losses losses;
+	uint64_t cache_bytes; /* as this process told it last */
 	uint64_t died, late, not_unwound, too_costly, no_memory, elf_refused, replaced, malformed;
 	uint8_t message[MESSAGE_BYTES] __attribute__((aligned(8)));
 };

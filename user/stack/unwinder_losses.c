@@ -31,6 +31,11 @@ static const struct loss_info loss_items[] = {
 const struct loss_table unwinder_losses = {loss_items, sizeof(loss_items) / sizeof(*loss_items),
 					   NULL};
 
+uint64_t unwinder_cache_bytes(const struct unwinder *u)
+{
+	return u->cache_bytes;
+}
+
 int unwinder_counters(const struct unwinder *u, struct counter_list *lost)
 {
 	/* in the order of loss_items */

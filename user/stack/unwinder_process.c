@@ -148,7 +148,8 @@ static void unwind(struct unwinder_process *p, const struct wire_unwind *wire, c
 	losses = losses_of(p);
 	before = losses.names_dropped;
 	send_or_end(p, p->answer,
-		    wire_put_trace(p->answer, wire->header.job, err, unwound, &losses));
+		    wire_put_trace(p->answer, wire->header.job, err, unwound,
+				   stack_unwinder_cache_bytes(p->unwinder), &losses));
 	p->names_left_out += losses.names_dropped - before;
 	free(unwound);
 	if (capture->stack_room > KEPT_STACK_BYTES) {
@@ -227,6 +228,7 @@ static void prime(struct unwinder_process *p, const struct wire_prime *wire)
 
 	stack_unwinder_prime(p->unwinder, &(struct stack_process){wire->pid, wire->start_ticks});
 	answer.losses = losses_of(p);
+	answer.cache_bytes = stack_unwinder_cache_bytes(p->unwinder);
 	send_or_end(p, &answer, sizeof(answer));
 }
 

@@ -32,6 +32,8 @@ static int take_trace(struct unwinder *u, size_t length)
 	err = err == -ENOMEM ? 0 : err;
 	if (!err)
 		err = take_losses(u, &losses);
+	if (!err)
+		u->cache_bytes = ((const struct wire_trace *)u->message)->cache_bytes;
 	if (err) {
 		free(trace);
 		return err;
@@ -62,9 +64,10 @@ static int take_primed(struct unwinder *u, size_t length)
 	if (length != sizeof(primed))
 		return -EBADMSG;
 	memcpy(&primed, u->message, sizeof(primed));
-	err = take_losses(u, &primed.losses);
+	err = primed.cache_bytes > WIRE_MOST_CACHE ? -EBADMSG : take_losses(u, &primed.losses);
 	if (err)
 		return err;
+	u->cache_bytes = primed.cache_bytes;
 	unwinder_job_done(u);
 	unwinder_free_job(u, unwinder_take_first(u));
 	return 0;

@@ -57,7 +57,7 @@ int wire_take_trace(const void *message, size_t length, struct unwound **trace,
 	    head.frame_count > STACK_MAX_FRAMES || head.text_bytes > WIRE_TEXT_BYTES ||
 	    length !=
 		    sizeof(head) + head.frame_count * sizeof(struct wire_frame) + head.text_bytes ||
-	    head.end >= END_COUNT || head.complete > 1)
+	    head.end >= END_COUNT || head.complete > 1 || head.cache_bytes > WIRE_MOST_CACHE)
 		return -EBADMSG;
 	*losses = head.losses;
 	if (head.error)
@@ -173,7 +173,7 @@ static uint32_t put_text(struct texts *texts, const char *text)
 }
 
 size_t wire_put_trace(void *to, uint64_t job, int error, const struct unwound *trace,
-		      struct wire_losses *losses)
+		      uint64_t cache_bytes, struct wire_losses *losses)
 {
 	struct wire_trace head = {.header = {.type = WIRE_TRACE, .job = job}, .error = error};
 	struct wire_frame *frames = (struct wire_frame *)((uint8_t *)to + sizeof(head));
@@ -214,6 +214,7 @@ size_t wire_put_trace(void *to, uint64_t job, int error, const struct unwound *t
 	losses->names_dropped += texts.left_out;
 	head.text_bytes = texts.used;
 	head.losses = *losses;
+	head.cache_bytes = cache_bytes;
 	head.header.bytes =
 		(uint32_t)(sizeof(head) + head.frame_count * sizeof(*frames) + texts.used);
 	memcpy(to, &head, sizeof(head));

@@ -116,6 +116,7 @@ struct wire_losses {
 };
 
 #define WIRE_TEXT_BYTES (96u << 10)
+#define WIRE_MOST_CACHE (1ull << 40) /* more than any process has is no answer */
 
 struct wire_trace {
 	struct wire_header header;
@@ -123,6 +124,7 @@ struct wire_trace {
 	uint32_t end, complete, frame_count, text_bytes, reserved;
 	uint64_t end_address;
 	struct wire_losses losses; /* since the process began */
+	uint64_t cache_bytes;      /* stack_unwinder_cache_bytes */
 };
 
 struct wire_frame {
@@ -143,6 +145,7 @@ struct wire_places {
 struct wire_primed {
 	struct wire_header header;
 	struct wire_losses losses;
+	uint64_t cache_bytes;
 };
 
 #define WIRE_MAX_BYTES \
@@ -158,7 +161,7 @@ int wire_take_need(const void *message, size_t length, struct wire_need *need);
 /* Put a trace into `to` (WIRE_MAX_BYTES): its length. Texts beyond the room are left out and
  * counted. */
 size_t wire_put_trace(void *to, uint64_t job, int error, const struct unwound *trace,
-		      struct wire_losses *losses);
+		      uint64_t cache_bytes, struct wire_losses *losses);
 /* Check a capture that came to the process; its stack's bytes follow the struct where it has no
  * descriptor. The registers are those of a stranger, the rest must make sense. 0 or -EBADMSG. */
 int wire_take_unwind(const void *message, size_t length, bool has_fd, struct wire_unwind *unwind);

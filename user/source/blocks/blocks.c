@@ -300,6 +300,9 @@ static int blocks_sample(struct source *source, struct record_interval *interval
 	err = look_around(blocks);
 	if (!err)
 		blocks_add_losses(blocks, interval);
+	if (blocks->unwinder)
+		interval->self.unwinder_cache_bytes =
+			SOME_U64(unwinder_cache_bytes(blocks->unwinder));
 	if (blocks->binder)
 		binder_kernel_sweep(blocks->binder, clock_now_ns(CLOCK_MONOTONIC));
 	return err;
