@@ -18,11 +18,32 @@ struct departed_task {
 	UT_hash_handle hh;
 };
 
+struct hashed_task {
+	pid_t tid;
+	struct known_task known;
+	/* When a look found it dead, and which task of this tid; 0: it was not. */
+	uint64_t dead_since_ns, dead_start_boot_ns;
+	UT_hash_handle hh;
+};
+
+static struct hashed_task *find_hashed(const struct known_tasks *tasks, pid_t tid)
+{
+	struct hashed_task *task;
+
+	HASH_FIND_INT(tasks->hashed, &tid, task);
+	return task;
+}
+
 struct known_task *known_tasks_find(const struct known_tasks *tasks, pid_t tid)
 {
 	size_t page = (size_t)tid / KNOWN_PAGE_TIDS;
+	struct hashed_task *task;
 
-	if (tid < 0 || page >= KNOWN_MAX_PAGES || !tasks->pages[page])
+	if (tid >= KNOWN_HASHED) {
+		task = find_hashed(tasks, tid);
+		return task ? &task->known : NULL;
+	}
+	if (tid < 0 || !tasks->pages[page])
 		return NULL;
 	return &tasks->pages[page][tid % KNOWN_PAGE_TIDS];
 }
@@ -30,8 +51,14 @@ struct known_task *known_tasks_find(const struct known_tasks *tasks, pid_t tid)
 struct known_task *known_tasks_make(struct known_tasks *tasks, pid_t tid)
 {
 	size_t page = (size_t)tid / KNOWN_PAGE_TIDS;
+	struct hashed_task *task;
 
-	if (tid >= 0 && page < KNOWN_MAX_PAGES && !tasks->pages[page])
+	if (tid >= KNOWN_HASHED && tid < KNOWN_MAX_TIDS && !find_hashed(tasks, tid) &&
+	    (task = calloc(1, sizeof(*task)))) {
+		task->tid = tid;
+		HASH_ADD_INT(tasks->hashed, tid, task);
+	}
+	if (tid >= 0 && tid < KNOWN_HASHED && !tasks->pages[page])
 		tasks->pages[page] = calloc(KNOWN_PAGE_TIDS, sizeof(struct known_task));
 	return known_tasks_find(tasks, tid);
 }
@@ -60,6 +87,40 @@ int known_tasks_depart(struct known_tasks *tasks, pid_t tid, const struct known_
 	return 0;
 }
 
+/* Whether the task was found dead FORGET_NS ago, and its tid had no new owner since. */
+static bool is_long_dead(struct hashed_task *task, uint64_t now_ns)
+{
+	if (!task->known.dead) {
+		task->dead_since_ns = 0;
+		return false;
+	}
+	if (!task->dead_since_ns || task->dead_start_boot_ns != task->known.start_boot_ns) {
+		task->dead_since_ns = now_ns;
+		task->dead_start_boot_ns = task->known.start_boot_ns;
+	}
+	return now_ns - task->dead_since_ns > FORGET_NS;
+}
+
+static void forget_hashed(struct known_tasks *tasks, uint64_t now_ns)
+{
+	struct hashed_task *task, *next;
+
+	if (now_ns - tasks->swept_ns < FORGET_NS)
+		return;
+	tasks->swept_ns = now_ns;
+	HASH_ITER (hh, tasks->hashed, task, next) {
+		if (is_long_dead(task, now_ns)) {
+			HASH_DEL(tasks->hashed, task);
+			free(task);
+		}
+	}
+}
+
+size_t known_tasks_hashed(const struct known_tasks *tasks)
+{
+	return HASH_COUNT(tasks->hashed);
+}
+
 void known_tasks_forget(struct known_tasks *tasks, uint64_t now_ns)
 {
 	struct departed_task *task, *next;
@@ -70,12 +131,18 @@ void known_tasks_forget(struct known_tasks *tasks, uint64_t now_ns)
 			free(task);
 		}
 	}
+	forget_hashed(tasks, now_ns);
 }
 
 void known_tasks_free(struct known_tasks *tasks)
 {
 	struct departed_task *task, *next;
+	struct hashed_task *hashed, *next_hashed;
 
+	HASH_ITER (hh, tasks->hashed, hashed, next_hashed) {
+		HASH_DEL(tasks->hashed, hashed);
+		free(hashed);
+	}
 	HASH_ITER (hh, tasks->departed, task, next) {
 		HASH_DEL(tasks->departed, task);
 		free(task);

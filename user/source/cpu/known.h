@@ -8,10 +8,15 @@
 
 #include "abi/sched.h"
 
-/* Tids are dense below pid_max: pages of entries, made when first touched, beat a hash and hold any
- * pid_max. Memory: 72 bytes a tid that was ever seen, 2.3 MiB for a pid_max of 32,768. */
+/* Tids are dense below the pid_max of phones: pages of entries, made when first touched, beat a
+ * hash. Memory: 72 bytes a tid that was ever seen, 2.3 MiB for a pid_max of 32,768. The dead stay
+ * there, because the kernel side shows their slots until the tid has a new owner. Where pid_max is
+ * larger (4,194,304 with systemd) that would be 300 MiB in the end, and the kernel side keeps tids
+ * from here on in a hash, without the dead: so does this one. */
 #define KNOWN_PAGE_TIDS 512
-#define KNOWN_MAX_PAGES ((4 << 20) / KNOWN_PAGE_TIDS) /* PID_MAX_LIMIT of 64-bit kernels */
+#define KNOWN_HASHED    131072 /* as ARRAY_MAX_TIDS of kernel/sched_kernel.c */
+#define KNOWN_MAX_PAGES (KNOWN_HASHED / KNOWN_PAGE_TIDS)
+#define KNOWN_MAX_TIDS  (4 << 20) /* PID_MAX_LIMIT of 64-bit kernels */
 
 #define KNOWN_MAX_ROW ((1u << 29) - 1) /* PID_MAX_LIMIT is 2^22 */
 
@@ -26,15 +31,18 @@ struct known_task {
 };
 
 struct departed_task;
+struct hashed_task;
 
 struct known_tasks {
 	struct known_task *pages[KNOWN_MAX_PAGES];
+	struct hashed_task *hashed;
 	struct departed_task *departed;
+	uint64_t swept_ns; /* when the dead of the hash were last looked for */
 };
 
 /* NULL: nothing is known of a task of this tid. */
 struct known_task *known_tasks_find(const struct known_tasks *tasks, pid_t tid);
-/* The same, with room made for it; NULL: no memory, or no tid. */
+/* The same, with room made for it, valid until known_tasks_forget; NULL: no memory, or no tid. */
 struct known_task *known_tasks_make(struct known_tasks *tasks, pid_t tid);
 /* A task whose tid was seen under a new owner before its death was told; NULL: not known. */
 struct known_task *known_tasks_find_departed(const struct known_tasks *tasks, pid_t tid,
@@ -42,6 +50,9 @@ struct known_task *known_tasks_find_departed(const struct known_tasks *tasks, pi
 /* Its tid has a new owner since the interval that ended at since_ns. 0, -ENOMEM. */
 int known_tasks_depart(struct known_tasks *tasks, pid_t tid, const struct known_task *known,
 		       uint64_t since_ns);
-/* Of those that departed 10 s before now_ns no death will be told any more: the ring was full. */
+/* Of those that departed 10 s before now_ns no death will be told any more: the ring was full. Nor
+ * is anything told of a hashed task that has been dead for so long. */
 void known_tasks_forget(struct known_tasks *tasks, uint64_t now_ns);
+/* How many are in the hash. */
+size_t known_tasks_hashed(const struct known_tasks *tasks);
 void known_tasks_free(struct known_tasks *tasks);
