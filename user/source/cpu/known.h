@@ -9,10 +9,10 @@
 #include "abi/sched.h"
 
 /* Tids are dense below the pid_max of phones: pages of entries, made when first touched, beat a
- * hash. Memory: 72 bytes a tid that was ever seen, 2.3 MiB for a pid_max of 32,768. The dead stay
- * there, because the kernel side shows their slots until the tid has a new owner. Where pid_max is
- * larger (4,194,304 with systemd) that would be 300 MiB in the end, and the kernel side keeps tids
- * from here on in a hash, without the dead: so does this one. */
+ * hash. Memory: 72 bytes a tid that was ever seen, 2.3 MiB for a pid_max of 32,768 and 9 MiB at
+ * most. The dead stay there, because the kernel side shows their slots until the tid has a new
+ * owner. Where pid_max is larger (4,194,304 with systemd) that would be 300 MiB in the end, and the
+ * kernel side keeps tids from here on in a hash, without the dead: so does this one. */
 #define KNOWN_PAGE_TIDS 512
 #define KNOWN_HASHED    131072 /* as ARRAY_MAX_TIDS of kernel/sched_kernel.c */
 #define KNOWN_MAX_PAGES (KNOWN_HASHED / KNOWN_PAGE_TIDS)

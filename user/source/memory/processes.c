@@ -25,7 +25,7 @@
 #define FILES_NS (10 * NSEC_PER_SEC)
 /* After a request that was refused. */
 #define RETRY_NS (2 * NSEC_PER_SEC)
-/* Every so manieth reading is by kind, too, which takes much longer. */
+/* One of so many readings is by kind, too: it takes much longer. */
 #define KINDS_EVERY 6
 /* After a reading so many times what it took of a CPU: hundreds of processes cost 2 % of a core at
  * the most, and leave the probers to what cannot wait (stacks of blocks). */
