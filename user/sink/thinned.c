@@ -1,63 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sink/thinned.h"
+#include "sink/thinned_private.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
-
-#define NAME_BYTES 160
-
-struct row {
-	uint64_t begin_ns, end_ns, dur_ns;
-	uint32_t intervals;
-	uint64_t measured_ns[THINNED_GROUPS];
-};
-
-/* weight: of a sum, ns of intervals that it was added to; of a level, how often it was read. */
-struct cell {
-	double min, max, sum, weight;
-};
-
-struct series {
-	char key[NAME_BYTES + 4]; /* group, kind, name */
-	enum thinned_group group;
-	enum series_kind kind;
-	const char *unit;
-	double now; /* in the interval that is being added */
-	bool touched, has_name;
-	double total, greatest;
-	struct cell cells[THINNED_ROWS];
-	UT_hash_handle hh;
-};
-
-/* A name that has no series: only what came of it is counted, until that is more than a series has.
- */
-struct waiting {
-	char key[NAME_BYTES + 4];
-	double total;
-	UT_hash_handle hh;
-};
-
-#define WAITING 4096
-
-struct thinned {
-	struct row rows[THINNED_ROWS];
-	size_t count;
-	uint32_t stride; /* intervals of a row */
-	uint64_t dur_ns; /* of the interval that is being added */
-	struct series *series, **touched;
-	size_t touched_count, touched_room;
-	/* of those with a limit: how many there are, and what each of them has at the least */
-	struct slot {
-		size_t count;
-		double least;
-	} slots[THINNED_GROUPS][2];
-	struct waiting *waiting; /* by key */
-};
 
 struct thinned *thinned_new(void)
 {
@@ -197,11 +145,11 @@ static struct series *find(struct thinned *thinned, const char *key)
 	return series;
 }
 
-static void make_key(char key[NAME_BYTES + 4], enum thinned_group group, enum series_kind kind,
-		     const char *unit, const char *name)
+static void make_key(char key[THINNED_NAME_BYTES + 4], enum thinned_group group,
+		     enum series_kind kind, const char *unit, const char *name)
 {
-	snprintf(key, NAME_BYTES + 4, "%c%c%c%s", 'a' + (int)group, 'a' + (int)kind, unit[0],
-		 name ? name : "");
+	snprintf(key, THINNED_NAME_BYTES + 4, "%c%c%c%s", 'a' + (int)group, 'a' + (int)kind,
+		 unit[0], name ? name : "");
 }
 
 static struct series *make(struct thinned *thinned, enum thinned_group group, enum series_kind kind,
@@ -229,16 +177,16 @@ static void untouch(struct thinned *thinned, const struct series *series)
 		}
 }
 
-static double weight_of(const struct series *series)
+double thinned_weight_of(const struct series *series)
 {
 	return series->kind == SERIES_SUM ? series->total + series->now
 					  : fmax(series->greatest, series->now);
 }
 
 /* Of a sum only the sum goes over: when the others were at their least nobody knows. */
-static int give_to_others(struct thinned *thinned, struct series *series)
+int thinned_give_to_others(struct thinned *thinned, struct series *series)
 {
-	char key[NAME_BYTES + 4];
+	char key[THINNED_NAME_BYTES + 4];
 	struct series *others;
 
 	make_key(key, series->group, series->kind, series->unit, NULL);
@@ -273,16 +221,16 @@ static struct series *find_least(struct thinned *thinned, enum thinned_group gro
 		    strcmp(series->unit, unit))
 			continue;
 		slot->count++;
-		if (!least || weight_of(series) < weight_of(least))
+		if (!least || thinned_weight_of(series) < thinned_weight_of(least))
 			least = series;
 	}
-	slot->least = least ? weight_of(least) : 0;
+	slot->least = least ? thinned_weight_of(least) : 0;
 	return least;
 }
 
 static int drop(struct thinned *thinned, struct series *series)
 {
-	int err = series->kind == SERIES_SUM ? give_to_others(thinned, series) : 0;
+	int err = series->kind == SERIES_SUM ? thinned_give_to_others(thinned, series) : 0;
 
 	untouch(thinned, series);
 	HASH_DEL(thinned->series, series);
@@ -367,7 +315,7 @@ static int touch(struct thinned *thinned, struct series *series)
 int thinned_add(struct thinned *thinned, enum thinned_group group, enum series_kind kind,
 		const char *unit, const char *name, size_t limit, double value)
 {
-	char key[NAME_BYTES + 4];
+	char key[THINNED_NAME_BYTES + 4];
 	struct series *series;
 	int err = 0;
 
@@ -399,7 +347,7 @@ int thinned_add(struct thinned *thinned, enum thinned_group group, enum series_k
 int thinned_add_at(struct thinned *thinned, enum thinned_group group, const char *unit,
 		   const char *name, uint64_t at_ns, double value)
 {
-	char key[NAME_BYTES + 4];
+	char key[THINNED_NAME_BYTES + 4];
 	struct series *series;
 	struct cell *cell;
 	size_t low = 0, high = thinned->count;
@@ -428,132 +376,4 @@ int thinned_add_at(struct thinned *thinned, enum thinned_group group, const char
 	thinned->rows[low].measured_ns[group] = thinned->rows[low].dur_ns;
 	series->total += value;
 	return 0;
-}
-
-/* ---- out ---- */
-
-/* Four digits are more than a screen shows; a sum and a level are exact. */
-static void put_rough(struct json_buffer *to, double value)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%.4g", value);
-	json_put_token(to, text);
-}
-
-static void put_rows(const struct thinned *thinned, struct json_buffer *to)
-{
-	json_put_key(to, "rows");
-	json_put_mark(to, '[');
-	for (size_t i = 0; i < thinned->count; i++) {
-		const struct row *row = &thinned->rows[i];
-
-		json_put_mark(to, '[');
-		json_put_u64(to, row->begin_ns / 1000000);
-		json_put_u64(to, row->end_ns / 1000000);
-		json_put_u64(to, row->dur_ns);
-		json_put_u64(to, row->intervals);
-		json_put_mark(to, ']');
-	}
-	json_put_mark(to, ']');
-}
-
-enum part { PART_MIN, PART_MAX, PART_SUM };
-
-static void put_cell(const struct series *series, const struct row *row, const struct cell *cell,
-		     enum part part, struct json_buffer *to)
-{
-	bool is_sum = series->kind == SERIES_SUM;
-	double value = part == PART_MIN ? cell->min : part == PART_MAX ? cell->max : cell->sum;
-
-	if (is_sum && !row->measured_ns[series->group]) {
-		json_put_token(to, "null");
-	} else if (is_sum) {
-		/* It was 0 in the intervals that nothing was added in. */
-		if (part == PART_MIN && cell->weight < (double)row->measured_ns[series->group])
-			value = 0;
-		if (part == PART_SUM)
-			json_put_number(to, value);
-		else
-			put_rough(to, value);
-	} else if (cell->weight <= 0) {
-		json_put_token(to, "null");
-	} else if (part == PART_SUM) {
-		json_put_number(to, round(value / cell->weight));
-	} else {
-		json_put_number(to, value);
-	}
-}
-
-static void put_series(const struct thinned *thinned, const struct series *series,
-		       struct json_buffer *to)
-{
-	static const char *const groups[] = {"cpu", "frames", "late", "blocks", "memory",
-					     "net", "power",  "heat", "losses"};
-	static const char *const keys[] = {"min", "max", "sum"};
-
-	json_put_mark(to, '{');
-	json_put_key(to, "group");
-	json_put_text(to, groups[series->group], SIZE_MAX);
-	json_put_key(to, "kind");
-	json_put_text(to, series->kind == SERIES_SUM ? "sum" : "level", SIZE_MAX);
-	json_put_key(to, "unit");
-	json_put_text(to, series->unit, SIZE_MAX);
-	if (series->has_name) {
-		json_put_key(to, "name");
-		json_put_text(to, series->key + 3, SIZE_MAX);
-	}
-	for (enum part part = PART_MIN; part <= PART_SUM; part++) {
-		/* Where a row is one interval they say nothing more. */
-		if (part != PART_SUM && (!series->has_name || thinned->stride == 1) &&
-		    series->kind == SERIES_SUM)
-			continue;
-		/* What is added to a row and not to an interval has none of intervals. */
-		if (part != PART_SUM && series->group == GROUP_LATE)
-			continue;
-		json_put_key(to, part == PART_SUM && series->kind == SERIES_LEVEL ? "mean"
-										  : keys[part]);
-		json_put_mark(to, '[');
-		for (size_t i = 0; i < thinned->count; i++)
-			put_cell(series, &thinned->rows[i], &series->cells[i], part, to);
-		json_put_mark(to, ']');
-	}
-	json_put_mark(to, '}');
-}
-
-static int by_weight(struct series *a, struct series *b)
-{
-	if (a->group != b->group)
-		return a->group < b->group ? -1 : 1;
-	if (a->kind != b->kind)
-		return a->kind < b->kind ? -1 : 1;
-	if (a->has_name != b->has_name)
-		return a->has_name ? -1 : 1;
-	return weight_of(a) < weight_of(b) ? 1 : weight_of(a) > weight_of(b) ? -1 : 0;
-}
-
-#define GROUP_OF(series) (2 * (unsigned)(series)->group + (unsigned)(series)->kind)
-
-void thinned_put(struct thinned *thinned, size_t shown, struct json_buffer *to)
-{
-	struct series *series, *next;
-	unsigned group = UINT32_MAX, rank = 0;
-
-	HASH_SORT(thinned->series, by_weight);
-	HASH_ITER (hh, thinned->series, series, next) {
-		rank = group == GROUP_OF(series) ? rank + 1 : 0;
-		group = GROUP_OF(series);
-		if (rank < shown || !series->has_name)
-			continue;
-		if (series->kind == SERIES_SUM)
-			to->failed |= give_to_others(thinned, series) != 0;
-		HASH_DEL(thinned->series, series);
-		free(series);
-	}
-	put_rows(thinned, to);
-	json_put_key(to, "series");
-	json_put_mark(to, '[');
-	HASH_ITER (hh, thinned->series, series, next)
-		put_series(thinned, series, to);
-	json_put_mark(to, ']');
 }
