@@ -10,17 +10,13 @@
 #include "record/fields.h"
 #include "record/json_read.h"
 #include "record/json_write.h"
+#include "record/merge_values.h"
 
 #define IDENTITY_BYTES 512
 
 struct interval_merge {
 	json_t *sum; /* NULL: none was added */
 	size_t count;
-};
-
-/* What a part of an interval weighs where a mean is made: in how many intervals it is. */
-struct weights {
-	int64_t sum, more;
 };
 
 struct interval_merge *interval_merge_new(void)
@@ -42,138 +38,7 @@ size_t interval_merge_count(const struct interval_merge *merge)
 }
 
 static int merge_type(const struct field_type *type, json_t *sum, json_t *more,
-		      const struct weights *weights);
-
-static int put(json_t *object, const char *key, json_t *value)
-{
-	return json_object_set_new(object, key, value) ? -ENOMEM : 0;
-}
-
-/* ---- numbers ---- */
-
-/* Rounded to the nearest; 128 bits, because a voltage in uV times a count does not fit into 64. */
-static int64_t mean_of(int64_t a, int64_t b, const struct weights *weights)
-{
-	__int128 total = (__int128)weights->sum + weights->more;
-	__int128 product = (__int128)a * weights->sum + (__int128)b * weights->more;
-
-	return (int64_t)((product + (product < 0 ? -total : total) / 2) / total);
-}
-
-static int merge_whole(const struct field *row, json_t *sum, int64_t a, int64_t b,
-		       const struct weights *weights)
-{
-	int64_t value = b;
-
-	switch ((enum field_merge)row->merge) {
-	case MERGE_SUM:
-		if (__builtin_add_overflow(a, b, &value))
-			return -ENOTSUP;
-		break;
-	case MERGE_MIN:
-		value = a < b ? a : b;
-		break;
-	case MERGE_MAX:
-		value = a > b ? a : b;
-		break;
-	case MERGE_MEAN:
-		value = mean_of(a, b, weights);
-		break;
-	case MERGE_DEFAULT:
-	case MERGE_KEY:
-	case MERGE_LAST:
-	case MERGE_ABSENT:
-		break;
-	}
-	return put(sum, row->key, json_integer(value));
-}
-
-static int merge_real(const struct field *row, json_t *sum, double a, double b,
-		      const struct weights *weights)
-{
-	double value = b;
-
-	if (row->merge == MERGE_SUM)
-		value = a + b;
-	else if (row->merge == MERGE_MIN)
-		value = a < b ? a : b;
-	else if (row->merge == MERGE_MAX)
-		value = a > b ? a : b;
-	else if (row->merge == MERGE_MEAN)
-		value = (a * (double)weights->sum + b * (double)weights->more) /
-			(double)(weights->sum + weights->more);
-	return put(sum, row->key, json_real(value));
-}
-
-static int merge_number(const struct field *row, json_t *sum, const json_t *a, const json_t *b,
-			const struct weights *weights)
-{
-	if (json_is_integer(a) && json_is_integer(b))
-		return merge_whole(row, sum, json_integer_value(a), json_integer_value(b), weights);
-	return merge_real(row, sum, json_number_value(a), json_number_value(b), weights);
-}
-
-/* ---- counters, reasons, histograms ---- */
-
-static int add_counts(json_t *sum, const json_t *more)
-{
-	const char *key;
-	json_t *count;
-
-	json_object_foreach ((json_t *)more, key, count) {
-		json_int_t value;
-
-		if (__builtin_add_overflow(json_integer_value(json_object_get(sum, key)),
-					   json_integer_value(count), &value))
-			return -ENOTSUP;
-		if (put(sum, key, json_integer(value)))
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-static json_int_t bucket_part(const json_t *list, size_t i, size_t part)
-{
-	return json_integer_value(json_array_get(json_array_get(list, i), part));
-}
-
-static int add_bucket(json_t *list, json_int_t low, json_int_t high, json_int_t count)
-{
-	json_t *bucket = json_pack("[I,I,I]", low, high, count);
-
-	return !bucket || json_array_append_new(list, bucket) ? -ENOMEM : 0;
-}
-
-/* All histograms have the same buckets, lowest first. */
-static int merge_histogram(const struct field *row, json_t *sum, const json_t *a, const json_t *b)
-{
-	size_t i = 0, k = 0, a_count = json_array_size(a), b_count = json_array_size(b);
-	json_t *list = json_array();
-	int err = list ? 0 : -ENOMEM;
-
-	while (!err && (i < a_count || k < b_count)) {
-		json_int_t a_low = bucket_part(a, i, 0), b_low = bucket_part(b, k, 0), count = 0;
-		bool first = i < a_count && (k == b_count || a_low <= b_low);
-		bool second = k < b_count && (i == a_count || b_low <= a_low);
-		const json_t *of = first ? a : b;
-		size_t at = first ? i : k;
-
-		if (first && second &&
-		    (bucket_part(a, i, 1) != bucket_part(b, k, 1) ||
-		     __builtin_add_overflow(bucket_part(a, i, 2), bucket_part(b, k, 2), &count)))
-			err = -ENOTSUP;
-		else if (!first || !second)
-			count = bucket_part(of, at, 2);
-		if (!err)
-			err = add_bucket(list, bucket_part(of, at, 0), bucket_part(of, at, 1),
-					 count);
-		i += first;
-		k += second;
-	}
-	if (err)
-		json_decref(list);
-	return err ? err : put(sum, row->key, list);
-}
+		      const struct merge_weights *weights);
 
 /* ---- lists ---- */
 
@@ -220,7 +85,7 @@ static json_t *rows_by_identity(const struct field_type *type, json_t *rows)
 }
 
 static int merge_rows(const struct field_type *type, json_t *sum, json_t *more,
-		      const struct weights *weights)
+		      const struct merge_weights *weights)
 {
 	json_t *map = rows_by_identity(type, sum), *row, *same;
 	char text[IDENTITY_BYTES];
@@ -246,7 +111,7 @@ static int merge_rows(const struct field_type *type, json_t *sum, json_t *more,
 
 /* Both have a value. */
 static int merge_values(const struct field *row, json_t *sum, json_t *a, json_t *b,
-			const struct weights *weights)
+			const struct merge_weights *weights)
 {
 	switch ((enum field_kind)row->kind) {
 	case FIELD_U64:
@@ -257,27 +122,27 @@ static int merge_values(const struct field *row, json_t *sum, json_t *a, json_t 
 	case FIELD_DOUBLE:
 	case FIELD_OPT_U64:
 	case FIELD_OPT_I64:
-		return merge_number(row, sum, a, b, weights);
+		return merge_values_number(row, sum, a, b, weights);
 	case FIELD_OBJECT:
 	case FIELD_POINTER:
 		return merge_type(row->of, a, b, weights);
 	case FIELD_LIST:
 		if (row->merge == MERGE_LAST)
-			return put(sum, row->key, json_incref(b));
+			return merge_values_put(sum, row->key, json_incref(b));
 		return merge_rows(row->of, a, b, weights);
 	case FIELD_COUNTERS:
-		return add_counts(a, b);
+		return merge_values_counts(a, b);
 	case FIELD_MISSING:
 		return json_object_update(a, b) ? -ENOMEM : 0;
 	case FIELD_HISTOGRAM:
-		return merge_histogram(row, sum, a, b);
+		return merge_values_histogram(row, sum, a, b);
 	case FIELD_BOOL: /* it is only written where it is set, or says the same in both */
 	case FIELD_TEXT:
 	case FIELD_CHARS:
 	case FIELD_CHOICE:
 		if (row->kind == FIELD_BOOL && json_is_true(a))
 			return 0;
-		return put(sum, row->key, json_incref(b));
+		return merge_values_put(sum, row->key, json_incref(b));
 	case FIELD_FIXED:
 	case FIELD_NAMED:
 	case FIELD_INLINE:
@@ -290,7 +155,7 @@ static int merge_values(const struct field *row, json_t *sum, json_t *a, json_t 
 }
 
 static int merge_row(const struct field *row, json_t *sum, json_t *more,
-		     const struct weights *weights)
+		     const struct merge_weights *weights)
 {
 	json_t *a = json_object_get(sum, row->key), *b = json_object_get(more, row->key);
 
@@ -299,7 +164,7 @@ static int merge_row(const struct field *row, json_t *sum, json_t *more,
 	if (!b)
 		return 0;
 	if (!a)
-		return put(sum, row->key, json_incref(b));
+		return merge_values_put(sum, row->key, json_incref(b));
 	return merge_values(row, sum, a, b, weights);
 }
 
@@ -309,7 +174,7 @@ static int merge_part(const struct field *part, json_t *sum, json_t *more)
 {
 	const json_t *parts = json_object_get(json_object_get(sum, "merged"), "parts");
 	const json_t *more_parts = json_object_get(json_object_get(more, "merged"), "parts");
-	const struct weights weights = {
+	const struct merge_weights weights = {
 		json_integer_value(json_object_get(parts, part->key)),
 		json_integer_value(json_object_get(more_parts, part->key)),
 	};
@@ -318,7 +183,7 @@ static int merge_part(const struct field *part, json_t *sum, json_t *more)
 }
 
 static int merge_type(const struct field_type *type, json_t *sum, json_t *more,
-		      const struct weights *weights)
+		      const struct merge_weights *weights)
 {
 	const struct field *part;
 	int err = 0;
@@ -413,11 +278,12 @@ static int tell_merged(json_t *interval)
 		return -ENOMEM;
 	for (size_t i = 0; !err && (part = record_next_part(&i));)
 		if (json_object_get(interval, part->key))
-			err = put(json_object_get(merged, "parts"), part->key, json_integer(1));
+			err = merge_values_put(json_object_get(merged, "parts"), part->key,
+					       json_integer(1));
 	missing = json_object_get(interval, "missing");
 	json_object_foreach (missing, key, reason)
-		err |= put(json_object_get(merged, "absent"), key, json_integer(1));
-	return put(interval, "merged", merged) || err ? -ENOMEM : 0;
+		err |= merge_values_put(json_object_get(merged, "absent"), key, json_integer(1));
+	return merge_values_put(interval, "merged", merged) || err ? -ENOMEM : 0;
 }
 
 /* Ranges without a gap between them are one. */
@@ -430,7 +296,7 @@ static int add_seqs(json_t *seqs, json_t *more)
 		if (number_of(range, "first") <= number_of(last, "last"))
 			return -ENOTSUP; /* not the next one */
 		if (number_of(range, "first") == number_of(last, "last") + 1) {
-			if (put(last, "last", json_integer(number_of(range, "last"))))
+			if (merge_values_put(last, "last", json_integer(number_of(range, "last"))))
 				return -ENOMEM;
 			continue;
 		}
@@ -444,19 +310,21 @@ static int add_seqs(json_t *seqs, json_t *more)
 static int merge_merged(json_t *sum, const json_t *more)
 {
 	json_int_t intervals = number_of(sum, "intervals") + number_of(more, "intervals");
-	int err = put(sum, "intervals", json_integer(intervals));
+	int err = merge_values_put(sum, "intervals", json_integer(intervals));
 
 	if (!err)
 		err = add_seqs(json_object_get(sum, "seqs"), json_object_get(more, "seqs"));
 	if (!err)
-		err = add_counts(json_object_get(sum, "parts"), json_object_get(more, "parts"));
+		err = merge_values_counts(json_object_get(sum, "parts"),
+					  json_object_get(more, "parts"));
 	return err ? err
-		   : add_counts(json_object_get(sum, "absent"), json_object_get(more, "absent"));
+		   : merge_values_counts(json_object_get(sum, "absent"),
+					 json_object_get(more, "absent"));
 }
 
 int interval_merge_add(struct interval_merge *merge, json_t *interval)
 {
-	const struct weights none = {1, 1};
+	const struct merge_weights none = {1, 1};
 	int err = is_known(interval) ? tell_merged(interval) : -ENOTSUP;
 
 	if (err)
@@ -471,9 +339,10 @@ int interval_merge_add(struct interval_merge *merge, json_t *interval)
 		err = merge_merged(json_object_get(merge->sum, "merged"),
 				   json_object_get(interval, "merged"));
 	if (!err)
-		err = put(merge->sum, "seq", json_integer(number_of(interval, "seq")));
+		err = merge_values_put(merge->sum, "seq", json_integer(number_of(interval, "seq")));
 	return err ? err
-		   : put(merge->sum, "t_boot_ns", json_integer(number_of(interval, "t_boot_ns")));
+		   : merge_values_put(merge->sum, "t_boot_ns",
+				      json_integer(number_of(interval, "t_boot_ns")));
 }
 
 /* ---- the line ---- */
