@@ -168,7 +168,7 @@ static bool sleeps_long(const struct sampler_view *view, struct sampler_row *row
 	    thread->off_state == OFF_CPU_STOPPED)
 		return false;
 	if (row->slept_off_ns == thread->off_ns) {
-		row->next_ns = now_ns + view->frames.period_ns / 4;
+		row->next_ns = now_ns + view->frames.period_ns / 2;
 		return false;
 	}
 	if (now_ns < thread->off_ns + long_ns) {
@@ -189,17 +189,37 @@ static bool is_too_much(const struct sampler_frame_view *frames, const struct sa
 		row->frame_samples >= FEW_SAMPLES);
 }
 
-/* A frame that begins now is due then, and no sooner. All rows are looked at in one go. */
+/* The first look at or after ns. All rows are looked at in one go, once a frame's time: when the
+ * last frame of a main thread was due, because the next ones begin with the same display. A frame
+ * that begins at another time is found within its own length. */
+static uint64_t look_from(const struct sampler_frame_view *frames, uint64_t ns)
+{
+	uint64_t past_ns = (ns - frames->phase_ns) % frames->period_ns;
+
+	return past_ns ? ns + frames->period_ns - past_ns : ns;
+}
+
+/* When a thread is due whose frame began then. That of a RenderThread begins behind the main
+ * thread's, and may wait a little for the next look: a wake-up costs more than all that it does. */
+static uint64_t due_of(struct sampler_frame_view *frames, const struct sampler_row *row,
+		       uint64_t begin_ns)
+{
+	uint64_t due_ns = begin_ns + frames->period_ns / 2, look_ns;
+
+	if (row->is_main)
+		frames->phase_ns = due_ns % frames->period_ns;
+	look_ns = look_from(frames, due_ns);
+	return look_ns - due_ns <= frames->period_ns / 4 ? look_ns : due_ns;
+}
+
 static bool wait_for_frame(const struct sampler_view *view, struct sampler_row *row,
 			   uint64_t now_ns)
 {
-	uint64_t first_ns = view->frames.period_ns / 2;
-
 	if (!row->idle)
 		row->idle_ns = now_ns;
 	row->idle = true;
 	row->waited_ns = now_ns;
-	row->next_ns = (now_ns / first_ns + 1) * first_ns;
+	row->next_ns = look_from(&view->frames, now_ns + 1);
 	return false;
 }
 
@@ -238,7 +258,7 @@ bool sampler_frame_is_due(struct sampler_view *view, struct sampler_row *row, ui
 	if (!begin_ns)
 		return wait_for_frame(view, row, now_ns);
 	row->idle = false;
-	row->next_ns = begin_ns + first_ns;
+	row->next_ns = due_of(frames, row, begin_ns);
 	if (row->next_ns < row->sample_ns)
 		row->next_ns = row->sample_ns;
 	if (row->next_ns > now_ns)

@@ -63,6 +63,7 @@ typedef int (*sampler_wake_fn)(void *ctx, const struct looper_event *event, size
 struct sampler_frame_view {
 	struct flight_kernel *kernel; /* NULL: not wanted */
 	uint64_t period_ns, step_ns;
+	uint64_t phase_ns; /* of the looks: one each period_ns from there on */
 	/* What it may cost still: it grows by 1 % of the time, and each sample takes of it. */
 	int64_t budget_ns;
 	uint64_t budget_at_ns, thinned;
