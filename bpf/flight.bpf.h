@@ -398,7 +398,7 @@ static __always_inline void flight_turn(struct cpu_slot *cpu, __u32 cpu_id,
 	__u32 key;
 
 	cpu->flight_since_ns = now_ns;
-	if (!flight_somebody_waits(cpu, cpu_id) || !tid || now_ns <= since_ns)
+	if (!flight_somebody_waits(cpu, cpu_id) || !tid || now_ns < since_ns + FLIGHT_TURN_LEAST_NS)
 		return;
 	key = cpu_id * FLIGHT_TURNS + ((__u32)cpu->flight_turns & (FLIGHT_TURNS - 1));
 	turn = bpf_map_lookup_elem(&flight_turns, &key);

@@ -21,6 +21,9 @@
 /* Turns that are kept for each CPU; a power of two. Frames at 120 Hz make up to 250 a second, and
  * FrameTimeline comes some three seconds late: with 512, two names of five were gone by then. */
 #define FLIGHT_TURNS 1024
+/* A shorter turn has no entry: most waits are behind the rest of what a CPU was about when it was
+ * asked to switch, and a thousand of those are less than a second of a busy CPU. */
+#define FLIGHT_TURN_LEAST_NS 20000
 /* Changes of its frequency that are kept for each cluster; a power of two. 32 KiB. */
 #define FLIGHT_CHANGES 2048
 /* In task_slot.watch: the flight recorder's; the other bits are a looper's index + 1. */

@@ -204,6 +204,12 @@ uint64_t flight_kernel_from_ns(struct flight_kernel *kernel, uint32_t index)
 	return copy.from_ns;
 }
 
+static const struct flight_turn *turn_at(const struct flight_kernel *kernel, unsigned cpu,
+					 uint64_t position)
+{
+	return &kernel->turns[cpu * FLIGHT_TURNS + (position & (FLIGHT_TURNS - 1))];
+}
+
 static bool read_turn(const struct flight_turn *from, uint64_t position, struct flight_turn *to)
 {
 	uint32_t wanted = 2 * (uint32_t)(position / FLIGHT_TURNS + 1);
@@ -215,11 +221,41 @@ static bool read_turn(const struct flight_turn *from, uint64_t position, struct 
 	return __atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE) == wanted;
 }
 
+/* The first of the turns first..last that may end behind begin_ns: they lie in the order of time.
+ * One that is being written over is older than what is wanted, or is met again by the reader. */
+static uint64_t find_turn(const struct flight_kernel *kernel, unsigned cpu, uint64_t first,
+			  uint64_t last, uint64_t begin_ns)
+{
+	while (first < last) {
+		uint64_t middle = first + (last - first) / 2;
+		struct flight_turn turn;
+
+		if (!read_turn(turn_at(kernel, cpu, middle), middle, &turn) ||
+		    turn.end_ns <= begin_ns)
+			first = middle + 1;
+		else
+			last = middle;
+	}
+	return first;
+}
+
+/* Whether turns that ended behind begin_ns may have been written over. */
+static bool turns_are_gone(const struct flight_kernel *kernel, unsigned cpu, uint64_t first,
+			   uint64_t last, uint64_t begin_ns)
+{
+	struct flight_turn oldest;
+
+	if (!first)
+		return false;
+	while (first < last && !read_turn(turn_at(kernel, cpu, first), first, &oldest))
+		first++;
+	return first == last || oldest.begin_ns > begin_ns;
+}
+
 size_t flight_kernel_turns(struct flight_kernel *kernel, unsigned cpu, uint64_t begin_ns,
 			   uint64_t end_ns, struct flight_turn *turns, size_t size)
 {
-	uint64_t last, position;
-	bool gone; /* what lay before the oldest that is there */
+	uint64_t last, first, position;
 	size_t count = 0;
 
 	if (cpu >= kernel->cpu_count)
@@ -227,23 +263,16 @@ size_t flight_kernel_turns(struct flight_kernel *kernel, unsigned cpu, uint64_t 
 	last = __atomic_load_n(&kernel->cpus[cpu].flight_turns, __ATOMIC_ACQUIRE);
 	if (kernel->plain)
 		wait_to_settle();
-	position = last > FLIGHT_TURNS ? last - FLIGHT_TURNS : 0;
-	gone = position > 0;
-	for (; position < last && count < size; position++) {
-		const struct flight_turn *from =
-			&kernel->turns[cpu * FLIGHT_TURNS + (position & (FLIGHT_TURNS - 1))];
-
-		if (!read_turn(from, position, &turns[count])) {
-			gone = true;
-			continue;
-		}
-		gone &= turns[count].begin_ns > begin_ns;
-		if (turns[count].end_ns <= begin_ns)
+	first = last > FLIGHT_TURNS ? last - FLIGHT_TURNS : 0;
+	kernel->turns_gone += turns_are_gone(kernel, cpu, first, last, begin_ns);
+	for (position = find_turn(kernel, cpu, first, last, begin_ns);
+	     position < last && count < size; position++) {
+		if (!read_turn(turn_at(kernel, cpu, position), position, &turns[count]) ||
+		    turns[count].end_ns <= begin_ns)
 			continue;
 		if (turns[count].begin_ns >= end_ns)
 			break;
 		count++;
 	}
-	kernel->turns_gone += gone;
 	return count;
 }
