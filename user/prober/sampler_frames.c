@@ -212,10 +212,11 @@ static uint64_t due_of(struct sampler_frame_view *frames, const struct sampler_r
 	return look_ns - due_ns <= frames->period_ns / 4 ? look_ns : due_ns;
 }
 
+/* It waits, since then; a frame between two looks is seen by that alone. */
 static bool wait_for_frame(const struct sampler_view *view, struct sampler_row *row,
-			   uint64_t now_ns)
+			   uint64_t since_ns, uint64_t now_ns)
 {
-	if (!row->idle)
+	if (!row->idle || since_ns > row->waited_ns)
 		row->idle_ns = now_ns;
 	row->idle = true;
 	row->waited_ns = now_ns;
@@ -242,7 +243,7 @@ bool sampler_frame_is_due(struct sampler_view *view, struct sampler_row *row, ui
 	    (now.state == FLIGHT_UNSEEN ||
 	     (now.state == FLIGHT_OFF && now.reason == LOOPER_REASON_POLL &&
 	      is_wait(view, row, now.off_state, now.reason, now.off_ns, 0))))
-		return wait_for_frame(view, row, now_ns);
+		return wait_for_frame(view, row, now.off_ns, now_ns);
 	if (row->waited_ns > from_ns)
 		from_ns = row->waited_ns;
 	err = flight_kernel_read(frames->kernel, row->frame - 1, from_ns, now_ns, &copy);
@@ -256,7 +257,7 @@ bool sampler_frame_is_due(struct sampler_view *view, struct sampler_row *row, ui
 	}
 	begin_ns = find_begin(view, row, &copy, from_ns);
 	if (!begin_ns)
-		return wait_for_frame(view, row, now_ns);
+		return wait_for_frame(view, row, thread->off_ns, now_ns);
 	row->idle = false;
 	row->next_ns = due_of(frames, row, begin_ns);
 	if (row->next_ns < row->sample_ns)
