@@ -11,6 +11,7 @@
 
 #include "record/fields.h"
 #include "record/histogram.h"
+#include "record/json_double.h"
 #include "record/json_read_private.h"
 #include "util/arena.h"
 #include "util/crc32c.h"
@@ -63,6 +64,18 @@ int record_refuse(struct reading *r, const struct place *place, const char *form
 		vsnprintf(r->why + n, r->why_size - n, format, arguments);
 	va_end(arguments);
 	return -EBADMSG;
+}
+
+int record_refuse_double(struct reading *r, uint32_t object, const struct place *place)
+{
+	const char *text = NULL;
+	uint32_t key;
+	int err = json_double_key(&r->tree, object, &key);
+
+	if (err || !key)
+		return err;
+	err = record_text(r, key, &text, place);
+	return err ? err : record_refuse(r, &(struct place){place, text, 0}, " is there twice");
 }
 
 static int fill(struct reading *r, const struct field_type *type, uint32_t object, void *out,
@@ -223,6 +236,9 @@ static int fill_named(struct reading *r, const struct field *row, uint32_t value
 
 	if (!json_tree_is_object(&r->tree, value))
 		return record_refuse(r, place, " is no object");
+	err = record_refuse_double(r, value, place);
+	if (err)
+		return err;
 	for (walk = json_tree_walk(&r->tree, value); json_walk_next(&r->tree, &walk);) {
 		struct place here = {place, NULL, 0};
 
@@ -338,8 +354,10 @@ static int fill(struct reading *r, const struct field_type *type, uint32_t objec
 		r->shapes ? shape_of(r->shapes, type, &r->tree, object, values) : NULL;
 	int err = 0;
 
-	if (!shape)
-		return fill_from(r, type, object, &hint, out, place);
+	if (!shape) {
+		err = record_refuse_double(r, object, place);
+		return err ? err : fill_from(r, type, object, &hint, out, place);
+	}
 	for (size_t i = 0; i < shape->row_count && !err; i++) {
 		const struct shape_row *row = &shape->rows[i];
 
@@ -433,6 +451,10 @@ static int parse(struct parsed *parsed, struct reading *r)
 			return record_refuse(r, NULL, "the header names no schema");
 	}
 	err = fill_field(r, NULL, &t_boot_ns, 0, &hint, (char *)record, NULL);
+	/* What a summary holds has no rows of a table; there are few of these lines. */
+	for (uint32_t at = 0; !err && record->type == RECORD_FOOTER && at < r->tree.count; at++)
+		if (json_tree_is_object(&r->tree, at))
+			err = record_refuse_double(r, at, NULL);
 	if (err)
 		return err;
 	body = arena_take(&parsed->memory.arena, record_types[index]->size);

@@ -24,6 +24,9 @@ int record_fill_counters(struct reading *r, uint32_t value, struct counter_list 
 
 	if (!json_tree_is_object(&r->tree, value))
 		return record_refuse(r, place, " is no object");
+	err = record_refuse_double(r, value, place);
+	if (err)
+		return err;
 	list->items = arena_take(&r->memory->arena,
 				 json_tree_size(&r->tree, value) * sizeof(*list->items));
 	if (!list->items)
@@ -51,6 +54,9 @@ int record_fill_missing(struct reading *r, uint32_t value, struct missing_list *
 
 	if (!json_tree_is_object(&r->tree, value))
 		return record_refuse(r, place, " is no object");
+	err = record_refuse_double(r, value, place);
+	if (err)
+		return err;
 	list->items = arena_take(&r->memory->arena,
 				 json_tree_size(&r->tree, value) * sizeof(*list->items));
 	if (!list->items)

@@ -40,6 +40,8 @@ int record_refuse(struct reading *r, const struct place *place, const char *form
 	__attribute__((format(printf, 3, 4)));
 /* A text of the line, in the record's own memory. */
 int record_text(struct reading *r, uint32_t value, const char **text, const struct place *place);
+/* Refuse an object that has a key twice. */
+int record_refuse_double(struct reading *r, uint32_t object, const struct place *place);
 /* The row of this key; NULL: none is declared. */
 const struct field *record_declared(const struct field_type *type, const char *key);
 /* Room for one row more behind `count` of them, which begin with none; NULL: no memory. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "record/fields.h"
+#include "record/json_double.h"
 #include "util/hash.h"
 
 /* A shape is in one of a few slots. */
@@ -103,6 +104,7 @@ static struct shape *make(const struct field_type *type, const struct json_tree 
 	size_t bytes = 0, rows_bytes, count = 0;
 	struct shape *shape;
 	const char *key;
+	uint32_t twice;
 	char *text;
 
 	for (; json_walk_next(tree, &walk); count++) {
@@ -115,6 +117,9 @@ static struct shape *make(const struct field_type *type, const struct json_tree 
 		values[count] = walk.value;
 	}
 	making.value_count = (uint32_t)count;
+	/* The reader without a shape says what is wrong with it. */
+	if (json_double_key(tree, object, &twice) || twice)
+		return NULL;
 	if (!add_type(&making, type, 0))
 		return NULL;
 	rows_bytes = making.row_count * sizeof(*making.rows);
