@@ -187,3 +187,48 @@ Test(memory_runs, a_short_life_costs_little)
 	/* Some lies in the cache of malloc() itself. */
 	cr_expect_leq(mallinfo2().uordblks, before + (64u << 10));
 }
+
+/* An app that comes back each five minutes for a day and more: of its lives that are over, what the
+ * footer tells is kept. */
+Test(memory_runs, a_long_life_that_is_over_costs_little)
+{
+	struct memory_runs *runs = memory_runs_new();
+	size_t before = mallinfo2().uordblks, each;
+
+	for (unsigned s = 1; s <= 300 * (MEMORY_RUNS + 8); s++) {
+		struct record_memory_process row =
+			process_of((pid_t)(s / 300) + 1, 1, (50u << 20) + s % 300 * 1000);
+
+		add(runs, &row, s % 300 < 280, s);
+	}
+	each = (mallinfo2().uordblks - before) / MEMORY_RUNS;
+	cr_expect_leq(each, 1536, "%zu bytes each", each);
+	memory_runs_free(runs);
+}
+
+/* It had no row for long, and has one again: two parts of one life, and no reading in both. */
+Test(memory_runs, one_that_comes_back)
+{
+	struct memory_runs *runs = memory_runs_new();
+	struct record_footer footer = {0};
+	uint64_t readings = 0;
+
+	for (unsigned s = 1; s <= 1000; s++) {
+		struct record_memory_process row = process_of(7, 1, (50u << 20) + s * 1000);
+
+		add(runs, &row, s <= 200 || s > 500, s);
+	}
+	cr_assert_eq(memory_runs_take(runs, 20, &footer), 0);
+	cr_assert_eq(footer.memory_count, 2);
+	for (size_t i = 0; i < 2; i++) {
+		const struct footer_memory *row = &footer.memory[i];
+
+		cr_expect(row->pid == 7 && row->start_boot_ns == 1 && row->process);
+		cr_expect_leq(llabs(row->pss_slope.value - 3600000), 1);
+		readings += row->pss.n;
+	}
+	cr_expect_eq(readings, 700);
+	cr_expect(footer.memory[0].pss.n == 500 && !footer.memory[0].exited);
+	cr_expect(footer.memory[1].exited);
+	memory_runs_free(runs);
+}

@@ -8,9 +8,15 @@
 #include <uthash.h>
 
 #include "record/histogram.h"
+#include "util/clock.h"
 #include "util/theil_sen.h"
 
-#define HOUR_S       3600.0
+#define HOUR_S 3600.0
+/* Of a process that has had no row for so long only what the footer tells is kept. Now and then,
+ * and two long series at a time, because a slope of 256 points takes milliseconds. */
+#define SETTLE_NS    (60 * NSEC_PER_SEC)
+#define SETTLE_TURNS 16
+#define SETTLE_PAIRS (2 * MEMORY_POINTS * MEMORY_POINTS)
 #define FIRST_POINTS 16
 _Static_assert(MEMORY_POINTS % FIRST_POINTS == 0 &&
 		       !((MEMORY_POINTS / FIRST_POINTS) & (MEMORY_POINTS / FIRST_POINTS - 1)),
@@ -29,17 +35,20 @@ struct memory_run {
 	struct run_key {
 		uint64_t start_boot_ns;
 		uint64_t pid;
+		uint64_t part; /* 0; of one that is settled: a number of its own */
 	} key;
 	char *process, *package; /* owned */
-	uint64_t first_boot_ns, turn;
+	uint64_t first_boot_ns, last_boot_ns, turn;
 	struct series pss, rss;
+	/* What the series came to, which are gone then. */
+	struct footer_memory settled;
 	struct opt_u64 threads_max, fds_max, vss_max_bytes;
 	UT_hash_handle hh;
 };
 
 struct memory_runs {
 	struct memory_run *runs;
-	uint64_t turn, dropped;
+	uint64_t turn, dropped, parts;
 	struct footer_memory *result;
 };
 
@@ -191,6 +200,8 @@ static double weight(const struct memory_run *run)
 {
 	const struct histogram *histogram = run->pss.histogram ?: run->rss.histogram;
 
+	if (run->key.part)
+		return run->settled.has_pss ? run->settled.pss.mean : run->settled.rss.mean;
 	return histogram ? histogram_mean(histogram) : 0;
 }
 
@@ -202,7 +213,9 @@ static int heavier(const struct memory_run *a, const struct memory_run *b)
 		return x < y ? 1 : -1;
 	if (a->key.start_boot_ns != b->key.start_boot_ns)
 		return a->key.start_boot_ns < b->key.start_boot_ns ? -1 : 1;
-	return a->key.pid < b->key.pid ? -1 : a->key.pid > b->key.pid;
+	if (a->key.pid != b->key.pid)
+		return a->key.pid < b->key.pid ? -1 : 1;
+	return a->first_boot_ns < b->first_boot_ns ? -1 : a->first_boot_ns > b->first_boot_ns;
 }
 
 static bool make_room(struct memory_runs *runs)
@@ -238,7 +251,7 @@ static void keep_max(struct opt_u64 *max, struct opt_u64 value)
 static int add_process(struct memory_runs *runs, const struct record_memory_process *process,
 		       uint64_t end_boot_ns)
 {
-	struct run_key key = {process->start_boot_ns, (uint64_t)process->pid};
+	struct run_key key = {process->start_boot_ns, (uint64_t)process->pid, 0};
 	uint64_t at_ns = process->t_boot_ns.present ? process->t_boot_ns.value : end_boot_ns;
 	struct memory_run *run;
 	int err = 0;
@@ -260,6 +273,7 @@ static int add_process(struct memory_runs *runs, const struct record_memory_proc
 		HASH_ADD(hh, runs->runs, key, sizeof(run->key), run);
 	}
 	run->turn = runs->turn;
+	run->last_boot_ns = end_boot_ns;
 	name_it(&run->process, process->process);
 	name_it(&run->package, process->package);
 	keep_max(&run->threads_max, process->threads);
@@ -274,6 +288,52 @@ static int add_process(struct memory_runs *runs, const struct record_memory_proc
 	return err;
 }
 
+static int take_sums(const struct memory_run *run, struct footer_memory *row)
+{
+	int err;
+
+	row->has_pss = take_spread(&run->pss, &row->pss);
+	row->has_rss = take_spread(&run->rss, &row->rss);
+	err = take_slope(&run->pss, &row->pss_slope, &row->low, &row->high);
+	return err ? err : take_slope(&run->rss, &row->rss_slope, &row->rss_low, &row->rss_high);
+}
+
+static int settle(struct memory_runs *runs, struct memory_run *run)
+{
+	int err = take_sums(run, &run->settled);
+
+	if (err)
+		return err;
+	end_series(&run->pss);
+	end_series(&run->rss);
+	run->pss = run->rss = (struct series){0};
+	/* Where it comes back after all, that is a row of its own. */
+	HASH_DEL(runs->runs, run);
+	run->key.part = ++runs->parts;
+	HASH_ADD(hh, runs->runs, key, sizeof(run->key), run);
+	return 0;
+}
+
+/* A target that dies and comes back each minute would fill the memory of hundreds of processes with
+ * series that nothing is added to any more. */
+static int settle_some(struct memory_runs *runs, uint64_t end_boot_ns)
+{
+	struct memory_run *run, *next;
+	size_t pairs = 0;
+	int err = 0;
+
+	HASH_ITER (hh, runs->runs, run, next) {
+		if (err || pairs >= SETTLE_PAIRS)
+			break;
+		if (run->key.part || run->turn + 1 >= runs->turn ||
+		    end_boot_ns < run->last_boot_ns + SETTLE_NS)
+			continue;
+		pairs += run->pss.count * run->pss.count + run->rss.count * run->rss.count;
+		err = settle(runs, run);
+	}
+	return err;
+}
+
 int memory_runs_add(struct memory_runs *runs, const struct record_memory *memory,
 		    uint64_t end_boot_ns)
 {
@@ -282,28 +342,24 @@ int memory_runs_add(struct memory_runs *runs, const struct record_memory *memory
 	runs->turn++;
 	for (size_t i = 0; i < memory->process_count && !err; i++)
 		err = add_process(runs, &memory->processes[i], end_boot_ns);
+	if (!err && runs->turn % SETTLE_TURNS == 0)
+		err = settle_some(runs, end_boot_ns);
 	return err;
 }
 
 static int take_row(const struct memory_runs *runs, const struct memory_run *run,
 		    struct footer_memory *row)
 {
-	int err;
-
-	*row = (struct footer_memory){
-		.pid = (pid_t)run->key.pid,
-		.process = run->process,
-		.package = run->package,
-		.start_boot_ns = run->key.start_boot_ns,
-		.exited = run->turn < runs->turn,
-		.threads_max = run->threads_max,
-		.fds_max = run->fds_max,
-		.vss_max_bytes = run->vss_max_bytes,
-	};
-	row->has_pss = take_spread(&run->pss, &row->pss);
-	row->has_rss = take_spread(&run->rss, &row->rss);
-	err = take_slope(&run->pss, &row->pss_slope, &row->low, &row->high);
-	return err ? err : take_slope(&run->rss, &row->rss_slope, &row->rss_low, &row->rss_high);
+	*row = run->settled;
+	row->pid = (pid_t)run->key.pid;
+	row->process = run->process;
+	row->package = run->package;
+	row->start_boot_ns = run->key.start_boot_ns;
+	row->exited = run->turn < runs->turn;
+	row->threads_max = run->threads_max;
+	row->fds_max = run->fds_max;
+	row->vss_max_bytes = run->vss_max_bytes;
+	return run->key.part ? 0 : take_sums(run, row);
 }
 
 int memory_runs_take(struct memory_runs *runs, size_t count, struct record_footer *footer)
