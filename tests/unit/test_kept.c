@@ -157,3 +157,44 @@ Test(kept, names_of_short_threads_hold_no_page_of_the_heap, .init = give_memory_
 	cr_expect_eq(cpu_ns + result.other_ns, 10ull * ROUNDS * PIECES / 100);
 	top_free(top);
 }
+
+/* Lives of a minute, one after the other: the heaviest are told by themselves, the others are in
+ * the row of their name, and nothing is in the sum of nobody. */
+Test(kept, lives_that_are_over_do_not_fill_the_rows)
+{
+	struct top *top = top_new();
+	size_t before = mallinfo2().uordblks, after;
+	struct footer_top result;
+	uint64_t cpu_ns = 0, lives = 0;
+	unsigned alone = 0, heavy = 0;
+
+	for (unsigned i = 0; i < 10000; i++) {
+		struct top_entry entry = {.pid = (pid_t)i % 30000 + 1,
+					  .start_boot_ns = 60 * SEC * i + 1,
+					  .process = i % 3 ? "app" : "app:remote",
+					  .package = "app",
+					  .cpu_ns = 5000 + i % 1000};
+
+		cr_assert_eq(top_add(top, &entry, entry.start_boot_ns + SEC), 0);
+		entry.exited = true;
+		cr_assert_eq(top_add(top, &entry, entry.start_boot_ns + 59 * SEC), 0);
+	}
+	after = mallinfo2().uordblks;
+	cr_expect_leq(after, before + (160u << 10), "%zu bytes", after - before);
+	cr_assert_eq(top_take(top, 4000, &result), 0);
+	for (size_t i = 0; i < result.count; i++) {
+		const struct footer_usage *row = &result.rows[i];
+
+		cpu_ns += row->cpu_ns;
+		lives += row->count;
+		alone += row->count == 1;
+		heavy += row->count == 1 && row->cpu_ns > 11900;
+	}
+	/* The heavier half of those that are held are the heaviest of all. */
+	cr_expect(alone >= 128 && alone <= 256 && heavy >= 128, "%u alone, %u heavy", alone, heavy);
+	cr_expect_eq(result.count, alone + 2);
+	cr_expect_eq(lives, 10000);
+	cr_expect_eq(result.other_ns, 0);
+	cr_expect_eq(cpu_ns, 2ull * (5000ull * 10000 + 10 * 499500));
+	top_free(top);
+}

@@ -32,7 +32,7 @@ static const struct legend_row cpu_rows[] = {
 	{"PID/TID", "of a process its pid; of a thread, indented below it, its tid"},
 	{"(N threads)", "so many of its threads ran in this interval"},
 	{"xN", "N processes of this name and uid that began or ended in this interval, in one "
-	       "row; in the summary N that lived shorter than 5 s"},
+	       "row; in the summary N that lived shorter than 5 s, or ended and were light"},
 	{"ended", "it ended in this interval"},
 	{"in N other processes", "those that have no row (15 rows, --top)"},
 	{"not the target's", "CPU time of the rest of the machine"},

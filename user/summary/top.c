@@ -13,6 +13,9 @@
  * other_ns. */
 #define MAX_ROWS   2048
 #define MAX_GROUPS 512
+/* Of those that have ended fewer are held by themselves: beyond this many the lighter half is
+ * summed up with those of its name. */
+#define MAX_ENDED 256
 /* A thread or process that lived shorter than this is summed up with those of its name. */
 #define SHORT_NS 5000000000ull
 
@@ -25,6 +28,7 @@ struct top_row {
 	struct top_key key;
 	struct footer_usage usage;
 	char *thread, *process, *package; /* owned */
+	bool ended;
 	UT_hash_handle hh;
 };
 
@@ -38,6 +42,7 @@ struct top_group {
 struct top {
 	struct top_row *rows;
 	struct top_group *groups;
+	size_t ended;        /* rows */
 	struct arena memory; /* of the groups; those that were dropped too, until pack() */
 	uint64_t total_ns;
 	uint64_t dropped_boot_ns; /* when rows that might come again were dropped; 0: never */
@@ -64,6 +69,7 @@ static void free_texts(struct top_row *row)
 static void drop_row(struct top *top, struct top_row *row)
 {
 	HASH_DEL(top->rows, row);
+	top->ended -= row->ended;
 	free_texts(row);
 	free(row);
 }
@@ -278,10 +284,37 @@ static int add_short(struct top *top, struct top_row *row, const struct top_entr
 	return 0;
 }
 
+/* A target that comes back each minute would fill all rows in a day, and push out those who live.
+ */
+static int fold_ended(struct top *top)
+{
+	struct top_row *row, *next;
+	size_t kept = 0;
+	int err = 0;
+
+	HASH_SORT(top->rows, lighter_row);
+	HASH_ITER (hh, top->rows, row, next) {
+		const struct top_entry nothing_more = {
+			.thread = row->thread,
+			.process = row->process,
+			.package = row->package,
+			.uid = row->usage.uid,
+			.pid = row->usage.pid,
+			.tid = row->usage.tid,
+			.start_boot_ns = row->usage.start_boot_ns,
+		};
+
+		if (!err && row->ended && kept++ >= MAX_ENDED / 2)
+			err = add_short(top, row, &nothing_more);
+	}
+	return err;
+}
+
 int top_add(struct top *top, const struct top_entry *entry, uint64_t end_boot_ns)
 {
 	struct top_row *row;
 	struct top_key key;
+	int err;
 
 	top->total_ns += entry->cpu_ns;
 	/* uthash compares bytes, holes too. */
@@ -310,7 +343,10 @@ int top_add(struct top *top, const struct top_entry *entry, uint64_t end_boot_ns
 	}
 	row->usage.uid = entry->uid;
 	add_usage(&row->usage, entry->cpu_ns, entry->runnable_ns, entry->threads);
-	return keep_texts(row, entry);
+	err = keep_texts(row, entry);
+	top->ended += entry->exited && !row->ended;
+	row->ended |= entry->exited;
+	return !err && top->ended > MAX_ENDED ? fold_ended(top) : err;
 }
 
 void top_add_other(struct top *top, uint64_t cpu_ns)
