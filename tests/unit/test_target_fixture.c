@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Targets against a made-up Android: folders with the files of /proc, /data, /dev and /sys. */
 #include "jankscope/target.h"
+#include "source/frames/owners.h"
 #include "target/packages.h"
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -390,6 +391,35 @@ Test(target_fixture, restart_is_an_exit_and_a_start)
 	cr_assert_eq(changes.started, 3);
 	cr_assert_eq(changes.exited, 2);
 	cr_assert_eq(target_set_find(set, 51)->start_boot_ns, 300 * 10000000ull);
+	target_set_free(set);
+}
+
+/* The end of the first process is seen after the second one has begun with its pid: the second
+ * one's frames between the two are not the first one's. */
+Test(target_fixture, frames_of_a_pid_that_was_given_again_are_the_later_process_s)
+{
+	const uint64_t tick_ns = 10000000;
+	struct target_spec specs[] = {name_spec("first"), name_spec("second")};
+	struct owners *owners;
+	struct target_set *set;
+	struct changes changes = {0};
+
+	fake_process((struct fake){.pid = 60, .argv0 = "first", .comm = "first"});
+	set = target_set_new(specs, 2, root);
+	owners = owners_new(set);
+	cr_assert(owners);
+	cr_assert_eq(target_set_scan(set, note_change, &changes), 1);
+	cr_assert_eq(owners_look(owners, 1), 0);
+	fake_process(
+		(struct fake){.pid = 60, .argv0 = "second", .comm = "second", .start_ticks = 200});
+	cr_assert_eq(target_set_scan(set, note_change, &changes), 1);
+	cr_assert_eq(owners_look(owners, 2), 0);
+	cr_expect_str_eq(owners_name(owners, 60, 150 * tick_ns), "first");
+	cr_expect_str_eq(owners_left(owners, 60, 150 * tick_ns), "first");
+	cr_expect_str_eq(owners_name(owners, 60, 250 * tick_ns), "second");
+	cr_expect_null(owners_left(owners, 60, 250 * tick_ns));
+	cr_expect_not(owners_have(owners, 60, 50 * tick_ns));
+	owners_free(owners);
 	target_set_free(set);
 }
 

@@ -168,18 +168,24 @@ int owners_look_at_end(struct owners *owners, uint64_t now_ns)
 	return look(owners, now_ns, true);
 }
 
+/* Of two with this pid the later one: that the first has ended is seen a while after the kernel
+ * gave its pid away. */
 static const struct owner *owner_at(const struct owners *owners, int32_t pid, uint64_t at_boot_ns)
 {
+	const struct owner *latest = NULL;
+
 	for (size_t i = 0; i < owners->count; i++) {
 		const struct owner *owner = &owners->items[i];
 
 		if (owner->pid != pid)
 			continue;
-		if (!at_boot_ns || (owner->start_boot_ns < at_boot_ns + TICK_NS &&
-				    (!owner->ended_ns || at_boot_ns <= owner->ended_boot_ns)))
-			return owner;
+		if (at_boot_ns && (owner->start_boot_ns >= at_boot_ns + TICK_NS ||
+				   (owner->ended_ns && at_boot_ns > owner->ended_boot_ns)))
+			continue;
+		if (!latest || owner->start_boot_ns > latest->start_boot_ns)
+			latest = owner;
 	}
-	return NULL;
+	return latest;
 }
 
 bool owners_have(const struct owners *owners, int32_t pid, uint64_t at_boot_ns)
