@@ -710,3 +710,22 @@ Test(why_judge, who_draws_is_the_one_that_lives)
 	next(&rig, T_SF, 400, SPELL_UNKNOWN, 0, 0);
 	judge(&rig, JANK_CAUSE_UNKNOWN, JANK_CAUSE_UNKNOWN);
 }
+
+/* The recorder keeps the threads of a process that ended for half a minute, and its pid may be
+ * another one's by then: of two main threads the frame's is the one that did something. */
+Test(why_judge, the_main_thread_of_a_dead_process_with_that_pid_is_not_the_frame_s)
+{
+	struct why_thread threads[THREADS + 1];
+	struct rig rig;
+
+	begin(&rig, 300, 160);
+	runs(&rig, T_MAIN, 280);
+	sleeps(&rig, T_MAIN, 400, LOOPER_REASON_POLL, 0);
+	draws(&rig, 280, 300);
+	threads[0] = (struct why_thread){.tid = MAIN, .pid = MAIN, .role = JANK_ROLE_MAIN};
+	memcpy(threads + 1, rig.threads, sizeof(rig.threads));
+	rig.frame.threads = threads;
+	rig.frame.thread_count = THREADS + 1;
+	judge(&rig, JANK_CAUSE_MAIN_CPU, JANK_CAUSE_UNKNOWN);
+	cr_expect_eq(rig.verdict.first.thread, T_MAIN + 1);
+}

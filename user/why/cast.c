@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "why/cast.h"
 
-size_t why_thread_of(const struct why_frame *frame, enum jank_role role)
-{
-	for (size_t i = 0; i < frame->thread_count; i++)
-		if (frame->threads[i].role == role)
-			return i;
-	return WHY_NONE;
-}
-
 static bool woke(const struct why_thread *thread, int32_t by, int64_t from_ns, int64_t to_ns)
 {
 	for (size_t i = 0; i < thread->spell_count; i++) {
@@ -27,6 +19,21 @@ bool why_is_known(const struct why_thread *thread)
 		if (state != SPELL_UNKNOWN && thread->ledger.ns[state])
 			return true;
 	return false;
+}
+
+size_t why_thread_of(const struct why_frame *frame, enum jank_role role)
+{
+	size_t first = WHY_NONE;
+
+	for (size_t i = 0; i < frame->thread_count; i++) {
+		if (frame->threads[i].role != role)
+			continue;
+		if (why_is_known(&frame->threads[i]))
+			return i;
+		if (first == WHY_NONE)
+			first = i;
+	}
+	return first;
 }
 
 size_t why_renderer_of(const struct why_frame *frame, size_t main, int64_t from_ns, int64_t to_ns)

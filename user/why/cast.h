@@ -3,7 +3,9 @@
 #pragma once
 #include "why/judge.h"
 
-/* The first thread of that role, or WHY_NONE. */
+/* The first thread of that role of which something is known in the window, else the first one of
+ * that role, or WHY_NONE: the threads of a dead process are there a while, and its pid may be
+ * another one's by then. The ledgers of the threads are those of the window. */
 size_t why_thread_of(const struct why_frame *frame, enum jank_role role);
 /* Whether anything is known of what the thread did in the window. */
 bool why_is_known(const struct why_thread *thread);
