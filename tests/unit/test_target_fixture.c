@@ -419,6 +419,10 @@ Test(target_fixture, frames_of_a_pid_that_was_given_again_are_the_later_process_
 	cr_expect_str_eq(owners_name(owners, 60, 250 * tick_ns), "second");
 	cr_expect_null(owners_left(owners, 60, 250 * tick_ns));
 	cr_expect_not(owners_have(owners, 60, 50 * tick_ns));
+	cr_expect(owners_began_later(owners, 60, 50 * tick_ns));
+	cr_expect_not(owners_began_later(owners, 60, 150 * tick_ns));
+	cr_expect_not(owners_began_later(owners, 60, 0));
+	cr_expect_not(owners_began_later(owners, 61, 50 * tick_ns));
 	owners_free(owners);
 	target_set_free(set);
 }

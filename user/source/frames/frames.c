@@ -127,7 +127,9 @@ static const char *package_of(struct frames_source *s, struct frame_stream *stre
 		buffer[strcspn(buffer, ":")] = 0;
 		return buffer;
 	}
-	if (stream == s->stream && s->names)
+	if (owners_began_later(s->owners, pid, time_of(s, at_ns)))
+		pid = -1; /* only the layer's own name is of that time */
+	else if (stream == s->stream && s->names)
 		frames_names_look(s->names, table, layer->pid);
 	return name_table_package_of(table, pid, layer->name, buffer, PACKAGE_LEN);
 }
@@ -145,7 +147,7 @@ static void on_late(void *ctx, const struct layer *layer, const struct timeline_
 	if (!wanted(s, late->pid, late->start_ns, package))
 		return;
 	process = owners_name(s->owners, late->pid, time_of(s, late->start_ns));
-	if (!process)
+	if (!process && !owners_began_later(s->owners, late->pid, time_of(s, late->start_ns)))
 		process = name_table_process_name(table, late->pid);
 	s->janks_err = frames_janks_take(s->janks, layer, package, process, late);
 }

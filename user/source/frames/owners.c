@@ -208,6 +208,17 @@ const char *owners_left(const struct owners *owners, int32_t pid, uint64_t at_bo
 	return owner && owner->ended_ns ? owner->process : NULL;
 }
 
+bool owners_began_later(const struct owners *owners, int32_t pid, uint64_t at_boot_ns)
+{
+	if (!at_boot_ns || owner_at(owners, pid, at_boot_ns))
+		return false;
+	for (size_t i = 0; i < owners->count; i++)
+		if (owners->items[i].pid == pid &&
+		    owners->items[i].start_boot_ns >= at_boot_ns + TICK_NS)
+			return true;
+	return false;
+}
+
 bool owners_are_called(const struct owners *owners, const char *package)
 {
 	if (!owners->targets || target_set_is_all(owners->targets))

@@ -23,5 +23,8 @@ bool owners_have(const struct owners *owners, int32_t pid, uint64_t at_boot_ns);
 const char *owners_name(const struct owners *owners, int32_t pid, uint64_t at_boot_ns);
 /* The same of one that has ended: others may have its pid by now. */
 const char *owners_left(const struct owners *owners, int32_t pid, uint64_t at_boot_ns);
+/* The pid is a target's that began later, and whose it was at at_boot_ns is not known: what the
+ * kernel says of the pid now is not about that time. */
+bool owners_began_later(const struct owners *owners, int32_t pid, uint64_t at_boot_ns);
 /* Whether a target is or was of this package (NULL: of none), or has or had that name. */
 bool owners_are_called(const struct owners *owners, const char *package);
