@@ -72,6 +72,15 @@ static __always_inline __u64 looper_cpu_ns(const struct looper_slot *slot, __u64
 	return slot->on_cpu ? slot->in_cpu_ns + (now_ns - slot->in_ns) : slot->out_cpu_ns;
 }
 
+/* What the thread ran in this period. A begin amid a run is reckoned by the clock, with what
+ * interrupts and the hypervisor took of it, and may be beyond what the kernel charged since. */
+static __always_inline __u64 looper_ran_ns(const struct looper_slot *slot, __u64 now_ns)
+{
+	__u64 cpu_ns = looper_cpu_ns(slot, now_ns);
+
+	return cpu_ns > slot->begin_cpu_ns ? cpu_ns - slot->begin_cpu_ns : 0;
+}
+
 static __always_inline void looper_fill_head(struct looper_event *head, __u32 type, __u32 index,
 					     const struct looper_slot *slot)
 {
@@ -103,7 +112,7 @@ static __always_inline void looper_report(struct looper_slot *slot, __u32 index,
 	event->loop_kind = slot->loop_kind;
 	event->loop_fd = slot->loop_fd;
 	event->reserved = 0;
-	event->cpu_ns = looper_cpu_ns(slot, now_ns) - slot->begin_cpu_ns;
+	event->cpu_ns = looper_ran_ns(slot, now_ns);
 	event->delay_ns = BPF_CORE_READ(task, sched_info.run_delay) - slot->begin_delay_ns;
 	event->faults_minor = BPF_CORE_READ(task, min_flt) - slot->begin_faults_minor;
 	event->faults_major = BPF_CORE_READ(task, maj_flt) - slot->begin_faults_major;
