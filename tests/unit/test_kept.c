@@ -158,7 +158,7 @@ Test(kept, names_of_short_threads_hold_no_page_of_the_heap, .init = give_memory_
 	top_free(top);
 }
 
-/* Lives of a minute, one after the other: the heaviest are told by themselves, the others are in
+/* Processes that live for a minute each: the heaviest are told by themselves, the others are in
  * the row of their name, and nothing is in the sum of nobody. */
 Test(kept, lives_that_are_over_do_not_fill_the_rows)
 {

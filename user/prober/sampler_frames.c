@@ -212,7 +212,7 @@ static uint64_t due_of(struct sampler_frame_view *frames, const struct sampler_r
 	return look_ns - due_ns <= frames->period_ns / 4 ? look_ns : due_ns;
 }
 
-/* It waits, since then; a frame between two looks is seen by that alone. */
+/* The thread waits since since_ns: a frame between two looks is seen by that alone. */
 static bool wait_for_frame(const struct sampler_view *view, struct sampler_row *row,
 			   uint64_t since_ns, uint64_t now_ns)
 {

@@ -186,8 +186,8 @@ static int resolve(struct net_flows *flows, struct waiting_flow *one, int part,
 	return book_asked(flows, one, part, NET_BUCKET_UID, sock->uid);
 }
 
-/* What waits in a namespace that is not looked for now has no owner that can be told. Until the
- * next read the kernel side may still come to know it, as with a question. */
+/* Bytes that wait in a namespace that is not looked for now have no owner that can be told. They
+ * wait for one read more, as with a question: the kernel side may come to know the owner. */
 static int book_hidden(struct net_flows *flows, uint64_t now_ns)
 {
 	struct waiting_flow *one, *next;
