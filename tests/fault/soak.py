@@ -159,11 +159,12 @@ def field(text, name):
 
 CODE, MAPS = "files of code", "maps"
 CACHES = {CODE: CACHE_CODE, MAPS: CACHE_MAPS}
+UNWINDER = "jank-unwinder"
 
 
 def kind_of(comm, link):
     """What an open file is, with whose it is: all files of code of the unwinder are of one kind."""
-    if comm == "jank-unwinder" and link.startswith("/") and not link.startswith("/dev/"):
+    if comm == UNWINDER and link.startswith("/") and not link.startswith("/dev/"):
         return CODE
     if comm == "jankscope" and link.startswith("/memfd:jankscope "):
         return MAPS
@@ -246,11 +247,17 @@ class Looks(threading.Thread):
         settle = max(settle, filled)
         return [(row[0], row[column]) for row in self.series if row[0] >= settle]
 
-    def without_cache(self):
-        """Memory after the warm-up, less what the unwinder's cache of code holds within its limits."""
-        since = self.after_warm_up(1)[0][0]
-        return [(row[0], row[1] - cache) for row, cache in zip(self.series, self.caches)
-                if row[0] >= since]
+    def kept(self, since, cached):
+        """Of each minute what every process had in all of its looks, together: what leaks stays, and
+        what is there while the writer compresses, or a child has its parent's memory, does not.
+        cached: with what the unwinder's cache of code holds within its limits."""
+        minutes = collections.defaultdict(list)
+        for (at, shares), cache in zip(self.shares, self.caches):
+            if at >= since:
+                minutes[int(at // 60)].append({**shares, UNWINDER: shares[UNWINDER] - cache * (not cached)})
+        whole = [minute for minute, looks in minutes.items() if len(looks) >= 30 / STEP_S]
+        return [(60 * minute + 30, sum(min(look.get(comm, 0) for look in minutes[minute])
+                                       for comm in minutes[minute][0])) for minute in whole]
 
 
 def listening():
@@ -504,13 +511,16 @@ def judge_slopes(looks):
     most = max(row[1] for row in looks.series)
     if most > ANON_BYTES:
         breaks("P3", f"anonymous memory of {most / 2**20:.1f} MiB")
+    since = points[0][0]
     value, low, high, _ = (v * 3600 for v in fit(points))
+    print(f"memory after warm-up: {slope_text(value, low, high)}; most {most / 2**20:.1f} MiB, of which")
+    looks.tell_shares(since)
+    value, low, high = (v * 3600 for v in fit(looks.kept(since, True))[:3])
     text = slope_text(value, low, high)
-    print(f"memory after warm-up: {text}; most {most / 2**20:.1f} MiB, of which")
-    looks.tell_shares(points[0][0])
+    print(f"what is kept all the minute: {text}")
     # What leaks is in both. All of it also grows while the cache fills, up to its limit; what is
     # beside the cache also grows while the cache gives back what malloc keeps for later.
-    beside = tuple(v * 3600 for v in fit(looks.without_cache())[:3])
+    beside = tuple(v * 3600 for v in fit(looks.kept(since, False))[:3])
     print(f"without the unwinder's cache ({looks.caches[-1] / 1024:.0f} KiB at last): {slope_text(*beside)}")
     if beside[2] < high:
         value, low, high = beside
