@@ -61,7 +61,7 @@ def report(*arguments, code=3):
     done = subprocess.run([jankscope, "report", *arguments], capture_output=True, text=True,
                           errors="surrogateescape", timeout=60)
     others = [line for line in done.stderr.splitlines()
-              if code == 3 and not line.endswith("no footer last: it was not written to its end")]
+              if code == 3 and not line.endswith("no footer last: the run was not written to its end")]
     say(done.returncode == code and not others, "%s: exit %d" % (arguments[0], code),
         (done.returncode, done.stderr))
     return done.stdout

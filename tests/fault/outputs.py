@@ -678,7 +678,7 @@ def reading():
     changed = lines[2].replace(b'"busy_ns":', b'"busy_ns":1')
     report("one that is whole", b"".join(lines), 0)
     report("a changed number", b"".join([*lines[:2], changed, *lines[3:]]), 3,
-           "damaged.jsonl:3: the checksum is wrong")
+           "damaged.jsonl:3: damaged: the checksum is wrong")
     report("a deleted line", b"".join([*lines[:2], *lines[3:]]), 3, "damaged.jsonl:3: 1 records are missing")
     report("one without its footer", b"".join(lines[:-1]), 3, "no footer last")
     report("one without its header", b"".join(lines[1:]), 3, "no header first")

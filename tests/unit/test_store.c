@@ -821,7 +821,7 @@ static void feed_merged(struct verifier *verifier, struct record_seqs *seqs, siz
 		.merged = {.present = true, .intervals = 2, .seqs = seqs, .seq_count = count}};
 	const struct record record = {.type = RECORD_INTERVAL,
 				      .seq = seqs[count - 1].last,
-				      .t_boot_ns = 5000,
+				      .t_boot_ns = 1000 + seqs[count - 1].last,
 				      .interval = &interval};
 	size_t length;
 	char *line = record_to_line(&record, &length);

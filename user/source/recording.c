@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +13,6 @@
 #include "record/json_read.h"
 #include "source/read_ahead.h"
 #include "store/folder.h"
-#include "store/line.h"
 #include "store/verify.h"
 
 /* Blocks that are held back for their end or for stacks that may follow: the newest ones. */
@@ -38,25 +35,16 @@ struct walk {
 	const struct recording_reader *reader;
 	struct recording_counts *counts;
 	struct held_block *held, *held_by_seq;
-	uint64_t next_seq;
-	bool header, footer;
-	/* Of a folder: what is damaged and which gaps are explained is known at its end. */
+	/* What is damaged and which gaps are explained is known at the end. */
 	struct verifier *verifier;
 	char session[37];
-	uint64_t line; /* of this file */
 };
 
-static void __attribute__((format(printf, 2, 3))) damage(struct walk *walk, const char *format, ...)
+static void damage(struct walk *walk, uint64_t line, const char *what)
 {
-	char what[160];
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(what, sizeof(what), format, arguments);
-	va_end(arguments);
 	walk->counts->damages++;
 	if (walk->reader->damage)
-		walk->reader->damage(walk->reader->ctx, walk->line, what);
+		walk->reader->damage(walk->reader->ctx, line, what);
 }
 
 /* A block with the stacks of its own record and those that followed it. */
@@ -184,47 +172,13 @@ static int take_stack(struct walk *walk, struct parsed_record **parsed)
 	return 0;
 }
 
-static void check_place(struct walk *walk, const struct parsed_record *parsed)
-{
-	bool header = parsed->known && parsed->record.type == RECORD_HEADER;
-	uint64_t seq = parsed->record.seq;
-
-	if (walk->verifier)
-		return;
-	if (header && walk->header)
-		damage(walk, "a second header: these are several recordings");
-	if (!header && walk->counts->lines == 1 + walk->counts->rejected)
-		damage(walk, "no header first: the begin is missing");
-	if (walk->footer)
-		damage(walk, "a record after the footer");
-	if (!parsed->has_seq)
-		damage(walk, "no seq");
-	else if (seq > walk->next_seq)
-		damage(walk, "%" PRIu64 " records are missing before it (seq %" PRIu64 ")",
-		       seq - walk->next_seq, seq);
-	else if (seq < walk->next_seq)
-		damage(walk, "seq %" PRIu64 " again, after %" PRIu64, seq, walk->next_seq - 1);
-	walk->next_seq = seq + 1;
-	walk->header |= header;
-	walk->footer = parsed->known && parsed->record.type == RECORD_FOOTER;
-}
-
-static void reject(struct walk *walk, const char *line, size_t length, const char *why)
-{
-	walk->counts->rejected++;
-	walk->next_seq++; /* it was one record, most likely */
-	if (!walk->verifier || line_is_whole(line, length))
-		damage(walk, "%s", why);
-}
-
 /* In a folder a run begins with its header, and each further segment of it with the same. A block
  * of one run has nothing to do with those of another. True: the run was met before. */
 static int take_header(struct walk *walk, const struct record_header *header, bool *again)
 {
 	int err = 0;
 
-	*again =
-		walk->verifier && header->segment.number && !strcmp(walk->session, header->session);
+	*again = header->segment.number && !strcmp(walk->session, header->session);
 	memcpy(walk->session, header->session, sizeof(walk->session));
 	while (!err && !*again && walk->held)
 		err = tell_oldest(walk);
@@ -238,7 +192,6 @@ static int take_record(struct walk *walk, struct parsed_record **parsed)
 	bool again = false;
 	int err = 0;
 
-	check_place(walk, *parsed);
 	if ((*parsed)->schema)
 		walk->counts->schema = (*parsed)->schema;
 	if (!(*parsed)->known)
@@ -261,20 +214,18 @@ static int take_record(struct walk *walk, struct parsed_record **parsed)
 
 static int take_line(struct walk *walk, struct read_line *line)
 {
+	bool cut = line->torn || line->too_long;
+	int err = cut ? verifier_line(walk->verifier, line->line, line->length, true)
+		      : verifier_parsed(walk->verifier, line->line, line->length, line->parsed,
+					line->err, line->why);
+
 	walk->counts->lines++;
-	walk->line++;
-	if (line->torn || line->too_long) {
-		reject(walk, "", 0,
-		       line->torn ? "torn: the line has no end" : "the line is too long");
-		return 0;
-	}
-	if (line->err == -EBADMSG) {
-		reject(walk, line->line, line->length, line->why);
-		return 0;
-	}
+	walk->counts->rejected += cut || line->err == -EBADMSG;
 	if (line->err == -EPROTONOSUPPORT)
 		walk->counts->schema = line->parsed->schema;
-	return line->err ? line->err : take_record(walk, &line->parsed);
+	if (err || cut || line->err == -EBADMSG)
+		return err;
+	return take_record(walk, &line->parsed);
 }
 
 static int read_lines(struct walk *walk, FILE *in)
@@ -283,14 +234,8 @@ static int read_lines(struct walk *walk, FILE *in)
 	struct read_line *line;
 	int err = ahead ? 0 : -ENOMEM;
 
-	walk->line = 0;
-	while (!err && (err = read_ahead_next(ahead, &line)) > 0) {
-		err = walk->verifier ? verifier_line(walk->verifier, line->line, line->length,
-						     line->torn || line->too_long)
-				     : 0;
-		if (!err || err == -EPROTONOSUPPORT)
-			err = take_line(walk, line);
-	}
+	while (!err && (err = read_ahead_next(ahead, &line)) > 0)
+		err = take_line(walk, line);
 	read_ahead_free(ahead);
 	fclose(in);
 	return err;
@@ -304,6 +249,15 @@ static void name_segment(struct walk *walk, uint64_t number, bool packed)
 		walk->reader->segment(walk->reader->ctx, segment_name(name, number, packed));
 }
 
+/* What is behind a place that cannot be read may be whole. */
+static int pass_unreadable(struct walk *walk, int err)
+{
+	if (err != -EBADMSG && err != -EIO && err != -EACCES && err != -ELOOP)
+		return err;
+	verifier_unreadable(walk->verifier, err);
+	return 0;
+}
+
 static int read_segment(struct walk *walk, int dir_fd, uint64_t number)
 {
 	bool packed;
@@ -313,32 +267,29 @@ static int read_segment(struct walk *walk, int dir_fd, uint64_t number)
 	/* Removed since the folder was listed, to keep a limit: what tells of it follows. */
 	if (!in && errno == ENOENT)
 		return 0;
-	verifier_begin(walk->verifier, number);
 	err = in ? 0 : -errno;
+	verifier_begin(walk->verifier, number);
 	name_segment(walk, number, packed);
 	if (in)
 		err = read_lines(walk, in);
-	/* The others may be whole. */
-	if (err == -EBADMSG || err == -EIO || err == -EACCES || err == -ELOOP) {
-		verifier_unreadable(walk->verifier, err);
-		err = 0;
-	}
-	return err;
+	return pass_unreadable(walk, err);
 }
 
-static void tell_findings(struct walk *walk, const struct store_list *list)
+static void tell_findings(struct walk *walk, uint64_t last_removed)
 {
 	const struct finding *finding;
-	char text[160];
+	char text[FINDING_TEXT];
 
-	verifier_end(walk->verifier, walk->counts->writer != 0, list->last_removed);
+	verifier_end(walk->verifier, walk->counts->writer != 0, last_removed);
 	for (size_t i = 0; (finding = verifier_finding(walk->verifier, i)); i++) {
 		if (finding->explained)
 			continue;
-		name_segment(walk, finding->segment, false);
-		walk->line = finding->line;
-		damage(walk, "%s", finding_text(finding, text, sizeof(text)));
+		if (finding->segment)
+			name_segment(walk, finding->segment, false);
+		damage(walk, finding->line, finding_text(finding, text, sizeof(text)));
 	}
+	/* Beyond the limit they are counted only. */
+	walk->counts->damages += verifier_counts(walk->verifier)->not_kept;
 }
 
 static int read_folder(struct walk *walk, int dir_fd)
@@ -346,41 +297,46 @@ static int read_folder(struct walk *walk, int dir_fd)
 	struct store_list list;
 	int err;
 
-	walk->verifier = verifier_new();
-	if (!walk->verifier)
-		return -ENOMEM;
 	walk->counts->writer = store_folder_writer(dir_fd);
 	err = store_list_read(&list, dir_fd);
 	for (size_t i = 0; i < list.count && !err; i++)
 		err = read_segment(walk, dir_fd, list.items[i].number);
+	if (!err && !walk->counts->writer)
+		verifier_check_last(walk->verifier, list.last_known);
 	if (!err)
-		tell_findings(walk, &list);
+		tell_findings(walk, list.last_removed);
 	store_list_free(&list);
+	return err;
+}
+
+static int read_file(struct walk *walk, const char *path)
+{
+	FILE *in = segment_open_file(AT_FDCWD, path);
+	int err = in ? 0 : -errno;
+
+	verifier_begin(walk->verifier, 0);
+	if (in)
+		err = pass_unreadable(walk, read_lines(walk, in));
+	if (!err)
+		tell_findings(walk, 0);
 	return err;
 }
 
 int recording_read(const char *path, const struct recording_reader *reader,
 		   struct recording_counts *counts)
 {
-	struct walk walk = {.reader = reader, .counts = counts};
-	int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
+	struct walk walk = {.reader = reader, .counts = counts, .verifier = verifier_new()};
+	int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int err = walk.verifier ? 0 : -ENOMEM;
 	struct held_block *held, *next;
-	FILE *in;
 
 	*counts = (struct recording_counts){0};
-	if (dir_fd >= 0) {
-		err = read_folder(&walk, dir_fd);
+	if (!err)
+		err = dir_fd >= 0 ? read_folder(&walk, dir_fd) : read_file(&walk, path);
+	if (dir_fd >= 0)
 		close(dir_fd);
-	} else {
-		in = segment_open_file(AT_FDCWD, path);
-		if (!in)
-			return -errno;
-		err = read_lines(&walk, in);
-	}
 	if (!err && counts->lines == counts->rejected)
 		err = -EBADMSG;
-	if (!err && !walk.footer && !walk.verifier)
-		damage(&walk, "no footer last: it was not written to its end");
 	HASH_ITER (hh, walk.held, held, next) {
 		unhold(&walk, held);
 		if (!err)

@@ -27,6 +27,7 @@ struct store_list {
 	size_t count;
 	uint64_t index_bytes, index_lines;
 	uint64_t last_removed; /* the newest segment that the index calls removed; 0: none */
+	uint64_t last_known;   /* the newest one of the index, unless it was removed, too; 0 */
 	size_t index_refused;  /* lines of the index that are none */
 };
 

@@ -118,6 +118,8 @@ static void take_facts(void *ctx, const struct segment_facts *facts)
 	joining->list->index_lines++;
 	if (facts->number > SEGMENT_MAX)
 		return;
+	if (facts->number > joining->list->last_known)
+		joining->list->last_known = facts->number;
 	if (facts->removed && facts->number > joining->list->last_removed)
 		joining->list->last_removed = facts->number;
 	if (!segment || facts->removed)
@@ -158,6 +160,8 @@ static void read_index(struct store_list *list, int dir_fd)
 	if (n > 0) {
 		list->index_bytes = (uint64_t)status.st_size;
 		list->index_refused = index_each(text, (size_t)n, take_facts, &joining);
+		if (list->last_known <= list->last_removed)
+			list->last_known = 0;
 		check_facts(list, dir_fd);
 	}
 	free(text);

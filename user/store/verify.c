@@ -7,51 +7,63 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "record/fields.h"
 #include "record/json_read.h"
+#include "record/shapes.h"
 #include "store/line.h"
 #include "util/crc32c.h"
 
 #define MAX_LINE    (64u << 20)
 #define BLOCK_BYTES (1u << 20)
-/* A line may name a million ranges, and each is looked for among a hundred thousand gaps. */
-#define MAX_STEPS (1u << 30)
 
 struct verifier *verifier_new(void)
 {
 	return calloc(1, sizeof(struct verifier));
 }
 
+int verifier_check_values(struct verifier *verifier)
+{
+	verifier->shapes = shapes_new();
+	return verifier->shapes ? 0 : -ENOMEM;
+}
+
 void verifier_free(struct verifier *verifier)
 {
+	const struct finding *finding;
+
 	if (!verifier)
 		return;
+	for (size_t i = 0; (finding = verifier_finding(verifier, i)); i++)
+		free(finding->why);
+	shapes_free(verifier->shapes);
 	free(verifier->findings.items);
 	free(verifier->explanations.items);
 	free(verifier->pending.items);
 	free(verifier);
 }
 
-static void *add_row(struct rows *rows, size_t size, size_t limit)
+void *verifier_add_row(struct rows *rows, size_t size, size_t limit)
 {
+	size_t room = rows->room ? 2 * rows->room : 64;
 	char *more;
 
 	if (rows->count == limit)
 		return NULL;
 	if (rows->count == rows->room) {
-		rows->room = rows->room ? 2 * rows->room : 64;
-		more = realloc(rows->items, rows->room * size);
+		more = realloc(rows->items, room * size);
 		if (!more)
 			return NULL;
 		rows->items = more;
+		rows->room = room;
 	}
 	return memset(rows->items + size * rows->count++, 0, size);
 }
 
-static struct finding *add_finding(struct verifier *v, enum finding_kind kind)
+struct finding *verifier_add_finding(struct verifier *v, enum finding_kind kind)
 {
 	static struct finding none;
 	struct finding *finding =
-		add_row(&v->findings, sizeof(struct finding), VERIFY_MAX_FINDINGS);
+		verifier_add_row(&v->findings, sizeof(struct finding), VERIFY_MAX_FINDINGS);
 
 	if (!finding) {
 		v->counts.not_kept++;
@@ -68,7 +80,8 @@ static struct finding *add_finding(struct verifier *v, enum finding_kind kind)
 static void explain(struct verifier *v, enum explained what, uint64_t first, uint64_t last)
 {
 	struct explanation *row =
-		last < first ? NULL : add_row(&v->explanations, sizeof(*row), MAX_EXPLANATIONS);
+		last < first ? NULL
+			     : verifier_add_row(&v->explanations, sizeof(*row), MAX_EXPLANATIONS);
 
 	if (row)
 		*row = (struct explanation){what, what == EXPLAINED_RECORDS ? v->run : 0, first,
@@ -86,7 +99,7 @@ void verifier_begin(struct verifier *v, uint64_t segment)
 
 /* ---- seq ---- */
 
-static void add_gap(struct verifier *v, uint64_t first, uint64_t last, bool at_segment)
+void verifier_add_gap(struct verifier *v, uint64_t first, uint64_t last, bool at_segment)
 {
 	struct finding *finding;
 	uint64_t count = last - first + 1;
@@ -95,140 +108,21 @@ static void add_gap(struct verifier *v, uint64_t first, uint64_t last, bool at_s
 	if (count <= v->damaged)
 		return;
 	v->counts.missing += count - v->damaged;
-	finding = add_finding(v, FINDING_MISSING);
+	finding = verifier_add_finding(v, FINDING_MISSING);
 	finding->first = first;
 	finding->last = last;
 	finding->at_segment = at_segment;
 	finding->before = v->last_segment;
 }
 
-/* ---- merged intervals ---- */
-
-/* The gap is kept as the finding that it becomes when nothing tells of it; each damaged line in it
- * was a record. */
-static void add_pending(struct verifier *v, uint64_t first, uint64_t last)
-{
-	struct finding *gap = add_row(&v->pending, sizeof(*gap), VERIFY_MAX_FINDINGS);
-
-	if (!gap) {
-		add_gap(v, first, last, false);
-		return;
-	}
-	*gap = (struct finding){.kind = FINDING_MISSING,
-				.segment = v->segment,
-				.line = v->line,
-				.offset = v->offset,
-				.run = v->run,
-				.first = first,
-				.last = last,
-				.before = v->last_segment,
-				.bytes = v->damaged};
-}
-
-void verifier_end_pending(struct verifier *v)
-{
-	const struct finding *gaps = (const struct finding *)(const void *)v->pending.items;
-
-	for (size_t i = 0; i < v->pending.count; i++) {
-		uint64_t count = gaps[i].last - gaps[i].first + 1;
-		struct finding *finding;
-
-		if (count <= gaps[i].bytes)
-			continue;
-		v->counts.missing += count - gaps[i].bytes;
-		finding = add_finding(v, FINDING_MISSING);
-		*finding = gaps[i];
-		finding->bytes = 0;
-	}
-	v->pending.count = 0;
-	v->merged = false;
-}
-
-/* The records first..last are in a merged interval. How many of them were missing until now. */
-static uint64_t take_out(struct verifier *v, uint64_t first, uint64_t last)
-{
-	struct finding *gaps = (struct finding *)(void *)v->pending.items;
-	uint64_t found = 0;
-
-	v->steps += v->pending.count;
-	if (v->steps > MAX_STEPS) {
-		v->counts.not_kept++;
-		return last - first + 1;
-	}
-	for (size_t i = 0; i < v->pending.count; i++) {
-		struct finding gap = gaps[i];
-		uint64_t from = gap.first > first ? gap.first : first;
-		uint64_t to = gap.last < last ? gap.last : last;
-
-		if (from > to)
-			continue;
-		found += to - from + 1;
-		gaps[i].last = from - 1; /* what is left before it */
-		if (gap.last > to) {
-			struct finding *behind =
-				from > gap.first
-					? add_row(&v->pending, sizeof(*behind), VERIFY_MAX_FINDINGS)
-					: &gaps[i];
-
-			gaps = (struct finding *)(void *)v->pending.items;
-			if (behind) {
-				*behind = gap;
-				behind->first = to + 1;
-			}
-		} else if (from == gap.first) {
-			gaps[i--] = gaps[--v->pending.count];
-		}
-	}
-	return found;
-}
-
-/* Past `"key":N`, or NULL. */
-static const char *take_number(const char *p, const char *end, const char *key, uint64_t *value)
-{
-	size_t length = strlen(key);
-	const char *begin;
-
-	if (!p || (size_t)(end - p) < length || memcmp(p, key, length))
-		return NULL;
-	*value = 0;
-	for (begin = p += length; p < end && *p >= '0' && *p <= '9' && p - begin < 19; p++)
-		*value = *value * 10 + (uint64_t)(*p - '0');
-	return p == begin ? NULL : p;
-}
-
-/* The ranges of a merged interval, as record/fields.c has them. What it names and is there as well
- * is there twice. */
-static void take_merged(struct verifier *v, const char *line, size_t length, uint64_t seq)
-{
-	static const char key[] = ",\"merged\":{", list[] = "\"seqs\":[";
-	const char *end = line + length;
-	const char *p = memmem(line, length < 256 ? length : 256, key, sizeof(key) - 1);
-	uint64_t first, last;
-
-	p = p ? memmem(p, (size_t)(end - p), list, sizeof(list) - 1) : NULL;
-	for (p = p ? p + sizeof(list) - 1 : NULL; p; p = p && p < end && *p == ',' ? p + 1 : NULL) {
-		p = take_number(p, end, "{\"first\":", &first);
-		p = take_number(p, end, ",\"last\":", &last);
-		if (!p || last > seq || first > last)
-			return;
-		if (last == seq && first == last--)
-			return;
-		if (take_out(v, first, last) < last - first + 1) {
-			add_finding(v, FINDING_DOUBLED)->first = first;
-			v->counts.doubled++;
-		}
-		p = p < end && *p == '}' ? p + 1 : NULL;
-	}
-}
-
 static void take_seq(struct verifier *v, uint64_t seq)
 {
 	if (seq > v->next_seq && v->merged) {
-		add_pending(v, v->next_seq, seq - 1);
+		verifier_add_pending(v, v->next_seq, seq - 1);
 	} else if (seq > v->next_seq) {
-		add_gap(v, v->next_seq, seq - 1, false);
+		verifier_add_gap(v, v->next_seq, seq - 1, false);
 	} else if (seq < v->next_seq) {
-		add_finding(v, FINDING_DOUBLED)->first = seq;
+		verifier_add_finding(v, FINDING_DOUBLED)->first = seq;
 		v->counts.doubled++;
 	}
 	if (seq >= v->next_seq)
@@ -244,7 +138,7 @@ void verifier_end_run(struct verifier *v)
 
 	if (!v->run || v->footer)
 		return;
-	finding = add_finding(v, FINDING_NO_FOOTER);
+	finding = verifier_add_finding(v, FINDING_NO_FOOTER);
 	if (v->segment && v->line == 1)
 		finding->segment = v->last_segment; /* it ended there */
 	if (finding->segment != v->segment)
@@ -256,7 +150,7 @@ void verifier_end_run(struct verifier *v)
 static void begin_segment(struct verifier *v, uint64_t first_seq)
 {
 	if (first_seq > v->next_seq)
-		add_gap(v, v->next_seq, first_seq - 1, true);
+		verifier_add_gap(v, v->next_seq, first_seq - 1, true);
 	if (first_seq > v->next_seq)
 		v->next_seq = first_seq;
 	v->damaged = 0;
@@ -268,13 +162,14 @@ static void take_header(struct verifier *v, const struct record *record)
 	bool same = v->run && !strcmp(header->session, v->session);
 
 	verifier_end_pending(v);
+	verifier_check_number(v, header);
 	v->merged = header->segment.resolution_ns > 0;
 	if (same && header->segment.number && v->line == 1) {
 		begin_segment(v, header->segment.first_seq);
 		return;
 	}
 	if (same || (v->run && v->line > 1))
-		add_finding(v, FINDING_MISPLACED);
+		verifier_add_finding(v, FINDING_MISPLACED);
 	verifier_end_run(v);
 	memcpy(v->session, header->session, sizeof(v->session));
 	v->run++;
@@ -282,8 +177,9 @@ static void take_header(struct verifier *v, const struct record *record)
 	v->footer = false;
 	v->damaged = 0;
 	v->next_seq = record->seq + 1;
+	verifier_begin_time(v, record->t_boot_ns);
 	if (record->seq && !header->segment.number)
-		add_gap(v, 0, record->seq - 1, false);
+		verifier_add_gap(v, 0, record->seq - 1, false);
 	if (header->segment.number)
 		begin_segment(v, header->segment.first_seq);
 }
@@ -316,86 +212,141 @@ static void take_event(struct verifier *v, const struct record_event *event)
 		explain(v, EXPLAINED_SEGMENTS, first, last);
 }
 
-static int parse_line(struct verifier *v, const char *line, size_t length)
-{
-	struct parsed_record *parsed;
-	char why[160];
-	int err = record_parse(line, length, &parsed, why, sizeof(why));
+/* What a line says, whether it was looked at or parsed. */
+struct line {
+	const char *text;
+	size_t length;
+	struct line_look look;              /* type "": one that this version does not know */
+	const struct parsed_record *parsed; /* NULL: it was looked at */
+};
 
-	if (parsed && parsed->schema > v->counts.schema)
-		v->counts.schema = parsed->schema;
-	if (err == -EBADMSG) {
-		add_finding(v, FINDING_DAMAGED);
-		v->counts.damaged++;
-		v->damaged++;
-		err = 0;
-	} else if (!err && parsed->known && parsed->record.type == RECORD_HEADER) {
-		take_header(v, &parsed->record);
-	} else if (!err) {
-		if (!v->run)
-			add_finding(v, FINDING_NO_HEADER);
-		take_seq(v, parsed->record.seq);
-		if (parsed->known && parsed->record.type == RECORD_EVENT)
-			take_event(v, parsed->record.event);
-	}
-	parsed_record_free(parsed);
-	return err;
+static void add_damaged(struct verifier *v, const char *why)
+{
+	struct finding *finding = verifier_add_finding(v, FINDING_DAMAGED);
+
+	/* Without memory it stays a damaged line. */
+	if (v->counts.not_kept == 0)
+		finding->why = strdup(why);
+	v->counts.damaged++;
+	v->damaged++;
 }
 
-static int take_line(struct verifier *v, const char *line, size_t length)
+static void take_body(struct verifier *v, const struct line *line)
 {
-	struct line_look look;
+	const struct line_look *look = &line->look;
+	bool interval = !strcmp(look->type, "interval");
 
-	if (!line_is_whole(line, length)) {
-		add_finding(v, FINDING_DAMAGED);
-		v->counts.damaged++;
-		v->damaged++;
-		return 0;
-	}
-	if (!line_look(line, length, &look) || !strcmp(look.type, "header"))
-		return parse_line(v, line, length);
-	if (v->line == 1)
-		add_finding(v, FINDING_NO_HEADER);
+	if (!v->run || v->line == 1)
+		verifier_add_finding(v, FINDING_NO_HEADER);
 	if (v->footer)
-		add_finding(v, FINDING_MISPLACED);
+		verifier_add_finding(v, FINDING_MISPLACED);
 	/* A file that begins inside of a run: what came before is not known. */
 	if (!v->run) {
 		v->run = 1;
 		v->counts.runs++;
-		v->next_seq = look.seq;
+		v->next_seq = look->seq;
 	}
-	v->counts.intervals += !strcmp(look.type, "interval");
-	v->footer |= !strcmp(look.type, "footer");
-	if (!strcmp(look.type, "event"))
-		return parse_line(v, line, length);
-	take_seq(v, look.seq);
-	if (v->merged && !strcmp(look.type, "interval"))
-		take_merged(v, line, length, look.seq);
+	v->counts.intervals += interval;
+	v->footer |= !strcmp(look->type, "footer");
+	take_seq(v, look->seq);
+	verifier_check_time(v, look);
+	if (v->merged && interval)
+		verifier_take_merged(v, line->text, line->length, look->seq);
+	if (!line->parsed || !line->parsed->known)
+		return;
+	if (line->parsed->record.type == RECORD_EVENT)
+		take_event(v, line->parsed->record.event);
+	else if (line->parsed->record.type == RECORD_INTERVAL)
+		verifier_check_sums(v, line->parsed->record.interval);
+}
+
+/* A line whose checksum is right. err and why: of record_parse(), where it was parsed. */
+static int take_whole(struct verifier *v, struct line *line, int err, const char *why)
+{
+	const struct parsed_record *parsed = line->parsed;
+
+	if (parsed && parsed->schema > v->counts.schema)
+		v->counts.schema = parsed->schema;
+	if (err == -EBADMSG)
+		add_damaged(v, why);
+	if (err)
+		return err == -EBADMSG ? 0 : err;
+	if (parsed) {
+		line->look = (struct line_look){.seq = parsed->record.seq,
+						.t_boot_ns = parsed->record.t_boot_ns};
+		if (parsed->known)
+			strcpy(line->look.type, record_type_names[parsed->record.type]);
+	}
+	if (parsed && parsed->known && parsed->record.type == RECORD_HEADER)
+		take_header(v, &parsed->record);
+	else
+		take_body(v, line);
 	return 0;
+}
+
+static int take_line(struct verifier *v, const char *text, size_t length)
+{
+	struct line line = {.text = text, .length = length};
+	struct parsed_record *parsed = NULL;
+	char why[160];
+	int err = 0;
+
+	if (!line_is_whole(text, length)) {
+		add_damaged(v, "the checksum is wrong");
+		return 0;
+	}
+	if (v->shapes || !line_look(text, length, &line.look) ||
+	    !strcmp(line.look.type, "header") || !strcmp(line.look.type, "event"))
+		err = record_parse_shaped(v->shapes, text, length, &parsed, why, sizeof(why));
+	line.parsed = parsed;
+	err = take_whole(v, &line, err, why);
+	parsed_record_free(parsed);
+	return err;
+}
+
+static void begin_line(struct verifier *v)
+{
+	v->line++;
+	v->counts.lines++;
+}
+
+static void end_line(struct verifier *v, size_t length)
+{
+	v->offset += length;
+	v->counts.bytes += length;
 }
 
 int verifier_line(struct verifier *v, const char *line, size_t length, bool torn)
 {
 	int err = 0;
 
-	v->line++;
-	v->counts.lines++;
+	begin_line(v);
 	if (torn) {
-		add_finding(v, FINDING_TORN)->bytes = length;
+		verifier_add_finding(v, FINDING_TORN)->bytes = length;
 		v->counts.torn++;
 		v->damaged++;
 	} else {
 		err = take_line(v, line, length);
 	}
-	v->offset += length + !torn;
-	v->counts.bytes += length + !torn;
+	end_line(v, length + !torn);
+	return err;
+}
+
+int verifier_parsed(struct verifier *v, const char *text, size_t length,
+		    const struct parsed_record *parsed, int err, const char *why)
+{
+	struct line line = {.text = text, .length = length, .parsed = parsed};
+
+	begin_line(v);
+	err = take_whole(v, &line, err, why);
+	end_line(v, length + 1);
 	return err;
 }
 
 void verifier_unreadable(struct verifier *v, int error)
 {
 	v->line++;
-	add_finding(v, FINDING_UNREADABLE)->error = error;
+	verifier_add_finding(v, FINDING_UNREADABLE)->error = error;
 }
 
 /* ---- streams ---- */

@@ -71,9 +71,10 @@ static bool is_explained(const struct verifier *v, const struct finding *finding
 	if (finding->kind == FINDING_TORN || finding->kind == FINDING_NO_FOOTER)
 		return finding->explained ||
 		       is_covered(v, EXPLAINED_ENDS, 0, finding->segment, finding->segment);
-	if (finding->kind != FINDING_MISSING)
+	if (finding->kind != FINDING_MISSING && finding->kind != FINDING_NO_SEGMENTS)
 		return finding->explained;
-	if (is_covered(v, EXPLAINED_RECORDS, finding->run, finding->first, finding->last))
+	if (finding->kind == FINDING_MISSING &&
+	    is_covered(v, EXPLAINED_RECORDS, finding->run, finding->first, finding->last))
 		return true;
 	if (!finding->at_segment || !finding->segment || last < first)
 		return false;
@@ -125,7 +126,8 @@ const char *finding_text(const struct finding *finding, char *text, size_t size)
 			 finding->bytes);
 		break;
 	case FINDING_DAMAGED:
-		snprintf(text, size, "damaged: the checksum is wrong, or it is no record");
+		snprintf(text, size, "damaged: %s",
+			 finding->why ? finding->why : "it is no record");
 		break;
 	case FINDING_MISSING:
 		snprintf(text, size, "missing: %" PRIu64 " records, seq %" PRIu64 " to %" PRIu64,
@@ -147,6 +149,25 @@ const char *finding_text(const struct finding *finding, char *text, size_t size)
 		snprintf(text, size, "unreadable from here on: %s",
 			 finding->error == -EBADMSG ? "the compressed data is damaged"
 						    : strerror(-finding->error));
+		break;
+	case FINDING_UNTIMELY:
+		snprintf(text, size, "untimely: t_boot_ns %s %" PRIu64 " to %" PRIu64,
+			 finding->first < finding->last ? "goes back from" : "goes beyond",
+			 finding->last, finding->first);
+		break;
+	case FINDING_MISNUMBERED:
+		snprintf(text, size, "misplaced: it is segment %" PRIu64 " by its header",
+			 finding->first);
+		break;
+	case FINDING_NO_SEGMENTS:
+		snprintf(text, size, "missing: segments %" PRIu64 " to %" PRIu64, finding->first,
+			 finding->last);
+		break;
+	case FINDING_CONTRADICTORY:
+		snprintf(text, size,
+			 "contradictory: cpu.busy_ns is %" PRIu64
+			 ", its tasks with other and overflow are %" PRIu64,
+			 finding->first, finding->last);
 		break;
 	}
 	return text;

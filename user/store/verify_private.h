@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What verify.c (the lines) and verify_end.c (what the gaps are explained by) share. */
 #pragma once
+#include "jankscope/record.h"
+#include "store/line.h"
 #include "store/verify.h"
 
 #define MAX_EXPLANATIONS 100000
@@ -35,11 +37,36 @@ struct verifier {
 	uint64_t last_segment;  /* the one before */
 	uint64_t run, next_seq; /* run 0: no header yet */
 	uint64_t damaged;       /* lines since the last one that has a seq */
+	uint64_t begin_ns;      /* of the run, CLOCK_BOOTTIME */
+	uint64_t end_ns;        /* of the last interval */
 	char session[37];
 	bool footer;
 	bool out_of_memory;
-	uint64_t steps; /* that were made through the pending gaps */
+	uint64_t steps;        /* that were made through the pending gaps */
+	struct shapes *shapes; /* NULL: only headers and events are parsed */
 };
+
+/* A zeroed row behind the others; NULL: no memory, or the limit. */
+void *verifier_add_row(struct rows *rows, size_t size, size_t limit);
+/* A finding at the line that was begun last; one that nobody sees beyond the limit. */
+struct finding *verifier_add_finding(struct verifier *v, enum finding_kind kind);
+/* The records first..last are not there. */
+void verifier_add_gap(struct verifier *v, uint64_t first, uint64_t last, bool at_segment);
+
+/* The same in a segment whose intervals were merged: one of them may still tell of the records. */
+void verifier_add_pending(struct verifier *v, uint64_t first, uint64_t last);
+/* What the merged interval in this line names is not missing. */
+void verifier_take_merged(struct verifier *v, const char *line, size_t length, uint64_t seq);
+
+/* A run begins at this time. */
+void verifier_begin_time(struct verifier *v, uint64_t t_boot_ns);
+/* A finding where the record lies outside of its run, or ends before the interval before it. */
+void verifier_check_time(struct verifier *v, const struct line_look *look);
+/* A finding where the header is that of another segment, and one where segments before its run are
+ * not there. To be called while v->session is that of the run before. */
+void verifier_check_number(struct verifier *v, const struct record_header *header);
+/* A finding where the CPU time of an interval is not that of its rows. */
+void verifier_check_sums(struct verifier *v, const struct record_interval *interval);
 
 /* What no merged interval of the segment told of becomes findings. */
 void verifier_end_pending(struct verifier *v);

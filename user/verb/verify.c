@@ -121,7 +121,7 @@ static void print_findings(const struct checking *checking)
 {
 	const struct verify_counts *counts = verifier_counts(checking->verifier);
 	const struct finding *finding;
-	char name[4200] = "", text[160];
+	char name[4200] = "", text[FINDING_TEXT], clean[FINDING_TEXT];
 	uint64_t named = UINT64_MAX;
 
 	for (size_t i = 0; (finding = verifier_finding(checking->verifier, i)); i++) {
@@ -133,7 +133,7 @@ static void print_findings(const struct checking *checking)
 			name_of(checking, finding->segment, name, sizeof(name));
 		named = finding->segment;
 		printf("%s:%" PRIu64 ": %s%s\n", name, finding->offset,
-		       finding_text(finding, text, sizeof(text)),
+		       text_clean(clean, sizeof(clean), finding_text(finding, text, sizeof(text))),
 		       finding->explained ? " (the recording tells of it)" : "");
 	}
 	if (counts->not_kept)
@@ -212,6 +212,8 @@ static enum exit_code judge(struct checking *checking, int err, const struct opt
 		complain(checking->path, err);
 		return EXIT_INTERNAL;
 	}
+	if (!checking->pid)
+		verifier_check_last(checking->verifier, checking->list.last_known);
 	verifier_end(checking->verifier, checking->pid != 0, checking->list.last_removed);
 	if (counts->lines == counts->damaged + counts->torn && !counts->runs) {
 		fprintf(stderr, "jankscope: error: %s: not a recording\n", checking->path);
@@ -230,7 +232,8 @@ static enum exit_code verify(const char *path, const struct options *options)
 	enum exit_code code;
 	int err;
 
-	if (!checking.verifier) {
+	if (!checking.verifier || verifier_check_values(checking.verifier)) {
+		verifier_free(checking.verifier);
 		complain(path, -ENOMEM);
 		return EXIT_INTERNAL;
 	}
