@@ -77,6 +77,9 @@ static const struct option_row option_rows[] = {
 	{0, "segment", "SIZE", "length at which a segment of -o DIR is closed (default 8M)",
 	 VERB_LIVE, OPTION_SIZE, FIELD(segment_bytes), .min = STORE_MIN_SEGMENT_BYTES,
 	 .tune = true},
+	{0, "deep", NULL,
+	 "hold each value against the table of fields, too, as report does (slower)", VERB_VERIFY,
+	 OPTION_FLAG, FIELD(deep)},
 	{0, "repair", NULL,
 	 "cut the torn end of a segment off into a file beside it (NAME.torn), and make the index "
 	 "anew",

@@ -27,7 +27,7 @@ struct options {
 	const char *keep;                                  /* of -o DIR; NULL: not given */
 	bool redact;                                       /* of record */
 	const char *redact_key;                            /* NULL: it is forgotten */
-	bool repair;                                       /* of verify */
+	bool repair, deep;                                 /* of verify */
 	bool daemon;                                       /* of record */
 	uint64_t restarts, hang_ns;
 	bool pid;                      /* of status */

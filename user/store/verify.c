@@ -169,7 +169,7 @@ static void take_header(struct verifier *v, const struct record *record)
 		return;
 	}
 	if (same || (v->run && v->line > 1))
-		verifier_add_finding(v, FINDING_MISPLACED);
+		verifier_add_finding(v, FINDING_MISPLACED)->first = 1;
 	verifier_end_run(v);
 	memcpy(v->session, header->session, sizeof(v->session));
 	v->run++;

@@ -143,7 +143,9 @@ const char *finding_text(const struct finding *finding, char *text, size_t size)
 		snprintf(text, size, "no footer last: the run was not written to its end");
 		break;
 	case FINDING_MISPLACED:
-		snprintf(text, size, "misplaced: a second header, or a record after the footer");
+		snprintf(text, size, "misplaced: %s",
+			 finding->first ? "a second header: these are several recordings"
+					: "a record after the footer");
 		break;
 	case FINDING_UNREADABLE:
 		snprintf(text, size, "unreadable from here on: %s",

@@ -30,7 +30,7 @@ static const struct verb {
 	{{"report", VERB_REPORT, "FILE|DIR... [--folded FILE] [--mapping FILE]",
 	  "Check recordings, print their summaries, or write what they hold."},
 	 verb_report},
-	{{"verify", VERB_VERIFY, "FILE|DIR... [--repair]",
+	{{"verify", VERB_VERIFY, "FILE|DIR... [--deep] [--repair]",
 	  "Say what is whole of recordings, what is torn or missing, and why."},
 	 verb_verify},
 	{{"status", VERB_STATUS, "DIR [--json] [--pid]",

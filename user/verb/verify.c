@@ -232,7 +232,7 @@ static enum exit_code verify(const char *path, const struct options *options)
 	enum exit_code code;
 	int err;
 
-	if (!checking.verifier || verifier_check_values(checking.verifier)) {
+	if (!checking.verifier || (options->deep && verifier_check_values(checking.verifier))) {
 		verifier_free(checking.verifier);
 		complain(path, -ENOMEM);
 		return EXIT_INTERNAL;
