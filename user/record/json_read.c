@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,14 +13,13 @@
 #include "record/json_double.h"
 #include "record/json_read_private.h"
 #include "util/arena.h"
-#include "util/crc32c.h"
 
 struct parsed_memory *record_memory_new(void)
 {
 	return calloc(1, sizeof(struct parsed_memory));
 }
 
-static void empty(struct parsed_memory *memory)
+void record_memory_empty(struct parsed_memory *memory)
 {
 	for (size_t i = 0; i < memory->histogram_count; i++)
 		histogram_free(memory->histograms[i]);
@@ -31,7 +29,7 @@ static void empty(struct parsed_memory *memory)
 void record_memory_free(struct parsed_memory *memory)
 {
 	if (memory)
-		empty(memory);
+		record_memory_empty(memory);
 	free(memory);
 }
 
@@ -78,8 +76,6 @@ int record_refuse_double(struct reading *r, uint32_t object, const struct place 
 	return err ? err : record_refuse(r, &(struct place){place, text, 0}, " is there twice");
 }
 
-static int fill(struct reading *r, const struct field_type *type, uint32_t object, void *out,
-		const struct place *place);
 static int fill_from(struct reading *r, const struct field_type *type, uint32_t object,
 		     uint32_t *hint, void *out, const struct place *place);
 
@@ -194,7 +190,7 @@ static int fill_object(struct reading *r, const struct field *row, uint32_t valu
 	}
 	if (row->more_size == sizeof(bool))
 		*(bool *)(object + row->more_offset) = true;
-	return fill(r, row->of, value, out, place);
+	return record_fill_struct(r, row->of, value, out, place);
 }
 
 /* Room comes with the elements that were read and not with those that are promised. */
@@ -216,7 +212,8 @@ static int fill_list(struct reading *r, const struct field *row, uint32_t value,
 		*rows = record_grow(r, *rows, i, row->of->size);
 		if (!*rows)
 			return -ENOMEM;
-		err = fill(r, row->of, walk.value, (char *)*rows + i * row->of->size, &here);
+		err = record_fill_struct(r, row->of, walk.value, (char *)*rows + i * row->of->size,
+					 &here);
 		if (err)
 			return err;
 		*count = i + 1;
@@ -253,7 +250,7 @@ static int fill_named(struct reading *r, const struct field *row, uint32_t value
 			return -ENOMEM;
 		out = (char *)*rows + *count * row->of->size;
 		memcpy(out + row->of->name_offset, &name, sizeof(name));
-		err = fill(r, row->of, walk.value, out, &here);
+		err = record_fill_struct(r, row->of, walk.value, out, &here);
 		if (err)
 			return err;
 		++*count;
@@ -313,8 +310,7 @@ static int fill_value(struct reading *r, const struct field_type *type, const st
 	return 0;
 }
 
-/* *hint: where the key is looked for first (json_tree_get). */
-static int fill_field(struct reading *r, const struct field_type *type, const struct field *row,
+int record_fill_field(struct reading *r, const struct field_type *type, const struct field *row,
 		      uint32_t object, uint32_t *hint, char *out, const struct place *place)
 {
 	struct place here = {place, row->key, 0};
@@ -326,7 +322,7 @@ static int fill_field(struct reading *r, const struct field_type *type, const st
 		return fill_from(r, row->of, object, hint, out + row->offset, place);
 	if (row->kind == FIELD_PARTS) {
 		for (size_t i = 0; !err && (part = record_next_part(&i));)
-			err = fill_field(r, type, part, object, hint, out, place);
+			err = record_fill_field(r, type, part, object, hint, out, place);
 		return err;
 	}
 	value = row->key ? json_tree_get(&r->tree, object, row->key, hint) : 0;
@@ -341,13 +337,13 @@ static int fill_from(struct reading *r, const struct field_type *type, uint32_t 
 	int err = 0;
 
 	for (size_t i = 0; i < type->count && !err; i++)
-		err = fill_field(r, type, &type->fields[i], object, hint, out, place);
+		err = record_fill_field(r, type, &type->fields[i], object, hint, out, place);
 	return err;
 }
 
 /* Rows nest as their structs do: the depth is that of the table and not of the text. */
-static int fill(struct reading *r, const struct field_type *type, uint32_t object, void *out,
-		const struct place *place)
+int record_fill_struct(struct reading *r, const struct field_type *type, uint32_t object, void *out,
+		       const struct place *place)
 {
 	uint32_t hint = 0, values[SHAPE_KEYS];
 	struct shape *shape =
@@ -380,127 +376,8 @@ int record_fill(const struct field_type *type, const json_t *object, void *out,
 		err = record_refuse(&r, NULL,
 				    err == -EBADMSG ? "no JSON" : "too many values, or too deep");
 	if (!err)
-		err = fill(&r, type, 0, out, NULL);
+		err = record_fill_struct(&r, type, 0, out, NULL);
 	json_tree_free(&r.tree);
 	free(text);
-	return err;
-}
-
-/* ---- lines ---- */
-
-/* What a longer line took is given back. */
-#define KEPT_TOKENS 4096
-
-struct parsed {
-	struct parsed_record base;
-	struct parsed_memory memory;
-};
-
-void parsed_record_free(struct parsed_record *record)
-{
-	struct parsed *parsed = (struct parsed *)record;
-
-	if (!parsed)
-		return;
-	empty(&parsed->memory);
-	free(parsed);
-}
-
-/* The checksum is that of the bytes before its own key, which is the last. */
-static bool is_whole(const char *line, size_t length)
-{
-	static const char key[] = ",\"crc\":\"";
-	const size_t tail = sizeof(key) - 1 + 8 + 2;
-	char text[9];
-
-	if (length < tail || memcmp(line + length - tail, key, sizeof(key) - 1) ||
-	    memcmp(line + length - 2, "\"}", 2))
-		return false;
-	snprintf(text, sizeof(text), "%08x", crc32c(0, line, length - tail));
-	return !memcmp(line + length - 10, text, 8);
-}
-
-static int parse(struct parsed *parsed, struct reading *r)
-{
-	static const struct field t_boot_ns =
-		FIELD(struct record, t_boot_ns, REQUIRED, NS, "end of what the record tells of");
-	struct record *record = &parsed->base.record;
-	uint32_t hint = 0, type = json_tree_get(&r->tree, 0, "type", &hint), place;
-	int64_t number;
-	void *body;
-	int index = 0, err;
-
-	if (!type || !json_tree_is_text(&r->tree, type))
-		return record_refuse(r, NULL, "no record");
-	place = json_tree_get(&r->tree, 0, "seq", &hint);
-	parsed->base.has_seq = place && json_tree_integer(&r->tree, place, &number) && number >= 0;
-	if (parsed->base.has_seq)
-		record->seq = (uint64_t)number;
-	while (index < RECORD_TYPES && !json_tree_equals(&r->tree, type, record_type_names[index]))
-		index++;
-	if (index == RECORD_TYPES)
-		return 0;
-	record->type = (enum record_type)index;
-	if (record->type == RECORD_HEADER) {
-		place = json_tree_get(&r->tree, 0, "schema", &hint);
-		parsed->base.schema =
-			place && json_tree_integer(&r->tree, place, &number) ? number : -1;
-		if (parsed->base.schema > RECORD_SCHEMA)
-			return -EPROTONOSUPPORT;
-		if (parsed->base.schema < 1)
-			return record_refuse(r, NULL, "the header names no schema");
-	}
-	err = fill_field(r, NULL, &t_boot_ns, 0, &hint, (char *)record, NULL);
-	/* What a summary holds has no rows of a table; there are few of these lines. */
-	for (uint32_t at = 0; !err && record->type == RECORD_FOOTER && at < r->tree.count; at++)
-		if (json_tree_is_object(&r->tree, at))
-			err = record_refuse_double(r, at, NULL);
-	if (err)
-		return err;
-	body = arena_take(&parsed->memory.arena, record_types[index]->size);
-	if (!body)
-		return -ENOMEM;
-	err = fill(r, record_types[index], 0, body, NULL);
-	record->header = body; /* all members of the union are pointers */
-	if (!err && record->type == RECORD_STACK)
-		((struct record_addition *)body)->stack.t_boot_ns = record->t_boot_ns;
-	parsed->base.known = !err;
-	return err;
-}
-
-int record_parse(const char *line, size_t length, struct parsed_record **out, char *why,
-		 size_t why_size)
-{
-	return record_parse_shaped(NULL, line, length, out, why, why_size);
-}
-
-int record_parse_shaped(struct shapes *shapes, const char *line, size_t length,
-			struct parsed_record **out, char *why, size_t why_size)
-{
-	struct parsed *parsed;
-	struct reading r = {.shapes = shapes, .why = why, .why_size = why_size};
-	int err;
-
-	*out = NULL;
-	if (!is_whole(line, length))
-		return record_refuse(&r, NULL, "the checksum is wrong");
-	parsed = calloc(1, sizeof(*parsed));
-	if (!parsed)
-		return -ENOMEM;
-	r.memory = &parsed->memory;
-	if (shapes)
-		r.tree = *shapes_tree(shapes);
-	err = json_tree_read_again(&r.tree, line, length);
-	if (err == -EMSGSIZE)
-		err = record_refuse(&r, NULL, "too many values, or too deep");
-	else if (err == -EBADMSG)
-		err = record_refuse(&r, NULL, "no JSON");
-	else if (!err)
-		err = parse(parsed, &r);
-	if (!shapes || r.tree.room > KEPT_TOKENS)
-		json_tree_free(&r.tree);
-	if (shapes)
-		*shapes_tree(shapes) = r.tree;
-	*out = &parsed->base;
 	return err;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What json_read.c (rows of the table of fields) and json_read_names.c (objects whose keys no table
- * declares) share. Every function here returns 0, -ENOMEM, or -EBADMSG with the reason in
- * reading.why. */
+/* What json_read.c (rows of the table of fields), json_read_line.c (lines) and json_read_names.c
+ * (objects whose keys no table declares) share. Every function here returns 0, -ENOMEM, or -EBADMSG
+ * with the reason in reading.why. */
 #pragma once
 #include <stddef.h>
 
@@ -46,6 +46,14 @@ int record_refuse_double(struct reading *r, uint32_t object, const struct place 
 const struct field *record_declared(const struct field_type *type, const char *key);
 /* Room for one row more behind `count` of them, which begin with none; NULL: no memory. */
 void *record_grow(struct reading *r, const void *rows, size_t count, size_t size);
+/* Fill a zeroed struct of this type from an object. */
+int record_fill_struct(struct reading *r, const struct field_type *type, uint32_t object, void *out,
+		       const struct place *place);
+/* Fill one field of it. *hint: where the key is looked for first (json_tree_get). */
+int record_fill_field(struct reading *r, const struct field_type *type, const struct field *row,
+		      uint32_t object, uint32_t *hint, char *out, const struct place *place);
+/* Give back what a record points to, and not the memory's own struct. */
+void record_memory_empty(struct parsed_memory *memory);
 /* Counters by name, reasons by name, buckets of a histogram: into the record's own memory. */
 int record_fill_counters(struct reading *r, uint32_t value, struct counter_list *list,
 			 const struct place *place);
