@@ -49,6 +49,14 @@ Test(alert_rule, parts)
 	cr_assert_str_eq(rule.text, "cpu.processes.cpu_ns > 80%");
 	rule = parsed("net.uids.rx_bytes > 1M/s");
 	cr_assert_eq(rule.scale, ALERT_PER_SECOND);
+	rule = parsed("frames.layers.shown < 30/s");
+	cr_assert_eq(rule.scale, ALERT_PER_SECOND);
+	rule = parsed("disk.tasks.write_bytes > 1M/s");
+	cr_assert_eq(rule.scale, ALERT_PER_SECOND);
+	rule = parsed("memory.system.pressure_some_ns > 10%");
+	cr_assert_eq(rule.scale, ALERT_PERCENT);
+	rule = parsed("self.stops > 1/s");
+	cr_assert_eq(rule.scale, ALERT_PER_SECOND);
 	rule = parsed("block.wall_ns > 2s");
 	cr_assert_eq(rule.metric.type, RECORD_BLOCK);
 	rule = parsed("net.loopback.tx_packets < 5");
@@ -91,6 +99,16 @@ Test(alert_rule, refusals)
 	refused("cpu.busy_ns > 1s clear 50%", "another unit");
 	refused("cpu.busy_ns > 1s please", "after the value");
 	refused("cpu.busy_ns > 1s\x1b[2J", "only ASCII");
+	/* A reading divided by the length of an interval says nothing. */
+	refused("memory.pss_bytes > 1M/s", "needs a size");
+	refused("memory.threads > 1/s", "needs a number");
+	refused("memory.fds > 1/s", "needs a number");
+	refused("self.anon_bytes > 1M/s", "needs a size");
+	refused("memory.system.available_bytes < 1M/s", "needs a size");
+	refused("cpu.online_cpus > 1/s", "needs a number");
+	refused("power.read_ns > 5%", "needs a time");
+	refused("frames.layers.period_ns > 5%", "needs a time");
+	refused("disk.uids.foreground.read_bytes > 1M/s", "needs a size");
 	/* Ids, times of the clock and texts are no metrics. */
 	refused("cpu.tasks.pid > 1", "there is no metric");
 	refused("cpu.tasks.start_boot_ns > 1s", "there is no metric");
@@ -240,8 +258,9 @@ Test(alerts, suspended_time_is_no_time)
 /* A rate of an interval of next to no length is a number that no size can hold. */
 Test(alerts, hostile_lengths)
 {
-	struct alerts *alerts = made("self.anon_bytes > 1M/s cooldown 0s");
-	struct record_interval interval = {.self.anon_bytes = SOME_U64(UINT64_MAX)};
+	struct alerts *alerts = made("net.loopback.rx_bytes > 1M/s cooldown 0s");
+	struct record_interval interval = {
+		.net = {.present = true, .loopback = {.rx_bytes = UINT64_MAX}}};
 	struct record record = {.type = RECORD_INTERVAL, .interval = &interval};
 	char text[64];
 
@@ -252,7 +271,7 @@ Test(alerts, hostile_lengths)
 	cr_assert_eq(alerts_take(alerts, &record), 0);
 	cr_assert_eq(told.count, 1);
 	cr_assert_gt(told.items[0].value, 1e19);
-	const struct alert_rule rule = parsed("self.anon_bytes > 1M/s");
+	const struct alert_rule rule = parsed("net.loopback.rx_bytes > 1M/s");
 	cr_expect(strstr(alert_value_text(&rule, told.items[0].value, text, sizeof(text)), "e+"));
 	cr_expect(strstr(alert_value_text(&rule, 1048576, text, sizeof(text)), "1.0 MiB/s"), "%s",
 		  text);

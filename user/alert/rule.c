@@ -38,11 +38,19 @@ static bool cut_suffix(char *text, const char *suffix)
 	return true;
 }
 
+/* What was counted in an interval has a rate by the interval's length; a reading, as RSS, has none,
+ * and the uids of the disk source are of uids_span_ns. */
+static bool has_rate(const struct metric *metric)
+{
+	return metric->type == RECORD_INTERVAL && metric->leaf->merge == MERGE_SUM &&
+	       strncmp(metric->path, "disk.uids.", strlen("disk.uids."));
+}
+
 static int parse_value(struct parsing *p, const struct metric *metric, enum alert_scale *scale,
 		       double *value)
 {
 	char text[METRIC_PATH];
-	bool of_interval = metric->type == RECORD_INTERVAL, good;
+	bool is_sum = has_rate(metric), good;
 	const char *key = metric->leaf->key, *need;
 	uint64_t number = 0;
 
@@ -50,30 +58,30 @@ static int parse_value(struct parsing *p, const struct metric *metric, enum aler
 	*scale = ALERT_AS_IT_IS;
 	switch ((enum field_unit)metric->leaf->unit) {
 	case UNIT_NS:
-		if (of_interval && cut_suffix(text, "%")) {
+		if (is_sum && cut_suffix(text, "%")) {
 			*scale = ALERT_PERCENT;
 			good = rule_number(text, value);
 		} else {
 			good = !parse_duration(text, &number);
 			*value = (double)number;
 		}
-		need = of_interval ? "a time with its unit, like 500ms, or a share of the "
-				     "interval, like 80%"
-				   : "a time with its unit, like 500ms";
+		need = is_sum ? "a time with its unit, like 500ms, or a share of the "
+				"interval, like 80%"
+			      : "a time with its unit, like 500ms";
 		break;
 	case UNIT_BYTES:
-		if (of_interval && cut_suffix(text, "/s"))
+		if (is_sum && cut_suffix(text, "/s"))
 			*scale = ALERT_PER_SECOND;
 		good = !parse_size(text, &number);
 		*value = (double)number;
-		need = of_interval ? "a size with its unit, like 500M, or a rate, like 1M/s"
-				   : "a size with its unit, like 500M";
+		need = is_sum ? "a size with its unit, like 500M, or a rate, like 1M/s"
+			      : "a size with its unit, like 500M";
 		break;
 	case UNIT_COUNT:
-		if (of_interval && cut_suffix(text, "/s"))
+		if (is_sum && cut_suffix(text, "/s"))
 			*scale = ALERT_PER_SECOND;
 		good = rule_number(text, value);
-		need = "a number, or a rate, like 100/s";
+		need = is_sum ? "a number, or a rate, like 100/s" : "a number";
 		break;
 	default:
 		if (strlen(key) > 4 && !strcmp(key + strlen(key) - 4, "_pct"))
