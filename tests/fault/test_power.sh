@@ -127,6 +127,9 @@ check "a cap is an event, and its end is" '[.[] | select(.event == "thermal_cap"
 check "with power from outside nothing is said of a discharge" '(.[-1].summary.power | .external_read_outs > 0 and
 	.external_read_outs < .read_outs and (has("discharge_mean_ua") | not) and (has("discharge_uah") | not)) and
 	(.[-1].missing | ."power.discharge_mean_ua" | test("from outside"))'
+"$js" report "$work/o.jsonl" --perfetto "$work/o.pf" --html "$work/o.html" 2>"$work/err" &&
+	grep -aq "battery current, uA" "$work/o.pf" && grep -q "battery current" "$work/o.html"
+result $? "the battery of a recording is in its trace and its report"
 # Read-outs of the time that a target was waited for: the run has one of them at the most, of its last second.
 put class/power_supply/usb/online 0
 rm -rf $sys/class/power_supply/slow # it may give power, and hangs: then nothing is said of a discharge

@@ -106,10 +106,10 @@ static void add_power(struct adder *adder, const struct record_power *power)
 	const struct record_supply *battery = &power->battery;
 	char name[160];
 
-	if (power->battery_present && battery->current_ua.present)
+	if (battery->current_ua.present)
 		add(adder, GROUP_POWER, SERIES_LEVEL, "ua", "battery current", 0,
 		    (double)battery->current_ua.value);
-	if (power->battery_present && battery->temperature_mc.present)
+	if (battery->temperature_mc.present)
 		add(adder, GROUP_HEAT, SERIES_LEVEL, "mc", "battery", 0,
 		    (double)battery->temperature_mc.value);
 	for (size_t i = 0; i < power->zone_count; i++) {

@@ -154,7 +154,7 @@ static void take_state(struct perfetto *perfetto, const struct record_interval *
 	if (memory->available_bytes.present)
 		perfetto_count(tracks, 0, "memory available", COUNTER_BYTES, t_boot_ns,
 			       (int64_t)memory->available_bytes.value);
-	if (power->battery_present && power->battery.current_ua.present)
+	if (power->battery.current_ua.present)
 		perfetto_count(tracks, 0, "battery current, uA", COUNTER_OTHER, t_boot_ns,
 			       power->battery.current_ua.value);
 	for (size_t i = 0; i < power->zone_count; i++) {
