@@ -28,8 +28,12 @@ assert all(len(row) == len(head) == 14 for row in rows), "rows of another length
 assert not [cell for row in rows for cell in row if cell and cell.strip()[0] in "=+@|%"], "a formula"
 assert not [cell for row in rows for cell in row if any(ord(c) < 32 for c in cell)], "control characters"
 have = {}
+UNITS = {"ns", "bytes", "pct", "ua", "uv", "mc", "uah", "uj", "khz"}
 for row in rows:
     row = dict(zip(head, row))
+    end = row["metric"].rsplit("_", 1)[-1]
+    number = row["value"].lstrip("-").replace(".", "", 1).isdigit()
+    assert not number or end not in UNITS or row["unit"] == end, row
     have.setdefault((int(row["seq"]), row["metric"]), []).append(row["value"])
 WHO = {"pid", "tid", "uid", "package", "process", "thread"}
 SKIPPED = {"stacks", "chain", "owner_stack", "stack"}

@@ -17,6 +17,18 @@ const struct field *record_next_part(size_t *index)
 	return NULL;
 }
 
+const char *key_unit_name(const char *key)
+{
+	static const char *const units[] = {"ns", "bytes", "pct", "ua", "uv",
+					    "mc", "uah",   "uj",  "khz"};
+	const char *end = strrchr(key, '_');
+
+	for (size_t i = 0; end && i < sizeof(units) / sizeof(*units); i++)
+		if (!strcmp(end + 1, units[i]))
+			return units[i];
+	return "";
+}
+
 const char *field_unit_name(const struct field *field)
 {
 	static const char *const names[] = {
@@ -26,6 +38,8 @@ const char *field_unit_name(const struct field *field)
 	};
 	const char *name = field->unit < sizeof(names) / sizeof(*names) ? names[field->unit] : NULL;
 
+	if (!name && field->unit == UNIT_NONE && field->key)
+		return key_unit_name(field->key);
 	return name ? name : "";
 }
 

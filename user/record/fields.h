@@ -18,6 +18,8 @@ const struct field *record_next_part(size_t *index);
 const struct field *field_find(const char *record, const char *path);
 /* What a field means, in one sentence without a full stop; NULL: there is no such field. */
 const char *field_meaning(const char *record, const char *path);
+/* The unit that the end of a key says, as in "power.current_ua"; an empty text: none. */
+const char *key_unit_name(const char *key);
 /* "ns", "bytes" ...; an empty text for texts, flags and objects. */
 const char *field_unit_name(const struct field *field);
 

@@ -221,7 +221,9 @@ static void put_counters(struct csv *csv, const struct csv_subject *subject,
 {
 	for (size_t i = 0; i < list->count; i++)
 		if (add_key(csv, prefix, list->items[i].name)) {
-			begin_row(csv, subject, "count", true);
+			const char *unit = key_unit_name(list->items[i].name);
+
+			begin_row(csv, subject, *unit ? unit : "count", true);
 			csv_put_whole(&csv->rows, list->items[i].value, false);
 			end_row(csv);
 		}
@@ -263,7 +265,8 @@ static void put_event_keys(struct csv *csv, const struct csv_subject *subject,
 	for (size_t i = 0; i < event->key_count; i++) {
 		if (!add_key(csv, 0, event->keys[i].name))
 			continue;
-		begin_row(csv, subject, "", true);
+		begin_row(csv, subject,
+			  event->keys[i].text ? "" : key_unit_name(event->keys[i].name), true);
 		if (event->keys[i].text)
 			csv_put_text(&csv->rows, event->keys[i].text, SIZE_MAX);
 		else if (event->keys[i].real)
@@ -274,24 +277,12 @@ static void put_event_keys(struct csv *csv, const struct csv_subject *subject,
 	}
 }
 
-/* "cpu.busy_ns": its last part says the unit, as the names of records.md do. */
-static const char *unit_of_key(const char *key)
-{
-	static const char *const units[] = {"ns", "bytes", "pct", "ua", "uv", "mc"};
-	const char *end = strrchr(key, '_');
-
-	for (size_t i = 0; end && i < sizeof(units) / sizeof(*units); i++)
-		if (!strcmp(end + 1, units[i]))
-			return units[i];
-	return "";
-}
-
 static void put_totals(struct csv *csv, const struct csv_subject *subject,
 		       const struct record_footer *footer, size_t prefix)
 {
 	for (size_t i = 0; i < footer->total_count; i++)
 		if (add_key(csv, prefix, footer->totals[i].key))
-			put_number_row(csv, subject, unit_of_key(footer->totals[i].key),
+			put_number_row(csv, subject, key_unit_name(footer->totals[i].key),
 				       footer->totals[i].value, true);
 	for (size_t i = 0; i < footer->distribution_count; i++) {
 		const struct record_distribution *d = &footer->distributions[i];
@@ -305,7 +296,7 @@ static void put_totals(struct csv *csv, const struct csv_subject *subject,
 
 		for (size_t k = 0; length && k < sizeof(figures) / sizeof(*figures); k++)
 			if (add_key(csv, length, figures[k].key))
-				put_number_row(csv, subject, k ? unit_of_key(d->name) : "count",
+				put_number_row(csv, subject, k ? key_unit_name(d->name) : "count",
 					       figures[k].value, true);
 	}
 }
