@@ -26,7 +26,7 @@ struct record_memory_process {
 	const char *process, *package; /* NULL: unknown */
 	/* of status, every interval */
 	struct opt_u64 rss_bytes, rss_anon_bytes, rss_file_bytes, rss_shmem_bytes, swap_bytes;
-	struct opt_u64 vss_bytes, threads, fds;
+	struct opt_u64 hugetlb_bytes, vss_bytes, threads, fds;
 	/* of smaps_rollup, every --smaps */
 	struct opt_u64 pss_bytes, pss_anon_bytes, pss_file_bytes, pss_shmem_bytes;
 	struct opt_u64 private_clean_bytes, private_dirty_bytes, swap_pss_bytes;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Does with memory, descriptors and files what it is told, by the byte, and says when it is done.
  * usage: memory_load      commands on stdin, one a line; "ok ..." or "error ..." for each
+ *   huge N       map N bytes of hugetlbfs, private, and write to each page
  *   anon N       map N bytes and write to each page     free      give the last mapping back
  *   pageout      have the last mapping swapped out      touch     write to each page of it again
  *   share N      share N bytes with a child, which writes to each page too: "ok CHILD-PID"
@@ -60,7 +61,7 @@ static char *map(size_t bytes, int flags)
 
 	if (at == MAP_FAILED)
 		return NULL;
-	madvise(at, bytes, MADV_NOHUGEPAGE);
+	madvise(at, bytes, MADV_NOHUGEPAGE); /* hugetlbfs has huge ones all the same */
 	write_pages(at, bytes);
 	return at;
 }
@@ -245,6 +246,8 @@ static long obey(const char *line)
 
 	if (sscanf(line, "anon %zu", &n) == 1)
 		return keep(map(n, MAP_PRIVATE), n);
+	if (sscanf(line, "huge %zu", &n) == 1)
+		return keep(map(n, MAP_PRIVATE | MAP_HUGETLB), n);
 	if (sscanf(line, "share %zu", &n) == 1)
 		return share(n);
 	if (sscanf(line, "leak %zu", &n) == 1)

@@ -201,6 +201,36 @@ def swapped(_):
         zram.end()
 
 
+def huge_pages(_):
+    """Pages of hugetlbfs are in no RSS and no PSS of the kernel, and are told by themselves."""
+    pool = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+    what = "8 MiB of huge pages are told, and are no RSS"
+    try:
+        with open(pool) as f:
+            before = int(f.read())
+        with open(pool, "w") as f:
+            f.write(str(before + 4))
+    except OSError as e:
+        test.skip(what, "no pool of huge pages: %s" % e)
+        return
+    try:
+        load = Load()
+        try:
+            load.do("huge %d" % (8 * MIB))
+        except RuntimeError as e:
+            test.skip(what, "the pool got no pages: %s" % e)
+            return
+        recorder, rows = record([load.pid], name="huge")
+        row = rows.now(load.pid)
+        recorder.end()
+        test.ok(row.get("hugetlb_bytes") == 8 * MIB and row["rss_bytes"] < 8 * MIB and
+                row["pss_bytes"] < 8 * MIB, what, row)
+    finally:
+        end_all()
+        with open(pool, "w") as f:
+            f.write(str(before))
+
+
 def leak(_):
     """Slopes of a leak of known speed, and of the one that started in its place."""
     first = Load()
@@ -426,5 +456,5 @@ def descriptors(_):
             "of 6,000 descriptors nothing is said of buffers", few, many)
 
 
-test.run([(known_bytes, 10), (kinds_behind, 1), (descriptors, 2), (leader_ended, 3), (many, 1), (groups, 1), (swapped, 2), (leak, 4), (hostile, 12), (whole_device, 1),
+test.run([(known_bytes, 10), (kinds_behind, 1), (descriptors, 2), (leader_ended, 3), (many, 1), (groups, 1), (swapped, 2), (huge_pages, 1), (leak, 4), (hostile, 12), (whole_device, 1),
           (dies_and_denied, 2)], sys.argv[1:])

@@ -142,6 +142,7 @@ static struct record_memory_process memory_rows[] = {
 	 .rss_file_bytes = {true, 40 << 20},
 	 .rss_shmem_bytes = {true, 10 << 20},
 	 .swap_bytes = {true, 7 << 20},
+	 .hugetlb_bytes = {true, 2 << 20},
 	 .vss_bytes = {true, 1ull << 40},
 	 .threads = {true, 112},
 	 .fds = {true, 345},

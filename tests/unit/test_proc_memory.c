@@ -37,7 +37,8 @@ Test(proc_memory, a_status)
 		"Name:\tsleep\nUmask:\t0022\nState:\tS (sleeping)\n"
 		"VmPeak:\t    5484 kB\nVmSize:\t    5484 kB\nVmRSS:\t    1876 kB\n"
 		"RssAnon:\t      96 kB\nRssFile:\t    1780 kB\n"
-		"RssShmem:\t       4 kB\nVmSwap:\t       8 kB\nThreads:\t1\n";
+		"RssShmem:\t       4 kB\nVmSwap:\t       8 kB\n"
+		"HugetlbPages:\t    2048 kB\nThreads:\t1\n";
 	struct proc_memory memory = memory_of(text, strlen(text));
 
 	cr_expect_eq(memory.virtual_bytes.value, 5484 * 1024);
@@ -46,6 +47,7 @@ Test(proc_memory, a_status)
 	cr_expect_eq(memory.file_bytes.value, 1780 * 1024);
 	cr_expect_eq(memory.shmem_bytes.value, 4 * 1024);
 	cr_expect_eq(memory.swap_bytes.value, 8 * 1024);
+	cr_expect_eq(memory.hugetlb_bytes.value, 2048 * 1024);
 	cr_expect_eq(memory.threads.value, 1);
 }
 

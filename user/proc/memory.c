@@ -19,6 +19,7 @@ void proc_parse_memory(const char *text, size_t length, struct proc_memory *memo
 		{"RssFile", offsetof(struct proc_memory, file_bytes)},
 		{"RssShmem", offsetof(struct proc_memory, shmem_bytes)},
 		{"VmSwap", offsetof(struct proc_memory, swap_bytes)},
+		{"HugetlbPages", offsetof(struct proc_memory, hugetlb_bytes)},
 		{"Threads", offsetof(struct proc_memory, threads)},
 	};
 

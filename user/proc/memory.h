@@ -11,7 +11,7 @@
  * from its counters and takes no lock of the process. */
 struct proc_memory {
 	struct opt_u64 virtual_bytes, rss_bytes, anon_bytes, file_bytes, shmem_bytes, swap_bytes;
-	struct opt_u64 threads;
+	struct opt_u64 hugetlb_bytes, threads;
 };
 void proc_parse_memory(const char *text, size_t length, struct proc_memory *memory);
 

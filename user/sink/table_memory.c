@@ -45,6 +45,9 @@ static void print_process(struct table_sink *table, const struct record_memory_p
 	if (process->swap_bytes.present && process->swap_bytes.value)
 		line_put(&line, "  swap %s",
 			 format_bytes(text, sizeof(text), process->swap_bytes.value));
+	if (process->hugetlb_bytes.value)
+		line_put(&line, "  hugetlb %s",
+			 format_bytes(text, sizeof(text), process->hugetlb_bytes.value));
 	line_end(&line);
 	for (size_t i = 0; i < process->missing.count; i++) {
 		line_style(&line, LINE_WARN);

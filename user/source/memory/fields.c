@@ -49,6 +49,7 @@ static const struct field process_rows[] = {
 	PROCESS_BYTES(rss_file_bytes, "of this: of files"),
 	PROCESS_BYTES(rss_shmem_bytes, "of this: shared memory and tmpfs"),
 	PROCESS_BYTES(swap_bytes, "anonymous memory that is swapped out"),
+	PROCESS_BYTES(hugetlb_bytes, "huge pages of hugetlbfs: in no other figure but vss_bytes"),
 	PROCESS_BYTES(vss_bytes, "address space that is mapped"),
 	PROCESS(threads, OPTIONAL, COUNT, "threads", MERGED(LAST)),
 	PROCESS(fds, OPTIONAL, COUNT, "descriptors that are open", MERGED(LAST)),

@@ -353,6 +353,7 @@ static int fill_status(struct memory_process *process, struct record_memory_proc
 	row->rss_file_bytes = status.file_bytes;
 	row->rss_shmem_bytes = status.shmem_bytes;
 	row->swap_bytes = status.swap_bytes;
+	row->hugetlb_bytes = status.hugetlb_bytes;
 	row->vss_bytes = status.virtual_bytes;
 	row->threads = status.threads;
 	if (status.rss_bytes.present)
