@@ -232,3 +232,48 @@ Test(memory_runs, one_that_comes_back)
 	cr_expect(footer.memory[1].exited);
 	memory_runs_free(runs);
 }
+
+/* ---- KOOM ---- */
+
+static struct memory_koom koom_of(uint64_t seconds, uint64_t every_s, uint64_t fds,
+				  uint64_t fds_every_s, uint64_t threads)
+{
+	struct memory_runs *runs = memory_runs_new();
+	struct memory_koom koom;
+
+	for (uint64_t s = 100; s <= 100 + seconds; s += every_s) {
+		struct record_memory_process rows[] = {process_of(7, 5, 1000),
+						       process_of(8, 5, 1000)};
+
+		rows[0].threads = SOME_U64(threads);
+		if (s % fds_every_s == 0)
+			rows[0].fds = SOME_U64(fds);
+		rows[1].threads = rows[1].fds = SOME_U64(4);
+		add(runs, rows, 2, s);
+	}
+	koom = memory_runs_koom(runs);
+	memory_runs_free(runs);
+	return koom;
+}
+
+/* Three looks in a row, 15 s apart, of a process that has too many descriptors or threads. */
+Test(memory_runs, what_koom_would_call_short)
+{
+	struct memory_koom koom = koom_of(29, 1, 1001, 1, 751);
+
+	cr_expect(!koom.judged, "there were two looks");
+	koom = koom_of(31, 1, 1001, 1, 750);
+	cr_expect(koom.judged);
+	cr_expect_eq(koom.fd_processes, 1);
+	cr_expect_eq(koom.thread_processes, 0);
+	koom = koom_of(300, 1, 1000, 1, 751);
+	cr_expect_eq(koom.fd_processes, 0);
+	cr_expect_eq(koom.thread_processes, 1, "a process is counted once");
+	/* Before Linux 6.2 descriptors are told each 10 s: a look has the newest ones. */
+	koom = koom_of(60, 1, 1001, 10, 4);
+	cr_expect_eq(koom.fd_processes, 1);
+	/* With intervals of 30 s nobody looked each 15 s. */
+	koom = koom_of(600, 30, 1001, 1, 751);
+	cr_expect(!koom.judged);
+	cr_expect_eq(koom.fd_processes, 0);
+}

@@ -8,6 +8,7 @@
 #include <uthash.h>
 
 #include "record/histogram.h"
+#include "summary/koom.h"
 #include "util/clock.h"
 #include "util/theil_sen.h"
 
@@ -43,12 +44,17 @@ struct memory_run {
 	/* What the series came to, which are gone then. */
 	struct footer_memory settled;
 	struct opt_u64 threads_max, fds_max, vss_max_bytes;
+	struct koom koom;
+	struct opt_u64 koom_fds, koom_threads; /* the newest since the last look */
+	uint64_t koom_boot_ns;                 /* when that was due */
+	unsigned koom_looks, koom_over;
 	UT_hash_handle hh;
 };
 
 struct memory_runs {
 	struct memory_run *runs;
 	uint64_t turn, dropped, parts;
+	struct memory_koom koom;
 	struct footer_memory *result;
 };
 
@@ -248,6 +254,35 @@ static void keep_max(struct opt_u64 *max, struct opt_u64 value)
 		*max = value;
 }
 
+/* KOOM looks each 15 s. After a gap of two looks, as a suspend or an interval of a minute makes, it
+ * begins anew. How many bits an address of the process has is not known, and so not whether the
+ * limit of address space is its own. */
+static void look_as_koom(struct memory_runs *runs, struct memory_run *run,
+			 const struct record_memory_process *process, uint64_t end_boot_ns)
+{
+	unsigned over;
+
+	if (process->fds.present)
+		run->koom_fds = process->fds;
+	if (process->threads.present)
+		run->koom_threads = process->threads;
+	if (end_boot_ns < run->koom_boot_ns + KOOM_EVERY_NS)
+		return;
+	if (end_boot_ns >= run->koom_boot_ns + 2 * KOOM_EVERY_NS) {
+		run->koom = (struct koom){0};
+		run->koom_looks = 0;
+		run->koom_boot_ns = end_boot_ns - KOOM_EVERY_NS;
+	}
+	run->koom_boot_ns += KOOM_EVERY_NS;
+	over = koom_look(&run->koom, run->koom_fds, run->koom_threads, (struct opt_u64){0}, false);
+	run->koom_fds = run->koom_threads = (struct opt_u64){0};
+	runs->koom.judged |= ++run->koom_looks >= KOOM_HITS;
+	over &= ~run->koom_over;
+	run->koom_over |= over;
+	runs->koom.fd_processes += over >> KOOM_LIMIT_FDS & 1;
+	runs->koom.thread_processes += over >> KOOM_LIMIT_THREADS & 1;
+}
+
 static int add_process(struct memory_runs *runs, const struct record_memory_process *process,
 		       uint64_t end_boot_ns)
 {
@@ -279,6 +314,7 @@ static int add_process(struct memory_runs *runs, const struct record_memory_proc
 	keep_max(&run->threads_max, process->threads);
 	keep_max(&run->fds_max, process->fds);
 	keep_max(&run->vss_max_bytes, process->vss_bytes);
+	look_as_koom(runs, run, process, end_boot_ns);
 	if (process->pss_bytes.present)
 		err = add(&run->pss, (double)(int64_t)(at_ns - run->first_boot_ns) / 1e9,
 			  process->pss_bytes.value);
@@ -345,6 +381,11 @@ int memory_runs_add(struct memory_runs *runs, const struct record_memory *memory
 	if (!err && runs->turn % SETTLE_TURNS == 0)
 		err = settle_some(runs, end_boot_ns);
 	return err;
+}
+
+struct memory_koom memory_runs_koom(const struct memory_runs *runs)
+{
+	return runs->koom;
 }
 
 static int take_row(const struct memory_runs *runs, const struct memory_run *run,

@@ -21,6 +21,13 @@ void memory_runs_free(struct memory_runs *runs);
 /* Add an interval that ended at end_boot_ns. 0 or -ENOMEM. */
 int memory_runs_add(struct memory_runs *runs, const struct record_memory *memory,
 		    uint64_t end_boot_ns);
+/* Processes that KOOM would have called short of descriptors or of threads (summary/koom.h); not
+ * judged where no process has had three looks in a row. */
+struct memory_koom {
+	bool judged;
+	uint64_t fd_processes, thread_processes;
+};
+struct memory_koom memory_runs_koom(const struct memory_runs *runs);
 /* Fill in the footer's rows, `count` at most. They are owned by the runs and valid until the next
  * call. 0 or -ENOMEM. */
 int memory_runs_take(struct memory_runs *runs, size_t count, struct record_footer *footer);

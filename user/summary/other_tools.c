@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "summary/memory.h"
 #include "summary/summary_private.h"
 #include "util/hash.h"
 
@@ -124,6 +125,18 @@ static int set_normalised(struct summary *summary, uint64_t cpu_ns, uint64_t dur
 	return err;
 }
 
+static int set_koom(struct summary *summary)
+{
+	struct memory_koom koom = memory_runs_koom(summary->memory);
+	int err = 0;
+
+	if (koom.judged)
+		err = set(summary, "compat.koom.fd_processes", (double)koom.fd_processes);
+	if (koom.judged && !err)
+		err = set(summary, "compat.koom.thread_processes", (double)koom.thread_processes);
+	return err;
+}
+
 int summary_set_percentages(struct summary *summary, struct opt_u64 targets_ns)
 {
 	uint64_t dur_ns = (uint64_t)summary->dur_ns, cpu_ns = targets_ns.value;
@@ -138,6 +151,8 @@ int summary_set_percentages(struct summary *summary, struct opt_u64 targets_ns)
 		err = set_blocks(summary);
 	if (!err)
 		err = set_drop_fps(summary);
+	if (!err)
+		err = set_koom(summary);
 	if (err || !targets_ns.present || !online_ns)
 		return err;
 	err = set(summary, "targets.core_pct", compat_top_cpu_pct(cpu_ns, dur_ns));
