@@ -311,6 +311,7 @@ Test(scenes, names)
 	cr_assert(scene_name_is_good("scroll list"));
 	cr_assert(scene_name_is_good("Anmeldung \xc3\xbc\"\\{}.$"));
 	cr_assert(!scene_name_is_good(""));
+	cr_assert(!scene_name_is_good(" a")); /* `mark` would make "a" of it */
 	cr_assert(!scene_name_is_good("a\nb"));
 	cr_assert(!scene_name_is_good("a\x1b[2J"));
 	cr_assert(!scene_name_is_good("a\x7f"));

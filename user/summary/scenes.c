@@ -93,7 +93,8 @@ bool scene_name_is_good(const char *name)
 	static const char *const words[] = {"unknown", "mixed", "other"};
 	size_t length = strlen(name);
 
-	if (!length || length > SCENE_NAME || !json_text_is_clean(name, length))
+	/* The protocol of `mark` cuts blanks at the begin. */
+	if (!length || length > SCENE_NAME || *name == ' ' || !json_text_is_clean(name, length))
 		return false;
 	for (size_t i = 0; i < length; i++) {
 		const unsigned char *c = (const unsigned char *)name + i;

@@ -47,8 +47,8 @@ enum exit_code verb_mark(const struct options *options)
 	    snprintf(request, sizeof(request), "mark %s%s", options->end ? "--end " : "", scene) >=
 		    (int)sizeof(request) - 1) {
 		fprintf(stderr, "jankscope: error: mark: a scene's name has 1 to 64 bytes of "
-				"printable UTF-8, does not begin with --end, and is not unknown, "
-				"mixed or other\n");
+				"printable UTF-8, does not begin with a blank or --end, and is not "
+				"unknown, mixed or other\n");
 		return EXIT_USAGE;
 	}
 	dir_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
