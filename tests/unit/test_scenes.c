@@ -456,6 +456,69 @@ Test(split, a_reading_that_is_missing)
 	is("mixed.cpu_ns", 10);
 }
 
+/* A row of the context is of pid 7; 9 has ended, and 5 bytes are of rows that were cut off. */
+static void reads_and_writes(unsigned at, const struct record_process_context *row, uint64_t bytes,
+			     bool knows_syncs)
+{
+	struct record_process_context context = *row;
+	struct record_disk_process processes[] = {
+		{.pid = 7,
+		 .start_boot_ns = 5,
+		 .sums = {.read_bytes = bytes, .write_bytes = 2 * bytes},
+		 .fsync = {bytes, 1, 10 * bytes},
+		 .msync = {0, 0, 7}},
+		{.pid = 9, .sums = {.read_bytes = 1000 * bytes}},
+	};
+	struct record_interval interval = {
+		.dur_ns = SEC,
+		.disk = {.present = true,
+			 .processes = processes,
+			 .process_count = 2,
+			 .targets = {.read_bytes = 1001 * bytes + 5, .write_bytes = 2 * bytes},
+			 .targets_sync = {bytes, 1, 10 * bytes + 7},
+			 .has_targets = true,
+			 .has_targets_sync = knows_syncs},
+		.context = {.present = true, .processes = &context, .process_count = 1},
+	};
+	struct record record = {
+		.type = RECORD_INTERVAL, .t_boot_ns = at * SEC, .interval = &interval};
+
+	cr_assert_eq(summary_add(summary, &record), 0);
+}
+
+Test(split, bytes_read_and_written)
+{
+	struct record_process_context row = {
+		.pid = 7, .uid = 10001, .start_boot_ns = 5, .state = CONTEXT_FOREGROUND};
+
+	reads_and_writes(1, &row, 1, true);
+	row.state = CONTEXT_BACKGROUND;
+	row.changed = true;
+	reads_and_writes(2, &row, 10, true);
+	row.changed = false;
+	reads_and_writes(3, &row, 100, true);
+	is("foreground.disk_read_bytes", 1);
+	is("mixed.disk_write_bytes", 20);
+	is("background.disk_read_bytes", 100);
+	is("background.syncs", 101);
+	is("background.sync_ns", 1007);
+	is("unknown.disk_read_bytes", 111000 + 3 * 5);
+	is("unknown.syncs", NAN);
+	is("targets.disk_read_bytes", 111 + 111000 + 3 * 5);
+	is("targets.syncs", 111 + 3);
+}
+
+/* Where no call can be seen, none is no number. */
+Test(split, calls_that_nobody_sees)
+{
+	struct record_process_context row = {.pid = 7, .uid = 10001, .start_boot_ns = 5};
+
+	reads_and_writes(1, &row, 1, false);
+	is("targets.disk_write_bytes", 2);
+	is("targets.syncs", NAN);
+	is("targets.sync_ns", NAN);
+}
+
 static void block(uint64_t start_ns, uint64_t wall_ns)
 {
 	struct record_block one = {

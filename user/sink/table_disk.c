@@ -112,16 +112,17 @@ void table_print_disk_run(struct table_sink *table, const struct record_footer *
 		 format_bytes(text, sizeof(text),
 			      (uint64_t)table_total(footer, "disk.cancelled_write_bytes")));
 	line_end(&line);
-	if (table->has_targets) {
+	if (table_find_total(footer, "targets.disk_read_bytes")) {
 		line_put(&line, "  target: read %s,",
 			 format_bytes(text, sizeof(text),
 				      (uint64_t)table_total(footer, "targets.disk_read_bytes")));
-		line_put(&line, " written %s;",
+		line_put(&line, " written %s",
 			 format_bytes(text, sizeof(text),
 				      (uint64_t)table_total(footer, "targets.disk_write_bytes")));
-		line_put(&line, " %.0f calls waited for storage,",
-			 table_total(footer, "targets.syncs"));
-		line_put(&line, " %.1f ms", table_total(footer, "targets.sync_ns") / 1e6);
+		if (table_find_total(footer, "targets.syncs"))
+			line_put(&line, "; %.0f calls waited for storage, %.1f ms",
+				 table_total(footer, "targets.syncs"),
+				 table_total(footer, "targets.sync_ns") / 1e6);
 		line_end(&line);
 	}
 	for (size_t i = 0; i < footer->disk_count; i++) {

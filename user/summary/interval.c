@@ -234,7 +234,7 @@ static int add_disk(struct summary *summary, const struct record_disk *disk)
 		     {"targets.disk_write_bytes", disk->targets.write_bytes},
 		     {"targets.syncs", disk->targets_sync.count + disk->targets_sync.failed},
 		     {"targets.sync_ns", disk->targets_sync.time_ns}};
-	size_t count = disk->has_targets ? sizeof(parts) / sizeof(*parts) : 3;
+	size_t count = !disk->has_targets ? 3 : !disk->has_targets_sync ? 5 : 7;
 	int err = 0;
 
 	for (size_t i = 0; i < count && !err; i++)

@@ -212,6 +212,61 @@ static int add_net(struct split *split, const struct record_net *net, struct spa
 	return err;
 }
 
+struct disk_figures {
+	uint64_t values[4];
+};
+
+static struct disk_figures disk_figures(const struct record_disk_sums *sums,
+					const struct record_disk_sync *syncs, size_t count)
+{
+	struct disk_figures figures = {{sums->read_bytes, sums->write_bytes}};
+
+	for (size_t i = 0; i < count; i++) {
+		figures.values[2] += syncs[i].count + syncs[i].failed;
+		figures.values[3] += syncs[i].time_ns;
+	}
+	return figures;
+}
+
+/* Into that part: as much of each figure as is left of the targets' sum, so that the parts are
+ * that sum. */
+static int put_disk(struct split *split, enum split_state bucket, struct disk_figures figures,
+		    struct disk_figures *left)
+{
+	static const char *const names[] = {"disk_read_bytes", "disk_write_bytes", "syncs",
+					    "sync_ns"};
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !err; i++) {
+		uint64_t value =
+			figures.values[i] < left->values[i] ? figures.values[i] : left->values[i];
+
+		left->values[i] -= value;
+		if (value)
+			err = put(split, bucket, names[i], (double)value);
+	}
+	return err;
+}
+
+/* What is of no process that the context knows is of one that ended, or whose row was cut off. */
+static int add_disk(struct split *split, const struct record_disk *disk, struct span span)
+{
+	struct disk_figures left = disk_figures(&disk->targets, &disk->targets_sync, 1);
+	int err = 0;
+
+	for (size_t i = 0; i < disk->process_count && !err; i++) {
+		const struct record_disk_process *row = &disk->processes[i];
+		const struct record_disk_sync syncs[] = {row->fsync, row->fdatasync, row->msync,
+							 row->sync_file_range};
+		const struct known *known = find_same(split, row->pid, row->start_boot_ns);
+
+		if (known)
+			err = put_disk(split, bucket_of(known, span.begin_ns, span.end_ns),
+				       disk_figures(&row->sums, syncs, 4), &left);
+	}
+	return err ? err : put_disk(split, SPLIT_UNKNOWN, left, &left);
+}
+
 static int add_frames(struct split *split, const struct record_frames *frames, struct span span)
 {
 	int err = 0;
@@ -330,6 +385,8 @@ int split_interval(struct split *split, const struct record_interval *interval,
 		err = add_memory(split, &interval->memory, span);
 	if (!err && interval->net.present)
 		err = add_net(split, &interval->net, span);
+	if (!err && interval->disk.has_targets)
+		err = add_disk(split, &interval->disk, span);
 	if (!err)
 		err = add_frames(split, &interval->frames, span);
 	if (!err)

@@ -234,6 +234,8 @@ static int disk_sample(struct source *source, struct record_interval *interval)
 	if (!err)
 		err = disk_rows_fill(disk->rows, disk->ledger, disk->targets,
 				     disk->thin_top ?: disk->options.top, &interval->disk);
+	if (disk_kernel_no_syncs(disk->kernel))
+		interval->disk.has_targets_sync = false;
 	if (!err)
 		err = read_uids(disk, interval);
 	if (err)
