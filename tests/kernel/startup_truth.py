@@ -75,6 +75,30 @@ def no_rest(_):
                 not [k for k in LEDGER if k in event], name + " has no first idle, and why", event)
 
 
+def idle_at_once(_):
+    """Programs that wait in their loop before anybody can look at them: their first idle is known
+    exactly, or not at all."""
+    recorder = record("at-once")
+    first = begin("1", "1")
+    first.stdout.readline()
+    wait_for(lambda: os.path.exists(recorder.path) and os.path.getsize(recorder.path), 10)
+    time.sleep(0.5)
+    loads = {}
+    for i in range(10):
+        load = begin("1", "0", "at-once")
+        loads[load.pid] = int(load.stdout.readline().split()[0])
+        time.sleep(0.03)
+    time.sleep(1)
+    recorder.end()
+    told = {e["pid"]: e for e in startups(recorder)}
+    wrong = [e for p, e in told.items() if p in loads and "first_idle_ns" in e and
+             not 0 <= e["start_boot_ns"] + e["first_idle_ns"] - loads[p] < 20 * MS]
+    untold = [e for p, e in told.items() if p in loads and "first_idle_ns" not in e and
+              "before it could be looked at" not in e["no_first_idle"]]
+    test.ok(all(p in told for p in loads) and not wrong and not untold,
+            "who idles at once has an exact first idle, or none and why", len(told), wrong[:3], untold[:3])
+
+
 def refused(_):
     run = subprocess.run([jankscope, "record", "--startup", "-n", "1", "-i", "100ms"],
                          capture_output=True, text=True)
@@ -82,4 +106,4 @@ def refused(_):
             run.returncode, run.stderr)
 
 
-test.run([(burns_sleeps_idles, 4), (no_rest, 3), (refused, 1)], sys.argv[1:])
+test.run([(burns_sleeps_idles, 4), (no_rest, 3), (idle_at_once, 1), (refused, 1)], sys.argv[1:])

@@ -120,7 +120,7 @@ bool blocks_source_waits(struct source *source, pid_t pid, uint64_t start_boot_n
 	*wait = (struct blocks_wait){
 		.tid = watched->tid,
 		.since_mono_ns = slot.off_ns,
-		.exact = slot.spell > 0,
+		.exact = slot.spell > watched->start.slot.spell,
 	};
 	return true;
 }
