@@ -163,6 +163,9 @@ struct trace_gfx_summary {
 struct trace_events {
 	/* False: it cannot be used, and is counted by whom it was told. */
 	bool (*timeline)(void *ctx, const struct timeline_event *event);
+	/* CLOCK_BOOTTIME of a time of the trace's own machine in CLOCK_MONOTONIC, by who knows it
+	 * better than the snapshots of the trace. False, or NULL: nobody does. */
+	bool (*boot_of)(void *ctx, int64_t mono_ns, int64_t *boot_ns);
 	void (*mark)(void *ctx, const struct trace_mark *mark);
 	void (*sched_switch)(void *ctx, const struct trace_switch *event);
 	void (*wakeup)(void *ctx, const struct trace_wakeup *event);

@@ -167,7 +167,7 @@ def main():
     old = [t for t in late if late[t][0] == "old"]
     ok(set(late) - set(old) <= set(janks), "a thousand layers beside it: each late frame is told", sorted(set(late) - set(janks)))
     told_ = [janks[t] for t in old if t in janks]
-    ok(all(j["cause"] == "unknown" and not j.get("stacks") and "threads" in j["missing"] or
+    ok(all(j["cause"] == "unknown" and not j.get("stacks") and "threads" in j["missing"] and
            all(t["ledger"].get("unknown_ns", 0) == j["window_end_ns"] - j["window_start_ns"] for t in j["threads"]) for j in told_) and
        (len(told_) == len(old) or footer["lost"]), f"frames of 40 s ago: {len(told_)} told, with a cause that is not known; the others are counted",
        [(j["cause"], j["missing"], j["threads"]) for j in told_][:2], footer["lost"])

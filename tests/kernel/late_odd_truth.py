@@ -68,6 +68,9 @@ class Render:
         while (what := os.read(self.ask[0], 1)) != b"e":
             if what == b"x":
                 run_again()
+            if what == b"c":
+                os.write(self.done[1], b"c")
+                continue
             burn(MS + self.render_ns)
             self.ready_ns = boot_ns()
             os.write(self.done[1], b"d")
@@ -129,8 +132,10 @@ class App:
         if word == "drop":  # the one before
             self.old.end()
             return {}
-        if word == "rename":
-            libc.prctl(PR_SET_NAME, rest[0].encode())
+        if word == "churn":  # both threads sleep so often
+            for _ in range(int(rest[0])):
+                os.write(self.render.ask[1], b"c")
+                os.read(self.render.done[0], 1)
             return {}
         if word == "exec":
             run_again()
@@ -215,16 +220,16 @@ class Recorder:
     def text(self):
         return open(self.path).read() if os.path.exists(self.path) else ""
 
-    def show(self, frames, named=True):
+    def show(self, frames, named=True, display=None, more=b""):
         """SurfaceFlinger tells of them now, and perfetto at once."""
         from make_traces import Display, process_tree
-        display = Display()
+        display = display or Display()
         display.cookie = self.told * 8
         rows_of(frames, display, self.told)
         self.told += len(frames)
         tree = process_tree(*{(f["pid"], f["name"]) for f in frames}) if named else b""
         with open(self.trace, "ab") as file:
-            file.write(tree + display.bytes())
+            file.write(more + tree + display.bytes())
 
     def wait(self, seconds, janks):
         until = time.monotonic() + seconds

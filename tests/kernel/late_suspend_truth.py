@@ -10,8 +10,10 @@ import sys
 import time
 
 import janks_truth
-from janks_truth import MS, ok
+from janks_truth import MS, boot_ns, ok
+from late_behind_truth import Monotonic, apart_ns
 from late_odd_truth import Playing, Recorder
+from make_traces import clock_snapshot
 
 APART = 30 * 10**9
 # A run is told with the interrupts in it, and with what the hypervisor took.
@@ -89,7 +91,7 @@ def main_of(jank):
     return next((t for t in jank["threads"] if t["role"] == "main"), None)
 
 
-def run(what, frozen):
+def run(what, frozen, monotonic=False):
     app = Playing("com.example.slept")
     freezer = Freezer(app.pid) if frozen else None
     if frozen and not freezer.path:
@@ -100,15 +102,23 @@ def run(what, frozen):
     time.sleep(1)
     frames = app.frames("lock", "render_cpu", "main_cpu")
     app.send("frame", "main_cpu")
-    time.sleep(0.045)
+    # It computes from 30 ms on for 26.
+    time.sleep(0.042)
+    slept_ns = boot_ns()
     suspend(recorder, freezer)
     amid = {"pid": app.pid, "name": app.name, **app.take()}
+    ok(amid["begin"] < slept_ns < amid["end"], f"{what}: a frame is amid it", amid, slept_ns)
     frames.append({**amid, "end": amid["end"] + APART})
     frames += map(later, app.frames("lock", "main_cpu", "render_cpu"))
     time.sleep(2.5)
     behind = list(map(later, app.frames("lock", "main_cpu", "render_cpu")))
     frames += behind
-    recorder.show(frames)
+    if monotonic:
+        # Perfetto has compared the clocks before the suspend, and not yet behind it.
+        rows = Monotonic(lambda ns: apart_ns() + (APART if ns > slept_ns else 0))
+        recorder.show(frames, display=rows, more=clock_snapshot(slept_ns, mono=slept_ns - apart_ns(), boot=slept_ns))
+    else:
+        recorder.show(frames)
     recorder.wait(20, len(frames))
     janks = end(recorder)
     app.end()
@@ -138,6 +148,9 @@ def run(what, frozen):
 
 
 if __name__ == "__main__":
+    # Before the app, which may have a machine's only CPU to itself while it makes a frame.
+    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(6))
     run("frozen", True)
     run("nobody was seen frozen", False)
+    run("rows in CLOCK_MONOTONIC", False, monotonic=True)
     sys.exit(janks_truth.failed)

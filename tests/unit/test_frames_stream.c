@@ -60,7 +60,7 @@ static struct frame_stream *play(struct told *told)
 	struct frame_stream *stream = frame_stream_new();
 
 	memset(told, 0, sizeof(*told));
-	frame_stream_watch_late(stream, on_late, told);
+	frame_stream_watch_late(stream, on_late, NULL, told);
 	for (int i = 0; i < 40; i++)
 		mark(stream, MARK_COUNTER, 1, START + i * V, "VSYNC-app", i % 2);
 	return stream;

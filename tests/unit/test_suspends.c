@@ -54,6 +54,24 @@ Test(suspends, two_of_them)
 	expect(&suspends, 99, 141, 17, 0, 100, 140);
 }
 
+Test(suspends, a_time_of_the_other_clock)
+{
+	struct suspends suspends = {0};
+
+	cr_expect_eq(suspends_apart(&suspends, 95 * S), 0);
+	suspends_look(&suspends, 5 * S, 100 * S);
+	suspends_look(&suspends, 5 * S, 110 * S);
+	suspends_look(&suspends, 65 * S, 180 * S);
+	suspends_look(&suspends, 70 * S, 200 * S);
+	cr_expect_eq(suspends_apart(&suspends, -S), 5 * S);
+	cr_expect_eq(suspends_apart(&suspends, 105 * S), 5 * S);
+	/* it was before or behind the first one: nobody looked */
+	cr_expect_eq(suspends_apart(&suspends, 110 * S), 65 * S);
+	cr_expect_eq(suspends_apart(&suspends, 115 * S), 65 * S);
+	cr_expect_eq(suspends_apart(&suspends, 116 * S), 70 * S);
+	cr_expect_eq(suspends_apart(&suspends, 300 * S), 70 * S);
+}
+
 Test(suspends, a_look_that_was_held_up_is_no_suspend)
 {
 	struct suspends suspends = {0};

@@ -38,6 +38,13 @@ static bool on_timeline(void *ctx, const struct timeline_event *event)
 	return rc != TIMELINE_REJECTED;
 }
 
+static bool on_boot_of(void *ctx, int64_t mono_ns, int64_t *boot_ns)
+{
+	struct frame_stream *s = ctx;
+
+	return s->boot_of && s->boot_of(s->late_ctx, mono_ns, boot_ns);
+}
+
 static void on_mark(void *ctx, const struct trace_mark *mark)
 {
 	struct frame_stream *s = ctx;
@@ -83,6 +90,7 @@ const struct trace_events *frame_stream_events(void)
 {
 	static const struct trace_events events = {
 		.timeline = on_timeline,
+		.boot_of = on_boot_of,
 		.mark = on_mark,
 		.process = on_process,
 		.thread = on_thread,
@@ -267,9 +275,11 @@ void frame_stream_watch(struct frame_stream *s, stream_shown shown, void *ctx)
 	s->shown_ctx = ctx;
 }
 
-void frame_stream_watch_late(struct frame_stream *s, stream_late late, void *ctx)
+void frame_stream_watch_late(struct frame_stream *s, stream_late late, stream_clock boot_of,
+			     void *ctx)
 {
 	s->late = late;
+	s->boot_of = boot_of;
 	s->late_ctx = ctx;
 }
 

@@ -50,7 +50,10 @@ void frame_stream_watch(struct frame_stream *stream, stream_shown shown, void *c
  * order of their starts; in a trace without rows, for each doFrame that took longer than a period.
  */
 typedef void (*stream_late)(void *ctx, const struct layer *layer, const struct timeline_late *late);
-void frame_stream_watch_late(struct frame_stream *stream, stream_late late, void *ctx);
+/* As boot_of of struct trace_events. */
+typedef bool (*stream_clock)(void *ctx, int64_t mono_ns, int64_t *boot_ns);
+void frame_stream_watch_late(struct frame_stream *stream, stream_late late, stream_clock boot_of,
+			     void *ctx);
 
 /* The launches that the markers told; frames are given to them by whoever knows packages. */
 struct launches *frame_stream_launches(struct frame_stream *stream);

@@ -47,6 +47,7 @@ struct frame_stream {
 	stream_shown shown;      /* NULL: nobody watches */
 	void *shown_ctx;
 	stream_late late; /* NULL: nobody watches */
+	stream_clock boot_of;
 	void *late_ctx;
 	int err;
 };

@@ -226,7 +226,9 @@ static int read_timeline(struct perfetto *p, const struct packet *packet, bool m
 							       : CLOCK_ID_BOOTTIME;
 	}
 	event.machine = packet->machine;
-	if (!trace_clocks_convert(p->clocks, event.machine, clock_sequence(clock_id, packet),
+	if ((clock_id != CLOCK_ID_MONOTONIC || event.machine || !p->events->boot_of ||
+	     !p->events->boot_of(p->ctx, (int64_t)packet->timestamp, &event.ts_ns)) &&
+	    !trace_clocks_convert(p->clocks, event.machine, clock_sequence(clock_id, packet),
 				  clock_id, (int64_t)packet->timestamp, &event.ts_ns)) {
 		if (may_wait)
 			return wait_for_clock(p, packet, clock_id);

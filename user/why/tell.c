@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "why/cast.h"
+
 static const char *const reasons[SPELL_REASONS] = {
 	[LOOPER_REASON_OTHER] = "other",
 	[LOOPER_REASON_FUTEX] = "futex",
@@ -165,7 +167,7 @@ int why_record_fill(struct record_jank *record, const struct why_frame *frame,
 		rows[i] = WHY_NONE;
 		if (!thread->spell_count)
 			continue;
-		main_is_known |= thread->role == JANK_ROLE_MAIN;
+		main_is_known |= thread->role == JANK_ROLE_MAIN && why_is_known(thread);
 		rows[i] = record->thread_count;
 		err = fill_thread(&record->threads[record->thread_count++], thread);
 	}

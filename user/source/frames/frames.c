@@ -152,11 +152,17 @@ static void on_late(void *ctx, const struct layer *layer, const struct timeline_
 	s->janks_err = frames_janks_take(s->janks, layer, package, process, late);
 }
 
+/* The trace is of this machine. */
+static bool on_boot_of(void *ctx, int64_t mono_ns, int64_t *boot_ns)
+{
+	return frames_janks_boot_of(((struct frames_source *)ctx)->janks, mono_ns, boot_ns);
+}
+
 static void watch(struct frames_source *s)
 {
 	frames_told_watch(&s->told, s->stream, s->names);
 	if (s->janks)
-		frame_stream_watch_late(s->stream, on_late, s);
+		frame_stream_watch_late(s->stream, on_late, on_boot_of, s);
 }
 
 static void tell_launches(struct frames_source *s, bool final)
@@ -181,7 +187,7 @@ static int on_restart(void *ctx)
 	 * without. */
 	tell_launches(s, true);
 	frame_stream_watch(s->stream, NULL, NULL);
-	frame_stream_watch_late(s->stream, NULL, NULL);
+	frame_stream_watch_late(s->stream, NULL, NULL, NULL);
 	if (s->names) {
 		/* the names that were looked up are in the old stream's table */
 		frames_names_free(s->names);
@@ -208,8 +214,6 @@ static int settle(struct frames_source *s, bool final)
 
 	if (err)
 		return err;
-	if (s->janks)
-		on_lose(s, "janks_not_judged", frames_janks_turn(s->janks));
 	err = s->input->ops->poll(s->input, final);
 	now_ns = clock_now_ns(CLOCK_MONOTONIC);
 	s->settled_ns = now_ns;
@@ -219,6 +223,9 @@ static int settle(struct frames_source *s, bool final)
 	 * is settled */
 	if (!err && !s->input->in_history)
 		err = frame_stream_settle(s->stream, now_ns, s->input->window_ns, final);
+	/* Behind it: the last one of a run has no other behind it. */
+	if (s->janks)
+		frames_janks_turn(s->janks, on_lose, s);
 	return err ?: s->janks_err;
 }
 

@@ -22,7 +22,7 @@ struct frames_janks {
 	struct frames_room rooms[MAX_CAST]; /* of the threads of the frame that is judged */
 	struct why_thread threads[MAX_CAST];
 	size_t count;
-	uint64_t judged, left_out;
+	uint64_t judged, not_judged, not_recorded; /* since the last turn */
 	struct suspends suspends;
 };
 
@@ -61,13 +61,18 @@ void frames_janks_free(struct frames_janks *janks)
 	free(janks);
 }
 
-uint64_t frames_janks_turn(struct frames_janks *janks)
+bool frames_janks_boot_of(struct frames_janks *janks, int64_t mono_ns, int64_t *boot_ns)
 {
-	uint64_t left_out = janks->left_out;
-
 	look_at_clocks(janks);
-	janks->judged = janks->left_out = 0;
-	return left_out;
+	return !__builtin_add_overflow(mono_ns, suspends_apart(&janks->suspends, mono_ns), boot_ns);
+}
+
+void frames_janks_turn(struct frames_janks *janks, janks_lose lose, void *ctx)
+{
+	look_at_clocks(janks);
+	lose(ctx, "janks_not_judged", janks->not_judged);
+	lose(ctx, "janks_not_recorded", janks->not_recorded);
+	janks->judged = janks->not_judged = janks->not_recorded = 0;
 }
 
 static enum jank_role role_of(enum flight_role role)
@@ -201,7 +206,7 @@ int frames_janks_take(struct frames_janks *janks, const struct layer *layer, con
 
 	_Static_assert(TIMELINE_NONE == WHY_NO_TIME, "both say that a time is not known");
 	if (janks->judged >= MOST_FRAMES) {
-		janks->left_out++;
+		janks->not_judged++;
 		return 0;
 	}
 	janks->judged++;
@@ -220,6 +225,8 @@ int frames_janks_take(struct frames_janks *janks, const struct layer *layer, con
 	frame.thread_count = janks->count;
 	why_judge(&frame, &verdict);
 	err = why_record_fill(&jank, &frame, &verdict, why_missing(janks, &window.suspends));
+	/* Only its threads can be missing yet. */
+	janks->not_recorded += jank.missing.count != 0;
 	if (!err && left_over)
 		err = counter_list_add(&jank.lost, "threads_over_limit", left_over);
 	if (!err)

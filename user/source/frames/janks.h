@@ -21,5 +21,9 @@ struct why_ledger;
  * was recorded. */
 bool frames_janks_ledger(struct frames_janks *janks, pid_t pid, int64_t from_ns, int64_t to_ns,
 			 struct why_ledger *ledger);
-/* From now on so many frames may be judged again. Returns how many were not since the last call. */
-uint64_t frames_janks_turn(struct frames_janks *janks);
+/* CLOCK_BOOTTIME of a time of CLOCK_MONOTONIC, as far as suspends were seen. False: there was none.
+ */
+bool frames_janks_boot_of(struct frames_janks *janks, int64_t mono_ns, int64_t *boot_ns);
+typedef void (*janks_lose)(void *ctx, const char *name, uint64_t count);
+/* Tell what was lost since the last call. From now on as many frames as at first may be judged. */
+void frames_janks_turn(struct frames_janks *janks, janks_lose lose, void *ctx);

@@ -31,6 +31,20 @@ void suspends_look(struct suspends *suspends, uint64_t apart_ns, uint64_t boot_n
 	suspends->look_boot_ns = boot_ns;
 }
 
+uint64_t suspends_apart(const struct suspends *suspends, int64_t mono_ns)
+{
+	uint64_t apart_ns = suspends->apart_ns;
+
+	for (size_t n = suspends->count; n--;) {
+		const struct suspend *suspend = &suspends->items[n];
+
+		if (mono_ns > (int64_t)(suspend->last_boot_ns - suspend->before_ns))
+			break;
+		apart_ns = suspend->before_ns;
+	}
+	return apart_ns;
+}
+
 struct suspends_span suspends_between(const struct suspends *suspends, uint64_t from_ns,
 				      uint64_t to_ns)
 {

@@ -23,6 +23,9 @@ struct suspends {
 
 /* What the clocks are apart at boot_ns, CLOCK_BOOTTIME; times never go back. */
 void suspends_look(struct suspends *suspends, uint64_t apart_ns, uint64_t boot_ns);
+/* What the clocks were apart at a time of CLOCK_MONOTONIC; within a second before a suspend it may
+ * be what they were behind it. */
+uint64_t suspends_apart(const struct suspends *suspends, int64_t mono_ns);
 /* What is to be taken off the times of a window of CLOCK_BOOTTIME: before_ns of those up to
  * from_boot_ns, after_ns of those from until_boot_ns on; those between lie on either side of a
  * suspend, or in it. Both are 0 where before_ns and after_ns are the same. */
