@@ -1,7 +1,8 @@
 """Why a frame was late, against an app each late frame of which has a cause that was planned
 (tests/apps/late_app.c). The truth is what the app's threads read from their own clocks.
-usage: late_truth.py [rows|pipelined|markers|namespace]...   FULL=1: 1,000 late frames of rows; LATE_SEED: another lot
+usage: late_truth.py [rows|rates|pipelined|markers|namespace]...   FULL=1: 1,000 late frames of rows; LATE_SEED: another lot
    rows       FrameTimeline's, by a stand-in for perfetto (record --frames perfetto)
+   rates      the same at 24 and 144 Hz
    pipelined  the same, of frames that begin while the one before them is drawn
    markers    atrace's alone, in the kernel's trace buffer (record --frames live)
    namespace  rows again, told by a recorder in a time namespace"""
@@ -210,24 +211,28 @@ def judge(what, late, janks, key):
     return told
 
 
-def rows():
+def rows(what="rows", rates=(60, 90, 120)):
     count = 12 if os.environ.get("FULL") else 2
     folder = folder_of.name
-    plans = [f"{hz}:{n}:{ways}" for hz in (60, 90, 120)
+    plans = [f"{hz}:{n}:{ways}" for hz in rates
              for n, ways in ((count, "all"), (max(1, count * 3 // 4), PAIRS + "," + WITH_DISPLAY))]
     app = App(folder, *plans)
     truth, records, status, talk = record(app, folder, "perfetto")
-    ok(status == 0 and records[-1]["type"] == "footer", "rows: the recorder ends in order", status, talk[-800:])
+    ok(status == 0 and records[-1]["type"] == "footer", f"{what}: the recorder ends in order", status, talk[-800:])
     late = {f["token"]: f for f in truth if f["present_ns"] > f["predicted_ns"]}
-    told = judge("rows", late, [r for r in records if r["type"] == "jank"], "surface_frame_token")
+    told = judge(what, late, [r for r in records if r["type"] == "jank"], "surface_frame_token")
     planned = [f for f in truth if f["ways"]]
-    ok(len(planned) >= (1000 if count > 2 else 100) and all(f["token"] in late for f in planned),
-       f"rows: {len(planned)} late frames were planned, {len(truth) - len(late)} were in time")
+    ok(len(planned) >= (330 if count > 2 else 30) * len(rates) and all(f["token"] in late for f in planned),
+       f"{what}: {len(planned)} late frames were planned, {len(truth) - len(late)} were in time")
     delays = [abs(told[t]["late_ns"] - (f["present_ns"] - f["predicted_ns"])) for t, f in late.items() if t in told]
-    ok(delays and max(delays) < MS // 2, f"rows: delays to 0.5 ms (worst {max(delays, default=0)} ns)")
+    ok(delays and max(delays) < MS // 2, f"{what}: delays to 0.5 ms (worst {max(delays, default=0)} ns)")
     windows = [(t, f) for t, f in late.items() if t in told and told[t]["window_start_ns"] != f["expected_start_ns"]]
-    ok(not windows, "rows: windows begin where the app was to begin, to the nanosecond", *windows[:2])
-    ok("why late: %d frame" % len(late) in talk, "rows: the summary says why", talk[-1500:])
+    ok(not windows, f"{what}: windows begin where the app was to begin, to the nanosecond", *windows[:2])
+    ok("why late: %d frame" % len(late) in talk, f"{what}: the summary says why", talk[-1500:])
+
+
+def rates():
+    rows("rates", (24, 144))
 
 
 def pipelined():
@@ -355,9 +360,9 @@ def markers():
 
 def main():
     global folder_of
-    for part in sys.argv[1:] or ["rows", "pipelined", "markers", "namespace"]:
+    for part in sys.argv[1:] or ["rows", "rates", "pipelined", "markers", "namespace"]:
         folder_of = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        {"rows": rows, "pipelined": pipelined, "markers": markers, "namespace": namespace}[part]()
+        {"rows": rows, "rates": rates, "pipelined": pipelined, "markers": markers, "namespace": namespace}[part]()
 
 
 main()
