@@ -7,6 +7,7 @@
  *   FRAMES of each WAY at HZ, in an order that is drawn by lot, with frames in time among them. A
  *   WAY is a name of late_rig.h, or two of them with a + between; "all" is each that works here.
  *   --marker FILE     write atrace's markers there, and no rows of FrameTimeline
+ *   --rows 1          but with rows
  *   --package NAME    that the rows belong to (com.example.late)
  *   --seed N          of the lot
  *   --calm N          frames in time behind each late one (1 to 3, by lot)
@@ -338,7 +339,7 @@ int main(int argc, char **argv)
 	const char *folder, *marker = NULL, *package = "com.example.late", *binder = NULL;
 	char trace[512], line[64];
 	cpu_set_t cpus;
-	int at = 2;
+	int at = 2, rows = 0;
 
 	if (strlen(argv[0]) >= 8 && !strcmp(argv[0] + strlen(argv[0]) - 8, "perfetto"))
 		return play_trace();
@@ -350,6 +351,8 @@ int main(int argc, char **argv)
 	for (; at + 1 < argc && !strncmp(argv[at], "--", 2); at += 2) {
 		if (!strcmp(argv[at], "--marker"))
 			marker = argv[at + 1];
+		else if (!strcmp(argv[at], "--rows"))
+			rows = atoi(argv[at + 1]);
 		else if (!strcmp(argv[at], "--package"))
 			package = argv[at + 1];
 		else if (!strcmp(argv[at], "--seed"))
@@ -387,7 +390,7 @@ int main(int argc, char **argv)
 	app.hog_main = serve("dex2oat64", app.main_cpu, 10, take_cpu, false);
 	app.hog_render = serve("kcompactd0", app.render_cpu, 10, take_cpu, false);
 	app.peer = serve("system_server", UINT32_MAX, 6, nap_and_answer, true);
-	app.display = display_start(app.render_cpu, package, marker ? NULL : trace, marker,
+	app.display = display_start(app.render_cpu, package, marker && !rows ? NULL : trace, marker,
 				    start_composer());
 	app.has_fault = open_fault();
 	must(!open_timer(), "timer");

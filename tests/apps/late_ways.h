@@ -126,6 +126,14 @@ static void be_late(enum way way, int64_t ns)
 	}
 }
 
+/* What Android's own markers say of such a wait. */
+static const char *slice_of(enum way way)
+{
+	return way == WAY_LOCK_MAIN || way == WAY_LOCK_RENDER ? "Lock contention on a lock of frame"
+	       : way == WAY_FENCE                             ? "waiting for GPU completion"
+							      : NULL;
+}
+
 static void be_late_for(struct frame *f, bool render)
 {
 	for (int i = 0; i < CAUSES; i++) {
@@ -135,7 +143,11 @@ static void be_late_for(struct frame *f, bool render)
 		if (!way || way == WAY_MESSAGE || way == WAY_RENDER_SYNC || way == WAY_HOG_EARLY ||
 		    way >= WAY_GPU || is_of_render(way) != render)
 			continue;
+		if (slice_of(way))
+			mark("B|%d|%s %d", slice_of(way), f->token);
 		be_late(way, f->planned_ns[i]);
+		if (slice_of(way))
+			mark("E|%d", "", 0);
 		if (way == WAY_HOG_MAIN || way == WAY_HOG_RENDER)
 			burn(MS_NS / 20);
 		f->took_ns[i] = boot_ns() - began_ns;

@@ -365,5 +365,6 @@ def main():
         {"rows": rows, "rates": rates, "pipelined": pipelined, "markers": markers, "namespace": namespace}[part]()
 
 
-main()
-sys.exit(failed)
+if __name__ == "__main__":
+    main()
+    sys.exit(failed)
