@@ -37,13 +37,13 @@ guest_tests_of_check() {
 }
 guest_stages_of_check() {
 	case $1 in
-	debian-6.12-arm64) echo doctor,rights,clocks,stacks,tiers,kernel_tests ;;
+	debian-6.12-arm64) echo doctor,rights,clocks,stacks,tiers,disk,kernel_tests ;;
 	esac
 }
 
 # Modules that the tests need where the kernel has them as modules; their closure is packed.
 guest_modules="virtio_pci virtio_mmio virtio_net veth dummy tun binder_linux inet_diag tcp_diag
-	udp_diag raw_diag netlink_diag sch_netem 8021q bonding team team_mode_roundrobin ipip vxlan
+	udp_diag raw_diag netlink_diag loop ext4 dm_mod sch_netem 8021q bonding team team_mode_roundrobin ipip vxlan
 	wireguard"
 
 # cpus is what phone.dtb says: with fewer the kernel takes itself for one of four, the GIC of a machine

@@ -34,6 +34,14 @@ mkdir "$root/payload/traces"
 for trace in pixel7pro_a13_120hz_nowinandroid.perfetto-trace synthetic/frame_timeline_events.pb synthetic/edge_zip.zip; do
 	[ ! -f "$shared/traces/$trace" ] || cp "$shared/traces/$trace" "$root/payload/traces/"
 done
+# Disks that are to fail, with a journal and without one.
+mkdir "$root/payload/disks"
+for journal in has_journal ^has_journal; do
+	truncate -s 24M "$work.img"
+	mke2fs -q -t ext4 -O $journal "$work.img"
+	gzip -9c "$work.img" >"$root/payload/disks/$journal.img.gz"
+done
+rm "$work.img"
 chmod -R a+rX "$root"
 (cd "$root" && find . -mindepth 1 | sort | cpio -o -H newc -R 0:0 --quiet) >"$out.tmp"
 mv "$out.tmp" "$out"

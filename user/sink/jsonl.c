@@ -19,6 +19,9 @@ struct jsonl_sink {
 	/* Records that found no room in the queue and are not told yet. */
 	uint64_t first_dropped, last_dropped, untold;
 	bool told; /* its error */
+	/* The error of the last sync that failed, negative; an event tells of it, if the disk takes
+	 * one again. */
+	int sync_error;
 };
 
 static const char *name_of(const struct jsonl_sink *jsonl)
@@ -84,6 +87,8 @@ static void jsonl_events(struct sink *sink,
 		return;
 	while (writer_notice(jsonl->writer, &notice)) {
 		sink->dropped += store_notice_lost(&notice);
+		if (notice.kind == STORE_SYNC_FAILED)
+			jsonl->sync_error = notice.error;
 		store_event_make(&notice, &event);
 		emit(ctx, &event);
 	}
@@ -120,14 +125,14 @@ static void jsonl_hold(struct sink *sink, bool held)
 static int tell_last(struct jsonl_sink *jsonl, int err)
 {
 	struct store_notice notice;
-	int failed = 0;
+	int failed = err ? jsonl->sync_error : 0;
 
 	while (jsonl->folder && writer_notice(jsonl->writer, &notice)) {
 		jsonl->base.dropped += store_notice_lost(&notice);
 		if (notice.kind == STORE_SYNC_FAILED)
 			failed = notice.error;
 	}
-	jsonl->told |= failed != 0;
+	jsonl->told |= failed && !err;
 	if (failed)
 		talk("error: %s: the last records may not be on the disk: %s\n", name_of(jsonl),
 		     strerror(-failed));

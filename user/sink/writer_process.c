@@ -79,13 +79,32 @@ static int write_all(int fd, const char *data, size_t length)
 	return 0;
 }
 
+/* What the writer writes to: a file, or a folder of segments. */
+struct output {
+	struct output_file file;
+	struct store_writer *store; /* NULL: the file */
+	bool unsynced;
+	uint64_t unsynced_since_ns;
+	int untaken; /* the first error by which the disk did not take what write() took, negative */
+};
+
+/* The kernel tells each descriptor once of what it could not write, in whichever call comes first
+ * (lib/errseq.c). Other errors: a kernel without the call for this file system, which is no loss. */
+static void note_untaken(struct output *output, int error)
+{
+	if (!output->untaken &&
+	    (error == EIO || error == ENOSPC || error == EDQUOT || error == EROFS))
+		output->untaken = -error;
+}
+
 /* The pages of the file are memory of the cgroup that writes it, and the kernel writes them to the
  * disk when they are half a minute old. Here a window of them is begun to be written when it is
  * full, and let go when the next one is full. */
 #define WINDOW_BYTES (256u << 10)
 
-static void give_pages_back(const struct output_file *file, uint64_t before, uint64_t now)
+static void give_pages_back(struct output *output, uint64_t before, uint64_t now)
 {
+	const struct output_file *file = &output->file;
 	uint64_t end = now / WINDOW_BYTES * WINDOW_BYTES, begin = end - WINDOW_BYTES;
 
 	if (!file->regular || before / WINDOW_BYTES == now / WINDOW_BYTES)
@@ -95,20 +114,12 @@ static void give_pages_back(const struct output_file *file, uint64_t before, uin
 	sync_file_range(file->fd, (off_t)begin, (off_t)(end - begin), SYNC_FILE_RANGE_WRITE);
 	if (!begin)
 		return;
-	/* A kernel without the call for this file system keeps its pages: that is no loss. */
-	sync_file_range(file->fd, 0, (off_t)begin,
-			SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
-				SYNC_FILE_RANGE_WAIT_AFTER);
+	if (sync_file_range(file->fd, 0, (off_t)begin,
+			    SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+				    SYNC_FILE_RANGE_WAIT_AFTER))
+		note_untaken(output, errno);
 	posix_fadvise(file->fd, 0, (off_t)begin, POSIX_FADV_DONTNEED);
 }
-
-/* What the writer writes to: a file, or a folder of segments. */
-struct output {
-	struct output_file file;
-	struct store_writer *store; /* NULL: the file */
-	bool unsynced;
-	uint64_t unsynced_since_ns;
-};
 
 /* What a power cut may cost. */
 #define SYNC_NS (60 * NSEC_PER_SEC)
@@ -116,9 +127,8 @@ struct output {
 static void sync_file(struct output *output)
 {
 	output->unsynced = false;
-	/* What fails here fails in write() and close(), too, and is told then. */
 	if (fdatasync(output->file.fd))
-		return;
+		note_untaken(output, errno);
 }
 
 /* One record, in one write() where the output takes it. What a file held before goes only now that
@@ -137,7 +147,7 @@ static int write_record(struct writer_shared *shared, struct output *output, con
 	if (!err) {
 		atomic_store(&shared->bytes, good + length);
 		atomic_fetch_add(&shared->written, 1);
-		give_pages_back(file, good, good + length);
+		give_pages_back(output, good, good + length);
 		if (file->regular && !output->unsynced)
 			output->unsynced_since_ns = clock_now_ns(CLOCK_MONOTONIC);
 		output->unsynced = file->regular;
@@ -292,7 +302,9 @@ static int close_output(struct writer_shared *shared, struct output *output, int
 	if (!err && !atomic_load(&shared->bytes))
 		output_file_remove(&output->file);
 	/* Some file systems tell only now that what they took is not kept. */
-	return close(output->file.fd) && !err ? -errno : err;
+	if (close(output->file.fd) && !output->untaken)
+		output->untaken = -errno;
+	return err ? err : output->untaken;
 }
 
 /* The recorder was killed, or ended without a word: nobody else is left to do it. */

@@ -214,7 +214,7 @@ void store_keep_apply(struct store_writer *writer, const struct store_segment *s
 	if (!err && merged && lseek(fileno(rewriting.out), 0, SEEK_SET))
 		err = -errno;
 	if (!err && merged)
-		bytes = store_pack_file(writer, fileno(rewriting.out));
+		bytes = store_pack_file(writer, fileno(rewriting.out), rewriting.facts.crc);
 	if (!err && bytes < 0)
 		err = (int)bytes;
 	if (rewriting.out)

@@ -16,6 +16,7 @@
 #include "store/scan.h"
 #include "store/write_private.h"
 #include "util/clock.h"
+#include "util/crc32c.h"
 
 #define CHUNK_BYTES (128u << 10)
 
@@ -52,6 +53,7 @@ struct packing {
 	ZSTD_CCtx *stream;
 	char *in, *out;
 	size_t out_bytes;
+	uint32_t crc; /* of what was read */
 };
 
 static int pack_stream(struct store_writer *writer, struct packing *packing, int from, int to)
@@ -64,6 +66,7 @@ static int pack_stream(struct store_writer *writer, struct packing *packing, int
 
 		if (n < 0)
 			return -errno;
+		packing->crc = crc32c(packing->crc, packing->in, (size_t)n);
 		do {
 			ZSTD_outBuffer out = {packing->out, packing->out_bytes, 0};
 
@@ -96,7 +99,7 @@ static void set_parameters(ZSTD_CCtx *stream)
 }
 
 /* The context goes back to the system with each segment: the writer is small in between. */
-static int pack(struct store_writer *writer, int from, int to, uint64_t bytes)
+static int pack(struct store_writer *writer, int from, int to, uint64_t bytes, uint32_t crc)
 {
 	struct packing packing = {.stream = ZSTD_createCCtx(),
 				  .in = malloc(CHUNK_BYTES),
@@ -109,6 +112,9 @@ static int pack(struct store_writer *writer, int from, int to, uint64_t bytes)
 		ZSTD_CCtx_setParameter(packing.stream, ZSTD_c_checksumFlag, 1);
 		ZSTD_CCtx_setPledgedSrcSize(packing.stream, bytes);
 		err = pack_stream(writer, &packing, from, to);
+		/* Where the disk has lost what it took, the plain file shows best what is left. */
+		if (!err && packing.crc != crc)
+			err = -EBADMSG;
 	}
 	ZSTD_freeCCtx(packing.stream);
 	free(packing.in);
@@ -157,7 +163,7 @@ static void give_up(struct store_writer *writer)
 	pthread_mutex_unlock(&writer->lock);
 }
 
-int64_t store_pack_file(struct store_writer *writer, int from)
+int64_t store_pack_file(struct store_writer *writer, int from, uint32_t crc)
 {
 	struct stat status = {0};
 	int to = -1, err = 0;
@@ -171,7 +177,7 @@ int64_t store_pack_file(struct store_writer *writer, int from)
 		    0600);
 	if (to < 0)
 		return -errno;
-	err = pack(writer, from, to, (uint64_t)status.st_size);
+	err = pack(writer, from, to, (uint64_t)status.st_size, crc);
 	if (!err && (fdatasync(to) || fstat(to, &status)))
 		err = -errno;
 	posix_fadvise(from, 0, 0, POSIX_FADV_DONTNEED);
@@ -183,7 +189,7 @@ int64_t store_pack_file(struct store_writer *writer, int from)
 	return err;
 }
 
-static void pack_segment(struct store_writer *writer, uint64_t number)
+static void pack_segment(struct store_writer *writer, uint64_t number, uint32_t crc)
 {
 	char name[SEGMENT_NAME];
 	int from = openat(writer->dir_fd, segment_name(name, number, false),
@@ -192,7 +198,7 @@ static void pack_segment(struct store_writer *writer, uint64_t number)
 
 	if (from < 0)
 		return;
-	bytes = store_pack_file(writer, from);
+	bytes = store_pack_file(writer, from, crc);
 	close(from);
 	if (bytes >= 0)
 		take_place(writer, number, (uint64_t)bytes);
@@ -225,7 +231,7 @@ static void look_after(struct store_writer *writer, const struct store_segment *
 	}
 	pthread_mutex_unlock(&writer->lock);
 	if (segment && !err && work->plain && !writer->options.plain)
-		pack_segment(writer, work->number);
+		pack_segment(writer, work->number, facts.crc);
 }
 
 static bool needs_work(const struct store_writer *writer, const struct store_segment *segment)

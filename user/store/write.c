@@ -402,8 +402,9 @@ int store_writer_tick(struct store_writer *writer)
 	check_keep(writer, now_ns);
 	tell_waiting(writer);
 	check_taken(writer);
-	if (writer->unsynced && now_ns - writer->unsynced_since_ns >= SYNC_NS)
-		segment_sync(writer);
+	/* As in stall(). */
+	if (writer->unsynced && now_ns - writer->unsynced_since_ns >= SYNC_NS && segment_sync(writer))
+		segment_close(writer, false);
 	return 0;
 }
 

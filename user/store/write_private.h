@@ -63,7 +63,9 @@ int segment_begin(struct store_writer *writer, uint64_t first_seq, uint64_t t_bo
 /* Write whole lines, or nothing of them. 0 or -errno. Half a line stays behind what is good where
  * the file cannot be cut now, until the next write or the close of the segment. */
 int segment_write(struct store_writer *writer, const char *data, size_t length);
-void segment_sync(struct store_writer *writer);
+/* Have the disk take what was written. 0, or the error, negative, which is told: what was written
+ * since the last time may be lost, but for the kernel's memory of it. */
+int segment_sync(struct store_writer *writer);
 /* Sync and close, if one is open; taken: it is not in the folder any more. */
 void segment_close(struct store_writer *writer, bool taken);
 
@@ -76,8 +78,8 @@ void store_pack_start(struct store_writer *writer);
 /* Remove what it has begun. */
 void store_pack_clean(struct store_writer *writer);
 /* Compress what the file has from its begin on into PACK_NAME, which is on the disk then. The bytes
- * of the new file, or -errno: then there is none. */
-int64_t store_pack_file(struct store_writer *writer, int from);
+ * of the new file, or -errno: then there is none. -EBADMSG: its CRC-32C is not crc. */
+int64_t store_pack_file(struct store_writer *writer, int from, uint32_t crc);
 /* A closed segment by its number, with the lock; NULL: it was removed. */
 struct store_segment *store_closed(struct store_writer *writer, uint64_t number);
 

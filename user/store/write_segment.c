@@ -56,19 +56,21 @@ int segment_write(struct store_writer *writer, const char *data, size_t length)
 	return 0;
 }
 
-void segment_sync(struct store_writer *writer)
+int segment_sync(struct store_writer *writer)
 {
 	struct store_notice notice = {.kind = STORE_SYNC_FAILED,
 				      .first_segment = writer->facts.number,
 				      .last_segment = writer->facts.number};
 
 	if (!writer->unsynced || writer->fd < 0)
-		return;
+		return 0;
 	writer->unsynced = false;
-	if (!fdatasync(writer->fd) || errno == EINVAL || errno == EROFS)
-		return;
+	/* EROFS: ext4 gave up its journal, and what it took before may be in no place. */
+	if (!fdatasync(writer->fd) || errno == EINVAL)
+		return 0;
 	notice.error = -errno;
 	store_tell(writer, &notice);
+	return notice.error;
 }
 
 static void add_closed(struct store_writer *writer)
@@ -101,8 +103,10 @@ void segment_close(struct store_writer *writer, bool taken)
 	if (writer->fd < 0)
 		return;
 	cut_tail(writer);
-	segment_sync(writer);
-	posix_fadvise(writer->fd, 0, 0, POSIX_FADV_DONTNEED);
+	/* What the disk did not take is in the memory of the kernel alone: the copy that is compressed
+	 * is made from it. */
+	if (!segment_sync(writer))
+		posix_fadvise(writer->fd, 0, 0, POSIX_FADV_DONTNEED);
 	if (close(writer->fd))
 		err = -errno;
 	writer->fd = -1;

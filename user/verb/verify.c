@@ -197,6 +197,17 @@ static int repair(struct checking *checking)
 	return 0;
 }
 
+/* A disk that gives its segments no more tells nothing of what they are. */
+static bool is_unreadable(const struct checking *checking)
+{
+	const struct finding *finding;
+
+	for (size_t i = 0; (finding = verifier_finding(checking->verifier, i)); i++)
+		if (checking->dir_fd >= 0 && finding->kind == FINDING_UNREADABLE)
+			return true;
+	return false;
+}
+
 static enum exit_code judge(struct checking *checking, int err, const struct options *options)
 {
 	const struct verify_counts *counts = verifier_counts(checking->verifier);
@@ -215,7 +226,8 @@ static enum exit_code judge(struct checking *checking, int err, const struct opt
 	if (!checking->pid)
 		verifier_check_last(checking->verifier, checking->list.last_known);
 	verifier_end(checking->verifier, checking->pid != 0, checking->list.last_removed);
-	if (counts->lines == counts->damaged + counts->torn && !counts->runs) {
+	if (counts->lines == counts->damaged + counts->torn && !counts->runs &&
+	    !is_unreadable(checking)) {
 		fprintf(stderr, "jankscope: error: %s: not a recording\n", checking->path);
 		return EXIT_USAGE;
 	}

@@ -467,7 +467,113 @@ late() {
 	cat late.tap
 }
 
-for s in doctor rights clocks phone stacks tiers android frames late blocks kernel_tests; do
+# ---- F4: the disk gives EIO below the page cache, and works again (dm-error). The kernel took what
+# was written and cannot keep it: it says so once, at the next fdatasync.
+disk() {
+	modprobe -a -q loop ext4 dm_mod 2>/dev/null
+	if ! grep -q device-mapper /proc/misc; then
+		skip "a disk that fails" "this kernel has no device mapper (/proc/misc)"
+		return
+	fi
+	mount_disk ^has_journal && disk_without_journal
+	unmount_disk
+	mount_disk has_journal && disk_with_journal
+	unmount_disk
+}
+await() { # SECONDS COMMAND...
+	tries=$((10 * $1))
+	shift
+	until "$@"; do
+		[ $tries -gt 0 ] || return 1
+		tries=$((tries - 1))
+		sleep 0.1
+	done
+}
+mount_disk() { # JOURNAL; and a recording on it whose segments last 3 s
+	rm -f disk.in disk.out
+	gunzip -c "/payload/disks/$1.img.gz" >disk.img
+	mkfifo disk.in
+	/payload/apps/dm_disk disk.img <disk.in >disk.out 2>disk.err &
+	disk=$!
+	exec 7>disk.in
+	await 10 grep -q ready disk.out
+	device=$(sed -n 's/^ready //p' disk.out)
+	mount -t ext4 -o errors=continue "$device" /mnt 2>>disk.err
+	ok $? "a disk that fails: an ext4 with $1 behind the device mapper" "$(cat disk.err disk.out)" || return
+	$js record -p $$ --net off -i 100ms -q --keep 100ms:3s,200ms:1h -o /mnt/rec/ 2>disk.err &
+	recorder=$!
+	await 30 packed 1
+	ok $? "a disk that fails: a segment is closed" "$(ls -l /mnt/rec; cat disk.err)"
+}
+unmount_disk() {
+	umount /mnt
+	exec 7>&-
+	wait $disk
+}
+packed() { [ "$(ls /mnt/rec/*.zst 2>/dev/null | wc -l)" -ge $1 ]; }
+switch_disk() { # TARGET
+	echo $1 >&7
+	await 10 grep -q "^$1" disk.out
+}
+last_segment() { ls /mnt/rec | sed -n 's/^0*\([0-9]*\)\.jsonl.*/\1/p' | sort -n | tail -1; }
+
+# Without a journal nothing ties what is written together: each fdatasync fails for itself.
+disk_without_journal() {
+	switch_disk error
+	sleep 7
+	kill -0 $recorder
+	ok $? "EIO: the recorder lives" "$(cat disk.err)"
+	failed=$(last_segment)
+	switch_disk linear
+	await 30 packed_since $failed
+	ok $? "EIO: it records on where the disk works again" "$(ls -l /mnt/rec)"
+	kill -TERM $recorder
+	wait $recorder
+	ok $? "EIO: the end is in order" "$? $(cat disk.err)"
+	# What the kernel still had in its memory goes.
+	umount /mnt
+	mount -t ext4 "$device" /mnt
+	$js verify /mnt/rec >verify.txt 2>&1
+	rc=$?
+	notes verify.txt
+	# Damage is where the disk gave EIO, and what came behind it begins with what is missing.
+	sed -n 's/^.mnt.rec.0*\([0-9]*\)\.jsonl[^ ]* \([a-z]*\).*/\1 \2/p' verify.txt |
+		awk -v last=$failed '$1 > last + 1 || ($1 == last + 1 && $2 != "missing") {exit 1}'
+	ok $? "EIO: no damage behind the segments of that time (1 to $failed)"
+	$js report /mnt/rec --csv events.csv >report.txt 2>&1
+	report=$?
+	[ $rc = 0 ] || [ "$rc $report" = "3 3" ]
+	ok $? "EIO: who reads it is told" "verify $rc, report $report"
+	grep -q ',event,,sync_failed$' events.csv
+	ok $? "EIO: an event tells of the sync that failed" "$(grep ,event events.csv | tail -20)"
+}
+packed_since() { [ -e "/mnt/rec/$(printf %08d $(($1 + 1))).jsonl.zst" ]; }
+
+# A journal that cannot be written ends all writing: ext4 is read-only from then on.
+disk_with_journal() {
+	switch_disk error
+	sleep 7
+	kill -0 $recorder
+	ok $? "EIO of the journal: the recorder lives" "$(cat disk.err)"
+	switch_disk linear
+	$js verify /mnt/rec >verify.txt 2>&1
+	[ $? = 3 ] && grep -q '1.jsonl.*unreadable.*Input/output error' verify.txt
+	ok $? "EIO of the journal: verify names what cannot be read" "$(cat verify.txt)"
+	kill -TERM $recorder
+	wait $recorder
+	[ $? = 1 ] && grep -q 'the last records may not be on the disk: Input/output error' disk.err &&
+		grep -q 'records could not be written' disk.err
+	ok $? "EIO of the journal: exit code 1, and what may be lost is told" "$(cat disk.err)"
+	umount /mnt
+	mount -t ext4 "$device" /mnt
+	$js verify /mnt/rec >verify.txt 2>&1
+	rc=$?
+	notes verify.txt
+	[ $rc = 3 ] && grep -q '^.mnt.rec: . segments, 1 runs, [1-9]' verify.txt
+	ok $? "EIO of the journal: what was there before is there" "verify $rc"
+}
+
+for s in doctor rights clocks phone stacks tiers android frames late blocks disk kernel_tests; do
 	stage $s && $s
 done
 exit $failed
