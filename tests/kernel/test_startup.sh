@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How long a target took to start (--startup), of a program that knows it (tests/apps/startup_load.c).
 # Prints TAP.
-# Runs beside others (9 s)
+# Runs beside others (24 s)
 set -u
 if [ "$(id -u)" != 0 ]; then echo "ok - startup # SKIP needs root"; exit 0; fi
 [ -x "$BUILD/tests/apps/startup_load" ] || make -s "${BUILD#"$PWD"/}/tests/apps/startup_load" >/dev/null 2>&1

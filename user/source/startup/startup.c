@@ -29,13 +29,16 @@
 #define FRAME_NS (10 * NSEC_PER_SEC)
 /* More than these at a time are counted. */
 #define MAX_STARTS 64
+/* Of so many targets the pids are known, of those that have ended too. */
+#define MAX_PIDS 256
 
 struct start {
 	struct start *next;
 	struct target_process process; /* its package is the one below */
 	char package[256], parent[PROC_COMM_LEN + 1];
 	uint64_t came_ns; /* CLOCK_MONOTONIC */
-	uint64_t idle_ns; /* when it was known to be idle; 0: not yet */
+	uint64_t idle_ns; /* when its first idle was known, or that there is none; 0: not yet */
+	uint64_t gone_boot_ns; /* when it was seen to have ended */
 	/* exact; 0: not known */
 	uint64_t start_boot_ns, first_idle_boot_ns, first_frame_boot_ns;
 	bool has_ledger, gone;
@@ -52,6 +55,8 @@ struct startup_source {
 	size_t count;
 	int timer;
 	uint64_t opened_boot_ns, told, crowded;
+	pid_t pids[MAX_PIDS]; /* of targets, the newest ones */
+	size_t pid_count;
 };
 
 static struct startup_source *startup_source(struct source *source)
@@ -215,14 +220,14 @@ static bool is_done(const struct startup_source *startup, struct start *start, u
 {
 	bool frames = startup->frames && startup->frames->state != SOURCE_ABSENT;
 
-	if (!start->idle_ns && !start->no_idle && (start->gone || final))
+	if (!start->idle_ns && (start->gone || final))
 		start->no_idle = start->gone ? "it ended before" : "the run ended before";
-	if (!start->idle_ns && now_ns >= start->came_ns + GIVE_UP_NS)
+	else if (!start->idle_ns && now_ns >= start->came_ns + GIVE_UP_NS)
 		start->no_idle = "its main thread did not come to rest in a loop within 60 s";
-	if (final || start->no_idle)
-		return true;
-	return start->idle_ns && (!frames || start->first_frame_boot_ns || start->gone ||
-				  now_ns >= start->idle_ns + FRAME_NS);
+	if (!start->idle_ns && start->no_idle)
+		start->idle_ns = now_ns;
+	return final || (start->idle_ns && (!frames || start->first_frame_boot_ns ||
+					    now_ns >= start->idle_ns + FRAME_NS));
 }
 
 static void look(struct startup_source *startup, bool final)
@@ -235,7 +240,9 @@ static void look(struct startup_source *startup, bool final)
 		const struct target_process *process =
 			target_set_find(startup->context->targets, start->process.pid);
 
-		start->gone = !process || process->start_boot_ns != start->process.start_boot_ns;
+		start->gone |= !process || process->start_boot_ns != start->process.start_boot_ns;
+		if (start->gone && !start->gone_boot_ns)
+			start->gone_boot_ns = clock_now_ns(CLOCK_BOOTTIME);
 		if (process && !start->gone && strcmp(start->process.process, process->process))
 			memcpy(start->process.process, process->process,
 			       sizeof(start->process.process));
@@ -301,11 +308,25 @@ static void find_parent(struct start *start)
 	close(dir);
 }
 
+/* One that has ended, whose frame is waited for, gives way. */
+static void make_room(struct startup_source *startup)
+{
+	struct start **place = &startup->starts;
+
+	while (*place && !(*place)->gone)
+		place = &(*place)->next;
+	if (!*place)
+		return;
+	tell(startup, *place);
+	remove_start(startup, place);
+}
+
 static bool startup_take_target(struct source *source, const struct target_process *process)
 {
 	struct startup_source *startup = startup_source(source);
 	struct start *start;
 
+	startup->pids[startup->pid_count++ % MAX_PIDS] = process->pid;
 	/* Its start is told in whole ticks, rounded down. */
 	if (process->start_boot_ns + PROC_TICK_NS <= startup->opened_boot_ns)
 		return false;
@@ -313,6 +334,8 @@ static bool startup_take_target(struct source *source, const struct target_proce
 		if (start->process.pid == process->pid &&
 		    start->process.start_boot_ns == process->start_boot_ns)
 			return false;
+	if (startup->count == MAX_STARTS)
+		make_room(startup);
 	start = startup->count < MAX_STARTS ? calloc(1, sizeof(*start)) : NULL;
 	if (!start) {
 		startup->crowded++;
@@ -330,26 +353,42 @@ static bool startup_take_target(struct source *source, const struct target_proce
 	return false;
 }
 
+static bool is_target(const struct startup_source *startup, pid_t pid)
+{
+	for (size_t i = 0; i < MAX_PIDS && i < startup->pid_count; i++)
+		if (startup->pids[i] == pid)
+			return true;
+	return false;
+}
+
+/* A layer of its own; or of its package, where the layer is of no target's process: a trace may
+ * tell SurfaceFlinger's instead of the app's. */
+static bool is_its_layer(const struct startup_source *startup, const struct start *start,
+			 const struct record_layer *layer)
+{
+	if (layer->pid == start->process.pid)
+		return true;
+	if (!layer->package || is_target(startup, layer->pid))
+		return false;
+	return (start->package[0] && !strcmp(layer->package, start->package)) ||
+	       !strcmp(layer->package, start->process.process);
+}
+
 /* The frames source stands before this one in source/declarations.c. */
 static void take_frames(struct startup_source *startup, const struct record_frames *frames)
 {
 	for (size_t i = 0; i < frames->layer_count && !frames->history; i++) {
 		const struct record_layer *layer = &frames->layers[i];
+		uint64_t shown_ns = layer->first_shown_boot_ns.value;
 
-		for (struct start *start = startup->starts; start; start = start->next) {
-			uint64_t begin_ns = start->process.start_boot_ns;
-			bool mine =
-				layer->pid == start->process.pid ||
-				(layer->package && start->package[0] &&
-				 !strcmp(layer->package, start->package)) ||
-				(layer->package && !strcmp(layer->package, start->process.process));
-
-			if (mine && layer->first_shown_boot_ns.present &&
-			    layer->first_shown_boot_ns.value > begin_ns &&
+		for (struct start *start = startup->starts; start; start = start->next)
+			if (layer->first_shown_boot_ns.present &&
+			    shown_ns > start->process.start_boot_ns &&
+			    (!start->gone || shown_ns <= start->gone_boot_ns) &&
 			    (!start->first_frame_boot_ns ||
-			     layer->first_shown_boot_ns.value < start->first_frame_boot_ns))
-				start->first_frame_boot_ns = layer->first_shown_boot_ns.value;
-		}
+			     shown_ns < start->first_frame_boot_ns) &&
+			    is_its_layer(startup, start, layer))
+				start->first_frame_boot_ns = shown_ns;
 	}
 }
 
