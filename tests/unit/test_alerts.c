@@ -345,6 +345,29 @@ Test(alerts, a_source_that_is_away_changes_nothing)
 	alerts_free(alerts);
 }
 
+/* With --smaps off each process has a row, and none has a PSS; a row of sums that is not there is
+ * 0.
+ */
+Test(alerts, a_list_without_the_value_has_none)
+{
+	struct alerts *alerts = made("memory.pss_bytes > 1M");
+	struct record_memory_process row = {.pid = 7, .rss_bytes = SOME_U64(5)};
+	struct record_interval interval = {
+		.dur_ns = SEC, .memory = {.present = true, .processes = &row, .process_count = 1}};
+	struct record record = {.type = RECORD_INTERVAL, .t_boot_ns = SEC, .interval = &interval};
+
+	cr_assert_eq(alerts_take(alerts, &record), 0);
+	cr_expect(alerts_unseen(alerts, 0));
+	row.pss_bytes = SOME_U64(1);
+	cr_assert_eq(alerts_take(alerts, &record), 0);
+	cr_expect_null(alerts_unseen(alerts, 0));
+	alerts_free(alerts);
+	alerts = made("cpu.processes.cpu_ns > 80%");
+	cpu_at(alerts, 1, NULL, 0, 0);
+	cr_expect_null(alerts_unseen(alerts, 0));
+	alerts_free(alerts);
+}
+
 Test(alerts, a_block_once)
 {
 	struct alerts *alerts = made("block.wall_ns >= 2s cooldown 10s");
