@@ -125,8 +125,8 @@ class Traced(App):
 
 
 def is_whole(jank):
-    """The kernel shows a trace each switch but for some from idle, and counts none of those as lost (6.18): what
-    a thread did behind one is unknown."""
+    """A kernel that hides process 1 (tests/kernel/hides_init.h) shows no switch from it, and counts none as lost:
+    what a thread did behind one is unknown to a trace."""
     return not any(t["ledger"].get("unknown_ns") for t in jank["threads"] if t["role"] in ROLES)
 
 

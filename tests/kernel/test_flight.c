@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "abi/sched.h"
+#include "flight_rig.h"
 #include "hides_init.h"
 #include "jankscope/spell.h"
 #include "kernel/flight_kernel.h"
@@ -29,90 +30,12 @@
 #define SPELLS       32768
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-static void pin(void)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(0, &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
-
-static void __attribute__((noreturn)) work(unsigned nap_us, uint64_t burst_ns)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	pin();
-	for (;;) {
-		uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + burst_ns;
-
-		while (clock_now_ns(CLOCK_MONOTONIC) < until_ns)
-			;
-		usleep(nap_us);
-	}
-}
-
 static void is_ns(uint64_t got_ns, uint64_t wanted_ns, const char *name, const char *what)
 {
 	tap_ok(got_ns == wanted_ns, "%s: %s: %lu ns", name, what, (unsigned long)wanted_ns);
 	if (got_ns != wanted_ns)
 		tap_note("%s: it is %lu, %+ld", name, (unsigned long)got_ns,
 			 (long)(got_ns - wanted_ns));
-}
-
-struct ledger {
-	uint64_t ns[SPELL_STATES], turns_ns, named_ns, end_ns;
-	size_t spells, runs, sleeps, preempted;
-	bool whole;
-};
-
-/* Whole: one behind the other, from begin_ns to end_ns. */
-static struct ledger add_up(const struct spell *spells, size_t count, uint64_t begin_ns)
-{
-	struct ledger ledger = {.whole = true, .spells = count, .end_ns = begin_ns};
-
-	for (size_t i = 0; i < count; i++) {
-		const struct spell *spell = &spells[i];
-		uint64_t ns = (uint64_t)(spell->end_ns - spell->begin_ns);
-
-		ledger.whole &= spell->end_ns > spell->begin_ns &&
-				(uint64_t)spell->begin_ns == ledger.end_ns &&
-				spell->state < SPELL_STATES;
-		if (!ledger.whole) {
-			tap_note("spell %zu: state %u, %ld ns long, %ld ns behind the last", i,
-				 spell->state, (long)ns,
-				 (long)((uint64_t)spell->begin_ns - ledger.end_ns));
-			break;
-		}
-		ledger.end_ns = (uint64_t)spell->end_ns;
-		ledger.ns[spell->state] += ns;
-		ledger.runs += spell->state == SPELL_RUNNING;
-		ledger.sleeps += spell->state == SPELL_SLEEPING;
-		ledger.preempted +=
-			spell->state == SPELL_RUNNABLE && i && spells[i - 1].state == SPELL_RUNNING;
-		if ((spell->state == SPELL_SLEEPING && spell->reason == LOOPER_REASON_SLEEP) ||
-		    (spell->state == SPELL_STOPPED && spell->reason == LOOPER_REASON_STOPPED))
-			ledger.named_ns += ns;
-		if (spell->state == SPELL_RUNNABLE && spell->other.tid)
-			ledger.turns_ns += ns;
-	}
-	return ledger;
-}
-
-/* Stops it, and waits until it has left its CPU: its sums stand from then on. */
-static bool stop(pid_t pid, struct probe_standing *standing)
-{
-	uint64_t cpu_ns = 0;
-
-	kill(pid, SIGSTOP);
-	for (int tries = 0; tries < 500; tries++) {
-		usleep(10000);
-		if (standing_read(pid, pid, standing))
-			return false;
-		if (standing->state == 'T' && standing->cpu_ns == cpu_ns)
-			return true;
-		cpu_ns = standing->cpu_ns;
-	}
-	return false;
 }
 
 static void check(struct flight_kernel *kernel, uint32_t index, const char *name,
