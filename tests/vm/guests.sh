@@ -15,10 +15,10 @@ guests_check="gki-6.1 debian-5.10-arm64 debian-6.12-arm64 device"
 guest_tests() {
 	local more=
 	case $1 in
-	debian-5.10-arm64) more=,test_cpu,test_cpu_standing,test_cpu_split,test_binder,test_flight ;;
+	debian-5.10-arm64) more=,test_cpu,test_cpu_standing,test_cpu_split,test_binder,test_flight,test_flight_hotplug ;;
 	debian-6.1-arm64) more=,test_cpu,test_binder:look ;;
 	debian-6.1-amd64) more=,test_stack_safety,test_cpu_losses,test_net_losses,test_flight ;;
-	gki-6.1) more=,test_binder:look,test_cpu,test_cpu_standing,test_cpu_split,test_cpu_losses,test_cpu_no_kprobe,test_task_registers,test_looper_reasons,test_stack_sandbox,test_flight ;;
+	gki-6.1) more=,test_binder:look,test_cpu,test_cpu_standing,test_cpu_split,test_cpu_losses,test_cpu_no_kprobe,test_task_registers,test_looper_reasons,test_stack_sandbox,test_flight,test_flight_hotplug ;;
 	gki-6.12) more=,test_binder:look,test_cpu_split,test_net,test_stack_torn,test_loops,test_task_registers,test_stack_sandbox,test_helpers ;;
 	debian-6.12-arm64) more=,test_stack_safety,test_net_stacked ;;
 	*) more=,test_stack_safety ;;
@@ -30,8 +30,8 @@ guest_tests() {
 # machine's kernel too, and stages that two other guests go through.
 guest_tests_of_check() {
 	case $1 in
-	debian-5.10-arm64) guest_tests "$1" | sed 's/,test_cpu_split//; s/,test_cpu_standing//' ;;
-	gki-6.1) guest_tests "$1" | sed 's/,test_cpu_split//; s/,test_cpu_losses//; s/,test_cpu_no_kprobe//' ;;
+	debian-5.10-arm64) guest_tests "$1" | sed 's/,test_cpu_split//; s/,test_cpu_standing//; s/,test_flight_hotplug//' ;;
+	gki-6.1) guest_tests "$1" | sed 's/,test_cpu_split//; s/,test_cpu_losses//; s/,test_cpu_no_kprobe//; s/,test_flight_hotplug//' ;;
 	*) guest_tests "$1" ;;
 	esac
 }
