@@ -403,7 +403,8 @@ int store_writer_tick(struct store_writer *writer)
 	tell_waiting(writer);
 	check_taken(writer);
 	/* As in stall(). */
-	if (writer->unsynced && now_ns - writer->unsynced_since_ns >= SYNC_NS && segment_sync(writer))
+	if (writer->unsynced && now_ns - writer->unsynced_since_ns >= SYNC_NS &&
+	    segment_sync(writer))
 		segment_close(writer, false);
 	return 0;
 }

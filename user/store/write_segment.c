@@ -103,8 +103,8 @@ void segment_close(struct store_writer *writer, bool taken)
 	if (writer->fd < 0)
 		return;
 	cut_tail(writer);
-	/* What the disk did not take is in the memory of the kernel alone: the copy that is compressed
-	 * is made from it. */
+	/* What the disk did not take is in the memory of the kernel alone: the copy that is
+	 * compressed is made from it. */
 	if (!segment_sync(writer))
 		posix_fadvise(writer->fd, 0, 0, POSIX_FADV_DONTNEED);
 	if (close(writer->fd))
