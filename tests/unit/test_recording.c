@@ -341,3 +341,17 @@ Test(recording, what_is_no_recording)
 	cr_expect_eq(recording_read("/dev/null", &reader, &counts), -EBADMSG);
 	cr_expect_eq(recording_read("/nonexistent", &reader, &counts), -ENOENT);
 }
+
+/* A sparse file, or a few compressed bytes: it was read to its end, for minutes. */
+Test(recording, a_line_without_an_end, .timeout = 60)
+{
+	struct seen seen;
+
+	line(HEADER);
+	line(FOOTER(1));
+	fflush(file);
+	cr_assert_eq(ftruncate(fileno(file), 1ll << 40), 0);
+	seen = read_back(0);
+	cr_expect_eq(seen.damages, 1);
+	cr_expect_str_eq(seen.first, "unreadable from here on: a line, or the damage, has no end");
+}

@@ -296,14 +296,15 @@ Test(store, verify_joins_what_events_tell_in_any_order)
 	struct verifier *verifier = verifier_new();
 
 	feed_header(verifier, SESSION, 1, 1);
-	feed_dropped(verifier, 1, 14, 19);
-	feed_dropped(verifier, 2, 10, 12);
-	feed_dropped(verifier, 3, 5, 9);
-	feed_dropped(verifier, 4, 6, 7);
+	feed_events(verifier, 1, 4);
 	feed_dropped(verifier, 13, 0, 0);
 	feed_dropped(verifier, 20, 0, 2);
 	feed_dropped(verifier, 30, 20, 28); /* 29 is not told */
-	feed_footer(verifier, 31);
+	feed_dropped(verifier, 31, 14, 19);
+	feed_dropped(verifier, 32, 10, 12);
+	feed_dropped(verifier, 33, 5, 9);
+	feed_dropped(verifier, 34, 6, 7);
+	feed_footer(verifier, 35);
 	verifier_end(verifier, false, 0);
 	expect_finding(verifier, 0, FINDING_MISSING, 5, 12, true);
 	expect_finding(verifier, 1, FINDING_MISSING, 14, 19, true);

@@ -7,6 +7,9 @@
 
 #include "source/recording.h"
 
+/* A file in which a line is longer has no end that anybody waits for. */
+#define MOST_BYTES (16ull * RECORDING_MAX_LINE)
+
 /* What is beyond the longest line is passed over. */
 static int put(struct line_reader *reader, const char *bytes, size_t count)
 {
@@ -48,7 +51,7 @@ int line_reader_next(struct line_reader *reader)
 {
 	const char *begin, *newline = NULL;
 	bool any = false;
-	size_t count;
+	size_t count, passed = 0;
 	int err = 0, more = 1;
 
 	reader->length = 0;
@@ -62,6 +65,10 @@ int line_reader_next(struct line_reader *reader)
 		err = put(reader, begin, count);
 		reader->at += count + (newline != NULL);
 		any = true;
+		/* Compressed or sparse, that much without an end is a few bytes. */
+		passed += count;
+		if (passed > MOST_BYTES)
+			err = -EMSGSIZE;
 	}
 	if (err || more < 0)
 		return err ? err : more;

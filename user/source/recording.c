@@ -13,6 +13,7 @@
 #include "record/json_read.h"
 #include "source/read_ahead.h"
 #include "store/folder.h"
+#include "store/line.h"
 #include "store/verify.h"
 
 /* Blocks that are held back for their end or for stacks that may follow: the newest ones. */
@@ -214,16 +215,20 @@ static int take_record(struct walk *walk, struct parsed_record **parsed)
 
 static int take_line(struct walk *walk, struct read_line *line)
 {
-	bool cut = line->torn || line->too_long;
-	int err = cut ? verifier_line(walk->verifier, line->line, line->length, true)
-		      : verifier_parsed(walk->verifier, line->line, line->length, line->parsed,
-					line->err, line->why);
+	int err;
 
+	if (line->torn)
+		err = verifier_line(walk->verifier, line->line, line->length, true);
+	else
+		err = verifier_parsed(walk->verifier, line->line, line->length, line->parsed,
+				      line->too_long ? -EBADMSG : line->err,
+				      line->too_long ? LINE_TOO_LONG : line->why);
 	walk->counts->lines++;
-	walk->counts->rejected += cut || line->err == -EBADMSG;
-	if (line->err == -EPROTONOSUPPORT)
+	walk->counts->rejected += !line->parsed || line->err;
+	if (err == -EPROTONOSUPPORT)
 		walk->counts->schema = line->parsed->schema;
-	if (err || cut || line->err == -EBADMSG)
+	/* What is damaged the verifier has told. */
+	if (err || !line->parsed || line->err)
 		return err;
 	return take_record(walk, &line->parsed);
 }
@@ -252,7 +257,7 @@ static void name_segment(struct walk *walk, uint64_t number, bool packed)
 /* What is behind a place that cannot be read may be whole. */
 static int pass_unreadable(struct walk *walk, int err)
 {
-	if (err != -EBADMSG && err != -EIO && err != -EACCES && err != -ELOOP)
+	if (err != -EBADMSG && err != -EIO && err != -EACCES && err != -ELOOP && err != -EMSGSIZE)
 		return err;
 	verifier_unreadable(walk->verifier, err);
 	return 0;

@@ -20,6 +20,7 @@ bool line_look(const char *line, size_t length, struct line_look *look);
  * so with few bytes); -ENOMEM, or the error of the stream. */
 ssize_t line_read(FILE *in, char **line, size_t *room);
 #define LINE_MAX_BYTES (64u << 20)
+#define LINE_TOO_LONG  "the line is too long"
 /* The checksum in a line without its newline, and whether it is that of the bytes before it. */
 bool line_is_whole(const char *line, size_t length);
 

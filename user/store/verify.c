@@ -13,7 +13,8 @@
 #include "store/line.h"
 #include "util/crc32c.h"
 
-#define MAX_LINE    (64u << 20)
+/* A few bytes of a compressed file can be lines for hours. */
+#define MAX_DAMAGED 1000000
 #define BLOCK_BYTES (1u << 20)
 
 struct verifier *verifier_new(void)
@@ -195,7 +196,8 @@ static bool number_of(const struct record_event *event, const char *key, uint64_
 	return false;
 }
 
-static void take_event(struct verifier *v, const struct record_event *event)
+/* Nothing tells of what is to come: an event whose range goes on behind it explains nothing. */
+static void take_event(struct verifier *v, const struct record_event *event, uint64_t seq)
 {
 	bool removed = !strcmp(event->event, "segments_removed");
 	uint64_t first, last;
@@ -206,9 +208,10 @@ static void take_event(struct verifier *v, const struct record_event *event)
 	    strcmp(event->event, "segment_taken"))
 		return;
 	if (number_of(event, "first_seq", &first) && number_of(event, "last_seq", &last) &&
-	    !removed)
+	    !removed && last < seq)
 		explain(v, EXPLAINED_RECORDS, first, last);
-	if (number_of(event, "first_segment", &first) && number_of(event, "last_segment", &last))
+	if (number_of(event, "first_segment", &first) && number_of(event, "last_segment", &last) &&
+	    last < v->segment)
 		explain(v, EXPLAINED_SEGMENTS, first, last);
 }
 
@@ -231,6 +234,15 @@ static void add_damaged(struct verifier *v, const char *why)
 	v->damaged++;
 }
 
+static bool is_known(const char *type)
+{
+	size_t i = 0;
+
+	while (i < RECORD_TYPES && strcmp(type, record_type_names[i]))
+		i++;
+	return i < RECORD_TYPES;
+}
+
 static void take_body(struct verifier *v, const struct line *line)
 {
 	const struct line_look *look = &line->look;
@@ -247,6 +259,7 @@ static void take_body(struct verifier *v, const struct line *line)
 		v->next_seq = look->seq;
 	}
 	v->counts.intervals += interval;
+	v->counts.unknown += !is_known(look->type);
 	v->footer |= !strcmp(look->type, "footer");
 	take_seq(v, look->seq);
 	verifier_check_time(v, look);
@@ -255,9 +268,12 @@ static void take_body(struct verifier *v, const struct line *line)
 	if (!line->parsed || !line->parsed->known)
 		return;
 	if (line->parsed->record.type == RECORD_EVENT)
-		take_event(v, line->parsed->record.event);
+		take_event(v, line->parsed->record.event, look->seq);
 	else if (line->parsed->record.type == RECORD_INTERVAL)
-		verifier_check_sums(v, line->parsed->record.interval);
+		verifier_check_interval(v, &line->parsed->record);
+	else if (line->parsed->record.type == RECORD_BLOCK)
+		verifier_check_length(v, &line->parsed->record,
+				      line->parsed->record.block->wall_ns);
 }
 
 /* A line whose checksum is right. err and why: of record_parse(), where it was parsed. */
@@ -267,10 +283,20 @@ static int take_whole(struct verifier *v, struct line *line, int err, const char
 
 	if (parsed && parsed->schema > v->counts.schema)
 		v->counts.schema = parsed->schema;
-	if (err == -EBADMSG)
+	/* A newer jankscope begins a segment of its own. */
+	if (err == -EPROTONOSUPPORT && v->line > 1) {
+		err = -EBADMSG;
+		why = "a header of another schema";
+	} else if (!err && parsed && !parsed->has_seq) {
+		err = -EBADMSG;
+		why = "no seq";
+	}
+	if (err == -EBADMSG) {
 		add_damaged(v, why);
+		return v->damaged > MAX_DAMAGED ? -EMSGSIZE : 0;
+	}
 	if (err)
-		return err == -EBADMSG ? 0 : err;
+		return err;
 	if (parsed) {
 		line->look = (struct line_look){.seq = parsed->record.seq,
 						.t_boot_ns = parsed->record.t_boot_ns};
@@ -291,10 +317,10 @@ static int take_line(struct verifier *v, const char *text, size_t length)
 	char why[160];
 	int err = 0;
 
-	if (!line_is_whole(text, length)) {
-		add_damaged(v, "the checksum is wrong");
-		return 0;
-	}
+	if (length > LINE_MAX_BYTES || !line_is_whole(text, length))
+		return take_whole(v, &line, -EBADMSG,
+				  length > LINE_MAX_BYTES ? LINE_TOO_LONG
+							  : "the checksum is wrong");
 	if (v->shapes || !line_look(text, length, &line.look) ||
 	    !strcmp(line.look.type, "header") || !strcmp(line.look.type, "event"))
 		err = record_parse_shaped(v->shapes, text, length, &parsed, why, sizeof(why));
@@ -387,9 +413,9 @@ int verifier_stream(struct verifier *v, void *stream, uint64_t *bytes, uint32_t 
 		memmove(text, text + rest, held);
 		if (room - held >= BLOCK_BYTES || err)
 			continue;
-		more = room < 2 * (size_t)MAX_LINE ? realloc(text, 2 * room) : NULL;
+		more = room < 2 * (size_t)LINE_MAX_BYTES ? realloc(text, 2 * room) : NULL;
 		if (!more) {
-			err = room < 2 * (size_t)MAX_LINE ? -ENOMEM : -EMSGSIZE;
+			err = room < 2 * (size_t)LINE_MAX_BYTES ? -ENOMEM : -EMSGSIZE;
 			continue;
 		}
 		text = more;

@@ -19,7 +19,7 @@ enum finding_kind {
 				    * what nothing can reach, behind it */
 	FINDING_MISNUMBERED = 10,  /* the header of the segment `first` */
 	FINDING_NO_SEGMENTS = 11,  /* first..last: segments that are not there */
-	FINDING_CONTRADICTORY = 12 /* busy_ns is `first`, what it is made of is `last` */
+	FINDING_CONTRADICTORY = 12 /* `key` is first, and `other` is last */
 };
 
 struct finding {
@@ -27,9 +27,10 @@ struct finding {
 	uint64_t segment, line, offset; /* segment 0: a file that is none; line: from 1 */
 	uint64_t run;                   /* the how manyth run of the recording it is in */
 	uint64_t first, last;           /* seq, or as the kind says */
-	uint64_t before; /* of a gap before a segment: the segment that was read last */
-	uint64_t bytes;  /* of a torn line */
-	char *why;       /* of a damaged line; NULL: not known */
+	uint64_t before;         /* of a gap before a segment: the segment that was read last */
+	uint64_t bytes;          /* of a torn line */
+	char *why;               /* of a damaged line; NULL: not known */
+	const char *key, *other; /* of what contradicts itself */
 	int error;
 	bool at_segment; /* a gap before the first line of a segment */
 	bool explained;  /* an event tells of it */
@@ -40,9 +41,10 @@ struct finding {
 struct verify_counts {
 	uint64_t segments, lines, bytes, intervals, runs;
 	uint64_t torn, damaged, missing, doubled; /* lines; records */
-	uint64_t unexplained;                     /* findings */
-	uint64_t not_kept;                        /* findings beyond VERIFY_MAX_FINDINGS */
-	int64_t schema;                           /* the newest of all headers */
+	uint64_t unknown;     /* lines of types that this version does not know */
+	uint64_t unexplained; /* findings */
+	uint64_t not_kept;    /* findings beyond VERIFY_MAX_FINDINGS */
+	int64_t schema;       /* the newest of all headers */
 };
 
 struct verifier;

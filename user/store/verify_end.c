@@ -149,8 +149,9 @@ const char *finding_text(const struct finding *finding, char *text, size_t size)
 		break;
 	case FINDING_UNREADABLE:
 		snprintf(text, size, "unreadable from here on: %s",
-			 finding->error == -EBADMSG ? "the compressed data is damaged"
-						    : strerror(-finding->error));
+			 finding->error == -EMSGSIZE  ? "a line, or the damage, has no end"
+			 : finding->error == -EBADMSG ? "the compressed data is damaged"
+						      : strerror(-finding->error));
 		break;
 	case FINDING_UNTIMELY:
 		snprintf(text, size, "untimely: t_boot_ns %s %" PRIu64 " to %" PRIu64,
@@ -166,10 +167,8 @@ const char *finding_text(const struct finding *finding, char *text, size_t size)
 			 finding->last);
 		break;
 	case FINDING_CONTRADICTORY:
-		snprintf(text, size,
-			 "contradictory: cpu.busy_ns is %" PRIu64
-			 ", its tasks with other and overflow are %" PRIu64,
-			 finding->first, finding->last);
+		snprintf(text, size, "contradictory: %s is %" PRIu64 ", and %s is %" PRIu64,
+			 finding->key, finding->first, finding->other, finding->last);
 		break;
 	}
 	return text;

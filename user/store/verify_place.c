@@ -78,18 +78,35 @@ void verifier_check_last(struct verifier *v, uint64_t last_known)
 	finding->last = last_known;
 }
 
-void verifier_check_sums(struct verifier *v, const struct record_interval *interval)
+static void add_contradictory(struct verifier *v, const char *key, uint64_t value,
+			      const char *other, uint64_t other_value)
 {
-	const struct record_cpu *cpu = &interval->cpu;
+	struct finding *finding = verifier_add_finding(v, FINDING_CONTRADICTORY);
+
+	finding->key = key;
+	finding->other = other;
+	finding->first = value;
+	finding->last = other_value;
+}
+
+void verifier_check_length(struct verifier *v, const struct record *record, uint64_t length_ns)
+{
+	if (length_ns > record->t_boot_ns)
+		add_contradictory(v, record->type == RECORD_BLOCK ? "wall_ns" : "dur_ns", length_ns,
+				  "t_boot_ns", record->t_boot_ns);
+}
+
+void verifier_check_interval(struct verifier *v, const struct record *record)
+{
+	const struct record_cpu *cpu = &record->interval->cpu;
 	uint64_t sum = cpu->other_ns;
 	bool fits = !__builtin_add_overflow(sum, cpu->overflow_ns, &sum);
-	struct finding *finding;
 
+	verifier_check_length(v, record, record->interval->dur_ns);
 	for (size_t i = 0; i < cpu->task_count && fits; i++)
 		fits = !__builtin_add_overflow(sum, cpu->tasks[i].cpu_ns, &sum);
-	if (!cpu->present || (fits && sum == cpu->busy_ns))
-		return;
-	finding = verifier_add_finding(v, FINDING_CONTRADICTORY);
-	finding->first = cpu->busy_ns;
-	finding->last = fits ? sum : UINT64_MAX;
+	if (cpu->present && (!fits || sum != cpu->busy_ns))
+		add_contradictory(v, "cpu.busy_ns", cpu->busy_ns,
+				  "the sum of its tasks, other_ns and overflow_ns",
+				  fits ? sum : UINT64_MAX);
 }

@@ -65,8 +65,11 @@ void verifier_check_time(struct verifier *v, const struct line_look *look);
 /* A finding where the header is that of another segment, and one where segments before its run are
  * not there. To be called while v->session is that of the run before. */
 void verifier_check_number(struct verifier *v, const struct record_header *header);
-/* A finding where the CPU time of an interval is not that of its rows. */
-void verifier_check_sums(struct verifier *v, const struct record_interval *interval);
+/* A finding where the CPU time of an interval is not that of its rows, or its length is longer than
+ * the clock has run. */
+void verifier_check_interval(struct verifier *v, const struct record *record);
+/* A finding where what a record tells of is longer than the clock has run. */
+void verifier_check_length(struct verifier *v, const struct record *record, uint64_t length_ns);
 
 /* What no merged interval of the segment told of becomes findings. */
 void verifier_end_pending(struct verifier *v);

@@ -71,6 +71,15 @@ static json_t *parse(const char *text, size_t length)
 	return NULL;
 }
 
+static void add_damages(json_t *state, uint64_t damages)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%" PRIu64 " damages: verify names them", damages);
+	json_object_set_new(state, "damages", json_integer((json_int_t)damages));
+	json_array_append_new(json_object_get(state, "warnings"), json_string(text));
+}
+
 static json_t *read_files(const char *path, const char *state_word, pid_t pid, int *err)
 {
 	struct fold *fold = calloc(1, sizeof(*fold));
@@ -94,6 +103,9 @@ static json_t *read_files(const char *path, const char *state_word, pid_t pid, i
 		if (!state)
 			*err = -ENOMEM;
 	}
+	/* That a recorder died is told as its state. */
+	if (state && !state_word && counts.damages > !fold->status.footer)
+		add_damages(state, counts.damages - !fold->status.footer);
 	free(text.text);
 	free(fold);
 	return state;
@@ -181,10 +193,13 @@ json_t *folder_state_get(const char *path, enum exit_code *code)
 				    json_integer((json_int_t)folder_bytes(dir_fd)));
 		add_keeper(state, dir_fd);
 	} else {
-		*code = err == -EBADMSG || err == -ENOENT ? EXIT_NO_TARGET : EXIT_INTERNAL;
+		*code = err == -EBADMSG || err == -ENOENT ? EXIT_NO_TARGET
+			: err == -EPROTONOSUPPORT         ? EXIT_UNSUPPORTED
+							  : EXIT_INTERNAL;
 		fprintf(stderr, "jankscope: error: %s: %s\n", name,
-			*code == EXIT_NO_TARGET ? "there is no recording in this folder"
-						: strerror(-err));
+			*code == EXIT_NO_TARGET     ? "there is no recording in this folder"
+			: *code == EXIT_UNSUPPORTED ? "a schema that only a newer jankscope reads"
+						    : strerror(-err));
 	}
 	close(dir_fd);
 	return state;

@@ -37,7 +37,7 @@ enum exit_code verb_status(const struct options *options)
 		return code;
 	word = folder_state_text(state, "state");
 	/* A recording without its end is incomplete data. */
-	if (!strcmp(word, "died") || !strcmp(word, "hangs"))
+	if (!strcmp(word, "died") || !strcmp(word, "hangs") || json_object_get(state, "damages"))
 		code = EXIT_INCOMPLETE;
 	if (options->pid) {
 		code = print_pid(state, options->arguments[0]);

@@ -154,6 +154,9 @@ static void print_summary(const struct checking *checking)
 		printf("%" PRIu64 " segments, ", counts->segments);
 	printf("%" PRIu64 " runs, %" PRIu64 " lines, %" PRIu64 " intervals%s\n", counts->runs,
 	       counts->lines, counts->intervals, state);
+	if (counts->unknown)
+		printf("%" PRIu64 " lines of types that this version does not know\n",
+		       counts->unknown);
 	printf("torn %" PRIu64 ", damaged %" PRIu64 ", missing %" PRIu64
 	       " records, doubled %" PRIu64 "; not explained: %" PRIu64 "\n",
 	       counts->torn, counts->damaged, counts->missing, counts->doubled,
