@@ -428,3 +428,39 @@ Test(verify, what_is_compressed_has_an_end, .timeout = 60)
 	expect_begin("00000001.jsonl:6 damaged: the line is too long\n"
 		     "00000001.jsonl:7 damaged: the checksum is wrong\n");
 }
+
+/* Each segment begins with the header of its run, and nobody looks at it again. */
+Test(verify, a_header_that_is_not_that_of_its_run)
+{
+	struct record_header header = {
+		.kernel = "Linuy", .arch = "arm64", .segment = {2, 4}, .session = A};
+	char path[128];
+	FILE *file;
+
+	make_run(A, 1, 3);
+	snprintf(path, sizeof(path), "%s/00000002.jsonl", folder);
+	file = fopen(path, "w");
+	put(file, &(struct record){RECORD_HEADER, 0, BOOT, .header = &header});
+	for (uint64_t seq = 4; seq < 7; seq++)
+		put_interval(file, seq, BOOT + seq * SEC);
+	fclose(file);
+	expect("00000002.jsonl:1 misplaced: a header that is not that of its run\n");
+}
+
+/* Behind a power cut a name may have no content: then the next run tells of it. */
+Test(verify, a_segment_without_a_line)
+{
+	const struct record_event event = {
+		.event = "recording_resumed", .keys = {{"segment", NULL, 3}}, .key_count = 1};
+	char path[128];
+	FILE *file;
+
+	make_run(A, 1, 2);
+	snprintf(path, sizeof(path), "%s/00000003.jsonl", folder);
+	fclose(fopen(path, "w"));
+	expect("00000003.jsonl:0 no header first: the begin is missing\n");
+	file = begin_file(4, B, 4, 1);
+	put(file, &(struct record){RECORD_EVENT, 1, BOOT, .event = &event});
+	end_file(file, 2, BOOT);
+	expect("");
+}

@@ -91,7 +91,7 @@ static void explain(struct verifier *v, enum explained what, uint64_t first, uin
 
 void verifier_begin(struct verifier *v, uint64_t segment)
 {
-	verifier_end_pending(v);
+	verifier_end_segment(v);
 	v->last_segment = v->segment;
 	v->segment = segment;
 	v->line = v->offset = 0;
@@ -157,15 +157,27 @@ static void begin_segment(struct verifier *v, uint64_t first_seq)
 	v->damaged = 0;
 }
 
-static void take_header(struct verifier *v, const struct record *record)
+/* What a line says, whether it was looked at or parsed. */
+struct line {
+	const char *text;
+	size_t length;
+	struct line_look look;              /* type "": one that this version does not know */
+	const struct parsed_record *parsed; /* NULL: it was looked at */
+};
+
+static void take_header(struct verifier *v, const struct line *line)
 {
+	const struct record *record = &line->parsed->record;
 	const struct record_header *header = record->header;
+	uint32_t crc = verifier_header_crc(line->text, line->length);
 	bool same = v->run && !strcmp(header->session, v->session);
 
 	verifier_end_pending(v);
 	verifier_check_number(v, header);
 	v->merged = header->segment.resolution_ns > 0;
 	if (same && header->segment.number && v->line == 1) {
+		if (crc != v->header_crc)
+			verifier_add_finding(v, FINDING_MISPLACED)->first = 2;
 		begin_segment(v, header->segment.first_seq);
 		return;
 	}
@@ -173,6 +185,7 @@ static void take_header(struct verifier *v, const struct record *record)
 		verifier_add_finding(v, FINDING_MISPLACED)->first = 1;
 	verifier_end_run(v);
 	memcpy(v->session, header->session, sizeof(v->session));
+	v->header_crc = crc;
 	v->run++;
 	v->counts.runs++;
 	v->footer = false;
@@ -214,14 +227,6 @@ static void take_event(struct verifier *v, const struct record_event *event, uin
 	    last < v->segment)
 		explain(v, EXPLAINED_SEGMENTS, first, last);
 }
-
-/* What a line says, whether it was looked at or parsed. */
-struct line {
-	const char *text;
-	size_t length;
-	struct line_look look;              /* type "": one that this version does not know */
-	const struct parsed_record *parsed; /* NULL: it was looked at */
-};
 
 static void add_damaged(struct verifier *v, const char *why)
 {
@@ -304,7 +309,7 @@ static int take_whole(struct verifier *v, struct line *line, int err, const char
 			strcpy(line->look.type, record_type_names[parsed->record.type]);
 	}
 	if (parsed && parsed->known && parsed->record.type == RECORD_HEADER)
-		take_header(v, &parsed->record);
+		take_header(v, line);
 	else
 		take_body(v, line);
 	return 0;

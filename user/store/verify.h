@@ -7,18 +7,19 @@
 #include <stdint.h>
 
 enum finding_kind {
-	FINDING_TORN = 1,          /* the file ends inside of a line */
-	FINDING_DAMAGED = 2,       /* a line with a wrong checksum, or that is no record */
-	FINDING_MISSING = 3,       /* first..last: seq of records that are not there */
-	FINDING_DOUBLED = 4,       /* first: a seq that was there before */
-	FINDING_NO_HEADER = 5,     /* a file begins without one */
-	FINDING_NO_FOOTER = 6,     /* a run ends without one */
-	FINDING_MISPLACED = 7,     /* a second header, a record after the footer */
-	FINDING_UNREADABLE = 8,    /* error: a segment cannot be read to its end */
-	FINDING_UNTIMELY = 9,      /* a record that ends at `first`, which is before `last` or, of
-				    * what nothing can reach, behind it */
-	FINDING_MISNUMBERED = 10,  /* the header of the segment `first` */
-	FINDING_NO_SEGMENTS = 11,  /* first..last: segments that are not there */
+	FINDING_TORN = 1,         /* the file ends inside of a line */
+	FINDING_DAMAGED = 2,      /* a line with a wrong checksum, or that is no record */
+	FINDING_MISSING = 3,      /* first..last: seq of records that are not there */
+	FINDING_DOUBLED = 4,      /* first: a seq that was there before */
+	FINDING_NO_HEADER = 5,    /* a file begins without one */
+	FINDING_NO_FOOTER = 6,    /* a run ends without one */
+	FINDING_MISPLACED = 7,    /* first is 1: a second header; 2: one that is not its run's; 0: a
+				   * record after the footer */
+	FINDING_UNREADABLE = 8,   /* error: a segment cannot be read to its end */
+	FINDING_UNTIMELY = 9,     /* a record that ends at `first`, which is before `last` or, of
+				   * what nothing can reach, behind it */
+	FINDING_MISNUMBERED = 10, /* the header of the segment `first` */
+	FINDING_NO_SEGMENTS = 11, /* first..last: segments that are not there */
 	FINDING_CONTRADICTORY = 12 /* `key` is first, and `other` is last */
 };
 

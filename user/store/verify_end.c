@@ -68,7 +68,8 @@ static bool is_explained(const struct verifier *v, const struct finding *finding
 {
 	uint64_t first = finding->before + 1, last = finding->segment - 1;
 
-	if (finding->kind == FINDING_TORN || finding->kind == FINDING_NO_FOOTER)
+	if (finding->kind == FINDING_TORN || finding->kind == FINDING_NO_FOOTER ||
+	    (finding->kind == FINDING_NO_HEADER && !finding->line))
 		return finding->explained ||
 		       is_covered(v, EXPLAINED_ENDS, 0, finding->segment, finding->segment);
 	if (finding->kind != FINDING_MISSING && finding->kind != FINDING_NO_SEGMENTS)
@@ -89,9 +90,12 @@ void verifier_end(struct verifier *v, bool live, uint64_t last_removed)
 {
 	struct finding *findings;
 
-	verifier_end_pending(v);
-	if (!live)
+	if (live) {
+		verifier_end_pending(v);
+	} else {
+		verifier_end_segment(v);
 		verifier_end_run(v);
+	}
 	merge_explanations(&v->explanations);
 	findings = (struct finding *)(void *)v->findings.items;
 	for (size_t i = 0; i < v->findings.count; i++) {
@@ -144,8 +148,9 @@ const char *finding_text(const struct finding *finding, char *text, size_t size)
 		break;
 	case FINDING_MISPLACED:
 		snprintf(text, size, "misplaced: %s",
-			 finding->first ? "a second header: these are several recordings"
-					: "a record after the footer");
+			 finding->first == 2 ? "a header that is not that of its run"
+			 : finding->first    ? "a second header: these are several recordings"
+					     : "a record after the footer");
 		break;
 	case FINDING_UNREADABLE:
 		snprintf(text, size, "unreadable from here on: %s",

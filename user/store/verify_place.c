@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "util/clock.h"
+#include "util/crc32c.h"
 
 /* No machine is up for a hundred years. */
 #define MAX_BOOT_NS (100ull * 365 * 86400 * NSEC_PER_SEC)
@@ -16,6 +17,23 @@ static void add_untimely(struct verifier *v, uint64_t t_boot_ns, uint64_t bound_
 
 	finding->first = t_boot_ns;
 	finding->last = bound_ns;
+}
+
+void verifier_end_segment(struct verifier *v)
+{
+	verifier_end_pending(v);
+	if (v->segment && !v->line)
+		verifier_add_finding(v, FINDING_NO_HEADER);
+}
+
+uint32_t verifier_header_crc(const char *line, size_t length)
+{
+	static const char key[] = ",\"segment\":{";
+	const char *end = line + length, *at = end;
+
+	for (const char *p = line; (p = memmem(p, (size_t)(end - p), key, sizeof(key) - 1)); p++)
+		at = p;
+	return crc32c(0, line, (size_t)(at - line));
 }
 
 void verifier_begin_time(struct verifier *v, uint64_t t_boot_ns)

@@ -40,6 +40,7 @@ struct verifier {
 	uint64_t begin_ns;      /* of the run, CLOCK_BOOTTIME */
 	uint64_t end_ns;        /* of the last interval */
 	char session[37];
+	uint32_t header_crc; /* of what is the same in each header of the run */
 	bool footer;
 	bool out_of_memory;
 	uint64_t steps;        /* that were made through the pending gaps */
@@ -58,6 +59,8 @@ void verifier_add_pending(struct verifier *v, uint64_t first, uint64_t last);
 /* What the merged interval in this line names is not missing. */
 void verifier_take_merged(struct verifier *v, const char *line, size_t length, uint64_t seq);
 
+/* CRC-32C of a header up to what it says of its segment. */
+uint32_t verifier_header_crc(const char *line, size_t length);
 /* A run begins at this time. */
 void verifier_begin_time(struct verifier *v, uint64_t t_boot_ns);
 /* A finding where the record lies outside of its run, or ends before the interval before it. */
@@ -73,6 +76,9 @@ void verifier_check_length(struct verifier *v, const struct record *record, uint
 
 /* What no merged interval of the segment told of becomes findings. */
 void verifier_end_pending(struct verifier *v);
+
+/* A segment ends; a finding where it has no line. */
+void verifier_end_segment(struct verifier *v);
 
 /* The run ends here; a finding where it has no footer. */
 void verifier_end_run(struct verifier *v);
