@@ -178,6 +178,104 @@ Test(scenes, blocks)
 	cr_assert_eq(find(&scene(footer, "mixed")->sums, "blocks.count"), 1);
 }
 
+static void with_source(const char *name, const char *state)
+{
+	struct header_source source = {.name = name, .state = state};
+	struct record_header header = {.sources = &source, .source_count = 1};
+	struct record record = {.type = RECORD_HEADER, .header = &header};
+
+	cr_assert_eq(summary_add(summary, &record), 0);
+}
+
+/* Where blocks were watched, a scene without one has 0; where they were not, no number is told. */
+Test(scenes, no_block)
+{
+	const struct record_footer *footer;
+
+	with_source("blocks", "ok");
+	second(1, 1);
+	mark("a", "begin", SEC, true);
+	second(2, 1);
+	footer = summary_footer(summary);
+	cr_expect_eq(find(&scene(footer, "a")->sums, "blocks.count"), 0);
+	cr_expect_eq(find(footer, "blocks.count"), 0);
+}
+
+Test(scenes, blocks_that_nobody_watched)
+{
+	const struct record_footer *footer;
+
+	with_source("cpu", "ok");
+	with_source("blocks", "absent");
+	second(1, 1);
+	mark("a", "begin", SEC, true);
+	second(2, 1);
+	footer = summary_footer(summary);
+	cr_expect(isnan(find(&scene(footer, "a")->sums, "blocks.count")));
+	cr_expect(isnan(find(footer, "blocks.count")));
+}
+
+/* A read-out 0.1 s before the end of its interval, of the second before it. */
+static void read_out(unsigned at, const char *status, int64_t charge_uah, uint64_t energy_uj,
+		     bool capped)
+{
+	struct record_rail rail = {
+		.device = "iio", .rail = "CPU.big", .energy_uj = {true, energy_uj}};
+	struct record_policy policy = {.policy = 4, .cpus = "4", .capped = capped};
+	struct record_interval interval = {
+		.dur_ns = SEC,
+		.power = {.present = true,
+			  .battery = {.status = status, .charge_uah = {true, charge_uah}},
+			  .external = strcmp(status, "Discharging") != 0,
+			  .read_boot_ns = at * SEC - SEC / 10,
+			  .span_ns = at > 1 ? SEC : 0,
+			  .rails = &rail,
+			  .rail_count = at > 1,
+			  .policies = &policy,
+			  .policy_count = 1}};
+	struct record record = {
+		.type = RECORD_INTERVAL, .t_boot_ns = at * SEC, .interval = &interval};
+
+	/* A charger whose driver fails. */
+	if (!strcmp(status, "Unsure")) {
+		interval.power.battery.status = "Discharging";
+		interval.power.external = false;
+		missing_list_set(&interval.missing, "power.discharge_mean_ua", "not known");
+	}
+	cr_assert_eq(summary_add(summary, &record), 0);
+	missing_list_free(&interval.missing);
+}
+
+Test(scenes, what_they_took_out_of_the_battery)
+{
+	const struct footer_scene *a, *mixed;
+	const struct record_footer *footer;
+
+	read_out(1, "Discharging", 5000, 0, false);
+	mark("a", "begin", SEC, true);
+	read_out(2, "Discharging", 4990, 1, true); /* of 0.9 s to 1.9 s: begins before the scene */
+	read_out(3, "Discharging", 4890, 10, false);
+	read_out(4, "Discharging", 4690, 100, true);
+	read_out(5, "Charging", 4700, 1000, false); /* to it, and from it, nothing is known */
+	read_out(6, "Discharging", 4600, 10000, false);
+	read_out(7, "Discharging", 4595, 100000, false);
+	read_out(8, "Unsure", 4500, 0, false);
+	read_out(9, "Discharging", 4400, 0, false);
+	mark("a", "end", 9 * SEC, true);
+	footer = summary_footer(summary);
+	a = scene(footer, "a");
+	mixed = scene(footer, "mixed");
+	cr_assert(a && mixed);
+	cr_expect_eq(find(&a->sums, "power.discharge_uah"), 100 + 200 + 5);
+	cr_expect_eq(find(&a->sums, "power.discharge_ns"), 3.0 * SEC);
+	cr_expect_eq(find(&a->sums, "power.rails.CPU_big.energy_uj"), 111110);
+	cr_expect_eq(find(&a->sums, "power.policies.policy4.capped_ns"), 1.0 * SEC);
+	cr_expect_eq(find(&mixed->sums, "power.discharge_uah"), 10);
+	cr_expect_eq(find(&mixed->sums, "power.policies.policy4.capped_ns"), 1.0 * SEC);
+	/* Of the whole run the source tells it. */
+	cr_expect(isnan(find(footer, "power.discharge_uah")));
+}
+
 static void one_block(pid_t pid, uint64_t start_ns, uint64_t wall_ns)
 {
 	struct record_block block = {
@@ -408,6 +506,16 @@ Test(split, states)
 	is("unknown.process_dur_ns", 1e9);
 	/* nothing is lost on the way */
 	is("net.rx_bytes", 1111 + 4 * 77);
+}
+
+Test(split, no_block)
+{
+	struct record_process_context row = {.pid = 7, .uid = 10001, .state = CONTEXT_BACKGROUND};
+
+	with_source("blocks", "ok");
+	in_context(1, &row, 1, 1);
+	is("background.blocks.count", 0);
+	is("foreground.blocks.count", NAN);
 }
 
 Test(split, a_uid_is_in_the_foreground_with_one_process)

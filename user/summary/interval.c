@@ -161,6 +161,56 @@ static int add_tcp(struct summary *summary, const struct record_tcp *tcp)
 	return err;
 }
 
+static int add_row(struct scenes *scenes, const char *folder, const char *name, const char *what,
+		   double value)
+{
+	char key[160];
+	int n = snprintf(key, sizeof(key), "power.%s.%.100s", folder, name);
+
+	/* A dot in a name would be a level of the summary's keys. */
+	for (char *c = key + strlen("power.") + strlen(folder) + 1; *c; c++)
+		if (*c == '.')
+			*c = '_';
+	snprintf(key + n, sizeof(key) - (size_t)n, ".%s", what);
+	return scenes_add(scenes, key, value);
+}
+
+/* What only the source sums up of the whole run, scenes have from read-out to read-out, by when
+ * these were: they are not at the ends of intervals. */
+static int add_power_of_scenes(struct summary *summary, const struct record_interval *interval)
+{
+	const struct record_power *power = &interval->power;
+	const struct record_supply *battery = &power->battery;
+	struct scenes *scenes = summary->scenes;
+	struct opt_i64 before = summary->charge_uah;
+	char policy[24];
+	int err = 0;
+
+	summary->charge_uah = (struct opt_i64){0};
+	/* The source says so where power may come from outside, or the battery is another one. */
+	if (!missing_reason(&interval->missing, "power.discharge_mean_ua") && !power->external &&
+	    battery->status && !strcmp(battery->status, "Discharging"))
+		summary->charge_uah = battery->charge_uah;
+	scenes_select(scenes, power->read_boot_ns - power->span_ns, power->read_boot_ns);
+	if (power->span_ns && before.present && summary->charge_uah.present) {
+		err = scenes_add(scenes, "power.discharge_uah",
+				 (double)(before.value - battery->charge_uah.value));
+		if (!err)
+			err = scenes_add(scenes, "power.discharge_ns", (double)power->span_ns);
+	}
+	for (size_t i = 0; i < power->rail_count && !err; i++)
+		if (power->rails[i].energy_uj.present)
+			err = add_row(scenes, "rails", power->rails[i].rail, "energy_uj",
+				      (double)power->rails[i].energy_uj.value);
+	for (size_t i = 0; i < power->policy_count && !err; i++) {
+		snprintf(policy, sizeof(policy), "policy%u", power->policies[i].policy);
+		if (power->policies[i].capped)
+			err = add_row(scenes, "policies", policy, "capped_ns",
+				      (double)power->span_ns);
+	}
+	return err;
+}
+
 /* Of the thermal zones at each reading; below 0 C is as cold as 0. */
 static int add_power(struct summary *summary, const struct record_power *power)
 {
@@ -277,6 +327,8 @@ static int add_usage(struct summary *summary, const struct record_interval *inte
 		if (!err)
 			err = scenes_add(scenes, "frames.janky", (double)layer->janky);
 	}
+	if (!err && summary->watches_blocks)
+		err = scenes_add(scenes, "blocks.count", 0);
 	if (!err)
 		err = scenes_add(scenes, "intervals",
 				 interval->merged.present ? (double)interval->merged.intervals : 1);
@@ -336,7 +388,12 @@ int summary_add_interval(struct summary *summary, const struct record_interval *
 		err = add_memory(summary, &interval->memory, end_boot_ns);
 	if (!err && interval->disk.present)
 		err = add_disk(summary, &interval->disk);
+	if (!err && interval->power.present) {
+		err = add_power_of_scenes(summary, interval);
+		scenes_select(summary->scenes, begin_boot_ns, end_boot_ns);
+	}
 	if (!err)
-		err = split_interval(summary->split, interval, begin_boot_ns, end_boot_ns);
+		err = split_interval(summary->split, interval, begin_boot_ns, end_boot_ns,
+				     summary->watches_blocks);
 	return err ? err : add_usage(summary, interval, end_boot_ns);
 }

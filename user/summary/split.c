@@ -242,7 +242,7 @@ static int put_disk(struct split *split, enum split_state bucket, struct disk_fi
 			figures.values[i] < left->values[i] ? figures.values[i] : left->values[i];
 
 		left->values[i] -= value;
-		if (value)
+		if (value || bucket != SPLIT_UNKNOWN)
 			err = put(split, bucket, names[i], (double)value);
 	}
 	return err;
@@ -361,7 +361,7 @@ int split_block(struct split *split, const struct record_block *block)
 }
 
 int split_interval(struct split *split, const struct record_interval *interval,
-		   uint64_t begin_boot_ns, uint64_t end_boot_ns)
+		   uint64_t begin_boot_ns, uint64_t end_boot_ns, bool watches_blocks)
 {
 	const struct record_context *context = &interval->context;
 	const struct span span = {begin_boot_ns, end_boot_ns};
@@ -376,9 +376,13 @@ int split_interval(struct split *split, const struct record_interval *interval,
 	err = add_early(split);
 	for (size_t i = 0; i < context->process_count && !err; i++)
 		err = learn(split, &context->processes[i], span);
-	for (known = split->processes; known && !err; known = known->hh.next)
-		err = put(split, bucket_of(known, begin_boot_ns, end_boot_ns), "process_dur_ns",
-			  (double)interval->dur_ns);
+	for (known = split->processes; known && !err; known = known->hh.next) {
+		enum split_state bucket = bucket_of(known, begin_boot_ns, end_boot_ns);
+
+		err = put(split, bucket, "process_dur_ns", (double)interval->dur_ns);
+		if (!err && watches_blocks)
+			err = put(split, bucket, "blocks.count", 0);
+	}
 	if (!err && interval->cpu.present)
 		err = add_cpu(split, &interval->cpu, span);
 	if (!err && interval->memory.present)

@@ -34,9 +34,10 @@ struct split_sink {
 /* The sink is copied. NULL with ENOMEM. */
 struct split *split_new(const struct split_sink *sink);
 void split_free(struct split *split);
-/* An interval that began and ended then; nothing where it has no context. 0 or -ENOMEM. */
+/* An interval that began and ended then; nothing where it has no context. watches_blocks: a part
+ * without any has none, and not an unknown number. 0 or -ENOMEM. */
 int split_interval(struct split *split, const struct record_interval *interval,
-		   uint64_t begin_boot_ns, uint64_t end_boot_ns);
+		   uint64_t begin_boot_ns, uint64_t end_boot_ns, bool watches_blocks);
 /* A block that is over: it is counted with the interval that it ended in, whose context says what
  * its process was. */
 int split_block(struct split *split, const struct record_block *block);

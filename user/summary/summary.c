@@ -343,6 +343,17 @@ bool summary_scene_is_open(const struct summary *summary, const char *name)
 	return scenes_is_open(summary->scenes, name);
 }
 
+/* Without a list of sources nothing says that nobody watched. */
+static bool watches_blocks(const struct record_header *header)
+{
+	bool watches = !header->source_count;
+
+	for (size_t i = 0; i < header->source_count; i++)
+		watches |= !strcmp(header->sources[i].name, "blocks") &&
+			   strcmp(header->sources[i].state, "absent") != 0;
+	return watches;
+}
+
 int summary_add(struct summary *summary, const struct record *record)
 {
 	if (record->type == RECORD_JANK)
@@ -362,6 +373,7 @@ int summary_add(struct summary *summary, const struct record *record)
 	case RECORD_HEADER:
 		summary->other_tools.block_ns = record->header->block_ns;
 		summary->judges_frames |= record_header_judges_frames(record->header);
+		summary->watches_blocks |= watches_blocks(record->header);
 		return usage_begin(summary->usage, record->header);
 	case RECORD_FOOTER:
 		return 0;
@@ -454,7 +466,7 @@ static int set_counts(struct summary *summary)
 
 	if (!err)
 		err = summary_set_total(summary, "dur_ns", summary->dur_ns);
-	if (!err)
+	if (!err && (summary->watches_blocks || summary->blocks))
 		err = summary_set_total(summary, "blocks.count", (double)summary->blocks);
 	if (!err && !missing_reason(&summary->footer.missing, "cpu.tasks_exited"))
 		err = summary_set_total(summary, "cpu.tasks_exited", (double)summary->exits);

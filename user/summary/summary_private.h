@@ -65,6 +65,8 @@ struct summary {
 	uint64_t intervals, blocks, blocks_bare, exits, frames, records;
 	double dur_ns;
 	bool judges_frames; /* each late frame has a record with its cause */
+	bool watches_blocks;
+	struct opt_i64 charge_uah; /* at the read-out before, where the battery was discharging */
 	struct other_tools other_tools;
 	struct followed {
 		uint64_t seq, wall_ns;
