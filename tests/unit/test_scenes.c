@@ -659,6 +659,43 @@ Test(split, blocks)
 	is("blocks.count", 4);
 }
 
+static void late_frame(uint64_t start_ns, uint64_t late_ns)
+{
+	struct record_jank jank = {.pid = 7,
+				   .window_start_ns = start_ns,
+				   .window_end_ns = start_ns + SEC / 10,
+				   .late_ns = late_ns};
+	struct record record = {.type = RECORD_JANK, .jank = &jank};
+
+	cr_assert_eq(summary_add(summary, &record), 0);
+}
+
+/* Late frames are told seconds after they were. */
+Test(split, late_frames)
+{
+	struct record_process_context row = {.pid = 7, .uid = 10001, .state = CONTEXT_FOREGROUND};
+
+	in_context(1, &row, 1, 1);
+	in_context(2, &row, 1, 1);
+	late_frame(SEC, 5);
+	in_context(3, &row, 1, 1);
+	late_frame(2 * SEC, 70);
+	row.state = CONTEXT_BACKGROUND;
+	row.changed = true;
+	in_context(4, &row, 1, 1); /* it has changed since that frame */
+	row.changed = false;
+	late_frame(4 * SEC + 1, 900);
+	in_context(5, &row, 1, 1);
+	late_frame(5 * SEC, 11000); /* nobody looked afterwards */
+	is("foreground.frames.late", 1);
+	is("foreground.frames.late_ns", 5);
+	is("mixed.frames.late_ns", 70);
+	is("background.frames.late_ns", 900);
+	is("unknown.frames.late_ns", 11000);
+	is("frames.late_ns", 11975);
+	is("foreground.blocks.count", NAN);
+}
+
 /* A block is told before the interval that it ended in, the first one of a run too. */
 Test(split, blocks_of_the_first_interval)
 {

@@ -23,6 +23,8 @@ int summary_add_jank(struct summary *summary, const struct record_jank *jank)
 	if (!err)
 		err = summary_add_to(summary, "frames.late_ns", (double)jank->late_ns);
 	if (!err)
+		err = split_jank(summary->split, jank);
+	if (!err)
 		err = summary_add_to(summary, key_of(key, jank->cause, ""), 1);
 	if (!err)
 		err = summary_add_to(summary, key_of(key, jank->cause, "_ns"),

@@ -35,9 +35,14 @@ struct split {
 	struct split_sink sink;
 	struct known *processes;
 	bool any; /* an interval had a context */
+	/* Blocks and late frames, until the interval that they ended in says what their process
+	 * was.
+	 */
 	struct waiting {
 		pid_t pid;
 		uint64_t start_boot_ns, wall_ns;
+		bool is_frame;
+		uint64_t late_ns; /* of a frame */
 	} waiting[MAX_WAITING];
 	size_t waiting_count;
 	/* Blocks for which there was no room before an interval had a context. */
@@ -292,9 +297,11 @@ static int put_block(struct split *split, const struct waiting *block, enum spli
 
 	split->sink.select(split->sink.ctx, block->start_boot_ns,
 			   block->start_boot_ns + block->wall_ns);
-	err = put(split, bucket, "blocks.count", 1);
-
-	return err ? err : put(split, bucket, "blocks.total_ns", (double)block->wall_ns);
+	err = put(split, bucket, block->is_frame ? "frames.late" : "blocks.count", 1);
+	if (err)
+		return err;
+	return block->is_frame ? put(split, bucket, "frames.late_ns", (double)block->late_ns)
+			       : put(split, bucket, "blocks.total_ns", (double)block->wall_ns);
 }
 
 /* Where nothing is known yet, blocks of an interval that has no context are in no part of it
@@ -352,11 +359,31 @@ int split_block(struct split *split, const struct record_block *block)
 		return 0;
 	}
 	if (split->waiting_count == MAX_WAITING)
-		return put_block(
-			split, &(struct waiting){block->pid, block->start_boot_ns, block->wall_ns},
-			SPLIT_UNKNOWN);
+		return put_block(split,
+				 &(struct waiting){.pid = block->pid,
+						   .start_boot_ns = block->start_boot_ns,
+						   .wall_ns = block->wall_ns},
+				 SPLIT_UNKNOWN);
 	split->waiting[split->waiting_count++] =
-		(struct waiting){block->pid, block->start_boot_ns, block->wall_ns};
+		(struct waiting){.pid = block->pid,
+				 .start_boot_ns = block->start_boot_ns,
+				 .wall_ns = block->wall_ns};
+	return 0;
+}
+
+int split_jank(struct split *split, const struct record_jank *jank)
+{
+	const struct waiting frame = {.pid = jank->pid,
+				      .start_boot_ns = jank->window_start_ns,
+				      .wall_ns = jank->window_end_ns - jank->window_start_ns,
+				      .is_frame = true,
+				      .late_ns = jank->late_ns};
+
+	if (!split->any)
+		return 0;
+	if (split->waiting_count == MAX_WAITING)
+		return put_block(split, &frame, SPLIT_UNKNOWN);
+	split->waiting[split->waiting_count++] = frame;
 	return 0;
 }
 

@@ -41,5 +41,8 @@ int split_interval(struct split *split, const struct record_interval *interval,
 /* A block that is over: it is counted with the interval that it ended in, whose context says what
  * its process was. */
 int split_block(struct split *split, const struct record_block *block);
-/* Blocks that no interval followed are of an unknown state. 0 or -ENOMEM. */
+/* A late frame, in the same way. It is told seconds later: one whose process changed meanwhile is
+ * mixed. 0 or -ENOMEM. */
+int split_jank(struct split *split, const struct record_jank *jank);
+/* Blocks and late frames that no interval followed are of an unknown state. 0 or -ENOMEM. */
 int split_finish(struct split *split);
