@@ -75,7 +75,7 @@ static __always_inline void flight_gap(struct flight_thread *thread, __u64 from_
 struct flight_clock {
 	__u64 now_ns;       /* CLOCK_MONOTONIC of when the kernel began this switch */
 	__u64 uncharged_ns; /* time of interrupts and of the hypervisor so far, of this CPU: its
-			       kernel charges them to nobody */
+			       kernel charges them to nobody; and what flight_overdue() adds */
 };
 
 /* Clock and clock_task of the CPU's run queue, which lie one cache line apart. */
@@ -101,13 +101,26 @@ static __always_inline void flight_rq_clocks(const struct cpu_slot *cpu, struct 
 	}
 }
 
+/* A task that is to leave its CPU may be in the kernel for milliseconds more, where that is not
+ * preempted, and the kernel takes the clock of when it asked for the switch (rq_clock_skip_update):
+ * it charges the one that comes from then on. What the clock is behind is the leaving one's. */
+static __always_inline void flight_overdue(struct flight_clock *clock)
+{
+	__s64 behind_ns = bpf_ktime_get_ns() - clock->now_ns;
+
+	if (behind_ns < (__s64)FLIGHT_TURN_LEAST_NS)
+		return;
+	clock->now_ns += behind_ns;
+	clock->uncharged_ns += behind_ns;
+}
+
 /* prev: the task that leaves. The kernel has read its own clock at the begin of the switch, and
  * charges by it; what the clock of user space is ahead of it by is measured each millisecond,
  * because that reading costs more than all else here. A measurement that was held up by an
  * interrupt or the hypervisor is ahead by too much: the one before is believed then, and how much
- * it may have changed since. */
+ * it may have changed since. overdue: the kernel's clock may be that of before. */
 static __always_inline void flight_clock(struct cpu_slot *cpu, struct task_struct *prev,
-					 struct flight_clock *clock, bool direct)
+					 struct flight_clock *clock, bool overdue, bool direct)
 {
 	__u64 clocks[2] = {}, since_ns, offset_ns;
 
@@ -119,7 +132,7 @@ static __always_inline void flight_clock(struct cpu_slot *cpu, struct task_struc
 	flight_rq_clocks(cpu, prev, clocks, direct);
 	clock->uncharged_ns = clocks[0] - clocks[1];
 	since_ns = clocks[0] - cpu->clock_read_ns;
-	if (unlikely(since_ns >= FLIGHT_CLOCK_NS)) {
+	if (unlikely(since_ns >= FLIGHT_CLOCK_NS << (overdue ? 3 : 0))) {
 		offset_ns = bpf_ktime_get_ns() - clocks[0];
 		if (since_ns < 64 * FLIGHT_CLOCK_NS && cpu->clock_held < FLIGHT_CLOCK_HELD &&
 		    (__s64)(offset_ns - cpu->clock_offset_ns) > (__s64)(since_ns / FLIGHT_SLEW)) {
@@ -422,8 +435,12 @@ static __always_inline void flight_switch(struct cpu_slot *cpu, __u32 cpu_id,
 					  bool coming, bool direct)
 {
 	struct flight_clock clock;
+	bool overdue;
 
-	flight_clock(cpu, prev, &clock, direct);
+	overdue = tid && off_state_of(state_bits, preempted) == OFF_CPU_RUNNABLE;
+	flight_clock(cpu, prev, &clock, overdue, direct);
+	if (overdue)
+		flight_overdue(&clock);
 	if (cpu->flight_waits)
 		flight_turn(cpu, cpu_id, prev, tid, clock.now_ns, direct);
 	if (leaving)

@@ -281,6 +281,94 @@ static void test_clock(struct flight_kernel *kernel)
 	munmap(naps, NAPS * sizeof(*naps));
 }
 
+#define OVERDUE         200
+#define OVERDUE_BUCKETS (1u << 20)
+/* From the switch to the thread's own look at the clock. */
+#define OVERDUE_ERROR_NS (200 * (int64_t)NSEC_PER_USEC)
+
+/* A task that is to leave its CPU is in the kernel for milliseconds more, where that is not
+ * preempted: who comes has waited until then, and has not run. */
+static void test_overdue(struct flight_kernel *kernel)
+{
+	static struct spell spells[SPELLS];
+	uint64_t(*wakes)[2] = mmap(NULL, OVERDUE * sizeof(*wakes), PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	const struct sched_param first = {.sched_priority = 2};
+	unsigned found = 0, early = 0, waited = 0;
+	int64_t worst_ns = 0;
+	size_t count = 0;
+	int index;
+	pid_t pid = fork(), hog;
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_NO_PREALLOC);
+	int map = bpf_map_create(BPF_MAP_TYPE_HASH, NULL, 4, 4, OVERDUE_BUCKETS, &options);
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pin();
+		sched_setscheduler(0, SCHED_FIFO, &first);
+		usleep(100000);
+		for (int i = 0; i < OVERDUE; i++) {
+			struct timespec next;
+
+			wakes[i][0] = clock_now_ns(CLOCK_MONOTONIC) + 3 * NSEC_PER_MSEC;
+			next.tv_sec = (time_t)(wakes[i][0] / NSEC_PER_SEC);
+			next.tv_nsec = (long)(wakes[i][0] % NSEC_PER_SEC);
+			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
+			__atomic_store_n(&wakes[i][1], clock_now_ns(CLOCK_MONOTONIC),
+					 __ATOMIC_RELEASE);
+		}
+		pause();
+	}
+	hog = fork();
+	if (!hog) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pin();
+		/* It looks through all buckets in one go. */
+		for (;;) {
+			uint32_t keys[1], values[1], next = 0, found_keys = 1;
+
+			bpf_map_lookup_batch(map, NULL, &next, keys, values, &found_keys, NULL);
+		}
+	}
+	index = flight_kernel_watch(kernel, pid, pid, FLIGHT_MOST_BLOCKS);
+	for (int tries = 0;
+	     tries < 500 && !__atomic_load_n(&wakes[OVERDUE - 1][1], __ATOMIC_ACQUIRE); tries++)
+		usleep(10000);
+	usleep(10000);
+	if (index >= 0)
+		flight_kernel_spells(kernel, (uint32_t)index, wakes[0][0], wakes[OVERDUE - 1][1],
+				     spells, SPELLS, &count);
+	for (size_t n = 0, i = 0; n < count && i < OVERDUE; n++) {
+		int64_t ns;
+
+		if (spells[n].state != SPELL_RUNNING || spells[n].end_ns < (int64_t)wakes[i][1])
+			continue;
+		ns = (int64_t)wakes[i][1] - spells[n].begin_ns;
+		found++;
+		waited += wakes[i][1] - wakes[i][0] > NSEC_PER_MSEC;
+		early += ns > OVERDUE_ERROR_NS;
+		if (ns > worst_ns)
+			worst_ns = ns;
+		while (i < OVERDUE && (int64_t)wakes[i][1] <= spells[n].end_ns)
+			i++;
+	}
+	tap_ok(found > OVERDUE / 2 && early <= OVERDUE / 50,
+	       "overdue: of %u wakes behind a long system call, %u of them by over 1 ms, %u runs "
+	       "begin "
+	       "before the thread was there, by %ld ns at most",
+	       found, waited, early, (long)worst_ns);
+	kill(pid, SIGKILL);
+	kill(hog, SIGKILL);
+	waitpid(pid, NULL, 0);
+	waitpid(hog, NULL, 0);
+	if (index >= 0)
+		flight_kernel_unwatch(kernel, (uint32_t)index);
+	usleep(2000);
+	flight_kernel_tidy(kernel);
+	munmap(wakes, OVERDUE * sizeof(*wakes));
+	close(map);
+}
+
 #define CROWD 12
 
 /* Wakes with the others of the crowd at each tenth of a second, and has the CPU for 1 ms then, each
@@ -534,6 +622,7 @@ static void test_variant(enum program_variant variant, struct init_watch *init)
 		test_truth(kernel, init, "preempted", 700, 2000000, true);
 		test_waker(kernel);
 		test_clock(kernel);
+		test_overdue(kernel);
 		test_crowd(kernel);
 		test_overrun(kernel);
 	}
