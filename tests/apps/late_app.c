@@ -156,11 +156,16 @@ static void go_before(struct frame *f)
 	}
 }
 
-/* All frames before this one are done. */
+/* All frames before this one are done. It waits for that as a main thread waits that has nothing to
+ * do: in its looper. */
 static void wait_for_display(const struct frame *f)
 {
-	while (app.shown < f - shared->frames)
+	struct epoll_event event;
+
+	while (app.shown < f - shared->frames) {
+		must(epoll_wait(app.display_epoll, &event, 1, -1) == 1, "epoll_wait");
 		app.shown = get_number(app.display) + 1;
+	}
 }
 
 static void do_frame(struct frame *f)
@@ -285,6 +290,8 @@ static int open_timer(void)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 
+	app.display_epoll = epoll_create1(EPOLL_CLOEXEC);
+	must(!epoll_ctl(app.display_epoll, EPOLL_CTL_ADD, app.display, &event), "epoll");
 	app.timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
 	app.timer_epoll = epoll_create1(EPOLL_CLOEXEC);
 	return epoll_ctl(app.timer_epoll, EPOLL_CTL_ADD, app.timer, &event);

@@ -17,7 +17,7 @@ struct app {
 	int64_t fault_ns;
 	struct client binder;
 	int marker, timer, timer_epoll;
-	int hog_main, hog_render, peer, loader[2], display;
+	int hog_main, hog_render, peer, loader[2], display, display_epoll;
 	pthread_mutex_t lock; /* the loader holds it for a while */
 	/* to the RenderThread and back */
 	int render_event, render_epoll;

@@ -267,6 +267,9 @@ bool sampler_frame_is_due(struct sampler_view *view, struct sampler_row *row, ui
 	if (thread->state != FLIGHT_ON && !sleeps_long(view, row, thread, now_ns))
 		return false;
 	row->sample_ns = row->next_ns = now_ns + frames->step_ns;
+	/* It sleeps for longer than that still. */
+	if (thread->state != FLIGHT_ON)
+		row->next_ns = now_ns + first_ns;
 	refill(frames, now_ns);
 	if (is_too_much(frames, row, begin_ns, now_ns)) {
 		frames->thinned++;
