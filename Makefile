@@ -63,7 +63,7 @@ LDFLAGS := -static -Wl,--gc-sections -Wl,-z,max-page-size=16384 -Wl,-z,noexecsta
 # Nothing in the tool unwinds the tool; debuggers read .debug_frame.
 TOOL_CFLAGS := -fno-asynchronous-unwind-tables -fno-unwind-tables
 # Rooms whose speed nobody notices are compiled for their size; it keeps the binary below 4 MiB.
-SMALL_ROOMS := alert cli compare control core endpoint sink/screen source/disk source/flight source/memory source/power source/startup source/tcp source/context target verb why
+SMALL_ROOMS := alert cli compare control core endpoint sink/screen source/disk source/flight source/memory source/power source/startup source/tcp source/context summary target verb why
 LIBS := -lbpf -lseccomp -ldw -lelf -ljansson -lprotobuf-c -lzstd -llzma -lbz2 -lz -lsupc++ -lm -pthread
 # The allocator of the sanitizers does not work in a static program.
 ifeq ($(SAN),1)
