@@ -159,7 +159,7 @@ $(BUILD)/proto/%.pb-c.o: $(BUILD)/proto/%.pb-c.h
 	$(call msg,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(TOOL_CFLAGS) -c $(@:.o=.c) -o $@
 
-$(foreach room,$(SMALL_ROOMS),$(BUILD)/user/$(room)/%.o): CFLAGS += -Os
+$(foreach room,$(SMALL_ROOMS),$(BUILD)/user/$(room)/%.o) $(BUILD)/user/sink/table%.o: CFLAGS += -Os
 $(BUILD)/user/%.o: user/%.c | $(SKEL) $(PROTO_H)
 	$(call msg,CC,$@)
 	$(Q)mkdir -p $(@D)
