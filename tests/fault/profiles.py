@@ -157,6 +157,22 @@ elif kind == "perfetto":
     bytes_of = sum(value for name, value in sums.items() if name.startswith("net "))
     assert bytes_of == sum(row["rx_bytes"] + row["tx_bytes"] for one in intervals if "net" in one
                            for row in one["net"]["uids"] + [one["net"][key] for key in ("loopback", "unattributed") if key in one["net"]])
+    # Readings are added up here as well, which says nothing but that each is there.
+    whole = [record for record in records if record["type"] == "interval"]
+    for part, rows, figures in (
+            ("memory", "processes", {"RSS": "rss_bytes", "PSS": "pss_bytes", "swap": "swap_bytes", "threads": "threads",
+                                     "descriptors": "fds"}),
+            ("disk", "processes", {"read from storage": "read_bytes", "written to storage": "write_bytes"}),
+            ("power", None, {"battery current, uA": "current_ua", "battery voltage, uV": "voltage_uv",
+                             "battery charge, %": "charge_pct"})):
+        for name, key in figures.items():
+            values = [row.get(key, 0) for one in whole if part in one for row in (one[part][rows] if rows else [one[part]])]
+            assert (sums.get(name, 0) - sum(values)) % 2 ** 64 == 0, (name, sums.get(name), values)
+    for what, rows, key in (("limit of policy", "policies", "limit_khz"), ("temperature ", "zones", "temperature_mc")):
+        values = [row.get(key, 0) for one in whole for row in one.get("power", {}).get(rows, [])]
+        assert (sum(value for name, value in sums.items() if name.startswith(what)) - sum(values)) % 2 ** 64 == 0, (what, values)
+    resent = sum(row["retransmits"] for one in whole for row in one.get("tcp", {}).get("uids", []))
+    assert sum(value for name, value in sums.items() if name.startswith("TCP uid ")) == resent, resent
     told = [slice_of for slice_of in slices if slice_of[0].startswith("BLOCK")]
     # An open block is told again, until it ends.
     last = {}

@@ -130,33 +130,83 @@ static void take_frames(struct perfetto *perfetto, const struct record_frames *f
 	}
 }
 
-/* What is true at the end of the interval. */
-static void take_state(struct perfetto *perfetto, const struct record_interval *interval,
+static void take_disk(struct perfetto *perfetto, const struct record_disk *disk)
+{
+	for (size_t i = 0; i < disk->process_count; i++) {
+		const struct record_disk_process *process = &disk->processes[i];
+		uint64_t track = perfetto_process(perfetto->tracks, process->pid,
+						  process->start_boot_ns, process->process);
+
+		if (!track)
+			continue;
+		perfetto_sum(perfetto->tracks, track, "read from storage", COUNTER_BYTES,
+			     process->sums.read_bytes);
+		perfetto_sum(perfetto->tracks, track, "written to storage", COUNTER_BYTES,
+			     process->sums.write_bytes);
+	}
+}
+
+static void take_tcp(struct perfetto *perfetto, const struct record_tcp *tcp)
+{
+	char name[80];
+
+	for (size_t i = 0; i < tcp->uid_count; i++) {
+		snprintf(name, sizeof(name), "TCP uid %u segments sent again", tcp->uids[i].uid);
+		perfetto_sum(perfetto->tracks, 0, name, COUNTER_COUNT, tcp->uids[i].retransmits);
+	}
+}
+
+static void take_memory(struct perfetto *perfetto, const struct record_memory *memory,
+			uint64_t t_boot_ns)
+{
+	struct perfetto_tracks *tracks = perfetto->tracks;
+
+	for (size_t i = 0; i < memory->process_count; i++) {
+		const struct record_memory_process *process = &memory->processes[i];
+		uint64_t track = perfetto_process(tracks, process->pid, process->start_boot_ns,
+						  process->process);
+		const struct {
+			const char *name;
+			counter_unit unit;
+			struct opt_u64 value;
+		} parts[] = {{"RSS", COUNTER_BYTES, process->rss_bytes},
+			     {"PSS", COUNTER_BYTES, process->pss_bytes},
+			     {"swap", COUNTER_BYTES, process->swap_bytes},
+			     {"threads", COUNTER_COUNT, process->threads},
+			     {"descriptors", COUNTER_COUNT, process->fds}};
+
+		for (size_t k = 0; track && k < sizeof(parts) / sizeof(*parts); k++)
+			if (parts[k].value.present)
+				perfetto_count(tracks, track, parts[k].name, parts[k].unit,
+					       t_boot_ns, (int64_t)parts[k].value.value);
+	}
+	if (memory->system.available_bytes.present)
+		perfetto_count(tracks, 0, "memory available", COUNTER_BYTES, t_boot_ns,
+			       (int64_t)memory->system.available_bytes.value);
+}
+
+static void take_power(struct perfetto *perfetto, const struct record_power *power,
 		       uint64_t t_boot_ns)
 {
-	const struct record_memory_system *memory = &interval->memory.system;
-	const struct record_power *power = &interval->power;
+	const struct record_supply *battery = &power->battery;
+	const struct {
+		const char *name;
+		bool present;
+		int64_t value;
+	} parts[] = {
+		{"battery current, uA", battery->current_ua.present, battery->current_ua.value},
+		{"battery voltage, uV", battery->voltage_uv.present,
+		 (int64_t)battery->voltage_uv.value},
+		{"battery charge, %", battery->charge_pct.present,
+		 (int64_t)battery->charge_pct.value},
+	};
 	struct perfetto_tracks *tracks = perfetto->tracks;
 	char name[160];
 
-	for (size_t i = 0; i < interval->memory.process_count; i++) {
-		const struct record_memory_process *process = &interval->memory.processes[i];
-		uint64_t track = perfetto_process(tracks, process->pid, process->start_boot_ns,
-						  process->process);
-
-		if (track && process->rss_bytes.present)
-			perfetto_count(tracks, track, "RSS", COUNTER_BYTES, t_boot_ns,
-				       (int64_t)process->rss_bytes.value);
-		if (track && process->has_rollup && process->pss_bytes.present)
-			perfetto_count(tracks, track, "PSS", COUNTER_BYTES, t_boot_ns,
-				       (int64_t)process->pss_bytes.value);
-	}
-	if (memory->available_bytes.present)
-		perfetto_count(tracks, 0, "memory available", COUNTER_BYTES, t_boot_ns,
-			       (int64_t)memory->available_bytes.value);
-	if (power->battery.current_ua.present)
-		perfetto_count(tracks, 0, "battery current, uA", COUNTER_OTHER, t_boot_ns,
-			       power->battery.current_ua.value);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		if (parts[i].present)
+			perfetto_count(tracks, 0, parts[i].name, COUNTER_OTHER, t_boot_ns,
+				       parts[i].value);
 	for (size_t i = 0; i < power->zone_count; i++) {
 		const struct record_zone *zone = &power->zones[i];
 
@@ -166,6 +216,12 @@ static void take_state(struct perfetto *perfetto, const struct record_interval *
 			 zone->type ? zone->type : "");
 		perfetto_count(tracks, 0, name, COUNTER_OTHER, t_boot_ns,
 			       zone->temperature_mc.value);
+	}
+	for (size_t i = 0; i < power->policy_count; i++) {
+		snprintf(name, sizeof(name), "limit of policy%" PRIu32 ", kHz",
+			 power->policies[i].policy);
+		perfetto_count(tracks, 0, name, COUNTER_OTHER, t_boot_ns,
+			       (int64_t)power->policies[i].limit_khz);
 	}
 }
 
@@ -191,10 +247,16 @@ static void take_interval(struct perfetto *perfetto, const struct record_interva
 		take_net(perfetto, &interval->net);
 	if (interval->frames.present)
 		take_frames(perfetto, &interval->frames);
+	if (interval->disk.present)
+		take_disk(perfetto, &interval->disk);
+	if (interval->tcp.present)
+		take_tcp(perfetto, &interval->tcp);
 	perfetto_sum(perfetto->tracks, 0, "jankscope CPU", COUNTER_NS, interval->self.cpu_ns);
 	take_losses(perfetto, interval);
 	perfetto_end_sums(perfetto->tracks, begin_ns);
-	take_state(perfetto, interval, t_boot_ns);
+	/* What is true at the end of the interval. */
+	take_memory(perfetto, &interval->memory, t_boot_ns);
+	take_power(perfetto, &interval->power, t_boot_ns);
 }
 
 /* ---- blocks ---- */
