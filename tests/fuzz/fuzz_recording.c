@@ -105,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const char *text = (const char *)data + 1, *end = (const char *)data + size;
 	struct verifier *verifier = verifier_new();
 	struct shapes *shapes = shapes_new();
-	char what[160];
+	char what[FINDING_TEXT];
 	size_t sum = 0;
 
 	if (!size || !verifier || !shapes) {
@@ -114,6 +114,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	index_each(text, size - 1, take_facts, &sum);
+	if (*data & 4)
+		verifier_check_values(verifier);
 	verifier_begin(verifier, 1);
 	while (text < end) {
 		const char *newline = memchr(text, '\n', (size_t)(end - text));
@@ -134,6 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		free(line);
 		text = newline && text < end ? newline + 1 : end;
 	}
+	verifier_check_last(verifier, *data >> 3);
 	verifier_end(verifier, *data & 2, *data >> 4);
 	for (size_t i = 0; verifier_finding(verifier, i); i++)
 		sum += strlen(finding_text(verifier_finding(verifier, i), what, sizeof(what)));
