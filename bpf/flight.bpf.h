@@ -101,17 +101,25 @@ static __always_inline void flight_rq_clocks(const struct cpu_slot *cpu, struct 
 	}
 }
 
+/* Looks at the clock are this far apart, because one costs as much as all else at a switch: two
+ * threads that wake each other are not looked at each time. */
+#define FLIGHT_OVERDUE_NS 50000
+
 /* A task that is to leave its CPU may be in the kernel for milliseconds more, where that is not
  * preempted, and the kernel takes the clock of when it asked for the switch (rq_clock_skip_update):
  * it charges the one that comes from then on. What the clock is behind is the leaving one's. */
-static __always_inline void flight_overdue(struct flight_clock *clock)
+static __always_inline void flight_overdue(struct cpu_slot *cpu, struct flight_clock *clock)
 {
-	__s64 behind_ns = bpf_ktime_get_ns() - clock->now_ns;
+	__s64 behind_ns;
 
-	if (behind_ns < (__s64)FLIGHT_TURN_LEAST_NS)
+	if ((__u32)clock->now_ns - cpu->overdue_ns < FLIGHT_OVERDUE_NS)
 		return;
-	clock->now_ns += behind_ns;
-	clock->uncharged_ns += behind_ns;
+	behind_ns = bpf_ktime_get_ns() - clock->now_ns;
+	if (behind_ns >= (__s64)FLIGHT_TURN_LEAST_NS) {
+		clock->now_ns += behind_ns;
+		clock->uncharged_ns += behind_ns;
+	}
+	cpu->overdue_ns = (__u32)clock->now_ns;
 }
 
 /* prev: the task that leaves. The kernel has read its own clock at the begin of the switch, and
@@ -437,10 +445,11 @@ static __always_inline void flight_switch(struct cpu_slot *cpu, __u32 cpu_id,
 	struct flight_clock clock;
 	bool overdue;
 
-	overdue = tid && off_state_of(state_bits, preempted) == OFF_CPU_RUNNABLE;
+	overdue = tid && (coming || cpu->flight_waits) &&
+		  off_state_of(state_bits, preempted) == OFF_CPU_RUNNABLE;
 	flight_clock(cpu, prev, &clock, overdue, direct);
 	if (overdue)
-		flight_overdue(&clock);
+		flight_overdue(cpu, &clock);
 	if (cpu->flight_waits)
 		flight_turn(cpu, cpu_id, prev, tid, clock.now_ns, direct);
 	if (leaving)
