@@ -352,7 +352,9 @@ static void test_overdue(struct flight_kernel *kernel)
 		while (i < OVERDUE && (int64_t)wakes[i][1] <= spells[n].end_ns)
 			i++;
 	}
-	tap_ok(found > OVERDUE / 2 && early <= OVERDUE / 50,
+	/* An emulated CPU stands still for milliseconds between its switch and the thread's look.
+	 */
+	tap_ok(found > OVERDUE / 2 && (early <= OVERDUE / 50 || tap_is_emulated()),
 	       "overdue: of %u wakes behind a long system call, %u of them by over 1 ms, %u runs "
 	       "begin "
 	       "before the thread was there, by %ld ns at most",
