@@ -332,7 +332,7 @@ static void test_overdue(struct flight_kernel *kernel)
 	}
 	index = flight_kernel_watch(kernel, pid, pid, FLIGHT_MOST_BLOCKS);
 	for (int tries = 0;
-	     tries < 500 && !__atomic_load_n(&wakes[OVERDUE - 1][1], __ATOMIC_ACQUIRE); tries++)
+	     tries < 3000 && !__atomic_load_n(&wakes[OVERDUE - 1][1], __ATOMIC_ACQUIRE); tries++)
 		usleep(10000);
 	usleep(10000);
 	if (index >= 0)

@@ -523,9 +523,9 @@ disk_without_journal() {
 	sleep 7
 	kill -0 $recorder
 	ok $? "EIO: the recorder lives" "$(cat disk.err)"
-	failed=$(last_segment)
+	last=$(last_segment)
 	switch_disk linear
-	await 30 packed_since $failed
+	await 30 packed_since $last
 	ok $? "EIO: it records on where the disk works again" "$(ls -l /mnt/rec)"
 	kill -TERM $recorder
 	wait $recorder
@@ -538,13 +538,13 @@ disk_without_journal() {
 	notes verify.txt
 	# Damage is where the disk gave EIO, and what came behind it begins with what is missing.
 	sed -n 's/^.mnt.rec.0*\([0-9]*\)\.jsonl[^ ]* \([a-z]*\).*/\1 \2/p' verify.txt |
-		awk -v last=$failed '$1 > last + 1 || ($1 == last + 1 && $2 != "missing") {exit 1}'
-	ok $? "EIO: no damage behind the segments of that time (1 to $failed)"
+		awk -v last=$last '$1 > last + 1 || ($1 == last + 1 && $2 != "missing") {exit 1}'
+	ok $? "EIO: no damage behind the segments of that time (1 to $last)"
 	$js report /mnt/rec --csv events.csv >report.txt 2>&1
 	report=$?
 	[ $rc = 0 ] || [ "$rc $report" = "3 3" ]
 	ok $? "EIO: who reads it is told" "verify $rc, report $report"
-	grep -q ',event,,sync_failed$' events.csv
+	grep -q ',event,,sync_failed' events.csv
 	ok $? "EIO: an event tells of the sync that failed" "$(grep ,event events.csv | tail -20)"
 }
 packed_since() { [ -e "/mnt/rec/$(printf %08d $(($1 + 1))).jsonl.zst" ]; }
@@ -557,11 +557,12 @@ disk_with_journal() {
 	ok $? "EIO of the journal: the recorder lives" "$(cat disk.err)"
 	switch_disk linear
 	$js verify /mnt/rec >verify.txt 2>&1
-	[ $? = 3 ] && grep -q '1.jsonl.*unreadable.*Input/output error' verify.txt
-	ok $? "EIO of the journal: verify names what cannot be read" "$(cat verify.txt)"
+	# Some kernels still read what they have in memory, and what they could not write is gone.
+	[ $? = 3 ] && grep -qE '(unreadable.*Input/output error|torn|missing)' verify.txt
+	ok $? "EIO of the journal: verify names what is not there" "$(cat verify.txt)"
 	kill -TERM $recorder
 	wait $recorder
-	[ $? = 1 ] && grep -q 'the last records may not be on the disk: Input/output error' disk.err &&
+	[ $? = 1 ] && grep -qE 'the last records may not be on the disk: (Input/output error|Read-only)' disk.err &&
 		grep -q 'records could not be written' disk.err
 	ok $? "EIO of the journal: exit code 1, and what may be lost is told" "$(cat disk.err)"
 	umount /mnt
