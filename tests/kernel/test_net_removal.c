@@ -85,8 +85,9 @@ static uint64_t told_bytes(const struct bench *bench)
 	       counter_list_get(&measured->lost, "net_unresolved_bytes");
 }
 
-/* Sums of the whole machine: others may add to them, which the bounds leave room for. What
- * vanishes is short of the truth. */
+/* Sums of the whole machine: others may add to them, some packets even where a busy machine lets
+ * the flood send hardly more. What vanishes is short of the truth. */
+#define OTHERS_BYTES 8192
 static void test_flood(struct bench *bench, int family)
 {
 	const char *name = family == AF_INET ? "closed ports" : "closed ports, IPv6";
@@ -112,7 +113,7 @@ static void test_flood(struct bench *bench, int family)
 	packets = bench->measured.no_socket.rx_packets - packets;
 	tap_note("%s: %lu B came, %lu B and %lu packets told, %d read-outs", name, truth, told,
 		 packets, reads);
-	tap_ok(truth && told >= truth && told < truth + truth / 100,
+	tap_ok(truth && told >= truth && told < truth + truth / 100 + OTHERS_BYTES,
 	       "%s: what came is told or lost by its word, to the byte (%ld B too much)", name,
 	       (long)(told - truth));
 	bench_unlock(lock);
