@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "record/histogram.h"
 #include "record/losses.h"
 #include "summary/clusters.h"
 #include "summary/summary.h"
@@ -419,4 +420,56 @@ Test(summary, so_far_settles_nothing)
 	cr_expect_eq(a->threads.count, b->threads.count);
 	summary_free(plain);
 	summary_free(looked);
+}
+
+/* An interval in which these frames of a layer are told, period_ns apart. */
+static void tell_frames(struct summary *summary, uint64_t *at_ns, uint64_t *shown_ns,
+			uint64_t count, uint64_t period_ns)
+{
+	struct histogram *times = histogram_new();
+	struct record_layer layer = {.pid = 7,
+				     .layer = "app",
+				     .shown = count,
+				     .interval_hist = times,
+				     .first_shown_boot_ns = SOME_U64(*shown_ns)};
+	struct record_interval interval = {
+		.dur_ns = SEC,
+		.frames = {.present = true, .layers = &layer, .layer_count = count > 0}};
+	struct record record = {.type = RECORD_INTERVAL, .interval = &interval};
+
+	for (uint64_t i = 0; i < count; i++)
+		cr_assert_eq(histogram_add(times, period_ns), 0);
+	*at_ns += SEC;
+	*shown_ns += count * period_ns;
+	record.t_boot_ns = *at_ns;
+	cr_assert_eq(summary_add(summary, &record), 0);
+	histogram_free(times);
+}
+
+/* PerfDog's Drop(FPS) is of when frames were shown: what is told each second is not of a second. */
+Test(summary, frames_that_are_told_unevenly)
+{
+	static const uint64_t told[] = {38, 114, 120, 114, 112, 119, 133, 130, 127, 115, 0, 240};
+	struct summary *summary = summary_new(NULL);
+	uint64_t at_ns = 10 * SEC, shown_ns = 7 * SEC;
+
+	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++)
+		tell_frames(summary, &at_ns, &shown_ns, told[i], SEC / 120);
+	cr_expect_eq(value(summary_footer(summary), "compat.perfdog.drop_fps_per_h"), 0);
+	/* It falls to 60 and to 20, rests for 5 s, and goes on with 120. */
+	for (int i = 0; i < 3; i++)
+		tell_frames(summary, &at_ns, &shown_ns, 60, SEC / 60);
+	for (int i = 0; i < 2; i++)
+		tell_frames(summary, &at_ns, &shown_ns, 20, SEC / 20);
+	shown_ns += 5 * SEC;
+	for (int i = 0; i < 5; i++)
+		tell_frames(summary, &at_ns, &shown_ns, 0, 1);
+	for (int i = 0; i < 2; i++)
+		tell_frames(summary, &at_ns, &shown_ns, 120, SEC / 120);
+	at_ns = shown_ns;
+	tell_frames(summary, &at_ns, &shown_ns, 0, 1);
+	cr_expect_float_eq(value(summary_footer(summary), "compat.perfdog.drop_fps_per_h"),
+			   3 * 3600.0 / 24, 3 * 3600.0 / 24 / 10, "%g",
+			   value(summary_footer(summary), "compat.perfdog.drop_fps_per_h"));
+	summary_free(summary);
 }

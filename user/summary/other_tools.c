@@ -4,11 +4,18 @@
 #include <math.h>
 #include <string.h>
 
+#include "record/histogram.h"
 #include "summary/memory.h"
 #include "summary/summary_private.h"
 #include "util/hash.h"
 
 #define SECOND_NS 1000000000ull
+/* Frames that are told of less than this are one second with those that follow. */
+#define SHORT_NS (SECOND_NS * 3 / 4)
+/* How long after it was shown a frame may be told. */
+#define UNTOLD_NS (5 * SECOND_NS)
+/* Of a longer interval nothing is known about its seconds; one of a second may be late by 0.1 s. */
+#define LONGEST_NS (SECOND_NS * 11 / 10)
 
 static struct drop_layer *find_layer(struct other_tools *tools, const struct record_layer *layer)
 {
@@ -23,42 +30,70 @@ static struct drop_layer *find_layer(struct other_tools *tools, const struct rec
 	return &tools->layers[tools->layer_count++];
 }
 
-/* Drop(FPS) is of seconds: an interval is one when it differs by no more than a frame at 60 Hz. */
-static bool is_second(uint64_t dur_ns)
+/* What was told before lasts until the first frame of what is told now. When they are told says
+ * nothing: perfetto hands its rows over about once a second. */
+static void end_frames(struct drop_layer *layer, uint64_t until_boot_ns)
 {
-	return dur_ns > SECOND_NS * 59 / 60 && dur_ns < SECOND_NS * 61 / 60;
+	uint64_t span_ns = until_boot_ns - layer->first_boot_ns;
+	uint64_t seconds = (span_ns + SECOND_NS / 2) / SECOND_NS;
+
+	if (seconds <= 1 || 2 * layer->drawn_ns >= (double)span_ns) {
+		compat_drop_fps_add(&layer->drop,
+				    (double)layer->frames * SECOND_NS / (double)span_ns);
+	} else {
+		/* It came to rest: seconds with 0 frames. */
+		compat_drop_fps_add(&layer->drop,
+				    (double)layer->frames /
+					    fmax(1, layer->drawn_ns / (double)SECOND_NS));
+		compat_drop_fps_add(&layer->drop, 0);
+		seconds--;
+	}
+	layer->drop.seconds += seconds > 1 ? seconds - 1 : 0;
+}
+
+static void follow_layer(struct drop_layer *place, const struct record_layer *layer)
+{
+	uint64_t first_ns = layer->first_shown_boot_ns.value;
+	const struct histogram *times = layer->interval_hist;
+
+	if (place->first_boot_ns && first_ns >= place->first_boot_ns + SHORT_NS) {
+		end_frames(place, first_ns);
+		place->first_boot_ns = 0;
+	}
+	if (!place->first_boot_ns) {
+		place->first_boot_ns = first_ns;
+		place->frames = 0;
+		place->drawn_ns = 0;
+	}
+	place->frames += layer->shown;
+	/* A recording may say anything. */
+	if (times && histogram_count(times))
+		place->drawn_ns = fmin(place->drawn_ns + (double)histogram_count(times) *
+								 histogram_mean(times),
+				       1e18);
 }
 
 void summary_follow_frames(struct summary *summary, const struct record_interval *interval)
 {
 	struct other_tools *tools = &summary->other_tools;
-	bool second = is_second(interval->dur_ns) && !interval->frames.history;
+	/* Drop(FPS) is of seconds. */
+	bool fine = interval->dur_ns <= LONGEST_NS && !interval->frames.history;
 
 	if (!interval->frames.present)
 		return;
-	for (size_t i = 0; i < tools->layer_count; i++)
-		tools->layers[i].seen = false;
+	for (size_t i = 0; i < tools->layer_count && !fine; i++) {
+		compat_drop_fps_gap(&tools->layers[i].drop);
+		tools->layers[i].first_boot_ns = 0;
+	}
 	for (size_t i = 0; i < interval->frames.layer_count; i++) {
 		const struct record_layer *layer = &interval->frames.layers[i];
 		struct drop_layer *place = find_layer(tools, layer);
 
 		if (!place)
 			continue;
-		place->seen = true;
 		place->shown += layer->shown;
-		if (second)
-			compat_drop_fps_add(&place->drop, (double)layer->shown);
-		else
-			compat_drop_fps_gap(&place->drop);
-	}
-	/* One that shows nothing has 0 frames in that second. */
-	for (size_t i = 0; i < tools->layer_count; i++) {
-		if (tools->layers[i].seen)
-			continue;
-		if (second)
-			compat_drop_fps_add(&tools->layers[i].drop, 0);
-		else
-			compat_drop_fps_gap(&tools->layers[i].drop);
+		if (fine && layer->shown && layer->first_shown_boot_ns.present)
+			follow_layer(place, layer);
 	}
 }
 
@@ -100,13 +135,22 @@ static int set_drop_fps(struct summary *summary)
 {
 	const struct other_tools *tools = &summary->other_tools;
 	const struct drop_layer *most = NULL;
+	struct drop_layer last;
+	uint64_t until_ns;
 
 	for (size_t i = 0; i < tools->layer_count; i++)
 		if (!most || tools->layers[i].shown > most->shown)
 			most = &tools->layers[i];
-	return most ? set(summary, "compat.perfdog.drop_fps_per_h",
-			  compat_drop_fps_per_hour(&most->drop))
-		    : 0;
+	if (!most)
+		return 0;
+	last = *most;
+	/* Of the seconds before the end not all frames are told. */
+	until_ns = last.first_boot_ns + (uint64_t)last.drawn_ns;
+	if (summary->end_boot_ns > until_ns + UNTOLD_NS)
+		until_ns = summary->end_boot_ns;
+	if (last.first_boot_ns && until_ns >= last.first_boot_ns + SHORT_NS)
+		end_frames(&last, until_ns);
+	return set(summary, "compat.perfdog.drop_fps_per_h", compat_drop_fps_per_hour(&last.drop));
 }
 
 /* Not where the frequency is unknown for more than 1 % of the time. */

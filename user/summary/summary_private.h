@@ -39,8 +39,11 @@ struct other_tools {
 		pid_t pid;
 		uint64_t name; /* hash */
 		uint64_t shown;
-		bool seen; /* in this interval */
 		struct compat_drop_fps drop;
+		/* The frames that were told last: when the first of them was on the screen, how
+		 * many they are, and how long the layer was drawn meanwhile. */
+		uint64_t first_boot_ns, frames;
+		double drawn_ns;
 	} layers[DROP_LAYERS];
 	size_t layer_count;
 	struct cluster_sums clusters;
