@@ -85,13 +85,11 @@ struct output {
 	struct store_writer *store; /* NULL: the file */
 	bool unsynced;
 	uint64_t unsynced_since_ns;
-	int untaken; /* the first error by which the disk did not take what write() took, negative
-		      */
+	int untaken; /* the first error of a sync, negative: what write() took may be lost */
 };
 
 /* The kernel tells each descriptor once of what it could not write, in whichever call comes first
- * (lib/errseq.c). Other errors: a kernel without the call for this file system, which is no loss.
- */
+ * (lib/errseq.c). Other errors are of a file system without the call, and no loss. */
 static void note_untaken(struct output *output, int error)
 {
 	if (!output->untaken &&
