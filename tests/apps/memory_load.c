@@ -3,6 +3,8 @@
  * usage: memory_load      commands on stdin, one a line; "ok ..." or "error ..." for each
  *   huge N       map N bytes of hugetlbfs, private, and write to each page
  *   anon N       map N bytes and write to each page     free      give the last mapping back
+ *   call TEXT    give the last mapping that name ([anon:TEXT], where the kernel has that)
+ *   dmabuf N     N bytes of the dmabuf heap "system"   dup      another descriptor of the last one
  *   pageout      have the last mapping swapped out      touch     write to each page of it again
  *   share N      share N bytes with a child, which writes to each page too: "ok CHILD-PID"
  *   threads N    so many threads more, that sleep       fds N     so many descriptors more
@@ -16,12 +18,14 @@
  *   sync PATH N  N fdatasyncs of a file that is written to: "ok NANOSECONDS" */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/dma-heap.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -32,6 +36,10 @@
 #ifndef MADV_PAGEOUT
 #define MADV_PAGEOUT 21
 #endif
+#ifndef PR_SET_VMA
+#define PR_SET_VMA           0x53564d41
+#define PR_SET_VMA_ANON_NAME 0
+#endif
 #define BLOCK 1048576
 
 static struct {
@@ -39,6 +47,7 @@ static struct {
 	size_t bytes;
 } mappings[64];
 static size_t mapping_count;
+static int last_dmabuf = -1;
 
 /* What differs in each page is kept by no compression and merged by nobody. */
 static void write_pages(char *at, size_t bytes)
@@ -73,6 +82,19 @@ static int keep(char *at, size_t bytes)
 	mappings[mapping_count].at = at;
 	mappings[mapping_count++].bytes = bytes;
 	return 0;
+}
+
+static long make_dmabuf(size_t bytes)
+{
+	struct dma_heap_allocation_data made = {.len = bytes, .fd_flags = O_RDWR | O_CLOEXEC};
+	int heap = open("/dev/dma_heap/system", O_RDONLY | O_CLOEXEC), err = 0;
+
+	if (heap < 0 || ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &made))
+		err = -errno;
+	if (heap >= 0)
+		close(heap);
+	last_dmabuf = err ? -1 : (int)made.fd;
+	return err;
 }
 
 static long share(size_t bytes)
@@ -248,6 +270,10 @@ static long obey(const char *line)
 		return keep(map(n, MAP_PRIVATE), n);
 	if (sscanf(line, "huge %zu", &n) == 1)
 		return keep(map(n, MAP_PRIVATE | MAP_HUGETLB), n);
+	if (sscanf(line, "dmabuf %zu", &n) == 1)
+		return make_dmabuf(n);
+	if (!strcmp(line, "dup"))
+		return dup(last_dmabuf) < 0 ? -errno : 0;
 	if (sscanf(line, "share %zu", &n) == 1)
 		return share(n);
 	if (sscanf(line, "leak %zu", &n) == 1)
@@ -277,6 +303,11 @@ static long obey(const char *line)
 		return read_file(job.path);
 	if (!mapping_count)
 		return -EINVAL;
+	if (!strncmp(line, "call ", 5))
+		return prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, mappings[mapping_count - 1].at,
+			     mappings[mapping_count - 1].bytes, line + 5)
+			       ? -errno
+			       : 0;
 	if (!strcmp(line, "free")) {
 		mapping_count--;
 		return munmap(mappings[mapping_count].at, mappings[mapping_count].bytes);

@@ -467,6 +467,52 @@ late() {
 	cat late.tap
 }
 
+# ---- memory that a phone's kernel tells of, and this machine's does not: dmabufs, names of mappings
+memory() {
+	case $GUEST in gki-*) ;; *) return ;; esac
+	rm -f memory.in
+	mkfifo memory.in
+	/payload/apps/memory_load <memory.in >memory.out &
+	app=$!
+	exec 8>memory.in
+	# 8 MiB of which two descriptors are open, and 64 KiB; heaps of Java, of its code, of C.
+	asked=0
+	for line in "dmabuf 8388608" dup "dmabuf 65536" "anon 16777216" "call dalvik-main space (region space)" \
+		"anon 6291456" "call dalvik-LinearAlloc" "anon 12582912" "call scudo:primary"; do
+		asked=$((asked + 1))
+		echo "$line" >&8
+	done
+	await 30 obeyed $asked
+	[ $? = 0 ] && [ "$(grep -c ^ok memory.out)" = $asked ]
+	ok $? "memory: dmabufs and named mappings are made" "$(cat memory.out)"
+	kinds= dmabufs= machine=
+	follow memory.jsonl '
+		/"type":"interval"/ && /"kinds":/ { tell("kinds") }
+		/"type":"interval"/ && /"dmabufs":/ { tell("dmabufs") }
+		/"type":"interval"/ && /"system":[{][^}]*"dmabuf_bytes"/ { tell("machine") }' on_memory \
+		-p $app --net off -i 500ms --smaps 500ms
+	ok $? "memory: record" "$(cat follow.err)"
+	grep -q '"dmabuf_bytes":8454144,"dmabufs":2[,}]' memory.jsonl
+	ok $? "memory: each dmabuf counts once, by its bytes" "$(grep -o '"dmabuf_bytes":[^}]*' memory.jsonl | tail -1) $(ls -l /proc/$app/fd)"
+	bytes=$(grep -o '"system":{[^}]*' memory.jsonl | sed -n 's/.*"dmabuf_bytes":\([0-9]*\).*/\1/p' | tail -1)
+	[ "${bytes:-0}" = 8454144 ]
+	ok $? "memory: the machine has them, too" "${bytes:-none} $(ls /sys/kernel/dmabuf/buffers)"
+	row=$(grep -m1 '"kinds":' memory.jsonl)
+	for heap in "java_heap 16777216" "java_other 6291456" "native_heap 12582912"; do
+		bytes=$(echo "$row" | grep -o "\"kind\":\"${heap% *}\"[^}]*" | sed -n 's/.*"private_dirty_bytes":\([0-9]*\).*/\1/p')
+		[ "${bytes:-0}" -ge ${heap#* } ] && [ "$bytes" -le $((${heap#* } + 1048576)) ]
+		ok $? "memory: ${heap% *} by the names of its mappings" "${bytes:-none}, made ${heap#* }; $(echo "$row" | grep -o '"kinds":[^]]*')"
+	done
+	exec 8>&-
+	kill $app
+	wait $app
+}
+obeyed() { [ "$(wc -l <memory.out)" -ge $1 ]; }
+on_memory() {
+	eval $event=1
+	[ "$kinds$dmabufs$machine" = 111 ]
+}
+
 # ---- F4: the disk gives EIO below the page cache, and works again (dm-error). The kernel took what
 # was written and cannot keep it: it says so once, at the next fdatasync.
 disk() {
@@ -574,7 +620,7 @@ disk_with_journal() {
 	ok $? "EIO of the journal: what was there before is there" "verify $rc"
 }
 
-for s in doctor rights clocks phone stacks tiers android frames late blocks disk kernel_tests; do
+for s in doctor rights clocks phone memory stacks tiers android frames late blocks disk kernel_tests; do
 	stage $s && $s
 done
 exit $failed
