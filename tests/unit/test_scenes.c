@@ -664,7 +664,8 @@ static void late_frame(uint64_t start_ns, uint64_t late_ns)
 	struct record_jank jank = {.pid = 7,
 				   .window_start_ns = start_ns,
 				   .window_end_ns = start_ns + SEC / 10,
-				   .late_ns = late_ns};
+				   .late_ns = late_ns,
+				   .cause = JANK_CAUSE_MAIN_CPU};
 	struct record record = {.type = RECORD_JANK, .jank = &jank};
 
 	cr_assert_eq(summary_add(summary, &record), 0);
@@ -694,6 +695,59 @@ Test(split, late_frames)
 	is("unknown.frames.late_ns", 11000);
 	is("frames.late_ns", 11975);
 	is("foreground.blocks.count", NAN);
+	/* and by their causes */
+	is("foreground.frames.causes.main_cpu", 1);
+	is("background.frames.causes.main_cpu_ns", 900);
+	is("unknown.frames.causes.main_cpu_ns", 11000);
+	is("frames.causes.main_cpu_ns", 11975);
+}
+
+/* Of two processes: what the rows of their tasks say is theirs, the rest of the targets' sums is of
+ * nobody who is known. */
+Test(split, clusters)
+{
+	struct record_process_context row = {.pid = 7, .uid = 10001, .state = CONTEXT_FOREGROUND};
+	struct record_frequency_time ours[] = {{0, {true, 600000}, 10}, {4, {true, 1800000}, 200}},
+				     theirs[] = {{0, {false, 0}, 3000}, {9, {true, 1}, 7}};
+	struct record_task tasks[] = {{.tid = 71,
+				       .pid = 7,
+				       .frequencies = ours,
+				       .frequency_count = 2,
+				       .fnorm_ns = {true, 150}},
+				      {.tid = 72,
+				       .pid = 7,
+				       .frequencies = ours,
+				       .frequency_count = 1,
+				       .fnorm_ns = {true, 5}},
+				      {.tid = 81,
+				       .pid = 8,
+				       .frequencies = theirs,
+				       .frequency_count = 2,
+				       .fnorm_ns = {true, 1000}}};
+	struct record_cluster clusters[] = {{.cluster = 0, .targets_ns = 3025},
+					    {.cluster = 4, .targets_ns = 200}};
+	struct record_interval interval = {
+		.dur_ns = SEC,
+		.cpu = {.present = true,
+			.tasks = tasks,
+			.task_count = 3,
+			.clusters = clusters,
+			.cluster_count = 2,
+			.targets_fnorm_ns = {true, 1160},
+			.capacity_ns = {true, SEC}},
+		.context = {.present = true, .processes = &row, .process_count = 1},
+	};
+	struct record record = {.type = RECORD_INTERVAL, .t_boot_ns = SEC, .interval = &interval};
+
+	cr_assert_eq(summary_add(summary, &record), 0);
+	is("foreground.clusters.0.cpu_ns", 20);
+	is("unknown.clusters.0.cpu_ns", 3005);
+	is("foreground.clusters.4.cpu_ns", 200);
+	is("unknown.clusters.4.cpu_ns", NAN);
+	is("foreground.fnorm_ns", 155);
+	is("unknown.fnorm_ns", 1005);
+	is("targets.clusters.0.cpu_ns", 3025);
+	is("targets.fnorm_ns", 1160);
 }
 
 /* A block is told before the interval that it ended in, the first one of a run too. */

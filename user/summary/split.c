@@ -7,8 +7,11 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "record/fields.h"
+
 #define MAX_PROCESSES 4096
 #define MAX_WAITING   256
+#define MAX_CLUSTERS  16
 
 /* Start times come in ticks of 10 ms from /proc, and in ns from the scheduler. */
 #define START_NS 20000000
@@ -35,14 +38,14 @@ struct split {
 	struct split_sink sink;
 	struct known *processes;
 	bool any; /* an interval had a context */
-	/* Blocks and late frames, until the interval that they ended in says what their process
-	 * was.
-	 */
+	/* Blocks and late frames, until the interval that they ended in says what theirs was. */
 	struct waiting {
 		pid_t pid;
 		uint64_t start_boot_ns, wall_ns;
 		bool is_frame;
-		uint64_t late_ns; /* of a frame */
+		/* of a frame */
+		uint64_t late_ns;
+		enum jank_cause cause;
 	} waiting[MAX_WAITING];
 	size_t waiting_count;
 	/* Blocks for which there was no room before an interval had a context. */
@@ -175,6 +178,54 @@ static int add_cpu(struct split *split, const struct record_cpu *cpu, struct spa
 	return err;
 }
 
+static void take(uint64_t *sum, uint64_t *left, uint64_t value)
+{
+	value = value < *left ? value : *left;
+	*left -= value;
+	*sum += value;
+}
+
+/* Where the targets ran, by the rows of their tasks; what is in none of them is unknown. The time
+ * at each frequency is not split: it would be most of a footer. */
+static int add_clusters(struct split *split, const struct record_cpu *cpu, struct span span)
+{
+	bool has_fnorm = cpu->targets_fnorm_ns.present && cpu->capacity_ns.present;
+	size_t count = cpu->cluster_count < MAX_CLUSTERS ? cpu->cluster_count : MAX_CLUSTERS;
+	uint64_t sums[SPLIT_STATES][MAX_CLUSTERS + 1] = {0}, left[MAX_CLUSTERS + 1];
+	char key[40];
+	int err = 0;
+
+	for (size_t i = 0; i < count; i++)
+		left[i] = cpu->clusters[i].targets_ns;
+	left[count] = has_fnorm ? cpu->targets_fnorm_ns.value : 0;
+	for (size_t i = 0; i < cpu->task_count; i++) {
+		const struct record_task *task = &cpu->tasks[i];
+		const struct known *known =
+			find_same(split, task->pid, task->process_start_boot_ns);
+		uint64_t *of = sums[bucket_of(known, span.begin_ns, span.end_ns)];
+
+		if (!known)
+			continue;
+		for (size_t k = 0; k < task->frequency_count; k++)
+			for (size_t c = 0; c < count; c++)
+				if (cpu->clusters[c].cluster == task->frequencies[k].cluster)
+					take(&of[c], &left[c], task->frequencies[k].cpu_ns);
+		if (task->fnorm_ns.present)
+			take(&of[count], &left[count], task->fnorm_ns.value);
+	}
+	for (size_t c = 0; c <= count; c++)
+		sums[SPLIT_UNKNOWN][c] += left[c];
+	for (int bucket = 0; bucket < SPLIT_STATES; bucket++)
+		for (size_t c = 0; c < count + has_fnorm && !err; c++) {
+			snprintf(key, sizeof(key), "clusters.%u.cpu_ns",
+				 c < count ? cpu->clusters[c].cluster : 0);
+			if (sums[bucket][c])
+				err = put(split, (enum split_state)bucket,
+					  c < count ? key : "fnorm_ns", (double)sums[bucket][c]);
+		}
+	return err;
+}
+
 static int add_memory(struct split *split, const struct record_memory *memory, struct span span)
 {
 	int err = 0;
@@ -293,15 +344,22 @@ static int add_frames(struct split *split, const struct record_frames *frames, s
 
 static int put_block(struct split *split, const struct waiting *block, enum split_state bucket)
 {
+	char key[48];
 	int err;
 
 	split->sink.select(split->sink.ctx, block->start_boot_ns,
 			   block->start_boot_ns + block->wall_ns);
 	err = put(split, bucket, block->is_frame ? "frames.late" : "blocks.count", 1);
-	if (err)
+	if (!err)
+		err = block->is_frame
+			      ? put(split, bucket, "frames.late_ns", (double)block->late_ns)
+			      : put(split, bucket, "blocks.total_ns", (double)block->wall_ns);
+	if (err || !block->is_frame)
 		return err;
-	return block->is_frame ? put(split, bucket, "frames.late_ns", (double)block->late_ns)
-			       : put(split, bucket, "blocks.total_ns", (double)block->wall_ns);
+	snprintf(key, sizeof(key), "frames.causes.%s", record_jank_total(block->cause));
+	err = put(split, bucket, key, 1);
+	strcat(key, "_ns");
+	return err ? err : put(split, bucket, key, (double)block->late_ns);
 }
 
 /* Where nothing is known yet, blocks of an interval that has no context are in no part of it
@@ -377,7 +435,8 @@ int split_jank(struct split *split, const struct record_jank *jank)
 				      .start_boot_ns = jank->window_start_ns,
 				      .wall_ns = jank->window_end_ns - jank->window_start_ns,
 				      .is_frame = true,
-				      .late_ns = jank->late_ns};
+				      .late_ns = jank->late_ns,
+				      .cause = jank->cause};
 
 	if (!split->any)
 		return 0;
@@ -412,6 +471,8 @@ int split_interval(struct split *split, const struct record_interval *interval,
 	}
 	if (!err && interval->cpu.present)
 		err = add_cpu(split, &interval->cpu, span);
+	if (!err && interval->cpu.present)
+		err = add_clusters(split, &interval->cpu, span);
 	if (!err && interval->memory.present)
 		err = add_memory(split, &interval->memory, span);
 	if (!err && interval->net.present)
