@@ -54,6 +54,7 @@ struct memory_run {
 struct memory_runs {
 	struct memory_run *runs;
 	uint64_t turn, dropped, parts;
+	size_t settled;
 	struct memory_koom koom;
 	struct footer_memory *result;
 };
@@ -72,6 +73,7 @@ static void end_series(struct series *series)
 static void drop(struct memory_runs *runs, struct memory_run *run)
 {
 	HASH_DEL(runs->runs, run);
+	runs->settled -= run->key.part != 0;
 	end_series(&run->pss);
 	end_series(&run->rss);
 	free(run->process);
@@ -334,6 +336,18 @@ static int take_sums(const struct memory_run *run, struct footer_memory *row)
 	return err ? err : take_slope(&run->rss, &row->rss_slope, &row->rss_low, &row->rss_high);
 }
 
+/* Nothing is lost: a footer tells fewer rows, the heaviest, and how many others there are. */
+static void drop_lightest_settled(struct memory_runs *runs)
+{
+	struct memory_run *lightest = NULL;
+
+	for (struct memory_run *run = runs->runs; run; run = run->hh.next)
+		if (run->key.part && (!lightest || weight(run) < weight(lightest)))
+			lightest = run;
+	drop(runs, lightest);
+	runs->dropped++;
+}
+
 static int settle(struct memory_runs *runs, struct memory_run *run)
 {
 	int err = take_sums(run, &run->settled);
@@ -347,6 +361,7 @@ static int settle(struct memory_runs *runs, struct memory_run *run)
 	HASH_DEL(runs->runs, run);
 	run->key.part = ++runs->parts;
 	HASH_ADD(hh, runs->runs, key, sizeof(run->key), run);
+	runs->settled++;
 	return 0;
 }
 
@@ -367,6 +382,8 @@ static int settle_some(struct memory_runs *runs, uint64_t end_boot_ns)
 		pairs += run->pss.count * run->pss.count + run->rss.count * run->rss.count;
 		err = settle(runs, run);
 	}
+	while (runs->settled > MEMORY_SETTLED)
+		drop_lightest_settled(runs);
 	return err;
 }
 

@@ -14,6 +14,8 @@ struct memory_runs;
 /* Processes that have a row; where one more comes, that with the least memory among those that have
  * ended goes, else it has none. */
 #define MEMORY_RUNS 256
+/* Those of these that have ended a minute ago, the heaviest; as many rows can be taken. */
+#define MEMORY_SETTLED 64
 
 /* NULL with ENOMEM. */
 struct memory_runs *memory_runs_new(void);
