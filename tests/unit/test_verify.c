@@ -222,7 +222,7 @@ Test(verify, times_that_nothing_can_have)
 	put_interval(file, 3, BOOT + 3 * SEC);
 	put_interval(file, 4, 9000000000000000000);
 	put_interval(file, 5, BOOT + 5 * SEC);
-	put_event(file, 6, BOOT - 1);
+	put_event(file, 6, BOOT - 61 * SEC);
 	put_event(file, 7, 9000000000000000000);
 	put_event(file, 8, BOOT + 4 * SEC); /* what ended before an interval may be told after it */
 	end_file(file, 9, BOOT + 4 * SEC);
@@ -230,11 +230,24 @@ Test(verify, times_that_nothing_can_have)
 	       "00000001.jsonl:3 contradictory: dur_ns is 1000000000, and t_boot_ns is 0\n"
 	       "00000001.jsonl:5 untimely: t_boot_ns goes beyond 3153600000000000000 to "
 	       "9000000000000000000\n"
-	       "00000001.jsonl:7 untimely: t_boot_ns goes back from 100000000000 to 99999999999\n"
+	       "00000001.jsonl:7 untimely: t_boot_ns goes back from 40000000000 to 39000000000\n"
 	       "00000001.jsonl:8 untimely: t_boot_ns goes beyond 3153600000000000000 to "
 	       "9000000000000000000\n"
 	       "00000001.jsonl:10 untimely: t_boot_ns goes back from 105000000000 to "
 	       "104000000000\n");
+}
+
+/* A busy machine, and a recorder that was killed: what its successor had before it could write its
+ * header. Of make soak, where 0.1 s was read as damage. */
+Test(verify, records_of_before_the_header)
+{
+	FILE *file = begin_file(1, A, 1, 1);
+
+	put_event(file, 1, BOOT - SEC / 8);
+	put_interval(file, 2, BOOT - SEC / 9);
+	put_interval(file, 3, BOOT + SEC);
+	end_file(file, 4, BOOT + 2 * SEC);
+	expect("");
 }
 
 /* Another boot: the clock began anew. */

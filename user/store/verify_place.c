@@ -11,6 +11,10 @@
 /* No machine is up for a hundred years. */
 #define MAX_BOOT_NS (100ull * 365 * 86400 * NSEC_PER_SEC)
 
+/* Records that a recorder had before its header was written may be as old as that took: 0.1 s was
+ * seen, of a recorder that was started again on a busy machine. */
+#define BEFORE_RUN_NS (60 * NSEC_PER_SEC)
+
 static void add_untimely(struct verifier *v, uint64_t t_boot_ns, uint64_t bound_ns)
 {
 	struct finding *finding = verifier_add_finding(v, FINDING_UNTIMELY);
@@ -42,7 +46,8 @@ void verifier_begin_time(struct verifier *v, uint64_t t_boot_ns)
 
 	if (!possible)
 		add_untimely(v, t_boot_ns, MAX_BOOT_NS);
-	v->begin_ns = v->end_ns = possible ? t_boot_ns : 0;
+	v->begin_ns = possible && t_boot_ns > BEFORE_RUN_NS ? t_boot_ns - BEFORE_RUN_NS : 0;
+	v->end_ns = v->begin_ns;
 }
 
 /* The recorder takes the time when it emits a record, so seq and time go on together. Of other
