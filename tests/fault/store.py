@@ -578,8 +578,8 @@ def limits():
 
 
 def untaken_file():
-    """The same of a file in the middle of its life, whose last sync is good: who asks once is told
-    once by the kernel, and the writer is the one who asks."""
+    """The sync of a file fails in the middle of its run, and its last one is good: the kernel tells a
+    descriptor once, so the writer has to keep what it was told."""
     os.mkdir("mount")
     server = subprocess.Popen([HANG_FS, "mount", "/etc/hostname", "40", "700"],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -671,7 +671,7 @@ static void late_frame(uint64_t start_ns, uint64_t late_ns)
 	cr_assert_eq(summary_add(summary, &record), 0);
 }
 
-/* Late frames are told seconds after they were. */
+/* A frame source tells late frames seconds after they were. */
 Test(split, late_frames)
 {
 	struct record_process_context row = {.pid = 7, .uid = 10001, .state = CONTEXT_FOREGROUND};
@@ -702,7 +702,7 @@ Test(split, late_frames)
 	is("frames.causes.main_cpu_ns", 11975);
 }
 
-/* Of two processes: what the rows of their tasks say is theirs, the rest of the targets' sums is of
+/* The rows of tasks say what their processes have; the rest of the targets' sums is of
  * nobody who is known. */
 Test(split, clusters)
 {

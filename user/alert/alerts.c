@@ -260,7 +260,8 @@ int alerts_take(struct alerts *alerts, const struct record *record)
 			continue;
 		looking.rule = rule;
 		known = metric_read(&rule->rule.metric, record, take_value, &looking);
-		/* Who is in no row of sums had 0; who has a row without the value had none. */
+		/* A task or uid that is in no row of a list of sums had 0; one whose row
+		 * lacks the value had none. */
 		rule->seen |= known && rule->rule.metric.sums;
 		if (record->type == RECORD_INTERVAL)
 			look_at_absent(&looking, known);

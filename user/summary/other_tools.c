@@ -10,7 +10,7 @@
 #include "util/hash.h"
 
 #define SECOND_NS 1000000000ull
-/* Frames that are told of less than this are one second with those that follow. */
+/* Frames that an interval tells of less than this are one second with the next interval's. */
 #define SHORT_NS (SECOND_NS * 3 / 4)
 /* How long after it was shown a frame may be told. */
 #define UNTOLD_NS (5 * SECOND_NS)
@@ -30,8 +30,8 @@ static struct drop_layer *find_layer(struct other_tools *tools, const struct rec
 	return &tools->layers[tools->layer_count++];
 }
 
-/* What was told before lasts until the first frame of what is told now. When they are told says
- * nothing: perfetto hands its rows over about once a second. */
+/* The frames that were told before last until the first one of those told now. When they are told
+ * says nothing: perfetto hands its rows over about once a second. */
 static void end_frames(struct drop_layer *layer, uint64_t until_boot_ns)
 {
 	uint64_t span_ns = until_boot_ns - layer->first_boot_ns;

@@ -56,7 +56,7 @@ static const struct loss_info frames_loss_items[] = {
 	{"frames.launches_over_limit", LOSS_LOST, LOSS_OF_NOTHING},
 	/* late frames that come at once, beyond those that are judged then */
 	{"frames.janks_not_judged", LOSS_LOST, LOSS_OF_FRAMES},
-	/* late frames that are told, of whose main thread nothing is there (any more) */
+	/* late frames that are told although no ring has their main thread (any more) */
 	{"frames.janks_not_recorded", LOSS_LOST, LOSS_OF_NOTHING},
 	/* what had come of the trace before is counted */
 	{"frames.trace_files_restarted", LOSS_REPAIRED, LOSS_OF_NOTHING},
