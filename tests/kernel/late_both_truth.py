@@ -132,17 +132,13 @@ def is_whole(jank):
 def compare(live, told, own):
     """By how much ledgers differ, [(ns, token, role, state)]; and what differs that should not, [...]."""
     off, other = [], []
-    # Some traces do not tell which process is SurfaceFlinger: then none of their frames has it.
-    known = {t["role"] for b in told.values() for t in b["threads"]}
-    if missing := {"sf_main", "render_engine"} - known:
-        print(f"# both: of this trace nobody knows {sorted(missing)}")
     for token, a in live.items():
         b = told[token]
         other += [(token, key, a[key], b[key]) for key in EXACT if a.get(key) != b.get(key)]
         of = {t["tid"]: t for t in b["threads"]}
         for t in a["threads"]:
             same = of.get(t["tid"])
-            if t["role"] not in ROLES or t["role"] in missing or str(t["tid"]) not in own:
+            if t["role"] not in ROLES or str(t["tid"]) not in own:
                 continue
             if not same or same["role"] != t["role"]:
                 other.append((token, t["role"], t["tid"], same and same["role"]))

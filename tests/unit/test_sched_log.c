@@ -233,3 +233,24 @@ Test(sched_log, who_is_not_watched_has_no_spells)
 	cr_expect_eq(sched_log_counts(rig.log)->switches, 1);
 	stop(&rig);
 }
+
+/* A trace tells CPU by CPU: the thread's first run, under its parent's name, may come last. */
+Test(sched_log, a_thread_has_the_latest_name_that_it_ran_under)
+{
+	struct thread_table *names = thread_table_new();
+	const struct spell_thread *thread;
+
+	cr_assert_eq(thread_table_note(names, ME, 7, "from the tree", 13), 0);
+	cr_assert_eq(thread_table_ran(names, ME, 900, "surfaceflinger", 14), 0);
+	cr_assert_eq(thread_table_ran(names, ME, 100, "app_process64", 13), 0);
+	cr_assert_eq(thread_table_note(names, ME, 8, "from the tree", 13), 0);
+	cr_assert_eq(thread_table_ran(names, ME, 950, NULL, 0), 0);
+	cr_assert_eq(thread_table_ran(names, 0, 950, "swapper/0", 9), 0);
+	cr_assert_eq(thread_table_ran(names, OTHER, 950, "", 1), 0);
+	thread = thread_table_find(names, ME);
+	cr_assert_str_eq(thread->comm, "surfaceflinger");
+	cr_assert_eq(thread->tgid, 8);
+	cr_assert_null(thread_table_find(names, 0));
+	cr_assert_null(thread_table_find(names, OTHER));
+	thread_table_free(names);
+}

@@ -133,9 +133,12 @@ static void on_switch(void *ctx, const struct trace_switch *event)
 {
 	struct analysis *a = ctx;
 
-	if (!a->err && event->next_comm_size)
-		a->err = thread_table_note(a->options.threads, event->next_tid, 0, event->next_comm,
-					   event->next_comm_size);
+	if (!a->err)
+		a->err = thread_table_ran(a->options.threads, event->prev_tid, event->ts_ns,
+					  event->prev_comm, event->prev_comm_size);
+	if (!a->err)
+		a->err = thread_table_ran(a->options.threads, event->next_tid, event->ts_ns,
+					  event->next_comm, event->next_comm_size);
 }
 
 static void on_package(void *ctx, uint32_t uid, const char *name, size_t size)

@@ -6,9 +6,11 @@
 #include <uthash.h>
 
 #define MAX_THREADS 65536
+#define NOT_NAMED   INT64_MIN
 
 struct entry {
 	struct spell_thread thread; /* first: a thread that was handed out is its entry */
+	int64_t named_ns;           /* when it ran under that name, or NOT_NAMED */
 	UT_hash_handle hh;
 };
 
@@ -34,25 +36,26 @@ void thread_table_free(struct thread_table *table)
 	free(table);
 }
 
-int thread_table_note(struct thread_table *table, int32_t tid, int32_t tgid, const char *name,
-		      size_t size)
+/* *made: NULL where there is no more room. */
+static int find_or_make(struct thread_table *table, int32_t tid, struct entry **made)
 {
 	struct entry *entry;
 
-	if (tid <= 0)
-		return 0;
 	HASH_FIND_INT(table->entries, &tid, entry);
-	if (!entry) {
-		if (HASH_COUNT(table->entries) >= MAX_THREADS)
-			return 0;
+	if (!entry && HASH_COUNT(table->entries) < MAX_THREADS) {
 		entry = calloc(1, sizeof(*entry));
 		if (!entry)
 			return -ENOMEM;
 		entry->thread.tid = tid;
+		entry->named_ns = NOT_NAMED;
 		HASH_ADD_INT(table->entries, thread.tid, entry);
 	}
-	if (tgid > 0)
-		entry->thread.tgid = tgid;
+	*made = entry;
+	return 0;
+}
+
+static void name_it(struct entry *entry, const char *name, size_t size)
+{
 	size = size ? strnlen(name, size) : 0;
 	if (size > RECORD_COMM_LEN - 1)
 		size = RECORD_COMM_LEN - 1;
@@ -60,6 +63,33 @@ int thread_table_note(struct thread_table *table, int32_t tid, int32_t tgid, con
 		memcpy(entry->thread.comm, name, size);
 		entry->thread.comm[size] = 0;
 	}
+}
+
+int thread_table_note(struct thread_table *table, int32_t tid, int32_t tgid, const char *name,
+		      size_t size)
+{
+	struct entry *entry = NULL;
+	int err = tid > 0 ? find_or_make(table, tid, &entry) : 0;
+
+	if (!entry)
+		return err;
+	if (tgid > 0)
+		entry->thread.tgid = tgid;
+	if (entry->named_ns == NOT_NAMED)
+		name_it(entry, name, size);
+	return 0;
+}
+
+int thread_table_ran(struct thread_table *table, int32_t tid, int64_t ts_ns, const char *name,
+		     size_t size)
+{
+	struct entry *entry = NULL;
+	int err = tid > 0 && size && *name ? find_or_make(table, tid, &entry) : 0;
+
+	if (!entry || ts_ns < entry->named_ns)
+		return err;
+	entry->named_ns = ts_ns;
+	name_it(entry, name, size);
 	return 0;
 }
 

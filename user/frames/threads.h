@@ -13,6 +13,10 @@ void thread_table_free(struct thread_table *table);
  * what is told wins. More than 65536 threads are not kept. 0 or -ENOMEM. */
 int thread_table_note(struct thread_table *table, int32_t tid, int32_t tgid, const char *name,
 		      size_t size);
+/* Which name a thread ran under at ts_ns. Of those the latest stays, in whatever order they come (a
+ * trace tells CPU by CPU), and wins over thread_table_note(), which knows no time. 0 or -ENOMEM. */
+int thread_table_ran(struct thread_table *table, int32_t tid, int64_t ts_ns, const char *name,
+		     size_t size);
 /* Number, process and name as far as they are known. Valid until the table is freed; NULL: nothing
  * is known. */
 const struct spell_thread *thread_table_find(const struct thread_table *table, int32_t tid);
