@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 import stat
 import subprocess
@@ -168,6 +169,24 @@ def whole_folder():
     say(report.returncode == 0 and not report.stderr and
         len(re.findall("^jankscope ", report.stdout, re.M)) == 1 and "summary: " in report.stdout,
         "report of the folder is that of one recording", report.stderr + report.stdout)
+
+
+def small_files():
+    """No file may be longer than 100 KiB (RLIMIT_FSIZE): each segment ends there, and nothing is lost."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 10, limits[1]))
+    try:
+        run = Run(*QUICK[:-2], "-o", "new/")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    grown = wait_until(lambda: os.path.isdir("new") and len(segments("new")) >= 4, 30)
+    code = run.end()
+    seqs = [row["seq"] for row in records("new") if row["type"] != "header"]
+    done = verify("new")
+    say(grown and code == 0 and done.returncode == 0 and seqs == list(range(1, len(seqs) + 1)) and
+        not events("new", "disk_full") and "could not" not in run.talk(),
+        f"where no file may be longer the next segment goes on: {len(seqs)} records in {len(segments('new'))}",
+        f"{code} {done.stdout} {run.talk()}")
 
 
 def one_write():
@@ -600,7 +619,7 @@ def untaken_file():
 
 
 TESTS = {
-    "whole": whole_folder, "damages": damages, "kills": kills, "brief": brief_kills, "two": two_recorders,
+    "whole": whole_folder, "damages": damages, "kills": kills, "brief": brief_kills, "small_files": small_files, "two": two_recorders,
     "index": index_lost, "one_write": one_write, "refused": refused, "full": full_disk, "full_long": full_disk_long,
     "broken": broken_disk, "sync": broken_sync, "untaken": untaken_file,
     "read_only": read_only_disk, "hands": other_hands, "limits": limits,

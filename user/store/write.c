@@ -310,6 +310,11 @@ int store_writer_put(struct store_writer *writer, const char *line, size_t lengt
 	err = check_reserve(writer, length);
 	if (!err)
 		err = put_line(writer, line, length, &look);
+	/* No file may be longer (RLIMIT_FSIZE, or the file system): the next segment takes it. */
+	if (err == -EFBIG && writer->facts.lines > 1) {
+		segment_close(writer, false);
+		err = put_line(writer, line, length, &look);
+	}
 	while (is_full(err) && store_make_room(writer))
 		err = put_line(writer, line, length, &look);
 	if (err) {
