@@ -155,6 +155,43 @@ Test(redact, sentences_lose_names_and_paths_and_keep_their_words)
 	redactor_free(redactor);
 }
 
+Test(redact, names_of_several_words_are_found_in_sentences)
+{
+	struct redactor *redactor = redactor_new(key);
+	char name[32], package[32], want[256], to[256];
+
+	redactor_name(redactor, "OkHttp api.bank.com", name, sizeof(name));
+	redactor_name(redactor, "OkHttp", package, sizeof(package));
+	redactor_name(redactor, "api", package, sizeof(package));
+	redactor_name(redactor, "com.bank", package, sizeof(package));
+	snprintf(want, sizeof(want), "%s is late (%s): com.bank:push waits for %s.", name, name,
+		 package);
+	cr_expect_str_eq(redactor_sentence(redactor,
+					   "OkHttp api.bank.com is late (OkHttp api.bank.com): "
+					   "com.bank:push waits for com.bank.",
+					   to, sizeof(to)),
+			 want);
+	redactor_free(redactor);
+}
+
+/* A week has more names than there is room for. */
+Test(redact, what_came_last_is_found_however_much_came_before)
+{
+	struct redactor *redactor = redactor_new(key);
+	char name[32], seen[32], hash[32], to[64];
+
+	redactor_add_name(redactor, "asked");
+	for (int i = 0; i < 200000; i++) {
+		snprintf(name, sizeof(name), "Thread-%d", i);
+		redactor_name(redactor, name, hash, sizeof(hash));
+		redactor_name(redactor, "steady", seen, sizeof(seen));
+	}
+	cr_expect_str_eq(redactor_sentence(redactor, name, to, sizeof(to)), hash);
+	cr_expect_str_eq(redactor_sentence(redactor, "steady", to, sizeof(to)), seen);
+	cr_expect_eq(redactor_sentence(redactor, "unasked", to, sizeof(to))[0], '#');
+	redactor_free(redactor);
+}
+
 /* Rows that --top cut off stand behind those that are counted; the table reads them. */
 Test(redact, rows_that_were_cut_off_are_hashed_too)
 {

@@ -13,20 +13,22 @@
 #include "util/siphash.h"
 
 #define HASH_BYTES 16 /* "#" and 12 digits: it fits where a thread's name does */
-/* Beyond it names are hashed as ever, but not looked for in sentences. */
-#define MAX_KNOWN      65536
+/* Names that are looked for in sentences: those that records had last (several times what one
+ * holds); what was asked for stays besides. */
+#define MAX_KNOWN      16384
+#define KNOWN_REACH    256 /* bytes of a name that is looked for */
 #define SENTENCE_BYTES 1024
 
 struct known {
 	UT_hash_handle hh;
-	bool asked; /* it is looked for inside of words, too */
 	char name[];
 };
 
 struct redactor {
 	unsigned char key[REDACT_KEY_BYTES];
-	struct known *known;
-	struct arena arena; /* of the last record */
+	struct known *known; /* the one that was met longest ago first */
+	struct known *asked; /* looked for inside of words, too */
+	struct arena arena;  /* of the last record */
 	struct record record;
 	bool failed;
 };
@@ -40,16 +42,22 @@ struct redactor *redactor_new(const unsigned char key[REDACT_KEY_BYTES])
 	return redactor;
 }
 
-void redactor_free(struct redactor *redactor)
+static void free_all(struct known **set)
 {
 	struct known *known, *next;
 
-	if (!redactor)
-		return;
-	HASH_ITER (hh, redactor->known, known, next) {
-		HASH_DEL(redactor->known, known);
+	HASH_ITER (hh, *set, known, next) {
+		HASH_DEL(*set, known);
 		free(known);
 	}
+}
+
+void redactor_free(struct redactor *redactor)
+{
+	if (!redactor)
+		return;
+	free_all(&redactor->known);
+	free_all(&redactor->asked);
 	arena_free(&redactor->arena);
 	explicit_bzero(redactor->key, sizeof(redactor->key));
 	free(redactor);
@@ -57,19 +65,33 @@ void redactor_free(struct redactor *redactor)
 
 /* ---- names ---- */
 
-static struct known *remember(struct redactor *redactor, const char *name, size_t length)
+static struct known *add(struct known **set, const char *name, size_t length)
 {
-	struct known *known;
+	struct known *known = calloc(1, sizeof(*known) + length + 1);
 
-	HASH_FIND(hh, redactor->known, name, length, known);
-	if (known || HASH_COUNT(redactor->known) >= MAX_KNOWN)
-		return known;
-	known = calloc(1, sizeof(*known) + length + 1);
 	if (!known)
 		return NULL;
 	memcpy(known->name, name, length);
-	HASH_ADD_KEYPTR(hh, redactor->known, known->name, length, known);
+	HASH_ADD_KEYPTR(hh, *set, known->name, length, known);
 	return known;
+}
+
+/* The names that came last are kept, of however many that come in a week. */
+static void remember(struct redactor *redactor, const char *name, size_t length)
+{
+	struct known *known, *oldest = redactor->known;
+
+	HASH_FIND(hh, redactor->known, name, length, known);
+	if (known) {
+		HASH_DEL(redactor->known, known);
+		HASH_ADD_KEYPTR(hh, redactor->known, known->name, length, known);
+		return;
+	}
+	if (HASH_COUNT(redactor->known) >= MAX_KNOWN) {
+		HASH_DEL(redactor->known, oldest);
+		free(oldest);
+	}
+	redactor->failed |= !add(&redactor->known, name, length);
 }
 
 static void hash(struct redactor *redactor, const char *name, size_t length, char to[HASH_BYTES])
@@ -90,11 +112,10 @@ static void hash_name(struct redactor *redactor, const char *name, size_t length
 
 int redactor_add_name(struct redactor *redactor, const char *name)
 {
-	struct known *known = *name ? remember(redactor, name, strlen(name)) : NULL;
+	struct known *known;
 
-	if (known)
-		known->asked = true;
-	return known || !*name ? 0 : -ENOMEM;
+	HASH_FIND_STR(redactor->asked, name, known);
+	return !*name || known || add(&redactor->asked, name, strlen(name)) ? 0 : -ENOMEM;
 }
 
 const char *redactor_name(struct redactor *redactor, const char *name, char *to, size_t size)
@@ -108,12 +129,32 @@ const char *redactor_name(struct redactor *redactor, const char *name, char *to,
 
 /* ---- sentences ---- */
 
-static bool is_known(const struct redactor *redactor, const char *word, size_t length)
+static const char breaks[] = " \t\n\"'(),;=<>[]{}|";
+
+/* A word ends here, but for the end of a sentence. */
+static bool word_ends(const char *text)
 {
+	text += strspn(text, ".:!?");
+	return !*text || strchr(breaks, *text);
+}
+
+/* The length of the longest known name that begins here and ends where a word does; 0: none. Names
+ * of threads hold blanks ("Jit thread pool"). */
+static size_t known_from(const struct redactor *redactor, const char *text)
+{
+	size_t length = strnlen(text, KNOWN_REACH);
 	struct known *known;
 
-	HASH_FIND(hh, redactor->known, word, length, known);
-	return known;
+	for (; length; length--) {
+		if (!word_ends(text + length))
+			continue;
+		HASH_FIND(hh, redactor->known, text, length, known);
+		if (!known)
+			HASH_FIND(hh, redactor->asked, text, length, known);
+		if (known)
+			return length;
+	}
+	return 0;
 }
 
 /* A file that is not the kernel's own. */
@@ -126,8 +167,8 @@ static bool is_path(const char *word, size_t length)
 /* What was asked for is a name wherever it stands: "com.example:push", "/data/com.example/x". */
 static bool holds_asked(const struct redactor *redactor, const char *word, size_t length)
 {
-	for (const struct known *known = redactor->known; known; known = known->hh.next)
-		if (known->asked && memmem(word, length, known->name, known->hh.keylen))
+	for (const struct known *known = redactor->asked; known; known = known->hh.next)
+		if (memmem(word, length, known->name, known->hh.keylen))
 			return true;
 	return false;
 }
@@ -135,10 +176,10 @@ static bool holds_asked(const struct redactor *redactor, const char *word, size_
 /* The asked names may hold blanks: they are hashed before the sentence is cut into words. */
 static void hash_asked(struct redactor *redactor, char *text, size_t size)
 {
-	for (const struct known *known = redactor->known; known; known = known->hh.next) {
+	for (const struct known *known = redactor->asked; known; known = known->hh.next) {
 		char digits[HASH_BYTES], *at = text;
 
-		if (!known->asked || !memchr(known->name, ' ', known->hh.keylen))
+		if (!memchr(known->name, ' ', known->hh.keylen))
 			continue;
 		hash(redactor, known->name, known->hh.keylen, digits);
 		while ((at = strstr(at, known->name))) {
@@ -155,7 +196,6 @@ static void hash_asked(struct redactor *redactor, char *text, size_t size)
 
 const char *redactor_sentence(struct redactor *redactor, const char *text, char *to, size_t size)
 {
-	static const char breaks[] = " \t\n\"'(),;=<>[]{}|";
 	char copy[SENTENCE_BYTES], digits[HASH_BYTES];
 	const char *p = copy;
 	size_t n = 0;
@@ -164,19 +204,18 @@ const char *redactor_sentence(struct redactor *redactor, const char *text, char 
 	hash_asked(redactor, copy, sizeof(copy));
 	*to = 0;
 	while (*p && n + 1 < size) {
-		size_t gap = strspn(p, breaks), length, trail = 0;
+		size_t gap = strspn(p, breaks), name, length, trail = 0;
 
 		n += (size_t)snprintf(to + n, size - n, "%.*s", (int)gap, p);
 		p += gap;
-		length = strcspn(p, breaks);
+		name = known_from(redactor, p);
+		length = name ? name : strcspn(p, breaks);
 		/* The end of the sentence is none of the name. */
-		while (length > trail + 1 && strchr(".:!?", p[length - trail - 1]))
+		while (!name && length > trail + 1 && strchr(".:!?", p[length - trail - 1]))
 			trail++;
 		if (!length || n >= size)
 			continue;
-		if (is_known(redactor, p, length))
-			trail = 0;
-		if (is_known(redactor, p, length - trail) || is_path(p, length - trail) ||
+		if (name || is_path(p, length - trail) ||
 		    holds_asked(redactor, p, length - trail)) {
 			hash(redactor, p, length - trail, digits);
 			n += (size_t)snprintf(to + n, size - n, "%s%.*s", digits, (int)trail,
