@@ -2,6 +2,7 @@
 /* The intervals of a run: the timers that end them, the clocks that they are measured by, and one
  * record from what all sources give. */
 #include <errno.h>
+#include <malloc.h>
 
 #include "control/run_status.h"
 #include "core/loop.h"
@@ -16,6 +17,9 @@
 /* A step of boot - mono beyond this is a suspend; of unix - boot, a change of the wall clock. */
 #define SUSPEND_NS (20 * NSEC_PER_MSEC)
 #define JUMP_NS    NSEC_PER_SEC
+/* What a burst took of the heap is given back so soon: pages below a block that stayed are not
+ * freed by free(), and each burst of a week would leave some more of them. */
+#define GIVE_BACK_NS (10 * NSEC_PER_SEC)
 
 void session_watch_clocks(struct session *session, struct record_interval *interval)
 {
@@ -83,6 +87,16 @@ static void tell_helpers_lost(struct session *session)
 	session_emit_event(session, &event);
 }
 
+static void give_memory_back(struct session *session)
+{
+	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	if (now_ns - session->gave_back_ns < GIVE_BACK_NS)
+		return;
+	malloc_trim(0);
+	session->gave_back_ns = now_ns;
+}
+
 /* planned_ns: how long the interval was to be. */
 static int take_interval(struct session *session, uint64_t planned_ns, bool final, bool marked)
 {
@@ -141,6 +155,7 @@ static int take_interval(struct session *session, uint64_t planned_ns, bool fina
 	counter_list_free(&interval.late);
 	counter_list_free(&interval.repaired);
 	missing_list_free(&interval.missing);
+	give_memory_back(session);
 	session->intervals += !marked;
 	session->cut = marked;
 	session->ahead_ns = 0;

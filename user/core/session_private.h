@@ -36,6 +36,7 @@ struct session {
 	uint64_t periods; /* of the interval timer that went by */
 	/* An interval was cut by a mark: the next one may be longer than planned by this. */
 	uint64_t ahead_ns;
+	uint64_t gave_back_ns; /* when free memory was given back, CLOCK_MONOTONIC */
 	bool cut;
 	struct run_plan plan;
 	uint64_t end_boot_ns; /* 0: the plan alone ends the run */
