@@ -262,6 +262,19 @@ def write_clocks(w, folder):
             f.write(w.bytes(form, **more))
 
 
+def write_restart(w, folder, end):
+    """The same, and behind it SurfaceFlinger starts anew, as process 9000."""
+    threads = ((9000, b'surfaceflinger'), (9001, b'RenderEngine'))
+    events = []
+    for n, (tid, name) in enumerate(threads):
+        for at, prev, next_ in ((end + n * MS, (0, b'swapper'), (tid, name)), (end + n * MS + 500000, (tid, name), (0, b'swapper'))):
+            events.append((at, prev[0], 4, field(1, prev[1]) + field(2, prev[0]) + field(3, 120) + field(4, 1 if prev[0] else 0) +
+                           field(5, next_[1]) + field(6, next_[0]) + field(7, 120)))
+    with open(os.path.join(folder, 'why_restart.pb'), 'wb') as f:
+        f.write(w.bytes('plain') + process_tree((9000, '/system/bin/surfaceflinger')) + packet(field(2, field(2, field(1, 9001) + field(3, 9000)))) +
+                bundle(2, events, 'plain'))
+
+
 def write_tokens(folder):
     """Tokens of any number, and all of them again, where SurfaceFlinger has started anew, of frames of other causes."""
     w = World()
@@ -360,6 +373,7 @@ def main(folder):
         with open(os.path.join(folder, name), 'wb') as f:
             f.write(w.bytes(form))
     write_clocks(w, folder)
+    write_restart(w, folder, at(15) + MS)
     for frame in w.slow:
         frame['threads'] = {tid: w.ledger(tid, frame['begin'], frame['end']) for tid in (MAIN, RENDER, SF, ENGINE)}
     with open(os.path.join(folder, 'why.txt'), 'w') as f:

@@ -146,13 +146,18 @@ static int windows_of(struct crew *crew, const struct late *frames, size_t count
 	return 0;
 }
 
-static void add_member(struct crew *crew, int32_t tid, enum jank_role role)
+static bool has_member(const struct crew *crew, int32_t tid)
 {
 	for (size_t i = 0; i < crew->count; i++)
 		if (crew->members[i].tid == tid)
-			return;
-	if (crew->count < MAX_CREW && tid > 0)
-		crew->members[crew->count++] = (struct member){tid, role};
+			return true;
+	return false;
+}
+
+static void add_member(struct crew *crew, int32_t tid, int32_t pid, enum jank_role role)
+{
+	if (crew->count < MAX_CREW && tid > 0 && !has_member(crew, tid))
+		crew->members[crew->count++] = (struct member){tid, pid, role};
 }
 
 static bool begins(const char *name, const char *with)
@@ -185,22 +190,34 @@ struct crew *late_why_crew(struct late_why *why, int32_t pid)
 	return low < why->crew_count && why->crews[low].pid == pid ? &why->crews[low] : NULL;
 }
 
+bool late_why_is_display(const struct late_why *why, int32_t pid)
+{
+	return has_member(&why->display, pid);
+}
+
 /* The composer HAL has its name from its interface; its threads, from Binder. */
-static void find_hal(struct late_why *why)
+static void find_display(struct late_why *why)
 {
 	const struct spell_thread *thread = NULL;
 	const char *name;
 
 	while ((thread = thread_table_next(why->threads, thread))) {
-		name = thread->tid == thread->tgid ? analysis_process(why->analysis, thread->tid)
-						   : NULL;
-		if (name &&
-		    (strstr(name, "hardware.graphics.composer") || strstr(name, "hwcomposer")))
-			why->hal.pid = thread->tid;
+		if (thread->tid != thread->tgid)
+			continue;
+		name = analysis_process(why->analysis, thread->tid);
+		if (!strcmp(thread->comm, "surfaceflinger"))
+			add_member(&why->display, thread->tid, thread->tid, JANK_ROLE_SF_MAIN);
+		else if (name && (strstr(name, "hardware.graphics.composer") ||
+				  strstr(name, "hwcomposer")))
+			add_member(&why->hal, thread->tid, thread->tid, JANK_ROLE_HWC);
 	}
-	while (why->hal.pid && (thread = thread_table_next(why->threads, thread)))
-		if (thread->tgid == why->hal.pid)
-			add_member(&why->hal, thread->tid, JANK_ROLE_HWC);
+	while ((thread = thread_table_next(why->threads, thread))) {
+		if (late_why_is_display(why, thread->tgid) && begins(thread->comm, "RenderEngine"))
+			add_member(&why->display, thread->tid, thread->tgid,
+				   JANK_ROLE_RENDER_ENGINE);
+		else if (has_member(&why->hal, thread->tgid))
+			add_member(&why->hal, thread->tid, thread->tgid, JANK_ROLE_HWC);
+	}
 }
 
 static void find_crews(struct late_why *why)
@@ -210,27 +227,20 @@ static void find_crews(struct late_why *why)
 
 	for (size_t i = 0; i < why->crew_count; i++) {
 		crew = &why->crews[i];
-		add_member(crew, crew->pid, JANK_ROLE_MAIN);
-		add_member(crew, analysis_renderer(why->analysis, crew->pid), JANK_ROLE_RENDER);
+		add_member(crew, crew->pid, crew->pid, JANK_ROLE_MAIN);
+		add_member(crew, analysis_renderer(why->analysis, crew->pid), crew->pid,
+			   JANK_ROLE_RENDER);
 	}
 	while ((thread = thread_table_next(why->threads, thread))) {
 		crew = late_why_crew(why, thread->tgid);
 		/* a process may have others of that name (WebView): slices tell which one draws */
 		if (crew && !strcmp(thread->comm, "RenderThread") &&
 		    !analysis_renderer(why->analysis, crew->pid))
-			add_member(crew, thread->tid, JANK_ROLE_RENDER);
+			add_member(crew, thread->tid, crew->pid, JANK_ROLE_RENDER);
 		else if (crew && begins(thread->comm, "hwuiTask"))
-			add_member(crew, thread->tid, JANK_ROLE_HWUI_TASK);
-		if (thread->tid == thread->tgid && !strcmp(thread->comm, "surfaceflinger") &&
-		    thread->tid > why->display.pid)
-			why->display.pid = thread->tid;
+			add_member(crew, thread->tid, crew->pid, JANK_ROLE_HWUI_TASK);
 	}
-	find_hal(why);
-	if (why->display.pid)
-		add_member(&why->display, why->display.pid, JANK_ROLE_SF_MAIN);
-	while (why->display.pid && (thread = thread_table_next(why->threads, thread)))
-		if (thread->tgid == why->display.pid && begins(thread->comm, "RenderEngine"))
-			add_member(&why->display, thread->tid, JANK_ROLE_RENDER_ENGINE);
+	find_display(why);
 	for (size_t i = 0; i < why->crew_count; i++)
 		qsort(why->crews[i].members, why->crews[i].count, sizeof(struct member), by_tid);
 	qsort(why->display.members, why->display.count, sizeof(struct member), by_tid);
@@ -304,7 +314,7 @@ int late_why_plan(struct late_why *why, const struct analysis *analysis,
 		err = watch(why, &why->hal, why->display.windows, why->display.window_count);
 	for (size_t i = 0; i < why->crew_count && !err; i++)
 		/* SurfaceFlinger draws layers of its own: its threads are watched already */
-		if (why->crews[i].pid != why->display.pid)
+		if (!late_why_is_display(why, why->crews[i].pid))
 			err = watch(why, &why->crews[i], why->crews[i].windows,
 				    why->crews[i].window_count);
 	return err;

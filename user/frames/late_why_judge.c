@@ -40,8 +40,8 @@ static int add_crew(struct late_why *why, struct cast *cast, const struct late *
 		err = sched_log_spells(why->log, member->tid, late->begin_ns, late->end_ns, spells);
 		*thread = (struct why_thread){
 			.tid = member->tid,
-			.pid = crew->pid,
-			.process = analysis_process(why->analysis, crew->pid),
+			.pid = member->pid,
+			.process = analysis_process(why->analysis, member->pid),
 			.role = member->role,
 			.spells = spells->items,
 			.spell_count = spells->count,
@@ -138,7 +138,7 @@ static int judge(struct late_why *why, struct cast *cast, const struct late *lat
 	/* threads of another machine have numbers of their own */
 	if (!row->machine)
 		err = add_crew(why, cast, late, crew);
-	if (!err && !row->machine && row->pid != why->display.pid)
+	if (!err && !row->machine && !late_why_is_display(why, row->pid))
 		err = add_crew(why, cast, late, &why->display);
 	if (!err && !row->machine)
 		err = add_crew(why, cast, late, &why->hal);

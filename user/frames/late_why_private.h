@@ -5,13 +5,13 @@
 #include "frames/late_why.h"
 #include "why/judge.h"
 
-#define MAX_CREW 16 /* threads that make the frames of one process */
+#define MAX_CREW 32 /* threads that make the frames of one process, or of the display */
 #define QUEUES   64 /* threads whose last queueBuffer is remembered */
 
 struct crew {
-	int32_t pid;
+	int32_t pid; /* of the display: 0 */
 	struct member {
-		int32_t tid;
+		int32_t tid, pid;
 		enum jank_role role;
 	} members[MAX_CREW];
 	size_t count;
@@ -34,8 +34,10 @@ struct late_why {
 	const struct analysis *analysis;
 	struct crew *crews; /* one a process with late frames */
 	size_t crew_count;
-	struct crew display; /* SurfaceFlinger's; its windows are all */
-	struct crew hal;     /* the composer's, in the same windows */
+	/* SurfaceFlinger's; its windows are all. Where it starts anew amid the trace there are
+	 * several. */
+	struct crew display;
+	struct crew hal; /* the composer's, in the same windows */
 	struct late **by_key, **by_time;
 	struct slices *slices;
 	struct sched_log *log;
@@ -48,5 +50,7 @@ struct late_why {
 
 /* The threads of a process; NULL: no frame of it was late. */
 struct crew *late_why_crew(struct late_why *why, int32_t pid);
+/* A SurfaceFlinger. */
+bool late_why_is_display(const struct late_why *why, int32_t pid);
 /* What slices of the second pass tell; their ctx is the why. */
 const struct slices_ops *late_why_slices(void);
