@@ -139,6 +139,10 @@ def compact(start, count, step, lost=0):
     return packet(field(1, field(1, 0) + (field(3, 1) if lost else b'') + field(4, field(5, b'main') + b''.join(field(n, d) for n, d in columns))))
 with open(work + '/lost.pb', 'wb') as f:
     f.write(display_of(2, 20 * MS) + compact(999 * MS, 10, MS) + compact(1011 * MS, 40, MS, lost=1))
+with open(work + '/threads.pb', 'wb') as f:
+    f.write(display_of(2, 20 * MS) + compact(999 * MS, 50, MS))
+    for start in range(100000, 170000, 10000):
+        f.write(packet(field(2, b''.join(field(2, field(1, tid) + field(3, 99999)) for tid in range(start, start + 10000)))))
 with open(work + '/hostile.pb', 'wb') as f:
     f.write(display_of(70000, 10**10))
     for i in range(60):
@@ -146,6 +150,9 @@ with open(work + '/hostile.pb', 'wb') as f:
 PYTHON
 got=$("$jankscope" frames --why --json "$work/lost.pb" 2>/dev/null | jq -c '[.lost.sched_gaps, ([.janks[].lost.sched_events])]')
 [ "$got" = "[1,[1,1]]" ]; ok $? "frames during which events were lost say so: $got"
+got=$("$jankscope" frames --why --json "$work/threads.pb" 2>/dev/null | jq -c '[.lost.thread_names_over_limit, (.janks | length)]')
+[ "$got" = "[4465,2]" ] && "$jankscope" frames --why "$work/threads.pb" 2>/dev/null | grep -q '^lost     names of threads, 4465 times'
+ok $? "threads that nobody has room for are counted: $got"
 python3 - "$jankscope" "$work" <<'PYTHON' >"$work/memory"
 import resource, subprocess, sys
 tool, work = sys.argv[1:]

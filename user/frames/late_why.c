@@ -207,8 +207,8 @@ static void find_display(struct late_why *why)
 		name = analysis_process(why->analysis, thread->tid);
 		if (!strcmp(thread->comm, "surfaceflinger"))
 			add_member(&why->display, thread->tid, thread->tid, JANK_ROLE_SF_MAIN);
-		else if (name && (strstr(name, "hardware.graphics.composer") ||
-				  strstr(name, "hwcomposer")))
+		else if (name &&
+			 (strstr(name, "hardware.graphics.composer") || strstr(name, "hwcomposer")))
 			add_member(&why->hal, thread->tid, thread->tid, JANK_ROLE_HWC);
 	}
 	while ((thread = thread_table_next(why->threads, thread))) {
@@ -349,6 +349,7 @@ struct late_why_counts late_why_counts(const struct late_why *why)
 		.switches = log->switches,
 		.frames_lost = why->frames_lost,
 		.events_lost = log->lost,
+		.names_lost = thread_table_lost(why->threads),
 		.gaps = log->gaps,
 	};
 }

@@ -5,8 +5,12 @@
 #include <string.h>
 #include <uthash.h>
 
+#ifdef FRAMES_SMALL_WINDOWS /* as in timeline.c */
+#define MAX_THREADS 64
+#else
 #define MAX_THREADS 65536
-#define NOT_NAMED   INT64_MIN
+#endif
+#define NOT_NAMED INT64_MIN
 
 struct entry {
 	struct spell_thread thread; /* first: a thread that was handed out is its entry */
@@ -16,6 +20,7 @@ struct entry {
 
 struct thread_table {
 	struct entry *entries;
+	uint64_t lost;
 };
 
 struct thread_table *thread_table_new(void)
@@ -50,6 +55,7 @@ static int find_or_make(struct thread_table *table, int32_t tid, struct entry **
 		entry->named_ns = NOT_NAMED;
 		HASH_ADD_INT(table->entries, thread.tid, entry);
 	}
+	table->lost += !entry;
 	*made = entry;
 	return 0;
 }
@@ -91,6 +97,11 @@ int thread_table_ran(struct thread_table *table, int32_t tid, int64_t ts_ns, con
 	entry->named_ns = ts_ns;
 	name_it(entry, name, size);
 	return 0;
+}
+
+uint64_t thread_table_lost(const struct thread_table *table)
+{
+	return table->lost;
 }
 
 const struct spell_thread *thread_table_find(const struct thread_table *table, int32_t tid)

@@ -10,13 +10,15 @@ struct thread_table;
 struct thread_table *thread_table_new(void);
 void thread_table_free(struct thread_table *table);
 /* tgid below 1: not known; size 0: it is not named. What was told before and is not told now stays;
- * what is told wins. More than 65536 threads are not kept. 0 or -ENOMEM. */
+ * what is told wins. More than 65536 threads are not kept (thread_table_lost). 0 or -ENOMEM. */
 int thread_table_note(struct thread_table *table, int32_t tid, int32_t tgid, const char *name,
 		      size_t size);
 /* Which name a thread ran under at ts_ns. Of those the latest stays, in whatever order they come (a
  * trace tells CPU by CPU), and wins over thread_table_note(), which knows no time. 0 or -ENOMEM. */
 int thread_table_ran(struct thread_table *table, int32_t tid, int64_t ts_ns, const char *name,
 		     size_t size);
+/* How often something was told of a thread that found no room. */
+uint64_t thread_table_lost(const struct thread_table *table);
 /* Number, process and name as far as they are known. Valid until the table is freed; NULL: nothing
  * is known. */
 const struct spell_thread *thread_table_find(const struct thread_table *table, int32_t tid);

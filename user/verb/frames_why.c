@@ -49,6 +49,7 @@ static void note_losses(const struct frames_report *report)
 
 	events->loss(report->analysis, "late_frames_over_limit", counts.frames_lost);
 	events->loss(report->analysis, "sched_events_over_limit", counts.events_lost);
+	events->loss(report->analysis, "thread_names_over_limit", counts.names_lost);
 	events->loss(report->analysis, "sched_gaps", counts.gaps);
 }
 
@@ -79,6 +80,9 @@ int frames_print_why(FILE *out, const struct frames_report *report)
 			"gaps in the trace\n",
 			(unsigned long long)counts.frames_lost,
 			(unsigned long long)counts.events_lost, (unsigned long long)counts.gaps);
+	if (counts.names_lost)
+		fprintf(out, "lost     names of threads, %llu times\n",
+			(unsigned long long)counts.names_lost);
 	return 0;
 }
 
