@@ -143,6 +143,15 @@ def main():
         for program in (many, display):
             program.kill()
             program.wait()
+        # Nor do RenderThreads take the room of those of the display.
+        many = start("app", ["RenderThread"] * 150)
+        display = start("surfaceflinger", ["RenderEngine"])
+        flight, lost, others = record_beside(display, folder, 7, many, "2s", "--frames", "TRACE")
+        ok(flight is not None and flight["threads"] == 7 + others and lost.get("flight_threads_unwatched") == 146,
+           f"of 150 RenderThreads four, and the display's: {flight} {lost}")
+        for program in (many, display):
+            program.kill()
+            program.wait()
         # Behind 512 threads those that do not run are asked for their names seldom: not one that runs again.
         many = start("app", ["idle"] * 700)
         flight, lost = record(folder, 6, many, "7s", "--frames", "TRACE")

@@ -21,8 +21,9 @@
 /* Frames come up to half a minute late. */
 #define KEEP_DEAD_NS (30 * NSEC_PER_SEC)
 
-/* HWUI makes two of them; a program that makes hundreds leaves room for those that others need. */
-#define MOST_HWUI 4
+/* HWUI makes two hwuiTasks and one RenderThread, and a WebView its own; a program that makes
+ * hundreds leaves room for those that others need. */
+#define MOST_OF_ROLE 4
 /* Blocks of the rings that other threads leave free: three rings of 8,192 spells, for a main
  * thread, a RenderThread and one of the display that are found later. */
 #define KEPT_FREE 24u
@@ -84,19 +85,24 @@ static void let_oldest_dead_go(struct flight_source *flight, enum flight_role ro
 		let_go(flight, oldest);
 }
 
+/* The process has as many of them as are recorded. */
+static bool has_enough(const struct flight_source *flight, pid_t pid, enum flight_role role)
+{
+	size_t count = 0;
+
+	if (role != FLIGHT_ROLE_HWUI && role != FLIGHT_ROLE_RENDER)
+		return false;
+	for (size_t i = 0; i < flight->count; i++)
+		count += flight->threads[i].pid == pid && !flight->threads[i].dead_ns &&
+			 flight->threads[i].role == role;
+	return count >= MOST_OF_ROLE;
+}
+
 /* /proc tells threads in the order of their birth: helpers that were born first must not take all
  * the room. */
 static bool has_room(const struct flight_source *flight, pid_t pid, enum flight_role role)
 {
-	size_t hwui = 0;
-
-	if (flight->count == FLIGHT_THREADS)
-		return false;
-	if (role == FLIGHT_ROLE_HWUI)
-		for (size_t i = 0; i < flight->count; i++)
-			hwui += flight->threads[i].pid == pid && !flight->threads[i].dead_ns &&
-				flight->threads[i].role == role;
-	if (hwui >= MOST_HWUI)
+	if (flight->count == FLIGHT_THREADS || has_enough(flight, pid, role))
 		return false;
 	return is_needed(role) || role == FLIGHT_ROLE_HWUI ||
 	       flight_kernel_free_blocks(flight->kernel) >= KEPT_FREE + blocks_of[role];
@@ -127,7 +133,7 @@ static void follow(struct flight_source *flight, pid_t pid, pid_t tid, enum flig
 			: -E2BIG;
 	if (index < 0) {
 		/* Its room is free with the next look. */
-		if (role != FLIGHT_ROLE_HWUI)
+		if (role != FLIGHT_ROLE_HWUI && !has_enough(flight, pid, role))
 			let_oldest_dead_go(flight, role);
 		flight->crowded_now++;
 		return;
