@@ -263,8 +263,8 @@ def write_clocks(w, folder):
 
 
 def write_restart(w, folder, end):
-    """The same, and behind it SurfaceFlinger starts anew, as process 9000."""
-    threads = ((9000, b'surfaceflinger'), (9001, b'RenderEngine'))
+    """The same, and behind it SurfaceFlinger starts anew, as process 9000, and others have the numbers of threads that ended."""
+    threads = ((9000, b'surfaceflinger'), (9001, b'RenderEngine'), (RENDER, b'kworker/u8:3'), (HOG, b'sh'))
     events = []
     for n, (tid, name) in enumerate(threads):
         for at, prev, next_ in ((end + n * MS, (0, b'swapper'), (tid, name)), (end + n * MS + 500000, (tid, name), (0, b'swapper'))):

@@ -87,7 +87,7 @@ ok $? "tokens below 0, of 64 bits and such as come again: not as planned $got of
 cmp -s <("$jankscope" frames --why --json "$work/why.pb.gz" | jq .janks) <("$jankscope" frames --why --json "$work/why.pb" | jq .janks); ok $? "packed, the same"
 
 cmp <("$jankscope" frames --why --json "$work/why_restart.pb" | jq .janks) <("$jankscope" frames --why --json "$work/why.pb" | jq .janks)
-ok $? "SurfaceFlinger starts anew behind them: of before it is the one of then"
+ok $? "behind them SurfaceFlinger starts anew, and numbers of threads are given again: of before it is who had them then"
 
 # --- clocks: of the rows MONOTONIC, of the scheduler those of old kernels, and snapshots that err
 for form in mono:why raw:why raw_compact:why_compact global:why_compact local:why; do

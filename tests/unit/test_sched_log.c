@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* From scheduler events, in any order between CPUs, to what a thread did in a window. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -252,5 +253,67 @@ Test(sched_log, a_thread_has_the_latest_name_that_it_ran_under)
 	cr_assert_eq(thread->tgid, 8);
 	cr_assert_null(thread_table_find(names, 0));
 	cr_assert_null(thread_table_find(names, OTHER));
+	thread_table_free(names);
+}
+
+static void is_called(const struct thread_table *names, int64_t ts_ns, const char *comm,
+		      int32_t tgid)
+{
+	struct spell_thread at = {0};
+
+	cr_assert(thread_table_at(names, ME, ts_ns, &at));
+	cr_expect_str_eq(at.comm, comm, "%ld: %s", (long)ts_ns, at.comm);
+	cr_expect_eq(at.tgid, tgid, "%ld: %d", (long)ts_ns, at.tgid);
+}
+
+/* In any order: what is told of one CPU stands behind what is told of another. */
+Test(sched_log, a_number_that_is_anothers_later_has_the_name_of_its_time)
+{
+	static const struct {
+		int64_t ts_ns;
+		const char *comm;
+	} runs[] = {{100, "RenderThread"}, {300, "RenderThread"}, {500, "kworker/1"},
+		    {700, "kworker/1"},    {900, "RenderThread"}, {950, "RenderThread"}};
+	static const unsigned char orders[][6] = {
+		{0, 1, 2, 3, 4, 5}, {5, 4, 3, 2, 1, 0}, {0, 5, 2, 1, 3, 4}, {2, 0, 4, 5, 3, 1}};
+	struct spell_thread none = {0};
+
+	for (size_t n = 0; n < COUNT(orders); n++) {
+		struct thread_table *names = thread_table_new();
+
+		cr_assert_eq(thread_table_note(names, ME, 7, "", 0), 0);
+		for (size_t i = 0; i < COUNT(runs); i++)
+			cr_assert_eq(thread_table_ran(names, ME, runs[orders[n][i]].ts_ns,
+						      runs[orders[n][i]].comm, 16),
+				     0);
+		is_called(names, 0, "RenderThread", 7);
+		is_called(names, 300, "RenderThread", 7);
+		is_called(names, 500, "kworker/1", 7);
+		is_called(names, 700, "kworker/1", 7);
+		is_called(names, 2000, "RenderThread", 7);
+		cr_assert_eq(thread_table_note(names, ME, 8, "", 0), 0);
+		is_called(names, 100, "RenderThread", 0);
+		is_called(names, 900, "RenderThread", 8);
+		cr_expect(thread_was_called(thread_table_find(names, ME), "kworker/1"));
+		cr_expect_not(thread_was_called(thread_table_find(names, ME), "kworker"));
+		cr_expect_not(thread_table_at(names, OTHER, 0, &none));
+		thread_table_free(names);
+	}
+}
+
+Test(sched_log, a_thread_of_many_names_has_the_latest_one)
+{
+	struct thread_table *names = thread_table_new();
+	char name[RECORD_COMM_LEN];
+
+	for (int i = 0; i < 100; i++) {
+		int length = snprintf(name, sizeof(name), "name %d", i);
+
+		cr_assert_eq(thread_table_ran(names, ME, 10 * i, name, (size_t)length), 0);
+	}
+	cr_expect_str_eq(thread_table_find(names, ME)->comm, "name 99");
+	is_called(names, 11, "name 1", 0);
+	is_called(names, 5000, "name 99", 0);
+	cr_expect_eq(thread_table_lost(names), 92);
 	thread_table_free(names);
 }

@@ -234,7 +234,7 @@ static void find_crews(struct late_why *why)
 	while ((thread = thread_table_next(why->threads, thread))) {
 		crew = late_why_crew(why, thread->tgid);
 		/* a process may have others of that name (WebView): slices tell which one draws */
-		if (crew && !strcmp(thread->comm, "RenderThread") &&
+		if (crew && thread_was_called(thread, "RenderThread") &&
 		    !analysis_renderer(why->analysis, crew->pid))
 			add_member(crew, thread->tid, crew->pid, JANK_ROLE_RENDER);
 		else if (crew && begins(thread->comm, "hwuiTask"))

@@ -33,9 +33,9 @@ static int add_crew(struct late_why *why, struct cast *cast, const struct late *
 
 	for (size_t i = 0; i < crew->count && !err; i++) {
 		const struct member *member = &crew->members[i];
-		const struct spell_thread *known = thread_table_find(why->threads, member->tid);
 		struct sched_spells *spells = &cast->spells[cast->count];
 		struct why_thread *thread = &cast->threads[cast->count++];
+		struct spell_thread known = {0};
 
 		err = sched_log_spells(why->log, member->tid, late->begin_ns, late->end_ns, spells);
 		*thread = (struct why_thread){
@@ -49,8 +49,8 @@ static int add_crew(struct late_why *why, struct cast *cast, const struct late *
 		/* of the many that serve the HAL, those that did something */
 		if (member->role == JANK_ROLE_HWC && !ran(spells, late))
 			thread->spell_count = 0;
-		if (known)
-			memcpy(thread->comm, known->comm, sizeof(thread->comm));
+		thread_table_at(why->threads, member->tid, late->begin_ns, &known);
+		memcpy(thread->comm, known.comm, sizeof(thread->comm));
 		cast->work += spells->count;
 	}
 	return err;
@@ -63,7 +63,7 @@ static void find_call(struct late_why *why, struct cast *cast, const struct why_
 	const struct why_part *part =
 		verdict->first.cause == JANK_CAUSE_BINDER ? &verdict->first : &verdict->second;
 	struct block_link *link = &cast->call;
-	const struct spell_thread *server;
+	struct spell_thread server = {0};
 	const struct why_thread *thread;
 	int64_t begin_ns = 0, end_ns = 0;
 	struct sched_call call;
@@ -84,12 +84,11 @@ static void find_call(struct late_why *why, struct cast *cast, const struct why_
 	}
 	if (!end_ns || !sched_log_call(why->log, thread->tid, begin_ns, &call))
 		return;
-	server = call.server ? thread_table_find(why->threads, call.server) : NULL;
+	thread_table_at(why->threads, call.server, call.taken_ns, &server);
 	*link = (struct block_link){.pid = call.to_pid, .tid = call.server, .how = LINK_BINDER};
-	if (server && server->tgid)
-		link->pid = server->tgid;
-	if (server)
-		memcpy(link->thread, server->comm, sizeof(link->thread));
+	if (server.tgid)
+		link->pid = server.tgid;
+	memcpy(link->thread, server.comm, sizeof(link->thread));
 	link->process = analysis_process(why->analysis, link->pid);
 	if (call.taken_ns > end_ns) {
 		link->queued_ns = SOME_U64((uint64_t)(end_ns - call.sent_ns));

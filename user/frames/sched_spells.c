@@ -41,16 +41,9 @@ static int put(struct build *build, const struct spell *spell)
 	return 0;
 }
 
-static void name(const struct build *build, struct spell_thread *to, int32_t tid)
+static void name(const struct build *build, struct spell_thread *to, int32_t tid, int64_t ts_ns)
 {
-	const struct spell_thread *known;
-
-	if (tid <= 0)
-		return;
-	known = thread_table_find(build->log->names, tid);
-	if (known)
-		*to = *known;
-	else
+	if (tid > 0 && !thread_table_at(build->log->names, tid, ts_ns, to))
 		to->tid = tid;
 }
 
@@ -91,7 +84,7 @@ static int put_wait(struct build *build, struct spell spell)
 		if (runs[i].begin_ns > spell.begin_ns)
 			spell.begin_ns = runs[i].begin_ns;
 		spell.end_ns = runs[i].end_ns < end_ns ? runs[i].end_ns : end_ns;
-		name(build, &spell.other, runs[i].tid);
+		name(build, &spell.other, runs[i].tid, spell.begin_ns);
 		if (!err)
 			err = put(build, &spell);
 		spell.other = (struct spell_thread){0};
@@ -151,13 +144,13 @@ static int end_state(struct build *build, int64_t ts_ns, int16_t cpu,
 		build->io_wait = false;
 		build->last_sleep = build->out->count;
 		if (wake && wake->other >= 0) {
-			name(build, &spell.other, wake->other);
+			name(build, &spell.other, wake->other, ts_ns);
 		} else if (wake) {
 			const struct sched_run *runs = build->log->runs.items;
 			size_t run = run_at(build->log, wake->cpu, ts_ns);
 
 			if (run < build->log->runs.count && runs[run].begin_ns <= ts_ns)
-				name(build, &spell.other, runs[run].tid);
+				name(build, &spell.other, runs[run].tid, ts_ns);
 		}
 	}
 	return put(build, &spell);
