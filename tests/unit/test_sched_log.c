@@ -256,6 +256,37 @@ Test(sched_log, a_thread_has_the_latest_name_that_it_ran_under)
 	thread_table_free(names);
 }
 
+#define MANY 100000
+
+/* Windows of many threads: what has no room is counted, and what has is whole. */
+Test(sched_log, more_windows_than_there_is_room_for)
+{
+	static struct sched_window many[MANY];
+	struct thread_table *names = thread_table_new();
+	struct sched_spells spells = {0};
+	struct sched_log *log;
+
+	for (int64_t i = 0; i < MANY; i++)
+		many[i] = (struct sched_window){1000 * i + 100, 1000 * i + 900};
+	log = sched_log_new(many, MANY, names);
+	for (int32_t tid = 1; tid <= 8; tid++) {
+		cr_assert_eq(sched_log_watch(log, tid, many, MANY), 0);
+		sched_log_switch(
+			log, &(struct trace_switch){
+				     .ts_ns = 5200, .cpu = tid, .prev_tid = 0, .next_tid = tid});
+	}
+	sched_log_switch(log, &(struct trace_switch){.ts_ns = 5900, .next_tid = 99});
+	cr_assert_eq(sched_log_finish(log), 0);
+	cr_expect_eq(sched_log_counts(log)->lost, 3);
+	for (int32_t tid = 1; tid <= 8; tid++) {
+		cr_assert_eq(sched_log_spells(log, tid, 5100, 5800, &spells), 0);
+		cr_expect_eq(spells.count, tid <= 5);
+	}
+	free(spells.items);
+	sched_log_free(log);
+	thread_table_free(names);
+}
+
 static void is_called(const struct thread_table *names, int64_t ts_ns, const char *comm,
 		      int32_t tgid)
 {

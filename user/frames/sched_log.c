@@ -6,13 +6,15 @@
 
 #define MAX_THREADS 4096
 #ifdef FRAMES_SMALL_WINDOWS /* as in timeline.c */
-#define MAX_ITEMS 64
-#define MAX_SPANS 16
-#define MAX_GAPS  4
+#define MAX_ITEMS  64
+#define MAX_SPANS  16
+#define MAX_GAPS   4
+#define MAX_BEFORE 64
 #else
-#define MAX_ITEMS 524288 /* of each list: 12 MiB */
-#define MAX_SPANS 131072
-#define MAX_GAPS  4096
+#define MAX_ITEMS  524288 /* of each list: 12 MiB */
+#define MAX_SPANS  131072
+#define MAX_GAPS   4096
+#define MAX_BEFORE 524288 /* windows of all threads: 40 MiB */
 #endif
 
 static const struct sched_before nothing = {.entering.ts_ns = INT64_MIN,
@@ -63,8 +65,10 @@ int sched_log_watch(struct sched_log *log, int32_t tid, const struct sched_windo
 {
 	struct sched_thread *thread, **grown;
 
-	if (log->thread_count == MAX_THREADS || tid <= 0)
+	if (log->thread_count == MAX_THREADS || tid <= 0) {
+		log->counts.lost += tid > 0;
 		return 0;
+	}
 	thread = calloc(1, sizeof(*thread));
 	grown = realloc(log->by_index, (log->thread_count + 1) * sizeof(struct sched_thread *));
 	if (grown)
@@ -73,13 +77,6 @@ int sched_log_watch(struct sched_log *log, int32_t tid, const struct sched_windo
 		free(thread);
 		return -ENOMEM;
 	}
-	thread->before = calloc(count ? count : 1, sizeof(*thread->before));
-	if (!thread->before) {
-		free(thread);
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < count; i++)
-		thread->before[i] = nothing;
 	thread->tid = tid;
 	thread->windows = windows;
 	thread->window_count = count;
@@ -157,6 +154,24 @@ static bool possible(int64_t ts_ns)
 	return ts_ns >= 0 && ts_ns < 1LL << 61;
 }
 
+/* With its first event. False: there is no room, or no memory (log->err). */
+static bool has_before(struct sched_log *log, struct sched_thread *thread)
+{
+	if (thread->before)
+		return true;
+	if (thread->window_count > MAX_BEFORE - log->before_count)
+		return false;
+	thread->before = calloc(thread->window_count, sizeof(*thread->before));
+	if (!thread->before) {
+		log->err = -ENOMEM;
+		return false;
+	}
+	for (size_t i = 0; i < thread->window_count; i++)
+		thread->before[i] = nothing;
+	log->before_count += thread->window_count;
+	return true;
+}
+
 /* An event of a thread: into its window, or it is what was last before the next one. */
 static void note(struct sched_log *log, int32_t tid, struct sched_entry entry)
 {
@@ -171,6 +186,10 @@ static void note(struct sched_log *log, int32_t tid, struct sched_entry entry)
 	at = sched_window_at(thread->windows, thread->window_count, entry.ts_ns);
 	if (at == thread->window_count)
 		return;
+	if (!has_before(log, thread)) {
+		log->counts.lost += entry.ts_ns >= thread->windows[at].begin_ns;
+		return;
+	}
 	before = &thread->before[at];
 	entry.order = log->order++;
 	entry.thread = (uint32_t)thread->first;
@@ -357,7 +376,7 @@ static void carry_on(struct sched_thread *thread, const struct sched_entry *entr
 	struct sched_before last = nothing;
 	size_t at = thread->first, end = thread->first + thread->count;
 
-	for (size_t i = 0; i < thread->window_count; i++) {
+	for (size_t i = 0; thread->before && i < thread->window_count; i++) {
 		struct sched_before *before = &thread->before[i];
 
 		if (newer(&before->entering, &last.entering))
@@ -395,43 +414,6 @@ static int by_id(const void *a, const void *b)
 	if (x->id != y->id)
 		return x->id < y->id ? -1 : 1;
 	return x->ts_ns < y->ts_ns ? -1 : x->ts_ns > y->ts_ns;
-}
-
-bool sched_log_call(const struct sched_log *log, int32_t tid, int64_t ts_ns,
-		    struct sched_call *call)
-{
-	const struct sched_call *calls = log->calls.items;
-	const struct sched_receipt *receipts = log->receipts.items;
-	size_t low = 0, high = log->calls.count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (calls[middle].tid < tid ||
-		    (calls[middle].tid == tid && calls[middle].sent_ns <= ts_ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low || calls[low - 1].tid != tid)
-		return false;
-	*call = calls[low - 1];
-	low = 0;
-	high = log->receipts.count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (receipts[middle].id < call->id ||
-		    (receipts[middle].id == call->id && receipts[middle].ts_ns < call->sent_ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low < log->receipts.count && receipts[low].id == call->id) {
-		call->taken_ns = receipts[low].ts_ns;
-		call->server = receipts[low].tid;
-	}
-	return true;
 }
 
 int sched_log_finish(struct sched_log *log)

@@ -34,7 +34,7 @@ struct sched_before {
 struct sched_thread {
 	int32_t tid;
 	const struct sched_window *windows;
-	struct sched_before *before; /* one a window */
+	struct sched_before *before; /* one a window; NULL: nothing of it is logged */
 	size_t window_count;
 	size_t first, count; /* of entries, once they are sorted */
 	UT_hash_handle hh;
@@ -64,6 +64,7 @@ struct sched_log {
 	struct sched_thread *threads; /* hash by tid */
 	struct sched_thread **by_index;
 	uint32_t thread_count;
+	size_t before_count;
 	struct sched_list entries, runs, spans, gaps, calls, receipts;
 	struct sched_cpu {
 		int64_t since_ns;

@@ -266,7 +266,7 @@ int sched_log_spells(struct sched_log *log, int32_t tid, int64_t begin_ns, int64
 
 	out->count = 0;
 	HASH_FIND_INT(log->threads, &tid, thread);
-	if (!thread || begin_ns >= end_ns)
+	if (!thread || !thread->before || begin_ns >= end_ns)
 		return 0;
 	build.thread = thread;
 	window = sched_window_at(thread->windows, thread->window_count, begin_ns);
@@ -300,4 +300,41 @@ int sched_log_spells(struct sched_log *log, int32_t tid, int64_t begin_ns, int64
 	if (!err && build.since_ns < end_ns)
 		err = end_state(&build, last_ns, -1, NULL);
 	return err;
+}
+
+bool sched_log_call(const struct sched_log *log, int32_t tid, int64_t ts_ns,
+		    struct sched_call *call)
+{
+	const struct sched_call *calls = log->calls.items;
+	const struct sched_receipt *receipts = log->receipts.items;
+	size_t low = 0, high = log->calls.count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (calls[middle].tid < tid ||
+		    (calls[middle].tid == tid && calls[middle].sent_ns <= ts_ns))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low || calls[low - 1].tid != tid)
+		return false;
+	*call = calls[low - 1];
+	low = 0;
+	high = log->receipts.count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (receipts[middle].id < call->id ||
+		    (receipts[middle].id == call->id && receipts[middle].ts_ns < call->sent_ns))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < log->receipts.count && receipts[low].id == call->id) {
+		call->taken_ns = receipts[low].ts_ns;
+		call->server = receipts[low].tid;
+	}
+	return true;
 }
