@@ -150,6 +150,13 @@ with open(work + '/hostile.pb', 'wb') as f:
 PYTHON
 got=$("$jankscope" frames --why --json "$work/lost.pb" 2>/dev/null | jq -c '[.lost.sched_gaps, ([.janks[].lost.sched_events])]')
 [ "$got" = "[1,[1,1]]" ]; ok $? "frames during which events were lost say so: $got"
+# the kernel's own words, in the midst of a frame and where its ring has come round
+awk '/doFrame 7004/ && !done {print "CPU:3 [LOST 12 EVENTS]"; done = 1} {print}' "$work/why.txt" >"$work/why_lost.txt"
+awk '/\[003\]/ {if ($6 + 0 < 1.45) next; if (!done++) print "##### CPU 3 buffer started ####"} {print}' "$work/why.txt" >"$work/why_round.txt"
+for form in lost round; do
+	got=$("$jankscope" frames --why --json "$work/why_$form.txt" 2>/dev/null | jq -c '[.lost.sched_gaps, ([.janks[] | select(.lost.sched_events)] | length)]')
+	[ "$got" = "[1,$([ $form = lost ] && echo 1 || echo 9)]" ]; ok $? "frames of a text during which events were lost say so ($form): $got"
+done
 got=$("$jankscope" frames --why --json "$work/threads.pb" 2>/dev/null | jq -c '[.lost.thread_names_over_limit, (.janks | length)]')
 [ "$got" = "[4465,2]" ] && "$jankscope" frames --why "$work/threads.pb" 2>/dev/null | grep -q '^lost     names of threads, 4465 times'
 ok $? "threads that nobody has room for are counted: $got"

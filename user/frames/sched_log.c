@@ -246,6 +246,7 @@ void sched_log_switch(struct sched_log *log, const struct trace_switch *event)
 {
 	struct sched_entry entry = {.ts_ns = event->ts_ns, .cpu = (int16_t)event->cpu};
 	struct sched_cpu *cpu;
+	int64_t since_ns;
 
 	if (event->cpu < 0 || event->cpu >= SCHED_CPUS || !possible(event->ts_ns))
 		return;
@@ -255,8 +256,10 @@ void sched_log_switch(struct sched_log *log, const struct trace_switch *event)
 		log->first_ns = event->ts_ns;
 	if (event->ts_ns > log->last_ns)
 		log->last_ns = event->ts_ns;
-	if (event->lost && cpu->tid >= 0 && event->ts_ns > cpu->since_ns) {
-		struct sched_window gap = {cpu->since_ns, event->ts_ns};
+	/* Of a CPU of which nothing was told yet: since the first event of another one. */
+	since_ns = cpu->tid >= 0 ? cpu->since_ns : log->first_ns;
+	if (event->lost && event->ts_ns > since_ns) {
+		struct sched_window gap = {since_ns, event->ts_ns};
 		size_t at = sched_window_at(log->all, log->all_count, gap.begin_ns);
 
 		if (at < log->all_count && log->all[at].begin_ns < gap.end_ns) {

@@ -9,6 +9,7 @@
 
 #define MAX_LINE   65536
 #define KNOWN_TIDS 1024
+#define MAX_CPUS   1024
 
 enum dump { DUMP_NONE, DUMP_PROCESSES, DUMP_THREADS };
 
@@ -27,6 +28,7 @@ struct trace_text {
 	enum dump dump;
 	struct dumpsys dumpsys;
 	struct known known[KNOWN_TIDS]; /* what was told about a thread last */
+	bool lost[MAX_CPUS];            /* events of it, since its last switch */
 };
 
 struct trace_text *trace_text_new(const struct trace_events *events, void *ctx)
@@ -162,6 +164,10 @@ static void switch_line(struct trace_text *text, const struct ftrace_line *line)
 	event.prev_tid = (int32_t)leading_number(prev, end);
 	event.next_tid = (int32_t)leading_number(next, end);
 	event.prev_state = state < end && *state == 'R' ? 0 : state < end ? *state : -1;
+	if (line->cpu >= 0 && line->cpu < MAX_CPUS) {
+		event.lost = text->lost[line->cpu];
+		text->lost[line->cpu] = false;
+	}
 	/* the line is of the thread that leaves: it tells whose that is */
 	tell_thread(text, line);
 	text->events->sched_switch(text->ctx, &event);
@@ -266,6 +272,22 @@ static void dump_line(struct trace_text *text, const char *line, size_t size)
 	text->understood++;
 }
 
+static void note_lost(struct trace_text *text, int64_t cpu)
+{
+	if (cpu >= 0 && cpu < MAX_CPUS)
+		text->lost[cpu] = true;
+}
+
+/* "##### CPU 3 buffer started ####": what that CPU wrote before was written over. */
+static void started_line(struct trace_text *text, const char *line, size_t size)
+{
+	static const char words[] = "##### CPU ";
+
+	if (size > sizeof(words) && !memcmp(line, words, sizeof(words) - 1) &&
+	    memmem(line, size, " buffer started", 15))
+		note_lost(text, leading_number(line + sizeof(words) - 1, line + size));
+}
+
 /* "CPU:3 [LOST 123 EVENTS]" */
 static bool lost_line(struct trace_text *text, const char *line, size_t size)
 {
@@ -277,6 +299,7 @@ static bool lost_line(struct trace_text *text, const char *line, size_t size)
 	lost = memmem(line, size, "[LOST ", 6);
 	count = lost ? leading_number(lost + 6, line + size) : -1;
 	loss(text, "ftrace_lost_events", count > 0 ? (uint64_t)count : 1);
+	note_lost(text, leading_number(line + 4, line + size));
 	return true;
 }
 
@@ -288,6 +311,7 @@ static void take_line(struct trace_text *text, const char *line, size_t size)
 		size--;
 	if (!size || line[0] == '#') {
 		text->understood += size > 8 && !memcmp(line, "# tracer", 8);
+		started_line(text, line, size);
 		text->dump = size ? text->dump : DUMP_NONE;
 		return;
 	}
