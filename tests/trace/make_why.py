@@ -119,9 +119,10 @@ class World:
         self.truth.append(dict(token=token, cause=cause, second=second, culprit=culprit, begin=begin, end=window_end,
                                late_ns=ready - begin - 16 * MS if dropped else late))
 
-    def bytes(self, form, clocks=(), at=None, ftrace=0, behind=0, told=False):
+    def bytes(self, form, clocks=(), at=None, ftrace=0, behind=0, told=False, dropped=None):
         """clocks: snapshots before all; at: of the rows' clock; ftrace: which clock its events have,
-        which is that much behind, and whether each bundle tells so."""
+        which is that much behind, and whether each bundle tells so; dropped: the CPU and the number
+        of a bundle that is left out."""
         chunks = [process_tree((MAIN, 'com.example.late'), (SF, '/system/bin/surfaceflinger'), (3000, 'system_server'), (HOG, 'dex2oat64'))]
         owner = {RENDER: MAIN, TASK: MAIN, LOCKER: MAIN, ENGINE: SF, SERVER: 3000}
         chunks.append(packet(field(2, b''.join(field(2, field(1, tid) + field(3, pid)) for tid, pid in owner.items()))))
@@ -131,11 +132,13 @@ class World:
             events.sort(key=lambda e: e[0])
             for n in range(0, len(events), 40):
                 moved = [(e[0] - behind, *e[1:]) for e in events[n:n + 40]]
-                chunks.append(bundle(cpu, moved, form, ftrace, behind if told else 0))
+                if (cpu, n // 40) == dropped:
+                    continue
+                chunks.append(bundle(cpu, moved, form, ftrace, behind if told else 0, dropped == (cpu, n // 40 - 1)))
         return b''.join(chunks)
 
 
-def bundle(cpu, events, form, clock=0, behind=0):
+def bundle(cpu, events, form, clock=0, behind=0, after_loss=False):
     body, switches, wakings, names = field(1, cpu), [], [], []
     for ts, tid, number, event in events:
         if number == 3 or form == 'plain' or (form == 'compact' and number not in (4, 20)):
@@ -148,7 +151,7 @@ def bundle(cpu, events, form, clock=0, behind=0):
         body += field(4, compact(switches, wakings, names))
     body += field(5, clock) if clock else b''
     body += field(6, events[0][0]) + field(7, events[0][0] + behind) if behind else b''
-    return packet(field(1, body))
+    return packet(field(1, body) + (field(42, 1) if after_loss else b''))
 
 
 def text(w):
@@ -275,6 +278,13 @@ def write_restart(w, folder, end):
                 bundle(2, events, 'plain'))
 
 
+def write_dropped(w, folder):
+    """The same, less a bundle of CPU 0 for which there was no room on its way to the file."""
+    for form in ('plain', 'compact'):
+        with open(os.path.join(folder, f'why_dropped_{form}.pb'), 'wb') as f:
+            f.write(w.bytes(form, dropped=(0, 1)))
+
+
 def write_tokens(folder):
     """Tokens of any number, and all of them again, where SurfaceFlinger has started anew, of frames of other causes."""
     w = World()
@@ -374,6 +384,7 @@ def main(folder):
             f.write(w.bytes(form))
     write_clocks(w, folder)
     write_restart(w, folder, at(15) + MS)
+    write_dropped(w, folder)
     for frame in w.slow:
         frame['threads'] = {tid: w.ledger(tid, frame['begin'], frame['end']) for tid in (MAIN, RENDER, SF, ENGINE)}
     with open(os.path.join(folder, 'why.txt'), 'w') as f:

@@ -150,6 +150,14 @@ with open(work + '/hostile.pb', 'wb') as f:
 PYTHON
 got=$("$jankscope" frames --why --json "$work/lost.pb" 2>/dev/null | jq -c '[.lost.sched_gaps, ([.janks[].lost.sched_events])]')
 [ "$got" = "[1,[1,1]]" ]; ok $? "frames during which events were lost say so: $got"
+for form in plain compact; do
+	whole=why.pb
+	[ $form = compact ] && whole=why_compact.pb
+	got=$("$jankscope" frames --why --json "$work/why_dropped_$form.pb" 2>/dev/null | jq -c --slurpfile whole <("$jankscope" frames --why --json "$work/$whole") \
+		'[.lost.packets_dropped_by_writer, .lost.sched_gaps > 0, ($whole[0].janks - .janks | length > 0),
+		([.janks[] | select(.lost | not)] - $whole[0].janks | length)]')
+	[ "$got" = "[1,true,true,0]" ]; ok $? "a bundle of events had no room in the file ($form): frames that others are told of say so: $got"
+done
 # the kernel's own words, in the midst of a frame and where its ring has come round
 awk '/doFrame 7004/ && !done {print "CPU:3 [LOST 12 EVENTS]"; done = 1} {print}' "$work/why.txt" >"$work/why_lost.txt"
 awk '/\[003\]/ {if ($6 + 0 < 1.45) next; if (!done++) print "##### CPU 3 buffer started ####"} {print}' "$work/why.txt" >"$work/why_round.txt"

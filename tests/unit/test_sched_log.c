@@ -256,7 +256,56 @@ Test(sched_log, a_thread_has_the_latest_name_that_it_ran_under)
 	thread_table_free(names);
 }
 
-#define MANY 100000
+/* Who was on a CPU whose events were lost is not on it for ever. */
+Test(sched_log, who_left_unseen_does_not_run)
+{
+	const struct trace_switch behind = {
+		.ts_ns = 1300, .cpu = 1, .prev_tid = -1, .next_tid = OTHER, .lost = true};
+	struct why_ledger ledger;
+	struct rig rig;
+
+	start(&rig);
+	switches(&rig, 1100, 1, 0, 0, ME);
+	sched_log_switch(rig.log, &behind);
+	wakes(&rig, 1500, 3, WAKER);
+	switches(&rig, 1600, 2, 0, 0, ME);
+	ledger = finish(&rig, 1100, 1900);
+	cr_expect_eq(ledger.ns[SPELL_RUNNING], 200 + 300);
+	cr_expect_eq(ledger.ns[SPELL_UNKNOWN], 200);
+	cr_expect_eq(ledger.ns[SPELL_RUNNABLE], 100);
+	stop(&rig);
+	/* It came to another CPU meanwhile, of which more is told later. */
+	start(&rig);
+	switches(&rig, 1100, 1, 0, 0, ME);
+	sched_log_switch(rig.log, &behind);
+	switches(&rig, 1200, 2, 0, 0, ME);
+	switches(&rig, 1400, 2, ME, 1, 0);
+	ledger = finish(&rig, 1100, 1900);
+	cr_expect_eq(ledger.ns[SPELL_RUNNING], 300);
+	cr_expect_eq(ledger.ns[SPELL_SLEEPING], 500);
+	stop(&rig);
+	/* All of it before the window. */
+	start(&rig);
+	switches(&rig, 2100, 1, 0, 0, ME);
+	sched_log_switch(
+		rig.log,
+		&(struct trace_switch){
+			.ts_ns = 2300, .cpu = 1, .prev_tid = 0, .next_tid = OTHER, .lost = true});
+	ledger = finish(&rig, 5100, 5900);
+	cr_expect_eq(ledger.ns[SPELL_UNKNOWN], 800);
+	stop(&rig);
+	/* In a window before. */
+	start(&rig);
+	switches(&rig, 1100, 1, 0, 0, ME);
+	sched_log_switch(rig.log, &behind);
+	wakes(&rig, 5500, 3, WAKER);
+	ledger = finish(&rig, 5100, 5900);
+	cr_expect_eq(ledger.ns[SPELL_UNKNOWN], 400);
+	cr_expect_eq(ledger.ns[SPELL_RUNNABLE], 400);
+	stop(&rig);
+}
+
+#define MANY 75000
 
 /* Windows of many threads: what has no room is counted, and what has is whole. */
 Test(sched_log, more_windows_than_there_is_room_for)

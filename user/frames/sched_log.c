@@ -14,11 +14,12 @@
 #define MAX_ITEMS  524288 /* of each list: 12 MiB */
 #define MAX_SPANS  131072
 #define MAX_GAPS   4096
-#define MAX_BEFORE 524288 /* windows of all threads: 40 MiB */
+#define MAX_BEFORE 393216 /* windows of all threads: 40 MiB */
 #endif
 
 static const struct sched_before nothing = {.entering.ts_ns = INT64_MIN,
 					    .waking.ts_ns = INT64_MIN,
+					    .vanished.ts_ns = INT64_MIN,
 					    .binder.ts_ns = INT64_MIN,
 					    .lost_ns = INT64_MAX};
 
@@ -141,6 +142,8 @@ static struct sched_entry *last_of(struct sched_before *before, uint8_t kind)
 	case SCHED_CALL:
 	case SCHED_ANSWER:
 		return &before->binder;
+	case SCHED_VANISH:
+		return &before->vanished;
 	case SCHED_BLOCKED:
 	case SCHED_KINDS:
 		break;
@@ -269,6 +272,10 @@ void sched_log_switch(struct sched_log *log, const struct trace_switch *event)
 	} else if (cpu->tid >= 0 && (event->prev_tid < 0 || event->prev_tid == cpu->tid)) {
 		note_run(log, event->cpu, cpu->since_ns, event->ts_ns, cpu->tid);
 	}
+	if (event->lost && cpu->tid > 0 && event->prev_tid != cpu->tid) {
+		entry.kind = SCHED_VANISH;
+		note(log, cpu->tid, entry);
+	}
 	cpu->since_ns = event->ts_ns;
 	cpu->tid = event->next_tid;
 	if (event->prev_tid > 0) {
@@ -386,6 +393,8 @@ static void carry_on(struct sched_thread *thread, const struct sched_entry *entr
 			last.entering = before->entering;
 		if (newer(&before->waking, &last.waking))
 			last.waking = before->waking;
+		if (newer(&before->vanished, &last.vanished))
+			last.vanished = before->vanished;
 		if (newer(&before->binder, &last.binder))
 			last.binder = before->binder;
 		last.lost_ns = before->lost_ns;

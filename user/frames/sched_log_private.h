@@ -9,6 +9,7 @@
 enum sched_kind {
 	SCHED_IN,      /* it runs on this CPU */
 	SCHED_OUT,     /* it left it, with this state */
+	SCHED_VANISH,  /* if it ran on this CPU: it does no more, and what it does is not known */
 	SCHED_WAKE,    /* other woke it; -1: whoever ran on this CPU */
 	SCHED_BLOCKED, /* its sleep was for a disk, or not */
 	SCHED_CALL,    /* binder: it waits for the answer of a call from now on */
@@ -27,7 +28,7 @@ struct sched_entry {
 
 /* The last entry of each kind before a window; ts_ns INT64_MIN: none. */
 struct sched_before {
-	struct sched_entry entering, waking, binder;
+	struct sched_entry entering, waking, vanished, binder;
 	int64_t lost_ns; /* of the first event of the window that found no room; INT64_MAX: none */
 };
 

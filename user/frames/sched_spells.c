@@ -188,6 +188,13 @@ static int take(struct build *build, const struct sched_entry *entry)
 		    build->early_wake->ts_ns == entry->ts_ns)
 			build->state = SPELL_RUNNABLE;
 		break;
+	case SCHED_VANISH:
+		if (build->state != SPELL_RUNNING || build->cpu != entry->cpu)
+			break;
+		err = end_state(build, entry->ts_ns, -1, NULL);
+		begin_state(build, entry, SPELL_UNKNOWN);
+		build->seen = false;
+		break;
 	case SCHED_WAKE:
 		/* one that runs, or was woken before, is woken for nothing; one of which nothing
 		 * was seen before was asleep */
@@ -236,11 +243,15 @@ static int begin(struct build *build, const struct sched_entry *entries, size_t 
 		call |= kind == SCHED_CALL || kind == SCHED_ANSWER;
 	}
 	if (!entering && at - first < MAX_BACK) {
+		const struct sched_entry *waking = &before->waking, *vanished = &before->vanished;
+
 		if (before->entering.ts_ns != INT64_MIN)
 			err = take(build, &before->entering);
-		if (!err && before->waking.ts_ns != INT64_MIN &&
-		    before->waking.ts_ns >= before->entering.ts_ns)
-			err = take(build, &before->waking);
+		if (!err && vanished->ts_ns > before->entering.ts_ns)
+			err = take(build, vanished);
+		if (!err && waking->ts_ns != INT64_MIN && waking->ts_ns >= vanished->ts_ns &&
+		    waking->ts_ns >= before->entering.ts_ns)
+			err = take(build, waking);
 	}
 	if (!err && !call && before->binder.ts_ns != INT64_MIN)
 		err = take(build, &before->binder);

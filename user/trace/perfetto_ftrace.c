@@ -402,6 +402,12 @@ static int span_of_compact(struct ftrace_decoder *d, int64_t offset_ns, const ui
 	return rc;
 }
 
+void ftrace_lost(struct ftrace_decoder *d)
+{
+	memset(d->last_next_tid, 0, sizeof(d->last_next_tid));
+	memset(d->lost, true, sizeof(d->lost));
+}
+
 int ftrace_bundle(struct ftrace_decoder *d, const uint8_t *data, size_t size)
 {
 	struct wire wire = wire_of(data, size), again = wire;

@@ -16,5 +16,7 @@ struct ftrace_decoder {
 	struct trace_clocks *clocks; /* for bundles that have the time of one of them */
 };
 
+/* Bundles were lost before the next one, of any CPU. */
+void ftrace_lost(struct ftrace_decoder *decoder);
 /* Decode one FtraceEventBundle. 0 or -EBADMSG (events before the damage were handed out). */
 int ftrace_bundle(struct ftrace_decoder *decoder, const uint8_t *data, size_t size);

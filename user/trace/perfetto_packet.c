@@ -83,8 +83,9 @@ static struct sequence *find_sequence(struct perfetto *p, const struct packet *p
 	return sequence;
 }
 
-/* The service also sets the flag on the first packet of a sequence, where it means nothing. */
-static void note_sequence(struct perfetto *p, const struct packet *packet)
+/* True: packets of the sequence were lost before this one. The service also sets the flag on the
+ * first packet of a sequence, where it means nothing. */
+static bool note_sequence(struct perfetto *p, const struct packet *packet)
 {
 	uint64_t key = sequence_key(packet);
 	bool seen = true;
@@ -95,8 +96,10 @@ static void note_sequence(struct perfetto *p, const struct packet *packet)
 		if (!seen)
 			find_sequence(p, packet, true);
 	}
-	if (packet->dropped && seen && !packet->first)
-		perfetto_loss(p, "packets_dropped_by_writer", 1);
+	if (!packet->dropped || !seen || packet->first)
+		return false;
+	perfetto_loss(p, "packets_dropped_by_writer", 1);
+	return true;
 }
 
 /* What a sequence carries from packet to packet. False: the packet builds on packets that are lost,
@@ -289,7 +292,9 @@ static int dispatch(struct perfetto *p, unsigned depth, const struct packet *pac
 {
 	const struct wire_field *payload = &packet->payload;
 
-	note_sequence(p, packet);
+	/* Of which CPUs is not told. */
+	if (note_sequence(p, packet) && payload->number == PACKET_FTRACE && packet->machine == 0)
+		ftrace_lost(&p->ftrace);
 	if ((packet->cleared || packet->flags || packet->dropped) && !keep_state(p, packet))
 		return 0;
 	if (packet->has_defaults)
