@@ -724,8 +724,11 @@ Test(split, clusters)
 				       .frequencies = theirs,
 				       .frequency_count = 2,
 				       .fnorm_ns = {true, 1000}}};
-	struct record_cluster clusters[] = {{.cluster = 0, .targets_ns = 3025},
-					    {.cluster = 4, .targets_ns = 200}};
+	struct record_frequency_time little[] = {{0, {true, 600000}, 25}, {0, {false, 0}, 3000}},
+				     big[] = {{4, {true, 1800000}, 150}, {4, {true, 2e6}, 50}};
+	struct record_cluster clusters[] = {
+		{.cluster = 0, .targets_ns = 3025, .frequencies = little, .frequency_count = 2},
+		{.cluster = 4, .targets_ns = 200, .frequencies = big, .frequency_count = 2}};
 	struct record_interval interval = {
 		.dur_ns = SEC,
 		.cpu = {.present = true,
@@ -748,6 +751,85 @@ Test(split, clusters)
 	is("unknown.fnorm_ns", 1005);
 	is("targets.clusters.0.cpu_ns", 3025);
 	is("targets.fnorm_ns", 1160);
+	/* and by frequency; no part is more than its total */
+	is("foreground.clusters.0.600000_khz_ns", 20);
+	is("unknown.clusters.0.600000_khz_ns", 5);
+	is("foreground.clusters.0.unknown_ns", NAN);
+	is("unknown.clusters.0.unknown_ns", 3000);
+	is("foreground.clusters.4.1800000_khz_ns", 150);
+	is("unknown.clusters.4.1800000_khz_ns", NAN);
+	is("unknown.clusters.4.2000000_khz_ns", 50);
+	/* The process changes, and a row of the next one's: each frequency adds up to its total. */
+	row.state = CONTEXT_BACKGROUND;
+	row.changed = true;
+	record.t_boot_ns += SEC;
+	cr_assert_eq(summary_add(summary, &record), 0);
+	row.changed = false;
+	record.t_boot_ns += SEC;
+	cr_assert_eq(summary_add(summary, &record), 0);
+	is("foreground.clusters.0.600000_khz_ns", 20);
+	is("mixed.clusters.0.600000_khz_ns", 20);
+	is("background.clusters.0.600000_khz_ns", 20);
+	is("unknown.clusters.0.600000_khz_ns", 15);
+	is("targets.clusters.0.600000_khz_ns", 75);
+}
+
+/* Whatever frequencies a record has, the parts have no more totals than the sums have. */
+Test(split, many_frequencies)
+{
+	struct record_process_context row = {.pid = 7, .uid = 10001, .state = CONTEXT_FOREGROUND};
+	struct record_frequency_time at = {0, {true, 1}, 5};
+	struct record_task task = {.pid = 7, .frequencies = &at, .frequency_count = 1};
+	struct record_cluster cluster = {.targets_ns = 5, .frequencies = &at, .frequency_count = 1};
+	struct record_interval interval = {
+		.dur_ns = SEC,
+		.cpu = {.present = true,
+			.tasks = &task,
+			.task_count = 1,
+			.clusters = &cluster,
+			.cluster_count = 1},
+		.context = {.present = true, .processes = &row, .process_count = 1},
+	};
+	struct record record = {.type = RECORD_INTERVAL, .interval = &interval};
+
+	for (; at.khz.value <= 3000; at.khz.value++) {
+		record.t_boot_ns += SEC;
+		cr_assert_eq(summary_add(summary, &record), 0);
+	}
+	is("foreground.clusters.0.cpu_ns", 15000);
+	is("foreground.clusters.0.511_khz_ns", 5);
+	is("foreground.clusters.0.512_khz_ns", NAN);
+	is("foreground.clusters.other_ns", 15000 - 511 * 5);
+	is("targets.clusters.other_ns", 15000 - 511 * 5);
+}
+
+/* Of the uids the targets' alone have a state. */
+Test(split, tcp)
+{
+	struct record_process_context row = {.pid = 7, .uid = 10001, .state = CONTEXT_FOREGROUND};
+	struct record_uid_tcp uids[] = {
+		{.uid = 10001, .retransmits = 3, .failed.refused = 2, .connects = 1},
+		{.uid = 10002, .retransmits = 100, .connects = 50}};
+	struct record_interval interval = {
+		.dur_ns = SEC,
+		.tcp = {.present = true, .uids = uids, .uid_count = 2},
+		.context = {.present = true, .processes = &row, .process_count = 1},
+	};
+	struct record record = {.type = RECORD_INTERVAL, .t_boot_ns = SEC, .interval = &interval};
+
+	cr_assert_eq(summary_add(summary, &record), 0);
+	row.state = CONTEXT_BACKGROUND;
+	row.changed = true;
+	record.t_boot_ns += SEC;
+	uids[0].retransmits = 20;
+	cr_assert_eq(summary_add(summary, &record), 0);
+	is("foreground.tcp.retransmits", 3);
+	is("foreground.tcp.failed.refused", 2);
+	is("foreground.tcp.connects", 1);
+	is("mixed.tcp.retransmits", 20);
+	is("background.tcp.retransmits", NAN);
+	is("unknown.tcp.retransmits", NAN);
+	is("tcp.retransmits", 223);
 }
 
 /* A block is told before the interval that it ended in, the first one of a run too. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Totals of where the targets' tasks ran: by cluster and by frequency. */
+/* Totals of where the targets' tasks ran: by cluster and by frequency, and by what their processes
+ * were. */
 #pragma once
 #include "jankscope/record.h"
+#include "summary/split.h"
 
 /* Totals by cluster and frequency that there can be: a phone has some 70. Records may come from a
  * file that somebody made. */
@@ -27,3 +29,12 @@ typedef int (*cluster_add_fn)(void *ctx, const char *key, double value);
  * the add's error. */
 int clusters_add(struct cluster_sums *sums, const struct record_cpu *cpu, cluster_add_fn add,
 		 void *ctx);
+
+/* What the process of a task was (enum split_state); -1: nobody knows that process. */
+typedef int (*cluster_state_fn)(void *ctx, const struct record_task *task);
+
+/* Add the same below each state ("foreground.clusters.NUMBER.cpu_ns") and its "fnorm_ns", by the
+ * rows of the tasks: each total's parts are that total, and what is in no row of a process that is
+ * known is unknown. The interval's clusters_add() comes first. 0, -ENOMEM or the add's error. */
+int clusters_split(struct cluster_sums *sums, const struct record_cpu *cpu,
+		   cluster_state_fn state_of, void *state_ctx, cluster_add_fn add, void *ctx);

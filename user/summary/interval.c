@@ -8,6 +8,7 @@
 #include "summary/interfaces.h"
 #include "summary/memory.h"
 #include "summary/summary_private.h"
+#include "summary/tcp.h"
 #include "summary/usage.h"
 
 static int add_stat(struct summary *summary, const struct record_cpu_stat *stat)
@@ -133,30 +134,15 @@ static int add_rtt(struct summary *summary, const struct record_uid_tcp *row)
 
 static int add_tcp(struct summary *summary, const struct record_tcp *tcp)
 {
+	struct summary_part parts[TCP_PARTS];
 	int err = 0;
 
 	for (size_t i = 0; i < tcp->uid_count && !err; i++) {
-		const struct record_uid_tcp *row = &tcp->uids[i];
-		const struct {
-			const char *key;
-			uint64_t value;
-		} parts[] = {
-			{"tcp.retransmits", row->retransmits},
-			{"tcp.connects", row->connects},
-			{"tcp.accepts", row->accepts},
-			{"tcp.failed.refused", row->failed.refused},
-			{"tcp.failed.timed_out", row->failed.timed_out},
-			{"tcp.failed.unreachable", row->failed.unreachable},
-			{"tcp.failed.other", row->failed.other},
-			{"tcp.failed.given_up", row->failed.given_up},
-			{"tcp.timeouts", row->timeouts},
-			{"tcp.resets_received", row->resets_received},
-		};
-
-		for (size_t j = 0; j < sizeof(parts) / sizeof(*parts) && !err; j++)
+		tcp_parts(&tcp->uids[i], parts);
+		for (size_t j = 0; j < TCP_PARTS && !err; j++)
 			err = summary_add_to(summary, parts[j].key, (double)parts[j].value);
 		if (!err)
-			err = add_rtt(summary, row);
+			err = add_rtt(summary, &tcp->uids[i]);
 	}
 	return err;
 }

@@ -8,16 +8,17 @@
 #include <uthash.h>
 
 #include "record/fields.h"
+#include "summary/clusters.h"
+#include "summary/tcp.h"
 
 #define MAX_PROCESSES 4096
 #define MAX_WAITING   256
-#define MAX_CLUSTERS  16
 
 /* Start times come in ticks of 10 ms from /proc, and in ns from the scheduler. */
 #define START_NS 20000000
 
-static const char *const bucket_names[SPLIT_STATES] = {"foreground", "background", "mixed",
-						       "unknown"};
+const char *const split_state_names[SPLIT_STATES] = {"foreground", "background", "mixed",
+						     "unknown"};
 
 struct span {
 	uint64_t begin_ns, end_ns;
@@ -82,7 +83,7 @@ static int put(struct split *split, enum split_state bucket, const char *what, d
 {
 	char key[64];
 
-	snprintf(key, sizeof(key), "%s.%s", bucket_names[bucket], what);
+	snprintf(key, sizeof(key), "%s.%s", split_state_names[bucket], what);
 	return split->sink.add(split->sink.ctx, key, value);
 }
 
@@ -178,52 +179,17 @@ static int add_cpu(struct split *split, const struct record_cpu *cpu, struct spa
 	return err;
 }
 
-static void take(uint64_t *sum, uint64_t *left, uint64_t value)
+struct whose {
+	const struct split *split;
+	struct span span;
+};
+
+static int state_of_task(void *ctx, const struct record_task *task)
 {
-	value = value < *left ? value : *left;
-	*left -= value;
-	*sum += value;
-}
+	const struct whose *whose = ctx;
+	const struct known *known = find_same(whose->split, task->pid, task->process_start_boot_ns);
 
-/* Where the targets ran, by the rows of their tasks; what is in none of them is unknown. The time
- * at each frequency is not split: it would be most of a footer. */
-static int add_clusters(struct split *split, const struct record_cpu *cpu, struct span span)
-{
-	bool has_fnorm = cpu->targets_fnorm_ns.present && cpu->capacity_ns.present;
-	size_t count = cpu->cluster_count < MAX_CLUSTERS ? cpu->cluster_count : MAX_CLUSTERS;
-	uint64_t sums[SPLIT_STATES][MAX_CLUSTERS + 1] = {0}, left[MAX_CLUSTERS + 1];
-	char key[40];
-	int err = 0;
-
-	for (size_t i = 0; i < count; i++)
-		left[i] = cpu->clusters[i].targets_ns;
-	left[count] = has_fnorm ? cpu->targets_fnorm_ns.value : 0;
-	for (size_t i = 0; i < cpu->task_count; i++) {
-		const struct record_task *task = &cpu->tasks[i];
-		const struct known *known =
-			find_same(split, task->pid, task->process_start_boot_ns);
-		uint64_t *of = sums[bucket_of(known, span.begin_ns, span.end_ns)];
-
-		if (!known)
-			continue;
-		for (size_t k = 0; k < task->frequency_count; k++)
-			for (size_t c = 0; c < count; c++)
-				if (cpu->clusters[c].cluster == task->frequencies[k].cluster)
-					take(&of[c], &left[c], task->frequencies[k].cpu_ns);
-		if (task->fnorm_ns.present)
-			take(&of[count], &left[count], task->fnorm_ns.value);
-	}
-	for (size_t c = 0; c <= count; c++)
-		sums[SPLIT_UNKNOWN][c] += left[c];
-	for (int bucket = 0; bucket < SPLIT_STATES; bucket++)
-		for (size_t c = 0; c < count + has_fnorm && !err; c++) {
-			snprintf(key, sizeof(key), "clusters.%u.cpu_ns",
-				 c < count ? cpu->clusters[c].cluster : 0);
-			if (sums[bucket][c])
-				err = put(split, (enum split_state)bucket,
-					  c < count ? key : "fnorm_ns", (double)sums[bucket][c]);
-		}
-	return err;
+	return known ? (int)bucket_of(known, whose->span.begin_ns, whose->span.end_ns) : -1;
 }
 
 static int add_memory(struct split *split, const struct record_memory *memory, struct span span)
@@ -245,6 +211,18 @@ static int add_memory(struct split *split, const struct record_memory *memory, s
 	return err;
 }
 
+/* What the processes of that uid were; false: it is no target's, and has no state. Bytes of a
+ * target's uid come also while none of its processes is there: packets of one that ended, or that
+ * lived for a moment. */
+static bool target_bucket(const struct split *split, uid_t uid, const char *package,
+			  struct span span, enum split_state *bucket)
+{
+	if (uid_bucket(split, uid, span, bucket))
+		return true;
+	*bucket = SPLIT_UNKNOWN;
+	return split->sink.is_target(split->sink.ctx, uid, package);
+}
+
 static int add_net(struct split *split, const struct record_net *net, struct span span)
 {
 	int err = 0;
@@ -253,17 +231,28 @@ static int add_net(struct split *split, const struct record_net *net, struct spa
 		const struct record_uid_net *row = &net->uids[i];
 		enum split_state bucket;
 
-		/* The bytes of a uid that is no target have no state. Those of a target's uid come
-		 * also while none of its processes is there: packets of a process that ended, or
-		 * of one that lived for a moment. */
-		if (!uid_bucket(split, row->uid, span, &bucket)) {
-			if (!split->sink.is_target(split->sink.ctx, row->uid, row->package))
-				continue;
-			bucket = SPLIT_UNKNOWN;
-		}
+		if (!target_bucket(split, row->uid, row->package, span, &bucket))
+			continue;
 		err = put(split, bucket, "rx_bytes", (double)row->bytes.rx_bytes);
 		if (!err)
 			err = put(split, bucket, "tx_bytes", (double)row->bytes.tx_bytes);
+	}
+	return err;
+}
+
+static int add_tcp(struct split *split, const struct record_tcp *tcp, struct span span)
+{
+	struct summary_part parts[TCP_PARTS];
+	int err = 0;
+
+	for (size_t i = 0; i < tcp->uid_count && !err; i++) {
+		enum split_state bucket;
+
+		if (!target_bucket(split, tcp->uids[i].uid, tcp->uids[i].package, span, &bucket))
+			continue;
+		tcp_parts(&tcp->uids[i], parts);
+		for (size_t k = 0; k < TCP_PARTS && !err; k++)
+			err = put(split, bucket, parts[k].key, (double)parts[k].value);
 	}
 	return err;
 }
@@ -472,11 +461,15 @@ int split_interval(struct split *split, const struct record_interval *interval,
 	if (!err && interval->cpu.present)
 		err = add_cpu(split, &interval->cpu, span);
 	if (!err && interval->cpu.present)
-		err = add_clusters(split, &interval->cpu, span);
+		err = clusters_split(split->sink.clusters, &interval->cpu, state_of_task,
+				     &(struct whose){split, span}, split->sink.add,
+				     split->sink.ctx);
 	if (!err && interval->memory.present)
 		err = add_memory(split, &interval->memory, span);
 	if (!err && interval->net.present)
 		err = add_net(split, &interval->net, span);
+	if (!err && interval->tcp.present)
+		err = add_tcp(split, &interval->tcp, span);
 	if (!err && interval->disk.has_targets)
 		err = add_disk(split, &interval->disk, span);
 	if (!err)

@@ -18,9 +18,16 @@ enum split_state {
 	SPLIT_STATES = 4,
 };
 
+/* As the summary calls them. */
+extern const char *const split_state_names[SPLIT_STATES];
+
+struct cluster_sums;
+
 /* Where the figures go. Each returns 0 or -ENOMEM. */
 struct split_sink {
 	void *ctx;
+	/* Of the same summary, borrowed: which totals of clusters there are. */
+	struct cluster_sums *clusters;
 	/* A total: "foreground.cpu_ns". */
 	int (*add)(void *ctx, const char *key, double value);
 	/* A value of a distribution. */

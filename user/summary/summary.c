@@ -77,7 +77,8 @@ struct summary *summary_new(const struct loss_registry *registry)
 	summary->memory = memory_runs_new();
 	summary->disk = disk_runs_new();
 	summary->scenes = scenes_new();
-	summary->split = split_new(&(struct split_sink){summary, add_to_split, add_value_of_split,
+	summary->split = split_new(&(struct split_sink){summary, &summary->other_tools.clusters,
+							add_to_split, add_value_of_split,
 							select_for_split, is_target_of_split});
 	summary->interfaces = interface_sums_new();
 	if (!summary->paths || !summary->usage || !summary->groups || !summary->late ||
