@@ -282,8 +282,19 @@ Test(proc_memory, buffers)
 	static const char other[] = "pos:\t0\nflags:\t02\nmnt_id:\t15\nino:\t78\nsize:\t5\n";
 	static const char gpu[] = "pos:\t0\nino:\t9\ndrm-driver:\tmsm\ndrm-client-id:\t5\n"
 				  "drm-engine-gpu:\t12 ns\ndrm-total-memory:\t10 KiB\n"
-				  "drm-total-stolen0:\t1 MiB\ndrm-total-x:\t7\ndrm-total-y:\t-7\n"
-				  "drm-total-z:\t18446744073709551615 MiB\n";
+				  "drm-total-stolen0:\t1 MiB\ndrm-total-x:\t7\n";
+	static const char *const senseless[] = {
+		"",
+		"\t",
+		"-7",
+		"18446744073709551615 MiB",
+		"18446744073709551615",
+		"7 GiB",
+		"7 KiB ",
+		"0x10",
+		") R 1 2",
+	};
+	char text[512];
 	struct proc_buffer buffer;
 
 	proc_parse_buffer(at_an_edge(dmabuf, strlen(dmabuf)), strlen(dmabuf), &buffer);
@@ -297,4 +308,16 @@ Test(proc_memory, buffers)
 	cr_expect(!buffer.dmabuf_bytes.present);
 	cr_expect_eq(buffer.gpu_bytes.value, 10 * 1024 + 1024 * 1024 + 7);
 	cr_expect_eq(buffer.gpu_client.value, 5);
+	cr_expect(!buffer.senseless);
+	/* A region that makes no sense: the others are no sum. */
+	for (size_t i = 0; i < sizeof(senseless) / sizeof(*senseless); i++) {
+		size_t length = (size_t)snprintf(text, sizeof(text), "%sdrm-total-z:\t%s\n", gpu,
+						 senseless[i]);
+
+		proc_parse_buffer(at_an_edge(text, length), length, &buffer);
+		cr_expect(!buffer.gpu_bytes.present && buffer.senseless, "'%s'", senseless[i]);
+	}
+	/* Before Linux 5.3 a dmabuf does not tell its size; it has no inode before 5.14. */
+	proc_parse_buffer("pos:\t0\nflags:\t02\n", 18, &buffer);
+	cr_expect(!buffer.dmabuf_bytes.present && !buffer.inode.present && !buffer.senseless);
 }

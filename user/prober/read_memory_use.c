@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "prober/pool_wire.h"
@@ -134,28 +135,44 @@ struct looking {
 	struct probe_memory_use *use;
 };
 
-/* The link of a descriptor is its name, and tells without a look at the file what it is. */
+/* Before 5.14 fdinfo does not tell it. */
+static void find_inode(const struct looking *looking, const char *name, struct proc_buffer *buffer)
+{
+	struct stat st;
+
+	if (!buffer->inode.present && !fstatat(looking->fds, name, &st, 0))
+		buffer->inode = SOME_U64(st.st_ino);
+}
+
+/* The link of a descriptor is its name, and tells without a look at the file what it is. A buffer
+ * that does not tell its size has the sum of all absent. */
 static void look_at(struct looking *looking, const char *name)
 {
 	char link[64], path[64], text[4096];
 	struct probe_memory_use *use = looking->use;
 	ssize_t n = readlinkat(looking->fds, name, link, sizeof(link) - 1);
 	struct proc_buffer buffer;
+	bool is_dmabuf;
 
 	if (n < 0)
 		return;
 	link[n] = 0;
-	if (strncmp(link, "/dmabuf:", 8) && strncmp(link, "anon_inode:dmabuf", 17) &&
-	    strncmp(link, "/dev/dri/", 9))
+	is_dmabuf = !strncmp(link, "/dmabuf:", 8) || !strncmp(link, "anon_inode:dmabuf", 17);
+	if (!is_dmabuf && strncmp(link, "/dev/dri/", 9))
 		return;
 	snprintf(path, sizeof(path), "fdinfo/%.20s", name);
 	n = proc_read(looking->dir, path, text, sizeof(text));
-	if (n <= 0)
-		return;
+	if (n < 0)
+		return; /* it was closed a moment ago */
 	proc_parse_buffer(text, (size_t)n, &buffer);
-	if (buffer.dmabuf_bytes.present && is_new(&looking->dmabufs, buffer.inode)) {
-		use->dmabufs++;
-		use->dmabuf_bytes += buffer.dmabuf_bytes.value;
+	if (buffer.senseless || (is_dmabuf && !buffer.dmabuf_bytes.present))
+		use->buffers_err = -EBADMSG;
+	if (buffer.dmabuf_bytes.present) {
+		find_inode(looking, name, &buffer);
+		if (is_new(&looking->dmabufs, buffer.inode)) {
+			use->dmabufs++;
+			use->dmabuf_bytes += buffer.dmabuf_bytes.value;
+		}
 	}
 	if (buffer.gpu_bytes.present && is_new(&looking->clients, buffer.gpu_client))
 		use->gpu_bytes = SOME_U64(use->gpu_bytes.value + buffer.gpu_bytes.value);

@@ -196,33 +196,38 @@ void proc_parse_pressure(const char *text, size_t length, struct proc_pressure *
 
 /* ---- buffers ---- */
 
-/* "drm-total-system0:\t1234 KiB": 0 or more regions; the unit is none, KiB or MiB. */
-static void take_region(const char *line, const char *end, struct opt_u64 *sum)
+/* "1234 KiB": the unit is none, KiB or MiB. */
+static bool take_amount(const char *at, const char *end, uint64_t *sum)
 {
-	static const char region[] = "drm-total-";
-	const char *colon = memchr(line, ':', (size_t)(end - line));
 	uint64_t number = 0, unit = 1;
-	const char *at;
 
-	if (!colon || !begins(line, (size_t)(end - line), region))
-		return;
-	for (at = colon + 1; at < end && (*at == ' ' || *at == '\t'); at++)
-		;
+	while (at < end && (*at == ' ' || *at == '\t'))
+		at++;
 	if (at == end || *at < '0' || *at > '9')
-		return;
+		return false;
 	for (; at < end && *at >= '0' && *at <= '9'; at++)
 		if (__builtin_mul_overflow(number, 10, &number) ||
 		    __builtin_add_overflow(number, (uint64_t)(*at - '0'), &number))
-			return;
+			return false;
 	if (end - at == 4 && !memcmp(at, " KiB", 4))
 		unit = 1024;
 	else if (end - at == 4 && !memcmp(at, " MiB", 4))
 		unit = 1024 * 1024;
 	else if (at != end)
+		return false;
+	return !__builtin_mul_overflow(number, unit, &number) &&
+	       !__builtin_add_overflow(*sum, number, sum);
+}
+
+/* "drm-total-system0:\t1234 KiB": 0 or more regions. */
+static void take_region(const char *line, const char *end, struct proc_buffer *buffer)
+{
+	const char *colon = memchr(line, ':', (size_t)(end - line));
+
+	if (!colon || !begins(line, (size_t)(end - line), "drm-total-"))
 		return;
-	if (!__builtin_mul_overflow(number, unit, &number) &&
-	    !__builtin_add_overflow(sum->value, number, &sum->value))
-		sum->present = true;
+	buffer->gpu_bytes.present = true;
+	buffer->senseless |= !take_amount(colon + 1, end, &buffer->gpu_bytes.value);
 }
 
 void proc_parse_buffer(const char *text, size_t length, struct proc_buffer *buffer)
@@ -238,9 +243,10 @@ void proc_parse_buffer(const char *text, size_t length, struct proc_buffer *buff
 	*buffer = (struct proc_buffer){0};
 	while ((newline = memchr(line, '\n', (size_t)(end - line)))) {
 		proc_take_key(line, newline, keys, COUNT(keys), buffer);
-		take_region(line, newline, &buffer->gpu_bytes);
+		take_region(line, newline, buffer);
 		exported |= begins(line, (size_t)(newline - line), "exp_name:");
 		line = newline + 1;
 	}
 	buffer->dmabuf_bytes.present &= exported;
+	buffer->gpu_bytes.present &= !buffer->senseless;
 }

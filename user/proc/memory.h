@@ -64,6 +64,7 @@ void proc_parse_pressure(const char *text, size_t length, struct proc_pressure *
 struct proc_buffer {
 	struct opt_u64 dmabuf_bytes; /* absent: it is no dmabuf */
 	struct opt_u64 inode;        /* two descriptors of one buffer have one; since 5.14 */
+	bool senseless;              /* of a GPU's region: the others are no sum */
 	struct opt_u64 gpu_bytes; /* drm-total-* of all regions; absent: the driver does not tell */
 	struct opt_u64 gpu_client; /* drm-client-id: two descriptors of one client have one */
 };

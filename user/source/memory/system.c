@@ -12,6 +12,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "kernel/map_read.h"
 #include "proc/memory.h"
 #include "proc/read.h"
 #include "source/memory/private.h"
@@ -96,10 +97,12 @@ static ssize_t read_again(struct memory_source *memory, int fd)
 
 static int tell_missing(struct missing_list *missing, const char *key, ssize_t err)
 {
-	const char *why = err == -EXDEV    ? "another file system's file stands in its place"
-			  : err == -EPROTO ? "the map is not as Android's"
-			  : err            ? strerror((int)-err)
-					   : "the kernel's text makes no sense";
+	const char *why = err == -EXDEV     ? "another file system's file stands in its place"
+			  : err == -EPROTO  ? "the map is not as Android's"
+			  : err == -E2BIG   ? "there are more than 4096: not all are looked at"
+			  : err == -EBADMSG ? "the kernel's text makes no sense"
+			  : err             ? strerror((int)-err)
+					    : "the kernel's text makes no sense";
 
 	return missing_list_set(missing, key, why);
 }
@@ -113,11 +116,24 @@ static int by_pid(const void *a, const void *b)
 	return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-/* The map changes meanwhile: what a walk meets twice, or not at all, is in the next one. */
+static int take_gpu(void *ctx, const void *key, const void *value)
+{
+	struct memory_source *memory = ctx;
+	struct memory_gpu *gpu = &memory->gpus[memory->gpu_count];
+
+	/* A part of a sum is none. */
+	if (memory->gpu_count == MAX_GPU_ROWS)
+		return -E2BIG;
+	gpu->pid = (uint32_t) * (const uint64_t *)key;
+	gpu->bytes = *(const uint64_t *)value;
+	memory->gpu_count++;
+	return 0;
+}
+
+/* Each row that stays is met once, whatever comes and goes meanwhile (map_read()). */
 static int read_gpus(struct memory_source *memory)
 {
-	uint64_t key, next, bytes;
-	const uint64_t *from = NULL;
+	int err;
 
 	memory->gpu_count = 0;
 	if (memory->gpu_map < 0)
@@ -126,17 +142,13 @@ static int read_gpus(struct memory_source *memory)
 		memory->gpus = calloc(MAX_GPU_ROWS, sizeof(*memory->gpus));
 	if (!memory->gpus)
 		return -ENOMEM;
-	while (memory->gpu_count < MAX_GPU_ROWS &&
-	       !bpf_map_get_next_key(memory->gpu_map, from, &next)) {
-		key = next;
-		from = &key;
-		if (!bpf_map_lookup_elem(memory->gpu_map, &key, &bytes))
-			memory->gpus[memory->gpu_count++] =
-				(struct memory_gpu){(uint32_t)key, bytes};
-	}
-	if (memory->gpu_count)
+	err = map_read(memory->gpu_map, sizeof(uint64_t), sizeof(uint64_t), MAX_GPU_ROWS, take_gpu,
+		       memory);
+	if (err)
+		memory->gpu_count = 0;
+	else if (memory->gpu_count)
 		qsort(memory->gpus, memory->gpu_count, sizeof(*memory->gpus), by_pid);
-	return 0;
+	return err;
 }
 
 struct opt_u64 memory_gpu_of(const struct memory_source *memory, pid_t pid)
@@ -159,41 +171,47 @@ struct opt_u64 memory_gpu_of(const struct memory_source *memory, pid_t pid)
 
 /* ---- dmabufs ---- */
 
+/* Digits and a newline. */
+static int read_size(int folder, const char *buffer, uint64_t *size)
+{
+	char name[300], text[32], *end;
+	ssize_t n;
+
+	snprintf(name, sizeof(name), "%s/size", buffer);
+	n = proc_read(folder, name, text, sizeof(text));
+	if (n < 0)
+		return (int)n;
+	errno = 0;
+	*size = strtoull(text, &end, 10);
+	return errno || text[0] < '0' || text[0] > '9' || strcmp(end, "\n") ? -EBADMSG : 0;
+}
+
 /* /sys/kernel/dmabuf/buffers/INODE/size, of each buffer. */
 static int read_dmabufs(const char *path, struct opt_u64 *bytes)
 {
 	DIR *folder = opendir(path);
 	struct dirent *entry;
+	uint64_t sum = 0, size = 0;
 	size_t count = 0;
-	uint64_t sum = 0;
+	int err = 0;
 
 	if (!folder)
 		return -errno;
-	while (count < MAX_DMABUFS && (entry = readdir(folder))) {
-		char name[300], text[32], *end;
-		unsigned long long size;
-		ssize_t n;
-
+	while (!err && (entry = readdir(folder))) {
 		if (entry->d_name[0] == '.')
 			continue;
-		snprintf(name, sizeof(name), "%s/size", entry->d_name);
-		n = proc_read(dirfd(folder), name, text, sizeof(text));
-		errno = 0;
-		size = n > 0 ? strtoull(text, &end, 10) : 0;
-		/* A buffer that is gone by now counts no more. */
-		if (n <= 0 || end == text || errno || text[0] == '-')
-			continue;
-		count++;
-		if (__builtin_add_overflow(sum, (uint64_t)size, &sum)) {
-			closedir(folder);
-			return -EBADMSG;
-		}
+		err = ++count > MAX_DMABUFS ? -E2BIG
+					    : read_size(dirfd(folder), entry->d_name, &size);
+		/* A buffer that is gone by now counts no more; a part of a sum is none. */
+		if (err == -ENOENT || err == -ENODEV)
+			err = 0;
+		else if (!err && __builtin_add_overflow(sum, size, &sum))
+			err = -EBADMSG;
 	}
 	closedir(folder);
-	if (count == MAX_DMABUFS)
-		return -E2BIG;
-	*bytes = SOME_U64(sum);
-	return 0;
+	if (!err)
+		*bytes = SOME_U64(sum);
+	return err;
 }
 
 static int add_dmabufs(struct memory_source *memory, struct record_memory_system *system,
@@ -250,9 +268,10 @@ int memory_system_read(struct memory_source *memory, struct record_memory_system
 	else if (!err)
 		err = tell_missing(missing, "memory.system.pressure_some_ns", n < 0 ? n : 0);
 	n = read_gpus(memory);
-	if (!n)
-		system->gpu_bytes = memory_gpu_of(memory, 0);
-	else if (!err)
+	system->gpu_bytes = memory_gpu_of(memory, 0);
+	if (!n && !system->gpu_bytes.present)
+		n = -ENODATA;
+	if (n && !err)
 		err = tell_missing(missing, "memory.system.gpu_bytes", n);
 	return err ? err : add_dmabufs(memory, system, missing);
 }
