@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Targets against a made-up Android: folders with the files of /proc, /data, /dev and /sys. */
+#include "jankscope/source.h"
 #include "jankscope/target.h"
+#include "source/context/context.h"
 #include "source/frames/owners.h"
 #include "target/packages.h"
 #include <criterion/criterion.h>
@@ -54,6 +56,14 @@ static void put_bytes(const char *path, const void *bytes, size_t len)
 static void put(const char *path, const char *text)
 {
 	put_bytes(path, text, strlen(text));
+}
+
+static void drop(const char *path)
+{
+	char full[512];
+
+	snprintf(full, sizeof(full), "%s/%s", root, path);
+	cr_assert_eq(remove(full), 0, "%s", full);
 }
 
 struct fake {
@@ -987,4 +997,105 @@ Test(target_fixture, foreground_and_frozen)
 	cr_assert_eq(target_oom_score_adj(set, 92, &score), 0);
 	cr_assert_eq(score, -700);
 	target_set_free(set);
+}
+
+/* What is no score, no cpuset and no state of a cgroup makes nobody shown, background or frozen. */
+Test(target_fixture, hostile_scores_and_groups)
+{
+	static const char *const scores[] = {"",          "\n",           "0",
+					     "0x0\n",     "0 0\n",        "1001\n",
+					     "-1001\n",   "4294967296\n", "18446744073709551616\n",
+					     ") R 1 2\n", "\xff\xfe\n",   "0\n0\n"};
+	static const char *const cpusets[] = {"", "\n", "top-app\n", "0\n", "\xff/top-app\n"};
+	static const char *const events[] = {
+		"frozen 1",    "frozen 2\n",  "unfrozen 1\n", "xfrozen 1\n",
+		"frozen 10\n", "frozen -1\n", "frozen 1 2\n", ""};
+	char *megabyte = calloc(1, (1 << 20) + 1), path[128];
+	struct target_set *set;
+	int score;
+
+	fake_process((struct fake){.pid = 90, .argv0 = "com.a", .cgroup = "0::/a\n"});
+	put("dev/cpuset/top-app/cgroup.procs", "90\n");
+	put("proc/90/cpuset", "/top-app\n");
+	set = target_set_new(NULL, 0, root);
+	for (size_t i = 0; i < sizeof(scores) / sizeof(*scores); i++) {
+		put("proc/90/oom_score_adj", scores[i]);
+		cr_expect_lt(target_oom_score_adj(set, 90, &score), 0, "'%s'", scores[i]);
+		cr_expect_lt(target_is_foreground(set, 90), 0, "'%s'", scores[i]);
+	}
+	memset(megabyte, '0', 1 << 20);
+	put("proc/90/oom_score_adj", megabyte);
+	cr_expect_lt(target_is_foreground(set, 90), 0);
+	snprintf(path, sizeof(path), "%s/proc/90/oom_score_adj", root);
+	cr_assert_eq(remove(path), 0);
+	cr_assert_eq(mkfifo(path, 0644), 0);
+	cr_expect_lt(target_is_foreground(set, 90), 0, "a FIFO that never answers");
+	cr_assert_eq(remove(path), 0);
+	put("proc/90/oom_score_adj", "0\n");
+	cr_expect_eq(target_is_foreground(set, 90), 1);
+	for (size_t i = 0; i < sizeof(cpusets) / sizeof(*cpusets); i++) {
+		put("proc/90/cpuset", cpusets[i]);
+		cr_expect_lt(target_is_foreground(set, 90), 0, "'%s'", cpusets[i]);
+	}
+	put("proc/90/cpuset", "/top-app/x\n");
+	cr_expect_eq(target_is_foreground(set, 90), 0);
+	put("sys/fs/cgroup/a/cgroup.events", "frozen 1\npopulated 1\n");
+	cr_expect_eq(target_is_frozen(set, 90), 1);
+	for (size_t i = 0; i < sizeof(events) / sizeof(*events); i++) {
+		put("sys/fs/cgroup/a/cgroup.events", events[i]);
+		cr_expect_lt(target_is_frozen(set, 90), 0, "'%s'", events[i]);
+	}
+	target_set_free(set);
+	free(megabyte);
+}
+
+/* Of a process whose state cannot be read there is no row, and the record says so; of one that is
+ * gone nothing is said. */
+Test(target_fixture, a_state_that_cannot_be_read_is_missing)
+{
+	struct target_spec spec = {.kind = TARGET_UID, .uid = 10123};
+	struct source_context context = {.interval_ns = 1000000000};
+	struct source *source = context_source_new();
+	struct record_interval interval = {0};
+	const char *why;
+
+	for (pid_t pid = 90; pid < 93; pid++) {
+		char path[64];
+
+		fake_process((struct fake){.pid = pid, .uid = 10123, .argv0 = "com.a"});
+		snprintf(path, sizeof(path), "proc/%d/oom_score_adj", (int)pid);
+		put(path, "0\n");
+		snprintf(path, sizeof(path), "proc/%d/cpuset", (int)pid);
+		put(path, "/top-app\n");
+	}
+	put("dev/cpuset/top-app/cgroup.procs", "90\n");
+	context.targets = target_set_new(&spec, 1, root);
+	cr_assert_eq(target_set_scan(context.targets, NULL, NULL), 3);
+	cr_assert_eq(source->ops->open(source, &context), 0);
+	cr_assert_eq(source->ops->sample(source, &interval), 0);
+	cr_expect_eq(interval.context.process_count, 3);
+	cr_expect_null(missing_reason(&interval.missing, "context.processes"));
+	put("proc/90/oom_score_adj", "4294967296\n");
+	cr_assert_eq(source->ops->sample(source, &interval), 0);
+	cr_assert_eq(interval.context.process_count, 2);
+	cr_expect_eq(interval.context.processes[0].pid, 91);
+	why = missing_reason(&interval.missing, "context.processes");
+	cr_assert(why);
+	cr_expect(strstr(why, "oom_score_adj"), "%s", why);
+	missing_list_free(&interval.missing);
+	/* A kernel without /proc/PID/cpuset. */
+	put("proc/90/oom_score_adj", "0\n");
+	drop("proc/90/cpuset");
+	cr_assert_eq(source->ops->sample(source, &interval), 0);
+	cr_expect_eq(interval.context.process_count, 2);
+	cr_expect(missing_reason(&interval.missing, "context.processes"));
+	missing_list_free(&interval.missing);
+	/* Gone. */
+	drop("proc/90/oom_score_adj");
+	cr_assert_eq(source->ops->sample(source, &interval), 0);
+	cr_expect_eq(interval.context.process_count, 2);
+	cr_expect_null(missing_reason(&interval.missing, "context.processes"));
+	missing_list_free(&interval.missing);
+	source->ops->close(source);
+	target_set_free(context.targets);
 }

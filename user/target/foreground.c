@@ -5,6 +5,7 @@
 #include "target/set.h"
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,12 +13,18 @@
 
 int target_oom_score_adj(const struct target_set *set, pid_t pid, int *score)
 {
-	char text[32];
+	char text[32], *end;
 	ssize_t n = proc_read_of(set->root, pid, "oom_score_adj", text, sizeof(text));
+	long value;
 
 	if (n < 0)
 		return (int)n;
-	return sscanf(text, "%d", score) == 1 ? 0 : -EINVAL;
+	/* OOM_SCORE_ADJ_MIN and OOM_SCORE_ADJ_MAX */
+	value = strtol(text, &end, 10);
+	if (end == text || strcmp(end, "\n") || value < -1000 || value > 1000)
+		return -EBADMSG;
+	*score = (int)value;
+	return 0;
 }
 
 bool target_has_foreground(const char *root)
@@ -47,6 +54,8 @@ int target_is_foreground(const struct target_set *set, pid_t pid)
 	n = proc_read_of(set->root, pid, "cpuset", text, sizeof(text));
 	if (n < 0)
 		return (int)n;
+	if (text[0] != '/')
+		return -EBADMSG;
 	text[strcspn(text, "\n")] = '\0';
 	if (strcmp(text, "/top-app"))
 		return 0;
@@ -79,8 +88,12 @@ int target_is_frozen(const struct target_set *set, pid_t pid)
 		n = proc_read(AT_FDCWD, path, text, sizeof(text));
 		if (n < 0)
 			continue;
-		line = strstr(text, "frozen ");
-		return line ? line[7] == '1' : -ENOTSUP; /* frozen came with Linux 5.2 */
+		/* It came with Linux 5.2. */
+		for (line = text; line && strncmp(line, "frozen ", 7);)
+			line = (line = strchr(line, '\n')) ? line + 1 : NULL;
+		return line && (line[7] == '0' || line[7] == '1') && line[8] == '\n'
+			       ? line[7] == '1'
+			       : -ENOTSUP;
 	}
 	return -ENOTSUP;
 }

@@ -76,16 +76,21 @@ static struct record_process_context *add_row(struct context_source *source, siz
 	return &source->rows[count];
 }
 
-/* 0; -ENOTSUP: no Android; -ENOENT and others: the process is gone. */
+/* 0; -ENOTSUP: no Android; -ENOENT: the process is gone; -EBADMSG: it is there, and cannot be read.
+ */
 static int read_state(const struct context_source *source, pid_t pid,
 		      struct record_process_context *row)
 {
-	int score, is = target_is_foreground(source->targets, pid);
+	int score, is = target_is_foreground(source->targets, pid), err;
 
-	if (is < 0)
+	if (is == -ENOTSUP)
 		return is;
-	if (target_oom_score_adj(source->targets, pid, &score))
+	/* Each process that lives has that file. */
+	err = target_oom_score_adj(source->targets, pid, &score);
+	if (err == -ENOENT || err == -ESRCH)
 		return -ENOENT;
+	if (err || is < 0)
+		return -EBADMSG;
 	row->oom_score_adj = score;
 	row->state = is                                            ? CONTEXT_FOREGROUND
 		     : target_is_frozen(source->targets, pid) == 1 ? CONTEXT_FROZEN
@@ -98,24 +103,29 @@ static int take_processes(struct context_source *source, struct record_interval 
 {
 	const struct target_process *process;
 	struct known *known, *next;
+	const char *why = NULL;
 	size_t count = 0;
 	int err = 0;
 
 	source->reading++;
-	for (size_t i = 0; i < MAX_PROCESSES && (process = target_set_at(source->targets, i));
-	     i++) {
-		struct record_process_context *row = add_row(source, count);
+	for (size_t i = 0; (process = target_set_at(source->targets, i)) && err != -ENOTSUP; i++) {
+		struct record_process_context *row;
 
+		if (count == MAX_PROCESSES) {
+			why = "there are more than 4096 processes: not all are told";
+			break;
+		}
+		row = add_row(source, count);
 		if (!row)
 			return -ENOMEM;
 		err = read_state(source, process->pid, row);
-		if (err == -ENOTSUP) {
-			missing_list_set(&interval->missing, "context.processes",
-					 "no cpuset top-app: not Android");
-			return 0;
-		}
+		if (err == -ENOTSUP)
+			why = "no cpuset top-app: not Android";
+		else if (err == -EBADMSG)
+			why = "oom_score_adj or cpuset of a process cannot be read, or makes no "
+			      "sense";
 		if (err)
-			continue; /* it ended a moment ago */
+			continue; /* or it ended a moment ago */
 		row->pid = process->pid;
 		row->uid = process->uid;
 		row->start_boot_ns = process->start_boot_ns;
@@ -126,6 +136,8 @@ static int take_processes(struct context_source *source, struct record_interval 
 			return err;
 		count++;
 	}
+	if (why && missing_list_set(&interval->missing, "context.processes", why))
+		return -ENOMEM;
 	HASH_ITER (hh, source->known, known, next)
 		if (known->reading != source->reading)
 			drop(source, known);
