@@ -380,6 +380,56 @@ Test(scenes, sums_are_those_of_the_run)
 	}
 }
 
+/* Each scene has its own percentages, from what was measured while it was open. */
+Test(scenes, percentages)
+{
+	struct record_process_cpu cpu = {.pid = 7};
+	struct record_interval interval = {
+		.dur_ns = SEC,
+		.cpu = {.present = true,
+			.online_ns = 4 * SEC,
+			.processes = &cpu,
+			.process_count = 1},
+	};
+	struct record record = {.type = RECORD_INTERVAL, .interval = &interval};
+	struct header_target target = {.pid = {true, 7}};
+	struct record_header header = {.targets = &target, .target_count = 1};
+	struct record first = {.type = RECORD_HEADER, .header = &header};
+	const struct record_footer *low, *high;
+	const struct record_footer *footer;
+
+	cr_assert_eq(summary_add(summary, &first), 0);
+	for (unsigned i = 1; i <= 6; i++) {
+		if (i == 2 || i == 4)
+			mark(i == 2 ? "low" : "high", "begin", (i - 1) * SEC, true);
+		cpu.cpu_ns = i < 4 ? SEC / 10 : SEC / 2;
+		interval.cpu.busy_ns = 2 * cpu.cpu_ns;
+		interval.cpu.targets_fnorm_ns.present = interval.cpu.capacity_ns.present = i >= 4;
+		interval.cpu.targets_fnorm_ns.value = SEC / 4;
+		interval.cpu.capacity_ns.value = 2 * SEC;
+		record.t_boot_ns = i * SEC;
+		cr_assert_eq(summary_add(summary, &record), 0);
+		if (i == 3 || i == 5)
+			mark(i == 3 ? "low" : "high", "end", i * SEC, true);
+	}
+	for (unsigned i = 0; i < 2; i++) { /* asked again it says the same */
+		footer = summary_footer(summary);
+		low = &scene(footer, "low")->sums;
+		high = &scene(footer, "high")->sums;
+		cr_expect_eq(find(low, "targets.core_pct"), 10);
+		cr_expect_eq(find(high, "targets.core_pct"), 50);
+		cr_expect_eq(find(high, "targets.device_pct"), 12.5);
+		cr_expect_eq(find(high, "cpu.device_pct"), 25);
+		cr_expect_eq(find(high, "targets.device_fnorm_pct"), 12.5);
+		cr_expect(isnan(find(low, "targets.device_fnorm_pct")));
+		cr_expect_eq(find(high, "compat.dokit.cpu_pct"), 12.5);
+		cr_expect_eq(find(low, "compat.matrix.jiffies_per_min"), 600);
+		cr_expect(isnan(find(low, "compat.matrix.overheat")));
+		cr_expect_eq(find(footer, "targets.core_pct"), 30);
+		cr_expect_eq(find(&scene(footer, "unknown")->sums, "targets.core_pct"), 30);
+	}
+}
+
 Test(scenes, a_thousand)
 {
 	const struct record_footer *footer;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Percentages of CPU time, and the numbers of other tools (compat/README.md). */
+/* The numbers of other tools (compat/README.md). */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "record/histogram.h"
 #include "summary/memory.h"
+#include "summary/percentages.h"
 #include "summary/summary_private.h"
 #include "util/hash.h"
 
@@ -153,22 +154,6 @@ static int set_drop_fps(struct summary *summary)
 	return set(summary, "compat.perfdog.drop_fps_per_h", compat_drop_fps_per_hour(&last.drop));
 }
 
-/* Not where the frequency is unknown for more than 1 % of the time. */
-static int set_normalised(struct summary *summary, uint64_t cpu_ns, uint64_t dur_ns, double cpus)
-{
-	const struct other_tools *tools = &summary->other_tools;
-	double capacity_ns = summary_get(summary, "cpu.capacity_ns");
-	int err = 0;
-
-	if (tools->clusters.slices_ns > 0 && tools->clusters.unknown_ns <= (double)cpu_ns / 100)
-		err = set(summary, "compat.perfdog.cpu_normalised_pct",
-			  compat_perfdog_normalised_pct(tools->clusters.slices_ns, dur_ns, cpus));
-	if (!err && capacity_ns > 0)
-		err = set(summary, "targets.device_fnorm_pct",
-			  100 * summary_get(summary, "targets.fnorm_ns") / capacity_ns);
-	return err;
-}
-
 static int set_koom(struct summary *summary)
 {
 	struct memory_koom koom = memory_runs_koom(summary->memory);
@@ -181,15 +166,28 @@ static int set_koom(struct summary *summary)
 	return err;
 }
 
+/* Not where the frequency is unknown for more than 1 % of the time. */
+static int set_normalised(struct summary *summary, uint64_t cpu_ns)
+{
+	const struct cluster_sums *clusters = &summary->other_tools.clusters;
+
+	if (clusters->slices_ns <= 0 || clusters->unknown_ns > (double)cpu_ns / 100)
+		return 0;
+	return set(summary, "compat.perfdog.cpu_normalised_pct",
+		   compat_perfdog_normalised_pct(clusters->slices_ns, (uint64_t)summary->dur_ns,
+						 summary_get(summary, "cpu.online_ns") /
+							 summary->dur_ns));
+}
+
+static int set_of_run(void *summary, const char *key, double value)
+{
+	return summary_set_total(summary, key, value);
+}
+
 int summary_set_percentages(struct summary *summary, struct opt_u64 targets_ns)
 {
-	uint64_t dur_ns = (uint64_t)summary->dur_ns, cpu_ns = targets_ns.value;
-	uint64_t online_ns = (uint64_t)summary_get(summary, "cpu.online_ns");
-	uint64_t steal_ns = (uint64_t)summary_get(summary, "cpu.steal_ns");
-	double cpus = dur_ns ? (double)online_ns / (double)dur_ns : 0;
-	int err = online_ns ? set(summary, "cpu.device_pct",
-				  100 * summary_get(summary, "cpu.busy_ns") / (double)online_ns)
-			    : 0;
+	int err = percentages_set(summary->footer.totals, summary->footer.total_count, set_of_run,
+				  summary);
 
 	if (!err)
 		err = set_blocks(summary);
@@ -197,26 +195,7 @@ int summary_set_percentages(struct summary *summary, struct opt_u64 targets_ns)
 		err = set_drop_fps(summary);
 	if (!err)
 		err = set_koom(summary);
-	if (err || !targets_ns.present || !online_ns)
-		return err;
-	err = set(summary, "targets.core_pct", compat_top_cpu_pct(cpu_ns, dur_ns));
-	if (!err)
-		err = set(summary, "targets.device_pct", 100 * (double)cpu_ns / (double)online_ns);
-	if (!err)
-		err = set_normalised(summary, cpu_ns, dur_ns, cpus);
-	if (!err)
-		err = set(summary, "compat.top.cpu_pct", compat_top_cpu_pct(cpu_ns, dur_ns));
-	if (!err)
-		err = set(summary, "compat.dokit.cpu_pct",
-			  compat_dokit_cpu_pct(cpu_ns, dur_ns, cpus));
-	if (!err && steal_ns < online_ns)
-		err = set(summary, "compat.gt.cpu_pct",
-			  compat_gt_cpu_pct(cpu_ns, online_ns - steal_ns));
-	if (!err)
-		err = set(summary, "compat.matrix.jiffies_per_min",
-			  compat_matrix_jiffies_per_min(cpu_ns, dur_ns));
-	if (!err && dur_ns >= COMPAT_OVERHEAT_NS)
-		err = set(summary, "compat.matrix.overheat",
-			  compat_matrix_overheat(cpu_ns, dur_ns));
-	return err;
+	return err || !targets_ns.present || summary_get(summary, "cpu.online_ns") <= 0
+		       ? err
+		       : set_normalised(summary, targets_ns.value);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "record/histogram.h"
+#include "summary/percentages.h"
 #include "util/json_text.h"
 
 enum { UNKNOWN, MIXED, OTHER, NAMED };
@@ -224,29 +225,45 @@ void scenes_select(struct scenes *scenes, uint64_t begin_boot_ns, uint64_t end_b
 	scenes->rows[UNKNOWN]->selected = !whole && !part;
 }
 
-static int add_to(struct row *row, const char *key, double value)
+static double *total(struct row *row, const char *key)
 {
 	struct summary_total *more;
 	size_t at = row->last_total;
 
-	row->any = true;
 	/* They come in the order in which they came before. */
 	for (size_t i = 0; i < row->total_count; i++) {
 		at = at + 1 < row->total_count ? at + 1 : 0;
 		if (!strcmp(row->totals[at].key, key)) {
-			row->totals[at].value += value;
 			row->last_total = at;
-			return 0;
+			return &row->totals[at].value;
 		}
 	}
 	more = realloc(row->totals, (row->total_count + 1) * sizeof(*more));
 	if (!more)
-		return -ENOMEM;
+		return NULL;
 	row->totals = more;
-	more[row->total_count] = (struct summary_total){strdup(key), value};
-	if (!more[row->total_count].key)
+	more[row->total_count] = (struct summary_total){strdup(key), 0};
+	return more[row->total_count].key ? &more[row->total_count++].value : NULL;
+}
+
+static int add_to(struct row *row, const char *key, double value)
+{
+	double *place = total(row, key);
+
+	row->any = true;
+	if (!place)
 		return -ENOMEM;
-	row->total_count++;
+	*place += value;
+	return 0;
+}
+
+static int set_of_row(void *row, const char *key, double value)
+{
+	double *place = total(row, key);
+
+	if (!place)
+		return -ENOMEM;
+	*place = value;
 	return 0;
 }
 
@@ -282,9 +299,11 @@ int scenes_add_bucket(struct scenes *scenes, unsigned distribution, uint64_t low
 	return err;
 }
 
-static void take_row(struct row *row, const char *const *names, size_t count,
-		     struct footer_scene *scene)
+static int take_row(struct row *row, const char *const *names, size_t count,
+		    struct footer_scene *scene)
 {
+	int err = percentages_set(row->totals, row->total_count, set_of_row, row);
+
 	*scene = (struct footer_scene){
 		.name = row->name, .times = row->times, .open_at_end = row->open > 0};
 	scene->sums.totals = row->totals;
@@ -294,11 +313,14 @@ static void take_row(struct row *row, const char *const *names, size_t count,
 		if (row->histograms[i] && histogram_count(row->histograms[i]))
 			row->distributions[scene->sums.distribution_count++] =
 				summary_describe(row->histograms[i], names[i]);
+	return err;
 }
 
 int scenes_take(struct scenes *scenes, const char *const *names, size_t count,
 		struct record_footer *footer)
 {
+	int err = 0;
+
 	free(scenes->result);
 	scenes->result = NULL;
 	footer->scenes = NULL;
@@ -309,11 +331,13 @@ int scenes_take(struct scenes *scenes, const char *const *names, size_t count,
 	if (!scenes->result)
 		return -ENOMEM;
 	footer->scenes = scenes->result;
-	for (size_t i = 0; i < scenes->count; i++)
+	for (size_t i = 0; i < scenes->count && !err; i++)
 		/* A scene without any time is told, too; buckets that are empty are not. */
 		if (i >= NAMED || scenes->rows[i]->any)
-			take_row(scenes->rows[i], names, count,
-				 &scenes->result[footer->scene_count++]);
+			err = take_row(scenes->rows[i], names, count,
+				       &scenes->result[footer->scene_count++]);
+	if (err)
+		return err;
 	if (scenes->count > SCENES_IN_DEPTH)
 		return missing_list_set(&footer->missing, "scenes.*.blocks.wall_ns",
 					"distributions are kept of the first 13 scenes");

@@ -103,8 +103,8 @@ double summary_get(const struct summary *summary, const char *key);
 /* For the numbers of other tools (other_tools.c). */
 void summary_follow_frames(struct summary *summary, const struct record_interval *interval);
 void summary_follow_block(struct summary *summary, const struct record_block *block);
-/* Set "targets.core_pct", ".device_pct", ".device_fnorm_pct", "cpu.device_pct" and "compat.*", each
- * where what it needs was measured. 0, -ENOMEM. */
+/* Set the percentages (percentages.h) and the other numbers of "compat.*", each where what it needs
+ * was measured. 0, -ENOMEM. */
 int summary_set_percentages(struct summary *summary, struct opt_u64 targets_ns);
 /* Set "lost_pct" and "lost_pct_of.*": a share for each whole that there is, 0 as well. */
 int summary_set_shares(struct summary *summary);
