@@ -303,6 +303,74 @@ cleanup:
 	close(map);
 }
 
+/* Hooks count, and netd's map stands beside them: the same bytes there make no difference. */
+static void test_netd_check(struct bench *bench, const char *bpffs)
+{
+	const struct net_options options = {.bpffs = bpffs, .check = true};
+	static const struct net_case upload = {"", tcp_out, AF_INET, 20000, 300, 50};
+	struct record_interval interval = {0};
+	struct truth_bytes truth;
+	struct record_bytes *found;
+	char path[128];
+	int map, status;
+	bool good = false;
+
+	if (!tap_ok(!start(bench, &options) && strcmp(bench->source->variant, "netd"),
+		    "netd check: without a map packets are counted"))
+		return stop(bench);
+	sample(bench);
+	bench->source->ops->sample(bench->source, &interval);
+	tap_ok(interval.net.present && !interval.net.netd_present &&
+		       missing_reason(&interval.missing, "net.netd"),
+	       "netd check: that there is no map is said");
+	missing_list_free(&interval.missing);
+	counter_list_free(&interval.lost);
+	stop(bench);
+	map = bpf_map_create(BPF_MAP_TYPE_HASH, "netd_app_uid", 4, sizeof(struct netd_value), 100,
+			     NULL);
+	snprintf(path, sizeof(path), "%s/map_netd_app_uid_stats_map", bpffs);
+	if (map < 0 || bpf_obj_pin(map, path)) {
+		tap_skip("netd check", "a map cannot be pinned here");
+		return;
+	}
+	clear_truth(bench);
+	put_netd(map, DEVICE_UID, (struct netd_value){70, 70000, 80, 80000});
+	if (!tap_ok(!start(bench, &options) && strcmp(bench->source->variant, "netd"),
+		    "netd check: with a map, too: %s", bench->source->variant))
+		goto cleanup;
+	status = run_case(bench, &upload, DEVICE_UID, PEER_UID);
+	truth = truth_of(bench, DEVICE_UID, false, false);
+	found = measured_uid(&bench->measured, DEVICE_UID);
+	tap_ok(!status && equal(&truth, found) && truth.tx_bytes >= 20000,
+	       "netd check: what the hooks count is the truth");
+	put_netd(map, DEVICE_UID,
+		 (struct netd_value){70 + truth.rx_packets, 70000 + truth.rx_bytes,
+				     80 + truth.tx_packets, 80000 + truth.tx_bytes});
+	put_netd(map, 10777, (struct netd_value){1, 60, 0, 0});
+	interval = (struct record_interval){0};
+	bench->source->ops->sample(bench->source, &interval);
+	for (size_t i = 0; i < interval.net.uid_count; i++) {
+		const struct record_uid_net *row = &interval.net.uids[i];
+
+		if (row->uid == DEVICE_UID)
+			good = row->netd_present && row->netd.rx_bytes == found->rx_bytes &&
+			       row->netd.tx_bytes == found->tx_bytes &&
+			       row->netd.rx_packets == found->rx_packets &&
+			       row->netd.tx_packets == found->tx_packets;
+	}
+	tap_ok(good, "netd check: the map's bytes of the uid are those of the hooks");
+	tap_ok(interval.net.netd_present && interval.net.netd.rx_bytes == truth.rx_bytes + 60 &&
+		       interval.net.netd.tx_bytes == truth.tx_bytes,
+	       "netd check: of all uids, also of one that no hook saw: %lu",
+	       interval.net.netd.rx_bytes);
+	missing_list_free(&interval.missing);
+	counter_list_free(&interval.lost);
+cleanup:
+	stop(bench);
+	unlink(path);
+	close(map);
+}
+
 static void test_netd(struct bench *bench)
 {
 	char bpffs[] = "/tmp/jankscope-bpffs-XXXXXX", path[64];
@@ -322,6 +390,7 @@ static void test_netd(struct bench *bench)
 	mkdir(path, 0755);
 	test_netd_at(bench, bpffs, "netd_shared/map_netd_app_uid_stats_map");
 	rmdir(path);
+	test_netd_check(bench, bpffs);
 	/* Another map of that name: not believed. */
 	other = bpf_map_create(BPF_MAP_TYPE_HASH, "other", 8, 8, 10, NULL);
 	snprintf(path, sizeof(path), "%s/map_netd_app_uid_stats_map", bpffs);

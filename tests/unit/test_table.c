@@ -255,6 +255,47 @@ Test(table, time_without_a_place_is_said)
 	free(text);
 }
 
+/* What the targets did in the foreground and in the background is in the summary that one reads. */
+Test(table, states_of_the_targets)
+{
+	static const struct table_options options = {.top = 15, .width = 80};
+	struct summary_total totals[] = {
+		{"foreground.process_dur_ns", 3e9}, {"foreground.cpu_ns", 1.25e9},
+		{"foreground.frames.shown", 120},   {"foreground.frames.janky", 7},
+		{"foreground.blocks.count", 2},     {"foreground.blocks.total_ns", 0.7e9},
+		{"mixed.process_dur_ns", 1e9},      {"mixed.cpu_ns", 0}};
+	struct record_footer footer = {.totals = totals, .total_count = 8};
+	struct record record = {.type = RECORD_FOOTER, .footer = &footer};
+	char *text = print(&(struct golden){"states", &record, 1}, &options);
+
+	cr_expect(strstr(text,
+			 "    3.000       -    1.250    120      7      2   0.70  foreground\n"
+			 "    1.000       -    0.000      -      -      -      -  mixed\n"),
+		  "%s", text);
+	cr_expect_null(strstr(text, "background"));
+	free(text);
+}
+
+/* Beside what the hooks counted stands what netd's own map has, and how far apart they are. */
+Test(table, the_difference_to_netd)
+{
+	static const struct table_options options = {.top = 15, .width = 80};
+	struct summary_total totals[] = {{"net.rx_bytes", 1000},
+					 {"net.tx_bytes", 2000},
+					 {"net.netd.rx_bytes", 1100},
+					 {"net.netd.tx_bytes", 1999}};
+	struct record_footer footer = {.totals = totals, .total_count = 4};
+	struct record record = {.type = RECORD_FOOTER, .footer = &footer};
+	char *text = print(&(struct golden){"netd", &record, 1}, &options);
+
+	cr_expect(strstr(text, "  netd's map: rx 1100 B (+100), tx 1999 B (-1)\n"), "%s", text);
+	free(text);
+	footer.total_count = 2;
+	text = print(&(struct golden){"netd", &record, 1}, &options);
+	cr_expect_null(strstr(text, "netd"), "%s", text);
+	free(text);
+}
+
 /* One frame has no rate: its layer has neither the key nor a 0. */
 Test(table, a_layer_with_one_frame_has_no_rate)
 {
