@@ -188,12 +188,12 @@ static void word_once(int folder, const char *name, char word[POWER_NAME])
 		power_parse_word(text, (size_t)n, word);
 }
 
-static struct power_value number_once(int folder, const char *name, int64_t highest)
+static struct power_value number_once(int folder, const char *name, int64_t lowest, int64_t highest)
 {
 	char text[64];
 	ssize_t n = read_once(folder, name, text, sizeof(text));
 
-	return number_of(text, n, sizeof(text), 0, highest);
+	return number_of(text, n, sizeof(text), lowest, highest);
 }
 
 /* ---- devices ---- */
@@ -240,11 +240,11 @@ static void open_device(const struct power_sysfs *sysfs, struct device *device,
 		break;
 	case KIND_COOLING:
 		word_once(device->folder, "type", device->type);
-		device->fixed = number_once(device->folder, "max_state", INT32_MAX);
+		device->fixed = number_once(device->folder, "max_state", 0, INT32_MAX);
 		break;
 	case KIND_POLICY:
 		word_once(device->folder, "related_cpus", device->type);
-		device->fixed = number_once(device->folder, "cpuinfo_max_freq", UINT32_MAX);
+		device->fixed = number_once(device->folder, "cpuinfo_max_freq", 1, UINT32_MAX);
 		break;
 	case KIND_METER:
 		word_once(device->folder, "name", device->type);
@@ -334,6 +334,7 @@ static void read_meter(struct device *device, struct power_reading *reading)
 	ssize_t n =
 		read_kept(device->folder, "energy_value", &device->files[0], text, sizeof(text));
 	ssize_t rails_length;
+	bool any = false;
 
 	if (n == -ENOENT)
 		return; /* another kind of iio device */
@@ -358,9 +359,14 @@ static void read_meter(struct device *device, struct power_reading *reading)
 				reading->rail_rows[reading->rail_count++] = row;
 			else
 				reading->dropped++;
+			any = true;
+		} else if (length && *line == 'C') {
+			reading->rails.error = POWER_VALUE_NO_NUMBER; /* a channel's line */
 		}
 		line += length + 1;
 	}
+	if (!any)
+		reading->rails.error = POWER_VALUE_NO_NUMBER;
 }
 
 static void read_device(struct device *device, enum device_kind kind, struct power_reading *reading)
@@ -399,7 +405,7 @@ static void read_device(struct device *device, enum device_kind kind, struct pow
 		memcpy(row->cpus, device->type, POWER_NAME);
 		row->max_khz = device->fixed;
 		row->limit_khz = read_number(device->folder, "scaling_max_freq", &device->files[0],
-					     0, UINT32_MAX);
+					     1, UINT32_MAX);
 		break;
 	}
 	case KIND_METER:
