@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Memory as records tell it, against a program that uses known bytes (tests/apps/memory_load.c) and
 against the kernel's own files. usage: memory_truth.py [PART...]"""
-import os, subprocess, sys, time
+import ctypes, os, subprocess, sys, tempfile, time
 from attack_common import *
 
 test = Test("memory")
@@ -456,5 +456,144 @@ def descriptors(_):
             "of 6,000 descriptors nothing is said of buffers", few, many)
 
 
-test.run([(known_bytes, 10), (kinds_behind, 1), (descriptors, 2), (leader_ended, 3), (many, 1), (groups, 1), (swapped, 2), (huge_pages, 1), (leak, 4), (hostile, 12), (whole_device, 1),
+class GpuMap:
+    """A map as Android's gpu_mem_total program keeps it, pinned in a bpffs of its own."""
+    BPF_HASH = 1
+
+    def __init__(self, key_bytes=8):
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.folder = tempfile.mkdtemp(dir=work)
+        if self.libc.mount(b"none", self.folder.encode(), b"bpf", 0, None):
+            raise OSError(ctypes.get_errno(), "no bpffs")
+        self.fd = self.call(0, struct.pack("=IIII", self.BPF_HASH, key_bytes, 8, 64))
+        path = ctypes.create_string_buffer((self.folder + "/map_gpuMem_gpu_mem_total_map").encode())
+        self.call(6, struct.pack("=QI", ctypes.addressof(path), self.fd))
+
+    def call(self, command, attributes):
+        buffer = ctypes.create_string_buffer(attributes, 128)
+        done = self.libc.syscall(321 if os.uname().machine == "x86_64" else 280, command, buffer, 128)
+        if done < 0:
+            raise OSError(ctypes.get_errno(), "bpf %d" % command)
+        return done
+
+    def put(self, gpu, pid, value):
+        key, value = ctypes.c_uint64(gpu << 32 | pid), ctypes.c_uint64(value)
+        self.call(2, struct.pack("=IIQQQ", self.fd, 0, ctypes.addressof(key), ctypes.addressof(value), 0))
+
+    def limits(self):
+        return ["unshare", "--mount", "--propagation", "private", "sh", "-c",
+                'mount --bind %s /sys/fs/bpf && exec "$@"' % self.folder, "sh"]
+
+    def end(self):
+        os.close(self.fd)
+        self.libc.umount2(self.folder.encode(), 2)
+
+
+def gpu_map(_):
+    """What the kernel tells of GPUs by Android's map is each process's, and the machine's."""
+    what = "bytes of two GPUs are the process's and the machine's"
+    try:
+        gpus, other = GpuMap(), GpuMap(key_bytes=4)
+    except OSError as e:
+        test.skip(what, "no map can be pinned: %s" % e)
+        test.skip("a map of another shape is not believed", "no map can be pinned: %s" % e)
+        return
+    load = Load()
+    gpus.put(0, 0, 9 * MIB)
+    gpus.put(1, 0, 5 * MIB)
+    gpus.put(0, load.pid, 3 * MIB)
+    gpus.put(1, load.pid, 4 * MIB)
+    gpus.put(0, 1, 2 * MIB)
+    recorder = Recorder("gpu", ["-i", "200ms", "--smaps", "400ms", "--max-lost", "100"],
+                        targets=[load.pid], limits=gpus.limits())
+    rows = Rows(recorder)
+    first = rows.now(load.pid, "rss_bytes")
+    gpus.put(1, load.pid, 6 * MIB)
+    second = rows.now(load.pid, "rss_bytes")
+    recorder.end()
+    system = [i["memory"]["system"].get("gpu_bytes") for i in recorder.intervals]
+    test.ok(first.get("gpu_bytes") == 7 * MIB and second.get("gpu_bytes") == 9 * MIB and
+            set(system) == {14 * MIB}, what, first, second, system)
+    recorder = Recorder("gpu-other", ["-i", "200ms", "-n", "3", "--max-lost", "100"],
+                        targets=[load.pid], limits=other.limits())
+    recorder.wait()
+    recorder.load()
+    told = [i for i in recorder.intervals if "gpu_bytes" in i["memory"]["system"]]
+    reasons = {i["missing"].get("memory.system.gpu_bytes") for i in recorder.intervals}
+    test.ok(recorder.intervals and not told and reasons == {"the map is not as Android's"},
+            "a map of another shape is not believed", told[:1], reasons)
+    gpus.end()
+    other.end()
+
+
+def pressure_now():
+    with open("/proc/pressure/memory") as f:
+        return [int(line.rsplit("total=", 1)[1]) * 1000 for line in f]
+
+
+def pressure(_):
+    """Waits for memory (PSI) in the intervals are what the kernel's sums grew by."""
+    what = "waits for memory are the kernel's own"
+    group = None
+    for place, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+                         ("/sys/fs/cgroup", "memory.max")):
+        path = "%s/jankscope-pressure-%d" % (place, os.getpid())
+        try:
+            os.mkdir(path)
+            with open("%s/%s" % (path, limit), "w") as f:
+                f.write(str(12 * MIB))
+            group = path
+            break
+        except OSError:
+            if os.path.isdir(path):
+                os.rmdir(path)
+    try:
+        pressure_now()
+    except OSError as e:
+        test.skip(what, "the kernel tells no pressure: %s" % e)
+        return
+    if not group:
+        test.skip(what, "no memory cgroup can be made")
+        return
+
+    def enter():
+        with open(group + "/cgroup.procs", "w") as f:
+            f.write(str(os.getpid()))
+
+    big = os.path.join(work, "big")
+    with open(big, "wb") as f:
+        f.truncate(64 * MIB)
+        f.write(os.urandom(64 * MIB))
+    reader = start(["sh", "-c", "while :; do cat %s %s >/dev/null; done" % (big, big)], preexec_fn=enter)
+    try:
+        before = pressure_now()
+        recorder, rows = record([reader.pid], name="pressure")
+        outer = pressure_now()
+        time.sleep(4)
+        inner = pressure_now()
+        recorder.end()
+        after = pressure_now()
+        told = [sum(i["memory"]["system"].get("pressure_%s_ns" % kind, 0) for i in recorder.intervals)
+                for kind in ("some", "full")]
+        grown = [b - a for a, b in zip(before, after)]
+        note("waits of some %.1f of %.1f ms, of all %.1f of %.1f" % (
+            told[0] / MS, grown[0] / MS, told[1] / MS, grown[1] / MS))
+        if inner[0] - outer[0] < 20 * MS:
+            test.skip(what, "this kernel counted %.1f ms of waits" % ((inner[0] - outer[0]) / MS))
+        else:
+            # The first interval begins behind `before`; each sum is cut to whole us.
+            test.ok(all(t <= g + 1000 for t, g in zip(told, grown)) and
+                    all(t >= i - o - 400 * MS for t, i, o in zip(told, inner, outer)) and
+                    told[0] >= (inner[0] - outer[0]) * 8 // 10, what, told, grown, outer, inner)
+    finally:
+        end_all()
+        for _ in range(50):
+            try:
+                os.rmdir(group)
+                break
+            except OSError:
+                time.sleep(0.1)
+
+
+test.run([(known_bytes, 10), (kinds_behind, 1), (descriptors, 2), (leader_ended, 3), (many, 1), (groups, 1), (swapped, 2), (huge_pages, 1), (leak, 4), (hostile, 12), (whole_device, 1), (gpu_map, 2), (pressure, 1),
           (dies_and_denied, 2)], sys.argv[1:])
