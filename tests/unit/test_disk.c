@@ -334,9 +334,19 @@ Test(disk_uids, what_grew_between_two_readings)
 	cr_assert_eq(disk_uids_read(uids, NULL, 14 * SECOND, true, &disk), -EBADMSG);
 	WRITE(fd, "0 1 2 3 4 5 6 7 8 9 10");
 	cr_assert_eq(disk_uids_read(uids, NULL, 15 * SECOND, true, &disk), -EBADMSG);
-	WRITE(fd, "");
+	/* An empty text is none: what comes behind it did not grow from 0. */
+	WRITE(fd, "0 1 2 3 4 5 6 7 8 9 10\n");
 	cr_assert_eq(disk_uids_read(uids, NULL, 16 * SECOND, true, &disk), 0);
+	WRITE(fd, "");
+	cr_assert_eq(disk_uids_read(uids, NULL, 17 * SECOND, true, &disk), -EBADMSG);
+	cr_assert_not(disk.uids_present);
+	WRITE(fd, "0 5 2 3 4 5 6 7 8 9 10\n");
+	cr_assert_eq(disk_uids_read(uids, NULL, 18 * SECOND, true, &disk), 0);
 	cr_assert_eq(disk.uid_count, 0);
+	WRITE(fd, "0 7 2 3 4 5 6 7 8 9 10\n");
+	cr_assert_eq(disk_uids_read(uids, NULL, 19 * SECOND, true, &disk), 0);
+	cr_assert_eq(disk.uid_count, 1);
+	cr_assert_eq(disk.uids[0].foreground.rchar_bytes, 2);
 	disk_uids_free(uids);
 	close(fd);
 	unlink(path);

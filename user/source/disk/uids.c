@@ -100,8 +100,10 @@ static ssize_t read_all(struct disk_uids *uids)
 			continue;
 		if (n < 0)
 			return -errno;
+		/* The kernel has root in it at least: that nobody is there would have all of them
+		 * begin at 0 in the next one. */
 		if (!n)
-			return (ssize_t)have;
+			return have ? (ssize_t)have : -EBADMSG;
 		have += (size_t)n;
 	}
 	return -EFBIG;
