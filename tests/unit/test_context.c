@@ -9,6 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "jankscope/source.h"
+#include "jankscope/target.h"
+#include "source/context/context.h"
 #include "source/context/screen.h"
 
 static char root[64];
@@ -143,4 +146,50 @@ Test(screen, hostile)
 	}
 	cr_assert_eq(screen_find(&screen, root), 0);
 	cr_assert_leq(screen.count, (size_t)SCREEN_FILES);
+}
+
+/* A device that does not say whether it is charged is not said to be on its battery. */
+Test(screen, charging)
+{
+	static const struct {
+		const char *status;
+		struct opt_u64 usb;
+		bool external;
+		const char *charging;
+	} cases[] = {
+		{"Discharging", {true, 0}, false, "no"},
+		{"Not charging", {0}, false, "no"},
+		{"Charging", {0}, true, "yes"},
+		{NULL, {true, 0}, false, "no"},
+		{NULL, {0}, false, NULL},
+		{"Unknown", {0}, false, NULL},
+		{"Unknown", {true, 0}, false, "no"},
+		{NULL, {true, 1}, true, "yes"},
+	};
+	struct source_context context = {.targets = target_set_new(NULL, 0, root)};
+	struct source *source = context_source_new();
+
+	cr_assert_eq(source->ops->open(source, &context), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct record_supply supplies[] = {
+			{.name = "battery", .type = "Battery", .status = cases[i].status},
+			{.name = "usb", .type = "USB", .online = cases[i].usb}};
+		struct record_interval interval = {.power = {.present = true,
+							     .battery_present = true,
+							     .battery = supplies[0],
+							     .supplies = supplies,
+							     .supply_count = 2,
+							     .external = cases[i].external}};
+
+		cr_assert_eq(source->ops->sample(source, &interval), 0);
+		cr_expect((!cases[i].charging && !interval.context.charging) ||
+				  (cases[i].charging && interval.context.charging &&
+				   !strcmp(cases[i].charging, interval.context.charging)),
+			  "%zu: %s", i, interval.context.charging);
+		cr_expect_eq(missing_reason(&interval.missing, "context.charging") != NULL,
+			     !cases[i].charging);
+		missing_list_free(&interval.missing);
+	}
+	source->ops->close(source);
+	target_set_free(context.targets);
 }

@@ -156,16 +156,42 @@ static int context_open(struct source *base, const struct source_context *contex
 	return 0;
 }
 
+/* Whether what power tells says that the device runs from its battery: the battery does, or each
+ * plug is out. */
+static bool runs_from_battery(const struct record_power *power)
+{
+	const char *status = power->battery.status;
+	size_t plugs = 0, out = 0;
+
+	if (!power->battery_present)
+		return false;
+	if (status && strcmp(status, "Unknown") != 0)
+		return true;
+	for (size_t i = 0; i < power->supply_count; i++) {
+		const struct record_supply *supply = &power->supplies[i];
+
+		if (supply->type && !strcmp(supply->type, "Battery"))
+			continue;
+		plugs++;
+		out += supply->online.present;
+	}
+	return plugs && out == plugs;
+}
+
 /* The power source has looked already: it stands before this one in source/declarations.c. */
 static void take_charging(struct record_interval *interval)
 {
 	const struct record_power *power = &interval->power;
 
-	if (power->present && (power->battery_present || power->external))
-		interval->context.charging = power->external ? "yes" : "no";
+	if (power->present && power->external)
+		interval->context.charging = "yes";
+	else if (power->present && runs_from_battery(power))
+		interval->context.charging = "no";
 	else
 		missing_list_set(&interval->missing, "context.charging",
-				 "the power source told nothing of a battery");
+				 power->present && power->battery_present
+					 ? "neither the battery nor each of its supplies says it"
+					 : "the power source told nothing of a battery");
 }
 
 static int context_sample(struct source *base, struct record_interval *interval)
