@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Targets against a made-up Android: folders with the files of /proc, /data, /dev and /sys. */
+#include "core/loop.h"
 #include "jankscope/source.h"
 #include "jankscope/target.h"
 #include "source/context/context.h"
@@ -1098,4 +1099,60 @@ Test(target_fixture, a_state_that_cannot_be_read_is_missing)
 	missing_list_free(&interval.missing);
 	source->ops->close(source);
 	target_set_free(context.targets);
+}
+
+static int end_loop(void *ctx, uint32_t events)
+{
+	loop_stop(ctx);
+	return 0;
+}
+
+static void run_for(struct loop *loop, uint64_t ns)
+{
+	int timer = loop_add_timer(loop, ns, 0, end_loop, loop);
+
+	cr_assert_eq(loop_run(loop), 0);
+	loop_remove_timer(loop, timer);
+}
+
+/* In the background and back amid an interval of a minute: it was not in the foreground all the
+ * time. The one beside it was. */
+Test(target_fixture, a_state_that_comes_and_goes_within_a_long_interval)
+{
+	struct target_spec spec = {.kind = TARGET_UID, .uid = 10123};
+	struct source_context context = {.interval_ns = 60 * 1000000000ull, .loop = loop_new()};
+	struct source *source = context_source_new();
+	struct record_interval interval = {0};
+
+	for (pid_t pid = 90; pid < 92; pid++) {
+		char path[64];
+
+		fake_process((struct fake){.pid = pid, .uid = 10123, .argv0 = "com.a"});
+		snprintf(path, sizeof(path), "proc/%d/oom_score_adj", (int)pid);
+		put(path, "0\n");
+		snprintf(path, sizeof(path), "proc/%d/cpuset", (int)pid);
+		put(path, "/top-app\n");
+	}
+	put("dev/cpuset/top-app/cgroup.procs", "90\n");
+	context.targets = target_set_new(&spec, 1, root);
+	cr_assert_eq(target_set_scan(context.targets, NULL, NULL), 2);
+	cr_assert_eq(source->ops->open(source, &context), 0);
+	cr_assert_eq(source->ops->sample(source, &interval), 0);
+	put("proc/90/cpuset", "/background\n");
+	run_for(context.loop, 1300000000);
+	put("proc/90/cpuset", "/top-app\n");
+	cr_assert_eq(source->ops->sample(source, &interval), 0);
+	cr_assert_eq(interval.context.process_count, 2);
+	for (size_t i = 0; i < 2; i++) {
+		const struct record_process_context *row = &interval.context.processes[i];
+
+		cr_expect_eq(row->state, CONTEXT_FOREGROUND);
+		cr_expect_eq(row->changed, row->pid == 90, "%d", row->pid);
+	}
+	cr_assert_eq(source->ops->sample(source, &interval), 0);
+	cr_expect_not(interval.context.processes[0].changed);
+	missing_list_free(&interval.missing);
+	source->ops->close(source);
+	target_set_free(context.targets);
+	loop_free(context.loop);
 }

@@ -7,10 +7,18 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "core/loop.h"
 #include "jankscope/target.h"
 #include "source/context/screen.h"
+#include "util/clock.h"
 
 #define MAX_PROCESSES 4096
+
+/* In longer intervals a process may come and go between two readings: up to LOOKED_AT of them are
+ * looked at so often. */
+#define LOOK_NS       NSEC_PER_SEC
+#define LOOK_SLACK_NS (100 * NSEC_PER_MSEC)
+#define LOOKED_AT     64
 
 /* What a process was at the reading before. */
 struct known {
@@ -21,12 +29,15 @@ struct known {
 		uint64_t start_boot_ns;
 	} key;
 	enum context_state state;
+	bool moved; /* since then it was seen in another state */
 	uint64_t reading;
 };
 
 struct context_source {
 	struct source base;
 	struct target_set *targets;
+	struct loop *loop;
+	int timer; /* of the looks; -1: there are none */
 	struct screen screen;
 	bool has_screen;
 	struct opt_u64 panel_brightness; /* as power's last reading told it */
@@ -47,8 +58,8 @@ static int take_state(struct context_source *source, struct record_process_conte
 	struct known *known, wanted = {.key = {row->pid, 0, row->start_boot_ns}};
 
 	HASH_FIND(hh, source->known, &wanted.key, sizeof(wanted.key), known);
-	row->changed =
-		!known || known->state != row->state || known->reading + 1 != source->reading;
+	row->changed = !known || known->moved || known->state != row->state ||
+		       known->reading + 1 != source->reading;
 	if (!known) {
 		known = calloc(1, sizeof(*known));
 		if (!known)
@@ -57,6 +68,7 @@ static int take_state(struct context_source *source, struct record_process_conte
 		HASH_ADD(hh, source->known, key, sizeof(known->key), known);
 	}
 	known->state = row->state;
+	known->moved = false;
 	known->reading = source->reading;
 	return 0;
 }
@@ -146,11 +158,33 @@ static int take_processes(struct context_source *source, struct record_interval 
 	return 0;
 }
 
+static int on_look(void *ctx, uint32_t events)
+{
+	struct context_source *source = ctx;
+	struct record_process_context row;
+
+	if (HASH_COUNT(source->known) > LOOKED_AT)
+		return 0;
+	for (struct known *known = source->known; known; known = known->hh.next) {
+		int err = known->moved ? 0 : read_state(source, known->key.pid, &row);
+
+		/* Of one that is gone nothing is known any more. */
+		known->moved |= err ? err != -ENOENT : !known->moved && row.state != known->state;
+	}
+	return 0;
+}
+
 static int context_open(struct source *base, const struct source_context *context)
 {
 	struct context_source *source = (struct context_source *)base;
 
 	source->targets = context->targets;
+	source->loop = context->loop;
+	if (context->loop && context->interval_ns > LOOK_NS) {
+		source->timer = loop_add_timer(context->loop, LOOK_NS, LOOK_NS, on_look, source);
+		if (source->timer >= 0)
+			loop_set_slack(context->loop, source->timer, LOOK_SLACK_NS);
+	}
 	source->has_screen = !screen_find(&source->screen, "");
 	base->variant = source->has_screen ? source->screen.by : NULL;
 	return 0;
@@ -219,6 +253,8 @@ static void context_close(struct source *base)
 	struct context_source *source = (struct context_source *)base;
 	struct known *known, *next;
 
+	if (source->timer >= 0)
+		loop_remove_timer(source->loop, source->timer);
 	HASH_ITER (hh, source->known, known, next)
 		drop(source, known);
 	free(source->rows);
@@ -239,5 +275,6 @@ struct source *context_source_new(void)
 	if (!source)
 		return NULL;
 	source->base.ops = &ops;
+	source->timer = -1;
 	return &source->base;
 }

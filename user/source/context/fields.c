@@ -20,7 +20,8 @@ static const struct field process_rows[] = {
 		"oom_score_adj 0; frozen by its cgroup; cached: oom_score_adj from 900 on; else "
 		"background"),
 	FIELD(struct record_process_context, changed, NONZERO, NONE,
-	      "it was something else at the beginning of the interval, or that is not known: what "
+	      "it was something else at the beginning of the interval or amid it, or that is not "
+	      "known: what "
 	      "it did meanwhile is in the summary's mixed"),
 	FIELD(struct record_process_context, oom_score_adj, REQUIRED, NONE,
 	      "how soon the system ends it: -1000 to 1000", MERGED(LAST)),
