@@ -234,12 +234,35 @@ android() {
 	ok $? "record -p PACKAGE: rows carry the package"
 	grep -q '"thread":"om.example.shop"' app.jsonl
 	ok $? "record -p PACKAGE: the main thread's comm is cut to 15"
+	case $GUEST in gki-*) split_of_frequencies ;; esac
 	[ $phase = back ]
 	ok $? "a restart is a target_exit and a target_start" "$phase: $(grep '"event"' app.jsonl | cut -c1-150 | tr '\n' ' ')"
 	$js record -p com.nobody.here -d 1s -q --wait 300ms -o none.jsonl 2>none.err
 	[ $? = 4 ]
 	ok $? "a package that is not there: exit 4" "$(cat none.err)"
 	end_apps
+}
+
+# What the targets ran at each frequency is, to the nanosecond, what they ran at it in the foreground,
+# in the background, and where that changed or is not known.
+split_of_frequencies() {
+	$js report app.jsonl --csv app.csv 2>report.err
+	tr -d '\r' <app.csv | awk -F, '
+		$1 == "footer" && $(NF - 2) ~ /clusters/ {
+			state = key = $(NF - 2)
+			sub(/\.?clusters.*/, "", state)
+			sub(/.*\.?clusters/, "clusters", key)
+			if (state ~ /targets$/) whole[key] = $NF
+			else if (state ~ /(foreground|background|mixed|unknown)$/) part[key] += $NF
+			if (state ~ /foreground$/ && key ~ /_khz_ns$/) shown += $NF
+			print state, key, $NF
+		}
+		END {
+			for (key in whole) if (whole[key] != part[key]) { bad++; print "BAD", key, whole[key], part[key] }
+			print "RESULT", shown > 0 && !bad ? "good" : "bad"
+		}' >split.txt
+	grep -q "RESULT good" split.txt
+	ok $? "record -p PACKAGE: time at each frequency by foreground and background is the whole" "$(cat report.err split.txt)"
 }
 
 # Two intervals of it running; then it is killed; when that is seen it is started again. Not before
