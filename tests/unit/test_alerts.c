@@ -49,8 +49,10 @@ Test(alert_rule, parts)
 	cr_assert_str_eq(rule.text, "cpu.processes.cpu_ns > 80%");
 	rule = parsed("net.uids.rx_bytes > 1M/s");
 	cr_assert_eq(rule.scale, ALERT_PER_SECOND);
-	rule = parsed("frames.layers.shown < 30/s");
+	cr_assert(!rule.foreground);
+	rule = parsed("frames.layers.shown < 30/s for 2s foreground");
 	cr_assert_eq(rule.scale, ALERT_PER_SECOND);
+	cr_assert(rule.foreground);
 	rule = parsed("disk.tasks.write_bytes > 1M/s");
 	cr_assert_eq(rule.scale, ALERT_PER_SECOND);
 	rule = parsed("memory.system.pressure_some_ns > 10%");
@@ -97,6 +99,7 @@ Test(alert_rule, refusals)
 	refused("cpu.busy_ns > 1s for 3s for 4s", "each once");
 	refused("cpu.busy_ns > 1s clear 2s", "beyond the limit");
 	refused("cpu.busy_ns > 1s clear 50%", "another unit");
+	refused("cpu.busy_ns > 1s foreground foreground", "each once");
 	refused("cpu.busy_ns > 1s please", "after the value");
 	refused("cpu.busy_ns > 1s\x1b[2J", "only ASCII");
 	/* A reading divided by the length of an interval says nothing. */
@@ -207,6 +210,117 @@ Test(alerts, holds_for_a_time)
 	cr_assert(!told.items[1].fired);
 	cr_assert_eq(alerts_counts(alerts).fired, 1);
 	cr_assert_eq(alerts_counts(alerts).cleared, 1);
+	alerts_free(alerts);
+}
+
+static void seen_at(struct alerts *alerts, unsigned second, uint64_t cpu_ns,
+		    enum context_state state, bool changed, size_t contexts)
+{
+	struct record_process_cpu process = {.pid = 7, .start_boot_ns = 1, .cpu_ns = cpu_ns};
+	struct record_process_context context = {.pid = 7, .state = state, .changed = changed};
+	struct record_interval interval = {
+		.dur_ns = SEC,
+		.cpu = {.present = true, .processes = &process, .process_count = cpu_ns > 0},
+		.context = {.present = true, .processes = &context, .process_count = contexts},
+	};
+	struct record record = {
+		.type = RECORD_INTERVAL, .t_boot_ns = second * SEC, .interval = &interval};
+
+	cr_assert_eq(alerts_take(alerts, &record), 0);
+}
+
+/* Of an app that nobody sees a rule with that word says nothing; what it told before is over. */
+Test(alerts, in_the_foreground)
+{
+	struct alerts *alerts = made("cpu.processes.cpu_ns > 80% for 1s cooldown 0s foreground");
+
+	seen_at(alerts, 1, SEC, CONTEXT_BACKGROUND, false, 1);
+	seen_at(alerts, 2, SEC, CONTEXT_CACHED, false, 1);
+	seen_at(alerts, 3, SEC, CONTEXT_FOREGROUND, true, 1); /* not all of that second */
+	seen_at(alerts, 4, SEC, CONTEXT_FOREGROUND, false, 1);
+	cr_assert_eq(told.count, 0);
+	seen_at(alerts, 5, SEC, CONTEXT_FOREGROUND, false, 1);
+	cr_assert_eq(told.count, 1);
+	cr_assert(told.items[0].fired && told.items[0].pid == 7);
+	seen_at(alerts, 6, SEC, CONTEXT_BACKGROUND, true, 1);
+	cr_assert_eq(told.count, 2);
+	cr_assert(!told.items[1].fired, "over, since nobody sees it");
+	/* The seconds before it left do not count. */
+	seen_at(alerts, 7, SEC, CONTEXT_FOREGROUND, false, 1);
+	cr_assert_eq(told.count, 2);
+	seen_at(alerts, 8, SEC, CONTEXT_FOREGROUND, false, 1);
+	cr_assert_eq(told.count, 3);
+	/* It leaves, and sleeps: it has no row any more. */
+	seen_at(alerts, 9, 0, CONTEXT_CACHED, true, 1);
+	cr_assert_eq(told.count, 4);
+	cr_assert(!told.items[3].fired);
+	alerts_free(alerts);
+	/* What did nothing in the background is below no limit. */
+	alerts = made("cpu.processes.cpu_ns < 10% cooldown 0s foreground");
+	seen_at(alerts, 1, 1000, CONTEXT_BACKGROUND, false, 1);
+	seen_at(alerts, 2, 0, CONTEXT_BACKGROUND, false, 1);
+	cr_assert_eq(told.count, 0);
+	seen_at(alerts, 3, 1000, CONTEXT_FOREGROUND, false, 1);
+	cr_assert_eq(told.count, 1);
+	alerts_free(alerts);
+}
+
+/* Where nothing tells who is seen, the rule says nothing, and the end of the run says so. */
+Test(alerts, a_foreground_that_nobody_tells)
+{
+	struct alerts *alerts = made("cpu.processes.cpu_ns > 80% foreground");
+
+	seen_at(alerts, 1, SEC, CONTEXT_FOREGROUND, false, 0);
+	seen_at(alerts, 2, 0, CONTEXT_FOREGROUND, false, 0);
+	cr_assert_eq(told.count, 0);
+	cr_assert(alerts_unseen(alerts, 0));
+	seen_at(alerts, 3, SEC, CONTEXT_FOREGROUND, false, 1);
+	cr_assert_eq(told.count, 1);
+	cr_assert_null(alerts_unseen(alerts, 0));
+	alerts_free(alerts);
+}
+
+static void memory_seen(struct alerts *alerts, unsigned second, uint64_t bytes,
+			enum context_state state)
+{
+	struct record_process_context context = {.pid = 7, .state = state};
+	struct record_interval interval = {
+		.dur_ns = SEC,
+		.self.anon_bytes = {true, bytes},
+		.context = {.present = true, .processes = &context, .process_count = 1},
+	};
+	struct record record = {
+		.type = RECORD_INTERVAL, .t_boot_ns = second * SEC, .interval = &interval};
+
+	cr_assert_eq(alerts_take(alerts, &record), 0);
+}
+
+/* What is of no process counts while a target is seen; a block by its process. */
+Test(alerts, what_is_of_no_process_and_blocks_in_the_foreground)
+{
+	struct alerts *alerts = made("self.anon_bytes > 100B cooldown 0s foreground");
+	struct record_block block = {.pid = 7, .tid = 7, .wall_ns = 3 * SEC, .start_boot_ns = 5};
+	struct record record = {.type = RECORD_BLOCK, .t_boot_ns = SEC, .block = &block};
+
+	memory_seen(alerts, 1, 200, CONTEXT_FROZEN);
+	cr_assert_eq(told.count, 0);
+	memory_seen(alerts, 2, 200, CONTEXT_FOREGROUND);
+	cr_assert_eq(told.count, 1);
+	memory_seen(alerts, 3, 200, CONTEXT_BACKGROUND);
+	cr_assert_eq(told.count, 2);
+	alerts_free(alerts);
+	alerts = made("block.wall_ns > 2s cooldown 0s foreground");
+	memory_seen(alerts, 1, 1, CONTEXT_BACKGROUND);
+	cr_assert_eq(alerts_take(alerts, &record), 0);
+	cr_assert_eq(told.count, 0);
+	memory_seen(alerts, 2, 1, CONTEXT_FOREGROUND);
+	block.start_boot_ns = 6;
+	cr_assert_eq(alerts_take(alerts, &record), 0);
+	cr_assert_eq(told.count, 1);
+	block.pid = block.tid = 8; /* another process */
+	block.start_boot_ns = 7;
+	cr_assert_eq(alerts_take(alerts, &record), 0);
+	cr_assert_eq(told.count, 1);
 	alerts_free(alerts);
 }
 

@@ -9,6 +9,8 @@
 
 /* Of whom no record told for so long the state is dropped: it is gone. */
 #define FORGET_NS (600 * NSEC_PER_SEC)
+/* More processes than these are not in the foreground at a time. */
+#define SHOWN 64
 
 struct state {
 	UT_hash_handle hh;
@@ -39,6 +41,10 @@ struct alerts {
 	/* How long the intervals were together, and 1. Nothing holds while the machine is
 	 * suspended: what was so before and is so after it did not last that long. */
 	uint64_t awake_ns;
+	/* Targets that the last interval had in the foreground at both of its ends. */
+	pid_t shown[SHOWN];
+	size_t shown_count;
+	bool knows_shown; /* it told of any target whether it is */
 };
 
 struct alerts *alerts_new(const struct alert_rule *rules, size_t count, alert_fn fn, void *ctx)
@@ -167,6 +173,14 @@ static void look_at_block(struct looking *looking, struct state *state, double v
 	state->active = false;
 }
 
+/* It holds no more. */
+static void leave(struct looking *looking, struct state *state, double value)
+{
+	if (state->active)
+		tell(looking, state, false, value);
+	state->since_ns = 0;
+}
+
 static void look(struct looking *looking, struct state *state, double value)
 {
 	const struct alert_rule *rule = &looking->rule->rule;
@@ -182,9 +196,31 @@ static void look(struct looking *looking, struct state *state, double value)
 	}
 	if (state->active && comparison_holds(rule->op, value, rule->clear))
 		return; /* between the two limits */
-	if (state->active)
-		tell(looking, state, false, value);
-	state->since_ns = 0;
+	leave(looking, state, value);
+}
+
+/* What is of no process (a uid's bytes, the machine's memory) counts while any target is. */
+static bool is_shown(const struct alerts *alerts, pid_t pid)
+{
+	for (size_t i = 0; i < alerts->shown_count; i++)
+		if (pid <= 0 || alerts->shown[i] == pid)
+			return true;
+	return false;
+}
+
+static bool is_hidden(const struct looking *looking, const struct metric_subject *subject)
+{
+	return looking->rule->rule.foreground && !is_shown(looking->alerts, subject->pid);
+}
+
+static void take_context(struct alerts *alerts, const struct record_context *context)
+{
+	alerts->knows_shown = context->process_count > 0;
+	alerts->shown_count = 0;
+	for (size_t i = 0; i < context->process_count && alerts->shown_count < SHOWN; i++)
+		if (context->processes[i].state == CONTEXT_FOREGROUND &&
+		    !context->processes[i].changed)
+			alerts->shown[alerts->shown_count++] = context->processes[i].pid;
 }
 
 static void take_value(void *ctx, double value, const struct metric_subject *subject)
@@ -192,7 +228,10 @@ static void take_value(void *ctx, double value, const struct metric_subject *sub
 	struct looking *looking = ctx;
 	const struct alert_rule *rule = &looking->rule->rule;
 	struct state *state = find(looking->rule, subject->identity);
+	bool hidden = is_hidden(looking, subject);
 
+	if (hidden && !looking->alerts->knows_shown)
+		return;
 	looking->rule->seen = true;
 	if (rule->scale != ALERT_AS_IT_IS) {
 		if (looking->dur_s <= 0)
@@ -201,7 +240,7 @@ static void take_value(void *ctx, double value, const struct metric_subject *sub
 		if (rule->scale == ALERT_PERCENT)
 			value /= 1e7; /* ns a second: 1e9 are 100 % */
 	}
-	if (!state && !comparison_holds(rule->op, value, rule->limit))
+	if (!state && (hidden || !comparison_holds(rule->op, value, rule->limit)))
 		return;
 	if (!state)
 		state = add_state(looking, subject);
@@ -210,7 +249,9 @@ static void take_value(void *ctx, double value, const struct metric_subject *sub
 	state->subject = *subject;
 	state->seen_ns = looking->now_ns;
 	state->seen_awake_ns = looking->alerts->awake_ns;
-	if (rule->metric.type == RECORD_BLOCK)
+	if (hidden)
+		leave(looking, state, value);
+	else if (rule->metric.type == RECORD_BLOCK)
 		look_at_block(looking, state, value);
 	else
 		look(looking, state, value);
@@ -231,7 +272,10 @@ static void look_at_absent(struct looking *looking, bool known)
 		if (state->seen_ns == looking->now_ns)
 			continue;
 		if (known && rule->rule.metric.sums && state->identity && !is_cut(looking)) {
-			look(looking, state, 0);
+			if (!is_hidden(looking, &state->subject))
+				look(looking, state, 0);
+			else if (looking->alerts->knows_shown)
+				leave(looking, state, 0);
 			if (state->active || state->since_ns)
 				continue;
 		}
@@ -251,6 +295,7 @@ int alerts_take(struct alerts *alerts, const struct record *record)
 	if (record->type == RECORD_INTERVAL) {
 		looking.dur_s = (double)record->interval->dur_ns / 1e9;
 		alerts->awake_ns += record->interval->dur_ns;
+		take_context(alerts, &record->interval->context);
 	}
 	for (size_t i = 0; i < alerts->count; i++) {
 		struct rule_state *rule = &alerts->rules[i];
@@ -262,7 +307,8 @@ int alerts_take(struct alerts *alerts, const struct record *record)
 		known = metric_read(&rule->rule.metric, record, take_value, &looking);
 		/* A task or uid that is in no row of a list of sums had 0; one whose row
 		 * lacks the value had none. */
-		rule->seen |= known && rule->rule.metric.sums;
+		rule->seen |= known && rule->rule.metric.sums &&
+			      (!rule->rule.foreground || alerts->knows_shown);
 		if (record->type == RECORD_INTERVAL)
 			look_at_absent(&looking, known);
 		rule->last_ns = looking.now_ns;

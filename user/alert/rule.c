@@ -112,6 +112,9 @@ static int parse_rest(struct parsing *p, struct alert_rule *rule)
 			if (rule->metric.type == RECORD_BLOCK)
 				return refuse(p, "a block is told once: it lasts for no time");
 			err = parse_time(p, "for", &rule->for_ns);
+		} else if (!strcmp(p->words.word, "foreground") && !rule->foreground) {
+			rule->foreground = true;
+			err = 0;
 		} else if (!strcmp(p->words.word, "cooldown") && !cooled) {
 			cooled = true;
 			err = parse_time(p, "cooldown", &rule->cool_ns);
@@ -131,8 +134,8 @@ static int parse_rest(struct parsing *p, struct alert_rule *rule)
 				err = refuse(p, "clear %.40s: is beyond the limit", p->words.word);
 		} else {
 			return refuse(p,
-				      "%.40s: after the value only for TIME, clear VALUE and "
-				      "cooldown TIME, each once",
+				      "%.40s: after the value only for TIME, clear VALUE, "
+				      "cooldown TIME and foreground, each once",
 				      p->words.word);
 		}
 		if (err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A rule of --alert as text: METRIC OP VALUE [for TIME] [clear VALUE] [cooldown TIME].
+/* A rule of --alert as text: METRIC OP VALUE [for TIME] [clear VALUE] [cooldown TIME]
+ * [foreground].
  * Pure. */
 #pragma once
 #include "alert/metric.h"
@@ -20,6 +21,7 @@ struct alert_rule {
 	enum alert_scale scale;
 	double limit, clear; /* clear: the alert is over where the value is beyond it no more */
 	uint64_t for_ns, cool_ns;
+	bool foreground; /* it holds only while its process is what the user sees */
 };
 
 /* 0, or -EINVAL with what is wrong in why. */
