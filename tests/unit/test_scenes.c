@@ -430,6 +430,67 @@ Test(scenes, percentages)
 	}
 }
 
+static void start_told(const char *event_name, const char *kind, uint64_t start_ns, const char *key,
+		       int64_t ns)
+{
+	struct record_event event = {
+		.event = event_name,
+		.keys = {{.name = "kind", .text = kind},
+			 {.name = "start_boot_ns", .value = (int64_t)start_ns},
+			 {.name = key, .value = ns}},
+		.key_count = 3,
+	};
+	struct record record = {.type = RECORD_EVENT, .t_boot_ns = 100 * SEC, .event = &event};
+
+	cr_assert_eq(summary_add(summary, &record), 0);
+}
+
+static const struct record_distribution *spread(const struct record_footer *footer,
+						const char *name)
+{
+	for (size_t i = 0; i < footer->distribution_count; i++)
+		if (!strcmp(footer->distributions[i].name, name))
+			return &footer->distributions[i];
+	return NULL;
+}
+
+/* How long the starts of a run took, in the middle; each in the scene in which it was. */
+Test(scenes, starts)
+{
+	const struct record_distribution *frames;
+	const struct record_footer *footer;
+
+	second(1, 1);
+	mark("home", "begin", SEC, true);
+	second(2, 1);
+	mark("home", "end", 2 * SEC, true);
+	start_told("startup", "cold", SEC + 1000, "first_frame_ns", 500000000);
+	start_told("startup", "cold", SEC + 2000, "first_frame_ns", 300000000);
+	start_told("startup", "cold", 5 * SEC, "first_frame_ns", 900000000);
+	start_told("startup", "cold", 5 * SEC, "first_idle_ns", 2000000000);
+	start_told("launch", "warm", 5 * SEC, "first_frame_ns", 70000000);
+	start_told("launch", "hot", 5 * SEC, "first_frame_ns", 20000000);
+	start_told("launch", "unknown", 5 * SEC, "first_frame_ns", 1);
+	start_told("launch", "hot", 5 * SEC, "drawn_ns", 1);
+	/* No event of ours, and none of these is a time. */
+	start_told("launch", "hot", 5 * SEC, "first_frame_ns", -1);
+	start_told("other", "hot", 5 * SEC, "first_frame_ns", 1);
+	footer = summary_footer(summary);
+	frames = spread(footer, "startup.first_frame_ns");
+	cr_assert(frames && frames->n == 3);
+	cr_expect_float_eq(frames->p50, 500000000, 10000000);
+	cr_expect_eq(frames->max, 900000000);
+	cr_assert(spread(footer, "startup.first_idle_ns"));
+	cr_expect_eq(spread(footer, "startup.first_idle_ns")->n, 1);
+	cr_expect_null(spread(footer, "launches.cold.first_frame_ns"));
+	cr_expect_eq(spread(footer, "launches.warm.first_frame_ns")->max, 70000000);
+	cr_expect_eq(spread(footer, "launches.hot.first_frame_ns")->n, 1);
+	frames = spread(&scene(footer, "home")->sums, "startup.first_frame_ns");
+	cr_assert(frames && frames->n == 2);
+	cr_expect_eq(frames->max, 500000000);
+	cr_expect_eq(find(footer, "events"), 12);
+}
+
 Test(scenes, a_thousand)
 {
 	const struct record_footer *footer;

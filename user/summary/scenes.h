@@ -11,7 +11,7 @@
 #define SCENE_NAME 64 /* bytes of a name at the most */
 /* Rows that have distributions (30 KiB each); of later ones there are totals. */
 #define SCENES_IN_DEPTH     16
-#define SCENE_DISTRIBUTIONS 20
+#define SCENE_DISTRIBUTIONS 24
 
 struct scenes;
 

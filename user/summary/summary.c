@@ -25,6 +25,11 @@ static const char *const distribution_names[DISTRIBUTION_MAX] = {
 	[DISTRIBUTION_AVAILABLE] = "memory.available_bytes",
 	[DISTRIBUTION_TCP_RTT] = "tcp.rtt_ns",
 	[DISTRIBUTION_HOTTEST] = "power.hottest_zone_mc",
+	[DISTRIBUTION_STARTUP_FRAME] = "startup.first_frame_ns",
+	[DISTRIBUTION_STARTUP_IDLE] = "startup.first_idle_ns",
+	[DISTRIBUTION_LAUNCH + LAUNCH_COLD] = "launches.cold.first_frame_ns",
+	[DISTRIBUTION_LAUNCH + LAUNCH_WARM] = "launches.warm.first_frame_ns",
+	[DISTRIBUTION_LAUNCH + LAUNCH_HOT] = "launches.hot.first_frame_ns",
 	[DISTRIBUTION_TARGETS_RSS] = "targets.rss_bytes",
 	[DISTRIBUTION_TARGETS_PSS] = "targets.pss_bytes",
 	[DISTRIBUTION_SPLIT + SPLIT_RSS + SPLIT_FOREGROUND] = "foreground.process_rss_bytes",
@@ -122,7 +127,7 @@ void summary_free(struct summary *summary)
 	free(summary);
 }
 
-static double *total(struct summary *summary, const char *key)
+double *summary_total(struct summary *summary, const char *key)
 {
 	struct record_footer *footer = &summary->footer;
 	struct summary_total *more;
@@ -148,7 +153,7 @@ static double *total(struct summary *summary, const char *key)
 
 int summary_set_total(struct summary *summary, const char *key, double value)
 {
-	double *place = total(summary, key);
+	double *place = summary_total(summary, key);
 
 	if (!place)
 		return -ENOMEM;
@@ -158,12 +163,12 @@ int summary_set_total(struct summary *summary, const char *key, double value)
 
 int summary_ensure_total(struct summary *summary, const char *key)
 {
-	return total(summary, key) ? 0 : -ENOMEM;
+	return summary_total(summary, key) ? 0 : -ENOMEM;
 }
 
 int summary_add_to(struct summary *summary, const char *key, double value)
 {
-	double *place = total(summary, key);
+	double *place = summary_total(summary, key);
 
 	if (!place)
 		return -ENOMEM;
@@ -299,46 +304,6 @@ static int add_addition(struct summary *summary, const struct record_addition *a
 	return 0;
 }
 
-/* A scene begins where the interval before it was cut for it, else at the event's own time. */
-static int add_mark(struct summary *summary, const struct record *record)
-{
-	const struct record_event *event = record->event;
-	uint64_t at_boot_ns = record->t_boot_ns;
-	const char *name = NULL, *state = "";
-	int err;
-
-	for (size_t i = 0; i < event->key_count; i++) {
-		const struct event_key *key = &event->keys[i];
-
-		if (!strcmp(key->name, "name"))
-			name = key->text;
-		else if (!strcmp(key->name, "state") && key->text)
-			state = key->text;
-		else if (!strcmp(key->name, "exact") && key->value == 1)
-			at_boot_ns = summary->end_boot_ns;
-	}
-	if (!name)
-		return 0;
-	err = scenes_mark(summary->scenes, name, !strcmp(state, "end"), at_boot_ns);
-	return err == -ENOMEM ? err : 0;
-}
-
-static int add_event(struct summary *summary, const struct record *record)
-{
-	double *events;
-
-	if (strcmp(record->event->event, "mark")) {
-		scenes_select(summary->scenes, record->t_boot_ns, record->t_boot_ns);
-		return summary_add_to(summary, "events", 1);
-	}
-	/* It is between scenes, and in none. */
-	events = total(summary, "events");
-	if (!events)
-		return -ENOMEM;
-	++*events;
-	return add_mark(summary, record);
-}
-
 bool summary_scene_is_open(const struct summary *summary, const char *name)
 {
 	return scenes_is_open(summary->scenes, name);
@@ -370,7 +335,7 @@ int summary_add(struct summary *summary, const struct record *record)
 	case RECORD_JANK:
 		return summary_add_jank(summary, record->jank);
 	case RECORD_EVENT:
-		return add_event(summary, record);
+		return summary_add_event(summary, record);
 	case RECORD_HEADER:
 		summary->other_tools.block_ns = record->header->block_ns;
 		summary->judges_frames |= record_header_judges_frames(record->header);

@@ -19,10 +19,17 @@ enum distribution {
 	DISTRIBUTION_TARGETS_RSS,
 	DISTRIBUTION_TARGETS_PSS,
 	DISTRIBUTION_HOTTEST,
+	DISTRIBUTION_STARTUP_FRAME,
+	DISTRIBUTION_STARTUP_IDLE,
+	DISTRIBUTION_LAUNCH, /* and enum launch_kinds */
+	DISTRIBUTION_LAUNCH_LAST = DISTRIBUTION_LAUNCH + 2,
 	DISTRIBUTION_SPLIT, /* and enum split_value */
 	DISTRIBUTION_SPLIT_LAST = DISTRIBUTION_SPLIT + SPLIT_VALUES - 1,
 	DISTRIBUTION_MAX,
 };
+
+/* Of launches whose kind is known. */
+enum launch_kinds { LAUNCH_COLD = 0, LAUNCH_WARM = 1, LAUNCH_HOT = 2 };
 
 /* Blocks whose stacks are waited for: the newest ones. */
 #define MAX_FOLLOWED 1024
@@ -85,6 +92,10 @@ int summary_add_value(struct summary *summary, enum distribution which, uint64_t
 /* Late frames by their stacks (late.c). 0, -ENOMEM. */
 void summary_group_jank(struct summary *summary, const struct record_jank *jank);
 int summary_set_late_paths(struct summary *summary);
+/* The total of that key path; one that is new is 0. NULL with ENOMEM. */
+double *summary_total(struct summary *summary, const char *key);
+/* An event: a mark is a scene's begin or end, a start has its times (events.c). 0, -ENOMEM. */
+int summary_add_event(struct summary *summary, const struct record *record);
 /* The same of what histogram_each() told. */
 int summary_add_bucket(struct summary *summary, enum distribution which, uint64_t low,
 		       uint64_t high, uint64_t count);
