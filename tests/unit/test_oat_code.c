@@ -16,10 +16,21 @@
 #define CALL   36
 #define FRAMES 4 /* the shared code, two methods that were inlined, their method */
 
-static const char maps_text[] =
+static const char installed[] =
 	"20000000-20010000 r-xp 00000000 08:01 7   /data/oat/arm64/base.odex\n"
 	"30000000-30010000 r--p 00000000 08:01 8   /data/app/base.apk\n"
 	"70000000-70010000 rw-p 00000000 00:00 0   [stack]\n";
+/* Compiled anew, or an update of the app, while it runs. */
+static const char replaced[] =
+	"20000000-20010000 r-xp 00000000 08:01 7   /data/oat/arm64/base.odex (deleted)\n"
+	"30000000-30010000 r--p 00000000 08:01 8   /data/app/base.apk (deleted)\n"
+	"70000000-70010000 rw-p 00000000 00:00 0   [stack]\n";
+/* Of Android 9 to 11 the DEX files may be in the vdex only. */
+static const char replaced_vdex[] =
+	"20000000-20010000 r-xp 00000000 08:01 7   /data/oat/arm64/base.odex (deleted)\n"
+	"30000000-30010000 r--p 00000000 08:01 8   /data/oat/arm64/base.vdex (deleted)\n"
+	"70000000-70010000 rw-p 00000000 00:00 0   [stack]\n";
+static const char *maps_text = installed;
 
 struct world {
 	struct stack_files files;
@@ -49,7 +60,7 @@ static int read_maps(void *ctx, const struct stack_process *process, bool fresh,
 		     size_t *length)
 {
 	*text = strdup(maps_text);
-	*length = sizeof(maps_text) - 1;
+	*length = strlen(maps_text);
 	return 0;
 }
 
@@ -191,6 +202,25 @@ Test(oat_code, names)
 		free(unwound);
 	}
 	world_free(w);
+}
+
+Test(oat_code, replaced_files)
+{
+	static const char *const texts[] = {replaced, replaced_vdex};
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct world *w = world_new("239", true);
+		struct unwound *unwound;
+
+		maps_text = texts[i];
+		unwound = unwind_at(w, 20, 0);
+		cr_assert_eq(unwound->count, FRAMES);
+		cr_assert(unwound->frames[3].symbol, "%s", texts[i]);
+		cr_expect_str_eq(unwound->frames[3].symbol, "app.Db$Inner.sleep");
+		cr_expect_eq(unwound->frames[3].line, 300);
+		free(unwound);
+		world_free(w);
+	}
 }
 
 /* What was inlined at the place of a call are frames of their own, the innermost first. */

@@ -22,6 +22,7 @@ struct runtime {
 	struct made_elf elf;
 	unsigned opened, asked, err;
 	uint64_t version;
+	uint64_t list; /* where it is said to be */
 	bool no_symbol;
 };
 
@@ -45,7 +46,7 @@ static int give_list(void *ctx, const struct stack_process *process,
 	struct jit_list_entry entries[2];
 
 	r->asked++;
-	cr_assert_eq(request->descriptor, PROGRAM + DESCRIPTOR);
+	cr_assert_eq(request->descriptor, r->list);
 	if (r->err)
 		return -(int)r->err;
 	if (request->known == r->version)
@@ -103,6 +104,7 @@ static struct rig *start(bool no_symbol)
 
 	rig->runtime.no_symbol = no_symbol;
 	rig->runtime.version = 1;
+	rig->runtime.list = PROGRAM + DESCRIPTOR;
 	make_program(&rig->runtime);
 	rig->files = (struct stack_files){
 		.open = open_program, .jit_list = give_list, .ctx = &rig->runtime};
@@ -119,25 +121,31 @@ static void stop(struct rig *rig)
 	free(rig);
 }
 
-/* The name that a frame of this process gets; NULL: none. */
-static const char *name_in(struct rig *rig, int pid, uint64_t pc, int *err)
+/* The name that a frame of this process gets, which maps these programs, too; NULL: none. */
+static const char *name_beside(struct rig *rig, const char *programs, int pid, uint64_t pc,
+			       int *err)
 {
 	char *text;
-	int length = asprintf(
-		&text, "%llx-%llx r-xp 00000000 00:00 0\n%llx-%llx r-xp 00000000 08:01 9 /a\n",
-		CODE, CODE + 0x10000, PROGRAM, PROGRAM + 0x10000);
+	int length = asprintf(&text, "%llx-%llx r-xp 00000000 00:00 0\n%s", CODE, CODE + 0x10000,
+			      programs);
 	struct module_scope scope = {.process = {pid, 1}, .arch = STACK_HOST_ARCH};
 	struct stack_maps *maps = maps_parse(text, (size_t)length, NULL);
 	struct stack_frame frame = {.pc = pc, .exact = true};
 	const struct cfi_row *row = NULL;
 
-	cr_assert(maps && maps->count == 2);
+	cr_assert(maps && maps->count >= 2);
 	scope.maps = maps;
 	jit_code_provider.begin(rig->code);
 	*err = jit_code_provider.locate(rig->code, &scope, pc, &frame, &row);
 	cr_assert(*err || (row && frame.kind == FRAME_JIT));
 	maps_put(maps);
 	return jit_code_provider.name(rig->code, &frame);
+}
+
+static const char *name_in(struct rig *rig, int pid, uint64_t pc, int *err)
+{
+	return name_beside(rig, "7f0000000000-7f0000010000 r-xp 00000000 08:01 9 /a\n", pid, pc,
+			   err);
 }
 
 Test(stack_jit_code, kept_within_its_budget, .timeout = 60)
@@ -206,5 +214,39 @@ Test(stack_jit_code, no_runtime)
 	cr_expect_eq(err, -ENOENT);
 	cr_expect_eq(rig->runtime.asked, 0);
 	cr_expect_leq(rig->runtime.opened, 1, "its files are looked through once");
+	stop(rig);
+}
+
+/* A library of the app's that has such a list, too, and a name that begins like ART's. */
+Test(stack_jit_code, art_is_asked_first)
+{
+	static const char programs[] =
+		"7e0000000000-7e0000010000 r-xp 00000000 08:01 8 /data/app/lib/libartistic.so\n"
+		"7f0000000000-7f0000010000 r-xp 00000000 08:01 9 /apex/lib64/libart.so\n";
+	struct rig *rig = start(false);
+	int err;
+
+	cr_expect_str_eq(name_beside(rig, programs, 1, CODE, &err), "void p1.m0()");
+	stop(rig);
+}
+
+/* A process that runs another program keeps its number and its start. */
+Test(stack_jit_code, another_program)
+{
+	static const char moved[] = "7f0000020000-7f0000030000 r-xp 00000000 08:01 9 /a\n";
+	static const char other[] = "7f0000020000-7f0000030000 r-xp 00000000 08:01 10 /b\n";
+	struct rig *rig = start(false);
+	int err;
+
+	cr_expect_str_eq(name_in(rig, 1, CODE, &err), "void p1.m0()");
+	rig->runtime.list += 0x20000;
+	rig->runtime.version = 2;
+	usleep(20000);
+	cr_expect_str_eq(name_beside(rig, moved, 1, CODE, &err), "void p1.m0()");
+	/* It has no list. */
+	rig->runtime.no_symbol = true;
+	make_program(&rig->runtime);
+	rig->runtime.list = 0;
+	cr_expect_null(name_beside(rig, other, 1, CODE, &err));
 	stop(rig);
 }

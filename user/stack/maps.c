@@ -155,6 +155,17 @@ const char *maps_path(const struct stack_maps *maps, const struct map_entry *ent
 	return maps->text + entry->path;
 }
 
+size_t maps_file_length(const struct stack_maps *maps, const struct map_entry *entry)
+{
+	static const char deleted[] = " (deleted)";
+	size_t length = sizeof(deleted) - 1;
+
+	if (entry->path_len <= length ||
+	    memcmp(maps_path(maps, entry) + entry->path_len - length, deleted, length))
+		return entry->path_len;
+	return entry->path_len - length;
+}
+
 bool maps_path_is(const struct stack_maps *maps, const struct map_entry *entry, const char *path)
 {
 	return entry->path_len == strlen(path) &&

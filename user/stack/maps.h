@@ -38,6 +38,8 @@ void maps_put(struct stack_maps *maps);
 const struct map_entry *maps_find(const struct stack_maps *maps, uint64_t address);
 /* Path of an entry: not terminated, path_len bytes. */
 const char *maps_path(const struct stack_maps *maps, const struct map_entry *entry);
+/* Its length without the " (deleted)" of a file that was removed or replaced since. */
+size_t maps_file_length(const struct stack_maps *maps, const struct map_entry *entry);
 bool maps_path_is(const struct stack_maps *maps, const struct map_entry *entry, const char *path);
 /* Number of address bits that user space uses here, by the highest mapping: 39, 42, 47, 48 or 52.
  */

@@ -141,15 +141,19 @@ size_t dex_list_find(struct dex_list *list, const struct module_scope *scope, ui
 		     uint64_t *starts, size_t room)
 {
 	struct dex_process *p;
-	uint64_t now_ns;
+	uint64_t now_ns, before;
 	size_t found;
 
 	if (!list->files->jit_list)
 		return 0;
 	p = process_of(list, scope);
 	now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	before = p->list.list;
 	if (!runtime_find_list(&p->list, list->modules, scope, RUNTIME_DEX))
 		return 0;
+	/* Another program's: nothing that is known is of it. */
+	if (p->list.list != before)
+		p->count = p->looked_ns = p->version = 0;
 	found = covering(p, pc, starts, room);
 	if (found || (p->looked_ns && now_ns - p->looked_ns < MISSED_NS + LOOK_SHARE * p->cost_ns))
 		return found;

@@ -35,9 +35,8 @@ struct jit_process {
 	uint64_t whole_ns;           /* of the last look at all of it */
 	uint64_t version, timestamp; /* of the list */
 	uint32_t missing;
-	int err;              /* of the last look */
-	unsigned oat_version; /* 0: no oat file was mapped in the picture of mappings oat_serial */
-	uint64_t oat_serial;
+	int err; /* of the last look */
+	struct jit_oat oat;
 	struct jit_table table;
 	uint64_t used;
 };
@@ -303,10 +302,16 @@ static bool is_whole(const struct jit_process *p)
 static struct jit_entry *find(struct jit_code *code, struct jit_process *p,
 			      const struct module_scope *scope, uint64_t address)
 {
+	uint64_t before = p->list.list;
 	struct jit_entry *entry;
 
 	if (!runtime_find_list(&p->list, code->modules, scope, RUNTIME_JIT))
 		return NULL;
+	/* Another program's: nothing that is known is of it. */
+	if (p->list.list != before) {
+		p->looked_ns = 0;
+		p->oat = (struct jit_oat){0};
+	}
 	if (is_due(p, FRESH_NS))
 		look(code, p);
 	entry = jit_table_find(&p->table, address);
@@ -341,16 +346,6 @@ static bool is_place(const struct jit_code *code, const struct jit_pc *slot,
 	       (!slot->until || code->unwinding <= slot->until);
 }
 
-static unsigned version_of(struct jit_code *code, struct jit_process *p,
-			   const struct module_scope *scope)
-{
-	if (!p->oat_version && (!scope->maps->serial || p->oat_serial != scope->maps->serial)) {
-		p->oat_version = jit_oat_version(code->modules, scope);
-		p->oat_serial = scope->maps->serial;
-	}
-	return p->oat_version;
-}
-
 /* What ART knows of the place behind a call in a method that begins at start; NULL: nothing. */
 static const struct jit_pc *know(struct jit_code *code, struct jit_process *p,
 				 const struct module_scope *scope, const struct jit_entry *entry,
@@ -368,7 +363,7 @@ static const struct jit_pc *know(struct jit_code *code, struct jit_process *p,
 	    !memcmp(&slot->key, &entry->key, sizeof(slot->key)))
 		return slot;
 	forget_place(code, slot);
-	asked.version = version_of(code, p, scope);
+	asked.version = jit_oat_version(&p->oat, code->modules, scope);
 	if (!asked.version)
 		return NULL;
 	*slot = (struct jit_pc){.process = scope->process, .key = entry->key, .pc = pc};

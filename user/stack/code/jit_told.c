@@ -15,16 +15,19 @@
 static bool has_end(const struct module_scope *scope, const struct map_entry *entry,
 		    const char *end)
 {
-	size_t length = strlen(end);
+	size_t length = strlen(end), path = maps_file_length(scope->maps, entry);
 
-	return entry->path_len > length &&
-	       !memcmp(maps_path(scope->maps, entry) + entry->path_len - length, end, length);
+	return path > length && !memcmp(maps_path(scope->maps, entry) + path - length, end, length);
 }
 
-unsigned jit_oat_version(struct modules *modules, const struct module_scope *scope)
+unsigned jit_oat_version(struct jit_oat *known, struct modules *modules,
+			 const struct module_scope *scope)
 {
 	unsigned asked = 0, version;
 
+	if (known->version || (scope->maps->serial && known->serial == scope->maps->serial))
+		return known->version;
+	known->serial = scope->maps->serial;
 	for (size_t i = 0; i < scope->maps->count && asked < MAX_OATS; i++) {
 		const struct map_entry *entry = &scope->maps->entries[i];
 		struct module_oat oat;
@@ -35,7 +38,7 @@ unsigned jit_oat_version(struct modules *modules, const struct module_scope *sco
 		asked++;
 		if (modules_oat(modules, scope, entry->start, &oat) &&
 		    !oat_file_version(oat.elf, oat.oatdata, &version))
-			return version;
+			return known->version = version;
 	}
 	return 0;
 }

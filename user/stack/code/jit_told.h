@@ -9,7 +9,12 @@
 
 /* The version of the oat files that ART in this process takes, which says how it keeps what it
  * knows of code: that of one which is mapped, because ART refuses others. 0: none is. */
-unsigned jit_oat_version(struct modules *modules, const struct module_scope *scope);
+struct jit_oat {
+	unsigned version;
+	uint64_t serial; /* version 0: none was, in this picture of mappings */
+};
+unsigned jit_oat_version(struct jit_oat *oat, struct modules *modules,
+			 const struct module_scope *scope);
 
 struct jit_asked {
 	const struct stack_files *files;

@@ -10,6 +10,13 @@ struct path {
 	size_t length;
 };
 
+/* Where the file is, or was: one that is compiled or installed anew is another one, and who runs
+ * the old one has it still. */
+static struct path path_of(const struct module_scope *scope, const struct map_entry *entry)
+{
+	return (struct path){maps_path(scope->maps, entry), maps_file_length(scope->maps, entry)};
+}
+
 static struct path base_of(struct path path)
 {
 	const char *slash = memrchr(path.text, '/', path.length);
@@ -81,13 +88,13 @@ int oat_dex_open(struct dex_code *code, const struct module_scope *scope,
 		 const struct map_entry *entry, const struct oat_dex *oat_dex, uint32_t classes,
 		 struct dex_file *dex)
 {
-	struct path oat = {maps_path(scope->maps, entry), entry->path_len};
+	struct path oat = path_of(scope, entry);
 	struct path location = archive_of(oat_dex->location);
 	uint64_t last_inode = 0;
 
 	for (size_t i = 0; i < scope->maps->count; i++) {
 		const struct map_entry *other = &scope->maps->entries[i];
-		struct path path = {maps_path(scope->maps, other), other->path_len};
+		struct path path = path_of(scope, other);
 		const struct dex_archive *archive;
 
 		if (!other->inode || other->inode == last_inode ||
