@@ -330,7 +330,7 @@ struct made_entry {
 static inline void made_zip(struct made_bytes *to, const struct made_entry *entries, unsigned count,
 			    const char *comment, size_t *data)
 {
-	size_t headers[8], central;
+	size_t headers[count], central;
 
 	to->size = 0;
 	for (unsigned i = 0; i < count; i++) {

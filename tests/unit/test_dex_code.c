@@ -2,6 +2,7 @@
 /* Byte code of a made-up process: in its files, and in memory that its runtime lists. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #define APK     0x20000000ull
 #define VDEX    0x30000000ull
 #define ANON    0x40000000ull
+#define ASHMEM  0x48000000ull
 #define NOWHERE 0x50000000ull
 #define BROKEN  0x60000000ull
 #define PC_SLOT 0x800
@@ -25,6 +27,9 @@ static const char maps_text[] =
 	"20000000-20010000 r--p 00001000 08:01 8   /data/app/base.apk\n"
 	"30000000-30010000 r--p 00000000 08:01 9   /data/app/base.vdex\n"
 	"40000000-40010000 r--p 00000000 00:00 0   [anon:dalvik-classes.dex extracted in memory]\n"
+	"48000000-48010000 r--s 00000000 00:05 12   /dev/ashmem/dalvik-classes.dex extracted in "
+	"memory "
+	"from /data/app/base.apk (deleted)\n"
 	"60000000-60010000 r--p 00000000 08:01 10   /data/app/broken.apk\n"
 	"70000000-70010000 r--p 00000000 08:01 11   /data/app/gone.jar\n";
 
@@ -39,7 +44,7 @@ struct world {
 	uint64_t version;
 	struct jit_list_entry entries[4];
 	uint32_t entry_count;
-	/* memory at ANON, and at NOWHERE, which is not in the maps */
+	/* memory at ANON, at ASHMEM, and at NOWHERE, which is not in the maps */
 	struct made_bytes memory;
 };
 
@@ -62,7 +67,7 @@ static ssize_t read_memory(void *ctx, const struct stack_process *process, uint6
 			   void *to, size_t length)
 {
 	struct world *w = ctx;
-	uint64_t at = address - (address >= NOWHERE ? NOWHERE : ANON);
+	uint64_t at = address - (address >= NOWHERE ? NOWHERE : address >= ASHMEM ? ASHMEM : ANON);
 
 	w->copied++;
 	if (w->memory_error)
@@ -233,6 +238,11 @@ Test(dex_code, in_memory)
 
 	/* at the start of memory that has a name, and in memory that the list says */
 	expect(w, ANON + places.memory + 78, "[anon:dalvik-classes.dex extracted in memory]", 39);
+	/* as of Android 9; nothing below /dev is opened */
+	expect(w, ASHMEM + places.memory,
+	       "/dev/ashmem/dalvik-classes.dex extracted in memory from /data/app/base.apk "
+	       "(deleted)",
+	       0);
 	cr_expect_null(name_of(w, NOWHERE + places.memory, &frame));
 	cr_expect_eq(frame.module, 0);
 	w->entries[0] = (struct jit_list_entry){.symfile = NOWHERE, .size = w->memory.size};
@@ -404,6 +414,62 @@ Test(dex_archive, compact)
 	made_dex(&made, MADE_COMPACT, 0, &facts);
 	cr_expect_eq(find_in(&made, facts.code[1] + 5998, 1, name), 0, "behind its file size");
 	cr_expect_str_eq(name, "app.Db$Inner.sleep");
+}
+
+/* More than one for each library of a large debug build; all entries are of the same bytes. */
+Test(dex_archive, many_files)
+{
+	static struct made_bytes made, dex;
+	struct made_entry entries[300];
+	char names[300][16], name[DEX_NAME_BYTES];
+	struct made_dex_facts facts;
+	size_t data[300], at;
+
+	made_dex(&dex, MADE_035, 0, &facts);
+	for (unsigned i = 0; i < 300; i++) {
+		snprintf(names[i], sizeof(names[i]), i ? "classes%u.dex" : "classes.dex", i + 1);
+		entries[i] = (struct made_entry){names[i], 0, 0, 0, i ? 0 : (uint32_t)dex.size};
+	}
+	made_zip(&made, entries, 300, "", data);
+	memcpy(made.bytes + data[0], dex.bytes, dex.size);
+	at = data[299];
+	for (unsigned i = 0; i < 300; at += 46 + strlen(names[i++]) + 12) {
+		made_set32(&made, at + 20, (uint32_t)dex.size);
+		made_set32(&made, at + 24, (uint32_t)dex.size);
+		made_set32(&made, at + 42, 0);
+	}
+	cr_expect_eq(find_in(&made, data[0] + facts.code[1], 300, name), 0);
+	cr_expect_str_eq(name, "app.Db$Inner.sleep");
+}
+
+/* What a packer puts there in place of one takes no other's names. */
+Test(dex_archive, one_that_makes_no_sense)
+{
+	static struct made_bytes made, dex;
+	static const struct made_entry entries[] = {{"classes.dex", 0, 0, 0, 200},
+						    {"classes2.dex", 0, 0, 2, 7000}};
+	struct made_dex_facts facts;
+	char name[DEX_NAME_BYTES];
+	struct stack_file file;
+	size_t data[2];
+
+	made_dex(&dex, MADE_035, 0, &facts);
+	for (unsigned kind = 0; kind < 3; kind++) {
+		made_zip(&made, entries, 2, "", data);
+		memset(made.bytes + data[0], 0, 200);
+		if (kind)
+			memcpy(made.bytes + data[0], kind == 1 ? "dex\n042" : "dex\n035", 8);
+		memcpy(made.bytes + data[1], dex.bytes, dex.size);
+		cr_expect_eq(find_in(&made, data[1] + facts.code[1], 1, name), 0, "%u", kind);
+		cr_expect_str_eq(name, "app.Db$Inner.sleep");
+	}
+	/* Where there is no other it is told. */
+	made_zip(&made, entries, 1, "", data);
+	memset(made.bytes + data[0], 0, 200);
+	memcpy(made.bytes + data[0], "dex\n042", 8);
+	file = (struct stack_file){.fd = file_of(made.bytes, made.size), .size_bytes = made.size};
+	cr_expect_null(dex_archive_open(&file));
+	cr_expect_eq(errno, ENOTSUP);
 }
 
 Test(dex_archive, none)

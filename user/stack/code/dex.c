@@ -139,8 +139,8 @@ static struct dex_archive *open_archive(struct dex_code *code, const struct modu
 	archive = dex_archive_open(&file);
 	if (archive)
 		keep_archive(code, archive);
-	else
-		dex_cache_count(code->cache, -errno);
+	if (!archive || archive->cut)
+		dex_cache_count(code->cache, archive ? -EFBIG : -errno);
 	return archive;
 }
 
@@ -248,8 +248,8 @@ static int find_in_memory(struct dex_code *code, const struct module_scope *scop
 }
 
 /* Where the runtime says that a file is; or at the start of memory without a file, which ART calls
- * after the DEX file that it unpacked into it (MemMap names, "dalvik-classes.dex extracted ...").
- */
+ * after the DEX file that it unpacked into it (MemMap names, "dalvik-classes.dex extracted ..."; of
+ * Android 9 it is in /dev/ashmem). */
 static int find_by_list(struct dex_code *code, const struct module_scope *scope,
 			const struct map_entry *entry, uint64_t pc, struct dex_found *found)
 {
@@ -257,7 +257,7 @@ static int find_by_list(struct dex_code *code, const struct module_scope *scope,
 	size_t count = dex_list_find(code->list, scope, pc, starts, CANDIDATES);
 	int err = -ENOENT;
 
-	if (entry && !entry->inode)
+	if (entry && (!entry->inode || is_device(scope, entry)))
 		starts[count++] = entry->start;
 	for (size_t i = 0; i < count && err; i++)
 		err = find_in_memory(code, scope, starts[i], pc, found);
@@ -360,7 +360,7 @@ static size_t bytes_of(const void *self)
 	size_t bytes = dex_cache_bytes(code->cache) + dex_list_bytes(code->list) + code->name_bytes;
 
 	for (size_t i = 0; i < ARCHIVES; i++)
-		bytes += code->archives[i].is ? sizeof(*code->archives[i].is) : 0;
+		bytes += code->archives[i].is ? dex_archive_bytes(code->archives[i].is) : 0;
 	return bytes;
 }
 

@@ -10,6 +10,18 @@
 
 #define AT_CHECKSUM 8 /* in a DEX header */
 
+/* Room for one more. */
+static int grow(struct dex_archive *archive)
+{
+	struct dex_span *grown;
+
+	if (archive->count & (archive->count - 1))
+		return 0;
+	grown = realloc(archive->files, (archive->count ?: 1) * 2 * sizeof(*grown));
+	archive->files = grown ?: archive->files;
+	return grown ? 0 : -ENOMEM;
+}
+
 /* The DEX file at start, and those behind it in its container (041). checksum: of the entry that it
  * is in; NULL: in none. */
 static int add(struct dex_archive *archive, uint64_t start, const uint32_t *checksum)
@@ -18,8 +30,13 @@ static int add(struct dex_archive *archive, uint64_t start, const uint32_t *chec
 	uint8_t own[4];
 	int err = 0;
 
-	while (archive->count < DEX_ARCHIVE_FILES) {
+	for (;;) {
 		err = dex_file_open(&dex, &archive->source, start);
+		if (!err && archive->count == DEX_ARCHIVE_FILES) {
+			archive->cut = true;
+			break;
+		}
+		err = err ?: grow(archive);
 		if (!err && !checksum)
 			err = byte_source_read(&archive->source, start + AT_CHECKSUM, own,
 					       sizeof(own));
@@ -35,19 +52,28 @@ static int add(struct dex_archive *archive, uint64_t start, const uint32_t *chec
 	return 0;
 }
 
+static bool is_wrong(int err)
+{
+	return err == -ENOEXEC || err == -EBADMSG || err == -ENOTSUP;
+}
+
 static int add_all_of_zip(struct dex_archive *archive)
 {
 	struct zip_file zip;
 	struct zip_dex dex;
-	int err = zip_file_open(&zip, &archive->source);
+	int wrong = 0, err = zip_file_open(&zip, &archive->source);
 
 	while (!err) {
 		err = zip_file_next(&zip, &dex);
-		/* ART unpacks what is deflated into memory. */
-		if (!err && dex.stored)
+		/* ART unpacks what is deflated into memory. One that makes no sense is no reason to
+		 * miss the others. */
+		if (!err && dex.stored) {
 			err = add(archive, dex.at, &dex.checksum);
+			wrong = wrong ?: is_wrong(err) ? err : 0;
+			err = is_wrong(err) ? 0 : err;
+		}
 	}
-	return err == -ENOENT ? 0 : err;
+	return err == -ENOENT ? wrong : err;
 }
 
 static int add_all_of_vdex(struct dex_archive *archive)
@@ -96,5 +122,15 @@ void dex_archive_free(struct dex_archive *archive)
 	if (!archive)
 		return;
 	close(archive->fd);
+	free(archive->files);
 	free(archive);
+}
+
+size_t dex_archive_bytes(const struct dex_archive *archive)
+{
+	size_t room = 2;
+
+	while (room < archive->count)
+		room *= 2;
+	return sizeof(*archive) + room * sizeof(*archive->files);
 }

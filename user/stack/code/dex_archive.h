@@ -5,7 +5,8 @@
 #include "jankscope/stack.h"
 #include "stack/code/dex_file.h"
 
-#define DEX_ARCHIVE_FILES 128
+/* A debug build may have one for each library. */
+#define DEX_ARCHIVE_FILES 1024
 
 struct dex_archive {
 	struct stack_file_version version;
@@ -15,11 +16,13 @@ struct dex_archive {
 		uint64_t start;      /* of the header */
 		uint64_t begin, end; /* of what may be its code; others may have it as well */
 		uint32_t checksum;   /* by which ART knows it: of the zip's entry, else its own */
-	} files[DEX_ARCHIVE_FILES];
+	} * files;                   /* owned */
 	unsigned count;
+	bool cut; /* there are more than DEX_ARCHIVE_FILES */
 };
 
 /* file->fd is taken over, also on failure. NULL with errno: ENOEXEC: it is none of these; EBADMSG,
  * ENOTSUP; ENOMEM; what reading says. */
 struct dex_archive *dex_archive_open(const struct stack_file *file);
 void dex_archive_free(struct dex_archive *archive);
+size_t dex_archive_bytes(const struct dex_archive *archive);
