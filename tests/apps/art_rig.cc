@@ -14,6 +14,8 @@
  *	                       a call: mterp runs it until its thread has a checkpoint to run
  *	nterp NAME N OFFSET INDEX  the same for a method that nterp runs, which returns by itself; INDEX
  *	                       is that of any method of type ()V
+ *	nterp12 NAME N OFFSET  arm64: an instruction as pc's, in a frame as nterp of Android 12 and later
+ *	                       makes it (art_nterp12.h)
  *	method NAME N OFFSET INDEX  the same, but no step: one to be inlined
  *	jit NAME SYMBOL HOW    a compiled method: "jit BEGIN END". Its entry is plain or packed; zygote:
  *	                       packed, behind the two empty ones that stand where the zygote's begin;
@@ -53,6 +55,7 @@
 #include <vector>
 
 #include "art_lib.h"
+#include "art_nterp12.h"
 
 #define NOINLINE __attribute__((noinline, noclone))
 
@@ -195,7 +198,7 @@ static void *churn(void *ctx)
 /* ---- methods that call each other ---- */
 
 struct Step {
-	enum { SWITCH, MTERP, NTERP, COMPILED } kind;
+	enum { SWITCH, MTERP, NTERP, NTERP12, COMPILED } kind;
 	uint64_t at; /* a DEX instruction, a Method, or code */
 };
 static std::map<std::string, Step> steps;
@@ -414,6 +417,10 @@ extern "C" NOINLINE void interpret(void *state)
 			((void (*)(void *, void (*)(void *)))step.at)(c, interpret);
 		else if (step.kind == Step::NTERP)
 			run_nterp(c, (Method *)step.at);
+#ifdef __aarch64__
+		else if (step.kind == Step::NTERP12)
+			nterp_of_12(c, interpret, (const uint8_t *)step.at);
+#endif
 		else if (step.kind == Step::MTERP)
 			run_loop(c, (const uint16_t *)step.at);
 		else
@@ -514,11 +521,14 @@ static bool obey(const char *line)
 	} else if (words[0] == "remove") {
 		remove_dex(NULL, files.at(strtoul(words.at(1).c_str(), NULL, 10)));
 		puts("ok");
-	} else if (words[0] == "pc" || words[0] == "loop") {
+	} else if (words[0] == "pc" || words[0] == "loop" || words[0] == "nterp12") {
 		const DexFile *file = files.at(strtoul(words.at(2).c_str(), NULL, 10));
 		uint64_t at = (uint64_t)file->begin + strtoul(words.at(3).c_str(), NULL, 0);
 
-		steps[words.at(1)] = {words[0] == "pc" ? Step::SWITCH : Step::MTERP, at};
+		steps[words.at(1)] = {words[0] == "pc"	   ? Step::SWITCH
+				      : words[0] == "loop" ? Step::MTERP
+							   : Step::NTERP12,
+				      at};
 		printf("pc %llx\n", (unsigned long long)at);
 	} else if (words[0] == "method" || (words[0] == "nterp" && HAS_NTERP)) {
 		Method *m = new_method(files.at(strtoul(words.at(2).c_str(), NULL, 10)),

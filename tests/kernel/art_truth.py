@@ -202,7 +202,8 @@ def wrong_interpreted(rig, step, frames, innermost=False):
     if len(frames) < 2:
         return "no frames"
     native, dex = frames[:2]
-    if not is_libart(native) or "by" in native:
+    own = native.get("symbol") == "nterp_of_12" and step["kind"] == "nterp12"
+    if not (own or is_libart(native)) or "by" in native:
         return "the interpreter: %s" % native
     wanted = step["moving" if innermost else "units"]
     if dex["kind"] != "dex" or dex.get("symbol") != step["symbol"] or \

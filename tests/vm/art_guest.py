@@ -11,7 +11,7 @@ LIBS = "/lib/aarch64-linux-gnu/"
 METHODS = (("onClick", "MainActivity.onClick", "Db;.query"), ("query", "Db.query", "Db$Inner;.sleep"),
            ("sleep", "Db$Inner.sleep", "Thread;.sleep"))
 # mterp has the main thread only, and not what another thread runs of it.
-WHOLE, SHORT = "onClick hot loop count query other sleep", "onClick hot loop query other sleep"
+WHOLE, SHORT = "onClick hot few loop count query other sleep", "onClick hot few loop query other sleep"
 RUNS = [("sleep", WHOLE), ("spin", WHOLE), ("bytecode", WHOLE + " count"), ("lock", SHORT), ("wait", SHORT)] * 2
 GUEST = f"""export EMULATED=1
 cd /tmp
@@ -95,6 +95,9 @@ def pack(debs, out):
     rows = app.methods[PACKAGE + "Loop.count"]
     units["count"] = dict(kind="mterp", symbol=PACKAGE + "Loop.count", units=[rows[1][1]], moving=[r[1] for r in rows])
     commands.append("loop count 0 %d" % rows[0][0])
+    at, unit = app.call_of(PACKAGE + "MainActivity.onClick", "Db;.query")
+    units["few"] = dict(kind="nterp12", symbol=PACKAGE + "MainActivity.onClick", units=[unit])
+    commands.append("nterp12 few 0 %d" % at)
     for step, how in (("loop", "plain"), ("other", "packed")):
         units[step] = dict(kind="jit", symbol=PACKAGE + "Hot." + step)
         commands.append("jit %s %sHot.%s %s" % (step, PACKAGE, step, how))
