@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A few seconds of fuzz targets of the stack readers, from real files, two at a time; `make fuzz` does minutes
 # of all of them.
-# Runs beside others (30 s)
+# Runs beside others (36 s)
 set -u
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
@@ -17,4 +17,4 @@ fuzz() { # KIND
 }
 export -f fuzz
 export logs
-printf '%s\n' maps elf unwind wire names jit dex | xargs -P 2 -I KIND bash -c 'fuzz KIND'
+printf '%s\n' maps elf unwind wire names jit dex oat zip | xargs -P 2 -I KIND bash -c 'fuzz KIND'

@@ -21,6 +21,7 @@
 
 #include "prober/jit_list.h"
 #include "stack/code/art_method.h"
+#include "stack/code/dex_archive.h"
 #include "stack/code/dex_file.h"
 #include "stack/code/jit_table.h"
 #include "stack/code/oat_file.h"
@@ -375,6 +376,30 @@ static void ask_dex(const struct byte_source *source, uint64_t at)
 	dex_index_free(&index);
 }
 
+#if defined(FUZZ_ZIP)
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* All that is found in a file of any kind, as for a mapping of it. */
+static void open_archive(const uint8_t *data, size_t size)
+{
+	static int memory = -1;
+	struct dex_archive *archive;
+
+	if (memory < 0)
+		memory = memfd_create("archive", 0);
+	if (ftruncate(memory, 0) || pwrite(memory, data, size, 0) != (ssize_t)size)
+		abort();
+	archive = dex_archive_open(&(struct stack_file){.fd = dup(memory), .size_bytes = size});
+	for (unsigned i = 0; archive && i < archive->count; i++)
+		if (archive->files[i].start > size || archive->files[i].end > size)
+			abort();
+	if (archive && archive->count > DEX_ARCHIVE_FILES)
+		abort();
+	dex_archive_free(archive);
+}
+#endif
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct byte_source source = {read_input, (void *)data, size};
@@ -395,6 +420,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct zip_file zip;
 	struct zip_dex dex;
 
+	open_archive(data, size);
 	if (zip_file_open(&zip, &source))
 		return 0;
 	while (!zip_file_next(&zip, &dex)) {
