@@ -30,19 +30,18 @@ static int32_t place_of(const struct quick_frame *frame, unsigned reg)
 	return -8 * __builtin_popcount(frame->core_spills >> reg);
 }
 
-/* A register was stored at sp + offset. */
-static void store(struct progress *p, unsigned reg, int32_t offset)
-{
-	if (reg < 32 && place_of(p->frame, reg) &&
-	    offset - p->cfa_offset == place_of(p->frame, reg))
-		p->saved |= 1u << reg;
-}
-
 /* Whether sp + offset is where the register was saved. */
 static bool is_place(const struct progress *p, unsigned reg, int32_t offset)
 {
 	return reg < 32 && place_of(p->frame, reg) &&
 	       offset - p->cfa_offset == place_of(p->frame, reg);
+}
+
+/* A register was stored at sp + offset. */
+static void store(struct progress *p, unsigned reg, int32_t offset)
+{
+	if (is_place(p, reg, offset))
+		p->saved |= 1u << reg;
 }
 
 static int32_t sign_extend(uint32_t value, unsigned bits)
@@ -316,7 +315,6 @@ static bool end_x86_64(struct progress *p, const uint8_t *code, uint32_t length)
 	struct progress now = *p;
 	uint32_t saved = 1u << MAKES_RET;
 	struct move move;
-
 	int32_t down = taken_down(code, length);
 
 	if (!down)
@@ -495,10 +493,7 @@ int quick_frame_row(const struct quick_frame *given, const struct byte_source *s
 		err = read_code(&frame, source, code, offset, PIECE, bytes, &length);
 		if (err)
 			return err;
-		if (x86)
-			end_x86_64(&p, bytes, length);
-		else
-			end_arm64(&p, bytes, length);
+		(void)(x86 ? end_x86_64(&p, bytes, length) : end_arm64(&p, bytes, length));
 	}
 	fill(&p, row);
 	return 0;
