@@ -137,10 +137,11 @@ static struct dex_archive *open_archive(struct dex_code *code, const struct modu
 	}
 	tell_reading(code, &version);
 	archive = dex_archive_open(&file);
-	if (archive)
-		keep_archive(code, archive);
-	if (!archive || archive->cut)
-		dex_cache_count(code->cache, archive ? -EFBIG : -errno);
+	dex_cache_count(code->cache, archive ? archive->wrong : -errno);
+	if (!archive)
+		return NULL;
+	dex_cache_count(code->cache, archive->cut ? -EFBIG : 0);
+	keep_archive(code, archive);
 	return archive;
 }
 

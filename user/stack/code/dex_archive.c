@@ -18,8 +18,10 @@ static int grow(struct dex_archive *archive)
 	if (archive->count & (archive->count - 1))
 		return 0;
 	grown = realloc(archive->files, (archive->count ?: 1) * 2 * sizeof(*grown));
-	archive->files = grown ?: archive->files;
-	return grown ? 0 : -ENOMEM;
+	if (!grown)
+		return -ENOMEM;
+	archive->files = grown;
+	return 0;
 }
 
 /* The DEX file at start, and those behind it in its container (041). checksum: of the entry that it
@@ -61,19 +63,21 @@ static int add_all_of_zip(struct dex_archive *archive)
 {
 	struct zip_file zip;
 	struct zip_dex dex;
-	int wrong = 0, err = zip_file_open(&zip, &archive->source);
+	unsigned tried = 0;
+	int err = zip_file_open(&zip, &archive->source);
 
-	while (!err) {
+	while (!err && !archive->cut) {
 		err = zip_file_next(&zip, &dex);
+		archive->cut = !err && ++tried > DEX_ARCHIVE_FILES;
 		/* ART unpacks what is deflated into memory. One that makes no sense is no reason to
 		 * miss the others. */
-		if (!err && dex.stored) {
+		if (!err && !archive->cut && dex.stored) {
 			err = add(archive, dex.at, &dex.checksum);
-			wrong = wrong ?: is_wrong(err) ? err : 0;
+			archive->wrong = is_wrong(err) ? err : archive->wrong;
 			err = is_wrong(err) ? 0 : err;
 		}
 	}
-	return err == -ENOENT ? wrong : err;
+	return err == -ENOENT ? archive->wrong : err;
 }
 
 static int add_all_of_vdex(struct dex_archive *archive)

@@ -18,7 +18,8 @@ struct dex_archive {
 		uint32_t checksum;   /* by which ART knows it: of the zip's entry, else its own */
 	} * files;                   /* owned */
 	unsigned count;
-	bool cut; /* there are more than DEX_ARCHIVE_FILES */
+	bool cut;  /* there are more than DEX_ARCHIVE_FILES */
+	int wrong; /* why one of them makes no sense; 0: each does */
 };
 
 /* file->fd is taken over, also on failure. NULL with errno: ENOEXEC: it is none of these; EBADMSG,
