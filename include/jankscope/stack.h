@@ -330,7 +330,8 @@ void stack_unwinder_prime(struct stack_unwinder *unwinder, const struct stack_pr
 struct stack_frame {
 	uint64_t pc, offset, function; /* as in struct unwound_frame */
 	uint64_t function_pc;          /* where its function begins in the process; 0: not known */
-	uint32_t module;               /* for stack_module(); 0: none */
+	uint64_t at_sp;  /* of a caller: the word at its stack pointer; 0: not known */
+	uint32_t module; /* for stack_module(); 0: none */
 	enum frame_kind kind;
 	enum stack_method method;
 	uint32_t line, dex_place; /* as in struct unwound_frame */

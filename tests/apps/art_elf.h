@@ -16,7 +16,7 @@ namespace jit
 
 typedef std::vector<uint8_t> Bytes;
 
-/* ---- code: void method(void *state, void (*next)(void *state)) ---- */
+/* ---- code: void method(void *state, void (*next)(void *state), void *own) ---- */
 
 struct Shape {
 	Bytes code, cfi;
@@ -48,6 +48,16 @@ static inline Shape shape(int which)
 		{0x44, 0x0e, 80, 0x44, 0x96, 6, 0x44, 0x9d, 4, 0x9e, 2, /* as they are saved */
 		 0x50, 0xdd, 0xde, 0x44, 0xd6, 0x44, 0x0e, 0}};
 }
+/* As the larger one, with its own ArtMethod at the stack pointer. */
+static inline Shape shape_with_method()
+{
+	Shape s = shape(0);
+	const uint8_t store[] = {0xe2, 0x03, 0x00, 0xf9}; /* str x2, [sp] */
+
+	s.code.insert(s.code.begin() + 12, store, store + 4);
+	s.cfi[11] = 0x54; /* it is behind what is saved */
+	return s;
+}
 #else
 static const uint16_t machine = EM_X86_64;
 static inline Shape shape(int which)
@@ -74,6 +84,17 @@ static inline Shape shape(int which)
 		 0x44, 0x0e, 64,                  /* rsp + 64 */
 		 0x4a, 0x0e, 24,                  /* behind the add */
 		 0x41, 0xc3, 0x0e, 16,   0x41, 0xc6, 0x0e, 8}};
+}
+/* As the larger one, with its own ArtMethod at the stack pointer. */
+static inline Shape shape_with_method()
+{
+	Shape s = shape(0);
+	const uint8_t store[] = {0x48, 0x89, 0x14, 0x24}; /* mov [rsp], rdx */
+
+	s.code.insert(s.code.begin() + 6, store, store + 4);
+	for (uint8_t &op : s.cfi)
+		op = op == 0x4a ? 0x4e : op; /* it is behind the sub */
+	return s;
 }
 #endif
 

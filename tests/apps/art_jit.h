@@ -122,6 +122,7 @@ struct Bits {
 struct Inlined {
 	uint64_t method; /* its ArtMethod */
 	uint32_t dex_pc, outer_dex_pc;
+	uint64_t own; /* the ArtMethod of the outer one, which its frame has; 0: it has none */
 };
 
 /* CodeInfo of Android 11 (runtime/stack_map.h): a stack map for the only call, and the method that

@@ -20,8 +20,9 @@
  *	jit NAME SYMBOL HOW    a compiled method: "jit BEGIN END". Its entry is plain or packed; zygote:
  *	                       packed, behind the two empty ones that stand where the zygote's begin;
  *	                       none
- *	jit NAME SYMBOL HOW STEP DEX_PC OUTER_DEX_PC  the same; at its call stands the method
- *	                       STEP inlined, as its CodeInfo of Android 11 says
+ *	jit NAME SYMBOL HOW STEP DEX_PC OUTER_DEX_PC [OWN]  the same; at its call stands the method
+ *	                       STEP inlined, as its CodeInfo of Android 11 says; its frame has the
+ *	                       method OWN as its own
  *	inlined NAME OUTER_DEX_PC  what libart's own reader finds inlined there: "inlined METHOD"
  *	map PATH               a file becomes an executable mapping: "ok"
  *	spoil HOW              a list that a broken or hostile app has: an entry whose file is far too
@@ -82,7 +83,8 @@ static uint64_t compile(const std::string &symbol, const std::string &how,
 			const jit::Inlined *inlined)
 {
 	int which = (int)compiled.size();
-	jit::Shape shape = jit::shape(which);
+	bool own = inlined && inlined->own;
+	jit::Shape shape = own ? jit::shape_with_method() : jit::shape(which);
 	uint8_t *code = jit::cache.take_code(16 + shape.code.size()) + 16;
 	jit::Method method = {symbol, (uint64_t)code, shape.code.size(), shape.cfi};
 	Compiled c = {{jit::plain_elf({method}), jit::packed_elf({method})}, {}, NULL,
@@ -90,7 +92,8 @@ static uint64_t compile(const std::string &symbol, const std::string &how,
 
 	memcpy(jit::cache.code_rw + (code - jit::cache.code), shape.code.data(), shape.code.size());
 	if (inlined) {
-		jit::Bytes info = jit::code_info(jit::behind_call(which), *inlined);
+		jit::Bytes info = jit::code_info(own ? jit::behind_call(0) + 4 : jit::behind_call(which),
+						 *inlined);
 		uint8_t *at = jit::cache.take_data(info.size());
 		/* OatQuickMethodHeader of Android 11 */
 		uint32_t header[2] = {(uint32_t)(code - at), (uint32_t)shape.code.size()};
@@ -199,7 +202,8 @@ static void *churn(void *ctx)
 
 struct Step {
 	enum { SWITCH, MTERP, NTERP, NTERP12, COMPILED } kind;
-	uint64_t at; /* a DEX instruction, a Method, or code */
+	uint64_t at;  /* a DEX instruction, a Method, or code */
+	uint64_t own; /* of code: its ArtMethod */
 };
 static std::map<std::string, Step> steps;
 
@@ -414,7 +418,7 @@ extern "C" NOINLINE void interpret(void *state)
 		const Step &step = c->steps[c->next++];
 
 		if (step.kind == Step::COMPILED)
-			((void (*)(void *, void (*)(void *)))step.at)(c, interpret);
+			((void (*)(void *, void (*)(void *), uint64_t))step.at)(c, interpret, step.own);
 		else if (step.kind == Step::NTERP)
 			run_nterp(c, (Method *)step.at);
 #ifdef __aarch64__
@@ -528,23 +532,25 @@ static bool obey(const char *line)
 		steps[words.at(1)] = {words[0] == "pc"	   ? Step::SWITCH
 				      : words[0] == "loop" ? Step::MTERP
 							   : Step::NTERP12,
-				      at};
+				      at, 0};
 		printf("pc %llx\n", (unsigned long long)at);
 	} else if (words[0] == "method" || (words[0] == "nterp" && HAS_NTERP)) {
 		Method *m = new_method(files.at(strtoul(words.at(2).c_str(), NULL, 10)),
 				       (uint32_t)strtoul(words.at(3).c_str(), NULL, 0),
 				       (uint32_t)strtoul(words.at(4).c_str(), NULL, 0));
 
-		steps[words.at(1)] = {Step::NTERP, (uint64_t)m};
+		steps[words.at(1)] = {Step::NTERP, (uint64_t)m, 0};
 		printf("pc %llx\n", (unsigned long long)(((const DexFile *)m->file)->begin + m->code_item + 16));
 	} else if (words[0] == "jit") {
 		jit::Inlined inlined = {};
 
 		if (words.size() > 6)
 			inlined = {steps.at(words[4]).at, (uint32_t)strtoul(words[5].c_str(), NULL, 10),
-				   (uint32_t)strtoul(words[6].c_str(), NULL, 10)};
-		steps[words.at(1)] = {Step::COMPILED, compile(words.at(2), words.at(3),
-							      inlined.method ? &inlined : NULL)};
+				   (uint32_t)strtoul(words[6].c_str(), NULL, 10),
+				   words.size() > 7 ? steps.at(words[7]).at : 0};
+		steps[words.at(1)] = {Step::COMPILED,
+				      compile(words.at(2), words.at(3), inlined.method ? &inlined : NULL),
+				      inlined.own};
 	} else if (words[0] == "inlined") {
 		tell_inlined(steps.at(words.at(1)).at, words.at(2));
 	} else if (words[0] == "map") {

@@ -179,6 +179,14 @@ class Dex:
 
         def at(form, offset):
             return struct.unpack_from(form, data, offset)[0]
+        def text_at(n):
+            start = at("<I", at("<I", 60) + 4 * n) + 1 # what is here is shorter than 128
+            return data[start:data.index(0, start)].decode()
+
+        def number_of(n):
+            kind, name = at("<H", at("<I", 92) + 8 * n), at("<I", at("<I", 92) + 8 * n + 4)
+            return text_at(at("<I", at("<I", 68) + 4 * kind))[1:-1].replace("/", ".") + "." + text_at(name)
+        self.numbers = {number_of(n): n for n in range(at("<I", 88))}
         # The index of a method of type ()V: method_id, proto_id and string_id of the format.
         for n in range(at("<I", 88)):
             proto = at("<H", at("<I", 92) + 8 * n + 2)
@@ -291,6 +299,14 @@ class Rig:
         words = self.tell("jit", step, symbol, how)
         self.steps[step] = dict(kind="jit", symbol=symbol, begin=int(words[1], 16),
                                 end=int(words[2], 16), how=how)
+
+    def lined(self, step, dex, name, callee, line, inlined, number=0):
+        """A compiled method that has its own ArtMethod in its frame, at its call of callee."""
+        at, unit = dex.call_of(name, callee)
+        self.tell("method", "own", number, dex.methods[name][0][0], dex.numbers[name])
+        words = self.tell("jit", step, name, "plain", inlined, 3, unit, "own")
+        self.steps[step] = dict(kind="jit", symbol=name, begin=int(words[1], 16), end=int(words[2], 16),
+                                dex_pc=unit, line=line, inlined=(self.tell("inlined", step, unit)[1], 3))
 
     def inlining(self, step, symbol, inlined, dex_pc, outer_dex_pc):
         """One that has the ArtMethod of a step of nterp inlined: its name is what libart's reader says. Of

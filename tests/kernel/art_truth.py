@@ -183,7 +183,8 @@ def wrong_compiled(step, frames, stack):
             stack.get("end_reason") == NO_ENTRY:
         return "cut"
     if frame.get("kind") != "jit" or frame.get("symbol") != step["symbol"] or "by" in frame or \
-            frame.get("dex_pc") != step.get("dex_pc") or "inlined" in frame:
+            frame.get("dex_pc") != step.get("dex_pc") or "inlined" in frame or \
+            frame.get("line") != step.get("line"):
         return "compiled method: %s" % frame
     return None
 
@@ -329,10 +330,12 @@ def compiled(test):
         inlining.ask("map", oat_file(boot, version))
         inlining.inlining("hot", PACKAGE + "Hot.inlines", "few", 3, 7)
         inlining.inlining("lie", PACKAGE + "Hot.lies", "query", 2, 5)
+        inlining.lined("lined", app, PACKAGE + "Db.query", "Db$Inner;.sleep", 22, "few", 1)
         if version == b"190":
+            inlining.steps["lined"].update(inlined=(None, 3), line=None)
             # Where ArtMethod has its number is not known.
             inlining.steps["hot"]["inlined"] = (None, 3)
-        inlining.chain = ("onClick", "hot", "loop", "lie", "sleep")
+        inlining.chain = ("onClick", "hot", "lined", "loop", "lie", "sleep")
         rigs.append(inlining)
     for how in ("huge", "gone", "half", "cycle"):
         rigs.append(app_rig("a list with an entry that is %s" % how, how))

@@ -11,7 +11,7 @@ LIBS = "/lib/aarch64-linux-gnu/"
 METHODS = (("onClick", "MainActivity.onClick", "Db;.query"), ("query", "Db.query", "Db$Inner;.sleep"),
            ("sleep", "Db$Inner.sleep", "Thread;.sleep"))
 # mterp has the main thread only, and not what another thread runs of it.
-WHOLE, SHORT = "onClick hot few loop count query other sleep", "onClick hot few loop query other sleep"
+WHOLE, SHORT = "onClick hot few lined loop count query other sleep", "onClick hot few lined loop query other sleep"
 RUNS = [("sleep", WHOLE), ("spin", WHOLE), ("bytecode", WHOLE + " count"), ("lock", SHORT), ("wait", SHORT)] * 2
 GUEST = f"""export EMULATED=1
 cd /tmp
@@ -105,7 +105,11 @@ def pack(debs, out):
     units["hot"] = dict(kind="jit", symbol=PACKAGE + "Hot.inlines", dex_pc=7, inlined=(None, 3))
     shutil.copy(oat_file("boot.oat", b"183", "aarch64"), root + "/art/boot.oat")
     commands += ["method inner 0 %d %d" % (rows[0][0], app.plain), "map /art/boot.oat",
-                 "jit hot %sHot.inlines plain inner 3 7" % PACKAGE, "inlined hot 7"]
+                 "jit hot %sHot.inlines plain inner 3 7" % PACKAGE]
+    at, unit = app.call_of(PACKAGE + "Db.query", "Db$Inner;.sleep")
+    units["lined"] = dict(kind="jit", symbol=PACKAGE + "Db.query", dex_pc=unit, line=22, inlined=(None, 3))
+    commands += ["method own 0 %d %d" % (rows[0][0], app.numbers[PACKAGE + "Db.query"]),
+                 "jit lined %sDb.query plain inner 3 %d own" % (PACKAGE, unit), "inlined hot 7"]
     for name, lines in (("commands", commands), ("runs", ["run %s 900 %s" % run for run in RUNS])):
         with open(root + "/art/" + name, "w") as f:
             f.write("\n".join(lines) + "\n")
@@ -133,11 +137,13 @@ def judge(log):
 
     # The number of the method that is inlined is that of another one, whose name libart says.
     name = next((line.split()[-1] for line in lines if line.startswith("# rig: inlined ")), "")
-    rig.steps["hot"]["inlined"] = (name, 3)
+    for step in ("hot", "lined"):
+        rig.steps[step]["inlined"] = (name, 3)
     test.ok(name.startswith(PACKAGE), "libart's own reader finds %s inlined" % name)
     # Innermost first; the interpreter's own frame stands before each method that it runs.
     steps = [rig.steps[step] for step in reversed(WHOLE.split())]
-    steps.insert(steps.index(rig.steps["hot"]), dict(symbol=name))
+    for step in ("hot", "lined"):
+        steps.insert(steps.index(rig.steps[step]), dict(symbol=name))
     frames = [line.split() for line in lines if line.startswith("DUMP #")]
     dump = [(f[3], int(f[-1].rsplit("+", 1)[1], 16)) for f in frames if f[3].startswith(PACKAGE)]
     test.ok([n for n, _ in dump] == [s["symbol"] for s in steps] and

@@ -267,6 +267,10 @@ void unwind_run(const struct unwind_reader *reader, const struct stack_registers
 		}
 		*frame = (struct stack_frame){
 			.pc = pc, .offset = pc, .function = pc, .method = s.method, .exact = exact};
+		if (!exact && known(&s.now, s.arch->sp))
+			reader->word(reader->ctx,
+				     unwind_data_address(s.now.arch, s.now.value[s.arch->sp]),
+				     &frame->at_sp);
 		err = reader->locate(reader->ctx, exact ? pc : pc - 1, frame, &row);
 		if (err == -EFAULT && trace->count) {
 			trace->end = END_NOT_MAPPED;

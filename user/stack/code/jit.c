@@ -346,18 +346,20 @@ static bool is_place(const struct jit_code *code, const struct jit_pc *slot,
 	       (!slot->until || code->unwinding <= slot->until);
 }
 
-/* What ART knows of the place behind a call in a method that begins at start; NULL: nothing. */
+/* What ART knows of the place behind a call in a method of this name; NULL: nothing. */
 static const struct jit_pc *know(struct jit_code *code, struct jit_process *p,
 				 const struct module_scope *scope, const struct jit_entry *entry,
-				 uint64_t start, uint64_t pc)
+				 const struct stack_frame *frame, const char *name)
 {
+	uint64_t pc = frame->pc, since_ns;
 	struct jit_pc *slot = slot_at(code, &scope->process, pc);
 	struct jit_asked asked = {.files = code->files,
 				  .scope = scope,
 				  .dex = code->dex,
-				  .code = start,
-				  .offset = (uint32_t)(pc - start)};
-	uint64_t since_ns;
+				  .code = frame->function_pc,
+				  .offset = (uint32_t)(pc - frame->function_pc),
+				  .art_method = frame->at_sp,
+				  .name = name};
 
 	if (is_place(code, slot, &scope->process, pc) &&
 	    !memcmp(&slot->key, &entry->key, sizeof(slot->key)))
@@ -423,7 +425,6 @@ static int locate(void *self, const struct module_scope *scope, uint64_t address
 	struct jit_process *p;
 	struct jit_entry *entry;
 	struct jit_elf *elf;
-	uint64_t start;
 	size_t before;
 	char *name;
 	int err;
@@ -436,16 +437,16 @@ static int locate(void *self, const struct module_scope *scope, uint64_t address
 	if (!elf)
 		return -ENOENT;
 	frame->kind = FRAME_JIT;
-	name = jit_elf_name(elf, address, &start);
+	name = jit_elf_name(elf, address, &frame->function_pc);
 	if (name) {
 		/* Code moves when it is compiled again: the name is what stays the same. */
 		frame->function = hash_bytes(name, strlen(name), 2);
-		frame->function_pc = start;
 		frame_names_keep(&code->names, frame->pc, name);
-		free(name);
-		place = code->dex && !frame->exact ? know(code, p, scope, entry, start, frame->pc)
+		place = code->dex && !frame->exact ? know(code, p, scope, entry, frame, name)
 						   : NULL;
 		frame->dex_place = place ? place->told.dex_place : 0;
+		frame->line = place ? place->told.line : 0;
+		free(name);
 	}
 	before = jit_elf_bytes(elf);
 	err = jit_elf_row(elf, address, row);

@@ -43,27 +43,45 @@ unsigned jit_oat_version(struct jit_oat *known, struct modules *modules,
 	return 0;
 }
 
-/* Its name, and its line. What does not fit together is not told: the layout may be another one,
- * and the memory is the app's. */
-static void name_inlined(const struct jit_asked *asked, const struct byte_source *memory,
-			 const struct code_inlined *from, struct oat_inlined *to)
+/* The name of a method, and the line of its byte code at dex_pc, 0: not known. What does not fit
+ * together is not told: the layout may be another one, and the memory is the app's. */
+static bool find_method(const struct jit_asked *asked, const struct byte_source *memory,
+			uint64_t art_method, uint32_t dex_pc, char name[DEX_NAME_BYTES],
+			uint32_t *line)
 {
 	struct art_method method;
 	struct dex_place place;
 	struct dex_file dex;
-	char name[DEX_NAME_BYTES];
 
-	if (art_method_read(memory, asked->scope->arch, asked->version, from->art_method,
-			    &method) ||
+	if (art_method_read(memory, asked->scope->arch, asked->version, art_method, &method) ||
 	    dex_code_open(asked->dex, asked->scope, memory, method.dex, &dex) ||
 	    dex_method_place(&dex, method.number, &place) || !place.code ||
-	    (from->dex_pc != NO_PLACE && from->dex_pc >= place.instructions) ||
+	    (dex_pc != NO_PLACE && dex_pc >= place.instructions) ||
 	    dex_method_name(&dex, method.number, name))
-		return;
-	to->name = strdup(name);
-	place.pc = from->dex_pc;
-	if (from->dex_pc == NO_PLACE || dex_line(&dex, &place, &to->line))
-		to->line = 0;
+		return false;
+	place.pc = dex_pc;
+	if (dex_pc == NO_PLACE || dex_line(&dex, &place, line))
+		*line = 0;
+	return true;
+}
+
+/* The method itself, and its line. Its frame has its ArtMethod at the stack pointer where it makes
+ * calls that may throw (art/compiler/optimizing/code_generator.h, RequiresCurrentMethod); the names
+ * in the list have the signature in front and behind, or not. */
+static bool find_own(const struct jit_asked *asked, const struct byte_source *memory,
+		     uint32_t dex_pc, uint32_t *line)
+{
+	char name[DEX_NAME_BYTES];
+	const char *found;
+
+	if (!asked->art_method ||
+	    !find_method(asked, memory, asked->art_method, dex_pc, name, line))
+		return false;
+	found = strstr(asked->name, name);
+	if (!found || (found != asked->name && found[-1] != ' '))
+		return false;
+	found += strlen(name);
+	return !*found || *found == '(';
 }
 
 /* 0; -ENOENT: nothing is kept of the place, or it makes no sense; -errno: it could not be read. */
@@ -89,13 +107,19 @@ int jit_tell(const struct jit_asked *asked, struct oat_told *told)
 	struct process_bytes bytes = {asked->files, &asked->scope->process, 0};
 	const struct byte_source memory = process_bytes_source(&bytes);
 	struct code_place place;
+	char name[DEX_NAME_BYTES];
 	int err = find_place(asked, &memory, &place);
 
 	*told = (struct oat_told){0};
 	if (err)
 		return err == -ENOENT ? 0 : err;
-	if (place.dex_pc != NO_PLACE)
+	if (place.dex_pc != NO_PLACE) {
 		told->dex_place = place.dex_pc + 1;
+		/* Another stack may have it. */
+		told->partial = !find_own(asked, &memory, place.dex_pc, &told->line);
+		if (told->partial)
+			told->line = 0;
+	}
 	if (!place.count)
 		return 0;
 	told->inlined = calloc(place.count, sizeof(*told->inlined));
@@ -108,8 +132,9 @@ int jit_tell(const struct jit_asked *asked, struct oat_told *told)
 
 		if (from->dex_pc != NO_PLACE)
 			to->dex_place = from->dex_pc + 1;
-		if (from->unnamed)
-			name_inlined(asked, &memory, from, to);
+		if (from->unnamed &&
+		    find_method(asked, &memory, from->art_method, from->dex_pc, name, &to->line))
+			to->name = strdup(name);
 		to->function = to->name ? hash_bytes(to->name, strlen(to->name), 7)
 					: hash_u64(asked->code << 8 ^ i);
 		told->partial |= !to->name;

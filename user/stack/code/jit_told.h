@@ -23,8 +23,12 @@ struct jit_asked {
 	unsigned version;
 	uint64_t code;   /* where the method's begins */
 	uint32_t offset; /* of a place behind a call in it */
+	/* What the frame has where compiled methods have their own ArtMethod, and the name by which
+	 * it is known whether that is it. */
+	uint64_t art_method;
+	const char *name;
 };
 
-/* As oat_tell. Of the method itself only dex_place is told. 0, also where nothing is kept of the
+/* As oat_tell, but for the name of the method itself. 0, also where nothing is kept of the
  * place; -errno: what is kept could not be read. */
 int jit_tell(const struct jit_asked *asked, struct oat_told *told);
