@@ -62,8 +62,9 @@ LDFLAGS := -static -Wl,--gc-sections -Wl,-z,max-page-size=16384 -Wl,-z,noexecsta
 	-Wl,-z,noseparate-code -Wl,-u,tls_alignment -Wl,-u,left_out
 # Nothing in the tool unwinds the tool; debuggers read .debug_frame.
 TOOL_CFLAGS := -fno-asynchronous-unwind-tables -fno-unwind-tables
-# Rooms whose speed nobody notices are compiled for their size; it keeps the binary below 4 MiB.
+# Rooms and files whose speed nobody notices are compiled for their size; it keeps the binary below 4 MiB.
 SMALL_ROOMS := alert cli compare control core endpoint sink/screen source/disk source/flight source/memory source/power source/startup source/tcp source/context summary target verb why
+SMALL_FILES := kernel/features_% record/redact record/schema sink/table%
 LIBS := -lbpf -lseccomp -ldw -lelf -ljansson -lprotobuf-c -lzstd -llzma -lbz2 -lz -lsupc++ -lm -pthread
 # The allocator of the sanitizers does not work in a static program.
 ifeq ($(SAN),1)
@@ -159,7 +160,7 @@ $(BUILD)/proto/%.pb-c.o: $(BUILD)/proto/%.pb-c.h
 	$(call msg,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(TOOL_CFLAGS) -c $(@:.o=.c) -o $@
 
-$(foreach room,$(SMALL_ROOMS),$(BUILD)/user/$(room)/%.o) $(BUILD)/user/sink/table%.o: CFLAGS += -Os
+$(foreach room,$(SMALL_ROOMS),$(BUILD)/user/$(room)/%.o) $(SMALL_FILES:%=$(BUILD)/user/%.o): CFLAGS += -Os
 $(BUILD)/user/%.o: user/%.c | $(SKEL) $(PROTO_H)
 	$(call msg,CC,$@)
 	$(Q)mkdir -p $(@D)
