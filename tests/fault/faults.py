@@ -823,6 +823,11 @@ def status(folder):
 
 # ---- power ----
 
+def last_ns(rows):
+    """Of the newest record. A segment that was just begun has the header alone, which is of the run's begin."""
+    return max((row["t_boot_ns"] for row in rows if row["type"] != "header"), default=0)
+
+
 def power_cut():
     """A disk that keeps what was synced and nothing else: a FUSE server (hang_fs). Names are kept by
     an fsync of the folder, bytes by one of the file. Twice: a segment in a few intervals, each of
@@ -843,7 +848,7 @@ def power_cut():
         server.stdout.readline()
         run.end(signal.SIGKILL)
         rows = folder_records(kept)
-        lost_s = (cut_ns - rows[-1]["t_boot_ns"]) / 1e9 if rows else 1e9
+        lost_s = (cut_ns - last_ns(rows)) / 1e9
         again = Run(*QUICK, "-p", str(os.getpid()), "-n", "3", "-o", kept)
         code = again.process.wait(30)
         done = verify(kept)
@@ -884,7 +889,7 @@ def power_cut_of_ext4():
     wait_until(lambda: subprocess.run(["umount", "mount"], capture_output=True).returncode == 0)
     mounted = subprocess.run(["mount", "-o", "loop", "image", "mount"], capture_output=True).returncode == 0
     rows = folder_records("mount/new") if mounted and os.path.isdir("mount/new") else []
-    lost_s = (cut_ns - rows[-1]["t_boot_ns"]) / 1e9 if rows else 1e9
+    lost_s = (cut_ns - last_ns(rows)) / 1e9
     again = Run(*QUICK, "-p", str(os.getpid()), "-n", "3", "-o", "mount/new/")
     code = again.process.wait(30)
     done = verify("mount/new")
