@@ -131,7 +131,7 @@ enum probe_use {
 	PROBE_USE_ROLLUP = 1,  /* smaps_rollup */
 	PROBE_USE_KINDS = 2,   /* smaps, summed up by kind */
 	PROBE_USE_FILES = 4,   /* how many descriptors it has */
-	PROBE_USE_BUFFERS = 8, /* which of these are dmabufs or clients of a GPU */
+	PROBE_USE_BUFFERS = 8, /* which of these are dmabufs or clients of a GPU; counts none */
 };
 
 /* One error each: 0, -errno, or -ENODATA: the process is there and has no memory (a zombie, a
@@ -141,7 +141,7 @@ enum probe_use {
  * descriptors or buffers to look at all of them. */
 struct probe_memory_use {
 	int32_t rollup_err, kinds_err, files_err, buffers_err;
-	uint64_t rollup_wall_ns, rollup_cpu_ns, kinds_wall_ns, kinds_cpu_ns;
+	uint64_t rollup_wall_ns, rollup_cpu_ns, kinds_wall_ns, kinds_cpu_ns, files_cpu_ns;
 	struct proc_smaps rollup;
 	struct proc_smaps_kinds kinds;
 	uint64_t files, dmabufs, dmabuf_bytes;

@@ -178,8 +178,10 @@ static void look_at(struct looking *looking, const char *name)
 		use->gpu_bytes = SOME_U64(use->gpu_bytes.value + buffer.gpu_bytes.value);
 }
 
-static int read_files(int dir, bool buffers, struct probe_memory_use *use)
+/* counts: all descriptors, and not only those that are looked at. */
+static int read_files(int dir, bool buffers, bool counts, struct probe_memory_use *use)
 {
+	uint64_t begin_cpu_ns = costs_now().cpu_ns;
 	struct looking looking = {.dir = dir, .use = use, .left = buffers ? MAX_LOOKED_AT : 0};
 	int fd = openat(dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *files = fd < 0 ? NULL : fdopendir(fd);
@@ -197,6 +199,8 @@ static int read_files(int dir, bool buffers, struct probe_memory_use *use)
 		else if (buffers)
 			use->buffers_err = -E2BIG;
 		errno = 0;
+		if (!counts && use->buffers_err)
+			break;
 	}
 	if (files && errno)
 		err = -errno;
@@ -206,6 +210,7 @@ static int read_files(int dir, bool buffers, struct probe_memory_use *use)
 		closedir(files);
 	else if (fd >= 0)
 		close(fd);
+	use->files_cpu_ns = costs_now().cpu_ns - begin_cpu_ns;
 	return err;
 }
 
@@ -226,7 +231,8 @@ int probe_read_memory_use(const struct probe_request *request, struct reply *rep
 	if (request->argument & PROBE_USE_KINDS)
 		use.kinds_err = read_kinds(dir, (char *)reply->data, &use);
 	if (request->argument & (PROBE_USE_FILES | PROBE_USE_BUFFERS))
-		use.files_err = read_files(dir, (request->argument & PROBE_USE_BUFFERS) != 0, &use);
+		use.files_err = read_files(dir, (request->argument & PROBE_USE_BUFFERS) != 0,
+					   (request->argument & PROBE_USE_FILES) != 0, &use);
 	err = probe_still_there(dir);
 	close(dir);
 	if (err)

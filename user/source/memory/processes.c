@@ -152,7 +152,8 @@ static void on_answer(void *ctx, int err, const struct probe_answer *answer)
 
 	take_answer(process, err, answer);
 	if (!process->err)
-		cpu_ns = process->use.rollup_cpu_ns + process->use.kinds_cpu_ns;
+		cpu_ns = process->use.rollup_cpu_ns + process->use.kinds_cpu_ns +
+			 process->use.files_cpu_ns;
 	memory->asked = NULL;
 	rest(memory, cpu_ns < NSEC_PER_SEC ? REST_TIMES * cpu_ns : REST_TIMES * NSEC_PER_SEC);
 }
@@ -162,7 +163,9 @@ static void on_answer(void *ctx, int err, const struct probe_answer *answer)
  */
 static unsigned next_use(const struct memory_process *process)
 {
-	const unsigned files = PROBE_USE_FILES | PROBE_USE_BUFFERS;
+	/* Those are counted in each interval where the kernel does it. */
+	const unsigned files =
+		PROBE_USE_BUFFERS | (process->source->counts_files ? 0 : PROBE_USE_FILES);
 
 	if (!process->source->options.smaps_ns)
 		return files;
@@ -231,7 +234,7 @@ static const char *explain(int err, char *text, size_t size)
 {
 	switch (err) {
 	case -ETIMEDOUT:
-		return "no answer within 1 s: its mmap_lock is held";
+		return "no answer within 1 s: its mmap_lock is held, or the machine is too busy";
 	case -EBUSY:
 		return "it held up a prober, and is left alone for a while";
 	case -EPIPE:
@@ -308,7 +311,8 @@ static int fill_use(struct memory_process *process, struct record_memory_process
 		return tell_missing(process, row,
 				    process->asked & PROBE_USE_ROLLUP  ? "pss_bytes"
 				    : process->asked & PROBE_USE_KINDS ? "kinds"
-								       : "fds",
+				    : process->asked & PROBE_USE_FILES ? "fds"
+								       : "dmabuf_bytes",
 				    process->err);
 	if (process->asked & PROBE_USE_ROLLUP && use->rollup_err)
 		err = tell_missing(process, row, "pss_bytes", use->rollup_err);
@@ -318,11 +322,14 @@ static int fill_use(struct memory_process *process, struct record_memory_process
 		err = tell_missing(process, row, "kinds", use->kinds_err);
 	else if (process->asked & PROBE_USE_KINDS)
 		fill_kinds(process, row);
-	if (!(process->asked & PROBE_USE_FILES))
+	if (!(process->asked & PROBE_USE_BUFFERS))
 		return err;
 	if (use->files_err)
-		return err ? err : tell_missing(process, row, "fds", use->files_err);
-	if (!row->fds.present)
+		return err ? err
+			   : tell_missing(process, row,
+					  process->asked & PROBE_USE_FILES ? "fds" : "dmabuf_bytes",
+					  use->files_err);
+	if (process->asked & PROBE_USE_FILES && !row->fds.present)
 		row->fds = SOME_U64(use->files);
 	if (use->buffers_err)
 		return err ? err : tell_missing(process, row, "dmabuf_bytes", use->buffers_err);
