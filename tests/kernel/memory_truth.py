@@ -581,8 +581,10 @@ def pressure(_):
 
     big = os.path.join(work, "big")
     with open(big, "wb") as f:
-        f.truncate(64 * MIB)
         f.write(os.urandom(64 * MIB))
+        f.flush()
+        os.fsync(f.fileno())
+        os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # none is charged to us
     reader = start(["sh", "-c", "while :; do cat %s %s >/dev/null; done" % (big, big)], preexec_fn=enter)
     try:
         before = pressure_now()
