@@ -165,12 +165,17 @@ def judge(log):
     for run in runs:
         run["blocks"] = [b for b in blocks if b["start_boot_ns"] < run["start"] + run["wall"] and
                          b["start_boot_ns"] + b["wall_ns"] > run["start"] + run["wall"] // 2]
+    footer = next((r for r in reversed(records) if r["type"] == "footer"), {})
+    dropped = footer.get("lost", {}).get("symbol_names_dropped", 0)
     for kind in dict.fromkeys(run["kind"] for run in runs):
         mine = [r for r in runs if r["kind"] == kind]
         stacks = [s for r in mine for b in r["blocks"] for s in b.get("stacks", []) if s["capture"] != "kernel"]
         found = [(wrong_frames(rig, mine[0], s), s.get("end_reason"), frames_of(s)) for s in stacks]
-        wrong = [f for f in found if f[0] not in (None, "way")]
-        test.ok(all(len(r["blocks"]) == 1 for r in mine) and not wrong and sum(f[0] is None for f in found) >= len(mine),
+        # A busy machine answers too late for what is inlined; each such place is counted.
+        late = [f for f in found if f[0] == "dropped"][:dropped]
+        dropped -= len(late)
+        wrong = [f for f in found if f[0] not in (None, "way") and f not in late]
+        test.ok(all(len(r["blocks"]) == 1 for r in mine) and not wrong and sum(f[0] is None for f in found) + len(late) >= len(mine),
                 "record, %s: %d stacks of %d blocks, each right and complete" % (kind, len(stacks), len(mine)),
                 [len(r["blocks"]) for r in mine], *wrong[:2])
     another = dict(chain=tuple(SHORT.split()[1:]))
@@ -178,11 +183,15 @@ def judge(log):
                if l["thread"] == "holder"]
     found = [s and (wrong_frames(rig, dict(another, kind="sleep", outer=("hold", "")), s), frames_of(s)) for s in holders]
     test.ok(found and all(f and not f[0] for f in found), "record, lock: the chain has the holder with its methods", *found)
-    wakers = [b.get("waker", {}) for r in runs if r["kind"] == "wait" for b in r["blocks"]]
+    # One that comes 200 ms late does not follow, and says so.
+    waits = [b for r in runs if r["kind"] == "wait" for b in r["blocks"]]
+    wakers = [b.get("waker", {}) for b in waits if "stack" in b.get("waker", {}) or
+              b["missing"].get("waker.stack") != "its stack was not unwound in time"]
     found = [(w.get("thread"), w.get("what"), w.get("stack") and
               (wrong_frames(rig, dict(another, kind="notify", outer=("notifier", "")), w["stack"]), frames_of(w["stack"])))
              for w in wakers]
-    test.ok(found and all(f[:2] == ("notifier", "futex") and f[2] and not f[2][0] for f in found),
+    test.ok(found and all(f[:2] == ("notifier", "futex") and f[2] and not f[2][0] for f in found) and
+            all(b["waker"].get("thread") == "notifier" for b in waits),
             "record, wait: who notified it, with its methods", *found)
     return test.failed
 
