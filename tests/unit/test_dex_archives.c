@@ -172,3 +172,34 @@ Test(zip_file, odd)
 	cr_expect_eq(open_end_with(16, 3), -EBADMSG, "no directory there");
 	cr_expect_eq(open_end_with(12, 60), -EBADMSG, "directory cut");
 }
+
+/* An app may have 65,000 entries. */
+static unsigned reads;
+
+static int read_and_count(void *ctx, uint64_t offset, void *to, size_t length)
+{
+	reads++;
+	return made_read(ctx, offset, to, length);
+}
+
+Test(zip_file, directory_is_read_in_pieces)
+{
+	static struct made_bytes made;
+	struct made_entry entries[400];
+	struct byte_source source;
+	struct zip_file zip;
+	struct zip_dex dex;
+	size_t data[400];
+
+	for (unsigned i = 0; i < 400; i++)
+		entries[i] = (struct made_entry){i == 300 ? "classes.dex" : "res/drawable/a.png", 0,
+						 0, 0, 1};
+	made_zip(&made, entries, 400, "", data);
+	source = made_source(made.bytes, made.size);
+	source.read = read_and_count;
+	cr_assert_eq(zip_file_open(&zip, &source), 0);
+	cr_assert_eq(zip_file_next(&zip, &dex), 0);
+	cr_expect_eq(dex.at, data[300]);
+	cr_expect_eq(zip_file_next(&zip, &dex), -ENOENT);
+	cr_expect_lt(reads, 20, "%u", reads);
+}

@@ -11,6 +11,7 @@
 #define LOCAL_BYTES   30
 #define COMMENT_MAX   65535u
 #define NAME_LIMIT    (ZIP_NAME_BYTES - 1)
+#define ENTRY_BYTES   (CENTRAL_BYTES + NAME_LIMIT)
 
 enum { METHOD_STORED = 0, METHOD_DEFLATED = 8, FLAG_ENCRYPTED = 1 };
 
@@ -36,7 +37,8 @@ int zip_file_open(struct zip_file *zip, const struct byte_source *source)
 	uint8_t *tail;
 	int err;
 
-	*zip = (struct zip_file){.source = *source};
+	zip->source = *source;
+	zip->from = zip->length = 0;
 	if (source->size < END_BYTES)
 		return -ENOEXEC;
 	if (length > source->size)
@@ -87,9 +89,26 @@ static int find_data(const struct zip_file *zip, uint32_t header_at, struct zip_
 	return 0;
 }
 
+/* The next length bytes of the directory, which are there. */
+static int look_at(struct zip_file *zip, uint64_t length, const uint8_t **bytes)
+{
+	uint64_t there = zip->end - zip->at;
+	int err = 0;
+
+	if (zip->at < zip->from || zip->at - zip->from > zip->length ||
+	    length > zip->length - (zip->at - zip->from)) {
+		zip->from = zip->at;
+		zip->length = there < ZIP_PIECE_BYTES ? (uint32_t)there : ZIP_PIECE_BYTES;
+		err = byte_source_read(&zip->source, zip->at, zip->bytes, zip->length);
+		zip->length = err ? 0 : zip->length;
+	}
+	*bytes = zip->bytes + (zip->at - zip->from);
+	return err;
+}
+
 int zip_file_next(struct zip_file *zip, struct zip_dex *dex)
 {
-	uint8_t entry[CENTRAL_BYTES + NAME_LIMIT];
+	const uint8_t *entry;
 
 	while (zip->left) {
 		uint64_t there = zip->end - zip->at, length;
@@ -98,8 +117,7 @@ int zip_file_next(struct zip_file *zip, struct zip_dex *dex)
 
 		if (there < CENTRAL_BYTES)
 			return -EBADMSG;
-		err = byte_source_read(&zip->source, zip->at, entry,
-				       there < sizeof(entry) ? there : sizeof(entry));
+		err = look_at(zip, there < ENTRY_BYTES ? there : ENTRY_BYTES, &entry);
 		if (err)
 			return err;
 		name_bytes = load_le16(entry + 28);

@@ -7,12 +7,17 @@
 
 #include "stack/code/byte_source.h"
 
-#define ZIP_NAME_BYTES 32
+#define ZIP_NAME_BYTES  32
+#define ZIP_PIECE_BYTES 4096
 
 struct zip_file {
 	struct byte_source source;
 	uint64_t at, end; /* of what is left of the central directory */
 	uint32_t left;    /* entries */
+	/* A piece of the directory: an app may have 65,000 entries. */
+	uint64_t from;
+	uint32_t length;
+	uint8_t bytes[ZIP_PIECE_BYTES];
 };
 
 struct zip_dex {
