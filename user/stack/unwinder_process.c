@@ -17,6 +17,7 @@
 #include "stack/unwinder_wire.h"
 #include "util/channel.h"
 #include "util/clock.h"
+#include "util/heap.h"
 
 /* Of one job: then the process ends by SIGPROF. */
 #define JOB_CPU_S 1
@@ -295,6 +296,7 @@ void unwinder_main(int socket)
 		_exit(1);
 	mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
 	mallopt(M_TRIM_THRESHOLD, MAPPED_BYTES);
+	heap_fill_cache();
 	p = calloc(1, sizeof(*p));
 	if (!p || stack_trace_init(&p->trace))
 		_exit(1);

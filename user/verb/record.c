@@ -24,6 +24,7 @@
 #include "prober/warden.h"
 #include "store/folder.h"
 #include "store/keep.h"
+#include "util/heap.h"
 #include "util/resident.h"
 #include "util/units.h"
 
@@ -364,8 +365,10 @@ static enum exit_code run(const struct options *options, const struct keeper_sea
 			code = EXIT_INTERNAL;
 	if (!code)
 		code = add_sources(session, options, btf.path);
-	if (!code)
+	if (!code) {
+		heap_fill_cache();
 		code = session_run(session);
+	}
 cleanup:
 	session_free(session);
 	for (size_t i = 0; i < outputs.count; i++)
