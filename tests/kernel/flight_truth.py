@@ -54,8 +54,9 @@ def start(main, names, late=()):
     return program
 
 
-def record(folder, number, program, duration, *more):
-    """The footer's totals of the recorder, and its losses; None: it has none. The program goes on a second after it began."""
+def record(folder, number, program, duration, *more, then=lambda: None):
+    """The footer's totals of the recorder, and its losses; None: it has none. The program goes on a second after it began, and
+    `then` is called."""
     path = f"{folder}/{number}.jsonl"
     trace = f"{folder}/empty.trace"
     open(trace, "w").close()
@@ -68,6 +69,7 @@ def record(folder, number, program, duration, *more):
     time.sleep(1)
     program.stdin.write("\n")
     program.stdin.flush()
+    then()
     talk = done.communicate(timeout=60)[0]
     if done.returncode:
         print(f"# {talk}")
@@ -80,9 +82,9 @@ def record(folder, number, program, duration, *more):
 def watched_of(pid):
     """Of a process that is called surfaceflinger: its threads that each recorder of frames on this machine watches."""
     try:
-        names = [open(f"/proc/{pid}/task/{tid}/comm").read().strip() for tid in os.listdir(f"/proc/{pid}/task")
+        names = [open(f"/proc/{pid}/task/{tid}/comm", errors="replace").read().strip() for tid in os.listdir(f"/proc/{pid}/task")
                  if tid != pid]
-        return (pid, 1 + names.count("RenderEngine")) if open(f"/proc/{pid}/comm").read() == "surfaceflinger\n" else None
+        return (pid, 1 + names.count("RenderEngine")) if open(f"/proc/{pid}/comm", errors="replace").read() == "surfaceflinger\n" else None
     except OSError:
         return None
 
@@ -100,6 +102,31 @@ def record_beside(display, *arguments):
         if before == displays():
             break
     return flight, lost, sum(count for pid, count in before if not display or int(pid) != display.pid)
+
+
+def record_restart(folder, app):
+    """A SurfaceFlinger that dies amid a run and is started anew: the footer's totals, and those of other tests' displays."""
+    own = []
+
+    def restart():
+        for display in own:
+            display.kill()
+            display.wait()
+        own.append(start("surfaceflinger", ["RenderEngine"]))
+
+    def others():
+        return [count for pid, count in displays() if int(pid) not in [display.pid for display in own]]
+    for attempt in range(5):
+        restart()
+        before = others()
+        flight, lost = record(folder, f"8-{attempt}", app, "3s", "--frames", "TRACE", then=restart)
+        if before == others():
+            break
+        del own[:-1]
+    for display in own:
+        display.kill()
+        display.wait()
+    return flight, lost, sum(before)
 
 
 def main():
@@ -152,6 +179,12 @@ def main():
         for program in (many, display):
             program.kill()
             program.wait()
+        # One that starts anew is found at once, and not with the next look of each 4 s.
+        app = start("app", ["RenderThread"])
+        flight, lost, others = record_restart(folder, app)
+        ok(flight is not None and flight["threads"] == 6 + others, f"a SurfaceFlinger that starts anew: {flight} {lost}")
+        app.kill()
+        app.wait()
         # Behind 512 threads those that do not run are asked for their names seldom: not one that runs again.
         many = start("app", ["idle"] * 700)
         flight, lost = record(folder, 6, many, "7s", "--frames", "TRACE")

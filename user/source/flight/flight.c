@@ -45,10 +45,11 @@ static void look(struct flight_source *flight, bool all)
 	for (size_t n = 0; (process = target_set_at(flight->context.targets, n)); n++)
 		if (all || now_boot_ns < process->start_boot_ns + YOUNG_NS)
 			flight_find_threads(flight, process->pid);
-	if (all)
-		flight_find_display(flight);
-	else
+	if (!all)
 		flight_find_born(flight);
+	if (all || flight->display_looks)
+		flight_find_display(flight);
+	flight->display_looks -= flight->display_looks != 0;
 	if (all && flight->crowded_now > flight->crowded)
 		flight->crowded = flight->crowded_now;
 }

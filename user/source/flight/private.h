@@ -34,10 +34,11 @@ struct flight_source {
 		unsigned looks; /* so many more since the number changed */
 		uint64_t threads;
 	} glances[FLIGHT_GLANCED];
-	size_t next_glance; /* target */
-	const char *glob;   /* --thread; NULL: none */
-	uint64_t step_ns;   /* between two samples of a frame; 0: none is taken */
-	uint64_t period_ns; /* of the shortest frame; 0: not known yet */
+	size_t next_glance;     /* target */
+	unsigned display_looks; /* so many more ticks look for the display: one of it has ended */
+	const char *glob;       /* --thread; NULL: none */
+	uint64_t step_ns;       /* between two samples of a frame; 0: none is taken */
+	uint64_t period_ns;     /* of the shortest frame; 0: not known yet */
 	char variant[32];
 	int timer;
 	unsigned ticks, looks;

@@ -35,6 +35,8 @@
 #define MOST_GLANCED 512
 /* Without a switch: the list of its process's threads may be older. */
 #define RUNS_LONG_NS (20 * NSEC_PER_MSEC)
+/* Of each 250 ms, behind the end of a SurfaceFlinger: init starts it anew at once. */
+#define DISPLAY_LOOKS 20
 /* Processes whose names are asked for at one look. */
 #define ASKS 4
 
@@ -394,6 +396,8 @@ void flight_find_display(struct flight_source *flight)
 static void note_death(struct flight_source *flight, struct followed *followed, uint64_t now_ns)
 {
 	followed->dead_ns = now_ns;
+	if (followed->role >= FLIGHT_ROLE_SURFACEFLINGER && followed->tid == followed->pid)
+		flight->display_looks = DISPLAY_LOOKS;
 	flight->glances[(uint32_t)followed->pid % FLIGHT_GLANCED].pid = 0;
 }
 
