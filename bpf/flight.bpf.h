@@ -101,25 +101,32 @@ static __always_inline void flight_rq_clocks(const struct cpu_slot *cpu, struct 
 	}
 }
 
-/* Looks at the clock are this far apart, because one costs as much as all else at a switch: two
- * threads that wake each other are not looked at each time. */
-#define FLIGHT_OVERDUE_NS 50000
+/* Looks at the clock are this far apart in the mean, because one costs as much as all else at a
+ * switch: two threads that wake each other are not looked at each time. */
+#define FLIGHT_OVERDUE_NS 50000u
+/* So many that were not made are made good, one behind the other: a switch that is asked for soon
+ * behind another one is looked at. */
+#define FLIGHT_OVERDUE_SAVED 64
 
 /* A task that is to leave its CPU may be in the kernel for milliseconds more, where that is not
  * preempted, and the kernel takes the clock of when it asked for the switch (rq_clock_skip_update):
  * it charges the one that comes from then on. What the clock is behind is the leaving one's. */
 static __always_inline void flight_overdue(struct cpu_slot *cpu, struct flight_clock *clock)
 {
+	__u32 since_ns = (__u32)clock->now_ns - cpu->overdue_ns;
 	__s64 behind_ns;
 
-	if ((__u32)clock->now_ns - cpu->overdue_ns < FLIGHT_OVERDUE_NS)
+	/* overdue_ns is ahead of the clock: what was saved is used up. */
+	if (since_ns >= -2u * FLIGHT_OVERDUE_NS)
 		return;
 	behind_ns = bpf_ktime_get_ns() - clock->now_ns;
 	if (behind_ns >= (__s64)FLIGHT_TURN_LEAST_NS) {
 		clock->now_ns += behind_ns;
 		clock->uncharged_ns += behind_ns;
 	}
-	cpu->overdue_ns = (__u32)clock->now_ns;
+	if (since_ns > FLIGHT_OVERDUE_SAVED * FLIGHT_OVERDUE_NS)
+		cpu->overdue_ns += since_ns - FLIGHT_OVERDUE_SAVED * FLIGHT_OVERDUE_NS;
+	cpu->overdue_ns += FLIGHT_OVERDUE_NS;
 }
 
 /* prev: the task that leaves. The kernel has read its own clock at the begin of the switch, and

@@ -124,7 +124,8 @@ struct cpu_slot {
 	/* CLOCK_MONOTONIC less the run queue's clock, and when by that clock it was measured */
 	__u64 clock_offset_ns, clock_read_ns;
 	__u32 clock_held; /* measurements in a row that were not believed */
-	__u32 overdue_ns; /* CLOCK_MONOTONIC, its low bits: when flight_overdue() looked last */
+	__u32 overdue_ns; /* CLOCK_MONOTONIC, its low bits: up to when flight_overdue() has used
+			     its looks */
 	/* third line */
 	__u16 waiters[SCHED_MAX_WAITERS]; /* index of the looper_slot, where looper_waiting says so
 					   */
