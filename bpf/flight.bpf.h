@@ -395,8 +395,8 @@ static __always_inline void flight_in(struct task_struct *next, __u32 tid, struc
  * turn that nobody asks for. */
 #define FLIGHT_STALE 4
 
-/* Let those be forgotten who wait here no more. False: nobody waits. */
-static __always_inline bool flight_somebody_waits(struct cpu_slot *cpu, __u32 cpu_id)
+/* Let those be forgotten who wait here no more. */
+static __always_inline void flight_forget_moved(struct cpu_slot *cpu, __u32 cpu_id)
 {
 	struct flight_thread *thread;
 	__u32 index;
@@ -413,10 +413,10 @@ static __always_inline bool flight_somebody_waits(struct cpu_slot *cpu, __u32 cp
 			break;
 		flight_wait_ends(cpu, index);
 	}
-	return cpu->flight_waits;
 }
 
-/* prev leaves a CPU on which somebody waits: is it a watched thread? Then it had its turn. */
+/* prev leaves a CPU on which somebody waits, or waited until another CPU took it: prev had its
+ * turn. */
 static __always_inline void flight_turn(struct cpu_slot *cpu, __u32 cpu_id,
 					struct task_struct *prev, __u32 tid, __u64 now_ns,
 					bool direct)
@@ -426,7 +426,8 @@ static __always_inline void flight_turn(struct cpu_slot *cpu, __u32 cpu_id,
 	__u32 key;
 
 	cpu->flight_since_ns = now_ns;
-	if (!flight_somebody_waits(cpu, cpu_id) || !tid || now_ns < since_ns + FLIGHT_TURN_LEAST_NS)
+	flight_forget_moved(cpu, cpu_id);
+	if (!tid || now_ns < since_ns + FLIGHT_TURN_LEAST_NS)
 		return;
 	key = cpu_id * FLIGHT_TURNS + ((__u32)cpu->flight_turns & (FLIGHT_TURNS - 1));
 	turn = bpf_map_lookup_elem(&flight_turns, &key);

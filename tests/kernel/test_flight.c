@@ -456,6 +456,103 @@ static void test_crowd(struct flight_kernel *kernel)
 	flight_kernel_tidy(kernel);
 }
 
+#define MOVED_ROUNDS 20
+#define MOVED_NS     (100 * (int64_t)NSEC_PER_MSEC)
+
+/* From the begin of each round on, for so long in even and odd ones, on this CPU. */
+static void __attribute__((noreturn))
+take_turns(int cpu, int priority, int64_t late_ns, int64_t even_ns, int64_t odd_ns)
+{
+	const struct sched_param first = {.sched_priority = priority};
+	cpu_set_t cpus;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	CPU_ZERO(&cpus);
+	for (int i = 0; i < 2; i++)
+		if (cpu < 0 || cpu == i)
+			CPU_SET(i, &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus) || sched_setscheduler(0, SCHED_FIFO, &first))
+		_exit(1);
+	for (;;) {
+		int64_t now_ns = (int64_t)clock_now_ns(CLOCK_MONOTONIC), ns;
+		struct timespec next;
+
+		now_ns += MOVED_NS - (now_ns - late_ns) % MOVED_NS;
+		ns = now_ns / MOVED_NS % 2 ? odd_ns : even_ns;
+		next.tv_sec = (time_t)(now_ns / (int64_t)NSEC_PER_SEC);
+		next.tv_nsec = (long)(now_ns % (int64_t)NSEC_PER_SEC);
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
+		ns += (int64_t)clock_now_ns(CLOCK_PROCESS_CPUTIME_ID);
+		while ((int64_t)clock_now_ns(CLOCK_PROCESS_CPUTIME_ID) < ns)
+			;
+	}
+}
+
+/* A thread whose CPU is taken from it goes on at another one while the first one is not free yet:
+ * who has it there is told, when that is over. */
+static void test_moved(struct flight_kernel *kernel)
+{
+	static struct spell spells[SPELLS];
+	const int64_t ms = NSEC_PER_MSEC;
+	unsigned waits = 0, moved = 0, told = 0;
+	uint64_t begin_ns;
+	size_t count = 0;
+	pid_t pids[3];
+	int index;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+		tap_skip("moved: a wait that ends at another CPU", "there is one CPU");
+		return;
+	}
+	if (!(pids[0] = fork()))
+		take_turns(-1, 2, -2 * ms, 12 * ms, 12 * ms);
+	if (!(pids[1] = fork()))
+		take_turns(0, 3, 0, 25 * ms, 5 * ms);
+	if (!(pids[2] = fork()))
+		take_turns(1, 3, 0, 5 * ms, 25 * ms);
+	index = flight_kernel_watch(kernel, pids[0], pids[0], 2);
+	usleep(200000);
+	begin_ns = clock_now_ns(CLOCK_MONOTONIC);
+	usleep(MOVED_ROUNDS * 100000);
+	if (index >= 0)
+		flight_kernel_spells(kernel, (uint32_t)index, begin_ns,
+				     clock_now_ns(CLOCK_MONOTONIC), spells, SPELLS, &count);
+	for (size_t n = 0; n < count; n++) {
+		int64_t all_ns = 0, told_ns = 0;
+		size_t first = n;
+
+		for (; n < count && spells[n].state == SPELL_RUNNABLE; n++) {
+			int64_t ns = spells[n].end_ns - spells[n].begin_ns;
+
+			all_ns += ns;
+			if (spells[n].other.tid == pids[1] || spells[n].other.tid == pids[2])
+				told_ns += ns;
+		}
+		if (all_ns < 3 * ms)
+			continue;
+		waits++;
+		if (n == count || spells[n].cpu == spells[first].cpu)
+			continue;
+		moved++;
+		told += told_ns > all_ns / 2;
+	}
+	tap_note("moved: %u of %u waits ended at another CPU", moved, waits);
+	if (moved < MOVED_ROUNDS / 4)
+		tap_skip("moved: a wait that ends at another CPU", "the kernel moved it seldom");
+	else
+		tap_ok(told >= moved - moved / 5,
+		       "moved: of %u waits that ended at another CPU %u are told behind whom",
+		       moved, told);
+	for (int i = 0; i < 3; i++) {
+		kill(pids[i], SIGKILL);
+		waitpid(pids[i], NULL, 0);
+	}
+	if (index >= 0)
+		flight_kernel_unwatch(kernel, (uint32_t)index);
+	usleep(2000);
+	flight_kernel_tidy(kernel);
+}
+
 /* More spells than the ring has room for: what it does not have any more is unknown up to where it
  * begins, and not guessed. */
 static void test_overrun(struct flight_kernel *kernel)
@@ -628,6 +725,7 @@ static void test_variant(enum program_variant variant, struct init_watch *init)
 		test_clock(kernel);
 		test_overdue(kernel);
 		test_crowd(kernel);
+		test_moved(kernel);
 		test_overrun(kernel);
 	}
 	flight_kernel_close(kernel);
