@@ -651,7 +651,7 @@ Test(why_judge, who_ran_while_it_was_throttled_is_not_to_blame)
 	sleeps(&rig, T_MAIN, 400, LOOPER_REASON_POLL, 0);
 	draws(&rig, 280, 300);
 	judge(&rig, JANK_CAUSE_NO_CPU, JANK_CAUSE_UNKNOWN);
-	cr_expect_eq(rig.verdict.first.culprit.tid, 778);
+	cr_expect_eq(rig.verdict.first.culprit.tid, 0);
 	cr_expect_eq(rig.threads[T_MAIN].ledger.ns[SPELL_RUNNABLE], 250 * UNIT);
 	cr_assert_eq(why_record_fill(&record, &rig.frame, &rig.verdict, NULL), 0);
 	cr_expect(strstr(why_line(&record, text, sizeof(text)),
@@ -659,6 +659,16 @@ Test(why_judge, who_ran_while_it_was_throttled_is_not_to_blame)
 			 "t778 (1.0)"),
 		  "%s", text);
 	why_record_free(&record);
+	/* Who had the CPU for longer than that is. */
+	begin(&rig, 300, 160);
+	runs(&rig, T_MAIN, 20);
+	next(&rig, T_MAIN, 100, SPELL_RUNNABLE, LOOPER_REASON_THROTTLED, 777);
+	next(&rig, T_MAIN, 270, SPELL_RUNNABLE, LOOPER_REASON_OTHER, 778);
+	runs(&rig, T_MAIN, 280);
+	sleeps(&rig, T_MAIN, 400, LOOPER_REASON_POLL, 0);
+	draws(&rig, 280, 300);
+	judge(&rig, JANK_CAUSE_NO_CPU, JANK_CAUSE_UNKNOWN);
+	cr_expect_eq(rig.verdict.first.culprit.tid, 778);
 }
 
 /* Of a RenderThread that was born lately nothing is recorded yet. It ended the main thread's sleep:

@@ -19,6 +19,7 @@ struct evidence {
 	int64_t thread_ns;     /* of the thread that gave most of it */
 	size_t thread;         /* WHY_NONE: no thread did */
 	struct why_shares who; /* whom it points to */
+	int64_t nobody_ns;     /* for which nobody is to blame: throttled */
 };
 
 struct trial {
@@ -146,6 +147,8 @@ static void walk(struct trial *trial, size_t index, int64_t from_ns, int64_t to_
 			    cause_of_wait(piece.state, piece.reason, began,
 					  thread->role == JANK_ROLE_RENDER),
 			    ns, why_is_throttled(piece.state, piece.reason) ? NULL : other);
+		if (why_is_throttled(piece.state, piece.reason))
+			trial->of[JANK_CAUSE_NO_CPU].nobody_ns += ns;
 	}
 }
 
@@ -283,7 +286,7 @@ static struct why_part part_of(const struct trial *trial, int cause, double ns, 
 	struct why_part part = {.cause = (enum jank_cause)cause,
 				.ns = (int64_t)ns < left_ns ? (int64_t)ns : left_ns,
 				.thread = evidence->thread};
-	int64_t most_ns = 0;
+	int64_t most_ns = evidence->nobody_ns;
 
 	for (size_t i = 0; i < evidence->who.count; i++) {
 		if (evidence->who.items[i].ns <= most_ns)
