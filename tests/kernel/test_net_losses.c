@@ -335,7 +335,8 @@ static void test_netd_check(struct bench *bench, const char *bpffs)
 	}
 	clear_truth(bench);
 	put_netd(map, DEVICE_UID, (struct netd_value){70, 70000, 80, 80000});
-	if (!tap_ok(!start(bench, &options) && strcmp(bench->source->variant, "netd"),
+	status = start(bench, &options);
+	if (!tap_ok(!status && strcmp(bench->source->variant, "netd"),
 		    "netd check: with a map, too: %s", bench->source->variant))
 		goto cleanup;
 	status = run_case(bench, &upload, DEVICE_UID, PEER_UID);
