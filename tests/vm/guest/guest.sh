@@ -259,7 +259,7 @@ split_of_frequencies() {
 		}
 		END {
 			for (key in whole) if (whole[key] != part[key]) { bad++; print "BAD", key, whole[key], part[key] }
-			print "RESULT", shown > 0 && !bad ? "good" : "bad"
+			print "RESULT", (shown > 0 && !bad ? "good" : "bad")
 		}' >split.txt
 	grep -q "RESULT good" split.txt
 	ok $? "record -p PACKAGE: time at each frequency by foreground and background is the whole" "$(cat report.err split.txt)"
