@@ -456,6 +456,22 @@ def descriptors(_):
             "of 6,000 descriptors nothing is said of buffers", few, many)
 
 
+def few_descriptors(_):
+    """A recorder that has too few descriptors says so of each target whose files it cannot open."""
+    pids = {start(["sleep", "600"]).pid for _ in range(150)}
+    recorder = Recorder("few", ["-i", "500ms", "-n", "6", "--max-lost", "100", "--block", "5s"], targets=pids,
+                        limits=["prlimit", "--nofile=400:400"])
+    recorder.wait()
+    rows = [{r["pid"]: r for r in i["memory"]["processes"]} for i in recorder.intervals[1:]]
+    silent = [len(pids - set(r)) for r in rows]
+    bare = [r for i in rows for r in i.values() if "rss_bytes" not in r and
+            "Too many open files" not in r.get("missing", {}).get("rss_bytes", "")]
+    note("rows with RSS: %s of %d, without a row: %s" % (
+        [sum("rss_bytes" in r for r in i.values()) for i in rows], len(pids), silent))
+    test.ok(rows and not any(silent) and not bare,
+            "with few descriptors each target has a row or its reason", silent, bare[:2], recorder.errors())
+
+
 def descriptors_cost(_):
     """To look at thousands of descriptors takes longer than smaps_rollup: there is a rest behind it, too."""
     def cost(fds):
@@ -616,5 +632,5 @@ def pressure(_):
                 time.sleep(0.1)
 
 
-test.run([(known_bytes, 10), (kinds_behind, 1), (descriptors, 2), (descriptors_cost, 1), (leader_ended, 3), (many, 1), (groups, 1), (swapped, 2), (huge_pages, 1), (leak, 4), (hostile, 12), (whole_device, 1), (gpu_map, 2), (pressure, 1),
+test.run([(known_bytes, 10), (kinds_behind, 1), (descriptors, 2), (few_descriptors, 1), (descriptors_cost, 1), (leader_ended, 3), (many, 1), (groups, 1), (swapped, 2), (huge_pages, 1), (leak, 4), (hostile, 12), (whole_device, 1), (gpu_map, 2), (pressure, 1),
           (dies_and_denied, 2)], sys.argv[1:])

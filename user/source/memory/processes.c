@@ -57,14 +57,17 @@ static void close_files(struct memory_process *process)
 
 static void open_files(struct memory_process *process)
 {
-	int dir = proc_open("", (pid_t)process->key.pid), survivor;
+	int dir = proc_open("", (pid_t)process->key.pid), survivor, err;
 	struct proc_stat stat;
 
 	process->status = process->files = dir < 0 ? dir : -ESRCH;
 	if (dir < 0)
 		return;
-	if (!proc_stat(dir, &stat) &&
-	    stat.start_ticks * PROC_TICK_NS == process->key.start_boot_ns) {
+	err = proc_stat(dir, &stat);
+	/* It may not have ended: there are descriptors for its folder and for no file in it. */
+	if (err && err != -ENOENT)
+		process->status = process->files = err;
+	if (!err && stat.start_ticks * PROC_TICK_NS == process->key.start_boot_ns) {
 		survivor = proc_stat_is_over(&stat) ? proc_open_survivor(dir) : -ENOENT;
 		if (survivor >= 0) {
 			close(dir);
