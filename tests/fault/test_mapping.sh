@@ -34,9 +34,9 @@ def dex(symbol, **more):
 outer = [frame("nterp_helper"), frame("android.os.Looper.loop", module="/system/framework/arm64/boot-framework.oat"), frame("art_quick_invoke_static_stub"), frame("__libc_init", module=libc)]
 sleep = frame("nanosleep", module=libc)
 stacks = [
-    [sleep, frame("Java_com_example_Native_nap", module="/data/app/x/lib/arm64/libshop.so"), frame("art_jni_trampoline", module="/data/app/x/oat/arm64/base.odex"), dex("a.a.a"), *outer],   # load or save
-    [sleep, frame("art::Thread_sleep(int)"), frame("nterp_helper"), dex("a.a.a", line=3), *outer],               # inlined: price < load
-    [sleep, frame("nterp_helper"), dex("void a.a.a(int, a.b)"), *outer],                                         # save by its types
+    [sleep, frame("Java_com_example_Native_nap", module="/data/app/x/lib/arm64/libshop.so"), frame("art_jni_trampoline", module="/data/app/x/oat/arm64/base.odex"), frame("a.a.a", "jit", "[anon:dalvik-jit-code-cache]"), *outer],   # load or save
+    [sleep, frame("art::Thread_sleep(int)"), frame("nterp_helper"), dex("a.a.a", offset=3), *outer],             # inlined: price < load; by its place, as it has no line
+    [sleep, frame("nterp_helper"), dex("void a.a.a(int, a.b)", line=25), *outer],                                         # save by its types
     [sleep, frame("art::gc::Heap::Wait()"), frame("art_quick_alloc_object"), frame("a.a.b", "jit", "[anon:dalvik-jit-code-cache]"), *outer],
     [sleep, frame("a.a.a", module="/data/app/x/lib/arm64/libshop.so"), frame("main", module="/system/bin/app_process64")],  # no method of Java
 ]
@@ -55,6 +55,7 @@ END
 python3 make.py app.jsonl || exit 1
 cat >mapping.txt <<'END'
 # compiler: R8
+# min_api: 26
 # {"id":"com.android.tools.r8.mapping","version":"2.2"}
 com.example.Store -> a.a:
 # {"id":"sourceFile","fileName":"Store.kt"}

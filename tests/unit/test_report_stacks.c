@@ -7,10 +7,11 @@
 
 #include "verb/report_stacks.h"
 
-static const char *const mapping_text = "com.example.Price -> a.c:\n"
+static const char *const mapping_text = "# compiler: R8\n# min_api: 26\ncom.example.Price -> a.c:\n"
 					"com.example.Store -> a.a:\n"
-					"    1:9:void com.example.Price.of(int):5:13 -> a\n"
-					"    1:9:void load(int):40 -> a\n"
+					"    0:9:void com.example.Price.of(int):5:14 -> a\n"
+					"    0:9:void load(int):40 -> a\n"
+					"    30:45:void save(int):60:75 -> a\n"
 					"    0:65535:int sum():70:70 -> b\n";
 
 static struct report_stacks *begin(struct options *options, char path[32])
@@ -153,5 +154,41 @@ Test(report_stacks, mapping_keeps_what_is_inlined)
 	       "com.example.Price.of < com.example.Store.load < com.example.Store.sum");
 	cr_expect(shown.stacks[0].frames[0].inlined && shown.stacks[0].frames[1].inlined);
 	cr_expect_not(shown.stacks[0].frames[2].inlined);
+	report_stacks_free(report);
+}
+
+/* R8 leaves the lines out, and the mapping has places in the byte code. */
+Test(report_stacks, mapping_of_places_in_byte_code)
+{
+	struct record_frame dex = java("a.a.a", 0), line = java("a.a.a", 40),
+			    shared = java("a.a.a (shared code)", 0), jit = dex, inlined = dex;
+	struct record_frame *const frames[] = {&dex, &line, &shared, &jit, &inlined};
+	static const char *const wanted[] = {
+		"com.example.Price.of < com.example.Store.load",
+		"com.example.Store.save",
+		NULL, /* which of several methods it is is not known */
+		/* its line may be there, and was not found */
+		"com.example.Store.load or save",
+		"com.example.Price.of < com.example.Store.load",
+	};
+	struct options options = {0};
+	char path[32];
+	struct report_stacks *report = begin(&options, path);
+
+	dex.offset = line.offset = shared.offset = 0;
+	jit.kind = inlined.kind = FRAME_JIT;
+	jit.offset = inlined.offset = 40;
+	jit.dex_pc = inlined.dex_pc = SOME_U64(2);
+	inlined.inlined = true;
+	for (size_t i = 0; i < 5; i++) {
+		struct record_stack stack = {.frames = frames[i], .frame_count = 1};
+		struct record_block block = {.stacks = &stack, .stack_count = 1}, shown;
+
+		cr_assert_eq(report_stacks_take(report, &block, &shown), 0);
+		if (wanted[i])
+			expect(&shown.stacks[0], wanted[i]);
+		else
+			cr_expect_null(strstr(shown.stacks[0].frames[0].symbol, "Price"));
+	}
 	report_stacks_free(report);
 }

@@ -171,6 +171,27 @@ static int add_frame(struct frames *to, const struct record_frame *frame)
 	return 0;
 }
 
+/* Where in its method the frame is, as the mapping has it. ART has the place in the byte code for
+ * the line of a method that has none (art/runtime/thread.cc, b/30183883), so that R8 leaves lines
+ * out and writes these places into the mapping. Only of what was named by its DEX file it is known
+ * that there are none. */
+static uint32_t line_of(const struct mapping *mapping, const struct record_frame *frame)
+{
+	static const char shared[] = " (shared code)";
+	size_t length = strlen(frame->symbol), end = sizeof(shared) - 1;
+	struct opt_u64 place = frame->inlined ? frame->dex_pc : (struct opt_u64){0};
+
+	if (frame->line)
+		return frame->line;
+	if (!mapping_has_places(mapping) ||
+	    (length > end && !strcmp(frame->symbol + length - end, shared)))
+		return MAPPING_NO_LINE;
+	if (frame->kind == FRAME_DEX)
+		place = SOME_U64(frame->offset);
+	return place.present && place.value < MAPPING_NO_LINE ? (uint32_t)place.value
+							      : MAPPING_NO_LINE;
+}
+
 /* A frame under its names of the source: those that were inlined into it, and itself. */
 static int add_renamed(struct report_stacks *stacks, struct frames *to,
 		       const struct record_frame *frame)
@@ -181,7 +202,8 @@ static int add_renamed(struct report_stacks *stacks, struct frames *to,
 	int err = 0;
 
 	if (stacks->mapping && frame->symbol && !frame->shared && frame_is_java(frame)) {
-		count = mapping_find(stacks->mapping, frame->symbol, frame->line, &names);
+		count = mapping_find(stacks->mapping, frame->symbol,
+				     line_of(stacks->mapping, frame), &names);
 		stacks->methods++;
 		stacks->found += count > 0;
 	}

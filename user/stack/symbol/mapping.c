@@ -48,6 +48,22 @@ static struct mapping_class *add_class(struct mapping *mapping)
 	return &mapping->classes[mapping->count++];
 }
 
+/* Of files that were joined, the lowest. */
+static void take_api(struct mapping *mapping, struct span comment)
+{
+	static const char min_api[] = "# min_api: ";
+	unsigned api = 0;
+
+	if (!span_begins(comment, min_api))
+		return;
+	for (size_t i = sizeof(min_api) - 1; i < comment.length && api < 1000; i++)
+		api = comment.at[i] >= '0' && comment.at[i] <= '9'
+			      ? api * 10 + (unsigned)(comment.at[i] - '0')
+			      : api;
+	if (!mapping->min_api || api < mapping->min_api)
+		mapping->min_api = api;
+}
+
 /* A line of a class, of a member, a comment or an empty one. 0, -EINVAL, -ENOMEM. */
 static int take_line(struct mapping *mapping, struct span line)
 {
@@ -58,8 +74,10 @@ static int take_line(struct mapping *mapping, struct span line)
 	/* Names become C strings. */
 	if (text.length && memchr(text.at, 0, text.length))
 		return -EINVAL;
-	if (!text.length || text.at[0] == '#')
+	if (!text.length || text.at[0] == '#') {
+		take_api(mapping, text);
 		return 0;
+	}
 	if (line.at[0] == ' ' || line.at[0] == '\t') {
 		if (!mapping->count)
 			return -EINVAL;
@@ -162,6 +180,11 @@ void mapping_free(struct mapping *mapping)
 	free(mapping->slots);
 	free(mapping->text);
 	free(mapping);
+}
+
+bool mapping_has_places(const struct mapping *mapping)
+{
+	return mapping->min_api >= 26;
 }
 
 size_t mapping_classes(const struct mapping *mapping)

@@ -12,6 +12,8 @@
 /* What is kept of names that were asked for; beyond it names stay as they are. */
 #define MAPPING_KEPT_BYTES (64u << 20)
 
+#define MAPPING_NO_LINE UINT32_MAX
+
 struct mapping;
 
 struct mapping_error {
@@ -30,9 +32,13 @@ struct mapping_name {
 struct mapping *mapping_new(char *text, size_t length, struct mapping_error *error);
 void mapping_free(struct mapping *mapping);
 size_t mapping_classes(const struct mapping *mapping);
+/* Whether R8 may have left the lines of methods out and written places in their byte code in place
+ * of lines: where the app is for Android 8 and later only. */
+bool mapping_has_places(const struct mapping *mapping);
 
 /* The original names of "a.b.c" or "void a.b.c(int, a.d)", innermost first. line: of the source, as
- * the frame has it; 0: not known. Returns how many, 0: the mapping has no such class, or
+ * the frame has it, or, where the method has none and mapping_has_places, its place in the byte
+ * code; MAPPING_NO_LINE: not known. Returns how many, 0: the mapping has no such class, or
  * MAPPING_KEPT_BYTES are kept; -ENOMEM. The names are the mapping's, until mapping_free(). */
 ssize_t mapping_find(struct mapping *mapping, const char *symbol, uint32_t line,
 		     const struct mapping_name **names);

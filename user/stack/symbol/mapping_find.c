@@ -276,7 +276,7 @@ static int look(struct mapping *mapping, const char *text, uint32_t line,
 	}
 	if (search.symbol.has_signature)
 		narrow(&search, has_types, 0);
-	if (line && !narrow(&search, has_line, line))
+	if (line != MAPPING_NO_LINE && !narrow(&search, has_line, line))
 		narrow(&search, has_no_range, 0);
 	count = mapping_put_names(out, &search, first);
 	free(search.groups);

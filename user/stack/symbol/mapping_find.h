@@ -26,6 +26,7 @@ struct mapping {
 	struct arena names;
 	size_t kept_bytes;
 	uint64_t left_out;
+	unsigned min_api; /* that the app is for, as R8 writes it; 0: it does not say */
 };
 
 /* Lines of the mapping that belong together: one place in the changed code, innermost first. */
