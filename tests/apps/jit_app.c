@@ -6,7 +6,8 @@
  *   packed: the methods' ELF is packed; churn: a thread enters and removes methods without pause,
  *   slow: with one of 2 ms; garbage: one more method's ELF makes no sense; ring: the list's last
  *   entry leads to its first;
- *   half: the innermost method is in no list; many: N more methods are listed
+ *   half: the innermost method is in no list; many: N more methods are listed; again: at a line on
+ *   stdin it runs itself anew, as if it had been started plain
  * Prints "ready", then sleeps; a line on stdin enters one method more, and is answered. */
 #include <pthread.h>
 #include <stdbool.h>
@@ -34,7 +35,7 @@ NOINLINE void __attribute__((used, visibility("default"))) __jit_debug_register_
 	__asm__ volatile("");
 }
 
-static bool packed, slow;
+static bool packed, slow, again;
 static int layout; /* 0: plain */
 static uint8_t *code;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -203,6 +204,8 @@ static void *serve(void *ctx)
 	unsigned number = 0;
 
 	while (fgets(line, sizeof(line), stdin)) {
+		if (again)
+			execl("/proc/self/exe", "jit_app", "plain", NULL);
 		snprintf(name, sizeof(name), "void com.example.Late.m%u()", number);
 		list_method(0x200000000ull + number++ * 64, name);
 		if (write(1, "done\n", 5) != 5)
@@ -247,6 +250,7 @@ int main(int argc, char **argv)
 		garbage |= !strcmp(argv[i], "garbage");
 		ring |= !strcmp(argv[i], "ring");
 		half |= !strcmp(argv[i], "half");
+		again |= !strcmp(argv[i], "again");
 		if (!strcmp(argv[i], "many") && i + 1 < argc)
 			many = strtoul(argv[i + 1], NULL, 10);
 	}

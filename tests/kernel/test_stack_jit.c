@@ -183,6 +183,31 @@ static void test_late(void)
 	end_app(&app);
 }
 
+/* Its pid and its start stay the same, and its list is elsewhere, in another layout. */
+static void test_again(void)
+{
+	struct unwound *first = NULL, *second = NULL;
+	struct app app;
+	size_t at = 0, at_again = 0;
+	bool runs;
+
+	if (start_app(&app, "android2", "again", "", ""))
+		first = unwind(capture_of(app.pid, STACK_PTRACE), 5 * NSEC_PER_SEC);
+	runs = write(app.in, "\n", 1) == 1 && wait_line(&app, "ready\n");
+	/* The picture of the mappings is 2 s old at the most. */
+	nap_ms(2500);
+	if (runs)
+		second = unwind(capture_of(app.pid, STACK_PTRACE), 5 * NSEC_PER_SEC);
+	if (!tap_ok(is_whole(first, 6) && is_whole(second, 6) && has(first, "main", &at) &&
+			    has(second, "main", &at_again) &&
+			    first->frames[at].pc != second->frames[at_again].pc,
+		    "a process that runs another program has the names of that one"))
+		print_trace(second);
+	free(first);
+	free(second);
+	end_app(&app);
+}
+
 /* gdb reads the same list, by another way. */
 static void test_gdb(void)
 {
@@ -355,6 +380,7 @@ int main(int argc, char **argv)
 	test_unlisted();
 	test_lies();
 	test_late();
+	test_again();
 	test_gdb();
 	test_churn("android2", "", reads);
 	test_churn("android2", "slow", reads / 10);
