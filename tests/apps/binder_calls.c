@@ -6,6 +6,7 @@
  *   chain   -> server 1 -> server 2, whose handler waits for a lock that its thread "holder" has
  *   queued  -> server 1, whose only thread serves the process "other" for 300 ms more
  *   oneway  a one-way call to server 1, which takes 300 ms, then a sleep of 300 ms
+ *   flood   500 one-way calls to server 2, which are not told of below, then -> server 2 (250 ms)
  *   nested  -> server 1 -> back to this thread -> server 2 (250 ms); then server 1 works 250 ms
  *   two     -> server 1 (150 ms), then -> server 2 (300 ms)
  *   work    -> server 1, which computes for 300 ms
@@ -51,6 +52,8 @@ enum code {
 	CODE_BUSY = 21,  /* of the process "other" */
 	CODE_QUEUED = 22,
 	CODE_ONEWAY = 31,
+	CODE_FLOOD = 32,
+	CODE_FLOODED = 33,
 	CODE_CALL_BACK = 41,
 	CODE_BACK = 42,
 	CODE_SLEEP_SHORT = 43,
@@ -219,6 +222,8 @@ static int serve(struct client *unused, uint32_t code, struct parcel *parcel)
 {
 	uint64_t taken_ns = now_ns(), taken_cpu_ns = ran_ns();
 
+	if (code == CODE_FLOOD)
+		return 0;
 	if (code >= CODE_DEEP && code < CODE_DEEP + DEEP)
 		call(MYSELF, code - CODE_DEEP + CODE_DEEP_BACK, CALL_PLAIN);
 	else if (code == CODE_DEEP_BACK + DEEP - 1)
@@ -243,6 +248,7 @@ static int serve(struct client *unused, uint32_t code, struct parcel *parcel)
 		nap_ms(300);
 		break;
 	case CODE_SLEEP_SHORT:
+	case CODE_FLOODED:
 	case CODE_OTHER_CONTEXT:
 	case CODE_TWIN:
 	case CODE_DEEPEST:
@@ -454,6 +460,14 @@ static __attribute__((noinline)) void handle(const char *name)
 	} else if (!strcmp(name, "oneway")) {
 		call(1, CODE_ONEWAY, CALL_ONEWAY);
 		nap_ms(300);
+	} else if (!strcmp(name, "flood")) {
+		for (int i = 0; i < 500; i++) {
+			struct parcel parcel = {0};
+
+			/* One that finds no room in the server is refused. */
+			client_call(&client, find(2), CODE_FLOOD, CALL_ONEWAY, &parcel);
+		}
+		call(2, CODE_FLOODED, CALL_PLAIN);
 	} else if (!strcmp(name, "nested")) {
 		call(1, CODE_CALL_BACK, CALL_PLAIN);
 	} else if (!strcmp(name, "two")) {

@@ -324,6 +324,7 @@ static void judge_looks(void)
 	const struct seen *chain = find_seen(11), *lock = find_seen(12), *queued = find_seen(22);
 	const struct seen *back = find_seen(41), *inner = find_seen(43), *dead = find_seen(91);
 	const struct seen *first = find_seen(61), *second = find_seen(62);
+	const struct seen *flooded = find_seen(33);
 
 	tap_ok(chain && lock && chain->tid == taker(11) && lock->tid == taker(12) &&
 		       (int32_t)lock->caller == chain->tid,
@@ -334,6 +335,9 @@ static void judge_looks(void)
 		       queued->call.received_ns && (int32_t)queued->call.received_tid == taker(22),
 	       "queued: its process, who is at work there, and later who took it");
 	tap_ok(!find_seen(31) && taker(31) > 0, "one-way: waits for nobody");
+	tap_ok(!find_seen(32) && flooded && flooded->tid == taker(33) &&
+		       flooded->call.received_ns && flooded->call.replied_ns,
+	       "flood: who serves the call behind 500 one-way calls");
 	tap_ok(back && inner && inner->caller == (uint32_t)app.pid && inner->tid == taker(43) &&
 		       back->caller == (uint32_t)app.pid && back->last_ns > inner->last_ns &&
 		       back->call.sent_ns && back->call.sent_ns < inner->call.sent_ns &&
@@ -376,8 +380,8 @@ static void judge_odd(void)
 	       "deep: who serves the innermost of seven calls");
 }
 
-static const char *const all_cases[] = {"chain", "queued", "oneway", "nested", "two",
-					"work",  "dies",   "long",   NULL};
+static const char *const all_cases[] = {"chain", "queued", "oneway", "flood", "nested",
+					"two",   "work",   "dies",   "long",  NULL};
 static const char *const odd_cases[] = {"self", "pool", "contexts", "via", "deep", NULL};
 
 static void look_at(struct binder_kernel *kernel, const char *const *cases,
@@ -684,6 +688,7 @@ static void judge_block(json_t *block)
 		judge_deadlock(block, chain);
 		break;
 	case 31:
+	case 32:
 		wrong("one-way", block);
 		break;
 	}
