@@ -172,11 +172,11 @@ def whole_folder():
 
 
 def small_files():
-    """No file may be longer than 100 KiB (RLIMIT_FSIZE): each segment ends there, and nothing is lost."""
+    """No file may be longer than 40 KiB (RLIMIT_FSIZE): each segment ends there, and nothing is lost."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 10, limits[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40 << 10, limits[1]))
     try:
-        run = Run(*QUICK[:-2], "-o", "new/")
+        run = Run(*QUICK, "-o", "new/")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     grown = wait_until(lambda: os.path.isdir("new") and len(segments("new")) >= 4, 30)
