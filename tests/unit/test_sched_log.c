@@ -270,9 +270,18 @@ Test(sched_log, who_left_unseen_does_not_run)
 	wakes(&rig, 1500, 3, WAKER);
 	switches(&rig, 1600, 2, 0, 0, ME);
 	ledger = finish(&rig, 1100, 1900);
-	cr_expect_eq(ledger.ns[SPELL_RUNNING], 200 + 300);
-	cr_expect_eq(ledger.ns[SPELL_UNKNOWN], 200);
+	cr_expect_eq(ledger.ns[SPELL_RUNNING], 300);
+	cr_expect_eq(ledger.ns[SPELL_UNKNOWN], 400);
 	cr_expect_eq(ledger.ns[SPELL_RUNNABLE], 100);
+	stop(&rig);
+	/* Without a word that some were: another one leaves. */
+	start(&rig);
+	switches(&rig, 1100, 1, 0, 0, ME);
+	switches(&rig, 1300, 1, OTHER, 0, WAKER);
+	wakes(&rig, 1500, 3, WAKER);
+	ledger = finish(&rig, 1100, 1900);
+	cr_expect_eq(ledger.ns[SPELL_RUNNING], 0);
+	cr_expect_eq(ledger.ns[SPELL_UNKNOWN], 400);
 	stop(&rig);
 	/* It came to another CPU meanwhile, of which more is told later. */
 	start(&rig);

@@ -272,7 +272,8 @@ void sched_log_switch(struct sched_log *log, const struct trace_switch *event)
 	} else if (cpu->tid >= 0 && (event->prev_tid < 0 || event->prev_tid == cpu->tid)) {
 		note_run(log, event->cpu, cpu->since_ns, event->ts_ns, cpu->tid);
 	}
-	if (event->lost && cpu->tid > 0 && event->prev_tid != cpu->tid) {
+	/* Without a word some kernels hide switches too. */
+	if (cpu->tid > 0 && event->prev_tid != cpu->tid && (event->lost || event->prev_tid >= 0)) {
 		entry.kind = SCHED_VANISH;
 		note(log, cpu->tid, entry);
 	}

@@ -9,7 +9,7 @@
 enum sched_kind {
 	SCHED_IN,      /* it runs on this CPU */
 	SCHED_OUT,     /* it left it, with this state */
-	SCHED_VANISH,  /* if it ran on this CPU: it does no more, and what it does is not known */
+	SCHED_VANISH,  /* if it ran on this CPU: it does no more, and since when is not known */
 	SCHED_WAKE,    /* other woke it; -1: whoever ran on this CPU */
 	SCHED_BLOCKED, /* its sleep was for a disk, or not */
 	SCHED_CALL,    /* binder: it waits for the answer of a call from now on */

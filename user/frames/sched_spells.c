@@ -191,7 +191,7 @@ static int take(struct build *build, const struct sched_entry *entry)
 	case SCHED_VANISH:
 		if (build->state != SPELL_RUNNING || build->cpu != entry->cpu)
 			break;
-		err = end_state(build, entry->ts_ns, -1, NULL);
+		/* For how long it ran is not known either. */
 		begin_state(build, entry, SPELL_UNKNOWN);
 		build->seen = false;
 		break;
