@@ -9,6 +9,8 @@
 #include "flight_maps.bpf.h"
 #include "looper_switch.bpf.h"
 #include "order.bpf.h"
+#include "sched_maps.bpf.h"
+#include "sched_view.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -76,6 +78,16 @@ struct flight_clock {
 	__u64 now_ns;       /* CLOCK_MONOTONIC of when the kernel began this switch */
 	__u64 uncharged_ns; /* time of interrupts and of the hypervisor so far, of this CPU: its
 			       kernel charges them to nobody; and what flight_overdue() adds */
+};
+
+/* Whom the recorder is asked for, of the two tasks of a switch; and whether somebody waits for the
+ * CPU. */
+enum { FLIGHT_LEAVES = 1, FLIGHT_COMES = 2, FLIGHT_WAITS = 4 };
+
+/* What the switch program passes on to the recorder, because it knows it already. */
+struct flight_call {
+	__u32 what;
+	__u32 tid; /* of the task that leaves; 0: idle */
 };
 
 /* Clock and clock_task of the CPU's run queue, which lie one cache line apart. */
@@ -162,15 +174,34 @@ static __always_inline void flight_clock(struct cpu_slot *cpu, struct task_struc
 	clock->now_ns = clocks[0] + cpu->clock_offset_ns;
 }
 
-/* Both counts of switches, which lie side by side. */
-static __always_inline __u64 flight_switches(struct task_struct *task, bool direct)
-{
-	unsigned long counts[2] = {};
+/* What the kernel keeps of a task that leaves or comes. */
+struct flight_sums {
+	__u64 arrivals; /* one more behind each arrival at a CPU; 0: the kernel counts none */
+	__u64 delay_ns; /* run_delay */
+	__u64 jobctl;
+};
 
-	if (direct)
-		return task->nvcsw + task->nivcsw;
-	bpf_probe_read_kernel(counts, sizeof(counts), &task->nvcsw);
-	return counts[0] + counts[1];
+/* task: on cpu_id. From sched_info to jobctl it is one probe read where loads are not direct. */
+static __always_inline bool flight_sums(struct task_struct *task, __u32 cpu_id,
+					struct flight_sums *sums, bool direct)
+{
+	__u32 from = FIELD_AT(sched_info.pcount), delay = FIELD_AT(sched_info.run_delay) - from;
+	__u32 jobctl = FIELD_AT(jobctl) - from, most = 8 * FAST_WORDS - 8;
+	struct fast_cpu *fast = direct ? NULL : bpf_map_lookup_elem(&fast_cpus, &cpu_id);
+
+	if (!direct && !fast)
+		return false;
+	if (!direct && delay <= most && jobctl <= most) {
+		bpf_probe_read_kernel(fast->words, jobctl + 8, (void *)task + from);
+		sums->arrivals = fast->words[0];
+		sums->delay_ns = *(__u64 *)((void *)fast->words + delay);
+		sums->jobctl = *(__u64 *)((void *)fast->words + jobctl);
+	} else {
+		sums->arrivals = TASK_FIELD(direct, task, sched_info.pcount);
+		sums->delay_ns = TASK_FIELD(direct, task, sched_info.run_delay);
+		sums->jobctl = TASK_FIELD(direct, task, jobctl);
+	}
+	return true;
 }
 
 /* The run that ends now, by the kernel's own sums, which were brought up to date before this
@@ -271,12 +302,16 @@ static __always_inline __u32 flight_reason(struct flight_thread *thread, struct 
 /* What came before this switch-out. A switch that was not shown makes a gap and no guess, but for
  * one that came and went: whose time on the CPU the kernel's sum says. */
 static __always_inline void flight_book(struct flight_thread *thread, struct task_struct *prev,
-					__u32 cpu_id, __u64 now_ns, __u64 uncharged_ns, bool direct)
+					const struct flight_sums *sums, __u32 cpu_id, __u64 now_ns,
+					__u64 uncharged_ns, bool direct)
 {
-	__u64 switches = flight_switches(prev, direct);
 	__u64 cpu_ns = TASK_FIELD(direct, prev, se.sum_exec_runtime);
-	__u64 delay_ns = TASK_FIELD(direct, prev, sched_info.run_delay);
-	bool whole = thread->task == (__u64)prev && switches == thread->switches + 1;
+	__u64 arrivals = sums->arrivals - thread->arrivals;
+	/* Since 4e29fb709885 (5.14) the arrival of a task that was preempted on its way to sleep is
+	 * not counted. */
+	bool whole = thread->task == (__u64)prev &&
+		     (arrivals == 1 ||
+		      (!arrivals && (!sums->arrivals || thread->off_state == OFF_CPU_RUNNABLE)));
 
 	if (thread->state == FLIGHT_UNSEEN) {
 		thread->since_ns = now_ns;
@@ -291,17 +326,17 @@ static __always_inline void flight_book(struct flight_thread *thread, struct tas
 			thread->flags |= FLIGHT_PLACED;
 			thread->in_cpu = cpu_id;
 		}
-		flight_end_run(thread, now_ns, cpu_ns - thread->cpu_ns, delay_ns - thread->delay_ns,
-			       uncharged_ns);
+		flight_end_run(thread, now_ns, cpu_ns - thread->cpu_ns,
+			       sums->delay_ns - thread->delay_ns, uncharged_ns);
 	} else {
 		/* Before its arrival or behind it, which is not known: the arrival reads no count.
 		 */
 		flight_gap(thread, thread->off_ns ?: thread->in_ns);
 		flight_put(thread, now_ns);
 	}
-	thread->switches = switches;
+	thread->arrivals = sums->arrivals;
 	thread->cpu_ns = cpu_ns;
-	thread->delay_ns = delay_ns;
+	thread->delay_ns = sums->delay_ns;
 }
 
 /* The task that leaves. */
@@ -312,12 +347,13 @@ static __always_inline void flight_out(struct task_struct *prev, __u32 tid, stru
 	__u32 index, state = off_state_of(state_bits, preempted);
 	__u64 now_ns = clock->now_ns;
 	struct flight_thread *thread;
+	struct flight_sums sums;
 
 	thread = flight_of(tid, &index);
-	if (!thread)
+	if (!thread || !flight_sums(prev, cpu_id, &sums, direct))
 		return;
 	ordered_add(&thread->begun, 1);
-	flight_book(thread, prev, cpu_id, now_ns, clock->uncharged_ns, direct);
+	flight_book(thread, prev, &sums, cpu_id, now_ns, clock->uncharged_ns, direct);
 	thread->state = FLIGHT_OFF;
 	thread->off_ns = now_ns;
 	thread->woken_ns = 0;
@@ -331,7 +367,9 @@ static __always_inline void flight_out(struct task_struct *prev, __u32 tid, stru
 		if (is_throttled(prev, direct))
 			thread->reason = LOOPER_REASON_THROTTLED;
 		flight_wait_for(thread, cpu, cpu_id, index, now_ns);
-	} else if (is_frozen(prev, state_bits, direct)) {
+	} else if (state_bits & (TASK_FROZEN_BIT | TASK_UNINTERRUPTIBLE_BIT)
+			   ? is_frozen(prev, state_bits, direct)
+			   : sums.jobctl & JOBCTL_TRAP_FREEZE_BIT) {
 		state = OFF_CPU_STOPPED;
 		thread->reason = LOOPER_REASON_FROZEN;
 	} else {
@@ -356,6 +394,7 @@ static __always_inline void flight_in(struct task_struct *next, __u32 tid, struc
 {
 	__u64 now_ns = clock->now_ns;
 	struct flight_thread *thread;
+	struct flight_sums sums;
 	__u32 index;
 
 	thread = flight_of(tid, &index);
@@ -374,9 +413,11 @@ static __always_inline void flight_in(struct task_struct *next, __u32 tid, struc
 	/* The sum of the waits has no more than the last switch-out's yet: the kernel adds this one
 	 * behind the tracepoint. */
 	if (!thread->off_ns || (thread->flags & FLIGHT_GAP)) {
-		thread->switches = flight_switches(next, direct);
+		if (!flight_sums(next, cpu_id, &sums, direct))
+			sums.arrivals = sums.delay_ns = 0;
+		thread->arrivals = sums.arrivals;
 		thread->cpu_ns = TASK_FIELD(direct, next, se.sum_exec_runtime);
-		thread->delay_ns = TASK_FIELD(direct, next, sched_info.run_delay);
+		thread->delay_ns = sums.delay_ns;
 	}
 	if (thread->task != (__u64)next)
 		thread->registers = 0;
@@ -443,25 +484,24 @@ static __always_inline void flight_turn(struct cpu_slot *cpu, __u32 cpu_id,
 	*(volatile __u64 *)&cpu->flight_turns += 1;
 }
 
-/* What the recorder does at a switch, behind all else of the program. tid: of prev, 0: idle.
- * leaving, coming: their slots say that they are recorded. */
+/* What the recorder does at a switch, behind all else of the program. */
 static __always_inline void flight_switch(struct cpu_slot *cpu, __u32 cpu_id,
 					  struct task_struct *prev, struct task_struct *next,
-					  __u32 tid, __u32 state_bits, bool preempted, bool leaving,
-					  bool coming, bool direct)
+					  const struct flight_call *call, __u32 state_bits,
+					  bool preempted, bool direct)
 {
 	struct flight_clock clock;
 	bool overdue;
 
-	overdue = tid && (coming || cpu->flight_waits) &&
+	overdue = call->tid && (call->what & FLIGHT_COMES || cpu->flight_waits) &&
 		  off_state_of(state_bits, preempted) == OFF_CPU_RUNNABLE;
 	flight_clock(cpu, prev, &clock, overdue, direct);
 	if (overdue)
 		flight_overdue(cpu, &clock);
 	if (cpu->flight_waits)
-		flight_turn(cpu, cpu_id, prev, tid, clock.now_ns, direct);
-	if (leaving)
-		flight_out(prev, tid, cpu, cpu_id, state_bits, preempted, &clock, direct);
-	if (coming)
+		flight_turn(cpu, cpu_id, prev, call->tid, clock.now_ns, direct);
+	if (call->what & FLIGHT_LEAVES)
+		flight_out(prev, call->tid, cpu, cpu_id, state_bits, preempted, &clock, direct);
+	if (call->what & FLIGHT_COMES)
 		flight_in(next, cpu->tid, cpu, cpu_id, &clock, direct);
 }

@@ -165,9 +165,8 @@ static __always_inline void switch_flight(__u64 *ctx, const struct flight_call *
 
 	if (!cpu)
 		return;
-	flight_switch(cpu, cpu_id, prev, (struct task_struct *)ctx[2], flight->tid,
-		      has_prev_state ? ctx[3] : task_state(prev, direct), ctx[0],
-		      flight->what & FLIGHT_LEAVES, flight->what & FLIGHT_COMES, direct);
+	flight_switch(cpu, cpu_id, prev, (struct task_struct *)ctx[2], flight,
+		      has_prev_state ? ctx[3] : task_state(prev, direct), ctx[0], direct);
 }
 
 /* For the compiler these are other arguments: it must not keep those of the fast way in registers

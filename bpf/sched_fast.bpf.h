@@ -5,33 +5,11 @@
  * nothing has happened, and sched.bpf.c goes the whole way. There is no call to a part here but the
  * probe reads and, at the end, book_time, so that the values stay in registers. */
 #pragma once
-#include "abi/flight.h"
+#include "flight.bpf.h"
 #include "sched_slot.bpf.h"
 
-#define FAST_RECENT 64
 /* How kernel threads wait for work. */
 #define FAST_TASK_IDLE (TASK_UNINTERRUPTIBLE_BIT | TASK_NOLOAD_BIT)
-
-/* What the program without direct loads keeps for each CPU: the tids of tasks that came lately,
- * found by the task's address and believed where the slot of the tid has that address too. */
-struct fast_cpu {
-	__u64 idle; /* address of the CPU's idle task; 0: not seen yet */
-	__u32 recent[FAST_RECENT];
-};
-
-/* Whom the flight recorder is asked for, of the two tasks of a switch, and who leaves. */
-enum { FLIGHT_LEAVES = 1, FLIGHT_COMES = 2, FLIGHT_WAITS = 4 };
-
-struct flight_call {
-	__u32 what, tid;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* CPUs, where loads are not direct */
-	__type(key, __u32);
-	__type(value, struct fast_cpu);
-} fast_cpus SEC(".maps");
 
 /* Who comes, without a probe read if it came lately. ids->tgid is 0 where its slot has it. */
 static __always_inline void fast_ids(__u64 next, struct fast_cpu *fast, struct task_ids *ids)

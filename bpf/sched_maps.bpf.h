@@ -109,3 +109,22 @@ struct {
 	__type(key, __u32);
 	__type(value, struct task_slot);
 } exec_slots SEC(".maps");
+
+#define FAST_RECENT 64
+#define FAST_WORDS  32
+
+/* What the program without direct loads keeps for each CPU: the tids of tasks that came lately,
+ * found by the task's address and believed where the slot of the tid has that address too; and room
+ * for one long probe read. */
+struct fast_cpu {
+	__u64 idle; /* address of the CPU's idle task; 0: not seen yet */
+	__u32 recent[FAST_RECENT];
+	__u64 words[FAST_WORDS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* CPUs, where loads are not direct */
+	__type(key, __u32);
+	__type(value, struct fast_cpu);
+} fast_cpus SEC(".maps");

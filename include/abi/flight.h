@@ -83,7 +83,7 @@ struct flight_thread {
 	__u64 since_ns;         /* the first switch that was shown; before it nothing is known */
 	__u64 task;             /* its kernel address, to be compared only */
 	__u64 registers;        /* where its registers of user space are; 0: not asked yet */
-	__u64 switches;         /* nvcsw + nivcsw as of its last switch-out */
+	__u64 arrivals;         /* sched_info.pcount as of its last switch-out */
 	__u64 cpu_ns, delay_ns; /* sum_exec_runtime and run_delay as of then */
 	__u64 in_uncharged_ns;
 	/* Over all runs that ended since since_ns, gaps not among them: what was charged, what it
