@@ -146,6 +146,45 @@ Test(memory_runs, what_was_not_read_is_in_no_sum)
 }
 
 /* More processes than there is room for: the room stays, those that have none are counted. */
+/* One process is read after the other: the sum of all is of the newest readings, each once. */
+Test(memory_runs, pss_of_all_that_are_read_one_by_one)
+{
+	struct memory_runs *runs = memory_runs_new();
+	struct record_memory memory = {.present = true};
+	struct record_memory_process rows[3];
+	unsigned sums = 0;
+
+	for (unsigned turn = 0; turn < 9; turn++) {
+		struct opt_u64 sum;
+
+		for (unsigned i = 0; i < 3; i++) {
+			rows[i] = process_of((pid_t)i + 1, 5, (i + 1) * 1000 + turn);
+			rows[i].pss_bytes.present = turn % 3 == i;
+			rows[i].rss_bytes = SOME_U64(9000);
+		}
+		memory = (struct record_memory){
+			.present = true, .processes = rows, .process_count = 3};
+		cr_assert_eq(memory_runs_add(runs, &memory, (turn + 1) * 1000000000ull), 0);
+		sum = memory_runs_sum_pss(runs, &memory);
+		cr_expect_eq(sum.present, turn % 3 == 2, "%u", turn);
+		if (sum.present)
+			cr_expect_eq(sum.value, 6000 + 3 * turn - 3, "%u", turn);
+		sums += sum.present;
+	}
+	cr_expect_eq(sums, 3);
+	/* One more that was not read yet: nothing is known of all. */
+	memory.process_count = 0;
+	cr_expect(!memory_runs_sum_pss(runs, &memory).present);
+	rows[2] = process_of(77, 6, 0);
+	rows[2].pss_bytes.present = false;
+	memory.process_count = 3;
+	for (unsigned i = 0; i < 2; i++)
+		rows[i].pss_bytes.present = true;
+	cr_assert_eq(memory_runs_add(runs, &memory, 20000000000ull), 0);
+	cr_expect(!memory_runs_sum_pss(runs, &memory).present);
+	memory_runs_free(runs);
+}
+
 Test(memory_runs, room_is_bounded)
 {
 	struct memory_runs *runs = memory_runs_new();

@@ -213,25 +213,22 @@ static int add_power(struct summary *summary, const struct record_power *power)
 	return any ? summary_add_value(summary, DISTRIBUTION_HOTTEST, (uint64_t)hottest_mc) : 0;
 }
 
-/* Of all processes of the targets at one time; PSS where it was read of each of them. */
+/* Of all processes of the targets at one time. */
 static int add_targets_memory(struct summary *summary, const struct record_memory *memory)
 {
-	uint64_t rss_bytes = 0, pss_bytes = 0;
-	size_t with_rss = 0, with_pss = 0;
+	uint64_t rss_bytes = 0;
+	struct opt_u64 pss_bytes = memory_runs_sum_pss(summary->memory, memory);
+	size_t with_rss = 0;
 	int err = 0;
 
 	for (size_t i = 0; i < memory->process_count; i++) {
-		const struct record_memory_process *row = &memory->processes[i];
-
-		rss_bytes += row->rss_bytes.value;
-		with_rss += row->rss_bytes.present;
-		pss_bytes += row->pss_bytes.value;
-		with_pss += row->pss_bytes.present;
+		rss_bytes += memory->processes[i].rss_bytes.value;
+		with_rss += memory->processes[i].rss_bytes.present;
 	}
 	if (memory->process_count && with_rss == memory->process_count)
 		err = summary_add_value(summary, DISTRIBUTION_TARGETS_RSS, rss_bytes);
-	if (!err && memory->process_count && with_pss == memory->process_count)
-		err = summary_add_value(summary, DISTRIBUTION_TARGETS_PSS, pss_bytes);
+	if (!err && pss_bytes.present)
+		err = summary_add_value(summary, DISTRIBUTION_TARGETS_PSS, pss_bytes.value);
 	return err;
 }
 
@@ -254,8 +251,8 @@ static int add_memory(struct summary *summary, const struct record_memory *memor
 		err = summary_add_to(summary, "memory.pressure_full_ns",
 				     (double)system->pressure_full_ns.value);
 	if (!err)
-		err = add_targets_memory(summary, memory);
-	return err ? err : memory_runs_add(summary->memory, memory, end_boot_ns);
+		err = memory_runs_add(summary->memory, memory, end_boot_ns);
+	return err ? err : add_targets_memory(summary, memory);
 }
 
 static int add_disk(struct summary *summary, const struct record_disk *disk)

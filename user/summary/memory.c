@@ -48,6 +48,7 @@ struct memory_run {
 	struct opt_u64 koom_fds, koom_threads; /* the newest since the last look */
 	uint64_t koom_boot_ns;                 /* when that was due */
 	unsigned koom_looks, koom_over;
+	struct opt_u64 newest_pss; /* read since the last sum of all */
 	UT_hash_handle hh;
 };
 
@@ -318,6 +319,8 @@ static int add_process(struct memory_runs *runs, const struct record_memory_proc
 	keep_max(&run->vss_max_bytes, process->vss_bytes);
 	look_as_koom(runs, run, process, end_boot_ns);
 	if (process->pss_bytes.present)
+		run->newest_pss = process->pss_bytes;
+	if (process->pss_bytes.present)
 		err = add(&run->pss, (double)(int64_t)(at_ns - run->first_boot_ns) / 1e9,
 			  process->pss_bytes.value);
 	if (!err && process->rss_bytes.present)
@@ -398,6 +401,32 @@ int memory_runs_add(struct memory_runs *runs, const struct record_memory *memory
 	if (!err && runs->turn % SETTLE_TURNS == 0)
 		err = settle_some(runs, end_boot_ns);
 	return err;
+}
+
+static struct memory_run *run_of(const struct memory_runs *runs,
+				 const struct record_memory_process *process)
+{
+	struct run_key key = {process->start_boot_ns, (uint64_t)process->pid, 0};
+	struct memory_run *run;
+
+	HASH_FIND(hh, runs->runs, &key, sizeof(key), run);
+	return run;
+}
+
+struct opt_u64 memory_runs_sum_pss(struct memory_runs *runs, const struct record_memory *memory)
+{
+	struct opt_u64 sum = {memory->process_count > 0, 0};
+
+	for (size_t i = 0; i < memory->process_count; i++) {
+		const struct memory_run *run = run_of(runs, &memory->processes[i]);
+
+		if (!run || !run->newest_pss.present)
+			return (struct opt_u64){0};
+		sum.value += run->newest_pss.value;
+	}
+	for (size_t i = 0; i < memory->process_count; i++)
+		run_of(runs, &memory->processes[i])->newest_pss.present = false;
+	return sum;
 }
 
 struct memory_koom memory_runs_koom(const struct memory_runs *runs)

@@ -23,6 +23,9 @@ void memory_runs_free(struct memory_runs *runs);
 /* Add an interval that ended at end_boot_ns. 0 or -ENOMEM. */
 int memory_runs_add(struct memory_runs *runs, const struct record_memory *memory,
 		    uint64_t end_boot_ns);
+/* PSS of all processes of that interval, which was added: each by its newest reading. Present where
+ * each has been read since the last sum, because one is read after the other. */
+struct opt_u64 memory_runs_sum_pss(struct memory_runs *runs, const struct record_memory *memory);
 /* Processes that KOOM would have called short of descriptors or of threads (summary/koom.h); not
  * judged where no process has had three looks in a row. */
 struct memory_koom {
