@@ -13,9 +13,11 @@
  * other_ns. */
 #define MAX_ROWS   2048
 #define MAX_GROUPS 512
-/* Of those that have ended fewer are held by themselves: beyond this many the lighter half is
- * summed up with those of its name. */
-#define MAX_ENDED 256
+/* Of those that have ended fewer are held by themselves (a footer tells 20): beyond this many the
+ * lightest are summed up with those of their name. Few at a time: half of many hundreds would look
+ * like a leak that goes on for a quarter of an hour. */
+#define MAX_ENDED  64
+#define KEPT_ENDED 48
 /* A thread or process that lived shorter than this is summed up with those of its name. */
 #define SHORT_NS 5000000000ull
 
@@ -304,7 +306,7 @@ static int fold_ended(struct top *top)
 			.start_boot_ns = row->usage.start_boot_ns,
 		};
 
-		if (!err && row->ended && kept++ >= MAX_ENDED / 2)
+		if (!err && row->ended && kept++ >= KEPT_ENDED)
 			err = add_short(top, row, &nothing_more);
 	}
 	return err;
