@@ -252,12 +252,14 @@ int main(int argc, char **argv)
 	char *all[] = {"-a", NULL}, *bytes[] = {"-a", "--net", "hooks", NULL};
 	char *target[] = {"-u", "23457", NULL};
 	int stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
-	pid_t load = start_load();
+	pid_t load;
 
 	printf("a recording into a folder beside 10,000 switches a second (%% of a core, %d s)\n",
 	       SECONDS);
 	if (stats < 0)
 		printf("  the kernel does not count the time of programs: it is missing below\n");
+	fflush(stdout); /* not once more in the child */
+	load = start_load();
 	bench_recording(jankscope, "record -a", all);
 	bench_recording(jankscope, "record -a --net hooks", bytes);
 	bench_recording(jankscope, "record -u, whose switches these are", target);
