@@ -265,7 +265,8 @@ Test(alerts, in_the_foreground)
 	alerts_free(alerts);
 }
 
-/* Where nothing tells who is seen, the rule says nothing, and the end of the run says so. */
+/* Where no Android tells which process is in the foreground, the rule fires for none, and the end
+ * of the run says so. */
 Test(alerts, a_foreground_that_nobody_tells)
 {
 	struct alerts *alerts = made("cpu.processes.cpu_ns > 80% foreground");

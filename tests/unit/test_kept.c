@@ -12,6 +12,7 @@
 #include "summary/blocks.h"
 #include "summary/top.h"
 #include "util/arena.h"
+#include "util/heap.h"
 
 #define SEC    1000000000ull
 #define ROUNDS 400
@@ -197,4 +198,19 @@ Test(kept, lives_that_are_over_do_not_fill_the_rows)
 	cr_expect_eq(result.other_ns, 0);
 	cr_expect_eq(cpu_ns, 2ull * (5000ull * 10000 + 10 * 499500));
 	top_free(top);
+}
+
+/* What malloc keeps of freed blocks is there from the start on, and grows no more. */
+Test(kept, the_cache_of_malloc_is_full_at_once)
+{
+	size_t before = mallinfo2().uordblks, first, second;
+
+	if (!before)
+		cr_skip_test("this allocator tells nothing of itself");
+	heap_fill_cache();
+	first = mallinfo2().uordblks;
+	heap_fill_cache();
+	second = mallinfo2().uordblks;
+	cr_expect_geq(first, before + (150u << 10), "%zu bytes", first - before);
+	cr_expect_leq(second, first + 4096, "%zu bytes", second - first);
 }

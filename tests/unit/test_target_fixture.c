@@ -1050,6 +1050,21 @@ Test(target_fixture, hostile_scores_and_groups)
 	free(megabyte);
 }
 
+/* Processes of an app that the user sees, from one pid to before another. */
+static void processes_in_front(pid_t from, pid_t to)
+{
+	for (pid_t pid = from; pid < to; pid++) {
+		char path[64];
+
+		fake_process((struct fake){.pid = pid, .uid = 10123, .argv0 = "com.a"});
+		snprintf(path, sizeof(path), "proc/%d/oom_score_adj", (int)pid);
+		put(path, "0\n");
+		snprintf(path, sizeof(path), "proc/%d/cpuset", (int)pid);
+		put(path, "/top-app\n");
+	}
+	put("dev/cpuset/top-app/cgroup.procs", "90\n");
+}
+
 /* Of a process whose state cannot be read there is no row, and the record says so; of one that is
  * gone nothing is said. */
 Test(target_fixture, a_state_that_cannot_be_read_is_missing)
@@ -1060,16 +1075,7 @@ Test(target_fixture, a_state_that_cannot_be_read_is_missing)
 	struct record_interval interval = {0};
 	const char *why;
 
-	for (pid_t pid = 90; pid < 93; pid++) {
-		char path[64];
-
-		fake_process((struct fake){.pid = pid, .uid = 10123, .argv0 = "com.a"});
-		snprintf(path, sizeof(path), "proc/%d/oom_score_adj", (int)pid);
-		put(path, "0\n");
-		snprintf(path, sizeof(path), "proc/%d/cpuset", (int)pid);
-		put(path, "/top-app\n");
-	}
-	put("dev/cpuset/top-app/cgroup.procs", "90\n");
+	processes_in_front(90, 93);
 	context.targets = target_set_new(&spec, 1, root);
 	cr_assert_eq(target_set_scan(context.targets, NULL, NULL), 3);
 	cr_assert_eq(source->ops->open(source, &context), 0);
@@ -1124,16 +1130,7 @@ Test(target_fixture, a_state_that_comes_and_goes_within_a_long_interval)
 	struct source *source = context_source_new();
 	struct record_interval interval = {0};
 
-	for (pid_t pid = 90; pid < 92; pid++) {
-		char path[64];
-
-		fake_process((struct fake){.pid = pid, .uid = 10123, .argv0 = "com.a"});
-		snprintf(path, sizeof(path), "proc/%d/oom_score_adj", (int)pid);
-		put(path, "0\n");
-		snprintf(path, sizeof(path), "proc/%d/cpuset", (int)pid);
-		put(path, "/top-app\n");
-	}
-	put("dev/cpuset/top-app/cgroup.procs", "90\n");
+	processes_in_front(90, 92);
 	context.targets = target_set_new(&spec, 1, root);
 	cr_assert_eq(target_set_scan(context.targets, NULL, NULL), 2);
 	cr_assert_eq(source->ops->open(source, &context), 0);

@@ -87,7 +87,7 @@ static void tell_helpers_lost(struct session *session)
 	session_emit_event(session, &event);
 }
 
-static void give_memory_back(struct session *session)
+static void trim_heap(struct session *session)
 {
 	uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
@@ -155,7 +155,7 @@ static int take_interval(struct session *session, uint64_t planned_ns, bool fina
 	counter_list_free(&interval.late);
 	counter_list_free(&interval.repaired);
 	missing_list_free(&interval.missing);
-	give_memory_back(session);
+	trim_heap(session);
 	session->intervals += !marked;
 	session->cut = marked;
 	session->ahead_ns = 0;

@@ -41,7 +41,7 @@ struct late_why_counts {
 	uint64_t switches; /* scheduler events of the whole trace: without them nothing is known */
 	uint64_t frames_lost; /* late frames of which nothing is told */
 	uint64_t events_lost; /* scheduler events that found no room */
-	uint64_t names_lost;  /* what was told of threads that found no room */
+	uint64_t names_lost;  /* names of threads that found no room in the table */
 	uint64_t gaps; /* times that events of a CPU were lost in the trace, near late frames */
 };
 struct late_why_counts late_why_counts(const struct late_why *why);

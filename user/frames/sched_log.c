@@ -259,7 +259,7 @@ void sched_log_switch(struct sched_log *log, const struct trace_switch *event)
 		log->first_ns = event->ts_ns;
 	if (event->ts_ns > log->last_ns)
 		log->last_ns = event->ts_ns;
-	/* Of a CPU of which nothing was told yet: since the first event of another one. */
+	/* The gap of a CPU that had no event yet begins with the first event of another CPU. */
 	since_ns = cpu->tid >= 0 ? cpu->since_ns : log->first_ns;
 	if (event->lost && event->ts_ns > since_ns) {
 		struct sched_window gap = {since_ns, event->ts_ns};

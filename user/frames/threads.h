@@ -17,7 +17,7 @@ int thread_table_note(struct thread_table *table, int32_t tid, int32_t tgid, con
  * They win over thread_table_note(), which knows no time. 0 or -ENOMEM. */
 int thread_table_ran(struct thread_table *table, int32_t tid, int64_t ts_ns, const char *name,
 		     size_t size);
-/* How often something was told of a thread that found no room. */
+/* How many names or numbers of threads the table had no room for. */
 uint64_t thread_table_lost(const struct thread_table *table);
 /* Number, process and the latest name, as far as they are known. Valid until the table is freed;
  * NULL: nothing is known. */

@@ -493,7 +493,10 @@ int quick_frame_row(const struct quick_frame *given, const struct byte_source *s
 		err = read_code(&frame, source, code, offset, PIECE, bytes, &length);
 		if (err)
 			return err;
-		(void)(x86 ? end_x86_64(&p, bytes, length) : end_arm64(&p, bytes, length));
+		if (x86)
+			end_x86_64(&p, bytes, length);
+		else
+			end_arm64(&p, bytes, length);
 	}
 	fill(&p, row);
 	return 0;
