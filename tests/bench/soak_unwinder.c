@@ -21,6 +21,7 @@
 #include "jankscope/stack.h"
 #include "stack/files_direct.h"
 #include "stack/registers.h"
+#include "util/heap.h"
 
 #define STACK_BYTES (64u << 10)
 
@@ -99,9 +100,10 @@ static void tell(unsigned jobs)
 	text[n > 0 ? n : 0] = 0;
 	at = strstr(text, "Pss_Anon:");
 	close(fd);
-	printf("%8u jobs: private %6ld KiB; heap %6zu, in use %6zu, free in it %6zu, mapped %6zu\n",
-	       jobs, at ? strtol(at + 9, NULL, 10) : 0, info.arena >> 10, info.uordblks >> 10,
-	       info.fordblks >> 10, info.hblkhd >> 10);
+	printf("%8u jobs: cache %6zu KiB, private %6ld; heap %6zu, in use %6zu, free in it %6zu, "
+	       "mapped %6zu\n",
+	       jobs, stack_unwinder_cache_bytes(unwinder) >> 10, at ? strtol(at + 9, NULL, 10) : 0,
+	       info.arena >> 10, info.uordblks >> 10, info.fordblks >> 10, info.hblkhd >> 10);
 	fflush(stdout);
 }
 
@@ -111,8 +113,8 @@ int main(int argc, char **argv)
 	struct stack_files files = files_direct("");
 
 	if (argc < 4) {
-		mallopt(M_MMAP_THRESHOLD, 64 << 10);
-		mallopt(M_TRIM_THRESHOLD, 64 << 10);
+		heap_map_pages();
+		heap_fill_cache();
 	}
 	read_file(argc > 2 ? argv[2] : "/proc/self/exe");
 	unwinder = stack_unwinder_new(&(struct stack_unwind_config){.files = &files});

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/pages.h"
+
 #define CFI_MAX_SECTION (64u << 20)
 /* An Elf, a Dwarf and a Dwarf_CFI of libdw 0.188, with their first nodes. */
 #define LIBDW_BYTES 3072
@@ -47,7 +49,7 @@ static void image_close(struct cfi_image *image)
 		dwarf_end(image->dwarf);
 	if (image->elf)
 		elf_end(image->elf);
-	free(image->bytes);
+	pages_free(image->bytes);
 	*image = (struct cfi_image){0};
 }
 
@@ -134,7 +136,7 @@ static int image_open(struct cfi_image *image, const struct elf_file *file)
 						  .sh_size = sizeof(section_names),
 						  .sh_addralign = 1};
 	image->size = at;
-	image->bytes = calloc(1, at);
+	image->bytes = pages_new(at);
 	if (!image->bytes) {
 		err = -ENOMEM;
 		goto out;
@@ -207,7 +209,7 @@ size_t cfi_tables_bytes(const struct cfi_tables *tables)
 
 	for (unsigned i = 0; i < 2; i++)
 		if (tables->images[i].bytes)
-			bytes += tables->images[i].size + LIBDW_BYTES;
+			bytes += pages_held_bytes(tables->images[i].size) + LIBDW_BYTES;
 	return bytes;
 }
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/pages.h"
+
 #define MAX_TABLE_BYTES  (256u << 20)
 #define MAX_STRING_BYTES (128u << 20)
 #define READ_SYMBOLS     4096
@@ -148,10 +150,17 @@ static int compare(const void *a, const void *b)
 	return x->symbol.name < y->symbol.name ? -1 : x->symbol.name > y->symbol.name;
 }
 
+/* Of those with its address, sorted, the one to print. */
+static bool is_first(const struct builder *b, size_t i)
+{
+	return !i || b->items[i].symbol.address != b->items[i - 1].symbol.address;
+}
+
 int elf_index_build(struct elf_index *index, const struct elf_file *elf,
 		    const struct elf_file *mini)
 {
 	struct builder b = {.elf = elf};
+	size_t distinct = 0;
 	int err;
 
 	*index = (struct elf_index){.string_offset = {elf->strtab.offset, elf->dynstr.offset},
@@ -169,19 +178,16 @@ int elf_index_build(struct elf_index *index, const struct elf_file *elf,
 	if (b.count)
 		qsort(b.items, b.count, sizeof(*b.items), compare);
 	index->dropped = b.dropped;
-	index->symbols = malloc(b.count ? b.count * sizeof(*index->symbols) : 1);
+	for (size_t i = 0; i < b.count; i++)
+		distinct += is_first(&b, i);
+	index->symbols = pages_new(distinct * sizeof(*index->symbols));
 	if (!index->symbols) {
 		err = -ENOMEM;
 		goto out;
 	}
 	for (size_t i = 0; i < b.count; i++) {
-		if (!i || b.items[i].symbol.address != b.items[i - 1].symbol.address)
+		if (is_first(&b, i))
 			index->symbols[index->count++] = b.items[i].symbol;
-	}
-	if (index->count < b.count) {
-		struct elf_symbol *fit = realloc(index->symbols, index->count * sizeof(*fit));
-
-		index->symbols = fit ? fit : index->symbols;
 	}
 out:
 	free(b.items);
@@ -192,14 +198,14 @@ out:
 
 void elf_index_free(struct elf_index *index)
 {
-	free(index->symbols);
+	pages_free(index->symbols);
 	free(index->mini_strings);
 	*index = (struct elf_index){0};
 }
 
 size_t elf_index_bytes(const struct elf_index *index)
 {
-	return index->count * sizeof(*index->symbols) + index->mini_bytes;
+	return pages_held_bytes(index->count * sizeof(*index->symbols)) + index->mini_bytes;
 }
 
 /* Whether a symbol without a size can be meant by an address behind it. */

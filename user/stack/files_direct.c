@@ -53,7 +53,7 @@ int files_direct_maps(const char *root, pid_t pid, char **text, size_t *length)
 		free(buffer);
 		return err;
 	}
-	*text = buffer;
+	*text = realloc(buffer, len ?: 1) ?: buffer; /* it is kept */
 	*length = len;
 	return 0;
 }

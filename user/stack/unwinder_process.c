@@ -24,10 +24,6 @@
 /* A process that has used so much ends between two jobs, before its hard limit meets it in one. */
 #define LIFE_CPU_NS (SANDBOX_CPU_S / 2 * NSEC_PER_SEC)
 
-/* A larger block is a mapping of its own, and goes with its free(): the tables of a file come and
- * go, and would leave holes in the heap that the next ones do not fit in. glibc would raise this
- * bound to the largest block that was ever freed. */
-#define MAPPED_BYTES (64u << 10)
 /* The room for a stack that is kept from one job to the next. */
 #define KEPT_STACK_BYTES (256u << 10)
 /* free() gives back the end of the heap only: one block above what a busy time took holds all of
@@ -294,8 +290,7 @@ void unwinder_main(int socket)
 	/* The recorder reads the end of the socket. */
 	if (sandbox_enter())
 		_exit(1);
-	mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
-	mallopt(M_TRIM_THRESHOLD, MAPPED_BYTES);
+	heap_map_pages();
 	heap_fill_cache();
 	p = calloc(1, sizeof(*p));
 	if (!p || stack_trace_init(&p->trace))
