@@ -13,6 +13,7 @@ processes come and go in a pid namespace where pids wrap after 700. Every minute
 tells them, with what was lost; the last line is PASS, or the promises that broke (P1 ... of
 users-and-reliability.md). A promise that so short a run cannot judge is named. What is late while the
 machine has no CPU left is no promise broken, but NOT JUDGED; what is not told at all is one.
+BUILD/soak-looks.jsonl has each look at memory.
 
 usage: soak.py BUILD [MINUTES]    exit code 0: PASS, 1: FAIL, 2: NOT JUDGED"""
 import json
@@ -421,8 +422,13 @@ def main():
     print(f"soak: {minutes} minutes, load of the machine {os.getloadavg()[0]:.1f}", flush=True)
     steady = Recording("steady", folder)
     killed = Recording("killed", folder, "-d", f"{minutes * 60}s")
+    with open(f"{BUILD}/soak-looks.jsonl", "w", encoding="ascii") as log:
+        return soak(minutes, folder, load, steady, killed, log)
+
+
+def soak(minutes, folder, load, steady, killed, log):
     end_ns = killed.ask().get("end_boot_ns", 0)
-    looks = Looks(steady, [killed], steady.ask()["keeper_pid"])
+    looks = Looks(steady, [killed], steady.ask()["keeper_pid"], log)
     looks.start()
     lost, begun = 0, time.monotonic()
     try:

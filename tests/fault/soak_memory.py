@@ -2,6 +2,7 @@
 """What the recording of a soak holds in memory and descriptors, look after look, and whether it
 grows (P3). Used by soak.py; test_soak_judge.py holds its verdicts against made-up looks."""
 import collections
+import json
 import os
 import re
 import statistics
@@ -51,11 +52,13 @@ def kind_of(comm, link):
 
 
 class Looks(threading.Thread):
-    """Memory and descriptors of `steady`, and the size of both folders, every STEP_S seconds."""
+    """Memory and descriptors of `steady`, and the size of both folders, every STEP_S seconds; each
+    look is a line of log: [[seconds, anonymous, all, descriptors, beside caches], by process, the
+    unwinder's cache, by kind of descriptor]."""
 
-    def __init__(self, steady, others, keeper):
+    def __init__(self, steady, others, keeper, log):
         super().__init__(daemon=True)
-        self.steady, self.others, self.keeper = steady, others, keeper
+        self.steady, self.others, self.keeper, self.log = steady, others, keeper, log
         self.series, self.listeners, self.most_disk, self.stop = [], set(), 0, threading.Event()
         self.kinds = []  # of each look: how many descriptors of each kind
         self.shares = []  # of each look: (when, anonymous memory by the name of the process)
@@ -88,6 +91,7 @@ class Looks(threading.Thread):
                 self.series.append((time.monotonic() - begin, anon, total, fds, fds - cached))
                 self.kinds.append(kinds)
                 self.shares.append((self.series[-1][0], shares))
+                print(json.dumps([self.series[-1], shares, told, kinds]), file=self.log, flush=True)
             for recording in [self.steady, *self.others]:
                 size = 0
                 for name in os.listdir(recording.folder):
