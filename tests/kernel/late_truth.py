@@ -223,7 +223,8 @@ def rows(what="rows", rates=(60, 90, 120)):
     told = judge(what, late, [r for r in records if r["type"] == "jank"], "surface_frame_token")
     planned = [f for f in truth if f["ways"]]
     ok(len(planned) >= (330 if count > 2 else 30) * len(rates) and all(f["token"] in late for f in planned),
-       f"{what}: {len(planned)} late frames were planned, {len(truth) - len(late)} were in time")
+       f"{what}: {len(planned)} late frames were planned, {len(truth) - len(late)} were in time",
+       *[f for f in planned if f["token"] not in late][:3])
     delays = [abs(told[t]["late_ns"] - (f["present_ns"] - f["predicted_ns"])) for t, f in late.items() if t in told]
     ok(delays and max(delays) < MS // 2, f"{what}: delays to 0.5 ms (worst {max(delays, default=0)} ns)")
     windows = [(t, f) for t, f in late.items() if t in told and told[t]["window_start_ns"] != f["expected_start_ns"]]
