@@ -17,4 +17,4 @@ fuzz() { # KIND
 }
 export -f fuzz
 export logs
-printf '%s\n' maps elf unwind wire names jit dex oat zip | xargs -P 2 -I KIND bash -c 'fuzz KIND'
+printf '%s\n' maps elf unwind wire names jit dex oat zip told | xargs -P 2 -I KIND bash -c 'fuzz KIND'

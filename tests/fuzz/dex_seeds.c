@@ -21,6 +21,8 @@ static void write_seed(const char *dir, const char *name, const struct made_byte
 		failed = 1;
 }
 
+#define TOLD_BASE 0x10000000ull
+
 int main(int argc, char **argv)
 {
 	static const char *const kinds[] = {"035", "041", "cdex"};
@@ -48,6 +50,37 @@ int main(int argc, char **argv)
 		made_oat(made.bytes, oats[i], digest, i % 2 ? &made_oat_arm64 : &made_oat_x86_64);
 		made.size = 0x400;
 		write_seed(argv[2], oats[i], &made);
+	}
+	/* As FUZZ_TOLD takes it (tests/unit/test_jit_told.c has the same, elsewhere). */
+	if (!strcmp(argv[1], "told")) {
+		struct made_bytes dex = {.size = 0};
+
+		made_dex(&dex, MADE_035, 0, facts);
+		for (unsigned arm64 = 0; arm64 < 2; arm64++) {
+			const uint64_t words[][2] = {
+				{0x400, TOLD_BASE + 0x440}, {0x408, 1},
+				{0x450, TOLD_BASE + 0x480}, {0x490, TOLD_BASE + 0x4c0},
+				{0x4c8, TOLD_BASE + 0x500},
+			};
+			uint8_t choice[16] = {(uint8_t)arm64,
+					      6,
+					      MADE_OAT_SHARED & 255,
+					      MADE_OAT_SHARED >> 8,
+					      0,
+					      4,
+					      arm64 ? (uint8_t)made_oat_arm64.call
+						    : (uint8_t)made_oat_x86_64.call};
+
+			memset(&made, 0, sizeof(made));
+			memcpy(made.bytes, choice, sizeof(choice));
+			made_oat(made.bytes + 16, "239", dex.bytes + 12,
+				 arm64 ? &made_oat_arm64 : &made_oat_x86_64);
+			for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+				memcpy(made.bytes + 16 + words[i][0], &words[i][1], 8);
+			memcpy(made.bytes + 16 + 0x500, dex.bytes, dex.size);
+			made.size = 16 + 0x500 + dex.size;
+			write_seed(argv[2], arm64 ? "arm64" : "x86_64", &made);
+		}
 	}
 	if (!strcmp(argv[1], "zip")) {
 		struct made_bytes dex = {.size = 0};

@@ -1,18 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* libFuzzer targets of the stack readers, one for each way in:
- *   FUZZ_MAPS    any bytes as /proc/PID/maps, once more as the picture after it
- *   FUZZ_ELF     any bytes as an ELF file: headers, symbols, names, MiniDebugInfo
- *   FUZZ_WIRE    any bytes as a message of the unwinder process to the recorder, and the other way
- *   FUZZ_NAMES   any bytes as a symbol's name, and as a perf-PID.map
- *   FUZZ_DEX     any bytes as a DEX file: index, methods, names, lines
- *   FUZZ_VDEX    any bytes as a vdex file, and what it says where DEX files are
- *   FUZZ_OAT     any bytes as the oat data of an ELF file, and as the code in it; and as memory
- * with an ArtMethod FUZZ_ZIP     any bytes as an APK, and the same FUZZ_JIT     any bytes as the
- * memory of a process with a list of a runtime's code (a descriptor first), as the message that
- * such a list becomes, and as an ELF file of it FUZZ_UNWIND  tables, registers and memory together:
- * 64 bytes of registers and choice, then memory, then .eh_frame (inside a well-formed ELF, so that
- * every input gets there)
- */
+ *
+ * FUZZ_MAPS    any bytes as /proc/PID/maps, once more as the picture after it
+ *
+ * FUZZ_ELF     any bytes as an ELF file: headers, symbols, names, MiniDebugInfo
+ *
+ * FUZZ_WIRE    any bytes as a message of the unwinder process to the recorder, and the other way
+ *
+ * FUZZ_NAMES   any bytes as a symbol's name, and as a perf-PID.map
+ *
+ * FUZZ_DEX     any bytes as a DEX file: index, methods, names, lines
+ *
+ * FUZZ_VDEX    any bytes as a vdex file, and what it says where DEX files are
+ *
+ * FUZZ_ZIP     any bytes as an APK, and the same
+ *
+ * FUZZ_OAT     any bytes as the oat data of an ELF file, and as the code in it; and as memory with
+ * an ArtMethod
+ *
+ * FUZZ_JIT     any bytes as the memory of a process with a list of a runtime's code (a descriptor
+ * first), as the message that such a list becomes, and as an ELF file of it
+ *
+ * FUZZ_TOLD    any bytes as the memory of a process with code of ART's JIT compiler, what is kept
+ * of it, the ArtMethods that it names and their DEX files: 16 bytes of choice, then memory
+ *
+ * FUZZ_UNWIND  tables, registers and memory together: 64 bytes of registers and choice, then
+ * memory, then .eh_frame (inside a well-formed ELF, so that every input gets there) */
 #include <elf.h>
 #include <errno.h>
 #include <stddef.h>
@@ -24,6 +37,7 @@
 #include "stack/code/dex_archive.h"
 #include "stack/code/dex_file.h"
 #include "stack/code/jit_table.h"
+#include "stack/code/jit_told.h"
 #include "stack/code/oat_file.h"
 #include "stack/code/quick_frame.h"
 #include "stack/code/vdex_file.h"
@@ -297,6 +311,63 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	jit_elf_free(elf);
 	free(copy);
+	return 0;
+}
+#elif defined(FUZZ_TOLD)
+#define TOLD_BASE 0x10000000ull
+
+struct told_world {
+	const uint8_t *bytes;
+	size_t size;
+};
+
+static ssize_t read_told(void *ctx, const struct stack_process *process, uint64_t address, void *to,
+			 size_t length)
+{
+	const struct told_world *w = ctx;
+	uint64_t at = address - TOLD_BASE;
+
+	if (at >= w->size)
+		return -EFAULT;
+	length = length < w->size - at ? length : w->size - at;
+	memcpy(to, w->bytes + at, length);
+	return (ssize_t)length;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const unsigned versions[] = {138, 170, 183, 195, 199, 225, 239, 259};
+	struct told_world w = {data + 16, size - 16};
+	struct stack_files files = {.memory = read_told, .ctx = &w};
+	struct module_scope scope = {.process = {1, 1}};
+	struct jit_asked asked = {.files = &files, .scope = &scope, .name = "a.b.c"};
+	struct oat_told told;
+	struct stack_maps *maps;
+	struct modules *modules;
+	uint16_t code, method;
+
+	if (size < 32)
+		return 0;
+	modules = modules_new(&files, 1 << 20);
+	scope.arch = data[0] & 1 ? STACK_ARM64 : STACK_X86_64;
+	scope.maps = maps = maps_parse(strdup(""), 0, NULL);
+	memcpy(&code, data + 2, sizeof(code));
+	memcpy(&method, data + 4, sizeof(method));
+	asked.dex = dex_code_new(&files, modules);
+	asked.version = versions[data[1] % (sizeof(versions) / sizeof(versions[0]))];
+	asked.code = TOLD_BASE + code;
+	asked.offset = data[6];
+	asked.art_method = TOLD_BASE + method;
+	for (unsigned turn = 0; turn < 2; turn++) {
+		jit_tell(&asked, &told);
+		for (unsigned i = 0; i < told.inlined_count; i++)
+			if (told.inlined[i].name && strlen(told.inlined[i].name) >= DEX_NAME_BYTES)
+				abort();
+		oat_told_free(&told);
+	}
+	dex_code_provider.free(asked.dex);
+	modules_free(modules);
+	maps_put(maps);
 	return 0;
 }
 #elif defined(FUZZ_NAMES)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzz one of the stack readers.  usage: run_stack.sh BUILD maps|elf|unwind|wire|names|jit|dex|vdex|zip|oat SECONDS
+# Fuzz one of the stack readers.  usage: run_stack.sh BUILD maps|elf|unwind|wire|names|jit|dex|vdex|zip|oat|told SECONDS
 # The corpus starts from real files: maps of processes, small ELF files, and the .eh_frame of some;
 # what is found stays in BUILD/tests/fuzz.
 set -u
@@ -51,7 +51,7 @@ PY
 names)
 	printf 'INvNtC3std3mem8align_ofINtC3foo3BarKj7b_TRhQlEEE' >"$corpus/rust"
 	printf '10 20 first\n18 8 second\n0x20 10 third name\n' >"$corpus/map" ;;
-dex | vdex | zip | oat) # of each kind that tests/unit/made_dex.h or made_oat.h makes
+dex | vdex | zip | oat | told) # of each kind that tests/unit/made_dex.h or made_oat.h makes
 	"$out/dex_seeds" "$kind" "$corpus" || exit 1 ;;
 esac
 chmod -R u+w "$corpus"
