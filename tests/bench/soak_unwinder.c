@@ -23,7 +23,8 @@
 #include "stack/registers.h"
 #include "util/heap.h"
 
-#define STACK_BYTES (64u << 10)
+#define STACK_BYTES  (64u << 10)
+#define STACK_COPIED 4096
 
 static struct stack_capture capture;
 static struct stack_unwinder *unwinder;
@@ -62,7 +63,7 @@ static __attribute__((noinline)) bool unwind_at(uint64_t pc)
 	capture.registers.value[sp_register] = (uintptr_t)(frame + 1);
 	capture.registers.value[pc_register] = pc;
 	capture.stack_base = (uintptr_t)(frame + 1);
-	capture.stack_bytes = 4096;
+	capture.stack_bytes = STACK_COPIED;
 	memcpy(capture.stack, frame + 1, capture.stack_bytes);
 	if (stack_unwind(unwinder, &capture, &trace))
 		return false;
@@ -111,6 +112,7 @@ int main(int argc, char **argv)
 {
 	unsigned jobs = argc > 1 ? (unsigned)atoi(argv[1]) : 28800;
 	struct stack_files files = files_direct("");
+	volatile uint8_t above[STACK_COPIED] = {0}; /* of unwind_at's frame there is so much */
 
 	if (argc < 4) {
 		heap_map_pages();
@@ -139,5 +141,5 @@ int main(int argc, char **argv)
 		if (i % (jobs / 20 ? jobs / 20 : 1) == 0)
 			tell(i);
 	}
-	return 0;
+	return above[0];
 }

@@ -110,9 +110,10 @@ static int lighter(const struct path_row *a, const struct path_row *b)
 	return a->weight_ns < b->weight_ns ? -1 : a->weight_ns > b->weight_ns;
 }
 
-/* The lightest paths go, down to half of the room; of several that weigh the same, the oldest. So
- * what a long run spent its time in stays, however many paths were met once. Below the limit only
- * slight ones go; where that makes little room there may be more. */
+/* The lightest paths go, down to three quarters of the room; of several that weigh the same, the
+ * oldest. So what a long run spent its time in stays, however many paths were met once, and memory
+ * is about the same before and behind. Below the limit only slight ones go; where that makes little
+ * room there may be more. */
 static void make_room(struct paths *paths)
 {
 	bool at_limit = paths->room_bytes == paths->limit_bytes;
@@ -121,12 +122,12 @@ static void make_room(struct paths *paths)
 
 	HASH_SORT(paths->rows, lighter);
 	HASH_ITER (hh, paths->rows, row, next) {
-		if (paths->bytes <= paths->room_bytes / 2 || row->weight_ns > slight_ns)
+		if (paths->bytes <= paths->room_bytes / 4 * 3 || row->weight_ns > slight_ns)
 			break;
 		drop(paths, row);
 	}
 	pack(paths);
-	if (at_limit || paths->bytes <= paths->room_bytes / 4 * 3)
+	if (at_limit || paths->bytes <= paths->room_bytes / 8 * 7)
 		return;
 	paths->room_bytes = paths->room_bytes < paths->limit_bytes / 2 ? 2 * paths->room_bytes
 								       : paths->limit_bytes;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "util/clock.h"
+#include "util/pages.h"
 
 #define MAPS_MAX_BYTES    (64u << 20)
 #define MAPS_MAX_ENTRIES  (1u << 20)
@@ -54,9 +55,25 @@ static size_t common_lines(const struct stack_maps *previous, const char *text, 
 	return same;
 }
 
+/* The same in one block: pictures come and go for as long as processes do. */
+static struct stack_maps *settle(const struct stack_maps *maps)
+{
+	size_t bytes = maps->count * sizeof(*maps->entries);
+	struct stack_maps *settled = pages_new(sizeof(*settled) + bytes + maps->text_len);
+
+	if (!settled)
+		return NULL;
+	*settled = *maps;
+	settled->entries = (struct map_entry *)(settled + 1);
+	settled->text = (char *)(settled->entries + maps->count);
+	memcpy(settled->entries, maps->entries, bytes);
+	memcpy(settled->text, maps->text, maps->text_len);
+	return settled;
+}
+
 struct stack_maps *maps_parse(char *text, size_t text_len, const struct stack_maps *previous)
 {
-	struct stack_maps *maps = calloc(1, sizeof(*maps));
+	struct stack_maps *maps = calloc(1, sizeof(*maps)), *settled;
 	const char *p = text, *text_end = text + text_len;
 	size_t room = text_len / 48 + 16, known = 0;
 	uint64_t previous_end = 0;
@@ -101,13 +118,13 @@ struct stack_maps *maps_parse(char *text, size_t text_len, const struct stack_ma
 		}
 		p = end < text_end ? end + 1 : text_end;
 	}
-	if (maps->count && maps->count < room) {
-		struct map_entry *fit =
-			realloc(maps->entries, maps->count * sizeof(*maps->entries));
-
-		maps->entries = fit ? fit : maps->entries;
-	}
-	return maps;
+	settled = settle(maps);
+	if (!settled)
+		goto fail;
+	free(maps->entries);
+	free(maps);
+	free(text);
+	return settled;
 fail:
 	if (maps)
 		free(maps->entries);
@@ -128,9 +145,7 @@ void maps_put(struct stack_maps *maps)
 {
 	if (!maps || --maps->references)
 		return;
-	free(maps->entries);
-	free(maps->text);
-	free(maps);
+	pages_free(maps);
 }
 
 const struct map_entry *maps_find(const struct stack_maps *maps, uint64_t address)
@@ -181,7 +196,8 @@ bool maps_left_out(const struct stack_maps *maps, uint64_t address)
 
 size_t maps_bytes(const struct stack_maps *maps)
 {
-	return sizeof(*maps) + maps->text_len + maps->count * sizeof(*maps->entries);
+	return pages_held_bytes(sizeof(*maps) + maps->text_len +
+				maps->count * sizeof(*maps->entries));
 }
 
 unsigned maps_address_bits(const struct stack_maps *maps)
