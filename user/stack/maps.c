@@ -12,6 +12,7 @@
 #define MAPS_MAX_ENTRIES  (1u << 20)
 #define MAPS_CACHED_TASKS 64
 #define MAPS_CACHED_BYTES (4u << 20)
+#define SETTLED_BYTES     (64u << 10)
 
 static bool parse_line(const char *text, const char *line, const char *end, struct map_entry *out)
 {
@@ -55,25 +56,34 @@ static size_t common_lines(const struct stack_maps *previous, const char *text, 
 	return same;
 }
 
-/* The same in one block: pictures come and go for as long as processes do. */
-static struct stack_maps *settle(const struct stack_maps *maps)
+/* The same in one block, which takes the place of the parts: pictures come and go for as long as
+ * processes do, and would leave holes in the heap. A large one's parts are mappings of their own
+ * already. */
+static int settle(struct stack_maps **maps)
 {
-	size_t bytes = maps->count * sizeof(*maps->entries);
-	struct stack_maps *settled = pages_new(sizeof(*settled) + bytes + maps->text_len);
+	struct stack_maps *old = *maps, *settled;
+	size_t entries = old->count * sizeof(*old->entries);
+	size_t bytes = sizeof(*settled) + entries + old->text_len;
 
+	if (bytes > SETTLED_BYTES)
+		return 0;
+	settled = pages_new(bytes);
 	if (!settled)
-		return NULL;
-	*settled = *maps;
+		return -ENOMEM;
+	*settled = *old;
+	settled->settled = true;
 	settled->entries = (struct map_entry *)(settled + 1);
-	settled->text = (char *)(settled->entries + maps->count);
-	memcpy(settled->entries, maps->entries, bytes);
-	memcpy(settled->text, maps->text, maps->text_len);
-	return settled;
+	settled->text = (char *)(settled->entries + old->count);
+	memcpy(settled->entries, old->entries, entries);
+	memcpy(settled->text, old->text, old->text_len);
+	maps_put(old);
+	*maps = settled;
+	return 0;
 }
 
 struct stack_maps *maps_parse(char *text, size_t text_len, const struct stack_maps *previous)
 {
-	struct stack_maps *maps = calloc(1, sizeof(*maps)), *settled;
+	struct stack_maps *maps = calloc(1, sizeof(*maps));
 	const char *p = text, *text_end = text + text_len;
 	size_t room = text_len / 48 + 16, known = 0;
 	uint64_t previous_end = 0;
@@ -118,13 +128,15 @@ struct stack_maps *maps_parse(char *text, size_t text_len, const struct stack_ma
 		}
 		p = end < text_end ? end + 1 : text_end;
 	}
-	settled = settle(maps);
-	if (!settled)
+	if (maps->count && maps->count < room) {
+		struct map_entry *fit =
+			realloc(maps->entries, maps->count * sizeof(*maps->entries));
+
+		maps->entries = fit ? fit : maps->entries;
+	}
+	if (settle(&maps))
 		goto fail;
-	free(maps->entries);
-	free(maps);
-	free(text);
-	return settled;
+	return maps;
 fail:
 	if (maps)
 		free(maps->entries);
@@ -145,7 +157,13 @@ void maps_put(struct stack_maps *maps)
 {
 	if (!maps || --maps->references)
 		return;
-	pages_free(maps);
+	if (maps->settled) {
+		pages_free(maps);
+		return;
+	}
+	free(maps->entries);
+	free(maps->text);
+	free(maps);
 }
 
 const struct map_entry *maps_find(const struct stack_maps *maps, uint64_t address)
@@ -196,8 +214,9 @@ bool maps_left_out(const struct stack_maps *maps, uint64_t address)
 
 size_t maps_bytes(const struct stack_maps *maps)
 {
-	return pages_held_bytes(sizeof(*maps) + maps->text_len +
-				maps->count * sizeof(*maps->entries));
+	size_t bytes = sizeof(*maps) + maps->text_len + maps->count * sizeof(*maps->entries);
+
+	return maps->settled ? pages_held_bytes(bytes) : bytes;
 }
 
 unsigned maps_address_bits(const struct stack_maps *maps)

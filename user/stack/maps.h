@@ -19,6 +19,7 @@ struct map_entry {
 
 struct stack_maps {
 	unsigned references;
+	bool settled; /* the rest lies in one block with this */
 	char *text;
 	size_t text_len;
 	struct map_entry *entries;
