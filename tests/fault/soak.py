@@ -35,6 +35,9 @@ JS, APPS = f"{BUILD}/jankscope", f"{BUILD}/tests/apps"
 APP, APP_UID, CHURN_UID = "jank.soak.app", 20124, 20123
 TIMES = 20
 # of a phone in use, a second (tests/bench/soak.py)
+# In the first minute, so that what the unwinder keeps of files and of code without one (256 of each) is
+# full and has been taken by others before anybody looks at slopes: of RATES' files that takes 25 minutes.
+WARM_UP = {"seconds": 60, "blocks": 40, "files": 20, "memfds": 20}
 RATES = {"threads": 16, "procs": 1, "files": 0.1, "memfds": 0.1, "flows": 10, "blocks": 0.4}
 INTERVAL_NS = 50_000_000
 DISK, MAX_DISK = 256 << 20, 48 << 20
@@ -147,6 +150,9 @@ class Load:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if self.churn.stdout.readline().strip() != "ready":
             sys.exit("soak: the churn does not begin")
+        self.warm_up = subprocess.Popen(
+            [f"{APPS}/churn", f"uid={CHURN_UID}", "length_ms=20", *(f"{name}={n}" for name, n in WARM_UP.items())],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         self.app = None
         self.restart()
 
@@ -176,6 +182,8 @@ class Load:
     def end(self):
         self.app.kill()
         self.app.wait()
+        self.warm_up.kill()
+        self.warm_up.wait()
         self.churn.stdin.close()
         counts = self.churn.stdout.read().strip()
         self.churn.wait()

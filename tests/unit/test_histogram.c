@@ -30,6 +30,25 @@ Test(histogram, empty)
 	histogram_free(NULL);
 }
 
+Test(histogram, cleared_is_empty)
+{
+	struct histogram *histogram = histogram_new();
+
+	for (uint64_t v = 1; v; v <<= 1)
+		cr_assert_eq(histogram_add(histogram, v), 0);
+	histogram_clear(histogram);
+	cr_expect_eq(histogram_count(histogram), 0);
+	cr_expect_eq(histogram_percentile(histogram, 99), 0);
+	cr_expect_eq(histogram_max(histogram), 0);
+	cr_assert_eq(histogram_add(histogram, 70), 0);
+	cr_assert_eq(histogram_add(histogram, 1ull << 40), 0);
+	cr_expect_eq(histogram_count(histogram), 2);
+	cr_expect_eq(histogram_min(histogram), 70);
+	cr_expect_eq(histogram_percentile(histogram, 50), 70);
+	cr_expect_eq(histogram_max(histogram), 1ull << 40);
+	histogram_free(histogram);
+}
+
 Test(histogram, small_values_are_exact)
 {
 	struct histogram *histogram = histogram_new();

@@ -101,6 +101,44 @@ Test(memory_runs, a_process_that_ends_keeps_its_slope)
 	memory_runs_free(runs);
 }
 
+/* A target that ends gives its series to the next one, and no reading with them. */
+Test(memory_runs, one_that_comes_back_has_figures_of_its_own)
+{
+	struct memory_runs *runs = memory_runs_new();
+	struct record_footer footer = {0};
+	struct mallinfo2 before = {0};
+
+	for (uint64_t life = 1; life <= 200; life++) {
+		for (uint64_t s = 0; s < 8; s++) {
+			struct record_memory_process row = process_of(
+				(pid_t)life, life, life * 1000000 + s * (life % 3) * 1000);
+
+			add(runs, &row, 1, life * 100 + s);
+		}
+		/* Nobody is there: the one before is settled. */
+		for (uint64_t s = 8; s < 100; s++)
+			add(runs, NULL, 0, life * 100 + s);
+		if (life == 100)
+			before = mallinfo2();
+	}
+	cr_expect_leq(mallinfo2().uordblks, before.uordblks + 1024, "%zu bytes more",
+		      mallinfo2().uordblks - before.uordblks);
+	cr_assert_eq(memory_runs_take(runs, 20, &footer), 0);
+	cr_assert_eq(footer.memory_count, 20);
+	for (pid_t life = 200; life > 180; life--) {
+		const struct footer_memory *row = find(&footer, life);
+
+		cr_expect_eq(row->pss.n, 8);
+		cr_expect_eq(row->pss.min, (uint64_t)life * 1000000);
+		cr_expect_eq(row->pss.max,
+			     (uint64_t)life * 1000000 + 7 * (uint64_t)(life % 3) * 1000);
+		cr_expect_eq(row->rss.min, 2 * (uint64_t)life * 1000000);
+		cr_expect_eq(row->pss_slope.value, life % 3 * 3600000, "%lld",
+			     (long long)row->pss_slope.value);
+	}
+	memory_runs_free(runs);
+}
+
 /* What the points are: exact up to 256 readings, then means of 2, 4 ... of them. */
 Test(memory_runs, equal_numbers_of_readings_are_a_point)
 {

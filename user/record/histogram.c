@@ -9,8 +9,9 @@
 #define SUB_BITS    6
 #define SUB_BUCKETS (1u << SUB_BITS)
 /* Values below 2 x SUB_BUCKETS have a bucket each; above, every octave has SUB_BUCKETS. */
-#define BUCKETS ((64 - SUB_BITS) * SUB_BUCKETS + SUB_BUCKETS)
-#define OCTAVES (BUCKETS / SUB_BUCKETS)
+#define BUCKETS      ((64 - SUB_BITS) * SUB_BUCKETS + SUB_BUCKETS)
+#define OCTAVES      (BUCKETS / SUB_BUCKETS)
+#define KEPT_OCTAVES 2 /* of one that is cleared */
 
 struct histogram {
 	uint64_t n, min, max;
@@ -30,6 +31,24 @@ void histogram_free(struct histogram *histogram)
 	for (size_t i = 0; histogram && i < OCTAVES; i++)
 		free(histogram->octaves[i]);
 	free(histogram);
+}
+
+void histogram_clear(struct histogram *histogram)
+{
+	unsigned kept = 0;
+
+	for (size_t i = 0; i < OCTAVES; i++) {
+		uint64_t **octave = &histogram->octaves[i];
+
+		if (*octave && kept++ < KEPT_OCTAVES) {
+			memset(*octave, 0, SUB_BUCKETS * sizeof(**octave));
+			continue;
+		}
+		free(*octave);
+		*octave = NULL;
+	}
+	histogram->n = histogram->min = histogram->max = 0;
+	histogram->sum = 0;
 }
 
 static size_t bucket_of(uint64_t value)

@@ -11,6 +11,8 @@ struct histogram;
  * ENOMEM. */
 struct histogram *histogram_new(void);
 void histogram_free(struct histogram *histogram);
+/* Make it an empty one, which has memory for some octaves. */
+void histogram_clear(struct histogram *histogram);
 /* Count one value. 0, -ENOMEM. */
 int histogram_add(struct histogram *histogram, uint64_t value);
 /* Count what histogram_each() told of another one: `count` values of [low, high], as if each were

@@ -23,6 +23,10 @@ _Static_assert(MEMORY_POINTS % FIRST_POINTS == 0 &&
 		       !((MEMORY_POINTS / FIRST_POINTS) & (MEMORY_POINTS / FIRST_POINTS - 1)),
 	       "doubling ends at MEMORY_POINTS");
 
+/* Targets that die and come back take the series of those before them: in the heap they would lie
+ * in ever other places. Of what a long life made of them nothing is kept. */
+#define SPARE_SERIES 256
+
 /* Seconds since the first reading, and bytes. */
 struct series {
 	struct theil_sen_point *points,
@@ -58,6 +62,8 @@ struct memory_runs {
 	size_t settled;
 	struct memory_koom koom;
 	struct footer_memory *result;
+	struct series spare[SPARE_SERIES]; /* empty, with their memory */
+	size_t spare_count;
 };
 
 struct memory_runs *memory_runs_new(void)
@@ -71,12 +77,25 @@ static void end_series(struct series *series)
 	free(series->points);
 }
 
+static void give_back(struct memory_runs *runs, struct series *series)
+{
+	if (series->histogram && series->room <= FIRST_POINTS && runs->spare_count < SPARE_SERIES) {
+		histogram_clear(series->histogram);
+		runs->spare[runs->spare_count++] = (struct series){.points = series->points,
+								   .room = series->room,
+								   .histogram = series->histogram};
+	} else {
+		end_series(series);
+	}
+	*series = (struct series){0};
+}
+
 static void drop(struct memory_runs *runs, struct memory_run *run)
 {
 	HASH_DEL(runs->runs, run);
 	runs->settled -= run->key.part != 0;
-	end_series(&run->pss);
-	end_series(&run->rss);
+	give_back(runs, &run->pss);
+	give_back(runs, &run->rss);
 	free(run->process);
 	free(run->package);
 	free(run);
@@ -90,6 +109,8 @@ void memory_runs_free(struct memory_runs *runs)
 		return;
 	HASH_ITER (hh, runs->runs, run, next)
 		drop(runs, run);
+	for (size_t i = 0; i < runs->spare_count; i++)
+		end_series(&runs->spare[i]);
 	free(runs->result);
 	free(runs);
 }
@@ -129,10 +150,13 @@ static int make_point(struct series *series)
 	return 0;
 }
 
-static int add(struct series *series, double x, uint64_t bytes)
+static int add(struct memory_runs *runs, struct series *series, double x, uint64_t bytes)
 {
 	if (!series->histogram) {
-		series->histogram = histogram_new();
+		if (runs->spare_count)
+			*series = runs->spare[--runs->spare_count];
+		else
+			series->histogram = histogram_new();
 		if (!series->histogram)
 			return -ENOMEM;
 		series->per_point = 1;
@@ -321,10 +345,11 @@ static int add_process(struct memory_runs *runs, const struct record_memory_proc
 	if (process->pss_bytes.present)
 		run->newest_pss = process->pss_bytes;
 	if (process->pss_bytes.present)
-		err = add(&run->pss, (double)(int64_t)(at_ns - run->first_boot_ns) / 1e9,
+		err = add(runs, &run->pss, (double)(int64_t)(at_ns - run->first_boot_ns) / 1e9,
 			  process->pss_bytes.value);
 	if (!err && process->rss_bytes.present)
-		err = add(&run->rss, (double)(int64_t)(end_boot_ns - run->first_boot_ns) / 1e9,
+		err = add(runs, &run->rss,
+			  (double)(int64_t)(end_boot_ns - run->first_boot_ns) / 1e9,
 			  process->rss_bytes.value);
 	return err;
 }
@@ -357,9 +382,8 @@ static int settle(struct memory_runs *runs, struct memory_run *run)
 
 	if (err)
 		return err;
-	end_series(&run->pss);
-	end_series(&run->rss);
-	run->pss = run->rss = (struct series){0};
+	give_back(runs, &run->pss);
+	give_back(runs, &run->rss);
 	/* Where it comes back after all, that is a row of its own. */
 	HASH_DEL(runs->runs, run);
 	run->key.part = ++runs->parts;
