@@ -478,6 +478,9 @@ def soak(minutes, folder, load, steady, killed, log):
         print("NOT JUDGED, the machine was too busy: " + "; ".join(
             f"{name} ({len(texts)} times): {texts[0]}" for name, texts in sorted(too_busy.items())))
         return 2
+    if killed_wanted:
+        print(f"NOT JUDGED: interrupted after {(time.monotonic() - begun) / 60:.0f} of {minutes} minutes; nothing broke")
+        return 2
     print(f"PASS: {minutes} minutes at {TIMES} times the rate, with F1, F3, F9 and F17 each minute: "
           "P1, P2, P5, P8, P10" + (" and P3 hold" if not not_judged else " hold"))
     return 0
