@@ -886,8 +886,10 @@ def power_cut_of_ext4():
     fcntl.ioctl(folder, 0x8004587d, struct.pack("I", 2))
     os.close(folder)
     run.end(signal.SIGKILL)
-    wait_until(lambda: subprocess.run(["umount", "mount"], capture_output=True).returncode == 0)
-    mounted = subprocess.run(["mount", "-o", "loop", "image", "mount"], capture_output=True).returncode == 0
+    # Its writer ends behind it. Mounted once more beside itself, it would be the one that is shut down.
+    wait_until(lambda: subprocess.run(["umount", "mount"], capture_output=True).returncode == 0, 60)
+    mounted = not os.path.ismount("mount") and \
+        subprocess.run(["mount", "-o", "loop", "image", "mount"], capture_output=True).returncode == 0
     rows = folder_records("mount/new") if mounted and os.path.isdir("mount/new") else []
     lost_s = (cut_ns - last_ns(rows)) / 1e9
     again = Run(*QUICK, "-p", str(os.getpid()), "-n", "3", "-o", "mount/new/")
