@@ -364,7 +364,7 @@ def watchdog():
         done.returncode, done.stderr)
     say(steps == [("begin", "tasks"), ("begin", "stacks"), ("begin", "intervals")],
         "before that it leaves out tasks, stacks, intervals, and tells each", steps)
-    say(len(spans) > 12 and statistics.median(spans[:8]) < 100e6 < 150e6 < spans[-2],
+    say(len(spans) > 9 and statistics.median(spans[:8]) < 100e6 < 150e6 < spans[-2],
         "its last intervals are four times as long", spans)
     # The memory is known when all processes were looked at, which takes seconds.
     done = run("record", "-q", "-i", "50ms", "--tune", "self-cpu=0", "--tune", "self-memory=1M",
