@@ -15,7 +15,7 @@ class Made(soak.Looks):
     """Looks at what nobody has."""
 
     def __init__(self, minutes, leak_bytes_h, seed, fill_s=500):
-        super().__init__(None, [], 0)
+        super().__init__(None, [], 0, None)
         deal, spike = random.Random(seed), 0
         for at in range(5, minutes * 60, soak.STEP_S):
             full = min(1.0, at / fill_s)
