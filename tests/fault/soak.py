@@ -34,11 +34,11 @@ MINUTES = float(sys.argv[2]) if len(sys.argv) > 2 else 30
 JS, APPS = f"{BUILD}/jankscope", f"{BUILD}/tests/apps"
 APP, APP_UID, CHURN_UID = "jank.soak.app", 20124, 20123
 TIMES = 20
-# of a phone in use, a second (tests/bench/soak.py)
 # In the first nine minutes, so that what the unwinder keeps of files and of code without one (256 of each,
 # one a second) is full and was taken by others once before slopes are looked at: with RATES' files alone
 # that takes 25 minutes.
 WARM_UP = {"seconds": 540, "blocks": 40, "files": 20, "memfds": 20}
+# of a phone in use, a second (tests/bench/soak.py)
 RATES = {"threads": 16, "procs": 1, "files": 0.1, "memfds": 0.1, "flows": 10, "blocks": 0.4}
 INTERVAL_NS = 50_000_000
 DISK, MAX_DISK = 256 << 20, 48 << 20

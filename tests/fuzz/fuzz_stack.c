@@ -337,7 +337,7 @@ static ssize_t read_told(void *ctx, const struct stack_process *process, uint64_
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const unsigned versions[] = {138, 170, 183, 195, 199, 225, 239, 259};
-	struct told_world w = {data + 16, size - 16};
+	struct told_world w = {0};
 	struct stack_files files = {.memory = read_told, .ctx = &w};
 	struct module_scope scope = {.process = {1, 1}};
 	struct jit_asked asked = {.files = &files, .scope = &scope, .name = "a.b.c"};
@@ -348,6 +348,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 32)
 		return 0;
+	w = (struct told_world){data + 16, size - 16};
 	modules = modules_new(&files, 1 << 20);
 	scope.arch = data[0] & 1 ? STACK_ARM64 : STACK_X86_64;
 	scope.maps = maps = maps_parse(strdup(""), 0, NULL);

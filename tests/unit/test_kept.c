@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/paths.h"
 #include "summary/blocks.h"
@@ -198,6 +199,24 @@ Test(kept, lives_that_are_over_do_not_fill_the_rows)
 	cr_expect_eq(result.other_ns, 0);
 	cr_expect_eq(cpu_ns, 2ull * (5000ull * 10000 + 10 * 499500));
 	top_free(top);
+}
+
+/* A large block does not make the heap grow, however large ones that were freed have been. */
+Test(kept, a_block_of_pages_is_no_part_of_the_heap)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), heap;
+	void *blocks[64];
+
+	if (!mallinfo2().arena)
+		cr_skip_test("this allocator tells nothing of itself");
+	heap_map_pages();
+	free(malloc(1 << 20));
+	heap = mallinfo2().arena;
+	for (size_t i = 0; i < 64; i++)
+		cr_assert(blocks[i] = malloc(2 * page));
+	cr_expect_leq(mallinfo2().arena, heap);
+	for (size_t i = 0; i < 64; i++)
+		free(blocks[i]);
 }
 
 /* What malloc keeps of freed blocks is there from the start on, and grows no more. */

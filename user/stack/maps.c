@@ -57,8 +57,8 @@ static size_t common_lines(const struct stack_maps *previous, const char *text, 
 }
 
 /* The same in one block, which takes the place of the parts: pictures come and go for as long as
- * processes do, and would leave holes in the heap. A large one's parts are mappings of their own
- * already. */
+ * processes do, and would leave holes in the heap. A large one's parts find no such hole, and to
+ * copy them makes one line more among 5,000 cost 420 us, not 70 (bench_stack). */
 static int settle(struct stack_maps **maps)
 {
 	struct stack_maps *old = *maps, *settled;
